@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kmerformer: sequences to vectors, in C.
+ *
+ *   file -> records -> k-mers -> ids -> chunks -> encoder -> pooling -> one vector per record
+ *
+ * The header follows that order. Every object is opaque, comes from a _new, _load or _open and
+ * goes by _free or _close, which accept NULL. Strings are UTF-8 and NUL-terminated unless a
+ * length stands beside them.
+ *
+ * Errors. A function that can be failed by the outside world takes a kmf_err as its last
+ * argument (NULL if the reason is not wanted). One that makes something returns NULL on
+ * failure; the others return 0, or a count, or a negative kmf_code.
+ *
+ * Threads. An object may be used by one thread at a time, different objects by different
+ * threads at once. kmf_model, kmf_vocab and kmf_pool are read-only once made and may be shared.
+ *
+ * A complete program, compiled and run by the tests:
+ *
+ *   #include <kmerformer.h>
+ *   #include <stdio.h>
+ *   #include <stdlib.h>
+ *
+ *   int main(int argc, char **argv)
+ *   {
+ *       const char *seq = argc > 1 ? argv[1] : "ACGTACGTTGCAACGTTAGCATTA";
+ *       kmf_err err = {KMF_OK, ""};
+ *       kmf_embed_options opts;
+ *       kmf_embed_options_default(&opts);
+ *       kmf_embedder *embedder = kmf_embedder_new(NULL, &opts, &err);
+ *       if (!embedder) {
+ *           fprintf(stderr, "%s\n", err.msg);
+ *           return 1;
+ *       }
+ *       size_t dim = kmf_embedder_dim(embedder);
+ *       float *vector = (float *)malloc(dim * sizeof *vector);
+ *       int status = 1;
+ *       if (vector && kmf_embed_sequence(embedder, vector, seq, &err) == 0) {
+ *           for (size_t i = 0; i < dim; i++)
+ *               printf("%.8g%c", (double)vector[i], i + 1 < dim ? '\t' : '\n');
+ *           status = 0;
+ *       }
+ *       free(vector);
+ *       kmf_embedder_free(embedder);
+ *       return status;
+ *   }
+ */
+#ifndef KMERFORMER_H
+#define KMERFORMER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define KMF_MUST_CHECK __attribute__((warn_unused_result))
+#define KMF_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#define KMF_API __attribute__((visibility("default")))
+#else
+#define KMF_MUST_CHECK
+#define KMF_PRINTF(f, a)
+#define KMF_API
+#endif
+
+/* ---------------------------------------------------------------- version ---------------- */
+
+#define KMF_VERSION "0.1.0"
+
+/* The version of the library in use, as "0.1.0". Static storage. */
+KMF_API const char *kmf_version(void);
+
+/*
+ * A few lines "name<TAB>value": compiler, libraries and their versions, the matrix-product
+ * engine and processor level chosen at run time. Written to text, cut at cap - 1 bytes.
+ */
+KMF_API void kmf_build_info(char *text, size_t cap);
+
+/*
+ * OpenBLAS takes a processor newer than itself for an old one and loses a factor of five. Then the
+ * value that the environment variable OPENBLAS_CORETYPE should have had when the process began;
+ * else NULL. The library works without it, with its own products.
+ */
+KMF_API const char *kmf_blas_coretype(void);
+
+/* ---------------------------------------------------------------- errors ----------------- */
+
+typedef enum kmf_code {
+    KMF_OK = 0,
+    KMF_EINVAL = -1,   /* an option or argument is out of range: mend the call             */
+    KMF_EIO = -2,      /* reading or writing failed: file, disk, pipe                      */
+    KMF_EFORMAT = -3,  /* an input file is not what it should be: mend or replace the file */
+    KMF_ENOMEM = -4,   /* out of memory, or over a stated limit                            */
+    KMF_EMODEL = -5,   /* a model, vocabulary or result file does not fit                  */
+    KMF_ENUMERIC = -6, /* a result that must be finite is not                              */
+    KMF_ESTOPPED = -7  /* the caller's stop flag was raised                                */
+} kmf_code;
+
+/* {0} means no error. msg is one sentence without a newline. */
+typedef struct kmf_err {
+    kmf_code code;
+    char msg[1020];
+} kmf_err;
+
+/* ---------------------------------------------------------------- threads ---------------- */
+
+/* Worker threads, shared by decompression and computation. */
+typedef struct kmf_pool kmf_pool;
+
+/* threads: 1 to 1024. */
+KMF_API kmf_pool *kmf_pool_new(int threads, kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_pool_free(kmf_pool *pool);
+
+/*
+ * The number of cores this process may use: the affinity mask, cut by the cgroup's CPU quota
+ * and by SLURM_CPUS_PER_TASK. At least 1.
+ */
+KMF_API int kmf_threads_default(void);
+
+/* ---------------------------------------------------------------- reader ----------------- */
+
+/*
+ * FASTA, FASTQ, SAM, BAM and CRAM; plain, gzip or BGZF; told apart by content. "-" is standard
+ * input. One pass, so pipes work.
+ */
+typedef struct kmf_reader kmf_reader;
+
+typedef struct kmf_reader_options {
+    const char *reference; /* FASTA that a CRAM was made against; NULL: none. No other place
+                              is searched but REF_PATH and REF_CACHE, and never the network */
+    const char *regions;   /* "chr:beg-end,chr2,...", 1-based inclusive, on an indexed FASTA
+                              (the .fai is made if it is missing); NULL: the whole file       */
+    const char *bed; /* BED file of regions, the strand column honoured; NULL: none      */
+} kmf_reader_options;
+
+/*
+ * name and seq are borrowed from the reader, valid until its next call. Both are also
+ * NUL-terminated. seq is as the file has it: either case, U, IUPAC letters, '-', '.', '*'.
+ * name is the header up to the first blank (regions: "chr:beg-end", with "(-)" when a BED line
+ * says so; the sequence is then already reverse-complemented). Reads that an alignment turned
+ * around are turned back.
+ */
+typedef struct kmf_record {
+    const char *name;
+    const char *seq;
+    size_t len;     /* bases */
+    uint64_t index; /* 0-based number of the record in this input */
+} kmf_record;
+
+typedef struct kmf_reader_stats {
+    uint64_t records;       /* returned so far                                    */
+    uint64_t bases;         /* in them                                            */
+    uint64_t secondary;     /* alignments passed over: secondary                  */
+    uint64_t supplementary; /* alignments passed over: supplementary              */
+} kmf_reader_stats;
+
+KMF_API void kmf_reader_options_default(kmf_reader_options *opts);
+
+/*
+ * Opens path. opts may be NULL. pool (may be NULL: no threads) must outlive the reader.
+ * KMF_EIO: cannot be opened; KMF_EFORMAT: not a sequence file; KMF_EINVAL: a malformed region.
+ */
+KMF_API kmf_reader *kmf_reader_open(const char *path, const kmf_reader_options *opts,
+                                    kmf_pool *pool, kmf_err *err) KMF_MUST_CHECK;
+
+/*
+ * 1: *rec holds the next record; 0: the end was reached and the input is sound; negative: a
+ * kmf_code, and the message names file, record and, in text files, the line.
+ */
+KMF_API int kmf_reader_next(kmf_reader *reader, kmf_record *rec, kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_reader_statistics(const kmf_reader *reader, kmf_reader_stats *stats);
+KMF_API void kmf_reader_close(kmf_reader *reader);
+
+/* ---------------------------------------------------------------- k-mers ----------------- */
+
+/*
+ * A k-mer is a uint64_t of 2-bit bases, A=0 C=1 G=2 T=3 (U=T, either case), the first base in
+ * the most significant place. k: 1 to 32.
+ */
+#define KMF_K_MAX 32
+
+/* 0 and *code, or KMF_EFORMAT if one of the k characters is not A, C, G, T or U. */
+KMF_API int kmf_kmer_encode(uint64_t *code, const char *seq, int k);
+/* Writes k characters and a NUL. */
+KMF_API void kmf_kmer_decode(char *text, uint64_t code, int k);
+KMF_API uint64_t kmf_kmer_revcomp(uint64_t code, int k);
+/* The smaller of a k-mer and its reverse complement. */
+KMF_API uint64_t kmf_kmer_canonical(uint64_t code, int k);
+
+/* ---------------------------------------------------------------- vocabulary ------------- */
+
+/*
+ * vocab.txt: one token a line, line number (from 0) = id. A token is a k-mer, all of one length
+ * k from 1 to 12, or one in brackets: [PAD] [UNK] [CLS] [SEP] [MASK], others are never produced.
+ */
+typedef struct kmf_vocab kmf_vocab;
+
+typedef enum kmf_special {
+    KMF_PAD,
+    KMF_UNK,
+    KMF_CLS,
+    KMF_SEP,
+    KMF_MASK,
+    KMF_N_SPECIAL
+} kmf_special;
+
+/* The file at path. KMF_EMODEL names the line that does not fit. */
+KMF_API kmf_vocab *kmf_vocab_load(const char *path, kmf_err *err) KMF_MUST_CHECK;
+/* The same from memory; name is used in messages. */
+KMF_API kmf_vocab *kmf_vocab_parse(const char *text, size_t len_bytes, const char *name,
+                                   kmf_err *err) KMF_MUST_CHECK;
+/* The five specials and all 4^k k-mers in code order. k: 1 to 12. */
+KMF_API kmf_vocab *kmf_vocab_new(int k, kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_vocab_free(kmf_vocab *vocab);
+KMF_API int kmf_vocab_k(const kmf_vocab *vocab);
+KMF_API size_t kmf_vocab_size(const kmf_vocab *vocab);
+/* NULL if id is out of range. Borrowed from vocab. */
+KMF_API const char *kmf_vocab_token(const kmf_vocab *vocab, int32_t id);
+/* The id of a k-mer, or -1 if the vocabulary lacks it. */
+KMF_API int32_t kmf_vocab_kmer(const kmf_vocab *vocab, uint64_t code);
+/* The id of a special token, or -1. */
+KMF_API int32_t kmf_vocab_special(const kmf_vocab *vocab, kmf_special special);
+
+/* ---------------------------------------------------------------- tokenizer -------------- */
+
+/* What to do with a window that touches a base other than A, C, G, T or U. */
+typedef enum kmf_ambiguous {
+    KMF_AMBIGUOUS_SKIP,  /* no token; positions close up over the gap */
+    KMF_AMBIGUOUS_UNK,   /* [UNK] keeps its place                     */
+    KMF_AMBIGUOUS_BREAK, /* a new chunk starts after it               */
+    KMF_AMBIGUOUS_ERROR  /* KMF_EFORMAT                               */
+} kmf_ambiguous;
+
+/* What to do with a sequence of more tokens than the window holds. */
+typedef enum kmf_long {
+    KMF_LONG_CHUNK,    /* overlapping chunks, each token counted in one of them  */
+    KMF_LONG_TRUNCATE, /* the first window only                                  */
+    KMF_LONG_SKIP,     /* no chunk at all: the record counts as without a k-mer  */
+    KMF_LONG_ERROR     /* KMF_EFORMAT                                            */
+} kmf_long;
+
+typedef struct kmf_cut_options {
+    size_t stride;  /* bases between the starts of two windows; 1 .. 2^31         */
+    size_t window;  /* tokens of a chunk, [CLS] and [SEP] included; 3 .. 2^24      */
+    size_t overlap; /* tokens shared by neighbouring chunks; at most half a window */
+    int specials;   /* frame every chunk with [CLS] and [SEP]                      */
+    kmf_ambiguous ambiguous;
+    kmf_long policy;
+    int reverse; /* cut the reverse complement instead                          */
+} kmf_cut_options;
+
+/*
+ * One piece of a sequence as the encoder sees it. The arrays are borrowed from the cutter, valid
+ * until its next call. pos[i] is the 0-based base at which token i starts (on the strand that
+ * was cut), real[i] is 1 for a k-mer of the vocabulary, 0 for any special token. Tokens
+ * own_beg .. own_end - 1 are counted in this chunk, the others in a neighbour: a shared token
+ * belongs to the chunk in which it sits deeper.
+ */
+typedef struct kmf_chunk {
+    const int32_t *ids;
+    const uint64_t *pos;
+    const uint8_t *real;
+    size_t n;
+    size_t own_beg;
+    size_t own_end;
+} kmf_chunk;
+
+/* Of the sequence begun last. */
+typedef struct kmf_cut_stats {
+    uint64_t tokens;    /* k-mers of the vocabulary, each counted once         */
+    uint64_t ambiguous; /* windows that touch something other than A, C, G, T  */
+    uint64_t unknown;   /* k-mers that the vocabulary lacks; they read as [UNK] */
+    uint64_t chunks;
+    int cut; /* 1: tokens were left out by TRUNCATE or SKIP         */
+} kmf_cut_stats;
+
+typedef struct kmf_cutter kmf_cutter;
+
+/* vocab is borrowed. KMF_EMODEL: a special token that opts needs is not in the vocabulary. */
+KMF_API kmf_cutter *kmf_cutter_new(const kmf_vocab *vocab, const kmf_cut_options *opts,
+                                   kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_cutter_free(kmf_cutter *cutter);
+/* Begins a sequence, borrowed until its last chunk. name is used in messages. */
+KMF_API void kmf_cutter_start(kmf_cutter *cutter, const char *name, const char *seq,
+                              size_t len);
+/* 1: the next chunk; 0: no more; negative: a kmf_code. */
+KMF_API int kmf_cutter_next(kmf_cutter *cutter, kmf_chunk *chunk, kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_cutter_statistics(const kmf_cutter *cutter, kmf_cut_stats *stats);
+
+/* ---------------------------------------------------------------- model ------------------ */
+
+typedef enum kmf_activation { KMF_GELU, KMF_GELU_TANH, KMF_RELU } kmf_activation;
+typedef enum kmf_pooling {
+    KMF_POOL_MEAN,
+    KMF_POOL_CLS,
+    KMF_POOL_MAX,
+    KMF_POOL_NONE
+} kmf_pooling;
+typedef enum kmf_strand { KMF_STRAND_FWD, KMF_STRAND_RC, KMF_STRAND_BOTH } kmf_strand;
+typedef enum kmf_norm { KMF_NORM_NONE, KMF_NORM_L2 } kmf_norm;
+
+/*
+ * The words for the enums above in options, config.json and provenance: index = value, NULL after
+ * the last.
+ */
+KMF_API extern const char *const kmf_ambiguous_names[]; /* skip unk break error      */
+KMF_API extern const char *const kmf_long_names[];      /* chunk truncate skip error */
+KMF_API extern const char *const kmf_pooling_names[];   /* mean cls max none         */
+KMF_API extern const char *const kmf_strand_names[];    /* fwd rc both               */
+KMF_API extern const char *const kmf_norm_names[];      /* none l2                   */
+
+/* The shape of an encoder, and what it was made for. */
+typedef struct kmf_config {
+    /* the encoder, as config.json has it */
+    size_t vocab_size;        /* V */
+    size_t embedding_size;    /* E; D unless a projection follows the embedding */
+    size_t hidden_size;       /* D */
+    size_t n_layers;          /* L */
+    size_t n_heads;           /* H; D is a multiple of 2 H */
+    size_t intermediate_size; /* F */
+    size_t max_positions;     /* longest window it was made for, in tokens */
+    size_t type_vocab_size;
+    double layer_norm_eps;
+    kmf_activation activation;
+    int rotary_value; /* the values are turned as well */
+
+    /* how it wants to be used: the "kmerformer" object of config.json, and our defaults */
+    int k;
+    size_t stride;
+    size_t window;
+    size_t overlap;
+    int specials;
+    kmf_pooling pooling;
+    int layer; /* 0 embeddings .. L; negative counts from the end: -1 = L */
+    kmf_strand strand;
+    kmf_norm norm;
+    kmf_ambiguous ambiguous;
+} kmf_config;
+
+typedef struct kmf_model kmf_model;
+
+/*
+ * The presets nano, tiny, small and base for k-mers of length k. KMF_EINVAL: no such preset, or
+ * k not in 1 .. 12.
+ */
+KMF_API int kmf_config_preset(kmf_config *config, const char *preset, int k,
+                              kmf_err *err) KMF_MUST_CHECK;
+
+/*
+ * A new model with weights drawn from seed: normal-like with standard deviation 0.02, biases 0,
+ * layer norms 1 and 0. The same bits on every machine.
+ */
+KMF_API kmf_model *kmf_model_new(const kmf_config *config, uint64_t seed,
+                                 kmf_err *err) KMF_MUST_CHECK;
+
+/*
+ * A model directory: config.json, vocab.txt, model.safetensors. Weights are mapped, not read,
+ * where they are float32 already. Nothing in the files is trusted; KMF_EMODEL names what is
+ * wrong. dir NULL: the default model that came with the program.
+ */
+KMF_API kmf_model *kmf_model_load(const char *dir, kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_model_free(kmf_model *model);
+
+typedef enum kmf_dtype { KMF_F32, KMF_F16, KMF_BF16, KMF_F64 } kmf_dtype;
+
+/*
+ * Writes the directory; dtype F32, F16 or BF16. provenance, the text of a JSON object, is kept in
+ * config.json; NULL: the model's own stays. KMF_EINVAL: provenance is no such text, or a weight is
+ * too large for dtype; KMF_EIO: dir exists and is not empty, or cannot be written. Nothing is left
+ * behind on failure.
+ */
+KMF_API int kmf_model_save(const kmf_model *model, const char *dir, kmf_dtype dtype,
+                           const char *provenance, kmf_err *err) KMF_MUST_CHECK;
+
+KMF_API const kmf_config *kmf_model_config(const kmf_model *model);
+KMF_API const kmf_vocab *kmf_model_vocab(const kmf_model *model);
+/* The directory it was loaded from, "" if it was not. */
+KMF_API const char *kmf_model_path(const kmf_model *model);
+/* The kept provenance as JSON text, "" if there is none. */
+KMF_API const char *kmf_model_provenance(const kmf_model *model);
+KMF_API uint64_t kmf_model_n_parameters(const kmf_model *model);
+
+/* One row of the parameter table, in file order. */
+typedef struct kmf_tensor_info {
+    const char *name;
+    size_t shape[2];
+    int rank;
+    kmf_dtype dtype; /* as stored */
+} kmf_tensor_info;
+KMF_API size_t kmf_model_n_tensors(const kmf_model *model);
+KMF_API void kmf_model_tensor(const kmf_model *model, size_t i, kmf_tensor_info *info);
+
+/* ---------------------------------------------------------------- encoder ---------------- */
+
+/*
+ * The workspace of one thread for batches of at most max_tokens tokens with no sequence longer
+ * than max_seq. Its size in bytes is a pure function of the three arguments.
+ */
+typedef struct kmf_encoder kmf_encoder;
+
+/* 0 if it does not fit a size_t. */
+KMF_API size_t kmf_encoder_bytes(const kmf_config *config, size_t max_tokens, size_t max_seq);
+KMF_API kmf_encoder *kmf_encoder_new(const kmf_model *model, size_t max_tokens, size_t max_seq,
+                                     kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_encoder_free(kmf_encoder *encoder);
+
+/*
+ * Runs n_seq sequences packed end to end: sequence s is ids[off[s]] .. ids[off[s+1] - 1], off[0]
+ * is 0. Positions start at 0 in each. Returns the hidden states after `layer` layers (0: the
+ * embeddings; 1 .. L), [off[n_seq], D] row-major, borrowed until the next call. A sequence's rows
+ * have the same bits whatever else is in the batch. Every id must be below V, every sequence
+ * have 1 .. max_seq tokens, off[n_seq] be at most max_tokens.
+ */
+KMF_API const float *kmf_encoder_forward(kmf_encoder *encoder, const int32_t *ids,
+                                         const size_t *off, size_t n_seq, size_t layer);
+
+/*
+ * Masked-language-model logits of n_rows rows of the last kmf_encoder_forward:
+ * logits [n_rows, V]. KMF_EMODEL if the model has no such head.
+ */
+KMF_API int kmf_encoder_logits(kmf_encoder *encoder, float *logits, const size_t *rows,
+                               size_t n_rows, kmf_err *err) KMF_MUST_CHECK;
+
+/* ---------------------------------------------------------------- embedding -------------- */
+
+/* -1 in an enum field or 0 in a size means: as the model says. */
+typedef struct kmf_embed_options {
+    int pooling;   /* kmf_pooling                                                    */
+    int layer;     /* KMF_LAYER_MODEL, or as kmf_config.layer                        */
+    int strand;    /* kmf_strand                                                     */
+    int norm;      /* kmf_norm                                                       */
+    int ambiguous; /* kmf_ambiguous                                                  */
+    int policy;    /* kmf_long; -1 = chunk                                           */
+    size_t stride;
+    size_t window;
+    size_t overlap;      /* KMF_OVERLAP_MODEL: as the model says                           */
+    size_t batch_tokens; /* tokens of a batch, 0 = 4096; a longer chunk is a batch of its own */
+    int threads;         /* 0: kmf_threads_default()                                       */
+    int strict;     /* any cut, chunk, ambiguity, unknown k-mer or empty record is an error */
+    uint64_t shard; /* with n_shards > 1 only records shard, shard + n_shards, ...    */
+    uint64_t n_shards; /* 1                                                              */
+    const volatile int *stop; /* NULL, or raised by a signal handler: KMF_ESTOPPED          */
+} kmf_embed_options;
+
+#define KMF_LAYER_MODEL (-1000000)
+#define KMF_OVERLAP_MODEL ((size_t)-1)
+
+KMF_API void kmf_embed_options_default(kmf_embed_options *opts);
+
+/* What a whole run met. */
+typedef struct kmf_embed_stats {
+    uint64_t records;
+    uint64_t bases;
+    uint64_t tokens;    /* k-mers counted in the vectors                       */
+    uint64_t ambiguous; /* windows with a base other than A, C, G, T           */
+    uint64_t unknown;   /* k-mers that the vocabulary lacks                    */
+    uint64_t chunked;   /* records cut into more than one chunk                */
+    uint64_t truncated; /* records that lost tokens to --long truncate or skip */
+    uint64_t empty;     /* records without a valid k-mer: rows of NaN          */
+} kmf_embed_stats;
+
+/* One result. Pointers are valid during the call only. */
+typedef struct kmf_row {
+    uint64_t index; /* of the record, over all inputs                                 */
+    const char *name;
+    uint64_t len; /* bases                                                          */
+    uint64_t tokens;
+    uint64_t ambiguous;
+    uint64_t chunks;
+    int64_t position; /* KMF_POOL_NONE: base at which the token starts, -1: no token; else -1 */
+    const float *vector; /* [dim] */
+} kmf_row;
+
+/* Called in input order. Non-zero (a kmf_code, *err filled) ends the run. */
+typedef int kmf_row_fn(void *user, const kmf_row *row, kmf_err *err);
+
+typedef struct kmf_embedder kmf_embedder;
+
+/*
+ * model: a model directory, NULL for the default one, "tnf" (136 canonical tetranucleotide
+ * frequencies) or "kmer:K" (4^K k-mer frequencies, K 1 .. 8). An option that such a model does
+ * not have, when set, is KMF_EINVAL.
+ */
+KMF_API kmf_embedder *kmf_embedder_new(const char *model, const kmf_embed_options *opts,
+                                       kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_embedder_free(kmf_embedder *embedder);
+KMF_API size_t kmf_embedder_dim(const kmf_embedder *embedder);
+/* The options in force, every default filled in. */
+KMF_API void kmf_embedder_options(const kmf_embedder *embedder, kmf_embed_options *opts);
+/* The pool, for readers. */
+KMF_API kmf_pool *kmf_embedder_pool(kmf_embedder *embedder);
+/* "tnf", "kmer:K" or the model's directory. */
+KMF_API const char *kmf_embedder_name(const kmf_embedder *embedder);
+/* NULL for tnf and kmer:K. */
+KMF_API const kmf_model *kmf_embedder_model(const kmf_embedder *embedder);
+/* Bytes held for models, batches and workspaces; the longest record comes on top. */
+KMF_API size_t kmf_embedder_bytes(const kmf_embedder *embedder);
+
+/* Rows go to fn from kmf_embedder_add and kmf_embedder_finish, in the order of the calls. */
+KMF_API void kmf_embedder_sink(kmf_embedder *embedder, kmf_row_fn *fn, void *user);
+/* Adds a record; name and seq are copied as far as needed. */
+KMF_API int kmf_embedder_add(kmf_embedder *embedder, const char *name, const char *seq,
+                             size_t len, kmf_err *err) KMF_MUST_CHECK;
+/* Waits for all rows. The embedder is then as new, its statistics apart. */
+KMF_API int kmf_embedder_finish(kmf_embedder *embedder, kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_embedder_statistics(const kmf_embedder *embedder, kmf_embed_stats *stats);
+
+/* One sequence, one vector [dim], NaN if it has no valid k-mer. Not with KMF_POOL_NONE. */
+KMF_API int kmf_embed_sequence(kmf_embedder *embedder, float *vector, const char *seq,
+                               kmf_err *err) KMF_MUST_CHECK;
+
+/* ---------------------------------------------------------------- output ----------------- */
+
+/*
+ * Where rows go.
+ *   path "-"       TSV on standard output: name, [position,] values as %.8g
+ *   path "x.npy"   NumPy 1.0, C order [rows, dim], float32 or float16
+ *   any other      the same TSV, gzip-compressed if the name ends in .gz
+ * A file brings x.ids.tsv (index, name, length, tokens, ambiguous, chunks[, position]; line i
+ * describes row i) and x.json (provenance). All are written under temporary names, synced and
+ * renamed by kmf_output_commit; kmf_output_free without it leaves nothing behind.
+ */
+typedef struct kmf_output kmf_output;
+
+KMF_API kmf_output *kmf_output_new(const char *path, size_t dim, int f16, int per_token,
+                                   kmf_err *err) KMF_MUST_CHECK;
+/* A kmf_row_fn: user is the kmf_output. */
+KMF_API int kmf_output_row(void *output, const kmf_row *row, kmf_err *err);
+/* provenance: JSON object text for x.json; ignored on standard output. */
+KMF_API int kmf_output_commit(kmf_output *output, const char *provenance,
+                              kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_output_free(kmf_output *output);
+
+/*
+ * Provenance of a run as JSON text, for kmf_output_commit: version, command line, model and its
+ * MD5, settings, inputs, statistics. The caller frees it with kmf_text_free.
+ */
+KMF_API char *kmf_provenance(const kmf_embedder *embedder, const char *command_line,
+                             const char *const *inputs, size_t n_inputs,
+                             kmf_err *err) KMF_MUST_CHECK;
+/* A JSON object of n pairs of strings: key, value, key, value, ... For kmf_model_save. */
+KMF_API char *kmf_json_pairs(const char *const *pairs, size_t n, kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_text_free(char *text);
+
+/*
+ * Puts the files of a sharded run (each with its .ids.tsv and .json, in any order) back into
+ * input order at out, the bytes being those of the unsharded run. KMF_EMODEL: shards missing,
+ * doubled, or of different runs.
+ */
+KMF_API int kmf_merge(const char *const *shards, size_t n_shards, const char *out,
+                      const char *command_line, kmf_err *err) KMF_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
