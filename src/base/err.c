@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/err.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int kmf_fail(kmf_err *err, kmf_code code, const char *format, ...)
+{
+    if (err && err->code == KMF_OK) {
+        va_list args;
+        va_start(args, format);
+        err->code = code;
+        vsnprintf(err->msg, sizeof err->msg, format, args);
+        va_end(args);
+    }
+    return (int)code;
+}
+
+void kmf_err_prefix(kmf_err *err, const char *prefix)
+{
+    if (!err || err->code == KMF_OK)
+        return;
+    size_t n = strlen(prefix);
+    size_t room = sizeof err->msg - 1;
+    if (n + 2 > room)
+        return;
+    size_t keep = strlen(err->msg);
+    if (keep > room - n - 2)
+        keep = room - n - 2;
+    memmove(err->msg + n + 2, err->msg, keep);
+    memcpy(err->msg, prefix, n);
+    memcpy(err->msg + n, ": ", 2);
+    err->msg[n + 2 + keep] = '\0';
+}
+
+const char *kmf_err_show(char buf[KMF_ERR_SHOW], const char *s)
+{
+    size_t n = 0;
+    for (; s[n] && n + 4 < KMF_ERR_SHOW; n++)
+        buf[n] = s[n] >= ' ' && s[n] <= '~' ? s[n] : '?';
+    strcpy(buf + n, s[n] ? "..." : "");
+    return buf;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* Numbers as text, where printf is too slow. */
+#ifndef KMF_FMT_H
+#define KMF_FMT_H
+
+#include <stddef.h>
+
+#define KMF_FLOAT_TEXT 20 /* bytes that any float needs, without a NUL */
+
+/* Exactly printf's "%.8g" of a float, NaN always as "nan". Returns the length; no NUL. */
+size_t kmf_format_float(char *text, float value);
+
+#endif

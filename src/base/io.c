@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Outputs that are either whole or not there.
+ *
+ *   open      path.tmp.PID      a crash leaves a name that nobody mistakes for a result
+ *   write     stdio, 1 MB       the first failure is remembered by the stream and reported
+ *             (zlib's gz layer on the same descriptor for names in .gz; its header has no time)
+ *   finish    fflush fsync fclose, each checked: a full disk often shows only here
+ *   publish   rename            atomic on one file system
+ *
+ * What is not a regular file (a pipe, /dev/null, /dev/full) is written directly, since renaming
+ * would replace the device.
+ */
+#include "base/io.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#define GZIP_LEVEL "wb6"
+#define PRINT_MAX 1024
+#define OUT_BUFFER ((size_t)1 << 20)
+
+char *kmf_file_read(const char *path, size_t limit, size_t *len_bytes, kmf_err *err)
+{
+    char *text = NULL;
+    size_t len = 0;
+    size_t cap = 0;
+    bool done = false;
+    FILE *file = fopen(path, "rb");
+    if (!file) {
+        kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
+        return NULL;
+    }
+    while (!done) {
+        if (kmf_grow(&text, &cap, len + 65536, 1, err) < 0)
+            goto out;
+        size_t got = fread(text + len, 1, cap - len - 1, file);
+        len += got;
+        if (len > limit) {
+            kmf_fail(err, KMF_EMODEL, "%s: more than %zu bytes", path, limit);
+            goto out;
+        }
+        if (got == 0 && ferror(file)) {
+            kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
+            goto out;
+        }
+        done = got == 0;
+    }
+    text[len] = '\0';
+    *len_bytes = len;
+out:
+    fclose(file);
+    if (!done) {
+        kmf_free(text);
+        return NULL;
+    }
+    return text;
+}
+
+int kmf_map_open(kmf_map *map, const char *path, kmf_err *err)
+{
+    struct stat st;
+    void *bytes = NULL;
+    int status = KMF_EIO;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    *map = (kmf_map){0};
+    if (fd < 0)
+        return kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
+    if (fstat(fd, &st) < 0) {
+        kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
+        goto out;
+    }
+    if (!S_ISREG(st.st_mode)) {
+        kmf_fail(err, KMF_EIO, "%s: not a regular file", path);
+        goto out;
+    }
+    if (st.st_size > 0) {
+        bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (bytes == MAP_FAILED) {
+            kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
+            goto out;
+        }
+    }
+    map->bytes = bytes;
+    map->len = (size_t)st.st_size;
+    status = 0;
+out:
+    close(fd);
+    return status;
+}
+
+void kmf_map_close(kmf_map *map)
+{
+    if (map->bytes)
+        munmap((void *)(uintptr_t)map->bytes, map->len);
+    *map = (kmf_map){0};
+}
+
+struct kmf_out {
+    FILE *file; /* owned unless it is stdout; NULL once finished */
+    gzFile gz;  /* owned; NULL if plain or finished */
+    char *path; /* owned; final name */
+    char *temp; /* owned; NULL when written in place, or published */
+    bool published;
+    char *buffer; /* owned; stdio's, when the file is ours */
+};
+
+bool kmf_path_is_special(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
+static bool wants_gzip(const char *path)
+{
+    size_t n = strlen(path);
+    return n > 3 && strcmp(path + n - 3, ".gz") == 0;
+}
+
+kmf_out *kmf_out_open(const char *path, kmf_err *err)
+{
+    kmf_out *out = kmf_calloc(1, sizeof *out, err);
+    if (!out)
+        return NULL;
+    bool is_stdout = strcmp(path, "-") == 0;
+    out->path = kmf_strdup(is_stdout ? "standard output" : path, err);
+    if (!out->path)
+        goto fail;
+    if (is_stdout) {
+        out->file = stdout;
+        return out;
+    }
+    if (!kmf_path_is_special(path)) {
+        size_t cap = strlen(path) + 32;
+        out->temp = kmf_malloc(cap, 1, err);
+        if (!out->temp)
+            goto fail;
+        snprintf(out->temp, cap, "%s.tmp.%ld", path, (long)getpid());
+    }
+    out->buffer = kmf_malloc(OUT_BUFFER, 1, err);
+    if (!out->buffer)
+        goto fail;
+    out->file = fopen(out->temp ? out->temp : path, "wbe");
+    if (!out->file) {
+        kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
+        kmf_free(out->temp);
+        out->temp = NULL;
+        goto fail;
+    }
+    setvbuf(out->file, out->buffer, _IOFBF, OUT_BUFFER);
+    if (wants_gzip(path)) {
+        int fd = dup(fileno(out->file));
+        out->gz = fd < 0 ? NULL : gzdopen(fd, GZIP_LEVEL);
+        if (!out->gz) {
+            kmf_fail(err, KMF_EIO, "%s: cannot be compressed", path);
+            if (fd >= 0)
+                close(fd);
+            goto fail;
+        }
+    }
+    return out;
+fail:
+    kmf_out_free(out);
+    return NULL;
+}
+
+static int write_failed(const kmf_out *out, kmf_err *err)
+{
+    return kmf_fail(err, KMF_EIO, "%s: %s", out->path, strerror(errno ? errno : EIO));
+}
+
+int kmf_out_write(kmf_out *out, const void *data, size_t n, kmf_err *err)
+{
+    errno = 0;
+    size_t done = out->gz ? gzfwrite(data, 1, n, out->gz) : fwrite(data, 1, n, out->file);
+    return done == n ? 0 : write_failed(out, err);
+}
+
+int kmf_out_print(kmf_out *out, kmf_err *err, const char *format, ...)
+{
+    char text[PRINT_MAX];
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    assert(n >= 0 && (size_t)n < sizeof text);
+    return kmf_out_write(out, text, (size_t)n, err);
+}
+
+int kmf_out_patch(kmf_out *out, const void *data, size_t n, kmf_err *err)
+{
+    errno = 0;
+    if (fseek(out->file, 0, SEEK_SET) != 0 || fwrite(data, 1, n, out->file) != n ||
+        fseek(out->file, 0, SEEK_END) != 0)
+        return write_failed(out, err);
+    return 0;
+}
+
+int kmf_out_finish(kmf_out *out, kmf_err *err)
+{
+    errno = 0;
+    if (out->gz) {
+        int status = gzclose_w(out->gz);
+        out->gz = NULL;
+        if (status != Z_OK)
+            return write_failed(out, err);
+    }
+    if (fflush(out->file) != 0 || ferror(out->file))
+        return write_failed(out, err);
+    if (out->temp && fsync(fileno(out->file)) != 0)
+        return write_failed(out, err);
+    FILE *file = out->file;
+    out->file = NULL;
+    if (file != stdout && fclose(file) != 0)
+        return write_failed(out, err);
+    return 0;
+}
+
+int kmf_out_publish(kmf_out *out, kmf_err *err)
+{
+    if (!out->temp)
+        return 0;
+    if (rename(out->temp, out->path) != 0)
+        return write_failed(out, err);
+    kmf_free(out->temp);
+    out->temp = NULL;
+    out->published = true;
+    return 0;
+}
+
+void kmf_out_withdraw(kmf_out *out)
+{
+    if (out->published)
+        unlink(out->path);
+}
+
+void kmf_out_free(kmf_out *out)
+{
+    if (!out)
+        return;
+    if (out->gz)
+        (void)gzclose_w(out->gz);
+    if (out->file && out->file != stdout)
+        fclose(out->file);
+    if (out->temp)
+        unlink(out->temp);
+    kmf_free(out->temp);
+    kmf_free(out->path);
+    kmf_free(out->buffer);
+    kmf_free(out);
+}

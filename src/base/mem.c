@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/mem.h"
+
+#include "base/err.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define CACHE_LINE 64
+#define HUGE_PAGE ((size_t)2 << 20)
+#define HUGE_FROM ((size_t)4 << 20)
+
+static atomic_size_t n_allocations;
+static atomic_size_t fail_at;
+
+void kmf_mem_fail_at(size_t n)
+{
+    atomic_store(&n_allocations, 0);
+    atomic_store(&fail_at, n);
+}
+
+size_t kmf_mem_count(void)
+{
+    return atomic_load(&n_allocations);
+}
+
+static bool may_allocate(void)
+{
+    size_t n = atomic_fetch_add_explicit(&n_allocations, 1, memory_order_relaxed) + 1;
+    return n != atomic_load_explicit(&fail_at, memory_order_relaxed);
+}
+
+bool kmf_mul(size_t a, size_t b, size_t *out)
+{
+    if (a != 0 && b > SIZE_MAX / a)
+        return false;
+    *out = a * b;
+    return true;
+}
+
+bool kmf_add(size_t a, size_t b, size_t *out)
+{
+    if (b > SIZE_MAX - a)
+        return false;
+    *out = a + b;
+    return true;
+}
+
+static void *no_memory(size_t n, size_t size, kmf_err *err)
+{
+    kmf_fail(err, KMF_ENOMEM, "out of memory: %zu x %zu bytes are not to be had", n, size);
+    return NULL;
+}
+
+void *kmf_malloc(size_t n, size_t size, kmf_err *err)
+{
+    size_t bytes;
+    void *p = NULL;
+    if (kmf_mul(n, size, &bytes) && bytes <= PTRDIFF_MAX && may_allocate())
+        p = malloc(bytes ? bytes : 1);
+    return p ? p : no_memory(n, size, err);
+}
+
+void *kmf_calloc(size_t n, size_t size, kmf_err *err)
+{
+    void *p = may_allocate() ? calloc(n ? n : 1, size ? size : 1) : NULL;
+    return p ? p : no_memory(n, size, err);
+}
+
+void *kmf_realloc(void *p, size_t n, size_t size, kmf_err *err)
+{
+    size_t bytes;
+    void *q = NULL;
+    if (kmf_mul(n, size, &bytes) && bytes <= PTRDIFF_MAX && may_allocate())
+        q = realloc(p, bytes ? bytes : 1);
+    return q ? q : no_memory(n, size, err);
+}
+
+char *kmf_strdup(const char *s, kmf_err *err)
+{
+    size_t n = strlen(s) + 1;
+    char *copy = kmf_malloc(n, 1, err);
+    if (copy)
+        memcpy(copy, s, n);
+    return copy;
+}
+
+void kmf_free(void *p)
+{
+    free(p);
+}
+
+float *kmf_floats(size_t n, kmf_err *err)
+{
+    size_t bytes;
+    if (!kmf_mul(n, sizeof(float), &bytes) || bytes > PTRDIFF_MAX - HUGE_PAGE ||
+        !may_allocate())
+        return no_memory(n, sizeof(float), err);
+    size_t align = bytes >= HUGE_FROM ? HUGE_PAGE : CACHE_LINE;
+    bytes = (bytes + align - 1) / align * align;
+    float *p = aligned_alloc(align, bytes ? bytes : align);
+    if (!p)
+        return no_memory(n, sizeof(float), err);
+#ifdef MADV_HUGEPAGE
+    if (align == HUGE_PAGE)
+        (void)madvise(p, bytes, MADV_HUGEPAGE);
+#endif
+    return p;
+}
+
+int kmf_grow(void *p, size_t *cap, size_t need, size_t size, kmf_err *err)
+{
+    if (need <= *cap)
+        return 0;
+    size_t new_cap = *cap < SIZE_MAX / 2 ? *cap + *cap / 2 : need;
+    if (new_cap < need)
+        new_cap = need;
+    void *old;
+    memcpy(&old, p, sizeof old);
+    void *q = kmf_realloc(old, new_cap, size, err);
+    if (!q)
+        return KMF_ENOMEM;
+    memcpy(p, &q, sizeof q);
+    *cap = new_cap;
+    return 0;
+}

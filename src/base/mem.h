@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * All memory of the project comes from here, so that a test can make any one allocation fail,
+ * and all sizes are computed here, so that none can wrap around.
+ */
+#ifndef KMF_MEM_H
+#define KMF_MEM_H
+
+#include "kmerformer.h"
+
+#include <stdbool.h>
+
+/* *out = a * b or a + b; false, *out untouched, if it does not fit. */
+bool kmf_mul(size_t a, size_t b, size_t *out) KMF_MUST_CHECK;
+bool kmf_add(size_t a, size_t b, size_t *out) KMF_MUST_CHECK;
+
+/*
+ * n elements of `size` bytes; NULL after KMF_ENOMEM when there are none to be had or n * size
+ * does not fit. n = 0 gives a valid pointer. kmf_calloc's are zero. Freed by kmf_free.
+ */
+void *kmf_malloc(size_t n, size_t size, kmf_err *err) KMF_MUST_CHECK;
+void *kmf_calloc(size_t n, size_t size, kmf_err *err) KMF_MUST_CHECK;
+/* On failure p stays valid. */
+void *kmf_realloc(void *p, size_t n, size_t size, kmf_err *err) KMF_MUST_CHECK;
+char *kmf_strdup(const char *s, kmf_err *err) KMF_MUST_CHECK;
+void kmf_free(void *p);
+
+/*
+ * Floats for tensors: 64-byte aligned; blocks of 4 MB and more are aligned to 2 MB and ask the
+ * kernel for huge pages. Not zeroed. Freed by kmf_free.
+ */
+float *kmf_floats(size_t n, kmf_err *err) KMF_MUST_CHECK;
+
+/*
+ * Makes room for `need` elements in the array *p of *cap elements, growing it by half at least.
+ * 0 or KMF_ENOMEM (array and *cap stay as they are).
+ */
+int kmf_grow(void *p, size_t *cap, size_t need, size_t size, kmf_err *err) KMF_MUST_CHECK;
+
+/* For tests: the n-th allocation from now (1 = the next) fails, once. 0 turns it off. */
+void kmf_mem_fail_at(size_t n);
+/* For tests: allocations since the last kmf_mem_fail_at. */
+size_t kmf_mem_count(void);
+
+#endif

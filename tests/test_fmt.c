@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/* Our "%.8g" against printf's. */
+#include "base/fmt.h"
+#include "base/rng.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void check_value(float value)
+{
+    char want[64];
+    char got[64];
+    snprintf(want, sizeof want, "%.8g", (double)value);
+    size_t n = kmf_format_float(got, value);
+    ck_assert_uint_le(n, KMF_FLOAT_TEXT);
+    got[n] = '\0';
+    if (strcmp(got, want) != 0)
+        ck_abort_msg("%a: got %s, printf says %s", (double)value, got, want);
+}
+
+START_TEST(random_bit_patterns_print_as_printf_does)
+{
+    kmf_rng rng = kmf_rng_stream(4, 0);
+    for (int i = 0; i < 2000000; i++) {
+        uint32_t bits = (uint32_t)kmf_rng_next(&rng);
+        float value;
+        memcpy(&value, &bits, sizeof value);
+        if (!isnan(value))
+            check_value(value);
+    }
+}
+END_TEST
+
+START_TEST(usual_values_print_as_printf_does)
+{
+    kmf_rng rng = kmf_rng_stream(5, 0);
+    for (int i = 0; i < 1000000; i++)
+        check_value((float)(kmf_rng_unit(&rng) * 4 - 2));
+    for (int a = 0; a <= 300; a++)
+        for (int b = 1; b <= 300; b++)
+            check_value((float)a / (float)b);
+}
+END_TEST
+
+/* Nine-digit numbers that end in 5 are halves of the eighth digit: the tie rule decides. */
+START_TEST(ties_and_powers_of_ten_print_as_printf_does)
+{
+    for (int e = -45; e <= 38; e++) {
+        float p = (float)pow(10, e);
+        check_value(p);
+        check_value(nextafterf(p, 0));
+        check_value(nextafterf(p, INFINITY));
+        check_value(-p);
+    }
+    for (uint32_t n = 10000000; n < 16777216; n += 7)
+        for (int shift = 1; shift < 20; shift++)
+            check_value(ldexpf((float)n, -shift));
+    check_value(0);
+    check_value(-0.0f);
+    check_value(INFINITY);
+    check_value(-INFINITY);
+}
+END_TEST
+
+START_TEST(nan_is_written_without_a_sign)
+{
+    char text[KMF_FLOAT_TEXT];
+    ck_assert_uint_eq(kmf_format_float(text, copysignf(NAN, -1)), 3);
+    ck_assert_int_eq(memcmp(text, "nan", 3), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("fmt");
+    TCase *tcase = tcase_create("fmt");
+    tcase_set_timeout(tcase, 0);
+    tcase_add_test(tcase, random_bit_patterns_print_as_printf_does);
+    tcase_add_test(tcase, usual_values_print_as_printf_does);
+    tcase_add_test(tcase, ties_and_powers_of_ten_print_as_printf_does);
+    tcase_add_test(tcase, nan_is_written_without_a_sign);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/* Outputs that are whole or not there; memory that can fail. */
+#include "base/err.h"
+#include "base/io.h"
+#include "base/mem.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+static char dir[] = "/tmp/kmf_io.XXXXXX";
+
+static void make_dir(void)
+{
+    strcpy(dir + sizeof dir - 7, "XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+}
+
+static void remove_dir(void)
+{
+    ck_assert_msg(rmdir(dir) == 0, "a file was left in %s", dir);
+}
+
+static void path_of(char *path, const char *name)
+{
+    snprintf(path, 256, "%s/%s", dir, name);
+}
+
+static int exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+START_TEST(a_file_has_its_name_only_once_published)
+{
+    char path[256];
+    size_t len;
+    path_of(path, "out.txt");
+    kmf_out *out = kmf_out_open(path, NULL);
+    ck_assert_ptr_nonnull(out);
+    ck_assert_int_eq(kmf_out_write(out, "?ello ", 6, NULL), 0);
+    ck_assert_int_eq(kmf_out_print(out, NULL, "%d\n", 42), 0);
+    ck_assert_int_eq(kmf_out_patch(out, "H", 1, NULL), 0);
+    ck_assert_int_eq(kmf_out_write(out, "end", 3, NULL), 0);
+    ck_assert_int_eq(kmf_out_finish(out, NULL), 0);
+    ck_assert_int_eq(exists(path), 0);
+    ck_assert_int_eq(kmf_out_publish(out, NULL), 0);
+    kmf_out_free(out);
+    char *text = kmf_file_read(path, 100, &len, NULL);
+    ck_assert_str_eq(text, "Hello 42\nend");
+    kmf_free(text);
+    unlink(path);
+}
+END_TEST
+
+START_TEST(what_is_not_published_or_is_withdrawn_is_gone)
+{
+    char path[256];
+    path_of(path, "out.txt");
+    kmf_out *out = kmf_out_open(path, NULL);
+    ck_assert_int_eq(kmf_out_write(out, "x", 1, NULL), 0);
+    kmf_out_free(out);
+    ck_assert_int_eq(exists(path), 0);
+    out = kmf_out_open(path, NULL);
+    ck_assert_int_eq(kmf_out_finish(out, NULL), 0);
+    ck_assert_int_eq(kmf_out_publish(out, NULL), 0);
+    ck_assert_int_eq(exists(path), 1);
+    kmf_out_withdraw(out);
+    kmf_out_free(out);
+    ck_assert_int_eq(exists(path), 0);
+}
+END_TEST
+
+START_TEST(names_in_gz_are_compressed)
+{
+    char path[256];
+    char text[16] = {0};
+    path_of(path, "out.gz");
+    kmf_out *out = kmf_out_open(path, NULL);
+    ck_assert_int_eq(kmf_out_write(out, "some text", 9, NULL), 0);
+    ck_assert_int_eq(kmf_out_finish(out, NULL), 0);
+    ck_assert_int_eq(kmf_out_publish(out, NULL), 0);
+    kmf_out_free(out);
+    gzFile gz = gzopen(path, "rb");
+    ck_assert_int_eq(gzread(gz, text, 15), 9);
+    ck_assert_int_eq(gzdirect(gz), 0);
+    ck_assert_str_eq(text, "some text");
+    gzclose(gz);
+    unlink(path);
+}
+END_TEST
+
+START_TEST(a_full_device_and_a_missing_folder_are_errors)
+{
+    kmf_err err = {0};
+    static char block[1 << 21];
+    kmf_out *out = kmf_out_open("/dev/full", &err);
+    ck_assert_ptr_nonnull(out);
+    int status = kmf_out_write(out, block, sizeof block, &err);
+    if (status == 0)
+        status = kmf_out_finish(out, &err);
+    ck_assert_int_eq(status, KMF_EIO);
+    ck_assert_str_eq(err.msg, "/dev/full: No space left on device");
+    kmf_out_free(out);
+    ck_assert_int_eq(exists("/dev/full"), 1);
+    err = (kmf_err){0};
+    ck_assert_ptr_null(kmf_out_open("/nonexistent/x", &err));
+    ck_assert_str_eq(err.msg, "/nonexistent/x: No such file or directory");
+}
+END_TEST
+
+START_TEST(reading_has_a_limit_and_maps_only_files)
+{
+    char path[256];
+    size_t len;
+    kmf_err err = {0};
+    kmf_map map;
+    path_of(path, "in.txt");
+    FILE *file = fopen(path, "wb");
+    fputs("0123456789", file);
+    fclose(file);
+    char *text = kmf_file_read(path, 10, &len, &err);
+    ck_assert_uint_eq(len, 10);
+    kmf_free(text);
+    ck_assert_ptr_null(kmf_file_read(path, 9, &len, &err));
+    ck_assert_int_eq(err.code, KMF_EMODEL);
+    ck_assert_int_eq(kmf_map_open(&map, path, NULL), 0);
+    ck_assert_uint_eq(map.len, 10);
+    ck_assert_int_eq(memcmp(map.bytes, "0123456789", 10), 0);
+    kmf_map_close(&map);
+    err = (kmf_err){0};
+    ck_assert_int_eq(kmf_map_open(&map, dir, &err), KMF_EIO);
+    ck_assert_ptr_nonnull(strstr(err.msg, "not a regular file"));
+    unlink(path);
+}
+END_TEST
+
+START_TEST(sizes_do_not_wrap_and_absurd_ones_are_refused)
+{
+    size_t n = 7;
+    kmf_err err = {0};
+    ck_assert(kmf_mul(3, 5, &n) && n == 15);
+    ck_assert(!kmf_mul(SIZE_MAX / 2, 3, &n) && n == 15);
+    ck_assert(kmf_mul(0, SIZE_MAX, &n) && n == 0);
+    ck_assert(!kmf_add(SIZE_MAX, 1, &n));
+    ck_assert_ptr_null(kmf_malloc(SIZE_MAX / 4, 8, &err));
+    ck_assert_int_eq(err.code, KMF_ENOMEM);
+    ck_assert_ptr_null(kmf_floats(SIZE_MAX / 2, NULL));
+    ck_assert_ptr_null(kmf_floats(SIZE_MAX / 5, NULL));
+    float *f = kmf_floats(3 << 20, NULL);
+    ck_assert_uint_eq((uintptr_t)f % (2 << 20), 0);
+    kmf_free(f);
+    f = kmf_floats(3, NULL);
+    ck_assert_uint_eq((uintptr_t)f % 64, 0);
+    kmf_free(f);
+}
+END_TEST
+
+START_TEST(the_first_error_wins_and_takes_a_prefix)
+{
+    kmf_err err = {0};
+    ck_assert_int_eq(kmf_fail(&err, KMF_EIO, "first %d", 1), KMF_EIO);
+    ck_assert_int_eq(kmf_fail(&err, KMF_EMODEL, "second"), KMF_EMODEL);
+    ck_assert_int_eq(err.code, KMF_EIO);
+    kmf_err_prefix(&err, "x.fa");
+    ck_assert_str_eq(err.msg, "x.fa: first 1");
+    memset(err.msg, 'y', sizeof err.msg - 1);
+    err.msg[sizeof err.msg - 1] = '\0';
+    kmf_err_prefix(&err, "x.fa");
+    ck_assert_uint_eq(strlen(err.msg), sizeof err.msg - 1);
+    ck_assert_int_eq(strncmp(err.msg, "x.fa: yyy", 9), 0);
+    kmf_err_prefix(NULL, "x");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("io");
+    TCase *tcase = tcase_create("io");
+    tcase_add_checked_fixture(tcase, make_dir, remove_dir);
+    tcase_add_test(tcase, a_file_has_its_name_only_once_published);
+    tcase_add_test(tcase, what_is_not_published_or_is_withdrawn_is_gone);
+    tcase_add_test(tcase, names_in_gz_are_compressed);
+    tcase_add_test(tcase, a_full_device_and_a_missing_folder_are_errors);
+    tcase_add_test(tcase, reading_has_a_limit_and_maps_only_files);
+    tcase_add_test(tcase, sizes_do_not_wrap_and_absurd_ones_are_refused);
+    tcase_add_test(tcase, the_first_error_wins_and_takes_a_prefix);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
