@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * jansson already bounds integers to 64 bits, refuses invalid UTF-8 and NUL, and with
+ * JSON_REJECT_DUPLICATES the ambiguity of a key given twice. What is added here: a nesting
+ * limit far below its own of 2048, since parsing, comparing, printing and releasing all
+ * recurse; and reals printed short. %.17g keeps every double but shows 1e-12 as
+ * 9.9999999999999998e-13, so the text is made with 1, 2, .. 17 digits until it reads back
+ * equal; numbers in our files have few digits, and the files are small.
+ */
+#include "base/json.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_DEPTH 64
+#define MAX_DIGITS 17
+
+/* Counts brackets outside strings; text that is not JSON may be counted as it likes. */
+static bool nests_too_deep(const char *text, size_t len)
+{
+    size_t depth = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < len; i++) {
+        char c = text[i];
+        if (quoted && c == '\\')
+            i++;
+        else if (c == '"')
+            quoted = !quoted;
+        else if (!quoted && (c == '{' || c == '['))
+            depth++;
+        else if (!quoted && (c == '}' || c == ']') && depth > 0)
+            depth--;
+        if (depth > MAX_DEPTH)
+            return true;
+    }
+    return false;
+}
+
+/* jansson leaves the error empty where it did not foresee that memory runs out. */
+static bool out_of_memory(const json_error_t *error)
+{
+    return error->text[0] == '\0' || json_error_code(error) == json_error_out_of_memory;
+}
+
+json_t *kmf_json_parse(const char *text, size_t len, const char *where, kmf_err *err)
+{
+    if (nests_too_deep(text, len)) {
+        kmf_fail(err, KMF_EMODEL, "%s: JSON nested deeper than %d levels", where, MAX_DEPTH);
+        return NULL;
+    }
+    json_error_t error;
+    json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
+    if (!root) {
+        char shown[KMF_ERR_SHOW];
+        if (out_of_memory(&error))
+            kmf_fail(err, KMF_ENOMEM, "%s: out of memory", where);
+        else
+            kmf_fail(err, KMF_EMODEL, "%s: line %d: not the JSON expected: %s", where,
+                     error.line, kmf_err_show(shown, error.text));
+        return NULL;
+    }
+    if (!json_is_object(root)) {
+        json_decref(root);
+        kmf_fail(err, KMF_EMODEL, "%s: must be a JSON object", where);
+        return NULL;
+    }
+    return root;
+}
+
+static char *dump(const json_t *json, size_t flags, kmf_err *err)
+{
+    size_t len = json_dumpb(json, NULL, 0, flags);
+    char *text = kmf_malloc(len + 1, 1, err);
+    if (!text)
+        return NULL;
+    if (len == 0 || json_dumpb(json, text, len, flags) != len) {
+        kmf_free(text);
+        kmf_fail(err, KMF_ENOMEM, "out of memory");
+        return NULL;
+    }
+    text[len] = '\0';
+    return text;
+}
+
+char *kmf_json_text(const json_t *json, size_t flags, kmf_err *err)
+{
+    for (size_t digits = 1; digits < MAX_DIGITS; digits++) {
+        char *text = dump(json, flags | JSON_REAL_PRECISION(digits), err);
+        if (!text)
+            return NULL;
+        json_error_t error;
+        json_t *again = json_loads(text, JSON_DECODE_ANY, &error);
+        bool same = again && json_equal(json, again);
+        bool starved = !again && out_of_memory(&error);
+        json_decref(again);
+        if (same)
+            return text;
+        kmf_free(text);
+        if (starved) {
+            kmf_fail(err, KMF_ENOMEM, "out of memory");
+            return NULL;
+        }
+    }
+    return dump(json, flags | JSON_REAL_PRECISION(MAX_DIGITS), err);
+}
+
+/* What is at key; NULL if absent or null. */
+static const json_t *value_of(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_null(value) ? NULL : value;
+}
+
+int kmf_json_int(int64_t *out, const json_t *object, const char *key, int64_t min, int64_t max,
+                 const char *where, kmf_err *err)
+{
+    const json_t *value = value_of(object, key);
+    if (!value)
+        return 0;
+    if (!json_is_integer(value))
+        return kmf_fail(err, KMF_EMODEL,
+                        "%s: %s: must be a whole number from %" PRId64 " to %" PRId64, where,
+                        key, min, max);
+    int64_t number = json_integer_value(value);
+    if (number < min || number > max)
+        return kmf_fail(err, KMF_EMODEL,
+                        "%s: %s: must be from %" PRId64 " to %" PRId64 ", got %" PRId64, where,
+                        key, min, max, number);
+    *out = number;
+    return 1;
+}
+
+int kmf_json_size(size_t *out, const json_t *object, const char *key, size_t min, size_t max,
+                  const char *where, kmf_err *err)
+{
+    int64_t number = 0;
+    int rc = kmf_json_int(&number, object, key, (int64_t)min, (int64_t)max, where, err);
+    if (rc == 1)
+        *out = (size_t)number;
+    return rc;
+}
+
+int kmf_json_double(double *out, const json_t *object, const char *key, double min, double max,
+                    const char *where, kmf_err *err)
+{
+    const json_t *value = value_of(object, key);
+    if (!value)
+        return 0;
+    double number = json_number_value(value);
+    if (!json_is_number(value) || !(number > min && number <= max))
+        return kmf_fail(err, KMF_EMODEL, "%s: %s: must be a number above %g, at most %g", where,
+                        key, min, max);
+    *out = number;
+    return 1;
+}
+
+int kmf_json_bool(int *out, const json_t *object, const char *key, const char *where,
+                  kmf_err *err)
+{
+    const json_t *value = value_of(object, key);
+    if (!value)
+        return 0;
+    if (!json_is_boolean(value))
+        return kmf_fail(err, KMF_EMODEL, "%s: %s: must be true or false", where, key);
+    *out = json_is_true(value);
+    return 1;
+}
+
+int kmf_json_choice(int *out, const json_t *object, const char *key, const char *const *words,
+                    size_t n, const char *where, kmf_err *err)
+{
+    const json_t *value = value_of(object, key);
+    if (!value)
+        return 0;
+    const char *word = json_string_value(value);
+    for (size_t i = 0; word && i < n; i++)
+        if (strcmp(word, words[i]) == 0) {
+            *out = (int)i;
+            return 1;
+        }
+    char list[256] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < n && used < sizeof list; i++)
+        used +=
+            (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", words[i]);
+    char shown[KMF_ERR_SHOW];
+    return kmf_fail(err, KMF_EMODEL, "%s: %s: must be one of %s, got %s", where, key, list,
+                    word ? kmf_err_show(shown, word) : "something that is not a text");
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * JSON from files that nobody vouches for, over jansson.
+ *
+ * The getters read one key of an object. `where` (a file name, perhaps with a place in it)
+ * begins their messages, the key follows. They return 1 if the key was there and good, 0 if it
+ * is absent or null, in which case *out is as it was, and KMF_EMODEL if it holds something
+ * else.
+ */
+#ifndef KMF_JSON_H
+#define KMF_JSON_H
+
+#include "kmerformer.h"
+
+#include <jansson.h>
+
+/*
+ * The object in text; released by json_decref. KMF_EMODEL: not JSON, not an object, a key twice
+ * in one object, or nested deeper than 64 levels.
+ */
+json_t *kmf_json_parse(const char *text, size_t len, const char *where,
+                       kmf_err *err) KMF_MUST_CHECK;
+
+/*
+ * As text, numbers with the fewest digits that read back as the same. flags: JSON_INDENT(2) or
+ * JSON_COMPACT. Freed by kmf_free.
+ */
+char *kmf_json_text(const json_t *json, size_t flags, kmf_err *err) KMF_MUST_CHECK;
+
+/* A whole number in min .. max. */
+int kmf_json_int(int64_t *out, const json_t *object, const char *key, int64_t min, int64_t max,
+                 const char *where, kmf_err *err) KMF_MUST_CHECK;
+/* The same; max is at most INT64_MAX. */
+int kmf_json_size(size_t *out, const json_t *object, const char *key, size_t min, size_t max,
+                  const char *where, kmf_err *err) KMF_MUST_CHECK;
+/* A number above min, up to max. */
+int kmf_json_double(double *out, const json_t *object, const char *key, double min, double max,
+                    const char *where, kmf_err *err) KMF_MUST_CHECK;
+/* true or false, as 1 or 0. */
+int kmf_json_bool(int *out, const json_t *object, const char *key, const char *where,
+                  kmf_err *err) KMF_MUST_CHECK;
+/* One of n words; *out is its index. */
+int kmf_json_choice(int *out, const json_t *object, const char *key, const char *const *words,
+                    size_t n, const char *where, kmf_err *err) KMF_MUST_CHECK;
+
+#endif

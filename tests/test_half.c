@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Second sources: the value of a half by its definition with ldexp, and rounding by comparing
+ * with the midpoints of all neighbouring halves, so that every case there is gets tried.
+ */
+#include "base/half.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static double f16_by_definition(unsigned h)
+{
+    double sign = h & 0x8000 ? -1 : 1;
+    int exponent = (int)(h >> 10 & 31);
+    double fraction = (double)(h & 1023);
+    if (exponent == 31)
+        return fraction > 0 ? (double)NAN : sign * (double)INFINITY;
+    if (exponent == 0)
+        return sign * ldexp(fraction, -24);
+    return sign * ldexp(1024 + fraction, exponent - 25);
+}
+
+static double bf16_by_definition(unsigned h)
+{
+    double sign = h & 0x8000 ? -1 : 1;
+    int exponent = (int)(h >> 7 & 255);
+    double fraction = (double)(h & 127);
+    if (exponent == 255)
+        return fraction > 0 ? (double)NAN : sign * (double)INFINITY;
+    if (exponent == 0)
+        return sign * ldexp(fraction, -133);
+    return sign * ldexp(128 + fraction, exponent - 134);
+}
+
+START_TEST(every_f16_widens_to_its_definition_and_comes_back)
+{
+    for (unsigned h = 0; h < 65536; h++) {
+        double want = f16_by_definition(h);
+        float got = kmf_f16_to_f32((uint16_t)h);
+        if (isnan(want)) {
+            ck_assert(isnan(got));
+            ck_assert(isnan(kmf_f16_to_f32(kmf_f16_from_f32(got))));
+            continue;
+        }
+        ck_assert_msg((double)got == want, "%04x", h);
+        ck_assert_uint_eq(kmf_f16_from_f32(got), h);
+    }
+}
+END_TEST
+
+START_TEST(every_bf16_widens_to_its_definition_and_comes_back)
+{
+    for (unsigned h = 0; h < 65536; h++) {
+        double want = bf16_by_definition(h);
+        float got = kmf_bf16_to_f32((uint16_t)h);
+        if (isnan(want)) {
+            ck_assert(isnan(got));
+            ck_assert(isnan(kmf_bf16_to_f32(kmf_bf16_from_f32(got))));
+            continue;
+        }
+        ck_assert_msg((double)got == want, "%04x", h);
+        ck_assert_uint_eq(kmf_bf16_from_f32(got), h);
+    }
+}
+END_TEST
+
+/* Between the halves h and h + 1: below, at and above the middle, both signs. */
+static void check_middle(unsigned h, double low, double high, uint16_t (*narrow)(float))
+{
+    float middle = (float)((low + high) / 2);
+    unsigned even = h % 2 == 0 ? h : h + 1;
+    ck_assert_msg((double)middle == (low + high) / 2, "the middle is a float");
+    ck_assert_msg(narrow(middle) == even, "%04x", h);
+    ck_assert_msg(narrow(nextafterf(middle, 0)) == h, "%04x", h);
+    ck_assert_msg(narrow(nextafterf(middle, INFINITY)) == h + 1, "%04x", h);
+    ck_assert_msg(narrow(-middle) == (even | 0x8000), "%04x", h);
+    ck_assert_msg(narrow(-nextafterf(middle, 0)) == (h | 0x8000), "%04x", h);
+}
+
+START_TEST(f16_rounds_to_nearest_and_ties_to_even_between_all_neighbours)
+{
+    for (unsigned h = 0; h < 0x7bff; h++)
+        check_middle(h, f16_by_definition(h), f16_by_definition(h + 1), kmf_f16_from_f32);
+}
+END_TEST
+
+START_TEST(bf16_rounds_to_nearest_and_ties_to_even_between_all_neighbours)
+{
+    for (unsigned h = 0; h < 0x7f7f; h++)
+        check_middle(h, bf16_by_definition(h), bf16_by_definition(h + 1), kmf_bf16_from_f32);
+}
+END_TEST
+
+START_TEST(too_large_becomes_infinite_and_too_small_zero)
+{
+    ck_assert_uint_eq(kmf_f16_from_f32(65504.0f), 0x7bff);
+    ck_assert_uint_eq(kmf_f16_from_f32(nextafterf(65520.0f, 0)), 0x7bff);
+    ck_assert_uint_eq(kmf_f16_from_f32(65520.0f), 0x7c00);
+    ck_assert_uint_eq(kmf_f16_from_f32(-1e30f), 0xfc00);
+    ck_assert_uint_eq(kmf_f16_from_f32(INFINITY), 0x7c00);
+    ck_assert_uint_eq(kmf_f16_from_f32(0x1p-25f), 0);
+    ck_assert_uint_eq(kmf_f16_from_f32(-0x1p-26f), 0x8000);
+    ck_assert_uint_eq(kmf_f16_from_f32(1e-45f), 0);
+    ck_assert_uint_eq(kmf_bf16_from_f32(3.4028235e38f), 0x7f80);
+    ck_assert_uint_eq(kmf_bf16_from_f32(-INFINITY), 0xff80);
+}
+END_TEST
+
+START_TEST(a_nan_stays_a_nan_whatever_its_bits)
+{
+    static const uint32_t nans[] = {0x7f800001u, 0x7fc00000u, 0xffffffffu, 0xff800fffu};
+    for (size_t i = 0; i < sizeof nans / sizeof nans[0]; i++) {
+        float value;
+        memcpy(&value, &nans[i], sizeof value);
+        unsigned f16 = kmf_f16_from_f32(value);
+        unsigned bf16 = kmf_bf16_from_f32(value);
+        ck_assert((f16 & 0x7c00) == 0x7c00 && (f16 & 0x3ff) != 0);
+        ck_assert((bf16 & 0x7f80) == 0x7f80 && (bf16 & 0x7f) != 0);
+        ck_assert_uint_eq(f16 >> 15, nans[i] >> 31);
+        ck_assert_uint_eq(bf16 >> 15, nans[i] >> 31);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("half");
+    TCase *tc = tcase_create("half");
+    tcase_set_timeout(tc, 0);
+    tcase_add_test(tc, every_f16_widens_to_its_definition_and_comes_back);
+    tcase_add_test(tc, every_bf16_widens_to_its_definition_and_comes_back);
+    tcase_add_test(tc, f16_rounds_to_nearest_and_ties_to_even_between_all_neighbours);
+    tcase_add_test(tc, bf16_rounds_to_nearest_and_ties_to_even_between_all_neighbours);
+    tcase_add_test(tc, too_large_becomes_infinite_and_too_small_zero);
+    tcase_add_test(tc, a_nan_stays_a_nan_whatever_its_bits);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
