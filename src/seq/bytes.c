@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Decompression, kept ahead of the parser.
+ *
+ * Plain input is read straight into the block: nothing is gained by a second thread. gzip is
+ * one stream, which only one thread at a time can inflate, so while the parser works on one
+ * block the next is inflated by a job:
+ *
+ *     parser   | block 0 | block 1 | block 2 | ...
+ *     job      | fill 1  | fill 2  | fill 3  | ...        two buffers, swapped at each bar
+ *
+ * BGZF goes the same way. htslib could inflate its blocks on several threads, but (1.16) when
+ * the file is damaged it then drops blocks that were sound, as many as happen to be under way,
+ * so that the reported record depends on timing, and it may take the damage for the end of the
+ * file if the last block it handed out was an empty one. One thread inflates BGZF at 1 GB/s.
+ *
+ * The job stands in the same pool as the computation and may be queued behind it. So the
+ * parser never waits for a job that has not started: whoever comes first claims the fill, and
+ * a job that comes too late finds nothing to do. Such a late job is as good as a new one for
+ * the next fill, therefore at most one that has not started is ever in the pool:
+ *
+ *     parser   claimed = 0;  if (n_waiting == 0) send a job, n_waiting = 1
+ *     job      n_waiting = 0;  if (exchange(claimed, 1) == 0) fill
+ *     parser   if (exchange(claimed, 1) == 0) fill, else wait for the job, which has started
+ *
+ * Parser and job both write one variable before they look at the other one, so a fill cannot be
+ * missed by both.
+ *
+ * What counts as damage: htslib reports short blocks and wrong checksums, of BGZF and of gzip.
+ * A BGZF file that was cut exactly between two blocks looks whole but for its last block,
+ * which is empty by the format; when that is missing htslib sets no_eof_block, and we refuse
+ * the file. Gzip members that follow one another are read to the last.
+ *
+ * Bytes are taken from htslib one of its blocks at a time (bgzf_peek loads it, block_length is
+ * its size), because a bgzf_read that meets damage does not say how much it had read before.
+ */
+#include "seq/bytes.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "seq/par.h"
+
+#include <htslib/bgzf.h>
+#include <htslib/hfile.h>
+
+/* Inflating it takes 0.5 ms or more, handing it over some 10 us; it stays in the L2 cache. */
+#define BLOCK ((size_t)1 << 19)
+
+typedef enum ending { MORE, ENDED, FAILED } ending;
+
+struct kmf_bytes {
+    hFILE *file;      /* owned; NULL once gz has taken it over */
+    BGZF *gz;         /* owned; NULL: plain input */
+    kmf_queue *queue; /* owned; NULL: nothing runs ahead */
+    struct block {
+        char *bytes; /* owned [BLOCK]; the second is NULL if nothing runs ahead */
+        size_t len;
+    } block[2];
+    int filling;    /* the block that fill() writes */
+    ending ending;  /* what follows the block filled last */
+    kmf_err reason; /* of FAILED */
+
+    bool ahead;           /* a fill is promised */
+    bool sent;            /* a job is in the queue, running, or done and not fetched */
+    atomic_int claimed;   /* 1: somebody does, or did, the fill */
+    atomic_int n_waiting; /* jobs sent that have not started */
+};
+
+hFILE *kmf_input_open(const char *path, kmf_err *err)
+{
+    struct stat st;
+    hFILE *file = NULL;
+    if (strcmp(path, "-") == 0) {
+        file = hopen("-", "r");
+        if (!file)
+            kmf_fail(err, KMF_EIO, "standard input: %s", strerror(errno));
+        return file;
+    }
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
+    } else if (S_ISDIR(st.st_mode)) {
+        kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(EISDIR));
+    } else {
+        file = hdopen(fd, "r");
+        if (!file)
+            kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
+    }
+    if (!file && fd >= 0)
+        close(fd);
+    return file;
+}
+
+/* At most `room` bytes; 0 and *ending, *reason set when there are no more. */
+static size_t read_plain(kmf_bytes *b, char *to, size_t room)
+{
+    ssize_t got = hread(b->file, to, room);
+    if (got > 0)
+        return (size_t)got;
+    b->ending = got < 0 ? FAILED : ENDED;
+    if (got < 0)
+        kmf_fail(&b->reason, KMF_EIO, "%s", strerror(errno));
+    return 0;
+}
+
+static size_t read_gz(kmf_bytes *b, char *to, size_t room)
+{
+    BGZF *gz = b->gz;
+    int first = bgzf_peek(gz);
+    if (first >= 0) {
+        size_t n = (size_t)(gz->block_length - gz->block_offset);
+        ssize_t got = bgzf_read(gz, to, n < room ? n : room);
+        if (got > 0)
+            return (size_t)got;
+    }
+    if (first == -1 && !gz->no_eof_block) {
+        b->ending = ENDED;
+        return 0;
+    }
+    b->ending = FAILED;
+    if (first == -1)
+        kmf_fail(&b->reason, KMF_EFORMAT, "truncated: the BGZF end-of-file marker is missing");
+    else if ((gz->errcode & BGZF_ERR_IO) && herrno(gz->fp))
+        kmf_fail(&b->reason, KMF_EIO, "%s", strerror(herrno(gz->fp)));
+    else if (gz->errcode & BGZF_ERR_CRC)
+        kmf_fail(&b->reason, KMF_EFORMAT, "the checksum of the compressed data is wrong");
+    else
+        kmf_fail(&b->reason, KMF_EFORMAT, "the compressed data is truncated or damaged");
+    return 0;
+}
+
+/* Fills block[filling] to the brim, or to the end. */
+static void fill(kmf_bytes *b)
+{
+    struct block *block = &b->block[b->filling];
+    block->len = 0;
+    while (block->len < BLOCK && b->ending == MORE) {
+        char *to = block->bytes + block->len;
+        size_t room = BLOCK - block->len;
+        block->len += b->gz ? read_gz(b, to, room) : read_plain(b, to, room);
+    }
+}
+
+static void *fill_job(void *arg)
+{
+    kmf_bytes *b = arg;
+    atomic_store(&b->n_waiting, 0);
+    if (atomic_exchange(&b->claimed, 1) == 0)
+        fill(b);
+    return NULL;
+}
+
+static void start_ahead(kmf_bytes *b)
+{
+    b->ahead = true;
+    atomic_store(&b->claimed, 0);
+    if (atomic_load(&b->n_waiting) > 0)
+        return;
+    if (b->sent)
+        kmf_queue_wait(b->queue);
+    /* Where no job can be sent the fill is simply done by settle(). */
+    atomic_store(&b->n_waiting, 1);
+    b->sent = kmf_queue_send(b->queue, fill_job, b, NULL) == 0;
+    if (!b->sent)
+        atomic_store(&b->n_waiting, 0);
+}
+
+/* Returns when the promised fill is done. */
+static void settle(kmf_bytes *b)
+{
+    b->ahead = false;
+    if (atomic_exchange(&b->claimed, 1) == 0) {
+        fill(b);
+        return;
+    }
+    kmf_queue_wait(b->queue);
+    b->sent = false;
+}
+
+kmf_bytes *kmf_bytes_open(hFILE *file, kmf_pool *pool, kmf_err *err)
+{
+    unsigned char magic[2];
+    kmf_bytes *b = kmf_calloc(1, sizeof *b, err);
+    if (!b) {
+        hclose_abruptly(file);
+        return NULL;
+    }
+    b->file = file;
+    atomic_init(&b->claimed, 1);
+    atomic_init(&b->n_waiting, 0);
+    b->block[0].bytes = kmf_malloc(BLOCK, 1, err);
+    if (!b->block[0].bytes)
+        goto failed;
+    if (hpeek(file, magic, 2) != 2 || magic[0] != 0x1f || magic[1] != 0x8b)
+        return b;
+
+    b->gz = bgzf_hopen(file, "r");
+    if (!b->gz) {
+        kmf_fail(err, KMF_ENOMEM, "out of memory: no room to decompress");
+        goto failed;
+    }
+    b->file = NULL;
+    if (!pool)
+        return b;
+    b->block[1].bytes = kmf_malloc(BLOCK, 1, err);
+    if (b->block[1].bytes)
+        b->queue = kmf_queue_new(pool, 1, err);
+    if (b->queue)
+        return b;
+failed:
+    kmf_bytes_close(b);
+    return NULL;
+}
+
+void kmf_bytes_close(kmf_bytes *b)
+{
+    if (!b)
+        return;
+    kmf_queue_free(b->queue);
+    if (b->gz)
+        bgzf_close(b->gz);
+    if (b->file)
+        hclose_abruptly(b->file);
+    kmf_free(b->block[0].bytes);
+    kmf_free(b->block[1].bytes);
+    kmf_free(b);
+}
+
+int kmf_bytes_next(kmf_bytes *b, const char **block, size_t *len, kmf_err *err)
+{
+    struct block *full = &b->block[b->filling];
+    if (b->ahead)
+        settle(b);
+    else if (b->ending == MORE)
+        fill(b);
+    else
+        full->len = 0;
+    if (full->len == 0) {
+        assert(b->ending != MORE);
+        return b->ending == ENDED ? 0 : kmf_fail(err, b->reason.code, "%s", b->reason.msg);
+    }
+    *block = full->bytes;
+    *len = full->len;
+    if (b->queue && b->ending == MORE) {
+        b->filling = !b->filling;
+        start_ahead(b);
+    }
+    return 1;
+}

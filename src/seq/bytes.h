@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An input as a stream of blocks of plain bytes, whatever it was compressed with. Messages of
+ * kmf_bytes_next give the reason only; the caller knows the place and puts it before.
+ */
+#ifndef KMF_BYTES_H
+#define KMF_BYTES_H
+
+#include "kmerformer.h"
+
+struct hFILE;
+
+/*
+ * A local file, or standard input if path is "-", for htslib to read. A name is never taken for
+ * a network address. KMF_EIO: no such file, a directory, no permission.
+ */
+struct hFILE *kmf_input_open(const char *path, kmf_err *err) KMF_MUST_CHECK;
+
+typedef struct kmf_bytes kmf_bytes;
+
+/*
+ * Takes over `file`, on failure too. With a pool (may be NULL) inflating runs one block ahead,
+ * as a job on it.
+ */
+kmf_bytes *kmf_bytes_open(struct hFILE *file, kmf_pool *pool, kmf_err *err) KMF_MUST_CHECK;
+void kmf_bytes_close(kmf_bytes *bytes);
+
+/*
+ * 1: *block has *len > 0 bytes, borrowed until the next call; 0: the end, and the input is
+ * sound; negative: KMF_EIO or, if the compressed data is damaged or cut off, KMF_EFORMAT. All
+ * that could be inflated has been handed out by then. The end and a failure stay.
+ */
+int kmf_bytes_next(kmf_bytes *bytes, const char **block, size_t *len,
+                   kmf_err *err) KMF_MUST_CHECK;
+
+#endif

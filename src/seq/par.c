@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * htslib's hts_tpool, which decompresses its own files on the same threads.
+ *
+ *   pool      the threads
+ *   queue     an hts_tpool_process: jobs in, results out in the order of the jobs
+ *
+ * Two habits of hts_tpool (1.16) shape what is written here:
+ *
+ *   1. A worker starts on a queue only while its size exceeds the results that wait in it by
+ *      more than the number of threads that are awake. A queue of size 1 would therefore never
+ *      run on a pool of 1 thread. The size given is max_jobs + threads + 1, which always leaves
+ *      room; the caller's own bound of max_jobs keeps the queue from growing to that.
+ *   2. A worker stays with a queue as long as it has jobs. A job of another may wait until
+ *      a worker runs dry, so whoever needs its result soon should be ready to do the work
+ *      (bytes.c does).
+ *
+ * A job must never wait for another job: with all threads waiting nothing would move.
+ *
+ * htslib does not publish the number of a worker. Each worker draws one from the pool's counter
+ * when it first asks; threads belong to one pool for life, so a thread-local copy is enough.
+ */
+#include "seq/par.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+
+#include <htslib/hts.h>
+#include <htslib/thread_pool.h>
+
+#define MOST_THREADS 1024
+
+struct kmf_pool {
+    hts_tpool *threads; /* owned */
+    int n;
+    atomic_int n_numbered;
+};
+
+struct kmf_queue {
+    hts_tpool *threads;         /* borrowed from the pool */
+    hts_tpool_process *process; /* owned */
+};
+
+kmf_pool *kmf_pool_new(int threads, kmf_err *err)
+{
+    if (threads < 1 || threads > MOST_THREADS) {
+        kmf_fail(err, KMF_EINVAL, "threads: must be between 1 and %d, got %d", MOST_THREADS,
+                 threads);
+        return NULL;
+    }
+    kmf_pool *pool = kmf_calloc(1, sizeof *pool, err);
+    if (!pool)
+        return NULL;
+    pool->n = threads;
+    atomic_init(&pool->n_numbered, 0);
+    pool->threads = hts_tpool_init(threads);
+    if (!pool->threads) {
+        kmf_fail(err, KMF_ENOMEM, "%d threads cannot be started", threads);
+        kmf_free(pool);
+        return NULL;
+    }
+    return pool;
+}
+
+void kmf_pool_free(kmf_pool *pool)
+{
+    if (!pool)
+        return;
+    hts_tpool_destroy(pool->threads);
+    kmf_free(pool);
+}
+
+int kmf_pool_threads(const kmf_pool *pool)
+{
+    return pool->n;
+}
+
+int kmf_pool_worker(const kmf_pool *pool)
+{
+    static _Thread_local int number = -1;
+    if (number < 0) {
+        /* The counter is the one thing that changes in a pool, so the const is taken off. */
+        kmf_pool *mine = (kmf_pool *)(uintptr_t)pool;
+        number = atomic_fetch_add(&mine->n_numbered, 1);
+    }
+    assert(number < pool->n);
+    return number;
+}
+
+void *kmf_pool_handle(const kmf_pool *pool)
+{
+    return pool->threads;
+}
+
+kmf_queue *kmf_queue_new(kmf_pool *pool, int max_jobs, kmf_err *err)
+{
+    assert(max_jobs > 0 && max_jobs < (1 << 30));
+    kmf_queue *queue = kmf_calloc(1, sizeof *queue, err);
+    if (!queue)
+        return NULL;
+    queue->threads = pool->threads;
+    queue->process = hts_tpool_process_init(pool->threads, max_jobs + pool->n + 1, 0);
+    if (!queue->process) {
+        kmf_fail(err, KMF_ENOMEM, "out of memory: no room for a work queue");
+        kmf_free(queue);
+        return NULL;
+    }
+    return queue;
+}
+
+void kmf_queue_free(kmf_queue *queue)
+{
+    if (!queue)
+        return;
+    hts_tpool_process_destroy(queue->process);
+    kmf_free(queue);
+}
+
+int kmf_queue_send(kmf_queue *queue, kmf_job_fn *fn, void *arg, kmf_err *err)
+{
+    if (hts_tpool_dispatch(queue->threads, queue->process, fn, arg) < 0)
+        return kmf_fail(err, KMF_ENOMEM, "out of memory: a job cannot be queued");
+    return 0;
+}
+
+void *kmf_queue_wait(kmf_queue *queue)
+{
+    hts_tpool_result *result = hts_tpool_next_result_wait(queue->process);
+    assert(result);
+    void *value = hts_tpool_result_data(result);
+    hts_tpool_delete_result(result, 0);
+    return value;
+}
+
+const char *kmf_htslib_version(void)
+{
+    return hts_version();
+}

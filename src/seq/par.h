@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * htslib's thread pool behind a few names, so that only this floor includes htslib. One pool
+ * serves decompression and computation. Jobs come back in the order in which they were sent.
+ */
+#ifndef KMF_PAR_H
+#define KMF_PAR_H
+
+#include "kmerformer.h"
+
+typedef struct kmf_queue kmf_queue;
+typedef void *kmf_job_fn(void *arg);
+
+int kmf_pool_threads(const kmf_pool *pool);
+/* Inside a job: 0 .. threads - 1, the number of the thread that runs it. */
+int kmf_pool_worker(const kmf_pool *pool);
+/* The hts_tpool itself, for this floor. */
+void *kmf_pool_handle(const kmf_pool *pool);
+
+/* max_jobs: the most that are ever under way; sending up to so many never blocks. */
+kmf_queue *kmf_queue_new(kmf_pool *pool, int max_jobs, kmf_err *err) KMF_MUST_CHECK;
+/* Waits for jobs that run; the others are dropped. */
+void kmf_queue_free(kmf_queue *queue);
+int kmf_queue_send(kmf_queue *queue, kmf_job_fn *fn, void *arg, kmf_err *err) KMF_MUST_CHECK;
+/* What the oldest unfetched job returned; waits for it. A job must be under way. */
+void *kmf_queue_wait(kmf_queue *queue);
+
+/* Of the htslib in use, as "1.16". */
+const char *kmf_htslib_version(void);
+
+#endif

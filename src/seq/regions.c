@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Random access by htslib's faidx: path.fai says where each contig begins and how long its
+ * lines are, so that a base is found by arithmetic and, in a bgzip file, by path.gzi.
+ *
+ * Lengths are taken from the text of path.fai, since faidx_seq_len gives an int and contigs
+ * may be longer than 2^31. Its lines are name, length, offset, bases of a line, bytes of a
+ * line.
+ *
+ * All regions are resolved when the file is opened. A mistake in the last line of a BED file
+ * is then found before hours of work, not after them. A region is 32 bytes; names live once,
+ * in the text of the index, sorted for searching.
+ */
+#include "seq/regions.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "seq/bytes.h"
+#include "seq/dna.h"
+
+#include <htslib/bgzf.h>
+#include <htslib/faidx.h>
+#include <htslib/hfile.h>
+#include <htslib/hts.h>
+#include <htslib/kstring.h>
+
+#define INDEX_MOST ((size_t)4 << 30)
+#define BED_COLUMNS 6
+#define DIGITS_MOST 18 /* any number of so many digits fits an int64_t */
+
+struct contig {
+    const char *name; /* borrowed from index_text */
+    uint64_t len;
+};
+
+struct region {
+    size_t contig;
+    uint64_t beg; /* 0-based */
+    uint64_t end; /* one past the last */
+    bool reverse;
+};
+
+struct kmf_regions {
+    char *path;             /* owned */
+    faidx_t *index;         /* owned */
+    char *index_text;       /* owned */
+    struct contig *contigs; /* owned [n_contigs], sorted by name */
+    size_t n_contigs;
+    size_t cap_contigs;
+    struct region *list; /* owned [n] */
+    size_t n;
+    size_t cap;
+    size_t next;
+    char *label; /* owned */
+    size_t cap_label;
+    char *seq; /* owned, from htslib: free() */
+};
+
+/* ---------------------------------------------------------------- index ------------------- */
+
+/* Returns where the number ends, or NULL if there is none, or it is too long. */
+static const char *parse_number(const char *text, uint64_t *value)
+{
+    size_t n = strspn(text, "0123456789");
+    if (n == 0 || n > DIGITS_MOST)
+        return NULL;
+    *value = strtoull(text, NULL, 10);
+    return text + n;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct contig *x = a;
+    const struct contig *y = b;
+    return strcmp(x->name, y->name);
+}
+
+static int parse_index(kmf_regions *r, kmf_err *err)
+{
+    for (char *line = r->index_text; *line;) {
+        char *stop = line + strcspn(line, "\n");
+        bool last = *stop == '\0';
+        *stop = '\0';
+        char *tab = strchr(line, '\t');
+        uint64_t len;
+        if (!tab || !parse_number(tab + 1, &len))
+            return kmf_fail(err, KMF_EFORMAT, "%s.fai: not an index of FASTA", r->path);
+        *tab = '\0';
+        int status =
+            kmf_grow(&r->contigs, &r->cap_contigs, r->n_contigs + 1, sizeof *r->contigs, err);
+        if (status < 0)
+            return status;
+        r->contigs[r->n_contigs++] = (struct contig){line, len};
+        line = last ? stop : stop + 1;
+    }
+    if (r->n_contigs > 0)
+        qsort(r->contigs, r->n_contigs, sizeof *r->contigs, by_name);
+    return 0;
+}
+
+/* The number of the contig, or -1. name need not end after n bytes. */
+static ptrdiff_t find_contig(const kmf_regions *r, const char *name, size_t n)
+{
+    size_t lo = 0;
+    size_t hi = r->n_contigs;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        int order = strncmp(r->contigs[mid].name, name, n);
+        if (order == 0 && r->contigs[mid].name[n] == '\0')
+            return (ptrdiff_t)mid;
+        if (order < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return -1;
+}
+
+/* Tells the usual mistakes apart before htslib, which would only say no. */
+static int check_fasta(const char *path, kmf_err *err)
+{
+    htsFormat format;
+    hFILE *file = kmf_input_open(path, err);
+    if (!file)
+        return KMF_EIO;
+    int detected = hts_detect_format(file, &format);
+    hclose_abruptly(file);
+    if (detected < 0)
+        return kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
+    if (format.format != fasta_format && format.format != text_format)
+        return kmf_fail(err, KMF_EFORMAT, "%s: regions can only be taken from FASTA", path);
+    if (format.compression == gzip)
+        return kmf_fail(err, KMF_EFORMAT,
+                        "%s: regions cannot be taken from a gzip file: compress with bgzip",
+                        path);
+    return 0;
+}
+
+static int load_index(kmf_regions *r, kmf_err *err)
+{
+    char *name = NULL;
+    size_t len;
+    int status = KMF_ENOMEM;
+    size_t cap = strlen(r->path) + sizeof ".fai";
+    r->index = fai_load3(r->path, NULL, NULL, FAI_CREATE);
+    if (!r->index)
+        return kmf_fail(
+            err, KMF_EFORMAT,
+            "%s: has no usable .fai index and none can be made: lines of a sequence "
+            "must be of one length and the directory writable",
+            r->path);
+    name = kmf_malloc(cap, 1, err);
+    if (!name)
+        goto out;
+    snprintf(name, cap, "%s.fai", r->path);
+    r->index_text = kmf_file_read(name, INDEX_MOST, &len, err);
+    status = r->index_text ? parse_index(r, err) : KMF_EIO;
+out:
+    kmf_free(name);
+    return status;
+}
+
+/* ---------------------------------------------------------------- the list ---------------- */
+
+static int add_region(kmf_regions *r, struct region region, kmf_err *err)
+{
+    int status = kmf_grow(&r->list, &r->cap, r->n + 1, sizeof *r->list, err);
+    if (status < 0)
+        return status;
+    r->list[r->n++] = region;
+    return 0;
+}
+
+/* ":beg-end", ":beg-", ":beg" or nothing, up to `stop`. */
+static int parse_range(const kmf_regions *r, const char *text, int n_text, const char *range,
+                       const char *stop, struct region *region, kmf_err *err)
+{
+    uint64_t len = r->contigs[region->contig].len;
+    uint64_t beg = 1;
+    uint64_t end = len;
+    if (range < stop) {
+        const char *p = *range == ':' ? parse_number(range + 1, &beg) : NULL;
+        if (p && p < stop && *p == '-') {
+            p++;
+            if (p < stop)
+                p = parse_number(p, &end);
+        }
+        if (p != stop)
+            return kmf_fail(err, KMF_EINVAL,
+                            "region '%.*s': a range is written NAME:BEG-END or NAME:BEG-",
+                            n_text, text);
+        if (beg < 1)
+            return kmf_fail(err, KMF_EINVAL, "region '%.*s': positions begin at 1", n_text,
+                            text);
+        if (beg > len || end > len)
+            return kmf_fail(err, KMF_EINVAL,
+                            "region '%.*s': %s has only %" PRIu64 " bases in %s", n_text, text,
+                            r->contigs[region->contig].name, len, r->path);
+        if (end < beg)
+            return kmf_fail(err, KMF_EINVAL, "region '%.*s': ends before it begins", n_text,
+                            text);
+    }
+    region->beg = beg - 1;
+    region->end = end;
+    return 0;
+}
+
+/* One region: n bytes of text. */
+static int parse_region(kmf_regions *r, const char *text, size_t n, kmf_err *err)
+{
+    const char *stop = text + n;
+    const char *name = text;
+    const char *name_end = stop;
+    const char *range = stop;
+    int n_text = n < 200 ? (int)n : 200;
+    ptrdiff_t contig = -1;
+    if (n > 0 && *text == '{') {
+        const char *brace = memchr(text, '}', n);
+        if (!brace)
+            return kmf_fail(err, KMF_EINVAL, "region '%.*s': a closing brace is missing",
+                            n_text, text);
+        name = text + 1;
+        name_end = brace;
+        range = brace + 1;
+    }
+    contig = find_contig(r, name, (size_t)(name_end - name));
+    if (contig < 0 && range == stop) {
+        const char *colon = stop;
+        while (colon > text && *colon != ':')
+            colon--;
+        if (*colon == ':' && colon < stop && name == text) {
+            name_end = colon;
+            range = colon;
+            contig = find_contig(r, name, (size_t)(name_end - name));
+        }
+    }
+    if (contig < 0)
+        return kmf_fail(err, KMF_EINVAL, "region '%.*s': %s has no sequence of this name",
+                        n_text, text, r->path);
+    struct region region = {(size_t)contig, 0, 0, false};
+    int status = parse_range(r, text, n_text, range, stop, &region, err);
+    return status < 0 ? status : add_region(r, region, err);
+}
+
+static int parse_regions(kmf_regions *r, const char *text, kmf_err *err)
+{
+    for (;;) {
+        size_t n = 0;
+        if (*text == '{')
+            n = strcspn(text, "}");
+        n += strcspn(text + n, ",");
+        int status = parse_region(r, text, n, err);
+        if (status < 0 || text[n] == '\0')
+            return status;
+        text += n + 1;
+    }
+}
+
+/* Splits the line in place at tabs, or at blanks if it has no tab. Returns the columns. */
+static int split(char *line, char *column[BED_COLUMNS])
+{
+    const char *separators = strchr(line, '\t') ? "\t" : " ";
+    int n = 0;
+    for (char *p = line; n < BED_COLUMNS; n++) {
+        if (*separators == ' ')
+            p += strspn(p, separators);
+        if (*p == '\0' && (n == 0 || *separators == ' '))
+            return n;
+        column[n] = p;
+        p += strcspn(p, separators);
+        if (*p == '\0')
+            return n + 1;
+        *p++ = '\0';
+    }
+    return n;
+}
+
+/* Does the line begin with this word? */
+static bool begins_with(const char *line, const char *word)
+{
+    size_t n = strlen(word);
+    return strncmp(line, word, n) == 0 &&
+           (line[n] == '\0' || line[n] == ' ' || line[n] == '\t');
+}
+
+static int parse_bed_line(kmf_regions *r, const char *bed, uint64_t number, kstring_t *line,
+                          kmf_err *err)
+{
+    char *column[BED_COLUMNS] = {0};
+    uint64_t beg;
+    uint64_t end;
+    if (strlen(line->s) != line->l)
+        return kmf_fail(err, KMF_EFORMAT, "%s: line %" PRIu64 ": unexpected byte 0x00", bed,
+                        number);
+    if (line->l > 0 && line->s[line->l - 1] == '\r')
+        line->s[--line->l] = '\0';
+    if (line->s[strspn(line->s, " \t")] == '\0' || *line->s == '#' ||
+        begins_with(line->s, "track") || begins_with(line->s, "browser"))
+        return 0;
+    int n = split(line->s, column);
+    const char *stop_beg = n >= 3 ? parse_number(column[1], &beg) : NULL;
+    const char *stop_end = n >= 3 ? parse_number(column[2], &end) : NULL;
+    if (!stop_beg || *stop_beg || !stop_end || *stop_end)
+        return kmf_fail(err, KMF_EFORMAT,
+                        "%s: line %" PRIu64 ": a BED line is a name, begin and end", bed,
+                        number);
+    ptrdiff_t contig = find_contig(r, column[0], strlen(column[0]));
+    if (contig < 0)
+        return kmf_fail(err, KMF_EFORMAT, "%s: line %" PRIu64 ": %s has no sequence '%.200s'",
+                        bed, number, r->path, column[0]);
+    if (end <= beg)
+        return kmf_fail(err, KMF_EFORMAT,
+                        "%s: line %" PRIu64 ": begin %" PRIu64 " is not below end %" PRIu64,
+                        bed, number, beg, end);
+    if (end > r->contigs[contig].len)
+        return kmf_fail(err, KMF_EFORMAT,
+                        "%s: line %" PRIu64 ": end %" PRIu64 ", but %s has only %" PRIu64
+                        " bases in %s",
+                        bed, number, end, column[0], r->contigs[contig].len, r->path);
+    const char *strand = n >= 6 ? column[5] : ".";
+    if (strcmp(strand, "+") != 0 && strcmp(strand, "-") != 0 && strcmp(strand, ".") != 0)
+        return kmf_fail(err, KMF_EFORMAT,
+                        "%s: line %" PRIu64 ": a strand is '+', '-' or '.', got '%.20s'", bed,
+                        number, strand);
+    return add_region(r, (struct region){(size_t)contig, beg, end, *strand == '-'}, err);
+}
+
+static int parse_bed(kmf_regions *r, const char *bed, kmf_err *err)
+{
+    kstring_t line = KS_INITIALIZE;
+    uint64_t number = 0;
+    int status = KMF_EIO;
+    int got;
+    hFILE *file = kmf_input_open(bed, err);
+    if (!file)
+        return KMF_EIO;
+    BGZF *text = bgzf_hopen(file, "r");
+    if (!text) {
+        hclose_abruptly(file);
+        return kmf_fail(err, KMF_ENOMEM, "out of memory: no room to read %s", bed);
+    }
+    while ((got = bgzf_getline(text, '\n', &line)) >= 0) {
+        status = parse_bed_line(r, bed, ++number, &line, err);
+        if (status < 0)
+            goto out;
+    }
+    status = 0;
+    if (got < -1 || text->errcode || (text->is_compressed && text->no_eof_block))
+        status = kmf_fail(err, KMF_EFORMAT, "%s: line %" PRIu64 ": truncated or damaged", bed,
+                          number + 1);
+out:
+    free(line.s);
+    bgzf_close(text);
+    return status;
+}
+
+/* ---------------------------------------------------------------- records ----------------- */
+
+kmf_regions *kmf_regions_open(const char *path, const char *regions, const char *bed,
+                              kmf_err *err)
+{
+    if (strcmp(path, "-") == 0) {
+        kmf_fail(err, KMF_EINVAL,
+                 "regions need a file: they cannot be taken from standard input");
+        return NULL;
+    }
+    if (check_fasta(path, err) < 0)
+        return NULL;
+    kmf_regions *r = kmf_calloc(1, sizeof *r, err);
+    if (!r)
+        return NULL;
+    r->path = kmf_strdup(path, err);
+    if (!r->path || load_index(r, err) < 0)
+        goto failed;
+    if (regions && parse_regions(r, regions, err) < 0)
+        goto failed;
+    if (bed && parse_bed(r, bed, err) < 0)
+        goto failed;
+    return r;
+failed:
+    kmf_regions_close(r);
+    return NULL;
+}
+
+void kmf_regions_close(kmf_regions *r)
+{
+    if (!r)
+        return;
+    if (r->index)
+        fai_destroy(r->index);
+    kmf_free(r->path);
+    kmf_free(r->index_text);
+    kmf_free(r->contigs);
+    kmf_free(r->list);
+    kmf_free(r->label);
+    free(r->seq);
+    kmf_free(r);
+}
+
+/* Reads the bases of a region into r->seq. */
+static int fetch(kmf_regions *r, const struct region *region, kmf_err *err)
+{
+    const char *name = r->contigs[region->contig].name;
+    uint64_t n = region->end - region->beg;
+    unsigned char bad = 0;
+    hts_pos_t got = 0;
+    free(r->seq);
+    r->seq = NULL;
+    /* faidx takes an end before the beginning for 1 base: it is not asked for no bases. */
+    r->seq = n == 0 ? calloc(1, 1)
+                    : faidx_fetch_seq64(r->index, name, (hts_pos_t)region->beg,
+                                        (hts_pos_t)region->end - 1, &got);
+    for (hts_pos_t i = 0; r->seq && i < got; i++)
+        bad |= kmf_not_a_base(r->seq[i]);
+    if (!r->seq || (uint64_t)got != n || bad)
+        return kmf_fail(err, KMF_EFORMAT,
+                        "%s: %s:%" PRIu64 "-%" PRIu64
+                        " cannot be read: the file is damaged, or "
+                        "its .fai was made of another one",
+                        r->path, name, region->beg + 1, region->end);
+    return 0;
+}
+
+int kmf_regions_next(kmf_regions *r, kmf_record *rec, kmf_err *err)
+{
+    if (r->next == r->n)
+        return 0;
+    const struct region *region = &r->list[r->next];
+    const char *name = r->contigs[region->contig].name;
+    size_t need = strlen(name) + 64; /* two numbers of at most 20 digits */
+    int status = fetch(r, region, err);
+    if (status < 0)
+        return status;
+    status = kmf_grow(&r->label, &r->cap_label, need, 1, err);
+    if (status < 0)
+        return status;
+    size_t len = (size_t)(region->end - region->beg);
+    snprintf(r->label, need, "%s:%" PRIu64 "-%" PRIu64 "%s", name, region->beg + 1, region->end,
+             region->reverse ? "(-)" : "");
+    if (region->reverse)
+        kmf_dna_revcomp(r->seq, r->seq, len);
+    rec->name = r->label;
+    rec->seq = r->seq;
+    rec->len = len;
+    r->next++;
+    return 1;
+}

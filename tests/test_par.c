@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Second sources: results computed beside the queue; control-group files written by the test;
+ * the affinity mask set by the test.
+ */
+#define _GNU_SOURCE /* sched_setaffinity */
+
+#include "base/mem.h"
+#include "seq/cores.h"
+#include "seq/digest.h"
+#include "seq/par.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define N_JOBS 200
+
+typedef struct job {
+    const kmf_pool *pool;
+    int number;
+    int square;
+    int worker;
+    pthread_t thread;
+} job;
+
+static void *square(void *arg)
+{
+    job *j = arg;
+    struct timespec pause = {0, (j->number * 7919) % 500 * 1000};
+    nanosleep(&pause, NULL);
+    j->square = j->number * j->number;
+    j->worker = kmf_pool_worker(j->pool);
+    j->thread = pthread_self();
+    return j;
+}
+
+static void run_jobs(int threads, int max_jobs)
+{
+    static job jobs[N_JOBS];
+    kmf_err err = {0};
+    kmf_pool *pool = kmf_pool_new(threads, &err);
+    ck_assert_ptr_nonnull(pool);
+    ck_assert_int_eq(kmf_pool_threads(pool), threads);
+    kmf_queue *queue = kmf_queue_new(pool, max_jobs, &err);
+    ck_assert_ptr_nonnull(queue);
+    int sent = 0;
+    for (int fetched = 0; fetched < N_JOBS; fetched++) {
+        while (sent < N_JOBS && sent - fetched < max_jobs) {
+            jobs[sent] = (job){.pool = pool, .number = sent};
+            ck_assert_int_eq(kmf_queue_send(queue, square, &jobs[sent], &err), 0);
+            sent++;
+        }
+        job *done = kmf_queue_wait(queue);
+        ck_assert_ptr_eq(done, &jobs[fetched]);
+        ck_assert_int_eq(done->square, fetched * fetched);
+    }
+    for (int i = 0; i < N_JOBS; i++) {
+        ck_assert_int_ge(jobs[i].worker, 0);
+        ck_assert_int_lt(jobs[i].worker, threads);
+        for (int k = 0; k < i; k++)
+            ck_assert_int_eq(jobs[i].worker == jobs[k].worker,
+                             pthread_equal(jobs[i].thread, jobs[k].thread) != 0);
+    }
+    kmf_queue_free(queue);
+    kmf_pool_free(pool);
+}
+
+START_TEST(results_come_in_the_order_of_the_jobs_and_workers_are_numbered)
+{
+    static const int threads[] = {1, 2, 5};
+    static const int max_jobs[] = {1, 2, 16};
+    for (int t = 0; t < 3; t++)
+        for (int m = 0; m < 3; m++)
+            run_jobs(threads[t], max_jobs[m]);
+}
+END_TEST
+
+static void *count(void *arg)
+{
+    atomic_fetch_add((atomic_int *)arg, 1);
+    return NULL;
+}
+
+START_TEST(as_many_jobs_as_promised_can_be_sent_before_one_is_fetched)
+{
+    kmf_err err = {0};
+    atomic_int n = 0;
+    kmf_pool *pool = kmf_pool_new(1, &err);
+    kmf_queue *queue = kmf_queue_new(pool, 50, &err);
+    ck_assert_ptr_nonnull(queue);
+    for (int i = 0; i < 50; i++)
+        ck_assert_int_eq(kmf_queue_send(queue, count, &n, &err), 0);
+    for (int i = 0; i < 50; i++)
+        ck_assert_ptr_null(kmf_queue_wait(queue));
+    ck_assert_int_eq(atomic_load(&n), 50);
+    kmf_queue_free(queue);
+    kmf_pool_free(pool);
+}
+END_TEST
+
+START_TEST(a_queue_can_be_freed_with_jobs_in_it)
+{
+    kmf_err err = {0};
+    static job jobs[20];
+    for (int round = 0; round < 20; round++) {
+        kmf_pool *pool = kmf_pool_new(2, &err);
+        kmf_queue *queue = kmf_queue_new(pool, 20, &err);
+        ck_assert_ptr_nonnull(queue);
+        for (int i = 0; i < 20; i++) {
+            jobs[i] = (job){.pool = pool, .number = i};
+            ck_assert_int_eq(kmf_queue_send(queue, square, &jobs[i], &err), 0);
+        }
+        for (int i = 0; i < round; i++)
+            ck_assert_ptr_nonnull(kmf_queue_wait(queue));
+        kmf_queue_free(queue);
+        kmf_pool_free(pool);
+    }
+    kmf_queue_free(NULL);
+    kmf_pool_free(NULL);
+}
+END_TEST
+
+START_TEST(a_pool_has_1_to_1024_threads)
+{
+    static const int wrong[] = {0, -1, 1025};
+    for (int i = 0; i < 3; i++) {
+        kmf_err err = {0};
+        char message[80];
+        ck_assert_ptr_null(kmf_pool_new(wrong[i], &err));
+        ck_assert_int_eq(err.code, KMF_EINVAL);
+        snprintf(message, sizeof message, "threads: must be between 1 and 1024, got %d",
+                 wrong[i]);
+        ck_assert_str_eq(err.msg, message);
+    }
+}
+END_TEST
+
+START_TEST(pool_and_queue_report_that_memory_is_short)
+{
+    kmf_err err = {0};
+    kmf_mem_fail_at(1);
+    ck_assert_ptr_null(kmf_pool_new(1, &err));
+    ck_assert_int_eq(err.code, KMF_ENOMEM);
+    err = (kmf_err){0};
+    kmf_mem_fail_at(2);
+    kmf_pool *pool = kmf_pool_new(1, &err);
+    ck_assert_ptr_nonnull(pool);
+    ck_assert_ptr_null(kmf_queue_new(pool, 1, &err));
+    ck_assert_int_eq(err.code, KMF_ENOMEM);
+    kmf_mem_fail_at(0);
+    kmf_pool_free(pool);
+}
+END_TEST
+
+static char dir[] = "/tmp/kmf_par_XXXXXX";
+
+static void write_file(const char *name, const char *text)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    FILE *file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void make_dir(const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+}
+
+static int quota(const char *membership)
+{
+    char path[256];
+    write_file("membership", membership);
+    snprintf(path, sizeof path, "%s/membership", dir);
+    return kmf_cores_quota(path, dir);
+}
+
+START_TEST(the_tightest_quota_on_the_way_to_the_root_counts)
+{
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    make_dir("a");
+    make_dir("a/b");
+    make_dir("cpu");
+    make_dir("cpu/job");
+
+    ck_assert_int_eq(quota("0::/a/b\n"), 0);
+    write_file("a/b/cpu.max", "max 100000\n");
+    ck_assert_int_eq(quota("0::/a/b\n"), 0);
+    write_file("a/b/cpu.max", "400000 100000\n");
+    ck_assert_int_eq(quota("0::/a/b\n"), 4);
+    ck_assert_int_eq(quota("0::/a\n"), 0);
+    write_file("a/cpu.max", "150000 100000\n");
+    ck_assert_int_eq(quota("0::/a/b\n"), 2);
+    write_file("cpu.max", "30000 100000\n");
+    ck_assert_int_eq(quota("0::/a/b\n"), 1);
+    ck_assert_int_eq(quota("0::/of/another/host\n"), 1);
+    write_file("cpu.max", "rubbish\n");
+    ck_assert_int_eq(quota("0::/a/b\n"), 2);
+
+    write_file("cpu/job/cpu.cfs_quota_us", "-1\n");
+    write_file("cpu/job/cpu.cfs_period_us", "100000\n");
+    ck_assert_int_eq(quota("5:memory:/job\n4:cpu,cpuacct:/job\n"), 0);
+    write_file("cpu/job/cpu.cfs_quota_us", "300000\n");
+    ck_assert_int_eq(quota("5:memory:/job\n4:cpu,cpuacct:/job\n"), 3);
+    ck_assert_int_eq(quota("5:memory:/job\n4:cpuset,cpuacct:/job\n"), 0);
+    ck_assert_int_eq(quota("4:cpu:/job\n0::/a/b\n"), 2);
+    ck_assert_int_eq(quota("no colon at all\n"), 0);
+    ck_assert_int_eq(kmf_cores_quota("/nonexistent", dir), 0);
+    char command[64];
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
+START_TEST(threads_default_to_the_affinity_mask_and_slurm)
+{
+    cpu_set_t all;
+    cpu_set_t one;
+    unsetenv("SLURM_CPUS_PER_TASK");
+    ck_assert_int_eq(sched_getaffinity(0, sizeof all, &all), 0);
+    int n = kmf_threads_default();
+    ck_assert_int_ge(n, 1);
+    ck_assert_int_le(n, CPU_COUNT(&all));
+    setenv("SLURM_CPUS_PER_TASK", "1", 1);
+    ck_assert_int_eq(kmf_threads_default(), 1);
+    setenv("SLURM_CPUS_PER_TASK", "5000", 1);
+    ck_assert_int_eq(kmf_threads_default(), n);
+    setenv("SLURM_CPUS_PER_TASK", "none", 1);
+    ck_assert_int_eq(kmf_threads_default(), n);
+    unsetenv("SLURM_CPUS_PER_TASK");
+    CPU_ZERO(&one);
+    for (size_t i = 0; i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, &all) && CPU_COUNT(&one) == 0)
+            CPU_SET(i, &one);
+    ck_assert_int_eq(sched_setaffinity(0, sizeof one, &one), 0);
+    ck_assert_int_eq(kmf_threads_default(), 1);
+    ck_assert_int_eq(sched_setaffinity(0, sizeof all, &all), 0);
+}
+END_TEST
+
+START_TEST(the_digest_of_a_file_is_its_md5)
+{
+    char hex[33];
+    kmf_err err = {0};
+    char path[] = "/tmp/kmf_md5_XXXXXX";
+    int fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    /* RFC 1321, appendix A.5. */
+    ck_assert_int_eq(kmf_file_md5(hex, path, &err), 0);
+    ck_assert_str_eq(hex, "d41d8cd98f00b204e9800998ecf8427e");
+    ck_assert_int_eq(write(fd, "message digest", 14), 14);
+    ck_assert_int_eq(kmf_file_md5(hex, path, &err), 0);
+    ck_assert_str_eq(hex, "f96b697d7cb7938d525a2f31aaf161d0");
+    kmf_mem_fail_at(1);
+    ck_assert_int_eq(kmf_file_md5(hex, path, &err), KMF_ENOMEM);
+    kmf_mem_fail_at(0);
+    close(fd);
+    unlink(path);
+    err = (kmf_err){0};
+    ck_assert_int_eq(kmf_file_md5(hex, "/nonexistent/x", &err), KMF_EIO);
+    ck_assert_str_eq(err.msg, "/nonexistent/x: No such file or directory");
+    err = (kmf_err){0};
+    ck_assert_int_eq(kmf_file_md5(hex, "/tmp", &err), KMF_EIO);
+    ck_assert_str_eq(err.msg, "/tmp: Is a directory");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("par");
+    TCase *tc = tcase_create("par");
+    tcase_set_timeout(tc, 0);
+    tcase_add_test(tc, results_come_in_the_order_of_the_jobs_and_workers_are_numbered);
+    tcase_add_test(tc, as_many_jobs_as_promised_can_be_sent_before_one_is_fetched);
+    tcase_add_test(tc, a_queue_can_be_freed_with_jobs_in_it);
+    tcase_add_test(tc, a_pool_has_1_to_1024_threads);
+    tcase_add_test(tc, pool_and_queue_report_that_memory_is_short);
+    tcase_add_test(tc, the_tightest_quota_on_the_way_to_the_root_counts);
+    tcase_add_test(tc, threads_default_to_the_affinity_mask_and_slurm);
+    tcase_add_test(tc, the_digest_of_a_file_is_its_md5);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
