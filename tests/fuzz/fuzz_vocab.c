@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Any bytes as a vocab.txt. Every id of what is accepted has a token, every k-mer's id is its
+ * line, and the lines written out again give the same vocabulary.
+ */
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void must(int condition)
+{
+    if (!condition)
+        abort();
+}
+
+static void check(const kmf_vocab *vocab)
+{
+    int k = kmf_vocab_k(vocab);
+    int32_t V = (int32_t)kmf_vocab_size(vocab);
+    must(k >= 1 && k <= 12 && V >= 1);
+    must(kmf_vocab_token(vocab, -1) == NULL && kmf_vocab_token(vocab, V) == NULL);
+    for (int32_t id = 0; id < V; id++) {
+        const char *token = kmf_vocab_token(vocab, id);
+        uint64_t code = 0;
+        must(token != NULL && strchr(token, '\n') == NULL);
+        if (token[0] == '[')
+            continue;
+        must(strlen(token) == (size_t)k && kmf_kmer_encode(&code, token, k) == 0);
+        must(kmf_vocab_kmer(vocab, code) == id);
+    }
+    for (int s = 0; s < KMF_N_SPECIAL; s++)
+        must(kmf_vocab_special(vocab, (kmf_special)s) < V);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    kmf_err err = {0};
+    kmf_vocab *vocab = kmf_vocab_parse((const char *)data, size, "fuzz", &err);
+    if (!vocab) {
+        must(err.code == KMF_EMODEL && err.msg[0] != '\0' && strchr(err.msg, '\n') == NULL);
+        return 0;
+    }
+    check(vocab);
+    int32_t V = (int32_t)kmf_vocab_size(vocab);
+    size_t len = 0;
+    char *text = kmf_malloc(size + (size_t)V + 1, 1, &err);
+    must(text != NULL);
+    for (int32_t id = 0; id < V; id++) {
+        const char *token = kmf_vocab_token(vocab, id);
+        size_t n = strlen(token);
+        memcpy(text + len, token, n);
+        text[len + n] = '\n';
+        len += n + 1;
+    }
+    kmf_vocab *again = kmf_vocab_parse(text, len, "again", &err);
+    must(again != NULL && kmf_vocab_size(again) == (size_t)V);
+    must(kmf_vocab_k(again) == kmf_vocab_k(vocab));
+    for (int32_t id = 0; id < V; id++)
+        must(strcmp(kmf_vocab_token(vocab, id), kmf_vocab_token(again, id)) == 0);
+    for (int s = 0; s < KMF_N_SPECIAL; s++)
+        must(kmf_vocab_special(vocab, (kmf_special)s) ==
+             kmf_vocab_special(again, (kmf_special)s));
+    kmf_free(text);
+    kmf_vocab_free(again);
+    kmf_vocab_free(vocab);
+    return 0;
+}

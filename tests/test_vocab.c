@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/* vocab.txt: order, lookup, and every way to be wrong. */
+#include "base/mem.h"
+#include "kmerformer.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+static kmf_vocab *parse(const char *text, kmf_err *err)
+{
+    return kmf_vocab_parse(text, strlen(text), "vocab.txt", err);
+}
+
+START_TEST(new_vocabulary_lists_specials_then_kmers_in_code_order)
+{
+    static const char *const specials[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
+    for (int k = 1; k <= 6; k++) {
+        kmf_vocab *v = kmf_vocab_new(k, NULL);
+        ck_assert_ptr_nonnull(v);
+        uint64_t all = (uint64_t)1 << 2 * k;
+        ck_assert_uint_eq(kmf_vocab_size(v), 5 + all);
+        for (int32_t s = 0; s < 5; s++) {
+            ck_assert_str_eq(kmf_vocab_token(v, s), specials[s]);
+            ck_assert_int_eq(kmf_vocab_special(v, (kmf_special)s), s);
+        }
+        for (uint64_t code = 0; code < all; code++) {
+            char kmer[8];
+            kmf_kmer_decode(kmer, code, k);
+            ck_assert_int_eq(kmf_vocab_kmer(v, code), (int32_t)(5 + code));
+            ck_assert_str_eq(kmf_vocab_token(v, (int32_t)(5 + code)), kmer);
+        }
+        ck_assert_int_eq(kmf_vocab_kmer(v, all), -1);
+        ck_assert_ptr_null(kmf_vocab_token(v, -1));
+        ck_assert_ptr_null(kmf_vocab_token(v, (int32_t)(5 + all)));
+        kmf_vocab_free(v);
+    }
+}
+END_TEST
+
+START_TEST(ids_come_from_the_file_in_any_order)
+{
+    kmf_err err = {0};
+    kmf_vocab *v = parse("TG\r\n[CLS]\nAA\n[unused1]\n[UNK]\nCC", &err);
+    ck_assert_msg(v != NULL, "%s", err.msg);
+    ck_assert_int_eq(kmf_vocab_k(v), 2);
+    ck_assert_uint_eq(kmf_vocab_size(v), 6);
+    ck_assert_int_eq(kmf_vocab_kmer(v, 3 * 4 + 2), 0); /* TG */
+    ck_assert_int_eq(kmf_vocab_kmer(v, 0), 2);         /* AA */
+    ck_assert_int_eq(kmf_vocab_kmer(v, 1 * 4 + 1), 5); /* CC */
+    ck_assert_int_eq(kmf_vocab_kmer(v, 1), -1);        /* AC is not listed */
+    ck_assert_int_eq(kmf_vocab_special(v, KMF_CLS), 1);
+    ck_assert_int_eq(kmf_vocab_special(v, KMF_UNK), 4);
+    ck_assert_int_eq(kmf_vocab_special(v, KMF_SEP), -1);
+    ck_assert_str_eq(kmf_vocab_token(v, 0), "TG");
+    kmf_vocab_free(v);
+}
+END_TEST
+
+START_TEST(what_does_not_fit_is_named_by_its_line)
+{
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"", "no k-mer"},
+        {"[PAD]\n[UNK]\n", "no k-mer"},
+        {"AA\nACG\n", "line 2: 'ACG' has 3 bases"},
+        {"AA\nAC\nAA\n", "line 3: 'AA' is listed twice"},
+        {"[CLS]\nAA\n[CLS]\n", "line 3: [CLS] is listed twice"},
+        {"AA\n\nAC\n", "line 2"},
+        {"AA\nac\n", "line 2: 'ac'"},
+        {"AA\nAN\n", "line 2: 'AN'"},
+        {"ACGTACGTACGTA\n", "13 bases; at most 12"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        kmf_err err = {0};
+        ck_assert_ptr_null(parse(cases[i].text, &err));
+        ck_assert_int_eq(err.code, KMF_EMODEL);
+        ck_assert_msg(strstr(err.msg, cases[i].message) != NULL, "%s", err.msg);
+    }
+    kmf_err err = {0};
+    ck_assert_ptr_null(kmf_vocab_parse("A\0A\n", 4, "vocab.txt", &err));
+    ck_assert_int_eq(err.code, KMF_EMODEL);
+    err = (kmf_err){0};
+    ck_assert_ptr_null(kmf_vocab_new(13, &err));
+    ck_assert_int_eq(err.code, KMF_EINVAL);
+    err = (kmf_err){0};
+    ck_assert_ptr_null(kmf_vocab_load("/nonexistent/vocab.txt", &err));
+    ck_assert_int_eq(err.code, KMF_EIO);
+}
+END_TEST
+
+START_TEST(any_failing_allocation_is_reported)
+{
+    for (size_t n = 1;; n++) {
+        kmf_err err = {0};
+        kmf_mem_fail_at(n);
+        kmf_vocab *v = kmf_vocab_new(3, &err);
+        bool reached = kmf_mem_count() >= n;
+        kmf_mem_fail_at(0);
+        kmf_vocab_free(v);
+        if (!reached)
+            break;
+        ck_assert_ptr_null(v);
+        ck_assert_int_eq(err.code, KMF_ENOMEM);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("vocab");
+    TCase *tcase = tcase_create("vocab");
+    tcase_add_test(tcase, new_vocabulary_lists_specials_then_kmers_in_code_order);
+    tcase_add_test(tcase, ids_come_from_the_file_in_any_order);
+    tcase_add_test(tcase, what_does_not_fit_is_named_by_its_line);
+    tcase_add_test(tcase, any_failing_allocation_is_reported);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
