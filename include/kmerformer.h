@@ -78,13 +78,6 @@ KMF_API const char *kmf_version(void);
  */
 KMF_API void kmf_build_info(char *text, size_t cap);
 
-/*
- * OpenBLAS takes a processor newer than itself for an old one and loses a factor of five. Then the
- * value that the environment variable OPENBLAS_CORETYPE should have had when the process began;
- * else NULL. The library works without it, with its own products.
- */
-KMF_API const char *kmf_blas_coretype(void);
-
 /* ---------------------------------------------------------------- errors ----------------- */
 
 typedef enum kmf_code {

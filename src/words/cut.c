@@ -208,7 +208,7 @@ static int pull(kmf_cutter *c, token *t, kmf_err *err)
 /* Does some run of the sequence have more than C tokens? Negative: a kmf_code. */
 static int too_long(kmf_cutter *c, kmf_err *err)
 {
-    token t;
+    token t = {0};
     size_t run = 0;
     int got;
     while ((got = pull(c, &t, err)) > PULLED_END) {
@@ -253,7 +253,7 @@ static void carry_over(kmf_cutter *c)
 /* Collects until a chunk is full and a token is held, or the run ends. */
 static int collect(kmf_cutter *c, kmf_err *err)
 {
-    token t;
+    token t = {0};
     int got;
     while ((got = pull(c, &t, err)) == PULLED_TOKEN) {
         if (c->n == c->cap) {
@@ -269,7 +269,7 @@ static int collect(kmf_cutter *c, kmf_err *err)
 /* The tokens after a truncated chunk, up to the end of the run: looked at, not kept. */
 static int drop_run(kmf_cutter *c, kmf_err *err)
 {
-    token t;
+    token t = {0};
     int got;
     uint64_t unknown = c->stats.unknown;
     while ((got = pull(c, &t, err)) == PULLED_TOKEN)
