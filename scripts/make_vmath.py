@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Derives the polynomial constants of src/nn/vmath.h and prints them as C.
+
+  exp     e^r = 1 + r + r^2 s(r) on |r| <= ln(2)/2, relative error minimised
+  gelu    g(a) = a e^(-a^2/2) q(a), q(a) = e^(a^2/2) erfc(a / sqrt 2) / 2 on 0 <= a <= 6, the
+          absolute error of g minimised: q need only be good where the factor before it is not
+          small, which is why a short polynomial is enough
+
+Both are weighted minimax fits by Lawson's iteration (least squares whose weights are multiplied
+by the error until it is level), in a Chebyshev basis, in double.
+Needs: python3, numpy.
+"""
+import math
+
+import numpy as np
+from numpy.polynomial import chebyshev, polynomial
+
+
+def minimax(f, weight, beg, end, degree, points=4001, rounds=400):
+    """Coefficients c[0..degree] of the polynomial p with max |weight (p - f)| smallest."""
+    t = np.cos(np.pi * (np.arange(points) + 0.5) / points)
+    x = beg + (end - beg) * (t + 1) / 2
+    target, w = f(x), weight(x)
+    basis = chebyshev.chebvander(t, degree)
+    lawson = np.full(points, 1 / points)
+    best, best_error = None, math.inf
+    for _ in range(rounds):
+        s = np.sqrt(lawson) * w
+        c = np.linalg.lstsq(basis * s[:, None], target * s, rcond=None)[0]
+        error = np.abs(w * (basis @ c - target))
+        if error.max() < best_error:
+            best, best_error = c, error.max()
+        lawson *= error
+        lawson /= lawson.sum()
+    inner = chebyshev.cheb2poly(best)  # in t = scale x + shift
+    scale, shift = 2 / (end - beg), -(end + beg) / (end - beg)
+    out, power = np.zeros(1), np.ones(1)
+    for c in inner:
+        out = polynomial.polyadd(out, c * power)
+        power = polynomial.polymul(power, [shift, scale])
+    return out, best_error
+
+
+def print_constants(name, c, error):
+    print(f"/* {name}: largest error of the fit {error:.1e} */")
+    for i, value in enumerate(c):
+        print(f"    c{i} = {np.float32(value):.9g}f")
+
+
+def main():
+    ln2 = math.log(2)
+
+    def s(r):
+        """(e^r - 1 - r) / r^2, by its series: the difference would cancel."""
+        return sum(r**i / math.factorial(i + 2) for i in range(14))
+
+    c, error = minimax(s, lambda r: r * r / np.exp(r), -ln2 / 2, ln2 / 2, 4)
+    print_constants("s(r) of exp", c, error)
+
+    erfc = np.vectorize(math.erfc)
+
+    def q(a):
+        return np.exp(a * a / 2) * erfc(a / math.sqrt(2)) / 2
+
+    c, error = minimax(q, lambda a: a * np.exp(-a * a / 2), 0, 6, 10)
+    print_constants("q(a) of gelu", c, error)
+
+    # The high part keeps 9 bits, so that n high is exact for every exponent n of a float.
+    bits = np.array([ln2], np.float32).view(np.uint32) & np.uint32(0xFFFF8000)
+    high = float(bits.view(np.float32)[0])
+    low, inverse = np.float32(ln2 - high), np.float32(1 / ln2)
+    print(f"ln 2 = {high!r}f + {low:.9g}f, 1 / ln 2 = {inverse:.9g}f")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which instructions may be used. The program is built for the oldest processor of its kind;
+ * hot loops are compiled once for each level below and chosen when the program runs:
+ *
+ *   baseline   what the compiler was told to build for (x86-64: SSE2; arm64: NEON)
+ *   avx2       AVX2 and FMA
+ *   avx512     AVX-512 F, VL, BW, DQ
+ *
+ * KMERFORMER_CPU=baseline|avx2 lowers the level; it never raises it.
+ */
+#ifndef KMF_CPU_H
+#define KMF_CPU_H
+
+typedef enum kmf_cpu { KMF_CPU_BASELINE, KMF_CPU_AVX2, KMF_CPU_AVX512, KMF_N_CPU } kmf_cpu;
+
+/* The same answer throughout the process. */
+kmf_cpu kmf_cpu_level(void);
+/* "baseline", "avx2", "avx512". */
+const char *kmf_cpu_name(kmf_cpu level);
+
+#if defined(__GNUC__)
+#define KMF_INLINE inline __attribute__((always_inline))
+#define KMF_TARGET(features) __attribute__((target(features)))
+#else
+#define KMF_INLINE inline
+#define KMF_TARGET(features)
+#endif
+
+#if defined(__GNUC__) && defined(__x86_64__)
+#define KMF_X86_LEVELS 1
+#define KMF_TARGET_AVX2 KMF_TARGET("avx2,fma")
+#define KMF_TARGET_AVX512 KMF_TARGET("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")
+#else
+#define KMF_X86_LEVELS 0
+#endif
+
+/* Whether the baseline has a fused multiply-add. */
+#if defined(__aarch64__)
+#define KMF_BASELINE_FMA 1
+#else
+#define KMF_BASELINE_FMA 0
+#endif
+
+/* Before a loop: unrolls it wholly (n is at least its number of rounds). */
+#if defined(__clang__)
+#define KMF_UNROLL(n) _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__)
+#define KMF_PRAGMA(text) _Pragma(#text)
+#define KMF_UNROLL(n) KMF_PRAGMA(GCC unroll n)
+#else
+#define KMF_UNROLL(n)
+#endif
+
+/*
+ * KMF_CLONES(name, (parameters), (arguments)) defines `void name(parameters)`, which runs
+ * `static KMF_INLINE void name_body(parameters)` compiled for the level in use. Bodies are
+ * plain C that a compiler can vectorise.
+ *
+ * KMF_CLONES_FUSED: name_body takes `bool fused` before the parameters, a constant: whether a
+ * fused multiply-add is one instruction. AVX2 and AVX-512 give the same bits, therefore.
+ */
+#define KMF_CLONES(name, parameters, arguments) \
+    KMF_CLONES_AS(name, parameters, arguments, arguments)
+#define KMF_CLONES_FUSED(name, parameters, arguments) \
+    KMF_CLONES_AS(name, parameters, arguments, (fused, KMF_LIST arguments))
+#define KMF_LIST(...) __VA_ARGS__
+
+#if KMF_X86_LEVELS
+#define KMF_CLONES_AS(name, parameters, arguments, body_arguments) \
+    KMF_TARGET_AVX512 static void name##_avx512 parameters         \
+    {                                                              \
+        enum { fused = 1 };                                        \
+        name##_body body_arguments;                                \
+    }                                                              \
+    KMF_TARGET_AVX2 static void name##_avx2 parameters             \
+    {                                                              \
+        enum { fused = 1 };                                        \
+        name##_body body_arguments;                                \
+    }                                                              \
+    void name parameters                                           \
+    {                                                              \
+        enum { fused = 0 };                                        \
+        kmf_cpu level = kmf_cpu_level();                           \
+        if (level == KMF_CPU_AVX512)                               \
+            name##_avx512 arguments;                               \
+        else if (level == KMF_CPU_AVX2)                            \
+            name##_avx2 arguments;                                 \
+        else                                                       \
+            name##_body body_arguments;                            \
+    }
+#else
+#define KMF_CLONES_AS(name, parameters, arguments, body_arguments) \
+    void name parameters                                           \
+    {                                                              \
+        enum { fused = KMF_BASELINE_FMA };                         \
+        name##_body body_arguments;                                \
+    }
+#endif
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The engine and the processor level are chosen once per process, so a test that means all of
+ * them runs itself again: a test file has "parts", functions that return NULL or what is wrong,
+ * and a test is one part under one environment.
+ *
+ *   static const levels_part parts[] = {{"name", function}, ...};
+ *   int main(int argc, char **argv)
+ *   {
+ *       if (argc == 3)
+ *           return levels_child(parts, n_parts, argv);
+ *       ...
+ *       levels_run("name", "KMERFORMER_GEMM=plain KMERFORMER_CPU=avx2", NULL);
+ */
+#ifndef KMF_TEST_LEVELS_H
+#define KMF_TEST_LEVELS_H
+
+#include <check.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef struct levels_part {
+    const char *name;
+    const char *(*run)(void);
+} levels_part;
+
+static inline int levels_child(const levels_part *parts, size_t n_parts, char **argv)
+{
+    for (size_t i = 0; i < n_parts; i++) {
+        if (strcmp(argv[1], "--part") != 0 || strcmp(argv[2], parts[i].name) != 0)
+            continue;
+        const char *wrong = parts[i].run();
+        if (wrong)
+            fprintf(stderr, "%s: %s\n", parts[i].name, wrong);
+        return wrong ? EXIT_FAILURE : EXIT_SUCCESS;
+    }
+    fprintf(stderr, "there is no part %s\n", argv[2]);
+    return EXIT_FAILURE;
+}
+
+/*
+ * Runs a part in a process of its own with the settings "NAME=VALUE NAME=VALUE"; fails the test
+ * if it fails. What it prints goes to out [256], if there is one.
+ */
+static inline void levels_run(const char *part, const char *settings, char *out)
+{
+    char command[1024];
+    char self[256];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    ck_assert(n > 0);
+    self[n] = '\0';
+    snprintf(command, sizeof command,
+             "env -u KMERFORMER_GEMM -u KMERFORMER_CPU -u OPENBLAS_CORETYPE %s '%s' --part %s",
+             settings, self, part);
+    fflush(NULL);
+    FILE *pipe = popen(command, "r");
+    ck_assert_ptr_nonnull(pipe);
+    char line[256];
+    size_t got = 0;
+    while (fgets(line, sizeof line, pipe)) {
+        if (!out)
+            fputs(line, stdout);
+        else if (got + strlen(line) < 256)
+            got += (size_t)snprintf(out + got, 256 - got, "%s", line);
+    }
+    int status = pclose(pipe);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s fails with %s", part,
+                  settings);
+}
+
+/* Every setting under which the products and loops must do the same. */
+static const char *const levels_all[] = {
+    "", /* what the program would do by itself */
+    "KMERFORMER_GEMM=plain",
+    "KMERFORMER_GEMM=plain KMERFORMER_CPU=avx2",
+    "KMERFORMER_GEMM=plain KMERFORMER_CPU=baseline",
+    "KMERFORMER_CPU=baseline OPENBLAS_CORETYPE=Haswell", /* found out by its rows */
+    "KMERFORMER_CPU=baseline OPENBLAS_CORETYPE=Nehalem", /* used */
+};
+enum { N_LEVELS = sizeof levels_all / sizeof levels_all[0] };
+
+/* xorshift: the tests' own random numbers, uniform in [-1, 1). */
+static inline float levels_random(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return (float)(*state >> 40) * 0x1p-23f - 1.0f;
+}
+
+#endif

@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: MIT */
+/* The encoder's elementwise arithmetic and its attention against libm and loops in double. */
+#include "base/mem.h"
+#include "levels.h"
+#include "nn/attn.h"
+#include "nn/ops.h"
+#include "nn/vmath.h"
+
+#include <math.h>
+#include <stdint.h>
+
+static uint64_t seed = 88172645463325252u;
+
+static void fill(float *x, size_t n, float scale)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = scale * levels_random(&seed);
+}
+
+static bool close_to(float ours, double right, double limit)
+{
+    return fabs((double)ours - right) <= limit;
+}
+
+/* ---------------------------------------------------------------- exp and GELU ----------- */
+
+/* Every float in the ordinary run is too slow; KMF_EXHAUSTIVE=1 takes them all. */
+static uint32_t step(void)
+{
+    const char *all = getenv("KMF_EXHAUSTIVE");
+    return all && *all == '1' ? 1 : 251;
+}
+
+static double exp_error(bool fused)
+{
+    double worst = 0.0;
+    uint32_t by = step();
+    for (uint64_t bits = 0; bits <= UINT32_MAX; bits += by) {
+        float x = kmf_bits_float((uint32_t)bits);
+        if (!(x >= -87.3f && x <= 88.3f))
+            continue;
+        double right = exp((double)x);
+        double ours = (double)(fused ? kmf_exp(true, x) : kmf_exp(false, x));
+        double error = fabs(ours - right) / right;
+        worst = error > worst ? error : worst;
+    }
+    return worst;
+}
+
+START_TEST(exp_is_within_its_error_of_libm)
+{
+    for (int fused = 0; fused < 2; fused++) {
+        double worst = exp_error(fused);
+        printf("exp%s: largest relative error %.3g\n", fused ? " (fused)" : "", worst);
+        ck_assert_double_le(worst, 1.2e-7);
+    }
+}
+END_TEST
+
+START_TEST(exp_has_its_limits)
+{
+    ck_assert(kmf_exp(false, 0.0f) == 1.0f);
+    ck_assert(kmf_exp(false, -INFINITY) == 0.0f);
+    ck_assert(kmf_exp(false, -1e30f) == 0.0f);
+    ck_assert(kmf_exp(false, -87.8f) == 0.0f);
+    ck_assert(kmf_exp(false, INFINITY) > 2e38f);
+    ck_assert(isnan(kmf_exp(false, NAN)));
+    ck_assert(isnan(kmf_exp(false, -NAN)));
+    ck_assert(isnan(kmf_exp(true, NAN)));
+}
+END_TEST
+
+static double gelu(double x)
+{
+    return 0.5 * x * erfc(-x / sqrt(2.0));
+}
+
+static double gelu_tanh(double x)
+{
+    const double pi = 3.14159265358979323846;
+    return 0.5 * x * (1.0 + tanh(sqrt(2.0 / pi) * (x + 0.044715 * x * x * x)));
+}
+
+/* The largest error beyond half a unit in the last place of the result. */
+static const char *activation_is_right(void)
+{
+    enum { BLOCK = 4096 };
+    static float x[BLOCK], y[BLOCK];
+    static const float zero[BLOCK];
+    double worst[2] = {0.0, 0.0};
+    uint64_t bits = 0;
+    uint32_t by = step();
+    while (bits <= UINT32_MAX) {
+        size_t n = 0;
+        for (; n < BLOCK && bits <= UINT32_MAX; bits += by) {
+            x[n] = kmf_bits_float((uint32_t)bits);
+            if (isfinite(x[n]))
+                n++;
+        }
+        for (int tanh_form = 0; tanh_form < 2; tanh_form++) {
+            memcpy(y, x, n * sizeof *y);
+            kmf_activation form = tanh_form ? KMF_GELU_TANH : KMF_GELU;
+            kmf_bias_activation_forward(y, BLOCK, zero, form, 1, n);
+            for (size_t i = 0; i < n; i++) {
+                double right = tanh_form ? gelu_tanh((double)x[i]) : gelu((double)x[i]);
+                double error = fabs((double)y[i] - right) - fabs(right) * 0x1p-24;
+                /* not error > worst: a NaN must count */
+                worst[tanh_form] = error <= worst[tanh_form] ? worst[tanh_form] : error;
+            }
+        }
+    }
+    printf("largest absolute error beyond rounding: gelu %.3g, its tanh form %.3g\n", worst[0],
+           worst[1]);
+    if (!(worst[0] <= 2e-7))
+        return "gelu is less accurate than stated";
+    if (!(worst[1] <= 4e-7))
+        return "the tanh form of gelu is less accurate than stated";
+    return NULL;
+}
+
+static const char *activation_has_limits(void)
+{
+    float x[] = {-INFINITY, INFINITY, NAN, -NAN, 0.0f, -100.0f, 100.0f, -1e38f, 1e38f};
+    enum { N = sizeof x / sizeof x[0] };
+    const float right[N] = {0.0f, INFINITY, NAN, NAN, 0.0f, 0.0f, 100.0f, 0.0f, 1e38f};
+    const float zero[N] = {0};
+    for (int act = KMF_GELU; act <= KMF_RELU; act++) {
+        float y[N];
+        memcpy(y, x, sizeof y);
+        kmf_bias_activation_forward(y, N, zero, (kmf_activation)act, 1, N);
+        for (size_t i = 0; i < N; i++)
+            if (isnan(right[i]) ? !isnan(y[i]) : y[i] != right[i])
+                return "a limit of an activation is wrong";
+    }
+    float y[] = {-1.5f, 2.5f, 3.0f};
+    kmf_bias_activation_forward(y, 3, (const float[]){1.0f, 1.0f, -4.0f}, KMF_RELU, 1, 3);
+    if (y[0] != 0.0f || y[1] != 3.5f || y[2] != 0.0f)
+        return "relu(x + bias) is wrong";
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- rows ------------------- */
+
+/* Whether y = LN(x) of one row, by the definition in double. */
+static bool is_norm(const float *y, const double *x, const float *weight, const float *bias,
+                    double eps, size_t D, double limit)
+{
+    double mean = 0.0;
+    double var = 0.0;
+    for (size_t i = 0; i < D; i++)
+        mean += x[i] / (double)D;
+    for (size_t i = 0; i < D; i++)
+        var += (x[i] - mean) * (x[i] - mean) / (double)D;
+    for (size_t i = 0; i < D; i++) {
+        double scaled = (x[i] - mean) / sqrt(var + eps);
+        if (!close_to(y[i], scaled * (double)weight[i] + (double)bias[i], limit))
+            return false;
+    }
+    return true;
+}
+
+enum { MAX_D = 1537, LD = 1600, ROWS = 5 };
+static float x0[ROWS * LD], x1[ROWS * LD], y0[ROWS * LD];
+static float weight[MAX_D], bias[MAX_D], y_bias[MAX_D], word[7 * MAX_D];
+static double sum[MAX_D];
+static const size_t widths[] = {1, 2, 31, 32, 33, 48, 96, 768, 1537};
+enum { N_WIDTHS = sizeof widths / sizeof widths[0] };
+
+static const char *norms_are_right(void)
+{
+    for (size_t w = 0; w < N_WIDTHS; w++) {
+        size_t D = widths[w];
+        fill(x0, ROWS * LD, 3.0f);
+        fill(y0, ROWS * LD, 1.0f);
+        fill(weight, D, 2.0f);
+        fill(bias, D, 1.0f);
+        fill(y_bias, D, 1.0f);
+        fill(word, 7 * D, 1.0f);
+        memcpy(x1, x0, sizeof x0);
+        kmf_layernorm_forward(x1, LD, weight, bias, 1e-12, ROWS, D);
+        for (size_t n = 0; n < ROWS; n++) {
+            for (size_t i = 0; i < D; i++)
+                sum[i] = (double)x0[n * LD + i];
+            if (!is_norm(x1 + n * LD, sum, weight, bias, 1e-12, D, 1e-5))
+                return "the layer norm differs from its definition";
+            if (memcmp(x1 + n * LD + D, x0 + n * LD + D, (LD - D) * sizeof *x0) != 0)
+                return "the layer norm wrote behind a row";
+        }
+        if (D < 31)
+            continue; /* a sum of a few may cancel to nothing, which no float survives */
+        memcpy(x1, x0, sizeof x0);
+        kmf_residual_layernorm_forward(x1, LD, y0, LD, y_bias, weight, bias, 1e-5, ROWS, D);
+        for (size_t n = 0; n < ROWS; n++) {
+            for (size_t i = 0; i < D; i++)
+                sum[i] = (double)x0[n * LD + i] + (double)y0[n * LD + i] + (double)y_bias[i];
+            if (!is_norm(x1 + n * LD, sum, weight, bias, 1e-5, D, 1e-5))
+                return "the norm of a residual differs from its definition";
+        }
+        const int32_t ids[ROWS] = {3, 0, 6, 3, 1};
+        kmf_embedding_forward(x1, LD, ids, word, y_bias, weight, bias, 1e-12, ROWS, D);
+        for (size_t n = 0; n < ROWS; n++) {
+            for (size_t i = 0; i < D; i++)
+                sum[i] = (double)word[(size_t)ids[n] * D + i] + (double)y_bias[i];
+            if (!is_norm(x1 + n * LD, sum, weight, bias, 1e-12, D, 1e-5))
+                return "the embedding differs from its definition";
+        }
+    }
+    return NULL;
+}
+
+/* A mean of 1000 and a deviation of 0.01: E[x^2] - E[x]^2 in float would have no digit left. */
+static const char *norm_of_a_nearly_constant_row(void)
+{
+    enum { D = 768 };
+    for (size_t i = 0; i < D; i++) {
+        x0[i] = 1000.0f + 0.01f * levels_random(&seed);
+        sum[i] = (double)x0[i];
+        weight[i] = 1.0f;
+        bias[i] = 0.0f;
+    }
+    kmf_layernorm_forward(x0, LD, weight, bias, 1e-12, 1, D);
+    /* The mean is a float: up to 3e-5 off, half its last place, over a deviation of 6e-3. */
+    if (!is_norm(x0, sum, weight, bias, 1e-12, D, 1e-2))
+        return "the norm of a nearly constant row is wrong";
+    for (size_t i = 0; i < D; i++)
+        x0[i] = 0.37f;
+    kmf_layernorm_forward(x0, LD, weight, bias, 1e-12, 1, D);
+    for (size_t i = 0; i < D; i++)
+        if (!(fabsf(x0[i]) < 0.2f))
+            return "the norm of a constant row is not small";
+    return NULL;
+}
+
+static const char *rows_are_alone(void)
+{
+    for (size_t w = 0; w < N_WIDTHS; w++) {
+        size_t D = widths[w];
+        fill(x0, ROWS * LD, 3.0f);
+        fill(weight, D, 2.0f);
+        fill(bias, D, 1.0f);
+        x0[2 * LD + D / 2] = NAN;
+        memcpy(x1, x0, sizeof x0);
+        kmf_layernorm_forward(x1, LD, weight, bias, 1e-12, ROWS, D);
+        kmf_bias_activation_forward(x1, LD, bias, KMF_GELU, ROWS, D);
+        for (size_t n = 0; n < ROWS; n++) {
+            static float row[MAX_D];
+            memcpy(row, x0 + n * LD, D * sizeof *row);
+            kmf_layernorm_forward(row, D, weight, bias, 1e-12, 1, D);
+            kmf_bias_activation_forward(row, D, bias, KMF_GELU, 1, D);
+            for (size_t i = 0; i < D; i++) {
+                if ((n == 2) != (bool)isnan(x1[n * LD + i]))
+                    return "NaN is not where it belongs";
+                if (n != 2 && x1[n * LD + i] != row[i])
+                    return "a row depends on its neighbours";
+            }
+        }
+    }
+    return NULL;
+}
+
+static const char *bias_is_added(void)
+{
+    float x[] = {1.0f, 2.0f, 99.0f, 3.0f, 4.0f, 99.0f};
+    kmf_bias_forward(x, 3, (const float[]){0.5f, -2.0f}, 2, 2);
+    const float right[] = {1.5f, 0.0f, 99.0f, 3.5f, 2.0f, 99.0f};
+    return memcmp(x, right, sizeof x) == 0 ? NULL : "x + bias is wrong";
+}
+
+/* ---------------------------------------------------------------- rotary ----------------- */
+
+static const char *rotary_is_right(void)
+{
+    /* K = 2, base anything: the frequency is 1, so position t turns by t radians. */
+    float c[3], s[3];
+    kmf_rotary_table(c, s, 10000.0, 3, 2);
+    for (int t = 0; t < 3; t++)
+        if (!close_to(c[t], cos(t), 6e-8) || !close_to(s[t], sin(t), 6e-8))
+            return "the table of one pair is wrong";
+    float x[] = {1.0f, 0.0f, 1.0f, 0.0f, 0.0f, 1.0f};
+    kmf_rotary_forward(x, 2, c, s, 3, 1, 2);
+    const double right[] = {1.0, 0.0, cos(1.0), sin(1.0), -sin(2.0), cos(2.0)};
+    for (size_t i = 0; i < 6; i++)
+        if (!close_to(x[i], right[i], 1e-7))
+            return "a pair is not turned by its position";
+
+    enum { T = 37, H = 3, K = 22, WIDTH = 80 };
+    static float table_c[T * K / 2], table_s[T * K / 2], a[T * WIDTH], b[T * WIDTH];
+    kmf_rotary_table(table_c, table_s, 10000.0, T, K);
+    fill(a, T * WIDTH, 1.0f);
+    memcpy(b, a, sizeof a);
+    kmf_rotary_forward(b, WIDTH, table_c, table_s, T, H, K);
+    for (size_t t = 0; t < T; t++)
+        for (size_t i = 0; i < WIDTH; i++) {
+            double ours = (double)b[t * WIDTH + i];
+            double want = (double)a[t * WIDTH + i];
+            if (i < H * K) {
+                size_t even = i - i % 2;
+                double angle = (double)t / pow(10000.0, (double)(even % K) / K);
+                double re = (double)a[t * WIDTH + even];
+                double im = (double)a[t * WIDTH + even + 1];
+                want = i % 2 ? im * cos(angle) + re * sin(angle)
+                             : re * cos(angle) - im * sin(angle);
+            }
+            if (fabs(ours - want) > 1e-6)
+                return "rotary differs from a turn of the plane";
+        }
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- attention -------------- */
+
+enum { MAX_T = 700 };
+
+/* One output row by the definition. */
+static void attend(double *out, const float *q, const float *k, const float *v, size_t ld,
+                   size_t t, size_t T, size_t K)
+{
+    static double p[MAX_T];
+    double max = -HUGE_VAL;
+    double total = 0.0;
+    for (size_t u = 0; u < T; u++) {
+        p[u] = 0.0;
+        for (size_t i = 0; i < K; i++)
+            p[u] += (double)q[t * ld + i] * (double)k[u * ld + i] / sqrt((double)K);
+        max = p[u] > max ? p[u] : max;
+    }
+    for (size_t u = 0; u < T; u++)
+        total += p[u] = exp(p[u] - max);
+    for (size_t i = 0; i < K; i++) {
+        out[i] = 0.0;
+        for (size_t u = 0; u < T; u++)
+            out[i] += p[u] / total * (double)v[u * ld + i];
+    }
+}
+
+static const char *attention_is_right(void)
+{
+    static const size_t sizes[][3] = {{1, 1, 2},   {2, 3, 10},   {63, 2, 16},   {64, 1, 32},
+                                      {65, 2, 64}, {148, 3, 22}, {MAX_T, 1, 64}};
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        size_t T = sizes[s][0], H = sizes[s][1], K = sizes[s][2], D = H * K, ld = 3 * D;
+        float *qkv = kmf_floats(T * ld, NULL);
+        float *out = kmf_floats(T * D, NULL);
+        float *scratch = kmf_floats(kmf_attn_scratch(T, K), NULL);
+        if (!qkv || !out || !scratch)
+            return "no memory";
+        fill(qkv, T * ld, 2.0f);
+        kmf_attn_forward(out, D, qkv, qkv + D, qkv + 2 * D, ld, scratch, T, H, K);
+        double want[64];
+        for (size_t t = 0; t < T; t++)
+            for (size_t h = 0; h < H; h++) {
+                attend(want, qkv + h * K, qkv + D + h * K, qkv + 2 * D + h * K, ld, t, T, K);
+                for (size_t i = 0; i < K; i++)
+                    if (!close_to(out[t * D + h * K + i], want[i], 4e-6))
+                        return "attention differs from its definition";
+            }
+        kmf_attn_forward(qkv, ld, qkv, qkv + D, qkv + 2 * D, ld, scratch, T, H, K);
+        for (size_t t = 0; t < T; t++)
+            if (memcmp(qkv + t * ld, out + t * D, D * sizeof *out) != 0)
+                return "attention in place of q differs";
+        kmf_free(qkv);
+        kmf_free(out);
+        kmf_free(scratch);
+    }
+    return NULL;
+}
+
+static const char *attention_keeps_nan(void)
+{
+    enum { T = 70, H = 2, K = 8, D = H * K };
+    static float q[T * D], k[T * D], v[T * D], out[T * D];
+    static float scratch[(KMF_ATTN_ROWS + K) * T];
+    fill(q, T * D, 1.0f);
+    fill(k, T * D, 1.0f);
+    fill(v, T * D, 1.0f);
+    q[66 * D + 1] = NAN; /* one query of head 0: that row of that head */
+    kmf_attn_forward(out, D, q, k, v, D, scratch, T, H, K);
+    for (size_t t = 0; t < T; t++)
+        for (size_t i = 0; i < D; i++)
+            if ((t == 66 && i < K) != (bool)isnan(out[t * D + i]))
+                return "NaN of a query is not where it belongs";
+    k[5 * D + K] = NAN; /* one key of head 1: all of that head */
+    kmf_attn_forward(out, D, q, k, v, D, scratch, T, H, K);
+    for (size_t t = 0; t < T; t++)
+        for (size_t i = K; i < D; i++)
+            if (!isnan(out[t * D + i]))
+                return "NaN of a key was lost";
+    return NULL;
+}
+
+/* Scores of hundreds: exp would overflow without the maximum taken off. */
+static const char *attention_stands_large_scores(void)
+{
+    enum { T = 5, K = 4 };
+    float q[T * K], k[T * K], v[T * K], out[T * K], scratch[(KMF_ATTN_ROWS + K) * T];
+    fill(v, T * K, 1.0f);
+    for (size_t i = 0; i < T * K; i++) {
+        q[i] = 100.0f;
+        k[i] = i / K == 3 ? 100.0f : 1.0f;
+    }
+    kmf_attn_forward(out, K, q, k, v, K, scratch, T, 1, K);
+    for (size_t i = 0; i < T * K; i++)
+        if (!close_to(out[i], (double)v[3 * K + i % K], 1e-6))
+            return "a large score is not all there is";
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- the tests -------------- */
+
+static const levels_part parts[] = {
+    {"activation", activation_is_right},
+    {"limits", activation_has_limits},
+    {"norms", norms_are_right},
+    {"constant", norm_of_a_nearly_constant_row},
+    {"alone", rows_are_alone},
+    {"bias", bias_is_added},
+    {"rotary", rotary_is_right},
+    {"attention", attention_is_right},
+    {"attention_nan", attention_keeps_nan},
+    {"attention_large", attention_stands_large_scores},
+};
+enum { N_PARTS = sizeof parts / sizeof parts[0] };
+
+static const char *const levels_cpu[] = {"KMERFORMER_CPU=", "KMERFORMER_CPU=avx2",
+                                         "KMERFORMER_CPU=baseline"};
+enum { N_LEVELS_CPU = sizeof levels_cpu / sizeof levels_cpu[0] };
+
+START_TEST(gelu_is_within_its_error_of_libm)
+{
+    levels_run("activation", levels_cpu[_i], NULL);
+}
+END_TEST
+
+START_TEST(activations_have_their_limits_and_keep_nan)
+{
+    levels_run("limits", levels_cpu[_i], NULL);
+}
+END_TEST
+
+START_TEST(norms_equal_their_definition_in_double)
+{
+    levels_run("norms", levels_cpu[_i], NULL);
+    levels_run("constant", levels_cpu[_i], NULL);
+}
+END_TEST
+
+START_TEST(a_row_depends_on_itself_alone_and_keeps_nan)
+{
+    levels_run("alone", levels_cpu[_i], NULL);
+}
+END_TEST
+
+START_TEST(a_bias_is_added_to_every_row)
+{
+    levels_run("bias", levels_cpu[_i], NULL);
+}
+END_TEST
+
+START_TEST(rotary_turns_interleaved_pairs_by_position)
+{
+    levels_run("rotary", levels_cpu[_i], NULL);
+}
+END_TEST
+
+START_TEST(attention_equals_its_definition_in_double)
+{
+    levels_run("attention", levels_all[_i], NULL);
+    levels_run("attention_large", levels_all[_i], NULL);
+}
+END_TEST
+
+START_TEST(attention_keeps_nan_where_it_belongs)
+{
+    levels_run("attention_nan", levels_all[_i], NULL);
+}
+END_TEST
+
+START_TEST(attention_scratch_that_does_not_fit_is_0)
+{
+    ck_assert_uint_eq(kmf_attn_scratch(SIZE_MAX / 8, 64), 0);
+    ck_assert_uint_ge(kmf_attn_scratch(100, 64), 100 * 64);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    if (argc == 3)
+        return levels_child(parts, N_PARTS, argv);
+    Suite *suite = suite_create("ops");
+    TCase *tcase = tcase_create("all");
+    tcase_set_timeout(tcase, 0);
+    tcase_add_test(tcase, exp_is_within_its_error_of_libm);
+    tcase_add_test(tcase, exp_has_its_limits);
+    tcase_add_loop_test(tcase, gelu_is_within_its_error_of_libm, 0, N_LEVELS_CPU);
+    tcase_add_loop_test(tcase, activations_have_their_limits_and_keep_nan, 0, N_LEVELS_CPU);
+    tcase_add_loop_test(tcase, norms_equal_their_definition_in_double, 0, N_LEVELS_CPU);
+    tcase_add_loop_test(tcase, a_row_depends_on_itself_alone_and_keeps_nan, 0, N_LEVELS_CPU);
+    tcase_add_loop_test(tcase, a_bias_is_added_to_every_row, 0, N_LEVELS_CPU);
+    tcase_add_loop_test(tcase, rotary_turns_interleaved_pairs_by_position, 0, N_LEVELS_CPU);
+    tcase_add_loop_test(tcase, attention_equals_its_definition_in_double, 0, N_LEVELS);
+    tcase_add_loop_test(tcase, attention_keeps_nan_where_it_belongs, 0, N_LEVELS);
+    tcase_add_test(tcase, attention_scratch_that_does_not_fit_is_0);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
