@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One table of sizes (key, field, range) serves reading, checking and the messages; the words
+ * of the enums stand in arrays in the order of their values and serve both directions.
+ *
+ * The ranges are far beyond any model there is and small enough that nothing derived from them
+ * wraps around; the number of parameters, a product of several, is computed with checks and
+ * bounded before anything is allocated.
+ */
+#include "model/config.h"
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "model/families/family.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#define K_MAX 12 /* longest k-mer of a vocabulary */
+#define WINDOW_MAX ((size_t)1 << 24)
+#define UNSET ((size_t)-1)
+#define LEN(array) (sizeof(array) / sizeof((array)[0]))
+
+struct size_key {
+    const char *key;
+    size_t field;
+    size_t min, max;
+    bool needed;
+};
+
+static const struct size_key encoder_keys[] = {
+    {"vocab_size", offsetof(kmf_config, vocab_size), 1, (size_t)1 << 25, true},
+    {"hidden_size", offsetof(kmf_config, hidden_size), 2, 65536, true},
+    {"num_hidden_layers", offsetof(kmf_config, n_layers), 1, 1024, true},
+    {"num_attention_heads", offsetof(kmf_config, n_heads), 1, 4096, true},
+    {"intermediate_size", offsetof(kmf_config, intermediate_size), 1, (size_t)1 << 20, true},
+    {"embedding_size", offsetof(kmf_config, embedding_size), 1, 65536, false},
+    {"max_position_embeddings", offsetof(kmf_config, max_positions), 3, WINDOW_MAX, false},
+    {"type_vocab_size", offsetof(kmf_config, type_vocab_size), 1, 1024, false},
+};
+
+static const struct size_key use_keys[] = {
+    {"stride", offsetof(kmf_config, stride), 1, (size_t)1 << 31, false},
+    {"window", offsetof(kmf_config, window), 3, WINDOW_MAX, false},
+    {"overlap", offsetof(kmf_config, overlap), 0, WINDOW_MAX / 2, false},
+};
+
+static const char *const use_names[] = {"k",        "stride",    "window",    "overlap",
+                                        "specials", "pooling",   "layer",     "strand",
+                                        "norm",     "ambiguous", "provenance"};
+
+/* In the order of kmf_activation; the last is another name of KMF_GELU_TANH. */
+static const char *const activation_words[] = {"gelu", "gelu_new", "relu", "gelu_pytorch_tanh"};
+
+static const struct preset {
+    const char *name;
+    size_t L, D, H, F;
+} presets[] = {
+    {"nano", 4, 128, 4, 512},
+    {"tiny", 4, 256, 4, 1024},
+    {"small", 6, 384, 6, 1536},
+    {"base", 12, 768, 12, 3072},
+};
+
+static size_t n_words(const char *const *words)
+{
+    size_t n = 0;
+    while (words[n])
+        n++;
+    return n;
+}
+
+static size_t get_size(const kmf_config *config, size_t field)
+{
+    size_t value;
+    memcpy(&value, (const char *)config + field, sizeof value);
+    return value;
+}
+
+static void set_size(kmf_config *config, size_t field, size_t value)
+{
+    memcpy((char *)config + field, &value, sizeof value);
+}
+
+static void set_defaults(kmf_config *config)
+{
+    *config = (kmf_config){
+        .max_positions = 1536,
+        .type_vocab_size = 2,
+        .layer_norm_eps = 1e-12,
+        .activation = KMF_GELU,
+        .stride = 1,
+        .overlap = UNSET,
+        .specials = -1,
+        .pooling = KMF_POOL_MEAN,
+        .layer = -1,
+        .strand = KMF_STRAND_FWD,
+        .norm = KMF_NORM_NONE,
+        .ambiguous = KMF_AMBIGUOUS_SKIP,
+    };
+}
+
+int kmf_config_preset(kmf_config *config, const char *preset, int k, kmf_err *err)
+{
+    const struct preset *p = NULL;
+    for (size_t i = 0; i < LEN(presets); i++)
+        if (strcmp(preset, presets[i].name) == 0)
+            p = &presets[i];
+    if (!p)
+        return kmf_fail(err, KMF_EINVAL,
+                        "no preset is called '%s': there are nano, tiny, small and base",
+                        preset);
+    if (k < 1 || k > K_MAX)
+        return kmf_fail(err, KMF_EINVAL, "k is %d: a model's k-mers have 1 to %d bases", k,
+                        K_MAX);
+    set_defaults(config);
+    config->vocab_size = KMF_N_SPECIAL + ((size_t)1 << 2 * k);
+    config->embedding_size = p->D;
+    config->hidden_size = p->D;
+    config->n_layers = p->L;
+    config->n_heads = p->H;
+    config->intermediate_size = p->F;
+    config->max_positions = 512;
+    config->k = k;
+    config->window = 512;
+    config->overlap = 64;
+    config->specials = 1;
+    return 0;
+}
+
+/* ---- rules ------------------------------------------------------------------------------- */
+
+/* sum += a * b; false if that does not fit. */
+static bool add_product(uint64_t *sum, uint64_t a, uint64_t b)
+{
+    if (a != 0 && b > KMF_PARAMETERS_MAX / a)
+        return false;
+    *sum += a * b;
+    return *sum <= KMF_PARAMETERS_MAX;
+}
+
+uint64_t kmf_config_parameters(const kmf_config *config, int has_head)
+{
+    uint64_t V = config->vocab_size;
+    uint64_t E = config->embedding_size;
+    uint64_t D = config->hidden_size;
+    uint64_t F = config->intermediate_size;
+    uint64_t layer = 0;
+    uint64_t sum = 0;
+    bool fits = add_product(&layer, 4 * D + 9, D) && /* four [D, D], nine [D] */
+                add_product(&layer, 2 * D + 1, F) && /* two [F, D], one [F]   */
+                add_product(&sum, config->n_layers, layer) && add_product(&sum, V, E) &&
+                add_product(&sum, config->type_vocab_size + 2, E);
+    if (fits && E != D)
+        fits = add_product(&sum, E + 1, D);
+    if (fits && has_head)
+        fits = add_product(&sum, D + 3, E) && add_product(&sum, V, 1);
+    return fits ? sum : 0;
+}
+
+/* Names the factors of the larger of the two places where parameters can be. */
+static int too_many_parameters(const kmf_config *c, kmf_code code, const char *name,
+                               kmf_err *err)
+{
+    double word = (double)c->vocab_size * (double)c->embedding_size;
+    double D = (double)c->hidden_size;
+    double layers = (double)c->n_layers * D * (4 * D + 2 * (double)c->intermediate_size);
+    if (word > layers)
+        return kmf_fail(err, code,
+                        "%s: vocab_size %zu times embedding_size %zu: more than %" PRIu64
+                        " parameters",
+                        name, c->vocab_size, c->embedding_size, KMF_PARAMETERS_MAX);
+    return kmf_fail(err, code,
+                    "%s: num_hidden_layers %zu with hidden_size %zu and "
+                    "intermediate_size %zu: more than %" PRIu64 " parameters",
+                    name, c->n_layers, c->hidden_size, c->intermediate_size,
+                    KMF_PARAMETERS_MAX);
+}
+
+static int check_sizes(const kmf_config *config, const struct size_key *keys, size_t n,
+                       const char *group, kmf_code code, const char *name, kmf_err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t value = get_size(config, keys[i].field);
+        if (value < keys[i].min || value > keys[i].max)
+            return kmf_fail(err, code, "%s: %s%s: must be from %zu to %zu, got %zu", name,
+                            group, keys[i].key, keys[i].min, keys[i].max, value);
+    }
+    return 0;
+}
+
+static int check_word(int value, size_t n, const char *key, kmf_code code, const char *name,
+                      kmf_err *err)
+{
+    if (value < 0 || (size_t)value >= n)
+        return kmf_fail(err, code, "%s: %s: %d is none of its values", name, key, value);
+    return 0;
+}
+
+int kmf_config_check(const kmf_config *c, kmf_code code, const char *name, kmf_err *err)
+{
+    int rc = check_sizes(c, encoder_keys, LEN(encoder_keys), "", code, name, err);
+    if (rc == 0)
+        rc = check_sizes(c, use_keys, LEN(use_keys), "kmerformer.", code, name, err);
+    if (rc == 0)
+        rc = check_word((int)c->activation, LEN(activation_words) - 1, "hidden_act", code, name,
+                        err);
+    if (rc == 0)
+        rc =
+            check_word((int)c->pooling, n_words(kmf_pooling_names), "pooling", code, name, err);
+    if (rc == 0)
+        rc = check_word((int)c->strand, n_words(kmf_strand_names), "strand", code, name, err);
+    if (rc == 0)
+        rc = check_word((int)c->norm, n_words(kmf_norm_names), "norm", code, name, err);
+    if (rc == 0)
+        rc = check_word((int)c->ambiguous, n_words(kmf_ambiguous_names), "ambiguous", code,
+                        name, err);
+    if (rc < 0)
+        return rc;
+    if (c->hidden_size % c->n_heads != 0 || c->hidden_size / c->n_heads % 2 != 0)
+        return kmf_fail(err, code,
+                        "%s: hidden_size %zu over num_attention_heads %zu: must give "
+                        "heads of one even size",
+                        name, c->hidden_size, c->n_heads);
+    if (!(c->layer_norm_eps > 0 && c->layer_norm_eps <= 0.1))
+        return kmf_fail(err, code, "%s: layer_norm_eps: must be a number above 0, at most 0.1",
+                        name);
+    if (c->k < 1 || c->k > K_MAX)
+        return kmf_fail(err, code, "%s: k: must be from 1 to %d, got %d", name, K_MAX, c->k);
+    if (c->overlap > c->window / 2)
+        return kmf_fail(err, code,
+                        "%s: overlap: must be at most half of the window of %zu tokens, "
+                        "got %zu",
+                        name, c->window, c->overlap);
+    if (c->layer < -(int)c->n_layers - 1 || c->layer > (int)c->n_layers)
+        return kmf_fail(err, code, "%s: layer: must be from %d to %d, got %d", name,
+                        -(int)c->n_layers - 1, (int)c->n_layers, c->layer);
+    if (c->specials != 0 && c->specials != 1)
+        return kmf_fail(err, code, "%s: specials: must be true or false", name);
+    if (c->pooling == KMF_POOL_CLS && !c->specials)
+        return kmf_fail(err, code, "%s: pooling cls needs specials true", name);
+    if (kmf_config_parameters(c, 1) == 0)
+        return too_many_parameters(c, code, name, err);
+    return 0;
+}
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+static int read_sizes(kmf_config *config, const json_t *object, const struct size_key *keys,
+                      size_t n, const char *where, kmf_err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t value = 0;
+        int rc =
+            kmf_json_size(&value, object, keys[i].key, keys[i].min, keys[i].max, where, err);
+        if (rc < 0)
+            return rc;
+        if (rc == 0 && keys[i].needed)
+            return kmf_fail(err, KMF_EMODEL, "%s: %s is missing", where, keys[i].key);
+        if (rc == 1)
+            set_size(config, keys[i].field, value);
+    }
+    return 0;
+}
+
+static int check_model_type(const json_t *root, const char *name, kmf_err *err)
+{
+    const json_t *type = json_object_get(root, "model_type");
+    char shown[KMF_ERR_SHOW];
+    if (!json_is_string(type))
+        return kmf_fail(err, KMF_EMODEL,
+                        "%s: no model_type; the one that works here is roformer", name);
+    if (!kmf_family_find(json_string_value(type)))
+        return kmf_fail(err, KMF_EMODEL,
+                        "%s: model_type %s does not work here; the one that does is roformer",
+                        name, kmf_err_show(shown, json_string_value(type)));
+    return 0;
+}
+
+static int read_encoder(kmf_config *config, const json_t *root, const char *name, kmf_err *err)
+{
+    int word = (int)config->activation;
+    int decoder = 0;
+    int rc = check_model_type(root, name, err);
+    if (rc == 0)
+        rc = read_sizes(config, root, encoder_keys, LEN(encoder_keys), name, err);
+    if (rc >= 0)
+        rc =
+            kmf_json_double(&config->layer_norm_eps, root, "layer_norm_eps", 0, 0.1, name, err);
+    if (rc >= 0)
+        rc = kmf_json_choice(&word, root, "hidden_act", activation_words, LEN(activation_words),
+                             name, err);
+    if (rc >= 0)
+        rc = kmf_json_bool(&config->rotary_value, root, "rotary_value", name, err);
+    if (rc >= 0)
+        rc = kmf_json_bool(&decoder, root, "is_decoder", name, err);
+    if (rc < 0)
+        return rc;
+    if (decoder)
+        return kmf_fail(err, KMF_EMODEL, "%s: is_decoder: must be false, this is for encoders",
+                        name);
+    config->activation =
+        word == (int)LEN(activation_words) - 1 ? KMF_GELU_TANH : (kmf_activation)word;
+    if (config->embedding_size == 0)
+        config->embedding_size = config->hidden_size;
+    return 0;
+}
+
+static int refuse_unknown(const json_t *use, const char *where, kmf_err *err)
+{
+    void *it;
+    for (it = json_object_iter((json_t *)(uintptr_t)use); it;
+         it = json_object_iter_next((json_t *)(uintptr_t)use, it)) {
+        const char *key = json_object_iter_key(it);
+        bool known = false;
+        for (size_t i = 0; i < LEN(use_names); i++)
+            known = known || strcmp(key, use_names[i]) == 0;
+        char shown[KMF_ERR_SHOW];
+        if (!known)
+            return kmf_fail(
+                err, KMF_EMODEL,
+                "%s: unknown key '%s': written by a newer kmerformer than " KMF_VERSION, where,
+                kmf_err_show(shown, key));
+    }
+    return 0;
+}
+
+static int read_use(kmf_config *config, const json_t *use, const char *where, kmf_err *err)
+{
+    int pooling = (int)config->pooling;
+    int strand = (int)config->strand;
+    int norm = (int)config->norm;
+    int ambiguous = (int)config->ambiguous;
+    int64_t k = 0;
+    int64_t layer = -1;
+    int64_t L = (int64_t)config->n_layers;
+    int rc = refuse_unknown(use, where, err);
+    if (rc >= 0)
+        rc = read_sizes(config, use, use_keys, LEN(use_keys), where, err);
+    if (rc >= 0)
+        rc = kmf_json_int(&k, use, "k", 1, K_MAX, where, err);
+    if (rc >= 0)
+        rc = kmf_json_int(&layer, use, "layer", -L - 1, L, where, err);
+    if (rc >= 0)
+        rc = kmf_json_bool(&config->specials, use, "specials", where, err);
+    if (rc >= 0)
+        rc = kmf_json_choice(&pooling, use, "pooling", kmf_pooling_names,
+                             n_words(kmf_pooling_names), where, err);
+    if (rc >= 0)
+        rc = kmf_json_choice(&strand, use, "strand", kmf_strand_names,
+                             n_words(kmf_strand_names), where, err);
+    if (rc >= 0)
+        rc = kmf_json_choice(&norm, use, "norm", kmf_norm_names, n_words(kmf_norm_names), where,
+                             err);
+    if (rc >= 0)
+        rc = kmf_json_choice(&ambiguous, use, "ambiguous", kmf_ambiguous_names,
+                             n_words(kmf_ambiguous_names), where, err);
+    if (rc < 0)
+        return rc;
+    config->k = (int)k;
+    config->layer = (int)layer;
+    config->pooling = (kmf_pooling)pooling;
+    config->strand = (kmf_strand)strand;
+    config->norm = (kmf_norm)norm;
+    config->ambiguous = (kmf_ambiguous)ambiguous;
+    return 0;
+}
+
+/* The object at "provenance" as text, "" if there is none; NULL on failure. */
+static char *read_provenance(const json_t *use, const char *where, kmf_err *err)
+{
+    const json_t *provenance = json_object_get(use, "provenance");
+    if (!provenance || json_is_null(provenance))
+        return kmf_strdup("", err);
+    if (!json_is_object(provenance)) {
+        kmf_fail(err, KMF_EMODEL, "%s: provenance: must be a JSON object", where);
+        return NULL;
+    }
+    return kmf_json_text(provenance, JSON_COMPACT, err);
+}
+
+int kmf_config_parse(kmf_config *config, char **provenance, const char *text, size_t len,
+                     const char *name, kmf_err *err)
+{
+    char where[512];
+    kmf_err own = {0};
+    if (!err)
+        err = &own; /* the code is needed */
+    *provenance = NULL;
+    set_defaults(config);
+    json_t *root = kmf_json_parse(text, len, name, err);
+    if (!root)
+        return (int)err->code;
+    snprintf(where, sizeof where, "%s: kmerformer", name);
+    const json_t *use = json_object_get(root, "kmerformer");
+    int rc = read_encoder(config, root, name, err);
+    if (rc == 0 && use && !json_is_object(use))
+        rc = kmf_fail(err, KMF_EMODEL, "%s: must be a JSON object", where);
+    if (rc == 0 && use)
+        rc = read_use(config, use, where, err);
+    if (rc < 0)
+        goto out;
+    if (config->window == 0)
+        config->window = config->max_positions;
+    if (config->overlap == UNSET)
+        config->overlap = config->window / 8;
+    /* Checked as it will be once the vocabulary has decided the rest. */
+    kmf_config whole = *config;
+    if (whole.k == 0)
+        whole.k = 1;
+    if (whole.specials < 0)
+        whole.specials = 1;
+    rc = kmf_config_check(&whole, KMF_EMODEL, name, err);
+    if (rc < 0)
+        goto out;
+    *provenance = read_provenance(use, where, err);
+    if (!*provenance)
+        rc = (int)err->code;
+out:
+    json_decref(root);
+    return rc;
+}
+
+int kmf_config_fit(kmf_config *config, const kmf_vocab *vocab, const char *name, kmf_err *err)
+{
+    int k = kmf_vocab_k(vocab);
+    size_t V = kmf_vocab_size(vocab);
+    bool frames =
+        kmf_vocab_special(vocab, KMF_CLS) >= 0 && kmf_vocab_special(vocab, KMF_SEP) >= 0;
+    if (config->vocab_size != V)
+        return kmf_fail(err, KMF_EMODEL, "%s: vocab_size is %zu, but vocab.txt has %zu tokens",
+                        name, config->vocab_size, V);
+    if (config->k != 0 && config->k != k)
+        return kmf_fail(err, KMF_EMODEL,
+                        "%s: k is %d, but the k-mers of vocab.txt have %d bases", name,
+                        config->k, k);
+    if (config->specials == 1 && !frames)
+        return kmf_fail(err, KMF_EMODEL,
+                        "%s: specials is true, but vocab.txt lacks [CLS] or [SEP]", name);
+    config->k = k;
+    if (config->specials < 0)
+        config->specials = frames;
+    return kmf_config_check(config, KMF_EMODEL, name, err);
+}
+
+/* ---- writing ----------------------------------------------------------------------------- */
+
+/* Each returns 0, or -1 when memory ran out, as jansson does. */
+static int put_size(json_t *object, const char *key, size_t value)
+{
+    return json_object_set_new(object, key, json_integer((json_int_t)value));
+}
+
+static int put_word(json_t *object, const char *key, const char *word)
+{
+    return json_object_set_new(object, key, json_string(word));
+}
+
+static int put_use(json_t *root, const kmf_config *c, json_t *provenance)
+{
+    json_t *use = json_object();
+    int bad = 0;
+    bad |= put_size(use, "k", (size_t)c->k);
+    bad |= put_size(use, "stride", c->stride);
+    bad |= put_size(use, "window", c->window);
+    bad |= put_size(use, "overlap", c->overlap);
+    bad |= json_object_set_new(use, "specials", json_boolean(c->specials));
+    bad |= put_word(use, "pooling", kmf_pooling_names[c->pooling]);
+    bad |= json_object_set_new(use, "layer", json_integer(c->layer));
+    bad |= put_word(use, "strand", kmf_strand_names[c->strand]);
+    bad |= put_word(use, "norm", kmf_norm_names[c->norm]);
+    bad |= put_word(use, "ambiguous", kmf_ambiguous_names[c->ambiguous]);
+    if (provenance)
+        bad |= json_object_set(use, "provenance", provenance);
+    return json_object_set_new(root, "kmerformer", use) | bad;
+}
+
+char *kmf_config_write(const kmf_config *c, int has_head, const kmf_vocab *vocab,
+                       const char *provenance, kmf_err *err)
+{
+    json_t *root = NULL;
+    json_t *kept = NULL;
+    json_t *architectures = NULL;
+    char *text = NULL;
+    int32_t pad = kmf_vocab_special(vocab, KMF_PAD);
+    int bad = 0;
+    if (provenance && *provenance) {
+        kmf_err cause = {0};
+        kept = kmf_json_parse(provenance, strlen(provenance), "provenance", &cause);
+        if (!kept) {
+            kmf_fail(err, cause.code == KMF_EMODEL ? KMF_EINVAL : cause.code, "%s", cause.msg);
+            return NULL;
+        }
+    }
+    root = json_object();
+    architectures = json_array();
+    bad |= json_array_append_new(
+        architectures, json_string(has_head ? "RoFormerForMaskedLM" : "RoFormerModel"));
+    bad |= json_object_set(root, "architectures", architectures);
+    bad |= json_object_set_new(root, "attention_probs_dropout_prob", json_real(0.1));
+    bad |= put_size(root, "embedding_size", c->embedding_size);
+    bad |= put_word(root, "hidden_act", activation_words[c->activation]);
+    bad |= json_object_set_new(root, "hidden_dropout_prob", json_real(0.1));
+    bad |= put_size(root, "hidden_size", c->hidden_size);
+    bad |= json_object_set_new(root, "initializer_range", json_real(0.02));
+    bad |= put_size(root, "intermediate_size", c->intermediate_size);
+    bad |= put_use(root, c, kept);
+    bad |= json_object_set_new(root, "layer_norm_eps", json_real(c->layer_norm_eps));
+    bad |= put_size(root, "max_position_embeddings", c->max_positions);
+    bad |= put_word(root, "model_type", "roformer");
+    bad |= put_size(root, "num_attention_heads", c->n_heads);
+    bad |= put_size(root, "num_hidden_layers", c->n_layers);
+    bad |= json_object_set_new(root, "pad_token_id", pad < 0 ? json_null() : json_integer(pad));
+    bad |= json_object_set_new(root, "rotary_value", json_boolean(c->rotary_value));
+    bad |= put_size(root, "type_vocab_size", c->type_vocab_size);
+    bad |= json_object_set_new(root, "use_cache", json_true());
+    bad |= put_size(root, "vocab_size", c->vocab_size);
+    if (bad)
+        kmf_fail(err, KMF_ENOMEM, "out of memory");
+    else
+        text = kmf_json_text(root, JSON_INDENT(2), err);
+    json_decref(architectures);
+    json_decref(kept);
+    json_decref(root);
+    return text;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * config.json of a RoFormer in the Hugging Face layout.
+ *
+ *   model_type               "roformer"
+ *   vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size
+ *   embedding_size           absent or null: hidden_size
+ *   max_position_embeddings  1536      type_vocab_size  2      layer_norm_eps  1e-12
+ *   hidden_act               gelu (by erf); gelu_new or gelu_pytorch_tanh; relu
+ *   rotary_value             false
+ *   is_decoder               must not be true
+ *
+ * Other keys there are ignored, as Hugging Face ignores what it does not know. What the model
+ * was made for stands in an object of ours, all keys optional, unknown ones refused (a newer
+ * program wrote them and means something by them):
+ *
+ *   "kmerformer": {
+ *     "k", "stride" (1), "window" (max_position_embeddings), "overlap" (window / 8),
+ *     "specials": true | false (true if the vocabulary has [CLS] and [SEP]),
+ *     "pooling": "mean" | "cls" | "max" | "none",   "layer": -1,
+ *     "strand": "fwd" | "rc" | "both",   "norm": "none" | "l2",
+ *     "ambiguous": "skip" | "unk" | "break" | "error",
+ *     "provenance": { anything }
+ *   }
+ */
+#ifndef KMF_CONFIG_H
+#define KMF_CONFIG_H
+
+#include "kmerformer.h"
+
+/* More parameters than this (256 GB as float32) are taken for a broken file. */
+#define KMF_PARAMETERS_MAX (UINT64_C(1) << 36)
+
+/*
+ * Reads the len bytes of a config.json. k = 0, specials = -1 mean: not said, see
+ * kmf_config_fit. *provenance is the kept object as JSON text, "" if there is none; freed by
+ * kmf_free, NULL on failure. name is used in messages. Nothing is allocated by what it says.
+ */
+int kmf_config_parse(kmf_config *config, char **provenance, const char *text, size_t len,
+                     const char *name, kmf_err *err) KMF_MUST_CHECK;
+
+/* Fills in what the vocabulary decides; KMF_EMODEL if the two do not go together. */
+int kmf_config_fit(kmf_config *config, const kmf_vocab *vocab, const char *name,
+                   kmf_err *err) KMF_MUST_CHECK;
+
+/* Every range and every rule between fields; fails with code. */
+int kmf_config_check(const kmf_config *config, kmf_code code, const char *name,
+                     kmf_err *err) KMF_MUST_CHECK;
+
+/* Number of weights and biases; 0 if it is beyond KMF_PARAMETERS_MAX. */
+uint64_t kmf_config_parameters(const kmf_config *config, int has_head);
+
+/*
+ * The text of config.json, which kmf_config_parse reads back to the same config. vocab gives
+ * pad_token_id; provenance: JSON object text (KMF_EINVAL if it is not), or NULL or "" for none.
+ * Freed by kmf_free.
+ */
+char *kmf_config_write(const kmf_config *config, int has_head, const kmf_vocab *vocab,
+                       const char *provenance, kmf_err *err) KMF_MUST_CHECK;
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The safetensors format, read from memory and written.
+ *
+ *   8 bytes   n, little-endian
+ *   n bytes   a JSON object, maybe spaces after it:
+ *               name -> {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}
+ *               "__metadata__" -> {text: text}
+ *   the rest  data, little-endian, row-major; offsets count from its start
+ *
+ * A file is taken only if its tensors cover the data exactly: no overlap, no hole, nothing
+ * behind the last. Then every byte has one meaning.
+ */
+#ifndef KMF_SAFETENSORS_H
+#define KMF_SAFETENSORS_H
+
+#include "base/io.h"
+
+/* Longer headers are refused; this one holds some 100,000 tensors. */
+#define KMF_SAFETENSORS_HEADER_MAX ((size_t)16 << 20)
+#define KMF_SAFETENSORS_RANK_MAX 8
+
+typedef struct kmf_stored {
+    const char *name;  /* borrowed from the kmf_safetensors (or from the maker of a list) */
+    const char *dtype; /* "F32"; static storage */
+    size_t item_bytes; /* of one element */
+    size_t shape[KMF_SAFETENSORS_RANK_MAX];
+    int rank;     /* 0: a single number */
+    size_t n;     /* elements */
+    size_t begin; /* offset in the data */
+    size_t bytes;
+} kmf_stored;
+
+typedef struct kmf_safetensors {
+    kmf_stored *tensors; /* owned [n], by name */
+    size_t n;
+    const unsigned char *data; /* borrowed from the bytes given */
+    size_t data_len;
+    void *header; /* owned; the parsed JSON, where the names live */
+} kmf_safetensors;
+
+/*
+ * Reads the header in bytes[0 .. len - 1]; no data is looked at. KMF_EMODEL names the tensor
+ * and what is wrong with it; name is the file's, for messages. On failure *st needs no free.
+ */
+int kmf_safetensors_parse(kmf_safetensors *st, const unsigned char *bytes, size_t len,
+                          const char *name, kmf_err *err) KMF_MUST_CHECK;
+/* Accepts a zeroed one. */
+void kmf_safetensors_free(kmf_safetensors *st);
+/* NULL if there is none of this name. */
+const kmf_stored *kmf_safetensors_find(const kmf_safetensors *st, const char *name);
+
+/* F32, F16, BF16 or F64; -1 for the other dtypes. */
+int kmf_stored_dtype(const kmf_stored *tensor);
+
+/*
+ * to[i] = element i of a tensor of KMF_F32, F16, BF16 or F64 at bytes, any alignment. Exact but
+ * for F64, which is rounded.
+ */
+void kmf_stored_to_f32(float *to, const unsigned char *bytes, kmf_dtype dtype, size_t n);
+
+/*
+ * Length and header of a file with these tensors, in this order, begins as they say; padded
+ * with spaces so that the data starts at a multiple of 64. Freed by kmf_free.
+ */
+char *kmf_safetensors_header(const kmf_stored *tensors, size_t n, size_t *len_bytes,
+                             kmf_err *err) KMF_MUST_CHECK;
+
+/*
+ * Writes header and data. On entry name, shape and rank of each are set, the rest is filled in;
+ * values[i] are its elements. dtype F32, F16 or BF16; KMF_EINVAL if a finite value is too large
+ * for it.
+ */
+int kmf_safetensors_write(kmf_out *out, kmf_stored *tensors, const float *const *values,
+                          size_t n, kmf_dtype dtype, kmf_err *err) KMF_MUST_CHECK;
+
+#endif

@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A slot is one tensor that a model of this config must have: a row of the family's table, once
+ * or per layer, with its name written out and its shape in numbers. All three jobs make the
+ * same list of slots, sorted by name, and go through it.
+ *
+ *   bind    slot -> entry of the file -> pointer into the map, or a converted copy in the slab
+ *   new     slot -> stream of random numbers -> slab
+ *   write   slot -> field of kmf_params -> file
+ *
+ * The slab holds only what cannot be used in place: everything of a new model, float16,
+ * bfloat16 and float64 tensors, and float32 ones that a file puts at odd addresses. Each tensor
+ * starts at a multiple of 64 bytes there.
+ *
+ * Cost of binding: one pass over the weights, to see that all are finite. It is also the pass
+ * that brings the file into memory.
+ */
+#include "model/weights.h"
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "model/families/family.h"
+#include "model/safetensors.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME_CAP 128
+#define SLAB_FLOATS ((size_t)16) /* 64 bytes */
+#define STREAMS_PER_LAYER ((uint64_t)1 << 16)
+#define FINITE_BLOCK ((size_t)4096)
+#define INIT_STD 0.02f
+
+struct slot {
+    char *name; /* owned */
+    const kmf_tensor_row *row;
+    size_t layer;
+    size_t shape[2];
+    int rank;
+    size_t n; /* elements */
+};
+
+struct slots {
+    const kmf_family *family;
+    struct slot *slot; /* owned [n] */
+    size_t n;
+    size_t cap;
+};
+
+/* ---- slots ------------------------------------------------------------------------------- */
+
+static size_t side_of(const kmf_config *config, kmf_dim dim)
+{
+    switch (dim) {
+    case KMF_DIM_V:
+        return config->vocab_size;
+    case KMF_DIM_E:
+        return config->embedding_size;
+    case KMF_DIM_D:
+        return config->hidden_size;
+    case KMF_DIM_F:
+        return config->intermediate_size;
+    case KMF_DIM_TYPES:
+        return config->type_vocab_size;
+    case KMF_DIM_NONE:
+        break;
+    }
+    return 1;
+}
+
+static void write_name(char name[NAME_CAP], const kmf_family *family, const kmf_tensor_row *row,
+                       size_t layer)
+{
+    if (row->part == KMF_PART_LAYER)
+        snprintf(name, NAME_CAP, "%s%s%zu.%s", family->prefix, family->layer_prefix, layer,
+                 row->name);
+    else if (row->part == KMF_PART_HEAD)
+        snprintf(name, NAME_CAP, "%s", row->name);
+    else
+        snprintf(name, NAME_CAP, "%s%s", family->prefix, row->name);
+}
+
+static int add_slot(struct slots *slots, const kmf_config *config, const kmf_tensor_row *row,
+                    size_t layer, kmf_err *err)
+{
+    char name[NAME_CAP];
+    if (kmf_grow(&slots->slot, &slots->cap, slots->n + 1, sizeof *slots->slot, err) < 0)
+        return KMF_ENOMEM;
+    write_name(name, slots->family, row, layer);
+    struct slot slot = {
+        .name = kmf_strdup(name, err),
+        .row = row,
+        .layer = layer,
+        .shape = {side_of(config, row->shape[0]), side_of(config, row->shape[1])},
+        .rank = row->shape[1] == KMF_DIM_NONE ? 1 : 2,
+    };
+    if (!slot.name)
+        return KMF_ENOMEM;
+    slot.n = slot.shape[0] * slot.shape[1];
+    slots->slot[slots->n++] = slot;
+    return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct slot *x = a;
+    const struct slot *y = b;
+    return strcmp(x->name, y->name);
+}
+
+/* On failure the slots still want slots_free. */
+static int slots_new(struct slots *slots, const kmf_config *config, bool has_head, kmf_err *err)
+{
+    *slots = (struct slots){.family = kmf_family_roformer()};
+    for (size_t i = 0; i < slots->family->n_rows; i++) {
+        const kmf_tensor_row *row = &slots->family->rows[i];
+        size_t times = row->part == KMF_PART_LAYER ? config->n_layers : 1;
+        if (row->part == KMF_PART_HEAD && !has_head)
+            times = 0;
+        if (row->part == KMF_PART_PROJECT && config->embedding_size == config->hidden_size)
+            times = 0;
+        for (size_t layer = 0; layer < times; layer++)
+            if (add_slot(slots, config, row, layer, err) < 0)
+                return KMF_ENOMEM;
+    }
+    if (slots->n > 0)
+        qsort(slots->slot, slots->n, sizeof *slots->slot, by_name);
+    return 0;
+}
+
+static void slots_free(struct slots *slots)
+{
+    for (size_t i = 0; i < slots->n; i++)
+        kmf_free(slots->slot[i].name);
+    kmf_free(slots->slot);
+}
+
+static const float *slot_get(const kmf_params *params, const struct slot *slot)
+{
+    const float *values;
+    const void *base = slot->row->part == KMF_PART_LAYER
+                           ? (const void *)&params->layers[slot->layer]
+                           : (const void *)params;
+    memcpy(&values, (const char *)base + slot->row->field, sizeof values);
+    return values;
+}
+
+static void slot_set(kmf_params *params, const struct slot *slot, const float *values)
+{
+    void *base = slot->row->part == KMF_PART_LAYER ? (void *)&params->layers[slot->layer]
+                                                   : (void *)params;
+    memcpy((char *)base + slot->row->field, &values, sizeof values);
+}
+
+static size_t slab_room(const struct slot *slot)
+{
+    return (slot->n + SLAB_FLOATS - 1) / SLAB_FLOATS * SLAB_FLOATS;
+}
+
+/* Hands the slots' names over to the model's list. */
+static int list_tensors(kmf_model *model, struct slots *slots, kmf_err *err)
+{
+    model->tensors = kmf_calloc(slots->n, sizeof *model->tensors, err);
+    if (!model->tensors)
+        return KMF_ENOMEM;
+    for (size_t i = 0; i < slots->n; i++) {
+        struct slot *slot = &slots->slot[i];
+        model->tensors[i] = (kmf_tensor_info){
+            .name = slot->name,
+            .shape = {slot->shape[0], slot->shape[1]},
+            .rank = slot->rank,
+            .dtype = KMF_F32,
+        };
+        model->n_parameters += slot->n;
+        slot->name = NULL;
+    }
+    model->n_tensors = slots->n;
+    return 0;
+}
+
+static int layers_new(kmf_model *model, kmf_err *err)
+{
+    model->params.layers = kmf_calloc(model->config.n_layers, sizeof(kmf_layer), err);
+    return model->params.layers ? 0 : KMF_ENOMEM;
+}
+
+void kmf_weights_free(kmf_model *model)
+{
+    for (size_t i = 0; i < model->n_tensors; i++)
+        kmf_free((void *)(uintptr_t)model->tensors[i].name);
+    kmf_free(model->tensors);
+    kmf_free(model->params.layers);
+    kmf_free(model->slab);
+    model->tensors = NULL;
+    model->n_tensors = 0;
+    model->n_parameters = 0;
+    model->params = (kmf_params){0};
+    model->slab = NULL;
+}
+
+/* ---- binding ----------------------------------------------------------------------------- */
+
+/* The file being bound. */
+struct source {
+    kmf_safetensors st;
+    unsigned char *used;      /* owned [st.n] */
+    const kmf_stored **found; /* owned [slots.n] */
+    const char *name;
+};
+
+static bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s);
+    size_t m = strlen(end);
+    return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+/* "x.weight" of a norm as "x.gamma", "x.bias" as "x.beta"; false if it is no norm's. */
+static bool old_name(char old[NAME_CAP], const char *name)
+{
+    bool weight = ends_with(name, "LayerNorm.weight");
+    if (!weight && !ends_with(name, "LayerNorm.bias"))
+        return false;
+    size_t stem = strlen(name) - strlen(weight ? "weight" : "bias");
+    snprintf(old, NAME_CAP, "%.*s%s", (int)stem, name, weight ? "gamma" : "beta");
+    return true;
+}
+
+/* Under its name, without the prefix, and both again with a norm's old name. */
+static const kmf_stored *find_slot(const kmf_safetensors *st, const char *prefix,
+                                   const char *name)
+{
+    char old[NAME_CAP];
+    size_t skip = strncmp(name, prefix, strlen(prefix)) == 0 ? strlen(prefix) : 0;
+    const kmf_stored *t = kmf_safetensors_find(st, name);
+    if (!t)
+        t = kmf_safetensors_find(st, name + skip);
+    if (!t && old_name(old, name)) {
+        t = kmf_safetensors_find(st, old);
+        if (!t)
+            t = kmf_safetensors_find(st, old + skip);
+    }
+    return t;
+}
+
+static bool has_head(const kmf_safetensors *st, const kmf_family *family)
+{
+    for (size_t i = 0; i < family->n_rows; i++)
+        if (family->rows[i].part == KMF_PART_HEAD &&
+            find_slot(st, family->prefix, family->rows[i].name))
+            return true;
+    return false;
+}
+
+static int find_tensor(struct source *source, const struct slots *slots, size_t i, kmf_err *err)
+{
+    const struct slot *slot = &slots->slot[i];
+    const kmf_stored *t = find_slot(&source->st, slots->family->prefix, slot->name);
+    bool head = slot->row->part == KMF_PART_HEAD;
+    if (!t)
+        return kmf_fail(err, KMF_EMODEL, "%s: tensor %s is missing%s", source->name, slot->name,
+                        head ? ", the other tensors of the masked-LM head are there" : "");
+    bool fits = t->rank == slot->rank;
+    for (int d = 0; fits && d < slot->rank; d++)
+        fits = t->shape[d] == slot->shape[d];
+    if (!fits) {
+        char want[64];
+        char got[256] = "";
+        size_t len = 0;
+        if (slot->rank == 2)
+            snprintf(want, sizeof want, "%zu x %zu", slot->shape[0], slot->shape[1]);
+        else
+            snprintf(want, sizeof want, "%zu", slot->shape[0]);
+        for (int d = 0; d < t->rank; d++)
+            len += (size_t)snprintf(got + len, sizeof got - len, "%s%zu", d ? " x " : "",
+                                    t->shape[d]);
+        return kmf_fail(err, KMF_EMODEL, "%s: tensor %s: its shape is %s, config.json wants %s",
+                        source->name, slot->name, t->rank ? got : "a single number", want);
+    }
+    if (kmf_stored_dtype(t) < 0)
+        return kmf_fail(err, KMF_EMODEL,
+                        "%s: tensor %s: weights are F32, F16, BF16 or F64, not %s",
+                        source->name, slot->name, t->dtype);
+    source->found[i] = t;
+    source->used[t - source->st.tensors] = 1;
+    return 0;
+}
+
+/* A decoder in the file must be the tensor that it is tied to, byte for byte. */
+static int check_tied(const struct source *source, const kmf_stored *t, const kmf_stored *to,
+                      kmf_err *err)
+{
+    const unsigned char *data = source->st.data;
+    if (to && t->dtype == to->dtype && t->bytes == to->bytes &&
+        (t->bytes == 0 || memcmp(data + t->begin, data + to->begin, t->bytes) == 0))
+        return 0;
+    return kmf_fail(err, KMF_EMODEL,
+                    "%s: tensor %s: differs from %s; a head that is not tied is not supported",
+                    source->name, t->name, to ? to->name : "every tensor it could be tied to");
+}
+
+/* A tensor for which there is no slot. */
+static int check_extra(const struct source *source, const kmf_family *family,
+                       const kmf_config *config, const kmf_stored *t, kmf_err *err)
+{
+    char shown[KMF_ERR_SHOW];
+    size_t skip = strncmp(t->name, family->prefix, strlen(family->prefix)) == 0
+                      ? strlen(family->prefix)
+                      : 0;
+    const char *name = t->name + skip;
+    if (strcmp(name, family->positions) == 0) {
+        size_t K = config->hidden_size / config->n_heads;
+        if (t->rank == 2 && t->shape[0] == config->max_positions && t->shape[1] == K)
+            return 0;
+        return kmf_fail(err, KMF_EMODEL,
+                        "%s: tensor %s: must be max_position_embeddings %zu x "
+                        "head size %zu",
+                        source->name, t->name, config->max_positions, K);
+    }
+    if (strcmp(name, "cls.predictions.decoder.weight") == 0)
+        return check_tied(source, t,
+                          find_slot(&source->st, family->prefix,
+                                    "roformer.embeddings.word_embeddings.weight"),
+                          err);
+    if (strcmp(name, "cls.predictions.decoder.bias") == 0)
+        return check_tied(source, t, kmf_safetensors_find(&source->st, "cls.predictions.bias"),
+                          err);
+    if (ends_with(name, ".position_ids") || strncmp(name, "pooler.", 7) == 0 ||
+        strncmp(name, "cls.seq_relationship.", 21) == 0)
+        return 0;
+    return kmf_fail(err, KMF_EMODEL, "%s: tensor %s: has no place in this model", source->name,
+                    kmf_err_show(shown, t->name));
+}
+
+static bool in_place(const struct source *source, const kmf_stored *t)
+{
+    const uint16_t one = 1;
+    bool little_endian = *(const unsigned char *)&one == 1;
+    return little_endian && kmf_stored_dtype(t) == KMF_F32 &&
+           (uintptr_t)(source->st.data + t->begin) % _Alignof(float) == 0;
+}
+
+/* A float is not finite when all exponent bits are set; integers keep the loop branch-free. */
+static bool all_finite(const float *values, size_t n)
+{
+    uint32_t bits[FINITE_BLOCK];
+    for (size_t i = 0; i < n; i += FINITE_BLOCK) {
+        size_t m = n - i < FINITE_BLOCK ? n - i : FINITE_BLOCK;
+        uint32_t bad = 0;
+        memcpy(bits, values + i, m * sizeof *bits);
+        for (size_t j = 0; j < m; j++)
+            bad |= (bits[j] & 0x7f800000u) == 0x7f800000u;
+        if (bad)
+            return false;
+    }
+    return true;
+}
+
+static int bind_values(kmf_model *model, const struct source *source, const struct slots *slots,
+                       kmf_err *err)
+{
+    size_t room = 0;
+    for (size_t i = 0; i < slots->n; i++)
+        if (!in_place(source, source->found[i]))
+            room += slab_room(&slots->slot[i]);
+    if (room > 0) {
+        model->slab = kmf_floats(room, err);
+        if (!model->slab)
+            return KMF_ENOMEM;
+    }
+    float *next = model->slab;
+    for (size_t i = 0; i < slots->n; i++) {
+        const struct slot *slot = &slots->slot[i];
+        const kmf_stored *t = source->found[i];
+        const unsigned char *bytes = source->st.data + t->begin;
+        const float *values = (const void *)bytes;
+        if (!in_place(source, t)) {
+            kmf_stored_to_f32(next, bytes, (kmf_dtype)kmf_stored_dtype(t), slot->n);
+            values = next;
+            next += slab_room(slot);
+        }
+        if (!all_finite(values, slot->n))
+            return kmf_fail(err, KMF_EMODEL,
+                            "%s: tensor %s: holds a value that is not finite%s", source->name,
+                            slot->name, kmf_stored_dtype(t) == KMF_F64 ? " as float32" : "");
+        slot_set(&model->params, slot, values);
+    }
+    return 0;
+}
+
+int kmf_weights_bind(kmf_model *model, const unsigned char *bytes, size_t len, const char *name,
+                     kmf_err *err)
+{
+    struct source source = {.name = name};
+    struct slots slots = {0};
+    const kmf_family *family = kmf_family_roformer();
+    int rc = kmf_safetensors_parse(&source.st, bytes, len, name, err);
+    if (rc < 0)
+        return rc;
+    rc = slots_new(&slots, &model->config, has_head(&source.st, family), err);
+    if (rc < 0)
+        goto out;
+    rc = KMF_ENOMEM;
+    source.used = kmf_calloc(source.st.n, 1, err);
+    if (!source.used)
+        goto out;
+    source.found = kmf_calloc(slots.n, sizeof *source.found, err);
+    if (!source.found)
+        goto out;
+    rc = 0;
+    for (size_t i = 0; i < slots.n && rc == 0; i++)
+        rc = find_tensor(&source, &slots, i, err);
+    for (size_t i = 0; i < source.st.n && rc == 0; i++)
+        if (!source.used[i])
+            rc = check_extra(&source, family, &model->config, &source.st.tensors[i], err);
+    if (rc == 0)
+        rc = layers_new(model, err);
+    if (rc == 0)
+        rc = bind_values(model, &source, &slots, err);
+    if (rc == 0)
+        rc = list_tensors(model, &slots, err);
+    for (size_t i = 0; i < slots.n && rc == 0; i++)
+        model->tensors[i].dtype = (kmf_dtype)kmf_stored_dtype(source.found[i]);
+out:
+    kmf_free(source.used);
+    kmf_free(source.found);
+    slots_free(&slots);
+    kmf_safetensors_free(&source.st);
+    return rc;
+}
+
+/* ---- new --------------------------------------------------------------------------------- */
+
+static void draw(float *values, const struct slot *slot, uint64_t seed,
+                 const kmf_family *family)
+{
+    uint64_t stream = (uint64_t)(slot->row - family->rows);
+    if (slot->row->part == KMF_PART_LAYER)
+        stream += STREAMS_PER_LAYER * (slot->layer + 1);
+    kmf_rng rng = kmf_rng_stream(seed, stream);
+    for (size_t i = 0; i < slot->n; i++) {
+        if (slot->row->init == KMF_INIT_NORMAL)
+            values[i] = kmf_rng_normal(&rng) * INIT_STD;
+        else
+            values[i] = slot->row->init == KMF_INIT_ONE ? 1.0f : 0.0f;
+    }
+}
+
+int kmf_weights_new(kmf_model *model, uint64_t seed, kmf_err *err)
+{
+    struct slots slots = {0};
+    size_t room = 0;
+    int rc = slots_new(&slots, &model->config, true, err);
+    if (rc == 0)
+        rc = layers_new(model, err);
+    if (rc < 0)
+        goto out;
+    for (size_t i = 0; i < slots.n; i++)
+        room += slab_room(&slots.slot[i]);
+    model->slab = kmf_floats(room, err);
+    if (!model->slab) {
+        rc = KMF_ENOMEM;
+        goto out;
+    }
+    float *next = model->slab;
+    for (size_t i = 0; i < slots.n; i++) {
+        draw(next, &slots.slot[i], seed, slots.family);
+        slot_set(&model->params, &slots.slot[i], next);
+        next += slab_room(&slots.slot[i]);
+    }
+    rc = list_tensors(model, &slots, err);
+out:
+    slots_free(&slots);
+    return rc;
+}
+
+/* ---- writing ----------------------------------------------------------------------------- */
+
+int kmf_weights_write(const kmf_model *model, kmf_out *out, kmf_dtype dtype, kmf_err *err)
+{
+    struct slots slots = {0};
+    kmf_stored *tensors = NULL;
+    const float **values = NULL;
+    int rc = slots_new(&slots, &model->config, model->params.head_w != NULL, err);
+    if (rc < 0)
+        goto out;
+    rc = KMF_ENOMEM;
+    tensors = kmf_calloc(slots.n, sizeof *tensors, err);
+    if (!tensors)
+        goto out;
+    values = kmf_calloc(slots.n, sizeof *values, err);
+    if (!values)
+        goto out;
+    for (size_t i = 0; i < slots.n; i++) {
+        const struct slot *slot = &slots.slot[i];
+        tensors[i].name = slot->name;
+        tensors[i].rank = slot->rank;
+        tensors[i].shape[0] = slot->shape[0];
+        tensors[i].shape[1] = slot->shape[1];
+        values[i] = slot_get(&model->params, slot);
+    }
+    rc = kmf_safetensors_write(out, tensors, values, slots.n, dtype, err);
+out:
+    kmf_free(tensors);
+    kmf_free(values);
+    slots_free(&slots);
+    return rc;
+}
