@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+#include "embed/batch.h"
+
+#include "base/mem.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* Adds n * size to *total; false when it does not fit. */
+static bool add_bytes(size_t *total, size_t n, size_t size)
+{
+    size_t bytes;
+    return kmf_mul(n, size, &bytes) && kmf_add(*total, bytes, total);
+}
+
+size_t kmf_batch_bytes(const kmf_batch_shape *shape)
+{
+    size_t total = sizeof(kmf_batch);
+    size_t n_sums;
+    size_t n_rows;
+    bool fits = kmf_mul(shape->cap_pieces, shape->dim, &n_sums) &&
+                kmf_mul(shape->cap_units, shape->dim, &n_rows) &&
+                add_bytes(&total, shape->cap_pieces, sizeof(kmf_piece));
+    if (shape->ids)
+        fits = fits &&
+               add_bytes(&total, shape->cap_units, sizeof(int32_t) + 1 + sizeof(uint64_t)) &&
+               add_bytes(&total, shape->cap_pieces, sizeof(size_t));
+    else
+        fits = fits && add_bytes(&total, shape->cap_units, 1);
+    if (shape->per_token)
+        fits = fits && add_bytes(&total, n_rows, sizeof(float)) &&
+               add_bytes(&total, shape->cap_units, sizeof(uint64_t));
+    else
+        fits = fits && add_bytes(&total, n_sums, sizeof(double));
+    return fits ? total : 0;
+}
+
+kmf_batch *kmf_batch_new(const kmf_batch_shape *shape, kmf_err *err)
+{
+    kmf_batch *b = kmf_calloc(1, sizeof *b, err);
+    if (!b)
+        return NULL;
+    b->cap_pieces = shape->cap_pieces;
+    b->cap_units = shape->cap_units;
+    b->dim = shape->dim;
+    b->pieces = kmf_malloc(shape->cap_pieces, sizeof *b->pieces, err);
+    if (!b->pieces)
+        goto fail;
+    if (shape->ids) {
+        b->ids = kmf_malloc(shape->cap_units, sizeof *b->ids, err);
+        b->real = kmf_malloc(shape->cap_units, 1, err);
+        b->pos = kmf_malloc(shape->cap_units, sizeof *b->pos, err);
+        b->off = kmf_calloc(shape->cap_pieces + 1, sizeof *b->off, err);
+        if (!b->ids || !b->real || !b->pos || !b->off)
+            goto fail;
+    } else {
+        b->bases = kmf_malloc(shape->cap_units, 1, err);
+        if (!b->bases)
+            goto fail;
+    }
+    if (shape->per_token) {
+        b->row_pos = kmf_malloc(shape->cap_units, sizeof *b->row_pos, err);
+        b->rows = kmf_floats(shape->cap_units * shape->dim, err);
+        if (!b->row_pos || !b->rows)
+            goto fail;
+    } else {
+        b->sums = kmf_malloc(shape->cap_pieces * shape->dim, sizeof *b->sums, err);
+        if (!b->sums)
+            goto fail;
+    }
+    return b;
+fail:
+    kmf_batch_free(b);
+    return NULL;
+}
+
+void kmf_batch_free(kmf_batch *batch)
+{
+    if (!batch)
+        return;
+    kmf_free(batch->pieces);
+    kmf_free(batch->ids);
+    kmf_free(batch->real);
+    kmf_free(batch->pos);
+    kmf_free(batch->off);
+    kmf_free(batch->bases);
+    kmf_free(batch->sums);
+    kmf_free(batch->rows);
+    kmf_free(batch->row_pos);
+    kmf_free(batch);
+}
+
+void kmf_batch_clear(kmf_batch *batch)
+{
+    batch->n_pieces = 0;
+    batch->n_units = 0;
+}
+
+bool kmf_batch_fits(const kmf_batch *batch, size_t n)
+{
+    return batch->n_pieces < batch->cap_pieces && n <= batch->cap_units - batch->n_units;
+}
+
+static kmf_piece *add_piece(kmf_batch *b, size_t n, bool reverse)
+{
+    assert(kmf_batch_fits(b, n));
+    kmf_piece *piece = &b->pieces[b->n_pieces++];
+    *piece = (kmf_piece){.beg = b->n_units, .end = b->n_units + n, .reverse = reverse};
+    b->n_units += n;
+    return piece;
+}
+
+void kmf_batch_add_chunk(kmf_batch *batch, const kmf_chunk *chunk, bool reverse)
+{
+    kmf_piece *piece = add_piece(batch, chunk->n, reverse);
+    piece->own_beg = piece->beg + chunk->own_beg;
+    piece->own_end = piece->beg + chunk->own_end;
+    memcpy(batch->ids + piece->beg, chunk->ids, chunk->n * sizeof *chunk->ids);
+    memcpy(batch->pos + piece->beg, chunk->pos, chunk->n * sizeof *chunk->pos);
+    memcpy(batch->real + piece->beg, chunk->real, chunk->n);
+    batch->off[batch->n_pieces] = piece->end;
+}
+
+void kmf_batch_add_bases(kmf_batch *batch, const char *bases, size_t n, bool reverse)
+{
+    kmf_piece *piece = add_piece(batch, n, reverse);
+    memcpy(batch->bases + piece->beg, bases, n);
+}

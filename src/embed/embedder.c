@@ -1,0 +1,727 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The streaming pipeline behind `embed`.
+ *
+ *   add(record) -> cutter -> batch --+ send                      wait +--> pieces -> record -> row
+ *                                    +-- [job on a worker's encoder] -+    in input order
+ *   batches in a ring of 2t + 1      +-- [job]                     ---+
+ *
+ * The caller's thread cuts, sends and collects; the pool's threads compute. Jobs come back in
+ * the order in which they were sent and pieces lie in input order, so one accumulator is enough:
+ * a piece belongs to the oldest record that is not complete. Nothing is sorted by length: batches
+ * are packed without padding, so there is nothing that sorting would save.
+ *
+ * Everything is allocated by kmf_embedder_new; a record costs a place in a ring and its name.
+ * When the ring of batches or of records is full, the oldest batch is waited for, so memory is
+ * bounded by the options and does not grow with the input.
+ *
+ * Bits. A piece is a function of its sequence and the options; an encoder's rows do not depend
+ * on the rest of the batch; the sums over pieces run in input order in double. So a vector does
+ * not depend on threads, batch size, neighbours, order or shard. With both strands the two
+ * vectors are added, and addition commutes: x and its reverse complement get equal bits.
+ */
+#include "base/err.h"
+#include "base/mem.h"
+#include "embed/batch.h"
+#include "embed/settings.h"
+#include "seq/par.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TOKENS_PER_PIECE 16 /* a batch has room for pieces of this mean length */
+#define BASES_PER_PIECE 128
+#define SUMS_BYTES ((size_t)4 << 20)
+#define FREQUENCY_K_MAX 8
+
+typedef struct pending {
+    kmf_row row; /* name points to the entry's own buffer */
+    char *name;  /* owned, reused */
+    size_t name_cap;
+    uint64_t unknown;
+    bool cut;
+    uint64_t n_pieces; /* handed to batches so far */
+    uint64_t n_done;   /* collected */
+    bool closed;       /* no piece will follow */
+} pending;
+
+typedef struct slot {
+    kmf_embedder *embedder; /* borrowed */
+    kmf_batch *batch;       /* owned */
+} slot;
+
+typedef struct sum {
+    double *values; /* owned [dim] */
+    uint64_t tokens;
+} sum;
+
+struct kmf_embedder {
+    kmf_embed_options opts; /* resolved */
+    kmf_model *model;       /* owned; NULL for frequencies */
+    char *frequency;        /* owned; "tnf", "kmer:K" or NULL */
+    int frequency_k;        /* 0 for models */
+    bool canonical;
+    size_t dim;
+
+    kmf_pool *pool;         /* owned */
+    kmf_queue *queue;       /* owned */
+    kmf_encoder **encoders; /* owned [threads], NULL for frequencies */
+    kmf_cutter *cutters[2]; /* owned; forward, reverse */
+    kmf_batch_shape shape;
+
+    slot *slots; /* owned [n_slots], a ring: n_sent under way from first_sent on, then
+                               the one being filled */
+    size_t n_slots;
+    size_t first_sent;
+    size_t n_sent;
+
+    pending *records; /* owned [n_records], a ring */
+    size_t n_records;
+    size_t first_record;
+    size_t n_pending;
+    sum sums[2];   /* of the oldest pending record: forward, reverse */
+    float *vector; /* owned [dim] */
+
+    kmf_row_fn *fn;
+    void *user;
+    uint64_t n_seen; /* records given, those of other shards too */
+    kmf_embed_stats stats;
+};
+
+/* ---------------------------------------------------------------- making one ------------ */
+
+static bool per_token(const kmf_embedder *e)
+{
+    return e->opts.pooling == KMF_POOL_NONE;
+}
+
+static int open_frequency(kmf_embedder *e, const char *name, kmf_err *err)
+{
+    e->frequency = kmf_strdup(name, err);
+    if (!e->frequency)
+        return KMF_ENOMEM;
+    e->canonical = strcmp(name, "tnf") == 0;
+    e->frequency_k = KMF_TNF_K;
+    e->dim = KMF_TNF_DIM;
+    if (!e->canonical) {
+        char *end;
+        long k = strtol(name + 5, &end, 10);
+        if (end == name + 5 || *end != '\0' || k < 1 || k > FREQUENCY_K_MAX)
+            return kmf_fail(err, KMF_EINVAL, "%s: write kmer:K with K from 1 to %d", name,
+                            FREQUENCY_K_MAX);
+        e->frequency_k = (int)k;
+        e->dim = (size_t)1 << 2 * k;
+    }
+    return kmf_settings_frequency(&e->opts, name, err);
+}
+
+static int open_model(kmf_embedder *e, const char *path, kmf_err *err)
+{
+    e->model = kmf_model_load(path, err);
+    if (!e->model)
+        return KMF_EMODEL;
+    e->dim = kmf_model_config(e->model)->hidden_size;
+    return kmf_settings_model(&e->opts, kmf_model_config(e->model), err);
+}
+
+static int make_cutters(kmf_embedder *e, kmf_err *err)
+{
+    const kmf_config *c = kmf_model_config(e->model);
+    kmf_cut_options cut = {.stride = e->opts.stride,
+                           .window = e->opts.window,
+                           .overlap = e->opts.overlap,
+                           .specials = c->specials,
+                           .ambiguous = (kmf_ambiguous)e->opts.ambiguous,
+                           .policy = (kmf_long)e->opts.policy};
+    for (int reverse = 0; reverse < 2; reverse++) {
+        cut.reverse = reverse;
+        e->cutters[reverse] = kmf_cutter_new(kmf_model_vocab(e->model), &cut, err);
+        if (!e->cutters[reverse])
+            return err ? (int)err->code : KMF_ENOMEM;
+    }
+    return 0;
+}
+
+static void choose_shape(kmf_embedder *e)
+{
+    size_t units = e->opts.batch_tokens;
+    size_t pieces = units / (e->model ? TOKENS_PER_PIECE : BASES_PER_PIECE) + 1;
+    size_t most = SUMS_BYTES / (e->dim * sizeof(double));
+    if (e->model && units < e->opts.window)
+        units = e->opts.window;
+    if (pieces > most)
+        pieces = most ? most : 1;
+    e->shape = (kmf_batch_shape){.cap_pieces = pieces,
+                                 .cap_units = units,
+                                 .dim = e->dim,
+                                 .ids = e->model != NULL,
+                                 .per_token = per_token(e)};
+}
+
+static int make_batches(kmf_embedder *e, kmf_err *err)
+{
+    size_t threads = (size_t)e->opts.threads;
+    e->n_slots = 2 * threads + 1;
+    e->slots = kmf_calloc(e->n_slots, sizeof *e->slots, err);
+    if (!e->slots)
+        return KMF_ENOMEM;
+    for (size_t i = 0; i < e->n_slots; i++) {
+        e->slots[i].embedder = e;
+        e->slots[i].batch = kmf_batch_new(&e->shape, err);
+        if (!e->slots[i].batch)
+            return KMF_ENOMEM;
+    }
+    e->n_records = 2 * e->n_slots * e->shape.cap_pieces;
+    e->records = kmf_calloc(e->n_records, sizeof *e->records, err);
+    e->vector = kmf_floats(e->dim, err);
+    e->sums[0].values = kmf_calloc(e->dim, sizeof(double), err);
+    e->sums[1].values = kmf_calloc(e->dim, sizeof(double), err);
+    if (!e->records || !e->vector || !e->sums[0].values || !e->sums[1].values)
+        return KMF_ENOMEM;
+    if (!e->model)
+        return 0;
+    e->encoders = kmf_calloc(threads, sizeof(kmf_encoder *), err);
+    if (!e->encoders)
+        return KMF_ENOMEM;
+    for (size_t i = 0; i < threads; i++) {
+        e->encoders[i] = kmf_encoder_new(e->model, e->shape.cap_units, e->opts.window, err);
+        if (!e->encoders[i])
+            return KMF_ENOMEM;
+    }
+    return 0;
+}
+
+static void clear_sums(kmf_embedder *e)
+{
+    for (int s = 0; s < 2; s++) {
+        e->sums[s].tokens = 0;
+        for (size_t d = 0; d < e->dim; d++)
+            e->sums[s].values[d] = e->opts.pooling == KMF_POOL_MAX ? -HUGE_VAL : 0;
+    }
+}
+
+kmf_embedder *kmf_embedder_new(const char *model, const kmf_embed_options *opts, kmf_err *err)
+{
+    kmf_embedder *e = kmf_calloc(1, sizeof *e, err);
+    if (!e)
+        return NULL;
+    e->opts = *opts;
+    if (kmf_settings_common(&e->opts, err) < 0)
+        goto fail;
+    bool frequency = model && (strcmp(model, "tnf") == 0 || strncmp(model, "kmer:", 5) == 0);
+    if ((frequency ? open_frequency(e, model, err) : open_model(e, model, err)) < 0)
+        goto fail;
+    if (e->model && make_cutters(e, err) < 0)
+        goto fail;
+    choose_shape(e);
+    if (make_batches(e, err) < 0)
+        goto fail;
+    e->pool = kmf_pool_new(e->opts.threads, err);
+    if (!e->pool)
+        goto fail;
+    e->queue = kmf_queue_new(e->pool, (int)e->n_slots, err);
+    if (!e->queue)
+        goto fail;
+    clear_sums(e);
+    return e;
+fail:
+    kmf_embedder_free(e);
+    return NULL;
+}
+
+void kmf_embedder_free(kmf_embedder *embedder)
+{
+    kmf_embedder *e = embedder;
+    if (!e)
+        return;
+    kmf_queue_free(e->queue);
+    kmf_pool_free(e->pool);
+    for (size_t i = 0; e->slots && i < e->n_slots; i++)
+        kmf_batch_free(e->slots[i].batch);
+    for (int i = 0; e->encoders && i < e->opts.threads; i++)
+        kmf_encoder_free(e->encoders[i]);
+    for (size_t i = 0; e->records && i < e->n_records; i++)
+        kmf_free(e->records[i].name);
+    kmf_cutter_free(e->cutters[0]);
+    kmf_cutter_free(e->cutters[1]);
+    kmf_free(e->frequency);
+    kmf_free(e->slots);
+    kmf_free(e->encoders);
+    kmf_free(e->records);
+    kmf_free(e->sums[0].values);
+    kmf_free(e->sums[1].values);
+    kmf_free(e->vector);
+    kmf_model_free(e->model);
+    kmf_free(e);
+}
+
+size_t kmf_embedder_dim(const kmf_embedder *embedder)
+{
+    return embedder->dim;
+}
+
+void kmf_embedder_options(const kmf_embedder *embedder, kmf_embed_options *opts)
+{
+    *opts = embedder->opts;
+}
+
+kmf_pool *kmf_embedder_pool(kmf_embedder *embedder)
+{
+    return embedder->pool;
+}
+
+const char *kmf_embedder_name(const kmf_embedder *embedder)
+{
+    return embedder->model ? kmf_model_path(embedder->model) : embedder->frequency;
+}
+
+const kmf_model *kmf_embedder_model(const kmf_embedder *embedder)
+{
+    return embedder->model;
+}
+
+size_t kmf_embedder_bytes(const kmf_embedder *embedder)
+{
+    const kmf_embedder *e = embedder;
+    size_t threads = (size_t)e->opts.threads;
+    size_t bytes = e->n_slots * kmf_batch_bytes(&e->shape) + e->n_records * sizeof(pending);
+    if (e->model)
+        bytes += threads * kmf_encoder_bytes(kmf_model_config(e->model), e->shape.cap_units,
+                                             e->opts.window) +
+                 2 * sizeof(float) * (size_t)kmf_model_n_parameters(e->model);
+    return bytes;
+}
+
+void kmf_embedder_sink(kmf_embedder *embedder, kmf_row_fn *fn, void *user)
+{
+    embedder->fn = fn;
+    embedder->user = user;
+}
+
+void kmf_embedder_statistics(const kmf_embedder *embedder, kmf_embed_stats *stats)
+{
+    *stats = embedder->stats;
+}
+
+/* ---------------------------------------------------------------- a record's end -------- */
+
+/* A strand's sum becomes its vector; maxima are one already. */
+static void divide(const kmf_embedder *e, sum *s)
+{
+    if (e->opts.pooling == KMF_POOL_MAX)
+        return;
+    for (size_t d = 0; d < e->dim; d++)
+        s->values[d] /= (double)s->tokens;
+}
+
+static void l2_normalise(float *vector, size_t dim)
+{
+    double square = 0;
+    for (size_t d = 0; d < dim; d++)
+        square += (double)vector[d] * (double)vector[d];
+    if (square <= 0)
+        return;
+    double scale = 1.0 / sqrt(square);
+    for (size_t d = 0; d < dim; d++)
+        vector[d] = (float)((double)vector[d] * scale);
+}
+
+/*
+ * The mean of the strands that have a k-mer: with a stride beyond 1 the windows of the two
+ * differ, and those of one may all touch an N.
+ */
+static void finish_vector(kmf_embedder *e)
+{
+    sum *fwd = &e->sums[0];
+    sum *rc = &e->sums[1];
+    bool both = fwd->tokens > 0 && rc->tokens > 0;
+    sum *one = fwd->tokens > 0 ? fwd : rc;
+    divide(e, one);
+    if (both)
+        divide(e, rc);
+    for (size_t d = 0; d < e->dim; d++)
+        e->vector[d] = (float)(both ? (fwd->values[d] + rc->values[d]) / 2 : one->values[d]);
+    if (e->opts.norm == KMF_NORM_L2)
+        l2_normalise(e->vector, e->dim);
+}
+
+static void fill_nan(float *vector, size_t dim)
+{
+    for (size_t d = 0; d < dim; d++)
+        vector[d] = NAN;
+}
+
+static int check_finite(const kmf_row *row, const float *vector, size_t dim, kmf_err *err)
+{
+    float zero = 0;
+    for (size_t d = 0; d < dim; d++)
+        zero += vector[d] * 0.0f; /* NaN if any is not finite */
+    if (!(zero <= 0))
+        return kmf_fail(err, KMF_ENUMERIC,
+                        "record %llu '%.200s': the model gives a vector that is "
+                        "not finite",
+                        (unsigned long long)row->index + 1, row->name);
+    return 0;
+}
+
+static int check_strict(const pending *p, kmf_err *err)
+{
+    const char *what = NULL;
+    if (p->row.tokens == 0)
+        what = "no valid k-mer";
+    else if (p->cut)
+        what = "tokens left out";
+    else if (p->row.chunks > 1)
+        what = "more than one chunk";
+    else if (p->row.ambiguous > 0)
+        what = "ambiguous bases";
+    else if (p->unknown > 0)
+        what = "k-mers that the vocabulary lacks";
+    if (!what)
+        return 0;
+    return kmf_fail(err, KMF_EFORMAT, "record %llu '%.200s': %s, and --strict was asked for",
+                    (unsigned long long)p->row.index + 1, p->row.name, what);
+}
+
+static void count_record(kmf_embed_stats *s, const pending *p)
+{
+    s->records++;
+    s->bases += p->row.len;
+    s->tokens += p->row.tokens;
+    s->ambiguous += p->row.ambiguous;
+    s->unknown += p->unknown;
+    s->chunked += p->row.chunks > 1;
+    s->truncated += p->cut;
+    s->empty += p->row.tokens == 0;
+}
+
+/* Hands out the oldest record, which is complete. Per token its rows are out already. */
+static int emit(kmf_embedder *e, kmf_err *err)
+{
+    pending *p = &e->records[e->first_record];
+    bool empty =
+        per_token(e) ? p->row.tokens == 0 : e->sums[0].tokens == 0 && e->sums[1].tokens == 0;
+    int status = e->opts.strict ? check_strict(p, err) : 0;
+    if (status == 0 && (!per_token(e) || empty)) {
+        if (empty)
+            fill_nan(e->vector, e->dim);
+        else
+            finish_vector(e);
+        if (!empty)
+            status = check_finite(&p->row, e->vector, e->dim, err);
+        p->row.vector = e->vector;
+        p->row.position = -1;
+        if (status == 0 && e->fn)
+            status = e->fn(e->user, &p->row, err);
+    }
+    count_record(&e->stats, p);
+    clear_sums(e);
+    e->first_record = (e->first_record + 1) % e->n_records;
+    e->n_pending--;
+    return status;
+}
+
+static int emit_complete(kmf_embedder *e, kmf_err *err)
+{
+    while (e->n_pending > 0) {
+        const pending *p = &e->records[e->first_record];
+        if (!p->closed || p->n_done < p->n_pieces)
+            return 0;
+        int status = emit(e, err);
+        if (status < 0)
+            return status;
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------- batches --------------- */
+
+static void *work(void *arg)
+{
+    slot *s = arg;
+    kmf_embedder *e = s->embedder;
+    if (e->model)
+        kmf_batch_encode(s->batch, e->encoders[kmf_pool_worker(e->pool)],
+                         (kmf_pooling)e->opts.pooling, (size_t)e->opts.layer);
+    else
+        kmf_batch_count(s->batch, e->frequency_k, e->canonical);
+    return s;
+}
+
+static void add_piece(kmf_embedder *e, const kmf_piece *piece, const double *values)
+{
+    sum *s = &e->sums[piece->reverse];
+    s->tokens += piece->tokens;
+    if (e->opts.pooling == KMF_POOL_MAX)
+        for (size_t d = 0; d < e->dim; d++)
+            s->values[d] = values[d] <= s->values[d] ? s->values[d] : values[d];
+    else
+        for (size_t d = 0; d < e->dim; d++)
+            s->values[d] += values[d];
+}
+
+static int emit_tokens(kmf_embedder *e, pending *p, kmf_batch *b, const kmf_piece *piece,
+                       kmf_err *err)
+{
+    for (size_t i = 0; i < piece->tokens; i++) {
+        float *vector = b->rows + (piece->row_beg + i) * e->dim;
+        int status = check_finite(&p->row, vector, e->dim, err);
+        if (e->opts.norm == KMF_NORM_L2)
+            l2_normalise(vector, e->dim);
+        p->row.vector = vector;
+        p->row.position = (int64_t)b->row_pos[piece->row_beg + i];
+        if (status == 0 && e->fn)
+            status = e->fn(e->user, &p->row, err);
+        if (status < 0)
+            return status;
+    }
+    return 0;
+}
+
+/* Waits for the oldest batch and gives its pieces to their records. */
+static int collect(kmf_embedder *e, kmf_err *err)
+{
+    assert(e->n_sent > 0);
+    slot *s = kmf_queue_wait(e->queue);
+    kmf_batch *b = s->batch;
+    int first_strand = e->opts.strand == KMF_STRAND_RC;
+    int status = 0;
+    e->first_sent = (e->first_sent + 1) % e->n_slots;
+    e->n_sent--;
+    for (size_t i = 0; i < b->n_pieces && status == 0; i++) {
+        const kmf_piece *piece = &b->pieces[i];
+        status = emit_complete(e, err);
+        if (status < 0)
+            break;
+        pending *p = &e->records[e->first_record];
+        assert(e->n_pending > 0 && p->n_done < p->n_pieces);
+        p->n_done++;
+        if (!e->model && piece->reverse == first_strand) {
+            p->row.tokens += piece->tokens;
+            p->row.ambiguous += piece->ambiguous;
+            p->row.chunks = p->row.tokens > 0;
+        }
+        if (per_token(e))
+            status = emit_tokens(e, p, b, piece, err);
+        else
+            add_piece(e, piece, b->sums + i * e->dim);
+    }
+    kmf_batch_clear(b);
+    return status < 0 ? status : emit_complete(e, err);
+}
+
+static kmf_batch *filling(kmf_embedder *e)
+{
+    return e->slots[(e->first_sent + e->n_sent) % e->n_slots].batch;
+}
+
+/* Sends the batch being filled; afterwards an empty one stands in its place. */
+static int send(kmf_embedder *e, kmf_err *err)
+{
+    slot *s = &e->slots[(e->first_sent + e->n_sent) % e->n_slots];
+    if (s->batch->n_pieces == 0)
+        return 0;
+    int status = kmf_queue_send(e->queue, work, s, err);
+    if (status < 0)
+        return status;
+    e->n_sent++;
+    return e->n_sent == e->n_slots ? collect(e, err) : 0;
+}
+
+static int make_room(kmf_embedder *e, size_t n_units, kmf_err *err)
+{
+    if (e->opts.stop && *e->opts.stop)
+        return kmf_fail(err, KMF_ESTOPPED, "stopped by a signal");
+    return kmf_batch_fits(filling(e), n_units) ? 0 : send(e, err);
+}
+
+/* ---------------------------------------------------------------- adding records -------- */
+
+static int open_record(kmf_embedder *e, const char *name, size_t len, kmf_err *err)
+{
+    while (e->n_pending == e->n_records) {
+        int status = e->n_sent > 0 ? collect(e, err) : send(e, err);
+        if (status < 0)
+            return status;
+    }
+    pending *p = &e->records[(e->first_record + e->n_pending) % e->n_records];
+    size_t n = strlen(name) + 1;
+    if (kmf_grow(&p->name, &p->name_cap, n, 1, err) < 0)
+        return KMF_ENOMEM;
+    memcpy(p->name, name, n);
+    *p = (pending){.name = p->name,
+                   .name_cap = p->name_cap,
+                   .row = {.index = e->n_seen, .name = p->name, .len = len}};
+    e->n_pending++;
+    return 0;
+}
+
+/* The record being added. */
+static pending *newest(kmf_embedder *e)
+{
+    return &e->records[(e->first_record + e->n_pending - 1) % e->n_records];
+}
+
+static void take_stats(kmf_embedder *e, int reverse)
+{
+    kmf_cut_stats s;
+    pending *p = newest(e);
+    kmf_cutter_statistics(e->cutters[reverse], &s);
+    p->row.tokens = s.tokens;
+    p->row.ambiguous = s.ambiguous;
+    p->row.chunks = s.chunks;
+    p->unknown = s.unknown;
+    p->cut = s.cut != 0;
+}
+
+static int drain_cutter(kmf_cutter *cutter, kmf_err *err)
+{
+    kmf_chunk chunk;
+    int got;
+    while ((got = kmf_cutter_next(cutter, &chunk, err)) > 0)
+        continue;
+    return got;
+}
+
+static bool owns_a_kmer(const kmf_chunk *chunk)
+{
+    for (size_t i = chunk->own_beg; i < chunk->own_end; i++)
+        if (chunk->real[i])
+            return true;
+    return false;
+}
+
+static int add_chunks(kmf_embedder *e, const char *name, const char *seq, size_t len,
+                      int reverse, kmf_err *err)
+{
+    kmf_cutter *cutter = e->cutters[reverse];
+    kmf_chunk chunk;
+    int got;
+    if (per_token(e)) { /* rows go out before the end is seen: count first */
+        kmf_cutter_start(cutter, name, seq, len);
+        got = drain_cutter(cutter, err);
+        if (got < 0)
+            return got;
+        take_stats(e, reverse);
+    }
+    kmf_cutter_start(cutter, name, seq, len);
+    while ((got = kmf_cutter_next(cutter, &chunk, err)) > 0) {
+        if (!owns_a_kmer(&chunk))
+            continue;
+        int status = make_room(e, chunk.n, err);
+        if (status < 0)
+            return status;
+        kmf_batch_add_chunk(filling(e), &chunk, reverse != 0);
+        newest(e)->n_pieces++;
+    }
+    return got;
+}
+
+static int check_bases(const char *name, const char *seq, size_t len, kmf_err *err)
+{
+    uint64_t code;
+    for (size_t i = 0; i < len; i++)
+        if (kmf_kmer_encode(&code, seq + i, 1) < 0)
+            return kmf_fail(err, KMF_EFORMAT,
+                            "record '%.200s': base %zu is '%c', not A, C, G, T or U", name,
+                            i + 1, seq[i]);
+    return 0;
+}
+
+/* Stretches that share k - 1 bases, so that every window lies in one of them. */
+static int add_stretches(kmf_embedder *e, const char *seq, size_t len, int reverse,
+                         kmf_err *err)
+{
+    size_t k = (size_t)e->frequency_k;
+    for (size_t beg = 0; len - beg >= k;) {
+        size_t n = len - beg < e->shape.cap_units ? len - beg : e->shape.cap_units;
+        int status = make_room(e, n, err);
+        if (status < 0)
+            return status;
+        kmf_batch_add_bases(filling(e), seq + beg, n, reverse != 0);
+        newest(e)->n_pieces++;
+        if (beg + n == len)
+            break;
+        beg += n - (k - 1);
+    }
+    return 0;
+}
+
+int kmf_embedder_add(kmf_embedder *embedder, const char *name, const char *seq, size_t len,
+                     kmf_err *err)
+{
+    kmf_embedder *e = embedder;
+    if (e->n_seen % e->opts.n_shards != e->opts.shard) {
+        e->n_seen++;
+        return 0;
+    }
+    if (!e->model && e->opts.ambiguous == KMF_AMBIGUOUS_ERROR) {
+        int status = check_bases(name, seq, len, err);
+        if (status < 0)
+            return status;
+    }
+    int status = open_record(e, name, len, err);
+    if (status < 0)
+        return status;
+    e->n_seen++;
+    bool strands[2] = {e->opts.strand != KMF_STRAND_RC, e->opts.strand != KMF_STRAND_FWD};
+    for (int reverse = 0; reverse < 2; reverse++) {
+        if (!strands[reverse])
+            continue;
+        status = e->model ? add_chunks(e, name, seq, len, reverse, err)
+                          : add_stretches(e, seq, len, reverse, err);
+        if (status < 0)
+            return status;
+        if (e->model && (!reverse || !strands[0]))
+            take_stats(e, reverse);
+    }
+    newest(e)->closed = true;
+    return emit_complete(e, err);
+}
+
+int kmf_embedder_finish(kmf_embedder *embedder, kmf_err *err)
+{
+    kmf_embedder *e = embedder;
+    int status = send(e, err);
+    while (status == 0 && e->n_sent > 0)
+        status = e->opts.stop && *e->opts.stop
+                     ? kmf_fail(err, KMF_ESTOPPED, "stopped by a signal")
+                     : collect(e, err);
+    if (status < 0)
+        return status;
+    assert(e->n_pending == 0);
+    e->n_seen = 0;
+    return 0;
+}
+
+/* ---------------------------------------------------------------- one sequence ---------- */
+
+typedef struct one_vector {
+    float *vector;
+    size_t dim;
+} one_vector;
+
+static int keep_vector(void *user, const kmf_row *row, kmf_err *err)
+{
+    one_vector *one = user;
+    (void)err;
+    memcpy(one->vector, row->vector, one->dim * sizeof *one->vector);
+    return 0;
+}
+
+int kmf_embed_sequence(kmf_embedder *embedder, float *vector, const char *seq, kmf_err *err)
+{
+    one_vector one = {.vector = vector, .dim = embedder->dim};
+    if (per_token(embedder))
+        return kmf_fail(err, KMF_EINVAL, "one vector was asked for, and one per token");
+    kmf_row_fn *fn = embedder->fn;
+    void *user = embedder->user;
+    kmf_embedder_sink(embedder, keep_vector, &one);
+    int status = kmf_embedder_add(embedder, "sequence", seq, strlen(seq), err);
+    if (status == 0)
+        status = kmf_embedder_finish(embedder, err);
+    kmf_embedder_sink(embedder, fn, user);
+    return status;
+}

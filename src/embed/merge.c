@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Shards back to one output.
+ *
+ * Shard I of N holds the records I, I + N, I + 2N, ... and its .ids.tsv names the record of
+ * every row, so putting them together is a merge by record number. Rows and lines are copied as
+ * bytes: the result is what the unsharded run writes. A record number that does not come when it
+ * must means that a shard is short, and nothing is written.
+ */
+#include "base/err.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "embed/npy.h"
+#include "embed/sidecar.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#define LINE_STEP ((size_t)4096)
+#define JSON_BYTES_MAX ((size_t)64 << 20)
+
+typedef struct line {
+    char *text; /* owned */
+    size_t cap;
+    size_t len; /* with its newline */
+} line;
+
+typedef struct shard {
+    const char *path; /* borrowed */
+    json_t *json;     /* owned */
+    size_t number;
+    FILE *ids;    /* owned */
+    gzFile table; /* owned; reads plain files as they are */
+    line id_line;
+    line row;
+    uint64_t index; /* record of the line at hand */
+    bool ended;
+} shard;
+
+typedef struct merge {
+    shard *shards; /* owned [n], by shard number after checking */
+    size_t n;
+    bool npy;
+    bool per_token;
+    size_t dim;
+    size_t element_bytes;
+} merge;
+
+static int open_files(shard *s, kmf_err *err)
+{
+    char *name = kmf_sidecar(s->path, ".ids.tsv", err);
+    if (!name)
+        return KMF_ENOMEM;
+    s->ids = fopen(name, "rb");
+    int status = s->ids ? 0 : kmf_fail(err, KMF_EIO, "%s: %s", name, strerror(errno));
+    kmf_free(name);
+    errno = 0;
+    s->table = gzopen(s->path, "rb");
+    if (status == 0 && !s->table)
+        status = kmf_fail(err, KMF_EIO, "%s: %s", s->path, strerror(errno ? errno : ENOMEM));
+    return status;
+}
+
+static int read_provenance(shard *s, size_t n_shards, kmf_err *err)
+{
+    size_t len;
+    size_t count = 0;
+    char *name = kmf_sidecar(s->path, ".json", err);
+    if (!name)
+        return KMF_ENOMEM;
+    char *text = kmf_file_read(name, JSON_BYTES_MAX, &len, err);
+    if (text)
+        s->json = kmf_json_parse(text, len, name, err);
+    kmf_free(text);
+    int status = s->json ? 0 : KMF_EMODEL;
+    if (status == 0) {
+        const json_t *place = json_object_get(s->json, "shard");
+        int a = place ? kmf_json_size(&count, place, "count", 1, SIZE_MAX / 2, name, err) : 0;
+        int b = a > 0 ? kmf_json_size(&s->number, place, "index", 0, count - 1, name, err) : a;
+        if (b < 0)
+            status = b;
+        else if (b == 0)
+            status = kmf_fail(err, KMF_EMODEL, "%s: it does not say which shard it belongs to",
+                              name);
+        else if (count != n_shards)
+            status =
+                kmf_fail(err, KMF_EMODEL, "%s: it is one of %zu shards, and %zu were given",
+                         name, count, n_shards);
+    }
+    kmf_free(name);
+    return status;
+}
+
+/* Each number once, and the same run. */
+static int check_set(merge *m, kmf_err *err)
+{
+    static const char *const same[] = {"program", "version", "model",   "settings",
+                                       "inputs",  "columns", "products"};
+    for (size_t i = 0; i < m->n; i++) {
+        while (m->shards[i].number != i) {
+            shard *other = &m->shards[m->shards[i].number];
+            if (other->number == m->shards[i].number)
+                return kmf_fail(err, KMF_EMODEL, "%s and %s are both shard %zu", other->path,
+                                m->shards[i].path, other->number);
+            shard swap = *other;
+            *other = m->shards[i];
+            m->shards[i] = swap;
+        }
+    }
+    for (size_t i = 1; i < m->n; i++)
+        for (size_t j = 0; j < sizeof same / sizeof same[0]; j++) {
+            const json_t *a = json_object_get(m->shards[0].json, same[j]);
+            const json_t *b = json_object_get(m->shards[i].json, same[j]);
+            if (!a || !b || !json_equal(a, b))
+                return kmf_fail(err, KMF_EMODEL,
+                                "%s and %s are of different runs: their %s differ",
+                                m->shards[0].path, m->shards[i].path, same[j]);
+        }
+    return 0;
+}
+
+/* 1 a line, 0 the end. */
+static int read_line(line *l, FILE *file, const char *path, kmf_err *err)
+{
+    errno = 0;
+    ssize_t n = getline(&l->text, &l->cap, file);
+    if (n < 0)
+        return feof(file) ? 0
+                          : kmf_fail(err, errno == ENOMEM ? KMF_ENOMEM : KMF_EIO, "%s: %s",
+                                     path, strerror(errno));
+    if (l->text[n - 1] != '\n')
+        return kmf_fail(err, KMF_EMODEL, "%s: its last line is cut", path);
+    l->len = (size_t)n;
+    return 1;
+}
+
+static int open_tables(merge *m, kmf_err *err)
+{
+    char header[KMF_NPY_HEADER];
+    for (size_t i = 0; i < m->n; i++) {
+        shard *s = &m->shards[i];
+        uint64_t rows;
+        size_t dim = 0;
+        size_t element = 0;
+        int status = open_files(s, err);
+        if (status < 0)
+            return status;
+        if (m->npy) {
+            if (gzfread(header, 1, sizeof header, s->table) != sizeof header)
+                return kmf_fail(err, KMF_EMODEL, "%s: not an array written by kmerformer",
+                                s->path);
+            status = kmf_npy_parse(header, s->path, &rows, &dim, &element, err);
+            if (status < 0)
+                return status;
+        }
+        int got = read_line(&s->id_line, s->ids, s->path, err);
+        if (got < 0)
+            return got;
+        bool plain = got && strcmp(s->id_line.text, KMF_IDS_HEADER "\n") == 0;
+        bool per_token =
+            got && strcmp(s->id_line.text, KMF_IDS_HEADER KMF_IDS_HEADER_POSITION "\n") == 0;
+        if (!plain && !per_token)
+            return kmf_fail(err, KMF_EMODEL, "%s: its .ids.tsv has an unknown header", s->path);
+        if (i > 0 &&
+            (dim != m->dim || element != m->element_bytes || per_token != m->per_token))
+            return kmf_fail(err, KMF_EMODEL, "%s and %s have other shapes", m->shards[0].path,
+                            s->path);
+        m->dim = dim;
+        m->element_bytes = element;
+        m->per_token = per_token;
+    }
+    return 0;
+}
+
+/* 1 a line of the table, 0 the end. */
+static int read_row(shard *s, kmf_err *err)
+{
+    line *l = &s->row;
+    l->len = 0;
+    for (;;) {
+        if (kmf_grow(&l->text, &l->cap, l->len + LINE_STEP, 1, err) < 0)
+            return KMF_ENOMEM;
+        if (!gzgets(s->table, l->text + l->len, (int)LINE_STEP))
+            break;
+        l->len += strlen(l->text + l->len);
+        if (l->len > 0 && l->text[l->len - 1] == '\n')
+            return 1;
+    }
+    int code;
+    const char *message = gzerror(s->table, &code);
+    if (code != Z_OK)
+        return kmf_fail(err, KMF_EIO, "%s: %s", s->path, message);
+    return l->len == 0 ? 0 : kmf_fail(err, KMF_EMODEL, "%s: its last line is cut", s->path);
+}
+
+/* The next line of ids and, if there is one, its row. */
+static int advance(const merge *m, shard *s, kmf_err *err)
+{
+    int got = read_line(&s->id_line, s->ids, s->path, err);
+    if (got < 0)
+        return got;
+    if (got == 0) {
+        s->ended = true;
+        if (gzgetc(s->table) != -1)
+            return kmf_fail(err, KMF_EMODEL, "%s: it has more rows than its .ids.tsv", s->path);
+        return 0;
+    }
+    char *end;
+    errno = 0;
+    uint64_t index = strtoull(s->id_line.text, &end, 10);
+    if (errno || *end != '\t' || index % m->n != s->number)
+        return kmf_fail(err, KMF_EMODEL,
+                        "%s: '%.60s' in its .ids.tsv is no record of shard %zu", s->path,
+                        s->id_line.text, s->number);
+    s->index = index;
+    if (!m->npy) {
+        got = read_row(s, err);
+    } else {
+        size_t n = m->dim * m->element_bytes;
+        if (kmf_grow(&s->row.text, &s->row.cap, n, 1, err) < 0)
+            return KMF_ENOMEM;
+        s->row.len = n;
+        got = gzfread(s->row.text, 1, n, s->table) == n;
+    }
+    if (got == 0)
+        return kmf_fail(err, KMF_EMODEL, "%s: it has fewer rows than its .ids.tsv", s->path);
+    return got < 0 ? got : 0;
+}
+
+static int copy_rows(merge *m, kmf_output *out, kmf_err *err)
+{
+    uint64_t next = 0; /* the record that must come */
+    size_t n_open = m->n;
+    int status;
+    for (size_t i = 0; i < m->n; i++) {
+        status = advance(m, &m->shards[i], err);
+        if (status < 0)
+            return status;
+        n_open -= m->shards[i].ended;
+    }
+    for (; n_open > 0; next++) {
+        shard *s = &m->shards[next % m->n];
+        if (s->ended || s->index != next)
+            return kmf_fail(err, KMF_EMODEL, "%s: record %" PRIu64 " is missing", s->path,
+                            next);
+        while (!s->ended && s->index == next) {
+            status = kmf_output_copy(out, s->row.text, s->row.len, s->id_line.text,
+                                     s->id_line.len, err);
+            if (status == 0)
+                status = advance(m, s, err);
+            if (status < 0)
+                return status;
+        }
+        n_open -= s->ended;
+    }
+    return 0;
+}
+
+/* The first shard's, for the whole. */
+static char *merged_provenance(merge *m, const char *command_line, kmf_err *err)
+{
+    json_t *json = m->shards[0].json;
+    json_t *sums = json_object_get(json, "statistics");
+    const char *key;
+    json_t *value;
+    bool good = json_is_object(sums);
+    if (good)
+        json_object_foreach(sums, key, value)
+        {
+            json_int_t total = json_integer_value(value);
+            for (size_t i = 1; i < m->n; i++)
+                total += json_integer_value(
+                    json_object_get(json_object_get(m->shards[i].json, "statistics"), key));
+            json_integer_set(value, total);
+        }
+    good = good && json_object_set_new(json, "command", json_string(command_line)) == 0 &&
+           json_object_set_new(json, "shard",
+                               json_pack("{s:i, s:i}", "index", 0, "count", 1)) == 0;
+    if (!good) {
+        kmf_fail(err, KMF_EMODEL, "%s: its .json has no statistics", m->shards[0].path);
+        return NULL;
+    }
+    return kmf_json_text(json, JSON_INDENT(2), err);
+}
+
+static void close_shards(merge *m)
+{
+    for (size_t i = 0; m->shards && i < m->n; i++) {
+        shard *s = &m->shards[i];
+        json_decref(s->json);
+        if (s->ids)
+            fclose(s->ids);
+        if (s->table)
+            (void)gzclose_r(s->table);
+        free(s->id_line.text);
+        kmf_free(s->row.text);
+    }
+    kmf_free(m->shards);
+}
+
+static int check_names(const char *const *shards, size_t n, const char *out, kmf_err *err)
+{
+    bool npy = kmf_ends_with(out, ".npy");
+    if (n == 0)
+        return kmf_fail(err, KMF_EINVAL, "no shards were given");
+    for (size_t i = 0; i < n; i++)
+        if (kmf_ends_with(shards[i], ".npy") != npy)
+            return kmf_fail(err, KMF_EINVAL, "%s and %s are of different kinds", shards[i],
+                            out);
+    return 0;
+}
+
+int kmf_merge(const char *const *shards, size_t n_shards, const char *out,
+              const char *command_line, kmf_err *err)
+{
+    merge m = {.n = n_shards};
+    kmf_output *output = NULL;
+    char *provenance = NULL;
+    int status = check_names(shards, n_shards, out, err);
+    if (status < 0)
+        return status;
+    m.npy = kmf_ends_with(out, ".npy");
+    m.shards = kmf_calloc(n_shards, sizeof *m.shards, err);
+    if (!m.shards)
+        return KMF_ENOMEM;
+    for (size_t i = 0; i < n_shards && status == 0; i++) {
+        m.shards[i].path = shards[i];
+        status = read_provenance(&m.shards[i], n_shards, err);
+    }
+    if (status == 0)
+        status = check_set(&m, err);
+    if (status == 0)
+        status = open_tables(&m, err);
+    if (status < 0)
+        goto out;
+    provenance = merged_provenance(&m, command_line, err);
+    output =
+        provenance ? kmf_output_new(out, m.dim, m.element_bytes == 2, m.per_token, err) : NULL;
+    if (!output) {
+        status = err ? (int)err->code : KMF_EIO;
+        goto out;
+    }
+    status = copy_rows(&m, output, err);
+    if (status == 0)
+        status = kmf_output_commit(output, provenance, err);
+out:
+    kmf_output_free(output);
+    kmf_free(provenance);
+    close_shards(&m);
+    return status;
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Rows to files. One table goes by up to three files that stay in step:
+ *
+ *   x.npy | x.tsv | x.tsv.gz   the vectors, row i
+ *   x.ids.tsv                  line i (after the header) says what row i is
+ *   x.json                     how they came about
+ *
+ * They are written under temporary names and published together, the vectors last, so whoever
+ * waits for x.npy finds the rest beside it.
+ */
+#include "base/err.h"
+#include "base/fmt.h"
+#include "base/half.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "embed/npy.h"
+#include "embed/sidecar.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct kmf_output {
+    kmf_out *table;   /* owned */
+    kmf_out *ids;     /* owned; NULL on standard output */
+    char *provenance; /* owned path of x.json; NULL on standard output */
+    size_t dim;
+    uint64_t n_rows;
+    int npy;
+    int f16;
+    int per_token;
+    char *line; /* owned; text of one row, or its halves */
+    size_t line_cap;
+};
+
+int kmf_ends_with(const char *s, const char *suffix)
+{
+    size_t n = strlen(s);
+    size_t m = strlen(suffix);
+    return n >= m && strcmp(s + n - m, suffix) == 0;
+}
+
+/* Where the name ends that ids and provenance share with the table: at ".npy", ".tsv", ".tsv.gz". */
+static size_t stem_length(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    size_t base = slash ? (size_t)(slash + 1 - path) : 0;
+    size_t n = strlen(path) - (kmf_ends_with(path, ".gz") ? 3 : 0);
+    size_t dot = n;
+    while (dot > base && path[dot - 1] != '.')
+        dot--;
+    return dot > base + 1 ? dot - 1 : n;
+}
+
+char *kmf_sidecar(const char *path, const char *suffix, kmf_err *err)
+{
+    size_t n = stem_length(path);
+    char *name = kmf_malloc(n + strlen(suffix) + 1, 1, err);
+    if (!name)
+        return NULL;
+    memcpy(name, path, n);
+    strcpy(name + n, suffix);
+    return name;
+}
+
+static int check_path(const char *path, int f16, kmf_err *err)
+{
+    int npy = kmf_ends_with(path, ".npy");
+    if (kmf_ends_with(path, ".npy.gz"))
+        return kmf_fail(err, KMF_EINVAL, "%s: an array is written uncompressed, as .npy", path);
+    if (kmf_ends_with(path, ".json") || kmf_ends_with(path, ".ids.tsv"))
+        return kmf_fail(err, KMF_EINVAL,
+                        "%s: names ending so are taken by the output's companions", path);
+    if (f16 && !npy)
+        return kmf_fail(err, KMF_EINVAL, "float16 needs an output named .npy, not %s", path);
+    if (npy && kmf_path_is_special(path))
+        return kmf_fail(err, KMF_EINVAL, "%s: an array can only be written to a regular file",
+                        path);
+    return 0;
+}
+
+static int open_companions(kmf_output *o, const char *path, kmf_err *err)
+{
+    char *ids = kmf_sidecar(path, ".ids.tsv", err);
+    if (!ids)
+        return KMF_ENOMEM;
+    o->ids = kmf_out_open(ids, err);
+    kmf_free(ids);
+    o->provenance = kmf_sidecar(path, ".json", err);
+    if (!o->ids || !o->provenance)
+        return KMF_EIO;
+    return kmf_out_print(o->ids, err, "%s%s", KMF_IDS_HEADER,
+                         o->per_token ? KMF_IDS_HEADER_POSITION "\n" : "\n");
+}
+
+kmf_output *kmf_output_new(const char *path, size_t dim, int f16, int per_token, kmf_err *err)
+{
+    char header[KMF_NPY_HEADER];
+    if (check_path(path, f16, err) < 0)
+        return NULL;
+    kmf_output *o = kmf_calloc(1, sizeof *o, err);
+    if (!o)
+        return NULL;
+    o->dim = dim;
+    o->npy = kmf_ends_with(path, ".npy");
+    o->f16 = f16;
+    o->per_token = per_token;
+    o->table = kmf_out_open(path, err);
+    if (!o->table)
+        goto fail;
+    if (strcmp(path, "-") != 0 && !kmf_path_is_special(path) &&
+        open_companions(o, path, err) < 0)
+        goto fail;
+    kmf_npy_header(header, 0, dim, f16 ? 2 : 4);
+    if (o->npy && kmf_out_write(o->table, header, sizeof header, err) < 0)
+        goto fail;
+    return o;
+fail:
+    kmf_output_free(o);
+    return NULL;
+}
+
+void kmf_output_free(kmf_output *output)
+{
+    if (!output)
+        return;
+    kmf_out_free(output->table);
+    kmf_out_free(output->ids);
+    kmf_free(output->provenance);
+    kmf_free(output->line);
+    kmf_free(output);
+}
+
+static size_t put(char *to, const char *text)
+{
+    size_t n = strlen(text);
+    memcpy(to, text, n);
+    return n;
+}
+
+static int write_tsv(kmf_output *o, const kmf_row *row, kmf_err *err)
+{
+    size_t need = strlen(row->name) + 32 + o->dim * (KMF_FLOAT_TEXT + 1);
+    if (kmf_grow(&o->line, &o->line_cap, need, 1, err) < 0)
+        return KMF_ENOMEM;
+    char *p = o->line;
+    p += put(p, row->name);
+    if (o->per_token)
+        p += snprintf(p, 24, "\t%" PRId64, row->position);
+    for (size_t d = 0; d < o->dim; d++) {
+        *p++ = '\t';
+        p += kmf_format_float(p, row->vector[d]);
+    }
+    *p++ = '\n';
+    return kmf_out_write(o->table, o->line, (size_t)(p - o->line), err);
+}
+
+static int write_npy(kmf_output *o, const kmf_row *row, kmf_err *err)
+{
+    if (!o->f16)
+        return kmf_out_write(o->table, row->vector, o->dim * sizeof *row->vector, err);
+    if (kmf_grow(&o->line, &o->line_cap, o->dim * sizeof(uint16_t), 1, err) < 0)
+        return KMF_ENOMEM;
+    for (size_t d = 0; d < o->dim; d++) {
+        uint16_t half = kmf_f16_from_f32(row->vector[d]);
+        memcpy(o->line + d * sizeof half, &half, sizeof half);
+    }
+    return kmf_out_write(o->table, o->line, o->dim * sizeof(uint16_t), err);
+}
+
+static int write_ids(kmf_output *o, const kmf_row *row, kmf_err *err)
+{
+    int status = kmf_out_print(o->ids, err, "%" PRIu64 "\t", row->index);
+    if (status == 0)
+        status = kmf_out_write(o->ids, row->name, strlen(row->name), err);
+    if (status == 0)
+        status = kmf_out_print(o->ids, err, "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64,
+                               row->len, row->tokens, row->ambiguous, row->chunks);
+    if (status == 0 && o->per_token)
+        status = kmf_out_print(o->ids, err, "\t%" PRId64, row->position);
+    return status < 0 ? status : kmf_out_write(o->ids, "\n", 1, err);
+}
+
+int kmf_output_row(void *output, const kmf_row *row, kmf_err *err)
+{
+    kmf_output *o = output;
+    int status = o->npy ? write_npy(o, row, err) : write_tsv(o, row, err);
+    if (status == 0 && o->ids)
+        status = write_ids(o, row, err);
+    o->n_rows++;
+    return status;
+}
+
+int kmf_output_copy(kmf_output *output, const void *row, size_t n, const char *ids,
+                    size_t n_ids, kmf_err *err)
+{
+    int status = kmf_out_write(output->table, row, n, err);
+    if (status == 0 && output->ids)
+        status = kmf_out_write(output->ids, ids, n_ids, err);
+    output->n_rows++;
+    return status;
+}
+
+/* All three appear, or none. */
+static int publish(kmf_out *const *files, size_t n, kmf_err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        int status = kmf_out_publish(files[i], err);
+        if (status < 0) {
+            while (i > 0)
+                kmf_out_withdraw(files[--i]);
+            return status;
+        }
+    }
+    return 0;
+}
+
+int kmf_output_commit(kmf_output *output, const char *provenance, kmf_err *err)
+{
+    kmf_output *o = output;
+    char header[KMF_NPY_HEADER];
+    kmf_out *json = NULL;
+    int status = 0;
+    if (o->npy) {
+        kmf_npy_header(header, o->n_rows, o->dim, o->f16 ? 2 : 4);
+        status = kmf_out_patch(o->table, header, sizeof header, err);
+    }
+    if (status == 0)
+        status = kmf_out_finish(o->table, err);
+    if (status < 0 || !o->ids)
+        return status;
+    status = kmf_out_finish(o->ids, err);
+    if (status < 0)
+        return status;
+    json = kmf_out_open(o->provenance, err);
+    if (!json)
+        return KMF_EIO;
+    status = kmf_out_write(json, provenance, strlen(provenance), err);
+    if (status == 0)
+        status = kmf_out_write(json, "\n", 1, err);
+    if (status == 0)
+        status = kmf_out_finish(json, err);
+    if (status == 0) {
+        kmf_out *files[] = {json, o->ids, o->table};
+        status = publish(files, 3, err);
+    }
+    kmf_out_free(json);
+    return status;
+}

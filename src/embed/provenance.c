@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * x.json: what somebody needs to make the same rows again, and what `merge` needs to know that
+ * shards belong together. Threads and batch size are left out of the settings, for they don't
+ * change a bit of the result.
+ */
+#include "base/err.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "nn/gemm.h"
+#include "seq/digest.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MD5_TEXT 33
+
+/* Bytes that are not UTF-8, which file names may hold, become '?'. */
+static json_t *text_json(const char *text)
+{
+    json_t *json = json_string(text);
+    if (json)
+        return json;
+    char *copy = kmf_strdup(text, NULL);
+    for (char *p = copy; p && *p; p++)
+        if ((unsigned char)*p > 126)
+            *p = '?';
+    json = copy ? json_string(copy) : NULL;
+    kmf_free(copy);
+    return json;
+}
+
+/* {"name": ..., "md5": ...}; the MD5 is that of the weights. */
+static json_t *model_json(const kmf_embedder *e, kmf_err *err)
+{
+    const kmf_model *model = kmf_embedder_model(e);
+    if (!model)
+        return json_pack("{s:s}", "name", kmf_embedder_name(e));
+    char md5[MD5_TEXT];
+    const char *dir = kmf_model_path(model);
+    size_t cap = strlen(dir) + sizeof "/model.safetensors";
+    char *file = kmf_malloc(cap, 1, err);
+    if (!file)
+        return NULL;
+    snprintf(file, cap, "%s/model.safetensors", dir);
+    int status = kmf_file_md5(md5, file, err);
+    kmf_free(file);
+    return status < 0 ? NULL : json_pack("{s:o?, s:s}", "name", text_json(dir), "md5", md5);
+}
+
+static json_t *settings_json(const kmf_embedder *e)
+{
+    kmf_embed_options o;
+    kmf_embedder_options(e, &o);
+    json_t *json = json_pack("{s:s, s:s, s:s, s:b}", "strand", kmf_strand_names[o.strand],
+                             "norm", kmf_norm_names[o.norm], "ambiguous",
+                             kmf_ambiguous_names[o.ambiguous], "strict", o.strict);
+    if (json && kmf_embedder_model(e)) {
+        json_t *more = json_pack(
+            "{s:s, s:i, s:s, s:I, s:I, s:I}", "pooling", kmf_pooling_names[o.pooling], "layer",
+            o.layer, "long", kmf_long_names[o.policy], "stride", (json_int_t)o.stride, "window",
+            (json_int_t)o.window, "overlap", (json_int_t)o.overlap);
+        if (!more || json_object_update(json, more) < 0) {
+            json_decref(json);
+            json = NULL;
+        }
+        json_decref(more);
+    }
+    return json;
+}
+
+static json_t *statistics_json(const kmf_embedder *e)
+{
+    kmf_embed_stats s;
+    kmf_embedder_statistics(e, &s);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "records",
+                     (json_int_t)s.records, "bases", (json_int_t)s.bases, "tokens",
+                     (json_int_t)s.tokens, "ambiguous", (json_int_t)s.ambiguous, "unknown",
+                     (json_int_t)s.unknown, "chunked", (json_int_t)s.chunked, "truncated",
+                     (json_int_t)s.truncated, "empty", (json_int_t)s.empty);
+}
+
+static json_t *list_json(const char *const *texts, size_t n)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; list && i < n; i++)
+        if (json_array_append_new(list, text_json(texts[i])) < 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    return list;
+}
+
+char *kmf_provenance(const kmf_embedder *embedder, const char *command_line,
+                     const char *const *inputs, size_t n_inputs, kmf_err *err)
+{
+    kmf_embed_options o;
+    char *text = NULL;
+    kmf_embedder_options(embedder, &o);
+    json_t *model = model_json(embedder, err);
+    if (!model && err && err->code != KMF_OK)
+        return NULL;
+    json_t *json = json_pack(
+        "{s:s, s:s, s:o?, s:o?, s:o?, s:o?, s:I, s:{s:I, s:I}, s:s, s:o?}", "program",
+        "kmerformer", "version", kmf_version(), "command", text_json(command_line), "model",
+        model, "settings", settings_json(embedder), "inputs", list_json(inputs, n_inputs),
+        "columns", (json_int_t)kmf_embedder_dim(embedder), "shard", "index",
+        (json_int_t)o.shard, "count", (json_int_t)o.n_shards, "products", kmf_gemm_name(),
+        "statistics", statistics_json(embedder));
+    if (!json) {
+        kmf_fail(err, KMF_ENOMEM, "out of memory: no provenance could be made");
+        return NULL;
+    }
+    text = kmf_json_text(json, JSON_INDENT(2), err);
+    json_decref(json);
+    return text;
+}
+
+char *kmf_json_pairs(const char *const *pairs, size_t n, kmf_err *err)
+{
+    json_t *json = json_object();
+    char *text = NULL;
+    for (size_t i = 0; json && i < n; i++)
+        if (json_object_set_new(json, pairs[2 * i], text_json(pairs[2 * i + 1])) < 0) {
+            json_decref(json);
+            json = NULL;
+        }
+    if (json)
+        text = kmf_json_text(json, JSON_COMPACT, err);
+    else
+        kmf_fail(err, KMF_ENOMEM, "out of memory: no provenance could be made");
+    json_decref(json);
+    return text;
+}
+
+void kmf_text_free(char *text)
+{
+    kmf_free(text);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+#include "embed/settings.h"
+
+#include "base/err.h"
+
+#define BATCH_TOKENS 4096
+#define BATCH_BASES ((size_t)1 << 18)
+#define BATCH_UNITS_MIN 64
+#define BATCH_UNITS_MAX ((size_t)1 << 24)
+
+void kmf_embed_options_default(kmf_embed_options *opts)
+{
+    *opts = (kmf_embed_options){.pooling = -1,
+                                .layer = KMF_LAYER_MODEL,
+                                .strand = -1,
+                                .norm = -1,
+                                .ambiguous = -1,
+                                .policy = -1,
+                                .overlap = KMF_OVERLAP_MODEL,
+                                .n_shards = 1};
+}
+
+int kmf_settings_common(kmf_embed_options *o, kmf_err *err)
+{
+    if (o->n_shards < 1 || o->shard >= o->n_shards)
+        return kmf_fail(err, KMF_EINVAL, "shard %llu of %llu: it must be 0 to %llu",
+                        (unsigned long long)o->shard, (unsigned long long)o->n_shards,
+                        (unsigned long long)(o->n_shards ? o->n_shards - 1 : 0));
+    if (o->threads == 0)
+        o->threads = kmf_threads_default();
+    if (o->batch_tokens != 0 &&
+        (o->batch_tokens < BATCH_UNITS_MIN || o->batch_tokens > BATCH_UNITS_MAX))
+        return kmf_fail(err, KMF_EINVAL, "a batch of %zu tokens: it must be %d to %zu",
+                        o->batch_tokens, BATCH_UNITS_MIN, BATCH_UNITS_MAX);
+    if (o->policy < 0)
+        o->policy = KMF_LONG_CHUNK;
+    return 0;
+}
+
+int kmf_settings_model(kmf_embed_options *o, const kmf_config *c, kmf_err *err)
+{
+    if (o->pooling < 0)
+        o->pooling = (int)c->pooling;
+    if (o->strand < 0)
+        o->strand = (int)c->strand;
+    if (o->norm < 0)
+        o->norm = (int)c->norm;
+    if (o->ambiguous < 0)
+        o->ambiguous = (int)c->ambiguous;
+    if (o->stride == 0)
+        o->stride = c->stride;
+    if (o->window == 0)
+        o->window = c->window;
+    if (o->overlap == KMF_OVERLAP_MODEL) {
+        size_t most = o->window > 2 ? (o->window - (c->specials ? 2 : 0)) / 2 : 0;
+        o->overlap = c->overlap < most ? c->overlap : most;
+    }
+    if (o->batch_tokens == 0)
+        o->batch_tokens = BATCH_TOKENS;
+    if (o->layer == KMF_LAYER_MODEL)
+        o->layer = c->layer;
+    long long layer = o->layer < 0 ? (long long)c->n_layers + 1 + o->layer : o->layer;
+    if (layer < 0 || layer > (long long)c->n_layers)
+        return kmf_fail(err, KMF_EINVAL, "layer %d: the model has 0 to %zu, or -1 to -%zu",
+                        o->layer, c->n_layers, c->n_layers + 1);
+    o->layer = (int)layer;
+    if (o->pooling == KMF_POOL_CLS && !c->specials)
+        return kmf_fail(err, KMF_EINVAL, "the model frames no window with [CLS] to pool");
+    if (o->pooling == KMF_POOL_NONE && o->strand == KMF_STRAND_BOTH)
+        return kmf_fail(
+            err, KMF_EINVAL,
+            "the strands' tokens have no common vector: choose fwd or rc, or a pooling");
+    return 0;
+}
+
+int kmf_settings_frequency(kmf_embed_options *o, const char *name, kmf_err *err)
+{
+    if (o->pooling >= 0 || o->layer != KMF_LAYER_MODEL || o->stride != 0 || o->window != 0 ||
+        o->overlap != KMF_OVERLAP_MODEL || o->policy != KMF_LONG_CHUNK)
+        return kmf_fail(
+            err, KMF_EINVAL,
+            "%s counts whole records: it has no pooling, layer, stride, window, overlap "
+            "or policy for long ones",
+            name);
+    if (o->ambiguous < 0)
+        o->ambiguous = KMF_AMBIGUOUS_SKIP;
+    if (o->ambiguous != KMF_AMBIGUOUS_SKIP && o->ambiguous != KMF_AMBIGUOUS_ERROR)
+        return kmf_fail(err, KMF_EINVAL, "%s can skip ambiguous bases or fail on them, no more",
+                        name);
+    o->pooling = KMF_POOL_MEAN;
+    o->layer = 0;
+    o->stride = 1;
+    o->overlap = 0;
+    if (o->strand < 0)
+        o->strand = KMF_STRAND_FWD;
+    if (o->norm < 0)
+        o->norm = KMF_NORM_NONE;
+    if (o->batch_tokens == 0)
+        o->batch_tokens = BATCH_BASES;
+    return 0;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* What this build is made of, for `version`. */
+#include "base/cpu.h"
+#include "nn/gemm.h"
+#include "seq/par.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <zlib.h>
+
+const char *kmf_version(void)
+{
+    return KMF_VERSION;
+}
+
+void kmf_build_info(char *text, size_t cap)
+{
+    snprintf(text, cap,
+             "compiler\t%s\nhtslib\t%s\njansson\t%s\nzlib\t%s\nproducts\t%s\nkernels\t%s\n",
+#if defined(__clang__)
+             "clang " __clang_version__,
+#else
+             "gcc " __VERSION__,
+#endif
+             kmf_htslib_version(), jansson_version_str(), zlibVersion(), kmf_gemm_name(),
+             kmf_cpu_name(kmf_cpu_level()));
+}

@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The pipeline: against golden hidden states pooled here, against counting by hand, and against
+ * itself under every setting that must not matter.
+ */
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "embed/npy.h"
+#include "kmerformer.h"
+
+#include <check.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MODEL "tests/golden/roformer"
+#define GOLDEN_TOLERANCE 1e-4
+#if defined(__SANITIZE_ADDRESS__)
+#define N_SEQ 10 /* checked arithmetic is a hundred times slower */
+#else
+#define N_SEQ 30
+#endif
+#define SEQ_MAX 900
+
+/* ---------------------------------------------------------------- rows as they come ----- */
+
+typedef struct table {
+    float *values; /* [n, dim] */
+    size_t n;
+    size_t dim;
+    uint64_t index[32768];
+    int64_t position[32768];
+    uint64_t tokens[32768];
+} table;
+
+static int keep(void *user, const kmf_row *row, kmf_err *err)
+{
+    table *t = user;
+    (void)err;
+    ck_assert_uint_lt(t->n, 32768);
+    t->values = realloc(t->values, (t->n + 1) * t->dim * sizeof *t->values);
+    memcpy(t->values + t->n * t->dim, row->vector, t->dim * sizeof *t->values);
+    t->index[t->n] = row->index;
+    t->position[t->n] = row->position;
+    t->tokens[t->n] = row->tokens;
+    t->n++;
+    return 0;
+}
+
+static table *run(const char *model, const kmf_embed_options *o, const char *const *seqs,
+                  size_t n, kmf_embed_stats *stats)
+{
+    kmf_err err = {0};
+    table *t = calloc(1, sizeof *t);
+    kmf_embedder *e = kmf_embedder_new(model, o, &err);
+    ck_assert_msg(e != NULL, "%s", err.msg);
+    t->dim = kmf_embedder_dim(e);
+    kmf_embedder_sink(e, keep, t);
+    for (size_t i = 0; i < n; i++)
+        ck_assert_msg(kmf_embedder_add(e, "x", seqs[i], strlen(seqs[i]), &err) == 0, "%s",
+                      err.msg);
+    ck_assert_msg(kmf_embedder_finish(e, &err) == 0, "%s", err.msg);
+    if (stats)
+        kmf_embedder_statistics(e, stats);
+    kmf_embedder_free(e);
+    return t;
+}
+
+static void drop(table *t)
+{
+    free(t->values);
+    free(t);
+}
+
+static void assert_same(const table *a, const table *b)
+{
+    ck_assert_uint_eq(a->n, b->n);
+    ck_assert_uint_eq(a->dim, b->dim);
+    ck_assert_int_eq(memcmp(a->values, b->values, a->n * a->dim * sizeof(float)), 0);
+    ck_assert_int_eq(memcmp(a->position, b->position, a->n * sizeof *a->position), 0);
+}
+
+/* ---------------------------------------------------------------- input ----------------- */
+
+static char texts[N_SEQ][SEQ_MAX + 1];
+static const char *seqs[N_SEQ];
+
+/* Reads, contigs of several windows, some N, and records without a k-mer. */
+static void make_input(void)
+{
+    kmf_rng rng = kmf_rng_stream(11, 0);
+    for (size_t i = 0; i < N_SEQ; i++) {
+        size_t len = i % 10 == 9 ? 400 + kmf_rng_below(&rng, 500) : kmf_rng_below(&rng, 150);
+        const char *letters = i % 3 ? "ACGT" : "ACGTACGTACGTACGTACGTACGTACGTACGTN";
+        for (size_t j = 0; j < len; j++)
+            texts[i][j] = letters[kmf_rng_below(&rng, strlen(letters))];
+        texts[i][len] = '\0';
+        seqs[i] = texts[i];
+    }
+    texts[7][3] = '\0';
+    memset(texts[8], 'N', strlen(texts[8]));
+}
+
+static void revcomp(char *out, const char *seq)
+{
+    size_t n = strlen(seq);
+    for (size_t i = 0; i < n; i++) {
+        char b = seq[n - 1 - i];
+        out[i] = b == 'A' ? 'T' : b == 'C' ? 'G' : b == 'G' ? 'C' : b == 'T' ? 'A' : b;
+    }
+    out[n] = '\0';
+}
+
+static kmf_embed_options options(void)
+{
+    kmf_embed_options o;
+    kmf_embed_options_default(&o);
+    o.threads = 2;
+    return o;
+}
+
+/* ---------------------------------------------------------------- golden ---------------- */
+
+/* A little-endian float32 array [rows, dim] as NumPy wrote it; only the data is wanted. */
+static float *read_npy(const char *path, size_t dim, size_t *rows)
+{
+    size_t len;
+    char *bytes = kmf_file_read(path, (size_t)1 << 26, &len, NULL);
+    ck_assert_ptr_nonnull(bytes);
+    size_t header = 10 + (unsigned char)bytes[8] + 256u * (unsigned char)bytes[9];
+    *rows = (len - header) / (dim * sizeof(float));
+    float *values = malloc(len - header);
+    memcpy(values, bytes + header, len - header);
+    kmf_free(bytes);
+    return values;
+}
+
+static bool plain_upper_case(const char *seq)
+{
+    return strspn(seq, "ACGTN") == strlen(seq);
+}
+
+static void check_golden(const char *dir, size_t dim)
+{
+    char path[256];
+    json_error_t error;
+    size_t n_rows;
+    size_t n_checked = 0;
+    double worst = 0;
+    snprintf(path, sizeof path, "%s/expected.json", dir);
+    json_t *expected = json_load_file(path, 0, &error);
+    ck_assert_msg(expected != NULL, "%s", error.text);
+    snprintf(path, sizeof path, "%s/hidden.npy", dir);
+    float *hidden = read_npy(path, dim, &n_rows);
+    kmf_embed_options o = options();
+    o.ambiguous = KMF_AMBIGUOUS_UNK;
+    o.policy = KMF_LONG_TRUNCATE; /* as the golden tokens were */
+    size_t i;
+    json_t *c;
+    json_array_foreach(json_object_get(expected, "cases"), i, c)
+    {
+        const char *seq = json_string_value(json_object_get(c, "sequence"));
+        const json_t *ids = json_object_get(c, "input_ids");
+        if (json_object_get(c, "note") || !seq || !plain_upper_case(seq))
+            continue;
+        size_t row = (size_t)json_integer_value(json_object_get(c, "hidden_row"));
+        double mean[512] = {0};
+        size_t n = 0;
+        for (size_t t = 0; t < json_array_size(ids); t++)
+            if (json_integer_value(json_array_get(ids, t)) >= 5) {
+                for (size_t d = 0; d < dim; d++)
+                    mean[d] += (double)hidden[(row + t) * dim + d];
+                n++;
+            }
+        table *t = run(dir, &o, &seq, 1, NULL);
+        ck_assert_uint_eq(t->dim, dim);
+        ck_assert_uint_eq(t->tokens[0], n);
+        for (size_t d = 0; d < dim; d++) {
+            double off = fabs((double)t->values[d] - mean[d] / (double)n);
+            worst = off > worst ? off : worst;
+        }
+        n_checked++;
+        drop(t);
+    }
+    printf("%s: %zu pooled golden cases, largest difference %.2g\n", dir, n_checked, worst);
+    ck_assert_uint_ge(n_checked, 5);
+    ck_assert_msg(worst <= GOLDEN_TOLERANCE, "%g", worst);
+    free(hidden);
+    json_decref(expected);
+}
+
+START_TEST(mean_vectors_equal_pooled_golden_states)
+{
+    check_golden("tests/golden/roformer", 48);
+    check_golden("tests/golden/roformer-rotary-value", 48);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- what must not matter -- */
+
+static void check_settings(const char *model, kmf_embed_options o)
+{
+    static const size_t batches[] = {64, 1000};
+    o.threads = 1;
+    table *reference = run(model, &o, seqs, N_SEQ, NULL);
+    for (int threads = 1; threads <= 3; threads += 2)
+        for (size_t b = 0; b < sizeof batches / sizeof batches[0]; b++) {
+            o.threads = threads;
+            o.batch_tokens = batches[b];
+            table *t = run(model, &o, seqs, N_SEQ, NULL);
+            assert_same(t, reference);
+            drop(t);
+        }
+    drop(reference);
+}
+
+START_TEST(threads_and_batches_change_no_bit)
+{
+    kmf_embed_options o = options();
+    o.window = 100;
+    o.overlap = 20;
+    make_input();
+    check_settings(MODEL, o);
+    o.strand = KMF_STRAND_BOTH;
+    o.pooling = KMF_POOL_MAX;
+    check_settings(MODEL, o);
+    o.strand = KMF_STRAND_RC;
+    o.pooling = KMF_POOL_NONE;
+    check_settings(MODEL, o);
+    o.pooling = KMF_POOL_CLS;
+    o.norm = KMF_NORM_L2;
+    o.layer = 1;
+    check_settings(MODEL, o);
+    o = options();
+    check_settings("tnf", o);
+    o.strand = KMF_STRAND_BOTH;
+    check_settings("kmer:3", o);
+}
+END_TEST
+
+START_TEST(order_and_shards_change_no_bit)
+{
+    kmf_embed_options o = options();
+    const char *turned[N_SEQ];
+    make_input();
+    table *all = run(MODEL, &o, seqs, N_SEQ, NULL);
+    ck_assert_uint_eq(all->n, N_SEQ);
+    for (size_t i = 0; i < N_SEQ; i++)
+        turned[i] = seqs[(i * 7 + 5) % N_SEQ];
+    table *t = run(MODEL, &o, turned, N_SEQ, NULL);
+    for (size_t i = 0; i < N_SEQ; i++)
+        ck_assert_int_eq(memcmp(t->values + i * t->dim,
+                                all->values + (i * 7 + 5) % N_SEQ * t->dim,
+                                t->dim * sizeof(float)),
+                         0);
+    drop(t);
+    o.n_shards = 7;
+    for (o.shard = 0; o.shard < 7; o.shard++) {
+        t = run(MODEL, &o, seqs, N_SEQ, NULL);
+        for (size_t i = 0; i < t->n; i++) {
+            ck_assert_uint_eq(t->index[i], o.shard + 7 * i);
+            ck_assert_int_eq(memcmp(t->values + i * t->dim, all->values + t->index[i] * t->dim,
+                                    t->dim * sizeof(float)),
+                             0);
+        }
+        drop(t);
+    }
+    drop(all);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- strands ---------------- */
+
+START_TEST(both_strands_make_a_sequence_and_its_reverse_complement_equal)
+{
+    static char rc_texts[N_SEQ][SEQ_MAX + 1];
+    const char *rc[N_SEQ];
+    make_input();
+    for (size_t i = 0; i < N_SEQ; i++) {
+        revcomp(rc_texts[i], seqs[i]);
+        rc[i] = rc_texts[i];
+    }
+    static const char *const models[] = {MODEL, "tnf", "kmer:4"};
+    for (size_t m = 0; m < 3; m++) {
+        kmf_embed_options o = options();
+        if (m == 0) {
+            o.window = 64;
+            o.overlap = 9;
+            o.stride = 2;
+        }
+        o.strand = KMF_STRAND_BOTH;
+        table *a = run(models[m], &o, seqs, N_SEQ, NULL);
+        table *b = run(models[m], &o, rc, N_SEQ, NULL);
+        assert_same(a, b);
+        drop(b);
+        o.strand = KMF_STRAND_RC;
+        b = run(models[m], &o, rc, N_SEQ, NULL);
+        o.strand = KMF_STRAND_FWD;
+        table *c = run(models[m], &o, seqs, N_SEQ, NULL);
+        assert_same(b, c);
+        drop(a);
+        drop(b);
+        drop(c);
+    }
+}
+END_TEST
+
+/* ---------------------------------------------------------------- baselines -------------- */
+
+START_TEST(frequencies_equal_counting_by_hand)
+{
+    make_input();
+    kmf_embed_options o = options();
+    o.batch_tokens = 64; /* so that long records fall in many stretches */
+    table *tnf = run("tnf", &o, seqs, N_SEQ, NULL);
+    table *words = run("kmer:2", &o, seqs, N_SEQ, NULL);
+    ck_assert_uint_eq(tnf->dim, 136);
+    ck_assert_uint_eq(words->dim, 16);
+    for (size_t s = 0; s < N_SEQ; s++) {
+        size_t len = strlen(seqs[s]);
+        double two[16] = {0};
+        double four[256] = {0};
+        double n_two = 0;
+        double n_four = 0;
+        for (size_t i = 0; i + 2 <= len; i++) {
+            uint64_t code;
+            if (kmf_kmer_encode(&code, seqs[s] + i, 2) == 0) {
+                two[code]++;
+                n_two++;
+            }
+            if (i + 4 <= len && kmf_kmer_encode(&code, seqs[s] + i, 4) == 0) {
+                char kmer[5], rc[5];
+                kmf_kmer_decode(kmer, code, 4);
+                revcomp(rc, kmer);
+                kmf_kmer_encode(&code, strcmp(rc, kmer) < 0 ? rc : kmer, 4);
+                four[code]++;
+                n_four++;
+            }
+        }
+        ck_assert_uint_eq(tnf->tokens[s], (uint64_t)n_four);
+        for (size_t d = 0; d < 16; d++)
+            ck_assert(n_two > 0
+                          ? (double)words->values[s * 16 + d] == (double)(float)(two[d] / n_two)
+                          : isnan(words->values[s * 16 + d]));
+        size_t column = 0;
+        for (uint64_t code = 0; code < 256; code++) {
+            char kmer[5], rc[5];
+            kmf_kmer_decode(kmer, code, 4);
+            revcomp(rc, kmer);
+            if (strcmp(rc, kmer) < 0)
+                continue;
+            float got = tnf->values[s * 136 + column++];
+            ck_assert(n_four > 0 ? (double)got == (double)(float)(four[code] / n_four)
+                                 : isnan(got));
+        }
+        ck_assert_uint_eq(column, 136);
+    }
+    drop(tnf);
+    drop(words);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- pooling ---------------- */
+
+START_TEST(pooled_vectors_are_the_pooled_token_vectors)
+{
+    make_input();
+    kmf_embed_options o = options();
+    o.window = 80;
+    o.overlap = 16;
+    o.pooling = KMF_POOL_NONE;
+    table *tokens = run(MODEL, &o, seqs, N_SEQ, NULL);
+    o.pooling = KMF_POOL_MEAN;
+    table *mean = run(MODEL, &o, seqs, N_SEQ, NULL);
+    o.pooling = KMF_POOL_MAX;
+    table *max = run(MODEL, &o, seqs, N_SEQ, NULL);
+    size_t D = mean->dim;
+    size_t row = 0;
+    for (size_t s = 0; s < N_SEQ; s++) {
+        if (mean->tokens[s] == 0) {
+            ck_assert(isnan(mean->values[s * D]) && isnan(max->values[s * D]));
+            ck_assert(isnan(tokens->values[row * D]));
+            ck_assert_int_eq(tokens->position[row], -1);
+            row++;
+            continue;
+        }
+        for (size_t d = 0; d < D; d++) {
+            double sum = 0;
+            double most = -HUGE_VAL;
+            for (size_t i = 0; i < mean->tokens[s]; i++) {
+                double v = (double)tokens->values[(row + i) * D + d];
+                sum += v;
+                most = v > most ? v : most;
+            }
+            ck_assert_double_eq_tol((double)mean->values[s * D + d],
+                                    sum / (double)mean->tokens[s], 1e-6);
+            ck_assert((double)max->values[s * D + d] == most);
+        }
+        for (size_t i = 0; i < mean->tokens[s]; i++) {
+            ck_assert_uint_eq(tokens->index[row + i], s);
+            ck_assert_int_eq(strspn(seqs[s] + tokens->position[row + i], "ACGT") >= 5, 1);
+            ck_assert(i == 0 || tokens->position[row + i] > tokens->position[row + i - 1]);
+        }
+        row += mean->tokens[s];
+    }
+    ck_assert_uint_eq(row, tokens->n);
+    drop(tokens);
+    drop(mean);
+    drop(max);
+}
+END_TEST
+
+START_TEST(records_and_losses_are_counted)
+{
+    static const char *const four[] = {"ACGTACGTAC", "ACG", "NNNNNNNN",
+                                       "ACGTACGTACGTACGTACGTNACGTACGT"};
+    kmf_embed_stats s;
+    kmf_embed_options o = options();
+    o.window = 14;
+    o.overlap = 4;
+    table *t = run(MODEL, &o, four, 4, &s); /* k = 5 */
+    ck_assert_uint_eq(s.records, 4);
+    ck_assert_uint_eq(s.bases, 10 + 3 + 8 + 29);
+    ck_assert_uint_eq(s.tokens, 6 + 16 + 4);
+    ck_assert_uint_eq(s.ambiguous, 4 + 5);
+    ck_assert_uint_eq(s.empty, 2);
+    ck_assert_uint_eq(s.chunked, 1);
+    ck_assert_uint_eq(s.truncated, 0);
+    drop(t);
+    o.policy = KMF_LONG_SKIP;
+    t = run(MODEL, &o, four, 4, &s);
+    ck_assert_uint_eq(s.truncated, 1);
+    ck_assert_uint_eq(s.empty, 3);
+    ck_assert(isnan(t->values[3 * t->dim]));
+    drop(t);
+}
+END_TEST
+
+START_TEST(strict_refuses_every_loss)
+{
+    static const char *const bad[] = {"ACG", "ACGTACGTNACGTACGT", "ACGTACGTACGTACGTACGTACGT"};
+    for (size_t i = 0; i < 3; i++) {
+        kmf_err err = {0};
+        kmf_embed_options o = options();
+        o.strict = 1;
+        o.window = 16;
+        o.overlap = 2;
+        kmf_embedder *e = kmf_embedder_new(MODEL, &o, &err);
+        ck_assert_ptr_nonnull(e);
+        int status = kmf_embedder_add(e, "bad", bad[i], strlen(bad[i]), &err);
+        if (status == 0)
+            status = kmf_embedder_finish(e, &err);
+        ck_assert_int_eq(status, KMF_EFORMAT);
+        ck_assert_ptr_nonnull(strstr(err.msg, "record 1 'bad'"));
+        kmf_embedder_free(e);
+    }
+}
+END_TEST
+
+START_TEST(options_that_do_not_fit_are_refused)
+{
+    kmf_embed_options o = options();
+    kmf_err err = {0};
+    o.layer = 4; /* of 3 */
+    ck_assert_ptr_null(kmf_embedder_new(MODEL, &o, &err));
+    ck_assert_int_eq(err.code, KMF_EINVAL);
+    o = options();
+    o.layer = -5;
+    ck_assert_ptr_null(kmf_embedder_new(MODEL, &o, NULL));
+    o = options();
+    o.pooling = KMF_POOL_NONE;
+    o.strand = KMF_STRAND_BOTH;
+    ck_assert_ptr_null(kmf_embedder_new(MODEL, &o, NULL));
+    o = options();
+    o.shard = 2;
+    o.n_shards = 2;
+    ck_assert_ptr_null(kmf_embedder_new(MODEL, &o, NULL));
+    o = options();
+    o.layer = 1;
+    ck_assert_ptr_null(kmf_embedder_new("tnf", &o, NULL));
+    o = options();
+    ck_assert_ptr_null(kmf_embedder_new("kmer:9", &o, NULL));
+    ck_assert_ptr_null(kmf_embedder_new("kmer:x", &o, NULL));
+    ck_assert_ptr_null(kmf_embedder_new("/nonexistent", &o, NULL));
+}
+END_TEST
+
+START_TEST(one_sequence_equals_its_row)
+{
+    make_input();
+    kmf_embed_options o = options();
+    table *t = run(MODEL, &o, seqs, N_SEQ, NULL);
+    kmf_embedder *e = kmf_embedder_new(MODEL, &o, NULL);
+    float vector[64];
+    for (size_t i = 0; i < 10; i++) {
+        ck_assert_int_eq(kmf_embed_sequence(e, vector, seqs[i], NULL), 0);
+        ck_assert_int_eq(memcmp(vector, t->values + i * t->dim, t->dim * sizeof(float)), 0);
+    }
+    kmf_embedder_free(e);
+    drop(t);
+}
+END_TEST
+
+START_TEST(any_failing_allocation_is_reported)
+{
+    kmf_embed_options o = options();
+    static const char *const models[] = {MODEL, "kmer:3"};
+    for (size_t m = 0; m < 2; m++)
+        for (size_t n = 1;; n++) {
+            kmf_err err = {0};
+            int status = KMF_ENOMEM;
+            kmf_mem_fail_at(n);
+            kmf_embedder *e = kmf_embedder_new(models[m], &o, &err);
+            if (e)
+                status = kmf_embedder_add(e, "a name", "ACGTACGTACGT", 12, &err);
+            if (status == 0)
+                status = kmf_embedder_finish(e, &err);
+            bool reached = kmf_mem_count() >= n;
+            kmf_mem_fail_at(0);
+            kmf_embedder_free(e);
+            if (!reached) {
+                ck_assert_int_eq(status, 0);
+                break;
+            }
+            ck_assert_msg(status == KMF_ENOMEM && err.code == KMF_ENOMEM,
+                          "allocation %zu: %d, %s", n, status, err.msg);
+        }
+}
+END_TEST
+
+START_TEST(npy_headers_come_back_and_others_are_refused)
+{
+    char header[KMF_NPY_HEADER];
+    uint64_t rows;
+    size_t dim;
+    size_t element;
+    kmf_npy_header(header, 1234567, 768, 4);
+    ck_assert_int_eq(memcmp(header,
+                            "\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, "
+                            "'shape': (1234567, 768), }",
+                            77),
+                     0);
+    ck_assert_int_eq(header[127], '\n');
+    ck_assert_int_eq(kmf_npy_parse(header, "x", &rows, &dim, &element, NULL), 0);
+    ck_assert_uint_eq(rows, 1234567);
+    ck_assert_uint_eq(dim, 768);
+    ck_assert_uint_eq(element, 4);
+    kmf_npy_header(header, UINT64_MAX, SIZE_MAX, 2);
+    ck_assert_int_eq(kmf_npy_parse(header, "x", &rows, &dim, &element, NULL), 0);
+    header[12] = 'X';
+    ck_assert_int_eq(kmf_npy_parse(header, "x", &rows, &dim, &element, NULL), KMF_EMODEL);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("embed");
+    TCase *tcase = tcase_create("embed");
+    tcase_set_timeout(tcase, 0);
+    tcase_add_test(tcase, mean_vectors_equal_pooled_golden_states);
+    tcase_add_test(tcase, threads_and_batches_change_no_bit);
+    tcase_add_test(tcase, order_and_shards_change_no_bit);
+    tcase_add_test(tcase, both_strands_make_a_sequence_and_its_reverse_complement_equal);
+    tcase_add_test(tcase, frequencies_equal_counting_by_hand);
+    tcase_add_test(tcase, pooled_vectors_are_the_pooled_token_vectors);
+    tcase_add_test(tcase, records_and_losses_are_counted);
+    tcase_add_test(tcase, strict_refuses_every_loss);
+    tcase_add_test(tcase, options_that_do_not_fit_are_refused);
+    tcase_add_test(tcase, one_sequence_equals_its_row);
+    tcase_add_test(tcase, any_failing_allocation_is_reported);
+    tcase_add_test(tcase, npy_headers_come_back_and_others_are_refused);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
