@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What all commands share: one run's context, options by table, messages, progress, signals.
+ * A command includes this and kmerformer.h and nothing else.
+ *
+ * stdout carries data only; everything here speaks on stderr.
+ */
+#ifndef KMF_CLI_H
+#define KMF_CLI_H
+
+#include "kmerformer.h"
+
+#include <stdbool.h>
+
+/* ---------------------------------------------------------------- one run --------------- */
+
+enum {
+    CLI_DONE = 0,
+    CLI_USAGE = 1,
+    CLI_DATA = 2,    /* input or output failed */
+    CLI_LIMIT = 3,   /* out of memory or over a limit */
+    CLI_MODEL = 4,   /* a model or format does not fit */
+    CLI_STOPPED = 75 /* by a signal, after a good checkpoint */
+};
+
+typedef struct cli {
+    const char *command;      /* "embed" */
+    const char *command_line; /* "kmerformer embed ..." */
+    int quiet;
+    int verbose;
+    double started; /* cli_now() */
+} cli;
+
+typedef struct cli_command {
+    const char *name;
+    int (*run)(cli *run, int argc,
+               char **argv); /* argv[0] is the command's name; an exit code */
+    const char *brief;
+} cli_command;
+
+int cli_embed(cli *run, int argc, char **argv);
+int cli_info(cli *run, int argc, char **argv);
+int cli_init(cli *run, int argc, char **argv);
+int cli_merge(cli *run, int argc, char **argv);
+int cli_tokenize(cli *run, int argc, char **argv);
+
+/* ---------------------------------------------------------------- options --------------- */
+
+typedef enum cli_kind {
+    CLI_FLAG,   /* int, set to 1                                          */
+    CLI_INT,    /* int                                                    */
+    CLI_SIZE,   /* size_t, with an optional K, M or G (powers of 1024)    */
+    CLI_SEED,   /* uint64_t                                               */
+    CLI_CHOICE, /* int, index of one of `words`                           */
+    CLI_TEXT,   /* const char *, borrowed from argv                       */
+    CLI_HELP,   /* prints the help and ends well                          */
+    CLI_SECTION /* no option: a heading in the help                       */
+} cli_kind;
+
+/*
+ * One option. The target's value before parsing is the default that --help shows; if it is
+ * `unset`, the text `unset_text` is shown instead (NULL: nothing).
+ */
+typedef struct cli_option {
+    const char *shorts; /* "t@": letters that all mean it; NULL: none */
+    const char *name;   /* long name, or the heading's text */
+    cli_kind kind;
+    void *target;
+    long long min, max; /* INT, SIZE */
+    const char *const *words;
+    const char *arg; /* "N", "FILE" in the help */
+    const char *help;
+    long long unset;
+    const char *unset_text;
+} cli_option;
+
+#define CLI_OPTION_END                                              \
+    {                                                               \
+        NULL, NULL, CLI_FLAG, NULL, 0, 0, NULL, NULL, NULL, 0, NULL \
+    }
+#define CLI_HEADING(text)                                              \
+    {                                                                  \
+        NULL, text, CLI_SECTION, NULL, 0, 0, NULL, NULL, NULL, 0, NULL \
+    }
+/* -q, -v, -h: the end of every table. */
+#define CLI_COMMON(run)                                                                     \
+    {"q", "quiet", CLI_FLAG, &(run)->quiet, 0, 0, NULL, NULL, "errors only", 0, NULL},      \
+        {"v", "verbose", CLI_FLAG, &(run)->verbose, 0, 0, NULL, NULL, "say more", 0, NULL}, \
+        {"h", "help", CLI_HELP, NULL, 0, 0, NULL, NULL, "this text", 0, NULL}, CLI_OPTION_END
+
+typedef struct cli_usage {
+    const char *synopsis;       /* "embed [options] IN..." */
+    const char *text;           /* a paragraph */
+    int min_inputs, max_inputs; /* max < 0: any number */
+} cli_usage;
+
+/*
+ * Parses argv by the table. Inputs are then argv[*first] .. argv[argc - 1]. Returns -1 to go on,
+ * else the exit code with which to leave (0 after --help).
+ */
+int cli_parse(const cli *run, const cli_option *table, const cli_usage *usage, int argc,
+              char **argv, int *first);
+
+/* ---------------------------------------------------------------- messages -------------- */
+
+/* Seconds on a clock that only goes forward. */
+double cli_now(void);
+/* "kmerformer embed: message"; returns the exit code of err. */
+int cli_fail(const cli *run, const kmf_err *err);
+/* The same for wrong usage. */
+int cli_wrong(const cli *run, const char *format, ...) KMF_PRINTF(2, 3);
+/* "kmerformer embed: warning: ..." unless -q. */
+void cli_warn(const cli *run, const char *format, ...) KMF_PRINTF(2, 3);
+/* "[kmerformer embed 1.2s] ..." unless -q. */
+void cli_note(const cli *run, const char *format, ...) KMF_PRINTF(2, 3);
+/* n with a thousands, millions or billions suffix: "12.1 M". Returns buf. */
+#define CLI_COUNT_TEXT 32
+const char *cli_count(char buf[CLI_COUNT_TEXT], double n);
+/* Peak resident memory of this process, bytes. */
+double cli_peak_memory(void);
+/* Seconds of processor time of this process. */
+double cli_cpu_seconds(void);
+/* Flushes standard output; CLI_DONE or CLI_DATA with a message. */
+int cli_close_stdout(const cli *run);
+
+/* ---------------------------------------------------------------- progress -------------- */
+
+/* A line that is renewed on a terminal, and printed every 30 s elsewhere. */
+typedef struct cli_progress {
+    const cli *run;
+    double last; /* when it was shown */
+    bool terminal;
+    bool shown; /* a line stands on the terminal */
+} cli_progress;
+
+void cli_progress_start(cli_progress *progress, const cli *run);
+/* Is it time to show something? Cheap. */
+bool cli_progress_due(cli_progress *progress);
+void cli_progress_show(cli_progress *progress, const char *format, ...) KMF_PRINTF(2, 3);
+/* Wipes the line. */
+void cli_progress_end(cli_progress *progress);
+
+/* ---------------------------------------------------------------- signals --------------- */
+
+/* The number of the first SIGINT, SIGTERM or SIGHUP that came after cli_catch_signals; else 0. */
+extern volatile int cli_stop;
+/* A second signal kills as usual. SIGPIPE is ignored: a closed pipe is a failed write. */
+void cli_catch_signals(void);
+/* Ends the process as cli_stop's signal would have. */
+void cli_die_of_signal(void);
+
+#endif

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+/* kmerformer embed: sequences in, one vector for each out. */
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define THREADS_MAX 1024
+
+typedef struct embed_args {
+    kmf_embed_options opts;
+    kmf_reader_options reader;
+    const char *model;
+    const char *out;
+    const char *shard;
+    int f16;
+} embed_args;
+
+static const cli_usage usage = {
+    "embed [options] IN...",
+    "One vector for every sequence of FASTA, FASTQ, SAM, BAM or CRAM files, plain or "
+    "compressed; '-'\n"
+    "is standard input. Vectors go to standard output as a table, or to the file of -o with\n"
+    "FILE.ids.tsv and FILE.json beside it. Rows are in input order, one for every record, and "
+    "their\n"
+    "bits don't depend on threads, batches, shards or compression.",
+    1, -1};
+
+static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
+{
+    kmf_embed_options *o = &a->opts;
+    const cli_option table[] = {
+        CLI_HEADING("model and output"),
+        {"m", "model", CLI_TEXT, &a->model, 0, 0, NULL, "DIR",
+         "model directory; or tnf (canonical tetranucleotide frequencies), kmer:K (k-mer "
+         "frequencies)",
+         0, "the default model"},
+        {"o", "output", CLI_TEXT, &a->out, 0, 0, NULL, "FILE",
+         "x.npy: NumPy array; any other name: table, compressed if it ends in .gz; -: standard "
+         "output",
+         0, NULL},
+        {NULL, "f16", CLI_FLAG, &a->f16, 0, 0, NULL, NULL, "float16 in the .npy file", 0, NULL},
+        CLI_HEADING("the vector"),
+        {NULL, "pool", CLI_CHOICE, &o->pooling, 0, 0, kmf_pooling_names, NULL,
+         "over the k-mers of a sequence; none: a vector for each k-mer", -1, "the model's"},
+        {NULL, "layer", CLI_INT, &o->layer, -1000, 1000, NULL, "N",
+         "0: embeddings, 1, 2, ...; negative from the end, -1 the last", KMF_LAYER_MODEL,
+         "the model's"},
+        {NULL, "strand", CLI_CHOICE, &o->strand, 0, 0, kmf_strand_names, NULL,
+         "both: the mean of the two, the same for a sequence and its reverse complement", -1,
+         "the model's"},
+        {NULL, "norm", CLI_CHOICE, &o->norm, 0, 0, kmf_norm_names, NULL,
+         "l2: vectors of length 1", -1, "the model's"},
+        CLI_HEADING("k-mers"),
+        {NULL, "stride", CLI_SIZE, &o->stride, 1, 1LL << 31, NULL, "N",
+         "bases from one k-mer to the next", 0, "the model's"},
+        {NULL, "ambiguous", CLI_CHOICE, &o->ambiguous, 0, 0, kmf_ambiguous_names, NULL,
+         "k-mers that touch a base other than A, C, G, T, U: leave out; [UNK] in their place; "
+         "start a "
+         "new chunk; fail",
+         -1, "the model's"},
+        {NULL, "long", CLI_CHOICE, &o->policy, 0, 0, kmf_long_names, NULL,
+         "sequences longer than the window: overlapping chunks, each k-mer counted once; the "
+         "first "
+         "window only; a row of NaN; fail",
+         -1, "chunk"},
+        {NULL, "window", CLI_SIZE, &o->window, 3, 1LL << 24, NULL, "N",
+         "tokens of a chunk, [CLS] and [SEP] included", 0, "the model's"},
+        {NULL, "overlap", CLI_SIZE, &o->overlap, 0, 1LL << 23, NULL, "N",
+         "tokens that neighbouring chunks share", -1, "the model's"},
+        {NULL, "strict", CLI_FLAG, &o->strict, 0, 0, NULL, NULL,
+         "fail on any cut, chunk, ambiguous base, unknown k-mer or record without a k-mer", 0,
+         NULL},
+        CLI_HEADING("input"),
+        {NULL, "regions", CLI_TEXT, &a->reader.regions, 0, 0, NULL, "LIST",
+         "chr:beg-end,... (1-based, inclusive) of an indexed FASTA", 0, NULL},
+        {NULL, "bed", CLI_TEXT, &a->reader.bed, 0, 0, NULL, "FILE",
+         "the regions of a BED file, on their strand", 0, NULL},
+        {NULL, "reference", CLI_TEXT, &a->reader.reference, 0, 0, NULL, "FASTA",
+         "that a CRAM file was made against", 0, NULL},
+        CLI_HEADING("the run"),
+        {"t@", "threads", CLI_INT, &o->threads, 1, THREADS_MAX, NULL, "N", "worker threads", 0,
+         NULL},
+        {NULL, "batch-tokens", CLI_SIZE, &o->batch_tokens, 64, 1LL << 24, NULL, "N",
+         "tokens worked on at once by a thread; memory grows with it, results do not change", 0,
+         "4096"},
+        {NULL, "shard", CLI_TEXT, &a->shard, 0, 0, NULL, "I/N",
+         "only records I, I+N, I+2N, ... (I from 0), to be joined by kmerformer merge; auto: "
+         "from "
+         "SLURM_ARRAY_TASK_ID and _COUNT",
+         0, NULL},
+        CLI_COMMON(run)};
+    return cli_parse(run, table, &usage, argc, argv, first);
+}
+
+/* ---------------------------------------------------------------- shards ---------------- */
+
+static bool environment_number(const char *name, unsigned long long *value)
+{
+    const char *text = getenv(name);
+    char *end;
+    if (!text || !*text)
+        return false;
+    *value = strtoull(text, &end, 10);
+    return *end == '\0';
+}
+
+/* The place of this task in a Slurm array, however its numbers begin and step. */
+static int shard_from_slurm(cli *run, embed_args *a)
+{
+    unsigned long long id, count;
+    unsigned long long min = 0;
+    unsigned long long step = 1;
+    if (!environment_number("SLURM_ARRAY_TASK_ID", &id) ||
+        !environment_number("SLURM_ARRAY_TASK_COUNT", &count))
+        return cli_wrong(
+            run, "--shard auto: SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT are not set");
+    (void)environment_number("SLURM_ARRAY_TASK_MIN", &min);
+    (void)environment_number("SLURM_ARRAY_TASK_STEP", &step);
+    if (step == 0 || id < min || (id - min) % step != 0 || (id - min) / step >= count)
+        return cli_wrong(
+            run, "--shard auto: task %llu does not fit an array of %llu from %llu by %llu", id,
+            count, min, step);
+    a->opts.shard = (id - min) / step;
+    a->opts.n_shards = count;
+    return CLI_DONE;
+}
+
+static int parse_shard(cli *run, embed_args *a)
+{
+    char slash;
+    char rest;
+    unsigned long long i, n;
+    if (!a->shard)
+        return CLI_DONE;
+    if (strcmp(a->shard, "auto") == 0)
+        return shard_from_slurm(run, a);
+    if (strchr(a->shard, '-') || sscanf(a->shard, "%llu%c%llu%c", &i, &slash, &n, &rest) != 3 ||
+        slash != '/' || n == 0 || i >= n)
+        return cli_wrong(run, "--shard: write I/N with I from 0 to N-1, or auto; got '%s'",
+                         a->shard);
+    a->opts.shard = i;
+    a->opts.n_shards = n;
+    return CLI_DONE;
+}
+
+/* ---------------------------------------------------------------- the run --------------- */
+
+static void show_progress(cli_progress *progress, kmf_embedder *embedder, uint64_t bases)
+{
+    kmf_embed_stats s;
+    char tokens[CLI_COUNT_TEXT];
+    char rate[CLI_COUNT_TEXT];
+    kmf_embedder_statistics(embedder, &s);
+    double seconds = cli_now() - progress->run->started;
+    cli_progress_show(progress, "%llu records, %.3f Mbp read, %s tokens done, %s tokens/s",
+                      (unsigned long long)s.records, 1e-6 * (double)bases,
+                      cli_count(tokens, (double)s.tokens),
+                      cli_count(rate, (double)s.tokens / seconds));
+}
+
+static void warn_of_alignments(cli *run, const char *path, const kmf_reader_stats *s)
+{
+    if (s->records == 0)
+        cli_warn(run, "%s: no records", path);
+    if (s->secondary + s->supplementary > 0)
+        cli_warn(run, "%s: %llu secondary and %llu supplementary alignments passed over", path,
+                 (unsigned long long)s->secondary, (unsigned long long)s->supplementary);
+}
+
+static int embed_file(cli *run, const embed_args *a, kmf_embedder *embedder, const char *path,
+                      cli_progress *progress, uint64_t *bases, kmf_err *err)
+{
+    kmf_record rec;
+    kmf_reader_stats stats;
+    kmf_reader *reader = kmf_reader_open(path, &a->reader, kmf_embedder_pool(embedder), err);
+    if (!reader)
+        return err->code;
+    int got;
+    while ((got = kmf_reader_next(reader, &rec, err)) > 0) {
+        got = cli_stop ? KMF_ESTOPPED
+                       : kmf_embedder_add(embedder, rec.name, rec.seq, rec.len, err);
+        if (got < 0)
+            break;
+        *bases += rec.len;
+        if (cli_progress_due(progress))
+            show_progress(progress, embedder, *bases);
+    }
+    kmf_reader_statistics(reader, &stats);
+    kmf_reader_close(reader);
+    if (got == 0)
+        warn_of_alignments(run, path, &stats);
+    return got;
+}
+
+static void warn_of_losses(cli *run, const kmf_embed_stats *s)
+{
+    if (s->ambiguous > 0)
+        cli_warn(run, "%llu k-mers touch a base other than A, C, G, T or U (--ambiguous)",
+                 (unsigned long long)s->ambiguous);
+    if (s->unknown > 0)
+        cli_warn(run, "%llu k-mers are not in the model's vocabulary and read as [UNK]",
+                 (unsigned long long)s->unknown);
+    if (s->chunked > 0)
+        cli_warn(run, "%llu records were embedded in more than one chunk (--long, --window)",
+                 (unsigned long long)s->chunked);
+    if (s->truncated > 0)
+        cli_warn(run, "%llu records lost k-mers to --long", (unsigned long long)s->truncated);
+    if (s->empty > 0)
+        cli_warn(run, "%llu records have no valid k-mer: their rows are NaN",
+                 (unsigned long long)s->empty);
+}
+
+static void say_end(cli *run, const kmf_embedder *embedder)
+{
+    kmf_embed_stats s;
+    char tokens[CLI_COUNT_TEXT];
+    char rate[CLI_COUNT_TEXT];
+    char base_rate[CLI_COUNT_TEXT];
+    kmf_embedder_statistics(embedder, &s);
+    double seconds = cli_now() - run->started;
+    warn_of_losses(run, &s);
+    cli_note(
+        run,
+        "%llu records x %zu columns; %.3f Mbp, %s tokens in %.2f s (%.2f s of processor time): "
+        "%s bp/s, %s tokens/s; peak memory %.0f MB",
+        (unsigned long long)s.records, kmf_embedder_dim(embedder), 1e-6 * (double)s.bases,
+        cli_count(tokens, (double)s.tokens), seconds, cli_cpu_seconds(),
+        cli_count(base_rate, (double)s.bases / seconds),
+        cli_count(rate, (double)s.tokens / seconds), 1e-6 * cli_peak_memory());
+}
+
+static int embed_files(cli *run, const embed_args *a, kmf_embedder *embedder,
+                       const char *const *paths, size_t n, kmf_err *err)
+{
+    cli_progress progress;
+    uint64_t bases = 0;
+    int status = 0;
+    cli_progress_start(&progress, run);
+    for (size_t i = 0; i < n && status == 0; i++)
+        status = embed_file(run, a, embedder, paths[i], &progress, &bases, err);
+    if (status == 0)
+        status = kmf_embedder_finish(embedder, err);
+    cli_progress_end(&progress);
+    return status;
+}
+
+static int finish_output(cli *run, kmf_embedder *embedder, kmf_output *output,
+                         const char *const *paths, size_t n, kmf_err *err)
+{
+    char *provenance = kmf_provenance(embedder, run->command_line, paths, n, err);
+    int status = provenance ? kmf_output_commit(output, provenance, err) : (int)err->code;
+    kmf_text_free(provenance);
+    return status;
+}
+
+int cli_embed(cli *run, int argc, char **argv)
+{
+    kmf_err err = {0};
+    embed_args a = {.out = "-"};
+    kmf_embedder *embedder = NULL;
+    kmf_output *output = NULL;
+    kmf_embed_options used;
+    int first;
+    int code = CLI_DONE;
+    kmf_embed_options_default(&a.opts);
+    kmf_reader_options_default(&a.reader);
+    a.opts.threads = kmf_threads_default();
+    a.opts.stop = &cli_stop;
+    int leave = parse(run, &a, argc, argv, &first);
+    if (leave >= 0)
+        return leave;
+    code = parse_shard(run, &a);
+    if (code != CLI_DONE)
+        return code;
+    const char *const *paths = (const char *const *)(argv + first);
+    size_t n_paths = (size_t)(argc - first);
+
+    embedder = kmf_embedder_new(a.model, &a.opts, &err);
+    if (!embedder)
+        goto out;
+    kmf_embedder_options(embedder, &used);
+    if (run->verbose)
+        cli_note(run, "model %s, %d threads, at most %.0f MB and the longest record",
+                 kmf_embedder_name(embedder), used.threads,
+                 1e-6 * (double)kmf_embedder_bytes(embedder));
+    output = kmf_output_new(a.out, kmf_embedder_dim(embedder), a.f16,
+                            used.pooling == KMF_POOL_NONE, &err);
+    if (!output)
+        goto out;
+    kmf_embedder_sink(embedder, kmf_output_row, output);
+    if (embed_files(run, &a, embedder, paths, n_paths, &err) == 0 &&
+        finish_output(run, embedder, output, paths, n_paths, &err) == 0)
+        say_end(run, embedder);
+out:
+    if (cli_stop)
+        code = cli_wrong(run, "stopped by a signal; nothing was written under the final name");
+    else if (err.code != KMF_OK)
+        code = cli_fail(run, &err);
+    kmf_output_free(output);
+    kmf_embedder_free(embedder);
+    return code;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/* kmerformer info: what a model is, and what it costs. */
+#include "cli/cli.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+typedef struct info_args {
+    size_t batch_tokens;
+    int threads;
+    int tensors;
+} info_args;
+
+static const char *const dtype_names[] = {"F32", "F16", "BF16", "F64"};
+static const char *const activation_names[] = {"gelu", "gelu_new", "relu"};
+
+static const cli_usage usage = {"info [options] [MODEL]",
+                                "Configuration, parameters, vocabulary, provenance and memory "
+                                "of a model directory (default: the\n"
+                                "model that embed uses), as name<TAB>value.",
+                                0, 1};
+
+static void print_config(const kmf_config *c)
+{
+    printf("architecture\troformer\n");
+    printf("layers\t%zu\nhidden_size\t%zu\nheads\t%zu\nintermediate_size\t%zu\nembedding_"
+           "size\t%zu\n",
+           c->n_layers, c->hidden_size, c->n_heads, c->intermediate_size, c->embedding_size);
+    printf("activation\t%s\nlayer_norm_eps\t%g\nrotary_value\t%s\nmax_positions\t%zu\n",
+           activation_names[c->activation], c->layer_norm_eps, c->rotary_value ? "yes" : "no",
+           c->max_positions);
+    printf("pool\t%s\nlayer\t%d\nstrand\t%s\nnorm\t%s\n", kmf_pooling_names[c->pooling],
+           c->layer, kmf_strand_names[c->strand], kmf_norm_names[c->norm]);
+    printf("stride\t%zu\nwindow\t%zu\noverlap\t%zu\nambiguous\t%s\nspecials\t%s\n", c->stride,
+           c->window, c->overlap, kmf_ambiguous_names[c->ambiguous],
+           c->specials ? "[CLS] ... [SEP]" : "none");
+}
+
+static void print_vocabulary(const kmf_vocab *v)
+{
+    static const char *const names[KMF_N_SPECIAL] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]",
+                                                     "[MASK]"};
+    uint64_t all = (uint64_t)1 << 2 * kmf_vocab_k(v);
+    uint64_t listed = 0;
+    for (uint64_t code = 0; code < all; code++)
+        listed += kmf_vocab_kmer(v, code) >= 0;
+    printf("k\t%d\nvocabulary\t%zu\nk-mers\t%llu of %llu\n", kmf_vocab_k(v), kmf_vocab_size(v),
+           (unsigned long long)listed, (unsigned long long)all);
+    for (int s = 0; s < KMF_N_SPECIAL; s++)
+        if (kmf_vocab_special(v, (kmf_special)s) >= 0)
+            printf("%s\t%d\n", names[s], (int)kmf_vocab_special(v, (kmf_special)s));
+}
+
+static void print_memory(const kmf_model *model, const info_args *a)
+{
+    const kmf_config *c = kmf_model_config(model);
+    size_t tokens = a->batch_tokens > c->window ? a->batch_tokens : c->window;
+    uint64_t workspace = kmf_encoder_bytes(c, tokens, c->window);
+    uint64_t weights = kmf_model_n_parameters(model) * sizeof(float);
+    printf("parameters\t%" PRIu64 "\n", kmf_model_n_parameters(model));
+    printf("bytes_weights\t%" PRIu64 "\n", weights);
+    printf("bytes_workspace\t%" PRIu64 " for each thread at %zu tokens\n", workspace, tokens);
+    printf("bytes_embed\t%" PRIu64 " with %d threads: weights twice and workspaces\n",
+           2 * weights + workspace * (uint64_t)a->threads, a->threads);
+}
+
+static void print_tensors(const kmf_model *model)
+{
+    kmf_tensor_info t;
+    for (size_t i = 0; i < kmf_model_n_tensors(model); i++) {
+        kmf_model_tensor(model, i, &t);
+        printf("tensor\t%s\t%s\t%zu", t.name, dtype_names[t.dtype], t.shape[0]);
+        if (t.rank > 1)
+            printf(" x %zu", t.shape[1]);
+        printf("\n");
+    }
+}
+
+int cli_info(cli *run, int argc, char **argv)
+{
+    kmf_err err = {0};
+    info_args a = {.batch_tokens = 4096, .threads = kmf_threads_default()};
+    int first;
+    const cli_option table[] = {
+        {NULL, "batch-tokens", CLI_SIZE, &a.batch_tokens, 64, 1LL << 24, NULL, "N",
+         "tokens of a batch, for the memory", 0, NULL},
+        {"t@", "threads", CLI_INT, &a.threads, 1, 1024, NULL, "N", "threads, for the memory", 0,
+         NULL},
+        {NULL, "tensors", CLI_FLAG, &a.tensors, 0, 0, NULL, NULL, "list all tensors", 0, NULL},
+        CLI_COMMON(run)};
+    int leave = cli_parse(run, table, &usage, argc, argv, &first);
+    if (leave >= 0)
+        return leave;
+    kmf_model *model = kmf_model_load(first < argc ? argv[first] : NULL, &err);
+    if (!model)
+        return cli_fail(run, &err);
+    printf("model\t%s\n", kmf_model_path(model));
+    print_config(kmf_model_config(model));
+    print_vocabulary(kmf_model_vocab(model));
+    print_memory(model, &a);
+    if (kmf_model_provenance(model)[0])
+        printf("provenance\t%s\n", kmf_model_provenance(model));
+    if (a.tensors)
+        print_tensors(model);
+    kmf_model_free(model);
+    return CLI_DONE;
+}

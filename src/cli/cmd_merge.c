@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* kmerformer merge: the shards of an embed run, back in input order. */
+#include "cli/cli.h"
+
+static const cli_usage usage = {"merge -o FILE SHARD...",
+                                "Joins the outputs of kmerformer embed --shard 0/N ... N-1/N, "
+                                "given in any order, into the files\n"
+                                "that the run without --shard would have written. The .ids.tsv "
+                                "and .json of every shard must\n"
+                                "stand beside it.",
+                                1, -1};
+
+int cli_merge(cli *run, int argc, char **argv)
+{
+    kmf_err err = {0};
+    const char *out = NULL;
+    int first;
+    const cli_option table[] = {{"o", "output", CLI_TEXT, &out, 0, 0, NULL, "FILE",
+                                 "of the same kind as the shards; needed", 0, NULL},
+                                CLI_COMMON(run)};
+    int leave = cli_parse(run, table, &usage, argc, argv, &first);
+    if (leave >= 0)
+        return leave;
+    if (!out)
+        return cli_wrong(run, "-o FILE is needed");
+    if (kmf_merge((const char *const *)(argv + first), (size_t)(argc - first), out,
+                  run->command_line, &err) < 0)
+        return cli_fail(run, &err);
+    cli_note(run, "%d shards joined in %s", argc - first, out);
+    return CLI_DONE;
+}

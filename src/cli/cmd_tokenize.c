@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/* kmerformer tokenize: what a model sees. */
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { AS_IDS, AS_TOKENS };
+
+typedef struct tokenize_args {
+    const char *model;
+    int k;
+    int as;
+    int strand;
+    int no_specials;
+    size_t stride, window, overlap;
+    int ambiguous, policy;
+    kmf_reader_options reader;
+} tokenize_args;
+
+#define OVERLAP_UNSET ((size_t)-1)
+
+static const char *const as_names[] = {"ids", "tokens", NULL};
+static const char *const strand_names[] = {"fwd", "rc", NULL};
+
+static const cli_usage usage = {
+    "tokenize [options] IN...",
+    "Prints name<TAB>ids, the ids with blanks between them, a line for every chunk: the input "
+    "of the\n"
+    "encoder as embed makes it. A record without a k-mer has a line without ids.",
+    1, -1};
+
+static int parse(cli *run, tokenize_args *a, int argc, char **argv, int *first)
+{
+    const cli_option table[] = {
+        {"m", "model", CLI_TEXT, &a->model, 0, 0, NULL, "DIR", "whose vocabulary and settings",
+         0, "the default model"},
+        {"k", "kmer", CLI_INT, &a->k, 1, 12, NULL, "K",
+         "no model: all k-mers of K bases in code order", 0, "the model's"},
+        {NULL, "as", CLI_CHOICE, &a->as, 0, 0, as_names, NULL, "numbers or words", 0, NULL},
+        {NULL, "strand", CLI_CHOICE, &a->strand, 0, 0, strand_names, NULL,
+         "rc: the reverse complement", 0, NULL},
+        {NULL, "no-specials", CLI_FLAG, &a->no_specials, 0, 0, NULL, NULL, "no [CLS] and [SEP]",
+         0, NULL},
+        {NULL, "stride", CLI_SIZE, &a->stride, 1, 1LL << 31, NULL, "N",
+         "bases from one k-mer to the next", 0, "the model's"},
+        {NULL, "ambiguous", CLI_CHOICE, &a->ambiguous, 0, 0, kmf_ambiguous_names, NULL,
+         "k-mers that touch a base other than A, C, G, T, U", -1, "the model's"},
+        {NULL, "long", CLI_CHOICE, &a->policy, 0, 0, kmf_long_names, NULL,
+         "sequences longer than the window", 0, NULL},
+        {NULL, "window", CLI_SIZE, &a->window, 3, 1LL << 24, NULL, "N",
+         "tokens of a chunk, [CLS] and [SEP] included", 0, "the model's"},
+        {NULL, "overlap", CLI_SIZE, &a->overlap, 0, 1LL << 23, NULL, "N",
+         "tokens that neighbouring chunks share", -1, "the model's"},
+        {NULL, "regions", CLI_TEXT, &a->reader.regions, 0, 0, NULL, "LIST",
+         "chr:beg-end,... of an indexed FASTA", 0, NULL},
+        {NULL, "bed", CLI_TEXT, &a->reader.bed, 0, 0, NULL, "FILE", "the regions of a BED file",
+         0, NULL},
+        {NULL, "reference", CLI_TEXT, &a->reader.reference, 0, 0, NULL, "FASTA",
+         "that a CRAM file was made against", 0, NULL},
+        CLI_COMMON(run)};
+    return cli_parse(run, table, &usage, argc, argv, first);
+}
+
+static void to_cut_options(kmf_cut_options *cut, const tokenize_args *a, const kmf_config *c)
+{
+    *cut = (kmf_cut_options){
+        .stride = a->stride ? a->stride : c->stride,
+        .window = a->window ? a->window : c->window,
+        .specials = c->specials && !a->no_specials,
+        .ambiguous = (kmf_ambiguous)(a->ambiguous < 0 ? (int)c->ambiguous : a->ambiguous),
+        .policy = (kmf_long)a->policy,
+        .reverse = a->strand};
+    size_t most = (cut->window - (cut->specials ? 2 : 0)) / 2;
+    cut->overlap = a->overlap != OVERLAP_UNSET ? a->overlap
+                   : c->overlap < most         ? c->overlap
+                                               : most;
+}
+
+static void print_chunk(const char *name, const kmf_chunk *chunk, const kmf_vocab *vocab,
+                        int as)
+{
+    fputs(name, stdout);
+    for (size_t i = 0; i < chunk->n; i++) {
+        putchar(i == 0 ? '\t' : ' ');
+        if (as == AS_TOKENS)
+            fputs(kmf_vocab_token(vocab, chunk->ids[i]), stdout);
+        else
+            printf("%d", (int)chunk->ids[i]);
+    }
+    putchar('\n');
+}
+
+static int tokenize_record(kmf_cutter *cutter, const kmf_record *rec, const kmf_vocab *vocab,
+                           int as, kmf_err *err)
+{
+    kmf_chunk chunk;
+    kmf_cut_stats stats;
+    int got;
+    kmf_cutter_start(cutter, rec->name, rec->seq, rec->len);
+    while ((got = kmf_cutter_next(cutter, &chunk, err)) > 0)
+        print_chunk(rec->name, &chunk, vocab, as);
+    kmf_cutter_statistics(cutter, &stats);
+    if (got == 0 && stats.chunks == 0)
+        printf("%s\t\n", rec->name);
+    return got;
+}
+
+static int tokenize_file(cli *run, const char *path, const tokenize_args *a, kmf_cutter *cutter,
+                         const kmf_vocab *vocab, kmf_err *err)
+{
+    kmf_record rec;
+    kmf_reader_stats stats;
+    kmf_reader *reader = kmf_reader_open(path, &a->reader, NULL, err);
+    if (!reader)
+        return err->code;
+    int got;
+    while ((got = kmf_reader_next(reader, &rec, err)) > 0) {
+        got = tokenize_record(cutter, &rec, vocab, a->as, err);
+        if (got == 0 && ferror(stdout))
+            break;
+        if (got < 0)
+            break;
+    }
+    kmf_reader_statistics(reader, &stats);
+    if (got == 0 && stats.records == 0)
+        cli_warn(run, "%s: no records", path);
+    kmf_reader_close(reader);
+    return got < 0 ? got : 0;
+}
+
+int cli_tokenize(cli *run, int argc, char **argv)
+{
+    kmf_err err = {0};
+    tokenize_args a = {.ambiguous = -1, .overlap = OVERLAP_UNSET};
+    kmf_config config;
+    kmf_cut_options cut;
+    kmf_model *model = NULL;
+    kmf_vocab *own_vocab = NULL;
+    kmf_cutter *cutter = NULL;
+    int first;
+    int status = -1;
+    kmf_reader_options_default(&a.reader);
+    int leave = parse(run, &a, argc, argv, &first);
+    if (leave >= 0)
+        return leave;
+    if (a.k > 0 && a.model)
+        return cli_wrong(run, "give a model or -k, not both");
+    if (a.k > 0) {
+        own_vocab = kmf_vocab_new(a.k, &err);
+        if (!own_vocab || kmf_config_preset(&config, "tiny", a.k, &err) < 0)
+            goto out;
+    } else {
+        model = kmf_model_load(a.model, &err);
+        if (!model)
+            goto out;
+        config = *kmf_model_config(model);
+    }
+    const kmf_vocab *vocab = model ? kmf_model_vocab(model) : own_vocab;
+    to_cut_options(&cut, &a, &config);
+    cutter = kmf_cutter_new(vocab, &cut, &err);
+    if (!cutter)
+        goto out;
+    status = 0;
+    for (int i = first; i < argc && status == 0; i++)
+        status = tokenize_file(run, argv[i], &a, cutter, vocab, &err);
+out:
+    kmf_cutter_free(cutter);
+    kmf_vocab_free(own_vocab);
+    kmf_model_free(model);
+    return status == 0 ? CLI_DONE : cli_fail(run, &err);
+}

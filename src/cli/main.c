@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/* kmerformer <command> [options] <in>... : one table of commands drives dispatch and help. */
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int run_version(cli *run, int argc, char **argv);
+static int run_help(cli *run, int argc, char **argv);
+
+static const cli_command commands[] = {
+    {"tokenize", cli_tokenize, "show the tokens that a model sees"},
+    {"init", cli_init, "make a model with random weights"},
+    {"embed", cli_embed, "one vector for every sequence"},
+    {"merge", cli_merge, "put the shards of an embed run together"},
+    {"info", cli_info, "what a model is: shape, vocabulary, provenance, memory"},
+    {"version", run_version, "this program, its libraries and kernels"},
+    {"help", run_help, "this text, or a command's options"},
+};
+
+#define N_COMMANDS (sizeof commands / sizeof commands[0])
+
+static const cli_command *find_command(const char *name)
+{
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+static void print_commands(FILE *to)
+{
+    fprintf(to,
+            "kmerformer %s: DNA sequences to vectors\n\n"
+            "usage: kmerformer <command> [options] <in>...\n\n",
+            kmf_version());
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].brief);
+    fprintf(to, "\nkmerformer <command> --help tells the options; start with\n\n"
+                "  kmerformer embed reads.fq.gz\n\n"
+                "exit status: 0 done, 1 wrong usage, 2 input or output failed, 3 out of memory "
+                "or over a\n"
+                "limit, 4 a model or format does not fit\n");
+}
+
+static int run_version(cli *run, int argc, char **argv)
+{
+    static const cli_usage usage = {"version", "Program, compiler, libraries, chosen kernels.",
+                                    0, 0};
+    const cli_option table[] = {CLI_COMMON(run)};
+    char text[4096];
+    int first;
+    int leave = cli_parse(run, table, &usage, argc, argv, &first);
+    if (leave >= 0)
+        return leave;
+    kmf_build_info(text, sizeof text);
+    printf("kmerformer\t%s\n%s", kmf_version(), text);
+    return CLI_DONE;
+}
+
+static int run_help(cli *run, int argc, char **argv)
+{
+    if (argc < 2 || argv[1][0] == '-') {
+        print_commands(stdout);
+        return CLI_DONE;
+    }
+    const cli_command *command = find_command(argv[1]);
+    if (!command)
+        return cli_wrong(run, "there is no command '%s'", argv[1]);
+    if (command->run == run_help) {
+        print_commands(stdout);
+        return CLI_DONE;
+    }
+    char help[] = "--help";
+    char *args[] = {argv[1], help, NULL};
+    run->command = command->name;
+    return command->run(run, 2, args);
+}
+
+/* argv joined by blanks. */
+static char *join(int argc, char **argv)
+{
+    size_t n = sizeof "kmerformer";
+    for (int i = 1; i < argc; i++)
+        n += strlen(argv[i]) + 1;
+    char *line = malloc(n);
+    if (!line)
+        return NULL;
+    char *p = line + sprintf(line, "kmerformer");
+    for (int i = 1; i < argc; i++)
+        p += sprintf(p, " %s", argv[i]);
+    return line;
+}
+
+int main(int argc, char **argv)
+{
+    cli run = {.started = cli_now()};
+    if (argc < 2) {
+        print_commands(stderr);
+        return CLI_USAGE;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+        name = "help";
+    if (strcmp(name, "--version") == 0)
+        name = "version";
+    const cli_command *command = find_command(name);
+    if (!command) {
+        cli_wrong(&run, "there is no command '%s'; kmerformer help lists them", name);
+        return CLI_USAGE;
+    }
+    char *line = join(argc, argv);
+    run.command = command->name;
+    run.command_line = line ? line : "kmerformer";
+    cli_catch_signals();
+    int status = command->run(&run, argc - 1, argv + 1);
+    if (status == CLI_DONE)
+        status = cli_close_stdout(&run);
+    free(line);
+    if (cli_stop)
+        cli_die_of_signal();
+    return status;
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Options by table, on top of getopt_long: the table is turned into getopt's form, its rows check
+ * ranges, and the same rows print the help with the defaults as they are.
+ */
+#define _GNU_SOURCE /* getopt_long */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OPTIONS_MAX 48
+#define LONG_BASE 1000 /* getopt's value of row i's long name */
+#define HELP_COLUMN 30
+#define HELP_WIDTH 92
+
+static int n_rows(const cli_option *table)
+{
+    int n = 0;
+    while (table[n].name)
+        n++;
+    return n;
+}
+
+static bool takes_argument(const cli_option *row)
+{
+    return row->kind != CLI_FLAG && row->kind != CLI_HELP && row->kind != CLI_SECTION;
+}
+
+/* ---------------------------------------------------------------- help ------------------ */
+
+static void default_text(const cli_option *row, char *text, size_t cap)
+{
+    long long value = 0;
+    text[0] = '\0';
+    switch (row->kind) {
+    case CLI_INT:
+    case CLI_CHOICE:
+        value = *(const int *)row->target;
+        break;
+    case CLI_SIZE:
+        value = (long long)*(const size_t *)row->target;
+        break;
+    case CLI_SEED:
+        value = (long long)*(const uint64_t *)row->target;
+        break;
+    case CLI_TEXT: {
+        const char *s = *(const char *const *)row->target;
+        if (s || row->unset_text)
+            snprintf(text, cap, " [%s]", s ? s : row->unset_text);
+        return;
+    }
+    case CLI_FLAG:
+    case CLI_HELP:
+    case CLI_SECTION:
+        return;
+    }
+    if (row->unset_text && value == row->unset)
+        snprintf(text, cap, " [%s]", row->unset_text);
+    else if (row->kind == CLI_CHOICE)
+        snprintf(text, cap, " [%s]", row->words[value]);
+    else
+        snprintf(text, cap, " [%lld]", value);
+}
+
+/* Words joined by '|'. */
+static void choice_text(const cli_option *row, char *text, size_t cap)
+{
+    size_t n = 0;
+    for (int i = 0; row->words[i] && n < cap; i++)
+        n += (size_t)snprintf(text + n, cap - n, "%s%s", i ? "|" : "", row->words[i]);
+}
+
+static void print_wrapped(const char *text, int column)
+{
+    int width = HELP_WIDTH - HELP_COLUMN;
+    if (column >= HELP_COLUMN) {
+        printf("\n");
+        column = 0;
+    }
+    printf("%*s", HELP_COLUMN - column, "");
+    while ((int)strlen(text) > width) {
+        int n = width;
+        while (n > 0 && text[n] != ' ')
+            n--;
+        printf("%.*s\n%*s", n, text, HELP_COLUMN, "");
+        text += n + 1;
+    }
+    printf("%s\n", text);
+}
+
+static void print_option(const cli_option *row)
+{
+    char choices[96];
+    char fallback[96];
+    char help[512];
+    const char *arg = row->arg;
+    if (row->kind == CLI_SECTION) {
+        printf("\n%s:\n", row->name);
+        return;
+    }
+    if (row->kind == CLI_CHOICE) {
+        choice_text(row, choices, sizeof choices);
+        arg = choices;
+    }
+    int column = row->shorts ? printf("  -%c, ", row->shorts[0]) : printf("      ");
+    for (int i = 1; row->shorts && row->shorts[i]; i++)
+        column += printf("-%c, ", row->shorts[i]);
+    column += printf("--%s%s%s", row->name, arg ? " " : "", arg ? arg : "");
+    default_text(row, fallback, sizeof fallback);
+    snprintf(help, sizeof help, "%s%s", row->help, fallback);
+    print_wrapped(help, column);
+}
+
+static void print_help(const cli_option *table, const cli_usage *usage)
+{
+    printf("usage: kmerformer %s\n\n%s\n", usage->synopsis, usage->text);
+    if (table[0].kind != CLI_SECTION)
+        printf("\n");
+    for (const cli_option *row = table; row->name; row++)
+        print_option(row);
+}
+
+/* ---------------------------------------------------------------- values ---------------- */
+
+static int parse_number(const cli *run, const cli_option *row, const char *text,
+                        long long *value)
+{
+    char *end;
+    errno = 0;
+    long long n = strtoll(text, &end, 10);
+    bool good = end != text && errno == 0;
+    if (good && row->kind == CLI_SIZE && *end != '\0') {
+        const char *units = "KMG";
+        const char *unit = strchr(units, *end);
+        int shift = unit ? 10 * (int)(unit - units + 1) : 0;
+        good = unit && end[1] == '\0' && n >= 0 && n <= (INT64_MAX >> shift);
+        n = good ? n * (1LL << shift) : n;
+    } else {
+        good = good && *end == '\0';
+    }
+    if (!good)
+        return cli_wrong(run, "--%s: '%s' is not a whole number", row->name, text);
+    if (n < row->min || n > row->max)
+        return cli_wrong(run, "--%s: must be between %lld and %lld, got %lld", row->name,
+                         row->min, row->max, n);
+    *value = n;
+    return -1;
+}
+
+static int parse_seed(const cli *run, const cli_option *row, const char *text)
+{
+    char *end;
+    errno = 0;
+    unsigned long long n = strtoull(text, &end, 10);
+    if (end == text || *end != '\0' || errno != 0 || text[0] == '-')
+        return cli_wrong(run, "--%s: '%s' is not a whole number from 0 to 2^64 - 1", row->name,
+                         text);
+    *(uint64_t *)row->target = n;
+    return -1;
+}
+
+static int parse_choice(const cli *run, const cli_option *row, const char *text)
+{
+    char choices[96];
+    for (int i = 0; row->words[i]; i++)
+        if (strcmp(row->words[i], text) == 0) {
+            *(int *)row->target = i;
+            return -1;
+        }
+    choice_text(row, choices, sizeof choices);
+    return cli_wrong(run, "--%s: must be one of %s, got '%s'", row->name, choices, text);
+}
+
+static int store(const cli *run, const cli_option *row, const char *text)
+{
+    long long value = 0;
+    int leave = -1;
+    switch (row->kind) {
+    case CLI_FLAG:
+        *(int *)row->target = 1;
+        break;
+    case CLI_INT:
+        leave = parse_number(run, row, text, &value);
+        if (leave < 0)
+            *(int *)row->target = (int)value;
+        break;
+    case CLI_SIZE:
+        leave = parse_number(run, row, text, &value);
+        if (leave < 0)
+            *(size_t *)row->target = (size_t)value;
+        break;
+    case CLI_SEED:
+        leave = parse_seed(run, row, text);
+        break;
+    case CLI_CHOICE:
+        leave = parse_choice(run, row, text);
+        break;
+    case CLI_TEXT:
+        *(const char **)row->target = text;
+        break;
+    case CLI_HELP:
+    case CLI_SECTION:
+        break;
+    }
+    return leave;
+}
+
+/* ---------------------------------------------------------------- parsing --------------- */
+
+static const cli_option *find_short(const cli_option *table, int letter)
+{
+    for (const cli_option *row = table; row->name; row++)
+        if (row->shorts && strchr(row->shorts, letter))
+            return row;
+    return NULL;
+}
+
+static void to_getopt(const cli_option *table, char *shorts, struct option *longs)
+{
+    char *p = shorts;
+    int n = 0;
+    *p++ = ':'; /* a missing argument is told apart */
+    for (int i = 0; i < n_rows(table); i++) {
+        const cli_option *row = &table[i];
+        if (row->kind == CLI_SECTION)
+            continue;
+        int has_arg = takes_argument(row) ? required_argument : no_argument;
+        for (const char *s = row->shorts; s && *s; s++) {
+            *p++ = *s;
+            if (has_arg)
+                *p++ = ':';
+        }
+        longs[n++] = (struct option){row->name, has_arg, NULL, LONG_BASE + i};
+    }
+    *p = '\0';
+    longs[n] = (struct option){0};
+}
+
+int cli_parse(const cli *run, const cli_option *table, const cli_usage *usage, int argc,
+              char **argv, int *first)
+{
+    char shorts[4 * OPTIONS_MAX];
+    struct option longs[OPTIONS_MAX];
+    int got;
+    to_getopt(table, shorts, longs);
+    opterr = 0;
+    optind = 0;
+    for (;;) {
+        got = getopt_long(argc, argv, shorts, longs, NULL);
+        if (got == -1)
+            break;
+        if (got == ':')
+            return cli_wrong(run, "%s: needs a value", argv[optind - 1]);
+        if (got == '?') {
+            if (optopt > 0 && optopt < LONG_BASE)
+                return cli_wrong(run, "unknown option -%c; see kmerformer %s --help", optopt,
+                                 run->command);
+            return cli_wrong(run, "%s: %s; see kmerformer %s --help", argv[optind - 1],
+                             optopt >= LONG_BASE ? "takes no value"
+                                                 : "unknown or ambiguous option",
+                             run->command);
+        }
+        const cli_option *row =
+            got >= LONG_BASE ? &table[got - LONG_BASE] : find_short(table, got);
+        if (row->kind == CLI_HELP) {
+            print_help(table, usage);
+            return cli_close_stdout(run);
+        }
+        int leave = store(run, row, optarg);
+        if (leave >= 0)
+            return leave;
+    }
+    *first = optind;
+    int n = argc - optind;
+    if (n < usage->min_inputs)
+        return cli_wrong(run, "no input given; usage: kmerformer %s", usage->synopsis);
+    if (usage->max_inputs >= 0 && n > usage->max_inputs)
+        return cli_wrong(run, "unexpected argument '%s'; usage: kmerformer %s",
+                         argv[optind + usage->max_inputs], usage->synopsis);
+    return -1;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/* Messages, progress and signals: all that a command says besides its data. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TERMINAL_SECONDS 0.25
+#define PLAIN_SECONDS 30.0
+
+double cli_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* "kmerformer" or "kmerformer embed". */
+static void print_name(const cli *run)
+{
+    fprintf(stderr, "kmerformer%s%s: ", run->command ? " " : "",
+            run->command ? run->command : "");
+}
+
+static int exit_code(kmf_code code)
+{
+    switch (code) {
+    case KMF_OK:
+        return CLI_DONE;
+    case KMF_EINVAL:
+        return CLI_USAGE;
+    case KMF_EIO:
+    case KMF_EFORMAT:
+    case KMF_ESTOPPED:
+        return CLI_DATA;
+    case KMF_ENOMEM:
+        return CLI_LIMIT;
+    case KMF_EMODEL:
+    case KMF_ENUMERIC:
+        return CLI_MODEL;
+    }
+    return CLI_DATA;
+}
+
+int cli_fail(const cli *run, const kmf_err *err)
+{
+    print_name(run);
+    fprintf(stderr, "%s\n", err->msg);
+    return exit_code(err->code);
+}
+
+int cli_wrong(const cli *run, const char *format, ...)
+{
+    va_list args;
+    print_name(run);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    return CLI_USAGE;
+}
+
+void cli_warn(const cli *run, const char *format, ...)
+{
+    va_list args;
+    if (run->quiet)
+        return;
+    print_name(run);
+    fputs("warning: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+}
+
+void cli_note(const cli *run, const char *format, ...)
+{
+    va_list args;
+    if (run->quiet)
+        return;
+    fprintf(stderr, "[kmerformer %s %.1fs] ", run->command, cli_now() - run->started);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+}
+
+const char *cli_count(char buf[CLI_COUNT_TEXT], double n)
+{
+    const char *unit = n >= 1e9 ? " G" : n >= 1e6 ? " M" : n >= 1e4 ? " k" : "";
+    double scale = n >= 1e9 ? 1e9 : n >= 1e6 ? 1e6 : n >= 1e4 ? 1e3 : 1;
+    snprintf(buf, CLI_COUNT_TEXT, "%.*f%s", scale > 1 ? 1 : 0, n / scale, unit);
+    return buf;
+}
+
+double cli_peak_memory(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return 1024.0 * (double)usage.ru_maxrss;
+}
+
+double cli_cpu_seconds(void)
+{
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+           1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
+
+int cli_close_stdout(const cli *run)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return CLI_DONE;
+    print_name(run);
+    fprintf(stderr, "standard output: %s\n", strerror(errno ? errno : EIO));
+    return CLI_DATA;
+}
+
+/* ---------------------------------------------------------------- progress -------------- */
+
+void cli_progress_start(cli_progress *progress, const cli *run)
+{
+    *progress =
+        (cli_progress){.run = run, .last = cli_now(), .terminal = isatty(STDERR_FILENO) == 1};
+}
+
+bool cli_progress_due(cli_progress *progress)
+{
+    double now = cli_now();
+    if (progress->run->quiet ||
+        now - progress->last < (progress->terminal ? TERMINAL_SECONDS : PLAIN_SECONDS))
+        return false;
+    progress->last = now;
+    return true;
+}
+
+void cli_progress_show(cli_progress *progress, const char *format, ...)
+{
+    va_list args;
+    const cli *run = progress->run;
+    fprintf(stderr, "%s[kmerformer %s %.1fs] ", progress->terminal ? "\r\033[K" : "",
+            run->command, cli_now() - run->started);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    if (!progress->terminal)
+        fputc('\n', stderr);
+    fflush(stderr);
+    progress->shown = progress->terminal;
+}
+
+void cli_progress_end(cli_progress *progress)
+{
+    if (progress->shown)
+        fputs("\r\033[K", stderr);
+    progress->shown = false;
+}
+
+/* ---------------------------------------------------------------- signals --------------- */
+
+volatile int cli_stop;
+
+static void note_signal(int number)
+{
+    cli_stop = number;
+}
+
+void cli_catch_signals(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction catch = {.sa_handler = note_signal, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigemptyset(&catch.sa_mask);
+    sigemptyset(&ignore.sa_mask);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        struct sigaction now;
+        sigaction(numbers[i], NULL, &now);
+        if (now.sa_handler != SIG_IGN) /* nohup's, and a shell's for its background jobs */
+            sigaction(numbers[i], &catch, NULL);
+    }
+    sigaction(SIGPIPE, &ignore, NULL);
+}
+
+void cli_die_of_signal(void)
+{
+    signal(cli_stop, SIG_DFL);
+    raise(cli_stop);
+}
