@@ -4,6 +4,7 @@
  * and against itself: a sequence's rows have the same bits in any company.
  */
 #include "base/mem.h"
+#include "checked.h"
 #include "levels.h"
 
 #include "kmerformer.h"
@@ -135,8 +136,9 @@ static const char *golden_rotary_value(void)
 
 /* ---------------------------------------------------------------- bits ------------------- */
 
-enum { N_SEQ = 9, MAX_SEQ = 300, MAX_TOKENS = 1200 };
-static const size_t lengths[N_SEQ] = {1, 64, 3, 148, 129, 300, 128, 2, 77};
+enum { N_SEQ = 9, MAX_SEQ = CHECKED ? 150 : 300, MAX_TOKENS = 1200 };
+static const size_t lengths[N_SEQ] = {1,       64,  3, CHECKED ? 20 : 148, 129,
+                                      MAX_SEQ, 128, 2, CHECKED ? 9 : 77};
 
 /* A model of odd dimensions, its weights from kmf_model_new. */
 static kmf_model *odd_model(size_t E, size_t D, size_t H, size_t F, kmf_err *err)
@@ -186,10 +188,11 @@ static const char *same_bits_in_any_company(void)
 {
     static const size_t dims[][4] = {
         {32, 48, 4, 96}, {66, 66, 3, 101}, {48, 48, 6, 80}, {40, 264, 4, 1031}};
+    const size_t n_dims = sizeof dims / sizeof dims[0] - CHECKED;
     static const size_t forward[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
     static const size_t shuffled[] = {5, 2, 8, 0, 6, 3, 7, 1, 4};
     static const size_t some[] = {3, 3, 0, 4};
-    for (size_t d = 0; d < sizeof dims / sizeof dims[0]; d++) {
+    for (size_t d = 0; d < n_dims; d++) {
         kmf_err err = {0};
         size_t D = dims[d][1];
         kmf_model *model = odd_model(dims[d][0], D, dims[d][2], dims[d][3], &err);

@@ -94,9 +94,10 @@ size_t kmf_format_float(char *text, float value)
         return sign + 1;
     }
 
-    int e2;
-    (void)frexp(a, &e2);
-    int e = (int)((e2 - 1) * 0.30102999566398119521); /* log10 2; off by one at most */
+    uint64_t bits;
+    memcpy(&bits, &a, sizeof bits);
+    int e2 = (int)(bits >> 52) - 1023;          /* a is a float, so normal as a double */
+    int e = (int)(e2 * 0.30102999566398119521); /* log10 2; off by one at most */
     if (!scaled(a, e, &s))
         return by_printf(text, value);
     if (s >= 1e8)

@@ -11,16 +11,20 @@
  * What is not a regular file (a pipe, /dev/null, /dev/full) is written directly, since renaming
  * would replace the device.
  */
+#define _XOPEN_SOURCE 700 /* realpath, lstat */
 #include "base/io.h"
 
 #include "base/err.h"
 #include "base/mem.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -29,6 +33,7 @@
 
 #define GZIP_LEVEL "wb6"
 #define PRINT_MAX 1024
+#define TEMPORARIES_MAX 16
 #define OUT_BUFFER ((size_t)1 << 20)
 
 char *kmf_file_read(const char *path, size_t limit, size_t *len_bytes, kmf_err *err)
@@ -116,9 +121,59 @@ struct kmf_out {
     char *buffer; /* owned; stdio's, when the file is ours */
 };
 
+/*
+ * The temporary names that exist, for a signal handler: a handler may read atomics and unlink, no
+ * more. Names are copied, so none is freed under it. One that finds no slot, or does not fit, is
+ * only left behind by a kill, as all are by SIGKILL.
+ */
+enum { SLOT_FREE, SLOT_FILLING, SLOT_USED };
+
+static struct temporary {
+    atomic_int state;
+    char path[PATH_MAX];
+} temporaries[TEMPORARIES_MAX];
+
+static void remember(const char *temp)
+{
+    size_t n = strlen(temp) + 1;
+    for (size_t i = 0; n <= PATH_MAX && i < TEMPORARIES_MAX; i++) {
+        int state = SLOT_FREE;
+        if (atomic_compare_exchange_strong(&temporaries[i].state, &state, SLOT_FILLING)) {
+            memcpy(temporaries[i].path, temp, n);
+            atomic_store(&temporaries[i].state, SLOT_USED);
+            return;
+        }
+    }
+}
+
+static void forget(const char *temp)
+{
+    for (size_t i = 0; i < TEMPORARIES_MAX; i++)
+        if (atomic_load(&temporaries[i].state) == SLOT_USED &&
+            strcmp(temporaries[i].path, temp) == 0) {
+            atomic_store(&temporaries[i].state, SLOT_FREE);
+            return;
+        }
+}
+
+void kmf_remove_temporaries(void)
+{
+    for (size_t i = 0; i < TEMPORARIES_MAX; i++)
+        if (atomic_load(&temporaries[i].state) == SLOT_USED)
+            unlink(temporaries[i].path);
+}
+
+/* Names of what other processes hold open: a shell's redirection, for one. */
+static bool is_device(const char *path)
+{
+    return strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0;
+}
+
 bool kmf_path_is_special(const char *path)
 {
     struct stat st;
+    if (is_device(path))
+        return true;
     return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
 }
 
@@ -128,25 +183,37 @@ static bool wants_gzip(const char *path)
     return n > 3 && strcmp(path + n - 3, ".gz") == 0;
 }
 
+/* What path names behind its symbolic links, so that a link stays one. */
+static char *resolve(const char *path, kmf_err *err)
+{
+    struct stat st;
+    char real[PATH_MAX];
+    bool link = lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+    return kmf_strdup(link && !is_device(path) && realpath(path, real) ? real : path, err);
+}
+
 kmf_out *kmf_out_open(const char *path, kmf_err *err)
 {
     kmf_out *out = kmf_calloc(1, sizeof *out, err);
     if (!out)
         return NULL;
     bool is_stdout = strcmp(path, "-") == 0;
-    out->path = kmf_strdup(is_stdout ? "standard output" : path, err);
+    out->path = is_stdout ? kmf_strdup("standard output", err) : resolve(path, err);
     if (!out->path)
         goto fail;
     if (is_stdout) {
         out->file = stdout;
+        setvbuf(stdout, NULL, _IOFBF, OUT_BUFFER);
         return out;
     }
+    path = out->path;
     if (!kmf_path_is_special(path)) {
         size_t cap = strlen(path) + 32;
         out->temp = kmf_malloc(cap, 1, err);
         if (!out->temp)
             goto fail;
         snprintf(out->temp, cap, "%s.tmp.%ld", path, (long)getpid());
+        remember(out->temp);
     }
     out->buffer = kmf_malloc(OUT_BUFFER, 1, err);
     if (!out->buffer)
@@ -154,8 +221,6 @@ kmf_out *kmf_out_open(const char *path, kmf_err *err)
     out->file = fopen(out->temp ? out->temp : path, "wbe");
     if (!out->file) {
         kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
-        kmf_free(out->temp);
-        out->temp = NULL;
         goto fail;
     }
     setvbuf(out->file, out->buffer, _IOFBF, OUT_BUFFER);
@@ -233,6 +298,7 @@ int kmf_out_publish(kmf_out *out, kmf_err *err)
         return 0;
     if (rename(out->temp, out->path) != 0)
         return write_failed(out, err);
+    forget(out->temp);
     kmf_free(out->temp);
     out->temp = NULL;
     out->published = true;
@@ -253,8 +319,10 @@ void kmf_out_free(kmf_out *out)
         (void)gzclose_w(out->gz);
     if (out->file && out->file != stdout)
         fclose(out->file);
-    if (out->temp)
+    if (out->temp) {
         unlink(out->temp);
+        forget(out->temp);
+    }
     kmf_free(out->temp);
     kmf_free(out->path);
     kmf_free(out->buffer);

@@ -18,12 +18,18 @@
 #include <string.h>
 
 #define MAX_DEPTH 64
+#define MAX_CONTAINERS \
+    200000 /* some 66,000 tensors; jansson takes 80 times the text for "{}," */
 #define MAX_DIGITS 17
 
-/* Counts brackets outside strings; text that is not JSON may be counted as it likes. */
-static bool nests_too_deep(const char *text, size_t len)
+/*
+ * Counts brackets outside strings before anything is allocated; text that is not JSON may be
+ * counted as it likes.
+ */
+static bool asks_too_much(const char *text, size_t len)
 {
     size_t depth = 0;
+    size_t containers = 0;
     bool quoted = false;
     for (size_t i = 0; i < len; i++) {
         char c = text[i];
@@ -31,11 +37,12 @@ static bool nests_too_deep(const char *text, size_t len)
             i++;
         else if (c == '"')
             quoted = !quoted;
-        else if (!quoted && (c == '{' || c == '['))
+        else if (!quoted && (c == '{' || c == '[')) {
             depth++;
-        else if (!quoted && (c == '}' || c == ']') && depth > 0)
+            containers++;
+        } else if (!quoted && (c == '}' || c == ']') && depth > 0)
             depth--;
-        if (depth > MAX_DEPTH)
+        if (depth > MAX_DEPTH || containers > MAX_CONTAINERS)
             return true;
     }
     return false;
@@ -49,8 +56,10 @@ static bool out_of_memory(const json_error_t *error)
 
 json_t *kmf_json_parse(const char *text, size_t len, const char *where, kmf_err *err)
 {
-    if (nests_too_deep(text, len)) {
-        kmf_fail(err, KMF_EMODEL, "%s: JSON nested deeper than %d levels", where, MAX_DEPTH);
+    if (asks_too_much(text, len)) {
+        kmf_fail(err, KMF_EMODEL,
+                 "%s: JSON nested deeper than %d levels or of more than %d objects and lists",
+                 where, MAX_DEPTH, MAX_CONTAINERS);
         return NULL;
     }
     json_error_t error;
@@ -107,6 +116,20 @@ char *kmf_json_text(const json_t *json, size_t flags, kmf_err *err)
         }
     }
     return dump(json, flags | JSON_REAL_PRECISION(MAX_DIGITS), err);
+}
+
+json_t *kmf_json_of_text(const char *text)
+{
+    json_t *json = json_string(text);
+    if (json)
+        return json;
+    char *copy = kmf_strdup(text, NULL);
+    for (char *p = copy; p && *p; p++)
+        if ((unsigned char)*p > 126)
+            *p = '?';
+    json = copy ? json_string(copy) : NULL;
+    kmf_free(copy);
+    return json;
 }
 
 /* What is at key; NULL if absent or null. */

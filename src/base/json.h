@@ -27,6 +27,9 @@ json_t *kmf_json_parse(const char *text, size_t len, const char *where,
  */
 char *kmf_json_text(const json_t *json, size_t flags, kmf_err *err) KMF_MUST_CHECK;
 
+/* A JSON string; text that is not UTF-8, as file names may be, has '?' for its odd bytes. */
+json_t *kmf_json_of_text(const char *text);
+
 /* A whole number in min .. max. */
 int kmf_json_int(int64_t *out, const json_t *object, const char *key, int64_t min, int64_t max,
                  const char *where, kmf_err *err) KMF_MUST_CHECK;

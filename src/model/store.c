@@ -30,7 +30,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CONFIG_BYTES_MAX ((size_t)16 << 20)
+#define CONFIG_BYTES_MAX ((size_t)1 << 20)
 
 static const char *const file_names[] = {"config.json", "vocab.txt", "tokenizer_config.json",
                                          "model.safetensors"};
@@ -213,7 +213,9 @@ static int save_config(const kmf_model *model, kmf_out *out, const char *provena
                                   provenance, err);
     if (!text)
         return (int)err->code;
-    int rc = kmf_out_print(out, err, "%s\n", text);
+    int rc = kmf_out_write(out, text, strlen(text), err);
+    if (rc == 0)
+        rc = kmf_out_write(out, "\n", 1, err);
     kmf_free(text);
     return rc;
 }
@@ -356,7 +358,7 @@ int kmf_model_save(const kmf_model *model, const char *dir, kmf_dtype dtype,
     if (rc < 0)
         goto out;
     if (mkdir(temp, 0777) != 0) {
-        rc = kmf_fail(err, KMF_EIO, "%s: %s", temp, strerror(errno));
+        rc = kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
         goto out;
     }
     made = true;

@@ -14,7 +14,7 @@
  * Each sum is taken over k in order, by one lane, whatever the place of its row or column: that
  * is where the promise of the header comes from. A sum longer than DEPTH is broken off, stored
  * and taken up again, which changes no bit, so that the part of a panel in use stays in the
- * nearest cache. Levels with fused multiply-add agree in every bit, too; the baseline rounds
+ * second-level cache. Levels with fused multiply-add agree in every bit, too; the baseline rounds
  * once more per product.
  *
  * OpenBLAS is used where the plain engine has no fused multiply-add to build on. With AVX2 and
@@ -173,7 +173,6 @@ static bool rows_are_alike(void)
 
 static void choose_engine(void)
 {
-    openblas_set_num_threads(1);
     engine.level = kmf_cpu_level();
     const char *wish = getenv("KMERFORMER_GEMM");
     if (wish && strcmp(wish, "openblas") == 0)
@@ -181,7 +180,11 @@ static void choose_engine(void)
     else if (wish && strcmp(wish, "plain") == 0)
         engine.blas = false;
     else
-        engine.blas = engine.level == KMF_CPU_BASELINE && rows_are_alike();
+        engine.blas = engine.level == KMF_CPU_BASELINE;
+    if (engine.blas)
+        openblas_set_num_threads(1); /* of the whole process, so only where it is used */
+    if (engine.blas && !(wish && strcmp(wish, "openblas") == 0))
+        engine.blas = rows_are_alike();
     if (engine.blas)
         snprintf(engine.name, sizeof engine.name, "openblas %s", openblas_get_corename());
     else

@@ -16,6 +16,7 @@
 #include "nn/vmath.h"
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 
@@ -49,7 +50,8 @@ static KMF_INLINE void layernorm_row(float *x, const float *weight, const float 
     float mean = sum_row(x, 0.0f, false, D) / (float)D;
     mean += sum_row(x, mean, false, D) / (float)D; /* what rounding the first sum left over */
     double var = (double)sum_row(x, mean, true, D) / (double)D;
-    float scale = (float)(1.0 / sqrt(var + eps));
+    /* squares that overflow must be seen: 1 / inf would leave the bias and look sound */
+    float scale = var <= DBL_MAX ? (float)(1.0 / sqrt(var + eps)) : NAN;
     for (size_t i = 0; i < D; i++)
         x[i] = (x[i] - mean) * scale * weight[i] + bias[i];
 }

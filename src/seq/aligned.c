@@ -108,6 +108,9 @@ static int set_reference(kmf_aligned *a, kmf_err *err)
 {
     if (!a->reference)
         return 0;
+    if (hisremote(a->reference))
+        return kmf_fail(err, KMF_EINVAL, "%s: an address; only local files are read",
+                        a->reference);
     if (access(a->reference, R_OK) < 0)
         return kmf_fail(err, KMF_EIO, "%s: %s", a->reference, strerror(errno));
     faidx_t *index = fai_load3(a->reference, NULL, NULL, FAI_CREATE);

@@ -151,6 +151,8 @@ static int load_index(kmf_regions *r, kmf_err *err)
     size_t len;
     int status = KMF_ENOMEM;
     size_t cap = strlen(r->path) + sizeof ".fai";
+    if (hisremote(r->path))
+        return kmf_fail(err, KMF_EINVAL, "%s: an address; only local files are read", r->path);
     r->index = fai_load3(r->path, NULL, NULL, FAI_CREATE);
     if (!r->index)
         return kmf_fail(

@@ -2,9 +2,9 @@
 /*
  * One reader for all formats.
  *
- *     file ─ htslib says what it is ─┬─ SAM, BAM, CRAM ──────► aligned.c
- *                                    └─ all else ─ bytes.c ──► textseq.c: FASTA or FASTQ
- *     indexed FASTA and regions ─────────────────────────────► regions.c
+ *     file -- htslib says what it is --+-- SAM, BAM, CRAM --------> aligned.c
+ *                                      +-- all else -- bytes.c --> textseq.c: FASTA or FASTQ
+ *     indexed FASTA and regions --------------------------------> regions.c
  *
  * The format is told by content alone: hts_detect_format looks at the first bytes, also under
  * gzip, without taking them, so it works on pipes.
@@ -73,7 +73,10 @@ static int attach(kmf_reader *r, hFILE *file, const char *name, const char *refe
 {
     htsFormat format;
     if (hts_detect_format(file, &format) < 0) {
-        int status = kmf_fail(err, KMF_EIO, "%s: %s", name, strerror(errno));
+        int status = herrno(file)
+                         ? kmf_fail(err, KMF_EIO, "%s: %s", name, strerror(herrno(file)))
+                         : kmf_fail(err, KMF_EFORMAT,
+                                    "%s: not FASTA, FASTQ, SAM, BAM or CRAM, or damaged", name);
         hclose_abruptly(file);
         return status;
     }

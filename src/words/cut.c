@@ -148,6 +148,7 @@ static void rewind_sequence(kmf_cutter *c)
 
 static int ambiguous_error(const kmf_cutter *c, uint64_t start, kmf_err *err)
 {
+    char shown[KMF_ERR_SHOW];
     size_t at = 0;
     char base = '\0';
     for (size_t i = start; i < start + (size_t)c->k; i++) {
@@ -157,8 +158,15 @@ static int ambiguous_error(const kmf_cutter *c, uint64_t start, kmf_err *err)
         if (kmf_kmer_encode(&code, &base, 1) < 0)
             break;
     }
-    return kmf_fail(err, KMF_EFORMAT, "record '%.200s': base %zu is '%c', not A, C, G, T or U",
-                    c->name, at + 1, base);
+    return kmf_fail(err, KMF_EFORMAT, "record '%s': base %zu is '%c', not A, C, G, T or U",
+                    kmf_err_show(shown, c->name), at + 1, base);
+}
+
+static int long_error(const kmf_cutter *c, kmf_err *err)
+{
+    char shown[KMF_ERR_SHOW];
+    return kmf_fail(err, KMF_EFORMAT, "record '%s': more than the window's %zu k-mers",
+                    kmf_err_show(shown, c->name), c->cap);
 }
 
 /* The next token of the sequence: a pulled, or a negative kmf_code. */
@@ -179,11 +187,12 @@ static int pull(kmf_cutter *c, token *t, kmf_err *err)
             if (!t->real) {
                 c->stats.unknown++;
                 if (c->unk < 0) {
+                    char shown[KMF_ERR_SHOW];
                     char kmer[KMF_K_MAX + 1];
                     kmf_kmer_decode(kmer, c->codes[i], c->k);
                     return kmf_fail(err, KMF_EMODEL,
-                                    "record '%.200s': the vocabulary has neither %s nor [UNK]",
-                                    c->name, kmer);
+                                    "record '%s': the vocabulary has neither %s nor [UNK]",
+                                    kmf_err_show(shown, c->name), kmer);
                 }
                 t->id = c->unk;
             }
@@ -319,9 +328,7 @@ int kmf_cutter_next(kmf_cutter *cutter, kmf_chunk *chunk, kmf_err *err)
             return got;
         size_t own_end = c->n;
         if (c->has_held && c->opts.policy == KMF_LONG_ERROR)
-            return kmf_fail(err, KMF_EFORMAT,
-                            "record '%.200s': more than the window's %zu k-mers", c->name,
-                            c->cap);
+            return long_error(c, err);
         if (c->has_held && c->opts.policy == KMF_LONG_TRUNCATE) {
             c->has_held = false;
             got = drop_run(c, err);

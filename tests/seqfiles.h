@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the tests of the sequence readers share: texts that grow, files in a directory of the
+ * test, packing by zlib and htslib, and reading all of something into one text, to be compared.
+ */
+#ifndef KMF_TEST_SEQFILES_H
+#define KMF_TEST_SEQFILES_H
+
+#include "base/mem.h"
+#include "seq/seqio.h"
+
+#include <check.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <htslib/bgzf.h>
+#include <zlib.h>
+
+/* ---------------------------------------------------------------- texts ------------------- */
+
+typedef struct text {
+    char *bytes; /* owned */
+    size_t len;
+    size_t cap;
+} text;
+
+static inline void add_bytes(text *t, const void *bytes, size_t n)
+{
+    ck_assert_uint_lt(n, SIZE_MAX / 4);
+    if (t->len + n + 1 > t->cap) {
+        t->cap = (t->len + n + 1) * 2;
+        t->bytes = realloc(t->bytes, t->cap);
+        ck_assert_ptr_nonnull(t->bytes);
+    }
+    if (n > 0)
+        memcpy(t->bytes + t->len, bytes, n);
+    t->len += n;
+    t->bytes[t->len] = '\0';
+}
+
+static inline void add(text *t, const char *string)
+{
+    add_bytes(t, string, strlen(string));
+}
+
+/* A record as one line of text: that is how records are compared. */
+static inline void add_record(text *t, const char *name, const char *seq)
+{
+    add(t, "[");
+    add(t, name);
+    add(t, "|");
+    add(t, seq);
+    add(t, "]");
+}
+
+/* ---------------------------------------------------------------- files ------------------- */
+
+static char dir[] = "/tmp/kmf_seqio_XXXXXX";
+static char paths[8][64];
+
+static inline void make_dir(void)
+{
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+}
+
+static inline void remove_dir(void)
+{
+    char command[64];
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    ck_assert_int_eq(system(command), 0);
+    memcpy(dir + strlen(dir) - 6, "XXXXXX", 6);
+}
+
+/* The path of a file in the directory of this test; eight are remembered. */
+static inline const char *in_dir(const char *name)
+{
+    static int next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], "%s/%s", dir, name);
+    return path;
+}
+
+static inline const char *write_bytes(const char *name, const void *bytes, size_t n)
+{
+    const char *path = in_dir(name);
+    FILE *file = fopen(path, "wb");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_eq(fwrite(bytes, 1, n, file), n);
+    ck_assert_int_eq(fclose(file), 0);
+    return path;
+}
+
+static inline const char *write_text(const char *name, const char *string)
+{
+    return write_bytes(name, string, strlen(string));
+}
+
+static inline text read_file(const char *path)
+{
+    static char block[65536];
+    text t = {0};
+    size_t got;
+    FILE *file = fopen(path, "rb");
+    ck_assert_ptr_nonnull(file);
+    while ((got = fread(block, 1, sizeof block, file)) > 0)
+        add_bytes(&t, block, got);
+    fclose(file);
+    return t;
+}
+
+static inline text gzipped(const char *bytes, size_t n)
+{
+    z_stream z = {0};
+    text t = {0};
+    ck_assert_int_eq(deflateInit2(&z, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    t.cap = deflateBound(&z, n) + 1;
+    t.bytes = malloc(t.cap);
+    ck_assert_ptr_nonnull(t.bytes);
+    z.next_in = (Bytef *)(uintptr_t)bytes;
+    z.avail_in = (uInt)n;
+    z.next_out = (Bytef *)t.bytes;
+    z.avail_out = (uInt)t.cap;
+    ck_assert_int_eq(deflate(&z, Z_FINISH), Z_STREAM_END);
+    t.len = z.total_out;
+    deflateEnd(&z);
+    return t;
+}
+
+static inline text bgzipped(const char *bytes, size_t n)
+{
+    const char *path = in_dir("bgzipped");
+    BGZF *file = bgzf_open(path, "w1");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(bgzf_write(file, bytes, n), (ssize_t)n);
+    ck_assert_int_eq(bgzf_close(file), 0);
+    return read_file(path);
+}
+
+#define BGZF_MARKER 28 /* bytes of the empty block that ends a BGZF file */
+
+/* ---------------------------------------------------------------- reading ----------------- */
+
+/* All records as text, up to the end or a failure. */
+static inline int drain(kmf_reader *reader, text *out, kmf_err *err)
+{
+    kmf_record rec;
+    uint64_t index = 0;
+    uint64_t bases = 0;
+    int status;
+    while ((status = kmf_reader_next(reader, &rec, err)) == 1) {
+        ck_assert_uint_eq(rec.index, index++);
+        ck_assert_uint_eq(strlen(rec.seq), rec.len);
+        bases += rec.len;
+        add_record(out, rec.name, rec.seq);
+    }
+    kmf_err again = {0};
+    ck_assert_int_eq(kmf_reader_next(reader, &rec, &again), status);
+    ck_assert_str_eq(again.msg, err->msg);
+    ck_assert_int_eq(status < 0, err->code != KMF_OK);
+    ck_assert_ptr_null(strchr(err->msg, '\n'));
+    kmf_reader_stats stats;
+    kmf_reader_statistics(reader, &stats);
+    ck_assert_uint_eq(stats.records, index);
+    ck_assert_uint_eq(stats.bases, bases);
+    return status;
+}
+
+static inline int read_with(kmf_reader *reader, text *out, kmf_err *err)
+{
+    int status = reader ? drain(reader, out, err) : err->code;
+    kmf_reader_close(reader);
+    return status;
+}
+
+static inline int read_path(const char *path, const kmf_reader_options *opts, int threads,
+                            text *out, kmf_err *err)
+{
+    kmf_pool *pool = threads > 0 ? kmf_pool_new(threads, err) : NULL;
+    int status = read_with(kmf_reader_open(path, opts, pool, err), out, err);
+    kmf_pool_free(pool);
+    return status;
+}
+
+static inline int read_memory(const void *bytes, size_t n, int threads, text *out, kmf_err *err)
+{
+    kmf_pool *pool = threads > 0 ? kmf_pool_new(threads, err) : NULL;
+    int status = read_with(kmf_reader_open_memory(bytes, n, pool, err), out, err);
+    kmf_pool_free(pool);
+    return status;
+}
+
+static inline void expect(const char *input, size_t n, const char *records)
+{
+    text out = {0};
+    kmf_err err = {0};
+    add(&out, "");
+    int status = read_memory(input, n, 0, &out, &err);
+    ck_assert_msg(status == 0, "%s: %s", input, err.msg);
+    ck_assert_str_eq(out.bytes, records);
+    free(out.bytes);
+}
+
+static inline void expect_failure(const char *input, size_t n, const char *records,
+                                  const char *message)
+{
+    text out = {0};
+    kmf_err err = {0};
+    add(&out, "");
+    ck_assert_int_eq(read_memory(input, n, 0, &out, &err), KMF_EFORMAT);
+    ck_assert_str_eq(err.msg, message);
+    ck_assert_str_eq(out.bytes, records);
+    free(out.bytes);
+}
+
+/* For literals, which may hold NUL bytes. */
+#define READS(input, records) expect(input, sizeof(input) - 1, records)
+#define FAILS(input, records, message) \
+    expect_failure(input, sizeof(input) - 1, records, message)
+
+static inline void expect_path_failure(const char *path, const kmf_reader_options *opts,
+                                       int threads, const char *message)
+{
+    text out = {0};
+    kmf_err err = {0};
+    char expected[512];
+    ck_assert_int_lt(read_path(path, opts, threads, &out, &err), 0);
+    snprintf(expected, sizeof expected, "%s: %s", path, message);
+    ck_assert_str_eq(err.msg, expected);
+    free(out.bytes);
+}
+
+/* ---------------------------------------------------------------- memory ------------------ */
+
+/* Lets the n-th allocation fail, for every n that there is. */
+static inline void fail_everywhere(const char *path, const kmf_reader_options *opts,
+                                   int threads)
+{
+    for (size_t n = 1;; n++) {
+        kmf_err err = {0};
+        text out = {0};
+        kmf_pool *pool = threads ? kmf_pool_new(threads, NULL) : NULL;
+        kmf_mem_fail_at(n);
+        int status = read_with(kmf_reader_open(path, opts, pool, &err), &out, &err);
+        size_t needed = kmf_mem_count();
+        kmf_mem_fail_at(0);
+        kmf_pool_free(pool);
+        free(out.bytes);
+        if (needed < n) {
+            ck_assert_msg(status == 0, "%s", err.msg);
+            return;
+        }
+        ck_assert_int_eq(err.code, KMF_ENOMEM);
+        ck_assert_int_lt(status, 0);
+    }
+}
+
+/* ---------------------------------------------------------------- real data --------------- */
+
+/* Where the real data is, NULL if it is not there. */
+static inline const char *shared(void)
+{
+    const char *place = getenv("KMF_SHARED");
+    place = place ? place : "../shared";
+    return access(place, R_OK) == 0 ? place : NULL;
+}
+
+#endif

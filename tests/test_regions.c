@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/* Regions and BED lines of one small FASTA: their records written out, and every message. */
+#include "seqfiles.h"
+
+#include <stdarg.h>
+
+static const char regions_fasta[] = ">chr1 first\nACGTACGTAC\nGTTTGGGCCC\nAN\n>chr2\n"
+                                    "acgtu\n>odd:1-3\nGGGGGG\n>odd\nCCCCCC\n>a,b\nTTTT\n";
+
+static void expect_regions(const char *path, const char *regions, const char *bed,
+                           const char *records)
+{
+    text out = {0};
+    kmf_err err = {0};
+    kmf_reader_options opts;
+    kmf_reader_options_default(&opts);
+    opts.regions = regions;
+    opts.bed = bed;
+    add(&out, "");
+    int status = read_path(path, &opts, 0, &out, &err);
+    ck_assert_msg(status == 0, "%s: %s", regions ? regions : bed, err.msg);
+    ck_assert_str_eq(out.bytes, records);
+    free(out.bytes);
+}
+
+START_TEST(regions_are_1_based_and_closed_and_keep_their_order)
+{
+    make_dir();
+    const char *plain = write_text("x.fa", regions_fasta);
+    text packed = bgzipped(regions_fasta, sizeof regions_fasta - 1);
+    const char *bgzf = write_bytes("x.fa.gz", packed.bytes, packed.len);
+    for (int i = 0; i < 2; i++) {
+        const char *path = i ? bgzf : plain;
+        expect_regions(path, "chr1:1-1", NULL, "[chr1:1-1|A]");
+        expect_regions(path, "chr1:9-12,chr2,chr1:21-", NULL,
+                       "[chr1:9-12|ACGT][chr2:1-5|acgtu][chr1:21-22|AN]");
+        expect_regions(path, "chr1:20", NULL, "[chr1:20-22|CAN]");
+        expect_regions(path, "odd:1-3", NULL, "[odd:1-3:1-6|GGGGGG]");
+        expect_regions(path, "{odd}:1-3", NULL, "[odd:1-3|CCC]");
+        expect_regions(path, "odd:1-3:2-3,{odd:1-3}:2-2", NULL,
+                       "[odd:1-3:2-3|GG][odd:1-3:2-2|G]");
+        expect_regions(path, "{a,b}:2-3,{a,b}", NULL, "[a,b:2-3|TT][a,b:1-4|TTTT]");
+    }
+    write_text("z.fa.fai", "none\t0\t6\t0\t0\nc\t2\t9\t2\t3\n");
+    expect_regions(write_text("z.fa", ">none\n>c\nAC\n"), "none,c", NULL,
+                   "[none:1-0|][c:1-2|AC]");
+    free(packed.bytes);
+    remove_dir();
+}
+END_TEST
+
+START_TEST(bed_lines_are_0_based_and_half_open_and_honour_the_strand)
+{
+    static const char bed[] = "# comment\ntrack name=x\nbrowser position\n\n"
+                              "chr1\t0\t4\r\n"
+                              "chr1\t9\t13\tname with blanks\t0\t-\n"
+                              "chr1\t9\t13\tn\t0\t+\textra\n"
+                              "chr2\t0\t5\tn\t0\t.\n"
+                              "chr1 10 12 n 0 -\n"
+                              "chr2\t4\t5";
+    static const char records[] = "[chr1:1-4|ACGT][chr1:10-13(-)|AACG][chr1:10-13|CGTT]"
+                                  "[chr2:1-5|acgtu][chr1:11-12(-)|AC][chr2:5-5|u]";
+    make_dir();
+    const char *path = write_text("x.fa", regions_fasta);
+    expect_regions(path, NULL, write_text("x.bed", bed), records);
+    text gz = gzipped(bed, sizeof bed - 1);
+    expect_regions(path, NULL, write_bytes("x.bed.gz", gz.bytes, gz.len), records);
+    free(gz.bytes);
+    expect_regions(path, "chr2:5-5", write_text("y.bed", "chr2\t0\t2\n"),
+                   "[chr2:5-5|u][chr2:1-2|ac]");
+    expect_regions(path, NULL, write_text("z.bed", ""), "");
+    remove_dir();
+}
+END_TEST
+
+static void expect_bad_region(const char *path, const char *regions, const char *format, ...)
+    KMF_PRINTF(3, 4);
+
+static void expect_bad_region(const char *path, const char *regions, const char *format, ...)
+{
+    kmf_err err = {0};
+    char message[512];
+    kmf_reader_options opts;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    kmf_reader_options_default(&opts);
+    opts.regions = regions;
+    ck_assert_ptr_null(kmf_reader_open(path, &opts, NULL, &err));
+    ck_assert_int_eq(err.code, KMF_EINVAL);
+    ck_assert_str_eq(err.msg, message);
+}
+
+START_TEST(bad_regions_are_named)
+{
+    static const char form[] = "a range is written NAME:BEG-END or NAME:BEG-";
+    make_dir();
+    const char *x = write_text("x.fa", regions_fasta);
+    expect_bad_region(x, "chr1,chr9:1-5", "region 'chr9:1-5': %s has no sequence of this name",
+                      x);
+    expect_bad_region(x, "chr", "region 'chr': %s has no sequence of this name", x);
+    expect_bad_region(x, "", "region '': %s has no sequence of this name", x);
+    expect_bad_region(x, "chr1,", "region '': %s has no sequence of this name", x);
+    expect_bad_region(x, "chr1:5-23", "region 'chr1:5-23': chr1 has only 22 bases in %s", x);
+    expect_bad_region(x, "chr1:23-", "region 'chr1:23-': chr1 has only 22 bases in %s", x);
+    expect_bad_region(x, "chr1:0-5", "region 'chr1:0-5': positions begin at 1");
+    expect_bad_region(x, "chr1:9-8", "region 'chr1:9-8': ends before it begins");
+    expect_bad_region(x, "chr1:a-b", "region 'chr1:a-b': %s", form);
+    expect_bad_region(x, "chr1:", "region 'chr1:': %s", form);
+    expect_bad_region(x, "chr1:-5", "region 'chr1:-5': %s", form);
+    expect_bad_region(x, "chr1:5-6-7", "region 'chr1:5-6-7': %s", form);
+    expect_bad_region(x, "chr1:99999999999999999999", "region 'chr1:99999999999999999999': %s",
+                      form);
+    expect_bad_region(x, "{chr1", "region '{chr1': a closing brace is missing");
+    expect_bad_region(x, "{chr1}5", "region '{chr1}5': %s", form);
+    expect_bad_region("-", "chr1",
+                      "regions need a file: they cannot be taken from standard input");
+    remove_dir();
+}
+END_TEST
+
+static void expect_bad_bed(const char *path, const char *lines, const char *what)
+{
+    kmf_err err = {0};
+    char message[512];
+    kmf_reader_options opts;
+    kmf_reader_options_default(&opts);
+    opts.bed = write_text("bad.bed", lines);
+    ck_assert_ptr_null(kmf_reader_open(path, &opts, NULL, &err));
+    ck_assert_int_eq(err.code, KMF_EFORMAT);
+    snprintf(message, sizeof message, "%s: %s", opts.bed, what);
+    ck_assert_str_eq(err.msg, message);
+}
+
+START_TEST(bad_bed_lines_are_named)
+{
+    char message[256];
+    make_dir();
+    const char *x = write_text("x.fa", regions_fasta);
+    expect_bad_bed(x, "chr1\t0\t5\nchr1\t5\n", "line 2: a BED line is a name, begin and end");
+    expect_bad_bed(x, "chr1\tx\t5\n", "line 1: a BED line is a name, begin and end");
+    expect_bad_bed(x, "chr1\t1\t-5\n", "line 1: a BED line is a name, begin and end");
+    expect_bad_bed(x, "#\nchr1\t5\t5\n", "line 2: begin 5 is not below end 5");
+    expect_bad_bed(x, "chr1\t5\t8\tn\t0\tx\n", "line 1: a strand is '+', '-' or '.', got 'x'");
+    snprintf(message, sizeof message, "line 1: end 23, but chr1 has only 22 bases in %s", x);
+    expect_bad_bed(x, "chr1\t5\t23\n", message);
+    snprintf(message, sizeof message, "line 1: %s has no sequence 'chr7'", x);
+    expect_bad_bed(x, "chr7\t5\t23\n", message);
+    kmf_err err = {0};
+    kmf_reader_options opts;
+    kmf_reader_options_default(&opts);
+    opts.bed = "/nonexistent/x.bed";
+    ck_assert_ptr_null(kmf_reader_open(x, &opts, NULL, &err));
+    ck_assert_str_eq(err.msg, "/nonexistent/x.bed: No such file or directory");
+    remove_dir();
+}
+END_TEST
+
+START_TEST(regions_need_a_fasta_file_that_can_be_indexed)
+{
+    make_dir();
+    kmf_reader_options opts;
+    kmf_reader_options_default(&opts);
+    opts.regions = "chr1";
+    text gz = gzipped(regions_fasta, sizeof regions_fasta - 1);
+    expect_path_failure(write_bytes("x.fa.gz", gz.bytes, gz.len), &opts, 0,
+                        "regions cannot be taken from a gzip file: compress with bgzip");
+    free(gz.bytes);
+    expect_path_failure(write_text("x.fq", "@a\nACGT\n+\nIIII\n"), &opts, 0,
+                        "regions can only be taken from FASTA");
+    expect_path_failure(
+        write_text("x.fa", ">chr1\nACG\nACGT\nAC\n"), &opts, 0,
+        "has no usable .fai index and none can be made: lines of a sequence must "
+        "be of one length and the directory writable");
+    const char *stale = write_text("y.fa", regions_fasta);
+    expect_regions(stale, "chr1:1-1", NULL, "[chr1:1-1|A]");
+    write_text("y.fa", ">chr1\nACGT\n>chr2\nAC\n");
+    expect_path_failure(
+        stale, &opts, 0,
+        "chr1:1-22 cannot be read: the file is damaged, or its .fai was made of "
+        "another one");
+    remove_dir();
+}
+END_TEST
+
+START_TEST(a_failing_allocation_among_regions_is_reported_and_nothing_leaks)
+{
+    make_dir();
+    kmf_reader_options opts;
+    kmf_reader_options_default(&opts);
+    opts.regions = "chr1,chr2:1-2";
+    opts.bed = write_text("x.bed", "chr1\t0\t5\n");
+    fail_everywhere(write_text("x.fa", regions_fasta), &opts, 0);
+    remove_dir();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("regions");
+    TCase *tc = tcase_create("regions");
+    tcase_set_timeout(tc, 0);
+    tcase_add_test(tc, regions_are_1_based_and_closed_and_keep_their_order);
+    tcase_add_test(tc, bed_lines_are_0_based_and_half_open_and_honour_the_strand);
+    tcase_add_test(tc, bad_regions_are_named);
+    tcase_add_test(tc, bad_bed_lines_are_named);
+    tcase_add_test(tc, regions_need_a_fasta_file_that_can_be_indexed);
+    tcase_add_test(tc, a_failing_allocation_among_regions_is_reported_and_nothing_leaks);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
