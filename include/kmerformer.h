@@ -87,11 +87,13 @@ typedef enum kmf_code {
     KMF_EFORMAT = -3,  /* an input file is not what it should be: mend or replace the file */
     KMF_ENOMEM = -4,   /* out of memory, or over a stated limit                            */
     KMF_EMODEL = -5,   /* a model, vocabulary or result file does not fit                  */
-    KMF_ENUMERIC = -6, /* a result that must be finite is not                              */
-    KMF_ESTOPPED = -7  /* the caller's stop flag was raised                                */
+    KMF_ENUMERIC = -6  /* a result that must be finite is not                              */
 } kmf_code;
 
-/* {0} means no error. msg is one sentence without a newline. */
+/*
+ * {0} means no error. msg is one sentence without a newline. The first cause stays: zero it before
+ * it is used again.
+ */
 typedef struct kmf_err {
     kmf_code code;
     char msg[1020];
@@ -420,21 +422,21 @@ KMF_API int kmf_encoder_logits(kmf_encoder *encoder, float *logits, const size_t
 
 /* -1 in an enum field or 0 in a size means: as the model says. */
 typedef struct kmf_embed_options {
-    int pooling;   /* kmf_pooling                                                    */
-    int layer;     /* KMF_LAYER_MODEL, or as kmf_config.layer                        */
-    int strand;    /* kmf_strand                                                     */
-    int norm;      /* kmf_norm                                                       */
-    int ambiguous; /* kmf_ambiguous                                                  */
-    int policy;    /* kmf_long; -1 = chunk                                           */
-    size_t stride;
-    size_t window;
-    size_t overlap;      /* KMF_OVERLAP_MODEL: as the model says                           */
-    size_t batch_tokens; /* tokens of a batch, 0 = 4096; a longer chunk is a batch of its own */
-    int threads;         /* 0: kmf_threads_default()                                       */
-    int strict;     /* any cut, chunk, ambiguity, unknown k-mer or empty record is an error */
-    uint64_t shard; /* with n_shards > 1 only records shard, shard + n_shards, ...    */
-    uint64_t n_shards; /* 1                                                              */
-    const volatile int *stop; /* NULL, or raised by a signal handler: KMF_ESTOPPED          */
+    int pooling;         /* kmf_pooling */
+    int layer;           /* KMF_LAYER_MODEL, or as kmf_config.layer */
+    int strand;          /* kmf_strand */
+    int norm;            /* kmf_norm */
+    int ambiguous;       /* kmf_ambiguous */
+    int policy;          /* kmf_long; -1 = chunk */
+    size_t stride;       /* bases */
+    size_t window;       /* tokens */
+    size_t overlap;      /* tokens; KMF_OVERLAP_MODEL: as the model says */
+    size_t batch_tokens; /* of a batch, 0 = 4096; a longer chunk is a batch of its own;
+                            tnf and kmer:K: bases, 0 = 262144 */
+    int threads;         /* 1 .. 1024; 0: kmf_threads_default() */
+    int strict;          /* any cut, chunk, ambiguity, unknown k-mer or empty record is an error */
+    uint64_t shard;      /* with n_shards > 1 only records shard, shard + n_shards, ... */
+    uint64_t n_shards;   /* 0 and 1: all of them */
 } kmf_embed_options;
 
 #define KMF_LAYER_MODEL (-1000000)
@@ -466,7 +468,7 @@ typedef struct kmf_row {
     const float *vector; /* [dim] */
 } kmf_row;
 
-/* Called in input order. Non-zero (a kmf_code, *err filled) ends the run. */
+/* Called in input order. Returns 0, or a negative kmf_code with *err filled: the run ends. */
 typedef int kmf_row_fn(void *user, const kmf_row *row, kmf_err *err);
 
 typedef struct kmf_embedder kmf_embedder;
@@ -493,14 +495,22 @@ KMF_API size_t kmf_embedder_bytes(const kmf_embedder *embedder);
 
 /* Rows go to fn from kmf_embedder_add and kmf_embedder_finish, in the order of the calls. */
 KMF_API void kmf_embedder_sink(kmf_embedder *embedder, kmf_row_fn *fn, void *user);
-/* Adds a record; name and seq are copied as far as needed. */
+/* What error messages name before a record, such as its file; borrowed, NULL: nothing. */
+KMF_API void kmf_embedder_source(kmf_embedder *embedder, const char *source);
+/*
+ * Adds a record; name and seq are copied as far as needed. After a failure, of fn or our own, the
+ * records that are not out yet are dropped and the embedder is as new, its statistics apart.
+ */
 KMF_API int kmf_embedder_add(kmf_embedder *embedder, const char *name, const char *seq,
                              size_t len, kmf_err *err) KMF_MUST_CHECK;
-/* Waits for all rows. The embedder is then as new, its statistics apart. */
+/* Waits for all rows. The embedder is then as new, its statistics apart; also on failure. */
 KMF_API int kmf_embedder_finish(kmf_embedder *embedder, kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_embedder_statistics(const kmf_embedder *embedder, kmf_embed_stats *stats);
 
-/* One sequence, one vector [dim], NaN if it has no valid k-mer. Not with KMF_POOL_NONE. */
+/*
+ * One sequence, one vector [dim], NaN if it has no valid k-mer. KMF_EINVAL with KMF_POOL_NONE, of
+ * a shard, or between kmf_embedder_add and kmf_embedder_finish.
+ */
 KMF_API int kmf_embed_sequence(kmf_embedder *embedder, float *vector, const char *seq,
                                kmf_err *err) KMF_MUST_CHECK;
 
@@ -525,6 +535,12 @@ KMF_API int kmf_output_row(void *output, const kmf_row *row, kmf_err *err);
 KMF_API int kmf_output_commit(kmf_output *output, const char *provenance,
                               kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_output_free(kmf_output *output);
+
+/*
+ * Removes the temporary files of all outputs of this process. Only for a signal handler that then
+ * ends the process; async-signal-safe.
+ */
+KMF_API void kmf_remove_temporaries(void);
 
 /*
  * Provenance of a run as JSON text, for kmf_output_commit: version, command line, model and its

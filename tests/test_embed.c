@@ -6,6 +6,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "checked.h"
 #include "embed/npy.h"
 #include "kmerformer.h"
 
@@ -19,12 +20,10 @@
 
 #define MODEL "tests/golden/roformer"
 #define GOLDEN_TOLERANCE 1e-4
-#if defined(__SANITIZE_ADDRESS__)
-#define N_SEQ 10 /* checked arithmetic is a hundred times slower */
-#else
-#define N_SEQ 30
-#endif
-#define SEQ_MAX 900
+#define N_SEQ (CHECKED ? 10 : 30)
+#define READ_MAX (CHECKED ? 60 : 150)
+#define CONTIG_MIN (CHECKED ? 150 : 400)
+#define SEQ_MAX (CHECKED ? 250 : 900)
 
 /* ---------------------------------------------------------------- rows as they come ----- */
 
@@ -94,7 +93,8 @@ static void make_input(void)
 {
     kmf_rng rng = kmf_rng_stream(11, 0);
     for (size_t i = 0; i < N_SEQ; i++) {
-        size_t len = i % 10 == 9 ? 400 + kmf_rng_below(&rng, 500) : kmf_rng_below(&rng, 150);
+        size_t len = i % 10 == 9 ? CONTIG_MIN + kmf_rng_below(&rng, SEQ_MAX - CONTIG_MIN)
+                                 : kmf_rng_below(&rng, READ_MAX);
         const char *letters = i % 3 ? "ACGT" : "ACGTACGTACGTACGTACGTACGTACGTACGTN";
         for (size_t j = 0; j < len; j++)
             texts[i][j] = letters[kmf_rng_below(&rng, strlen(letters))];
@@ -483,9 +483,82 @@ START_TEST(options_that_do_not_fit_are_refused)
     o.layer = 1;
     ck_assert_ptr_null(kmf_embedder_new("tnf", &o, NULL));
     o = options();
+    o.pooling = KMF_POOL_NONE + 1;
+    ck_assert_ptr_null(kmf_embedder_new(MODEL, &o, NULL));
+    o = options();
+    o.threads = -1;
+    ck_assert_ptr_null(kmf_embedder_new(MODEL, &o, NULL));
+    o = options();
     ck_assert_ptr_null(kmf_embedder_new("kmer:9", &o, NULL));
+    ck_assert_ptr_null(kmf_embedder_new("kmer:+3", &o, NULL));
     ck_assert_ptr_null(kmf_embedder_new("kmer:x", &o, NULL));
     ck_assert_ptr_null(kmf_embedder_new("/nonexistent", &o, NULL));
+}
+END_TEST
+
+static int refuse(void *user, const kmf_row *row, kmf_err *err)
+{
+    int *left = user;
+    (void)row;
+    (void)err;
+    return (*left)-- > 0 ? 0 : KMF_EIO;
+}
+
+/* The row of one good sequence after a failure is what it would have been without. */
+static void check_as_new(kmf_embedder *e, const float *want)
+{
+    float vector[64];
+    ck_assert_int_eq(kmf_embed_sequence(e, vector, "ACGTACGTACGT", NULL), 0);
+    ck_assert_int_eq(memcmp(vector, want, kmf_embedder_dim(e) * sizeof *vector), 0);
+}
+
+START_TEST(after_a_failure_the_embedder_is_as_new)
+{
+    float want[64];
+    int left = 3;
+    kmf_err err = {0};
+    kmf_embed_options o = options();
+    make_input();
+    o.ambiguous = KMF_AMBIGUOUS_ERROR;
+    kmf_embedder *e = kmf_embedder_new(MODEL, &o, NULL);
+    ck_assert_ptr_nonnull(e);
+    ck_assert_int_eq(kmf_embed_sequence(e, want, "ACGTACGTACGT", NULL), 0);
+    ck_assert_int_eq(kmf_embed_sequence(e, (float[64]){0}, "ACGTACNACGT", &err), KMF_EFORMAT);
+    check_as_new(e, want);
+    kmf_embedder_free(e);
+
+    o.ambiguous = -1;
+    o.batch_tokens = 64;
+    e = kmf_embedder_new(MODEL, &o, NULL);
+    kmf_embedder_sink(e, refuse, &left);
+    int status = 0;
+    for (size_t i = 0; i < N_SEQ && status == 0; i++)
+        status = kmf_embedder_add(e, "x", seqs[i], strlen(seqs[i]), NULL);
+    if (status == 0)
+        status = kmf_embedder_finish(e, NULL);
+    ck_assert_int_eq(status, KMF_EIO);
+    check_as_new(e, want);
+    ck_assert_int_eq(kmf_embedder_add(e, "x", "ACGTACGT", 8, NULL), 0);
+    err = (kmf_err){0};
+    ck_assert_int_eq(kmf_embed_sequence(e, want, "ACGTACGT", &err), KMF_EINVAL);
+    kmf_embedder_free(e);
+}
+END_TEST
+
+START_TEST(with_both_strands_the_larger_counts_are_told)
+{
+    static const char *const one[] = {
+        "NACGTAC"}; /* window 0 touches the N, on one strand only */
+    kmf_embed_stats s;
+    kmf_embed_options o = options();
+    o.stride = 7;
+    o.strand = KMF_STRAND_BOTH;
+    table *t = run(MODEL, &o, one, 1, &s);
+    ck_assert_uint_eq(s.tokens, 1);
+    ck_assert_uint_eq(s.ambiguous, 1);
+    ck_assert_uint_eq(s.empty, 0);
+    ck_assert(!isnan(t->values[0]));
+    drop(t);
 }
 END_TEST
 
@@ -570,6 +643,8 @@ int main(void)
     tcase_add_test(tcase, records_and_losses_are_counted);
     tcase_add_test(tcase, strict_refuses_every_loss);
     tcase_add_test(tcase, options_that_do_not_fit_are_refused);
+    tcase_add_test(tcase, after_a_failure_the_embedder_is_as_new);
+    tcase_add_test(tcase, with_both_strands_the_larger_counts_are_told);
     tcase_add_test(tcase, one_sequence_equals_its_row);
     tcase_add_test(tcase, any_failing_allocation_is_reported);
     tcase_add_test(tcase, npy_headers_come_back_and_others_are_refused);

@@ -24,6 +24,7 @@
 #include "base/mem.h"
 #include "embed/batch.h"
 #include "embed/settings.h"
+#include "seq/dna.h"
 #include "seq/par.h"
 
 #include <assert.h>
@@ -37,8 +38,9 @@
 #define FREQUENCY_K_MAX 8
 
 typedef struct pending {
-    kmf_row row; /* name points to the entry's own buffer */
-    char *name;  /* owned, reused */
+    const char *source; /* borrowed; where the record came from, or NULL */
+    kmf_row row;        /* name points to the entry's own buffer */
+    char *name;         /* owned, reused */
     size_t name_cap;
     uint64_t unknown;
     bool cut;
@@ -86,7 +88,8 @@ struct kmf_embedder {
 
     kmf_row_fn *fn;
     void *user;
-    uint64_t n_seen; /* records given, those of other shards too */
+    const char *source; /* borrowed; of the records being added */
+    uint64_t n_seen;    /* records given, those of other shards too */
     kmf_embed_stats stats;
 };
 
@@ -108,7 +111,7 @@ static int open_frequency(kmf_embedder *e, const char *name, kmf_err *err)
     if (!e->canonical) {
         char *end;
         long k = strtol(name + 5, &end, 10);
-        if (end == name + 5 || *end != '\0' || k < 1 || k > FREQUENCY_K_MAX)
+        if (name[5] < '0' || name[5] > '9' || *end != '\0' || k < 1 || k > FREQUENCY_K_MAX)
             return kmf_fail(err, KMF_EINVAL, "%s: write kmer:K with K from 1 to %d", name,
                             FREQUENCY_K_MAX);
         e->frequency_k = (int)k;
@@ -300,6 +303,11 @@ void kmf_embedder_sink(kmf_embedder *embedder, kmf_row_fn *fn, void *user)
     embedder->user = user;
 }
 
+void kmf_embedder_source(kmf_embedder *embedder, const char *source)
+{
+    embedder->source = source;
+}
+
 void kmf_embedder_statistics(const kmf_embedder *embedder, kmf_embed_stats *stats)
 {
     *stats = embedder->stats;
@@ -353,16 +361,22 @@ static void fill_nan(float *vector, size_t dim)
         vector[d] = NAN;
 }
 
-static int check_finite(const kmf_row *row, const float *vector, size_t dim, kmf_err *err)
+/* "reads.fq: record 812 'name': what". */
+static int fail_record(const pending *p, kmf_code code, const char *what, kmf_err *err)
+{
+    char shown[KMF_ERR_SHOW];
+    return kmf_fail(err, code, "%s%srecord %llu '%s': %s", p->source ? p->source : "",
+                    p->source ? ": " : "", (unsigned long long)p->row.index + 1,
+                    kmf_err_show(shown, p->row.name), what);
+}
+
+static int check_finite(const pending *p, const float *vector, size_t dim, kmf_err *err)
 {
     float zero = 0;
     for (size_t d = 0; d < dim; d++)
         zero += vector[d] * 0.0f; /* NaN if any is not finite */
     if (!(zero <= 0))
-        return kmf_fail(err, KMF_ENUMERIC,
-                        "record %llu '%.200s': the model gives a vector that is "
-                        "not finite",
-                        (unsigned long long)row->index + 1, row->name);
+        return fail_record(p, KMF_ENUMERIC, "the model gives a vector that is not finite", err);
     return 0;
 }
 
@@ -370,19 +384,16 @@ static int check_strict(const pending *p, kmf_err *err)
 {
     const char *what = NULL;
     if (p->row.tokens == 0)
-        what = "no valid k-mer";
+        what = "no valid k-mer, and --strict was asked for";
     else if (p->cut)
-        what = "tokens left out";
+        what = "k-mers left out, and --strict was asked for";
     else if (p->row.chunks > 1)
-        what = "more than one chunk";
+        what = "more than one chunk, and --strict was asked for";
     else if (p->row.ambiguous > 0)
-        what = "ambiguous bases";
+        what = "ambiguous bases, and --strict was asked for";
     else if (p->unknown > 0)
-        what = "k-mers that the vocabulary lacks";
-    if (!what)
-        return 0;
-    return kmf_fail(err, KMF_EFORMAT, "record %llu '%.200s': %s, and --strict was asked for",
-                    (unsigned long long)p->row.index + 1, p->row.name, what);
+        what = "k-mers that the vocabulary lacks, and --strict was asked for";
+    return what ? fail_record(p, KMF_EFORMAT, what, err) : 0;
 }
 
 static void count_record(kmf_embed_stats *s, const pending *p)
@@ -410,7 +421,7 @@ static int emit(kmf_embedder *e, kmf_err *err)
         else
             finish_vector(e);
         if (!empty)
-            status = check_finite(&p->row, e->vector, e->dim, err);
+            status = check_finite(p, e->vector, e->dim, err);
         p->row.vector = e->vector;
         p->row.position = -1;
         if (status == 0 && e->fn)
@@ -467,7 +478,7 @@ static int emit_tokens(kmf_embedder *e, pending *p, kmf_batch *b, const kmf_piec
 {
     for (size_t i = 0; i < piece->tokens; i++) {
         float *vector = b->rows + (piece->row_beg + i) * e->dim;
-        int status = check_finite(&p->row, vector, e->dim, err);
+        int status = check_finite(p, vector, e->dim, err);
         if (e->opts.norm == KMF_NORM_L2)
             l2_normalise(vector, e->dim);
         p->row.vector = vector;
@@ -532,8 +543,6 @@ static int send(kmf_embedder *e, kmf_err *err)
 
 static int make_room(kmf_embedder *e, size_t n_units, kmf_err *err)
 {
-    if (e->opts.stop && *e->opts.stop)
-        return kmf_fail(err, KMF_ESTOPPED, "stopped by a signal");
     return kmf_batch_fits(filling(e), n_units) ? 0 : send(e, err);
 }
 
@@ -553,6 +562,7 @@ static int open_record(kmf_embedder *e, const char *name, size_t len, kmf_err *e
     memcpy(p->name, name, n);
     *p = (pending){.name = p->name,
                    .name_cap = p->name_cap,
+                   .source = e->source,
                    .row = {.index = e->n_seen, .name = p->name, .len = len}};
     e->n_pending++;
     return 0;
@@ -564,16 +574,22 @@ static pending *newest(kmf_embedder *e)
     return &e->records[(e->first_record + e->n_pending - 1) % e->n_records];
 }
 
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* With both strands the larger count of the two; with a stride of 1 they are the same. */
 static void take_stats(kmf_embedder *e, int reverse)
 {
     kmf_cut_stats s;
     pending *p = newest(e);
     kmf_cutter_statistics(e->cutters[reverse], &s);
-    p->row.tokens = s.tokens;
-    p->row.ambiguous = s.ambiguous;
-    p->row.chunks = s.chunks;
-    p->unknown = s.unknown;
-    p->cut = s.cut != 0;
+    p->row.tokens = larger(p->row.tokens, s.tokens);
+    p->row.ambiguous = larger(p->row.ambiguous, s.ambiguous);
+    p->row.chunks = larger(p->row.chunks, s.chunks);
+    p->unknown = larger(p->unknown, s.unknown);
+    p->cut = p->cut || s.cut;
 }
 
 static int drain_cutter(kmf_cutter *cutter, kmf_err *err)
@@ -621,12 +637,12 @@ static int add_chunks(kmf_embedder *e, const char *name, const char *seq, size_t
 
 static int check_bases(const char *name, const char *seq, size_t len, kmf_err *err)
 {
-    uint64_t code;
+    char shown[KMF_ERR_SHOW];
     for (size_t i = 0; i < len; i++)
-        if (kmf_kmer_encode(&code, seq + i, 1) < 0)
+        if (kmf_base_code[(unsigned char)seq[i]] > 3)
             return kmf_fail(err, KMF_EFORMAT,
-                            "record '%.200s': base %zu is '%c', not A, C, G, T or U", name,
-                            i + 1, seq[i]);
+                            "record '%s': base %zu is '%c', not A, C, G, T or U",
+                            kmf_err_show(shown, name), i + 1, seq[i]);
     return 0;
 }
 
@@ -649,36 +665,57 @@ static int add_stretches(kmf_embedder *e, const char *seq, size_t len, int rever
     return 0;
 }
 
-int kmf_embedder_add(kmf_embedder *embedder, const char *name, const char *seq, size_t len,
-                     kmf_err *err)
+static int add_record(kmf_embedder *e, const char *name, const char *seq, size_t len,
+                      kmf_err *err)
 {
-    kmf_embedder *e = embedder;
-    if (e->n_seen % e->opts.n_shards != e->opts.shard) {
-        e->n_seen++;
-        return 0;
-    }
-    if (!e->model && e->opts.ambiguous == KMF_AMBIGUOUS_ERROR) {
-        int status = check_bases(name, seq, len, err);
-        if (status < 0)
-            return status;
-    }
-    int status = open_record(e, name, len, err);
-    if (status < 0)
-        return status;
-    e->n_seen++;
     bool strands[2] = {e->opts.strand != KMF_STRAND_RC, e->opts.strand != KMF_STRAND_FWD};
-    for (int reverse = 0; reverse < 2; reverse++) {
+    int status = 0;
+    if (!e->model && e->opts.ambiguous == KMF_AMBIGUOUS_ERROR)
+        status = check_bases(name, seq, len, err);
+    if (status == 0)
+        status = open_record(e, name, len, err);
+    for (int reverse = 0; reverse < 2 && status == 0; reverse++) {
         if (!strands[reverse])
             continue;
         status = e->model ? add_chunks(e, name, seq, len, reverse, err)
                           : add_stretches(e, seq, len, reverse, err);
-        if (status < 0)
-            return status;
-        if (e->model && (!reverse || !strands[0]))
+        if (e->model && status == 0)
             take_stats(e, reverse);
     }
+    if (status < 0)
+        return status;
     newest(e)->closed = true;
     return emit_complete(e, err);
+}
+
+/* Drops whatever is pending: after a failure the embedder is as new. */
+static void reset(kmf_embedder *e)
+{
+    for (; e->n_sent > 0; e->n_sent--)
+        (void)kmf_queue_wait(e->queue);
+    for (size_t i = 0; i < e->n_slots; i++)
+        kmf_batch_clear(e->slots[i].batch);
+    e->n_pending = 0;
+    e->n_seen = 0;
+    clear_sums(e);
+}
+
+int kmf_embedder_add(kmf_embedder *embedder, const char *name, const char *seq, size_t len,
+                     kmf_err *err)
+{
+    kmf_embedder *e = embedder;
+    int status = 0;
+    if (e->n_seen % e->opts.n_shards == e->opts.shard) {
+        status = add_record(e, name, seq, len, err);
+        if (status < 0) {
+            if (e->source && err && strncmp(err->msg, "record ", 7) == 0)
+                kmf_err_prefix(err, e->source);
+            reset(e);
+            return status;
+        }
+    }
+    e->n_seen++;
+    return 0;
 }
 
 int kmf_embedder_finish(kmf_embedder *embedder, kmf_err *err)
@@ -686,14 +723,10 @@ int kmf_embedder_finish(kmf_embedder *embedder, kmf_err *err)
     kmf_embedder *e = embedder;
     int status = send(e, err);
     while (status == 0 && e->n_sent > 0)
-        status = e->opts.stop && *e->opts.stop
-                     ? kmf_fail(err, KMF_ESTOPPED, "stopped by a signal")
-                     : collect(e, err);
-    if (status < 0)
-        return status;
-    assert(e->n_pending == 0);
-    e->n_seen = 0;
-    return 0;
+        status = collect(e, err);
+    assert(status < 0 || e->n_pending == 0);
+    reset(e);
+    return status;
 }
 
 /* ---------------------------------------------------------------- one sequence ---------- */
@@ -716,6 +749,9 @@ int kmf_embed_sequence(kmf_embedder *embedder, float *vector, const char *seq, k
     one_vector one = {.vector = vector, .dim = embedder->dim};
     if (per_token(embedder))
         return kmf_fail(err, KMF_EINVAL, "one vector was asked for, and one per token");
+    if (embedder->opts.n_shards > 1 || embedder->n_seen > 0)
+        return kmf_fail(err, KMF_EINVAL,
+                        "one vector was asked for amid other records or of a shard");
     kmf_row_fn *fn = embedder->fn;
     void *user = embedder->user;
     kmf_embedder_sink(embedder, keep_vector, &one);

@@ -46,6 +46,7 @@ typedef struct shard {
 typedef struct merge {
     shard *shards; /* owned [n], by shard number after checking */
     size_t n;
+    uint64_t n_records; /* in all, as the shards' .json say */
     bool npy;
     bool per_token;
     size_t dim;
@@ -97,6 +98,14 @@ static int read_provenance(shard *s, size_t n_shards, kmf_err *err)
     return status;
 }
 
+/* A value that must agree; of a model with weights only their MD5, for paths may differ. */
+static const json_t *fact(const json_t *json, const char *key)
+{
+    const json_t *value = json_object_get(json, key);
+    const json_t *md5 = json_object_get(value, "md5");
+    return md5 ? md5 : value;
+}
+
 /* Each number once, and the same run. */
 static int check_set(merge *m, kmf_err *err)
 {
@@ -115,8 +124,8 @@ static int check_set(merge *m, kmf_err *err)
     }
     for (size_t i = 1; i < m->n; i++)
         for (size_t j = 0; j < sizeof same / sizeof same[0]; j++) {
-            const json_t *a = json_object_get(m->shards[0].json, same[j]);
-            const json_t *b = json_object_get(m->shards[i].json, same[j]);
+            const json_t *a = fact(m->shards[0].json, same[j]);
+            const json_t *b = fact(m->shards[i].json, same[j]);
             if (!a || !b || !json_equal(a, b))
                 return kmf_fail(err, KMF_EMODEL,
                                 "%s and %s are of different runs: their %s differ",
@@ -199,6 +208,28 @@ static int read_row(shard *s, kmf_err *err)
     return l->len == 0 ? 0 : kmf_fail(err, KMF_EMODEL, "%s: its last line is cut", s->path);
 }
 
+/* After the last row: nothing more, and a sound end of the compression. */
+static int check_end(shard *s, kmf_err *err)
+{
+    int code;
+    if (gzgetc(s->table) != -1)
+        return kmf_fail(err, KMF_EMODEL, "%s: it has more rows than its .ids.tsv", s->path);
+    const char *message = gzerror(s->table, &code);
+    if (code != Z_OK)
+        return kmf_fail(err, KMF_EIO, "%s: %s", s->path, message);
+    code = gzclose_r(s->table);
+    s->table = NULL;
+    return code == Z_OK ? 0 : kmf_fail(err, KMF_EIO, "%s: truncated", s->path);
+}
+
+/* Does a row of text begin with the name that its line of ids has? */
+static bool same_name(const shard *s)
+{
+    const char *name = strchr(s->id_line.text, '\t') + 1;
+    size_t n = strcspn(name, "\t");
+    return strncmp(s->row.text, name, n) == 0 && s->row.text[n] == '\t';
+}
+
 /* The next line of ids and, if there is one, its row. */
 static int advance(const merge *m, shard *s, kmf_err *err)
 {
@@ -207,17 +238,15 @@ static int advance(const merge *m, shard *s, kmf_err *err)
         return got;
     if (got == 0) {
         s->ended = true;
-        if (gzgetc(s->table) != -1)
-            return kmf_fail(err, KMF_EMODEL, "%s: it has more rows than its .ids.tsv", s->path);
-        return 0;
+        return check_end(s, err);
     }
     char *end;
+    char shown[KMF_ERR_SHOW];
     errno = 0;
     uint64_t index = strtoull(s->id_line.text, &end, 10);
     if (errno || *end != '\t' || index % m->n != s->number)
-        return kmf_fail(err, KMF_EMODEL,
-                        "%s: '%.60s' in its .ids.tsv is no record of shard %zu", s->path,
-                        s->id_line.text, s->number);
+        return kmf_fail(err, KMF_EMODEL, "%s: '%s' in its .ids.tsv is no record of shard %zu",
+                        s->path, kmf_err_show(shown, s->id_line.text), s->number);
     s->index = index;
     if (!m->npy) {
         got = read_row(s, err);
@@ -228,6 +257,8 @@ static int advance(const merge *m, shard *s, kmf_err *err)
         s->row.len = n;
         got = gzfread(s->row.text, 1, n, s->table) == n;
     }
+    if (got > 0 && !m->npy && !same_name(s))
+        return kmf_fail(err, KMF_EMODEL, "%s: its rows are not those of its .ids.tsv", s->path);
     if (got == 0)
         return kmf_fail(err, KMF_EMODEL, "%s: it has fewer rows than its .ids.tsv", s->path);
     return got < 0 ? got : 0;
@@ -259,6 +290,10 @@ static int copy_rows(merge *m, kmf_output *out, kmf_err *err)
         }
         n_open -= s->ended;
     }
+    if (next != m->n_records)
+        return kmf_fail(err, KMF_EMODEL,
+                        "%" PRIu64 " records, but the shards' .json speak of %" PRIu64, next,
+                        m->n_records);
     return 0;
 }
 
@@ -279,7 +314,8 @@ static char *merged_provenance(merge *m, const char *command_line, kmf_err *err)
                     json_object_get(json_object_get(m->shards[i].json, "statistics"), key));
             json_integer_set(value, total);
         }
-    good = good && json_object_set_new(json, "command", json_string(command_line)) == 0 &&
+    m->n_records = (uint64_t)json_integer_value(json_object_get(sums, "records"));
+    good = good && json_object_set_new(json, "command", kmf_json_of_text(command_line)) == 0 &&
            json_object_set_new(json, "shard",
                                json_pack("{s:i, s:i}", "index", 0, "count", 1)) == 0;
     if (!good) {

@@ -18,13 +18,14 @@
 #include "embed/sidecar.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 struct kmf_output {
-    kmf_out *table;   /* owned */
-    kmf_out *ids;     /* owned; NULL on standard output */
-    char *provenance; /* owned path of x.json; NULL on standard output */
+    kmf_out *table; /* owned */
+    kmf_out *ids;   /* owned; NULL on standard output */
+    kmf_out *json;  /* owned; NULL on standard output */
     size_t dim;
     uint64_t n_rows;
     int npy;
@@ -41,16 +42,14 @@ int kmf_ends_with(const char *s, const char *suffix)
     return n >= m && strcmp(s + n - m, suffix) == 0;
 }
 
-/* Where the name ends that ids and provenance share with the table: at ".npy", ".tsv", ".tsv.gz". */
+/* The length of the name that the table and its companions share: without .npy, .tsv, .tsv.gz. */
 static size_t stem_length(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    size_t base = slash ? (size_t)(slash + 1 - path) : 0;
-    size_t n = strlen(path) - (kmf_ends_with(path, ".gz") ? 3 : 0);
-    size_t dot = n;
-    while (dot > base && path[dot - 1] != '.')
-        dot--;
-    return dot > base + 1 ? dot - 1 : n;
+    static const char *const suffixes[] = {".npy", ".tsv", ".tsv.gz"};
+    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++)
+        if (kmf_ends_with(path, suffixes[i]))
+            return strlen(path) - strlen(suffixes[i]);
+    return strlen(path);
 }
 
 char *kmf_sidecar(const char *path, const char *suffix, kmf_err *err)
@@ -67,6 +66,8 @@ char *kmf_sidecar(const char *path, const char *suffix, kmf_err *err)
 static int check_path(const char *path, int f16, kmf_err *err)
 {
     int npy = kmf_ends_with(path, ".npy");
+    if (path[0] == '\0')
+        return kmf_fail(err, KMF_EINVAL, "the output has an empty name");
     if (kmf_ends_with(path, ".npy.gz"))
         return kmf_fail(err, KMF_EINVAL, "%s: an array is written uncompressed, as .npy", path);
     if (kmf_ends_with(path, ".json") || kmf_ends_with(path, ".ids.tsv"))
@@ -80,15 +81,19 @@ static int check_path(const char *path, int f16, kmf_err *err)
     return 0;
 }
 
+static kmf_out *open_companion(const char *path, const char *suffix, kmf_err *err)
+{
+    char *name = kmf_sidecar(path, suffix, err);
+    kmf_out *out = name ? kmf_out_open(name, err) : NULL;
+    kmf_free(name);
+    return out;
+}
+
 static int open_companions(kmf_output *o, const char *path, kmf_err *err)
 {
-    char *ids = kmf_sidecar(path, ".ids.tsv", err);
-    if (!ids)
-        return KMF_ENOMEM;
-    o->ids = kmf_out_open(ids, err);
-    kmf_free(ids);
-    o->provenance = kmf_sidecar(path, ".json", err);
-    if (!o->ids || !o->provenance)
+    o->ids = open_companion(path, ".ids.tsv", err);
+    o->json = o->ids ? open_companion(path, ".json", err) : NULL;
+    if (!o->json)
         return KMF_EIO;
     return kmf_out_print(o->ids, err, "%s%s", KMF_IDS_HEADER,
                          o->per_token ? KMF_IDS_HEADER_POSITION "\n" : "\n");
@@ -127,7 +132,7 @@ void kmf_output_free(kmf_output *output)
         return;
     kmf_out_free(output->table);
     kmf_out_free(output->ids);
-    kmf_free(output->provenance);
+    kmf_out_free(output->json);
     kmf_free(output->line);
     kmf_free(output);
 }
@@ -156,6 +161,13 @@ static int write_tsv(kmf_output *o, const kmf_row *row, kmf_err *err)
     return kmf_out_write(o->table, o->line, (size_t)(p - o->line), err);
 }
 
+static int f16_overflow(const kmf_row *row, float value, kmf_err *err)
+{
+    char shown[KMF_ERR_SHOW];
+    return kmf_fail(err, KMF_ENUMERIC, "record '%s': %g is too large for float16",
+                    kmf_err_show(shown, row->name), (double)value);
+}
+
 static int write_npy(kmf_output *o, const kmf_row *row, kmf_err *err)
 {
     if (!o->f16)
@@ -164,6 +176,8 @@ static int write_npy(kmf_output *o, const kmf_row *row, kmf_err *err)
         return KMF_ENOMEM;
     for (size_t d = 0; d < o->dim; d++) {
         uint16_t half = kmf_f16_from_f32(row->vector[d]);
+        if (isinf(kmf_f16_to_f32(half)) && !isinf(row->vector[d]))
+            return f16_overflow(row, row->vector[d], err);
         memcpy(o->line + d * sizeof half, &half, sizeof half);
     }
     return kmf_out_write(o->table, o->line, o->dim * sizeof(uint16_t), err);
@@ -220,7 +234,6 @@ int kmf_output_commit(kmf_output *output, const char *provenance, kmf_err *err)
 {
     kmf_output *o = output;
     char header[KMF_NPY_HEADER];
-    kmf_out *json = NULL;
     int status = 0;
     if (o->npy) {
         kmf_npy_header(header, o->n_rows, o->dim, o->f16 ? 2 : 4);
@@ -231,20 +244,14 @@ int kmf_output_commit(kmf_output *output, const char *provenance, kmf_err *err)
     if (status < 0 || !o->ids)
         return status;
     status = kmf_out_finish(o->ids, err);
+    if (status == 0)
+        status = kmf_out_write(o->json, provenance, strlen(provenance), err);
+    if (status == 0)
+        status = kmf_out_write(o->json, "\n", 1, err);
+    if (status == 0)
+        status = kmf_out_finish(o->json, err);
     if (status < 0)
         return status;
-    json = kmf_out_open(o->provenance, err);
-    if (!json)
-        return KMF_EIO;
-    status = kmf_out_write(json, provenance, strlen(provenance), err);
-    if (status == 0)
-        status = kmf_out_write(json, "\n", 1, err);
-    if (status == 0)
-        status = kmf_out_finish(json, err);
-    if (status == 0) {
-        kmf_out *files[] = {json, o->ids, o->table};
-        status = publish(files, 3, err);
-    }
-    kmf_out_free(json);
-    return status;
+    kmf_out *files[] = {o->json, o->ids, o->table};
+    return publish(files, 3, err);
 }

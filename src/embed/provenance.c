@@ -7,45 +7,28 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "model/model.h"
 #include "nn/gemm.h"
 #include "seq/digest.h"
 
-#include <stdio.h>
-#include <string.h>
-
-#define MD5_TEXT 33
-
-/* Bytes that are not UTF-8, which file names may hold, become '?'. */
-static json_t *text_json(const char *text)
-{
-    json_t *json = json_string(text);
-    if (json)
-        return json;
-    char *copy = kmf_strdup(text, NULL);
-    for (char *p = copy; p && *p; p++)
-        if ((unsigned char)*p > 126)
-            *p = '?';
-    json = copy ? json_string(copy) : NULL;
-    kmf_free(copy);
-    return json;
-}
-
-/* {"name": ..., "md5": ...}; the MD5 is that of the weights. */
+/*
+ * {"name": ..., "md5": ...}; the MD5 is that of the weights, read through the map in use, so it is
+ * theirs even if the file has been replaced since. NULL after an error.
+ */
 static json_t *model_json(const kmf_embedder *e, kmf_err *err)
 {
     const kmf_model *model = kmf_embedder_model(e);
-    if (!model)
-        return json_pack("{s:s}", "name", kmf_embedder_name(e));
-    char md5[MD5_TEXT];
-    const char *dir = kmf_model_path(model);
-    size_t cap = strlen(dir) + sizeof "/model.safetensors";
-    char *file = kmf_malloc(cap, 1, err);
-    if (!file)
-        return NULL;
-    snprintf(file, cap, "%s/model.safetensors", dir);
-    int status = kmf_file_md5(md5, file, err);
-    kmf_free(file);
-    return status < 0 ? NULL : json_pack("{s:o?, s:s}", "name", text_json(dir), "md5", md5);
+    char md5[KMF_MD5_TEXT];
+    json_t *json = json_pack("{s:o?}", "name", kmf_json_of_text(kmf_embedder_name(e)));
+    if (json && model &&
+        (kmf_md5(md5, model->map.bytes, model->map.len, err) < 0 ||
+         json_object_set_new(json, "md5", json_string(md5)) < 0)) {
+        json_decref(json);
+        json = NULL;
+    }
+    if (!json)
+        kmf_fail(err, KMF_ENOMEM, "out of memory: no provenance could be made");
+    return json;
 }
 
 static json_t *settings_json(const kmf_embedder *e)
@@ -84,7 +67,7 @@ static json_t *list_json(const char *const *texts, size_t n)
 {
     json_t *list = json_array();
     for (size_t i = 0; list && i < n; i++)
-        if (json_array_append_new(list, text_json(texts[i])) < 0) {
+        if (json_array_append_new(list, kmf_json_of_text(texts[i])) < 0) {
             json_decref(list);
             list = NULL;
         }
@@ -98,15 +81,15 @@ char *kmf_provenance(const kmf_embedder *embedder, const char *command_line,
     char *text = NULL;
     kmf_embedder_options(embedder, &o);
     json_t *model = model_json(embedder, err);
-    if (!model && err && err->code != KMF_OK)
+    if (!model)
         return NULL;
     json_t *json = json_pack(
         "{s:s, s:s, s:o?, s:o?, s:o?, s:o?, s:I, s:{s:I, s:I}, s:s, s:o?}", "program",
-        "kmerformer", "version", kmf_version(), "command", text_json(command_line), "model",
-        model, "settings", settings_json(embedder), "inputs", list_json(inputs, n_inputs),
-        "columns", (json_int_t)kmf_embedder_dim(embedder), "shard", "index",
-        (json_int_t)o.shard, "count", (json_int_t)o.n_shards, "products", kmf_gemm_name(),
-        "statistics", statistics_json(embedder));
+        "kmerformer", "version", kmf_version(), "command", kmf_json_of_text(command_line),
+        "model", model, "settings", settings_json(embedder), "inputs",
+        list_json(inputs, n_inputs), "columns", (json_int_t)kmf_embedder_dim(embedder), "shard",
+        "index", (json_int_t)o.shard, "count", (json_int_t)o.n_shards, "products",
+        kmf_gemm_name(), "statistics", statistics_json(embedder));
     if (!json) {
         kmf_fail(err, KMF_ENOMEM, "out of memory: no provenance could be made");
         return NULL;
@@ -121,7 +104,7 @@ char *kmf_json_pairs(const char *const *pairs, size_t n, kmf_err *err)
     json_t *json = json_object();
     char *text = NULL;
     for (size_t i = 0; json && i < n; i++)
-        if (json_object_set_new(json, pairs[2 * i], text_json(pairs[2 * i + 1])) < 0) {
+        if (json_object_set_new(json, pairs[2 * i], kmf_json_of_text(pairs[2 * i + 1])) < 0) {
             json_decref(json);
             json = NULL;
         }

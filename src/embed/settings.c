@@ -3,6 +3,10 @@
 
 #include "base/err.h"
 
+#include <stddef.h>
+#include <string.h>
+
+#define THREADS_MAX 1024
 #define BATCH_TOKENS 4096
 #define BATCH_BASES ((size_t)1 << 18)
 #define BATCH_UNITS_MIN 64
@@ -22,10 +26,33 @@ void kmf_embed_options_default(kmf_embed_options *opts)
 
 int kmf_settings_common(kmf_embed_options *o, kmf_err *err)
 {
-    if (o->n_shards < 1 || o->shard >= o->n_shards)
+    static const struct {
+        size_t field;
+        int most;
+        const char *name;
+    } ranges[] = {
+        {offsetof(kmf_embed_options, pooling), KMF_POOL_NONE, "pooling"},
+        {offsetof(kmf_embed_options, strand), KMF_STRAND_BOTH, "strand"},
+        {offsetof(kmf_embed_options, norm), KMF_NORM_L2, "norm"},
+        {offsetof(kmf_embed_options, ambiguous), KMF_AMBIGUOUS_ERROR, "ambiguous"},
+        {offsetof(kmf_embed_options, policy), KMF_LONG_ERROR, "policy"},
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+        int value;
+        memcpy(&value, (const char *)o + ranges[i].field, sizeof value);
+        if (value > ranges[i].most)
+            return kmf_fail(err, KMF_EINVAL, "%s: %d is none of its values", ranges[i].name,
+                            value);
+    }
+    if (o->threads < 0 || o->threads > THREADS_MAX)
+        return kmf_fail(err, KMF_EINVAL, "%d threads: it must be 1 to %d", o->threads,
+                        THREADS_MAX);
+    if (o->n_shards == 0)
+        o->n_shards = 1;
+    if (o->shard >= o->n_shards)
         return kmf_fail(err, KMF_EINVAL, "shard %llu of %llu: it must be 0 to %llu",
                         (unsigned long long)o->shard, (unsigned long long)o->n_shards,
-                        (unsigned long long)(o->n_shards ? o->n_shards - 1 : 0));
+                        (unsigned long long)o->n_shards - 1);
     if (o->threads == 0)
         o->threads = kmf_threads_default();
     if (o->batch_tokens != 0 &&
