@@ -17,10 +17,9 @@
 enum {
     CLI_DONE = 0,
     CLI_USAGE = 1,
-    CLI_DATA = 2,    /* input or output failed */
-    CLI_LIMIT = 3,   /* out of memory or over a limit */
-    CLI_MODEL = 4,   /* a model or format does not fit */
-    CLI_STOPPED = 75 /* by a signal, after a good checkpoint */
+    CLI_DATA = 2,  /* input or output failed */
+    CLI_LIMIT = 3, /* out of memory or over a limit */
+    CLI_MODEL = 4  /* a model or format does not fit */
 };
 
 typedef struct cli {
@@ -142,11 +141,13 @@ void cli_progress_end(cli_progress *progress);
 
 /* ---------------------------------------------------------------- signals --------------- */
 
-/* The number of the first SIGINT, SIGTERM or SIGHUP that came after cli_catch_signals; else 0. */
-extern volatile int cli_stop;
-/* A second signal kills as usual. SIGPIPE is ignored: a closed pipe is a failed write. */
-void cli_catch_signals(void);
-/* Ends the process as cli_stop's signal would have. */
-void cli_die_of_signal(void);
+/*
+ * SIGINT, SIGTERM and SIGHUP remove what is half written and end the process as they do by
+ * default. SIGPIPE and SIGXFSZ are ignored: a closed pipe or a full quota is a failed write.
+ */
+void cli_catch_signals(const cli *run);
+/* Between these two a first signal waits: outputs get their names together. */
+void cli_hold_signals(void);
+void cli_release_signals(void);
 
 #endif

@@ -2,9 +2,11 @@
 /* kmerformer embed: sequences in, one vector for each out. */
 #include "cli/cli.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define THREADS_MAX 1024
 
@@ -83,8 +85,9 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
         {"t@", "threads", CLI_INT, &o->threads, 1, THREADS_MAX, NULL, "N", "worker threads", 0,
          NULL},
         {NULL, "batch-tokens", CLI_SIZE, &o->batch_tokens, 64, 1LL << 24, NULL, "N",
-         "tokens worked on at once by a thread; memory grows with it, results do not change", 0,
-         "4096"},
+         "tokens (tnf and kmer:K: bases) worked on at once by a thread; memory grows with it, "
+         "results do not change",
+         0, "4096; 256K bases"},
         {NULL, "shard", CLI_TEXT, &a->shard, 0, 0, NULL, "I/N",
          "only records I, I+N, I+2N, ... (I from 0), to be joined by kmerformer merge; auto: "
          "from "
@@ -129,15 +132,17 @@ static int shard_from_slurm(cli *run, embed_args *a)
 
 static int parse_shard(cli *run, embed_args *a)
 {
-    char slash;
-    char rest;
-    unsigned long long i, n;
+    char *slash;
+    char *end = NULL;
     if (!a->shard)
         return CLI_DONE;
     if (strcmp(a->shard, "auto") == 0)
         return shard_from_slurm(run, a);
-    if (strchr(a->shard, '-') || sscanf(a->shard, "%llu%c%llu%c", &i, &slash, &n, &rest) != 3 ||
-        slash != '/' || n == 0 || i >= n)
+    errno = 0;
+    unsigned long long i = strtoull(a->shard, &slash, 10);
+    unsigned long long n = *slash == '/' ? strtoull(slash + 1, &end, 10) : 0;
+    bool digits = strspn(a->shard, "0123456789/") == strlen(a->shard);
+    if (!digits || errno != 0 || !end || *end != '\0' || slash == a->shard || i >= n)
         return cli_wrong(run, "--shard: write I/N with I from 0 to N-1, or auto; got '%s'",
                          a->shard);
     a->opts.shard = i;
@@ -146,6 +151,33 @@ static int parse_shard(cli *run, embed_args *a)
 }
 
 /* ---------------------------------------------------------------- the run --------------- */
+
+/* Things that are allowed, but hardly meant. */
+static void warn_of_settings(cli *run, const embed_args *a, const kmf_embedder *embedder,
+                             const kmf_embed_options *used)
+{
+    const kmf_model *model = kmf_embedder_model(embedder);
+    if (model && used->window > kmf_model_config(model)->max_positions)
+        cli_warn(run, "a window of %zu tokens; the model was made for %zu at most",
+                 used->window, kmf_model_config(model)->max_positions);
+    if (used->n_shards > 1 && strcmp(a->out, "-") == 0)
+        cli_warn(run,
+                 "a shard on standard output cannot be merged: -o FILE keeps what merge needs");
+}
+
+/* Would the output take the place of an input? */
+static bool is_an_input(const char *out, const char *const *paths, size_t n)
+{
+    struct stat o;
+    struct stat in;
+    if (strcmp(out, "-") == 0 || stat(out, &o) != 0 || !S_ISREG(o.st_mode))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(paths[i], "-") != 0 && stat(paths[i], &in) == 0 && in.st_dev == o.st_dev &&
+            in.st_ino == o.st_ino)
+            return true;
+    return false;
+}
 
 static void show_progress(cli_progress *progress, kmf_embedder *embedder, uint64_t bases)
 {
@@ -174,13 +206,13 @@ static int embed_file(cli *run, const embed_args *a, kmf_embedder *embedder, con
 {
     kmf_record rec;
     kmf_reader_stats stats;
+    kmf_embedder_source(embedder, path);
     kmf_reader *reader = kmf_reader_open(path, &a->reader, kmf_embedder_pool(embedder), err);
     if (!reader)
         return err->code;
     int got;
     while ((got = kmf_reader_next(reader, &rec, err)) > 0) {
-        got = cli_stop ? KMF_ESTOPPED
-                       : kmf_embedder_add(embedder, rec.name, rec.seq, rec.len, err);
+        got = kmf_embedder_add(embedder, rec.name, rec.seq, rec.len, err);
         if (got < 0)
             break;
         *bases += rec.len;
@@ -250,7 +282,9 @@ static int finish_output(cli *run, kmf_embedder *embedder, kmf_output *output,
                          const char *const *paths, size_t n, kmf_err *err)
 {
     char *provenance = kmf_provenance(embedder, run->command_line, paths, n, err);
+    cli_hold_signals();
     int status = provenance ? kmf_output_commit(output, provenance, err) : (int)err->code;
+    cli_release_signals();
     kmf_text_free(provenance);
     return status;
 }
@@ -267,7 +301,6 @@ int cli_embed(cli *run, int argc, char **argv)
     kmf_embed_options_default(&a.opts);
     kmf_reader_options_default(&a.reader);
     a.opts.threads = kmf_threads_default();
-    a.opts.stop = &cli_stop;
     int leave = parse(run, &a, argc, argv, &first);
     if (leave >= 0)
         return leave;
@@ -277,6 +310,8 @@ int cli_embed(cli *run, int argc, char **argv)
     const char *const *paths = (const char *const *)(argv + first);
     size_t n_paths = (size_t)(argc - first);
 
+    if (is_an_input(a.out, paths, n_paths))
+        return cli_wrong(run, "-o %s: that is an input", a.out);
     embedder = kmf_embedder_new(a.model, &a.opts, &err);
     if (!embedder)
         goto out;
@@ -285,6 +320,7 @@ int cli_embed(cli *run, int argc, char **argv)
         cli_note(run, "model %s, %d threads, at most %.0f MB and the longest record",
                  kmf_embedder_name(embedder), used.threads,
                  1e-6 * (double)kmf_embedder_bytes(embedder));
+    warn_of_settings(run, &a, embedder, &used);
     output = kmf_output_new(a.out, kmf_embedder_dim(embedder), a.f16,
                             used.pooling == KMF_POOL_NONE, &err);
     if (!output)
@@ -294,9 +330,7 @@ int cli_embed(cli *run, int argc, char **argv)
         finish_output(run, embedder, output, paths, n_paths, &err) == 0)
         say_end(run, embedder);
 out:
-    if (cli_stop)
-        code = cli_wrong(run, "stopped by a signal; nothing was written under the final name");
-    else if (err.code != KMF_OK)
+    if (err.code != KMF_OK)
         code = cli_fail(run, &err);
     kmf_output_free(output);
     kmf_embedder_free(embedder);

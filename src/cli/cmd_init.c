@@ -109,8 +109,10 @@ int cli_init(cli *run, int argc, char **argv)
     provenance = kmf_json_pairs(pairs, sizeof pairs / sizeof pairs[0] / 2, &err);
     if (provenance)
         model = kmf_model_new(&config, a.seed, &err);
+    cli_hold_signals();
     int status =
         model ? kmf_model_save(model, a.out, (kmf_dtype)a.dtype, provenance, &err) : -1;
+    cli_release_signals();
     if (status == 0)
         cli_note(run, "%s: %llu random parameters, seed %s", a.out,
                  (unsigned long long)kmf_model_n_parameters(model), seed);

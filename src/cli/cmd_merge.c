@@ -2,6 +2,8 @@
 /* kmerformer merge: the shards of an embed run, back in input order. */
 #include "cli/cli.h"
 
+#include <sys/resource.h>
+
 static const cli_usage usage = {"merge -o FILE SHARD...",
                                 "Joins the outputs of kmerformer embed --shard 0/N ... N-1/N, "
                                 "given in any order, into the files\n"
@@ -9,6 +11,16 @@ static const cli_usage usage = {"merge -o FILE SHARD...",
                                 "and .json of every shard must\n"
                                 "stand beside it.",
                                 1, -1};
+
+/* Every shard has two files open: take as many as the system would give. */
+static void allow_open_files(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
 
 int cli_merge(cli *run, int argc, char **argv)
 {
@@ -23,6 +35,7 @@ int cli_merge(cli *run, int argc, char **argv)
         return leave;
     if (!out)
         return cli_wrong(run, "-o FILE is needed");
+    allow_open_files();
     if (kmf_merge((const char *const *)(argv + first), (size_t)(argc - first), out,
                   run->command_line, &err) < 0)
         return cli_fail(run, &err);

@@ -106,6 +106,14 @@ static int tokenize_record(kmf_cutter *cutter, const kmf_record *rec, const kmf_
     return got;
 }
 
+/* "x.fa: " before what the cutter says of a record. */
+static void name_file(kmf_err *err, const char *path)
+{
+    kmf_err named = {.code = err->code};
+    snprintf(named.msg, sizeof named.msg, "%.400s: %.600s", path, err->msg);
+    *err = named;
+}
+
 static int tokenize_file(cli *run, const char *path, const tokenize_args *a, kmf_cutter *cutter,
                          const kmf_vocab *vocab, kmf_err *err)
 {
@@ -116,10 +124,12 @@ static int tokenize_file(cli *run, const char *path, const tokenize_args *a, kmf
         return err->code;
     int got;
     while ((got = kmf_reader_next(reader, &rec, err)) > 0) {
-        got = tokenize_record(cutter, &rec, vocab, a->as, err);
-        if (got == 0 && ferror(stdout))
-            break;
-        if (got < 0)
+        int status = tokenize_record(cutter, &rec, vocab, a->as, err);
+        if (status < 0) {
+            name_file(err, path);
+            got = status;
+        }
+        if (status < 0 || ferror(stdout))
             break;
     }
     kmf_reader_statistics(reader, &stats);
@@ -162,7 +172,7 @@ int cli_tokenize(cli *run, int argc, char **argv)
     if (!cutter)
         goto out;
     status = 0;
-    for (int i = first; i < argc && status == 0; i++)
+    for (int i = first; i < argc && status == 0 && !ferror(stdout); i++)
         status = tokenize_file(run, argv[i], &a, cutter, vocab, &err);
 out:
     kmf_cutter_free(cutter);

@@ -113,12 +113,10 @@ int main(int argc, char **argv)
     char *line = join(argc, argv);
     run.command = command->name;
     run.command_line = line ? line : "kmerformer";
-    cli_catch_signals();
+    cli_catch_signals(&run);
     int status = command->run(&run, argc - 1, argv + 1);
     if (status == CLI_DONE)
         status = cli_close_stdout(&run);
     free(line);
-    if (cli_stop)
-        cli_die_of_signal();
     return status;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Messages, progress and signals: all that a command says besides its data. */
+#define _XOPEN_SOURCE 700 /* SIGXFSZ */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -37,7 +38,6 @@ static int exit_code(kmf_code code)
         return CLI_USAGE;
     case KMF_EIO:
     case KMF_EFORMAT:
-    case KMF_ESTOPPED:
         return CLI_DATA;
     case KMF_ENOMEM:
         return CLI_LIMIT;
@@ -166,18 +166,45 @@ void cli_progress_end(cli_progress *progress)
 
 /* ---------------------------------------------------------------- signals --------------- */
 
-volatile int cli_stop;
+/*
+ * Temporary files go, and the process ends as the signal would have ended it, whatever it is
+ * waiting for. All that is called here may be called in a handler.
+ */
+static char stop_message[96];
+static volatile sig_atomic_t holding;
+static volatile sig_atomic_t held;
 
-static void note_signal(int number)
+static void stop(int number)
 {
-    cli_stop = number;
+    if (holding) {
+        held = number;
+        return;
+    }
+    kmf_remove_temporaries();
+    ssize_t written = write(STDERR_FILENO, stop_message, strlen(stop_message));
+    (void)written;
+    raise(number); /* its action is the default again, and it comes when this function ends */
 }
 
-void cli_catch_signals(void)
+void cli_hold_signals(void)
+{
+    holding = 1;
+}
+
+void cli_release_signals(void)
+{
+    holding = 0;
+    if (held)
+        raise((int)held);
+}
+
+void cli_catch_signals(const cli *run)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction catch = {.sa_handler = note_signal, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction catch = {.sa_handler = stop, .sa_flags = (int)SA_RESETHAND};
     struct sigaction ignore = {.sa_handler = SIG_IGN};
+    snprintf(stop_message, sizeof stop_message,
+             "kmerformer %s: stopped by a signal; temporary files are removed\n", run->command);
     sigemptyset(&catch.sa_mask);
     sigemptyset(&ignore.sa_mask);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
@@ -187,10 +214,5 @@ void cli_catch_signals(void)
             sigaction(numbers[i], &catch, NULL);
     }
     sigaction(SIGPIPE, &ignore, NULL);
-}
-
-void cli_die_of_signal(void)
-{
-    signal(cli_stop, SIG_DFL);
-    raise(cli_stop);
+    sigaction(SIGXFSZ, &ignore, NULL);
 }
