@@ -22,7 +22,20 @@
 #include <stdio.h>
 #include <string.h>
 
+/*
+ * Texts of values met before. The frequencies of a read are small counts over one total, so the
+ * same few hundred values come again and again; an encoder's hardly do, and pay one comparison.
+ */
+#define CACHE_BITS 10
+
+typedef struct cached_text {
+    float value;
+    uint8_t len; /* 0: empty */
+    char text[KMF_FLOAT_TEXT];
+} cached_text;
+
 struct kmf_output {
+    cached_text cache[1 << CACHE_BITS];
     kmf_out *table; /* owned */
     kmf_out *ids;   /* owned; NULL on standard output */
     kmf_out *json;  /* owned; NULL on standard output */
@@ -144,9 +157,23 @@ static size_t put(char *to, const char *text)
     return n;
 }
 
+/* As kmf_format_float; may write KMF_FLOAT_TEXT bytes whatever it returns. */
+static size_t put_float(kmf_output *o, char *to, float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    cached_text *c = &o->cache[bits * 2654435769u >> (32 - CACHE_BITS)];
+    if (c->len == 0 || memcmp(&c->value, &value, sizeof value) != 0) {
+        c->value = value;
+        c->len = (uint8_t)kmf_format_float(c->text, value);
+    }
+    memcpy(to, c->text, sizeof c->text);
+    return c->len;
+}
+
 static int write_tsv(kmf_output *o, const kmf_row *row, kmf_err *err)
 {
-    size_t need = strlen(row->name) + 32 + o->dim * (KMF_FLOAT_TEXT + 1);
+    size_t need = strlen(row->name) + 64 + o->dim * (KMF_FLOAT_TEXT + 1);
     if (kmf_grow(&o->line, &o->line_cap, need, 1, err) < 0)
         return KMF_ENOMEM;
     char *p = o->line;
@@ -155,7 +182,7 @@ static int write_tsv(kmf_output *o, const kmf_row *row, kmf_err *err)
         p += snprintf(p, 24, "\t%" PRId64, row->position);
     for (size_t d = 0; d < o->dim; d++) {
         *p++ = '\t';
-        p += kmf_format_float(p, row->vector[d]);
+        p += put_float(o, p, row->vector[d]);
     }
     *p++ = '\n';
     return kmf_out_write(o->table, o->line, (size_t)(p - o->line), err);
