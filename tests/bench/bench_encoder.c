@@ -165,6 +165,7 @@ int main(int argc, char **argv)
 {
     static const char *const all[] = {"tiny", "small", "base"};
     restart_with_core_type(argv);
+    openblas_set_num_threads(1);
     printf("engine,preset,threads,tokens_per_sequence,tokens_per_batch,tokens_per_second,"
            "gflops,openblas_core,sgemm_1024_gflops_one_thread,share_of_sgemm\n");
     int status = 0;
