@@ -4,6 +4,7 @@
  * sequenced worked out by hand; a real CRAM beside the BAM that it was made of; every message.
  */
 #include "seqfiles.h"
+#include "run.h"
 
 #include <sys/stat.h>
 
@@ -244,9 +245,5 @@ int main(void)
     tcase_add_test(tc, a_failing_allocation_among_alignments_is_reported_and_nothing_leaks);
     tcase_add_test(tc, a_real_cram_reads_like_the_bam_it_was_made_of);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

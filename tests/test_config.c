@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "model/config.h"
+#include "run.h"
 
 #include <check.h>
 #include <locale.h>
@@ -541,9 +542,5 @@ int main(void)
     tcase_add_test(tc, short_numbers_stay_short_and_long_ones_exact);
     tcase_add_test(tc, running_out_of_memory_anywhere_is_reported_and_leaks_nothing);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -6,6 +6,7 @@
  */
 #include "base/rng.h"
 #include "kmerformer.h"
+#include "run.h"
 
 #include <check.h>
 #include <stdbool.h>
@@ -294,9 +295,5 @@ int main(void)
     tcase_add_test(tcase, ambiguous_and_unknown_kmers_are_counted_and_named);
     tcase_add_test(tcase, settings_out_of_range_are_refused);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

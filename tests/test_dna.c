@@ -4,6 +4,7 @@
  * of bases that it stands for.
  */
 #include "seq/dna.h"
+#include "run.h"
 
 #include <check.h>
 #include <ctype.h>
@@ -105,9 +106,5 @@ int main(void)
     tcase_add_test(tc, a_letter_becomes_the_one_of_the_complementary_set);
     tcase_add_test(tc, the_order_is_reversed_in_place_and_out_of_place);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

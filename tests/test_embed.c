@@ -9,6 +9,7 @@
 #include "checked.h"
 #include "embed/npy.h"
 #include "kmerformer.h"
+#include "run.h"
 
 #include <check.h>
 #include <jansson.h>
@@ -649,9 +650,5 @@ int main(void)
     tcase_add_test(tcase, any_failing_allocation_is_reported);
     tcase_add_test(tcase, npy_headers_come_back_and_others_are_refused);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -8,6 +8,7 @@
 #include "levels.h"
 
 #include "kmerformer.h"
+#include "run.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -411,9 +412,5 @@ int main(int argc, char **argv)
     tcase_add_test(tcase, an_encoder_says_so_when_memory_is_out);
     tcase_add_test(tcase, forward_and_logits_allocate_nothing);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

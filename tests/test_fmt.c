@@ -3,6 +3,7 @@
 #include "base/fmt.h"
 #include "base/rng.h"
 #include "checked.h"
+#include "run.h"
 
 #include <check.h>
 #include <math.h>
@@ -88,9 +89,5 @@ int main(void)
     tcase_add_test(tcase, ties_and_powers_of_ten_print_as_printf_does);
     tcase_add_test(tcase, nan_is_written_without_a_sign);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

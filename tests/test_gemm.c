@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "levels.h"
 #include "nn/gemm.h"
+#include "run.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -360,9 +361,5 @@ int main(int argc, char **argv)
     tcase_add_test(tcase, levels_with_fused_products_agree_in_every_bit);
     tcase_add_test(tcase, a_size_that_does_not_fit_is_0);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

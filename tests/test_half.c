@@ -4,6 +4,7 @@
  * with the midpoints of all neighbouring halves, so that every case there is gets tried.
  */
 #include "base/half.h"
+#include "run.h"
 
 #include <check.h>
 #include <math.h>
@@ -136,9 +137,5 @@ int main(void)
     tcase_add_test(tc, too_large_becomes_infinite_and_too_small_zero);
     tcase_add_test(tc, a_nan_stays_a_nan_whatever_its_bits);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

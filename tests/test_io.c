@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "run.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -190,9 +191,5 @@ int main(void)
     tcase_add_test(tcase, sizes_do_not_wrap_and_absurd_ones_are_refused);
     tcase_add_test(tcase, the_first_error_wins_and_takes_a_prefix);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

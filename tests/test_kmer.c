@@ -2,6 +2,7 @@
 /* k-mer codes and the sliding window against slicing strings. */
 #include "base/rng.h"
 #include "words/kmer.h"
+#include "run.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -124,9 +125,5 @@ int main(void)
     tcase_add_test(tcase, every_k_decodes_and_complements_as_text_does);
     tcase_add_test(tcase, windows_equal_sliced_strings);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

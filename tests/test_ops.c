@@ -6,6 +6,7 @@
 #include "nn/attn.h"
 #include "nn/ops.h"
 #include "nn/vmath.h"
+#include "run.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -507,9 +508,5 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tcase, attention_keeps_nan_where_it_belongs, 0, N_LEVELS);
     tcase_add_test(tcase, attention_scratch_that_does_not_fit_is_0);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

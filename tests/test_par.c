@@ -9,6 +9,7 @@
 #include "seq/cores.h"
 #include "seq/digest.h"
 #include "seq/par.h"
+#include "run.h"
 
 #include <check.h>
 #include <pthread.h>
@@ -48,7 +49,6 @@ static void run_jobs(int threads, int max_jobs)
     kmf_err err = {0};
     kmf_pool *pool = kmf_pool_new(threads, &err);
     ck_assert_ptr_nonnull(pool);
-    ck_assert_int_eq(kmf_pool_threads(pool), threads);
     kmf_queue *queue = kmf_queue_new(pool, max_jobs, &err);
     ck_assert_ptr_nonnull(queue);
     int sent = 0;
@@ -274,9 +274,5 @@ int main(void)
     tcase_add_test(tc, threads_default_to_the_affinity_mask_and_slurm);
     tcase_add_test(tc, the_digest_is_that_of_rfc_1321);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

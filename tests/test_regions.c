@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Regions and BED lines of one small FASTA: their records written out, and every message. */
 #include "seqfiles.h"
+#include "run.h"
 
 #include <stdarg.h>
 
@@ -208,9 +209,5 @@ int main(void)
     tcase_add_test(tc, regions_need_a_fasta_file_that_can_be_indexed);
     tcase_add_test(tc, a_failing_allocation_among_regions_is_reported_and_nothing_leaks);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

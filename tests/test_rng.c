@@ -5,6 +5,7 @@
  * counts of long draws, whose bounds are five standard deviations of the statistic.
  */
 #include "base/rng.h"
+#include "run.h"
 
 #include <check.h>
 #include <math.h>
@@ -176,9 +177,5 @@ int main(void)
     tcase_add_test(tc, normal_has_the_moments_and_tails_promised);
     tcase_add_test(tc, neighbouring_seeds_and_streams_share_no_numbers);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

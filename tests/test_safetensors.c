@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "model/safetensors.h"
+#include "run.h"
 
 #include <check.h>
 #include <math.h>
@@ -379,9 +380,5 @@ int main(void)
     tcase_add_test(tc, every_cut_and_every_flipped_header_bit_of_a_good_file_is_survived);
     tcase_add_test(tc, running_out_of_memory_anywhere_is_reported_and_leaks_nothing);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -5,6 +5,7 @@
  * htslib in every container, whole, cut and damaged; sums from the README of the data.
  */
 #include "seqfiles.h"
+#include "run.h"
 
 #include <stdbool.h>
 
@@ -426,9 +427,5 @@ int main(void)
     tcase_add_test(tc, any_failing_allocation_is_reported_and_nothing_leaks);
     tcase_add_test(tc, real_reads_have_the_records_and_bases_of_their_table);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

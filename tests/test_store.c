@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "model/locate.h"
 #include "models.h"
+#include "run.h"
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -406,9 +407,5 @@ int main(void)
     tcase_add_test(tc, making_one_survives_every_failed_allocation);
     tcase_add_test(tc, saving_survives_failed_allocations_and_leaves_nothing_behind);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The grammar of FASTA and FASTQ: small inputs, their records or the message written out. */
 #include "seqfiles.h"
+#include "run.h"
 
 /* ---------------------------------------------------------------- FASTA ------------------- */
 
@@ -199,9 +200,5 @@ int main(void)
     tcase_add_test(tc, fastq_that_ends_inside_a_record_is_refused);
     tcase_add_test(tc, what_is_no_sequence_file_is_refused_by_content);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

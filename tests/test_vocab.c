@@ -2,6 +2,7 @@
 /* vocab.txt: order, lookup, and every way to be wrong. */
 #include "base/mem.h"
 #include "kmerformer.h"
+#include "run.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -116,9 +117,5 @@ int main(void)
     tcase_add_test(tcase, what_does_not_fit_is_named_by_its_line);
     tcase_add_test(tcase, any_failing_allocation_is_reported);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

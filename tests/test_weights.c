@@ -9,6 +9,7 @@
 #include "model/safetensors.h"
 #include "model/weights.h"
 #include "models.h"
+#include "run.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -602,9 +603,5 @@ int main(void)
     tcase_add_test(tc, a_model_without_head_loads_and_saves);
     tcase_add_test(tc, loading_survives_every_failed_allocation);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

@@ -110,6 +110,8 @@ int cli_fail(const cli *run, const kmf_err *err);
 int cli_wrong(const cli *run, const char *format, ...) KMF_PRINTF(2, 3);
 /* "kmerformer embed: warning: ..." unless -q. */
 void cli_warn(const cli *run, const char *format, ...) KMF_PRINTF(2, 3);
+/* A warning for each thing that the sequences lost. */
+void cli_warn_of_losses(const cli *run, const kmf_embed_stats *s);
 /* "[kmerformer embed 1.2s] ..." unless -q. */
 void cli_note(const cli *run, const char *format, ...) KMF_PRINTF(2, 3);
 /* n with a thousands, millions or billions suffix: "12.1 M". Returns buf. */

@@ -226,24 +226,6 @@ static int embed_file(cli *run, const embed_args *a, kmf_embedder *embedder, con
     return got;
 }
 
-static void warn_of_losses(cli *run, const kmf_embed_stats *s)
-{
-    if (s->ambiguous > 0)
-        cli_warn(run, "%llu k-mers touch a base other than A, C, G, T or U (--ambiguous)",
-                 (unsigned long long)s->ambiguous);
-    if (s->unknown > 0)
-        cli_warn(run, "%llu k-mers are not in the model's vocabulary and read as [UNK]",
-                 (unsigned long long)s->unknown);
-    if (s->chunked > 0)
-        cli_warn(run, "%llu records were embedded in more than one chunk (--long, --window)",
-                 (unsigned long long)s->chunked);
-    if (s->truncated > 0)
-        cli_warn(run, "%llu records lost k-mers to --long", (unsigned long long)s->truncated);
-    if (s->empty > 0)
-        cli_warn(run, "%llu records have no valid k-mer: their rows are NaN",
-                 (unsigned long long)s->empty);
-}
-
 static void say_end(cli *run, const kmf_embedder *embedder)
 {
     kmf_embed_stats s;
@@ -252,7 +234,7 @@ static void say_end(cli *run, const kmf_embedder *embedder)
     char base_rate[CLI_COUNT_TEXT];
     kmf_embedder_statistics(embedder, &s);
     double seconds = cli_now() - run->started;
-    warn_of_losses(run, &s);
+    cli_warn_of_losses(run, &s);
     cli_note(
         run,
         "%llu records x %zu columns; %.3f Mbp, %s tokens in %.2f s (%.2f s of processor time): "

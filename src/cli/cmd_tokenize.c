@@ -91,8 +91,19 @@ static void print_chunk(const char *name, const kmf_chunk *chunk, const kmf_voca
     putchar('\n');
 }
 
+static void add_stats(kmf_embed_stats *total, const kmf_cut_stats *s)
+{
+    total->records++;
+    total->tokens += s->tokens;
+    total->ambiguous += s->ambiguous;
+    total->unknown += s->unknown;
+    total->chunked += s->chunks > 1;
+    total->truncated += s->cut != 0;
+    total->empty += s->tokens == 0;
+}
+
 static int tokenize_record(kmf_cutter *cutter, const kmf_record *rec, const kmf_vocab *vocab,
-                           int as, kmf_err *err)
+                           int as, kmf_embed_stats *total, kmf_err *err)
 {
     kmf_chunk chunk;
     kmf_cut_stats stats;
@@ -103,6 +114,7 @@ static int tokenize_record(kmf_cutter *cutter, const kmf_record *rec, const kmf_
     kmf_cutter_statistics(cutter, &stats);
     if (got == 0 && stats.chunks == 0)
         printf("%s\t\n", rec->name);
+    add_stats(total, &stats);
     return got;
 }
 
@@ -115,7 +127,7 @@ static void name_file(kmf_err *err, const char *path)
 }
 
 static int tokenize_file(cli *run, const char *path, const tokenize_args *a, kmf_cutter *cutter,
-                         const kmf_vocab *vocab, kmf_err *err)
+                         const kmf_vocab *vocab, kmf_embed_stats *total, kmf_err *err)
 {
     kmf_record rec;
     kmf_reader_stats stats;
@@ -124,7 +136,7 @@ static int tokenize_file(cli *run, const char *path, const tokenize_args *a, kmf
         return err->code;
     int got;
     while ((got = kmf_reader_next(reader, &rec, err)) > 0) {
-        int status = tokenize_record(cutter, &rec, vocab, a->as, err);
+        int status = tokenize_record(cutter, &rec, vocab, a->as, total, err);
         if (status < 0) {
             name_file(err, path);
             got = status;
@@ -148,6 +160,7 @@ int cli_tokenize(cli *run, int argc, char **argv)
     kmf_model *model = NULL;
     kmf_vocab *own_vocab = NULL;
     kmf_cutter *cutter = NULL;
+    kmf_embed_stats total = {0};
     int first;
     int status = -1;
     kmf_reader_options_default(&a.reader);
@@ -173,7 +186,9 @@ int cli_tokenize(cli *run, int argc, char **argv)
         goto out;
     status = 0;
     for (int i = first; i < argc && status == 0 && !ferror(stdout); i++)
-        status = tokenize_file(run, argv[i], &a, cutter, vocab, &err);
+        status = tokenize_file(run, argv[i], &a, cutter, vocab, &total, &err);
+    if (status == 0)
+        cli_warn_of_losses(run, &total);
 out:
     kmf_cutter_free(cutter);
     kmf_vocab_free(own_vocab);

@@ -61,19 +61,26 @@ static int run_version(cli *run, int argc, char **argv)
 
 static int run_help(cli *run, int argc, char **argv)
 {
-    if (argc < 2 || argv[1][0] == '-') {
+    static const cli_usage usage = {"help [COMMAND]", "The commands, or one command's options.",
+                                    0, 1};
+    const cli_option table[] = {CLI_COMMON(run)};
+    int first;
+    if (argc < 2 || argv[0][0] == '-') {
         print_commands(stdout);
         return CLI_DONE;
     }
-    const cli_command *command = find_command(argv[1]);
+    int leave = cli_parse(run, table, &usage, argc, argv, &first);
+    if (leave >= 0)
+        return leave;
+    const cli_command *command = find_command(argv[first]);
     if (!command)
-        return cli_wrong(run, "there is no command '%s'", argv[1]);
+        return cli_wrong(run, "there is no command '%s'", argv[first]);
     if (command->run == run_help) {
         print_commands(stdout);
         return CLI_DONE;
     }
     char help[] = "--help";
-    char *args[] = {argv[1], help, NULL};
+    char *args[] = {argv[first], help, NULL};
     run->command = command->name;
     return command->run(run, 2, args);
 }
@@ -91,6 +98,30 @@ static char *join(int argc, char **argv)
     for (int i = 1; i < argc; i++)
         p += sprintf(p, " %s", argv[i]);
     return line;
+}
+
+/* A variable that is set must hold one of the words. */
+static int check_variable(const cli *run, const char *name, const char *const *words)
+{
+    const char *value = getenv(name);
+    char list[64] = "";
+    for (size_t i = 0; value && words[i]; i++) {
+        if (strcmp(words[i], value) == 0)
+            return CLI_DONE;
+        size_t n = strlen(list);
+        snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", words[i]);
+    }
+    return value ? cli_wrong(run, "the variable %s is '%s': it must be one of %s", name, value,
+                             list)
+                 : CLI_DONE;
+}
+
+static int check_environment(const cli *run)
+{
+    static const char *const engines[] = {"openblas", "plain", NULL};
+    static const char *const levels[] = {"baseline", "avx2", "avx512", NULL};
+    int status = check_variable(run, "KMERFORMER_GEMM", engines);
+    return status != CLI_DONE ? status : check_variable(run, "KMERFORMER_CPU", levels);
 }
 
 int main(int argc, char **argv)
@@ -114,7 +145,9 @@ int main(int argc, char **argv)
     run.command = command->name;
     run.command_line = line ? line : "kmerformer";
     cli_catch_signals(&run);
-    int status = command->run(&run, argc - 1, argv + 1);
+    int status = check_environment(&run);
+    if (status == CLI_DONE)
+        status = command->run(&run, argc - 1, argv + 1);
     if (status == CLI_DONE)
         status = cli_close_stdout(&run);
     free(line);

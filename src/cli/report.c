@@ -79,6 +79,23 @@ void cli_warn(const cli *run, const char *format, ...)
     fputc('\n', stderr);
 }
 
+void cli_warn_of_losses(const cli *run, const kmf_embed_stats *s)
+{
+    if (s->ambiguous > 0)
+        cli_warn(run, "%llu k-mers touch a base other than A, C, G, T or U (--ambiguous)",
+                 (unsigned long long)s->ambiguous);
+    if (s->unknown > 0)
+        cli_warn(run, "%llu k-mers are not in the model's vocabulary and read as [UNK]",
+                 (unsigned long long)s->unknown);
+    if (s->chunked > 0)
+        cli_warn(run, "%llu records are cut into more than one chunk (--long, --window)",
+                 (unsigned long long)s->chunked);
+    if (s->truncated > 0)
+        cli_warn(run, "%llu records lost k-mers to --long", (unsigned long long)s->truncated);
+    if (s->empty > 0)
+        cli_warn(run, "%llu records have no valid k-mer", (unsigned long long)s->empty);
+}
+
 void cli_note(const cli *run, const char *format, ...)
 {
     va_list args;

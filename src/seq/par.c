@@ -74,11 +74,6 @@ void kmf_pool_free(kmf_pool *pool)
     kmf_free(pool);
 }
 
-int kmf_pool_threads(const kmf_pool *pool)
-{
-    return pool->n;
-}
-
 int kmf_pool_worker(const kmf_pool *pool)
 {
     static _Thread_local int number = -1;

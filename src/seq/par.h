@@ -11,7 +11,6 @@
 typedef struct kmf_queue kmf_queue;
 typedef void *kmf_job_fn(void *arg);
 
-int kmf_pool_threads(const kmf_pool *pool);
 /* Inside a job: 0 .. threads - 1, the number of the thread that runs it. */
 int kmf_pool_worker(const kmf_pool *pool);
 /* The hts_tpool itself, for this floor. */
