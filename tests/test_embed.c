@@ -579,6 +579,40 @@ START_TEST(one_sequence_equals_its_row)
 }
 END_TEST
 
+static int ignore(void *user, const kmf_row *row, kmf_err *err)
+{
+    (void)user;
+    (void)row;
+    (void)err;
+    return 0;
+}
+
+static void add_all(kmf_embedder *e)
+{
+    for (size_t i = 0; i < N_SEQ; i++)
+        ck_assert_int_eq(kmf_embedder_add(e, "a name", seqs[i], strlen(seqs[i]), NULL), 0);
+    ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
+}
+
+START_TEST(no_batch_and_no_record_takes_memory)
+{
+    static const char *const models[] = {MODEL, "kmer:3"};
+    make_input();
+    for (size_t m = 0; m < 2; m++) {
+        kmf_embed_options o = options();
+        o.batch_tokens = 64;
+        kmf_embedder *e = kmf_embedder_new(models[m], &o, NULL);
+        kmf_embedder_sink(e, ignore, NULL);
+        for (int warm = 0; warm < 60 / N_SEQ + 2; warm++) /* each of 50 places has its name */
+            add_all(e);
+        kmf_mem_fail_at(0);
+        add_all(e);
+        ck_assert_uint_eq(kmf_mem_count(), 0);
+        kmf_embedder_free(e);
+    }
+}
+END_TEST
+
 START_TEST(any_failing_allocation_is_reported)
 {
     kmf_embed_options o = options();
@@ -647,6 +681,7 @@ int main(void)
     tcase_add_test(tcase, after_a_failure_the_embedder_is_as_new);
     tcase_add_test(tcase, with_both_strands_the_larger_counts_are_told);
     tcase_add_test(tcase, one_sequence_equals_its_row);
+    tcase_add_test(tcase, no_batch_and_no_record_takes_memory);
     tcase_add_test(tcase, any_failing_allocation_is_reported);
     tcase_add_test(tcase, npy_headers_come_back_and_others_are_refused);
     suite_add_tcase(suite, tcase);
