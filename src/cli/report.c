@@ -88,7 +88,7 @@ void cli_warn_of_losses(const cli *run, const kmf_embed_stats *s)
         cli_warn(run, "%llu k-mers are not in the model's vocabulary and read as [UNK]",
                  (unsigned long long)s->unknown);
     if (s->chunked > 0)
-        cli_warn(run, "%llu records are cut into more than one chunk (--long, --window)",
+        cli_warn(run, "%llu records were cut into more than one chunk (--long, --window)",
                  (unsigned long long)s->chunked);
     if (s->truncated > 0)
         cli_warn(run, "%llu records lost k-mers to --long", (unsigned long long)s->truncated);
