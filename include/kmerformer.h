@@ -82,12 +82,12 @@ KMF_API void kmf_build_info(char *text, size_t cap);
 
 typedef enum kmf_code {
     KMF_OK = 0,
-    KMF_EINVAL = -1,   /* an option or argument is out of range: mend the call             */
-    KMF_EIO = -2,      /* reading or writing failed: file, disk, pipe                      */
-    KMF_EFORMAT = -3,  /* an input file is not what it should be: mend or replace the file */
-    KMF_ENOMEM = -4,   /* out of memory, or over a stated limit                            */
-    KMF_EMODEL = -5,   /* a model, vocabulary or result file does not fit                  */
-    KMF_ENUMERIC = -6  /* a result that must be finite is not                              */
+    KMF_EINVAL = -1,  /* an option or argument is out of range: mend the call             */
+    KMF_EIO = -2,     /* reading or writing failed: file, disk, pipe                      */
+    KMF_EFORMAT = -3, /* an input file is not what it should be: mend or replace the file */
+    KMF_ENOMEM = -4,  /* out of memory, or over a stated limit                            */
+    KMF_EMODEL = -5,  /* a model, vocabulary or result file does not fit                  */
+    KMF_ENUMERIC = -6 /* a result that must be finite is not                              */
 } kmf_code;
 
 /*
@@ -434,9 +434,9 @@ typedef struct kmf_embed_options {
     size_t batch_tokens; /* of a batch, 0 = 4096; a longer chunk is a batch of its own;
                             tnf and kmer:K: bases, 0 = 262144 */
     int threads;         /* 1 .. 1024; 0: kmf_threads_default() */
-    int strict;          /* any cut, chunk, ambiguity, unknown k-mer or empty record is an error */
-    uint64_t shard;      /* with n_shards > 1 only records shard, shard + n_shards, ... */
-    uint64_t n_shards;   /* 0 and 1: all of them */
+    int strict;     /* any cut, chunk, ambiguity, unknown k-mer or empty record is an error */
+    uint64_t shard; /* with n_shards > 1 only records shard, shard + n_shards, ... */
+    uint64_t n_shards; /* 0 and 1: all of them */
 } kmf_embed_options;
 
 #define KMF_LAYER_MODEL (-1000000)
@@ -495,6 +495,12 @@ KMF_API size_t kmf_embedder_bytes(const kmf_embedder *embedder);
 
 /* Rows go to fn from kmf_embedder_add and kmf_embedder_finish, in the order of the calls. */
 KMF_API void kmf_embedder_sink(kmf_embedder *embedder, kmf_row_fn *fn, void *user);
+/*
+ * Called from kmf_embedder_add and kmf_embedder_finish whenever a batch is done; tokens: k-mers
+ * worked off so far, those of a second strand too. fn NULL: none.
+ */
+typedef void kmf_progress_fn(void *user, uint64_t tokens);
+KMF_API void kmf_embedder_progress(kmf_embedder *embedder, kmf_progress_fn *fn, void *user);
 /* What error messages name before a record, such as its file; borrowed, NULL: nothing. */
 KMF_API void kmf_embedder_source(kmf_embedder *embedder, const char *source);
 /*

@@ -179,17 +179,26 @@ static bool is_an_input(const char *out, const char *const *paths, size_t n)
     return false;
 }
 
-static void show_progress(cli_progress *progress, kmf_embedder *embedder, uint64_t bases)
+typedef struct embed_progress {
+    cli_progress line;
+    const kmf_embedder *embedder;
+    uint64_t bases; /* read */
+} embed_progress;
+
+static void show_progress(void *user, uint64_t tokens)
 {
+    embed_progress *p = user;
     kmf_embed_stats s;
-    char tokens[CLI_COUNT_TEXT];
+    char done[CLI_COUNT_TEXT];
     char rate[CLI_COUNT_TEXT];
-    kmf_embedder_statistics(embedder, &s);
-    double seconds = cli_now() - progress->run->started;
-    cli_progress_show(progress, "%llu records, %.3f Mbp read, %s tokens done, %s tokens/s",
-                      (unsigned long long)s.records, 1e-6 * (double)bases,
-                      cli_count(tokens, (double)s.tokens),
-                      cli_count(rate, (double)s.tokens / seconds));
+    if (!cli_progress_due(&p->line))
+        return;
+    kmf_embedder_statistics(p->embedder, &s);
+    double seconds = cli_now() - p->line.run->started;
+    cli_progress_show(&p->line, "%llu records done, %.3f Mbp read, %s tokens, %s tokens/s",
+                      (unsigned long long)s.records, 1e-6 * (double)p->bases,
+                      cli_count(done, (double)tokens),
+                      cli_count(rate, (double)tokens / seconds));
 }
 
 static void warn_of_alignments(cli *run, const char *path, const kmf_reader_stats *s)
@@ -202,7 +211,7 @@ static void warn_of_alignments(cli *run, const char *path, const kmf_reader_stat
 }
 
 static int embed_file(cli *run, const embed_args *a, kmf_embedder *embedder, const char *path,
-                      cli_progress *progress, uint64_t *bases, kmf_err *err)
+                      embed_progress *progress, kmf_err *err)
 {
     kmf_record rec;
     kmf_reader_stats stats;
@@ -212,12 +221,10 @@ static int embed_file(cli *run, const embed_args *a, kmf_embedder *embedder, con
         return err->code;
     int got;
     while ((got = kmf_reader_next(reader, &rec, err)) > 0) {
+        progress->bases += rec.len;
         got = kmf_embedder_add(embedder, rec.name, rec.seq, rec.len, err);
         if (got < 0)
             break;
-        *bases += rec.len;
-        if (cli_progress_due(progress))
-            show_progress(progress, embedder, *bases);
     }
     kmf_reader_statistics(reader, &stats);
     kmf_reader_close(reader);
@@ -248,15 +255,16 @@ static void say_end(cli *run, const kmf_embedder *embedder)
 static int embed_files(cli *run, const embed_args *a, kmf_embedder *embedder,
                        const char *const *paths, size_t n, kmf_err *err)
 {
-    cli_progress progress;
-    uint64_t bases = 0;
+    embed_progress progress = {.embedder = embedder};
     int status = 0;
-    cli_progress_start(&progress, run);
+    cli_progress_start(&progress.line, run);
+    kmf_embedder_progress(embedder, show_progress, &progress);
     for (size_t i = 0; i < n && status == 0; i++)
-        status = embed_file(run, a, embedder, paths[i], &progress, &bases, err);
+        status = embed_file(run, a, embedder, paths[i], &progress, err);
     if (status == 0)
         status = kmf_embedder_finish(embedder, err);
-    cli_progress_end(&progress);
+    cli_progress_end(&progress.line);
+    kmf_embedder_progress(embedder, NULL, NULL);
     return status;
 }
 

@@ -88,6 +88,9 @@ struct kmf_embedder {
 
     kmf_row_fn *fn;
     void *user;
+    kmf_progress_fn *progress;
+    void *progress_user;
+    uint64_t tokens_done;
     const char *source; /* borrowed; of the records being added */
     uint64_t n_seen;    /* records given, those of other shards too */
     kmf_embed_stats stats;
@@ -303,6 +306,12 @@ void kmf_embedder_sink(kmf_embedder *embedder, kmf_row_fn *fn, void *user)
     embedder->user = user;
 }
 
+void kmf_embedder_progress(kmf_embedder *embedder, kmf_progress_fn *fn, void *user)
+{
+    embedder->progress = fn;
+    embedder->progress_user = user;
+}
+
 void kmf_embedder_source(kmf_embedder *embedder, const char *source)
 {
     embedder->source = source;
@@ -509,6 +518,7 @@ static int collect(kmf_embedder *e, kmf_err *err)
         pending *p = &e->records[e->first_record];
         assert(e->n_pending > 0 && p->n_done < p->n_pieces);
         p->n_done++;
+        e->tokens_done += piece->tokens;
         if (!e->model && piece->reverse == first_strand) {
             p->row.tokens += piece->tokens;
             p->row.ambiguous += piece->ambiguous;
@@ -520,6 +530,8 @@ static int collect(kmf_embedder *e, kmf_err *err)
             add_piece(e, piece, b->sums + i * e->dim);
     }
     kmf_batch_clear(b);
+    if (e->progress)
+        e->progress(e->progress_user, e->tokens_done);
     return status < 0 ? status : emit_complete(e, err);
 }
 

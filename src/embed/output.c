@@ -29,8 +29,8 @@
 #define CACHE_BITS 10
 
 typedef struct cached_text {
-    float value;
-    uint8_t len; /* 0: empty */
+    uint32_t bits; /* of the value */
+    uint8_t len;   /* 0: empty */
     char text[KMF_FLOAT_TEXT];
 } cached_text;
 
@@ -163,8 +163,8 @@ static size_t put_float(kmf_output *o, char *to, float value)
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     cached_text *c = &o->cache[bits * 2654435769u >> (32 - CACHE_BITS)];
-    if (c->len == 0 || memcmp(&c->value, &value, sizeof value) != 0) {
-        c->value = value;
+    if (c->len == 0 || c->bits != bits) {
+        c->bits = bits;
         c->len = (uint8_t)kmf_format_float(c->text, value);
     }
     memcpy(to, c->text, sizeof c->text);
