@@ -202,6 +202,11 @@ const char *kmf_gemm_name(void)
     return engine.name;
 }
 
+const char *kmf_gemm_library(void)
+{
+    return openblas_get_config();
+}
+
 /* ---------------------------------------------------------------- weight products -------- */
 
 /* Columns of a panel; for OpenBLAS the transposed weight is one panel. */

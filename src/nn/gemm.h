@@ -30,6 +30,8 @@
 void kmf_gemm_init(void);
 /* "openblas SkylakeX", "plain avx2": for `version` and provenance. */
 const char *kmf_gemm_name(void);
+/* The BLAS that is linked, whether it is the engine or not: "OpenBLAS 0.3.21 ...". */
+const char *kmf_gemm_library(void);
 
 /*
  * A weight matrix in the engine's own layout: kmf_gemm_packed_size floats (0: does not fit a
