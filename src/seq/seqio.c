@@ -87,7 +87,10 @@ static int attach(kmf_reader *r, hFILE *file, const char *name, const char *refe
                         "%s: compressed with %s, which cannot be read: use bgzip or gzip", name,
                         compression);
     }
-    if (format.format == sam || format.format == bam || format.format == cram) {
+    /* '>' begins a FASTA, even if what follows has the tabs of a SAM without a header */
+    char first = '\0';
+    bool fasta = format.format == sam && hpeek(file, &first, 1) == 1 && first == '>';
+    if (!fasta && (format.format == sam || format.format == bam || format.format == cram)) {
         r->aligned = kmf_aligned_open(file, name, reference, pool, err);
         return r->aligned ? 0 : KMF_EFORMAT;
     }
