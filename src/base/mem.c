@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#define _DEFAULT_SOURCE /* madvise */
 #include "base/mem.h"
 
 #include "base/err.h"
@@ -92,22 +93,65 @@ void kmf_free(void *p)
     free(p);
 }
 
-float *kmf_floats(size_t n, kmf_err *err)
+static void ask_for_huge_pages(void *p, size_t bytes)
+{
+#ifdef MADV_HUGEPAGE
+    uintptr_t beg = ((uintptr_t)p + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    uintptr_t end = ((uintptr_t)p + bytes) / HUGE_PAGE * HUGE_PAGE;
+    if (bytes >= HUGE_FROM && beg < end)
+        (void)madvise((void *)beg, end - beg, MADV_HUGEPAGE);
+#else
+    (void)p;
+    (void)bytes;
+#endif
+}
+
+void *kmf_large(size_t n, size_t size, kmf_err *err)
 {
     size_t bytes;
-    if (!kmf_mul(n, sizeof(float), &bytes) || bytes > PTRDIFF_MAX - HUGE_PAGE ||
-        !may_allocate())
-        return no_memory(n, sizeof(float), err);
+    if (!kmf_mul(n, size, &bytes) || bytes > PTRDIFF_MAX - HUGE_PAGE || !may_allocate())
+        return no_memory(n, size, err);
     size_t align = bytes >= HUGE_FROM ? HUGE_PAGE : CACHE_LINE;
     bytes = (bytes + align - 1) / align * align;
-    float *p = aligned_alloc(align, bytes ? bytes : align);
+    void *p = aligned_alloc(align, bytes ? bytes : align);
     if (!p)
-        return no_memory(n, sizeof(float), err);
-#ifdef MADV_HUGEPAGE
-    if (align == HUGE_PAGE)
-        (void)madvise(p, bytes, MADV_HUGEPAGE);
-#endif
+        return no_memory(n, size, err);
+    ask_for_huge_pages(p, bytes);
     return p;
+}
+
+void *kmf_large_zeroed(size_t n, size_t size, kmf_err *err)
+{
+    void *p = kmf_calloc(n, size, err);
+    if (p)
+        ask_for_huge_pages(p, n * size);
+    return p;
+}
+
+float *kmf_floats(size_t n, kmf_err *err)
+{
+    return kmf_large(n, sizeof(float), err);
+}
+
+void *kmf_reserve(size_t bytes, kmf_err *err)
+{
+    void *p = NULL;
+    if (bytes <= PTRDIFF_MAX - KMF_PAGE && may_allocate())
+        p = aligned_alloc(KMF_PAGE, (bytes + KMF_PAGE - 1) / KMF_PAGE * KMF_PAGE + KMF_PAGE);
+    return p ? p : no_memory(bytes, 1, err);
+}
+
+void kmf_discard(void *p, size_t bytes)
+{
+#ifdef MADV_DONTNEED
+    uintptr_t beg = ((uintptr_t)p + KMF_PAGE - 1) / KMF_PAGE * KMF_PAGE;
+    uintptr_t end = ((uintptr_t)p + bytes) / KMF_PAGE * KMF_PAGE;
+    if (beg < end)
+        (void)madvise((void *)beg, end - beg, MADV_DONTNEED);
+#else
+    (void)p;
+    (void)bytes;
+#endif
 }
 
 int kmf_grow(void *p, size_t *cap, size_t need, size_t size, kmf_err *err)

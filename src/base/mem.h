@@ -26,10 +26,25 @@ char *kmf_strdup(const char *s, kmf_err *err) KMF_MUST_CHECK;
 void kmf_free(void *p);
 
 /*
- * Floats for tensors: 64-byte aligned; blocks of 4 MB and more are aligned to 2 MB and ask the
+ * For tensors and tables: 64-byte aligned; blocks of 4 MB and more are aligned to 2 MB and ask the
  * kernel for huge pages. Not zeroed. Freed by kmf_free.
  */
+void *kmf_large(size_t n, size_t size, kmf_err *err) KMF_MUST_CHECK;
 float *kmf_floats(size_t n, kmf_err *err) KMF_MUST_CHECK;
+/* Zero, of any alignment; from 4 MB on in huge pages, which take memory once they are touched. */
+void *kmf_large_zeroed(size_t n, size_t size, kmf_err *err) KMF_MUST_CHECK;
+
+/*
+ * Room that is filled and given back in pieces: aligned to KMF_PAGE, in ordinary pages, which take
+ * memory only once they are written to. Not zeroed. Freed by kmf_free.
+ */
+#define KMF_PAGE ((size_t)4096)
+void *kmf_reserve(size_t bytes, kmf_err *err) KMF_MUST_CHECK;
+/*
+ * Gives the whole pages in p .. p + bytes - 1 back to the system: what was in them is lost. They
+ * may be written to again.
+ */
+void kmf_discard(void *p, size_t bytes);
 
 /*
  * Makes room for `need` elements in the array *p of *cap elements, growing it by half at least.
