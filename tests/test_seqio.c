@@ -4,10 +4,11 @@
  * generator knows, laid out in every way the formats allow; the same text packed by zlib and
  * htslib in every container, whole, cut and damaged; sums from the README of the data.
  */
-#include "seqfiles.h"
+#include "checked.h"
+#include "fills.h"
 #include "run.h"
 
-#include <stdbool.h>
+#include <htslib/sam.h>
 
 /* ---------------------------------------------------------------- random layouts ---------- */
 
@@ -128,6 +129,10 @@ static void expect_in_every_container(const text *in, const text *expected)
             ck_assert_uint_eq(out.len, expected->len);
             ck_assert_mem_eq(out.bytes, expected->bytes, expected->len);
             free(out.bytes);
+            expect_fills_from(&(source){.bytes = packed[i].bytes,
+                                        .n = packed[i].len,
+                                        .threads = threads,
+                                        .fastq = in->bytes[0] == '@'});
         }
         free(packed[i].bytes);
     }
@@ -170,10 +175,147 @@ START_TEST(a_line_end_may_fall_anywhere_on_the_border_of_a_block)
         add_record(&expected, "a", seq);
         add_record(&expected, "b", "CC");
         expect(in.bytes, in.len, expected.bytes);
+        expect_fills_from(&(source){.bytes = in.bytes, .n = in.len});
         free(in.bytes);
         free(expected.bytes);
         free(seq);
     }
+}
+END_TEST
+
+START_TEST(a_block_may_end_anywhere_in_a_short_read_or_line)
+{
+    const size_t block = (size_t)1 << 19;
+    for (size_t shift = 0; shift < 40; shift += 13) {
+        text in[2] = {{0}, {0}};
+        text expected[2] = {{0}, {0}};
+        for (int fastq = 0; fastq < 2; fastq++) {
+            text name = {0};
+            for (size_t i = 0; i < shift; i++)
+                add(&name, "n");
+            add(&name, "r");
+            for (size_t i = 0; in[fastq].len < 2 * block + 4000; i++) {
+                /* Some 8 to 200 bytes a record, so that blocks end at many places of one. */
+                char seq[100];
+                memset(seq, 'C', sizeof seq);
+                seq[i % 89 + 1] = '\0';
+                add(&in[fastq], fastq ? "@" : ">");
+                add(&in[fastq], name.bytes);
+                add(&in[fastq], "\n");
+                add(&in[fastq], seq);
+                add(&in[fastq], fastq ? "\n+\n" : "\n");
+                add(&in[fastq], fastq ? seq : "");
+                add(&in[fastq], fastq ? "\n" : "");
+                add_record(&expected[fastq], name.bytes, seq);
+                name.len = 1;
+                name.bytes[1] = '\0';
+            }
+            free(name.bytes);
+        }
+        for (int fastq = 0; fastq < 2; fastq++) {
+            expect(in[fastq].bytes, in[fastq].len, expected[fastq].bytes);
+            expect_fills_from(
+                &(source){.bytes = in[fastq].bytes, .n = in[fastq].len, .fastq = fastq});
+            free(in[fastq].bytes);
+            free(expected[fastq].bytes);
+        }
+    }
+}
+END_TEST
+
+START_TEST(a_text_holds_a_line_of_many_blocks_in_portions)
+{
+    size_t n = 3 * ((size_t)1 << 19) + 77;
+    text in = {0};
+    outcome filled;
+    char *seq = malloc(n + 1);
+    for (size_t i = 0; i < n; i++)
+        seq[i] = "ACGTTGCANacgt"[i % 13];
+    seq[n] = '\0';
+    add(&in, ">a\n");
+    add(&in, seq);
+    add(&in, "\n>b\n>c\nAC\r\nG T\n");
+    for (size_t want = 300; want < 3000000; want *= 10) {
+        filled = letters_of(&(source){.bytes = in.bytes, .n = in.len}, want);
+        ck_assert_int_eq(filled.status, 0);
+        ck_assert_uint_eq(filled.letters.len, n + 7);
+        ck_assert_mem_eq(filled.letters.bytes, seq, n);
+        ck_assert_str_eq(filled.letters.bytes + n, "\n\nACGT\n");
+        ck_assert_uint_eq(filled.stats.records, 3);
+        ck_assert_uint_eq(filled.stats.bases, n + 4);
+        kmf_free(filled.letters.bytes);
+    }
+    free(in.bytes);
+    free(seq);
+}
+END_TEST
+
+/* The text of a SAM with a long, some short and an empty read, and one to be passed over. */
+static text alignments(void)
+{
+    text t = {0};
+    add(&t, "@HD\tVN:1.6\nlong\t4\t*\t0\t0\t*\t*\t0\t0\t");
+    for (int i = 0; i < 300000; i++)
+        add_bytes(&t, &"ACGTN"[i % 5], 1);
+    add(&t, "\t*\n");
+    for (int i = 0; i < 50; i++)
+        add(&t, "a\t4\t*\t0\t0\t*\t*\t0\t0\tACGTTGCA\tIIIIIIII\n"
+                "b\t20\t*\t0\t0\t*\t*\t0\t0\tAACC\t*\n"
+                "c\t4\t*\t0\t0\t*\t*\t0\t0\t*\t*\n"
+                "c\t260\t*\t0\t0\t*\t*\t0\t0\tAAAA\t*\n");
+    return t;
+}
+
+static const char *write_bam(const char *sam)
+{
+    const char *path = in_dir("x.bam");
+    samFile *from = sam_open(sam, "r");
+    samFile *to = sam_open(path, "wb");
+    bam1_t *b = bam_init1();
+    ck_assert(from && to && b);
+    sam_hdr_t *header = sam_hdr_read(from);
+    ck_assert_int_eq(sam_hdr_write(to, header), 0);
+    while (sam_read1(from, header, b) >= 0)
+        ck_assert_int_ge(sam_write1(to, header, b), 0);
+    bam_destroy1(b);
+    sam_hdr_destroy(header);
+    ck_assert_int_eq(sam_close(to), 0);
+    ck_assert_int_eq(sam_close(from), 0);
+    return path;
+}
+
+START_TEST(alignments_and_regions_are_read_as_a_text_too)
+{
+    make_dir();
+    text sam = alignments();
+    const char *path = write_bytes("x.sam", sam.bytes, sam.len);
+    const char *bam = write_bam(path);
+    for (int threads = 0; threads < 2; threads++) {
+        expect_fills_from(&(source){.path = path, .threads = threads});
+        expect_fills_from(&(source){.path = bam, .threads = threads});
+    }
+    outcome filled = letters_of(&(source){.path = bam}, 5000);
+    ck_assert_uint_eq(filled.stats.records, 151);
+    ck_assert_uint_eq(filled.stats.bases, 300000 + 50 * 12);
+    ck_assert_uint_eq(filled.stats.secondary, 50);
+    ck_assert_mem_eq(filled.letters.bytes + 300000, "\nACGTTGCA\nGGTT\n\nACGT", 20);
+    kmf_free(filled.letters.bytes);
+    /* Cut off: the same failure. */
+    text packed = read_file(bam);
+    expect_fills_from(&(source){.bytes = packed.bytes, .n = packed.len / 2});
+    free(packed.bytes);
+
+    kmf_reader_options opts;
+    kmf_reader_options_default(&opts);
+    opts.regions = "a:2-7,b,a";
+    const char *fasta = write_text("x.fa", ">a\nACGTT\nGCAAC\nGG\n>b\nTTT\n");
+    source regions = {.path = fasta, .opts = &opts};
+    expect_fills_from(&regions);
+    filled = letters_of(&regions, 3);
+    ck_assert_str_eq(filled.letters.bytes, "CGTTGC\nTTT\nACGTTGCAACGG\n");
+    kmf_free(filled.letters.bytes);
+    free(sam.bytes);
+    remove_dir();
 }
 END_TEST
 
@@ -202,6 +344,8 @@ START_TEST(truncated_compressed_input_is_refused_after_the_sound_records)
                     strstr(err.msg, "the compressed data is truncated or damaged"));
                 ck_assert_uint_le(out.len, expected.len);
                 ck_assert_mem_eq(out.bytes, expected.bytes, out.len);
+                expect_fills_from(
+                    &(source){.bytes = packed.bytes, .n = cuts[c], .threads = threads});
                 if (threads == 0) {
                     free(first.bytes);
                     first = out;
@@ -257,6 +401,8 @@ START_TEST(flipped_bits_in_compressed_input_are_found)
             packed.bytes[at] ^= bit;
             int status = read_memory(packed.bytes, packed.len, i % 3, &out, &err);
             ck_assert_msg(status == KMF_EFORMAT, "byte %zu of %zu: %d", at, packed.len, status);
+            if (i < 20)
+                expect_fills(packed.bytes, packed.len);
             packed.bytes[at] ^= bit;
             free(out.bytes);
         }
@@ -341,6 +487,28 @@ START_TEST(a_reader_can_be_closed_before_the_end)
 }
 END_TEST
 
+static void fill_fails_everywhere(const char *path)
+{
+    for (size_t n = 1;; n++) {
+        kmf_err err = {0};
+        kmf_text portion = {0};
+        kmf_mem_fail_at(n);
+        kmf_reader *reader = kmf_reader_open(path, NULL, NULL, &err);
+        int status = reader ? 1 : err.code;
+        while (status > 0) {
+            status = kmf_reader_fill(reader, &portion, 1000, &err);
+            portion.len = 0;
+        }
+        size_t needed = kmf_mem_count();
+        kmf_mem_fail_at(0);
+        kmf_reader_close(reader);
+        kmf_free(portion.bytes);
+        ck_assert_int_eq(status, needed < n ? 0 : KMF_ENOMEM);
+        if (needed < n)
+            return;
+    }
+}
+
 START_TEST(any_failing_allocation_is_reported_and_nothing_leaks)
 {
     make_dir();
@@ -352,6 +520,14 @@ START_TEST(any_failing_allocation_is_reported_and_nothing_leaks)
     const char *path = write_bytes("x.fa.gz", gz.bytes, gz.len);
     for (int threads = 0; threads < 2; threads++)
         fail_everywhere(path, NULL, threads);
+    fill_fails_everywhere(path);
+    text fastq = {0};
+    random_fastq(&fastq, &expected, 40);
+    fill_fails_everywhere(write_bytes("x.fq", fastq.bytes, fastq.len));
+    free(fastq.bytes);
+    text sam = alignments();
+    fill_fails_everywhere(write_bytes("x.sam", sam.bytes, sam.len));
+    free(sam.bytes);
     free(in.bytes);
     free(expected.bytes);
     free(gz.bytes);
@@ -418,6 +594,9 @@ int main(void)
     tcase_set_timeout(tc, 0);
     tcase_add_test(tc, random_fasta_and_fastq_are_read_alike_from_every_container);
     tcase_add_test(tc, a_line_end_may_fall_anywhere_on_the_border_of_a_block);
+    tcase_add_test(tc, a_block_may_end_anywhere_in_a_short_read_or_line);
+    tcase_add_test(tc, a_text_holds_a_line_of_many_blocks_in_portions);
+    tcase_add_test(tc, alignments_and_regions_are_read_as_a_text_too);
     tcase_add_test(tc, truncated_compressed_input_is_refused_after_the_sound_records);
     tcase_add_test(tc, a_bgzf_file_cut_between_two_blocks_is_refused);
     tcase_add_test(tc, flipped_bits_in_compressed_input_are_found);

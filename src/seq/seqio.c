@@ -14,6 +14,7 @@
  */
 #include "seq/seqio.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -35,6 +36,10 @@ struct kmf_reader {
     kmf_aligned *aligned; /* owned */
     kmf_regions *regions; /* owned */
     kmf_reader_stats stats;
+    bool by_record;   /* kmf_reader_next was called */
+    bool as_text;     /* kmf_reader_fill was called */
+    const char *rest; /* [n_rest], of a record that is handed out in portions: borrowed from */
+    size_t n_rest;    /* aligned or regions; NULL: none is */
     bool ended;
     kmf_err failure; /* once failed, always failed */
 };
@@ -154,28 +159,82 @@ failed:
     return NULL;
 }
 
-int kmf_reader_next(kmf_reader *r, kmf_record *rec, kmf_err *err)
+/* The next record, counted. As kmf_reader_next, the reason in r->failure. */
+static int next_record(kmf_reader *r, kmf_record *rec)
 {
     int status;
-    if (r->failure.code != KMF_OK)
-        return kmf_fail(err, r->failure.code, "%s", r->failure.msg);
-    if (r->ended)
-        return 0;
     if (r->text)
         status = kmf_textseq_next(r->text, rec, &r->failure);
     else if (r->aligned)
         status = kmf_aligned_next(r->aligned, rec, &r->stats, &r->failure);
     else
         status = kmf_regions_next(r->regions, rec, &r->failure);
-    if (status < 0)
-        return kmf_fail(err, r->failure.code, "%s", r->failure.msg);
-    if (status == 0) {
-        r->ended = true;
-        return 0;
-    }
+    if (status <= 0)
+        return status;
     rec->index = r->stats.records++;
     r->stats.bases += rec->len;
     return 1;
+}
+
+/* As kmf_textseq_fill: records that are whole in memory, handed out in portions. */
+static int fill_from_records(kmf_reader *r, kmf_text *text, size_t want)
+{
+    size_t before = text->len;
+    kmf_record rec;
+    while (text->len < want) {
+        if (!r->rest) {
+            int status = next_record(r, &rec);
+            if (status <= 0)
+                return status < 0 ? status : text->len > before;
+            r->rest = rec.seq;
+            r->n_rest = rec.len;
+        }
+        size_t room = want - text->len;
+        size_t n = r->n_rest < room ? r->n_rest : room;
+        int status = kmf_text_reserve(text, n + 1, &r->failure);
+        if (status < 0)
+            return status;
+        memcpy(text->bytes + text->len, r->rest, n);
+        text->len += n;
+        r->rest += n;
+        r->n_rest -= n;
+        if (r->n_rest == 0) {
+            text->bytes[text->len++] = '\n';
+            r->rest = NULL;
+        }
+    }
+    return 1;
+}
+
+/* What both ways of reading do: the end and a failure stay. */
+static int settle(kmf_reader *r, int status, kmf_err *err)
+{
+    if (status < 0)
+        return kmf_fail(err, r->failure.code, "%s", r->failure.msg);
+    r->ended = status == 0;
+    return status;
+}
+
+int kmf_reader_next(kmf_reader *r, kmf_record *rec, kmf_err *err)
+{
+    assert(!r->as_text);
+    r->by_record = true;
+    if (r->failure.code != KMF_OK)
+        return settle(r, r->failure.code, err);
+    return r->ended ? 0 : settle(r, next_record(r, rec), err);
+}
+
+int kmf_reader_fill(kmf_reader *r, kmf_text *text, size_t want, kmf_err *err)
+{
+    assert(!r->by_record && text->len < want);
+    r->as_text = true;
+    if (r->failure.code != KMF_OK)
+        return settle(r, r->failure.code, err);
+    if (r->ended)
+        return 0;
+    int status = r->text ? kmf_textseq_fill(r->text, text, want, &r->stats, &r->failure)
+                         : fill_from_records(r, text, want);
+    return settle(r, status, err);
 }
 
 void kmf_reader_statistics(const kmf_reader *r, kmf_reader_stats *stats)

@@ -5,15 +5,22 @@
  * Input comes in blocks; a line may be a few bytes or a whole chromosome of 250 Mb, and may be
  * cut by the end of a block anywhere. The unit of work is therefore the piece: what of a line
  * lies in one block, found by memchr, with the line end (LF or CR LF) taken off. Pieces of
- * sequence go straight into the record's buffer, checked as they are copied; pieces of quality
- * are only checked and counted. So each base is touched twice, once by memchr and once by the
- * copy, both 16 bytes or more at a time, and the extra memory is one block.
+ * sequence go straight into the buffer asked for, checked as they are copied; pieces of quality
+ * are only checked and counted. The extra memory is one block.
  *
  *     block    ...ACGT \r \n > s e q 2   b l a \n A C G | G T \n ...
  *              piece       header: name   rest     piece 1  piece 2 of one line
  *
  * A CR at the very end of a block is held back until the next byte shows whether it belonged
  * to a line end.
+ *
+ * Nearly all of a usual file needs none of this: FASTQ records of four lines, and lines of
+ * FASTA, that lie in one block. scan.c takes these first, as many as there are, and stops
+ * without a trace before anything else: what crosses the end of a block, blanks, more lines,
+ * faults. That is read here, piece by piece, and only here a fault gets its message.
+ *
+ * Sequences are handed out in one of two ways: record by record, or as one text in portions
+ * that may begin and end inside a record (in_record) and inside a line of FASTA (in_line).
  *
  * Why not kseq.h or htslib's own FASTA reader: both pass over text that is in the wrong place,
  * neither knows line numbers, and htslib's record holds lengths in 32 bits.
@@ -35,17 +42,12 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "seq/dna.h"
+#include "seq/scan.h"
 
-#define STEP 32                         /* bytes checked at once; a multiple of any vector */
 #define SHRINK_ABOVE ((size_t)64 << 20) /* a larger buffer is given back after a small record */
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"  /* what some editors put before UTF-8 text */
 #define SHOWN_NAME 80                   /* bytes of a name that a message shows */
-
-typedef struct text {
-    char *bytes; /* owned */
-    size_t len;
-    size_t cap;
-} text;
+#define SLACK ((size_t)64 << 10)        /* bytes by which a text may go beyond what is wanted */
 
 struct kmf_textseq {
     kmf_bytes *in; /* owned */
@@ -55,11 +57,14 @@ struct kmf_textseq {
     bool fastq;
     bool held_cr;        /* the line so far ended with a CR at the end of a block */
     bool cut;            /* the line read last had no line end: the input ended in it */
+    bool in_record;      /* of a text: its header was read, its '\n' not written */
+    bool in_line;        /* the rest of a sequence line comes next */
+    size_t width;        /* bytes of a sequence line, lately */
     uint64_t line;       /* lines begun so far */
     uint64_t n_records;  /* records begun so far */
     uint64_t first_line; /* of this record */
-    text name;
-    text seq;
+    kmf_text name;
+    kmf_text seq; /* of this record, if records are handed out */
 };
 
 /* One piece of a line. */
@@ -150,8 +155,8 @@ static int peek(kmf_textseq *t, char *first, kmf_err *err)
     return 1;
 }
 
-/* The next piece of the line at hand. 0 or a negative kmf_code. */
-static int next_piece(kmf_textseq *t, piece *part, kmf_err *err)
+/* The next piece of the line at hand, of at most `most` > 0 bytes. 0 or a negative kmf_code. */
+static int next_piece(kmf_textseq *t, size_t most, piece *part, kmf_err *err)
 {
     t->cut = false;
     if (t->p == t->end) {
@@ -176,8 +181,10 @@ static int next_piece(kmf_textseq *t, piece *part, kmf_err *err)
             return 0;
         }
     }
-    const char *newline = memchr(t->p, '\n', (size_t)(t->end - t->p));
-    const char *stop = newline ? newline : t->end;
+    size_t left = (size_t)(t->end - t->p);
+    size_t n = left < most ? left : most;
+    const char *newline = memchr(t->p, '\n', n);
+    const char *stop = newline ? newline : t->p + n;
     part->bytes = t->p;
     part->len = (size_t)(stop - t->p);
     part->last = newline != NULL;
@@ -191,114 +198,73 @@ static int next_piece(kmf_textseq *t, piece *part, kmf_err *err)
 
 /* ---------------------------------------------------------------- bytes ------------------- */
 
-static inline unsigned char not_a_quality(char c)
-{
-    return (unsigned char)((unsigned char)c - 33) > 126 - 33;
-}
-
-static inline unsigned char copy_step(char *restrict out, const char *restrict in)
-{
-    unsigned char bad = 0;
-    for (int i = 0; i < STEP; i++) {
-        out[i] = in[i];
-        bad |= kmf_not_a_base(in[i]);
-    }
-    return bad;
-}
-
-/* Copies n bytes; false if one of them is not a base. The last step overlaps the one before. */
-static bool copy_bases(char *restrict out, const char *restrict in, size_t n)
-{
-    unsigned char bad = 0;
-    if (n < STEP) {
-        for (size_t i = 0; i < n; i++) {
-            out[i] = in[i];
-            bad |= kmf_not_a_base(in[i]);
-        }
-        return !bad;
-    }
-    for (size_t i = 0; i + STEP <= n; i += STEP)
-        bad |= copy_step(out + i, in + i);
-    bad |= copy_step(out + n - STEP, in + n - STEP);
-    return !bad;
-}
-
-static inline unsigned char check_step(const char *in)
-{
-    unsigned char bad = 0;
-    for (int i = 0; i < STEP; i++)
-        bad |= not_a_quality(in[i]);
-    return bad;
-}
-
-static bool check_quality(const char *in, size_t n)
-{
-    unsigned char bad = 0;
-    if (n < STEP) {
-        for (size_t i = 0; i < n; i++)
-            bad |= not_a_quality(in[i]);
-        return !bad;
-    }
-    for (size_t i = 0; i + STEP <= n; i += STEP)
-        bad |= check_step(in + i);
-    bad |= check_step(in + n - STEP);
-    return !bad;
-}
-
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\t';
 }
 
-/* Room for n more bytes and a NUL. */
-static int reserve(text *x, size_t n, kmf_err *err)
+static bool is_quality(char c)
+{
+    return c >= 33 && c <= 126;
+}
+
+int kmf_text_reserve(kmf_text *text, size_t n, kmf_err *err)
 {
     size_t need;
-    if (x->cap - x->len > n)
+    if (text->cap - text->len > n)
         return 0;
-    if (!kmf_add(x->len, n, &need) || !kmf_add(need, 1, &need))
+    if (!kmf_add(text->len, n, &need) || !kmf_add(need, 1, &need))
         return kmf_fail(err, KMF_ENOMEM, "out of memory: a record does not fit");
-    return kmf_grow(&x->bytes, &x->cap, need, 1, err);
+    return kmf_grow(&text->bytes, &text->cap, need, 1, err);
 }
 
 /* ---------------------------------------------------------------- lines ------------------- */
+
+/* Adds to t->name what of a header comes before its first blank. *whole: there is one. */
+static int add_name(kmf_textseq *t, const char *header, size_t len, bool *whole, kmf_err *err)
+{
+    size_t n = 0;
+    while (n < len && !is_blank(header[n]))
+        n++;
+    *whole = n < len;
+    int status = kmf_text_reserve(&t->name, n, err);
+    if (status < 0)
+        return status;
+    memcpy(t->name.bytes + t->name.len, header, n);
+    t->name.len += n;
+    t->name.bytes[t->name.len] = '\0';
+    return 0;
+}
 
 /* '>' or '@' and the name, which is left in t->name. */
 static int header_line(kmf_textseq *t, kmf_err *err)
 {
     piece part;
-    bool in_name = true;
+    bool whole_name = false;
     t->line++;
     t->n_records++;
     t->first_line = t->line;
     t->name.len = 0;
     t->p++;
     do {
-        int status = next_piece(t, &part, err);
+        int status = next_piece(t, SIZE_MAX, &part, err);
         if (status < 0)
             return status;
         if (memchr(part.bytes, '\0', part.len))
             return fail_byte(t, err, '\0', "header");
         if (memchr(part.bytes, '\r', part.len))
             return fail_byte(t, err, '\r', "header");
-        if (!in_name)
+        if (whole_name)
             continue;
-        size_t n = 0;
-        while (n < part.len && !is_blank(part.bytes[n]))
-            n++;
-        in_name = n == part.len;
-        status = reserve(&t->name, n, err);
+        status = add_name(t, part.bytes, part.len, &whole_name, err);
         if (status < 0)
             return status;
-        memcpy(t->name.bytes + t->name.len, part.bytes, n);
-        t->name.len += n;
-        t->name.bytes[t->name.len] = '\0';
     } while (!part.last);
     return 0;
 }
 
 /* A piece with a byte that is not a base: blanks are left out, all others are an error. */
-static int copy_with_blanks(kmf_textseq *t, const piece *part, kmf_err *err)
+static int copy_with_blanks(kmf_textseq *t, kmf_text *to, const piece *part, kmf_err *err)
 {
     for (size_t i = 0; i < part->len; i++) {
         char c = part->bytes[i];
@@ -306,30 +272,33 @@ static int copy_with_blanks(kmf_textseq *t, const piece *part, kmf_err *err)
             continue;
         if (kmf_not_a_base(c))
             return fail_byte(t, err, (unsigned char)c, "sequence");
-        t->seq.bytes[t->seq.len++] = c;
+        to->bytes[to->len++] = c;
     }
     return 0;
 }
 
-static int sequence_line(kmf_textseq *t, kmf_err *err)
+/* Appends the letters of the line at hand, or of its rest, as long as to->len < want. */
+static int sequence_line(kmf_textseq *t, kmf_text *to, size_t want, kmf_err *err)
 {
     piece part;
-    t->line++;
+    bool sound;
+    t->line += !t->in_line;
     do {
-        int status = next_piece(t, &part, err);
+        int status = next_piece(t, want - to->len, &part, err);
         if (status < 0)
             return status;
-        status = reserve(&t->seq, part.len, err);
+        status = kmf_text_reserve(to, part.len, err);
         if (status < 0)
             return status;
-        if (copy_bases(t->seq.bytes + t->seq.len, part.bytes, part.len)) {
-            t->seq.len += part.len;
-            continue;
-        }
-        status = copy_with_blanks(t, &part, err);
+        kmf_scan_letters(to->bytes + to->len, part.bytes, part.len, &sound);
+        if (sound)
+            to->len += part.len;
+        else
+            status = copy_with_blanks(t, to, &part, err);
         if (status < 0)
             return status;
-    } while (!part.last);
+        t->in_line = !part.last;
+    } while (t->in_line && to->len < want);
     return 0;
 }
 
@@ -337,14 +306,16 @@ static int sequence_line(kmf_textseq *t, kmf_err *err)
 static int quality_line(kmf_textseq *t, size_t *n_values, kmf_err *err)
 {
     piece part;
+    bool sound;
     t->line++;
     do {
-        int status = next_piece(t, &part, err);
+        int status = next_piece(t, SIZE_MAX, &part, err);
         if (status < 0)
             return status;
-        if (!check_quality(part.bytes, part.len)) {
+        kmf_scan_quality(part.bytes, part.len, &sound);
+        if (!sound) {
             const char *c = part.bytes;
-            while (!not_a_quality(*c))
+            while (is_quality(*c))
                 c++;
             return fail_byte(t, err, (unsigned char)*c, "quality");
         }
@@ -360,7 +331,7 @@ static int skip_line(kmf_textseq *t, bool *blank, kmf_err *err)
     t->line++;
     *blank = true;
     do {
-        int status = next_piece(t, &part, err);
+        int status = next_piece(t, SIZE_MAX, &part, err);
         if (status < 0)
             return status;
         for (size_t i = 0; i < part.len && *blank; i++)
@@ -390,24 +361,105 @@ static int skip_blank_lines(kmf_textseq *t, char *first, kmf_err *err)
     }
 }
 
-/* ---------------------------------------------------------------- records ----------------- */
+/* ---------------------------------------------------------------- the simple -------------- */
 
-static int fasta_record(kmf_textseq *t, kmf_err *err)
+/* What of the block can be taken, and SLACK. */
+static size_t room_for(const kmf_textseq *t, const kmf_text *to, size_t want)
 {
-    char first;
-    int status = header_line(t, err);
+    size_t left = (size_t)(t->end - t->p);
+    size_t wanted = want - to->len;
+    return (wanted < left ? wanted : left) + SLACK;
+}
+
+/*
+ * What is simple is appended to `to` up to `want` bytes, the last record or line whole. room:
+ * so many bytes of `to` may be used.
+ */
+static kmf_scan scan_from(const kmf_textseq *t, const kmf_text *to, size_t want, size_t room)
+{
+    return (kmf_scan){.in = t->p,
+                      .in_end = t->end,
+                      .out = to->bytes + to->len,
+                      .stop = to->bytes + (want < room ? want : room),
+                      .room = to->bytes + room,
+                      .width = t->width};
+}
+
+static void scan_to(kmf_textseq *t, kmf_text *to, const kmf_scan *s)
+{
+    t->p = s->in;
+    t->width = s->width;
+    to->len = (size_t)(s->out - to->bytes);
+}
+
+/* Appends FASTQ records, each with '\n' after it. 0 or a negative kmf_code. */
+static int scan_records(kmf_textseq *t, kmf_text *to, size_t want, kmf_err *err)
+{
+    int status = kmf_text_reserve(to, room_for(t, to, want), err);
     if (status < 0)
         return status;
-    while ((status = peek(t, &first, err)) > 0 && first != '>') {
-        if (first == '@')
-            return kmf_fail(err, KMF_EFORMAT,
-                            "%s: record %" PRIu64 " (line %" PRIu64
-                            "): a FASTQ record ('@') in a FASTA file",
-                            t->file, t->n_records + 1, t->line + 1);
-        status = sequence_line(t, err);
+    kmf_scan s = scan_from(t, to, want, to->cap);
+    kmf_scan_records(&s);
+    scan_to(t, to, &s);
+    t->n_records += s.n;
+    t->line += 4 * s.n;
+    return 0;
+}
+
+/* Appends FASTA sequence lines. 0 or a negative kmf_code. */
+static int scan_lines(kmf_textseq *t, kmf_text *to, size_t want, kmf_err *err)
+{
+    size_t n = room_for(t, to, want);
+    int status = kmf_text_reserve(to, n, err);
+    if (status < 0)
+        return status;
+    kmf_scan s = scan_from(t, to, want, to->len + n);
+    kmf_scan_lines(&s);
+    scan_to(t, to, &s);
+    t->line += s.n;
+    return 0;
+}
+
+/* ---------------------------------------------------------------- records ----------------- */
+
+/*
+ * Appends the letters of the record at hand. 0: it has no more; 1: to->len >= want; negative: a
+ * kmf_code.
+ */
+static int fasta_sequence(kmf_textseq *t, kmf_text *to, size_t want, kmf_err *err)
+{
+    char first;
+    while (to->len < want) {
+        int status = t->in_line ? 0 : scan_lines(t, to, want, err);
+        if (status < 0 || to->len >= want)
+            return status < 0 ? status : 1;
+        if (!t->in_line) {
+            status = peek(t, &first, err);
+            if (status <= 0 || first == '>')
+                return status < 0 ? status : 0;
+            if (first == '@')
+                return kmf_fail(err, KMF_EFORMAT,
+                                "%s: record %" PRIu64 " (line %" PRIu64
+                                "): a FASTQ record ('@') in a FASTA file",
+                                t->file, t->n_records + 1, t->line + 1);
+        }
+        status = sequence_line(t, to, want, err);
         if (status < 0)
             return status;
     }
+    return 1;
+}
+
+/* As kmf_textseq_next. */
+static int fasta_record(kmf_textseq *t, kmf_err *err)
+{
+    char first;
+    int status = peek(t, &first, err);
+    if (status <= 0)
+        return status;
+    status = header_line(t, err);
+    if (status == 0)
+        status = fasta_sequence(t, &t->seq, SIZE_MAX, err);
     return status < 0 ? status : 1;
 }
 
@@ -429,7 +481,7 @@ static int fastq_sequence(kmf_textseq *t, size_t *n_lines, kmf_err *err)
             return fail_record(
                 t, err, "a FASTA record ('>') begins inside it, on line %" PRIu64, t->line + 1);
         size_t before = t->seq.len;
-        status = sequence_line(t, err);
+        status = sequence_line(t, &t->seq, SIZE_MAX, err);
         if (status < 0)
             return status;
         *n_lines += t->seq.len > before;
@@ -523,23 +575,34 @@ void kmf_textseq_close(kmf_textseq *t)
     kmf_free(t);
 }
 
+/* A simple record; 0: the next is none. */
+static int simple_record(kmf_textseq *t, kmf_err *err)
+{
+    const char *header = t->p + 1;
+    bool whole;
+    int status = scan_records(t, &t->seq, 1, err);
+    if (status < 0 || t->seq.len == 0)
+        return status;
+    t->seq.len--;
+    t->name.len = 0;
+    const char *stop = memchr(header, '\n', (size_t)(t->p - header));
+    assert(stop);
+    stop -= stop[-1] == '\r';
+    status = add_name(t, header, (size_t)(stop - header), &whole, err);
+    return status < 0 ? status : 1;
+}
+
 int kmf_textseq_next(kmf_textseq *t, kmf_record *rec, kmf_err *err)
 {
     if (t->seq.cap > SHRINK_ABOVE && t->seq.len < t->seq.cap / 8) {
         kmf_free(t->seq.bytes);
-        t->seq = (text){0};
+        t->seq = (kmf_text){0};
     }
     t->seq.len = 0;
-    int status;
-    if (t->fastq) {
+    int status = t->fastq ? simple_record(t, err) : fasta_record(t, err);
+    if (status == 0 && t->fastq)
         status = fastq_record(t, err);
-    } else {
-        char first;
-        status = peek(t, &first, err);
-        if (status > 0)
-            status = fasta_record(t, err);
-    }
-    if (status > 0 && reserve(&t->seq, 0, err) < 0)
+    if (status > 0 && kmf_text_reserve(&t->seq, 0, err) < 0)
         status = KMF_ENOMEM;
     if (status <= 0)
         return status;
@@ -548,4 +611,75 @@ int kmf_textseq_next(kmf_textseq *t, kmf_record *rec, kmf_err *err)
     rec->seq = t->seq.bytes;
     rec->len = t->seq.len;
     return 1;
+}
+
+/* ---------------------------------------------------------------- as a text --------------- */
+
+/* The last letter of a record has been written. 1 or a negative kmf_code. */
+static int end_record(kmf_text *text, uint64_t *n_ended, kmf_err *err)
+{
+    int status = kmf_text_reserve(text, 1, err);
+    if (status < 0)
+        return status;
+    text->bytes[text->len++] = '\n';
+    ++*n_ended;
+    return 1;
+}
+
+/* 1: there may be more; 0: the end; negative: a kmf_code. */
+static int fasta_portion(kmf_textseq *t, kmf_text *text, size_t want, uint64_t *n_ended,
+                         kmf_err *err)
+{
+    char first;
+    int status;
+    if (!t->in_record) {
+        status = peek(t, &first, err);
+        if (status <= 0)
+            return status;
+        status = header_line(t, err);
+        if (status < 0)
+            return status;
+        t->in_record = true;
+    }
+    status = fasta_sequence(t, text, want, err);
+    if (status != 0)
+        return status;
+    t->in_record = false;
+    return end_record(text, n_ended, err);
+}
+
+/* Likewise. A record that is not simple is read whole and then copied. */
+static int fastq_portion(kmf_textseq *t, kmf_text *text, size_t want, uint64_t *n_ended,
+                         kmf_err *err)
+{
+    uint64_t n_records = t->n_records;
+    int status = scan_records(t, text, want, err);
+    *n_ended += t->n_records - n_records;
+    if (status < 0 || text->len >= want)
+        return status < 0 ? status : 1;
+    t->seq.len = 0;
+    status = fastq_record(t, err);
+    if (status <= 0)
+        return status;
+    status = kmf_text_reserve(text, t->seq.len, err);
+    if (status < 0)
+        return status;
+    if (t->seq.len > 0)
+        memcpy(text->bytes + text->len, t->seq.bytes, t->seq.len);
+    text->len += t->seq.len;
+    return end_record(text, n_ended, err);
+}
+
+int kmf_textseq_fill(kmf_textseq *t, kmf_text *text, size_t want, kmf_reader_stats *stats,
+                     kmf_err *err)
+{
+    size_t before = text->len;
+    uint64_t n_ended = 0;
+    int status = 1;
+    while (status > 0 && text->len < want)
+        status = t->fastq ? fastq_portion(t, text, want, &n_ended, err)
+                          : fasta_portion(t, text, want, &n_ended, err);
+    stats->records += n_ended;
+    stats->bases += text->len - before - n_ended;
+    return status < 0 ? status : text->len > before;
 }

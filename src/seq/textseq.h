@@ -20,14 +20,31 @@
 
 typedef struct kmf_textseq kmf_textseq;
 
+/* Bytes that grow. All zero is an empty one. */
+typedef struct kmf_text {
+    char *bytes; /* owned by whoever holds the text; freed by kmf_free */
+    size_t len;
+    size_t cap;
+} kmf_text;
+
+/* Makes room for n more bytes and a NUL. 0 or KMF_ENOMEM. */
+int kmf_text_reserve(kmf_text *text, size_t n, kmf_err *err) KMF_MUST_CHECK;
+
 /*
  * Takes over `in`, on failure too; name, which messages begin with, is copied. KMF_EFORMAT if
  * the input is neither FASTA nor FASTQ; an empty one is either, with no records.
  */
 kmf_textseq *kmf_textseq_open(kmf_bytes *in, const char *name, kmf_err *err) KMF_MUST_CHECK;
-void kmf_textseq_close(kmf_textseq *text);
+void kmf_textseq_close(kmf_textseq *t);
 
 /* As kmf_reader_next; rec->index is not set. Not to be called again after a failure. */
-int kmf_textseq_next(kmf_textseq *text, kmf_record *rec, kmf_err *err) KMF_MUST_CHECK;
+int kmf_textseq_next(kmf_textseq *t, kmf_record *rec, kmf_err *err) KMF_MUST_CHECK;
+
+/*
+ * As kmf_reader_fill. Adds records, as they end, and bases to stats. Not to be called again
+ * after a failure, nor on an input of which records were taken.
+ */
+int kmf_textseq_fill(kmf_textseq *t, kmf_text *text, size_t want, kmf_reader_stats *stats,
+                     kmf_err *err) KMF_MUST_CHECK;
 
 #endif
