@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE /* sched_setaffinity */
 
+#include "base/err.h"
 #include "base/mem.h"
 #include "seq/cores.h"
 #include "seq/digest.h"
@@ -260,6 +261,61 @@ START_TEST(the_digest_is_that_of_rfc_1321)
 }
 END_TEST
 
+typedef struct items {
+    atomic_int done[N_JOBS];
+    atomic_int workers[16];
+    size_t fails_at;
+} items;
+
+static int note_item(void *arg, size_t i, int worker, kmf_err *err)
+{
+    items *all = arg;
+    atomic_fetch_add(&all->done[i], 1);
+    atomic_fetch_add(&all->workers[worker], 1);
+    if (i == all->fails_at)
+        return kmf_fail(err, KMF_EIO, "item %zu", i);
+    return 0;
+}
+
+START_TEST(each_item_is_worked_off_once_by_the_pool_and_the_caller)
+{
+    for (int threads = 0; threads <= 4; threads++) {
+        static items all;
+        kmf_err err = {0};
+        kmf_pool *pool = threads ? kmf_pool_new(threads, &err) : NULL;
+        memset(&all, 0, sizeof all);
+        all.fails_at = N_JOBS;
+        ck_assert_int_eq(kmf_pool_threads(pool), threads);
+        ck_assert_int_eq(kmf_pool_each(pool, N_JOBS, note_item, &all, &err), 0);
+        int sum = 0;
+        for (int i = 0; i < N_JOBS; i++)
+            ck_assert_int_eq(all.done[i], 1);
+        for (int w = 0; w <= threads; w++)
+            sum += all.workers[w];
+        ck_assert_int_eq(sum, N_JOBS);
+        ck_assert_int_eq(kmf_pool_each(pool, 0, note_item, &all, &err), 0);
+        kmf_pool_free(pool);
+    }
+}
+END_TEST
+
+START_TEST(a_failed_item_is_reported_and_ends_the_work)
+{
+    for (int threads = 0; threads <= 2; threads += 2) {
+        static items all;
+        kmf_err err = {0};
+        kmf_pool *pool = threads ? kmf_pool_new(threads, &err) : NULL;
+        memset(&all, 0, sizeof all);
+        all.fails_at = 10;
+        ck_assert_int_eq(kmf_pool_each(pool, N_JOBS, note_item, &all, &err), KMF_EIO);
+        ck_assert_str_eq(err.msg, "item 10");
+        if (!pool)
+            ck_assert_int_eq(all.done[11], 0);
+        kmf_pool_free(pool);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("par");
@@ -273,6 +329,8 @@ int main(void)
     tcase_add_test(tc, the_tightest_quota_on_the_way_to_the_root_counts);
     tcase_add_test(tc, threads_default_to_the_affinity_mask_and_slurm);
     tcase_add_test(tc, the_digest_is_that_of_rfc_1321);
+    tcase_add_test(tc, each_item_is_worked_off_once_by_the_pool_and_the_caller);
+    tcase_add_test(tc, a_failed_item_is_reported_and_ends_the_work);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

@@ -131,6 +131,64 @@ void *kmf_queue_wait(kmf_queue *queue)
     return value;
 }
 
+int kmf_pool_threads(const kmf_pool *pool)
+{
+    return pool ? pool->n : 0;
+}
+
+/* Items are handed out one by one: whoever is free takes the next. */
+typedef struct round {
+    kmf_pool *pool; /* borrowed, as all below */
+    kmf_item_fn *fn;
+    void *arg;
+    size_t n;
+    atomic_size_t next;
+    atomic_int failed; /* 1: the failure is in err */
+    kmf_err err;
+} round;
+
+static void work_off(round *r, int worker)
+{
+    size_t i;
+    while ((i = atomic_fetch_add(&r->next, 1)) < r->n) {
+        kmf_err err = {0};
+        if (r->fn(r->arg, i, worker, &err) == 0)
+            continue;
+        atomic_store(&r->next, r->n);
+        if (atomic_exchange(&r->failed, 1) == 0)
+            r->err = err;
+    }
+}
+
+static void *work_job(void *arg)
+{
+    round *r = arg;
+    work_off(r, kmf_pool_worker(r->pool));
+    return NULL;
+}
+
+int kmf_pool_each(kmf_pool *pool, size_t n, kmf_item_fn *fn, void *arg, kmf_err *err)
+{
+    round r = {.pool = pool, .fn = fn, .arg = arg, .n = n};
+    atomic_init(&r.next, 0);
+    atomic_init(&r.failed, 0);
+    int n_sent = 0;
+    kmf_queue *queue = NULL;
+    if (pool && n > 1) {
+        queue = kmf_queue_new(pool, pool->n, err);
+        if (!queue)
+            return KMF_ENOMEM;
+        /* Where no job can be sent the caller's thread does the work. */
+        while (n_sent < pool->n && kmf_queue_send(queue, work_job, &r, NULL) == 0)
+            n_sent++;
+    }
+    work_off(&r, kmf_pool_threads(pool));
+    while (n_sent-- > 0)
+        kmf_queue_wait(queue);
+    kmf_queue_free(queue);
+    return atomic_load(&r.failed) ? kmf_fail(err, r.err.code, "%s", r.err.msg) : 0;
+}
+
 const char *kmf_htslib_version(void)
 {
     return hts_version();

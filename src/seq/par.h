@@ -24,6 +24,19 @@ int kmf_queue_send(kmf_queue *queue, kmf_job_fn *fn, void *arg, kmf_err *err) KM
 /* What the oldest unfetched job returned; waits for it. A job must be under way. */
 void *kmf_queue_wait(kmf_queue *queue);
 
+/* How many threads it has; NULL: 0. */
+int kmf_pool_threads(const kmf_pool *pool);
+
+/* Work on item i by worker 0 .. kmf_pool_threads(pool); 0 or a negative kmf_code. */
+typedef int kmf_item_fn(void *arg, size_t i, int worker, kmf_err *err);
+/*
+ * Calls fn for the items 0 .. n - 1, each once, in any order, on the pool's threads and on the
+ * caller's, which is the last worker; on it alone if pool is NULL. Returns when all are done. After
+ * a failure no further item is begun, and one of the failures is reported.
+ */
+int kmf_pool_each(kmf_pool *pool, size_t n, kmf_item_fn *fn, void *arg,
+                  kmf_err *err) KMF_MUST_CHECK;
+
 /* Of the htslib in use, as "1.16". */
 const char *kmf_htslib_version(void);
 
