@@ -177,10 +177,32 @@ bool kmf_path_is_special(const char *path)
     return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
 }
 
-static bool wants_gzip(const char *path)
+bool kmf_ends_with(const char *s, const char *suffix)
 {
-    size_t n = strlen(path);
-    return n > 3 && strcmp(path + n - 3, ".gz") == 0;
+    size_t n = strlen(s);
+    size_t m = strlen(suffix);
+    return n >= m && strcmp(s + n - m, suffix) == 0;
+}
+
+/* The length of the name that the table and its companions share: without .npy, .tsv, .tsv.gz. */
+static size_t stem_length(const char *path)
+{
+    static const char *const suffixes[] = {".npy", ".tsv", ".tsv.gz"};
+    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++)
+        if (kmf_ends_with(path, suffixes[i]))
+            return strlen(path) - strlen(suffixes[i]);
+    return strlen(path);
+}
+
+char *kmf_sidecar(const char *path, const char *suffix, kmf_err *err)
+{
+    size_t n = stem_length(path);
+    char *name = kmf_malloc(n + strlen(suffix) + 1, 1, err);
+    if (!name)
+        return NULL;
+    memcpy(name, path, n);
+    strcpy(name + n, suffix);
+    return name;
 }
 
 /* What path names behind its symbolic links, so that a link stays one. */
@@ -224,7 +246,7 @@ kmf_out *kmf_out_open(const char *path, kmf_err *err)
         goto fail;
     }
     setvbuf(out->file, out->buffer, _IOFBF, OUT_BUFFER);
-    if (wants_gzip(path)) {
+    if (kmf_ends_with(path, ".gz")) {
         int fd = dup(fileno(out->file));
         out->gz = fd < 0 ? NULL : gzdopen(fd, GZIP_LEVEL);
         if (!out->gz) {

@@ -44,6 +44,11 @@ int kmf_out_publish(kmf_out *out, kmf_err *err) KMF_MUST_CHECK;
 void kmf_out_withdraw(kmf_out *out);
 void kmf_out_free(kmf_out *out);
 
+/* path with its extension (.npy .tsv .tsv.gz) replaced by suffix. Freed by kmf_free. */
+char *kmf_sidecar(const char *path, const char *suffix, kmf_err *err) KMF_MUST_CHECK;
+
+bool kmf_ends_with(const char *s, const char *suffix);
+
 /* Does path exist and is no regular file: a pipe, a device? Such are written in place. */
 bool kmf_path_is_special(const char *path);
 

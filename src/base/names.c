@@ -8,3 +8,5 @@ const char *const kmf_long_names[] = {"chunk", "truncate", "skip", "error", NULL
 const char *const kmf_pooling_names[] = {"mean", "cls", "max", "none", NULL};
 const char *const kmf_strand_names[] = {"fwd", "rc", "both", NULL};
 const char *const kmf_norm_names[] = {"none", "l2", NULL};
+const char *const kmf_alphabet_names[] = {"dna", "protein", NULL};
+const char *const kmf_counts_format_names[] = {"tsv", "vocab", "dnabert", "binary", NULL};

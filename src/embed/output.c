@@ -48,34 +48,6 @@ struct kmf_output {
     size_t line_cap;
 };
 
-int kmf_ends_with(const char *s, const char *suffix)
-{
-    size_t n = strlen(s);
-    size_t m = strlen(suffix);
-    return n >= m && strcmp(s + n - m, suffix) == 0;
-}
-
-/* The length of the name that the table and its companions share: without .npy, .tsv, .tsv.gz. */
-static size_t stem_length(const char *path)
-{
-    static const char *const suffixes[] = {".npy", ".tsv", ".tsv.gz"};
-    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++)
-        if (kmf_ends_with(path, suffixes[i]))
-            return strlen(path) - strlen(suffixes[i]);
-    return strlen(path);
-}
-
-char *kmf_sidecar(const char *path, const char *suffix, kmf_err *err)
-{
-    size_t n = stem_length(path);
-    char *name = kmf_malloc(n + strlen(suffix) + 1, 1, err);
-    if (!name)
-        return NULL;
-    memcpy(name, path, n);
-    strcpy(name + n, suffix);
-    return name;
-}
-
 static int check_path(const char *path, int f16, kmf_err *err)
 {
     int npy = kmf_ends_with(path, ".npy");

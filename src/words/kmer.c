@@ -48,18 +48,12 @@ void kmf_kmer_decode(char *text, uint64_t code, int k)
 
 uint64_t kmf_kmer_revcomp(uint64_t code, int k)
 {
-    uint64_t x = ~code;
-    x = (x >> 2 & 0x3333333333333333u) | (x & 0x3333333333333333u) << 2;
-    x = (x >> 4 & 0x0f0f0f0f0f0f0f0fu) | (x & 0x0f0f0f0f0f0f0f0fu) << 4;
-    x = (x >> 8 & 0x00ff00ff00ff00ffu) | (x & 0x00ff00ff00ff00ffu) << 8;
-    x = (x >> 16 & 0x0000ffff0000ffffu) | (x & 0x0000ffff0000ffffu) << 16;
-    x = x >> 32 | x << 32;
-    return x >> (64 - 2 * k);
+    return kmf_revcomp_of(code, k);
 }
 
 uint64_t kmf_kmer_canonical(uint64_t code, int k)
 {
-    uint64_t rc = kmf_kmer_revcomp(code, k);
+    uint64_t rc = kmf_revcomp_of(code, k);
     return rc < code ? rc : code;
 }
 

@@ -13,6 +13,18 @@
 
 #include <stdbool.h>
 
+/* kmf_kmer_revcomp where a call would cost too much. */
+static inline uint64_t kmf_revcomp_of(uint64_t code, int k)
+{
+    uint64_t x = ~code;
+    x = (x >> 2 & 0x3333333333333333u) | (x & 0x3333333333333333u) << 2;
+    x = (x >> 4 & 0x0f0f0f0f0f0f0f0fu) | (x & 0x0f0f0f0f0f0f0f0fu) << 4;
+    x = (x >> 8 & 0x00ff00ff00ff00ffu) | (x & 0x00ff00ff00ff00ffu) << 8;
+    x = (x >> 16 & 0x0000ffff0000ffffu) | (x & 0x0000ffff0000ffffu) << 16;
+    x = x >> 32 | x << 32;
+    return x >> (64 - 2 * k);
+}
+
 typedef struct kmf_window {
     /* settings */
     const unsigned char *seq; /* borrowed */

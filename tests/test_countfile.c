@@ -1,0 +1,1048 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Files of tables of counts. What is written is compared byte by byte with what a naive writer
+ * makes of the list, or taken apart by a naive reader that knows the layout alone; what is read
+ * must be the list again; and what was changed must be refused.
+ */
+#include "words/countfile.h"
+#include "base/le.h"
+#include "base/mem.h"
+#include "checked.h"
+#include "run.h"
+#include "tables.h"
+
+#include <check.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+/* ---------------------------------------------------------------- files ------------------- */
+
+static char dir[] = "/tmp/kmf_countfile.XXXXXX";
+static char path_buffer[256];
+
+static void make_dir(void)
+{
+    strcpy(dir + sizeof dir - 7, "XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+}
+
+static void remove_dir(void)
+{
+    ck_assert_msg(rmdir(dir) == 0, "a file was left in %s", dir);
+}
+
+/* Valid until the next call. */
+static const char *in_dir(const char *name)
+{
+    snprintf(path_buffer, sizeof path_buffer, "%s/%s", dir, name);
+    return path_buffer;
+}
+
+typedef struct text {
+    char *bytes; /* owned */
+    size_t len;
+    size_t cap;
+} text;
+
+static void add_bytes(text *t, const void *bytes, size_t n)
+{
+    if (kmf_grow(&t->bytes, &t->cap, t->len + n + 1, 1, NULL) < 0)
+        ck_abort_msg("no memory for the test");
+    if (n > 0)
+        memcpy(t->bytes + t->len, bytes, n);
+    t->len += n;
+    t->bytes[t->len] = '\0';
+}
+
+static void add(text *t, const char *string)
+{
+    add_bytes(t, string, strlen(string));
+}
+
+static void free_text(text *t)
+{
+    kmf_free(t->bytes);
+    *t = (text){0};
+}
+
+static text slurp(const char *path)
+{
+    text t = {0};
+    t.bytes = kmf_file_read(path, SIZE_MAX / 2, &t.len, NULL);
+    ck_assert_ptr_nonnull(t.bytes);
+    t.cap = t.len + 1;
+    return t;
+}
+
+static void spill(const char *path, const void *bytes, size_t n)
+{
+    FILE *file = fopen(path, "wb");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_eq(fwrite(bytes, 1, n, file), n);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+/* What kmf_counts_save writes; the file is gone again. */
+static text saved(const kmf_counts *counts, kmf_counts_format format, int full, kmf_pool *pool)
+{
+    kmf_err err = {0};
+    const char *path = in_dir("saved");
+    int status = kmf_counts_save(counts, path, format, full, pool, NULL, &err);
+    ck_assert_msg(status == 0, "%s", err.msg);
+    text t = slurp(path);
+    ck_assert_int_eq(unlink(path), 0);
+    return t;
+}
+
+static void must_equal(const text *a, const text *b)
+{
+    size_t n = a->len < b->len ? a->len : b->len;
+    for (size_t i = 0; i < n; i++)
+        if (a->bytes[i] != b->bytes[i])
+            ck_abort_msg("byte %zu differs: ...%.40s", i, a->bytes + (i > 20 ? i - 20 : 0));
+    ck_assert_uint_eq(a->len, b->len);
+}
+
+static kmf_counts *parsed(const text *t)
+{
+    kmf_err err = {0};
+    kmf_counts *counts = kmf_counts_parse(t->bytes, t->len, "x", &err);
+    ck_assert_msg(counts != NULL, "%s", err.msg);
+    return counts;
+}
+
+/* ---------------------------------------------------------------- text -------------------- */
+
+static void add_header(text *t, const kmf_counts_info *info, int full)
+{
+    char line[1024];
+    snprintf(line, sizeof line,
+             "#kmerformer_vocab\t1\n#alphabet\t%s\n#k\t%d\n#canonical\t%d\n#stride\t%" PRIu64
+             "\n#inputs\t%" PRIu64 "\n#records\t%" PRIu64 "\n#letters\t%" PRIu64
+             "\n#kmers\t%" PRIu64 "\n#ambiguous\t%" PRIu64 "\n#distinct\t%" PRIu64
+             "\n#min_count\t%" PRIu64 "\n#max_size\t%" PRIu64 "\n#full\t%d\n#kmer\tcount\n",
+             info->alphabet == KMF_DNA ? "dna" : "protein", info->k, info->canonical,
+             info->stride, info->inputs, info->records, info->letters, info->kmers,
+             info->ambiguous, info->distinct, info->min_count, info->max_size, full);
+    add(t, line);
+}
+
+static const char specials[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
+
+static void add_kmer(text *t, const list *l, uint64_t code, uint64_t count, int with_count)
+{
+    char line[80];
+    kmf_alphabet_decode(l->info.alphabet, line, code, l->info.k);
+    size_t n = strlen(line);
+    if (with_count)
+        snprintf(line + n, sizeof line - n, "\t%" PRIu64 "\n", count);
+    else
+        strcpy(line + n, "\n");
+    add(t, line);
+}
+
+static int belongs(const list *l, uint64_t code)
+{
+    const kmf_counts_info *info = &l->info;
+    if (info->canonical && kmf_kmer_revcomp(code, info->k) < code)
+        return 0;
+    char letters[KMF_K_MAX + 1];
+    kmf_alphabet_decode(info->alphabet, letters, code, info->k);
+    return strchr(letters, '?') == NULL;
+}
+
+/* What a file is to hold, made line by line. */
+static text naive_list(const list *l, int full, int with_count)
+{
+    text t = {0};
+    size_t at = 0;
+    int bits = kmf_alphabet_bits(l->info.alphabet) * l->info.k;
+    if (with_count)
+        add_header(&t, &l->info, full);
+    else
+        add(&t, specials);
+    if (!full)
+        for (size_t i = 0; i < l->n; i++)
+            add_kmer(&t, l, l->kmers[i].code, l->kmers[i].count, with_count);
+    for (uint64_t code = 0; full && code < (uint64_t)1 << bits; code++) {
+        int seen = at < l->n && l->kmers[at].code == code;
+        if (belongs(l, code))
+            add_kmer(&t, l, code, seen ? l->kmers[at].count : 0, with_count);
+        at += (size_t)seen;
+    }
+    return t;
+}
+
+static int can_be_full(const list *l)
+{
+    return kmf_alphabet_bits(l->info.alphabet) * l->info.k <= 20;
+}
+
+static void check_text(const list *l, const kmf_counts *counts, int full, kmf_pool *pool)
+{
+    text expected = naive_list(l, full, 1);
+    text got = saved(counts, KMF_COUNTS_TSV, full, pool);
+    must_equal(&got, &expected);
+    kmf_counts *again = parsed(&got);
+    same_table(again, l);
+    kmf_counts_free(again);
+    free_text(&got);
+    free_text(&expected);
+    if (l->info.k > 12 || (l->n == 0 && !full))
+        return;
+    expected = naive_list(l, full, 0);
+    got = saved(counts, KMF_COUNTS_VOCAB, full, pool);
+    must_equal(&got, &expected);
+    free_text(&got);
+    free_text(&expected);
+}
+
+START_TEST(text_is_what_a_naive_writer_makes_with_any_threads_and_reads_back)
+{
+    kmf_pool *pool = kmf_pool_new(3, NULL);
+    for (size_t i = 0; i < N_KINDS; i++) {
+        list l = list_of_kind(i, 70);
+        kmf_counts *counts = table_of(&l);
+        check_text(&l, counts, 0, NULL);
+        check_text(&l, counts, 0, pool);
+        if (can_be_full(&l)) {
+            check_text(&l, counts, 1, NULL);
+            check_text(&l, counts, 1, pool);
+        }
+        kmf_counts_free(counts);
+        free_list(&l);
+    }
+    kmf_pool_free(pool);
+}
+END_TEST
+
+/* The lists are cut after 32768 suffixes; blocks without suffixes have zeros to be passed over. */
+START_TEST(gaps_where_a_list_is_cut_make_no_difference)
+{
+    static const size_t gaps[][2] = {{32767, 1}, {32768, 1}, {32760, 20}, {0, 1}, {65535, 1}};
+    kmf_pool *pool = kmf_pool_new(2, NULL);
+    for (size_t i = 0; i < 5; i++) {
+        list l = random_list(KMF_DNA, 8, 0, SIZE_MAX, 6, i);
+        size_t end = gaps[i][0] + gaps[i][1];
+        memmove(l.kmers + gaps[i][0], l.kmers + end, (l.n - end) * sizeof *l.kmers);
+        l.n -= gaps[i][1];
+        tidy(&l, 0);
+        kmf_counts *counts = table_of(&l);
+        check_text(&l, counts, 0, pool);
+        check_text(&l, counts, 1, pool);
+        kmf_counts_free(counts);
+        free_list(&l);
+    }
+    kmf_pool_free(pool);
+}
+END_TEST
+
+START_TEST(a_vocabulary_is_one_that_models_load)
+{
+    for (int full = 0; full < 2; full++)
+        for (int k = 1; k <= 6; k++) {
+            list l = random_list(KMF_DNA, k, 0, 30, 4, (uint64_t)k);
+            kmf_counts *counts = table_of(&l);
+            text t = saved(counts, KMF_COUNTS_VOCAB, full, NULL);
+            kmf_vocab *vocab = kmf_vocab_parse(t.bytes, t.len, "vocab.txt", NULL);
+            ck_assert_ptr_nonnull(vocab);
+            ck_assert_int_eq(kmf_vocab_k(vocab), k);
+            ck_assert_int_eq(kmf_vocab_special(vocab, KMF_MASK), 4);
+            ck_assert_uint_eq(kmf_vocab_size(vocab), 5 + (full ? (size_t)1 << 2 * k : l.n));
+            for (size_t i = 0; i < l.n; i++)
+                ck_assert_int_eq(kmf_vocab_kmer(vocab, l.kmers[i].code),
+                                 full ? (int32_t)(5 + l.kmers[i].code) : (int32_t)(5 + i));
+            kmf_vocab_free(vocab);
+            free_text(&t);
+            kmf_counts_free(counts);
+            free_list(&l);
+        }
+}
+END_TEST
+
+START_TEST(dnabert_lists_kmers_by_a_t_c_g)
+{
+    static const char k1[] = "A\nT\nC\nG\n";
+    static const char k2[] = "AA\nAT\nAC\nAG\nTA\nTT\nTC\nTG\nCA\nCT\nCC\nCG\nGA\nGT\nGC\nGG\n";
+    static const char k2_canonical[] = "AA\nAT\nAC\nAG\nTA\nCA\nCC\nCG\nGA\nGC\n";
+    static const struct {
+        int k, canonical;
+        const char *list;
+    } cases[] = {{1, 0, k1}, {2, 0, k2}, {2, 1, k2_canonical}};
+    for (size_t i = 0; i < 3; i++) {
+        list l = random_list(KMF_DNA, cases[i].k, cases[i].canonical, 1, 4, 1);
+        kmf_counts *counts = table_of(&l);
+        text t = saved(counts, KMF_COUNTS_DNABERT, 1, NULL);
+        text expected = {0};
+        add(&expected, specials);
+        add(&expected, cases[i].list);
+        must_equal(&t, &expected);
+        free_text(&t);
+        free_text(&expected);
+        kmf_counts_free(counts);
+        free_list(&l);
+    }
+}
+END_TEST
+
+static const char dnabert_rank[] = "ATCG";
+
+static int by_dnabert(const void *a, const void *b)
+{
+    const char *x = a;
+    const char *y = b;
+    while (*x == *y)
+        x++, y++;
+    return strchr(dnabert_rank, *x) < strchr(dnabert_rank, *y) ? -1 : 1;
+}
+
+START_TEST(dnabert_lists_what_is_in_the_table)
+{
+    kmf_pool *pool = kmf_pool_new(2, NULL);
+    for (int canonical = 0; canonical < 2; canonical++)
+        for (int k = 3; k <= 10; k++) {
+            list l = random_list(KMF_DNA, k, canonical, 400, 4, (uint64_t)k);
+            kmf_counts *counts = table_of(&l);
+            char(*lines)[16] = malloc((l.n + 1) * sizeof *lines);
+            for (size_t i = 0; i < l.n; i++) {
+                kmf_kmer_decode(lines[i], l.kmers[i].code, k);
+                strcat(lines[i], "\n");
+            }
+            qsort(lines, l.n, sizeof *lines, by_dnabert);
+            text expected = {0};
+            add(&expected, specials);
+            for (size_t i = 0; i < l.n; i++)
+                add(&expected, lines[i]);
+            text t = saved(counts, KMF_COUNTS_DNABERT, 0, k % 2 ? pool : NULL);
+            must_equal(&t, &expected);
+            free_text(&t);
+            free_text(&expected);
+            free(lines);
+            kmf_counts_free(counts);
+            free_list(&l);
+        }
+    kmf_pool_free(pool);
+}
+END_TEST
+
+START_TEST(gzip_and_crlf_and_cuts_anywhere_make_no_difference)
+{
+    static const char *const names[] = {"x.tsv", "x.tsv.gz", "x.bin", "x.bin.gz"};
+    list l = random_list(KMF_DNA, 13, 1, 60000, 8, 4);
+    kmf_counts *counts = table_of(&l);
+    kmf_err err = {0};
+    for (int i = 0; i < 4; i++) {
+        const char *path = in_dir(names[i]);
+        kmf_counts_format format = i < 2 ? KMF_COUNTS_TSV : KMF_COUNTS_BINARY;
+        ck_assert_int_eq(kmf_counts_save(counts, path, format, 0, NULL, NULL, &err), 0);
+        kmf_counts *again = kmf_counts_load(path, &err);
+        ck_assert_msg(again != NULL, "%s", err.msg);
+        same_table(again, &l);
+        text t = saved(again, KMF_COUNTS_BINARY, 0, NULL);
+        text expected = saved(counts, KMF_COUNTS_BINARY, 0, NULL);
+        must_equal(&t, &expected);
+        free_text(&t);
+        free_text(&expected);
+        kmf_counts_free(again);
+        ck_assert_int_eq(unlink(in_dir(names[i])), 0);
+    }
+    text t = saved(counts, KMF_COUNTS_TSV, 0, NULL);
+    text crlf = {0};
+    for (size_t i = 0; i < t.len; i++) {
+        if (t.bytes[i] == '\n')
+            add(&crlf, "\r");
+        add_bytes(&crlf, t.bytes + i, 1);
+    }
+    kmf_counts *again = parsed(&crlf);
+    same_table(again, &l);
+    kmf_counts_free(again);
+    for (size_t step = 1; step < 300; step = step * 2 + 1) {
+        kmf_counttext *reader = kmf_counttext_new("x", NULL);
+        for (size_t i = 0; i < t.len; i += step) {
+            size_t n = t.len - i < step ? t.len - i : step;
+            if (kmf_counttext_add(reader, t.bytes + i, n, &err) != 0)
+                ck_abort_msg("%s", err.msg);
+        }
+        again = kmf_counttext_finish(reader, &err);
+        kmf_counttext_free(reader);
+        ck_assert_msg(again != NULL, "%s", err.msg);
+        same_table(again, &l);
+        kmf_counts_free(again);
+    }
+    free_text(&t);
+    free_text(&crlf);
+    kmf_counts_free(counts);
+    free_list(&l);
+}
+END_TEST
+
+START_TEST(a_selection_keeps_its_numbers_in_a_file)
+{
+    list l = random_list(KMF_DNA, 7, 0, 9000, 5, 4);
+    kmf_counts *counts = table_of(&l);
+    kmf_counts *selected = kmf_counts_select(counts, 3, 500, NULL);
+    kmf_counts_info info;
+    kmf_counts_info again_info;
+    kmf_counts_information(selected, &info);
+    for (int i = 0; i < 3; i++) {
+        text t = saved(selected, i == 2 ? KMF_COUNTS_BINARY : KMF_COUNTS_TSV, i == 1, NULL);
+        kmf_counts *again = parsed(&t);
+        kmf_counts_information(again, &again_info);
+        same_info(&again_info, &info);
+        kmf_counts_free(again);
+        free_text(&t);
+    }
+    kmf_counts_free(selected);
+    kmf_counts_free(counts);
+    free_list(&l);
+}
+END_TEST
+
+/* A table for k = 2, as lines to be changed. */
+#define HEAD(canonical, kmers, distinct, least, most, full)                             \
+    "#kmerformer_vocab\t1\n#alphabet\tdna\n#k\t2\n#canonical\t" canonical               \
+    "\n#stride\t1\n#inputs\t1\n#records\t1\n#letters\t9\n#kmers\t" kmers                \
+    "\n#ambiguous\t0\n#distinct\t" distinct "\n#min_count\t" least "\n#max_size\t" most \
+    "\n#full\t" full "\n#kmer\tcount\n"
+
+START_TEST(text_that_does_not_fit_is_named_by_its_line)
+{
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"", "does not begin with #kmerformer_vocab"},
+        {"\n", "does not begin with #kmerformer_vocab"},
+        {">r1\nACGT\n", "does not begin with #kmerformer_vocab"},
+        {"#kmerformer_vocab\t2\n", "format 2; this version of the program reads format 1"},
+        {"#kmerformer_vocab\t0\n", "does not begin with"},
+        {"#kmerformer_vocab\t1", "cut off within its header"},
+        {"#kmerformer_vocab\t1\n", "cut off after line 1"},
+        {"#kmerformer_vocab\t1\n#k\t2\n", "line 2: '#k?2' stands where the header should give "
+                                          "#alphabet"},
+        {"#kmerformer_vocab\t1\n#alphabet\trna\n", "line 2: '#alphabet?rna' is not one"},
+        {"#kmerformer_vocab\t1\n#alphabet\tdna\n#k\t-1\n", "line 3: '#k?-1' is not one"},
+        {HEAD("2", "3", "2", "1", "0", "0"), "canonical is 2"},
+        {HEAD("0", "3", "4", "1", "0", "0"), "distinct is 4"},
+        {HEAD("0", "30", "17", "1", "0", "0"), "distinct is 17"},
+        {HEAD("1", "30", "11", "1", "0", "0"), "distinct is 11"},
+        {HEAD("0", "30", "3", "1", "2", "0"), "distinct is 3"},
+        {HEAD("0", "3", "2", "0", "0", "0"), "min_count is 0"},
+        {HEAD("0", "3", "2", "1", "0", "2"), "line 14: '#full?2' is not one"},
+        {HEAD("0", "03", "2", "1", "0", "0"), "line 9: '#kmers?03' is not one"},
+        {HEAD("0", "3", "2", "1", "0", "0"), "0 k-mers where its header says 2"},
+        {HEAD("0", "3", "2", "1", "0", "0") "AA\t1\nCA\t2", "cut off within line 17"},
+        {HEAD("0", "3", "2", "1", "0", "0") "AA\t1\nCA\t1\n", "counts come to 2 where"},
+        {HEAD("0", "3", "2", "1", "0", "0") "AA\t1\nCA\t3\n", "counts come to 4 where"},
+        {HEAD("0", "3", "2", "1", "0", "0") "AA\t1\nAC\t1\nCA\t1\n", "3 k-mers where"},
+        {HEAD("0", "3", "2", "1", "0", "0") "CA\t1\nAA\t2\n", "line 17: 'AA' comes after"},
+        {HEAD("0", "3", "2", "1", "0", "0") "AA\t1\nAA\t2\n", "line 17: 'AA' is listed twice"},
+        {HEAD("0", "3", "2", "1", "0", "0") "AAA\t1\n", "line 16: 'AAA?1' is not a k-mer"},
+        {HEAD("0", "3", "2", "1", "0", "0") "A\t1\n", "line 16: 'A?1' is not a k-mer"},
+        {HEAD("0", "3", "2", "1", "0", "0") "\n", "line 16: '' is not a k-mer"},
+        {HEAD("0", "3", "2", "1", "0", "0") "AA 1\n", "line 16: 'AA 1' is not a k-mer"},
+        {HEAD("0", "3", "2", "1", "0", "0") "aa\t1\n", "line 16: 'aa' has a letter"},
+        {HEAD("0", "3", "2", "1", "0", "0") "AU\t1\n", "line 16: 'AU' has a letter"},
+        {HEAD("0", "3", "2", "1", "0", "0") "AN\t1\n", "line 16: 'AN' has a letter"},
+        {HEAD("0", "3", "2", "1", "0", "0") "AA\t\n", "line 16: '' is not a count"},
+        {HEAD("0", "3", "2", "1", "0", "0") "AA\t1.5\n", "line 16: '1.5' is not a count"},
+        {HEAD("0", "3", "2", "1", "0", "0") "AA\t-1\n", "line 16: '-1' is not a count"},
+        {HEAD("0", "3", "2", "1", "0", "0") "AA\t01\n", "line 16: '01' is not a count"},
+        {HEAD("0", "3", "2", "1", "0", "0") "AA\t1\tx\n", "line 16: '1?x' is not a count"},
+        {HEAD("0", "3", "2", "1", "0", "0") "AA\t18446744073709551616\n", "is not a count"},
+        {HEAD("0", "3", "2", "1", "0", "0") "AA\t28446744073709551615\n", "is not a count"},
+        {HEAD("0", "3", "2", "1", "0", "0") "AA\t0\n", "line 16: 'AA?0' has the count 0"},
+        {HEAD("0", "3", "2", "1", "0", "0") "AA\t1\nAC\t18446744073709551615\n",
+         "line 17: 'AC?18446744073709551615' brings the sum"},
+        {HEAD("1", "3", "2", "1", "0", "0") "AA\t1\nTT\t2\n",
+         "line 17: 'TT' is larger than its"},
+        {HEAD("0", "9", "2", "3", "0", "0") "AA\t2\nCA\t4\n",
+         "line 16: 'AA?2' has a count below"},
+        {HEAD("0", "3", "2", "1", "0", "1") "AA\t1\nCA\t2\n",
+         "2 k-mers where a full table has 16"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        kmf_err err = {0};
+        const char *t = cases[i].text;
+        ck_assert_msg(kmf_counts_parse(t, strlen(t), "x.tsv", &err) == NULL, "case %zu", i);
+        ck_assert_int_eq(err.code, KMF_EMODEL);
+        ck_assert_msg(strncmp(err.msg, "x.tsv: ", 7) == 0, "%s", err.msg);
+        ck_assert_msg(strstr(err.msg, cases[i].message) != NULL, "case %zu: %s", i, err.msg);
+    }
+    static const char *const good[] = {
+        HEAD("0", "3", "2", "1", "0", "0") "AA\t1\nCA\t2\n",
+        HEAD("0", "9", "2", "1", "2", "0") "AA\t1\nCA\t2\n",
+        HEAD("0", "0", "0", "1", "0", "0"),
+        HEAD("0", "18446744073709551615", "1", "1", "0", "0") "TT\t18446744073709551615\n",
+        HEAD("1", "3", "2", "1", "0", "1") "AA\t1\nAC\t0\nAG\t0\nAT\t0\nCA\t0\nCC\t0\nCG\t0\n"
+                                           "GA\t0\nGC\t0\nTA\t2\n",
+    };
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        kmf_err err = {0};
+        kmf_counts *counts = kmf_counts_parse(good[i], strlen(good[i]), "x.tsv", &err);
+        ck_assert_msg(counts != NULL, "%s", err.msg);
+        kmf_counts_free(counts);
+    }
+}
+END_TEST
+
+START_TEST(text_cut_off_anywhere_is_refused)
+{
+    list l = random_list(KMF_PROTEIN, 2, 0, 20, 5, 4);
+    kmf_counts *counts = table_of(&l);
+    text t = saved(counts, KMF_COUNTS_TSV, 0, NULL);
+    for (size_t n = 0; n < t.len; n++) {
+        kmf_err err = {0};
+        ck_assert_msg(kmf_counts_parse(t.bytes, n, "x", &err) == NULL, "%zu bytes", n);
+        ck_assert_int_eq(err.code, KMF_EMODEL);
+    }
+    text junk = {0};
+    for (int i = 0; i < 1000; i++)
+        add(&junk, "ACGTACGT");
+    kmf_err err = {0};
+    ck_assert_ptr_null(kmf_counts_parse(junk.bytes, junk.len, "x", &err));
+    ck_assert_ptr_nonnull(strstr(err.msg, "does not begin with"));
+    err = (kmf_err){0};
+    add_bytes(&t, junk.bytes, junk.len);
+    ck_assert_ptr_null(kmf_counts_parse(t.bytes, t.len, "x", &err));
+    ck_assert_ptr_nonnull(strstr(err.msg, "is longer than a line can be"));
+    free_text(&junk);
+    free_text(&t);
+    kmf_counts_free(counts);
+    free_list(&l);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- binary ------------------ */
+
+#define HEADER 192
+#define ENTRY 32
+#define TRAILER 16
+
+static unsigned char *at(const text *t, uint64_t place)
+{
+    if (place >= t->len)
+        ck_abort_msg("byte %" PRIu64 " of %zu", place, t->len);
+    return (unsigned char *)t->bytes + place;
+}
+
+static uint64_t number(const text *t, uint64_t place, unsigned width)
+{
+    uint64_t value = 0;
+    for (unsigned i = width; i-- > 0;)
+        value = value << 8 | *at(t, place + i);
+    return value;
+}
+
+static uint32_t crc(const text *t, uint64_t place, size_t n)
+{
+    return (uint32_t)crc32(0, n > 0 ? at(t, place) : (const unsigned char *)"", (uInt)n);
+}
+
+static size_t block_bytes(uint64_t n, uint64_t sw, uint64_t cw)
+{
+    return n > 0 ? (size_t)(n * (sw + cw) + 8) : 0;
+}
+
+/* Takes a file apart by what the format says, and nothing else of ours. */
+static void check_layout(const text *t, const list *l)
+{
+    const kmf_counts_info *info = &l->info;
+    const uint64_t expected[] = {info->alphabet == KMF_PROTEIN,
+                                 (uint64_t)info->k,
+                                 (uint64_t)info->canonical,
+                                 info->stride,
+                                 info->inputs,
+                                 info->records,
+                                 info->letters,
+                                 info->kmers,
+                                 info->ambiguous,
+                                 info->distinct,
+                                 info->min_count,
+                                 info->max_size};
+    ck_assert_mem_eq(t->bytes, "\x8bKMF\r\n\x1a\n\1\0\0\0\0\0\0\0", 16);
+    for (size_t i = 0; i < 12; i++)
+        ck_assert_uint_eq(number(t, 16 + 8 * i, 8), expected[i]);
+    uint64_t prefix_bits = number(t, 112, 8);
+    uint64_t suffix_bits = number(t, 120, 8);
+    uint64_t index = number(t, 128, 8);
+    ck_assert_uint_eq(number(t, 136, 8), t->len);
+    ck_assert_uint_eq(number(t, 188, 4), crc(t, 0, 188));
+    uint64_t n_blocks = (uint64_t)1 << prefix_bits;
+    ck_assert_uint_eq(index + n_blocks * ENTRY + TRAILER, t->len);
+    ck_assert_uint_eq(number(t, t->len - TRAILER, 4), crc(t, index, n_blocks * ENTRY));
+    ck_assert_mem_eq(t->bytes + t->len - 8, t->bytes, 8);
+    size_t i = 0;
+    for (uint64_t p = 0; p < n_blocks; p++) {
+        uint64_t entry = index + p * ENTRY;
+        uint64_t beg = number(t, entry, 8);
+        uint64_t n = number(t, entry + 8, 8);
+        unsigned sw = (unsigned)number(t, entry + 16, 4);
+        unsigned cw = (unsigned)number(t, entry + 20, 4);
+        ck_assert_uint_eq(beg % 8, 0);
+        ck_assert_uint_eq(number(t, entry + 24, 4), crc(t, beg, block_bytes(n, sw, cw)));
+        for (uint64_t e = 0; e < n; e++) {
+            uint64_t suffix = sw > 0 ? number(t, beg + e * sw, sw) : e;
+            uint64_t count = number(t, beg + n * sw + e * cw, cw);
+            if (count == 0)
+                continue;
+            if (i >= l->n || l->kmers[i].code != (p << suffix_bits | suffix) ||
+                l->kmers[i].count != count)
+                ck_abort_msg("block %u, entry %u", (unsigned)p, (unsigned)e);
+            i++;
+        }
+    }
+    ck_assert_uint_eq(i, l->n);
+}
+
+START_TEST(binary_files_are_laid_out_as_described_and_read_back)
+{
+    for (size_t i = 0; i < N_KINDS; i++) {
+        list l = list_of_kind(i, 80);
+        kmf_counts *counts = table_of(&l);
+        kmf_err err = {0};
+        const char *path = in_dir("x.bin");
+        ck_assert_int_eq(kmf_counts_save(counts, path, KMF_COUNTS_BINARY, 0, NULL, NULL, &err),
+                         0);
+        text t = slurp(path);
+        check_layout(&t, &l);
+        kmf_counts *mapped = kmf_counts_load(path, &err);
+        ck_assert_msg(mapped != NULL, "%s", err.msg);
+        same_table(mapped, &l);
+        for (size_t j = 0; j < l.n; j += 1 + l.n / 500)
+            ck_assert_uint_eq(kmf_counts_get(mapped, l.kmers[j].code), l.kmers[j].count);
+        text again = saved(mapped, KMF_COUNTS_BINARY, 0, NULL);
+        must_equal(&again, &t);
+        kmf_counts_free(mapped);
+        kmf_counts_free(counts);
+        ck_assert_int_eq(unlink(in_dir("x.bin")), 0);
+        free_text(&again);
+        free_text(&t);
+        free_list(&l);
+    }
+}
+END_TEST
+
+START_TEST(any_changed_byte_and_any_cut_of_a_binary_file_is_found)
+{
+    static const struct {
+        kmf_alphabet alphabet;
+        int k, canonical;
+        size_t n;
+    } cases[] = {{KMF_DNA, 3, 0, 10},
+                 {KMF_DNA, 2, 1, SIZE_MAX},
+                 {KMF_DNA, 9, 0, 9},
+                 {KMF_PROTEIN, 2, 0, 30},
+                 {KMF_DNA, 1, 0, 0}};
+    static const unsigned char changes[] = {1, 0x80, 0xff};
+    for (size_t c = 0; c < 5; c++) {
+        list l =
+            random_list(cases[c].alphabet, cases[c].k, cases[c].canonical, cases[c].n, 9, c);
+        kmf_counts *counts = table_of(&l);
+        text t = saved(counts, KMF_COUNTS_BINARY, 0, NULL);
+        for (size_t i = 0; i < t.len; i++)
+            for (size_t j = 0; j < sizeof changes; j++) {
+                kmf_err err = {0};
+                *at(&t, i) ^= changes[j];
+                kmf_counts *bad = kmf_counts_parse(t.bytes, t.len, "x", &err);
+                *at(&t, i) ^= changes[j];
+                if (bad || err.code != KMF_EMODEL || strncmp(err.msg, "x: ", 3) != 0)
+                    ck_abort_msg("case %zu: byte %zu: %s", c, i, err.msg);
+            }
+        for (size_t n = 0; n < t.len; n++) {
+            kmf_err err = {0};
+            if (kmf_counts_parse(t.bytes, n, "x", &err) || err.code != KMF_EMODEL)
+                ck_abort_msg("case %zu: %zu bytes", c, n);
+        }
+        add(&t, "more");
+        kmf_err err = {0};
+        ck_assert_ptr_null(kmf_counts_parse(t.bytes, t.len, "x", &err));
+        free_text(&t);
+        kmf_counts_free(counts);
+        free_list(&l);
+    }
+}
+END_TEST
+
+/* Makes all checksums right again. */
+static void reseal(const text *t)
+{
+    uint64_t index = number(t, 128, 8);
+    size_t n_blocks = (size_t)((t->len - index - TRAILER) / ENTRY);
+    for (size_t p = 0; p < n_blocks; p++) {
+        uint64_t entry = index + p * ENTRY;
+        uint64_t beg = number(t, entry, 8);
+        size_t n = block_bytes(number(t, entry + 8, 8), number(t, entry + 16, 4),
+                               number(t, entry + 20, 4));
+        if (beg <= index && n <= index - beg)
+            kmf_le_store32(at(t, entry + 24), crc(t, beg, n));
+    }
+    kmf_le_store32(at(t, t->len - TRAILER), crc(t, index, n_blocks * ENTRY));
+    kmf_le_store32(at(t, 188), crc(t, 0, 188));
+}
+
+/* A file of one block (k = 8: suffixes of 2 bytes, counts of 1) with one number changed. */
+static void refuses(const text *t, uint64_t place, unsigned width, uint64_t value,
+                    const char *message)
+{
+    kmf_err err = {0};
+    text bad = {0};
+    add_bytes(&bad, t->bytes, t->len);
+    for (unsigned i = 0; i < width; i++)
+        *at(&bad, place + i) = (unsigned char)(value >> 8 * i);
+    reseal(&bad);
+    kmf_counts *counts = kmf_counts_parse(bad.bytes, bad.len, "x", &err);
+    ck_assert_msg(counts == NULL, "taken: %s", message);
+    ck_assert_int_eq(err.code, KMF_EMODEL);
+    ck_assert_msg(strstr(err.msg, message) != NULL, "'%s' is not '%s'", err.msg, message);
+    free_text(&bad);
+}
+
+/* As many bytes between the last block and the index. */
+static void refuses_gap(const text *t, size_t n)
+{
+    kmf_err err = {0};
+    text bad = {0};
+    uint64_t index = number(t, 128, 8);
+    add_bytes(&bad, t->bytes, index);
+    for (size_t i = 0; i < n; i++)
+        add_bytes(&bad, "", 1);
+    add_bytes(&bad, t->bytes + index, t->len - index);
+    kmf_le_store64(at(&bad, 128), index + n);
+    kmf_le_store64(at(&bad, 136), bad.len);
+    reseal(&bad);
+    ck_assert_ptr_null(kmf_counts_parse(bad.bytes, bad.len, "x", &err));
+    ck_assert_ptr_nonnull(strstr(err.msg, "bytes that belong to no block"));
+    free_text(&bad);
+}
+
+START_TEST(binary_files_made_to_harm_are_refused_though_their_checksums_are_right)
+{
+    static const kmf_kmer_count kmers[] = {{5, 1}, {6, 2}, {9, 3}, {0x1234, 4}};
+    list constant = {.info = {.alphabet = KMF_DNA,
+                              .k = 8,
+                              .canonical = 1,
+                              .stride = 1,
+                              .min_count = 1,
+                              .kmers = 10,
+                              .distinct = 4},
+                     .n = 4,
+                     .kmers = (kmf_kmer_count *)(uintptr_t)kmers};
+    list l = copy_of(&constant);
+    kmf_counts *counts = table_of(&l);
+    text t = saved(counts, KMF_COUNTS_BINARY, 0, NULL);
+    uint64_t index = number(&t, 128, 8);
+    uint64_t block = HEADER;
+    ck_assert_uint_eq(index, HEADER + 24);
+    refuses(&t, 8, 4, 2, "format 2; this version of the program reads format 1");
+    refuses(&t, 8, 4, 0, "checksum of its header");
+    refuses(&t, 12, 4, 1, "its header is not that");
+    refuses(&t, 150, 1, 1, "its header is not that");
+    refuses(&t, 16, 8, 2, "alphabet is 2");
+    refuses(&t, 16, 8, 1, "k is 8; for protein it is 1 to 6");
+    refuses(&t, 24, 8, 0, "k is 0; for dna it is 1 to 32");
+    refuses(&t, 24, 8, 33, "k is 33");
+    refuses(&t, 24, 8, (uint64_t)1 << 32 | 8, "k is 4294967304");
+    refuses(&t, 24, 8, 7, "not cut as those of its k");
+    refuses(&t, 24, 8, 9, "not cut as those of its k");
+    refuses(&t, 32, 8, 2, "canonical is 2");
+    refuses(&t, 40, 8, 0, "stride is 0");
+    refuses(&t, 40, 8, UINT64_MAX, "stride is 18446744073709551615");
+    refuses(&t, 72, 8, 11, "the counts come to 10 where its header says 11");
+    refuses(&t, 72, 8, 9, "the counts come to 10 where its header says 9");
+    refuses(&t, 88, 8, 3, "4 k-mers where its header says 3");
+    refuses(&t, 88, 8, UINT64_MAX, "distinct is");
+    refuses(&t, 96, 8, 0, "min_count is 0");
+    refuses(&t, 96, 8, 2, "a count of 1 where its header says that none is below 2");
+    refuses(&t, 104, 8, 3, "distinct is 4");
+    refuses(&t, 112, 8, 1, "not cut as those of its k");
+    refuses(&t, 112, 8, 64, "not cut as those of its k");
+    refuses(&t, 120, 8, 17, "not cut as those of its k");
+    refuses(&t, 136, 8, t.len + 1, "cut off");
+    refuses(&t, 136, 8, t.len - 1, "damaged");
+    refuses(&t, index, 8, HEADER + 8, "not where the one before it ends");
+    refuses(&t, index, 8, 0, "not where the one before it ends");
+    refuses(&t, index + 28, 4, 1, "not where the one before it ends");
+    refuses(&t, index + 8, 8, 6, "larger than its place");
+    refuses(&t, index + 8, 8, 65537, "larger than its place");
+    refuses(&t, index + 8, 8, UINT64_MAX / 3, "larger than its place");
+    refuses(&t, index + 8, 8, 2, "no zeros at the end of a block");
+    refuses(&t, index + 8, 8, 0, "an empty block has a size");
+    refuses(&t, index + 16, 4, 1, "width that does not exist");
+    refuses(&t, index + 16, 4, 9, "larger than its place");
+    refuses(&t, index + 16, 4, 0, "a block of all k-mers lacks some");
+    refuses(&t, index + 20, 4, 0, "width that does not exist");
+    refuses(&t, index + 20, 4, 3, "larger than its place");
+    refuses(&t, t.len - 12, 4, 1, "its end is not that");
+    refuses(&t, t.len - 8, 1, 1, "its end is not that");
+    refuses(&t, block, 2, 6, "not in ascending order");
+    refuses(&t, block, 2, 7, "not in ascending order");
+    refuses(&t, block + 6, 2, 0xffff, "larger than its reverse complement");
+    refuses(&t, block + 8, 1, 0, "a k-mer has the count 0");
+    refuses(&t, block + 9, 1, 3, "the counts come to 11");
+    refuses(&t, block + 19, 1, 1, "no zeros at the end of a block");
+    refuses(&t, block + 20, 1, 1, "checksum of a block is wrong"); /* the padding */
+    refuses_gap(&t, 8);
+    refuses_gap(&t, 1);
+    free_text(&t);
+    kmf_counts_free(counts);
+    free_list(&l);
+
+    l = random_list(KMF_PROTEIN, 3, 0, 3, 3, 1);
+    counts = table_of(&l);
+    t = saved(counts, KMF_COUNTS_BINARY, 0, NULL);
+    refuses(&t, HEADER + 4, 2, 0x7fff, "a k-mer with a letter that does not exist");
+    refuses(&t, HEADER + 4, 2, 0xffff, "not in ascending order"); /* 15 bits, not 16 */
+    free_text(&t);
+    kmf_counts_free(counts);
+    free_list(&l);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- saving ------------------ */
+
+static int exists(const char *name)
+{
+    return access(in_dir(name), F_OK) == 0;
+}
+
+START_TEST(provenance_stands_beside_tables_and_nothing_else)
+{
+    static const struct {
+        const char *name, *json;
+        kmf_counts_format format;
+    } cases[] = {{"a.tsv", "a.json", KMF_COUNTS_TSV},
+                 {"a.tsv.gz", "a.json", KMF_COUNTS_TSV},
+                 {"a.bin", "a.bin.json", KMF_COUNTS_BINARY},
+                 {"vocab.txt", NULL, KMF_COUNTS_VOCAB},
+                 {"bert.txt", NULL, KMF_COUNTS_DNABERT}};
+    list l = random_list(KMF_DNA, 4, 0, 50, 3, 1);
+    kmf_counts *counts = table_of(&l);
+    for (size_t i = 0; i < 5; i++) {
+        ck_assert_int_eq(kmf_counts_save(counts, in_dir(cases[i].name), cases[i].format, 0,
+                                         NULL, "{\"a\": 1}", NULL),
+                         0);
+        if (cases[i].json) {
+            text t = slurp(in_dir(cases[i].json));
+            ck_assert_str_eq(t.bytes, "{\"a\": 1}\n");
+            free_text(&t);
+            ck_assert_int_eq(unlink(in_dir(cases[i].json)), 0);
+        }
+        ck_assert_int_eq(unlink(in_dir(cases[i].name)), 0);
+    }
+    ck_assert_int_eq(kmf_counts_save(counts, "/dev/null", KMF_COUNTS_TSV, 0, NULL, "{}", NULL),
+                     0);
+    kmf_counts_free(counts);
+    free_list(&l);
+}
+END_TEST
+
+START_TEST(what_cannot_be_saved_leaves_nothing_behind)
+{
+    kmf_err err = {0};
+    list l = random_list(KMF_DNA, 13, 0, 3000, 3, 1);
+    list p = random_list(KMF_PROTEIN, 2, 0, 0, 3, 1);
+    kmf_counts *counts = table_of(&l);
+    kmf_counts *proteins = table_of(&p);
+    const struct {
+        const kmf_counts *counts;
+        const char *name;
+        kmf_counts_format format;
+        int full;
+        kmf_code code;
+        const char *message;
+    } cases[] = {
+        {counts, "x.txt", KMF_COUNTS_VOCAB, 0, KMF_EINVAL, "k is 13"},
+        {counts, "x.txt", KMF_COUNTS_DNABERT, 0, KMF_EINVAL, "k is 13"},
+        {proteins, "x.txt", KMF_COUNTS_DNABERT, 1, KMF_EINVAL, "A < T < C < G"},
+        {proteins, "x.txt", KMF_COUNTS_VOCAB, 0, KMF_EINVAL, "no k-mers"},
+        {counts, "x.json", KMF_COUNTS_TSV, 0, KMF_EINVAL, "companion"},
+        {counts, "no/x.tsv", KMF_COUNTS_TSV, 0, KMF_EIO, "No such file"},
+        {counts, "no/x.bin", KMF_COUNTS_BINARY, 0, KMF_EIO, "No such file"},
+        {counts, "taken.tsv", KMF_COUNTS_TSV, 0, KMF_EIO, "taken"},
+    };
+    ck_assert_int_eq(mkdir(in_dir("taken.json"), 0777), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        err = (kmf_err){0};
+        ck_assert_int_eq(kmf_counts_save(cases[i].counts, in_dir(cases[i].name),
+                                         cases[i].format, cases[i].full, NULL, "{}", &err),
+                         cases[i].code);
+        ck_assert_msg(strstr(err.msg, cases[i].message) != NULL, "%s", err.msg);
+        ck_assert(!exists(cases[i].name));
+    }
+    ck_assert_int_eq(rmdir(in_dir("taken.json")), 0);
+    for (int format = 0; format < 4; format += 3) {
+        err = (kmf_err){0};
+        ck_assert_int_eq(kmf_counts_save(counts, "/dev/full", (kmf_counts_format)format, 0,
+                                         NULL, NULL, &err),
+                         KMF_EIO);
+        ck_assert_ptr_nonnull(strstr(err.msg, "No space left"));
+    }
+    err = (kmf_err){0};
+    ck_assert_int_eq(kmf_counts_save(counts, "", KMF_COUNTS_TSV, 0, NULL, NULL, &err),
+                     KMF_EINVAL);
+    kmf_counts_free(counts);
+    free_list(&l);
+    l = random_list(KMF_DNA, 17, 1, 5, 3, 1);
+    counts = table_of(&l);
+    err = (kmf_err){0};
+    ck_assert_int_eq(
+        kmf_counts_save(counts, in_dir("x.tsv"), KMF_COUNTS_TSV, 1, NULL, NULL, &err),
+        KMF_EINVAL);
+    /* 4^17 / 2 lines of 17 letters, a tab, a digit and a newline */
+    ck_assert_msg(strstr(err.msg, "8589934592 lines, 1.72e+11 bytes") != NULL, "%s", err.msg);
+    kmf_counts_free(counts);
+    kmf_counts_free(proteins);
+    free_list(&l);
+    free_list(&p);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- loading ----------------- */
+
+static kmf_counts *load_stdin(const char *path, kmf_err *err)
+{
+    int was = dup(0);
+    int fd = open(path, O_RDONLY);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(dup2(fd, 0), 0);
+    close(fd);
+    kmf_counts *counts = kmf_counts_load("-", err);
+    dup2(was, 0);
+    close(was);
+    return counts;
+}
+
+START_TEST(standard_input_serves_both_formats)
+{
+    list l = random_list(KMF_DNA, 21, 0, CHECKED ? 5000 : 100000, 3, 1);
+    kmf_counts *counts = table_of(&l);
+    for (int format = 0; format < 4; format += 3) {
+        kmf_err err = {0};
+        text t = saved(counts, (kmf_counts_format)format, 0, NULL);
+        spill(in_dir("x"), t.bytes, t.len);
+        kmf_counts *again = load_stdin(in_dir("x"), &err);
+        ck_assert_msg(again != NULL, "%s", err.msg);
+        same_table(again, &l);
+        kmf_counts_free(again);
+        spill(in_dir("x"), t.bytes, t.len - 9);
+        ck_assert_ptr_null(load_stdin(in_dir("x"), &err));
+        ck_assert_msg(strncmp(err.msg, "standard input: cut off", 23) == 0, "%s", err.msg);
+        unlink(in_dir("x"));
+        free_text(&t);
+    }
+    kmf_counts_free(counts);
+    free_list(&l);
+}
+END_TEST
+
+START_TEST(files_that_cannot_be_read_are_named)
+{
+    kmf_err err = {0};
+    ck_assert_ptr_null(kmf_counts_load(in_dir("none"), &err));
+    ck_assert_int_eq(err.code, KMF_EIO);
+    ck_assert_ptr_nonnull(strstr(err.msg, "/none: No such file"));
+    err = (kmf_err){0};
+    ck_assert_ptr_null(kmf_counts_load(dir, &err));
+    ck_assert_int_eq(err.code, KMF_EIO);
+    err = (kmf_err){0};
+    ck_assert_ptr_null(kmf_counts_load("/dev/null", &err));
+    ck_assert_int_eq(err.code, KMF_EMODEL);
+    spill(in_dir("x"), "", 0);
+    err = (kmf_err){0};
+    ck_assert_ptr_null(kmf_counts_load(in_dir("x"), &err));
+    ck_assert_int_eq(err.code, KMF_EMODEL);
+    ck_assert_ptr_nonnull(strstr(err.msg, "an empty file"));
+    list l = random_list(KMF_DNA, 13, 0, 30000, 3, 1);
+    kmf_counts *counts = table_of(&l);
+    ck_assert_int_eq(
+        kmf_counts_save(counts, in_dir("x.gz"), KMF_COUNTS_TSV, 0, NULL, NULL, NULL), 0);
+    text t = slurp(in_dir("x.gz"));
+    spill(in_dir("x.gz"), t.bytes, t.len / 2);
+    err = (kmf_err){0};
+    ck_assert_ptr_null(kmf_counts_load(in_dir("x.gz"), &err));
+    ck_assert_int_eq(err.code, KMF_EMODEL);
+    ck_assert_msg(strstr(err.msg, "compressed data is truncated") != NULL, "%s", err.msg);
+    unlink(in_dir("x"));
+    unlink(in_dir("x.gz"));
+    free_text(&t);
+    kmf_counts_free(counts);
+    free_list(&l);
+}
+END_TEST
+
+/* Saves and loads; a negative code when either failed. */
+static int round_trip(const kmf_counts *counts, kmf_counts_format format, kmf_pool *pool,
+                      kmf_err *err)
+{
+    int status = kmf_counts_save(counts, in_dir("x.tsv"), format, 0, pool, "{}", err);
+    if (status < 0)
+        return status;
+    if (format == KMF_COUNTS_VOCAB || format == KMF_COUNTS_DNABERT)
+        return 0;
+    kmf_counts *again = kmf_counts_load(in_dir("x.tsv"), err);
+    status = again ? 0 : err->code;
+    kmf_counts_free(again);
+    return status;
+}
+
+START_TEST(any_failing_allocation_is_reported)
+{
+    list l = random_list(KMF_DNA, 9, 0, 200, 20, 3);
+    kmf_counts *counts = table_of(&l);
+    kmf_pool *pool = kmf_pool_new(2, NULL);
+    for (int i = 0; i < 8; i++)
+        for (size_t n = 1;; n++) {
+            kmf_err err = {0};
+            kmf_mem_fail_at(n);
+            int status =
+                round_trip(counts, (kmf_counts_format)(i % 4), i < 4 ? NULL : pool, &err);
+            bool reached = kmf_mem_count() >= n;
+            kmf_mem_fail_at(0);
+            unlink(in_dir("x.tsv"));
+            unlink(in_dir("x.json"));
+            if (!reached) {
+                ck_assert_msg(status == 0, "%s", err.msg);
+                break;
+            }
+            ck_assert_int_eq(status, KMF_ENOMEM);
+            ck_assert_int_eq(err.code, KMF_ENOMEM);
+        }
+    kmf_pool_free(pool);
+    kmf_counts_free(counts);
+    free_list(&l);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("countfile");
+    TCase *tcase = tcase_create("countfile");
+    tcase_set_timeout(tcase, 300);
+    tcase_add_checked_fixture(tcase, make_dir, remove_dir);
+    tcase_add_test(tcase, text_is_what_a_naive_writer_makes_with_any_threads_and_reads_back);
+    tcase_add_test(tcase, gaps_where_a_list_is_cut_make_no_difference);
+    tcase_add_test(tcase, a_vocabulary_is_one_that_models_load);
+    tcase_add_test(tcase, dnabert_lists_kmers_by_a_t_c_g);
+    tcase_add_test(tcase, dnabert_lists_what_is_in_the_table);
+    tcase_add_test(tcase, gzip_and_crlf_and_cuts_anywhere_make_no_difference);
+    tcase_add_test(tcase, a_selection_keeps_its_numbers_in_a_file);
+    tcase_add_test(tcase, text_that_does_not_fit_is_named_by_its_line);
+    tcase_add_test(tcase, text_cut_off_anywhere_is_refused);
+    tcase_add_test(tcase, binary_files_are_laid_out_as_described_and_read_back);
+    tcase_add_test(tcase, any_changed_byte_and_any_cut_of_a_binary_file_is_found);
+    tcase_add_test(tcase,
+                   binary_files_made_to_harm_are_refused_though_their_checksums_are_right);
+    tcase_add_test(tcase, provenance_stands_beside_tables_and_nothing_else);
+    tcase_add_test(tcase, what_cannot_be_saved_leaves_nothing_behind);
+    tcase_add_test(tcase, standard_input_serves_both_formats);
+    tcase_add_test(tcase, files_that_cannot_be_read_are_named);
+    tcase_add_test(tcase, any_failing_allocation_is_reported);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}
