@@ -1,0 +1,537 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One increment for several windows, in bytes.
+ *
+ * Counting is limited by increments of a table that does not fit the nearest cache. So there are
+ * fewer of them, on a smaller table:
+ *
+ *   groups    S windows in a row are W = k + S - 1 letters. Counting that W-mer counts all S of them:
+ *             its first k letters, its second k, ... At the end each W-mer's count is added to its
+ *             S k-mers. What is left over of a run of windows, fewer than S, goes to `singles`
+ *   bytes     places of 8 bits, four or eight times as many in a cache as usual. Every 256th
+ *             increment finds the place at 0 again and adds 256 to the k-mers' places in `high`, which
+ *             has 64 bits and is shared: rare, so an atomic addition costs nothing
+ *
+ *     count(c) = high[c] + sum over workers ( singles[c] + sum_s sum of groups[x], x with c at s )
+ *
+ * Exact, whatever the counts are. Each worker has tables of its own:
+ *
+ *   k     1-3   4    5-6   7-8    9   10-12
+ *   S      5    4     3     3     2     1
+ *   W     <=7   7    <=8  <=10   10     k       4^12 places are 16 MB
+ *
+ * `high` is written to in few places where k is large, so most of it never takes memory; `carried`
+ * tells where there is something in it.
+ *
+ * The text is worked off in blocks of 4096 letters that stay in the first-level cache, in passes that
+ * become vector code: letters to numbers, numbers to ids of all W-mers; then, in scalar code, runs of
+ * clean letters and their increments. Only the loads of increments miss caches, and those are
+ * fetched ahead where the table is large.
+ *
+ * Protein, and strides beyond 1, take the codes of textkmers.h, one increment of `singles` each.
+ */
+#include "words/dense.h"
+
+#include "base/cpu.h"
+#include "base/mem.h"
+#include "seq/par.h"
+#include "words/kmer.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define BLOCK 4096
+#define AHEAD 16 /* letters of the next block that a window may reach into; W is at most 12 */
+#define FAR_TABLE ((size_t)2 << 20) /* from this size on increments are fetched ahead */
+#define FETCH 32                    /* increments ahead */
+#define CARRIED 64
+#define NOT_CLEAN 4 /* the bit that is set for what is no letter */
+
+/* One worker's. */
+typedef struct desk {
+    uint8_t *groups;  /* owned [4^W]; NULL if S is 1: all windows are singles */
+    uint8_t *singles; /* owned [2^bits] */
+    uint8_t letters[BLOCK + 4 * AHEAD]; /* numbers of a block's, and some after it */
+    uint32_t ids[BLOCK];
+    uint64_t codes[BLOCK];
+    uint64_t *counts; /* owned; of a block of the table, at the end */
+} desk;
+
+struct kmf_dense {
+    const kmf_kmer_kind *kind; /* borrowed */
+    size_t n_codes;            /* 2^bits */
+    int S;                     /* windows of a group */
+    int W;                     /* letters of a group */
+    int workers;
+    desk *desks;      /* owned [workers] */
+    uint64_t *high;   /* owned [n_codes]; added to atomically while workers are at work */
+    uint8_t *carried; /* owned [n_codes / CARRIED + 1]: 1 if so many of high are not all 0 */
+};
+
+static bool in_groups(const kmf_kmer_kind *kind)
+{
+    return kind->alphabet->bits == 2 && kind->stride == 1;
+}
+
+static int group_of(const kmf_kmer_kind *kind)
+{
+    static const int S_of[] = {0, 5, 5, 5, 4, 3, 3, 3, 3, 2, 1, 1, 1};
+    return in_groups(kind) ? S_of[kind->k] : 1;
+}
+
+static size_t n_codes_of(const kmf_kmer_kind *kind)
+{
+    return (size_t)1 << kind->alphabet->bits * kind->k;
+}
+
+static size_t n_groups_of(const kmf_kmer_kind *kind)
+{
+    int S = group_of(kind);
+    return S > 1 ? (size_t)1 << 2 * (kind->k + S - 1) : 0;
+}
+
+size_t kmf_dense_bytes(const kmf_kmer_kind *kind, int workers)
+{
+    return (size_t)workers * (sizeof(desk) + n_groups_of(kind) + n_codes_of(kind)) +
+           n_codes_of(kind) * sizeof(uint64_t) + n_codes_of(kind) / CARRIED + 1;
+}
+
+kmf_dense *kmf_dense_new(const kmf_kmer_kind *kind, int workers, kmf_err *err)
+{
+    assert(kind->alphabet->bits * kind->k <= KMF_DENSE_BITS_MAX);
+    kmf_dense *d = kmf_calloc(1, sizeof *d, err);
+    if (!d)
+        return NULL;
+    d->kind = kind;
+    d->n_codes = n_codes_of(kind);
+    d->S = group_of(kind);
+    d->W = kind->k + d->S - 1;
+    d->workers = workers;
+    d->desks = kmf_calloc((size_t)workers, sizeof *d->desks, err);
+    d->high = kmf_calloc(d->n_codes, sizeof *d->high, err);
+    d->carried = kmf_calloc(d->n_codes / CARRIED + 1, 1, err);
+    if (!d->desks || !d->high || !d->carried)
+        goto failed;
+    for (int w = 0; w < workers; w++) {
+        size_t n_groups = n_groups_of(kind);
+        desk *k = &d->desks[w];
+        k->singles = kmf_large_zeroed(d->n_codes, 1, err);
+        if (n_groups > 0)
+            k->groups = kmf_large_zeroed(n_groups, 1, err);
+        if (!k->singles || (n_groups > 0 && !k->groups))
+            goto failed;
+    }
+    return d;
+failed:
+    kmf_dense_free(d);
+    return NULL;
+}
+
+void kmf_dense_free(kmf_dense *dense)
+{
+    if (!dense)
+        return;
+    for (int w = 0; dense->desks && w < dense->workers; w++) {
+        kmf_free(dense->desks[w].groups);
+        kmf_free(dense->desks[w].singles);
+        kmf_free(dense->desks[w].counts);
+    }
+    kmf_free(dense->desks);
+    kmf_free(dense->high);
+    kmf_free(dense->carried);
+    kmf_free(dense);
+}
+
+/* ---------------------------------------------------------------- a block --------------- */
+
+static void number_letters(uint8_t *restrict out, const char *restrict text, size_t n);
+static void number_groups(uint32_t *restrict ids, const uint8_t *restrict letters, int W);
+
+/* Numbers of letters, with NOT_CLEAN for whatever is none; without a table, so in vector code. */
+static KMF_INLINE void number_letters_body(uint8_t *restrict out, const char *restrict text,
+                                           size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)text[i];
+        unsigned char u = c & 0xdf;
+        /* bits 1 and 2 of A C G T are 00 01 11 10, of U as of T: a Gray code of the numbers */
+        unsigned char number = ((c >> 1) ^ (c >> 2)) & 3;
+        unsigned char clean =
+            (unsigned char)(-(u == 'A') | -(u == 'C') | -(u == 'G') | -((u & 0xfe) == 'T'));
+        out[i] = (unsigned char)(number | (~clean & NOT_CLEAN));
+    }
+}
+
+KMF_CLONES(number_letters, (uint8_t *restrict out, const char *restrict text, size_t n),
+           (out, text, n))
+
+/* ids[i] = code of the W letters from i on, anything where they are not clean. */
+static KMF_INLINE void number_groups_body(uint32_t *restrict ids,
+                                          const uint8_t *restrict letters, int W)
+{
+    uint8_t pair[BLOCK + 2 * AHEAD];
+    uint8_t four[BLOCK + AHEAD];
+    int shift = 2 * (16 - W);
+    for (size_t i = 0; i < sizeof pair; i++)
+        pair[i] = (uint8_t)((letters[i] & 3) << 2 | (letters[i + 1] & 3));
+    for (size_t i = 0; i < sizeof four; i++)
+        four[i] = (uint8_t)(pair[i] << 4 | pair[i + 2]);
+    for (size_t i = 0; i < BLOCK; i++)
+        ids[i] = ((uint32_t)four[i] << 24 | (uint32_t)four[i + 4] << 16 |
+                  (uint32_t)four[i + 8] << 8 | four[i + 12]) >>
+                 shift;
+}
+
+KMF_CLONES(number_groups, (uint32_t *restrict ids, const uint8_t *restrict letters, int W),
+           (ids, letters, W))
+
+/* The first place from i on, at most n, where a letter is not clean. */
+static size_t end_of_run(const uint8_t *letters, size_t i, size_t n)
+{
+    uint64_t eight;
+    for (; i + sizeof eight <= n; i += sizeof eight) {
+        memcpy(&eight, letters + i, sizeof eight);
+        if (eight & 0x0404040404040404u)
+            break;
+    }
+    while (i < n && !(letters[i] & NOT_CLEAN))
+        i++;
+    return i;
+}
+
+static void carry(kmf_dense *d, uint64_t code)
+{
+    __atomic_fetch_add(&d->high[code], 256, __ATOMIC_RELAXED);
+    __atomic_store_n(&d->carried[code / CARRIED], 1, __ATOMIC_RELAXED);
+}
+
+static inline void add_single(kmf_dense *d, desk *k, uint64_t code)
+{
+    if (++k->singles[code] == 0)
+        carry(d, code);
+}
+
+static void carry_group(kmf_dense *d, uint64_t group)
+{
+    for (int s = 0; s < d->S; s++)
+        carry(d, group >> 2 * s & (d->n_codes - 1));
+}
+
+/* The groups at first, first + S, ...: n of them. */
+static KMF_INLINE void add_groups(kmf_dense *d, uint8_t *table, const uint32_t *first, size_t n,
+                                  size_t S, bool far)
+{
+    size_t i = 0;
+    if (far) {
+        for (; i + FETCH < n; i++) {
+            __builtin_prefetch(&table[first[(i + FETCH) * S]], 1);
+            if (++table[first[i * S]] == 0)
+                carry_group(d, first[i * S]);
+        }
+    }
+    for (; i < n; i++)
+        if (++table[first[i * S]] == 0)
+            carry_group(d, first[i * S]);
+}
+
+/* n windows in a row, their groups' ids from `ids` on. */
+static void add_windows(kmf_dense *d, desk *k, const uint32_t *ids, size_t n)
+{
+    size_t S = (size_t)d->S;
+    uint8_t *table = k->groups ? k->groups : k->singles;
+    bool far = (size_t)1 << 2 * d->W >= FAR_TABLE;
+    size_t n_groups = n / S;
+    if (far)
+        add_groups(d, table, ids, n_groups, S, true);
+    else
+        add_groups(d, table, ids, n_groups, S, false);
+    for (size_t i = n_groups * S; i < n; i++)
+        add_single(d, k, ids[i] >> 2 * (S - 1));
+}
+
+/* ---------------------------------------------------------------- a text ---------------- */
+
+/* A text in work. */
+typedef struct place {
+    const char *text;     /* borrowed; the block */
+    const char *end;      /* of the whole text */
+    const char *sequence; /* where the sequence at hand begins */
+    uint64_t windows;     /* of the sequences that have ended, clean or not */
+    uint64_t kmers;
+} place;
+
+static uint64_t windows_of(const char *sequence, const char *end, int k)
+{
+    return end - sequence >= k ? (uint64_t)(end - sequence - k + 1) : 0;
+}
+
+/* The windows that start in the first n letters of the block. */
+static void count_block(kmf_dense *d, desk *own, place *at, size_t n)
+{
+    size_t k = (size_t)d->kind->k;
+    size_t left = (size_t)(at->end - at->text);
+    size_t reach = left - n < AHEAD ? left : n + AHEAD;
+    number_letters(own->letters, at->text, reach);
+    memset(own->letters + reach, NOT_CLEAN, sizeof own->letters - reach);
+    number_groups(own->ids, own->letters, d->W);
+    for (size_t i = 0; i < n;) {
+        if (own->letters[i] & NOT_CLEAN) {
+            const char *letter = at->text + i++;
+            if (*letter == '\n') {
+                at->windows += windows_of(at->sequence, letter, d->kind->k);
+                at->sequence = letter + 1;
+            }
+            continue;
+        }
+        size_t end = end_of_run(own->letters, i, reach);
+        if (end >= i + k) {
+            size_t behind_last = end - k + 1;
+            size_t windows = (behind_last < n ? behind_last : n) - i;
+            add_windows(d, own, own->ids + i, windows);
+            at->kmers += windows;
+        }
+        i = end;
+    }
+}
+
+static void count_in_groups(kmf_dense *d, desk *own, const char *text, size_t len,
+                            kmf_tally *tally)
+{
+    place at = {.text = text, .end = text + len, .sequence = text};
+    while (at.text < at.end) {
+        size_t left = (size_t)(at.end - at.text);
+        size_t n = left < BLOCK ? left : BLOCK;
+        count_block(d, own, &at, n);
+        at.text += n;
+    }
+    at.windows += windows_of(at.sequence, at.end, d->kind->k);
+    tally->kmers += at.kmers;
+    tally->ambiguous += at.windows - at.kmers;
+}
+
+void kmf_dense_count(kmf_dense *dense, int worker, const char *text, size_t len, size_t phase,
+                     kmf_tally *tally)
+{
+    desk *own = &dense->desks[worker];
+    if (in_groups(dense->kind)) {
+        count_in_groups(dense, own, text, len, tally);
+        return;
+    }
+    kmf_textkmers walk;
+    size_t n;
+    kmf_textkmers_start(&walk, dense->kind, text, len, phase);
+    while ((n = kmf_textkmers_next(&walk, own->codes, BLOCK)) > 0)
+        for (size_t i = 0; i < n; i++)
+            add_single(dense, own, own->codes[i]);
+    tally->kmers += walk.tally.kmers;
+    tally->ambiguous += walk.tally.ambiguous;
+}
+
+/* ---------------------------------------------------------------- the table ------------- */
+
+typedef struct ending {
+    kmf_dense *dense;   /* borrowed */
+    kmf_counts *counts; /* borrowed */
+    size_t n;           /* codes of a block */
+} ending;
+
+/*
+ * Adds to high[0 .. n - 1], the counts of the codes from `code` on, one worker's groups in which the
+ * k-mer is at window s: before it there are S - 1 - s letters, after it s.
+ */
+static void add_groups_at(const kmf_dense *d, const uint8_t *groups, uint64_t code, size_t n,
+                          int s, uint64_t *restrict high)
+{
+    size_t n_before = (size_t)1 << 2 * (d->S - 1 - s);
+    size_t n_after = (size_t)1 << 2 * s;
+    for (size_t before = 0; before < n_before; before++) {
+        const uint8_t *g = groups + ((before << 2 * d->kind->k | code) << 2 * s);
+        for (size_t i = 0; i < n; i++) {
+            unsigned sum = 0;
+            for (size_t after = 0; after < n_after; after++)
+                sum += g[i * n_after + after];
+            high[i] += sum;
+        }
+    }
+}
+
+/* Makes `high` of block p the counts without the singles. */
+static int add_up_groups(void *arg, size_t p, int worker, kmf_err *err)
+{
+    const ending *e = arg;
+    const kmf_dense *d = e->dense;
+    uint64_t code = p * e->n;
+    (void)worker;
+    (void)err;
+    for (int w = 0; w < d->workers; w++)
+        for (int s = 0; s < d->S; s++)
+            add_groups_at(d, d->desks[w].groups, code, e->n, s, d->high + code);
+    return 0;
+}
+
+/* Adds the singles of the other workers to those of the first, in block p. */
+static int add_up_singles(void *arg, size_t p, int worker, kmf_err *err)
+{
+    const ending *e = arg;
+    kmf_dense *d = e->dense;
+    (void)worker;
+    (void)err;
+    for (int w = 1; w < d->workers; w++)
+        for (uint64_t code = p * e->n; code < (p + 1) * e->n; code++) {
+            unsigned sum = d->desks[0].singles[code] + d->desks[w].singles[code];
+            d->desks[0].singles[code] = (uint8_t)sum;
+            if (sum > UINT8_MAX)
+                carry(d, code);
+        }
+    return 0;
+}
+
+/*
+ * Folding: the counts of a k-mer and of its reverse complement become that of the smaller one. The
+ * other workers' singles are part of the first one's by now.
+ */
+static int fold_high(void *arg, size_t p, int worker, kmf_err *err)
+{
+    const ending *e = arg;
+    kmf_dense *d = e->dense;
+    (void)worker;
+    (void)err;
+    for (uint64_t code = p * e->n; code < (p + 1) * e->n; code++) {
+        if (!d->carried[code / CARRIED])
+            continue;
+        uint64_t other = kmf_revcomp_of(code, d->kind->k);
+        if (other >= code || d->high[code] == 0)
+            continue;
+        d->high[other] += d->high[code]; /* of no other pair, hence of no other worker */
+        __atomic_store_n(&d->carried[other / CARRIED], 1, __ATOMIC_RELAXED);
+        d->high[code] = 0;
+    }
+    return 0;
+}
+
+/*
+ * A k-mer and its reverse complement lie far apart, at distances that fall on the same few places of
+ * a cache. So singles are folded in tiles that are copied: the codes (first, middle, last) of one
+ * middle, all firsts and lasts of EDGE letters, which are rows of 64 bytes in a row, and those of the
+ * reverse complement of the middle:
+ *
+ *     (f, m, l)  in tile m, row f, place l   --   (l', m', f')  in tile m', row l', place f'
+ *
+ * with x' the reverse complement of x. The former is the smaller one if f < l', or f = l' and m < m'.
+ */
+#define EDGE 3
+#define EDGES 64 /* 4^EDGE */
+
+typedef uint8_t tile[EDGES][EDGES];
+
+/* Where row f of tile m begins. */
+static uint64_t row_of(const kmf_dense *d, uint64_t f, uint64_t m)
+{
+    return (f << 2 * (d->kind->k - 2 * EDGE) | m) << 2 * EDGE;
+}
+
+static void read_tile(const kmf_dense *d, tile t, uint64_t m)
+{
+    for (uint64_t f = 0; f < EDGES; f++)
+        memcpy(t[f], d->desks[0].singles + row_of(d, f, m), EDGES);
+}
+
+static void write_tile(const kmf_dense *d, tile t, uint64_t m)
+{
+    for (uint64_t f = 0; f < EDGES; f++)
+        memcpy(d->desks[0].singles + row_of(d, f, m), t[f], EDGES);
+}
+
+static void fold_pair(kmf_dense *d, uint8_t *smaller, uint8_t *larger, uint64_t code)
+{
+    unsigned sum = (unsigned)*smaller + *larger;
+    *smaller = (uint8_t)sum;
+    *larger = 0;
+    if (sum > UINT8_MAX)
+        carry(d, code);
+}
+
+static int fold_tile(void *arg, size_t m, int worker, kmf_err *err)
+{
+    const ending *e = arg;
+    kmf_dense *d = e->dense;
+    uint64_t turned = kmf_revcomp_of(m, d->kind->k - 2 * EDGE);
+    tile t;
+    tile u;
+    (void)worker;
+    (void)err;
+    if (turned < m)
+        return 0;
+    read_tile(d, t, m);
+    if (turned > m)
+        read_tile(d, u, turned);
+    for (uint64_t f = 0; f < EDGES; f++)
+        for (uint64_t l = 0; l < EDGES; l++) {
+            uint64_t lt = kmf_revcomp_of(l, EDGE);
+            uint64_t ft = kmf_revcomp_of(f, EDGE);
+            if (turned == m && f < lt)
+                fold_pair(d, &t[f][l], &t[lt][ft], row_of(d, f, m) + l);
+            else if (turned > m && f <= lt)
+                fold_pair(d, &t[f][l], &u[lt][ft], row_of(d, f, m) + l);
+            else if (turned > m)
+                fold_pair(d, &u[lt][ft], &t[f][l], row_of(d, lt, turned) + ft);
+        }
+    write_tile(d, t, m);
+    if (turned > m)
+        write_tile(d, u, turned);
+    return 0;
+}
+
+/* The same where the table is small. */
+static void fold_small(kmf_dense *d)
+{
+    uint8_t *singles = d->desks[0].singles;
+    for (uint64_t code = 0; code < d->n_codes; code++) {
+        uint64_t other = kmf_revcomp_of(code, d->kind->k);
+        if (code < other)
+            fold_pair(d, &singles[code], &singles[other], code);
+    }
+}
+
+static int fold(ending *e, kmf_pool *pool, kmf_err *err)
+{
+    int inner = e->dense->kind->k - 2 * EDGE;
+    int status = kmf_pool_each(pool, e->counts->n_blocks, fold_high, e, err);
+    if (status == 0 && inner > 0)
+        status = kmf_pool_each(pool, (size_t)1 << 2 * inner, fold_tile, e, err);
+    else if (status == 0)
+        fold_small(e->dense);
+    return status;
+}
+
+static int pack(void *arg, size_t p, int worker, kmf_err *err)
+{
+    const ending *e = arg;
+    const kmf_dense *d = e->dense;
+    uint64_t *counts = d->desks[worker].counts;
+    if (!counts)
+        counts = d->desks[worker].counts = kmf_malloc(e->n, sizeof *counts, err);
+    if (!counts)
+        return KMF_ENOMEM;
+    for (size_t i = 0; i < e->n; i++) {
+        uint64_t code = p * e->n + i;
+        counts[i] =
+            d->desks[0].singles[code] + (d->carried[code / CARRIED] ? d->high[code] : 0);
+    }
+    return kmf_block_pack_all(&e->counts->blocks[p], counts, e->counts->cut.suffix_bits, err);
+}
+
+int kmf_dense_finish(kmf_dense *dense, kmf_pool *pool, kmf_counts *counts, kmf_err *err)
+{
+    ending e = {dense, counts, (size_t)1 << counts->cut.suffix_bits};
+    int status = 0;
+    if (dense->S > 1) {
+        memset(dense->carried, 1, dense->n_codes / CARRIED + 1);
+        status = kmf_pool_each(pool, counts->n_blocks, add_up_groups, &e, err);
+    }
+    if (status == 0 && dense->workers > 1)
+        status = kmf_pool_each(pool, counts->n_blocks, add_up_singles, &e, err);
+    if (status == 0 && dense->kind->canonical)
+        status = fold(&e, pool, err);
+    return status == 0 ? kmf_pool_each(pool, counts->n_blocks, pack, &e, err) : status;
+}

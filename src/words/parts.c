@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From codes to sorted counts in bounded memory.
+ *
+ *     texts -> codes -> scatter by prefix -> chunks            any number of workers at once
+ *                                              |  when they are full, or at the end
+ *     part by part: gather -> sort -> equal ones counted -> packed block (block.h)
+ *                                                             = one run: a block for each part
+ *     at the end, if there are several runs: part by part their blocks are merged
+ *
+ * Scatter. A code's prefix names its part, of 1024; what is kept is the suffix, as a key of 4 bytes
+ * (k up to 21) or 8. Writing to a thousand places at once would miss the cache and the TLB at each
+ * key, so a worker collects a line of 64 bytes for each part and writes whole lines. Lines go to
+ * chunks, which a worker takes from a common arena by adding to a counter; the chunks of a worker
+ * and part form a list. Nothing is ever moved or grown.
+ *
+ * Sort. A part of some 100,000 keys fits the second-level cache, where sorting by digits (radix.h)
+ * costs 1 ns a key and digit. The blocks come out in code order by themselves, so the table needs no
+ * further sorting. Parts of very unequal size, as a genome rich in A and T has, are taken in pieces
+ * of bounded size, whose blocks are merged.
+ *
+ * Memory. Half of what is allowed is the arena, a quarter scratch to sort in, a quarter may be held by
+ * the blocks of earlier runs; blocks beyond that go to a file without a name. A block holds each
+ * k-mer once, so repetitive input, reads of a genome at high coverage above all, rarely gets there.
+ */
+#include "words/parts.h"
+
+#include "base/cpu.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/spill.h"
+#include "seq/par.h"
+#include "words/radix.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define LINE 64 /* bytes */
+#define CODES 1024
+#define CHUNK_MIN ((size_t)256) /* bytes */
+#define CHUNK_MAX ((size_t)16384)
+#define PIECE_MIN ((size_t)1 << 14) /* keys sorted at once */
+#define PIECE_MAX ((size_t)1 << 20)
+#define NO_CHUNK UINT32_MAX
+
+typedef struct list {
+    uint32_t chunk; /* the one being filled, NO_CHUNK: none */
+    uint32_t fill;  /* bytes in it */
+} list;
+
+/* One worker's. */
+typedef struct desk {
+    unsigned char *lines; /* owned [n_parts][LINE] */
+    uint8_t *held;        /* owned [n_parts]: bytes in a line */
+    list *lists;          /* owned [n_parts] */
+    uint64_t codes[CODES];
+    /* for sorting, made when first needed */
+    void *keys;         /* owned [piece] */
+    void *spare;        /* owned [piece] */
+    uint64_t *suffixes; /* owned [piece] */
+    uint64_t *counts;   /* owned [piece] */
+} desk;
+
+/* A block in memory or, if bytes is NULL and n is not 0, in the spill at an offset. */
+typedef struct stored {
+    kmf_block block;
+    uint64_t offset;
+} stored;
+
+struct kmf_parts {
+    const kmf_kmer_kind *kind; /* borrowed */
+    const char *tmp;           /* borrowed */
+    kmf_cut_code cut;
+    size_t n_parts;
+    size_t key; /* bytes: 4 or 8 */
+    size_t piece;
+    int workers;
+    desk *desks; /* owned [workers] */
+
+    unsigned char *arena; /* owned [n_chunks][chunk] */
+    size_t chunk;         /* bytes */
+    size_t n_chunks;
+    size_t chunks_of_text; /* the most that a text may take */
+    uint32_t *before;      /* owned [n_chunks]: the chunk before it in its list */
+    atomic_size_t n_taken;
+    bool last; /* no text will follow: chunks are given back once read */
+
+    stored **runs; /* owned [n_runs][n_parts] */
+    size_t n_runs;
+    size_t runs_cap;
+    uint64_t result_max; /* bytes of a table that is kept in memory */
+    uint64_t hold_max;   /* bytes of blocks of runs */
+    _Atomic uint64_t n_held;
+    kmf_spill *spill; /* owned; NULL: nothing has been spilled */
+};
+
+/* ---------------------------------------------------------------- making one ------------ */
+
+static size_t chunks_of_text(size_t chunk, size_t key, size_t n_parts, size_t text_max)
+{
+    return (text_max * key + n_parts * LINE) / chunk + n_parts;
+}
+
+/* The least memory that can work: chunks of the smallest size for a text and a bit. */
+static uint64_t least_memory(const kmf_parts *p, size_t text_max)
+{
+    uint64_t arena = CHUNK_MIN * chunks_of_text(CHUNK_MIN, p->key, p->n_parts, text_max);
+    uint64_t scratch = (uint64_t)p->workers * PIECE_MIN * (2 * p->key + 2 * sizeof(uint64_t));
+    return 2 * arena > 4 * scratch ? 2 * arena : 4 * scratch;
+}
+
+static int plan(kmf_parts *p, size_t text_max, uint64_t memory, kmf_err *err)
+{
+    uint64_t least = least_memory(p, text_max);
+    if (memory < least)
+        return kmf_fail(err, KMF_ENOMEM,
+                        "k = %d with %d threads needs %llu bytes of memory at least, %llu were "
+                        "allowed",
+                        p->kind->k, p->workers, (unsigned long long)least,
+                        (unsigned long long)memory);
+    if (memory > SIZE_MAX / 2)
+        memory = SIZE_MAX / 2;
+    size_t arena = (size_t)memory / 2;
+    p->chunk = CHUNK_MAX;
+    while (p->chunk > CHUNK_MIN && p->chunk * 4 * p->n_parts * (size_t)(p->workers + 4) > arena)
+        p->chunk /= 2;
+    p->n_chunks = arena / (p->chunk + sizeof *p->before);
+    if (p->n_chunks > NO_CHUNK - 1)
+        p->n_chunks = NO_CHUNK - 1;
+    p->chunks_of_text = chunks_of_text(p->chunk, p->key, p->n_parts, text_max);
+    assert(p->n_chunks >= p->chunks_of_text);
+    p->piece = (size_t)memory / 4 / (size_t)p->workers / (2 * p->key + 2 * sizeof(uint64_t));
+    if (p->piece > PIECE_MAX)
+        p->piece = PIECE_MAX;
+    p->hold_max = memory / 4;
+    p->result_max = memory / 2;
+    return 0;
+}
+
+static int make_desk(const kmf_parts *p, desk *own, kmf_err *err)
+{
+    own->lines = kmf_large(p->n_parts, LINE, err);
+    own->held = kmf_calloc(p->n_parts, sizeof *own->held, err);
+    own->lists = kmf_malloc(p->n_parts, sizeof *own->lists, err);
+    return own->lines && own->held && own->lists ? 0 : KMF_ENOMEM;
+}
+
+static void clear_lists(kmf_parts *p)
+{
+    atomic_store(&p->n_taken, 0);
+    for (int w = 0; w < p->workers; w++)
+        for (size_t i = 0; i < p->n_parts; i++)
+            p->desks[w].lists[i] = (list){NO_CHUNK, 0};
+}
+
+kmf_parts *kmf_parts_new(const kmf_kmer_kind *kind, kmf_cut_code cut, int workers,
+                         size_t text_max, uint64_t memory, const char *tmp, kmf_err *err)
+{
+    kmf_parts *p = kmf_calloc(1, sizeof *p, err);
+    if (!p)
+        return NULL;
+    p->kind = kind;
+    p->tmp = tmp;
+    p->workers = workers;
+    p->cut = cut;
+    p->n_parts = (size_t)1 << p->cut.prefix_bits;
+    p->key = p->cut.suffix_bits > 32 ? 8 : 4;
+    if (plan(p, text_max, memory, err) < 0)
+        goto failed;
+    p->arena = kmf_reserve(p->n_chunks * p->chunk, err);
+    p->before = kmf_reserve(p->n_chunks * sizeof *p->before, err);
+    p->desks = kmf_calloc((size_t)workers, sizeof *p->desks, err);
+    if (!p->arena || !p->before || !p->desks)
+        goto failed;
+    for (int w = 0; w < workers; w++)
+        if (make_desk(p, &p->desks[w], err) < 0)
+            goto failed;
+    clear_lists(p);
+    return p;
+failed:
+    kmf_parts_free(p);
+    return NULL;
+}
+
+static void free_run(const kmf_parts *p, stored *run)
+{
+    for (size_t i = 0; i < p->n_parts; i++)
+        kmf_free((void *)(uintptr_t)run[i].block.bytes);
+    kmf_free(run);
+}
+
+/* What only taking in and sorting need. */
+static void free_desks(kmf_parts *p)
+{
+    for (int w = 0; p->desks && w < p->workers; w++) {
+        desk *own = &p->desks[w];
+        kmf_free(own->lines);
+        kmf_free(own->held);
+        kmf_free(own->lists);
+        kmf_free(own->keys);
+        kmf_free(own->spare);
+        kmf_free(own->suffixes);
+        kmf_free(own->counts);
+    }
+    kmf_free(p->desks);
+    kmf_free(p->arena);
+    kmf_free(p->before);
+    p->desks = NULL;
+    p->arena = NULL;
+    p->before = NULL;
+}
+
+void kmf_parts_free(kmf_parts *parts)
+{
+    if (!parts)
+        return;
+    free_desks(parts);
+    for (size_t r = 0; r < parts->n_runs; r++)
+        free_run(parts, parts->runs[r]);
+    kmf_free(parts->runs);
+    kmf_spill_free(parts->spill);
+    kmf_free(parts);
+}
+
+/* ---------------------------------------------------------------- scatter --------------- */
+
+bool kmf_parts_has_room(const kmf_parts *parts, size_t n_texts)
+{
+    return parts->n_chunks - atomic_load(&parts->n_taken) >= n_texts * parts->chunks_of_text;
+}
+
+static void write_line(kmf_parts *p, desk *own, size_t part)
+{
+    list *l = &own->lists[part];
+    if (l->chunk == NO_CHUNK || l->fill == p->chunk) {
+        size_t taken = atomic_fetch_add_explicit(&p->n_taken, 1, memory_order_relaxed);
+        assert(taken < p->n_chunks);
+        p->before[taken] = l->chunk;
+        *l = (list){(uint32_t)taken, 0};
+    }
+    memcpy(p->arena + l->chunk * p->chunk + l->fill, own->lines + part * LINE, LINE);
+    l->fill += LINE;
+}
+
+static KMF_INLINE void scatter(kmf_parts *p, desk *own, size_t n, size_t key)
+{
+    unsigned shift = p->cut.suffix_bits;
+    uint64_t low = ((uint64_t)1 << shift) - 1;
+    for (size_t i = 0; i < n; i++) {
+        size_t part = (size_t)(own->codes[i] >> shift);
+        uint64_t suffix = own->codes[i] & low;
+        size_t held = own->held[part];
+        uint32_t narrow = (uint32_t)suffix;
+        if (key == sizeof narrow)
+            memcpy(own->lines + part * LINE + held, &narrow, sizeof narrow);
+        else
+            memcpy(own->lines + part * LINE + held, &suffix, sizeof suffix);
+        held += key;
+        if (held == LINE) {
+            write_line(p, own, part);
+            held = 0;
+        }
+        own->held[part] = (uint8_t)held;
+    }
+}
+
+void kmf_parts_count(kmf_parts *parts, int worker, const char *text, size_t len, size_t phase,
+                     kmf_tally *tally)
+{
+    desk *own = &parts->desks[worker];
+    kmf_textkmers walk;
+    size_t n;
+    kmf_textkmers_start(&walk, parts->kind, text, len, phase);
+    while ((n = kmf_textkmers_next(&walk, own->codes, CODES)) > 0) {
+        if (parts->key == 4)
+            scatter(parts, own, n, 4);
+        else
+            scatter(parts, own, n, 8);
+    }
+    tally->kmers += walk.tally.kmers;
+    tally->ambiguous += walk.tally.ambiguous;
+}
+
+/* ---------------------------------------------------------------- sort and count -------- */
+
+static int make_scratch(const kmf_parts *p, desk *own, kmf_err *err)
+{
+    if (!own->keys)
+        own->keys = kmf_large(p->piece, p->key, err);
+    if (!own->spare)
+        own->spare = kmf_large(p->piece, p->key, err);
+    if (!own->suffixes)
+        own->suffixes = kmf_large(p->piece, sizeof *own->suffixes, err);
+    if (!own->counts)
+        own->counts = kmf_large(p->piece, sizeof *own->counts, err);
+    return own->keys && own->spare && own->suffixes && own->counts ? 0 : KMF_ENOMEM;
+}
+
+/* A walk over the keys of a part: of all workers, chunk by chunk and the lines at last. */
+typedef struct gathering {
+    kmf_parts *parts; /* borrowed */
+    size_t part;
+    int w;          /* the worker whose list is at hand */
+    uint32_t chunk; /* of its list; NO_CHUNK: its line is next */
+    size_t fill;    /* bytes in the chunk or line */
+    size_t done;    /* of them, taken */
+    bool in_line;
+} gathering;
+
+static void begin_list(gathering *g)
+{
+    if (g->w == g->parts->workers)
+        return;
+    list *l = &g->parts->desks[g->w].lists[g->part];
+    g->chunk = l->chunk;
+    g->fill = l->fill;
+    g->done = 0;
+    g->in_line = false;
+}
+
+/* On to the next chunk, line or list. */
+static void go_on(gathering *g)
+{
+    kmf_parts *p = g->parts;
+    g->done = 0;
+    if (g->in_line) {
+        p->desks[g->w].held[g->part] = 0;
+        g->w++;
+        begin_list(g);
+        return;
+    }
+    if (g->chunk != NO_CHUNK) {
+        if (p->last)
+            kmf_discard(p->arena + g->chunk * p->chunk, p->chunk);
+        g->chunk = p->before[g->chunk];
+        g->fill = p->chunk;
+    }
+    if (g->chunk == NO_CHUNK) {
+        g->in_line = true;
+        g->fill = p->desks[g->w].held[g->part];
+    }
+}
+
+/* At most n_max keys, to `keys`; 0 at the end. */
+static size_t gather(gathering *g, void *keys, size_t n_max)
+{
+    const kmf_parts *p = g->parts;
+    unsigned char *to = keys;
+    size_t room = n_max * p->key;
+    while (room > 0 && g->w < p->workers) {
+        const unsigned char *from =
+            g->in_line ? p->desks[g->w].lines + g->part * LINE : p->arena + g->chunk * p->chunk;
+        size_t n = g->chunk == NO_CHUNK && !g->in_line ? 0 : g->fill - g->done;
+        size_t take = n < room ? n : room;
+        if (take > 0)
+            memcpy(to, from + g->done, take);
+        to += take;
+        room -= take;
+        g->done += take;
+        if (take == n)
+            go_on(g);
+    }
+    return n_max - room / p->key;
+}
+
+#define COUNT_EQUAL(name, type)                                                            \
+    static size_t name(const type *sorted, size_t n, uint64_t *suffixes, uint64_t *counts) \
+    {                                                                                      \
+        size_t n_out = 0;                                                                  \
+        for (size_t i = 0; i < n;) {                                                       \
+            size_t beg = i++;                                                              \
+            while (i < n && sorted[i] == sorted[beg])                                      \
+                i++;                                                                       \
+            suffixes[n_out] = sorted[beg];                                                 \
+            counts[n_out++] = i - beg;                                                     \
+        }                                                                                  \
+        return n_out;                                                                      \
+    }
+
+COUNT_EQUAL(count_equal32, uint32_t)
+COUNT_EQUAL(count_equal64, uint64_t)
+
+static int pack_piece(const kmf_parts *p, desk *own, size_t n, kmf_block *block, kmf_err *err)
+{
+    unsigned bits = p->cut.suffix_bits;
+    size_t n_equal;
+    if (p->key == 4)
+        n_equal = count_equal32(kmf_radix_sort32(own->keys, own->spare, n, bits), n,
+                                own->suffixes, own->counts);
+    else
+        n_equal = count_equal64(kmf_radix_sort64(own->keys, own->spare, n, bits), n,
+                                own->suffixes, own->counts);
+    return kmf_block_pack(block, own->suffixes, own->counts, n_equal, bits, err);
+}
+
+/* Adds `more`, which is then spent, to *sum. */
+static int add_block(const kmf_parts *p, kmf_block *sum, kmf_block *more, kmf_err *err)
+{
+    kmf_block both[2] = {*sum, *more};
+    kmf_block merged = {0};
+    int status = kmf_block_merge(&merged, both, 2, p->cut.suffix_bits, err);
+    kmf_free((void *)(uintptr_t)more->bytes);
+    if (status < 0)
+        return status;
+    kmf_free((void *)(uintptr_t)sum->bytes);
+    *sum = merged;
+    return 0;
+}
+
+/* Keeps the block in memory, or spills it when too much is held. */
+static int store(kmf_parts *p, stored *s, kmf_err *err)
+{
+    uint64_t held = atomic_fetch_add(&p->n_held, s->block.n_bytes) + s->block.n_bytes;
+    if (held <= p->hold_max || !p->spill || s->block.n == 0)
+        return 0;
+    int status = kmf_spill_append(p->spill, s->block.bytes, s->block.n_bytes, &s->offset, err);
+    atomic_fetch_sub(&p->n_held, s->block.n_bytes);
+    kmf_free((void *)(uintptr_t)s->block.bytes);
+    s->block.bytes = NULL;
+    return status;
+}
+
+static int count_part(void *arg, size_t part, int worker, kmf_err *err)
+{
+    kmf_parts *p = arg;
+    desk *own = &p->desks[worker];
+    stored *s = &p->runs[p->n_runs - 1][part];
+    gathering g = {.parts = p, .part = part};
+    size_t n;
+    if (make_scratch(p, own, err) < 0)
+        return KMF_ENOMEM;
+    begin_list(&g);
+    while ((n = gather(&g, own->keys, p->piece)) > 0) {
+        kmf_block block = {0};
+        int status = pack_piece(p, own, n, &block, err);
+        if (status == 0 && s->block.n == 0)
+            s->block = block;
+        else if (status == 0)
+            status = add_block(p, &s->block, &block, err);
+        if (status < 0)
+            return status;
+    }
+    return store(p, s, err);
+}
+
+/* Bytes that the run to come may have. */
+static uint64_t run_bound(const kmf_parts *p)
+{
+    uint64_t keys = (uint64_t)atomic_load(&p->n_taken) * (p->chunk / p->key) +
+                    (uint64_t)p->workers * p->n_parts * (LINE / p->key);
+    return keys * (p->cut.suffix_bits / 8 + 1 + sizeof(uint32_t));
+}
+
+static int new_run(kmf_parts *p, kmf_err *err)
+{
+    if (kmf_grow(&p->runs, &p->runs_cap, p->n_runs + 1, sizeof *p->runs, err) < 0)
+        return KMF_ENOMEM;
+    stored *run = kmf_calloc(p->n_parts, sizeof *run, err);
+    if (!run)
+        return KMF_ENOMEM;
+    p->runs[p->n_runs++] = run;
+    return 0;
+}
+
+/* A single run that ends the counting is the table, and stays where it is. */
+static bool may_have_to_spill(const kmf_parts *p)
+{
+    return !(p->last && p->n_runs == 0) && atomic_load(&p->n_held) + run_bound(p) > p->hold_max;
+}
+
+int kmf_parts_settle(kmf_parts *parts, kmf_pool *pool, kmf_err *err)
+{
+    if (!parts->spill && may_have_to_spill(parts)) {
+        parts->spill = kmf_spill_new(parts->tmp, err);
+        if (!parts->spill)
+            return KMF_EIO;
+    }
+    if (new_run(parts, err) < 0)
+        return KMF_ENOMEM;
+    int status = kmf_pool_each(pool, parts->n_parts, count_part, parts, err);
+    clear_lists(parts);
+    return status;
+}
+
+/* ---------------------------------------------------------------- the table ------------- */
+
+typedef struct ending {
+    kmf_parts *parts;   /* borrowed */
+    kmf_counts *counts; /* borrowed */
+    kmf_spill *result;  /* borrowed; NULL: the table stays in memory */
+    uint64_t *offsets;  /* borrowed [n_parts]; of the blocks in result */
+} ending;
+
+static int load_spilled(const kmf_parts *p, stored *s, kmf_err *err)
+{
+    if (s->block.bytes || s->block.n == 0)
+        return 0;
+    unsigned char *bytes = kmf_malloc(s->block.n_bytes, 1, err);
+    if (!bytes)
+        return KMF_ENOMEM;
+    s->block.bytes = bytes;
+    return kmf_spill_read(p->spill, s->offset, bytes, s->block.n_bytes, err);
+}
+
+/* Part i of all runs becomes block i of the table. */
+static int merge_part(void *arg, size_t i, int worker, kmf_err *err)
+{
+    const ending *e = arg;
+    const kmf_parts *p = e->parts;
+    kmf_block *sum = &e->counts->blocks[i];
+    (void)worker;
+    kmf_block *blocks = kmf_calloc(p->n_runs, sizeof *blocks, err);
+    int status = blocks ? 0 : KMF_ENOMEM;
+    for (size_t r = 0; r < p->n_runs && status == 0; r++) {
+        status = load_spilled(p, &p->runs[r][i], err);
+        blocks[r] = p->runs[r][i].block;
+    }
+    if (status == 0)
+        status = kmf_block_merge(sum, blocks, p->n_runs, p->cut.suffix_bits, err);
+    kmf_free(blocks);
+    for (size_t r = 0; r < p->n_runs; r++) {
+        kmf_free((void *)(uintptr_t)p->runs[r][i].block.bytes);
+        p->runs[r][i].block = (kmf_block){0};
+    }
+    if (status < 0 || !e->result || sum->n == 0)
+        return status;
+    status = kmf_spill_append(e->result, sum->bytes, sum->n_bytes, &e->offsets[i], err);
+    kmf_free((void *)(uintptr_t)sum->bytes);
+    sum->bytes = NULL;
+    return status;
+}
+
+static uint64_t n_bytes_of_runs(const kmf_parts *p)
+{
+    uint64_t sum = 0;
+    for (size_t r = 0; r < p->n_runs; r++)
+        for (size_t i = 0; i < p->n_parts; i++)
+            sum += p->runs[r][i].block.n_bytes;
+    return sum;
+}
+
+static int merge_runs(kmf_parts *p, kmf_pool *pool, kmf_counts *counts, kmf_err *err)
+{
+    ending e = {.parts = p, .counts = counts};
+    int status = KMF_ENOMEM;
+    if (n_bytes_of_runs(p) > p->result_max) {
+        e.result = kmf_spill_new(p->tmp, err);
+        e.offsets = kmf_calloc(p->n_parts, sizeof *e.offsets, err);
+        if (!e.result || !e.offsets)
+            goto out;
+    }
+    status = kmf_pool_each(pool, p->n_parts, merge_part, &e, err);
+    if (status < 0 || !e.result)
+        goto out;
+    status = kmf_spill_map(e.result, &counts->map, err);
+    if (status < 0)
+        goto out;
+    counts->own_bytes = false;
+    for (size_t i = 0; i < p->n_parts; i++)
+        if (counts->blocks[i].n > 0)
+            counts->blocks[i].bytes = counts->map.bytes + e.offsets[i];
+out:
+    kmf_spill_free(e.result);
+    kmf_free(e.offsets);
+    return status;
+}
+
+int kmf_parts_finish(kmf_parts *parts, kmf_pool *pool, kmf_counts *counts, kmf_err *err)
+{
+    kmf_parts *p = parts;
+    p->last = true;
+    int status = kmf_parts_settle(p, pool, err);
+    free_desks(p);
+    if (status < 0)
+        return status;
+    if (p->n_runs > 1)
+        return merge_runs(p, pool, counts, err);
+    for (size_t i = 0; i < p->n_parts; i++) {
+        counts->blocks[i] = p->runs[0][i].block;
+        p->runs[0][i].block = (kmf_block){0};
+    }
+    return 0;
+}

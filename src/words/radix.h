@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* Sorting of whole numbers by their digits, least significant first. */
+#ifndef KMF_RADIX_H
+#define KMF_RADIX_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Sorts keys [n], all below 2^bits, in ascending order; spare [n] is scratch. Returns where the
+ * sorted keys are: keys or spare. n is below 2^32.
+ */
+uint32_t *kmf_radix_sort32(uint32_t *keys, uint32_t *spare, size_t n, unsigned bits);
+uint64_t *kmf_radix_sort64(uint64_t *keys, uint64_t *spare, size_t n, unsigned bits);
+
+#endif
