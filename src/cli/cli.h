@@ -11,6 +11,7 @@
 #include "kmerformer.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 
 /* ---------------------------------------------------------------- one run --------------- */
 
@@ -23,7 +24,7 @@ enum {
 };
 
 typedef struct cli {
-    const char *command;      /* "embed" */
+    const char *command;      /* "embed", "vocab merge" */
     const char *command_line; /* "kmerformer embed ..." */
     int quiet;
     int verbose;
@@ -42,6 +43,13 @@ int cli_info(cli *run, int argc, char **argv);
 int cli_init(cli *run, int argc, char **argv);
 int cli_merge(cli *run, int argc, char **argv);
 int cli_tokenize(cli *run, int argc, char **argv);
+int cli_vocab(cli *run, int argc, char **argv);
+
+/* Those of `kmerformer vocab`; argv[0] is "merge" and so on. */
+int cli_vocab_export(cli *run, int argc, char **argv);
+int cli_vocab_merge(cli *run, int argc, char **argv);
+int cli_vocab_show(cli *run, int argc, char **argv);
+int cli_vocab_stats(cli *run, int argc, char **argv);
 
 /* ---------------------------------------------------------------- options --------------- */
 
@@ -123,6 +131,72 @@ double cli_peak_memory(void);
 double cli_cpu_seconds(void);
 /* Flushes standard output; CLI_DONE or CLI_DATA with a message. */
 int cli_close_stdout(const cli *run);
+
+/* ---------------------------------------------------------------- files ----------------- */
+
+/* Is out, "-" apart, one of the n inputs? */
+bool cli_is_an_input(const char *out, const char *const *paths, size_t n);
+/*
+ * Before a long job: can a file be made at path, "-" apart? The job itself may still fail to
+ * write it. 0 or KMF_EIO.
+ */
+int cli_check_output(const char *path, kmf_err *err);
+/* Fills err as the library does, for what a command finds out by itself; returns code. */
+int cli_raise(kmf_err *err, kmf_code code, const char *format, ...) KMF_PRINTF(3, 4);
+
+/* A file of modest size that gets its name when it is complete and on disk. */
+typedef struct cli_file {
+    FILE *to;
+    const char *path; /* borrowed */
+    char *name;       /* owned: what it is renamed to */
+    char *temporary;  /* owned; both are NULL for a pipe or device, which is written in place */
+} cli_file;
+
+/* Signals are held from here to cli_file_close, which is to come soon. */
+int cli_file_open(cli_file *file, const char *path, kmf_err *err);
+/* status 0: publishes the file; else removes it. Returns status, or what failed. */
+int cli_file_close(cli_file *file, int status, kmf_err *err);
+
+/* ---------------------------------------------------------------- tables of counts ------ */
+
+/* What the commands that write a table of counts have in common. */
+typedef struct cli_listing {
+    const char *out;
+    int format; /* kmf_counts_format */
+    int full, observed;
+    size_t min_count, max_size;
+} cli_listing;
+
+/* clang-format off */
+#define CLI_LISTING_DEFAULT {"-", KMF_COUNTS_TSV, 0, 0, 1, 0}
+
+/* Their rows in an option table. */
+#define CLI_LISTING_OPTIONS(l)                                                                \
+    {"o", "output", CLI_TEXT, &(l)->out, 0, 0, NULL, "FILE", "-: standard output", 0, NULL},  \
+    {NULL, "format", CLI_CHOICE, &(l)->format, 0, 0, kmf_counts_format_names, NULL,           \
+     "k-mers and counts as text; a model's vocab.txt in code order, or in DNABERT's; k-mers " \
+     "and counts for programs", 0, NULL},                                                     \
+    {NULL, "full", CLI_FLAG, &(l)->full, 0, 0, NULL, NULL,                                    \
+     "list every possible k-mer, those never seen with count 0: the default up to K = 8 "     \
+     "(protein: 3) if none are left out", 0, NULL},                                           \
+    {NULL, "observed", CLI_FLAG, &(l)->observed, 0, 0, NULL, NULL,                            \
+     "list the k-mers that occur: the default beyond, and all that a binary table can", 0, NULL}
+#define CLI_SELECTION_OPTIONS(l)                                                              \
+    {NULL, "min-count", CLI_SIZE, &(l)->min_count, 1, INT64_MAX, NULL, "N",                   \
+     "leave out k-mers that occur less often", 0, NULL},                                      \
+    {NULL, "max-size", CLI_SIZE, &(l)->max_size, 1, INT64_MAX, NULL, "N",                     \
+     "keep the N most frequent k-mers; of equals the first in code order", 0, "all"}
+/* clang-format on */
+
+/*
+ * Can a table with info's alphabet, k, canonical, min_count and max_size be written so? -1, or an
+ * exit code after a message that tells why not.
+ */
+int cli_listing_check(const cli *run, const cli_listing *listing, const kmf_counts_info *info);
+/* Selects, and writes the table with its provenance; info says what was kept of it. */
+int cli_listing_save(const cli *run, const cli_listing *listing, const kmf_counts *counts,
+                     const char *const *inputs, size_t n_inputs, kmf_pool *pool,
+                     kmf_counts_info *info, kmf_err *err);
 
 /* ---------------------------------------------------------------- progress -------------- */
 

@@ -10,6 +10,7 @@ static int run_version(cli *run, int argc, char **argv);
 static int run_help(cli *run, int argc, char **argv);
 
 static const cli_command commands[] = {
+    {"vocab", cli_vocab, "count k-mers; merge, summarise and export the tables"},
     {"tokenize", cli_tokenize, "show the tokens that a model sees"},
     {"init", cli_init, "make a model with random weights"},
     {"embed", cli_embed, "one vector for every sequence"},

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/* kmerformer vocab: sequences in, a table of k-mers and their counts out. */
+#include "cli/cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define THREADS_MAX 1024
+
+typedef struct vocab_args {
+    kmf_count_options opts;
+    kmf_reader_options reader;
+    cli_listing listing;
+    int alphabet;
+    size_t stride; /* 0: not given */
+    size_t memory; /* 0: not given */
+    int frames;
+} vocab_args;
+
+/* By their whole name; the second word is what the user writes. */
+static const cli_command subcommands[] = {
+    {"vocab merge", cli_vocab_merge, "the sum of tables"},
+    {"vocab stats", cli_vocab_stats, "totals, entropy, extremes and the count spectrum"},
+    {"vocab export", cli_vocab_export, "another format of a table, or a part of it"},
+    {"vocab show", cli_vocab_show, "the counts of some k-mers"},
+};
+
+#define N_SUBCOMMANDS (sizeof subcommands / sizeof subcommands[0])
+
+static const cli_command *find_subcommand(const char *word)
+{
+    for (size_t i = 0; i < N_SUBCOMMANDS; i++)
+        if (strcmp(subcommands[i].name + strlen("vocab "), word) == 0)
+            return &subcommands[i];
+    return NULL;
+}
+
+static const char *help_text(char *text, size_t cap)
+{
+    size_t n =
+        (size_t)snprintf(text, cap,
+                         "Counts the k-mers of FASTA, FASTQ, SAM, BAM or CRAM files, plain or "
+                         "compressed; '-' is\n"
+                         "standard input. Counts are exact, and the bytes of the table don't "
+                         "depend on threads,\n"
+                         "memory, compression or the order of the inputs. With tables:\n");
+    for (size_t i = 0; i < N_SUBCOMMANDS && n < cap; i++)
+        n += (size_t)snprintf(text + n, cap - n, "\n  kmerformer %-13s %s", subcommands[i].name,
+                              subcommands[i].brief);
+    return text;
+}
+
+static int parse(cli *run, vocab_args *a, int argc, char **argv, int *first)
+{
+    char text[1024];
+    const cli_usage usage = {"vocab [options] IN...", help_text(text, sizeof text), 1, -1};
+    kmf_count_options *o = &a->opts;
+    cli_listing *l = &a->listing;
+    const cli_option table[] = {
+        CLI_HEADING("k-mers"),
+        {"k", "kmer", CLI_INT, &o->k, 1, KMF_K_MAX, NULL, "K", "letters of a k-mer", 0, NULL},
+        {"C", "canonical", CLI_FLAG, &o->canonical, 0, 0, NULL, NULL,
+         "count a k-mer and its reverse complement as one", 0, NULL},
+        {NULL, "alphabet", CLI_CHOICE, &a->alphabet, 0, 0, kmf_alphabet_names, NULL,
+         "protein: the 20 amino acids, K up to 6", 0, NULL},
+        {NULL, "stride", CLI_SIZE, &a->stride, 1, 1LL << 31, NULL, "N",
+         "letters from one k-mer to the next", 0, "1"},
+        {NULL, "frames", CLI_FLAG, &a->frames, 0, 0, NULL, NULL,
+         "K shifted sentences of non-overlapping words, as of ProtVec: in sum the counts of "
+         "--stride 1",
+         0, NULL},
+        CLI_HEADING("output"),
+        CLI_LISTING_OPTIONS(l),
+        CLI_SELECTION_OPTIONS(l),
+        CLI_HEADING("input"),
+        {NULL, "regions", CLI_TEXT, &a->reader.regions, 0, 0, NULL, "LIST",
+         "chr:beg-end,... (1-based, inclusive) of an indexed FASTA", 0, NULL},
+        {NULL, "bed", CLI_TEXT, &a->reader.bed, 0, 0, NULL, "FILE",
+         "the regions of a BED file, on their strand", 0, NULL},
+        {NULL, "reference", CLI_TEXT, &a->reader.reference, 0, 0, NULL, "FASTA",
+         "that a CRAM file was made against", 0, NULL},
+        CLI_HEADING("the run"),
+        {"t@", "threads", CLI_INT, &o->threads, 1, THREADS_MAX, NULL, "N", "worker threads", 0,
+         NULL},
+        {"m", "memory", CLI_SIZE, &a->memory, 1, INT64_MAX, NULL, "SIZE",
+         "bytes for tables and buffers; what exceeds it goes to disk", 0, "4G"},
+        {NULL, "tmp", CLI_TEXT, &o->tmp, 0, 0, NULL, "DIR",
+         "folder for what exceeds the memory", 0, "$TMPDIR, or /tmp"},
+        CLI_COMMON(run)};
+    return cli_parse(run, table, &usage, argc, argv, first);
+}
+
+/* What the options mean together; -1, or the exit code of a contradiction. */
+static int settle(cli *run, vocab_args *a)
+{
+    kmf_count_options *o = &a->opts;
+    o->alphabet = (kmf_alphabet)a->alphabet;
+    if (a->frames && a->stride > 0)
+        return cli_wrong(run, "--frames takes every k-mer: --stride does not go with it");
+    if (o->k > kmf_alphabet_k_max(o->alphabet))
+        return cli_wrong(run, "--kmer: must be between 1 and %d for %s, got %d",
+                         kmf_alphabet_k_max(o->alphabet), kmf_alphabet_names[o->alphabet],
+                         o->k);
+    if (o->canonical && o->alphabet != KMF_DNA)
+        return cli_wrong(run, "--canonical: %s has no reverse complement",
+                         kmf_alphabet_names[o->alphabet]);
+    o->stride = a->stride > 0 ? a->stride : 1;
+    o->memory = a->memory;
+    const kmf_counts_info info = {
+        .alphabet = o->alphabet, .k = o->k, .canonical = o->canonical, .min_count = 1};
+    return cli_listing_check(run, &a->listing, &info);
+}
+
+/* ---------------------------------------------------------------- the run --------------- */
+
+static void show_progress(void *user, uint64_t letters)
+{
+    cli_progress *p = user;
+    char rate[CLI_COUNT_TEXT];
+    if (!cli_progress_due(p))
+        return;
+    double seconds = cli_now() - p->run->started;
+    cli_progress_show(p, "%.3f M letters, %s letters/s", 1e-6 * (double)letters,
+                      cli_count(rate, (double)letters / seconds));
+}
+
+static int count_file(cli *run, const vocab_args *a, kmf_counter *counter, const char *path,
+                      kmf_err *err)
+{
+    kmf_reader_stats s;
+    kmf_reader *reader = kmf_reader_open(path, &a->reader, kmf_counter_pool(counter), err);
+    if (!reader)
+        return err->code;
+    int status = kmf_counter_read(counter, reader, err);
+    kmf_reader_statistics(reader, &s);
+    kmf_reader_close(reader);
+    if (status == 0 && s.records == 0)
+        cli_warn(run, "%s: no records", path);
+    if (status == 0 && s.secondary + s.supplementary > 0)
+        cli_warn(run, "%s: %llu secondary and %llu supplementary alignments passed over", path,
+                 (unsigned long long)s.secondary, (unsigned long long)s.supplementary);
+    return status;
+}
+
+static kmf_counts *count_files(cli *run, const vocab_args *a, kmf_counter *counter,
+                               const char *const *paths, size_t n, kmf_err *err)
+{
+    cli_progress progress;
+    int status = 0;
+    cli_progress_start(&progress, run);
+    kmf_counter_progress(counter, show_progress, &progress);
+    for (size_t i = 0; i < n && status == 0; i++)
+        status = count_file(run, a, counter, paths[i], err);
+    kmf_counts *counts = status == 0 ? kmf_counter_finish(counter, err) : NULL;
+    cli_progress_end(&progress);
+    return counts;
+}
+
+static void warn_of_losses(cli *run, const kmf_counts_info *info)
+{
+    if (info->ambiguous > 0)
+        cli_warn(run, "%llu k-mers touch a letter other than %s and are not counted",
+                 (unsigned long long)info->ambiguous,
+                 info->alphabet == KMF_DNA ? "A, C, G, T or U" : "those of the 20 amino acids");
+    if (info->records > 0 && info->kmers == 0)
+        cli_warn(run, "no k-mer was counted: no record has %d valid letters in a row", info->k);
+}
+
+static void say_end(cli *run, const kmf_counts_info *info)
+{
+    char kmers[CLI_COUNT_TEXT];
+    double seconds = cli_now() - run->started;
+    warn_of_losses(run, info);
+    cli_note(run,
+             "%llu records, %.3f M letters, %s k-mers, %llu distinct in %.2f s (%.2f s of "
+             "processor time): %.1f M letters/s; peak memory %.0f MB",
+             (unsigned long long)info->records, 1e-6 * (double)info->letters,
+             cli_count(kmers, (double)info->kmers), (unsigned long long)info->distinct, seconds,
+             cli_cpu_seconds(), 1e-6 * (double)info->letters / seconds,
+             1e-6 * cli_peak_memory());
+}
+
+static int count(cli *run, int argc, char **argv)
+{
+    kmf_err err = {0};
+    vocab_args a = {.listing = CLI_LISTING_DEFAULT};
+    kmf_counts *counts = NULL;
+    kmf_counts_info info;
+    int first;
+    kmf_count_options_default(&a.opts);
+    kmf_reader_options_default(&a.reader);
+    a.opts.k = 6;
+    a.opts.threads = kmf_threads_default();
+    int leave = parse(run, &a, argc, argv, &first);
+    if (leave < 0)
+        leave = settle(run, &a);
+    if (leave >= 0)
+        return leave;
+    const char *const *paths = (const char *const *)(argv + first);
+    size_t n_paths = (size_t)(argc - first);
+
+    if (cli_is_an_input(a.listing.out, paths, n_paths))
+        return cli_wrong(run, "-o %s: that is an input", a.listing.out);
+    if (cli_check_output(a.listing.out, &err) < 0)
+        return cli_fail(run, &err);
+    if (run->verbose)
+        cli_note(run, "k = %d, %s, stride %zu, %d threads", a.opts.k,
+                 kmf_alphabet_names[a.opts.alphabet], a.opts.stride, a.opts.threads);
+    kmf_counter *counter = kmf_counter_new(&a.opts, &err);
+    if (counter)
+        counts = count_files(run, &a, counter, paths, n_paths, &err);
+    if (counts && cli_listing_save(run, &a.listing, counts, paths, n_paths,
+                                   kmf_counter_pool(counter), &info, &err) == 0)
+        say_end(run, &info);
+    kmf_counts_free(counts);
+    kmf_counter_free(counter);
+    return err.code == KMF_OK ? CLI_DONE : cli_fail(run, &err);
+}
+
+int cli_vocab(cli *run, int argc, char **argv)
+{
+    const cli_command *command = argc > 1 ? find_subcommand(argv[1]) : NULL;
+    if (!command)
+        return count(run, argc, argv);
+    run->command = command->name;
+    return command->run(run, argc - 1, argv + 1);
+}

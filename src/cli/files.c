@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What commands do with files by themselves: look at names before a long job, and write what is
+ * no business of the library, such as a picture.
+ */
+#define _XOPEN_SOURCE 700 /* realpath */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int cli_raise(kmf_err *err, kmf_code code, const char *format, ...)
+{
+    va_list args;
+    if (err->code != KMF_OK)
+        return code;
+    err->code = code;
+    va_start(args, format);
+    vsnprintf(err->msg, sizeof err->msg, format, args);
+    va_end(args);
+    return code;
+}
+
+bool cli_is_an_input(const char *out, const char *const *paths, size_t n)
+{
+    struct stat o;
+    struct stat in;
+    if (strcmp(out, "-") == 0 || stat(out, &o) != 0 || !S_ISREG(o.st_mode))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(paths[i], "-") != 0 && stat(paths[i], &in) == 0 && in.st_dev == o.st_dev &&
+            in.st_ino == o.st_ino)
+            return true;
+    return false;
+}
+
+/*
+ * The name under which a file gets there: behind symbolic links if it exists, so that a link stays
+ * one. Freed by free; NULL: out of memory.
+ */
+static char *real_name(const char *path)
+{
+    char *name = realpath(path, NULL);
+    if (name)
+        return name;
+    name = malloc(strlen(path) + 1);
+    return name ? strcpy(name, path) : NULL;
+}
+
+/* 0 or an errno: can a file be made in the folder of path? path is cut. */
+static int check_folder(char *path)
+{
+    struct stat s;
+    char *slash = strrchr(path, '/');
+    const char *folder = !slash ? "." : slash == path ? "/" : path;
+    if (slash)
+        *slash = '\0';
+    if (stat(folder, &s) != 0)
+        return errno;
+    if (!S_ISDIR(s.st_mode))
+        return ENOTDIR;
+    return access(folder, W_OK | X_OK) == 0 ? 0 : errno;
+}
+
+int cli_check_output(const char *path, kmf_err *err)
+{
+    struct stat s;
+    int reason;
+    if (strcmp(path, "-") == 0)
+        return 0;
+    if (path[0] == '\0')
+        return cli_raise(err, KMF_EINVAL, "the output has an empty name");
+    bool there = stat(path, &s) == 0;
+    if (there && S_ISDIR(s.st_mode)) {
+        reason = EISDIR;
+    } else if (there && !S_ISREG(s.st_mode)) {
+        reason = access(path, W_OK) == 0 ? 0 : errno;
+    } else {
+        char *name = real_name(path);
+        reason = name ? check_folder(name) : ENOMEM;
+        free(name);
+    }
+    return reason ? cli_raise(err, KMF_EIO, "%s: %s", path, strerror(reason)) : 0;
+}
+
+int cli_file_open(cli_file *file, const char *path, kmf_err *err)
+{
+    struct stat s;
+    *file = (cli_file){.path = path};
+    bool special = stat(path, &s) == 0 && !S_ISREG(s.st_mode);
+    if (!special) {
+        file->name = real_name(path);
+        size_t cap = strlen(file->name ? file->name : "") + 32;
+        file->temporary = malloc(cap);
+        if (!file->name || !file->temporary) {
+            free(file->name);
+            free(file->temporary);
+            return cli_raise(err, KMF_ENOMEM, "out of memory");
+        }
+        snprintf(file->temporary, cap, "%s.tmp.%ld", file->name, (long)getpid());
+    }
+    cli_hold_signals();
+    file->to = fopen(special ? path : file->temporary, "wb");
+    if (file->to)
+        return 0;
+    cli_raise(err, KMF_EIO, "%s: %s", path, strerror(errno));
+    free(file->name);
+    free(file->temporary);
+    cli_release_signals();
+    return KMF_EIO;
+}
+
+/* 0 or an errno: all that was written is in the file, and on disk if it is a regular one. */
+static int finish(cli_file *file)
+{
+    int reason = 0;
+    errno = 0;
+    if (fflush(file->to) != 0 || ferror(file->to) ||
+        (file->temporary && fsync(fileno(file->to)) != 0))
+        reason = errno ? errno : EIO;
+    if (fclose(file->to) != 0 && reason == 0)
+        reason = errno;
+    return reason;
+}
+
+int cli_file_close(cli_file *file, int status, kmf_err *err)
+{
+    int reason = finish(file);
+    if (status == 0 && reason == 0 && file->temporary &&
+        rename(file->temporary, file->name) != 0)
+        reason = errno;
+    if (status == 0 && reason != 0)
+        status = cli_raise(err, KMF_EIO, "%s: %s", file->path, strerror(reason));
+    if (status != 0 && file->temporary)
+        unlink(file->temporary);
+    free(file->name);
+    free(file->temporary);
+    cli_release_signals();
+    return status;
+}

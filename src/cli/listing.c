@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How a table of counts is written, for the three commands that write one: which k-mers are
+ * listed, what cannot be listed, and the provenance beside the file.
+ *
+ *   format              all k-mers (--full)                    what occurs (--observed)
+ *   tsv vocab dnabert   default up to k = 8, protein k = 3     default beyond, or of a part
+ *   binary              no                                     always: a zero needs no place
+ *
+ * Leaving out (--min-count, --max-size) and listing all contradict each other: a k-mer that was
+ * left out would be listed with a count of 0 that is not true.
+ */
+#include "cli/cli.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FULL_K_DNA 8
+#define FULL_K_PROTEIN 3
+#define WORDS_K_MAX 12                 /* of vocab.txt */
+#define FULL_MAX ((double)(1LL << 32)) /* k-mers that are listed at most */
+
+static bool selects(const cli_listing *l)
+{
+    return l->min_count > 1 || l->max_size > 0;
+}
+
+static bool was_selected(const kmf_counts_info *info)
+{
+    return info->min_count > 1 || info->max_size > 0;
+}
+
+static bool lists_all(const cli_listing *l, const kmf_counts_info *info)
+{
+    int most = info->alphabet == KMF_DNA ? FULL_K_DNA : FULL_K_PROTEIN;
+    if (l->full || l->observed)
+        return l->full != 0;
+    return l->format != KMF_COUNTS_BINARY && !selects(l) && !was_selected(info) &&
+           info->k <= most;
+}
+
+/* The size of a list of all k-mers; a count takes one digit and more. */
+static double full_kmers(const kmf_counts_info *info)
+{
+    double n = 1;
+    for (int i = 0; i < info->k; i++)
+        n *= (double)strlen(kmf_alphabet_letters(info->alphabet));
+    return info->canonical ? n / 2 : n;
+}
+
+static int check_full(const cli *run, const cli_listing *l, const kmf_counts_info *info)
+{
+    double n = full_kmers(info);
+    double line = info->k + (l->format == KMF_COUNTS_TSV ? 3 : 1);
+    if (l->observed)
+        return cli_wrong(run, "give --full or --observed, not both");
+    if (selects(l))
+        return cli_wrong(run, "--full lists every k-mer, --min-count and --max-size leave some "
+                              "out: give one or the other");
+    if (was_selected(info))
+        return cli_wrong(run, "--full: k-mers were left out of the table, so that their counts "
+                              "are not known to be 0");
+    if (l->format == KMF_COUNTS_BINARY)
+        return cli_wrong(run, "--full: a binary table holds what occurs, and every other k-mer "
+                              "counts as 0 in it; leave --full out");
+    if (n > FULL_MAX)
+        return cli_wrong(run,
+                         "--full: %.4g k-mers of %d letters would take %.0f bytes or more; "
+                         "at most 2^32 are listed; --observed lists what occurs",
+                         n, info->k, n * line);
+    return -1;
+}
+
+int cli_listing_check(const cli *run, const cli_listing *l, const kmf_counts_info *info)
+{
+    bool words = l->format == KMF_COUNTS_VOCAB || l->format == KMF_COUNTS_DNABERT;
+    const char *suffix = strrchr(l->out, '.');
+    if (!words && suffix && strcmp(suffix, ".json") == 0)
+        return cli_wrong(run, "%s: that is the name of the provenance beside the table",
+                         l->out);
+    if (words && info->k > WORDS_K_MAX)
+        return cli_wrong(run,
+                         "--format %s: the words of a vocabulary have at most %d letters, "
+                         "not %d",
+                         kmf_counts_format_names[l->format], WORDS_K_MAX, info->k);
+    if (l->format == KMF_COUNTS_DNABERT && info->alphabet != KMF_DNA)
+        return cli_wrong(run, "--format dnabert: that is an order of DNA, not of %s",
+                         kmf_alphabet_names[info->alphabet]);
+    int leave = l->full ? check_full(run, l, info) : -1;
+    if (leave < 0 && words && info->canonical)
+        cli_warn(run, "the vocabulary has one strand of each k-mer only: a model will read the "
+                      "other as [UNK]");
+    return leave;
+}
+
+/* ---------------------------------------------------------------- provenance ------------ */
+
+/* One name a line. Freed by free. */
+static char *join_lines(const char *const *texts, size_t n)
+{
+    size_t cap = 1;
+    for (size_t i = 0; i < n; i++)
+        cap += strlen(texts[i]) + 1;
+    char *lines = malloc(cap);
+    if (!lines)
+        return NULL;
+    char *p = lines;
+    *p = '\0';
+    for (size_t i = 0; i < n; i++)
+        p += sprintf(p, "%s%s", i ? "\n" : "", texts[i]);
+    return lines;
+}
+
+static char *provenance(const cli *run, const kmf_counts_info *info, bool full,
+                        const char *const *inputs, size_t n_inputs, kmf_err *err)
+{
+    enum { NUMBERS = 10, DIGITS = 24 };
+    const struct {
+        const char *name;
+        uint64_t value;
+    } numbers[NUMBERS] = {{"k", (uint64_t)info->k},       {"stride", info->stride},
+                          {"files", info->inputs},        {"records", info->records},
+                          {"letters", info->letters},     {"kmers", info->kmers},
+                          {"ambiguous", info->ambiguous}, {"distinct", info->distinct},
+                          {"min_count", info->min_count}, {"max_size", info->max_size}};
+    char digits[NUMBERS][DIGITS];
+    const char *pairs[2 * (NUMBERS + 7)] = {"program",     "kmerformer", "version",
+                                            kmf_version(), "command",    run->command_line};
+    size_t n = 6;
+    char *names = join_lines(inputs, n_inputs);
+    if (!names) {
+        cli_raise(err, KMF_ENOMEM, "out of memory");
+        return NULL;
+    }
+    pairs[n++] = "inputs";
+    pairs[n++] = names;
+    pairs[n++] = "alphabet";
+    pairs[n++] = kmf_alphabet_names[info->alphabet];
+    pairs[n++] = "canonical";
+    pairs[n++] = info->canonical ? "yes" : "no";
+    pairs[n++] = "listed";
+    pairs[n++] = full ? "all" : "observed";
+    for (size_t i = 0; i < NUMBERS; i++) {
+        snprintf(digits[i], DIGITS, "%" PRIu64, numbers[i].value);
+        pairs[n++] = numbers[i].name;
+        pairs[n++] = digits[i];
+    }
+    char *text = kmf_json_pairs(pairs, n / 2, err);
+    free(names);
+    return text;
+}
+
+int cli_listing_save(const cli *run, const cli_listing *l, const kmf_counts *counts,
+                     const char *const *inputs, size_t n_inputs, kmf_pool *pool,
+                     kmf_counts_info *info, kmf_err *err)
+{
+    kmf_counts *chosen = NULL;
+    char *beside = NULL;
+    int status = -1;
+    kmf_counts_information(counts, info);
+    bool full = lists_all(l, info);
+    if (selects(l)) {
+        chosen = kmf_counts_select(counts, l->min_count, l->max_size, err);
+        if (!chosen)
+            return err->code;
+        kmf_counts_information(chosen, info);
+    }
+    beside = provenance(run, info, full, inputs, n_inputs, err);
+    if (beside)
+        status = kmf_counts_save(chosen ? chosen : counts, l->out, (kmf_counts_format)l->format,
+                                 full, pool, beside, err);
+    kmf_text_free(beside);
+    kmf_counts_free(chosen);
+    return status;
+}
