@@ -119,6 +119,13 @@ KMF_API void kmf_pool_free(kmf_pool *pool);
  */
 KMF_API int kmf_threads_default(void);
 
+/*
+ * For the beginning of a program: OpenBLAS starts threads when it is loaded and lets them wait in a
+ * loop, which takes the cores from others for a tenth of a second. Products here run on our own
+ * threads. This stops them; a call of BLAS that wants them starts them again.
+ */
+KMF_API void kmf_stop_blas_threads(void);
+
 /* ---------------------------------------------------------------- reader ----------------- */
 
 /*

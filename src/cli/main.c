@@ -128,6 +128,7 @@ static int check_environment(const cli *run)
 int main(int argc, char **argv)
 {
     cli run = {.started = cli_now()};
+    kmf_stop_blas_threads();
     if (argc < 2) {
         print_commands(stderr);
         return CLI_USAGE;

@@ -33,6 +33,9 @@
 
 #include <assert.h>
 #include <cblas.h>
+
+/* Exported by OpenBLAS built with threads, though not declared in its header. */
+extern int blas_thread_shutdown_(void) __attribute__((weak));
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -200,6 +203,12 @@ const char *kmf_gemm_name(void)
 {
     kmf_gemm_init();
     return engine.name;
+}
+
+void kmf_stop_blas_threads(void)
+{
+    if (blas_thread_shutdown_)
+        (void)blas_thread_shutdown_();
 }
 
 const char *kmf_gemm_library(void)

@@ -16,15 +16,15 @@
  *
  * Exact, whatever the counts are. Each worker has tables of its own:
  *
- *   k     1-3   4    5-6   7-8    9   10-12
- *   S      5    4     3     3     2     1
- *   W     <=7   7    <=8  <=10   10     k       4^12 places are 16 MB
+ *   k     1-3   4    5-6   7-8   9-10  11-12
+ *   S      5    4     3     3      2     1
+ *   W     <=7   7    <=8  <=10  <=11     k      4^12 places are 16 MB
  *
  * `high` is written to in few places where k is large, so most of it never takes memory; `carried`
  * tells where there is something in it.
  *
  * The text is worked off in blocks of 4096 letters that stay in the first-level cache, in passes that
- * become vector code: letters to numbers, numbers to ids of all W-mers; then, in scalar code, runs of
+ * become vector code: letters to numbers, numbers to codes of all 8-mers; then, in scalar code, runs of
  * clean letters and their increments. Only the loads of increments miss caches, and those are
  * fetched ahead where the table is large.
  *
@@ -33,6 +33,7 @@
 #include "words/dense.h"
 
 #include "base/cpu.h"
+#include "base/le.h"
 #include "base/mem.h"
 #include "seq/par.h"
 #include "words/kmer.h"
@@ -49,10 +50,10 @@
 
 /* One worker's. */
 typedef struct desk {
-    uint8_t *groups;  /* owned [4^W]; NULL if S is 1: all windows are singles */
-    uint8_t *singles; /* owned [2^bits] */
+    uint8_t *singles; /* owned [2^bits], and [4^W] more for groups */
+    uint8_t *groups;  /* in singles; NULL if S is 1: all windows are singles */
     uint8_t letters[BLOCK + 4 * AHEAD]; /* numbers of a block's, and some after it */
-    uint32_t ids[BLOCK];
+    uint16_t eights[BLOCK + AHEAD];     /* codes of the eight letters from each on */
     uint64_t codes[BLOCK];
     uint64_t *counts; /* owned; of a block of the table, at the end */
 } desk;
@@ -75,7 +76,7 @@ static bool in_groups(const kmf_kmer_kind *kind)
 
 static int group_of(const kmf_kmer_kind *kind)
 {
-    static const int S_of[] = {0, 5, 5, 5, 4, 3, 3, 3, 3, 2, 1, 1, 1};
+    static const int S_of[] = {0, 5, 5, 5, 4, 3, 3, 3, 3, 2, 2, 1, 1};
     return in_groups(kind) ? S_of[kind->k] : 1;
 }
 
@@ -115,11 +116,10 @@ kmf_dense *kmf_dense_new(const kmf_kmer_kind *kind, int workers, kmf_err *err)
     for (int w = 0; w < workers; w++) {
         size_t n_groups = n_groups_of(kind);
         desk *k = &d->desks[w];
-        k->singles = kmf_large_zeroed(d->n_codes, 1, err);
-        if (n_groups > 0)
-            k->groups = kmf_large_zeroed(n_groups, 1, err);
-        if (!k->singles || (n_groups > 0 && !k->groups))
+        k->singles = kmf_large_zeroed(n_groups + d->n_codes, 1, err);
+        if (!k->singles)
             goto failed;
+        k->groups = n_groups > 0 ? k->singles + d->n_codes : NULL;
     }
     return d;
 failed:
@@ -132,7 +132,6 @@ void kmf_dense_free(kmf_dense *dense)
     if (!dense)
         return;
     for (int w = 0; dense->desks && w < dense->workers; w++) {
-        kmf_free(dense->desks[w].groups);
         kmf_free(dense->desks[w].singles);
         kmf_free(dense->desks[w].counts);
     }
@@ -145,7 +144,7 @@ void kmf_dense_free(kmf_dense *dense)
 /* ---------------------------------------------------------------- a block --------------- */
 
 static void number_letters(uint8_t *restrict out, const char *restrict text, size_t n);
-static void number_groups(uint32_t *restrict ids, const uint8_t *restrict letters, int W);
+static void number_eights(uint16_t *restrict eights, const uint8_t *restrict letters);
 
 /* Numbers of letters, with NOT_CLEAN for whatever is none; without a table, so in vector code. */
 static KMF_INLINE void number_letters_body(uint8_t *restrict out, const char *restrict text,
@@ -165,38 +164,42 @@ static KMF_INLINE void number_letters_body(uint8_t *restrict out, const char *re
 KMF_CLONES(number_letters, (uint8_t *restrict out, const char *restrict text, size_t n),
            (out, text, n))
 
-/* ids[i] = code of the W letters from i on, anything where they are not clean. */
-static KMF_INLINE void number_groups_body(uint32_t *restrict ids,
-                                          const uint8_t *restrict letters, int W)
+/* eights[i] = code of the eight letters from i on, anything where they are not clean. */
+static KMF_INLINE void number_eights_body(uint16_t *restrict eights,
+                                          const uint8_t *restrict letters)
 {
-    uint8_t pair[BLOCK + 2 * AHEAD];
-    uint8_t four[BLOCK + AHEAD];
-    int shift = 2 * (16 - W);
-    for (size_t i = 0; i < sizeof pair; i++)
-        pair[i] = (uint8_t)((letters[i] & 3) << 2 | (letters[i + 1] & 3));
-    for (size_t i = 0; i < sizeof four; i++)
-        four[i] = (uint8_t)(pair[i] << 4 | pair[i + 2]);
-    for (size_t i = 0; i < BLOCK; i++)
-        ids[i] = ((uint32_t)four[i] << 24 | (uint32_t)four[i + 4] << 16 |
-                  (uint32_t)four[i + 8] << 8 | four[i + 12]) >>
-                 shift;
+    uint8_t pairs[BLOCK + 3 * AHEAD];
+    uint8_t fours[BLOCK + 2 * AHEAD];
+    for (size_t i = 0; i < sizeof pairs; i++)
+        pairs[i] = (uint8_t)((letters[i] & 3) << 2 | (letters[i + 1] & 3));
+    for (size_t i = 0; i < sizeof fours; i++)
+        fours[i] = (uint8_t)(pairs[i] << 4 | pairs[i + 2]);
+    for (size_t i = 0; i < BLOCK + AHEAD; i++)
+        eights[i] = (uint16_t)(fours[i] << 8 | fours[i + 4]);
 }
 
-KMF_CLONES(number_groups, (uint32_t *restrict ids, const uint8_t *restrict letters, int W),
-           (ids, letters, W))
+KMF_CLONES(number_eights, (uint16_t *restrict eights, const uint8_t *restrict letters),
+           (eights, letters))
 
-/* The first place from i on, at most n, where a letter is not clean. */
+/* The code of the W letters from `eights` on. */
+static KMF_INLINE uint32_t code_at(const uint16_t *eights, int W, bool wide)
+{
+    if (!wide)
+        return (uint32_t)eights[0] >> 2 * (8 - W);
+    return ((uint32_t)eights[0] << 16 | eights[8]) >> 2 * (16 - W);
+}
+
+/* The first place from i on, at most n, where a letter is not clean; eight of them at a time. */
 static size_t end_of_run(const uint8_t *letters, size_t i, size_t n)
 {
-    uint64_t eight;
-    for (; i + sizeof eight <= n; i += sizeof eight) {
-        memcpy(&eight, letters + i, sizeof eight);
-        if (eight & 0x0404040404040404u)
+    for (; i < n; i += sizeof(uint64_t)) {
+        uint64_t not_clean = kmf_le_load64(letters + i) & 0x0404040404040404u;
+        if (not_clean) {
+            i += (size_t)__builtin_ctzll(not_clean) / 8;
             break;
+        }
     }
-    while (i < n && !(letters[i] & NOT_CLEAN))
-        i++;
-    return i;
+    return i < n ? i : n;
 }
 
 static void carry(kmf_dense *d, uint64_t code)
@@ -217,36 +220,36 @@ static void carry_group(kmf_dense *d, uint64_t group)
         carry(d, group >> 2 * s & (d->n_codes - 1));
 }
 
-/* The groups at first, first + S, ...: n of them. */
-static KMF_INLINE void add_groups(kmf_dense *d, uint8_t *table, const uint32_t *first, size_t n,
-                                  size_t S, bool far)
+/* n groups in a row, S letters from one to the next. */
+static KMF_INLINE void add_groups(kmf_dense *d, uint8_t *table, const uint16_t *eights,
+                                  size_t n, bool wide, bool far)
 {
-    size_t i = 0;
-    if (far) {
-        for (; i + FETCH < n; i++) {
-            __builtin_prefetch(&table[first[(i + FETCH) * S]], 1);
-            if (++table[first[i * S]] == 0)
-                carry_group(d, first[i * S]);
-        }
+    int W = d->W;
+    size_t S = (size_t)d->S;
+    size_t ahead = far && n > FETCH ? n - FETCH : 0;
+    for (size_t i = 0; i < n; i++, eights += S) {
+        uint32_t group = code_at(eights, W, wide);
+        if (far && i < ahead)
+            __builtin_prefetch(&table[code_at(eights + FETCH * S, W, wide)], 1);
+        if (++table[group] == 0)
+            carry_group(d, group);
     }
-    for (; i < n; i++)
-        if (++table[first[i * S]] == 0)
-            carry_group(d, first[i * S]);
 }
 
-/* n windows in a row, their groups' ids from `ids` on. */
-static void add_windows(kmf_dense *d, desk *k, const uint32_t *ids, size_t n)
+/* n windows in a row, the first at the letters of `eights`. */
+static void add_windows(kmf_dense *d, desk *own, const uint16_t *eights, size_t n)
 {
     size_t S = (size_t)d->S;
-    uint8_t *table = k->groups ? k->groups : k->singles;
-    bool far = (size_t)1 << 2 * d->W >= FAR_TABLE;
-    size_t n_groups = n / S;
-    if (far)
-        add_groups(d, table, ids, n_groups, S, true);
+    size_t n_groups = (unsigned)n / (unsigned)S; /* n is at most BLOCK */
+    uint8_t *table = own->groups ? own->groups : own->singles;
+    if ((size_t)1 << 2 * d->W >= FAR_TABLE)
+        add_groups(d, table, eights, n_groups, true, true);
+    else if (d->W > 8)
+        add_groups(d, table, eights, n_groups, true, false);
     else
-        add_groups(d, table, ids, n_groups, S, false);
+        add_groups(d, table, eights, n_groups, false, false);
     for (size_t i = n_groups * S; i < n; i++)
-        add_single(d, k, ids[i] >> 2 * (S - 1));
+        add_single(d, own, code_at(eights + i, d->W, d->W > 8) >> 2 * (S - 1));
 }
 
 /* ---------------------------------------------------------------- a text ---------------- */
@@ -273,7 +276,7 @@ static void count_block(kmf_dense *d, desk *own, place *at, size_t n)
     size_t reach = left - n < AHEAD ? left : n + AHEAD;
     number_letters(own->letters, at->text, reach);
     memset(own->letters + reach, NOT_CLEAN, sizeof own->letters - reach);
-    number_groups(own->ids, own->letters, d->W);
+    number_eights(own->eights, own->letters);
     for (size_t i = 0; i < n;) {
         if (own->letters[i] & NOT_CLEAN) {
             const char *letter = at->text + i++;
@@ -287,7 +290,7 @@ static void count_block(kmf_dense *d, desk *own, place *at, size_t n)
         if (end >= i + k) {
             size_t behind_last = end - k + 1;
             size_t windows = (behind_last < n ? behind_last : n) - i;
-            add_windows(d, own, own->ids + i, windows);
+            add_windows(d, own, own->eights + i, windows);
             at->kmers += windows;
         }
         i = end;
