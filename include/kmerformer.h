@@ -378,6 +378,18 @@ KMF_API void kmf_counter_progress(kmf_counter *counter, kmf_progress_fn *fn, voi
 /* The table. The counter is spent: it can only be freed. The table needs it no longer. */
 KMF_API kmf_counts *kmf_counter_finish(kmf_counter *counter, kmf_err *err) KMF_MUST_CHECK;
 
+/* JSON object text for x.json beside a table, once its figures are known; NULL after a failure. The
+ * library frees it as kmf_text_free does. */
+typedef char *kmf_table_text_fn(void *user, const kmf_counts_info *info, kmf_err *err);
+
+/*
+ * Instead of kmf_counter_finish: the table goes straight into a binary file at path, so that a large
+ * one takes no memory; otherwise as kmf_counts_save. provenance may be NULL. *info: the table's.
+ */
+KMF_API int kmf_counter_save(kmf_counter *counter, const char *path,
+                             kmf_table_text_fn *provenance, void *user, kmf_counts_info *info,
+                             kmf_err *err) KMF_MUST_CHECK;
+
 /* ---------------------------------------------------------------- vocabulary ------------- */
 
 /*

@@ -3,6 +3,10 @@
  * Second source: a twin that looks at every window by itself, encodes it letter by letter with
  * strchr, turns it around letter by letter, and sorts all codes with qsort.
  */
+#define _XOPEN_SOURCE 700 /* mkdtemp */
+
+#include "base/err.h"
+#include "base/io.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "checked.h"
@@ -419,6 +423,123 @@ START_TEST(a_folder_that_cannot_hold_temporary_files_is_named)
 }
 END_TEST
 
+/* ---------------------------------------------------------------- files ----------------- */
+
+static char folder[] = "/tmp/kmf_counter_XXXXXX";
+
+static char *in_folder(const char *name)
+{
+    static char path[2][256];
+    static int turn;
+    turn = !turn;
+    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
+    return path[turn];
+}
+
+static bool same_files(const char *a, const char *b)
+{
+    size_t n[2];
+    char *text[2] = {kmf_file_read(a, (size_t)1 << 30, &n[0], NULL),
+                     kmf_file_read(b, (size_t)1 << 30, &n[1], NULL)};
+    bool same = text[0] && text[1] && n[0] == n[1] && memcmp(text[0], text[1], n[0]) == 0;
+    kmf_free(text[0]);
+    kmf_free(text[1]);
+    return same;
+}
+
+/* {"n": distinct}; or a failure if user is not NULL. */
+static char *some_provenance(void *user, const kmf_counts_info *info, kmf_err *err)
+{
+    char number[32];
+    const char *pair[] = {"n", number};
+    if (user) {
+        kmf_fail(err, KMF_EIO, "no provenance");
+        return NULL;
+    }
+    snprintf(number, sizeof number, "%llu", (unsigned long long)info->distinct);
+    return kmf_json_pairs(pair, 1, err);
+}
+
+static int save_added(const kmf_count_options *o, const seqs *s, const char *path, void *user,
+                      kmf_counts_info *info, kmf_err *err)
+{
+    kmf_counter *counter = kmf_counter_new(o, err);
+    ck_assert_ptr_nonnull(counter);
+    for (size_t i = 0; i < s->n; i++)
+        ck_assert_int_eq(kmf_counter_add(counter, s->seq[i], s->len[i], err), 0);
+    int status = kmf_counter_save(counter, path, some_provenance, user, info, err);
+    kmf_counter_free(counter);
+    return status;
+}
+
+/* The writer of whole tables is the second source; it is tested by an independent reader. */
+START_TEST(a_table_written_as_it_is_made_has_the_bytes_of_one_written_at_once)
+{
+    seqs s = make_seqs("ACGT", CHECKED ? 100000 : 600000, 11);
+    static const int ks[] = {6, 13, 21, 31, 32};
+    for (size_t i = 0; i < sizeof ks / sizeof ks[0]; i++)
+        for (int tight = 0; tight < (ks[i] > 12 ? 2 : 1); tight++) {
+            kmf_count_options o;
+            kmf_err err = {0};
+            kmf_counts_info info;
+            kmf_counts_info streamed;
+            kmf_count_options_default(&o);
+            o.k = ks[i];
+            o.canonical = (int)(i % 2);
+            o.threads = 1 + (int)(i % 3);
+            if (tight)
+                o.memory = least_memory(&o);
+            kmf_counts *counts = count_added(&o, &s, &err);
+            ck_assert_ptr_nonnull(counts);
+            kmf_counts_information(counts, &info);
+            char *text = some_provenance(NULL, &info, &err);
+            ck_assert_int_eq(kmf_counts_save(counts, in_folder("a.bin"), KMF_COUNTS_BINARY, 0,
+                                             NULL, text, &err),
+                             0);
+            kmf_text_free(text);
+            kmf_counts_free(counts);
+            ck_assert_msg(save_added(&o, &s, in_folder("b.bin"), NULL, &streamed, &err) == 0,
+                          "%s", err.msg);
+            ck_assert_uint_eq(streamed.distinct, info.distinct);
+            ck_assert_uint_eq(streamed.kmers, info.kmers);
+            ck_assert_uint_eq(streamed.ambiguous, info.ambiguous);
+            ck_assert(same_files(in_folder("a.bin"), in_folder("b.bin")));
+            ck_assert(same_files(in_folder("a.bin.json"), in_folder("b.bin.json")));
+            counts = kmf_counts_load(in_folder("b.bin"), &err);
+            ck_assert_ptr_nonnull(counts);
+            kmf_counts_free(counts);
+            unlink(in_folder("a.bin"));
+            unlink(in_folder("b.bin"));
+            unlink(in_folder("a.bin.json"));
+            unlink(in_folder("b.bin.json"));
+        }
+    free_seqs(&s);
+}
+END_TEST
+
+START_TEST(a_table_that_cannot_be_saved_leaves_no_file)
+{
+    seqs s = make_seqs("ACGT", 1000, 12);
+    static const int ks[] = {6, 21};
+    int fails = 1;
+    for (size_t i = 0; i < sizeof ks / sizeof ks[0]; i++) {
+        kmf_count_options o;
+        kmf_err err = {0};
+        kmf_counts_info info;
+        kmf_count_options_default(&o);
+        o.k = ks[i];
+        ck_assert_int_eq(save_added(&o, &s, in_folder("c.bin"), &fails, &info, &err), KMF_EIO);
+        ck_assert_str_eq(err.msg, "no provenance");
+        err = (kmf_err){0};
+        ck_assert_int_eq(save_added(&o, &s, in_folder("none/c.bin"), NULL, &info, &err),
+                         KMF_EIO);
+        ck_assert_int_eq(rmdir(folder), 0); /* it is empty */
+        ck_assert_int_eq(mkdir(folder, 0700), 0);
+    }
+    free_seqs(&s);
+}
+END_TEST
+
 /* ---------------------------------------------------------------- failures -------------- */
 
 START_TEST(options_out_of_range_are_refused)
@@ -543,6 +664,8 @@ int main(void)
     Suite *suite = suite_create("counter");
     TCase *c = tcase_create("counter");
     tcase_set_timeout(c, 0);
+    if (!mkdtemp(folder))
+        return EXIT_FAILURE;
     tcase_add_test(c, every_k_of_dna_is_counted_as_by_the_twin);
     tcase_add_test(c, strides_count_from_the_beginning_of_each_record);
     tcase_add_test(c, protein_is_counted_as_by_the_twin);
@@ -552,11 +675,15 @@ int main(void)
     tcase_add_test(c, a_part_larger_than_the_others_is_sorted_in_pieces);
     tcase_add_test(c, dense_tables_say_the_bytes_that_they_need);
     tcase_add_test(c, a_folder_that_cannot_hold_temporary_files_is_named);
+    tcase_add_test(c, a_table_written_as_it_is_made_has_the_bytes_of_one_written_at_once);
+    tcase_add_test(c, a_table_that_cannot_be_saved_leaves_no_file);
     tcase_add_test(c, options_out_of_range_are_refused);
     tcase_add_test(c, a_reader_that_fails_fails_the_count);
     tcase_add_test(c, every_allocation_may_fail);
     tcase_add_test(c, an_empty_count_is_an_empty_table);
     tcase_add_test(c, progress_is_told_and_grows);
     suite_add_tcase(suite, c);
-    return run_suite(suite);
+    int status = run_suite(suite);
+    rmdir(folder);
+    return status;
 }

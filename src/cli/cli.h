@@ -193,6 +193,13 @@ typedef struct cli_listing {
  * exit code after a message that tells why not.
  */
 int cli_listing_check(const cli *run, const cli_listing *listing, const kmf_counts_info *info);
+/*
+ * Ends the counting and writes the table. A binary table of all k-mers is written as it is made, and
+ * takes no memory.
+ */
+int cli_listing_finish(const cli *run, const cli_listing *listing, kmf_counter *counter,
+                       const char *const *inputs, size_t n_inputs, kmf_counts_info *info,
+                       kmf_err *err);
 /* Selects, and writes the table with its provenance; info says what was kept of it. */
 int cli_listing_save(const cli *run, const cli_listing *listing, const kmf_counts *counts,
                      const char *const *inputs, size_t n_inputs, kmf_pool *pool,

@@ -142,8 +142,8 @@ static int count_file(cli *run, const vocab_args *a, kmf_counter *counter, const
     return status;
 }
 
-static kmf_counts *count_files(cli *run, const vocab_args *a, kmf_counter *counter,
-                               const char *const *paths, size_t n, kmf_err *err)
+static int count_files(cli *run, const vocab_args *a, kmf_counter *counter,
+                       const char *const *paths, size_t n, kmf_counts_info *info, kmf_err *err)
 {
     cli_progress progress;
     int status = 0;
@@ -151,9 +151,9 @@ static kmf_counts *count_files(cli *run, const vocab_args *a, kmf_counter *count
     kmf_counter_progress(counter, show_progress, &progress);
     for (size_t i = 0; i < n && status == 0; i++)
         status = count_file(run, a, counter, paths[i], err);
-    kmf_counts *counts = status == 0 ? kmf_counter_finish(counter, err) : NULL;
     cli_progress_end(&progress);
-    return counts;
+    return status == 0 ? cli_listing_finish(run, &a->listing, counter, paths, n, info, err)
+                       : status;
 }
 
 static void warn_of_losses(cli *run, const kmf_counts_info *info)
@@ -184,7 +184,6 @@ static int count(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
     vocab_args a = {.listing = CLI_LISTING_DEFAULT};
-    kmf_counts *counts = NULL;
     kmf_counts_info info;
     int first;
     kmf_count_options_default(&a.opts);
@@ -207,12 +206,8 @@ static int count(cli *run, int argc, char **argv)
         cli_note(run, "k = %d, %s, stride %zu, %d threads", a.opts.k,
                  kmf_alphabet_names[a.opts.alphabet], a.opts.stride, a.opts.threads);
     kmf_counter *counter = kmf_counter_new(&a.opts, &err);
-    if (counter)
-        counts = count_files(run, &a, counter, paths, n_paths, &err);
-    if (counts && cli_listing_save(run, &a.listing, counts, paths, n_paths,
-                                   kmf_counter_pool(counter), &info, &err) == 0)
+    if (counter && count_files(run, &a, counter, paths, n_paths, &info, &err) == 0)
         say_end(run, &info);
-    kmf_counts_free(counts);
     kmf_counter_free(counter);
     return err.code == KMF_OK ? CLI_DONE : cli_fail(run, &err);
 }

@@ -174,3 +174,32 @@ int cli_listing_save(const cli *run, const cli_listing *l, const kmf_counts *cou
     kmf_counts_free(chosen);
     return status;
 }
+
+/* What the provenance of a table that is yet to be made will need. */
+typedef struct origin {
+    const cli *run;
+    const char *const *inputs;
+    size_t n_inputs;
+} origin;
+
+static char *provenance_of_observed(void *user, const kmf_counts_info *info, kmf_err *err)
+{
+    const origin *o = user;
+    return provenance(o->run, info, false, o->inputs, o->n_inputs, err);
+}
+
+int cli_listing_finish(const cli *run, const cli_listing *l, kmf_counter *counter,
+                       const char *const *inputs, size_t n_inputs, kmf_counts_info *info,
+                       kmf_err *err)
+{
+    origin o = {run, inputs, n_inputs};
+    if (l->format == KMF_COUNTS_BINARY && !selects(l))
+        return kmf_counter_save(counter, l->out, provenance_of_observed, &o, info, err);
+    kmf_counts *counts = kmf_counter_finish(counter, err);
+    if (!counts)
+        return err->code;
+    int status = cli_listing_save(run, l, counts, inputs, n_inputs, kmf_counter_pool(counter),
+                                  info, err);
+    kmf_counts_free(counts);
+    return status;
+}

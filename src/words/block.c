@@ -185,6 +185,18 @@ static const unsigned char *counts_of(const kmf_block *block)
     return block->bytes + block->n * block->suffix_width;
 }
 
+uint64_t kmf_block_distinct(const kmf_block *block)
+{
+    uint64_t n = 0;
+    uint64_t suffix;
+    uint64_t count;
+    if (block->suffix_width > 0)
+        return block->n;
+    for (uint64_t i = 0; kmf_block_next(block, &i, &suffix, &count);)
+        n++;
+    return n;
+}
+
 uint64_t kmf_block_get(const kmf_block *block, uint64_t suffix)
 {
     unsigned width = block->suffix_width;

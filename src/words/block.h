@@ -49,6 +49,9 @@ int kmf_block_pack_all(kmf_block *block, const uint64_t *counts, unsigned suffix
 /* The bytes that a block of n entries has. False if that does not fit a size_t. */
 bool kmf_block_size(uint64_t n, unsigned suffix_width, unsigned count_width, size_t *n_bytes);
 
+/* How many suffixes have a count of 1 or more. */
+uint64_t kmf_block_distinct(const kmf_block *block);
+
 /* The count of a suffix, 0 if it is not there. */
 uint64_t kmf_block_get(const kmf_block *block, uint64_t suffix);
 

@@ -20,6 +20,7 @@
 #include "base/mem.h"
 #include "seq/par.h"
 #include "seq/seqio.h"
+#include "words/countfile.h"
 #include "words/dense.h"
 #include "words/parts.h"
 
@@ -409,13 +410,24 @@ int kmf_counter_read(kmf_counter *counter, kmf_reader *reader, kmf_err *err)
 
 /* ---------------------------------------------------------------- the table ------------- */
 
-kmf_counts *kmf_counter_finish(kmf_counter *counter, kmf_err *err)
+/* All texts are counted; their figures go to the info of the table to be. */
+static int end_counting(kmf_counter *c, kmf_err *err)
 {
-    kmf_counter *c = counter;
     assert(!c->spent);
     c->spent = true;
     int status = flush(c, err);
     wait_for_all(c);
+    for (int w = 0; w < c->workers; w++) {
+        c->counts->info.kmers += c->tallies[w].kmers;
+        c->counts->info.ambiguous += c->tallies[w].ambiguous;
+    }
+    return status;
+}
+
+kmf_counts *kmf_counter_finish(kmf_counter *counter, kmf_err *err)
+{
+    kmf_counter *c = counter;
+    int status = end_counting(c, err);
     if (status == 0)
         status = c->dense ? kmf_dense_finish(c->dense, c->pool, c->counts, err)
                           : kmf_parts_finish(c->parts, c->pool, c->counts, err);
@@ -423,10 +435,73 @@ kmf_counts *kmf_counter_finish(kmf_counter *counter, kmf_err *err)
         return NULL;
     kmf_counts *counts = c->counts;
     c->counts = NULL;
-    for (int w = 0; w < c->workers; w++) {
-        counts->info.kmers += c->tallies[w].kmers;
-        counts->info.ambiguous += c->tallies[w].ambiguous;
-    }
     kmf_counts_seal(counts);
     return counts;
+}
+
+/* The blocks of a large table go to the file as they are made. */
+static int stream_parts(kmf_counter *c, kmf_out *out, kmf_err *err)
+{
+    kmf_countfile *file = kmf_countfile_new(out, &c->counts->cut, err);
+    if (!file)
+        return KMF_ENOMEM;
+    int status = kmf_parts_stream(c->parts, c->pool, kmf_countfile_add, file, err);
+    if (status == 0)
+        status = kmf_countfile_finish(file, &c->counts->info, err);
+    kmf_countfile_free(file);
+    return status;
+}
+
+static int save_parts(kmf_counter *c, const char *path, kmf_table_text_fn *provenance,
+                      void *user, kmf_err *err)
+{
+    char *text = NULL;
+    int status = end_counting(c, err);
+    kmf_out *out = status == 0 ? kmf_out_open(path, err) : NULL;
+    if (!out)
+        return status < 0 ? status : KMF_EIO;
+    status = stream_parts(c, out, err);
+    if (status == 0 && provenance) {
+        text = provenance(user, &c->counts->info, err);
+        status = text ? 0 : KMF_ENOMEM;
+    }
+    if (status == 0)
+        status = kmf_table_publish(out, path, text, err);
+    else
+        kmf_out_free(out);
+    kmf_free(text);
+    return status;
+}
+
+static int save_table(kmf_counter *c, const char *path, kmf_table_text_fn *provenance,
+                      void *user, kmf_counts_info *info, kmf_err *err)
+{
+    int status = KMF_ENOMEM;
+    kmf_counts *counts = kmf_counter_finish(c, err);
+    if (!counts)
+        return KMF_EIO;
+    *info = counts->info;
+    char *text = provenance ? provenance(user, info, err) : NULL;
+    if (text || !provenance)
+        status = kmf_counts_save(counts, path, KMF_COUNTS_BINARY, 0, c->pool, text, err);
+    kmf_free(text);
+    kmf_counts_free(counts);
+    return status;
+}
+
+int kmf_counter_save(kmf_counter *counter, const char *path, kmf_table_text_fn *provenance,
+                     void *user, kmf_counts_info *info, kmf_err *err)
+{
+    kmf_counter *c = counter;
+    kmf_err cause = {0}; /* err may be NULL, and the code is needed */
+    int status = 0;
+    if (!c->parts || !kmf_table_is_file(path) || kmf_ends_with(path, ".gz")) {
+        status = save_table(c, path, provenance, user, info, &cause);
+    } else {
+        status = kmf_table_check_path(path, provenance != NULL, &cause);
+        if (status == 0)
+            status = save_parts(c, path, provenance, user, &cause);
+        *info = c->counts->info;
+    }
+    return status < 0 ? kmf_fail(err, cause.code, "%s", cause.msg) : 0;
 }

@@ -33,7 +33,9 @@
 #include "base/mem.h"
 #include "words/alphabet.h"
 
+#include <assert.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -73,11 +75,27 @@ static size_t padding(size_t n)
 
 /* ---------------------------------------------------------------- writing ---------------- */
 
-static void make_header(unsigned char header[HEADER], const kmf_counts *c, const shape *s)
+struct kmf_countfile {
+    kmf_out *out; /* borrowed */
+    kmf_cut_code cut;
+    size_t n_blocks;
+    unsigned char *index; /* owned [n_blocks][ENTRY] */
+    uint64_t at;          /* bytes written */
+    size_t n_written;     /* blocks written */
+    /* of blocks that come in any order */
+    pthread_mutex_t lock;
+    kmf_block *waiting; /* owned [n_blocks]; bytes of those that wait for others are owned */
+    bool *there;        /* owned [n_blocks]: waiting[p] is set */
+    uint64_t distinct;
+};
+
+static void make_header(unsigned char header[HEADER], const kmf_countfile *f,
+                        const kmf_counts_info *info, uint64_t index)
 {
-    const uint64_t shape_values[] = {s->prefix_bits, s->suffix_bits, s->index, s->len};
+    const uint64_t shape_values[] = {f->cut.prefix_bits, f->cut.suffix_bits, index,
+                                     index + f->n_blocks * ENTRY + TRAILER};
     uint64_t values[KMF_N_INFO];
-    kmf_counts_info_get(values, &c->info);
+    kmf_counts_info_get(values, info);
     memset(header, 0, HEADER);
     memcpy(header, magic, MAGIC);
     kmf_le_store32(header + MAGIC, VERSION);
@@ -88,53 +106,134 @@ static void make_header(unsigned char header[HEADER], const kmf_counts *c, const
     kmf_le_store32(header + HEADER_CRC, crc_of(header, HEADER_CRC));
 }
 
-/* Writes a block that begins at `at`, and its entry in the index. */
-static int write_block(const kmf_block *b, unsigned char entry[ENTRY], uint64_t at,
-                       kmf_out *out, kmf_err *err)
+static int put(kmf_countfile *f, const void *bytes, size_t n, kmf_err *err)
+{
+    f->at += n;
+    return kmf_out_write(f->out, bytes, n, err);
+}
+
+/* The next block, and its entry in the index. */
+static int put_block(kmf_countfile *f, const kmf_block *b, kmf_err *err)
 {
     static const unsigned char zeros[8];
+    unsigned char *entry = f->index + f->n_written++ * ENTRY;
     memset(entry, 0, ENTRY);
-    kmf_le_store64(entry, at);
+    kmf_le_store64(entry, f->at);
     kmf_le_store64(entry + 8, b->n);
     if (b->n == 0)
         return 0;
     kmf_le_store32(entry + 16, b->suffix_width);
     kmf_le_store32(entry + 20, b->count_width);
     kmf_le_store32(entry + 24, crc_of(b->bytes, b->n_bytes));
-    int status = kmf_out_write(out, b->bytes, b->n_bytes, err);
-    if (status == 0)
-        status = kmf_out_write(out, zeros, padding(b->n_bytes), err);
-    return status;
+    int status = put(f, b->bytes, b->n_bytes, err);
+    return status == 0 ? put(f, zeros, padding(b->n_bytes), err) : status;
+}
+
+static int put_index(kmf_countfile *f, kmf_err *err)
+{
+    unsigned char trailer[TRAILER] = {0};
+    size_t n = f->n_blocks * ENTRY;
+    kmf_le_store32(trailer, crc_of(f->index, n));
+    memcpy(trailer + TRAILER - MAGIC, magic, MAGIC);
+    int status = put(f, f->index, n, err);
+    return status == 0 ? put(f, trailer, sizeof trailer, err) : status;
+}
+
+static kmf_countfile *new_file(kmf_out *out, const kmf_cut_code *cut, kmf_err *err)
+{
+    kmf_countfile *f = kmf_calloc(1, sizeof *f, err);
+    if (!f)
+        return NULL;
+    f->out = out;
+    f->cut = *cut;
+    f->n_blocks = (size_t)1 << cut->prefix_bits;
+    pthread_mutex_init(&f->lock, NULL);
+    f->index = kmf_malloc(f->n_blocks, ENTRY, err);
+    f->waiting = kmf_calloc(f->n_blocks, sizeof *f->waiting, err);
+    f->there = kmf_calloc(f->n_blocks, sizeof *f->there, err);
+    if (f->index && f->waiting && f->there)
+        return f;
+    kmf_countfile_free(f);
+    return NULL;
 }
 
 int kmf_countfile_write(const kmf_counts *counts, kmf_out *out, kmf_err *err)
 {
     unsigned char header[HEADER];
-    unsigned char trailer[TRAILER] = {0};
-    size_t n_index = counts->n_blocks * ENTRY;
-    shape s = {counts->cut.prefix_bits, counts->cut.suffix_bits, HEADER, 0};
-    uint64_t at = HEADER;
-    for (size_t p = 0; p < counts->n_blocks; p++)
-        s.index += counts->blocks[p].n_bytes + padding(counts->blocks[p].n_bytes);
-    s.len = s.index + n_index + TRAILER;
-    unsigned char *index = kmf_malloc(n_index, 1, err);
-    if (!index)
+    uint64_t index = HEADER;
+    kmf_countfile *f = new_file(out, &counts->cut, err);
+    if (!f)
         return KMF_ENOMEM;
-    make_header(header, counts, &s);
-    int status = kmf_out_write(out, header, sizeof header, err);
-    for (size_t p = 0; p < counts->n_blocks && status == 0; p++) {
-        const kmf_block *b = &counts->blocks[p];
-        status = write_block(b, index + p * ENTRY, at, out, err);
-        at += b->n_bytes + padding(b->n_bytes);
-    }
-    kmf_le_store32(trailer, crc_of(index, n_index));
-    memcpy(trailer + TRAILER - MAGIC, magic, MAGIC);
+    for (size_t p = 0; p < counts->n_blocks; p++)
+        index += counts->blocks[p].n_bytes + padding(counts->blocks[p].n_bytes);
+    make_header(header, f, &counts->info, index);
+    int status = put(f, header, sizeof header, err);
+    for (size_t p = 0; p < counts->n_blocks && status == 0; p++)
+        status = put_block(f, &counts->blocks[p], err);
     if (status == 0)
-        status = kmf_out_write(out, index, n_index, err);
-    if (status == 0)
-        status = kmf_out_write(out, trailer, sizeof trailer, err);
-    kmf_free(index);
+        status = put_index(f, err);
+    kmf_countfile_free(f);
     return status;
+}
+
+kmf_countfile *kmf_countfile_new(kmf_out *out, const kmf_cut_code *cut, kmf_err *err)
+{
+    static const unsigned char place[HEADER];
+    kmf_countfile *f = new_file(out, cut, err);
+    if (f && put(f, place, sizeof place, err) < 0) {
+        kmf_countfile_free(f);
+        return NULL;
+    }
+    return f;
+}
+
+/* All blocks up to the first that is not there yet. */
+static int write_waiting(kmf_countfile *f, kmf_err *err)
+{
+    int status = 0;
+    while (status == 0 && f->n_written < f->n_blocks && f->there[f->n_written]) {
+        kmf_block *b = &f->waiting[f->n_written];
+        status = put_block(f, b, err);
+        kmf_free((void *)(uintptr_t)b->bytes);
+        b->bytes = NULL;
+    }
+    return status;
+}
+
+int kmf_countfile_add(void *file, size_t p, const kmf_block *block, kmf_err *err)
+{
+    kmf_countfile *f = file;
+    uint64_t n = kmf_block_distinct(block);
+    pthread_mutex_lock(&f->lock);
+    f->waiting[p] = *block;
+    f->there[p] = true;
+    f->distinct += n;
+    int status = write_waiting(f, err);
+    pthread_mutex_unlock(&f->lock);
+    return status;
+}
+
+int kmf_countfile_finish(kmf_countfile *file, kmf_counts_info *info, kmf_err *err)
+{
+    unsigned char header[HEADER];
+    assert(file->n_written == file->n_blocks);
+    info->distinct = file->distinct;
+    make_header(header, file, info, file->at);
+    int status = put_index(file, err);
+    return status == 0 ? kmf_out_patch(file->out, header, sizeof header, err) : status;
+}
+
+void kmf_countfile_free(kmf_countfile *file)
+{
+    if (!file)
+        return;
+    for (size_t p = 0; file->waiting && p < file->n_blocks; p++)
+        kmf_free((void *)(uintptr_t)file->waiting[p].bytes);
+    pthread_mutex_destroy(&file->lock);
+    kmf_free(file->index);
+    kmf_free(file->waiting);
+    kmf_free(file->there);
+    kmf_free(file);
 }
 
 /* ---------------------------------------------------------------- reading ---------------- */

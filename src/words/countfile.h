@@ -50,6 +50,34 @@ kmf_counts *kmf_countfile_read(const unsigned char *bytes, size_t len, const cha
                                kmf_err *err) KMF_MUST_CHECK;
 int kmf_countfile_write(const kmf_counts *counts, kmf_out *out, kmf_err *err) KMF_MUST_CHECK;
 
+/*
+ * The same for a table that is not there yet: kmf_countfile_add takes its blocks as a kmf_block_fn
+ * and writes them in their order. out, which is borrowed, must be one that kmf_out_patch takes.
+ */
+typedef struct kmf_countfile kmf_countfile;
+
+kmf_countfile *kmf_countfile_new(kmf_out *out, const kmf_cut_code *cut,
+                                 kmf_err *err) KMF_MUST_CHECK;
+int kmf_countfile_add(void *file, size_t p, const kmf_block *block,
+                      kmf_err *err) KMF_MUST_CHECK;
+/* When all blocks are in; sets info->distinct. */
+int kmf_countfile_finish(kmf_countfile *file, kmf_counts_info *info,
+                         kmf_err *err) KMF_MUST_CHECK;
+void kmf_countfile_free(kmf_countfile *file);
+
+/* ---------------------------------------------------------------- files ------------------ */
+
+/* Is path a file that can get a companion: not standard output, a pipe, a device? */
+bool kmf_table_is_file(const char *path);
+/* KMF_EINVAL if a table cannot have this name. */
+int kmf_table_check_path(const char *path, bool beside, kmf_err *err) KMF_MUST_CHECK;
+/*
+ * Finishes a table that is written and gives it its name, together with x.json if provenance is not
+ * NULL; or removes it. Frees it in either case.
+ */
+int kmf_table_publish(kmf_out *table, const char *path, const char *provenance,
+                      kmf_err *err) KMF_MUST_CHECK;
+
 /* ---------------------------------------------------------------- text ------------------- */
 
 /* A TSV file is taken in piece by piece, cut anywhere. name is borrowed. */

@@ -256,7 +256,12 @@ static int check_format(const kmf_counts_info *info, kmf_counts_format format, i
     return 0;
 }
 
-static int check_path(const char *path, bool beside, kmf_err *err)
+bool kmf_table_is_file(const char *path)
+{
+    return strcmp(path, "-") != 0 && !kmf_path_is_special(path);
+}
+
+int kmf_table_check_path(const char *path, bool beside, kmf_err *err)
 {
     if (path[0] == '\0')
         return kmf_fail(err, KMF_EINVAL, "the output has an empty name");
@@ -264,15 +269,6 @@ static int check_path(const char *path, bool beside, kmf_err *err)
         return kmf_fail(err, KMF_EINVAL, "%s: the name is taken by the output's companion",
                         path);
     return 0;
-}
-
-static int write_table(const kmf_counts *counts, kmf_out *out, kmf_counts_format format,
-                       int full, kmf_pool *pool, kmf_err *err)
-{
-    int status = format == KMF_COUNTS_BINARY
-                     ? kmf_countfile_write(counts, out, err)
-                     : kmf_counttext_write(counts, out, format, full, pool, err);
-    return status < 0 ? status : kmf_out_finish(out, err);
 }
 
 static kmf_out *write_json(const char *path, const char *provenance, kmf_err *err)
@@ -288,21 +284,12 @@ static kmf_out *write_json(const char *path, const char *provenance, kmf_err *er
     return json;
 }
 
-int kmf_counts_save(const kmf_counts *counts, const char *path, kmf_counts_format format,
-                    int full, kmf_pool *pool, const char *provenance, kmf_err *err)
+int kmf_table_publish(kmf_out *table, const char *path, const char *provenance, kmf_err *err)
 {
-    bool beside = provenance && (format == KMF_COUNTS_TSV || format == KMF_COUNTS_BINARY) &&
-                  strcmp(path, "-") != 0 && !kmf_path_is_special(path);
-    kmf_out *json = NULL;
-    int status = check_path(path, beside, err);
-    if (status == 0)
-        status = check_format(&counts->info, format, full, err);
-    if (status < 0)
-        return status;
     kmf_err cause = {0}; /* err may be NULL, and the code is needed */
-    kmf_out *table = kmf_out_open(path, &cause);
-    status = table ? write_table(counts, table, format, full, pool, &cause) : cause.code;
-    if (status == 0 && beside) {
+    kmf_out *json = NULL;
+    int status = kmf_out_finish(table, &cause);
+    if (status == 0 && provenance) {
         json = write_json(path, provenance, &cause);
         status = json ? kmf_out_publish(json, &cause) : cause.code;
     }
@@ -314,4 +301,26 @@ int kmf_counts_save(const kmf_counts *counts, const char *path, kmf_counts_forma
     kmf_out_free(table);
     kmf_out_free(json);
     return status < 0 ? kmf_fail(err, cause.code, "%s", cause.msg) : 0;
+}
+
+int kmf_counts_save(const kmf_counts *counts, const char *path, kmf_counts_format format,
+                    int full, kmf_pool *pool, const char *provenance, kmf_err *err)
+{
+    bool beside = provenance && (format == KMF_COUNTS_TSV || format == KMF_COUNTS_BINARY) &&
+                  kmf_table_is_file(path);
+    int status = kmf_table_check_path(path, beside, err);
+    if (status == 0)
+        status = check_format(&counts->info, format, full, err);
+    if (status < 0)
+        return status;
+    kmf_err cause = {0}; /* err may be NULL, and the code is needed */
+    kmf_out *table = kmf_out_open(path, &cause);
+    if (table)
+        status = format == KMF_COUNTS_BINARY
+                     ? kmf_countfile_write(counts, table, &cause)
+                     : kmf_counttext_write(counts, table, format, full, pool, &cause);
+    if (table && status == 0)
+        return kmf_table_publish(table, path, beside ? provenance : NULL, err);
+    kmf_out_free(table);
+    return kmf_fail(err, cause.code, "%s", cause.msg);
 }

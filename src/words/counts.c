@@ -57,29 +57,23 @@ void kmf_counts_free(kmf_counts *counts)
     kmf_free(counts);
 }
 
-/* Entries with a count of 1 or more. */
-static uint64_t n_distinct(const kmf_block *block)
-{
-    uint64_t n = 0;
-    uint64_t suffix;
-    uint64_t count;
-    if (block->suffix_width > 0)
-        return block->n;
-    for (uint64_t i = 0; kmf_block_next(block, &i, &suffix, &count);)
-        n++;
-    return n;
-}
-
 void kmf_counts_seal(kmf_counts *counts)
 {
     counts->info.distinct = 0;
     for (size_t p = 0; p < counts->n_blocks; p++)
-        counts->info.distinct += n_distinct(&counts->blocks[p]);
+        counts->info.distinct += kmf_block_distinct(&counts->blocks[p]);
 }
 
 void kmf_counts_information(const kmf_counts *counts, kmf_counts_info *info)
 {
     *info = counts->info;
+}
+
+void kmf_counts_leave(const kmf_counts *counts, size_t p)
+{
+    const kmf_block *b = &counts->blocks[p];
+    if (!counts->own_bytes && counts->map.len > 0 && b->n > 0)
+        kmf_discard((void *)(uintptr_t)b->bytes, b->n_bytes);
 }
 
 uint64_t kmf_counts_get(const kmf_counts *counts, uint64_t code)
@@ -108,6 +102,8 @@ int kmf_counts_next(kmf_counts_walk *walk, uint64_t *code, uint64_t *count)
         if (kmf_block_next(&c->blocks[walk->block], &walk->i, &suffix, count)) {
             *code = walk->block << c->cut.suffix_bits | suffix;
             return 1;
+        } else {
+            kmf_counts_leave(c, walk->block);
         }
     return 0;
 }
@@ -270,6 +266,8 @@ kmf_counts *kmf_counts_merge(const kmf_counts *const *tables, size_t n, kmf_err 
         for (size_t i = 0; i < n; i++)
             parts[i] = tables[i]->blocks[p];
         status = kmf_block_merge(&sum->blocks[p], parts, n, sum->cut.suffix_bits, err);
+        for (size_t i = 0; i < n; i++)
+            kmf_counts_leave(tables[i], p);
         if (status < 0)
             goto out;
     }

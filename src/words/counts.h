@@ -24,9 +24,19 @@ struct kmf_counts {
  */
 kmf_counts *kmf_counts_new(const kmf_counts_info *info, kmf_err *err) KMF_MUST_CHECK;
 void kmf_counts_seal(kmf_counts *counts);
+/*
+ * Block p will not be looked at soon: if it lies in a file, its pages need no memory until it is.
+ */
+void kmf_counts_leave(const kmf_counts *counts, size_t p);
 
 /* The number of k-mers that a table of this kind can hold: kmf_counts_summary.possible. */
 double kmf_counts_possible(const kmf_counts_info *info);
+
+/*
+ * Takes over block p of a table that is being made; from any worker, in any order, each p once. 0 or
+ * a negative kmf_code; the block's bytes are spent in either case.
+ */
+typedef int kmf_block_fn(void *arg, size_t p, const kmf_block *block, kmf_err *err);
 
 /* Fills a table, new and empty, code by code. */
 typedef struct kmf_counts_builder kmf_counts_builder;

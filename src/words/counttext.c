@@ -245,6 +245,14 @@ static bool next_piece(piece *p, const listing *l)
     return false;
 }
 
+/* Pieces come in order: the block before that of p has been written. */
+static int write_piece(const piece *p, kmf_out *out, kmf_err *err)
+{
+    if (p->from == 0 && p->prefix > 0)
+        kmf_counts_leave(p->list->counts, p->prefix - 1);
+    return kmf_out_write(out, p->text, p->len, err);
+}
+
 static int write_alone(const listing *l, kmf_out *out, kmf_err *err)
 {
     int status = 0;
@@ -254,7 +262,7 @@ static int write_alone(const listing *l, kmf_out *out, kmf_err *err)
         return KMF_ENOMEM;
     while (status == 0 && next_piece(&p, l)) {
         format_piece(&p);
-        status = kmf_out_write(out, p.text, p.len, err);
+        status = write_piece(&p, out, err);
     }
     kmf_free(p.text);
     return status;
@@ -289,7 +297,7 @@ static int write_together(const listing *l, kmf_out *out, kmf_pool *pool, kmf_er
         } else {
             const piece *done = kmf_queue_wait(queue);
             fetched++;
-            status = kmf_out_write(out, done->text, done->len, err);
+            status = write_piece(done, out, err);
         }
     }
 out:

@@ -39,7 +39,7 @@
 #define LINE 64 /* bytes */
 #define CODES 1024
 #define CHUNK_MIN ((size_t)256) /* bytes */
-#define CHUNK_MAX ((size_t)16384)
+#define CHUNK_MAX ((size_t)65536)
 #define PIECE_MIN ((size_t)1 << 14) /* keys sorted at once */
 #define PIECE_MAX ((size_t)1 << 20)
 #define NO_CHUNK UINT32_MAX
@@ -84,7 +84,11 @@ struct kmf_parts {
     size_t chunks_of_text; /* the most that a text may take */
     uint32_t *before;      /* owned [n_chunks]: the chunk before it in its list */
     atomic_size_t n_taken;
-    bool last; /* no text will follow: chunks are given back once read */
+    bool last; /* no text will follow */
+    kmf_block_fn
+        *fn; /* where the blocks of the table go, with its argument; NULL: to a table, and
+                          then chunks are given back as they are read, to make room for it */
+    void *fn_arg;
 
     stored **runs; /* owned [n_runs][n_parts] */
     size_t n_runs;
@@ -123,7 +127,7 @@ static int plan(kmf_parts *p, size_t text_max, uint64_t memory, kmf_err *err)
         memory = SIZE_MAX / 2;
     size_t arena = (size_t)memory / 2;
     p->chunk = CHUNK_MAX;
-    while (p->chunk > CHUNK_MIN && p->chunk * 4 * p->n_parts * (size_t)(p->workers + 4) > arena)
+    while (p->chunk > CHUNK_MIN && p->chunk * 2 * p->n_parts * (size_t)(p->workers + 4) > arena)
         p->chunk /= 2;
     p->n_chunks = arena / (p->chunk + sizeof *p->before);
     if (p->n_chunks > NO_CHUNK - 1)
@@ -168,7 +172,7 @@ kmf_parts *kmf_parts_new(const kmf_kmer_kind *kind, kmf_cut_code cut, int worker
     p->key = p->cut.suffix_bits > 32 ? 8 : 4;
     if (plan(p, text_max, memory, err) < 0)
         goto failed;
-    p->arena = kmf_reserve(p->n_chunks * p->chunk, err);
+    p->arena = kmf_large(p->n_chunks, p->chunk, err);
     p->before = kmf_reserve(p->n_chunks * sizeof *p->before, err);
     p->desks = kmf_calloc((size_t)workers, sizeof *p->desks, err);
     if (!p->arena || !p->before || !p->desks)
@@ -331,7 +335,7 @@ static void go_on(gathering *g)
         return;
     }
     if (g->chunk != NO_CHUNK) {
-        if (p->last)
+        if (p->last && !p->fn)
             kmf_discard(p->arena + g->chunk * p->chunk, p->chunk);
         g->chunk = p->before[g->chunk];
         g->fill = p->chunk;
@@ -386,10 +390,10 @@ static int pack_piece(const kmf_parts *p, desk *own, size_t n, kmf_block *block,
     unsigned bits = p->cut.suffix_bits;
     size_t n_equal;
     if (p->key == 4)
-        n_equal = count_equal32(kmf_radix_sort32(own->keys, own->spare, n, bits), n,
+        n_equal = count_equal32(kmf_radix_sort_32(own->keys, own->spare, n, bits), n,
                                 own->suffixes, own->counts);
     else
-        n_equal = count_equal64(kmf_radix_sort64(own->keys, own->spare, n, bits), n,
+        n_equal = count_equal64(kmf_radix_sort_64(own->keys, own->spare, n, bits), n,
                                 own->suffixes, own->counts);
     return kmf_block_pack(block, own->suffixes, own->counts, n_equal, bits, err);
 }
@@ -412,13 +416,19 @@ static int add_block(const kmf_parts *p, kmf_block *sum, kmf_block *more, kmf_er
 static int store(kmf_parts *p, stored *s, kmf_err *err)
 {
     uint64_t held = atomic_fetch_add(&p->n_held, s->block.n_bytes) + s->block.n_bytes;
-    if (held <= p->hold_max || !p->spill || s->block.n == 0)
+    if (held <= p->hold_max || s->block.n == 0)
         return 0;
     int status = kmf_spill_append(p->spill, s->block.bytes, s->block.n_bytes, &s->offset, err);
     atomic_fetch_sub(&p->n_held, s->block.n_bytes);
     kmf_free((void *)(uintptr_t)s->block.bytes);
     s->block.bytes = NULL;
     return status;
+}
+
+/* Is the run at hand the table itself? */
+static bool is_table(const kmf_parts *p)
+{
+    return p->last && p->n_runs == 1;
 }
 
 static int count_part(void *arg, size_t part, int worker, kmf_err *err)
@@ -441,7 +451,13 @@ static int count_part(void *arg, size_t part, int worker, kmf_err *err)
         if (status < 0)
             return status;
     }
-    return store(p, s, err);
+    if (!is_table(p))
+        return store(p, s, err);
+    if (!p->fn)
+        return 0;
+    kmf_block block = s->block;
+    s->block = (kmf_block){0};
+    return p->fn(p->fn_arg, part, &block, err);
 }
 
 /* Bytes that the run to come may have. */
@@ -463,21 +479,20 @@ static int new_run(kmf_parts *p, kmf_err *err)
     return 0;
 }
 
-/* A single run that ends the counting is the table, and stays where it is. */
 static bool may_have_to_spill(const kmf_parts *p)
 {
-    return !(p->last && p->n_runs == 0) && atomic_load(&p->n_held) + run_bound(p) > p->hold_max;
+    return !is_table(p) && atomic_load(&p->n_held) + run_bound(p) > p->hold_max;
 }
 
 int kmf_parts_settle(kmf_parts *parts, kmf_pool *pool, kmf_err *err)
 {
+    if (new_run(parts, err) < 0)
+        return KMF_ENOMEM;
     if (!parts->spill && may_have_to_spill(parts)) {
         parts->spill = kmf_spill_new(parts->tmp, err);
         if (!parts->spill)
             return KMF_EIO;
     }
-    if (new_run(parts, err) < 0)
-        return KMF_ENOMEM;
     int status = kmf_pool_each(pool, parts->n_parts, count_part, parts, err);
     clear_lists(parts);
     return status;
@@ -485,12 +500,24 @@ int kmf_parts_settle(kmf_parts *parts, kmf_pool *pool, kmf_err *err)
 
 /* ---------------------------------------------------------------- the table ------------- */
 
+/* The blocks of a table become its own, or lie in a file if they are too many for the memory. */
 typedef struct ending {
-    kmf_parts *parts;   /* borrowed */
     kmf_counts *counts; /* borrowed */
-    kmf_spill *result;  /* borrowed; NULL: the table stays in memory */
-    uint64_t *offsets;  /* borrowed [n_parts]; of the blocks in result */
+    kmf_spill *file;    /* owned; NULL: in memory */
+    uint64_t *offsets;  /* owned [n_parts]; of the blocks in file */
 } ending;
+
+static int keep_block(void *arg, size_t p, const kmf_block *block, kmf_err *err)
+{
+    ending *e = arg;
+    e->counts->blocks[p] = *block;
+    if (!e->file || block->n == 0)
+        return 0;
+    int status = kmf_spill_append(e->file, block->bytes, block->n_bytes, &e->offsets[p], err);
+    kmf_free((void *)(uintptr_t)block->bytes);
+    e->counts->blocks[p].bytes = NULL;
+    return status;
+}
 
 static int load_spilled(const kmf_parts *p, stored *s, kmf_err *err)
 {
@@ -506,9 +533,8 @@ static int load_spilled(const kmf_parts *p, stored *s, kmf_err *err)
 /* Part i of all runs becomes block i of the table. */
 static int merge_part(void *arg, size_t i, int worker, kmf_err *err)
 {
-    const ending *e = arg;
-    const kmf_parts *p = e->parts;
-    kmf_block *sum = &e->counts->blocks[i];
+    const kmf_parts *p = arg;
+    kmf_block sum = {0};
     (void)worker;
     kmf_block *blocks = kmf_calloc(p->n_runs, sizeof *blocks, err);
     int status = blocks ? 0 : KMF_ENOMEM;
@@ -517,18 +543,34 @@ static int merge_part(void *arg, size_t i, int worker, kmf_err *err)
         blocks[r] = p->runs[r][i].block;
     }
     if (status == 0)
-        status = kmf_block_merge(sum, blocks, p->n_runs, p->cut.suffix_bits, err);
+        status = kmf_block_merge(&sum, blocks, p->n_runs, p->cut.suffix_bits, err);
     kmf_free(blocks);
     for (size_t r = 0; r < p->n_runs; r++) {
         kmf_free((void *)(uintptr_t)p->runs[r][i].block.bytes);
         p->runs[r][i].block = (kmf_block){0};
     }
-    if (status < 0 || !e->result || sum->n == 0)
-        return status;
-    status = kmf_spill_append(e->result, sum->bytes, sum->n_bytes, &e->offsets[i], err);
-    kmf_free((void *)(uintptr_t)sum->bytes);
-    sum->bytes = NULL;
+    return status == 0 ? p->fn(p->fn_arg, i, &sum, err) : status;
+}
+
+/* Counts what was taken in last; *several: the table is the sum of runs, which are yet to be merged. */
+static int settle_last(kmf_parts *p, kmf_pool *pool, bool *several, kmf_err *err)
+{
+    p->last = true;
+    int status = kmf_parts_settle(p, pool, err);
+    free_desks(p);
+    *several = p->n_runs > 1;
     return status;
+}
+
+int kmf_parts_stream(kmf_parts *parts, kmf_pool *pool, kmf_block_fn *fn, void *arg,
+                     kmf_err *err)
+{
+    bool several;
+    parts->fn = fn;
+    parts->fn_arg = arg;
+    int status = settle_last(parts, pool, &several, err);
+    return status == 0 && several ? kmf_pool_each(pool, parts->n_parts, merge_part, parts, err)
+                                  : status;
 }
 
 static uint64_t n_bytes_of_runs(const kmf_parts *p)
@@ -542,18 +584,20 @@ static uint64_t n_bytes_of_runs(const kmf_parts *p)
 
 static int merge_runs(kmf_parts *p, kmf_pool *pool, kmf_counts *counts, kmf_err *err)
 {
-    ending e = {.parts = p, .counts = counts};
+    ending e = {.counts = counts};
     int status = KMF_ENOMEM;
     if (n_bytes_of_runs(p) > p->result_max) {
-        e.result = kmf_spill_new(p->tmp, err);
+        e.file = kmf_spill_new(p->tmp, err);
         e.offsets = kmf_calloc(p->n_parts, sizeof *e.offsets, err);
-        if (!e.result || !e.offsets)
+        if (!e.file || !e.offsets)
             goto out;
     }
-    status = kmf_pool_each(pool, p->n_parts, merge_part, &e, err);
-    if (status < 0 || !e.result)
+    p->fn = keep_block;
+    p->fn_arg = &e;
+    status = kmf_pool_each(pool, p->n_parts, merge_part, p, err);
+    if (status < 0 || !e.file)
         goto out;
-    status = kmf_spill_map(e.result, &counts->map, err);
+    status = kmf_spill_map(e.file, &counts->map, err);
     if (status < 0)
         goto out;
     counts->own_bytes = false;
@@ -561,7 +605,7 @@ static int merge_runs(kmf_parts *p, kmf_pool *pool, kmf_counts *counts, kmf_err 
         if (counts->blocks[i].n > 0)
             counts->blocks[i].bytes = counts->map.bytes + e.offsets[i];
 out:
-    kmf_spill_free(e.result);
+    kmf_spill_free(e.file);
     kmf_free(e.offsets);
     return status;
 }
@@ -569,16 +613,13 @@ out:
 int kmf_parts_finish(kmf_parts *parts, kmf_pool *pool, kmf_counts *counts, kmf_err *err)
 {
     kmf_parts *p = parts;
-    p->last = true;
-    int status = kmf_parts_settle(p, pool, err);
-    free_desks(p);
-    if (status < 0)
-        return status;
-    if (p->n_runs > 1)
+    bool several;
+    int status = settle_last(p, pool, &several, err);
+    if (status == 0 && several)
         return merge_runs(p, pool, counts, err);
-    for (size_t i = 0; i < p->n_parts; i++) {
+    for (size_t i = 0; i < p->n_parts && status == 0; i++) {
         counts->blocks[i] = p->runs[0][i].block;
         p->runs[0][i].block = (kmf_block){0};
     }
-    return 0;
+    return status;
 }

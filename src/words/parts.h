@@ -34,5 +34,8 @@ int kmf_parts_settle(kmf_parts *parts, kmf_pool *pool, kmf_err *err) KMF_MUST_CH
 /* Fills counts, a new table, when no worker is at work. parts is spent. */
 int kmf_parts_finish(kmf_parts *parts, kmf_pool *pool, kmf_counts *counts,
                      kmf_err *err) KMF_MUST_CHECK;
+/* Hands all blocks of the table to fn instead. */
+int kmf_parts_stream(kmf_parts *parts, kmf_pool *pool, kmf_block_fn *fn, void *arg,
+                     kmf_err *err) KMF_MUST_CHECK;
 
 #endif

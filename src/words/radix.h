@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sorting of whole numbers by their digits, least significant first. */
+/* Sorting of whole numbers by their digits. */
 #ifndef KMF_RADIX_H
 #define KMF_RADIX_H
 
@@ -10,7 +10,7 @@
  * Sorts keys [n], all below 2^bits, in ascending order; spare [n] is scratch. Returns where the
  * sorted keys are: keys or spare. n is below 2^32.
  */
-uint32_t *kmf_radix_sort32(uint32_t *keys, uint32_t *spare, size_t n, unsigned bits);
-uint64_t *kmf_radix_sort64(uint64_t *keys, uint64_t *spare, size_t n, unsigned bits);
+uint32_t *kmf_radix_sort_32(uint32_t *keys, uint32_t *spare, size_t n, unsigned bits);
+uint64_t *kmf_radix_sort_64(uint64_t *keys, uint64_t *spare, size_t n, unsigned bits);
 
 #endif
