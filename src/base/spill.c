@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The file is made under a name that is taken away at once, as tmpfile(3) does, but in a folder of
- * the user's choice. Appending reserves a stretch by adding to the size, then writes it with pwrite,
- * so that threads need no lock.
+ * The file is made under a name that is taken away at once, as tmpfile(3) does, but in a folder
+ * of the user's choice. Appending reserves a stretch by adding to the size, then writes it with
+ * pwrite, so that threads need no lock.
  */
 #define _XOPEN_SOURCE 700 /* mkstemp */
 #include "base/spill.h"

@@ -194,8 +194,8 @@ typedef struct cli_listing {
  */
 int cli_listing_check(const cli *run, const cli_listing *listing, const kmf_counts_info *info);
 /*
- * Ends the counting and writes the table. A binary table of all k-mers is written as it is made, and
- * takes no memory.
+ * Ends the counting and writes the table. A binary table of all k-mers is written as it is
+ * made, and takes no memory.
  */
 int cli_listing_finish(const cli *run, const cli_listing *listing, kmf_counter *counter,
                        const char *const *inputs, size_t n_inputs, kmf_counts_info *info,

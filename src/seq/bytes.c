@@ -39,6 +39,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
@@ -51,6 +52,7 @@
 
 #include <htslib/bgzf.h>
 #include <htslib/hfile.h>
+#include <htslib/hts_log.h>
 
 /* Inflating it takes 0.5 ms or more, handing it over some 10 us; it stays in the L2 cache. */
 #define BLOCK ((size_t)1 << 19)
@@ -77,10 +79,22 @@ struct kmf_bytes {
     atomic_int n_waiting; /* jobs sent that have not started */
 };
 
+static void silence(void)
+{
+    hts_set_log_level(HTS_LOG_OFF);
+}
+
+void kmf_silence_htslib(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, silence);
+}
+
 hFILE *kmf_input_open(const char *path, kmf_err *err)
 {
     struct stat st;
     hFILE *file = NULL;
+    kmf_silence_htslib();
     if (strcmp(path, "-") == 0) {
         file = hopen("-", "r");
         if (!file)

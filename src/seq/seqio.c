@@ -16,7 +16,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -29,7 +28,6 @@
 
 #include <htslib/hfile.h>
 #include <htslib/hts.h>
-#include <htslib/hts_log.h>
 
 struct kmf_reader {
     kmf_textseq *text;    /* owned; exactly one of the three is not NULL */
@@ -44,15 +42,9 @@ struct kmf_reader {
     kmf_err failure; /* once failed, always failed */
 };
 
-static void silence(void)
-{
-    hts_set_log_level(HTS_LOG_OFF);
-}
-
 static kmf_reader *new_reader(kmf_err *err)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, silence);
+    kmf_silence_htslib();
     return kmf_calloc(1, sizeof(kmf_reader), err);
 }
 

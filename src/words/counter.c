@@ -252,13 +252,12 @@ static int make_room(kmf_counter *c, kmf_err *err)
 /* Has the filled text counted, by a worker if one can take it. */
 static int send_text(kmf_counter *c, kmf_err *err)
 {
-    slot *s = filling(c);
     int status = make_room(c, err);
     if (status < 0)
         return status;
     while (c->n_sent > 0 && atomic_load(&c->slots[c->first_sent].done))
         take_back(c);
-    s = filling(c);
+    slot *s = filling(c);
     if (!c->queue || c->n_sent + 1 == c->n_slots) {
         count_text(c, s, c->workers - 1);
         return 0;

@@ -33,8 +33,8 @@ void kmf_counts_leave(const kmf_counts *counts, size_t p);
 double kmf_counts_possible(const kmf_counts_info *info);
 
 /*
- * Takes over block p of a table that is being made; from any worker, in any order, each p once. 0 or
- * a negative kmf_code; the block's bytes are spent in either case.
+ * Takes over block p of a table that is being made; from any worker, in any order, each p once.
+ * 0 or a negative kmf_code; the block's bytes are spent in either case.
  */
 typedef int kmf_block_fn(void *arg, size_t p, const kmf_block *block, kmf_err *err);
 

@@ -5,12 +5,13 @@
  * Counting is limited by increments of a table that does not fit the nearest cache. So there are
  * fewer of them, on a smaller table:
  *
- *   groups    S windows in a row are W = k + S - 1 letters. Counting that W-mer counts all S of them:
- *             its first k letters, its second k, ... At the end each W-mer's count is added to its
- *             S k-mers. What is left over of a run of windows, fewer than S, goes to `singles`
+ *   groups    S windows in a row are W = k + S - 1 letters. Counting that W-mer counts all S
+ *             of them: its first k letters, its second k, ... At the end each W-mer's count is
+ *             added to its S k-mers. What is left over of a run of windows, fewer than S, goes
+ *             to `singles`
  *   bytes     places of 8 bits, four or eight times as many in a cache as usual. Every 256th
- *             increment finds the place at 0 again and adds 256 to the k-mers' places in `high`, which
- *             has 64 bits and is shared: rare, so an atomic addition costs nothing
+ *             increment finds the place at 0 again and adds 256 to the k-mers' places in
+ *             `high`, which has 64 bits and is shared: rare, so an atomic addition costs nothing
  *
  *     count(c) = high[c] + sum over workers ( singles[c] + sum_s sum of groups[x], x with c at s )
  *
@@ -23,10 +24,10 @@
  * `high` is written to in few places where k is large, so most of it never takes memory; `carried`
  * tells where there is something in it.
  *
- * The text is worked off in blocks of 4096 letters that stay in the first-level cache, in passes that
- * become vector code: letters to numbers, numbers to codes of all 8-mers; then, in scalar code, runs of
- * clean letters and their increments. Only the loads of increments miss caches, and those are
- * fetched ahead where the table is large.
+ * The text is worked off in blocks of 4096 letters that stay in the first-level cache, in
+ * passes that become vector code: letters to numbers, numbers to codes of all 8-mers; then, in
+ * scalar code, runs of clean letters and their increments. Only the loads of increments miss
+ * caches, and those are fetched ahead where the table is large.
  *
  * Protein, and strides beyond 1, take the codes of textkmers.h, one increment of `singles` each.
  */
@@ -339,8 +340,8 @@ typedef struct ending {
 } ending;
 
 /*
- * Adds to high[0 .. n - 1], the counts of the codes from `code` on, one worker's groups in which the
- * k-mer is at window s: before it there are S - 1 - s letters, after it s.
+ * Adds to high[0 .. n - 1], the counts of the codes from `code` on, one worker's groups in
+ * which the k-mer is at window s: before it there are S - 1 - s letters, after it s.
  */
 static void add_groups_at(const kmf_dense *d, const uint8_t *groups, uint64_t code, size_t n,
                           int s, uint64_t *restrict high)
@@ -400,7 +401,7 @@ static int fold_high(void *arg, size_t p, int worker, kmf_err *err)
     (void)worker;
     (void)err;
     for (uint64_t code = p * e->n; code < (p + 1) * e->n; code++) {
-        if (!d->carried[code / CARRIED])
+        if (!__atomic_load_n(&d->carried[code / CARRIED], __ATOMIC_RELAXED))
             continue;
         uint64_t other = kmf_revcomp_of(code, d->kind->k);
         if (other >= code || d->high[code] == 0)
@@ -413,14 +414,15 @@ static int fold_high(void *arg, size_t p, int worker, kmf_err *err)
 }
 
 /*
- * A k-mer and its reverse complement lie far apart, at distances that fall on the same few places of
- * a cache. So singles are folded in tiles that are copied: the codes (first, middle, last) of one
- * middle, all firsts and lasts of EDGE letters, which are rows of 64 bytes in a row, and those of the
- * reverse complement of the middle:
+ * A k-mer and its reverse complement lie far apart, at distances that fall on the same few
+ * places of a cache. So singles are folded in tiles that are copied: the codes (first, middle,
+ * last) of one middle, all firsts and lasts of EDGE letters, which are rows of 64 bytes in a
+ * row, and those of the reverse complement of the middle:
  *
  *     (f, m, l)  in tile m, row f, place l   --   (l', m', f')  in tile m', row l', place f'
  *
- * with x' the reverse complement of x. The former is the smaller one if f < l', or f = l' and m < m'.
+ * with x' the reverse complement of x. The former is the smaller one if f < l', or f = l' and m
+ * < m'.
  */
 #define EDGE 3
 #define EDGES 64 /* 4^EDGE */

@@ -14,14 +14,15 @@
  * chunks, which a worker takes from a common arena by adding to a counter; the chunks of a worker
  * and part form a list. Nothing is ever moved or grown.
  *
- * Sort. A part of some 100,000 keys fits the second-level cache, where sorting by digits (radix.h)
- * costs 1 ns a key and digit. The blocks come out in code order by themselves, so the table needs no
- * further sorting. Parts of very unequal size, as a genome rich in A and T has, are taken in pieces
- * of bounded size, whose blocks are merged.
+ * Sort. A part of some 100,000 keys fits the second-level cache, where sorting by digits
+ * (radix.h) costs 1 ns a key and digit. The blocks come out in code order by themselves, so the
+ * table needs no further sorting. Parts of very unequal size, as a genome rich in A and T has,
+ * are taken in pieces of bounded size, whose blocks are merged.
  *
- * Memory. Half of what is allowed is the arena, a quarter scratch to sort in, a quarter may be held by
- * the blocks of earlier runs; blocks beyond that go to a file without a name. A block holds each
- * k-mer once, so repetitive input, reads of a genome at high coverage above all, rarely gets there.
+ * Memory. Half of what is allowed is the arena, a quarter scratch to sort in, a quarter may be
+ * held by the blocks of earlier runs; blocks beyond that go to a file without a name. A block
+ * holds each k-mer once, so repetitive input, reads of a genome at high coverage above all,
+ * rarely gets there.
  */
 #include "words/parts.h"
 
@@ -368,33 +369,16 @@ static size_t gather(gathering *g, void *keys, size_t n_max)
     return n_max - room / p->key;
 }
 
-#define COUNT_EQUAL(name, type)                                                            \
-    static size_t name(const type *sorted, size_t n, uint64_t *suffixes, uint64_t *counts) \
-    {                                                                                      \
-        size_t n_out = 0;                                                                  \
-        for (size_t i = 0; i < n;) {                                                       \
-            size_t beg = i++;                                                              \
-            while (i < n && sorted[i] == sorted[beg])                                      \
-                i++;                                                                       \
-            suffixes[n_out] = sorted[beg];                                                 \
-            counts[n_out++] = i - beg;                                                     \
-        }                                                                                  \
-        return n_out;                                                                      \
-    }
-
-COUNT_EQUAL(count_equal32, uint32_t)
-COUNT_EQUAL(count_equal64, uint64_t)
-
 static int pack_piece(const kmf_parts *p, desk *own, size_t n, kmf_block *block, kmf_err *err)
 {
     unsigned bits = p->cut.suffix_bits;
     size_t n_equal;
     if (p->key == 4)
-        n_equal = count_equal32(kmf_radix_sort_32(own->keys, own->spare, n, bits), n,
-                                own->suffixes, own->counts);
+        n_equal = kmf_count_equal_32(kmf_radix_sort_32(own->keys, own->spare, n, bits), n,
+                                     own->suffixes, own->counts);
     else
-        n_equal = count_equal64(kmf_radix_sort_64(own->keys, own->spare, n, bits), n,
-                                own->suffixes, own->counts);
+        n_equal = kmf_count_equal_64(kmf_radix_sort_64(own->keys, own->spare, n, bits), n,
+                                     own->suffixes, own->counts);
     return kmf_block_pack(block, own->suffixes, own->counts, n_equal, bits, err);
 }
 
@@ -552,7 +536,10 @@ static int merge_part(void *arg, size_t i, int worker, kmf_err *err)
     return status == 0 ? p->fn(p->fn_arg, i, &sum, err) : status;
 }
 
-/* Counts what was taken in last; *several: the table is the sum of runs, which are yet to be merged. */
+/*
+ * Counts what was taken in last; *several: the table is the sum of runs, which are yet to be
+ * merged.
+ */
 static int settle_last(kmf_parts *p, kmf_pool *pool, bool *several, kmf_err *err)
 {
     p->last = true;
@@ -605,6 +592,8 @@ static int merge_runs(kmf_parts *p, kmf_pool *pool, kmf_counts *counts, kmf_err 
         if (counts->blocks[i].n > 0)
             counts->blocks[i].bytes = counts->map.bytes + e.offsets[i];
 out:
+    p->fn = NULL;
+    p->fn_arg = NULL;
     kmf_spill_free(e.file);
     kmf_free(e.offsets);
     return status;

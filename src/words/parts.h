@@ -10,8 +10,9 @@
 typedef struct kmf_parts kmf_parts;
 
 /*
- * kind and tmp are borrowed; cut is that of the table to be filled. text_max: the most letters of a text given to kmf_parts_count.
- * KMF_ENOMEM if `memory` bytes are not enough; the message says how many are.
+ * kind and tmp are borrowed; cut is that of the table to be filled. text_max: the most letters
+ * of a text given to kmf_parts_count. KMF_ENOMEM if `memory` bytes are not enough; the message
+ * says how many are.
  */
 kmf_parts *kmf_parts_new(const kmf_kmer_kind *kind, kmf_cut_code cut, int workers,
                          size_t text_max, uint64_t memory, const char *tmp,
@@ -22,8 +23,8 @@ void kmf_parts_free(kmf_parts *parts);
 bool kmf_parts_has_room(const kmf_parts *parts, size_t n_texts);
 
 /*
- * Takes in the k-mers of a text (textkmers.h). Workers 0 .. workers - 1 may work at once. There must
- * be room.
+ * Takes in the k-mers of a text (textkmers.h). Workers 0 .. workers - 1 may work at once. There
+ * must be room.
  */
 void kmf_parts_count(kmf_parts *parts, int worker, const char *text, size_t len, size_t phase,
                      kmf_tally *tally);

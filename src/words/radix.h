@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sorting of whole numbers by their digits. */
+/* Sorting of whole numbers by their digits, and counting equal ones. */
 #ifndef KMF_RADIX_H
 #define KMF_RADIX_H
 
@@ -12,5 +12,9 @@
  */
 uint32_t *kmf_radix_sort_32(uint32_t *keys, uint32_t *spare, size_t n, unsigned bits);
 uint64_t *kmf_radix_sort_64(uint64_t *keys, uint64_t *spare, size_t n, unsigned bits);
+
+/* The different ones of n sorted keys, and how often each occurs; returns how many there are. */
+size_t kmf_count_equal_32(const uint32_t *sorted, size_t n, uint64_t *keys, uint64_t *counts);
+size_t kmf_count_equal_64(const uint64_t *sorted, size_t n, uint64_t *keys, uint64_t *counts);
 
 #endif
