@@ -324,8 +324,8 @@ typedef enum kmf_counts_format {
 KMF_API extern const char *const kmf_counts_format_names[]; /* tsv vocab dnabert binary */
 
 /*
- * Reads a table, tsv (also gzip-compressed) or binary, told apart by content. Nothing in the file is
- * trusted. KMF_EMODEL names what is wrong.
+ * Reads a table, tsv (also gzip-compressed) or binary, told apart by content. Nothing in the
+ * file is trusted. KMF_EMODEL names what is wrong.
  */
 KMF_API kmf_counts *kmf_counts_load(const char *path, kmf_err *err) KMF_MUST_CHECK;
 
@@ -383,8 +383,9 @@ KMF_API kmf_counts *kmf_counter_finish(kmf_counter *counter, kmf_err *err) KMF_M
 typedef char *kmf_table_text_fn(void *user, const kmf_counts_info *info, kmf_err *err);
 
 /*
- * Instead of kmf_counter_finish: the table goes straight into a binary file at path, so that a large
- * one takes no memory; otherwise as kmf_counts_save. provenance may be NULL. *info: the table's.
+ * Instead of kmf_counter_finish: the table goes straight into a binary file at path, so that a
+ * large one takes no memory; otherwise as kmf_counts_save. provenance may be NULL. *info: the
+ * table's.
  */
 KMF_API int kmf_counter_save(kmf_counter *counter, const char *path,
                              kmf_table_text_fn *provenance, void *user, kmf_counts_info *info,
