@@ -6,6 +6,8 @@
 #include "run.h"
 
 #include <check.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +57,41 @@ START_TEST(a_file_has_its_name_only_once_published)
     ck_assert_str_eq(text, "Hello 42\nend");
     kmf_free(text);
     unlink(path);
+}
+END_TEST
+
+/* Its windows go to disk, and out of the cache, while it is written; the head is patched at last. */
+START_TEST(a_large_file_is_written_whole)
+{
+    enum { N = 80 << 20, PIECE = 999983 };
+    char path[256];
+    kmf_map map;
+    bool same = true;
+    unsigned char *bytes = malloc(N);
+    ck_assert_ptr_nonnull(bytes);
+    for (uint32_t i = 0; i < N; i++)
+        bytes[i] = (unsigned char)(i * 2654435761u >> 24);
+    path_of(path, "large");
+    kmf_out *out = kmf_out_open(path, NULL);
+    ck_assert_ptr_nonnull(out);
+    for (size_t at = 0; at < N; at += PIECE) {
+        size_t n = N - at < PIECE ? N - at : PIECE;
+        if (kmf_out_write(out, bytes + at, n, NULL) != 0)
+            ck_abort_msg("byte %zu", at);
+    }
+    memset(bytes, 7, 100);
+    ck_assert_int_eq(kmf_out_patch(out, bytes, 100, NULL), 0);
+    ck_assert_int_eq(kmf_out_write(out, bytes, 5, NULL), 0);
+    ck_assert_int_eq(kmf_out_finish(out, NULL), 0);
+    ck_assert_int_eq(kmf_out_publish(out, NULL), 0);
+    kmf_out_free(out);
+    ck_assert_int_eq(kmf_map_open(&map, path, NULL), 0);
+    ck_assert_uint_eq(map.len, N + 5);
+    same = memcmp(map.bytes, bytes, N) == 0 && memcmp(map.bytes + N, bytes, 5) == 0;
+    kmf_map_close(&map);
+    unlink(path);
+    free(bytes);
+    ck_assert(same);
 }
 END_TEST
 
@@ -188,6 +225,7 @@ int main(void)
     tcase_add_test(tcase, names_in_gz_are_compressed);
     tcase_add_test(tcase, a_full_device_and_a_missing_folder_are_errors);
     tcase_add_test(tcase, reading_has_a_limit_and_maps_only_files);
+    tcase_add_test(tcase, a_large_file_is_written_whole);
     tcase_add_test(tcase, sizes_do_not_wrap_and_absurd_ones_are_refused);
     tcase_add_test(tcase, the_first_error_wins_and_takes_a_prefix);
     suite_add_tcase(suite, tcase);

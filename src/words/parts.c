@@ -173,7 +173,7 @@ kmf_parts *kmf_parts_new(const kmf_kmer_kind *kind, kmf_cut_code cut, int worker
     p->key = p->cut.suffix_bits > 32 ? 8 : 4;
     if (plan(p, text_max, memory, err) < 0)
         goto failed;
-    p->arena = kmf_large(p->n_chunks, p->chunk, err);
+    p->arena = kmf_reserve(p->n_chunks * p->chunk, err);
     p->before = kmf_reserve(p->n_chunks * sizeof *p->before, err);
     p->desks = kmf_calloc((size_t)workers, sizeof *p->desks, err);
     if (!p->arena || !p->before || !p->desks)
