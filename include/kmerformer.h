@@ -14,8 +14,8 @@
  * failure; the others return 0, or a count, or a negative kmf_code.
  *
  * Threads. An object may be used by one thread at a time, different objects by different
- * threads at once. kmf_model, kmf_vocab, kmf_counts and kmf_pool are read-only once made and may be
- * shared.
+ * threads at once. kmf_model, kmf_vocab, kmf_counts and kmf_pool are read-only once made and
+ * may be shared.
  *
  * A complete program, compiled and run by the tests:
  *
@@ -93,8 +93,8 @@ typedef enum kmf_code {
 } kmf_code;
 
 /*
- * {0} means no error. msg is one sentence without a newline. The first cause stays: zero it before
- * it is used again.
+ * {0} means no error. msg is one sentence without a newline. The first cause stays: zero it
+ * before it is used again.
  */
 typedef struct kmf_err {
     kmf_code code;
@@ -120,9 +120,9 @@ KMF_API void kmf_pool_free(kmf_pool *pool);
 KMF_API int kmf_threads_default(void);
 
 /*
- * For the beginning of a program: OpenBLAS starts threads when it is loaded and lets them wait in a
- * loop, which takes the cores from others for a tenth of a second. Products here run on our own
- * threads. This stops them; a call of BLAS that wants them starts them again.
+ * For the beginning of a program: OpenBLAS starts threads when it is loaded and lets them wait
+ * in a loop, which takes the cores from others for a tenth of a second. Products here run on
+ * our own threads. This stops them; a call of BLAS that wants them starts them again.
  */
 KMF_API void kmf_stop_blas_threads(void);
 
@@ -199,8 +199,9 @@ KMF_API uint64_t kmf_kmer_canonical(uint64_t code, int k);
 /* ---------------------------------------------------------------- alphabets -------------- */
 
 /*
- * The letters that k-mers are made of. A letter takes `bits` bits of a code, the first letter of a
- * k-mer the most significant ones; letters have the numbers 0, 1, ... in alphabetical order.
+ * The letters that k-mers are made of. A letter takes `bits` bits of a code, the first letter
+ * of a k-mer the most significant ones; letters have the numbers 0, 1, ... in alphabetical
+ * order.
  *
  *   dna       ACGT, U = T                    2 bits   k 1 .. 32
  *   protein   ACDEFGHIKLMNPQRSTVWY           5 bits   k 1 .. 6
@@ -221,8 +222,9 @@ KMF_API void kmf_alphabet_decode(kmf_alphabet alphabet, char *text, uint64_t cod
 /* ---------------------------------------------------------------- counts ----------------- */
 
 /*
- * How often each k-mer occurs: exact 64-bit counts in code order. Read-only once made, and may be
- * shared between threads. A k-mer that is not in the table has count 0, as one that was never seen.
+ * How often each k-mer occurs: exact 64-bit counts in code order. Read-only once made, and may
+ * be shared between threads. A k-mer that is not in the table has count 0, as one that was
+ * never seen.
  */
 typedef struct kmf_counts kmf_counts;
 
@@ -257,8 +259,9 @@ KMF_API void kmf_counts_start(kmf_counts_walk *walk, const kmf_counts *counts);
 KMF_API int kmf_counts_next(kmf_counts_walk *walk, uint64_t *code, uint64_t *count);
 
 /*
- * The sum of n tables. KMF_EMODEL: they differ in alphabet, k, canonical or stride, or k-mers were
- * left out of one (min_count, max_size), so that the sum would not be exact. KMF_EINVAL: n is 0.
+ * The sum of n tables. KMF_EMODEL: they differ in alphabet, k, canonical or stride, or k-mers
+ * were left out of one (min_count, max_size), so that the sum would not be exact. KMF_EINVAL: n
+ * is 0.
  */
 KMF_API kmf_counts *kmf_counts_merge(const kmf_counts *const *tables, size_t n,
                                      kmf_err *err) KMF_MUST_CHECK;
@@ -287,15 +290,16 @@ typedef struct kmf_kmer_count {
 } kmf_kmer_count;
 
 /*
- * The n most frequent k-mers, or the n least frequent of those in the table, in that order; equally
- * frequent ones in code order. Returns how many there are: n, or all of a smaller table.
+ * The n most frequent k-mers, or the n least frequent of those in the table, in that order;
+ * equally frequent ones in code order. Returns how many there are: n, or all of a smaller
+ * table.
  */
 KMF_API int64_t kmf_counts_extreme(const kmf_counts *counts, kmf_kmer_count *list, size_t n,
                                    int least, kmf_err *err) KMF_MUST_CHECK;
 
 /*
- * The count spectrum: kmers[i] k-mers of the table occur `count[i]` times, in ascending order of
- * count. Both arrays are freed by kmf_spectrum_free.
+ * The count spectrum: kmers[i] k-mers of the table occur `count[i]` times, in ascending order
+ * of count. Both arrays are freed by kmf_spectrum_free.
  */
 typedef struct kmf_spectrum {
     uint64_t *count;
@@ -332,9 +336,9 @@ KMF_API kmf_counts *kmf_counts_load(const char *path, kmf_err *err) KMF_MUST_CHE
 /*
  * Writes path, "-" for standard output. full: list every possible k-mer, those never seen with
  * count 0 (canonical: the smaller ones); not for binary, where zeros need no place. pool (NULL:
- * none) formats. provenance: JSON object text for x.json beside a tsv or binary file; NULL: none.
- * KMF_EINVAL: a format that cannot hold the table (vocab and dnabert: k to 12, dnabert DNA alone),
- * or full with more than 2^32 k-mers. Nothing is left behind on failure.
+ * none) formats. provenance: JSON object text for x.json beside a tsv or binary file; NULL:
+ * none. KMF_EINVAL: a format that cannot hold the table (vocab and dnabert: k to 12, dnabert
+ * DNA alone), or full with more than 2^32 k-mers. Nothing is left behind on failure.
  */
 KMF_API int kmf_counts_save(const kmf_counts *counts, const char *path,
                             kmf_counts_format format, int full, kmf_pool *pool,
@@ -355,22 +359,28 @@ typedef struct kmf_count_options {
 KMF_API void kmf_count_options_default(kmf_count_options *opts);
 
 /*
- * Counting in progress. Up to 2^24 codes (DNA: k = 12) in a table of all of them, beyond in sorted
- * parts; parts that exceed the memory go to unnamed files in tmp, of which nothing stays behind
- * however the process ends.
+ * Counting in progress. Up to 2^24 codes (DNA: k = 12) in a table of all of them, if that fits
+ * the memory, beyond in sorted parts; parts that exceed the memory go to unnamed files in tmp,
+ * of which nothing stays behind however the process ends.
  */
 typedef struct kmf_counter kmf_counter;
 
-/* KMF_EINVAL: an option is out of range; KMF_ENOMEM: memory is too little, says what is needed. */
+/*
+ * KMF_EINVAL: an option is out of range; KMF_EIO: tmp is no folder to write to; KMF_ENOMEM:
+ * memory is too little, and the message says what is needed.
+ */
 KMF_API kmf_counter *kmf_counter_new(const kmf_count_options *opts,
                                      kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_counter_free(kmf_counter *counter);
 /* For readers and kmf_counts_save; NULL with one thread. */
 KMF_API kmf_pool *kmf_counter_pool(kmf_counter *counter);
-/* Counts one sequence as a record. After a failure the counter can only be freed. */
+/*
+ * Counts one sequence, without a newline in it, as a record. After a failure the counter can
+ * only be freed.
+ */
 KMF_API int kmf_counter_add(kmf_counter *counter, const char *seq, size_t len,
                             kmf_err *err) KMF_MUST_CHECK;
-/* Counts all records to come from a reader, as one input. */
+/* Counts all records of a reader from which none was taken, as one input. */
 KMF_API int kmf_counter_read(kmf_counter *counter, kmf_reader *reader,
                              kmf_err *err) KMF_MUST_CHECK;
 /* fn is called now and then, by the caller's thread, with the letters taken in; NULL: none. */
@@ -378,14 +388,16 @@ KMF_API void kmf_counter_progress(kmf_counter *counter, kmf_progress_fn *fn, voi
 /* The table. The counter is spent: it can only be freed. The table needs it no longer. */
 KMF_API kmf_counts *kmf_counter_finish(kmf_counter *counter, kmf_err *err) KMF_MUST_CHECK;
 
-/* JSON object text for x.json beside a table, once its figures are known; NULL after a failure. The
- * library frees it as kmf_text_free does. */
+/*
+ * JSON object text for x.json beside a table, once its figures are known, which the library
+ * frees as kmf_text_free does; NULL after a failure that is told in err.
+ */
 typedef char *kmf_table_text_fn(void *user, const kmf_counts_info *info, kmf_err *err);
 
 /*
- * Instead of kmf_counter_finish: the table goes straight into a binary file at path, so that a
- * large one takes no memory; otherwise as kmf_counts_save. provenance may be NULL. *info: the
- * table's.
+ * Instead of kmf_counter_finish: the table goes straight into a binary file at path, as by
+ * kmf_counts_save. One of more than 2^24 codes is never in memory as a whole if path is a plain
+ * file. provenance may be NULL. *info: the table's.
  */
 KMF_API int kmf_counter_save(kmf_counter *counter, const char *path,
                              kmf_table_text_fn *provenance, void *user, kmf_counts_info *info,
@@ -395,7 +407,8 @@ KMF_API int kmf_counter_save(kmf_counter *counter, const char *path,
 
 /*
  * vocab.txt: one token a line, line number (from 0) = id. A token is a k-mer, all of one length
- * k from 1 to 12, or one in brackets: [PAD] [UNK] [CLS] [SEP] [MASK], others are never produced.
+ * k from 1 to 12, or one in brackets: [PAD] [UNK] [CLS] [SEP] [MASK], others are never
+ * produced.
  */
 typedef struct kmf_vocab kmf_vocab;
 
@@ -454,9 +467,9 @@ typedef struct kmf_cut_options {
 } kmf_cut_options;
 
 /*
- * One piece of a sequence as the encoder sees it. The arrays are borrowed from the cutter, valid
- * until its next call. pos[i] is the 0-based base at which token i starts (on the strand that
- * was cut), real[i] is 1 for a k-mer of the vocabulary, 0 for any special token. Tokens
+ * One piece of a sequence as the encoder sees it. The arrays are borrowed from the cutter,
+ * valid until its next call. pos[i] is the 0-based base at which token i starts (on the strand
+ * that was cut), real[i] is 1 for a k-mer of the vocabulary, 0 for any special token. Tokens
  * own_beg .. own_end - 1 are counted in this chunk, the others in a neighbour: a shared token
  * belongs to the chunk in which it sits deeper.
  */
@@ -504,8 +517,8 @@ typedef enum kmf_strand { KMF_STRAND_FWD, KMF_STRAND_RC, KMF_STRAND_BOTH } kmf_s
 typedef enum kmf_norm { KMF_NORM_NONE, KMF_NORM_L2 } kmf_norm;
 
 /*
- * The words for the enums above in options, config.json and provenance: index = value, NULL after
- * the last.
+ * The words for the enums above in options, config.json and provenance: index = value, NULL
+ * after the last.
  */
 KMF_API extern const char *const kmf_ambiguous_names[]; /* skip unk break error      */
 KMF_API extern const char *const kmf_long_names[];      /* chunk truncate skip error */
@@ -568,10 +581,10 @@ KMF_API void kmf_model_free(kmf_model *model);
 typedef enum kmf_dtype { KMF_F32, KMF_F16, KMF_BF16, KMF_F64 } kmf_dtype;
 
 /*
- * Writes the directory; dtype F32, F16 or BF16. provenance, the text of a JSON object, is kept in
- * config.json; NULL: the model's own stays. KMF_EINVAL: provenance is no such text, or a weight is
- * too large for dtype; KMF_EIO: dir exists and is not empty, or cannot be written. Nothing is left
- * behind on failure.
+ * Writes the directory; dtype F32, F16 or BF16. provenance, the text of a JSON object, is kept
+ * in config.json; NULL: the model's own stays. KMF_EINVAL: provenance is no such text, or a
+ * weight is too large for dtype; KMF_EIO: dir exists and is not empty, or cannot be written.
+ * Nothing is left behind on failure.
  */
 KMF_API int kmf_model_save(const kmf_model *model, const char *dir, kmf_dtype dtype,
                            const char *provenance, kmf_err *err) KMF_MUST_CHECK;
@@ -609,11 +622,11 @@ KMF_API kmf_encoder *kmf_encoder_new(const kmf_model *model, size_t max_tokens, 
 KMF_API void kmf_encoder_free(kmf_encoder *encoder);
 
 /*
- * Runs n_seq sequences packed end to end: sequence s is ids[off[s]] .. ids[off[s+1] - 1], off[0]
- * is 0. Positions start at 0 in each. Returns the hidden states after `layer` layers (0: the
- * embeddings; 1 .. L), [off[n_seq], D] row-major, borrowed until the next call. A sequence's rows
- * have the same bits whatever else is in the batch. Every id must be below V, every sequence
- * have 1 .. max_seq tokens, off[n_seq] be at most max_tokens.
+ * Runs n_seq sequences packed end to end: sequence s is ids[off[s]] .. ids[off[s+1] - 1],
+ * off[0] is 0. Positions start at 0 in each. Returns the hidden states after `layer` layers (0:
+ * the embeddings; 1 .. L), [off[n_seq], D] row-major, borrowed until the next call. A
+ * sequence's rows have the same bits whatever else is in the batch. Every id must be below V,
+ * every sequence have 1 .. max_seq tokens, off[n_seq] be at most max_tokens.
  */
 KMF_API const float *kmf_encoder_forward(kmf_encoder *encoder, const int32_t *ids,
                                          const size_t *off, size_t n_seq, size_t layer);
@@ -710,8 +723,9 @@ KMF_API void kmf_embedder_progress(kmf_embedder *embedder, kmf_progress_fn *fn, 
 /* What error messages name before a record, such as its file; borrowed, NULL: nothing. */
 KMF_API void kmf_embedder_source(kmf_embedder *embedder, const char *source);
 /*
- * Adds a record; name and seq are copied as far as needed. After a failure, of fn or our own, the
- * records that are not out yet are dropped and the embedder is as new, its statistics apart.
+ * Adds a record; name and seq are copied as far as needed. After a failure, of fn or our own,
+ * the records that are not out yet are dropped and the embedder is as new, its statistics
+ * apart.
  */
 KMF_API int kmf_embedder_add(kmf_embedder *embedder, const char *name, const char *seq,
                              size_t len, kmf_err *err) KMF_MUST_CHECK;
@@ -720,8 +734,8 @@ KMF_API int kmf_embedder_finish(kmf_embedder *embedder, kmf_err *err) KMF_MUST_C
 KMF_API void kmf_embedder_statistics(const kmf_embedder *embedder, kmf_embed_stats *stats);
 
 /*
- * One sequence, one vector [dim], NaN if it has no valid k-mer. KMF_EINVAL with KMF_POOL_NONE, of
- * a shard, or between kmf_embedder_add and kmf_embedder_finish.
+ * One sequence, one vector [dim], NaN if it has no valid k-mer. KMF_EINVAL with KMF_POOL_NONE,
+ * of a shard, or between kmf_embedder_add and kmf_embedder_finish.
  */
 KMF_API int kmf_embed_sequence(kmf_embedder *embedder, float *vector, const char *seq,
                                kmf_err *err) KMF_MUST_CHECK;
@@ -749,8 +763,8 @@ KMF_API int kmf_output_commit(kmf_output *output, const char *provenance,
 KMF_API void kmf_output_free(kmf_output *output);
 
 /*
- * Removes the temporary files of all outputs of this process. Only for a signal handler that then
- * ends the process; async-signal-safe.
+ * Removes the temporary files of all outputs of this process. Only for a signal handler that
+ * then ends the process; async-signal-safe.
  */
 KMF_API void kmf_remove_temporaries(void);
 

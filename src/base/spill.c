@@ -34,7 +34,7 @@ kmf_spill *kmf_spill_new(const char *dir, kmf_err *err)
 {
     static const char tail[] = "/kmerformer.XXXXXX";
     const char *variable = getenv("TMPDIR");
-    if (!dir)
+    if (!dir || !dir[0])
         dir = variable && variable[0] ? variable : "/tmp";
     kmf_spill *s = kmf_calloc(1, sizeof *s, err);
     char *path = kmf_malloc(strlen(dir) + sizeof tail, 1, err);

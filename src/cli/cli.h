@@ -56,7 +56,7 @@ int cli_vocab_stats(cli *run, int argc, char **argv);
 typedef enum cli_kind {
     CLI_FLAG,   /* int, set to 1                                          */
     CLI_INT,    /* int                                                    */
-    CLI_SIZE,   /* size_t, with an optional K, M or G (powers of 1024)    */
+    CLI_SIZE,   /* size_t, with an optional K, M, G or T (powers of 1024) */
     CLI_SEED,   /* uint64_t                                               */
     CLI_CHOICE, /* int, index of one of `words`                           */
     CLI_TEXT,   /* const char *, borrowed from argv                       */
@@ -136,6 +136,8 @@ int cli_close_stdout(const cli *run);
 
 /* Is out, "-" apart, one of the n inputs? */
 bool cli_is_an_input(const char *out, const char *const *paths, size_t n);
+/* How many of the n inputs are standard input. */
+int cli_count_dashes(const char *const *paths, size_t n);
 /*
  * Before a long job: can a file be made at path, "-" apart? The job itself may still fail to
  * write it. 0 or KMF_EIO.

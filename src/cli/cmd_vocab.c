@@ -198,8 +198,13 @@ static int count(cli *run, int argc, char **argv)
     const char *const *paths = (const char *const *)(argv + first);
     size_t n_paths = (size_t)(argc - first);
 
-    if (cli_is_an_input(a.listing.out, paths, n_paths))
+    const char *const beside[] = {a.reader.bed ? a.reader.bed : "-",
+                                  a.reader.reference ? a.reader.reference : "-"};
+    if (cli_is_an_input(a.listing.out, paths, n_paths) ||
+        cli_is_an_input(a.listing.out, beside, 2))
         return cli_wrong(run, "-o %s: that is an input", a.listing.out);
+    if (cli_count_dashes(paths, n_paths) > 1)
+        return cli_wrong(run, "standard input can be read once");
     if (cli_check_output(a.listing.out, &err) < 0)
         return cli_fail(run, &err);
     if (run->verbose)

@@ -238,6 +238,16 @@ static int draw(const char *path, const char *data, const kmf_counts_info *info,
     return status;
 }
 
+/* Freed by free; NULL: out of memory. */
+static char *data_beside(const char *picture)
+{
+    size_t cap = strlen(picture) + sizeof ".tsv";
+    char *name = malloc(cap);
+    if (name)
+        snprintf(name, cap, "%s.tsv", picture);
+    return name;
+}
+
 /* The data is kept in any case: beside the picture unless it has a place already. */
 static int plot(const stats_args *a, const kmf_counts_info *info, const kmf_spectrum *s,
                 kmf_err *err)
@@ -248,11 +258,9 @@ static int plot(const stats_args *a, const kmf_counts_info *info, const kmf_spec
         return cli_raise(err, KMF_EMODEL, "%s: the table is empty: nothing to draw", a->plot);
     const char *data = a->spectrum;
     if (!data || strcmp(data, "-") == 0) {
-        size_t cap = strlen(a->plot) + sizeof ".tsv";
-        beside = malloc(cap);
+        beside = data_beside(a->plot);
         if (!beside)
             return cli_raise(err, KMF_ENOMEM, "out of memory");
-        snprintf(beside, cap, "%s.tsv", a->plot);
         data = beside;
         status = save_spectrum(data, s, err);
     }
@@ -287,6 +295,17 @@ static int stats(const stats_args *a, const kmf_counts *counts, kmf_err *err)
     return status;
 }
 
+static bool would_overwrite(const stats_args *a, const char *const *table)
+{
+    bool hit = (a->spectrum && cli_is_an_input(a->spectrum, table, 1)) ||
+               (a->plot && cli_is_an_input(a->plot, table, 1));
+    char *data = a->plot ? data_beside(a->plot) : NULL;
+    if (data)
+        hit = hit || cli_is_an_input(data, table, 1);
+    free(data);
+    return hit;
+}
+
 int cli_vocab_stats(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
@@ -308,6 +327,9 @@ int cli_vocab_stats(cli *run, int argc, char **argv)
         return leave;
     if (a.plot && !ends_in(a.plot, ".svg") && !ends_in(a.plot, ".png"))
         return cli_wrong(run, "--plot %s: the name must end in .svg or .png", a.plot);
+    const char *const *table_path = (const char *const *)(argv + first);
+    if (would_overwrite(&a, table_path))
+        return cli_wrong(run, "%s: the table itself would be overwritten", argv[first]);
     kmf_counts *counts = kmf_counts_load(argv[first], &err);
     int status = counts ? stats(&a, counts, &err) : -1;
     kmf_counts_free(counts);

@@ -39,14 +39,6 @@ static int write_table(cli *run, const cli_listing *l, const kmf_counts *counts,
 
 /* ---------------------------------------------------------------- merge ----------------- */
 
-static int count_dashes(const char *const *paths, size_t n)
-{
-    int dashes = 0;
-    for (size_t i = 0; i < n; i++)
-        dashes += strcmp(paths[i], "-") == 0;
-    return dashes;
-}
-
 static kmf_counts *merge(const char *const *paths, size_t n, kmf_err *err)
 {
     kmf_counts *sum = NULL;
@@ -84,7 +76,7 @@ int cli_vocab_merge(cli *run, int argc, char **argv)
         return leave;
     const char *const *paths = (const char *const *)(argv + first);
     size_t n = (size_t)(argc - first);
-    if (count_dashes(paths, n) > 1)
+    if (cli_count_dashes(paths, n) > 1)
         return cli_wrong(run, "standard input can be read once");
     if (cli_is_an_input(l.out, paths, n))
         return cli_wrong(run, "-o %s: that is an input", l.out);

@@ -38,6 +38,14 @@ bool cli_is_an_input(const char *out, const char *const *paths, size_t n)
     return false;
 }
 
+int cli_count_dashes(const char *const *paths, size_t n)
+{
+    int dashes = 0;
+    for (size_t i = 0; i < n; i++)
+        dashes += strcmp(paths[i], "-") == 0;
+    return dashes;
+}
+
 /*
  * The name under which a file gets there: behind symbolic links if it exists, so that a link stays
  * one. Freed by free; NULL: out of memory.

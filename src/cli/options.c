@@ -6,6 +6,7 @@
 #define _GNU_SOURCE /* getopt_long */
 #include "cli/cli.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -134,8 +135,8 @@ static int parse_number(const cli *run, const cli_option *row, const char *text,
     long long n = strtoll(text, &end, 10);
     bool good = end != text && errno == 0;
     if (good && row->kind == CLI_SIZE && *end != '\0') {
-        const char *units = "KMG";
-        const char *unit = strchr(units, *end);
+        const char *units = "KMGT";
+        const char *unit = strchr(units, toupper((unsigned char)*end));
         int shift = unit ? 10 * (int)(unit - units + 1) : 0;
         good = unit && end[1] == '\0' && n >= 0 && n <= (INT64_MAX >> shift);
         n = good ? n * (1LL << shift) : n;
@@ -143,7 +144,8 @@ static int parse_number(const cli *run, const cli_option *row, const char *text,
         good = good && *end == '\0';
     }
     if (!good)
-        return cli_wrong(run, "--%s: '%s' is not a whole number", row->name, text);
+        return cli_wrong(run, "--%s: '%s' is not a whole number%s", row->name, text,
+                         row->kind == CLI_SIZE ? ", nor one with K, M, G or T after it" : "");
     if (n < row->min || n > row->max)
         return cli_wrong(run, "--%s: must be between %lld and %lld, got %lld", row->name,
                          row->min, row->max, n);

@@ -185,6 +185,12 @@ static const unsigned char *counts_of(const kmf_block *block)
     return block->bytes + block->n * block->suffix_width;
 }
 
+void kmf_block_free(kmf_block *block)
+{
+    kmf_free((void *)(uintptr_t)block->bytes);
+    block->bytes = NULL;
+}
+
 uint64_t kmf_block_distinct(const kmf_block *block)
 {
     uint64_t n = 0;

@@ -49,6 +49,9 @@ int kmf_block_pack_all(kmf_block *block, const uint64_t *counts, unsigned suffix
 /* The bytes that a block of n entries has. False if that does not fit a size_t. */
 bool kmf_block_size(uint64_t n, unsigned suffix_width, unsigned count_width, size_t *n_bytes);
 
+/* Frees the bytes of a block that owns them; its numbers stay. */
+void kmf_block_free(kmf_block *block);
+
 /* How many suffixes have a count of 1 or more. */
 uint64_t kmf_block_distinct(const kmf_block *block);
 

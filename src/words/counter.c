@@ -18,6 +18,7 @@
  */
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/spill.h"
 #include "seq/par.h"
 #include "seq/seqio.h"
 #include "words/countfile.h"
@@ -54,16 +55,15 @@ struct kmf_counter {
     kmf_parts *parts;   /* owned */
     kmf_tally *tallies; /* owned [workers] */
 
-    slot *
-        slots; /* owned [n_slots], a ring: n_sent under way from first_sent on, then the one that
-                    is being filled */
+    /* A ring: n_sent under way from first_sent on, then the one that is being filled. */
+    slot *slots; /* owned [n_slots] */
     size_t n_slots;
     size_t first_sent;
     size_t n_sent;
     size_t text_max;
     kmf_text rest; /* owned; what did not fit the last text */
     size_t carry;  /* letters at the beginning of the text being filled that are a repetition */
-    uint64_t letters; /* taken in */
+    uint64_t letters; /* taken in, ends of sequences too */
 
     kmf_progress_fn *progress;
     void *user;
@@ -97,15 +97,18 @@ static int check_options(const kmf_count_options *o, kmf_err *err)
     return 0;
 }
 
+/* Better now than after hours. */
+static int check_tmp(const char *tmp, kmf_err *err)
+{
+    kmf_spill *spill = tmp ? kmf_spill_new(tmp, err) : NULL;
+    kmf_spill_free(spill);
+    return tmp && !spill ? KMF_EIO : 0;
+}
+
 static int make_engine(kmf_counter *c, uint64_t memory, kmf_err *err)
 {
-    if (c->kind.alphabet->bits * c->kind.k <= KMF_DENSE_BITS_MAX) {
-        size_t bytes = kmf_dense_bytes(&c->kind, c->workers);
-        if (bytes > memory)
-            return kmf_fail(
-                err, KMF_ENOMEM,
-                "k = %d with %d threads needs %zu bytes of memory, %llu were allowed",
-                c->kind.k, c->workers, bytes, (unsigned long long)memory);
+    if (c->kind.alphabet->bits * c->kind.k <= KMF_DENSE_BITS_MAX &&
+        kmf_dense_bytes(&c->kind, c->workers) <= memory) {
         c->dense = kmf_dense_new(&c->kind, c->workers, err);
         return c->dense ? 0 : KMF_ENOMEM;
     }
@@ -164,7 +167,8 @@ kmf_counter *kmf_counter_new(const kmf_count_options *opts, kmf_err *err)
         if (!c->tmp)
             goto failed;
     }
-    if (make_threads(c, err) < 0 || make_engine(c, memory, err) < 0)
+    if (check_tmp(c->tmp, err) < 0 || make_threads(c, err) < 0 ||
+        make_engine(c, memory, err) < 0)
         goto failed;
     return c;
 failed:
@@ -384,9 +388,11 @@ int kmf_counter_add(kmf_counter *counter, const char *seq, size_t len, kmf_err *
 int kmf_counter_read(kmf_counter *counter, kmf_reader *reader, kmf_err *err)
 {
     kmf_counter *c = counter;
-    kmf_reader_stats stats;
+    kmf_reader_stats before;
+    kmf_reader_stats after;
     size_t want = c->text_max > 2 * OVERSHOOT ? c->text_max - OVERSHOOT : c->text_max / 2;
     assert(!c->spent);
+    kmf_reader_statistics(reader, &before);
     int status = flush(c, err);
     int more = 1;
     while (status == 0 && more > 0) {
@@ -400,10 +406,10 @@ int kmf_counter_read(kmf_counter *counter, kmf_reader *reader, kmf_err *err)
     }
     if (status == 0 && more == 0)
         status = flush(c, err);
-    kmf_reader_statistics(reader, &stats);
+    kmf_reader_statistics(reader, &after);
     c->counts->info.inputs++;
-    c->counts->info.records += stats.records;
-    c->counts->info.letters += stats.bases;
+    c->counts->info.records += after.records - before.records;
+    c->counts->info.letters += after.bases - before.bases;
     return status < 0 ? status : more;
 }
 
@@ -451,6 +457,12 @@ static int stream_parts(kmf_counter *c, kmf_out *out, kmf_err *err)
     return status;
 }
 
+/* If the function did not say why, this does. */
+static int no_provenance(kmf_err *err)
+{
+    return kmf_fail(err, KMF_ENOMEM, "the provenance of the table cannot be made");
+}
+
 static int save_parts(kmf_counter *c, const char *path, kmf_table_text_fn *provenance,
                       void *user, kmf_err *err)
 {
@@ -462,7 +474,8 @@ static int save_parts(kmf_counter *c, const char *path, kmf_table_text_fn *prove
     status = stream_parts(c, out, err);
     if (status == 0 && provenance) {
         text = provenance(user, &c->counts->info, err);
-        status = text ? 0 : KMF_ENOMEM;
+        if (!text)
+            status = no_provenance(err);
     }
     if (status == 0)
         status = kmf_table_publish(out, path, text, err);
@@ -475,13 +488,15 @@ static int save_parts(kmf_counter *c, const char *path, kmf_table_text_fn *prove
 static int save_table(kmf_counter *c, const char *path, kmf_table_text_fn *provenance,
                       void *user, kmf_counts_info *info, kmf_err *err)
 {
-    int status = KMF_ENOMEM;
+    int status = 0;
     kmf_counts *counts = kmf_counter_finish(c, err);
     if (!counts)
         return KMF_EIO;
     *info = counts->info;
     char *text = provenance ? provenance(user, info, err) : NULL;
-    if (text || !provenance)
+    if (provenance && !text)
+        status = no_provenance(err);
+    if (status == 0)
         status = kmf_counts_save(counts, path, KMF_COUNTS_BINARY, 0, c->pool, text, err);
     kmf_free(text);
     kmf_counts_free(counts);

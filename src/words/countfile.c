@@ -194,8 +194,7 @@ static int write_waiting(kmf_countfile *f, kmf_err *err)
     while (status == 0 && f->n_written < f->n_blocks && f->there[f->n_written]) {
         kmf_block *b = &f->waiting[f->n_written];
         status = put_block(f, b, err);
-        kmf_free((void *)(uintptr_t)b->bytes);
-        b->bytes = NULL;
+        kmf_block_free(b);
     }
     return status;
 }
@@ -228,7 +227,7 @@ void kmf_countfile_free(kmf_countfile *file)
     if (!file)
         return;
     for (size_t p = 0; file->waiting && p < file->n_blocks; p++)
-        kmf_free((void *)(uintptr_t)file->waiting[p].bytes);
+        kmf_block_free(&file->waiting[p]);
     pthread_mutex_destroy(&file->lock);
     kmf_free(file->index);
     kmf_free(file->waiting);

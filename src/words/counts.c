@@ -50,7 +50,7 @@ void kmf_counts_free(kmf_counts *counts)
     if (!counts)
         return;
     for (size_t p = 0; counts->blocks && counts->own_bytes && p < counts->n_blocks; p++)
-        kmf_free((void *)(uintptr_t)counts->blocks[p].bytes);
+        kmf_block_free(&counts->blocks[p]);
     kmf_free(counts->blocks);
     kmf_map_close(&counts->map);
     kmf_free(counts->buffer);
@@ -60,8 +60,10 @@ void kmf_counts_free(kmf_counts *counts)
 void kmf_counts_seal(kmf_counts *counts)
 {
     counts->info.distinct = 0;
-    for (size_t p = 0; p < counts->n_blocks; p++)
+    for (size_t p = 0; p < counts->n_blocks; p++) {
         counts->info.distinct += kmf_block_distinct(&counts->blocks[p]);
+        kmf_counts_leave(counts, p);
+    }
 }
 
 void kmf_counts_information(const kmf_counts *counts, kmf_counts_info *info)

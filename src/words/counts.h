@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a table of counts is made of: for those that make one, count.c and the file formats. */
+/* What a table of counts is made of: for those that make one and for the file formats. */
 #ifndef KMF_COUNTS_H
 #define KMF_COUNTS_H
 

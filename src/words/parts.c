@@ -86,9 +86,11 @@ struct kmf_parts {
     uint32_t *before;      /* owned [n_chunks]: the chunk before it in its list */
     atomic_size_t n_taken;
     bool last; /* no text will follow */
-    kmf_block_fn
-        *fn; /* where the blocks of the table go, with its argument; NULL: to a table, and
-                          then chunks are given back as they are read, to make room for it */
+    /*
+     * Where the blocks of the table go. NULL: they stay in memory, and chunks are given back as
+     * they are read, to make room for them.
+     */
+    kmf_block_fn *fn;
     void *fn_arg;
 
     stored **runs; /* owned [n_runs][n_parts] */
@@ -110,7 +112,8 @@ static size_t chunks_of_text(size_t chunk, size_t key, size_t n_parts, size_t te
 /* The least memory that can work: chunks of the smallest size for a text and a bit. */
 static uint64_t least_memory(const kmf_parts *p, size_t text_max)
 {
-    uint64_t arena = CHUNK_MIN * chunks_of_text(CHUNK_MIN, p->key, p->n_parts, text_max);
+    uint64_t arena = (CHUNK_MIN + sizeof *p->before) *
+                     chunks_of_text(CHUNK_MIN, p->key, p->n_parts, text_max);
     uint64_t scratch = (uint64_t)p->workers * PIECE_MIN * (2 * p->key + 2 * sizeof(uint64_t));
     return 2 * arena > 4 * scratch ? 2 * arena : 4 * scratch;
 }
@@ -119,11 +122,12 @@ static int plan(kmf_parts *p, size_t text_max, uint64_t memory, kmf_err *err)
 {
     uint64_t least = least_memory(p, text_max);
     if (memory < least)
-        return kmf_fail(err, KMF_ENOMEM,
-                        "k = %d with %d threads needs %llu bytes of memory at least, %llu were "
-                        "allowed",
-                        p->kind->k, p->workers, (unsigned long long)least,
-                        (unsigned long long)memory);
+        return kmf_fail(
+            err, KMF_ENOMEM,
+            "k = %d with %d thread%s needs %llu bytes of memory at least, %llu were "
+            "allowed",
+            p->kind->k, p->workers, p->workers == 1 ? "" : "s", (unsigned long long)least,
+            (unsigned long long)memory);
     if (memory > SIZE_MAX / 2)
         memory = SIZE_MAX / 2;
     size_t arena = (size_t)memory / 2;
@@ -191,7 +195,7 @@ failed:
 static void free_run(const kmf_parts *p, stored *run)
 {
     for (size_t i = 0; i < p->n_parts; i++)
-        kmf_free((void *)(uintptr_t)run[i].block.bytes);
+        kmf_block_free(&run[i].block);
     kmf_free(run);
 }
 
@@ -347,6 +351,12 @@ static void go_on(gathering *g)
     }
 }
 
+static const unsigned char *place_of(const gathering *g)
+{
+    const kmf_parts *p = g->parts;
+    return g->in_line ? p->desks[g->w].lines + g->part * LINE : p->arena + g->chunk * p->chunk;
+}
+
 /* At most n_max keys, to `keys`; 0 at the end. */
 static size_t gather(gathering *g, void *keys, size_t n_max)
 {
@@ -354,12 +364,11 @@ static size_t gather(gathering *g, void *keys, size_t n_max)
     unsigned char *to = keys;
     size_t room = n_max * p->key;
     while (room > 0 && g->w < p->workers) {
-        const unsigned char *from =
-            g->in_line ? p->desks[g->w].lines + g->part * LINE : p->arena + g->chunk * p->chunk;
-        size_t n = g->chunk == NO_CHUNK && !g->in_line ? 0 : g->fill - g->done;
+        bool nothing = g->chunk == NO_CHUNK && !g->in_line;
+        size_t n = nothing ? 0 : g->fill - g->done;
         size_t take = n < room ? n : room;
         if (take > 0)
-            memcpy(to, from + g->done, take);
+            memcpy(to, place_of(g) + g->done, take);
         to += take;
         room -= take;
         g->done += take;
@@ -388,10 +397,10 @@ static int add_block(const kmf_parts *p, kmf_block *sum, kmf_block *more, kmf_er
     kmf_block both[2] = {*sum, *more};
     kmf_block merged = {0};
     int status = kmf_block_merge(&merged, both, 2, p->cut.suffix_bits, err);
-    kmf_free((void *)(uintptr_t)more->bytes);
+    kmf_block_free(more);
     if (status < 0)
         return status;
-    kmf_free((void *)(uintptr_t)sum->bytes);
+    kmf_block_free(sum);
     *sum = merged;
     return 0;
 }
@@ -404,8 +413,7 @@ static int store(kmf_parts *p, stored *s, kmf_err *err)
         return 0;
     int status = kmf_spill_append(p->spill, s->block.bytes, s->block.n_bytes, &s->offset, err);
     atomic_fetch_sub(&p->n_held, s->block.n_bytes);
-    kmf_free((void *)(uintptr_t)s->block.bytes);
-    s->block.bytes = NULL;
+    kmf_block_free(&s->block);
     return status;
 }
 
@@ -498,8 +506,7 @@ static int keep_block(void *arg, size_t p, const kmf_block *block, kmf_err *err)
     if (!e->file || block->n == 0)
         return 0;
     int status = kmf_spill_append(e->file, block->bytes, block->n_bytes, &e->offsets[p], err);
-    kmf_free((void *)(uintptr_t)block->bytes);
-    e->counts->blocks[p].bytes = NULL;
+    kmf_block_free(&e->counts->blocks[p]);
     return status;
 }
 
@@ -530,7 +537,7 @@ static int merge_part(void *arg, size_t i, int worker, kmf_err *err)
         status = kmf_block_merge(&sum, blocks, p->n_runs, p->cut.suffix_bits, err);
     kmf_free(blocks);
     for (size_t r = 0; r < p->n_runs; r++) {
-        kmf_free((void *)(uintptr_t)p->runs[r][i].block.bytes);
+        kmf_block_free(&p->runs[r][i].block);
         p->runs[r][i].block = (kmf_block){0};
     }
     return status == 0 ? p->fn(p->fn_arg, i, &sum, err) : status;
@@ -549,17 +556,6 @@ static int settle_last(kmf_parts *p, kmf_pool *pool, bool *several, kmf_err *err
     return status;
 }
 
-int kmf_parts_stream(kmf_parts *parts, kmf_pool *pool, kmf_block_fn *fn, void *arg,
-                     kmf_err *err)
-{
-    bool several;
-    parts->fn = fn;
-    parts->fn_arg = arg;
-    int status = settle_last(parts, pool, &several, err);
-    return status == 0 && several ? kmf_pool_each(pool, parts->n_parts, merge_part, parts, err)
-                                  : status;
-}
-
 static uint64_t n_bytes_of_runs(const kmf_parts *p)
 {
     uint64_t sum = 0;
@@ -567,6 +563,31 @@ static uint64_t n_bytes_of_runs(const kmf_parts *p)
         for (size_t i = 0; i < p->n_parts; i++)
             sum += p->runs[r][i].block.n_bytes;
     return sum;
+}
+
+/* Merges all parts, on one thread if that is all the memory allows: of each run a block is held. */
+static int merge_parts(kmf_parts *p, kmf_pool *pool, kmf_err *err)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < p->n_parts; i++) {
+        uint64_t sum = 0;
+        for (size_t r = 0; r < p->n_runs; r++)
+            sum += p->runs[r][i].block.n_bytes +
+                   p->runs[r][i].block.n * 2 * sizeof(uint64_t); /* unpacked */
+        most = sum > most ? sum : most;
+    }
+    bool alone = most * (uint64_t)p->workers > p->result_max;
+    return kmf_pool_each(alone ? NULL : pool, p->n_parts, merge_part, p, err);
+}
+
+int kmf_parts_stream(kmf_parts *parts, kmf_pool *pool, kmf_block_fn *fn, void *arg,
+                     kmf_err *err)
+{
+    bool several;
+    parts->fn = fn;
+    parts->fn_arg = arg;
+    int status = settle_last(parts, pool, &several, err);
+    return status == 0 && several ? merge_parts(parts, pool, err) : status;
 }
 
 static int merge_runs(kmf_parts *p, kmf_pool *pool, kmf_counts *counts, kmf_err *err)
@@ -581,7 +602,7 @@ static int merge_runs(kmf_parts *p, kmf_pool *pool, kmf_counts *counts, kmf_err 
     }
     p->fn = keep_block;
     p->fn_arg = &e;
-    status = kmf_pool_each(pool, p->n_parts, merge_part, p, err);
+    status = merge_parts(p, pool, err);
     if (status < 0 || !e.file)
         goto out;
     status = kmf_spill_map(e.file, &counts->map, err);

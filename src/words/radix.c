@@ -33,3 +33,5 @@
 #define KEY uint64_t
 #define BITS 64
 #include "words/radix_keys.h"
+#undef KEY
+#undef BITS
