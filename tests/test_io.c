@@ -60,7 +60,10 @@ START_TEST(a_file_has_its_name_only_once_published)
 }
 END_TEST
 
-/* Its windows go to disk, and out of the cache, while it is written; the head is patched at last. */
+/*
+ * Its windows go to disk, and out of the cache, while it is written; the head is patched at
+ * last.
+ */
 START_TEST(a_large_file_is_written_whole)
 {
     enum { N = 80 << 20, PIECE = 999983 };
