@@ -95,6 +95,17 @@ typedef struct cli_option {
         {"v", "verbose", CLI_FLAG, &(run)->verbose, 0, 0, NULL, NULL, "say more", 0, NULL}, \
         {"h", "help", CLI_HELP, NULL, 0, 0, NULL, NULL, "this text", 0, NULL}, CLI_OPTION_END
 
+/* clang-format off */
+/* How inputs are read: rows for a kmf_reader_options. */
+#define CLI_READER_OPTIONS(r)                                                                 \
+    {NULL, "regions", CLI_TEXT, &(r)->regions, 0, 0, NULL, "LIST",                            \
+     "chr:beg-end,... (1-based, inclusive) of an indexed FASTA", 0, NULL},                    \
+    {NULL, "bed", CLI_TEXT, &(r)->bed, 0, 0, NULL, "FILE",                                    \
+     "the regions of a BED file, on their strand", 0, NULL},                                  \
+    {NULL, "reference", CLI_TEXT, &(r)->reference, 0, 0, NULL, "FASTA",                       \
+     "that a CRAM file was made against", 0, NULL}
+/* clang-format on */
+
 typedef struct cli_usage {
     const char *synopsis;       /* "embed [options] IN..." */
     const char *text;           /* a paragraph */

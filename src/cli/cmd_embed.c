@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define THREADS_MAX 1024
 
@@ -75,12 +74,7 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
          "fail on any cut, chunk, ambiguous base, unknown k-mer or record without a k-mer", 0,
          NULL},
         CLI_HEADING("input"),
-        {NULL, "regions", CLI_TEXT, &a->reader.regions, 0, 0, NULL, "LIST",
-         "chr:beg-end,... (1-based, inclusive) of an indexed FASTA", 0, NULL},
-        {NULL, "bed", CLI_TEXT, &a->reader.bed, 0, 0, NULL, "FILE",
-         "the regions of a BED file, on their strand", 0, NULL},
-        {NULL, "reference", CLI_TEXT, &a->reader.reference, 0, 0, NULL, "FASTA",
-         "that a CRAM file was made against", 0, NULL},
+        CLI_READER_OPTIONS(&a->reader),
         CLI_HEADING("the run"),
         {"t@", "threads", CLI_INT, &o->threads, 1, THREADS_MAX, NULL, "N", "worker threads", 0,
          NULL},
@@ -163,20 +157,6 @@ static void warn_of_settings(cli *run, const embed_args *a, const kmf_embedder *
     if (used->n_shards > 1 && strcmp(a->out, "-") == 0)
         cli_warn(run,
                  "a shard on standard output cannot be merged: -o FILE keeps what merge needs");
-}
-
-/* Would the output take the place of an input? */
-static bool is_an_input(const char *out, const char *const *paths, size_t n)
-{
-    struct stat o;
-    struct stat in;
-    if (strcmp(out, "-") == 0 || stat(out, &o) != 0 || !S_ISREG(o.st_mode))
-        return false;
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(paths[i], "-") != 0 && stat(paths[i], &in) == 0 && in.st_dev == o.st_dev &&
-            in.st_ino == o.st_ino)
-            return true;
-    return false;
 }
 
 typedef struct embed_progress {
@@ -300,7 +280,7 @@ int cli_embed(cli *run, int argc, char **argv)
     const char *const *paths = (const char *const *)(argv + first);
     size_t n_paths = (size_t)(argc - first);
 
-    if (is_an_input(a.out, paths, n_paths))
+    if (cli_is_an_input(a.out, paths, n_paths))
         return cli_wrong(run, "-o %s: that is an input", a.out);
     embedder = kmf_embedder_new(a.model, &a.opts, &err);
     if (!embedder)

@@ -52,12 +52,7 @@ static int parse(cli *run, tokenize_args *a, int argc, char **argv, int *first)
          "tokens of a chunk, [CLS] and [SEP] included", 0, "the model's"},
         {NULL, "overlap", CLI_SIZE, &a->overlap, 0, 1LL << 23, NULL, "N",
          "tokens that neighbouring chunks share", -1, "the model's"},
-        {NULL, "regions", CLI_TEXT, &a->reader.regions, 0, 0, NULL, "LIST",
-         "chr:beg-end,... of an indexed FASTA", 0, NULL},
-        {NULL, "bed", CLI_TEXT, &a->reader.bed, 0, 0, NULL, "FILE", "the regions of a BED file",
-         0, NULL},
-        {NULL, "reference", CLI_TEXT, &a->reader.reference, 0, 0, NULL, "FASTA",
-         "that a CRAM file was made against", 0, NULL},
+        CLI_READER_OPTIONS(&a->reader),
         CLI_COMMON(run)};
     return cli_parse(run, table, &usage, argc, argv, first);
 }
