@@ -131,6 +131,8 @@ int cli_wrong(const cli *run, const char *format, ...) KMF_PRINTF(2, 3);
 void cli_warn(const cli *run, const char *format, ...) KMF_PRINTF(2, 3);
 /* A warning for each thing that the sequences lost. */
 void cli_warn_of_losses(const cli *run, const kmf_embed_stats *s);
+/* A warning if a file had no records, and one for the alignments in it that were passed over. */
+void cli_warn_of_reading(const cli *run, const char *path, const kmf_reader_stats *s);
 /* "[kmerformer embed 1.2s] ..." unless -q. */
 void cli_note(const cli *run, const char *format, ...) KMF_PRINTF(2, 3);
 /* n with a thousands, millions or billions suffix: "12.1 M". Returns buf. */

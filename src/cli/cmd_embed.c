@@ -181,15 +181,6 @@ static void show_progress(void *user, uint64_t tokens)
                       cli_count(rate, (double)tokens / seconds));
 }
 
-static void warn_of_alignments(cli *run, const char *path, const kmf_reader_stats *s)
-{
-    if (s->records == 0)
-        cli_warn(run, "%s: no records", path);
-    if (s->secondary + s->supplementary > 0)
-        cli_warn(run, "%s: %llu secondary and %llu supplementary alignments passed over", path,
-                 (unsigned long long)s->secondary, (unsigned long long)s->supplementary);
-}
-
 static int embed_file(cli *run, const embed_args *a, kmf_embedder *embedder, const char *path,
                       embed_progress *progress, kmf_err *err)
 {
@@ -209,7 +200,7 @@ static int embed_file(cli *run, const embed_args *a, kmf_embedder *embedder, con
     kmf_reader_statistics(reader, &stats);
     kmf_reader_close(reader);
     if (got == 0)
-        warn_of_alignments(run, path, &stats);
+        cli_warn_of_reading(run, path, &stats);
     return got;
 }
 

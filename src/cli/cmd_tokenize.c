@@ -140,8 +140,8 @@ static int tokenize_file(cli *run, const char *path, const tokenize_args *a, kmf
             break;
     }
     kmf_reader_statistics(reader, &stats);
-    if (got == 0 && stats.records == 0)
-        cli_warn(run, "%s: no records", path);
+    if (got == 0)
+        cli_warn_of_reading(run, path, &stats);
     kmf_reader_close(reader);
     return got < 0 ? got : 0;
 }

@@ -129,11 +129,8 @@ static int count_file(cli *run, const vocab_args *a, kmf_counter *counter, const
     int status = kmf_counter_read(counter, reader, err);
     kmf_reader_statistics(reader, &s);
     kmf_reader_close(reader);
-    if (status == 0 && s.records == 0)
-        cli_warn(run, "%s: no records", path);
-    if (status == 0 && s.secondary + s.supplementary > 0)
-        cli_warn(run, "%s: %llu secondary and %llu supplementary alignments passed over", path,
-                 (unsigned long long)s.secondary, (unsigned long long)s.supplementary);
+    if (status == 0)
+        cli_warn_of_reading(run, path, &s);
     return status;
 }
 

@@ -96,6 +96,15 @@ void cli_warn_of_losses(const cli *run, const kmf_embed_stats *s)
         cli_warn(run, "%llu records have no valid k-mer", (unsigned long long)s->empty);
 }
 
+void cli_warn_of_reading(const cli *run, const char *path, const kmf_reader_stats *s)
+{
+    if (s->records == 0)
+        cli_warn(run, "%s: no records", path);
+    if (s->secondary + s->supplementary > 0)
+        cli_warn(run, "%s: %llu secondary and %llu supplementary alignments passed over", path,
+                 (unsigned long long)s->secondary, (unsigned long long)s->supplementary);
+}
+
 void cli_note(const cli *run, const char *format, ...)
 {
     va_list args;
