@@ -26,7 +26,10 @@ START_TEST(letters_have_their_alphabetical_numbers_in_either_case)
             if (a == KMF_DNA && upper == 'U')
                 upper = 'T';
             const char *at = upper > 0 ? strchr(letters, upper) : NULL;
-            ck_assert_uint_eq(row->code[c], at ? (unsigned)(at - letters) : KMF_NO_LETTER);
+            if (at)
+                ck_assert_uint_eq(row->code[c], (unsigned)(at - letters));
+            else
+                ck_assert_uint_ge(row->code[c], (unsigned)row->n_letters);
         }
     }
     ck_assert_str_eq(kmf_alphabet_names[KMF_DNA], "dna");

@@ -12,29 +12,12 @@
  */
 #include "words/alphabet.h"
 
+#include "seq/dna.h"
+
 #include <assert.h>
 
 /* clang-format off */
 #define NO KMF_NO_LETTER
-
-static const uint8_t dna_code[256] = {
-    NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO,
-    NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO,
-    NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO,
-    NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO,
-    NO,  0, NO,  1, NO, NO, NO,  2, NO, NO, NO, NO, NO, NO, NO, NO, /* @ABCDEFGHIJKLMNO */
-    NO, NO, NO, NO,  3,  3, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, /* PQRSTUVWXYZ      */
-    NO,  0, NO,  1, NO, NO, NO,  2, NO, NO, NO, NO, NO, NO, NO, NO, /* `abcdefghijklmno */
-    NO, NO, NO, NO,  3,  3, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, /* pqrstuvwxyz      */
-    NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO,
-    NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO,
-    NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO,
-    NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO,
-    NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO,
-    NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO,
-    NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO,
-    NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO,
-};
 
 static const uint8_t protein_code[256] = {
     NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO,
@@ -59,7 +42,7 @@ static const uint8_t protein_code[256] = {
 
 static const kmf_alphabet_row rows[KMF_N_ALPHABETS] = {
     /*               letters                n  bits  k  complement */
-    [KMF_DNA]     = {"ACGT",                4,  2,  32, true,  dna_code},
+    [KMF_DNA]     = {"ACGT",                4,  2,  32, true,  kmf_base_code},
     [KMF_PROTEIN] = {"ACDEFGHIKLMNPQRSTVWY", 20, 5,   6, false, protein_code},
 };
 /* clang-format on */
@@ -91,7 +74,7 @@ int kmf_alphabet_encode(kmf_alphabet alphabet, uint64_t *code, const char *seq, 
     uint64_t c = 0;
     for (int i = 0; i < k; i++) {
         unsigned letter = row->code[(unsigned char)seq[i]];
-        if (letter == KMF_NO_LETTER)
+        if (letter >= (unsigned)row->n_letters)
             return KMF_EFORMAT;
         c = c << row->bits | letter;
     }

@@ -15,7 +15,7 @@ typedef struct kmf_alphabet_row {
     int bits; /* of a letter in a code */
     int k_max;
     bool complement;     /* letter i pairs with letter n_letters - 1 - i */
-    const uint8_t *code; /* [256]; KMF_NO_LETTER for what is none */
+    const uint8_t *code; /* [256]; n_letters or more for what is none */
 } kmf_alphabet_row;
 
 const kmf_alphabet_row *kmf_alphabet_of(kmf_alphabet alphabet);

@@ -32,12 +32,13 @@ static KMF_INLINE size_t next_codes(kmf_textkmers *walk, uint64_t *codes, size_t
 {
     kmf_textkmers w = *walk;
     const uint8_t *letter = w.kind->alphabet->code;
+    unsigned n_letters = (unsigned)w.kind->alphabet->n_letters;
     size_t k = (size_t)w.kind->k;
     int top = 2 * (w.kind->k - 1);
     size_t n_out = 0;
     while (w.p < w.end && n_out < n) {
         unsigned b = letter[*w.p];
-        if (b == KMF_NO_LETTER) {
+        if (b >= n_letters) {
             bool ends = *w.p++ == '\n';
             w.clean = 0;
             if (ends) {
