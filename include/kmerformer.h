@@ -383,8 +383,12 @@ KMF_API int kmf_counter_add(kmf_counter *counter, const char *seq, size_t len,
 /* Counts all records of a reader from which none was taken, as one input. */
 KMF_API int kmf_counter_read(kmf_counter *counter, kmf_reader *reader,
                              kmf_err *err) KMF_MUST_CHECK;
-/* fn is called now and then, by the caller's thread, with the letters taken in; NULL: none. */
-KMF_API void kmf_counter_progress(kmf_counter *counter, kmf_progress_fn *fn, void *user);
+/*
+ * fn is called now and then, by the caller's thread, with the letters taken in so far and, from
+ * kmf_counter_finish and kmf_counter_save, the fraction of the table that is made; NULL: none.
+ */
+typedef void kmf_count_progress_fn(void *user, uint64_t letters, double made);
+KMF_API void kmf_counter_progress(kmf_counter *counter, kmf_count_progress_fn *fn, void *user);
 /* The table. The counter is spent: it can only be freed. The table needs it no longer. */
 KMF_API kmf_counts *kmf_counter_finish(kmf_counter *counter, kmf_err *err) KMF_MUST_CHECK;
 

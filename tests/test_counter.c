@@ -637,27 +637,46 @@ START_TEST(an_empty_count_is_an_empty_table)
 }
 END_TEST
 
-static void note_progress(void *user, uint64_t done)
+typedef struct noted {
+    uint64_t letters;
+    double made;
+} noted;
+
+static void note_progress(void *user, uint64_t letters, double made)
 {
-    uint64_t *last = user;
-    ck_assert_uint_ge(done, *last);
-    *last = done;
+    noted *last = user;
+    ck_assert_uint_ge(letters, last->letters);
+    ck_assert(made >= last->made && made <= 1);
+    *last = (noted){letters, made};
 }
 
 START_TEST(progress_is_told_and_grows)
 {
     seqs s = make_seqs("ACGT", 1000000, 10);
-    kmf_count_options o;
-    kmf_err err = {0};
-    uint64_t last = 0;
-    kmf_count_options_default(&o);
-    kmf_counter *counter = kmf_counter_new(&o, &err);
-    ck_assert_ptr_nonnull(counter);
-    kmf_counter_progress(counter, note_progress, &last);
-    for (size_t i = 0; i < s.n; i++)
-        ck_assert_int_eq(kmf_counter_add(counter, s.seq[i], s.len[i], &err), 0);
-    ck_assert_uint_ge(last, 500000);
-    kmf_counter_free(counter);
+    static const int ks[] = {6, 21, 21};
+    for (size_t i = 0; i < sizeof ks / sizeof ks[0]; i++) {
+        kmf_count_options o;
+        kmf_err err = {0};
+        noted last = {0};
+        kmf_count_options_default(&o);
+        o.k = ks[i];
+        o.threads = 1;
+        if (i == 2) /* several runs, which are merged */
+            o.memory = least_memory(&o);
+        kmf_counter *counter = kmf_counter_new(&o, &err);
+        ck_assert_ptr_nonnull(counter);
+        kmf_counter_progress(counter, note_progress, &last);
+        for (size_t j = 0; j < s.n; j++)
+            ck_assert_int_eq(kmf_counter_add(counter, s.seq[j], s.len[j], &err), 0);
+        ck_assert_uint_ge(last.letters, 500000);
+        ck_assert(last.made < 1e-9);
+        kmf_counts *counts = kmf_counter_finish(counter, &err);
+        ck_assert_ptr_nonnull(counts);
+        ck_assert_uint_ge(last.letters, 1000000);
+        ck_assert(o.k == 6 || last.made > 0.999);
+        kmf_counts_free(counts);
+        kmf_counter_free(counter);
+    }
     free_seqs(&s);
 }
 END_TEST

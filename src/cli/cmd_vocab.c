@@ -108,13 +108,18 @@ static int settle(cli *run, vocab_args *a)
 
 /* ---------------------------------------------------------------- the run --------------- */
 
-static void show_progress(void *user, uint64_t letters)
+static void show_progress(void *user, uint64_t letters, double made)
 {
     cli_progress *p = user;
     char rate[CLI_COUNT_TEXT];
     if (!cli_progress_due(p))
         return;
     double seconds = cli_now() - p->run->started;
+    if (made > 0) {
+        cli_progress_show(p, "%.3f M letters; the table: %.0f %%", 1e-6 * (double)letters,
+                          100 * made);
+        return;
+    }
     cli_progress_show(p, "%.3f M letters, %s letters/s", 1e-6 * (double)letters,
                       cli_count(rate, (double)letters / seconds));
 }
@@ -143,9 +148,10 @@ static int count_files(cli *run, const vocab_args *a, kmf_counter *counter,
     kmf_counter_progress(counter, show_progress, &progress);
     for (size_t i = 0; i < n && status == 0; i++)
         status = count_file(run, a, counter, paths[i], err);
+    if (status == 0)
+        status = cli_listing_finish(run, &a->listing, counter, paths, n, info, err);
     cli_progress_end(&progress);
-    return status == 0 ? cli_listing_finish(run, &a->listing, counter, paths, n, info, err)
-                       : status;
+    return status;
 }
 
 static void warn_of_losses(cli *run, const kmf_counts_info *info)

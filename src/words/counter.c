@@ -65,7 +65,7 @@ struct kmf_counter {
     size_t carry;  /* letters at the beginning of the text being filled that are a repetition */
     uint64_t letters; /* taken in, ends of sequences too */
 
-    kmf_progress_fn *progress;
+    kmf_count_progress_fn *progress;
     void *user;
     bool spent;
 };
@@ -200,10 +200,20 @@ kmf_pool *kmf_counter_pool(kmf_counter *counter)
     return counter->pool;
 }
 
-void kmf_counter_progress(kmf_counter *counter, kmf_progress_fn *fn, void *user)
+/* A kmf_made_fn. */
+static void tell_made(void *counter, double made)
+{
+    const kmf_counter *c = counter;
+    if (c->progress)
+        c->progress(c->user, c->letters, made);
+}
+
+void kmf_counter_progress(kmf_counter *counter, kmf_count_progress_fn *fn, void *user)
 {
     counter->progress = fn;
     counter->user = user;
+    if (counter->parts)
+        kmf_parts_progress(counter->parts, tell_made, counter);
 }
 
 /* ---------------------------------------------------------------- texts ----------------- */
@@ -334,7 +344,7 @@ static int end_text(kmf_counter *c, kmf_err *err)
     s->phase = phase;
     c->carry = n;
     if (c->progress)
-        c->progress(c->user, c->letters);
+        c->progress(c->user, c->letters, 0);
     return append(&s->text, tail, n, err);
 }
 

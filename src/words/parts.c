@@ -92,6 +92,9 @@ struct kmf_parts {
      */
     kmf_block_fn *fn;
     void *fn_arg;
+    kmf_made_fn *made; /* NULL: nobody wants to know */
+    void *made_arg;
+    int caller; /* the worker that is the caller's thread */
 
     stored **runs; /* owned [n_runs][n_parts] */
     size_t n_runs;
@@ -172,6 +175,7 @@ kmf_parts *kmf_parts_new(const kmf_kmer_kind *kind, kmf_cut_code cut, int worker
     p->kind = kind;
     p->tmp = tmp;
     p->workers = workers;
+    p->caller = workers - 1;
     p->cut = cut;
     p->n_parts = (size_t)1 << p->cut.prefix_bits;
     p->key = p->cut.suffix_bits > 32 ? 8 : 4;
@@ -230,6 +234,19 @@ void kmf_parts_free(kmf_parts *parts)
     kmf_free(parts->runs);
     kmf_spill_free(parts->spill);
     kmf_free(parts);
+}
+
+void kmf_parts_progress(kmf_parts *parts, kmf_made_fn *fn, void *arg)
+{
+    parts->made = fn;
+    parts->made_arg = arg;
+}
+
+/* Part i of the table is made; parts come in order but for those at work. */
+static void tell_part(const kmf_parts *p, size_t i, int worker)
+{
+    if (p->made && worker == p->caller)
+        p->made(p->made_arg, (double)(i + 1) / (double)p->n_parts);
 }
 
 /* ---------------------------------------------------------------- scatter --------------- */
@@ -445,6 +462,7 @@ static int count_part(void *arg, size_t part, int worker, kmf_err *err)
     }
     if (!is_table(p))
         return store(p, s, err);
+    tell_part(p, part, worker);
     if (!p->fn)
         return 0;
     kmf_block block = s->block;
@@ -526,7 +544,6 @@ static int merge_part(void *arg, size_t i, int worker, kmf_err *err)
 {
     const kmf_parts *p = arg;
     kmf_block sum = {0};
-    (void)worker;
     kmf_block *blocks = kmf_calloc(p->n_runs, sizeof *blocks, err);
     int status = blocks ? 0 : KMF_ENOMEM;
     for (size_t r = 0; r < p->n_runs && status == 0; r++) {
@@ -540,7 +557,10 @@ static int merge_part(void *arg, size_t i, int worker, kmf_err *err)
         kmf_block_free(&p->runs[r][i].block);
         p->runs[r][i].block = (kmf_block){0};
     }
-    return status == 0 ? p->fn(p->fn_arg, i, &sum, err) : status;
+    if (status < 0)
+        return status;
+    tell_part(p, i, worker);
+    return p->fn(p->fn_arg, i, &sum, err);
 }
 
 /*
@@ -577,6 +597,8 @@ static int merge_parts(kmf_parts *p, kmf_pool *pool, kmf_err *err)
         most = sum > most ? sum : most;
     }
     bool alone = most * (uint64_t)p->workers > p->result_max;
+    if (alone)
+        p->caller = 0;
     return kmf_pool_each(alone ? NULL : pool, p->n_parts, merge_part, p, err);
 }
 
