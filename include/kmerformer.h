@@ -767,6 +767,13 @@ KMF_API int kmf_output_commit(kmf_output *output, const char *provenance,
 KMF_API void kmf_output_free(kmf_output *output);
 
 /*
+ * Writes a whole file as all outputs are written: under a temporary name, synced and renamed;
+ * gzip-compressed if path ends in .gz. What is no regular file is written in place.
+ */
+KMF_API int kmf_file_save(const char *path, const void *bytes, size_t n,
+                          kmf_err *err) KMF_MUST_CHECK;
+
+/*
  * Removes the temporary files of all outputs of this process. Only for a signal handler that
  * then ends the process; async-signal-safe.
  */

@@ -135,6 +135,28 @@ START_TEST(names_in_gz_are_compressed)
 }
 END_TEST
 
+START_TEST(a_whole_file_is_saved_or_not_there)
+{
+    char path[256];
+    size_t len;
+    kmf_err err = {0};
+    path_of(path, "whole");
+    ck_assert_int_eq(kmf_file_save(path, "abc", 3, &err), 0);
+    ck_assert_int_eq(kmf_file_save(path, "defgh", 5, &err), 0); /* takes its place */
+    char *text = kmf_file_read(path, 100, &len, &err);
+    ck_assert_ptr_nonnull(text);
+    ck_assert_uint_eq(len, 5);
+    ck_assert_str_eq(text, "defgh");
+    kmf_free(text);
+    unlink(path);
+    ck_assert_int_eq(kmf_file_save("/dev/full", "abc", 3, &err), KMF_EIO);
+    err = (kmf_err){0};
+    path_of(path, "none/whole");
+    ck_assert_int_eq(kmf_file_save(path, "abc", 3, &err), KMF_EIO);
+    ck_assert_str_ne(err.msg, "");
+}
+END_TEST
+
 START_TEST(a_full_device_and_a_missing_folder_are_errors)
 {
     kmf_err err = {0};
@@ -229,6 +251,7 @@ int main(void)
     tcase_add_test(tcase, a_full_device_and_a_missing_folder_are_errors);
     tcase_add_test(tcase, reading_has_a_limit_and_maps_only_files);
     tcase_add_test(tcase, a_large_file_is_written_whole);
+    tcase_add_test(tcase, a_whole_file_is_saved_or_not_there);
     tcase_add_test(tcase, sizes_do_not_wrap_and_absurd_ones_are_refused);
     tcase_add_test(tcase, the_first_error_wins_and_takes_a_prefix);
     suite_add_tcase(suite, tcase);

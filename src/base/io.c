@@ -361,6 +361,20 @@ int kmf_out_publish(kmf_out *out, kmf_err *err)
     return 0;
 }
 
+int kmf_file_save(const char *path, const void *bytes, size_t n, kmf_err *err)
+{
+    kmf_out *out = kmf_out_open(path, err);
+    if (!out)
+        return KMF_EIO;
+    int status = kmf_out_write(out, bytes, n, err);
+    if (status == 0)
+        status = kmf_out_finish(out, err);
+    if (status == 0)
+        status = kmf_out_publish(out, err);
+    kmf_out_free(out);
+    return status;
+}
+
 void kmf_out_withdraw(kmf_out *out)
 {
     if (out->published)

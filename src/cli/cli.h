@@ -159,19 +159,6 @@ int cli_check_output(const char *path, kmf_err *err);
 /* Fills err as the library does, for what a command finds out by itself; returns code. */
 int cli_raise(kmf_err *err, kmf_code code, const char *format, ...) KMF_PRINTF(3, 4);
 
-/* A file of modest size that gets its name when it is complete and on disk. */
-typedef struct cli_file {
-    FILE *to;
-    const char *path; /* borrowed */
-    char *name;       /* owned: what it is renamed to */
-    char *temporary;  /* owned; both are NULL for a pipe or device, which is written in place */
-} cli_file;
-
-/* Signals are held from here to cli_file_close, which is to come soon. */
-int cli_file_open(cli_file *file, const char *path, kmf_err *err);
-/* status 0: publishes the file; else removes it. Returns status, or what failed. */
-int cli_file_close(cli_file *file, int status, kmf_err *err);
-
 /* ---------------------------------------------------------------- tables of counts ------ */
 
 /* What the commands that write a table of counts have in common. */

@@ -99,15 +99,40 @@ static void write_spectrum(FILE *to, const kmf_spectrum *s)
         fprintf(to, "%" PRIu64 "\t%" PRIu64 "\n", s->count[i], s->kmers[i]);
 }
 
+/* A file that is made in memory first. */
+typedef struct draft {
+    FILE *to;
+    char *bytes;
+    size_t n;
+} draft;
+
+static int draft_open(draft *d, kmf_err *err)
+{
+    *d = (draft){0};
+    d->to = open_memstream(&d->bytes, &d->n);
+    return d->to ? 0 : cli_raise(err, KMF_ENOMEM, "out of memory");
+}
+
+/* Saves it if status is 0. Returns status, or what failed. */
+static int draft_close(draft *d, const char *path, int status, kmf_err *err)
+{
+    if (fclose(d->to) != 0 && status == 0)
+        status = cli_raise(err, KMF_ENOMEM, "out of memory");
+    if (status == 0)
+        status = kmf_file_save(path, d->bytes, d->n, err);
+    free(d->bytes);
+    return status;
+}
+
 static int save_spectrum(const char *path, const kmf_spectrum *s, kmf_err *err)
 {
-    cli_file file;
-    int status = cli_file_open(&file, path, err);
+    draft text;
+    int status = draft_open(&text, err);
     if (status < 0)
         return status;
-    fprintf(file.to, "#count\tkmers\n");
-    write_spectrum(file.to, s);
-    return cli_file_close(&file, 0, err);
+    fprintf(text.to, "#count\tkmers\n");
+    write_spectrum(text.to, s);
+    return draft_close(&text, path, 0, err);
 }
 
 /* ---------------------------------------------------------------- the picture ----------- */
@@ -220,7 +245,7 @@ static int run_gnuplot(FILE *script, FILE *picture, const char *data, kmf_err *e
 static int draw(const char *path, const char *data, const kmf_counts_info *info,
                 const kmf_spectrum *s, kmf_err *err)
 {
-    cli_file file;
+    draft picture;
     FILE *script = tmpfile();
     if (!script)
         return cli_raise(err, KMF_EIO, "a temporary file for gnuplot: %s; the data is in %s",
@@ -231,9 +256,9 @@ static int draw(const char *path, const char *data, const kmf_counts_info *info,
         status = cli_raise(err, KMF_EIO, "a temporary file for gnuplot: %s; the data is in %s",
                            strerror(errno), data);
     if (status == 0)
-        status = cli_file_open(&file, path, err);
+        status = draft_open(&picture, err);
     if (status == 0)
-        status = cli_file_close(&file, run_gnuplot(script, file.to, data, err), err);
+        status = draft_close(&picture, path, run_gnuplot(script, picture.to, data, err), err);
     fclose(script);
     return status;
 }

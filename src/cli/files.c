@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What commands do with files by themselves: look at names before a long job, and write what is
- * no business of the library, such as a picture.
- */
+/* What commands ask of names before a long job, and failures that they find themselves. */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "cli/cli.h"
 
@@ -93,60 +90,4 @@ int cli_check_output(const char *path, kmf_err *err)
         free(name);
     }
     return reason ? cli_raise(err, KMF_EIO, "%s: %s", path, strerror(reason)) : 0;
-}
-
-int cli_file_open(cli_file *file, const char *path, kmf_err *err)
-{
-    struct stat s;
-    *file = (cli_file){.path = path};
-    bool special = stat(path, &s) == 0 && !S_ISREG(s.st_mode);
-    if (!special) {
-        file->name = real_name(path);
-        size_t cap = strlen(file->name ? file->name : "") + 32;
-        file->temporary = malloc(cap);
-        if (!file->name || !file->temporary) {
-            free(file->name);
-            free(file->temporary);
-            return cli_raise(err, KMF_ENOMEM, "out of memory");
-        }
-        snprintf(file->temporary, cap, "%s.tmp.%ld", file->name, (long)getpid());
-    }
-    cli_hold_signals();
-    file->to = fopen(special ? path : file->temporary, "wb");
-    if (file->to)
-        return 0;
-    cli_raise(err, KMF_EIO, "%s: %s", path, strerror(errno));
-    free(file->name);
-    free(file->temporary);
-    cli_release_signals();
-    return KMF_EIO;
-}
-
-/* 0 or an errno: all that was written is in the file, and on disk if it is a regular one. */
-static int finish(cli_file *file)
-{
-    int reason = 0;
-    errno = 0;
-    if (fflush(file->to) != 0 || ferror(file->to) ||
-        (file->temporary && fsync(fileno(file->to)) != 0))
-        reason = errno ? errno : EIO;
-    if (fclose(file->to) != 0 && reason == 0)
-        reason = errno;
-    return reason;
-}
-
-int cli_file_close(cli_file *file, int status, kmf_err *err)
-{
-    int reason = finish(file);
-    if (status == 0 && reason == 0 && file->temporary &&
-        rename(file->temporary, file->name) != 0)
-        reason = errno;
-    if (status == 0 && reason != 0)
-        status = cli_raise(err, KMF_EIO, "%s: %s", file->path, strerror(reason));
-    if (status != 0 && file->temporary)
-        unlink(file->temporary);
-    free(file->name);
-    free(file->temporary);
-    cli_release_signals();
-    return status;
 }
