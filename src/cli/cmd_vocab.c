@@ -2,8 +2,10 @@
 /* kmerformer vocab: sequences in, a table of k-mers and their counts out. */
 #include "cli/cli.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define THREADS_MAX 1024
 
@@ -178,6 +180,13 @@ static void say_end(cli *run, const kmf_counts_info *info)
              1e-6 * cli_peak_memory());
 }
 
+/* A plain word that is no file was probably meant as a sub-command. */
+static bool is_mistyped(const char *word)
+{
+    struct stat s;
+    return !strpbrk(word, "./-") && stat(word, &s) != 0 && errno == ENOENT;
+}
+
 static int count(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
@@ -203,6 +212,8 @@ static int count(cli *run, int argc, char **argv)
         return cli_wrong(run, "-o %s: that is an input", a.listing.out);
     if (cli_count_dashes(paths, n_paths) > 1)
         return cli_wrong(run, "standard input can be read once");
+    if (is_mistyped(paths[0]))
+        return cli_wrong(run, "there is neither a file nor a sub-command '%s'", paths[0]);
     if (cli_check_output(a.listing.out, &err) < 0)
         return cli_fail(run, &err);
     if (run->verbose)
