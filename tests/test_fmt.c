@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Our "%.8g" against printf's. */
+/* Our "%.8g" and "%.9g" against printf's. */
 #include "base/fmt.h"
 #include "base/rng.h"
 #include "checked.h"
@@ -13,18 +13,24 @@
 
 enum { N_RANDOM = CHECKED ? 200000 : 2000000, TIE_STEP = CHECKED ? 71 : 7 };
 
-static void check_value(float value)
+/* An assertion that holds is reported to libcheck as well: too slow for millions of them. */
+static void check_text(float value, char *got, size_t n, const char *want)
 {
-    char want[64];
-    char got[64];
-    snprintf(want, sizeof want, "%.8g", (double)value);
-    size_t n = kmf_format_float(got, value);
-    /* An assertion that holds is reported to libcheck as well: too slow for millions of them. */
     if (n > KMF_FLOAT_TEXT)
         ck_abort_msg("%a: %zu bytes", (double)value, n);
     got[n] = '\0';
     if (strcmp(got, want) != 0)
         ck_abort_msg("%a: got %s, printf says %s", (double)value, got, want);
+}
+
+static void check_value(float value)
+{
+    char want[64];
+    char got[64];
+    snprintf(want, sizeof want, "%.8g", (double)value);
+    check_text(value, got, kmf_format_float(got, value), want);
+    snprintf(want, sizeof want, "%.9g", (double)value);
+    check_text(value, got, kmf_format_float9(got, value), want);
 }
 
 START_TEST(random_bit_patterns_print_as_printf_does)
@@ -51,7 +57,7 @@ START_TEST(usual_values_print_as_printf_does)
 }
 END_TEST
 
-/* Nine-digit numbers that end in 5 are halves of the eighth digit: the tie rule decides. */
+/* Numbers of one digit more that end in 5 are halves of the last one: the tie rule decides. */
 START_TEST(ties_and_powers_of_ten_print_as_printf_does)
 {
     for (int e = -45; e <= 38; e++) {
@@ -75,6 +81,8 @@ START_TEST(nan_is_written_without_a_sign)
 {
     char text[KMF_FLOAT_TEXT];
     ck_assert_uint_eq(kmf_format_float(text, copysignf(NAN, -1)), 3);
+    ck_assert_int_eq(memcmp(text, "nan", 3), 0);
+    ck_assert_uint_eq(kmf_format_float9(text, copysignf(NAN, -1)), 3);
     ck_assert_int_eq(memcmp(text, "nan", 3), 0);
 }
 END_TEST

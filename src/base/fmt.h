@@ -9,5 +9,7 @@
 
 /* Exactly printf's "%.8g" of a float, NaN always as "nan". Returns the length; no NUL. */
 size_t kmf_format_float(char *text, float value);
+/* The same for "%.9g", from which the float can be read back. */
+size_t kmf_format_float9(char *text, float value);
 
 #endif
