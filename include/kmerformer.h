@@ -508,6 +508,196 @@ KMF_API void kmf_cutter_start(kmf_cutter *cutter, const char *name, const char *
 KMF_API int kmf_cutter_next(kmf_cutter *cutter, kmf_chunk *chunk, kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_cutter_statistics(const kmf_cutter *cutter, kmf_cut_stats *stats);
 
+/* ---------------------------------------------------------------- k-mer vectors ---------- */
+
+/*
+ * Words and their vectors: k-mers of one alphabet, of one length or of several, each with the
+ * float32 vector [dim] that word2vec gave it. Read-only once made, and may be shared between
+ * threads.
+ */
+typedef struct kmf_vectors kmf_vectors;
+
+typedef struct kmf_vectors_info {
+    kmf_alphabet alphabet;
+    int k_min, k_max; /* lengths of the shortest and the longest word */
+    int canonical;  /* 1: a k-mer and its reverse complement share the vector of the smaller  */
+    int counted;    /* 1: it is known how often each word occurred in training                */
+    size_t n;       /* words, 1 or more */
+    size_t dim;     /* of a vector, 1 or more */
+    size_t unseen;  /* words that never occurred, whose vectors say nothing; 0 if not counted */
+    size_t foreign; /* words of the file that are no k-mers, such as "</s>": passed over     */
+} kmf_vectors_info;
+
+/*
+ * File formats.
+ *
+ *   safetensors  vectors F32 [n, dim], words U8 [n, k_max] (the letters, NUL after shorter
+ *                words), counts U64 [n] if known; metadata "kmerformer": JSON object text
+ *   text         word2vec's and fastText's: a line "n dim", then a line "word v1 ... v_dim" for
+ *                each, %.9g, so that a float comes back as it was
+ *   binary       word2vec's: the same line, then for each word, space, dim little-endian
+ *                float32, newline
+ */
+typedef enum kmf_vectors_format {
+    KMF_VECTORS_SAFETENSORS,
+    KMF_VECTORS_TEXT,
+    KMF_VECTORS_BINARY
+} kmf_vectors_format;
+KMF_API extern const char *const kmf_vectors_format_names[]; /* safetensors text binary */
+
+/*
+ * Reads a file of any of the formats, told apart by content; text and binary also as gensim,
+ * fastText, word2vec.c and dna2vec write them. Counts of a text or binary file come from the file
+ * "path.vocab", a line "word count" for each word, if there is one. Nothing in the files is
+ * trusted: KMF_EMODEL says what is wrong and where. The vectors of a text or binary file are
+ * taken for canonical if they are those of all canonical k-mers and of no others.
+ */
+KMF_API kmf_vectors *kmf_vectors_load(const char *path, kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_vectors_free(kmf_vectors *vectors);
+
+/*
+ * Writes path ("-": standard output, text alone), and counts that are known to "path.vocab" beside
+ * text and binary, words in the order of their rows. provenance, the text of a JSON object, is
+ * kept in a safetensors file; NULL: what the vectors were loaded with. Nothing is left behind
+ * on failure.
+ */
+KMF_API int kmf_vectors_save(const kmf_vectors *vectors, const char *path,
+                             kmf_vectors_format format, const char *provenance,
+                             kmf_err *err) KMF_MUST_CHECK;
+
+KMF_API void kmf_vectors_information(const kmf_vectors *vectors, kmf_vectors_info *info);
+/* The JSON text kept in the file, "" if there is none. */
+KMF_API const char *kmf_vectors_provenance(const kmf_vectors *vectors);
+/* The row of a k-mer, or -1. Canonical vectors: of whichever of the two strands is listed. */
+KMF_API int64_t kmf_vectors_find(const kmf_vectors *vectors, uint64_t code, int k);
+/* [dim], borrowed. Rows: 0 .. n - 1. */
+KMF_API const float *kmf_vectors_row(const kmf_vectors *vectors, size_t row);
+/* 0 if not counted. */
+KMF_API uint64_t kmf_vectors_count(const kmf_vectors *vectors, size_t row);
+/* Writes the letters of the word and a NUL: k_max + 1 bytes at most. Returns its length k. */
+KMF_API int kmf_vectors_word(const kmf_vectors *vectors, size_t row, char *text);
+
+typedef struct kmf_neighbour {
+    size_t row;
+    float cosine;
+} kmf_neighbour;
+
+/*
+ * The n words of the greatest cosine with query [dim], in that order, equal ones in row order.
+ * Left out are the rows in without[0 .. n_without - 1], words that were never seen, vectors of
+ * length 0 and, with k > 0, words of another length. Returns how many there are, n at most.
+ * KMF_EINVAL: query is 0 or not finite.
+ */
+KMF_API int64_t kmf_vectors_nearest(const kmf_vectors *vectors, const float *query, int k,
+                                    const size_t *without, size_t n_without,
+                                    kmf_neighbour *list, size_t n, kmf_err *err) KMF_MUST_CHECK;
+
+/* ---------------------------------------------------------------- word2vec --------------- */
+
+typedef enum kmf_word_strand {
+    KMF_WORDS_FWD,      /* sequences as they are                                       */
+    KMF_WORDS_BOTH,     /* each on both strands                                        */
+    KMF_WORDS_CANONICAL /* a k-mer and its reverse complement are one word             */
+} kmf_word_strand;
+KMF_API extern const char *const kmf_word_strand_names[]; /* fwd both canonical */
+
+typedef struct kmf_word2vec_options {
+    kmf_alphabet alphabet;
+    int k_min,
+        k_max;  /* DNA to 12, protein to 5. With k_min < k_max the length of the k-mer at each
+                         place is drawn, all lengths equally likely (dna2vec) */
+    int strand; /* kmf_word_strand; DNA only, but for FWD */
+    size_t stride; /* letters from one k-mer to the next, 1 .. 65536 */
+    int frames;    /* 1: k sentences of k-mers end to end, each a letter further (ProtVec); one
+                         length, stride 1 */
+    size_t dim;    /* 1 .. 1024 */
+    int window;    /* 1 .. 100: of each centre's window a reach of 1 .. window is drawn */
+    int negative;  /* noise words for each pair, 1 .. 63 */
+    int cbow;      /* 1: the centre from the mean of its window; 0: skip-gram */
+    double
+        sample; /* a word of frequency f is kept with probability sqrt(t/f) + t/f; 0: always */
+    double
+        alpha; /* learning rate at the start, above 0, to 1; it falls linearly to alpha / 10^4 */
+    int epochs; /* 1 .. 10000 */
+    uint64_t seed;
+    int threads; /* 1 .. 1024; 0: kmf_threads_default(). Does not change the result */
+    uint64_t
+        memory; /* bytes of packed letters kept in memory, 0 = 4 GiB; what exceeds it goes to
+                         an unnamed file in tmp */
+    const char *tmp; /* NULL: $TMPDIR, else /tmp. Copied */
+} kmf_word2vec_options;
+
+/* k 6, forward, skip-gram, dim 100, window 5, negative 5, alpha 0.025, 5 epochs, no sampling. */
+KMF_API void kmf_word2vec_options_default(kmf_word2vec_options *opts);
+
+/*
+ * Vectors in the making: skip-gram or CBOW with negative sampling, noise words drawn by the 3/4th
+ * power of their counts (Mikolov et al. 2013). First sequences are added, then it is trained.
+ *
+ * Threads work on copies of the rows they need, lesson by lesson; what 16 lessons (64 with
+ * 16384 words or more) have learnt is added to the table in the order of the lessons. So the bits
+ * do not depend on the number of threads.
+ */
+typedef struct kmf_word2vec kmf_word2vec;
+
+/* KMF_EINVAL: an option is out of range. */
+KMF_API kmf_word2vec *kmf_word2vec_new(const kmf_word2vec_options *opts,
+                                       kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_word2vec_free(kmf_word2vec *trainer);
+/* For readers; NULL with one thread. */
+KMF_API kmf_pool *kmf_word2vec_pool(kmf_word2vec *trainer);
+/* All records of a reader from which none was taken, as one input. */
+KMF_API int kmf_word2vec_read(kmf_word2vec *trainer, kmf_reader *reader,
+                              kmf_err *err) KMF_MUST_CHECK;
+/* One record. */
+KMF_API int kmf_word2vec_add(kmf_word2vec *trainer, const char *seq, size_t len,
+                             kmf_err *err) KMF_MUST_CHECK;
+/*
+ * Ends the reading: counts the words and makes the table, with vectors drawn from the seed.
+ * KMF_EFORMAT: not one k-mer was added; KMF_ENOMEM says what would be needed.
+ */
+KMF_API int kmf_word2vec_begin(kmf_word2vec *trainer, kmf_err *err) KMF_MUST_CHECK;
+
+typedef struct kmf_word2vec_state {
+    uint64_t records, letters, ambiguous; /* read; letters that are none of the alphabet */
+    uint64_t words, unseen;               /* of the table; of those: never met        */
+    uint64_t kmers;                       /* in the corpus, of all lengths            */
+    uint64_t tokens;                      /* learnt so far, as centres                */
+    int epoch;                            /* 0 .. epochs                              */
+    double done;                          /* 0 .. 1                                   */
+    double alpha;
+    double
+        loss; /* nats a pair, noise included: mean over the lessons asked of late; NaN before */
+    uint64_t bytes; /* of memory held */
+} kmf_word2vec_state;
+
+KMF_API void kmf_word2vec_information(const kmf_word2vec *trainer, kmf_word2vec_state *state);
+
+/* Called between two steps, about ten times a second. 0: go on; 1: stop here. */
+typedef int kmf_word2vec_fn(void *user, const kmf_word2vec_state *state);
+
+/*
+ * Trains on to the end, or until fn (NULL: none) says stop: 0 or 1. fn may call
+ * kmf_word2vec_save. Negative: a kmf_code, KMF_ENUMERIC if the vectors have grown beyond all
+ * bounds.
+ */
+KMF_API int kmf_word2vec_train(kmf_word2vec *trainer, kmf_word2vec_fn *fn, void *user,
+                               kmf_err *err) KMF_MUST_CHECK;
+
+/*
+ * Checkpoint: all that is needed to go on as if nothing had happened, bit for bit. It is loaded
+ * after kmf_word2vec_begin with the same inputs. KMF_EMODEL: the file is damaged, or of other
+ * settings or inputs, and the message names the first that differs. Threads and memory may differ.
+ */
+KMF_API int kmf_word2vec_save(const kmf_word2vec *trainer, const char *path,
+                              kmf_err *err) KMF_MUST_CHECK;
+KMF_API int kmf_word2vec_load(kmf_word2vec *trainer, const char *path,
+                              kmf_err *err) KMF_MUST_CHECK;
+
+/* The vectors as they are now, a copy. Words that were never met keep those they were given. */
+KMF_API kmf_vectors *kmf_word2vec_vectors(const kmf_word2vec *trainer,
+                                          kmf_err *err) KMF_MUST_CHECK;
+
 /* ---------------------------------------------------------------- model ------------------ */
 
 typedef enum kmf_activation { KMF_GELU, KMF_GELU_TANH, KMF_RELU } kmf_activation;
@@ -644,6 +834,14 @@ KMF_API int kmf_encoder_logits(kmf_encoder *encoder, float *logits, const size_t
 
 /* ---------------------------------------------------------------- embedding -------------- */
 
+/* What a k-mer's vector weighs in the mean of its record. */
+typedef enum kmf_weights {
+    KMF_WEIGHTS_NONE, /* all the same                                                    */
+    KMF_WEIGHTS_SIF   /* smooth inverse frequency, a / (a + p): a = 0.001, p its share of
+                         the words of its length in training (Arora, Liang and Ma 2017)  */
+} kmf_weights;
+KMF_API extern const char *const kmf_weights_names[]; /* none sif */
+
 /* -1 in an enum field or 0 in a size means: as the model says. */
 typedef struct kmf_embed_options {
     int pooling;         /* kmf_pooling */
@@ -652,11 +850,13 @@ typedef struct kmf_embed_options {
     int norm;            /* kmf_norm */
     int ambiguous;       /* kmf_ambiguous */
     int policy;          /* kmf_long; -1 = chunk */
+    int k;               /* k-mer vectors: words of this length alone; 0: of all in the file */
+    int weights;         /* k-mer vectors: kmf_weights; -1 = none */
     size_t stride;       /* bases */
     size_t window;       /* tokens */
     size_t overlap;      /* tokens; KMF_OVERLAP_MODEL: as the model says */
     size_t batch_tokens; /* of a batch, 0 = 4096; a longer chunk is a batch of its own;
-                            tnf and kmer:K: bases, 0 = 262144 */
+                            tnf, kmer:K, k-mer vectors: letters, 0 = 262144 */
     int threads;         /* 1 .. 1024; 0: kmf_threads_default() */
     int strict;     /* any cut, chunk, ambiguity, unknown k-mer or empty record is an error */
     uint64_t shard; /* with n_shards > 1 only records shard, shard + n_shards, ... */
@@ -674,7 +874,8 @@ typedef struct kmf_embed_stats {
     uint64_t bases;
     uint64_t tokens;    /* k-mers counted in the vectors                       */
     uint64_t ambiguous; /* windows with a base other than A, C, G, T           */
-    uint64_t unknown;   /* k-mers that the vocabulary lacks                    */
+    uint64_t unknown;   /* k-mers that the vocabulary lacks; k-mer vectors: that have no
+                           vector or never occurred in training, and are left out */
     uint64_t chunked;   /* records cut into more than one chunk                */
     uint64_t truncated; /* records that lost tokens to --long truncate or skip */
     uint64_t empty;     /* records without a valid k-mer: rows of NaN          */
@@ -699,8 +900,9 @@ typedef struct kmf_embedder kmf_embedder;
 
 /*
  * model: a model directory, NULL for the default one, "tnf" (136 canonical tetranucleotide
- * frequencies) or "kmer:K" (4^K k-mer frequencies, K 1 .. 8). An option that such a model does
- * not have, when set, is KMF_EINVAL.
+ * frequencies), "kmer:K" (4^K k-mer frequencies, K 1 .. 8), or a file that kmf_vectors_load reads:
+ * the weighted mean of the vectors of a record's k-mers. An option that such a model does not
+ * have, when set, is KMF_EINVAL.
  */
 KMF_API kmf_embedder *kmf_embedder_new(const char *model, const kmf_embed_options *opts,
                                        kmf_err *err) KMF_MUST_CHECK;
@@ -710,10 +912,12 @@ KMF_API size_t kmf_embedder_dim(const kmf_embedder *embedder);
 KMF_API void kmf_embedder_options(const kmf_embedder *embedder, kmf_embed_options *opts);
 /* The pool, for readers. */
 KMF_API kmf_pool *kmf_embedder_pool(kmf_embedder *embedder);
-/* "tnf", "kmer:K" or the model's directory. */
+/* "tnf", "kmer:K", the file of vectors or the model's directory. */
 KMF_API const char *kmf_embedder_name(const kmf_embedder *embedder);
-/* NULL for tnf and kmer:K. */
+/* NULL for tnf, kmer:K and k-mer vectors. */
 KMF_API const kmf_model *kmf_embedder_model(const kmf_embedder *embedder);
+/* NULL for all else but k-mer vectors. */
+KMF_API const kmf_vectors *kmf_embedder_vectors(const kmf_embedder *embedder);
 /* Bytes held for models, batches and workspaces; the longest record comes on top. */
 KMF_API size_t kmf_embedder_bytes(const kmf_embedder *embedder);
 

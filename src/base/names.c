@@ -10,3 +10,4 @@ const char *const kmf_strand_names[] = {"fwd", "rc", "both", NULL};
 const char *const kmf_norm_names[] = {"none", "l2", NULL};
 const char *const kmf_alphabet_names[] = {"dna", "protein", NULL};
 const char *const kmf_counts_format_names[] = {"tsv", "vocab", "dnabert", "binary", NULL};
+const char *const kmf_word_strand_names[] = {"fwd", "both", "canonical", NULL};

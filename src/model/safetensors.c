@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/half.h"
 #include "base/json.h"
+#include "base/le.h"
 #include "base/mem.h"
 
 #include <inttypes.h>
@@ -268,6 +269,11 @@ const kmf_stored *kmf_safetensors_find(const kmf_safetensors *st, const char *na
     return bsearch(&key, st->tensors, st->n, sizeof *st->tensors, by_name);
 }
 
+const char *kmf_safetensors_metadata(const kmf_safetensors *st, const char *key)
+{
+    return json_string_value(json_object_get(json_object_get(st->header, "__metadata__"), key));
+}
+
 /* Bytes beg .. beg + n - 1 as a little-endian number. */
 static uint64_t little(const unsigned char *bytes, size_t n)
 {
@@ -323,13 +329,16 @@ static json_t *entry_of(const kmf_stored *t)
 }
 
 /* The JSON text of the header; NULL on failure. */
-static char *header_text(const kmf_stored *tensors, size_t n, kmf_err *err)
+static char *header_text(const kmf_stored *tensors, size_t n, const char *const *pairs,
+                         size_t n_pairs, kmf_err *err)
 {
     char *text = NULL;
     json_t *root = json_object();
     json_t *metadata = json_object();
     int bad = 0;
     bad |= json_object_set_new(metadata, "format", json_string("pt"));
+    for (size_t i = 0; i < n_pairs; i++)
+        bad |= json_object_set_new(metadata, pairs[2 * i], json_string(pairs[2 * i + 1]));
     bad |= json_object_set(root, "__metadata__", metadata);
     for (size_t i = 0; i < n && !bad; i++)
         bad |= json_object_set_new(root, tensors[i].name, entry_of(&tensors[i]));
@@ -342,24 +351,34 @@ static char *header_text(const kmf_stored *tensors, size_t n, kmf_err *err)
     return text;
 }
 
-char *kmf_safetensors_header(const kmf_stored *tensors, size_t n, size_t *len_bytes,
-                             kmf_err *err)
+static char *make_header(const kmf_stored *tensors, size_t n, const char *const *pairs,
+                         size_t n_pairs, size_t *len_bytes, kmf_err *err)
 {
-    char *text = header_text(tensors, n, err);
+    char *header = NULL;
+    char *text = header_text(tensors, n, pairs, n_pairs, err);
     if (!text)
         return NULL;
     size_t len = strlen(text);
     size_t whole = (8 + len + ALIGN - 1) / ALIGN * ALIGN;
-    char *header = kmf_malloc(whole, 1, err);
+    if (whole - 8 > KMF_SAFETENSORS_HEADER_MAX)
+        kmf_fail(err, KMF_EINVAL, "a safetensors header of %zu bytes: at most %zu are read",
+                 whole - 8, KMF_SAFETENSORS_HEADER_MAX);
+    else
+        header = kmf_malloc(whole, 1, err);
     if (header) {
-        for (size_t i = 0; i < 8; i++)
-            header[i] = (char)((whole - 8) >> 8 * i & 0xff);
+        kmf_le_store64((unsigned char *)header, whole - 8);
         memcpy(header + 8, text, len);
         memset(header + 8 + len, ' ', whole - 8 - len);
         *len_bytes = whole;
     }
     kmf_free(text);
     return header;
+}
+
+char *kmf_safetensors_header(const kmf_stored *tensors, size_t n, size_t *len_bytes,
+                             kmf_err *err)
+{
+    return make_header(tensors, n, NULL, 0, len_bytes, err);
 }
 
 /* One value as stored; false if it is finite but would not be. */
@@ -401,17 +420,15 @@ static int write_tensor(kmf_out *out, const kmf_stored *t, const float *values, 
     return 0;
 }
 
-int kmf_safetensors_write(kmf_out *out, kmf_stored *tensors, const float *const *values,
-                          size_t n, kmf_dtype dtype, kmf_err *err)
+/* Puts the tensors one behind another; dtype is set to a name of the table. */
+static void place(kmf_stored *tensors, size_t n)
 {
-    size_t len = 0;
     size_t begin = 0;
-    if (dtype != KMF_F32 && dtype != KMF_F16 && dtype != KMF_BF16)
-        return kmf_fail(err, KMF_EINVAL, "weights are written as F32, F16 or BF16");
     for (size_t i = 0; i < n; i++) {
         kmf_stored *t = &tensors[i];
-        t->dtype = dtype == KMF_F32 ? "F32" : dtype == KMF_F16 ? "F16" : "BF16";
-        t->item_bytes = dtype == KMF_F32 ? 4 : 2;
+        for (size_t d = 0; d < N_DTYPES; d++)
+            if (strcmp(t->dtype, dtypes[d].name) == 0)
+                t->item_bytes = dtypes[d].bytes;
         t->n = 1;
         for (int d = 0; d < t->rank; d++)
             t->n *= t->shape[d];
@@ -419,6 +436,17 @@ int kmf_safetensors_write(kmf_out *out, kmf_stored *tensors, const float *const 
         t->begin = begin;
         begin += t->bytes;
     }
+}
+
+int kmf_safetensors_write(kmf_out *out, kmf_stored *tensors, const float *const *values,
+                          size_t n, kmf_dtype dtype, kmf_err *err)
+{
+    size_t len = 0;
+    if (dtype != KMF_F32 && dtype != KMF_F16 && dtype != KMF_BF16)
+        return kmf_fail(err, KMF_EINVAL, "weights are written as F32, F16 or BF16");
+    for (size_t i = 0; i < n; i++)
+        tensors[i].dtype = dtype == KMF_F32 ? "F32" : dtype == KMF_F16 ? "F16" : "BF16";
+    place(tensors, n);
     char *header = kmf_safetensors_header(tensors, n, &len, err);
     if (!header)
         return KMF_ENOMEM;
@@ -426,5 +454,42 @@ int kmf_safetensors_write(kmf_out *out, kmf_stored *tensors, const float *const 
     kmf_free(header);
     for (size_t i = 0; i < n && rc == 0; i++)
         rc = write_tensor(out, &tensors[i], values[i], dtype, err);
+    return rc;
+}
+
+static int write_numbers(kmf_out *out, const uint64_t *values, size_t n, kmf_err *err)
+{
+    unsigned char block[BLOCK * sizeof(uint64_t)];
+    int rc = 0;
+    for (size_t i = 0; i < n && rc == 0; i += BLOCK) {
+        size_t m = n - i < BLOCK ? n - i : BLOCK;
+        for (size_t j = 0; j < m; j++)
+            kmf_le_store64(block + j * sizeof(uint64_t), values[i + j]);
+        rc = kmf_out_write(out, block, m * sizeof(uint64_t), err);
+    }
+    return rc;
+}
+
+int kmf_safetensors_write_mixed(kmf_out *out, kmf_stored *tensors, const void *const *values,
+                                size_t n, const char *const *pairs, size_t n_pairs,
+                                kmf_err *err)
+{
+    size_t len = 0;
+    place(tensors, n);
+    kmf_err cause = {0}; /* err may be NULL, and the code is needed */
+    char *header = make_header(tensors, n, pairs, n_pairs, &len, &cause);
+    if (!header)
+        return kmf_fail(err, cause.code, "%s", cause.msg);
+    int rc = kmf_out_write(out, header, len, err);
+    kmf_free(header);
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        const kmf_stored *t = &tensors[i];
+        if (strcmp(t->dtype, "U64") == 0)
+            rc = write_numbers(out, values[i], t->n, err);
+        else if (strcmp(t->dtype, "U8") == 0)
+            rc = kmf_out_write(out, values[i], t->n, err);
+        else
+            rc = write_tensor(out, t, values[i], KMF_F32, err);
+    }
     return rc;
 }

@@ -49,6 +49,8 @@ int kmf_safetensors_parse(kmf_safetensors *st, const unsigned char *bytes, size_
 void kmf_safetensors_free(kmf_safetensors *st);
 /* NULL if there is none of this name. */
 const kmf_stored *kmf_safetensors_find(const kmf_safetensors *st, const char *name);
+/* The text under a key of __metadata__, NULL if there is none. Borrowed from st. */
+const char *kmf_safetensors_metadata(const kmf_safetensors *st, const char *key);
 
 /* F32, F16, BF16 or F64; -1 for the other dtypes. */
 int kmf_stored_dtype(const kmf_stored *tensor);
@@ -73,5 +75,14 @@ char *kmf_safetensors_header(const kmf_stored *tensors, size_t n, size_t *len_by
  */
 int kmf_safetensors_write(kmf_out *out, kmf_stored *tensors, const float *const *values,
                           size_t n, kmf_dtype dtype, kmf_err *err) KMF_MUST_CHECK;
+
+/*
+ * The same for tensors of different types: dtype of each is set as well, to "F32", "U64" or "U8",
+ * and values[i] are float, uint64_t or uint8_t. To __metadata__ go n_pairs pairs of texts: key,
+ * value, key, value, ... KMF_EINVAL: they make the header longer than may be.
+ */
+int kmf_safetensors_write_mixed(kmf_out *out, kmf_stored *tensors, const void *const *values,
+                                size_t n, const char *const *pairs, size_t n_pairs,
+                                kmf_err *err) KMF_MUST_CHECK;
 
 #endif

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * k-mer vectors from files and to files.
+ *
+ * A file is mapped if it can be; what cannot (standard input, a pipe, a gzip file) is taken into
+ * memory as a whole. Text and binary know nothing of counts: they stand in a file of their own,
+ * "path.vocab", which is read if it is there, so a file is never written that would leave counts of
+ * other vectors beside it. Both get their names, or none does.
+ */
+#include "model/vectorfile.h"
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "seq/bytes.h"
+#include "words/countfile.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *const kmf_vectors_format_names[] = {"safetensors", "text", "binary", NULL};
+
+/* "path.vocab"; freed by kmf_free. */
+static char *counts_path(const char *path, kmf_err *err)
+{
+    size_t cap = strlen(path) + sizeof ".vocab";
+    char *name = kmf_malloc(cap, 1, err);
+    if (name)
+        snprintf(name, cap, "%s.vocab", path);
+    return name;
+}
+
+/* ---------------------------------------------------------------- loading ---------------- */
+
+/* The bytes of a file. */
+typedef struct content {
+    const unsigned char *bytes;
+    size_t len;
+    kmf_map map;           /* owned */
+    unsigned char *buffer; /* owned; NULL: the bytes are in map */
+} content;
+
+static void content_free(content *c)
+{
+    kmf_map_close(&c->map);
+    kmf_free(c->buffer);
+    *c = (content){0};
+}
+
+static int append_all(content *c, kmf_bytes *from, const char *name, kmf_err *err)
+{
+    const char *block;
+    size_t n;
+    size_t cap = 0;
+    kmf_err cause = {0};
+    int status;
+    while ((status = kmf_bytes_next(from, &block, &n, &cause)) > 0) {
+        if (kmf_grow(&c->buffer, &cap, c->len + n, 1, err) < 0)
+            return KMF_ENOMEM;
+        memcpy(c->buffer + c->len, block, n);
+        c->len += n;
+    }
+    c->bytes = c->buffer;
+    if (status < 0) /* a damaged file is one that does not fit */
+        return kmf_fail(err, status == KMF_EFORMAT ? KMF_EMODEL : cause.code, "%s: %s", name,
+                        cause.msg);
+    return 0;
+}
+
+static int read_stream(content *c, const char *path, const char *name, kmf_err *err)
+{
+    kmf_err cause = {0}; /* err may be NULL, and the code is needed */
+    struct hFILE *file = kmf_input_open(path, &cause);
+    kmf_bytes *from = file ? kmf_bytes_open(file, NULL, &cause) : NULL;
+    if (!from)
+        return kmf_fail(err, cause.code, "%s", cause.msg);
+    int status = append_all(c, from, name, err);
+    kmf_bytes_close(from);
+    return status;
+}
+
+static bool is_gzip(const kmf_map *map)
+{
+    return map->len > 2 && map->bytes[0] == 0x1f && map->bytes[1] == 0x8b;
+}
+
+static int content_read(content *c, const char *path, const char *name, kmf_err *err)
+{
+    int status = 0;
+    *c = (content){0};
+    bool stream = strcmp(path, "-") == 0 || kmf_path_is_special(path);
+    if (!stream) {
+        status = kmf_map_open(&c->map, path, err);
+        stream = status == 0 && is_gzip(&c->map);
+    }
+    if (status < 0)
+        return status;
+    c->bytes = c->map.bytes;
+    c->len = c->map.len;
+    if (stream) {
+        content_free(c);
+        status = read_stream(c, path, name, err);
+    }
+    if (status < 0)
+        content_free(c);
+    return status;
+}
+
+kmf_vectors *kmf_vectors_parse(const void *bytes, size_t len, const char *name, kmf_err *err)
+{
+    if (len == 0) {
+        kmf_fail(err, KMF_EMODEL, "%s: an empty file", name);
+        return NULL;
+    }
+    if (kmf_vectortensors_begins(bytes, len))
+        return kmf_vectortensors_read(bytes, len, name, err);
+    return kmf_vectortext_read(bytes, len, name, err);
+}
+
+/* Counts from "path.vocab", if it is there. */
+static int load_counts(kmf_vectors *v, const char *path, kmf_err *err)
+{
+    content c = {0};
+    char *name = counts_path(path, err);
+    if (!name)
+        return KMF_ENOMEM;
+    int status = 0;
+    if (access(name, F_OK) == 0) {
+        status = content_read(&c, name, name, err);
+        if (status == 0)
+            status = kmf_vectorcounts_read(v, (const char *)c.bytes, c.len, name, err);
+    }
+    content_free(&c);
+    kmf_free(name);
+    return status;
+}
+
+kmf_vectors *kmf_vectors_load(const char *path, kmf_err *err)
+{
+    content c;
+    const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
+    if (content_read(&c, path, name, err) < 0)
+        return NULL;
+    bool plain = !kmf_vectortensors_begins(c.bytes, c.len);
+    kmf_vectors *v = kmf_vectors_parse(c.bytes, c.len, name, err);
+    content_free(&c);
+    if (v && plain && kmf_table_is_file(path) && load_counts(v, path, err) < 0) {
+        kmf_vectors_free(v);
+        return NULL;
+    }
+    return v;
+}
+
+/* ---------------------------------------------------------------- saving ----------------- */
+
+static int write_vectors(const kmf_vectors *v, kmf_vectors_format format,
+                         const char *provenance, kmf_out *out, kmf_err *err)
+{
+    switch (format) {
+    case KMF_VECTORS_TEXT:
+        return kmf_vectortext_write(v, out, err);
+    case KMF_VECTORS_BINARY:
+        return kmf_vectorbinary_write(v, out, err);
+    case KMF_VECTORS_SAFETENSORS:
+        break;
+    }
+    return kmf_vectortensors_write(v, provenance ? provenance : v->provenance, out, err);
+}
+
+/* Writes and publishes vectors and, if beside is not NULL, counts under that name. */
+static int save_both(const kmf_vectors *v, const char *path, const char *beside,
+                     kmf_vectors_format format, const char *provenance, kmf_err *err)
+{
+    kmf_out *out = kmf_out_open(path, err);
+    kmf_out *counts = out && beside ? kmf_out_open(beside, err) : NULL;
+    int status = out && (counts || !beside) ? 0 : (int)err->code;
+    if (status == 0)
+        status = write_vectors(v, format, provenance, out, err);
+    if (status == 0 && counts)
+        status = kmf_vectorcounts_write(v, counts, err);
+    if (status == 0)
+        status = kmf_out_finish(out, err);
+    if (status == 0 && counts)
+        status = kmf_out_finish(counts, err);
+    if (status == 0 && counts)
+        status = kmf_out_publish(counts, err);
+    if (status == 0) {
+        status = kmf_out_publish(out, err);
+        if (status < 0 && counts)
+            kmf_out_withdraw(counts);
+    }
+    kmf_out_free(counts);
+    kmf_out_free(out);
+    return status;
+}
+
+int kmf_vectors_save(const kmf_vectors *vectors, const char *path, kmf_vectors_format format,
+                     const char *provenance, kmf_err *err)
+{
+    kmf_err own = {0};
+    char *beside = NULL;
+    if (!err)
+        err = &own; /* the code is needed */
+    if (strcmp(path, "-") == 0 && format != KMF_VECTORS_TEXT)
+        return kmf_fail(err, KMF_EINVAL, "%s vectors are not written to standard output",
+                        kmf_vectors_format_names[format]);
+    if (format != KMF_VECTORS_SAFETENSORS && kmf_table_is_file(path)) {
+        beside = counts_path(path, err);
+        if (!beside)
+            return KMF_ENOMEM;
+        if (!vectors->info.counted && access(beside, F_OK) == 0) {
+            int status =
+                kmf_fail(err, KMF_EIO,
+                         "%s: would be read as counts of the vectors, which have none: "
+                         "remove it or choose another name",
+                         beside);
+            kmf_free(beside);
+            return status;
+        }
+    }
+    int status = save_both(vectors, path, vectors->info.counted ? beside : NULL, format,
+                           provenance, err);
+    kmf_free(beside);
+    return status;
+}
