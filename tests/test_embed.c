@@ -9,6 +9,7 @@
 #include "checked.h"
 #include "embed/npy.h"
 #include "kmerformer.h"
+#include "rows.h"
 #include "run.h"
 
 #include <check.h>
@@ -25,64 +26,6 @@
 #define READ_MAX (CHECKED ? 60 : 150)
 #define CONTIG_MIN (CHECKED ? 150 : 400)
 #define SEQ_MAX (CHECKED ? 250 : 900)
-
-/* ---------------------------------------------------------------- rows as they come ----- */
-
-typedef struct table {
-    float *values; /* [n, dim] */
-    size_t n;
-    size_t dim;
-    uint64_t index[32768];
-    int64_t position[32768];
-    uint64_t tokens[32768];
-} table;
-
-static int keep(void *user, const kmf_row *row, kmf_err *err)
-{
-    table *t = user;
-    (void)err;
-    ck_assert_uint_lt(t->n, 32768);
-    t->values = realloc(t->values, (t->n + 1) * t->dim * sizeof *t->values);
-    memcpy(t->values + t->n * t->dim, row->vector, t->dim * sizeof *t->values);
-    t->index[t->n] = row->index;
-    t->position[t->n] = row->position;
-    t->tokens[t->n] = row->tokens;
-    t->n++;
-    return 0;
-}
-
-static table *run(const char *model, const kmf_embed_options *o, const char *const *seqs,
-                  size_t n, kmf_embed_stats *stats)
-{
-    kmf_err err = {0};
-    table *t = calloc(1, sizeof *t);
-    kmf_embedder *e = kmf_embedder_new(model, o, &err);
-    ck_assert_msg(e != NULL, "%s", err.msg);
-    t->dim = kmf_embedder_dim(e);
-    kmf_embedder_sink(e, keep, t);
-    for (size_t i = 0; i < n; i++)
-        ck_assert_msg(kmf_embedder_add(e, "x", seqs[i], strlen(seqs[i]), &err) == 0, "%s",
-                      err.msg);
-    ck_assert_msg(kmf_embedder_finish(e, &err) == 0, "%s", err.msg);
-    if (stats)
-        kmf_embedder_statistics(e, stats);
-    kmf_embedder_free(e);
-    return t;
-}
-
-static void drop(table *t)
-{
-    free(t->values);
-    free(t);
-}
-
-static void assert_same(const table *a, const table *b)
-{
-    ck_assert_uint_eq(a->n, b->n);
-    ck_assert_uint_eq(a->dim, b->dim);
-    ck_assert_int_eq(memcmp(a->values, b->values, a->n * a->dim * sizeof(float)), 0);
-    ck_assert_int_eq(memcmp(a->position, b->position, a->n * sizeof *a->position), 0);
-}
 
 /* ---------------------------------------------------------------- input ----------------- */
 
@@ -489,6 +432,15 @@ START_TEST(options_that_do_not_fit_are_refused)
     o = options();
     o.threads = -1;
     ck_assert_ptr_null(kmf_embedder_new(MODEL, &o, NULL));
+    for (int m = 0; m < 3; m++) { /* those of k-mer vectors */
+        static const char *const models[] = {MODEL, "tnf", "kmer:3"};
+        o = options();
+        o.k = 4;
+        ck_assert_ptr_null(kmf_embedder_new(models[m], &o, NULL));
+        o.k = 0;
+        o.weights = KMF_WEIGHTS_NONE;
+        ck_assert_ptr_null(kmf_embedder_new(models[m], &o, NULL));
+    }
     o = options();
     ck_assert_ptr_null(kmf_embedder_new("kmer:9", &o, NULL));
     ck_assert_ptr_null(kmf_embedder_new("kmer:+3", &o, NULL));

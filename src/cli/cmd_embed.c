@@ -33,9 +33,9 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
     kmf_embed_options *o = &a->opts;
     const cli_option table[] = {
         CLI_HEADING("model and output"),
-        {"m", "model", CLI_TEXT, &a->model, 0, 0, NULL, "DIR",
-         "model directory; or tnf (canonical tetranucleotide frequencies), kmer:K (k-mer "
-         "frequencies)",
+        {"m", "model", CLI_TEXT, &a->model, 0, 0, NULL, "MODEL",
+         "model directory; or a file of k-mer vectors; or tnf (canonical tetranucleotide "
+         "frequencies), kmer:K (k-mer frequencies)",
          0, "the default model"},
         {"o", "output", CLI_TEXT, &a->out, 0, 0, NULL, "FILE",
          "x.npy: NumPy array; any other name: table, compressed if it ends in .gz; -: standard "
@@ -53,7 +53,13 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
          "the model's"},
         {NULL, "norm", CLI_CHOICE, &o->norm, 0, 0, kmf_norm_names, NULL,
          "l2: vectors of length 1", -1, "the model's"},
+        {NULL, "weights", CLI_CHOICE, &o->weights, 0, 0, kmf_weights_names, NULL,
+         "k-mer vectors: sif: frequent k-mers count less, by a / (a + p), a = 0.001, p their "
+         "share in training",
+         -1, "none"},
         CLI_HEADING("k-mers"),
+        {"k", "kmer", CLI_INT, &o->k, 0, KMF_K_MAX, NULL, "K",
+         "k-mer vectors: words of K letters alone, if the file has several lengths", 0, "all"},
         {NULL, "stride", CLI_SIZE, &o->stride, 1, 1LL << 31, NULL, "N",
          "bases from one k-mer to the next", 0, "the model's"},
         {NULL, "ambiguous", CLI_CHOICE, &o->ambiguous, 0, 0, kmf_ambiguous_names, NULL,
@@ -79,9 +85,9 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
         {"t@", "threads", CLI_INT, &o->threads, 1, THREADS_MAX, NULL, "N", "worker threads", 0,
          NULL},
         {NULL, "batch-tokens", CLI_SIZE, &o->batch_tokens, 64, 1LL << 24, NULL, "N",
-         "tokens (tnf and kmer:K: bases) worked on at once by a thread; memory grows with it, "
-         "results do not change",
-         0, "4096; 256K bases"},
+         "tokens (tnf, kmer:K, k-mer vectors: letters) worked on at once by a thread; memory "
+         "grows with it, results do not change",
+         0, "4096; 256K letters"},
         {NULL, "shard", CLI_TEXT, &a->shard, 0, 0, NULL, "I/N",
          "only records I, I+N, I+2N, ... (I from 0), to be joined by kmerformer merge; auto: "
          "from "
@@ -146,6 +152,27 @@ static int parse_shard(cli *run, embed_args *a)
 
 /* ---------------------------------------------------------------- the run --------------- */
 
+static void say_begin(const cli *run, const kmf_embedder *embedder,
+                      const kmf_embed_options *used)
+{
+    const kmf_vectors *vectors = kmf_embedder_vectors(embedder);
+    kmf_vectors_info v;
+    char lengths[32];
+    cli_note(run, "model %s, %d threads, at most %.0f MB and the longest record",
+             kmf_embedder_name(embedder), used->threads,
+             1e-6 * (double)kmf_embedder_bytes(embedder));
+    if (!vectors)
+        return;
+    kmf_vectors_information(vectors, &v);
+    if (used->k)
+        snprintf(lengths, sizeof lengths, "%d", used->k);
+    else
+        snprintf(lengths, sizeof lengths, "%d to %d", v.k_min, v.k_max);
+    cli_note(run, "%zu %sk-mers of %s, %zu of them never seen; those of %s letters, weights %s",
+             v.n, v.canonical ? "canonical " : "", kmf_alphabet_names[v.alphabet], v.unseen,
+             lengths, kmf_weights_names[used->weights]);
+}
+
 /* Things that are allowed, but hardly meant. */
 static void warn_of_settings(cli *run, const embed_args *a, const kmf_embedder *embedder,
                              const kmf_embed_options *used)
@@ -204,6 +231,24 @@ static int embed_file(cli *run, const embed_args *a, kmf_embedder *embedder, con
     return got;
 }
 
+/* What the sequences lost, in the words that fit the model. */
+static void warn_of_losses(const cli *run, const kmf_embedder *embedder, kmf_embed_stats s)
+{
+    if (kmf_embedder_vectors(embedder)) {
+        if (s.ambiguous > 0)
+            cli_warn(run, "%llu k-mers touch an ambiguous letter and are left out",
+                     (unsigned long long)s.ambiguous);
+        if (s.unknown > 0)
+            cli_warn(run,
+                     "%llu k-mers have no vector, or were never seen in training, and are left "
+                     "out",
+                     (unsigned long long)s.unknown);
+        s.ambiguous = 0;
+        s.unknown = 0;
+    }
+    cli_warn_of_losses(run, &s);
+}
+
 static void say_end(cli *run, const kmf_embedder *embedder)
 {
     kmf_embed_stats s;
@@ -212,7 +257,7 @@ static void say_end(cli *run, const kmf_embedder *embedder)
     char base_rate[CLI_COUNT_TEXT];
     kmf_embedder_statistics(embedder, &s);
     double seconds = cli_now() - run->started;
-    cli_warn_of_losses(run, &s);
+    warn_of_losses(run, embedder, s);
     cli_note(
         run,
         "%llu records x %zu columns; %.3f Mbp, %s tokens in %.2f s (%.2f s of processor time): "
@@ -278,9 +323,7 @@ int cli_embed(cli *run, int argc, char **argv)
         goto out;
     kmf_embedder_options(embedder, &used);
     if (run->verbose)
-        cli_note(run, "model %s, %d threads, at most %.0f MB and the longest record",
-                 kmf_embedder_name(embedder), used.threads,
-                 1e-6 * (double)kmf_embedder_bytes(embedder));
+        say_begin(run, embedder, &used);
     warn_of_settings(run, &a, embedder, &used);
     output = kmf_output_new(a.out, kmf_embedder_dim(embedder), a.f16,
                             used.pooling == KMF_POOL_NONE, &err);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* kmerformer info: what a model is, and what it costs. */
+/* kmerformer info: what a model or a file of k-mer vectors is, and what it costs. */
 #include "cli/cli.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 typedef struct info_args {
     size_t batch_tokens;
@@ -17,7 +18,8 @@ static const char *const activation_names[] = {"gelu", "gelu_new", "relu"};
 static const cli_usage usage = {"info [options] [MODEL]",
                                 "Configuration, parameters, vocabulary, provenance and memory "
                                 "of a model directory (default: the\n"
-                                "model that embed uses), as name<TAB>value.",
+                                "model that embed uses), or what a file of k-mer vectors "
+                                "holds, as name<TAB>value.",
                                 0, 1};
 
 static void print_config(const kmf_config *c)
@@ -76,9 +78,78 @@ static void print_tensors(const kmf_model *model)
     }
 }
 
-int cli_info(cli *run, int argc, char **argv)
+static int print_model(const cli *run, const char *path, const info_args *a)
 {
     kmf_err err = {0};
+    kmf_model *model = kmf_model_load(path, &err);
+    if (!model)
+        return cli_fail(run, &err);
+    printf("model\t%s\n", kmf_model_path(model));
+    print_config(kmf_model_config(model));
+    print_vocabulary(kmf_model_vocab(model));
+    print_memory(model, a);
+    if (kmf_model_provenance(model)[0])
+        printf("provenance\t%s\n", kmf_model_provenance(model));
+    if (a->tensors)
+        print_tensors(model);
+    kmf_model_free(model);
+    return CLI_DONE;
+}
+
+/* ---------------------------------------------------------------- vectors --------------- */
+
+/* "words_6<TAB>4096" for each length that there is. */
+static void print_lengths(const kmf_vectors *vectors)
+{
+    size_t words[KMF_K_MAX + 1] = {0};
+    char text[KMF_K_MAX + 1];
+    kmf_vectors_info v;
+    kmf_vectors_information(vectors, &v);
+    for (size_t row = 0; row < v.n; row++)
+        words[kmf_vectors_word(vectors, row, text)]++;
+    for (int k = v.k_min; k <= v.k_max; k++)
+        if (words[k] > 0)
+            printf("words_%d\t%zu\n", k, words[k]);
+}
+
+/* JSON on one line: where it has control characters, blanks mean the same. */
+static void print_json(const char *text)
+{
+    printf("provenance\t");
+    for (; *text; text++)
+        putchar((unsigned char)*text < ' ' ? ' ' : *text);
+    putchar('\n');
+}
+
+static int print_vectors(const cli *run, const char *path)
+{
+    kmf_err err = {0};
+    kmf_vectors_info v;
+    kmf_vectors *vectors = kmf_vectors_load(path, &err);
+    if (!vectors)
+        return cli_fail(run, &err);
+    kmf_vectors_information(vectors, &v);
+    printf("vectors\t%s\nalphabet\t%s\nk_min\t%d\nk_max\t%d\ncanonical\t%s\n", path,
+           kmf_alphabet_names[v.alphabet], v.k_min, v.k_max, v.canonical ? "yes" : "no");
+    printf("columns\t%zu\nwords\t%zu\n", v.dim, v.n);
+    print_lengths(vectors);
+    printf("counted\t%s\nunseen\t%zu\nforeign\t%zu\n", v.counted ? "yes" : "no", v.unseen,
+           v.foreign);
+    printf("bytes_vectors\t%" PRIu64 "\n", (uint64_t)v.n * v.dim * sizeof(float));
+    if (kmf_vectors_provenance(vectors)[0])
+        print_json(kmf_vectors_provenance(vectors));
+    kmf_vectors_free(vectors);
+    return CLI_DONE;
+}
+
+static bool is_file(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+int cli_info(cli *run, int argc, char **argv)
+{
     info_args a = {.batch_tokens = 4096, .threads = kmf_threads_default()};
     int first;
     const cli_option table[] = {
@@ -91,17 +162,6 @@ int cli_info(cli *run, int argc, char **argv)
     int leave = cli_parse(run, table, &usage, argc, argv, &first);
     if (leave >= 0)
         return leave;
-    kmf_model *model = kmf_model_load(first < argc ? argv[first] : NULL, &err);
-    if (!model)
-        return cli_fail(run, &err);
-    printf("model\t%s\n", kmf_model_path(model));
-    print_config(kmf_model_config(model));
-    print_vocabulary(kmf_model_vocab(model));
-    print_memory(model, &a);
-    if (kmf_model_provenance(model)[0])
-        printf("provenance\t%s\n", kmf_model_provenance(model));
-    if (a.tensors)
-        print_tensors(model);
-    kmf_model_free(model);
-    return CLI_DONE;
+    const char *path = first < argc ? argv[first] : NULL;
+    return path && is_file(path) ? print_vectors(run, path) : print_model(run, path, &a);
 }

@@ -2,9 +2,26 @@
 #include "embed/batch.h"
 
 #include "base/mem.h"
+#include "seq/dna.h"
 
 #include <assert.h>
 #include <string.h>
+
+#define TOKENS_PER_PIECE 16 /* a batch has room for pieces of this mean length */
+#define LETTERS_PER_PIECE 128
+#define SUMS_BYTES ((size_t)4 << 20)
+
+kmf_batch_shape kmf_batch_choose(size_t units, size_t longest, size_t dim, bool ids)
+{
+    size_t pieces = units / (ids ? TOKENS_PER_PIECE : LETTERS_PER_PIECE) + 1;
+    size_t most = SUMS_BYTES / (dim * sizeof(double));
+    if (pieces > most)
+        pieces = most ? most : 1;
+    return (kmf_batch_shape){.cap_pieces = pieces,
+                             .cap_units = units < longest ? longest : units,
+                             .dim = dim,
+                             .ids = ids};
+}
 
 /* Adds n * size to *total; false when it does not fit. */
 static bool add_bytes(size_t *total, size_t n, size_t size)
@@ -54,8 +71,8 @@ kmf_batch *kmf_batch_new(const kmf_batch_shape *shape, kmf_err *err)
         if (!b->ids || !b->real || !b->pos || !b->off)
             goto fail;
     } else {
-        b->bases = kmf_malloc(shape->cap_units, 1, err);
-        if (!b->bases)
+        b->letters = kmf_malloc(shape->cap_units, 1, err);
+        if (!b->letters)
             goto fail;
     }
     if (shape->per_token) {
@@ -83,7 +100,7 @@ void kmf_batch_free(kmf_batch *batch)
     kmf_free(batch->real);
     kmf_free(batch->pos);
     kmf_free(batch->off);
-    kmf_free(batch->bases);
+    kmf_free(batch->letters);
     kmf_free(batch->sums);
     kmf_free(batch->rows);
     kmf_free(batch->row_pos);
@@ -121,8 +138,20 @@ void kmf_batch_add_chunk(kmf_batch *batch, const kmf_chunk *chunk, bool reverse)
     batch->off[batch->n_pieces] = piece->end;
 }
 
-void kmf_batch_add_bases(kmf_batch *batch, const char *bases, size_t n, bool reverse)
+void kmf_batch_add_letters(kmf_batch *batch, const char *letters, size_t n, size_t n_own,
+                           bool reverse)
 {
     kmf_piece *piece = add_piece(batch, n, reverse);
-    memcpy(batch->bases + piece->beg, bases, n);
+    piece->own_beg = piece->beg;
+    piece->own_end = piece->beg + n_own;
+    memcpy(batch->letters + piece->beg, letters, n);
+}
+
+void kmf_batch_turn(kmf_batch *batch)
+{
+    for (size_t i = 0; i < batch->n_pieces; i++) {
+        const kmf_piece *p = &batch->pieces[i];
+        if (p->reverse)
+            kmf_dna_revcomp(batch->letters + p->beg, batch->letters + p->beg, p->end - p->beg);
+    }
 }

@@ -2,9 +2,12 @@
 /*
  * The streaming pipeline behind `embed`.
  *
- *   add(record) -> cutter -> batch --+ send                      wait +--> pieces -> record -> row
- *                                    +-- [job on a worker's encoder] -+    in input order
- *   batches in a ring of 2t + 1      +-- [job]                     ---+
+ *   add(record) -> pieces -> batch --+ send                   wait +--> pieces -> record -> row
+ *                                    +-- [job: the method's work] -+    in input order
+ *   batches in a ring of 2t + 1      +-- [job]                   --+
+ *
+ * What the pieces are, chunks of ids or stretches of letters, and what is added up for each, is
+ * the method's business (method.h).
  *
  * The caller's thread cuts, sends and collects; the pool's threads compute. Jobs come back in
  * the order in which they were sent and pieces lie in input order, so one accumulator is enough:
@@ -15,33 +18,36 @@
  * When the ring of batches or of records is full, the oldest batch is waited for, so memory is
  * bounded by the options and does not grow with the input.
  *
- * Bits. A piece is a function of its sequence and the options; an encoder's rows do not depend
- * on the rest of the batch; the sums over pieces run in input order in double. So a vector does
- * not depend on threads, batch size, neighbours, order or shard. With both strands the two
- * vectors are added, and addition commutes: x and its reverse complement get equal bits.
+ * Bits. A piece is a function of its sequence and the options (those of frequencies depend on the
+ * batch size, but counts are exact); its sum does not depend on the rest of the batch; the sums
+ * over pieces run in input order in double. So a vector does not depend on threads, batch size,
+ * neighbours, order or shard. The other strand is cut and read from its own beginning, and with
+ * both the two vectors are added, and addition commutes: x and its reverse complement get equal
+ * bits.
  */
 #include "base/err.h"
 #include "base/mem.h"
-#include "embed/batch.h"
+#include "embed/method.h"
 #include "embed/settings.h"
 #include "seq/dna.h"
 #include "seq/par.h"
 
 #include <assert.h>
 #include <math.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
-#define TOKENS_PER_PIECE 16 /* a batch has room for pieces of this mean length */
-#define BASES_PER_PIECE 128
-#define SUMS_BYTES ((size_t)4 << 20)
-#define FREQUENCY_K_MAX 8
+/* The windows of a strand. */
+typedef struct tally {
+    uint64_t tokens, ambiguous, unknown;
+} tally;
 
 typedef struct pending {
     const char *source; /* borrowed; where the record came from, or NULL */
     kmf_row row;        /* name points to the entry's own buffer */
     char *name;         /* owned, reused */
     size_t name_cap;
+    tally seen[2]; /* forward, reverse */
     uint64_t unknown;
     bool cut;
     uint64_t n_pieces; /* handed to batches so far */
@@ -56,22 +62,17 @@ typedef struct slot {
 
 typedef struct sum {
     double *values; /* owned [dim] */
+    double weight;
     uint64_t tokens;
 } sum;
 
 struct kmf_embedder {
     kmf_embed_options opts; /* resolved */
-    kmf_model *model;       /* owned; NULL for frequencies */
-    char *frequency;        /* owned; "tnf", "kmer:K" or NULL */
-    int frequency_k;        /* 0 for models */
-    bool canonical;
+    kmf_method *method;     /* owned */
     size_t dim;
 
-    kmf_pool *pool;         /* owned */
-    kmf_queue *queue;       /* owned */
-    kmf_encoder **encoders; /* owned [threads], NULL for frequencies */
-    kmf_cutter *cutters[2]; /* owned; forward, reverse */
-    kmf_batch_shape shape;
+    kmf_pool *pool;   /* owned */
+    kmf_queue *queue; /* owned */
 
     slot *slots; /* owned [n_slots], a ring: n_sent under way from first_sent on, then
                                the one being filled */
@@ -98,72 +99,15 @@ struct kmf_embedder {
 
 /* ---------------------------------------------------------------- making one ------------ */
 
+/* Does the method read chunks of ids, or letters? */
+static bool takes_ids(const kmf_embedder *e)
+{
+    return e->method->cutters[0] != NULL;
+}
+
 static bool per_token(const kmf_embedder *e)
 {
     return e->opts.pooling == KMF_POOL_NONE;
-}
-
-static int open_frequency(kmf_embedder *e, const char *name, kmf_err *err)
-{
-    e->frequency = kmf_strdup(name, err);
-    if (!e->frequency)
-        return KMF_ENOMEM;
-    e->canonical = strcmp(name, "tnf") == 0;
-    e->frequency_k = KMF_TNF_K;
-    e->dim = KMF_TNF_DIM;
-    if (!e->canonical) {
-        char *end;
-        long k = strtol(name + 5, &end, 10);
-        if (name[5] < '0' || name[5] > '9' || *end != '\0' || k < 1 || k > FREQUENCY_K_MAX)
-            return kmf_fail(err, KMF_EINVAL, "%s: write kmer:K with K from 1 to %d", name,
-                            FREQUENCY_K_MAX);
-        e->frequency_k = (int)k;
-        e->dim = (size_t)1 << 2 * k;
-    }
-    return kmf_settings_frequency(&e->opts, name, err);
-}
-
-static int open_model(kmf_embedder *e, const char *path, kmf_err *err)
-{
-    e->model = kmf_model_load(path, err);
-    if (!e->model)
-        return KMF_EMODEL;
-    e->dim = kmf_model_config(e->model)->hidden_size;
-    return kmf_settings_model(&e->opts, kmf_model_config(e->model), err);
-}
-
-static int make_cutters(kmf_embedder *e, kmf_err *err)
-{
-    const kmf_config *c = kmf_model_config(e->model);
-    kmf_cut_options cut = {.stride = e->opts.stride,
-                           .window = e->opts.window,
-                           .overlap = e->opts.overlap,
-                           .specials = c->specials,
-                           .ambiguous = (kmf_ambiguous)e->opts.ambiguous,
-                           .policy = (kmf_long)e->opts.policy};
-    for (int reverse = 0; reverse < 2; reverse++) {
-        cut.reverse = reverse;
-        e->cutters[reverse] = kmf_cutter_new(kmf_model_vocab(e->model), &cut, err);
-        if (!e->cutters[reverse])
-            return err ? (int)err->code : KMF_ENOMEM;
-    }
-    return 0;
-}
-
-static void choose_shape(kmf_embedder *e)
-{
-    size_t units = e->opts.batch_tokens;
-    size_t pieces = units / (e->model ? TOKENS_PER_PIECE : BASES_PER_PIECE) + 1;
-    size_t most = SUMS_BYTES / (e->dim * sizeof(double));
-    if (e->model && units < e->opts.window)
-        units = e->opts.window;
-    if (pieces > most)
-        pieces = most ? most : 1;
-    e->shape = (kmf_batch_shape){.cap_pieces = pieces,
-                                 .cap_units = units,
-                                 .dim = e->dim,
-                                 .ids = e->model != NULL,
-                                 .per_token = per_token(e)};
 }
 
 static int make_batches(kmf_embedder *e, kmf_err *err)
@@ -175,27 +119,17 @@ static int make_batches(kmf_embedder *e, kmf_err *err)
         return KMF_ENOMEM;
     for (size_t i = 0; i < e->n_slots; i++) {
         e->slots[i].embedder = e;
-        e->slots[i].batch = kmf_batch_new(&e->shape, err);
+        e->slots[i].batch = kmf_batch_new(&e->method->shape, err);
         if (!e->slots[i].batch)
             return KMF_ENOMEM;
     }
-    e->n_records = 2 * e->n_slots * e->shape.cap_pieces;
+    e->n_records = 2 * e->n_slots * e->method->shape.cap_pieces;
     e->records = kmf_calloc(e->n_records, sizeof *e->records, err);
     e->vector = kmf_floats(e->dim, err);
     e->sums[0].values = kmf_calloc(e->dim, sizeof(double), err);
     e->sums[1].values = kmf_calloc(e->dim, sizeof(double), err);
     if (!e->records || !e->vector || !e->sums[0].values || !e->sums[1].values)
         return KMF_ENOMEM;
-    if (!e->model)
-        return 0;
-    e->encoders = kmf_calloc(threads, sizeof(kmf_encoder *), err);
-    if (!e->encoders)
-        return KMF_ENOMEM;
-    for (size_t i = 0; i < threads; i++) {
-        e->encoders[i] = kmf_encoder_new(e->model, e->shape.cap_units, e->opts.window, err);
-        if (!e->encoders[i])
-            return KMF_ENOMEM;
-    }
     return 0;
 }
 
@@ -203,6 +137,7 @@ static void clear_sums(kmf_embedder *e)
 {
     for (int s = 0; s < 2; s++) {
         e->sums[s].tokens = 0;
+        e->sums[s].weight = 0;
         for (size_t d = 0; d < e->dim; d++)
             e->sums[s].values[d] = e->opts.pooling == KMF_POOL_MAX ? -HUGE_VAL : 0;
     }
@@ -216,12 +151,10 @@ kmf_embedder *kmf_embedder_new(const char *model, const kmf_embed_options *opts,
     e->opts = *opts;
     if (kmf_settings_common(&e->opts, err) < 0)
         goto fail;
-    bool frequency = model && (strcmp(model, "tnf") == 0 || strncmp(model, "kmer:", 5) == 0);
-    if ((frequency ? open_frequency(e, model, err) : open_model(e, model, err)) < 0)
+    e->method = kmf_method_open(model, &e->opts, err);
+    if (!e->method)
         goto fail;
-    if (e->model && make_cutters(e, err) < 0)
-        goto fail;
-    choose_shape(e);
+    e->dim = e->method->shape.dim;
     if (make_batches(e, err) < 0)
         goto fail;
     e->pool = kmf_pool_new(e->opts.threads, err);
@@ -246,20 +179,14 @@ void kmf_embedder_free(kmf_embedder *embedder)
     kmf_pool_free(e->pool);
     for (size_t i = 0; e->slots && i < e->n_slots; i++)
         kmf_batch_free(e->slots[i].batch);
-    for (int i = 0; e->encoders && i < e->opts.threads; i++)
-        kmf_encoder_free(e->encoders[i]);
     for (size_t i = 0; e->records && i < e->n_records; i++)
         kmf_free(e->records[i].name);
-    kmf_cutter_free(e->cutters[0]);
-    kmf_cutter_free(e->cutters[1]);
-    kmf_free(e->frequency);
     kmf_free(e->slots);
-    kmf_free(e->encoders);
     kmf_free(e->records);
     kmf_free(e->sums[0].values);
     kmf_free(e->sums[1].values);
     kmf_free(e->vector);
-    kmf_model_free(e->model);
+    kmf_method_free(e->method);
     kmf_free(e);
 }
 
@@ -280,24 +207,29 @@ kmf_pool *kmf_embedder_pool(kmf_embedder *embedder)
 
 const char *kmf_embedder_name(const kmf_embedder *embedder)
 {
-    return embedder->model ? kmf_model_path(embedder->model) : embedder->frequency;
+    return embedder->method->name;
 }
 
 const kmf_model *kmf_embedder_model(const kmf_embedder *embedder)
 {
-    return embedder->model;
+    return embedder->method->model;
+}
+
+const kmf_vectors *kmf_embedder_vectors(const kmf_embedder *embedder)
+{
+    return embedder->method->vectors;
+}
+
+const kmf_method *kmf_embedder_method(const kmf_embedder *embedder)
+{
+    return embedder->method;
 }
 
 size_t kmf_embedder_bytes(const kmf_embedder *embedder)
 {
     const kmf_embedder *e = embedder;
-    size_t threads = (size_t)e->opts.threads;
-    size_t bytes = e->n_slots * kmf_batch_bytes(&e->shape) + e->n_records * sizeof(pending);
-    if (e->model)
-        bytes += threads * kmf_encoder_bytes(kmf_model_config(e->model), e->shape.cap_units,
-                                             e->opts.window) +
-                 2 * sizeof(float) * (size_t)kmf_model_n_parameters(e->model);
-    return bytes;
+    return e->n_slots * kmf_batch_bytes(&e->method->shape) + e->n_records * sizeof(pending) +
+           e->method->kind->bytes(e->method);
 }
 
 void kmf_embedder_sink(kmf_embedder *embedder, kmf_row_fn *fn, void *user)
@@ -330,7 +262,7 @@ static void divide(const kmf_embedder *e, sum *s)
     if (e->opts.pooling == KMF_POOL_MAX)
         return;
     for (size_t d = 0; d < e->dim; d++)
-        s->values[d] /= (double)s->tokens;
+        s->values[d] /= s->weight;
 }
 
 static void l2_normalise(float *vector, size_t dim)
@@ -364,6 +296,21 @@ static void finish_vector(kmf_embedder *e)
         l2_normalise(e->vector, e->dim);
 }
 
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* With both strands the larger count of the two; with a stride of 1 they are the same. */
+static void tell_tally(pending *p)
+{
+    const tally *fwd = &p->seen[0];
+    const tally *rc = &p->seen[1];
+    p->row.tokens = larger(fwd->tokens, rc->tokens);
+    p->row.ambiguous = larger(fwd->ambiguous, rc->ambiguous);
+    p->unknown = larger(fwd->unknown, rc->unknown);
+}
+
 static void fill_nan(float *vector, size_t dim)
 {
     for (size_t d = 0; d < dim; d++)
@@ -389,20 +336,24 @@ static int check_finite(const pending *p, const float *vector, size_t dim, kmf_e
     return 0;
 }
 
-static int check_strict(const pending *p, kmf_err *err)
+static int check_strict(const pending *p, const char *unknown, kmf_err *err)
 {
+    char text[128];
     const char *what = NULL;
     if (p->row.tokens == 0)
-        what = "no valid k-mer, and --strict was asked for";
+        what = "no valid k-mer";
     else if (p->cut)
-        what = "k-mers left out, and --strict was asked for";
+        what = "k-mers left out";
     else if (p->row.chunks > 1)
-        what = "more than one chunk, and --strict was asked for";
+        what = "more than one chunk";
     else if (p->row.ambiguous > 0)
-        what = "ambiguous bases, and --strict was asked for";
+        what = "ambiguous letters";
     else if (p->unknown > 0)
-        what = "k-mers that the vocabulary lacks, and --strict was asked for";
-    return what ? fail_record(p, KMF_EFORMAT, what, err) : 0;
+        what = unknown;
+    if (!what)
+        return 0;
+    snprintf(text, sizeof text, "%s, and --strict was asked for", what);
+    return fail_record(p, KMF_EFORMAT, text, err);
 }
 
 static void count_record(kmf_embed_stats *s, const pending *p)
@@ -421,9 +372,13 @@ static void count_record(kmf_embed_stats *s, const pending *p)
 static int emit(kmf_embedder *e, kmf_err *err)
 {
     pending *p = &e->records[e->first_record];
+    if (!takes_ids(e)) {
+        tell_tally(p);
+        p->row.chunks = p->row.tokens > 0;
+    }
     bool empty =
         per_token(e) ? p->row.tokens == 0 : e->sums[0].tokens == 0 && e->sums[1].tokens == 0;
-    int status = e->opts.strict ? check_strict(p, err) : 0;
+    int status = e->opts.strict ? check_strict(p, e->method->kind->unknown, err) : 0;
     if (status == 0 && (!per_token(e) || empty)) {
         if (empty)
             fill_nan(e->vector, e->dim);
@@ -462,18 +417,24 @@ static void *work(void *arg)
 {
     slot *s = arg;
     kmf_embedder *e = s->embedder;
-    if (e->model)
-        kmf_batch_encode(s->batch, e->encoders[kmf_pool_worker(e->pool)],
-                         (kmf_pooling)e->opts.pooling, (size_t)e->opts.layer);
-    else
-        kmf_batch_count(s->batch, e->frequency_k, e->canonical);
+    if (!takes_ids(e))
+        kmf_batch_turn(s->batch);
+    e->method->kind->work(e->method, s->batch, kmf_pool_worker(e->pool));
     return s;
+}
+
+static void count_piece(tally *seen, const kmf_piece *piece)
+{
+    seen->tokens += piece->tokens;
+    seen->ambiguous += piece->ambiguous;
+    seen->unknown += piece->unknown;
 }
 
 static void add_piece(kmf_embedder *e, const kmf_piece *piece, const double *values)
 {
     sum *s = &e->sums[piece->reverse];
     s->tokens += piece->tokens;
+    s->weight += piece->weight;
     if (e->opts.pooling == KMF_POOL_MAX)
         for (size_t d = 0; d < e->dim; d++)
             s->values[d] = values[d] <= s->values[d] ? s->values[d] : values[d];
@@ -506,7 +467,6 @@ static int collect(kmf_embedder *e, kmf_err *err)
     assert(e->n_sent > 0);
     slot *s = kmf_queue_wait(e->queue);
     kmf_batch *b = s->batch;
-    int first_strand = e->opts.strand == KMF_STRAND_RC;
     int status = 0;
     e->first_sent = (e->first_sent + 1) % e->n_slots;
     e->n_sent--;
@@ -519,11 +479,8 @@ static int collect(kmf_embedder *e, kmf_err *err)
         assert(e->n_pending > 0 && p->n_done < p->n_pieces);
         p->n_done++;
         e->tokens_done += piece->tokens;
-        if (!e->model && piece->reverse == first_strand) {
-            p->row.tokens += piece->tokens;
-            p->row.ambiguous += piece->ambiguous;
-            p->row.chunks = p->row.tokens > 0;
-        }
+        if (!takes_ids(e))
+            count_piece(&p->seen[piece->reverse], piece);
         if (per_token(e))
             status = emit_tokens(e, p, b, piece, err);
         else
@@ -586,22 +543,15 @@ static pending *newest(kmf_embedder *e)
     return &e->records[(e->first_record + e->n_pending - 1) % e->n_records];
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-/* With both strands the larger count of the two; with a stride of 1 they are the same. */
 static void take_stats(kmf_embedder *e, int reverse)
 {
     kmf_cut_stats s;
     pending *p = newest(e);
-    kmf_cutter_statistics(e->cutters[reverse], &s);
-    p->row.tokens = larger(p->row.tokens, s.tokens);
-    p->row.ambiguous = larger(p->row.ambiguous, s.ambiguous);
+    kmf_cutter_statistics(e->method->cutters[reverse], &s);
+    p->seen[reverse] = (tally){s.tokens, s.ambiguous, s.unknown};
     p->row.chunks = larger(p->row.chunks, s.chunks);
-    p->unknown = larger(p->unknown, s.unknown);
     p->cut = p->cut || s.cut;
+    tell_tally(p);
 }
 
 static int drain_cutter(kmf_cutter *cutter, kmf_err *err)
@@ -624,7 +574,7 @@ static bool owns_a_kmer(const kmf_chunk *chunk)
 static int add_chunks(kmf_embedder *e, const char *name, const char *seq, size_t len,
                       int reverse, kmf_err *err)
 {
-    kmf_cutter *cutter = e->cutters[reverse];
+    kmf_cutter *cutter = e->method->cutters[reverse];
     kmf_chunk chunk;
     int got;
     if (per_token(e)) { /* rows go out before the end is seen: count first */
@@ -658,21 +608,24 @@ static int check_bases(const char *name, const char *seq, size_t len, kmf_err *e
     return 0;
 }
 
-/* Stretches that share k - 1 bases, so that every window lies in one of them. */
+/*
+ * Of the reverse complement, too, from its beginning on: as the letters stand in the sequence,
+ * which a job turns round.
+ */
 static int add_stretches(kmf_embedder *e, const char *seq, size_t len, int reverse,
                          kmf_err *err)
 {
-    size_t k = (size_t)e->frequency_k;
-    for (size_t beg = 0; len - beg >= k;) {
-        size_t n = len - beg < e->shape.cap_units ? len - beg : e->shape.cap_units;
+    kmf_stretch cut = e->method->stretch;
+    for (size_t left = len; left >= cut.least;) {
+        size_t n = left < cut.span ? left : cut.span;
+        size_t n_own = n < cut.step ? n : cut.step;
+        const char *letters = reverse ? seq + (left - n) : seq + (len - left);
         int status = make_room(e, n, err);
         if (status < 0)
             return status;
-        kmf_batch_add_bases(filling(e), seq + beg, n, reverse != 0);
+        kmf_batch_add_letters(filling(e), letters, n, n_own, reverse != 0);
         newest(e)->n_pieces++;
-        if (beg + n == len)
-            break;
-        beg += n - (k - 1);
+        left -= left < cut.step ? left : cut.step;
     }
     return 0;
 }
@@ -682,16 +635,16 @@ static int add_record(kmf_embedder *e, const char *name, const char *seq, size_t
 {
     bool strands[2] = {e->opts.strand != KMF_STRAND_RC, e->opts.strand != KMF_STRAND_FWD};
     int status = 0;
-    if (!e->model && e->opts.ambiguous == KMF_AMBIGUOUS_ERROR)
+    if (!takes_ids(e) && e->opts.ambiguous == KMF_AMBIGUOUS_ERROR)
         status = check_bases(name, seq, len, err);
     if (status == 0)
         status = open_record(e, name, len, err);
     for (int reverse = 0; reverse < 2 && status == 0; reverse++) {
         if (!strands[reverse])
             continue;
-        status = e->model ? add_chunks(e, name, seq, len, reverse, err)
-                          : add_stretches(e, seq, len, reverse, err);
-        if (e->model && status == 0)
+        status = takes_ids(e) ? add_chunks(e, name, seq, len, reverse, err)
+                              : add_stretches(e, seq, len, reverse, err);
+        if (takes_ids(e) && status == 0)
             take_stats(e, reverse);
     }
     if (status < 0)

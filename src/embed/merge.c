@@ -98,12 +98,18 @@ static int read_provenance(shard *s, size_t n_shards, kmf_err *err)
     return status;
 }
 
-/* A value that must agree; of a model with weights only their MD5, for paths may differ. */
-static const json_t *fact(const json_t *json, const char *key)
+/* Do two runs agree in this value? Of a model's files only their MD5s: paths may differ. */
+static bool agree(const json_t *one, const json_t *other, const char *key)
 {
-    const json_t *value = json_object_get(json, key);
-    const json_t *md5 = json_object_get(value, "md5");
-    return md5 ? md5 : value;
+    const json_t *a = json_object_get(one, key);
+    const json_t *b = json_object_get(other, key);
+    const json_t *md5 = json_object_get(a, "md5");
+    if (!md5)
+        return a && b && json_equal(a, b);
+    const json_t *counts_a = json_object_get(a, "counts_md5"); /* both may be NULL */
+    const json_t *counts_b = json_object_get(b, "counts_md5");
+    return json_equal(md5, json_object_get(b, "md5")) &&
+           (counts_a == counts_b || json_equal(counts_a, counts_b));
 }
 
 /* Each number once, and the same run. */
@@ -123,14 +129,11 @@ static int check_set(merge *m, kmf_err *err)
         }
     }
     for (size_t i = 1; i < m->n; i++)
-        for (size_t j = 0; j < sizeof same / sizeof same[0]; j++) {
-            const json_t *a = fact(m->shards[0].json, same[j]);
-            const json_t *b = fact(m->shards[i].json, same[j]);
-            if (!a || !b || !json_equal(a, b))
+        for (size_t j = 0; j < sizeof same / sizeof same[0]; j++)
+            if (!agree(m->shards[0].json, m->shards[i].json, same[j]))
                 return kmf_fail(err, KMF_EMODEL,
                                 "%s and %s are of different runs: their %s differ",
                                 m->shards[0].path, m->shards[i].path, same[j]);
-        }
     return 0;
 }
 

@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "model/model.h"
+#include "embed/method.h"
 #include "nn/gemm.h"
 #include "seq/digest.h"
 
@@ -17,14 +17,16 @@
  */
 static json_t *model_json(const kmf_embedder *e, kmf_err *err)
 {
-    const kmf_model *model = kmf_embedder_model(e);
+    const kmf_method *method = kmf_embedder_method(e);
     char md5[KMF_MD5_TEXT];
     json_t *json = json_pack("{s:o?}", "name", kmf_json_of_text(kmf_embedder_name(e)));
-    if (json && model &&
-        (kmf_md5(md5, model->map.bytes, model->map.len, err) < 0 ||
-         json_object_set_new(json, "md5", json_string(md5)) < 0)) {
-        json_decref(json);
-        json = NULL;
+    for (size_t i = 0; json && i < KMF_METHOD_FILES && method->files[i].key; i++) {
+        const kmf_map *map = method->files[i].map;
+        if (kmf_md5(md5, map->bytes, map->len, err) < 0 ||
+            json_object_set_new(json, method->files[i].key, json_string(md5)) < 0) {
+            json_decref(json);
+            json = NULL;
+        }
     }
     if (!json)
         kmf_fail(err, KMF_ENOMEM, "out of memory: no provenance could be made");
@@ -38,17 +40,12 @@ static json_t *settings_json(const kmf_embedder *e)
     json_t *json = json_pack("{s:s, s:s, s:s, s:b}", "strand", kmf_strand_names[o.strand],
                              "norm", kmf_norm_names[o.norm], "ambiguous",
                              kmf_ambiguous_names[o.ambiguous], "strict", o.strict);
-    if (json && kmf_embedder_model(e)) {
-        json_t *more = json_pack(
-            "{s:s, s:i, s:s, s:I, s:I, s:I}", "pooling", kmf_pooling_names[o.pooling], "layer",
-            o.layer, "long", kmf_long_names[o.policy], "stride", (json_int_t)o.stride, "window",
-            (json_int_t)o.window, "overlap", (json_int_t)o.overlap);
-        if (!more || json_object_update(json, more) < 0) {
-            json_decref(json);
-            json = NULL;
-        }
-        json_decref(more);
+    json_t *more = kmf_embedder_method(e)->kind->settings(&o);
+    if (!json || !more || json_object_update(json, more) < 0) {
+        json_decref(json);
+        json = NULL;
     }
+    json_decref(more);
     return json;
 }
 

@@ -8,9 +8,11 @@
 
 #define THREADS_MAX 1024
 #define BATCH_TOKENS 4096
-#define BATCH_BASES ((size_t)1 << 18)
+#define BATCH_LETTERS ((size_t)1 << 18)
 #define BATCH_UNITS_MIN 64
 #define BATCH_UNITS_MAX ((size_t)1 << 24)
+
+const char *const kmf_weights_names[] = {"none", "sif", NULL};
 
 void kmf_embed_options_default(kmf_embed_options *opts)
 {
@@ -21,6 +23,7 @@ void kmf_embed_options_default(kmf_embed_options *opts)
                                 .ambiguous = -1,
                                 .policy = -1,
                                 .overlap = KMF_OVERLAP_MODEL,
+                                .weights = -1,
                                 .n_shards = 1};
 }
 
@@ -36,6 +39,7 @@ int kmf_settings_common(kmf_embed_options *o, kmf_err *err)
         {offsetof(kmf_embed_options, norm), KMF_NORM_L2, "norm"},
         {offsetof(kmf_embed_options, ambiguous), KMF_AMBIGUOUS_ERROR, "ambiguous"},
         {offsetof(kmf_embed_options, policy), KMF_LONG_ERROR, "policy"},
+        {offsetof(kmf_embed_options, weights), KMF_WEIGHTS_SIF, "weights"},
     };
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
         int value;
@@ -66,6 +70,10 @@ int kmf_settings_common(kmf_embed_options *o, kmf_err *err)
 
 int kmf_settings_model(kmf_embed_options *o, const kmf_config *c, kmf_err *err)
 {
+    if (o->k != 0 || o->weights >= 0)
+        return kmf_fail(err, KMF_EINVAL,
+                        "a model with an encoder has one k and weighs all k-mers alike: k and "
+                        "weights are for k-mer vectors");
     if (o->pooling < 0)
         o->pooling = (int)c->pooling;
     if (o->strand < 0)
@@ -100,29 +108,67 @@ int kmf_settings_model(kmf_embed_options *o, const kmf_config *c, kmf_err *err)
     return 0;
 }
 
-int kmf_settings_frequency(kmf_embed_options *o, const char *name, kmf_err *err)
+/* What remains where whole records are read letter by letter. */
+static void settle_letters(kmf_embed_options *o)
 {
-    if (o->pooling >= 0 || o->layer != KMF_LAYER_MODEL || o->stride != 0 || o->window != 0 ||
-        o->overlap != KMF_OVERLAP_MODEL || o->policy != KMF_LONG_CHUNK)
-        return kmf_fail(
-            err, KMF_EINVAL,
-            "%s counts whole records: it has no pooling, layer, stride, window, overlap "
-            "or policy for long ones",
-            name);
-    if (o->ambiguous < 0)
-        o->ambiguous = KMF_AMBIGUOUS_SKIP;
-    if (o->ambiguous != KMF_AMBIGUOUS_SKIP && o->ambiguous != KMF_AMBIGUOUS_ERROR)
-        return kmf_fail(err, KMF_EINVAL, "%s can skip ambiguous bases or fail on them, no more",
-                        name);
     o->pooling = KMF_POOL_MEAN;
     o->layer = 0;
-    o->stride = 1;
     o->overlap = 0;
+    if (o->stride == 0)
+        o->stride = 1;
+    if (o->ambiguous < 0)
+        o->ambiguous = KMF_AMBIGUOUS_SKIP;
     if (o->strand < 0)
         o->strand = KMF_STRAND_FWD;
     if (o->norm < 0)
         o->norm = KMF_NORM_NONE;
+    if (o->weights < 0)
+        o->weights = KMF_WEIGHTS_NONE;
     if (o->batch_tokens == 0)
-        o->batch_tokens = BATCH_BASES;
+        o->batch_tokens = BATCH_LETTERS;
+}
+
+int kmf_settings_vectors(kmf_embed_options *o, const char *name, const kmf_vectors_info *info,
+                         kmf_err *err)
+{
+    if (o->pooling > KMF_POOL_MEAN || o->layer != KMF_LAYER_MODEL || o->window != 0 ||
+        o->overlap != KMF_OVERLAP_MODEL || o->policy != KMF_LONG_CHUNK)
+        return kmf_fail(
+            err, KMF_EINVAL,
+            "%s holds k-mer vectors, and the mean is taken over whole records: there "
+            "is no other pooling, no layer, window, overlap or policy for long ones",
+            name);
+    if (o->ambiguous > KMF_AMBIGUOUS_SKIP)
+        return kmf_fail(
+            err, KMF_EINVAL,
+            "%s holds k-mer vectors: k-mers with an ambiguous letter have none, and "
+            "can only be skipped",
+            name);
+    if (o->strand > KMF_STRAND_FWD && info->alphabet != KMF_DNA)
+        return kmf_fail(err, KMF_EINVAL, "%s holds vectors of proteins, which have no strand",
+                        name);
+    if (o->k != 0 && (o->k < info->k_min || o->k > info->k_max))
+        return kmf_fail(err, KMF_EINVAL, "%s: its words have %d to %d letters, not %d", name,
+                        info->k_min, info->k_max, o->k);
+    settle_letters(o);
+    if (info->k_min == info->k_max)
+        o->k = info->k_min;
+    return 0;
+}
+
+int kmf_settings_frequency(kmf_embed_options *o, const char *name, kmf_err *err)
+{
+    if (o->pooling >= 0 || o->layer != KMF_LAYER_MODEL || o->stride != 0 || o->window != 0 ||
+        o->overlap != KMF_OVERLAP_MODEL || o->policy != KMF_LONG_CHUNK || o->k != 0 ||
+        o->weights >= 0)
+        return kmf_fail(
+            err, KMF_EINVAL,
+            "%s counts whole records: it has no pooling, layer, stride, window, overlap, "
+            "policy for long ones, k or weights",
+            name);
+    if (o->ambiguous > KMF_AMBIGUOUS_SKIP && o->ambiguous != KMF_AMBIGUOUS_ERROR)
+        return kmf_fail(err, KMF_EINVAL, "%s can skip ambiguous bases or fail on them, no more",
+                        name);
+    settle_letters(o);
     return 0;
 }

@@ -12,6 +12,9 @@
 int kmf_settings_common(kmf_embed_options *o, kmf_err *err) KMF_MUST_CHECK;
 /* For an encoder; layer becomes 0 .. L. */
 int kmf_settings_model(kmf_embed_options *o, const kmf_config *c, kmf_err *err) KMF_MUST_CHECK;
+/* For k-mer vectors out of the file `name`; k is only held against their range. */
+int kmf_settings_vectors(kmf_embed_options *o, const char *name, const kmf_vectors_info *info,
+                         kmf_err *err) KMF_MUST_CHECK;
 /* For tnf and kmer:K; name is one of them. */
 int kmf_settings_frequency(kmf_embed_options *o, const char *name, kmf_err *err) KMF_MUST_CHECK;
 

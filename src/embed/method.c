@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* Which method a name stands for: tnf and kmer:K, a file of vectors, or else a model. */
+#include "embed/method.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+static bool is_frequency(const char *name)
+{
+    return strcmp(name, "tnf") == 0 || strncmp(name, "kmer:", 5) == 0;
+}
+
+static bool is_file(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+kmf_method *kmf_method_open(const char *name, kmf_embed_options *opts, kmf_err *err)
+{
+    if (name && is_frequency(name))
+        return kmf_frequency_open(name, opts, err);
+    if (name && is_file(name))
+        return kmf_wordmean_open(name, opts, err);
+    return kmf_encode_open(name, opts, err);
+}
+
+void kmf_method_free(kmf_method *method)
+{
+    if (method)
+        method->kind->free(method);
+}

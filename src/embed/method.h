@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How records become vectors: by an encoder, by k-mer frequencies, or by the vectors of their
+ * k-mers. The pipeline (embedder.c) cuts records into pieces as the method wants them, has its
+ * threads work on batches of them, and adds up what comes out; it knows no method by name.
+ */
+#ifndef KMF_METHOD_H
+#define KMF_METHOD_H
+
+#include "base/io.h"
+#include "embed/batch.h"
+
+#include <jansson.h>
+
+typedef struct kmf_method kmf_method;
+
+typedef struct kmf_method_kind {
+    /* Fills in the results of the batch's pieces; worker: 0 .. threads - 1. */
+    void (*work)(const kmf_method *method, kmf_batch *batch, int worker);
+    /* Bytes held, batches apart. */
+    size_t (*bytes)(const kmf_method *method);
+    /*
+     * The options that decide the vectors, besides strand, norm, ambiguous and strict, as a JSON
+     * object; NULL: out of memory.
+     */
+    json_t *(*settings)(const kmf_embed_options *opts);
+    void (*free)(kmf_method *method); /* also of one that is half made */
+    const char *unknown;              /* "k-mers that the vocabulary lacks", for messages */
+} kmf_method_kind;
+
+/*
+ * A strand is cut into stretches of `step` letters, a multiple of the stride. The windows that
+ * start in a stretch belong to it; `span` letters from its beginning on are handed over, as far as
+ * those windows reach. A rest of less than `least` letters holds no window.
+ */
+typedef struct kmf_stretch {
+    size_t step, span, least;
+} kmf_stretch;
+
+#define KMF_METHOD_FILES 2
+
+/* What every method begins with. */
+struct kmf_method {
+    const kmf_method_kind *kind;
+    const char *name;           /* as kmf_embedder_name; borrowed from the method */
+    const kmf_model *model;     /* NULL: it has none */
+    const kmf_vectors *vectors; /* NULL: it has none */
+    /* The files that decide its vectors, for provenance, as they were when it was made. */
+    struct {
+        const char *key; /* "md5", "counts_md5"; NULL: no such file */
+        const kmf_map *map;
+    } files[KMF_METHOD_FILES];
+
+    kmf_batch_shape shape;
+    kmf_cutter *cutters[2]; /* forward, reverse: pieces are chunks of ids; NULL: */
+    kmf_stretch stretch;    /* they are stretches of letters */
+};
+
+/*
+ * The method for a kmf_embedder_new of this name. opts, of which what is common to all methods
+ * has been checked, is completed. Makes and frees; kmf_method_free accepts NULL.
+ */
+kmf_method *kmf_method_open(const char *name, kmf_embed_options *opts,
+                            kmf_err *err) KMF_MUST_CHECK;
+void kmf_method_free(kmf_method *method);
+
+/* The same for one kind each. */
+kmf_method *kmf_encode_open(const char *name, kmf_embed_options *opts,
+                            kmf_err *err) KMF_MUST_CHECK;
+kmf_method *kmf_frequency_open(const char *name, kmf_embed_options *opts,
+                               kmf_err *err) KMF_MUST_CHECK;
+kmf_method *kmf_wordmean_open(const char *name, kmf_embed_options *opts,
+                              kmf_err *err) KMF_MUST_CHECK;
+
+/* That of an embedder. */
+const kmf_method *kmf_embedder_method(const kmf_embedder *embedder);
+
+#endif

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Vectors by the vectors of k-mers: a record's is the weighted mean
+ *
+ *     v = sum_i w(x_i) v(x_i) / sum_i w(x_i)
+ *
+ * over its windows x_i that are k-mers with a vector. w is 1, or the smooth inverse frequency
+ *
+ *     w(x) = a / (a + p(x)),   a = 1e-3,   p(x) = count(x) / counts of all words of its length
+ *
+ * of Arora, Liang and Ma (A simple but tough-to-beat baseline for sentence embeddings, ICLR 2017,
+ * algorithm 1). They divide by the number of words instead of the sum of their weights, which
+ * changes the length of a vector but not its direction, and take away from all vectors of a data
+ * set the component that they have in common; that needs the whole set and is not done here.
+ *
+ * A k-mer that the file lacks, and one that never occurred in training, so that its vector is
+ * still the random one it began with, is left out and counted as unknown. Words of several lengths
+ * are averaged together, in each piece all windows of the shortest length first.
+ *
+ * Bits. A double sum depends on the order of its additions, so a piece is a fixed number of
+ * windows, whatever the size of a batch: its k-mers are added one after the other, each column for
+ * itself, and pieces in the order of the strand. No multiplication is fused with an addition, so
+ * all processors give the same bits.
+ *
+ * Speed. The work is one row of the table, `dim` floats, for each window. Codes come in blocks; the
+ * rows of a block are looked up, and asked for from memory if the table is large, before those of
+ * the one before are added. A block's sums are made some columns at a time, in registers.
+ */
+#include "base/cpu.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "embed/method.h"
+#include "embed/settings.h"
+#include "model/vectorfile.h"
+#include "model/vectors.h"
+#include "words/textkmers.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WINDOWS 8192 /* of a piece, with a stride of 1 */
+#define BLOCK 64
+#define COLUMNS 32 /* that are added up in registers: half of those of AVX2 */
+#define LINE_FLOATS 16
+#define FAR_BYTES ((size_t)4 << 20) /* a larger table is not near the processor */
+#define SIF_A 1e-3
+
+typedef struct word_mean {
+    kmf_method base;
+    char *name;                       /* owned */
+    kmf_map file, counts;             /* owned; counts: empty if there is no such file */
+    kmf_vectors *vectors;             /* owned */
+    double *weights;                  /* owned [n]; 0: a word never seen. NULL: all are 1 */
+    bool sif;                         /* not all are 0 or 1 */
+    bool far;                         /* a row is worth asking for in advance */
+    kmf_kmer_kind lengths[KMF_K_MAX]; /* of the words that are looked up, ascending */
+    size_t n_lengths;
+} word_mean;
+
+/* ---------------------------------------------------------------- sums ------------------ */
+
+/*
+ * The sum in COLUMNS columns stays in registers while all rows go by. columns, COLUMNS at most,
+ * and whether there are weights are constants where this is inlined.
+ */
+static KMF_INLINE void add_columns(double *restrict sum, const float *restrict values,
+                                   const double *restrict w, const int32_t *restrict rows,
+                                   size_t n, size_t dim, size_t columns)
+{
+    double s[COLUMNS];
+    KMF_UNROLL(COLUMNS)
+    for (size_t d = 0; d < columns; d++)
+        s[d] = sum[d];
+    for (size_t i = 0; i < n; i++) {
+        const float *restrict row = values + (size_t)rows[i] * dim;
+        double x = w ? w[i] : 1;
+        KMF_UNROLL(COLUMNS)
+        for (size_t d = 0; d < columns; d++)
+            s[d] += w ? x * (double)row[d] : (double)row[d];
+    }
+    KMF_UNROLL(COLUMNS)
+    for (size_t d = 0; d < columns; d++)
+        sum[d] = s[d];
+}
+
+static KMF_INLINE void add_all_columns(double *sum, const float *values, const double *w,
+                                       const int32_t *rows, size_t n, size_t dim)
+{
+    size_t d = 0;
+    for (; d + COLUMNS <= dim; d += COLUMNS)
+        add_columns(sum + d, values + d, w, rows, n, dim, COLUMNS);
+    for (; d + 4 <= dim; d += 4)
+        add_columns(sum + d, values + d, w, rows, n, dim, 4);
+    for (; d < dim; d++)
+        add_columns(sum + d, values + d, w, rows, n, dim, 1);
+}
+
+/* sum += values[rows[i]] for i = 0 .. n - 1, in that order.  sum: [dim]  values: [., dim] */
+static void add_rows(double *sum, const float *values, const int32_t *rows, size_t n,
+                     size_t dim);
+
+static KMF_INLINE void add_rows_body(double *sum, const float *values, const int32_t *rows,
+                                     size_t n, size_t dim)
+{
+    add_all_columns(sum, values, NULL, rows, n, dim);
+}
+
+KMF_CLONES(add_rows,
+           (double *sum, const float *values, const int32_t *rows, size_t n, size_t dim),
+           (sum, values, rows, n, dim))
+
+/* The same, row i times w[i].  w: [n] */
+static void add_weighted(double *sum, const float *values, const double *w, const int32_t *rows,
+                         size_t n, size_t dim);
+
+static KMF_INLINE void add_weighted_body(double *sum, const float *values, const double *w,
+                                         const int32_t *rows, size_t n, size_t dim)
+{
+    add_all_columns(sum, values, w, rows, n, dim);
+}
+
+KMF_CLONES(add_weighted,
+           (double *sum, const float *values, const double *w, const int32_t *rows, size_t n,
+            size_t dim),
+           (sum, values, w, rows, n, dim))
+
+static void ask_for(const kmf_vectors *v, const int32_t *rows, size_t n)
+{
+    size_t dim = v->info.dim;
+    for (size_t i = 0; i < n; i++)
+        for (size_t d = 0; d < dim; d += LINE_FLOATS)
+            __builtin_prefetch(v->values + (size_t)rows[i] * dim + d);
+}
+
+/* ---------------------------------------------------------------- a piece --------------- */
+
+typedef struct block {
+    size_t n;
+    int32_t rows[BLOCK];
+    double w[BLOCK];
+} block;
+
+/* Rows of the next windows that have a vector, and their weights; none only at the end. */
+static void next_rows(block *b, const word_mean *m, kmf_textkmers *walk, kmf_piece *p)
+{
+    uint64_t codes[BLOCK];
+    size_t n;
+    b->n = 0;
+    while (b->n == 0 && (n = kmf_textkmers_next(walk, codes, BLOCK)) > 0) {
+        for (size_t i = 0; i < n; i++) {
+            int64_t row = kmf_vectors_lookup(m->vectors, codes[i], walk->kind->k);
+            double w = row < 0 ? 0 : m->weights ? m->weights[row] : 1;
+            if (w <= 0)
+                continue;
+            b->rows[b->n] = (int32_t)row;
+            b->w[b->n++] = w;
+            p->weight += w;
+        }
+        p->unknown += n - b->n;
+    }
+    p->tokens += b->n;
+    if (m->far)
+        ask_for(m->vectors, b->rows, b->n);
+}
+
+static void add_words(double *sum, const word_mean *m, const kmf_kmer_kind *kind,
+                      const char *letters, kmf_piece *p)
+{
+    kmf_textkmers walk;
+    block blocks[2];
+    const float *values = m->vectors->values;
+    size_t dim = m->vectors->info.dim;
+    size_t here = p->end - p->beg;
+    size_t reach = p->own_end - p->own_beg + (size_t)kind->k - 1;
+    kmf_textkmers_start(&walk, kind, letters, here < reach ? here : reach, 0);
+    next_rows(&blocks[0], m, &walk, p);
+    for (int at = 0; blocks[at].n > 0; at ^= 1) {
+        const block *b = &blocks[at];
+        next_rows(&blocks[at ^ 1], m, &walk, p);
+        if (m->sif)
+            add_weighted(sum, values, b->w, b->rows, b->n, dim);
+        else
+            add_rows(sum, values, b->rows, b->n, dim);
+    }
+    p->ambiguous += walk.tally.ambiguous;
+}
+
+/* A newline would be the end of a sequence; in a piece it is a letter like any that is none. */
+static void drop_newlines(char *letters, size_t n)
+{
+    for (char *at = letters; (at = memchr(at, '\n', (size_t)(letters + n - at))) != NULL;)
+        *at = '-';
+}
+
+static void work(const kmf_method *method, kmf_batch *batch, int worker)
+{
+    const word_mean *m = (const word_mean *)method;
+    (void)worker;
+    drop_newlines(batch->letters, batch->n_units);
+    memset(batch->sums, 0, batch->n_pieces * batch->dim * sizeof *batch->sums);
+    for (size_t i = 0; i < batch->n_pieces; i++) {
+        kmf_piece *p = &batch->pieces[i];
+        for (size_t j = 0; j < m->n_lengths; j++)
+            add_words(batch->sums + i * batch->dim, m, &m->lengths[j], batch->letters + p->beg,
+                      p);
+    }
+}
+
+/* ---------------------------------------------------------------- the method ------------ */
+
+static size_t bytes(const kmf_method *method)
+{
+    const word_mean *m = (const word_mean *)method;
+    const kmf_vectors *v = m->vectors;
+    size_t word = v->info.dim * sizeof *v->values + sizeof *v->code + sizeof *v->k;
+    size_t total = 0;
+    word += v->count ? sizeof *v->count : 0;
+    word += m->weights ? sizeof *m->weights : 0;
+    for (int k = v->info.k_min; k <= v->info.k_max; k++) {
+        const kmf_words *words = &v->words[k];
+        total += words->dense ? sizeof *words->dense << kmf_alphabet_bits(v->info.alphabet) * k
+                              : words->n * (sizeof *words->codes + sizeof *words->rows);
+    }
+    return total + v->info.n * word;
+}
+
+static json_t *settings(const kmf_embed_options *o)
+{
+    return json_pack("{s:s, s:i, s:I}", "weights", kmf_weights_names[o->weights], "k", o->k,
+                     "stride", (json_int_t)o->stride);
+}
+
+static void release(kmf_method *method)
+{
+    word_mean *m = (word_mean *)method;
+    kmf_map_close(&m->file);
+    kmf_map_close(&m->counts);
+    kmf_vectors_free(m->vectors);
+    kmf_free(m->weights);
+    kmf_free(m->name);
+    kmf_free(m);
+}
+
+static const kmf_method_kind kind = {.work = work,
+                                     .bytes = bytes,
+                                     .settings = settings,
+                                     .free = release,
+                                     .unknown =
+                                         "k-mers that have no vector or were never seen"};
+
+/* Maps "name.vocab", where the counts of text and binary vectors come from, if it is there. */
+static int map_counts(word_mean *m, kmf_err *err)
+{
+    size_t cap = strlen(m->name) + sizeof ".vocab";
+    char *path = kmf_malloc(cap, 1, err);
+    if (!path)
+        return KMF_ENOMEM;
+    snprintf(path, cap, "%s.vocab", m->name);
+    int status = 0;
+    if (access(path, F_OK) == 0) {
+        status = kmf_map_open(&m->counts, path, err);
+        m->base.files[1].key = "counts_md5";
+        m->base.files[1].map = &m->counts;
+    }
+    kmf_free(path);
+    return status;
+}
+
+/* The maps are made first: what is hashed for the provenance is what was read. */
+static int load(word_mean *m, kmf_err *err)
+{
+    int status = kmf_map_open(&m->file, m->name, err);
+    if (status < 0)
+        return status;
+    m->vectors = kmf_vectors_load(m->name, err);
+    if (!m->vectors)
+        return KMF_EMODEL;
+    m->base.files[0].key = "md5";
+    m->base.files[0].map = &m->file;
+    bool beside =
+        m->vectors->info.counted && !kmf_vectortensors_begins(m->file.bytes, m->file.len);
+    return beside ? map_counts(m, err) : 0;
+}
+
+static int choose_lengths(word_mean *m, const kmf_embed_options *o, kmf_err *err)
+{
+    const kmf_vectors_info *info = &m->vectors->info;
+    for (int k = info->k_min; k <= info->k_max; k++)
+        if (m->vectors->words[k].n > 0 && (o->k == 0 || o->k == k))
+            m->lengths[m->n_lengths++] = (kmf_kmer_kind){
+                .alphabet = kmf_alphabet_of(info->alphabet), .k = k, .stride = o->stride};
+    if (m->n_lengths == 0)
+        return kmf_fail(err, KMF_EINVAL, "%s: it has no words of %d letters", m->name, o->k);
+    return 0;
+}
+
+/* Needed if words differ in weight, be it that some are left out. */
+static int make_weights(word_mean *m, kmf_err *err)
+{
+    const kmf_vectors *v = m->vectors;
+    double total[KMF_K_MAX + 1] = {0};
+    if (m->sif && !v->info.counted)
+        return kmf_fail(
+            err, KMF_EMODEL,
+            "%s: it does not tell how often its words occurred, which smooth inverse "
+            "frequencies need",
+            m->name);
+    if (!m->sif && v->info.unseen == 0)
+        return 0;
+    m->weights = kmf_malloc(v->info.n, sizeof *m->weights, err);
+    if (!m->weights)
+        return KMF_ENOMEM;
+    for (size_t row = 0; row < v->info.n; row++)
+        total[v->k[row]] += (double)v->count[row];
+    for (size_t row = 0; row < v->info.n; row++) {
+        double count = (double)v->count[row];
+        double w = m->sif ? SIF_A / (SIF_A + count / total[v->k[row]]) : 1;
+        m->weights[row] = count > 0 ? w : 0;
+    }
+    return 0;
+}
+
+static void choose_pieces(word_mean *m, const kmf_embed_options *o)
+{
+    size_t n = o->stride < WINDOWS ? WINDOWS / o->stride : 1;
+    size_t k_min = (size_t)m->lengths[0].k;
+    size_t k_max = (size_t)m->lengths[m->n_lengths - 1].k;
+    m->base.stretch = (kmf_stretch){
+        .step = n * o->stride, .span = (n - 1) * o->stride + k_max, .least = k_min};
+    m->base.shape =
+        kmf_batch_choose(o->batch_tokens, m->base.stretch.span, m->vectors->info.dim, false);
+}
+
+kmf_method *kmf_wordmean_open(const char *name, kmf_embed_options *opts, kmf_err *err)
+{
+    word_mean *m = kmf_calloc(1, sizeof *m, err);
+    if (!m)
+        return NULL;
+    m->base.kind = &kind;
+    m->name = kmf_strdup(name, err);
+    if (!m->name || load(m, err) < 0 ||
+        kmf_settings_vectors(opts, name, &m->vectors->info, err) < 0)
+        goto failed;
+    m->sif = opts->weights == KMF_WEIGHTS_SIF;
+    if (choose_lengths(m, opts, err) < 0 || make_weights(m, err) < 0)
+        goto failed;
+    choose_pieces(m, opts);
+    m->base.name = m->name;
+    m->base.vectors = m->vectors;
+    m->far = m->vectors->info.n * m->vectors->info.dim * sizeof(float) > FAR_BYTES;
+    return &m->base;
+failed:
+    kmf_method_free(&m->base);
+    return NULL;
+}

@@ -1,0 +1,791 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Mean vectors of k-mers: against a twin that slices strings and looks words up one after the
+ * other, against means written out by hand, and against itself under every setting that must not
+ * matter. The files of vectors are written here, as text.
+ */
+#include "base/mem.h"
+#include "base/rng.h"
+#include "checked.h"
+#include "kmerformer.h"
+#include "rows.h"
+#include "run.h"
+#include "seqfiles.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define N_SEQ 40
+#define LONG_FROM 9000 /* more than the windows of a piece */
+#define SEQ_MAX (CHECKED ? 17000 : 30000)
+#define WORDS_MAX 2048
+#define DIM_MAX 128
+#define PIECE 8192 /* windows whose sum is made at once */
+
+/* ---------------------------------------------------------------- words ------------------ */
+
+typedef struct lexicon {
+    char words[WORDS_MAX][33];
+    float vectors[WORDS_MAX][DIM_MAX];
+    uint64_t counts[WORDS_MAX];
+    size_t n;
+    size_t dim;
+    bool counted;
+} lexicon;
+
+static const char *letters_of(kmf_alphabet alphabet)
+{
+    return kmf_alphabet_letters(alphabet);
+}
+
+static char complement(char c)
+{
+    return c == 'A' ? 'T' : c == 'C' ? 'G' : c == 'G' ? 'C' : c == 'T' ? 'A' : c;
+}
+
+static void revcomp(char *out, const char *seq, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = complement(seq[n - 1 - i]);
+    out[n] = '\0';
+}
+
+static double random_number(kmf_rng *rng)
+{
+    return ((double)kmf_rng_below(rng, 2000001) - 1e6) / 3e5;
+}
+
+static void add_word(lexicon *x, const char *word, kmf_rng *rng)
+{
+    ck_assert_uint_lt(x->n, WORDS_MAX);
+    strcpy(x->words[x->n], word);
+    for (size_t d = 0; d < x->dim; d++)
+        x->vectors[x->n][d] = (float)random_number(rng);
+    x->counts[x->n] = kmf_rng_below(rng, 4) ? kmf_rng_below(rng, 1000) : 0;
+    x->n++;
+}
+
+/* All words of k letters, or the canonical ones alone; `keep` of 8, so that some are lacking. */
+static void add_words(lexicon *x, kmf_alphabet alphabet, int k, bool canonical, unsigned share,
+                      kmf_rng *rng)
+{
+    const char *letters = letters_of(alphabet);
+    size_t base = strlen(letters);
+    size_t all = 1;
+    for (int i = 0; i < k; i++)
+        all *= base;
+    for (size_t code = 0; code < all; code++) {
+        char word[33];
+        char other[33];
+        size_t rest = code;
+        for (int i = k - 1; i >= 0; i--, rest /= base)
+            word[i] = letters[rest % base];
+        word[k] = '\0';
+        revcomp(other, word, (size_t)k);
+        if ((canonical && strcmp(other, word) < 0) || kmf_rng_below(rng, 8) >= share)
+            continue;
+        add_word(x, word, rng);
+    }
+}
+
+/* Writes it as text, its counts beside it, and returns the path. */
+static const char *write_lexicon(const lexicon *x, const char *name)
+{
+    char vocab[64];
+    const char *path = in_dir(name);
+    FILE *file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    fprintf(file, "%zu %zu\n", x->n, x->dim);
+    for (size_t i = 0; i < x->n; i++) {
+        fputs(x->words[i], file);
+        for (size_t d = 0; d < x->dim; d++)
+            fprintf(file, " %.9g", (double)x->vectors[i][d]);
+        fputc('\n', file);
+    }
+    ck_assert_int_eq(fclose(file), 0);
+    snprintf(vocab, sizeof vocab, "%s.vocab", path);
+    remove(vocab);
+    if (!x->counted)
+        return path;
+    file = fopen(vocab, "w");
+    ck_assert_ptr_nonnull(file);
+    for (size_t i = 0; i < x->n; i++)
+        fprintf(file, "%s %llu\n", x->words[i], (unsigned long long)x->counts[i]);
+    ck_assert_int_eq(fclose(file), 0);
+    return path;
+}
+
+/* ---------------------------------------------------------------- the twin --------------- */
+
+typedef struct twin {
+    double sum[DIM_MAX];   /* of all pieces */
+    double piece[DIM_MAX]; /* of this one */
+    double weight, piece_weight;
+    size_t tokens, ambiguous, unknown;
+} twin;
+
+typedef struct how {
+    kmf_alphabet alphabet;
+    bool canonical, sif;
+    int k; /* 0: all */
+    size_t stride;
+} how;
+
+static size_t find_word(const lexicon *x, const char *word)
+{
+    size_t i = 0;
+    while (i < x->n && strcmp(x->words[i], word) != 0)
+        i++;
+    return i;
+}
+
+static double weight_of(const lexicon *x, size_t row, bool sif)
+{
+    double total = 0;
+    if (!sif)
+        return 1;
+    for (size_t i = 0; i < x->n; i++)
+        if (strlen(x->words[i]) == strlen(x->words[row]))
+            total += (double)x->counts[i];
+    return 1e-3 / (1e-3 + (double)x->counts[row] / total);
+}
+
+/* seq is in upper case and has no U. */
+static void add_window(twin *t, const lexicon *x, const how *h, const char *seq, size_t k)
+{
+    char word[33];
+    char other[33];
+    memcpy(word, seq, k);
+    word[k] = '\0';
+    if (strspn(word, letters_of(h->alphabet)) < k) {
+        t->ambiguous++;
+        return;
+    }
+    revcomp(other, word, k);
+    size_t row = find_word(x, h->canonical && strcmp(other, word) < 0 ? other : word);
+    if (row == x->n || (x->counted && x->counts[row] == 0)) {
+        t->unknown++;
+        return;
+    }
+    double w = weight_of(x, row, h->sif);
+    for (size_t d = 0; d < x->dim; d++)
+        t->piece[d] += w * (double)x->vectors[row][d];
+    t->piece_weight += w;
+    t->tokens++;
+}
+
+static void end_piece(twin *t, const lexicon *x)
+{
+    for (size_t d = 0; d < x->dim; d++) {
+        t->sum[d] += t->piece[d];
+        t->piece[d] = 0;
+    }
+    t->weight += t->piece_weight;
+    t->piece_weight = 0;
+}
+
+static twin *twin_of(const lexicon *x, const how *h, const char *seq)
+{
+    size_t len = strlen(seq);
+    size_t step = h->stride < PIECE ? PIECE / h->stride * h->stride : h->stride;
+    twin *t = calloc(1, sizeof *t);
+    for (size_t beg = 0; beg < len; beg += step) {
+        for (size_t k = 1; k <= 32; k++) {
+            bool listed = false;
+            for (size_t i = 0; i < x->n && !listed; i++)
+                listed = strlen(x->words[i]) == k;
+            if (!listed || (h->k != 0 && (size_t)h->k != k))
+                continue;
+            for (size_t at = beg; at < beg + step && at + k <= len; at += h->stride)
+                add_window(t, x, h, seq + at, k);
+        }
+        end_piece(t, x);
+    }
+    return t;
+}
+
+/* ---------------------------------------------------------------- input ------------------ */
+
+static char texts[N_SEQ][SEQ_MAX + 1];
+static const char *seqs[N_SEQ];
+
+/*
+ * Short ones, some of several pieces, lower case, letters that are none of the alphabet, and
+ * records without a k-mer.
+ */
+static void make_input(kmf_alphabet alphabet)
+{
+    kmf_rng rng = kmf_rng_stream(17, 0);
+    const char *letters = alphabet == KMF_DNA ? "ACGTACGTACGTACGTACGTACGTacgtUuNR-"
+                                              : "ACDEFGHIKLMNPQRSTVWYaklsvX*B";
+    for (size_t i = 0; i < N_SEQ; i++) {
+        size_t len = i % 10 == 9 ? LONG_FROM + kmf_rng_below(&rng, SEQ_MAX - LONG_FROM)
+                                 : kmf_rng_below(&rng, 90);
+        size_t n_letters = i % 2 ? strlen(letters) : 20;
+        for (size_t j = 0; j < len; j++)
+            texts[i][j] = letters[kmf_rng_below(&rng, n_letters)];
+        texts[i][len] = '\0';
+        seqs[i] = texts[i];
+    }
+    texts[3][1] = '\0';
+    memset(texts[5], 'N', strlen(texts[5]));
+    if (alphabet == KMF_PROTEIN)
+        memset(texts[5], 'X', strlen(texts[5]));
+    texts[6][0] = '\0';
+}
+
+/* In upper case, T for U in DNA; the other strand of it. */
+static void plain(char *out, const char *seq, kmf_alphabet alphabet, bool reverse)
+{
+    static char upper[SEQ_MAX + 1];
+    size_t n = strlen(seq);
+    for (size_t i = 0; i < n; i++) {
+        char c = seq[i] >= 'a' && seq[i] <= 'z' ? (char)(seq[i] - 'a' + 'A') : seq[i];
+        upper[i] = alphabet == KMF_DNA && c == 'U' ? 'T' : c;
+    }
+    upper[n] = '\0';
+    if (reverse)
+        revcomp(out, upper, n);
+    else
+        memcpy(out, upper, n + 1);
+}
+
+static kmf_embed_options options(void)
+{
+    kmf_embed_options o;
+    kmf_embed_options_default(&o);
+    o.threads = 2;
+    return o;
+}
+
+/* ---------------------------------------------------------------- against the twin ------- */
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The bits of all rows, and the counts. */
+static void check_rows(const lexicon *x, const how *h, const char *path, int strand)
+{
+    static char strands[2][SEQ_MAX + 1];
+    kmf_embed_stats stats;
+    kmf_embed_options o = options();
+    size_t tokens = 0;
+    size_t ambiguous = 0;
+    size_t unknown = 0;
+    size_t empty = 0;
+    o.strand = strand;
+    o.stride = h->stride;
+    o.k = h->k;
+    o.weights = h->sif ? KMF_WEIGHTS_SIF : -1;
+    o.batch_tokens = 64;
+    table *t = run(path, &o, seqs, N_SEQ, &stats);
+    ck_assert_uint_eq(t->n, N_SEQ);
+    ck_assert_uint_eq(t->dim, x->dim);
+    for (size_t i = 0; i < N_SEQ; i++) {
+        twin *of[2];
+        for (int s = 0; s < 2; s++) {
+            bool wanted = strand == KMF_STRAND_BOTH || strand == s;
+            plain(strands[s], seqs[i], h->alphabet, s == 1);
+            of[s] = twin_of(x, h, wanted ? strands[s] : "");
+        }
+        for (size_t d = 0; d < x->dim; d++) {
+            double a = of[0]->sum[d] / of[0]->weight; /* NaN without a k-mer */
+            double b = of[1]->sum[d] / of[1]->weight;
+            float want = (float)(isnan(a) ? b : isnan(b) ? a : (a + b) / 2);
+            float got = t->values[i * x->dim + d];
+            if (isnan(want) ? !isnan(got) : memcmp(&want, &got, sizeof got) != 0)
+                ck_abort_msg("record %zu, column %zu: %.9g instead of %.9g", i, d, (double)got,
+                             (double)want);
+        }
+        size_t n = larger(of[0]->tokens, of[1]->tokens);
+        size_t n_ambiguous = larger(of[0]->ambiguous, of[1]->ambiguous);
+        ck_assert_uint_eq(t->tokens[i], n);
+        ck_assert_uint_eq(t->ambiguous[i], n_ambiguous);
+        tokens += n;
+        ambiguous += n_ambiguous;
+        unknown += larger(of[0]->unknown, of[1]->unknown);
+        empty += n == 0;
+        free(of[0]);
+        free(of[1]);
+    }
+    ck_assert_uint_eq(stats.records, N_SEQ);
+    ck_assert_uint_eq(stats.tokens, tokens);
+    ck_assert_uint_eq(stats.ambiguous, ambiguous);
+    ck_assert_uint_eq(stats.unknown, unknown);
+    ck_assert_uint_eq(stats.empty, empty);
+    ck_assert_uint_ge(empty, 2);
+    drop(t);
+}
+
+typedef struct variant {
+    kmf_alphabet alphabet;
+    int k_min, k_max;
+    bool canonical, counted, sif;
+    unsigned share; /* of 8 words that there are */
+    int k;
+    size_t stride, dim;
+    int strand;
+} variant;
+
+/* clang-format off */
+static const variant variants[] = {
+    /*           k     can    count  sif  of 8 -k stride dim */
+    {KMF_DNA,     3, 3, false, false, false, 8, 0,    1,   1, KMF_STRAND_FWD},
+    {KMF_DNA,     4, 4, false, false, false, 6, 0,    1,  33, KMF_STRAND_RC},
+    {KMF_DNA,     4, 4, false, true,  false, 7, 0,    1,   7, KMF_STRAND_BOTH},
+    {KMF_DNA,     4, 4, false, true,  true,  8, 0,    1, 100, KMF_STRAND_BOTH},
+    {KMF_DNA,     1, 4, false, true,  true,  6, 0,    1,  36, KMF_STRAND_FWD},
+    {KMF_DNA,     1, 4, false, true,  true,  6, 3,    1,  36, KMF_STRAND_RC},
+    {KMF_DNA,     2, 4, false, false, false, 8, 0,    3,   5, KMF_STRAND_BOTH},
+    {KMF_DNA,     3, 4, true,  false, false, 8, 0,    1,  64, KMF_STRAND_BOTH},
+    {KMF_DNA,     4, 4, true,  true,  true,  8, 0,    7,  13, KMF_STRAND_RC},
+    {KMF_DNA,     2, 3, false, false, false, 5, 2, 8191,   8, KMF_STRAND_BOTH},
+    {KMF_DNA,     2, 3, false, false, false, 5, 0, 9001,   8, KMF_STRAND_RC},
+    {KMF_PROTEIN, 2, 2, false, true,  true,  7, 0,    1,  20, KMF_STRAND_FWD},
+    {KMF_PROTEIN, 1, 2, false, false, false, 7, 0,    2,  20, KMF_STRAND_FWD},
+};
+/* clang-format on */
+
+START_TEST(rows_have_the_bits_of_a_mean_made_of_strings)
+{
+    static lexicon x;
+    const variant *v = &variants[_i];
+    kmf_rng rng = kmf_rng_stream(3, (uint64_t)_i);
+    how h = {v->alphabet, v->canonical, v->sif, v->k, v->stride};
+    make_dir();
+    make_input(v->alphabet);
+    x.n = 0;
+    x.dim = v->dim;
+    x.counted = v->counted;
+    for (int k = v->k_min; k <= v->k_max; k++)
+        add_words(&x, v->alphabet, k, v->canonical, v->share, &rng);
+    check_rows(&x, &h, write_lexicon(&x, "x.vec"), v->strand);
+    remove_dir();
+}
+END_TEST
+
+/* Of words too long for a table. */
+START_TEST(words_of_32_letters_are_found)
+{
+    static lexicon x;
+    kmf_rng rng = kmf_rng_stream(5, 0);
+    how h = {.alphabet = KMF_DNA, .stride = 1};
+    char upper[SEQ_MAX + 1];
+    make_dir();
+    make_input(KMF_DNA);
+    x.n = 0;
+    x.dim = 11;
+    for (size_t i = 0; i < N_SEQ; i += 2) {
+        plain(upper, seqs[i], KMF_DNA, i % 4 == 0);
+        for (size_t at = 0; at + 32 <= strlen(upper) && at < 40; at += 9) {
+            upper[at + 32] = '\0';
+            if (strspn(upper + at, "ACGT") == 32 && find_word(&x, upper + at) == x.n)
+                add_word(&x, upper + at, &rng);
+            plain(upper, seqs[i], KMF_DNA, i % 4 == 0);
+        }
+    }
+    ck_assert_uint_gt(x.n, 20);
+    const char *path = write_lexicon(&x, "x.vec");
+    for (int strand = KMF_STRAND_FWD; strand <= KMF_STRAND_BOTH; strand++)
+        check_rows(&x, &h, path, strand);
+    remove_dir();
+}
+END_TEST
+
+/* ---------------------------------------------------------------- by hand ---------------- */
+
+static void check_one(const char *path, const kmf_embed_options *o, const char *seq, double x,
+                      double y)
+{
+    table *t = run(path, o, &seq, 1, NULL);
+    ck_assert_uint_eq(t->dim, 2);
+    ck_assert_double_eq_tol((double)t->values[0], x, 1e-6);
+    ck_assert_double_eq_tol((double)t->values[1], y, 1e-6);
+    drop(t);
+}
+
+START_TEST(means_and_weights_by_hand)
+{
+    kmf_embed_options o = options();
+    make_dir();
+    const char *path = write_text("x.vec", "3 2\nAC 1 0\nCG 0 2\nGT 4 4\n");
+    check_one(path, &o, "ACG", 0.5, 1);      /* AC CG */
+    check_one(path, &o, "acgu", 5.0 / 3, 2); /* AC CG GT */
+    check_one(path, &o, "ACNACTTT", 1, 0);   /* AC AC, and CT TT TT which have no vector */
+    o.strand = KMF_STRAND_RC;
+    check_one(path, &o, "AAC", 4, 4); /* GTT */
+    o.strand = KMF_STRAND_BOTH;
+    check_one(path, &o, "ACC", 2.5, 2); /* AC; GT of GGT */
+    o = options();
+    o.norm = KMF_NORM_L2;
+    check_one(path, &o, "GT", sqrt(0.5), sqrt(0.5));
+
+    /* p = 0.999, 0.001 and 0: w = 1/1000, 1/2 and none. */
+    write_text("x.vec.vocab", "AC 999\nCG 1\nGT 0\n");
+    o = options();
+    check_one(path, &o, "ACGT", 0.5, 1);
+    o.weights = KMF_WEIGHTS_SIF;
+    check_one(path, &o, "ACGT", 0.001 / 0.501, 1 / 0.501);
+    check_one(path, &o, "AC", 1, 0);
+    remove_dir();
+}
+END_TEST
+
+START_TEST(only_what_a_record_has_is_averaged)
+{
+    static const char *const five[] = {"ACGT", "GT", "TTTT", "NNNN", ""};
+    kmf_embed_stats s;
+    kmf_embed_options o = options();
+    make_dir();
+    const char *path = write_text("x.vec", "3 2\nAC 1 0\nCG 0 2\nGT 4 4\n");
+    write_text("x.vec.vocab", "AC 5\nCG 6\nGT 0\n");
+    table *t = run(path, &o, five, 5, &s);
+    ck_assert_uint_eq(t->tokens[0], 2);
+    ck_assert_uint_eq(s.records, 5);
+    ck_assert_uint_eq(s.bases, 14);
+    ck_assert_uint_eq(s.tokens, 2);
+    ck_assert_uint_eq(s.unknown, 1 + 1 + 3);
+    ck_assert_uint_eq(s.ambiguous, 3);
+    ck_assert_uint_eq(s.empty, 4);
+    ck_assert_uint_eq(s.chunked, 0);
+    for (size_t i = 1; i < 5; i++)
+        ck_assert(isnan(t->values[2 * i]) && isnan(t->values[2 * i + 1]));
+    drop(t);
+    remove_dir();
+}
+END_TEST
+
+START_TEST(strict_refuses_every_loss)
+{
+    static const struct {
+        const char *seq, *message;
+    } bad[] = {{"TTT", "no valid k-mer"},
+               {"ACGN", "ambiguous"},
+               {"ACGG", "k-mers that have no vector or were never seen"},
+               {"ACGT", "k-mers that have no vector or were never seen"}};
+    make_dir();
+    const char *path = write_text("x.vec", "3 2\nAC 1 0\nCG 0 2\nGT 4 4\n");
+    write_text("x.vec.vocab", "AC 5\nCG 6\nGT 0\n");
+    for (size_t i = 0; i < 4; i++) {
+        kmf_err err = {0};
+        kmf_embed_options o = options();
+        o.strict = 1;
+        kmf_embedder *e = kmf_embedder_new(path, &o, &err);
+        ck_assert_ptr_nonnull(e);
+        ck_assert_int_eq(kmf_embedder_add(e, "good", "ACG", 3, &err), 0);
+        int status = kmf_embedder_add(e, "bad", bad[i].seq, strlen(bad[i].seq), &err);
+        if (status == 0)
+            status = kmf_embedder_finish(e, &err);
+        ck_assert_int_eq(status, KMF_EFORMAT);
+        ck_assert_ptr_nonnull(strstr(err.msg, "record 2 'bad'"));
+        ck_assert_msg(strstr(err.msg, bad[i].message) != NULL, "%s", err.msg);
+        kmf_embedder_free(e);
+    }
+    remove_dir();
+}
+END_TEST
+
+/* ---------------------------------------------------------------- what must not matter --- */
+
+/* Words of 1 to 4 letters with counts, some lacking. */
+static const char *usual_words(void)
+{
+    static lexicon x;
+    kmf_rng rng = kmf_rng_stream(29, 0);
+    x.n = 0;
+    x.dim = 37;
+    x.counted = true;
+    for (int k = 1; k <= 4; k++)
+        add_words(&x, KMF_DNA, k, false, 7, &rng);
+    return write_lexicon(&x, "usual.vec");
+}
+
+static void check_settings(const char *path, kmf_embed_options o)
+{
+    static const size_t batches[] = {64, 1000, 9000, 100000};
+    o.threads = 1;
+    table *reference = run(path, &o, seqs, N_SEQ, NULL);
+    for (int threads = 1; threads <= 3; threads += 2)
+        for (size_t b = 0; b < sizeof batches / sizeof batches[0]; b++) {
+            o.threads = threads;
+            o.batch_tokens = batches[b];
+            table *t = run(path, &o, seqs, N_SEQ, NULL);
+            assert_same(t, reference);
+            drop(t);
+        }
+    o.n_shards = 3;
+    for (o.shard = 0; o.shard < 3; o.shard++) {
+        table *t = run(path, &o, seqs, N_SEQ, NULL);
+        for (size_t i = 0; i < t->n; i++) {
+            ck_assert_uint_eq(t->index[i], o.shard + 3 * i);
+            ck_assert_int_eq(memcmp(t->values + i * t->dim,
+                                    reference->values + t->index[i] * t->dim,
+                                    t->dim * sizeof(float)),
+                             0);
+        }
+        drop(t);
+    }
+    drop(reference);
+}
+
+START_TEST(threads_batches_and_shards_change_no_bit)
+{
+    make_dir();
+    make_input(KMF_DNA);
+    const char *path = usual_words();
+    kmf_embed_options o = options();
+    check_settings(path, o);
+    o.weights = KMF_WEIGHTS_SIF;
+    o.strand = KMF_STRAND_BOTH;
+    o.stride = 3;
+    check_settings(path, o);
+    o.norm = KMF_NORM_L2;
+    o.strand = KMF_STRAND_RC;
+    o.k = 4;
+    check_settings(path, o);
+    remove_dir();
+}
+END_TEST
+
+START_TEST(both_strands_make_a_sequence_and_its_reverse_complement_equal)
+{
+    static char rc_texts[N_SEQ][SEQ_MAX + 1];
+    const char *rc[N_SEQ];
+    make_dir();
+    make_input(KMF_DNA);
+    for (size_t i = 0; i < N_SEQ; i++) {
+        plain(rc_texts[i], seqs[i], KMF_DNA, true);
+        rc[i] = rc_texts[i];
+    }
+    const char *path = usual_words();
+    for (size_t stride = 1; stride <= 5; stride += 2)
+        for (int weights = KMF_WEIGHTS_NONE; weights <= KMF_WEIGHTS_SIF; weights++) {
+            kmf_embed_options o = options();
+            o.stride = stride;
+            o.weights = weights;
+            o.strand = KMF_STRAND_BOTH;
+            table *a = run(path, &o, seqs, N_SEQ, NULL);
+            table *b = run(path, &o, rc, N_SEQ, NULL);
+            assert_same(a, b);
+            drop(b);
+            o.strand = KMF_STRAND_RC;
+            b = run(path, &o, rc, N_SEQ, NULL);
+            o.strand = KMF_STRAND_FWD;
+            table *c = run(path, &o, seqs, N_SEQ, NULL);
+            assert_same(b, c);
+            ck_assert_int_ne(memcmp(a->values, c->values, a->n * a->dim * sizeof *a->values),
+                             0);
+            drop(a);
+            drop(b);
+            drop(c);
+        }
+    remove_dir();
+}
+END_TEST
+
+START_TEST(a_newline_is_a_letter_that_is_none)
+{
+    const char *two[] = {"ACGTAC-GTACGGT", "ACGTAC\nGTACGGT"};
+    kmf_embed_stats s;
+    make_dir();
+    for (size_t stride = 1; stride <= 3; stride++) {
+        kmf_embed_options o = options();
+        o.stride = stride;
+        o.k = 3;
+        table *t = run(usual_words(), &o, two, 2, &s);
+        ck_assert_int_eq(memcmp(t->values, t->values + t->dim, t->dim * sizeof *t->values), 0);
+        ck_assert_uint_eq(t->ambiguous[0], t->ambiguous[1]);
+        ck_assert_uint_eq(t->ambiguous[0], stride == 1 ? 3 : stride == 2 ? 2 : 1);
+        drop(t);
+    }
+    remove_dir();
+}
+END_TEST
+
+/* ---------------------------------------------------------------- the rest --------------- */
+
+START_TEST(an_embedder_tells_what_it_is)
+{
+    kmf_embed_options o = options();
+    kmf_vectors_info info;
+    make_dir();
+    const char *path = usual_words();
+    kmf_embedder *e = kmf_embedder_new(path, &o, NULL);
+    ck_assert_ptr_nonnull(e);
+    ck_assert_str_eq(kmf_embedder_name(e), path);
+    ck_assert_ptr_null(kmf_embedder_model(e));
+    ck_assert_uint_eq(kmf_embedder_dim(e), 37);
+    kmf_vectors_information(kmf_embedder_vectors(e), &info);
+    ck_assert_int_eq(info.k_max, 4);
+    ck_assert_uint_gt(kmf_embedder_bytes(e), info.n * info.dim * sizeof(float));
+    kmf_embedder_options(e, &o);
+    ck_assert_int_eq(o.k, 0);
+    ck_assert_int_eq(o.weights, KMF_WEIGHTS_NONE);
+    ck_assert_int_eq(o.pooling, KMF_POOL_MEAN);
+    ck_assert_int_eq(o.strand, KMF_STRAND_FWD);
+    ck_assert_int_eq(o.norm, KMF_NORM_NONE);
+    ck_assert_int_eq(o.ambiguous, KMF_AMBIGUOUS_SKIP);
+    ck_assert_uint_eq(o.stride, 1);
+    kmf_embedder_free(e);
+    o = options();
+    e = kmf_embedder_new("tnf", &o, NULL);
+    ck_assert_ptr_null(kmf_embedder_vectors(e));
+    kmf_embedder_free(e);
+    remove_dir();
+}
+END_TEST
+
+static void refused(const char *path, const kmf_embed_options *o, kmf_code code,
+                    const char *message)
+{
+    kmf_err err = {0};
+    ck_assert_ptr_null(kmf_embedder_new(path, o, &err));
+    ck_assert_int_eq(err.code, code);
+    ck_assert_msg(strstr(err.msg, message) != NULL, "%s", err.msg);
+    ck_assert_ptr_nonnull(strstr(err.msg, path));
+}
+
+START_TEST(options_that_do_not_fit_are_refused)
+{
+    kmf_embed_options o = options();
+    make_dir();
+    const char *path = write_text("x.vec", "3 2\nAC 1 0\nCG 0 2\nGTTA 4 4\n");
+    o.pooling = KMF_POOL_MEAN;
+    o.ambiguous = KMF_AMBIGUOUS_SKIP;
+    o.policy = KMF_LONG_CHUNK;
+    o.k = 4;
+    const char *one = "GTTA";
+    drop(run(path, &o, &one, 1, NULL)); /* these are what it does */
+    for (o.pooling = KMF_POOL_CLS; o.pooling <= KMF_POOL_NONE; o.pooling++)
+        refused(path, &o, KMF_EINVAL, "no other pooling");
+    o = options();
+    o.layer = 0;
+    refused(path, &o, KMF_EINVAL, "no layer");
+    o = options();
+    o.window = 100;
+    refused(path, &o, KMF_EINVAL, "window");
+    o = options();
+    o.overlap = 0;
+    refused(path, &o, KMF_EINVAL, "overlap");
+    o = options();
+    for (o.policy = KMF_LONG_TRUNCATE; o.policy <= KMF_LONG_ERROR; o.policy++)
+        refused(path, &o, KMF_EINVAL, "long");
+    o = options();
+    for (o.ambiguous = KMF_AMBIGUOUS_UNK; o.ambiguous <= KMF_AMBIGUOUS_ERROR; o.ambiguous++)
+        refused(path, &o, KMF_EINVAL, "ambiguous");
+    o = options();
+    o.k = 3;
+    refused(path, &o, KMF_EINVAL, "no words of 3 letters");
+    o.k = 5;
+    refused(path, &o, KMF_EINVAL, "2 to 4 letters, not 5");
+    o = options();
+    o.weights = KMF_WEIGHTS_SIF;
+    refused(path, &o, KMF_EMODEL, "how often");
+    o.weights = KMF_WEIGHTS_SIF + 1;
+    ck_assert_ptr_null(kmf_embedder_new(path, &o, NULL));
+    o = options();
+    path = write_text("p.vec", "2 2\nEF 1 0\nLQ 0 2\n");
+    for (o.strand = KMF_STRAND_RC; o.strand <= KMF_STRAND_BOTH; o.strand++)
+        refused(path, &o, KMF_EINVAL, "no strand");
+    o = options();
+    refused(write_text("n.vec", "2 2\nAC 1 0\nCG 0 nan\n"), &o, KMF_EMODEL, "CG");
+    remove_dir();
+}
+END_TEST
+
+static int ignore(void *user, const kmf_row *row, kmf_err *err)
+{
+    (void)user;
+    (void)row;
+    (void)err;
+    return 0;
+}
+
+static void add_all(kmf_embedder *e)
+{
+    for (size_t i = 0; i < N_SEQ; i++)
+        ck_assert_int_eq(kmf_embedder_add(e, "a name", seqs[i], strlen(seqs[i]), NULL), 0);
+    ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
+}
+
+START_TEST(no_batch_and_no_record_takes_memory)
+{
+    kmf_embed_options o = options();
+    make_dir();
+    make_input(KMF_DNA);
+    o.batch_tokens = 64;
+    kmf_embedder *e = kmf_embedder_new(usual_words(), &o, NULL);
+    ck_assert_ptr_nonnull(e);
+    kmf_embedder_sink(e, ignore, NULL);
+    for (int warm = 0; warm < 5; warm++)
+        add_all(e);
+    kmf_mem_fail_at(0);
+    add_all(e);
+    ck_assert_uint_eq(kmf_mem_count(), 0);
+    kmf_embedder_free(e);
+    remove_dir();
+}
+END_TEST
+
+START_TEST(any_failing_allocation_is_reported)
+{
+    make_dir();
+    const char *path = write_text("x.vec", "3 2\nAC 1 0\nCG 0 2\nGTTA 4 4\n");
+    write_text("x.vec.vocab", "AC 5\nCG 6\nGTTA 0\n");
+    for (size_t n = 1;; n++) {
+        kmf_err err = {0};
+        kmf_embed_options o = options();
+        int status = KMF_ENOMEM;
+        char *json = NULL;
+        kmf_mem_fail_at(n);
+        kmf_embedder *e = kmf_embedder_new(path, &o, &err);
+        if (e)
+            status = kmf_embedder_add(e, "a name", "ACGTACGTACGT", 12, &err);
+        if (status == 0)
+            status = kmf_embedder_finish(e, &err);
+        if (status == 0) {
+            json = kmf_provenance(e, "command", &path, 1, &err);
+            status = json ? 0 : (int)err.code;
+        }
+        bool reached = kmf_mem_count() >= n;
+        kmf_mem_fail_at(0);
+        kmf_text_free(json);
+        kmf_embedder_free(e);
+        if (!reached) {
+            ck_assert_int_eq(status, 0);
+            break;
+        }
+        ck_assert_msg(status == KMF_ENOMEM && err.code == KMF_ENOMEM, "allocation %zu: %d, %s",
+                      n, status, err.msg);
+    }
+    remove_dir();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("embed_vectors");
+    TCase *tcase = tcase_create("embed_vectors");
+    tcase_set_timeout(tcase, 0);
+    tcase_add_loop_test(tcase, rows_have_the_bits_of_a_mean_made_of_strings, 0,
+                        sizeof variants / sizeof variants[0]);
+    tcase_add_test(tcase, words_of_32_letters_are_found);
+    tcase_add_test(tcase, means_and_weights_by_hand);
+    tcase_add_test(tcase, only_what_a_record_has_is_averaged);
+    tcase_add_test(tcase, strict_refuses_every_loss);
+    tcase_add_test(tcase, threads_batches_and_shards_change_no_bit);
+    tcase_add_test(tcase, both_strands_make_a_sequence_and_its_reverse_complement_equal);
+    tcase_add_test(tcase, a_newline_is_a_letter_that_is_none);
+    tcase_add_test(tcase, an_embedder_tells_what_it_is);
+    tcase_add_test(tcase, options_that_do_not_fit_are_refused);
+    tcase_add_test(tcase, no_batch_and_no_record_takes_memory);
+    tcase_add_test(tcase, any_failing_allocation_is_reported);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}
