@@ -23,6 +23,8 @@
 #include "seq/par.h"
 
 #include <assert.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
 
@@ -187,6 +189,55 @@ int kmf_pool_each(kmf_pool *pool, size_t n, kmf_item_fn *fn, void *arg, kmf_err 
         kmf_queue_wait(queue);
     kmf_queue_free(queue);
     return atomic_load(&r.failed) ? kmf_fail(err, r.err.code, "%s", r.err.msg) : 0;
+}
+
+typedef struct part {
+    kmf_part_fn *fn;
+    void *arg;
+    int worker;
+    pthread_t thread;
+    atomic_int *order; /* borrowed */
+} part;
+
+enum { WAIT, GO, CALLED_OFF };
+
+static void *part_main(void *arg)
+{
+    part *p = arg;
+    int order;
+    while ((order = atomic_load(p->order)) == WAIT)
+        sched_yield();
+    if (order == GO)
+        p->fn(p->arg, p->worker);
+    return NULL;
+}
+
+/* Not on a pool: htslib's starts a waiting job only when it sees fit, which may be never. */
+int kmf_together(int threads, kmf_part_fn *fn, void *arg, kmf_err *err)
+{
+    assert(threads > 0);
+    part *parts = kmf_calloc((size_t)threads, sizeof *parts, err);
+    if (!parts)
+        return KMF_ENOMEM;
+    atomic_int order;
+    int n = 0;
+    int status = 0;
+    atomic_init(&order, WAIT);
+    while (n < threads - 1 && status == 0) {
+        parts[n] = (part){.fn = fn, .arg = arg, .worker = n, .order = &order};
+        if (pthread_create(&parts[n].thread, NULL, part_main, &parts[n]) == 0)
+            n++;
+        else
+            status = kmf_fail(err, KMF_ENOMEM, "no more than %d threads can be had, of %d",
+                              n + 1, threads);
+    }
+    atomic_store(&order, status == 0 ? GO : CALLED_OFF);
+    if (status == 0)
+        fn(arg, threads - 1);
+    while (n-- > 0)
+        pthread_join(parts[n].thread, NULL);
+    kmf_free(parts);
+    return status;
 }
 
 const char *kmf_htslib_version(void)

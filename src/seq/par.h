@@ -37,6 +37,15 @@ typedef int kmf_item_fn(void *arg, size_t i, int worker, kmf_err *err);
 int kmf_pool_each(kmf_pool *pool, size_t n, kmf_item_fn *fn, void *arg,
                   kmf_err *err) KMF_MUST_CHECK;
 
+/* The part of thread 0 .. threads - 1. */
+typedef void kmf_part_fn(void *arg, int thread);
+/*
+ * Calls fn on as many threads, the caller's being the last of them, all at the same time, so that
+ * they may wait for each other (base/barrier.h). Returns when all are done. KMF_ENOMEM: there
+ * cannot be so many, and fn was not called.
+ */
+int kmf_together(int threads, kmf_part_fn *fn, void *arg, kmf_err *err) KMF_MUST_CHECK;
+
 /* Of the htslib in use, as "1.16". */
 const char *kmf_htslib_version(void);
 
