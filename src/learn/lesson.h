@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The unit of word2vec's work: a stretch of the corpus turned into examples on a private copy of
+ * the vectors that they touch.
+ *
+ *   lesson   KMF_LESSON_TOKENS starts of k-mers, or fewer where the corpus has other letters or
+ *            --sample drops words. Each is a centre; the words of its window may lie outside
+ *   token    a k-mer of the corpus as it is read here: at a stride, in a frame, on a strand, its
+ *            length drawn if there are several, kept or dropped by --sample
+ *
+ * A lesson is a function of corpus, settings, seed, epoch and number, and changes nothing but
+ * itself. So lessons may be worked on by any threads at once, and the result does not depend on
+ * them.
+ */
+#ifndef KMF_LESSON_H
+#define KMF_LESSON_H
+
+#include "base/rng.h"
+#include "kmerformer.h"
+#include "learn/lexicon.h"
+#include "learn/noise.h"
+#include "nn/sgns.h"
+#include "words/corpus.h"
+
+#define KMF_LESSON_TOKENS 128
+
+/* What lessons are made from; all borrowed. */
+typedef struct kmf_syllabus {
+    const kmf_corpus *corpus;
+    uint64_t n_segments; /* of the corpus */
+    const kmf_lexicon *lexicon;
+    const kmf_noise *noise;
+    const uint32_t *keep; /* [words] of 2^32: how often --sample keeps a word; NULL: always */
+    size_t stride;        /* letters from one token of a sentence to the next */
+    size_t frames;        /* sentences that a sequence gives: 1, or stride */
+    size_t strands;       /* 1 or 2 */
+    int window, negative;
+    bool cbow;
+    uint64_t seed;
+    const float
+        *table; /* [2 words, ld]: word w's vector is row w, the one that it has as a target
+                           row words + w */
+    size_t ld;
+    uint32_t owners; /* threads among which the rows are shared out, 1 or more */
+} kmf_syllabus;
+
+/*
+ * 0 .. owners - 1. 64 neighbouring rows have one owner: what is kept for rows, a byte each, then
+ * shares no cache line with that of another thread.
+ */
+static inline uint32_t kmf_row_owner(uint32_t row, uint32_t owners)
+{
+    return (uint32_t)((uint64_t)(uint32_t)((row >> 6) * UINT32_C(2654435769)) * owners >> 32);
+}
+
+/* Lessons of an epoch. */
+uint64_t kmf_syllabus_lessons(const kmf_syllabus *syllabus);
+
+typedef struct kmf_lesson {
+    uint32_t *rows; /* owned; of the table, each once */
+    float *values;  /* borrowed [cap_rows, ld]; copies of them, then what became of these */
+    size_t n_rows, cap_rows;
+    uint32_t *by_owner;  /* owned; places in `rows`, in order for each owner of the rows */
+    uint32_t *owner_beg; /* owned [owners + 1]; where each one's begin in by_owner */
+    kmf_sgns_example *examples; /* owned; rows are places in `rows` */
+    size_t n_examples, cap_examples;
+    uint64_t n_tokens; /* centres */
+    uint64_t n_pairs;  /* skip-gram: pairs of centre and context; CBOW: centres */
+    double loss;       /* of all examples, if it was asked for */
+} kmf_lesson;
+
+/* One thread's tools to make lessons. */
+typedef struct kmf_teacher kmf_teacher;
+
+kmf_teacher *kmf_teacher_new(const kmf_syllabus *syllabus, kmf_err *err) KMF_MUST_CHECK;
+void kmf_teacher_free(kmf_teacher *teacher);
+/* Floats of a lesson's values. */
+size_t kmf_lesson_floats(const kmf_syllabus *syllabus);
+int kmf_lesson_make(kmf_lesson *lesson, const kmf_syllabus *syllabus, float *values,
+                    kmf_err *err) KMF_MUST_CHECK;
+/* Accepts a zeroed one. */
+void kmf_lesson_clear(kmf_lesson *lesson);
+
+/*
+ * Prepares lesson `number` of an epoch: rows and examples. They point into the teacher until the
+ * next call.
+ */
+void kmf_teacher_prepare(kmf_teacher *teacher, kmf_lesson *lesson, uint64_t epoch,
+                         uint64_t number);
+/* A lesson of nothing. */
+void kmf_lesson_skip(kmf_lesson *lesson, const kmf_syllabus *syllabus);
+/* Copies the rows of the table and learns the examples on the copies. */
+void kmf_lesson_learn(kmf_lesson *lesson, const kmf_syllabus *syllabus, float alpha,
+                      bool want_loss);
+
+#endif

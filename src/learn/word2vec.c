@@ -1,0 +1,641 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Training in steps. A step is a fixed number of lessons, taken from all over the corpus:
+ *
+ *   each lesson    prepare: corpus -> examples       any thread, in any order; the table is only
+ *                  learn: rows of the table -> how     read
+ *                  they change
+ *   -- barrier --
+ *   each row       table += what the lessons say,     each thread its own rows; lesson by lesson
+ *                  in the order of the lessons
+ *   -- barrier --
+ *
+ * So every sum has its order, and the bits are those of one thread. The price is that a lesson does
+ * not see what the other lessons of its step learn, which does no harm while each row is moved by
+ * few of them. A row that more than MOST_VISITS lessons move (AAAAAA in a human genome, any 3-mer)
+ * would be carried past its goal by the sum: it takes MOST_VISITS times their mean.
+ *
+ * Lessons of an epoch are taken in the order (a j + b) mod n, a coprime to n and far from both 0
+ * and n: neighbours in the corpus, above all repeats, do not meet in a step.
+ */
+#include "learn/word2vec.h"
+
+#include "base/barrier.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "model/vectors.h"
+#include "seq/par.h"
+#include "words/kmer.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NOISE_POWER 0.75
+#define ALPHA_LAST 1e-4 /* of alpha, at the end */
+#define LESSONS 16      /* of a step */
+#define MANY_LESSONS 64 /* with so many words that lessons seldom meet */
+#define MANY_WORDS 16384
+#define MOST_VISITS 4
+#define HUGE_FLOATS ((size_t)1 << 20) /* from so many on memory comes in huge pages */
+#define AHEAD 6                       /* rows sent for before they are written */
+#define MOST_LESSONS 0x7f             /* bits of a row's visits */
+#define FIRST 0x80
+#define LOSS_EVERY 64  /* steps whose loss is asked for are so far apart */
+#define LOSS_SHARE 200 /* the loss is a mean over one part of so many of the training */
+#define CALL_SECONDS 0.1
+#define GOLDEN 0.6180339887498949 /* (sqrt 5 - 1) / 2: its multiples spread evenly */
+#define MEMORY_DEFAULT ((uint64_t)4 << 30)
+#define STREAM_OF_VECTORS UINT64_MAX /* lessons use those from 0 on */
+#define STREAM_OF_ORDER (UINT64_MAX - 1)
+
+void kmf_word2vec_options_default(kmf_word2vec_options *opts)
+{
+    *opts = (kmf_word2vec_options){.k_min = 6,
+                                   .k_max = 6,
+                                   .stride = 1,
+                                   .dim = 100,
+                                   .window = 5,
+                                   .negative = 5,
+                                   .alpha = 0.025,
+                                   .epochs = 5,
+                                   .seed = 1};
+}
+
+/* ---------------------------------------------------------------- making one ------------ */
+
+static int check_options(const kmf_word2vec_options *o, kmf_err *err)
+{
+    if (o->alphabet < 0 || o->alphabet >= KMF_N_ALPHABETS)
+        return kmf_fail(err, KMF_EINVAL, "alphabet: no such alphabet");
+    int k_max = kmf_lexicon_k_max(o->alphabet);
+    if (o->k_min < 1 || o->k_min > o->k_max || o->k_max > k_max)
+        return kmf_fail(err, KMF_EINVAL, "k: from 1 to %d for %s, the shorter length first",
+                        k_max, kmf_alphabet_names[o->alphabet]);
+    if (o->strand < KMF_WORDS_FWD || o->strand > KMF_WORDS_CANONICAL)
+        return kmf_fail(err, KMF_EINVAL, "strand: no such choice");
+    if (o->strand != KMF_WORDS_FWD && o->alphabet != KMF_DNA)
+        return kmf_fail(err, KMF_EINVAL, "strand: %s has no reverse complement",
+                        kmf_alphabet_names[o->alphabet]);
+    if (o->stride < 1 || o->stride > 65536)
+        return kmf_fail(err, KMF_EINVAL, "stride: from 1 to 65536");
+    if (o->frames && (o->stride != 1 || o->k_min != o->k_max))
+        return kmf_fail(err, KMF_EINVAL, "frames: for k-mers of one length and stride 1");
+    if (o->dim < 1 || o->dim > KMF_SGNS_LD_MAX)
+        return kmf_fail(err, KMF_EINVAL, "dim: from 1 to %d", KMF_SGNS_LD_MAX);
+    if (o->window < 1 || o->window > 100)
+        return kmf_fail(err, KMF_EINVAL, "window: from 1 to 100");
+    if (o->negative < 1 || o->negative >= KMF_SGNS_TARGETS_MAX)
+        return kmf_fail(err, KMF_EINVAL, "negative: from 1 to %d", KMF_SGNS_TARGETS_MAX - 1);
+    if (!(o->sample >= 0 && o->sample <= 1))
+        return kmf_fail(err, KMF_EINVAL, "sample: from 0 to 1");
+    if (!(o->alpha > 0 && o->alpha <= 1))
+        return kmf_fail(err, KMF_EINVAL, "alpha: above 0, to 1");
+    if (o->epochs < 1 || o->epochs > 10000)
+        return kmf_fail(err, KMF_EINVAL, "epochs: from 1 to 10000");
+    if (o->threads < 0 || o->threads > 1024)
+        return kmf_fail(err, KMF_EINVAL, "threads: from 1 to 1024");
+    return 0;
+}
+
+kmf_word2vec *kmf_word2vec_new(const kmf_word2vec_options *opts, kmf_err *err)
+{
+    if (check_options(opts, err) < 0)
+        return NULL;
+    kmf_word2vec *t = kmf_calloc(1, sizeof *t, err);
+    if (!t)
+        return NULL;
+    t->opts = *opts;
+    t->opts.tmp = NULL;
+    t->opts.threads = opts->threads ? opts->threads : kmf_threads_default();
+    t->opts.memory = opts->memory ? opts->memory : MEMORY_DEFAULT;
+    t->loss = NAN;
+    if (opts->tmp && !(t->opts.tmp = kmf_strdup(opts->tmp, err)))
+        goto failed;
+    t->corpus =
+        kmf_corpus_new(opts->alphabet, (size_t)opts->k_min, t->opts.memory, t->opts.tmp, err);
+    if (!t->corpus)
+        goto failed;
+    if (t->opts.threads > 1 && !(t->pool = kmf_pool_new(t->opts.threads - 1, err)))
+        goto failed;
+    return t;
+failed:
+    kmf_word2vec_free(t);
+    return NULL;
+}
+
+void kmf_word2vec_free(kmf_word2vec *trainer)
+{
+    kmf_word2vec *t = trainer;
+    if (!t)
+        return;
+    for (size_t i = 0; t->lessons && i < t->n_lessons; i++)
+        kmf_lesson_clear(&t->lessons[i]);
+    for (int i = 0; t->teachers && i < t->opts.threads; i++)
+        kmf_teacher_free(t->teachers[i]);
+    kmf_free(t->lessons);
+    kmf_free(t->copies);
+    kmf_free(t->teachers);
+    kmf_free(t->visits);
+    kmf_free(t->table);
+    kmf_free(t->keep);
+    kmf_free(t->counts);
+    kmf_noise_clear(&t->noise);
+    kmf_lexicon_clear(&t->lexicon);
+    kmf_corpus_free(t->corpus);
+    kmf_pool_free(t->pool);
+    kmf_free((char *)(uintptr_t)t->opts.tmp);
+    kmf_free(t);
+}
+
+kmf_pool *kmf_word2vec_pool(kmf_word2vec *trainer)
+{
+    return trainer->pool;
+}
+
+int kmf_word2vec_read(kmf_word2vec *trainer, kmf_reader *reader, kmf_err *err)
+{
+    return kmf_corpus_read(trainer->corpus, reader, err);
+}
+
+int kmf_word2vec_add(kmf_word2vec *trainer, const char *seq, size_t len, kmf_err *err)
+{
+    return kmf_corpus_add(trainer->corpus, seq, len, err);
+}
+
+/* ---------------------------------------------------------------- words ----------------- */
+
+#define COUNT_BLOCK 4096
+
+/* The k-mers of letters beg .. end - 1 that start at beg, beg + stride, ... */
+static void count_segment(kmf_word2vec *t, uint64_t beg, uint64_t end, int k)
+{
+    const kmf_lexicon *lexicon = &t->lexicon;
+    int bits = lexicon->alphabet->bits;
+    uint64_t mask = ~(uint64_t)0 >> (64 - bits * k);
+    bool both = t->opts.strand == KMF_WORDS_BOTH;
+    uint8_t letters[COUNT_BLOCK];
+    uint64_t code = 0;
+    uint64_t next = beg + (uint64_t)k - 1; /* where the next k-mer ends */
+    for (uint64_t at = beg; at < end; at += COUNT_BLOCK) {
+        size_t n = end - at < COUNT_BLOCK ? (size_t)(end - at) : COUNT_BLOCK;
+        kmf_corpus_letters(t->corpus, letters, at, n);
+        for (size_t i = 0; i < n; i++) {
+            code = (code << bits | letters[i]) & mask;
+            if (at + i < next)
+                continue;
+            next += t->opts.stride;
+            t->counts[kmf_lexicon_word(lexicon, code, k)]++;
+            if (both)
+                t->counts[kmf_lexicon_word(lexicon, kmf_revcomp_of(code, k), k)]++;
+        }
+    }
+}
+
+static int count_words(kmf_word2vec *t, kmf_err *err)
+{
+    kmf_corpus_info info;
+    kmf_corpus_information(t->corpus, &info);
+    t->counts = kmf_large_zeroed(t->lexicon.n, sizeof *t->counts, err);
+    if (!t->counts)
+        return KMF_ENOMEM;
+    for (int k = t->opts.k_min; k <= t->opts.k_max; k++)
+        for (uint64_t s = 0; s < info.segments; s++)
+            count_segment(t, kmf_corpus_start(t->corpus, s), kmf_corpus_start(t->corpus, s + 1),
+                          k);
+    for (uint32_t w = 0; w < t->lexicon.n; w++) {
+        t->kmers += t->counts[w];
+        t->unseen += t->counts[w] == 0;
+    }
+    if (t->kmers == 0)
+        return kmf_fail(
+            err, KMF_EFORMAT,
+            "there is no k-mer to learn from: no record has %d letters in a row that "
+            "are %s",
+            t->opts.k_min, t->opts.alphabet == KMF_DNA ? "A, C, G, T or U" : "amino acids");
+    return 0;
+}
+
+static int make_noise(kmf_word2vec *t, kmf_err *err)
+{
+    double *weight = kmf_malloc(t->lexicon.n, sizeof *weight, err);
+    if (!weight)
+        return KMF_ENOMEM;
+    for (uint32_t w = 0; w < t->lexicon.n; w++)
+        weight[w] = pow((double)t->counts[w], NOISE_POWER);
+    int status = kmf_noise_make(&t->noise, weight, t->lexicon.n, err);
+    kmf_free(weight);
+    return status;
+}
+
+static int make_keep(kmf_word2vec *t, kmf_err *err)
+{
+    if (t->opts.sample <= 0)
+        return 0;
+    t->keep = kmf_malloc(t->lexicon.n, sizeof *t->keep, err);
+    if (!t->keep)
+        return KMF_ENOMEM;
+    for (uint32_t w = 0; w < t->lexicon.n; w++) {
+        double ratio =
+            t->counts[w] > 0 ? t->opts.sample * (double)t->kmers / (double)t->counts[w] : 1;
+        double p = sqrt(ratio) + ratio;
+        t->keep[w] = p < 1 ? (uint32_t)(p * 0x1p32) : UINT32_MAX;
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------- the table ------------- */
+
+static uint64_t table_bytes(const kmf_word2vec *t)
+{
+    uint64_t rows = 2 * (uint64_t)t->lexicon.n;
+    return rows * (t->ld * sizeof *t->table + sizeof *t->visits +
+                   (uint64_t)t->opts.threads * sizeof(uint32_t));
+}
+
+static int check_memory(const kmf_word2vec *t, kmf_err *err)
+{
+    long pages = sysconf(_SC_PHYS_PAGES);
+    long page = sysconf(_SC_PAGESIZE);
+    uint64_t bytes = table_bytes(t) + kmf_corpus_bytes(t->corpus);
+    if (pages > 0 && page > 0 && bytes > (uint64_t)pages * (uint64_t)page)
+        return kmf_fail(err, KMF_ENOMEM,
+                        "%" PRIu32
+                        " words of %zu numbers need %.1f GB of memory, and this machine "
+                        "has %.1f: a shorter k or a smaller dim",
+                        t->lexicon.n, t->opts.dim, 1e-9 * (double)bytes,
+                        1e-9 * (double)pages * (double)page);
+    return 0;
+}
+
+/* Vectors from -0.5 / dim to 0.5 / dim, targets 0: as word2vec begins. */
+static int make_table(kmf_word2vec *t, kmf_err *err)
+{
+    size_t rows = 2 * (size_t)t->lexicon.n;
+    kmf_rng rng = kmf_rng_stream(t->opts.seed, STREAM_OF_VECTORS);
+    size_t floats = rows * t->ld > HUGE_FLOATS ? rows * t->ld : HUGE_FLOATS;
+    t->table = kmf_large_zeroed(floats, sizeof *t->table, err);
+    t->visits = kmf_large_zeroed(rows, sizeof *t->visits, err);
+    if (!t->table || !t->visits)
+        return KMF_ENOMEM;
+    for (uint32_t w = 0; w < t->lexicon.n; w++)
+        for (size_t d = 0; d < t->opts.dim; d++)
+            t->table[w * t->ld + d] = (float)((kmf_rng_unit(&rng) - 0.5) / (double)t->opts.dim);
+    return 0;
+}
+
+static int make_lessons(kmf_word2vec *t, kmf_err *err)
+{
+    const kmf_word2vec_options *o = &t->opts;
+    kmf_corpus_info info;
+    kmf_corpus_information(t->corpus, &info);
+    t->syllabus = (kmf_syllabus){.corpus = t->corpus,
+                                 .n_segments = info.segments,
+                                 .lexicon = &t->lexicon,
+                                 .noise = &t->noise,
+                                 .keep = t->keep,
+                                 .stride = o->frames ? (size_t)o->k_max : o->stride,
+                                 .frames = o->frames ? (size_t)o->k_max : 1,
+                                 .strands = o->strand == KMF_WORDS_BOTH ? 2 : 1,
+                                 .window = o->window,
+                                 .negative = o->negative,
+                                 .cbow = o->cbow != 0,
+                                 .seed = o->seed,
+                                 .table = t->table,
+                                 .ld = t->ld,
+                                 .owners = (uint32_t)o->threads};
+    uint64_t n = kmf_syllabus_lessons(&t->syllabus);
+    if (n > UINT32_MAX)
+        return kmf_fail(err, KMF_ENOMEM, "the input is too large: %" PRIu64 " letters",
+                        info.kept);
+    t->n_lessons = t->lexicon.n < MANY_WORDS ? LESSONS : MANY_LESSONS;
+    t->steps_per_epoch = (n + t->n_lessons - 1) / t->n_lessons;
+    t->lessons = kmf_calloc(t->n_lessons, sizeof *t->lessons, err);
+    t->teachers = kmf_calloc((size_t)o->threads, sizeof *t->teachers, err);
+    if (!t->lessons || !t->teachers)
+        return KMF_ENOMEM;
+    size_t floats = kmf_lesson_floats(&t->syllabus);
+    size_t all = floats * t->n_lessons > HUGE_FLOATS ? floats * t->n_lessons : HUGE_FLOATS;
+    t->copies = kmf_large(all, sizeof *t->copies, err);
+    if (!t->copies)
+        return KMF_ENOMEM;
+    for (size_t i = 0; i < t->n_lessons; i++)
+        if (kmf_lesson_make(&t->lessons[i], &t->syllabus, t->copies + i * floats, err) < 0)
+            return KMF_ENOMEM;
+    for (int i = 0; i < o->threads; i++)
+        if (!(t->teachers[i] = kmf_teacher_new(&t->syllabus, err)))
+            return KMF_ENOMEM;
+    return 0;
+}
+
+int kmf_word2vec_begin(kmf_word2vec *trainer, kmf_err *err)
+{
+    kmf_word2vec *t = trainer;
+    const kmf_word2vec_options *o = &t->opts;
+    int status = kmf_corpus_finish(t->corpus, err);
+    if (status == 0)
+        status = kmf_lexicon_make(&t->lexicon, o->alphabet, o->k_min, o->k_max,
+                                  o->strand == KMF_WORDS_CANONICAL, err);
+    t->ld = (o->dim + KMF_SGNS_LANES - 1) / KMF_SGNS_LANES * KMF_SGNS_LANES;
+    if (status == 0)
+        status = check_memory(t, err);
+    if (status == 0)
+        status = count_words(t, err);
+    if (status == 0)
+        status = make_noise(t, err);
+    if (status == 0)
+        status = make_keep(t, err);
+    if (status == 0)
+        status = make_table(t, err);
+    if (status == 0)
+        status = make_lessons(t, err);
+    return status;
+}
+
+/* ---------------------------------------------------------------- what is known --------- */
+
+static uint64_t n_steps(const kmf_word2vec *t)
+{
+    return t->steps_per_epoch * (uint64_t)t->opts.epochs;
+}
+
+static double done(const kmf_word2vec *t)
+{
+    return n_steps(t) > 0 ? (double)t->step / (double)n_steps(t) : 0;
+}
+
+static double alpha_at(const kmf_word2vec *t, uint64_t step)
+{
+    double left = 1 - (double)step / (double)n_steps(t);
+    return t->opts.alpha * (left > ALPHA_LAST ? left : ALPHA_LAST);
+}
+
+void kmf_word2vec_information(const kmf_word2vec *trainer, kmf_word2vec_state *state)
+{
+    const kmf_word2vec *t = trainer;
+    kmf_corpus_info info;
+    kmf_corpus_information(t->corpus, &info);
+    *state = (kmf_word2vec_state){
+        .records = info.records,
+        .letters = info.letters,
+        .ambiguous = info.ambiguous,
+        .words = t->lexicon.n,
+        .unseen = t->unseen,
+        .kmers = t->kmers,
+        .tokens = t->tokens,
+        .epoch = t->steps_per_epoch > 0 ? (int)(t->step / t->steps_per_epoch) : 0,
+        .done = done(t),
+        .alpha = n_steps(t) > 0 ? alpha_at(t, t->step) : t->opts.alpha,
+        .loss = t->loss,
+        .bytes = table_bytes(t) + kmf_corpus_bytes(t->corpus)};
+}
+
+void kmf_word2vec_settings(const kmf_word2vec *trainer,
+                           kmf_word2vec_setting settings[KMF_WORD2VEC_SETTINGS])
+{
+    const kmf_word2vec_options *o = &trainer->opts;
+    kmf_corpus_info info;
+    kmf_corpus_information(trainer->corpus, &info);
+    size_t n = 0;
+#define SETTING(label, ...)                                                 \
+    do {                                                                    \
+        settings[n].name = (label);                                         \
+        snprintf(settings[n].value, sizeof settings[n].value, __VA_ARGS__); \
+        n++;                                                                \
+    } while (0)
+    SETTING("scheme", "1");
+    SETTING("alphabet", "%s", kmf_alphabet_names[o->alphabet]);
+    SETTING("k_min", "%d", o->k_min);
+    SETTING("k_max", "%d", o->k_max);
+    SETTING("strand", "%s", kmf_word_strand_names[o->strand]);
+    SETTING("stride", "%zu", o->stride);
+    SETTING("frames", "%d", o->frames != 0);
+    SETTING("dim", "%zu", o->dim);
+    SETTING("window", "%d", o->window);
+    SETTING("negative", "%d", o->negative);
+    SETTING("cbow", "%d", o->cbow != 0);
+    SETTING("sample", "%.17g", o->sample);
+    SETTING("alpha", "%.17g", o->alpha);
+    SETTING("epochs", "%d", o->epochs);
+    SETTING("seed", "%" PRIu64, o->seed);
+    SETTING("letters of the inputs", "%" PRIu64, info.kept);
+    SETTING("segments of the inputs", "%" PRIu64, info.segments);
+    SETTING("checksum of the inputs", "%08" PRIx32, info.checksum);
+#undef SETTING
+}
+
+/* ---------------------------------------------------------------- steps ----------------- */
+
+/* One call of kmf_word2vec_train. */
+typedef struct run {
+    kmf_word2vec *t;
+    kmf_word2vec_fn *fn;
+    void *user;
+    double called; /* when fn was, seconds */
+    kmf_barrier barrier;
+    atomic_size_t next[2]; /* lesson to be taken, of even and of odd steps */
+    atomic_int stop;       /* 1: after the step under way. Set between two steps */
+    bool diverged;         /* the caller's thread's */
+} run;
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
+{
+    while (b > 0) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* The order of lessons in an epoch of n: number a j + b mod n comes j-th. */
+typedef struct order {
+    uint64_t n, a, b;
+} order;
+
+static order order_of(const kmf_word2vec *t, uint64_t epoch)
+{
+    kmf_rng rng = kmf_rng_stream(t->opts.seed, STREAM_OF_ORDER);
+    rng = kmf_rng_stream(kmf_rng_next(&rng), epoch);
+    order o = {.n = kmf_syllabus_lessons(&t->syllabus)};
+    o.a = (uint64_t)(GOLDEN * (double)o.n) + kmf_rng_below(&rng, o.n / 16 + 1);
+    o.b = kmf_rng_below(&rng, o.n);
+    while (greatest_common_divisor(o.a, o.n) != 1)
+        o.a++;
+    o.a %= o.n;
+    return o;
+}
+
+static void teach(run *r, const order *o, uint64_t step, size_t slot, int worker)
+{
+    kmf_word2vec *t = r->t;
+    kmf_lesson *lesson = &t->lessons[slot];
+    uint64_t j = step % t->steps_per_epoch * t->n_lessons + slot;
+    if (j >= o->n) {
+        kmf_lesson_skip(lesson, &t->syllabus);
+        return;
+    }
+    kmf_teacher_prepare(t->teachers[worker], lesson, step / t->steps_per_epoch,
+                        (o->a * j + o->b) % o->n);
+    kmf_lesson_learn(lesson, &t->syllabus, (float)alpha_at(t, step), step % LOSS_EVERY == 0);
+}
+
+/*
+ * The rows of one thread take in what the lessons have made of them. With m copies c_1 .. c_m of a
+ * row r, and a share s = min(1, MOST_VISITS / m),
+ *
+ *   r + s ((c_1 - r) + .. + (c_m - r)) = (1 - m s) r + s c_1 + .. + s c_m
+ *
+ * which for one copy is the copy. The lowest bits of `visits` count; FIRST marks a row whose own
+ * part is in. No branches: what happens to a row cannot be foreseen.
+ */
+static void take_in(kmf_word2vec *t, int worker)
+{
+    size_t ld = t->ld;
+    for (size_t l = 0; l < t->n_lessons; l++) {
+        const kmf_lesson *lesson = &t->lessons[l];
+        for (size_t i = lesson->owner_beg[worker]; i < lesson->owner_beg[worker + 1]; i++)
+            t->visits[lesson->rows[lesson->by_owner[i]]]++;
+    }
+    for (size_t l = 0; l < t->n_lessons; l++) {
+        const kmf_lesson *lesson = &t->lessons[l];
+        size_t end = lesson->owner_beg[worker + 1];
+        for (size_t i = lesson->owner_beg[worker]; i < end; i++) {
+            uint32_t ahead = lesson->by_owner[i + AHEAD < end ? i + AHEAD : i];
+            kmf_rows_prefetch(t->table + lesson->rows[ahead] * ld, ld);
+            kmf_rows_prefetch(lesson->values + ahead * ld, ld);
+            uint32_t place = lesson->by_owner[i];
+            uint32_t row = lesson->rows[place];
+            int m = t->visits[row] & MOST_LESSONS;
+            float share = m > MOST_VISITS ? (float)MOST_VISITS / (float)m : 1.0f;
+            float own = t->visits[row] & FIRST ? 1.0f : 1.0f - (float)m * share;
+            kmf_rows_add(t->table + row * ld, own, lesson->values + place * ld, share, ld);
+            t->visits[row] |= FIRST;
+        }
+    }
+    for (size_t l = 0; l < t->n_lessons; l++) {
+        const kmf_lesson *lesson = &t->lessons[l];
+        for (size_t i = lesson->owner_beg[worker]; i < lesson->owner_beg[worker + 1]; i++)
+            t->visits[lesson->rows[lesson->by_owner[i]]] = 0;
+    }
+}
+
+/* The caller's thread, while the others take in. */
+static void keep_books(run *r, uint64_t step)
+{
+    kmf_word2vec *t = r->t;
+    uint64_t share = n_steps(t) / LOSS_SHARE / LOSS_EVERY * LOSS_EVERY;
+    for (size_t l = 0; l < t->n_lessons; l++) {
+        t->tokens += t->lessons[l].n_tokens;
+        if (step % LOSS_EVERY > 0)
+            continue;
+        t->loss_sum += t->lessons[l].loss;
+        t->loss_pairs += t->lessons[l].n_pairs;
+    }
+    t->step = step + 1;
+    bool told = step % LOSS_EVERY == 0 && (share == 0 || step % share == 0);
+    if (!told || t->loss_pairs == 0)
+        return;
+    t->loss = t->loss_sum / (double)t->loss_pairs;
+    t->loss_sum = 0;
+    t->loss_pairs = 0;
+    r->diverged = !isfinite(t->loss);
+}
+
+static void call_back(run *r)
+{
+    kmf_word2vec_state state;
+    double time = now();
+    if (r->diverged)
+        atomic_store(&r->stop, 1);
+    if (!r->fn || time - r->called < CALL_SECONDS)
+        return;
+    r->called = time;
+    kmf_word2vec_information(r->t, &state);
+    if (r->fn(r->user, &state))
+        atomic_store(&r->stop, 1);
+}
+
+/* What each thread does; the caller's is the last one. */
+static void work(void *arg, int worker)
+{
+    run *r = arg;
+    kmf_word2vec *t = r->t;
+    bool caller = worker == t->opts.threads - 1;
+    uint64_t end = n_steps(t);
+    bool last = false;
+    order o = order_of(t, t->step / t->steps_per_epoch);
+    for (uint64_t step = t->step; step < end && !last; step++) {
+        size_t slot;
+        if (step % t->steps_per_epoch == 0)
+            o = order_of(t, step / t->steps_per_epoch);
+        while ((slot = atomic_fetch_add(&r->next[step % 2], 1)) < t->n_lessons)
+            teach(r, &o, step, slot, worker);
+        kmf_barrier_wait(&r->barrier);
+        last = atomic_load(&r->stop);
+        take_in(t, worker);
+        if (caller) {
+            atomic_store(&r->next[(step + 1) % 2], 0);
+            keep_books(r, step);
+        }
+        kmf_barrier_wait(&r->barrier);
+        if (caller)
+            call_back(r);
+    }
+}
+
+int kmf_word2vec_train(kmf_word2vec *trainer, kmf_word2vec_fn *fn, void *user, kmf_err *err)
+{
+    run r = {.t = trainer, .fn = fn, .user = user};
+    atomic_init(&r.next[0], 0);
+    atomic_init(&r.next[1], 0);
+    atomic_init(&r.stop, 0);
+    kmf_barrier_init(&r.barrier, trainer->opts.threads);
+    int status = kmf_together(trainer->opts.threads, work, &r, err);
+    if (status < 0)
+        return status;
+    if (r.diverged)
+        return kmf_fail(err, KMF_ENUMERIC,
+                        "the vectors grow beyond all bounds: try a smaller alpha than %g",
+                        trainer->opts.alpha);
+    return trainer->step < n_steps(trainer);
+}
+
+/* ---------------------------------------------------------------- the result ------------ */
+
+kmf_vectors *kmf_word2vec_vectors(const kmf_word2vec *trainer, kmf_err *err)
+{
+    const kmf_word2vec *t = trainer;
+    const kmf_lexicon *lexicon = &t->lexicon;
+    kmf_vectors *v = kmf_vectors_new(t->opts.alphabet, lexicon->n, t->opts.dim, true, err);
+    if (!v)
+        return NULL;
+    v->info.canonical = lexicon->canonical;
+    size_t row = 0;
+    for (int k = t->opts.k_min; k <= t->opts.k_max; k++)
+        for (uint64_t code = 0; row < lexicon->first[k + 1]; code++) {
+            if (kmf_lexicon_word(lexicon, code, k) != row)
+                continue;
+            v->code[row] = code;
+            v->k[row] = (uint8_t)k;
+            v->count[row] = t->counts[row];
+            memcpy(v->values + row * t->opts.dim, t->table + row * t->ld,
+                   t->opts.dim * sizeof *v->values);
+            row++;
+        }
+    if (kmf_vectors_index(v, "word2vec", err) == 0)
+        return v;
+    kmf_vectors_free(v);
+    return NULL;
+}

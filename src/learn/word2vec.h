@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* What word2vec.c and its checkpoints share. */
+#ifndef KMF_WORD2VEC_H
+#define KMF_WORD2VEC_H
+
+#include "kmerformer.h"
+#include "learn/lesson.h"
+
+struct kmf_word2vec {
+    kmf_word2vec_options opts; /* resolved; tmp owned */
+    kmf_corpus *corpus;        /* owned */
+    kmf_lexicon lexicon;
+    kmf_noise noise;
+    kmf_pool *pool;   /* owned; NULL with one thread */
+    uint64_t *counts; /* owned [words]: windows of the corpus */
+    uint64_t kmers;   /* their sum */
+    uint64_t unseen;  /* counts of 0 */
+    uint32_t *keep;   /* owned [words] or NULL; kmf_syllabus.keep */
+    kmf_syllabus syllabus;
+
+    size_t ld;       /* floats from one row to the next */
+    float *table;    /* owned [2 words, ld]: vectors, then those of the words as targets */
+    uint8_t *visits; /* owned [2 words]: lessons of a step that moved a row; 0 between steps */
+
+    size_t n_lessons;       /* of a step */
+    kmf_lesson *lessons;    /* owned [n_lessons] */
+    float *copies;          /* owned; where the lessons' values lie */
+    kmf_teacher **teachers; /* owned [threads] */
+    uint64_t steps_per_epoch;
+    uint64_t step; /* steps done */
+
+    uint64_t tokens; /* centres learnt */
+    double loss_sum; /* of the lessons asked since the loss was last told */
+    uint64_t loss_pairs;
+    double loss; /* as kmf_word2vec_state */
+};
+
+/* Every setting that changes the result, for checkpoints and provenance. */
+typedef struct kmf_word2vec_setting {
+    const char *name;
+    char value[32];
+} kmf_word2vec_setting;
+#define KMF_WORD2VEC_SETTINGS 18
+
+/* Fills settings[] in a fixed order. */
+void kmf_word2vec_settings(const kmf_word2vec *trainer,
+                           kmf_word2vec_setting settings[KMF_WORD2VEC_SETTINGS]);
+
+#endif
