@@ -18,9 +18,10 @@
 enum {
     CLI_DONE = 0,
     CLI_USAGE = 1,
-    CLI_DATA = 2,  /* input or output failed */
-    CLI_LIMIT = 3, /* out of memory or over a limit */
-    CLI_MODEL = 4  /* a model or format does not fit */
+    CLI_DATA = 2,    /* input or output failed */
+    CLI_LIMIT = 3,   /* out of memory or over a limit */
+    CLI_MODEL = 4,   /* a model or format does not fit */
+    CLI_STOPPED = 75 /* by a signal, after a good checkpoint: run it again */
 };
 
 typedef struct cli {
@@ -42,8 +43,10 @@ int cli_embed(cli *run, int argc, char **argv);
 int cli_info(cli *run, int argc, char **argv);
 int cli_init(cli *run, int argc, char **argv);
 int cli_merge(cli *run, int argc, char **argv);
+int cli_nearest(cli *run, int argc, char **argv);
 int cli_tokenize(cli *run, int argc, char **argv);
 int cli_vocab(cli *run, int argc, char **argv);
+int cli_word2vec(cli *run, int argc, char **argv);
 
 /* Those of `kmerformer vocab`; argv[0] is "merge" and so on. */
 int cli_vocab_export(cli *run, int argc, char **argv);
@@ -58,6 +61,7 @@ typedef enum cli_kind {
     CLI_INT,    /* int                                                    */
     CLI_SIZE,   /* size_t, with an optional K, M, G or T (powers of 1024) */
     CLI_SEED,   /* uint64_t                                               */
+    CLI_REAL,   /* double, 0 or more; the library checks its range        */
     CLI_CHOICE, /* int, index of one of `words`                           */
     CLI_TEXT,   /* const char *, borrowed from argv                       */
     CLI_HELP,   /* prints the help and ends well                          */
@@ -234,5 +238,12 @@ void cli_catch_signals(const cli *run);
 /* Between these two a first signal waits: outputs get their names together. */
 void cli_hold_signals(void);
 void cli_release_signals(void);
+/*
+ * From now on SIGINT, SIGTERM, SIGHUP and SIGUSR1 only ask to stop; a second one of the first
+ * three ends the process as above.
+ */
+void cli_watch_signals(void);
+/* Has a signal asked to stop? */
+bool cli_asked_to_stop(void);
 
 #endif

@@ -9,6 +9,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,9 @@ static void default_text(const cli_option *row, char *text, size_t cap)
     case CLI_SEED:
         value = (long long)*(const uint64_t *)row->target;
         break;
+    case CLI_REAL:
+        snprintf(text, cap, " [%g]", *(const double *)row->target);
+        return;
     case CLI_TEXT: {
         const char *s = *(const char *const *)row->target;
         if (s || row->unset_text)
@@ -165,6 +169,17 @@ static int parse_seed(const cli *run, const cli_option *row, const char *text)
     return -1;
 }
 
+static int parse_real(const cli *run, const cli_option *row, const char *text)
+{
+    char *end;
+    errno = 0;
+    double x = strtod(text, &end);
+    if (end == text || *end != '\0' || errno != 0 || !(x >= 0 && isfinite(x)))
+        return cli_wrong(run, "--%s: '%s' is not a number of 0 or more", row->name, text);
+    *(double *)row->target = x;
+    return -1;
+}
+
 static int parse_choice(const cli *run, const cli_option *row, const char *text)
 {
     char choices[96];
@@ -197,6 +212,9 @@ static int store(const cli *run, const cli_option *row, const char *text)
         break;
     case CLI_SEED:
         leave = parse_seed(run, row, text);
+        break;
+    case CLI_REAL:
+        leave = parse_real(run, row, text);
         break;
     case CLI_CHOICE:
         leave = parse_choice(run, row, text);

@@ -224,21 +224,47 @@ void cli_release_signals(void)
         raise((int)held);
 }
 
+/* Sets the action of a signal, unless it is ignored: by nohup, or a shell's background job. */
+static void act(int number, void (*action)(int), int flags)
+{
+    struct sigaction before;
+    struct sigaction after = {.sa_handler = action, .sa_flags = flags};
+    sigemptyset(&after.sa_mask);
+    sigaction(number, NULL, &before);
+    if (before.sa_handler != SIG_IGN)
+        sigaction(number, &after, NULL);
+}
+
+static volatile sig_atomic_t asked;
+
+static void ask(int number)
+{
+    asked = 1;
+    if (number != SIGUSR1)
+        act(number, stop, (int)SA_RESETHAND);
+}
+
+void cli_watch_signals(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        act(numbers[i], ask, SA_RESTART);
+}
+
+bool cli_asked_to_stop(void)
+{
+    return asked;
+}
+
 void cli_catch_signals(const cli *run)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction catch = {.sa_handler = stop, .sa_flags = (int)SA_RESETHAND};
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     snprintf(stop_message, sizeof stop_message,
              "kmerformer %s: stopped by a signal; temporary files are removed\n", run->command);
-    sigemptyset(&catch.sa_mask);
     sigemptyset(&ignore.sa_mask);
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        struct sigaction now;
-        sigaction(numbers[i], NULL, &now);
-        if (now.sa_handler != SIG_IGN) /* nohup's, and a shell's for its background jobs */
-            sigaction(numbers[i], &catch, NULL);
-    }
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        act(numbers[i], stop, (int)SA_RESETHAND);
     sigaction(SIGPIPE, &ignore, NULL);
     sigaction(SIGXFSZ, &ignore, NULL);
 }

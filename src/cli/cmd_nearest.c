@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kmerformer nearest: the k-mers whose vectors are nearest to that of a k-mer, or to a sum of
+ * several.
+ *
+ * The arguments behind the file are read as one text: words, and + or - between two of them.
+ *
+ *   text    =  query { query }
+ *   query   =  word { ("+" | "-") word }
+ *
+ * So two words in a row belong to two queries. The vector of a query is the sum of its words'
+ * vectors, each scaled to length 1 first, as gensim's most_similar does it: else frequent words,
+ * whose vectors are longer, would outweigh the others.
+ */
+#include "cli/cli.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct term {
+    const char *word; /* borrowed from the text */
+    size_t len;
+    int sign; /* 1, -1; 0: the first of a query */
+    size_t row;
+} term;
+
+typedef struct nearest_args {
+    const char *path; /* for messages */
+    size_t n;
+    int k;
+    char *text;    /* owned */
+    term *terms;   /* owned */
+    size_t *rows;  /* owned; of the terms */
+    float *vector; /* owned [queries, dim] */
+    kmf_neighbour *list;
+    size_t n_terms;
+    size_t n_queries;
+} nearest_args;
+
+static void free_args(nearest_args *a)
+{
+    free(a->text);
+    free(a->terms);
+    free(a->rows);
+    free(a->vector);
+    free(a->list);
+}
+
+static int out_of_memory(kmf_err *err)
+{
+    cli_raise(err, KMF_ENOMEM, "out of memory");
+    return KMF_ENOMEM;
+}
+
+/* ---------------------------------------------------------------- queries --------------- */
+
+static bool is_operator(char c)
+{
+    return c == '+' || c == '-';
+}
+
+static bool ends_word(char c)
+{
+    return c == '\0' || c == ' ' || c == '\t' || c == '\n' || is_operator(c);
+}
+
+/* The arguments in one text; terms and rows for as many words as it can have. */
+static int join(nearest_args *a, char **args, int n, kmf_err *err)
+{
+    size_t len = 1;
+    for (int i = 0; i < n; i++)
+        len += strlen(args[i]) + 1;
+    a->text = calloc(len, 1);
+    a->terms = calloc(len, sizeof *a->terms);
+    a->rows = calloc(len, sizeof *a->rows);
+    if (!a->text || !a->terms || !a->rows)
+        return out_of_memory(err);
+    char *p = a->text;
+    for (int i = 0; i < n; i++) {
+        size_t m = strlen(args[i]);
+        memcpy(p, args[i], m);
+        p += m;
+        *p++ = ' ';
+    }
+    return 0;
+}
+
+static int read_terms(nearest_args *a, kmf_err *err)
+{
+    char pending = '\0'; /* an operator that waits for its second word */
+    for (const char *p = a->text; *p;) {
+        if (is_operator(*p)) {
+            if (pending || a->n_terms == 0)
+                return cli_raise(err, KMF_EINVAL, "'%c' has no k-mer before it", *p);
+            pending = *p++;
+        } else if (ends_word(*p)) {
+            p++;
+        } else {
+            term *t = &a->terms[a->n_terms++];
+            *t = (term){.word = p, .sign = pending == '+' ? 1 : pending == '-' ? -1 : 0};
+            a->n_queries += !pending;
+            while (!ends_word(*p))
+                p++;
+            t->len = (size_t)(p - t->word);
+            pending = '\0';
+        }
+    }
+    if (pending)
+        return cli_raise(err, KMF_EINVAL, "'%c' has no k-mer behind it", pending);
+    if (a->n_terms == 0)
+        return cli_raise(err, KMF_EINVAL, "no k-mer given");
+    return 0;
+}
+
+/* ---------------------------------------------------------------- words ----------------- */
+
+static int wrong_length(const nearest_args *a, const kmf_vectors_info *info, const term *t,
+                        kmf_err *err)
+{
+    char most[16] = "";
+    if (info->k_max > info->k_min)
+        snprintf(most, sizeof most, " to %d", info->k_max);
+    return cli_raise(err, KMF_EMODEL, "'%.*s' has %zu letters, the k-mers of %s have %d%s",
+                     (int)(t->len < 64 ? t->len : 64), t->word, t->len, a->path, info->k_min,
+                     most);
+}
+
+/* The row of a term's word. */
+static int find(const nearest_args *a, const kmf_vectors *v, const kmf_vectors_info *info,
+                term *t, kmf_err *err)
+{
+    uint64_t code;
+    int k = (int)t->len;
+    if (t->len > (size_t)kmf_alphabet_k_max(info->alphabet))
+        return wrong_length(a, info, t, err);
+    if (kmf_alphabet_encode(info->alphabet, &code, t->word, k) != 0)
+        return cli_raise(err, KMF_EINVAL, "'%.*s': a letter is not one of %s", k, t->word,
+                         kmf_alphabet_letters(info->alphabet));
+    if (k < info->k_min || k > info->k_max)
+        return wrong_length(a, info, t, err);
+    int64_t row = kmf_vectors_find(v, code, k);
+    if (row < 0)
+        return cli_raise(err, KMF_EMODEL, "'%.*s' has no vector in %s", k, t->word, a->path);
+    t->row = (size_t)row;
+    if (info->counted && kmf_vectors_count(v, t->row) == 0)
+        return cli_raise(err, KMF_EMODEL,
+                         "'%.*s' never occurred in training: its vector says nothing", k,
+                         t->word);
+    return 0;
+}
+
+static double length_of(const float *x, size_t dim)
+{
+    double sum = 0;
+    for (size_t i = 0; i < dim; i++)
+        sum += (double)x[i] * (double)x[i];
+    return sqrt(sum);
+}
+
+/* to += sign x / |x| */
+static int add_word(float *to, const kmf_vectors *v, size_t dim, const term *t, kmf_err *err)
+{
+    const float *x = kmf_vectors_row(v, t->row);
+    double length = length_of(x, dim);
+    if (length == 0)
+        return cli_raise(err, KMF_EMODEL, "the vector of '%.*s' is 0", (int)t->len, t->word);
+    double scale = (t->sign < 0 ? -1 : 1) / length;
+    for (size_t i = 0; i < dim; i++)
+        to[i] += (float)((double)x[i] * scale);
+    return 0;
+}
+
+/* The vectors of all queries. */
+static int make_queries(nearest_args *a, const kmf_vectors *v, const kmf_vectors_info *info,
+                        kmf_err *err)
+{
+    size_t dim = info->dim;
+    float *x = a->vector = calloc(a->n_queries, dim * sizeof *x);
+    if (!x)
+        return out_of_memory(err);
+    for (size_t i = 0; i < a->n_terms; i++) {
+        term *t = &a->terms[i];
+        if (i > 0 && t->sign == 0)
+            x += dim;
+        int status = find(a, v, info, t, err);
+        if (status == 0)
+            status = add_word(x, v, dim, t, err);
+        if (status < 0)
+            return status;
+        bool last = i + 1 == a->n_terms || a->terms[i + 1].sign == 0;
+        if (last && length_of(x, dim) == 0)
+            return cli_raise(err, KMF_EINVAL, "the vectors up to '%.*s' add up to 0",
+                             (int)t->len, t->word);
+        a->rows[i] = t->row;
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------- answers --------------- */
+
+static void print_query(const nearest_args *a, const kmf_vectors_info *info, size_t first,
+                        size_t n)
+{
+    char word[KMF_K_MAX + 1];
+    for (const term *t = a->terms + first; t < a->terms + first + n; t++) {
+        uint64_t code = 0;
+        kmf_alphabet_encode(info->alphabet, &code, t->word, (int)t->len);
+        kmf_alphabet_decode(info->alphabet, word, code, (int)t->len);
+        printf("%s%s", t->sign > 0 ? " + " : t->sign < 0 ? " - " : "", word);
+    }
+}
+
+static int answer(const nearest_args *a, const kmf_vectors *v, const kmf_vectors_info *info,
+                  kmf_err *err)
+{
+    char word[KMF_K_MAX + 1];
+    const float *x = a->vector;
+    printf("#query\trank\tkmer\tcosine\tcount\n");
+    for (size_t first = 0, n; first < a->n_terms; first += n, x += info->dim) {
+        n = 1;
+        while (first + n < a->n_terms && a->terms[first + n].sign != 0)
+            n++;
+        int64_t got = kmf_vectors_nearest(v, x, a->k, a->rows + first, n, a->list, a->n, err);
+        if (got < 0)
+            return (int)got;
+        for (int64_t i = 0; i < got; i++) {
+            const kmf_neighbour *near = &a->list[i];
+            kmf_vectors_word(v, near->row, word);
+            print_query(a, info, first, n);
+            printf("\t%" PRId64 "\t%s\t%.6f\t", i + 1, word, (double)near->cosine);
+            if (info->counted)
+                printf("%" PRIu64 "\n", kmf_vectors_count(v, near->row));
+            else
+                printf(".\n");
+        }
+    }
+    return 0;
+}
+
+static void tell(const cli *run, const nearest_args *a, const kmf_vectors_info *info)
+{
+    if (info->foreign > 0)
+        cli_warn(run, "%s: %zu words that are no k-mers are passed over", a->path,
+                 info->foreign);
+    if (run->verbose)
+        cli_note(run, "%s: %zu k-mers of %s, %d to %d letters%s, vectors of %zu numbers",
+                 a->path, info->n, kmf_alphabet_names[info->alphabet], info->k_min, info->k_max,
+                 info->canonical ? ", canonical" : "", info->dim);
+}
+
+static int nearest(const cli *run, nearest_args *a, const kmf_vectors *v, kmf_err *err)
+{
+    kmf_vectors_info info;
+    kmf_vectors_information(v, &info);
+    tell(run, a, &info);
+    if (a->k != 0 && (a->k < info.k_min || a->k > info.k_max))
+        return cli_raise(err, KMF_EINVAL, "-k %d: the k-mers of %s have %d to %d letters", a->k,
+                         a->path, info.k_min, info.k_max);
+    a->n = a->n < info.n ? a->n : info.n;
+    a->list = malloc(a->n * sizeof *a->list);
+    if (!a->list)
+        return out_of_memory(err);
+    int status = make_queries(a, v, &info, err);
+    return status < 0 ? status : answer(a, v, &info, err);
+}
+
+int cli_nearest(cli *run, int argc, char **argv)
+{
+    static const cli_usage usage = {
+        "nearest [options] VECTORS KMER...",
+        "The k-mers whose vectors point nearest to that of each KMER: a table of query, rank,\n"
+        "k-mer, cosine and, if the file has it, how often the k-mer occurred in training.\n"
+        "KMER may be a sum, 'ACGTA + CGT - TTTTT', of the k-mers' vectors, each scaled to\n"
+        "length 1; the k-mers of a query are left out of its answer.\n"
+        "VECTORS: from kmerformer word2vec, word2vec, gensim or fastText.",
+        2, -1};
+    kmf_err err = {0};
+    nearest_args a = {.n = 10};
+    int first;
+    const cli_option table[] = {{"n", "number", CLI_SIZE, &a.n, 1, INT64_MAX, NULL, "N",
+                                 "k-mers for each query", 0, NULL},
+                                {"k", "kmer", CLI_INT, &a.k, 1, KMF_K_MAX, NULL, "K",
+                                 "look among the k-mers of K letters alone", 0, "all"},
+                                CLI_COMMON(run)};
+    int leave = cli_parse(run, table, &usage, argc, argv, &first);
+    if (leave >= 0)
+        return leave;
+    a.path = strcmp(argv[first], "-") == 0 ? "standard input" : argv[first];
+    kmf_vectors *vectors = NULL;
+    int status = join(&a, argv + first + 1, argc - first - 1, &err);
+    if (status == 0)
+        status = read_terms(&a, &err);
+    if (status == 0) {
+        vectors = kmf_vectors_load(argv[first], &err);
+        status = vectors ? nearest(run, &a, vectors, &err) : (int)err.code;
+    }
+    kmf_vectors_free(vectors);
+    free_args(&a);
+    return status == 0 ? CLI_DONE : cli_fail(run, &err);
+}

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+/* kmerformer word2vec: sequences in, a vector for every k-mer out. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define THREADS_MAX 1024
+#define PATH_TEXT 4096
+
+typedef struct word2vec_args {
+    kmf_word2vec_options opts;
+    kmf_reader_options reader;
+    const char *k;
+    const char *out;
+    const char *resume;     /* auto, never, or a file */
+    const char *checkpoint; /* NULL: out.checkpoint */
+    int format;             /* kmf_vectors_format */
+    int minutes;            /* from one checkpoint to the next; 0: when stopped alone */
+    int alphabet;
+    size_t memory; /* 0: not given */
+} word2vec_args;
+
+static const cli_usage usage = {
+    "word2vec [options] -o OUT IN...",
+    "Learns a vector for every k-mer from FASTA, FASTQ, SAM, BAM or CRAM files, plain or "
+    "compressed;\n"
+    "'-' is standard input. No text is written in between: sequences stay in memory, 2 bits a "
+    "base. The\n"
+    "bits of the vectors don't depend on threads or compression. A signal (TERM, INT, HUP, "
+    "USR1) "
+    "ends the\n"
+    "training with a checkpoint and exit code 75; the same command then goes on where it "
+    "stopped.",
+    1, -1};
+
+static int parse(cli *run, word2vec_args *a, int argc, char **argv, int *first)
+{
+    kmf_word2vec_options *o = &a->opts;
+    const cli_option table[] = {
+        CLI_HEADING("k-mers"),
+        {"k", "kmer", CLI_TEXT, &a->k, 0, 0, NULL, "K",
+         "letters of a k-mer; 3-8: a length drawn for each place, one space for all (dna2vec)",
+         0, NULL},
+        {NULL, "alphabet", CLI_CHOICE, &a->alphabet, 0, 0, kmf_alphabet_names, NULL,
+         "protein: the 20 amino acids, K up to 5 (DNA: 12)", 0, NULL},
+        {NULL, "stride", CLI_SIZE, &o->stride, 1, 65536, NULL, "N",
+         "letters from one k-mer to the next", 0, NULL},
+        {NULL, "frames", CLI_FLAG, &o->frames, 0, 0, NULL, NULL,
+         "K sentences of k-mers end to end, each a letter further, as of ProtVec", 0, NULL},
+        {NULL, "strand", CLI_CHOICE, &o->strand, 0, 0, kmf_word_strand_names, NULL,
+         "as they are; each sequence on both strands; a k-mer and its reverse complement as "
+         "one "
+         "word",
+         0, NULL},
+        CLI_HEADING("vectors"),
+        {NULL, "dim", CLI_SIZE, &o->dim, 1, 1024, NULL, "N", "numbers of a vector", 0, NULL},
+        {NULL, "window", CLI_INT, &o->window, 1, 100, NULL, "N",
+         "k-mers on either side that may be context; the reach of each window is drawn", 0,
+         NULL},
+        {NULL, "negative", CLI_INT, &o->negative, 1, 63, NULL, "N",
+         "noise words for each pair, by the 3/4th power of their counts", 0, NULL},
+        {NULL, "cbow", CLI_FLAG, &o->cbow, 0, 0, NULL, NULL,
+         "the centre from the mean of its window, instead of skip-gram", 0, NULL},
+        {NULL, "sample", CLI_REAL, &o->sample, 0, 0, NULL, "T",
+         "drop words of a frequency f above T: kept with probability sqrt(T/f) + T/f; 0: none",
+         0, NULL},
+        {NULL, "epochs", CLI_INT, &o->epochs, 1, 10000, NULL, "N", "passes over the sequences",
+         0, NULL},
+        {NULL, "alpha", CLI_REAL, &o->alpha, 0, 0, NULL, "X",
+         "learning rate at the start; it falls to a 10,000th", 0, NULL},
+        {NULL, "seed", CLI_SEED, &o->seed, 0, 0, NULL, "N", "of all that is drawn", 0, NULL},
+        CLI_HEADING("output"),
+        {"o", "output", CLI_TEXT, &a->out, 0, 0, NULL, "FILE", "where the vectors go", 0, NULL},
+        {NULL, "format", CLI_CHOICE, &a->format, 0, 0, kmf_vectors_format_names, NULL,
+         "text and binary are those of word2vec, gensim and fastText", 0, NULL},
+        CLI_HEADING("input"),
+        CLI_READER_OPTIONS(&a->reader),
+        CLI_HEADING("the run"),
+        {"t@", "threads", CLI_INT, &o->threads, 1, THREADS_MAX, NULL, "N", "threads", 0, NULL},
+        {"m", "memory", CLI_SIZE, &a->memory, 1, INT64_MAX, NULL, "SIZE",
+         "bytes for the sequences; what exceeds it goes to disk", 0, "4G"},
+        {NULL, "tmp", CLI_TEXT, &o->tmp, 0, 0, NULL, "DIR",
+         "folder for what exceeds the memory", 0, "$TMPDIR, or /tmp"},
+        {NULL, "checkpoint", CLI_TEXT, &a->checkpoint, 0, 0, NULL, "FILE",
+         "where the state is kept until the end", 0, "OUT.checkpoint"},
+        {NULL, "checkpoint-every", CLI_INT, &a->minutes, 0, 100000, NULL, "MIN",
+         "minutes from one checkpoint to the next; 0: only when stopped", 0, NULL},
+        {NULL, "resume", CLI_TEXT, &a->resume, 0, 0, NULL, "HOW",
+         "auto: from the checkpoint if there is one; never; or a checkpoint file", 0, NULL},
+        CLI_COMMON(run)};
+    return cli_parse(run, table, &usage, argc, argv, first);
+}
+
+/* "6" or "3-8". */
+static int parse_k(cli *run, word2vec_args *a)
+{
+    int n = 0;
+    int fields = sscanf(a->k, "%3d%n-%3d%n", &a->opts.k_min, &n, &a->opts.k_max, &n);
+    if (fields == 1)
+        a->opts.k_max = a->opts.k_min;
+    if (fields < 1 || a->k[n] != '\0' || strspn(a->k, "0123456789-") != strlen(a->k))
+        return cli_wrong(run, "--kmer: write K, or KMIN-KMAX; got '%s'", a->k);
+    return -1;
+}
+
+/* -1, or the exit code of a contradiction. */
+static int settle(cli *run, word2vec_args *a)
+{
+    a->opts.alphabet = (kmf_alphabet)a->alphabet;
+    a->opts.memory = a->memory;
+    if (!a->out)
+        return cli_wrong(run, "no output given: -o FILE");
+    if (strcmp(a->out, "-") == 0 && a->format != KMF_VECTORS_TEXT)
+        return cli_wrong(run, "-o -: only --format text goes to standard output");
+    if (strcmp(a->out, "-") == 0 && !a->checkpoint)
+        return cli_wrong(run, "-o -: --checkpoint FILE has to say where the state is kept");
+    return parse_k(run, a);
+}
+
+/* ---------------------------------------------------------------- the run --------------- */
+
+static int read_file(cli *run, const word2vec_args *a, kmf_word2vec *trainer, const char *path,
+                     kmf_err *err)
+{
+    kmf_reader_stats s;
+    kmf_reader *reader = kmf_reader_open(path, &a->reader, kmf_word2vec_pool(trainer), err);
+    if (!reader)
+        return err->code;
+    int status = kmf_word2vec_read(trainer, reader, err);
+    kmf_reader_statistics(reader, &s);
+    kmf_reader_close(reader);
+    if (status == 0)
+        cli_warn_of_reading(run, path, &s);
+    return status;
+}
+
+static int read_files(cli *run, const word2vec_args *a, kmf_word2vec *trainer,
+                      const char *const *paths, size_t n, kmf_err *err)
+{
+    int status = 0;
+    for (size_t i = 0; i < n && status == 0; i++)
+        status = read_file(run, a, trainer, paths[i], err);
+    return status == 0 ? kmf_word2vec_begin(trainer, err) : status;
+}
+
+static void say_begin(cli *run, const word2vec_args *a, const kmf_word2vec *trainer)
+{
+    kmf_word2vec_state s;
+    char kmers[CLI_COUNT_TEXT];
+    kmf_word2vec_information(trainer, &s);
+    if (s.ambiguous > 0)
+        cli_warn(run, "%llu letters are none of the alphabet; sequences are cut there",
+                 (unsigned long long)s.ambiguous);
+    if (s.unseen > 0)
+        cli_warn(run,
+                 "%llu of %llu k-mers never occur: their vectors stay as they were drawn, and "
+                 "their count is 0",
+                 (unsigned long long)s.unseen, (unsigned long long)s.words);
+    cli_note(run, "%llu records, %.3f M letters, %s k-mers, %llu words; %d threads, %.0f MB",
+             (unsigned long long)s.records, 1e-6 * (double)s.letters,
+             cli_count(kmers, (double)s.kmers), (unsigned long long)s.words, a->opts.threads,
+             1e-6 * (double)s.bytes);
+}
+
+typedef struct training {
+    cli_progress line;
+    const word2vec_args *args;
+    const kmf_word2vec *trainer;
+    const char *checkpoint;
+    double started;    /* seconds, the training */
+    double done_first; /* share that an earlier run has done */
+    uint64_t tokens_first;
+    double saved; /* when a checkpoint was written */
+    kmf_err *err;
+} training;
+
+static void show_progress(training *t, const kmf_word2vec_state *s)
+{
+    char rate[CLI_COUNT_TEXT];
+    double seconds = cli_now() - t->started;
+    double left = seconds * (1 - s->done) / (s->done - t->done_first);
+    if (!cli_progress_due(&t->line))
+        return;
+    cli_progress_show(
+        &t->line, "epoch %d of %d, %.1f %%, loss %.4f, alpha %.5f, %s tokens/s, %.0f s left",
+        s->epoch + 1, t->args->opts.epochs, 100 * s->done, s->loss, s->alpha,
+        cli_count(rate, (double)(s->tokens - t->tokens_first) / seconds), left);
+}
+
+/* A kmf_word2vec_fn. A checkpoint that cannot be written ends the training. */
+static int between_steps(void *user, const kmf_word2vec_state *state)
+{
+    training *t = user;
+    double minutes = (cli_now() - t->saved) / 60;
+    show_progress(t, state);
+    if (t->args->minutes > 0 && minutes >= t->args->minutes) {
+        if (kmf_word2vec_save(t->trainer, t->checkpoint, t->err) < 0)
+            return 1;
+        t->saved = cli_now();
+    }
+    return cli_asked_to_stop();
+}
+
+/* 1: there is one. */
+static int resume(cli *run, const word2vec_args *a, kmf_word2vec *trainer,
+                  const char *checkpoint, kmf_err *err)
+{
+    struct stat s;
+    kmf_word2vec_state state;
+    bool any = strcmp(a->resume, "auto") == 0;
+    if (strcmp(a->resume, "never") == 0 || (any && stat(checkpoint, &s) != 0))
+        return 0;
+    int status = kmf_word2vec_load(trainer, any ? checkpoint : a->resume, err);
+    if (status < 0)
+        return status;
+    kmf_word2vec_information(trainer, &state);
+    cli_note(run, "goes on from %s, %.1f %% done", any ? checkpoint : a->resume,
+             100 * state.done);
+    return 0;
+}
+
+/* 0: to the end; 1: stopped, and the checkpoint is written. */
+static int train(cli *run, const word2vec_args *a, kmf_word2vec *trainer,
+                 const char *checkpoint, kmf_err *err)
+{
+    kmf_word2vec_state s;
+    training t = {.args = a, .trainer = trainer, .checkpoint = checkpoint, .err = err};
+    kmf_word2vec_information(trainer, &s);
+    t.started = t.saved = cli_now();
+    t.done_first = s.done;
+    t.tokens_first = s.tokens;
+    cli_progress_start(&t.line, run);
+    int status = kmf_word2vec_train(trainer, between_steps, &t, err);
+    cli_progress_end(&t.line);
+    if (err->code != KMF_OK)
+        return err->code;
+    if (status == 1) {
+        int saved = kmf_word2vec_save(trainer, checkpoint, err);
+        return saved < 0 ? saved : 1;
+    }
+    kmf_word2vec_information(trainer, &s);
+    double seconds = cli_now() - t.started;
+    char tokens[CLI_COUNT_TEXT];
+    char rate[CLI_COUNT_TEXT];
+    cli_note(run, "%s tokens learnt in %.2f s: %s tokens/s; loss %.4f; peak memory %.0f MB",
+             cli_count(tokens, (double)(s.tokens - t.tokens_first)), seconds,
+             cli_count(rate, (double)(s.tokens - t.tokens_first) / seconds), s.loss,
+             1e-6 * cli_peak_memory());
+    return 0;
+}
+
+/* What a reader of the file wants to know; nothing that does not change the vectors. */
+static char *settings_text(const word2vec_args *a, const kmf_word2vec *trainer, kmf_err *err)
+{
+    const kmf_word2vec_options *o = &a->opts;
+    kmf_word2vec_state s;
+    enum { N = 17 };
+    const char *pairs[2 * N];
+    char text[N][32];
+    size_t n = 0;
+    kmf_word2vec_information(trainer, &s);
+#define PAIR(label, ...)                                \
+    do {                                                \
+        snprintf(text[n], sizeof text[n], __VA_ARGS__); \
+        pairs[2 * n] = (label);                         \
+        pairs[2 * n + 1] = text[n];                     \
+        n++;                                            \
+    } while (0)
+    PAIR("version", "%s", kmf_version());
+    PAIR("method", "%s", o->cbow ? "cbow" : "skip-gram");
+    PAIR("k", "%s", a->k);
+    PAIR("strand", "%s", kmf_word_strand_names[o->strand]);
+    PAIR("stride", "%zu", o->frames ? (size_t)o->k_max : o->stride);
+    PAIR("frames", "%d", o->frames ? o->k_max : 1);
+    PAIR("dim", "%zu", o->dim);
+    PAIR("window", "%d", o->window);
+    PAIR("negative", "%d", o->negative);
+    PAIR("sample", "%g", o->sample);
+    PAIR("epochs", "%d", o->epochs);
+    PAIR("alpha", "%g", o->alpha);
+    PAIR("seed", "%llu", (unsigned long long)o->seed);
+    PAIR("records", "%llu", (unsigned long long)s.records);
+    PAIR("letters", "%llu", (unsigned long long)s.letters);
+    PAIR("kmers", "%llu", (unsigned long long)s.kmers);
+    PAIR("loss", "%.6g", s.loss);
+#undef PAIR
+    return kmf_json_pairs(pairs, n, err);
+}
+
+static int save(const word2vec_args *a, const kmf_word2vec *trainer, kmf_err *err)
+{
+    kmf_vectors *vectors = kmf_word2vec_vectors(trainer, err);
+    char *text = vectors ? settings_text(a, trainer, err) : NULL;
+    int status = (int)err->code;
+    if (text) {
+        cli_hold_signals();
+        status = kmf_vectors_save(vectors, a->out, (kmf_vectors_format)a->format, text, err);
+        cli_release_signals();
+    }
+    kmf_text_free(text);
+    kmf_vectors_free(vectors);
+    return status;
+}
+
+int cli_word2vec(cli *run, int argc, char **argv)
+{
+    kmf_err err = {0};
+    word2vec_args a = {.k = "6", .resume = "auto", .minutes = 10};
+    char checkpoint[PATH_TEXT];
+    int first;
+    kmf_word2vec_options_default(&a.opts);
+    kmf_reader_options_default(&a.reader);
+    a.opts.threads = kmf_threads_default();
+    int leave = parse(run, &a, argc, argv, &first);
+    if (leave < 0)
+        leave = settle(run, &a);
+    if (leave >= 0)
+        return leave;
+    const char *const *paths = (const char *const *)(argv + first);
+    size_t n_paths = (size_t)(argc - first);
+    int length = a.checkpoint ? snprintf(checkpoint, sizeof checkpoint, "%s", a.checkpoint)
+                              : snprintf(checkpoint, sizeof checkpoint, "%s.checkpoint", a.out);
+    if (length >= (int)sizeof checkpoint)
+        return cli_wrong(run, "the name of the output is too long");
+    if (cli_is_an_input(a.out, paths, n_paths) || cli_is_an_input(checkpoint, paths, n_paths))
+        return cli_wrong(run, "-o %s: that is an input", a.out);
+    if (cli_count_dashes(paths, n_paths) > 1)
+        return cli_wrong(run, "standard input can be read once");
+    if (cli_check_output(a.out, &err) < 0 || cli_check_output(checkpoint, &err) < 0)
+        return cli_fail(run, &err);
+
+    int stopped = 0;
+    kmf_word2vec *trainer = kmf_word2vec_new(&a.opts, &err);
+    if (!trainer || read_files(run, &a, trainer, paths, n_paths, &err) < 0)
+        goto out;
+    say_begin(run, &a, trainer);
+    if (resume(run, &a, trainer, checkpoint, &err) < 0)
+        goto out;
+    cli_watch_signals();
+    stopped = train(run, &a, trainer, checkpoint, &err);
+    if (stopped == 0 && save(&a, trainer, &err) == 0)
+        (void)remove(checkpoint);
+out:
+    kmf_word2vec_free(trainer);
+    if (err.code != KMF_OK)
+        return cli_fail(run, &err);
+    if (stopped == 1) {
+        cli_note(run, "stopped by a signal; the same command goes on from %s", checkpoint);
+        return CLI_STOPPED;
+    }
+    return CLI_DONE;
+}
