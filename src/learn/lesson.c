@@ -9,16 +9,16 @@
  * (its length, whether it stays) hangs on its place in the corpus, so neighbouring lessons see the
  * same sentence.
  *
- * Noise. word2vec draws fresh noise words for each example. Here a PART of a lesson draws a pool of
- * as many words as it has centres, and its examples take theirs from the pool in turn: each noise
- * word of an example has the distribution of word2vec's, but the rows of a part fit the first-level
- * cache, where those of the whole table do not. A noise word equal to the true target is left
- * out, as in word2vec.
+ * Noise. word2vec draws fresh noise words for each pair. Here a PART of a lesson draws a pool of as
+ * many words as it has centres, and its examples take theirs from the pool in turn: each noise word
+ * has the distribution of word2vec's, but the rows of a part fit the first-level cache, where those
+ * of the whole table do not. A noise word equal to the true target is left out, as in word2vec.
  *
- * Order. Skip-gram goes over a part by distance: first each centre with its right neighbour, then
- * each with its left one, and so on. Examples next to each other so have nothing in common, and
- * the processor works on several at once. CBOW, whose windows overlap, goes over the whole lesson
- * in strides of a part for the same reason.
+ * Order. Skip-gram goes over a part by distance: each centre with its neighbours at distance 1 on
+ * both sides, which are one example and share the noise; then each with those at distance 2; and so
+ * on. Examples next to each other so have little in common, and the processor works on several at
+ * once. CBOW, whose windows overlap, goes over the whole lesson in strides of a part for the same
+ * reason.
  */
 #include "learn/lesson.h"
 

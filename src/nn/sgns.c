@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Why so few examples at a time. With a batch of many examples the steps become matrix products,
- * which run faster by far; but each row is then moved by many examples at once, at places that the
- * first of them would have changed. Measured on 6-mers of three bacteria (rank correlation of the
- * cosine with the alignment score, where word2vec's own order gives 0.565): products of 42 inputs
- * with 32 shared noise words 0.507, the inputs of a window with shared noise words 0.534, this
- * 0.56. What the matrix products gain is had by keeping the rows in the first-level cache instead
- * (learn/lesson.c).
+ * Why so few examples at a time. With a batch of many the steps become matrix products, which run
+ * faster by far; but each row is then moved by many examples at once, from a place that the first of
+ * them would have left. Measured on the 6-mers of three bacteria, as the rank correlation of the
+ * cosine with the alignment score (scripts/w2v_quality.py), where gensim gives 0.560: products of 42
+ * inputs with 32 shared noise words 0.507, all inputs of a window with its noise words 0.534, the two
+ * inputs at one distance, as here, 0.556. What large products would gain is had by keeping the rows
+ * in the first-level cache instead (learn/lesson.c).
+ *
+ * What limits the kernel is the traffic of rows: two inputs to an example halve it.
  */
 #include "nn/sgns.h"
 

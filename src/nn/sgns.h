@@ -3,24 +3,26 @@
  * The arithmetic of word2vec with negative sampling (Mikolov et al. 2013, "Distributed
  * representations of words and phrases and their compositionality", equation 4).
  *
- * An example is a set of input rows x_1 .. x_n, of which h is the mean, and targets y_0 .. y_m: y_0
- * is the word that was there, the others are noise. Skip-gram has n = 1, the row of one word of
- * the context; CBOW has all of them. Its loss and the step down its gradient are
+ * An example has targets y_0 .. y_m: y_0 is the word that was there, the others are noise; and
+ * inputs x_1 .. x_n. With skip-gram each input, one or two, is a pair with y_0 of its own, and h_i is
+ * x_i; with CBOW there is one h, the mean of all inputs. Loss and the step down its gradient:
  *
- *   loss = -log s(h y_0) - sum_{j>0} log s(-h y_j)          s(z) = 1 / (1 + e^-z)
- *   g_j  = alpha ([j = 0] - s(h y_j))
- *   y_j += g_j h          x_i += sum_j g_j y_j              y_j before its own step
+ *   loss = sum_i ( -log s(h_i y_0) - sum_{j>0} log s(-h_i y_j) )        s(z) = 1 / (1 + e^-z)
+ *   g_ij = alpha ([j = 0] - s(h_i y_j))
+ *   y_j += sum_i g_ij h_i        x_i += sum_j g_ij y_j        h and y as before the step
  *
- * Each input takes the whole sum and not an n-th of it, as in word2vec, gensim and fastText: with
- * CBOW that is n times the gradient.
+ * With CBOW every input takes the whole sum and not an n-th of it, as in word2vec, gensim and
+ * fastText: n times the gradient.
  *
- * Examples are taken four at a time, in order: the products h y_j of the four come first, then the
- * steps, each adding to what the rows hold by then. Four, so that the processor need not wait for
- * the products of one example before it begins the next.
+ * Examples are taken four at a time, in order. The products h y of the next four come before the
+ * steps of these four, so that the processor need not wait for one example before it begins the
+ * next: a step goes by products that know nothing of the up to seven examples before it. h and y
+ * are the rows as they are when the step is made, but for CBOW's mean, which is that of the
+ * products.
  *
- * Rows are `ld` floats apart, ld a multiple of 16 and at most KMF_SGNS_LD_MAX; what lies beyond the vector's dimension is 0
- * and stays 0. Sums run over 16 lanes on every processor level, so AVX2 and AVX-512 agree in every
- * bit.
+ * Rows are `ld` floats apart, ld a multiple of 16 and at most KMF_SGNS_LD_MAX; what lies beyond
+ * the vector's dimension is 0 and stays 0. Sums run over 16 lanes on every processor level, so AVX2
+ * and AVX-512 agree in every bit.
  */
 #ifndef KMF_SGNS_H
 #define KMF_SGNS_H
@@ -37,14 +39,14 @@
 typedef struct kmf_sgns_example {
     const uint32_t *inputs; /* [n_inputs] rows, 1 or more; one listed twice counts twice */
     const uint32_t
-        *targets; /* [n_targets] rows, 1 .. KMF_SGNS_TARGETS_MAX, the true one first */
-    uint32_t n_inputs;
+        *targets;      /* [n_targets] rows, 1 .. KMF_SGNS_TARGETS_MAX, the true one first */
+    uint32_t n_inputs; /* skip-gram: 1 or 2; CBOW: 1 or more */
     uint32_t n_targets;
 } kmf_sgns_example;
 
 /*
- * Learns n examples on rows, alpha a step. loss: their losses are added to it, each at the rows
- * that it met; NULL: they are not wanted, which is faster.
+ * Learns n examples on rows; mean: CBOW. loss: their losses are added to it, each by the products
+ * of its step; NULL: they are not wanted, which is faster.
  */
 void kmf_sgns_learn(float *rows, size_t ld, const kmf_sgns_example *examples, size_t n,
                     bool mean, float alpha, double *loss);
