@@ -97,15 +97,15 @@ def train(args):
     if args.trainer == "gensim":
         from gensim.models import Word2Vec  # here: the other commands do without it
 
-        model = Word2Vec(corpus_file=args.text, vector_size=100, window=5, min_count=1, sg=1, hs=0,
-                         negative=5, ns_exponent=0.75, sample=0, alpha=0.025, min_alpha=0.0000025,
+        model = Word2Vec(corpus_file=args.text, vector_size=100, window=args.window, min_count=1,
+                         sg=1, hs=0, negative=5, ns_exponent=0.75, sample=0, alpha=0.025, min_alpha=0.0000025,
                          epochs=1, seed=args.seed, workers=args.threads)
         model.wv.save_word2vec_format(args.vectors)
     else:
         subprocess.run(["fasttext", "skipgram", "-input", args.text, "-output", args.vectors,
                         "-minn", "0", "-maxn", "0", "-bucket", "1", "-minCount", "1", "-t", "1",
-                        "-lr", "0.025", "-dim", "100", "-ws", "5", "-neg", "5", "-loss", "ns",
-                        "-epoch", "1", "-thread", str(args.threads), "-seed", str(args.seed),
+                        "-lr", "0.025", "-dim", "100", "-ws", str(args.window), "-neg", "5",
+                        "-loss", "ns", "-epoch", "1", "-thread", str(args.threads), "-seed", str(args.seed),
                         "-verbose", "0"], check=True)
         os.remove(args.vectors + ".bin")
         os.rename(args.vectors + ".vec", args.vectors)
@@ -410,6 +410,7 @@ def main():
     part.add_argument("--with", dest="trainer", choices=["gensim", "fasttext"], required=True)
     part.add_argument("--seed", type=int, default=1)
     part.add_argument("--threads", type=int, default=1)
+    part.add_argument("--window", type=int, default=5, help="k-mers on either side (5)")
     part.add_argument("text")
     part.add_argument("vectors")
     part.set_defaults(run=train)

@@ -30,11 +30,11 @@ static const cli_usage usage = {
     "Learns a vector for every k-mer from FASTA, FASTQ, SAM, BAM or CRAM files, plain or "
     "compressed;\n"
     "'-' is standard input. No text is written in between: sequences stay in memory, 2 bits a "
-    "base. The\n"
-    "bits of the vectors don't depend on threads or compression. A signal (TERM, INT, HUP, "
-    "USR1) "
-    "ends the\n"
-    "training with a checkpoint and exit code 75; the same command then goes on where it "
+    "base.\n"
+    "The bits of the vectors don't depend on threads or compression. A signal (TERM, INT, HUP, "
+    "USR1)\n"
+    "ends the training with a checkpoint and exit code 75; the same command then goes on where "
+    "it\n"
     "stopped.",
     1, -1};
 
