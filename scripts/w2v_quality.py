@@ -98,14 +98,16 @@ def train(args):
         from gensim.models import Word2Vec  # here: the other commands do without it
 
         model = Word2Vec(corpus_file=args.text, vector_size=100, window=args.window, min_count=1,
-                         sg=1, hs=0, negative=5, ns_exponent=0.75, sample=0, alpha=0.025, min_alpha=0.0000025,
+                         sg=1, hs=0, negative=5, ns_exponent=0.75, sample=0, alpha=0.025,
+                         min_alpha=0.0000025,
                          epochs=1, seed=args.seed, workers=args.threads)
         model.wv.save_word2vec_format(args.vectors)
     else:
         subprocess.run(["fasttext", "skipgram", "-input", args.text, "-output", args.vectors,
                         "-minn", "0", "-maxn", "0", "-bucket", "1", "-minCount", "1", "-t", "1",
                         "-lr", "0.025", "-dim", "100", "-ws", str(args.window), "-neg", "5",
-                        "-loss", "ns", "-epoch", "1", "-thread", str(args.threads), "-seed", str(args.seed),
+                        "-loss", "ns", "-epoch", "1", "-thread", str(args.threads),
+                        "-seed", str(args.seed),
                         "-verbose", "0"], check=True)
         os.remove(args.vectors + ".bin")
         os.rename(args.vectors + ".vec", args.vectors)
