@@ -254,14 +254,17 @@ static int train(cli *run, const word2vec_args *a, kmf_word2vec *trainer,
     return 0;
 }
 
-/* What a reader of the file wants to know; nothing that does not change the vectors. */
-static char *settings_text(const word2vec_args *a, const kmf_word2vec *trainer, kmf_err *err)
+#define SETTINGS 17
+#define BESIDE 3 /* pairs that stand in x.json alone: they do not change the vectors */
+
+/* A JSON object of the settings and figures and, with `inputs`, of the command and its inputs. */
+static char *settings_text(const cli *run, const word2vec_args *a, const kmf_word2vec *trainer,
+                           const char *inputs, kmf_err *err)
 {
     const kmf_word2vec_options *o = &a->opts;
     kmf_word2vec_state s;
-    enum { N = 17 };
-    const char *pairs[2 * N];
-    char text[N][32];
+    const char *pairs[2 * (SETTINGS + BESIDE)];
+    char text[SETTINGS][32];
     size_t n = 0;
     kmf_word2vec_information(trainer, &s);
 #define PAIR(label, ...)                                \
@@ -289,21 +292,52 @@ static char *settings_text(const word2vec_args *a, const kmf_word2vec *trainer, 
     PAIR("kmers", "%llu", (unsigned long long)s.kmers);
     PAIR("loss", "%.6g", s.loss);
 #undef PAIR
-    return kmf_json_pairs(pairs, n, err);
+    const char *const beside[2 * BESIDE] = {"program",         "kmerformer", "command",
+                                            run->command_line, "inputs",     inputs};
+    for (size_t i = 0; inputs && i < 2 * BESIDE; i++)
+        pairs[2 * n + i] = beside[i];
+    return kmf_json_pairs(pairs, inputs ? n + BESIDE : n, err);
 }
 
-static int save(const word2vec_args *a, const kmf_word2vec *trainer, kmf_err *err)
+/* Names with a newline between them. Freed by free. */
+static char *join(const char *const *paths, size_t n, kmf_err *err)
 {
-    kmf_vectors *vectors = kmf_word2vec_vectors(trainer, err);
-    char *text = vectors ? settings_text(a, trainer, err) : NULL;
+    size_t bytes = 1;
+    for (size_t i = 0; i < n; i++)
+        bytes += strlen(paths[i]) + 1;
+    char *all = malloc(bytes);
+    if (!all) {
+        cli_raise(err, KMF_ENOMEM, "out of memory");
+        return NULL;
+    }
+    char *end = all;
+    for (size_t i = 0; i < n; i++)
+        end += sprintf(end, "%s%s", i > 0 ? "\n" : "", paths[i]);
+    return all;
+}
+
+/* The vectors, and x.json beside them. */
+static int save(const cli *run, const word2vec_args *a, const kmf_word2vec *trainer,
+                const char *const *paths, size_t n, kmf_err *err)
+{
+    char name[PATH_TEXT + 8];
+    char *inputs = join(paths, n, err);
+    char *kept = settings_text(run, a, trainer, NULL, err);
+    char *beside = inputs && kept ? settings_text(run, a, trainer, inputs, err) : NULL;
+    kmf_vectors *vectors = beside ? kmf_word2vec_vectors(trainer, err) : NULL;
     int status = (int)err->code;
-    if (text) {
+    if (vectors) {
         cli_hold_signals();
-        status = kmf_vectors_save(vectors, a->out, (kmf_vectors_format)a->format, text, err);
+        status = kmf_vectors_save(vectors, a->out, (kmf_vectors_format)a->format, kept, err);
+        snprintf(name, sizeof name, "%s.json", a->out);
+        if (status == 0 && strcmp(a->out, "-") != 0)
+            status = kmf_file_save(name, beside, strlen(beside), err);
         cli_release_signals();
     }
-    kmf_text_free(text);
     kmf_vectors_free(vectors);
+    kmf_text_free(beside);
+    kmf_text_free(kept);
+    free(inputs);
     return status;
 }
 
@@ -343,7 +377,7 @@ int cli_word2vec(cli *run, int argc, char **argv)
         goto out;
     cli_watch_signals();
     stopped = train(run, &a, trainer, checkpoint, &err);
-    if (stopped == 0 && save(&a, trainer, &err) == 0)
+    if (stopped == 0 && save(run, &a, trainer, paths, n_paths, &err) == 0)
         (void)remove(checkpoint);
 out:
     kmf_word2vec_free(trainer);

@@ -127,9 +127,11 @@ void kmf_teacher_free(kmf_teacher *teacher)
     kmf_free(teacher);
 }
 
+/* Those of the tokens, of the centres as targets and of the noise, PART words at a time. */
 static size_t most_rows(const kmf_syllabus *s)
 {
-    return most_tokens(s) + 2 * KMF_LESSON_TOKENS;
+    size_t pools = s->cbow ? PART : KMF_LESSON_TOKENS / PART;
+    return most_tokens(s) + KMF_LESSON_TOKENS + pools * PART;
 }
 
 size_t kmf_lesson_floats(const kmf_syllabus *syllabus)

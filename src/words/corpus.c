@@ -152,7 +152,7 @@ static int begin_segment(kmf_corpus *c, kmf_err *err)
 
 static void end_segment(kmf_corpus *c)
 {
-    c->info.short_ += c->n_waiting;
+    c->info.too_short += c->n_waiting;
     c->n_waiting = 0;
     c->open = false;
 }

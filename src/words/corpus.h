@@ -22,7 +22,7 @@ typedef struct kmf_corpus_info {
     uint64_t inputs, records;
     uint64_t letters;   /* in the records                                             */
     uint64_t ambiguous; /* of those: no letters of the alphabet                       */
-    uint64_t short_;    /* letters of the alphabet in segments that were too short    */
+    uint64_t too_short; /* letters of the alphabet in segments that were too short    */
     uint64_t kept;      /* letters of the corpus                                      */
     uint64_t segments;
     uint32_t checksum; /* of all letters and segments, to know a corpus again */
