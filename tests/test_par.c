@@ -5,8 +5,10 @@
  */
 #define _GNU_SOURCE /* sched_setaffinity */
 
+#include "base/barrier.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "checked.h"
 #include "seq/cores.h"
 #include "seq/digest.h"
 #include "seq/par.h"
@@ -19,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -316,6 +319,91 @@ START_TEST(a_failed_item_is_reported_and_ends_the_work)
 }
 END_TEST
 
+/* ---------------------------------------------------------------- together -------------- */
+
+#define MOST_TOGETHER 9
+
+/* Rounds in which every thread writes its number and then reads everybody's. */
+typedef struct meeting {
+    kmf_barrier barrier;
+    int threads, rounds;
+    int written[MOST_TOGETHER]; /* not atomic: the barrier alone makes it seen */
+    int wrong[MOST_TOGETHER];
+    int calls[MOST_TOGETHER];
+    pthread_t thread[MOST_TOGETHER];
+} meeting;
+
+static void meet(void *arg, int thread)
+{
+    meeting *m = arg;
+    m->calls[thread]++;
+    m->thread[thread] = pthread_self();
+    for (int round = 0; round < m->rounds; round++) {
+        m->written[thread] = round * (thread + 1);
+        kmf_barrier_wait(&m->barrier);
+        for (int i = 0; i < m->threads; i++)
+            m->wrong[thread] += m->written[i] != round * (i + 1);
+        kmf_barrier_wait(&m->barrier);
+    }
+}
+
+START_TEST(threads_that_run_together_meet_at_a_barrier)
+{
+    for (int threads = 1; threads <= MOST_TOGETHER; threads++) {
+        static meeting m;
+        kmf_err err = {0};
+        m = (meeting){.threads = threads, .rounds = threads == 1 ? 100000 : 1000 / threads};
+        kmf_barrier_init(&m.barrier, threads);
+        ck_assert_int_eq(kmf_together(threads, meet, &m, &err), 0);
+        for (int i = 0; i < threads; i++) {
+            ck_assert_int_eq(m.calls[i], 1);
+            ck_assert_int_eq(m.wrong[i], 0);
+            ck_assert_int_eq(pthread_equal(m.thread[i], pthread_self()) != 0, i == threads - 1);
+            for (int k = 0; k < i; k++)
+                ck_assert_int_eq(pthread_equal(m.thread[i], m.thread[k]), 0);
+        }
+    }
+}
+END_TEST
+
+START_TEST(a_barrier_can_be_used_by_one_meeting_after_another)
+{
+    static meeting m;
+    m = (meeting){.threads = 3, .rounds = 2};
+    kmf_barrier_init(&m.barrier, 3);
+    for (int i = 0; i < 50; i++)
+        ck_assert_int_eq(kmf_together(3, meet, &m, NULL), 0);
+    ck_assert_int_eq(m.calls[0] + m.calls[1] + m.calls[2], 150);
+    ck_assert_int_eq(m.wrong[0] + m.wrong[1] + m.wrong[2], 0);
+}
+END_TEST
+
+static void note_call(void *arg, int thread)
+{
+    (void)thread;
+    atomic_fetch_add((atomic_int *)arg, 1);
+}
+
+START_TEST(threads_that_cannot_be_had_are_reported_and_none_is_begun)
+{
+    kmf_err err = {0};
+    atomic_int calls = 0;
+    kmf_mem_fail_at(1);
+    ck_assert_int_eq(kmf_together(2, note_call, &calls, &err), KMF_ENOMEM);
+    ck_assert_int_eq(err.code, KMF_ENOMEM);
+    kmf_mem_fail_at(0);
+    ck_assert_int_eq(atomic_load(&calls), 0);
+#if !CHECKED /* a sanitizer needs the address space for itself */
+    struct rlimit narrow = {(rlim_t)200 << 20, (rlim_t)200 << 20};
+    err = (kmf_err){0};
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &narrow), 0);
+    ck_assert_int_eq(kmf_together(1000, note_call, &calls, &err), KMF_ENOMEM);
+    ck_assert_ptr_nonnull(strstr(err.msg, "threads can be had, of 1000"));
+    ck_assert_int_eq(atomic_load(&calls), 0);
+#endif
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("par");
@@ -331,6 +419,9 @@ int main(void)
     tcase_add_test(tc, the_digest_is_that_of_rfc_1321);
     tcase_add_test(tc, each_item_is_worked_off_once_by_the_pool_and_the_caller);
     tcase_add_test(tc, a_failed_item_is_reported_and_ends_the_work);
+    tcase_add_test(tc, threads_that_run_together_meet_at_a_barrier);
+    tcase_add_test(tc, a_barrier_can_be_used_by_one_meeting_after_another);
+    tcase_add_test(tc, threads_that_cannot_be_had_are_reported_and_none_is_begun);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

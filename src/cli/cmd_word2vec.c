@@ -20,7 +20,7 @@ typedef struct word2vec_args {
     const char *resume;     /* auto, never, or a file */
     const char *checkpoint; /* NULL: out.checkpoint */
     int format;             /* kmf_vectors_format */
-    int minutes;            /* from one checkpoint to the next; 0: when stopped alone */
+    double minutes;         /* from one checkpoint to the next; 0: when stopped alone */
     int alphabet;
     size_t memory; /* 0: not given */
 } word2vec_args;
@@ -88,7 +88,7 @@ static int parse(cli *run, word2vec_args *a, int argc, char **argv, int *first)
          "folder for what exceeds the memory", 0, "$TMPDIR, or /tmp"},
         {NULL, "checkpoint", CLI_TEXT, &a->checkpoint, 0, 0, NULL, "FILE",
          "where the state is kept until the end", 0, "OUT.checkpoint"},
-        {NULL, "checkpoint-every", CLI_INT, &a->minutes, 0, 100000, NULL, "MIN",
+        {NULL, "checkpoint-every", CLI_REAL, &a->minutes, 0, 0, NULL, "MIN",
          "minutes from one checkpoint to the next; 0: only when stopped", 0, NULL},
         {NULL, "resume", CLI_TEXT, &a->resume, 0, 0, NULL, "HOW",
          "auto: from the checkpoint if there is one; never; or a checkpoint file", 0, NULL},
@@ -206,14 +206,20 @@ static int between_steps(void *user, const kmf_word2vec_state *state)
     return cli_asked_to_stop();
 }
 
-/* 1: there is one. */
+/* /dev/null, for one, is none: it is neither read nor removed. */
+static bool is_file(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && S_ISREG(s.st_mode);
+}
+
+/* Takes in the checkpoint, if there is one and it is wanted. */
 static int resume(cli *run, const word2vec_args *a, kmf_word2vec *trainer,
                   const char *checkpoint, kmf_err *err)
 {
-    struct stat s;
     kmf_word2vec_state state;
     bool any = strcmp(a->resume, "auto") == 0;
-    if (strcmp(a->resume, "never") == 0 || (any && stat(checkpoint, &s) != 0))
+    if (strcmp(a->resume, "never") == 0 || (any && !is_file(checkpoint)))
         return 0;
     int status = kmf_word2vec_load(trainer, any ? checkpoint : a->resume, err);
     if (status < 0)
@@ -244,6 +250,8 @@ static int train(cli *run, const word2vec_args *a, kmf_word2vec *trainer,
         return saved < 0 ? saved : 1;
     }
     kmf_word2vec_information(trainer, &s);
+    if (isnan(s.loss))
+        cli_warn(run, "no k-mer has a neighbour in its sequence: nothing was learnt");
     double seconds = cli_now() - t.started;
     char tokens[CLI_COUNT_TEXT];
     char rate[CLI_COUNT_TEXT];
@@ -341,6 +349,30 @@ static int save(const cli *run, const word2vec_args *a, const kmf_word2vec *trai
     return status;
 }
 
+/*
+ * -1, or the exit code if a file that will be written is an input, or the checkpoint, which goes in
+ * the end, is one that stays.
+ */
+static int check_outputs(cli *run, const word2vec_args *a, const char *checkpoint,
+                         const char *const *paths, size_t n)
+{
+    char counts[PATH_TEXT + 8];
+    char beside[PATH_TEXT + 8];
+    snprintf(counts, sizeof counts, "%s.vocab", a->out);
+    snprintf(beside, sizeof beside, "%s.json", a->out);
+    const char *const stay[] = {a->out, beside, counts};
+    size_t n_stay = a->format == KMF_VECTORS_SAFETENSORS ? 2 : 3;
+    if (cli_is_an_input(checkpoint, paths, n))
+        return cli_wrong(run, "--checkpoint %s: that is an input", checkpoint);
+    for (size_t i = 0; i < n_stay; i++) {
+        if (cli_is_an_input(stay[i], paths, n))
+            return cli_wrong(run, "-o %s: %s: that is an input", a->out, stay[i]);
+        if (strcmp(checkpoint, stay[i]) == 0 || cli_is_an_input(checkpoint, &stay[i], 1))
+            return cli_wrong(run, "--checkpoint %s: the vectors go there", checkpoint);
+    }
+    return -1;
+}
+
 int cli_word2vec(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
@@ -361,8 +393,9 @@ int cli_word2vec(cli *run, int argc, char **argv)
                               : snprintf(checkpoint, sizeof checkpoint, "%s.checkpoint", a.out);
     if (length >= (int)sizeof checkpoint)
         return cli_wrong(run, "the name of the output is too long");
-    if (cli_is_an_input(a.out, paths, n_paths) || cli_is_an_input(checkpoint, paths, n_paths))
-        return cli_wrong(run, "-o %s: that is an input", a.out);
+    leave = check_outputs(run, &a, checkpoint, paths, n_paths);
+    if (leave >= 0)
+        return leave;
     if (cli_count_dashes(paths, n_paths) > 1)
         return cli_wrong(run, "standard input can be read once");
     if (cli_check_output(a.out, &err) < 0 || cli_check_output(checkpoint, &err) < 0)
@@ -372,12 +405,13 @@ int cli_word2vec(cli *run, int argc, char **argv)
     kmf_word2vec *trainer = kmf_word2vec_new(&a.opts, &err);
     if (!trainer || read_files(run, &a, trainer, paths, n_paths, &err) < 0)
         goto out;
+    cli_watch_signals();
     say_begin(run, &a, trainer);
     if (resume(run, &a, trainer, checkpoint, &err) < 0)
         goto out;
-    cli_watch_signals();
     stopped = train(run, &a, trainer, checkpoint, &err);
-    if (stopped == 0 && save(run, &a, trainer, paths, n_paths, &err) == 0)
+    if (stopped == 0 && save(run, &a, trainer, paths, n_paths, &err) == 0 &&
+        is_file(checkpoint))
         (void)remove(checkpoint);
 out:
     kmf_word2vec_free(trainer);

@@ -6,7 +6,8 @@
  *                                 memory
  *   progress  U64 [4]             steps done, centres learnt, pairs in the loss, its sum (the bits
  *                                 of a double)
- *   metadata  "format", every setting, "loss" as last told, and the checksum of the table
+ *   metadata  "format", every setting, "loss" as last told, and the checksum of all that
+ *             follows from no setting
  *
  * There is no random state: all numbers are drawn by where and when they are needed.
  */
@@ -35,9 +36,13 @@ static size_t table_floats(const kmf_word2vec *t)
     return 2 * (size_t)t->lexicon.n * t->ld;
 }
 
-static void checksum_of(const kmf_word2vec *t, const void *bytes, number_text text)
+/* Of the tensors' bytes and the loss as text: of all that the settings do not vouch for. */
+static void checksum_of(const kmf_word2vec *t, const void *table, const void *progress,
+                        const char *loss, number_text text)
 {
-    uLong sum = crc32_z(crc32(0, NULL, 0), bytes, table_floats(t) * sizeof *t->table);
+    uLong sum = crc32_z(crc32(0, NULL, 0), table, table_floats(t) * sizeof *t->table);
+    sum = crc32_z(sum, progress, N_PROGRESS * sizeof(uint64_t));
+    sum = crc32_z(sum, (const Bytef *)loss, strlen(loss));
     snprintf(text, sizeof(number_text), "%08lx", (unsigned long)sum);
 }
 
@@ -51,7 +56,7 @@ int kmf_word2vec_save(const kmf_word2vec *trainer, const char *path, kmf_err *er
     size_t n = 0;
     memcpy(&progress[3], &t->loss_sum, sizeof t->loss_sum);
     snprintf(loss, sizeof loss, "%.17g", t->loss);
-    checksum_of(t, t->table, checksum);
+    checksum_of(t, t->table, progress, loss, checksum);
     kmf_word2vec_settings(t, settings);
     pairs[n++] = "format";
     pairs[n++] = FORMAT;
@@ -61,7 +66,7 @@ int kmf_word2vec_save(const kmf_word2vec *trainer, const char *path, kmf_err *er
     }
     pairs[n++] = "loss";
     pairs[n++] = loss;
-    pairs[n++] = "checksum of the table";
+    pairs[n++] = "checksum";
     pairs[n++] = checksum;
 
     kmf_stored tensors[N_TENSORS] = {
@@ -110,13 +115,13 @@ static int take_state(kmf_word2vec *t, const kmf_safetensors *st, const char *pa
     const kmf_stored *table = kmf_safetensors_find(st, "table");
     const kmf_stored *progress = kmf_safetensors_find(st, "progress");
     const char *loss = kmf_safetensors_metadata(st, "loss");
-    const char *stored = kmf_safetensors_metadata(st, "checksum of the table");
+    const char *stored = kmf_safetensors_metadata(st, "checksum");
     number_text checksum;
     bool fits = table && progress && loss && stored && strcmp(table->dtype, "F32") == 0 &&
                 table->n == table_floats(t) && strcmp(progress->dtype, "U64") == 0 &&
                 progress->n == N_PROGRESS;
     if (fits) {
-        checksum_of(t, st->data + table->begin, checksum);
+        checksum_of(t, st->data + table->begin, st->data + progress->begin, loss, checksum);
         fits = strcmp(checksum, stored) == 0;
     }
     uint64_t numbers[N_PROGRESS] = {0};

@@ -4,13 +4,14 @@
  *
  *   letters -> tokens -> windows -> examples
  *
- * Tokens. Those that start in the stretch are centres. `reach` letters on either side are read as
- * well, so that windows are whole; a window ends where its segment does. What is drawn for a token
+ * Tokens. Those that start in the stretch are centres. window * stride letters on either side are
+ * read as well, so that windows are whole (four times as many with --sample, where windows may yet
+ * end early); a window ends where its segment does. What is drawn for a token
  * (its length, whether it stays) hangs on its place in the corpus, so neighbouring lessons see the
  * same sentence.
  *
- * Noise. word2vec draws fresh noise words for each pair. Here a PART of a lesson draws a pool of as
- * many words as it has centres, and its examples take theirs from the pool in turn: each noise word
+ * Noise. word2vec draws fresh noise words for each pair. Here a part of a lesson, of PART centres,
+ * draws a pool of PART words, and its examples take theirs from the pool in turn: each noise word
  * has the distribution of word2vec's, but the rows of a part fit the first-level cache, where those
  * of the whole table do not. A noise word equal to the true target is left out, as in word2vec.
  *
@@ -34,7 +35,11 @@
 /* With --sample words drop out, and a window reaches further. */
 #define SAMPLE_REACH 4
 
-/* Streams of random numbers: of lessons and of places. */
+/*
+ * Streams of random numbers in an epoch: those of lessons begin at the first number of stream
+ * 2 epoch, each lesson's own by its number; those of places at that of stream 2 epoch + 1, by the
+ * letter's number. All windows of a lesson are drawn before its first pool.
+ */
 enum { OF_LESSON, OF_PLACE };
 
 typedef struct token {
@@ -57,7 +62,7 @@ struct kmf_teacher {
     token *tokens; /* owned [cap_tokens] */
     size_t n_tokens, cap_tokens;
     size_t first_centre, n_centres;
-    window windows[KMF_LESSON_TOKENS]; /* of the centres */
+    window *windows;   /* owned [most_centres]: of the centres */
     uint32_t *place;   /* owned [2 words]: where a row is in the lesson's list, if it is */
     uint32_t *indices; /* owned [cap_indices]: rows of the examples */
     size_t n_indices, cap_indices;
@@ -83,15 +88,43 @@ uint64_t kmf_syllabus_lessons(const kmf_syllabus *syllabus)
     return (info.kept + stretch(s) - 1) / stretch(s) * s->frames * s->strands;
 }
 
+/* Tokens are a stride apart, or a k-mer where a segment ends and another begins. */
+static bool tokens_crowd(const kmf_syllabus *s)
+{
+    return s->stride > (size_t)s->lexicon->k_min;
+}
+
+void kmf_syllabus_measure(kmf_syllabus *syllabus)
+{
+    kmf_syllabus *s = syllabus;
+    uint64_t k = (uint64_t)s->lexicon->k_min;
+    uint64_t lesson = 0;
+    size_t n = 0; /* centres of that lesson */
+    s->most_centres = KMF_LESSON_TOKENS;
+    for (uint64_t segment = 0; tokens_crowd(s) && segment < s->n_segments; segment++) {
+        uint64_t at = kmf_corpus_start(s->corpus, segment);
+        uint64_t end = kmf_corpus_start(s->corpus, segment + 1);
+        for (; at + k <= end; at += s->stride) {
+            n = at / stretch(s) == lesson ? n + 1 : 1;
+            lesson = at / stretch(s);
+            if (n > s->most_centres)
+                s->most_centres = n;
+        }
+    }
+}
+
 static size_t most_tokens(const kmf_syllabus *s)
 {
-    return KMF_LESSON_TOKENS + 2 * (reach_letters(s) / s->stride + 1);
+    size_t beside = reach_letters(s) / s->stride + 1;
+    if (tokens_crowd(s))
+        beside = (reach_letters(s) / (size_t)stretch(s) + 1) * s->most_centres;
+    return s->most_centres + 2 * beside;
 }
 
 /* That count; room is for one more, which is written and not accepted. */
 static size_t most_examples(const kmf_syllabus *s)
 {
-    return KMF_LESSON_TOKENS * (s->cbow ? 1 : 2 * (size_t)s->window);
+    return s->most_centres * (s->cbow ? 1 : 2 * (size_t)s->window);
 }
 
 kmf_teacher *kmf_teacher_new(const kmf_syllabus *syllabus, kmf_err *err)
@@ -100,7 +133,7 @@ kmf_teacher *kmf_teacher_new(const kmf_syllabus *syllabus, kmf_err *err)
     kmf_teacher *t = kmf_calloc(1, sizeof *t, err);
     if (!t)
         return NULL;
-    size_t inputs = KMF_LESSON_TOKENS * 2 * (size_t)s->window;
+    size_t inputs = s->most_centres * 2 * (size_t)s->window;
     size_t targets = (most_examples(s) + 2) * (size_t)(1 + s->negative);
     t->syllabus = s;
     t->cap_letters = (size_t)stretch(s) + 2 * reach_letters(s) + (size_t)s->lexicon->k_max;
@@ -108,9 +141,10 @@ kmf_teacher *kmf_teacher_new(const kmf_syllabus *syllabus, kmf_err *err)
     t->cap_indices = inputs + 2 + targets + CHUNK;
     t->letters = kmf_malloc(t->cap_letters, sizeof *t->letters, err);
     t->tokens = kmf_malloc(t->cap_tokens, sizeof *t->tokens, err);
+    t->windows = kmf_malloc(s->most_centres, sizeof *t->windows, err);
     t->place = kmf_large_zeroed(2 * (size_t)s->lexicon->n, sizeof *t->place, err);
     t->indices = kmf_malloc(t->cap_indices, sizeof *t->indices, err);
-    if (t->letters && t->tokens && t->place && t->indices)
+    if (t->letters && t->tokens && t->windows && t->place && t->indices)
         return t;
     kmf_teacher_free(t);
     return NULL;
@@ -122,6 +156,7 @@ void kmf_teacher_free(kmf_teacher *teacher)
         return;
     kmf_free(teacher->letters);
     kmf_free(teacher->tokens);
+    kmf_free(teacher->windows);
     kmf_free(teacher->place);
     kmf_free(teacher->indices);
     kmf_free(teacher);
@@ -130,8 +165,8 @@ void kmf_teacher_free(kmf_teacher *teacher)
 /* Those of the tokens, of the centres as targets and of the noise, PART words at a time. */
 static size_t most_rows(const kmf_syllabus *s)
 {
-    size_t pools = s->cbow ? PART : KMF_LESSON_TOKENS / PART;
-    return most_tokens(s) + KMF_LESSON_TOKENS + pools * PART;
+    size_t pools = s->cbow ? PART : (s->most_centres + PART - 1) / PART;
+    return most_tokens(s) + s->most_centres + pools * PART;
 }
 
 size_t kmf_lesson_floats(const kmf_syllabus *syllabus)
@@ -174,8 +209,8 @@ static kmf_rng at_place(const kmf_syllabus *s, uint64_t epoch, uint64_t place)
 }
 
 /*
- * The token at letter `at` of a segment that ends at `end`; false if there is none. letters[0] is
- * letter `at`.
+ * The token at letter `at` of a segment that ends at `end`; false if there is none: the length that
+ * is drawn does not fit, or the word is dropped, which is drawn next. letters[0] is letter `at`.
  */
 static bool read_token(const kmf_syllabus *s, const uint8_t *letters, uint64_t epoch,
                        uint64_t at, uint64_t end, bool reverse, uint32_t *word)

@@ -3,10 +3,13 @@
  * The unit of word2vec's work: a stretch of the corpus turned into examples on a private copy of
  * the vectors that they touch.
  *
- *   lesson   KMF_LESSON_TOKENS starts of k-mers, or fewer where the corpus has other letters or
- *            --sample drops words. Each is a centre; the words of its window may lie outside
+ *   lesson   the starts of k-mers in a stretch of KMF_LESSON_TOKENS strides of letters; fewer
+ *            where the corpus has other letters or --sample drops words, more where segments are
+ *            shorter than the stride. Each is a centre; the words of its window may lie outside.
+ *            Number: (stretch * frames + frame) * strands + strand
  *   token    a k-mer of the corpus as it is read here: at a stride, in a frame, on a strand, its
- *            length drawn if there are several, kept or dropped by --sample
+ *            length drawn if there are several, kept or dropped by --sample. Strides are counted
+ *            from the first letter of the segment; on the reverse strand tokens keep their order
  *
  * A lesson is a function of corpus, settings, seed, epoch and number, and changes nothing but
  * itself. So lessons may be worked on by any threads at once, and the result does not depend on
@@ -41,7 +44,8 @@ typedef struct kmf_syllabus {
         *table; /* [2 words, ld]: word w's vector is row w, the one that it has as a target
                            row words + w */
     size_t ld;
-    uint32_t owners; /* threads among which the rows are shared out, 1 or more */
+    size_t most_centres; /* of a lesson; by kmf_syllabus_measure */
+    uint32_t owners;     /* threads among which the rows are shared out, 1 or more */
 } kmf_syllabus;
 
 /*
@@ -53,6 +57,8 @@ static inline uint32_t kmf_row_owner(uint32_t row, uint32_t owners)
     return (uint32_t)((uint64_t)(uint32_t)((row >> 6) * UINT32_C(2654435769)) * owners >> 32);
 }
 
+/* Sets most_centres from all the rest; before anything else. */
+void kmf_syllabus_measure(kmf_syllabus *syllabus);
 /* Lessons of an epoch. */
 uint64_t kmf_syllabus_lessons(const kmf_syllabus *syllabus);
 

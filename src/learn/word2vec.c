@@ -11,9 +11,11 @@
  *   -- barrier --
  *
  * So every sum has its order, and the bits are those of one thread. The price is that a lesson does
- * not see what the other lessons of its step learn, which does no harm while each row is moved by
- * few of them. A row that more than MOST_VISITS lessons move (AAAAAA in a human genome, any 3-mer)
- * would be carried past its goal by the sum: it takes MOST_VISITS times their mean.
+ * not see what the other lessons of its step learn, which does no harm while each row is held by
+ * few of them. A row that many hold (AAAAAA in a human genome, any 3-mer) is moved far by each alone,
+ * and the sum would carry it past its goal and, step by step, to infinity. Of m lessons, more than
+ * FEW, it takes FEW^2 / m times their mean: FEW times that at most, and the mean itself when all of
+ * the step's FEW^2 lessons hold it.
  *
  * Lessons of an epoch are taken in the order (a j + b) mod n, a coprime to n and far from both 0
  * and n: neighbours in the corpus, above all repeats, do not meet in a step.
@@ -37,8 +39,9 @@
 
 #define NOISE_POWER 0.75
 #define ALPHA_LAST 1e-4 /* of alpha, at the end */
-#define LESSONS 16 /* of a step. 64 cost 0.01 of the rank correlation of 8-mers (k = 3-8) */
-#define MOST_VISITS 4
+#define FEW 4
+#define LESSONS (FEW * FEW) /* of a step. 64 cost 0.01 of the rank correlation of 8-mers */
+#define LOSS_LIMIT 10.0     /* times the targets of a pair: it begins at 0.7 of that */
 #define HUGE_FLOATS ((size_t)1 << 20) /* from so many on memory comes in huge pages */
 #define AHEAD 6                       /* rows sent for before they are written */
 #define MOST_LESSONS 0x7f             /* bits of a row's visits */
@@ -306,6 +309,7 @@ static int make_lessons(kmf_word2vec *t, kmf_err *err)
                                  .table = t->table,
                                  .ld = t->ld,
                                  .owners = (uint32_t)o->threads};
+    kmf_syllabus_measure(&t->syllabus);
     uint64_t n = kmf_syllabus_lessons(&t->syllabus);
     if (n > UINT32_MAX)
         return kmf_fail(err, KMF_ENOMEM, "the input is too large: %" PRIu64 " letters",
@@ -491,7 +495,7 @@ static void teach(run *r, const order *o, uint64_t step, size_t slot, int worker
 
 /*
  * The rows of one thread take in what the lessons have made of them. With m copies c_1 .. c_m of a
- * row r, and a share s = min(1, MOST_VISITS / m),
+ * row r, and a share s = min(1, FEW^2 / m^2),
  *
  *   r + s ((c_1 - r) + .. + (c_m - r)) = (1 - m s) r + s c_1 + .. + s c_m
  *
@@ -516,7 +520,7 @@ static void take_in(kmf_word2vec *t, int worker)
             uint32_t place = lesson->by_owner[i];
             uint32_t row = lesson->rows[place];
             int m = t->visits[row] & MOST_LESSONS;
-            float share = m > MOST_VISITS ? (float)MOST_VISITS / (float)m : 1.0f;
+            float share = m > FEW ? (float)LESSONS / (float)(m * m) : 1.0f;
             float own = t->visits[row] & FIRST ? 1.0f : 1.0f - (float)m * share;
             kmf_rows_add(t->table + row * ld, own, lesson->values + place * ld, share, ld);
             t->visits[row] |= FIRST;
@@ -548,7 +552,7 @@ static void keep_books(run *r, uint64_t step)
     t->loss = t->loss_sum / (double)t->loss_pairs;
     t->loss_sum = 0;
     t->loss_pairs = 0;
-    r->diverged = !isfinite(t->loss);
+    r->diverged = !(t->loss < LOSS_LIMIT * (1 + t->opts.negative));
 }
 
 static void call_back(run *r)

@@ -20,7 +20,7 @@ struct kmf_word2vec {
 
     size_t ld;       /* floats from one row to the next */
     float *table;    /* owned [2 words, ld]: vectors, then those of the words as targets */
-    uint8_t *visits; /* owned [2 words]: lessons of a step that moved a row; 0 between steps */
+    uint8_t *visits; /* owned [2 words]: lessons of a step that hold a row; 0 between steps */
 
     size_t n_lessons;       /* of a step */
     kmf_lesson *lessons;    /* owned [n_lessons] */

@@ -14,11 +14,11 @@
  * With CBOW every input takes the whole sum and not an n-th of it, as in word2vec, gensim and
  * fastText: n times the gradient.
  *
- * Examples are taken four at a time, in order. The products h y of the next four come before the
- * steps of these four, so that the processor need not wait for one example before it begins the
- * next: a step goes by products that know nothing of the up to seven examples before it. h and y
- * are the rows as they are when the step is made, but for CBOW's mean, which is that of the
- * products.
+ * Examples are taken four at a time, in order. The products of the next four come before the steps
+ * of these four, so that the processor need not wait: they see the steps of all examples but the
+ * last four. A step uses its factors g from then, and the rows as they are when it is its turn; a
+ * mean of several inputs is the one that the products were taken with. A target listed twice meets
+ * the step of the first. Inputs and targets are different rows.
  *
  * Rows are `ld` floats apart, ld a multiple of 16 and at most KMF_SGNS_LD_MAX; what lies beyond
  * the vector's dimension is 0 and stays 0. Sums run over 16 lanes on every processor level, so AVX2

@@ -309,7 +309,7 @@ TARGET static void NAME(learn_)(float *rows, size_t ld, const kmf_sgns_example *
         size_t next = e + BATCH;
         size_t count = next >= n ? 0 : n - next < BATCH ? n - next : BATCH;
         NAME(batch_forward_)
-        (&batches[next / BATCH % 2], rows, ld, x + next, count, mean, alpha);
+        (&batches[next / BATCH % 2], rows, ld, x + (count > 0 ? next : e), count, mean, alpha);
         NAME(batch_backward_)(batch, rows, ld, x + e, mean, alpha, loss);
     }
 }

@@ -286,6 +286,7 @@ void kmf_corpus_letters(const kmf_corpus *corpus, uint8_t *to, uint64_t at, size
     for (size_t i = 0; i < n; i++, at++) {
         const unsigned char *chunk = corpus->chunks[at / CHUNK_LETTERS];
         size_t place = (size_t)(at % CHUNK_LETTERS);
-        to[i] = corpus->bits == 8 ? chunk[place] : chunk[place / 4] >> place % 4 * 2 & 3;
+        int letter = corpus->bits == 8 ? chunk[place] : chunk[place / 4] >> place % 4 * 2 & 3;
+        to[i] = (uint8_t)letter;
     }
 }

@@ -1,0 +1,803 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Second sources: another number of threads, another way to the same end (stopped, saved and
+ * loaded), and corpora of which it is known what must be near what.
+ */
+#define _XOPEN_SOURCE 700 /* mkdtemp */
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "checked.h"
+#include "run.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/kmf_word2vec_XXXXXX";
+
+static const char *in_folder(const char *name)
+{
+    static char paths[4][64];
+    static int next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+/* ---------------------------------------------------------------- training -------------- */
+
+typedef kmf_word2vec_options options;
+
+/* Two records, letters of them. */
+#define SEQS 2
+
+typedef struct input {
+    char *seq[SEQS]; /* owned */
+    size_t len[SEQS];
+} input;
+
+static input random_input(size_t len, const char *of, uint64_t seed)
+{
+    input in;
+    kmf_rng rng = kmf_rng_stream(seed, 0);
+    for (size_t i = 0; i < SEQS; i++) {
+        in.len[i] = len / (i + 1);
+        in.seq[i] = malloc(in.len[i] + 1);
+        for (size_t at = 0; at < in.len[i]; at++)
+            in.seq[i][at] = of[kmf_rng_below(&rng, strlen(of))];
+        in.seq[i][in.len[i]] = '\0';
+        in.seq[i][in.len[i] / 2] = 'X';
+    }
+    return in;
+}
+
+static void free_input(input *in)
+{
+    for (size_t i = 0; i < SEQS; i++)
+        free(in->seq[i]);
+}
+
+static options small_options(void)
+{
+    options o;
+    kmf_word2vec_options_default(&o);
+    o.k_min = o.k_max = 4;
+    o.dim = 20;
+    o.epochs = 2;
+    o.threads = 1;
+    o.alpha = 0.05;
+    return o;
+}
+
+/* A trainer that has read its input, NULL if memory failed. */
+static kmf_word2vec *begun(const options *o, const input *in, kmf_err *err)
+{
+    kmf_word2vec *trainer = kmf_word2vec_new(o, err);
+    int status = trainer ? 0 : -1;
+    for (size_t i = 0; status == 0 && i < SEQS; i++)
+        status = kmf_word2vec_add(trainer, in->seq[i], in->len[i], err);
+    if (status == 0)
+        status = kmf_word2vec_begin(trainer, err);
+    if (status == 0)
+        return trainer;
+    kmf_word2vec_free(trainer);
+    return NULL;
+}
+
+static kmf_word2vec *begin(const options *o, const input *in)
+{
+    kmf_err err = {0};
+    kmf_word2vec *trainer = begun(o, in, &err);
+    ck_assert_msg(trainer, "%s", err.msg);
+    return trainer;
+}
+
+/* 64 bits of all vectors, and of what the trainer says about itself. */
+static uint64_t print_of(const kmf_word2vec *trainer)
+{
+    uint64_t sum = 14695981039346656037u;
+    kmf_vectors_info info;
+    kmf_word2vec_state state;
+    kmf_vectors *v = kmf_word2vec_vectors(trainer, NULL);
+    ck_assert_ptr_nonnull(v);
+    kmf_vectors_information(v, &info);
+    for (size_t row = 0; row < info.n; row++) {
+        const unsigned char *bytes = (const unsigned char *)kmf_vectors_row(v, row);
+        for (size_t i = 0; i < info.dim * sizeof(float); i++)
+            sum = (sum ^ bytes[i]) * 1099511628211u;
+    }
+    kmf_vectors_free(v);
+    kmf_word2vec_information(trainer, &state);
+    sum = (sum ^ state.tokens) * 1099511628211u;
+    uint64_t loss;
+    memcpy(&loss, &state.loss, sizeof loss);
+    return (sum ^ loss) * 1099511628211u;
+}
+
+static uint64_t trained(const options *o, const input *in)
+{
+    kmf_err err = {0};
+    kmf_word2vec *trainer = begin(o, in);
+    ck_assert_msg(kmf_word2vec_train(trainer, NULL, NULL, &err) == 0, "%s", err.msg);
+    uint64_t print = print_of(trainer);
+    kmf_word2vec_free(trainer);
+    return print;
+}
+
+/* Settings that go different ways. */
+enum { KINDS = 8 };
+
+static options kind(int i, size_t *len, const char **of)
+{
+    options o = small_options();
+    *len = CHECKED ? 3000 : 12000;
+    *of = "ACGT";
+    switch (i) {
+    case 0:
+        break;
+    case 1:
+        o.cbow = 1;
+        break;
+    case 2:
+        o.k_max = 7; /* 21760 words: more lessons a step */
+        break;
+    case 3:
+        o.frames = 1;
+        o.strand = KMF_WORDS_BOTH;
+        break;
+    case 4:
+        o.strand = KMF_WORDS_CANONICAL;
+        o.sample = 1e-3;
+        break;
+    case 5:
+        o.alphabet = KMF_PROTEIN;
+        o.k_min = o.k_max = 2;
+        *of = "ACDEFGHIKLMNPQRSTVWY";
+        break;
+    case 6:
+        o.k_min = o.k_max = 1; /* rows that every lesson moves */
+        o.stride = 3;
+        o.cbow = 1;
+        o.alpha = 0.025;
+        break;
+    default:
+        *len = 40; /* one lesson */
+        o.dim = 1;
+        o.epochs = 3;
+        break;
+    }
+    return o;
+}
+
+/* ---------------------------------------------------------------- the same bits --------- */
+
+START_TEST(the_bits_do_not_depend_on_the_number_of_threads)
+{
+    static const int threads[] = {1, 2, 3, 5};
+    for (int k = 0; k < KINDS; k++) {
+        uint64_t first = 0;
+        size_t len;
+        const char *of;
+        options o = kind(k, &len, &of);
+        input in = random_input(len, of, 1);
+        for (size_t i = 0; i < sizeof threads / sizeof threads[0]; i++) {
+            o.threads = threads[i];
+            uint64_t print = trained(&o, &in);
+            if (i == 0)
+                first = print;
+            ck_assert_msg(print == first, "kind %d with %d threads", k, threads[i]);
+        }
+        o.threads = 1;
+        o.seed++;
+        ck_assert_uint_ne(trained(&o, &in), first);
+        free_input(&in);
+    }
+}
+END_TEST
+
+static int stop_at_once(void *user, const kmf_word2vec_state *state)
+{
+    (void)user;
+    ck_assert(state->done > 0 && state->done <= 1);
+    return 1;
+}
+
+/*
+ * Trained as far as it goes before it is told to stop, again and again: each time it is saved,
+ * loaded by another trainer with another number of threads, and goes on there.
+ */
+static void check_resume(int k)
+{
+    size_t len;
+    const char *of;
+    kmf_err err = {0};
+    options o = kind(k, &len, &of);
+    input in = random_input(len, of, 2);
+    const char *path = in_folder("checkpoint");
+    uint64_t whole = trained(&o, &in);
+    int places = 0;
+    int status = 1;
+    kmf_word2vec *trainer = begin(&o, &in);
+    ck_assert_int_eq(kmf_word2vec_save(trainer, path, &err), 0); /* before the first step */
+    for (;; places++) {
+        ck_assert_int_eq(kmf_word2vec_load(trainer, path, &err), 0);
+        if (status == 0)
+            break;
+        status = kmf_word2vec_train(trainer, stop_at_once, NULL, &err);
+        ck_assert_int_ge(status, 0);
+        ck_assert_int_eq(kmf_word2vec_save(trainer, path, &err), 0);
+        uint64_t before = print_of(trainer);
+        kmf_word2vec_free(trainer);
+        o.threads = 1 + places % 3;
+        trainer = begin(&o, &in);
+        ck_assert_int_eq(kmf_word2vec_load(trainer, path, &err), 0);
+        ck_assert_msg(print_of(trainer) == before, "kind %d, place %d", k, places);
+        if (places % 4 != 1)
+            continue;
+        /* from here to the end without another stop */
+        ck_assert_int_eq(kmf_word2vec_train(trainer, NULL, NULL, &err), 0);
+        ck_assert_msg(print_of(trainer) == whole, "kind %d, place %d", k, places);
+    }
+    ck_assert_msg(print_of(trainer) == whole, "kind %d", k);
+    ck_assert_int_ge(places, k == KINDS - 1 || k == 6 ? 1 : 2);
+    /* one that has come to the end stays there */
+    ck_assert_int_eq(kmf_word2vec_train(trainer, NULL, NULL, &err), 0);
+    ck_assert(print_of(trainer) == whole);
+    kmf_word2vec_free(trainer);
+    free_input(&in);
+    unlink(path);
+}
+
+START_TEST(what_is_stopped_saved_and_loaded_ends_the_same)
+{
+    for (int k = 0; k < KINDS; k++)
+        check_resume(k);
+}
+END_TEST
+
+typedef struct saving {
+    kmf_word2vec *trainer;
+    const char *path;
+    int calls;
+} saving;
+
+static int save_and_go_on(void *user, const kmf_word2vec_state *state)
+{
+    saving *s = user;
+    ck_assert(state->alpha > 0);
+    if (s->calls++ == 0)
+        ck_assert_int_eq(kmf_word2vec_save(s->trainer, s->path, NULL), 0);
+    return 0;
+}
+
+START_TEST(a_checkpoint_can_be_written_on_the_way)
+{
+    options o = small_options();
+    input in = random_input(20000, "ACGT", 3);
+    uint64_t whole = trained(&o, &in);
+    o.threads = 3;
+    saving s = {.trainer = begin(&o, &in), .path = in_folder("on_the_way")};
+    ck_assert_int_eq(kmf_word2vec_train(s.trainer, save_and_go_on, &s, NULL), 0);
+    ck_assert_int_ge(s.calls, 1);
+    ck_assert(print_of(s.trainer) == whole);
+    kmf_word2vec_free(s.trainer);
+    s.trainer = begin(&o, &in);
+    ck_assert_int_eq(kmf_word2vec_load(s.trainer, s.path, NULL), 0);
+    ck_assert(print_of(s.trainer) != whole);
+    ck_assert_int_eq(kmf_word2vec_train(s.trainer, NULL, NULL, NULL), 0);
+    ck_assert(print_of(s.trainer) == whole);
+    kmf_word2vec_free(s.trainer);
+    unlink(s.path);
+    free_input(&in);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- bad checkpoints ------- */
+
+static void refuse(const options *o, const input *in, const char *path, const char *what)
+{
+    kmf_err err = {0};
+    kmf_word2vec *trainer = begin(o, in);
+    uint64_t before = print_of(trainer);
+    ck_assert_msg(kmf_word2vec_load(trainer, path, &err) == KMF_EMODEL, "%s", what);
+    ck_assert_int_eq(err.code, KMF_EMODEL);
+    ck_assert_msg(strstr(err.msg, what), "%s is not named in: %s", what, err.msg);
+    ck_assert_msg(strstr(err.msg, path), "the file is not named in: %s", err.msg);
+    ck_assert(print_of(trainer) == before);
+    kmf_word2vec_free(trainer);
+}
+
+START_TEST(a_checkpoint_of_other_settings_is_refused_by_name)
+{
+    const char *path = in_folder("others");
+    input in = random_input(500, "ACGT", 4);
+    input other = random_input(500, "ACGT", 5);
+    options o = small_options();
+    kmf_word2vec *trainer = begin(&o, &in);
+    ck_assert_int_eq(kmf_word2vec_save(trainer, path, NULL), 0);
+    kmf_word2vec_free(trainer);
+    refuse(&o, &other, path, "checksum of the inputs");
+#define REFUSE(setting, value, name)       \
+    do {                                   \
+        options changed = o;               \
+        changed.setting = (value);         \
+        refuse(&changed, &in, path, name); \
+    } while (0)
+    REFUSE(k_max, 5, "k_max was 4, now it is 5");
+    REFUSE(strand, KMF_WORDS_BOTH, "strand was fwd, now it is both");
+    REFUSE(stride, 2, "stride was 1, now it is 2");
+    REFUSE(frames, 1, "frames");
+    REFUSE(dim, 21, "dim was 20, now it is 21");
+    REFUSE(window, 6, "window");
+    REFUSE(negative, 6, "negative");
+    REFUSE(cbow, 1, "cbow");
+    REFUSE(sample, 1e-5, "sample");
+    REFUSE(alpha, 0.05000000000000001, "alpha");
+    REFUSE(epochs, 3, "epochs");
+    REFUSE(seed, 2, "seed");
+#undef REFUSE
+    options longer = o;
+    longer.k_min = longer.k_max = 5;
+    refuse(&longer, &in, path, "k_min was 4, now it is 5");
+    in.len[0]--;
+    refuse(&o, &in, path, "letters of the inputs");
+    in.len[0]++;
+    unlink(path);
+    free_input(&in);
+    free_input(&other);
+}
+END_TEST
+
+static char *read_all(const char *path, size_t *len)
+{
+    FILE *file = fopen(path, "rb");
+    ck_assert_ptr_nonnull(file);
+    fseek(file, 0, SEEK_END);
+    *len = (size_t)ftell(file);
+    rewind(file);
+    char *bytes = malloc(*len);
+    ck_assert_uint_eq(fread(bytes, 1, *len, file), *len);
+    fclose(file);
+    return bytes;
+}
+
+static void write_all(const char *path, const char *bytes, size_t len)
+{
+    FILE *file = fopen(path, "wb");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_eq(fwrite(bytes, 1, len, file), len);
+    fclose(file);
+}
+
+/*
+ * A changed file is refused, or, where the change means nothing (a blank of the header), it is the
+ * checkpoint that it was.
+ */
+START_TEST(a_damaged_checkpoint_is_refused)
+{
+    const char *path = in_folder("good");
+    const char *bad = in_folder("bad");
+    const char *again = in_folder("again");
+    options o = small_options();
+    o.k_min = o.k_max = 1;
+    o.dim = 3;
+    input in = random_input(5000, "ACGT", 6);
+    size_t len, len_again;
+    size_t taken = 0;
+    kmf_word2vec *trainer = begin(&o, &in);
+    ck_assert_int_eq(kmf_word2vec_train(trainer, stop_at_once, NULL, NULL), 1);
+    ck_assert_int_eq(kmf_word2vec_save(trainer, path, NULL), 0);
+    char *good = read_all(path, &len);
+    kmf_word2vec_free(trainer);
+    trainer = begin(&o, &in);
+    for (size_t at = 0; at < len; at++)
+        for (int bit = 1; bit <= 32; bit <<= 5) {
+            kmf_err err = {0};
+            good[at] = (char)(good[at] ^ bit);
+            write_all(bad, good, len);
+            good[at] = (char)(good[at] ^ bit);
+            int status = kmf_word2vec_load(trainer, bad, &err);
+            if (status != 0) {
+                if (status != KMF_EMODEL || !*err.msg)
+                    ck_abort_msg("byte %zu: %d, %s", at, status, err.msg);
+                continue;
+            }
+            taken++;
+            ck_assert_int_eq(kmf_word2vec_save(trainer, again, NULL), 0);
+            char *bytes = read_all(again, &len_again);
+            if (len_again != len || memcmp(bytes, good, len) != 0)
+                ck_abort_msg("byte %zu of %zu, bit %d, changes the checkpoint", at, len, bit);
+            free(bytes);
+        }
+    ck_assert_uint_lt(taken, 200);
+    for (size_t n = 0; n < len; n++) {
+        kmf_err err = {0};
+        write_all(bad, good, n);
+        if (kmf_word2vec_load(trainer, bad, &err) != KMF_EMODEL)
+            ck_abort_msg("the first %zu bytes are taken for a checkpoint", n);
+    }
+    kmf_err err = {0};
+    ck_assert_int_eq(kmf_word2vec_load(trainer, in_folder("none"), &err), KMF_EIO);
+    kmf_word2vec_free(trainer);
+    free(good);
+    unlink(path);
+    unlink(bad);
+    unlink(again);
+    free_input(&in);
+}
+END_TEST
+
+START_TEST(a_checkpoint_that_cannot_be_written_is_reported)
+{
+    kmf_err err = {0};
+    options o = small_options();
+    input in = random_input(100, "ACGT", 7);
+    kmf_word2vec *trainer = begin(&o, &in);
+    ck_assert_int_eq(kmf_word2vec_save(trainer, "/nonexistent/checkpoint", &err), KMF_EIO);
+    ck_assert_ptr_nonnull(strstr(err.msg, "/nonexistent/checkpoint"));
+    kmf_word2vec_free(trainer);
+    free_input(&in);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- options, memory ------- */
+
+START_TEST(options_out_of_range_are_refused)
+{
+#define BAD(setting, value, word)                       \
+    do {                                                \
+        kmf_err err = {0};                              \
+        options o = small_options();                    \
+        o.setting = (value);                            \
+        ck_assert_ptr_null(kmf_word2vec_new(&o, &err)); \
+        ck_assert_int_eq(err.code, KMF_EINVAL);         \
+        ck_assert_ptr_nonnull(strstr(err.msg, word));   \
+    } while (0)
+    BAD(alphabet, (kmf_alphabet)7, "alphabet");
+    BAD(k_min, 0, "k");
+    BAD(k_min, 5, "k");
+    BAD(k_max, 3, "k");
+    BAD(k_max, 13, "12");
+    BAD(strand, 3, "strand");
+    BAD(strand, -1, "strand");
+    BAD(stride, 0, "stride");
+    BAD(stride, 65537, "stride");
+    BAD(dim, 0, "dim");
+    BAD(dim, 1025, "dim");
+    BAD(window, 0, "window");
+    BAD(window, 101, "window");
+    BAD(negative, 0, "negative");
+    BAD(negative, 64, "negative");
+    BAD(sample, -0.1, "sample");
+    BAD(sample, 1.1, "sample");
+    BAD(sample, (double)NAN, "sample");
+    BAD(alpha, 0, "alpha");
+    BAD(alpha, 1.1, "alpha");
+    BAD(alpha, (double)NAN, "alpha");
+    BAD(epochs, 0, "epochs");
+    BAD(epochs, 10001, "epochs");
+    BAD(threads, -1, "threads");
+    BAD(threads, 1025, "threads");
+#undef BAD
+    kmf_err err = {0};
+    options o = small_options();
+    o.frames = 1;
+    o.stride = 2;
+    ck_assert_ptr_null(kmf_word2vec_new(&o, &err));
+    ck_assert_ptr_nonnull(strstr(err.msg, "frames"));
+    err = (kmf_err){0};
+    o = small_options();
+    o.alphabet = KMF_PROTEIN;
+    o.strand = KMF_WORDS_BOTH;
+    ck_assert_ptr_null(kmf_word2vec_new(&o, &err));
+    ck_assert_ptr_nonnull(strstr(err.msg, "strand"));
+    err = (kmf_err){0};
+    o.strand = KMF_WORDS_FWD;
+    o.k_max = 6;
+    ck_assert_ptr_null(kmf_word2vec_new(&o, &err));
+    ck_assert_ptr_nonnull(strstr(err.msg, "5"));
+    kmf_word2vec_free(NULL);
+}
+END_TEST
+
+START_TEST(an_input_without_k_mers_is_refused)
+{
+    static const char *const seqs[] = {"", "ACG", "NNNNNNNNNN", "ACGNACGNACG"};
+    for (size_t i = 0; i < sizeof seqs / sizeof seqs[0]; i++) {
+        kmf_err err = {0};
+        options o = small_options();
+        kmf_word2vec *trainer = kmf_word2vec_new(&o, &err);
+        ck_assert_int_eq(kmf_word2vec_add(trainer, seqs[i], strlen(seqs[i]), &err), 0);
+        ck_assert_int_eq(kmf_word2vec_begin(trainer, &err), KMF_EFORMAT);
+        ck_assert_ptr_nonnull(strstr(err.msg, "no k-mer"));
+        kmf_word2vec_free(trainer);
+    }
+}
+END_TEST
+
+/* Sentences of one token, of which nothing can be learnt. */
+START_TEST(lonely_k_mers_end_as_they_began)
+{
+    options o = small_options();
+    kmf_word2vec_state state;
+    for (o.cbow = 0; o.cbow <= 1; o.cbow++) {
+        kmf_word2vec *trainer = kmf_word2vec_new(&o, NULL);
+        for (int i = 0; i < 500; i++)
+            ck_assert_int_eq(kmf_word2vec_add(trainer, "ACGT", 4, NULL), 0);
+        ck_assert_int_eq(kmf_word2vec_begin(trainer, NULL), 0);
+        ck_assert_int_eq(kmf_word2vec_train(trainer, NULL, NULL, NULL), 0);
+        kmf_word2vec_information(trainer, &state);
+        ck_assert_uint_eq(state.tokens, 1000);
+        ck_assert_uint_eq(state.kmers, 500);
+        ck_assert_uint_eq(state.unseen, 255);
+        ck_assert(isnan(state.loss));
+        kmf_word2vec_free(trainer);
+    }
+}
+END_TEST
+
+/* Everything that allocates. */
+static int live(const options *o, const input *in, const char *path, kmf_err *err)
+{
+    int status = KMF_ENOMEM;
+    kmf_vectors *vectors = NULL;
+    kmf_word2vec *trainer = begun(o, in, err);
+    if (trainer)
+        status = kmf_word2vec_train(trainer, NULL, NULL, err);
+    if (status == 0)
+        status = kmf_word2vec_save(trainer, path, err);
+    if (status == 0)
+        status = kmf_word2vec_load(trainer, path, err);
+    if (status == 0 && !(vectors = kmf_word2vec_vectors(trainer, err)))
+        status = KMF_ENOMEM;
+    kmf_vectors_free(vectors);
+    kmf_word2vec_free(trainer);
+    return status;
+}
+
+START_TEST(every_allocation_may_fail)
+{
+    const char *path = in_folder("memory");
+    input in = random_input(300, "ACGT", 8);
+    for (int i = 0; i < 2; i++) {
+        options o = small_options();
+        kmf_err err = {0};
+        o.threads = 2;
+        o.tmp = folder;
+        o.sample = i ? 0.01 : 0;
+        o.strand = i ? KMF_WORDS_CANONICAL : KMF_WORDS_FWD;
+        o.epochs = 1;
+        kmf_mem_fail_at(0);
+        ck_assert_int_eq(live(&o, &in, path, &err), 0);
+        size_t n = kmf_mem_count();
+        ck_assert_uint_gt(n, 50);
+        for (size_t at = 1; at <= n; at++) {
+            kmf_mem_fail_at(at);
+            int status = live(&o, &in, path, &err);
+            if (status != KMF_ENOMEM || err.code != KMF_ENOMEM)
+                ck_abort_msg("allocation %zu of %zu: %d, %s", at, n, status, err.msg);
+            err = (kmf_err){0};
+        }
+        kmf_mem_fail_at(0);
+    }
+    unlink(path);
+    free_input(&in);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- what is learnt -------- */
+
+typedef struct watch {
+    double first, last;
+    double alpha, done;
+    int calls, wrong;
+} watch;
+
+static int note_state(void *user, const kmf_word2vec_state *state)
+{
+    watch *w = user;
+    w->calls++;
+    w->wrong += !(state->alpha <= w->alpha) || !(state->done >= w->done);
+    w->alpha = state->alpha;
+    w->done = state->done;
+    if (!isnan(state->loss) && w->calls <= 2)
+        w->first = state->loss;
+    w->last = state->loss;
+    return 1;
+}
+
+START_TEST(the_loss_begins_where_it_must_and_falls)
+{
+    for (int cbow = 0; cbow <= 1; cbow++) {
+        options o = small_options();
+        watch w = {.alpha = 1};
+        kmf_word2vec_state state;
+        /* repeats, of which much can be learnt */
+        input in = random_input(600, "ACGT", 9);
+        o.cbow = cbow;
+        o.alpha = 0.025;
+        o.epochs = 8;
+        kmf_word2vec *trainer = kmf_word2vec_new(&o, NULL);
+        for (int i = 0; i < 30; i++)
+            ck_assert_int_eq(kmf_word2vec_add(trainer, in.seq[0], 600, NULL), 0);
+        ck_assert_int_eq(kmf_word2vec_begin(trainer, NULL), 0);
+        kmf_word2vec_information(trainer, &state);
+        ck_assert(isnan(state.loss) && state.done <= 0 && state.tokens == 0);
+        ck_assert(fabs(state.alpha - 0.025) < 1e-12);
+        while (kmf_word2vec_train(trainer, note_state, &w, NULL) == 1)
+            continue;
+        kmf_word2vec_information(trainer, &state);
+        ck_assert_int_eq(w.wrong, 0);
+        ck_assert_int_gt(w.calls, 10);
+        /* the targets begin at 0: each of the 6 words costs log 2, less those left out */
+        ck_assert_msg(w.first < 6 * log(2) + 1e-6 && w.first > 3, "begins at %g", w.first);
+        ck_assert_msg(state.loss < 0.8 * w.first, "from %g to %g", w.first, state.loss);
+        ck_assert(state.done >= 1 && state.done <= 1);
+        ck_assert_int_eq(state.epoch, o.epochs);
+        ck_assert(fabs(state.alpha - 0.025e-4) < 1e-12);
+        ck_assert_uint_eq(state.tokens, state.kmers * (uint64_t)o.epochs);
+        kmf_word2vec_free(trainer);
+        free_input(&in);
+    }
+}
+END_TEST
+
+static double cosine(const float *a, const float *b, size_t n)
+{
+    double ab = 0;
+    double aa = 0;
+    double bb = 0;
+    for (size_t i = 0; i < n; i++) {
+        ab += (double)a[i] * (double)b[i];
+        aa += (double)a[i] * (double)a[i];
+        bb += (double)b[i] * (double)b[i];
+    }
+    return ab / sqrt(aa * bb);
+}
+
+/*
+ * Two languages that share no word of 4 letters: one of A and C, one of G and T. Words of one are
+ * nearer to each other than to those of the other, and their counts are those of the corpus.
+ */
+static void check_languages(const options *o, size_t words)
+{
+    kmf_rng rng = kmf_rng_stream(10, 0);
+    kmf_err err = {0};
+    const size_t len = CHECKED ? 200 : 400;
+    char seq[400];
+    kmf_vectors_info info;
+    double sums[2] = {0};
+    double n[2] = {0};
+    uint64_t counted = 0;
+    kmf_word2vec *trainer = kmf_word2vec_new(o, &err);
+    ck_assert_msg(trainer, "%s", err.msg);
+    for (int i = 0; i < 80; i++) {
+        for (size_t at = 0; at < len; at++)
+            seq[at] = (i % 2 ? "AC" : "GT")[kmf_rng_below(&rng, 2)];
+        ck_assert_int_eq(kmf_word2vec_add(trainer, seq, len, NULL), 0);
+    }
+    ck_assert_int_eq(kmf_word2vec_begin(trainer, &err), 0);
+    ck_assert_int_eq(kmf_word2vec_train(trainer, NULL, NULL, &err), 0);
+    kmf_vectors *v = kmf_word2vec_vectors(trainer, &err);
+    ck_assert_ptr_nonnull(v);
+    kmf_vectors_information(v, &info);
+    ck_assert_uint_eq(info.unseen, info.n - 2 * words);
+    for (size_t a = 0; a < info.n; a++) {
+        char text[8], other[8];
+        kmf_vectors_word(v, a, text);
+        bool mixed = strpbrk(text, "AC") && strpbrk(text, "GT");
+        ck_assert(mixed == (kmf_vectors_count(v, a) == 0));
+        counted += kmf_vectors_count(v, a);
+        for (size_t b = 0; b < a && !mixed; b++) {
+            if (kmf_vectors_count(v, b) == 0)
+                continue;
+            kmf_vectors_word(v, b, other);
+            int apart = (strpbrk(text, "AC") != NULL) != (strpbrk(other, "AC") != NULL);
+            sums[apart] += cosine(kmf_vectors_row(v, a), kmf_vectors_row(v, b), info.dim);
+            n[apart]++;
+        }
+    }
+    size_t windows = 0;
+    for (int k = o->k_min; k <= o->k_max; k++)
+        windows += 80 * ((len - (size_t)k) / o->stride + 1);
+    ck_assert_uint_eq(counted, windows);
+    ck_assert_msg(sums[0] / n[0] > sums[1] / n[1] + 0.3, "within %.3f, between %.3f",
+                  sums[0] / n[0], sums[1] / n[1]);
+    kmf_vectors_free(v);
+    kmf_word2vec_free(trainer);
+}
+
+START_TEST(words_that_keep_company_come_near_each_other)
+{
+    options o = small_options();
+    o.epochs = 10;
+    o.alpha = 0.01;
+    check_languages(&o, 16);
+    o.cbow = 1;
+    check_languages(&o, 16);
+    o.cbow = 0;
+    o.stride = 2;
+    check_languages(&o, 16);
+    o.stride = 1;
+    o.k_min = 3;
+    check_languages(&o, 8 + 16);
+}
+END_TEST
+
+START_TEST(words_that_were_never_met_keep_what_they_were_given)
+{
+    options o = small_options();
+    kmf_vectors_info info;
+    kmf_word2vec *trainer = kmf_word2vec_new(&o, NULL);
+    ck_assert_int_eq(kmf_word2vec_add(trainer, "AAAAAAAACCCCCCCAAAAACCCAAAACCAA", 31, NULL), 0);
+    ck_assert_int_eq(kmf_word2vec_begin(trainer, NULL), 0);
+    kmf_vectors *before = kmf_word2vec_vectors(trainer, NULL);
+    ck_assert_int_eq(kmf_word2vec_train(trainer, NULL, NULL, NULL), 0);
+    kmf_vectors *after = kmf_word2vec_vectors(trainer, NULL);
+    kmf_vectors_information(after, &info);
+    ck_assert_uint_eq(info.n, 256);
+    for (size_t row = 0; row < info.n; row++) {
+        const float *old = kmf_vectors_row(before, row);
+        const float *new = kmf_vectors_row(after, row);
+        bool same = memcmp(old, new, info.dim * sizeof *old) == 0;
+        ck_assert(same == (kmf_vectors_count(after, row) == 0));
+        for (size_t d = 0; d < info.dim; d++)
+            if (fabsf(old[d]) > 0.5f / 20)
+                ck_abort_msg("word %zu begins beyond 0.5 / dim", row);
+    }
+    kmf_vectors_free(before);
+    kmf_vectors_free(after);
+    kmf_word2vec_free(trainer);
+}
+END_TEST
+
+START_TEST(vectors_that_grow_beyond_all_bounds_are_an_error)
+{
+    options o = small_options();
+    kmf_err err = {0};
+    o.alpha = 1;
+    o.cbow = 1;
+    o.window = 100;
+    o.negative = 63;
+    o.epochs = 300;
+    input in = random_input(3000, "ACGT", 12);
+    kmf_word2vec *trainer = begin(&o, &in);
+    ck_assert_int_eq(kmf_word2vec_train(trainer, NULL, NULL, &err), KMF_ENUMERIC);
+    ck_assert_int_eq(err.code, KMF_ENUMERIC);
+    ck_assert_ptr_nonnull(strstr(err.msg, "alpha"));
+    kmf_word2vec_free(trainer);
+    free_input(&in);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("word2vec");
+    TCase *c = tcase_create("word2vec");
+    tcase_set_timeout(c, 0);
+    if (!mkdtemp(folder))
+        return EXIT_FAILURE;
+    tcase_add_test(c, the_bits_do_not_depend_on_the_number_of_threads);
+    tcase_add_test(c, what_is_stopped_saved_and_loaded_ends_the_same);
+    tcase_add_test(c, a_checkpoint_can_be_written_on_the_way);
+    tcase_add_test(c, a_checkpoint_of_other_settings_is_refused_by_name);
+    tcase_add_test(c, a_damaged_checkpoint_is_refused);
+    tcase_add_test(c, a_checkpoint_that_cannot_be_written_is_reported);
+    tcase_add_test(c, options_out_of_range_are_refused);
+    tcase_add_test(c, an_input_without_k_mers_is_refused);
+    tcase_add_test(c, lonely_k_mers_end_as_they_began);
+    tcase_add_test(c, every_allocation_may_fail);
+    tcase_add_test(c, the_loss_begins_where_it_must_and_falls);
+    tcase_add_test(c, words_that_keep_company_come_near_each_other);
+    tcase_add_test(c, words_that_were_never_met_keep_what_they_were_given);
+    tcase_add_test(c, vectors_that_grow_beyond_all_bounds_are_an_error);
+    suite_add_tcase(suite, c);
+    int status = run_suite(suite);
+    rmdir(folder);
+    return status;
+}
