@@ -621,7 +621,7 @@ START_TEST(the_loss_begins_where_it_must_and_falls)
         input in = random_input(600, "ACGT", 9);
         o.cbow = cbow;
         o.alpha = 0.025;
-        o.epochs = 8;
+        o.epochs = 30;
         kmf_word2vec *trainer = kmf_word2vec_new(&o, NULL);
         for (int i = 0; i < 30; i++)
             ck_assert_int_eq(kmf_word2vec_add(trainer, in.seq[0], 600, NULL), 0);
