@@ -1,28 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Training in steps. A step is a fixed number of lessons, taken from all over the corpus:
- *
- *   each lesson    prepare: corpus -> examples       any thread, in any order; the table is only
- *                  learn: rows of the table -> how     read
- *                  they change
- *   -- barrier --
- *   each row       table += what the lessons say,     each thread its own rows; lesson by lesson
- *                  in the order of the lessons
- *   -- barrier --
- *
- * So every sum has its order, and the bits are those of one thread. The price is that a lesson does
- * not see what the other lessons of its step learn, which does no harm while each row is held by
- * few of them. A row that many hold (AAAAAA in a human genome, any 3-mer) is moved far by each alone,
- * and the sum would carry it past its goal and, step by step, to infinity. Of m lessons, more than
- * FEW, it takes FEW^2 / m times their mean: FEW times that at most, and the mean itself when all of
- * the step's FEW^2 lessons hold it.
- *
- * Lessons of an epoch are taken in the order (a j + b) mod n, a coprime to n and far from both 0
- * and n: neighbours in the corpus, above all repeats, do not meet in a step.
+ * What is made before the first step: words and their counts, the noise, the table of vectors, the
+ * lessons; and what is told of all that. steps.c trains.
  */
 #include "learn/word2vec.h"
 
-#include "base/barrier.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "model/vectors.h"
@@ -31,28 +13,14 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define NOISE_POWER 0.75
-#define ALPHA_LAST 1e-4 /* of alpha, at the end */
-#define FEW 4
-#define LESSONS (FEW * FEW) /* of a step. 64 cost 0.01 of the rank correlation of 8-mers */
-#define LOSS_LIMIT 10.0     /* times the targets of a pair: it begins at 0.7 of that */
+#define ALPHA_LAST 1e-4               /* of alpha, at the end */
 #define HUGE_FLOATS ((size_t)1 << 20) /* from so many on memory comes in huge pages */
-#define AHEAD 6                       /* rows sent for before they are written */
-#define MOST_LESSONS 0x7f             /* bits of a row's visits */
-#define FIRST 0x80
-#define LOSS_EVERY 64  /* steps whose loss is asked for are so far apart */
-#define LOSS_SHARE 200 /* the loss is a mean over one part of so many of the training */
-#define CALL_SECONDS 0.1
-#define GOLDEN 0.6180339887498949 /* (sqrt 5 - 1) / 2: its multiples spread evenly */
 #define MEMORY_DEFAULT ((uint64_t)4 << 30)
-#define STREAM_OF_VECTORS UINT64_MAX /* lessons use those from 0 on */
-#define STREAM_OF_ORDER (UINT64_MAX - 1)
 
 void kmf_word2vec_options_default(kmf_word2vec_options *opts)
 {
@@ -277,7 +245,7 @@ static int check_memory(const kmf_word2vec *t, kmf_err *err)
 static int make_table(kmf_word2vec *t, kmf_err *err)
 {
     size_t rows = 2 * (size_t)t->lexicon.n;
-    kmf_rng rng = kmf_rng_stream(t->opts.seed, STREAM_OF_VECTORS);
+    kmf_rng rng = kmf_rng_stream(t->opts.seed, KMF_STREAM_OF_VECTORS);
     size_t floats = rows * t->ld > HUGE_FLOATS ? rows * t->ld : HUGE_FLOATS;
     t->table = kmf_large_zeroed(floats, sizeof *t->table, err);
     t->visits = kmf_large_zeroed(rows, sizeof *t->visits, err);
@@ -314,7 +282,7 @@ static int make_lessons(kmf_word2vec *t, kmf_err *err)
     if (n > UINT32_MAX)
         return kmf_fail(err, KMF_ENOMEM, "the input is too large: %" PRIu64 " letters",
                         info.kept);
-    t->n_lessons = LESSONS;
+    t->n_lessons = KMF_STEP_LESSONS;
     t->steps_per_epoch = (n + t->n_lessons - 1) / t->n_lessons;
     t->lessons = kmf_calloc(t->n_lessons, sizeof *t->lessons, err);
     t->teachers = kmf_calloc((size_t)o->threads, sizeof *t->teachers, err);
@@ -360,26 +328,23 @@ int kmf_word2vec_begin(kmf_word2vec *trainer, kmf_err *err)
 
 /* ---------------------------------------------------------------- what is known --------- */
 
-static uint64_t n_steps(const kmf_word2vec *t)
+uint64_t kmf_word2vec_steps(const kmf_word2vec *trainer)
 {
-    return t->steps_per_epoch * (uint64_t)t->opts.epochs;
+    return trainer->steps_per_epoch * (uint64_t)trainer->opts.epochs;
 }
 
-static double done(const kmf_word2vec *t)
+double kmf_word2vec_alpha(const kmf_word2vec *trainer, uint64_t step)
 {
-    return n_steps(t) > 0 ? (double)t->step / (double)n_steps(t) : 0;
-}
-
-static double alpha_at(const kmf_word2vec *t, uint64_t step)
-{
-    double left = 1 - (double)step / (double)n_steps(t);
-    return t->opts.alpha * (left > ALPHA_LAST ? left : ALPHA_LAST);
+    uint64_t steps = kmf_word2vec_steps(trainer);
+    double left = steps > 0 ? 1 - (double)step / (double)steps : 1;
+    return trainer->opts.alpha * (left > ALPHA_LAST ? left : ALPHA_LAST);
 }
 
 void kmf_word2vec_information(const kmf_word2vec *trainer, kmf_word2vec_state *state)
 {
     const kmf_word2vec *t = trainer;
     kmf_corpus_info info;
+    uint64_t steps = kmf_word2vec_steps(t);
     kmf_corpus_information(t->corpus, &info);
     *state = (kmf_word2vec_state){
         .records = info.records,
@@ -390,8 +355,8 @@ void kmf_word2vec_information(const kmf_word2vec *trainer, kmf_word2vec_state *s
         .kmers = t->kmers,
         .tokens = t->tokens,
         .epoch = t->steps_per_epoch > 0 ? (int)(t->step / t->steps_per_epoch) : 0,
-        .done = done(t),
-        .alpha = n_steps(t) > 0 ? alpha_at(t, t->step) : t->opts.alpha,
+        .done = steps > 0 ? (double)t->step / (double)steps : 0,
+        .alpha = kmf_word2vec_alpha(t, t->step),
         .loss = t->loss,
         .bytes = table_bytes(t) + kmf_corpus_bytes(t->corpus)};
 }
@@ -428,190 +393,6 @@ void kmf_word2vec_settings(const kmf_word2vec *trainer,
     SETTING("segments of the inputs", "%" PRIu64, info.segments);
     SETTING("checksum of the inputs", "%08" PRIx32, info.checksum);
 #undef SETTING
-}
-
-/* ---------------------------------------------------------------- steps ----------------- */
-
-/* One call of kmf_word2vec_train. */
-typedef struct run {
-    kmf_word2vec *t;
-    kmf_word2vec_fn *fn;
-    void *user;
-    double called; /* when fn was, seconds */
-    kmf_barrier barrier;
-    atomic_size_t next[2]; /* lesson to be taken, of even and of odd steps */
-    atomic_int stop;       /* 1: after the step under way. Set between two steps */
-    bool diverged;         /* the caller's thread's */
-} run;
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-static uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
-{
-    while (b > 0) {
-        uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
-/* The order of lessons in an epoch of n: number a j + b mod n comes j-th. */
-typedef struct order {
-    uint64_t n, a, b;
-} order;
-
-static order order_of(const kmf_word2vec *t, uint64_t epoch)
-{
-    kmf_rng rng = kmf_rng_stream(t->opts.seed, STREAM_OF_ORDER);
-    rng = kmf_rng_stream(kmf_rng_next(&rng), epoch);
-    order o = {.n = kmf_syllabus_lessons(&t->syllabus)};
-    o.a = (uint64_t)(GOLDEN * (double)o.n) + kmf_rng_below(&rng, o.n / 16 + 1);
-    o.b = kmf_rng_below(&rng, o.n);
-    while (greatest_common_divisor(o.a, o.n) != 1)
-        o.a++;
-    o.a %= o.n;
-    return o;
-}
-
-static void teach(run *r, const order *o, uint64_t step, size_t slot, int worker)
-{
-    kmf_word2vec *t = r->t;
-    kmf_lesson *lesson = &t->lessons[slot];
-    uint64_t j = step % t->steps_per_epoch * t->n_lessons + slot;
-    if (j >= o->n) {
-        kmf_lesson_skip(lesson, &t->syllabus);
-        return;
-    }
-    kmf_teacher_prepare(t->teachers[worker], lesson, step / t->steps_per_epoch,
-                        (o->a * j + o->b) % o->n);
-    kmf_lesson_learn(lesson, &t->syllabus, (float)alpha_at(t, step), step % LOSS_EVERY == 0);
-}
-
-/*
- * The rows of one thread take in what the lessons have made of them. With m copies c_1 .. c_m of a
- * row r, and a share s = min(1, FEW^2 / m^2),
- *
- *   r + s ((c_1 - r) + .. + (c_m - r)) = (1 - m s) r + s c_1 + .. + s c_m
- *
- * which for one copy is the copy. The lowest bits of `visits` count; FIRST marks a row whose own
- * part is in. No branches: what happens to a row cannot be foreseen.
- */
-static void take_in(kmf_word2vec *t, int worker)
-{
-    size_t ld = t->ld;
-    for (size_t l = 0; l < t->n_lessons; l++) {
-        const kmf_lesson *lesson = &t->lessons[l];
-        for (size_t i = lesson->owner_beg[worker]; i < lesson->owner_beg[worker + 1]; i++)
-            t->visits[lesson->rows[lesson->by_owner[i]]]++;
-    }
-    for (size_t l = 0; l < t->n_lessons; l++) {
-        const kmf_lesson *lesson = &t->lessons[l];
-        size_t end = lesson->owner_beg[worker + 1];
-        for (size_t i = lesson->owner_beg[worker]; i < end; i++) {
-            uint32_t ahead = lesson->by_owner[i + AHEAD < end ? i + AHEAD : i];
-            kmf_rows_prefetch(t->table + lesson->rows[ahead] * ld, ld);
-            kmf_rows_prefetch(lesson->values + ahead * ld, ld);
-            uint32_t place = lesson->by_owner[i];
-            uint32_t row = lesson->rows[place];
-            int m = t->visits[row] & MOST_LESSONS;
-            float share = m > FEW ? (float)LESSONS / (float)(m * m) : 1.0f;
-            float own = t->visits[row] & FIRST ? 1.0f : 1.0f - (float)m * share;
-            kmf_rows_add(t->table + row * ld, own, lesson->values + place * ld, share, ld);
-            t->visits[row] |= FIRST;
-        }
-    }
-    for (size_t l = 0; l < t->n_lessons; l++) {
-        const kmf_lesson *lesson = &t->lessons[l];
-        for (size_t i = lesson->owner_beg[worker]; i < lesson->owner_beg[worker + 1]; i++)
-            t->visits[lesson->rows[lesson->by_owner[i]]] = 0;
-    }
-}
-
-/* The caller's thread, while the others take in. */
-static void keep_books(run *r, uint64_t step)
-{
-    kmf_word2vec *t = r->t;
-    uint64_t share = n_steps(t) / LOSS_SHARE / LOSS_EVERY * LOSS_EVERY;
-    for (size_t l = 0; l < t->n_lessons; l++) {
-        t->tokens += t->lessons[l].n_tokens;
-        if (step % LOSS_EVERY > 0)
-            continue;
-        t->loss_sum += t->lessons[l].loss;
-        t->loss_pairs += t->lessons[l].n_pairs;
-    }
-    t->step = step + 1;
-    bool told = step % LOSS_EVERY == 0 && (share == 0 || step % share == 0);
-    if (!told || t->loss_pairs == 0)
-        return;
-    t->loss = t->loss_sum / (double)t->loss_pairs;
-    t->loss_sum = 0;
-    t->loss_pairs = 0;
-    r->diverged = !(t->loss < LOSS_LIMIT * (1 + t->opts.negative));
-}
-
-static void call_back(run *r)
-{
-    kmf_word2vec_state state;
-    double time = now();
-    if (r->diverged)
-        atomic_store(&r->stop, 1);
-    if (!r->fn || time - r->called < CALL_SECONDS)
-        return;
-    r->called = time;
-    kmf_word2vec_information(r->t, &state);
-    if (r->fn(r->user, &state))
-        atomic_store(&r->stop, 1);
-}
-
-/* What each thread does; the caller's is the last one. */
-static void work(void *arg, int worker)
-{
-    run *r = arg;
-    kmf_word2vec *t = r->t;
-    bool caller = worker == t->opts.threads - 1;
-    uint64_t end = n_steps(t);
-    bool last = false;
-    order o = order_of(t, t->step / t->steps_per_epoch);
-    for (uint64_t step = t->step; step < end && !last; step++) {
-        size_t slot;
-        if (step % t->steps_per_epoch == 0)
-            o = order_of(t, step / t->steps_per_epoch);
-        while ((slot = atomic_fetch_add(&r->next[step % 2], 1)) < t->n_lessons)
-            teach(r, &o, step, slot, worker);
-        kmf_barrier_wait(&r->barrier);
-        last = atomic_load(&r->stop);
-        take_in(t, worker);
-        if (caller) {
-            atomic_store(&r->next[(step + 1) % 2], 0);
-            keep_books(r, step);
-        }
-        kmf_barrier_wait(&r->barrier);
-        if (caller)
-            call_back(r);
-    }
-}
-
-int kmf_word2vec_train(kmf_word2vec *trainer, kmf_word2vec_fn *fn, void *user, kmf_err *err)
-{
-    run r = {.t = trainer, .fn = fn, .user = user};
-    atomic_init(&r.next[0], 0);
-    atomic_init(&r.next[1], 0);
-    atomic_init(&r.stop, 0);
-    kmf_barrier_init(&r.barrier, trainer->opts.threads);
-    int status = kmf_together(trainer->opts.threads, work, &r, err);
-    if (status < 0)
-        return status;
-    if (r.diverged)
-        return kmf_fail(err, KMF_ENUMERIC,
-                        "the vectors grow beyond all bounds: try a smaller alpha than %g",
-                        trainer->opts.alpha);
-    return trainer->step < n_steps(trainer);
 }
 
 /* ---------------------------------------------------------------- the result ------------ */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What word2vec.c and its checkpoints share. */
+/* What word2vec.c, the training (steps.c) and its checkpoints share. */
 #ifndef KMF_WORD2VEC_H
 #define KMF_WORD2VEC_H
 
@@ -34,6 +34,18 @@ struct kmf_word2vec {
     uint64_t loss_pairs;
     double loss; /* as kmf_word2vec_state */
 };
+
+/* Lessons of a step. 64 cost 0.01 of the rank correlation of 8-mers, trained with k = 3-8. */
+#define KMF_STEP_LESSONS 16
+
+/* Streams of random numbers; lessons use those from 0 on. */
+#define KMF_STREAM_OF_VECTORS UINT64_MAX
+#define KMF_STREAM_OF_ORDER (UINT64_MAX - 1)
+
+/* Steps of the whole training; 0 before kmf_word2vec_begin. */
+uint64_t kmf_word2vec_steps(const kmf_word2vec *trainer);
+/* The learning rate of a step. */
+double kmf_word2vec_alpha(const kmf_word2vec *trainer, uint64_t step);
 
 /* Every setting that changes the result, for checkpoints and provenance. */
 typedef struct kmf_word2vec_setting {
