@@ -163,6 +163,12 @@ int cli_check_output(const char *path, kmf_err *err);
 /* Fills err as the library does, for what a command finds out by itself; returns code. */
 int cli_raise(kmf_err *err, kmf_code code, const char *format, ...) KMF_PRINTF(3, 4);
 
+/* Takes all records of a reader; 0 or a negative kmf_code. */
+typedef int cli_take_fn(void *to, kmf_reader *reader, kmf_err *err);
+/* Opens an input, hands it to fn, and warns of what was passed over. 0 or a negative kmf_code. */
+int cli_read_file(const cli *run, const char *path, const kmf_reader_options *opts,
+                  kmf_pool *pool, cli_take_fn *fn, void *to, kmf_err *err);
+
 /* ---------------------------------------------------------------- tables of counts ------ */
 
 /* What the commands that write a table of counts have in common. */

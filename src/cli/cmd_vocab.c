@@ -126,19 +126,9 @@ static void show_progress(void *user, uint64_t letters, double made)
                       cli_count(rate, (double)letters / seconds));
 }
 
-static int count_file(cli *run, const vocab_args *a, kmf_counter *counter, const char *path,
-                      kmf_err *err)
+static int take(void *counter, kmf_reader *reader, kmf_err *err)
 {
-    kmf_reader_stats s;
-    kmf_reader *reader = kmf_reader_open(path, &a->reader, kmf_counter_pool(counter), err);
-    if (!reader)
-        return err->code;
-    int status = kmf_counter_read(counter, reader, err);
-    kmf_reader_statistics(reader, &s);
-    kmf_reader_close(reader);
-    if (status == 0)
-        cli_warn_of_reading(run, path, &s);
-    return status;
+    return kmf_counter_read(counter, reader, err);
 }
 
 static int count_files(cli *run, const vocab_args *a, kmf_counter *counter,
@@ -149,7 +139,8 @@ static int count_files(cli *run, const vocab_args *a, kmf_counter *counter,
     cli_progress_start(&progress, run);
     kmf_counter_progress(counter, show_progress, &progress);
     for (size_t i = 0; i < n && status == 0; i++)
-        status = count_file(run, a, counter, paths[i], err);
+        status = cli_read_file(run, paths[i], &a->reader, kmf_counter_pool(counter), take,
+                               counter, err);
     if (status == 0)
         status = cli_listing_finish(run, &a->listing, counter, paths, n, info, err);
     cli_progress_end(&progress);

@@ -124,19 +124,9 @@ static int settle(cli *run, word2vec_args *a)
 
 /* ---------------------------------------------------------------- the run --------------- */
 
-static int read_file(cli *run, const word2vec_args *a, kmf_word2vec *trainer, const char *path,
-                     kmf_err *err)
+static int take(void *trainer, kmf_reader *reader, kmf_err *err)
 {
-    kmf_reader_stats s;
-    kmf_reader *reader = kmf_reader_open(path, &a->reader, kmf_word2vec_pool(trainer), err);
-    if (!reader)
-        return err->code;
-    int status = kmf_word2vec_read(trainer, reader, err);
-    kmf_reader_statistics(reader, &s);
-    kmf_reader_close(reader);
-    if (status == 0)
-        cli_warn_of_reading(run, path, &s);
-    return status;
+    return kmf_word2vec_read(trainer, reader, err);
 }
 
 static int read_files(cli *run, const word2vec_args *a, kmf_word2vec *trainer,
@@ -144,7 +134,8 @@ static int read_files(cli *run, const word2vec_args *a, kmf_word2vec *trainer,
 {
     int status = 0;
     for (size_t i = 0; i < n && status == 0; i++)
-        status = read_file(run, a, trainer, paths[i], err);
+        status = cli_read_file(run, paths[i], &a->reader, kmf_word2vec_pool(trainer), take,
+                               trainer, err);
     return status == 0 ? kmf_word2vec_begin(trainer, err) : status;
 }
 

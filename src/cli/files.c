@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What commands ask of names before a long job, and failures that they find themselves. */
+/* Inputs: what commands ask of names before a long job, reading, failures that they find. */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "cli/cli.h"
 
@@ -90,4 +90,19 @@ int cli_check_output(const char *path, kmf_err *err)
         free(name);
     }
     return reason ? cli_raise(err, KMF_EIO, "%s: %s", path, strerror(reason)) : 0;
+}
+
+int cli_read_file(const cli *run, const char *path, const kmf_reader_options *opts,
+                  kmf_pool *pool, cli_take_fn *fn, void *to, kmf_err *err)
+{
+    kmf_reader_stats s;
+    kmf_reader *reader = kmf_reader_open(path, opts, pool, err);
+    if (!reader)
+        return err->code;
+    int status = fn(to, reader, err);
+    kmf_reader_statistics(reader, &s);
+    kmf_reader_close(reader);
+    if (status == 0)
+        cli_warn_of_reading(run, path, &s);
+    return status;
 }
