@@ -601,30 +601,24 @@ typedef enum kmf_word_strand {
 } kmf_word_strand;
 KMF_API extern const char *const kmf_word_strand_names[]; /* fwd both canonical */
 
+/* With k_min < k_max the length at each place is drawn, all equally likely (dna2vec). */
 typedef struct kmf_word2vec_options {
     kmf_alphabet alphabet;
-    int k_min,
-        k_max;  /* DNA to 12, protein to 5. With k_min < k_max the length of the k-mer at each
-                         place is drawn, all lengths equally likely (dna2vec) */
-    int strand; /* kmf_word_strand; DNA only, but for FWD */
-    size_t stride; /* letters from one k-mer to the next, 1 .. 65536 */
-    int frames;    /* 1: k sentences of k-mers end to end, each a letter further (ProtVec); one
-                         length, stride 1 */
-    size_t dim;    /* 1 .. 1024 */
-    int window;    /* 1 .. 100: of each centre's window a reach of 1 .. window is drawn */
-    int negative;  /* noise words for each pair, 1 .. 63 */
-    int cbow;      /* 1: the centre from the mean of its window; 0: skip-gram */
-    double
-        sample; /* a word of frequency f is kept with probability sqrt(t/f) + t/f; 0: always */
-    double
-        alpha; /* learning rate at the start, above 0, to 1; it falls linearly to alpha / 10^4 */
-    int epochs; /* 1 .. 10000 */
+    int k_min, k_max; /* DNA to 12, protein to 5                                         */
+    int strand;       /* kmf_word_strand; protein: FWD                                   */
+    size_t stride;    /* letters from one k-mer to the next, 1 .. 65536                  */
+    int frames;       /* 1: k sentences of k-mers end to end (ProtVec); one length, stride 1 */
+    size_t dim;       /* 1 .. 1024                                                       */
+    int window;       /* 1 .. 100: for each centre a reach of 1 .. window is drawn       */
+    int negative;     /* noise words for each pair, 1 .. 63                              */
+    int cbow;         /* 1: the centre from the mean of its window; 0: skip-gram         */
+    double sample; /* a word of frequency f stays with probability sqrt(t/f) + t/f; 0: always */
+    double alpha;  /* first learning rate, above 0, to 1; the last is a 10,000th of it */
+    int epochs;    /* 1 .. 10000                                                      */
     uint64_t seed;
-    int threads; /* 1 .. 1024; 0: kmf_threads_default(). Does not change the result */
-    uint64_t
-        memory; /* bytes of packed letters kept in memory, 0 = 4 GiB; what exceeds it goes to
-                         an unnamed file in tmp */
-    const char *tmp; /* NULL: $TMPDIR, else /tmp. Copied */
+    int threads;     /* 1 .. 1024; 0: kmf_threads_default(). Does not change the result */
+    uint64_t memory; /* bytes of packed letters kept in memory, 0 = 4 GiB               */
+    const char *tmp; /* folder for what exceeds it; NULL: $TMPDIR, else /tmp. Copied    */
 } kmf_word2vec_options;
 
 /* k 6, forward, skip-gram, dim 100, window 5, negative 5, alpha 0.025, 5 epochs, no sampling. */
@@ -633,7 +627,6 @@ KMF_API void kmf_word2vec_options_default(kmf_word2vec_options *opts);
 /*
  * Vectors in the making: skip-gram or CBOW with negative sampling, noise words drawn by the 3/4th
  * power of their counts (Mikolov et al. 2013). First sequences are added, then it is trained.
- *
  * Threads work on copies of the rows they need, a lesson of 128 k-mers at a time; what 16
  * lessons have made of a row is added up in the order of the lessons. So the bits do not depend on
  * the number of threads, of which up to 16 find work.
@@ -655,10 +648,7 @@ KMF_API int kmf_word2vec_read(kmf_word2vec *trainer, kmf_reader *reader,
 /* One record. */
 KMF_API int kmf_word2vec_add(kmf_word2vec *trainer, const char *seq, size_t len,
                              kmf_err *err) KMF_MUST_CHECK;
-/*
- * Ends the reading: counts the words and makes the table, with vectors drawn from the seed.
- * KMF_EFORMAT: not one k-mer was added; KMF_ENOMEM says what would be needed.
- */
+/* Ends the reading. KMF_EFORMAT: not one k-mer; KMF_ENOMEM says what would be needed. */
 KMF_API int kmf_word2vec_begin(kmf_word2vec *trainer, kmf_err *err) KMF_MUST_CHECK;
 
 typedef struct kmf_word2vec_state {
@@ -669,8 +659,7 @@ typedef struct kmf_word2vec_state {
     int epoch;                            /* 0 .. epochs                              */
     double done;                          /* 0 .. 1                                   */
     double alpha;
-    double
-        loss; /* nats a pair, noise included: mean over the lessons asked of late; NaN before */
+    double loss;    /* nats a pair, noise included, of late; NaN before */
     uint64_t bytes; /* of memory held */
 } kmf_word2vec_state;
 
@@ -681,8 +670,7 @@ typedef int kmf_word2vec_fn(void *user, const kmf_word2vec_state *state);
 
 /*
  * Trains on to the end, or until fn (NULL: none) says stop: 0 or 1. fn may call
- * kmf_word2vec_save. Negative: a kmf_code, KMF_ENUMERIC if the vectors have grown beyond all
- * bounds.
+ * kmf_word2vec_save. Negative: a kmf_code, KMF_ENUMERIC if the vectors grow beyond all bounds.
  */
 KMF_API int kmf_word2vec_train(kmf_word2vec *trainer, kmf_word2vec_fn *fn, void *user,
                                kmf_err *err) KMF_MUST_CHECK;

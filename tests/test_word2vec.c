@@ -715,8 +715,8 @@ static void check_languages(const options *o, size_t words)
 START_TEST(words_that_keep_company_come_near_each_other)
 {
     options o = small_options();
-    o.epochs = 10;
-    o.alpha = 0.01;
+    o.epochs = 40;
+    o.alpha = 0.025;
     check_languages(&o, 16);
     o.cbow = 1;
     check_languages(&o, 16);

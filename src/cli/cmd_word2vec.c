@@ -2,6 +2,7 @@
 /* kmerformer word2vec: sequences in, a vector for every k-mer out. */
 #include "cli/cli.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -349,6 +350,7 @@ static int check_outputs(cli *run, const word2vec_args *a, const char *checkpoin
 {
     char counts[PATH_TEXT + 8];
     char beside[PATH_TEXT + 8];
+    assert(a->out); /* settle has seen to it */
     snprintf(counts, sizeof counts, "%s.vocab", a->out);
     snprintf(beside, sizeof beside, "%s.json", a->out);
     const char *const stay[] = {a->out, beside, counts};

@@ -12,10 +12,10 @@
  *
  * So every sum has its order, and the bits are those of one thread. The price is that a lesson does
  * not see what the other lessons of its step learn, which does no harm while each row is held by
- * few of them. A row that many hold (AAAAAA in a human genome, any 3-mer) is moved far by each alone,
- * and the sum would carry it past its goal and, step by step, to infinity. Of m lessons, more than
- * FEW, it takes FEW^2 / m times their mean: FEW times that at most, and the mean itself when all of
- * the step's lessons hold it, which are FEW^2.
+ * few of them. A row that many hold (AAAAAA in a human genome, any 3-mer) is moved far by each of
+ * them, and the sum would carry it past its goal and, step by step, to infinity. Of m lessons, more
+ * than FEW, it takes FEW^2 / m times their mean: FEW times that at most, and the mean itself when
+ * all of the step's lessons hold it, which are FEW^2.
  *
  * Lessons of an epoch are taken in the order (a j + b) mod n, a coprime to n and far from both 0
  * and n: neighbours in the corpus, above all repeats, do not meet in a step.

@@ -82,7 +82,7 @@ kmf_word2vec *kmf_word2vec_new(const kmf_word2vec_options *opts, kmf_err *err)
     t->opts.tmp = NULL;
     t->opts.threads = opts->threads ? opts->threads : kmf_threads_default();
     t->opts.memory = opts->memory ? opts->memory : MEMORY_DEFAULT;
-    t->loss = NAN;
+    t->loss = (double)NAN;
     if (opts->tmp && !(t->opts.tmp = kmf_strdup(opts->tmp, err)))
         goto failed;
     t->corpus =

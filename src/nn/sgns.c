@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Why so few examples at a time. With a batch of many the steps become matrix products, which run
- * faster by far; but each row is then moved by many examples at once, from a place that the first of
- * them would have left. Measured on the 6-mers of three bacteria, as the rank correlation of the
- * cosine with the alignment score (scripts/w2v_quality.py), where gensim gives 0.560: products of 42
- * inputs with 32 shared noise words 0.507, all inputs of a window with its noise words 0.534, the two
- * inputs at one distance, as here, 0.556. What large products would gain is had by keeping the rows
- * in the first-level cache instead (learn/lesson.c).
+ * faster by far; but each row is then moved by many examples at once, from a place that the first
+ * of them would have left. Measured on the 6-mers of three bacteria, as the rank correlation of the
+ * cosine with the alignment score (scripts/w2v_quality.py), where gensim gives 0.560: products of
+ * 42 inputs with 32 shared noise words 0.507, all inputs of a window with its noise words 0.534,
+ * the two inputs at one distance, as here, 0.556. What large products would gain is had by keeping
+ * the rows in the first-level cache instead (learn/lesson.c).
  *
  * What limits the kernel is the traffic of rows: two inputs to an example halve it.
  */
@@ -66,7 +66,7 @@ static KMF_INLINE vec4 multiply_add(vec4 a, vec4 b, vec4 c)
 #include "nn/sgns_tile.h"
 
 #if KMF_X86_LEVELS
-/* By name: gcc 12 makes single instructions of a loop over the lanes where it is deep inside others. */
+/* By name: gcc 12 does a loop over the lanes one by one where it is deep inside others. */
 #define MULTIPLY_ADD(a, b, c) _mm256_fmadd_ps(a, b, c)
 #define LEVEL avx2
 #define TARGET KMF_TARGET_AVX2

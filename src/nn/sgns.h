@@ -4,8 +4,8 @@
  * representations of words and phrases and their compositionality", equation 4).
  *
  * An example has targets y_0 .. y_m: y_0 is the word that was there, the others are noise; and
- * inputs x_1 .. x_n. With skip-gram each input, one or two, is a pair with y_0 of its own, and h_i is
- * x_i; with CBOW there is one h, the mean of all inputs. Loss and the step down its gradient:
+ * inputs x_1 .. x_n. With skip-gram each input, one or two, is a pair with y_0 of its own, and h_i
+ * is x_i; with CBOW there is one h, the mean of all inputs. Loss and the step down its gradient:
  *
  *   loss = sum_i ( -log s(h_i y_0) - sum_{j>0} log s(-h_i y_j) )        s(z) = 1 / (1 + e^-z)
  *   g_ij = alpha ([j = 0] - s(h_i y_j))

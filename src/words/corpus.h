@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sequences kept to be gone over again and again: letters packed to 2 bits (DNA) or 8 (protein), cut
- * wherever there is another letter.
+ * Sequences kept to be gone over again and again: letters packed to 2 bits (DNA) or 8 (protein),
+ * cut wherever there is another letter.
  *
  *   letter    numbered 0 .. n_letters - 1 over all inputs, ambiguous ones left out
  *   segment   letters of one record without an ambiguous one between them; segments follow each
