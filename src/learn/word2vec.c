@@ -81,6 +81,8 @@ kmf_word2vec *kmf_word2vec_new(const kmf_word2vec_options *opts, kmf_err *err)
     t->opts = *opts;
     t->opts.tmp = NULL;
     t->opts.threads = opts->threads ? opts->threads : kmf_threads_default();
+    if (t->opts.threads > KMF_STEP_LESSONS)
+        t->opts.threads = KMF_STEP_LESSONS; /* more would wait, and spin */
     t->opts.memory = opts->memory ? opts->memory : MEMORY_DEFAULT;
     t->loss = (double)NAN;
     if (opts->tmp && !(t->opts.tmp = kmf_strdup(opts->tmp, err)))
