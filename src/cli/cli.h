@@ -153,6 +153,8 @@ int cli_close_stdout(const cli *run);
 
 /* Is out, "-" apart, one of the n inputs? */
 bool cli_is_an_input(const char *out, const char *const *paths, size_t n);
+/* One name a line, for provenance. Freed by free. */
+char *cli_join_lines(const char *const *texts, size_t n, kmf_err *err);
 /* How many of the n inputs are standard input. */
 int cli_count_dashes(const char *const *paths, size_t n);
 /*

@@ -299,29 +299,12 @@ static char *settings_text(const cli *run, const word2vec_args *a, const kmf_wor
     return kmf_json_pairs(pairs, inputs ? n + BESIDE : n, err);
 }
 
-/* Names with a newline between them. Freed by free. */
-static char *join(const char *const *paths, size_t n, kmf_err *err)
-{
-    size_t bytes = 1;
-    for (size_t i = 0; i < n; i++)
-        bytes += strlen(paths[i]) + 1;
-    char *all = malloc(bytes);
-    if (!all) {
-        cli_raise(err, KMF_ENOMEM, "out of memory");
-        return NULL;
-    }
-    char *end = all;
-    for (size_t i = 0; i < n; i++)
-        end += sprintf(end, "%s%s", i > 0 ? "\n" : "", paths[i]);
-    return all;
-}
-
 /* The vectors, and x.json beside them. */
 static int save(const cli *run, const word2vec_args *a, const kmf_word2vec *trainer,
                 const char *const *paths, size_t n, kmf_err *err)
 {
     char name[PATH_TEXT + 8];
-    char *inputs = join(paths, n, err);
+    char *inputs = cli_join_lines(paths, n, err);
     char *kept = settings_text(run, a, trainer, NULL, err);
     char *beside = inputs && kept ? settings_text(run, a, trainer, inputs, err) : NULL;
     kmf_vectors *vectors = beside ? kmf_word2vec_vectors(trainer, err) : NULL;

@@ -35,6 +35,23 @@ bool cli_is_an_input(const char *out, const char *const *paths, size_t n)
     return false;
 }
 
+char *cli_join_lines(const char *const *texts, size_t n, kmf_err *err)
+{
+    size_t cap = 1;
+    for (size_t i = 0; i < n; i++)
+        cap += strlen(texts[i]) + 1;
+    char *lines = malloc(cap);
+    if (!lines) {
+        cli_raise(err, KMF_ENOMEM, "out of memory");
+        return NULL;
+    }
+    char *p = lines;
+    *p = '\0';
+    for (size_t i = 0; i < n; i++)
+        p += sprintf(p, "%s%s", i ? "\n" : "", texts[i]);
+    return lines;
+}
+
 int cli_count_dashes(const char *const *paths, size_t n)
 {
     int dashes = 0;

@@ -96,22 +96,6 @@ int cli_listing_check(const cli *run, const cli_listing *l, const kmf_counts_inf
 
 /* ---------------------------------------------------------------- provenance ------------ */
 
-/* One name a line. Freed by free. */
-static char *join_lines(const char *const *texts, size_t n)
-{
-    size_t cap = 1;
-    for (size_t i = 0; i < n; i++)
-        cap += strlen(texts[i]) + 1;
-    char *lines = malloc(cap);
-    if (!lines)
-        return NULL;
-    char *p = lines;
-    *p = '\0';
-    for (size_t i = 0; i < n; i++)
-        p += sprintf(p, "%s%s", i ? "\n" : "", texts[i]);
-    return lines;
-}
-
 static char *provenance(const cli *run, const kmf_counts_info *info, bool full,
                         const char *const *inputs, size_t n_inputs, kmf_err *err)
 {
@@ -128,11 +112,9 @@ static char *provenance(const cli *run, const kmf_counts_info *info, bool full,
     const char *pairs[2 * (NUMBERS + 7)] = {"program",     "kmerformer", "version",
                                             kmf_version(), "command",    run->command_line};
     size_t n = 6;
-    char *names = join_lines(inputs, n_inputs);
-    if (!names) {
-        cli_raise(err, KMF_ENOMEM, "out of memory");
+    char *names = cli_join_lines(inputs, n_inputs, err);
+    if (!names)
         return NULL;
-    }
     pairs[n++] = "inputs";
     pairs[n++] = names;
     pairs[n++] = "alphabet";
