@@ -8,6 +8,7 @@
 BUILD  ?= build#       where everything that is made goes; other settings deserve another folder
 WERROR ?= 0#           1: a warning is an error
 NATIVE ?= 0#           1: for this processor alone (-march=native); results may differ in the last bits
+MPI    ?= 0#           1: pretrain on several processes; wants an MPI's development files
 SAN    ?=#             address,undefined: build with these sanitizers
 V      ?= 0#           1: show whole commands
 prefix ?= /usr/local#  where `make install` puts things
@@ -53,6 +54,13 @@ BY_CC  := $(if $(filter cc,$(HAVE_HTSLIB)),-lhts) $(if $(filter cc,$(HAVE_OPENBL
           $(if $(filter cc,$(HAVE_ZLIB)),-lz) $(if $(filter cc,$(HAVE_JANSSON)),-ljansson)
 BY_CC  := $(strip $(BY_CC)) -lm -lpthread
 
+# Whichever MPI pkg-config knows: the system's choice, Open MPI, MPICH.
+ifeq ($(MPI),1)
+MPI_PKG := $(firstword $(foreach name,mpi-c ompi-c ompi mpich,$(shell pkg-config --exists $(name) 2>/dev/null && echo $(name))))
+MISSING += $(if $(MPI_PKG),,libopenmpi-dev)
+BY_PKG  += $(MPI_PKG)
+endif
+
 # Foreign headers are not held to our warnings.
 LIB_CFLAGS := $(if $(BY_PKG),$(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(BY_PKG))))
 LIBS       := $(if $(BY_PKG),$(shell pkg-config --libs $(BY_PKG))) $(BY_CC)
@@ -67,18 +75,18 @@ INCLUDES := -Iinclude -Isrc $(LIB_CFLAGS)
 # No fused multiply-add behind our back, no -ffast-math: the same bits from every compiler.
 BASE     := -std=c11 -D_POSIX_C_SOURCE=200809L -O3 -ffp-contract=off -g -fPIC -fvisibility=hidden
 SANFLAGS := $(if $(SAN),-O1 -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
-FLAGS    := $(BASE) $(if $(filter 1,$(NATIVE)),-march=native) $(SANFLAGS) $(WARNINGS) $(INCLUDES)
+FLAGS    := $(BASE) $(if $(filter 1,$(MPI)),-DKMF_MPI) $(if $(filter 1,$(NATIVE)),-march=native) $(SANFLAGS) $(WARNINGS) $(INCLUDES)
 LINK     := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 
 # ---------------------------------------------------------------- modules --------------------
 
-VERSION := $(shell sed -n 's/^.define KMF_VERSION "\(.*\)"/\1/p' include/kmerformer.h)
+VERSION := $(shell sed -n 's/^.define KMF_VERSION "\(.*\)"/\1/p' include/kmerformer/base.h)
 SONAME  := libkmerformer.so.$(firstword $(subst ., ,$(VERSION)))
 
 SRC     := $(sort $(wildcard src/*/*.c src/*/*/*.c))
 CLI_SRC := $(filter src/cli/%,$(SRC))
 LIB_SRC := $(filter-out src/cli/%,$(SRC))
-HEADERS := $(sort $(wildcard include/*.h src/*/*.h src/*/*/*.h))
+HEADERS := $(sort $(wildcard include/*.h include/*/*.h src/*/*.h src/*/*/*.h))
 LIB_OBJ := $(LIB_SRC:src/%.c=$(BUILD)/obj/%.o)
 CLI_OBJ := $(CLI_SRC:src/%.c=$(BUILD)/obj/%.o)
 
@@ -96,7 +104,7 @@ BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(sort $(wildcard tests/b
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: all lib build-check check check-unit check-replay check-cli check-layers check-symbols \
-        check-plain check-data check-install check-readme lint format format-check bench fuzz \
+        check-plain check-data check-install check-mpi check-readme lint format format-check bench fuzz \
         reference install uninstall clean help info FORCE
 
 all: $(PROGRAM) lib ## the program and the libraries (default)
@@ -128,6 +136,9 @@ $(BUILD)/obj/%.o: src/%.c $(BUILD)/config
 DATADIR_OBJ := $(patsubst src/%.c,$(BUILD)/obj/%.o,$(shell grep -l KMF_DATADIR $(SRC) /dev/null))
 $(DATADIR_OBJ): DEFINES = -DKMF_DATADIR='"$(datadir)/kmerformer"'
 $(DATADIR_OBJ): $(BUILD)/datadir
+
+# Nobody reads errno after a square root; only then does its loop become vector code.
+$(BUILD)/obj/nn/adamw.o: DEFINES = -fno-math-errno
 
 $(STATIC): $(LIB_OBJ) $(BUILD)/sources
 	$(if $(Q),@echo "  AR    $@")
@@ -164,9 +175,26 @@ $(BUILD)/kmerformer.pc: $(BUILD)/config $(BUILD)/datadir Makefile
 # $(call test_program): from one source, $<, with the library linked in, so that names which are
 # not exported can be tested too.
 test_program = $(if $(Q),@echo "  CC    $<";) mkdir -p $(@D); \
-    $(CC) $(FLAGS) $(CFLAGS) -MMD -MP -MF $@.d -MT $@ $(LINK) $(filter %.c %.a,$^) -o $@
+    $(CC) $(FLAGS) $(DEFINES) $(CFLAGS) -MMD -MP -MF $@.d -MT $@ $(LINK) $(filter %.c %.o %.a,$^) -o $@
 
 $(BUILD)/tests/test_%: tests/test_%.c $(STATIC) $(BUILD)/config
+	$(if $(HAVE_CHECK),,$(error the check library is missing; on Debian: apt-get install check))
+	$(test_program) $(CHECK_LIBS) $(LIBS)
+
+# The arithmetic once more in double: beside ten digits a gradient can be told from a near miss.
+DOUBLE_SRC := src/nn/ops.c src/nn/attn.c src/nn/loss.c src/nn/dropout.c src/nn/adamw.c \
+              tests/gemm_double.c
+DOUBLE_SRC += src/model/layout.c $(wildcard src/learn/mlm*.c)
+DOUBLE_OBJ := $(DOUBLE_SRC:%.c=$(BUILD)/double/%.o)
+
+$(BUILD)/double/%.o: %.c $(BUILD)/config
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CC    $< (in double)")
+	$(Q)$(CC) $(FLAGS) -DKMF_DOUBLE $(CFLAGS) -MMD -MP -c $< -o $@
+
+DOUBLE_TESTS := $(BUILD)/tests/test_gradients $(BUILD)/tests/test_mlm_gradients
+$(DOUBLE_TESTS): private DEFINES = -DKMF_DOUBLE
+$(DOUBLE_TESTS): $(BUILD)/tests/%: tests/%.c $(DOUBLE_OBJ) $(STATIC) $(BUILD)/config
 	$(if $(HAVE_CHECK),,$(error the check library is missing; on Debian: apt-get install check))
 	$(test_program) $(CHECK_LIBS) $(LIBS)
 
@@ -197,12 +225,15 @@ check-data: ## data/ is what scripts/simulate makes
 	@scripts/run_tests data
 check-install: all ## installs to a folder; the example of the header as C11 and C++
 	@scripts/run_tests install
+check-mpi: ## pretrain on several ranks, by a build of its own in BUILD/mpi
+	$(MAKE) BUILD=$(BUILD)/mpi MPI=1 all
+	BUILD=$(BUILD)/mpi scripts/run_cli_tests tests/cli/pretrain_mpi.reg
 check-readme: all ## the blocks of README.md
 	@scripts/run_tests readme
 
 lint: lib ## clang-tidy, cppcheck, shellcheck, headers alone, symbols, layers, habits
 	@scripts/lint
-FORMATTED = $(wildcard include/*.h src/*/*.[ch] src/*/*/*.[ch] tests/*.[ch] tests/*/*.[ch])
+FORMATTED = $(wildcard include/*.h include/*/*.h src/*/*.[ch] src/*/*/*.[ch] tests/*.[ch] tests/*/*.[ch])
 format: ## rewrites the sources by .clang-format
 	clang-format -i $(FORMATTED)
 format-check: ## says what `make format` would change
@@ -232,10 +263,11 @@ reference: ## golden files anew, by scripts/reference.py (NumPy)
 # ---------------------------------------------------------------- installation ---------------
 
 install: all ## to prefix=/usr/local, under DESTDIR
-	install -d $(DESTDIR)$(bindir) $(DESTDIR)$(includedir) $(DESTDIR)$(libdir)/pkgconfig \
+	install -d $(DESTDIR)$(bindir) $(DESTDIR)$(includedir)/kmerformer $(DESTDIR)$(libdir)/pkgconfig \
 	    $(DESTDIR)$(mandir)/man1 $(DESTDIR)$(datadir)/kmerformer/default
 	install -m 755 $(PROGRAM) $(DESTDIR)$(bindir)/kmerformer
 	install -m 644 include/kmerformer.h $(DESTDIR)$(includedir)/kmerformer.h
+	install -m 644 include/kmerformer/*.h $(DESTDIR)$(includedir)/kmerformer/
 	install -m 644 $(STATIC) $(DESTDIR)$(libdir)/libkmerformer.a
 	install -m 755 $(SHARED) $(DESTDIR)$(libdir)/$(notdir $(SHARED))
 	ln -sf $(notdir $(SHARED)) $(DESTDIR)$(libdir)/$(SONAME)
@@ -248,7 +280,7 @@ uninstall: ## what `make install` put there
 	rm -f $(DESTDIR)$(bindir)/kmerformer $(DESTDIR)$(includedir)/kmerformer.h
 	rm -f $(DESTDIR)$(libdir)/libkmerformer.a $(DESTDIR)$(libdir)/libkmerformer.so*
 	rm -f $(DESTDIR)$(libdir)/pkgconfig/kmerformer.pc $(DESTDIR)$(mandir)/man1/kmerformer.1
-	rm -rf $(DESTDIR)$(datadir)/kmerformer
+	rm -rf $(DESTDIR)$(includedir)/kmerformer $(DESTDIR)$(datadir)/kmerformer
 
 clean: ## removes the build folder
 	rm -rf $(BUILD)
@@ -266,6 +298,7 @@ info: ## settings and libraries found
 	@echo 'zlib       $(call found,$(HAVE_ZLIB))'
 	@echo 'jansson    $(call found,$(HAVE_JANSSON))'
 	@echo 'check      $(call found,$(HAVE_CHECK)) (tests only)'
+	@echo 'MPI        $(if $(filter 1,$(MPI)),$(MPI_PKG),no)'
 	@echo 'build      $(BUILD)'
 	@echo 'prefix     $(prefix)'
 
@@ -277,4 +310,4 @@ help: ## this list
 	@sed -n 's/^\([A-Za-z]*\) *?=\( *[^#]*\)# *\(.*\)/\1\t\2\t\3/p' Makefile | \
 	    awk -F '\t' '{ gsub(" ", "", $$2); printf "  %-15s %s\n", $$1 "=" $$2, $$3 }'
 
--include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TESTS:=.d) $(REPLAYS:=.d) $(BENCHES:=.d)
+-include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(DOUBLE_OBJ:.o=.d) $(TESTS:=.d) $(REPLAYS:=.d) $(BENCHES:=.d)

@@ -6,8 +6,10 @@
   gelu    g(a) = a e^(-a^2/2) q(a), q(a) = e^(a^2/2) erfc(a / sqrt 2) / 2 on 0 <= a <= 6, the
           absolute error of g minimised: q need only be good where the factor before it is not
           small, which is why a short polynomial is enough
+  slope   GELU'(-a) = e^(-a^2/2) r(a), r(a) = e^(a^2/2) erfc(a / sqrt 2) / 2 - a / sqrt(2 pi) on
+          0 <= a <= 6, the absolute error of the product minimised
 
-Both are weighted minimax fits by Lawson's iteration (least squares whose weights are multiplied
+All are weighted minimax fits by Lawson's iteration (least squares whose weights are multiplied
 by the error until it is level), in a Chebyshev basis, in double.
 Needs: python3, numpy.
 """
@@ -65,6 +67,11 @@ def main():
 
     c, error = minimax(q, lambda a: a * np.exp(-a * a / 2), 0, 6, 10)
     print_constants("q(a) of gelu", c, error)
+
+    c, error = minimax(
+        lambda a: q(a) - a / math.sqrt(2 * math.pi), lambda a: np.exp(-a * a / 2), 0, 6, 11
+    )
+    print_constants("r(a) of gelu's slope", c, error)
 
     # The high part keeps 9 bits, so that n high is exact for every exponent n of a float.
     bits = np.array([ln2], np.float32).view(np.uint32) & np.uint32(0xFFFF8000)

@@ -299,7 +299,7 @@ class Training:
         h = means if self.opts.cbow and len(inputs) > 1 else table[inputs]
         moved = np.zeros_like(h)
         for j, y in enumerate(targets):
-            moved += np.outer(g[:, j], table[y])
+            moved += g[:, j, None] * table[y]
             table[y] += g[:, j] @ h
         for c, x in enumerate(inputs):
             table[x] += moved[0 if self.opts.cbow else c]

@@ -219,6 +219,19 @@ static text fasta(char *const *seqs, size_t n, size_t line)
     return t;
 }
 
+typedef struct listener {
+    uint64_t last;
+    int calls, backwards;
+} listener;
+
+static void listen(void *user, uint64_t letters)
+{
+    listener *l = user;
+    l->backwards += letters < l->last;
+    l->last = letters;
+    l->calls++;
+}
+
 START_TEST(a_reader_gives_the_corpus_of_its_records)
 {
     enum { N = 7 };
@@ -245,13 +258,16 @@ START_TEST(a_reader_gives_the_corpus_of_its_records)
             kmf_reader *reader = kmf_reader_open_memory(t->bytes, t->len, pool, &err);
             kmf_corpus *corpus = corpus_of(KMF_DNA, 6);
             ck_assert_ptr_nonnull(reader);
-            ck_assert_int_eq(kmf_corpus_read(corpus, reader, &err), 0);
+            listener l = {0};
+            ck_assert_int_eq(kmf_corpus_read(corpus, reader, listen, &l, &err), 0);
             kmf_reader_close(reader);
             kmf_pool_free(pool);
             ck_assert_int_eq(kmf_corpus_finish(corpus, &err), 0);
             compare(corpus, &n);
             kmf_corpus_information(corpus, &info);
             ck_assert_uint_eq(info.inputs, 1);
+            ck_assert_uint_eq(l.last, info.letters); /* 2.5 MB: more than one portion */
+            ck_assert(l.calls > 1 && l.backwards == 0);
             ck_assert(sum == 0 || sum == info.checksum);
             sum = info.checksum;
             kmf_corpus_free(corpus);
@@ -273,7 +289,7 @@ START_TEST(a_reader_that_fails_fails_the_corpus)
     kmf_corpus *corpus = corpus_of(KMF_DNA, 6);
     kmf_reader *reader = kmf_reader_open_memory(file, sizeof file - 1, NULL, &err);
     ck_assert_ptr_nonnull(reader);
-    ck_assert_int_eq(kmf_corpus_read(corpus, reader, &err), KMF_EFORMAT);
+    ck_assert_int_eq(kmf_corpus_read(corpus, reader, NULL, NULL, &err), KMF_EFORMAT);
     ck_assert_ptr_nonnull(strstr(err.msg, "record 2"));
     kmf_reader_close(reader);
     kmf_corpus_free(corpus);
@@ -378,7 +394,7 @@ static int make_by(size_t fail_at, kmf_err *err)
     if (corpus)
         status = kmf_corpus_add(corpus, "ACGTANCCCCCC", 12, err);
     if (status == 0)
-        status = kmf_corpus_read(corpus, reader, err);
+        status = kmf_corpus_read(corpus, reader, NULL, NULL, err);
     if (status == 0)
         status = kmf_corpus_finish(corpus, err);
     kmf_corpus_free(corpus);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_RANDOM = CHECKED ? 200000 : 2000000, TIE_STEP = CHECKED ? 71 : 7 };
+enum { N_RANDOM = CHECKED ? 200000 : 2000000, TIE_STEP = CHECKED ? 211 : 41 };
 
 /* An assertion that holds is reported to libcheck as well: too slow for millions of them. */
 static void check_text(float value, char *got, size_t n, const char *want)

@@ -22,14 +22,16 @@ static float *random_floats(size_t n)
 /*
  * Whether c is a b^T to float accuracy: K roundings of sums of at most sum |a b| each.
  * a: [M, K], ld_a   b: [N, K], element (n, k) at b[n * step_n + k * step_k]
+ * beside: the size of what was in c before and was taken off again.
  */
 static bool is_product(const float *c, size_t ld_c, const float *a, size_t ld_a, const float *b,
-                       size_t step_n, size_t step_k, size_t M, size_t N, size_t K)
+                       size_t step_n, size_t step_k, size_t M, size_t N, size_t K,
+                       double beside)
 {
     for (size_t m = 0; m < M; m++)
         for (size_t n = 0; n < N; n++) {
             double sum = 0.0;
-            double size = 0.0;
+            double size = beside;
             for (size_t k = 0; k < K; k++) {
                 double term = (double)a[m * ld_a + k] * (double)b[n * step_n + k * step_k];
                 sum += term;
@@ -87,7 +89,7 @@ static const char *weight_is_right(void)
         if (!weight_new(&p, shapes[s].Dout, shapes[s].Din, 2 * KMF_TILE))
             return "no memory";
         weight_run(&p);
-        if (!is_product(p.y, p.Dout, p.x, p.Din, p.w, p.Din, 1, p.N, p.Dout, p.Din))
+        if (!is_product(p.y, p.Dout, p.x, p.Din, p.w, p.Din, 1, p.N, p.Dout, p.Din, 0.0))
             return "a weight product is not that of three loops";
         weight_free(&p);
     }
@@ -107,7 +109,7 @@ static const char *strides_are_kept(void)
     for (size_t i = 0; i < KMF_TILE * LD_Y; i++)
         y[i] = 7.0f;
     kmf_gemm_weight(y, LD_Y, x, LD_X, p.packed, KMF_TILE, Dout, Din);
-    if (!is_product(y, LD_Y, x, LD_X, p.w, Din, 1, KMF_TILE, Dout, Din))
+    if (!is_product(y, LD_Y, x, LD_X, p.w, Din, 1, KMF_TILE, Dout, Din, 0.0))
         return "a product with strides is wrong";
     for (size_t n = 0; n < KMF_TILE; n++)
         for (size_t i = Dout; i < LD_Y; i++)
@@ -179,27 +181,78 @@ static const char *nan_stays_in_its_row(void)
     return NULL;
 }
 
+/* x turned about: [K, M] of [M, K], ld_to and ld. */
+static void turn(float *to, size_t ld_to, const float *x, size_t ld, size_t M, size_t K)
+{
+    for (size_t m = 0; m < M; m++)
+        for (size_t k = 0; k < K; k++)
+            to[k * ld_to + m] = x[m * ld + k];
+}
+
+/* Each way to store a and b, and with something in c already. */
 static const char *inner_is_right(void)
 {
-    static const size_t sizes[][3] = {{1, 1, 1},     {3, 50, 7},    {64, 148, 64},
-                                      {20, 64, 148}, {13, 33, 300}, {70, 31, 513}};
+    static const size_t sizes[][3] = {{1, 1, 1},      {3, 50, 7},    {64, 148, 64},
+                                      {20, 64, 148},  {13, 33, 300}, {70, 31, 513},
+                                      {300, 40, 260}, {7, 3, 2},     {133, 65, 9}};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         size_t M = sizes[s][0], N = sizes[s][1], K = sizes[s][2];
-        size_t ld_a = K + 3, ld_b = N > K ? N + 5 : K + 5, ld_c = N + 2;
+        size_t ld_a = K + 3, ld_t = M + 1, ld_b = N > K ? N + 5 : K + 5, ld_c = N + 2;
         float *a = random_floats(M * ld_a);
+        float *t = random_floats(K * ld_t);
         float *b = random_floats((N > K ? N : K) * ld_b);
         float *c = random_floats(M * ld_c);
-        if (!a || !b || !c)
+        float *before = random_floats(M * ld_c);
+        if (!a || !t || !b || !c || !before)
             return "no memory";
-        kmf_gemm_inner(c, ld_c, a, ld_a, b, ld_b, M, N, K, 0);
-        if (!is_product(c, ld_c, a, ld_a, b, 1, ld_b, M, N, K))
-            return "a b is not that of three loops";
-        kmf_gemm_inner(c, ld_c, a, ld_a, b, ld_b, M, N, K, 1);
-        if (!is_product(c, ld_c, a, ld_a, b, ld_b, 1, M, N, K))
-            return "a b^T is not that of three loops";
+        turn(t, ld_t, a, ld_a, M, K);
+        for (int how = 0; how < 8; how++) {
+            const float *left = how & KMF_GEMM_TA ? t : a;
+            memcpy(c, before, M * ld_c * sizeof *c);
+            kmf_gemm_inner(c, ld_c, left, how & KMF_GEMM_TA ? ld_t : ld_a, b, ld_b, M, N, K,
+                           how);
+            for (size_t m = 0; m < M; m++) {
+                for (size_t i = N; i < ld_c; i++)
+                    if (memcmp(&c[m * ld_c + i], &before[m * ld_c + i], sizeof *c) != 0)
+                        return "something was written behind a row";
+                for (size_t i = 0; how & KMF_GEMM_ADD && i < N; i++)
+                    c[m * ld_c + i] -= before[m * ld_c + i];
+            }
+            bool turned = how & KMF_GEMM_TB;
+            if (!is_product(c, ld_c, a, ld_a, b, turned ? ld_b : 1, turned ? 1 : ld_b, M, N, K,
+                            how & KMF_GEMM_ADD ? 4.0 : 0.0))
+                return "an inner product is not that of three loops";
+        }
         kmf_free(a);
+        kmf_free(t);
         kmf_free(b);
         kmf_free(c);
+        kmf_free(before);
+    }
+    return NULL;
+}
+
+/* dx = dy W with W in two parts. */
+static const char *the_way_back_is_right(void)
+{
+    enum { PARTS = 2 };
+    for (size_t s = 0; s < N_SHAPES; s++) {
+        size_t Dout = PARTS * shapes[s].Dout, Din = shapes[s].Din, N = 2 * KMF_TILE;
+        float *w = random_floats(Dout * Din);
+        float *dy = random_floats(N * Dout);
+        float *dx = random_floats(N * Din);
+        float *packed = kmf_floats(kmf_gemm_packed_size(Din, Dout), NULL);
+        if (!w || !dy || !dx || !packed)
+            return "no memory";
+        kmf_gemm_pack_back(packed, (const float *[]){w, w + Dout / PARTS * Din}, PARTS, Dout,
+                           Din);
+        kmf_gemm_weight(dx, Din, dy, Dout, packed, N, Din, Dout);
+        if (!is_product(dx, Din, dy, Dout, w, 1, Din, N, Din, Dout, 0.0))
+            return "dy W is not that of three loops";
+        kmf_free(w);
+        kmf_free(dy);
+        kmf_free(dx);
+        kmf_free(packed);
     }
     return NULL;
 }
@@ -244,6 +297,7 @@ static const levels_part parts[] = {
     {"rows", rows_do_not_see_neighbours},
     {"nan", nan_stays_in_its_row},
     {"inner", inner_is_right},
+    {"back", the_way_back_is_right},
     {"checksum", checksum},
     {"name", name},
     {"level", level},
@@ -281,6 +335,12 @@ START_TEST(inner_products_equal_three_loops_in_double)
 }
 END_TEST
 
+START_TEST(the_gradient_of_a_weight_products_input_equals_three_loops_in_double)
+{
+    levels_run("back", levels_all[_i], NULL);
+}
+END_TEST
+
 START_TEST(openblas_when_asked_for_computes_the_same)
 {
     char said[256];
@@ -290,6 +350,7 @@ START_TEST(openblas_when_asked_for_computes_the_same)
     levels_run("strides", "KMERFORMER_GEMM=openblas", NULL);
     levels_run("parts", "KMERFORMER_GEMM=openblas", NULL);
     levels_run("nan", "KMERFORMER_GEMM=openblas", NULL);
+    levels_run("back", "KMERFORMER_GEMM=openblas", NULL);
 }
 END_TEST
 
@@ -355,6 +416,9 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tcase, a_row_does_not_depend_on_neighbours_or_place, 0, N_LEVELS);
     tcase_add_loop_test(tcase, nan_and_infinity_stay_in_their_rows, 0, N_LEVELS);
     tcase_add_loop_test(tcase, inner_products_equal_three_loops_in_double, 0, N_LEVELS);
+    tcase_add_loop_test(tcase,
+                        the_gradient_of_a_weight_products_input_equals_three_loops_in_double, 0,
+                        N_LEVELS);
     tcase_add_test(tcase, openblas_when_asked_for_computes_the_same);
     tcase_add_test(tcase,
                    openblas_is_used_where_nothing_better_is_there_and_it_treats_rows_alike);

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "seq/seqio.h"
 #include "checked.h"
 #include "run.h"
 
@@ -82,7 +83,7 @@ static kmf_word2vec *begun(const options *o, const input *in, kmf_err *err)
     for (size_t i = 0; status == 0 && i < SEQS; i++)
         status = kmf_word2vec_add(trainer, in->seq[i], in->len[i], err);
     if (status == 0)
-        status = kmf_word2vec_begin(trainer, err);
+        status = kmf_word2vec_begin(trainer, NULL, NULL, err);
     if (status == 0)
         return trainer;
     kmf_word2vec_free(trainer);
@@ -395,7 +396,7 @@ START_TEST(a_damaged_checkpoint_is_refused)
     char *good = read_all(path, &len);
     kmf_word2vec_free(trainer);
     trainer = begin(&o, &in);
-    for (size_t at = 0; at < len; at++)
+    for (size_t at = 0; at < len; at += CHECKED ? 3 : 1)
         for (int bit = 1; bit <= 32; bit <<= 5) {
             kmf_err err = {0};
             good[at] = (char)(good[at] ^ bit);
@@ -415,7 +416,7 @@ START_TEST(a_damaged_checkpoint_is_refused)
             free(bytes);
         }
     ck_assert_uint_lt(taken, 200);
-    for (size_t n = 0; n < len; n++) {
+    for (size_t n = 0; n < len; n += CHECKED ? 3 : 1) {
         kmf_err err = {0};
         write_all(bad, good, n);
         if (kmf_word2vec_load(trainer, bad, &err) != KMF_EMODEL)
@@ -513,7 +514,7 @@ START_TEST(an_input_without_k_mers_is_refused)
         options o = small_options();
         kmf_word2vec *trainer = kmf_word2vec_new(&o, &err);
         ck_assert_int_eq(kmf_word2vec_add(trainer, seqs[i], strlen(seqs[i]), &err), 0);
-        ck_assert_int_eq(kmf_word2vec_begin(trainer, &err), KMF_EFORMAT);
+        ck_assert_int_eq(kmf_word2vec_begin(trainer, NULL, NULL, &err), KMF_EFORMAT);
         ck_assert_ptr_nonnull(strstr(err.msg, "no k-mer"));
         kmf_word2vec_free(trainer);
     }
@@ -529,7 +530,7 @@ START_TEST(lonely_k_mers_end_as_they_began)
         kmf_word2vec *trainer = kmf_word2vec_new(&o, NULL);
         for (int i = 0; i < 500; i++)
             ck_assert_int_eq(kmf_word2vec_add(trainer, "ACGT", 4, NULL), 0);
-        ck_assert_int_eq(kmf_word2vec_begin(trainer, NULL), 0);
+        ck_assert_int_eq(kmf_word2vec_begin(trainer, NULL, NULL, NULL), 0);
         ck_assert_int_eq(kmf_word2vec_train(trainer, NULL, NULL, NULL), 0);
         kmf_word2vec_information(trainer, &state);
         ck_assert_uint_eq(state.tokens, 1000);
@@ -611,6 +612,72 @@ static int note_state(void *user, const kmf_word2vec_state *state)
     return 1;
 }
 
+typedef struct listener {
+    uint64_t last;
+    int calls, backwards;
+} listener;
+
+static void listen(void *user, uint64_t letters)
+{
+    listener *l = user;
+    l->backwards += letters <= l->last;
+    l->last = letters;
+    l->calls++;
+}
+
+/*
+ * What is told is at most 2^20 letters behind; in the counting each letter is met for each length.
+ */
+START_TEST(reading_and_counting_tell_how_far_they_are)
+{
+    const uint64_t behind = (uint64_t)1 << 20;
+    const size_t len = 2500000;
+    options o = small_options();
+    kmf_rng rng = kmf_rng_stream(12, 0);
+    listener reading = {0};
+    listener counting = {0};
+    kmf_word2vec_state state;
+    char *file = malloc(len + 4);
+    memcpy(file, ">r\n", 3);
+    for (size_t i = 0; i < len; i++)
+        file[3 + i] = "ACGT"[kmf_rng_below(&rng, 4)];
+    file[3 + len] = '\n';
+    o.k_min = 2;
+    kmf_word2vec *trainer = kmf_word2vec_new(&o, NULL);
+    kmf_reader *reader = kmf_reader_open_memory(file, len + 4, NULL, NULL);
+    ck_assert_int_eq(kmf_word2vec_read(trainer, reader, listen, &reading, NULL), 0);
+    kmf_reader_close(reader);
+    ck_assert_int_gt(reading.calls, 1);
+    ck_assert_uint_eq(reading.last, len);
+    ck_assert_int_eq(kmf_word2vec_begin(trainer, listen, &counting, NULL), 0);
+    ck_assert_int_gt(counting.calls, 3);
+    ck_assert(counting.last <= 3 * len && counting.last + behind > 3 * len);
+    ck_assert_int_eq(reading.backwards + counting.backwards, 0);
+    kmf_word2vec_information(trainer, &state);
+    ck_assert_uint_eq(state.letters, len);
+    ck_assert_uint_eq(state.kmers, 3 * len - 1 - 2 - 3);
+    kmf_word2vec_free(trainer);
+    free(file);
+}
+END_TEST
+
+START_TEST(threads_are_told_as_they_are_used)
+{
+    static const int asked[] = {1, 3, 16, 17, 1024};
+    options o = small_options();
+    input in = random_input(500, "ACGT", 5);
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        kmf_word2vec_state state;
+        o.threads = asked[i];
+        kmf_word2vec *trainer = begin(&o, &in);
+        kmf_word2vec_information(trainer, &state);
+        ck_assert_int_eq(state.threads, asked[i] < 16 ? asked[i] : 16);
+        kmf_word2vec_free(trainer);
+    }
+    free_input(&in);
+}
+END_TEST
+
 START_TEST(the_loss_begins_where_it_must_and_falls)
 {
     for (int cbow = 0; cbow <= 1; cbow++) {
@@ -625,7 +692,7 @@ START_TEST(the_loss_begins_where_it_must_and_falls)
         kmf_word2vec *trainer = kmf_word2vec_new(&o, NULL);
         for (int i = 0; i < 30; i++)
             ck_assert_int_eq(kmf_word2vec_add(trainer, in.seq[0], 600, NULL), 0);
-        ck_assert_int_eq(kmf_word2vec_begin(trainer, NULL), 0);
+        ck_assert_int_eq(kmf_word2vec_begin(trainer, NULL, NULL, NULL), 0);
         kmf_word2vec_information(trainer, &state);
         ck_assert(isnan(state.loss) && state.done <= 0 && state.tokens == 0);
         ck_assert(fabs(state.alpha - 0.025) < 1e-12);
@@ -681,7 +748,7 @@ static void check_languages(const options *o, size_t words)
             seq[at] = (i % 2 ? "AC" : "GT")[kmf_rng_below(&rng, 2)];
         ck_assert_int_eq(kmf_word2vec_add(trainer, seq, len, NULL), 0);
     }
-    ck_assert_int_eq(kmf_word2vec_begin(trainer, &err), 0);
+    ck_assert_int_eq(kmf_word2vec_begin(trainer, NULL, NULL, &err), 0);
     ck_assert_int_eq(kmf_word2vec_train(trainer, NULL, NULL, &err), 0);
     kmf_vectors *v = kmf_word2vec_vectors(trainer, &err);
     ck_assert_ptr_nonnull(v);
@@ -718,6 +785,8 @@ START_TEST(words_that_keep_company_come_near_each_other)
     o.epochs = 40;
     o.alpha = 0.025;
     check_languages(&o, 16);
+    if (CHECKED)
+        return;
     o.cbow = 1;
     check_languages(&o, 16);
     o.cbow = 0;
@@ -735,7 +804,7 @@ START_TEST(words_that_were_never_met_keep_what_they_were_given)
     kmf_vectors_info info;
     kmf_word2vec *trainer = kmf_word2vec_new(&o, NULL);
     ck_assert_int_eq(kmf_word2vec_add(trainer, "AAAAAAAACCCCCCCAAAAACCCAAAACCAA", 31, NULL), 0);
-    ck_assert_int_eq(kmf_word2vec_begin(trainer, NULL), 0);
+    ck_assert_int_eq(kmf_word2vec_begin(trainer, NULL, NULL, NULL), 0);
     kmf_vectors *before = kmf_word2vec_vectors(trainer, NULL);
     ck_assert_int_eq(kmf_word2vec_train(trainer, NULL, NULL, NULL), 0);
     kmf_vectors *after = kmf_word2vec_vectors(trainer, NULL);
@@ -792,6 +861,8 @@ int main(void)
     tcase_add_test(c, an_input_without_k_mers_is_refused);
     tcase_add_test(c, lonely_k_mers_end_as_they_began);
     tcase_add_test(c, every_allocation_may_fail);
+    tcase_add_test(c, reading_and_counting_tell_how_far_they_are);
+    tcase_add_test(c, threads_are_told_as_they_are_used);
     tcase_add_test(c, the_loss_begins_where_it_must_and_falls);
     tcase_add_test(c, words_that_keep_company_come_near_each_other);
     tcase_add_test(c, words_that_were_never_met_keep_what_they_were_given);

@@ -11,3 +11,6 @@ const char *const kmf_norm_names[] = {"none", "l2", NULL};
 const char *const kmf_alphabet_names[] = {"dna", "protein", NULL};
 const char *const kmf_counts_format_names[] = {"tsv", "vocab", "dnabert", "binary", NULL};
 const char *const kmf_word_strand_names[] = {"fwd", "both", "canonical", NULL};
+const char *const kmf_schedule_names[] = {"cosine", "linear", "constant", NULL};
+const char *const kmf_words_start_names[] = {"letters", "random", NULL};
+const char *const kmf_dtype_names[] = {"f32", "f16", "bf16", NULL};

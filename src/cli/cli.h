@@ -44,6 +44,7 @@ int cli_info(cli *run, int argc, char **argv);
 int cli_init(cli *run, int argc, char **argv);
 int cli_merge(cli *run, int argc, char **argv);
 int cli_nearest(cli *run, int argc, char **argv);
+int cli_pretrain(cli *run, int argc, char **argv);
 int cli_tokenize(cli *run, int argc, char **argv);
 int cli_vocab(cli *run, int argc, char **argv);
 int cli_word2vec(cli *run, int argc, char **argv);
@@ -246,6 +247,11 @@ void cli_catch_signals(const cli *run);
 /* Between these two a first signal waits: outputs get their names together. */
 void cli_hold_signals(void);
 void cli_release_signals(void);
+/*
+ * From now on SIGINT, SIGTERM, SIGHUP and SIGUSR1 end the process with CLI_STOPPED, whatever it is
+ * waiting for: for a job with checkpoints that has nothing to keep yet.
+ */
+void cli_leave_on_signals(const cli *run);
 /*
  * From now on SIGINT, SIGTERM, SIGHUP and SIGUSR1 only ask to stop; a second one of the first
  * three ends the process as above.

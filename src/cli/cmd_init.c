@@ -18,8 +18,6 @@ typedef struct init_args {
     uint64_t seed;
 } init_args;
 
-static const char *const dtype_names[] = {"f32", "f16", "bf16", NULL};
-
 static const cli_usage usage = {
     "init -o DIR [options]",
     "Writes a model directory with random weights in the RoFormer layout: config.json, "
@@ -35,7 +33,7 @@ static int parse(cli *run, init_args *a, int argc, char **argv, int *first)
          "nano (4 layers, width 128), tiny (4, 256), small (6, 384), base (12, 768)", 0, NULL},
         {"k", "kmer", CLI_INT, &a->k, 1, 12, NULL, "K", "bases of a k-mer", 0, NULL},
         {NULL, "seed", CLI_SEED, &a->seed, 0, 0, NULL, "N", "of the weights", 0, NULL},
-        {NULL, "dtype", CLI_CHOICE, &a->dtype, 0, 0, dtype_names, NULL,
+        {NULL, "dtype", CLI_CHOICE, &a->dtype, 0, 0, kmf_dtype_names, NULL,
          "how weights are stored", 0, NULL},
         CLI_HEADING("shape, where it differs from the preset"),
         {NULL, "width", CLI_SIZE, &a->width, 2, WIDTH_MAX, NULL, "N", "hidden size", 0,

@@ -125,22 +125,50 @@ static int settle(cli *run, word2vec_args *a)
 
 /* ---------------------------------------------------------------- the run --------------- */
 
-static int take(void *trainer, kmf_reader *reader, kmf_err *err)
+typedef struct intake {
+    cli_progress line;
+    kmf_word2vec *trainer;
+} intake;
+
+static void show_reading(void *user, uint64_t letters)
 {
-    return kmf_word2vec_read(trainer, reader, err);
+    intake *in = user;
+    char count[CLI_COUNT_TEXT];
+    if (cli_progress_due(&in->line))
+        cli_progress_show(&in->line, "reading, %s letters", cli_count(count, (double)letters));
+}
+
+static void show_counting(void *user, uint64_t letters)
+{
+    intake *in = user;
+    char count[CLI_COUNT_TEXT];
+    if (cli_progress_due(&in->line))
+        cli_progress_show(&in->line, "counting k-mers, %s letters",
+                          cli_count(count, (double)letters));
+}
+
+static int take(void *to, kmf_reader *reader, kmf_err *err)
+{
+    intake *in = to;
+    return kmf_word2vec_read(in->trainer, reader, show_reading, in, err);
 }
 
 static int read_files(cli *run, const word2vec_args *a, kmf_word2vec *trainer,
                       const char *const *paths, size_t n, kmf_err *err)
 {
+    intake in = {.trainer = trainer};
     int status = 0;
+    cli_progress_start(&in.line, run);
     for (size_t i = 0; i < n && status == 0; i++)
-        status = cli_read_file(run, paths[i], &a->reader, kmf_word2vec_pool(trainer), take,
-                               trainer, err);
-    return status == 0 ? kmf_word2vec_begin(trainer, err) : status;
+        status = cli_read_file(run, paths[i], &a->reader, kmf_word2vec_pool(trainer), take, &in,
+                               err);
+    if (status == 0)
+        status = kmf_word2vec_begin(trainer, show_counting, &in, err);
+    cli_progress_end(&in.line);
+    return status;
 }
 
-static void say_begin(cli *run, const word2vec_args *a, const kmf_word2vec *trainer)
+static void say_begin(cli *run, const kmf_word2vec *trainer)
 {
     kmf_word2vec_state s;
     char kmers[CLI_COUNT_TEXT];
@@ -155,7 +183,7 @@ static void say_begin(cli *run, const word2vec_args *a, const kmf_word2vec *trai
                  (unsigned long long)s.unseen, (unsigned long long)s.words);
     cli_note(run, "%llu records, %.3f M letters, %s k-mers, %llu words; %d threads, %.0f MB",
              (unsigned long long)s.records, 1e-6 * (double)s.letters,
-             cli_count(kmers, (double)s.kmers), (unsigned long long)s.words, a->opts.threads,
+             cli_count(kmers, (double)s.kmers), (unsigned long long)s.words, s.threads,
              1e-6 * (double)s.bytes);
 }
 
@@ -378,11 +406,12 @@ int cli_word2vec(cli *run, int argc, char **argv)
         return cli_fail(run, &err);
 
     int stopped = 0;
+    cli_leave_on_signals(run);
     kmf_word2vec *trainer = kmf_word2vec_new(&a.opts, &err);
     if (!trainer || read_files(run, &a, trainer, paths, n_paths, &err) < 0)
         goto out;
     cli_watch_signals();
-    say_begin(run, &a, trainer);
+    say_begin(run, trainer);
     if (resume(run, &a, trainer, checkpoint, &err) < 0)
         goto out;
     stopped = train(run, &a, trainer, checkpoint, &err);

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE /* getopt_long */
 #include "cli/cli.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPTIONS_MAX 48
+#define OPTIONS_MAX 96
 #define LONG_BASE 1000 /* getopt's value of row i's long name */
 #define HELP_COLUMN 30
 #define HELP_WIDTH 92
@@ -243,6 +244,7 @@ static void to_getopt(const cli_option *table, char *shorts, struct option *long
 {
     char *p = shorts;
     int n = 0;
+    assert(n_rows(table) < OPTIONS_MAX);
     *p++ = ':'; /* a missing argument is told apart */
     for (int i = 0; i < n_rows(table); i++) {
         const cli_option *row = &table[i];

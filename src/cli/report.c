@@ -235,6 +235,29 @@ static void act(int number, void (*action)(int), int flags)
         sigaction(number, &after, NULL);
 }
 
+static const int stop_numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+#define STOP_NUMBERS (sizeof stop_numbers / sizeof stop_numbers[0])
+
+static char leave_message[96];
+
+static void leave(int number)
+{
+    (void)number;
+    kmf_remove_temporaries();
+    ssize_t written = write(STDERR_FILENO, leave_message, strlen(leave_message));
+    (void)written;
+    _exit(CLI_STOPPED);
+}
+
+void cli_leave_on_signals(const cli *run)
+{
+    snprintf(leave_message, sizeof leave_message,
+             "kmerformer %s: stopped by a signal before there was anything to keep\n",
+             run->command);
+    for (size_t i = 0; i < STOP_NUMBERS; i++)
+        act(stop_numbers[i], leave, 0);
+}
+
 static volatile sig_atomic_t asked;
 
 static void ask(int number)
@@ -246,9 +269,8 @@ static void ask(int number)
 
 void cli_watch_signals(void)
 {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        act(numbers[i], ask, SA_RESTART);
+    for (size_t i = 0; i < STOP_NUMBERS; i++)
+        act(stop_numbers[i], ask, SA_RESTART);
 }
 
 bool cli_asked_to_stop(void)

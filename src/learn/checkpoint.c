@@ -1,144 +1,154 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A checkpoint of word2vec: a safetensors file.
- *
- *   table     F32 [2 words, ld]   the vectors, then those of the words as targets, padded as in
- *                                 memory
- *   progress  U64 [4]             steps done, centres learnt, pairs in the loss, its sum (the bits
- *                                 of a double)
- *   metadata  "format", every setting, "loss" as last told, and the checksum of all that
- *             follows from no setting
- *
- * There is no random state: all numbers are drawn by where and when they are needed.
- */
-#include "learn/word2vec.h"
+#include "learn/checkpoint.h"
 
 #include "base/err.h"
 #include "base/io.h"
 #include "base/le.h"
 #include "model/safetensors.h"
 
-#include <inttypes.h>
+#include <assert.h>
+#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
-#define FORMAT "kmerformer word2vec checkpoint 1"
-#define N_TENSORS 2
-#define N_PROGRESS 4
-#define N_PAIRS (KMF_WORD2VEC_SETTINGS + 3)
+#define FORMAT_CAP 64
+#define PAIRS (KMF_SAVED_SETTINGS + 2)
+#define TENSORS (KMF_SAVED_ARRAYS + 1)
+#define VERSION 2
 
-typedef char number_text[32];
+typedef char number_text[16];
 
-static size_t table_floats(const kmf_word2vec *t)
+uint64_t kmf_saved_double(double x)
 {
-    return 2 * (size_t)t->lexicon.n * t->ld;
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
 }
 
-/* Of the tensors' bytes and the loss as text: of all that the settings do not vouch for. */
-static void checksum_of(const kmf_word2vec *t, const void *table, const void *progress,
-                        const char *loss, number_text text)
+double kmf_double_saved(uint64_t bits)
 {
-    uLong sum = crc32_z(crc32(0, NULL, 0), table, table_floats(t) * sizeof *t->table);
-    sum = crc32_z(sum, progress, N_PROGRESS * sizeof(uint64_t));
-    sum = crc32_z(sum, (const Bytef *)loss, strlen(loss));
-    snprintf(text, sizeof(number_text), "%08lx", (unsigned long)sum);
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
 }
 
-int kmf_word2vec_save(const kmf_word2vec *trainer, const char *path, kmf_err *err)
+static void format_of(const kmf_checkpoint *c, char format[FORMAT_CAP])
 {
-    const kmf_word2vec *t = trainer;
-    kmf_word2vec_setting settings[KMF_WORD2VEC_SETTINGS];
-    const char *pairs[2 * N_PAIRS];
-    uint64_t progress[N_PROGRESS] = {t->step, t->tokens, t->loss_pairs, 0};
-    number_text loss, checksum;
+    snprintf(format, FORMAT_CAP, "kmerformer %s checkpoint %d", c->kind, VERSION);
+}
+
+/* ---------------------------------------------------------------- writing --------------- */
+
+int kmf_checkpoint_write(const kmf_checkpoint *checkpoint, const char *path, kmf_err *err)
+{
+    const kmf_checkpoint *c = checkpoint;
+    kmf_stored tensors[TENSORS];
+    const void *values[TENSORS];
+    const char *pairs[2 * PAIRS];
+    char format[FORMAT_CAP];
+    number_text text;
+    uLong sum = crc32(0, NULL, 0);
     size_t n = 0;
-    memcpy(&progress[3], &t->loss_sum, sizeof t->loss_sum);
-    snprintf(loss, sizeof loss, "%.17g", t->loss);
-    checksum_of(t, t->table, progress, loss, checksum);
-    kmf_word2vec_settings(t, settings);
-    pairs[n++] = "format";
-    pairs[n++] = FORMAT;
-    for (size_t i = 0; i < KMF_WORD2VEC_SETTINGS; i++) {
-        pairs[n++] = settings[i].name;
-        pairs[n++] = settings[i].value;
+    assert(c->n_arrays <= KMF_SAVED_ARRAYS && c->n_settings <= KMF_SAVED_SETTINGS);
+    for (; n < c->n_arrays; n++) {
+        const kmf_saved_array *a = &c->arrays[n];
+        tensors[n] = (kmf_stored){
+            .name = a->name, .dtype = "F32", .shape = {a->rows, a->width}, .rank = 2};
+        values[n] = a->values;
+        sum = crc32_z(sum, (const Bytef *)a->values, a->rows * a->width * sizeof *a->values);
     }
-    pairs[n++] = "loss";
-    pairs[n++] = loss;
-    pairs[n++] = "checksum";
-    pairs[n++] = checksum;
+    tensors[n] =
+        (kmf_stored){.name = "progress", .dtype = "U64", .shape = {c->n_progress}, .rank = 1};
+    values[n++] = c->progress;
+    sum = crc32_z(sum, (const Bytef *)c->progress, c->n_progress * sizeof *c->progress);
 
-    kmf_stored tensors[N_TENSORS] = {
-        {.name = "table",
-         .dtype = "F32",
-         .shape = {2 * (size_t)t->lexicon.n, t->ld},
-         .rank = 2},
-        {.name = "progress", .dtype = "U64", .shape = {N_PROGRESS}, .rank = 1}};
-    const void *values[N_TENSORS] = {t->table, progress};
-    kmf_out *out = kmf_out_open(path, err);
-    if (!out)
-        return err ? (int)err->code : KMF_EIO;
-    int status =
-        kmf_safetensors_write_mixed(out, tensors, values, N_TENSORS, pairs, n / 2, err);
+    size_t p = 0;
+    format_of(c, format);
+    pairs[p++] = "format";
+    pairs[p++] = format;
+    for (size_t i = 0; i < c->n_settings; i++) {
+        pairs[p++] = c->settings[i].name;
+        pairs[p++] = c->settings[i].value;
+    }
+    snprintf(text, sizeof text, "%08lx", (unsigned long)sum);
+    pairs[p++] = "checksum";
+    pairs[p++] = text;
+
+    kmf_err cause = {0};
+    kmf_out *out = kmf_out_open(path, &cause);
+    int status = out ? 0 : (int)cause.code;
     if (status == 0)
-        status = kmf_out_finish(out, err);
+        status = kmf_safetensors_write_mixed(out, tensors, values, n, pairs, p / 2, &cause);
     if (status == 0)
-        status = kmf_out_publish(out, err);
+        status = kmf_out_finish(out, &cause);
+    if (status == 0)
+        status = kmf_out_publish(out, &cause);
     kmf_out_free(out);
-    return status;
+    return status == 0 ? 0 : kmf_fail(err, cause.code, "%s", cause.msg);
 }
 
-static int check_settings(const kmf_word2vec *t, const kmf_safetensors *st, const char *path,
+/* ---------------------------------------------------------------- reading --------------- */
+
+static int check_settings(const kmf_checkpoint *c, const kmf_safetensors *st, const char *path,
                           kmf_err *err)
 {
-    kmf_word2vec_setting settings[KMF_WORD2VEC_SETTINGS];
+    char wanted[FORMAT_CAP];
     const char *format = kmf_safetensors_metadata(st, "format");
-    if (!format || strcmp(format, FORMAT) != 0)
-        return kmf_fail(err, KMF_EMODEL, "%s: no checkpoint of word2vec", path);
-    kmf_word2vec_settings(t, settings);
-    for (size_t i = 0; i < KMF_WORD2VEC_SETTINGS; i++) {
-        const char *value = kmf_safetensors_metadata(st, settings[i].name);
+    format_of(c, wanted);
+    if (!format || strcmp(format, wanted) != 0)
+        return kmf_fail(err, KMF_EMODEL, "%s: no checkpoint of %s", path, c->kind);
+    for (size_t i = 0; i < c->n_settings; i++) {
+        const char *value = kmf_safetensors_metadata(st, c->settings[i].name);
         char shown[KMF_ERR_SHOW];
-        if (!value || strcmp(value, settings[i].value) != 0)
+        if (!value || strcmp(value, c->settings[i].value) != 0)
             return kmf_fail(err, KMF_EMODEL,
                             "%s: a checkpoint of another training: %s was %s, now it is %s",
-                            path, settings[i].name,
-                            kmf_err_show(shown, value ? value : "not told"), settings[i].value);
+                            path, c->settings[i].name,
+                            kmf_err_show(shown, value ? value : "not told"),
+                            c->settings[i].value);
     }
     return 0;
 }
 
-static int take_state(kmf_word2vec *t, const kmf_safetensors *st, const char *path,
-                      kmf_err *err)
+/* Tensor i of the checkpoint in the file; NULL if it is not there as it should be. */
+static const kmf_stored *find(const kmf_checkpoint *c, const kmf_safetensors *st, size_t i)
 {
-    const kmf_stored *table = kmf_safetensors_find(st, "table");
-    const kmf_stored *progress = kmf_safetensors_find(st, "progress");
-    const char *loss = kmf_safetensors_metadata(st, "loss");
-    const char *stored = kmf_safetensors_metadata(st, "checksum");
-    number_text checksum;
-    bool fits = table && progress && loss && stored && strcmp(table->dtype, "F32") == 0 &&
-                table->n == table_floats(t) && strcmp(progress->dtype, "U64") == 0 &&
-                progress->n == N_PROGRESS;
-    if (fits) {
-        checksum_of(t, st->data + table->begin, st->data + progress->begin, loss, checksum);
-        fits = strcmp(checksum, stored) == 0;
-    }
-    uint64_t numbers[N_PROGRESS] = {0};
-    for (size_t i = 0; fits && i < N_PROGRESS; i++)
-        numbers[i] = kmf_le_load64(st->data + progress->begin + 8 * i);
-    if (!fits || numbers[0] > t->steps_per_epoch * (uint64_t)t->opts.epochs)
-        return kmf_fail(err, KMF_EMODEL, "%s: the checkpoint is damaged", path);
-    kmf_stored_to_f32(t->table, st->data + table->begin, KMF_F32, table->n);
-    t->step = numbers[0];
-    t->tokens = numbers[1];
-    t->loss_pairs = numbers[2];
-    memcpy(&t->loss_sum, &numbers[3], sizeof t->loss_sum);
-    t->loss = strtod(loss, NULL);
-    return 0;
+    bool last = i == c->n_arrays;
+    const kmf_stored *t = kmf_safetensors_find(st, last ? "progress" : c->arrays[i].name);
+    if (!t || strcmp(t->dtype, last ? "U64" : "F32") != 0 ||
+        t->n != (last ? c->n_progress : c->arrays[i].rows * c->arrays[i].width))
+        return NULL;
+    return t;
 }
 
-int kmf_word2vec_load(kmf_word2vec *trainer, const char *path, kmf_err *err)
+static bool is_whole(const kmf_checkpoint *c, const kmf_safetensors *st)
+{
+    const char *stored = kmf_safetensors_metadata(st, "checksum");
+    uLong sum = crc32(0, NULL, 0);
+    number_text text;
+    for (size_t i = 0; i <= c->n_arrays; i++) {
+        const kmf_stored *t = find(c, st, i);
+        if (!t)
+            return false;
+        sum = crc32_z(sum, st->data + t->begin, t->bytes);
+    }
+    snprintf(text, sizeof text, "%08lx", (unsigned long)sum);
+    return stored && strcmp(stored, text) == 0;
+}
+
+static void take(const kmf_checkpoint *c, const kmf_safetensors *st)
+{
+    for (size_t i = 0; i < c->n_arrays; i++) {
+        const kmf_stored *t = find(c, st, i);
+        kmf_stored_to_f32(c->arrays[i].values, st->data + t->begin, KMF_F32, t->n);
+    }
+    const kmf_stored *progress = find(c, st, c->n_arrays);
+    for (size_t i = 0; i < c->n_progress; i++)
+        c->progress[i] = kmf_le_load64(st->data + progress->begin + 8 * i);
+}
+
+int kmf_checkpoint_read(const kmf_checkpoint *checkpoint, const char *path, kmf_err *err)
 {
     kmf_map map = {0};
     kmf_safetensors st = {0};
@@ -146,9 +156,11 @@ int kmf_word2vec_load(kmf_word2vec *trainer, const char *path, kmf_err *err)
     if (status == 0)
         status = kmf_safetensors_parse(&st, map.bytes, map.len, path, err);
     if (status == 0)
-        status = check_settings(trainer, &st, path, err);
+        status = check_settings(checkpoint, &st, path, err);
+    if (status == 0 && !is_whole(checkpoint, &st))
+        status = kmf_fail(err, KMF_EMODEL, "%s: the checkpoint is damaged", path);
     if (status == 0)
-        status = take_state(trainer, &st, path, err);
+        take(checkpoint, &st);
     kmf_safetensors_free(&st);
     kmf_map_close(&map);
     return status;

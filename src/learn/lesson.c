@@ -325,7 +325,8 @@ static void fill_pool(kmf_teacher *t, kmf_lesson *lesson, kmf_rng *rng)
         uint32_t word = kmf_noise_draw(t->syllabus->noise, kmf_rng_next(rng));
         t->pool_rows[i] = place_of(t, lesson, t->syllabus->lexicon->n + word);
     }
-    for (int i = PART; i < PART + KMF_SGNS_TARGETS_MAX + CHUNK; i++)
+    /* as far as the last turn reaches, a chunk at a time */
+    for (int i = PART; i < PART + t->syllabus->negative + CHUNK; i++)
         t->pool_rows[i] = t->pool_rows[i - PART];
 }
 

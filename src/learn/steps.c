@@ -17,13 +17,14 @@
  * than FEW, it takes FEW^2 / m times their mean: FEW times that at most, and the mean itself when
  * all of the step's lessons hold it, which are FEW^2.
  *
- * Lessons of an epoch are taken in the order (a j + b) mod n, a coprime to n and far from both 0
- * and n: neighbours in the corpus, above all repeats, do not meet in a step.
+ * Lessons of an epoch are taken in the order of order.h: neighbours in the corpus, above all
+ * repeats, do not meet in a step.
  */
 #include "learn/word2vec.h"
 
 #include "base/barrier.h"
 #include "base/err.h"
+#include "learn/order.h"
 #include "seq/par.h"
 
 #include <stdatomic.h>
@@ -37,7 +38,6 @@
 #define LOSS_EVERY 64  /* steps whose loss is asked for are so far apart */
 #define LOSS_SHARE 200 /* the loss is a mean over one part of so many of the training */
 #define CALL_SECONDS 0.1
-#define GOLDEN 0.6180339887498949 /* (sqrt 5 - 1) / 2: its multiples spread evenly */
 
 /* One call of kmf_word2vec_train. */
 typedef struct run {
@@ -58,35 +58,13 @@ static double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-static uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
+static kmf_order order_of(const kmf_word2vec *t, uint64_t epoch)
 {
-    while (b > 0) {
-        uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
+    return kmf_order_of(t->opts.seed, KMF_STREAM_OF_ORDER, epoch,
+                        kmf_syllabus_lessons(&t->syllabus));
 }
 
-/* The order of lessons in an epoch of n: number a j + b mod n comes j-th. */
-typedef struct order {
-    uint64_t n, a, b;
-} order;
-
-static order order_of(const kmf_word2vec *t, uint64_t epoch)
-{
-    kmf_rng rng = kmf_rng_stream(t->opts.seed, KMF_STREAM_OF_ORDER);
-    rng = kmf_rng_stream(kmf_rng_next(&rng), epoch);
-    order o = {.n = kmf_syllabus_lessons(&t->syllabus)};
-    o.a = (uint64_t)(GOLDEN * (double)o.n) + kmf_rng_below(&rng, o.n / 16 + 1);
-    o.b = kmf_rng_below(&rng, o.n);
-    while (greatest_common_divisor(o.a, o.n) != 1)
-        o.a++;
-    o.a %= o.n;
-    return o;
-}
-
-static void teach(run *r, const order *o, uint64_t step, size_t slot, int worker)
+static void teach(run *r, const kmf_order *o, uint64_t step, size_t slot, int worker)
 {
     kmf_word2vec *t = r->t;
     kmf_lesson *lesson = &t->lessons[slot];
@@ -96,7 +74,7 @@ static void teach(run *r, const order *o, uint64_t step, size_t slot, int worker
         return;
     }
     kmf_teacher_prepare(t->teachers[worker], lesson, step / t->steps_per_epoch,
-                        (o->a * j + o->b) % o->n);
+                        kmf_order_at(o, j));
     kmf_lesson_learn(lesson, &t->syllabus, (float)kmf_word2vec_alpha(t, step),
                      step % LOSS_EVERY == 0);
 }
@@ -185,7 +163,7 @@ static void work(void *arg, int worker)
     bool caller = worker == t->opts.threads - 1;
     uint64_t end = kmf_word2vec_steps(t);
     bool last = false;
-    order o = order_of(t, t->step / t->steps_per_epoch);
+    kmf_order o = order_of(t, t->step / t->steps_per_epoch);
     for (uint64_t step = t->step; step < end && !last; step++) {
         size_t slot;
         if (step % t->steps_per_epoch == 0)

@@ -128,9 +128,10 @@ kmf_pool *kmf_word2vec_pool(kmf_word2vec *trainer)
     return trainer->pool;
 }
 
-int kmf_word2vec_read(kmf_word2vec *trainer, kmf_reader *reader, kmf_err *err)
+int kmf_word2vec_read(kmf_word2vec *trainer, kmf_reader *reader, kmf_progress_fn *fn,
+                      void *user, kmf_err *err)
 {
-    return kmf_corpus_read(trainer->corpus, reader, err);
+    return kmf_corpus_read(trainer->corpus, reader, fn, user, err);
 }
 
 int kmf_word2vec_add(kmf_word2vec *trainer, const char *seq, size_t len, kmf_err *err)
@@ -141,9 +142,27 @@ int kmf_word2vec_add(kmf_word2vec *trainer, const char *seq, size_t len, kmf_err
 /* ---------------------------------------------------------------- words ----------------- */
 
 #define COUNT_BLOCK 4096
+/* Letters from one word of progress to the next: some milliseconds. */
+#define TOLD_EVERY ((uint64_t)1 << 20)
+
+/* Who is told how many letters were gone over. */
+typedef struct listener {
+    kmf_progress_fn *fn; /* may be NULL */
+    void *user;
+    uint64_t letters, told;
+} listener;
+
+static void gone_over(listener *l, size_t n)
+{
+    l->letters += n;
+    if (!l->fn || l->letters - l->told < TOLD_EVERY)
+        return;
+    l->told = l->letters;
+    l->fn(l->user, l->letters);
+}
 
 /* The k-mers of letters beg .. end - 1 that start at beg, beg + stride, ... */
-static void count_segment(kmf_word2vec *t, uint64_t beg, uint64_t end, int k)
+static void count_segment(kmf_word2vec *t, uint64_t beg, uint64_t end, int k, listener *l)
 {
     const kmf_lexicon *lexicon = &t->lexicon;
     int bits = lexicon->alphabet->bits;
@@ -164,10 +183,11 @@ static void count_segment(kmf_word2vec *t, uint64_t beg, uint64_t end, int k)
             if (both)
                 t->counts[kmf_lexicon_word(lexicon, kmf_revcomp_of(code, k), k)]++;
         }
+        gone_over(l, n);
     }
 }
 
-static int count_words(kmf_word2vec *t, kmf_err *err)
+static int count_words(kmf_word2vec *t, listener *l, kmf_err *err)
 {
     kmf_corpus_info info;
     kmf_corpus_information(t->corpus, &info);
@@ -177,7 +197,7 @@ static int count_words(kmf_word2vec *t, kmf_err *err)
     for (int k = t->opts.k_min; k <= t->opts.k_max; k++)
         for (uint64_t s = 0; s < info.segments; s++)
             count_segment(t, kmf_corpus_start(t->corpus, s), kmf_corpus_start(t->corpus, s + 1),
-                          k);
+                          k, l);
     for (uint32_t w = 0; w < t->lexicon.n; w++) {
         t->kmers += t->counts[w];
         t->unseen += t->counts[w] == 0;
@@ -304,9 +324,10 @@ static int make_lessons(kmf_word2vec *t, kmf_err *err)
     return 0;
 }
 
-int kmf_word2vec_begin(kmf_word2vec *trainer, kmf_err *err)
+int kmf_word2vec_begin(kmf_word2vec *trainer, kmf_progress_fn *fn, void *user, kmf_err *err)
 {
     kmf_word2vec *t = trainer;
+    listener l = {.fn = fn, .user = user};
     const kmf_word2vec_options *o = &t->opts;
     int status = kmf_corpus_finish(t->corpus, err);
     if (status == 0)
@@ -316,7 +337,7 @@ int kmf_word2vec_begin(kmf_word2vec *trainer, kmf_err *err)
     if (status == 0)
         status = check_memory(t, err);
     if (status == 0)
-        status = count_words(t, err);
+        status = count_words(t, &l, err);
     if (status == 0)
         status = make_noise(t, err);
     if (status == 0)
@@ -360,11 +381,12 @@ void kmf_word2vec_information(const kmf_word2vec *trainer, kmf_word2vec_state *s
         .done = steps > 0 ? (double)t->step / (double)steps : 0,
         .alpha = kmf_word2vec_alpha(t, t->step),
         .loss = t->loss,
-        .bytes = table_bytes(t) + kmf_corpus_bytes(t->corpus)};
+        .bytes = table_bytes(t) + kmf_corpus_bytes(t->corpus),
+        .threads = t->opts.threads};
 }
 
 void kmf_word2vec_settings(const kmf_word2vec *trainer,
-                           kmf_word2vec_setting settings[KMF_WORD2VEC_SETTINGS])
+                           kmf_setting settings[KMF_WORD2VEC_SETTINGS])
 {
     const kmf_word2vec_options *o = &trainer->opts;
     kmf_corpus_info info;

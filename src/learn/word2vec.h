@@ -4,6 +4,7 @@
 #define KMF_WORD2VEC_H
 
 #include "kmerformer.h"
+#include "learn/checkpoint.h"
 #include "learn/lesson.h"
 
 struct kmf_word2vec {
@@ -48,14 +49,10 @@ uint64_t kmf_word2vec_steps(const kmf_word2vec *trainer);
 double kmf_word2vec_alpha(const kmf_word2vec *trainer, uint64_t step);
 
 /* Every setting that changes the result, for checkpoints and provenance. */
-typedef struct kmf_word2vec_setting {
-    const char *name;
-    char value[32];
-} kmf_word2vec_setting;
 #define KMF_WORD2VEC_SETTINGS 18
 
 /* Fills settings[] in a fixed order. */
 void kmf_word2vec_settings(const kmf_word2vec *trainer,
-                           kmf_word2vec_setting settings[KMF_WORD2VEC_SETTINGS]);
+                           kmf_setting settings[KMF_WORD2VEC_SETTINGS]);
 
 #endif

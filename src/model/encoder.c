@@ -110,15 +110,15 @@ int kmf_model_pack(kmf_model *model, kmf_err *err)
         float *bias = model->qkv_bias + l * D3;
         struct kmf_packed_layer *packed = &model->packed_layers[l];
         packed->qkv = pack(&next, (const float *[]){w->wq, w->wk, w->wv}, 3, D3, D);
-        packed->wo = pack(&next, &w->wo, 1, D, D);
-        packed->w1 = pack(&next, &w->w1, 1, F, D);
-        packed->w2 = pack(&next, &w->w2, 1, D, F);
+        packed->wo = pack(&next, (const float *[]){w->wo}, 1, D, D);
+        packed->w1 = pack(&next, (const float *[]){w->w1}, 1, F, D);
+        packed->w2 = pack(&next, (const float *[]){w->w2}, 1, D, F);
         memcpy(bias, w->bq, D * sizeof *bias);
         memcpy(bias + D, w->bk, D * sizeof *bias);
         memcpy(bias + 2 * D, w->bv, D * sizeof *bias);
     }
     if (params->proj_w)
-        model->packed_proj = pack(&next, &params->proj_w, 1, D, E);
+        model->packed_proj = pack(&next, (const float *[]){params->proj_w}, 1, D, E);
     return 0;
 }
 
@@ -325,10 +325,10 @@ int kmf_encoder_logits(kmf_encoder *encoder, float *logits, const size_t *rows, 
             assert(rows[r + i] < encoder->n_rows);
             memcpy(x + i * D, encoder->x + rows[r + i] * D, D * sizeof *x);
         }
-        kmf_gemm_inner(h, E, x, D, w->head_w, D, n, E, D, 1); /* [n, D] -> [n, E] */
+        kmf_gemm_inner(h, E, x, D, w->head_w, D, n, E, D, KMF_GEMM_TB); /* [n, D] -> [n, E] */
         kmf_bias_activation_forward(h, E, w->head_b, config->activation, n, E);
         kmf_layernorm_forward(h, E, w->head_ln_w, w->head_ln_b, config->layer_norm_eps, n, E);
-        kmf_gemm_inner(y, V, h, E, w->word, E, n, V, E, 1); /* [n, E] -> [n, V] */
+        kmf_gemm_inner(y, V, h, E, w->word, E, n, V, E, KMF_GEMM_TB); /* [n, E] -> [n, V] */
         kmf_bias_forward(y, V, w->head_bias, n, V);
     }
     return 0;

@@ -6,6 +6,8 @@
 #include "base/io.h"
 #include "model/params.h"
 
+#include <stdbool.h>
+
 struct kmf_model {
     kmf_config config;
     kmf_params params;
@@ -30,5 +32,22 @@ struct kmf_model {
 
 /* Packs the weights (gemm.h). Called once, by load and new. */
 int kmf_model_pack(kmf_model *model, kmf_err *err) KMF_MUST_CHECK;
+
+/*
+ * For training: as kmf_model_new and kmf_model_load, but not packed, so for no encoder, and with
+ * all weights in the model's slab, by the layout of all slots (layout.h), where they may be
+ * changed. A loaded model without a head gets a new one, and *new_head says so.
+ */
+kmf_model *kmf_model_draw(const kmf_config *config, uint64_t seed, kmf_err *err) KMF_MUST_CHECK;
+kmf_model *kmf_model_load_own(const char *dir, uint64_t seed, bool *new_head,
+                              kmf_err *err) KMF_MUST_CHECK;
+
+/*
+ * Writes the files of a model directory into dir, which is made if it is not there. Each
+ * file takes the place of the one before as a whole, so that the directory holds a good model at
+ * any time; other files in it stay.
+ */
+int kmf_model_update(const kmf_model *model, const char *dir, kmf_dtype dtype,
+                     const char *provenance, kmf_err *err) KMF_MUST_CHECK;
 
 #endif

@@ -1,37 +1,42 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The parameters of an encoder: one struct of pointers, and one table per family that names every
- * tensor, its field and its shape. Loading, saving, initialising, counting and (later) optimising
- * are loops over the table.
+ * tensor, its field and its shape. Loading, saving, initialising, counting and optimising are loops
+ * over the table. Gradients stand in a struct of the same type.
  *
  * Every matrix is [out, in] row-major, as published checkpoints store it.
  */
 #ifndef KMF_PARAMS_H
 #define KMF_PARAMS_H
 
-#include "kmerformer.h"
+#include "nn/real.h"
 
-/* One encoder block. All pointers are borrowed from the model. */
+#include <stddef.h>
+
+/*
+ * One encoder block. All pointers are borrowed from the model; those of a loaded one may lead to
+ * memory that cannot be written to.
+ */
 typedef struct kmf_layer {
-    const float *wq, *bq;       /* [D, D], [D] */
-    const float *wk, *bk;       /* [D, D], [D] */
-    const float *wv, *bv;       /* [D, D], [D] */
-    const float *wo, *bo;       /* [D, D], [D]   attention output            */
-    const float *ln1_w, *ln1_b; /* [D]           norm after attention        */
-    const float *w1, *b1;       /* [F, D], [F]   feed-forward, in            */
-    const float *w2, *b2;       /* [D, F], [D]   feed-forward, out           */
-    const float *ln2_w, *ln2_b; /* [D]           norm after the feed-forward */
+    kmf_real *wq, *bq;       /* [D, D], [D] */
+    kmf_real *wk, *bk;       /* [D, D], [D] */
+    kmf_real *wv, *bv;       /* [D, D], [D] */
+    kmf_real *wo, *bo;       /* [D, D], [D]   attention output            */
+    kmf_real *ln1_w, *ln1_b; /* [D]           norm after attention        */
+    kmf_real *w1, *b1;       /* [F, D], [F]   feed-forward, in            */
+    kmf_real *w2, *b2;       /* [D, F], [D]   feed-forward, out           */
+    kmf_real *ln2_w, *ln2_b; /* [D]           norm after the feed-forward */
 } kmf_layer;
 
 typedef struct kmf_params {
-    const float *word;            /* [V, E] */
-    const float *type;            /* [type_vocab_size, E]; row 0 is used */
-    const float *ln_w, *ln_b;     /* [E]    norm of the embedding */
-    const float *proj_w, *proj_b; /* [D, E], [D]; NULL when E = D */
-    kmf_layer *layers;            /* [L]    owned by the model */
-    const float *head_w, *head_b; /* [E, D], [E]  masked-LM head; NULL if the model has none */
-    const float *head_ln_w, *head_ln_b; /* [E] */
-    const float *head_bias;             /* [V]    the decoder's weight is `word` */
+    kmf_real *word;            /* [V, E] */
+    kmf_real *type;            /* [type_vocab_size, E]; row 0 is used */
+    kmf_real *ln_w, *ln_b;     /* [E]    norm of the embedding */
+    kmf_real *proj_w, *proj_b; /* [D, E], [D]; NULL when E = D */
+    kmf_layer *layers;         /* [L]    owned by the model */
+    kmf_real *head_w, *head_b; /* [E, D], [E]  masked-LM head; NULL if the model has none */
+    kmf_real *head_ln_w, *head_ln_b; /* [E] */
+    kmf_real *head_bias;             /* [V]    the decoder's weight is `word` */
 } kmf_params;
 
 #endif

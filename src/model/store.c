@@ -63,7 +63,7 @@ void kmf_model_free(kmf_model *model)
     kmf_free(model);
 }
 
-kmf_model *kmf_model_new(const kmf_config *config, uint64_t seed, kmf_err *err)
+kmf_model *kmf_model_draw(const kmf_config *config, uint64_t seed, kmf_err *err)
 {
     if (kmf_config_check(config, KMF_EINVAL, "model", err) < 0)
         return NULL;
@@ -81,12 +81,26 @@ kmf_model *kmf_model_new(const kmf_config *config, uint64_t seed, kmf_err *err)
                  config->vocab_size, config->k, kmf_vocab_size(model->vocab));
         goto fail;
     }
-    if (kmf_weights_new(model, seed, err) < 0 || kmf_model_pack(model, err) < 0)
+    if (kmf_weights_new(model, seed, err) < 0)
         goto fail;
     return model;
 fail:
     kmf_model_free(model);
     return NULL;
+}
+
+/* The model, ready for an encoder; NULL, and it is freed, on failure. */
+static kmf_model *packed(kmf_model *model, kmf_err *err)
+{
+    if (!model || kmf_model_pack(model, err) == 0)
+        return model;
+    kmf_model_free(model);
+    return NULL;
+}
+
+kmf_model *kmf_model_new(const kmf_config *config, uint64_t seed, kmf_err *err)
+{
+    return packed(kmf_model_draw(config, seed, err), err);
 }
 
 /* ---- loading ----------------------------------------------------------------------------- */
@@ -171,8 +185,6 @@ static int load_from(kmf_model *model, const char *dir, kmf_err *err)
         rc = kmf_map_open(&model->map, weights, err);
     if (rc == 0)
         rc = kmf_weights_bind(model, model->map.bytes, model->map.len, weights, err);
-    if (rc == 0)
-        rc = kmf_model_pack(model, err);
 out:
     kmf_free(config);
     kmf_free(vocab);
@@ -180,7 +192,7 @@ out:
     return rc;
 }
 
-kmf_model *kmf_model_load(const char *dir, kmf_err *err)
+static kmf_model *open_model(const char *dir, kmf_err *err)
 {
     kmf_model *model = kmf_calloc(1, sizeof *model, err);
     if (!model)
@@ -191,6 +203,23 @@ kmf_model *kmf_model_load(const char *dir, kmf_err *err)
         return NULL;
     }
     return model;
+}
+
+kmf_model *kmf_model_load(const char *dir, kmf_err *err)
+{
+    return packed(open_model(dir, err), err);
+}
+
+kmf_model *kmf_model_load_own(const char *dir, uint64_t seed, bool *new_head, kmf_err *err)
+{
+    kmf_model *model = open_model(dir, err);
+    if (!model)
+        return NULL;
+    *new_head = !model->params.head_w;
+    if (kmf_weights_own(model, seed, err) == 0)
+        return model;
+    kmf_model_free(model);
+    return NULL;
 }
 
 /* ---- saving ------------------------------------------------------------------------------ */
@@ -376,6 +405,17 @@ out:
     kmf_free(temp);
     kmf_free(path);
     return rc;
+}
+
+int kmf_model_update(const kmf_model *model, const char *dir, kmf_dtype dtype,
+                     const char *provenance, kmf_err *err)
+{
+    if (mkdir(dir, 0777) != 0 && errno != EEXIST)
+        return kmf_fail(err, KMF_EIO, "%s: %s", dir, strerror(errno));
+    int rc = 0;
+    for (size_t i = 0; i < N_FILES && rc == 0; i++)
+        rc = save_file(model, dir, i, dtype, provenance, err);
+    return rc == 0 ? sync_dir(dir, err) : rc;
 }
 
 /* ---- questions --------------------------------------------------------------------------- */

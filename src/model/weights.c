@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A slot is one tensor that a model of this config must have: a row of the family's table, once
- * or per layer, with its name written out and its shape in numbers. All three jobs make the
- * same list of slots, sorted by name, and go through it.
+ * All three jobs make the same list of slots (layout.h), sorted by name, and go through it.
  *
  *   bind    slot -> entry of the file -> pointer into the map, or a converted copy in the slab
  *   new     slot -> stream of random numbers -> slab
  *   write   slot -> field of kmf_params -> file
  *
  * The slab holds only what cannot be used in place: everything of a new model, float16,
- * bfloat16 and float64 tensors, and float32 ones that a file puts at odd addresses. Each tensor
- * starts at a multiple of 64 bytes there.
+ * bfloat16 and float64 tensors, and float32 ones that a file puts at odd addresses.
  *
  * Cost of binding: one pass over the weights, to see that all are finite. It is also the pass
  * that brings the file into memory.
@@ -21,7 +18,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "model/families/family.h"
+#include "model/layout.h"
 #include "model/safetensors.h"
 
 #include <stdbool.h>
@@ -29,146 +26,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_CAP 128
-#define SLAB_FLOATS ((size_t)16) /* 64 bytes */
+#define NAME_CAP KMF_SLOT_NAME
 #define STREAMS_PER_LAYER ((uint64_t)1 << 16)
 #define FINITE_BLOCK ((size_t)4096)
 #define INIT_STD 0.02f
 
-struct slot {
-    char *name; /* owned */
-    const kmf_tensor_row *row;
-    size_t layer;
-    size_t shape[2];
-    int rank;
-    size_t n; /* elements */
-};
-
-struct slots {
-    const kmf_family *family;
-    struct slot *slot; /* owned [n] */
-    size_t n;
-    size_t cap;
-};
-
-/* ---- slots ------------------------------------------------------------------------------- */
-
-static size_t side_of(const kmf_config *config, kmf_dim dim)
-{
-    switch (dim) {
-    case KMF_DIM_V:
-        return config->vocab_size;
-    case KMF_DIM_E:
-        return config->embedding_size;
-    case KMF_DIM_D:
-        return config->hidden_size;
-    case KMF_DIM_F:
-        return config->intermediate_size;
-    case KMF_DIM_TYPES:
-        return config->type_vocab_size;
-    case KMF_DIM_NONE:
-        break;
-    }
-    return 1;
-}
-
-static void write_name(char name[NAME_CAP], const kmf_family *family, const kmf_tensor_row *row,
-                       size_t layer)
-{
-    if (row->part == KMF_PART_LAYER)
-        snprintf(name, NAME_CAP, "%s%s%zu.%s", family->prefix, family->layer_prefix, layer,
-                 row->name);
-    else if (row->part == KMF_PART_HEAD)
-        snprintf(name, NAME_CAP, "%s", row->name);
-    else
-        snprintf(name, NAME_CAP, "%s%s", family->prefix, row->name);
-}
-
-static int add_slot(struct slots *slots, const kmf_config *config, const kmf_tensor_row *row,
-                    size_t layer, kmf_err *err)
-{
-    char name[NAME_CAP];
-    if (kmf_grow(&slots->slot, &slots->cap, slots->n + 1, sizeof *slots->slot, err) < 0)
-        return KMF_ENOMEM;
-    write_name(name, slots->family, row, layer);
-    struct slot slot = {
-        .name = kmf_strdup(name, err),
-        .row = row,
-        .layer = layer,
-        .shape = {side_of(config, row->shape[0]), side_of(config, row->shape[1])},
-        .rank = row->shape[1] == KMF_DIM_NONE ? 1 : 2,
-    };
-    if (!slot.name)
-        return KMF_ENOMEM;
-    slot.n = slot.shape[0] * slot.shape[1];
-    slots->slot[slots->n++] = slot;
-    return 0;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    const struct slot *x = a;
-    const struct slot *y = b;
-    return strcmp(x->name, y->name);
-}
-
-/* On failure the slots still want slots_free. */
-static int slots_new(struct slots *slots, const kmf_config *config, bool has_head, kmf_err *err)
-{
-    *slots = (struct slots){.family = kmf_family_roformer()};
-    for (size_t i = 0; i < slots->family->n_rows; i++) {
-        const kmf_tensor_row *row = &slots->family->rows[i];
-        size_t times = row->part == KMF_PART_LAYER ? config->n_layers : 1;
-        if (row->part == KMF_PART_HEAD && !has_head)
-            times = 0;
-        if (row->part == KMF_PART_PROJECT && config->embedding_size == config->hidden_size)
-            times = 0;
-        for (size_t layer = 0; layer < times; layer++)
-            if (add_slot(slots, config, row, layer, err) < 0)
-                return KMF_ENOMEM;
-    }
-    if (slots->n > 0)
-        qsort(slots->slot, slots->n, sizeof *slots->slot, by_name);
-    return 0;
-}
-
-static void slots_free(struct slots *slots)
-{
-    for (size_t i = 0; i < slots->n; i++)
-        kmf_free(slots->slot[i].name);
-    kmf_free(slots->slot);
-}
-
-static const float *slot_get(const kmf_params *params, const struct slot *slot)
-{
-    const float *values;
-    const void *base = slot->row->part == KMF_PART_LAYER
-                           ? (const void *)&params->layers[slot->layer]
-                           : (const void *)params;
-    memcpy(&values, (const char *)base + slot->row->field, sizeof values);
-    return values;
-}
-
-static void slot_set(kmf_params *params, const struct slot *slot, const float *values)
-{
-    void *base = slot->row->part == KMF_PART_LAYER ? (void *)&params->layers[slot->layer]
-                                                   : (void *)params;
-    memcpy((char *)base + slot->row->field, &values, sizeof values);
-}
-
-static size_t slab_room(const struct slot *slot)
-{
-    return (slot->n + SLAB_FLOATS - 1) / SLAB_FLOATS * SLAB_FLOATS;
-}
+/* ---- the list of tensors ----------------------------------------------------------------- */
 
 /* Hands the slots' names over to the model's list. */
-static int list_tensors(kmf_model *model, struct slots *slots, kmf_err *err)
+static int list_tensors(kmf_model *model, kmf_slots *slots, kmf_err *err)
 {
     model->tensors = kmf_calloc(slots->n, sizeof *model->tensors, err);
     if (!model->tensors)
         return KMF_ENOMEM;
     for (size_t i = 0; i < slots->n; i++) {
-        struct slot *slot = &slots->slot[i];
+        kmf_slot *slot = &slots->slot[i];
         model->tensors[i] = (kmf_tensor_info){
             .name = slot->name,
             .shape = {slot->shape[0], slot->shape[1]},
@@ -188,16 +60,21 @@ static int layers_new(kmf_model *model, kmf_err *err)
     return model->params.layers ? 0 : KMF_ENOMEM;
 }
 
-void kmf_weights_free(kmf_model *model)
+static void unlist_tensors(kmf_model *model)
 {
     for (size_t i = 0; i < model->n_tensors; i++)
         kmf_free((void *)(uintptr_t)model->tensors[i].name);
     kmf_free(model->tensors);
-    kmf_free(model->params.layers);
-    kmf_free(model->slab);
     model->tensors = NULL;
     model->n_tensors = 0;
     model->n_parameters = 0;
+}
+
+void kmf_weights_free(kmf_model *model)
+{
+    unlist_tensors(model);
+    kmf_free(model->params.layers);
+    kmf_free(model->slab);
     model->params = (kmf_params){0};
     model->slab = NULL;
 }
@@ -256,9 +133,9 @@ static bool has_head(const kmf_safetensors *st, const kmf_family *family)
     return false;
 }
 
-static int find_tensor(struct source *source, const struct slots *slots, size_t i, kmf_err *err)
+static int find_tensor(struct source *source, const kmf_slots *slots, size_t i, kmf_err *err)
 {
-    const struct slot *slot = &slots->slot[i];
+    const kmf_slot *slot = &slots->slot[i];
     const kmf_stored *t = find_slot(&source->st, slots->family->prefix, slot->name);
     bool head = slot->row->part == KMF_PART_HEAD;
     if (!t)
@@ -360,13 +237,13 @@ static bool all_finite(const float *values, size_t n)
     return true;
 }
 
-static int bind_values(kmf_model *model, const struct source *source, const struct slots *slots,
+static int bind_values(kmf_model *model, const struct source *source, const kmf_slots *slots,
                        kmf_err *err)
 {
     size_t room = 0;
     for (size_t i = 0; i < slots->n; i++)
         if (!in_place(source, source->found[i]))
-            room += slab_room(&slots->slot[i]);
+            room += kmf_slot_room(&slots->slot[i]);
     if (room > 0) {
         model->slab = kmf_floats(room, err);
         if (!model->slab)
@@ -374,20 +251,20 @@ static int bind_values(kmf_model *model, const struct source *source, const stru
     }
     float *next = model->slab;
     for (size_t i = 0; i < slots->n; i++) {
-        const struct slot *slot = &slots->slot[i];
+        const kmf_slot *slot = &slots->slot[i];
         const kmf_stored *t = source->found[i];
         const unsigned char *bytes = source->st.data + t->begin;
-        const float *values = (const void *)bytes;
+        float *values = (void *)(uintptr_t)bytes;
         if (!in_place(source, t)) {
             kmf_stored_to_f32(next, bytes, (kmf_dtype)kmf_stored_dtype(t), slot->n);
             values = next;
-            next += slab_room(slot);
+            next += kmf_slot_room(slot);
         }
         if (!all_finite(values, slot->n))
             return kmf_fail(err, KMF_EMODEL,
                             "%s: tensor %s: holds a value that is not finite%s", source->name,
                             slot->name, kmf_stored_dtype(t) == KMF_F64 ? " as float32" : "");
-        slot_set(&model->params, slot, values);
+        kmf_slot_set(&model->params, slot, values);
     }
     return 0;
 }
@@ -396,12 +273,12 @@ int kmf_weights_bind(kmf_model *model, const unsigned char *bytes, size_t len, c
                      kmf_err *err)
 {
     struct source source = {.name = name};
-    struct slots slots = {0};
+    kmf_slots slots = {0};
     const kmf_family *family = kmf_family_roformer();
     int rc = kmf_safetensors_parse(&source.st, bytes, len, name, err);
     if (rc < 0)
         return rc;
-    rc = slots_new(&slots, &model->config, has_head(&source.st, family), err);
+    rc = kmf_slots_new(&slots, &model->config, has_head(&source.st, family), err);
     if (rc < 0)
         goto out;
     rc = KMF_ENOMEM;
@@ -428,15 +305,14 @@ int kmf_weights_bind(kmf_model *model, const unsigned char *bytes, size_t len, c
 out:
     kmf_free(source.used);
     kmf_free(source.found);
-    slots_free(&slots);
+    kmf_slots_free(&slots);
     kmf_safetensors_free(&source.st);
     return rc;
 }
 
 /* ---- new --------------------------------------------------------------------------------- */
 
-static void draw(float *values, const struct slot *slot, uint64_t seed,
-                 const kmf_family *family)
+static void draw(float *values, const kmf_slot *slot, uint64_t seed, const kmf_family *family)
 {
     uint64_t stream = (uint64_t)(slot->row - family->rows);
     if (slot->row->part == KMF_PART_LAYER)
@@ -450,31 +326,51 @@ static void draw(float *values, const struct slot *slot, uint64_t seed,
     }
 }
 
+/* A slab for all slots, with what params leads to now, or drawn where that is nothing. */
+static int make_slab(kmf_model *model, const kmf_slots *slots, uint64_t seed, kmf_err *err)
+{
+    float *slab = kmf_large_zeroed(slots->total, sizeof *slab, err);
+    if (!slab)
+        return KMF_ENOMEM;
+    for (size_t i = 0; i < slots->n; i++) {
+        const kmf_slot *slot = &slots->slot[i];
+        const float *values = kmf_slot_get(&model->params, slot);
+        if (values)
+            memcpy(slab + slot->begin, values, slot->n * sizeof *slab);
+        else
+            draw(slab + slot->begin, slot, seed, slots->family);
+    }
+    kmf_free(model->slab);
+    model->slab = slab;
+    kmf_slots_point(slots, &model->params, slab);
+    return 0;
+}
+
 int kmf_weights_new(kmf_model *model, uint64_t seed, kmf_err *err)
 {
-    struct slots slots = {0};
-    size_t room = 0;
-    int rc = slots_new(&slots, &model->config, true, err);
+    kmf_slots slots = {0};
+    int rc = kmf_slots_new(&slots, &model->config, true, err);
     if (rc == 0)
         rc = layers_new(model, err);
-    if (rc < 0)
-        goto out;
-    for (size_t i = 0; i < slots.n; i++)
-        room += slab_room(&slots.slot[i]);
-    model->slab = kmf_floats(room, err);
-    if (!model->slab) {
-        rc = KMF_ENOMEM;
-        goto out;
+    if (rc == 0)
+        rc = make_slab(model, &slots, seed, err);
+    if (rc == 0)
+        rc = list_tensors(model, &slots, err);
+    kmf_slots_free(&slots);
+    return rc;
+}
+
+int kmf_weights_own(kmf_model *model, uint64_t seed, kmf_err *err)
+{
+    kmf_slots slots = {0};
+    int rc = kmf_slots_new(&slots, &model->config, true, err);
+    if (rc == 0)
+        rc = make_slab(model, &slots, seed, err);
+    if (rc == 0) {
+        unlist_tensors(model);
+        rc = list_tensors(model, &slots, err);
     }
-    float *next = model->slab;
-    for (size_t i = 0; i < slots.n; i++) {
-        draw(next, &slots.slot[i], seed, slots.family);
-        slot_set(&model->params, &slots.slot[i], next);
-        next += slab_room(&slots.slot[i]);
-    }
-    rc = list_tensors(model, &slots, err);
-out:
-    slots_free(&slots);
+    kmf_slots_free(&slots);
     return rc;
 }
 
@@ -482,10 +378,10 @@ out:
 
 int kmf_weights_write(const kmf_model *model, kmf_out *out, kmf_dtype dtype, kmf_err *err)
 {
-    struct slots slots = {0};
+    kmf_slots slots = {0};
     kmf_stored *tensors = NULL;
     const float **values = NULL;
-    int rc = slots_new(&slots, &model->config, model->params.head_w != NULL, err);
+    int rc = kmf_slots_new(&slots, &model->config, model->params.head_w != NULL, err);
     if (rc < 0)
         goto out;
     rc = KMF_ENOMEM;
@@ -496,17 +392,17 @@ int kmf_weights_write(const kmf_model *model, kmf_out *out, kmf_dtype dtype, kmf
     if (!values)
         goto out;
     for (size_t i = 0; i < slots.n; i++) {
-        const struct slot *slot = &slots.slot[i];
+        const kmf_slot *slot = &slots.slot[i];
         tensors[i].name = slot->name;
         tensors[i].rank = slot->rank;
         tensors[i].shape[0] = slot->shape[0];
         tensors[i].shape[1] = slot->shape[1];
-        values[i] = slot_get(&model->params, slot);
+        values[i] = kmf_slot_get(&model->params, slot);
     }
     rc = kmf_safetensors_write(out, tensors, values, slots.n, dtype, err);
 out:
     kmf_free(tensors);
     kmf_free(values);
-    slots_free(&slots);
+    kmf_slots_free(&slots);
     return rc;
 }

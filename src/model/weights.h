@@ -27,6 +27,12 @@ int kmf_weights_bind(kmf_model *model, const unsigned char *bytes, size_t len, c
  */
 int kmf_weights_new(kmf_model *model, uint64_t seed, kmf_err *err) KMF_MUST_CHECK;
 
+/*
+ * Copies the weights of a model that is bound to a slab of its own and draws a head as above if it
+ * has none.
+ */
+int kmf_weights_own(kmf_model *model, uint64_t seed, kmf_err *err) KMF_MUST_CHECK;
+
 /* The safetensors file, tensors by name. */
 int kmf_weights_write(const kmf_model *model, kmf_out *out, kmf_dtype dtype,
                       kmf_err *err) KMF_MUST_CHECK;

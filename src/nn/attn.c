@@ -12,72 +12,158 @@
  * queries are read before its results are written, and no later block reads them: out may take
  * the place of q.
  *
+ * The backward goes over the same blocks. From max S and 1 / s of each row, kept by the forward,
+ * it computes P / s again, with the same bits. Two blocks [rows, T] are at work, S and the
+ * gradient by the weights, dout v^T; one pass over both turns them into the weights that met v
+ * and into dS, from which three products make dq, and add to dk and dv:
+ *
+ *   block of S          P / s, dropped        (its transpose times dout)  added to dv
+ *   block of dout v^T   dS                    (times k) = dq    (its transpose times q) added to dk
+ *
+ * The sum of P dP over a row, which the gradient of a softmax asks for, is that of dout out over
+ * the K columns (Dao et al., 2022, FlashAttention, appendix B), with dropout as well.
+ *
  * A score that is NaN or +infinity makes its row NaN.
  */
 #include "nn/attn.h"
 
 #include "base/cpu.h"
 #include "base/mem.h"
+#include "nn/dropout.h"
 #include "nn/gemm.h"
 #include "nn/vmath.h"
 
 #include <assert.h>
 #include <math.h>
+#include <stdbool.h>
+#include <string.h>
 
 #define LANES 32
 
-/* P [rows, T] in place of S, and 1 / s. The sum in LANES parts, as in ops.c. */
-static void weigh(float *scores, float *inverse, float scale, size_t rows, size_t T);
+/* ---------------------------------------------------------------- rows ------------------- */
 
-static KMF_INLINE void weigh_body(bool fused, float *scores, float *inverse, float scale,
-                                  size_t rows, size_t T)
+/* The sum of LANES partial sums, which are lost. As in ops.c. */
+static KMF_INLINE kmf_real sum_lanes(kmf_real *part)
+{
+    for (size_t half = LANES / 2; half > 0; half /= 2)
+        for (size_t l = 0; l < half; l++)
+            part[l] += part[l + half];
+    return part[0];
+}
+
+/* P [rows, T] in place of S, the largest of each row of S, and 1 / s. */
+static void weigh(kmf_real *scores, kmf_real *largest, kmf_real *inverse, kmf_real scale,
+                  size_t rows, size_t T);
+
+static KMF_INLINE void weigh_body(bool fused, kmf_real *scores, kmf_real *largest,
+                                  kmf_real *inverse, kmf_real scale, size_t rows, size_t T)
 {
     for (size_t r = 0; r < rows; r++) {
-        float *restrict row = scores + r * T;
-        int32_t most = INT32_MIN;
+        kmf_real *restrict row = scores + r * T;
+        kmf_order most = KMF_ORDER_LEAST;
         for (size_t i = 0; i < T; i++)
-            most = kmf_float_order(row[i]) > most ? kmf_float_order(row[i]) : most;
-        float max = kmf_order_float(most);
+            most = kmf_order_of(row[i]) > most ? kmf_order_of(row[i]) : most;
+        kmf_real max = kmf_order_back(most);
 
         for (size_t i = 0; i < T; i++)
             row[i] = kmf_exp(fused, (row[i] - max) * scale);
 
-        float part[LANES] = {0};
+        kmf_real part[LANES] = {0};
         size_t i = 0;
         for (; i + LANES <= T; i += LANES)
             for (size_t l = 0; l < LANES; l++)
                 part[l] += row[i + l];
         for (size_t l = 0; i + l < T; l++)
             part[l] += row[i + l];
-        for (size_t half = LANES / 2; half > 0; half /= 2)
-            for (size_t l = 0; l < half; l++)
-                part[l] += part[l + half];
-        inverse[r] = 1.0f / part[0];
+        largest[r] = max;
+        inverse[r] = 1 / sum_lanes(part);
     }
 }
 
-KMF_CLONES_FUSED(weigh, (float *scores, float *inverse, float scale, size_t rows, size_t T),
-                 (scores, inverse, scale, rows, T))
+KMF_CLONES_FUSED(weigh,
+                 (kmf_real * scores, kmf_real *largest, kmf_real *inverse, kmf_real scale,
+                  size_t rows, size_t T),
+                 (scores, largest, inverse, scale, rows, T))
+
+/*
+ * One row, both in place: the weights that met v, f P / s, of the scores S; and
+ * dS = P / s (f dweights - dot) / sqrt K.  f: what dropout multiplied by, if dropped, else 1.
+ */
+static void weigh_backward(kmf_real *scores, kmf_real *dweights, const kmf_real *f,
+                           bool dropped, kmf_real largest, kmf_real inverse, kmf_real dot,
+                           kmf_real scale, size_t T);
+
+static KMF_INLINE void weigh_backward_body(bool fused, kmf_real *restrict scores,
+                                           kmf_real *restrict dweights,
+                                           const kmf_real *restrict f, bool dropped,
+                                           kmf_real largest, kmf_real inverse, kmf_real dot,
+                                           kmf_real scale, size_t T)
+{
+    if (!dropped) {
+        for (size_t i = 0; i < T; i++) {
+            kmf_real p = kmf_exp(fused, (scores[i] - largest) * scale) * inverse;
+            scores[i] = p;
+            dweights[i] = p * (dweights[i] - dot) * scale;
+        }
+        return;
+    }
+    for (size_t i = 0; i < T; i++) {
+        kmf_real p = kmf_exp(fused, (scores[i] - largest) * scale) * inverse;
+        scores[i] = p * f[i];
+        dweights[i] = p * (dweights[i] * f[i] - dot) * scale;
+    }
+}
+
+KMF_CLONES_FUSED(weigh_backward,
+                 (kmf_real * scores, kmf_real *dweights, const kmf_real *f, bool dropped,
+                  kmf_real largest, kmf_real inverse, kmf_real dot, kmf_real scale, size_t T),
+                 (scores, dweights, f, dropped, largest, inverse, dot, scale, T))
 
 /* out [rows, K] times 1 / s. */
-static void divide(float *out, size_t ld, const float *inverse, size_t rows, size_t K);
+static void divide(kmf_real *out, size_t ld, const kmf_real *inverse, size_t rows, size_t K);
 
-static KMF_INLINE void divide_body(float *out, size_t ld, const float *inverse, size_t rows,
-                                   size_t K)
+static KMF_INLINE void divide_body(kmf_real *out, size_t ld, const kmf_real *inverse,
+                                   size_t rows, size_t K)
 {
     for (size_t r = 0; r < rows; r++) {
-        float *restrict row = out + r * ld;
-        float factor = inverse[r];
+        kmf_real *restrict row = out + r * ld;
+        kmf_real factor = inverse[r];
         for (size_t i = 0; i < K; i++)
             row[i] *= factor;
     }
 }
 
-KMF_CLONES(divide, (float *out, size_t ld, const float *inverse, size_t rows, size_t K),
+KMF_CLONES(divide, (kmf_real * out, size_t ld, const kmf_real *inverse, size_t rows, size_t K),
            (out, ld, inverse, rows, K))
 
+/* dots[r] = the sum of a[r][i] b[r][i]. */
+static void dot_rows(kmf_real *dots, const kmf_real *a, size_t ld_a, const kmf_real *b,
+                     size_t ld_b, size_t rows, size_t K);
+
+static KMF_INLINE void dot_rows_body(kmf_real *dots, const kmf_real *a, size_t ld_a,
+                                     const kmf_real *b, size_t ld_b, size_t rows, size_t K)
+{
+    for (size_t r = 0; r < rows; r++) {
+        const kmf_real *x = a + r * ld_a;
+        const kmf_real *y = b + r * ld_b;
+        kmf_real part[LANES] = {0};
+        size_t i = 0;
+        for (; i + LANES <= K; i += LANES)
+            for (size_t l = 0; l < LANES; l++)
+                part[l] += x[i + l] * y[i + l];
+        for (size_t l = 0; i + l < K; l++)
+            part[l] += x[i + l] * y[i + l];
+        dots[r] = sum_lanes(part);
+    }
+}
+
+KMF_CLONES(dot_rows,
+           (kmf_real * dots, const kmf_real *a, size_t ld_a, const kmf_real *b, size_t ld_b,
+            size_t rows, size_t K),
+           (dots, a, ld_a, b, ld_b, rows, K))
+
 /* k_t [K, T] = k^T, in squares that stay in the nearest cache. */
-static void transpose(float *restrict k_t, const float *restrict k, size_t ld, size_t T,
+static void transpose(kmf_real *restrict k_t, const kmf_real *restrict k, size_t ld, size_t T,
                       size_t K)
 {
     enum { SQUARE = 16 };
@@ -88,6 +174,8 @@ static void transpose(float *restrict k_t, const float *restrict k, size_t ld, s
                     k_t[i * T + t] = k[t * ld + i];
 }
 
+/* ---------------------------------------------------------------- forward ---------------- */
+
 size_t kmf_attn_scratch(size_t T, size_t K)
 {
     size_t rows, floats;
@@ -96,23 +184,97 @@ size_t kmf_attn_scratch(size_t T, size_t K)
     return floats;
 }
 
-void kmf_attn_forward(float *out, size_t ld_out, const float *q, const float *k, const float *v,
-                      size_t ld, float *scratch, size_t T, size_t H, size_t K)
+static kmf_real scale_of(size_t K)
+{
+    return (kmf_real)(1.0 / sqrt((double)K));
+}
+
+void kmf_attn_forward_train(kmf_real *out, size_t ld_out, kmf_real *stats, const kmf_real *q,
+                            const kmf_real *k, const kmf_real *v, size_t ld, kmf_real *scratch,
+                            uint64_t key, double p, size_t T, size_t h0, size_t h1, size_t K)
 {
     assert(T > 0 && K > 0);
-    float *k_t = scratch;
-    float *scores = scratch + K * T;
-    float inverse[KMF_ATTN_ROWS];
-    float scale = (float)(1.0 / sqrt((double)K));
-    for (size_t h = 0; h < H; h++) {
+    kmf_real *k_t = scratch;
+    kmf_real *scores = scratch + K * T;
+    kmf_real largest[KMF_ATTN_ROWS];
+    kmf_real inverse[KMF_ATTN_ROWS];
+    kmf_real scale = scale_of(K);
+    for (size_t h = h0; h < h1; h++) {
         transpose(k_t, k + h * K, ld, T, K);
         for (size_t t = 0; t < T; t += KMF_ATTN_ROWS) {
             size_t rows = T - t < KMF_ATTN_ROWS ? T - t : KMF_ATTN_ROWS;
-            float *to = out + t * ld_out + h * K;
+            kmf_real *to = out + t * ld_out + h * K;
             kmf_gemm_inner(scores, T, q + t * ld + h * K, ld, k_t, T, rows, T, K, 0);
-            weigh(scores, inverse, scale, rows, T);
+            weigh(scores, largest, inverse, scale, rows, T);
+            kmf_dropout_forward(scores, T, key, (h * T + t) * T, p, rows, T);
             kmf_gemm_inner(to, ld_out, scores, T, v + h * K, ld, rows, K, T, 0);
             divide(to, ld_out, inverse, rows, K);
+            if (stats) {
+                memcpy(stats + h * 2 * T + t, largest, rows * sizeof *largest);
+                memcpy(stats + h * 2 * T + T + t, inverse, rows * sizeof *inverse);
+            }
+        }
+    }
+}
+
+void kmf_attn_forward(kmf_real *out, size_t ld_out, const kmf_real *q, const kmf_real *k,
+                      const kmf_real *v, size_t ld, kmf_real *scratch, size_t T, size_t H,
+                      size_t K)
+{
+    kmf_attn_forward_train(out, ld_out, NULL, q, k, v, ld, scratch, 0, 0.0, T, 0, H, K);
+}
+
+/* ---------------------------------------------------------------- backward --------------- */
+
+/* k^T and v^T; a block of S and one of the gradient by the weights; a row of dropout's factors. */
+size_t kmf_attn_backward_scratch(size_t T, size_t K)
+{
+    size_t rows, floats;
+    if (!kmf_mul(K, 2, &rows) || !kmf_add(rows, 2 * KMF_ATTN_ROWS + 1, &rows) ||
+        !kmf_mul(rows, T, &floats))
+        return 0;
+    return floats;
+}
+
+void kmf_attn_backward(kmf_real *dq, kmf_real *dk, kmf_real *dv, size_t ld_d,
+                       const kmf_real *dout, size_t ld_dout, const kmf_real *out, size_t ld_out,
+                       const kmf_real *q, const kmf_real *k, const kmf_real *v, size_t ld,
+                       const kmf_real *stats, kmf_real *scratch, uint64_t key, double p,
+                       size_t T, size_t h0, size_t h1, size_t K)
+{
+    assert(T > 0 && K > 0);
+    kmf_real *k_t = scratch;
+    kmf_real *v_t = k_t + K * T;
+    kmf_real *scores = v_t + K * T;
+    kmf_real *dweights = scores + KMF_ATTN_ROWS * T;
+    kmf_real *factors = dweights + KMF_ATTN_ROWS * T;
+    kmf_real dots[KMF_ATTN_ROWS];
+    bool dropped = p > 0.0;
+    kmf_real scale = scale_of(K);
+    for (size_t h = h0; h < h1; h++) {
+        const kmf_real *largest = stats + h * 2 * T;
+        const kmf_real *inverse = largest + T;
+        size_t at = h * K; /* of a row, where this head begins */
+        transpose(k_t, k + at, ld, T, K);
+        transpose(v_t, v + at, ld, T, K);
+        for (size_t t = 0; t < T; t += KMF_ATTN_ROWS) {
+            size_t n = T - t < KMF_ATTN_ROWS ? T - t : KMF_ATTN_ROWS;
+            const kmf_real *queries = q + t * ld + at;
+            const kmf_real *dy = dout + t * ld_dout + at;
+            int add = KMF_GEMM_TA | (t > 0 ? KMF_GEMM_ADD : 0);
+            kmf_gemm_inner(scores, T, queries, ld, k_t, T, n, T, K, 0); /* [n, T] */
+            kmf_gemm_inner(dweights, T, dy, ld_dout, v_t, T, n, T, K, 0);
+            dot_rows(dots, dy, ld_dout, out + t * ld_out + at, ld_out, n, K);
+            for (size_t r = 0; r < n; r++) {
+                size_t first = (h * T + t + r) * T;
+                if (dropped)
+                    kmf_dropout_factors(factors, key, first, p, T);
+                weigh_backward(scores + r * T, dweights + r * T, factors, dropped,
+                               largest[t + r], inverse[t + r], dots[r], scale, T);
+            }
+            kmf_gemm_inner(dv + at, ld_d, scores, T, dy, ld_dout, T, K, n, add); /* [T, K] */
+            kmf_gemm_inner(dq + t * ld_d + at, ld_d, dweights, T, k + at, ld, n, K, T, 0);
+            kmf_gemm_inner(dk + at, ld_d, dweights, T, queries, ld, T, K, n, add);
         }
     }
 }

@@ -1,23 +1,60 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Full self-attention of one sequence:  out = softmax(q k^T / sqrt K) v  per head.
- * Worked off a block of KMF_ATTN_ROWS query rows at a time, so memory is linear in T.
+ * Full self-attention of one sequence:  out = dropout(softmax(q k^T / sqrt K)) v  per head,
+ * forward and backward. Worked off a block of KMF_ATTN_ROWS query rows at a time, so memory is
+ * linear in T.
+ *
+ * q, k, v, out and their gradients are [T, H K] with a row stride; head h has the columns
+ * h K .. h K + K - 1. Heads are independent: the training functions work on heads h0 .. h1 - 1
+ * of arrays that hold all of them, so that any thread may take any (sequence, head), each with
+ * scratch of its own. The bits depend on this sequence alone.
  */
 #ifndef KMF_ATTN_H
 #define KMF_ATTN_H
 
 #include "kmerformer.h"
+#include "nn/real.h"
 
 #define KMF_ATTN_ROWS 64
 
-/* Floats of scratch for sequences of at most T tokens; 0 if it does not fit a size_t. */
+/* Numbers of scratch for sequences of at most T tokens; 0 if it does not fit a size_t. */
 size_t kmf_attn_scratch(size_t T, size_t K);
+/* The same for kmf_attn_backward. */
+size_t kmf_attn_backward_scratch(size_t T, size_t K);
+
+/* q, k, v: row stride ld.  out: row stride ld_out; may be q itself.  Nothing is dropped. */
+void kmf_attn_forward(kmf_real *out, size_t ld_out, const kmf_real *q, const kmf_real *k,
+                      const kmf_real *v, size_t ld, kmf_real *scratch, size_t T, size_t H,
+                      size_t K);
 
 /*
- * q, k, v: [T, H K], row stride ld.  out: [T, H K], row stride ld_out; may be q itself.
- * The bits depend on this sequence alone.
+ * The same for heads h0 .. h1 - 1, and what the backward needs. With p = 0 out has the bits of
+ * kmf_attn_forward.
+ *
+ * stats  [H, 2, T], head h's at stats + h 2 T: for each row t the largest q k^T, [0][t], and the
+ *        inverse of the sum of e^((q k^T - largest) / sqrt K), [1][t]. NULL: not kept.
+ * p, key  the weight of row t and column u of head h is dropped by kmf_dropout_forward's rule
+ *        (nn/dropout.h) with the counter (h T + t) T + u; key is this sequence's alone.
  */
-void kmf_attn_forward(float *out, size_t ld_out, const float *q, const float *k, const float *v,
-                      size_t ld, float *scratch, size_t T, size_t H, size_t K);
+void kmf_attn_forward_train(kmf_real *out, size_t ld_out, kmf_real *stats, const kmf_real *q,
+                            const kmf_real *k, const kmf_real *v, size_t ld, kmf_real *scratch,
+                            uint64_t key, double p, size_t T, size_t h0, size_t h1, size_t K);
+
+/*
+ * dq, dk, dv (row stride ld_d) from dout, and from out, q, k, v, stats, key and p as the forward
+ * had and left them. The weights P are computed again, a block of rows at a time:
+ *
+ *   P = softmax(q k^T / sqrt K)   M = 1 / (1 - p) where a weight was kept, else 0
+ *   dv = (M P)^T dout   dS = P (M (dout v^T) - rowsum(dout out)) / sqrt K
+ *   dq = dS k           dk = dS^T q
+ *
+ * Overwrites the columns of heads h0 .. h1 - 1 of dq, dk and dv, which must not overlap the
+ * inputs. scratch: kmf_attn_backward_scratch(T, K).
+ */
+void kmf_attn_backward(kmf_real *dq, kmf_real *dk, kmf_real *dv, size_t ld_d,
+                       const kmf_real *dout, size_t ld_dout, const kmf_real *out, size_t ld_out,
+                       const kmf_real *q, const kmf_real *k, const kmf_real *v, size_t ld,
+                       const kmf_real *stats, kmf_real *scratch, uint64_t key, double p,
+                       size_t T, size_t h0, size_t h1, size_t K);
 
 #endif

@@ -25,11 +25,13 @@
  * without it (preset small, reads of 150 bp, one thread, against its SkylakeX kernels).
  *
  * Products inside a sequence go through the same kernel with either engine: they are too small
- * for a BLAS, which would copy both factors for each. b is copied to panels on the stack.
+ * for a BLAS, which would copy both factors for each. b is copied to panels on the stack, and so
+ * is an a that is stored the other way round: gradients of weights, dy^T x, are of that kind.
  */
 #include "nn/gemm.h"
 
 #include "base/cpu.h"
+#include "kmerformer.h"
 
 #include <assert.h>
 #include <cblas.h>
@@ -82,23 +84,37 @@ extern int blas_thread_shutdown_(void) __attribute__((weak));
 typedef void tile_panel(float *restrict c, size_t ld_c, const float *restrict a, size_t ld_a,
                         const float *restrict b, size_t M, size_t K, bool more);
 
+/*
+ * The transpose of a [K, M] in groups of a register tile's rows, so that a tile reads it from one
+ * end to the other: groups [M / rows, K, rows], the last group with room for as many.
+ */
+typedef void gather_groups(float *restrict groups, const float *restrict a, size_t ld_a,
+                           size_t M, size_t K);
+
 static const struct kernel {
-    tile_panel *panel;
+    tile_panel *panel;       /* a row-major */
+    tile_panel *group_panel; /* a gathered; ld_a is not looked at */
+    gather_groups *gather;
     size_t cols;
 } kernels[KMF_N_CPU] = {
-    {panel_baseline, 8},
+    {panel_baseline, group_panel_baseline, gather_baseline, 8},
 #if KMF_X86_LEVELS
-    {panel_avx2, 24},
-    {panel_avx512, 32},
+    {panel_avx2, group_panel_avx2, gather_avx2, 24},
+    {panel_avx512, group_panel_avx512, gather_avx512, 32},
 #endif
 };
 
-/* The same for a panel of which only `cols` columns are wanted. */
-static void edge_panel(const struct kernel *kernel, float *c, size_t ld_c, const float *a,
-                       size_t ld_a, const float *b, size_t M, size_t cols, size_t K, bool more)
+/*
+ * The same for a panel of which only `cols` columns are wanted. Steps of MAX_ROWS rows are whole
+ * groups at any level, and where they begin does not depend on the layout of a: a gathered one has
+ * K floats a row as well.
+ */
+static void edge_panel(const struct kernel *kernel, tile_panel *panel, float *c, size_t ld_c,
+                       const float *a, size_t ld_a, const float *b, size_t M, size_t cols,
+                       size_t K, bool more)
 {
     if (cols == kernel->cols) {
-        kernel->panel(c, ld_c, a, ld_a, b, M, K, more);
+        panel(c, ld_c, a, ld_a, b, M, K, more);
         return;
     }
     float whole[MAX_ROWS * MAX_COLS] = {0};
@@ -106,7 +122,7 @@ static void edge_panel(const struct kernel *kernel, float *c, size_t ld_c, const
         size_t rows = M - i < MAX_ROWS ? M - i : MAX_ROWS;
         for (size_t r = 0; more && r < rows; r++)
             memcpy(whole + r * kernel->cols, c + (i + r) * ld_c, cols * sizeof *c);
-        kernel->panel(whole, kernel->cols, a + i * ld_a, ld_a, b, rows, K, more);
+        panel(whole, kernel->cols, a + i * ld_a, ld_a, b, rows, K, more);
         for (size_t r = 0; r < rows; r++)
             memcpy(c + (i + r) * ld_c, whole + r * kernel->cols, cols * sizeof *c);
     }
@@ -218,6 +234,17 @@ const char *kmf_gemm_library(void)
 
 /* ---------------------------------------------------------------- weight products -------- */
 
+/* panel [depth, width] = columns beg .. beg + cols - 1 of b [depth, N], the rest 0. */
+static void copy_panel(float *panel, size_t width, const float *b, size_t ld_b, size_t beg,
+                       size_t cols, size_t depth)
+{
+    for (size_t k = 0; k < depth; k++) {
+        memcpy(panel + k * width, b + k * ld_b + beg, cols * sizeof *b);
+        for (size_t j = cols; j < width; j++)
+            panel[k * width + j] = 0.0f;
+    }
+}
+
 /* Columns of a panel; for OpenBLAS the transposed weight is one panel. */
 static size_t panel_cols(size_t Dout)
 {
@@ -254,6 +281,21 @@ void kmf_gemm_pack(float *packed, const float *const *parts, size_t n_parts, siz
     }
 }
 
+void kmf_gemm_pack_back(float *packed, const float *const *parts, size_t n_parts, size_t Dout,
+                        size_t Din)
+{
+    kmf_gemm_init();
+    assert(n_parts > 0 && Dout % n_parts == 0);
+    size_t part_rows = Dout / n_parts;
+    size_t width = panel_cols(Din);
+    for (size_t beg = 0; beg < Din; beg += width) {
+        size_t cols = Din - beg < width ? Din - beg : width;
+        for (size_t p = 0; p < n_parts; p++)
+            copy_panel(packed + beg * Dout + p * part_rows * width, width, parts[p], Din, beg,
+                       cols, part_rows);
+    }
+}
+
 /* y = x W^T for one tile of rows by the plain kernel. */
 static void plain_tile(float *y, size_t ld_y, const float *x, size_t ld_x, const float *packed,
                        size_t Dout, size_t Din)
@@ -264,7 +306,8 @@ static void plain_tile(float *y, size_t ld_y, const float *x, size_t ld_x, const
         for (size_t beg = 0; beg < Dout; beg += kernel->cols) {
             size_t cols = Dout - beg < kernel->cols ? Dout - beg : kernel->cols;
             const float *panel = packed + beg * Din + k * kernel->cols;
-            edge_panel(kernel, y + beg, ld_y, x + k, ld_x, panel, KMF_TILE, cols, depth, k > 0);
+            edge_panel(kernel, kernel->panel, y + beg, ld_y, x + k, ld_x, panel, KMF_TILE, cols,
+                       depth, k > 0);
         }
     }
 }
@@ -284,19 +327,9 @@ void kmf_gemm_weight(float *y, size_t ld_y, const float *x, size_t ld_x, const f
 
 /* ---------------------------------------------------------------- inner products --------- */
 
-/* Terms of a sum whose part of b lies in the panel on the stack. */
+/* Terms of a sum whose part of b lies in the panel on the stack, and rows of a gathered a. */
 #define INNER_DEPTH 256
-
-/* panel [depth, width] = columns beg .. beg + cols - 1 of b [depth, N], the rest 0. */
-static void copy_panel(float *panel, size_t width, const float *b, size_t ld_b, size_t beg,
-                       size_t cols, size_t depth)
-{
-    for (size_t k = 0; k < depth; k++) {
-        memcpy(panel + k * width, b + k * ld_b + beg, cols * sizeof *b);
-        for (size_t j = cols; j < width; j++)
-            panel[k * width + j] = 0.0f;
-    }
-}
+#define INNER_ROWS 128
 
 /* The same of b^T, b [N, depth]. */
 static void transpose_panel(float *panel, size_t width, const float *b, size_t ld_b, size_t beg,
@@ -307,21 +340,42 @@ static void transpose_panel(float *panel, size_t width, const float *b, size_t l
             panel[k * width + j] = j < cols ? b[(beg + j) * ld_b + k] : 0.0f;
 }
 
-void kmf_gemm_inner(float *c, size_t ld_c, const float *a, size_t ld_a, const float *b,
-                    size_t ld_b, size_t M, size_t N, size_t K, int transposed_b)
+/* c (+)= a b for M rows of c. The panel of b is copied for each depth. */
+static void inner_rows(float *c, size_t ld_c, const float *a, size_t ld_a, const float *b,
+                       size_t ld_b, size_t M, size_t N, size_t K, int how)
 {
-    kmf_gemm_init();
     const struct kernel *kernel = &kernels[engine.level];
     _Alignas(64) float panel[INNER_DEPTH * MAX_COLS];
-    for (size_t beg = 0; beg < N; beg += kernel->cols) {
-        size_t cols = N - beg < kernel->cols ? N - beg : kernel->cols;
-        for (size_t k = 0; k == 0 || k < K; k += INNER_DEPTH) {
-            size_t depth = K - k < INNER_DEPTH ? K - k : INNER_DEPTH;
-            if (transposed_b)
+    _Alignas(64) float groups[INNER_ROWS * INNER_DEPTH];
+    bool gathered = how & KMF_GEMM_TA;
+    for (size_t k = 0; k == 0 || k < K; k += INNER_DEPTH) {
+        size_t depth = K - k < INNER_DEPTH ? K - k : INNER_DEPTH;
+        bool more = k > 0 || how & KMF_GEMM_ADD;
+        if (gathered)
+            kernel->gather(groups, a + k * ld_a, ld_a, M, depth);
+        for (size_t beg = 0; beg < N; beg += kernel->cols) {
+            size_t cols = N - beg < kernel->cols ? N - beg : kernel->cols;
+            if (how & KMF_GEMM_TB)
                 transpose_panel(panel, kernel->cols, b + k, ld_b, beg, cols, depth);
             else
                 copy_panel(panel, kernel->cols, b + k * ld_b, ld_b, beg, cols, depth);
-            edge_panel(kernel, c + beg, ld_c, a + k, ld_a, panel, M, cols, depth, k > 0);
+            if (gathered)
+                edge_panel(kernel, kernel->group_panel, c + beg, ld_c, groups, depth, panel, M,
+                           cols, depth, more);
+            else
+                edge_panel(kernel, kernel->panel, c + beg, ld_c, a + k, ld_a, panel, M, cols,
+                           depth, more);
         }
     }
+}
+
+void kmf_gemm_inner(float *c, size_t ld_c, const float *a, size_t ld_a, const float *b,
+                    size_t ld_b, size_t M, size_t N, size_t K, int how)
+{
+    kmf_gemm_init();
+    size_t most = how & KMF_GEMM_TA ? INNER_ROWS : M;
+    size_t step = how & KMF_GEMM_TA ? 1 : ld_a; /* from a row of a to the next */
+    for (size_t i = 0; i < M; i += most)
+        inner_rows(c + i * ld_c, ld_c, a + i * step, ld_a, b, ld_b, M - i < most ? M - i : most,
+                   N, K, how);
 }

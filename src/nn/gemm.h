@@ -17,7 +17,9 @@
 #ifndef KMF_GEMM_H
 #define KMF_GEMM_H
 
-#include "kmerformer.h"
+#include "nn/real.h"
+
+#include <stddef.h>
 
 /* Rows of a weight product are handed over in multiples of this. */
 #define KMF_TILE 128
@@ -40,24 +42,35 @@ const char *kmf_gemm_library(void);
  * rows.
  */
 size_t kmf_gemm_packed_size(size_t Dout, size_t Din);
-void kmf_gemm_pack(float *packed, const float *const *parts, size_t n_parts, size_t Dout,
+void kmf_gemm_pack(kmf_real *packed, const kmf_real *const *parts, size_t n_parts, size_t Dout,
                    size_t Din);
 
 /*
  * y = x W^T.   x: [N, Din], ld_x   packed: W [Dout, Din]   y: [N, Dout], ld_y
  * N is a multiple of KMF_TILE. Overwrites y, which must not overlap x.
  */
-void kmf_gemm_weight(float *y, size_t ld_y, const float *x, size_t ld_x, const float *packed,
-                     size_t N, size_t Dout, size_t Din);
+void kmf_gemm_weight(kmf_real *y, size_t ld_y, const kmf_real *x, size_t ld_x,
+                     const kmf_real *packed, size_t N, size_t Dout, size_t Din);
 
 /*
- * c = a b^T   (transposed_b)   a: [M, K]   b: [N, K]   c: [M, N]
- * c = a b     (otherwise)                  b: [K, N]
- * For the products inside one sequence, whose shapes depend on that sequence alone; by the
- * plain kernel with either engine, so a row of c has the same bits for any M, too. Overwrites
- * c, which must not overlap a or b.
+ * The way back: packs the same parts so that, with them,
+ *   kmf_gemm_weight(dx, ld_dx, dy, ld_dy, packed, N, Din, Dout)   is   dx = dy W
+ * dy: [N, Dout]  dx: [N, Din]. Takes kmf_gemm_packed_size(Din, Dout).
  */
-void kmf_gemm_inner(float *c, size_t ld_c, const float *a, size_t ld_a, const float *b,
-                    size_t ld_b, size_t M, size_t N, size_t K, int transposed_b);
+void kmf_gemm_pack_back(kmf_real *packed, const kmf_real *const *parts, size_t n_parts,
+                        size_t Dout, size_t Din);
+
+/*
+ * c = a b.   a: [M, K]   b: [K, N]   c: [M, N]
+ * For the products inside one sequence, whose shapes depend on that sequence alone, and for the
+ * gradients of weights; by the plain kernel with either engine, so a row of c has the same bits
+ * for any M, too. c must not overlap a or b. how: 0, or any of
+ *   KMF_GEMM_TA    a is stored as [K, M]
+ *   KMF_GEMM_TB    b is stored as [N, K]
+ *   KMF_GEMM_ADD   c = c + a b
+ */
+enum { KMF_GEMM_TA = 1, KMF_GEMM_TB = 2, KMF_GEMM_ADD = 4 };
+void kmf_gemm_inner(kmf_real *c, size_t ld_c, const kmf_real *a, size_t ld_a, const kmf_real *b,
+                    size_t ld_b, size_t M, size_t N, size_t K, int how);
 
 #endif

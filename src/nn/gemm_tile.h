@@ -34,11 +34,11 @@ TARGET static KMF_INLINE NAME(vec_) NAME(multiply_add_)(float a, NAME(vec_) b, N
 }
 
 /*
- * c = c + a b (more) or a b.   a: [rows, K], ld_a   b: [K, COLS]   c: [rows, COLS], ld_c
- * rows is a constant wherever this is inlined.
+ * c = c + a b (more) or a b.   a: [rows, K]   b: [K, COLS]   c: [rows, COLS], ld_c
+ * Element i, k of a is a[i * ld_a + k * step]. rows is a constant wherever this is inlined.
  */
 TARGET static KMF_INLINE void NAME(tile_)(int rows, float *restrict c, size_t ld_c,
-                                          const float *restrict a, size_t ld_a,
+                                          const float *restrict a, size_t ld_a, size_t step,
                                           const float *restrict b, size_t K, bool more)
 {
     NAME(vec_) sum[ROWS][VECS];
@@ -58,7 +58,7 @@ TARGET static KMF_INLINE void NAME(tile_)(int rows, float *restrict c, size_t ld
             row[v] = *(const NAME(mem_) *)(b + k * COLS + v * LANES);
         KMF_UNROLL(16)
         for (int i = 0; i < rows; i++) {
-            float x = a[(size_t)i * ld_a + k];
+            float x = a[(size_t)i * ld_a + k * step];
             KMF_UNROLL(4)
             for (int v = 0; v < VECS; v++)
                 sum[i][v] = NAME(multiply_add_)(x, row[v], sum[i][v]);
@@ -79,11 +79,40 @@ TARGET static void NAME(panel_)(float *restrict c, size_t ld_c, const float *res
 {
     size_t i = 0;
     for (; i + ROWS <= M; i += ROWS)
-        NAME(tile_)(ROWS, c + i * ld_c, ld_c, a + i * ld_a, ld_a, b, K, more);
+        NAME(tile_)(ROWS, c + i * ld_c, ld_c, a + i * ld_a, ld_a, 1, b, K, more);
     for (; i + 4 <= M; i += 4)
-        NAME(tile_)(4, c + i * ld_c, ld_c, a + i * ld_a, ld_a, b, K, more);
+        NAME(tile_)(4, c + i * ld_c, ld_c, a + i * ld_a, ld_a, 1, b, K, more);
     for (; i < M; i++)
-        NAME(tile_)(1, c + i * ld_c, ld_c, a + i * ld_a, ld_a, b, K, more);
+        NAME(tile_)(1, c + i * ld_c, ld_c, a + i * ld_a, ld_a, 1, b, K, more);
+}
+
+/* As gather_groups, which see. */
+TARGET static void NAME(gather_)(float *restrict groups, const float *restrict a, size_t ld_a,
+                                 size_t M, size_t K)
+{
+    for (size_t i = 0; i < M; i += ROWS) {
+        size_t rows = M - i < ROWS ? M - i : ROWS;
+        float *group = groups + i * K;
+        if (rows == ROWS)
+            for (size_t k = 0; k < K; k++)
+                memcpy(group + k * ROWS, a + k * ld_a + i, ROWS * sizeof *a);
+        else
+            for (size_t k = 0; k < K; k++)
+                memcpy(group + k * ROWS, a + k * ld_a + i, rows * sizeof *a);
+    }
+}
+
+/* The same product as panel_ for an a that was gathered. */
+TARGET static void NAME(group_panel_)(float *restrict c, size_t ld_c,
+                                      const float *restrict groups, size_t unused,
+                                      const float *restrict b, size_t M, size_t K, bool more)
+{
+    (void)unused;
+    size_t i = 0;
+    for (; i + ROWS <= M; i += ROWS)
+        NAME(tile_)(ROWS, c + i * ld_c, ld_c, groups + i * K, 1, ROWS, b, K, more);
+    for (size_t r = 0; i + r < M; r++)
+        NAME(tile_)(1, c + (i + r) * ld_c, ld_c, groups + i * K + r, 1, ROWS, b, K, more);
 }
 
 #undef GLUE_

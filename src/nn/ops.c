@@ -24,111 +24,208 @@
 
 /* ---------------------------------------------------------------- layer norm ------------- */
 
-/* The sum of (x[i] - about)^2 (squared) or x[i]. */
-static KMF_INLINE float sum_row(const float *x, float about, bool squared, size_t D)
+/* The sum of SUM_LANES partial sums, which are lost. */
+static KMF_INLINE kmf_real sum_lanes(kmf_real *part)
 {
-    float part[SUM_LANES] = {0};
-    size_t i = 0;
-    for (; i + SUM_LANES <= D; i += SUM_LANES)
-        for (size_t l = 0; l < SUM_LANES; l++) {
-            float d = x[i + l] - about;
-            part[l] += squared ? d * d : d;
-        }
-    for (size_t l = 0; i + l < D; l++) {
-        float d = x[i + l] - about;
-        part[l] += squared ? d * d : d;
-    }
     for (size_t half = SUM_LANES / 2; half > 0; half /= 2)
         for (size_t l = 0; l < half; l++)
             part[l] += part[l + half];
     return part[0];
 }
 
-static KMF_INLINE void layernorm_row(float *x, const float *weight, const float *bias,
-                                     double eps, size_t D)
+/* The sum of (x[i] - about)^2 (squared) or x[i]. */
+static KMF_INLINE kmf_real sum_row(const kmf_real *x, kmf_real about, bool squared, size_t D)
 {
-    float mean = sum_row(x, 0.0f, false, D) / (float)D;
-    mean += sum_row(x, mean, false, D) / (float)D; /* what rounding the first sum left over */
+    kmf_real part[SUM_LANES] = {0};
+    size_t i = 0;
+    for (; i + SUM_LANES <= D; i += SUM_LANES)
+        for (size_t l = 0; l < SUM_LANES; l++) {
+            kmf_real d = x[i + l] - about;
+            part[l] += squared ? d * d : d;
+        }
+    for (size_t l = 0; i + l < D; l++) {
+        kmf_real d = x[i + l] - about;
+        part[l] += squared ? d * d : d;
+    }
+    return sum_lanes(part);
+}
+
+/* The mean of a row; scale = 1 / sqrt(var + eps). */
+static KMF_INLINE kmf_real moments(kmf_real *scale, const kmf_real *x, double eps, size_t D)
+{
+    kmf_real mean = sum_row(x, 0, false, D) / (kmf_real)D;
+    /* what rounding the first sum left over */
+    mean += sum_row(x, mean, false, D) / (kmf_real)D;
     double var = (double)sum_row(x, mean, true, D) / (double)D;
     /* squares that overflow must be seen: 1 / inf would leave the bias and look sound */
-    float scale = var <= DBL_MAX ? (float)(1.0 / sqrt(var + eps)) : NAN;
-    for (size_t i = 0; i < D; i++)
-        x[i] = (x[i] - mean) * scale * weight[i] + bias[i];
+    *scale = var <= DBL_MAX ? (kmf_real)(1.0 / sqrt(var + eps)) : KMF_REAL(NAN);
+    return mean;
 }
 
-static KMF_INLINE void kmf_layernorm_forward_body(float *x, size_t ld, const float *weight,
-                                                  const float *bias, double eps, size_t N,
-                                                  size_t D)
+/* y may be x. */
+static KMF_INLINE void layernorm_row(kmf_real *y, const kmf_real *x, const kmf_real *weight,
+                                     const kmf_real *bias, double eps, size_t D)
+{
+    kmf_real scale;
+    kmf_real mean = moments(&scale, x, eps, D);
+    KMF_INDEPENDENT
+    for (size_t i = 0; i < D; i++)
+        y[i] = (x[i] - mean) * scale * weight[i] + bias[i];
+}
+
+static KMF_INLINE void kmf_layernorm_copy_forward_body(kmf_real *y, size_t ld_y,
+                                                       const kmf_real *x, size_t ld_x,
+                                                       const kmf_real *weight,
+                                                       const kmf_real *bias, double eps,
+                                                       size_t N, size_t D)
 {
     for (size_t n = 0; n < N; n++)
-        layernorm_row(x + n * ld, weight, bias, eps, D);
+        layernorm_row(y + n * ld_y, x + n * ld_x, weight, bias, eps, D);
 }
 
-KMF_CLONES(kmf_layernorm_forward,
-           (float *x, size_t ld, const float *weight, const float *bias, double eps, size_t N,
-            size_t D),
-           (x, ld, weight, bias, eps, N, D))
+KMF_CLONES(kmf_layernorm_copy_forward,
+           (kmf_real * y, size_t ld_y, const kmf_real *x, size_t ld_x, const kmf_real *weight,
+            const kmf_real *bias, double eps, size_t N, size_t D),
+           (y, ld_y, x, ld_x, weight, bias, eps, N, D))
+
+void kmf_layernorm_forward(kmf_real *x, size_t ld, const kmf_real *weight, const kmf_real *bias,
+                           double eps, size_t N, size_t D)
+{
+    kmf_layernorm_copy_forward(x, ld, x, ld, weight, bias, eps, N, D);
+}
+
+/* One row of kmf_layernorm_backward: what is summed, then dx, which may be dy. */
+static KMF_INLINE void layernorm_row_backward(kmf_real *dx, kmf_real *restrict dweight,
+                                              kmf_real *restrict dbias, const kmf_real *dy,
+                                              const kmf_real *x, const kmf_real *weight,
+                                              double eps, size_t D)
+{
+    kmf_real scale;
+    kmf_real mean = moments(&scale, x, eps, D);
+    kmf_real g_part[SUM_LANES] = {0};
+    kmf_real gz_part[SUM_LANES] = {0};
+    for (size_t i = 0; i < D; i += SUM_LANES) {
+        size_t lanes = D - i < SUM_LANES ? D - i : SUM_LANES;
+        for (size_t l = 0; l < lanes; l++) {
+            kmf_real z = (x[i + l] - mean) * scale;
+            kmf_real g = dy[i + l] * weight[i + l];
+            g_part[l] += g;
+            gz_part[l] += g * z;
+            dweight[i + l] += dy[i + l] * z;
+            dbias[i + l] += dy[i + l];
+        }
+    }
+    kmf_real g_mean = sum_lanes(g_part) / (kmf_real)D;
+    kmf_real gz_mean = sum_lanes(gz_part) / (kmf_real)D;
+    KMF_INDEPENDENT
+    for (size_t i = 0; i < D; i++) {
+        kmf_real z = (x[i] - mean) * scale;
+        dx[i] = (dy[i] * weight[i] - g_mean - z * gz_mean) * scale;
+    }
+}
 
 static KMF_INLINE void
-kmf_residual_layernorm_forward_body(float *x, size_t ld_x, const float *y, size_t ld_y,
-                                    const float *y_bias, const float *weight, const float *bias,
-                                    double eps, size_t N, size_t D)
+kmf_layernorm_backward_body(kmf_real *dx, size_t ld_dx, kmf_real *dweight, kmf_real *dbias,
+                            const kmf_real *dy, size_t ld_dy, const kmf_real *x, size_t ld_x,
+                            const kmf_real *weight, double eps, size_t N, size_t D)
+{
+    for (size_t n = 0; n < N; n++)
+        layernorm_row_backward(dx + n * ld_dx, dweight, dbias, dy + n * ld_dy, x + n * ld_x,
+                               weight, eps, D);
+}
+
+KMF_CLONES(kmf_layernorm_backward,
+           (kmf_real * dx, size_t ld_dx, kmf_real *dweight, kmf_real *dbias, const kmf_real *dy,
+            size_t ld_dy, const kmf_real *x, size_t ld_x, const kmf_real *weight, double eps,
+            size_t N, size_t D),
+           (dx, ld_dx, dweight, dbias, dy, ld_dy, x, ld_x, weight, eps, N, D))
+
+/* ---------------------------------------------------------------- residual --------------- */
+
+static KMF_INLINE void add_row(kmf_real *restrict x, const kmf_real *restrict y,
+                               const kmf_real *y_bias, size_t D)
+{
+    for (size_t i = 0; i < D; i++)
+        x[i] += y[i] + y_bias[i];
+}
+
+static KMF_INLINE void
+kmf_residual_layernorm_forward_body(kmf_real *x, size_t ld_x, const kmf_real *y, size_t ld_y,
+                                    const kmf_real *y_bias, const kmf_real *weight,
+                                    const kmf_real *bias, double eps, size_t N, size_t D)
 {
     for (size_t n = 0; n < N; n++) {
-        float *restrict sum = x + n * ld_x;
-        const float *restrict add = y + n * ld_y;
-        for (size_t i = 0; i < D; i++)
-            sum[i] += add[i] + y_bias[i];
-        layernorm_row(sum, weight, bias, eps, D);
+        add_row(x + n * ld_x, y + n * ld_y, y_bias, D);
+        layernorm_row(x + n * ld_x, x + n * ld_x, weight, bias, eps, D);
     }
 }
 
 KMF_CLONES(kmf_residual_layernorm_forward,
-           (float *x, size_t ld_x, const float *y, size_t ld_y, const float *y_bias,
-            const float *weight, const float *bias, double eps, size_t N, size_t D),
+           (kmf_real * x, size_t ld_x, const kmf_real *y, size_t ld_y, const kmf_real *y_bias,
+            const kmf_real *weight, const kmf_real *bias, double eps, size_t N, size_t D),
            (x, ld_x, y, ld_y, y_bias, weight, bias, eps, N, D))
 
-static KMF_INLINE void kmf_embedding_forward_body(float *y, size_t ld, const int32_t *ids,
-                                                  const float *word, const float *type0,
-                                                  const float *weight, const float *bias,
-                                                  double eps, size_t N, size_t E)
+static KMF_INLINE void kmf_residual_forward_body(kmf_real *x, size_t ld_x, const kmf_real *y,
+                                                 size_t ld_y, const kmf_real *y_bias, size_t N,
+                                                 size_t D)
 {
     for (size_t n = 0; n < N; n++) {
-        float *restrict row = y + n * ld;
-        const float *restrict token = word + (size_t)ids[n] * E;
-        for (size_t i = 0; i < E; i++)
-            row[i] = token[i] + type0[i];
-        layernorm_row(row, weight, bias, eps, E);
+        kmf_real *restrict sum = x + n * ld_x;
+        const kmf_real *restrict add = y + n * ld_y;
+        if (y_bias)
+            add_row(sum, add, y_bias, D);
+        else
+            for (size_t i = 0; i < D; i++)
+                sum[i] += add[i];
     }
 }
 
-KMF_CLONES(kmf_embedding_forward,
-           (float *y, size_t ld, const int32_t *ids, const float *word, const float *type0,
-            const float *weight, const float *bias, double eps, size_t N, size_t E),
-           (y, ld, ids, word, type0, weight, bias, eps, N, E))
+KMF_CLONES(kmf_residual_forward,
+           (kmf_real * x, size_t ld_x, const kmf_real *y, size_t ld_y, const kmf_real *y_bias,
+            size_t N, size_t D),
+           (x, ld_x, y, ld_y, y_bias, N, D))
 
 /* ---------------------------------------------------------------- bias, activation ------- */
 
-static KMF_INLINE void kmf_bias_forward_body(float *x, size_t ld, const float *bias, size_t N,
-                                             size_t D)
+static KMF_INLINE void kmf_bias_forward_body(kmf_real *x, size_t ld, const kmf_real *bias,
+                                             size_t N, size_t D)
 {
     for (size_t n = 0; n < N; n++) {
-        float *restrict row = x + n * ld;
+        kmf_real *restrict row = x + n * ld;
         for (size_t i = 0; i < D; i++)
             row[i] += bias[i];
     }
 }
 
-KMF_CLONES(kmf_bias_forward, (float *x, size_t ld, const float *bias, size_t N, size_t D),
+KMF_CLONES(kmf_bias_forward,
+           (kmf_real * x, size_t ld, const kmf_real *bias, size_t N, size_t D),
            (x, ld, bias, N, D))
 
-static KMF_INLINE void kmf_bias_activation_forward_body(bool fused, float *x, size_t ld,
-                                                        const float *bias,
+static KMF_INLINE void kmf_bias_backward_body(kmf_real *restrict dbias, const kmf_real *dy,
+                                              size_t ld, size_t N, size_t D)
+{
+    size_t n = 0;
+    for (; n + 4 <= N; n += 4) {
+        const kmf_real *row = dy + n * ld;
+        for (size_t i = 0; i < D; i++)
+            dbias[i] = dbias[i] + row[i] + row[ld + i] + row[2 * ld + i] + row[3 * ld + i];
+    }
+    for (; n < N; n++)
+        for (size_t i = 0; i < D; i++)
+            dbias[i] += dy[n * ld + i];
+}
+
+KMF_CLONES(kmf_bias_backward,
+           (kmf_real * dbias, const kmf_real *dy, size_t ld, size_t N, size_t D),
+           (dbias, dy, ld, N, D))
+
+static KMF_INLINE void kmf_bias_activation_forward_body(bool fused, kmf_real *x, size_t ld,
+                                                        const kmf_real *bias,
                                                         kmf_activation activation, size_t N,
                                                         size_t D)
 {
     for (size_t n = 0; n < N; n++) {
-        float *restrict row = x + n * ld;
+        kmf_real *restrict row = x + n * ld;
         switch (activation) {
         case KMF_GELU:
             for (size_t i = 0; i < D; i++)
@@ -147,44 +244,202 @@ static KMF_INLINE void kmf_bias_activation_forward_body(bool fused, float *x, si
 }
 
 KMF_CLONES_FUSED(kmf_bias_activation_forward,
-                 (float *x, size_t ld, const float *bias, kmf_activation activation, size_t N,
-                  size_t D),
+                 (kmf_real * x, size_t ld, const kmf_real *bias, kmf_activation activation,
+                  size_t N, size_t D),
                  (x, ld, bias, activation, N, D))
+
+/* act(x) or, with slope, act'(x). Both choices are constants where this is inlined. */
+static KMF_INLINE kmf_real activate(bool fused, kmf_activation activation, bool slope,
+                                    kmf_real x)
+{
+    switch (activation) {
+    case KMF_GELU:
+        return slope ? kmf_gelu_slope(fused, x) : kmf_gelu(fused, x);
+    case KMF_GELU_TANH:
+        return slope ? kmf_gelu_tanh_slope(fused, x) : kmf_gelu_tanh(fused, x);
+    case KMF_RELU:
+        break;
+    }
+    return slope ? kmf_relu_slope(x) : kmf_relu(x);
+}
+
+static KMF_INLINE void activate_rows(bool fused, kmf_real *y, size_t ld_y, const kmf_real *x,
+                                     size_t ld_x, kmf_activation activation, size_t N, size_t D)
+{
+    for (size_t n = 0; n < N; n++) {
+        kmf_real *to = y + n * ld_y;
+        const kmf_real *from = x + n * ld_x;
+        KMF_INDEPENDENT
+        for (size_t i = 0; i < D; i++)
+            to[i] = activate(fused, activation, false, from[i]);
+    }
+}
+
+static KMF_INLINE void kmf_activation_forward_body(bool fused, kmf_real *y, size_t ld_y,
+                                                   const kmf_real *x, size_t ld_x,
+                                                   kmf_activation activation, size_t N,
+                                                   size_t D)
+{
+    if (activation == KMF_GELU)
+        activate_rows(fused, y, ld_y, x, ld_x, KMF_GELU, N, D);
+    else if (activation == KMF_GELU_TANH)
+        activate_rows(fused, y, ld_y, x, ld_x, KMF_GELU_TANH, N, D);
+    else
+        activate_rows(fused, y, ld_y, x, ld_x, KMF_RELU, N, D);
+}
+
+KMF_CLONES_FUSED(kmf_activation_forward,
+                 (kmf_real * y, size_t ld_y, const kmf_real *x, size_t ld_x,
+                  kmf_activation activation, size_t N, size_t D),
+                 (y, ld_y, x, ld_x, activation, N, D))
+
+static KMF_INLINE void activate_rows_backward(bool fused, kmf_real *dx, size_t ld_dx,
+                                              const kmf_real *dy, size_t ld_dy,
+                                              const kmf_real *x, size_t ld_x,
+                                              kmf_activation activation, size_t N, size_t D)
+{
+    for (size_t n = 0; n < N; n++) {
+        kmf_real *to = dx + n * ld_dx;
+        const kmf_real *from = dy + n * ld_dy;
+        const kmf_real *at = x + n * ld_x;
+        KMF_INDEPENDENT
+        for (size_t i = 0; i < D; i++)
+            to[i] = from[i] * activate(fused, activation, true, at[i]);
+    }
+}
+
+static KMF_INLINE void kmf_activation_backward_body(bool fused, kmf_real *dx, size_t ld_dx,
+                                                    const kmf_real *dy, size_t ld_dy,
+                                                    const kmf_real *x, size_t ld_x,
+                                                    kmf_activation activation, size_t N,
+                                                    size_t D)
+{
+    if (activation == KMF_GELU)
+        activate_rows_backward(fused, dx, ld_dx, dy, ld_dy, x, ld_x, KMF_GELU, N, D);
+    else if (activation == KMF_GELU_TANH)
+        activate_rows_backward(fused, dx, ld_dx, dy, ld_dy, x, ld_x, KMF_GELU_TANH, N, D);
+    else
+        activate_rows_backward(fused, dx, ld_dx, dy, ld_dy, x, ld_x, KMF_RELU, N, D);
+}
+
+KMF_CLONES_FUSED(kmf_activation_backward,
+                 (kmf_real * dx, size_t ld_dx, const kmf_real *dy, size_t ld_dy,
+                  const kmf_real *x, size_t ld_x, kmf_activation activation, size_t N,
+                  size_t D),
+                 (dx, ld_dx, dy, ld_dy, x, ld_x, activation, N, D))
+
+/* ---------------------------------------------------------------- embedding -------------- */
+
+static KMF_INLINE void gather_row(kmf_real *restrict y, const kmf_real *restrict token,
+                                  const kmf_real *restrict type0, size_t E)
+{
+    for (size_t i = 0; i < E; i++)
+        y[i] = token[i] + type0[i];
+}
+
+static KMF_INLINE void kmf_embedding_forward_body(kmf_real *y, size_t ld, const int32_t *ids,
+                                                  const kmf_real *word, const kmf_real *type0,
+                                                  const kmf_real *weight, const kmf_real *bias,
+                                                  double eps, size_t N, size_t E)
+{
+    for (size_t n = 0; n < N; n++) {
+        kmf_real *row = y + n * ld;
+        gather_row(row, word + (size_t)ids[n] * E, type0, E);
+        layernorm_row(row, row, weight, bias, eps, E);
+    }
+}
+
+KMF_CLONES(kmf_embedding_forward,
+           (kmf_real * y, size_t ld, const int32_t *ids, const kmf_real *word,
+            const kmf_real *type0, const kmf_real *weight, const kmf_real *bias, double eps,
+            size_t N, size_t E),
+           (y, ld, ids, word, type0, weight, bias, eps, N, E))
+
+static KMF_INLINE void kmf_gather_forward_body(kmf_real *y, size_t ld, const int32_t *ids,
+                                               const kmf_real *word, const kmf_real *type0,
+                                               size_t N, size_t E)
+{
+    for (size_t n = 0; n < N; n++)
+        gather_row(y + n * ld, word + (size_t)ids[n] * E, type0, E);
+}
+
+KMF_CLONES(kmf_gather_forward,
+           (kmf_real * y, size_t ld, const int32_t *ids, const kmf_real *word,
+            const kmf_real *type0, size_t N, size_t E),
+           (y, ld, ids, word, type0, N, E))
+
+static KMF_INLINE void kmf_gather_backward_body(kmf_real *dword, const int32_t *ids,
+                                                const kmf_real *dy, size_t ld, size_t beg,
+                                                size_t end, size_t N, size_t E)
+{
+    for (size_t n = 0; n < N; n++) {
+        kmf_real *restrict token = dword + (size_t)ids[n] * E;
+        const kmf_real *restrict row = dy + n * ld;
+        for (size_t i = beg; i < end; i++)
+            token[i] += row[i];
+    }
+}
+
+KMF_CLONES(kmf_gather_backward,
+           (kmf_real * dword, const int32_t *ids, const kmf_real *dy, size_t ld, size_t beg,
+            size_t end, size_t N, size_t E),
+           (dword, ids, dy, ld, beg, end, N, E))
 
 /* ---------------------------------------------------------------- rotary ----------------- */
 
-void kmf_rotary_table(float *cos_t, float *sin_t, double base, size_t T, size_t K)
+void kmf_rotary_table(kmf_real *cos_t, kmf_real *sin_t, double base, size_t T, size_t K)
 {
     assert(K % 2 == 0);
     for (size_t i = 0; i < K / 2; i++) {
         double frequency = pow(base, -2.0 * (double)i / (double)K);
         for (size_t t = 0; t < T; t++) {
-            cos_t[t * (K / 2) + i] = (float)cos((double)t * frequency);
-            sin_t[t * (K / 2) + i] = (float)sin((double)t * frequency);
+            cos_t[t * (K / 2) + i] = (kmf_real)cos((double)t * frequency);
+            sin_t[t * (K / 2) + i] = (kmf_real)sin((double)t * frequency);
         }
     }
 }
 
-static KMF_INLINE void kmf_rotary_forward_body(float *x, size_t ld, const float *cos_t,
-                                               const float *sin_t, size_t T, size_t H, size_t K)
+/* By the angles, or back by them, which must be a constant where this is inlined. */
+static KMF_INLINE void turn(bool back, kmf_real *x, size_t ld, const kmf_real *cos_t,
+                            const kmf_real *sin_t, size_t T, size_t H, size_t K)
 {
     size_t pairs = K / 2;
     for (size_t t = 0; t < T; t++) {
-        const float *restrict c = cos_t + t * pairs;
-        const float *restrict s = sin_t + t * pairs;
+        const kmf_real *restrict c = cos_t + t * pairs;
+        const kmf_real *restrict s = sin_t + t * pairs;
         for (size_t h = 0; h < H; h++) {
-            float *restrict head = x + t * ld + h * K;
+            kmf_real *restrict head = x + t * ld + h * K;
             for (size_t i = 0; i < pairs; i++) {
-                float even = head[2 * i];
-                float odd = head[2 * i + 1];
-                head[2 * i] = even * c[i] - odd * s[i];
-                head[2 * i + 1] = odd * c[i] + even * s[i];
+                kmf_real even = head[2 * i];
+                kmf_real odd = head[2 * i + 1];
+                kmf_real sine = back ? -s[i] : s[i];
+                head[2 * i] = even * c[i] - odd * sine;
+                head[2 * i + 1] = odd * c[i] + even * sine;
             }
         }
     }
 }
 
+static KMF_INLINE void kmf_rotary_forward_body(kmf_real *x, size_t ld, const kmf_real *cos_t,
+                                               const kmf_real *sin_t, size_t T, size_t H,
+                                               size_t K)
+{
+    turn(false, x, ld, cos_t, sin_t, T, H, K);
+}
+
 KMF_CLONES(kmf_rotary_forward,
-           (float *x, size_t ld, const float *cos_t, const float *sin_t, size_t T, size_t H,
-            size_t K),
+           (kmf_real * x, size_t ld, const kmf_real *cos_t, const kmf_real *sin_t, size_t T,
+            size_t H, size_t K),
            (x, ld, cos_t, sin_t, T, H, K))
+
+static KMF_INLINE void kmf_rotary_backward_body(kmf_real *dx, size_t ld, const kmf_real *cos_t,
+                                                const kmf_real *sin_t, size_t T, size_t H,
+                                                size_t K)
+{
+    turn(true, dx, ld, cos_t, sin_t, T, H, K);
+}
+
+KMF_CLONES(kmf_rotary_backward,
+           (kmf_real * dx, size_t ld, const kmf_real *cos_t, const kmf_real *sin_t, size_t T,
+            size_t H, size_t K),
+           (dx, ld, cos_t, sin_t, T, H, K))

@@ -1,23 +1,43 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * exp and GELU in plain arithmetic, without tables, calls or branches, so that a compiler turns
- * a loop over them into vector code. libm's expf and erff, a call an element, would take half
- * the time of a small encoder. Constants come from scripts/make_vmath.py, which says how; the
- * errors stated are measured over all floats by tests/test_ops.c.
+ * exp, the activations and their slopes in plain arithmetic, without tables, calls or branches,
+ * so that a compiler turns a loop over them into vector code. libm's expf and erff, a call an
+ * element, would take half the time of a small encoder. Constants come from
+ * scripts/make_vmath.py, which says how; the errors stated are measured over all floats by
+ * tests/test_ops.c and tests/test_training_ops.c.
  *
  * Limits are set and signs taken on the bits of a float, as integers: a choice that hangs on a
  * comparison of floats may raise an exception flag, for which gcc leaves the loop as it is. And
  * a NaN stays a NaN.
+ *
+ * With KMF_DOUBLE (nn/real.h) the same names are libm's functions in double, exact and slow.
  */
 #ifndef KMF_VMATH_H
 #define KMF_VMATH_H
 
 #include "base/cpu.h"
+#include "nn/real.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+
+/*
+ * Before a loop whose rounds do not depend on one another, though an array may stand in the place
+ * of another: the compiler need not ask whether they overlap. (clang warns where it is told not to
+ * optimise and cannot do as asked.)
+ */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed"
+#define KMF_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define KMF_INDEPENDENT _Pragma("GCC ivdep")
+#else
+#define KMF_INDEPENDENT
+#endif
+
+#ifndef KMF_DOUBLE
 
 /* a b + c, rounded once if fused, which must be a constant where this is inlined. */
 static KMF_INLINE float kmf_multiply_add(bool fused, float a, float b, float c)
@@ -52,6 +72,11 @@ static KMF_INLINE float kmf_limit(float x, float max)
     return kmf_bits_float(sign | size);
 }
 
+static KMF_INLINE float kmf_sqrt(float x)
+{
+    return sqrtf(x);
+}
+
 /* max(x, 0); NaN for NaN. */
 static KMF_INLINE float kmf_relu(float x)
 {
@@ -60,20 +85,33 @@ static KMF_INLINE float kmf_relu(float x)
     return kmf_bits_float(below ? 0 : bits);
 }
 
+/* The slope of max(x, 0): 1, or 0 up to x = 0; NaN for NaN. */
+static KMF_INLINE float kmf_relu_slope(float x)
+{
+    uint32_t bits = kmf_float_bits(x);
+    uint32_t one = kmf_float_bits(1.0f);
+    bool number = (bits & ~KMF_SIGN_BIT) <= KMF_INFINITY_BITS;
+    uint32_t slope = bits > 0 && bits < KMF_SIGN_BIT ? one : 0;
+    return kmf_bits_float(number ? slope : bits);
+}
+
 /*
  * An integer that is greater the greater x is, and the way back: the maximum of floats as that
  * of integers. NaN lies at either end.
  */
-static KMF_INLINE int32_t kmf_float_order(float x)
+typedef int32_t kmf_order;
+#define KMF_ORDER_LEAST INT32_MIN
+
+static KMF_INLINE kmf_order kmf_order_of(float x)
 {
     uint32_t bits = kmf_float_bits(x);
     bits = bits >= KMF_SIGN_BIT ? bits ^ ~KMF_SIGN_BIT : bits;
-    int32_t order;
+    kmf_order order;
     memcpy(&order, &bits, sizeof order);
     return order;
 }
 
-static KMF_INLINE float kmf_order_float(int32_t order)
+static KMF_INLINE float kmf_order_back(kmf_order order)
 {
     uint32_t bits;
     memcpy(&bits, &order, sizeof bits);
@@ -140,5 +178,121 @@ static KMF_INLINE float kmf_gelu_tanh(bool fused, float x)
     float e = kmf_exp(fused, -1.59576912f * u); /* -2 sqrt(2/pi) */
     return kmf_relu(x) - a * e / (1.0f + e);
 }
+
+/*
+ * The slope of a function with f(x) - f(-x) = x, as both forms of GELU are, from that at -|x|:
+ * f'(x) + f'(-x) = 1.
+ */
+static KMF_INLINE float kmf_slope_of(float x, float below)
+{
+    uint32_t negative = kmf_float_bits(x) & KMF_SIGN_BIT;
+    float step = kmf_bits_float(negative ? 0 : kmf_float_bits(1.0f));
+    return step - kmf_bits_float(kmf_float_bits(below) ^ negative);
+}
+
+/*
+ * GELU'(x) = F(x) + x f(x), F and f the normal distribution and its density:
+ *    GELU'(-a) = erfc(a / sqrt 2) / 2 - a f(a) = e^(-a^2/2) r(a),  r a polynomial of degree 11.
+ * Absolute error at most 2e-7.
+ */
+static KMF_INLINE float kmf_gelu_slope(bool fused, float x)
+{
+    float a = kmf_limit(fabsf(x), 14.0f);
+    float r = -3.15543076e-07f;
+    r = kmf_multiply_add(fused, r, a, 7.70877978e-06f);
+    r = kmf_multiply_add(fused, r, a, -8.47710035e-05f);
+    r = kmf_multiply_add(fused, r, a, 0.000563652779f);
+    r = kmf_multiply_add(fused, r, a, -0.0025900905f);
+    r = kmf_multiply_add(fused, r, a, 0.00900384784f);
+    r = kmf_multiply_add(fused, r, a, -0.0254718177f);
+    r = kmf_multiply_add(fused, r, a, 0.0619239323f);
+    r = kmf_multiply_add(fused, r, a, -0.13280578f);
+    r = kmf_multiply_add(fused, r, a, 0.249972567f);
+    r = kmf_multiply_add(fused, r, a, -0.797882855f);
+    r = kmf_multiply_add(fused, r, a, 0.49999997f);
+    return kmf_slope_of(x, kmf_exp(fused, -0.5f * a * a) * r);
+}
+
+/*
+ * The tanh form's, with s = (1 + tanh u) / 2 = 1 / (1 + e) and e = e^(-2 u(a)):
+ * its slope at -a is e s (1 - 2 a s u'(a)).
+ */
+static KMF_INLINE float kmf_gelu_tanh_slope(bool fused, float x)
+{
+    float a = kmf_limit(fabsf(x), 14.0f);
+    float u = a * kmf_multiply_add(fused, 0.044715f, a * a, 1.0f);
+    float du = kmf_multiply_add(fused, 0.134145f, a * a, 1.0f);
+    float e = kmf_exp(fused, -1.59576912f * u);
+    float s = 1.0f / (1.0f + e);
+    return kmf_slope_of(x, e * s * (1.0f - 1.59576912f * a * du * s));
+}
+
+#else
+
+static inline double kmf_sqrt(double x)
+{
+    return sqrt(x);
+}
+
+static inline double kmf_relu(double x)
+{
+    return x < 0 ? 0 : x;
+}
+
+static inline double kmf_relu_slope(double x)
+{
+    return x <= 0 ? 0 : isnan(x) ? x : 1;
+}
+
+typedef double kmf_order;
+#define KMF_ORDER_LEAST (-HUGE_VAL)
+
+static inline kmf_order kmf_order_of(double x)
+{
+    return x;
+}
+
+static inline double kmf_order_back(kmf_order order)
+{
+    return order;
+}
+
+static inline double kmf_exp(bool fused, double x)
+{
+    (void)fused;
+    return exp(x);
+}
+
+#define KMF_SQRT_HALF 0.70710678118654752440
+#define KMF_SQRT_TAU 2.50662827463100050242         /* sqrt(2 pi) */
+#define KMF_SQRT_TWO_OVER_PI 0.79788456080286535588 /* sqrt(2 / pi) */
+
+static inline double kmf_gelu(bool fused, double x)
+{
+    (void)fused;
+    return 0.5 * x * erfc(-KMF_SQRT_HALF * x);
+}
+
+static inline double kmf_gelu_slope(bool fused, double x)
+{
+    (void)fused;
+    return 0.5 * erfc(-KMF_SQRT_HALF * x) + x * exp(-0.5 * x * x) / KMF_SQRT_TAU;
+}
+
+static inline double kmf_gelu_tanh(bool fused, double x)
+{
+    (void)fused;
+    return 0.5 * x * (1 + tanh(KMF_SQRT_TWO_OVER_PI * (x + 0.044715 * x * x * x)));
+}
+
+static inline double kmf_gelu_tanh_slope(bool fused, double x)
+{
+    (void)fused;
+    double t = tanh(KMF_SQRT_TWO_OVER_PI * (x + 0.044715 * x * x * x));
+    double du = KMF_SQRT_TWO_OVER_PI * (1 + 3 * 0.044715 * x * x);
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * du;
+}
+
+#endif
 
 #endif

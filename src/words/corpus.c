@@ -209,7 +209,8 @@ int kmf_corpus_add(kmf_corpus *corpus, const char *seq, size_t len, kmf_err *err
     return status < 0 ? status : add_text(corpus, "\n", 1, err);
 }
 
-int kmf_corpus_read(kmf_corpus *corpus, kmf_reader *reader, kmf_err *err)
+int kmf_corpus_read(kmf_corpus *corpus, kmf_reader *reader, kmf_progress_fn *fn, void *user,
+                    kmf_err *err)
 {
     kmf_text text = {0};
     int status;
@@ -219,6 +220,8 @@ int kmf_corpus_read(kmf_corpus *corpus, kmf_reader *reader, kmf_err *err)
         if (status < 0)
             break;
         text.len = 0;
+        if (fn)
+            fn(user, corpus->info.letters);
     }
     kmf_free(text.bytes);
     return status;

@@ -36,8 +36,12 @@ kmf_corpus *kmf_corpus_new(kmf_alphabet alphabet, size_t shortest, uint64_t memo
                            const char *tmp, kmf_err *err) KMF_MUST_CHECK;
 void kmf_corpus_free(kmf_corpus *corpus);
 
-/* All records of a reader from which none was taken, as one input. */
-int kmf_corpus_read(kmf_corpus *corpus, kmf_reader *reader, kmf_err *err) KMF_MUST_CHECK;
+/*
+ * All records of a reader from which none was taken, as one input. fn (NULL: none) is told now and
+ * then how many letters the corpus has read so far.
+ */
+int kmf_corpus_read(kmf_corpus *corpus, kmf_reader *reader, kmf_progress_fn *fn, void *user,
+                    kmf_err *err) KMF_MUST_CHECK;
 /* One record. */
 int kmf_corpus_add(kmf_corpus *corpus, const char *seq, size_t len,
                    kmf_err *err) KMF_MUST_CHECK;

@@ -10,6 +10,7 @@
 #ifndef KMF_FAMILY_H
 #define KMF_FAMILY_H
 
+#include "kmerformer.h"
 #include "model/params.h"
 
 /* See ops.h; KMF_DIM_NONE as the second one: a vector. */
@@ -37,7 +38,7 @@ typedef enum kmf_part {
 
 typedef struct kmf_tensor_row {
     const char *name;
-    size_t field; /* offset of a const float * in kmf_params or kmf_layer */
+    size_t field; /* offset of a kmf_real * in kmf_params or kmf_layer */
     kmf_part part;
     kmf_dim shape[2];
     kmf_init init;

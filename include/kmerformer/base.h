@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/* Part of kmerformer.h, used by all others: version, errors, threads. */
+#ifndef KMERFORMER_BASE_H
+#define KMERFORMER_BASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define KMF_MUST_CHECK __attribute__((warn_unused_result))
+#define KMF_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#define KMF_API __attribute__((visibility("default")))
+#else
+#define KMF_MUST_CHECK
+#define KMF_PRINTF(f, a)
+#define KMF_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---------------------------------------------------------------- version ---------------- */
+
+#define KMF_VERSION "0.1.0"
+
+/* The version of the library in use, as "0.1.0". Static storage. */
+KMF_API const char *kmf_version(void);
+
+/*
+ * A few lines "name<TAB>value": compiler, libraries and their versions, the matrix-product
+ * engine and processor level chosen at run time. Written to text, cut at cap - 1 bytes.
+ */
+KMF_API void kmf_build_info(char *text, size_t cap);
+
+/* ---------------------------------------------------------------- errors ----------------- */
+
+typedef enum kmf_code {
+    KMF_OK = 0,
+    KMF_EINVAL = -1,  /* an option or argument is out of range: mend the call             */
+    KMF_EIO = -2,     /* reading or writing failed: file, disk, pipe                      */
+    KMF_EFORMAT = -3, /* an input file is not what it should be: mend or replace the file */
+    KMF_ENOMEM = -4,  /* out of memory, or over a stated limit                            */
+    KMF_EMODEL = -5,  /* a model, vocabulary or result file does not fit                  */
+    KMF_ENUMERIC = -6 /* a result that must be finite is not                              */
+} kmf_code;
+
+/*
+ * {0} means no error. msg is one sentence without a newline. The first cause stays: zero it
+ * before it is used again.
+ */
+typedef struct kmf_err {
+    kmf_code code;
+    char msg[1020];
+} kmf_err;
+
+/* Told how far a long job is; the function that takes it says in what unit. */
+typedef void kmf_progress_fn(void *user, uint64_t done);
+
+/* ---------------------------------------------------------------- threads ---------------- */
+
+/* Worker threads, shared by decompression and computation. */
+typedef struct kmf_pool kmf_pool;
+
+/* threads: 1 to 1024. */
+KMF_API kmf_pool *kmf_pool_new(int threads, kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_pool_free(kmf_pool *pool);
+
+/*
+ * The number of cores this process may use: the affinity mask, cut by the cgroup's CPU quota
+ * and by SLURM_CPUS_PER_TASK. At least 1.
+ */
+KMF_API int kmf_threads_default(void);
+
+/*
+ * For the beginning of a program: OpenBLAS starts threads when it is loaded and lets them wait
+ * in a loop, which takes the cores from others for a tenth of a second. Products here run on
+ * our own threads. This stops them; a call of BLAS that wants them starts them again.
+ */
+KMF_API void kmf_stop_blas_threads(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

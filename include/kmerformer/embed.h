@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/* Part of kmerformer.h: from records to rows, one vector each. */
+#ifndef KMERFORMER_EMBED_H
+#define KMERFORMER_EMBED_H
+
+#include "model.h"
+#include "vectors.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a k-mer's vector weighs in the mean of its record. */
+typedef enum kmf_weights {
+    KMF_WEIGHTS_NONE, /* all the same                                                    */
+    KMF_WEIGHTS_SIF   /* smooth inverse frequency, a / (a + p): a = 0.001, p its share of
+                         the words of its length in training (Arora, Liang and Ma 2017)  */
+} kmf_weights;
+KMF_API extern const char *const kmf_weights_names[]; /* none sif */
+
+/* -1 in an enum field or 0 in a size means: as the model says. */
+typedef struct kmf_embed_options {
+    int pooling;         /* kmf_pooling */
+    int layer;           /* KMF_LAYER_MODEL, or as kmf_config.layer */
+    int strand;          /* kmf_strand */
+    int norm;            /* kmf_norm */
+    int ambiguous;       /* kmf_ambiguous */
+    int policy;          /* kmf_long; -1 = chunk */
+    int k;               /* k-mer vectors: words of this length alone; 0: of all in the file */
+    int weights;         /* k-mer vectors: kmf_weights; -1 = none */
+    size_t stride;       /* bases */
+    size_t window;       /* tokens */
+    size_t overlap;      /* tokens; KMF_OVERLAP_MODEL: as the model says */
+    size_t batch_tokens; /* of a batch, 0 = 4096; a longer chunk is a batch of its own;
+                            tnf, kmer:K, k-mer vectors: letters, 0 = 262144 */
+    int threads;         /* 1 .. 1024; 0: kmf_threads_default() */
+    int strict;     /* any cut, chunk, ambiguity, unknown k-mer or empty record is an error */
+    uint64_t shard; /* with n_shards > 1 only records shard, shard + n_shards, ... */
+    uint64_t n_shards; /* 0 and 1: all of them */
+} kmf_embed_options;
+
+#define KMF_LAYER_MODEL (-1000000)
+#define KMF_OVERLAP_MODEL ((size_t)-1)
+
+KMF_API void kmf_embed_options_default(kmf_embed_options *opts);
+
+/* What a whole run met. */
+typedef struct kmf_embed_stats {
+    uint64_t records;
+    uint64_t bases;
+    uint64_t tokens;    /* k-mers counted in the vectors                       */
+    uint64_t ambiguous; /* windows with a base other than A, C, G, T           */
+    uint64_t unknown;   /* k-mers that the vocabulary lacks; k-mer vectors: that have no
+                           vector or never occurred in training, and are left out */
+    uint64_t chunked;   /* records cut into more than one chunk                */
+    uint64_t truncated; /* records that lost tokens to --long truncate or skip */
+    uint64_t empty;     /* records without a valid k-mer: rows of NaN          */
+} kmf_embed_stats;
+
+/* One result. Pointers are valid during the call only. */
+typedef struct kmf_row {
+    uint64_t index; /* of the record, over all inputs                                 */
+    const char *name;
+    uint64_t len; /* bases                                                          */
+    uint64_t tokens;
+    uint64_t ambiguous;
+    uint64_t chunks;
+    int64_t position; /* KMF_POOL_NONE: base at which the token starts, -1: no token; else -1 */
+    const float *vector; /* [dim] */
+} kmf_row;
+
+/* Called in input order. Returns 0, or a negative kmf_code with *err filled: the run ends. */
+typedef int kmf_row_fn(void *user, const kmf_row *row, kmf_err *err);
+
+typedef struct kmf_embedder kmf_embedder;
+
+/*
+ * model: a model directory, NULL for the default one, "tnf" (136 canonical tetranucleotide
+ * frequencies), "kmer:K" (4^K k-mer frequencies, K 1 .. 8), or a file that kmf_vectors_load reads:
+ * the weighted mean of the vectors of a record's k-mers. An option that such a model does not
+ * have, when set, is KMF_EINVAL.
+ */
+KMF_API kmf_embedder *kmf_embedder_new(const char *model, const kmf_embed_options *opts,
+                                       kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_embedder_free(kmf_embedder *embedder);
+KMF_API size_t kmf_embedder_dim(const kmf_embedder *embedder);
+/* The options in force, every default filled in. */
+KMF_API void kmf_embedder_options(const kmf_embedder *embedder, kmf_embed_options *opts);
+/* The pool, for readers. */
+KMF_API kmf_pool *kmf_embedder_pool(kmf_embedder *embedder);
+/* "tnf", "kmer:K", the file of vectors or the model's directory. */
+KMF_API const char *kmf_embedder_name(const kmf_embedder *embedder);
+/* NULL for tnf, kmer:K and k-mer vectors. */
+KMF_API const kmf_model *kmf_embedder_model(const kmf_embedder *embedder);
+/* NULL for all else but k-mer vectors. */
+KMF_API const kmf_vectors *kmf_embedder_vectors(const kmf_embedder *embedder);
+/* Bytes held for models, batches and workspaces; the longest record comes on top. */
+KMF_API size_t kmf_embedder_bytes(const kmf_embedder *embedder);
+
+/* Rows go to fn from kmf_embedder_add and kmf_embedder_finish, in the order of the calls. */
+KMF_API void kmf_embedder_sink(kmf_embedder *embedder, kmf_row_fn *fn, void *user);
+/*
+ * fn is called from kmf_embedder_add and kmf_embedder_finish whenever a batch is done, with the
+ * k-mers worked off so far, those of a second strand too. fn NULL: none.
+ */
+KMF_API void kmf_embedder_progress(kmf_embedder *embedder, kmf_progress_fn *fn, void *user);
+/* What error messages name before a record, such as its file; borrowed, NULL: nothing. */
+KMF_API void kmf_embedder_source(kmf_embedder *embedder, const char *source);
+/*
+ * Adds a record; name and seq are copied as far as needed. After a failure, of fn or our own,
+ * the records that are not out yet are dropped and the embedder is as new, its statistics
+ * apart.
+ */
+KMF_API int kmf_embedder_add(kmf_embedder *embedder, const char *name, const char *seq,
+                             size_t len, kmf_err *err) KMF_MUST_CHECK;
+/* Waits for all rows. The embedder is then as new, its statistics apart; also on failure. */
+KMF_API int kmf_embedder_finish(kmf_embedder *embedder, kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_embedder_statistics(const kmf_embedder *embedder, kmf_embed_stats *stats);
+
+/*
+ * One sequence, one vector [dim], NaN if it has no valid k-mer. KMF_EINVAL with KMF_POOL_NONE,
+ * of a shard, or between kmf_embedder_add and kmf_embedder_finish.
+ */
+KMF_API int kmf_embed_sequence(kmf_embedder *embedder, float *vector, const char *seq,
+                               kmf_err *err) KMF_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/* Part of kmerformer.h: encoders: their shape, their files, one forward pass. */
+#ifndef KMERFORMER_MODEL_H
+#define KMERFORMER_MODEL_H
+
+#include "tokens.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---------------------------------------------------------------- model ------------------ */
+
+typedef enum kmf_activation { KMF_GELU, KMF_GELU_TANH, KMF_RELU } kmf_activation;
+typedef enum kmf_pooling {
+    KMF_POOL_MEAN,
+    KMF_POOL_CLS,
+    KMF_POOL_MAX,
+    KMF_POOL_NONE
+} kmf_pooling;
+typedef enum kmf_strand { KMF_STRAND_FWD, KMF_STRAND_RC, KMF_STRAND_BOTH } kmf_strand;
+typedef enum kmf_norm { KMF_NORM_NONE, KMF_NORM_L2 } kmf_norm;
+
+/*
+ * The words for the enums above in options, config.json and provenance: index = value, NULL
+ * after the last.
+ */
+KMF_API extern const char *const kmf_pooling_names[]; /* mean cls max none */
+KMF_API extern const char *const kmf_strand_names[];  /* fwd rc both */
+KMF_API extern const char *const kmf_norm_names[];    /* none l2 */
+
+/* The shape of an encoder, and what it was made for. */
+typedef struct kmf_config {
+    /* the encoder, as config.json has it */
+    size_t vocab_size;        /* V */
+    size_t embedding_size;    /* E; D unless a projection follows the embedding */
+    size_t hidden_size;       /* D */
+    size_t n_layers;          /* L */
+    size_t n_heads;           /* H; D is a multiple of 2 H */
+    size_t intermediate_size; /* F */
+    size_t max_positions;     /* longest window it was made for, in tokens */
+    size_t type_vocab_size;
+    double layer_norm_eps;
+    kmf_activation activation;
+    int rotary_value; /* the values are turned as well */
+
+    /* how it wants to be used: the "kmerformer" object of config.json, and our defaults */
+    int k;
+    size_t stride;
+    size_t window;
+    size_t overlap;
+    int specials;
+    kmf_pooling pooling;
+    int layer; /* 0 embeddings .. L; negative counts from the end: -1 = L */
+    kmf_strand strand;
+    kmf_norm norm;
+    kmf_ambiguous ambiguous;
+} kmf_config;
+
+typedef struct kmf_model kmf_model;
+
+/*
+ * The presets nano, tiny, small and base for k-mers of length k. KMF_EINVAL: no such preset, or
+ * k not in 1 .. 12.
+ */
+KMF_API int kmf_config_preset(kmf_config *config, const char *preset, int k,
+                              kmf_err *err) KMF_MUST_CHECK;
+
+/*
+ * A new model with weights drawn from seed: normal-like with standard deviation 0.02, biases 0,
+ * layer norms 1 and 0. The same bits on every machine.
+ */
+KMF_API kmf_model *kmf_model_new(const kmf_config *config, uint64_t seed,
+                                 kmf_err *err) KMF_MUST_CHECK;
+
+/*
+ * A model directory: config.json, vocab.txt, model.safetensors. Weights are mapped, not read,
+ * where they are float32 already. Nothing in the files is trusted; KMF_EMODEL names what is
+ * wrong. dir NULL: the default model that came with the program.
+ */
+KMF_API kmf_model *kmf_model_load(const char *dir, kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_model_free(kmf_model *model);
+
+typedef enum kmf_dtype { KMF_F32, KMF_F16, KMF_BF16, KMF_F64 } kmf_dtype;
+KMF_API extern const char *const kmf_dtype_names[]; /* f32 f16 bf16: those that are written */
+
+/*
+ * Writes the directory; dtype F32, F16 or BF16. provenance, the text of a JSON object, is kept
+ * in config.json; NULL: the model's own stays. KMF_EINVAL: provenance is no such text, or a
+ * weight is too large for dtype; KMF_EIO: dir exists and is not empty, or cannot be written.
+ * Nothing is left behind on failure.
+ */
+KMF_API int kmf_model_save(const kmf_model *model, const char *dir, kmf_dtype dtype,
+                           const char *provenance, kmf_err *err) KMF_MUST_CHECK;
+
+KMF_API const kmf_config *kmf_model_config(const kmf_model *model);
+KMF_API const kmf_vocab *kmf_model_vocab(const kmf_model *model);
+/* The directory it was loaded from, "" if it was not. */
+KMF_API const char *kmf_model_path(const kmf_model *model);
+/* The kept provenance as JSON text, "" if there is none. */
+KMF_API const char *kmf_model_provenance(const kmf_model *model);
+KMF_API uint64_t kmf_model_n_parameters(const kmf_model *model);
+
+/* One row of the parameter table, in file order. */
+typedef struct kmf_tensor_info {
+    const char *name;
+    size_t shape[2];
+    int rank;
+    kmf_dtype dtype; /* as stored */
+} kmf_tensor_info;
+KMF_API size_t kmf_model_n_tensors(const kmf_model *model);
+KMF_API void kmf_model_tensor(const kmf_model *model, size_t i, kmf_tensor_info *info);
+
+/* ---------------------------------------------------------------- encoder ---------------- */
+
+/*
+ * The workspace of one thread for batches of at most max_tokens tokens with no sequence longer
+ * than max_seq. Its size in bytes is a pure function of the three arguments.
+ */
+typedef struct kmf_encoder kmf_encoder;
+
+/* 0 if it does not fit a size_t. */
+KMF_API size_t kmf_encoder_bytes(const kmf_config *config, size_t max_tokens, size_t max_seq);
+KMF_API kmf_encoder *kmf_encoder_new(const kmf_model *model, size_t max_tokens, size_t max_seq,
+                                     kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_encoder_free(kmf_encoder *encoder);
+
+/*
+ * Runs n_seq sequences packed end to end: sequence s is ids[off[s]] .. ids[off[s+1] - 1],
+ * off[0] is 0. Positions start at 0 in each. Returns the hidden states after `layer` layers (0:
+ * the embeddings; 1 .. L), [off[n_seq], D] row-major, borrowed until the next call. A
+ * sequence's rows have the same bits whatever else is in the batch. Every id must be below V,
+ * every sequence have 1 .. max_seq tokens, off[n_seq] be at most max_tokens.
+ */
+KMF_API const float *kmf_encoder_forward(kmf_encoder *encoder, const int32_t *ids,
+                                         const size_t *off, size_t n_seq, size_t layer);
+
+/*
+ * Masked-language-model logits of n_rows rows of the last kmf_encoder_forward:
+ * logits [n_rows, V]. KMF_EMODEL if the model has no such head.
+ */
+KMF_API int kmf_encoder_logits(kmf_encoder *encoder, float *logits, const size_t *rows,
+                               size_t n_rows, kmf_err *err) KMF_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

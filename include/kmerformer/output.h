@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* Part of kmerformer.h: where rows go, and what is told about the run. */
+#ifndef KMERFORMER_OUTPUT_H
+#define KMERFORMER_OUTPUT_H
+
+#include "embed.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Where rows go.
+ *   path "-"       TSV on standard output: name, [position,] values as %.8g
+ *   path "x.npy"   NumPy 1.0, C order [rows, dim], float32 or float16
+ *   any other      the same TSV, gzip-compressed if the name ends in .gz
+ * A file brings x.ids.tsv (index, name, length, tokens, ambiguous, chunks[, position]; line i
+ * describes row i) and x.json (provenance). All are written under temporary names, synced and
+ * renamed by kmf_output_commit; kmf_output_free without it leaves nothing behind.
+ */
+typedef struct kmf_output kmf_output;
+
+KMF_API kmf_output *kmf_output_new(const char *path, size_t dim, int f16, int per_token,
+                                   kmf_err *err) KMF_MUST_CHECK;
+/* A kmf_row_fn: user is the kmf_output. */
+KMF_API int kmf_output_row(void *output, const kmf_row *row, kmf_err *err);
+/* provenance: JSON object text for x.json; ignored on standard output. */
+KMF_API int kmf_output_commit(kmf_output *output, const char *provenance,
+                              kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_output_free(kmf_output *output);
+
+/*
+ * Writes a whole file as all outputs are written: under a temporary name, synced and renamed;
+ * gzip-compressed if path ends in .gz. What is no regular file is written in place.
+ */
+KMF_API int kmf_file_save(const char *path, const void *bytes, size_t n,
+                          kmf_err *err) KMF_MUST_CHECK;
+
+/*
+ * Removes the temporary files of all outputs of this process. Only for a signal handler that
+ * then ends the process; async-signal-safe.
+ */
+KMF_API void kmf_remove_temporaries(void);
+
+/*
+ * Provenance of a run as JSON text, for kmf_output_commit: version, command line, model and its
+ * MD5, settings, inputs, statistics. The caller frees it with kmf_text_free.
+ */
+KMF_API char *kmf_provenance(const kmf_embedder *embedder, const char *command_line,
+                             const char *const *inputs, size_t n_inputs,
+                             kmf_err *err) KMF_MUST_CHECK;
+/* A JSON object of n pairs of strings: key, value, key, value, ... For kmf_model_save. */
+KMF_API char *kmf_json_pairs(const char *const *pairs, size_t n, kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_text_free(char *text);
+
+/*
+ * Puts the files of a sharded run (each with its .ids.tsv and .json, in any order) back into
+ * input order at out, the bytes being those of the unsharded run. KMF_EMODEL: shards missing,
+ * doubled, or of different runs.
+ */
+KMF_API int kmf_merge(const char *const *shards, size_t n_shards, const char *out,
+                      const char *command_line, kmf_err *err) KMF_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

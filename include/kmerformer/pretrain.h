@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/* Part of kmerformer.h: masked pretraining of an encoder on genomes. */
+#ifndef KMERFORMER_PRETRAIN_H
+#define KMERFORMER_PRETRAIN_H
+
+#include "model.h"
+#include "reader.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How the learning rate goes from its greatest, after the warm-up, to the end. */
+typedef enum kmf_schedule {
+    KMF_SCHEDULE_COSINE,  /* half a cosine down to 0 */
+    KMF_SCHEDULE_LINEAR,  /* straight down to 0      */
+    KMF_SCHEDULE_CONSTANT /* it stays                */
+} kmf_schedule;
+KMF_API extern const char *const kmf_schedule_names[]; /* cosine linear constant */
+
+/* What the word table of a new model begins with, all numbers drawn with deviation 0.02. */
+typedef enum kmf_words_start {
+    KMF_WORDS_LETTERS, /* the sum of a vector for each letter in its place, and a tenth of noise:
+                          k-mers that share letters are alike, which saves learning it      */
+    KMF_WORDS_RANDOM   /* every k-mer by itself                                             */
+} kmf_words_start;
+KMF_API extern const char *const kmf_words_start_names[]; /* letters random */
+
+typedef struct kmf_pretrain_options {
+    /* the model: of a preset, or one to go on with */
+    const char *preset; /* nano tiny small base                                        */
+    const char *init;   /* a model directory; NULL: a new model. Its k is used          */
+    int k;              /* 1 .. 12                                                     */
+    size_t stride;      /* bases from one k-mer to the next, 1 .. k; 0: the model's, else 1 */
+    size_t window;      /* tokens, [CLS] and [SEP] included; 0: the model's                 */
+    int words;          /* kmf_words_start                                             */
+    const char *embeddings; /* k-mer vectors (kmf_vectors_load) as the word table to begin with:
+                               same k, dim = embedding size. NULL: none                 */
+
+    /* how long: exactly one is above 0 */
+    uint64_t steps;
+    double epochs;  /* passes over what is learnt from                                 */
+    double seconds; /* as many steps as will take so long, by a measurement at the start */
+
+    /* what is held out; neither: nothing, and no validation */
+    const char *const *held; /* [n_held] names of records                              */
+    size_t n_held;
+    double held_fraction; /* 0 .. 0.5: the end of every other record                    */
+    uint64_t val_windows; /* held-out windows that are looked at, 1 or more             */
+    uint64_t val_every;   /* steps from one validation to the next; 0: a 20th of all    */
+
+    /* what is hidden, see below */
+    double mask_rate;          /* share of the bases, 0.001 .. 0.5                    */
+    size_t span_min, span_max; /* bases of a span, 1 .. 64                            */
+    double mask_share;         /* of the spans: [MASK]                                */
+    double random_share;       /* of the spans: other bases; the rest is left to see   */
+    double soft_weight;        /* 0 .. 1: what a lower-case base counts in the loss   */
+
+    /* a step */
+    size_t batch;      /* windows                                                     */
+    size_t shards;     /* parts that are summed along a binary tree; a power of 2       */
+    size_t accumulate; /* pieces that a shard is worked off in; batch is a multiple of both */
+    int recompute;     /* 1: less memory, a third more work                            */
+    double dropout;    /* 0 .. 0.9                                                     */
+    double rate;       /* greatest learning rate                                       */
+    double warmup;     /* 0 .. 1: share of the steps on which it rises from 0           */
+    int schedule;      /* kmf_schedule                                                 */
+    double decay;      /* of weights that are matrices, AdamW                           */
+    double beta1, beta2, epsilon;
+    double clip; /* greatest norm of the gradient; 0: none                             */
+    uint64_t seed;
+
+    int threads;     /* 1 .. 1024; 0: kmf_threads_default(). Does not change the result */
+    uint64_t memory; /* bytes of packed bases kept in memory, 0 = 4 GiB                 */
+    const char *tmp; /* folder for what exceeds it; NULL: $TMPDIR, else /tmp            */
+} kmf_pretrain_options;
+
+KMF_API void kmf_pretrain_options_default(kmf_pretrain_options *opts);
+
+/*
+ * An encoder in the making.
+ *
+ * Bases are hidden in spans, each span masked, replaced or left as it is; a k-mer that touches a
+ * masked base is [MASK]. The loss is the cross-entropy of the k-mers that touch a hidden base. To
+ * tell learning from copying, it is also given per hidden base, in bits: every k-mer that covers
+ * the base and was asked for gives a distribution over its letter, the sum of the probabilities of
+ * all k-mers with that letter in that place; the mean of these distributions, scaled to sum 1, is
+ * what the model says of the base, and -log2 of what it gives the true one are the bits.
+ *
+ * In validation every span is masked, in the same windows each time, and beside the model stand
+ *   copy     0 bits if a k-mer that covers the base is still to be seen, else 2
+ *   markov   an order-m Markov model of what is learnt from (both strands, pseudo-count 1/2),
+ *            told the m true bases before the hidden one, those hidden themselves included; the
+ *            end of a window cuts m
+ *
+ * The bits of the result depend on options, shards and inputs, not on threads or ranks.
+ */
+typedef struct kmf_pretrain kmf_pretrain;
+
+/* KMF_EINVAL: an option is out of range; KMF_EMODEL: init or embeddings do not fit. */
+KMF_API kmf_pretrain *kmf_pretrain_new(const kmf_pretrain_options *opts,
+                                       kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_pretrain_free(kmf_pretrain *trainer);
+/* For readers; NULL with one thread. */
+KMF_API kmf_pool *kmf_pretrain_pool(kmf_pretrain *trainer);
+/*
+ * All records of a reader from which none was taken, as one input; held_whole: all of them are
+ * held out. fn (NULL: none) is told how many letters were read so far.
+ */
+KMF_API int kmf_pretrain_read(kmf_pretrain *trainer, kmf_reader *reader, int held_whole,
+                              kmf_progress_fn *fn, void *user, kmf_err *err) KMF_MUST_CHECK;
+/*
+ * Ends the reading, counts the Markov models and makes all room that training takes. fn (NULL:
+ * none) is told how many letters are counted. KMF_EINVAL: a name to be held out never came;
+ * KMF_EFORMAT: nothing to learn from; KMF_ENOMEM says what would be needed.
+ */
+KMF_API int kmf_pretrain_begin(kmf_pretrain *trainer, kmf_progress_fn *fn, void *user,
+                               kmf_err *err) KMF_MUST_CHECK;
+
+#define KMF_MARKOV_ORDERS 13 /* 0 .. 12 */
+
+typedef struct kmf_pretrain_state {
+    /* what is learnt from */
+    uint64_t records, letters, ambiguous, too_short; /* read                           */
+    uint64_t bases, held_bases;     /* learnt from, held out                            */
+    uint64_t segments, short_ones;  /* runs of bases; of those: shorter than a window   */
+    uint64_t windows, held_windows; /* of an epoch; looked at in validation             */
+    uint64_t parameters;
+    size_t window, window_bases;
+    int new_head;    /* init had no masked-language-model head: it was drawn           */
+    uint64_t bytes;  /* of memory held, all in all, from begin on                      */
+    int ranks, rank; /* 1 and 0 without MPI                                            */
+
+    /* how far it is */
+    uint64_t step, steps; /* steps: 0 until begin                                      */
+    double epochs;        /* done                                                      */
+    uint64_t tokens;      /* done                                                      */
+    double loss;          /* nats a labelled k-mer, of the last step                    */
+    double bits;          /* a hidden base, of the last step                            */
+    double rate;
+    double norm; /* of the gradient before clipping                                    */
+
+    /* validation; NaN before the first */
+    int validated; /* 1 if it came with the last step                        */
+    double val_loss, val_bits;
+    double best_bits; /* the least val_bits so far                                     */
+    uint64_t best_step;
+    uint64_t val_hidden;                   /* hidden bases asked                       */
+    double copy_bits;                      /* what can be read off the input          */
+    double markov_bits[KMF_MARKOV_ORDERS]; /* by order                                */
+    int markov_best;                       /* the best order of 1 .. 12                */
+} kmf_pretrain_state;
+
+KMF_API void kmf_pretrain_information(const kmf_pretrain *trainer, kmf_pretrain_state *state);
+
+/*
+ * Called after each step. 0: go on; 1: stop here. Negative, a kmf_code with *err filled: the
+ * training ends with it. May call the functions below.
+ */
+typedef int kmf_pretrain_fn(void *user, const kmf_pretrain_state *state, kmf_err *err);
+
+/*
+ * Trains on to the end, or until fn (NULL: none) says stop: 0 or 1. KMF_ENUMERIC: loss or gradient
+ * are no longer finite, and the message names step and tensor; the weights are then those before
+ * the step.
+ */
+KMF_API int kmf_pretrain_train(kmf_pretrain *trainer, kmf_pretrain_fn *fn, void *user,
+                               kmf_err *err) KMF_MUST_CHECK;
+
+/*
+ * Checkpoint: all that is needed to go on as if nothing had happened, bit for bit. It is loaded
+ * after kmf_pretrain_begin with the same inputs. KMF_EMODEL: the file is damaged, or of other
+ * settings or inputs, and the message names the first that differs.
+ */
+KMF_API int kmf_pretrain_save(const kmf_pretrain *trainer, const char *path,
+                              kmf_err *err) KMF_MUST_CHECK;
+KMF_API int kmf_pretrain_load(kmf_pretrain *trainer, const char *path,
+                              kmf_err *err) KMF_MUST_CHECK;
+
+/*
+ * The model as it is now, as a model directory: dir is made, or the model in it replaced, each
+ * file as a whole, so that it is good at any time; other files in dir stay. dtype: F32, F16 or
+ * BF16. provenance: JSON object text for config.json.
+ */
+KMF_API int kmf_pretrain_model(const kmf_pretrain *trainer, const char *dir, kmf_dtype dtype,
+                               const char *provenance, kmf_err *err) KMF_MUST_CHECK;
+
+/*
+ * Data-parallel training by MPI: one call each before and after all else of the program, by every
+ * rank. Without MPI (make MPI=1 builds with it) there is one rank. abort ends all ranks.
+ */
+KMF_API int kmf_ranks_start(int *argc, char ***argv, kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_ranks_end(void);
+KMF_API void kmf_ranks_abort(int exit_code);
+KMF_API int kmf_ranks(void);
+KMF_API int kmf_rank(void);
+/* 1 on all ranks if flag is not 0 on any. Every rank has to call it. */
+KMF_API int kmf_ranks_any(int flag);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

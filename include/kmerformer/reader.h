@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* Part of kmerformer.h: from files to records. */
+#ifndef KMERFORMER_READER_H
+#define KMERFORMER_READER_H
+
+#include "base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * FASTA, FASTQ, SAM, BAM and CRAM; plain, gzip or BGZF; told apart by content. "-" is standard
+ * input. One pass, so pipes work.
+ */
+typedef struct kmf_reader kmf_reader;
+
+typedef struct kmf_reader_options {
+    const char *reference; /* FASTA that a CRAM was made against; NULL: none. No other place
+                              is searched but REF_PATH and REF_CACHE, and never the network */
+    const char *regions;   /* "chr:beg-end,chr2,...", 1-based inclusive, on an indexed FASTA
+                              (the .fai is made if it is missing); NULL: the whole file       */
+    const char *bed; /* BED file of regions, the strand column honoured; NULL: none      */
+} kmf_reader_options;
+
+/*
+ * name and seq are borrowed from the reader, valid until its next call. Both are also
+ * NUL-terminated. seq is as the file has it: either case, U, IUPAC letters, '-', '.', '*'.
+ * name is the header up to the first blank (regions: "chr:beg-end", with "(-)" when a BED line
+ * says so; the sequence is then already reverse-complemented). Reads that an alignment turned
+ * around are turned back.
+ */
+typedef struct kmf_record {
+    const char *name;
+    const char *seq;
+    size_t len;     /* bases */
+    uint64_t index; /* 0-based number of the record in this input */
+} kmf_record;
+
+typedef struct kmf_reader_stats {
+    uint64_t records;       /* returned so far                                    */
+    uint64_t bases;         /* in them                                            */
+    uint64_t secondary;     /* alignments passed over: secondary                  */
+    uint64_t supplementary; /* alignments passed over: supplementary              */
+} kmf_reader_stats;
+
+KMF_API void kmf_reader_options_default(kmf_reader_options *opts);
+
+/*
+ * Opens path. opts may be NULL. pool (may be NULL: no threads) must outlive the reader.
+ * KMF_EIO: cannot be opened; KMF_EFORMAT: not a sequence file; KMF_EINVAL: a malformed region.
+ */
+KMF_API kmf_reader *kmf_reader_open(const char *path, const kmf_reader_options *opts,
+                                    kmf_pool *pool, kmf_err *err) KMF_MUST_CHECK;
+
+/*
+ * 1: *rec holds the next record; 0: the end was reached and the input is sound; negative: a
+ * kmf_code, and the message names file, record and, in text files, the line.
+ */
+KMF_API int kmf_reader_next(kmf_reader *reader, kmf_record *rec, kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_reader_statistics(const kmf_reader *reader, kmf_reader_stats *stats);
+KMF_API void kmf_reader_close(kmf_reader *reader);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* Part of kmerformer.h: from a sequence to the chunks of ids that an encoder reads. */
+#ifndef KMERFORMER_TOKENS_H
+#define KMERFORMER_TOKENS_H
+
+#include "base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---------------------------------------------------------------- vocabulary ------------- */
+
+/*
+ * vocab.txt: one token a line, line number (from 0) = id. A token is a k-mer, all of one length
+ * k from 1 to 12, or one in brackets: [PAD] [UNK] [CLS] [SEP] [MASK], others are never
+ * produced.
+ */
+typedef struct kmf_vocab kmf_vocab;
+
+typedef enum kmf_special {
+    KMF_PAD,
+    KMF_UNK,
+    KMF_CLS,
+    KMF_SEP,
+    KMF_MASK,
+    KMF_N_SPECIAL
+} kmf_special;
+
+/* The file at path. KMF_EMODEL names the line that does not fit. */
+KMF_API kmf_vocab *kmf_vocab_load(const char *path, kmf_err *err) KMF_MUST_CHECK;
+/* The same from memory; name is used in messages. */
+KMF_API kmf_vocab *kmf_vocab_parse(const char *text, size_t len_bytes, const char *name,
+                                   kmf_err *err) KMF_MUST_CHECK;
+/* The five specials and all 4^k k-mers in code order. k: 1 to 12. */
+KMF_API kmf_vocab *kmf_vocab_new(int k, kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_vocab_free(kmf_vocab *vocab);
+KMF_API int kmf_vocab_k(const kmf_vocab *vocab);
+KMF_API size_t kmf_vocab_size(const kmf_vocab *vocab);
+/* NULL if id is out of range. Borrowed from vocab. */
+KMF_API const char *kmf_vocab_token(const kmf_vocab *vocab, int32_t id);
+/* The id of a k-mer, or -1 if the vocabulary lacks it. */
+KMF_API int32_t kmf_vocab_kmer(const kmf_vocab *vocab, uint64_t code);
+/* The id of a special token, or -1. */
+KMF_API int32_t kmf_vocab_special(const kmf_vocab *vocab, kmf_special special);
+
+/* ---------------------------------------------------------------- tokenizer -------------- */
+
+/* What to do with a window that touches a base other than A, C, G, T or U. */
+typedef enum kmf_ambiguous {
+    KMF_AMBIGUOUS_SKIP,  /* no token; positions close up over the gap */
+    KMF_AMBIGUOUS_UNK,   /* [UNK] keeps its place                     */
+    KMF_AMBIGUOUS_BREAK, /* a new chunk starts after it               */
+    KMF_AMBIGUOUS_ERROR  /* KMF_EFORMAT                               */
+} kmf_ambiguous;
+
+/* What to do with a sequence of more tokens than the window holds. */
+typedef enum kmf_long {
+    KMF_LONG_CHUNK,    /* overlapping chunks, each token counted in one of them  */
+    KMF_LONG_TRUNCATE, /* the first window only                                  */
+    KMF_LONG_SKIP,     /* no chunk at all: the record counts as without a k-mer  */
+    KMF_LONG_ERROR     /* KMF_EFORMAT                                            */
+} kmf_long;
+
+/* The words for both in options and files: index = value, NULL after the last. */
+KMF_API extern const char *const kmf_ambiguous_names[]; /* skip unk break error */
+KMF_API extern const char *const kmf_long_names[];      /* chunk truncate skip error */
+
+typedef struct kmf_cut_options {
+    size_t stride;  /* bases between the starts of two windows; 1 .. 2^31         */
+    size_t window;  /* tokens of a chunk, [CLS] and [SEP] included; 3 .. 2^24      */
+    size_t overlap; /* tokens shared by neighbouring chunks; at most half a window */
+    int specials;   /* frame every chunk with [CLS] and [SEP]                      */
+    kmf_ambiguous ambiguous;
+    kmf_long policy;
+    int reverse; /* cut the reverse complement instead                          */
+} kmf_cut_options;
+
+/*
+ * One piece of a sequence as the encoder sees it. The arrays are borrowed from the cutter,
+ * valid until its next call. pos[i] is the 0-based base at which token i starts (on the strand
+ * that was cut), real[i] is 1 for a k-mer of the vocabulary, 0 for any special token. Tokens
+ * own_beg .. own_end - 1 are counted in this chunk, the others in a neighbour: a shared token
+ * belongs to the chunk in which it sits deeper.
+ */
+typedef struct kmf_chunk {
+    const int32_t *ids;
+    const uint64_t *pos;
+    const uint8_t *real;
+    size_t n;
+    size_t own_beg;
+    size_t own_end;
+} kmf_chunk;
+
+/* Of the sequence begun last. */
+typedef struct kmf_cut_stats {
+    uint64_t tokens;    /* k-mers of the vocabulary, each counted once         */
+    uint64_t ambiguous; /* windows that touch something other than A, C, G, T  */
+    uint64_t unknown;   /* k-mers that the vocabulary lacks; they read as [UNK] */
+    uint64_t chunks;
+    int cut; /* 1: tokens were left out by TRUNCATE or SKIP         */
+} kmf_cut_stats;
+
+typedef struct kmf_cutter kmf_cutter;
+
+/* vocab is borrowed. KMF_EMODEL: a special token that opts needs is not in the vocabulary. */
+KMF_API kmf_cutter *kmf_cutter_new(const kmf_vocab *vocab, const kmf_cut_options *opts,
+                                   kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_cutter_free(kmf_cutter *cutter);
+/* Begins a sequence, borrowed until its last chunk. name is used in messages. */
+KMF_API void kmf_cutter_start(kmf_cutter *cutter, const char *name, const char *seq,
+                              size_t len);
+/* 1: the next chunk; 0: no more; negative: a kmf_code. */
+KMF_API int kmf_cutter_next(kmf_cutter *cutter, kmf_chunk *chunk, kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_cutter_statistics(const kmf_cutter *cutter, kmf_cut_stats *stats);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

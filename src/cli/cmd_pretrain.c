@@ -1,0 +1,661 @@
+/* SPDX-License-Identifier: MIT */
+/* kmerformer pretrain: genomes in, a masked language model out. */
+#include "cli/rundir.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define THREADS_MAX 1024
+
+/* A list that was given with commas. */
+typedef struct name_list {
+    char *text;         /* owned: the list, cut up */
+    const char **names; /* owned [n] */
+    size_t n;
+} name_list;
+
+typedef struct pretrain_args {
+    kmf_pretrain_options opts;
+    kmf_pretrain_options usual; /* the defaults */
+    kmf_reader_options reader;
+    const char *out;
+    const char *time;        /* "3h" */
+    const char *span;        /* "3" or "1-6" */
+    const char *held;        /* names, by commas */
+    const char *held_inputs; /* files, by commas */
+    const char *resume;      /* auto, never, or a file */
+    int dtype;               /* of the models that are written */
+    double minutes;          /* from one checkpoint to the next; 0: when stopped alone */
+    size_t steps, val_windows, val_every, metrics_every;
+    size_t memory; /* 0: not given */
+    name_list held_names, held_files;
+} pretrain_args;
+
+static const cli_usage usage = {
+    "pretrain [options] --steps N|--epochs E|--time 3h -o DIR GENOME...",
+    "Trains an encoder on genomes, FASTA, FASTQ, SAM, BAM or CRAM, plain or compressed: bases "
+    "are\n"
+    "hidden in spans, and the k-mers that touch them are to be found. DIR is a model for embed "
+    "at any\n"
+    "time, DIR/best the one that did best on what was held out. A signal (TERM, INT, HUP, "
+    "USR1) "
+    "ends\n"
+    "the run with a checkpoint and exit code 75; the same command then goes on where it "
+    "stopped. "
+    "The\n"
+    "bits of the model don't depend on threads, ranks or interruptions.",
+    1, -1};
+
+static int parse(cli *run, pretrain_args *a, int argc, char **argv, int *first)
+{
+    kmf_pretrain_options *o = &a->opts;
+    char span[32];
+    snprintf(span, sizeof span, "%zu-%zu", o->span_min, o->span_max);
+    const cli_option table[] = {
+        CLI_HEADING("model"),
+        {NULL, "preset", CLI_TEXT, &o->preset, 0, 0, NULL, "NAME",
+         "nano, tiny, small or base: the shape of a new model", 0, "tiny"},
+        {NULL, "init", CLI_TEXT, &o->init, 0, 0, NULL, "DIR",
+         "a model to go on with instead; its stride and window are the defaults", 0, NULL},
+        {"k", "kmer", CLI_INT, &o->k, 1, 12, NULL, "K", "bases of a k-mer of a new model", 0,
+         "6"},
+        {NULL, "stride", CLI_SIZE, &o->stride, 1, 12, NULL, "N",
+         "bases from one k-mer to the next, up to K", 0, "1, or the model's"},
+        {NULL, "window", CLI_SIZE, &o->window, 8, 65536, NULL, "T",
+         "tokens of a window, [CLS] and [SEP] included", 0, "512, or the model's"},
+        {NULL, "words", CLI_CHOICE, &o->words, 0, 0, kmf_words_start_names, NULL,
+         "how a new model's word table begins: k-mers that share letters alike, or each by "
+         "itself",
+         -1, "letters"},
+        {NULL, "embeddings", CLI_TEXT, &o->embeddings, 0, 0, NULL, "FILE",
+         "k-mer vectors, as word2vec makes them, as the word table to begin with", 0, NULL},
+        CLI_HEADING("how long: one of these"),
+        {NULL, "steps", CLI_SIZE, &a->steps, 1, INT64_MAX, NULL, "N", "steps", 0, "none"},
+        {NULL, "epochs", CLI_REAL, &o->epochs, 0, 0, NULL, "E", "passes over the genomes", 0,
+         ""},
+        {NULL, "time", CLI_TEXT, &a->time, 0, 0, NULL, "3h",
+         "as many steps as take so long (s, m, h or d), by a measurement at the start", 0,
+         NULL},
+        CLI_HEADING("what is held out, for validation"),
+        {NULL, "val", CLI_TEXT, &a->held, 0, 0, NULL, "LIST", "records, contig,contig,...", 0,
+         NULL},
+        {NULL, "val-genome", CLI_TEXT, &a->held_inputs, 0, 0, NULL, "LIST",
+         "whole files, beside those that are learnt from", 0, NULL},
+        {NULL, "val-fraction", CLI_REAL, &o->held_fraction, 0, 0, NULL, "F",
+         "the last part of every record, to 0.5", 0, NULL},
+        {NULL, "val-windows", CLI_SIZE, &a->val_windows, 1, 10000000, NULL, "N",
+         "held-out windows that are looked at, the same each time", 0, NULL},
+        {NULL, "val-every", CLI_SIZE, &a->val_every, 1, INT64_MAX, NULL, "N",
+         "steps from one validation to the next", 0, "20 in the whole run"},
+        CLI_HEADING("what is hidden"),
+        {NULL, "mask-rate", CLI_REAL, &o->mask_rate, 0, 0, NULL, "R", "share of the bases", 0,
+         NULL},
+        {NULL, "mask-span", CLI_TEXT, &a->span, 0, 0, NULL, "N-M",
+         "bases of a span, all lengths equally likely", 0, span},
+        {NULL, "mask-share", CLI_REAL, &o->mask_share, 0, 0, NULL, "P",
+         "of the spans: the k-mers become [MASK]", 0, NULL},
+        {NULL, "random-share", CLI_REAL, &o->random_share, 0, 0, NULL, "P",
+         "of the spans: other bases stand there; the rest can be seen", 0, NULL},
+        {NULL, "softmask", CLI_REAL, &o->soft_weight, 0, 0, NULL, "W",
+         "what a lower-case base counts in the loss, 0 to 1", 0, NULL},
+        CLI_HEADING("steps"),
+        {NULL, "batch", CLI_SIZE, &o->batch, 1, 1000000, NULL, "N", "windows of a step", 0,
+         NULL},
+        {NULL, "accumulate", CLI_SIZE, &o->accumulate, 1, 1000000, NULL, "N",
+         "pieces that a step, or a shard, is worked off in: less memory", 0, NULL},
+        {NULL, "recompute", CLI_FLAG, &o->recompute, 0, 0, NULL, NULL,
+         "keep fewer activations: less memory, a third more work", 0, NULL},
+        {NULL, "shards", CLI_SIZE, &o->shards, 1, 65536, NULL, "N",
+         "parts of a step, a power of 2, that ranks share: same bits on 1 to N ranks", 0, NULL},
+        {NULL, "lr", CLI_REAL, &o->rate, 0, 0, NULL, "X", "greatest learning rate", 0, NULL},
+        {NULL, "warmup", CLI_REAL, &o->warmup, 0, 0, NULL, "F",
+         "share of the steps on which it rises", 0, NULL},
+        {NULL, "schedule", CLI_CHOICE, &o->schedule, 0, 0, kmf_schedule_names, NULL,
+         "how it falls afterwards", 0, NULL},
+        {NULL, "decay", CLI_REAL, &o->decay, 0, 0, NULL, "X",
+         "weight decay of AdamW, of matrices alone", 0, NULL},
+        {NULL, "beta1", CLI_REAL, &o->beta1, 0, 0, NULL, "X", "of AdamW", 0, NULL},
+        {NULL, "beta2", CLI_REAL, &o->beta2, 0, 0, NULL, "X", "of AdamW", 0, NULL},
+        {NULL, "epsilon", CLI_REAL, &o->epsilon, 0, 0, NULL, "X", "of AdamW", 0, NULL},
+        {NULL, "clip", CLI_REAL, &o->clip, 0, 0, NULL, "X",
+         "greatest norm of the gradient; 0: any", 0, NULL},
+        {NULL, "dropout", CLI_REAL, &o->dropout, 0, 0, NULL, "P",
+         "of embeddings, sublayers and attention, to 0.9", 0, NULL},
+        {NULL, "seed", CLI_SEED, &o->seed, 0, 0, NULL, "N", "of all that is drawn", 0, NULL},
+        CLI_HEADING("output"),
+        {"o", "output", CLI_TEXT, &a->out, 0, 0, NULL, "DIR",
+         "model, best model, checkpoint and metrics", 0, NULL},
+        {NULL, "dtype", CLI_CHOICE, &a->dtype, 0, 0, kmf_dtype_names, NULL,
+         "numbers of the models in files; the checkpoint has all of them", 0, NULL},
+        {NULL, "metrics-every", CLI_SIZE, &a->metrics_every, 1, INT64_MAX, NULL, "N",
+         "steps from one line of DIR/metrics.tsv to the next", 0, NULL},
+        CLI_HEADING("input"),
+        CLI_READER_OPTIONS(&a->reader),
+        CLI_HEADING("the run"),
+        {"t@", "threads", CLI_INT, &o->threads, 1, THREADS_MAX, NULL, "N", "threads", 0, NULL},
+        {"m", "memory", CLI_SIZE, &a->memory, 1, INT64_MAX, NULL, "SIZE",
+         "bytes for the genomes, 2 bits a base; what exceeds it goes to disk", 0, "4G"},
+        {NULL, "tmp", CLI_TEXT, &o->tmp, 0, 0, NULL, "DIR",
+         "folder for what exceeds the memory", 0, "$TMPDIR, or /tmp"},
+        {NULL, "checkpoint-every", CLI_REAL, &a->minutes, 0, 0, NULL, "MIN",
+         "minutes from one checkpoint to the next; 0: only when stopped", 0, NULL},
+        {NULL, "resume", CLI_TEXT, &a->resume, 0, 0, NULL, "HOW",
+         "auto: from DIR/checkpoint if it is there; never: anew, over what is there; or a "
+         "checkpoint file",
+         0, NULL},
+        CLI_COMMON(run)};
+    return cli_parse(run, table, &usage, argc, argv, first);
+}
+
+/* ---------------------------------------------------------------- arguments -------------- */
+
+/* "90s", "45m", "3h", "2d". */
+static int parse_time(cli *run, pretrain_args *a)
+{
+    static const struct {
+        char unit;
+        double seconds;
+    } units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
+    char *end;
+    double n = strtod(a->time, &end);
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
+        if (end != a->time && end[0] == units[i].unit && end[1] == '\0' && n > 0 &&
+            isfinite(n)) {
+            a->opts.seconds = n * units[i].seconds;
+            return -1;
+        }
+    return cli_wrong(run, "--time: a number and s, m, h or d, such as 90m; got '%s'", a->time);
+}
+
+/* "3" or "1-6". */
+static int parse_span(cli *run, pretrain_args *a)
+{
+    int n = 0;
+    int fields = sscanf(a->span, "%3zu%n-%3zu%n", &a->opts.span_min, &n, &a->opts.span_max, &n);
+    if (fields == 1)
+        a->opts.span_max = a->opts.span_min;
+    if (fields < 1 || a->span[n] != '\0' || strspn(a->span, "0123456789-") != strlen(a->span))
+        return cli_wrong(run, "--mask-span: write N, or MIN-MAX; got '%s'", a->span);
+    return -1;
+}
+
+static void free_list(name_list *list)
+{
+    free(list->text);
+    free(list->names);
+}
+
+static int cut_list(name_list *list, const char *option, const char *text, kmf_err *err)
+{
+    size_t most = 1;
+    for (const char *at = text; (at = strchr(at, ',')); at++)
+        most++;
+    list->text = malloc(strlen(text) + 1);
+    list->names = malloc(most * sizeof *list->names);
+    if (!list->text || !list->names)
+        return cli_raise(err, KMF_ENOMEM, "out of memory");
+    strcpy(list->text, text);
+    for (char *next = list->text; next;) {
+        char *comma = strchr(next, ',');
+        if (comma)
+            *comma = '\0';
+        if (*next == '\0')
+            return cli_raise(err, KMF_EINVAL, "%s: an empty name in '%s'", option, text);
+        list->names[list->n++] = next;
+        next = comma ? comma + 1 : NULL;
+    }
+    return 0;
+}
+
+/* What a new model begins with; one to go on with is as it is. */
+static int settle_model(cli *run, pretrain_args *a)
+{
+    kmf_pretrain_options *o = &a->opts;
+    if (o->init && (o->preset || o->k != 0 || o->words >= 0))
+        return cli_wrong(run,
+                         "--preset, -k and --words are for a new model, and --init %s is "
+                         "one to go on with",
+                         o->init);
+    o->preset = o->preset ? o->preset : a->usual.preset;
+    o->k = o->k != 0 ? o->k : a->usual.k;
+    o->words = o->words >= 0 ? o->words : a->usual.words;
+    return -1;
+}
+
+/* -1, or the exit code of a contradiction. */
+static int settle(cli *run, pretrain_args *a)
+{
+    kmf_pretrain_options *o = &a->opts;
+    kmf_err err = {0};
+    int leave = settle_model(run, a);
+    if (leave >= 0)
+        return leave;
+    o->steps = a->steps;
+    o->val_windows = a->val_windows;
+    o->val_every = a->val_every;
+    o->memory = a->memory;
+    if (!a->out)
+        return cli_wrong(run, "no output given: -o DIR");
+    if ((a->steps > 0) + (o->epochs > 0) + (a->time != NULL) != 1)
+        return cli_wrong(run, "how long? One of --steps N, --epochs E and --time 3h");
+    if (a->time)
+        leave = parse_time(run, a);
+    if (leave < 0 && a->span)
+        leave = parse_span(run, a);
+    if (leave < 0 && a->held && cut_list(&a->held_names, "--val", a->held, &err) < 0)
+        leave = cli_fail(run, &err);
+    if (leave < 0 && a->held_inputs &&
+        cut_list(&a->held_files, "--val-genome", a->held_inputs, &err) < 0)
+        leave = cli_fail(run, &err);
+    o->held = a->held_names.names;
+    o->n_held = a->held_names.n;
+    return leave;
+}
+
+/* ---------------------------------------------------------------- reading ---------------- */
+
+typedef struct intake {
+    kmf_pretrain *trainer;
+    cli_progress line;
+    int held_whole;
+} intake;
+
+static void show_reading(void *user, uint64_t letters)
+{
+    intake *in = user;
+    char count[CLI_COUNT_TEXT];
+    if (cli_progress_due(&in->line))
+        cli_progress_show(&in->line, "reading, %s letters", cli_count(count, (double)letters));
+}
+
+static void show_counting(void *user, uint64_t letters)
+{
+    intake *in = user;
+    char count[CLI_COUNT_TEXT];
+    if (cli_progress_due(&in->line))
+        cli_progress_show(&in->line, "counting for the Markov models, %s letters",
+                          cli_count(count, (double)letters));
+}
+
+static int take(void *to, kmf_reader *reader, kmf_err *err)
+{
+    intake *in = to;
+    return kmf_pretrain_read(in->trainer, reader, in->held_whole, show_reading, in, err);
+}
+
+static int read_files(cli *run, const pretrain_args *a, intake *in, const char *const *paths,
+                      size_t n, kmf_err *err)
+{
+    int status = 0;
+    for (size_t i = 0; i < n && status == 0 && !cli_asked_to_stop(); i++)
+        status = cli_read_file(run, paths[i], &a->reader, kmf_pretrain_pool(in->trainer), take,
+                               in, err);
+    return status;
+}
+
+/*
+ * Inputs to learn from, then those that are held out as a whole, and all that comes before the
+ * first step. 0; 1: a signal came while they were read.
+ */
+static int read_all(cli *run, const pretrain_args *a, kmf_pretrain *trainer,
+                    const char *const *paths, size_t n, kmf_err *err)
+{
+    intake in = {.trainer = trainer};
+    cli_progress_start(&in.line, run);
+    int status = read_files(run, a, &in, paths, n, err);
+    in.held_whole = 1;
+    if (status == 0)
+        status = read_files(run, a, &in, a->held_files.names, a->held_files.n, err);
+    bool go_on = status == 0 && !kmf_ranks_any(cli_asked_to_stop());
+    if (go_on)
+        status = kmf_pretrain_begin(trainer, show_counting, &in, err);
+    cli_progress_end(&in.line);
+    return status == 0 ? !go_on : status;
+}
+
+static void say_begin(cli *run, const pretrain_args *a, const kmf_pretrain_state *s)
+{
+    if (s->ambiguous > 0)
+        cli_warn(run, "%llu letters are not A, C, G or T: sequences are cut there",
+                 (unsigned long long)s->ambiguous);
+    if (s->too_short > 0)
+        cli_warn(run, "%llu bases lie in runs too short to learn from, and are left out",
+                 (unsigned long long)s->too_short);
+    if (s->short_ones > 0)
+        cli_warn(run,
+                 "%llu of %llu runs of bases are shorter than a window of %zu bases; each "
+                 "is a window of its own",
+                 (unsigned long long)s->short_ones, (unsigned long long)s->segments,
+                 s->window_bases);
+    if (s->new_head)
+        cli_warn(run, "%s has no masked-language-model head: a new one was drawn",
+                 a->opts.init);
+    cli_note(run,
+             "%llu records, %.3f Mb to learn from, %.3f Mb held out; %llu windows of %zu "
+             "tokens",
+             (unsigned long long)s->records, 1e-6 * (double)s->bases,
+             1e-6 * (double)s->held_bases, (unsigned long long)s->windows, s->window);
+    cli_note(run,
+             "%.2f M parameters, %llu steps of %zu windows; %d threads%s, %.0f MB of memory",
+             1e-6 * (double)s->parameters, (unsigned long long)s->steps, a->opts.batch,
+             a->opts.threads, s->ranks > 1 ? " a rank" : "", 1e-6 * (double)s->bytes);
+    if (s->held_windows == 0)
+        cli_note(run,
+                 "nothing is held out (--val, --val-fraction, --val-genome): no validation");
+    else
+        cli_note(run,
+                 "validation: %llu hidden bases in %llu windows; copying takes %.4f bits a "
+                 "base, a Markov model of order %d, the best of 1 to 12, %.4f",
+                 (unsigned long long)s->val_hidden, (unsigned long long)s->held_windows,
+                 s->copy_bits, s->markov_best, s->markov_bits[s->markov_best]);
+}
+
+/* ---------------------------------------------------------------- training --------------- */
+
+typedef struct training {
+    cli *run;
+    const pretrain_args *args;
+    kmf_pretrain *trainer;
+    cli_rundir *dir;
+    bool writes; /* rank 0 */
+    cli_progress line;
+    double started, saved;
+    uint64_t first_step, first_tokens;
+    /* since the last line of metrics */
+    double line_begun, loss, bits;
+    uint64_t line_steps, line_tokens;
+    bool line_lost; /* the disk was full */
+} training;
+
+#define PROVENANCE 16
+
+/* What the weights follow from, and what they are worth: a JSON object for config.json. */
+static char *provenance(const training *t, const kmf_pretrain_state *s, kmf_err *err)
+{
+    const kmf_pretrain_options *o = &t->args->opts;
+    const char *pairs[2 * PROVENANCE];
+    char text[PROVENANCE][48];
+    size_t n = 0;
+#define PAIR(label, ...)                                \
+    do {                                                \
+        snprintf(text[n], sizeof text[n], __VA_ARGS__); \
+        pairs[2 * n] = (label);                         \
+        pairs[2 * n + 1] = text[n];                     \
+        n++;                                            \
+    } while (0)
+    PAIR("program", "kmerformer %s", kmf_version());
+    PAIR("method", "masked pretraining");
+    PAIR("bases", "%llu", (unsigned long long)s->bases);
+    PAIR("held_out_bases", "%llu", (unsigned long long)s->held_bases);
+    PAIR("steps", "%llu of %llu", (unsigned long long)s->step, (unsigned long long)s->steps);
+    PAIR("tokens", "%llu", (unsigned long long)s->tokens);
+    PAIR("epochs", "%.4g", s->epochs);
+    PAIR("batch", "%zu", o->batch);
+    PAIR("lr", "%g", o->rate);
+    PAIR("mask_rate", "%g", o->mask_rate);
+    PAIR("mask_span", "%zu-%zu", o->span_min, o->span_max);
+    PAIR("seed", "%llu", (unsigned long long)o->seed);
+    PAIR("loss", "%.6g", s->loss);
+    if (!isnan(s->val_bits)) {
+        PAIR("val_bits", "%.6g", s->val_bits);
+        PAIR("markov_bits", "%.6g (order %d)", s->markov_bits[s->markov_best], s->markov_best);
+    }
+#undef PAIR
+    return kmf_json_pairs(pairs, n, err);
+}
+
+static int save_model(const training *t, const kmf_pretrain_state *s, const char *dir,
+                      kmf_err *err)
+{
+    char *text = provenance(t, s, err);
+    int status = text
+                     ? kmf_pretrain_model(t->trainer, dir, (kmf_dtype)t->args->dtype, text, err)
+                     : (int)err->code;
+    kmf_text_free(text);
+    return status;
+}
+
+/* Checkpoint and model. */
+static int save(const training *t, const kmf_pretrain_state *s, kmf_err *err)
+{
+    cli_hold_signals();
+    int status = kmf_pretrain_save(t->trainer, t->dir->checkpoint, err);
+    if (status == 0)
+        status = save_model(t, s, t->dir->dir, err);
+    cli_release_signals();
+    return status;
+}
+
+/* In the midst of a run a full disk is a warning: the last checkpoint is still there. */
+static void save_or_warn(training *t, const kmf_pretrain_state *s, const char *what,
+                         int (*fn)(const training *, const kmf_pretrain_state *, kmf_err *))
+{
+    kmf_err own = {0};
+    if (fn(t, s, &own) < 0)
+        cli_warn(t->run, "%s could not be written, and the training goes on: %s", what,
+                 own.msg);
+}
+
+static int save_best(const training *t, const kmf_pretrain_state *s, kmf_err *err)
+{
+    return save_model(t, s, t->dir->best, err);
+}
+
+static void show_progress(training *t, const kmf_pretrain_state *s)
+{
+    char rate[CLI_COUNT_TEXT];
+    char val[64] = "";
+    double seconds = cli_now() - t->started;
+    double left = seconds * (double)(s->steps - s->step) / (double)(s->step - t->first_step);
+    if (!cli_progress_due(&t->line))
+        return;
+    if (!isnan(s->val_bits))
+        snprintf(val, sizeof val, ", validation %.4f (markov-%d %.4f)", s->val_bits,
+                 s->markov_best, s->markov_bits[s->markov_best]);
+    cli_progress_show(
+        &t->line,
+        "step %llu of %llu, epoch %.2f, loss %.4f, %.4f bits%s, %s tokens/s, %.0f s left",
+        (unsigned long long)s->step, (unsigned long long)s->steps, s->epochs, s->loss, s->bits,
+        val, cli_count(rate, (double)(s->tokens - t->first_tokens) / seconds), left);
+}
+
+static void note_metrics(training *t, const kmf_pretrain_state *s)
+{
+    kmf_err own = {0};
+    double now = cli_now();
+    t->loss += s->loss;
+    t->bits += s->bits;
+    t->line_steps++;
+    if (s->step % t->args->metrics_every != 0 && !s->validated && s->step != s->steps)
+        return;
+    cli_metrics_line line = {.loss = t->loss / (double)t->line_steps,
+                             .bits = t->bits / (double)t->line_steps,
+                             .tokens_per_second =
+                                 (double)(s->tokens - t->line_tokens) / (now - t->line_begun),
+                             .seconds = now - t->run->started};
+    bool lost = cli_metrics_write(t->dir, s, &line, &own) < 0;
+    if (lost && !t->line_lost)
+        cli_warn(t->run, "lines are missing from the metrics: %s", own.msg);
+    t->line_lost = lost;
+    t->line_begun = now;
+    t->line_tokens = s->tokens;
+    t->loss = t->bits = 0;
+    t->line_steps = 0;
+}
+
+/* A kmf_pretrain_fn. */
+static int after_step(void *user, const kmf_pretrain_state *s, kmf_err *err)
+{
+    training *t = user;
+    double minutes = (cli_now() - t->saved) / 60;
+    (void)err;
+    if (t->writes) {
+        note_metrics(t, s);
+        if (s->validated && s->best_step == s->step)
+            save_or_warn(t, s, "the best model", save_best);
+        if (t->args->minutes > 0 && minutes >= t->args->minutes && s->step < s->steps) {
+            save_or_warn(t, s, "a checkpoint", save);
+            t->saved = cli_now();
+        }
+    }
+    show_progress(t, s);
+    return kmf_ranks_any(cli_asked_to_stop());
+}
+
+/* Takes in the checkpoint, if there is one and it is wanted. */
+static int resume(cli *run, const pretrain_args *a, kmf_pretrain *trainer,
+                  const cli_rundir *dir, kmf_err *err)
+{
+    kmf_pretrain_state s;
+    bool any = strcmp(a->resume, "auto") == 0;
+    const char *path = any ? dir->checkpoint : a->resume;
+    if (strcmp(a->resume, "never") == 0 || (any && !cli_is_file(path)))
+        return 0;
+    kmf_err own = {0};
+    if (kmf_pretrain_load(trainer, path, &own) < 0)
+        return cli_raise(err, own.code, "%s%s", own.msg,
+                         any ? " (--resume never begins anew)" : "");
+    kmf_pretrain_information(trainer, &s);
+    cli_note(run, "goes on from %s, step %llu of %llu", path, (unsigned long long)s.step,
+             (unsigned long long)s.steps);
+    return 0;
+}
+
+static void say_end(const training *t, const kmf_pretrain_state *s)
+{
+    char tokens[CLI_COUNT_TEXT];
+    char rate[CLI_COUNT_TEXT];
+    double seconds = cli_now() - t->started;
+    cli_note(t->run, "%s tokens in %.1f s: %s tokens/s; peak memory %.0f MB",
+             cli_count(tokens, (double)(s->tokens - t->first_tokens)), seconds,
+             cli_count(rate, (double)(s->tokens - t->first_tokens) / seconds),
+             1e-6 * cli_peak_memory());
+    if (!isnan(s->best_bits))
+        cli_note(
+            t->run,
+            "validation: %.4f bits a hidden base, at best %.4f (step %llu); Markov model of "
+            "order %d %.4f, copying %.4f",
+            s->val_bits, s->best_bits, (unsigned long long)s->best_step, s->markov_best,
+            s->markov_bits[s->markov_best], s->copy_bits);
+}
+
+/* 0: to the end; 1: stopped, and the checkpoint is written. */
+static int train(cli *run, const pretrain_args *a, kmf_pretrain *trainer, cli_rundir *dir,
+                 kmf_err *err)
+{
+    kmf_pretrain_state s;
+    kmf_pretrain_information(trainer, &s);
+    training t = {.run = run, .args = a, .trainer = trainer, .dir = dir};
+    t.writes = s.rank == 0;
+    t.started = t.saved = t.line_begun = cli_now();
+    t.first_step = s.step;
+    t.first_tokens = t.line_tokens = s.tokens;
+    if (t.writes && cli_metrics_open(dir, s.step, err) < 0)
+        return (int)err->code;
+    cli_progress_start(&t.line, run);
+    int status = kmf_pretrain_train(trainer, after_step, &t, err);
+    cli_progress_end(&t.line);
+    if (status < 0)
+        return status;
+    kmf_pretrain_information(trainer, &s);
+    if (t.writes && save(&t, &s, err) < 0)
+        return (int)err->code;
+    if (s.step > t.first_step)
+        say_end(&t, &s);
+    return status;
+}
+
+/* ---------------------------------------------------------------- the command ------------ */
+
+static int check_names(cli *run, const pretrain_args *a, const char *const *paths, size_t n)
+{
+    if (cli_is_an_input(a->out, paths, n))
+        return cli_wrong(run, "-o %s: that is an input", a->out);
+    if (a->opts.init && cli_same_place(a->out, a->opts.init))
+        return cli_wrong(run, "-o %s: that is the model to go on with", a->out);
+    if (cli_count_dashes(paths, n) > 1)
+        return cli_wrong(run, "standard input can be read once");
+    return -1;
+}
+
+/* Of several ranks the first alone speaks and writes. */
+static int enter(cli *run, const pretrain_args *a, cli_rundir *dir, kmf_err *err)
+{
+    if (kmf_rank() == 0)
+        return cli_rundir_open(dir, a->out, err);
+    run->quiet = 1;
+    return cli_rundir_name(dir, a->out, err);
+}
+
+/* An exit code. */
+static int pretrain(cli *run, const pretrain_args *a, const char *const *paths, size_t n)
+{
+    kmf_err err = {0};
+    cli_rundir dir = {.lock = -1, .journal = -1};
+    kmf_pretrain_state s = {0};
+    kmf_pretrain *trainer = NULL;
+    int stopped = 0;
+    if (enter(run, a, &dir, &err) < 0)
+        goto out;
+    cli_watch_signals();
+    trainer = kmf_pretrain_new(&a->opts, &err);
+    if (!trainer)
+        goto out;
+    stopped = read_all(run, a, trainer, paths, n, &err);
+    if (stopped != 0)
+        goto out;
+    if (resume(run, a, trainer, &dir, &err) < 0)
+        goto out;
+    kmf_pretrain_information(trainer, &s);
+    say_begin(run, a, &s);
+    if (s.step == s.steps)
+        cli_note(run, "it was at its end already");
+    stopped = train(run, a, trainer, &dir, &err);
+out:
+    kmf_pretrain_free(trainer);
+    cli_rundir_close(&dir);
+    if (err.code != KMF_OK) {
+        int code = cli_fail(run, &err);
+        kmf_ranks_abort(code);
+        return code;
+    }
+    if (stopped == 1) {
+        cli_note(run,
+                 s.steps > 0 ? "stopped by a signal; the same command goes on from %s"
+                             : "stopped by a signal before there was anything to keep",
+                 dir.checkpoint);
+        return CLI_STOPPED;
+    }
+    return CLI_DONE;
+}
+
+int cli_pretrain(cli *run, int argc, char **argv)
+{
+    kmf_err err = {0};
+    pretrain_args a = {.resume = "auto", .minutes = 10, .metrics_every = 10};
+    int first;
+    kmf_pretrain_options_default(&a.opts);
+    kmf_reader_options_default(&a.reader);
+    a.opts.threads = kmf_threads_default();
+    a.val_windows = (size_t)a.opts.val_windows;
+    a.usual = a.opts;
+    a.opts.preset = NULL;
+    a.opts.k = 0;
+    a.opts.words = -1;
+    int code = parse(run, &a, argc, argv, &first);
+    if (code < 0)
+        code = settle(run, &a);
+    const char *const *paths = (const char *const *)(argv + first);
+    if (code < 0)
+        code = check_names(run, &a, paths, (size_t)(argc - first));
+    if (code < 0) {
+        code = kmf_ranks_start(NULL, NULL, &err) == 0
+                   ? pretrain(run, &a, paths, (size_t)(argc - first))
+                   : cli_fail(run, &err);
+        kmf_ranks_end();
+    }
+    free_list(&a.held_names);
+    free_list(&a.held_files);
+    return code;
+}

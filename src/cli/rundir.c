@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/rundir.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LINE_CAP 1024
+#define HEADER                                                                          \
+    "step\tepoch\ttokens\tloss\tbits\tlr\tgrad_norm\ttokens_per_s\tseconds\tval_loss\t" \
+    "val_bits\tmarkov_bits\tcopy_bits\n"
+
+bool cli_is_file(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && S_ISREG(s.st_mode);
+}
+
+bool cli_same_place(const char *a, const char *b)
+{
+    struct stat s;
+    struct stat t;
+    return stat(a, &s) == 0 && stat(b, &t) == 0 && s.st_dev == t.st_dev && s.st_ino == t.st_ino;
+}
+
+/* ---------------------------------------------------------------- the directory ---------- */
+
+/* Locked by fcntl, which other machines see as well where the file system can do that. */
+static int lock(cli_rundir *d, const char *path, kmf_err *err)
+{
+    char who[LINE_CAP] = "";
+    char host[256] = "";
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    d->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (d->lock < 0)
+        return cli_raise(err, KMF_EIO, "%s: %s", path, strerror(errno));
+    if (fcntl(d->lock, F_SETLK, &whole) != 0) {
+        if (errno != EACCES && errno != EAGAIN)
+            return 0; /* a file system without locks */
+        ssize_t n = read(d->lock, who, sizeof who - 1);
+        who[n > 0 ? strcspn(who, "\n") : 0] = '\0';
+        return cli_raise(err, KMF_EIO, "%s: another run is at work there%s%s", d->dir,
+                         who[0] ? ": " : "", who);
+    }
+    gethostname(host, sizeof host - 1);
+    int n = snprintf(who, sizeof who, "process %ld on %s\n", (long)getpid(), host);
+    if (ftruncate(d->lock, 0) != 0 || write(d->lock, who, (size_t)n) != n)
+        return cli_raise(err, KMF_EIO, "%s: %s", path, strerror(errno));
+    return 0;
+}
+
+/* A model that no pretraining left must not be overwritten. */
+static int check_content(const cli_rundir *d, const char *lock_path, kmf_err *err)
+{
+    char config[CLI_PATH_CAP + 16];
+    snprintf(config, sizeof config, "%s/config.json", d->dir);
+    if (cli_is_file(config) && !cli_is_file(lock_path))
+        return cli_raise(err, KMF_EIO,
+                         "%s: a model is there that was not pretrained there: choose another "
+                         "directory",
+                         d->dir);
+    return 0;
+}
+
+/* NAME.tmp.NUMBER: a file that a process had not finished when it was killed. */
+static bool is_left_over(const char *name)
+{
+    const char *number = strstr(name, ".tmp.");
+    return number && isdigit((unsigned char)number[5]) &&
+           number[5 + strspn(number + 5, "0123456789")] == '\0';
+}
+
+/* Nobody else writes here while the lock is held. */
+static void remove_left_over(const char *path)
+{
+    char name[2 * CLI_PATH_CAP];
+    struct dirent *entry;
+    DIR *dir = opendir(path);
+    while (dir && (entry = readdir(dir)))
+        if (is_left_over(entry->d_name)) {
+            snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
+            unlink(name);
+        }
+    if (dir)
+        closedir(dir);
+}
+
+int cli_rundir_name(cli_rundir *dir, const char *path, kmf_err *err)
+{
+    *dir = (cli_rundir){.dir = path, .lock = -1, .journal = -1};
+    if (strlen(path) + 16 > CLI_PATH_CAP)
+        return cli_raise(err, KMF_EINVAL, "the name of the output is too long");
+    snprintf(dir->best, sizeof dir->best, "%s/best", path);
+    snprintf(dir->checkpoint, sizeof dir->checkpoint, "%s/checkpoint", path);
+    snprintf(dir->metrics, sizeof dir->metrics, "%s/metrics.tsv", path);
+    return 0;
+}
+
+int cli_rundir_open(cli_rundir *dir, const char *path, kmf_err *err)
+{
+    char lock_path[CLI_PATH_CAP];
+    if (cli_rundir_name(dir, path, err) < 0)
+        return KMF_EINVAL;
+    snprintf(lock_path, sizeof lock_path, "%s/lock", path);
+    dir->made = mkdir(path, 0777) == 0;
+    if (!dir->made && errno != EEXIST)
+        return cli_raise(err, KMF_EIO, "%s: %s", path, strerror(errno));
+    int status = check_content(dir, lock_path, err);
+    if (status == 0)
+        status = lock(dir, lock_path, err);
+    if (status == 0) {
+        remove_left_over(dir->dir);
+        remove_left_over(dir->best);
+    }
+    return status;
+}
+
+/* A directory that was made for nothing goes. */
+static void remove_if_empty(const cli_rundir *d)
+{
+    char lock_path[CLI_PATH_CAP];
+    char config[CLI_PATH_CAP + 16];
+    snprintf(lock_path, sizeof lock_path, "%s/lock", d->dir);
+    snprintf(config, sizeof config, "%s/config.json", d->dir);
+    if (cli_is_file(d->checkpoint) || cli_is_file(d->metrics) || cli_is_file(config))
+        return;
+    unlink(lock_path);
+    rmdir(d->dir);
+}
+
+void cli_rundir_close(cli_rundir *dir)
+{
+    if (dir->journal >= 0)
+        close(dir->journal);
+    if (dir->lock >= 0 && dir->made)
+        remove_if_empty(dir);
+    if (dir->lock >= 0)
+        close(dir->lock);
+    dir->journal = dir->lock = -1;
+}
+
+/* ---------------------------------------------------------------- metrics ---------------- */
+
+/* The lines up to step, those of another header apart. Freed by free. */
+static char *lines_until(const char *path, uint64_t step)
+{
+    char line[LINE_CAP];
+    size_t len = 0, cap = 0;
+    char *kept = NULL;
+    FILE *f = fopen(path, "r");
+    if (!f)
+        return NULL;
+    bool ours = fgets(line, sizeof line, f) && strcmp(line, HEADER) == 0;
+    while (ours && fgets(line, sizeof line, f)) {
+        char *end;
+        size_t n = strlen(line);
+        unsigned long long at = strtoull(line, &end, 10);
+        if (end == line || *end != '\t' || line[n - 1] != '\n' || at > step)
+            break;
+        if (len + n + 1 > cap) {
+            char *more = realloc(kept, cap = 2 * cap + LINE_CAP);
+            if (!more)
+                break;
+            kept = more;
+        }
+        memcpy(kept + len, line, n + 1);
+        len += n;
+    }
+    fclose(f);
+    return kept;
+}
+
+int cli_metrics_open(cli_rundir *dir, uint64_t step, kmf_err *err)
+{
+    char *kept = step > 0 ? lines_until(dir->metrics, step) : NULL;
+    size_t n = kept ? strlen(kept) : 0;
+    char *text = malloc(strlen(HEADER) + n + 1);
+    int status = KMF_ENOMEM;
+    if (text) {
+        sprintf(text, "%s%s", HEADER, kept ? kept : "");
+        status = kmf_file_save(dir->metrics, text, strlen(text), err);
+    } else {
+        cli_raise(err, KMF_ENOMEM, "out of memory");
+    }
+    free(kept);
+    free(text);
+    if (status < 0)
+        return status;
+    dir->journal = open(dir->metrics, O_WRONLY | O_APPEND | O_CLOEXEC);
+    return dir->journal >= 0 ? 0
+                             : cli_raise(err, KMF_EIO, "%s: %s", dir->metrics, strerror(errno));
+}
+
+/* What comes with a validation only. */
+static size_t print_known(char *to, size_t cap, bool known, double x)
+{
+    return (size_t)(known ? snprintf(to, cap, "\t%.6g", x) : snprintf(to, cap, "\tNA"));
+}
+
+/* A line is written as a whole, or not at all: where the disk is full its first half goes. */
+int cli_metrics_write(cli_rundir *dir, const kmf_pretrain_state *state,
+                      const cli_metrics_line *line, kmf_err *err)
+{
+    const double validation[] = {state->val_loss, state->val_bits,
+                                 state->markov_bits[state->markov_best], state->copy_bits};
+    char text[LINE_CAP];
+    struct stat before;
+    int n = snprintf(text, sizeof text,
+                     "%" PRIu64 "\t%.6g\t%" PRIu64 "\t%.6g\t%.6g\t%.6g\t%.6g\t%.6g\t%.1f",
+                     state->step, state->epochs, state->tokens, line->loss, line->bits,
+                     state->rate, state->norm, line->tokens_per_second, line->seconds);
+    size_t len = (size_t)n;
+    for (size_t i = 0; i < sizeof validation / sizeof validation[0]; i++)
+        len += print_known(text + len, sizeof text - len, state->validated, validation[i]);
+    text[len++] = '\n';
+    bool known = fstat(dir->journal, &before) == 0;
+    errno = 0;
+    ssize_t written = write(dir->journal, text, len);
+    if (written == (ssize_t)len)
+        return 0;
+    int reason = errno ? errno : ENOSPC;
+    if (known && written > 0 && ftruncate(dir->journal, before.st_size) != 0)
+        reason = errno;
+    return cli_raise(err, KMF_EIO, "%s: %s", dir->metrics, strerror(reason));
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The directory of a pretraining:
+ *
+ *   DIR/config.json, vocab.txt, ..   the model as of the last checkpoint
+ *   DIR/best/                        the one that was best in validation
+ *   DIR/checkpoint                   all that is needed to go on
+ *   DIR/metrics.tsv                  a line for every so many steps
+ *   DIR/lock                         held by the process that is at work there
+ */
+#ifndef KMF_RUNDIR_H
+#define KMF_RUNDIR_H
+
+#include "cli/cli.h"
+
+#define CLI_PATH_CAP 4096
+
+typedef struct cli_rundir {
+    const char *dir; /* borrowed */
+    char best[CLI_PATH_CAP], checkpoint[CLI_PATH_CAP], metrics[CLI_PATH_CAP];
+    int lock;    /* descriptor; -1: none */
+    int journal; /* descriptor of the metrics, while they are written; else -1 */
+    bool made;   /* the directory was not there before */
+} cli_rundir;
+
+/* Only writes down the names in it: for those who read there. */
+int cli_rundir_name(cli_rundir *dir, const char *path, kmf_err *err);
+/*
+ * Makes the directory if it is not there, and locks it: KMF_EIO if another process is at work in
+ * it, or if it holds something else than a pretraining.
+ */
+int cli_rundir_open(cli_rundir *dir, const char *path, kmf_err *err);
+void cli_rundir_close(cli_rundir *dir);
+bool cli_is_file(const char *path);
+bool cli_same_place(const char *a, const char *b);
+
+/* Opens the metrics; lines after `step` are of a run that was broken off, and go. */
+int cli_metrics_open(cli_rundir *dir, uint64_t step, kmf_err *err);
+/* What happened between two lines. */
+typedef struct cli_metrics_line {
+    double loss, bits;        /* means of the steps since the last line */
+    double tokens_per_second; /* of these steps */
+    double seconds;           /* since the run began */
+} cli_metrics_line;
+int cli_metrics_write(cli_rundir *dir, const kmf_pretrain_state *state,
+                      const cli_metrics_line *line, kmf_err *err);
+
+#endif

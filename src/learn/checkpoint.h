@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The state of a training as a file, so that it can go on as if nothing had happened: safetensors
+ * with
+ *
+ *   arrays     F32, one tensor each
+ *   progress   U64 [n], whatever else the training counts
+ *   metadata   "format"; every setting that changes the result, as text; "checksum", CRC-32 of
+ *              the bytes of all tensors
+ *
+ * There is no random state among it: all numbers are drawn by where and when they are needed.
+ */
+#ifndef KMF_CHECKPOINT_H
+#define KMF_CHECKPOINT_H
+
+#include "kmerformer.h"
+
+typedef struct kmf_setting {
+    const char *name;
+    char value[64];
+} kmf_setting;
+
+typedef struct kmf_saved_array {
+    const char *name;
+    float *values; /* [rows, width] */
+    size_t rows, width;
+} kmf_saved_array;
+
+#define KMF_SAVED_ARRAYS 4 /* at most */
+#define KMF_SAVED_SETTINGS 64
+
+/* All borrowed. */
+typedef struct kmf_checkpoint {
+    const char *kind; /* "word2vec": of the format's name, and for messages */
+    const kmf_setting *settings;
+    size_t n_settings;
+    const kmf_saved_array *arrays;
+    size_t n_arrays;
+    uint64_t *progress;
+    size_t n_progress;
+} kmf_checkpoint;
+
+/* Under its name only when it is complete and on disk: the one before stays until then. */
+int kmf_checkpoint_write(const kmf_checkpoint *checkpoint, const char *path,
+                         kmf_err *err) KMF_MUST_CHECK;
+/*
+ * Fills arrays and progress. KMF_EMODEL: it is damaged, of another kind, or of other settings, and
+ * the message names the first that differs; nothing is filled then.
+ */
+int kmf_checkpoint_read(const kmf_checkpoint *checkpoint, const char *path,
+                        kmf_err *err) KMF_MUST_CHECK;
+
+/* A double as a number of progress, and back. */
+uint64_t kmf_saved_double(double x);
+double kmf_double_saved(uint64_t bits);
+
+#endif

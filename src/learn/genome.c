@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From records to two corpora.
+ *
+ *   record     ACGTACGTNNNNacgtACGTACGTAC
+ *              |--- learnt from ---|- held out -|      border: len - floor(fraction len)
+ *   runs       ACGTACGT    acgtACG  TACGTAC            each a segment, if it is long enough
+ *
+ * The border needs the length and the name, so records are taken whole. Runs are found here,
+ * not by the corpus, because a run may be asked to be longer than the corpus lets letters wait.
+ *
+ * Soft letters are kept as turns: the places in the corpus, in ascending order, where letters
+ * turn soft, back, soft, ... A letter is soft if an odd number of turns lie at it or before it,
+ * which is one binary search for a whole window. 16 bytes an interval: 90 MB for the five
+ * million of a human genome, where a bit for each letter would be 390 MB.
+ */
+#include "learn/genome.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "seq/dna.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#define MEMORY_DEFAULT ((uint64_t)4 << 30)
+#define FRACTION_MAX 0.5
+#define TOLD_EVERY ((uint64_t)1 << 20) /* letters */
+#define LOWER_CASE 0x20                /* the bit that sets it apart in ASCII */
+
+/* A record to be held out. */
+typedef struct held_name {
+    char *text; /* owned */
+    uint64_t seen;
+} held_name;
+
+typedef struct part {
+    kmf_corpus *corpus; /* owned */
+    kmf_genome_part_info info;
+    uint64_t *turns; /* owned */
+    size_t n_turns, cap_turns;
+} part;
+
+struct kmf_genome {
+    held_name *held; /* owned [n_held], sorted */
+    size_t n_held;
+    double fraction;
+    size_t shortest;
+    char *tmp; /* owned or NULL */
+    bool soft;
+    part parts[KMF_GENOME_PARTS];
+    kmf_genome_info info; /* without its parts */
+};
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(((const held_name *)a)->text, ((const held_name *)b)->text);
+}
+
+static held_name *find_held(const kmf_genome *g, const char *text)
+{
+    held_name key = {.text = (char *)(uintptr_t)text};
+    return g->n_held ? bsearch(&key, g->held, g->n_held, sizeof key, by_text) : NULL;
+}
+
+void kmf_genome_options_default(kmf_genome_options *opts)
+{
+    *opts = (kmf_genome_options){.shortest = 1};
+}
+
+static int copy_names(kmf_genome *g, const kmf_genome_options *opts, kmf_err *err)
+{
+    char shown[KMF_ERR_SHOW];
+    g->held = kmf_calloc(opts->n_held, sizeof *g->held, err);
+    if (!g->held)
+        return KMF_ENOMEM;
+    for (; g->n_held < opts->n_held; g->n_held++) {
+        g->held[g->n_held].text = kmf_strdup(opts->held[g->n_held], err);
+        if (!g->held[g->n_held].text)
+            return KMF_ENOMEM;
+    }
+    if (g->n_held > 1)
+        qsort(g->held, g->n_held, sizeof *g->held, by_text);
+    for (size_t i = 1; i < g->n_held; i++)
+        if (by_text(&g->held[i - 1], &g->held[i]) == 0)
+            return kmf_fail(err, KMF_EINVAL,
+                            "'%s' is named twice among the records to hold out",
+                            kmf_err_show(shown, g->held[i].text));
+    return 0;
+}
+
+static int check_options(const kmf_genome_options *opts, kmf_err *err)
+{
+    if (!(opts->fraction >= 0 && opts->fraction <= FRACTION_MAX))
+        return kmf_fail(err, KMF_EINVAL,
+                        "the fraction to hold out is %g: it must be from 0 to %g",
+                        opts->fraction, FRACTION_MAX);
+    if (opts->shortest < 1)
+        return kmf_fail(err, KMF_EINVAL,
+                        "the shortest run has 0 bases: it must have 1 or more");
+    return 0;
+}
+
+kmf_genome *kmf_genome_new(const kmf_genome_options *opts, kmf_err *err)
+{
+    if (check_options(opts, err) < 0)
+        return NULL;
+    kmf_genome *g = kmf_calloc(1, sizeof *g, err);
+    if (!g)
+        return NULL;
+    uint64_t memory = opts->memory ? opts->memory : MEMORY_DEFAULT;
+    g->fraction = opts->fraction;
+    g->shortest = opts->shortest;
+    g->soft = opts->soft;
+    if (copy_names(g, opts, err) < 0)
+        goto failed;
+    if (opts->tmp && !(g->tmp = kmf_strdup(opts->tmp, err)))
+        goto failed;
+    for (int p = 0; p < KMF_GENOME_PARTS; p++) {
+        uint64_t share = p == KMF_GENOME_TRAIN ? memory - memory / 4 : memory / 4;
+        g->parts[p].corpus = kmf_corpus_new(KMF_DNA, 1, share, g->tmp, err);
+        if (!g->parts[p].corpus)
+            goto failed;
+    }
+    return g;
+failed:
+    kmf_genome_free(g);
+    return NULL;
+}
+
+void kmf_genome_free(kmf_genome *genome)
+{
+    kmf_genome *g = genome;
+    if (!g)
+        return;
+    for (size_t i = 0; i < g->n_held; i++)
+        kmf_free(g->held[i].text);
+    kmf_free(g->held);
+    for (int p = 0; p < KMF_GENOME_PARTS; p++) {
+        kmf_corpus_free(g->parts[p].corpus);
+        kmf_free(g->parts[p].turns);
+    }
+    kmf_free(g->tmp);
+    kmf_free(g);
+}
+
+/* ---------------------------------------------------------------- adding ---------------- */
+
+/* Letters turn at a place; two turns at one are none. */
+static int add_turn(part *p, uint64_t at, kmf_err *err)
+{
+    if (p->n_turns > 0 && p->turns[p->n_turns - 1] == at) {
+        p->n_turns--;
+        return 0;
+    }
+    if (kmf_grow(&p->turns, &p->cap_turns, p->n_turns + 1, sizeof *p->turns, err) < 0)
+        return KMF_ENOMEM;
+    p->turns[p->n_turns++] = at;
+    return 0;
+}
+
+/* A run whose first letter has number `at` in the corpus. */
+static int note_soft(part *p, const char *run, size_t n, uint64_t at, kmf_err *err)
+{
+    bool soft = false;
+    for (size_t i = 0; i < n; i++) {
+        bool lower = ((unsigned char)run[i] & LOWER_CASE) != 0;
+        if (lower != soft && add_turn(p, at + i, err) < 0)
+            return KMF_ENOMEM;
+        soft = lower;
+        p->info.soft += lower;
+    }
+    return soft ? add_turn(p, at + n, err) : 0;
+}
+
+static int add_run(kmf_genome *g, part *p, const char *run, size_t n, kmf_err *err)
+{
+    if (n < g->shortest) {
+        p->info.too_short += n;
+        return 0;
+    }
+    if (g->soft && note_soft(p, run, n, p->info.kept, err) < 0)
+        return KMF_ENOMEM;
+    p->info.kept += n;
+    p->info.segments++;
+    return kmf_corpus_add(p->corpus, run, n, err);
+}
+
+static bool is_base(char letter)
+{
+    return kmf_base_code[(unsigned char)letter] < 4;
+}
+
+static int add_stretch(kmf_genome *g, part *p, const char *seq, size_t n, kmf_err *err)
+{
+    for (size_t i = 0; i < n;) {
+        size_t beg = i;
+        while (i < n && is_base(seq[i]))
+            i++;
+        int status = i > beg ? add_run(g, p, seq + beg, i - beg, err) : 0;
+        if (status < 0)
+            return status;
+        beg = i;
+        while (i < n && !is_base(seq[i]))
+            i++;
+        g->info.ambiguous += i - beg;
+    }
+    return 0;
+}
+
+int kmf_genome_add(kmf_genome *genome, const char *name, const char *seq, size_t len,
+                   bool held_whole, kmf_err *err)
+{
+    kmf_genome *g = genome;
+    held_name *held = find_held(g, name);
+    size_t n_held = (size_t)(g->fraction * (double)len);
+    if (held)
+        held->seen++;
+    if (held || held_whole) {
+        g->info.held_records++;
+        n_held = len;
+    }
+    g->info.records++;
+    g->info.letters += len;
+    size_t border = len - n_held;
+    int status = add_stretch(g, &g->parts[KMF_GENOME_TRAIN], seq, border, err);
+    if (status < 0)
+        return status;
+    return add_stretch(g, &g->parts[KMF_GENOME_HELD], seq + border, n_held, err);
+}
+
+int kmf_genome_read(kmf_genome *genome, kmf_reader *reader, bool held_whole,
+                    kmf_progress_fn *fn, void *user, kmf_err *err)
+{
+    kmf_genome *g = genome;
+    kmf_record rec;
+    int status;
+    uint64_t told = g->info.letters;
+    g->info.inputs++;
+    while ((status = kmf_reader_next(reader, &rec, err)) > 0) {
+        status = kmf_genome_add(g, rec.name, rec.seq, rec.len, held_whole, err);
+        if (status < 0)
+            return status;
+        if (!fn || g->info.letters - told < TOLD_EVERY)
+            continue;
+        told = g->info.letters;
+        fn(user, told);
+    }
+    return status;
+}
+
+/* ---------------------------------------------------------------- the end --------------- */
+
+static int check_names(const kmf_genome *g, kmf_err *err)
+{
+    char shown[KMF_ERR_SHOW];
+    for (size_t i = 0; i < g->n_held; i++) {
+        const held_name *held = &g->held[i];
+        if (held->seen == 0)
+            return kmf_fail(err, KMF_EINVAL,
+                            "no record is called '%s', which is to be held out",
+                            kmf_err_show(shown, held->text));
+        if (held->seen > 1)
+            return kmf_fail(err, KMF_EINVAL,
+                            "%" PRIu64 " records are called '%s', which is to be held out: it "
+                            "must be one",
+                            held->seen, kmf_err_show(shown, held->text));
+    }
+    return 0;
+}
+
+static int check_rest(const kmf_genome *g, kmf_err *err)
+{
+    const kmf_genome_info *info = &g->info;
+    if (g->parts[KMF_GENOME_TRAIN].info.kept > 0)
+        return 0;
+    if (info->records == 0)
+        return kmf_fail(err, KMF_EFORMAT, "there is nothing to train on: no record");
+    if (g->parts[KMF_GENOME_HELD].info.kept > 0)
+        return kmf_fail(err, KMF_EINVAL,
+                        "there is nothing to train on: all runs of at least %zu bases A, C, G, "
+                        "T are held out",
+                        g->shortest);
+    return kmf_fail(err, KMF_EFORMAT,
+                    "there is nothing to train on: no run of at least %zu bases A, C, G, T "
+                    "(%" PRIu64 " records, %" PRIu64 " letters, of which %" PRIu64
+                    " are others)",
+                    g->shortest, info->records, info->letters, info->ambiguous);
+}
+
+static uint32_t checksum(const kmf_genome *g)
+{
+    uLong sum = crc32(0, NULL, 0);
+    for (int p = 0; p < KMF_GENOME_PARTS; p++) {
+        const part *one = &g->parts[p];
+        kmf_corpus_info info;
+        kmf_corpus_information(one->corpus, &info);
+        uint64_t numbers[2] = {info.checksum, one->n_turns};
+        sum = crc32_z(sum, (const Bytef *)numbers, sizeof numbers);
+        if (one->n_turns > 0)
+            sum = crc32_z(sum, (const Bytef *)one->turns, one->n_turns * sizeof *one->turns);
+    }
+    return (uint32_t)sum;
+}
+
+int kmf_genome_finish(kmf_genome *genome, kmf_err *err)
+{
+    kmf_genome *g = genome;
+    int status = check_names(g, err);
+    if (status == 0)
+        status = check_rest(g, err);
+    for (int p = 0; p < KMF_GENOME_PARTS && status == 0; p++)
+        status = kmf_corpus_finish(g->parts[p].corpus, err);
+    if (status == 0)
+        g->info.checksum = checksum(g);
+    return status;
+}
+
+/* ---------------------------------------------------------------- using it -------------- */
+
+const kmf_corpus *kmf_genome_corpus(const kmf_genome *genome, kmf_genome_part of)
+{
+    return genome->parts[of].corpus;
+}
+
+/* Turns at or before a letter. */
+static size_t turns_to(const part *p, uint64_t at)
+{
+    size_t lo = 0;
+    size_t hi = p->n_turns;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (p->turns[mid] <= at)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+void kmf_genome_soft(const kmf_genome *genome, kmf_genome_part of, uint8_t *to, uint64_t at,
+                     size_t n)
+{
+    const part *p = &genome->parts[of];
+    size_t turn = turns_to(p, at);
+    for (size_t i = 0; i < n; turn++) {
+        size_t left = n - i;
+        uint64_t next = turn < p->n_turns ? p->turns[turn] - at : n;
+        size_t run = next - i < left ? (size_t)(next - i) : left;
+        memset(to + i, (int)(turn % 2), run);
+        i += run;
+    }
+}
+
+void kmf_genome_information(const kmf_genome *genome, kmf_genome_info *info)
+{
+    *info = genome->info;
+    for (int p = 0; p < KMF_GENOME_PARTS; p++)
+        info->parts[p] = genome->parts[p].info;
+}
+
+uint64_t kmf_genome_bytes(const kmf_genome *genome)
+{
+    uint64_t bytes = genome->n_held * sizeof *genome->held;
+    for (int p = 0; p < KMF_GENOME_PARTS; p++)
+        bytes += kmf_corpus_bytes(genome->parts[p].corpus) +
+                 genome->parts[p].cap_turns * sizeof *genome->parts[p].turns;
+    return bytes;
+}

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The pass as a whole. Forward goes through embedding, blocks and head; backward the other way,
+ * each part's backward beside its forward:
+ *
+ *   ids -> embed -> x -> block 0 -> x -> .. -> block L-1 -> x -> head -> loss
+ *          embed <- dx <- block 0 <- dx <- .. <- block L-1 <- dx <- head
+ *
+ * A part is a row of phases; in a phase the threads take items, and it ends when all are done.
+ * Two kinds of sums over tokens want an order that does not depend on threads. A weight's gradient
+ * dy^T x is cut by the weight's rows, and each item goes over all tokens. Gradients of vectors
+ * (biases, norms) are summed by tiles, into partial sums that one item then adds up in order.
+ *
+ * Weights are packed for the products one layer at a time, when they are wanted: they change with
+ * every step, and packing takes less than a hundredth of the time of the products.
+ *
+ * All memory is one slab. Its layout is written down once, as a function that either counts or
+ * places (lay_out), so what is said before the first step is what is taken.
+ */
+#include "learn/mlm.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "learn/mlm_room.h"
+#include "nn/attn.h"
+#include "nn/dropout.h"
+#include "nn/ops.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define ROTARY_BASE 10000.0
+#define CHUNK_NUMBERS ((size_t)1 << 22) /* of the head's probabilities, about */
+#define MOST_NUMBERS ((size_t)1 << 56)  /* of a slab: sums of so many do not wrap around */
+#define CACHE_LINE ((size_t)64)         /* where the slab's arrays begin */
+
+/* ---------------------------------------------------------------- workspace -------------- */
+
+typedef struct arena {
+    kmf_real *base; /* NULL: only count */
+    size_t used;
+    bool too_much;
+} arena;
+
+/* rows * width numbers, at a multiple of 64 bytes. */
+static kmf_real *take(arena *a, size_t rows, size_t width)
+{
+    size_t n;
+    if (!kmf_mul(rows, width, &n) || n > MOST_NUMBERS || a->used > MOST_NUMBERS) {
+        a->too_much = true;
+        return NULL;
+    }
+    kmf_real *at = a->base ? a->base + a->used : NULL;
+    a->used += (n + 15) / 16 * 16;
+    return at;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* A packed weight that is read either way. */
+static kmf_real *take_packed(arena *a, size_t Dout, size_t Din)
+{
+    return take(a, larger(kmf_gemm_packed_size(Dout, Din), kmf_gemm_packed_size(Din, Dout)), 1);
+}
+
+static void lay_out_layers(kmf_mlm *m, arena *a)
+{
+    kmf_activations shared = {0};
+    for (size_t l = 0; l < m->L; l++) {
+        kmf_activations act = shared;
+        if (l == 0 || !m->opts.recompute) {
+            act.qkv = take(a, m->N, 3 * m->D);
+            act.heads = take(a, m->N, m->D);
+            act.stats = take(a, m->N, 2 * m->H);
+            act.sum1 = take(a, m->N, m->D);
+            act.h = take(a, m->N, m->F);
+            shared = act;
+        }
+        if (l == 0 || !m->opts.forward_only)
+            act.sum2 = take(a, m->N, m->D);
+        shared.sum2 = act.sum2;
+        if (m->layers)
+            m->layers[l] = act;
+    }
+}
+
+static void lay_out_backward(kmf_mlm *m, arena *a)
+{
+    m->x0 = take(a, m->N, m->D);
+    m->dx = take(a, m->N, m->D);
+    m->in = take(a, m->N, m->D);
+    m->mid = take(a, m->N, m->D);
+    m->act = take(a, m->N, m->F);
+    m->dh = take(a, m->N, m->F);
+    m->dsum1 = take(a, m->N, m->D);
+    m->dy1 = take(a, m->N, m->D);
+    m->dy2 = take(a, m->N, m->D);
+    m->dheads = take(a, m->N, m->D);
+    m->dqkv = take(a, m->N, 3 * m->D);
+    m->partial_width = larger(9 * m->D + m->F, 4 * m->E + m->D);
+    m->partial = take(a, larger(m->max_tiles, m->chunk / KMF_TILE), m->partial_width);
+    m->head_dx = take(a, m->chunk, m->D);
+    m->head_dh = take(a, m->chunk, m->E);
+    m->head_weights = take(a, m->chunk, 1);
+    m->packed_head_back = take_packed(a, m->E, m->D);
+    m->packed_word_back = take_packed(a, m->V, m->E);
+}
+
+/* Every array its place. */
+static void lay_out(kmf_mlm *m, arena *a)
+{
+    size_t workers = (size_t)m->workers;
+    size_t widest = larger(m->D, m->E);
+    m->cos_t = take(a, m->opts.max_seq, m->K / 2);
+    m->sin_t = take(a, m->opts.max_seq, m->K / 2);
+    m->x = take(a, m->N, m->D);
+    m->emb_sum = take(a, m->N, m->E);
+    m->emb = take(a, m->E == m->D ? 0 : m->N, m->E);
+    lay_out_layers(m, a);
+    m->tile_y = take(a, workers * KMF_TILE, widest);
+    m->tile_x = take(a, workers * KMF_TILE, m->D);
+    m->tile_f = take(a, workers * KMF_TILE, m->F);
+    m->scratch_size = larger(kmf_attn_scratch(m->opts.max_seq, m->K),
+                             kmf_attn_backward_scratch(m->opts.max_seq, m->K));
+    m->scratch = take(a, workers, m->scratch_size);
+    m->qkv_bias = take(a, 3, m->D);
+    m->packed_qkv = take_packed(a, 3 * m->D, m->D);
+    m->packed_wo = take_packed(a, m->D, m->D);
+    m->packed_w1 = take_packed(a, m->F, m->D);
+    m->packed_w2 = take_packed(a, m->D, m->F);
+    m->packed_proj = m->E == m->D ? NULL : take_packed(a, m->D, m->E);
+    m->head_x = take(a, m->chunk, m->D);
+    m->head_h = take(a, m->chunk, m->E);
+    m->head_act = take(a, m->chunk, m->E);
+    m->head_out = take(a, m->chunk, m->E);
+    m->probs = take(a, m->chunk, m->V);
+    m->packed_head = take_packed(a, m->E, m->D);
+    m->packed_word = take_packed(a, m->V, m->E);
+    m->sites = m->opts.sites ? take(a, m->N + m->chunk, m->opts.n_sites) : NULL;
+    if (!m->opts.forward_only)
+        lay_out_backward(m, a);
+}
+
+static void set_sizes(kmf_mlm *m, const kmf_config *config, const kmf_mlm_options *opts,
+                      int workers)
+{
+    m->config = *config;
+    m->opts = *opts;
+    if (opts->forward_only)
+        m->opts.recompute = true; /* nothing is kept of any layer */
+    m->workers = workers;
+    m->D = config->hidden_size;
+    m->E = config->embedding_size;
+    m->F = config->intermediate_size;
+    m->H = config->n_heads;
+    m->K = m->D / m->H;
+    m->V = config->vocab_size;
+    m->L = config->n_layers;
+    m->N = (opts->max_tokens + KMF_TILE - 1) / KMF_TILE * KMF_TILE;
+    m->max_tiles = m->N / KMF_TILE;
+    m->chunk = CHUNK_NUMBERS / m->V / KMF_TILE * KMF_TILE;
+    if (m->chunk > m->N)
+        m->chunk = m->N;
+    if (m->chunk < KMF_TILE)
+        m->chunk = KMF_TILE;
+}
+
+size_t kmf_mlm_bytes(const kmf_config *config, const kmf_mlm_options *opts, int threads)
+{
+    kmf_mlm m = {0};
+    arena a = {0};
+    if (opts->max_tokens > MOST_NUMBERS)
+        return 0;
+    set_sizes(&m, config, opts, threads);
+    lay_out(&m, &a);
+    size_t bytes = opts->max_tokens * (sizeof *m.rows + sizeof *m.labels + sizeof *m.nll);
+    bytes += m.L * sizeof *m.layers + sizeof m + CACHE_LINE;
+    return a.too_much ? 0 : a.used * sizeof(kmf_real) + bytes;
+}
+
+kmf_mlm *kmf_mlm_new(const kmf_config *config, const kmf_params *params,
+                     const kmf_mlm_options *opts, kmf_pool *pool, kmf_err *err)
+{
+    assert(params->head_w && opts->max_tokens > 0 && opts->max_seq > 0);
+    int workers = kmf_pool_threads(pool) + 1;
+    if (kmf_mlm_bytes(config, opts, workers) == 0) {
+        kmf_fail(err, KMF_ENOMEM, "batches of %zu tokens do not fit the memory",
+                 opts->max_tokens);
+        return NULL;
+    }
+    kmf_mlm *m = kmf_calloc(1, sizeof *m, err);
+    if (!m)
+        return NULL;
+    arena a = {0};
+    set_sizes(m, config, opts, workers);
+    m->w = params;
+    m->pool = pool;
+    lay_out(m, &a);
+    m->layers = kmf_calloc(m->L, sizeof *m->layers, err);
+    m->rows = kmf_calloc(opts->max_tokens, sizeof *m->rows, err);
+    m->labels = kmf_calloc(opts->max_tokens, sizeof *m->labels, err);
+    m->nll = kmf_calloc(opts->max_tokens, sizeof *m->nll, err);
+    m->slab = kmf_large_zeroed(a.used * sizeof(kmf_real) + CACHE_LINE, 1, err);
+    if (!m->layers || !m->rows || !m->labels || !m->nll || !m->slab) {
+        kmf_mlm_free(m);
+        return NULL;
+    }
+    a = (arena){
+        .base = (kmf_real *)(((uintptr_t)m->slab + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE)};
+    lay_out(m, &a);
+    kmf_rotary_table(m->cos_t, m->sin_t, ROTARY_BASE, opts->max_seq, m->K);
+    return m;
+}
+
+void kmf_mlm_free(kmf_mlm *mlm)
+{
+    if (!mlm)
+        return;
+    kmf_free(mlm->slab);
+    kmf_free(mlm->layers);
+    kmf_free(mlm->rows);
+    kmf_free(mlm->labels);
+    kmf_free(mlm->nll);
+    kmf_free(mlm);
+}
+
+/* ---------------------------------------------------------------- shared by the parts ---- */
+
+size_t kmf_mlm_tile_rows(const kmf_mlm *m, size_t tile)
+{
+    size_t beg = tile * KMF_TILE;
+    return m->n - beg < KMF_TILE ? m->n - beg : KMF_TILE;
+}
+
+uint64_t kmf_mlm_drop_key(const kmf_mlm *m, int site, size_t layer, size_t sequence)
+{
+    kmf_rng rng =
+        kmf_rng_stream(m->batch->key, (uint64_t)layer * KMF_DROP_SITES + (uint64_t)site);
+    kmf_rng_skip(&rng, sequence);
+    return kmf_rng_next(&rng);
+}
+
+void kmf_mlm_drop(const kmf_mlm *m, kmf_real *x, size_t ld, int site, size_t layer, size_t row,
+                  size_t rows, size_t width)
+{
+    if (m->d && m->batch->dropout > 0)
+        kmf_dropout_forward(x, ld, kmf_mlm_drop_key(m, site, layer, 0), (uint64_t)row * width,
+                            m->batch->dropout, rows, width);
+}
+
+void kmf_mlm_product(kmf_mlm *m, kmf_real *dw, const kmf_real *dy, size_t ld_dy,
+                     const kmf_real *x, size_t ld_x, size_t Dout, size_t Din)
+{
+    assert(m->n_products < KMF_MOST_PRODUCTS);
+    m->products[m->n_products++] = (kmf_product){dw, dy, x, ld_dy, ld_x, Dout, Din};
+}
+
+static size_t blocks_of(const kmf_product *p)
+{
+    return (p->Dout + KMF_WEIGHT_ROWS - 1) / KMF_WEIGHT_ROWS;
+}
+
+size_t kmf_mlm_product_items(const kmf_mlm *m)
+{
+    size_t n = 0;
+    for (size_t p = 0; p < m->n_products; p++)
+        n += blocks_of(&m->products[p]);
+    return n;
+}
+
+void kmf_mlm_product_add(const kmf_mlm *m, size_t i, size_t rows)
+{
+    const kmf_product *p = m->products;
+    for (; i >= blocks_of(p); p++)
+        i -= blocks_of(p);
+    size_t beg = i * KMF_WEIGHT_ROWS;
+    size_t n = p->Dout - beg < KMF_WEIGHT_ROWS ? p->Dout - beg : KMF_WEIGHT_ROWS;
+    kmf_gemm_inner(p->dw + beg * p->Din, p->Din, p->dy + beg, p->ld_dy, p->x, p->ld_x, n,
+                   p->Din, rows, KMF_GEMM_TA | KMF_GEMM_ADD); /* [rows, n]^T [rows, Din] */
+}
+
+size_t kmf_mlm_sum(kmf_mlm *m, kmf_real *to, size_t n)
+{
+    const kmf_partial_sum *last = m->n_sums > 0 ? &m->sums[m->n_sums - 1] : NULL;
+    size_t from = last ? last->from + last->n : 0;
+    assert(m->n_sums < KMF_MOST_SUMS && from + n <= m->partial_width);
+    m->sums[m->n_sums++] = (kmf_partial_sum){to, from, n};
+    return from;
+}
+
+kmf_real *kmf_mlm_partial(const kmf_mlm *m, size_t tile)
+{
+    kmf_real *partial = m->partial + tile * m->partial_width;
+    memset(partial, 0, m->partial_width * sizeof *partial);
+    return partial;
+}
+
+void kmf_mlm_reduce(const kmf_mlm *m, size_t tiles)
+{
+    for (size_t s = 0; s < m->n_sums; s++)
+        for (size_t t = 0; t < tiles; t++)
+            kmf_residual_forward(m->sums[s].to, m->sums[s].n,
+                                 m->partial + t * m->partial_width + m->sums[s].from,
+                                 m->partial_width, NULL, 1, m->sums[s].n);
+}
+
+/* ---------------------------------------------------------------- the pass --------------- */
+
+static void begin(kmf_mlm *m, const kmf_mlm_batch *batch, const kmf_params *gradients)
+{
+    m->batch = batch;
+    m->d = gradients;
+    m->n = batch->off[batch->n_seq];
+    m->tiles = (m->n + KMF_TILE - 1) / KMF_TILE;
+    m->n_labels = 0;
+    assert(m->n > 0 && m->n <= m->opts.max_tokens);
+    for (size_t s = 0; s < batch->n_seq; s++)
+        assert(batch->off[s + 1] > batch->off[s] &&
+               batch->off[s + 1] - batch->off[s] <= m->opts.max_seq);
+    for (size_t i = 0; i < m->n; i++) {
+        assert(batch->ids[i] >= 0 && (size_t)batch->ids[i] < m->V);
+        assert(batch->labels[i] < 0 || (size_t)batch->labels[i] < m->V);
+        if (batch->labels[i] < 0)
+            continue;
+        m->rows[m->n_labels] = i;
+        m->labels[m->n_labels++] = batch->labels[i];
+    }
+}
+
+static int forward(kmf_mlm *m, kmf_err *err)
+{
+    int rc = kmf_mlm_embed_forward(m, err);
+    for (size_t l = 0; l < m->L && rc == 0; l++)
+        rc = kmf_mlm_block_forward(m, l, err);
+    return rc;
+}
+
+static int backward(kmf_mlm *m, kmf_err *err)
+{
+    int rc = 0;
+    for (size_t l = m->L; l > 0 && rc == 0; l--)
+        rc = kmf_mlm_block_backward(m, l - 1, err);
+    return rc == 0 ? kmf_mlm_embed_backward(m, err) : rc;
+}
+
+int kmf_mlm_evaluate(kmf_mlm *mlm, const kmf_mlm_batch *batch, kmf_mlm_result *result,
+                     kmf_err *err)
+{
+    begin(mlm, batch, NULL);
+    int rc = forward(mlm, err);
+    return rc == 0 ? kmf_mlm_head(mlm, result, err) : rc;
+}
+
+int kmf_mlm_learn(kmf_mlm *mlm, const kmf_mlm_batch *batch, const kmf_params *gradients,
+                  kmf_mlm_result *result, kmf_err *err)
+{
+    assert(!mlm->opts.forward_only);
+    begin(mlm, batch, gradients);
+    int rc = forward(mlm, err);
+    if (rc == 0)
+        rc = kmf_mlm_head(mlm, result, err);
+    return rc == 0 ? backward(mlm, err) : rc;
+}

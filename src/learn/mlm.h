@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One pass of masked-language-model training: forward, loss, and backward by hand, over a batch of
+ * sequences packed end to end (model/encoder.c has the diagram).
+ *
+ *   loss       sum over labelled tokens of weight * -ln p(label)
+ *   gradients  of that sum, ADDED to those that are there already: batches are accumulated by
+ *              calling again, and who wants a mean divides by the sum of the weights
+ *
+ * Work is cut into items (tiles of KMF_TILE tokens, heads of a sequence, blocks of a weight's
+ * rows) that depend on the batch alone, each done by one thread, and every sum has its order: the
+ * bits do not depend on the number of threads.
+ */
+#ifndef KMF_MLM_H
+#define KMF_MLM_H
+
+#include "kmerformer.h"
+#include "model/params.h"
+
+#include <stdbool.h>
+
+typedef struct kmf_mlm kmf_mlm;
+
+typedef struct kmf_mlm_options {
+    size_t max_tokens; /* of a batch */
+    size_t max_seq;    /* tokens of its longest sequence */
+    bool recompute;    /* keep one layer's activations and compute the others' again */
+    bool forward_only; /* no room for kmf_mlm_learn's gradients */
+    /*
+     * [V, n_sites] of 0 and 1, or NULL: for every labelled token the sums of its probabilities
+     * over the words with a 1 are wanted. Borrowed.
+     */
+    const kmf_real *sites;
+    size_t n_sites;
+} kmf_mlm_options;
+
+typedef struct kmf_mlm_batch {
+    const int32_t *ids;      /* [off[n_seq]] */
+    const int32_t *labels;   /* the right id, or -1: not asked for */
+    const kmf_real *weights; /* of the labelled tokens' losses; NULL: 1 */
+    const size_t *off;       /* [n_seq + 1], off[0] = 0 */
+    size_t n_seq;
+    double dropout; /* of embeddings, sublayers and attention; 0 <= dropout < 1 */
+    uint64_t key;   /* of dropout's draws */
+} kmf_mlm_batch;
+
+/* Valid until the next call. The n labelled tokens in the order of the batch. */
+typedef struct kmf_mlm_result {
+    double loss;   /* sum of weight * nll */
+    double weight; /* sum of weights */
+    size_t n;
+    const size_t *rows;    /* [n] which tokens of the batch */
+    const double *nll;     /* [n] -ln p(label) */
+    const kmf_real *sites; /* [n, n_sites]; NULL without */
+} kmf_mlm_result;
+
+/* Bytes of the workspace, a pure function; threads: the caller's too. 0: does not fit a size_t. */
+size_t kmf_mlm_bytes(const kmf_config *config, const kmf_mlm_options *opts, int threads);
+/* params: weights with a head, borrowed, may change between calls. pool: borrowed, NULL: none. */
+kmf_mlm *kmf_mlm_new(const kmf_config *config, const kmf_params *params,
+                     const kmf_mlm_options *opts, kmf_pool *pool, kmf_err *err) KMF_MUST_CHECK;
+void kmf_mlm_free(kmf_mlm *mlm);
+
+/*
+ * The loss alone; dropout is not applied. KMF_ENOMEM is the only failure: threads get their work
+ * through a queue.
+ */
+int kmf_mlm_evaluate(kmf_mlm *mlm, const kmf_mlm_batch *batch, kmf_mlm_result *result,
+                     kmf_err *err) KMF_MUST_CHECK;
+/* Loss and gradients. */
+int kmf_mlm_learn(kmf_mlm *mlm, const kmf_mlm_batch *batch, const kmf_params *gradients,
+                  kmf_mlm_result *result, kmf_err *err) KMF_MUST_CHECK;
+
+#endif

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A block, post-LN, with rotary queries and keys:
+ *
+ *   q, k, v = x Wqkv^T + bqkv                     tiles      keeps  qkv, turned
+ *   a       = attention(q, k, v)                  heads             heads, stats
+ *   s1      = x + dropout(a Wo^T + bo)            tiles             sum1
+ *   m       = LN1(s1)
+ *   h       = m W1^T + b1                                           h
+ *   s2      = m + dropout(act(h) W2^T + b2)                         sum2
+ *   x       = LN2(s2)
+ *
+ * What is not kept is one pass over a row away from what is: m and x are norms of sums, act(h) is
+ * the activation. Backward makes them again by the way. In its terms, with d for the gradient:
+ *
+ *   tiles   ds2 = LN2'(dx)   dy2 = dropout'(ds2)   dh = act'(h) (dy2 W2)
+ *           ds1 = LN1'(ds2 + dh W1)   dy1 = dropout'(ds1)   da = dy1 Wo
+ *   heads   dq, dk, dv = attention'(da), turned back   | weights  dW2 += dy2^T act(h)
+ *                                                      |          dW1 += dh^T m
+ *                                                      |          dWo += dy1^T a
+ *   tiles   dx = ds1 + dqkv Wqkv                       | weights  dWqkv += dqkv^T x
+ */
+#include "learn/mlm_room.h"
+#include "nn/attn.h"
+#include "nn/ops.h"
+
+#include <string.h>
+
+/* The worker's piece of an array of [workers, tile, width]. */
+static kmf_real *of_worker(kmf_real *array, int worker, size_t width)
+{
+    return array + (size_t)worker * KMF_TILE * width;
+}
+
+static size_t widest(const kmf_mlm *m)
+{
+    return m->D > m->E ? m->D : m->E;
+}
+
+/* ---------------------------------------------------------------- forward ---------------- */
+
+enum { QKV, WO, W1, W2, N_WEIGHTS };
+
+static int pack_forward(void *arg, size_t i, int worker, kmf_err *err)
+{
+    const kmf_mlm *m = arg;
+    const kmf_layer *w = &m->w->layers[m->layer];
+    size_t D = m->D;
+    (void)worker;
+    (void)err;
+    if (i == QKV) {
+        kmf_gemm_pack(m->packed_qkv, (const kmf_real *[]){w->wq, w->wk, w->wv}, 3, 3 * D, D);
+        memcpy(m->qkv_bias, w->bq, D * sizeof *w->bq);
+        memcpy(m->qkv_bias + D, w->bk, D * sizeof *w->bk);
+        memcpy(m->qkv_bias + 2 * D, w->bv, D * sizeof *w->bv);
+    } else if (i == WO) {
+        kmf_gemm_pack(m->packed_wo, (const kmf_real *[]){w->wo}, 1, D, D);
+    } else if (i == W1) {
+        kmf_gemm_pack(m->packed_w1, (const kmf_real *[]){w->w1}, 1, m->F, D);
+    } else {
+        kmf_gemm_pack(m->packed_w2, (const kmf_real *[]){w->w2}, 1, D, m->F);
+    }
+    return 0;
+}
+
+static int qkv_forward(void *arg, size_t t, int worker, kmf_err *err)
+{
+    const kmf_mlm *m = arg;
+    size_t ld = 3 * m->D;
+    kmf_real *qkv = m->layers[m->layer].qkv + t * KMF_TILE * ld;
+    (void)worker;
+    (void)err;
+    kmf_gemm_weight(qkv, ld, m->x + t * KMF_TILE * m->D, m->D, m->packed_qkv, KMF_TILE, ld,
+                    m->D); /* [t, D] -> [t, 3D] */
+    kmf_bias_forward(qkv, ld, m->qkv_bias, kmf_mlm_tile_rows(m, t), ld);
+    return 0;
+}
+
+/* Item i: head i % H of sequence i / H. */
+static int attention_forward(void *arg, size_t i, int worker, kmf_err *err)
+{
+    const kmf_mlm *m = arg;
+    const kmf_activations *a = &m->layers[m->layer];
+    size_t s = i / m->H, h = i % m->H;
+    size_t beg = m->batch->off[s];
+    size_t T = m->batch->off[s + 1] - beg;
+    size_t ld = 3 * m->D;
+    kmf_real *q = a->qkv + beg * ld;
+    kmf_real *k = q + m->D;
+    kmf_real *v = k + m->D;
+    double dropout = m->d ? m->batch->dropout : 0;
+    (void)err;
+    kmf_rotary_forward(q + h * m->K, ld, m->cos_t, m->sin_t, T, 1, m->K);
+    kmf_rotary_forward(k + h * m->K, ld, m->cos_t, m->sin_t, T, 1, m->K);
+    if (m->config.rotary_value)
+        kmf_rotary_forward(v + h * m->K, ld, m->cos_t, m->sin_t, T, 1, m->K);
+    kmf_attn_forward_train(a->heads + beg * m->D, m->D, a->stats + beg * 2 * m->H, q, k, v, ld,
+                           m->scratch + (size_t)worker * m->scratch_size,
+                           kmf_mlm_drop_key(m, KMF_DROP_ATTENTION, m->layer, s), dropout, T, h,
+                           h + 1, m->K); /* [T, 3D] -> [T, D] */
+    return 0;
+}
+
+static int feed_forward(void *arg, size_t t, int worker, kmf_err *err)
+{
+    const kmf_mlm *m = arg;
+    const kmf_layer *w = &m->w->layers[m->layer];
+    const kmf_activations *a = &m->layers[m->layer];
+    double eps = m->config.layer_norm_eps;
+    size_t D = m->D, F = m->F;
+    size_t row = t * KMF_TILE;
+    size_t rows = kmf_mlm_tile_rows(m, t);
+    size_t cells = rows * D * sizeof(kmf_real);
+    kmf_real *x = m->x + row * D;
+    kmf_real *sum1 = a->sum1 + row * D;
+    kmf_real *sum2 = a->sum2 + row * D;
+    kmf_real *h = a->h + row * F;
+    kmf_real *y = of_worker(m->tile_y, worker, widest(m));
+    kmf_real *mid = of_worker(m->tile_x, worker, D);
+    kmf_real *act = of_worker(m->tile_f, worker, F);
+    (void)err;
+
+    kmf_gemm_weight(y, D, a->heads + row * D, D, m->packed_wo, KMF_TILE, D, D);
+    kmf_bias_forward(y, D, w->bo, rows, D);
+    kmf_mlm_drop(m, y, D, KMF_DROP_HEADS, m->layer, row, rows, D);
+    memcpy(sum1, x, cells);
+    kmf_residual_forward(sum1, D, y, D, NULL, rows, D);
+    kmf_layernorm_copy_forward(mid, D, sum1, D, w->ln1_w, w->ln1_b, eps, rows, D);
+
+    kmf_gemm_weight(h, F, mid, D, m->packed_w1, KMF_TILE, F, D); /* [t, D] -> [t, F] */
+    kmf_bias_forward(h, F, w->b1, rows, F);
+    kmf_activation_forward(act, F, h, F, m->config.activation, rows, F);
+    kmf_gemm_weight(y, D, act, F, m->packed_w2, KMF_TILE, D, F); /* [t, F] -> [t, D] */
+    kmf_bias_forward(y, D, w->b2, rows, D);
+    kmf_mlm_drop(m, y, D, KMF_DROP_FEED, m->layer, row, rows, D);
+    memcpy(sum2, mid, cells);
+    kmf_residual_forward(sum2, D, y, D, NULL, rows, D);
+    kmf_layernorm_copy_forward(x, D, sum2, D, w->ln2_w, w->ln2_b, eps, rows, D);
+    return 0;
+}
+
+int kmf_mlm_block_forward(kmf_mlm *m, size_t layer, kmf_err *err)
+{
+    m->layer = layer;
+    int rc = kmf_pool_each(m->pool, N_WEIGHTS, pack_forward, m, err);
+    if (rc == 0)
+        rc = kmf_pool_each(m->pool, m->tiles, qkv_forward, m, err);
+    if (rc == 0)
+        rc = kmf_pool_each(m->pool, m->batch->n_seq * m->H, attention_forward, m, err);
+    if (rc == 0)
+        rc = kmf_pool_each(m->pool, m->tiles, feed_forward, m, err);
+    return rc;
+}
+
+/* ---------------------------------------------------------------- backward --------------- */
+
+static int pack_backward(void *arg, size_t i, int worker, kmf_err *err)
+{
+    const kmf_mlm *m = arg;
+    const kmf_layer *w = &m->w->layers[m->layer];
+    size_t D = m->D;
+    (void)worker;
+    (void)err;
+    if (i == QKV)
+        kmf_gemm_pack_back(m->packed_qkv, (const kmf_real *[]){w->wq, w->wk, w->wv}, 3, 3 * D,
+                           D);
+    else if (i == WO)
+        kmf_gemm_pack_back(m->packed_wo, (const kmf_real *[]){w->wo}, 1, D, D);
+    else if (i == W1)
+        kmf_gemm_pack_back(m->packed_w1, (const kmf_real *[]){w->w1}, 1, m->F, D);
+    else
+        kmf_gemm_pack_back(m->packed_w2, (const kmf_real *[]){w->w2}, 1, D, m->F);
+    return 0;
+}
+
+/* The input of the block, again: rows of a tile to `to`. */
+static void input_again(const kmf_mlm *m, kmf_real *to, size_t row, size_t rows)
+{
+    size_t D = m->D;
+    if (m->layer == 0) {
+        memcpy(to, m->x0 + row * D, rows * D * sizeof *to);
+        return;
+    }
+    const kmf_layer *below = &m->w->layers[m->layer - 1];
+    kmf_layernorm_copy_forward(to, D, m->layers[m->layer - 1].sum2 + row * D, D, below->ln2_w,
+                               below->ln2_b, m->config.layer_norm_eps, rows, D);
+}
+
+enum { LN2_W, LN2_B, B2, B1, LN1_W, LN1_B, BO };
+
+static int feed_backward(void *arg, size_t t, int worker, kmf_err *err)
+{
+    const kmf_mlm *m = arg;
+    const kmf_layer *w = &m->w->layers[m->layer];
+    const kmf_activations *a = &m->layers[m->layer];
+    double eps = m->config.layer_norm_eps;
+    size_t D = m->D, F = m->F;
+    size_t row = t * KMF_TILE;
+    size_t rows = kmf_mlm_tile_rows(m, t);
+    size_t cells = rows * D * sizeof(kmf_real);
+    kmf_real *dx = m->dx + row * D; /* then ds2 */
+    kmf_real *mid = m->mid + row * D;
+    kmf_real *act = m->act + row * F;
+    kmf_real *h = a->h + row * F;
+    kmf_real *dh = m->dh + row * F;
+    kmf_real *dy1 = m->dy1 + row * D;
+    kmf_real *dy2 = m->dy2 + row * D;
+    kmf_real *ds1 = m->dsum1 + row * D;
+    kmf_real *sum1 = a->sum1 + row * D;
+    kmf_real *partial = kmf_mlm_partial(m, t);
+    const kmf_partial_sum *sums = m->sums;
+    (void)worker;
+    (void)err;
+
+    kmf_layernorm_backward(dx, D, partial + sums[LN2_W].from, partial + sums[LN2_B].from, dx, D,
+                           a->sum2 + row * D, D, w->ln2_w, eps, rows, D);
+    memcpy(dy2, dx, cells);
+    kmf_mlm_drop(m, dy2, D, KMF_DROP_FEED, m->layer, row, rows, D);
+    kmf_bias_backward(partial + sums[B2].from, dy2, D, rows, D);
+    kmf_gemm_weight(dh, F, dy2, D, m->packed_w2, KMF_TILE, F, D); /* [t, D] -> [t, F] */
+    kmf_activation_backward(dh, F, dh, F, h, F, m->config.activation, rows, F);
+    kmf_bias_backward(partial + sums[B1].from, dh, F, rows, F);
+    kmf_gemm_weight(ds1, D, dh, F, m->packed_w1, KMF_TILE, D, F); /* [t, F] -> [t, D] */
+    kmf_residual_forward(ds1, D, dx, D, NULL, rows, D);
+
+    kmf_layernorm_backward(ds1, D, partial + sums[LN1_W].from, partial + sums[LN1_B].from, ds1,
+                           D, sum1, D, w->ln1_w, eps, rows, D);
+    memcpy(dy1, ds1, cells);
+    kmf_mlm_drop(m, dy1, D, KMF_DROP_HEADS, m->layer, row, rows, D);
+    kmf_bias_backward(partial + sums[BO].from, dy1, D, rows, D);
+    kmf_gemm_weight(m->dheads + row * D, D, dy1, D, m->packed_wo, KMF_TILE, D, D);
+
+    kmf_activation_forward(act, F, h, F, m->config.activation, rows, F);
+    kmf_layernorm_copy_forward(mid, D, sum1, D, w->ln1_w, w->ln1_b, eps, rows, D);
+    return 0;
+}
+
+static void attention_backward(const kmf_mlm *m, size_t i, int worker)
+{
+    const kmf_activations *a = &m->layers[m->layer];
+    size_t s = i / m->H, h = i % m->H;
+    size_t beg = m->batch->off[s];
+    size_t T = m->batch->off[s + 1] - beg;
+    size_t D = m->D;
+    size_t ld = 3 * D;
+    const kmf_real *q = a->qkv + beg * ld;
+    kmf_real *dq = m->dqkv + beg * ld;
+    kmf_attn_backward(dq, dq + D, dq + 2 * D, ld, m->dheads + beg * D, D, a->heads + beg * D, D,
+                      q, q + D, q + 2 * D, ld, a->stats + beg * 2 * m->H,
+                      m->scratch + (size_t)worker * m->scratch_size,
+                      kmf_mlm_drop_key(m, KMF_DROP_ATTENTION, m->layer, s), m->batch->dropout,
+                      T, h, h + 1, m->K);
+    kmf_rotary_backward(dq + h * m->K, ld, m->cos_t, m->sin_t, T, 1, m->K);
+    kmf_rotary_backward(dq + D + h * m->K, ld, m->cos_t, m->sin_t, T, 1, m->K);
+    if (m->config.rotary_value)
+        kmf_rotary_backward(dq + 2 * D + h * m->K, ld, m->cos_t, m->sin_t, T, 1, m->K);
+}
+
+/* Weights after the attention, then heads, then the vectors. */
+static int attention_and_weights_backward(void *arg, size_t i, int worker, kmf_err *err)
+{
+    const kmf_mlm *m = arg;
+    size_t n_products = kmf_mlm_product_items(m);
+    size_t n_heads = m->batch->n_seq * m->H;
+    (void)err;
+    if (i < n_products)
+        kmf_mlm_product_add(m, i, m->n);
+    else if (i - n_products < n_heads)
+        attention_backward(m, i - n_products, worker);
+    else
+        kmf_mlm_reduce(m, m->tiles);
+    return 0;
+}
+
+/* dx = ds1 + dqkv Wqkv, and the input again for the weights. */
+static int qkv_backward(void *arg, size_t t, int worker, kmf_err *err)
+{
+    const kmf_mlm *m = arg;
+    size_t D = m->D;
+    size_t ld = 3 * D;
+    size_t row = t * KMF_TILE;
+    size_t rows = kmf_mlm_tile_rows(m, t);
+    kmf_real *dx = m->dx + row * D;
+    const kmf_real *dqkv = m->dqkv + row * ld;
+    kmf_real *partial = kmf_mlm_partial(m, t);
+    (void)worker;
+    (void)err;
+    for (size_t i = 0; i < m->n_sums; i++)
+        kmf_bias_backward(partial + m->sums[i].from, dqkv + i * D, ld, rows, D);
+    kmf_gemm_weight(dx, D, dqkv, ld, m->packed_qkv, KMF_TILE, D, ld); /* [t, 3D] -> [t, D] */
+    kmf_residual_forward(dx, D, m->dsum1 + row * D, D, NULL, rows, D);
+    input_again(m, m->in + row * D, row, rows);
+    return 0;
+}
+
+static int qkv_weights_backward(void *arg, size_t i, int worker, kmf_err *err)
+{
+    const kmf_mlm *m = arg;
+    (void)worker;
+    (void)err;
+    if (i < kmf_mlm_product_items(m))
+        kmf_mlm_product_add(m, i, m->n);
+    else
+        kmf_mlm_reduce(m, m->tiles);
+    return 0;
+}
+
+static void plan_feed_backward(kmf_mlm *m)
+{
+    const kmf_layer *d = &m->d->layers[m->layer];
+    const kmf_activations *a = &m->layers[m->layer];
+    size_t D = m->D, F = m->F;
+    m->n_products = m->n_sums = 0;
+    kmf_mlm_sum(m, d->ln2_w, D);
+    kmf_mlm_sum(m, d->ln2_b, D);
+    kmf_mlm_sum(m, d->b2, D);
+    kmf_mlm_sum(m, d->b1, F);
+    kmf_mlm_sum(m, d->ln1_w, D);
+    kmf_mlm_sum(m, d->ln1_b, D);
+    kmf_mlm_sum(m, d->bo, D);
+    kmf_mlm_product(m, d->w2, m->dy2, D, m->act, F, D, F);
+    kmf_mlm_product(m, d->w1, m->dh, F, m->mid, D, F, D);
+    kmf_mlm_product(m, d->wo, m->dy1, D, a->heads, D, D, D);
+}
+
+static void plan_qkv_backward(kmf_mlm *m)
+{
+    const kmf_layer *d = &m->d->layers[m->layer];
+    size_t D = m->D;
+    kmf_real *dw[] = {d->wq, d->wk, d->wv};
+    kmf_real *db[] = {d->bq, d->bk, d->bv};
+    m->n_products = m->n_sums = 0;
+    for (size_t i = 0; i < 3; i++) {
+        kmf_mlm_sum(m, db[i], D);
+        kmf_mlm_product(m, dw[i], m->dqkv + i * D, 3 * D, m->in, D, D, D);
+    }
+}
+
+/* What the forward left in the arrays that the layers share has to be made again. */
+static int forward_again(kmf_mlm *m, size_t layer, kmf_err *err)
+{
+    m->layer = layer;
+    for (size_t t = 0; t < m->tiles; t++)
+        input_again(m, m->x + t * KMF_TILE * m->D, t * KMF_TILE, kmf_mlm_tile_rows(m, t));
+    return kmf_mlm_block_forward(m, layer, err);
+}
+
+int kmf_mlm_block_backward(kmf_mlm *m, size_t layer, kmf_err *err)
+{
+    int rc = 0;
+    if (m->opts.recompute && layer + 1 < m->L)
+        rc = forward_again(m, layer, err);
+    m->layer = layer;
+    if (rc == 0)
+        rc = kmf_pool_each(m->pool, N_WEIGHTS, pack_backward, m, err);
+    plan_feed_backward(m);
+    if (rc == 0)
+        rc = kmf_pool_each(m->pool, m->tiles, feed_backward, m, err);
+    if (rc == 0)
+        rc = kmf_pool_each(m->pool, kmf_mlm_product_items(m) + m->batch->n_seq * m->H + 1,
+                           attention_and_weights_backward, m, err);
+    plan_qkv_backward(m);
+    if (rc == 0)
+        rc = kmf_pool_each(m->pool, m->tiles, qkv_backward, m, err);
+    if (rc == 0)
+        rc = kmf_pool_each(m->pool, kmf_mlm_product_items(m) + 1, qkv_weights_backward, m, err);
+    return rc;
+}

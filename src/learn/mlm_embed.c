@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The embedding of a batch, as rows of the word table, and the projection of models whose
+ * embedding has a width of its own:
+ *
+ *   s = word[id] + type[0]    y = dropout(LN(s))    x = y, or y Wp^T + bp
+ */
+#include "learn/mlm_room.h"
+#include "nn/ops.h"
+
+#include <string.h>
+
+/* ---------------------------------------------------------------- forward ---------------- */
+
+static int embed_tile_forward(void *arg, size_t t, int worker, kmf_err *err)
+{
+    const kmf_mlm *m = arg;
+    const kmf_params *w = m->w;
+    size_t row = t * KMF_TILE;
+    size_t rows = kmf_mlm_tile_rows(m, t);
+    kmf_real *x = m->x + row * m->D;
+    kmf_real *s = m->emb_sum + row * m->E;
+    kmf_real *y = m->packed_proj ? m->emb + row * m->E : x;
+    (void)worker;
+    (void)err;
+    kmf_gather_forward(s, m->E, m->batch->ids + row, w->word, w->type, rows, m->E);
+    kmf_layernorm_copy_forward(y, m->E, s, m->E, w->ln_w, w->ln_b, m->config.layer_norm_eps,
+                               rows, m->E);
+    kmf_mlm_drop(m, y, m->E, KMF_DROP_FEED, m->L, row, rows, m->E);
+    if (m->packed_proj) {
+        kmf_gemm_weight(x, m->D, y, m->E, m->packed_proj, KMF_TILE, m->D, m->E);
+        kmf_bias_forward(x, m->D, w->proj_b, rows, m->D);
+    }
+    if (m->d)
+        memcpy(m->x0 + row * m->D, x, rows * m->D * sizeof *x);
+    return 0;
+}
+
+int kmf_mlm_embed_forward(kmf_mlm *m, kmf_err *err)
+{
+    if (m->packed_proj)
+        kmf_gemm_pack(m->packed_proj, (const kmf_real *[]){m->w->proj_w}, 1, m->D, m->E);
+    return kmf_pool_each(m->pool, m->tiles, embed_tile_forward, m, err);
+}
+
+/* ---------------------------------------------------------------- backward --------------- */
+
+enum { LN_W, LN_B, TYPE, PROJ_B };
+
+/* dx -> the gradient by s, in the place of s. */
+static int embed_tile_backward(void *arg, size_t t, int worker, kmf_err *err)
+{
+    const kmf_mlm *m = arg;
+    size_t row = t * KMF_TILE;
+    size_t rows = kmf_mlm_tile_rows(m, t);
+    const kmf_real *dx = m->dx + row * m->D;
+    kmf_real *s = m->emb_sum + row * m->E;
+    kmf_real *dy = m->tile_y + (size_t)worker * KMF_TILE * (m->D > m->E ? m->D : m->E);
+    kmf_real *partial = kmf_mlm_partial(m, t);
+    (void)err;
+    if (m->packed_proj) {
+        kmf_bias_backward(partial + m->sums[PROJ_B].from, dx, m->D, rows, m->D);
+        kmf_gemm_weight(dy, m->E, dx, m->D, m->packed_proj, KMF_TILE, m->E, m->D);
+    } else {
+        memcpy(dy, dx, rows * m->E * sizeof *dy);
+    }
+    kmf_mlm_drop(m, dy, m->E, KMF_DROP_FEED, m->L, row, rows, m->E);
+    kmf_layernorm_backward(dy, m->E, partial + m->sums[LN_W].from, partial + m->sums[LN_B].from,
+                           dy, m->E, s, m->E, m->w->ln_w, m->config.layer_norm_eps, rows, m->E);
+    kmf_bias_backward(partial + m->sums[TYPE].from, dy, m->E, rows, m->E);
+    memcpy(s, dy, rows * m->E * sizeof *s);
+    return 0;
+}
+
+static size_t word_items(const kmf_mlm *m)
+{
+    return (m->E + KMF_WORD_COLS - 1) / KMF_WORD_COLS;
+}
+
+/* Columns of the word table, then the projection's weight, then the vectors. */
+static int embed_weights_backward(void *arg, size_t i, int worker, kmf_err *err)
+{
+    const kmf_mlm *m = arg;
+    size_t beg = i * KMF_WORD_COLS;
+    (void)worker;
+    (void)err;
+    if (i < word_items(m))
+        kmf_gather_backward(m->d->word, m->batch->ids, m->emb_sum, m->E, beg,
+                            m->E - beg < KMF_WORD_COLS ? m->E : beg + KMF_WORD_COLS, m->n,
+                            m->E);
+    else if (i - word_items(m) < kmf_mlm_product_items(m))
+        kmf_mlm_product_add(m, i - word_items(m), m->n);
+    else
+        kmf_mlm_reduce(m, m->tiles);
+    return 0;
+}
+
+int kmf_mlm_embed_backward(kmf_mlm *m, kmf_err *err)
+{
+    m->n_products = m->n_sums = 0;
+    kmf_mlm_sum(m, m->d->ln_w, m->E);
+    kmf_mlm_sum(m, m->d->ln_b, m->E);
+    kmf_mlm_sum(m, m->d->type, m->E);
+    if (m->packed_proj) {
+        kmf_mlm_sum(m, m->d->proj_b, m->D);
+        kmf_mlm_product(m, m->d->proj_w, m->dx, m->D, m->emb, m->E, m->D, m->E);
+        kmf_gemm_pack_back(m->packed_proj, (const kmf_real *[]){m->w->proj_w}, 1, m->D, m->E);
+    }
+    int rc = kmf_pool_each(m->pool, m->tiles, embed_tile_backward, m, err);
+    if (rc < 0)
+        return rc;
+    return kmf_pool_each(m->pool, word_items(m) + kmf_mlm_product_items(m) + 1,
+                         embed_weights_backward, m, err);
+}

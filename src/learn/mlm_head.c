@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The masked-language-model head, for the labelled tokens alone, and the loss:
+ *
+ *   g = x Wh^T + bh    o = LN(act(g))    p = softmax(o word^T + b)    loss = sum -w ln p[label]
+ *
+ * Probabilities are the largest array there is, so `chunk` tokens at a time go all the way, and
+ * back again when gradients are wanted. The word table is tied: it has a gradient from here and
+ * one from the embedding.
+ */
+#include "base/err.h"
+#include "learn/mlm_room.h"
+#include "nn/loss.h"
+#include "nn/ops.h"
+
+#include <string.h>
+
+enum { HEAD, WORD, HEAD_BACK, WORD_BACK, N_PACKED };
+
+static int pack_head(void *arg, size_t i, int worker, kmf_err *err)
+{
+    const kmf_mlm *m = arg;
+    const kmf_params *w = m->w;
+    (void)worker;
+    (void)err;
+    if (i == HEAD)
+        kmf_gemm_pack(m->packed_head, (const kmf_real *[]){w->head_w}, 1, m->E, m->D);
+    else if (i == WORD)
+        kmf_gemm_pack(m->packed_word, (const kmf_real *[]){w->word}, 1, m->V, m->E);
+    else if (i == HEAD_BACK)
+        kmf_gemm_pack_back(m->packed_head_back, (const kmf_real *[]){w->head_w}, 1, m->E, m->D);
+    else
+        kmf_gemm_pack_back(m->packed_word_back, (const kmf_real *[]){w->word}, 1, m->V, m->E);
+    return 0;
+}
+
+/* Rows of tile t of the chunk that hold labelled tokens. */
+static size_t rows_of(const kmf_mlm *m, size_t t)
+{
+    size_t beg = t * KMF_TILE;
+    return m->n_chunk - beg < KMF_TILE ? m->n_chunk - beg : KMF_TILE;
+}
+
+/* ---------------------------------------------------------------- forward ---------------- */
+
+/* [t, D] -> probabilities [t, V] and losses. */
+static void tile_forward(const kmf_mlm *m, size_t t)
+{
+    const kmf_params *w = m->w;
+    size_t D = m->D, E = m->E, V = m->V;
+    size_t beg = t * KMF_TILE;
+    size_t rows = rows_of(m, t);
+    size_t first = m->first + beg;
+    kmf_real *x = m->head_x + beg * D;
+    kmf_real *h = m->head_h + beg * E;
+    kmf_real *act = m->head_act + beg * E;
+    kmf_real *out = m->head_out + beg * E;
+    kmf_real *p = m->probs + beg * V;
+    for (size_t i = 0; i < rows; i++)
+        memcpy(x + i * D, m->x + m->rows[first + i] * D, D * sizeof *x);
+    kmf_gemm_weight(h, E, x, D, m->packed_head, KMF_TILE, E, D); /* [t, D] -> [t, E] */
+    kmf_bias_forward(h, E, w->head_b, rows, E);
+    kmf_activation_forward(act, E, h, E, m->config.activation, rows, E);
+    kmf_layernorm_copy_forward(out, E, act, E, w->head_ln_w, w->head_ln_b,
+                               m->config.layer_norm_eps, rows, E);
+    kmf_gemm_weight(p, V, out, E, m->packed_word, KMF_TILE, V, E); /* [t, E] -> [t, V] */
+    kmf_bias_forward(p, V, w->head_bias, rows, V);
+    kmf_softmax_forward(p, V, m->nll + first, m->labels + first, rows, V);
+    if (m->sites)
+        kmf_gemm_inner(m->sites + first * m->opts.n_sites, m->opts.n_sites, p, V, m->opts.sites,
+                       m->opts.n_sites, rows, m->opts.n_sites, V, 0); /* [t, V] -> [t, sites] */
+}
+
+/* ---------------------------------------------------------------- backward --------------- */
+
+enum { LN_W, LN_B, HEAD_B };
+
+/* Probabilities -> gradients by the logits, in place, and by x, to dx. */
+static void tile_backward(const kmf_mlm *m, size_t t)
+{
+    const kmf_params *w = m->w;
+    size_t D = m->D, E = m->E, V = m->V;
+    size_t beg = t * KMF_TILE;
+    size_t rows = rows_of(m, t);
+    size_t first = m->first + beg;
+    kmf_real *p = m->probs + beg * V;
+    kmf_real *dh = m->head_dh + beg * E;
+    kmf_real *dx = m->head_dx + beg * D;
+    kmf_real *weights = m->head_weights + beg;
+    kmf_real *partial = kmf_mlm_partial(m, t);
+    for (size_t i = 0; i < rows; i++)
+        weights[i] = m->batch->weights ? m->batch->weights[m->rows[first + i]] : 1;
+    kmf_softmax_backward(p, V, m->labels + first, weights, rows, V);
+    kmf_gemm_weight(dh, E, p, V, m->packed_word_back, KMF_TILE, E, V); /* [t, V] -> [t, E] */
+    kmf_layernorm_backward(dh, E, partial + m->sums[LN_W].from, partial + m->sums[LN_B].from,
+                           dh, E, m->head_act + beg * E, E, w->head_ln_w,
+                           m->config.layer_norm_eps, rows, E);
+    kmf_activation_backward(dh, E, dh, E, m->head_h + beg * E, E, m->config.activation, rows,
+                            E);
+    kmf_bias_backward(partial + m->sums[HEAD_B].from, dh, E, rows, E);
+    kmf_gemm_weight(dx, D, dh, E, m->packed_head_back, KMF_TILE, D, E); /* [t, E] -> [t, D] */
+    for (size_t i = 0; i < rows; i++)
+        memcpy(m->dx + m->rows[first + i] * D, dx + i * D, D * sizeof *dx);
+}
+
+static int tile_pass(void *arg, size_t t, int worker, kmf_err *err)
+{
+    const kmf_mlm *m = arg;
+    (void)worker;
+    (void)err;
+    tile_forward(m, t);
+    if (m->d)
+        tile_backward(m, t);
+    return 0;
+}
+
+static size_t bias_items(const kmf_mlm *m)
+{
+    return (m->V + KMF_WEIGHT_ROWS - 1) / KMF_WEIGHT_ROWS;
+}
+
+/* The products, the bias in blocks of the vocabulary, the vectors. */
+static int weights_backward(void *arg, size_t i, int worker, kmf_err *err)
+{
+    const kmf_mlm *m = arg;
+    size_t n_products = kmf_mlm_product_items(m);
+    (void)worker;
+    (void)err;
+    if (i < n_products) {
+        kmf_mlm_product_add(m, i, m->n_chunk);
+    } else if (i - n_products < bias_items(m)) {
+        size_t beg = (i - n_products) * KMF_WEIGHT_ROWS;
+        size_t n = m->V - beg < KMF_WEIGHT_ROWS ? m->V - beg : KMF_WEIGHT_ROWS;
+        kmf_bias_backward(m->d->head_bias + beg, m->probs + beg, m->V, m->n_chunk, n);
+    } else {
+        kmf_mlm_reduce(m, (m->n_chunk + KMF_TILE - 1) / KMF_TILE);
+    }
+    return 0;
+}
+
+static void plan_backward(kmf_mlm *m)
+{
+    m->n_products = m->n_sums = 0;
+    kmf_mlm_sum(m, m->d->head_ln_w, m->E);
+    kmf_mlm_sum(m, m->d->head_ln_b, m->E);
+    kmf_mlm_sum(m, m->d->head_b, m->E);
+    kmf_mlm_product(m, m->d->word, m->probs, m->V, m->head_out, m->E, m->V, m->E);
+    kmf_mlm_product(m, m->d->head_w, m->head_dh, m->E, m->head_x, m->D, m->E, m->D);
+}
+
+static int chunk_pass(kmf_mlm *m, kmf_err *err)
+{
+    if (m->d)
+        plan_backward(m);
+    int rc = kmf_pool_each(m->pool, (m->n_chunk + KMF_TILE - 1) / KMF_TILE, tile_pass, m, err);
+    if (rc == 0 && m->d)
+        rc = kmf_pool_each(m->pool, kmf_mlm_product_items(m) + bias_items(m) + 1,
+                           weights_backward, m, err);
+    return rc;
+}
+
+int kmf_mlm_head(kmf_mlm *m, kmf_mlm_result *result, kmf_err *err)
+{
+    int rc = kmf_pool_each(m->pool, m->d ? N_PACKED : HEAD_BACK, pack_head, m, err);
+    if (m->d)
+        memset(m->dx, 0, m->n * m->D * sizeof *m->dx);
+    for (m->first = 0; m->first < m->n_labels && rc == 0; m->first += m->chunk) {
+        size_t left = m->n_labels - m->first;
+        m->n_chunk = left < m->chunk ? left : m->chunk;
+        rc = chunk_pass(m, err);
+    }
+    *result =
+        (kmf_mlm_result){.n = m->n_labels, .rows = m->rows, .nll = m->nll, .sites = m->sites};
+    for (size_t i = 0; i < m->n_labels; i++) {
+        double weight = m->batch->weights ? (double)m->batch->weights[m->rows[i]] : 1.0;
+        result->loss += weight * m->nll[i];
+        result->weight += weight;
+    }
+    return rc;
+}

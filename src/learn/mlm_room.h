@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The workspace that the parts of a pass share: embedding, blocks and head each have a file, with
+ * forward and backward beside each other.
+ */
+#ifndef KMF_MLM_ROOM_H
+#define KMF_MLM_ROOM_H
+
+#include "learn/mlm.h"
+#include "nn/gemm.h"
+#include "seq/par.h"
+
+/* Rows of a weight that one item of work adds the gradient of. */
+#define KMF_WEIGHT_ROWS ((size_t)128)
+/* Columns of the word table that one item adds the embedding's gradient to. */
+#define KMF_WORD_COLS ((size_t)64)
+/* The most weights whose gradients one phase adds, and vectors that one reduction sums. */
+enum { KMF_MOST_PRODUCTS = 4, KMF_MOST_SUMS = 12 };
+
+/* What draws from dropout, each with a key of its own in every layer. */
+enum { KMF_DROP_ATTENTION, KMF_DROP_HEADS, KMF_DROP_FEED, KMF_DROP_SITES };
+
+/* What a block's backward needs of its forward. N: max_tokens up to a whole tile. */
+typedef struct kmf_activations {
+    kmf_real *qkv;   /* [N, 3D]  q and k turned */
+    kmf_real *heads; /* [N, D]   the attention's output */
+    kmf_real *stats; /* [N, 2H]  the attention's, a sequence's at off[s] */
+    kmf_real *sum1;  /* [N, D]   input of the norm after the attention */
+    kmf_real *h;     /* [N, F]   the feed-forward before its activation */
+    kmf_real *sum2;  /* [N, D]   input of the norm after the feed-forward */
+} kmf_activations;
+
+/* dw [Dout, Din] += dy^T x.  dy: [n, Dout], ld_dy   x: [n, Din], ld_x */
+typedef struct kmf_product {
+    kmf_real *dw;
+    const kmf_real *dy, *x;
+    size_t ld_dy, ld_x, Dout, Din;
+} kmf_product;
+
+/* to [n] += the sum over tiles of the partial sums at `from`. */
+typedef struct kmf_partial_sum {
+    kmf_real *to;
+    size_t from, n;
+} kmf_partial_sum;
+
+struct kmf_mlm {
+    kmf_config config;
+    const kmf_params *w; /* borrowed */
+    kmf_mlm_options opts;
+    kmf_pool *pool; /* borrowed */
+    int workers;
+    size_t D, E, F, H, K, V, L;
+    size_t N; /* max_tokens up to a whole tile */
+    size_t max_tiles;
+    size_t chunk; /* labelled tokens that the head takes at a time */
+
+    void *slab;              /* owned; the arrays below lie in it */
+    kmf_activations *layers; /* owned [L]; with recompute they share all but sum2 */
+    size_t *rows;            /* owned [max_tokens] labelled tokens */
+    int32_t *labels;         /* owned [max_tokens] theirs */
+    double *nll;             /* owned [max_tokens] */
+    kmf_real *cos_t, *sin_t; /* [max_seq, K/2] */
+    kmf_real *x;             /* [N, D]  what goes from block to block */
+    kmf_real *emb_sum;       /* [N, E]  input of the embedding's norm */
+    kmf_real *emb;           /* [N, E]  its output, when a projection follows */
+    kmf_real *tile_y;        /* [workers, tile, max(D, E)] */
+    kmf_real *tile_x;        /* [workers, tile, D] */
+    kmf_real *tile_f;        /* [workers, tile, F] */
+    kmf_real *scratch;       /* [workers, scratch_size] the attention's */
+    size_t scratch_size;
+    kmf_real *qkv_bias; /* [3D] of the layer under way */
+    kmf_real *packed_qkv, *packed_wo, *packed_w1, *packed_w2, *packed_proj;
+
+    /* backward, one layer's at a time */
+    kmf_real *x0;        /* [N, D] the embedding's output */
+    kmf_real *dx;        /* [N, D] */
+    kmf_real *in, *mid;  /* [N, D] the block's input and what lies between its halves, again */
+    kmf_real *act;       /* [N, F] the activation's output, again */
+    kmf_real *dh;        /* [N, F] */
+    kmf_real *dsum1;     /* [N, D] */
+    kmf_real *dy1, *dy2; /* [N, D] by the outputs of attention and feed-forward */
+    kmf_real *dheads;    /* [N, D] */
+    kmf_real *dqkv;      /* [N, 3D] */
+    kmf_real *partial;   /* [max_tiles, partial_width] sums over the rows of a tile */
+    size_t partial_width;
+
+    /* head, `chunk` tokens at a time */
+    kmf_real *head_x, *head_dx;   /* [chunk, D] */
+    kmf_real *head_h, *head_act;  /* [chunk, E] before and after the activation */
+    kmf_real *head_out, *head_dh; /* [chunk, E] */
+    kmf_real *probs;              /* [chunk, V] */
+    kmf_real *head_weights;       /* [chunk] */
+    kmf_real *sites;              /* [max_tokens up to a chunk, n_sites] */
+    kmf_real *packed_head, *packed_word, *packed_head_back, *packed_word_back;
+
+    /* the call under way */
+    const kmf_mlm_batch *batch;
+    const kmf_params *d; /* gradients; NULL: evaluation */
+    size_t n, tiles;     /* tokens, and tiles of them */
+    size_t n_labels;
+    size_t layer;          /* the block under way */
+    size_t first, n_chunk; /* labelled tokens under way in the head */
+    kmf_product products[KMF_MOST_PRODUCTS];
+    size_t n_products;
+    kmf_partial_sum sums[KMF_MOST_SUMS];
+    size_t n_sums;
+};
+
+/* Each leaves x, or takes dx, as the next expects it; 0 or KMF_ENOMEM. */
+int kmf_mlm_embed_forward(kmf_mlm *m, kmf_err *err) KMF_MUST_CHECK;
+int kmf_mlm_embed_backward(kmf_mlm *m, kmf_err *err) KMF_MUST_CHECK;
+int kmf_mlm_block_forward(kmf_mlm *m, size_t layer, kmf_err *err) KMF_MUST_CHECK;
+int kmf_mlm_block_backward(kmf_mlm *m, size_t layer, kmf_err *err) KMF_MUST_CHECK;
+/* Loss, and in training dx and the head's gradients. */
+int kmf_mlm_head(kmf_mlm *m, kmf_mlm_result *result, kmf_err *err) KMF_MUST_CHECK;
+
+/* ---- what the parts share: mlm.c --------------------------------------------------------- */
+
+/* Rows of tile t that hold tokens. */
+size_t kmf_mlm_tile_rows(const kmf_mlm *m, size_t tile);
+/* Drops elements of rows from `row` on, width wide, as site and layer say; forward and backward. */
+void kmf_mlm_drop(const kmf_mlm *m, kmf_real *x, size_t ld, int site, size_t layer, size_t row,
+                  size_t rows, size_t width);
+uint64_t kmf_mlm_drop_key(const kmf_mlm *m, int site, size_t layer, size_t sequence);
+
+/* A weight's gradient is wanted in the next phase. */
+void kmf_mlm_product(kmf_mlm *m, kmf_real *dw, const kmf_real *dy, size_t ld_dy,
+                     const kmf_real *x, size_t ld_x, size_t Dout, size_t Din);
+/* Items of all products. */
+size_t kmf_mlm_product_items(const kmf_mlm *m);
+/* Adds item i of the products over rows tokens. */
+void kmf_mlm_product_add(const kmf_mlm *m, size_t i, size_t rows);
+
+/* Where in a tile's partial sums the n numbers of a vector's gradient are added up. */
+size_t kmf_mlm_sum(kmf_mlm *m, kmf_real *to, size_t n);
+/* The partial sums of a tile, set to 0. */
+kmf_real *kmf_mlm_partial(const kmf_mlm *m, size_t tile);
+/* Adds them up, tile after tile. */
+void kmf_mlm_reduce(const kmf_mlm *m, size_t tiles);
+
+#endif

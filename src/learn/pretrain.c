@@ -1,0 +1,580 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A pretraining from options to the moment before the first step.
+ *
+ *   new     options -> model (drawn, or loaded to go on with), vocabulary, how letters are spelt
+ *   read    records -> genome: what is learnt from and what is held out
+ *   begin   genome -> windows; Markov models of it, asked about the held-out windows and let go
+ *           again; room for one piece of a batch; gradients, moments
+ *
+ * Everything that takes memory and lasts is made by begin, and counted there: a step makes nothing
+ * new. The Markov models, 359 MB, live before the rest is made.
+ */
+#include "learn/pretrain.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "learn/markov.h"
+#include "learn/ranks.h"
+#include "model/vectors.h"
+#include "seq/par.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#define INIT_STD 0.02
+#define VALIDATIONS 20 /* in a whole training, if val_every does not say otherwise */
+#define OWN_SHARE 0.1f /* of a word that no letter has */
+#define LETTER_DRAWS (KMF_DRAW_FREE + 2)
+#define STEPS_MAX 1e15
+#define SHORTEST 16 /* bases: shorter runs tell nothing */
+
+void kmf_pretrain_options_default(kmf_pretrain_options *opts)
+{
+    kmf_spans_options spans;
+    kmf_spans_options_default(&spans);
+    *opts = (kmf_pretrain_options){
+        .preset = "tiny",
+        .k = 6,
+        .val_windows = 512,
+        .mask_rate = spans.rate,
+        .span_min = spans.span_min,
+        .span_max = spans.span_max,
+        .mask_share = spans.p_mask,
+        .random_share = spans.p_random,
+        .soft_weight = 1,
+        .batch = 32,
+        .shards = 1,
+        .accumulate = 1,
+        .rate = 1e-3,
+        .warmup = 0.05,
+        .schedule = KMF_SCHEDULE_COSINE,
+        .decay = 0.01,
+        .beta1 = 0.9,
+        .beta2 = 0.98,
+        .epsilon = 1e-6,
+        .clip = 1,
+        .seed = 1,
+    };
+}
+
+/* ---------------------------------------------------------------- options ---------------- */
+
+static bool in_range(double x, double least, double most)
+{
+    return x >= least && x <= most;
+}
+
+static int check_options(const kmf_pretrain_options *o, kmf_err *err)
+{
+    int lengths = (o->steps > 0) + (o->epochs > 0) + (o->seconds > 0);
+    if (lengths != 1 || o->epochs < 0 || o->seconds < 0)
+        return kmf_fail(err, KMF_EINVAL, "one of steps, epochs and time says how long");
+    if ((double)o->steps > STEPS_MAX || o->epochs > 1e9 || o->seconds > 1e9)
+        return kmf_fail(err, KMF_EINVAL, "steps, epochs and seconds: to 10^15, 10^9 and 10^9");
+    if (o->batch < 1 || o->batch > 1000000)
+        return kmf_fail(err, KMF_EINVAL, "batch: from 1 to 1000000");
+    if (o->shards < 1 || o->shards > 65536 || (o->shards & (o->shards - 1)) != 0)
+        return kmf_fail(err, KMF_EINVAL, "shards: a power of 2, to 65536");
+    if (o->shards % (size_t)kmf_ranks() != 0)
+        return kmf_fail(err, KMF_EINVAL, "shards: %zu cannot be dealt out to %d ranks",
+                        o->shards, kmf_ranks());
+    if (o->accumulate < 1 || o->batch % o->shards != 0 ||
+        o->batch / o->shards % o->accumulate != 0)
+        return kmf_fail(err, KMF_EINVAL,
+                        "batch: %zu windows cannot be cut into %zu shards of %zu pieces",
+                        o->batch, o->shards, o->accumulate);
+    if (!in_range(o->dropout, 0, 0.9))
+        return kmf_fail(err, KMF_EINVAL, "dropout: from 0 to 0.9");
+    if (!(o->rate > 0 && o->rate <= 1))
+        return kmf_fail(err, KMF_EINVAL, "lr: above 0, to 1");
+    if (o->schedule < KMF_SCHEDULE_COSINE || o->schedule > KMF_SCHEDULE_CONSTANT)
+        return kmf_fail(err, KMF_EINVAL, "schedule: unknown");
+    if (o->words < KMF_WORDS_LETTERS || o->words > KMF_WORDS_RANDOM)
+        return kmf_fail(err, KMF_EINVAL, "words: unknown");
+    if (!in_range(o->warmup, 0, 1))
+        return kmf_fail(err, KMF_EINVAL, "warmup: from 0 to 1");
+    if (!in_range(o->decay, 0, 1))
+        return kmf_fail(err, KMF_EINVAL, "decay: from 0 to 1");
+    if (!in_range(o->beta1, 0, 0.99999) || !in_range(o->beta2, 0, 0.9999999))
+        return kmf_fail(err, KMF_EINVAL, "beta1, beta2: from 0 to below 1");
+    if (!(o->epsilon > 0 && o->epsilon <= 1))
+        return kmf_fail(err, KMF_EINVAL, "epsilon: above 0, to 1");
+    if (!in_range(o->clip, 0, 1e9))
+        return kmf_fail(err, KMF_EINVAL, "clip: 0 (none) or above");
+    if (!in_range(o->soft_weight, 0, 1))
+        return kmf_fail(err, KMF_EINVAL, "softmask: from 0 to 1");
+    if (!in_range(o->held_fraction, 0, 0.5))
+        return kmf_fail(err, KMF_EINVAL, "val-fraction: from 0 to 0.5");
+    if (o->val_windows < 1 || o->val_windows > 10000000)
+        return kmf_fail(err, KMF_EINVAL, "val-windows: from 1 to 10000000");
+    if (o->threads < 0 || o->threads > 1024)
+        return kmf_fail(err, KMF_EINVAL, "threads: from 1 to 1024");
+    return 0;
+}
+
+/* ---------------------------------------------------------------- the model -------------- */
+
+/*
+ * The word table as a sum over letters, word = sum_i P[i][letter i] + noise: k-mers that share
+ * letters in their places are alike from the beginning, and what is read off the neighbours of a
+ * masked k-mer is a linear map that holds for all words at once.
+ */
+static void spell_words(kmf_pretrain *t, uint64_t seed)
+{
+    const kmf_config *config = &t->model->config;
+    size_t E = config->embedding_size, k = (size_t)config->k;
+    float *word = t->model->params.word;
+    for (size_t id = 0; id < config->vocab_size; id++) {
+        const char *token = kmf_vocab_token(t->model->vocab, (int32_t)id);
+        if (token[0] == '[')
+            continue;
+        for (size_t e = 0; e < E; e++)
+            word[id * E + e] *= OWN_SHARE;
+        for (size_t i = 0; i < k; i++) {
+            kmf_rng rng = kmf_draw(seed, LETTER_DRAWS, i, (uint64_t)token[i]);
+            float scale = (float)(INIT_STD / sqrt((double)k));
+            for (size_t e = 0; e < E; e++)
+                word[id * E + e] += kmf_rng_normal(&rng) * scale;
+        }
+    }
+}
+
+/* The vectors of the k-mers, scaled so that the table is as large as a new one. */
+static int take_embeddings(kmf_pretrain *t, const char *path, kmf_err *err)
+{
+    const kmf_config *config = &t->model->config;
+    kmf_vectors_info info;
+    kmf_vectors *vectors = kmf_vectors_load(path, err);
+    int status = -1;
+    double squares = 0;
+    uint64_t n = 0, codes = UINT64_C(1) << 2 * config->k;
+    if (!vectors)
+        return err->code;
+    kmf_vectors_information(vectors, &info);
+    if (info.alphabet != KMF_DNA || info.k_min > config->k || info.k_max < config->k ||
+        info.dim != config->embedding_size) {
+        status =
+            kmf_fail(err, KMF_EMODEL,
+                     "%s: vectors of %d- to %d-mers, %zu numbers each; the model's word "
+                     "table has %d-mers of %zu numbers",
+                     path, info.k_min, info.k_max, info.dim, config->k, config->embedding_size);
+        goto out;
+    }
+    for (int pass = 0; pass < 2; pass++)
+        for (uint64_t code = 0; code < codes; code++) {
+            int64_t row = kmf_vectors_find(vectors, code, config->k);
+            int32_t id = kmf_vocab_kmer(t->model->vocab, code);
+            if (row < 0 || id < 0)
+                continue;
+            const float *vector = kmf_vectors_row(vectors, (size_t)row);
+            for (size_t i = 0; i < info.dim; i++) {
+                if (pass == 0)
+                    squares += (double)vector[i] * (double)vector[i];
+                else
+                    t->model->params.word[(size_t)id * info.dim + i] =
+                        (float)((double)vector[i] * INIT_STD /
+                                sqrt(squares / (double)(n * info.dim)));
+            }
+            n += pass == 0;
+        }
+    status =
+        n > 0 && squares > 0
+            ? 0
+            : kmf_fail(err, KMF_EMODEL, "%s: none of the model's k-mers has a vector", path);
+out:
+    kmf_vectors_free(vectors);
+    return status;
+}
+
+/* The model as it will be used: window and stride are those that it was trained with. */
+static int make_model(kmf_pretrain *t, const kmf_pretrain_options *o, kmf_err *err)
+{
+    kmf_config config;
+    if (o->init) {
+        t->model = kmf_model_load_own(o->init, o->seed, &t->new_head, err);
+    } else if (kmf_config_preset(&config, o->preset, o->k, err) == 0) {
+        t->model = kmf_model_draw(&config, o->seed, err);
+    }
+    if (!t->model)
+        return -1;
+    kmf_config *c = &t->model->config;
+    c->stride = o->stride ? o->stride : c->stride;
+    c->window = o->window ? o->window : c->window;
+    if (c->stride > (size_t)c->k)
+        return kmf_fail(err, KMF_EINVAL, "stride: from 1 to k, which is %d", c->k);
+    if (c->window < 8 || c->window > 65536)
+        return kmf_fail(err, KMF_EINVAL, "window: from 8 to 65536 tokens");
+    if (c->max_positions < c->window)
+        c->max_positions = c->window;
+    if (c->overlap > c->window / 2 || o->window)
+        c->overlap = c->window / 8;
+    if (kmf_spelling_make(&t->spelling, t->model->vocab, c->stride, c->specials != 0, err) < 0)
+        return -1;
+    if (!o->init && o->words == KMF_WORDS_LETTERS)
+        spell_words(t, o->seed);
+    if (o->embeddings && take_embeddings(t, o->embeddings, err) < 0)
+        return -1;
+    return kmf_slots_new(&t->slots, c, true, err);
+}
+
+size_t kmf_pretrain_letters(const kmf_pretrain *t)
+{
+    return kmf_spelling_letters(&t->spelling, t->model->config.window);
+}
+
+size_t kmf_pretrain_piece(const kmf_pretrain *t)
+{
+    return t->opts.batch / t->opts.shards / t->opts.accumulate;
+}
+
+/* ---------------------------------------------------------------- life ------------------- */
+
+static int make_genome(kmf_pretrain *t, const kmf_pretrain_options *o, kmf_err *err)
+{
+    kmf_genome_options g;
+    kmf_genome_options_default(&g);
+    g.held = o->held;
+    g.n_held = o->n_held;
+    g.fraction = o->held_fraction;
+    g.shortest = t->spelling.k > SHORTEST ? t->spelling.k : SHORTEST;
+    g.memory = o->memory;
+    g.tmp = o->tmp;
+    g.soft = o->soft_weight < 1;
+    t->genome = kmf_genome_new(&g, err);
+    return t->genome ? 0 : -1;
+}
+
+kmf_pretrain *kmf_pretrain_new(const kmf_pretrain_options *opts, kmf_err *err)
+{
+    kmf_err own = {0};
+    if (!err)
+        err = &own; /* what is made below tells of a failure by it */
+    if (check_options(opts, err) < 0)
+        return NULL;
+    kmf_pretrain *t = kmf_calloc(1, sizeof *t, err);
+    if (!t)
+        return NULL;
+    t->opts = *opts;
+    t->opts.preset = t->opts.init = t->opts.embeddings = t->opts.tmp = NULL;
+    t->opts.held = NULL;
+    t->opts.threads = opts->threads ? opts->threads : kmf_threads_default();
+    t->spans = (kmf_spans_options){.rate = opts->mask_rate,
+                                   .span_min = opts->span_min,
+                                   .span_max = opts->span_max,
+                                   .p_mask = opts->mask_share,
+                                   .p_random = opts->random_share};
+    t->val_loss = t->val_bits = t->best_bits = t->loss = t->bits = t->norm = (double)NAN;
+    if (kmf_spans_options_check(&t->spans, err) < 0 || make_model(t, opts, err) < 0 ||
+        make_genome(t, opts, err) < 0)
+        goto failed;
+    if (t->opts.threads > 1 && !(t->pool = kmf_pool_new(t->opts.threads - 1, err)))
+        goto failed;
+    return t;
+failed:
+    kmf_pretrain_free(t);
+    return NULL;
+}
+
+void kmf_pretrain_free(kmf_pretrain *trainer)
+{
+    kmf_pretrain *t = trainer;
+    if (!t)
+        return;
+    for (size_t i = 0; i < KMF_MOST_SUMS_OPEN; i++) {
+        kmf_free(t->sums[i]);
+        kmf_free(t->gradients[i].layers);
+    }
+    kmf_free(t->m);
+    kmf_free(t->v);
+    kmf_free(t->scratch);
+    kmf_free(t->shard_stats);
+    kmf_mlm_free(t->mlm);
+    kmf_update_free(t->update);
+    kmf_questions_free(t->questions);
+    kmf_windows_free(t->windows);
+    kmf_windows_free(t->held_windows);
+    kmf_genome_free(t->genome);
+    kmf_slots_free(&t->slots);
+    kmf_model_free(t->model);
+    kmf_pool_free(t->pool);
+    kmf_free(t);
+}
+
+kmf_pool *kmf_pretrain_pool(kmf_pretrain *trainer)
+{
+    return trainer->pool;
+}
+
+int kmf_pretrain_read(kmf_pretrain *trainer, kmf_reader *reader, int held_whole,
+                      kmf_progress_fn *fn, void *user, kmf_err *err)
+{
+    return kmf_genome_read(trainer->genome, reader, held_whole != 0, fn, user, err);
+}
+
+/* ---------------------------------------------------------------- begin ------------------ */
+
+static kmf_questions_options questions_options(const kmf_pretrain *t)
+{
+    return (kmf_questions_options){.genome = t->genome,
+                                   .spelling = t->spelling,
+                                   .letters = kmf_pretrain_letters(t),
+                                   .most = kmf_pretrain_piece(t),
+                                   .soft_weight = (float)t->opts.soft_weight,
+                                   .seed = t->opts.seed,
+                                   .pool = t->pool};
+}
+
+static kmf_mlm_options mlm_options(const kmf_pretrain *t)
+{
+    size_t window = kmf_spelling_tokens(&t->spelling, kmf_pretrain_letters(t));
+    return (kmf_mlm_options){.max_tokens = kmf_pretrain_piece(t) * window,
+                             .max_seq = window,
+                             .recompute = t->opts.recompute != 0,
+                             .sites = t->questions ? kmf_questions_sites(t->questions) : NULL,
+                             .n_sites = 4 * t->spelling.k};
+}
+
+/* Sums that are open at once: one for each level of this rank's part of the tree, and one. */
+static size_t open_sums(const kmf_pretrain *t)
+{
+    size_t n = 1;
+    for (size_t own = t->opts.shards / (size_t)kmf_ranks(); own > 1; own /= 2)
+        n++;
+    return n;
+}
+
+static uint64_t short_segments(const kmf_pretrain *t)
+{
+    const kmf_corpus *corpus = kmf_genome_corpus(t->genome, KMF_GENOME_TRAIN);
+    uint64_t n = 0;
+    kmf_corpus_info info;
+    kmf_corpus_information(corpus, &info);
+    for (uint64_t s = 0; s < info.segments; s++)
+        n += kmf_corpus_start(corpus, s + 1) - kmf_corpus_start(corpus, s) <
+             kmf_pretrain_letters(t);
+    return n;
+}
+
+/* Of a genome in lower case nothing counts if soft letters count nothing. */
+static int check_soft(const kmf_pretrain *t, kmf_err *err)
+{
+    kmf_genome_info info;
+    kmf_genome_information(t->genome, &info);
+    const kmf_genome_part_info *train = &info.parts[KMF_GENOME_TRAIN];
+    if (t->opts.soft_weight > 0 || train->soft < train->kept)
+        return 0;
+    return kmf_fail(err, KMF_EFORMAT,
+                    "there is nothing to train on: all bases are lower case, and softmask 0 "
+                    "leaves those out");
+}
+
+static int make_windows(kmf_pretrain *t, kmf_err *err)
+{
+    kmf_genome_info info;
+    const kmf_corpus *held = kmf_genome_corpus(t->genome, KMF_GENOME_HELD);
+    size_t letters = kmf_pretrain_letters(t);
+    kmf_genome_information(t->genome, &info);
+    t->windows = kmf_windows_new(kmf_genome_corpus(t->genome, KMF_GENOME_TRAIN), letters, 2,
+                                 t->opts.seed, err);
+    if (!t->windows)
+        return KMF_ENOMEM;
+    t->short_segments = short_segments(t);
+    if (info.parts[KMF_GENOME_HELD].kept == 0)
+        return 0;
+    t->held_windows = kmf_windows_new(held, letters, 2, t->opts.seed, err);
+    if (!t->held_windows)
+        return KMF_ENOMEM;
+    t->n_held = kmf_windows_fixed_count(t->held_windows, t->opts.val_windows);
+    return 0;
+}
+
+/* What copying and Markov models would take for the bases that validation asks for; rank 0. */
+static int ask_baselines(kmf_pretrain *t, kmf_progress_fn *fn, void *user, kmf_err *err)
+{
+    kmf_spans_options all_masked = t->spans;
+    size_t piece = kmf_pretrain_piece(t);
+    all_masked.p_mask = 1;
+    all_masked.p_random = 0;
+    kmf_markov *markov = kmf_markov_new(kmf_genome_corpus(t->genome, KMF_GENOME_TRAIN),
+                                        KMF_MARKOV_MAX, fn, user, err);
+    if (!markov)
+        return KMF_ENOMEM;
+    int status = 0;
+    for (uint64_t first = 0; first < t->n_held && status >= 0; first += piece) {
+        kmf_mlm_batch batch;
+        status = kmf_questions_draw(t->questions, &batch, t->held_windows, KMF_GENOME_HELD,
+                                    &all_masked, t->n_held, first, piece, err);
+        if (status >= 0)
+            status = kmf_questions_baselines(t->questions, markov, &t->baseline, err);
+    }
+    kmf_markov_free(markov);
+    return status < 0 ? status : 0;
+}
+
+static uint64_t count_bytes(const kmf_pretrain *t)
+{
+    kmf_questions_options questions = questions_options(t);
+    kmf_mlm_options mlm = mlm_options(t);
+    uint64_t slab = t->slots.total * sizeof(float);
+    uint64_t held = t->held_windows ? kmf_windows_bytes(t->held_windows) : 0;
+    uint64_t kept = kmf_genome_bytes(t->genome) + kmf_windows_bytes(t->windows) + held + slab +
+                    kmf_questions_bytes(&questions);
+    uint64_t trained = (2 + open_sums(t)) * slab +
+                       kmf_ranks_scratch(t->slots.total) * sizeof(float) +
+                       kmf_update_bytes(&t->slots) +
+                       kmf_mlm_bytes(&t->model->config, &mlm, kmf_pool_threads(t->pool) + 1);
+    uint64_t markov = t->n_held > 0 && kmf_rank() == 0 ? kmf_markov_bytes(KMF_MARKOV_MAX) : 0;
+    return kept + (trained > markov ? trained : markov);
+}
+
+static int check_memory(const kmf_pretrain *t, kmf_err *err)
+{
+    long pages = sysconf(_SC_PHYS_PAGES);
+    long page = sysconf(_SC_PAGESIZE);
+    if (pages > 0 && page > 0 && t->bytes > (uint64_t)pages * (uint64_t)page)
+        return kmf_fail(err, KMF_ENOMEM,
+                        "%.1f GB of memory are needed, and this machine has %.1f: a smaller "
+                        "--batch or --window, --accumulate, or --recompute",
+                        1e-9 * (double)t->bytes, 1e-9 * (double)pages * (double)page);
+    return 0;
+}
+
+static int make_training(kmf_pretrain *t, kmf_err *err)
+{
+    kmf_mlm_options mlm = mlm_options(t);
+    t->update = kmf_update_new(&t->slots, t->pool, err);
+    t->mlm = kmf_mlm_new(&t->model->config, &t->model->params, &mlm, t->pool, err);
+    t->m = kmf_large_zeroed(t->slots.total, sizeof *t->m, err);
+    t->v = kmf_large_zeroed(t->slots.total, sizeof *t->v, err);
+    t->shard_stats = kmf_calloc(t->opts.shards * KMF_SHARD_STATS, sizeof(double), err);
+    t->scratch = kmf_floats(kmf_ranks_scratch(t->slots.total), err);
+    if (!t->update || !t->mlm || !t->m || !t->v || !t->shard_stats || !t->scratch)
+        return KMF_ENOMEM;
+    for (t->n_sums = 0; t->n_sums < open_sums(t); t->n_sums++) {
+        kmf_params *gradients = &t->gradients[t->n_sums];
+        t->sums[t->n_sums] = kmf_large_zeroed(t->slots.total, sizeof(float), err);
+        gradients->layers =
+            kmf_calloc(t->model->config.n_layers, sizeof *gradients->layers, err);
+        if (!t->sums[t->n_sums] || !gradients->layers)
+            return KMF_ENOMEM;
+        kmf_slots_point(&t->slots, gradients, t->sums[t->n_sums]);
+    }
+    return 0;
+}
+
+static int set_steps(kmf_pretrain *t, kmf_err *err)
+{
+    kmf_pretrain_options *o = &t->opts;
+    t->steps = o->steps;
+    if (o->epochs > 0)
+        t->steps = (uint64_t)fmin(
+            ceil(o->epochs * (double)kmf_windows_count(t->windows) / (double)o->batch),
+            STEPS_MAX);
+    if (o->seconds > 0 && kmf_pretrain_measure(t, &t->steps, err) < 0)
+        return KMF_ENOMEM;
+    if (t->steps < 1)
+        t->steps = 1;
+    return 0;
+}
+
+int kmf_pretrain_begin(kmf_pretrain *trainer, kmf_progress_fn *fn, void *user, kmf_err *err)
+{
+    kmf_pretrain *t = trainer;
+    int status = kmf_genome_finish(t->genome, err);
+    if (status == 0)
+        status = check_soft(t, err);
+    if (status == 0)
+        status = make_windows(t, err);
+    if (status < 0)
+        return status;
+    kmf_questions_options questions = questions_options(t);
+    t->questions = kmf_questions_new(&questions, err);
+    if (!t->questions)
+        return KMF_ENOMEM;
+    t->bytes = count_bytes(t);
+    status = check_memory(t, err);
+    if (status == 0 && t->n_held > 0 && kmf_rank() == 0)
+        status = ask_baselines(t, fn, user, err);
+    if (status == 0)
+        kmf_ranks_share((double *)&t->baseline, sizeof t->baseline / sizeof(double));
+    if (status == 0)
+        status = make_training(t, err);
+    if (status < 0)
+        return status;
+    t->first_weights = (uint32_t)crc32_z(crc32(0, NULL, 0), (const Bytef *)t->model->slab,
+                                         t->slots.total * sizeof *t->model->slab);
+    status = set_steps(t, err);
+    t->val_every = t->opts.val_every;
+    if (t->opts.val_every == 0)
+        t->val_every = (t->steps + VALIDATIONS - 1) / VALIDATIONS;
+    return status;
+}
+
+/* ---------------------------------------------------------------- what is known ---------- */
+
+static void tell_baselines(const kmf_pretrain *t, kmf_pretrain_state *state)
+{
+    double n = t->baseline.hidden;
+    state->val_hidden = (uint64_t)n;
+    state->copy_bits = t->baseline.copy / n;
+    state->markov_best = 1;
+    for (int m = 0; m < KMF_MARKOV_ORDERS; m++) {
+        state->markov_bits[m] = t->baseline.markov[m] / n;
+        if (m > 1 && state->markov_bits[m] < state->markov_bits[state->markov_best])
+            state->markov_best = m;
+    }
+}
+
+void kmf_pretrain_information(const kmf_pretrain *trainer, kmf_pretrain_state *state)
+{
+    const kmf_pretrain *t = trainer;
+    kmf_genome_info info;
+    kmf_genome_information(t->genome, &info);
+    *state = (kmf_pretrain_state){
+        .records = info.records,
+        .letters = info.letters,
+        .ambiguous = info.ambiguous,
+        .too_short =
+            info.parts[KMF_GENOME_TRAIN].too_short + info.parts[KMF_GENOME_HELD].too_short,
+        .bases = info.parts[KMF_GENOME_TRAIN].kept,
+        .held_bases = info.parts[KMF_GENOME_HELD].kept,
+        .segments = info.parts[KMF_GENOME_TRAIN].segments,
+        .held_windows = t->n_held,
+        .parameters = t->model->n_parameters,
+        .window = t->model->config.window,
+        .window_bases = kmf_pretrain_letters(t),
+        .new_head = t->new_head,
+        .bytes = t->bytes,
+        .ranks = kmf_ranks(),
+        .rank = kmf_rank(),
+        .step = t->step,
+        .steps = t->steps,
+        .tokens = t->tokens,
+        .loss = t->loss,
+        .bits = t->bits,
+        .rate = t->rate,
+        .norm = t->norm,
+        .validated = t->validated,
+        .val_loss = t->val_loss,
+        .val_bits = t->val_bits,
+        .best_bits = t->best_bits,
+        .best_step = t->best_step,
+    };
+    if (t->windows) {
+        state->windows = kmf_windows_count(t->windows);
+        state->short_ones = t->short_segments;
+        state->epochs =
+            (double)(t->step * t->opts.batch) / (double)kmf_windows_count(t->windows);
+    }
+    tell_baselines(t, state);
+}
+
+int kmf_pretrain_model(const kmf_pretrain *trainer, const char *dir, kmf_dtype dtype,
+                       const char *provenance, kmf_err *err)
+{
+    return kmf_model_update(trainer->model, dir, dtype, provenance, err);
+}

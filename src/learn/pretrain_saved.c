@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/* What a checkpoint of a pretraining holds: weights, moments, and how far it is. */
+#include "base/err.h"
+#include "learn/pretrain.h"
+#include "learn/ranks.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <zlib.h>
+
+enum {
+    STEP,
+    STEPS,
+    TOKENS,
+    LOSS,
+    BITS,
+    RATE,
+    NORM,
+    VAL_LOSS,
+    VAL_BITS,
+    BEST_BITS,
+    BEST_STEP,
+    VAL_EVERY,
+    N_PROGRESS
+};
+
+#define N_ARRAYS 3
+
+/* Of the tokens in their order. */
+static uint32_t vocabulary_sum(const kmf_vocab *vocab)
+{
+    uLong sum = crc32(0, NULL, 0);
+    for (size_t id = 0; id < kmf_vocab_size(vocab); id++) {
+        const char *token = kmf_vocab_token(vocab, (int32_t)id);
+        sum = crc32_z(sum, (const Bytef *)token, strlen(token) + 1);
+    }
+    return (uint32_t)sum;
+}
+
+/*
+ * All that changes the result, causes before what follows from them: the first that differs is
+ * the one that is told. How many steps a given time makes stands in the progress.
+ */
+static size_t settings_of(const kmf_pretrain *t, kmf_setting settings[KMF_SAVED_SETTINGS])
+{
+    const kmf_pretrain_options *o = &t->opts;
+    const kmf_config *c = &t->model->config;
+    kmf_genome_info info;
+    size_t n = 0;
+    kmf_genome_information(t->genome, &info);
+#define SETTING(label, ...)                                                 \
+    do {                                                                    \
+        settings[n].name = (label);                                         \
+        snprintf(settings[n].value, sizeof settings[n].value, __VA_ARGS__); \
+        n++;                                                                \
+    } while (0)
+    SETTING("scheme", "1");
+    SETTING("k", "%d", c->k);
+    SETTING("layers", "%zu", c->n_layers);
+    SETTING("hidden size", "%zu", c->hidden_size);
+    SETTING("embedding size", "%zu", c->embedding_size);
+    SETTING("heads", "%zu", c->n_heads);
+    SETTING("feed-forward size", "%zu", c->intermediate_size);
+    SETTING("activation", "%d", (int)c->activation);
+    SETTING("rotary value", "%d", c->rotary_value);
+    SETTING("layer norm epsilon", "%.17g", c->layer_norm_eps);
+    SETTING("specials", "%d", c->specials);
+    SETTING("parameters", "%" PRIu64, t->model->n_parameters);
+    SETTING("checksum of the vocabulary", "%08" PRIx32, vocabulary_sum(t->model->vocab));
+    SETTING("stride", "%zu", c->stride);
+    SETTING("window", "%zu", c->window);
+    if (o->seconds > 0)
+        SETTING("time", "%.17g", o->seconds);
+    else if (o->epochs > 0)
+        SETTING("epochs", "%.17g", o->epochs);
+    else
+        SETTING("steps", "%" PRIu64, t->steps);
+    SETTING("mask rate", "%.17g", t->spans.rate);
+    SETTING("shortest span", "%zu", t->spans.span_min);
+    SETTING("longest span", "%zu", t->spans.span_max);
+    SETTING("masked spans", "%.17g", t->spans.p_mask);
+    SETTING("random spans", "%.17g", t->spans.p_random);
+    SETTING("softmask", "%.17g", o->soft_weight);
+    SETTING("batch", "%zu", o->batch);
+    SETTING("shards", "%zu", o->shards);
+    SETTING("accumulate", "%zu", o->accumulate);
+    SETTING("dropout", "%.17g", o->dropout);
+    SETTING("lr", "%.17g", o->rate);
+    SETTING("warmup", "%.17g", o->warmup);
+    SETTING("schedule", "%s", kmf_schedule_names[o->schedule]);
+    SETTING("decay", "%.17g", o->decay);
+    SETTING("beta1", "%.17g", o->beta1);
+    SETTING("beta2", "%.17g", o->beta2);
+    SETTING("epsilon", "%.17g", o->epsilon);
+    SETTING("clip", "%.17g", o->clip);
+    SETTING("seed", "%" PRIu64, o->seed);
+    SETTING("checksum of the first weights", "%08" PRIx32, t->first_weights);
+    SETTING("validation every", "%" PRIu64, o->val_every);
+    SETTING("validation windows", "%" PRIu64, t->n_held);
+    SETTING("bases", "%" PRIu64, info.parts[KMF_GENOME_TRAIN].kept);
+    SETTING("held-out bases", "%" PRIu64, info.parts[KMF_GENOME_HELD].kept);
+    SETTING("checksum of the inputs", "%08" PRIx32, info.checksum);
+#undef SETTING
+    return n;
+}
+
+int kmf_pretrain_agree(const kmf_pretrain *t, kmf_err *err)
+{
+    kmf_setting settings[KMF_SAVED_SETTINGS];
+    size_t n = settings_of(t, settings);
+    const char *name = NULL;
+    uint32_t weights = (uint32_t)crc32_z(crc32(0, NULL, 0), (const Bytef *)t->model->slab,
+                                         t->slots.total * sizeof *t->model->slab);
+    for (size_t i = 0; i < n && !name; i++) {
+        const char *value = settings[i].value;
+        uLong sum = crc32_z(crc32(0, NULL, 0), (const Bytef *)value, strlen(value));
+        if (!kmf_ranks_agree(sum))
+            name = settings[i].name;
+    }
+    if (!name && !kmf_ranks_agree(t->step))
+        name = "the step that is gone on from";
+    if (!name && !kmf_ranks_agree(weights))
+        name = "the weights";
+    if (!name)
+        return 0;
+    return kmf_fail(
+        err, KMF_EMODEL,
+        "the ranks differ in: %s; all of them must see the same options, inputs and "
+        "output directory",
+        name);
+}
+
+static kmf_checkpoint checkpoint_of(const kmf_pretrain *t,
+                                    kmf_setting settings[KMF_SAVED_SETTINGS],
+                                    kmf_saved_array arrays[N_ARRAYS],
+                                    uint64_t progress[N_PROGRESS])
+{
+    arrays[0] = (kmf_saved_array){"weights", t->model->slab, 1, t->slots.total};
+    arrays[1] = (kmf_saved_array){"m", t->m, 1, t->slots.total};
+    arrays[2] = (kmf_saved_array){"v", t->v, 1, t->slots.total};
+    return (kmf_checkpoint){.kind = "pretrain",
+                            .settings = settings,
+                            .n_settings = settings_of(t, settings),
+                            .arrays = arrays,
+                            .n_arrays = N_ARRAYS,
+                            .progress = progress,
+                            .n_progress = N_PROGRESS};
+}
+
+int kmf_pretrain_save(const kmf_pretrain *trainer, const char *path, kmf_err *err)
+{
+    const kmf_pretrain *t = trainer;
+    kmf_setting settings[KMF_SAVED_SETTINGS];
+    kmf_saved_array arrays[N_ARRAYS];
+    uint64_t progress[N_PROGRESS] = {
+        [STEP] = t->step,
+        [STEPS] = t->steps,
+        [TOKENS] = t->tokens,
+        [LOSS] = kmf_saved_double(t->loss),
+        [BITS] = kmf_saved_double(t->bits),
+        [RATE] = kmf_saved_double(t->rate),
+        [NORM] = kmf_saved_double(t->norm),
+        [VAL_LOSS] = kmf_saved_double(t->val_loss),
+        [VAL_BITS] = kmf_saved_double(t->val_bits),
+        [BEST_BITS] = kmf_saved_double(t->best_bits),
+        [BEST_STEP] = t->best_step,
+        [VAL_EVERY] = t->val_every,
+    };
+    kmf_checkpoint checkpoint = checkpoint_of(t, settings, arrays, progress);
+    return kmf_checkpoint_write(&checkpoint, path, err);
+}
+
+int kmf_pretrain_load(kmf_pretrain *trainer, const char *path, kmf_err *err)
+{
+    kmf_pretrain *t = trainer;
+    kmf_setting settings[KMF_SAVED_SETTINGS];
+    kmf_saved_array arrays[N_ARRAYS];
+    uint64_t progress[N_PROGRESS] = {0};
+    kmf_checkpoint checkpoint = checkpoint_of(t, settings, arrays, progress);
+    int status = kmf_checkpoint_read(&checkpoint, path, err);
+    if (status < 0)
+        return status;
+    if (progress[STEP] > progress[STEPS] || progress[VAL_EVERY] == 0)
+        return kmf_fail(err, KMF_EMODEL, "%s: the checkpoint is damaged", path);
+    t->step = progress[STEP];
+    t->steps = progress[STEPS];
+    t->tokens = progress[TOKENS];
+    t->loss = kmf_double_saved(progress[LOSS]);
+    t->bits = kmf_double_saved(progress[BITS]);
+    t->rate = kmf_double_saved(progress[RATE]);
+    t->norm = kmf_double_saved(progress[NORM]);
+    t->val_loss = kmf_double_saved(progress[VAL_LOSS]);
+    t->val_bits = kmf_double_saved(progress[VAL_BITS]);
+    t->best_bits = kmf_double_saved(progress[BEST_BITS]);
+    t->best_step = progress[BEST_STEP];
+    t->val_every = progress[VAL_EVERY];
+    return 0;
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A window is an item of work, for drawing and for scoring: it has its place in arrays of fixed
+ * size, and a sum of its own, which are added up in the order of the windows.
+ */
+#include "learn/questions.h"
+
+#include "base/mem.h"
+#include "seq/par.h"
+
+#include <math.h>
+#include <string.h>
+
+#define NOT_ASKED SIZE_MAX
+
+typedef struct window {
+    kmf_excerpt excerpt;
+    uint64_t epoch, place; /* what its spans are drawn by */
+    kmf_score score;
+} window;
+
+struct kmf_questions {
+    kmf_questions_options opts;
+    size_t tokens;   /* of a window, at most */
+    kmf_real *sites; /* owned [V, 4 k] */
+    /* owned, of a batch */
+    window *windows;  /* [most] */
+    uint8_t *letters; /* [most, letters], as are seen, hidden and soft */
+    uint8_t *seen, *hidden, *soft;
+    uint32_t *bases; /* [most, letters] asked for */
+    int32_t *ids;    /* [most, tokens], as are labels, weights and site_of */
+    int32_t *labels;
+    float *weights;
+    size_t *site_of; /* of each token: which labelled one it is, or NOT_ASKED */
+    size_t *off;     /* [most + 1] */
+
+    /* of the call under way */
+    size_t n;
+    bool fixed;
+    kmf_genome_part part;
+    const kmf_spans_options *spans;
+    const kmf_mlm_result *result;
+    const kmf_markov *markov;
+};
+
+/* ---------------------------------------------------------------- life ------------------- */
+
+static size_t per_window(const kmf_questions_options *o)
+{
+    size_t tokens = kmf_spelling_tokens(&o->spelling, o->letters);
+    return sizeof(window) + o->letters * (4 + sizeof(uint32_t)) +
+           tokens * (2 * sizeof(int32_t) + sizeof(float) + sizeof(size_t));
+}
+
+size_t kmf_questions_bytes(const kmf_questions_options *opts)
+{
+    const kmf_spelling *s = &opts->spelling;
+    return sizeof(kmf_questions) + opts->most * per_window(opts) +
+           kmf_vocab_size(s->vocab) * 4 * s->k * sizeof(kmf_real);
+}
+
+static int letter_number(char letter)
+{
+    const char *at = strchr("ACGT", letter);
+    return at && letter != '\0' ? (int)(at - "ACGT") : -1;
+}
+
+static int make_sites(kmf_questions *q, kmf_err *err)
+{
+    const kmf_spelling *s = &q->opts.spelling;
+    size_t V = kmf_vocab_size(s->vocab);
+    size_t width = 4 * s->k;
+    q->sites = kmf_calloc(V * width, sizeof *q->sites, err);
+    if (!q->sites)
+        return KMF_ENOMEM;
+    for (size_t id = 0; id < V; id++) {
+        const char *token = kmf_vocab_token(s->vocab, (int32_t)id);
+        for (size_t i = 0; token[0] != '[' && i < s->k; i++)
+            q->sites[id * width + 4 * i + (size_t)letter_number(token[i])] = 1;
+    }
+    return 0;
+}
+
+kmf_questions *kmf_questions_new(const kmf_questions_options *opts, kmf_err *err)
+{
+    kmf_questions *q = kmf_calloc(1, sizeof *q, err);
+    if (!q)
+        return NULL;
+    size_t most = opts->most;
+    q->opts = *opts;
+    q->tokens = kmf_spelling_tokens(&opts->spelling, opts->letters);
+    q->windows = kmf_calloc(most, sizeof *q->windows, err);
+    q->letters = kmf_calloc(most, opts->letters, err);
+    q->seen = kmf_calloc(most, opts->letters, err);
+    q->hidden = kmf_calloc(most, opts->letters, err);
+    q->soft = kmf_calloc(most, opts->letters, err);
+    q->bases = kmf_calloc(most * opts->letters, sizeof *q->bases, err);
+    q->ids = kmf_calloc(most * q->tokens, sizeof *q->ids, err);
+    q->labels = kmf_calloc(most * q->tokens, sizeof *q->labels, err);
+    q->weights = kmf_calloc(most * q->tokens, sizeof *q->weights, err);
+    q->site_of = kmf_calloc(most * q->tokens, sizeof *q->site_of, err);
+    q->off = kmf_calloc(most + 1, sizeof *q->off, err);
+    if (q->windows && q->letters && q->seen && q->hidden && q->soft && q->bases && q->ids &&
+        q->labels && q->weights && q->site_of && q->off && make_sites(q, err) == 0)
+        return q;
+    kmf_questions_free(q);
+    return NULL;
+}
+
+void kmf_questions_free(kmf_questions *questions)
+{
+    kmf_questions *q = questions;
+    if (!q)
+        return;
+    kmf_free(q->sites);
+    kmf_free(q->windows);
+    kmf_free(q->letters);
+    kmf_free(q->seen);
+    kmf_free(q->hidden);
+    kmf_free(q->soft);
+    kmf_free(q->bases);
+    kmf_free(q->ids);
+    kmf_free(q->labels);
+    kmf_free(q->weights);
+    kmf_free(q->site_of);
+    kmf_free(q->off);
+    kmf_free(q);
+}
+
+const kmf_real *kmf_questions_sites(const kmf_questions *questions)
+{
+    return questions->sites;
+}
+
+/* ---------------------------------------------------------------- drawing ---------------- */
+
+static kmf_question question_of(const kmf_questions *q, size_t i)
+{
+    size_t at = i * q->opts.letters;
+    return (kmf_question){.letters = q->letters + at,
+                          .seen = q->seen + at,
+                          .hidden = q->hidden + at,
+                          .soft = q->opts.soft_weight < 1 ? q->soft + at : NULL,
+                          .n = q->windows[i].excerpt.n,
+                          .soft_weight = q->opts.soft_weight};
+}
+
+static int draw_window(void *arg, size_t i, int worker, kmf_err *err)
+{
+    const kmf_questions *q = arg;
+    const window *w = &q->windows[i];
+    size_t at = i * q->opts.letters;
+    const kmf_corpus *corpus = kmf_genome_corpus(q->opts.genome, q->part);
+    kmf_question question = question_of(q, i);
+    kmf_rng rng = kmf_draw(q->opts.seed, q->fixed ? KMF_DRAW_FIXED_SPANS : KMF_DRAW_SPANS,
+                           w->epoch, w->place);
+    (void)worker;
+    (void)err;
+    kmf_excerpt_letters(&w->excerpt, corpus, q->letters + at);
+    if (question.soft)
+        kmf_excerpt_soft(&w->excerpt, q->opts.genome, q->part, q->soft + at);
+    kmf_spans_draw(q->hidden + at, q->seen + at, q->spans, &rng, q->letters + at, w->excerpt.n);
+    kmf_spelling_ask(&q->opts.spelling, &question, q->ids + q->off[i], q->labels + q->off[i],
+                     q->weights + q->off[i]);
+    return 0;
+}
+
+int kmf_questions_draw(kmf_questions *questions, kmf_mlm_batch *batch,
+                       const kmf_windows *windows, kmf_genome_part part,
+                       const kmf_spans_options *spans, uint64_t fixed, uint64_t first, size_t n,
+                       kmf_err *err)
+{
+    kmf_questions *q = questions;
+    uint64_t count =
+        fixed ? kmf_windows_fixed_count(windows, fixed) : kmf_windows_count(windows);
+    q->part = part;
+    q->spans = spans;
+    q->fixed = fixed > 0;
+    for (q->n = 0; q->n < n && (!fixed || first + q->n < count); q->n++) {
+        window *w = &q->windows[q->n];
+        *w = (window){.epoch = (first + q->n) / count, .place = (first + q->n) % count};
+        if (fixed)
+            kmf_windows_fixed(windows, fixed, w->place, &w->excerpt);
+        else
+            kmf_windows_get(windows, w->epoch, w->place, &w->excerpt);
+        q->off[q->n + 1] = q->off[q->n] + kmf_spelling_tokens(&q->opts.spelling, w->excerpt.n);
+    }
+    if (kmf_pool_each(q->opts.pool, q->n, draw_window, q, err) < 0)
+        return KMF_ENOMEM;
+    *batch = (kmf_mlm_batch){.ids = q->ids,
+                             .labels = q->labels,
+                             .weights = q->opts.soft_weight < 1 ? q->weights : NULL,
+                             .off = q->off,
+                             .n_seq = q->n};
+    return (int)q->n;
+}
+
+/* ---------------------------------------------------------------- scoring ---------------- */
+
+/* -log2 of what the tokens that cover base i of a window say of its letter. */
+static double bits_of(const kmf_questions *q, size_t number, size_t i)
+{
+    const kmf_spelling *s = &q->opts.spelling;
+    size_t first, end;
+    double says[4] = {0};
+    kmf_spelling_covers(s, q->windows[number].excerpt.n, i, &first, &end);
+    for (size_t j = first; j < end; j++) {
+        size_t site = q->site_of[q->off[number] + s->lead + j];
+        if (site == NOT_ASKED)
+            continue;
+        const kmf_real *p = q->result->sites + site * 4 * s->k + 4 * (i - j * s->stride);
+        double sum = 0;
+        for (size_t b = 0; b < 4; b++)
+            sum += (double)p[b];
+        for (size_t b = 0; b < 4; b++)
+            says[b] += (double)p[b] / sum;
+    }
+    uint8_t letter = q->letters[number * q->opts.letters + i];
+    return -log2(says[letter] / (says[0] + says[1] + says[2] + says[3]));
+}
+
+static int score_window(void *arg, size_t i, int worker, kmf_err *err)
+{
+    kmf_questions *q = arg;
+    kmf_score *score = &q->windows[i].score;
+    kmf_question question = question_of(q, i);
+    uint32_t *bases = q->bases + i * q->opts.letters;
+    size_t n = kmf_spelling_asked(&q->opts.spelling, &question, q->labels + q->off[i], bases);
+    (void)worker;
+    (void)err;
+    *score = (kmf_score){.hidden = (double)n};
+    for (size_t b = 0; b < n; b++) {
+        if (q->result) {
+            score->bits += bits_of(q, i, bases[b]);
+            continue;
+        }
+        if (!kmf_spelling_readable(&q->opts.spelling, q->ids + q->off[i], question.n, bases[b]))
+            score->copy += 2;
+        for (int m = 0; m <= KMF_MARKOV_MAX; m++)
+            score->markov[m] += kmf_markov_bits(q->markov, m, question.letters, bases[b]);
+    }
+    return 0;
+}
+
+static int score_all(kmf_questions *q, kmf_score *score, kmf_err *err)
+{
+    if (kmf_pool_each(q->opts.pool, q->n, score_window, q, err) < 0)
+        return KMF_ENOMEM;
+    for (size_t i = 0; i < q->n; i++) {
+        const kmf_score *own = &q->windows[i].score;
+        score->hidden += own->hidden;
+        score->bits += own->bits;
+        score->copy += own->copy;
+        for (int m = 0; m <= KMF_MARKOV_MAX; m++)
+            score->markov[m] += own->markov[m];
+    }
+    return 0;
+}
+
+int kmf_questions_score(kmf_questions *questions, const kmf_mlm_result *result,
+                        kmf_score *score, kmf_err *err)
+{
+    kmf_questions *q = questions;
+    size_t tokens = q->off[q->n];
+    for (size_t i = 0; i < tokens; i++)
+        q->site_of[i] = NOT_ASKED;
+    for (size_t i = 0; i < result->n; i++)
+        q->site_of[result->rows[i]] = i;
+    q->result = result;
+    int status = score_all(q, score, err);
+    q->result = NULL;
+    return status;
+}
+
+int kmf_questions_baselines(kmf_questions *questions, const kmf_markov *markov,
+                            kmf_score *score, kmf_err *err)
+{
+    questions->markov = markov;
+    int status = score_all(questions, score, err);
+    questions->markov = NULL;
+    return status;
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Second sources: what was written down, numbers of every kind among it; and files that are
+ * changed in one byte or cut at one place, for all places.
+ */
+#define _XOPEN_SOURCE 700 /* mkdtemp */
+
+#include "learn/checkpoint.h"
+
+#include "models.h"
+#include "run.h"
+
+#include <math.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#define ROWS 5
+#define WIDTH 3
+#define OTHERS 7
+#define COUNTS 6
+
+/* What a training would have. */
+typedef struct state {
+    float table[ROWS * WIDTH];
+    float others[OTHERS];
+    uint64_t counts[COUNTS];
+    kmf_setting settings[3];
+    kmf_saved_array arrays[2];
+    kmf_checkpoint checkpoint; /* of what stands above */
+} state;
+
+static void tie(state *s)
+{
+    s->arrays[0] = (kmf_saved_array){"table", s->table, ROWS, WIDTH};
+    s->arrays[1] = (kmf_saved_array){"others", s->others, 1, OTHERS};
+    s->checkpoint = (kmf_checkpoint){.kind = "test",
+                                     .settings = s->settings,
+                                     .n_settings = 3,
+                                     .arrays = s->arrays,
+                                     .n_arrays = 2,
+                                     .progress = s->counts,
+                                     .n_progress = COUNTS};
+}
+
+static void fill(state *s)
+{
+    static const float some[] = {0.1f, -0.0f, 1e-45f, 3.4e38f, INFINITY, -1e-30f};
+    *s = (state){.settings = {{"k", "4"}, {"learning rate", "0.001"}, {"seed", "17"}}};
+    for (size_t i = 0; i < ROWS * WIDTH; i++)
+        s->table[i] = some[i % 6] + (i > 6 ? (float)i : 0);
+    for (size_t i = 0; i < OTHERS; i++)
+        s->others[i] = -(float)i / 3;
+    s->counts[0] = UINT64_MAX;
+    s->counts[1] = 0;
+    s->counts[2] = kmf_saved_double(-1e-300);
+    s->counts[3] = kmf_saved_double((double)NAN);
+    s->counts[4] = kmf_saved_double((double)INFINITY);
+    s->counts[5] = 1234567890123456789u;
+    tie(s);
+}
+
+/* The same settings, and nothing else known. */
+static void fill_empty(state *s)
+{
+    fill(s);
+    memset(s->table, 0x55, sizeof s->table);
+    memset(s->others, 0x55, sizeof s->others);
+    memset(s->counts, 0x55, sizeof s->counts);
+}
+
+static bool same_numbers(const state *a, const state *b)
+{
+    return memcmp(a->table, b->table, sizeof a->table) == 0 &&
+           memcmp(a->others, b->others, sizeof a->others) == 0 &&
+           memcmp(a->counts, b->counts, sizeof a->counts) == 0;
+}
+
+static void write_good(const state *s, const char *path)
+{
+    kmf_err err = {0};
+    ck_assert_msg(kmf_checkpoint_write(&s->checkpoint, path, &err) == 0, "%s", err.msg);
+}
+
+/* ---------------------------------------------------------------- tests ----------------- */
+
+START_TEST(what_is_written_is_read)
+{
+    state a, b;
+    const char *path = in_scratch("c");
+    fill(&a);
+    fill_empty(&b);
+    write_good(&a, path);
+    ck_assert_int_eq(kmf_checkpoint_read(&b.checkpoint, path, NULL), 0);
+    ck_assert(same_numbers(&a, &b));
+    ck_assert(isnan(kmf_double_saved(b.counts[3])));
+    ck_assert(isinf(kmf_double_saved(b.counts[4])));
+    ck_assert(kmf_double_saved(b.counts[2]) == -1e-300);
+    /* the same state, the same bytes; and no other file */
+    write_good(&b, in_scratch("d"));
+    size_t n, m;
+    char *x = get(path, &n);
+    char *y = get(in_scratch("d"), &m);
+    ck_assert(n == m && memcmp(x, y, n) == 0);
+    ck_assert_int_eq(n_entries(scratch), 2);
+    kmf_free(x);
+    kmf_free(y);
+}
+END_TEST
+
+START_TEST(one_takes_the_place_of_another)
+{
+    state a, b;
+    const char *path = in_scratch("c");
+    fill(&a);
+    write_good(&a, path);
+    a.others[3] = 100;
+    a.counts[1] = 5;
+    write_good(&a, path);
+    fill_empty(&b);
+    ck_assert_int_eq(kmf_checkpoint_read(&b.checkpoint, path, NULL), 0);
+    ck_assert(same_numbers(&a, &b));
+    ck_assert_int_eq(n_entries(scratch), 1);
+}
+END_TEST
+
+START_TEST(there_may_be_no_settings_no_arrays_and_no_progress)
+{
+    uint64_t none[1] = {3};
+    const char *path = in_scratch("c");
+    kmf_checkpoint c = {.kind = "little", .progress = none};
+    kmf_err err = {0};
+    ck_assert_msg(kmf_checkpoint_write(&c, path, &err) == 0, "%s", err.msg);
+    ck_assert_msg(kmf_checkpoint_read(&c, path, &err) == 0, "%s", err.msg);
+    ck_assert_uint_eq(none[0], 3);
+}
+END_TEST
+
+/* Refused with EMODEL, file and word in the message, and nothing filled. */
+static void refuse(state *s, const char *path, const char *word)
+{
+    kmf_err err = {0};
+    state before = *s;
+    ck_assert_msg(kmf_checkpoint_read(&s->checkpoint, path, &err) == KMF_EMODEL, "%s", word);
+    ck_assert_int_eq(err.code, KMF_EMODEL);
+    ck_assert_msg(strstr(err.msg, path) && strstr(err.msg, word), "'%s' in: %s", word, err.msg);
+    ck_assert(same_numbers(s, &before));
+}
+
+START_TEST(another_setting_is_named)
+{
+    state a, b;
+    const char *path = in_scratch("c");
+    fill(&a);
+    write_good(&a, path);
+    fill_empty(&b);
+    strcpy(b.settings[1].value, "0.002");
+    refuse(&b, path, "another training: learning rate was 0.001, now it is 0.002");
+    /* the first that differs, in the order that the reader has them in */
+    strcpy(b.settings[2].value, "18");
+    strcpy(b.settings[0].value, "");
+    refuse(&b, path, "k was 4, now it is ");
+    fill_empty(&b);
+    b.settings[2].name = "seeds";
+    refuse(&b, path, "seeds was not told, now it is 17");
+    /* settings that the reader does not ask for are none of its concern */
+    fill_empty(&b);
+    b.checkpoint.n_settings = 2;
+    ck_assert_int_eq(kmf_checkpoint_read(&b.checkpoint, path, NULL), 0);
+    /* a value from a file does not speak to the terminal */
+    strcpy(a.settings[1].value, "\033[2J0.001");
+    write_good(&a, path);
+    fill_empty(&b);
+    refuse(&b, path, "learning rate was ?[2J0.001, now");
+}
+END_TEST
+
+START_TEST(another_kind_is_refused)
+{
+    state a, b;
+    const char *path = in_scratch("c");
+    fill(&a);
+    write_good(&a, path);
+    fill_empty(&b);
+    b.checkpoint.kind = "tests";
+    refuse(&b, path, "no checkpoint of tests");
+    put(path, "", 0);
+    fill_empty(&b);
+    refuse(&b, path, "");
+    put(path, "\2\0\0\0\0\0\0\0{}", 10);
+    refuse(&b, path, "no checkpoint of test");
+    copy_golden(GOLDEN, "");
+    refuse(&b, in_scratch("model.safetensors"), "no checkpoint of test");
+}
+END_TEST
+
+START_TEST(arrays_of_another_size_or_name_are_refused)
+{
+    state a, b;
+    const char *path = in_scratch("c");
+    fill(&a);
+    write_good(&a, path);
+    fill_empty(&b);
+    b.arrays[1].width--;
+    refuse(&b, path, "damaged");
+    fill_empty(&b);
+    b.arrays[0].rows--;
+    refuse(&b, path, "damaged");
+    fill_empty(&b);
+    b.arrays[0].name = "tables";
+    refuse(&b, path, "damaged");
+    fill_empty(&b);
+    b.checkpoint.n_progress--;
+    refuse(&b, path, "damaged");
+    fill_empty(&b);
+    b.checkpoint.n_arrays = 1;
+    refuse(&b, path, "damaged");
+}
+END_TEST
+
+/* Every bit: refused, or nothing that is read has changed. */
+START_TEST(a_changed_byte_is_noticed)
+{
+    state a, b;
+    const char *path = in_scratch("bad");
+    size_t len, taken = 0;
+    fill(&a);
+    write_good(&a, in_scratch("c"));
+    char *good = get(in_scratch("c"), &len);
+    for (size_t at = 0; at < len; at++)
+        for (int bit = 1; bit < 256; bit <<= 1) {
+            kmf_err err = {0};
+            fill_empty(&b);
+            good[at] = (char)(good[at] ^ bit);
+            put(path, good, len);
+            good[at] = (char)(good[at] ^ bit);
+            int status = kmf_checkpoint_read(&b.checkpoint, path, &err);
+            if (status == 0 && same_numbers(&a, &b))
+                taken++;
+            else if (status != KMF_EMODEL || !*err.msg)
+                ck_abort_msg("byte %zu of %zu, bit %d: %d, %s", at, len, bit, status, err.msg);
+        }
+    /* that is, padding of the header, and the names of settings that nobody asks for */
+    ck_assert_uint_lt(taken, 8 * 64);
+    kmf_free(good);
+}
+END_TEST
+
+START_TEST(a_cut_file_is_refused)
+{
+    state a, b;
+    const char *path = in_scratch("bad");
+    size_t len;
+    fill(&a);
+    write_good(&a, in_scratch("c"));
+    char *good = get(in_scratch("c"), &len);
+    for (size_t n = 0; n < len; n++) {
+        kmf_err err = {0};
+        fill_empty(&b);
+        put(path, good, n);
+        if (kmf_checkpoint_read(&b.checkpoint, path, &err) != KMF_EMODEL || !*err.msg)
+            ck_abort_msg("the first %zu bytes are taken for a checkpoint", n);
+    }
+    char *longer = malloc(len + 1);
+    memcpy(longer, good, len);
+    longer[len] = 0;
+    put(path, longer, len + 1);
+    ck_assert_int_eq(kmf_checkpoint_read(&b.checkpoint, path, NULL), KMF_EMODEL);
+    free(longer);
+    kmf_free(good);
+}
+END_TEST
+
+START_TEST(what_cannot_be_written_is_told_and_the_one_before_stays)
+{
+    state a, b;
+    kmf_err err = {0};
+    const char *path = in_scratch("c");
+    struct rlimit before, few = {0};
+    fill(&a);
+    ck_assert_int_eq(kmf_checkpoint_write(&a.checkpoint, "/nonexistent/c", &err), KMF_EIO);
+    ck_assert_ptr_nonnull(strstr(err.msg, "/nonexistent/c"));
+    ck_assert_int_eq(kmf_checkpoint_write(&a.checkpoint, "/nonexistent/c", NULL), KMF_EIO);
+    write_good(&a, path);
+    /* the size of files is limited, as on a full disk */
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    few.rlim_max = before.rlim_max;
+    for (few.rlim_cur = 0; few.rlim_cur < 500; few.rlim_cur += 100) {
+        a.others[0] = 77;
+        err = (kmf_err){0};
+        ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &few), 0);
+        int status = kmf_checkpoint_write(&a.checkpoint, path, &err);
+        ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
+        ck_assert_int_eq(status, KMF_EIO);
+        ck_assert_ptr_nonnull(strstr(err.msg, path));
+        ck_assert_int_eq(n_entries(scratch), 1);
+    }
+    fill(&a);
+    fill_empty(&b);
+    ck_assert_int_eq(kmf_checkpoint_read(&b.checkpoint, path, NULL), 0);
+    ck_assert(same_numbers(&a, &b));
+    err = (kmf_err){0};
+    ck_assert_int_eq(kmf_checkpoint_read(&b.checkpoint, in_scratch("none"), &err), KMF_EIO);
+    ck_assert_ptr_nonnull(strstr(err.msg, "none"));
+}
+END_TEST
+
+START_TEST(every_allocation_may_fail)
+{
+    state a, b;
+    const char *path = in_scratch("c");
+    kmf_err err = {0};
+    fill(&a);
+    kmf_mem_fail_at(0);
+    write_good(&a, path);
+    size_t writes = kmf_mem_count();
+    fill_empty(&b);
+    kmf_mem_fail_at(0);
+    ck_assert_int_eq(kmf_checkpoint_read(&b.checkpoint, path, NULL), 0);
+    size_t reads = kmf_mem_count();
+    ck_assert_msg(writes > 0 && reads > 0, "%zu %zu", writes, reads);
+    for (size_t at = 1; at <= writes; at++) {
+        err = (kmf_err){0};
+        kmf_mem_fail_at(at);
+        ck_assert_int_eq(kmf_checkpoint_write(&a.checkpoint, path, &err), KMF_ENOMEM);
+        ck_assert_int_eq(err.code, KMF_ENOMEM);
+    }
+    for (size_t at = 1; at <= reads; at++) {
+        err = (kmf_err){0};
+        fill_empty(&b);
+        kmf_mem_fail_at(at);
+        ck_assert_int_eq(kmf_checkpoint_read(&b.checkpoint, path, &err), KMF_ENOMEM);
+        ck_assert_int_eq(err.code, KMF_ENOMEM);
+    }
+    kmf_mem_fail_at(0);
+    ck_assert_int_eq(kmf_checkpoint_read(&b.checkpoint, path, NULL), 0);
+    ck_assert(same_numbers(&a, &b));
+    ck_assert_int_eq(n_entries(scratch), 1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("checkpoint");
+    TCase *good = tcase_create("good");
+    TCase *bad = tcase_create("bad");
+    tcase_add_checked_fixture(good, set_up, tear_down);
+    tcase_add_test(good, what_is_written_is_read);
+    tcase_add_test(good, one_takes_the_place_of_another);
+    tcase_add_test(good, there_may_be_no_settings_no_arrays_and_no_progress);
+    tcase_add_checked_fixture(bad, set_up, tear_down);
+    tcase_add_test(bad, another_setting_is_named);
+    tcase_add_test(bad, another_kind_is_refused);
+    tcase_add_test(bad, arrays_of_another_size_or_name_are_refused);
+    tcase_add_test(bad, a_changed_byte_is_noticed);
+    tcase_add_test(bad, a_cut_file_is_refused);
+    tcase_add_test(bad, what_cannot_be_written_is_told_and_the_one_before_stays);
+    tcase_add_test(bad, every_allocation_may_fail);
+    suite_add_tcase(suite, good);
+    suite_add_tcase(suite, bad);
+    return run_suite(suite);
+}

@@ -1,0 +1,930 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Second sources: a step put together by hand from a pass and from AdamW in double; another number
+ * of threads, pieces and shards; another way to the same end (stopped, saved, loaded by another
+ * trainer); the learning rate written out; inputs of which all numbers are known; the kernel, for
+ * memory.
+ */
+#define _XOPEN_SOURCE 700 /* mkdtemp */
+
+#include "learn/pretrain.h"
+
+#include "base/err.h"
+#include "base/rng.h"
+#include "checked.h"
+#include "learn/markov.h"
+#include "models.h"
+#include "run.h"
+#include "seq/seqio.h"
+
+#include <math.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+typedef kmf_pretrain_options options;
+typedef kmf_pretrain_state state;
+
+/* ---------------------------------------------------------------- trainers -------------- */
+
+#define INPUT_CAP 40000
+
+/* FASTA: contigs of random letters, in lower case here and there, with some N. */
+static char input[INPUT_CAP];
+
+static void add_contig(const char *name, size_t len, kmf_rng *rng)
+{
+    size_t at = strlen(input);
+    at += (size_t)sprintf(input + at, ">%s\n", name);
+    for (size_t i = 0; i < len; i++)
+        input[at++] =
+            i % 97 < 60 ? "ACGTCCGA"[kmf_rng_below(rng, 8)] : "acgtaatt"[kmf_rng_below(rng, 8)];
+    input[at++] = '\n';
+    input[at] = '\0';
+}
+
+/* A small model in the scratch directory, and an input of 6500 letters. */
+static void begin_test(void)
+{
+    kmf_config config;
+    kmf_rng rng = kmf_rng_stream(8, 0);
+    set_up();
+    ck_assert_int_eq(kmf_config_preset(&config, "nano", 3, NULL), 0);
+    config.embedding_size = config.hidden_size = 16;
+    config.n_heads = 2;
+    config.n_layers = 2;
+    config.intermediate_size = 24;
+    config.window = config.max_positions = 24;
+    config.overlap = 3;
+    kmf_model *model = kmf_model_new(&config, 5, NULL);
+    ck_assert_ptr_nonnull(model);
+    ck_assert_int_eq(kmf_model_save(model, in_scratch("model"), KMF_F32, NULL, NULL), 0);
+    kmf_model_free(model);
+    input[0] = '\0';
+    add_contig("a first", 3000, &rng);
+    add_contig("b", 2500, &rng);
+    input[strlen(input) - 1000] = 'N';
+    add_contig("c", 1000, &rng);
+}
+
+static options small_options(void)
+{
+    static char model[512];
+    options o;
+    kmf_pretrain_options_default(&o);
+    snprintf(model, sizeof model, "%s", in_scratch("model"));
+    o.init = model;
+    o.preset = NULL;
+    o.batch = 4;
+    o.steps = 9;
+    o.threads = 1;
+    o.val_windows = 12;
+    return o;
+}
+
+static int read_text(kmf_pretrain *trainer, const char *text, int held, kmf_err *err)
+{
+    kmf_reader *reader =
+        kmf_reader_open_memory(text, strlen(text), kmf_pretrain_pool(trainer), err);
+    if (!reader)
+        return err->code;
+    int status = kmf_pretrain_read(trainer, reader, held, NULL, NULL, err);
+    kmf_reader_close(reader);
+    return status;
+}
+
+/* A trainer before its first step; NULL after a failure. */
+static kmf_pretrain *begun(const options *o, const char *text, kmf_err *err)
+{
+    kmf_pretrain *trainer = kmf_pretrain_new(o, err);
+    if (!trainer)
+        return NULL;
+    if (read_text(trainer, text, 0, err) == 0 &&
+        kmf_pretrain_begin(trainer, NULL, NULL, err) == 0)
+        return trainer;
+    kmf_pretrain_free(trainer);
+    return NULL;
+}
+
+static kmf_pretrain *begin(const options *o)
+{
+    kmf_err err = {0};
+    kmf_pretrain *trainer = begun(o, input, &err);
+    ck_assert_msg(trainer, "%s", err.msg);
+    return trainer;
+}
+
+static int train(kmf_pretrain *trainer, kmf_pretrain_fn *fn, void *user)
+{
+    kmf_err err = {0};
+    int status = kmf_pretrain_train(trainer, fn, user, &err);
+    ck_assert_msg(status >= 0, "%s", err.msg);
+    return status;
+}
+
+static state state_of(const kmf_pretrain *trainer)
+{
+    state s;
+    kmf_pretrain_information(trainer, &s);
+    return s;
+}
+
+static uint64_t hash(uint64_t sum, const void *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        sum = (sum ^ ((const unsigned char *)bytes)[i]) * 1099511628211u;
+    return sum;
+}
+
+/* Of all that training has made. */
+static uint64_t print_of(const kmf_pretrain *t)
+{
+    const double numbers[] = {
+        t->loss,         t->bits,          t->rate,      t->norm,
+        t->val_loss,     t->val_bits,      t->best_bits, (double)t->best_step,
+        (double)t->step, (double)t->tokens};
+    uint64_t sum = hash(14695981039346656037u, numbers, sizeof numbers);
+    sum = hash(sum, t->model->slab, t->slots.total * sizeof(float));
+    sum = hash(sum, t->m, t->slots.total * sizeof(float));
+    return hash(sum, t->v, t->slots.total * sizeof(float));
+}
+
+static uint64_t trained(const options *o)
+{
+    kmf_pretrain *trainer = begin(o);
+    ck_assert_int_eq(train(trainer, NULL, NULL), 0);
+    uint64_t print = print_of(trainer);
+    kmf_pretrain_free(trainer);
+    return print;
+}
+
+/* Settings that go different ways. */
+enum { KINDS = 6 };
+
+static options kind(int i)
+{
+    options o = small_options();
+    switch (i) {
+    case 0:
+        break;
+    case 1:
+        o.shards = 4;
+        o.dropout = 0.2;
+        o.soft_weight = 0.5;
+        break;
+    case 2:
+        o.batch = 8;
+        o.shards = 2;
+        o.accumulate = 2;
+        o.recompute = 1;
+        o.clip = 0;
+        break;
+    case 3:
+        o.epochs = 0.1;
+        o.steps = 0;
+        o.stride = 3;
+        o.window = 17;
+        o.schedule = KMF_SCHEDULE_LINEAR;
+        break;
+    case 4:
+        if (CHECKED) /* too large a model */
+            break;
+        o.init = NULL;
+        o.preset = "nano";
+        o.k = 2;
+        o.window = 16;
+        o.batch = 2;
+        o.steps = 4;
+        break;
+    default:
+        o.held_fraction = 0.1; /* the one with a validation: it takes half a second */
+        o.val_every = 4;
+        break;
+    }
+    return o;
+}
+
+/* ---------------------------------------------------------------- the same bits --------- */
+
+START_TEST(the_bits_do_not_depend_on_the_number_of_threads)
+{
+    for (int k = 0; k < KINDS - 1; k++) {
+        options o = kind(k);
+        uint64_t one = trained(&o);
+        for (o.threads = 2; o.threads <= 3; o.threads++)
+            ck_assert_msg(trained(&o) == one, "kind %d with %d threads", k, o.threads);
+        o.threads = 1;
+        o.seed++;
+        ck_assert_msg(trained(&o) != one, "kind %d", k);
+    }
+}
+END_TEST
+
+START_TEST(recomputing_gives_the_same_bits)
+{
+    for (int k = 0; k < 4; k++) {
+        options o = kind(k);
+        uint64_t one = trained(&o);
+        o.recompute = !o.recompute;
+        ck_assert_msg(trained(&o) == one, "kind %d", k);
+    }
+}
+END_TEST
+
+/* The sums of shards and pieces are added in another order, and are near. */
+START_TEST(pieces_and_shards_change_the_rounding_alone)
+{
+    options o = small_options();
+    o.batch = 8;
+    kmf_pretrain *whole = begin(&o);
+    train(whole, NULL, NULL);
+    for (int k = 0; k < 3; k++) {
+        o.shards = k == 0 ? 1 : k == 1 ? 8 : 2;
+        o.accumulate = k == 0 ? 8 : k == 1 ? 1 : 4;
+        kmf_pretrain *cut = begin(&o);
+        double most = 0;
+        train(cut, NULL, NULL);
+        ck_assert(fabs(cut->loss - whole->loss) < 1e-5 && cut->tokens == whole->tokens);
+        for (size_t i = 0; i < whole->slots.total; i++)
+            most =
+                fmax(most, fabs((double)cut->model->slab[i] - (double)whole->model->slab[i]));
+        ck_assert_msg(most > 0 && most < 1e-4, "%g", most);
+        kmf_pretrain_free(cut);
+    }
+    kmf_pretrain_free(whole);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- stopping -------------- */
+
+typedef struct watch {
+    uint64_t calls, stop_at;
+    uint64_t tokens, wrong;
+    int answer;
+} watch;
+
+static int look(void *user, const state *s, kmf_err *err)
+{
+    watch *w = user;
+    w->calls++;
+    w->wrong += s->step != w->calls || s->tokens <= w->tokens || !isfinite(s->loss) ||
+                !isfinite(s->bits) || !(s->norm > 0) || !(s->rate > 0) || s->steps < s->step;
+    w->tokens = s->tokens;
+    if (s->step != w->stop_at)
+        return 0;
+    return w->answer < 0 ? kmf_fail(err, (kmf_code)w->answer, "enough") : w->answer;
+}
+
+START_TEST(a_callback_stops_it_and_it_goes_on_from_there)
+{
+    options o = small_options();
+    watch w = {.stop_at = 3, .answer = 1};
+    uint64_t whole = trained(&o);
+    kmf_pretrain *trainer = begin(&o);
+    ck_assert_int_eq(train(trainer, look, &w), 1);
+    ck_assert(w.calls == 3 && state_of(trainer).step == 3);
+    w.stop_at = 4;
+    ck_assert_int_eq(train(trainer, look, &w), 1);
+    ck_assert(w.calls == 4 && state_of(trainer).step == 4);
+    w = (watch){.calls = 4, .stop_at = 5, .answer = KMF_EIO, .tokens = w.tokens};
+    kmf_err err = {0};
+    ck_assert_int_eq(kmf_pretrain_train(trainer, look, &w, &err), KMF_EIO);
+    ck_assert_str_eq(err.msg, "enough");
+    ck_assert_uint_eq(state_of(trainer).step, 5);
+    w.stop_at = 0;
+    ck_assert_int_eq(train(trainer, look, &w), 0);
+    ck_assert(w.calls == 9 && w.wrong == 0 && print_of(trainer) == whole);
+    /* at its end it stays */
+    ck_assert_int_eq(train(trainer, look, &w), 0);
+    ck_assert(w.calls == 9 && print_of(trainer) == whole);
+    kmf_pretrain_free(trainer);
+}
+END_TEST
+
+/* Stopped after every step, saved, and loaded by another trainer with other threads. */
+static void check_resume(int k)
+{
+    options o = kind(k);
+    const char *path = in_scratch("checkpoint");
+    bool held = o.held_fraction > 0;
+    uint64_t whole = trained(&o);
+    kmf_pretrain *trainer = begin(&o);
+    uint64_t steps = state_of(trainer).steps;
+    kmf_err err = {0};
+    ck_assert_int_eq(kmf_pretrain_save(trainer, path, &err), 0); /* before the first step */
+    for (uint64_t at = 0; at < steps; at++) {
+        watch w = {.calls = at, .stop_at = at + 1, .answer = 1};
+        if (!held || at == 5) {
+            kmf_pretrain_free(trainer);
+            o.threads = 1 + (int)at % 3;
+            o.recompute = at % 2;
+            trainer = begin(&o);
+        }
+        ck_assert_msg(kmf_pretrain_load(trainer, path, &err) == 0, "%s", err.msg);
+        ck_assert_uint_eq(state_of(trainer).step, at);
+        train(trainer, look, &w);
+        uint64_t print = print_of(trainer);
+        ck_assert_int_eq(kmf_pretrain_save(trainer, path, &err), 0);
+        ck_assert_int_eq(kmf_pretrain_load(trainer, path, &err), 0);
+        ck_assert(print_of(trainer) == print);
+    }
+    ck_assert_msg(print_of(trainer) == whole, "kind %d", k);
+    kmf_pretrain_free(trainer);
+    if (held)
+        return;
+    /* from a step in the middle to the end, in the same trainer */
+    trainer = begin(&o);
+    watch w = {.stop_at = steps / 2, .answer = 1};
+    train(trainer, look, &w);
+    ck_assert_int_eq(kmf_pretrain_save(trainer, path, NULL), 0);
+    train(trainer, NULL, NULL);
+    ck_assert_int_eq(kmf_pretrain_load(trainer, path, NULL), 0);
+    ck_assert_uint_eq(state_of(trainer).step, steps / 2);
+    train(trainer, NULL, NULL);
+    ck_assert_msg(print_of(trainer) == whole, "kind %d", k);
+    kmf_pretrain_free(trainer);
+}
+
+START_TEST(what_is_stopped_saved_and_loaded_ends_the_same)
+{
+    for (int k = 0; k < KINDS; k++)
+        check_resume(k);
+}
+END_TEST
+
+START_TEST(a_checkpoint_of_something_else_is_refused_by_name)
+{
+    options o = small_options();
+    const char *path = in_scratch("checkpoint");
+    kmf_pretrain *trainer = begin(&o);
+    ck_assert_int_eq(kmf_pretrain_save(trainer, path, NULL), 0);
+    kmf_pretrain_free(trainer);
+#define REFUSE(setting, value, name)                                                  \
+    do {                                                                              \
+        kmf_err err = {0};                                                            \
+        options changed = o;                                                          \
+        changed.setting = (value);                                                    \
+        trainer = begin(&changed);                                                    \
+        uint64_t before = print_of(trainer);                                          \
+        ck_assert_int_eq(kmf_pretrain_load(trainer, path, &err), KMF_EMODEL);         \
+        ck_assert_msg(strstr(err.msg, name) && strstr(err.msg, path), "%s", err.msg); \
+        ck_assert(print_of(trainer) == before);                                       \
+        kmf_pretrain_free(trainer);                                                   \
+    } while (0)
+    REFUSE(steps, 10, "steps was 9, now it is 10");
+    REFUSE(rate, 0.0010000000000000002, "lr was 0.001, now it is 0.0010000000000000002");
+    REFUSE(seed, 2, "seed was 1, now it is 2");
+    REFUSE(schedule, KMF_SCHEDULE_LINEAR, "schedule was cosine, now it is linear");
+    REFUSE(stride, 2, "stride was 1, now it is 2");
+    REFUSE(val_every, 3, "validation every was 0, now it is 3");
+#undef REFUSE
+    kmf_err err = {0};
+    *strchr(input, 'C') = 'T';
+    trainer = begin(&o);
+    ck_assert_int_eq(kmf_pretrain_load(trainer, path, &err), KMF_EMODEL);
+    ck_assert_msg(strstr(err.msg, "checksum of the inputs"), "%s", err.msg);
+    kmf_pretrain_free(trainer);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- steps ----------------- */
+
+/* Nine steps, of which three are the warm-up: 1/3, 2/3, 1, and then six towards the end. */
+START_TEST(the_learning_rate_rises_and_falls)
+{
+    static const double cosine[] = {1.0 / 3,           2.0 / 3,           1,
+                                    0.950484433951210, 0.811744900929367, 0.611260466978157,
+                                    0.388739533021843, 0.188255099070633, 0.049515566048790};
+    for (int schedule = 0; schedule < 3; schedule++) {
+        options o = small_options();
+        o.rate = 0.5;
+        o.warmup = 0.34; /* floor(0.34 * 9) = 3 */
+        o.schedule = schedule;
+        kmf_pretrain *t = begin(&o);
+        for (uint64_t step = 0; step < 9; step++) {
+            double falls = step < 3 ? (double)(step + 1) / 3 : (double)(9 - step) / 7;
+            double wanted = schedule == KMF_SCHEDULE_COSINE   ? cosine[step]
+                            : schedule == KMF_SCHEDULE_LINEAR ? falls
+                            : step < 3                        ? falls
+                                                              : 1;
+            double got = kmf_pretrain_rate(t, step);
+            ck_assert_msg(fabs(got - 0.5 * wanted) < 1e-12, "%d, %d: %.15f", schedule,
+                          (int)step, got);
+        }
+        watch w = {.stop_at = 5, .answer = 1};
+        train(t, look, &w);
+        ck_assert(state_of(t).rate == kmf_pretrain_rate(t, 4));
+        kmf_pretrain_free(t);
+    }
+}
+END_TEST
+
+START_TEST(the_learning_rate_has_its_ends)
+{
+    static const double warmups[] = {0, 0.1, 0.5, 1};
+    for (int schedule = 0; schedule < 3; schedule++)
+        for (size_t i = 0; i < 4; i++)
+            for (uint64_t steps = 1; steps < 40; steps = 3 * steps + 1) {
+                options o = small_options();
+                o.steps = steps;
+                o.schedule = schedule;
+                o.warmup = warmups[i];
+                kmf_pretrain *t = begin(&o);
+                uint64_t rise = (uint64_t)(warmups[i] * (double)steps);
+                double before = 0;
+                for (uint64_t step = 0; step < steps; step++) {
+                    double rate = kmf_pretrain_rate(t, step);
+                    bool good = step < rise ? rate > before : step == rise || rate <= before;
+                    if (!good || !(rate > 0 && rate <= o.rate))
+                        ck_abort_msg("%d, %zu, step %d: %g", schedule, i, (int)step, rate);
+                    before = rate;
+                }
+                if (rise > 0)
+                    ck_assert(fabs(kmf_pretrain_rate(t, rise - 1) - o.rate) < 1e-15);
+                kmf_pretrain_free(t);
+            }
+}
+END_TEST
+
+/* A second trainer of the same input gives windows, questions and a pass; the rest is by hand. */
+START_TEST(a_step_is_adamw_on_the_mean_of_the_batch)
+{
+    options o = small_options();
+    o.soft_weight = 0.3;
+    o.decay = 0.7; /* so much that a tensor which should not decay is seen */
+    o.clip = 0.25;
+    o.warmup = 0.5;
+    kmf_pretrain *t = begin(&o);
+    kmf_pretrain *p = begin(&o);
+    size_t n = t->slots.total;
+    double *w = calloc(n, sizeof *w), *m = calloc(n, sizeof *m), *v = calloc(n, sizeof *v);
+    for (size_t i = 0; i < n; i++)
+        w[i] = (double)p->model->slab[i];
+    for (uint64_t step = 0; step < 3; step++) {
+        kmf_mlm_batch batch;
+        kmf_mlm_result result;
+        kmf_score score = {0};
+        double squares = 0, most = 0;
+        watch watched = {.calls = step, .stop_at = step + 1, .answer = 1};
+        memset(p->sums[0], 0, n * sizeof(float));
+        ck_assert_int_eq(kmf_questions_draw(p->questions, &batch, p->windows, KMF_GENOME_TRAIN,
+                                            &p->spans, 0, step * o.batch, o.batch, NULL),
+                         (int)o.batch);
+        ck_assert_int_eq(kmf_mlm_learn(p->mlm, &batch, &p->gradients[0], &result, NULL), 0);
+        ck_assert_int_eq(kmf_questions_score(p->questions, &result, &score, NULL), 0);
+        train(t, look, &watched);
+        for (size_t i = 0; i < n; i++)
+            squares += (double)p->sums[0][i] * (double)p->sums[0][i];
+        double norm = sqrt(squares) / result.weight;
+        double scale = 1 / result.weight * fmin(1, o.clip / (norm + 1e-6));
+        ck_assert(norm > o.clip && fabs(t->norm - norm) < 1e-6 * norm);
+        ck_assert(fabs(t->loss - result.loss / result.weight) < 1e-9);
+        ck_assert(fabs(t->bits - score.bits / score.hidden) < 1e-9);
+        for (size_t s = 0; s < p->slots.n; s++) {
+            const kmf_slot *slot = &p->slots.slot[s];
+            double decay = slot->rank == 2 ? o.decay : 0;
+            double at = (double)step + 1;
+            double rate = kmf_pretrain_rate(p, step);
+            for (size_t i = slot->begin; i < slot->begin + slot->n; i++) {
+                double g = (double)p->sums[0][i] * scale;
+                w[i] -= rate * decay * w[i];
+                m[i] = o.beta1 * m[i] + (1 - o.beta1) * g;
+                v[i] = o.beta2 * v[i] + (1 - o.beta2) * g * g;
+                w[i] -= rate * m[i] / (1 - pow(o.beta1, at)) /
+                        (sqrt(v[i] / (1 - pow(o.beta2, at))) + o.epsilon);
+                most = fmax(most, fabs(w[i] - (double)t->model->slab[i]));
+            }
+        }
+        ck_assert_msg(most < 2e-6, "step %d: %g", (int)step, most);
+        memcpy(p->model->slab, t->model->slab, n * sizeof(float));
+    }
+    free(w);
+    free(m);
+    free(v);
+    kmf_pretrain_free(t);
+    kmf_pretrain_free(p);
+}
+END_TEST
+
+typedef struct breaker {
+    kmf_pretrain *trainer;
+    const char *path;
+    float *kept; /* weights after the step before */
+} breaker;
+
+static int break_it(void *user, const state *s, kmf_err *err)
+{
+    breaker *b = user;
+    kmf_pretrain *t = b->trainer;
+    if (s->step != 4)
+        return 0;
+    if (kmf_pretrain_save(t, b->path, err) < 0)
+        return err->code;
+    t->model->params.layers[1].w1[7] = INFINITY;
+    memcpy(b->kept, t->model->slab, t->slots.total * sizeof(float));
+    return 0;
+}
+
+START_TEST(numbers_that_are_none_end_it_with_step_and_tensor)
+{
+    options o = small_options();
+    uint64_t whole = trained(&o);
+    kmf_err err = {0};
+    breaker b = {.trainer = begin(&o), .path = in_scratch("good")};
+    size_t bytes = b.trainer->slots.total * sizeof(float);
+    b.kept = malloc(bytes);
+    ck_assert_int_eq(kmf_pretrain_train(b.trainer, break_it, &b, &err), KMF_ENUMERIC);
+    ck_assert_int_eq(err.code, KMF_ENUMERIC);
+    ck_assert_ptr_nonnull(strstr(err.msg, "step 5: the loss is not finite, first in the "));
+    bool named = false;
+    for (size_t i = 0; i < b.trainer->slots.n; i++)
+        named = named || strstr(err.msg, b.trainer->slots.slot[i].name);
+    ck_assert_msg(named, "%s", err.msg);
+    ck_assert_uint_eq(state_of(b.trainer).step, 4);
+    ck_assert_int_eq(memcmp(b.kept, b.trainer->model->slab, bytes), 0);
+    /* the checkpoint before is good */
+    ck_assert_int_eq(kmf_pretrain_load(b.trainer, b.path, NULL), 0);
+    train(b.trainer, NULL, NULL);
+    ck_assert(print_of(b.trainer) == whole);
+    free(b.kept);
+    kmf_pretrain_free(b.trainer);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- what is known --------- */
+
+START_TEST(the_state_tells_what_was_read)
+{
+    static const char *const held[] = {"b"};
+    options o = small_options();
+    o.held = held;
+    o.n_held = 1;
+    o.val_every = 2;
+    o.steps = 5;
+    kmf_err err = {0};
+    kmf_pretrain *t = kmf_pretrain_new(&o, &err);
+    ck_assert_msg(t, "%s", err.msg);
+    state s = state_of(t);
+    ck_assert(s.steps == 0 && s.records == 0 && s.window == 24 && s.window_bases == 24);
+    ck_assert(s.ranks == 1 && s.rank == 0 && s.new_head == 0 && isnan(s.val_bits));
+    ck_assert_int_eq(read_text(t, input, 0, &err), 0);
+    /* 20 bases, shorter than a window; 10 bases, too short; four that are none */
+    ck_assert_int_eq(
+        read_text(t, ">s\nACGTACGTACGTTTTACGCA\n>z\nACGTACGTAC\n>n\nNNRY\n", 0, &err), 0);
+    ck_assert_int_eq(read_text(t, ">x\nACGTACGTACGTTTTACGCAACGTACGTACGTTTTACGCA\n", 1, &err),
+                     0);
+    ck_assert_msg(kmf_pretrain_begin(t, NULL, NULL, &err) == 0, "%s", err.msg);
+    s = state_of(t);
+    ck_assert_uint_eq(s.records, 7);
+    ck_assert_uint_eq(s.letters, 6500 + 34 + 40);
+    ck_assert_uint_eq(s.ambiguous, 1 + 4);
+    ck_assert_uint_eq(s.too_short, 10);
+    ck_assert_uint_eq(s.bases, 4000 + 20);
+    ck_assert_uint_eq(s.held_bases, 2499 + 40);
+    ck_assert_uint_eq(s.segments, 3);
+    ck_assert_uint_eq(s.short_ones, 1);
+    ck_assert_uint_eq(s.windows, 124 + 41 + 1);
+    ck_assert_uint_eq(s.held_windows, 12);
+    ck_assert_uint_eq(s.parameters, kmf_model_n_parameters(t->model));
+    ck_assert(s.steps == 5 && s.step == 0 && s.tokens == 0 && s.bytes > 359000000);
+    ck_assert(s.val_hidden > 12 && fabs(s.copy_bits - 2) < 1e-12 && !s.validated);
+    int best = 1;
+    for (int m = 0; m < KMF_MARKOV_ORDERS; m++) {
+        ck_assert(s.markov_bits[m] > 1 && s.markov_bits[m] < 4);
+        best = m > 1 && s.markov_bits[m] < s.markov_bits[best] ? m : best;
+    }
+    ck_assert_int_eq(s.markov_best, best);
+    double least = (double)INFINITY;
+    uint64_t best_step = 0;
+    for (uint64_t step = 1; step <= 5; step++) {
+        watch w = {.calls = step - 1, .stop_at = step, .answer = 1};
+        train(t, look, &w);
+        s = state_of(t);
+        ck_assert(s.validated == (step % 2 == 0 || step == 5));
+        ck_assert((step < 2) == isnan(s.val_bits));
+        ck_assert(fabs(s.epochs - 4 * (double)step / 166) < 1e-12);
+        ck_assert(s.tokens <= 24 * 4 * step && s.tokens + 8 >= 24 * 4 * step);
+        if (!s.validated)
+            continue;
+        best_step = s.val_bits < least ? step : best_step;
+        least = fmin(least, s.val_bits);
+        ck_assert(s.best_bits == least && s.best_step == best_step);
+        ck_assert(s.val_loss > 3 && s.val_loss < 5 && s.val_bits > 1.8 && s.val_bits < 2.2);
+    }
+    kmf_pretrain_free(t);
+}
+END_TEST
+
+START_TEST(epochs_and_seconds_make_steps)
+{
+    options o = small_options();
+    o.steps = 0;
+    o.epochs = 1.5; /* of 268 windows, by 4: 100.5 */
+    kmf_pretrain *t = begin(&o);
+    /* 24 letters each, from 3000, 1501, 998 and 1000; 12 or more are over */
+    ck_assert_uint_eq(state_of(t).windows, 124 + 62 + 41 + 41);
+    ck_assert_uint_eq(state_of(t).steps, 101);
+    kmf_pretrain_free(t);
+    o.epochs = 1e-9;
+    t = begin(&o);
+    ck_assert_uint_eq(state_of(t).steps, 1);
+    kmf_pretrain_free(t);
+    o.epochs = 0;
+    o.seconds = 1e-9;
+    t = begin(&o);
+    ck_assert_uint_eq(state_of(t).steps, 1);
+    kmf_pretrain_free(t);
+    o.seconds = 1e6;
+    t = begin(&o);
+    ck_assert_uint_gt(state_of(t).steps, 1000);
+    kmf_pretrain_free(t);
+}
+END_TEST
+
+START_TEST(a_model_is_written_and_can_be_loaded)
+{
+    options o = small_options();
+    kmf_err err = {0};
+    kmf_pretrain *t = begin(&o);
+    for (int time = 0; time < 2; time++) {
+        train(t, NULL, NULL);
+        ck_assert_msg(
+            kmf_pretrain_model(t, in_scratch("out"), KMF_F32, "{\"a\":\"b\"}", &err) == 0, "%s",
+            err.msg);
+        kmf_model *model = kmf_model_load(in_scratch("out"), &err);
+        ck_assert_msg(model, "%s", err.msg);
+        assert_same_weights(model, t->model);
+        ck_assert_ptr_nonnull(strstr(kmf_model_provenance(model), "\"a\""));
+        kmf_model_free(model);
+    }
+    ck_assert_int_eq(kmf_pretrain_model(t, "/nonexistent/x", KMF_F32, "{}", &err), KMF_EIO);
+    ck_assert_ptr_nonnull(strstr(err.msg, "/nonexistent/x"));
+    kmf_pretrain_free(t);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- bad input ------------- */
+
+START_TEST(options_out_of_range_are_refused)
+{
+#define BAD(setting, value, word)                                               \
+    do {                                                                        \
+        kmf_err err = {0};                                                      \
+        options o = small_options();                                            \
+        o.setting = (value);                                                    \
+        ck_assert_ptr_null(kmf_pretrain_new(&o, &err));                         \
+        ck_assert_int_eq(err.code, KMF_EINVAL);                                 \
+        ck_assert_msg(strstr(err.msg, word), "%s is not in %s", word, err.msg); \
+        ck_assert_ptr_null(kmf_pretrain_new(&o, NULL));                         \
+    } while (0)
+    BAD(steps, 0, "how long");
+    BAD(epochs, 1, "how long");
+    BAD(epochs, -1, "how long");
+    BAD(seconds, 1, "how long");
+    BAD(steps, UINT64_MAX, "steps");
+    BAD(stride, 4, "stride");
+    BAD(stride, SIZE_MAX, "stride");
+    BAD(window, 7, "window");
+    BAD(window, 65537, "window");
+    BAD(window, SIZE_MAX, "window");
+    BAD(words, 2, "words");
+    BAD(words, -1, "words");
+    BAD(schedule, 3, "schedule");
+    BAD(schedule, -1, "schedule");
+    BAD(val_windows, 0, "val-windows");
+    BAD(val_windows, UINT64_MAX, "val-windows");
+    BAD(held_fraction, 0.6, "val-fraction");
+    BAD(held_fraction, (double)NAN, "val-fraction");
+    BAD(mask_rate, 0, "hidden bases");
+    BAD(mask_rate, (double)NAN, "hidden bases");
+    BAD(span_min, 0, "spans");
+    BAD(span_max, 65, "spans");
+    BAD(mask_share, 1.1, "spans");
+    BAD(random_share, (double)NAN, "spans");
+    BAD(soft_weight, -0.1, "softmask");
+    BAD(soft_weight, (double)NAN, "softmask");
+    BAD(batch, 0, "batch");
+    BAD(batch, SIZE_MAX, "batch");
+    BAD(shards, 0, "shards");
+    BAD(shards, 3, "shards");
+    BAD(shards, 8, "batch");
+    BAD(accumulate, 0, "batch");
+    BAD(accumulate, 3, "batch");
+    BAD(dropout, 0.91, "dropout");
+    BAD(dropout, (double)NAN, "dropout");
+    BAD(rate, 0, "lr");
+    BAD(rate, (double)NAN, "lr");
+    BAD(warmup, 1.1, "warmup");
+    BAD(decay, -1, "decay");
+    BAD(beta1, 1, "beta");
+    BAD(beta2, (double)NAN, "beta");
+    BAD(epsilon, 0, "epsilon");
+    BAD(clip, -1, "clip");
+    BAD(clip, (double)INFINITY, "clip");
+    BAD(threads, -1, "threads");
+    BAD(threads, 1025, "threads");
+#undef BAD
+    kmf_err err = {0};
+    options o = small_options();
+    o.steps = 0;
+    o.epochs = (double)INFINITY;
+    ck_assert_ptr_null(kmf_pretrain_new(&o, &err));
+    ck_assert_int_eq(err.code, KMF_EINVAL);
+    err = (kmf_err){0};
+    o = small_options();
+    o.init = NULL;
+    o.preset = "giant";
+    ck_assert_ptr_null(kmf_pretrain_new(&o, &err));
+    ck_assert_ptr_nonnull(strstr(err.msg, "giant"));
+    err = (kmf_err){0};
+    o.preset = "nano";
+    o.k = 13;
+    ck_assert_ptr_null(kmf_pretrain_new(&o, &err));
+    ck_assert_int_eq(err.code, KMF_EINVAL);
+    kmf_pretrain_free(NULL);
+}
+END_TEST
+
+START_TEST(inputs_without_anything_to_learn_from_are_refused)
+{
+    static const char *const b[] = {"b"};
+    static const char *const no[] = {"no"};
+    static const struct {
+        const char *text;
+        const char *const *held;
+        double soft;
+        kmf_code code;
+        const char *says;
+    } cases[] = {
+        {">x\nACGTACGTACGTACG\n", NULL, 1, KMF_EFORMAT, "at least 16 bases"},
+        {">x\nNNNNNNNNNNNNNNNNNNNNNNNNNN\n", NULL, 1, KMF_EFORMAT, "at least 16 bases"},
+        {">b\nACGTACGTACGTACGTACGT\n", b, 1, KMF_EINVAL, "held out"},
+        {">b\nACGTACGTACGTACGTACGT\n", no, 1, KMF_EINVAL, "no record is called 'no'"},
+        {">b\nacgtacgtacgtacgtacgt\n", NULL, 0, KMF_EFORMAT, "lower case"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        kmf_err err = {0};
+        options o = small_options();
+        o.held = cases[i].held;
+        o.n_held = cases[i].held != NULL;
+        o.soft_weight = cases[i].soft;
+        ck_assert_ptr_null(begun(&o, cases[i].text, &err));
+        ck_assert_msg(err.code == cases[i].code && strstr(err.msg, cases[i].says), "%zu: %s", i,
+                      err.msg);
+    }
+}
+END_TEST
+
+/* ---------------------------------------------------------------- memory ---------------- */
+
+/* In kB, by the kernel; reset by the one who forked. */
+static uint64_t peak_memory(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return 1024 * (uint64_t)usage.ru_maxrss;
+}
+
+/*
+ * A process of its own, whose memory at its peak is compared with what was told: more by a few
+ * megabytes of threads' stacks and of the library is allowed, and less by what was never touched.
+ */
+static void check_memory(const options *o, const char *what)
+{
+    int pipes[2];
+    double told[2];
+    ck_assert_int_eq(pipe(pipes), 0);
+    fflush(NULL);
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        uint64_t before = peak_memory();
+        kmf_pretrain *t = begun(o, input, NULL);
+        int status = t ? kmf_pretrain_train(t, NULL, NULL, NULL) : -1;
+        double answer[2] = {t ? (double)state_of(t).bytes : 0,
+                            (double)(peak_memory() - before)};
+        ssize_t n = write(pipes[1], answer, sizeof answer);
+        _exit(status == 0 && n == sizeof answer ? 0 : 1);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    ck_assert_int_eq(read(pipes[0], told, sizeof told), sizeof told);
+    close(pipes[0]);
+    close(pipes[1]);
+    ck_assert_msg(told[1] <= told[0] + 8e6, "%s: %.1f MB told, %.1f taken", what,
+                  1e-6 * told[0], 1e-6 * told[1]);
+    ck_assert_msg(told[1] >= 0.8 * told[0] - 4e6, "%s: %.1f MB told, %.1f taken", what,
+                  1e-6 * told[0], 1e-6 * told[1]);
+}
+
+START_TEST(memory_is_told_and_not_exceeded)
+{
+    if (CHECKED)
+        return;
+    options o = small_options();
+    o.steps = 2;
+    o.init = NULL;
+    o.preset = "nano";
+    o.k = 5;
+    o.batch = 16;
+    o.window = 200;
+    o.threads = 2;
+    check_memory(&o, "plain");
+    o.recompute = 1;
+    check_memory(&o, "recompute");
+    o.recompute = 0;
+    o.shards = 8;
+    o.accumulate = 2;
+    o.threads = 3;
+    check_memory(&o, "shards");
+    o = small_options();
+    o.held_fraction = 0.1;
+    check_memory(&o, "held out");
+}
+END_TEST
+
+/* Everything that allocates, the reader apart. */
+static int live(const options *o, const char *path, const char *dir, kmf_err *err)
+{
+    kmf_pretrain *t = begun(o, input, err);
+    int status = t ? kmf_pretrain_train(t, NULL, NULL, err) : KMF_ENOMEM;
+    if (status == 0)
+        status = kmf_pretrain_save(t, path, err);
+    if (status == 0)
+        status = kmf_pretrain_load(t, path, err);
+    if (status == 0)
+        status = kmf_pretrain_model(t, dir, KMF_F32, "{}", err);
+    kmf_pretrain_free(t);
+    return status;
+}
+
+START_TEST(every_allocation_may_fail)
+{
+    char path[300], dir[300];
+    snprintf(path, sizeof path, "%s/checkpoint", scratch);
+    snprintf(dir, sizeof dir, "%s/out", scratch);
+    for (int k = 0; k < 3; k++) {
+        options o = small_options();
+        kmf_err err = {0};
+        if (k == 1)
+            o.threads = 2;
+        if (k == 2) {
+            o.init = NULL;
+            o.preset = "nano";
+            o.k = 1;
+            o.shards = 2;
+            o.window = 8;
+            o.batch = 2;
+        }
+        o.steps = 1;
+        kmf_mem_fail_at(0);
+        ck_assert_msg(live(&o, path, dir, &err) == 0, "%s", err.msg);
+        size_t n = kmf_mem_count();
+        ck_assert_uint_gt(n, 50);
+        /* a large model is drawn again and again: a few places must do */
+        for (size_t at = 1; at <= n; at += k < 2 ? 1 : CHECKED ? 29 : 11) {
+            err = (kmf_err){0};
+            kmf_mem_fail_at(at);
+            int status = live(&o, path, dir, &err);
+            if (status != KMF_ENOMEM || err.code != KMF_ENOMEM)
+                ck_abort_msg("allocation %zu of %zu: %d, %s", at, n, status, err.msg);
+        }
+        kmf_mem_fail_at(0);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("pretrain");
+    TCase *bits = tcase_create("bits");
+    TCase *steps = tcase_create("steps");
+    TCase *known = tcase_create("known");
+    TCase *bad = tcase_create("bad");
+    tcase_add_checked_fixture(bits, begin_test, tear_down);
+    tcase_add_test(bits, the_bits_do_not_depend_on_the_number_of_threads);
+    tcase_add_test(bits, recomputing_gives_the_same_bits);
+    tcase_add_test(bits, pieces_and_shards_change_the_rounding_alone);
+    tcase_add_test(bits, a_callback_stops_it_and_it_goes_on_from_there);
+    tcase_add_test(bits, what_is_stopped_saved_and_loaded_ends_the_same);
+    tcase_add_test(bits, a_checkpoint_of_something_else_is_refused_by_name);
+    tcase_add_checked_fixture(steps, begin_test, tear_down);
+    tcase_add_test(steps, the_learning_rate_rises_and_falls);
+    tcase_add_test(steps, the_learning_rate_has_its_ends);
+    tcase_add_test(steps, a_step_is_adamw_on_the_mean_of_the_batch);
+    tcase_add_test(steps, numbers_that_are_none_end_it_with_step_and_tensor);
+    tcase_add_checked_fixture(known, begin_test, tear_down);
+    tcase_add_test(known, the_state_tells_what_was_read);
+    tcase_add_test(known, epochs_and_seconds_make_steps);
+    tcase_add_test(known, a_model_is_written_and_can_be_loaded);
+    tcase_add_checked_fixture(bad, begin_test, tear_down);
+    tcase_add_test(bad, options_out_of_range_are_refused);
+    tcase_add_test(bad, inputs_without_anything_to_learn_from_are_refused);
+    tcase_add_test(bad, memory_is_told_and_not_exceeded);
+    tcase_add_test(bad, every_allocation_may_fail);
+    suite_add_tcase(suite, bits);
+    suite_add_tcase(suite, steps);
+    suite_add_tcase(suite, known);
+    suite_add_tcase(suite, bad);
+    return run_suite(suite);
+}
