@@ -62,5 +62,6 @@
 #include "kmerformer/pretrain.h"
 #include "kmerformer/embed.h"
 #include "kmerformer/output.h"
+#include "kmerformer/bench.h"
 
 #endif

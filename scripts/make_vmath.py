@@ -9,6 +9,10 @@
   slope   GELU'(-a) = e^(-a^2/2) r(a), r(a) = e^(a^2/2) erfc(a / sqrt 2) / 2 - a / sqrt(2 pi) on
           0 <= a <= 6, the absolute error of the product minimised
 
+  rough   max(x, 0) - a q(a), a = min(|x|, 4.25): either GELU to 1e-4, for inference in bf16
+          and int8, on 0 <= a <= 4.25, the absolute error minimised; near the end it counts
+          twice, because there the error for all larger |x| adds to it
+
 All are weighted minimax fits by Lawson's iteration (least squares whose weights are multiplied
 by the error until it is level), in a Chebyshev basis, in double.
 Needs: python3, numpy.
@@ -72,6 +76,21 @@ def main():
         lambda a: q(a) - a / math.sqrt(2 * math.pi), lambda a: np.exp(-a * a / 2), 0, 6, 11
     )
     print_constants("r(a) of gelu's slope", c, error)
+
+    def below(a):
+        """(x - GELU(x)) / x at x = a, which is also -GELU(-a) / a."""
+        return erfc(a / math.sqrt(2)) / 2
+
+    def below_tanh(a):
+        u = math.sqrt(2 / math.pi) * (a + 0.044715 * a**3)
+        return (1 - np.tanh(u)) / 2
+
+    c, error = minimax(np.exp2, lambda f: 1 / np.exp2(f), -0.5, 0.5, 3)
+    print_constants("2^f of the rough exp", c, error)
+
+    for name, f in (("gelu", below), ("gelu_tanh", below_tanh)):
+        c, error = minimax(f, lambda a: a * np.where(a > 4.2, 2, 1), 0, 4.25, 8)
+        print_constants(f"q(a) of the rough {name}", c, error)
 
     # The high part keeps 9 bits, so that n high is exact for every exponent n of a float.
     bits = np.array([ln2], np.float32).view(np.uint32) & np.uint32(0xFFFF8000)

@@ -1,42 +1,60 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The products of nn/gemm.h in double, by the definition, for tests/test_gradients.c. A weight is
- * packed as it is, and for the way back transposed.
+ * The products of nn/gemm.h in double, by the definition, for tests/test_gradients.c; whatever the
+ * precision. A weight is packed as it is, and for the way back transposed.
  */
 #include "nn/gemm.h"
 
+#include <assert.h>
 #include <string.h>
 
 void kmf_gemm_init(void)
 {
 }
 
-size_t kmf_gemm_packed_size(size_t Dout, size_t Din)
+size_t kmf_gemm_packed_bytes(size_t Dout, size_t Din, kmf_precision precision)
 {
-    return Dout * Din;
+    (void)precision;
+    return (Dout * Din * sizeof(kmf_real) + 63) / 64 * 64;
 }
 
-void kmf_gemm_pack(kmf_real *packed, const kmf_real *const *parts, size_t n_parts, size_t Dout,
-                   size_t Din)
+kmf_weight kmf_gemm_pack(void *room, const kmf_real *const *parts, size_t n_parts, size_t ld,
+                         size_t Dout, size_t Din, kmf_precision precision)
 {
-    size_t n = Dout / n_parts * Din;
-    for (size_t part = 0; part < n_parts; part++)
-        memcpy(packed + part * n, parts[part], n * sizeof *packed);
+    kmf_real *packed = room;
+    size_t rows = Dout / n_parts;
+    for (size_t o = 0; o < Dout; o++)
+        memcpy(packed + o * Din, parts[o / rows] + o % rows * ld, Din * sizeof *packed);
+    return (kmf_weight){Dout, Din, precision, room};
 }
 
-void kmf_gemm_pack_back(kmf_real *packed, const kmf_real *const *parts, size_t n_parts,
-                        size_t Dout, size_t Din)
+kmf_weight kmf_gemm_pack_back(void *room, const kmf_real *const *parts, size_t n_parts,
+                              size_t ld, size_t Dout, size_t Din, kmf_precision precision)
 {
+    kmf_real *packed = room;
     size_t rows = Dout / n_parts;
     for (size_t i = 0; i < Din; i++)
         for (size_t o = 0; o < Dout; o++)
-            packed[i * Dout + o] = parts[o / rows][o % rows * Din + i];
+            packed[i * Dout + o] = parts[o / rows][o % rows * ld + i];
+    return (kmf_weight){Din, Dout, precision, room};
+}
+
+size_t kmf_gemm_scratch(size_t Din, kmf_precision precision)
+{
+    (void)Din;
+    (void)precision;
+    return 0;
 }
 
 void kmf_gemm_weight(kmf_real *y, size_t ld_y, const kmf_real *x, size_t ld_x,
-                     const kmf_real *packed, size_t N, size_t Dout, size_t Din)
+                     const kmf_weight *w, size_t N, const kmf_ending *ending, void *scratch)
 {
-    kmf_gemm_inner(y, ld_y, x, ld_x, packed, Din, N, Dout, Din, KMF_GEMM_TB);
+    (void)scratch;
+    assert(!ending || !ending->activate);
+    kmf_gemm_inner(y, ld_y, x, ld_x, w->packed, w->Din, N, w->Dout, w->Din, KMF_GEMM_TB);
+    for (size_t n = 0; ending && ending->bias && n < N; n++)
+        for (size_t o = 0; o < w->Dout; o++)
+            y[n * ld_y + o] += ending->bias[o];
 }
 
 void kmf_gemm_inner(kmf_real *c, size_t ld_c, const kmf_real *a, size_t ld_a, const kmf_real *b,

@@ -77,17 +77,25 @@ static inline kmf_mlm_batch batch_of(const held_batch *b)
 }
 
 /* A workspace for batches as this one. */
-static inline kmf_mlm *mlm_for(const kmf_config *config, const kmf_params *params,
-                               const held_batch *b, bool recompute, kmf_pool *pool)
+static inline kmf_mlm *mlm_in(kmf_precision precision, const kmf_config *config,
+                              const kmf_params *params, const held_batch *b, bool recompute,
+                              kmf_pool *pool)
 {
     kmf_err err = {0};
-    kmf_mlm_options opts = {.max_tokens = b->off[b->n_seq], .recompute = recompute};
+    kmf_mlm_options opts = {
+        .max_tokens = b->off[b->n_seq], .recompute = recompute, .precision = precision};
     for (size_t s = 0; s < b->n_seq; s++)
         if (b->off[s + 1] - b->off[s] > opts.max_seq)
             opts.max_seq = b->off[s + 1] - b->off[s];
     kmf_mlm *mlm = kmf_mlm_new(config, params, &opts, pool, &err);
     ck_assert_msg(mlm, "%s", err.msg);
     return mlm;
+}
+
+static inline kmf_mlm *mlm_for(const kmf_config *config, const kmf_params *params,
+                               const held_batch *b, bool recompute, kmf_pool *pool)
+{
+    return mlm_in(KMF_PRECISION_F32, config, params, b, recompute, pool);
 }
 
 static inline kmf_mlm_result learn(kmf_mlm *mlm, const kmf_mlm_batch *batch, slab *gradients)

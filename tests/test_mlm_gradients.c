@@ -63,7 +63,7 @@ typedef struct example {
     size_t lengths_checked[BATCH_SEQS];
 } example;
 
-/* Row 128, where a tile begins, is inside a sequence. */
+/* The row where the second tile begins is inside a sequence. */
 static const example examples[] = {
     {"gelu, projection, values turned, dropout, weights",
      {.vocab_size = 17,
@@ -536,7 +536,7 @@ END_TEST
 /* ---------------------------------------------------------------- parts of the head ------ */
 
 /*
- * A vocabulary so large that the head takes 128 tokens at a time. The loss is a sum over labels,
+ * A vocabulary so large that the head takes 192 tokens at a time. The loss is a sum over labels,
  * so the gradient of a batch is that of its labels a hundred at a time, added up, each of which
  * fits the head at once.
  */

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The encoder's elementwise arithmetic and its attention against libm and loops in double. */
-#include "base/mem.h"
+/* The encoder's elementwise arithmetic against libm and loops in double. */
 #include "checked.h"
 #include "levels.h"
-#include "nn/attn.h"
 #include "nn/ops.h"
 #include "nn/vmath.h"
 #include "run.h"
@@ -140,6 +138,83 @@ static const char *activation_has_limits(void)
         return "relu(x + bias) is wrong";
     return NULL;
 }
+
+/* ---------------------------------------------------------------- rough ------------------ */
+
+static double exp2_rough_error(bool fused)
+{
+    double worst = 0.0;
+    uint32_t by = step();
+    for (uint64_t bits = 0; bits <= UINT32_MAX; bits += by) {
+        float x = kmf_bits_float((uint32_t)bits);
+        if (!(x >= -126.0f && x <= 0.0f))
+            continue;
+        double ours = (double)(fused ? kmf_exp2_rough(true, x) : kmf_exp2_rough(false, x));
+        double error = fabs(ours / exp2((double)x) - 1.0);
+        worst = error <= worst ? worst : error;
+    }
+    return worst;
+}
+
+START_TEST(rough_powers_of_2_are_within_their_error)
+{
+    for (int fused = 0; fused < 2; fused++) {
+        double worst = exp2_rough_error(fused);
+        printf("exp2, rough%s: largest relative error %.3g\n", fused ? " (fused)" : "", worst);
+        ck_assert_double_le(worst, 1e-4);
+    }
+    const float least[] = {-126.0f, -126.5f, -1e4f, -3e38f, -INFINITY};
+    for (size_t i = 0; i < sizeof least / sizeof least[0]; i++) {
+        ck_assert(fabs((double)kmf_exp2_rough(false, least[i]) * 0x1p126 - 1.0) <= 1e-4);
+        ck_assert(kmf_exp2_rough(true, least[i]) == kmf_exp2_rough(true, -126.0f));
+    }
+    for (int fused = 0; fused < 2; fused++) {
+        ck_assert(isnan(fused ? kmf_exp2_rough(true, NAN) : kmf_exp2_rough(false, NAN)));
+        ck_assert(isnan(fused ? kmf_exp2_rough(true, -NAN) : kmf_exp2_rough(false, -NAN)));
+    }
+}
+END_TEST
+
+static float gelu_rough(bool tanh_form, bool fused, float x)
+{
+    if (tanh_form)
+        return fused ? kmf_gelu_tanh_rough(true, x) : kmf_gelu_tanh_rough(false, x);
+    return fused ? kmf_gelu_rough(true, x) : kmf_gelu_rough(false, x);
+}
+
+/* Beyond half a unit in the last place of a large result, as above. */
+static double gelu_rough_error(bool tanh_form, bool fused)
+{
+    double worst = 0.0;
+    uint32_t by = step();
+    for (uint64_t bits = 0; bits <= UINT32_MAX; bits += by) {
+        float x = kmf_bits_float((uint32_t)bits);
+        if (!isfinite(x))
+            continue;
+        double right = tanh_form ? gelu_tanh((double)x) : gelu((double)x);
+        double error = fabs((double)gelu_rough(tanh_form, fused, x) - right);
+        error -= fabs(right) * 0x1p-24;
+        worst = error <= worst ? worst : error;
+    }
+    return worst;
+}
+
+START_TEST(rough_gelus_are_within_their_error)
+{
+    bool tanh_form = _i & 1;
+    bool fused = _i & 2;
+    double worst = gelu_rough_error(tanh_form, fused);
+    printf("gelu%s, rough%s: largest absolute error %.3g\n", tanh_form ? " by tanh" : "",
+           fused ? " (fused)" : "", worst);
+    ck_assert_double_le(worst, 1e-4);
+    ck_assert(gelu_rough(tanh_form, fused, INFINITY) == INFINITY);
+    ck_assert(fabsf(gelu_rough(tanh_form, fused, -INFINITY)) <= 1e-4f);
+    ck_assert(gelu_rough(tanh_form, fused, 0.0f) == 0.0f);
+    ck_assert(gelu_rough(tanh_form, fused, 3e38f) == 3e38f);
+    ck_assert(isnan(gelu_rough(tanh_form, fused, NAN)));
+    ck_assert(isnan(gelu_rough(tanh_form, fused, -NAN)));
+}
+END_TEST
 
 /* ---------------------------------------------------------------- rows ------------------- */
 
@@ -314,117 +389,13 @@ static const char *rotary_is_right(void)
     return NULL;
 }
 
-/* ---------------------------------------------------------------- attention -------------- */
-
-enum { MAX_T = 700 };
-
-/* One output row by the definition. */
-static void attend(double *out, const float *q, const float *k, const float *v, size_t ld,
-                   size_t t, size_t T, size_t K)
-{
-    static double p[MAX_T];
-    double max = -HUGE_VAL;
-    double total = 0.0;
-    for (size_t u = 0; u < T; u++) {
-        p[u] = 0.0;
-        for (size_t i = 0; i < K; i++)
-            p[u] += (double)q[t * ld + i] * (double)k[u * ld + i] / sqrt((double)K);
-        max = p[u] > max ? p[u] : max;
-    }
-    for (size_t u = 0; u < T; u++)
-        total += p[u] = exp(p[u] - max);
-    for (size_t i = 0; i < K; i++) {
-        out[i] = 0.0;
-        for (size_t u = 0; u < T; u++)
-            out[i] += p[u] / total * (double)v[u * ld + i];
-    }
-}
-
-static const char *attention_is_right(void)
-{
-    static const size_t sizes[][3] = {{1, 1, 2},   {2, 3, 10},   {63, 2, 16},   {64, 1, 32},
-                                      {65, 2, 64}, {148, 3, 22}, {MAX_T, 1, 64}};
-    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
-        size_t T = sizes[s][0], H = sizes[s][1], K = sizes[s][2], D = H * K, ld = 3 * D;
-        float *qkv = kmf_floats(T * ld, NULL);
-        float *out = kmf_floats(T * D, NULL);
-        float *scratch = kmf_floats(kmf_attn_scratch(T, K), NULL);
-        if (!qkv || !out || !scratch)
-            return "no memory";
-        fill(qkv, T * ld, 2.0f);
-        kmf_attn_forward(out, D, qkv, qkv + D, qkv + 2 * D, ld, scratch, T, H, K);
-        double want[64];
-        for (size_t t = 0; t < T; t++)
-            for (size_t h = 0; h < H; h++) {
-                attend(want, qkv + h * K, qkv + D + h * K, qkv + 2 * D + h * K, ld, t, T, K);
-                for (size_t i = 0; i < K; i++)
-                    if (!close_to(out[t * D + h * K + i], want[i], 4e-6))
-                        return "attention differs from its definition";
-            }
-        kmf_attn_forward(qkv, ld, qkv, qkv + D, qkv + 2 * D, ld, scratch, T, H, K);
-        for (size_t t = 0; t < T; t++)
-            if (memcmp(qkv + t * ld, out + t * D, D * sizeof *out) != 0)
-                return "attention in place of q differs";
-        kmf_free(qkv);
-        kmf_free(out);
-        kmf_free(scratch);
-    }
-    return NULL;
-}
-
-static const char *attention_keeps_nan(void)
-{
-    enum { T = 70, H = 2, K = 8, D = H * K };
-    static float q[T * D], k[T * D], v[T * D], out[T * D];
-    static float scratch[(KMF_ATTN_ROWS + K) * T];
-    fill(q, T * D, 1.0f);
-    fill(k, T * D, 1.0f);
-    fill(v, T * D, 1.0f);
-    q[66 * D + 1] = NAN; /* one query of head 0: that row of that head */
-    kmf_attn_forward(out, D, q, k, v, D, scratch, T, H, K);
-    for (size_t t = 0; t < T; t++)
-        for (size_t i = 0; i < D; i++)
-            if ((t == 66 && i < K) != (bool)isnan(out[t * D + i]))
-                return "NaN of a query is not where it belongs";
-    k[5 * D + K] = NAN; /* one key of head 1: all of that head */
-    kmf_attn_forward(out, D, q, k, v, D, scratch, T, H, K);
-    for (size_t t = 0; t < T; t++)
-        for (size_t i = K; i < D; i++)
-            if (!isnan(out[t * D + i]))
-                return "NaN of a key was lost";
-    return NULL;
-}
-
-/* Scores of hundreds: exp would overflow without the maximum taken off. */
-static const char *attention_stands_large_scores(void)
-{
-    enum { T = 5, K = 4 };
-    float q[T * K], k[T * K], v[T * K], out[T * K], scratch[(KMF_ATTN_ROWS + K) * T];
-    fill(v, T * K, 1.0f);
-    for (size_t i = 0; i < T * K; i++) {
-        q[i] = 100.0f;
-        k[i] = i / K == 3 ? 100.0f : 1.0f;
-    }
-    kmf_attn_forward(out, K, q, k, v, K, scratch, T, 1, K);
-    for (size_t i = 0; i < T * K; i++)
-        if (!close_to(out[i], (double)v[3 * K + i % K], 1e-6))
-            return "a large score is not all there is";
-    return NULL;
-}
-
 /* ---------------------------------------------------------------- the tests -------------- */
 
 static const levels_part parts[] = {
-    {"activation", activation_is_right},
-    {"limits", activation_has_limits},
-    {"norms", norms_are_right},
-    {"constant", norm_of_a_nearly_constant_row},
-    {"alone", rows_are_alone},
-    {"bias", bias_is_added},
+    {"activation", activation_is_right}, {"limits", activation_has_limits},
+    {"norms", norms_are_right},          {"constant", norm_of_a_nearly_constant_row},
+    {"alone", rows_are_alone},           {"bias", bias_is_added},
     {"rotary", rotary_is_right},
-    {"attention", attention_is_right},
-    {"attention_nan", attention_keeps_nan},
-    {"attention_large", attention_stands_large_scores},
 };
 enum { N_PARTS = sizeof parts / sizeof parts[0] };
 
@@ -469,26 +440,6 @@ START_TEST(rotary_turns_interleaved_pairs_by_position)
 }
 END_TEST
 
-START_TEST(attention_equals_its_definition_in_double)
-{
-    levels_run("attention", levels_all[_i], NULL);
-    levels_run("attention_large", levels_all[_i], NULL);
-}
-END_TEST
-
-START_TEST(attention_keeps_nan_where_it_belongs)
-{
-    levels_run("attention_nan", levels_all[_i], NULL);
-}
-END_TEST
-
-START_TEST(attention_scratch_that_does_not_fit_is_0)
-{
-    ck_assert_uint_eq(kmf_attn_scratch(SIZE_MAX / 8, 64), 0);
-    ck_assert_uint_ge(kmf_attn_scratch(100, 64), 100 * 64);
-}
-END_TEST
-
 int main(int argc, char **argv)
 {
     if (argc == 3)
@@ -498,15 +449,14 @@ int main(int argc, char **argv)
     tcase_set_timeout(tcase, 0);
     tcase_add_test(tcase, exp_is_within_its_error_of_libm);
     tcase_add_test(tcase, exp_has_its_limits);
+    tcase_add_test(tcase, rough_powers_of_2_are_within_their_error);
+    tcase_add_loop_test(tcase, rough_gelus_are_within_their_error, 0, 4);
     tcase_add_loop_test(tcase, gelu_is_within_its_error_of_libm, 0, N_LEVELS_CPU);
     tcase_add_loop_test(tcase, activations_have_their_limits_and_keep_nan, 0, N_LEVELS_CPU);
     tcase_add_loop_test(tcase, norms_equal_their_definition_in_double, 0, N_LEVELS_CPU);
     tcase_add_loop_test(tcase, a_row_depends_on_itself_alone_and_keeps_nan, 0, N_LEVELS_CPU);
     tcase_add_loop_test(tcase, a_bias_is_added_to_every_row, 0, N_LEVELS_CPU);
     tcase_add_loop_test(tcase, rotary_turns_interleaved_pairs_by_position, 0, N_LEVELS_CPU);
-    tcase_add_loop_test(tcase, attention_equals_its_definition_in_double, 0, N_LEVELS);
-    tcase_add_loop_test(tcase, attention_keeps_nan_where_it_belongs, 0, N_LEVELS);
-    tcase_add_test(tcase, attention_scratch_that_does_not_fit_is_0);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -170,6 +170,7 @@ static options kind(int i)
         o.shards = 4;
         o.dropout = 0.2;
         o.soft_weight = 0.5;
+        o.precision = KMF_PRECISION_BF16; /* where it is not to be had, F32 */
         break;
     case 2:
         o.batch = 8;
@@ -375,6 +376,10 @@ START_TEST(a_checkpoint_of_something_else_is_refused_by_name)
     REFUSE(seed, 2, "seed was 1, now it is 2");
     REFUSE(schedule, KMF_SCHEDULE_LINEAR, "schedule was cosine, now it is linear");
     REFUSE(stride, 2, "stride was 1, now it is 2");
+    if (kmf_precision_here(KMF_PRECISION_BF16) == KMF_PRECISION_BF16)
+        REFUSE(precision, KMF_PRECISION_BF16, "precision was f32, now it is bf16");
+    else
+        printf("skip: this processor has no products of bfloat16\n");
     REFUSE(val_every, 3, "validation every was 0, now it is 3");
 #undef REFUSE
     kmf_err err = {0};
@@ -688,6 +693,9 @@ START_TEST(options_out_of_range_are_refused)
     BAD(window, SIZE_MAX, "window");
     BAD(words, 2, "words");
     BAD(words, -1, "words");
+    BAD(precision, KMF_PRECISION_INT8, "precision");
+    BAD(precision, KMF_PRECISION_AUTO, "precision");
+    BAD(precision, -1, "precision");
     BAD(schedule, 3, "schedule");
     BAD(schedule, -1, "schedule");
     BAD(val_windows, 0, "val-windows");

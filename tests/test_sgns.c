@@ -415,7 +415,7 @@ START_TEST(avx512_and_avx2_give_the_same_bits)
     levels_run("bits", "KMERFORMER_CPU=avx2", avx2);
     ck_assert_str_ne(all, "");
     ck_assert_str_eq(all, avx2);
-    if (kmf_cpu_level() != KMF_CPU_AVX512)
+    if (kmf_cpu_vectors() != KMF_CPU_AVX512)
         printf("skip: AVX-512 against AVX2, there is no AVX-512\n");
 }
 END_TEST

@@ -368,13 +368,13 @@ static const char *attention_of(size_t T, size_t H, size_t K, double rate, doubl
     kmf_attn_forward(grad, D, q, k, v, ld, scratch, T, H, K);
     for (size_t h = H; h-- > 0;)
         kmf_attn_forward_train(grad + n, D, stats, q, k, v, ld, scratch, key, rate, T, h, h + 1,
-                               K);
+                               K, KMF_PRECISION_F32);
     if (rate == 0.0 && !equal(grad, grad + n, n))
         goto out;
     memcpy(grad, grad + n, n * sizeof *grad);
     for (size_t h = H; h-- > 0;)
         kmf_attn_backward(grad + n, grad + 2 * n, grad + 3 * n, D, dout, D, grad, D, q, k, v,
-                          ld, stats, scratch, key, rate, T, h, h + 1, K);
+                          ld, stats, scratch, key, rate, T, h, h + 1, K, KMF_PRECISION_F32);
     for (size_t h = 0; h < H; h++)
         attention_twin(right + n, right + 2 * n, right + 3 * n, right, dout, q, k, v, ld, key,
                        rate, T, h, K, D);
@@ -677,9 +677,10 @@ static const char *print_fused_bits(void)
     fill(k, T * D, 1.5f);
     fill(v, T * D, 1.5f);
     fill(dout, T * D, 1.5f);
-    kmf_attn_forward_train(out, D, stats, q, k, v, D, scratch, 1, 0.1, T, 0, H, K);
+    kmf_attn_forward_train(out, D, stats, q, k, v, D, scratch, 1, 0.1, T, 0, H, K,
+                           KMF_PRECISION_F32);
     kmf_attn_backward(dq, dk, dv, D, dout, D, out, D, q, k, v, D, stats, scratch, 1, 0.1, T, 0,
-                      H, K);
+                      H, K, KMF_PRECISION_F32);
     hash = hash_of(hash_of(hash_of(hash, dq, T * D), dk, T * D), dv, T * D);
     kmf_activation_backward(dq, D, dk, D, dv, D, KMF_GELU, T, D);
     kmf_activation_backward(dk, D, dq, D, dv, D, KMF_GELU_TANH, T, D);

@@ -27,11 +27,12 @@ typedef struct kmf_embed_options {
     int ambiguous;       /* kmf_ambiguous */
     int policy;          /* kmf_long; -1 = chunk */
     int k;               /* k-mer vectors: words of this length alone; 0: of all in the file */
+    int precision;       /* kmf_precision; -1 = F32. What the processor lacks becomes F32 */
     int weights;         /* k-mer vectors: kmf_weights; -1 = none */
     size_t stride;       /* bases */
     size_t window;       /* tokens */
     size_t overlap;      /* tokens; KMF_OVERLAP_MODEL: as the model says */
-    size_t batch_tokens; /* of a batch, 0 = 4096; a longer chunk is a batch of its own;
+    size_t batch_tokens; /* of a batch, 0 = 1024; a longer chunk is a batch of its own;
                             tnf, kmer:K, k-mer vectors: letters, 0 = 262144 */
     int threads;         /* 1 .. 1024; 0: kmf_threads_default() */
     int strict;     /* any cut, chunk, ambiguity, unknown k-mer or empty record is an error */

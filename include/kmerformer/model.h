@@ -60,6 +60,31 @@ typedef struct kmf_config {
 typedef struct kmf_model kmf_model;
 
 /*
+ * What an encoder's matrix products are computed in. Sums are float32 (int8: exact integers), and
+ * so is all that is not a product.
+ *
+ *   F32    float32
+ *   BF16   both factors rounded to bfloat16
+ *   INT8   weights to 8 bits with a scale for each output, activations with a scale and an offset
+ *          for each token; attention as BF16 where the processor has it, else F32
+ *   AUTO   the fastest of them whose vectors have a cosine above 0.9999 with those of F32: BF16
+ *          if the processor has it, else F32
+ */
+typedef enum kmf_precision {
+    KMF_PRECISION_F32,
+    KMF_PRECISION_BF16,
+    KMF_PRECISION_INT8,
+    KMF_PRECISION_AUTO
+} kmf_precision;
+KMF_API extern const char *const kmf_precision_names[]; /* f32 bf16 int8 auto */
+
+/*
+ * The precision that this processor computes in when asked for `wish`: itself, or F32 where it
+ * lacks the instructions. KMERFORMER_CPU lowers what it has.
+ */
+KMF_API kmf_precision kmf_precision_here(kmf_precision wish);
+
+/*
  * The presets nano, tiny, small and base for k-mers of length k. KMF_EINVAL: no such preset, or
  * k not in 1 .. 12.
  */
@@ -93,6 +118,16 @@ KMF_API extern const char *const kmf_dtype_names[]; /* f32 f16 bf16: those that 
 KMF_API int kmf_model_save(const kmf_model *model, const char *dir, kmf_dtype dtype,
                            const char *provenance, kmf_err *err) KMF_MUST_CHECK;
 
+/*
+ * Packs the weights for encoders that compute in kmf_precision_here(precision). Once per model:
+ * KMF_EINVAL with another precision later; the first kmf_encoder_new of a model for which it was
+ * not called does it for F32. Thread-safe.
+ */
+KMF_API int kmf_model_prepare(const kmf_model *model, kmf_precision precision,
+                              kmf_err *err) KMF_MUST_CHECK;
+/* The precision that the model was prepared for; F32 before. */
+KMF_API kmf_precision kmf_model_precision(const kmf_model *model);
+
 KMF_API const kmf_config *kmf_model_config(const kmf_model *model);
 KMF_API const kmf_vocab *kmf_model_vocab(const kmf_model *model);
 /* The directory it was loaded from, "" if it was not. */
@@ -119,8 +154,9 @@ KMF_API void kmf_model_tensor(const kmf_model *model, size_t i, kmf_tensor_info 
  */
 typedef struct kmf_encoder kmf_encoder;
 
-/* 0 if it does not fit a size_t. */
-KMF_API size_t kmf_encoder_bytes(const kmf_config *config, size_t max_tokens, size_t max_seq);
+/* 0 if it does not fit a size_t. precision: one that kmf_precision_here returns. */
+KMF_API size_t kmf_encoder_bytes(const kmf_config *config, kmf_precision precision,
+                                 size_t max_tokens, size_t max_seq);
 KMF_API kmf_encoder *kmf_encoder_new(const kmf_model *model, size_t max_tokens, size_t max_seq,
                                      kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_encoder_free(kmf_encoder *encoder);
@@ -134,6 +170,17 @@ KMF_API void kmf_encoder_free(kmf_encoder *encoder);
  */
 KMF_API const float *kmf_encoder_forward(kmf_encoder *encoder, const int32_t *ids,
                                          const size_t *off, size_t n_seq, size_t layer);
+
+/*
+ * The same, with the bits of kmf_encoder_forward, by n encoders of one model and room, a thread for
+ * each, the caller's among them: for a few long sequences rather than for many, which are better
+ * given to an encoder each. The result, and what kmf_encoder_logits needs, is encoders[0]'s.
+ * KMF_ENOMEM: there cannot be so many threads.
+ */
+KMF_API int kmf_encoder_forward_together(kmf_encoder *const *encoders, size_t n,
+                                         const float **hidden, const int32_t *ids,
+                                         const size_t *off, size_t n_seq, size_t layer,
+                                         kmf_err *err) KMF_MUST_CHECK;
 
 /*
  * Masked-language-model logits of n_rows rows of the last kmf_encoder_forward:

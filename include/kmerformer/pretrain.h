@@ -61,6 +61,8 @@ typedef struct kmf_pretrain_options {
     size_t shards;     /* parts that are summed along a binary tree; a power of 2       */
     size_t accumulate; /* pieces that a shard is worked off in; batch is a multiple of both */
     int recompute;     /* 1: less memory, a third more work                            */
+    int precision;     /* kmf_precision, F32 or BF16, of all matrix products; sums, weights and
+                          moments are float32. Where the processor lacks it: F32    */
     double dropout;    /* 0 .. 0.9                                                     */
     double rate;       /* greatest learning rate                                       */
     double warmup;     /* 0 .. 1: share of the steps on which it rises from 0           */
@@ -127,6 +129,7 @@ typedef struct kmf_pretrain_state {
     uint64_t windows, held_windows; /* of an epoch; looked at in validation             */
     uint64_t parameters;
     size_t window, window_bases;
+    int precision;   /* kmf_precision that is computed in                              */
     int new_head;    /* init had no masked-language-model head: it was drawn           */
     uint64_t bytes;  /* of memory held, all in all, from begin on                      */
     int ranks, rank; /* 1 and 0 without MPI                                            */

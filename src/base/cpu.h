@@ -6,17 +6,28 @@
  *   baseline   what the compiler was told to build for (x86-64: SSE2; arm64: NEON)
  *   avx2       AVX2 and FMA
  *   avx512     AVX-512 F, VL, BW, DQ
+ *   vnni       and AVX512-VNNI: dot products of bytes
+ *   bf16       and AVX512-BF16: dot products of bfloat16
  *
- * KMERFORMER_CPU=baseline|avx2 lowers the level; it never raises it.
+ * KMERFORMER_CPU=baseline|avx2|avx512|vnni|bf16 lowers the level; it never raises it.
  */
 #ifndef KMF_CPU_H
 #define KMF_CPU_H
 
-typedef enum kmf_cpu { KMF_CPU_BASELINE, KMF_CPU_AVX2, KMF_CPU_AVX512, KMF_N_CPU } kmf_cpu;
+typedef enum kmf_cpu {
+    KMF_CPU_BASELINE,
+    KMF_CPU_AVX2,
+    KMF_CPU_AVX512,
+    KMF_CPU_VNNI,
+    KMF_CPU_BF16,
+    KMF_N_CPU
+} kmf_cpu;
 
 /* The same answer throughout the process. */
 kmf_cpu kmf_cpu_level(void);
-/* "baseline", "avx2", "avx512". */
+/* The same, at most avx512: which vectors there are, for code that uses no dot products. */
+kmf_cpu kmf_cpu_vectors(void);
+/* "baseline", "avx2", "avx512", "vnni", "bf16". */
 const char *kmf_cpu_name(kmf_cpu level);
 
 #if defined(__GNUC__)
@@ -31,6 +42,8 @@ const char *kmf_cpu_name(kmf_cpu level);
 #define KMF_X86_LEVELS 1
 #define KMF_TARGET_AVX2 KMF_TARGET("avx2,fma")
 #define KMF_TARGET_AVX512 KMF_TARGET("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")
+#define KMF_TARGET_VNNI KMF_TARGET("avx512vnni,avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")
+#define KMF_TARGET_BF16 KMF_TARGET("avx512bf16,avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")
 #else
 #define KMF_X86_LEVELS 0
 #endif
@@ -82,7 +95,7 @@ const char *kmf_cpu_name(kmf_cpu level);
     {                                                              \
         enum { fused = 0 };                                        \
         kmf_cpu level = kmf_cpu_level();                           \
-        if (level == KMF_CPU_AVX512)                               \
+        if (level >= KMF_CPU_AVX512)                               \
             name##_avx512 arguments;                               \
         else if (level == KMF_CPU_AVX2)                            \
             name##_avx2 arguments;                                 \

@@ -39,6 +39,7 @@ typedef struct cli_command {
     const char *brief;
 } cli_command;
 
+int cli_bench(cli *run, int argc, char **argv);
 int cli_embed(cli *run, int argc, char **argv);
 int cli_info(cli *run, int argc, char **argv);
 int cli_init(cli *run, int argc, char **argv);

@@ -57,6 +57,9 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
          "k-mer vectors: sif: frequent k-mers count less, by a / (a + p), a = 0.001, p their "
          "share in training",
          -1, "none"},
+        {NULL, "precision", CLI_CHOICE, &o->precision, 0, 0, kmf_precision_names, NULL,
+         "of the encoder's matrix products; auto: bf16 where the processor has it, else f32", -1,
+         "f32"},
         CLI_HEADING("k-mers"),
         {"k", "kmer", CLI_INT, &o->k, 0, KMF_K_MAX, NULL, "K",
          "k-mer vectors: words of K letters alone, if the file has several lengths", 0, "all"},
@@ -87,7 +90,7 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
         {NULL, "batch-tokens", CLI_SIZE, &o->batch_tokens, 64, 1LL << 24, NULL, "N",
          "tokens (tnf, kmer:K, k-mer vectors: letters) worked on at once by a thread; memory "
          "grows with it, results do not change",
-         0, "4096; 256K letters"},
+         0, "1024; 256K letters"},
         {NULL, "shard", CLI_TEXT, &a->shard, 0, 0, NULL, "I/N",
          "only records I, I+N, I+2N, ... (I from 0), to be joined by kmerformer merge; auto: "
          "from "
@@ -178,6 +181,11 @@ static void warn_of_settings(cli *run, const embed_args *a, const kmf_embedder *
                              const kmf_embed_options *used)
 {
     const kmf_model *model = kmf_embedder_model(embedder);
+    int asked = a->opts.precision;
+    if (model && (asked == KMF_PRECISION_BF16 || asked == KMF_PRECISION_INT8) &&
+        used->precision != asked)
+        cli_warn(run, "this processor lacks the instructions for %s; products are computed in %s",
+                 kmf_precision_names[asked], kmf_precision_names[used->precision]);
     if (model && used->window > kmf_model_config(model)->max_positions)
         cli_warn(run, "a window of %zu tokens; the model was made for %zu at most",
                  used->window, kmf_model_config(model)->max_positions);

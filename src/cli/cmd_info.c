@@ -12,7 +12,7 @@ typedef struct info_args {
     int tensors;
 } info_args;
 
-static const char *const dtype_names[] = {"F32", "F16", "BF16", "F64"};
+static const char *const dtype_names[] = {"F32", "F16", "BF16", "I8", "F64"};
 static const char *const activation_names[] = {"gelu", "gelu_new", "relu"};
 
 static const cli_usage usage = {"info [options] [MODEL]",
@@ -57,7 +57,7 @@ static void print_memory(const kmf_model *model, const info_args *a)
 {
     const kmf_config *c = kmf_model_config(model);
     size_t tokens = a->batch_tokens > c->window ? a->batch_tokens : c->window;
-    uint64_t workspace = kmf_encoder_bytes(c, tokens, c->window);
+    uint64_t workspace = kmf_encoder_bytes(c, KMF_PRECISION_F32, tokens, c->window);
     uint64_t weights = kmf_model_n_parameters(model) * sizeof(float);
     printf("parameters\t%" PRIu64 "\n", kmf_model_n_parameters(model));
     printf("bytes_weights\t%" PRIu64 "\n", weights);
@@ -150,7 +150,7 @@ static bool is_file(const char *path)
 
 int cli_info(cli *run, int argc, char **argv)
 {
-    info_args a = {.batch_tokens = 4096, .threads = kmf_threads_default()};
+    info_args a = {.batch_tokens = 1024, .threads = kmf_threads_default()};
     int first;
     const cli_option table[] = {
         {NULL, "batch-tokens", CLI_SIZE, &a.batch_tokens, 64, 1LL << 24, NULL, "N",

@@ -8,6 +8,8 @@
 
 #define THREADS_MAX 1024
 
+static const char *const precisions[] = {"f32", "bf16", NULL};
+
 /* A list that was given with commas. */
 typedef struct name_list {
     char *text;         /* owned: the list, cut up */
@@ -106,6 +108,9 @@ static int parse(cli *run, pretrain_args *a, int argc, char **argv, int *first)
          "pieces that a step, or a shard, is worked off in: less memory", 0, NULL},
         {NULL, "recompute", CLI_FLAG, &o->recompute, 0, 0, NULL, NULL,
          "keep fewer activations: less memory, a third more work", 0, NULL},
+        {NULL, "precision", CLI_CHOICE, &o->precision, 0, 0, precisions, NULL,
+         "of matrix products; bf16 is faster where the processor has it, and else f32", 0,
+         NULL},
         {NULL, "shards", CLI_SIZE, &o->shards, 1, 65536, NULL, "N",
          "parts of a step, a power of 2, that ranks share: same bits on 1 to N ranks", 0, NULL},
         {NULL, "lr", CLI_REAL, &o->rate, 0, 0, NULL, "X", "greatest learning rate", 0, NULL},
@@ -393,6 +398,7 @@ static char *provenance(const training *t, const kmf_pretrain_state *s, kmf_err 
     PAIR("epochs", "%.4g", s->epochs);
     PAIR("batch", "%zu", o->batch);
     PAIR("lr", "%g", o->rate);
+    PAIR("precision", "%s", kmf_precision_names[s->precision]);
     PAIR("mask_rate", "%g", o->mask_rate);
     PAIR("mask_span", "%zu-%zu", o->span_min, o->span_max);
     PAIR("seed", "%llu", (unsigned long long)o->seed);
@@ -602,6 +608,10 @@ static int pretrain(cli *run, const pretrain_args *a, const char *const *paths, 
     trainer = kmf_pretrain_new(&a->opts, &err);
     if (!trainer)
         goto out;
+    kmf_pretrain_information(trainer, &s);
+    if (s.precision != a->opts.precision)
+        cli_warn(run, "this processor does not compute in %s: --precision %s is used",
+                 kmf_precision_names[a->opts.precision], kmf_precision_names[s.precision]);
     stopped = read_all(run, a, trainer, paths, n, &err);
     if (stopped != 0)
         goto out;

@@ -19,6 +19,7 @@ static const cli_command commands[] = {
     {"embed", cli_embed, "one vector for every sequence"},
     {"merge", cli_merge, "put the shards of an embed run together"},
     {"info", cli_info, "what a model is: shape, vocabulary, provenance, memory"},
+    {"bench", cli_bench, "the encoder's speed beside the limits of the processor"},
     {"version", run_version, "this program, its libraries and kernels"},
     {"help", run_help, "this text, or a command's options"},
 };
@@ -123,7 +124,7 @@ static int check_variable(const cli *run, const char *name, const char *const *w
 static int check_environment(const cli *run)
 {
     static const char *const engines[] = {"openblas", "plain", NULL};
-    static const char *const levels[] = {"baseline", "avx2", "avx512", NULL};
+    static const char *const levels[] = {"baseline", "avx2", "avx512", "vnni", "bf16", NULL};
     int status = check_variable(run, "KMERFORMER_GEMM", engines);
     return status != CLI_DONE ? status : check_variable(run, "KMERFORMER_CPU", levels);
 }

@@ -461,15 +461,10 @@ static int emit_tokens(kmf_embedder *e, pending *p, kmf_batch *b, const kmf_piec
     return 0;
 }
 
-/* Waits for the oldest batch and gives its pieces to their records. */
-static int collect(kmf_embedder *e, kmf_err *err)
+/* Gives the pieces of the oldest batch, which is done, to their records. */
+static int hand_out(kmf_embedder *e, kmf_batch *b, kmf_err *err)
 {
-    assert(e->n_sent > 0);
-    slot *s = kmf_queue_wait(e->queue);
-    kmf_batch *b = s->batch;
     int status = 0;
-    e->first_sent = (e->first_sent + 1) % e->n_slots;
-    e->n_sent--;
     for (size_t i = 0; i < b->n_pieces && status == 0; i++) {
         const kmf_piece *piece = &b->pieces[i];
         status = emit_complete(e, err);
@@ -490,6 +485,16 @@ static int collect(kmf_embedder *e, kmf_err *err)
     if (e->progress)
         e->progress(e->progress_user, e->tokens_done);
     return status < 0 ? status : emit_complete(e, err);
+}
+
+/* Waits for the oldest batch. */
+static int collect(kmf_embedder *e, kmf_err *err)
+{
+    assert(e->n_sent > 0);
+    slot *s = kmf_queue_wait(e->queue);
+    e->first_sent = (e->first_sent + 1) % e->n_slots;
+    e->n_sent--;
+    return hand_out(e, s->batch, err);
 }
 
 static kmf_batch *filling(kmf_embedder *e)
@@ -683,10 +688,24 @@ int kmf_embedder_add(kmf_embedder *embedder, const char *name, const char *seq, 
     return 0;
 }
 
+/*
+ * The last batch. When no other is under way all threads work on it, so that a single query, or
+ * one long sequence, does not leave them idle.
+ */
+static int send_last(kmf_embedder *e, kmf_err *err)
+{
+    const kmf_method_kind *kind = e->method->kind;
+    kmf_batch *batch = filling(e);
+    if (!kind->together || e->n_sent > 0 || batch->n_pieces == 0)
+        return send(e, err);
+    int status = kind->together(e->method, batch, err);
+    return status < 0 ? status : hand_out(e, batch, err);
+}
+
 int kmf_embedder_finish(kmf_embedder *embedder, kmf_err *err)
 {
     kmf_embedder *e = embedder;
-    int status = send(e, err);
+    int status = send_last(e, err);
     while (status == 0 && e->n_sent > 0)
         status = collect(e, err);
     assert(status < 0 || e->n_pending == 0);

@@ -87,12 +87,10 @@ static void pool_rows(double *sum, const float *hidden, const kmf_batch *b, cons
 
 /* ---------------------------------------------------------------- the method ------------ */
 
-static void work(const kmf_method *method, kmf_batch *batch, int worker)
+/* The pieces' results from the hidden states of the batch. */
+static void pool(const encode *m, kmf_batch *batch, const float *hidden)
 {
-    const encode *m = (const encode *)method;
     size_t n_rows = 0;
-    const float *hidden = kmf_encoder_forward(m->encoders[worker], batch->ids, batch->off,
-                                              batch->n_pieces, m->layer);
     for (size_t i = 0; i < batch->n_pieces; i++) {
         kmf_piece *p = &batch->pieces[i];
         p->tokens = 0;
@@ -106,20 +104,41 @@ static void work(const kmf_method *method, kmf_batch *batch, int worker)
     }
 }
 
+static void work(const kmf_method *method, kmf_batch *batch, int worker)
+{
+    const encode *m = (const encode *)method;
+    pool(m, batch,
+         kmf_encoder_forward(m->encoders[worker], batch->ids, batch->off, batch->n_pieces,
+                             m->layer));
+}
+
+static int together(const kmf_method *method, kmf_batch *batch, kmf_err *err)
+{
+    const encode *m = (const encode *)method;
+    const float *hidden;
+    int status = kmf_encoder_forward_together(m->encoders, m->threads, &hidden, batch->ids,
+                                              batch->off, batch->n_pieces, m->layer, err);
+    if (status == 0)
+        pool(m, batch, hidden);
+    return status;
+}
+
 static size_t bytes(const kmf_method *method)
 {
     const encode *m = (const encode *)method;
-    return m->threads * kmf_encoder_bytes(kmf_model_config(m->model), m->base.shape.cap_units,
-                                          m->window) +
+    return m->threads * kmf_encoder_bytes(kmf_model_config(m->model),
+                                          kmf_model_precision(m->model),
+                                          m->base.shape.cap_units, m->window) +
            2 * sizeof(float) * (size_t)kmf_model_n_parameters(m->model);
 }
 
 static json_t *settings(const kmf_embed_options *o)
 {
-    return json_pack("{s:s, s:i, s:s, s:I, s:I, s:I}", "pooling", kmf_pooling_names[o->pooling],
-                     "layer", o->layer, "long", kmf_long_names[o->policy], "stride",
-                     (json_int_t)o->stride, "window", (json_int_t)o->window, "overlap",
-                     (json_int_t)o->overlap);
+    return json_pack("{s:s, s:i, s:s, s:I, s:I, s:I, s:s}", "pooling",
+                     kmf_pooling_names[o->pooling], "layer", o->layer, "long",
+                     kmf_long_names[o->policy], "stride", (json_int_t)o->stride, "window",
+                     (json_int_t)o->window, "overlap", (json_int_t)o->overlap, "precision",
+                     kmf_precision_names[o->precision]);
 }
 
 static void release(kmf_method *method)
@@ -135,6 +154,7 @@ static void release(kmf_method *method)
 }
 
 static const kmf_method_kind kind = {.work = work,
+                                     .together = together,
                                      .bytes = bytes,
                                      .settings = settings,
                                      .free = release,
@@ -178,7 +198,8 @@ kmf_method *kmf_encode_open(const char *name, kmf_embed_options *opts, kmf_err *
     m->base.kind = &kind;
     m->model = kmf_model_load(name, err);
     if (!m->model || kmf_settings_model(opts, kmf_model_config(m->model), err) < 0 ||
-        make_cutters(m, opts, err) < 0)
+        make_cutters(m, opts, err) < 0 ||
+        kmf_model_prepare(m->model, (kmf_precision)opts->precision, err) < 0)
         goto failed;
     m->base.name = kmf_model_path(m->model);
     m->base.model = m->model;

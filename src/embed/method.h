@@ -17,6 +17,8 @@ typedef struct kmf_method kmf_method;
 typedef struct kmf_method_kind {
     /* Fills in the results of the batch's pieces; worker: 0 .. threads - 1. */
     void (*work)(const kmf_method *method, kmf_batch *batch, int worker);
+    /* The same by as many threads of its own as there are workers; NULL: it cannot. */
+    int (*together)(const kmf_method *method, kmf_batch *batch, kmf_err *err);
     /* Bytes held, batches apart. */
     size_t (*bytes)(const kmf_method *method);
     /*

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define THREADS_MAX 1024
-#define BATCH_TOKENS 4096
+#define BATCH_TOKENS 1024
 #define BATCH_LETTERS ((size_t)1 << 18)
 #define BATCH_UNITS_MIN 64
 #define BATCH_UNITS_MAX ((size_t)1 << 24)
@@ -23,6 +23,7 @@ void kmf_embed_options_default(kmf_embed_options *opts)
                                 .ambiguous = -1,
                                 .policy = -1,
                                 .overlap = KMF_OVERLAP_MODEL,
+                                .precision = -1,
                                 .weights = -1,
                                 .n_shards = 1};
 }
@@ -40,6 +41,7 @@ int kmf_settings_common(kmf_embed_options *o, kmf_err *err)
         {offsetof(kmf_embed_options, ambiguous), KMF_AMBIGUOUS_ERROR, "ambiguous"},
         {offsetof(kmf_embed_options, policy), KMF_LONG_ERROR, "policy"},
         {offsetof(kmf_embed_options, weights), KMF_WEIGHTS_SIF, "weights"},
+        {offsetof(kmf_embed_options, precision), KMF_PRECISION_AUTO, "precision"},
     };
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
         int value;
@@ -92,6 +94,9 @@ int kmf_settings_model(kmf_embed_options *o, const kmf_config *c, kmf_err *err)
     }
     if (o->batch_tokens == 0)
         o->batch_tokens = BATCH_TOKENS;
+    if (o->precision < 0)
+        o->precision = KMF_PRECISION_F32;
+    o->precision = (int)kmf_precision_here((kmf_precision)o->precision);
     if (o->layer == KMF_LAYER_MODEL)
         o->layer = c->layer;
     long long layer = o->layer < 0 ? (long long)c->n_layers + 1 + o->layer : o->layer;
@@ -105,6 +110,14 @@ int kmf_settings_model(kmf_embed_options *o, const kmf_config *c, kmf_err *err)
         return kmf_fail(
             err, KMF_EINVAL,
             "the strands' tokens have no common vector: choose fwd or rc, or a pooling");
+    return 0;
+}
+
+static int no_precision(const kmf_embed_options *o, const char *name, kmf_err *err)
+{
+    if (o->precision >= 0)
+        return kmf_fail(err, KMF_EINVAL,
+                        "%s has no matrix products: a precision is for encoders", name);
     return 0;
 }
 
@@ -153,7 +166,7 @@ int kmf_settings_vectors(kmf_embed_options *o, const char *name, const kmf_vecto
     settle_letters(o);
     if (info->k_min == info->k_max)
         o->k = info->k_min;
-    return 0;
+    return no_precision(o, name, err);
 }
 
 int kmf_settings_frequency(kmf_embed_options *o, const char *name, kmf_err *err)
@@ -170,5 +183,5 @@ int kmf_settings_frequency(kmf_embed_options *o, const char *name, kmf_err *err)
         return kmf_fail(err, KMF_EINVAL, "%s can skip ambiguous bases or fail on them, no more",
                         name);
     settle_letters(o);
-    return 0;
+    return no_precision(o, name, err);
 }

@@ -8,7 +8,7 @@
  *
  * A part is a row of phases; in a phase the threads take items, and it ends when all are done.
  * Two kinds of sums over tokens want an order that does not depend on threads. A weight's gradient
- * dy^T x is cut by the weight's rows, and each item goes over all tokens. Gradients of vectors
+ * dy^T x is cut by blocks of the weight, and each item goes over all tokens. Gradients of vectors
  * (biases, norms) are summed by tiles, into partial sums that one item then adds up in order.
  *
  * Weights are packed for the products one layer at a time, when they are wanted: they change with
@@ -61,10 +61,14 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* A packed weight that is read either way. */
-static kmf_real *take_packed(arena *a, size_t Dout, size_t Din)
+/* Room for a weight packed either way. */
+static kmf_packing take_packing(const kmf_mlm *m, arena *a, size_t Dout, size_t Din)
 {
-    return take(a, larger(kmf_gemm_packed_size(Dout, Din), kmf_gemm_packed_size(Din, Dout)), 1);
+    size_t there = kmf_gemm_packed_bytes(Dout, Din, m->opts.precision);
+    size_t back = kmf_gemm_packed_bytes(Din, Dout, m->opts.precision);
+    if (there == 0 || back == 0)
+        a->too_much = true;
+    return (kmf_packing){.room = take(a, larger(there, back) / sizeof(kmf_real), 1)};
 }
 
 static void lay_out_layers(kmf_mlm *m, arena *a)
@@ -106,8 +110,15 @@ static void lay_out_backward(kmf_mlm *m, arena *a)
     m->head_dx = take(a, m->chunk, m->D);
     m->head_dh = take(a, m->chunk, m->E);
     m->head_weights = take(a, m->chunk, 1);
-    m->packed_head_back = take_packed(a, m->E, m->D);
-    m->packed_word_back = take_packed(a, m->V, m->E);
+    m->head_back = take_packing(m, a, m->E, m->D);
+    m->word_back = take_packing(m, a, m->V, m->E);
+}
+
+/* Terms of the longest sum of a weight product. */
+static size_t deepest(const kmf_mlm *m)
+{
+    size_t forward = larger(larger(m->D, m->E), m->F);
+    return m->opts.forward_only ? forward : larger(forward, larger(3 * m->D, m->V));
 }
 
 /* Every array its place. */
@@ -127,19 +138,22 @@ static void lay_out(kmf_mlm *m, arena *a)
     m->scratch_size = larger(kmf_attn_scratch(m->opts.max_seq, m->K),
                              kmf_attn_backward_scratch(m->opts.max_seq, m->K));
     m->scratch = take(a, workers, m->scratch_size);
+    m->words_size = kmf_gemm_scratch(deepest(m), m->opts.precision) / sizeof(kmf_real);
+    m->words = take(a, workers, m->words_size);
     m->qkv_bias = take(a, 3, m->D);
-    m->packed_qkv = take_packed(a, 3 * m->D, m->D);
-    m->packed_wo = take_packed(a, m->D, m->D);
-    m->packed_w1 = take_packed(a, m->F, m->D);
-    m->packed_w2 = take_packed(a, m->D, m->F);
-    m->packed_proj = m->E == m->D ? NULL : take_packed(a, m->D, m->E);
+    m->qkv = take_packing(m, a, 3 * m->D, m->D);
+    m->wo = take_packing(m, a, m->D, m->D);
+    m->w1 = take_packing(m, a, m->F, m->D);
+    m->w2 = take_packing(m, a, m->D, m->F);
+    if (m->E != m->D)
+        m->proj = take_packing(m, a, m->D, m->E);
     m->head_x = take(a, m->chunk, m->D);
     m->head_h = take(a, m->chunk, m->E);
     m->head_act = take(a, m->chunk, m->E);
     m->head_out = take(a, m->chunk, m->E);
     m->probs = take(a, m->chunk, m->V);
-    m->packed_head = take_packed(a, m->E, m->D);
-    m->packed_word = take_packed(a, m->V, m->E);
+    m->head = take_packing(m, a, m->E, m->D);
+    m->word = take_packing(m, a, m->V, m->E);
     m->sites = m->opts.sites ? take(a, m->N + m->chunk, m->opts.n_sites) : NULL;
     if (!m->opts.forward_only)
         lay_out_backward(m, a);
@@ -252,6 +266,25 @@ void kmf_mlm_drop(const kmf_mlm *m, kmf_real *x, size_t ld, int site, size_t lay
                             m->batch->dropout, rows, width);
 }
 
+void kmf_mlm_pack(const kmf_mlm *m, kmf_packing *p, const kmf_real *const *w, size_t n_parts,
+                  size_t Dout, size_t Din)
+{
+    p->weight = kmf_gemm_pack(p->room, w, n_parts, Din, Dout, Din, m->opts.precision);
+}
+
+void kmf_mlm_pack_back(const kmf_mlm *m, kmf_packing *p, const kmf_real *const *w,
+                       size_t n_parts, size_t Dout, size_t Din)
+{
+    p->weight = kmf_gemm_pack_back(p->room, w, n_parts, Din, Dout, Din, m->opts.precision);
+}
+
+void kmf_mlm_multiply(const kmf_mlm *m, int worker, kmf_real *y, size_t ld_y, const kmf_real *x,
+                      size_t ld_x, const kmf_packing *w, size_t rows, const kmf_real *bias)
+{
+    kmf_gemm_weight(y, ld_y, x, ld_x, &w->weight, rows, &(kmf_ending){.bias = bias},
+                    m->words + (size_t)worker * m->words_size);
+}
+
 void kmf_mlm_product(kmf_mlm *m, kmf_real *dw, const kmf_real *dy, size_t ld_dy,
                      const kmf_real *x, size_t ld_x, size_t Dout, size_t Din)
 {
@@ -259,9 +292,15 @@ void kmf_mlm_product(kmf_mlm *m, kmf_real *dw, const kmf_real *dy, size_t ld_dy,
     m->products[m->n_products++] = (kmf_product){dw, dy, x, ld_dy, ld_x, Dout, Din};
 }
 
+/* Blocks of columns of a weight, and all of its blocks. */
+static size_t blocks_across(const kmf_product *p)
+{
+    return (p->Din + KMF_WEIGHT_COLS - 1) / KMF_WEIGHT_COLS;
+}
+
 static size_t blocks_of(const kmf_product *p)
 {
-    return (p->Dout + KMF_WEIGHT_ROWS - 1) / KMF_WEIGHT_ROWS;
+    return (p->Dout + KMF_WEIGHT_ROWS - 1) / KMF_WEIGHT_ROWS * blocks_across(p);
 }
 
 size_t kmf_mlm_product_items(const kmf_mlm *m)
@@ -277,10 +316,15 @@ void kmf_mlm_product_add(const kmf_mlm *m, size_t i, size_t rows)
     const kmf_product *p = m->products;
     for (; i >= blocks_of(p); p++)
         i -= blocks_of(p);
-    size_t beg = i * KMF_WEIGHT_ROWS;
-    size_t n = p->Dout - beg < KMF_WEIGHT_ROWS ? p->Dout - beg : KMF_WEIGHT_ROWS;
-    kmf_gemm_inner(p->dw + beg * p->Din, p->Din, p->dy + beg, p->ld_dy, p->x, p->ld_x, n,
-                   p->Din, rows, KMF_GEMM_TA | KMF_GEMM_ADD); /* [rows, n]^T [rows, Din] */
+    size_t o = i / blocks_across(p) * KMF_WEIGHT_ROWS;
+    size_t k = i % blocks_across(p) * KMF_WEIGHT_COLS;
+    size_t n_rows = p->Dout - o < KMF_WEIGHT_ROWS ? p->Dout - o : KMF_WEIGHT_ROWS;
+    size_t n_cols = p->Din - k < KMF_WEIGHT_COLS ? p->Din - k : KMF_WEIGHT_COLS;
+    int how = KMF_GEMM_TA | KMF_GEMM_ADD;
+    if (m->opts.precision == KMF_PRECISION_BF16)
+        how |= KMF_GEMM_BF16;
+    kmf_gemm_inner(p->dw + o * p->Din + k, p->Din, p->dy + o, p->ld_dy, p->x + k, p->ld_x,
+                   n_rows, n_cols, rows, how); /* [rows, n_rows]^T [rows, n_cols] */
 }
 
 size_t kmf_mlm_sum(kmf_mlm *m, kmf_real *to, size_t n)

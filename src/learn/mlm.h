@@ -7,8 +7,8 @@
  *   gradients  of that sum, ADDED to those that are there already: batches are accumulated by
  *              calling again, and who wants a mean divides by the sum of the weights
  *
- * Work is cut into items (tiles of KMF_TILE tokens, heads of a sequence, blocks of a weight's
- * rows) that depend on the batch alone, each done by one thread, and every sum has its order: the
+ * Work is cut into items (tiles of KMF_TILE tokens, heads of a sequence, blocks of a
+ * weight) that depend on the batch alone, each done by one thread, and every sum has its order: the
  * bits do not depend on the number of threads.
  */
 #ifndef KMF_MLM_H
@@ -26,6 +26,11 @@ typedef struct kmf_mlm_options {
     size_t max_seq;    /* tokens of its longest sequence */
     bool recompute;    /* keep one layer's activations and compute the others' again */
     bool forward_only; /* no room for kmf_mlm_learn's gradients */
+    /*
+     * Of all matrix products, those of gradients too: F32, or BF16 where kmf_precision_here has
+     * it. Sums and whatever is no product are kmf_real.
+     */
+    kmf_precision precision;
     /*
      * [V, n_sites] of 0 and 1, or NULL: for every labelled token the sums of its probabilities
      * over the words with a 1 are wanted. Borrowed.

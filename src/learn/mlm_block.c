@@ -43,22 +43,22 @@ enum { QKV, WO, W1, W2, N_WEIGHTS };
 
 static int pack_forward(void *arg, size_t i, int worker, kmf_err *err)
 {
-    const kmf_mlm *m = arg;
+    kmf_mlm *m = arg;
     const kmf_layer *w = &m->w->layers[m->layer];
     size_t D = m->D;
     (void)worker;
     (void)err;
     if (i == QKV) {
-        kmf_gemm_pack(m->packed_qkv, (const kmf_real *[]){w->wq, w->wk, w->wv}, 3, 3 * D, D);
+        kmf_mlm_pack(m, &m->qkv, (const kmf_real *[]){w->wq, w->wk, w->wv}, 3, 3 * D, D);
         memcpy(m->qkv_bias, w->bq, D * sizeof *w->bq);
         memcpy(m->qkv_bias + D, w->bk, D * sizeof *w->bk);
         memcpy(m->qkv_bias + 2 * D, w->bv, D * sizeof *w->bv);
     } else if (i == WO) {
-        kmf_gemm_pack(m->packed_wo, (const kmf_real *[]){w->wo}, 1, D, D);
+        kmf_mlm_pack(m, &m->wo, (const kmf_real *[]){w->wo}, 1, D, D);
     } else if (i == W1) {
-        kmf_gemm_pack(m->packed_w1, (const kmf_real *[]){w->w1}, 1, m->F, D);
+        kmf_mlm_pack(m, &m->w1, (const kmf_real *[]){w->w1}, 1, m->F, D);
     } else {
-        kmf_gemm_pack(m->packed_w2, (const kmf_real *[]){w->w2}, 1, D, m->F);
+        kmf_mlm_pack(m, &m->w2, (const kmf_real *[]){w->w2}, 1, D, m->F);
     }
     return 0;
 }
@@ -68,11 +68,9 @@ static int qkv_forward(void *arg, size_t t, int worker, kmf_err *err)
     const kmf_mlm *m = arg;
     size_t ld = 3 * m->D;
     kmf_real *qkv = m->layers[m->layer].qkv + t * KMF_TILE * ld;
-    (void)worker;
     (void)err;
-    kmf_gemm_weight(qkv, ld, m->x + t * KMF_TILE * m->D, m->D, m->packed_qkv, KMF_TILE, ld,
-                    m->D); /* [t, D] -> [t, 3D] */
-    kmf_bias_forward(qkv, ld, m->qkv_bias, kmf_mlm_tile_rows(m, t), ld);
+    kmf_mlm_multiply(m, worker, qkv, ld, m->x + t * KMF_TILE * m->D, m->D, &m->qkv,
+                     kmf_mlm_tile_rows(m, t), m->qkv_bias); /* [t, D] -> [t, 3D] */
     return 0;
 }
 
@@ -97,7 +95,7 @@ static int attention_forward(void *arg, size_t i, int worker, kmf_err *err)
     kmf_attn_forward_train(a->heads + beg * m->D, m->D, a->stats + beg * 2 * m->H, q, k, v, ld,
                            m->scratch + (size_t)worker * m->scratch_size,
                            kmf_mlm_drop_key(m, KMF_DROP_ATTENTION, m->layer, s), dropout, T, h,
-                           h + 1, m->K); /* [T, 3D] -> [T, D] */
+                           h + 1, m->K, m->opts.precision); /* [T, 3D] -> [T, D] */
     return 0;
 }
 
@@ -120,18 +118,15 @@ static int feed_forward(void *arg, size_t t, int worker, kmf_err *err)
     kmf_real *act = of_worker(m->tile_f, worker, F);
     (void)err;
 
-    kmf_gemm_weight(y, D, a->heads + row * D, D, m->packed_wo, KMF_TILE, D, D);
-    kmf_bias_forward(y, D, w->bo, rows, D);
+    kmf_mlm_multiply(m, worker, y, D, a->heads + row * D, D, &m->wo, rows, w->bo);
     kmf_mlm_drop(m, y, D, KMF_DROP_HEADS, m->layer, row, rows, D);
     memcpy(sum1, x, cells);
     kmf_residual_forward(sum1, D, y, D, NULL, rows, D);
     kmf_layernorm_copy_forward(mid, D, sum1, D, w->ln1_w, w->ln1_b, eps, rows, D);
 
-    kmf_gemm_weight(h, F, mid, D, m->packed_w1, KMF_TILE, F, D); /* [t, D] -> [t, F] */
-    kmf_bias_forward(h, F, w->b1, rows, F);
+    kmf_mlm_multiply(m, worker, h, F, mid, D, &m->w1, rows, w->b1); /* [t, D] -> [t, F] */
     kmf_activation_forward(act, F, h, F, m->config.activation, rows, F);
-    kmf_gemm_weight(y, D, act, F, m->packed_w2, KMF_TILE, D, F); /* [t, F] -> [t, D] */
-    kmf_bias_forward(y, D, w->b2, rows, D);
+    kmf_mlm_multiply(m, worker, y, D, act, F, &m->w2, rows, w->b2); /* [t, F] -> [t, D] */
     kmf_mlm_drop(m, y, D, KMF_DROP_FEED, m->layer, row, rows, D);
     memcpy(sum2, mid, cells);
     kmf_residual_forward(sum2, D, y, D, NULL, rows, D);
@@ -156,20 +151,19 @@ int kmf_mlm_block_forward(kmf_mlm *m, size_t layer, kmf_err *err)
 
 static int pack_backward(void *arg, size_t i, int worker, kmf_err *err)
 {
-    const kmf_mlm *m = arg;
+    kmf_mlm *m = arg;
     const kmf_layer *w = &m->w->layers[m->layer];
     size_t D = m->D;
     (void)worker;
     (void)err;
     if (i == QKV)
-        kmf_gemm_pack_back(m->packed_qkv, (const kmf_real *[]){w->wq, w->wk, w->wv}, 3, 3 * D,
-                           D);
+        kmf_mlm_pack_back(m, &m->qkv, (const kmf_real *[]){w->wq, w->wk, w->wv}, 3, 3 * D, D);
     else if (i == WO)
-        kmf_gemm_pack_back(m->packed_wo, (const kmf_real *[]){w->wo}, 1, D, D);
+        kmf_mlm_pack_back(m, &m->wo, (const kmf_real *[]){w->wo}, 1, D, D);
     else if (i == W1)
-        kmf_gemm_pack_back(m->packed_w1, (const kmf_real *[]){w->w1}, 1, m->F, D);
+        kmf_mlm_pack_back(m, &m->w1, (const kmf_real *[]){w->w1}, 1, m->F, D);
     else
-        kmf_gemm_pack_back(m->packed_w2, (const kmf_real *[]){w->w2}, 1, D, m->F);
+        kmf_mlm_pack_back(m, &m->w2, (const kmf_real *[]){w->w2}, 1, D, m->F);
     return 0;
 }
 
@@ -209,7 +203,6 @@ static int feed_backward(void *arg, size_t t, int worker, kmf_err *err)
     kmf_real *sum1 = a->sum1 + row * D;
     kmf_real *partial = kmf_mlm_partial(m, t);
     const kmf_partial_sum *sums = m->sums;
-    (void)worker;
     (void)err;
 
     kmf_layernorm_backward(dx, D, partial + sums[LN2_W].from, partial + sums[LN2_B].from, dx, D,
@@ -217,10 +210,10 @@ static int feed_backward(void *arg, size_t t, int worker, kmf_err *err)
     memcpy(dy2, dx, cells);
     kmf_mlm_drop(m, dy2, D, KMF_DROP_FEED, m->layer, row, rows, D);
     kmf_bias_backward(partial + sums[B2].from, dy2, D, rows, D);
-    kmf_gemm_weight(dh, F, dy2, D, m->packed_w2, KMF_TILE, F, D); /* [t, D] -> [t, F] */
+    kmf_mlm_multiply(m, worker, dh, F, dy2, D, &m->w2, rows, NULL); /* [t, D] -> [t, F] */
     kmf_activation_backward(dh, F, dh, F, h, F, m->config.activation, rows, F);
     kmf_bias_backward(partial + sums[B1].from, dh, F, rows, F);
-    kmf_gemm_weight(ds1, D, dh, F, m->packed_w1, KMF_TILE, D, F); /* [t, F] -> [t, D] */
+    kmf_mlm_multiply(m, worker, ds1, D, dh, F, &m->w1, rows, NULL); /* [t, F] -> [t, D] */
     kmf_residual_forward(ds1, D, dx, D, NULL, rows, D);
 
     kmf_layernorm_backward(ds1, D, partial + sums[LN1_W].from, partial + sums[LN1_B].from, ds1,
@@ -228,7 +221,7 @@ static int feed_backward(void *arg, size_t t, int worker, kmf_err *err)
     memcpy(dy1, ds1, cells);
     kmf_mlm_drop(m, dy1, D, KMF_DROP_HEADS, m->layer, row, rows, D);
     kmf_bias_backward(partial + sums[BO].from, dy1, D, rows, D);
-    kmf_gemm_weight(m->dheads + row * D, D, dy1, D, m->packed_wo, KMF_TILE, D, D);
+    kmf_mlm_multiply(m, worker, m->dheads + row * D, D, dy1, D, &m->wo, rows, NULL);
 
     kmf_activation_forward(act, F, h, F, m->config.activation, rows, F);
     kmf_layernorm_copy_forward(mid, D, sum1, D, w->ln1_w, w->ln1_b, eps, rows, D);
@@ -249,7 +242,7 @@ static void attention_backward(const kmf_mlm *m, size_t i, int worker)
                       q, q + D, q + 2 * D, ld, a->stats + beg * 2 * m->H,
                       m->scratch + (size_t)worker * m->scratch_size,
                       kmf_mlm_drop_key(m, KMF_DROP_ATTENTION, m->layer, s), m->batch->dropout,
-                      T, h, h + 1, m->K);
+                      T, h, h + 1, m->K, m->opts.precision);
     kmf_rotary_backward(dq + h * m->K, ld, m->cos_t, m->sin_t, T, 1, m->K);
     kmf_rotary_backward(dq + D + h * m->K, ld, m->cos_t, m->sin_t, T, 1, m->K);
     if (m->config.rotary_value)
@@ -283,11 +276,10 @@ static int qkv_backward(void *arg, size_t t, int worker, kmf_err *err)
     kmf_real *dx = m->dx + row * D;
     const kmf_real *dqkv = m->dqkv + row * ld;
     kmf_real *partial = kmf_mlm_partial(m, t);
-    (void)worker;
     (void)err;
     for (size_t i = 0; i < m->n_sums; i++)
         kmf_bias_backward(partial + m->sums[i].from, dqkv + i * D, ld, rows, D);
-    kmf_gemm_weight(dx, D, dqkv, ld, m->packed_qkv, KMF_TILE, D, ld); /* [t, 3D] -> [t, D] */
+    kmf_mlm_multiply(m, worker, dx, D, dqkv, ld, &m->qkv, rows, NULL); /* [t, 3D] -> [t, D] */
     kmf_residual_forward(dx, D, m->dsum1 + row * D, D, NULL, rows, D);
     input_again(m, m->in + row * D, row, rows);
     return 0;

@@ -20,17 +20,14 @@ static int embed_tile_forward(void *arg, size_t t, int worker, kmf_err *err)
     size_t rows = kmf_mlm_tile_rows(m, t);
     kmf_real *x = m->x + row * m->D;
     kmf_real *s = m->emb_sum + row * m->E;
-    kmf_real *y = m->packed_proj ? m->emb + row * m->E : x;
-    (void)worker;
+    kmf_real *y = m->proj.room ? m->emb + row * m->E : x;
     (void)err;
     kmf_gather_forward(s, m->E, m->batch->ids + row, w->word, w->type, rows, m->E);
     kmf_layernorm_copy_forward(y, m->E, s, m->E, w->ln_w, w->ln_b, m->config.layer_norm_eps,
                                rows, m->E);
     kmf_mlm_drop(m, y, m->E, KMF_DROP_FEED, m->L, row, rows, m->E);
-    if (m->packed_proj) {
-        kmf_gemm_weight(x, m->D, y, m->E, m->packed_proj, KMF_TILE, m->D, m->E);
-        kmf_bias_forward(x, m->D, w->proj_b, rows, m->D);
-    }
+    if (m->proj.room)
+        kmf_mlm_multiply(m, worker, x, m->D, y, m->E, &m->proj, rows, w->proj_b);
     if (m->d)
         memcpy(m->x0 + row * m->D, x, rows * m->D * sizeof *x);
     return 0;
@@ -38,8 +35,8 @@ static int embed_tile_forward(void *arg, size_t t, int worker, kmf_err *err)
 
 int kmf_mlm_embed_forward(kmf_mlm *m, kmf_err *err)
 {
-    if (m->packed_proj)
-        kmf_gemm_pack(m->packed_proj, (const kmf_real *[]){m->w->proj_w}, 1, m->D, m->E);
+    if (m->proj.room)
+        kmf_mlm_pack(m, &m->proj, (const kmf_real *[]){m->w->proj_w}, 1, m->D, m->E);
     return kmf_pool_each(m->pool, m->tiles, embed_tile_forward, m, err);
 }
 
@@ -58,9 +55,9 @@ static int embed_tile_backward(void *arg, size_t t, int worker, kmf_err *err)
     kmf_real *dy = m->tile_y + (size_t)worker * KMF_TILE * (m->D > m->E ? m->D : m->E);
     kmf_real *partial = kmf_mlm_partial(m, t);
     (void)err;
-    if (m->packed_proj) {
+    if (m->proj.room) {
         kmf_bias_backward(partial + m->sums[PROJ_B].from, dx, m->D, rows, m->D);
-        kmf_gemm_weight(dy, m->E, dx, m->D, m->packed_proj, KMF_TILE, m->E, m->D);
+        kmf_mlm_multiply(m, worker, dy, m->E, dx, m->D, &m->proj, rows, NULL);
     } else {
         memcpy(dy, dx, rows * m->E * sizeof *dy);
     }
@@ -101,10 +98,10 @@ int kmf_mlm_embed_backward(kmf_mlm *m, kmf_err *err)
     kmf_mlm_sum(m, m->d->ln_w, m->E);
     kmf_mlm_sum(m, m->d->ln_b, m->E);
     kmf_mlm_sum(m, m->d->type, m->E);
-    if (m->packed_proj) {
+    if (m->proj.room) {
         kmf_mlm_sum(m, m->d->proj_b, m->D);
         kmf_mlm_product(m, m->d->proj_w, m->dx, m->D, m->emb, m->E, m->D, m->E);
-        kmf_gemm_pack_back(m->packed_proj, (const kmf_real *[]){m->w->proj_w}, 1, m->D, m->E);
+        kmf_mlm_pack_back(m, &m->proj, (const kmf_real *[]){m->w->proj_w}, 1, m->D, m->E);
     }
     int rc = kmf_pool_each(m->pool, m->tiles, embed_tile_backward, m, err);
     if (rc < 0)

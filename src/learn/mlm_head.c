@@ -19,18 +19,18 @@ enum { HEAD, WORD, HEAD_BACK, WORD_BACK, N_PACKED };
 
 static int pack_head(void *arg, size_t i, int worker, kmf_err *err)
 {
-    const kmf_mlm *m = arg;
+    kmf_mlm *m = arg;
     const kmf_params *w = m->w;
     (void)worker;
     (void)err;
     if (i == HEAD)
-        kmf_gemm_pack(m->packed_head, (const kmf_real *[]){w->head_w}, 1, m->E, m->D);
+        kmf_mlm_pack(m, &m->head, (const kmf_real *[]){w->head_w}, 1, m->E, m->D);
     else if (i == WORD)
-        kmf_gemm_pack(m->packed_word, (const kmf_real *[]){w->word}, 1, m->V, m->E);
+        kmf_mlm_pack(m, &m->word, (const kmf_real *[]){w->word}, 1, m->V, m->E);
     else if (i == HEAD_BACK)
-        kmf_gemm_pack_back(m->packed_head_back, (const kmf_real *[]){w->head_w}, 1, m->E, m->D);
+        kmf_mlm_pack_back(m, &m->head_back, (const kmf_real *[]){w->head_w}, 1, m->E, m->D);
     else
-        kmf_gemm_pack_back(m->packed_word_back, (const kmf_real *[]){w->word}, 1, m->V, m->E);
+        kmf_mlm_pack_back(m, &m->word_back, (const kmf_real *[]){w->word}, 1, m->V, m->E);
     return 0;
 }
 
@@ -44,7 +44,7 @@ static size_t rows_of(const kmf_mlm *m, size_t t)
 /* ---------------------------------------------------------------- forward ---------------- */
 
 /* [t, D] -> probabilities [t, V] and losses. */
-static void tile_forward(const kmf_mlm *m, size_t t)
+static void tile_forward(const kmf_mlm *m, size_t t, int worker)
 {
     const kmf_params *w = m->w;
     size_t D = m->D, E = m->E, V = m->V;
@@ -58,13 +58,11 @@ static void tile_forward(const kmf_mlm *m, size_t t)
     kmf_real *p = m->probs + beg * V;
     for (size_t i = 0; i < rows; i++)
         memcpy(x + i * D, m->x + m->rows[first + i] * D, D * sizeof *x);
-    kmf_gemm_weight(h, E, x, D, m->packed_head, KMF_TILE, E, D); /* [t, D] -> [t, E] */
-    kmf_bias_forward(h, E, w->head_b, rows, E);
+    kmf_mlm_multiply(m, worker, h, E, x, D, &m->head, rows, w->head_b); /* [t, D] -> [t, E] */
     kmf_activation_forward(act, E, h, E, m->config.activation, rows, E);
     kmf_layernorm_copy_forward(out, E, act, E, w->head_ln_w, w->head_ln_b,
                                m->config.layer_norm_eps, rows, E);
-    kmf_gemm_weight(p, V, out, E, m->packed_word, KMF_TILE, V, E); /* [t, E] -> [t, V] */
-    kmf_bias_forward(p, V, w->head_bias, rows, V);
+    kmf_mlm_multiply(m, worker, p, V, out, E, &m->word, rows, w->head_bias); /* -> [t, V] */
     kmf_softmax_forward(p, V, m->nll + first, m->labels + first, rows, V);
     if (m->sites)
         kmf_gemm_inner(m->sites + first * m->opts.n_sites, m->opts.n_sites, p, V, m->opts.sites,
@@ -76,7 +74,7 @@ static void tile_forward(const kmf_mlm *m, size_t t)
 enum { LN_W, LN_B, HEAD_B };
 
 /* Probabilities -> gradients by the logits, in place, and by x, to dx. */
-static void tile_backward(const kmf_mlm *m, size_t t)
+static void tile_backward(const kmf_mlm *m, size_t t, int worker)
 {
     const kmf_params *w = m->w;
     size_t D = m->D, E = m->E, V = m->V;
@@ -91,14 +89,14 @@ static void tile_backward(const kmf_mlm *m, size_t t)
     for (size_t i = 0; i < rows; i++)
         weights[i] = m->batch->weights ? m->batch->weights[m->rows[first + i]] : 1;
     kmf_softmax_backward(p, V, m->labels + first, weights, rows, V);
-    kmf_gemm_weight(dh, E, p, V, m->packed_word_back, KMF_TILE, E, V); /* [t, V] -> [t, E] */
+    kmf_mlm_multiply(m, worker, dh, E, p, V, &m->word_back, rows, NULL); /* [t, V] -> [t, E] */
     kmf_layernorm_backward(dh, E, partial + m->sums[LN_W].from, partial + m->sums[LN_B].from,
                            dh, E, m->head_act + beg * E, E, w->head_ln_w,
                            m->config.layer_norm_eps, rows, E);
     kmf_activation_backward(dh, E, dh, E, m->head_h + beg * E, E, m->config.activation, rows,
                             E);
     kmf_bias_backward(partial + m->sums[HEAD_B].from, dh, E, rows, E);
-    kmf_gemm_weight(dx, D, dh, E, m->packed_head_back, KMF_TILE, D, E); /* [t, E] -> [t, D] */
+    kmf_mlm_multiply(m, worker, dx, D, dh, E, &m->head_back, rows, NULL); /* [t, E] -> [t, D] */
     for (size_t i = 0; i < rows; i++)
         memcpy(m->dx + m->rows[first + i] * D, dx + i * D, D * sizeof *dx);
 }
@@ -106,11 +104,10 @@ static void tile_backward(const kmf_mlm *m, size_t t)
 static int tile_pass(void *arg, size_t t, int worker, kmf_err *err)
 {
     const kmf_mlm *m = arg;
-    (void)worker;
     (void)err;
-    tile_forward(m, t);
+    tile_forward(m, t, worker);
     if (m->d)
-        tile_backward(m, t);
+        tile_backward(m, t, worker);
     return 0;
 }
 

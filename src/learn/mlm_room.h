@@ -10,8 +10,12 @@
 #include "nn/gemm.h"
 #include "seq/par.h"
 
-/* Rows of a weight that one item of work adds the gradient of. */
-#define KMF_WEIGHT_ROWS ((size_t)128)
+/*
+ * Rows and columns of a weight that one item of work adds the gradient of: so many that the
+ * product's copies of dy and x take little time beside it.
+ */
+#define KMF_WEIGHT_ROWS ((size_t)192)
+#define KMF_WEIGHT_COLS ((size_t)384)
 /* Columns of the word table that one item adds the embedding's gradient to. */
 #define KMF_WORD_COLS ((size_t)64)
 /* The most weights whose gradients one phase adds, and vectors that one reduction sums. */
@@ -29,6 +33,12 @@ typedef struct kmf_activations {
     kmf_real *h;     /* [N, F]   the feed-forward before its activation */
     kmf_real *sum2;  /* [N, D]   input of the norm after the feed-forward */
 } kmf_activations;
+
+/* Room for a weight, and what lies there now: packed for either direction, as last packed. */
+typedef struct kmf_packing {
+    void *room;
+    kmf_weight weight;
+} kmf_packing;
 
 /* dw [Dout, Din] += dy^T x.  dy: [n, Dout], ld_dy   x: [n, Din], ld_x */
 typedef struct kmf_product {
@@ -68,8 +78,10 @@ struct kmf_mlm {
     kmf_real *tile_f;        /* [workers, tile, F] */
     kmf_real *scratch;       /* [workers, scratch_size] the attention's */
     size_t scratch_size;
+    kmf_real *words; /* [workers, words_size] the products' */
+    size_t words_size;
     kmf_real *qkv_bias; /* [3D] of the layer under way */
-    kmf_real *packed_qkv, *packed_wo, *packed_w1, *packed_w2, *packed_proj;
+    kmf_packing qkv, wo, w1, w2, proj;
 
     /* backward, one layer's at a time */
     kmf_real *x0;        /* [N, D] the embedding's output */
@@ -91,7 +103,7 @@ struct kmf_mlm {
     kmf_real *probs;              /* [chunk, V] */
     kmf_real *head_weights;       /* [chunk] */
     kmf_real *sites;              /* [max_tokens up to a chunk, n_sites] */
-    kmf_real *packed_head, *packed_word, *packed_head_back, *packed_word_back;
+    kmf_packing head, word, head_back, word_back;
 
     /* the call under way */
     const kmf_mlm_batch *batch;
@@ -122,6 +134,15 @@ size_t kmf_mlm_tile_rows(const kmf_mlm *m, size_t tile);
 void kmf_mlm_drop(const kmf_mlm *m, kmf_real *x, size_t ld, int site, size_t layer, size_t row,
                   size_t rows, size_t width);
 uint64_t kmf_mlm_drop_key(const kmf_mlm *m, int site, size_t layer, size_t sequence);
+
+/* Packs w, [Dout, Din] in n_parts blocks of rows, for products with it or with its transpose. */
+void kmf_mlm_pack(const kmf_mlm *m, kmf_packing *p, const kmf_real *const *w, size_t n_parts,
+                  size_t Dout, size_t Din);
+void kmf_mlm_pack_back(const kmf_mlm *m, kmf_packing *p, const kmf_real *const *w,
+                       size_t n_parts, size_t Dout, size_t Din);
+/* y = x w^T + bias (NULL: none) for the rows of a tile, by kmf_gemm_weight. */
+void kmf_mlm_multiply(const kmf_mlm *m, int worker, kmf_real *y, size_t ld_y, const kmf_real *x,
+                      size_t ld_x, const kmf_packing *w, size_t rows, const kmf_real *bias);
 
 /* A weight's gradient is wanted in the next phase. */
 void kmf_mlm_product(kmf_mlm *m, kmf_real *dw, const kmf_real *dy, size_t ld_dy,

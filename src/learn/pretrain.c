@@ -95,6 +95,8 @@ static int check_options(const kmf_pretrain_options *o, kmf_err *err)
         return kmf_fail(err, KMF_EINVAL, "schedule: unknown");
     if (o->words < KMF_WORDS_LETTERS || o->words > KMF_WORDS_RANDOM)
         return kmf_fail(err, KMF_EINVAL, "words: unknown");
+    if (o->precision != KMF_PRECISION_F32 && o->precision != KMF_PRECISION_BF16)
+        return kmf_fail(err, KMF_EINVAL, "precision: f32 or bf16");
     if (!in_range(o->warmup, 0, 1))
         return kmf_fail(err, KMF_EINVAL, "warmup: from 0 to 1");
     if (!in_range(o->decay, 0, 1))
@@ -261,6 +263,7 @@ kmf_pretrain *kmf_pretrain_new(const kmf_pretrain_options *opts, kmf_err *err)
     t->opts = *opts;
     t->opts.preset = t->opts.init = t->opts.embeddings = t->opts.tmp = NULL;
     t->opts.held = NULL;
+    t->opts.precision = (int)kmf_precision_here((kmf_precision)opts->precision);
     t->opts.threads = opts->threads ? opts->threads : kmf_threads_default();
     t->spans = (kmf_spans_options){.rate = opts->mask_rate,
                                    .span_min = opts->span_min,
@@ -334,6 +337,7 @@ static kmf_mlm_options mlm_options(const kmf_pretrain *t)
     return (kmf_mlm_options){.max_tokens = kmf_pretrain_piece(t) * window,
                              .max_seq = window,
                              .recompute = t->opts.recompute != 0,
+                             .precision = (kmf_precision)t->opts.precision,
                              .sites = t->questions ? kmf_questions_sites(t->questions) : NULL,
                              .n_sites = 4 * t->spelling.k};
 }
@@ -547,6 +551,7 @@ void kmf_pretrain_information(const kmf_pretrain *trainer, kmf_pretrain_state *s
         .parameters = t->model->n_parameters,
         .window = t->model->config.window,
         .window_bases = kmf_pretrain_letters(t),
+        .precision = t->opts.precision,
         .new_head = t->new_head,
         .bytes = t->bytes,
         .ranks = kmf_ranks(),

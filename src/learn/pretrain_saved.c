@@ -85,6 +85,7 @@ static size_t settings_of(const kmf_pretrain *t, kmf_setting settings[KMF_SAVED_
     SETTING("batch", "%zu", o->batch);
     SETTING("shards", "%zu", o->shards);
     SETTING("accumulate", "%zu", o->accumulate);
+    SETTING("precision", "%s", kmf_precision_names[o->precision]);
     SETTING("dropout", "%.17g", o->dropout);
     SETTING("lr", "%.17g", o->rate);
     SETTING("warmup", "%.17g", o->warmup);

@@ -12,161 +12,118 @@
  *     x = LN(x + act(x W1^T + b1) W2^T + b2)
  *   logits = LN(act(x Wh^T + bh)) word^T + b
  *
- * A batch is sequences end to end; no token is padding, only the last tile of rows is filled
- * up.
+ * A batch is sequences end to end; no token is padding.
  *
- *   rows    0             128            256            384
- *           |    tile     |    tile      |    tile      |
- *   tokens  | sequence 0      | sequence 1 | seq. 2 |///|     /// rows that nobody reads
+ *   rows    0             96             192            288
+ *           |    tile     |    tile      |    tile |
+ *   tokens  | sequence 0      | sequence 1 | seq. 2|
  *
  * Whatever joins rows (attention) goes by sequences, whatever does not goes by tiles; so a
- * sequence's rows come out the same in any batch. From the attention's output to the end of the
- * block a tile goes through alone: its rows and the feed-forward's [tile, F] stay in the
+ * sequence's rows come out the same in any batch. From the attention's output to the next block's
+ * q, k, v a tile goes through alone: its rows and the feed-forward's [tile, F] stay in the
  * second-level cache. The attention's result takes the place of q.
  *
- * Workspace, one slab:   x [N, D]   qkv [N, 3D]   out [tile, max(D, E)]   ff [tile, F]
- *                        cos, sin [max_seq, K/2]   attention's scratch
+ * Several threads work on one batch, each with a workspace of its own beside x and qkv, which are
+ * the first one's: thread i takes the tiles i, i + n, ..., and of the pairs of a head and a part of
+ * a sequence's rows the same. They wait for each other before and after the attention. Tiles are
+ * then as many rows as give each thread one, which changes no bit.
+ *
+ * Workspace, one slab:   x [N, D]   qkv [N, 3D]   out [tile, max(D, E)]
+ *                        cos, sin [max_seq, K/2]   the products' and the attention's scratch
  */
+#include "base/barrier.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "model/model.h"
-#include "nn/attn.h"
+#include "nn/attend.h"
 #include "nn/gemm.h"
 #include "nn/ops.h"
+#include "seq/par.h"
 
 #include <assert.h>
 #include <string.h>
 
 #define ROTARY_BASE 10000.0
+/* Rows of a tile are a multiple of a kernel's, where there are that many. */
+#define TILE_UNIT 24
+/* Rows of a sequence that are worth a part of their own in the attention. */
+#define PART_ROWS 96
 
 struct kmf_encoder {
-    const kmf_model *model; /* borrowed */
+    const kmf_model *model;  /* borrowed */
+    kmf_precision precision; /* of the weights' products */
+    kmf_precision attention; /* of those inside the attention */
     size_t max_tokens;
     size_t max_seq;
-    size_t n_rows;  /* tokens of the last forward */
-    float *slab;    /* owned; the rest points into it */
-    float *x;       /* [N, D]        N: max_tokens up to a whole tile */
-    float *qkv;     /* [N, 3D]       q, then the attention's output; k; v */
-    float *out;     /* [tile, max(D, E)] */
-    float *ff;      /* [tile, F] */
-    float *cos_t;   /* [max_seq, K/2] */
-    float *sin_t;   /* [max_seq, K/2] */
-    float *scratch; /* the attention's */
+    size_t n_rows; /* tokens of the last forward */
+    void *slab;    /* owned; the rest points into it */
+    float *x;      /* [N, D]        N: max_tokens, and a whole tile from any of them */
+    float *qkv;    /* [N, 3D]       q, then the attention's output; k; v */
+    float *out;    /* [tile, max(D, E)] */
+    float *cos_t;  /* [max_seq, K/2] */
+    float *sin_t;  /* [max_seq, K/2] */
+    void *words;   /* of the products */
+    void *scratch; /* of the attention */
 };
-
-/* ---------------------------------------------------------------- packing ---------------- */
-
-/* *total += the packed size of a [Dout, Din] weight, a multiple of a cache line. */
-static int add_packed(size_t *total, size_t Dout, size_t Din, kmf_err *err)
-{
-    size_t n = kmf_gemm_packed_size(Dout, Din);
-    size_t rounded;
-    if (n == 0 || !kmf_add(n, 15, &rounded) || !kmf_add(*total, rounded / 16 * 16, total))
-        return kmf_fail(err, KMF_ENOMEM, "a weight of %zu x %zu does not fit the memory", Dout,
-                        Din);
-    return 0;
-}
-
-/* Packs parts [Dout / n_parts, Din] at *next and moves it on. */
-static const float *pack(float **next, const float *const *parts, size_t n_parts, size_t Dout,
-                         size_t Din)
-{
-    float *packed = *next;
-    kmf_gemm_pack(packed, parts, n_parts, Dout, Din);
-    *next = packed + (kmf_gemm_packed_size(Dout, Din) + 15) / 16 * 16;
-    return packed;
-}
-
-int kmf_model_pack(kmf_model *model, kmf_err *err)
-{
-    const kmf_config *config = &model->config;
-    const kmf_params *params = &model->params;
-    size_t D = config->hidden_size;
-    size_t E = config->embedding_size;
-    size_t F = config->intermediate_size;
-    size_t L = config->n_layers;
-    size_t layer = 0;
-    size_t total = 0;
-    size_t D3, n_bias;
-    if (!kmf_mul(D, 3, &D3))
-        return kmf_fail(err, KMF_ENOMEM, "a model %zu wide does not fit the memory", D);
-    if (add_packed(&layer, D3, D, err) || add_packed(&layer, D, D, err) ||
-        add_packed(&layer, F, D, err) || add_packed(&layer, D, F, err))
-        return KMF_ENOMEM;
-    if (!kmf_mul(layer, L, &total) || !kmf_mul(D3, L, &n_bias))
-        return kmf_fail(err, KMF_ENOMEM, "%zu layers do not fit the memory", L);
-    if (params->proj_w && add_packed(&total, D, E, err))
-        return KMF_ENOMEM;
-
-    model->packed = kmf_floats(total, err);
-    model->packed_layers = kmf_calloc(L, sizeof *model->packed_layers, err);
-    model->qkv_bias = kmf_floats(n_bias, err);
-    if (!model->packed || !model->packed_layers || !model->qkv_bias)
-        return KMF_ENOMEM;
-
-    float *next = model->packed;
-    for (size_t l = 0; l < L; l++) {
-        const kmf_layer *w = &params->layers[l];
-        float *bias = model->qkv_bias + l * D3;
-        struct kmf_packed_layer *packed = &model->packed_layers[l];
-        packed->qkv = pack(&next, (const float *[]){w->wq, w->wk, w->wv}, 3, D3, D);
-        packed->wo = pack(&next, (const float *[]){w->wo}, 1, D, D);
-        packed->w1 = pack(&next, (const float *[]){w->w1}, 1, F, D);
-        packed->w2 = pack(&next, (const float *[]){w->w2}, 1, D, F);
-        memcpy(bias, w->bq, D * sizeof *bias);
-        memcpy(bias + D, w->bk, D * sizeof *bias);
-        memcpy(bias + 2 * D, w->bv, D * sizeof *bias);
-    }
-    if (params->proj_w)
-        model->packed_proj = pack(&next, (const float *[]){params->proj_w}, 1, D, E);
-    return 0;
-}
 
 /* ---------------------------------------------------------------- workspace -------------- */
 
-/* Where each array of the slab begins, in floats. */
+/* Where each array of the slab begins, in bytes. */
 typedef struct layout {
-    size_t x, qkv, out, ff, cos_t, sin_t, scratch, total;
+    size_t x, qkv, out, cos_t, sin_t, words, scratch, total;
 } layout;
 
-/* *at = where a [rows, cols] array begins; *total moves on behind it, to a cache line. */
-static bool place(size_t *at, size_t *total, size_t rows, size_t cols)
+/* *at = where an array of n things begins; *total moves on behind it, to a cache line. */
+static bool place(size_t *at, size_t *total, size_t n, size_t size)
+{
+    *at = *total;
+    return kmf_mul(n, size, &n) && kmf_add(n, 63, &n) && kmf_add(*total, n / 64 * 64, total);
+}
+
+static bool place_floats(size_t *at, size_t *total, size_t rows, size_t cols)
 {
     size_t n;
-    *at = *total;
-    if (!kmf_mul(rows, cols, &n) || !kmf_add(n, 15, &n) || !kmf_add(*total, n / 16 * 16, total))
-        return false;
-    return true;
+    return kmf_mul(rows, cols, &n) && place(at, total, n, sizeof(float));
+}
+
+/* What the attention computes in beside products of weights in this precision. */
+static kmf_precision attention_precision(kmf_precision precision)
+{
+    return precision == KMF_PRECISION_F32 ? precision : kmf_precision_here(KMF_PRECISION_BF16);
 }
 
 /* false if it does not fit a size_t. */
-static bool lay_out(layout *l, const kmf_config *config, size_t max_tokens, size_t max_seq)
+static bool lay_out(layout *l, const kmf_config *config, kmf_precision precision,
+                    size_t max_tokens, size_t max_seq)
 {
     size_t D = config->hidden_size;
     size_t E = config->embedding_size;
     size_t F = config->intermediate_size;
     size_t K = D / config->n_heads;
-    size_t N, D3, bytes;
-    size_t scratch = kmf_attn_scratch(max_seq, K);
+    size_t width = D > E ? D : E;
+    size_t scratch = kmf_attend_scratch(max_seq, K, attention_precision(precision));
+    size_t words = kmf_gemm_pair_scratch(D, F, precision);
+    size_t other = kmf_gemm_scratch(width, precision);
+    size_t N, D3;
     *l = (layout){0};
-    if (!kmf_add(max_tokens, KMF_TILE - 1, &N) || !kmf_mul(D, 3, &D3) || scratch == 0)
+    if (!kmf_add(max_tokens, 2 * KMF_TILE - 1, &N) || !kmf_mul(D, 3, &D3) || scratch == 0)
         return false;
     N = N / KMF_TILE * KMF_TILE;
-    return place(&l->x, &l->total, N, D) && place(&l->qkv, &l->total, N, D3) &&
-           place(&l->out, &l->total, KMF_TILE, D > E ? D : E) &&
-           place(&l->ff, &l->total, KMF_TILE, F) &&
-           place(&l->cos_t, &l->total, max_seq, K / 2) &&
-           place(&l->sin_t, &l->total, max_seq, K / 2) &&
-           place(&l->scratch, &l->total, 1, scratch) &&
-           kmf_mul(l->total, sizeof(float), &bytes);
+    return place_floats(&l->x, &l->total, N, D) && place_floats(&l->qkv, &l->total, N, D3) &&
+           place_floats(&l->out, &l->total, KMF_TILE, width) &&
+           place_floats(&l->cos_t, &l->total, max_seq, K / 2) &&
+           place_floats(&l->sin_t, &l->total, max_seq, K / 2) &&
+           place(&l->words, &l->total, 1, words > other ? words : other) &&
+           place(&l->scratch, &l->total, 1, scratch);
 }
 
-size_t kmf_encoder_bytes(const kmf_config *config, size_t max_tokens, size_t max_seq)
+size_t kmf_encoder_bytes(const kmf_config *config, kmf_precision precision, size_t max_tokens,
+                         size_t max_seq)
 {
     layout l;
     size_t bytes;
-    if (!lay_out(&l, config, max_tokens, max_seq) ||
-        !kmf_add(l.total * sizeof(float), sizeof(kmf_encoder), &bytes))
+    if (!lay_out(&l, config, precision, max_tokens, max_seq) ||
+        !kmf_add(l.total, sizeof(kmf_encoder), &bytes))
         return 0;
     return bytes;
 }
@@ -180,28 +137,34 @@ kmf_encoder *kmf_encoder_new(const kmf_model *model, size_t max_tokens, size_t m
         kmf_fail(err, KMF_EINVAL, "an encoder needs room for at least one token");
         return NULL;
     }
-    if (!lay_out(&l, config, max_tokens, max_seq)) {
+    if (kmf_model_prepare(model, kmf_model_precision(model), err) < 0)
+        return NULL;
+    kmf_precision precision = kmf_model_precision(model);
+    if (!lay_out(&l, config, precision, max_tokens, max_seq)) {
         kmf_fail(err, KMF_ENOMEM, "batches of %zu tokens do not fit the memory", max_tokens);
         return NULL;
     }
     kmf_encoder *encoder = kmf_calloc(1, sizeof *encoder, err);
     if (!encoder)
         return NULL;
-    encoder->slab = kmf_floats(l.total, err);
+    encoder->slab = kmf_large(l.total, 1, err);
     if (!encoder->slab) {
         kmf_encoder_free(encoder);
         return NULL;
     }
+    char *room = encoder->slab;
     encoder->model = model;
+    encoder->precision = precision;
+    encoder->attention = attention_precision(precision);
     encoder->max_tokens = max_tokens;
     encoder->max_seq = max_seq;
-    encoder->x = encoder->slab + l.x;
-    encoder->qkv = encoder->slab + l.qkv;
-    encoder->out = encoder->slab + l.out;
-    encoder->ff = encoder->slab + l.ff;
-    encoder->cos_t = encoder->slab + l.cos_t;
-    encoder->sin_t = encoder->slab + l.sin_t;
-    encoder->scratch = encoder->slab + l.scratch;
+    encoder->x = (float *)(void *)(room + l.x);
+    encoder->qkv = (float *)(void *)(room + l.qkv);
+    encoder->out = (float *)(void *)(room + l.out);
+    encoder->cos_t = (float *)(void *)(room + l.cos_t);
+    encoder->sin_t = (float *)(void *)(room + l.sin_t);
+    encoder->words = room + l.words;
+    encoder->scratch = room + l.scratch;
     kmf_rotary_table(encoder->cos_t, encoder->sin_t, ROTARY_BASE, max_seq,
                      config->hidden_size / config->n_heads);
     return encoder;
@@ -217,91 +180,240 @@ void kmf_encoder_free(kmf_encoder *encoder)
 
 /* ---------------------------------------------------------------- forward ---------------- */
 
-/* x [N, D] from n ids; rows n .. N - 1, the rest of a tile, are 0 before Wp. */
-static void embed(kmf_encoder *e, const int32_t *ids, size_t n, size_t N)
+/* A batch, and who works on it. */
+typedef struct batch {
+    kmf_encoder *const *encoders; /* [n]; the first one's x and qkv are the batch's */
+    size_t n;
+    kmf_barrier barrier;
+    const int32_t *ids;
+    const size_t *off;
+    size_t n_seq, layer;
+    size_t rows, tile;  /* tokens, and rows of a tile */
+    const float *table; /* of the first layer, NULL: the product */
+} batch;
+
+static size_t smaller(size_t a, size_t b)
 {
-    const kmf_config *config = &e->model->config;
-    const kmf_params *w = &e->model->params;
-    const float *proj = e->model->packed_proj;
+    return a < b ? a : b;
+}
+
+static size_t share(size_t n, size_t parts)
+{
+    return (n + parts - 1) / parts;
+}
+
+/* x [rows, D] of the tokens ids, before the first layer. */
+static void embed(kmf_encoder *own, float *x, const int32_t *ids, size_t rows)
+{
+    const kmf_config *config = &own->model->config;
+    const kmf_params *w = &own->model->params;
+    const kmf_weight *proj = &own->model->packed->proj;
     size_t D = config->hidden_size;
     size_t E = config->embedding_size;
-    for (size_t t = 0; t < N; t += KMF_TILE) {
-        size_t rows = n - t < KMF_TILE ? n - t : KMF_TILE;
-        float *x = e->x + t * D;
-        float *y = proj ? e->out : x;
-        kmf_embedding_forward(y, E, ids + t, w->word, w->type, w->ln_w, w->ln_b,
-                              config->layer_norm_eps, rows, E); /* ids -> [t, E] */
-        memset(y + rows * E, 0, (KMF_TILE - rows) * E * sizeof *y);
-        if (!proj)
-            continue;
-        kmf_gemm_weight(x, D, y, E, proj, KMF_TILE, D, E); /* [t, E] -> [t, D] */
-        kmf_bias_forward(x, D, w->proj_b, KMF_TILE, D);
+    float *y = proj->Dout ? own->out : x;
+    kmf_embedding_forward(y, E, ids, w->word, w->type, w->ln_w, w->ln_b, config->layer_norm_eps,
+                          rows, E); /* ids -> [t, E] */
+    if (proj->Dout)
+        kmf_gemm_weight(x, D, y, E, proj, rows, &(kmf_ending){.bias = w->proj_b},
+                        own->words); /* [t, E] -> [t, D] */
+}
+
+/* qkv [rows, 3D] = x Wqkv^T + bqkv of layer l. */
+static void project(kmf_encoder *own, float *qkv, const float *x, size_t l, size_t rows)
+{
+    const kmf_packed *packed = own->model->packed;
+    size_t D = own->model->config.hidden_size;
+    kmf_gemm_weight(qkv, 3 * D, x, D, &packed->layers[l].qkv, rows,
+                    &(kmf_ending){.bias = packed->qkv_bias + l * 3 * D}, own->words);
+}
+
+/* Turns q and k, and v if the model says so, of rows beg .. end - 1, which hold several sequences. */
+static void turn(const batch *b, const kmf_encoder *own, float *qkv, size_t beg, size_t end)
+{
+    const kmf_config *config = &own->model->config;
+    size_t D = config->hidden_size;
+    size_t H = config->n_heads;
+    size_t K = D / H;
+    int n_turned = config->rotary_value ? 3 : 2;
+    size_t s = 0;
+    for (size_t high = b->n_seq; high - s > 1;) { /* the sequence of row beg */
+        size_t middle = s + (high - s) / 2;
+        if (b->off[middle] <= beg)
+            s = middle;
+        else
+            high = middle;
+    }
+    for (size_t row = beg; row < end; s++) {
+        size_t stop = smaller(b->off[s + 1], end);
+        size_t at = (row - b->off[s]) * (K / 2);
+        for (int i = 0; i < n_turned; i++)
+            kmf_rotary_forward(qkv + (row - beg) * 3 * D + (size_t)i * D, 3 * D,
+                               own->cos_t + at, own->sin_t + at, stop - row, H, K);
+        row = stop;
     }
 }
 
-/* Block l over rows 0 .. N - 1 of x. Shapes at the right; t is a tile of rows. */
-static void block(kmf_encoder *e, size_t l, const size_t *off, size_t n_seq, size_t N)
+/* A tile's q, k, v of layer l. Shapes at the right; t is the tile's rows. */
+static void enter_block(const batch *b, kmf_encoder *own, size_t l, size_t beg, size_t rows)
 {
-    const kmf_config *config = &e->model->config;
-    const kmf_layer *w = &e->model->params.layers[l];
-    const struct kmf_packed_layer *packed = &e->model->packed_layers[l];
+    kmf_encoder *e = b->encoders[0];
+    size_t D = e->model->config.hidden_size;
+    float *qkv = e->qkv + beg * 3 * D;
+    if (l == 0 && b->table)
+        for (size_t t = 0; t < rows; t++)
+            memcpy(qkv + t * 3 * D, b->table + (size_t)b->ids[beg + t] * 3 * D,
+                   3 * D * sizeof *qkv);
+    else
+        project(own, qkv, e->x + beg * D, l, rows); /* [t, D] -> [t, 3D] */
+    turn(b, own, qkv, beg, beg + rows);
+}
+
+/* One head of rows of one sequence: softmax(q k^T / sqrt K) v takes the place of q. */
+static void attend(const batch *b, kmf_encoder *own, size_t s, size_t head, size_t part,
+                   size_t n_parts)
+{
+    const kmf_config *config = &own->model->config;
+    size_t D = config->hidden_size;
+    size_t K = D / config->n_heads;
+    size_t T = b->off[s + 1] - b->off[s];
+    size_t rows = share(T, n_parts);
+    size_t beg = smaller(part * rows, T);
+    float *q = b->encoders[0]->qkv + b->off[s] * 3 * D + head * K;
+    if (beg < T)
+        kmf_attend(q, 3 * D, q, q + D, q + 2 * D, 3 * D, own->scratch, beg,
+                   smaller(beg + rows, T), T, K, own->attention); /* [T, 3K] -> [T, K] */
+}
+
+/* A tile from the attention's result to the end of block l. */
+static void leave_block(const batch *b, kmf_encoder *own, size_t l, size_t beg, size_t rows)
+{
+    const kmf_config *config = &own->model->config;
+    const kmf_layer *w = &own->model->params.layers[l];
+    const kmf_packed_layer *packed = &own->model->packed->layers[l];
     double eps = config->layer_norm_eps;
     size_t D = config->hidden_size;
-    size_t F = config->intermediate_size;
-    size_t H = config->n_heads;
-    size_t K = D / H;
-    size_t ld = 3 * D; /* of a row q, k, v */
-    const float *qkv_bias = e->model->qkv_bias + l * ld;
+    float *x = b->encoders[0]->x + beg * D;
+    const float *heads = b->encoders[0]->qkv + beg * 3 * D;
+    float *y = own->out;
+    kmf_ending act = {.bias = w->b1, .activate = true, .activation = config->activation};
+    kmf_gemm_weight(y, D, heads, 3 * D, &packed->wo, rows, NULL, own->words); /* -> [t, D] */
+    kmf_residual_layernorm_forward(x, D, y, D, w->bo, w->ln1_w, w->ln1_b, eps, rows, D);
+    kmf_gemm_pair(y, D, x, D, &packed->w1, &packed->w2, rows, &act,
+                  own->words); /* [t, D] -> [t, F] -> [t, D] */
+    kmf_residual_layernorm_forward(x, D, y, D, w->b2, w->ln2_w, w->ln2_b, eps, rows, D);
+}
 
-    for (size_t t = 0; t < N; t += KMF_TILE) {
-        float *x = e->x + t * D;
-        float *qkv = e->qkv + t * ld;
-        kmf_gemm_weight(qkv, ld, x, D, packed->qkv, KMF_TILE, ld, D); /* [t, D] -> [t, 3D] */
-        kmf_bias_forward(qkv, ld, qkv_bias, KMF_TILE, ld);
+/* What thread i of a batch does. */
+static void run(void *arg, int i)
+{
+    batch *b = arg;
+    kmf_encoder *own = b->encoders[i];
+    size_t D = own->model->config.hidden_size;
+    size_t H = own->model->config.n_heads;
+    size_t first = (size_t)i * b->tile;
+    size_t step = b->n * b->tile;
+    size_t wanted = share(4 * b->n, b->n_seq * H); /* enough to do for all threads */
+    size_t n_parts = b->n == 1 ? 1 : smaller(wanted, share(own->max_seq, PART_ROWS));
+    for (size_t t = first; t < b->rows; t += step) {
+        size_t rows = smaller(b->rows - t, b->tile);
+        embed(own, b->encoders[0]->x + t * D, b->ids + t, rows);
+        if (b->layer > 0)
+            enter_block(b, own, 0, t, rows);
     }
+    for (size_t l = 0; l < b->layer; l++) {
+        kmf_barrier_wait(&b->barrier);
+        for (size_t item = (size_t)i; item < b->n_seq * H * n_parts; item += b->n)
+            attend(b, own, item / n_parts / H, item / n_parts % H, item % n_parts, n_parts);
+        kmf_barrier_wait(&b->barrier);
+        for (size_t t = first; t < b->rows; t += step) {
+            size_t rows = smaller(b->rows - t, b->tile);
+            leave_block(b, own, l, t, rows);
+            if (l + 1 < b->layer)
+                enter_block(b, own, l + 1, t, rows);
+        }
+    }
+}
 
-    for (size_t s = 0; s < n_seq; s++) {
-        size_t T = off[s + 1] - off[s];
-        float *q = e->qkv + off[s] * ld;
-        float *k = q + D;
-        float *v = q + 2 * D;
-        kmf_rotary_forward(q, ld, e->cos_t, e->sin_t, T, H, K); /* [T, D] */
-        kmf_rotary_forward(k, ld, e->cos_t, e->sin_t, T, H, K); /* [T, D] */
-        if (config->rotary_value)
-            kmf_rotary_forward(v, ld, e->cos_t, e->sin_t, T, H, K); /* [T, D] */
-        kmf_attn_forward(q, ld, q, k, v, ld, e->scratch, T, H, K);  /* [T, 3D] -> [T, D] */
+/* The first layer's table, made when V tokens have been seen; NULL: not yet. */
+static const float *first_layer(kmf_encoder *own, size_t n_tokens)
+{
+    kmf_packed *packed = own->model->packed;
+    const kmf_config *config = &own->model->config;
+    size_t V = config->vocab_size;
+    size_t D = config->hidden_size;
+    float *table = atomic_load_explicit(&packed->table, memory_order_acquire);
+    if (table || packed->table_bytes == 0 || config->n_layers == 0)
+        return table;
+    if (atomic_fetch_add(&packed->tokens, n_tokens) < V ||
+        pthread_mutex_trylock(&packed->table_lock) != 0)
+        return NULL;
+    table = atomic_load(&packed->table);
+    if (!table) {
+        table = kmf_large(packed->table_bytes, 1, NULL); /* without memory it stays slow */
+        for (size_t v = 0; table && v < V; v += KMF_TILE) {
+            int32_t ids[KMF_TILE];
+            size_t rows = smaller(V - v, KMF_TILE);
+            for (size_t r = 0; r < rows; r++)
+                ids[r] = (int32_t)(v + r);
+            embed(own, own->x, ids, rows);
+            project(own, table + v * 3 * D, own->x, 0, rows);
+        }
+        atomic_store_explicit(&packed->table, table, memory_order_release);
     }
+    pthread_mutex_unlock(&packed->table_lock);
+    return table;
+}
 
-    for (size_t t = 0; t < N; t += KMF_TILE) {
-        float *x = e->x + t * D;
-        float *heads = e->qkv + t * ld;
-        float *y = e->out;
-        float *f = e->ff;
-        kmf_gemm_weight(y, D, heads, ld, packed->wo, KMF_TILE, D, D); /* [t, D] -> [t, D] */
-        kmf_residual_layernorm_forward(x, D, y, D, w->bo, w->ln1_w, w->ln1_b, eps, KMF_TILE, D);
-        kmf_gemm_weight(f, F, x, D, packed->w1, KMF_TILE, F, D); /* [t, D] -> [t, F] */
-        kmf_bias_activation_forward(f, F, w->b1, config->activation, KMF_TILE, F);
-        kmf_gemm_weight(y, D, f, F, packed->w2, KMF_TILE, D, F); /* [t, F] -> [t, D] */
-        kmf_residual_layernorm_forward(x, D, y, D, w->b2, w->ln2_w, w->ln2_b, eps, KMF_TILE, D);
-    }
+static void check(const kmf_encoder *e, const int32_t *ids, const size_t *off, size_t n_seq,
+                  size_t layer)
+{
+    size_t n = off[n_seq];
+    assert(off[0] == 0 && n <= e->max_tokens);
+    assert(layer <= e->model->config.n_layers);
+    for (size_t s = 0; s < n_seq; s++)
+        assert(off[s + 1] > off[s] && off[s + 1] - off[s] <= e->max_seq);
+    for (size_t i = 0; i < n; i++)
+        assert(ids[i] >= 0 && (size_t)ids[i] < e->model->config.vocab_size);
+    (void)e, (void)ids, (void)layer, (void)n;
+}
+
+int kmf_encoder_forward_together(kmf_encoder *const *encoders, size_t n, const float **hidden,
+                                 const int32_t *ids, const size_t *off, size_t n_seq,
+                                 size_t layer, kmf_err *err)
+{
+    batch b = {.encoders = encoders,
+               .n = n,
+               .ids = ids,
+               .off = off,
+               .n_seq = n_seq,
+               .layer = layer,
+               .rows = off[n_seq]};
+    size_t rows = share(share(b.rows, n), TILE_UNIT) * TILE_UNIT;
+    int status = 0;
+    check(encoders[0], ids, off, n_seq, layer);
+    encoders[0]->n_rows = b.rows;
+    *hidden = encoders[0]->x;
+    if (b.rows == 0)
+        return 0;
+    b.tile = smaller(rows, KMF_TILE);
+    b.table = layer > 0 ? first_layer(encoders[0], b.rows) : NULL;
+    kmf_barrier_init(&b.barrier, (int)n);
+    if (n == 1)
+        run(&b, 0);
+    else
+        status = kmf_together((int)n, run, &b, err);
+    return status;
 }
 
 const float *kmf_encoder_forward(kmf_encoder *encoder, const int32_t *ids, const size_t *off,
                                  size_t n_seq, size_t layer)
 {
-    size_t n = off[n_seq];
-    size_t N = (n + KMF_TILE - 1) / KMF_TILE * KMF_TILE;
-    assert(off[0] == 0 && n <= encoder->max_tokens);
-    assert(layer <= encoder->model->config.n_layers);
-    for (size_t s = 0; s < n_seq; s++)
-        assert(off[s + 1] > off[s] && off[s + 1] - off[s] <= encoder->max_seq);
-    for (size_t i = 0; i < n; i++)
-        assert(ids[i] >= 0 && (size_t)ids[i] < encoder->model->config.vocab_size);
-    embed(encoder, ids, n, N);
-    for (size_t l = 0; l < layer; l++)
-        block(encoder, l, off, n_seq, N);
-    encoder->n_rows = n;
-    return encoder->x;
+    const float *hidden;
+    int status =
+        kmf_encoder_forward_together(&encoder, 1, &hidden, ids, off, n_seq, layer, NULL);
+    assert(status == 0); /* it makes no thread */
+    (void)status;
+    return hidden;
 }
 
 /* ---------------------------------------------------------------- masked-LM head --------- */

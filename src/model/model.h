@@ -4,6 +4,7 @@
 #define KMF_MODEL_H
 
 #include "base/io.h"
+#include "model/packed.h"
 #include "model/params.h"
 
 #include <stdbool.h>
@@ -20,22 +21,12 @@ struct kmf_model {
     size_t n_tensors;
     uint64_t n_parameters;
 
-    /* For the encoder: the weight products' own layout, made once by kmf_model_pack. */
-    float *packed; /* owned slab */
-    struct kmf_packed_layer {
-        const float *qkv; /* [3D, D]: wq, wk, wv as one product */
-        const float *wo, *w1, *w2;
-    } * packed_layers;        /* owned [L] */
-    const float *packed_proj; /* NULL when E = D */
-    float *qkv_bias;          /* owned [L, 3D] */
+    kmf_packed *packed; /* owned; for the encoder */
 };
 
-/* Packs the weights (gemm.h). Called once, by load and new. */
-int kmf_model_pack(kmf_model *model, kmf_err *err) KMF_MUST_CHECK;
-
 /*
- * For training: as kmf_model_new and kmf_model_load, but not packed, so for no encoder, and with
- * all weights in the model's slab, by the layout of all slots (layout.h), where they may be
+ * For training: as kmf_model_new and kmf_model_load, but for no encoder: with all weights in the
+ * model's slab, by the layout of all slots (layout.h), where they may be
  * changed. A loaded model without a head gets a new one, and *new_head says so.
  */
 kmf_model *kmf_model_draw(const kmf_config *config, uint64_t seed, kmf_err *err) KMF_MUST_CHECK;

@@ -57,9 +57,7 @@ void kmf_model_free(kmf_model *model)
     kmf_vocab_free(model->vocab);
     kmf_free(model->path);
     kmf_free(model->provenance);
-    kmf_free(model->packed);
-    kmf_free(model->packed_layers);
-    kmf_free(model->qkv_bias);
+    kmf_packed_free(model->packed);
     kmf_free(model);
 }
 
@@ -89,18 +87,32 @@ fail:
     return NULL;
 }
 
-/* The model, ready for an encoder; NULL, and it is freed, on failure. */
-static kmf_model *packed(kmf_model *model, kmf_err *err)
+/* The model, with a place for packed weights; NULL, and it is freed, on failure. */
+static kmf_model *packable(kmf_model *model, kmf_err *err)
 {
-    if (!model || kmf_model_pack(model, err) == 0)
+    if (!model)
+        return NULL;
+    model->packed = kmf_packed_new(err);
+    if (model->packed)
         return model;
     kmf_model_free(model);
     return NULL;
 }
 
+int kmf_model_prepare(const kmf_model *model, kmf_precision precision, kmf_err *err)
+{
+    precision = kmf_precision_here(precision);
+    return kmf_packed_make(model->packed, &model->config, &model->params, precision, err);
+}
+
+kmf_precision kmf_model_precision(const kmf_model *model)
+{
+    return model->packed->precision;
+}
+
 kmf_model *kmf_model_new(const kmf_config *config, uint64_t seed, kmf_err *err)
 {
-    return packed(kmf_model_draw(config, seed, err), err);
+    return packable(kmf_model_draw(config, seed, err), err);
 }
 
 /* ---- loading ----------------------------------------------------------------------------- */
@@ -207,7 +219,7 @@ static kmf_model *open_model(const char *dir, kmf_err *err)
 
 kmf_model *kmf_model_load(const char *dir, kmf_err *err)
 {
-    return packed(open_model(dir, err), err);
+    return packable(open_model(dir, err), err);
 }
 
 kmf_model *kmf_model_load_own(const char *dir, uint64_t seed, bool *new_head, kmf_err *err)

@@ -189,9 +189,15 @@ static kmf_real scale_of(size_t K)
     return (kmf_real)(1.0 / sqrt((double)K));
 }
 
+static int how_of(kmf_precision precision)
+{
+    return precision == KMF_PRECISION_BF16 ? KMF_GEMM_BF16 : 0;
+}
+
 void kmf_attn_forward_train(kmf_real *out, size_t ld_out, kmf_real *stats, const kmf_real *q,
                             const kmf_real *k, const kmf_real *v, size_t ld, kmf_real *scratch,
-                            uint64_t key, double p, size_t T, size_t h0, size_t h1, size_t K)
+                            uint64_t key, double p, size_t T, size_t h0, size_t h1, size_t K,
+                            kmf_precision precision)
 {
     assert(T > 0 && K > 0);
     kmf_real *k_t = scratch;
@@ -199,15 +205,16 @@ void kmf_attn_forward_train(kmf_real *out, size_t ld_out, kmf_real *stats, const
     kmf_real largest[KMF_ATTN_ROWS];
     kmf_real inverse[KMF_ATTN_ROWS];
     kmf_real scale = scale_of(K);
+    int how = how_of(precision);
     for (size_t h = h0; h < h1; h++) {
         transpose(k_t, k + h * K, ld, T, K);
         for (size_t t = 0; t < T; t += KMF_ATTN_ROWS) {
             size_t rows = T - t < KMF_ATTN_ROWS ? T - t : KMF_ATTN_ROWS;
             kmf_real *to = out + t * ld_out + h * K;
-            kmf_gemm_inner(scores, T, q + t * ld + h * K, ld, k_t, T, rows, T, K, 0);
+            kmf_gemm_inner(scores, T, q + t * ld + h * K, ld, k_t, T, rows, T, K, how);
             weigh(scores, largest, inverse, scale, rows, T);
             kmf_dropout_forward(scores, T, key, (h * T + t) * T, p, rows, T);
-            kmf_gemm_inner(to, ld_out, scores, T, v + h * K, ld, rows, K, T, 0);
+            kmf_gemm_inner(to, ld_out, scores, T, v + h * K, ld, rows, K, T, how);
             divide(to, ld_out, inverse, rows, K);
             if (stats) {
                 memcpy(stats + h * 2 * T + t, largest, rows * sizeof *largest);
@@ -221,7 +228,8 @@ void kmf_attn_forward(kmf_real *out, size_t ld_out, const kmf_real *q, const kmf
                       const kmf_real *v, size_t ld, kmf_real *scratch, size_t T, size_t H,
                       size_t K)
 {
-    kmf_attn_forward_train(out, ld_out, NULL, q, k, v, ld, scratch, 0, 0.0, T, 0, H, K);
+    kmf_attn_forward_train(out, ld_out, NULL, q, k, v, ld, scratch, 0, 0.0, T, 0, H, K,
+                           KMF_PRECISION_F32);
 }
 
 /* ---------------------------------------------------------------- backward --------------- */
@@ -240,7 +248,7 @@ void kmf_attn_backward(kmf_real *dq, kmf_real *dk, kmf_real *dv, size_t ld_d,
                        const kmf_real *dout, size_t ld_dout, const kmf_real *out, size_t ld_out,
                        const kmf_real *q, const kmf_real *k, const kmf_real *v, size_t ld,
                        const kmf_real *stats, kmf_real *scratch, uint64_t key, double p,
-                       size_t T, size_t h0, size_t h1, size_t K)
+                       size_t T, size_t h0, size_t h1, size_t K, kmf_precision precision)
 {
     assert(T > 0 && K > 0);
     kmf_real *k_t = scratch;
@@ -251,6 +259,7 @@ void kmf_attn_backward(kmf_real *dq, kmf_real *dk, kmf_real *dv, size_t ld_d,
     kmf_real dots[KMF_ATTN_ROWS];
     bool dropped = p > 0.0;
     kmf_real scale = scale_of(K);
+    int how = how_of(precision);
     for (size_t h = h0; h < h1; h++) {
         const kmf_real *largest = stats + h * 2 * T;
         const kmf_real *inverse = largest + T;
@@ -261,9 +270,9 @@ void kmf_attn_backward(kmf_real *dq, kmf_real *dk, kmf_real *dv, size_t ld_d,
             size_t n = T - t < KMF_ATTN_ROWS ? T - t : KMF_ATTN_ROWS;
             const kmf_real *queries = q + t * ld + at;
             const kmf_real *dy = dout + t * ld_dout + at;
-            int add = KMF_GEMM_TA | (t > 0 ? KMF_GEMM_ADD : 0);
-            kmf_gemm_inner(scores, T, queries, ld, k_t, T, n, T, K, 0); /* [n, T] */
-            kmf_gemm_inner(dweights, T, dy, ld_dout, v_t, T, n, T, K, 0);
+            int add = how | KMF_GEMM_TA | (t > 0 ? KMF_GEMM_ADD : 0);
+            kmf_gemm_inner(scores, T, queries, ld, k_t, T, n, T, K, how); /* [n, T] */
+            kmf_gemm_inner(dweights, T, dy, ld_dout, v_t, T, n, T, K, how);
             dot_rows(dots, dy, ld_dout, out + t * ld_out + at, ld_out, n, K);
             for (size_t r = 0; r < n; r++) {
                 size_t first = (h * T + t + r) * T;
@@ -273,7 +282,7 @@ void kmf_attn_backward(kmf_real *dq, kmf_real *dk, kmf_real *dv, size_t ld_d,
                                largest[t + r], inverse[t + r], dots[r], scale, T);
             }
             kmf_gemm_inner(dv + at, ld_d, scores, T, dy, ld_dout, T, K, n, add); /* [T, K] */
-            kmf_gemm_inner(dq + t * ld_d + at, ld_d, dweights, T, k + at, ld, n, K, T, 0);
+            kmf_gemm_inner(dq + t * ld_d + at, ld_d, dweights, T, k + at, ld, n, K, T, how);
             kmf_gemm_inner(dk + at, ld_d, dweights, T, queries, ld, T, K, n, add);
         }
     }

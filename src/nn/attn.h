@@ -33,12 +33,14 @@ void kmf_attn_forward(kmf_real *out, size_t ld_out, const kmf_real *q, const kmf
  *
  * stats  [H, 2, T], head h's at stats + h 2 T: for each row t the largest q k^T, [0][t], and the
  *        inverse of the sum of e^((q k^T - largest) / sqrt K), [1][t]. NULL: not kept.
+ * precision  of the products: F32, or BF16 where kmf_precision_here has it
  * p, key  the weight of row t and column u of head h is dropped by kmf_dropout_forward's rule
  *        (nn/dropout.h) with the counter (h T + t) T + u; key is this sequence's alone.
  */
 void kmf_attn_forward_train(kmf_real *out, size_t ld_out, kmf_real *stats, const kmf_real *q,
                             const kmf_real *k, const kmf_real *v, size_t ld, kmf_real *scratch,
-                            uint64_t key, double p, size_t T, size_t h0, size_t h1, size_t K);
+                            uint64_t key, double p, size_t T, size_t h0, size_t h1, size_t K,
+                            kmf_precision precision);
 
 /*
  * dq, dk, dv (row stride ld_d) from dout, and from out, q, k, v, stats, key and p as the forward
@@ -55,6 +57,6 @@ void kmf_attn_backward(kmf_real *dq, kmf_real *dk, kmf_real *dv, size_t ld_d,
                        const kmf_real *dout, size_t ld_dout, const kmf_real *out, size_t ld_out,
                        const kmf_real *q, const kmf_real *k, const kmf_real *v, size_t ld,
                        const kmf_real *stats, kmf_real *scratch, uint64_t key, double p,
-                       size_t T, size_t h0, size_t h1, size_t K);
+                       size_t T, size_t h0, size_t h1, size_t K, kmf_precision precision);
 
 #endif

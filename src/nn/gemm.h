@@ -2,27 +2,30 @@
 /*
  * Matrix products. The only module that knows BLAS.
  *
- * Two engines compute the same thing:
+ * Float32 products of weights are computed by one of two engines:
+ *   plain     our kernels (kernels.h) for the processor's level
  *   openblas  cblas_sgemm on one thread
- *   plain     portable C with run-time dispatch
+ * bf16, int8 and all products inside a sequence are the plain engine's.
  *
  * The contract that matters here is not speed but: A ROW'S BITS DO NOT DEPEND ON ITS
- * NEIGHBOURS. The weight product works on tiles of exactly KMF_TILE rows, so a BLAS sees one
- * shape per weight; and since some OpenBLAS kernels (Haswell's and Zen's of 0.3.21 among them)
- * sum the rows of one tile in different orders even so, OpenBLAS is asked at start-up whether
- * equal rows give equal bits before it is used.
+ * NEIGHBOURS, nor on their number. A BLAS always sees tiles of exactly KMF_TILE rows; and since
+ * some OpenBLAS kernels (Haswell's and Zen's of 0.3.21 among them) sum the rows of one tile in
+ * different orders even so, OpenBLAS is asked at start-up whether equal rows give equal bits
+ * before it is used.
  *
  * Dimensions: N rows (tokens), Din, Dout columns. Row-major.
  */
 #ifndef KMF_GEMM_H
 #define KMF_GEMM_H
 
+#include "kmerformer.h"
 #include "nn/real.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
-/* Rows of a weight product are handed over in multiples of this. */
-#define KMF_TILE 128
+/* Rows that a product works on at a time. */
+#define KMF_TILE 96
 
 /*
  * Chooses the engine, once per process: KMERFORMER_GEMM=openblas|plain if set; else plain with
@@ -35,41 +38,71 @@ const char *kmf_gemm_name(void);
 /* The BLAS that is linked, whether it is the engine or not: "OpenBLAS 0.3.21 ...". */
 const char *kmf_gemm_library(void);
 
-/*
- * A weight matrix in the engine's own layout: kmf_gemm_packed_size floats (0: does not fit a
- * size_t), written by kmf_gemm_pack from w [Dout, Din] row-major. Several matrices of one Din
- * may be packed as one: rows 0 .. Dout-1 are gathered from n_parts blocks of Dout / n_parts
- * rows.
- */
-size_t kmf_gemm_packed_size(size_t Dout, size_t Din);
-void kmf_gemm_pack(kmf_real *packed, const kmf_real *const *parts, size_t n_parts, size_t Dout,
-                   size_t Din);
+/* A weight matrix in its kernel's own layout. */
+typedef struct kmf_weight {
+    size_t Dout, Din;
+    kmf_precision precision;
+    const void *packed; /* borrowed */
+} kmf_weight;
 
 /*
- * y = x W^T.   x: [N, Din], ld_x   packed: W [Dout, Din]   y: [N, Dout], ld_y
- * N is a multiple of KMF_TILE. Overwrites y, which must not overlap x.
+ * Bytes of a packed weight, a multiple of 64; 0: does not fit a size_t. precision must be one that
+ * kmf_precision_here returns.
+ */
+size_t kmf_gemm_packed_bytes(size_t Dout, size_t Din, kmf_precision precision);
+
+/*
+ * Packs W [Dout, Din] into room of kmf_gemm_packed_bytes, aligned to 64. W is gathered from
+ * n_parts blocks of Dout / n_parts rows each, ld apart.
+ */
+kmf_weight kmf_gemm_pack(void *room, const kmf_real *const *parts, size_t n_parts, size_t ld,
+                         size_t Dout, size_t Din, kmf_precision precision);
+
+/* The same for W^T, [Din, Dout]: y = x W, as the way back needs it. Not int8. */
+kmf_weight kmf_gemm_pack_back(void *room, const kmf_real *const *parts, size_t n_parts,
+                              size_t ld, size_t Dout, size_t Din, kmf_precision precision);
+
+/* What becomes of the sums of a weight product. */
+typedef struct kmf_ending {
+    const kmf_real *bias; /* [Dout]; NULL: none */
+    bool activate;        /* y = act(x W^T + bias), as kmf_bias_activation_forward; with weights
+                             in bf16 and int8 GELU to 1e-4 alone */
+    kmf_activation activation;
+} kmf_ending;
+
+/* Bytes of scratch, aligned to 64, for products of N <= KMF_TILE rows: 0 for f32. */
+size_t kmf_gemm_scratch(size_t Din, kmf_precision precision);
+
+/*
+ * y = x W^T, or what ending (may be NULL) makes of it.   x: [N, Din], ld_x   y: [N, Dout], ld_y
+ * Of x, rows up to a whole tile must be there to be read, whatever they hold. y must not overlap
+ * x. scratch: kmf_gemm_scratch(Din, precision).
  */
 void kmf_gemm_weight(kmf_real *y, size_t ld_y, const kmf_real *x, size_t ld_x,
-                     const kmf_real *packed, size_t N, size_t Dout, size_t Din);
+                     const kmf_weight *w, size_t N, const kmf_ending *ending, void *scratch);
 
 /*
- * The way back: packs the same parts so that, with them,
- *   kmf_gemm_weight(dx, ld_dx, dy, ld_dy, packed, N, Din, Dout)   is   dx = dy W
- * dy: [N, Dout]  dx: [N, Din]. Takes kmf_gemm_packed_size(Din, Dout).
+ * Two products in a row, the feed-forward: y = act(x W1^T + b1) W2^T for N <= KMF_TILE rows. What
+ * lies between, [N, F], is in scratch, in bf16 as the second product reads it.
+ *   x: [N, Din]   W1: [F, Din]   between: b1 and act   W2: [Dout, F]   y: [N, Dout]
+ * The bits of two kmf_gemm_weight. scratch: kmf_gemm_pair_scratch(Din, F, precision).
  */
-void kmf_gemm_pack_back(kmf_real *packed, const kmf_real *const *parts, size_t n_parts,
-                        size_t Dout, size_t Din);
+size_t kmf_gemm_pair_scratch(size_t Din, size_t F, kmf_precision precision);
+void kmf_gemm_pair(kmf_real *y, size_t ld_y, const kmf_real *x, size_t ld_x,
+                   const kmf_weight *w1, const kmf_weight *w2, size_t N,
+                   const kmf_ending *between, void *scratch);
 
 /*
  * c = a b.   a: [M, K]   b: [K, N]   c: [M, N]
  * For the products inside one sequence, whose shapes depend on that sequence alone, and for the
  * gradients of weights; by the plain kernel with either engine, so a row of c has the same bits
  * for any M, too. c must not overlap a or b. how: 0, or any of
- *   KMF_GEMM_TA    a is stored as [K, M]
- *   KMF_GEMM_TB    b is stored as [N, K]
- *   KMF_GEMM_ADD   c = c + a b
+ *   KMF_GEMM_TA     a is stored as [K, M]
+ *   KMF_GEMM_TB     b is stored as [N, K]
+ *   KMF_GEMM_ADD    c = c + a b
+ *   KMF_GEMM_BF16   both factors are rounded to bfloat16; only where kmf_precision_here has it
  */
-enum { KMF_GEMM_TA = 1, KMF_GEMM_TB = 2, KMF_GEMM_ADD = 4 };
+enum { KMF_GEMM_TA = 1, KMF_GEMM_TB = 2, KMF_GEMM_ADD = 4, KMF_GEMM_BF16 = 8 };
 void kmf_gemm_inner(kmf_real *c, size_t ld_c, const kmf_real *a, size_t ld_a, const kmf_real *b,
                     size_t ld_b, size_t M, size_t N, size_t K, int how);
 

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The plain engine's kernel, included by gemm.c once for each processor level:
+ * The plain engine's kernel, included by kernels.c once for each processor level and kind of
+ * operand. Operands are read in words of 32 bits, one float, two bfloat16 or four int8: that many
+ * neighbours along k.
  *
  *   LEVEL     suffix of the names        TARGET    attribute of the functions
- *   LANES     floats of a vector         FMA       1: fused multiply-add, 0: multiply, then add
+ *   LANES     words of a vector          SUM       type of a sum: float or int
  *   ROWS      rows of a register tile    COLS      its columns, a multiple of LANES
+ *   WORD      a word of the operands     MULTIPLY_ADD(a, b, c)  c + a b for a word a and vectors
+ *                                        b and c, where a and b hold several terms: c + a . b
  *
  * A tile is ROWS x COLS sums kept in registers; for every k one row of the panel is loaded and
- * multiplied by ROWS broadcast elements of a. Text that is included, because vector code of one
+ * multiplied by ROWS broadcast words of a. Text that is included, because vector code of one
  * width inside a function made for another is taken apart by gcc before inlining; and loops
  * that are unrolled by order, because gcc 12 otherwise keeps the sums in memory.
  */
@@ -16,83 +20,103 @@
 #define NAME(stem) GLUE(stem, LEVEL)
 #define VECS (COLS / LANES)
 
-typedef float NAME(vec_) __attribute__((vector_size(LANES * 4)));
+typedef SUM NAME(sums_) __attribute__((vector_size(LANES * 4)));
+typedef WORD NAME(words_) __attribute__((vector_size(LANES * 4)));
 /* The same anywhere in memory. */
-typedef float NAME(mem_) __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+typedef SUM NAME(sums_mem_) __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+typedef WORD NAME(words_mem_) __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+typedef WORD NAME(word_mem_) __attribute__((may_alias));
 
-TARGET static KMF_INLINE NAME(vec_) NAME(multiply_add_)(float a, NAME(vec_) b, NAME(vec_) c)
+TARGET static KMF_INLINE NAME(sums_) NAME(multiply_add_)(WORD a, NAME(words_) b, NAME(sums_) c)
 {
-#if FMA
-    NAME(vec_) sum = c;
-    KMF_UNROLL(16)
-    for (int l = 0; l < LANES; l++)
-        sum[l] = __builtin_fmaf(a, b[l], c[l]);
-    return sum;
-#else
-    return c + a * b;
-#endif
+    return MULTIPLY_ADD(a, b, c);
 }
 
 /*
  * c = c + a b (more) or a b.   a: [rows, K]   b: [K, COLS]   c: [rows, COLS], ld_c
- * Element i, k of a is a[i * ld_a + k * step]. rows is a constant wherever this is inlined.
+ * Word i, k of a is a[i * ld_a + k * step]. Of the COLS columns only vecs vectors are computed.
+ * rows and vecs are constants wherever this is inlined.
  */
-TARGET static KMF_INLINE void NAME(tile_)(int rows, float *restrict c, size_t ld_c,
-                                          const float *restrict a, size_t ld_a, size_t step,
-                                          const float *restrict b, size_t K, bool more)
+TARGET static KMF_INLINE void NAME(tile_)(int rows, int vecs, void *restrict c_, size_t ld_c,
+                                          const void *restrict a_, size_t ld_a, size_t step,
+                                          const void *restrict b_, size_t K, bool more)
 {
-    NAME(vec_) sum[ROWS][VECS];
+    SUM *restrict c = c_;
+    const NAME(word_mem_) *restrict a = a_;
+    const WORD *restrict b = b_;
+    NAME(sums_) sum[ROWS][VECS];
     KMF_UNROLL(16)
     for (int i = 0; i < rows; i++) {
         KMF_UNROLL(4)
-        for (int v = 0; v < VECS; v++) {
-            sum[i][v] = (NAME(vec_)){0};
+        for (int v = 0; v < vecs; v++) {
+            sum[i][v] = (NAME(sums_)){0};
             if (more)
-                sum[i][v] = *(const NAME(mem_) *)(c + (size_t)i * ld_c + v * LANES);
+                sum[i][v] = *(const NAME(sums_mem_) *)(c + (size_t)i * ld_c + v * LANES);
         }
     }
     for (size_t k = 0; k < K; k++) {
-        NAME(vec_) row[VECS];
+        NAME(words_) row[VECS];
         KMF_UNROLL(4)
-        for (int v = 0; v < VECS; v++)
-            row[v] = *(const NAME(mem_) *)(b + k * COLS + v * LANES);
+        for (int v = 0; v < vecs; v++)
+            row[v] = *(const NAME(words_mem_) *)(b + k * COLS + v * LANES);
         KMF_UNROLL(16)
         for (int i = 0; i < rows; i++) {
-            float x = a[(size_t)i * ld_a + k * step];
+            WORD x = a[(size_t)i * ld_a + k * step];
             KMF_UNROLL(4)
-            for (int v = 0; v < VECS; v++)
+            for (int v = 0; v < vecs; v++)
                 sum[i][v] = NAME(multiply_add_)(x, row[v], sum[i][v]);
         }
     }
     KMF_UNROLL(16)
     for (int i = 0; i < rows; i++) {
         KMF_UNROLL(4)
-        for (int v = 0; v < VECS; v++)
-            *(NAME(mem_) *)(c + (size_t)i * ld_c + v * LANES) = sum[i][v];
+        for (int v = 0; v < vecs; v++)
+            *(NAME(sums_mem_) *)(c + (size_t)i * ld_c + v * LANES) = sum[i][v];
     }
 }
 
-/* As tile_panel, which see. */
-TARGET static void NAME(panel_)(float *restrict c, size_t ld_c, const float *restrict a,
-                                size_t ld_a, const float *restrict b, size_t M, size_t K,
-                                bool more)
+/* All M rows; those that fill no tile by smaller ones, which give the same bits. */
+TARGET static KMF_INLINE void NAME(rows_)(int vecs, void *c_, size_t ld_c, const void *a_,
+                                          size_t ld_a, const void *b, size_t M, size_t K,
+                                          bool more)
 {
+    SUM *c = c_;
+    const NAME(word_mem_) *a = a_;
     size_t i = 0;
     for (; i + ROWS <= M; i += ROWS)
-        NAME(tile_)(ROWS, c + i * ld_c, ld_c, a + i * ld_a, ld_a, 1, b, K, more);
+        NAME(tile_)(ROWS, vecs, c + i * ld_c, ld_c, a + i * ld_a, ld_a, 1, b, K, more);
     for (; i + 4 <= M; i += 4)
-        NAME(tile_)(4, c + i * ld_c, ld_c, a + i * ld_a, ld_a, 1, b, K, more);
+        NAME(tile_)(4, vecs, c + i * ld_c, ld_c, a + i * ld_a, ld_a, 1, b, K, more);
+    for (; i + 2 <= M; i += 2)
+        NAME(tile_)(2, vecs, c + i * ld_c, ld_c, a + i * ld_a, ld_a, 1, b, K, more);
     for (; i < M; i++)
-        NAME(tile_)(1, c + i * ld_c, ld_c, a + i * ld_a, ld_a, 1, b, K, more);
+        NAME(tile_)(1, vecs, c + i * ld_c, ld_c, a + i * ld_a, ld_a, 1, b, K, more);
 }
 
-/* As gather_groups, which see. */
-TARGET static void NAME(gather_)(float *restrict groups, const float *restrict a, size_t ld_a,
-                                 size_t M, size_t K)
+/* As kmf_panel_fn, which see. */
+TARGET static void NAME(panel_)(void *c, size_t ld_c, const void *a, size_t ld_a, const void *b,
+                                size_t M, size_t cols, size_t K, bool more)
 {
+    int vecs = (int)((cols + LANES - 1) / LANES);
+    if (vecs == VECS)
+        NAME(rows_)(VECS, c, ld_c, a, ld_a, b, M, K, more);
+    else if (vecs == 3)
+        NAME(rows_)(VECS < 3 ? VECS : 3, c, ld_c, a, ld_a, b, M, K, more);
+    else if (vecs == 2)
+        NAME(rows_)(VECS < 2 ? VECS : 2, c, ld_c, a, ld_a, b, M, K, more);
+    else
+        NAME(rows_)(1, c, ld_c, a, ld_a, b, M, K, more);
+}
+
+#ifdef GATHERED
+/* As kmf_gather_fn, which see. */
+TARGET static void NAME(gather_)(void *groups_, const void *a_, size_t ld_a, size_t M, size_t K)
+{
+    NAME(word_mem_) *groups = groups_;
+    const NAME(word_mem_) *a = a_;
     for (size_t i = 0; i < M; i += ROWS) {
         size_t rows = M - i < ROWS ? M - i : ROWS;
-        float *group = groups + i * K;
+        NAME(word_mem_) *group = groups + i * K;
         if (rows == ROWS)
             for (size_t k = 0; k < K; k++)
                 memcpy(group + k * ROWS, a + k * ld_a + i, ROWS * sizeof *a);
@@ -102,18 +126,21 @@ TARGET static void NAME(gather_)(float *restrict groups, const float *restrict a
     }
 }
 
-/* The same product as panel_ for an a that was gathered. */
-TARGET static void NAME(group_panel_)(float *restrict c, size_t ld_c,
-                                      const float *restrict groups, size_t unused,
-                                      const float *restrict b, size_t M, size_t K, bool more)
+/* The same product as panel_ for an a that was gathered; ld_a is not looked at. */
+TARGET static void NAME(group_panel_)(void *c_, size_t ld_c, const void *groups_, size_t unused,
+                                      const void *b, size_t M, size_t cols, size_t K, bool more)
 {
+    SUM *c = c_;
+    const NAME(word_mem_) *groups = groups_;
     (void)unused;
+    (void)cols;
     size_t i = 0;
     for (; i + ROWS <= M; i += ROWS)
-        NAME(tile_)(ROWS, c + i * ld_c, ld_c, groups + i * K, 1, ROWS, b, K, more);
+        NAME(tile_)(ROWS, VECS, c + i * ld_c, ld_c, groups + i * K, 1, ROWS, b, K, more);
     for (size_t r = 0; i + r < M; r++)
-        NAME(tile_)(1, c + (i + r) * ld_c, ld_c, groups + i * K + r, 1, ROWS, b, K, more);
+        NAME(tile_)(1, VECS, c + (i + r) * ld_c, ld_c, groups + i * K + r, 1, ROWS, b, K, more);
 }
+#endif
 
 #undef GLUE_
 #undef GLUE
@@ -122,6 +149,9 @@ TARGET static void NAME(group_panel_)(float *restrict c, size_t ld_c,
 #undef LEVEL
 #undef TARGET
 #undef LANES
-#undef FMA
+#undef SUM
+#undef WORD
 #undef ROWS
 #undef COLS
+#undef MULTIPLY_ADD
+#undef GATHERED

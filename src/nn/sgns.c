@@ -88,7 +88,7 @@ static const struct level {
     void (*learn)(float *rows, size_t ld, const kmf_sgns_example *examples, size_t n, bool mean,
                   float alpha, double *loss);
     void (*add)(float *to, float own, const float *from, float scale, size_t n);
-} levels[KMF_N_CPU] = {
+} levels[KMF_CPU_AVX512 + 1] = {
     {learn_baseline, add_baseline},
 #if KMF_X86_LEVELS
     {learn_avx2, add_avx2},
@@ -100,10 +100,10 @@ void kmf_sgns_learn(float *rows, size_t ld, const kmf_sgns_example *examples, si
                     bool mean, float alpha, double *loss)
 {
     assert(ld % KMF_SGNS_LANES == 0 && ld <= KMF_SGNS_LD_MAX);
-    levels[kmf_cpu_level()].learn(rows, ld, examples, n, mean, alpha, loss);
+    levels[kmf_cpu_vectors()].learn(rows, ld, examples, n, mean, alpha, loss);
 }
 
 void kmf_rows_add(float *to, float own, const float *from, float scale, size_t n)
 {
-    levels[kmf_cpu_level()].add(to, own, from, scale, n);
+    levels[kmf_cpu_vectors()].add(to, own, from, scale, n);
 }

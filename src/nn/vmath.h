@@ -6,9 +6,9 @@
  * scripts/make_vmath.py, which says how; the errors stated are measured over all floats by
  * tests/test_ops.c and tests/test_training_ops.c.
  *
- * Limits are set and signs taken on the bits of a float, as integers: a choice that hangs on a
- * comparison of floats may raise an exception flag, for which gcc leaves the loop as it is. And
- * a NaN stays a NaN.
+ * A choice that hangs on a comparison of floats is one instruction, as long as nobody reads the
+ * exception flags that it may raise (-fno-trapping-math, which changes no result). They are put so
+ * that a NaN stays a NaN.
  *
  * With KMF_DOUBLE (nn/real.h) the same names are libm's functions in double, exact and slow.
  */
@@ -65,11 +65,14 @@ static KMF_INLINE float kmf_bits_float(uint32_t bits)
 /* x, its magnitude cut at max. */
 static KMF_INLINE float kmf_limit(float x, float max)
 {
-    uint32_t sign = kmf_float_bits(x) & KMF_SIGN_BIT;
-    uint32_t size = kmf_float_bits(x) & ~KMF_SIGN_BIT;
-    uint32_t most = kmf_float_bits(max);
-    size = size > most && size <= KMF_INFINITY_BITS ? most : size;
-    return kmf_bits_float(sign | size);
+    x = x > max ? max : x;
+    return x < -max ? -max : x;
+}
+
+/* x, no more than max. */
+static KMF_INLINE float kmf_at_most(float x, float max)
+{
+    return x > max ? max : x;
 }
 
 static KMF_INLINE float kmf_sqrt(float x)
@@ -80,9 +83,7 @@ static KMF_INLINE float kmf_sqrt(float x)
 /* max(x, 0); NaN for NaN. */
 static KMF_INLINE float kmf_relu(float x)
 {
-    uint32_t bits = kmf_float_bits(x);
-    bool below = bits >= KMF_SIGN_BIT && bits <= (KMF_SIGN_BIT | KMF_INFINITY_BITS);
-    return kmf_bits_float(below ? 0 : bits);
+    return x < 0 ? 0 : x;
 }
 
 /* The slope of max(x, 0): 1, or 0 up to x = 0; NaN for NaN. */
@@ -119,21 +120,19 @@ static KMF_INLINE float kmf_order_back(kmf_order order)
 }
 
 /*
- * e^x, relative error at most 1.2e-7 on [-87.3, 88.3]; 0 from -87.7 down; from 88.37 up it
- * stays at 2.4e38, not infinity: the arguments met here are never positive.
+ * e^x, relative error at most 1.2e-7 on [-87.3, 88.3]; 0 from -87.7 down to -88.37.
  *
  * x = n ln 2 + r with |r| <= ln(2)/2, n by the addition that pushes the fraction bits out of a
  * float; then e^x = 2^n (1 + r + r^2 s(r)). 2^n is put together from its bits; n = -127 makes
  * those of 0. The product with 2^n, and not an addition to the exponent bits, is what keeps a
  * NaN a NaN.
  */
-static KMF_INLINE float kmf_exp(bool fused, float x)
+static KMF_INLINE float kmf_exp_within(bool fused, float x)
 {
     const float shift = 12582912.0f; /* 1.5 * 2^23 */
-    float y = kmf_limit(x, 88.37f);
-    float t = kmf_multiply_add(fused, y, 1.44269502f, shift);
+    float t = kmf_multiply_add(fused, x, 1.44269502f, shift);
     float n = t - shift;
-    float r = kmf_multiply_add(fused, n, -0.69140625f, y);
+    float r = kmf_multiply_add(fused, n, -0.69140625f, x);
     r = kmf_multiply_add(fused, n, -0.0017409306f, r);
     float s = 0.00138146128f;
     s = kmf_multiply_add(fused, s, r, 0.00836871006f);
@@ -145,6 +144,32 @@ static KMF_INLINE float kmf_exp(bool fused, float x)
 }
 
 /*
+ * e^x for any x: 0 from -87.7 down; from 88.37 up it stays at 2.4e38, not infinity: the arguments
+ * met here are never positive.
+ */
+static KMF_INLINE float kmf_exp(bool fused, float x)
+{
+    return kmf_exp_within(fused, kmf_limit(x, 88.37f));
+}
+
+/*
+ * 2^x for x <= 0 to 1e-4 relative, for what is rounded to bfloat16 anyway: 2^n 2^f, |f| <= 1/2; at
+ * least 2^-126.
+ */
+static KMF_INLINE float kmf_exp2_rough(bool fused, float x)
+{
+    const float shift = 12582912.0f;
+    float y = x < -126.0f ? -126.0f : x;
+    float t = y + shift;
+    float f = y - (t - shift);
+    float p = 0.0551716685f;
+    p = kmf_multiply_add(fused, p, f, 0.242611125f);
+    p = kmf_multiply_add(fused, p, f, 0.693260968f);
+    p = kmf_multiply_add(fused, p, f, 0.999928057f);
+    return p * kmf_bits_float((kmf_float_bits(t) + 127u) << 23);
+}
+
+/*
  * GELU(x) = x/2 (1 + erf(x / sqrt 2)) = max(x, 0) - g(|x|),
  *    g(a) = a/2 erfc(a / sqrt 2)     = a e^(-a^2/2) q(a),  q a polynomial of degree 10.
  * Absolute error at most 2e-7, or half a unit in the last place of a large x. The limit of a
@@ -152,7 +177,7 @@ static KMF_INLINE float kmf_exp(bool fused, float x)
  */
 static KMF_INLINE float kmf_gelu(bool fused, float x)
 {
-    float a = kmf_limit(fabsf(x), 14.0f);
+    float a = kmf_at_most(fabsf(x), 13.25f);
     float q = 9.07947594e-07f;
     q = kmf_multiply_add(fused, q, a, -2.18752502e-05f);
     q = kmf_multiply_add(fused, q, a, 0.000236165812f);
@@ -164,7 +189,7 @@ static KMF_INLINE float kmf_gelu(bool fused, float x)
     q = kmf_multiply_add(fused, q, a, 0.249538988f);
     q = kmf_multiply_add(fused, q, a, -0.398875684f);
     q = kmf_multiply_add(fused, q, a, 0.499996662f);
-    return kmf_relu(x) - a * kmf_exp(fused, -0.5f * a * a) * q;
+    return kmf_relu(x) - a * kmf_exp_within(fused, -0.5f * a * a) * q;
 }
 
 /*
@@ -173,10 +198,44 @@ static KMF_INLINE float kmf_gelu(bool fused, float x)
  */
 static KMF_INLINE float kmf_gelu_tanh(bool fused, float x)
 {
-    float a = kmf_limit(fabsf(x), 14.0f);
+    float a = kmf_at_most(fabsf(x), 13.25f);
     float u = a * kmf_multiply_add(fused, 0.044715f, a * a, 1.0f);
     float e = kmf_exp(fused, -1.59576912f * u); /* -2 sqrt(2/pi) */
     return kmf_relu(x) - a * e / (1.0f + e);
+}
+
+/*
+ * Either GELU to 1e-4 absolute, by a polynomial and nothing else, for values that are rounded to
+ * bfloat16 or 8 bits anyway: max(x, 0) - a q(a), a = min(|x|, 4.25).
+ */
+static KMF_INLINE float kmf_gelu_rough(bool fused, float x)
+{
+    float a = kmf_at_most(fabsf(x), 4.25f);
+    float q = 3.14772187e-05f;
+    q = kmf_multiply_add(fused, q, a, -0.00050709839f);
+    q = kmf_multiply_add(fused, q, a, 0.00263585313f);
+    q = kmf_multiply_add(fused, q, a, -0.000801440736f);
+    q = kmf_multiply_add(fused, q, a, -0.0395953171f);
+    q = kmf_multiply_add(fused, q, a, 0.127748787f);
+    q = kmf_multiply_add(fused, q, a, -0.0459739715f);
+    q = kmf_multiply_add(fused, q, a, -0.383112639f);
+    q = kmf_multiply_add(fused, q, a, 0.498179138f);
+    return kmf_relu(x) - a * q;
+}
+
+static KMF_INLINE float kmf_gelu_tanh_rough(bool fused, float x)
+{
+    float a = kmf_at_most(fabsf(x), 4.25f);
+    float q = 2.81515349e-05f;
+    q = kmf_multiply_add(fused, q, a, -0.000446787599f);
+    q = kmf_multiply_add(fused, q, a, 0.00220173621f);
+    q = kmf_multiply_add(fused, q, a, 0.000746556208f);
+    q = kmf_multiply_add(fused, q, a, -0.0423216969f);
+    q = kmf_multiply_add(fused, q, a, 0.129601926f);
+    q = kmf_multiply_add(fused, q, a, -0.0457248203f);
+    q = kmf_multiply_add(fused, q, a, -0.383595258f);
+    q = kmf_multiply_add(fused, q, a, 0.498275697f);
+    return kmf_relu(x) - a * q;
 }
 
 /*
@@ -197,7 +256,7 @@ static KMF_INLINE float kmf_slope_of(float x, float below)
  */
 static KMF_INLINE float kmf_gelu_slope(bool fused, float x)
 {
-    float a = kmf_limit(fabsf(x), 14.0f);
+    float a = kmf_at_most(fabsf(x), 13.25f);
     float r = -3.15543076e-07f;
     r = kmf_multiply_add(fused, r, a, 7.70877978e-06f);
     r = kmf_multiply_add(fused, r, a, -8.47710035e-05f);
@@ -210,7 +269,7 @@ static KMF_INLINE float kmf_gelu_slope(bool fused, float x)
     r = kmf_multiply_add(fused, r, a, 0.249972567f);
     r = kmf_multiply_add(fused, r, a, -0.797882855f);
     r = kmf_multiply_add(fused, r, a, 0.49999997f);
-    return kmf_slope_of(x, kmf_exp(fused, -0.5f * a * a) * r);
+    return kmf_slope_of(x, kmf_exp_within(fused, -0.5f * a * a) * r);
 }
 
 /*
@@ -219,7 +278,7 @@ static KMF_INLINE float kmf_gelu_slope(bool fused, float x)
  */
 static KMF_INLINE float kmf_gelu_tanh_slope(bool fused, float x)
 {
-    float a = kmf_limit(fabsf(x), 14.0f);
+    float a = kmf_at_most(fabsf(x), 13.25f);
     float u = a * kmf_multiply_add(fused, 0.044715f, a * a, 1.0f);
     float du = kmf_multiply_add(fused, 0.134145f, a * a, 1.0f);
     float e = kmf_exp(fused, -1.59576912f * u);

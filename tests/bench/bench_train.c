@@ -4,7 +4,7 @@
  * tokens, 15 % of them masked. One line: tokens/s, median and range of STEPS steps; GFLOP/s,
  * counted as three times the forward's products; peak memory.
  *
- *   bench_train PRESET B T THREADS [recompute]
+ *   bench_train PRESET B T THREADS [f32|bf16 [recompute]]
  *
  * Shapes, masked share and the count of operations are those of the step that it is measured
  * beside (scripts/bench, section train).
@@ -64,7 +64,7 @@ int main(int argc, char **argv)
     kmf_config config;
     kmf_slots slots = {0};
     if (argc < 5 || kmf_config_preset(&config, argv[1], 6, &err) < 0) {
-        fprintf(stderr, "usage: bench_train PRESET B T THREADS [recompute]\n");
+        fprintf(stderr, "usage: bench_train PRESET B T THREADS [f32|bf16 [recompute]]\n");
         return 1;
     }
     size_t B = strtoul(argv[2], NULL, 10), T = strtoul(argv[3], NULL, 10), n = B * T;
@@ -73,7 +73,9 @@ int main(int argc, char **argv)
     kmf_pool *pool = threads > 1 ? need(kmf_pool_new(threads - 1, &err), &err) : NULL;
     if (kmf_slots_new(&slots, &config, true, &err) < 0)
         need(NULL, &err);
-    kmf_mlm_options opts = {.max_tokens = n, .max_seq = T, .recompute = argc > 5};
+    kmf_mlm_options opts = {.max_tokens = n, .max_seq = T, .recompute = argc > 6};
+    if (argc > 5 && strcmp(argv[5], "bf16") == 0)
+        opts.precision = kmf_precision_here(KMF_PRECISION_BF16);
     kmf_mlm *mlm = need(kmf_mlm_new(&config, &model->params, &opts, pool, &err), &err);
     kmf_update *update = need(kmf_update_new(&slots, pool, &err), &err);
     float *m = need(calloc(slots.total, sizeof *m), &err);
@@ -117,11 +119,12 @@ int main(int argc, char **argv)
     double flops = 3 * (double)n * ((double)config.n_layers * layer + head);
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    printf("kmerformer train %-5s B %3zu T %4zu threads %d: %7.0f tokens/s [%.0f %.0f]  %6.1f "
-           "GFLOP/s  peak memory %ld MB  loss %.3f\n",
-           argv[1], B, T, threads, (double)n / seconds[STEPS / 2],
-           (double)n / seconds[STEPS - 1], (double)n / seconds[0],
-           1e-9 * flops / seconds[STEPS / 2], usage.ru_maxrss / 1024, loss);
+    printf(
+        "kmerformer train %-5s B %3zu T %4zu threads %d %s: %7.0f tokens/s [%.0f %.0f]  %6.1f "
+        "GFLOP/s  peak memory %ld MB  loss %.3f\n",
+        argv[1], B, T, threads, kmf_precision_names[opts.precision],
+        (double)n / seconds[STEPS / 2], (double)n / seconds[STEPS - 1], (double)n / seconds[0],
+        1e-9 * flops / seconds[STEPS / 2], usage.ru_maxrss / 1024, loss);
     kmf_mlm_free(mlm);
     kmf_update_free(update);
     kmf_slots_free(&slots);

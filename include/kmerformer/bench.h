@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* Part of kmerformer.h: what the processor can do, and how near the encoder comes to it. */
+#ifndef KMERFORMER_BENCH_H
+#define KMERFORMER_BENCH_H
+
+#include "model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct kmf_processor {
+    char name[128];       /* as the system has it; "unknown" if it does not tell */
+    const char *level;    /* baseline, avx2, avx512, vnni, bf16: instructions in use */
+    const char *products; /* what computes products of float32: "plain avx512" */
+} kmf_processor;
+
+KMF_API void kmf_processor_describe(kmf_processor *processor);
+
+/*
+ * What nothing on this processor can exceed, at the level in use. A multiply-add is two
+ * operations. Each thread reads and copies an array of its own, again and again.
+ */
+typedef enum kmf_limit_kind {
+    KMF_LIMIT_F32,         /* operations/s: multiply-adds of float32 in registers; this and the
+                              next two in the order of kmf_precision */
+    KMF_LIMIT_BF16,        /* operations/s: dot products of pairs of bfloat16 in registers */
+    KMF_LIMIT_INT8,        /* operations/s: dot products of four bytes in registers */
+    KMF_LIMIT_READ_L1,     /* bytes/s: reading 16 KiB */
+    KMF_LIMIT_READ_L2,     /* bytes/s: reading 256 KiB */
+    KMF_LIMIT_READ_MEMORY, /* bytes/s: reading 128 MiB; less with more than 16 threads */
+    KMF_LIMIT_COPY_MEMORY, /* bytes/s: copying half of as much to the other half, each byte
+                              counted once */
+    KMF_N_LIMITS
+} kmf_limit_kind;
+KMF_API extern const char *const kmf_limit_names[]; /* f32 bf16 int8 read_l1 read_l2 read_memory
+                                                       copy_memory */
+
+/*
+ * Measures a limit on `threads` threads at the same time, 1 to 1024: *rate is their sum, the best
+ * of five times of `seconds`; 0.02 are enough. 0 if the level lacks the instruction.
+ */
+KMF_API int kmf_limit_measure(double *rate, kmf_limit_kind kind, int threads, double seconds,
+                              kmf_err *err) KMF_MUST_CHECK;
+
+/*
+ * Multiplications and additions in the matrix products that a pass through all layers asks for,
+ * for each token of a sequence of T.
+ */
+KMF_API double kmf_encoder_operations(const kmf_config *config, size_t T);
+
+/*
+ * Tokens that kmf_encoder_forward takes through all layers in a second, on `threads` threads at the
+ * same time, 1 to 1024, in the precision that the model is prepared for. Each has an encoder and a
+ * batch of its own: as many sequences of T tokens as go into batch_tokens, but one at least,
+ * of ids drawn from seed. After a short run-up it works the batch off again and again, until
+ * `seconds` are over.
+ */
+KMF_API int kmf_encoder_speed(double *tokens_per_second, const kmf_model *model, int threads,
+                              size_t T, size_t batch_tokens, double seconds, uint64_t seed,
+                              kmf_err *err) KMF_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The encoder's speed, and the arithmetic that its model asks for. A token of a sequence of T
+ * takes, for each layer,
+ *
+ *   q, k, v, o       4 products [D] x [D, D]            2 * 4 D^2
+ *   feed-forward     [D] x [D, F], [F] x [F, D]         2 * 2 D F
+ *   attention        T scores over D columns, and
+ *                    T rows of D columns weighted       2 * 2 T D
+ *
+ * and once 2 D E where the embedding is projected. The encoder may do with less: it computes q, k
+ * and v of the first layer once for each word of the vocabulary (packed.h), and not for each token.
+ */
+#include "base/barrier.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "model/model.h"
+#include "seq/par.h"
+
+#include <time.h>
+
+#define MOST_THREADS 1024
+
+double kmf_encoder_operations(const kmf_config *config, size_t T)
+{
+    double D = (double)config->hidden_size;
+    double E = (double)config->embedding_size;
+    double F = (double)config->intermediate_size;
+    double layer = 8 * D * D + 4 * D * F + 4 * (double)T * D;
+    double projection = config->embedding_size == config->hidden_size ? 0 : 2 * D * E;
+    return (double)config->n_layers * layer + projection;
+}
+
+typedef struct runner {
+    kmf_encoder *encoder; /* owned */
+    int32_t *ids;         /* owned [n_seq, T] */
+    double rate;          /* tokens/s */
+} runner;
+
+typedef struct race {
+    const kmf_config *config; /* borrowed */
+    runner *runners;          /* owned [threads] */
+    int threads;
+    size_t *off; /* owned [n_seq + 1] */
+    size_t n_seq;
+    double seconds;
+    kmf_barrier start;
+} race;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Batches through `layers` layers until `seconds` are over, or `tokens` have passed. Tokens/s. */
+static double run_batches(const race *r, const runner *own, size_t layers, size_t tokens,
+                          double seconds)
+{
+    size_t done = 0;
+    double begin = now();
+    double elapsed;
+    do {
+        kmf_encoder_forward(own->encoder, own->ids, r->off, r->n_seq, layers);
+        done += r->off[r->n_seq];
+        elapsed = now() - begin;
+    } while (done < tokens && elapsed < seconds);
+    return (double)done / elapsed;
+}
+
+/* The first layer's table is there after V tokens, so these are seen before the clock starts. */
+static void run(void *arg, int thread)
+{
+    race *r = arg;
+    runner *own = &r->runners[thread];
+    run_batches(r, own, 1, r->config->vocab_size / (size_t)r->threads + 1, r->seconds);
+    kmf_barrier_wait(&r->start);
+    own->rate = run_batches(r, own, r->config->n_layers, SIZE_MAX, r->seconds);
+}
+
+static int prepare(race *r, const kmf_model *model, size_t T, size_t batch_tokens,
+                   uint64_t seed, kmf_err *err)
+{
+    size_t tokens;
+    r->n_seq = batch_tokens > T ? batch_tokens / T : 1;
+    if (!kmf_mul(r->n_seq, T, &tokens))
+        return kmf_fail(err, KMF_ENOMEM, "sequences of %zu tokens do not fit the memory", T);
+    r->off = kmf_malloc(r->n_seq + 1, sizeof *r->off, err);
+    r->runners = kmf_calloc((size_t)r->threads, sizeof *r->runners, err);
+    if (!r->off || !r->runners)
+        return KMF_ENOMEM;
+    for (size_t s = 0; s <= r->n_seq; s++)
+        r->off[s] = s * T;
+    for (int i = 0; i < r->threads; i++) {
+        runner *own = &r->runners[i];
+        kmf_rng rng = kmf_rng_stream(seed, (uint64_t)i);
+        own->ids = kmf_malloc(tokens, sizeof *own->ids, err);
+        own->encoder = kmf_encoder_new(model, tokens, T, err);
+        if (!own->ids || !own->encoder)
+            return KMF_ENOMEM;
+        for (size_t t = 0; t < tokens; t++)
+            own->ids[t] = (int32_t)kmf_rng_below(&rng, r->config->vocab_size);
+    }
+    return 0;
+}
+
+int kmf_encoder_speed(double *tokens_per_second, const kmf_model *model, int threads, size_t T,
+                      size_t batch_tokens, double seconds, uint64_t seed, kmf_err *err)
+{
+    race r = {.config = kmf_model_config(model), .threads = threads, .seconds = seconds};
+    *tokens_per_second = 0;
+    if (threads < 1 || threads > MOST_THREADS)
+        return kmf_fail(err, KMF_EINVAL, "%d threads: it must be 1 to %d", threads,
+                        MOST_THREADS);
+    if (T == 0)
+        return kmf_fail(err, KMF_EINVAL, "a sequence needs at least one token");
+    kmf_barrier_init(&r.start, threads);
+    int status = prepare(&r, model, T, batch_tokens, seed, err);
+    if (status == 0)
+        status = kmf_together(threads, run, &r, err);
+    for (int i = 0; i < threads && r.runners; i++) {
+        *tokens_per_second += r.runners[i].rate;
+        kmf_encoder_free(r.runners[i].encoder);
+        kmf_free(r.runners[i].ids);
+    }
+    kmf_free(r.runners);
+    kmf_free(r.off);
+    return status;
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Self-attention of one head (Vaswani et al., 2017, eq. 1; nothing is masked), ROWS queries and
+ * KEYS keys at a time, so that what is at work stays in the second-level cache:
+ *
+ *   panels of k^T and of v                      once
+ *   for ROWS queries
+ *     for KEYS keys
+ *       S = q k^T                               [ROWS, KEYS]
+ *       m' = max(m, max S)   P = e^((S - m') / sqrt K)
+ *       s = s e^((m - m') / sqrt K) + sum P     O = O e^((m - m') / sqrt K) + P v
+ *     out = O / s                               [ROWS, K]
+ *
+ * m and s are the running maximum and sum of a softmax taken in pieces (Milakov and Gimelshein
+ * 2018, arXiv 1805.02867; Dao et al. 2022, FlashAttention). Where a piece begins depends on
+ * neither the processor nor the threads. In bf16 the factors of both products are rounded, q after
+ * it was multiplied by log2(e) / sqrt K, so that powers of 2 take the place of e's; sums are
+ * float32.
+ *
+ * A score that is NaN or +infinity makes its row NaN.
+ */
+#include "nn/attend.h"
+
+#include "base/cpu.h"
+#include "base/mem.h"
+#include "nn/panels.h"
+#include "nn/vmath.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#define ROWS 12
+#define KEYS 576 /* a multiple of the columns of every kernel's panel */
+#define LANES 32
+#define LOG2_E 1.44269504f
+
+typedef struct layout {
+    size_t keys, values, scores, weights, queries, sums, bytes; /* offsets; bytes in all */
+} layout;
+
+static bool place(size_t *at, size_t *bytes, size_t n)
+{
+    *at = *bytes;
+    return kmf_add(n, 63, &n) && kmf_add(*bytes, n / 64 * 64, bytes);
+}
+
+/* false if it does not fit a size_t. */
+static bool lay_out(layout *l, const kmf_kernel *kernel, size_t T, size_t K)
+{
+    size_t keys = kmf_panels_bytes(kernel, T, K);
+    size_t values = kmf_panels_bytes(kernel, K, T);
+    size_t out = (K + kernel->cols - 1) / kernel->cols * kernel->cols;
+    size_t words = kmf_words_ld(kernel, K);
+    *l = (layout){0};
+    return keys && values && place(&l->keys, &l->bytes, keys) &&
+           place(&l->values, &l->bytes, values) &&
+           place(&l->scores, &l->bytes, ROWS * KEYS * sizeof(float)) &&
+           place(&l->weights, &l->bytes, ROWS * kmf_words_ld(kernel, KEYS) * sizeof(float)) &&
+           place(&l->queries, &l->bytes, ROWS * words * sizeof(float)) &&
+           place(&l->sums, &l->bytes, ROWS * out * sizeof(float));
+}
+
+size_t kmf_attend_scratch(size_t T, size_t K, kmf_precision precision)
+{
+    layout l;
+    return lay_out(&l, kmf_kernel_for(precision), T, K) ? l.bytes : 0;
+}
+
+/* ---------------------------------------------------------------- softmax ---------------- */
+
+/* Of the rows under way. */
+typedef struct running {
+    float max[ROWS], sum[ROWS];
+    float factor[ROWS]; /* that what was summed up before is multiplied by */
+} running;
+
+static KMF_INLINE float sum_lanes(float *part)
+{
+    for (size_t half = LANES / 2; half > 0; half /= 2)
+        for (size_t l = 0; l < half; l++)
+            part[l] += part[l + half];
+    return part[0];
+}
+
+/* The largest of x and of row; a NaN may be passed over. */
+static KMF_INLINE float max_of(const float *restrict row, float x, size_t n)
+{
+    float part[LANES];
+    size_t j = 0;
+    for (size_t l = 0; l < LANES; l++)
+        part[l] = x;
+    for (; j + LANES <= n; j += LANES)
+        for (size_t l = 0; l < LANES; l++)
+            part[l] = row[j + l] > part[l] ? row[j + l] : part[l];
+    for (size_t l = 0; j + l < n; l++)
+        part[l] = row[j + l] > part[l] ? row[j + l] : part[l];
+    for (size_t half = LANES / 2; half > 0; half /= 2)
+        for (size_t l = 0; l < half; l++)
+            part[l] = part[l + half] > part[l] ? part[l + half] : part[l];
+    return part[0];
+}
+
+/* e^(score scale), score <= 0; if rough 2^score, to 1e-4. */
+static KMF_INLINE float weight_of(bool fused, bool rough, float score, float scale)
+{
+    return rough ? kmf_exp2_rough(fused, score) : kmf_exp(fused, score * scale);
+}
+
+/* To bfloat16, to nearest, of what is not negative; halves go up. */
+static KMF_INLINE uint16_t round_up_half(float x)
+{
+    return (uint16_t)((kmf_float_bits(x) + 0x8000u) >> 16);
+}
+
+/*
+ * The weights of n scores: e^((row - max) scale), in place; or if rough 2^(row - max), in bfloat16
+ * to half. Returns their sum.
+ */
+static KMF_INLINE float weigh_row(bool fused, bool rough, float *restrict row,
+                                  uint16_t *restrict half, float max, float scale, size_t n)
+{
+    float part[LANES] = {0};
+    size_t j = 0;
+    for (; j + LANES <= n; j += LANES)
+        for (size_t l = 0; l < LANES; l++) {
+            float weight = weight_of(fused, rough, row[j + l] - max, scale);
+            part[l] += weight;
+            if (rough)
+                half[j + l] = round_up_half(weight);
+            else
+                row[j + l] = weight;
+        }
+    for (size_t l = 0; j + l < n; l++) {
+        float weight = weight_of(fused, rough, row[j + l] - max, scale);
+        part[l] += weight;
+        if (rough)
+            half[j + l] = round_up_half(weight);
+        else
+            row[j + l] = weight;
+    }
+    if (rough && n % 2 != 0)
+        half[n] = 0; /* the rest of the last word */
+    return sum_lanes(part);
+}
+
+/* Takes in n more scores of each row, which become weights: in place, or words [rows, ld_words]. */
+static KMF_INLINE void weigh_rows(bool fused, bool rough, float *scores, size_t ld, void *words,
+                                  size_t ld_words, running *r, float scale, bool first,
+                                  size_t rows, size_t n)
+{
+    for (size_t i = 0; i < rows; i++) {
+        float *row = scores + i * ld;
+        uint16_t *half = rough ? (uint16_t *)words + i * ld_words * 2 : NULL;
+        float max = max_of(row, first ? -HUGE_VALF : r->max[i], n);
+        r->factor[i] = first ? 0.0f : weight_of(fused, rough, r->max[i] - max, scale);
+        r->max[i] = max;
+        float sum = weigh_row(fused, rough, row, half, max, scale, n);
+        r->sum[i] = (first ? 0.0f : r->sum[i] * r->factor[i]) + sum;
+    }
+}
+
+static void weigh(float *scores, size_t ld, running *r, float scale, bool first, size_t rows,
+                  size_t n);
+
+static KMF_INLINE void weigh_body(bool fused, float *scores, size_t ld, running *r, float scale,
+                                  bool first, size_t rows, size_t n)
+{
+    weigh_rows(fused, false, scores, ld, NULL, 0, r, scale, first, rows, n);
+}
+
+KMF_CLONES_FUSED(weigh,
+                 (float *scores, size_t ld, running *r, float scale, bool first, size_t rows,
+                  size_t n),
+                 (scores, ld, r, scale, first, rows, n))
+
+static void weigh_bf16(void *words, size_t ld_words, float *scores, size_t ld, running *r,
+                       bool first, size_t rows, size_t n);
+
+static KMF_INLINE void weigh_bf16_body(bool fused, void *words, size_t ld_words, float *scores,
+                                       size_t ld, running *r, bool first, size_t rows, size_t n)
+{
+    weigh_rows(fused, true, scores, ld, words, ld_words, r, 1.0f, first, rows, n);
+}
+
+KMF_CLONES_FUSED(weigh_bf16,
+                 (void *words, size_t ld_words, float *scores, size_t ld, running *r,
+                  bool first, size_t rows, size_t n),
+                 (words, ld_words, scores, ld, r, first, rows, n))
+
+/* to [rows, K] = from times a factor for each row; they may be the same. */
+static void scale_rows(float *to, size_t ld_to, const float *from, size_t ld,
+                       const float *factor, size_t rows, size_t K);
+
+static KMF_INLINE void scale_rows_body(float *to, size_t ld_to, const float *from, size_t ld,
+                                       const float *factor, size_t rows, size_t K)
+{
+    for (size_t i = 0; i < rows; i++) {
+        float f = factor[i];
+        KMF_INDEPENDENT
+        for (size_t j = 0; j < K; j++)
+            to[i * ld_to + j] = from[i * ld + j] * f;
+    }
+}
+
+KMF_CLONES(scale_rows,
+           (float *to, size_t ld_to, const float *from, size_t ld, const float *factor,
+            size_t rows, size_t K),
+           (to, ld_to, from, ld, factor, rows, K))
+
+/* ---------------------------------------------------------------- attention -------------- */
+
+/* c (+)= a b over all panels of N columns; c has room for whole panels. */
+static void multiply(float *c, size_t ld_c, const float *a, size_t ld_a, const float *panels,
+                     size_t panel_words, const kmf_kernel *kernel, size_t M, size_t N, size_t K,
+                     bool more)
+{
+    for (size_t beg = 0; beg < N; beg += kernel->cols) {
+        size_t cols = N - beg < kernel->cols ? N - beg : kernel->cols;
+        kernel->panel(c + beg, ld_c, a, ld_a, panels + beg / kernel->cols * panel_words, M,
+                      cols, K, more);
+    }
+}
+
+void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const float *v,
+                size_t ld, void *scratch, size_t t0, size_t t1, size_t T, size_t K,
+                kmf_precision precision)
+{
+    const kmf_kernel *kernel = kmf_kernel_for(precision);
+    bool convert = kernel->terms > 1;
+    size_t cols = kernel->cols;
+    size_t words = kmf_kernel_words(kernel, K);
+    size_t value_words = kmf_kernel_words(kernel, T) * cols; /* of a panel of v */
+    size_t ld_sums = (K + cols - 1) / cols * cols;
+    size_t ld_weights = kmf_words_ld(kernel, KEYS);
+    float scale = (float)(1.0 / sqrt((double)K));
+    layout l;
+    bool fits = lay_out(&l, kernel, T, K);
+    assert(fits && t0 <= t1 && t1 <= T);
+    (void)fits;
+    char *room = scratch;
+    float *keys = (float *)(void *)(room + l.keys);
+    float *values = (float *)(void *)(room + l.values);
+    float *scores = (float *)(void *)(room + l.scores);
+    float *weights = (float *)(void *)(room + l.weights);
+    float *queries = (float *)(void *)(room + l.queries);
+    float *sums = (float *)(void *)(room + l.sums);
+    running r;
+
+    kmf_panels_pack(keys, kernel, (const float *[]){k}, 1, ld, T, K);
+    kmf_panels_pack_back(values, kernel, (const float *[]){v}, 1, ld, T, K);
+    for (size_t t = t0; t < t1; t += ROWS) {
+        size_t rows = t1 - t < ROWS ? t1 - t : ROWS;
+        const float *a = q + t * ld;
+        size_t ld_a = ld;
+        if (convert) {
+            ld_a = kmf_words_ld(kernel, K);
+            for (size_t i = 0; i < rows; i++)
+                r.factor[i] = scale * LOG2_E;
+            scale_rows(sums, ld_sums, a, ld, r.factor, rows, K);
+            kmf_words_bf16(queries, ld_a, sums, ld_sums, rows, K);
+            a = queries;
+        }
+        for (size_t u = 0; u < T; u += KEYS) {
+            size_t n = T - u < KEYS ? T - u : KEYS;
+            const float *p = scores;
+            size_t ld_p = KEYS;
+            multiply(scores, KEYS, a, ld_a, keys + u * words, words * cols, kernel, rows, n,
+                     words, false); /* [rows, n] */
+            if (convert) {
+                ld_p = ld_weights;
+                p = weights;
+                weigh_bf16(weights, ld_p, scores, KEYS, &r, u == 0, rows, n);
+            } else {
+                weigh(scores, KEYS, &r, scale, u == 0, rows, n);
+            }
+            if (u > 0)
+                scale_rows(sums, ld_sums, sums, ld_sums, r.factor, rows, K);
+            multiply(sums, ld_sums, p, ld_p, values + u / kernel->terms * cols, value_words,
+                     kernel, rows, K, kmf_kernel_words(kernel, n), u > 0); /* [rows, K] */
+        }
+        for (size_t i = 0; i < rows; i++)
+            r.factor[i] = 1 / r.sum[i];
+        scale_rows(out + t * ld_out, ld_out, sums, ld_sums, r.factor, rows, K);
+    }
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Full self-attention for inference:  out = softmax(q k^T / sqrt K) v  for one head of one
+ * sequence, in memory linear in T. Training's is nn/attn.h.
+ *
+ * q, k, v, out are [T, K] with a row stride. The bits depend on this sequence alone, and those of
+ * a row on nothing but q's row, k and v.
+ */
+#ifndef KMF_ATTEND_H
+#define KMF_ATTEND_H
+
+#include "kmerformer.h"
+
+#include <stddef.h>
+
+/* Bytes of scratch, a multiple of 64, for sequences of at most T tokens; 0: too many. */
+size_t kmf_attend_scratch(size_t T, size_t K, kmf_precision precision);
+
+/*
+ * Rows t0 .. t1 - 1 of out. precision: F32 or BF16, one that kmf_precision_here returns. out may
+ * be q, where nobody works on these rows of q at the same time. scratch is aligned to 64.
+ */
+void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const float *v,
+                size_t ld, void *scratch, size_t t0, size_t t1, size_t T, size_t K,
+                kmf_precision precision);
+
+#endif

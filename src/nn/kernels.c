@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The plain engine's kernels. A weight is cut into panels of as many output columns as a register
+ * tile holds, and the kernel reads it from one end to the other:
+ *
+ *        Din                    panel 0     panel 1          x: ROWS rows, read in place
+ *      +-----+                 +--------+  +--------+
+ *  W   |     |  Dout   ->      | k = 0  |  | k = 0  | ..   tile: ROWS x COLS sums, in registers
+ *      |     |                 | k = 1  |  | k = 1  |
+ *      +-----+                 | ...    |  | ...    |        the last panel is filled up with 0
+ *
+ * With AVX-512 a tile is 6 x 64: 24 sums, 4 vectors of the panel and a broadcast word fill 29 of
+ * the 32 registers, and 64 divides the widths of nearly all models. Levels with fused multiply-add
+ * agree in every bit; the baseline rounds once more per product.
+ */
+#include "nn/kernels.h"
+
+#include "base/cpu.h"
+
+#include <stdint.h>
+#include <string.h>
+#if KMF_X86_LEVELS
+#include <immintrin.h>
+#endif
+
+#if KMF_BASELINE_FMA
+#define BASELINE_ROWS 8 /* arm64 has 32 vector registers, SSE2 16 */
+#define BASELINE_ADD(a, b, c) fma_4(a, b, c)
+typedef float floats_4 __attribute__((vector_size(16)));
+static KMF_INLINE floats_4 fma_4(float a, floats_4 b, floats_4 c)
+{
+    KMF_UNROLL(4)
+    for (int l = 0; l < 4; l++)
+        c[l] = __builtin_fmaf(a, b[l], c[l]);
+    return c;
+}
+#else
+#define BASELINE_ROWS 4
+#define BASELINE_ADD(a, b, c) ((c) + (a) * (b))
+#endif
+
+#define LEVEL baseline
+#define TARGET
+#define LANES 4
+#define SUM float
+#define WORD float
+#define ROWS BASELINE_ROWS
+#define COLS 8
+#define MULTIPLY_ADD BASELINE_ADD
+#define GATHERED
+#include "nn/gemm_tile.h"
+
+#if KMF_X86_LEVELS
+#define LEVEL avx2
+#define TARGET KMF_TARGET_AVX2
+#define LANES 8
+#define SUM float
+#define WORD float
+#define ROWS 4
+#define COLS 24
+#define MULTIPLY_ADD(a, b, c) \
+    (sums_avx2) _mm256_fmadd_ps(_mm256_set1_ps(a), (__m256)(b), (__m256)(c))
+#define GATHERED
+#include "nn/gemm_tile.h"
+
+#define LEVEL avx512
+#define TARGET KMF_TARGET_AVX512
+#define LANES 16
+#define SUM float
+#define WORD float
+#define ROWS 6
+#define COLS 64
+#define MULTIPLY_ADD(a, b, c) \
+    (sums_avx512) _mm512_fmadd_ps(_mm512_set1_ps(a), (__m512)(b), (__m512)(c))
+#define GATHERED
+#include "nn/gemm_tile.h"
+
+/* c + a0 b0 + a1 b1 in every lane; subnormal numbers count as 0. */
+#define LEVEL bf16
+#define TARGET KMF_TARGET_BF16
+#define LANES 16
+#define SUM float
+#define WORD int
+#define ROWS 6
+#define COLS 64
+#define MULTIPLY_ADD(a, b, c) \
+    (sums_bf16) _mm512_dpbf16_ps((__m512)(c), (__m512bh)_mm512_set1_epi32(a), (__m512bh)(b))
+#define GATHERED
+#include "nn/gemm_tile.h"
+
+/*
+ * c + a0 b0 + .. + a3 b3, exact as long as it fits: Din up to 65536. By hand, because gcc 12
+ * copies each sum for the intrinsic function.
+ */
+KMF_TARGET_VNNI static KMF_INLINE __m512i dot_bytes(int a, __m512i b, __m512i c)
+{
+    __m512i words = _mm512_set1_epi32(a);
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(c) : "v"(words), "v"(b));
+    return c;
+}
+
+#define LEVEL int8
+#define TARGET KMF_TARGET_VNNI
+#define LANES 16
+#define SUM int
+#define WORD int
+#define ROWS 6
+#define COLS 64
+#define MULTIPLY_ADD(a, b, c) (sums_int8) dot_bytes(a, (__m512i)(b), (__m512i)(c))
+#include "nn/gemm_tile.h"
+#endif
+
+static const kmf_kernel f32_kernels[] = {
+    [KMF_CPU_BASELINE] = {panel_baseline, group_panel_baseline, gather_baseline, 8, 1, 512},
+#if KMF_X86_LEVELS
+    [KMF_CPU_AVX2] = {panel_avx2, group_panel_avx2, gather_avx2, 24, 1, 512},
+    [KMF_CPU_AVX512] = {panel_avx512, group_panel_avx512, gather_avx512, 64, 1, 512},
+#endif
+};
+
+#if KMF_X86_LEVELS
+static const kmf_kernel bf16_kernel = {panel_bf16, group_panel_bf16, gather_bf16, 64, 2, 512};
+static const kmf_kernel int8_kernel = {panel_int8, NULL, NULL, 64, 4, 512};
+#endif
+
+const kmf_kernel *kmf_kernel_for(kmf_precision precision)
+{
+#if KMF_X86_LEVELS
+    kmf_cpu level = kmf_cpu_level();
+    if (precision == KMF_PRECISION_BF16)
+        return level >= KMF_CPU_BF16 ? &bf16_kernel : NULL;
+    if (precision == KMF_PRECISION_INT8)
+        return level >= KMF_CPU_VNNI ? &int8_kernel : NULL;
+#endif
+    if (precision != KMF_PRECISION_F32)
+        return NULL;
+    return &f32_kernels[kmf_cpu_vectors()];
+}

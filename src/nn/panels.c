@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+#include "nn/panels.h"
+
+#include "base/cpu.h"
+#include "base/mem.h"
+#include "nn/vmath.h"
+
+#include <assert.h>
+#include <string.h>
+#if KMF_X86_LEVELS
+#include <immintrin.h>
+#endif
+
+static size_t round_up(size_t n, size_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
+/* ---------------------------------------------------------------- sizes ------------------ */
+
+/* Bytes of the panels alone. */
+static bool panel_bytes(const kmf_kernel *kernel, size_t Dout, size_t Din, size_t *bytes)
+{
+    size_t cols = Dout;
+    size_t words = Din;
+    if (!kmf_add(cols, kernel->cols - 1, &cols) || !kmf_add(words, kernel->terms - 1, &words))
+        return false;
+    cols = cols / kernel->cols * kernel->cols;
+    words /= kernel->terms;
+    return kmf_mul(cols, words, &words) && kmf_mul(words, sizeof(float), bytes);
+}
+
+size_t kmf_panels_bytes(const kmf_kernel *kernel, size_t Dout, size_t Din)
+{
+    size_t bytes, scales;
+    if (!panel_bytes(kernel, Dout, Din, &bytes) || !kmf_mul(Dout, 2 * sizeof(float), &scales))
+        return 0;
+    if (kernel->terms != 4)
+        scales = 0;
+    if (!kmf_add(bytes, scales, &bytes) || !kmf_add(bytes, 63, &bytes))
+        return 0;
+    return bytes / 64 * 64;
+}
+
+static size_t scales_offset(const kmf_kernel *kernel, size_t Dout, size_t Din)
+{
+    return round_up(Dout, kernel->cols) * kmf_kernel_words(kernel, Din) * sizeof(float);
+}
+
+const float *kmf_panels_scales(const kmf_kernel *kernel, const void *panels, size_t Dout,
+                               size_t Din)
+{
+    return (const float *)(const void *)((const char *)panels +
+                                         scales_offset(kernel, Dout, Din));
+}
+
+size_t kmf_words_ld(const kmf_kernel *kernel, size_t K)
+{
+    return round_up(kmf_kernel_words(kernel, K), 16);
+}
+
+/* ---------------------------------------------------------------- bfloat16 --------------- */
+
+/*
+ * row_to_bf16: K numbers, and zeros up to room.
+ * pair_rows: words [n] = a and b side by side, as bf16; b may be NULL: zeros.
+ */
+#if KMF_X86_LEVELS
+KMF_TARGET_BF16 static void row_to_bf16(uint16_t *to, const float *x, size_t K, size_t room)
+{
+    size_t whole = K / 32 * 32;
+    for (size_t i = 0; i < whole; i += 32) {
+        __m512bh both =
+            _mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + i + 16), _mm512_loadu_ps(x + i));
+        _mm512_storeu_si512(to + i, (__m512i)both);
+    }
+    for (size_t i = whole; i < room; i += 16) {
+        size_t n = i >= K ? 0 : K - i < 16 ? K - i : 16;
+        __m512 v = _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1u), x + (n ? i : 0));
+        _mm256_storeu_si256((__m256i *)(void *)(to + i), (__m256i)_mm512_cvtneps_pbh(v));
+    }
+}
+
+KMF_TARGET_BF16 static void pair_rows(uint32_t *words, const float *a, const float *b, size_t n)
+{
+    static const uint16_t place[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
+                                       21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
+                                       11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    __m512i side_by_side = _mm512_loadu_si512(place);
+    for (size_t j = 0; j < n; j += 16) {
+        __mmask16 there = n - j < 16 ? (__mmask16)((1u << (n - j)) - 1u) : (__mmask16)0xffff;
+        __m512 x = _mm512_maskz_loadu_ps(there, a + j);
+        __m512 y = b ? _mm512_maskz_loadu_ps(there, b + j) : _mm512_setzero_ps();
+        __m512i both = (__m512i)_mm512_cvtne2ps_pbh(y, x);
+        _mm512_mask_storeu_epi32(words + j, there,
+                                 _mm512_permutexvar_epi16(side_by_side, both));
+    }
+}
+#else
+/* base/half.h's rounding, without a branch. */
+static KMF_INLINE uint32_t bf16_of(float x)
+{
+    uint32_t bits = kmf_float_bits(x);
+    uint32_t quiet = (bits >> 16) | 0x40u;
+    uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    return (bits & ~KMF_SIGN_BIT) > KMF_INFINITY_BITS ? quiet : rounded;
+}
+
+static void row_to_bf16(uint16_t *to, const float *x, size_t K, size_t room)
+{
+    for (size_t i = 0; i < room; i++)
+        to[i] = (uint16_t)(i < K ? bf16_of(x[i]) : 0);
+}
+
+static void pair_rows(uint32_t *words, const float *a, const float *b, size_t n)
+{
+    for (size_t j = 0; j < n; j++)
+        words[j] = bf16_of(a[j]) | (b ? bf16_of(b[j]) << 16 : 0);
+}
+#endif
+
+void kmf_words_bf16(void *words, size_t ld, const float *x, size_t ld_x, size_t N, size_t K)
+{
+    uint16_t *to = words;
+    for (size_t n = 0; n < N; n++)
+        row_to_bf16(to + n * ld * 2, x + n * ld_x, K, round_up(K, 32));
+}
+
+void kmf_words_pairs(void *words, size_t ld, const float *x, size_t ld_x, size_t N, size_t K)
+{
+    for (size_t k = 0; k < K; k += 2)
+        pair_rows((uint32_t *)words + k / 2 * ld, x + k * ld_x,
+                  k + 1 < K ? x + (k + 1) * ld_x : NULL, N);
+}
+
+/* ---------------------------------------------------------------- int8 ------------------- */
+
+/* Adding it to a float leaves the nearest integer, up to 2^22, in the low bits. */
+#define TO_INTEGER 12582912.0f
+
+#define LANES 32
+
+/* The smallest and the largest of x [K]; NaN, both, if any is no finite number. */
+static KMF_INLINE void extremes(float *min, float *max, const float *x, size_t K)
+{
+    float least[LANES], most[LANES], zero[LANES];
+    for (size_t l = 0; l < LANES; l++) {
+        least[l] = x[0];
+        most[l] = x[0];
+        zero[l] = 0;
+    }
+    for (size_t i = 0; i < K; i += LANES) {
+        size_t n = K - i < LANES ? K - i : LANES;
+        for (size_t l = 0; l < n; l++) {
+            float v = x[i + l];
+            least[l] = v < least[l] ? v : least[l];
+            most[l] = v > most[l] ? v : most[l];
+            zero[l] += v * 0.0f;
+        }
+    }
+    for (size_t half = LANES / 2; half > 0; half /= 2)
+        for (size_t l = 0; l < half; l++) {
+            least[l] = least[l + half] < least[l] ? least[l + half] : least[l];
+            most[l] = most[l + half] > most[l] ? most[l + half] : most[l];
+            zero[l] += zero[l + half];
+        }
+    *min = least[0] + zero[0];
+    *max = most[0] + zero[0];
+}
+
+static KMF_INLINE void kmf_words_int8_body(void *words, size_t ld, float *scale, float *low,
+                                           const float *x, size_t ld_x, size_t N, size_t K)
+{
+    for (size_t n = 0; n < N; n++) {
+        uint8_t *restrict to = (uint8_t *)words + n * ld * 4;
+        const float *restrict row = x + n * ld_x;
+        float min, max;
+        extremes(&min, &max, row, K);
+        float range = max - min;
+        float factor = range > 0 ? 255.0f / range : 0.0f;
+        for (size_t i = 0; i < K; i++)
+            to[i] = (uint8_t)(kmf_float_bits((row[i] - min) * factor + TO_INTEGER) & 0xffu);
+        for (size_t i = K; i % 4 != 0; i++)
+            to[i] = 0;
+        scale[n] = range / 255.0f; /* NaN, as low, if the row holds what is not finite */
+        low[n] = min;
+    }
+}
+
+KMF_CLONES(kmf_words_int8,
+           (void *words, size_t ld, float *scale, float *low, const float *x, size_t ld_x,
+            size_t N, size_t K),
+           (words, ld, scale, low, x, ld_x, N, K))
+
+float kmf_int8_scale(const float *row, size_t K)
+{
+    float min, max;
+    extremes(&min, &max, row, K);
+    float most = max > -min ? max : -min;
+    return most / 127.0f;
+}
+
+void kmf_int8_round(int8_t *q, float *sum, const float *x, float scale, size_t n)
+{
+    float factor = scale > 0 ? 1.0f / scale : 0.0f;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t low = kmf_float_bits(x[i] * factor + TO_INTEGER) & 0xffu;
+        q[i] = (int8_t)((int)(low ^ 0x80u) - 0x80);
+        *sum += (float)q[i];
+    }
+}
+
+/* ---------------------------------------------------------------- panels ----------------- */
+
+typedef struct matrix {
+    const float *const *parts;
+    size_t part_rows, ld, rows;
+} matrix;
+
+static const float *row_of(const matrix *m, size_t o)
+{
+    return m->parts[o / m->part_rows] + o % m->part_rows * m->ld;
+}
+
+/* Words of terms k .. k + n - 1 of row o of a weight. */
+static void weight_words(uint32_t *words, const kmf_kernel *kernel, const matrix *m, size_t o,
+                         size_t k, size_t n, float scale, float *sum)
+{
+    const float *x = row_of(m, o) + k;
+    memset(words, 0, kmf_kernel_words(kernel, n) * sizeof *words);
+    if (kernel->terms == 1)
+        memcpy(words, x, n * sizeof *words);
+    else if (kernel->terms == 2)
+        row_to_bf16((uint16_t *)(void *)words, x, n, round_up(n, 16));
+    else
+        kmf_int8_round((int8_t *)words, sum, x, scale, n);
+}
+
+void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const *parts,
+                     size_t n_parts, size_t ld, size_t Dout, size_t Din)
+{
+    assert(n_parts > 0 && Dout % n_parts == 0);
+    matrix m = {parts, Dout / n_parts, ld, Dout};
+    size_t words = kmf_kernel_words(kernel, Din);
+    size_t cols = kernel->cols;
+    bool quantised = kernel->terms == 4;
+    float *scales = (float *)(void *)((char *)panels + scales_offset(kernel, Dout, Din));
+    _Alignas(64) uint32_t rows[KMF_PANEL_COLS][16];
+    size_t most = 16 * kernel->terms; /* of a row, converted at a time */
+    for (size_t beg = 0; beg < Dout; beg += cols) {
+        uint32_t *panel = (uint32_t *)panels + beg * words;
+        size_t n_cols = Dout - beg < cols ? Dout - beg : cols;
+        for (size_t j = 0; quantised && j < n_cols; j++) {
+            scales[beg + j] = kmf_int8_scale(row_of(&m, beg + j), Din);
+            scales[Dout + beg + j] = 0;
+        }
+        for (size_t k = 0; k < Din; k += most) {
+            size_t n = Din - k < most ? Din - k : most;
+            size_t n_words = kmf_kernel_words(kernel, n);
+            uint32_t *to = panel + k / kernel->terms * cols;
+            for (size_t j = 0; j < n_cols; j++)
+                weight_words(rows[j], kernel, &m, beg + j, k, n,
+                             quantised ? scales[beg + j] : 0.0f,
+                             quantised ? &scales[Dout + beg + j] : NULL);
+            for (size_t i = 0; i < n_words; i++) {
+                for (size_t j = 0; j < n_cols; j++)
+                    to[i * cols + j] = rows[j][i];
+                for (size_t j = n_cols; j < cols; j++)
+                    to[i * cols + j] = 0;
+            }
+        }
+    }
+}
+
+void kmf_panels_pack_back(void *panels, const kmf_kernel *kernel, const float *const *parts,
+                          size_t n_parts, size_t ld, size_t Dout, size_t Din)
+{
+    assert(n_parts > 0 && Dout % n_parts == 0 && kernel->terms <= 2);
+    matrix m = {parts, Dout / n_parts, ld, Dout};
+    size_t cols = kernel->cols;
+    size_t words = kmf_kernel_words(kernel, Dout);
+    for (size_t beg = 0; beg < Din; beg += cols) {
+        uint32_t *panel = (uint32_t *)panels + beg * words;
+        size_t n = Din - beg < cols ? Din - beg : cols;
+        for (size_t k = 0; k < words; k++) {
+            uint32_t *to = panel + k * cols;
+            size_t o = k * kernel->terms;
+            if (kernel->terms == 1)
+                memcpy(to, row_of(&m, o) + beg, n * sizeof *to);
+            else
+                pair_rows(to, row_of(&m, o) + beg,
+                          o + 1 < Dout ? row_of(&m, o + 1) + beg : NULL, n);
+            memset(to + n, 0, (cols - n) * sizeof *to);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Operands of the kernels (kernels.h): weights, or the keys and values of a head, cut into panels;
+ * rows of activations turned into words.
+ *
+ * bf16 rounds to nearest, ties to even. int8 (b): row o of W is q scale[o], q = -127 .. 127,
+ * scale[o] = max |w| / 127. int8 (a): row n of x is u scale[n] + low[n], u = 0 .. 255, low the
+ * smallest of the row and scale (largest - smallest) / 255. So
+ *
+ *   x W^T [n, o] = scale[o] (scale[n] sum_k u q + low[n] sum_k q)
+ */
+#ifndef KMF_PANELS_H
+#define KMF_PANELS_H
+
+#include "nn/kernels.h"
+
+/*
+ * Bytes of W [Dout, Din] in panels, a multiple of 64; 0: does not fit a size_t. Behind the panels
+ * of int8 stand scale [Dout] and sum_k q [Dout], float, which kmf_panels_scales finds.
+ */
+size_t kmf_panels_bytes(const kmf_kernel *kernel, size_t Dout, size_t Din);
+const float *kmf_panels_scales(const kmf_kernel *kernel, const void *panels, size_t Dout,
+                               size_t Din);
+
+/* W [Dout, Din] from n_parts blocks of Dout / n_parts rows, ld floats from row to row. */
+void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const *parts,
+                     size_t n_parts, size_t ld, size_t Dout, size_t Din);
+/* Of the same W, the panels of W^T [Din, Dout]. Not int8. */
+void kmf_panels_pack_back(void *panels, const kmf_kernel *kernel, const float *const *parts,
+                          size_t n_parts, size_t ld, size_t Dout, size_t Din);
+
+/*
+ * A row of W in int8 (b): its scale, NaN if it holds what is not finite; q [n] of any n values of
+ * it, the sum of the q being added to *sum. What q scale was rounded from has this scale and these
+ * q, bit by bit, and q scale has them too:
+ *
+ *   Let m = max |w| = (1 + f) 2^e and u the spacing of floats at scale = fl(m / 127). If m is at
+ *   least 128 / 127 of a power of 2's 127th part, m = 128 j u, 128 j / 127 = k + d, scale = k u:
+ *   |127 d| is a whole number below 64, so fl(127 scale) = m. Else the spacing at m is 64 u, and
+ *   fl(127 scale) is off by 32 u at most, which is 0.26 u of the quotient.
+ */
+float kmf_int8_scale(const float *row, size_t K);
+void kmf_int8_round(int8_t *q, float *sum, const float *x, float scale, size_t n);
+
+/* Words from row to row of converted rows: a multiple of 16. */
+size_t kmf_words_ld(const kmf_kernel *kernel, size_t K);
+/* x [N, K] to bf16 words [N, ld]; behind the K-th term there are zeros. */
+void kmf_words_bf16(void *words, size_t ld, const float *x, size_t ld_x, size_t N, size_t K);
+/* x [K, N], stored the other way round, to bf16 words [K / 2, N], ld: pairs of its rows. */
+void kmf_words_pairs(void *words, size_t ld, const float *x, size_t ld_x, size_t N, size_t K);
+/* x [N, K] to bytes, scale [N] and low [N]. */
+void kmf_words_int8(void *words, size_t ld, float *scale, float *low, const float *x,
+                    size_t ld_x, size_t N, size_t K);
+
+#endif

@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: MIT */
+/* The encoder's attention against loops in double, at every processor level and in bfloat16. */
+#include "base/half.h"
+#include "checked.h"
+#include "kmerformer.h"
+#include "levels.h"
+#include "nn/attend.h"
+#include "run.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+enum { MAX_T = CHECKED ? 650 : 1200, MAX_K = 128, GUARD = 64 };
+
+static uint64_t seed = 88172645463325252u;
+
+static void fill(float *x, size_t n, float scale)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = scale * levels_random(&seed);
+}
+
+/* ---------------------------------------------------------------- one head --------------- */
+
+/* q, k, v side by side in rows that begin at no round address; out apart. */
+typedef struct head {
+    size_t T, K, ld, ld_out, bytes;
+    float *qkv, *out;
+    unsigned char *scratch; /* with GUARD bytes behind it */
+    kmf_precision precision;
+} head;
+
+/* A part cannot use check's assertions. */
+static void *must(void *room)
+{
+    if (!room)
+        exit(EXIT_FAILURE);
+    return room;
+}
+
+static head make_head(size_t T, size_t K, kmf_precision precision)
+{
+    head h = {.T = T, .K = K, .ld = 3 * K + 5, .ld_out = K + 3, .precision = precision};
+    h.bytes = kmf_attend_scratch(T, K, precision);
+    h.qkv = must(malloc(T * h.ld * sizeof *h.qkv));
+    h.out = must(malloc(T * h.ld_out * sizeof *h.out));
+    h.scratch = must(aligned_alloc(64, h.bytes + GUARD));
+    memset(h.scratch, 0xff, h.bytes + GUARD); /* NaN, if it were read */
+    fill(h.qkv, T * h.ld, 2.0f);
+    fill(h.out, T * h.ld_out, 1.0f);
+    return h;
+}
+
+static void free_head(head *h)
+{
+    free(h->qkv);
+    free(h->out);
+    free(h->scratch);
+}
+
+static float *row_q(const head *h, size_t t)
+{
+    return h->qkv + t * h->ld;
+}
+
+static float *row_k(const head *h, size_t t)
+{
+    return h->qkv + t * h->ld + h->K;
+}
+
+static float *row_v(const head *h, size_t t)
+{
+    return h->qkv + t * h->ld + 2 * h->K;
+}
+
+static void attend_rows(const head *h, float *out, size_t ld_out, size_t t0, size_t t1)
+{
+    kmf_attend(out, ld_out, row_q(h, 0), row_k(h, 0), row_v(h, 0), h->ld, h->scratch, t0, t1,
+               h->T, h->K, h->precision);
+}
+
+static void attend(const head *h)
+{
+    attend_rows(h, h->out, h->ld_out, 0, h->T);
+}
+
+static bool guard_stands(const head *h)
+{
+    for (size_t i = 0; i < GUARD; i++)
+        if (h->scratch[h->bytes + i] != 0xff)
+            return false;
+    return true;
+}
+
+/* ---------------------------------------------------------------- the definition --------- */
+
+static double rounded(float x)
+{
+    return (double)kmf_bf16_to_f32(kmf_bf16_from_f32(x));
+}
+
+/*
+ * Row t in double: out [K], and the mean of |v| under the same weights, size [K]. rough: with
+ * the factors of q k^T, and v, rounded as the bf16 attention rounds them.
+ */
+static void right_row(double *out, double *size, const head *h, size_t t, bool rough)
+{
+    static double p[MAX_T];
+    double q[MAX_K];
+    double max = -HUGE_VAL;
+    double total = 0.0;
+    float factor = (float)(1.0 / sqrt((double)h->K)) * 1.44269504f;
+    for (size_t i = 0; i < h->K; i++)
+        q[i] = rough ? rounded(row_q(h, t)[i] * factor) * log(2.0)
+                     : (double)row_q(h, t)[i] / sqrt((double)h->K);
+    for (size_t u = 0; u < h->T; u++) {
+        p[u] = 0.0;
+        for (size_t i = 0; i < h->K; i++)
+            p[u] += q[i] * (rough ? rounded(row_k(h, u)[i]) : (double)row_k(h, u)[i]);
+        max = p[u] > max ? p[u] : max;
+    }
+    for (size_t u = 0; u < h->T; u++)
+        total += p[u] = exp(p[u] - max);
+    for (size_t i = 0; i < h->K; i++) {
+        out[i] = 0.0;
+        size[i] = 0.0;
+        for (size_t u = 0; u < h->T; u++) {
+            double v = rough ? rounded(row_v(h, u)[i]) : (double)row_v(h, u)[i];
+            out[i] += p[u] / total * v;
+            size[i] += p[u] / total * fabs(v);
+        }
+    }
+}
+
+static const size_t sizes[][2] = {{1, 2},    {2, 8},     {15, 32},  {64, 64},    {65, 80},
+                                  {577, 64}, {MAX_T, 8}, {578, 30}, {MAX_T, 128}};
+enum { N_SIZES = sizeof sizes / sizeof sizes[0] };
+
+/* Some rows of each: all of them, in double, would take longer than the rest of the test. */
+static size_t next_row(const head *h, size_t t)
+{
+    return t + 1 + (h->T > 100 ? h->T / 40 : 0);
+}
+
+/* ramp: how much larger the last key is than the first one; the maximum moves with it. */
+static const char *f32_case(size_t T, size_t K, float ramp, double *worst)
+{
+    head h = make_head(T, K, KMF_PRECISION_F32);
+    double want[MAX_K], size[MAX_K];
+    const char *wrong = NULL;
+    for (size_t u = 0; u < T; u++)
+        for (size_t i = 0; i < K; i++)
+            row_k(&h, u)[i] *= 1.0f + ramp * (float)u / (float)T;
+    float behind[3];
+    memcpy(behind, h.out + (T - 1) * h.ld_out + K, sizeof behind);
+    attend(&h);
+    if (memcmp(behind, h.out + (T - 1) * h.ld_out + K, sizeof behind) != 0)
+        wrong = "attention wrote behind a row";
+    if (!guard_stands(&h))
+        wrong = "attention wrote behind its scratch";
+    for (size_t t = 0; t < T; t = next_row(&h, t)) {
+        right_row(want, size, &h, t, false);
+        for (size_t i = 0; i < K; i++) {
+            double error = fabs((double)h.out[t * h.ld_out + i] - want[i]);
+            *worst = error <= *worst ? *worst : error;
+        }
+    }
+    free_head(&h);
+    return wrong;
+}
+
+static const char *f32_is_right(void)
+{
+    double worst = 0.0;
+    for (size_t s = 0; s < N_SIZES; s++)
+        for (int ramp = -1; ramp <= 1; ramp++) {
+            const char *wrong = f32_case(sizes[s][0], sizes[s][1], 0.9f * (float)ramp, &worst);
+            if (wrong)
+                return wrong;
+        }
+    printf("attention in f32: largest error %.2e\n", worst);
+    return worst <= 4e-6 ? NULL : "attention differs from its definition";
+}
+
+/*
+ * From the definition with rounded q, k and v there remain: the weights rounded to bfloat16, 2^-9
+ * each, in the sum of values but not in that of weights; powers of 2 good to 1e-4, in both and
+ * in the factor at each of two more blocks of keys; float sums. All are relative to a weight.
+ */
+#define BF16_LIMIT (0x1p-9 + 6e-4)
+
+static const char *bf16_case(size_t T, size_t K, double *worst, double *cosine)
+{
+    head h = make_head(T, K, KMF_PRECISION_BF16);
+    double want[MAX_K], plain[MAX_K], size[MAX_K], unused[MAX_K];
+    double dot = 0.0, ours = 0.0, theirs = 0.0;
+    attend(&h);
+    const char *wrong = guard_stands(&h) ? NULL : "attention wrote behind its scratch";
+    for (size_t t = 0; t < T; t = next_row(&h, t)) {
+        right_row(want, size, &h, t, true);
+        right_row(plain, unused, &h, t, false);
+        for (size_t i = 0; i < K; i++) {
+            double x = (double)h.out[t * h.ld_out + i];
+            double error = fabs(x - want[i]) / size[i];
+            *worst = error <= *worst ? *worst : error;
+            dot += x * plain[i];
+            ours += x * x;
+            theirs += plain[i] * plain[i];
+        }
+    }
+    double c = dot / sqrt(ours * theirs);
+    *cosine = c >= *cosine ? *cosine : c;
+    free_head(&h);
+    return wrong;
+}
+
+static bool has_bf16(void)
+{
+    if (kmf_precision_here(KMF_PRECISION_BF16) == KMF_PRECISION_BF16)
+        return true;
+    printf("skip: no bfloat16 here\n");
+    return false;
+}
+
+static const char *bf16_is_right(void)
+{
+    double worst = 0.0;
+    double cosine = 1.0;
+    for (size_t s = 0; has_bf16() && s < N_SIZES; s++) {
+        const char *wrong = bf16_case(sizes[s][0], sizes[s][1], &worst, &cosine);
+        if (wrong)
+            return wrong;
+    }
+    printf(
+        "attention in bf16: largest error %.2e of the mean |v|, smallest cosine to f32 %.7f\n",
+        worst, cosine);
+    if (!(worst <= BF16_LIMIT))
+        return "attention in bf16 differs from its definition";
+    return cosine >= 0.9999 ? NULL : "attention in bf16 is not that of f32";
+}
+
+/* ---------------------------------------------------------------- bits ------------------- */
+
+/* Rows in parts, and in place of q, have the bits of all at once. */
+static const char *parts_of(kmf_precision precision, size_t T, size_t K)
+{
+    head h = make_head(T, K, precision);
+    const size_t cuts[] = {0, 1, 13, 14, T / 2, T - 1, T};
+    enum { N_CUTS = sizeof cuts / sizeof cuts[0] };
+    float *again = must(malloc(T * h.ld_out * sizeof *again));
+    const char *wrong = NULL;
+    attend(&h);
+    memcpy(again, h.out, T * h.ld_out * sizeof *again);
+    for (size_t t = 0; t < T; t++)
+        fill(again + t * h.ld_out, K, 1.0f);
+    for (size_t c = N_CUTS - 1; c-- > 0;)
+        attend_rows(&h, again, h.ld_out, cuts[c], cuts[c + 1]);
+    if (memcmp(again, h.out, T * h.ld_out * sizeof *again) != 0)
+        wrong = "rows in parts differ";
+    for (size_t c = 0; c + 1 < N_CUTS; c++)
+        attend_rows(&h, row_q(&h, 0), h.ld, cuts[c], cuts[c + 1]);
+    for (size_t t = 0; t < T; t++)
+        if (memcmp(row_q(&h, t), h.out + t * h.ld_out, K * sizeof *again) != 0)
+            wrong = "attention in place of q differs";
+    free(again);
+    free_head(&h);
+    return wrong;
+}
+
+static const char *parts_have_the_bits(void)
+{
+    static const size_t shapes[][2] = {{29, 10}, {65, 64}, {577, 80}, {641, 32}};
+    const char *wrong = NULL;
+    bool bf16 = has_bf16();
+    for (size_t s = 0; s < sizeof shapes / sizeof shapes[0] && !wrong; s++) {
+        wrong = parts_of(KMF_PRECISION_F32, shapes[s][0], shapes[s][1]);
+        if (!wrong && bf16)
+            wrong = parts_of(KMF_PRECISION_BF16, shapes[s][0], shapes[s][1]);
+    }
+    return wrong;
+}
+
+/* ---------------------------------------------------------------- unusual numbers -------- */
+
+static float nan_of(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* Whether the NaN of out are those of row `row` (SIZE_MAX: of any) and column `col` (the same). */
+static bool nan_at(const head *h, size_t row, size_t col)
+{
+    for (size_t t = 0; t < h->T; t++)
+        for (size_t i = 0; i < h->K; i++) {
+            bool want = (row == SIZE_MAX || row == t) && (col == SIZE_MAX || col == i);
+            if (want != (bool)isnan(h->out[t * h->ld_out + i]))
+                return false;
+        }
+    return true;
+}
+
+/* One NaN of these bits in a query, a key, a value. */
+static const char *nan_case(kmf_precision precision, size_t T, size_t at, uint32_t bits)
+{
+    enum { K = 10 };
+    head h = make_head(T, K, precision);
+    const char *wrong = NULL;
+    float sound = row_q(&h, at)[1];
+    row_q(&h, at)[1] = nan_of(bits);
+    attend(&h);
+    if (!nan_at(&h, at, SIZE_MAX))
+        wrong = "NaN of a query is not where it belongs";
+    row_q(&h, at)[1] = sound;
+    sound = row_v(&h, at)[K - 1];
+    row_v(&h, at)[K - 1] = nan_of(bits);
+    attend(&h);
+    if (!nan_at(&h, SIZE_MAX, K - 1))
+        wrong = "NaN of a value is not where it belongs";
+    row_v(&h, at)[K - 1] = sound;
+    row_k(&h, at)[0] = nan_of(bits);
+    attend(&h);
+    if (!nan_at(&h, SIZE_MAX, SIZE_MAX))
+        wrong = "NaN of a key was lost";
+    free_head(&h);
+    return wrong;
+}
+
+static const char *nan_is_kept(void)
+{
+    static const uint32_t bits[] = {0x7fc00000u, 0xffc00000u, 0x7fffffffu, 0xff800001u};
+    static const size_t places[][2] = {{5, 4}, {70, 66}, {600, 0}, {600, 580}};
+    const char *wrong = NULL;
+    bool bf16 = has_bf16();
+    for (size_t i = 0; i < 4 && !wrong; i++)
+        for (size_t p = 0; p < 4 && !wrong; p++) {
+            wrong = nan_case(KMF_PRECISION_F32, places[p][0], places[p][1], bits[i]);
+            if (!wrong && bf16)
+                wrong = nan_case(KMF_PRECISION_BF16, places[p][0], places[p][1], bits[i]);
+        }
+    return wrong;
+}
+
+/*
+ * Scores of 1e4 and more, whose powers would overflow without the maximum taken off: one key that
+ * outweighs all others, in each block of keys; and keys alike, whose values are averaged.
+ */
+static const char *large_case(kmf_precision precision, size_t T, size_t winner, float sign)
+{
+    enum { K = 4 };
+    head h = make_head(T, K, precision);
+    double mean[K] = {0};
+    double limit = precision == KMF_PRECISION_F32 ? 1e-6 : 0x1p-8;
+    const char *wrong = NULL;
+    for (size_t t = 0; t < T; t++)
+        for (size_t i = 0; i < K; i++) {
+            row_q(&h, t)[i] = 100.0f;
+            row_k(&h, t)[i] = t == winner ? 100.0f : 1.0f;
+            mean[i] += (double)row_v(&h, t)[i] / (double)T;
+        }
+    attend(&h);
+    for (size_t t = 0; t < T; t++)
+        for (size_t i = 0; i < K; i++)
+            if (!(fabs((double)(h.out[t * h.ld_out + i] - row_v(&h, winner)[i])) <= 2 * limit))
+                wrong = "a large score is not all there is";
+    for (size_t t = 0; t < T; t++)
+        for (size_t i = 0; i < K; i++)
+            row_k(&h, t)[i] = sign * 100.0f;
+    attend(&h);
+    for (size_t t = 0; t < T; t++)
+        for (size_t i = 0; i < K; i++)
+            if (!(fabs((double)h.out[t * h.ld_out + i] - mean[i]) <= limit))
+                wrong = "equal scores are not equal weights";
+    free_head(&h);
+    return wrong;
+}
+
+static const char *large_scores_are_stood(void)
+{
+    static const size_t cases[][2] = {
+        {5, 3}, {1100, 0}, {1100, 575}, {1100, 576}, {1100, 1099}};
+    const char *wrong = NULL;
+    bool bf16 = has_bf16();
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0] && !wrong; c++) {
+        float sign = c % 2 ? -1.0f : 1.0f;
+        wrong = large_case(KMF_PRECISION_F32, cases[c][0], cases[c][1], sign);
+        if (!wrong && bf16)
+            wrong = large_case(KMF_PRECISION_BF16, cases[c][0], cases[c][1], sign);
+    }
+    return wrong;
+}
+
+/* ---------------------------------------------------------------- the tests -------------- */
+
+static const levels_part parts[] = {
+    {"f32", f32_is_right}, {"bf16", bf16_is_right},           {"parts", parts_have_the_bits},
+    {"nan", nan_is_kept},  {"large", large_scores_are_stood},
+};
+enum { N_PARTS = sizeof parts / sizeof parts[0] };
+
+static const char *const levels_cpu[] = {"", "KMERFORMER_CPU=avx512", "KMERFORMER_CPU=avx2",
+                                         "KMERFORMER_CPU=baseline"};
+enum { N_LEVELS_CPU = sizeof levels_cpu / sizeof levels_cpu[0] };
+
+START_TEST(attention_equals_its_definition_in_double)
+{
+    levels_run("f32", levels_cpu[_i], NULL);
+}
+END_TEST
+
+START_TEST(attention_in_bf16_rounds_and_does_no_more)
+{
+    levels_run("bf16", "", NULL);
+}
+END_TEST
+
+START_TEST(rows_in_parts_and_in_place_of_q_have_the_same_bits)
+{
+    levels_run("parts", levels_cpu[_i], NULL);
+}
+END_TEST
+
+START_TEST(attention_keeps_nan_where_it_belongs)
+{
+    levels_run("nan", levels_cpu[_i], NULL);
+}
+END_TEST
+
+START_TEST(attention_stands_large_scores)
+{
+    levels_run("large", levels_cpu[_i], NULL);
+}
+END_TEST
+
+START_TEST(attention_scratch_that_does_not_fit_is_0)
+{
+    ck_assert_uint_eq(kmf_attend_scratch(SIZE_MAX / 8, 64, KMF_PRECISION_F32), 0);
+    ck_assert_uint_eq(kmf_attend_scratch(SIZE_MAX - 1, 64, KMF_PRECISION_F32), 0);
+    ck_assert_uint_eq(kmf_attend_scratch(100, SIZE_MAX / 8, KMF_PRECISION_F32), 0);
+    /* Linear in T: keys and values, and what does not grow. */
+    size_t one = kmf_attend_scratch(5760, 64, KMF_PRECISION_F32);
+    size_t two = kmf_attend_scratch(2 * 5760, 64, KMF_PRECISION_F32);
+    ck_assert_uint_ge(two - one, 5760 * 2 * 64 * sizeof(float));
+    ck_assert_uint_le(two - one, 5760 * (64 + 72) * sizeof(float));
+    if (has_bf16())
+        ck_assert_uint_eq(kmf_attend_scratch(SIZE_MAX / 8, 64, KMF_PRECISION_BF16), 0);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    if (argc == 3)
+        return levels_child(parts, N_PARTS, argv);
+    Suite *suite = suite_create("attend");
+    TCase *tcase = tcase_create("all");
+    tcase_set_timeout(tcase, 0);
+    tcase_add_loop_test(tcase, attention_equals_its_definition_in_double, 0, N_LEVELS_CPU);
+    tcase_add_test(tcase, attention_in_bf16_rounds_and_does_no_more);
+    tcase_add_loop_test(tcase, rows_in_parts_and_in_place_of_q_have_the_same_bits, 0,
+                        N_LEVELS_CPU);
+    tcase_add_loop_test(tcase, attention_keeps_nan_where_it_belongs, 0, N_LEVELS_CPU);
+    tcase_add_loop_test(tcase, attention_stands_large_scores, 0, N_LEVELS_CPU);
+    tcase_add_test(tcase, attention_scratch_that_does_not_fit_is_0);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}
