@@ -79,7 +79,7 @@ int kmf_checkpoint_write(const kmf_checkpoint *checkpoint, const char *path, kmf
     kmf_out *out = kmf_out_open(path, &cause);
     int status = out ? 0 : (int)cause.code;
     if (status == 0)
-        status = kmf_safetensors_write_mixed(out, tensors, values, n, pairs, p / 2, &cause);
+        status = kmf_safetensors_write(out, tensors, values, n, pairs, p / 2, &cause);
     if (status == 0)
         status = kmf_out_finish(out, &cause);
     if (status == 0)

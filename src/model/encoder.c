@@ -52,7 +52,8 @@
 struct kmf_encoder {
     const kmf_model *model;  /* borrowed */
     kmf_precision precision; /* of the weights' products */
-    kmf_precision attention; /* of those inside the attention */
+    kmf_precision
+        attention; /* of those inside the attention, but for the first layer's scores */
     size_t max_tokens;
     size_t max_seq;
     size_t n_rows; /* tokens of the last forward */
@@ -101,12 +102,17 @@ static bool lay_out(layout *l, const kmf_config *config, kmf_precision precision
     size_t F = config->intermediate_size;
     size_t K = D / config->n_heads;
     size_t width = D > E ? D : E;
-    size_t scratch = kmf_attend_scratch(max_seq, K, attention_precision(precision));
-    size_t words = kmf_gemm_pair_scratch(D, F, precision);
+    kmf_precision attention = attention_precision(precision);
+    size_t first =
+        kmf_attend_scratch(max_seq, K, (kmf_attend_precision){KMF_PRECISION_F32, attention});
+    size_t scratch =
+        kmf_attend_scratch(max_seq, K, (kmf_attend_precision){attention, attention});
+    size_t words = kmf_gemm_pair_scratch(D, F, precision, kmf_packed_w2(precision));
     size_t other = kmf_gemm_scratch(width, precision);
     size_t N, D3;
     *l = (layout){0};
-    if (!kmf_add(max_tokens, 2 * KMF_TILE - 1, &N) || !kmf_mul(D, 3, &D3) || scratch == 0)
+    if (!kmf_add(max_tokens, 2 * KMF_TILE - 1, &N) || !kmf_mul(D, 3, &D3) || first == 0 ||
+        scratch == 0)
         return false;
     N = N / KMF_TILE * KMF_TILE;
     return place_floats(&l->x, &l->total, N, D) && place_floats(&l->qkv, &l->total, N, D3) &&
@@ -114,7 +120,7 @@ static bool lay_out(layout *l, const kmf_config *config, kmf_precision precision
            place_floats(&l->cos_t, &l->total, max_seq, K / 2) &&
            place_floats(&l->sin_t, &l->total, max_seq, K / 2) &&
            place(&l->words, &l->total, 1, words > other ? words : other) &&
-           place(&l->scratch, &l->total, 1, scratch);
+           place(&l->scratch, &l->total, 1, first > scratch ? first : scratch);
 }
 
 size_t kmf_encoder_bytes(const kmf_config *config, kmf_precision precision, size_t max_tokens,
@@ -269,8 +275,8 @@ static void enter_block(const batch *b, kmf_encoder *own, size_t l, size_t beg, 
 }
 
 /* One head of rows of one sequence: softmax(q k^T / sqrt K) v takes the place of q. */
-static void attend(const batch *b, kmf_encoder *own, size_t s, size_t head, size_t part,
-                   size_t n_parts)
+static void attend(const batch *b, kmf_encoder *own, size_t l, size_t s, size_t head,
+                   size_t part, size_t n_parts)
 {
     const kmf_config *config = &own->model->config;
     size_t D = config->hidden_size;
@@ -279,9 +285,11 @@ static void attend(const batch *b, kmf_encoder *own, size_t s, size_t head, size
     size_t rows = share(T, n_parts);
     size_t beg = smaller(part * rows, T);
     float *q = b->encoders[0]->qkv + b->off[s] * 3 * D + head * K;
+    kmf_attend_precision precision = {l == 0 ? KMF_PRECISION_F32 : own->attention,
+                                      own->attention};
     if (beg < T)
         kmf_attend(q, 3 * D, q, q + D, q + 2 * D, 3 * D, own->scratch, beg,
-                   smaller(beg + rows, T), T, K, own->attention); /* [T, 3K] -> [T, K] */
+                   smaller(beg + rows, T), T, K, precision); /* [T, 3K] -> [T, K] */
 }
 
 /* A tile from the attention's result to the end of block l. */
@@ -323,7 +331,7 @@ static void run(void *arg, int i)
     for (size_t l = 0; l < b->layer; l++) {
         kmf_barrier_wait(&b->barrier);
         for (size_t item = (size_t)i; item < b->n_seq * H * n_parts; item += b->n)
-            attend(b, own, item / n_parts / H, item / n_parts % H, item % n_parts, n_parts);
+            attend(b, own, l, item / n_parts / H, item / n_parts % H, item % n_parts, n_parts);
         kmf_barrier_wait(&b->barrier);
         for (size_t t = first; t < b->rows; t += step) {
             size_t rows = smaller(b->rows - t, b->tile);

@@ -55,29 +55,41 @@ static kmf_weight pack(char **next, const float *const *parts, size_t n_parts, s
     return w;
 }
 
+/* Of Wqkv of layer l, and of W2. */
+static kmf_precision qkv_precision(const kmf_packed *packed, size_t l)
+{
+    return l == 0 && packed->table_bytes ? KMF_PRECISION_F32 : packed->precision;
+}
+
+kmf_precision kmf_packed_w2(kmf_precision precision)
+{
+    return precision == KMF_PRECISION_INT8 ? kmf_precision_here(KMF_PRECISION_BF16) : precision;
+}
+
 static int take_room(kmf_packed *packed, const kmf_config *config, bool has_proj, kmf_err *err)
 {
     size_t D = config->hidden_size;
     size_t F = config->intermediate_size;
     size_t L = config->n_layers;
     kmf_precision p = packed->precision;
-    size_t layer = 0;
     size_t total = 0;
     size_t D3, n_bias;
     if (!kmf_mul(D, 3, &D3))
         return kmf_fail(err, KMF_ENOMEM, "a model %zu wide does not fit the memory", D);
-    if (add_packed(&layer, D3, D, p, err) || add_packed(&layer, D, D, p, err) ||
-        add_packed(&layer, F, D, p, err) || add_packed(&layer, D, F, p, err))
-        return KMF_ENOMEM;
-    if (!kmf_mul(layer, L, &total) || !kmf_mul(D3, L, &n_bias))
-        return kmf_fail(err, KMF_ENOMEM, "%zu layers do not fit the memory", L);
-    if (has_proj && add_packed(&total, D, config->embedding_size, p, err))
-        return KMF_ENOMEM;
     if (!kmf_mul(D3, sizeof(float), &packed->table_bytes) ||
         !kmf_mul(packed->table_bytes, config->vocab_size, &packed->table_bytes) ||
         packed->table_bytes > TABLE_BYTES_MAX)
         packed->table_bytes = 0;
-    packed->slab = kmf_large(total, 1, err);
+    for (size_t l = 0; l < L; l++)
+        if (add_packed(&total, D3, D, qkv_precision(packed, l), err) ||
+            add_packed(&total, D, D, p, err) || add_packed(&total, F, D, p, err) ||
+            add_packed(&total, D, F, kmf_packed_w2(p), err))
+            return KMF_ENOMEM;
+    if (!kmf_mul(D3, L, &n_bias))
+        return kmf_fail(err, KMF_ENOMEM, "%zu layers do not fit the memory", L);
+    if (has_proj && add_packed(&total, D, config->embedding_size, KMF_PRECISION_F32, err))
+        return KMF_ENOMEM;
+    packed->slab = kmf_large(total ? total : 1, 1, err);
     packed->layers = kmf_calloc(L, sizeof *packed->layers, err);
     packed->qkv_bias = kmf_floats(n_bias, err);
     return packed->slab && packed->layers && packed->qkv_bias ? 0 : KMF_ENOMEM;
@@ -89,10 +101,6 @@ static int make(kmf_packed *packed, const kmf_config *config, const kmf_params *
     size_t D = config->hidden_size;
     size_t F = config->intermediate_size;
     kmf_precision p = packed->precision;
-    if (p == KMF_PRECISION_INT8 && F > INT8_TERMS_MAX)
-        return kmf_fail(err, KMF_EINVAL,
-                        "a feed-forward of %zu is too wide for int8: %d at most", F,
-                        INT8_TERMS_MAX);
     if (take_room(packed, config, params->proj_w != NULL, err) < 0)
         return KMF_ENOMEM;
     char *next = packed->slab;
@@ -100,17 +108,18 @@ static int make(kmf_packed *packed, const kmf_config *config, const kmf_params *
         const kmf_layer *w = &params->layers[l];
         kmf_packed_layer *to = &packed->layers[l];
         float *bias = packed->qkv_bias + l * 3 * D;
-        to->qkv = pack(&next, (const float *[]){w->wq, w->wk, w->wv}, 3, 3 * D, D, p);
+        to->qkv = pack(&next, (const float *[]){w->wq, w->wk, w->wv}, 3, 3 * D, D,
+                       qkv_precision(packed, l));
         to->wo = pack(&next, (const float *[]){w->wo}, 1, D, D, p);
         to->w1 = pack(&next, (const float *[]){w->w1}, 1, F, D, p);
-        to->w2 = pack(&next, (const float *[]){w->w2}, 1, D, F, p);
+        to->w2 = pack(&next, (const float *[]){w->w2}, 1, D, F, kmf_packed_w2(p));
         memcpy(bias, w->bq, D * sizeof *bias);
         memcpy(bias + D, w->bk, D * sizeof *bias);
         memcpy(bias + 2 * D, w->bv, D * sizeof *bias);
     }
     if (params->proj_w)
-        packed->proj =
-            pack(&next, (const float *[]){params->proj_w}, 1, D, config->embedding_size, p);
+        packed->proj = pack(&next, (const float *[]){params->proj_w}, 1, D,
+                            config->embedding_size, KMF_PRECISION_F32);
     return 0;
 }
 

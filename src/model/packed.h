@@ -7,6 +7,11 @@
  * Wqkv is V rows at most, whatever the input's length: 6 D^2 of a layer's 24 D^2 operations are
  * saved for each token, 6 % of a model of 4 layers. It is made when V tokens have gone through the
  * product, which is when it has paid, and its rows have the bits of the product.
+ *
+ * Precision. Not all weights suffer it alike. What the first layer does to the tokens goes through
+ * all others: its Wqkv, which the table makes cheap, stays in float32, and so do its scores. With
+ * int8 what comes out of the activation, mostly near 0 and seldom large, loses most: W2 is in bf16,
+ * where the processor has it. (Measured: tests/bench/results/encoder.md.)
  */
 #ifndef KMF_PACKED_H
 #define KMF_PACKED_H
@@ -35,6 +40,9 @@ typedef struct kmf_packed {
     _Atomic(float *) table; /* owned [V, 3D], NULL until it has paid */
     atomic_size_t tokens;   /* seen so far, up to V */
 } kmf_packed;
+
+/* What W2 is packed in beside other weights in this precision. */
+kmf_precision kmf_packed_w2(kmf_precision precision);
 
 /* Nothing is packed yet; free accepts NULL. */
 kmf_packed *kmf_packed_new(kmf_err *err) KMF_MUST_CHECK;

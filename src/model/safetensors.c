@@ -33,7 +33,7 @@ static const struct dtype {
     int dtype; /* kmf_dtype, -1: not for weights */
 } dtypes[] = {
     {"F32", 4, KMF_F32}, {"F16", 2, KMF_F16}, {"BF16", 2, KMF_BF16}, {"F64", 8, KMF_F64},
-    {"I64", 8, -1},      {"I32", 4, -1},      {"I16", 2, -1},        {"I8", 1, -1},
+    {"I64", 8, -1},      {"I32", 4, -1},      {"I16", 2, -1},        {"I8", 1, KMF_I8},
     {"U64", 8, -1},      {"U32", 4, -1},      {"U16", 2, -1},        {"U8", 1, -1},
     {"BOOL", 1, -1},     {"F8_E4M3", 1, -1},  {"F8_E5M2", 1, -1},
 };
@@ -45,6 +45,14 @@ int kmf_stored_dtype(const kmf_stored *tensor)
         if (strcmp(tensor->dtype, dtypes[i].name) == 0)
             return dtypes[i].dtype;
     return -1;
+}
+
+const char *kmf_stored_name(kmf_dtype dtype)
+{
+    size_t i = 0;
+    while (dtypes[i].dtype != (int)dtype)
+        i++;
+    return dtypes[i].name;
 }
 
 /* ---- reading ----------------------------------------------------------------------------- */
@@ -293,6 +301,8 @@ void kmf_stored_to_f32(float *to, const unsigned char *bytes, kmf_dtype dtype, s
         } else if (dtype == KMF_F32) {
             uint32_t bits = (uint32_t)little(bytes + 4 * i, 4);
             memcpy(&to[i], &bits, sizeof bits);
+        } else if (dtype == KMF_I8) {
+            to[i] = (float)((int)(bytes[i] ^ 0x80u) - 0x80);
         } else {
             uint64_t bits = little(bytes + 8 * i, 8);
             double wide;
@@ -438,25 +448,6 @@ static void place(kmf_stored *tensors, size_t n)
     }
 }
 
-int kmf_safetensors_write(kmf_out *out, kmf_stored *tensors, const float *const *values,
-                          size_t n, kmf_dtype dtype, kmf_err *err)
-{
-    size_t len = 0;
-    if (dtype != KMF_F32 && dtype != KMF_F16 && dtype != KMF_BF16)
-        return kmf_fail(err, KMF_EINVAL, "weights are written as F32, F16 or BF16");
-    for (size_t i = 0; i < n; i++)
-        tensors[i].dtype = dtype == KMF_F32 ? "F32" : dtype == KMF_F16 ? "F16" : "BF16";
-    place(tensors, n);
-    char *header = kmf_safetensors_header(tensors, n, &len, err);
-    if (!header)
-        return KMF_ENOMEM;
-    int rc = kmf_out_write(out, header, len, err);
-    kmf_free(header);
-    for (size_t i = 0; i < n && rc == 0; i++)
-        rc = write_tensor(out, &tensors[i], values[i], dtype, err);
-    return rc;
-}
-
 static int write_numbers(kmf_out *out, const uint64_t *values, size_t n, kmf_err *err)
 {
     unsigned char block[BLOCK * sizeof(uint64_t)];
@@ -470,9 +461,8 @@ static int write_numbers(kmf_out *out, const uint64_t *values, size_t n, kmf_err
     return rc;
 }
 
-int kmf_safetensors_write_mixed(kmf_out *out, kmf_stored *tensors, const void *const *values,
-                                size_t n, const char *const *pairs, size_t n_pairs,
-                                kmf_err *err)
+int kmf_safetensors_write(kmf_out *out, kmf_stored *tensors, const void *const *values,
+                          size_t n, const char *const *pairs, size_t n_pairs, kmf_err *err)
 {
     size_t len = 0;
     place(tensors, n);
@@ -486,10 +476,10 @@ int kmf_safetensors_write_mixed(kmf_out *out, kmf_stored *tensors, const void *c
         const kmf_stored *t = &tensors[i];
         if (strcmp(t->dtype, "U64") == 0)
             rc = write_numbers(out, values[i], t->n, err);
-        else if (strcmp(t->dtype, "U8") == 0)
+        else if (t->item_bytes == 1)
             rc = kmf_out_write(out, values[i], t->n, err);
         else
-            rc = write_tensor(out, t, values[i], KMF_F32, err);
+            rc = write_tensor(out, t, values[i], (kmf_dtype)kmf_stored_dtype(t), err);
     }
     return rc;
 }

@@ -52,12 +52,13 @@ const kmf_stored *kmf_safetensors_find(const kmf_safetensors *st, const char *na
 /* The text under a key of __metadata__, NULL if there is none. Borrowed from st. */
 const char *kmf_safetensors_metadata(const kmf_safetensors *st, const char *key);
 
-/* F32, F16, BF16 or F64; -1 for the other dtypes. */
+/* -1 for the dtypes that weights are never in. */
 int kmf_stored_dtype(const kmf_stored *tensor);
+/* "F32"; static storage. */
+const char *kmf_stored_name(kmf_dtype dtype);
 
 /*
- * to[i] = element i of a tensor of KMF_F32, F16, BF16 or F64 at bytes, any alignment. Exact but
- * for F64, which is rounded.
+ * to[i] = element i of a tensor at bytes, any alignment. Exact but for F64, which is rounded.
  */
 void kmf_stored_to_f32(float *to, const unsigned char *bytes, kmf_dtype dtype, size_t n);
 
@@ -69,20 +70,13 @@ char *kmf_safetensors_header(const kmf_stored *tensors, size_t n, size_t *len_by
                              kmf_err *err) KMF_MUST_CHECK;
 
 /*
- * Writes header and data. On entry name, shape and rank of each are set, the rest is filled in;
- * values[i] are its elements. dtype F32, F16 or BF16; KMF_EINVAL if a finite value is too large
- * for it.
+ * Writes header and data. On entry name, dtype, shape and rank of each are set, the rest is filled
+ * in; values[i] are uint64_t for "U64", bytes for "U8" and "I8", float for "F32", "F16" and "BF16".
+ * To __metadata__ go n_pairs pairs of texts: key, value, key, value, ... KMF_EINVAL: a finite value
+ * is too large for its dtype, or the header is longer than may be.
  */
-int kmf_safetensors_write(kmf_out *out, kmf_stored *tensors, const float *const *values,
-                          size_t n, kmf_dtype dtype, kmf_err *err) KMF_MUST_CHECK;
-
-/*
- * The same for tensors of different types: dtype of each is set as well, to "F32", "U64" or "U8",
- * and values[i] are float, uint64_t or uint8_t. To __metadata__ go n_pairs pairs of texts: key,
- * value, key, value, ... KMF_EINVAL: they make the header longer than may be.
- */
-int kmf_safetensors_write_mixed(kmf_out *out, kmf_stored *tensors, const void *const *values,
-                                size_t n, const char *const *pairs, size_t n_pairs,
-                                kmf_err *err) KMF_MUST_CHECK;
+int kmf_safetensors_write(kmf_out *out, kmf_stored *tensors, const void *const *values,
+                          size_t n, const char *const *pairs, size_t n_pairs,
+                          kmf_err *err) KMF_MUST_CHECK;
 
 #endif

@@ -110,7 +110,7 @@ static int check_tensors(const layout *l, const kmf_safetensors *st, const char 
                             "counts",
                             name, kmf_err_show(shown, t->name));
     }
-    if (kmf_stored_dtype(v) < 0 || v->rank != 2 || v->n == 0)
+    if (kmf_stored_dtype(v) < 0 || kmf_stored_dtype(v) == KMF_I8 || v->rank != 2 || v->n == 0)
         return kmf_fail(err, KMF_EMODEL,
                         "%s: tensor vectors must be F32, F16, BF16 or F64 of shape [n, dim]",
                         name);
@@ -239,8 +239,8 @@ int kmf_vectortensors_write(const kmf_vectors *vectors, const char *provenance, 
         {.name = "words", .dtype = "U8", .shape = {info->n, (size_t)info->k_max}, .rank = 2}};
     const void *values[] = {vectors->count, vectors->values, words};
     size_t skip = !info->counted; /* the first */
-    int status = kmf_safetensors_write_mixed(out, tensors + skip, values + skip, 3 - skip,
-                                             pairs, 4 - empty, err);
+    int status = kmf_safetensors_write(out, tensors + skip, values + skip, 3 - skip, pairs,
+                                       4 - empty, err);
     kmf_free(words);
     return status;
 }

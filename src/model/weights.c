@@ -6,8 +6,12 @@
  *   new     slot -> stream of random numbers -> slab
  *   write   slot -> field of kmf_params -> file
  *
- * The slab holds only what cannot be used in place: everything of a new model, float16,
- * bfloat16 and float64 tensors, and float32 ones that a file puts at odd addresses.
+ * The slab holds only what cannot be used in place: everything of a new model, tensors of any other
+ * type than float32, and float32 ones that a file puts at odd addresses.
+ *
+ * A matrix of 8 bits is two tensors of the file: x, I8 [out, in], and x.scale, F32 [out].
+ * Whole numbers -127 .. 127 times their row's scale are the weights, as in nn/panels.h, and so a
+ * model computes in int8 with the same panels whether it was stored so or not.
  *
  * Cost of binding: one pass over the weights, to see that all are finite. It is also the pass
  * that brings the file into memory.
@@ -15,12 +19,15 @@
 #include "model/weights.h"
 
 #include "base/err.h"
+#include "base/half.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "model/layout.h"
 #include "model/safetensors.h"
+#include "nn/panels.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +37,9 @@
 #define STREAMS_PER_LAYER ((uint64_t)1 << 16)
 #define FINITE_BLOCK ((size_t)4096)
 #define INIT_STD 0.02f
+#define SCALE ".scale"
+#define SCALE_CAP (NAME_CAP + sizeof SCALE)
+#define ROUND_BLOCK ((size_t)1024)
 
 /* ---- the list of tensors ----------------------------------------------------------------- */
 
@@ -81,11 +91,17 @@ void kmf_weights_free(kmf_model *model)
 
 /* ---- binding ----------------------------------------------------------------------------- */
 
+/* Where a slot's values are in the file. */
+struct place {
+    const kmf_stored *tensor;
+    const kmf_stored *scale; /* NULL unless it is I8 */
+};
+
 /* The file being bound. */
 struct source {
     kmf_safetensors st;
-    unsigned char *used;      /* owned [st.n] */
-    const kmf_stored **found; /* owned [slots.n] */
+    unsigned char *used; /* owned [st.n] */
+    struct place *found; /* owned [slots.n] */
     const char *name;
 };
 
@@ -133,6 +149,32 @@ static bool has_head(const kmf_safetensors *st, const kmf_family *family)
     return false;
 }
 
+/* The scales of an I8 tensor. */
+static int find_scale(struct source *source, const kmf_slot *slot, struct place *place,
+                      kmf_err *err)
+{
+    char name[SCALE_CAP];
+    snprintf(name, sizeof name, "%s" SCALE, place->tensor->name);
+    const kmf_stored *t = kmf_safetensors_find(&source->st, name);
+    if (!t)
+        return kmf_fail(err, KMF_EMODEL, "%s: tensor %s is missing, %s is I8", source->name,
+                        name, place->tensor->name);
+    if (kmf_stored_dtype(t) != KMF_F32 || t->rank != 1 || t->shape[0] != slot->shape[0])
+        return kmf_fail(err, KMF_EMODEL, "%s: tensor %s: must be F32 of shape %zu",
+                        source->name, name, slot->shape[0]);
+    for (size_t o = 0; o < t->n; o++) {
+        float scale;
+        kmf_stored_to_f32(&scale, source->st.data + t->begin + o * t->item_bytes, KMF_F32, 1);
+        if (!isfinite(scale) || scale < 0)
+            return kmf_fail(err, KMF_EMODEL,
+                            "%s: tensor %s: scale %zu is %g, must be 0 or more", source->name,
+                            name, o, (double)scale);
+    }
+    place->scale = t;
+    source->used[t - source->st.tensors] = 1;
+    return 0;
+}
+
 static int find_tensor(struct source *source, const kmf_slots *slots, size_t i, kmf_err *err)
 {
     const kmf_slot *slot = &slots->slot[i];
@@ -158,13 +200,15 @@ static int find_tensor(struct source *source, const kmf_slots *slots, size_t i, 
         return kmf_fail(err, KMF_EMODEL, "%s: tensor %s: its shape is %s, config.json wants %s",
                         source->name, slot->name, t->rank ? got : "a single number", want);
     }
-    if (kmf_stored_dtype(t) < 0)
+    int dtype = kmf_stored_dtype(t);
+    if (dtype < 0 || (dtype == KMF_I8 && slot->rank != 2))
         return kmf_fail(err, KMF_EMODEL,
-                        "%s: tensor %s: weights are F32, F16, BF16 or F64, not %s",
-                        source->name, slot->name, t->dtype);
-    source->found[i] = t;
+                        "%s: tensor %s: %s are F32, F16, BF16%s or F64, not %s", source->name,
+                        slot->name, slot->rank == 2 ? "matrices" : "vectors",
+                        slot->rank == 2 ? ", I8" : "", t->dtype);
+    source->found[i].tensor = t;
     source->used[t - source->st.tensors] = 1;
-    return 0;
+    return dtype == KMF_I8 ? find_scale(source, slot, &source->found[i], err) : 0;
 }
 
 /* A decoder in the file must be the tensor that it is tied to, byte for byte. */
@@ -237,12 +281,26 @@ static bool all_finite(const float *values, size_t n)
     return true;
 }
 
+/* values [n] of a tensor's numbers. */
+static void convert(float *values, const struct source *source, const struct place *place)
+{
+    const unsigned char *data = source->st.data;
+    const kmf_stored *t = place->tensor;
+    kmf_stored_to_f32(values, data + t->begin, (kmf_dtype)kmf_stored_dtype(t), t->n);
+    for (size_t o = 0; place->scale && o < t->shape[0]; o++) {
+        float scale;
+        kmf_stored_to_f32(&scale, data + place->scale->begin + o * sizeof scale, KMF_F32, 1);
+        for (size_t i = 0; i < t->shape[1]; i++)
+            values[o * t->shape[1] + i] *= scale;
+    }
+}
+
 static int bind_values(kmf_model *model, const struct source *source, const kmf_slots *slots,
                        kmf_err *err)
 {
     size_t room = 0;
     for (size_t i = 0; i < slots->n; i++)
-        if (!in_place(source, source->found[i]))
+        if (!in_place(source, source->found[i].tensor))
             room += kmf_slot_room(&slots->slot[i]);
     if (room > 0) {
         model->slab = kmf_floats(room, err);
@@ -252,11 +310,10 @@ static int bind_values(kmf_model *model, const struct source *source, const kmf_
     float *next = model->slab;
     for (size_t i = 0; i < slots->n; i++) {
         const kmf_slot *slot = &slots->slot[i];
-        const kmf_stored *t = source->found[i];
-        const unsigned char *bytes = source->st.data + t->begin;
-        float *values = (void *)(uintptr_t)bytes;
+        const kmf_stored *t = source->found[i].tensor;
+        float *values = (void *)(uintptr_t)(source->st.data + t->begin);
         if (!in_place(source, t)) {
-            kmf_stored_to_f32(next, bytes, (kmf_dtype)kmf_stored_dtype(t), slot->n);
+            convert(next, source, &source->found[i]);
             values = next;
             next += kmf_slot_room(slot);
         }
@@ -301,7 +358,7 @@ int kmf_weights_bind(kmf_model *model, const unsigned char *bytes, size_t len, c
     if (rc == 0)
         rc = list_tensors(model, &slots, err);
     for (size_t i = 0; i < slots.n && rc == 0; i++)
-        model->tensors[i].dtype = (kmf_dtype)kmf_stored_dtype(source.found[i]);
+        model->tensors[i].dtype = (kmf_dtype)kmf_stored_dtype(source.found[i].tensor);
 out:
     kmf_free(source.used);
     kmf_free(source.found);
@@ -374,35 +431,184 @@ int kmf_weights_own(kmf_model *model, uint64_t seed, kmf_err *err)
     return rc;
 }
 
+/* ---- 8 bits ------------------------------------------------------------------------------ */
+
+/*
+ * How a tensor is stored in a file of dtype. Of 8 bits are the matrices of the encoder's products,
+ * which --precision int8 would round so anyway; it leaves the head and the tables alone.
+ */
+static kmf_dtype stored_as(const kmf_slot *slot, kmf_dtype dtype)
+{
+    if (dtype != KMF_I8)
+        return dtype;
+    if (slot->rank == 1)
+        return KMF_F32;
+    bool product = slot->row->part == KMF_PART_LAYER || slot->row->part == KMF_PART_PROJECT;
+    return product ? KMF_I8 : KMF_BF16;
+}
+
+/* q and scale of a matrix w. */
+static int quantise(int8_t *q, float *scale, const float *w, const kmf_slot *slot, kmf_err *err)
+{
+    size_t Din = slot->shape[1];
+    for (size_t o = 0; o < slot->shape[0]; o++) {
+        float sum = 0;
+        scale[o] = kmf_int8_scale(w + o * Din, Din);
+        if (!isfinite(127 * scale[o]))
+            return kmf_fail(err, KMF_EINVAL, "tensor %s: row %zu is too large for I8",
+                            slot->name, o);
+        kmf_int8_round(q + o * Din, &sum, w + o * Din, scale[o], Din);
+    }
+    return 0;
+}
+
+/* x as it will be read. */
+static float rounded(float x, kmf_dtype dtype)
+{
+    if (dtype == KMF_F16)
+        return kmf_f16_to_f32(kmf_f16_from_f32(x));
+    return dtype == KMF_BF16 ? kmf_bf16_to_f32(kmf_bf16_from_f32(x)) : x;
+}
+
+/* |stored - row| / |row| for the n numbers of a row. */
+static double row_error(const float *row, size_t n, kmf_dtype dtype)
+{
+    int8_t q[ROUND_BLOCK];
+    float scale = dtype == KMF_I8 ? kmf_int8_scale(row, n) : 0;
+    float sum = 0;
+    double off = 0;
+    double all = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t j = i % ROUND_BLOCK;
+        if (dtype == KMF_I8 && j == 0)
+            kmf_int8_round(q, &sum, row + i, scale, n - i < ROUND_BLOCK ? n - i : ROUND_BLOCK);
+        float stored = dtype == KMF_I8 ? (float)q[j] * scale : rounded(row[i], dtype);
+        double d = (double)stored - (double)row[i];
+        off += d * d;
+        all += (double)row[i] * (double)row[i];
+    }
+    return all > 0 ? sqrt(off / all) : 0;
+}
+
+int kmf_model_rounding(const kmf_model *model, kmf_dtype dtype, kmf_rounding *rounding,
+                       kmf_err *err)
+{
+    kmf_slots slots = {0};
+    *rounding = (kmf_rounding){0};
+    int rc = kmf_slots_new(&slots, &model->config, model->params.head_w != NULL, err);
+    for (size_t i = 0; i < slots.n && rc == 0; i++) {
+        const kmf_slot *slot = &slots.slot[i];
+        const float *values = kmf_slot_get(&model->params, slot);
+        size_t n_rows = slot->rank == 2 ? slot->shape[0] : 1;
+        size_t width = slot->n / n_rows;
+        for (size_t row = 0; row < n_rows; row++) {
+            double error = row_error(values + row * width, width, stored_as(slot, dtype));
+            if (error > rounding->error)
+                *rounding = (kmf_rounding){error, i, row};
+        }
+    }
+    kmf_slots_free(&slots);
+    return rc;
+}
+
 /* ---- writing ----------------------------------------------------------------------------- */
+
+/* The tensors of a file: a slot's, and behind it its scales if it is I8. */
+struct list {
+    kmf_stored *tensors; /* owned [2 slots.n at most] */
+    const void **values; /* owned [n] */
+    size_t n;
+    char (*names)[SCALE_CAP]; /* owned [slots.n], of the scales */
+    int8_t *q;                /* owned; the I8 tensors, one behind another */
+    float *scales;            /* owned; likewise */
+};
+
+static void list_free(struct list *list)
+{
+    kmf_free(list->tensors);
+    kmf_free(list->values);
+    kmf_free(list->names);
+    kmf_free(list->q);
+    kmf_free(list->scales);
+}
+
+static int list_new(struct list *list, const kmf_slots *slots, kmf_dtype dtype, kmf_err *err)
+{
+    size_t n_q = 0;
+    size_t n_scales = 0;
+    for (size_t i = 0; i < slots->n; i++)
+        if (stored_as(&slots->slot[i], dtype) == KMF_I8) {
+            n_q += slots->slot[i].n;
+            n_scales += slots->slot[i].shape[0];
+        }
+    list->tensors = kmf_calloc(2 * slots->n, sizeof *list->tensors, err);
+    if (!list->tensors)
+        return KMF_ENOMEM;
+    list->values = kmf_calloc(2 * slots->n, sizeof *list->values, err);
+    if (!list->values)
+        return KMF_ENOMEM;
+    if (n_q == 0)
+        return 0;
+    list->names = kmf_calloc(slots->n, sizeof *list->names, err);
+    if (!list->names)
+        return KMF_ENOMEM;
+    list->q = kmf_malloc(n_q, sizeof *list->q, err);
+    if (!list->q)
+        return KMF_ENOMEM;
+    list->scales = kmf_malloc(n_scales, sizeof *list->scales, err);
+    return list->scales ? 0 : KMF_ENOMEM;
+}
+
+static kmf_stored *add(struct list *list, const char *name, kmf_dtype dtype, const void *values)
+{
+    kmf_stored *t = &list->tensors[list->n];
+    t->name = name;
+    t->dtype = kmf_stored_name(dtype);
+    list->values[list->n++] = values;
+    return t;
+}
+
+static int list_slots(struct list *list, const kmf_model *model, const kmf_slots *slots,
+                      kmf_dtype dtype, kmf_err *err)
+{
+    int8_t *q = list->q;
+    float *scale = list->scales;
+    for (size_t i = 0; i < slots->n; i++) {
+        const kmf_slot *slot = &slots->slot[i];
+        const float *w = kmf_slot_get(&model->params, slot);
+        kmf_dtype as = stored_as(slot, dtype);
+        kmf_stored *t = add(list, slot->name, as, as == KMF_I8 ? (const void *)q : w);
+        t->rank = slot->rank;
+        t->shape[0] = slot->shape[0];
+        t->shape[1] = slot->shape[1];
+        if (as != KMF_I8)
+            continue;
+        if (quantise(q, scale, w, slot, err) < 0)
+            return KMF_EINVAL;
+        snprintf(list->names[i], SCALE_CAP, "%s" SCALE, slot->name);
+        t = add(list, list->names[i], KMF_F32, scale);
+        t->rank = 1;
+        t->shape[0] = slot->shape[0];
+        q += slot->n;
+        scale += slot->shape[0];
+    }
+    return 0;
+}
 
 int kmf_weights_write(const kmf_model *model, kmf_out *out, kmf_dtype dtype, kmf_err *err)
 {
     kmf_slots slots = {0};
-    kmf_stored *tensors = NULL;
-    const float **values = NULL;
+    struct list list = {0};
+    if (dtype == KMF_F64)
+        return kmf_fail(err, KMF_EINVAL, "weights are written as F32, F16, BF16 or I8");
     int rc = kmf_slots_new(&slots, &model->config, model->params.head_w != NULL, err);
-    if (rc < 0)
-        goto out;
-    rc = KMF_ENOMEM;
-    tensors = kmf_calloc(slots.n, sizeof *tensors, err);
-    if (!tensors)
-        goto out;
-    values = kmf_calloc(slots.n, sizeof *values, err);
-    if (!values)
-        goto out;
-    for (size_t i = 0; i < slots.n; i++) {
-        const kmf_slot *slot = &slots.slot[i];
-        tensors[i].name = slot->name;
-        tensors[i].rank = slot->rank;
-        tensors[i].shape[0] = slot->shape[0];
-        tensors[i].shape[1] = slot->shape[1];
-        values[i] = kmf_slot_get(&model->params, slot);
-    }
-    rc = kmf_safetensors_write(out, tensors, values, slots.n, dtype, err);
-out:
-    kmf_free(tensors);
-    kmf_free(values);
+    if (rc == 0)
+        rc = list_new(&list, &slots, dtype, err);
+    if (rc == 0)
+        rc = list_slots(&list, model, &slots, dtype, err);
+    if (rc == 0)
+        rc = kmf_safetensors_write(out, list.tensors, list.values, list.n, NULL, 0, err);
+    list_free(&list);
     kmf_slots_free(&slots);
     return rc;
 }

@@ -11,8 +11,8 @@
 /*
  * Fills params, slab, tensors and n_parameters from the len bytes of a safetensors file, which
  * must outlive the model: aligned float32 tensors are used where they lie. KMF_EMODEL names the
- * tensor that is missing, unknown, of another shape, or not finite. name is the file's. On
- * failure kmf_weights_free is still due.
+ * tensor that is missing, unknown, of another shape, or not finite; or has 8 bits and no good
+ * scales. name is the file's. On failure kmf_weights_free is still due.
  *
  * Names may lack the family's prefix, and norms be called gamma and beta. Left aside: the table
  * of sines (its shape is checked), a decoder equal to the word table and head bias,

@@ -13,9 +13,8 @@
  *
  * m and s are the running maximum and sum of a softmax taken in pieces (Milakov and Gimelshein
  * 2018, arXiv 1805.02867; Dao et al. 2022, FlashAttention). Where a piece begins depends on
- * neither the processor nor the threads. In bf16 the factors of both products are rounded, q after
- * it was multiplied by log2(e) / sqrt K, so that powers of 2 take the place of e's; sums are
- * float32.
+ * neither the processor nor the threads. With values in bf16 the weights are rounded, and powers of
+ * 2 take the place of e's, as q is multiplied by log2(e) / sqrt K first; sums are float32.
  *
  * A score that is NaN or +infinity makes its row NaN.
  */
@@ -45,26 +44,39 @@ static bool place(size_t *at, size_t *bytes, size_t n)
     return kmf_add(n, 63, &n) && kmf_add(*bytes, n / 64 * 64, bytes);
 }
 
-/* false if it does not fit a size_t. */
-static bool lay_out(layout *l, const kmf_kernel *kernel, size_t T, size_t K)
+/* The kernels of both products. */
+typedef struct kernels {
+    const kmf_kernel *scores, *values;
+} kernels;
+
+static kernels kernels_for(kmf_attend_precision precision)
 {
-    size_t keys = kmf_panels_bytes(kernel, T, K);
-    size_t values = kmf_panels_bytes(kernel, K, T);
-    size_t out = (K + kernel->cols - 1) / kernel->cols * kernel->cols;
-    size_t words = kmf_words_ld(kernel, K);
+    return (kernels){kmf_kernel_for(precision.scores), kmf_kernel_for(precision.values)};
+}
+
+/* false if it does not fit a size_t. */
+static bool lay_out(layout *l, const kernels *with, size_t T, size_t K)
+{
+    size_t cols = with->values->cols;
+    size_t keys = kmf_panels_bytes(with->scores, T, K);
+    size_t values = kmf_panels_bytes(with->values, K, T);
+    size_t out = (K + cols - 1) / cols * cols;
+    size_t weights = kmf_words_ld(with->values, KEYS);
+    size_t queries = kmf_words_ld(with->scores, K);
     *l = (layout){0};
     return keys && values && place(&l->keys, &l->bytes, keys) &&
            place(&l->values, &l->bytes, values) &&
            place(&l->scores, &l->bytes, ROWS * KEYS * sizeof(float)) &&
-           place(&l->weights, &l->bytes, ROWS * kmf_words_ld(kernel, KEYS) * sizeof(float)) &&
-           place(&l->queries, &l->bytes, ROWS * words * sizeof(float)) &&
+           place(&l->weights, &l->bytes, ROWS * weights * sizeof(float)) &&
+           place(&l->queries, &l->bytes, ROWS * queries * sizeof(float)) &&
            place(&l->sums, &l->bytes, ROWS * out * sizeof(float));
 }
 
-size_t kmf_attend_scratch(size_t T, size_t K, kmf_precision precision)
+size_t kmf_attend_scratch(size_t T, size_t K, kmf_attend_precision precision)
 {
     layout l;
-    return lay_out(&l, kmf_kernel_for(precision), T, K) ? l.bytes : 0;
+    kernels with = kernels_for(precision);
+    return lay_out(&l, &with, T, K) ? l.bytes : 0;
 }
 
 /* ---------------------------------------------------------------- softmax ---------------- */
@@ -224,19 +236,20 @@ static void multiply(float *c, size_t ld_c, const float *a, size_t ld_a, const f
 
 void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const float *v,
                 size_t ld, void *scratch, size_t t0, size_t t1, size_t T, size_t K,
-                kmf_precision precision)
+                kmf_attend_precision precision)
 {
-    const kmf_kernel *kernel = kmf_kernel_for(precision);
-    bool convert = kernel->terms > 1;
-    size_t cols = kernel->cols;
-    size_t words = kmf_kernel_words(kernel, K);
-    size_t value_words = kmf_kernel_words(kernel, T) * cols; /* of a panel of v */
+    kernels with = kernels_for(precision);
+    bool rough = with.values->terms > 1;
+    size_t cols = with.values->cols;
+    size_t words = kmf_kernel_words(with.scores, K);
+    size_t value_words = kmf_kernel_words(with.values, T) * cols; /* of a panel of v */
     size_t ld_sums = (K + cols - 1) / cols * cols;
-    size_t ld_weights = kmf_words_ld(kernel, KEYS);
+    size_t ld_queries = kmf_words_ld(with.scores, K);
+    size_t ld_weights = kmf_words_ld(with.values, KEYS);
     float scale = (float)(1.0 / sqrt((double)K));
     layout l;
-    bool fits = lay_out(&l, kernel, T, K);
-    assert(fits && t0 <= t1 && t1 <= T);
+    bool fits = lay_out(&l, &with, T, K);
+    assert(fits && t0 <= t1 && t1 <= T && (rough || with.scores->terms == 1));
     (void)fits;
     char *room = scratch;
     float *keys = (float *)(void *)(room + l.keys);
@@ -247,37 +260,37 @@ void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const
     float *sums = (float *)(void *)(room + l.sums);
     running r;
 
-    kmf_panels_pack(keys, kernel, (const float *[]){k}, 1, ld, T, K);
-    kmf_panels_pack_back(values, kernel, (const float *[]){v}, 1, ld, T, K);
+    kmf_panels_pack(keys, with.scores, (const float *[]){k}, 1, ld, T, K);
+    kmf_panels_pack_back(values, with.values, (const float *[]){v}, 1, ld, T, K);
     for (size_t t = t0; t < t1; t += ROWS) {
         size_t rows = t1 - t < ROWS ? t1 - t : ROWS;
         const float *a = q + t * ld;
         size_t ld_a = ld;
-        if (convert) {
-            ld_a = kmf_words_ld(kernel, K);
-            for (size_t i = 0; i < rows; i++)
-                r.factor[i] = scale * LOG2_E;
+        for (size_t i = 0; i < rows; i++)
+            r.factor[i] = scale * LOG2_E;
+        if (with.scores->terms > 1) {
             scale_rows(sums, ld_sums, a, ld, r.factor, rows, K);
-            kmf_words_bf16(queries, ld_a, sums, ld_sums, rows, K);
+            kmf_words_bf16(queries, ld_queries, sums, ld_sums, rows, K);
+        } else if (rough) {
+            scale_rows(queries, ld_queries, a, ld, r.factor, rows, K);
+        }
+        if (rough) {
             a = queries;
+            ld_a = ld_queries;
         }
         for (size_t u = 0; u < T; u += KEYS) {
             size_t n = T - u < KEYS ? T - u : KEYS;
-            const float *p = scores;
-            size_t ld_p = KEYS;
-            multiply(scores, KEYS, a, ld_a, keys + u * words, words * cols, kernel, rows, n,
-                     words, false); /* [rows, n] */
-            if (convert) {
-                ld_p = ld_weights;
-                p = weights;
-                weigh_bf16(weights, ld_p, scores, KEYS, &r, u == 0, rows, n);
-            } else {
+            multiply(scores, KEYS, a, ld_a, keys + u * words, words * with.scores->cols,
+                     with.scores, rows, n, words, false); /* [rows, n] */
+            if (rough)
+                weigh_bf16(weights, ld_weights, scores, KEYS, &r, u == 0, rows, n);
+            else
                 weigh(scores, KEYS, &r, scale, u == 0, rows, n);
-            }
             if (u > 0)
                 scale_rows(sums, ld_sums, sums, ld_sums, r.factor, rows, K);
-            multiply(sums, ld_sums, p, ld_p, values + u / kernel->terms * cols, value_words,
-                     kernel, rows, K, kmf_kernel_words(kernel, n), u > 0); /* [rows, K] */
+            multiply(sums, ld_sums, rough ? weights : scores, rough ? ld_weights : KEYS,
+                     values + u / with.values->terms * cols, value_words, with.values, rows, K,
+                     kmf_kernel_words(with.values, n), u > 0); /* [rows, K] */
         }
         for (size_t i = 0; i < rows; i++)
             r.factor[i] = 1 / r.sum[i];

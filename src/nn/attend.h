@@ -13,15 +13,25 @@
 
 #include <stddef.h>
 
+/*
+ * What the two products are computed in: F32 or BF16 as kmf_precision_here returns them; values in
+ * F32 only beside scores in F32. An error of a score is one of the exponent, so scores may deserve
+ * more.
+ */
+typedef struct kmf_attend_precision {
+    kmf_precision scores; /* q k^T */
+    kmf_precision values; /* the weights times v */
+} kmf_attend_precision;
+
 /* Bytes of scratch, a multiple of 64, for sequences of at most T tokens; 0: too many. */
-size_t kmf_attend_scratch(size_t T, size_t K, kmf_precision precision);
+size_t kmf_attend_scratch(size_t T, size_t K, kmf_attend_precision precision);
 
 /*
- * Rows t0 .. t1 - 1 of out. precision: F32 or BF16, one that kmf_precision_here returns. out may
- * be q, where nobody works on these rows of q at the same time. scratch is aligned to 64.
+ * Rows t0 .. t1 - 1 of out. out may be q, where nobody works on these rows of q at the same time.
+ * scratch is aligned to 64.
  */
 void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const float *v,
                 size_t ld, void *scratch, size_t t0, size_t t1, size_t T, size_t K,
-                kmf_precision precision);
+                kmf_attend_precision precision);
 
 #endif

@@ -8,9 +8,7 @@
  *   P = e^((S - max S) / sqrt K), s = sum of a row of P
  *   out = P v / s   [rows, K]     the K results are divided, and not the T weights: less work
  *
- * Scratch is k^T and one block of S, so memory grows with T and not with its square. A block's
- * queries are read before its results are written, and no later block reads them: out may take
- * the place of q.
+ * Scratch is k^T and one block of S, so memory grows with T and not with its square.
  *
  * The backward goes over the same blocks. From max S and 1 / s of each row, kept by the forward,
  * it computes P / s again, with the same bits. Two blocks [rows, T] are at work, S and the
@@ -222,14 +220,6 @@ void kmf_attn_forward_train(kmf_real *out, size_t ld_out, kmf_real *stats, const
             }
         }
     }
-}
-
-void kmf_attn_forward(kmf_real *out, size_t ld_out, const kmf_real *q, const kmf_real *k,
-                      const kmf_real *v, size_t ld, kmf_real *scratch, size_t T, size_t H,
-                      size_t K)
-{
-    kmf_attn_forward_train(out, ld_out, NULL, q, k, v, ld, scratch, 0, 0.0, T, 0, H, K,
-                           KMF_PRECISION_F32);
 }
 
 /* ---------------------------------------------------------------- backward --------------- */

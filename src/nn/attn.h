@@ -5,9 +5,9 @@
  * linear in T.
  *
  * q, k, v, out and their gradients are [T, H K] with a row stride; head h has the columns
- * h K .. h K + K - 1. Heads are independent: the training functions work on heads h0 .. h1 - 1
- * of arrays that hold all of them, so that any thread may take any (sequence, head), each with
- * scratch of its own. The bits depend on this sequence alone.
+ * h K .. h K + K - 1. Heads are independent: the functions work on heads h0 .. h1 - 1 of arrays
+ * that hold all of them, so that any thread may take any (sequence, head), each with scratch of
+ * its own. The bits depend on this sequence alone.
  */
 #ifndef KMF_ATTN_H
 #define KMF_ATTN_H
@@ -22,14 +22,9 @@ size_t kmf_attn_scratch(size_t T, size_t K);
 /* The same for kmf_attn_backward. */
 size_t kmf_attn_backward_scratch(size_t T, size_t K);
 
-/* q, k, v: row stride ld.  out: row stride ld_out; may be q itself.  Nothing is dropped. */
-void kmf_attn_forward(kmf_real *out, size_t ld_out, const kmf_real *q, const kmf_real *k,
-                      const kmf_real *v, size_t ld, kmf_real *scratch, size_t T, size_t H,
-                      size_t K);
-
 /*
- * The same for heads h0 .. h1 - 1, and what the backward needs. With p = 0 out has the bits of
- * kmf_attn_forward.
+ * out, and what the backward needs.  q, k, v: row stride ld.  out: row stride ld_out; it must not
+ * overlap them.
  *
  * stats  [H, 2, T], head h's at stats + h 2 T: for each row t the largest q k^T, [0][t], and the
  *        inverse of the sum of e^((q k^T - largest) / sqrt K), [1][t]. NULL: not kept.

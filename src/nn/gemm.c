@@ -280,15 +280,18 @@ typedef struct right {
 
 /* Sums [N, cols] of rows from n and columns from beg on, ended, to bf16 words. */
 static void words_of_rows(const right *out, size_t n, size_t beg, const float *sums, size_t ld,
-                          kmf_ending ending, size_t N, size_t cols)
+                          quantised q, kmf_ending ending, size_t N, size_t cols)
 {
     _Alignas(64) float ended[KMF_ROW_STEP * KMF_KERNEL_COLS];
     for (size_t i = 0; i < N; i += KMF_ROW_STEP) {
         size_t rows = N - i < KMF_ROW_STEP ? N - i : KMF_ROW_STEP;
         uint16_t *to = (uint16_t *)out->words + (n + i) * out->ld_words * 2 + beg;
-        end_rows(ended, KMF_KERNEL_COLS, sums + i * ld, ld, (quantised){0}, ending, true, rows,
-                 cols);
+        end_rows(ended, KMF_KERNEL_COLS, sums + i * ld, ld, q, ending, true, rows, cols);
         kmf_words_bf16(to, out->ld_words, ended, KMF_KERNEL_COLS, rows, cols);
+        if (q.scale) {
+            q.row_scale += rows;
+            q.row_low += rows;
+        }
     }
 }
 
@@ -328,7 +331,7 @@ static void tile_product(const right *out, const left *x, const kmf_weight *w,
             if (scales)
                 q = (quantised){x->scale + n, x->low + n, scales + beg, scales + w->Dout + beg};
             if (out->words) {
-                words_of_rows(out, n, beg, sums, kernel->cols, ending, rows, cols);
+                words_of_rows(out, n, beg, sums, kernel->cols, q, ending, rows, cols);
             } else {
                 end_rows(out->y + n * out->ld + beg, out->ld, sums, kernel->cols, q, ending,
                          rough, rows, cols);
@@ -350,23 +353,23 @@ void kmf_gemm_weight(float *y, size_t ld_y, const float *x, size_t ld_x, const k
     }
 }
 
-size_t kmf_gemm_pair_scratch(size_t Din, size_t F, kmf_precision precision)
+size_t kmf_gemm_pair_scratch(size_t Din, size_t F, kmf_precision first, kmf_precision second)
 {
-    size_t hidden = KMF_TILE * F * sizeof(float);
-    size_t outer = kmf_gemm_scratch(Din, precision);
-    size_t inner = kmf_gemm_scratch(F, precision);
-    return precision == KMF_PRECISION_BF16   ? outer + inner
-           : precision == KMF_PRECISION_INT8 ? (outer > inner ? outer : inner) + hidden
-                                             : hidden;
+    size_t outer = kmf_gemm_scratch(Din, first);
+    size_t inner = kmf_gemm_scratch(F, second);
+    if (second == KMF_PRECISION_BF16)
+        return outer + inner;
+    return KMF_TILE * F * sizeof(float) + (outer > inner ? outer : inner);
 }
 
 void kmf_gemm_pair(float *y, size_t ld_y, const float *x, size_t ld_x, const kmf_weight *w1,
                    const kmf_weight *w2, size_t N, const kmf_ending *between, void *scratch)
 {
-    const kmf_kernel *kernel = kernel_of(w1->precision);
+    const kmf_kernel *first = kernel_of(w1->precision);
+    const kmf_kernel *second = kernel_of(w2->precision);
     size_t F = w1->Dout;
-    assert(w2->Din == F && N <= KMF_TILE && w1->precision == w2->precision);
-    if (kernel->terms != 2) {
+    assert(w2->Din == F && N <= KMF_TILE);
+    if (second->terms != 2) {
         float *hidden = scratch;
         void *words = hidden + KMF_TILE * F;
         kmf_gemm_weight(hidden, F, x, ld_x, w1, N, between, words);
@@ -374,8 +377,8 @@ void kmf_gemm_pair(float *y, size_t ld_y, const float *x, size_t ld_x, const kmf
         return;
     }
     char *inner = (char *)scratch + kmf_gemm_scratch(w1->Din, w1->precision);
-    left a = convert(scratch, x, ld_x, kernel, N, w1->Din);
-    left b = rows_in(inner, kernel, F);
-    tile_product(&(right){.words = inner, .ld_words = b.ld}, &a, w1, kernel, N, *between);
-    tile_product(&(right){.y = y, .ld = ld_y}, &b, w2, kernel, N, (kmf_ending){0});
+    left a = convert(scratch, x, ld_x, first, N, w1->Din);
+    left b = rows_in(inner, second, F);
+    tile_product(&(right){.words = inner, .ld_words = b.ld}, &a, w1, first, N, *between);
+    tile_product(&(right){.y = y, .ld = ld_y}, &b, w2, second, N, (kmf_ending){0});
 }

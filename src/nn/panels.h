@@ -30,14 +30,9 @@ void kmf_panels_pack_back(void *panels, const kmf_kernel *kernel, const float *c
                           size_t n_parts, size_t ld, size_t Dout, size_t Din);
 
 /*
- * A row of W in int8 (b): its scale, NaN if it holds what is not finite; q [n] of any n values of
- * it, the sum of the q being added to *sum. What q scale was rounded from has this scale and these
- * q, bit by bit, and q scale has them too:
- *
- *   Let m = max |w| = (1 + f) 2^e and u the spacing of floats at scale = fl(m / 127). If m is at
- *   least 128 / 127 of a power of 2's 127th part, m = 128 j u, 128 j / 127 = k + d, scale = k u:
- *   |127 d| is a whole number below 64, so fl(127 scale) = m. Else the spacing at m is 64 u, and
- *   fl(127 scale) is off by 32 u at most, which is 0.26 u of the quotient.
+ * A row of W in int8 (b): its scale, NaN if the row holds what is not finite; q [n] of n of its
+ * values, whose sum is added to *sum. The numbers q scale have the same scale and the same q, bit
+ * for bit.
  */
 float kmf_int8_scale(const float *row, size_t K);
 void kmf_int8_round(int8_t *q, float *sum, const float *x, float scale, size_t n);
