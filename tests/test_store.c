@@ -6,10 +6,13 @@
  */
 #include "base/json.h"
 #include "base/rng.h"
+#include "model/layout.h"
 #include "model/locate.h"
 #include "models.h"
 #include "run.h"
 
+#include <float.h>
+#include <math.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -194,6 +197,12 @@ START_TEST(a_config_out_of_range_makes_no_model)
 }
 END_TEST
 
+/* jansson's allocations, for kmf_mem_fail_at. */
+static void *counted_malloc(size_t n)
+{
+    return kmf_malloc(n, 1, NULL);
+}
+
 /* ---- saving ------------------------------------------------------------------------------ */
 
 static void assert_same_file(const char *a, const char *b, const char *name)
@@ -222,7 +231,7 @@ static void assert_same_dirs(const char *a, const char *b)
 
 START_TEST(save_load_save_gives_the_same_bytes)
 {
-    static const kmf_dtype dtypes[] = {KMF_F32, KMF_F16, KMF_BF16};
+    static const kmf_dtype dtypes[] = {KMF_F32, KMF_F16, KMF_BF16, KMF_I8};
     kmf_err err = {0};
     kmf_model *m = new_nano(2, 7);
     const char *kept = "{\"command\":\"kmerformer pretrain x.fa\",\"loss\":1.2345,\"a\":null}";
@@ -260,6 +269,38 @@ START_TEST(a_long_provenance_is_kept_whole)
     ck_assert_msg(m != NULL, "%s", err.msg);
     ck_assert_str_eq(kmf_model_provenance(m), text);
     kmf_model_free(m);
+}
+END_TEST
+
+static void appended(const char *text, const char *want)
+{
+    kmf_err err = {0};
+    char *got = NULL;
+    json_set_alloc_funcs(counted_malloc, kmf_free);
+    for (size_t n = 1; !got; n++) {
+        err = (kmf_err){0};
+        kmf_mem_fail_at(n);
+        got = kmf_json_append(text, "done", "{\"as\":\"f16\"}", &err);
+        kmf_mem_fail_at(0);
+        /* KMF_EMODEL too: jansson may take missing memory for bad text */
+        ck_assert_msg((got == NULL) == (err.code != KMF_OK), "%zu: %s", n, err.msg);
+        ck_assert_uint_lt(n, 1000);
+    }
+    ck_assert_str_eq(got, want);
+    kmf_text_free(got);
+    json_set_alloc_funcs(malloc, free);
+}
+
+START_TEST(a_provenance_goes_on)
+{
+    kmf_err err = {0};
+    appended("", "{\"done\":[{\"as\":\"f16\"}]}");
+    appended("{\"a\":1.5}", "{\"a\":1.5,\"done\":[{\"as\":\"f16\"}]}");
+    appended("{\"done\":[1],\"a\":null}", "{\"done\":[1,{\"as\":\"f16\"}],\"a\":null}");
+    appended("{\"done\":\"by hand\"}", "{\"done\":[\"by hand\",{\"as\":\"f16\"}]}");
+    ck_assert_ptr_null(kmf_json_append("[]", "done", "{}", &err));
+    ck_assert_int_eq(err.code, KMF_EMODEL);
+    ck_assert_ptr_null(kmf_json_append("{}", "done", "{", NULL));
 }
 END_TEST
 
@@ -304,6 +345,78 @@ START_TEST(an_empty_directory_is_used_and_any_other_thing_refused)
 }
 END_TEST
 
+/* By the tensors of two models, row by row. */
+static double worst_row(const kmf_model *a, const kmf_model *b, size_t *tensor, size_t *row)
+{
+    kmf_slots slots;
+    double worst = 0;
+    ck_assert_int_eq(kmf_slots_new(&slots, &a->config, true, NULL), 0);
+    for (size_t i = 0; i < slots.n; i++) {
+        const float *x = kmf_slot_get(&a->params, &slots.slot[i]);
+        const float *y = kmf_slot_get(&b->params, &slots.slot[i]);
+        size_t n_rows = slots.slot[i].rank == 2 ? slots.slot[i].shape[0] : 1;
+        size_t width = slots.slot[i].n / n_rows;
+        for (size_t r = 0; r < n_rows; r++) {
+            double off = 0;
+            double all = 0;
+            for (size_t j = r * width; j < (r + 1) * width; j++) {
+                off += ((double)x[j] - (double)y[j]) * ((double)x[j] - (double)y[j]);
+                all += (double)x[j] * (double)x[j];
+            }
+            if (off > worst * worst * all) {
+                worst = sqrt(off / all);
+                *tensor = i;
+                *row = r;
+            }
+        }
+    }
+    kmf_slots_free(&slots);
+    return worst;
+}
+
+START_TEST(the_rounding_told_is_that_of_the_file)
+{
+    static const kmf_dtype dtypes[] = {KMF_F32, KMF_F16, KMF_BF16, KMF_I8};
+    static const double least[] = {0, 1e-4, 1e-3, 4e-3};
+    static const double most[] = {0, 5e-4, 4e-3, 2e-2};
+    kmf_err err = {0};
+    kmf_rounding told;
+    size_t tensor = 0;
+    size_t row = 0;
+    kmf_model *m = new_nano(2, 7);
+    for (size_t i = 0; i < 128; i++) /* some numbers that are not 0 or 1, with one large */
+        m->params.layers[3].b1[i] = m->params.word[i] * (i == 5 ? 1000.0f : 1.0f);
+    ck_assert_int_eq(kmf_model_rounding(m, dtypes[_i], &told, &err), 0);
+    ck_assert_int_eq(kmf_model_save(m, in_scratch("x"), dtypes[_i], NULL, &err), 0);
+    kmf_model *n = kmf_model_load(in_scratch("x"), &err);
+    ck_assert_msg(n != NULL, "%s", err.msg);
+    double worst = worst_row(m, n, &tensor, &row);
+    ck_assert_msg(fabs(worst - told.error) <= 1e-12, "%g, told %g", worst, told.error);
+    ck_assert_uint_eq(told.tensor, tensor);
+    ck_assert_uint_eq(told.row, row);
+    ck_assert_msg(worst >= least[_i] && worst <= most[_i], "%g", worst);
+    kmf_model_free(m);
+    kmf_model_free(n);
+}
+END_TEST
+
+START_TEST(a_row_that_8_bits_cannot_hold_leaves_nothing_behind)
+{
+    static const float wrong[] = {INFINITY, NAN, FLT_MAX};
+    for (size_t i = 0; i < 3; i++) {
+        kmf_err err = {0};
+        kmf_model *m = new_nano(1, 1);
+        m->params.layers[1].wv[128 * 3 + 7] = wrong[i];
+        ck_assert_int_eq(kmf_model_save(m, in_scratch("x"), KMF_I8, NULL, &err), KMF_EINVAL);
+        ck_assert_str_eq(err.msg,
+                         "tensor roformer.encoder.layer.1.attention.self.value.weight: "
+                         "row 3 is too large for I8");
+        ck_assert_int_eq(n_entries(scratch), 0);
+        kmf_model_free(m);
+    }
+}
+END_TEST
+
 START_TEST(a_value_that_float16_cannot_hold_leaves_nothing_behind)
 {
     kmf_err err = {0};
@@ -341,11 +454,6 @@ END_TEST
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
-static void *counted_malloc(size_t n)
-{
-    return kmf_malloc(n, 1, NULL);
-}
-
 START_TEST(making_one_survives_every_failed_allocation)
 {
     kmf_config c;
@@ -372,7 +480,7 @@ START_TEST(saving_survives_failed_allocations_and_leaves_nothing_behind)
     for (size_t n = 1; rc != 0; n += n < 400 ? 1 : 37) {
         kmf_err err = {0};
         kmf_mem_fail_at(n);
-        rc = kmf_model_save(m, in_scratch("x"), KMF_F32, "{\"a\":1.5}", &err);
+        rc = kmf_model_save(m, in_scratch("x"), _i ? KMF_I8 : KMF_F32, "{\"a\":1.5}", &err);
         kmf_mem_fail_at(0);
         ck_assert_int_eq(rc, (int)err.code);
         ck_assert_int_eq(n_entries(scratch), rc == 0);
@@ -398,14 +506,17 @@ int main(void)
     tcase_add_test(tc, a_new_model_has_the_weights_its_seed_and_place_say);
     tcase_add_test(tc, the_first_weights_have_these_very_bits);
     tcase_add_test(tc, a_config_out_of_range_makes_no_model);
-    tcase_add_loop_test(tc, save_load_save_gives_the_same_bytes, 0, 3);
+    tcase_add_loop_test(tc, save_load_save_gives_the_same_bytes, 0, 4);
     tcase_add_test(tc, a_long_provenance_is_kept_whole);
+    tcase_add_test(tc, a_provenance_goes_on);
     tcase_add_test(tc, a_published_checkpoint_saved_keeps_every_weight);
     tcase_add_test(tc, an_empty_directory_is_used_and_any_other_thing_refused);
+    tcase_add_loop_test(tc, the_rounding_told_is_that_of_the_file, 0, 4);
+    tcase_add_test(tc, a_row_that_8_bits_cannot_hold_leaves_nothing_behind);
     tcase_add_test(tc, a_value_that_float16_cannot_hold_leaves_nothing_behind);
     tcase_add_test(tc, a_disk_that_fills_up_leaves_nothing_behind);
     tcase_add_test(tc, making_one_survives_every_failed_allocation);
-    tcase_add_test(tc, saving_survives_failed_allocations_and_leaves_nothing_behind);
+    tcase_add_loop_test(tc, saving_survives_failed_allocations_and_leaves_nothing_behind, 0, 2);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

@@ -106,17 +106,35 @@ KMF_API kmf_model *kmf_model_new(const kmf_config *config, uint64_t seed,
 KMF_API kmf_model *kmf_model_load(const char *dir, kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_model_free(kmf_model *model);
 
-typedef enum kmf_dtype { KMF_F32, KMF_F16, KMF_BF16, KMF_F64 } kmf_dtype;
-KMF_API extern const char *const kmf_dtype_names[]; /* f32 f16 bf16: those that are written */
+/*
+ * How weights are stored. They are float32 in memory, whatever it was.
+ *
+ *   I8   the matrices that INT8 above multiplies by, rounded as it rounds them: 8 bits with a
+ *        scale, float32, for each row. The other matrices, the tables of tokens and types and the
+ *        head's, are BF16: in a small model they are a quarter of all weights or more. Biases and
+ *        norms, less than a hundredth, are F32.
+ */
+typedef enum kmf_dtype { KMF_F32, KMF_F16, KMF_BF16, KMF_I8, KMF_F64 } kmf_dtype;
+/* f32 f16 bf16 int8: those that are written */
+KMF_API extern const char *const kmf_dtype_names[];
 
 /*
- * Writes the directory; dtype F32, F16 or BF16. provenance, the text of a JSON object, is kept
+ * Writes the directory; any dtype but F64. provenance, the text of a JSON object, is kept
  * in config.json; NULL: the model's own stays. KMF_EINVAL: provenance is no such text, or a
  * weight is too large for dtype; KMF_EIO: dir exists and is not empty, or cannot be written.
  * Nothing is left behind on failure.
  */
 KMF_API int kmf_model_save(const kmf_model *model, const char *dir, kmf_dtype dtype,
                            const char *provenance, kmf_err *err) KMF_MUST_CHECK;
+
+/* What storing a model as dtype does to the row of a matrix that it changes most. */
+typedef struct kmf_rounding {
+    double error;  /* |stored - row| / |row|, Euclidean; a bias or norm is one row */
+    size_t tensor; /* for kmf_model_tensor */
+    size_t row;
+} kmf_rounding;
+KMF_API int kmf_model_rounding(const kmf_model *model, kmf_dtype dtype, kmf_rounding *rounding,
+                               kmf_err *err) KMF_MUST_CHECK;
 
 /*
  * Packs the weights for encoders that compute in kmf_precision_here(precision). Once per model:
@@ -136,7 +154,7 @@ KMF_API const char *kmf_model_path(const kmf_model *model);
 KMF_API const char *kmf_model_provenance(const kmf_model *model);
 KMF_API uint64_t kmf_model_n_parameters(const kmf_model *model);
 
-/* One row of the parameter table, in file order. */
+/* One row of the parameter table, in file order; the scales of an I8 tensor are no rows. */
 typedef struct kmf_tensor_info {
     const char *name;
     size_t shape[2];

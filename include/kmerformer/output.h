@@ -51,6 +51,12 @@ KMF_API char *kmf_provenance(const kmf_embedder *embedder, const char *command_l
                              kmf_err *err) KMF_MUST_CHECK;
 /* A JSON object of n pairs of strings: key, value, key, value, ... For kmf_model_save. */
 KMF_API char *kmf_json_pairs(const char *const *pairs, size_t n, kmf_err *err) KMF_MUST_CHECK;
+/*
+ * The JSON object of text ("": an empty one) with another at the end of the list `key` in it: a
+ * provenance that goes on. KMF_EMODEL: one of them is no JSON object.
+ */
+KMF_API char *kmf_json_append(const char *text, const char *key, const char *object,
+                              kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_text_free(char *text);
 
 /*

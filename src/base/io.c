@@ -169,9 +169,14 @@ void kmf_remove_temporaries(void)
             unlink(temporaries[i].path);
 }
 
-/* Names of what other processes hold open: a shell's redirection, for one. */
+/*
+ * Names of what other processes hold open: a shell's redirection, for one. Files below /dev/shm
+ * are files.
+ */
 static bool is_device(const char *path)
 {
+    if (strncmp(path, "/dev/shm/", 9) == 0)
+        return false;
     return strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0;
 }
 

@@ -40,6 +40,7 @@ typedef struct cli_command {
 } cli_command;
 
 int cli_bench(cli *run, int argc, char **argv);
+int cli_convert(cli *run, int argc, char **argv);
 int cli_embed(cli *run, int argc, char **argv);
 int cli_info(cli *run, int argc, char **argv);
 int cli_init(cli *run, int argc, char **argv);

@@ -16,6 +16,7 @@ static const cli_command commands[] = {
     {"word2vec", cli_word2vec, "learn vectors of k-mers: skip-gram or CBOW, negative sampling"},
     {"nearest", cli_nearest, "the k-mers whose vectors are nearest to a k-mer's"},
     {"init", cli_init, "make a model with random weights"},
+    {"convert", cli_convert, "store a model's weights in another precision"},
     {"embed", cli_embed, "one vector for every sequence"},
     {"merge", cli_merge, "put the shards of an embed run together"},
     {"info", cli_info, "what a model is: shape, vocabulary, provenance, memory"},

@@ -129,7 +129,7 @@ static size_t bytes(const kmf_method *method)
     return m->threads * kmf_encoder_bytes(kmf_model_config(m->model),
                                           kmf_model_precision(m->model),
                                           m->base.shape.cap_units, m->window) +
-           2 * sizeof(float) * (size_t)kmf_model_n_parameters(m->model);
+           sizeof(float) * (size_t)kmf_model_n_parameters(m->model) + m->model->packed->bytes;
 }
 
 static json_t *settings(const kmf_embed_options *o)

@@ -11,6 +11,8 @@
 #include "nn/gemm.h"
 #include "seq/digest.h"
 
+#include <string.h>
+
 /*
  * {"name": ..., "md5": ...}; the MD5 is that of the weights, read through the map in use, so it is
  * theirs even if the file has been replaced since. NULL after an error.
@@ -111,6 +113,38 @@ char *kmf_json_pairs(const char *const *pairs, size_t n, kmf_err *err)
         kmf_fail(err, KMF_ENOMEM, "out of memory: no provenance could be made");
     json_decref(json);
     return text;
+}
+
+/* The list `key` of an object, made if need be: around what else is there. NULL: no memory. */
+static json_t *list_in(json_t *json, const char *key)
+{
+    json_t *there = json_object_get(json, key);
+    if (json_is_array(there))
+        return there;
+    json_t *list = json_array();
+    if (there && json_array_append(list, there) < 0) {
+        json_decref(list);
+        return NULL;
+    }
+    return json_object_set_new(json, key, list) < 0 ? NULL : list;
+}
+
+char *kmf_json_append(const char *text, const char *key, const char *object, kmf_err *err)
+{
+    char *whole = NULL;
+    json_t *json =
+        kmf_json_parse(text[0] ? text : "{}", text[0] ? strlen(text) : 2, "provenance", err);
+    if (!json)
+        return NULL;
+    json_t *item = kmf_json_parse(object, strlen(object), key, err);
+    json_t *list = item ? list_in(json, key) : NULL;
+    if (list && json_array_append(list, item) == 0)
+        whole = kmf_json_text(json, JSON_COMPACT, err);
+    else if (item)
+        kmf_fail(err, KMF_ENOMEM, "out of memory: no provenance could be made");
+    json_decref(item);
+    json_decref(json);
+    return whole;
 }
 
 void kmf_text_free(char *text)

@@ -89,6 +89,7 @@ static int take_room(kmf_packed *packed, const kmf_config *config, bool has_proj
         return kmf_fail(err, KMF_ENOMEM, "%zu layers do not fit the memory", L);
     if (has_proj && add_packed(&total, D, config->embedding_size, KMF_PRECISION_F32, err))
         return KMF_ENOMEM;
+    packed->bytes = total + n_bias * sizeof(float) + packed->table_bytes;
     packed->slab = kmf_large(total ? total : 1, 1, err);
     packed->layers = kmf_calloc(L, sizeof *packed->layers, err);
     packed->qkv_bias = kmf_floats(n_bias, err);

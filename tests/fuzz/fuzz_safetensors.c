@@ -65,6 +65,8 @@ static void try_binding(const uint8_t *data, size_t size)
             memcpy(&value, &model.params.word[i], sizeof value);
             must(isfinite(value));
         }
+        for (size_t i = 0; i < 3 * 4; i++) /* of 8 bits in some files, with a scale */
+            must(isfinite(model.params.layers[0].w1[i]));
     }
     kmf_weights_free(&model);
 }
