@@ -11,6 +11,8 @@
  *           return levels_child(parts, n_parts, argv);
  *       ...
  *       levels_run("name", "KMERFORMER_GEMM=plain KMERFORMER_CPU=avx2", NULL);
+ *
+ * TEST_RUNNER: the command that runs the program, where it is made for another processor.
  */
 #ifndef KMF_TEST_LEVELS_H
 #define KMF_TEST_LEVELS_H
@@ -53,9 +55,11 @@ static inline void levels_run(const char *part, const char *settings, char *out)
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     ck_assert(n > 0);
     self[n] = '\0';
-    snprintf(command, sizeof command,
-             "env -u KMERFORMER_GEMM -u KMERFORMER_CPU -u OPENBLAS_CORETYPE %s '%s' --part %s",
-             settings, self, part);
+    const char *runner = getenv("TEST_RUNNER");
+    snprintf(
+        command, sizeof command,
+        "env -u KMERFORMER_GEMM -u KMERFORMER_CPU -u OPENBLAS_CORETYPE %s %s '%s' --part %s",
+        settings, runner ? runner : "", self, part);
     fflush(NULL);
     FILE *pipe = popen(command, "r");
     ck_assert_ptr_nonnull(pipe);

@@ -12,6 +12,20 @@
 
 enum { MAX_T = CHECKED ? 650 : 1200, MAX_K = 128, GUARD = 64 };
 
+/* What an encoder may ask for: f32; f32 and bf16, the first layer's; bf16. */
+static const kmf_attend_precision kinds[] = {{KMF_PRECISION_F32, KMF_PRECISION_F32},
+                                             {KMF_PRECISION_F32, KMF_PRECISION_BF16},
+                                             {KMF_PRECISION_BF16, KMF_PRECISION_BF16}};
+
+/* How many of them there are here. */
+static size_t n_kinds(void)
+{
+    if (kmf_precision_here(KMF_PRECISION_BF16) == KMF_PRECISION_BF16)
+        return 3;
+    printf("skip: no bfloat16 here\n");
+    return 1;
+}
+
 static uint64_t seed = 88172645463325252u;
 
 static void fill(float *x, size_t n, float scale)
@@ -27,7 +41,7 @@ typedef struct head {
     size_t T, K, ld, ld_out, bytes;
     float *qkv, *out;
     unsigned char *scratch; /* with GUARD bytes behind it */
-    kmf_precision precision;
+    kmf_attend_precision precision;
 } head;
 
 /* A part cannot use check's assertions. */
@@ -38,7 +52,7 @@ static void *must(void *room)
     return room;
 }
 
-static head make_head(size_t T, size_t K, kmf_precision precision)
+static head make_head(size_t T, size_t K, kmf_attend_precision precision)
 {
     head h = {.T = T, .K = K, .ld = 3 * K + 5, .ld_out = K + 3, .precision = precision};
     h.bytes = kmf_attend_scratch(T, K, precision);
@@ -100,15 +114,17 @@ static double rounded(float x)
 }
 
 /*
- * Row t in double: out [K], and the mean of |v| under the same weights, size [K]. rough: with
- * the factors of q k^T, and v, rounded as the bf16 attention rounds them.
+ * Row t in double: out [K], and the mean of |v| under the same weights, size [K]. as: what q k^T
+ * and v are rounded to before.
  */
-static void right_row(double *out, double *size, const head *h, size_t t, bool rough)
+static void right_row(double *out, double *size, const head *h, size_t t,
+                      kmf_attend_precision as)
 {
     static double p[MAX_T];
     double q[MAX_K];
     double max = -HUGE_VAL;
     double total = 0.0;
+    bool rough = as.scores == KMF_PRECISION_BF16;
     float factor = (float)(1.0 / sqrt((double)h->K)) * 1.44269504f;
     for (size_t i = 0; i < h->K; i++)
         q[i] = rough ? rounded(row_q(h, t)[i] * factor) * log(2.0)
@@ -125,7 +141,9 @@ static void right_row(double *out, double *size, const head *h, size_t t, bool r
         out[i] = 0.0;
         size[i] = 0.0;
         for (size_t u = 0; u < h->T; u++) {
-            double v = rough ? rounded(row_v(h, u)[i]) : (double)row_v(h, u)[i];
+            double v = (double)row_v(h, u)[i];
+            if (as.values == KMF_PRECISION_BF16)
+                v = rounded(row_v(h, u)[i]);
             out[i] += p[u] / total * v;
             size[i] += p[u] / total * fabs(v);
         }
@@ -145,7 +163,7 @@ static size_t next_row(const head *h, size_t t)
 /* ramp: how much larger the last key is than the first one; the maximum moves with it. */
 static const char *f32_case(size_t T, size_t K, float ramp, double *worst)
 {
-    head h = make_head(T, K, KMF_PRECISION_F32);
+    head h = make_head(T, K, kinds[0]);
     double want[MAX_K], size[MAX_K];
     const char *wrong = NULL;
     for (size_t u = 0; u < T; u++)
@@ -159,7 +177,7 @@ static const char *f32_case(size_t T, size_t K, float ramp, double *worst)
     if (!guard_stands(&h))
         wrong = "attention wrote behind its scratch";
     for (size_t t = 0; t < T; t = next_row(&h, t)) {
-        right_row(want, size, &h, t, false);
+        right_row(want, size, &h, t, kinds[0]);
         for (size_t i = 0; i < K; i++) {
             double error = fabs((double)h.out[t * h.ld_out + i] - want[i]);
             *worst = error <= *worst ? *worst : error;
@@ -189,16 +207,17 @@ static const char *f32_is_right(void)
  */
 #define BF16_LIMIT (0x1p-9 + 6e-4)
 
-static const char *bf16_case(size_t T, size_t K, double *worst, double *cosine)
+static const char *bf16_case(kmf_attend_precision as, size_t T, size_t K, double *worst,
+                             double *cosine)
 {
-    head h = make_head(T, K, KMF_PRECISION_BF16);
+    head h = make_head(T, K, as);
     double want[MAX_K], plain[MAX_K], size[MAX_K], unused[MAX_K];
     double dot = 0.0, ours = 0.0, theirs = 0.0;
     attend(&h);
     const char *wrong = guard_stands(&h) ? NULL : "attention wrote behind its scratch";
     for (size_t t = 0; t < T; t = next_row(&h, t)) {
-        right_row(want, size, &h, t, true);
-        right_row(plain, unused, &h, t, false);
+        right_row(want, size, &h, t, as);
+        right_row(plain, unused, &h, t, kinds[0]);
         for (size_t i = 0; i < K; i++) {
             double x = (double)h.out[t * h.ld_out + i];
             double error = fabs(x - want[i]) / size[i];
@@ -214,35 +233,33 @@ static const char *bf16_case(size_t T, size_t K, double *worst, double *cosine)
     return wrong;
 }
 
-static bool has_bf16(void)
-{
-    if (kmf_precision_here(KMF_PRECISION_BF16) == KMF_PRECISION_BF16)
-        return true;
-    printf("skip: no bfloat16 here\n");
-    return false;
-}
-
 static const char *bf16_is_right(void)
 {
-    double worst = 0.0;
-    double cosine = 1.0;
-    for (size_t s = 0; has_bf16() && s < N_SIZES; s++) {
-        const char *wrong = bf16_case(sizes[s][0], sizes[s][1], &worst, &cosine);
-        if (wrong)
-            return wrong;
+    size_t n = n_kinds();
+    for (size_t kind = 1; kind < n; kind++) {
+        double worst = 0.0;
+        double cosine = 1.0;
+        for (size_t s = 0; s < N_SIZES; s++) {
+            const char *wrong =
+                bf16_case(kinds[kind], sizes[s][0], sizes[s][1], &worst, &cosine);
+            if (wrong)
+                return wrong;
+        }
+        printf("attention, scores in %s, values in bf16: largest error %.2e of the mean |v|, "
+               "smallest cosine to f32 %.7f\n",
+               kmf_precision_names[kinds[kind].scores], worst, cosine);
+        if (!(worst <= BF16_LIMIT))
+            return "attention in bf16 differs from its definition";
+        if (!(cosine >= 0.9999))
+            return "attention in bf16 is not that of f32";
     }
-    printf(
-        "attention in bf16: largest error %.2e of the mean |v|, smallest cosine to f32 %.7f\n",
-        worst, cosine);
-    if (!(worst <= BF16_LIMIT))
-        return "attention in bf16 differs from its definition";
-    return cosine >= 0.9999 ? NULL : "attention in bf16 is not that of f32";
+    return NULL;
 }
 
 /* ---------------------------------------------------------------- bits ------------------- */
 
 /* Rows in parts, and in place of q, have the bits of all at once. */
-static const char *parts_of(kmf_precision precision, size_t T, size_t K)
+static const char *parts_of(kmf_attend_precision precision, size_t T, size_t K)
 {
     head h = make_head(T, K, precision);
     const size_t cuts[] = {0, 1, 13, 14, T / 2, T - 1, T};
@@ -271,12 +288,10 @@ static const char *parts_have_the_bits(void)
 {
     static const size_t shapes[][2] = {{29, 10}, {65, 64}, {577, 80}, {641, 32}};
     const char *wrong = NULL;
-    bool bf16 = has_bf16();
-    for (size_t s = 0; s < sizeof shapes / sizeof shapes[0] && !wrong; s++) {
-        wrong = parts_of(KMF_PRECISION_F32, shapes[s][0], shapes[s][1]);
-        if (!wrong && bf16)
-            wrong = parts_of(KMF_PRECISION_BF16, shapes[s][0], shapes[s][1]);
-    }
+    size_t n = n_kinds();
+    for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
+        for (size_t kind = 0; kind < n && !wrong; kind++)
+            wrong = parts_of(kinds[kind], shapes[s][0], shapes[s][1]);
     return wrong;
 }
 
@@ -302,7 +317,7 @@ static bool nan_at(const head *h, size_t row, size_t col)
 }
 
 /* One NaN of these bits in a query, a key, a value. */
-static const char *nan_case(kmf_precision precision, size_t T, size_t at, uint32_t bits)
+static const char *nan_case(kmf_attend_precision precision, size_t T, size_t at, uint32_t bits)
 {
     enum { K = 10 };
     head h = make_head(T, K, precision);
@@ -332,13 +347,11 @@ static const char *nan_is_kept(void)
     static const uint32_t bits[] = {0x7fc00000u, 0xffc00000u, 0x7fffffffu, 0xff800001u};
     static const size_t places[][2] = {{5, 4}, {70, 66}, {600, 0}, {600, 580}};
     const char *wrong = NULL;
-    bool bf16 = has_bf16();
-    for (size_t i = 0; i < 4 && !wrong; i++)
-        for (size_t p = 0; p < 4 && !wrong; p++) {
-            wrong = nan_case(KMF_PRECISION_F32, places[p][0], places[p][1], bits[i]);
-            if (!wrong && bf16)
-                wrong = nan_case(KMF_PRECISION_BF16, places[p][0], places[p][1], bits[i]);
-        }
+    size_t n = n_kinds();
+    for (size_t i = 0; i < 4; i++)
+        for (size_t p = 0; p < 4; p++)
+            for (size_t kind = 0; kind < n && !wrong; kind++)
+                wrong = nan_case(kinds[kind], places[p][0], places[p][1], bits[i]);
     return wrong;
 }
 
@@ -346,12 +359,13 @@ static const char *nan_is_kept(void)
  * Scores of 1e4 and more, whose powers would overflow without the maximum taken off: one key that
  * outweighs all others, in each block of keys; and keys alike, whose values are averaged.
  */
-static const char *large_case(kmf_precision precision, size_t T, size_t winner, float sign)
+static const char *large_case(kmf_attend_precision precision, size_t T, size_t winner,
+                              float sign)
 {
     enum { K = 4 };
     head h = make_head(T, K, precision);
     double mean[K] = {0};
-    double limit = precision == KMF_PRECISION_F32 ? 1e-6 : 0x1p-8;
+    double limit = precision.values == KMF_PRECISION_F32 ? 1e-6 : 0x1p-8;
     const char *wrong = NULL;
     for (size_t t = 0; t < T; t++)
         for (size_t i = 0; i < K; i++) {
@@ -381,13 +395,10 @@ static const char *large_scores_are_stood(void)
     static const size_t cases[][2] = {
         {5, 3}, {1100, 0}, {1100, 575}, {1100, 576}, {1100, 1099}};
     const char *wrong = NULL;
-    bool bf16 = has_bf16();
-    for (size_t c = 0; c < sizeof cases / sizeof cases[0] && !wrong; c++) {
-        float sign = c % 2 ? -1.0f : 1.0f;
-        wrong = large_case(KMF_PRECISION_F32, cases[c][0], cases[c][1], sign);
-        if (!wrong && bf16)
-            wrong = large_case(KMF_PRECISION_BF16, cases[c][0], cases[c][1], sign);
-    }
+    size_t n = n_kinds();
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++)
+        for (size_t kind = 0; kind < n && !wrong; kind++)
+            wrong = large_case(kinds[kind], cases[c][0], cases[c][1], c % 2 ? -1.0f : 1.0f);
     return wrong;
 }
 
@@ -435,16 +446,17 @@ END_TEST
 
 START_TEST(attention_scratch_that_does_not_fit_is_0)
 {
-    ck_assert_uint_eq(kmf_attend_scratch(SIZE_MAX / 8, 64, KMF_PRECISION_F32), 0);
-    ck_assert_uint_eq(kmf_attend_scratch(SIZE_MAX - 1, 64, KMF_PRECISION_F32), 0);
-    ck_assert_uint_eq(kmf_attend_scratch(100, SIZE_MAX / 8, KMF_PRECISION_F32), 0);
+    ck_assert_uint_eq(kmf_attend_scratch(SIZE_MAX / 8, 64, kinds[0]), 0);
+    ck_assert_uint_eq(kmf_attend_scratch(SIZE_MAX - 1, 64, kinds[0]), 0);
+    ck_assert_uint_eq(kmf_attend_scratch(100, SIZE_MAX / 8, kinds[0]), 0);
     /* Linear in T: keys and values, and what does not grow. */
-    size_t one = kmf_attend_scratch(5760, 64, KMF_PRECISION_F32);
-    size_t two = kmf_attend_scratch(2 * 5760, 64, KMF_PRECISION_F32);
+    size_t one = kmf_attend_scratch(5760, 64, kinds[0]);
+    size_t two = kmf_attend_scratch(2 * 5760, 64, kinds[0]);
     ck_assert_uint_ge(two - one, 5760 * 2 * 64 * sizeof(float));
     ck_assert_uint_le(two - one, 5760 * (64 + 72) * sizeof(float));
-    if (has_bf16())
-        ck_assert_uint_eq(kmf_attend_scratch(SIZE_MAX / 8, 64, KMF_PRECISION_BF16), 0);
+    size_t n = n_kinds();
+    for (size_t kind = 1; kind < n; kind++)
+        ck_assert_uint_eq(kmf_attend_scratch(SIZE_MAX / 8, 64, kinds[kind]), 0);
 }
 END_TEST
 

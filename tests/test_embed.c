@@ -179,6 +179,12 @@ START_TEST(threads_and_batches_change_no_bit)
     o.norm = KMF_NORM_L2;
     o.layer = 1;
     check_settings(MODEL, o);
+    for (int p = KMF_PRECISION_BF16; p <= KMF_PRECISION_INT8; p++) {
+        o = options();
+        o.window = 100;
+        o.precision = p; /* or f32, where the processor lacks it */
+        check_settings(MODEL, o);
+    }
     o = options();
     check_settings("tnf", o);
     o.strand = KMF_STRAND_BOTH;
@@ -432,6 +438,14 @@ START_TEST(options_that_do_not_fit_are_refused)
     o = options();
     o.threads = -1;
     ck_assert_ptr_null(kmf_embedder_new(MODEL, &o, NULL));
+    o = options();
+    o.precision = KMF_PRECISION_AUTO + 1;
+    ck_assert_ptr_null(kmf_embedder_new(MODEL, &o, NULL));
+    o.precision = KMF_PRECISION_F32; /* for an encoder alone */
+    err = (kmf_err){0};
+    ck_assert_ptr_null(kmf_embedder_new("tnf", &o, &err));
+    ck_assert_int_eq(err.code, KMF_EINVAL);
+    ck_assert_ptr_null(kmf_embedder_new("kmer:3", &o, NULL));
     for (int m = 0; m < 3; m++) { /* those of k-mer vectors */
         static const char *const models[] = {MODEL, "tnf", "kmer:3"};
         o = options();

@@ -379,7 +379,7 @@ static const char *a_pair_is_two_products(kmf_precision precision)
             return "no memory";
         float *bias = random_floats(F);
         float *y = random_floats((N + SPARE) * D);
-        void *scratch = kmf_large(kmf_gemm_pair_scratch(D, F, precision) + 64, 1, NULL);
+        void *scratch = kmf_large(kmf_gemm_pair_scratch(D, F, precision, precision) + 64, 1, NULL);
         if (!bias || !y || !scratch)
             return "no memory";
         for (size_t i = N * D; i < (N + SPARE) * D; i++)

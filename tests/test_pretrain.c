@@ -242,13 +242,12 @@ START_TEST(pieces_and_shards_change_the_rounding_alone)
         o.shards = k == 0 ? 1 : k == 1 ? 8 : 2;
         o.accumulate = k == 0 ? 8 : k == 1 ? 1 : 4;
         kmf_pretrain *cut = begin(&o);
-        double most = 0;
+        float most = 0;
         train(cut, NULL, NULL);
         ck_assert(fabs(cut->loss - whole->loss) < 1e-5 && cut->tokens == whole->tokens);
         for (size_t i = 0; i < whole->slots.total; i++)
-            most =
-                fmax(most, fabs((double)cut->model->slab[i] - (double)whole->model->slab[i]));
-        ck_assert_msg(most > 0 && most < 1e-4, "%g", most);
+            most = fmaxf(most, fabsf(cut->model->slab[i] - whole->model->slab[i]));
+        ck_assert_msg(most > 0 && most < 1e-4f, "%g", (double)most);
         kmf_pretrain_free(cut);
     }
     kmf_pretrain_free(whole);

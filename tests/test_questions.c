@@ -337,7 +337,8 @@ static void compare_batch(const place *p, const kmf_mlm_batch *batch, kmf_genome
                 weight += t.soft[i] ? (double)p->kind.soft_weight : 1;
                 hidden++;
             }
-            n_wrong += !(fabs((double)batch->weights[at + j] - weight / hidden) < 1e-6);
+            if (!(fabs((double)batch->weights[at + j] - weight / hidden) < 1e-6))
+                n_wrong++;
         }
     }
 }

@@ -174,8 +174,11 @@ static const char *check_lot(size_t ld, size_t n, bool mean, uint32_t n_inputs,
     kmf_sgns_learn(silent, ld, l.examples, n, mean, (float)alpha, NULL);
     double twin = twin_learn(&l, rows, (double)(float)alpha);
     for (size_t i = 0; i < ALL_ROWS * ld; i++) {
-        off = fmax(off, fabs((double)l.rows[i] - rows[i]));
-        moved = fmax(moved, fabs(rows[i]));
+        /* Without fmax, on which gcc 12 for arm64 breaks down where floats are mixed in. */
+        double d = fabs((double)l.rows[i] - rows[i]);
+        double value = fabs(rows[i]);
+        off = d > off ? d : off;
+        moved = value > moved ? value : moved;
     }
     bool same = memcmp(silent, l.rows, ALL_ROWS * ld * sizeof *silent) == 0;
     kmf_free(silent);

@@ -364,12 +364,13 @@ static const char *attention_of(size_t T, size_t H, size_t K, double rate, doubl
     fill(dout, T * D, 1.0f);
     size_t n = T * D;
     const float *q = qkv, *k = qkv + D, *v = qkv + 2 * D;
-    wrong = "attention without dropout differs from that of the encoder";
-    kmf_attn_forward(grad, D, q, k, v, ld, scratch, T, H, K);
+    wrong = "attention of one head differs from that of all";
+    kmf_attn_forward_train(grad, D, NULL, q, k, v, ld, scratch, key, rate, T, 0, H, K,
+                           KMF_PRECISION_F32);
     for (size_t h = H; h-- > 0;)
         kmf_attn_forward_train(grad + n, D, stats, q, k, v, ld, scratch, key, rate, T, h, h + 1,
                                K, KMF_PRECISION_F32);
-    if (rate == 0.0 && !equal(grad, grad + n, n))
+    if (!equal(grad, grad + n, n))
         goto out;
     memcpy(grad, grad + n, n * sizeof *grad);
     for (size_t h = H; h-- > 0;)
@@ -410,6 +411,49 @@ static const char *attention_is_right(void)
         }
     printf("largest error of attention's gradients over the largest gradient: %.3g\n", worst);
     return worst <= 2e-6 ? NULL : "attention's gradients differ from their definition";
+}
+
+static const char *attention_keeps_nan(void)
+{
+    enum { T = 70, H = 2, K = 8, D = H * K };
+    static float q[T * D], k[T * D], v[T * D], out[T * D];
+    static float scratch[(KMF_ATTN_ROWS + K) * T];
+    fill(q, T * D, 1.0f);
+    fill(k, T * D, 1.0f);
+    fill(v, T * D, 1.0f);
+    q[66 * D + 1] = NAN; /* one query of head 0: that row of that head */
+    kmf_attn_forward_train(out, D, NULL, q, k, v, D, scratch, 0, 0.0, T, 0, H, K,
+                           KMF_PRECISION_F32);
+    for (size_t t = 0; t < T; t++)
+        for (size_t i = 0; i < D; i++)
+            if ((t == 66 && i < K) != (bool)isnan(out[t * D + i]))
+                return "NaN of a query is not where it belongs";
+    k[5 * D + K] = NAN; /* one key of head 1: all of that head */
+    kmf_attn_forward_train(out, D, NULL, q, k, v, D, scratch, 0, 0.0, T, 0, H, K,
+                           KMF_PRECISION_F32);
+    for (size_t t = 0; t < T; t++)
+        for (size_t i = K; i < D; i++)
+            if (!isnan(out[t * D + i]))
+                return "NaN of a key was lost";
+    return NULL;
+}
+
+/* Scores of hundreds: exp would overflow without the maximum taken off. */
+static const char *attention_stands_large_scores(void)
+{
+    enum { T = 5, K = 4 };
+    float q[T * K], k[T * K], v[T * K], out[T * K], scratch[(KMF_ATTN_ROWS + K) * T];
+    fill(v, T * K, 1.0f);
+    for (size_t i = 0; i < T * K; i++) {
+        q[i] = 100.0f;
+        k[i] = i / K == 3 ? 100.0f : 1.0f;
+    }
+    kmf_attn_forward_train(out, K, NULL, q, k, v, K, scratch, 0, 0.0, T, 0, 1, K,
+                           KMF_PRECISION_F32);
+    for (size_t i = 0; i < T * K; i++)
+        if (!(fabs((double)out[i] - (double)v[3 * K + i % K]) <= 1e-6))
+            return "a large score is not all there is";
+    return NULL;
 }
 
 /* ---------------------------------------------------------------- dropout ---------------- */
@@ -509,11 +553,12 @@ static const char *loss_is_right(void)
         memcpy(p, x, sizeof x);
         kmf_softmax_forward(p, STRIDE, nll, labels, N, V);
         for (size_t n = 0; n < N; n++) {
-            double max = -HUGE_VAL, sum = 0.0;
+            float max = x[n * STRIDE];
+            double sum = 0.0;
+            for (size_t i = 1; i < V; i++)
+                max = fmaxf(max, x[n * STRIDE + i]);
             for (size_t i = 0; i < V; i++)
-                max = fmax(max, (double)x[n * STRIDE + i]);
-            for (size_t i = 0; i < V; i++)
-                sum += right[i] = exp((double)x[n * STRIDE + i] - max);
+                sum += right[i] = exp((double)x[n * STRIDE + i] - (double)max);
             for (size_t i = 0; i < V; i++)
                 right[i] /= sum;
             if (!(difference(p + n * STRIDE, right, V) <= 3e-7))
@@ -693,13 +738,22 @@ static const char *print_fused_bits(void)
 /* ---------------------------------------------------------------- the tests -------------- */
 
 static const levels_part parts[] = {
-    {"slopes", slopes_are_right},      {"limits", slopes_have_limits},
-    {"norms", norms_are_right},        {"whole", parts_are_the_whole},
-    {"sums", sums_are_in_order},       {"rotary", rotary_turns_back},
-    {"attention", attention_is_right}, {"dropout", dropout_is_right},
-    {"random", dropout_looks_random},  {"loss", loss_is_right},
-    {"loss_nan", loss_keeps_nan},      {"steps", steps_are_right},
-    {"squares", squares_are_right},    {"common_bits", print_common_bits},
+    {"slopes", slopes_are_right},
+    {"limits", slopes_have_limits},
+    {"norms", norms_are_right},
+    {"whole", parts_are_the_whole},
+    {"sums", sums_are_in_order},
+    {"rotary", rotary_turns_back},
+    {"attention", attention_is_right},
+    {"attention_nan", attention_keeps_nan},
+    {"attention_large", attention_stands_large_scores},
+    {"dropout", dropout_is_right},
+    {"random", dropout_looks_random},
+    {"loss", loss_is_right},
+    {"loss_nan", loss_keeps_nan},
+    {"steps", steps_are_right},
+    {"squares", squares_are_right},
+    {"common_bits", print_common_bits},
     {"fused_bits", print_fused_bits},
 };
 enum { N_PARTS = sizeof parts / sizeof parts[0] };
@@ -742,6 +796,8 @@ END_TEST
 START_TEST(gradients_of_attention_equal_their_definition)
 {
     levels_run("attention", levels_cpu[_i], NULL);
+    levels_run("attention_nan", levels_cpu[_i], NULL);
+    levels_run("attention_large", levels_cpu[_i], NULL);
 }
 END_TEST
 
@@ -788,6 +844,8 @@ END_TEST
 
 START_TEST(attention_scratch_that_does_not_fit_is_0)
 {
+    ck_assert_uint_eq(kmf_attn_scratch(SIZE_MAX / 8, 64), 0);
+    ck_assert_uint_ge(kmf_attn_scratch(100, 64), 100 * 64);
     ck_assert_uint_eq(kmf_attn_backward_scratch(SIZE_MAX / 8, 64), 0);
     ck_assert_uint_eq(kmf_attn_backward_scratch(1, SIZE_MAX / 2), 0);
     ck_assert_uint_ge(kmf_attn_backward_scratch(100, 64), 100 * 2 * 64);

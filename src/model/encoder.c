@@ -233,7 +233,7 @@ static void project(kmf_encoder *own, float *qkv, const float *x, size_t l, size
                     &(kmf_ending){.bias = packed->qkv_bias + l * 3 * D}, own->words);
 }
 
-/* Turns q and k, and v if the model says so, of rows beg .. end - 1, which hold several sequences. */
+/* Turns q and k, and v if the model says so, of rows beg .. end - 1 of any sequences. */
 static void turn(const batch *b, const kmf_encoder *own, float *qkv, size_t beg, size_t end)
 {
     const kmf_config *config = &own->model->config;
