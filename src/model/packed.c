@@ -9,8 +9,6 @@
 
 /* A table larger than this would not stay in any cache, and takes long to make. */
 #define TABLE_BYTES_MAX ((size_t)64 << 20)
-/* Terms of an int8 sum that surely fits an int32 (nn/kernels.h). */
-#define INT8_TERMS_MAX 65536
 
 kmf_packed *kmf_packed_new(kmf_err *err)
 {

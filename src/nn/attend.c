@@ -163,7 +163,7 @@ static KMF_INLINE void weigh_rows(bool fused, bool rough, float *scores, size_t 
 {
     for (size_t i = 0; i < rows; i++) {
         float *row = scores + i * ld;
-        uint16_t *half = rough ? (uint16_t *)words + i * ld_words * 2 : NULL;
+        uint16_t *half = words ? (uint16_t *)words + i * ld_words * 2 : NULL;
         float max = max_of(row, first ? -HUGE_VALF : r->max[i], n);
         r->factor[i] = first ? 0.0f : weight_of(fused, rough, r->max[i] - max, scale);
         r->max[i] = max;

@@ -235,12 +235,14 @@ static void weight_words(uint32_t *words, const kmf_kernel *kernel, const matrix
 {
     const float *x = row_of(m, o) + k;
     memset(words, 0, kmf_kernel_words(kernel, n) * sizeof *words);
-    if (kernel->terms == 1)
+    if (kernel->terms == 1) {
         memcpy(words, x, n * sizeof *words);
-    else if (kernel->terms == 2)
+    } else if (kernel->terms == 2) {
         row_to_bf16((uint16_t *)(void *)words, x, n, round_up(n, 16));
-    else
+    } else {
+        assert(sum);
         kmf_int8_round((int8_t *)words, sum, x, scale, n);
+    }
 }
 
 void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const *parts,
