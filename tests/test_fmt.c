@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Our "%.8g" and "%.9g" against printf's. */
+/* Our "%.8g", "%.9g" and whole numbers against printf's. */
 #include "base/fmt.h"
 #include "base/rng.h"
 #include "checked.h"
@@ -87,6 +87,21 @@ START_TEST(nan_is_written_without_a_sign)
 }
 END_TEST
 
+START_TEST(whole_numbers_print_as_printf_does)
+{
+    char want[32];
+    char got[KMF_UINT_TEXT + 1];
+    for (uint64_t power = 1; power <= UINT64_MAX / 10; power *= 10)
+        for (uint64_t i = 0; i < 3; i++) {
+            got[kmf_format_uint(got, power - 1 + i)] = '\0';
+            snprintf(want, sizeof want, "%llu", (unsigned long long)(power - 1 + i));
+            ck_assert_str_eq(got, want);
+        }
+    got[kmf_format_uint(got, UINT64_MAX)] = '\0';
+    ck_assert_str_eq(got, "18446744073709551615");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("fmt");
@@ -96,6 +111,7 @@ int main(void)
     tcase_add_test(tcase, usual_values_print_as_printf_does);
     tcase_add_test(tcase, ties_and_powers_of_ten_print_as_printf_does);
     tcase_add_test(tcase, nan_is_written_without_a_sign);
+    tcase_add_test(tcase, whole_numbers_print_as_printf_does);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -134,3 +134,18 @@ size_t kmf_format_float9(char *text, float value)
 {
     return format(text, value, 9);
 }
+
+size_t kmf_format_uint(char *text, uint64_t value)
+{
+    char digits[KMF_UINT_TEXT];
+    char *p = digits + sizeof digits;
+    if (value < 10) {
+        *text = (char)('0' + value);
+        return 1;
+    }
+    for (; value > 0; value /= 10)
+        *--p = (char)('0' + value % 10);
+    size_t n = (size_t)(digits + sizeof digits - p);
+    memcpy(text, p, n);
+    return n;
+}

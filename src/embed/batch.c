@@ -147,6 +147,12 @@ void kmf_batch_add_letters(kmf_batch *batch, const char *letters, size_t n, size
     memcpy(batch->letters + piece->beg, letters, n);
 }
 
+kmf_piece *kmf_batch_last(kmf_batch *batch)
+{
+    assert(batch->n_pieces > 0);
+    return &batch->pieces[batch->n_pieces - 1];
+}
+
 void kmf_batch_turn(kmf_batch *batch)
 {
     for (size_t i = 0; i < batch->n_pieces; i++) {

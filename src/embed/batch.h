@@ -20,6 +20,7 @@ typedef struct kmf_piece {
     size_t beg, end;         /* in ids or letters                                            */
     size_t own_beg, own_end; /* what is counted here: tokens, or windows that start there    */
     bool reverse;            /* of the record's reverse complement                           */
+    bool whole;              /* letters: the only piece of its record                        */
     /* results */
     double weight;      /* that the sum is to be divided by                             */
     uint64_t tokens;    /* k-mers in the sum                                            */
@@ -44,7 +45,8 @@ typedef struct kmf_batch {
 
     /* results */
     size_t dim;
-    double *sums;      /* owned [cap_pieces, dim]; NULL per token */
+    double *sums;      /* owned [cap_pieces, dim]; NULL per token. Where a piece is whole its
+                          record's vector, floats, takes the place of its sum */
     float *rows;       /* owned [cap_units, dim]; per token only */
     uint64_t *row_pos; /* owned [cap_units]; per token only: base of the k-mer */
 } kmf_batch;
@@ -74,6 +76,8 @@ void kmf_batch_add_chunk(kmf_batch *batch, const kmf_chunk *chunk, bool reverse)
 /* Windows that start in the first n_own of the n letters belong to the piece. */
 void kmf_batch_add_letters(kmf_batch *batch, const char *letters, size_t n, size_t n_own,
                            bool reverse);
+/* The piece added last. */
+kmf_piece *kmf_batch_last(kmf_batch *batch);
 /* Turns the letters of the other strand round, so that all are read from left to right. */
 void kmf_batch_turn(kmf_batch *batch);
 

@@ -11,7 +11,8 @@
  *
  * The caller's thread cuts, sends and collects; the pool's threads compute. Jobs come back in
  * the order in which they were sent and pieces lie in input order, so one accumulator is enough:
- * a piece belongs to the oldest record that is not complete. Nothing is sorted by length: batches
+ * a piece belongs to the oldest record that is not complete. Letters that are a whole record, as
+ * reads are, need none: the job makes the vector of their sum. Nothing is sorted by length: batches
  * are packed without padding, so there is nothing that sorting would save.
  *
  * Everything is allocated by kmf_embedder_new; a record costs a place in a ring and its name.
@@ -25,6 +26,7 @@
  * both the two vectors are added, and addition commutes: x and its reverse complement get equal
  * bits.
  */
+#include "base/cpu.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "embed/method.h"
@@ -36,6 +38,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+#define FLOAT_EXPONENT 0x7f800000u /* all ones: infinite or NaN */
+#define PART 256                   /* columns divided at once, where the result is moved */
 
 /* The windows of a strand. */
 typedef struct tally {
@@ -256,14 +261,18 @@ void kmf_embedder_statistics(const kmf_embedder *embedder, kmf_embed_stats *stat
 
 /* ---------------------------------------------------------------- a record's end -------- */
 
-/* A strand's sum becomes its vector; maxima are one already. */
-static void divide(const kmf_embedder *e, sum *s)
+/* vector = total / weight */
+static void divide(float *vector, const double *total, double weight, size_t dim);
+
+static KMF_INLINE void divide_body(float *restrict vector, const double *restrict total,
+                                   double weight, size_t dim)
 {
-    if (e->opts.pooling == KMF_POOL_MAX)
-        return;
-    for (size_t d = 0; d < e->dim; d++)
-        s->values[d] /= s->weight;
+    for (size_t d = 0; d < dim; d++)
+        vector[d] = (float)(total[d] / weight);
 }
+
+KMF_CLONES(divide, (float *vector, const double *total, double weight, size_t dim),
+           (vector, total, weight, dim))
 
 static void l2_normalise(float *vector, size_t dim)
 {
@@ -285,13 +294,16 @@ static void finish_vector(kmf_embedder *e)
 {
     sum *fwd = &e->sums[0];
     sum *rc = &e->sums[1];
-    bool both = fwd->tokens > 0 && rc->tokens > 0;
-    sum *one = fwd->tokens > 0 ? fwd : rc;
-    divide(e, one);
-    if (both)
-        divide(e, rc);
-    for (size_t d = 0; d < e->dim; d++)
-        e->vector[d] = (float)(both ? (fwd->values[d] + rc->values[d]) / 2 : one->values[d]);
+    bool maxima = e->opts.pooling == KMF_POOL_MAX;
+    double w_fwd = maxima ? 1 : fwd->weight;
+    double w_rc = maxima ? 1 : rc->weight;
+    if (rc->tokens == 0)
+        divide(e->vector, fwd->values, w_fwd, e->dim);
+    else if (fwd->tokens == 0)
+        divide(e->vector, rc->values, w_rc, e->dim);
+    else
+        for (size_t d = 0; d < e->dim; d++)
+            e->vector[d] = (float)((fwd->values[d] / w_fwd + rc->values[d] / w_rc) / 2);
     if (e->opts.norm == KMF_NORM_L2)
         l2_normalise(e->vector, e->dim);
 }
@@ -328,10 +340,13 @@ static int fail_record(const pending *p, kmf_code code, const char *what, kmf_er
 
 static int check_finite(const pending *p, const float *vector, size_t dim, kmf_err *err)
 {
-    float zero = 0;
-    for (size_t d = 0; d < dim; d++)
-        zero += vector[d] * 0.0f; /* NaN if any is not finite */
-    if (!(zero <= 0))
+    unsigned bad = 0;
+    for (size_t d = 0; d < dim; d++) {
+        uint32_t bits;
+        memcpy(&bits, &vector[d], sizeof bits);
+        bad |= (bits & FLOAT_EXPONENT) == FLOAT_EXPONENT;
+    }
+    if (bad)
         return fail_record(p, KMF_ENUMERIC, "the model gives a vector that is not finite", err);
     return 0;
 }
@@ -368,31 +383,35 @@ static void count_record(kmf_embed_stats *s, const pending *p)
     s->empty += p->row.tokens == 0;
 }
 
-/* Hands out the oldest record, which is complete. Per token its rows are out already. */
-static int emit(kmf_embedder *e, kmf_err *err)
+/*
+ * Hands out the oldest record, which is complete. whole: its vector, if a job has made it, else
+ * NULL. Per token its rows are out already.
+ */
+static int emit(kmf_embedder *e, const float *whole, kmf_err *err)
 {
     pending *p = &e->records[e->first_record];
     if (!takes_ids(e)) {
         tell_tally(p);
         p->row.chunks = p->row.tokens > 0;
     }
-    bool empty =
-        per_token(e) ? p->row.tokens == 0 : e->sums[0].tokens == 0 && e->sums[1].tokens == 0;
+    bool empty = per_token(e) || whole ? p->row.tokens == 0
+                                       : e->sums[0].tokens == 0 && e->sums[1].tokens == 0;
     int status = e->opts.strict ? check_strict(p, e->method->kind->unknown, err) : 0;
     if (status == 0 && (!per_token(e) || empty)) {
         if (empty)
             fill_nan(e->vector, e->dim);
-        else
+        else if (!whole)
             finish_vector(e);
+        p->row.vector = whole && !empty ? whole : e->vector;
         if (!empty)
-            status = check_finite(p, e->vector, e->dim, err);
-        p->row.vector = e->vector;
+            status = check_finite(p, p->row.vector, e->dim, err);
         p->row.position = -1;
         if (status == 0 && e->fn)
             status = e->fn(e->user, &p->row, err);
     }
     count_record(&e->stats, p);
-    clear_sums(e);
+    if (!whole)
+        clear_sums(e);
     e->first_record = (e->first_record + 1) % e->n_records;
     e->n_pending--;
     return status;
@@ -404,7 +423,7 @@ static int emit_complete(kmf_embedder *e, kmf_err *err)
         const pending *p = &e->records[e->first_record];
         if (!p->closed || p->n_done < p->n_pieces)
             return 0;
-        int status = emit(e, err);
+        int status = emit(e, NULL, err);
         if (status < 0)
             return status;
     }
@@ -413,13 +432,38 @@ static int emit_complete(kmf_embedder *e, kmf_err *err)
 
 /* ---------------------------------------------------------------- batches --------------- */
 
+/* The vector of piece i, which is whole. */
+static float *vector_of(kmf_batch *b, size_t i)
+{
+    return (void *)(b->sums + i * b->dim);
+}
+
+/* Its sum becomes its vector, in the same place. */
+static void finish_whole(const kmf_embedder *e, kmf_batch *b, size_t i)
+{
+    float part[PART];
+    const double *total = b->sums + i * b->dim;
+    float *vector = vector_of(b, i);
+    for (size_t d = 0; d < e->dim; d += PART) {
+        size_t n = e->dim - d < PART ? e->dim - d : PART;
+        divide(part, total + d, b->pieces[i].weight, n);
+        memcpy(vector + d, part, n * sizeof *part);
+    }
+    if (e->opts.norm == KMF_NORM_L2)
+        l2_normalise(vector, e->dim);
+}
+
 static void *work(void *arg)
 {
     slot *s = arg;
     kmf_embedder *e = s->embedder;
+    kmf_batch *b = s->batch;
     if (!takes_ids(e))
-        kmf_batch_turn(s->batch);
-    e->method->kind->work(e->method, s->batch, kmf_pool_worker(e->pool));
+        kmf_batch_turn(b);
+    e->method->kind->work(e->method, b, kmf_pool_worker(e->pool));
+    for (size_t i = 0; i < b->n_pieces; i++)
+        if (b->pieces[i].whole && b->pieces[i].tokens > 0)
+            finish_whole(e, b, i);
     return s;
 }
 
@@ -478,6 +522,8 @@ static int hand_out(kmf_embedder *e, kmf_batch *b, kmf_err *err)
             count_piece(&p->seen[piece->reverse], piece);
         if (per_token(e))
             status = emit_tokens(e, p, b, piece, err);
+        else if (piece->whole)
+            status = emit(e, vector_of(b, i), err);
         else
             add_piece(e, piece, b->sums + i * e->dim);
     }
@@ -655,6 +701,8 @@ static int add_record(kmf_embedder *e, const char *name, const char *seq, size_t
     if (status < 0)
         return status;
     newest(e)->closed = true;
+    if (!takes_ids(e) && newest(e)->n_pieces == 1)
+        kmf_batch_last(filling(e))->whole = true;
     return emit_complete(e, err);
 }
 

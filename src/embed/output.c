@@ -44,7 +44,7 @@ struct kmf_output {
     int npy;
     int f16;
     int per_token;
-    char *line; /* owned; text of one row, or its halves */
+    char *line; /* owned; of one row its text, its halves, or its ids */
     size_t line_cap;
 };
 
@@ -129,6 +129,12 @@ static size_t put(char *to, const char *text)
     return n;
 }
 
+/* Of a record without a k-mer it is -1. */
+static size_t put_position(char *to, int64_t position)
+{
+    return position < 0 ? put(to, "-1") : kmf_format_uint(to, (uint64_t)position);
+}
+
 /* As kmf_format_float; may write KMF_FLOAT_TEXT bytes whatever it returns. */
 static size_t put_float(kmf_output *o, char *to, float value)
 {
@@ -150,8 +156,10 @@ static int write_tsv(kmf_output *o, const kmf_row *row, kmf_err *err)
         return KMF_ENOMEM;
     char *p = o->line;
     p += put(p, row->name);
-    if (o->per_token)
-        p += snprintf(p, 24, "\t%" PRId64, row->position);
+    if (o->per_token) {
+        *p++ = '\t';
+        p += put_position(p, row->position);
+    }
     for (size_t d = 0; d < o->dim; d++) {
         *p++ = '\t';
         p += put_float(o, p, row->vector[d]);
@@ -184,15 +192,24 @@ static int write_npy(kmf_output *o, const kmf_row *row, kmf_err *err)
 
 static int write_ids(kmf_output *o, const kmf_row *row, kmf_err *err)
 {
-    int status = kmf_out_print(o->ids, err, "%" PRIu64 "\t", row->index);
-    if (status == 0)
-        status = kmf_out_write(o->ids, row->name, strlen(row->name), err);
-    if (status == 0)
-        status = kmf_out_print(o->ids, err, "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64,
-                               row->len, row->tokens, row->ambiguous, row->chunks);
-    if (status == 0 && o->per_token)
-        status = kmf_out_print(o->ids, err, "\t%" PRId64, row->position);
-    return status < 0 ? status : kmf_out_write(o->ids, "\n", 1, err);
+    const uint64_t numbers[] = {row->len, row->tokens, row->ambiguous, row->chunks};
+    size_t need = strlen(row->name) + 7 * (KMF_UINT_TEXT + 1);
+    if (kmf_grow(&o->line, &o->line_cap, need, 1, err) < 0)
+        return KMF_ENOMEM;
+    char *p = o->line;
+    p += kmf_format_uint(p, row->index);
+    *p++ = '\t';
+    p += put(p, row->name);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        *p++ = '\t';
+        p += kmf_format_uint(p, numbers[i]);
+    }
+    if (o->per_token) {
+        *p++ = '\t';
+        p += put_position(p, row->position);
+    }
+    *p++ = '\n';
+    return kmf_out_write(o->ids, o->line, (size_t)(p - o->line), err);
 }
 
 int kmf_output_row(void *output, const kmf_row *row, kmf_err *err)

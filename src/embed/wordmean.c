@@ -141,6 +141,33 @@ typedef struct block {
     double w[BLOCK];
 } block;
 
+/* The rows of n k-mers, those without a vector left out. */
+static size_t find_rows(int32_t *rows, const word_mean *m, const uint64_t *codes, size_t n,
+                        int k)
+{
+    const int32_t *dense = m->vectors->words[k].dense;
+    size_t n_out = 0;
+    for (size_t i = 0; i < n; i++) {
+        rows[n_out] =
+            dense ? dense[codes[i]] : (int32_t)kmf_vectors_lookup(m->vectors, codes[i], k);
+        n_out += rows[n_out] >= 0;
+    }
+    return n_out;
+}
+
+/* The weights of the block's rows; those of weight 0 are left out. */
+static void weigh_rows(block *b, const double *weights, kmf_piece *p)
+{
+    size_t n = b->n;
+    b->n = 0;
+    for (size_t i = 0; i < n; i++) {
+        b->rows[b->n] = b->rows[i];
+        b->w[b->n] = weights[b->rows[i]];
+        p->weight += b->w[b->n];
+        b->n += b->w[b->n] > 0;
+    }
+}
+
 /* Rows of the next windows that have a vector, and their weights; none only at the end. */
 static void next_rows(block *b, const word_mean *m, kmf_textkmers *walk, kmf_piece *p)
 {
@@ -148,15 +175,11 @@ static void next_rows(block *b, const word_mean *m, kmf_textkmers *walk, kmf_pie
     size_t n;
     b->n = 0;
     while (b->n == 0 && (n = kmf_textkmers_next(walk, codes, BLOCK)) > 0) {
-        for (size_t i = 0; i < n; i++) {
-            int64_t row = kmf_vectors_lookup(m->vectors, codes[i], walk->kind->k);
-            double w = row < 0 ? 0 : m->weights ? m->weights[row] : 1;
-            if (w <= 0)
-                continue;
-            b->rows[b->n] = (int32_t)row;
-            b->w[b->n++] = w;
-            p->weight += w;
-        }
+        b->n = find_rows(b->rows, m, codes, n, walk->kind->k);
+        if (m->weights)
+            weigh_rows(b, m->weights, p);
+        else
+            p->weight += (double)b->n;
         p->unknown += n - b->n;
     }
     p->tokens += b->n;

@@ -126,31 +126,31 @@ static KMF_INLINE uint16_t round_up_half(float x)
 }
 
 /*
- * The weights of n scores: e^((row - max) scale), in place; or if rough 2^(row - max), in bfloat16
- * to half. Returns their sum.
+ * Puts the weight of row[j], e^((row[j] - max) scale), in its place; or if rough 2^(row[j] - max),
+ * in bfloat16, to half[j].
  */
+static KMF_INLINE float put_weight(bool fused, bool rough, float *restrict row,
+                                   uint16_t *restrict half, size_t j, float max, float scale)
+{
+    float weight = weight_of(fused, rough, row[j] - max, scale);
+    if (rough)
+        half[j] = round_up_half(weight);
+    else
+        row[j] = weight;
+    return weight;
+}
+
+/* The weights of n scores, and their sum. */
 static KMF_INLINE float weigh_row(bool fused, bool rough, float *restrict row,
                                   uint16_t *restrict half, float max, float scale, size_t n)
 {
     float part[LANES] = {0};
     size_t j = 0;
     for (; j + LANES <= n; j += LANES)
-        for (size_t l = 0; l < LANES; l++) {
-            float weight = weight_of(fused, rough, row[j + l] - max, scale);
-            part[l] += weight;
-            if (rough)
-                half[j + l] = round_up_half(weight);
-            else
-                row[j + l] = weight;
-        }
-    for (size_t l = 0; j + l < n; l++) {
-        float weight = weight_of(fused, rough, row[j + l] - max, scale);
-        part[l] += weight;
-        if (rough)
-            half[j + l] = round_up_half(weight);
-        else
-            row[j + l] = weight;
-    }
+        for (size_t l = 0; l < LANES; l++)
+            part[l] += put_weight(fused, rough, row, half, j + l, max, scale);
+    for (size_t l = 0; j + l < n; l++)
+        part[l] += put_weight(fused, rough, row, half, j + l, max, scale);
     if (rough && n % 2 != 0)
         half[n] = 0; /* the rest of the last word */
     return sum_lanes(part);

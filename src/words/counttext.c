@@ -34,6 +34,7 @@
 #include "words/countfile.h"
 
 #include "base/err.h"
+#include "base/fmt.h"
 #include "base/mem.h"
 #include "seq/par.h"
 #include "words/alphabet.h"
@@ -52,7 +53,7 @@
 
 #define PIECE ((uint64_t)1 << 15)
 #define N_SLOTS 8
-#define COUNT_TEXT 20
+#define COUNT_TEXT KMF_UINT_TEXT
 #define CHUNK_BITS 10
 #define CHUNK_TEXT 8
 #define ODD_BITS 0x5555555555555555u
@@ -98,22 +99,6 @@ static void make_listing(listing *l, const kmf_counts *counts, kmf_counts_format
         }
 }
 
-/* Returns the end; may write COUNT_TEXT bytes. */
-static char *put_number(char *to, uint64_t number)
-{
-    char digits[COUNT_TEXT];
-    size_t n = 0;
-    if (number < 10) {
-        *to = (char)('0' + number);
-        return to + 1;
-    }
-    for (; number > 0; number /= 10)
-        digits[n++] = (char)('0' + number % 10);
-    while (n > 0)
-        *to++ = digits[--n];
-    return to;
-}
-
 /* One line; may write a few bytes behind it. Returns its end. */
 static char *put_line(const listing *l, char *to, uint64_t code, uint64_t count)
 {
@@ -128,7 +113,7 @@ static char *put_line(const listing *l, char *to, uint64_t code, uint64_t count)
     to += k;
     if (l->with_count) {
         *to++ = '\t';
-        to = put_number(to, count);
+        to += kmf_format_uint(to, count);
     }
     *to++ = '\n';
     return to;

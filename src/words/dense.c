@@ -34,27 +34,25 @@
 #include "words/dense.h"
 
 #include "base/cpu.h"
-#include "base/le.h"
 #include "base/mem.h"
 #include "seq/par.h"
+#include "words/eights.h"
 #include "words/kmer.h"
 
 #include <assert.h>
 #include <string.h>
 
-#define BLOCK 4096
-#define AHEAD 16 /* letters of the next block that a window may reach into; W is at most 12 */
+#define BLOCK KMF_EIGHTS_BLOCK
+#define AHEAD KMF_EIGHTS_AHEAD      /* W is at most 12 */
 #define FAR_TABLE ((size_t)2 << 20) /* from this size on increments are fetched ahead */
 #define FETCH 32                    /* increments ahead */
 #define CARRIED 64
-#define NOT_CLEAN 4 /* the bit that is set for what is no letter */
 
 /* One worker's. */
 typedef struct desk {
-    uint8_t *singles; /* owned [2^bits], and [4^W] more for groups */
-    uint8_t *groups;  /* in singles; NULL if S is 1: all windows are singles */
-    uint8_t letters[BLOCK + 4 * AHEAD]; /* numbers of a block's, and some after it */
-    uint16_t eights[BLOCK + AHEAD];     /* codes of the eight letters from each on */
+    uint8_t *singles;   /* owned [2^bits], and [4^W] more for groups */
+    uint8_t *groups;    /* in singles; NULL if S is 1: all windows are singles */
+    kmf_eights numbers; /* of a block's letters, and some after it */
     uint64_t codes[BLOCK];
     uint64_t *counts; /* owned; of a block of the table, at the end */
 } desk;
@@ -144,63 +142,12 @@ void kmf_dense_free(kmf_dense *dense)
 
 /* ---------------------------------------------------------------- a block --------------- */
 
-static void number_letters(uint8_t *restrict out, const char *restrict text, size_t n);
-static void number_eights(uint16_t *restrict eights, const uint8_t *restrict letters);
-
-/* Numbers of letters, with NOT_CLEAN for whatever is none; without a table, so in vector code. */
-static KMF_INLINE void number_letters_body(uint8_t *restrict out, const char *restrict text,
-                                           size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)text[i];
-        unsigned char u = c & 0xdf;
-        /* bits 1 and 2 of A C G T are 00 01 11 10, of U as of T: a Gray code of the numbers */
-        unsigned char number = ((c >> 1) ^ (c >> 2)) & 3;
-        unsigned char clean =
-            (unsigned char)(-(u == 'A') | -(u == 'C') | -(u == 'G') | -((u & 0xfe) == 'T'));
-        out[i] = (unsigned char)(number | (~clean & NOT_CLEAN));
-    }
-}
-
-KMF_CLONES(number_letters, (uint8_t *restrict out, const char *restrict text, size_t n),
-           (out, text, n))
-
-/* eights[i] = code of the eight letters from i on, anything where they are not clean. */
-static KMF_INLINE void number_eights_body(uint16_t *restrict eights,
-                                          const uint8_t *restrict letters)
-{
-    uint8_t pairs[BLOCK + 3 * AHEAD];
-    uint8_t fours[BLOCK + 2 * AHEAD];
-    for (size_t i = 0; i < sizeof pairs; i++)
-        pairs[i] = (uint8_t)((letters[i] & 3) << 2 | (letters[i + 1] & 3));
-    for (size_t i = 0; i < sizeof fours; i++)
-        fours[i] = (uint8_t)(pairs[i] << 4 | pairs[i + 2]);
-    for (size_t i = 0; i < BLOCK + AHEAD; i++)
-        eights[i] = (uint16_t)(fours[i] << 8 | fours[i + 4]);
-}
-
-KMF_CLONES(number_eights, (uint16_t *restrict eights, const uint8_t *restrict letters),
-           (eights, letters))
-
 /* The code of the W letters from `eights` on. */
 static KMF_INLINE uint32_t code_at(const uint16_t *eights, int W, bool wide)
 {
     if (!wide)
         return (uint32_t)eights[0] >> 2 * (8 - W);
     return ((uint32_t)eights[0] << 16 | eights[8]) >> 2 * (16 - W);
-}
-
-/* The first place from i on, at most n, where a letter is not clean; eight of them at a time. */
-static size_t end_of_run(const uint8_t *letters, size_t i, size_t n)
-{
-    for (; i < n; i += sizeof(uint64_t)) {
-        uint64_t not_clean = kmf_le_load64(letters + i) & 0x0404040404040404u;
-        if (not_clean) {
-            i += (size_t)__builtin_ctzll(not_clean) / 8;
-            break;
-        }
-    }
-    return i < n ? i : n;
 }
 
 static void carry(kmf_dense *d, uint64_t code)
@@ -275,11 +222,9 @@ static void count_block(kmf_dense *d, desk *own, place *at, size_t n)
     size_t k = (size_t)d->kind->k;
     size_t left = (size_t)(at->end - at->text);
     size_t reach = left - n < AHEAD ? left : n + AHEAD;
-    number_letters(own->letters, at->text, reach);
-    memset(own->letters + reach, NOT_CLEAN, sizeof own->letters - reach);
-    number_eights(own->eights, own->letters);
+    kmf_eights_take(&own->numbers, at->text, reach);
     for (size_t i = 0; i < n;) {
-        if (own->letters[i] & NOT_CLEAN) {
+        if (own->numbers.letters[i] & KMF_NOT_CLEAN) {
             const char *letter = at->text + i++;
             if (*letter == '\n') {
                 at->windows += windows_of(at->sequence, letter, d->kind->k);
@@ -287,11 +232,11 @@ static void count_block(kmf_dense *d, desk *own, place *at, size_t n)
             }
             continue;
         }
-        size_t end = end_of_run(own->letters, i, reach);
+        size_t end = kmf_eights_run(&own->numbers, i, reach);
         if (end >= i + k) {
             size_t behind_last = end - k + 1;
             size_t windows = (behind_last < n ? behind_last : n) - i;
-            add_windows(d, own, own->eights + i, windows);
+            add_windows(d, own, own->numbers.codes + i, windows);
             at->kmers += windows;
         }
         i = end;
