@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Self-attention of one head (Vaswani et al., 2017, eq. 1; nothing is masked), ROWS queries and
+ * Self-attention of one head (Vaswani et al., 2017, eq. 1; nothing is masked), some queries and
  * KEYS keys at a time, so that what is at work stays in the second-level cache:
  *
  *   panels of k^T and of v                      once
- *   for ROWS queries
+ *   for up to ROWS queries
  *     for KEYS keys
  *       S = q k^T                               [ROWS, KEYS]
  *       m' = max(m, max S)   P = e^((S - m') / sqrt K)
@@ -29,7 +29,10 @@
 #include <math.h>
 #include <string.h>
 
-#define ROWS 12
+#define ROWS 48
+#define FEW_ROWS \
+    12 /* while keys and values stay in the second-level cache: scores in the first */
+#define FEW_TOKENS 4096
 #define KEYS 576 /* a multiple of the columns of every kernel's panel */
 #define LANES 32
 #define LOG2_E 1.44269504f
@@ -258,12 +261,13 @@ void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const
     float *weights = (float *)(void *)(room + l.weights);
     float *queries = (float *)(void *)(room + l.queries);
     float *sums = (float *)(void *)(room + l.sums);
+    size_t step = T <= FEW_TOKENS ? FEW_ROWS : ROWS;
     running r;
 
     kmf_panels_pack(keys, with.scores, (const float *[]){k}, 1, ld, T, K);
     kmf_panels_pack_back(values, with.values, (const float *[]){v}, 1, ld, T, K);
-    for (size_t t = t0; t < t1; t += ROWS) {
-        size_t rows = t1 - t < ROWS ? t1 - t : ROWS;
+    for (size_t t = t0; t < t1; t += step) {
+        size_t rows = t1 - t < step ? t1 - t : step;
         const float *a = q + t * ld;
         size_t ld_a = ld;
         for (size_t i = 0; i < rows; i++)
