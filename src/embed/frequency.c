@@ -70,7 +70,7 @@ static void add_windows(const frequency *m, desk *own, const uint16_t *eights, s
 static void add_groups(const frequency *m, desk *own, const uint16_t *eights, size_t n)
 {
     int shift = 2 * (8 - m->W);
-    size_t S = (size_t)(m->W - m->k + 1);
+    size_t S = (size_t)m->W - (size_t)m->k + 1;
     size_t i = 0;
     for (; i + S <= n; i += S)
         own->groups[eights[i] >> shift]++;

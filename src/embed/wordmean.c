@@ -35,6 +35,7 @@
 #include "model/vectors.h"
 #include "words/textkmers.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -201,10 +202,12 @@ static void add_words(double *sum, const word_mean *m, const kmf_kmer_kind *kind
     for (int at = 0; blocks[at].n > 0; at ^= 1) {
         const block *b = &blocks[at];
         next_rows(&blocks[at ^ 1], m, &walk, p);
-        if (m->sif)
+        if (m->sif) {
+            assert(m->weights);
             add_weighted(sum, values, b->w, b->rows, b->n, dim);
-        else
+        } else {
             add_rows(sum, values, b->rows, b->n, dim);
+        }
     }
     p->ambiguous += walk.tally.ambiguous;
 }

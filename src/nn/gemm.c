@@ -216,7 +216,7 @@ static KMF_INLINE void end_rows_body(bool fused, float *y, size_t ld_y, const vo
                 numbers[j] = q.scale[j] * (scale * (float)exact[j] + low * q.sums[j]);
             from = numbers;
         }
-        if (ending.activate)
+        if (ending.activate && ending.bias)
             activate_row(fused, to, from, ending.bias, ending.activation, rough, n);
         else if (ending.bias)
             for (size_t j = 0; j < n; j++)
@@ -309,6 +309,7 @@ static void tile_product(const right *out, const left *x, const kmf_weight *w,
     const float *scales =
         kernel->terms == 4 ? kmf_panels_scales(kernel, w->packed, w->Dout, w->Din) : NULL;
     const float *bias = ending.bias;
+    assert(bias || !ending.activate);
     bool rough = kernel->terms > 1;
     bool whole = out->y && !scales && !bias && kernel != &blas_kernel;
     for (size_t beg = 0; beg < w->Dout; beg += kernel->cols) {
@@ -333,6 +334,7 @@ static void tile_product(const right *out, const left *x, const kmf_weight *w,
             if (out->words) {
                 words_of_rows(out, n, beg, sums, kernel->cols, q, ending, rows, cols);
             } else {
+                assert(out->y);
                 end_rows(out->y + n * out->ld + beg, out->ld, sums, kernel->cols, q, ending,
                          rough, rows, cols);
             }
