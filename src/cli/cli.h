@@ -236,6 +236,8 @@ void cli_progress_start(cli_progress *progress, const cli *run);
 /* Is it time to show something? Cheap. */
 bool cli_progress_due(cli_progress *progress);
 void cli_progress_show(cli_progress *progress, const char *format, ...) KMF_PRINTF(2, 3);
+/* "reading, 1.2 M letters", when it is time: doing says the first. */
+void cli_progress_letters(cli_progress *progress, const char *doing, uint64_t letters);
 /* Wipes the line. */
 void cli_progress_end(cli_progress *progress);
 

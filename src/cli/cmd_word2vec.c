@@ -132,19 +132,12 @@ typedef struct intake {
 
 static void show_reading(void *user, uint64_t letters)
 {
-    intake *in = user;
-    char count[CLI_COUNT_TEXT];
-    if (cli_progress_due(&in->line))
-        cli_progress_show(&in->line, "reading, %s letters", cli_count(count, (double)letters));
+    cli_progress_letters(&((intake *)user)->line, "reading", letters);
 }
 
 static void show_counting(void *user, uint64_t letters)
 {
-    intake *in = user;
-    char count[CLI_COUNT_TEXT];
-    if (cli_progress_due(&in->line))
-        cli_progress_show(&in->line, "counting k-mers, %s letters",
-                          cli_count(count, (double)letters));
+    cli_progress_letters(&((intake *)user)->line, "counting k-mers", letters);
 }
 
 static int take(void *to, kmf_reader *reader, kmf_err *err)

@@ -183,6 +183,13 @@ void cli_progress_show(cli_progress *progress, const char *format, ...)
     progress->shown = progress->terminal;
 }
 
+void cli_progress_letters(cli_progress *progress, const char *doing, uint64_t letters)
+{
+    char count[CLI_COUNT_TEXT];
+    if (cli_progress_due(progress))
+        cli_progress_show(progress, "%s, %s letters", doing, cli_count(count, (double)letters));
+}
+
 void cli_progress_end(cli_progress *progress)
 {
     if (progress->shown)
