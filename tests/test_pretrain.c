@@ -2,131 +2,19 @@
 /*
  * Second sources: a step put together by hand from a pass and from AdamW in double; another number
  * of threads, pieces and shards; another way to the same end (stopped, saved, loaded by another
- * trainer); the learning rate written out; inputs of which all numbers are known; the kernel, for
- * memory.
+ * trainer); the learning rate written out; inputs of which all numbers are known.
  */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
 
-#include "learn/pretrain.h"
+#include "trainers.h"
 
 #include "base/err.h"
-#include "base/rng.h"
 #include "checked.h"
 #include "learn/markov.h"
-#include "models.h"
-#include "run.h"
-#include "seq/seqio.h"
 
 #include <math.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 
-typedef kmf_pretrain_options options;
-typedef kmf_pretrain_state state;
-
-/* ---------------------------------------------------------------- trainers -------------- */
-
-#define INPUT_CAP 40000
-
-/* FASTA: contigs of random letters, in lower case here and there, with some N. */
-static char input[INPUT_CAP];
-
-static void add_contig(const char *name, size_t len, kmf_rng *rng)
-{
-    size_t at = strlen(input);
-    at += (size_t)sprintf(input + at, ">%s\n", name);
-    for (size_t i = 0; i < len; i++)
-        input[at++] =
-            i % 97 < 60 ? "ACGTCCGA"[kmf_rng_below(rng, 8)] : "acgtaatt"[kmf_rng_below(rng, 8)];
-    input[at++] = '\n';
-    input[at] = '\0';
-}
-
-/* A small model in the scratch directory, and an input of 6500 letters. */
-static void begin_test(void)
-{
-    kmf_config config;
-    kmf_rng rng = kmf_rng_stream(8, 0);
-    set_up();
-    ck_assert_int_eq(kmf_config_preset(&config, "nano", 3, NULL), 0);
-    config.embedding_size = config.hidden_size = 16;
-    config.n_heads = 2;
-    config.n_layers = 2;
-    config.intermediate_size = 24;
-    config.window = config.max_positions = 24;
-    config.overlap = 3;
-    kmf_model *model = kmf_model_new(&config, 5, NULL);
-    ck_assert_ptr_nonnull(model);
-    ck_assert_int_eq(kmf_model_save(model, in_scratch("model"), KMF_F32, NULL, NULL), 0);
-    kmf_model_free(model);
-    input[0] = '\0';
-    add_contig("a first", 3000, &rng);
-    add_contig("b", 2500, &rng);
-    input[strlen(input) - 1000] = 'N';
-    add_contig("c", 1000, &rng);
-}
-
-static options small_options(void)
-{
-    static char model[512];
-    options o;
-    kmf_pretrain_options_default(&o);
-    snprintf(model, sizeof model, "%s", in_scratch("model"));
-    o.init = model;
-    o.preset = NULL;
-    o.batch = 4;
-    o.steps = 9;
-    o.threads = 1;
-    o.val_windows = 12;
-    return o;
-}
-
-static int read_text(kmf_pretrain *trainer, const char *text, int held, kmf_err *err)
-{
-    kmf_reader *reader =
-        kmf_reader_open_memory(text, strlen(text), kmf_pretrain_pool(trainer), err);
-    if (!reader)
-        return err->code;
-    int status = kmf_pretrain_read(trainer, reader, held, NULL, NULL, err);
-    kmf_reader_close(reader);
-    return status;
-}
-
-/* A trainer before its first step; NULL after a failure. */
-static kmf_pretrain *begun(const options *o, const char *text, kmf_err *err)
-{
-    kmf_pretrain *trainer = kmf_pretrain_new(o, err);
-    if (!trainer)
-        return NULL;
-    if (read_text(trainer, text, 0, err) == 0 &&
-        kmf_pretrain_begin(trainer, NULL, NULL, err) == 0)
-        return trainer;
-    kmf_pretrain_free(trainer);
-    return NULL;
-}
-
-static kmf_pretrain *begin(const options *o)
-{
-    kmf_err err = {0};
-    kmf_pretrain *trainer = begun(o, input, &err);
-    ck_assert_msg(trainer, "%s", err.msg);
-    return trainer;
-}
-
-static int train(kmf_pretrain *trainer, kmf_pretrain_fn *fn, void *user)
-{
-    kmf_err err = {0};
-    int status = kmf_pretrain_train(trainer, fn, user, &err);
-    ck_assert_msg(status >= 0, "%s", err.msg);
-    return status;
-}
-
-static state state_of(const kmf_pretrain *trainer)
-{
-    state s;
-    kmf_pretrain_information(trainer, &s);
-    return s;
-}
+/* ---------------------------------------------------------------- one number ------------ */
 
 static uint64_t hash(uint64_t sum, const void *bytes, size_t n)
 {
@@ -666,248 +554,12 @@ START_TEST(a_model_is_written_and_can_be_loaded)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- bad input ------------- */
-
-START_TEST(options_out_of_range_are_refused)
-{
-#define BAD(setting, value, word)                                               \
-    do {                                                                        \
-        kmf_err err = {0};                                                      \
-        options o = small_options();                                            \
-        o.setting = (value);                                                    \
-        ck_assert_ptr_null(kmf_pretrain_new(&o, &err));                         \
-        ck_assert_int_eq(err.code, KMF_EINVAL);                                 \
-        ck_assert_msg(strstr(err.msg, word), "%s is not in %s", word, err.msg); \
-        ck_assert_ptr_null(kmf_pretrain_new(&o, NULL));                         \
-    } while (0)
-    BAD(steps, 0, "how long");
-    BAD(epochs, 1, "how long");
-    BAD(epochs, -1, "how long");
-    BAD(seconds, 1, "how long");
-    BAD(steps, UINT64_MAX, "steps");
-    BAD(stride, 4, "stride");
-    BAD(stride, SIZE_MAX, "stride");
-    BAD(window, 7, "window");
-    BAD(window, 65537, "window");
-    BAD(window, SIZE_MAX, "window");
-    BAD(words, 2, "words");
-    BAD(words, -1, "words");
-    BAD(precision, KMF_PRECISION_INT8, "precision");
-    BAD(precision, KMF_PRECISION_AUTO, "precision");
-    BAD(precision, -1, "precision");
-    BAD(schedule, 3, "schedule");
-    BAD(schedule, -1, "schedule");
-    BAD(val_windows, 0, "val-windows");
-    BAD(val_windows, UINT64_MAX, "val-windows");
-    BAD(held_fraction, 0.6, "val-fraction");
-    BAD(held_fraction, (double)NAN, "val-fraction");
-    BAD(mask_rate, 0, "hidden bases");
-    BAD(mask_rate, (double)NAN, "hidden bases");
-    BAD(span_min, 0, "spans");
-    BAD(span_max, 65, "spans");
-    BAD(mask_share, 1.1, "spans");
-    BAD(random_share, (double)NAN, "spans");
-    BAD(soft_weight, -0.1, "softmask");
-    BAD(soft_weight, (double)NAN, "softmask");
-    BAD(batch, 0, "batch");
-    BAD(batch, SIZE_MAX, "batch");
-    BAD(shards, 0, "shards");
-    BAD(shards, 3, "shards");
-    BAD(shards, 8, "batch");
-    BAD(accumulate, 0, "batch");
-    BAD(accumulate, 3, "batch");
-    BAD(dropout, 0.91, "dropout");
-    BAD(dropout, (double)NAN, "dropout");
-    BAD(rate, 0, "lr");
-    BAD(rate, (double)NAN, "lr");
-    BAD(warmup, 1.1, "warmup");
-    BAD(decay, -1, "decay");
-    BAD(beta1, 1, "beta");
-    BAD(beta2, (double)NAN, "beta");
-    BAD(epsilon, 0, "epsilon");
-    BAD(clip, -1, "clip");
-    BAD(clip, (double)INFINITY, "clip");
-    BAD(threads, -1, "threads");
-    BAD(threads, 1025, "threads");
-#undef BAD
-    kmf_err err = {0};
-    options o = small_options();
-    o.steps = 0;
-    o.epochs = (double)INFINITY;
-    ck_assert_ptr_null(kmf_pretrain_new(&o, &err));
-    ck_assert_int_eq(err.code, KMF_EINVAL);
-    err = (kmf_err){0};
-    o = small_options();
-    o.init = NULL;
-    o.preset = "giant";
-    ck_assert_ptr_null(kmf_pretrain_new(&o, &err));
-    ck_assert_ptr_nonnull(strstr(err.msg, "giant"));
-    err = (kmf_err){0};
-    o.preset = "nano";
-    o.k = 13;
-    ck_assert_ptr_null(kmf_pretrain_new(&o, &err));
-    ck_assert_int_eq(err.code, KMF_EINVAL);
-    kmf_pretrain_free(NULL);
-}
-END_TEST
-
-START_TEST(inputs_without_anything_to_learn_from_are_refused)
-{
-    static const char *const b[] = {"b"};
-    static const char *const no[] = {"no"};
-    static const struct {
-        const char *text;
-        const char *const *held;
-        double soft;
-        kmf_code code;
-        const char *says;
-    } cases[] = {
-        {">x\nACGTACGTACGTACG\n", NULL, 1, KMF_EFORMAT, "at least 16 bases"},
-        {">x\nNNNNNNNNNNNNNNNNNNNNNNNNNN\n", NULL, 1, KMF_EFORMAT, "at least 16 bases"},
-        {">b\nACGTACGTACGTACGTACGT\n", b, 1, KMF_EINVAL, "held out"},
-        {">b\nACGTACGTACGTACGTACGT\n", no, 1, KMF_EINVAL, "no record is called 'no'"},
-        {">b\nacgtacgtacgtacgtacgt\n", NULL, 0, KMF_EFORMAT, "lower case"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        kmf_err err = {0};
-        options o = small_options();
-        o.held = cases[i].held;
-        o.n_held = cases[i].held != NULL;
-        o.soft_weight = cases[i].soft;
-        ck_assert_ptr_null(begun(&o, cases[i].text, &err));
-        ck_assert_msg(err.code == cases[i].code && strstr(err.msg, cases[i].says), "%zu: %s", i,
-                      err.msg);
-    }
-}
-END_TEST
-
-/* ---------------------------------------------------------------- memory ---------------- */
-
-/* In kB, by the kernel; reset by the one who forked. */
-static uint64_t peak_memory(void)
-{
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return 1024 * (uint64_t)usage.ru_maxrss;
-}
-
-/*
- * A process of its own, whose memory at its peak is compared with what was told: more by a few
- * megabytes of threads' stacks and of the library is allowed, and less by what was never touched.
- */
-static void check_memory(const options *o, const char *what)
-{
-    int pipes[2];
-    double told[2];
-    ck_assert_int_eq(pipe(pipes), 0);
-    fflush(NULL);
-    pid_t child = fork();
-    ck_assert_int_ge(child, 0);
-    if (child == 0) {
-        uint64_t before = peak_memory();
-        kmf_pretrain *t = begun(o, input, NULL);
-        int status = t ? kmf_pretrain_train(t, NULL, NULL, NULL) : -1;
-        double answer[2] = {t ? (double)state_of(t).bytes : 0,
-                            (double)(peak_memory() - before)};
-        ssize_t n = write(pipes[1], answer, sizeof answer);
-        _exit(status == 0 && n == sizeof answer ? 0 : 1);
-    }
-    int status;
-    ck_assert_int_eq(waitpid(child, &status, 0), child);
-    ck_assert_int_eq(status, 0);
-    ck_assert_int_eq(read(pipes[0], told, sizeof told), sizeof told);
-    close(pipes[0]);
-    close(pipes[1]);
-    ck_assert_msg(told[1] <= told[0] + 8e6, "%s: %.1f MB told, %.1f taken", what,
-                  1e-6 * told[0], 1e-6 * told[1]);
-    ck_assert_msg(told[1] >= 0.8 * told[0] - 4e6, "%s: %.1f MB told, %.1f taken", what,
-                  1e-6 * told[0], 1e-6 * told[1]);
-}
-
-START_TEST(memory_is_told_and_not_exceeded)
-{
-    if (CHECKED)
-        return;
-    options o = small_options();
-    o.steps = 2;
-    o.init = NULL;
-    o.preset = "nano";
-    o.k = 5;
-    o.batch = 16;
-    o.window = 200;
-    o.threads = 2;
-    check_memory(&o, "plain");
-    o.recompute = 1;
-    check_memory(&o, "recompute");
-    o.recompute = 0;
-    o.shards = 8;
-    o.accumulate = 2;
-    o.threads = 3;
-    check_memory(&o, "shards");
-    o = small_options();
-    o.held_fraction = 0.1;
-    check_memory(&o, "held out");
-}
-END_TEST
-
-/* Everything that allocates, the reader apart. */
-static int live(const options *o, const char *path, const char *dir, kmf_err *err)
-{
-    kmf_pretrain *t = begun(o, input, err);
-    int status = t ? kmf_pretrain_train(t, NULL, NULL, err) : KMF_ENOMEM;
-    if (status == 0)
-        status = kmf_pretrain_save(t, path, err);
-    if (status == 0)
-        status = kmf_pretrain_load(t, path, err);
-    if (status == 0)
-        status = kmf_pretrain_model(t, dir, KMF_F32, "{}", err);
-    kmf_pretrain_free(t);
-    return status;
-}
-
-START_TEST(every_allocation_may_fail)
-{
-    char path[300], dir[300];
-    snprintf(path, sizeof path, "%s/checkpoint", scratch);
-    snprintf(dir, sizeof dir, "%s/out", scratch);
-    for (int k = 0; k < 3; k++) {
-        options o = small_options();
-        kmf_err err = {0};
-        if (k == 1)
-            o.threads = 2;
-        if (k == 2) {
-            o.init = NULL;
-            o.preset = "nano";
-            o.k = 1;
-            o.shards = 2;
-            o.window = 8;
-            o.batch = 2;
-        }
-        o.steps = 1;
-        kmf_mem_fail_at(0);
-        ck_assert_msg(live(&o, path, dir, &err) == 0, "%s", err.msg);
-        size_t n = kmf_mem_count();
-        ck_assert_uint_gt(n, 50);
-        /* a large model is drawn again and again: a few places must do */
-        for (size_t at = 1; at <= n; at += k < 2 ? 1 : CHECKED ? 29 : 11) {
-            err = (kmf_err){0};
-            kmf_mem_fail_at(at);
-            int status = live(&o, path, dir, &err);
-            if (status != KMF_ENOMEM || err.code != KMF_ENOMEM)
-                ck_abort_msg("allocation %zu of %zu: %d, %s", at, n, status, err.msg);
-        }
-        kmf_mem_fail_at(0);
-    }
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("pretrain");
     TCase *bits = tcase_create("bits");
     TCase *steps = tcase_create("steps");
     TCase *known = tcase_create("known");
-    TCase *bad = tcase_create("bad");
     tcase_add_checked_fixture(bits, begin_test, tear_down);
     tcase_add_test(bits, the_bits_do_not_depend_on_the_number_of_threads);
     tcase_add_test(bits, recomputing_gives_the_same_bits);
@@ -924,14 +576,8 @@ int main(void)
     tcase_add_test(known, the_state_tells_what_was_read);
     tcase_add_test(known, epochs_and_seconds_make_steps);
     tcase_add_test(known, a_model_is_written_and_can_be_loaded);
-    tcase_add_checked_fixture(bad, begin_test, tear_down);
-    tcase_add_test(bad, options_out_of_range_are_refused);
-    tcase_add_test(bad, inputs_without_anything_to_learn_from_are_refused);
-    tcase_add_test(bad, memory_is_told_and_not_exceeded);
-    tcase_add_test(bad, every_allocation_may_fail);
     suite_add_tcase(suite, bits);
     suite_add_tcase(suite, steps);
     suite_add_tcase(suite, known);
-    suite_add_tcase(suite, bad);
     return run_suite(suite);
 }

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Pretraining that is refused or runs out of something. Second sources: the kernel, for memory;
+ * allocations that fail one after the other.
+ */
+#define _XOPEN_SOURCE 700 /* mkdtemp */
+
+#include "trainers.h"
+
+#include "base/err.h"
+#include "checked.h"
+
+#include <math.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+/* ---------------------------------------------------------------- bad input ------------- */
+
+START_TEST(options_out_of_range_are_refused)
+{
+#define BAD(setting, value, word)                                               \
+    do {                                                                        \
+        kmf_err err = {0};                                                      \
+        options o = small_options();                                            \
+        o.setting = (value);                                                    \
+        ck_assert_ptr_null(kmf_pretrain_new(&o, &err));                         \
+        ck_assert_int_eq(err.code, KMF_EINVAL);                                 \
+        ck_assert_msg(strstr(err.msg, word), "%s is not in %s", word, err.msg); \
+        ck_assert_ptr_null(kmf_pretrain_new(&o, NULL));                         \
+    } while (0)
+    BAD(steps, 0, "how long");
+    BAD(epochs, 1, "how long");
+    BAD(epochs, -1, "how long");
+    BAD(seconds, 1, "how long");
+    BAD(steps, UINT64_MAX, "steps");
+    BAD(stride, 4, "stride");
+    BAD(stride, SIZE_MAX, "stride");
+    BAD(window, 7, "window");
+    BAD(window, 65537, "window");
+    BAD(window, SIZE_MAX, "window");
+    BAD(words, 2, "words");
+    BAD(words, -1, "words");
+    BAD(precision, KMF_PRECISION_INT8, "precision");
+    BAD(precision, KMF_PRECISION_AUTO, "precision");
+    BAD(precision, -1, "precision");
+    BAD(schedule, 3, "schedule");
+    BAD(schedule, -1, "schedule");
+    BAD(val_windows, 0, "val-windows");
+    BAD(val_windows, UINT64_MAX, "val-windows");
+    BAD(held_fraction, 0.6, "val-fraction");
+    BAD(held_fraction, (double)NAN, "val-fraction");
+    BAD(mask_rate, 0, "hidden bases");
+    BAD(mask_rate, (double)NAN, "hidden bases");
+    BAD(span_min, 0, "spans");
+    BAD(span_max, 65, "spans");
+    BAD(mask_share, 1.1, "spans");
+    BAD(random_share, (double)NAN, "spans");
+    BAD(soft_weight, -0.1, "softmask");
+    BAD(soft_weight, (double)NAN, "softmask");
+    BAD(batch, 0, "batch");
+    BAD(batch, SIZE_MAX, "batch");
+    BAD(shards, 0, "shards");
+    BAD(shards, 3, "shards");
+    BAD(shards, 8, "batch");
+    BAD(accumulate, 0, "batch");
+    BAD(accumulate, 3, "batch");
+    BAD(dropout, 0.91, "dropout");
+    BAD(dropout, (double)NAN, "dropout");
+    BAD(rate, 0, "lr");
+    BAD(rate, (double)NAN, "lr");
+    BAD(warmup, 1.1, "warmup");
+    BAD(decay, -1, "decay");
+    BAD(beta1, 1, "beta");
+    BAD(beta2, (double)NAN, "beta");
+    BAD(epsilon, 0, "epsilon");
+    BAD(clip, -1, "clip");
+    BAD(clip, (double)INFINITY, "clip");
+    BAD(threads, -1, "threads");
+    BAD(threads, 1025, "threads");
+#undef BAD
+    kmf_err err = {0};
+    options o = small_options();
+    o.steps = 0;
+    o.epochs = (double)INFINITY;
+    ck_assert_ptr_null(kmf_pretrain_new(&o, &err));
+    ck_assert_int_eq(err.code, KMF_EINVAL);
+    err = (kmf_err){0};
+    o = small_options();
+    o.init = NULL;
+    o.preset = "giant";
+    ck_assert_ptr_null(kmf_pretrain_new(&o, &err));
+    ck_assert_ptr_nonnull(strstr(err.msg, "giant"));
+    err = (kmf_err){0};
+    o.preset = "nano";
+    o.k = 13;
+    ck_assert_ptr_null(kmf_pretrain_new(&o, &err));
+    ck_assert_int_eq(err.code, KMF_EINVAL);
+    kmf_pretrain_free(NULL);
+}
+END_TEST
+
+START_TEST(inputs_without_anything_to_learn_from_are_refused)
+{
+    static const char *const b[] = {"b"};
+    static const char *const no[] = {"no"};
+    static const struct {
+        const char *text;
+        const char *const *held;
+        double soft;
+        kmf_code code;
+        const char *says;
+    } cases[] = {
+        {">x\nACGTACGTACGTACG\n", NULL, 1, KMF_EFORMAT, "at least 16 bases"},
+        {">x\nNNNNNNNNNNNNNNNNNNNNNNNNNN\n", NULL, 1, KMF_EFORMAT, "at least 16 bases"},
+        {">b\nACGTACGTACGTACGTACGT\n", b, 1, KMF_EINVAL, "held out"},
+        {">b\nACGTACGTACGTACGTACGT\n", no, 1, KMF_EINVAL, "no record is called 'no'"},
+        {">b\nacgtacgtacgtacgtacgt\n", NULL, 0, KMF_EFORMAT, "lower case"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        kmf_err err = {0};
+        options o = small_options();
+        o.held = cases[i].held;
+        o.n_held = cases[i].held != NULL;
+        o.soft_weight = cases[i].soft;
+        ck_assert_ptr_null(begun(&o, cases[i].text, &err));
+        ck_assert_msg(err.code == cases[i].code && strstr(err.msg, cases[i].says), "%zu: %s", i,
+                      err.msg);
+    }
+}
+END_TEST
+
+/* ---------------------------------------------------------------- memory ---------------- */
+
+/* In kB, by the kernel; reset by the one who forked. */
+static uint64_t peak_memory(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return 1024 * (uint64_t)usage.ru_maxrss;
+}
+
+/*
+ * A process of its own, whose memory at its peak is compared with what was told: more by a few
+ * megabytes of threads' stacks and of the library is allowed, and less by what was never touched.
+ */
+static void check_memory(const options *o, const char *what)
+{
+    int pipes[2];
+    double told[2];
+    ck_assert_int_eq(pipe(pipes), 0);
+    fflush(NULL);
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        uint64_t before = peak_memory();
+        kmf_pretrain *t = begun(o, input, NULL);
+        int status = t ? kmf_pretrain_train(t, NULL, NULL, NULL) : -1;
+        double answer[2] = {t ? (double)state_of(t).bytes : 0,
+                            (double)(peak_memory() - before)};
+        ssize_t n = write(pipes[1], answer, sizeof answer);
+        _exit(status == 0 && n == sizeof answer ? 0 : 1);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    ck_assert_int_eq(read(pipes[0], told, sizeof told), sizeof told);
+    close(pipes[0]);
+    close(pipes[1]);
+    ck_assert_msg(told[1] <= told[0] + 8e6, "%s: %.1f MB told, %.1f taken", what,
+                  1e-6 * told[0], 1e-6 * told[1]);
+    ck_assert_msg(told[1] >= 0.8 * told[0] - 4e6, "%s: %.1f MB told, %.1f taken", what,
+                  1e-6 * told[0], 1e-6 * told[1]);
+}
+
+START_TEST(memory_is_told_and_not_exceeded)
+{
+    if (CHECKED)
+        return;
+    options o = small_options();
+    o.steps = 2;
+    o.init = NULL;
+    o.preset = "nano";
+    o.k = 5;
+    o.batch = 16;
+    o.window = 200;
+    o.threads = 2;
+    check_memory(&o, "plain");
+    o.recompute = 1;
+    check_memory(&o, "recompute");
+    o.recompute = 0;
+    o.shards = 8;
+    o.accumulate = 2;
+    o.threads = 3;
+    check_memory(&o, "shards");
+    o = small_options();
+    o.held_fraction = 0.1;
+    check_memory(&o, "held out");
+}
+END_TEST
+
+/* Everything that allocates, the reader apart. */
+static int live(const options *o, const char *path, const char *dir, kmf_err *err)
+{
+    kmf_pretrain *t = begun(o, input, err);
+    int status = t ? kmf_pretrain_train(t, NULL, NULL, err) : KMF_ENOMEM;
+    if (status == 0)
+        status = kmf_pretrain_save(t, path, err);
+    if (status == 0)
+        status = kmf_pretrain_load(t, path, err);
+    if (status == 0)
+        status = kmf_pretrain_model(t, dir, KMF_F32, "{}", err);
+    kmf_pretrain_free(t);
+    return status;
+}
+
+START_TEST(every_allocation_may_fail)
+{
+    char path[300], dir[300];
+    snprintf(path, sizeof path, "%s/checkpoint", scratch);
+    snprintf(dir, sizeof dir, "%s/out", scratch);
+    for (int k = 0; k < 3; k++) {
+        options o = small_options();
+        kmf_err err = {0};
+        if (k == 1)
+            o.threads = 2;
+        if (k == 2) {
+            o.init = NULL;
+            o.preset = "nano";
+            o.k = 1;
+            o.shards = 2;
+            o.window = 8;
+            o.batch = 2;
+        }
+        o.steps = 1;
+        kmf_mem_fail_at(0);
+        ck_assert_msg(live(&o, path, dir, &err) == 0, "%s", err.msg);
+        size_t n = kmf_mem_count();
+        ck_assert_uint_gt(n, 50);
+        /* a large model is drawn again and again: a few places must do */
+        for (size_t at = 1; at <= n; at += k < 2 ? 1 : CHECKED ? 29 : 11) {
+            err = (kmf_err){0};
+            kmf_mem_fail_at(at);
+            int status = live(&o, path, dir, &err);
+            if (status != KMF_ENOMEM || err.code != KMF_ENOMEM)
+                ck_abort_msg("allocation %zu of %zu: %d, %s", at, n, status, err.msg);
+        }
+        kmf_mem_fail_at(0);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("pretrain_bad");
+    TCase *bad = tcase_create("bad");
+    tcase_add_checked_fixture(bad, begin_test, tear_down);
+    tcase_add_test(bad, options_out_of_range_are_refused);
+    tcase_add_test(bad, inputs_without_anything_to_learn_from_are_refused);
+    tcase_add_test(bad, memory_is_told_and_not_exceeded);
+    tcase_add_test(bad, every_allocation_may_fail);
+    suite_add_tcase(suite, bad);
+    return run_suite(suite);
+}
