@@ -61,6 +61,7 @@ START_TEST(reads_names_shapes_and_places)
     ck_assert_uint_eq(b->n, 6);
     ck_assert_uint_eq(b->begin, 4);
     ck_assert_uint_eq(b->bytes, 24);
+    ck_assert_ptr_eq(b->values, st.data + 4);
     ck_assert_int_eq(kmf_stored_dtype(b), KMF_F32);
     const kmf_stored *c = kmf_safetensors_find(&st, "c");
     ck_assert_int_eq(c->rank, 0);

@@ -131,7 +131,7 @@ static bool is_whole(const kmf_checkpoint *c, const kmf_safetensors *st)
         const kmf_stored *t = find(c, st, i);
         if (!t)
             return false;
-        sum = crc32_z(sum, st->data + t->begin, t->bytes);
+        sum = crc32_z(sum, t->values, t->bytes);
     }
     snprintf(text, sizeof text, "%08lx", (unsigned long)sum);
     return stored && strcmp(stored, text) == 0;
@@ -141,11 +141,11 @@ static void take(const kmf_checkpoint *c, const kmf_safetensors *st)
 {
     for (size_t i = 0; i < c->n_arrays; i++) {
         const kmf_stored *t = find(c, st, i);
-        kmf_stored_to_f32(c->arrays[i].values, st->data + t->begin, KMF_F32, t->n);
+        kmf_stored_to_f32(c->arrays[i].values, t->values, KMF_F32, t->n);
     }
     const kmf_stored *progress = find(c, st, c->n_arrays);
     for (size_t i = 0; i < c->n_progress; i++)
-        c->progress[i] = kmf_le_load64(st->data + progress->begin + 8 * i);
+        c->progress[i] = kmf_le_load64(progress->values + 8 * i);
 }
 
 int kmf_checkpoint_read(const kmf_checkpoint *checkpoint, const char *path, kmf_err *err)

@@ -55,6 +55,17 @@ const char *kmf_stored_name(kmf_dtype dtype)
     return dtypes[i].name;
 }
 
+bool kmf_stored_set_dtype(kmf_stored *tensor, const char *name)
+{
+    for (size_t i = 0; i < N_DTYPES; i++)
+        if (strcmp(name, dtypes[i].name) == 0) {
+            tensor->dtype = dtypes[i].name;
+            tensor->item_bytes = dtypes[i].bytes;
+            return true;
+        }
+    return false;
+}
+
 /* ---- reading ----------------------------------------------------------------------------- */
 
 /* The file and the tensor that messages speak of. */
@@ -81,12 +92,8 @@ static int read_dtype(kmf_stored *t, const json_t *entry, const struct place *at
     const char *word = json_string_value(json_object_get(entry, "dtype"));
     if (!word)
         return kmf_fail(err, KMF_EMODEL, "%s: tensor %s: no dtype", at->file, at->tensor);
-    for (size_t i = 0; i < N_DTYPES; i++)
-        if (strcmp(word, dtypes[i].name) == 0) {
-            t->dtype = dtypes[i].name;
-            t->item_bytes = dtypes[i].bytes;
-            return 0;
-        }
+    if (kmf_stored_set_dtype(t, word))
+        return 0;
     return kmf_fail(err, KMF_EMODEL, "%s: tensor %s: unknown dtype %s", at->file, at->tensor,
                     kmf_err_show(shown, word));
 }
@@ -224,20 +231,26 @@ static int read_entries(kmf_safetensors *st, const char *file, kmf_err *err)
     }
     qsort(st->tensors, st->n, sizeof *st->tensors, by_begin);
     int rc = check_cover(st, file, err);
+    for (size_t i = 0; i < st->n; i++)
+        st->tensors[i].values = st->data + st->tensors[i].begin;
     qsort(st->tensors, st->n, sizeof *st->tensors, by_name);
     return rc;
+}
+
+/* A header's length has its upper bytes 0, which no text has, and JSON follows. */
+bool kmf_safetensors_begins(const unsigned char *bytes, size_t len)
+{
+    return len > 8 && bytes[8] == '{' && kmf_le_load64(bytes) <= KMF_SAFETENSORS_HEADER_MAX;
 }
 
 int kmf_safetensors_parse(kmf_safetensors *st, const unsigned char *bytes, size_t len,
                           const char *name, kmf_err *err)
 {
-    uint64_t n = 0;
     *st = (kmf_safetensors){0};
     if (len < 8)
         return kmf_fail(err, KMF_EMODEL, "%s: %zu bytes are too short for a safetensors file",
                         name, len);
-    for (int i = 7; i >= 0; i--)
-        n = n << 8 | bytes[i];
+    uint64_t n = kmf_le_load64(bytes);
     if (n > KMF_SAFETENSORS_HEADER_MAX)
         return kmf_fail(err, KMF_EMODEL,
                         "%s: not a safetensors file: its header would be %" PRIu64

@@ -27,8 +27,9 @@ typedef struct kmf_stored {
     size_t shape[KMF_SAFETENSORS_RANK_MAX];
     int rank;     /* 0: a single number */
     size_t n;     /* elements */
-    size_t begin; /* offset in the data */
+    size_t begin; /* offset in the data of a safetensors file, of any other 0 */
     size_t bytes;
+    const unsigned char *values; /* borrowed [bytes]: row-major, little-endian, any alignment */
 } kmf_stored;
 
 typedef struct kmf_safetensors {
@@ -45,6 +46,8 @@ typedef struct kmf_safetensors {
  */
 int kmf_safetensors_parse(kmf_safetensors *st, const unsigned char *bytes, size_t len,
                           const char *name, kmf_err *err) KMF_MUST_CHECK;
+/* Do the bytes begin as a safetensors file does? No text does. */
+bool kmf_safetensors_begins(const unsigned char *bytes, size_t len);
 /* Accepts a zeroed one. */
 void kmf_safetensors_free(kmf_safetensors *st);
 /* NULL if there is none of this name. */
@@ -56,6 +59,8 @@ const char *kmf_safetensors_metadata(const kmf_safetensors *st, const char *key)
 int kmf_stored_dtype(const kmf_stored *tensor);
 /* "F32"; static storage. */
 const char *kmf_stored_name(kmf_dtype dtype);
+/* Sets dtype and item_bytes by a dtype's name; false, *tensor untouched, if there is none such. */
+bool kmf_stored_set_dtype(kmf_stored *tensor, const char *name) KMF_MUST_CHECK;
 
 /*
  * to[i] = element i of a tensor at bytes, any alignment. Exact but for F64, which is rounded.

@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "model/safetensors.h"
 #include "seq/bytes.h"
 #include "words/countfile.h"
 
@@ -113,7 +114,7 @@ kmf_vectors *kmf_vectors_parse(const void *bytes, size_t len, const char *name, 
         kmf_fail(err, KMF_EMODEL, "%s: an empty file", name);
         return NULL;
     }
-    if (kmf_vectortensors_begins(bytes, len))
+    if (kmf_safetensors_begins(bytes, len))
         return kmf_vectortensors_read(bytes, len, name, err);
     return kmf_vectortext_read(bytes, len, name, err);
 }
@@ -142,7 +143,7 @@ kmf_vectors *kmf_vectors_load(const char *path, kmf_err *err)
     const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
     if (content_read(&c, path, name, err) < 0)
         return NULL;
-    bool plain = !kmf_vectortensors_begins(c.bytes, c.len);
+    bool plain = !kmf_safetensors_begins(c.bytes, c.len);
     kmf_vectors *v = kmf_vectors_parse(c.bytes, c.len, name, err);
     content_free(&c);
     if (v && plain && kmf_table_is_file(path) && load_counts(v, path, err) < 0) {

@@ -48,8 +48,7 @@ void kmf_maker_free(kmf_maker *maker);
 kmf_vectors *kmf_vectors_parse(const void *bytes, size_t len, const char *name,
                                kmf_err *err) KMF_MUST_CHECK;
 
-/* Do bytes begin as a safetensors file does? */
-bool kmf_vectortensors_begins(const unsigned char *bytes, size_t len);
+/* Safetensors. */
 kmf_vectors *kmf_vectortensors_read(const unsigned char *bytes, size_t len, const char *name,
                                     kmf_err *err) KMF_MUST_CHECK;
 int kmf_vectortensors_write(const kmf_vectors *vectors, const char *provenance, kmf_out *out,

@@ -32,12 +32,6 @@
 #define CANONICAL_KEY "canonical"
 #define PROVENANCE_KEY "kmerformer"
 
-/* A header's length has its upper bytes 0, which no text has, and JSON follows. */
-bool kmf_vectortensors_begins(const unsigned char *bytes, size_t len)
-{
-    return len > 8 && bytes[8] == '{' && kmf_le_load64(bytes) <= KMF_SAFETENSORS_HEADER_MAX;
-}
-
 /* ---------------------------------------------------------------- reading ---------------- */
 
 /* What the header says. Tensors are borrowed from the kmf_safetensors. */
@@ -136,22 +130,19 @@ static int word_length(const unsigned char *word, size_t width, size_t *len)
     return 0;
 }
 
-static int take_rows(kmf_maker *maker, const layout *l, const unsigned char *data,
-                     const char *name, kmf_err *err)
+static int take_rows(kmf_maker *maker, const layout *l, const char *name, kmf_err *err)
 {
     size_t n = l->vectors->shape[0];
     size_t dim = l->vectors->shape[1];
     size_t width = l->words->shape[1];
     kmf_dtype dtype = (kmf_dtype)kmf_stored_dtype(l->vectors);
-    const unsigned char *values = data + l->vectors->begin;
-    const unsigned char *words = data + l->words->begin;
     for (size_t row = 0; row < n; row++) {
         size_t len = 0;
-        const unsigned char *word = words + row * width;
-        const unsigned char *x = values + row * dim * l->vectors->item_bytes;
+        const unsigned char *word = l->words->values + row * width;
+        const unsigned char *x = l->vectors->values + row * dim * l->vectors->item_bytes;
         kmf_stored_to_f32(kmf_maker_room(maker), x, dtype, dim);
         if (l->counts)
-            maker->vectors->count[row] = kmf_le_load64(data + l->counts->begin + 8 * row);
+            maker->vectors->count[row] = kmf_le_load64(l->counts->values + 8 * row);
         if (word_length(word, width, &len) < 0 ||
             !kmf_maker_take(maker, (const char *)word, len))
             return kmf_fail(err, KMF_EMODEL, "%s: word %zu is not a k-mer%s%s", name, row + 1,
@@ -161,8 +152,7 @@ static int take_rows(kmf_maker *maker, const layout *l, const unsigned char *dat
     return 0;
 }
 
-static kmf_vectors *read_layout(const layout *l, const unsigned char *data, const char *name,
-                                kmf_err *err)
+static kmf_vectors *read_layout(const layout *l, const char *name, kmf_err *err)
 {
     kmf_maker maker;
     kmf_vectors *v = NULL;
@@ -170,7 +160,7 @@ static kmf_vectors *read_layout(const layout *l, const unsigned char *data, cons
     size_t dim = l->vectors->shape[1];
     if (kmf_maker_start(&maker, n, dim, l->alphabet, l->counts != NULL, err) < 0)
         return NULL;
-    if (take_rows(&maker, l, data, name, err) == 0)
+    if (take_rows(&maker, l, name, err) == 0)
         v = kmf_maker_finish(&maker, l->canonical, name, err);
     kmf_maker_free(&maker);
     if (v && v->info.foreign > 0) {
@@ -199,7 +189,7 @@ kmf_vectors *kmf_vectortensors_read(const unsigned char *bytes, size_t len, cons
                 .alphabet = -1,
                 .canonical = KMF_CANONICAL_UNKNOWN};
     if (check_tensors(&l, &st, name, err) == 0 && read_metadata(&l, &st, name, err) == 0)
-        v = read_layout(&l, st.data, name, err);
+        v = read_layout(&l, name, err);
     kmf_safetensors_free(&st);
     return v;
 }
