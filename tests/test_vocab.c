@@ -58,6 +58,45 @@ START_TEST(ids_come_from_the_file_in_any_order)
 }
 END_TEST
 
+START_TEST(a_token_in_angle_brackets_makes_the_other_kind)
+{
+    static const char text[] = "<unk>\r\n<cls>\nTG\n<eos>\nAA\nN\nT";
+    kmf_err err = {0};
+    size_t len;
+    kmf_vocab *v = parse(text, &err);
+    ck_assert_msg(v != NULL, "%s", err.msg);
+    ck_assert_int_eq(kmf_vocab_kind_of(v), KMF_VOCAB_GREEDY);
+    ck_assert_int_eq(kmf_vocab_k(v), 2);
+    ck_assert_uint_eq(kmf_vocab_size(v), 7);
+    ck_assert_uint_eq(kmf_vocab_frame(v), 1);
+    ck_assert_int_eq(kmf_vocab_kmer(v, 3 * 4 + 2), 2);
+    ck_assert_int_eq(kmf_vocab_special(v, KMF_UNK), 0);
+    ck_assert_int_eq(kmf_vocab_special(v, KMF_CLS), 1);
+    ck_assert_int_eq(kmf_vocab_special(v, KMF_SEP), -1);
+    ck_assert_str_eq(kmf_vocab_token(v, 5), "N");
+    ck_assert_str_eq(kmf_vocab_text(v, &len), text);
+    ck_assert_uint_eq(len, sizeof text - 1);
+    ck_assert_str_eq(kmf_vocab_file(v), "vocab.txt");
+    kmf_vocab_free(v);
+}
+END_TEST
+
+START_TEST(the_text_and_the_frame_are_kept)
+{
+    size_t len;
+    kmf_vocab *v = kmf_vocab_new(1, NULL);
+    ck_assert_int_eq(kmf_vocab_kind_of(v), KMF_VOCAB_KMERS);
+    ck_assert_str_eq(kmf_vocab_text(v, &len),
+                     "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nA\nC\nG\nT\n");
+    ck_assert_uint_eq(len, 39);
+    ck_assert_uint_eq(kmf_vocab_frame(v), 2);
+    kmf_vocab_free(v);
+    v = parse("[CLS]\nA", NULL);
+    ck_assert_uint_eq(kmf_vocab_frame(v), 0);
+    kmf_vocab_free(v);
+}
+END_TEST
+
 START_TEST(what_does_not_fit_is_named_by_its_line)
 {
     static const struct {
@@ -72,6 +111,14 @@ START_TEST(what_does_not_fit_is_named_by_its_line)
         {"AA\nac\n", "line 2: 'ac'"},
         {"AA\nAN\n", "line 2: 'AN'"},
         {"ACGTACGTACGTA\n", "13 bases; at most 12"},
+        {"<unk>\nA\nAC\nA\n", "line 4: 'A' is listed twice"},
+        {"<unk>\nAC\n<unk>\n", "line 3: <unk> is listed twice"},
+        {"<unk>\nAC\nACG\n", "line 3: 'ACG' has 3 bases"},
+        {"<unk>\nAC\n[CLS]\n", "line 3: '[CLS]' is neither"},
+        {"<unk>\nAC\n\n", "line 3: '' is neither"},
+        {"<unk>\nAC\n\t\n", "line 3: not a letter"},
+        {"<unk>\nA\nC\n", "no k-mer"},
+        {"<cls>\nA\nAC\n", "no <unk>"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         kmf_err err = {0};
@@ -114,6 +161,8 @@ int main(void)
     TCase *tcase = tcase_create("vocab");
     tcase_add_test(tcase, new_vocabulary_lists_specials_then_kmers_in_code_order);
     tcase_add_test(tcase, ids_come_from_the_file_in_any_order);
+    tcase_add_test(tcase, a_token_in_angle_brackets_makes_the_other_kind);
+    tcase_add_test(tcase, the_text_and_the_frame_are_kept);
     tcase_add_test(tcase, what_does_not_fit_is_named_by_its_line);
     tcase_add_test(tcase, any_failing_allocation_is_reported);
     suite_add_tcase(suite, tcase);

@@ -2,9 +2,10 @@
 /*
  * From a sequence to the chunks that an encoder sees.
  *
- * Windows (kmer.h) become tokens one at a time; tokens collect until a chunk of C = window - 2
- * (C = window without specials) is full and one token more shows that the sequence goes on. That
- * chunk is handed out and its last O tokens, the overlap, open the next one:
+ * Tokens come one at a time, from windows (kmer.h) or from pieces of text (pieces.h). They collect
+ * until a chunk of C = window - 2 (without [SEP] window - 1, without specials window) is full and
+ * one token more shows that the sequence goes on. That chunk is handed out and its last O tokens,
+ * the overlap, open the next one:
  *
  *     tokens   0 ................................................ n-1
  *     chunk 0  [CLS] ownownownownown|shared [SEP]
@@ -15,15 +16,19 @@
  * in the earlier; it belongs to where it sits deeper, the earlier one on a tie, so the earlier
  * chunk owns the first (O+1)/2. Every token is owned once.
  *
- * Memory is one window however long the sequence is, and the cut depends on nothing but the
- * sequence and the options: not on batches, threads or neighbours.
+ * Chunks take the memory of one window however long the sequence is, and the cut depends on
+ * nothing but the sequence and the options: not on batches, threads or neighbours.
  *
- * With BREAK an ambiguous window ends the run of tokens; what follows is cut as a sequence of its
+ * With BREAK an ambiguous token ends the run of tokens; what follows is cut as a sequence of its
  * own, and the policy for long sequences holds for each run.
+ *
+ * Windows are read backwards from the far end; pieces need a copy of the reverse strand.
  */
 #include "base/err.h"
 #include "base/mem.h"
+#include "seq/dna.h"
 #include "words/kmer.h"
+#include "words/pieces.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -39,15 +44,16 @@ typedef struct token {
     uint64_t pos;
 } token;
 
-typedef enum pulled { PULLED_END, PULLED_TOKEN, PULLED_BREAK } pulled;
+typedef enum pulled { PULLED_END, PULLED_TOKEN, PULLED_BREAK, PULLED_NOTHING } pulled;
 
 struct kmf_cutter {
     const kmf_vocab *vocab; /* borrowed */
     kmf_cut_options opts;
     int k;
-    int32_t unk; /* -1: none */
-    size_t cap;  /* C */
-    size_t lead; /* 1 with [CLS], else 0 */
+    int32_t unk;  /* -1: none */
+    size_t cap;   /* C */
+    size_t lead;  /* 1 with [CLS], else 0 */
+    size_t frame; /* 2 with [SEP] as well */
 
     int32_t *ids;  /* owned [window]: [CLS], content, [SEP] */
     uint64_t *pos; /* owned [window] */
@@ -57,6 +63,10 @@ struct kmf_cutter {
     const char *name; /* borrowed */
     const char *seq;  /* borrowed */
     size_t len;
+    bool fresh;         /* nothing was taken from it yet */
+    kmf_pieces *pieces; /* owned; NULL: tokens come from windows */
+    char *turned;       /* owned [cap_turned]: the reverse strand for pieces */
+    size_t cap_turned;
     kmf_window window;
     uint64_t codes[BLOCK];
     uint64_t starts[BLOCK];
@@ -75,10 +85,13 @@ struct kmf_cutter {
 
 static int check_options(const kmf_vocab *vocab, const kmf_cut_options *o, kmf_err *err)
 {
-    size_t frame = o->specials ? 2 : 0;
+    size_t frame = o->specials ? kmf_vocab_frame(vocab) : 0;
     if (o->stride < 1 || o->stride > STRIDE_MAX)
         return kmf_fail(err, KMF_EINVAL, "the stride is %zu: it must be 1 to %zu", o->stride,
                         STRIDE_MAX);
+    if (o->stride > 1 && kmf_vocab_kind_of(vocab) != KMF_VOCAB_KMERS)
+        return kmf_fail(err, KMF_EINVAL, "the stride is %zu: this model's tokens have none",
+                        o->stride);
     if (o->window < frame + 1 || o->window > WINDOW_MAX)
         return kmf_fail(err, KMF_EINVAL, "the window is %zu tokens: it must be %zu to %zu",
                         o->window, frame + 1, WINDOW_MAX);
@@ -86,10 +99,10 @@ static int check_options(const kmf_vocab *vocab, const kmf_cut_options *o, kmf_e
         return kmf_fail(err, KMF_EINVAL,
                         "the overlap is %zu tokens: at most half of the window's %zu k-mers",
                         o->overlap, o->window - frame);
-    if (o->specials &&
-        (kmf_vocab_special(vocab, KMF_CLS) < 0 || kmf_vocab_special(vocab, KMF_SEP) < 0))
+    if (o->specials && frame == 0)
         return kmf_fail(err, KMF_EMODEL, "the vocabulary has no [CLS] and [SEP]");
-    if (o->ambiguous == KMF_AMBIGUOUS_UNK && kmf_vocab_special(vocab, KMF_UNK) < 0)
+    if ((o->exact || o->ambiguous == KMF_AMBIGUOUS_UNK) &&
+        kmf_vocab_special(vocab, KMF_UNK) < 0)
         return kmf_fail(err, KMF_EMODEL, "the vocabulary has no [UNK]");
     return 0;
 }
@@ -105,19 +118,26 @@ kmf_cutter *kmf_cutter_new(const kmf_vocab *vocab, const kmf_cut_options *opts, 
     c->opts = *opts;
     c->k = kmf_vocab_k(vocab);
     c->unk = kmf_vocab_special(vocab, KMF_UNK);
-    c->lead = opts->specials ? 1 : 0;
-    c->cap = opts->window - 2 * c->lead;
+    c->frame = opts->specials ? kmf_vocab_frame(vocab) : 0;
+    c->lead = c->frame > 0 ? 1 : 0;
+    c->cap = opts->window - c->frame;
     c->ended = true;
     c->ids = kmf_calloc(opts->window, sizeof *c->ids, err);
     c->pos = kmf_calloc(opts->window, sizeof *c->pos, err);
     c->real = kmf_calloc(opts->window, sizeof *c->real, err);
-    if (!c->ids || !c->pos || !c->real) {
-        kmf_cutter_free(c);
-        return NULL;
+    if (!c->ids || !c->pos || !c->real)
+        goto fail;
+    if (opts->exact || kmf_vocab_kind_of(vocab) != KMF_VOCAB_KMERS) {
+        c->pieces = kmf_pieces_new(vocab, opts->exact, opts->stride, err);
+        if (!c->pieces)
+            goto fail;
     }
-    if (opts->specials)
+    if (c->frame > 0)
         c->ids[0] = kmf_vocab_special(vocab, KMF_CLS);
     return c;
+fail:
+    kmf_cutter_free(c);
+    return NULL;
 }
 
 void kmf_cutter_free(kmf_cutter *cutter)
@@ -127,6 +147,8 @@ void kmf_cutter_free(kmf_cutter *cutter)
     kmf_free(cutter->ids);
     kmf_free(cutter->pos);
     kmf_free(cutter->real);
+    kmf_free(cutter->turned);
+    kmf_pieces_free(cutter->pieces);
     kmf_free(cutter);
 }
 
@@ -139,79 +161,141 @@ static void begin_run(kmf_cutter *c)
 
 static void rewind_sequence(kmf_cutter *c)
 {
-    kmf_window_start(&c->window, c->seq, c->len, c->k, c->opts.stride, c->opts.reverse);
+    c->fresh = true;
     c->block_n = c->block_i = 0;
     c->stats = (kmf_cut_stats){0};
     c->ended = false;
     begin_run(c);
 }
 
-static int ambiguous_error(const kmf_cutter *c, uint64_t start, kmf_err *err)
+/* Before the first token is taken. */
+static int open_sequence(kmf_cutter *c, kmf_err *err)
 {
-    char shown[KMF_ERR_SHOW];
-    size_t at = 0;
-    char base = '\0';
-    for (size_t i = start; i < start + (size_t)c->k; i++) {
-        uint64_t code;
-        at = c->opts.reverse ? c->len - 1 - i : i;
-        base = c->seq[at];
-        if (kmf_kmer_encode(&code, &base, 1) < 0)
+    const char *text = c->seq;
+    c->fresh = false;
+    if (!c->pieces) {
+        kmf_window_start(&c->window, c->seq, c->len, c->k, c->opts.stride, c->opts.reverse);
+        return 0;
+    }
+    if (c->opts.reverse) {
+        if (kmf_grow(&c->turned, &c->cap_turned, c->len, 1, err) < 0)
+            return KMF_ENOMEM;
+        kmf_dna_revcomp(c->turned, c->seq, c->len);
+        text = c->turned;
+    }
+    kmf_pieces_start(c->pieces, text, c->len);
+    return 0;
+}
+
+/* ---- tokens -------------------------------------------------------------------------------- */
+
+/* The first of n bases from start on that is none; n if all are. */
+static size_t first_odd(const kmf_cutter *c, uint64_t start, size_t n)
+{
+    size_t i = 0;
+    for (; i < n; i++) {
+        size_t at = c->opts.reverse ? c->len - 1 - (start + i) : start + i;
+        if (kmf_base_code[(unsigned char)c->seq[at]] > 3)
             break;
     }
+    return i;
+}
+
+static int ambiguous_error(const kmf_cutter *c, uint64_t start, size_t n, kmf_err *err)
+{
+    char shown[KMF_ERR_SHOW];
+    size_t i = start + first_odd(c, start, n);
+    size_t at = c->opts.reverse ? c->len - 1 - i : i;
     return kmf_fail(err, KMF_EFORMAT, "record '%s': base %zu is '%c', not A, C, G, T or U",
-                    kmf_err_show(shown, c->name), at + 1, base);
+                    kmf_err_show(shown, c->name), at + 1, c->seq[at]);
 }
 
 static int long_error(const kmf_cutter *c, kmf_err *err)
 {
     char shown[KMF_ERR_SHOW];
-    return kmf_fail(err, KMF_EFORMAT, "record '%s': more than the window's %zu k-mers",
-                    kmf_err_show(shown, c->name), c->cap);
+    return kmf_fail(err, KMF_EFORMAT, "record '%s': more than the window's %zu %s",
+                    kmf_err_show(shown, c->name), c->cap, c->pieces ? "tokens" : "k-mers");
+}
+
+/* The token at *t, of n bases, touches one that is none. */
+static int take_ambiguous(kmf_cutter *c, token *t, size_t n, kmf_err *err)
+{
+    c->stats.ambiguous++;
+    switch (c->opts.ambiguous) {
+    case KMF_AMBIGUOUS_SKIP:
+        break;
+    case KMF_AMBIGUOUS_UNK:
+        t->real = 0;
+        return PULLED_TOKEN;
+    case KMF_AMBIGUOUS_BREAK:
+        return PULLED_BREAK;
+    case KMF_AMBIGUOUS_ERROR:
+        return ambiguous_error(c, t->pos, n, err);
+    }
+    return PULLED_NOTHING;
+}
+
+/* The vocabulary lacks the k-mer that stands at *t. */
+static int take_unknown(kmf_cutter *c, token *t, uint64_t code, kmf_err *err)
+{
+    c->stats.unknown++;
+    if (c->unk < 0) {
+        char shown[KMF_ERR_SHOW];
+        char kmer[KMF_K_MAX + 1];
+        kmf_kmer_decode(kmer, code, c->k);
+        return kmf_fail(err, KMF_EMODEL, "record '%s': the vocabulary has neither %s nor [UNK]",
+                        kmf_err_show(shown, c->name), kmer);
+    }
+    t->id = c->unk;
+    t->real = 0;
+    return PULLED_TOKEN;
+}
+
+static int pull_window(kmf_cutter *c, token *t, kmf_err *err)
+{
+    if (c->block_i == c->block_n) {
+        c->block_n = kmf_window_next(&c->window, c->codes, c->starts, c->clean, BLOCK);
+        c->block_i = 0;
+        if (c->block_n == 0)
+            return PULLED_END;
+    }
+    size_t i = c->block_i++;
+    t->pos = c->starts[i];
+    if (!c->clean[i]) {
+        t->id = c->unk;
+        return take_ambiguous(c, t, (size_t)c->k, err);
+    }
+    t->id = kmf_vocab_kmer(c->vocab, c->codes[i]);
+    t->real = 1;
+    return t->id >= 0 ? PULLED_TOKEN : take_unknown(c, t, c->codes[i], err);
+}
+
+static int pull_piece(kmf_cutter *c, token *t, kmf_err *err)
+{
+    kmf_piece piece;
+    int got = kmf_pieces_next(c->pieces, &piece, err);
+    if (got <= 0)
+        return got < 0 ? got : PULLED_END;
+    bool known = piece.id != c->unk;
+    *t = (token){
+        .id = piece.id, .pos = piece.pos, .real = known || c->opts.exact != KMF_EXACT_NO};
+    if (!c->opts.exact && !(known && c->vocab->of_dna[piece.id]) &&
+        first_odd(c, piece.pos, piece.n) < piece.n)
+        return take_ambiguous(c, t, piece.n, err);
+    c->stats.unknown += !known;
+    return PULLED_TOKEN;
 }
 
 /* The next token of the sequence: a pulled, or a negative kmf_code. */
 static int pull(kmf_cutter *c, token *t, kmf_err *err)
 {
-    for (;;) {
-        if (c->block_i == c->block_n) {
-            c->block_n = kmf_window_next(&c->window, c->codes, c->starts, c->clean, BLOCK);
-            c->block_i = 0;
-            if (c->block_n == 0)
-                return PULLED_END;
-        }
-        size_t i = c->block_i++;
-        t->pos = c->starts[i];
-        if (c->clean[i]) {
-            t->id = kmf_vocab_kmer(c->vocab, c->codes[i]);
-            t->real = t->id >= 0;
-            if (!t->real) {
-                c->stats.unknown++;
-                if (c->unk < 0) {
-                    char shown[KMF_ERR_SHOW];
-                    char kmer[KMF_K_MAX + 1];
-                    kmf_kmer_decode(kmer, c->codes[i], c->k);
-                    return kmf_fail(err, KMF_EMODEL,
-                                    "record '%s': the vocabulary has neither %s nor [UNK]",
-                                    kmf_err_show(shown, c->name), kmer);
-                }
-                t->id = c->unk;
-            }
-            return PULLED_TOKEN;
-        }
-        c->stats.ambiguous++;
-        switch (c->opts.ambiguous) {
-        case KMF_AMBIGUOUS_SKIP:
-            break;
-        case KMF_AMBIGUOUS_UNK:
-            t->id = c->unk;
-            t->real = 0;
-            return PULLED_TOKEN;
-        case KMF_AMBIGUOUS_BREAK:
-            return PULLED_BREAK;
-        case KMF_AMBIGUOUS_ERROR:
-            return ambiguous_error(c, t->pos, err);
-        }
-    }
+    int got = c->fresh ? open_sequence(c, err) : 0;
+    if (got < 0)
+        return got;
+    do
+        got = c->pieces ? pull_piece(c, t, err) : pull_window(c, t, err);
+    while (got == PULLED_NOTHING);
+    return got;
 }
 
 /* Does some run of the sequence have more than C tokens? Negative: a kmf_code. */
@@ -291,7 +375,7 @@ static int drop_run(kmf_cutter *c, kmf_err *err)
 static void hand_out(kmf_cutter *c, kmf_chunk *chunk, size_t own_end)
 {
     size_t n = c->lead + c->n;
-    if (c->opts.specials) {
+    if (c->frame > 1) {
         c->ids[n] = kmf_vocab_special(c->vocab, KMF_SEP);
         c->pos[n] = 0;
         c->real[n] = 0;
@@ -311,8 +395,7 @@ static void hand_out(kmf_cutter *c, kmf_chunk *chunk, size_t own_end)
 int kmf_cutter_next(kmf_cutter *cutter, kmf_chunk *chunk, kmf_err *err)
 {
     kmf_cutter *c = cutter;
-    if (c->opts.policy == KMF_LONG_SKIP && !c->ended && c->stats.chunks == 0 &&
-        c->window.start == 0) {
+    if (c->opts.policy == KMF_LONG_SKIP && c->fresh && !c->ended) {
         int over = too_long(c, err);
         if (over < 0)
             return over;
@@ -337,7 +420,8 @@ int kmf_cutter_next(kmf_cutter *cutter, kmf_chunk *chunk, kmf_err *err)
         }
         if (c->has_held)
             own_end = c->cap - c->opts.overlap + (c->opts.overlap + 1) / 2;
-        bool some = c->n > 0;
+        bool bare = c->opts.exact && c->frame > 0 && c->stats.chunks == 0;
+        bool some = c->n > 0 || bare;
         if (some)
             hand_out(c, chunk, own_end);
         if (got != PULLED_TOKEN) {

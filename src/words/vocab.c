@@ -6,9 +6,17 @@
  *   k-mer    k of ACGT      all of one length; either case and U are not taken: a published
  *                           vocabulary that holds "acg" means another token than "ACG"
  *
+ * One "<...>" makes the whole file one of the other kind:
+ *
+ *   special  "<...>"        <pad> <unk> <cls> <mask> are known
+ *   k-mer    k > 1 of ACGT  all of one length
+ *   letter   any one
+ *
  * Lookup is one load from a dense table of 4^k ids, -1 for k-mers that are not listed: 4 KB at
- * k = 5, 16 KB at 6, 64 MB at 12. The text of the file stays as the tokens' storage.
+ * k = 5, 16 KB at 6, 64 MB at 12. The file is kept twice, as it was and cut into tokens.
  */
+#include "words/vocab.h"
+
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
@@ -18,17 +26,11 @@
 #define K_VOCAB_MAX 12
 #define VOCAB_BYTES_MAX ((size_t)1 << 30)
 
-struct kmf_vocab {
-    int k;
-    size_t size;
-    char *text;                     /* owned; the tokens, NUL-terminated, end to end */
-    size_t *off;                    /* owned [size]; token id starts at text + off[id] */
-    int32_t *id_of;                 /* owned [4^k] */
-    int32_t special[KMF_N_SPECIAL]; /* -1: not listed */
+/* By kmf_vocab_kind; BPE finds its own. */
+static const char *const special_names[][KMF_N_SPECIAL] = {
+    [KMF_VOCAB_KMERS] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"},
+    [KMF_VOCAB_GREEDY] = {"<pad>", "<unk>", "<cls>", NULL, "<mask>"},
 };
-
-static const char *const special_names[KMF_N_SPECIAL] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]",
-                                                         "[MASK]"};
 
 static size_t n_codes(int k)
 {
@@ -40,53 +42,102 @@ void kmf_vocab_free(kmf_vocab *vocab)
     if (!vocab)
         return;
     kmf_free(vocab->text);
+    kmf_free(vocab->tokens);
     kmf_free(vocab->off);
     kmf_free(vocab->id_of);
+    kmf_free(vocab->of_dna);
+    kmf_free(vocab->written);
+    kmf_pairs_free(vocab->pairs);
     kmf_free(vocab);
 }
 
-/* Cuts text at its line ends, in place (CRLF too), and notes where tokens start. */
-static int split_lines(kmf_vocab *v, size_t len, kmf_err *err)
+int kmf_vocab_finish(kmf_vocab *v, kmf_err *err)
+{
+    v->of_dna = kmf_malloc(v->size, 1, err);
+    if (!v->of_dna)
+        return KMF_ENOMEM;
+    for (size_t id = 0; id < v->size; id++) {
+        const char *token = kmf_token_text(v, id);
+        v->of_dna[id] = token[strspn(token, "ACGT")] == '\0';
+    }
+    for (size_t i = 0; i < v->n_written; i++)
+        v->written_first[(unsigned char)kmf_token_text(v, (size_t)v->written[i])[0]] = 1;
+    return 0;
+}
+
+/* ---- vocab.txt ----------------------------------------------------------------------------- */
+
+static bool is_between(const char *token, char open, char close)
+{
+    size_t n = strlen(token);
+    return n > 2 && token[0] == open && token[n - 1] == close;
+}
+
+/* Copies the text and cuts it at its line ends (CRLF too). */
+static int split_lines(kmf_vocab *v, kmf_err *err)
 {
     size_t cap = 0;
-    for (size_t beg = 0; beg < len;) {
-        char *line = v->text + beg;
-        char *newline = memchr(line, '\n', len - beg);
-        size_t n = newline ? (size_t)(newline - line) : len - beg;
+    v->tokens = kmf_malloc(v->len + 1, 1, err);
+    if (!v->tokens)
+        return KMF_ENOMEM;
+    memcpy(v->tokens, v->text, v->len + 1);
+    for (size_t beg = 0; beg < v->len;) {
+        char *line = v->tokens + beg;
+        char *newline = memchr(line, '\n', v->len - beg);
+        size_t n = newline ? (size_t)(newline - line) : v->len - beg;
         if (kmf_grow(&v->off, &cap, v->size + 1, sizeof *v->off, err) < 0)
             return KMF_ENOMEM;
         v->off[v->size++] = beg;
         line[n] = '\0';
         if (n > 0 && line[n - 1] == '\r')
             line[n - 1] = '\0';
+        if (is_between(line, '<', '>'))
+            v->kind = KMF_VOCAB_GREEDY;
         beg += n + 1;
     }
     return 0;
 }
 
-static int special_of(const char *token)
+static int special_of(kmf_vocab_kind kind, const char *token)
 {
     for (int s = 0; s < KMF_N_SPECIAL; s++)
-        if (strcmp(token, special_names[s]) == 0)
+        if (special_names[kind][s] && strcmp(token, special_names[kind][s]) == 0)
             return s;
     return -1;
 }
 
+static int listed_twice(size_t id, const char *token, const char *name, kmf_err *err)
+{
+    return kmf_fail(err, KMF_EMODEL, "%s: line %zu: '%s' is listed twice", name, id + 1, token);
+}
+
 static int add_special(kmf_vocab *v, size_t id, const char *name, kmf_err *err)
 {
-    int s = special_of(v->text + v->off[id]);
+    int s = special_of(v->kind, kmf_token_text(v, id));
     if (s < 0)
         return 0;
     if (v->special[s] >= 0)
         return kmf_fail(err, KMF_EMODEL, "%s: line %zu: %s is listed twice", name, id + 1,
-                        special_names[s]);
+                        special_names[v->kind][s]);
     v->special[s] = (int32_t)id;
+    return 0;
+}
+
+static int add_letter(kmf_vocab *v, size_t id, const char *name, kmf_err *err)
+{
+    const char *token = kmf_token_text(v, id);
+    unsigned char letter = (unsigned char)token[0];
+    if (letter <= ' ' || letter > '~')
+        return kmf_fail(err, KMF_EMODEL, "%s: line %zu: not a letter", name, id + 1);
+    if (v->letter[letter] >= 0)
+        return listed_twice(id, token, name, err);
+    v->letter[letter] = (int32_t)id;
     return 0;
 }
 
 static int add_kmer(kmf_vocab *v, size_t id, const char *name, kmf_err *err)
 {
-    const char *token = v->text + v->off[id];
+    const char *token = kmf_token_text(v, id);
     char shown[KMF_ERR_SHOW];
     size_t n = strlen(token);
     uint64_t code;
@@ -112,16 +163,65 @@ static int add_kmer(kmf_vocab *v, size_t id, const char *name, kmf_err *err)
         return kmf_fail(err, KMF_EMODEL,
                         "%s: line %zu: '%s' has %zu bases, the k-mers before "
                         "it %d",
-                        name, id + 1, token, n, v->k);
+                        name, id + 1, kmf_err_show(shown, token), n, v->k);
     kmf_kmer_encode(&code, token, v->k);
     if (v->id_of[code] >= 0)
-        return kmf_fail(err, KMF_EMODEL, "%s: line %zu: '%s' is listed twice", name, id + 1,
-                        token);
+        return listed_twice(id, token, name, err);
     v->id_of[code] = (int32_t)id;
     return 0;
 }
 
-/* Takes over text, which has room for a NUL at text[len]. */
+static int add_token(kmf_vocab *v, size_t id, const char *name, kmf_err *err)
+{
+    const char *token = kmf_token_text(v, id);
+    if (v->kind == KMF_VOCAB_KMERS)
+        return is_between(token, '[', ']') ? add_special(v, id, name, err)
+                                           : add_kmer(v, id, name, err);
+    if (is_between(token, '<', '>')) {
+        v->written[v->n_written++] = (int32_t)id;
+        return add_special(v, id, name, err);
+    }
+    return token[0] != '\0' && token[1] == '\0' ? add_letter(v, id, name, err)
+                                                : add_kmer(v, id, name, err);
+}
+
+static int finish_greedy(kmf_vocab *v, const char *name, kmf_err *err)
+{
+    if (v->special[KMF_UNK] < 0)
+        return kmf_fail(err, KMF_EMODEL, "%s: no <unk> in it", name);
+    v->frame = v->special[KMF_CLS] >= 0 ? 1 : 0;
+    return kmf_vocab_finish(v, err);
+}
+
+static int read_lines(kmf_vocab *v, const char *name, kmf_err *err)
+{
+    if (memchr(v->text, '\0', v->len))
+        return kmf_fail(err, KMF_EMODEL, "%s: not a text file", name);
+    if (split_lines(v, err) < 0)
+        return KMF_ENOMEM;
+    if (v->size > INT32_MAX)
+        return kmf_fail(err, KMF_EMODEL, "%s: %zu tokens; ids are 32 bits", name, v->size);
+    if (v->kind == KMF_VOCAB_GREEDY) {
+        v->written = kmf_malloc(v->size, sizeof *v->written, err);
+        if (!v->written)
+            return KMF_ENOMEM;
+    }
+    for (size_t id = 0; id < v->size; id++) {
+        int rc = add_token(v, id, name, err);
+        if (rc < 0)
+            return rc;
+    }
+    if (!v->id_of)
+        return kmf_fail(err, KMF_EMODEL, "%s: no k-mer in it", name);
+    if (v->kind == KMF_VOCAB_GREEDY)
+        return finish_greedy(v, name, err);
+    v->frame = v->special[KMF_CLS] >= 0 && v->special[KMF_SEP] >= 0 ? 2 : 0;
+    return 0;
+}
+
+/* ---- the object ---------------------------------------------------------------------------- */
+
+/* Takes over text, which has a NUL at text[len]. */
 static kmf_vocab *from_text(char *text, size_t len, const char *name, kmf_err *err)
 {
     kmf_vocab *v = kmf_calloc(1, sizeof *v, err);
@@ -130,32 +230,15 @@ static kmf_vocab *from_text(char *text, size_t len, const char *name, kmf_err *e
         return NULL;
     }
     v->text = text;
+    v->len = len;
     memset(v->special, 0xff, sizeof v->special);
-    if (memchr(text, '\0', len)) {
-        kmf_fail(err, KMF_EMODEL, "%s: not a text file", name);
-        goto fail;
-    }
-    if (split_lines(v, len, err) < 0)
-        goto fail;
-    if (v->size > INT32_MAX) {
-        kmf_fail(err, KMF_EMODEL, "%s: %zu tokens; ids are 32 bits", name, v->size);
-        goto fail;
-    }
-    for (size_t id = 0; id < v->size; id++) {
-        const char *token = v->text + v->off[id];
-        size_t n = strlen(token);
-        int bracketed = n > 2 && token[0] == '[' && token[n - 1] == ']';
-        if ((bracketed ? add_special(v, id, name, err) : add_kmer(v, id, name, err)) < 0)
-            goto fail;
-    }
-    if (!v->id_of) {
-        kmf_fail(err, KMF_EMODEL, "%s: no k-mer in it", name);
-        goto fail;
+    memset(v->letter, 0xff, sizeof v->letter);
+    int rc = text[0] == '{' ? kmf_tokenizer_read(v, name, err) : read_lines(v, name, err);
+    if (rc < 0) {
+        kmf_vocab_free(v);
+        return NULL;
     }
     return v;
-fail:
-    kmf_vocab_free(v);
-    return NULL;
 }
 
 kmf_vocab *kmf_vocab_load(const char *path, kmf_err *err)
@@ -188,8 +271,9 @@ kmf_vocab *kmf_vocab_new(int k, kmf_err *err)
         return NULL;
     size_t len = 0;
     for (int s = 0; s < KMF_N_SPECIAL; s++) {
-        size_t n = strlen(special_names[s]);
-        memcpy(text + len, special_names[s], n);
+        const char *special = special_names[KMF_VOCAB_KMERS][s];
+        size_t n = strlen(special);
+        memcpy(text + len, special, n);
         text[len + n] = '\n';
         len += n + 1;
     }
@@ -198,7 +282,13 @@ kmf_vocab *kmf_vocab_new(int k, kmf_err *err)
         text[len + line - 1] = '\n';
         len += line;
     }
+    text[len] = '\0';
     return from_text(text, len, "vocabulary", err);
+}
+
+kmf_vocab_kind kmf_vocab_kind_of(const kmf_vocab *vocab)
+{
+    return vocab->kind;
 }
 
 int kmf_vocab_k(const kmf_vocab *vocab)
@@ -215,15 +305,31 @@ const char *kmf_vocab_token(const kmf_vocab *vocab, int32_t id)
 {
     if (id < 0 || (size_t)id >= vocab->size)
         return NULL;
-    return vocab->text + vocab->off[id];
+    return kmf_token_text(vocab, (size_t)id);
 }
 
 int32_t kmf_vocab_kmer(const kmf_vocab *vocab, uint64_t code)
 {
-    return code < n_codes(vocab->k) ? vocab->id_of[code] : -1;
+    return vocab->id_of && code < n_codes(vocab->k) ? vocab->id_of[code] : -1;
 }
 
 int32_t kmf_vocab_special(const kmf_vocab *vocab, kmf_special special)
 {
     return (unsigned)special < KMF_N_SPECIAL ? vocab->special[special] : -1;
+}
+
+size_t kmf_vocab_frame(const kmf_vocab *vocab)
+{
+    return vocab->frame;
+}
+
+const char *kmf_vocab_text(const kmf_vocab *vocab, size_t *len_bytes)
+{
+    *len_bytes = vocab->len;
+    return vocab->text;
+}
+
+const char *kmf_vocab_file(const kmf_vocab *vocab)
+{
+    return vocab->kind == KMF_VOCAB_BPE ? "tokenizer.json" : "vocab.txt";
 }
