@@ -379,7 +379,8 @@ static const char *a_pair_is_two_products(kmf_precision precision)
             return "no memory";
         float *bias = random_floats(F);
         float *y = random_floats((N + SPARE) * D);
-        void *scratch = kmf_large(kmf_gemm_pair_scratch(D, F, precision, precision) + 64, 1, NULL);
+        void *scratch =
+            kmf_large(kmf_gemm_pair_scratch(D, F, false, precision, precision) + 64, 1, NULL);
         if (!bias || !y || !scratch)
             return "no memory";
         for (size_t i = N * D; i < (N + SPARE) * D; i++)
@@ -388,7 +389,8 @@ static const char *a_pair_is_two_products(kmf_precision precision)
         weight_run(&first, &between);
         memcpy(second.x, first.y, N * F * sizeof *second.x);
         weight_run(&second, NULL);
-        kmf_gemm_pair(y, D, first.x, D, &first.packed, &second.packed, N, &between, scratch);
+        kmf_gemm_pair(y, D, first.x, D, &first.packed, &second.packed, N, &between, false,
+                      scratch);
         if (memcmp(y, second.y, (N + SPARE) * D * sizeof *y) != 0)
             return "two products in a row differ from one after the other";
         kmf_free(bias);

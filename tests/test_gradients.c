@@ -235,7 +235,7 @@ static double activation_loss(void)
 START_TEST(activations_have_the_gradient_of_their_forward)
 {
     size_t N = shapes[_i][0], D = shapes[_i][1], ld = shapes[_i][2];
-    for (int act = KMF_GELU; act <= KMF_RELU; act++) {
+    for (int act = KMF_GELU; act <= KMF_SILU; act++) {
         form = (kmf_activation)act;
         shape(&x, N, D, ld, 4.0, NOTHING);
         input(&c, N, D, ld + 1);

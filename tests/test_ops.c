@@ -82,12 +82,19 @@ static double gelu_tanh(double x)
 }
 
 /* The largest error beyond half a unit in the last place of the result. */
+static double silu(double x)
+{
+    return x / (1.0 + exp(-x));
+}
+
 static const char *activation_is_right(void)
 {
     enum { BLOCK = 4096 };
     static float x[BLOCK], y[BLOCK];
     static const float zero[BLOCK];
-    double worst[2] = {0.0, 0.0};
+    double worst[3] = {0.0, 0.0, 0.0};
+    static const kmf_activation forms[3] = {KMF_GELU, KMF_GELU_TANH, KMF_SILU};
+    static double (*const rights[3])(double) = {gelu, gelu_tanh, silu};
     uint64_t bits = 0;
     uint32_t by = step();
     while (bits <= UINT32_MAX) {
@@ -97,20 +104,22 @@ static const char *activation_is_right(void)
             if (isfinite(x[n]))
                 n++;
         }
-        for (int tanh_form = 0; tanh_form < 2; tanh_form++) {
+        for (int form = 0; form < 3; form++) {
             memcpy(y, x, n * sizeof *y);
-            kmf_activation form = tanh_form ? KMF_GELU_TANH : KMF_GELU;
-            kmf_bias_activation_forward(y, BLOCK, zero, form, 1, n);
+            kmf_bias_activation_forward(y, BLOCK, zero, forms[form], 1, n);
             for (size_t i = 0; i < n; i++) {
-                double right = tanh_form ? gelu_tanh((double)x[i]) : gelu((double)x[i]);
-                double error = fabs((double)y[i] - right) - fabs(right) * 0x1p-24;
+                double right = rights[form]((double)x[i]);
+                double ulps = forms[form] == KMF_SILU ? 0x1p-23 : 0x1p-24;
+                double error = fabs((double)y[i] - right) - fabs(right) * ulps;
                 /* not error > worst: a NaN must count */
-                worst[tanh_form] = error <= worst[tanh_form] ? worst[tanh_form] : error;
+                worst[form] = error <= worst[form] ? worst[form] : error;
             }
         }
     }
-    printf("largest absolute error beyond rounding: gelu %.3g, its tanh form %.3g\n", worst[0],
-           worst[1]);
+    printf("largest absolute error beyond rounding: gelu %.3g, its tanh form %.3g, silu %.3g\n",
+           worst[0], worst[1], worst[2]);
+    if (!(worst[2] <= 2e-7))
+        return "silu is less accurate than stated";
     if (!(worst[0] <= 2e-7))
         return "gelu is less accurate than stated";
     if (!(worst[1] <= 4e-7))
@@ -124,12 +133,15 @@ static const char *activation_has_limits(void)
     enum { N = sizeof x / sizeof x[0] };
     const float right[N] = {0.0f, INFINITY, NAN, NAN, 0.0f, 0.0f, 100.0f, 0.0f, 1e38f};
     const float zero[N] = {0};
-    for (int act = KMF_GELU; act <= KMF_RELU; act++) {
+    for (int act = KMF_GELU; act <= KMF_SILU; act++) {
         float y[N];
+        float nothing = act == KMF_SILU ? 1e-36f : 0.0f;
         memcpy(y, x, sizeof y);
         kmf_bias_activation_forward(y, N, zero, (kmf_activation)act, 1, N);
         for (size_t i = 0; i < N; i++)
-            if (isnan(right[i]) ? !isnan(y[i]) : y[i] != right[i])
+            if (isnan(right[i])    ? !isnan(y[i])
+                : right[i] == 0.0f ? !(fabsf(y[i]) <= nothing)
+                                   : y[i] != right[i])
                 return "a limit of an activation is wrong";
     }
     float y[] = {-1.5f, 2.5f, 3.0f};
@@ -391,11 +403,64 @@ static const char *rotary_is_right(void)
 
 /* ---------------------------------------------------------------- the tests -------------- */
 
+/* Pairs (i, i + r/2) of the first r columns of each head; the others stay. */
+static const char *halves_are_turned(void)
+{
+    enum { T = 7, H = 3, K = 10, R = 6, WIDTH = H * K + 3 };
+    static float c[T * R / 2], s[T * R / 2], x[T * WIDTH], y[T * WIDTH];
+    kmf_rotary_table(c, s, 5000.0, T, R);
+    for (size_t i = 0; i < sizeof x / sizeof x[0]; i++)
+        x[i] = levels_random(&seed);
+    memcpy(y, x, sizeof y);
+    kmf_rotary_halves_forward(y, WIDTH, c, s, T, H, K, R);
+    for (size_t t = 0; t < T; t++)
+        for (size_t j = 0; j < WIDTH; j++) {
+            size_t i = j % K;
+            double right = (double)x[t * WIDTH + j];
+            if (j < H * K && i < R) {
+                bool low = i < R / 2;
+                size_t pair = i % (R / 2);
+                double angle = (double)t * pow(5000.0, -2.0 * (double)pair / R);
+                double other = (double)x[t * WIDTH + (low ? j + R / 2 : j - R / 2)];
+                right = right * cos(angle) + (low ? -other : other) * sin(angle);
+            }
+            if (fabs((double)y[t * WIDTH + j] - right) > 2e-6)
+                return "a head is not turned in halves";
+        }
+    return NULL;
+}
+
+static const char *gates_multiply(void)
+{
+    enum { N = 5, F = 37, APART = 2 * F + 3 };
+    static float x[N * APART], y[N * APART];
+    for (int act = KMF_GELU; act <= KMF_SILU; act++) {
+        for (size_t i = 0; i < N * APART; i++)
+            x[i] = 4.0f * levels_random(&seed);
+        memcpy(y, x, sizeof y);
+        kmf_gate_forward(y, APART, y, APART, (kmf_activation)act, N, F);
+        for (size_t n = 0; n < N; n++)
+            for (size_t i = 0; i < APART; i++) {
+                const float *row = x + n * APART;
+                double g = (double)row[i < F ? i : 0];
+                double h = act == KMF_GELU        ? gelu(g)
+                           : act == KMF_GELU_TANH ? gelu_tanh(g)
+                           : act == KMF_SILU      ? silu(g)
+                                                  : fmax(g, 0.0);
+                double right = i < F ? h * (double)row[F + i] : (double)row[i];
+                if (fabs((double)y[n * APART + i] - right) > 4e-6)
+                    return "a gate is wrong, or something beside it has changed";
+            }
+    }
+    return NULL;
+}
+
 static const levels_part parts[] = {
     {"activation", activation_is_right}, {"limits", activation_has_limits},
     {"norms", norms_are_right},          {"constant", norm_of_a_nearly_constant_row},
     {"alone", rows_are_alone},           {"bias", bias_is_added},
-    {"rotary", rotary_is_right},
+    {"rotary", rotary_is_right},         {"halves", halves_are_turned},
+    {"gates", gates_multiply},
 };
 enum { N_PARTS = sizeof parts / sizeof parts[0] };
 
@@ -434,6 +499,13 @@ START_TEST(a_bias_is_added_to_every_row)
 }
 END_TEST
 
+START_TEST(gates_and_halves_equal_their_definition)
+{
+    levels_run("halves", levels_cpu[_i], NULL);
+    levels_run("gates", levels_cpu[_i], NULL);
+}
+END_TEST
+
 START_TEST(rotary_turns_interleaved_pairs_by_position)
 {
     levels_run("rotary", levels_cpu[_i], NULL);
@@ -456,6 +528,7 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tcase, norms_equal_their_definition_in_double, 0, N_LEVELS_CPU);
     tcase_add_loop_test(tcase, a_row_depends_on_itself_alone_and_keeps_nan, 0, N_LEVELS_CPU);
     tcase_add_loop_test(tcase, a_bias_is_added_to_every_row, 0, N_LEVELS_CPU);
+    tcase_add_loop_test(tcase, gates_and_halves_equal_their_definition, 0, N_LEVELS_CPU);
     tcase_add_loop_test(tcase, rotary_turns_interleaved_pairs_by_position, 0, N_LEVELS_CPU);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

@@ -228,7 +228,7 @@ static const char *parts_are_the_whole(void)
         for (size_t n = 0; n < ROWS; n++)
             if (!equal(x1 + n * LD, x0 + n * LD, D))
                 return "gathering and norm are not the embedding";
-        for (int act = KMF_GELU; act <= KMF_RELU; act++) {
+        for (int act = KMF_GELU; act <= KMF_SILU; act++) {
             memcpy(x1, y0, sizeof y0);
             kmf_bias_activation_forward(x1, LD, zero, (kmf_activation)act, ROWS, D);
             kmf_activation_forward(y1, LD, y0, LD, (kmf_activation)act, ROWS, D);

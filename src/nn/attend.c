@@ -6,7 +6,7 @@
  *   panels of k^T and of v                      once
  *   for up to ROWS queries
  *     for KEYS keys
- *       S = q k^T                               [ROWS, KEYS]
+ *       S = q k^T - slope sqrt K |t - u|        [ROWS, KEYS]
  *       m' = max(m, max S)   P = e^((S - m') / sqrt K)
  *       s = s e^((m - m') / sqrt K) + sum P     O = O e^((m - m') / sqrt K) + P v
  *     out = O / s                               [ROWS, K]
@@ -223,6 +223,27 @@ KMF_CLONES(scale_rows,
             size_t rows, size_t K),
            (to, ld_to, from, ld, factor, rows, K))
 
+/* scores [rows, n] of the queries t .. and the keys u ..: less slope for each place between. */
+static void lean(float *scores, size_t ld, float slope, size_t t, size_t u, size_t rows,
+                 size_t n);
+
+static KMF_INLINE void lean_body(float *scores, size_t ld, float slope, size_t t, size_t u,
+                                 size_t rows, size_t n)
+{
+    for (size_t i = 0; i < rows; i++) {
+        float *row = scores + i * ld;
+        int32_t first = (int32_t)u - (int32_t)(t + i);
+        for (size_t j = 0; j < n; j++) {
+            int32_t apart = first + (int32_t)j;
+            row[j] -= slope * (float)(apart < 0 ? -apart : apart);
+        }
+    }
+}
+
+KMF_CLONES(lean,
+           (float *scores, size_t ld, float slope, size_t t, size_t u, size_t rows, size_t n),
+           (scores, ld, slope, t, u, rows, n))
+
 /* ---------------------------------------------------------------- attention -------------- */
 
 /* c (+)= a b over all panels of N columns; c has room for whole panels. */
@@ -238,7 +259,7 @@ static void multiply(float *c, size_t ld_c, const float *a, size_t ld_a, const f
 }
 
 void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const float *v,
-                size_t ld, void *scratch, size_t t0, size_t t1, size_t T, size_t K,
+                size_t ld, void *scratch, size_t t0, size_t t1, size_t T, size_t K, float slope,
                 kmf_attend_precision precision)
 {
     kernels with = kernels_for(precision);
@@ -250,6 +271,7 @@ void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const
     size_t ld_queries = kmf_words_ld(with.scores, K);
     size_t ld_weights = kmf_words_ld(with.values, KEYS);
     float scale = (float)(1.0 / sqrt((double)K));
+    float lean_by = rough ? slope * LOG2_E : slope / scale; /* in the scores' unit */
     layout l;
     bool fits = lay_out(&l, &with, T, K);
     assert(fits && t0 <= t1 && t1 <= T && (rough || with.scores->terms == 1));
@@ -286,6 +308,8 @@ void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const
             size_t n = T - u < KEYS ? T - u : KEYS;
             multiply(scores, KEYS, a, ld_a, keys + u * words, words * with.scores->cols,
                      with.scores, rows, n, words, false); /* [rows, n] */
+            if (slope > 0)
+                lean(scores, KEYS, lean_by, t, u, rows, n);
             if (rough)
                 weigh_bf16(weights, ld_weights, scores, KEYS, &r, u == 0, rows, n);
             else

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Full self-attention for inference:  out = softmax(q k^T / sqrt K) v  for one head of one
- * sequence, in memory linear in T. Training's is nn/attn.h.
+ * Full self-attention for inference:  out = softmax(q k^T / sqrt K - slope |t - u|) v  for one head
+ * of one sequence, query t and key u, in memory linear in T. A slope beyond 0 is ALiBi's (O. Press
+ * et al., arXiv 2108.12409), symmetric. Training's is nn/attn.h.
  *
  * q, k, v, out are [T, K] with a row stride. The bits depend on this sequence alone, and those of
  * a row on nothing but q's row, k and v.
@@ -31,7 +32,7 @@ size_t kmf_attend_scratch(size_t T, size_t K, kmf_attend_precision precision);
  * scratch is aligned to 64.
  */
 void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const float *v,
-                size_t ld, void *scratch, size_t t0, size_t t1, size_t T, size_t K,
+                size_t ld, void *scratch, size_t t0, size_t t1, size_t T, size_t K, float slope,
                 kmf_attend_precision precision);
 
 #endif

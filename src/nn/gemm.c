@@ -12,6 +12,7 @@
 #include "nn/gemm.h"
 
 #include "base/cpu.h"
+#include "nn/ops.h"
 #include "nn/panels.h"
 #include "nn/vmath.h"
 
@@ -191,6 +192,9 @@ static KMF_INLINE void activate_row(bool fused, float *restrict y, const float *
     else if (activation == KMF_GELU_TANH)
         for (size_t j = 0; j < n; j++)
             y[j] = kmf_gelu_tanh(fused, x[j] + bias[j]);
+    else if (activation == KMF_SILU)
+        for (size_t j = 0; j < n; j++)
+            y[j] = kmf_silu(fused, x[j] + bias[j]);
     else
         for (size_t j = 0; j < n; j++)
             y[j] = kmf_relu(x[j] + bias[j]);
@@ -355,26 +359,32 @@ void kmf_gemm_weight(float *y, size_t ld_y, const float *x, size_t ld_x, const k
     }
 }
 
-size_t kmf_gemm_pair_scratch(size_t Din, size_t F, kmf_precision first, kmf_precision second)
+size_t kmf_gemm_pair_scratch(size_t Din, size_t F, bool gated, kmf_precision first,
+                             kmf_precision second)
 {
     size_t outer = kmf_gemm_scratch(Din, first);
     size_t inner = kmf_gemm_scratch(F, second);
-    if (second == KMF_PRECISION_BF16)
+    if (second == KMF_PRECISION_BF16 && !gated)
         return outer + inner;
-    return KMF_TILE * F * sizeof(float) + (outer > inner ? outer : inner);
+    return KMF_TILE * (gated ? 2 * F : F) * sizeof(float) + (outer > inner ? outer : inner);
 }
 
 void kmf_gemm_pair(float *y, size_t ld_y, const float *x, size_t ld_x, const kmf_weight *w1,
-                   const kmf_weight *w2, size_t N, const kmf_ending *between, void *scratch)
+                   const kmf_weight *w2, size_t N, const kmf_ending *between, bool gated,
+                   void *scratch)
 {
     const kmf_kernel *first = kernel_of(w1->precision);
     const kmf_kernel *second = kernel_of(w2->precision);
     size_t F = w1->Dout;
-    assert(w2->Din == F && N <= KMF_TILE);
-    if (second->terms != 2) {
+    assert(w2->Din == (gated ? F / 2 : F) && N <= KMF_TILE);
+    if (second->terms != 2 || gated) {
         float *hidden = scratch;
         void *words = hidden + KMF_TILE * F;
-        kmf_gemm_weight(hidden, F, x, ld_x, w1, N, between, words);
+        kmf_ending ending = *between;
+        ending.activate = !gated;
+        kmf_gemm_weight(hidden, F, x, ld_x, w1, N, &ending, words);
+        if (gated)
+            kmf_gate_forward(hidden, F, hidden, F, between->activation, N, w2->Din);
         kmf_gemm_weight(y, ld_y, hidden, F, w2, N, NULL, words);
         return;
     }

@@ -19,6 +19,7 @@
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
 #define SUM_LANES 32
 
@@ -239,6 +240,10 @@ static KMF_INLINE void kmf_bias_activation_forward_body(bool fused, kmf_real *x,
             for (size_t i = 0; i < D; i++)
                 row[i] = kmf_relu(row[i] + bias[i]);
             break;
+        case KMF_SILU:
+            for (size_t i = 0; i < D; i++)
+                row[i] = kmf_silu(fused, row[i] + bias[i]);
+            break;
         }
     }
 }
@@ -257,6 +262,8 @@ static KMF_INLINE kmf_real activate(bool fused, kmf_activation activation, bool 
         return slope ? kmf_gelu_slope(fused, x) : kmf_gelu(fused, x);
     case KMF_GELU_TANH:
         return slope ? kmf_gelu_tanh_slope(fused, x) : kmf_gelu_tanh(fused, x);
+    case KMF_SILU:
+        return slope ? kmf_silu_slope(fused, x) : kmf_silu(fused, x);
     case KMF_RELU:
         break;
     }
@@ -284,6 +291,8 @@ static KMF_INLINE void kmf_activation_forward_body(bool fused, kmf_real *y, size
         activate_rows(fused, y, ld_y, x, ld_x, KMF_GELU, N, D);
     else if (activation == KMF_GELU_TANH)
         activate_rows(fused, y, ld_y, x, ld_x, KMF_GELU_TANH, N, D);
+    else if (activation == KMF_SILU)
+        activate_rows(fused, y, ld_y, x, ld_x, KMF_SILU, N, D);
     else
         activate_rows(fused, y, ld_y, x, ld_x, KMF_RELU, N, D);
 }
@@ -318,6 +327,8 @@ static KMF_INLINE void kmf_activation_backward_body(bool fused, kmf_real *dx, si
         activate_rows_backward(fused, dx, ld_dx, dy, ld_dy, x, ld_x, KMF_GELU, N, D);
     else if (activation == KMF_GELU_TANH)
         activate_rows_backward(fused, dx, ld_dx, dy, ld_dy, x, ld_x, KMF_GELU_TANH, N, D);
+    else if (activation == KMF_SILU)
+        activate_rows_backward(fused, dx, ld_dx, dy, ld_dy, x, ld_x, KMF_SILU, N, D);
     else
         activate_rows_backward(fused, dx, ld_dx, dy, ld_dy, x, ld_x, KMF_RELU, N, D);
 }
@@ -327,6 +338,44 @@ KMF_CLONES_FUSED(kmf_activation_backward,
                   const kmf_real *x, size_t ld_x, kmf_activation activation, size_t N,
                   size_t D),
                  (dx, ld_dx, dy, ld_dy, x, ld_x, activation, N, D))
+
+static KMF_INLINE void gate_rows(bool fused, kmf_real *y, size_t ld_y, const kmf_real *x,
+                                 size_t ld_x, kmf_activation activation, size_t N, size_t F)
+{
+    for (size_t n = 0; n < N; n++) {
+        kmf_real *to = y + n * ld_y;
+        const kmf_real *gate = x + n * ld_x;
+        KMF_INDEPENDENT
+        for (size_t i = 0; i < F; i++)
+            to[i] = activate(fused, activation, false, gate[i]) * gate[F + i];
+    }
+}
+
+static KMF_INLINE void kmf_gate_forward_body(bool fused, kmf_real *y, size_t ld_y,
+                                             const kmf_real *x, size_t ld_x,
+                                             kmf_activation activation, size_t N, size_t F)
+{
+    if (activation == KMF_GELU)
+        gate_rows(fused, y, ld_y, x, ld_x, KMF_GELU, N, F);
+    else if (activation == KMF_GELU_TANH)
+        gate_rows(fused, y, ld_y, x, ld_x, KMF_GELU_TANH, N, F);
+    else if (activation == KMF_SILU)
+        gate_rows(fused, y, ld_y, x, ld_x, KMF_SILU, N, F);
+    else
+        gate_rows(fused, y, ld_y, x, ld_x, KMF_RELU, N, F);
+}
+
+KMF_CLONES_FUSED(kmf_gate_forward,
+                 (kmf_real * y, size_t ld_y, const kmf_real *x, size_t ld_x,
+                  kmf_activation activation, size_t N, size_t F),
+                 (y, ld_y, x, ld_x, activation, N, F))
+
+void kmf_bias_tanh_forward(kmf_real *x, size_t ld, const kmf_real *bias, size_t N, size_t D)
+{
+    for (size_t n = 0; n < N; n++)
+        for (size_t i = 0; i < D; i++)
+            x[n * ld + i] = (kmf_real)tanh((double)(x[n * ld + i] + bias[i]));
+}
 
 /* ---------------------------------------------------------------- embedding -------------- */
 
@@ -360,13 +409,23 @@ static KMF_INLINE void kmf_gather_forward_body(kmf_real *y, size_t ld, const int
                                                size_t N, size_t E)
 {
     for (size_t n = 0; n < N; n++)
-        gather_row(y + n * ld, word + (size_t)ids[n] * E, type0, E);
+        if (type0)
+            gather_row(y + n * ld, word + (size_t)ids[n] * E, type0, E);
+        else
+            memcpy(y + n * ld, word + (size_t)ids[n] * E, E * sizeof *y);
 }
 
 KMF_CLONES(kmf_gather_forward,
            (kmf_real * y, size_t ld, const int32_t *ids, const kmf_real *word,
             const kmf_real *type0, size_t N, size_t E),
            (y, ld, ids, word, type0, N, E))
+
+void kmf_scale_forward(kmf_real *x, size_t ld, kmf_real factor, size_t N, size_t E)
+{
+    for (size_t n = 0; n < N; n++)
+        for (size_t i = 0; i < E; i++)
+            x[n * ld + i] *= factor;
+}
 
 static KMF_INLINE void kmf_gather_backward_body(kmf_real *dword, const int32_t *ids,
                                                 const kmf_real *dy, size_t ld, size_t beg,
@@ -443,3 +502,30 @@ KMF_CLONES(kmf_rotary_backward,
            (kmf_real * dx, size_t ld, const kmf_real *cos_t, const kmf_real *sin_t, size_t T,
             size_t H, size_t K),
            (dx, ld, cos_t, sin_t, T, H, K))
+
+static KMF_INLINE void kmf_rotary_halves_forward_body(kmf_real *x, size_t ld,
+                                                      const kmf_real *cos_t,
+                                                      const kmf_real *sin_t, size_t T, size_t H,
+                                                      size_t K, size_t r)
+{
+    size_t pairs = r / 2;
+    for (size_t t = 0; t < T; t++) {
+        const kmf_real *restrict c = cos_t + t * pairs;
+        const kmf_real *restrict s = sin_t + t * pairs;
+        for (size_t h = 0; h < H; h++) {
+            kmf_real *restrict low = x + t * ld + h * K;
+            kmf_real *restrict high = low + pairs;
+            for (size_t i = 0; i < pairs; i++) {
+                kmf_real a = low[i];
+                kmf_real b = high[i];
+                low[i] = a * c[i] - b * s[i];
+                high[i] = b * c[i] + a * s[i];
+            }
+        }
+    }
+}
+
+KMF_CLONES(kmf_rotary_halves_forward,
+           (kmf_real * x, size_t ld, const kmf_real *cos_t, const kmf_real *sin_t, size_t T,
+            size_t H, size_t K, size_t r),
+           (x, ld, cos_t, sin_t, T, H, K, r))

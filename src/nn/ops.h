@@ -81,6 +81,16 @@ void kmf_activation_backward(kmf_real *dx, size_t ld_dx, const kmf_real *dy, siz
                              const kmf_real *x, size_t ld_x, kmf_activation activation,
                              size_t N, size_t D);
 
+/*
+ * y = act(x[.][i]) x[.][F + i], the middle of a gated feed-forward (N. Shazeer, arXiv 2002.05202).
+ * x: [N, 2F]  y: [N, F].  y may be x.
+ */
+void kmf_gate_forward(kmf_real *y, size_t ld_y, const kmf_real *x, size_t ld_x,
+                      kmf_activation activation, size_t N, size_t F);
+
+/* x = tanh(x + bias).  x: [N, D] */
+void kmf_bias_tanh_forward(kmf_real *x, size_t ld, const kmf_real *bias, size_t N, size_t D);
+
 /* ---------------------------------------------------------------- embedding -------------- */
 
 /* y[i] = LN(word[ids[i]] + type0), the embedding.  y: [N, E]  word: [V, E]  type0: [E] */
@@ -88,9 +98,15 @@ void kmf_embedding_forward(kmf_real *y, size_t ld, const int32_t *ids, const kmf
                            const kmf_real *type0, const kmf_real *weight, const kmf_real *bias,
                            double eps, size_t N, size_t E);
 
-/* y[n] = word[ids[n]] + type0, the sum that kmf_embedding_forward takes the norm of. */
+/*
+ * y[n] = word[ids[n]] + type0, the sum that kmf_embedding_forward takes the norm of. type0 NULL:
+ * the token's row alone.
+ */
 void kmf_gather_forward(kmf_real *y, size_t ld, const int32_t *ids, const kmf_real *word,
                         const kmf_real *type0, size_t N, size_t E);
+
+/* x = x factor.  x: [N, E] */
+void kmf_scale_forward(kmf_real *x, size_t ld, kmf_real factor, size_t N, size_t E);
 
 /*
  * dword[ids[n]][i] += dy[n][i] for the columns beg .. end - 1, row after row: threads that take
@@ -113,6 +129,13 @@ void kmf_rotary_table(kmf_real *cos_t, kmf_real *sin_t, double base, size_t T, s
  */
 void kmf_rotary_forward(kmf_real *x, size_t ld, const kmf_real *cos_t, const kmf_real *sin_t,
                         size_t T, size_t H, size_t K);
+
+/*
+ * The same for the pairs (i, i + r/2) of the first r columns of each head; the tables are those of
+ * r columns, [T, r/2].
+ */
+void kmf_rotary_halves_forward(kmf_real *x, size_t ld, const kmf_real *cos_t,
+                               const kmf_real *sin_t, size_t T, size_t H, size_t K, size_t r);
 
 /* Turns dx, the gradient by the turned x, back by the same angles, in place: a turn's transpose. */
 void kmf_rotary_backward(kmf_real *dx, size_t ld, const kmf_real *cos_t, const kmf_real *sin_t,

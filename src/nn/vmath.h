@@ -239,6 +239,24 @@ static KMF_INLINE float kmf_gelu_tanh_rough(bool fused, float x)
 }
 
 /*
+ * SiLU(x) = x / (1 + e^-x). Absolute error at most 2e-7, or a unit in the last place of a large x.
+ * Below -88, where it is 0, it stays at -5e-37.
+ */
+static KMF_INLINE float kmf_silu(bool fused, float x)
+{
+    float y = x < -88.0f ? -88.0f : x;
+    return y / (1.0f + kmf_exp(fused, -y));
+}
+
+/* SiLU'(x) = s (1 + x (1 - s)),  s = 1 / (1 + e^-x). */
+static KMF_INLINE float kmf_silu_slope(bool fused, float x)
+{
+    float y = kmf_limit(x, 88.0f);
+    float s = 1.0f / (1.0f + kmf_exp(fused, -y));
+    return s * (1.0f + y * (1.0f - s));
+}
+
+/*
  * The slope of a function with f(x) - f(-x) = x, as both forms of GELU are, from that at -|x|:
  * f'(x) + f'(-x) = 1.
  */
@@ -350,6 +368,19 @@ static inline double kmf_gelu_tanh_slope(bool fused, double x)
     double t = tanh(KMF_SQRT_TWO_OVER_PI * (x + 0.044715 * x * x * x));
     double du = KMF_SQRT_TWO_OVER_PI * (1 + 3 * 0.044715 * x * x);
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * du;
+}
+
+static inline double kmf_silu(bool fused, double x)
+{
+    (void)fused;
+    return x / (1 + exp(-x));
+}
+
+static inline double kmf_silu_slope(bool fused, double x)
+{
+    (void)fused;
+    double s = 1 / (1 + exp(-x));
+    return s * (1 + x * (1 - s));
 }
 
 #endif
