@@ -171,7 +171,7 @@ static inline golden golden_read(const char *name)
     snprintf(path, sizeof path, "tests/golden/%s/config.json", name);
     char *text = kmf_file_read(path, (size_t)1 << 20, &len, &err);
     ck_assert_msg(text, "%s", err.msg);
-    ck_assert_msg(kmf_config_parse(&g.config, &provenance, text, len, path, &err) == 0, "%s",
+    ck_assert_msg(kmf_config_parse(&g.config, &provenance, text, len, NULL, path, &err) == 0, "%s",
                   err.msg);
     kmf_free(provenance);
     kmf_free(text);

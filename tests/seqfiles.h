@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "seq/seqio.h"
+#include "shared.h"
 
 #include <check.h>
 #include <stdint.h>
@@ -255,16 +256,6 @@ static inline void fail_everywhere(const char *path, const kmf_reader_options *o
         ck_assert_int_eq(err.code, KMF_ENOMEM);
         ck_assert_int_lt(status, 0);
     }
-}
-
-/* ---------------------------------------------------------------- real data --------------- */
-
-/* Where the real data is, NULL if it is not there. */
-static inline const char *shared(void)
-{
-    const char *place = getenv("KMF_SHARED");
-    place = place ? place : "../shared";
-    return access(place, R_OK) == 0 ? place : NULL;
 }
 
 #endif

@@ -23,7 +23,7 @@
 
 static int parse(kmf_config *config, char **provenance, const char *text, kmf_err *err)
 {
-    return kmf_config_parse(config, provenance, text, strlen(text), "config.json", err);
+    return kmf_config_parse(config, provenance, text, strlen(text), NULL, "config.json", err);
 }
 
 /* Parsed; must be good. */
@@ -174,9 +174,9 @@ static const struct lie {
     {"", "config.json: line"},
     {"[]", "must be a JSON object"},
     {"{\"model_type\":\"roformer\",\"model_type\":\"roformer\"}", "duplicate"},
-    {"{}", "no model_type; the one that works here is roformer"},
+    {"{}", "no model_type, and no tensors of a family that works here: dnabert-2"},
     {"{\"model_type\":3}", "no model_type"},
-    {"{\"model_type\":\"be\\u001brt\"}", "model_type be?rt does not work here"},
+    {"{\"model_type\":\"be\\u001brt\"}", "model_type be?rt, and no tensors of a family"},
     {TYPE "}", "vocab_size is missing"},
     {TYPE ",\"vocab_size\":null}", "vocab_size is missing"},
     {TYPE ",\"vocab_size\":9}", "hidden_size is missing"},
@@ -199,14 +199,14 @@ static const struct lie {
     {"{" SIZES ",\"embedding_size\":0}", "embedding_size: must be from 1"},
     {"{" SIZES ",\"max_position_embeddings\":2}", "max_position_embeddings: must be from 3"},
     {"{" SIZES ",\"max_position_embeddings\":16777217}", "max_position_embeddings: must be"},
-    {"{" SIZES ",\"type_vocab_size\":0}", "type_vocab_size: must be from 1"},
+    {"{" SIZES ",\"type_vocab_size\":1025}", "type_vocab_size: must be from 0 to 1024"},
     {"{" SIZES ",\"layer_norm_eps\":0}", "layer_norm_eps: must be a number above 0"},
     {"{" SIZES ",\"layer_norm_eps\":-1e-12}", "layer_norm_eps: must be a number above 0"},
     {"{" SIZES ",\"layer_norm_eps\":0.2}", "layer_norm_eps: must be a number above 0"},
     {"{" SIZES ",\"layer_norm_eps\":\"1e-12\"}", "layer_norm_eps: must be a number"},
     {"{" SIZES ",\"layer_norm_eps\":NaN}", "not the JSON expected"},
-    {"{" SIZES ",\"hidden_act\":\"silu\"}",
-     "hidden_act: must be one of gelu, gelu_new, relu, gelu_pytorch_tanh, got silu"},
+    {"{" SIZES ",\"hidden_act\":\"mish\"}", "hidden_act: must be one of gelu, gelu_new, relu, "
+                                            "silu, gelu_pytorch_tanh, swish, got mish"},
     {"{" SIZES ",\"hidden_act\":1}", "got something that is not a text"},
     {"{" SIZES ",\"rotary_value\":1}", "rotary_value: must be true or false"},
     {"{" SIZES ",\"is_decoder\":true}", "is_decoder: must be false"},
@@ -221,7 +221,8 @@ static const struct lie {
     {USE("\"overlap\":-1"), "kmerformer: overlap: must be from 0"},
     {USE("\"specials\":1"), "kmerformer: specials: must be true or false"},
     {USE("\"specials\":false,\"pooling\":\"cls\""), "pooling cls needs specials"},
-    {USE("\"pooling\":\"sum\""), "pooling: must be one of mean, cls, max, none, got sum"},
+    {USE("\"pooling\":\"sum\""),
+     "pooling: must be one of mean, cls, max, none, mean-all, pooler, got sum"},
     {USE("\"layer\":3"), "layer: must be from -3 to 2, got 3"},
     {USE("\"layer\":-4"), "layer: must be from -3 to 2, got -4"},
     {USE("\"strand\":\"rev\""), "strand: must be one of fwd, rc, both"},
@@ -356,10 +357,10 @@ START_TEST(checks_hold_for_a_config_made_in_code)
     c.pooling = (kmf_pooling)9;
     ck_assert_int_eq(kmf_config_check(&c, KMF_EINVAL, "c", NULL), KMF_EINVAL);
     c = base;
-    c.activation = (kmf_activation)3;
+    c.activation = (kmf_activation)4;
     ck_assert_int_eq(kmf_config_check(&c, KMF_EINVAL, "c", NULL), KMF_EINVAL);
     c = base;
-    c.k = 0;
+    c.k = 13;
     ck_assert_int_eq(kmf_config_check(&c, KMF_EINVAL, "c", NULL), KMF_EINVAL);
     c = base;
     c.layer_norm_eps = -1;
@@ -383,14 +384,14 @@ START_TEST(what_is_written_reads_back_as_the_same)
     c.layer = 2;
     const char *kept =
         "{\"loss\":5.37,\"third\":0.33333333333333331,\"deep\":{\"b\":[1,\"x\"]}}";
-    char *text = kmf_config_write(&c, 1, vocab, kept, &err);
+    char *text = kmf_config_write(&c, 1, vocab, "", kept, &err);
     ck_assert_msg(text != NULL, "%s", err.msg);
     kmf_config d;
     char *provenance;
     ck_assert_int_eq(parse(&d, &provenance, text, &err), 0);
     ck_assert_int_eq(kmf_config_fit(&d, vocab, "c", &err), 0);
     assert_equal(&c, &d);
-    char *again = kmf_config_write(&d, 1, vocab, provenance, &err);
+    char *again = kmf_config_write(&d, 1, vocab, "", provenance, &err);
     ck_assert_str_eq(text, again);
     kmf_free(text);
     kmf_free(again);
@@ -408,7 +409,7 @@ START_TEST(every_key_of_the_published_file_is_written_with_its_value)
     ck_assert_msg(golden && vocab, "%s", err.msg);
     kmf_config c = good(golden);
     ck_assert_int_eq(kmf_config_fit(&c, vocab, "c", &err), 0);
-    char *text = kmf_config_write(&c, 1, vocab, NULL, &err);
+    char *text = kmf_config_write(&c, 1, vocab, "", NULL, &err);
     json_t *want = kmf_json_parse(golden, len, "golden", &err);
     json_t *got = kmf_json_parse(text, strlen(text), "ours", &err);
     const char *key;
@@ -431,9 +432,9 @@ START_TEST(a_bad_provenance_is_refused)
     kmf_vocab *vocab = kmf_vocab_new(1, &err);
     kmf_config c;
     ck_assert_int_eq(kmf_config_preset(&c, "tiny", 1, &err), 0);
-    ck_assert_ptr_null(kmf_config_write(&c, 1, vocab, "[1]", &err));
+    ck_assert_ptr_null(kmf_config_write(&c, 1, vocab, "", "[1]", &err));
     ck_assert_ptr_nonnull(strstr(err.msg, "provenance: must be a JSON object"));
-    ck_assert_ptr_null(kmf_config_write(&c, 1, vocab, "{", NULL));
+    ck_assert_ptr_null(kmf_config_write(&c, 1, vocab, "", "{", NULL));
     kmf_vocab_free(vocab);
 }
 END_TEST
@@ -449,7 +450,7 @@ START_TEST(a_locale_with_a_decimal_comma_changes_nothing)
     kmf_config c = good("{" SIZES ",\"layer_norm_eps\":2.5e-6}");
     ck_assert(c.layer_norm_eps == 2.5e-6);
     ck_assert_int_eq(kmf_config_fit(&c, vocab, "c", &err), 0);
-    char *text = kmf_config_write(&c, 1, vocab, NULL, &err);
+    char *text = kmf_config_write(&c, 1, vocab, "", NULL, &err);
     ck_assert_ptr_nonnull(strstr(text, "\"layer_norm_eps\": 2.5e-6"));
     kmf_free(text);
     kmf_vocab_free(vocab);
@@ -501,12 +502,12 @@ START_TEST(running_out_of_memory_anywhere_is_reported_and_leaks_nothing)
     }
     kmf_config c = good(text);
     ck_assert_int_eq(kmf_config_fit(&c, vocab, "c", NULL), 0);
-    char *whole = kmf_config_write(&c, 1, vocab, NULL, NULL);
+    char *whole = kmf_config_write(&c, 1, vocab, "", NULL, NULL);
     char *written = NULL;
     for (size_t n = 1; !written; n++) {
         err = (kmf_err){0};
         kmf_mem_fail_at(n);
-        written = kmf_config_write(&c, 1, vocab, NULL, &err);
+        written = kmf_config_write(&c, 1, vocab, "", NULL, &err);
         kmf_mem_fail_at(0);
         ck_assert_int_eq(err.code, written ? KMF_OK : KMF_ENOMEM);
         ck_assert_uint_lt(n, 10000);

@@ -433,7 +433,14 @@ START_TEST(options_that_do_not_fit_are_refused)
     o.layer = 1;
     ck_assert_ptr_null(kmf_embedder_new("tnf", &o, NULL));
     o = options();
-    o.pooling = KMF_POOL_NONE + 1;
+    o.pooling = KMF_POOL_POOLER + 1;
+    ck_assert_ptr_null(kmf_embedder_new(MODEL, &o, NULL));
+    o = options();
+    o.pooling = KMF_POOL_POOLER; /* it has none */
+    ck_assert_ptr_null(kmf_embedder_new(MODEL, &o, NULL));
+    o = options();
+    o.exact = 1;
+    o.ambiguous = KMF_AMBIGUOUS_SKIP;
     ck_assert_ptr_null(kmf_embedder_new(MODEL, &o, NULL));
     o = options();
     o.threads = -1;

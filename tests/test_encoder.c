@@ -5,6 +5,7 @@
  */
 #include "base/mem.h"
 #include "checked.h"
+#include "golden.h"
 #include "levels.h"
 
 #include "kmerformer.h"
@@ -19,120 +20,6 @@
 static uint64_t seed = 88172645463325252u;
 
 /* ---------------------------------------------------------------- golden numbers --------- */
-
-/* The floats of a little-endian float32 .npy of version 1; NULL if it cannot be read. */
-static float *read_npy(const char *dir, const char *name, size_t *n)
-{
-    char path[256];
-    unsigned char head[10];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        return NULL;
-    float *data = NULL;
-    if (fread(head, 1, 10, file) == 10 && fseek(file, 0, SEEK_END) == 0) {
-        long beg = 10 + head[8] + 256 * head[9];
-        *n = (size_t)(ftell(file) - beg) / sizeof *data;
-        data = kmf_floats(*n, NULL);
-        if (data &&
-            (fseek(file, beg, SEEK_SET) != 0 || fread(data, sizeof *data, *n, file) != *n)) {
-            kmf_free(data);
-            data = NULL;
-        }
-    }
-    fclose(file);
-    return data;
-}
-
-/* The largest |a - b|; NaN if there is a NaN. */
-static double largest(double so_far, const float *a, const float *b, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        double d = fabs((double)a[i] - (double)b[i]);
-        so_far = d <= so_far ? so_far : d;
-    }
-    return so_far;
-}
-
-/* The token ids of a golden case; returns their number. */
-static size_t case_ids(int32_t ids[600], const json_t *item)
-{
-    json_t *input = json_object_get(item, "input_ids");
-    size_t T = json_array_size(input);
-    for (size_t t = 0; t < T; t++)
-        ids[t] = (int32_t)json_integer_value(json_array_get(input, t));
-    return T;
-}
-
-static const char *golden(const char *dir)
-{
-    char path[256];
-    kmf_err err = {0};
-    size_t n_hidden, n_layers, n_logits;
-    float *hidden = read_npy(dir, "hidden.npy", &n_hidden);
-    float *layers = read_npy(dir, "layers.npy", &n_layers);
-    float *logits = read_npy(dir, "logits.npy", &n_logits);
-    snprintf(path, sizeof path, "%s/expected.json", dir);
-    json_t *expected = json_load_file(path, 0, NULL);
-    kmf_model *model = kmf_model_load(dir, &err);
-    if (!hidden || !layers || !logits || !expected || !model) {
-        fprintf(stderr, "%s: %s\n", dir, err.msg);
-        return "the golden files cannot be read";
-    }
-    const kmf_config *config = kmf_model_config(model);
-    size_t D = config->hidden_size;
-    size_t V = config->vocab_size;
-    kmf_encoder *encoder = kmf_encoder_new(model, 600, 600, &err);
-    float *row_logits = kmf_floats(V, NULL);
-    if (!encoder || !row_logits)
-        return "no encoder";
-
-    double worst_hidden = 0.0, worst_layers = 0.0, worst_logits = 0.0;
-    size_t n_cases = 0, n_rows = 0, n_states = 0;
-    size_t c;
-    json_t *item;
-    json_array_foreach(json_object_get(expected, "cases"), c, item)
-    {
-        int32_t ids[600];
-        size_t T = case_ids(ids, item);
-        const size_t off[2] = {0, T};
-        size_t row = (size_t)json_integer_value(json_object_get(item, "hidden_row"));
-        if (strcmp(json_string_value(json_object_get(item, "name")), "short") == 0)
-            for (size_t l = 0; l <= config->n_layers; l++, n_states++) {
-                const float *state = kmf_encoder_forward(encoder, ids, off, 1, l);
-                worst_layers = largest(worst_layers, state, layers + l * T * D, T * D);
-            }
-        const float *x = kmf_encoder_forward(encoder, ids, off, 1, config->n_layers);
-        worst_hidden = largest(worst_hidden, x, hidden + row * D, T * D);
-        n_cases++;
-        size_t m;
-        json_t *mlm;
-        json_array_foreach(json_object_get(item, "mlm"), m, mlm)
-        {
-            size_t position = (size_t)json_integer_value(json_object_get(mlm, "position"));
-            size_t at = (size_t)json_integer_value(json_object_get(mlm, "logits_row"));
-            if (kmf_encoder_logits(encoder, row_logits, &position, 1, &err) != 0)
-                return "no logits";
-            worst_logits = largest(worst_logits, row_logits, logits + at * V, V);
-            n_rows++;
-        }
-    }
-    printf("%s: %zu cases: largest error: hidden %.2e, layers %.2e, logits %.2e\n", dir,
-           n_cases, worst_hidden, worst_layers, worst_logits);
-    bool complete = n_cases > 5 && n_rows * V == n_logits && n_states == config->n_layers + 1;
-    kmf_encoder_free(encoder);
-    kmf_model_free(model);
-    json_decref(expected);
-    kmf_free(hidden);
-    kmf_free(layers);
-    kmf_free(logits);
-    kmf_free(row_logits);
-    if (!complete)
-        return "not all golden rows were met";
-    if (!(worst_hidden <= 1e-4 && worst_layers <= 1e-4 && worst_logits <= 2e-4))
-        return "the golden numbers are not met";
-    return NULL;
-}
 
 static const char *golden_roformer(void)
 {
@@ -187,7 +74,7 @@ static const char *golden_pooled(const char *dir, kmf_precision precision, doubl
     json_t *item;
     json_array_foreach(json_object_get(expected, "cases"), c, item)
     {
-        int32_t ids[600];
+        int32_t ids[GOLDEN_TOKENS];
         size_t T = case_ids(ids, item);
         size_t row = (size_t)json_integer_value(json_object_get(item, "hidden_row"));
         const size_t off[2] = {0, T};

@@ -394,9 +394,11 @@ static const struct mutation {
     {put_a_double_beyond_float, QUERY_BIAS ": holds a value that is not finite as float32"},
     {put_half_infinity, QUERY_BIAS ": holds a value that is not finite"},
     {shrink_the_sines, SINES ": must be max_position_embeddings 512 x head size 12"},
-    {untie_the_decoder, "cls.predictions.decoder.weight: differs from " WORD},
-    {untie_the_decoder_bias, "cls.predictions.decoder.bias: differs from cls.predictions.bias"},
-    {store_the_decoder_as_half, "a head that is not tied is not supported"},
+    {untie_the_decoder, "cls.predictions.decoder.weight: differs from the table of tokens"},
+    {untie_the_decoder_bias,
+     "cls.predictions.decoder.bias: differs from the table of tokens or the bias"},
+    {store_the_decoder_as_half,
+     "differs from the table of tokens or the bias that it is tied to"},
 };
 
 START_TEST(each_kind_of_lie_about_the_weights_is_named)
@@ -464,8 +466,8 @@ static void add_the_usual_extras(struct parts *p)
     struct part *ids = add(p, "roformer.embeddings.position_ids", find(p, QUERY_BIAS));
     ids->dtype = "I64";
     ids->shape[0] = 24;
-    add(p, "roformer.pooler.dense.weight", find(p, QUERY));
-    add(p, "pooler.dense.bias", find(p, QUERY_BIAS));
+    add(p, "roformer.contact_head.regression.weight", find(p, QUERY));
+    add(p, "contact_head.regression.bias", find(p, QUERY_BIAS));
     add(p, "cls.seq_relationship.weight", find(p, QUERY));
     add(p, "cls.predictions.decoder.weight", find(p, WORD));
     add(p, "cls.predictions.decoder.bias", find(p, "cls.predictions.bias"));

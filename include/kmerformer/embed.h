@@ -20,18 +20,19 @@ KMF_API extern const char *const kmf_weights_names[]; /* none sif */
 
 /* -1 in an enum field or 0 in a size means: as the model says. */
 typedef struct kmf_embed_options {
-    int pooling;         /* kmf_pooling */
-    int layer;           /* KMF_LAYER_MODEL, or as kmf_config.layer */
-    int strand;          /* kmf_strand */
-    int norm;            /* kmf_norm */
-    int ambiguous;       /* kmf_ambiguous */
-    int policy;          /* kmf_long; -1 = chunk */
-    int k;               /* k-mer vectors: words of this length alone; 0: of all in the file */
-    int precision;       /* kmf_precision; -1 = F32. What the processor lacks becomes F32 */
-    int weights;         /* k-mer vectors: kmf_weights; -1 = none */
-    size_t stride;       /* bases */
-    size_t window;       /* tokens */
-    size_t overlap;      /* tokens; KMF_OVERLAP_MODEL: as the model says */
+    int pooling;    /* kmf_pooling */
+    int layer;      /* KMF_LAYER_MODEL, or as kmf_config.layer */
+    int strand;     /* kmf_strand */
+    int norm;       /* kmf_norm */
+    int ambiguous;  /* kmf_ambiguous */
+    int policy;     /* kmf_long; -1 = chunk; exact: truncate, or error if there is no limit */
+    int exact;      /* encoders: by the published tokenizer, kmf_config.exact */
+    int k;          /* k-mer vectors: words of this length alone; 0: of all in the file */
+    int precision;  /* kmf_precision; -1 = F32. What the processor lacks becomes F32 */
+    int weights;    /* k-mer vectors: kmf_weights; -1 = none */
+    size_t stride;  /* bases */
+    size_t window;  /* tokens */
+    size_t overlap; /* tokens; KMF_OVERLAP_MODEL: as the model says */
     size_t batch_tokens; /* of a batch, 0 = 1024; a longer chunk is a batch of its own;
                             tnf, kmer:K, k-mer vectors: letters, 0 = 131072 */
     int threads;         /* 1 .. 1024; 0: kmf_threads_default() */

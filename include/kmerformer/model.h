@@ -11,12 +11,23 @@ extern "C" {
 
 /* ---------------------------------------------------------------- model ------------------ */
 
-typedef enum kmf_activation { KMF_GELU, KMF_GELU_TANH, KMF_RELU } kmf_activation;
+typedef enum kmf_activation { KMF_GELU, KMF_GELU_TANH, KMF_RELU, KMF_SILU } kmf_activation;
+
+/* How the encoder learns where a token stands. t: its place in the window, from 0. */
+typedef enum kmf_positions {
+    KMF_POSITIONS_ROTARY, /* q and k turned in pairs (2i, 2i + 1) of a head's columns   */
+    KMF_POSITIONS_ROTARY_HALVES, /* in pairs (i, i + r / 2) of its first r columns             */
+    KMF_POSITIONS_LEARNED, /* row t + position_offset of a table, added to the embedding */
+    KMF_POSITIONS_ALIBI    /* scores - slope |t - u|; a slope for each head              */
+} kmf_positions;
+
 typedef enum kmf_pooling {
-    KMF_POOL_MEAN,
-    KMF_POOL_CLS,
-    KMF_POOL_MAX,
-    KMF_POOL_NONE
+    KMF_POOL_MEAN,     /* over the tokens that stand for bases                     */
+    KMF_POOL_CLS,      /* [CLS]'s state                                            */
+    KMF_POOL_MAX,      /* as MEAN, the maximum of each column                      */
+    KMF_POOL_NONE,     /* a vector for each of them                                */
+    KMF_POOL_MEAN_ALL, /* over all tokens, [CLS] and [SEP] of each window included */
+    KMF_POOL_POOLER    /* tanh(W [CLS] + b), by the model's own pooler             */
 } kmf_pooling;
 typedef enum kmf_strand { KMF_STRAND_FWD, KMF_STRAND_RC, KMF_STRAND_BOTH } kmf_strand;
 typedef enum kmf_norm { KMF_NORM_NONE, KMF_NORM_L2 } kmf_norm;
@@ -25,36 +36,58 @@ typedef enum kmf_norm { KMF_NORM_NONE, KMF_NORM_L2 } kmf_norm;
  * The words for the enums above in options, config.json and provenance: index = value, NULL
  * after the last.
  */
-KMF_API extern const char *const kmf_pooling_names[]; /* mean cls max none */
+KMF_API extern const char *const kmf_pooling_names[]; /* mean cls max none mean-all pooler */
 KMF_API extern const char *const kmf_strand_names[];  /* fwd rc both */
 KMF_API extern const char *const kmf_norm_names[];    /* none l2 */
 
 /* The shape of an encoder, and what it was made for. */
 typedef struct kmf_config {
+    const char *family; /* whose files it has: "roformer", "dnabert", ...; static storage */
+
     /* the encoder, as config.json has it */
     size_t vocab_size;        /* V */
     size_t embedding_size;    /* E; D unless a projection follows the embedding */
     size_t hidden_size;       /* D */
     size_t n_layers;          /* L */
-    size_t n_heads;           /* H; D is a multiple of 2 H */
+    size_t n_heads;           /* H; D is a multiple of H, and of 2 H where heads are turned */
     size_t intermediate_size; /* F */
     size_t max_positions;     /* longest window it was made for, in tokens */
-    size_t type_vocab_size;
+    size_t type_vocab_size;   /* 0: no token types */
     double layer_norm_eps;
     kmf_activation activation;
     int rotary_value; /* the values are turned as well */
 
+    /* what sets families apart; the equations stand in src/model/encoder.c */
+    kmf_positions positions;
+    size_t position_offset; /* LEARNED: rows of the table before a window's first token's */
+    size_t rotary_size;     /* r, even; 0: whole heads, D / H */
+    double rotary_base;
+    int embedding_norm; /* the embedding is normed */
+    int pre_norm;       /* norms before the sublayers, not after */
+    int closing_norm;   /* a norm after the last layer */
+    int gated;    /* act(x Wg^T) * (x Wu^T) feeds W2; Wg and Wu are W1, one above the other */
+    int bias_in;  /* W1 has a bias */
+    int bias_out; /* W2 has a bias */
+    int token_dropout; /* embeddings are scaled as in training, [MASK]s are 0 */
+    int pooler;        /* a dense layer with tanh on [CLS] */
+    int own_decoder;   /* the head's matrix is not the table of tokens */
+    int head_biases;   /* times that the head's bias is added */
+    double head_eps;        /* of the head's norm; 0: layer_norm_eps */
+    int head_gelu;          /* the head's activation is GELU, whatever the layers have */
+
     /* how it wants to be used: the "kmerformer" object of config.json, and our defaults */
-    int k;
-    size_t stride;
+    int k;         /* 0: tokens have no common length */
+    size_t stride; /* 1 where k-mers do not overlap by it */
     size_t window;
     size_t overlap;
-    int specials;
+    int specials; /* windows are framed as kmf_vocab_frame says */
     kmf_pooling pooling;
     int layer; /* 0 embeddings .. L; negative counts from the end: -1 = L */
     kmf_strand strand;
     kmf_norm norm;
     kmf_ambiguous ambiguous;
+    kmf_exact exact; /* its published tokenizer */
+    int bounded;     /* that takes max_positions tokens at most, and cuts the rest */
 } kmf_config;
 
 typedef struct kmf_model kmf_model;
@@ -102,11 +135,15 @@ KMF_API kmf_model *kmf_model_new(const kmf_config *config, uint64_t seed,
                                  kmf_err *err) KMF_MUST_CHECK;
 
 /*
- * A model directory: config.json, vocab.txt, model.safetensors. Weights are mapped, not read,
- * where they are float32 already. Nothing in the files is trusted; KMF_EMODEL names what is
- * wrong. dir NULL: the default model that came with the program.
+ * A model directory as it comes off a hub: config.json; vocab.txt or tokenizer.json;
+ * model.safetensors, shards of it with their index, or pytorch_model.bin. Or one safetensors file
+ * of ours that holds the other files in its metadata. Weights are mapped, not read, where they are
+ * float32 already. Nothing in the files is trusted; KMF_EMODEL names what is wrong. path NULL: the
+ * default model that came with the program.
  */
-KMF_API kmf_model *kmf_model_load(const char *dir, kmf_err *err) KMF_MUST_CHECK;
+KMF_API kmf_model *kmf_model_load(const char *path, kmf_err *err) KMF_MUST_CHECK;
+/* 1: path is a file that holds a whole model; 0: it is not; KMF_ENOMEM. */
+KMF_API int kmf_model_is_file(const char *path, kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_model_free(kmf_model *model);
 
 /*
@@ -122,10 +159,11 @@ typedef enum kmf_dtype { KMF_F32, KMF_F16, KMF_BF16, KMF_I8, KMF_F64 } kmf_dtype
 KMF_API extern const char *const kmf_dtype_names[];
 
 /*
- * Writes the directory; any dtype but F64. provenance, the text of a JSON object, is kept
- * in config.json; NULL: the model's own stays. KMF_EINVAL: provenance is no such text, or a
- * weight is too large for dtype; KMF_EIO: dir exists and is not empty, or cannot be written.
- * Nothing is left behind on failure.
+ * Writes the directory, or the one file that holds all if dir ends in ".safetensors"; any dtype but
+ * F64. A model of another family keeps its own names, config.json and tokenizer. provenance, the
+ * text of a JSON object, is kept in config.json; NULL: the model's own stays. KMF_EINVAL:
+ * provenance is no such text, or a weight is too large for dtype; KMF_EIO: dir exists and is not
+ * empty, or cannot be written. Nothing is left behind on failure.
  */
 KMF_API int kmf_model_save(const kmf_model *model, const char *dir, kmf_dtype dtype,
                            const char *provenance, kmf_err *err) KMF_MUST_CHECK;
@@ -151,11 +189,13 @@ KMF_API kmf_precision kmf_model_precision(const kmf_model *model);
 
 KMF_API const kmf_config *kmf_model_config(const kmf_model *model);
 KMF_API const kmf_vocab *kmf_model_vocab(const kmf_model *model);
-/* The directory it was loaded from, "" if it was not. */
+/* The directory or file it was loaded from, "" if it was not. */
 KMF_API const char *kmf_model_path(const kmf_model *model);
 /* The kept provenance as JSON text, "" if there is none. */
 KMF_API const char *kmf_model_provenance(const kmf_model *model);
 KMF_API uint64_t kmf_model_n_parameters(const kmf_model *model);
+/* Tensors of its files that the encoder has no use for, and that are not written again. */
+KMF_API size_t kmf_model_n_unused(const kmf_model *model);
 
 /* One row of the parameter table, in file order; the scales of an I8 tensor are no rows. */
 typedef struct kmf_tensor_info {
@@ -171,7 +211,8 @@ KMF_API void kmf_model_tensor(const kmf_model *model, size_t i, kmf_tensor_info 
 
 /*
  * The workspace of one thread for batches of at most max_tokens tokens with no sequence longer
- * than max_seq. Its size in bytes is a pure function of the three arguments.
+ * than max_seq, which is no more than max_positions where positions are LEARNED (KMF_EINVAL). Its
+ * size in bytes is a pure function of the three arguments.
  */
 typedef struct kmf_encoder kmf_encoder;
 
@@ -208,6 +249,10 @@ KMF_API int kmf_encoder_forward_together(kmf_encoder *const *encoders, size_t n,
  * logits [n_rows, V]. KMF_EMODEL if the model has no such head.
  */
 KMF_API int kmf_encoder_logits(kmf_encoder *encoder, float *logits, const size_t *rows,
+                               size_t n_rows, kmf_err *err) KMF_MUST_CHECK;
+
+/* tanh(W x + b) of n_rows rows of the last forward: pooled [n_rows, D]. KMF_EMODEL: no pooler. */
+KMF_API int kmf_encoder_pooler(kmf_encoder *encoder, float *pooled, const size_t *rows,
                                size_t n_rows, kmf_err *err) KMF_MUST_CHECK;
 
 #ifdef __cplusplus

@@ -5,7 +5,8 @@
 
 const char *const kmf_ambiguous_names[] = {"skip", "unk", "break", "error", NULL};
 const char *const kmf_long_names[] = {"chunk", "truncate", "skip", "error", NULL};
-const char *const kmf_pooling_names[] = {"mean", "cls", "max", "none", NULL};
+const char *const kmf_pooling_names[] = {"mean",     "cls",    "max", "none",
+                                         "mean-all", "pooler", NULL};
 const char *const kmf_strand_names[] = {"fwd", "rc", "both", NULL};
 const char *const kmf_norm_names[] = {"none", "l2", NULL};
 const char *const kmf_alphabet_names[] = {"dna", "protein", NULL};

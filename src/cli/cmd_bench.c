@@ -43,6 +43,8 @@ typedef struct bench {
     int cores;
     char *model; /* owned: its directory or preset */
     kmf_config config;
+    size_t framing; /* tokens around a sequence */
+    double letters; /* of a token; 0: k-mers that overlap */
     uint64_t n_parameters;
     bench_precision precision[N_PRECISIONS];
     double peak_bytes;              /* of memory, before the limits took theirs */
@@ -111,10 +113,35 @@ static kmf_model *get_model(const bench_args *a, kmf_err *err)
     return kmf_model_new(&config, SEED, err);
 }
 
+/* The letters of a token drawn at random, as those that are measured are. */
+static double mean_letters(const kmf_vocab *vocab)
+{
+    size_t V = kmf_vocab_size(vocab);
+    double sum = 0;
+    for (size_t id = 0; id < V; id++)
+        sum += (double)strlen(kmf_vocab_token(vocab, (int32_t)id));
+    return sum / (double)V;
+}
+
+/* Leaves out the lengths for which a model has no learned positions. */
+static void drop_lengths(bench *b)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < b->n_lengths; i++)
+        if (b->config.positions != KMF_POSITIONS_LEARNED ||
+            b->lengths[i] <= b->config.max_positions)
+            b->lengths[n++] = b->lengths[i];
+    b->n_lengths = n;
+}
+
 static int describe_model(bench *b, const kmf_model *model, kmf_err *err)
 {
+    const kmf_vocab *vocab = kmf_model_vocab(model);
     const char *name = b->args->preset ? b->args->preset : kmf_model_path(model);
     b->config = *kmf_model_config(model);
+    b->framing = b->config.specials ? kmf_vocab_frame(vocab) : 0;
+    b->letters = kmf_vocab_kind_of(vocab) == KMF_VOCAB_KMERS ? 0 : mean_letters(vocab);
+    drop_lengths(b);
     b->n_parameters = kmf_model_n_parameters(model);
     b->model = strdup(name);
     return b->model ? 0 : cli_raise(err, KMF_ENOMEM, "out of memory");
@@ -193,10 +220,13 @@ static int measure(const cli *run, bench *b, kmf_err *err)
 /* ---------------------------------------------------------------- printing -------------- */
 
 /* Bases of a sequence that makes T tokens, special ones included. */
-static double bases(const kmf_config *c, size_t T)
+static double bases(const bench *b, size_t T)
 {
-    size_t framing = c->specials ? 2 : 0;
-    return T > framing ? (double)((T - framing - 1) * c->stride + (size_t)c->k) : 0;
+    if (T <= b->framing)
+        return 0;
+    size_t n = T - b->framing;
+    return b->letters > 0 ? (double)n * b->letters
+                          : (double)((n - 1) * b->config.stride + (size_t)b->config.k);
 }
 
 /* One line of the table. */
@@ -210,7 +240,7 @@ static bench_cell get_cell(const bench *b, int precision, size_t i)
     size_t T = b->lengths[i];
     double tokens = b->precision[precision].tokens[i];
     double operations = tokens * kmf_encoder_operations(&b->config, T);
-    return (bench_cell){tokens, tokens / (double)T * bases(&b->config, T), operations,
+    return (bench_cell){tokens, tokens / (double)T * bases(b, T), operations,
                         operations / b->limits[b->n_rows - 1][precision]};
 }
 

@@ -1,26 +1,34 @@
 /* SPDX-License-Identifier: MIT */
-/* kmerformer convert: the same model with its weights stored otherwise. */
+/* kmerformer convert: the same model, or the same k-mer vectors, stored otherwise. */
 #include "cli/cli.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #define PATH_CAP 4096
 
 static const cli_usage usage = {
-    "convert [options] MODEL DIR",
-    "Writes a model directory with another model's weights in the precision asked for; the "
-    "rest of\n"
-    "it is kept. On standard error: bytes, and how far a row of weights is from what it was.",
+    "convert [options] IN OUT",
+    "Writes a model again, as a directory, or as one file that holds all of it if OUT ends in\n"
+    ".safetensors; with the weights in the precision asked for. What a hub has (shards,\n"
+    "pytorch_model.bin) becomes model.safetensors; names, config.json and tokenizer stay its\n"
+    "family's. On standard error: bytes, tensors that are left out, and how far a row of "
+    "weights\n"
+    "is from what it was.\n"
+    "IN may be a file of k-mer vectors; OUT then is one in the format that its name asks for:\n"
+    ".safetensors, .txt or .vec (word2vec's text), .bin (word2vec's binary).",
     2, 2};
 
-/* Bytes of a model's weights in its file; 0: they cannot be told. */
-static unsigned long long bytes_of(const char *dir)
+/* Bytes of a file, or of the weights in a directory of ours; 0: they cannot be told. */
+static unsigned long long bytes_of(const char *path)
 {
-    char path[PATH_CAP];
+    char name[PATH_CAP];
     struct stat st;
-    int n = snprintf(path, sizeof path, "%s/model.safetensors", dir);
-    return n > 0 && n < PATH_CAP && stat(path, &st) == 0 ? (unsigned long long)st.st_size : 0;
+    if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
+        return (unsigned long long)st.st_size;
+    int n = snprintf(name, sizeof name, "%s/model.safetensors", path);
+    return n > 0 && n < PATH_CAP && stat(name, &st) == 0 ? (unsigned long long)st.st_size : 0;
 }
 
 /* The model's provenance, with this conversion at the end of its list "converted". */
@@ -40,8 +48,15 @@ static void report(const cli *run, const kmf_model *model, const char *out, int 
                    const kmf_rounding *rounding)
 {
     kmf_tensor_info t;
-    cli_note(run, "%s: %llu bytes of weights in %s; %s has %llu", out, bytes_of(out),
-             kmf_dtype_names[dtype], kmf_model_path(model), bytes_of(kmf_model_path(model)));
+    unsigned long long had = bytes_of(kmf_model_path(model));
+    char was[64] = "";
+    if (had > 0)
+        snprintf(was, sizeof was, "; there were %llu", had);
+    cli_note(run, "%s: %llu bytes, weights in %s%s", out, bytes_of(out), kmf_dtype_names[dtype],
+             was);
+    if (kmf_model_n_unused(model) > 0)
+        cli_note(run, "left out: %zu tensors that the encoder has no use for",
+                 kmf_model_n_unused(model));
     if (rounding->error == 0) {
         cli_note(run, "no weight has changed");
         return;
@@ -67,6 +82,64 @@ static int convert(const cli *run, const kmf_model *model, const char *out, int 
     return status;
 }
 
+/* ---------------------------------------------------------------- vectors --------------- */
+
+static bool ends_with(const char *name, const char *end)
+{
+    size_t n = strlen(name);
+    size_t m = strlen(end);
+    return n >= m && strcmp(name + n - m, end) == 0;
+}
+
+/* The format that a name asks for; -1: none. */
+static int format_of(const char *name)
+{
+    static const struct {
+        const char *end;
+        kmf_vectors_format format;
+    } ends[] = {{".safetensors", KMF_VECTORS_SAFETENSORS},
+                {".txt", KMF_VECTORS_TEXT},
+                {".vec", KMF_VECTORS_TEXT},
+                {".bin", KMF_VECTORS_BINARY}};
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        if (ends_with(name, ends[i].end))
+            return (int)ends[i].format;
+    return -1;
+}
+
+static int convert_vectors(const cli *run, const char *in, const char *out, kmf_err *err)
+{
+    kmf_vectors_info info;
+    int format = format_of(out);
+    kmf_vectors *vectors = kmf_vectors_load(in, err);
+    if (!vectors)
+        return (int)err->code;
+    kmf_vectors_information(vectors, &info);
+    cli_hold_signals();
+    int status =
+        format < 0
+            ? cli_raise(err, KMF_EINVAL,
+                        "%.400s: the k-mer vectors of %.400s are written as .safetensors, "
+                        ".txt, .vec or .bin",
+                        out, in)
+            : kmf_vectors_save(vectors, out, (kmf_vectors_format)format,
+                               kmf_vectors_provenance(vectors), err);
+    cli_release_signals();
+    if (status == 0)
+        cli_note(run, "%s: %zu vectors of %zu columns", out, info.n, info.dim);
+    kmf_vectors_free(vectors);
+    return status;
+}
+
+/* Is it a file, and no checkpoint of a model? */
+static bool holds_vectors(const char *path)
+{
+    struct stat st;
+    kmf_err ignored = {0};
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) &&
+           kmf_model_is_file(path, &ignored) == 0;
+}
+
 int cli_convert(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
@@ -81,8 +154,16 @@ int cli_convert(cli *run, int argc, char **argv)
     int leave = cli_parse(run, table, &usage, argc, argv, &first);
     if (leave >= 0)
         return leave;
-    kmf_model *model = kmf_model_load(argv[first], &err);
-    int status = model ? convert(run, model, argv[first + 1], dtype, &err) : -1;
+    const char *in = argv[first];
+    const char *out = argv[first + 1];
+    if (holds_vectors(in)) {
+        int status = dtype == KMF_F32
+                         ? convert_vectors(run, in, out, &err)
+                         : cli_raise(&err, KMF_EINVAL, "%.400s: k-mer vectors are float32", in);
+        return status == 0 ? CLI_DONE : cli_fail(run, &err);
+    }
+    kmf_model *model = kmf_model_load(in, &err);
+    int status = model ? convert(run, model, out, dtype, &err) : -1;
     kmf_model_free(model);
     return status == 0 ? CLI_DONE : cli_fail(run, &err);
 }

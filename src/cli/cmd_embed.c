@@ -34,8 +34,10 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
     const cli_option table[] = {
         CLI_HEADING("model and output"),
         {"m", "model", CLI_TEXT, &a->model, 0, 0, NULL, "MODEL",
-         "model directory; or a file of k-mer vectors; or tnf (canonical tetranucleotide "
-         "frequencies), kmer:K (k-mer frequencies)",
+         "model directory, ours or as it comes off a hub, or one safetensors file of a model; "
+         "a "
+         "file of k-mer vectors; tnf (canonical tetranucleotide frequencies); kmer:K (k-mer "
+         "frequencies)",
          0, "the default model"},
         {"o", "output", CLI_TEXT, &a->out, 0, 0, NULL, "FILE",
          "x.npy: NumPy array; any other name: table, compressed if it ends in .gz; -: standard "
@@ -44,7 +46,9 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
         {NULL, "f16", CLI_FLAG, &a->f16, 0, 0, NULL, NULL, "float16 in the .npy file", 0, NULL},
         CLI_HEADING("the vector"),
         {NULL, "pool", CLI_CHOICE, &o->pooling, 0, 0, kmf_pooling_names, NULL,
-         "over the k-mers of a sequence; none: a vector for each k-mer", -1, "the model's"},
+         "over the tokens of a sequence; none: a vector for each token; mean-all: [CLS] and "
+         "[SEP] included; pooler: [CLS] through the model's own layer",
+         -1, "the model's"},
         {NULL, "layer", CLI_INT, &o->layer, -1000, 1000, NULL, "N",
          "0: embeddings, 1, 2, ...; negative from the end, -1 the last", KMF_LAYER_MODEL,
          "the model's"},
@@ -58,8 +62,8 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
          "share in training",
          -1, "none"},
         {NULL, "precision", CLI_CHOICE, &o->precision, 0, 0, kmf_precision_names, NULL,
-         "of the encoder's matrix products; auto: bf16 where the processor has it, else f32", -1,
-         "f32"},
+         "of the encoder's matrix products; auto: bf16 where the processor has it, else f32",
+         -1, "f32"},
         CLI_HEADING("k-mers"),
         {"k", "kmer", CLI_INT, &o->k, 0, KMF_K_MAX, NULL, "K",
          "k-mer vectors: words of K letters alone, if the file has several lengths", 0, "all"},
@@ -74,7 +78,12 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
          "sequences longer than the window: overlapping chunks, each k-mer counted once; the "
          "first "
          "window only; a row of NaN; fail",
-         -1, "chunk"},
+         -1, "chunk; exact: as the published tokenizer"},
+        {NULL, "exact", CLI_FLAG, &o->exact, 0, 0, NULL, NULL,
+         "the tokens that the published tokenizer gives: case is kept, U is not T, what it "
+         "does "
+         "not know is [UNK] and counted; a sequence longer than it takes is cut (--long)",
+         0, NULL},
         {NULL, "window", CLI_SIZE, &o->window, 3, 1LL << 24, NULL, "N",
          "tokens of a chunk, [CLS] and [SEP] included", 0, "the model's"},
         {NULL, "overlap", CLI_SIZE, &o->overlap, 0, 1LL << 23, NULL, "N",
@@ -184,7 +193,8 @@ static void warn_of_settings(cli *run, const embed_args *a, const kmf_embedder *
     int asked = a->opts.precision;
     if (model && (asked == KMF_PRECISION_BF16 || asked == KMF_PRECISION_INT8) &&
         used->precision != asked)
-        cli_warn(run, "this processor lacks the instructions for %s; products are computed in %s",
+        cli_warn(run,
+                 "this processor lacks the instructions for %s; products are computed in %s",
                  kmf_precision_names[asked], kmf_precision_names[used->precision]);
     if (model && used->window > kmf_model_config(model)->max_positions)
         cli_warn(run, "a window of %zu tokens; the model was made for %zu at most",

@@ -13,41 +13,64 @@ typedef struct info_args {
 } info_args;
 
 static const char *const dtype_names[] = {"F32", "F16", "BF16", "I8", "F64"};
-static const char *const activation_names[] = {"gelu", "gelu_new", "relu"};
+static const char *const activation_names[] = {"gelu", "gelu_new", "relu", "silu"};
+static const char *const position_names[] = {"rotary", "rotary, in halves", "learned",
+                                             "slopes (ALiBi)"};
 
 static const cli_usage usage = {"info [options] [MODEL]",
                                 "Configuration, parameters, vocabulary, provenance and memory "
-                                "of a model directory (default: the\n"
-                                "model that embed uses), or what a file of k-mer vectors "
-                                "holds, as name<TAB>value.",
+                                "of a model directory or of one\n"
+                                "safetensors file of a model (default: the model that embed "
+                                "uses), or what a file of k-mer\n"
+                                "vectors holds, as name<TAB>value.",
                                 0, 1};
 
 static void print_config(const kmf_config *c)
 {
-    printf("architecture\troformer\n");
+    printf("architecture\t%s\n", c->family);
     printf("layers\t%zu\nhidden_size\t%zu\nheads\t%zu\nintermediate_size\t%zu\nembedding_"
            "size\t%zu\n",
            c->n_layers, c->hidden_size, c->n_heads, c->intermediate_size, c->embedding_size);
-    printf("activation\t%s\nlayer_norm_eps\t%g\nrotary_value\t%s\nmax_positions\t%zu\n",
-           activation_names[c->activation], c->layer_norm_eps, c->rotary_value ? "yes" : "no",
-           c->max_positions);
+    printf("activation\t%s%s\nlayer_norm_eps\t%g\nnorms\t%s\n", activation_names[c->activation],
+           c->gated ? ", gated" : "", c->layer_norm_eps,
+           !c->pre_norm      ? "after"
+           : c->closing_norm ? "before, and after the last layer"
+                             : "before");
+    printf("positions\t%s\nrotary_value\t%s\n", position_names[c->positions],
+           c->rotary_value ? "yes" : "no");
+    if (c->bounded)
+        printf("max_positions\t%zu\n", c->max_positions);
+    else
+        printf("max_positions\tno limit\n");
     printf("pool\t%s\nlayer\t%d\nstrand\t%s\nnorm\t%s\n", kmf_pooling_names[c->pooling],
            c->layer, kmf_strand_names[c->strand], kmf_norm_names[c->norm]);
-    printf("stride\t%zu\nwindow\t%zu\noverlap\t%zu\nambiguous\t%s\nspecials\t%s\n", c->stride,
-           c->window, c->overlap, kmf_ambiguous_names[c->ambiguous],
-           c->specials ? "[CLS] ... [SEP]" : "none");
+    printf("stride\t%zu\nwindow\t%zu\noverlap\t%zu\nambiguous\t%s\n", c->stride, c->window,
+           c->overlap, kmf_ambiguous_names[c->ambiguous]);
 }
 
-static void print_vocabulary(const kmf_vocab *v)
+static void print_kmers(const kmf_vocab *v)
 {
-    static const char *const names[KMF_N_SPECIAL] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]",
-                                                     "[MASK]"};
     uint64_t all = (uint64_t)1 << 2 * kmf_vocab_k(v);
     uint64_t listed = 0;
     for (uint64_t code = 0; code < all; code++)
         listed += kmf_vocab_kmer(v, code) >= 0;
-    printf("k\t%d\nvocabulary\t%zu\nk-mers\t%llu of %llu\n", kmf_vocab_k(v), kmf_vocab_size(v),
-           (unsigned long long)listed, (unsigned long long)all);
+    printf("k-mers\t%llu of %llu\n", (unsigned long long)listed, (unsigned long long)all);
+}
+
+static void print_vocabulary(const kmf_vocab *v, bool specials)
+{
+    static const char *const names[KMF_N_SPECIAL] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]",
+                                                     "[MASK]"};
+    static const char *const frames[] = {"none", "[CLS] ...", "[CLS] ... [SEP]"};
+    static const char *const kinds[] = {"k-mers", "k-mers side by side", "byte-pair encoding"};
+    kmf_vocab_kind kind = kmf_vocab_kind_of(v);
+    printf("specials\t%s\ntokenizer\t%s\n", frames[specials ? kmf_vocab_frame(v) : 0],
+           kinds[kind]);
+    if (kind != KMF_VOCAB_BPE)
+        printf("k\t%d\n", kmf_vocab_k(v));
+    printf("vocabulary\t%zu\n", kmf_vocab_size(v));
+    if (kind != KMF_VOCAB_BPE)
+        print_kmers(v);
     for (int s = 0; s < KMF_N_SPECIAL; s++)
         if (kmf_vocab_special(v, (kmf_special)s) >= 0)
             printf("%s\t%d\n", names[s], (int)kmf_vocab_special(v, (kmf_special)s));
@@ -60,6 +83,7 @@ static void print_memory(const kmf_model *model, const info_args *a)
     uint64_t workspace = kmf_encoder_bytes(c, KMF_PRECISION_F32, tokens, c->window);
     uint64_t weights = kmf_model_n_parameters(model) * sizeof(float);
     printf("parameters\t%" PRIu64 "\n", kmf_model_n_parameters(model));
+    printf("unused_tensors\t%zu\n", kmf_model_n_unused(model));
     printf("bytes_weights\t%" PRIu64 "\n", weights);
     printf("bytes_workspace\t%" PRIu64 " for each thread at %zu tokens\n", workspace, tokens);
     printf("bytes_embed\t%" PRIu64 " with %d threads: weights twice and workspaces\n",
@@ -86,7 +110,7 @@ static int print_model(const cli *run, const char *path, const info_args *a)
         return cli_fail(run, &err);
     printf("model\t%s\n", kmf_model_path(model));
     print_config(kmf_model_config(model));
-    print_vocabulary(kmf_model_vocab(model));
+    print_vocabulary(kmf_model_vocab(model), kmf_model_config(model)->specials);
     print_memory(model, a);
     if (kmf_model_provenance(model)[0])
         printf("provenance\t%s\n", kmf_model_provenance(model));
@@ -163,5 +187,10 @@ int cli_info(cli *run, int argc, char **argv)
     if (leave >= 0)
         return leave;
     const char *path = first < argc ? argv[first] : NULL;
-    return path && is_file(path) ? print_vectors(run, path) : print_model(run, path, &a);
+    kmf_err err = {0};
+    int whole = path ? kmf_model_is_file(path, &err) : 0;
+    if (whole < 0)
+        return cli_fail(run, &err);
+    return path && is_file(path) && !whole ? print_vectors(run, path)
+                                           : print_model(run, path, &a);
 }

@@ -9,16 +9,19 @@ enum { AS_IDS, AS_TOKENS };
 
 typedef struct tokenize_args {
     const char *model;
+    const char *vocab;
     int k;
     int as;
     int strand;
     int no_specials;
+    int exact;
     size_t stride, window, overlap;
     int ambiguous, policy;
     kmf_reader_options reader;
 } tokenize_args;
 
 #define OVERLAP_UNSET ((size_t)-1)
+#define LARGEST_WINDOW ((size_t)1 << 24)
 
 static const char *const as_names[] = {"ids", "tokens", NULL};
 static const char *const strand_names[] = {"fwd", "rc", NULL};
@@ -33,21 +36,25 @@ static const cli_usage usage = {
 static int parse(cli *run, tokenize_args *a, int argc, char **argv, int *first)
 {
     const cli_option table[] = {
-        {"m", "model", CLI_TEXT, &a->model, 0, 0, NULL, "DIR", "whose vocabulary and settings",
-         0, "the default model"},
+        {"m", "model", CLI_TEXT, &a->model, 0, 0, NULL, "MODEL",
+         "whose vocabulary and settings", 0, "the default model"},
         {"k", "kmer", CLI_INT, &a->k, 1, 12, NULL, "K",
          "no model: all k-mers of K bases in code order", 0, "the model's"},
+        {NULL, "vocab", CLI_TEXT, &a->vocab, 0, 0, NULL, "FILE",
+         "no model: this vocab.txt or tokenizer.json", 0, NULL},
         {NULL, "as", CLI_CHOICE, &a->as, 0, 0, as_names, NULL, "numbers or words", 0, NULL},
         {NULL, "strand", CLI_CHOICE, &a->strand, 0, 0, strand_names, NULL,
          "rc: the reverse complement", 0, NULL},
         {NULL, "no-specials", CLI_FLAG, &a->no_specials, 0, 0, NULL, NULL, "no [CLS] and [SEP]",
          0, NULL},
+        {NULL, "exact", CLI_FLAG, &a->exact, 0, 0, NULL, NULL,
+         "the ids of the published tokenizer: case kept, U no T", 0, NULL},
         {NULL, "stride", CLI_SIZE, &a->stride, 1, 1LL << 31, NULL, "N",
          "bases from one k-mer to the next", 0, "the model's"},
         {NULL, "ambiguous", CLI_CHOICE, &a->ambiguous, 0, 0, kmf_ambiguous_names, NULL,
          "k-mers that touch a base other than A, C, G, T, U", -1, "the model's"},
         {NULL, "long", CLI_CHOICE, &a->policy, 0, 0, kmf_long_names, NULL,
-         "sequences longer than the window", 0, NULL},
+         "sequences longer than the window", -1, "chunk; exact: as the published tokenizer"},
         {NULL, "window", CLI_SIZE, &a->window, 3, 1LL << 24, NULL, "N",
          "tokens of a chunk, [CLS] and [SEP] included", 0, "the model's"},
         {NULL, "overlap", CLI_SIZE, &a->overlap, 0, 1LL << 23, NULL, "N",
@@ -57,16 +64,22 @@ static int parse(cli *run, tokenize_args *a, int argc, char **argv, int *first)
     return cli_parse(run, table, &usage, argc, argv, first);
 }
 
-static void to_cut_options(kmf_cut_options *cut, const tokenize_args *a, const kmf_config *c)
+static void to_cut_options(kmf_cut_options *cut, const tokenize_args *a, const kmf_config *c,
+                           const kmf_vocab *vocab)
 {
+    kmf_long policy = a->policy >= 0           ? (kmf_long)a->policy
+                      : a->exact && c->bounded ? KMF_LONG_TRUNCATE
+                                               : KMF_LONG_CHUNK;
+    size_t window = a->exact && !c->bounded ? LARGEST_WINDOW : c->window;
     *cut = (kmf_cut_options){
         .stride = a->stride ? a->stride : c->stride,
-        .window = a->window ? a->window : c->window,
+        .window = a->window ? a->window : window,
         .specials = c->specials && !a->no_specials,
         .ambiguous = (kmf_ambiguous)(a->ambiguous < 0 ? (int)c->ambiguous : a->ambiguous),
-        .policy = (kmf_long)a->policy,
-        .reverse = a->strand};
-    size_t most = (cut->window - (cut->specials ? 2 : 0)) / 2;
+        .policy = policy,
+        .reverse = a->strand,
+        .exact = a->exact ? c->exact : KMF_EXACT_NO};
+    size_t most = (cut->window - (cut->specials ? kmf_vocab_frame(vocab) : 0)) / 2;
     cut->overlap = a->overlap != OVERLAP_UNSET ? a->overlap
                    : c->overlap < most         ? c->overlap
                                                : most;
@@ -79,7 +92,7 @@ static void print_chunk(const char *name, const kmf_chunk *chunk, const kmf_voca
     for (size_t i = 0; i < chunk->n; i++) {
         putchar(i == 0 ? '\t' : ' ');
         if (as == AS_TOKENS)
-            fputs(kmf_vocab_token(vocab, chunk->ids[i]), stdout);
+            cli_put_token(kmf_vocab_token(vocab, chunk->ids[i]));
         else
             printf("%d", (int)chunk->ids[i]);
     }
@@ -146,40 +159,58 @@ static int tokenize_file(cli *run, const char *path, const tokenize_args *a, kmf
     return got < 0 ? got : 0;
 }
 
+/* The vocabulary and settings that -k, --vocab or the model stand for. */
+static int load(const tokenize_args *a, kmf_model **model, kmf_vocab **own, kmf_config *config,
+                kmf_err *err)
+{
+    if (a->k > 0) {
+        *own = kmf_vocab_new(a->k, err);
+        return *own ? kmf_config_preset(config, "tiny", a->k, err) : (int)err->code;
+    }
+    if (a->vocab) {
+        *own = kmf_vocab_load(a->vocab, err);
+        if (!*own)
+            return (int)err->code;
+        *config = (kmf_config){.stride = 1,
+                               .window = LARGEST_WINDOW,
+                               .specials = kmf_vocab_frame(*own) > 0,
+                               .ambiguous = KMF_AMBIGUOUS_SKIP,
+                               .exact = KMF_EXACT_SPLIT};
+        return 0;
+    }
+    *model = kmf_model_load(a->model, err);
+    if (!*model)
+        return (int)err->code;
+    *config = *kmf_model_config(*model);
+    return 0;
+}
+
 int cli_tokenize(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
-    tokenize_args a = {.ambiguous = -1, .overlap = OVERLAP_UNSET};
-    kmf_config config;
+    tokenize_args a = {.ambiguous = -1, .policy = -1, .overlap = OVERLAP_UNSET};
+    kmf_config config = {0};
     kmf_cut_options cut;
     kmf_model *model = NULL;
     kmf_vocab *own_vocab = NULL;
     kmf_cutter *cutter = NULL;
     kmf_embed_stats total = {0};
     int first;
-    int status = -1;
     kmf_reader_options_default(&a.reader);
     int leave = parse(run, &a, argc, argv, &first);
     if (leave >= 0)
         return leave;
-    if (a.k > 0 && a.model)
-        return cli_wrong(run, "give a model or -k, not both");
-    if (a.k > 0) {
-        own_vocab = kmf_vocab_new(a.k, &err);
-        if (!own_vocab || kmf_config_preset(&config, "tiny", a.k, &err) < 0)
-            goto out;
-    } else {
-        model = kmf_model_load(a.model, &err);
-        if (!model)
-            goto out;
-        config = *kmf_model_config(model);
-    }
-    const kmf_vocab *vocab = model ? kmf_model_vocab(model) : own_vocab;
-    to_cut_options(&cut, &a, &config);
-    cutter = kmf_cutter_new(vocab, &cut, &err);
-    if (!cutter)
+    if ((a.k > 0) + (a.vocab != NULL) + (a.model != NULL) > 1)
+        return cli_wrong(run, "give one of --model, --kmer and --vocab");
+    if (a.exact && a.ambiguous >= 0)
+        return cli_wrong(run, "--ambiguous has no meaning with --exact");
+    int status = load(&a, &model, &own_vocab, &config, &err);
+    if (status < 0)
         goto out;
-    status = 0;
+    const kmf_vocab *vocab = model ? kmf_model_vocab(model) : own_vocab;
+    to_cut_options(&cut, &a, &config, vocab);
+    cutter = kmf_cutter_new(vocab, &cut, &err);
+    status = cutter ? 0 : (int)err.code;
     for (int i = first; i < argc && status == 0 && !ferror(stdout); i++)
         status = tokenize_file(run, argv[i], &a, cutter, vocab, &total, &err);
     if (status == 0)

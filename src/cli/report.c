@@ -125,6 +125,15 @@ const char *cli_count(char buf[CLI_COUNT_TEXT], double n)
     return buf;
 }
 
+void cli_put_token(const char *token)
+{
+    for (const unsigned char *c = (const unsigned char *)token; *c; c++)
+        if (*c < ' ' || *c == 0x7f)
+            printf("\\x%02x", *c);
+        else
+            putchar(*c);
+}
+
 double cli_peak_memory(void)
 {
     struct rusage usage;

@@ -18,6 +18,7 @@ kmf_batch_shape kmf_batch_choose(size_t units, size_t longest, size_t dim, bool 
     if (pieces > most)
         pieces = most ? most : 1;
     return (kmf_batch_shape){.cap_pieces = pieces,
+                             .units = units,
                              .cap_units = units < longest ? longest : units,
                              .dim = dim,
                              .ids = ids};
@@ -58,6 +59,7 @@ kmf_batch *kmf_batch_new(const kmf_batch_shape *shape, kmf_err *err)
     if (!b)
         return NULL;
     b->cap_pieces = shape->cap_pieces;
+    b->units = shape->units;
     b->cap_units = shape->cap_units;
     b->dim = shape->dim;
     b->pieces = kmf_malloc(shape->cap_pieces, sizeof *b->pieces, err);
@@ -115,7 +117,9 @@ void kmf_batch_clear(kmf_batch *batch)
 
 bool kmf_batch_fits(const kmf_batch *batch, size_t n)
 {
-    return batch->n_pieces < batch->cap_pieces && n <= batch->cap_units - batch->n_units;
+    size_t room = batch->n_pieces == 0 ? batch->cap_units : batch->units;
+    return batch->n_pieces < batch->cap_pieces && batch->n_units <= room &&
+           n <= room - batch->n_units;
 }
 
 static kmf_piece *add_piece(kmf_batch *b, size_t n, bool reverse)

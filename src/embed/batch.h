@@ -31,6 +31,7 @@ typedef struct kmf_piece {
 
 typedef struct kmf_batch {
     size_t cap_pieces, cap_units;
+    size_t units; /* to be filled up to; a piece of more is alone */
     size_t n_pieces;
     size_t n_units;    /* tokens or letters in use */
     kmf_piece *pieces; /* owned [cap_pieces] */
@@ -53,6 +54,7 @@ typedef struct kmf_batch {
 
 typedef struct kmf_batch_shape {
     size_t cap_pieces;
+    size_t units;
     size_t cap_units;
     size_t dim;
     bool ids; /* of chunks */

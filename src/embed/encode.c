@@ -4,11 +4,13 @@
  *
  * Pooling: from the hidden states of a batch to what each piece adds to its record.
  *
- *   mean   sum over the k-mers that the chunk owns, in double, in order
- *   max    maximum over them
- *   cls    the first token's state once for every k-mer that the chunk owns, so that a record's
- *          vector is the mean of its chunks weighted by what they own
- *   none   their states themselves
+ *   mean      sum over the k-mers that the chunk owns, in double, in order
+ *   mean-all  over all tokens that it owns, and those that frame it
+ *   max       maximum over the k-mers
+ *   cls       the first token's state once for every k-mer that the chunk owns, so that a record's
+ *             vector is the mean of its chunks weighted by what they own
+ *   pooler    the same with what the model's pooler makes of that state
+ *   none      the k-mers' states themselves
  */
 #include "base/err.h"
 #include "base/mem.h"
@@ -16,32 +18,48 @@
 #include "embed/settings.h"
 #include "model/model.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
+
+/* Tokens before and behind a chunk: [CLS], and maybe [SEP]. */
+typedef struct frame {
+    size_t lead, trail;
+} frame;
 
 typedef struct encode {
     kmf_method base;
     kmf_model *model;       /* owned */
     kmf_encoder **encoders; /* owned [threads] */
+    float *pooled;          /* owned [threads, D] */
     size_t threads;
     size_t window;
     size_t layer; /* 0 .. L */
     kmf_pooling pooling;
+    frame around;         /* of every chunk */
+    const kmf_map **maps; /* owned [n_files]; borrowed from the model */
 } encode;
 
 /* ---------------------------------------------------------------- pooling --------------- */
 
-static void sum_rows(double *sum, const float *hidden, const kmf_batch *b, const kmf_piece *p)
+/* Sums those of p that count: its own k-mers, or with a frame all its own and those around them. */
+static size_t sum_rows(double *sum, const float *hidden, const kmf_batch *b, const kmf_piece *p,
+                       const frame *around)
 {
     size_t D = b->dim;
+    size_t n = 0;
     memset(sum, 0, D * sizeof *sum);
-    for (size_t t = p->own_beg; t < p->own_end; t++) {
-        if (!b->real[t])
+    for (size_t t = p->beg; t < p->end; t++) {
+        bool own = t >= p->own_beg && t < p->own_end;
+        bool framing = around && (t < p->beg + around->lead || t >= p->end - around->trail);
+        if (!framing && !(own && (around || b->real[t])))
             continue;
         const float *h = hidden + t * D;
         for (size_t d = 0; d < D; d++)
             sum[d] += (double)h[d];
+        n++;
     }
+    return n;
 }
 
 /* A NaN wins, so that it is found. */
@@ -72,23 +90,48 @@ static void copy_rows(kmf_batch *b, const float *hidden, kmf_piece *p, size_t *n
     }
 }
 
-/* Pooled in double: sum [D]. */
-static void pool_rows(double *sum, const float *hidden, const kmf_batch *b, const kmf_piece *p,
-                      kmf_pooling pooling)
+/* One state for all tokens: sum [D] = row times their number. */
+static void repeat_row(double *sum, const float *row, size_t D, uint64_t tokens)
 {
-    if (pooling == KMF_POOL_MEAN)
-        sum_rows(sum, hidden, b, p);
-    else if (pooling == KMF_POOL_MAX)
-        max_rows(sum, hidden, b, p);
-    else
-        for (size_t d = 0; d < b->dim; d++)
-            sum[d] = (double)hidden[p->beg * b->dim + d] * (double)p->tokens;
+    for (size_t d = 0; d < D; d++)
+        sum[d] = (double)row[d] * (double)tokens;
 }
 
 /* ---------------------------------------------------------------- the method ------------ */
 
-/* The pieces' results from the hidden states of the batch. */
-static void pool(const encode *m, kmf_batch *batch, const float *hidden)
+/* One piece's result from the hidden states of the batch, in double. */
+static void pool_piece(const encode *m, int worker, const kmf_batch *b, kmf_piece *p,
+                       double *sum, const float *hidden)
+{
+    size_t D = b->dim;
+    switch (m->pooling) {
+    case KMF_POOL_MEAN:
+        p->weight = (double)sum_rows(sum, hidden, b, p, NULL);
+        break;
+    case KMF_POOL_MEAN_ALL:
+        p->weight = (double)sum_rows(sum, hidden, b, p, &m->around);
+        break;
+    case KMF_POOL_MAX:
+        max_rows(sum, hidden, b, p);
+        break;
+    case KMF_POOL_POOLER: {
+        float *pooled = m->pooled + (size_t)worker * D;
+        int status = kmf_encoder_pooler(m->encoders[worker], pooled, &p->beg, 1, NULL);
+        assert(status == 0); /* the settings were checked */
+        (void)status;
+        repeat_row(sum, pooled, D, p->tokens);
+        break;
+    }
+    case KMF_POOL_CLS:
+        repeat_row(sum, hidden + p->beg * D, D, p->tokens);
+        break;
+    case KMF_POOL_NONE:
+        break;
+    }
+}
+
+/* The pieces' results from the hidden states of the batch, which the worker's encoder gave last. */
+static void pool(const encode *m, int worker, kmf_batch *batch, const float *hidden)
 {
     size_t n_rows = 0;
     for (size_t i = 0; i < batch->n_pieces; i++) {
@@ -100,14 +143,14 @@ static void pool(const encode *m, kmf_batch *batch, const float *hidden)
         if (m->pooling == KMF_POOL_NONE)
             copy_rows(batch, hidden, p, &n_rows);
         else
-            pool_rows(batch->sums + i * batch->dim, hidden, batch, p, m->pooling);
+            pool_piece(m, worker, batch, p, batch->sums + i * batch->dim, hidden);
     }
 }
 
 static void work(const kmf_method *method, kmf_batch *batch, int worker)
 {
     const encode *m = (const encode *)method;
-    pool(m, batch,
+    pool(m, worker, batch,
          kmf_encoder_forward(m->encoders[worker], batch->ids, batch->off, batch->n_pieces,
                              m->layer));
 }
@@ -119,7 +162,7 @@ static int together(const kmf_method *method, kmf_batch *batch, kmf_err *err)
     int status = kmf_encoder_forward_together(m->encoders, m->threads, &hidden, batch->ids,
                                               batch->off, batch->n_pieces, m->layer, err);
     if (status == 0)
-        pool(m, batch, hidden);
+        pool(m, 0, batch, hidden);
     return status;
 }
 
@@ -134,11 +177,11 @@ static size_t bytes(const kmf_method *method)
 
 static json_t *settings(const kmf_embed_options *o)
 {
-    return json_pack("{s:s, s:i, s:s, s:I, s:I, s:I, s:s}", "pooling",
+    return json_pack("{s:s, s:i, s:s, s:I, s:I, s:I, s:s, s:b}", "pooling",
                      kmf_pooling_names[o->pooling], "layer", o->layer, "long",
                      kmf_long_names[o->policy], "stride", (json_int_t)o->stride, "window",
                      (json_int_t)o->window, "overlap", (json_int_t)o->overlap, "precision",
-                     kmf_precision_names[o->precision]);
+                     kmf_precision_names[o->precision], "exact", o->exact);
 }
 
 static void release(kmf_method *method)
@@ -147,6 +190,8 @@ static void release(kmf_method *method)
     for (size_t i = 0; m->encoders && i < m->threads; i++)
         kmf_encoder_free(m->encoders[i]);
     kmf_free(m->encoders);
+    kmf_free(m->maps);
+    kmf_free(m->pooled);
     kmf_cutter_free(m->base.cutters[0]);
     kmf_cutter_free(m->base.cutters[1]);
     kmf_model_free(m->model);
@@ -167,7 +212,9 @@ static int make_cutters(encode *m, const kmf_embed_options *o, kmf_err *err)
                            .overlap = o->overlap,
                            .specials = kmf_model_config(m->model)->specials,
                            .ambiguous = (kmf_ambiguous)o->ambiguous,
-                           .policy = (kmf_long)o->policy};
+                           .policy = (kmf_long)o->policy,
+                           .exact =
+                               o->exact ? kmf_model_config(m->model)->exact : KMF_EXACT_NO};
     for (int reverse = 0; reverse < 2; reverse++) {
         cut.reverse = reverse;
         m->base.cutters[reverse] = kmf_cutter_new(kmf_model_vocab(m->model), &cut, err);
@@ -182,11 +229,30 @@ static int make_encoders(encode *m, kmf_err *err)
     m->encoders = kmf_calloc(m->threads, sizeof(kmf_encoder *), err);
     if (!m->encoders)
         return KMF_ENOMEM;
+    m->pooled = kmf_floats(m->threads * m->base.shape.dim, err);
+    if (!m->pooled)
+        return KMF_ENOMEM;
     for (size_t i = 0; i < m->threads; i++) {
         m->encoders[i] = kmf_encoder_new(m->model, m->base.shape.cap_units, m->window, err);
         if (!m->encoders[i])
             return KMF_ENOMEM;
     }
+    return 0;
+}
+
+/* The files of the weights, for provenance. */
+static int list_files(encode *m, kmf_err *err)
+{
+    const kmf_tensors *stored = &m->model->stored;
+    size_t n = kmf_tensors_n_files(stored);
+    m->maps = kmf_calloc(n, sizeof *m->maps, err);
+    if (!m->maps)
+        return KMF_ENOMEM;
+    for (size_t i = 0; i < n; i++)
+        m->maps[i] = kmf_tensors_map(stored, i);
+    m->base.files[0].key = "md5";
+    m->base.files[0].maps = m->maps;
+    m->base.files[0].n = n;
     return 0;
 }
 
@@ -197,14 +263,16 @@ kmf_method *kmf_encode_open(const char *name, kmf_embed_options *opts, kmf_err *
         return NULL;
     m->base.kind = &kind;
     m->model = kmf_model_load(name, err);
-    if (!m->model || kmf_settings_model(opts, kmf_model_config(m->model), err) < 0 ||
+    if (!m->model ||
+        kmf_settings_model(opts, kmf_model_config(m->model), kmf_model_vocab(m->model), err) <
+            0 ||
         make_cutters(m, opts, err) < 0 ||
         kmf_model_prepare(m->model, (kmf_precision)opts->precision, err) < 0)
         goto failed;
     m->base.name = kmf_model_path(m->model);
     m->base.model = m->model;
-    m->base.files[0].key = "md5";
-    m->base.files[0].map = &m->model->map;
+    if (list_files(m, err) < 0)
+        goto failed;
     m->base.shape = kmf_batch_choose(opts->batch_tokens, opts->window,
                                      kmf_model_config(m->model)->hidden_size, true);
     m->base.shape.per_token = opts->pooling == KMF_POOL_NONE;
@@ -212,6 +280,10 @@ kmf_method *kmf_encode_open(const char *name, kmf_embed_options *opts, kmf_err *
     m->window = opts->window;
     m->layer = (size_t)opts->layer;
     m->pooling = (kmf_pooling)opts->pooling;
+    if (kmf_model_config(m->model)->specials) {
+        size_t n = kmf_vocab_frame(kmf_model_vocab(m->model));
+        m->around = (frame){n > 0, n > 1};
+    }
     if (make_encoders(m, err) < 0)
         goto failed;
     return &m->base;

@@ -20,7 +20,10 @@ kmf_method *kmf_method_open(const char *name, kmf_embed_options *opts, kmf_err *
 {
     if (name && is_frequency(name))
         return kmf_frequency_open(name, opts, err);
-    if (name && is_file(name))
+    int whole = name ? kmf_model_is_file(name, err) : 0;
+    if (whole < 0)
+        return NULL;
+    if (name && is_file(name) && !whole)
         return kmf_wordmean_open(name, opts, err);
     return kmf_encode_open(name, opts, err);
 }

@@ -49,8 +49,9 @@ struct kmf_method {
     const kmf_vectors *vectors; /* NULL: it has none */
     /* The files that decide its vectors, for provenance, as they were when it was made. */
     struct {
-        const char *key; /* "md5", "counts_md5"; NULL: no such file */
-        const kmf_map *map;
+        const char *key;            /* "md5", "counts_md5"; NULL: no such file */
+        const kmf_map *const *maps; /* [n] of it, or of its parts; borrowed from the method */
+        size_t n;
     } files[KMF_METHOD_FILES];
 
     kmf_batch_shape shape;

@@ -23,8 +23,7 @@ static json_t *model_json(const kmf_embedder *e, kmf_err *err)
     char md5[KMF_MD5_TEXT];
     json_t *json = json_pack("{s:o?}", "name", kmf_json_of_text(kmf_embedder_name(e)));
     for (size_t i = 0; json && i < KMF_METHOD_FILES && method->files[i].key; i++) {
-        const kmf_map *map = method->files[i].map;
-        if (kmf_md5(md5, map->bytes, map->len, err) < 0 ||
+        if (kmf_md5_files(md5, method->files[i].maps, method->files[i].n, err) < 0 ||
             json_object_set_new(json, method->files[i].key, json_string(md5)) < 0) {
             json_decref(json);
             json = NULL;

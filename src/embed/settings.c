@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -35,7 +36,7 @@ int kmf_settings_common(kmf_embed_options *o, kmf_err *err)
         int most;
         const char *name;
     } ranges[] = {
-        {offsetof(kmf_embed_options, pooling), KMF_POOL_NONE, "pooling"},
+        {offsetof(kmf_embed_options, pooling), KMF_POOL_POOLER, "pooling"},
         {offsetof(kmf_embed_options, strand), KMF_STRAND_BOTH, "strand"},
         {offsetof(kmf_embed_options, norm), KMF_NORM_L2, "norm"},
         {offsetof(kmf_embed_options, ambiguous), KMF_AMBIGUOUS_ERROR, "ambiguous"},
@@ -65,17 +66,36 @@ int kmf_settings_common(kmf_embed_options *o, kmf_err *err)
         (o->batch_tokens < BATCH_UNITS_MIN || o->batch_tokens > BATCH_UNITS_MAX))
         return kmf_fail(err, KMF_EINVAL, "a batch of %zu tokens: it must be %d to %zu",
                         o->batch_tokens, BATCH_UNITS_MIN, BATCH_UNITS_MAX);
-    if (o->policy < 0)
-        o->policy = KMF_LONG_CHUNK;
     return 0;
 }
 
-int kmf_settings_model(kmf_embed_options *o, const kmf_config *c, kmf_err *err)
+/*
+ * The published tokenizer's own limit: what is beyond is cut, and where there is none nothing may
+ * be; and what is no base has the token that it gives it.
+ */
+static int settle_exact(kmf_embed_options *o, const kmf_config *c, kmf_err *err)
+{
+    if (o->ambiguous >= 0)
+        return kmf_fail(err, KMF_EINVAL,
+                        "exact reads every letter as the published tokenizer does: there is no "
+                        "choice for ambiguous ones");
+    o->ambiguous = KMF_AMBIGUOUS_UNK;
+    if (o->policy < 0)
+        o->policy = c->bounded ? KMF_LONG_TRUNCATE : KMF_LONG_ERROR;
+    return 0;
+}
+
+int kmf_settings_model(kmf_embed_options *o, const kmf_config *c, const kmf_vocab *vocab,
+                       kmf_err *err)
 {
     if (o->k != 0 || o->weights >= 0)
         return kmf_fail(err, KMF_EINVAL,
                         "a model with an encoder has one k and weighs all k-mers alike: k and "
                         "weights are for k-mer vectors");
+    if (o->exact && settle_exact(o, c, err) < 0)
+        return KMF_EINVAL;
+    if (o->policy < 0)
+        o->policy = KMF_LONG_CHUNK;
     if (o->pooling < 0)
         o->pooling = (int)c->pooling;
     if (o->strand < 0)
@@ -88,8 +108,13 @@ int kmf_settings_model(kmf_embed_options *o, const kmf_config *c, kmf_err *err)
         o->stride = c->stride;
     if (o->window == 0)
         o->window = c->window;
+    if (c->positions == KMF_POSITIONS_LEARNED && o->window > c->max_positions)
+        return kmf_fail(err, KMF_EINVAL,
+                        "a window of %zu tokens: the model has learned %zu positions, no more",
+                        o->window, c->max_positions);
     if (o->overlap == KMF_OVERLAP_MODEL) {
-        size_t most = o->window > 2 ? (o->window - (c->specials ? 2 : 0)) / 2 : 0;
+        size_t frame = c->specials ? kmf_vocab_frame(vocab) : 0;
+        size_t most = o->window > frame ? (o->window - frame) / 2 : 0;
         o->overlap = c->overlap < most ? c->overlap : most;
     }
     if (o->batch_tokens == 0)
@@ -104,8 +129,10 @@ int kmf_settings_model(kmf_embed_options *o, const kmf_config *c, kmf_err *err)
         return kmf_fail(err, KMF_EINVAL, "layer %d: the model has 0 to %zu, or -1 to -%zu",
                         o->layer, c->n_layers, c->n_layers + 1);
     o->layer = (int)layer;
-    if (o->pooling == KMF_POOL_CLS && !c->specials)
+    if ((o->pooling == KMF_POOL_CLS || o->pooling == KMF_POOL_POOLER) && !c->specials)
         return kmf_fail(err, KMF_EINVAL, "the model frames no window with [CLS] to pool");
+    if (o->pooling == KMF_POOL_POOLER && !c->pooler)
+        return kmf_fail(err, KMF_EINVAL, "the model has no pooler");
     if (o->pooling == KMF_POOL_NONE && o->strand == KMF_STRAND_BOTH)
         return kmf_fail(
             err, KMF_EINVAL,
@@ -125,6 +152,7 @@ static int no_precision(const kmf_embed_options *o, const char *name, kmf_err *e
 static void settle_letters(kmf_embed_options *o)
 {
     o->pooling = KMF_POOL_MEAN;
+    o->policy = KMF_LONG_CHUNK;
     o->layer = 0;
     o->overlap = 0;
     if (o->stride == 0)
@@ -145,11 +173,11 @@ int kmf_settings_vectors(kmf_embed_options *o, const char *name, const kmf_vecto
                          kmf_err *err)
 {
     if (o->pooling > KMF_POOL_MEAN || o->layer != KMF_LAYER_MODEL || o->window != 0 ||
-        o->overlap != KMF_OVERLAP_MODEL || o->policy != KMF_LONG_CHUNK)
+        o->overlap != KMF_OVERLAP_MODEL || o->policy > KMF_LONG_CHUNK || o->exact)
         return kmf_fail(
             err, KMF_EINVAL,
             "%s holds k-mer vectors, and the mean is taken over whole records: there "
-            "is no other pooling, no layer, window, overlap or policy for long ones",
+            "is no other pooling, no layer, window, overlap, exact or policy for long ones",
             name);
     if (o->ambiguous > KMF_AMBIGUOUS_SKIP)
         return kmf_fail(
@@ -172,12 +200,12 @@ int kmf_settings_vectors(kmf_embed_options *o, const char *name, const kmf_vecto
 int kmf_settings_frequency(kmf_embed_options *o, const char *name, kmf_err *err)
 {
     if (o->pooling >= 0 || o->layer != KMF_LAYER_MODEL || o->stride != 0 || o->window != 0 ||
-        o->overlap != KMF_OVERLAP_MODEL || o->policy != KMF_LONG_CHUNK || o->k != 0 ||
-        o->weights >= 0)
+        o->overlap != KMF_OVERLAP_MODEL || o->policy > KMF_LONG_CHUNK || o->k != 0 ||
+        o->weights >= 0 || o->exact)
         return kmf_fail(
             err, KMF_EINVAL,
             "%s counts whole records: it has no pooling, layer, stride, window, overlap, "
-            "policy for long ones, k or weights",
+            "policy for long ones, k, weights or exact",
             name);
     if (o->ambiguous > KMF_AMBIGUOUS_SKIP && o->ambiguous != KMF_AMBIGUOUS_ERROR)
         return kmf_fail(err, KMF_EINVAL, "%s can skip ambiguous bases or fail on them, no more",

@@ -11,7 +11,8 @@
 /* Shards, threads, batches: the same for every kind of model. */
 int kmf_settings_common(kmf_embed_options *o, kmf_err *err) KMF_MUST_CHECK;
 /* For an encoder; layer becomes 0 .. L. */
-int kmf_settings_model(kmf_embed_options *o, const kmf_config *c, kmf_err *err) KMF_MUST_CHECK;
+int kmf_settings_model(kmf_embed_options *o, const kmf_config *c, const kmf_vocab *vocab,
+                       kmf_err *err) KMF_MUST_CHECK;
 /* For k-mer vectors out of the file `name`; k is only held against their range. */
 int kmf_settings_vectors(kmf_embed_options *o, const char *name, const kmf_vectors_info *info,
                          kmf_err *err) KMF_MUST_CHECK;

@@ -31,6 +31,7 @@
 #include "base/mem.h"
 #include "embed/method.h"
 #include "embed/settings.h"
+#include "model/safetensors.h"
 #include "model/vectorfile.h"
 #include "model/vectors.h"
 #include "words/textkmers.h"
@@ -51,6 +52,7 @@ typedef struct word_mean {
     kmf_method base;
     char *name;                       /* owned */
     kmf_map file, counts;             /* owned; counts: empty if there is no such file */
+    const kmf_map *maps[2];           /* of both */
     kmf_vectors *vectors;             /* owned */
     double *weights;                  /* owned [n]; 0: a word never seen. NULL: all are 1 */
     bool sif;                         /* not all are 0 or 1 */
@@ -287,7 +289,9 @@ static int map_counts(word_mean *m, kmf_err *err)
     if (access(path, F_OK) == 0) {
         status = kmf_map_open(&m->counts, path, err);
         m->base.files[1].key = "counts_md5";
-        m->base.files[1].map = &m->counts;
+        m->maps[1] = &m->counts;
+        m->base.files[1].maps = &m->maps[1];
+        m->base.files[1].n = 1;
     }
     kmf_free(path);
     return status;
@@ -303,9 +307,11 @@ static int load(word_mean *m, kmf_err *err)
     if (!m->vectors)
         return KMF_EMODEL;
     m->base.files[0].key = "md5";
-    m->base.files[0].map = &m->file;
+    m->maps[0] = &m->file;
+    m->base.files[0].maps = &m->maps[0];
+    m->base.files[0].n = 1;
     bool beside =
-        m->vectors->info.counted && !kmf_vectortensors_begins(m->file.bytes, m->file.len);
+        m->vectors->info.counted && !kmf_safetensors_begins(m->file.bytes, m->file.len);
     return beside ? map_counts(m, err) : 0;
 }
 

@@ -39,7 +39,7 @@ static const struct size_key encoder_keys[] = {
     {"intermediate_size", offsetof(kmf_config, intermediate_size), 1, (size_t)1 << 20, true},
     {"embedding_size", offsetof(kmf_config, embedding_size), 1, 65536, false},
     {"max_position_embeddings", offsetof(kmf_config, max_positions), 3, WINDOW_MAX, false},
-    {"type_vocab_size", offsetof(kmf_config, type_vocab_size), 1, 1024, false},
+    {"type_vocab_size", offsetof(kmf_config, type_vocab_size), 0, 1024, false},
 };
 
 static const struct size_key use_keys[] = {
@@ -52,8 +52,11 @@ static const char *const use_names[] = {"k",        "stride",    "window",    "o
                                         "specials", "pooling",   "layer",     "strand",
                                         "norm",     "ambiguous", "provenance"};
 
-/* In the order of kmf_activation; the last is another name of KMF_GELU_TANH. */
-static const char *const activation_words[] = {"gelu", "gelu_new", "relu", "gelu_pytorch_tanh"};
+/* In the order of kmf_activation, then other names of some of them. */
+static const char *const activation_words[] = {"gelu", "gelu_new",          "relu",
+                                               "silu", "gelu_pytorch_tanh", "swish"};
+#define N_ACTIVATIONS 4
+static const kmf_activation other_activations[] = {KMF_GELU_TANH, KMF_SILU};
 
 static const struct preset {
     const char *name;
@@ -88,10 +91,17 @@ static void set_size(kmf_config *config, size_t field, size_t value)
 static void set_defaults(kmf_config *config)
 {
     *config = (kmf_config){
+        .family = kmf_family_roformer.name,
         .max_positions = 1536,
         .type_vocab_size = 2,
         .layer_norm_eps = 1e-12,
         .activation = KMF_GELU,
+        .positions = KMF_POSITIONS_ROTARY,
+        .rotary_base = 10000,
+        .embedding_norm = 1,
+        .bias_in = 1,
+        .bias_out = 1,
+        .head_biases = 1,
         .stride = 1,
         .overlap = UNSET,
         .specials = -1,
@@ -100,6 +110,8 @@ static void set_defaults(kmf_config *config)
         .strand = KMF_STRAND_FWD,
         .norm = KMF_NORM_NONE,
         .ambiguous = KMF_AMBIGUOUS_SKIP,
+        .exact = KMF_EXACT_WHOLE,
+        .bounded = 1,
     };
 }
 
@@ -132,34 +144,6 @@ int kmf_config_preset(kmf_config *config, const char *preset, int k, kmf_err *er
 }
 
 /* ---- rules ------------------------------------------------------------------------------- */
-
-/* sum += a * b; false if that does not fit. */
-static bool add_product(uint64_t *sum, uint64_t a, uint64_t b)
-{
-    if (a != 0 && b > KMF_PARAMETERS_MAX / a)
-        return false;
-    *sum += a * b;
-    return *sum <= KMF_PARAMETERS_MAX;
-}
-
-uint64_t kmf_config_parameters(const kmf_config *config, int has_head)
-{
-    uint64_t V = config->vocab_size;
-    uint64_t E = config->embedding_size;
-    uint64_t D = config->hidden_size;
-    uint64_t F = config->intermediate_size;
-    uint64_t layer = 0;
-    uint64_t sum = 0;
-    bool fits = add_product(&layer, 4 * D + 9, D) && /* four [D, D], nine [D] */
-                add_product(&layer, 2 * D + 1, F) && /* two [F, D], one [F]   */
-                add_product(&sum, config->n_layers, layer) && add_product(&sum, V, E) &&
-                add_product(&sum, config->type_vocab_size + 2, E);
-    if (fits && E != D)
-        fits = add_product(&sum, E + 1, D);
-    if (fits && has_head)
-        fits = add_product(&sum, D + 3, E) && add_product(&sum, V, 1);
-    return fits ? sum : 0;
-}
 
 /* Names the factors of the larger of the two places where parameters can be. */
 static int too_many_parameters(const kmf_config *c, kmf_code code, const char *name,
@@ -206,8 +190,7 @@ int kmf_config_check(const kmf_config *c, kmf_code code, const char *name, kmf_e
     if (rc == 0)
         rc = check_sizes(c, use_keys, LEN(use_keys), "kmerformer.", code, name, err);
     if (rc == 0)
-        rc = check_word((int)c->activation, LEN(activation_words) - 1, "hidden_act", code, name,
-                        err);
+        rc = check_word((int)c->activation, N_ACTIVATIONS, "hidden_act", code, name, err);
     if (rc == 0)
         rc =
             check_word((int)c->pooling, n_words(kmf_pooling_names), "pooling", code, name, err);
@@ -220,15 +203,21 @@ int kmf_config_check(const kmf_config *c, kmf_code code, const char *name, kmf_e
                         name, err);
     if (rc < 0)
         return rc;
-    if (c->hidden_size % c->n_heads != 0 || c->hidden_size / c->n_heads % 2 != 0)
+    size_t K = c->hidden_size / c->n_heads;
+    bool turned =
+        c->positions == KMF_POSITIONS_ROTARY || c->positions == KMF_POSITIONS_ROTARY_HALVES;
+    if (c->hidden_size % c->n_heads != 0 || (turned && K % 2 != 0))
         return kmf_fail(err, code,
                         "%s: hidden_size %zu over num_attention_heads %zu: must give "
-                        "heads of one even size",
-                        name, c->hidden_size, c->n_heads);
+                        "heads of one%s size",
+                        name, c->hidden_size, c->n_heads, turned ? " even" : "");
+    if (turned && (c->rotary_size > K || c->rotary_size % 2 != 0))
+        return kmf_fail(err, code, "%s: rotary_dim: must be even, at most %zu, got %zu", name,
+                        K, c->rotary_size);
     if (!(c->layer_norm_eps > 0 && c->layer_norm_eps <= 0.1))
         return kmf_fail(err, code, "%s: layer_norm_eps: must be a number above 0, at most 0.1",
                         name);
-    if (c->k < 1 || c->k > K_MAX)
+    if (c->k < 0 || c->k > K_MAX)
         return kmf_fail(err, code, "%s: k: must be from 1 to %d, got %d", name, K_MAX, c->k);
     if (c->overlap > c->window / 2)
         return kmf_fail(err, code,
@@ -266,35 +255,43 @@ static int read_sizes(kmf_config *config, const json_t *object, const struct siz
     return 0;
 }
 
-static int check_model_type(const json_t *root, const char *name, kmf_err *err)
+/* Also sets config->family. NULL after KMF_EMODEL. */
+static const kmf_family *find_family(kmf_config *config, const json_t *root,
+                                     const kmf_tensors *stored, const char *name, kmf_err *err)
 {
-    const json_t *type = json_object_get(root, "model_type");
     char shown[KMF_ERR_SHOW];
-    if (!json_is_string(type))
-        return kmf_fail(err, KMF_EMODEL,
-                        "%s: no model_type; the one that works here is roformer", name);
-    if (!kmf_family_find(json_string_value(type)))
-        return kmf_fail(err, KMF_EMODEL,
-                        "%s: model_type %s does not work here; the one that does is roformer",
-                        name, kmf_err_show(shown, json_string_value(type)));
-    return 0;
+    char list[128] = "";
+    size_t len = 0;
+    const char *type = json_string_value(json_object_get(root, "model_type"));
+    const kmf_family *family = kmf_family_detect(type, stored);
+    if (family) {
+        config->family = family->name;
+        return family;
+    }
+    for (size_t i = 0; kmf_family_name(i); i++)
+        len += (size_t)snprintf(list + len, sizeof list - len, "%s%s", i ? ", " : "",
+                                kmf_family_name(i));
+    kmf_fail(err, KMF_EMODEL, "%s: %s%s, and no tensors of a family that works here: %s", name,
+             type ? "model_type " : "no model_type", type ? kmf_err_show(shown, type) : "",
+             list);
+    return NULL;
 }
 
-static int read_encoder(kmf_config *config, const json_t *root, const char *name, kmf_err *err)
+static int read_encoder(kmf_config *config, const json_t *root, const kmf_tensors *stored,
+                        const char *name, kmf_err *err)
 {
     int word = (int)config->activation;
     int decoder = 0;
-    int rc = check_model_type(root, name, err);
-    if (rc == 0)
-        rc = read_sizes(config, root, encoder_keys, LEN(encoder_keys), name, err);
+    const kmf_family *family = find_family(config, root, stored, name, err);
+    if (!family)
+        return KMF_EMODEL;
+    int rc = read_sizes(config, root, encoder_keys, LEN(encoder_keys), name, err);
     if (rc >= 0)
         rc =
             kmf_json_double(&config->layer_norm_eps, root, "layer_norm_eps", 0, 0.1, name, err);
     if (rc >= 0)
         rc = kmf_json_choice(&word, root, "hidden_act", activation_words, LEN(activation_words),
                              name, err);
-    if (rc >= 0)
-        rc = kmf_json_bool(&config->rotary_value, root, "rotary_value", name, err);
     if (rc >= 0)
         rc = kmf_json_bool(&decoder, root, "is_decoder", name, err);
     if (rc < 0)
@@ -303,10 +300,12 @@ static int read_encoder(kmf_config *config, const json_t *root, const char *name
         return kmf_fail(err, KMF_EMODEL, "%s: is_decoder: must be false, this is for encoders",
                         name);
     config->activation =
-        word == (int)LEN(activation_words) - 1 ? KMF_GELU_TANH : (kmf_activation)word;
+        word < N_ACTIVATIONS ? (kmf_activation)word : other_activations[word - N_ACTIVATIONS];
+    config->pooler = stored && kmf_family_find(family, stored, "pooler.dense.weight");
     if (config->embedding_size == 0)
         config->embedding_size = config->hidden_size;
-    return 0;
+    rc = family->read(config, root, stored, name, err);
+    return rc < 0 ? rc : 0;
 }
 
 static int refuse_unknown(const json_t *use, const char *where, kmf_err *err)
@@ -383,7 +382,7 @@ static char *read_provenance(const json_t *use, const char *where, kmf_err *err)
 }
 
 int kmf_config_parse(kmf_config *config, char **provenance, const char *text, size_t len,
-                     const char *name, kmf_err *err)
+                     const kmf_tensors *stored, const char *name, kmf_err *err)
 {
     char where[512];
     kmf_err own = {0};
@@ -396,7 +395,7 @@ int kmf_config_parse(kmf_config *config, char **provenance, const char *text, si
         return (int)err->code;
     snprintf(where, sizeof where, "%s: kmerformer", name);
     const json_t *use = json_object_get(root, "kmerformer");
-    int rc = read_encoder(config, root, name, err);
+    int rc = read_encoder(config, root, stored, name, err);
     if (rc == 0 && use && !json_is_object(use))
         rc = kmf_fail(err, KMF_EMODEL, "%s: must be a JSON object", where);
     if (rc == 0 && use)
@@ -409,8 +408,6 @@ int kmf_config_parse(kmf_config *config, char **provenance, const char *text, si
         config->overlap = config->window / 8;
     /* Checked as it will be once the vocabulary has decided the rest. */
     kmf_config whole = *config;
-    if (whole.k == 0)
-        whole.k = 1;
     if (whole.specials < 0)
         whole.specials = 1;
     rc = kmf_config_check(&whole, KMF_EMODEL, name, err);
@@ -428,18 +425,16 @@ int kmf_config_fit(kmf_config *config, const kmf_vocab *vocab, const char *name,
 {
     int k = kmf_vocab_k(vocab);
     size_t V = kmf_vocab_size(vocab);
-    bool frames =
-        kmf_vocab_special(vocab, KMF_CLS) >= 0 && kmf_vocab_special(vocab, KMF_SEP) >= 0;
+    bool frames = kmf_vocab_frame(vocab) > 0;
     if (config->vocab_size != V)
-        return kmf_fail(err, KMF_EMODEL, "%s: vocab_size is %zu, but vocab.txt has %zu tokens",
-                        name, config->vocab_size, V);
+        return kmf_fail(err, KMF_EMODEL, "%s: vocab_size is %zu, but %s has %zu tokens", name,
+                        config->vocab_size, kmf_vocab_file(vocab), V);
     if (config->k != 0 && config->k != k)
-        return kmf_fail(err, KMF_EMODEL,
-                        "%s: k is %d, but the k-mers of vocab.txt have %d bases", name,
-                        config->k, k);
+        return kmf_fail(err, KMF_EMODEL, "%s: k is %d, but the k-mers of %s have %d bases",
+                        name, config->k, kmf_vocab_file(vocab), k);
     if (config->specials == 1 && !frames)
-        return kmf_fail(err, KMF_EMODEL,
-                        "%s: specials is true, but vocab.txt lacks [CLS] or [SEP]", name);
+        return kmf_fail(err, KMF_EMODEL, "%s: specials is true, but %s lacks [CLS] or [SEP]",
+                        name, kmf_vocab_file(vocab));
     config->k = k;
     if (config->specials < 0)
         config->specials = frames;
@@ -463,7 +458,8 @@ static int put_use(json_t *root, const kmf_config *c, json_t *provenance)
 {
     json_t *use = json_object();
     int bad = 0;
-    bad |= put_size(use, "k", (size_t)c->k);
+    if (c->k > 0)
+        bad |= put_size(use, "k", (size_t)c->k);
     bad |= put_size(use, "stride", c->stride);
     bad |= put_size(use, "window", c->window);
     bad |= put_size(use, "overlap", c->overlap);
@@ -478,25 +474,11 @@ static int put_use(json_t *root, const kmf_config *c, json_t *provenance)
     return json_object_set_new(root, "kmerformer", use) | bad;
 }
 
-char *kmf_config_write(const kmf_config *c, int has_head, const kmf_vocab *vocab,
-                       const char *provenance, kmf_err *err)
+/* The keys of a RoFormer as Hugging Face writes them; 0, or not when memory ran out. */
+static int put_encoder(json_t *root, const kmf_config *c, int has_head, int32_t pad)
 {
-    json_t *root = NULL;
-    json_t *kept = NULL;
-    json_t *architectures = NULL;
-    char *text = NULL;
-    int32_t pad = kmf_vocab_special(vocab, KMF_PAD);
     int bad = 0;
-    if (provenance && *provenance) {
-        kmf_err cause = {0};
-        kept = kmf_json_parse(provenance, strlen(provenance), "provenance", &cause);
-        if (!kept) {
-            kmf_fail(err, cause.code == KMF_EMODEL ? KMF_EINVAL : cause.code, "%s", cause.msg);
-            return NULL;
-        }
-    }
-    root = json_object();
-    architectures = json_array();
+    json_t *architectures = json_array();
     bad |= json_array_append_new(
         architectures, json_string(has_head ? "RoFormerForMaskedLM" : "RoFormerModel"));
     bad |= json_object_set(root, "architectures", architectures);
@@ -507,7 +489,6 @@ char *kmf_config_write(const kmf_config *c, int has_head, const kmf_vocab *vocab
     bad |= put_size(root, "hidden_size", c->hidden_size);
     bad |= json_object_set_new(root, "initializer_range", json_real(0.02));
     bad |= put_size(root, "intermediate_size", c->intermediate_size);
-    bad |= put_use(root, c, kept);
     bad |= json_object_set_new(root, "layer_norm_eps", json_real(c->layer_norm_eps));
     bad |= put_size(root, "max_position_embeddings", c->max_positions);
     bad |= put_word(root, "model_type", "roformer");
@@ -518,11 +499,37 @@ char *kmf_config_write(const kmf_config *c, int has_head, const kmf_vocab *vocab
     bad |= put_size(root, "type_vocab_size", c->type_vocab_size);
     bad |= json_object_set_new(root, "use_cache", json_true());
     bad |= put_size(root, "vocab_size", c->vocab_size);
+    json_decref(architectures);
+    return bad;
+}
+
+char *kmf_config_write(const kmf_config *c, int has_head, const kmf_vocab *vocab,
+                       const char *original, const char *provenance, kmf_err *err)
+{
+    json_t *root = NULL;
+    json_t *kept = NULL;
+    char *text = NULL;
+    int bad = 0;
+    if (provenance && *provenance) {
+        kmf_err cause = {0};
+        kept = kmf_json_parse(provenance, strlen(provenance), "provenance", &cause);
+        if (!kept) {
+            kmf_fail(err, cause.code == KMF_EMODEL ? KMF_EINVAL : cause.code, "%s", cause.msg);
+            return NULL;
+        }
+    }
+    root = *original ? kmf_json_parse(original, strlen(original), "config.json", err)
+                     : json_object();
+    if (*original && !root)
+        goto out;
+    if (!*original)
+        bad |= put_encoder(root, c, has_head, kmf_vocab_special(vocab, KMF_PAD));
+    bad |= put_use(root, c, kept);
     if (bad)
         kmf_fail(err, KMF_ENOMEM, "out of memory");
     else
         text = kmf_json_text(root, JSON_INDENT(2), err);
-    json_decref(architectures);
+out:
     json_decref(kept);
     json_decref(root);
     return text;

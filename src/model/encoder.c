@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The encoder: RoFormer (Su et al., 2021, arXiv 2104.09864), a BERT with norms after the
- * sublayers and rotary positions in place of learned ones.
+ * The encoder of every family: a BERT (J. Devlin et al., arXiv 1810.04805), native with norms
+ * after the sublayers and rotary positions (RoFormer, J. Su et al., arXiv 2104.09864). What the
+ * config chooses stands on the right.
  *
- *   x = LN(word[id] + type[0]);  x = x Wp^T + bp  where the embedding has a width of its own
+ *   x = LN(word[id] + type[0])                 LN: embedding_norm; + position[t]: LEARNED
+ *   x = x Wp^T + bp                            where the embedding has a width of its own
  *   per block:
- *     q, k, v = x Wq^T + bq, ...            [N, D] each
- *     q, k    = turned by their positions   pairs (2i, 2i+1) of a head by t 10000^(-2i/K);
- *                                           v as well if the config says so
- *     x = LN(x + (softmax(q k^T / sqrt K) v) Wo^T + bo)
- *     x = LN(x + act(x W1^T + b1) W2^T + b2)
- *   logits = LN(act(x Wh^T + bh)) word^T + b
+ *     q, k, v = x Wq^T + bq, ...               [N, D] each; of LN(x): pre_norm
+ *     q, k    = turned by their positions      ROTARY, ROTARY_HALVES: pairs of columns by
+ *                                              t base^(-2i/r); v as well: rotary_value
+ *     a = softmax(q k^T / sqrt K) v Wo^T + bo  scores - slope_h |t - u|: ALIBI
+ *     x = LN(x + a)                            x + a: pre_norm
+ *     f = act(x W1^T + b1) W2^T + b2           of LN(x): pre_norm; gated:
+ *                                              (act(x Wg^T) * x Wu^T) W2^T
+ *     x = LN(x + f)                            x + f: pre_norm
+ *   x = LN(x)                                  closing_norm
+ *   logits = LN(act(x Wh^T + bh)) word^T + b   decoder^T: own_decoder;  2 b: head_biases
+ *   pooled = tanh(x_0 Wp^T + bp)               pooler
  *
  * A batch is sequences end to end; no token is padding.
  *
@@ -28,8 +35,8 @@
  * a sequence's rows the same. They wait for each other before and after the attention. Tiles are
  * then as many rows as give each thread one, which changes no bit.
  *
- * Workspace, one slab:   x [N, D]   qkv [N, 3D]   out [tile, max(D, E)]
- *                        cos, sin [max_seq, K/2]   the products' and the attention's scratch
+ * Workspace, one slab:   x [N, D]   qkv [N, 3D]   out [tile, max(D, E)]   normed [tile, D]
+ *                        cos, sin [max_seq, r/2]   the products' and the attention's scratch
  */
 #include "base/barrier.h"
 #include "base/err.h"
@@ -41,9 +48,9 @@
 #include "seq/par.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
-#define ROTARY_BASE 10000.0
 /* Rows of a tile are a multiple of a kernel's, where there are that many. */
 #define TILE_UNIT 24
 /* Rows of a sequence that are worth a part of their own in the attention. */
@@ -61,8 +68,9 @@ struct kmf_encoder {
     float *x;      /* [N, D]        N: max_tokens, and a whole tile from any of them */
     float *qkv;    /* [N, 3D]       q, then the attention's output; k; v */
     float *out;    /* [tile, max(D, E)] */
-    float *cos_t;  /* [max_seq, K/2] */
-    float *sin_t;  /* [max_seq, K/2] */
+    float *normed; /* [tile, D]     pre_norm: what a sublayer reads */
+    float *cos_t;  /* [max_seq, r/2], where heads are turned */
+    float *sin_t;  /* [max_seq, r/2] */
     void *words;   /* of the products */
     void *scratch; /* of the attention */
 };
@@ -71,7 +79,7 @@ struct kmf_encoder {
 
 /* Where each array of the slab begins, in bytes. */
 typedef struct layout {
-    size_t x, qkv, out, cos_t, sin_t, words, scratch, total;
+    size_t x, qkv, out, normed, cos_t, sin_t, words, scratch, total;
 } layout;
 
 /* *at = where an array of n things begins; *total moves on behind it, to a cache line. */
@@ -93,6 +101,19 @@ static kmf_precision attention_precision(kmf_precision precision)
     return precision == KMF_PRECISION_F32 ? precision : kmf_precision_here(KMF_PRECISION_BF16);
 }
 
+static bool turns(const kmf_config *config)
+{
+    return config->positions == KMF_POSITIONS_ROTARY ||
+           config->positions == KMF_POSITIONS_ROTARY_HALVES;
+}
+
+/* r: the columns of a head that are turned. */
+static size_t turned(const kmf_config *config)
+{
+    size_t K = config->hidden_size / config->n_heads;
+    return !turns(config) ? 0 : config->rotary_size ? config->rotary_size : K;
+}
+
 /* false if it does not fit a size_t. */
 static bool lay_out(layout *l, const kmf_config *config, kmf_precision precision,
                     size_t max_tokens, size_t max_seq)
@@ -102,12 +123,14 @@ static bool lay_out(layout *l, const kmf_config *config, kmf_precision precision
     size_t F = config->intermediate_size;
     size_t K = D / config->n_heads;
     size_t width = D > E ? D : E;
+    size_t pairs = turned(config) / 2;
     kmf_precision attention = attention_precision(precision);
     size_t first =
         kmf_attend_scratch(max_seq, K, (kmf_attend_precision){KMF_PRECISION_F32, attention});
     size_t scratch =
         kmf_attend_scratch(max_seq, K, (kmf_attend_precision){attention, attention});
-    size_t words = kmf_gemm_pair_scratch(D, F, precision, kmf_packed_w2(precision));
+    size_t words =
+        kmf_gemm_pair_scratch(D, F, config->gated, precision, kmf_packed_w2(precision));
     size_t other = kmf_gemm_scratch(width, precision);
     size_t N, D3;
     *l = (layout){0};
@@ -117,8 +140,9 @@ static bool lay_out(layout *l, const kmf_config *config, kmf_precision precision
     N = N / KMF_TILE * KMF_TILE;
     return place_floats(&l->x, &l->total, N, D) && place_floats(&l->qkv, &l->total, N, D3) &&
            place_floats(&l->out, &l->total, KMF_TILE, width) &&
-           place_floats(&l->cos_t, &l->total, max_seq, K / 2) &&
-           place_floats(&l->sin_t, &l->total, max_seq, K / 2) &&
+           place_floats(&l->normed, &l->total, config->pre_norm ? KMF_TILE : 0, D) &&
+           place_floats(&l->cos_t, &l->total, max_seq, pairs) &&
+           place_floats(&l->sin_t, &l->total, max_seq, pairs) &&
            place(&l->words, &l->total, 1, words > other ? words : other) &&
            place(&l->scratch, &l->total, 1, first > scratch ? first : scratch);
 }
@@ -141,6 +165,12 @@ kmf_encoder *kmf_encoder_new(const kmf_model *model, size_t max_tokens, size_t m
     layout l;
     if (max_tokens == 0 || max_seq == 0) {
         kmf_fail(err, KMF_EINVAL, "an encoder needs room for at least one token");
+        return NULL;
+    }
+    if (config->positions == KMF_POSITIONS_LEARNED && max_seq > config->max_positions) {
+        kmf_fail(err, KMF_EINVAL,
+                 "sequences of %zu tokens: the model has learned %zu positions, no more",
+                 max_seq, config->max_positions);
         return NULL;
     }
     if (kmf_model_prepare(model, kmf_model_precision(model), err) < 0)
@@ -167,12 +197,14 @@ kmf_encoder *kmf_encoder_new(const kmf_model *model, size_t max_tokens, size_t m
     encoder->x = (float *)(void *)(room + l.x);
     encoder->qkv = (float *)(void *)(room + l.qkv);
     encoder->out = (float *)(void *)(room + l.out);
+    encoder->normed = (float *)(void *)(room + l.normed);
     encoder->cos_t = (float *)(void *)(room + l.cos_t);
     encoder->sin_t = (float *)(void *)(room + l.sin_t);
     encoder->words = room + l.words;
     encoder->scratch = room + l.scratch;
-    kmf_rotary_table(encoder->cos_t, encoder->sin_t, ROTARY_BASE, max_seq,
-                     config->hidden_size / config->n_heads);
+    if (turns(config))
+        kmf_rotary_table(encoder->cos_t, encoder->sin_t, config->rotary_base, max_seq,
+                         turned(config));
     return encoder;
 }
 
@@ -208,8 +240,66 @@ static size_t share(size_t n, size_t parts)
     return (n + parts - 1) / parts;
 }
 
-/* x [rows, D] of the tokens ids, before the first layer. */
-static void embed(kmf_encoder *own, float *x, const int32_t *ids, size_t rows)
+/* The sequence of a row. */
+static size_t sequence_of(const batch *b, size_t row)
+{
+    size_t s = 0;
+    for (size_t high = b->n_seq; high - s > 1;) {
+        size_t middle = s + (high - s) / 2;
+        if (b->off[middle] <= row)
+            s = middle;
+        else
+            high = middle;
+    }
+    return s;
+}
+
+/*
+ * In training 15 % of the tokens were hidden, four fifths of them by [MASK], whose embeddings
+ * count as 0 and were made up for; so embeddings are scaled as if as many were hidden now.
+ */
+static void scale_as_trained(const kmf_encoder *own, float *y, const int32_t *ids, size_t rows,
+                             const int32_t *sequence, size_t T)
+{
+    size_t E = own->model->config.embedding_size;
+    int32_t mask = kmf_vocab_special(own->model->vocab, KMF_MASK);
+    size_t n = 0;
+    for (size_t t = 0; t < T; t++)
+        n += sequence[t] == mask;
+    double share = (double)n / (double)T;
+    float factor = n < T ? (float)((1 - 0.15 * 0.8) / (1 - share)) : 0;
+    for (size_t t = 0; t < rows; t++)
+        kmf_scale_forward(y + t * E, E, ids[t] == mask ? 0 : factor, 1, E);
+}
+
+/* What a token's place adds to its embedding: rows beg .. beg + rows - 1 of the batch in y. */
+static void add_places(const batch *b, const kmf_encoder *own, float *y, size_t beg,
+                       size_t rows)
+{
+    const kmf_config *config = &own->model->config;
+    const float *position = own->model->params.position;
+    size_t E = config->embedding_size;
+    size_t end = beg + rows;
+    for (size_t row = beg, s = sequence_of(b, beg); row < end; s++) {
+        size_t stop = smaller(b->off[s + 1], end);
+        size_t t = row - b->off[s];
+        float *to = y + (row - beg) * E;
+        if (config->token_dropout)
+            scale_as_trained(own, to, b->ids + row, stop - row, b->ids + b->off[s],
+                             b->off[s + 1] - b->off[s]);
+        if (position)
+            kmf_residual_forward(to, E, position + (config->position_offset + t) * E, E, NULL,
+                                 stop - row, E);
+        row = stop;
+    }
+}
+
+/*
+ * x [rows, D] of the tokens ids, before the first layer: those from row beg on of a batch, or b
+ * NULL: tokens whose places do not matter.
+ */
+static void embed(const batch *b, kmf_encoder *own, float *x, const int32_t *ids, size_t beg,
+                  size_t rows)
 {
     const kmf_config *config = &own->model->config;
     const kmf_params *w = &own->model->params;
@@ -217,19 +307,50 @@ static void embed(kmf_encoder *own, float *x, const int32_t *ids, size_t rows)
     size_t D = config->hidden_size;
     size_t E = config->embedding_size;
     float *y = proj->Dout ? own->out : x;
-    kmf_embedding_forward(y, E, ids, w->word, w->type, w->ln_w, w->ln_b, config->layer_norm_eps,
-                          rows, E); /* ids -> [t, E] */
+    kmf_gather_forward(y, E, ids, w->word, w->type, rows, E); /* ids -> [t, E] */
+    if (b && (w->position || config->token_dropout))
+        add_places(b, own, y, beg, rows);
+    if (config->embedding_norm)
+        kmf_layernorm_forward(y, E, w->ln_w, w->ln_b, config->layer_norm_eps, rows, E);
     if (proj->Dout)
         kmf_gemm_weight(x, D, y, E, proj, rows, &(kmf_ending){.bias = w->proj_b},
                         own->words); /* [t, E] -> [t, D] */
+}
+
+/* What a sublayer reads of x [rows, D]: x, or its norm where that stands before. */
+static const float *before(kmf_encoder *own, const float *x, const float *ln_w,
+                           const float *ln_b, size_t rows)
+{
+    const kmf_config *config = &own->model->config;
+    size_t D = config->hidden_size;
+    if (!config->pre_norm)
+        return x;
+    kmf_layernorm_copy_forward(own->normed, D, x, D, ln_w, ln_b, config->layer_norm_eps, rows,
+                               D);
+    return own->normed;
+}
+
+/* x = x + y + bias, what a sublayer gives; and its norm where that stands after. */
+static void after(const kmf_encoder *own, float *x, const float *y, const float *bias,
+                  const float *ln_w, const float *ln_b, size_t rows)
+{
+    const kmf_config *config = &own->model->config;
+    size_t D = config->hidden_size;
+    if (config->pre_norm)
+        kmf_residual_forward(x, D, y, D, bias, rows, D);
+    else
+        kmf_residual_layernorm_forward(x, D, y, D, bias, ln_w, ln_b, config->layer_norm_eps,
+                                       rows, D);
 }
 
 /* qkv [rows, 3D] = x Wqkv^T + bqkv of layer l. */
 static void project(kmf_encoder *own, float *qkv, const float *x, size_t l, size_t rows)
 {
     const kmf_packed *packed = own->model->packed;
+    const kmf_layer *w = &own->model->params.layers[l];
     size_t D = own->model->config.hidden_size;
-    kmf_gemm_weight(qkv, 3 * D, x, D, &packed->layers[l].qkv, rows,
+    const float *in = before(own, x, w->ln1_w, w->ln1_b, rows);
+    kmf_gemm_weight(qkv, 3 * D, in, D, &packed->layers[l].qkv, rows,
                     &(kmf_ending){.bias = packed->qkv_bias + l * 3 * D}, own->words);
 }
 
@@ -240,21 +361,20 @@ static void turn(const batch *b, const kmf_encoder *own, float *qkv, size_t beg,
     size_t D = config->hidden_size;
     size_t H = config->n_heads;
     size_t K = D / H;
+    size_t r = turned(config);
     int n_turned = config->rotary_value ? 3 : 2;
-    size_t s = 0;
-    for (size_t high = b->n_seq; high - s > 1;) { /* the sequence of row beg */
-        size_t middle = s + (high - s) / 2;
-        if (b->off[middle] <= beg)
-            s = middle;
-        else
-            high = middle;
-    }
-    for (size_t row = beg; row < end; s++) {
+    for (size_t row = beg, s = sequence_of(b, beg); row < end; s++) {
         size_t stop = smaller(b->off[s + 1], end);
-        size_t at = (row - b->off[s]) * (K / 2);
-        for (int i = 0; i < n_turned; i++)
-            kmf_rotary_forward(qkv + (row - beg) * 3 * D + (size_t)i * D, 3 * D,
-                               own->cos_t + at, own->sin_t + at, stop - row, H, K);
+        size_t at = (row - b->off[s]) * (r / 2);
+        for (int i = 0; i < n_turned; i++) {
+            float *x = qkv + (row - beg) * 3 * D + (size_t)i * D;
+            if (config->positions == KMF_POSITIONS_ROTARY)
+                kmf_rotary_forward(x, 3 * D, own->cos_t + at, own->sin_t + at, stop - row, H,
+                                   K);
+            else
+                kmf_rotary_halves_forward(x, 3 * D, own->cos_t + at, own->sin_t + at,
+                                          stop - row, H, K, r);
+        }
         row = stop;
     }
 }
@@ -271,10 +391,27 @@ static void enter_block(const batch *b, kmf_encoder *own, size_t l, size_t beg, 
                    3 * D * sizeof *qkv);
     else
         project(own, qkv, e->x + beg * D, l, rows); /* [t, D] -> [t, 3D] */
-    turn(b, own, qkv, beg, beg + rows);
+    if (turns(&e->model->config))
+        turn(b, own, qkv, beg, beg + rows);
 }
 
-/* One head of rows of one sequence: softmax(q k^T / sqrt K) v takes the place of q. */
+/*
+ * The slope of a head's scores, by the rule of ALiBi's authors: the powers of 2^(-8/n) for n heads,
+ * a power of 2; for other n those of the next smaller power c, then every other one of 2 c.
+ */
+static float slope_of(const kmf_config *config, size_t head)
+{
+    size_t c = 1;
+    if (config->positions != KMF_POSITIONS_ALIBI)
+        return 0;
+    while (2 * c <= config->n_heads)
+        c *= 2;
+    double power = head < c ? 8.0 * (double)(head + 1) / (double)c
+                            : 4.0 * (double)(2 * (head - c) + 1) / (double)c;
+    return (float)exp2(-power);
+}
+
+/* One head of rows of one sequence: what the attention gives takes the place of q. */
 static void attend(const batch *b, kmf_encoder *own, size_t l, size_t s, size_t head,
                    size_t part, size_t n_parts)
 {
@@ -289,7 +426,8 @@ static void attend(const batch *b, kmf_encoder *own, size_t l, size_t s, size_t 
                                       own->attention};
     if (beg < T)
         kmf_attend(q, 3 * D, q, q + D, q + 2 * D, 3 * D, own->scratch, beg,
-                   smaller(beg + rows, T), T, K, precision); /* [T, 3K] -> [T, K] */
+                   smaller(beg + rows, T), T, K, slope_of(config, head),
+                   precision); /* [T, 3K] -> [T, K] */
 }
 
 /* A tile from the attention's result to the end of block l. */
@@ -298,17 +436,20 @@ static void leave_block(const batch *b, kmf_encoder *own, size_t l, size_t beg, 
     const kmf_config *config = &own->model->config;
     const kmf_layer *w = &own->model->params.layers[l];
     const kmf_packed_layer *packed = &own->model->packed->layers[l];
-    double eps = config->layer_norm_eps;
     size_t D = config->hidden_size;
     float *x = b->encoders[0]->x + beg * D;
     const float *heads = b->encoders[0]->qkv + beg * 3 * D;
     float *y = own->out;
     kmf_ending act = {.bias = w->b1, .activate = true, .activation = config->activation};
     kmf_gemm_weight(y, D, heads, 3 * D, &packed->wo, rows, NULL, own->words); /* -> [t, D] */
-    kmf_residual_layernorm_forward(x, D, y, D, w->bo, w->ln1_w, w->ln1_b, eps, rows, D);
-    kmf_gemm_pair(y, D, x, D, &packed->w1, &packed->w2, rows, &act,
+    after(own, x, y, w->bo, w->ln1_w, w->ln1_b, rows);
+    const float *in = before(own, x, w->ln2_w, w->ln2_b, rows);
+    kmf_gemm_pair(y, D, in, D, &packed->w1, &packed->w2, rows, &act, config->gated,
                   own->words); /* [t, D] -> [t, F] -> [t, D] */
-    kmf_residual_layernorm_forward(x, D, y, D, w->b2, w->ln2_w, w->ln2_b, eps, rows, D);
+    after(own, x, y, w->b2, w->ln2_w, w->ln2_b, rows);
+    if (config->closing_norm && l + 1 == config->n_layers)
+        kmf_layernorm_forward(x, D, own->model->params.last_w, own->model->params.last_b,
+                              config->layer_norm_eps, rows, D);
 }
 
 /* What thread i of a batch does. */
@@ -324,7 +465,7 @@ static void run(void *arg, int i)
     size_t n_parts = b->n == 1 ? 1 : smaller(wanted, share(own->max_seq, PART_ROWS));
     for (size_t t = first; t < b->rows; t += step) {
         size_t rows = smaller(b->rows - t, b->tile);
-        embed(own, b->encoders[0]->x + t * D, b->ids + t, rows);
+        embed(b, own, b->encoders[0]->x + t * D, b->ids + t, t, rows);
         if (b->layer > 0)
             enter_block(b, own, 0, t, rows);
     }
@@ -363,7 +504,7 @@ static const float *first_layer(kmf_encoder *own, size_t n_tokens)
             size_t rows = smaller(V - v, KMF_TILE);
             for (size_t r = 0; r < rows; r++)
                 ids[r] = (int32_t)(v + r);
-            embed(own, own->x, ids, rows);
+            embed(NULL, own, own->x, ids, 0, rows);
             project(own, table + v * 3 * D, own->x, 0, rows);
         }
         atomic_store_explicit(&packed->table, table, memory_order_release);
@@ -424,32 +565,63 @@ const float *kmf_encoder_forward(kmf_encoder *encoder, const int32_t *ids, const
     return hidden;
 }
 
-/* ---------------------------------------------------------------- masked-LM head --------- */
+/* ---------------------------------------------------------------- heads ------------------ */
+
+/*
+ * n rows of the last forward, from rows on, side by side: [n, D], room that is free between two
+ * forwards.
+ */
+static const float *gather(kmf_encoder *encoder, const size_t *rows, size_t n)
+{
+    size_t D = encoder->model->config.hidden_size;
+    for (size_t i = 0; i < n; i++) {
+        assert(rows[i] < encoder->n_rows);
+        memcpy(encoder->qkv + i * D, encoder->x + rows[i] * D, D * sizeof *encoder->x);
+    }
+    return encoder->qkv;
+}
 
 int kmf_encoder_logits(kmf_encoder *encoder, float *logits, const size_t *rows, size_t n_rows,
                        kmf_err *err)
 {
     const kmf_config *config = &encoder->model->config;
     const kmf_params *w = &encoder->model->params;
+    const float *decoder = w->decoder ? w->decoder : w->word;
+    double eps = config->head_eps > 0 ? config->head_eps : config->layer_norm_eps;
+    kmf_activation activation = config->head_gelu ? KMF_GELU : config->activation;
     size_t D = config->hidden_size;
     size_t E = config->embedding_size;
     size_t V = config->vocab_size;
     if (!w->head_w)
         return kmf_fail(err, KMF_EMODEL, "the model has no masked-language-model head");
-    float *x = encoder->qkv; /* free between two forwards: [tile, D] */
     float *h = encoder->out; /* [tile, E] */
     for (size_t r = 0; r < n_rows; r += KMF_TILE) {
-        size_t n = n_rows - r < KMF_TILE ? n_rows - r : KMF_TILE;
+        size_t n = smaller(n_rows - r, KMF_TILE);
+        const float *x = gather(encoder, rows + r, n);
         float *y = logits + r * V;
-        for (size_t i = 0; i < n; i++) {
-            assert(rows[r + i] < encoder->n_rows);
-            memcpy(x + i * D, encoder->x + rows[r + i] * D, D * sizeof *x);
-        }
         kmf_gemm_inner(h, E, x, D, w->head_w, D, n, E, D, KMF_GEMM_TB); /* [n, D] -> [n, E] */
-        kmf_bias_activation_forward(h, E, w->head_b, config->activation, n, E);
-        kmf_layernorm_forward(h, E, w->head_ln_w, w->head_ln_b, config->layer_norm_eps, n, E);
-        kmf_gemm_inner(y, V, h, E, w->word, E, n, V, E, KMF_GEMM_TB); /* [n, E] -> [n, V] */
-        kmf_bias_forward(y, V, w->head_bias, n, V);
+        kmf_bias_activation_forward(h, E, w->head_b, activation, n, E);
+        kmf_layernorm_forward(h, E, w->head_ln_w, w->head_ln_b, eps, n, E);
+        kmf_gemm_inner(y, V, h, E, decoder, E, n, V, E, KMF_GEMM_TB); /* [n, E] -> [n, V] */
+        for (int i = 0; i < config->head_biases; i++)
+            kmf_bias_forward(y, V, w->head_bias, n, V);
+    }
+    return 0;
+}
+
+int kmf_encoder_pooler(kmf_encoder *encoder, float *pooled, const size_t *rows, size_t n_rows,
+                       kmf_err *err)
+{
+    const kmf_params *w = &encoder->model->params;
+    size_t D = encoder->model->config.hidden_size;
+    if (!w->pool_w)
+        return kmf_fail(err, KMF_EMODEL, "the model has no pooler");
+    for (size_t r = 0; r < n_rows; r += KMF_TILE) {
+        size_t n = smaller(n_rows - r, KMF_TILE);
+        float *y = pooled + r * D;
+        kmf_gemm_inner(y, D, gather(encoder, rows + r, n), D, w->pool_w, D, n, D, D,
+                       KMF_GEMM_TB); /* [n, D] -> [n, D] */
+        kmf_bias_tanh_forward(y, D, w->pool_b, n, D);
     }
     return 0;
 }

@@ -2,6 +2,7 @@
 #include "model/layout.h"
 
 #include "base/mem.h"
+#include "model/config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,23 +19,91 @@ static size_t side_of(const kmf_config *config, kmf_dim dim)
         return config->embedding_size;
     case KMF_DIM_D:
         return config->hidden_size;
+    case KMF_DIM_QKV:
+        return 3 * config->hidden_size;
     case KMF_DIM_F:
         return config->intermediate_size;
+    case KMF_DIM_F_IN:
+        return config->intermediate_size * (config->gated ? 2 : 1);
     case KMF_DIM_TYPES:
         return config->type_vocab_size;
+    case KMF_DIM_POSITIONS:
+        return config->position_offset + config->max_positions;
     case KMF_DIM_NONE:
         break;
     }
     return 1;
 }
 
+static bool in_layers(kmf_part part)
+{
+    return part >= KMF_PART_LAYER;
+}
+
+/* How many tensors a row stands for. */
+static size_t times(const kmf_config *config, kmf_part part, bool has_head)
+{
+    size_t L = config->n_layers;
+    switch (part) {
+    case KMF_PART_BODY:
+        return 1;
+    case KMF_PART_TYPE:
+        return config->type_vocab_size > 0;
+    case KMF_PART_POSITION:
+        return config->positions == KMF_POSITIONS_LEARNED;
+    case KMF_PART_NORM:
+        return config->embedding_norm != 0;
+    case KMF_PART_PROJECT:
+        return config->embedding_size != config->hidden_size;
+    case KMF_PART_CLOSING:
+        return config->closing_norm != 0;
+    case KMF_PART_POOLER:
+        return config->pooler != 0;
+    case KMF_PART_HEAD:
+        return has_head;
+    case KMF_PART_DECODER:
+        return has_head && config->own_decoder;
+    case KMF_PART_NORM_BEFORE:
+        return config->pre_norm ? L : 0;
+    case KMF_PART_NORM_AFTER:
+        return config->pre_norm ? 0 : L;
+    case KMF_PART_BIAS_IN:
+        return config->bias_in ? L : 0;
+    case KMF_PART_BIAS_OUT:
+        return config->bias_out ? L : 0;
+    case KMF_PART_LAYER:
+        break;
+    }
+    return L;
+}
+
+uint64_t kmf_config_parameters(const kmf_config *config, int has_head)
+{
+    const kmf_family *family = kmf_family_named(config->family);
+    uint64_t sum = 0;
+    for (size_t i = 0; i < family->n_rows; i++) {
+        const kmf_tensor_row *row = &family->rows[i];
+        uint64_t n = times(config, row->part, has_head);
+        for (int d = 0; d < 2; d++) {
+            uint64_t side = side_of(config, row->shape[d]);
+            if (side != 0 && n > KMF_PARAMETERS_MAX / side)
+                return 0;
+            n *= side;
+        }
+        sum += n;
+        if (sum > KMF_PARAMETERS_MAX)
+            return 0;
+    }
+    return sum;
+}
+
 static void write_name(char name[KMF_SLOT_NAME], const kmf_family *family,
                        const kmf_tensor_row *row, size_t layer)
 {
-    if (row->part == KMF_PART_LAYER)
+    if (in_layers(row->part))
         snprintf(name, KMF_SLOT_NAME, "%s%s%zu.%s", family->prefix, family->layer_prefix, layer,
                  row->name);
-    else if (row->part == KMF_PART_HEAD)
+    else if (row->part == KMF_PART_HEAD || row->part == KMF_PART_DECODER)
         snprintf(name, KMF_SLOT_NAME, "%s", row->name);
     else
         snprintf(name, KMF_SLOT_NAME, "%s%s", family->prefix, row->name);
@@ -70,15 +139,11 @@ static int by_name(const void *a, const void *b)
 
 int kmf_slots_new(kmf_slots *slots, const kmf_config *config, bool has_head, kmf_err *err)
 {
-    *slots = (kmf_slots){.family = kmf_family_roformer()};
+    *slots = (kmf_slots){.family = kmf_family_named(config->family)};
     for (size_t i = 0; i < slots->family->n_rows; i++) {
         const kmf_tensor_row *row = &slots->family->rows[i];
-        size_t times = row->part == KMF_PART_LAYER ? config->n_layers : 1;
-        if (row->part == KMF_PART_HEAD && !has_head)
-            times = 0;
-        if (row->part == KMF_PART_PROJECT && config->embedding_size == config->hidden_size)
-            times = 0;
-        for (size_t layer = 0; layer < times; layer++)
+        size_t n = times(config, row->part, has_head);
+        for (size_t layer = 0; layer < n; layer++)
             if (add_slot(slots, config, row, layer, err) < 0)
                 return KMF_ENOMEM;
     }
@@ -101,18 +166,24 @@ void kmf_slots_free(kmf_slots *slots)
 kmf_real *kmf_slot_get(const kmf_params *params, const kmf_slot *slot)
 {
     kmf_real *values;
-    const void *base = slot->row->part == KMF_PART_LAYER
-                           ? (const void *)&params->layers[slot->layer]
-                           : (const void *)params;
+    const void *base = in_layers(slot->row->part) ? (const void *)&params->layers[slot->layer]
+                                                  : (const void *)params;
     memcpy(&values, (const char *)base + slot->row->field, sizeof values);
     return values;
 }
 
 void kmf_slot_set(kmf_params *params, const kmf_slot *slot, kmf_real *values)
 {
-    void *base = slot->row->part == KMF_PART_LAYER ? (void *)&params->layers[slot->layer]
-                                                   : (void *)params;
+    void *base =
+        in_layers(slot->row->part) ? (void *)&params->layers[slot->layer] : (void *)params;
     memcpy((char *)base + slot->row->field, &values, sizeof values);
+    if (slot->row->shape[0] == KMF_DIM_QKV) { /* key and value lie behind the query */
+        kmf_layer *layer = &params->layers[slot->layer];
+        size_t third = slot->n / 3;
+        bool bias = slot->rank == 1;
+        *(bias ? &layer->bk : &layer->wk) = values + third;
+        *(bias ? &layer->bv : &layer->wv) = values + 2 * third;
+    }
 }
 
 size_t kmf_slot_room(const kmf_slot *slot)

@@ -3,9 +3,9 @@
 #ifndef KMF_MODEL_H
 #define KMF_MODEL_H
 
-#include "base/io.h"
 #include "model/packed.h"
 #include "model/params.h"
+#include "model/tensorfiles.h"
 
 #include <stdbool.h>
 
@@ -15,10 +15,12 @@ struct kmf_model {
     kmf_vocab *vocab;         /* owned */
     char *path;               /* owned; "" if it was not loaded */
     char *provenance;         /* owned JSON text; "" if none */
-    kmf_map map;              /* weights used in place */
+    char *original;           /* owned; config.json as it was read; "": written anew */
+    kmf_tensors stored;       /* the files; weights used in place */
     float *slab;              /* owned; weights that had to be converted, or new ones */
     kmf_tensor_info *tensors; /* owned [n_tensors], names owned too */
     size_t n_tensors;
+    size_t n_unused; /* tensors of the files that the encoder has no use for */
     uint64_t n_parameters;
 
     kmf_packed *packed; /* owned; for the encoder */

@@ -44,12 +44,20 @@ static int add_packed(size_t *total, size_t Dout, size_t Din, kmf_precision prec
     return 0;
 }
 
-/* Packs parts [Dout / n_parts, Din] at *next and moves it on. */
-static kmf_weight pack(char **next, const float *const *parts, size_t n_parts, size_t Dout,
+/* Where weights come from, and where they go. */
+typedef struct packing {
+    const kmf_tensors *stored;
+    char *next;
+} packing;
+
+/* Packs parts [Dout / n_parts, Din]. */
+static kmf_weight pack(packing *p, const float *const *parts, size_t n_parts, size_t Dout,
                        size_t Din, kmf_precision precision)
 {
-    kmf_weight w = kmf_gemm_pack(*next, parts, n_parts, Din, Dout, Din, precision);
-    *next += kmf_gemm_packed_bytes(Dout, Din, precision);
+    kmf_weight w = kmf_gemm_pack(p->next, parts, n_parts, Din, Dout, Din, precision);
+    p->next += kmf_gemm_packed_bytes(Dout, Din, precision);
+    for (size_t i = 0; i < n_parts; i++)
+        kmf_tensors_give_back(p->stored, parts[i], Dout / n_parts * Din * sizeof(float));
     return w;
 }
 
@@ -70,17 +78,19 @@ static int take_room(kmf_packed *packed, const kmf_config *config, bool has_proj
     size_t F = config->intermediate_size;
     size_t L = config->n_layers;
     kmf_precision p = packed->precision;
+    size_t F_in = config->gated ? 2 * F : F;
+    bool placeless = config->positions != KMF_POSITIONS_LEARNED && !config->token_dropout;
     size_t total = 0;
     size_t D3, n_bias;
     if (!kmf_mul(D, 3, &D3))
         return kmf_fail(err, KMF_ENOMEM, "a model %zu wide does not fit the memory", D);
-    if (!kmf_mul(D3, sizeof(float), &packed->table_bytes) ||
+    if (!placeless || !kmf_mul(D3, sizeof(float), &packed->table_bytes) ||
         !kmf_mul(packed->table_bytes, config->vocab_size, &packed->table_bytes) ||
         packed->table_bytes > TABLE_BYTES_MAX)
         packed->table_bytes = 0;
     for (size_t l = 0; l < L; l++)
         if (add_packed(&total, D3, D, qkv_precision(packed, l), err) ||
-            add_packed(&total, D, D, p, err) || add_packed(&total, F, D, p, err) ||
+            add_packed(&total, D, D, p, err) || add_packed(&total, F_in, D, p, err) ||
             add_packed(&total, D, F, kmf_packed_w2(p), err))
             return KMF_ENOMEM;
     if (!kmf_mul(D3, L, &n_bias))
@@ -95,35 +105,36 @@ static int take_room(kmf_packed *packed, const kmf_config *config, bool has_proj
 }
 
 static int make(kmf_packed *packed, const kmf_config *config, const kmf_params *params,
-                kmf_err *err)
+                const kmf_tensors *stored, kmf_err *err)
 {
     size_t D = config->hidden_size;
     size_t F = config->intermediate_size;
+    size_t F_in = config->gated ? 2 * F : F;
     kmf_precision p = packed->precision;
     if (take_room(packed, config, params->proj_w != NULL, err) < 0)
         return KMF_ENOMEM;
-    char *next = packed->slab;
+    packing to_slab = {stored, packed->slab};
     for (size_t l = 0; l < config->n_layers; l++) {
         const kmf_layer *w = &params->layers[l];
         kmf_packed_layer *to = &packed->layers[l];
         float *bias = packed->qkv_bias + l * 3 * D;
-        to->qkv = pack(&next, (const float *[]){w->wq, w->wk, w->wv}, 3, 3 * D, D,
+        to->qkv = pack(&to_slab, (const float *[]){w->wq, w->wk, w->wv}, 3, 3 * D, D,
                        qkv_precision(packed, l));
-        to->wo = pack(&next, (const float *[]){w->wo}, 1, D, D, p);
-        to->w1 = pack(&next, (const float *[]){w->w1}, 1, F, D, p);
-        to->w2 = pack(&next, (const float *[]){w->w2}, 1, D, F, kmf_packed_w2(p));
+        to->wo = pack(&to_slab, (const float *[]){w->wo}, 1, D, D, p);
+        to->w1 = pack(&to_slab, (const float *[]){w->w1}, 1, F_in, D, p);
+        to->w2 = pack(&to_slab, (const float *[]){w->w2}, 1, D, F, kmf_packed_w2(p));
         memcpy(bias, w->bq, D * sizeof *bias);
         memcpy(bias + D, w->bk, D * sizeof *bias);
         memcpy(bias + 2 * D, w->bv, D * sizeof *bias);
     }
     if (params->proj_w)
-        packed->proj = pack(&next, (const float *[]){params->proj_w}, 1, D,
+        packed->proj = pack(&to_slab, (const float *[]){params->proj_w}, 1, D,
                             config->embedding_size, KMF_PRECISION_F32);
     return 0;
 }
 
 int kmf_packed_make(kmf_packed *packed, const kmf_config *config, const kmf_params *params,
-                    kmf_precision precision, kmf_err *err)
+                    const kmf_tensors *stored, kmf_precision precision, kmf_err *err)
 {
     int status = 0;
     pthread_mutex_lock(&packed->lock);
@@ -133,7 +144,7 @@ int kmf_packed_make(kmf_packed *packed, const kmf_config *config, const kmf_para
                      kmf_precision_names[packed->precision], kmf_precision_names[precision]);
     } else if (!packed->ready) {
         packed->precision = precision;
-        status = make(packed, config, params, err);
+        status = make(packed, config, params, stored, err);
         packed->ready = status == 0;
         if (status < 0) { /* a later call may find more memory */
             kmf_free(packed->slab);

@@ -4,7 +4,7 @@
  * takes, for each layer,
  *
  *   q, k, v, o       4 products [D] x [D, D]            2 * 4 D^2
- *   feed-forward     [D] x [D, F], [F] x [F, D]         2 * 2 D F
+ *   feed-forward     [D] x [D, F], [F] x [F, D]         2 * 2 D F, gated 2 * 3 D F
  *   attention        T scores over D columns, and
  *                    T rows of D columns weighted       2 * 2 T D
  *
@@ -27,7 +27,7 @@ double kmf_encoder_operations(const kmf_config *config, size_t T)
     double D = (double)config->hidden_size;
     double E = (double)config->embedding_size;
     double F = (double)config->intermediate_size;
-    double layer = 8 * D * D + 4 * D * F + 4 * (double)T * D;
+    double layer = 8 * D * D + (config->gated ? 6 : 4) * D * F + 4 * (double)T * D;
     double projection = config->embedding_size == config->hidden_size ? 0 : 2 * D * E;
     return (double)config->n_layers * layer + projection;
 }

@@ -2,10 +2,12 @@
 /*
  * A model directory:
  *
- *   config.json             config.h
- *   vocab.txt               one token a line
- *   tokenizer_config.json   for Hugging Face's tokenizers; not read here
- *   model.safetensors       safetensors.h
+ *   config.json                    config.h
+ *   vocab.txt or tokenizer.json    what the family has
+ *   tokenizer_config.json          for Hugging Face's tokenizers; not read here
+ *   model.safetensors              or what else tensorfiles.h reads
+ *
+ * Or one safetensors file, with the text of the first two in its metadata under their names.
  *
  * Saving writes "dir.tmp.PID" with all files in it, synced, and renames it: rename replaces an
  * empty directory and refuses any other, so a model is either there as a whole or not at all,
@@ -17,6 +19,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "model/config.h"
+#include "model/families/family.h"
 #include "model/locate.h"
 #include "model/weights.h"
 
@@ -31,10 +34,12 @@
 #include <unistd.h>
 
 #define CONFIG_BYTES_MAX ((size_t)1 << 20)
+#define VOCAB_BYTES_MAX ((size_t)1 << 30)
 
-static const char *const file_names[] = {"config.json", "vocab.txt", "tokenizer_config.json",
-                                         "model.safetensors"};
-#define N_FILES (sizeof file_names / sizeof file_names[0])
+/* All that a directory may hold; those in tokenizer files' places are one or the other. */
+enum { FILE_CONFIG, FILE_VOCAB, FILE_TOKENIZER, FILE_TOKENIZER_CONFIG, FILE_WEIGHTS, N_FILES };
+static const char *const file_names[N_FILES] = {"config.json", "vocab.txt", "tokenizer.json",
+                                                "tokenizer_config.json", "model.safetensors"};
 
 /* "dir/name"; freed by kmf_free. */
 static char *join(const char *dir, const char *name, kmf_err *err)
@@ -53,9 +58,10 @@ void kmf_model_free(kmf_model *model)
     if (!model)
         return;
     kmf_weights_free(model);
-    kmf_map_close(&model->map);
+    kmf_tensors_close(&model->stored);
     kmf_vocab_free(model->vocab);
     kmf_free(model->path);
+    kmf_free(model->original);
     kmf_free(model->provenance);
     kmf_packed_free(model->packed);
     kmf_free(model);
@@ -71,8 +77,9 @@ kmf_model *kmf_model_draw(const kmf_config *config, uint64_t seed, kmf_err *err)
     model->config = *config;
     model->path = kmf_strdup("", err);
     model->provenance = kmf_strdup("", err);
+    model->original = kmf_strdup("", err);
     model->vocab = kmf_vocab_new(config->k, err);
-    if (!model->path || !model->provenance || !model->vocab)
+    if (!model->path || !model->provenance || !model->original || !model->vocab)
         goto fail;
     if (kmf_vocab_size(model->vocab) != config->vocab_size) {
         kmf_fail(err, KMF_EINVAL, "model: vocab_size is %zu, but k %d gives %zu tokens",
@@ -102,7 +109,8 @@ static kmf_model *packable(kmf_model *model, kmf_err *err)
 int kmf_model_prepare(const kmf_model *model, kmf_precision precision, kmf_err *err)
 {
     precision = kmf_precision_here(precision);
-    return kmf_packed_make(model->packed, &model->config, &model->params, precision, err);
+    return kmf_packed_make(model->packed, &model->config, &model->params, &model->stored,
+                           precision, err);
 }
 
 kmf_precision kmf_model_precision(const kmf_model *model)
@@ -117,7 +125,7 @@ kmf_model *kmf_model_new(const kmf_config *config, uint64_t seed, kmf_err *err)
 
 /* ---- loading ----------------------------------------------------------------------------- */
 
-/* dir must be a directory that holds name. */
+/* dir must be there; a file that is no model of one file is taken for a mistake. */
 static int check_there(const char *dir, const char *path, const char *name, kmf_err *err)
 {
     struct stat st;
@@ -125,9 +133,9 @@ static int check_there(const char *dir, const char *path, const char *name, kmf_
         return kmf_fail(err, KMF_EIO, "%s: %s", dir, strerror(errno));
     if (!S_ISDIR(st.st_mode))
         return kmf_fail(err, KMF_EMODEL,
-                        "%s: not a directory; a model is one with config.json, vocab.txt and "
-                        "model.safetensors",
-                        dir);
+                        "%s: no model: that is a directory with %s, or a safetensors file that "
+                        "holds its text",
+                        dir, name);
     if (stat(path, &st) == 0)
         return 0;
     if (errno != ENOENT)
@@ -135,91 +143,118 @@ static int check_there(const char *dir, const char *path, const char *name, kmf_
     return kmf_fail(err, KMF_EMODEL, "%s: no %s in it", dir, name);
 }
 
-/* A checkpoint in a form that is not read gets a hint. */
-static int check_weights_there(const char *dir, const char *path, kmf_err *err)
+/*
+ * The text of one of the model's files, from the metadata or the directory. *where names it for
+ * messages. Both freed by kmf_free; NULL on failure.
+ */
+static char *text_of(const kmf_model *model, const char *name, size_t limit, char **where,
+                     size_t *len, kmf_err *err)
 {
-    static const char *const others[] = {"model.safetensors.index.json", "pytorch_model.bin"};
-    kmf_err cause = {0};
-    if (check_there(dir, path, "model.safetensors", &cause) == 0)
-        return 0;
-    for (size_t i = 0; cause.code == KMF_EMODEL && i < 2; i++) {
-        char *other = join(dir, others[i], err);
-        bool there = other && access(other, F_OK) == 0;
-        bool starved = !other;
-        kmf_free(other);
-        if (starved)
-            return KMF_ENOMEM;
-        if (there)
-            return kmf_fail(
-                err, KMF_EMODEL,
-                "%s: no model.safetensors in it but %s, which is not read: save the "
-                "weights again as one safetensors file",
-                dir, others[i]);
+    const char *kept = kmf_tensors_metadata(&model->stored, name);
+    char *text = NULL;
+    *where = join(model->path, name, err);
+    if (!*where)
+        return NULL;
+    if (kept) {
+        *len = strlen(kept);
+        text = kmf_strdup(kept, err);
+    } else if (check_there(model->path, *where, name, err) == 0) {
+        text = kmf_file_read(*where, limit, len, err);
     }
-    return kmf_fail(err, cause.code, "%s", cause.msg);
+    if (!text) {
+        kmf_free(*where);
+        *where = NULL;
+    }
+    return text;
 }
 
-static int load_config(kmf_model *model, const char *path, kmf_err *err)
+static int load_config(kmf_model *model, char **where, kmf_err *err)
 {
     size_t len;
-    char *text = kmf_file_read(path, CONFIG_BYTES_MAX, &len, err);
+    char *text = text_of(model, file_names[FILE_CONFIG], CONFIG_BYTES_MAX, where, &len, err);
     if (!text)
-        return KMF_EIO;
-    int rc = kmf_config_parse(&model->config, &model->provenance, text, len, path, err);
+        return (int)err->code;
+    int rc = kmf_config_parse(&model->config, &model->provenance, text, len, &model->stored,
+                              *where, err);
+    /* ours is written from the config, so that it says the same whoever wrote it */
+    bool native = rc == 0 && strcmp(model->config.family, kmf_family_roformer.name) == 0;
+    model->original = native ? kmf_strdup("", err) : text;
+    if (native)
+        kmf_free(text);
+    return model->original ? rc : KMF_ENOMEM;
+}
+
+static int load_vocab(kmf_model *model, kmf_err *err)
+{
+    const kmf_family *family = kmf_family_named(model->config.family);
+    char *where;
+    size_t len;
+    char *text = text_of(model, family->vocabulary, VOCAB_BYTES_MAX, &where, &len, err);
+    if (!text)
+        return (int)err->code;
+    model->vocab = kmf_vocab_parse(text, len, where, err);
     kmf_free(text);
-    return rc;
+    kmf_free(where);
+    return model->vocab ? 0 : (int)err->code;
 }
 
-static int load_from(kmf_model *model, const char *dir, kmf_err *err)
+static int load_from(kmf_model *model, kmf_err *err)
 {
-    char *config = join(dir, "config.json", err);
-    char *vocab = join(dir, "vocab.txt", err);
-    char *weights = join(dir, "model.safetensors", err);
-    int rc = KMF_ENOMEM;
-    if (!config || !vocab || !weights)
-        goto out;
-    rc = check_there(dir, config, "config.json", err);
-    if (rc == 0)
-        rc = load_config(model, config, err);
-    if (rc == 0)
-        rc = check_there(dir, vocab, "vocab.txt", err);
-    if (rc < 0)
-        goto out;
-    model->vocab = kmf_vocab_load(vocab, err);
-    if (!model->vocab) {
-        rc = KMF_EMODEL;
-        goto out;
-    }
-    rc = kmf_config_fit(&model->config, model->vocab, config, err);
-    if (rc == 0)
-        rc = check_weights_there(dir, weights, err);
-    if (rc == 0)
-        rc = kmf_map_open(&model->map, weights, err);
-    if (rc == 0)
-        rc = kmf_weights_bind(model, model->map.bytes, model->map.len, weights, err);
-out:
+    char *where = NULL;
+    char *config = join(model->path, file_names[FILE_CONFIG], err);
+    int rc = config ? 0 : KMF_ENOMEM;
+    struct stat st;
+    /* what is missing is better said of config.json, which every model has */
+    if (rc == 0 && (stat(model->path, &st) != 0 || S_ISDIR(st.st_mode)))
+        rc = check_there(model->path, config, file_names[FILE_CONFIG], err);
     kmf_free(config);
-    kmf_free(vocab);
-    kmf_free(weights);
+    if (rc == 0)
+        rc = kmf_tensors_open(&model->stored, model->path, err);
+    if (rc == 0)
+        rc = load_config(model, &where, err);
+    if (rc == 0)
+        rc = load_vocab(model, err);
+    if (rc == 0)
+        rc = kmf_config_fit(&model->config, model->vocab, where, err);
+    if (rc == 0)
+        rc = kmf_weights_bind(model, err);
+    kmf_free(where);
     return rc;
 }
 
-static kmf_model *open_model(const char *dir, kmf_err *err)
+static kmf_model *open_model(const char *path, kmf_err *err)
 {
+    kmf_err own = {0};
+    if (!err)
+        err = &own; /* the code is needed */
     kmf_model *model = kmf_calloc(1, sizeof *model, err);
     if (!model)
         return NULL;
-    model->path = dir ? kmf_strdup(dir, err) : kmf_locate_default(err);
-    if (!model->path || load_from(model, model->path, err) < 0) {
+    model->path = path ? kmf_strdup(path, err) : kmf_locate_default(err);
+    if (!model->path || load_from(model, err) < 0) {
         kmf_model_free(model);
         return NULL;
     }
     return model;
 }
 
-kmf_model *kmf_model_load(const char *dir, kmf_err *err)
+kmf_model *kmf_model_load(const char *path, kmf_err *err)
 {
-    return packable(open_model(dir, err), err);
+    return packable(open_model(path, err), err);
+}
+
+int kmf_model_is_file(const char *path, kmf_err *err)
+{
+    kmf_err cause = {0};
+    kmf_tensors stored;
+    struct stat st;
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+        return 0;
+    if (kmf_tensors_open(&stored, path, &cause) < 0)
+        return cause.code == KMF_ENOMEM ? kmf_fail(err, KMF_ENOMEM, "%s", cause.msg) : 0;
+    int is = kmf_tensors_metadata(&stored, file_names[FILE_CONFIG]) != NULL;
+    kmf_tensors_close(&stored);
+    return is;
 }
 
 kmf_model *kmf_model_load_own(const char *dir, uint64_t seed, bool *new_head, kmf_err *err)
@@ -227,6 +262,14 @@ kmf_model *kmf_model_load_own(const char *dir, uint64_t seed, bool *new_head, km
     kmf_model *model = open_model(dir, err);
     if (!model)
         return NULL;
+    if (strcmp(model->config.family, kmf_family_roformer.name) != 0 ||
+        kmf_vocab_kind_of(model->vocab) != KMF_VOCAB_KMERS) {
+        kmf_fail(err, KMF_EMODEL,
+                 "%s: a %s model; those that are trained here are %s, on k-mers", dir,
+                 model->config.family, kmf_family_roformer.name);
+        kmf_model_free(model);
+        return NULL;
+    }
     *new_head = !model->params.head_w;
     if (kmf_weights_own(model, seed, err) == 0)
         return model;
@@ -247,31 +290,44 @@ static int finish(kmf_out *out, int rc, kmf_err *err)
     return rc;
 }
 
+/* The text of config.json, newline included. Freed by kmf_free. */
+static char *config_text(const kmf_model *model, const char *provenance, kmf_err *err)
+{
+    char *text = kmf_config_write(&model->config, model->params.head_w != NULL, model->vocab,
+                                  model->original, provenance, err);
+    size_t n = text ? strlen(text) : 0;
+    char *line = text ? kmf_realloc(text, n + 2, 1, err) : NULL;
+    if (!line) {
+        kmf_free(text);
+        return NULL;
+    }
+    memcpy(line + n, "\n", 2);
+    return line;
+}
+
 static int save_config(const kmf_model *model, kmf_out *out, const char *provenance,
                        kmf_err *err)
 {
-    char *text = kmf_config_write(&model->config, model->params.head_w != NULL, model->vocab,
-                                  provenance, err);
+    char *text = config_text(model, provenance, err);
     if (!text)
         return (int)err->code;
     int rc = kmf_out_write(out, text, strlen(text), err);
-    if (rc == 0)
-        rc = kmf_out_write(out, "\n", 1, err);
     kmf_free(text);
     return rc;
 }
 
 static int save_vocab(const kmf_vocab *vocab, kmf_out *out, kmf_err *err)
 {
-    int rc = 0;
-    int32_t V = (int32_t)kmf_vocab_size(vocab);
-    for (int32_t id = 0; id < V && rc == 0; id++) {
-        const char *token = kmf_vocab_token(vocab, id);
-        rc = kmf_out_write(out, token, strlen(token), err);
-        if (rc == 0)
-            rc = kmf_out_write(out, "\n", 1, err);
-    }
-    return rc;
+    size_t len;
+    const char *text = kmf_vocab_text(vocab, &len);
+    return kmf_out_write(out, text, len, err);
+}
+
+/* Has the model a file of this kind? */
+static bool has_file(const kmf_model *model, size_t file)
+{
+    bool tokenizer = file == FILE_VOCAB || file == FILE_TOKENIZER;
+    return !tokenizer || strcmp(file_names[file], kmf_vocab_file(model->vocab)) == 0;
 }
 
 static int save_file(const kmf_model *model, const char *dir, size_t file, kmf_dtype dtype,
@@ -286,21 +342,48 @@ static int save_file(const kmf_model *model, const char *dir, size_t file, kmf_d
     if (!out)
         return (int)err->code;
     switch (file) {
-    case 0:
+    case FILE_CONFIG:
         rc = save_config(model, out, provenance, err);
         break;
-    case 1:
+    case FILE_VOCAB:
+    case FILE_TOKENIZER:
         rc = save_vocab(model->vocab, out, err);
         break;
-    case 2:
+    case FILE_TOKENIZER_CONFIG:
         rc = kmf_out_print(out, err, "{\"do_lower_case\": false, \"model_max_length\": %zu}\n",
                            model->config.max_positions);
         break;
-    case 3:
-        rc = kmf_weights_write(model, out, dtype, err);
+    case FILE_WEIGHTS:
+        rc = kmf_weights_write(model, out, dtype, NULL, 0, err);
         break;
     }
     return finish(out, rc, err);
+}
+
+static int save_files(const kmf_model *model, const char *dir, kmf_dtype dtype,
+                      const char *provenance, kmf_err *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < N_FILES && rc == 0; i++)
+        if (has_file(model, i))
+            rc = save_file(model, dir, i, dtype, provenance, err);
+    return rc;
+}
+
+/* One file that holds all. */
+static int save_whole(const kmf_model *model, const char *path, kmf_dtype dtype,
+                      const char *provenance, kmf_err *err)
+{
+    size_t len;
+    char *config = config_text(model, provenance, err);
+    if (!config)
+        return (int)err->code;
+    const char *pairs[] = {file_names[FILE_CONFIG], config, kmf_vocab_file(model->vocab),
+                           kmf_vocab_text(model->vocab, &len)};
+    kmf_out *out = kmf_out_open(path, err);
+    int rc = out ? kmf_weights_write(model, out, dtype, pairs, 2, err) : (int)err->code;
+    kmf_free(config);
+    return out ? finish(out, rc, err) : rc;
 }
 
 /* Makes the entries of a directory durable. */
@@ -384,6 +467,10 @@ int kmf_model_save(const kmf_model *model, const char *dir, kmf_dtype dtype,
     kmf_err own = {0};
     if (!err)
         err = &own; /* the code is needed */
+    if (!provenance)
+        provenance = model->provenance;
+    if (kmf_ends_with(dir, ".safetensors"))
+        return save_whole(model, dir, dtype, provenance, err);
     char *path = clean_path(dir, err);
     char *temp = NULL;
     bool made = false;
@@ -403,8 +490,7 @@ int kmf_model_save(const kmf_model *model, const char *dir, kmf_dtype dtype,
         goto out;
     }
     made = true;
-    for (size_t i = 0; i < N_FILES && rc == 0; i++)
-        rc = save_file(model, temp, i, dtype, provenance ? provenance : model->provenance, err);
+    rc = save_files(model, temp, dtype, provenance, err);
     if (rc == 0)
         rc = publish(temp, path, err);
     if (rc == 0) {
@@ -424,9 +510,7 @@ int kmf_model_update(const kmf_model *model, const char *dir, kmf_dtype dtype,
 {
     if (mkdir(dir, 0777) != 0 && errno != EEXIST)
         return kmf_fail(err, KMF_EIO, "%s: %s", dir, strerror(errno));
-    int rc = 0;
-    for (size_t i = 0; i < N_FILES && rc == 0; i++)
-        rc = save_file(model, dir, i, dtype, provenance, err);
+    int rc = save_files(model, dir, dtype, provenance, err);
     return rc == 0 ? sync_dir(dir, err) : rc;
 }
 
@@ -455,6 +539,11 @@ const char *kmf_model_provenance(const kmf_model *model)
 uint64_t kmf_model_n_parameters(const kmf_model *model)
 {
     return model->n_parameters;
+}
+
+size_t kmf_model_n_unused(const kmf_model *model)
+{
+    return model->n_unused;
 }
 
 size_t kmf_model_n_tensors(const kmf_model *model)

@@ -24,7 +24,6 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "model/layout.h"
-#include "model/safetensors.h"
 #include "nn/panels.h"
 
 #include <math.h>
@@ -91,18 +90,17 @@ void kmf_weights_free(kmf_model *model)
 
 /* ---- binding ----------------------------------------------------------------------------- */
 
-/* Where a slot's values are in the file. */
+/* Where a slot's values are in the files. */
 struct place {
     const kmf_stored *tensor;
     const kmf_stored *scale; /* NULL unless it is I8 */
 };
 
-/* The file being bound. */
+/* The tensors being bound. */
 struct source {
-    kmf_safetensors st;
-    unsigned char *used; /* owned [st.n] */
+    const kmf_tensors *stored;
+    unsigned char *used; /* owned [stored->n] */
     struct place *found; /* owned [slots.n] */
-    const char *name;
 };
 
 static bool ends_with(const char *s, const char *end)
@@ -112,41 +110,64 @@ static bool ends_with(const char *s, const char *end)
     return n >= m && strcmp(s + n - m, end) == 0;
 }
 
-/* "x.weight" of a norm as "x.gamma", "x.bias" as "x.beta"; false if it is no norm's. */
-static bool old_name(char old[NAME_CAP], const char *name)
+static bool begins_with(const char *s, const char *begin)
 {
-    bool weight = ends_with(name, "LayerNorm.weight");
-    if (!weight && !ends_with(name, "LayerNorm.bias"))
-        return false;
-    size_t stem = strlen(name) - strlen(weight ? "weight" : "bias");
-    snprintf(old, NAME_CAP, "%.*s%s", (int)stem, name, weight ? "gamma" : "beta");
-    return true;
+    return strncmp(s, begin, strlen(begin)) == 0;
 }
 
-/* Under its name, without the prefix, and both again with a norm's old name. */
-static const kmf_stored *find_slot(const kmf_safetensors *st, const char *prefix,
+/* Endings of names, and what else is written for them. */
+static const char *const other_endings[][2] = {
+    {"LayerNorm.weight", "LayerNorm.gamma"},
+    {"LayerNorm.bias", "LayerNorm.beta"},
+    {"cls.predictions.bias", "cls.predictions.decoder.bias"},
+    {"cls.predictions.decoder.bias", "cls.predictions.bias"},
+};
+
+/* name as another file would have it; false if there is one way only. */
+static bool other_name(char other[NAME_CAP], const char *name)
+{
+    for (size_t i = 0; i < sizeof other_endings / sizeof other_endings[0]; i++)
+        if (ends_with(name, other_endings[i][0])) {
+            size_t stem = strlen(name) - strlen(other_endings[i][0]);
+            snprintf(other, NAME_CAP, "%.*s%s", (int)stem, name, other_endings[i][1]);
+            return true;
+        }
+    return false;
+}
+
+/* A slot's tensor, under its name or the other one, with the prefix or without. */
+static const kmf_stored *find_slot(const kmf_tensors *stored, const char *prefix,
                                    const char *name)
 {
-    char old[NAME_CAP];
-    size_t skip = strncmp(name, prefix, strlen(prefix)) == 0 ? strlen(prefix) : 0;
-    const kmf_stored *t = kmf_safetensors_find(st, name);
+    char other[NAME_CAP];
+    size_t skip = begins_with(name, prefix) ? strlen(prefix) : 0;
+    const kmf_stored *t = kmf_tensors_find(stored, name);
     if (!t)
-        t = kmf_safetensors_find(st, name + skip);
-    if (!t && old_name(old, name)) {
-        t = kmf_safetensors_find(st, old);
+        t = kmf_tensors_find(stored, name + skip);
+    if (!t && other_name(other, name)) {
+        t = kmf_tensors_find(stored, other);
         if (!t)
-            t = kmf_safetensors_find(st, old + skip);
+            t = kmf_tensors_find(stored, other + skip);
     }
     return t;
 }
 
-static bool has_head(const kmf_safetensors *st, const kmf_family *family)
+static bool has_head(const kmf_tensors *stored, const kmf_family *family)
 {
     for (size_t i = 0; i < family->n_rows; i++)
         if (family->rows[i].part == KMF_PART_HEAD &&
-            find_slot(st, family->prefix, family->rows[i].name))
+            find_slot(stored, family->prefix, family->rows[i].name))
             return true;
     return false;
+}
+
+/* "dir/model.safetensors: tensor x: what" */
+static int fail_tensor(const struct source *source, const kmf_stored *t, kmf_err *err,
+                       const char *what)
+{
+    char shown[KMF_ERR_SHOW];
+    return kmf_fail(err, KMF_EMODEL, "%s: tensor %s: %s", kmf_tensors_file(source->stored, t),
+                    kmf_err_show(shown, t->name), what);
 }
 
 /* The scales of an I8 tensor. */
@@ -154,34 +175,36 @@ static int find_scale(struct source *source, const kmf_slot *slot, struct place 
                       kmf_err *err)
 {
     char name[SCALE_CAP];
+    const char *file = kmf_tensors_file(source->stored, place->tensor);
     snprintf(name, sizeof name, "%s" SCALE, place->tensor->name);
-    const kmf_stored *t = kmf_safetensors_find(&source->st, name);
+    const kmf_stored *t = kmf_tensors_find(source->stored, name);
     if (!t)
-        return kmf_fail(err, KMF_EMODEL, "%s: tensor %s is missing, %s is I8", source->name,
-                        name, place->tensor->name);
+        return kmf_fail(err, KMF_EMODEL, "%s: tensor %s is missing, %s is I8", file, name,
+                        place->tensor->name);
     if (kmf_stored_dtype(t) != KMF_F32 || t->rank != 1 || t->shape[0] != slot->shape[0])
-        return kmf_fail(err, KMF_EMODEL, "%s: tensor %s: must be F32 of shape %zu",
-                        source->name, name, slot->shape[0]);
+        return kmf_fail(err, KMF_EMODEL, "%s: tensor %s: must be F32 of shape %zu", file, name,
+                        slot->shape[0]);
     for (size_t o = 0; o < t->n; o++) {
         float scale;
-        kmf_stored_to_f32(&scale, source->st.data + t->begin + o * t->item_bytes, KMF_F32, 1);
+        kmf_stored_to_f32(&scale, t->values + o * t->item_bytes, KMF_F32, 1);
         if (!isfinite(scale) || scale < 0)
             return kmf_fail(err, KMF_EMODEL,
-                            "%s: tensor %s: scale %zu is %g, must be 0 or more", source->name,
-                            name, o, (double)scale);
+                            "%s: tensor %s: scale %zu is %g, must be 0 or more", file, name, o,
+                            (double)scale);
     }
     place->scale = t;
-    source->used[t - source->st.tensors] = 1;
+    source->used[t - source->stored->list] = 1;
     return 0;
 }
 
-static int find_tensor(struct source *source, const kmf_slots *slots, size_t i, kmf_err *err)
+static int find_tensor(struct source *source, const char *path, const kmf_slots *slots,
+                       size_t i, kmf_err *err)
 {
     const kmf_slot *slot = &slots->slot[i];
-    const kmf_stored *t = find_slot(&source->st, slots->family->prefix, slot->name);
+    const kmf_stored *t = find_slot(source->stored, slots->family->prefix, slot->name);
     bool head = slot->row->part == KMF_PART_HEAD;
     if (!t)
-        return kmf_fail(err, KMF_EMODEL, "%s: tensor %s is missing%s", source->name, slot->name,
+        return kmf_fail(err, KMF_EMODEL, "%s: tensor %s is missing%s", path, slot->name,
                         head ? ", the other tensors of the masked-LM head are there" : "");
     bool fits = t->rank == slot->rank;
     for (int d = 0; fits && d < slot->rank; d++)
@@ -198,16 +221,17 @@ static int find_tensor(struct source *source, const kmf_slots *slots, size_t i, 
             len += (size_t)snprintf(got + len, sizeof got - len, "%s%zu", d ? " x " : "",
                                     t->shape[d]);
         return kmf_fail(err, KMF_EMODEL, "%s: tensor %s: its shape is %s, config.json wants %s",
-                        source->name, slot->name, t->rank ? got : "a single number", want);
+                        kmf_tensors_file(source->stored, t), slot->name,
+                        t->rank ? got : "a single number", want);
     }
     int dtype = kmf_stored_dtype(t);
     if (dtype < 0 || (dtype == KMF_I8 && slot->rank != 2))
-        return kmf_fail(err, KMF_EMODEL,
-                        "%s: tensor %s: %s are F32, F16, BF16%s or F64, not %s", source->name,
-                        slot->name, slot->rank == 2 ? "matrices" : "vectors",
-                        slot->rank == 2 ? ", I8" : "", t->dtype);
+        return kmf_fail(
+            err, KMF_EMODEL, "%s: tensor %s: %s are F32, F16, BF16%s or F64, not %s",
+            kmf_tensors_file(source->stored, t), slot->name,
+            slot->rank == 2 ? "matrices" : "vectors", slot->rank == 2 ? ", I8" : "", t->dtype);
     source->found[i].tensor = t;
-    source->used[t - source->st.tensors] = 1;
+    source->used[t - source->stored->list] = 1;
     return dtype == KMF_I8 ? find_scale(source, slot, &source->found[i], err) : 0;
 }
 
@@ -215,54 +239,60 @@ static int find_tensor(struct source *source, const kmf_slots *slots, size_t i, 
 static int check_tied(const struct source *source, const kmf_stored *t, const kmf_stored *to,
                       kmf_err *err)
 {
-    const unsigned char *data = source->st.data;
-    if (to && t->dtype == to->dtype && t->bytes == to->bytes &&
-        (t->bytes == 0 || memcmp(data + t->begin, data + to->begin, t->bytes) == 0))
+    bool same = to && t->dtype == to->dtype && t->bytes == to->bytes &&
+                (t->bytes == 0 || memcmp(t->values, to->values, t->bytes) == 0);
+    kmf_tensors_give_back(source->stored, t->values, t->bytes);
+    if (same)
         return 0;
-    return kmf_fail(err, KMF_EMODEL,
-                    "%s: tensor %s: differs from %s; a head that is not tied is not supported",
-                    source->name, t->name, to ? to->name : "every tensor it could be tied to");
+    return fail_tensor(source, t, err,
+                       "differs from the table of tokens or the bias that it is tied to");
 }
 
-/* A tensor for which there is no slot. */
+/*
+ * A tensor for which there is no slot. Fails if what it holds would have changed the results.
+ */
 static int check_extra(const struct source *source, const kmf_family *family,
                        const kmf_config *config, const kmf_stored *t, kmf_err *err)
 {
-    char shown[KMF_ERR_SHOW];
-    size_t skip = strncmp(t->name, family->prefix, strlen(family->prefix)) == 0
-                      ? strlen(family->prefix)
-                      : 0;
+    static const char *const aside[] = {"pooler.", "contact_head.", "cls.seq_relationship."};
+    char text[128];
+    size_t skip = begins_with(t->name, family->prefix) ? strlen(family->prefix) : 0;
     const char *name = t->name + skip;
-    if (strcmp(name, family->positions) == 0) {
+    if (strcmp(name, "encoder.embed_positions.weight") == 0) {
         size_t K = config->hidden_size / config->n_heads;
         if (t->rank == 2 && t->shape[0] == config->max_positions && t->shape[1] == K)
             return 0;
-        return kmf_fail(err, KMF_EMODEL,
-                        "%s: tensor %s: must be max_position_embeddings %zu x "
-                        "head size %zu",
-                        source->name, t->name, config->max_positions, K);
+        snprintf(text, sizeof text, "must be max_position_embeddings %zu x head size %zu",
+                 config->max_positions, K);
+        return fail_tensor(source, t, err, text);
     }
-    if (strcmp(name, "cls.predictions.decoder.weight") == 0)
-        return check_tied(source, t,
-                          find_slot(&source->st, family->prefix,
-                                    "roformer.embeddings.word_embeddings.weight"),
-                          err);
+    if (ends_with(name, "decoder.weight"))
+        return check_tied(
+            source, t,
+            kmf_family_find(family, source->stored, "embeddings.word_embeddings.weight"), err);
     if (strcmp(name, "cls.predictions.decoder.bias") == 0)
-        return check_tied(source, t, kmf_safetensors_find(&source->st, "cls.predictions.bias"),
+        return check_tied(source, t, kmf_tensors_find(source->stored, "cls.predictions.bias"),
                           err);
-    if (ends_with(name, ".position_ids") || strncmp(name, "pooler.", 7) == 0 ||
-        strncmp(name, "cls.seq_relationship.", 21) == 0)
+    if (strcmp(name, "cls.predictions.bias") == 0)
+        return check_tied(
+            source, t, kmf_tensors_find(source->stored, "cls.predictions.decoder.bias"), err);
+    if (strcmp(name, "embeddings.position_embeddings.weight") == 0 &&
+        config->positions != KMF_POSITIONS_LEARNED)
         return 0;
-    return kmf_fail(err, KMF_EMODEL, "%s: tensor %s: has no place in this model", source->name,
-                    kmf_err_show(shown, t->name));
+    for (size_t i = 0; i < sizeof aside / sizeof aside[0]; i++)
+        if (begins_with(name, aside[i]))
+            return 0;
+    if (ends_with(name, "position_ids") || ends_with(name, ".inv_freq"))
+        return 0;
+    return fail_tensor(source, t, err, "has no place in this model");
 }
 
-static bool in_place(const struct source *source, const kmf_stored *t)
+static bool in_place(const kmf_stored *t)
 {
     const uint16_t one = 1;
     bool little_endian = *(const unsigned char *)&one == 1;
     return little_endian && kmf_stored_dtype(t) == KMF_F32 &&
-           (uintptr_t)(source->st.data + t->begin) % _Alignof(float) == 0;
+           (uintptr_t)t->values % _Alignof(float) == 0;
 }
 
 /* A float is not finite when all exponent bits are set; integers keep the loop branch-free. */
@@ -282,25 +312,28 @@ static bool all_finite(const float *values, size_t n)
 }
 
 /* values [n] of a tensor's numbers. */
-static void convert(float *values, const struct source *source, const struct place *place)
+static void convert(float *values, const struct place *place)
 {
-    const unsigned char *data = source->st.data;
     const kmf_stored *t = place->tensor;
-    kmf_stored_to_f32(values, data + t->begin, (kmf_dtype)kmf_stored_dtype(t), t->n);
+    kmf_stored_to_f32(values, t->values, (kmf_dtype)kmf_stored_dtype(t), t->n);
     for (size_t o = 0; place->scale && o < t->shape[0]; o++) {
         float scale;
-        kmf_stored_to_f32(&scale, data + place->scale->begin + o * sizeof scale, KMF_F32, 1);
+        kmf_stored_to_f32(&scale, place->scale->values + o * sizeof scale, KMF_F32, 1);
         for (size_t i = 0; i < t->shape[1]; i++)
             values[o * t->shape[1] + i] *= scale;
     }
 }
 
+/*
+ * What is used where it lies is read to see that it is finite, and its pages are given back: it
+ * comes to memory again when it is packed, and then not at once with all others.
+ */
 static int bind_values(kmf_model *model, const struct source *source, const kmf_slots *slots,
                        kmf_err *err)
 {
     size_t room = 0;
     for (size_t i = 0; i < slots->n; i++)
-        if (!in_place(source, source->found[i].tensor))
+        if (!in_place(source->found[i].tensor))
             room += kmf_slot_room(&slots->slot[i]);
     if (room > 0) {
         model->slab = kmf_floats(room, err);
@@ -311,59 +344,56 @@ static int bind_values(kmf_model *model, const struct source *source, const kmf_
     for (size_t i = 0; i < slots->n; i++) {
         const kmf_slot *slot = &slots->slot[i];
         const kmf_stored *t = source->found[i].tensor;
-        float *values = (void *)(uintptr_t)(source->st.data + t->begin);
-        if (!in_place(source, t)) {
-            convert(next, source, &source->found[i]);
+        float *values = (void *)(uintptr_t)t->values;
+        if (!in_place(t)) {
+            convert(next, &source->found[i]);
             values = next;
             next += kmf_slot_room(slot);
         }
         if (!all_finite(values, slot->n))
-            return kmf_fail(err, KMF_EMODEL,
-                            "%s: tensor %s: holds a value that is not finite%s", source->name,
-                            slot->name, kmf_stored_dtype(t) == KMF_F64 ? " as float32" : "");
+            return fail_tensor(source, t, err,
+                               kmf_stored_dtype(t) == KMF_F64
+                                   ? "holds a value that is not finite as float32"
+                                   : "holds a value that is not finite");
+        kmf_tensors_give_back(source->stored, t->values, t->bytes);
         kmf_slot_set(&model->params, slot, values);
     }
     return 0;
 }
 
-int kmf_weights_bind(kmf_model *model, const unsigned char *bytes, size_t len, const char *name,
-                     kmf_err *err)
+int kmf_weights_bind(kmf_model *model, kmf_err *err)
 {
-    struct source source = {.name = name};
+    struct source source = {.stored = &model->stored};
     kmf_slots slots = {0};
-    const kmf_family *family = kmf_family_roformer();
-    int rc = kmf_safetensors_parse(&source.st, bytes, len, name, err);
-    if (rc < 0)
-        return rc;
-    rc = kmf_slots_new(&slots, &model->config, has_head(&source.st, family), err);
+    const kmf_family *family = kmf_family_named(model->config.family);
+    int rc = kmf_slots_new(&slots, &model->config, has_head(source.stored, family), err);
     if (rc < 0)
         goto out;
     rc = KMF_ENOMEM;
-    source.used = kmf_calloc(source.st.n, 1, err);
+    source.used = kmf_calloc(source.stored->n, 1, err);
     if (!source.used)
         goto out;
     source.found = kmf_calloc(slots.n, sizeof *source.found, err);
-    if (!source.found)
+    if (!source.found || layers_new(model, err) < 0)
         goto out;
     rc = 0;
     for (size_t i = 0; i < slots.n && rc == 0; i++)
-        rc = find_tensor(&source, &slots, i, err);
-    for (size_t i = 0; i < source.st.n && rc == 0; i++)
-        if (!source.used[i])
-            rc = check_extra(&source, family, &model->config, &source.st.tensors[i], err);
-    if (rc == 0)
-        rc = layers_new(model, err);
+        rc = find_tensor(&source, model->path, &slots, i, err);
+    for (size_t i = 0; i < source.stored->n && rc == 0; i++)
+        if (!source.used[i]) {
+            rc = check_extra(&source, family, &model->config, &source.stored->list[i], err);
+            model->n_unused++;
+        }
     if (rc == 0)
         rc = bind_values(model, &source, &slots, err);
     if (rc == 0)
         rc = list_tensors(model, &slots, err);
-    for (size_t i = 0; i < slots.n && rc == 0; i++)
+    for (size_t i = 0; i < model->n_tensors && rc == 0; i++)
         model->tensors[i].dtype = (kmf_dtype)kmf_stored_dtype(source.found[i].tensor);
 out:
     kmf_free(source.used);
     kmf_free(source.found);
     kmf_slots_free(&slots);
-    kmf_safetensors_free(&source.st);
     return rc;
 }
 
@@ -372,7 +402,7 @@ out:
 static void draw(float *values, const kmf_slot *slot, uint64_t seed, const kmf_family *family)
 {
     uint64_t stream = (uint64_t)(slot->row - family->rows);
-    if (slot->row->part == KMF_PART_LAYER)
+    if (slot->row->part >= KMF_PART_LAYER)
         stream += STREAMS_PER_LAYER * (slot->layer + 1);
     kmf_rng rng = kmf_rng_stream(seed, stream);
     for (size_t i = 0; i < slot->n; i++) {
@@ -443,7 +473,7 @@ static kmf_dtype stored_as(const kmf_slot *slot, kmf_dtype dtype)
         return dtype;
     if (slot->rank == 1)
         return KMF_F32;
-    bool product = slot->row->part == KMF_PART_LAYER || slot->row->part == KMF_PART_PROJECT;
+    bool product = slot->row->part >= KMF_PART_LAYER || slot->row->part == KMF_PART_PROJECT;
     return product ? KMF_I8 : KMF_BF16;
 }
 
@@ -595,7 +625,8 @@ static int list_slots(struct list *list, const kmf_model *model, const kmf_slots
     return 0;
 }
 
-int kmf_weights_write(const kmf_model *model, kmf_out *out, kmf_dtype dtype, kmf_err *err)
+int kmf_weights_write(const kmf_model *model, kmf_out *out, kmf_dtype dtype,
+                      const char *const *pairs, size_t n_pairs, kmf_err *err)
 {
     kmf_slots slots = {0};
     struct list list = {0};
@@ -607,7 +638,7 @@ int kmf_weights_write(const kmf_model *model, kmf_out *out, kmf_dtype dtype, kmf
     if (rc == 0)
         rc = list_slots(&list, model, &slots, dtype, err);
     if (rc == 0)
-        rc = kmf_safetensors_write(out, list.tensors, list.values, list.n, NULL, 0, err);
+        rc = kmf_safetensors_write(out, list.tensors, list.values, list.n, pairs, n_pairs, err);
     list_free(&list);
     kmf_slots_free(&slots);
     return rc;

@@ -9,17 +9,16 @@
 #include "model/model.h"
 
 /*
- * Fills params, slab, tensors and n_parameters from the len bytes of a safetensors file, which
- * must outlive the model: aligned float32 tensors are used where they lie. KMF_EMODEL names the
- * tensor that is missing, unknown, of another shape, or not finite; or has 8 bits and no good
- * scales. name is the file's. On failure kmf_weights_free is still due.
+ * Fills params, slab, tensors and n_parameters from the model's files: aligned float32 tensors are
+ * used where they lie. KMF_EMODEL names the tensor that is missing, unknown, of another shape, or
+ * not finite; or has 8 bits and no good scales. On failure kmf_weights_free is still due.
  *
- * Names may lack the family's prefix, and norms be called gamma and beta. Left aside: the table
- * of sines (its shape is checked), a decoder equal to the word table and head bias,
- * position_ids, pooler and cls.seq_relationship.
+ * Names may lack the family's prefix, and norms be called gamma and beta. Left aside, and counted
+ * in n_unused: tables that are computed here (sines, frequencies), a decoder equal to the word
+ * table and head bias, position_ids, learned positions that the config does not use, heads for
+ * other ends.
  */
-int kmf_weights_bind(kmf_model *model, const unsigned char *bytes, size_t len, const char *name,
-                     kmf_err *err) KMF_MUST_CHECK;
+int kmf_weights_bind(kmf_model *model, kmf_err *err) KMF_MUST_CHECK;
 
 /*
  * New weights, with a head. Tensor i of the table in layer l draws from stream i + 2^16 (l + 1)
@@ -33,9 +32,9 @@ int kmf_weights_new(kmf_model *model, uint64_t seed, kmf_err *err) KMF_MUST_CHEC
  */
 int kmf_weights_own(kmf_model *model, uint64_t seed, kmf_err *err) KMF_MUST_CHECK;
 
-/* The safetensors file, tensors by name. */
+/* The safetensors file, tensors by name; pairs [2 n_pairs]: keys and texts of its metadata. */
 int kmf_weights_write(const kmf_model *model, kmf_out *out, kmf_dtype dtype,
-                      kmf_err *err) KMF_MUST_CHECK;
+                      const char *const *pairs, size_t n_pairs, kmf_err *err) KMF_MUST_CHECK;
 
 void kmf_weights_free(kmf_model *model);
 

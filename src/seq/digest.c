@@ -3,18 +3,51 @@
 #include "seq/digest.h"
 
 #include "base/err.h"
+#include "base/mem.h"
 
 #include <htslib/hts.h>
 
-int kmf_md5(char hex[KMF_MD5_TEXT], const void *bytes, size_t n, kmf_err *err)
+#define PIECE ((size_t)16 << 20)
+
+static hts_md5_context *begin(kmf_err *err)
 {
-    unsigned char digest[16];
     hts_md5_context *md5 = hts_md5_init();
     if (!md5)
-        return kmf_fail(err, KMF_ENOMEM, "out of memory: no room for a digest");
-    hts_md5_update(md5, bytes, n);
+        kmf_fail(err, KMF_ENOMEM, "out of memory: no room for a digest");
+    return md5;
+}
+
+static void end(char hex[KMF_MD5_TEXT], hts_md5_context *md5)
+{
+    unsigned char digest[16];
     hts_md5_final(digest, md5);
     hts_md5_hex(hex, digest);
     hts_md5_destroy(md5);
+}
+
+int kmf_md5(char hex[KMF_MD5_TEXT], const void *bytes, size_t n, kmf_err *err)
+{
+    hts_md5_context *md5 = begin(err);
+    if (!md5)
+        return KMF_ENOMEM;
+    hts_md5_update(md5, bytes, n);
+    end(hex, md5);
+    return 0;
+}
+
+int kmf_md5_files(char hex[KMF_MD5_TEXT], const kmf_map *const *files, size_t n, kmf_err *err)
+{
+    hts_md5_context *md5 = begin(err);
+    if (!md5)
+        return KMF_ENOMEM;
+    for (size_t i = 0; i < n; i++)
+        for (size_t at = 0; at < files[i]->len; at += PIECE) {
+            size_t left = files[i]->len - at;
+            size_t m = left < PIECE ? left : PIECE;
+            const unsigned char *piece = files[i]->bytes + at;
+            hts_md5_update(md5, piece, m);
+            kmf_discard((void *)(uintptr_t)piece, m);
+        }
+    end(hex, md5);
     return 0;
 }

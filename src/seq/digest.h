@@ -3,11 +3,15 @@
 #ifndef KMF_DIGEST_H
 #define KMF_DIGEST_H
 
-#include "kmerformer.h"
+#include "base/io.h"
 
 #define KMF_MD5_TEXT 33
 
 /* 32 lower-case hex digits and a NUL. KMF_ENOMEM. */
 int kmf_md5(char hex[KMF_MD5_TEXT], const void *bytes, size_t n, kmf_err *err) KMF_MUST_CHECK;
+
+/* The same for n files, one behind another. What is read of them does not stay in memory. */
+int kmf_md5_files(char hex[KMF_MD5_TEXT], const kmf_map *const *files, size_t n,
+                  kmf_err *err) KMF_MUST_CHECK;
 
 #endif

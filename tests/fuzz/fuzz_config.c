@@ -26,7 +26,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!vocab)
         vocab = kmf_vocab_new(1, NULL);
     must(vocab != NULL);
-    if (kmf_config_parse(&config, &provenance, (const char *)data, size, "fuzz", &err) < 0) {
+    if (kmf_config_parse(&config, &provenance, (const char *)data, size, NULL, "fuzz", &err) <
+        0) {
         must(err.code == KMF_EMODEL && err.msg[0] != '\0' && strchr(err.msg, '\n') == NULL);
         must(provenance == NULL);
         return 0;
@@ -36,11 +37,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         kmf_config again;
         char *kept;
         must(kmf_config_check(&config, KMF_EINVAL, "fuzz", NULL) == 0);
-        char *one = kmf_config_write(&config, 1, vocab, provenance, &err);
+        char *one = kmf_config_write(&config, 1, vocab, "", provenance, &err);
         must(one != NULL);
-        must(kmf_config_parse(&again, &kept, one, strlen(one), "again", &err) == 0);
+        must(kmf_config_parse(&again, &kept, one, strlen(one), NULL, "again", &err) == 0);
         must(kmf_config_fit(&again, vocab, "again", &err) == 0);
-        char *two = kmf_config_write(&again, 1, vocab, kept, &err);
+        char *two = kmf_config_write(&again, 1, vocab, "", kept, &err);
         must(two != NULL && strcmp(one, two) == 0 && strcmp(provenance, kept) == 0);
         kmf_free(one);
         kmf_free(two);

@@ -49,15 +49,22 @@ static void check_again(const kmf_safetensors *st)
 /* A model of the size that the corpus has a file for. */
 static void try_binding(const uint8_t *data, size_t size)
 {
-    kmf_model model = {.config = {.vocab_size = 6,
+    kmf_model model = {.path = "fuzz",
+                       .config = {.family = "roformer",
+                                  .vocab_size = 6,
                                   .embedding_size = 2,
                                   .hidden_size = 4,
                                   .n_layers = 1,
                                   .n_heads = 2,
                                   .intermediate_size = 3,
                                   .max_positions = 3,
-                                  .type_vocab_size = 1}};
-    if (kmf_weights_bind(&model, data, size, "fuzz", NULL) == 0) {
+                                  .type_vocab_size = 1,
+                                  .embedding_norm = 1,
+                                  .bias_in = 1,
+                                  .bias_out = 1}};
+    if (kmf_tensors_parse(&model.stored, data, size, "fuzz", NULL) < 0)
+        return;
+    if (kmf_weights_bind(&model, NULL) == 0) {
         must(model.n_parameters ==
              kmf_config_parameters(&model.config, model.params.head_w != NULL));
         for (size_t i = 0; i < 6 * 2; i++) {
@@ -69,6 +76,7 @@ static void try_binding(const uint8_t *data, size_t size)
             must(isfinite(model.params.layers[0].w1[i]));
     }
     kmf_weights_free(&model);
+    kmf_tensors_close(&model.stored);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

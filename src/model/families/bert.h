@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of tensors that the families of BERT's layout share. */
+#ifndef KMF_BERT_H
+#define KMF_BERT_H
+
+#include "model/families/family.h"
+
+#define KMF_BERT_ROWS 36
+extern const kmf_tensor_row kmf_bert_rows[KMF_BERT_ROWS];
+
+#endif
