@@ -105,8 +105,8 @@ BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(sort $(wildcard tests/b
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: all lib build-check check check-unit check-replay check-cli check-layers check-symbols \
-        check-plain check-data check-install check-mpi check-readme lint format format-check bench fuzz \
-        reference install uninstall clean help info FORCE
+        check-plain check-data check-install check-mpi check-mistakes check-readme lint format \
+        format-check bench fuzz reference install uninstall clean help info FORCE
 
 all: $(PROGRAM) lib ## the program and the libraries (default)
 lib: $(STATIC) $(SHARED) $(BUILD)/kmerformer.pc ## libkmerformer.a, .so and .pc
@@ -229,6 +229,8 @@ check-install: all ## installs to a folder; the example of the header as C11 and
 check-mpi: ## pretrain on several ranks, by a build of its own in BUILD/mpi
 	$(MAKE) BUILD=$(BUILD)/mpi MPI=1 all
 	BUILD=$(BUILD)/mpi scripts/run_cli_tests tests/cli/pretrain_mpi.reg
+check-mistakes: ## mistakes made on purpose in a copy of src/, which tests have to catch; minutes
+	python3 scripts/mutate_families
 check-readme: all ## the blocks of README.md
 	@scripts/run_tests readme
 
@@ -258,8 +260,8 @@ fuzz: $(BUILD)/fuzz/$(TARGET) ## TARGET=fuzz_x TIME=seconds: libFuzzer
 	$< -max_total_time=$(TIME) -artifact_prefix=$(BUILD)/fuzz/$(TARGET)- $(FUZZARGS) \
 	    $(BUILD)/fuzz/work_$(TARGET)
 
-reference: ## golden files anew, by scripts/reference.py (NumPy)
-	python3 scripts/reference.py
+reference: ## golden files of the families anew (NumPy)
+	python3 scripts/golden_families.py
 
 # ---------------------------------------------------------------- installation ---------------
 

@@ -44,6 +44,7 @@ int cli_convert(cli *run, int argc, char **argv);
 int cli_embed(cli *run, int argc, char **argv);
 int cli_info(cli *run, int argc, char **argv);
 int cli_init(cli *run, int argc, char **argv);
+int cli_logits(cli *run, int argc, char **argv);
 int cli_merge(cli *run, int argc, char **argv);
 int cli_nearest(cli *run, int argc, char **argv);
 int cli_pretrain(cli *run, int argc, char **argv);
@@ -145,6 +146,8 @@ void cli_note(const cli *run, const char *format, ...) KMF_PRINTF(2, 3);
 /* n with a thousands, millions or billions suffix: "12.1 M". Returns buf. */
 #define CLI_COUNT_TEXT 32
 const char *cli_count(char buf[CLI_COUNT_TEXT], double n);
+/* A token to standard output, in a line of a table: a vocabulary may have one that is a newline. */
+void cli_put_token(const char *token);
 /* Peak resident memory of this process, bytes. */
 double cli_peak_memory(void);
 /* Seconds of processor time of this process. */

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+/* kmerformer logits: what a model expects at each token, as it stands or with tokens masked. */
+#include "cli/cli.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MASK_NONE, MASK_TOGETHER, MASK_EACH };
+static const char *const mask_names[] = {"none", "together", "each", NULL};
+
+static const cli_usage usage = {
+    "logits [options] IN...",
+    "The masked-language-model head's output for the tokens of each sequence: a line for each "
+    "of the\n"
+    "best candidates, name<TAB>base<TAB>token<TAB>candidate<TAB>logit<TAB>probability, base "
+    "counted\n"
+    "from 1; or with -o FILE all of them, a row of the array for each token. To ask for a base "
+    "that\n"
+    "is hidden: --positions BASE --mask together.",
+    1, -1};
+
+typedef struct logits_args {
+    const char *model, *out, *positions;
+    int mask, top, probabilities, exact, threads;
+    kmf_reader_options reader;
+} logits_args;
+
+/* Bases beg .. end, from 0, end excluded. */
+typedef struct span {
+    uint64_t beg, end;
+} span;
+
+typedef struct logits_run {
+    const logits_args *args;
+    const kmf_model *model;
+    kmf_cutter *cutter;
+    kmf_encoder **encoders; /* owned [threads] */
+    int32_t *ids;           /* owned [window]; as the encoder sees them */
+    size_t *rows;           /* owned [window]; tokens of the chunk that are asked for */
+    float *logits;          /* owned [V] */
+    size_t *best;           /* owned [top] */
+    span *spans;            /* owned [n_spans]; n_spans 0: all bases */
+    size_t n_spans;
+    kmf_output *output; /* NULL: the table */
+    uint64_t n_records, n_rows;
+    kmf_embed_stats losses;
+} logits_run;
+
+static int parse(cli *run, logits_args *a, int argc, char **argv, int *first)
+{
+    const cli_option table[] = {
+        {"m", "model", CLI_TEXT, &a->model, 0, 0, NULL, "MODEL",
+         "with a masked-language-model head", 0, "the default model"},
+        {"o", "output", CLI_TEXT, &a->out, 0, 0, NULL, "FILE",
+         "x.npy: all logits, [tokens, vocabulary]; any other name: the same as a table; each "
+         "with x.ids.tsv and x.json beside it",
+         0, "the best candidates on standard output"},
+        {NULL, "positions", CLI_TEXT, &a->positions, 0, 0, NULL, "LIST",
+         "bases, as 5,9-12, counted from 1: the tokens that hold one of them", 0, "all tokens"},
+        {NULL, "mask", CLI_CHOICE, &a->mask, 0, 0, mask_names, NULL,
+         "put [MASK] in the place of the tokens asked for: of all at once, or of one after the "
+         "other, each in a pass of its own",
+         0, NULL},
+        {NULL, "top", CLI_INT, &a->top, 1, 1000, NULL, "N", "candidates for a token", 0, NULL},
+        {NULL, "probabilities", CLI_FLAG, &a->probabilities, 0, 0, NULL, NULL,
+         "with -o: their softmax instead of the logits", 0, NULL},
+        {NULL, "exact", CLI_FLAG, &a->exact, 0, 0, NULL, NULL,
+         "tokens as the published tokenizer gives them", 0, NULL},
+        CLI_READER_OPTIONS(&a->reader),
+        {"t@", "threads", CLI_INT, &a->threads, 1, 1024, NULL, "N", "threads", 0, NULL},
+        CLI_COMMON(run)};
+    return cli_parse(run, table, &usage, argc, argv, first);
+}
+
+/* ---------------------------------------------------------------- positions ------------- */
+
+/* "9-12" or "5" at text; NULL if it is neither, else what follows. */
+static const char *parse_span(span *s, const char *text)
+{
+    char *end;
+    if (*text < '0' || *text > '9')
+        return NULL;
+    s->beg = strtoull(text, &end, 10);
+    s->end = s->beg;
+    if (*end == '-' && end[1] >= '0' && end[1] <= '9')
+        s->end = strtoull(end + 1, &end, 10);
+    if (s->beg == 0 || s->end < s->beg || s->end == UINT64_MAX)
+        return NULL;
+    s->beg--;
+    return end;
+}
+
+static int parse_positions(logits_run *r, const char *text, kmf_err *err)
+{
+    size_t n = 1;
+    for (const char *c = text; *c; c++)
+        n += *c == ',';
+    r->spans = calloc(n, sizeof *r->spans);
+    if (!r->spans)
+        return cli_raise(err, KMF_ENOMEM, "out of memory");
+    for (const char *at = text; r->n_spans < n; at++) {
+        at = parse_span(&r->spans[r->n_spans++], at);
+        if (!at || (*at != ',' && *at != '\0'))
+            return cli_raise(err, KMF_EINVAL,
+                             "--positions: write bases from 1 on as 5,9-12; got '%.100s'",
+                             text);
+    }
+    return 0;
+}
+
+/* Letters that a token stands for. */
+static size_t letters_of(const kmf_vocab *vocab, int32_t id)
+{
+    return id == kmf_vocab_special(vocab, KMF_UNK) ? 1 : strlen(kmf_vocab_token(vocab, id));
+}
+
+static bool is_wanted(const logits_run *r, int32_t id, uint64_t pos)
+{
+    uint64_t end = pos + letters_of(kmf_model_vocab(r->model), id);
+    for (size_t i = 0; i < r->n_spans; i++)
+        if (r->spans[i].beg < end && pos < r->spans[i].end)
+            return true;
+    return r->n_spans == 0;
+}
+
+/* ---------------------------------------------------------------- one token ------------- */
+
+static void to_probabilities(float *logits, size_t V)
+{
+    double max = (double)logits[0], sum = 0;
+    for (size_t v = 1; v < V; v++)
+        max = (double)logits[v] > max ? (double)logits[v] : max;
+    for (size_t v = 0; v < V; v++)
+        sum += exp((double)logits[v] - max);
+    for (size_t v = 0; v < V; v++)
+        logits[v] = (float)(exp((double)logits[v] - max) / sum);
+}
+
+/* best [n]: the n largest, of equal ones the first; returns how many there are. */
+static size_t largest(size_t *best, size_t n, const float *x, size_t V)
+{
+    size_t found = 0;
+    for (size_t v = 0; v < V; v++) {
+        size_t at = found < n ? found++ : n;
+        for (; at > 0 && x[v] > x[best[at - 1]]; at--)
+            if (at < n)
+                best[at] = best[at - 1];
+        if (at < n)
+            best[at] = v;
+    }
+    return found;
+}
+
+static void print_best(const logits_run *r, const char *name, uint64_t pos, int32_t id)
+{
+    const kmf_vocab *vocab = kmf_model_vocab(r->model);
+    size_t V = kmf_vocab_size(vocab);
+    double sum = 0;
+    size_t n = largest(r->best, (size_t)r->args->top, r->logits, V);
+    for (size_t v = 0; v < V; v++)
+        sum += exp((double)r->logits[v] - (double)r->logits[r->best[0]]);
+    for (size_t i = 0; i < n; i++) {
+        double logit = (double)r->logits[r->best[i]];
+        printf("%s\t%llu\t", name, (unsigned long long)pos + 1);
+        cli_put_token(kmf_vocab_token(vocab, id));
+        putchar('\t');
+        cli_put_token(kmf_vocab_token(vocab, (int32_t)r->best[i]));
+        printf("\t%.6g\t%.6g\n", logit, exp(logit - (double)r->logits[r->best[0]]) / sum);
+    }
+}
+
+static int put_row(logits_run *r, const kmf_record *rec, const kmf_chunk *chunk, size_t token,
+                   kmf_err *err)
+{
+    int status = kmf_encoder_logits(r->encoders[0], r->logits, &token, 1, err);
+    if (status < 0)
+        return status;
+    r->n_rows++;
+    if (!r->output) {
+        print_best(r, rec->name, chunk->pos[token], chunk->ids[token]);
+        return 0;
+    }
+    if (r->args->probabilities)
+        to_probabilities(r->logits, kmf_vocab_size(kmf_model_vocab(r->model)));
+    kmf_row row = {.index = r->n_records,
+                   .name = rec->name,
+                   .len = rec->len,
+                   .tokens = 1,
+                   .chunks = 1,
+                   .position = (int64_t)chunk->pos[token],
+                   .vector = r->logits};
+    return kmf_output_row(r->output, &row, err);
+}
+
+/* ---------------------------------------------------------------- one chunk ------------- */
+
+static int forward(logits_run *r, size_t n, kmf_err *err)
+{
+    const float *hidden;
+    const size_t off[2] = {0, n};
+    size_t L = kmf_model_config(r->model)->n_layers;
+    return kmf_encoder_forward_together(r->encoders, (size_t)r->args->threads, &hidden, r->ids,
+                                        off, 1, L, err);
+}
+
+static int put_chunk(logits_run *r, const kmf_record *rec, const kmf_chunk *chunk, kmf_err *err)
+{
+    int32_t mask = kmf_vocab_special(kmf_model_vocab(r->model), KMF_MASK);
+    size_t n = 0;
+    for (size_t t = chunk->own_beg; t < chunk->own_end; t++)
+        if (is_wanted(r, chunk->ids[t], chunk->pos[t]))
+            r->rows[n++] = t;
+    memcpy(r->ids, chunk->ids, chunk->n * sizeof *r->ids);
+    for (size_t i = 0; i < n && r->args->mask == MASK_TOGETHER; i++)
+        r->ids[r->rows[i]] = mask;
+    int status = n > 0 && r->args->mask != MASK_EACH ? forward(r, chunk->n, err) : 0;
+    for (size_t i = 0; i < n && status == 0; i++) {
+        size_t t = r->rows[i];
+        if (r->args->mask == MASK_EACH) {
+            r->ids[t] = mask;
+            status = forward(r, chunk->n, err);
+            r->ids[t] = chunk->ids[t];
+        }
+        if (status == 0)
+            status = put_row(r, rec, chunk, t, err);
+    }
+    return status;
+}
+
+static int put_record(logits_run *r, const kmf_record *rec, kmf_err *err)
+{
+    kmf_chunk chunk;
+    kmf_cut_stats s;
+    int got;
+    kmf_cutter_start(r->cutter, rec->name, rec->seq, rec->len);
+    while ((got = kmf_cutter_next(r->cutter, &chunk, err)) > 0) {
+        int status = put_chunk(r, rec, &chunk, err);
+        if (status < 0)
+            return status;
+    }
+    kmf_cutter_statistics(r->cutter, &s);
+    r->losses.ambiguous += s.ambiguous;
+    r->losses.unknown += s.unknown;
+    r->losses.chunked += s.chunks > 1;
+    r->losses.truncated += s.cut != 0;
+    r->losses.empty += s.tokens == 0;
+    r->n_records++;
+    return got;
+}
+
+static int take_file(void *to, kmf_reader *reader, kmf_err *err)
+{
+    kmf_record rec;
+    int got;
+    while ((got = kmf_reader_next(reader, &rec, err)) > 0) {
+        int status = put_record(to, &rec, err);
+        if (status < 0 || ferror(stdout))
+            return status;
+    }
+    return got;
+}
+
+/* ---------------------------------------------------------------- the run --------------- */
+
+static int prepare(logits_run *r, kmf_err *err)
+{
+    const kmf_config *c = kmf_model_config(r->model);
+    const kmf_vocab *vocab = kmf_model_vocab(r->model);
+    const logits_args *a = r->args;
+    kmf_cut_options cut = {.stride = c->stride,
+                           .window = c->window,
+                           .overlap = c->overlap,
+                           .specials = c->specials,
+                           .ambiguous = c->ambiguous,
+                           .policy =
+                               a->exact && c->bounded ? KMF_LONG_TRUNCATE : KMF_LONG_CHUNK,
+                           .exact = a->exact ? c->exact : KMF_EXACT_NO};
+    if (a->mask != MASK_NONE && kmf_vocab_special(vocab, KMF_MASK) < 0)
+        return cli_raise(err, KMF_EMODEL, "the vocabulary has no [MASK]");
+    r->cutter = kmf_cutter_new(vocab, &cut, err);
+    r->encoders = calloc((size_t)a->threads, sizeof(kmf_encoder *));
+    r->ids = calloc(c->window, sizeof *r->ids);
+    r->rows = calloc(c->window, sizeof *r->rows);
+    r->logits = calloc(c->vocab_size, sizeof *r->logits);
+    r->best = calloc((size_t)a->top, sizeof *r->best);
+    if (!r->cutter)
+        return (int)err->code;
+    if (!r->encoders || !r->ids || !r->rows || !r->logits || !r->best)
+        return cli_raise(err, KMF_ENOMEM, "out of memory");
+    for (int i = 0; i < a->threads; i++) {
+        r->encoders[i] = kmf_encoder_new(r->model, c->window, c->window, err);
+        if (!r->encoders[i])
+            return (int)err->code;
+    }
+    /* is there a head at all? */
+    if (kmf_encoder_logits(r->encoders[0], r->logits, NULL, 0, err) < 0)
+        return (int)err->code;
+    if (a->out) {
+        r->output = kmf_output_new(a->out, c->vocab_size, 0, 1, err);
+        if (!r->output)
+            return (int)err->code;
+    }
+    return a->positions ? parse_positions(r, a->positions, err) : 0;
+}
+
+static int commit(const cli *run, logits_run *r, char **argv, int first, int argc, kmf_err *err)
+{
+    if (!r->output)
+        return 0;
+    char *inputs =
+        cli_join_lines((const char *const *)argv + first, (size_t)(argc - first), err);
+    if (!inputs)
+        return (int)err->code;
+    const char *pairs[] = {"program", "kmerformer",
+                           "version", kmf_version(),
+                           "command", run->command_line,
+                           "model",   kmf_model_path(r->model),
+                           "values",  r->args->probabilities ? "probabilities" : "logits",
+                           "mask",    mask_names[r->args->mask],
+                           "inputs",  inputs};
+    char *text = kmf_json_pairs(pairs, sizeof pairs / sizeof pairs[0] / 2, err);
+    int status = text ? 0 : (int)err->code;
+    cli_hold_signals();
+    if (status == 0)
+        status = kmf_output_commit(r->output, text, err);
+    cli_release_signals();
+    kmf_text_free(text);
+    free(inputs);
+    return status;
+}
+
+static void release(logits_run *r)
+{
+    for (int i = 0; r->encoders && i < r->args->threads; i++)
+        kmf_encoder_free(r->encoders[i]);
+    kmf_cutter_free(r->cutter);
+    kmf_output_free(r->output);
+    free(r->encoders);
+    free(r->ids);
+    free(r->rows);
+    free(r->logits);
+    free(r->best);
+    free(r->spans);
+}
+
+int cli_logits(cli *run, int argc, char **argv)
+{
+    kmf_err err = {0};
+    logits_args a = {.top = 5, .threads = kmf_threads_default()};
+    int first;
+    kmf_reader_options_default(&a.reader);
+    int leave = parse(run, &a, argc, argv, &first);
+    if (leave >= 0)
+        return leave;
+    if (a.out &&
+        cli_is_an_input(a.out, (const char *const *)argv + first, (size_t)(argc - first)))
+        return cli_wrong(run, "-o %s: that is an input", a.out);
+    kmf_model *model = kmf_model_load(a.model, &err);
+    logits_run r = {.args = &a, .model = model};
+    int status = model ? prepare(&r, &err) : -1;
+    for (int i = first; i < argc && status == 0 && !ferror(stdout); i++)
+        status = cli_read_file(run, argv[i], &a.reader, NULL, take_file, &r, &err);
+    if (status == 0)
+        status = commit(run, &r, argv, first, argc, &err);
+    if (status == 0) {
+        cli_warn_of_losses(run, &r.losses);
+        cli_note(run, "%llu tokens of %llu records", (unsigned long long)r.n_rows,
+                 (unsigned long long)r.n_records);
+    }
+    release(&r);
+    kmf_model_free(model);
+    return status == 0 ? CLI_DONE : cli_fail(run, &err);
+}
