@@ -194,6 +194,11 @@ KMF_API const char *kmf_model_path(const kmf_model *model);
 /* The kept provenance as JSON text, "" if there is none. */
 KMF_API const char *kmf_model_provenance(const kmf_model *model);
 KMF_API uint64_t kmf_model_n_parameters(const kmf_model *model);
+/*
+ * Bytes of memory for the weights in a run of float32: once where they are used from the file, and
+ * twice where they had to be converted first.
+ */
+KMF_API uint64_t kmf_model_bytes(const kmf_model *model);
 /* Tensors of its files that the encoder has no use for, and that are not written again. */
 KMF_API size_t kmf_model_n_unused(const kmf_model *model);
 

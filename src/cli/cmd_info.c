@@ -86,8 +86,9 @@ static void print_memory(const kmf_model *model, const info_args *a)
     printf("unused_tensors\t%zu\n", kmf_model_n_unused(model));
     printf("bytes_weights\t%" PRIu64 "\n", weights);
     printf("bytes_workspace\t%" PRIu64 " for each thread at %zu tokens\n", workspace, tokens);
-    printf("bytes_embed\t%" PRIu64 " with %d threads: weights twice and workspaces\n",
-           2 * weights + workspace * (uint64_t)a->threads, a->threads);
+    uint64_t held = kmf_model_bytes(model);
+    printf("bytes_embed\t%" PRIu64 " with %d threads: weights%s and workspaces\n",
+           held + workspace * (uint64_t)a->threads, a->threads, held > weights ? " twice" : "");
 }
 
 static void print_tensors(const kmf_model *model)

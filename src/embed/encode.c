@@ -169,10 +169,14 @@ static int together(const kmf_method *method, kmf_batch *batch, kmf_err *err)
 static size_t bytes(const kmf_method *method)
 {
     const encode *m = (const encode *)method;
+    /* what is packed out of a map is not held twice */
+    size_t n = (size_t)kmf_model_n_parameters(m->model);
+    if (!m->model->slab)
+        n -= m->model->packed->n_weights;
     return m->threads * kmf_encoder_bytes(kmf_model_config(m->model),
                                           kmf_model_precision(m->model),
                                           m->base.shape.cap_units, m->window) +
-           sizeof(float) * (size_t)kmf_model_n_parameters(m->model) + m->model->packed->bytes;
+           sizeof(float) * n + m->model->packed->bytes;
 }
 
 static json_t *settings(const kmf_embed_options *o)

@@ -48,6 +48,7 @@ static int add_packed(size_t *total, size_t Dout, size_t Din, kmf_precision prec
 typedef struct packing {
     const kmf_tensors *stored;
     char *next;
+    size_t n_weights; /* so far */
 } packing;
 
 /* Packs parts [Dout / n_parts, Din]. */
@@ -56,6 +57,7 @@ static kmf_weight pack(packing *p, const float *const *parts, size_t n_parts, si
 {
     kmf_weight w = kmf_gemm_pack(p->next, parts, n_parts, Din, Dout, Din, precision);
     p->next += kmf_gemm_packed_bytes(Dout, Din, precision);
+    p->n_weights += Dout * Din;
     for (size_t i = 0; i < n_parts; i++)
         kmf_tensors_give_back(p->stored, parts[i], Dout / n_parts * Din * sizeof(float));
     return w;
@@ -113,7 +115,7 @@ static int make(kmf_packed *packed, const kmf_config *config, const kmf_params *
     kmf_precision p = packed->precision;
     if (take_room(packed, config, params->proj_w != NULL, err) < 0)
         return KMF_ENOMEM;
-    packing to_slab = {stored, packed->slab};
+    packing to_slab = {stored, packed->slab, 0};
     for (size_t l = 0; l < config->n_layers; l++) {
         const kmf_layer *w = &params->layers[l];
         kmf_packed_layer *to = &packed->layers[l];
@@ -130,6 +132,7 @@ static int make(kmf_packed *packed, const kmf_config *config, const kmf_params *
     if (params->proj_w)
         packed->proj = pack(&to_slab, (const float *[]){params->proj_w}, 1, D,
                             config->embedding_size, KMF_PRECISION_F32);
+    packed->n_weights = to_slab.n_weights;
     return 0;
 }
 

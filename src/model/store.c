@@ -541,6 +541,11 @@ uint64_t kmf_model_n_parameters(const kmf_model *model)
     return model->n_parameters;
 }
 
+uint64_t kmf_model_bytes(const kmf_model *model)
+{
+    return model->n_parameters * sizeof(float) * (model->slab ? 2 : 1);
+}
+
 size_t kmf_model_n_unused(const kmf_model *model)
 {
     return model->n_unused;
