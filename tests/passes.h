@@ -115,6 +115,11 @@ static inline kmf_mlm_result evaluate(kmf_mlm *mlm, const kmf_mlm_batch *batch)
     return result;
 }
 
+/* The fields of a kmf_config that every native model has, for those written out in tests. */
+#define ROFORMER                                                                   \
+    .family = "roformer", .positions = KMF_POSITIONS_ROTARY, .rotary_base = 10000, \
+    .embedding_norm = 1, .bias_in = 1, .bias_out = 1, .head_biases = 1
+
 /* ---------------------------------------------------------------- golden files ----------- */
 
 typedef struct golden {
@@ -171,8 +176,8 @@ static inline golden golden_read(const char *name)
     snprintf(path, sizeof path, "tests/golden/%s/config.json", name);
     char *text = kmf_file_read(path, (size_t)1 << 20, &len, &err);
     ck_assert_msg(text, "%s", err.msg);
-    ck_assert_msg(kmf_config_parse(&g.config, &provenance, text, len, NULL, path, &err) == 0, "%s",
-                  err.msg);
+    ck_assert_msg(kmf_config_parse(&g.config, &provenance, text, len, NULL, path, &err) == 0,
+                  "%s", err.msg);
     kmf_free(provenance);
     kmf_free(text);
     g.slots = slots_of(&g.config);

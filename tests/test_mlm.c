@@ -210,7 +210,8 @@ static size_t below(size_t n)
 }
 
 /* More than a tile or block of everything, and no round numbers. */
-static const kmf_config odd = {.vocab_size = 140,
+static const kmf_config odd = {ROFORMER,
+                               .vocab_size = 140,
                                .embedding_size = 66,
                                .hidden_size = 48,
                                .n_heads = 4,
