@@ -368,6 +368,31 @@ START_TEST(checks_hold_for_a_config_made_in_code)
 }
 END_TEST
 
+START_TEST(what_is_made_here_is_native)
+{
+    kmf_config base;
+    kmf_err err = {0};
+    ck_assert_int_eq(kmf_config_preset(&base, "nano", 3, &err), 0);
+    ck_assert_int_eq(kmf_config_check_native(&base, "c", &err), 0);
+    int *const fields[] = {&base.gated, &base.pre_norm, &base.closing_norm, &base.pooler,
+                           &base.own_decoder, &base.token_dropout, &base.head_gelu};
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        *fields[i] = 1;
+        ck_assert_int_eq(kmf_config_check_native(&base, "c", NULL), KMF_EINVAL);
+        ck_assert_ptr_null(kmf_model_new(&base, 1, NULL));
+        *fields[i] = 0;
+    }
+    base.positions = KMF_POSITIONS_LEARNED;
+    ck_assert_int_eq(kmf_config_check_native(&base, "c", NULL), KMF_EINVAL);
+    base.positions = KMF_POSITIONS_ROTARY;
+    base.pooling = KMF_POOL_POOLER;
+    ck_assert_int_eq(kmf_config_check_native(&base, "c", NULL), KMF_EINVAL);
+    base.pooling = KMF_POOL_MEAN;
+    base.family = NULL;
+    ck_assert_int_eq(kmf_config_check_native(&base, "c", NULL), KMF_EINVAL);
+}
+END_TEST
+
 START_TEST(what_is_written_reads_back_as_the_same)
 {
     kmf_err err = {0};
@@ -536,6 +561,7 @@ int main(void)
     tcase_add_test(tc, an_unknown_preset_or_k_is_refused);
     tcase_add_test(tc, parameters_are_counted_as_by_hand);
     tcase_add_test(tc, checks_hold_for_a_config_made_in_code);
+    tcase_add_test(tc, what_is_made_here_is_native);
     tcase_add_test(tc, what_is_written_reads_back_as_the_same);
     tcase_add_test(tc, every_key_of_the_published_file_is_written_with_its_value);
     tcase_add_test(tc, a_bad_provenance_is_refused);

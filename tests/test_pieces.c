@@ -143,12 +143,16 @@ START_TEST(bpe_reads_text_exactly)
     o.exact = 1;
     kmf_vocab *v = vocab_of(bert_json);
     CHECK_ALL(v, &o, bert);
+    o.exact = KMF_EXACT_WHOLE; /* of KMERS alone */
+    CHECK_ALL(v, &o, bert);
     cut(v, &o, "ACNGTRR", &stats);
     ck_assert_uint_eq(stats.tokens, 5);
     ck_assert_uint_eq(stats.ambiguous, 0);
     ck_assert_uint_eq(stats.unknown, 3);
     kmf_vocab_free(v);
     v = vocab_of(gena_json);
+    CHECK_ALL(v, &o, gena);
+    o.exact = KMF_EXACT_WHOLE; /* of KMERS alone */
     CHECK_ALL(v, &o, gena);
     o.specials = 0;
     ck_assert_str_eq(cut(v, &o, "", NULL), "");

@@ -281,7 +281,7 @@ START_TEST(views_may_not_take_more_memory_together_than_the_file_allows)
     bytes zeros = {calloc(1 << 20, 1), 1 << 20};
     member storage = {.name = "x/data/7", .data = zeros.at, .n = zeros.n};
     for (int i = 0; i < 64; i++) {
-        snprintf(names[i], sizeof names[i], "t%02d", i);
+        snprintf(names[i], sizeof names[i], "t%02u", (unsigned)i % 100);
         parts[i] = (part){names[i], "ByteStorage", "7", 1 << 20, 0, 2, {1024, 1024}, {1, 1024}};
     }
     bytes b = zip_of(parts, 4, &storage, 1, false);

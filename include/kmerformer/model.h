@@ -57,7 +57,8 @@ typedef struct kmf_config {
     kmf_activation activation;
     int rotary_value; /* the values are turned as well */
 
-    /* what sets families apart; the equations stand in src/model/encoder.c */
+    /* what sets families apart, for a model that is made as kmf_config_preset leaves it; the
+       equations stand in src/model/encoder.c */
     kmf_positions positions;
     size_t position_offset; /* LEARNED: rows of the table before a window's first token's */
     size_t rotary_size;     /* r, even; 0: whole heads, D / H */

@@ -36,6 +36,7 @@ typedef struct bench_precision {
 } bench_precision;
 
 typedef struct bench {
+    const cli *run;
     const bench_args *args;
     size_t lengths[LENGTHS_MAX];
     size_t n_lengths;
@@ -124,14 +125,18 @@ static double mean_letters(const kmf_vocab *vocab)
 }
 
 /* Leaves out the lengths for which a model has no learned positions. */
-static void drop_lengths(bench *b)
+static int drop_lengths(bench *b, kmf_err *err)
 {
     size_t n = 0;
     for (size_t i = 0; i < b->n_lengths; i++)
         if (b->config.positions != KMF_POSITIONS_LEARNED ||
             b->lengths[i] <= b->config.max_positions)
             b->lengths[n++] = b->lengths[i];
+        else
+            cli_warn(b->run, "no sequences of %zu tokens: the model has learned %zu positions",
+                     b->lengths[i], b->config.max_positions);
     b->n_lengths = n;
+    return n > 0 ? 0 : cli_raise(err, KMF_EINVAL, "the model takes none of these lengths");
 }
 
 static int describe_model(bench *b, const kmf_model *model, kmf_err *err)
@@ -141,7 +146,8 @@ static int describe_model(bench *b, const kmf_model *model, kmf_err *err)
     b->config = *kmf_model_config(model);
     b->framing = b->config.specials ? kmf_vocab_frame(vocab) : 0;
     b->letters = kmf_vocab_kind_of(vocab) == KMF_VOCAB_KMERS ? 0 : mean_letters(vocab);
-    drop_lengths(b);
+    if (drop_lengths(b, err) < 0)
+        return KMF_EINVAL;
     b->n_parameters = kmf_model_n_parameters(model);
     b->model = strdup(name);
     return b->model ? 0 : cli_raise(err, KMF_ENOMEM, "out of memory");
@@ -362,7 +368,7 @@ int cli_bench(cli *run, int argc, char **argv)
                     .threads = kmf_threads_default(),
                     .batch_tokens = 1024,
                     .seconds = 1};
-    bench b = {.args = &a, .cores = kmf_threads_default()};
+    bench b = {.run = run, .args = &a, .cores = kmf_threads_default()};
     int first;
     int leave = parse(run, &a, argc, argv, &first);
     if (leave < 0)

@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Tokens that the head takes at a time. */
+#define ROWS ((size_t)96)
+
 enum { MASK_NONE, MASK_TOGETHER, MASK_EACH };
 static const char *const mask_names[] = {"none", "together", "each", NULL};
 
@@ -39,8 +42,9 @@ typedef struct logits_run {
     kmf_encoder **encoders; /* owned [threads] */
     int32_t *ids;           /* owned [window]; as the encoder sees them */
     size_t *rows;           /* owned [window]; tokens of the chunk that are asked for */
-    float *logits;          /* owned [V] */
+    float *logits;          /* owned [ROWS, V] */
     size_t *best;           /* owned [top] */
+    size_t lead, trail;     /* tokens that frame a chunk */
     span *spans;            /* owned [n_spans]; n_spans 0: all bases */
     size_t n_spans;
     kmf_output *output; /* NULL: the table */
@@ -110,17 +114,35 @@ static int parse_positions(logits_run *r, const char *text, kmf_err *err)
     return 0;
 }
 
-/* Letters that a token stands for. */
-static size_t letters_of(const kmf_vocab *vocab, int32_t id)
+/* Is it all bases? */
+static bool is_bases(const char *token)
 {
-    return id == kmf_vocab_special(vocab, KMF_UNK) ? 1 : strlen(kmf_vocab_token(vocab, id));
+    size_t n = strlen(token);
+    return n > 0 && strspn(token, "ACGT") == n;
 }
 
-static bool is_wanted(const logits_run *r, int32_t id, uint64_t pos)
+/*
+ * Where token t of a chunk ends. What is no bases, as [UNK] is, does not tell by itself for how
+ * many letters it stands: they reach to the next token.
+ */
+static uint64_t end_of(const logits_run *r, const kmf_record *rec, const kmf_chunk *chunk,
+                       size_t t)
 {
-    uint64_t end = pos + letters_of(kmf_model_vocab(r->model), id);
+    const kmf_vocab *vocab = kmf_model_vocab(r->model);
+    const char *token = kmf_vocab_token(vocab, chunk->ids[t]);
+    if (kmf_vocab_kind_of(vocab) == KMF_VOCAB_KMERS)
+        return chunk->pos[t] + (uint64_t)kmf_vocab_k(vocab);
+    if (is_bases(token))
+        return chunk->pos[t] + strlen(token);
+    return t + 1 < chunk->n - r->trail ? chunk->pos[t + 1] : rec->len;
+}
+
+static bool is_wanted(const logits_run *r, const kmf_record *rec, const kmf_chunk *chunk,
+                      size_t t)
+{
+    uint64_t end = end_of(r, rec, chunk, t);
     for (size_t i = 0; i < r->n_spans; i++)
-        if (r->spans[i].beg < end && pos < r->spans[i].end)
+        if (r->spans[i].beg < end && chunk->pos[t] < r->spans[i].end)
             return true;
     return r->n_spans == 0;
 }
@@ -153,45 +175,59 @@ static size_t largest(size_t *best, size_t n, const float *x, size_t V)
     return found;
 }
 
-static void print_best(const logits_run *r, const char *name, uint64_t pos, int32_t id)
+static void print_best(const logits_run *r, const float *logits, const char *name, uint64_t pos,
+                       int32_t id)
 {
     const kmf_vocab *vocab = kmf_model_vocab(r->model);
     size_t V = kmf_vocab_size(vocab);
     double sum = 0;
-    size_t n = largest(r->best, (size_t)r->args->top, r->logits, V);
+    size_t n = largest(r->best, (size_t)r->args->top, logits, V);
     for (size_t v = 0; v < V; v++)
-        sum += exp((double)r->logits[v] - (double)r->logits[r->best[0]]);
+        sum += exp((double)logits[v] - (double)logits[r->best[0]]);
     for (size_t i = 0; i < n; i++) {
-        double logit = (double)r->logits[r->best[i]];
+        double logit = (double)logits[r->best[i]];
         printf("%s\t%llu\t", name, (unsigned long long)pos + 1);
         cli_put_token(kmf_vocab_token(vocab, id));
         putchar('\t');
         cli_put_token(kmf_vocab_token(vocab, (int32_t)r->best[i]));
-        printf("\t%.6g\t%.6g\n", logit, exp(logit - (double)r->logits[r->best[0]]) / sum);
+        printf("\t%.6g\t%.6g\n", logit, exp(logit - (double)logits[r->best[0]]) / sum);
     }
 }
 
-static int put_row(logits_run *r, const kmf_record *rec, const kmf_chunk *chunk, size_t token,
-                   kmf_err *err)
+/* The logits of token t, which are changed if probabilities are asked for. */
+static int put_row(logits_run *r, const kmf_record *rec, const kmf_chunk *chunk, size_t t,
+                   float *logits, kmf_err *err)
 {
-    int status = kmf_encoder_logits(r->encoders[0], r->logits, &token, 1, err);
-    if (status < 0)
-        return status;
     r->n_rows++;
     if (!r->output) {
-        print_best(r, rec->name, chunk->pos[token], chunk->ids[token]);
+        print_best(r, logits, rec->name, chunk->pos[t], chunk->ids[t]);
         return 0;
     }
     if (r->args->probabilities)
-        to_probabilities(r->logits, kmf_vocab_size(kmf_model_vocab(r->model)));
+        to_probabilities(logits, kmf_vocab_size(kmf_model_vocab(r->model)));
     kmf_row row = {.index = r->n_records,
                    .name = rec->name,
                    .len = rec->len,
                    .tokens = 1,
                    .chunks = 1,
-                   .position = (int64_t)chunk->pos[token],
-                   .vector = r->logits};
+                   .position = (int64_t)chunk->pos[t],
+                   .vector = logits};
     return kmf_output_row(r->output, &row, err);
+}
+
+/* Tokens rows [n] of the chunk that has gone forward. */
+static int put_rows(logits_run *r, const kmf_record *rec, const kmf_chunk *chunk,
+                    const size_t *rows, size_t n, kmf_err *err)
+{
+    size_t V = kmf_vocab_size(kmf_model_vocab(r->model));
+    int status = 0;
+    for (size_t i = 0; i < n && status == 0; i += ROWS) {
+        size_t m = n - i < ROWS ? n - i : ROWS;
+        status = kmf_encoder_logits(r->encoders[0], r->logits, rows + i, m, err);
+        for (size_t j = 0; j < m && status == 0; j++)
+            status = put_row(r, rec, chunk, rows[i + j], r->logits + j * V, err);
+    }
+    return status;
 }
 
 /* ---------------------------------------------------------------- one chunk ------------- */
@@ -205,26 +241,36 @@ static int forward(logits_run *r, size_t n, kmf_err *err)
                                         off, 1, L, err);
 }
 
+/*
+ * A token that a neighbouring chunk counts is masked here as well: k-mers overlap, and it would
+ * tell what is hidden.
+ */
 static int put_chunk(logits_run *r, const kmf_record *rec, const kmf_chunk *chunk, kmf_err *err)
 {
     int32_t mask = kmf_vocab_special(kmf_model_vocab(r->model), KMF_MASK);
     size_t n = 0;
-    for (size_t t = chunk->own_beg; t < chunk->own_end; t++)
-        if (is_wanted(r, chunk->ids[t], chunk->pos[t]))
-            r->rows[n++] = t;
+    int status = 0;
     memcpy(r->ids, chunk->ids, chunk->n * sizeof *r->ids);
-    for (size_t i = 0; i < n && r->args->mask == MASK_TOGETHER; i++)
-        r->ids[r->rows[i]] = mask;
-    int status = n > 0 && r->args->mask != MASK_EACH ? forward(r, chunk->n, err) : 0;
+    for (size_t t = r->lead; t < chunk->n - r->trail; t++) {
+        if (!is_wanted(r, rec, chunk, t))
+            continue;
+        if (r->args->mask == MASK_TOGETHER)
+            r->ids[t] = mask;
+        if (t >= chunk->own_beg && t < chunk->own_end)
+            r->rows[n++] = t;
+    }
+    if (r->args->mask != MASK_EACH) {
+        if (n > 0)
+            status = forward(r, chunk->n, err);
+        return status == 0 ? put_rows(r, rec, chunk, r->rows, n, err) : status;
+    }
     for (size_t i = 0; i < n && status == 0; i++) {
         size_t t = r->rows[i];
-        if (r->args->mask == MASK_EACH) {
-            r->ids[t] = mask;
-            status = forward(r, chunk->n, err);
-            r->ids[t] = chunk->ids[t];
-        }
+        r->ids[t] = mask;
+        status = forward(r, chunk->n, err);
+        r->ids[t] = chunk->ids[t];
         if (status == 0)
-            status = put_row(r, rec, chunk, t, err);
+            status = put_rows(r, rec, chunk, &t, 1, err);
     }
     return status;
 }
@@ -269,13 +315,15 @@ static int prepare(logits_run *r, kmf_err *err)
     const kmf_config *c = kmf_model_config(r->model);
     const kmf_vocab *vocab = kmf_model_vocab(r->model);
     const logits_args *a = r->args;
+    kmf_long policy = !a->exact    ? KMF_LONG_CHUNK
+                      : c->bounded ? KMF_LONG_TRUNCATE
+                                   : KMF_LONG_ERROR;
     kmf_cut_options cut = {.stride = c->stride,
                            .window = c->window,
                            .overlap = c->overlap,
                            .specials = c->specials,
                            .ambiguous = c->ambiguous,
-                           .policy =
-                               a->exact && c->bounded ? KMF_LONG_TRUNCATE : KMF_LONG_CHUNK,
+                           .policy = policy,
                            .exact = a->exact ? c->exact : KMF_EXACT_NO};
     if (a->mask != MASK_NONE && kmf_vocab_special(vocab, KMF_MASK) < 0)
         return cli_raise(err, KMF_EMODEL, "the vocabulary has no [MASK]");
@@ -283,7 +331,9 @@ static int prepare(logits_run *r, kmf_err *err)
     r->encoders = calloc((size_t)a->threads, sizeof(kmf_encoder *));
     r->ids = calloc(c->window, sizeof *r->ids);
     r->rows = calloc(c->window, sizeof *r->rows);
-    r->logits = calloc(c->vocab_size, sizeof *r->logits);
+    r->logits = calloc(c->vocab_size, ROWS * sizeof *r->logits);
+    r->lead = c->specials && kmf_vocab_frame(vocab) > 0;
+    r->trail = c->specials && kmf_vocab_frame(vocab) > 1;
     r->best = calloc((size_t)a->top, sizeof *r->best);
     if (!r->cutter)
         return (int)err->code;
@@ -313,13 +363,15 @@ static int commit(const cli *run, logits_run *r, char **argv, int first, int arg
         cli_join_lines((const char *const *)argv + first, (size_t)(argc - first), err);
     if (!inputs)
         return (int)err->code;
-    const char *pairs[] = {"program", "kmerformer",
-                           "version", kmf_version(),
-                           "command", run->command_line,
-                           "model",   kmf_model_path(r->model),
-                           "values",  r->args->probabilities ? "probabilities" : "logits",
-                           "mask",    mask_names[r->args->mask],
-                           "inputs",  inputs};
+    const char *pairs[] = {"program",   "kmerformer",
+                           "version",   kmf_version(),
+                           "command",   run->command_line,
+                           "model",     kmf_model_path(r->model),
+                           "values",    r->args->probabilities ? "probabilities" : "logits",
+                           "mask",      mask_names[r->args->mask],
+                           "tokens",    r->args->exact ? "exact" : "of bases",
+                           "positions", r->args->positions ? r->args->positions : "all",
+                           "inputs",    inputs};
     char *text = kmf_json_pairs(pairs, sizeof pairs / sizeof pairs[0] / 2, err);
     int status = text ? 0 : (int)err->code;
     cli_hold_signals();
@@ -366,6 +418,8 @@ int cli_logits(cli *run, int argc, char **argv)
         status = commit(run, &r, argv, first, argc, &err);
     if (status == 0) {
         cli_warn_of_losses(run, &r.losses);
+        if (r.n_spans > 0 && r.n_rows == 0)
+            cli_warn(run, "no token holds one of the bases %s", a.positions);
         cli_note(run, "%llu tokens of %llu records", (unsigned long long)r.n_rows,
                  (unsigned long long)r.n_records);
     }

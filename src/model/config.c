@@ -15,6 +15,7 @@
 #include "model/families/family.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +23,7 @@
 #define K_MAX 12 /* longest k-mer of a vocabulary */
 #define WINDOW_MAX ((size_t)1 << 24)
 #define UNSET ((size_t)-1)
+#define ROTARY_BASE 10000.0
 #define LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 struct size_key {
@@ -97,7 +99,7 @@ static void set_defaults(kmf_config *config)
         .layer_norm_eps = 1e-12,
         .activation = KMF_GELU,
         .positions = KMF_POSITIONS_ROTARY,
-        .rotary_base = 10000,
+        .rotary_base = ROTARY_BASE,
         .embedding_norm = 1,
         .bias_in = 1,
         .bias_out = 1,
@@ -206,14 +208,27 @@ int kmf_config_check(const kmf_config *c, kmf_code code, const char *name, kmf_e
     size_t K = c->hidden_size / c->n_heads;
     bool turned =
         c->positions == KMF_POSITIONS_ROTARY || c->positions == KMF_POSITIONS_ROTARY_HALVES;
-    if (c->hidden_size % c->n_heads != 0 || (turned && K % 2 != 0))
+    bool whole = turned && c->rotary_size == 0;
+    if (c->hidden_size % c->n_heads != 0 || (whole && K % 2 != 0))
         return kmf_fail(err, code,
                         "%s: hidden_size %zu over num_attention_heads %zu: must give "
                         "heads of one%s size",
-                        name, c->hidden_size, c->n_heads, turned ? " even" : "");
+                        name, c->hidden_size, c->n_heads, whole ? " even" : "");
     if (turned && (c->rotary_size > K || c->rotary_size % 2 != 0))
         return kmf_fail(err, code, "%s: rotary_dim: must be even, at most %zu, got %zu", name,
                         K, c->rotary_size);
+    if (c->embedding_size != c->hidden_size &&
+        !kmf_family_has(kmf_family_named(c->family), KMF_PART_PROJECT))
+        return kmf_fail(err, code,
+                        "%s: embedding_size %zu: must be hidden_size %zu in a %s model", name,
+                        c->embedding_size, c->hidden_size, c->family);
+    if (!c->bias_in && !c->gated)
+        return kmf_fail(err, code, "%s: a feed-forward with neither a bias nor a gate", name);
+    if (c->positions == KMF_POSITIONS_LEARNED && c->window > c->max_positions)
+        return kmf_fail(err, code,
+                        "%s: window: must be at most the %zu positions that were learned, got "
+                        "%zu",
+                        name, c->max_positions, c->window);
     if (!(c->layer_norm_eps > 0 && c->layer_norm_eps <= 0.1))
         return kmf_fail(err, code, "%s: layer_norm_eps: must be a number above 0, at most 0.1",
                         name);
@@ -229,11 +244,29 @@ int kmf_config_check(const kmf_config *c, kmf_code code, const char *name, kmf_e
                         -(int)c->n_layers - 1, (int)c->n_layers, c->layer);
     if (c->specials != 0 && c->specials != 1)
         return kmf_fail(err, code, "%s: specials: must be true or false", name);
-    if (c->pooling == KMF_POOL_CLS && !c->specials)
-        return kmf_fail(err, code, "%s: pooling cls needs specials true", name);
+    if ((c->pooling == KMF_POOL_CLS || c->pooling == KMF_POOL_POOLER) && !c->specials)
+        return kmf_fail(err, code, "%s: pooling %s needs specials true", name,
+                        kmf_pooling_names[c->pooling]);
+    if (c->pooling == KMF_POOL_POOLER && !c->pooler)
+        return kmf_fail(err, code, "%s: pooling pooler: the model has no pooler", name);
     if (kmf_config_parameters(c, 1) == 0)
         return too_many_parameters(c, code, name, err);
     return 0;
+}
+
+int kmf_config_check_native(const kmf_config *c, const char *name, kmf_err *err)
+{
+    if (!c->family || strcmp(c->family, kmf_family_roformer.name) != 0 ||
+        c->positions != KMF_POSITIONS_ROTARY || c->position_offset != 0 ||
+        c->rotary_size != 0 || fabs(c->rotary_base - ROTARY_BASE) > 0 || !c->embedding_norm ||
+        c->pre_norm || c->closing_norm || c->gated || !c->bias_in || !c->bias_out ||
+        c->token_dropout || c->pooler || c->own_decoder || c->head_biases != 1 ||
+        fabs(c->head_eps) > 0 || c->head_gelu || c->type_vocab_size == 0)
+        return kmf_fail(
+            err, KMF_EINVAL,
+            "%s: only %s models are made here, with what kmf_config_preset sets apart", name,
+            kmf_family_roformer.name);
+    return kmf_config_check(c, KMF_EINVAL, name, err);
 }
 
 /* ---- reading ----------------------------------------------------------------------------- */
@@ -301,7 +334,8 @@ static int read_encoder(kmf_config *config, const json_t *root, const kmf_tensor
                         name);
     config->activation =
         word < N_ACTIVATIONS ? (kmf_activation)word : other_activations[word - N_ACTIVATIONS];
-    config->pooler = stored && kmf_family_find(family, stored, "pooler.dense.weight");
+    config->pooler = stored && kmf_family_has(family, KMF_PART_POOLER) &&
+                     kmf_family_find(family, stored, "pooler.dense.weight");
     if (config->embedding_size == 0)
         config->embedding_size = config->hidden_size;
     rc = family->read(config, root, stored, name, err);

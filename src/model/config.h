@@ -48,6 +48,10 @@ int kmf_config_fit(kmf_config *config, const kmf_vocab *vocab, const char *name,
 int kmf_config_check(const kmf_config *config, kmf_code code, const char *name,
                      kmf_err *err) KMF_MUST_CHECK;
 
+/* The same for a model that is to be made: a RoFormer. KMF_EINVAL. */
+int kmf_config_check_native(const kmf_config *config, const char *name,
+                            kmf_err *err) KMF_MUST_CHECK;
+
 /* Number of weights and biases; 0 if it is beyond KMF_PARAMETERS_MAX. */
 uint64_t kmf_config_parameters(const kmf_config *config, int has_head);
 

@@ -9,6 +9,8 @@
 
 #include <stdbool.h>
 
+#define KMF_KEPT 2
+
 struct kmf_model {
     kmf_config config;
     kmf_params params;
@@ -16,6 +18,7 @@ struct kmf_model {
     char *path;               /* owned; "" if it was not loaded */
     char *provenance;         /* owned JSON text; "" if none */
     char *original;           /* owned; config.json as it was read; "": written anew */
+    char *kept[KMF_KEPT];     /* owned; other files of the tokenizer, NULL: not there */
     kmf_tensors stored;       /* the files; weights used in place */
     float *slab;              /* owned; weights that had to be converted, or new ones */
     kmf_tensor_info *tensors; /* owned [n_tensors], names owned too */

@@ -4,7 +4,8 @@
  *
  *   config.json                    config.h
  *   vocab.txt or tokenizer.json    what the family has
- *   tokenizer_config.json          for Hugging Face's tokenizers; not read here
+ *   tokenizer_config.json          for Hugging Face's tokenizers: not understood here, and written
+ *   special_tokens_map.json        again as they are for a model of another family
  *   model.safetensors              or what else tensorfiles.h reads
  *
  * Or one safetensors file, with the text of the first two in its metadata under their names.
@@ -37,9 +38,21 @@
 #define VOCAB_BYTES_MAX ((size_t)1 << 30)
 
 /* All that a directory may hold; those in tokenizer files' places are one or the other. */
-enum { FILE_CONFIG, FILE_VOCAB, FILE_TOKENIZER, FILE_TOKENIZER_CONFIG, FILE_WEIGHTS, N_FILES };
-static const char *const file_names[N_FILES] = {"config.json", "vocab.txt", "tokenizer.json",
-                                                "tokenizer_config.json", "model.safetensors"};
+enum {
+    FILE_CONFIG,
+    FILE_VOCAB,
+    FILE_TOKENIZER,
+    FILE_TOKENIZER_CONFIG,
+    FILE_SPECIAL_TOKENS,
+    FILE_WEIGHTS,
+    N_FILES
+};
+static const char *const file_names[N_FILES] = {"config.json",
+                                                "vocab.txt",
+                                                "tokenizer.json",
+                                                "tokenizer_config.json",
+                                                "special_tokens_map.json",
+                                                "model.safetensors"};
 
 /* "dir/name"; freed by kmf_free. */
 static char *join(const char *dir, const char *name, kmf_err *err)
@@ -62,6 +75,8 @@ void kmf_model_free(kmf_model *model)
     kmf_vocab_free(model->vocab);
     kmf_free(model->path);
     kmf_free(model->original);
+    for (size_t i = 0; i < KMF_KEPT; i++)
+        kmf_free(model->kept[i]);
     kmf_free(model->provenance);
     kmf_packed_free(model->packed);
     kmf_free(model);
@@ -69,7 +84,7 @@ void kmf_model_free(kmf_model *model)
 
 kmf_model *kmf_model_draw(const kmf_config *config, uint64_t seed, kmf_err *err)
 {
-    if (kmf_config_check(config, KMF_EINVAL, "model", err) < 0)
+    if (kmf_config_check_native(config, "model", err) < 0)
         return NULL;
     kmf_model *model = kmf_calloc(1, sizeof *model, err);
     if (!model)
@@ -198,6 +213,22 @@ static int load_vocab(kmf_model *model, kmf_err *err)
     return model->vocab ? 0 : (int)err->code;
 }
 
+/* Those of another family's files that are only handed on. */
+static int load_kept(kmf_model *model, kmf_err *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < KMF_KEPT && *model->original && rc == 0; i++) {
+        size_t len;
+        char *path = join(model->path, file_names[FILE_TOKENIZER_CONFIG + i], err);
+        bool there = path && access(path, F_OK) == 0;
+        if (there)
+            model->kept[i] = kmf_file_read(path, CONFIG_BYTES_MAX, &len, err);
+        rc = !path || (there && !model->kept[i]) ? (int)err->code : 0;
+        kmf_free(path);
+    }
+    return rc;
+}
+
 static int load_from(kmf_model *model, kmf_err *err)
 {
     char *where = NULL;
@@ -214,6 +245,8 @@ static int load_from(kmf_model *model, kmf_err *err)
         rc = load_config(model, &where, err);
     if (rc == 0)
         rc = load_vocab(model, err);
+    if (rc == 0)
+        rc = load_kept(model, err);
     if (rc == 0)
         rc = kmf_config_fit(&model->config, model->vocab, where, err);
     if (rc == 0)
@@ -327,6 +360,10 @@ static int save_vocab(const kmf_vocab *vocab, kmf_out *out, kmf_err *err)
 static bool has_file(const kmf_model *model, size_t file)
 {
     bool tokenizer = file == FILE_VOCAB || file == FILE_TOKENIZER;
+    bool native = !*model->original;
+    if (file == FILE_TOKENIZER_CONFIG || file == FILE_SPECIAL_TOKENS)
+        return native ? file == FILE_TOKENIZER_CONFIG
+                      : model->kept[file - FILE_TOKENIZER_CONFIG] != NULL;
     return !tokenizer || strcmp(file_names[file], kmf_vocab_file(model->vocab)) == 0;
 }
 
@@ -334,6 +371,7 @@ static int save_file(const kmf_model *model, const char *dir, size_t file, kmf_d
                      const char *provenance, kmf_err *err)
 {
     int rc = KMF_EINVAL;
+    const char *kept;
     char *path = join(dir, file_names[file], err);
     if (!path)
         return KMF_ENOMEM;
@@ -350,8 +388,14 @@ static int save_file(const kmf_model *model, const char *dir, size_t file, kmf_d
         rc = save_vocab(model->vocab, out, err);
         break;
     case FILE_TOKENIZER_CONFIG:
-        rc = kmf_out_print(out, err, "{\"do_lower_case\": false, \"model_max_length\": %zu}\n",
-                           model->config.max_positions);
+    case FILE_SPECIAL_TOKENS:
+        kept = model->kept[file - FILE_TOKENIZER_CONFIG];
+        if (kept)
+            rc = kmf_out_write(out, kept, strlen(kept), err);
+        else
+            rc = kmf_out_print(out, err,
+                               "{\"do_lower_case\": false, \"model_max_length\": %zu}\n",
+                               model->config.max_positions);
         break;
     case FILE_WEIGHTS:
         rc = kmf_weights_write(model, out, dtype, NULL, 0, err);

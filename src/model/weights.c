@@ -36,6 +36,7 @@
 #define STREAMS_PER_LAYER ((uint64_t)1 << 16)
 #define FINITE_BLOCK ((size_t)4096)
 #define INIT_STD 0.02f
+#define FREQUENCY_ERROR 4e-3 /* relative; bfloat16 has half of it */
 #define SCALE ".scale"
 #define SCALE_CAP (NAME_CAP + sizeof SCALE)
 #define ROUND_BLOCK ((size_t)1024)
@@ -103,13 +104,6 @@ struct source {
     struct place *found; /* owned [slots.n] */
 };
 
-static bool ends_with(const char *s, const char *end)
-{
-    size_t n = strlen(s);
-    size_t m = strlen(end);
-    return n >= m && strcmp(s + n - m, end) == 0;
-}
-
 static bool begins_with(const char *s, const char *begin)
 {
     return strncmp(s, begin, strlen(begin)) == 0;
@@ -127,7 +121,7 @@ static const char *const other_endings[][2] = {
 static bool other_name(char other[NAME_CAP], const char *name)
 {
     for (size_t i = 0; i < sizeof other_endings / sizeof other_endings[0]; i++)
-        if (ends_with(name, other_endings[i][0])) {
+        if (kmf_ends_with(name, other_endings[i][0])) {
             size_t stem = strlen(name) - strlen(other_endings[i][0]);
             snprintf(other, NAME_CAP, "%.*s%s", (int)stem, name, other_endings[i][1]);
             return true;
@@ -248,13 +242,33 @@ static int check_tied(const struct source *source, const kmf_stored *t, const km
                        "differs from the table of tokens or the bias that it is tied to");
 }
 
+/* The frequencies that are stored must be those that are computed here. */
+static int check_frequencies(const struct source *source, const kmf_config *config,
+                             const kmf_stored *t, kmf_err *err)
+{
+    size_t K = config->hidden_size / config->n_heads;
+    size_t r = config->rotary_size ? config->rotary_size : K;
+    int dtype = kmf_stored_dtype(t);
+    bool fits = dtype >= 0 && t->n == r / 2;
+    for (size_t i = 0; fits && i < t->n; i++) {
+        float stored;
+        double right = pow(config->rotary_base, -2.0 * (double)i / (double)r);
+        kmf_stored_to_f32(&stored, t->values + i * t->item_bytes, (kmf_dtype)dtype, 1);
+        fits = fabs((double)stored - right) <= FREQUENCY_ERROR * right;
+    }
+    return fits ? 0
+                : fail_tensor(source, t, err,
+                              "holds other frequencies of rotation than those of config.json");
+}
+
 /*
  * A tensor for which there is no slot. Fails if what it holds would have changed the results.
  */
 static int check_extra(const struct source *source, const kmf_family *family,
                        const kmf_config *config, const kmf_stored *t, kmf_err *err)
 {
-    static const char *const aside[] = {"pooler.", "contact_head.", "cls.seq_relationship."};
+    static const char *const aside[] = {"pooler.", "contact_head.", "cls.seq_relationship.",
+                                        "classifier."};
     char text[128];
     size_t skip = begins_with(t->name, family->prefix) ? strlen(family->prefix) : 0;
     const char *name = t->name + skip;
@@ -266,7 +280,7 @@ static int check_extra(const struct source *source, const kmf_family *family,
                  config->max_positions, K);
         return fail_tensor(source, t, err, text);
     }
-    if (ends_with(name, "decoder.weight"))
+    if (kmf_ends_with(name, "decoder.weight"))
         return check_tied(
             source, t,
             kmf_family_find(family, source->stored, "embeddings.word_embeddings.weight"), err);
@@ -276,13 +290,14 @@ static int check_extra(const struct source *source, const kmf_family *family,
     if (strcmp(name, "cls.predictions.bias") == 0)
         return check_tied(
             source, t, kmf_tensors_find(source->stored, "cls.predictions.decoder.bias"), err);
-    if (strcmp(name, "embeddings.position_embeddings.weight") == 0 &&
-        config->positions != KMF_POSITIONS_LEARNED)
+    if (family->unused && strcmp(name, family->unused) == 0)
         return 0;
+    if (kmf_ends_with(name, ".inv_freq"))
+        return check_frequencies(source, config, t, err);
     for (size_t i = 0; i < sizeof aside / sizeof aside[0]; i++)
         if (begins_with(name, aside[i]))
             return 0;
-    if (ends_with(name, "position_ids") || ends_with(name, ".inv_freq"))
+    if (kmf_ends_with(name, "position_ids"))
         return 0;
     return fail_tensor(source, t, err, "has no place in this model");
 }

@@ -375,17 +375,18 @@ void kmf_gemm_pair(float *y, size_t ld_y, const float *x, size_t ld_x, const kmf
 {
     const kmf_kernel *first = kernel_of(w1->precision);
     const kmf_kernel *second = kernel_of(w2->precision);
-    size_t F = w1->Dout;
-    assert(w2->Din == (gated ? F / 2 : F) && N <= KMF_TILE);
+    size_t F = w2->Din;
+    size_t wide = w1->Dout; /* 2F if gated */
+    assert(wide == (gated ? 2 * F : F) && N <= KMF_TILE);
     if (second->terms != 2 || gated) {
         float *hidden = scratch;
-        void *words = hidden + KMF_TILE * F;
+        void *words = hidden + KMF_TILE * wide;
         kmf_ending ending = *between;
         ending.activate = !gated;
-        kmf_gemm_weight(hidden, F, x, ld_x, w1, N, &ending, words);
+        kmf_gemm_weight(hidden, wide, x, ld_x, w1, N, &ending, words);
         if (gated)
-            kmf_gate_forward(hidden, F, hidden, F, between->activation, N, w2->Din);
-        kmf_gemm_weight(y, ld_y, hidden, F, w2, N, NULL, words);
+            kmf_gate_forward(hidden, wide, hidden, wide, between->activation, N, F);
+        kmf_gemm_weight(y, ld_y, hidden, wide, w2, N, NULL, words);
         return;
     }
     char *inner = (char *)scratch + kmf_gemm_scratch(w1->Din, w1->precision);

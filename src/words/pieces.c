@@ -33,7 +33,7 @@ typedef int find_next(kmf_pieces *p, kmf_piece *piece, kmf_err *err);
 struct kmf_pieces {
     const kmf_vocab *vocab; /* borrowed */
     bool exact;
-    bool whole; /* KMERS: a window is one word */
+    bool whole; /* of KMERS alone: a window is one word */
     size_t stride;
     size_t k;
     int32_t unk;
@@ -192,7 +192,7 @@ static int next_section(kmf_pieces *p, kmf_piece *piece)
     p->at = beg;
     p->end = p->border;
     if (p->exact && v->strip_left)
-        while (!p->whole && p->at < p->end && kmf_is_space(p->text[p->at]))
+        while (p->at < p->end && kmf_is_space(p->text[p->at]))
             p->at++;
     if (p->exact && v->strip_right)
         while (p->end > p->at && kmf_is_space(p->text[p->end - 1]))

@@ -64,7 +64,7 @@ static uint64_t read_all(kmf_cutter *cutter, const kmf_vocab *v, const char *tex
     return sum;
 }
 
-static void check_reading(const kmf_vocab *v, const char *text, size_t len, int exact)
+static void check_reading(const kmf_vocab *v, const char *text, size_t len, kmf_exact exact)
 {
     kmf_cut_options o = {
         .stride = 1, .window = 64, .ambiguous = KMF_AMBIGUOUS_UNK, .exact = exact};
@@ -136,8 +136,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     check_vocab(v);
-    check_reading(v, text, len, 0);
-    check_reading(v, text, len, 1);
+    check_reading(v, text, len, KMF_EXACT_NO);
+    check_reading(v, text, len, KMF_EXACT_SPLIT);
     check_blocks(v, text, len);
     kmf_vocab_free(v);
     return 0;

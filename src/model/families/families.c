@@ -25,12 +25,20 @@ const kmf_stored *kmf_family_find(const kmf_family *family, const kmf_tensors *s
     return kmf_tensors_find(stored, full);
 }
 
+bool kmf_family_has(const kmf_family *family, kmf_part part)
+{
+    for (size_t i = 0; i < family->n_rows; i++)
+        if (family->rows[i].part == part)
+            return true;
+    return false;
+}
+
 const kmf_family *kmf_family_detect(const char *model_type, const kmf_tensors *stored)
 {
     for (size_t i = 0; i < N_FAMILIES; i++) {
         const kmf_family *f = families[i];
-        if ((model_type && f->model_type && strcmp(model_type, f->model_type) == 0) ||
-            (stored && f->marker && kmf_family_find(f, stored, f->marker)))
+        bool marked = stored && f->marker && kmf_family_find(f, stored, f->marker);
+        if (model_type && f->model_type ? strcmp(model_type, f->model_type) == 0 : marked)
             return f;
     }
     return NULL;

@@ -16,6 +16,7 @@
 #include "model/tensorfiles.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 
 /* See ops.h; KMF_DIM_NONE as the second one: a vector. */
 typedef enum kmf_dim {
@@ -70,6 +71,7 @@ typedef struct kmf_family {
     const char *layer_prefix;
     const kmf_tensor_row *rows;
     size_t n_rows;
+    const char *unused; /* a tensor that its files hold and no equation reads; NULL: none */
     /*
      * Fills in what the family's config.json says in its own way, and the family's defaults; on
      * entry everything that all have in common is read. where names the file.
@@ -85,14 +87,17 @@ extern const kmf_family kmf_family_mosaic;
 extern const kmf_family kmf_family_gena;
 
 /*
- * The family whose marker is among the tensors or whose model_type it is, in the order that tells
- * them apart; NULL: none. Either argument may be NULL.
+ * The family whose model_type it is, or whose marker is among the tensors while model_type does not
+ * say another, in the order that tells them apart; NULL: none. Either argument may be NULL.
  */
 const kmf_family *kmf_family_detect(const char *model_type, const kmf_tensors *stored);
 /* By kmf_config.family, which is one of theirs. */
 const kmf_family *kmf_family_named(const char *name);
 /* Name i of them, NULL after the last. */
 const char *kmf_family_name(size_t i);
+
+/* Has its table a row of this part? */
+bool kmf_family_has(const kmf_family *family, kmf_part part);
 
 /* A tensor by its name with the family's prefix, or without. */
 const kmf_stored *kmf_family_find(const kmf_family *family, const kmf_tensors *stored,

@@ -17,6 +17,7 @@
  */
 #include "model/families/family.h"
 
+#include "base/err.h"
 #include "base/json.h"
 
 #include <stddef.h>
@@ -37,6 +38,7 @@
 
 /* Rows of a learned table that stand before the first token's: 0 .. pad_token_id. */
 #define PAD_ID_MAX 16
+#define WINDOW_MIN 3
 
 /* clang-format off */
 static const kmf_tensor_row rows[] = {
@@ -111,8 +113,11 @@ static int read(kmf_config *config, const json_t *root, const kmf_tensors *store
     config->head_gelu = 1;
     /* a learned table has rows for padding first; a turned model was made for as many tokens */
     config->position_offset = (size_t)pad + 1;
-    if (config->max_positions > config->position_offset)
-        config->max_positions -= config->position_offset;
+    if (config->max_positions < config->position_offset + WINDOW_MIN)
+        return kmf_fail(err, KMF_EMODEL,
+                        "%s: max_position_embeddings: must be at least %zu, got %zu", where,
+                        config->position_offset + WINDOW_MIN, config->max_positions);
+    config->max_positions -= config->position_offset;
     config->pooling = KMF_POOL_MEAN_ALL;
     config->ambiguous = KMF_AMBIGUOUS_UNK;
     return 0;
@@ -127,5 +132,6 @@ const kmf_family kmf_family_nucleotide = {
     .layer_prefix = "encoder.layer.",
     .rows = rows,
     .n_rows = sizeof rows / sizeof rows[0],
+    .unused = "embeddings.position_embeddings.weight",
     .read = read,
 };

@@ -14,12 +14,17 @@
  */
 #include "model/families/bert.h"
 
+#include "base/err.h"
 #include "base/json.h"
 
 static int read(kmf_config *config, const json_t *root, const kmf_tensors *stored,
                 const char *where, kmf_err *err)
 {
     (void)stored;
+    config->pooler = 0; /* it has none; what another head left there is not used */
+    if (config->type_vocab_size == 0)
+        return kmf_fail(err, KMF_EMODEL, "%s: type_vocab_size: must be from 1 to 1024, got 0",
+                        where);
     return kmf_json_bool(&config->rotary_value, root, "rotary_value", where, err);
 }
 
