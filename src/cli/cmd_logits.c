@@ -49,6 +49,7 @@ typedef struct logits_run {
     size_t n_spans;
     kmf_output *output; /* NULL: the table */
     uint64_t n_records, n_rows;
+    cli_progress line;
     kmf_embed_stats losses;
 } logits_run;
 
@@ -199,6 +200,9 @@ static int put_row(logits_run *r, const kmf_record *rec, const kmf_chunk *chunk,
                    float *logits, kmf_err *err)
 {
     r->n_rows++;
+    if (cli_progress_due(&r->line))
+        cli_progress_show(&r->line, "%llu records done, %llu tokens",
+                          (unsigned long long)r->n_records, (unsigned long long)r->n_rows);
     if (!r->output) {
         print_best(r, logits, rec->name, chunk->pos[t], chunk->ids[t]);
         return 0;
@@ -412,8 +416,10 @@ int cli_logits(cli *run, int argc, char **argv)
     kmf_model *model = kmf_model_load(a.model, &err);
     logits_run r = {.args = &a, .model = model};
     int status = model ? prepare(&r, &err) : -1;
+    cli_progress_start(&r.line, run);
     for (int i = first; i < argc && status == 0 && !ferror(stdout); i++)
         status = cli_read_file(run, argv[i], &a.reader, NULL, take_file, &r, &err);
+    cli_progress_end(&r.line);
     if (status == 0)
         status = commit(run, &r, argv, first, argc, &err);
     if (status == 0) {
