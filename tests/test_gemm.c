@@ -367,29 +367,36 @@ static const char *endings_are_those_of_the_loops(kmf_precision precision)
 }
 
 /* A feed-forward at once has the bits of its two products. */
+/* The bits of a product, what lies between, and a product. gated: kmf_gate_forward lies there. */
 static const char *a_pair_is_two_products(kmf_precision precision)
 {
     static const size_t inner[] = {1, 24, 65, 130, 1030};
     static const size_t row_counts[] = {1, 41, KMF_TILE};
-    for (size_t s = 0; s < sizeof inner / sizeof inner[0] * 3; s++) {
+    for (size_t s = 0; s < sizeof inner / sizeof inner[0] * 6; s++) {
         enum { D = 67 };
-        size_t F = inner[s / 3], N = row_counts[s % 3];
+        size_t F = inner[s / 6], N = row_counts[s / 2 % 3];
+        bool gated = s % 2 != 0;
+        size_t wide = gated ? 2 * F : F;
         weight first, second;
-        if (!weight_new(&first, F, D, N, precision) || !weight_new(&second, D, F, N, precision))
+        if (!weight_new(&first, wide, D, N, precision) ||
+            !weight_new(&second, D, F, N, precision))
             return "no memory";
-        float *bias = random_floats(F);
+        float *bias = random_floats(wide);
         float *y = random_floats((N + SPARE) * D);
         void *scratch =
-            kmf_large(kmf_gemm_pair_scratch(D, F, false, precision, precision) + 64, 1, NULL);
+            kmf_large(kmf_gemm_pair_scratch(D, F, gated, precision, precision) + 64, 1, NULL);
         if (!bias || !y || !scratch)
             return "no memory";
         for (size_t i = N * D; i < (N + SPARE) * D; i++)
             y[i] = UNTOUCHED;
-        kmf_ending between = {bias, true, s % 2 == 0 ? KMF_GELU : KMF_RELU};
-        weight_run(&first, &between);
-        memcpy(second.x, first.y, N * F * sizeof *second.x);
+        kmf_ending between = {bias, true, N % 2 == 0 ? KMF_GELU : KMF_RELU};
+        weight_run(&first, gated ? &(kmf_ending){.bias = bias} : &between);
+        if (gated)
+            kmf_gate_forward(second.x, F, first.y, wide, between.activation, N, F);
+        else
+            memcpy(second.x, first.y, N * F * sizeof *second.x);
         weight_run(&second, NULL);
-        kmf_gemm_pair(y, D, first.x, D, &first.packed, &second.packed, N, &between, false,
+        kmf_gemm_pair(y, D, first.x, D, &first.packed, &second.packed, N, &between, gated,
                       scratch);
         if (memcmp(y, second.y, (N + SPARE) * D * sizeof *y) != 0)
             return "two products in a row differ from one after the other";
