@@ -5,61 +5,46 @@
  */
 #include "model/families/bert.h"
 
-#include <stddef.h>
-
-#define V KMF_DIM_V
-#define E KMF_DIM_E
-#define D KMF_DIM_D
-#define F KMF_DIM_F
-#define NIL KMF_DIM_NONE
-#define P KMF_DIM_POSITIONS
-#define T KMF_DIM_TYPES
-#define NORMAL KMF_INIT_NORMAL
-#define ZERO KMF_INIT_ZERO
-#define ONE KMF_INIT_ONE
-#define OF(part, field) KMF_ROW_OF(KMF_PART_##part, field)
-#define LAYER(field) KMF_ROW_LAYER_OF(KMF_PART_LAYER, field)
-#define AFTER(field) KMF_ROW_LAYER_OF(KMF_PART_NORM_AFTER, field)
-#define BEFORE(field) KMF_ROW_LAYER_OF(KMF_PART_NORM_BEFORE, field)
+#include "model/families/rows.h"
 
 /* The place of a row numbers its stream of random weights: new rows go to the end. */
 /* clang-format off */
 const kmf_tensor_row kmf_bert_rows[KMF_BERT_ROWS] = {
-    {"embeddings.word_embeddings.weight",          OF(BODY, word),         {V, E},   NORMAL},
-    {"embeddings.token_type_embeddings.weight",    OF(TYPE, type),         {T, E},   NORMAL},
-    {"embeddings.LayerNorm.weight",                OF(NORM, ln_w),         {E, NIL}, ONE},
-    {"embeddings.LayerNorm.bias",                  OF(NORM, ln_b),         {E, NIL}, ZERO},
-    {"embeddings_project.weight",                  OF(PROJECT, proj_w),    {D, E},   NORMAL},
-    {"embeddings_project.bias",                    OF(PROJECT, proj_b),    {D, NIL}, ZERO},
-    {"attention.self.query.weight",                LAYER(wq),              {D, D},   NORMAL},
-    {"attention.self.query.bias",                  LAYER(bq),              {D, NIL}, ZERO},
-    {"attention.self.key.weight",                  LAYER(wk),              {D, D},   NORMAL},
-    {"attention.self.key.bias",                    LAYER(bk),              {D, NIL}, ZERO},
-    {"attention.self.value.weight",                LAYER(wv),              {D, D},   NORMAL},
-    {"attention.self.value.bias",                  LAYER(bv),              {D, NIL}, ZERO},
-    {"attention.output.dense.weight",              LAYER(wo),              {D, D},   NORMAL},
-    {"attention.output.dense.bias",                LAYER(bo),              {D, NIL}, ZERO},
-    {"attention.output.LayerNorm.weight",          AFTER(ln1_w),           {D, NIL}, ONE},
-    {"attention.output.LayerNorm.bias",            AFTER(ln1_b),           {D, NIL}, ZERO},
-    {"intermediate.dense.weight",                  LAYER(w1),              {F, D},   NORMAL},
-    {"intermediate.dense.bias",                    LAYER(b1),              {F, NIL}, ZERO},
-    {"output.dense.weight",                        LAYER(w2),              {D, F},   NORMAL},
-    {"output.dense.bias",                          LAYER(b2),              {D, NIL}, ZERO},
-    {"output.LayerNorm.weight",                    AFTER(ln2_w),           {D, NIL}, ONE},
-    {"output.LayerNorm.bias",                      AFTER(ln2_b),           {D, NIL}, ZERO},
-    {"cls.predictions.transform.dense.weight",     OF(HEAD, head_w),       {E, D},   NORMAL},
-    {"cls.predictions.transform.dense.bias",       OF(HEAD, head_b),       {E, NIL}, ZERO},
-    {"cls.predictions.transform.LayerNorm.weight", OF(HEAD, head_ln_w),    {E, NIL}, ONE},
-    {"cls.predictions.transform.LayerNorm.bias",   OF(HEAD, head_ln_b),    {E, NIL}, ZERO},
-    {"cls.predictions.bias",                       OF(HEAD, head_bias),    {V, NIL}, ZERO},
-    {"embeddings.position_embeddings.weight",      OF(POSITION, position), {P, E},   NORMAL},
-    {"pre_attention_ln.weight",                    BEFORE(ln1_w),          {D, NIL}, ONE},
-    {"pre_attention_ln.bias",                      BEFORE(ln1_b),          {D, NIL}, ZERO},
-    {"post_attention_ln.weight",                   BEFORE(ln2_w),          {D, NIL}, ONE},
-    {"post_attention_ln.bias",                     BEFORE(ln2_b),          {D, NIL}, ZERO},
-    {"encoder.last_layer_ln.weight",               OF(CLOSING, last_w),    {D, NIL}, ONE},
-    {"encoder.last_layer_ln.bias",                 OF(CLOSING, last_b),    {D, NIL}, ZERO},
-    {"pooler.dense.weight",                        OF(POOLER, pool_w),     {D, D},   NORMAL},
-    {"pooler.dense.bias",                          OF(POOLER, pool_b),     {D, NIL}, ZERO},
+    {"embeddings.word_embeddings.weight",          OF(BODY, word),               {V, E},   NORMAL},
+    {"embeddings.token_type_embeddings.weight",    OF(TYPE, type),               {T, E},   NORMAL},
+    {"embeddings.LayerNorm.weight",                OF(NORM, ln_w),               {E, NIL}, ONE},
+    {"embeddings.LayerNorm.bias",                  OF(NORM, ln_b),               {E, NIL}, ZERO},
+    {"embeddings_project.weight",                  OF(PROJECT, proj_w),          {D, E},   NORMAL},
+    {"embeddings_project.bias",                    OF(PROJECT, proj_b),          {D, NIL}, ZERO},
+    {"attention.self.query.weight",                LAYER(wq),                    {D, D},   NORMAL},
+    {"attention.self.query.bias",                  LAYER(bq),                    {D, NIL}, ZERO},
+    {"attention.self.key.weight",                  LAYER(wk),                    {D, D},   NORMAL},
+    {"attention.self.key.bias",                    LAYER(bk),                    {D, NIL}, ZERO},
+    {"attention.self.value.weight",                LAYER(wv),                    {D, D},   NORMAL},
+    {"attention.self.value.bias",                  LAYER(bv),                    {D, NIL}, ZERO},
+    {"attention.output.dense.weight",              LAYER(wo),                    {D, D},   NORMAL},
+    {"attention.output.dense.bias",                LAYER(bo),                    {D, NIL}, ZERO},
+    {"attention.output.LayerNorm.weight",          OF_LAYER(NORM_AFTER, ln1_w),  {D, NIL}, ONE},
+    {"attention.output.LayerNorm.bias",            OF_LAYER(NORM_AFTER, ln1_b),  {D, NIL}, ZERO},
+    {"intermediate.dense.weight",                  LAYER(w1),                    {F, D},   NORMAL},
+    {"intermediate.dense.bias",                    LAYER(b1),                    {F, NIL}, ZERO},
+    {"output.dense.weight",                        LAYER(w2),                    {D, F},   NORMAL},
+    {"output.dense.bias",                          LAYER(b2),                    {D, NIL}, ZERO},
+    {"output.LayerNorm.weight",                    OF_LAYER(NORM_AFTER, ln2_w),  {D, NIL}, ONE},
+    {"output.LayerNorm.bias",                      OF_LAYER(NORM_AFTER, ln2_b),  {D, NIL}, ZERO},
+    {"cls.predictions.transform.dense.weight",     OF(HEAD, head_w),             {E, D},   NORMAL},
+    {"cls.predictions.transform.dense.bias",       OF(HEAD, head_b),             {E, NIL}, ZERO},
+    {"cls.predictions.transform.LayerNorm.weight", OF(HEAD, head_ln_w),          {E, NIL}, ONE},
+    {"cls.predictions.transform.LayerNorm.bias",   OF(HEAD, head_ln_b),          {E, NIL}, ZERO},
+    {"cls.predictions.bias",                       OF(HEAD, head_bias),          {V, NIL}, ZERO},
+    {"embeddings.position_embeddings.weight",      OF(POSITION, position),       {P, E},   NORMAL},
+    {"pre_attention_ln.weight",                    OF_LAYER(NORM_BEFORE, ln1_w), {D, NIL}, ONE},
+    {"pre_attention_ln.bias",                      OF_LAYER(NORM_BEFORE, ln1_b), {D, NIL}, ZERO},
+    {"post_attention_ln.weight",                   OF_LAYER(NORM_BEFORE, ln2_w), {D, NIL}, ONE},
+    {"post_attention_ln.bias",                     OF_LAYER(NORM_BEFORE, ln2_b), {D, NIL}, ZERO},
+    {"encoder.last_layer_ln.weight",               OF(CLOSING, last_w),          {D, NIL}, ONE},
+    {"encoder.last_layer_ln.bias",                 OF(CLOSING, last_b),          {D, NIL}, ZERO},
+    {"pooler.dense.weight",                        OF(POOLER, pool_w),           {D, D},   NORMAL},
+    {"pooler.dense.bias",                          OF(POOLER, pool_b),           {D, NIL}, ZERO},
 };
 /* clang-format on */

@@ -107,8 +107,4 @@ const kmf_stored *kmf_family_find(const kmf_family *family, const kmf_tensors *s
 int kmf_family_positions(kmf_config *config, const json_t *root, const char *where,
                          kmf_err *err) KMF_MUST_CHECK;
 
-/* For the tables. */
-#define KMF_ROW_OF(part, field) offsetof(kmf_params, field), part
-#define KMF_ROW_LAYER_OF(part, field) offsetof(kmf_layer, field), part
-
 #endif

@@ -15,23 +15,7 @@
  * max_position_embeddings and pad_token_id in their config.json mean nothing: there is no longest
  * window but the one that memory gives.
  */
-#include "model/families/family.h"
-
-#include <stddef.h>
-
-#define V KMF_DIM_V
-#define E KMF_DIM_E
-#define D KMF_DIM_D
-#define F KMF_DIM_F
-#define NIL KMF_DIM_NONE
-#define T KMF_DIM_TYPES
-#define QKV KMF_DIM_QKV
-#define F_IN KMF_DIM_F_IN
-#define NORMAL KMF_INIT_NORMAL
-#define ZERO KMF_INIT_ZERO
-#define ONE KMF_INIT_ONE
-#define OF(part, field) KMF_ROW_OF(KMF_PART_##part, field)
-#define LAYER(field) KMF_ROW_LAYER_OF(KMF_PART_LAYER, field)
+#include "model/families/rows.h"
 
 #define POSITIONS_MAX ((size_t)1 << 24)
 #define WINDOW 8192 /* tokens; some 40,000 bases */

@@ -15,26 +15,10 @@
  * The two have the same config.json but for values; that the feed-forward is gated shows in the
  * rows of W_1 alone. A window begins with <cls> and ends with its last token.
  */
-#include "model/families/family.h"
+#include "model/families/rows.h"
 
 #include "base/err.h"
 #include "base/json.h"
-
-#include <stddef.h>
-
-#define V KMF_DIM_V
-#define E KMF_DIM_E
-#define D KMF_DIM_D
-#define F KMF_DIM_F
-#define F_IN KMF_DIM_F_IN
-#define NIL KMF_DIM_NONE
-#define P KMF_DIM_POSITIONS
-#define NORMAL KMF_INIT_NORMAL
-#define ZERO KMF_INIT_ZERO
-#define ONE KMF_INIT_ONE
-#define OF(part, field) KMF_ROW_OF(KMF_PART_##part, field)
-#define LAYER(field) KMF_ROW_LAYER_OF(KMF_PART_LAYER, field)
-#define BIAS(part, field) KMF_ROW_LAYER_OF(KMF_PART_BIAS_##part, field)
 
 /* Rows of a learned table that stand before the first token's: 0 .. pad_token_id. */
 #define PAD_ID_MAX 16
@@ -57,9 +41,9 @@ static const kmf_tensor_row rows[] = {
     {"attention.LayerNorm.weight",            LAYER(ln1_w),           {D, NIL},    ONE},
     {"attention.LayerNorm.bias",              LAYER(ln1_b),           {D, NIL},    ZERO},
     {"intermediate.dense.weight",             LAYER(w1),              {F_IN, D},   NORMAL},
-    {"intermediate.dense.bias",               BIAS(IN, b1),           {F_IN, NIL}, ZERO},
+    {"intermediate.dense.bias",               OF_LAYER(BIAS_IN, b1),  {F_IN, NIL}, ZERO},
     {"output.dense.weight",                   LAYER(w2),              {D, F},      NORMAL},
-    {"output.dense.bias",                     BIAS(OUT, b2),          {D, NIL},    ZERO},
+    {"output.dense.bias",                     OF_LAYER(BIAS_OUT, b2), {D, NIL},    ZERO},
     {"LayerNorm.weight",                      LAYER(ln2_w),           {D, NIL},    ONE},
     {"LayerNorm.bias",                        LAYER(ln2_b),           {D, NIL},    ZERO},
     {"encoder.emb_layer_norm_after.weight",   OF(CLOSING, last_w),    {D, NIL},    ONE},
