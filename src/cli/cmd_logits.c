@@ -413,6 +413,8 @@ int cli_logits(cli *run, int argc, char **argv)
     if (a.out &&
         cli_is_an_input(a.out, (const char *const *)argv + first, (size_t)(argc - first)))
         return cli_wrong(run, "-o %s: that is an input", a.out);
+    if (a.probabilities && !a.out)
+        return cli_wrong(run, "--probabilities is for -o: the table has them in its last column");
     kmf_model *model = kmf_model_load(a.model, &err);
     logits_run r = {.args = &a, .model = model};
     int status = model ? prepare(&r, &err) : -1;
