@@ -185,7 +185,7 @@ $(BUILD)/tests/test_%: tests/test_%.c $(STATIC) $(BUILD)/config
 # The arithmetic once more in double: beside ten digits a gradient can be told from a near miss.
 DOUBLE_SRC := src/nn/ops.c src/nn/attn.c src/nn/loss.c src/nn/dropout.c src/nn/adamw.c \
               tests/gemm_double.c
-DOUBLE_SRC += src/model/layout.c $(wildcard src/learn/mlm*.c)
+DOUBLE_SRC += src/model/layout.c $(wildcard src/learn/mlm*.c) src/learn/contrast.c
 DOUBLE_OBJ := $(DOUBLE_SRC:%.c=$(BUILD)/double/%.o)
 
 $(BUILD)/double/%.o: %.c $(BUILD)/config
@@ -193,7 +193,7 @@ $(BUILD)/double/%.o: %.c $(BUILD)/config
 	$(if $(Q),@echo "  CC    $< (in double)")
 	$(Q)$(CC) $(FLAGS) -DKMF_DOUBLE $(CFLAGS) -MMD -MP -c $< -o $@
 
-DOUBLE_TESTS := $(BUILD)/tests/test_gradients $(BUILD)/tests/test_mlm_gradients
+DOUBLE_TESTS := $(addprefix $(BUILD)/tests/test_,gradients mlm_gradients contrast_gradients)
 $(DOUBLE_TESTS): private DEFINES = -DKMF_DOUBLE
 $(DOUBLE_TESTS): $(BUILD)/tests/%: tests/%.c $(DOUBLE_OBJ) $(STATIC) $(BUILD)/config
 	$(if $(HAVE_CHECK),,$(error the check library is missing; on Debian: apt-get install check))

@@ -111,7 +111,7 @@ static inline kmf_mlm_result evaluate(kmf_mlm *mlm, const kmf_mlm_batch *batch)
 {
     kmf_err err = {0};
     kmf_mlm_result result;
-    ck_assert_msg(kmf_mlm_evaluate(mlm, batch, &result, &err) == 0, "%s", err.msg);
+    ck_assert_msg(kmf_mlm_evaluate(mlm, batch, NULL, &result, &err) == 0, "%s", err.msg);
     return result;
 }
 

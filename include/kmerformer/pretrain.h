@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Part of kmerformer.h: masked pretraining of an encoder on genomes. */
+/* Part of kmerformer.h: masked and contrastive pretraining of an encoder on genomes. */
 #ifndef KMERFORMER_PRETRAIN_H
 #define KMERFORMER_PRETRAIN_H
 
@@ -26,7 +26,24 @@ typedef enum kmf_words_start {
 } kmf_words_start;
 KMF_API extern const char *const kmf_words_start_names[]; /* letters random */
 
+/* What is learnt. */
+typedef enum kmf_objective {
+    KMF_OBJECTIVE_MASKED,      /* to tell hidden bases                                  */
+    KMF_OBJECTIVE_CONTRASTIVE, /* to tell windows of one source from those of others    */
+    KMF_OBJECTIVE_BOTH         /* the second on windows of which bases are hidden       */
+} kmf_objective;
+KMF_API extern const char *const kmf_objective_names[]; /* masked contrastive both */
+
+/* What two windows have to share to be of one source. */
+typedef enum kmf_sources {
+    KMF_SOURCES_INPUT, /* the input: a file is a genome */
+    KMF_SOURCES_RECORD /* the record: a contig          */
+} kmf_sources;
+KMF_API extern const char *const kmf_sources_names[]; /* input record */
+
 typedef struct kmf_pretrain_options {
+    int objective; /* kmf_objective */
+
     /* the model: of a preset, or one to go on with */
     const char *preset; /* nano tiny small base                                        */
     const char *init;   /* a model directory; NULL: a new model. Its k is used          */
@@ -56,8 +73,19 @@ typedef struct kmf_pretrain_options {
     double random_share;       /* of the spans: other bases; the rest is left to see   */
     double soft_weight;        /* 0 .. 1: what a lower-case base counts in the loss   */
 
+    /* what is alike, see below; not with the objective MASKED */
+    int sources;                   /* kmf_sources                                      */
+    size_t length_min, length_max; /* bases of a window; 0 and 0: the whole window      */
+    double near;                   /* 0 .. 1: share of the pairs that are neighbours   */
+    size_t distance;               /* bases between neighbours, at most; 1 or more      */
+    double mutations;              /* 0 .. 0.5: of a base of a window, to be another   */
+    double temperature;            /* 0.001 .. 10                                      */
+    double hardness;               /* 0 .. 10: weight of negatives that are much alike */
+    double mix;                    /* 0 .. 1: share of the steps that mix hidden states */
+    double contrast;               /* above 0: what the contrastive loss counts beside the other */
+
     /* a step */
-    size_t batch;      /* windows                                                     */
+    size_t batch;      /* windows; of pairs both are counted                          */
     size_t shards;     /* parts that are summed along a binary tree; a power of 2       */
     size_t accumulate; /* pieces that a shard is worked off in; batch is a multiple of both */
     int recompute;     /* 1: less memory, a third more work                            */
@@ -95,6 +123,27 @@ KMF_API void kmf_pretrain_options_default(kmf_pretrain_options *opts);
  *            told the m true bases before the hidden one, those hidden themselves included; the
  *            end of a window cuts m
  *
+ * Contrastive. A step has batch / 2 pairs of windows of one source: the second one is a neighbour of
+ * the first, in the same run of bases, at a gap drawn log-uniformly from 0 to `distance`, or comes
+ * from anywhere in the source. Each has a length, a strand and point mutations of its own, and
+ * becomes a vector as `embed` makes it: pooled as the model says, then normalised, which the model
+ * says from now on too. The loss is InfoNCE over both windows of all pairs,
+ *
+ *   L_i = ln( exp(u_ip) + N_i ) - u_ip,   u_ij = cos(v_i, v_j) / temperature,
+ *   N_i = n sum_j exp((1 + h) u_ij) / sum_j exp(h u_ij)   over n windows of other sources,
+ *
+ * h the hardness. On steps that mix, the first windows' hidden states become mixtures of two with
+ * a drawn share, before a drawn layer, and their vectors are to be alike to both. A step worked off
+ * in pieces computes all vectors first and each piece once more on its way back: the loss is that
+ * of the whole batch, and memory that of a piece.
+ *
+ * In validation there are the pairs of the held-out windows, the same each time, all of them in one
+ * loss; a hit is a window whose pair is more alike than all windows of other sources.
+ *
+ * With the objective BOTH the losses are added, the contrastive one times `contrast`; the bases of
+ * its windows are hidden as above, but not on steps that mix. Without masking the head is left as
+ * it was.
+ *
  * The bits of the result depend on options, shards and inputs, not on threads or ranks.
  */
 typedef struct kmf_pretrain kmf_pretrain;
@@ -113,8 +162,8 @@ KMF_API int kmf_pretrain_read(kmf_pretrain *trainer, kmf_reader *reader, int hel
                               kmf_progress_fn *fn, void *user, kmf_err *err) KMF_MUST_CHECK;
 /*
  * Ends the reading, counts the Markov models and makes all room that training takes. fn (NULL:
- * none) is told how many letters are counted. KMF_EINVAL: a name to be held out never came;
- * KMF_EFORMAT: nothing to learn from; KMF_ENOMEM says what would be needed.
+ * none) is told how many letters are counted. KMF_EINVAL: a name to be held out never came,
+ * or pairs are wanted and there is one source; KMF_EFORMAT: nothing to learn from; KMF_ENOMEM says what would be needed.
  */
 KMF_API int kmf_pretrain_begin(kmf_pretrain *trainer, kmf_progress_fn *fn, void *user,
                                kmf_err *err) KMF_MUST_CHECK;
@@ -127,6 +176,7 @@ typedef struct kmf_pretrain_state {
     uint64_t bases, held_bases;     /* learnt from, held out                            */
     uint64_t segments, short_ones;  /* runs of bases; of those: shorter than a window   */
     uint64_t windows, held_windows; /* of an epoch; looked at in validation             */
+    uint64_t sources;               /* of the part that is learnt from                  */
     uint64_t parameters;
     size_t window, window_bases;
     int precision;   /* kmf_precision that is computed in                              */
@@ -138,15 +188,18 @@ typedef struct kmf_pretrain_state {
     uint64_t step, steps; /* steps: 0 until begin                                      */
     double epochs;        /* done                                                      */
     uint64_t tokens;      /* done                                                      */
-    double loss;          /* nats a labelled k-mer, of the last step                    */
+    double loss;          /* nats a labelled k-mer, of the last step; NaN: none was asked */
     double bits;          /* a hidden base, of the last step                            */
+    double contrast;      /* contrastive loss of the last step, nats; NaN: not learnt   */
+    double hits;          /* share of its windows whose pair was the most alike         */
     double rate;
     double norm; /* of the gradient before clipping                                    */
 
     /* validation; NaN before the first */
     int validated; /* 1 if it came with the last step                        */
     double val_loss, val_bits;
-    double best_bits; /* the least val_bits so far                                     */
+    double val_contrast, val_hits;
+    double best; /* the least val_bits so far, or val_contrast if that is learnt        */
     uint64_t best_step;
     uint64_t val_hidden;                   /* hidden bases asked                       */
     double copy_bits;                      /* what can be read off the input          */

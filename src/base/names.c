@@ -14,5 +14,7 @@ const char *const kmf_counts_format_names[] = {"tsv", "vocab", "dnabert", "binar
 const char *const kmf_word_strand_names[] = {"fwd", "both", "canonical", NULL};
 const char *const kmf_schedule_names[] = {"cosine", "linear", "constant", NULL};
 const char *const kmf_words_start_names[] = {"letters", "random", NULL};
+const char *const kmf_objective_names[] = {"masked", "contrastive", "both", NULL};
+const char *const kmf_sources_names[] = {"input", "record", NULL};
 const char *const kmf_dtype_names[] = {"f32", "f16", "bf16", "int8", NULL};
 const char *const kmf_precision_names[] = {"f32", "bf16", "int8", "auto", NULL};

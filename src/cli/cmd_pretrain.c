@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* kmerformer pretrain: genomes in, a masked language model out. */
+/* kmerformer pretrain: genomes in, an encoder out. */
 #include "cli/rundir.h"
 
 #include <math.h>
@@ -24,6 +24,7 @@ typedef struct pretrain_args {
     const char *out;
     const char *time;        /* "3h" */
     const char *span;        /* "3" or "1-6" */
+    const char *length;      /* "500" or "150-2000" */
     const char *held;        /* names, by commas */
     const char *held_inputs; /* files, by commas */
     const char *resume;      /* auto, never, or a file */
@@ -55,6 +56,10 @@ static int parse(cli *run, pretrain_args *a, int argc, char **argv, int *first)
     char span[32];
     snprintf(span, sizeof span, "%zu-%zu", o->span_min, o->span_max);
     const cli_option table[] = {
+        {NULL, "objective", CLI_CHOICE, &o->objective, 0, 0, kmf_objective_names, NULL,
+         "masked: hidden bases are to be found; contrastive: windows of one source to be told "
+         "from those of others; or both",
+         0, NULL},
         CLI_HEADING("model"),
         {NULL, "preset", CLI_TEXT, &o->preset, 0, 0, NULL, "NAME",
          "nano, tiny, small or base: the shape of a new model", 0, "tiny"},
@@ -101,6 +106,27 @@ static int parse(cli *run, pretrain_args *a, int argc, char **argv, int *first)
          "of the spans: other bases stand there; the rest can be seen", 0, NULL},
         {NULL, "softmask", CLI_REAL, &o->soft_weight, 0, 0, NULL, "W",
          "what a lower-case base counts in the loss, 0 to 1", 0, NULL},
+        CLI_HEADING("what is alike: objective contrastive or both"),
+        {NULL, "sources", CLI_CHOICE, &o->sources, 0, 0, kmf_sources_names, NULL,
+         "windows of one input, a genome, are alike; or those of one record, a contig", 0,
+         NULL},
+        {NULL, "length", CLI_TEXT, &a->length, 0, 0, NULL, "N-M",
+         "bases of a window, all lengths equally likely", 0, "those of --window"},
+        {NULL, "near", CLI_REAL, &o->near, 0, 0, NULL, "F",
+         "share of the pairs that are neighbours; the others are from anywhere in the source",
+         0, NULL},
+        {NULL, "distance", CLI_SIZE, &o->distance, 1, (size_t)1 << 40, NULL, "N",
+         "bases between neighbours, at most", 0, NULL},
+        {NULL, "mutations", CLI_REAL, &o->mutations, 0, 0, NULL, "P",
+         "chance of a base of a window to be another one, to 0.5", 0, NULL},
+        {NULL, "temperature", CLI_REAL, &o->temperature, 0, 0, NULL, "X",
+         "cosines are divided by it", 0, NULL},
+        {NULL, "hardness", CLI_REAL, &o->hardness, 0, 0, NULL, "X",
+         "how much more others count that are much alike, to 10; 0: all the same", 0, NULL},
+        {NULL, "mix", CLI_REAL, &o->mix, 0, 0, NULL, "F",
+         "share of the steps that mix the hidden states of two windows", 0, NULL},
+        {NULL, "contrast", CLI_REAL, &o->contrast, 0, 0, NULL, "X",
+         "of both: what the contrastive loss counts beside the other", 0, NULL},
         CLI_HEADING("steps"),
         {NULL, "batch", CLI_SIZE, &o->batch, 1, 1000000, NULL, "N", "windows of a step", 0,
          NULL},
@@ -174,14 +200,37 @@ static int parse_time(cli *run, pretrain_args *a)
 }
 
 /* "3" or "1-6". */
-static int parse_span(cli *run, pretrain_args *a)
+static int parse_range(cli *run, const char *option, const char *text, size_t *min, size_t *max)
 {
     int n = 0;
-    int fields = sscanf(a->span, "%3zu%n-%3zu%n", &a->opts.span_min, &n, &a->opts.span_max, &n);
+    int fields = sscanf(text, "%7zu%n-%7zu%n", min, &n, max, &n);
     if (fields == 1)
-        a->opts.span_max = a->opts.span_min;
-    if (fields < 1 || a->span[n] != '\0' || strspn(a->span, "0123456789-") != strlen(a->span))
-        return cli_wrong(run, "--mask-span: write N, or MIN-MAX; got '%s'", a->span);
+        *max = *min;
+    if (fields < 1 || text[n] != '\0' || strspn(text, "0123456789-") != strlen(text))
+        return cli_wrong(run, "%s: write N, or MIN-MAX; got '%s'", option, text);
+    return -1;
+}
+
+/* Settings that the objective does not look at are a mistake. */
+static int check_objective(cli *run, const pretrain_args *a)
+{
+    const kmf_pretrain_options *o = &a->opts, *usual = &a->usual;
+    bool alike = a->length || o->sources != usual->sources || o->near != usual->near ||
+                 o->distance != usual->distance || o->mutations != usual->mutations ||
+                 o->temperature != usual->temperature || o->hardness != usual->hardness ||
+                 o->mix != usual->mix;
+    bool hidden =
+        a->span || o->mask_rate != usual->mask_rate || o->mask_share != usual->mask_share ||
+        o->random_share != usual->random_share || o->soft_weight != usual->soft_weight;
+    if (o->objective == KMF_OBJECTIVE_MASKED && alike)
+        return cli_wrong(run, "--sources, --length, --near, --distance, --mutations, "
+                              "--temperature, --hardness and --mix are for --objective "
+                              "contrastive or both");
+    if (o->objective == KMF_OBJECTIVE_CONTRASTIVE && hidden)
+        return cli_wrong(run, "--mask-rate, --mask-span, --mask-share, --random-share and "
+                              "--softmask are for --objective masked or both");
+    if (o->objective != KMF_OBJECTIVE_BOTH && o->contrast != usual->contrast)
+        return cli_wrong(run, "--contrast is for --objective both");
     return -1;
 }
 
@@ -247,7 +296,11 @@ static int settle(cli *run, pretrain_args *a)
     if (a->time)
         leave = parse_time(run, a);
     if (leave < 0 && a->span)
-        leave = parse_span(run, a);
+        leave = parse_range(run, "--mask-span", a->span, &o->span_min, &o->span_max);
+    if (leave < 0 && a->length)
+        leave = parse_range(run, "--length", a->length, &o->length_min, &o->length_max);
+    if (leave < 0)
+        leave = check_objective(run, a);
     if (leave < 0 && a->held && cut_list(&a->held_names, "--val", a->held, &err) < 0)
         leave = cli_fail(run, &err);
     if (leave < 0 && a->held_inputs &&
@@ -338,10 +391,12 @@ static void say_begin(cli *run, const pretrain_args *a, const kmf_pretrain_state
              "%.2f M parameters, %llu steps of %zu windows; %d threads%s, %.0f MB of memory",
              1e-6 * (double)s->parameters, (unsigned long long)s->steps, a->opts.batch,
              a->opts.threads, s->ranks > 1 ? " a rank" : "", 1e-6 * (double)s->bytes);
+    if (a->opts.objective != KMF_OBJECTIVE_MASKED)
+        cli_note(run, "pairs of windows of %llu sources", (unsigned long long)s->sources);
     if (s->held_windows == 0)
         cli_note(run,
                  "nothing is held out (--val, --val-fraction, --val-genome): no validation");
-    else
+    else if (s->val_hidden > 0)
         cli_note(run,
                  "validation: %llu hidden bases in %llu windows; copying takes %.4f bits a "
                  "base, a Markov model of order %d, the best of 1 to 12, %.4f",
@@ -350,6 +405,28 @@ static void say_begin(cli *run, const pretrain_args *a, const kmf_pretrain_state
 }
 
 /* ---------------------------------------------------------------- training --------------- */
+
+/* Of what is known of some steps. */
+typedef struct mean {
+    double sum;
+    uint64_t n;
+} mean;
+
+static void mean_add(mean *m, double x)
+{
+    if (isnan(x))
+        return;
+    m->sum += x;
+    m->n++;
+}
+
+/* NaN: of nothing. It begins anew. */
+static double mean_take(mean *m)
+{
+    double x = m->n > 0 ? m->sum / (double)m->n : (double)NAN;
+    *m = (mean){0};
+    return x;
+}
 
 typedef struct training {
     cli *run;
@@ -361,12 +438,13 @@ typedef struct training {
     double started, saved;
     uint64_t first_step, first_tokens;
     /* since the last line of metrics */
-    double line_begun, loss, bits;
-    uint64_t line_steps, line_tokens;
+    double line_begun;
+    mean loss, bits, contrast, hits;
+    uint64_t line_tokens;
     bool line_lost; /* the disk was full */
 } training;
 
-#define PROVENANCE 16
+#define PROVENANCE 32
 
 /* What the weights follow from, and what they are worth: a JSON object for config.json. */
 static char *provenance(const training *t, const kmf_pretrain_state *s, kmf_err *err)
@@ -383,7 +461,7 @@ static char *provenance(const training *t, const kmf_pretrain_state *s, kmf_err 
         n++;                                            \
     } while (0)
     PAIR("program", "kmerformer %s", kmf_version());
-    PAIR("method", "masked pretraining");
+    PAIR("method", "%s pretraining", kmf_objective_names[o->objective]);
     PAIR("bases", "%llu", (unsigned long long)s->bases);
     PAIR("held_out_bases", "%llu", (unsigned long long)s->held_bases);
     PAIR("steps", "%llu of %llu", (unsigned long long)s->step, (unsigned long long)s->steps);
@@ -392,10 +470,26 @@ static char *provenance(const training *t, const kmf_pretrain_state *s, kmf_err 
     PAIR("batch", "%zu", o->batch);
     PAIR("lr", "%g", o->rate);
     PAIR("precision", "%s", kmf_precision_names[s->precision]);
-    PAIR("mask_rate", "%g", o->mask_rate);
-    PAIR("mask_span", "%zu-%zu", o->span_min, o->span_max);
+    if (o->objective != KMF_OBJECTIVE_CONTRASTIVE) {
+        PAIR("mask_rate", "%g", o->mask_rate);
+        PAIR("mask_span", "%zu-%zu", o->span_min, o->span_max);
+    }
+    if (o->objective != KMF_OBJECTIVE_MASKED) {
+        PAIR("sources", "%llu, by %s", (unsigned long long)s->sources,
+             kmf_sources_names[o->sources]);
+        PAIR("length", "%zu-%zu", o->length_min, o->length_max);
+        PAIR("near", "%g within %zu", o->near, o->distance);
+        PAIR("mutations", "%g", o->mutations);
+        PAIR("temperature", "%g", o->temperature);
+        PAIR("hardness", "%g", o->hardness);
+        PAIR("mix", "%g", o->mix);
+        PAIR("contrast", "%.6g, weight %g", s->contrast, o->contrast);
+    }
     PAIR("seed", "%llu", (unsigned long long)o->seed);
-    PAIR("loss", "%.6g", s->loss);
+    if (!isnan(s->loss))
+        PAIR("loss", "%.6g", s->loss);
+    if (!isnan(s->val_contrast))
+        PAIR("val_contrast", "%.6g, %.4g of the pairs found", s->val_contrast, s->val_hits);
     if (!isnan(s->val_bits)) {
         PAIR("val_bits", "%.6g", s->val_bits);
         PAIR("markov_bits", "%.6g (order %d)", s->markov_bits[s->markov_best], s->markov_best);
@@ -441,35 +535,52 @@ static int save_best(const training *t, const kmf_pretrain_state *s, kmf_err *er
     return save_model(t, s, t->dir->best, err);
 }
 
+/* ", loss 5.4, 1.9 bits, validation 1.9 (markov-9 2.0), contrast 3.2, validation 3.3" */
+static void tell_losses(char *to, size_t cap, const kmf_pretrain_state *s)
+{
+    size_t n = 0;
+#define TELL(known, ...)                                         \
+    do {                                                         \
+        if (!isnan(known) && n < cap)                            \
+            n += (size_t)snprintf(to + n, cap - n, __VA_ARGS__); \
+    } while (0)
+    TELL(s->loss, ", loss %.4f, %.4f bits", s->loss, s->bits);
+    TELL(s->val_bits, ", validation %.4f (markov-%d %.4f)", s->val_bits, s->markov_best,
+         s->markov_bits[s->markov_best]);
+    TELL(s->contrast, ", contrast %.4f, %.1f %% hits", s->contrast, 100 * s->hits);
+    TELL(s->val_contrast, ", validation %.4f, %.1f %%", s->val_contrast, 100 * s->val_hits);
+#undef TELL
+}
+
 static void show_progress(training *t, const kmf_pretrain_state *s)
 {
     char rate[CLI_COUNT_TEXT];
-    char val[64] = "";
+    char losses[192] = "";
     double seconds = cli_now() - t->started;
     double left = seconds * (double)(s->steps - s->step) / (double)(s->step - t->first_step);
     if (!cli_progress_due(&t->line))
         return;
-    if (!isnan(s->val_bits))
-        snprintf(val, sizeof val, ", validation %.4f (markov-%d %.4f)", s->val_bits,
-                 s->markov_best, s->markov_bits[s->markov_best]);
-    cli_progress_show(
-        &t->line,
-        "step %llu of %llu, epoch %.2f, loss %.4f, %.4f bits%s, %s tokens/s, %.0f s left",
-        (unsigned long long)s->step, (unsigned long long)s->steps, s->epochs, s->loss, s->bits,
-        val, cli_count(rate, (double)(s->tokens - t->first_tokens) / seconds), left);
+    tell_losses(losses, sizeof losses, s);
+    cli_progress_show(&t->line, "step %llu of %llu, epoch %.2f%s, %s tokens/s, %.0f s left",
+                      (unsigned long long)s->step, (unsigned long long)s->steps, s->epochs,
+                      losses, cli_count(rate, (double)(s->tokens - t->first_tokens) / seconds),
+                      left);
 }
 
 static void note_metrics(training *t, const kmf_pretrain_state *s)
 {
     kmf_err own = {0};
     double now = cli_now();
-    t->loss += s->loss;
-    t->bits += s->bits;
-    t->line_steps++;
+    mean_add(&t->loss, s->loss);
+    mean_add(&t->bits, s->bits);
+    mean_add(&t->contrast, s->contrast);
+    mean_add(&t->hits, s->hits);
     if (s->step % t->args->metrics_every != 0 && !s->validated && s->step != s->steps)
         return;
-    cli_metrics_line line = {.loss = t->loss / (double)t->line_steps,
-                             .bits = t->bits / (double)t->line_steps,
+    cli_metrics_line line = {.loss = mean_take(&t->loss),
+                             .bits = mean_take(&t->bits),
+                             .contrast = mean_take(&t->contrast),
+                             .hits = mean_take(&t->hits),
                              .tokens_per_second =
                                  (double)(s->tokens - t->line_tokens) / (now - t->line_begun),
                              .seconds = now - t->run->started};
@@ -479,8 +590,6 @@ static void note_metrics(training *t, const kmf_pretrain_state *s)
     t->line_lost = lost;
     t->line_begun = now;
     t->line_tokens = s->tokens;
-    t->loss = t->bits = 0;
-    t->line_steps = 0;
 }
 
 /* A kmf_pretrain_fn. */
@@ -530,13 +639,19 @@ static void say_end(const training *t, const kmf_pretrain_state *s)
              cli_count(tokens, (double)(s->tokens - t->first_tokens)), seconds,
              cli_count(rate, (double)(s->tokens - t->first_tokens) / seconds),
              1e-6 * cli_peak_memory());
-    if (!isnan(s->best_bits))
-        cli_note(
-            t->run,
-            "validation: %.4f bits a hidden base, at best %.4f (step %llu); Markov model of "
-            "order %d %.4f, copying %.4f",
-            s->val_bits, s->best_bits, (unsigned long long)s->best_step, s->markov_best,
-            s->markov_bits[s->markov_best], s->copy_bits);
+    if (!isnan(s->val_bits))
+        cli_note(t->run,
+                 "validation: %.4f bits a hidden base; Markov model of order %d %.4f, copying "
+                 "%.4f",
+                 s->val_bits, s->markov_best, s->markov_bits[s->markov_best], s->copy_bits);
+    if (!isnan(s->val_contrast))
+        cli_note(t->run,
+                 "validation: contrastive loss %.4f; of %llu windows %.1f %% are most like "
+                 "their pair",
+                 s->val_contrast, 2 * (unsigned long long)s->held_windows, 100 * s->val_hits);
+    if (!isnan(s->best))
+        cli_note(t->run, "the best was %.4f, of step %llu", s->best,
+                 (unsigned long long)s->best_step);
 }
 
 /* 0: to the end; 1: stopped, and the checkpoint is written. */

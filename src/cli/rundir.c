@@ -15,7 +15,7 @@
 #define LINE_CAP 1024
 #define HEADER                                                                          \
     "step\tepoch\ttokens\tloss\tbits\tlr\tgrad_norm\ttokens_per_s\tseconds\tval_loss\t" \
-    "val_bits\tmarkov_bits\tcopy_bits\n"
+    "val_bits\tmarkov_bits\tcopy_bits\tcontrast\thits\tval_contrast\tval_hits\n"
 
 bool cli_is_file(const char *path)
 {
@@ -198,27 +198,38 @@ int cli_metrics_open(cli_rundir *dir, uint64_t step, kmf_err *err)
                              : cli_raise(err, KMF_EIO, "%s: %s", dir->metrics, strerror(errno));
 }
 
-/* What comes with a validation only. */
-static size_t print_known(char *to, size_t cap, bool known, double x)
+/* A NaN is not known. */
+static size_t print_known(char *to, size_t cap, double x)
 {
-    return (size_t)(known ? snprintf(to, cap, "\t%.6g", x) : snprintf(to, cap, "\tNA"));
+    return (size_t)(isnan(x) ? snprintf(to, cap, "\tNA") : snprintf(to, cap, "\t%.6g", x));
 }
 
 /* A line is written as a whole, or not at all: where the disk is full its first half goes. */
 int cli_metrics_write(cli_rundir *dir, const kmf_pretrain_state *state,
                       const cli_metrics_line *line, kmf_err *err)
 {
-    const double validation[] = {state->val_loss, state->val_bits,
-                                 state->markov_bits[state->markov_best], state->copy_bits};
+    double no = (double)NAN;
+    bool val = state->validated != 0;
+    const double columns[] = {line->loss,
+                              line->bits,
+                              state->rate,
+                              state->norm,
+                              line->tokens_per_second,
+                              line->seconds,
+                              val ? state->val_loss : no,
+                              val ? state->val_bits : no,
+                              val ? state->markov_bits[state->markov_best] : no,
+                              val ? state->copy_bits : no,
+                              line->contrast,
+                              line->hits,
+                              val ? state->val_contrast : no,
+                              val ? state->val_hits : no};
     char text[LINE_CAP];
     struct stat before;
-    int n = snprintf(text, sizeof text,
-                     "%" PRIu64 "\t%.6g\t%" PRIu64 "\t%.6g\t%.6g\t%.6g\t%.6g\t%.6g\t%.1f",
-                     state->step, state->epochs, state->tokens, line->loss, line->bits,
-                     state->rate, state->norm, line->tokens_per_second, line->seconds);
-    size_t len = (size_t)n;
-    for (size_t i = 0; i < sizeof validation / sizeof validation[0]; i++)
-        len += print_known(text + len, sizeof text - len, state->validated, validation[i]);
+    size_t len = (size_t)snprintf(text, sizeof text, "%" PRIu64 "\t%.6g\t%" PRIu64, state->step,
+                                  state->epochs, state->tokens);
+    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++)
+        len += print_known(text + len, sizeof text - len, columns[i]);
     text[len++] = '\n';
     bool known = fstat(dir->journal, &before) == 0;
     errno = 0;

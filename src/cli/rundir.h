@@ -38,7 +38,8 @@ bool cli_same_place(const char *a, const char *b);
 int cli_metrics_open(cli_rundir *dir, uint64_t step, kmf_err *err);
 /* What happened between two lines. */
 typedef struct cli_metrics_line {
-    double loss, bits;        /* means of the steps since the last line */
+    double loss, bits; /* means of the steps since the last line; NaN: there was none */
+    double contrast, hits;
     double tokens_per_second; /* of these steps */
     double seconds;           /* since the run began */
 } cli_metrics_line;

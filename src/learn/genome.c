@@ -41,6 +41,8 @@ typedef struct part {
     kmf_genome_part_info info;
     uint64_t *turns; /* owned */
     size_t n_turns, cap_turns;
+    uint64_t *sources; /* owned: where each one's letters begin */
+    size_t n_sources, cap_sources;
 } part;
 
 struct kmf_genome {
@@ -50,6 +52,7 @@ struct kmf_genome {
     size_t shortest;
     char *tmp; /* owned or NULL */
     bool soft;
+    kmf_sources sources;
     part parts[KMF_GENOME_PARTS];
     kmf_genome_info info; /* without its parts */
 };
@@ -114,6 +117,7 @@ kmf_genome *kmf_genome_new(const kmf_genome_options *opts, kmf_err *err)
     g->fraction = opts->fraction;
     g->shortest = opts->shortest;
     g->soft = opts->soft;
+    g->sources = opts->sources;
     if (copy_names(g, opts, err) < 0)
         goto failed;
     if (opts->tmp && !(g->tmp = kmf_strdup(opts->tmp, err)))
@@ -141,6 +145,7 @@ void kmf_genome_free(kmf_genome *genome)
     for (int p = 0; p < KMF_GENOME_PARTS; p++) {
         kmf_corpus_free(g->parts[p].corpus);
         kmf_free(g->parts[p].turns);
+        kmf_free(g->parts[p].sources);
     }
     kmf_free(g->tmp);
     kmf_free(g);
@@ -210,6 +215,21 @@ static int add_stretch(kmf_genome *g, part *p, const char *seq, size_t n, kmf_er
     return 0;
 }
 
+/* Letters that come now are of a source of their own; the last one, if it has none, was none. */
+static int begin_source(kmf_genome *g, kmf_err *err)
+{
+    for (int i = 0; i < KMF_GENOME_PARTS; i++) {
+        part *p = &g->parts[i];
+        if (p->n_sources > 0 && p->sources[p->n_sources - 1] == p->info.kept)
+            continue;
+        if (kmf_grow(&p->sources, &p->cap_sources, p->n_sources + 1, sizeof *p->sources, err) <
+            0)
+            return KMF_ENOMEM;
+        p->sources[p->n_sources++] = p->info.kept;
+    }
+    return 0;
+}
+
 int kmf_genome_add(kmf_genome *genome, const char *name, const char *seq, size_t len,
                    bool held_whole, kmf_err *err)
 {
@@ -225,6 +245,8 @@ int kmf_genome_add(kmf_genome *genome, const char *name, const char *seq, size_t
     g->info.records++;
     g->info.letters += len;
     size_t border = len - n_held;
+    if ((g->sources == KMF_SOURCES_RECORD || g->info.records == 1) && begin_source(g, err) < 0)
+        return KMF_ENOMEM;
     int status = add_stretch(g, &g->parts[KMF_GENOME_TRAIN], seq, border, err);
     if (status < 0)
         return status;
@@ -239,6 +261,8 @@ int kmf_genome_read(kmf_genome *genome, kmf_reader *reader, bool held_whole,
     int status;
     uint64_t told = g->info.letters;
     g->info.inputs++;
+    if (begin_source(g, err) < 0)
+        return KMF_ENOMEM;
     while ((status = kmf_reader_next(reader, &rec, err)) > 0) {
         status = kmf_genome_add(g, rec.name, rec.seq, rec.len, held_whole, err);
         if (status < 0)
@@ -311,8 +335,12 @@ int kmf_genome_finish(kmf_genome *genome, kmf_err *err)
     int status = check_names(g, err);
     if (status == 0)
         status = check_rest(g, err);
-    for (int p = 0; p < KMF_GENOME_PARTS && status == 0; p++)
-        status = kmf_corpus_finish(g->parts[p].corpus, err);
+    for (int p = 0; p < KMF_GENOME_PARTS && status == 0; p++) {
+        part *one = &g->parts[p];
+        if (one->n_sources > 0 && one->sources[one->n_sources - 1] == one->info.kept)
+            one->n_sources--; /* the last one had no letters */
+        status = kmf_corpus_finish(one->corpus, err);
+    }
     if (status == 0)
         g->info.checksum = checksum(g);
     return status;
@@ -354,6 +382,32 @@ void kmf_genome_soft(const kmf_genome *genome, kmf_genome_part of, uint8_t *to, 
     }
 }
 
+size_t kmf_genome_n_sources(const kmf_genome *genome, kmf_genome_part of)
+{
+    return genome->parts[of].n_sources;
+}
+
+size_t kmf_genome_source(const kmf_genome *genome, kmf_genome_part of, uint64_t at)
+{
+    const part *p = &genome->parts[of];
+    size_t lo = 0;
+    size_t hi = p->n_sources;
+    while (hi - lo > 1) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (p->sources[mid] <= at)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+uint64_t kmf_genome_source_start(const kmf_genome *genome, kmf_genome_part of, size_t source)
+{
+    const part *p = &genome->parts[of];
+    return source < p->n_sources ? p->sources[source] : p->info.kept;
+}
+
 void kmf_genome_information(const kmf_genome *genome, kmf_genome_info *info)
 {
     *info = genome->info;
@@ -366,6 +420,7 @@ uint64_t kmf_genome_bytes(const kmf_genome *genome)
     uint64_t bytes = genome->n_held * sizeof *genome->held;
     for (int p = 0; p < KMF_GENOME_PARTS; p++)
         bytes += kmf_corpus_bytes(genome->parts[p].corpus) +
-                 genome->parts[p].cap_turns * sizeof *genome->parts[p].turns;
+                 genome->parts[p].cap_turns * sizeof *genome->parts[p].turns +
+                 genome->parts[p].cap_sources * sizeof *genome->parts[p].sources;
     return bytes;
 }

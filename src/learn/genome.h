@@ -35,6 +35,7 @@ typedef struct kmf_genome_options {
     uint64_t memory; /* bytes of packed letters kept in memory, 0 = 4 GiB; the rest in a file */
     const char *tmp; /* folder for that; NULL: $TMPDIR, else /tmp. Copied */
     bool soft;       /* remember lower case */
+    kmf_sources sources;
 } kmf_genome_options;
 
 /* Of one of the two parts. */
@@ -85,6 +86,12 @@ const kmf_corpus *kmf_genome_corpus(const kmf_genome *genome, kmf_genome_part pa
 /* to[i] = 1 if letter at + i of the part's corpus is soft, else 0, for n letters. */
 void kmf_genome_soft(const kmf_genome *genome, kmf_genome_part part, uint8_t *to, uint64_t at,
                      size_t n);
+/* Sources that have letters in a part, in the order of its corpus. */
+size_t kmf_genome_n_sources(const kmf_genome *genome, kmf_genome_part part);
+/* The one that letter `at` of the part's corpus comes from. */
+size_t kmf_genome_source(const kmf_genome *genome, kmf_genome_part part, uint64_t at);
+/* The first letter of a source; of source n_sources: the number of letters. */
+uint64_t kmf_genome_source_start(const kmf_genome *genome, kmf_genome_part part, size_t source);
 void kmf_genome_information(const kmf_genome *genome, kmf_genome_info *info);
 /* Bytes of memory held; the system's cache of the unnamed files is not among them. */
 uint64_t kmf_genome_bytes(const kmf_genome *genome);

@@ -155,6 +155,8 @@ static void lay_out(kmf_mlm *m, arena *a)
     m->head = take_packing(m, a, m->E, m->D);
     m->word = take_packing(m, a, m->V, m->E);
     m->sites = m->opts.sites ? take(a, m->N + m->chunk, m->opts.n_sites) : NULL;
+    if (m->opts.vectors && !m->opts.forward_only)
+        m->mixed = take(a, m->N, m->D);
     if (!m->opts.forward_only)
         lay_out_backward(m, a);
 }
@@ -261,7 +263,7 @@ uint64_t kmf_mlm_drop_key(const kmf_mlm *m, int site, size_t layer, size_t seque
 void kmf_mlm_drop(const kmf_mlm *m, kmf_real *x, size_t ld, int site, size_t layer, size_t row,
                   size_t rows, size_t width)
 {
-    if (m->d && m->batch->dropout > 0)
+    if (m->training && m->batch->dropout > 0)
         kmf_dropout_forward(x, ld, kmf_mlm_drop_key(m, site, layer, 0), (uint64_t)row * width,
                             m->batch->dropout, rows, width);
 }
@@ -354,10 +356,12 @@ void kmf_mlm_reduce(const kmf_mlm *m, size_t tiles)
 
 /* ---------------------------------------------------------------- the pass --------------- */
 
-static void begin(kmf_mlm *m, const kmf_mlm_batch *batch, const kmf_params *gradients)
+static void begin(kmf_mlm *m, const kmf_mlm_batch *batch, bool training)
 {
+    assert(!training || !m->opts.forward_only);
     m->batch = batch;
-    m->d = gradients;
+    m->training = training;
+    m->d = NULL;
     m->n = batch->off[batch->n_seq];
     m->tiles = (m->n + KMF_TILE - 1) / KMF_TILE;
     m->n_labels = 0;
@@ -378,34 +382,54 @@ static void begin(kmf_mlm *m, const kmf_mlm_batch *batch, const kmf_params *grad
 static int forward(kmf_mlm *m, kmf_err *err)
 {
     int rc = kmf_mlm_embed_forward(m, err);
-    for (size_t l = 0; l < m->L && rc == 0; l++)
+    for (size_t l = 0; l < m->L && rc == 0; l++) {
+        kmf_mlm_mix_forward(m, m->x, l);
         rc = kmf_mlm_block_forward(m, l, err);
+    }
     return rc;
 }
 
 static int backward(kmf_mlm *m, kmf_err *err)
 {
     int rc = 0;
-    for (size_t l = m->L; l > 0 && rc == 0; l--)
+    for (size_t l = m->L; l > 0 && rc == 0; l--) {
         rc = kmf_mlm_block_backward(m, l - 1, err);
+        kmf_mlm_mix_backward(m, m->dx, l - 1);
+    }
     return rc == 0 ? kmf_mlm_embed_backward(m, err) : rc;
 }
 
-int kmf_mlm_evaluate(kmf_mlm *mlm, const kmf_mlm_batch *batch, kmf_mlm_result *result,
-                     kmf_err *err)
+int kmf_mlm_evaluate(kmf_mlm *mlm, const kmf_mlm_batch *batch, kmf_real *vectors,
+                     kmf_mlm_result *result, kmf_err *err)
 {
-    begin(mlm, batch, NULL);
+    begin(mlm, batch, false);
     int rc = forward(mlm, err);
+    if (rc == 0 && vectors)
+        rc = kmf_mlm_pool_forward(mlm, vectors, err);
     return rc == 0 ? kmf_mlm_head(mlm, result, err) : rc;
+}
+
+int kmf_mlm_encode(kmf_mlm *mlm, const kmf_mlm_batch *batch, kmf_real *vectors, kmf_err *err)
+{
+    begin(mlm, batch, true);
+    int rc = forward(mlm, err);
+    return rc == 0 && vectors ? kmf_mlm_pool_forward(mlm, vectors, err) : rc;
+}
+
+int kmf_mlm_return(kmf_mlm *mlm, const kmf_real *dvectors, const kmf_params *gradients,
+                   kmf_mlm_result *result, kmf_err *err)
+{
+    assert(mlm->training && !mlm->d);
+    mlm->d = gradients;
+    int rc = kmf_mlm_head(mlm, result, err);
+    if (rc == 0 && dvectors)
+        rc = kmf_mlm_pool_backward(mlm, dvectors, err);
+    return rc == 0 ? backward(mlm, err) : rc;
 }
 
 int kmf_mlm_learn(kmf_mlm *mlm, const kmf_mlm_batch *batch, const kmf_params *gradients,
                   kmf_mlm_result *result, kmf_err *err)
 {
-    assert(!mlm->opts.forward_only);
-    begin(mlm, batch, gradients);
-    int rc = forward(mlm, err);
-    if (rc == 0)
-        rc = kmf_mlm_head(mlm, result, err);
-    return rc == 0 ? backward(mlm, err) : rc;
+    int rc = kmf_mlm_encode(mlm, batch, NULL, err);
+    return rc == 0 ? kmf_mlm_return(mlm, NULL, gradients, result, err) : rc;
 }

@@ -4,8 +4,10 @@
  * sequences packed end to end (model/encoder.c has the diagram).
  *
  *   loss       sum over labelled tokens of weight * -ln p(label)
- *   gradients  of that sum, ADDED to those that are there already: batches are accumulated by
- *              calling again, and who wants a mean divides by the sum of the weights
+ *   vectors    one of each sequence, pooled from the hidden states of the last layer; a loss on
+ *              them is the caller's, who gives its gradients by them back
+ *   gradients  of the sum of both, ADDED to those that are there already: batches are accumulated
+ *              by calling again, and who wants a mean divides by the sum of the weights
  *
  * Work is cut into items (tiles of KMF_TILE tokens, heads of a sequence, blocks of a
  * weight) that depend on the batch alone, each done by one thread, and every sum has its order: the
@@ -26,6 +28,8 @@ typedef struct kmf_mlm_options {
     size_t max_seq;    /* tokens of its longest sequence */
     bool recompute;    /* keep one layer's activations and compute the others' again */
     bool forward_only; /* no room for kmf_mlm_learn's gradients */
+    bool vectors;      /* room for those of sequences; they are pooled as the config says */
+    int32_t unknown; /* id of the token that is no k-mer and is left out of a mean; -1: none */
     /*
      * Of all matrix products, those of gradients too: F32, or BF16 where kmf_precision_here has
      * it. Sums and whatever is no product are kmf_real.
@@ -47,6 +51,7 @@ typedef struct kmf_mlm_batch {
     size_t n_seq;
     double dropout; /* of embeddings, sublayers and attention; 0 <= dropout < 1 */
     uint64_t key;   /* of dropout's draws */
+    const struct kmf_mlm_mix *mix; /* NULL: none */
 } kmf_mlm_batch;
 
 /* Valid until the next call. The n labelled tokens in the order of the batch. */
@@ -59,6 +64,18 @@ typedef struct kmf_mlm_result {
     const kmf_real *sites; /* [n, n_sites]; NULL without */
 } kmf_mlm_result;
 
+/*
+ * Hidden states mixed: what goes into block `layer` is, token by token, a share of the sequence's
+ * own and the rest of its partner's. A sequence whose partner is itself, or of another length,
+ * stays as it is. Each sequence is the partner of one.
+ */
+typedef struct kmf_mlm_mix {
+    size_t layer;
+    const uint32_t *partner; /* [n_seq] */
+    const uint32_t *served;  /* [n_seq] whose partner it is */
+    const double *share;     /* [n_seq] */
+} kmf_mlm_mix;
+
 /* Bytes of the workspace, a pure function; threads: the caller's too. 0: does not fit a size_t. */
 size_t kmf_mlm_bytes(const kmf_config *config, const kmf_mlm_options *opts, int threads);
 /* params: weights with a head, borrowed, may change between calls. pool: borrowed, NULL: none. */
@@ -67,12 +84,24 @@ kmf_mlm *kmf_mlm_new(const kmf_config *config, const kmf_params *params,
 void kmf_mlm_free(kmf_mlm *mlm);
 
 /*
- * The loss alone; dropout is not applied. KMF_ENOMEM is the only failure: threads get their work
+ * The loss, and the vectors (as in kmf_mlm_encode); dropout is not applied. KMF_ENOMEM is the only failure: threads get their work
  * through a queue.
  */
-int kmf_mlm_evaluate(kmf_mlm *mlm, const kmf_mlm_batch *batch, kmf_mlm_result *result,
-                     kmf_err *err) KMF_MUST_CHECK;
-/* Loss and gradients. */
+int kmf_mlm_evaluate(kmf_mlm *mlm, const kmf_mlm_batch *batch, kmf_real *vectors,
+                     kmf_mlm_result *result, kmf_err *err) KMF_MUST_CHECK;
+/*
+ * The way there alone, as in training: with dropout, and with what the way back wants kept, which
+ * is good until the next call. vectors: NULL, or room for [n_seq, D] (opts.vectors).
+ */
+int kmf_mlm_encode(kmf_mlm *mlm, const kmf_mlm_batch *batch, kmf_real *vectors,
+                   kmf_err *err) KMF_MUST_CHECK;
+/*
+ * The way back of the batch that was encoded last, its arrays still there: loss and gradients.
+ * dvectors: those by the vectors, [n_seq, D]; NULL: nothing hangs on them.
+ */
+int kmf_mlm_return(kmf_mlm *mlm, const kmf_real *dvectors, const kmf_params *gradients,
+                   kmf_mlm_result *result, kmf_err *err) KMF_MUST_CHECK;
+/* Both at once: loss and gradients of the labelled tokens. */
 int kmf_mlm_learn(kmf_mlm *mlm, const kmf_mlm_batch *batch, const kmf_params *gradients,
                   kmf_mlm_result *result, kmf_err *err) KMF_MUST_CHECK;
 

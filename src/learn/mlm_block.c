@@ -86,7 +86,7 @@ static int attention_forward(void *arg, size_t i, int worker, kmf_err *err)
     kmf_real *q = a->qkv + beg * ld;
     kmf_real *k = q + m->D;
     kmf_real *v = k + m->D;
-    double dropout = m->d ? m->batch->dropout : 0;
+    double dropout = m->training ? m->batch->dropout : 0;
     (void)err;
     kmf_rotary_forward(q + h * m->K, ld, m->cos_t, m->sin_t, T, 1, m->K);
     kmf_rotary_forward(k + h * m->K, ld, m->cos_t, m->sin_t, T, 1, m->K);
@@ -334,6 +334,7 @@ static int forward_again(kmf_mlm *m, size_t layer, kmf_err *err)
     m->layer = layer;
     for (size_t t = 0; t < m->tiles; t++)
         input_again(m, m->x + t * KMF_TILE * m->D, t * KMF_TILE, kmf_mlm_tile_rows(m, t));
+    kmf_mlm_mix_forward(m, m->x, layer);
     return kmf_mlm_block_forward(m, layer, err);
 }
 
@@ -354,6 +355,7 @@ int kmf_mlm_block_backward(kmf_mlm *m, size_t layer, kmf_err *err)
     plan_qkv_backward(m);
     if (rc == 0)
         rc = kmf_pool_each(m->pool, m->tiles, qkv_backward, m, err);
+    kmf_mlm_mix_forward(m, m->in, layer);
     if (rc == 0)
         rc = kmf_pool_each(m->pool, kmf_mlm_product_items(m) + 1, qkv_weights_backward, m, err);
     return rc;

@@ -158,7 +158,8 @@ static int chunk_pass(kmf_mlm *m, kmf_err *err)
 
 int kmf_mlm_head(kmf_mlm *m, kmf_mlm_result *result, kmf_err *err)
 {
-    int rc = kmf_pool_each(m->pool, m->d ? N_PACKED : HEAD_BACK, pack_head, m, err);
+    size_t n_packed = m->d ? N_PACKED : HEAD_BACK;
+    int rc = kmf_pool_each(m->pool, m->n_labels > 0 ? n_packed : 0, pack_head, m, err);
     if (m->d)
         memset(m->dx, 0, m->n * m->D * sizeof *m->dx);
     for (m->first = 0; m->first < m->n_labels && rc == 0; m->first += m->chunk) {

@@ -96,6 +96,8 @@ struct kmf_mlm {
     kmf_real *partial;   /* [max_tiles, partial_width] sums over the rows of a tile */
     size_t partial_width;
 
+    kmf_real *mixed; /* [N, D] */
+
     /* head, `chunk` tokens at a time */
     kmf_real *head_x, *head_dx;   /* [chunk, D] */
     kmf_real *head_h, *head_act;  /* [chunk, E] before and after the activation */
@@ -107,7 +109,8 @@ struct kmf_mlm {
 
     /* the call under way */
     const kmf_mlm_batch *batch;
-    const kmf_params *d; /* gradients; NULL: evaluation */
+    bool training;       /* dropout, and a way back */
+    const kmf_params *d; /* gradients; NULL: not on the way back */
     size_t n, tiles;     /* tokens, and tiles of them */
     size_t n_labels;
     size_t layer;          /* the block under way */
@@ -123,8 +126,17 @@ int kmf_mlm_embed_forward(kmf_mlm *m, kmf_err *err) KMF_MUST_CHECK;
 int kmf_mlm_embed_backward(kmf_mlm *m, kmf_err *err) KMF_MUST_CHECK;
 int kmf_mlm_block_forward(kmf_mlm *m, size_t layer, kmf_err *err) KMF_MUST_CHECK;
 int kmf_mlm_block_backward(kmf_mlm *m, size_t layer, kmf_err *err) KMF_MUST_CHECK;
-/* Loss, and in training dx and the head's gradients. */
+/* Loss, and on the way back dx and the head's gradients. */
 int kmf_mlm_head(kmf_mlm *m, kmf_mlm_result *result, kmf_err *err) KMF_MUST_CHECK;
+/* vectors [n_seq, D] from x; backward adds to dx what dvectors [n_seq, D] make of it. */
+int kmf_mlm_pool_forward(kmf_mlm *m, kmf_real *vectors, kmf_err *err) KMF_MUST_CHECK;
+int kmf_mlm_pool_backward(kmf_mlm *m, const kmf_real *dvectors, kmf_err *err) KMF_MUST_CHECK;
+/*
+ * x [n, D], the input of a block, mixed as the batch says; dx, the gradient by what was mixed,
+ * becomes that by what went in. Where the batch does not mix at this layer nothing happens.
+ */
+void kmf_mlm_mix_forward(const kmf_mlm *m, kmf_real *x, size_t layer);
+void kmf_mlm_mix_backward(const kmf_mlm *m, kmf_real *dx, size_t layer);
 
 /* ---- what the parts share: mlm.c --------------------------------------------------------- */
 

@@ -37,6 +37,7 @@ void kmf_pretrain_options_default(kmf_pretrain_options *opts)
     kmf_spans_options spans;
     kmf_spans_options_default(&spans);
     *opts = (kmf_pretrain_options){
+        .objective = KMF_OBJECTIVE_MASKED,
         .preset = "tiny",
         .k = 6,
         .val_windows = 512,
@@ -46,6 +47,11 @@ void kmf_pretrain_options_default(kmf_pretrain_options *opts)
         .mask_share = spans.p_mask,
         .random_share = spans.p_random,
         .soft_weight = 1,
+        .sources = KMF_SOURCES_INPUT,
+        .near = 0.25,
+        .distance = 5000,
+        .temperature = 0.05,
+        .contrast = 1,
         .batch = 32,
         .shards = 1,
         .accumulate = 1,
@@ -66,6 +72,38 @@ void kmf_pretrain_options_default(kmf_pretrain_options *opts)
 static bool in_range(double x, double least, double most)
 {
     return x >= least && x <= most;
+}
+
+static int check_comparison(const kmf_pretrain_options *o, kmf_err *err)
+{
+    if (o->batch / o->shards / o->accumulate % 2 != 0)
+        return kmf_fail(err, KMF_EINVAL,
+                        "batch: %zu windows in %zu shards of %zu pieces do not make pairs",
+                        o->batch, o->shards, o->accumulate);
+    if (o->batch < 4)
+        return kmf_fail(err, KMF_EINVAL, "batch: two pairs, 4 windows, at least");
+    if (o->batch > 65536)
+        return kmf_fail(err, KMF_EINVAL, "batch: to 65536 windows in pairs");
+    if (o->sources < KMF_SOURCES_INPUT || o->sources > KMF_SOURCES_RECORD)
+        return kmf_fail(err, KMF_EINVAL, "sources: unknown");
+    if (o->length_min > o->length_max)
+        return kmf_fail(err, KMF_EINVAL, "length: %zu is more than %zu", o->length_min,
+                        o->length_max);
+    if (!in_range(o->near, 0, 1))
+        return kmf_fail(err, KMF_EINVAL, "near: from 0 to 1");
+    if (o->distance < 1 || o->distance > (size_t)1 << 40)
+        return kmf_fail(err, KMF_EINVAL, "distance: from 1 to 2^40 bases");
+    if (!in_range(o->mutations, 0, 0.5))
+        return kmf_fail(err, KMF_EINVAL, "mutations: from 0 to 0.5");
+    if (!in_range(o->temperature, 0.001, 10))
+        return kmf_fail(err, KMF_EINVAL, "temperature: from 0.001 to 10");
+    if (!in_range(o->hardness, 0, 10))
+        return kmf_fail(err, KMF_EINVAL, "hardness: from 0 to 10");
+    if (!in_range(o->mix, 0, 1))
+        return kmf_fail(err, KMF_EINVAL, "mix: from 0 to 1");
+    if (!(o->contrast > 0 && o->contrast <= 1000))
+        return kmf_fail(err, KMF_EINVAL, "contrast: above 0, to 1000");
+    return 0;
 }
 
 static int check_options(const kmf_pretrain_options *o, kmf_err *err)
@@ -115,10 +153,29 @@ static int check_options(const kmf_pretrain_options *o, kmf_err *err)
         return kmf_fail(err, KMF_EINVAL, "val-windows: from 1 to 10000000");
     if (o->threads < 0 || o->threads > 1024)
         return kmf_fail(err, KMF_EINVAL, "threads: from 1 to 1024");
-    return 0;
+    if (o->objective < KMF_OBJECTIVE_MASKED || o->objective > KMF_OBJECTIVE_BOTH)
+        return kmf_fail(err, KMF_EINVAL, "objective: unknown");
+    return o->objective == KMF_OBJECTIVE_MASKED ? 0 : check_comparison(o, err);
 }
 
 /* ---------------------------------------------------------------- the model -------------- */
+
+size_t kmf_pretrain_letters(const kmf_pretrain *t)
+{
+    return kmf_spelling_letters(&t->spelling, t->model->config.window);
+}
+
+size_t kmf_pretrain_piece(const kmf_pretrain *t)
+{
+    return t->opts.batch / t->opts.shards / t->opts.accumulate;
+}
+
+uint64_t kmf_pretrain_held_pieces(const kmf_pretrain *t)
+{
+    uint64_t piece = kmf_pretrain_piece(t);
+    uint64_t masked = t->asks ? (t->n_held + piece - 1) / piece : 0;
+    return masked + (t->compares ? (2 * t->n_held + piece - 1) / piece : 0);
+}
 
 /*
  * The word table as a sum over letters, word = sum_i P[i][letter i] + noise: k-mers that share
@@ -192,6 +249,30 @@ out:
     return status;
 }
 
+/* Lengths of windows in pairs; and the model's vectors are what the loss sees. */
+static int set_comparison(kmf_pretrain *t, const kmf_pretrain_options *o, kmf_err *err)
+{
+    kmf_config *c = &t->model->config;
+    size_t window = kmf_pretrain_letters(t);
+    size_t most = o->length_max > 0 ? o->length_max : window;
+    size_t least = o->length_min > 0 ? o->length_min : most;
+    if (c->pooling == KMF_POOL_NONE || c->pooling == KMF_POOL_POOLER)
+        return kmf_fail(err, KMF_EINVAL, "pooling %s makes no vectors to compare",
+                        kmf_pooling_names[c->pooling]);
+    if (c->layer >= 0 && (size_t)c->layer < c->n_layers)
+        return kmf_fail(err, KMF_EINVAL,
+                        "the model's vectors are those of layer %d, and not of the last one",
+                        c->layer);
+    if (least < t->spelling.k || most > window)
+        return kmf_fail(err, KMF_EINVAL,
+                        "length: from %zu, a k-mer, to %zu bases, a window of %zu tokens",
+                        t->spelling.k, window, c->window);
+    t->pairs = (kmf_pair_options){
+        .length_min = least, .length_max = most, .near = o->near, .distance = o->distance};
+    c->norm = KMF_NORM_L2;
+    return 0;
+}
+
 /* The model as it will be used: window and stride are those that it was trained with. */
 static int make_model(kmf_pretrain *t, const kmf_pretrain_options *o, kmf_err *err)
 {
@@ -220,17 +301,9 @@ static int make_model(kmf_pretrain *t, const kmf_pretrain_options *o, kmf_err *e
         spell_words(t, o->seed);
     if (o->embeddings && take_embeddings(t, o->embeddings, err) < 0)
         return -1;
+    if (t->compares && set_comparison(t, o, err) < 0)
+        return -1;
     return kmf_slots_new(&t->slots, c, true, err);
-}
-
-size_t kmf_pretrain_letters(const kmf_pretrain *t)
-{
-    return kmf_spelling_letters(&t->spelling, t->model->config.window);
-}
-
-size_t kmf_pretrain_piece(const kmf_pretrain *t)
-{
-    return t->opts.batch / t->opts.shards / t->opts.accumulate;
 }
 
 /* ---------------------------------------------------------------- life ------------------- */
@@ -246,6 +319,7 @@ static int make_genome(kmf_pretrain *t, const kmf_pretrain_options *o, kmf_err *
     g.memory = o->memory;
     g.tmp = o->tmp;
     g.soft = o->soft_weight < 1;
+    g.sources = (kmf_sources)o->sources;
     t->genome = kmf_genome_new(&g, err);
     return t->genome ? 0 : -1;
 }
@@ -270,7 +344,10 @@ kmf_pretrain *kmf_pretrain_new(const kmf_pretrain_options *opts, kmf_err *err)
                                    .span_max = opts->span_max,
                                    .p_mask = opts->mask_share,
                                    .p_random = opts->random_share};
-    t->val_loss = t->val_bits = t->best_bits = t->loss = t->bits = t->norm = (double)NAN;
+    t->asks = opts->objective != KMF_OBJECTIVE_CONTRASTIVE;
+    t->compares = opts->objective != KMF_OBJECTIVE_MASKED;
+    t->val_loss = t->val_bits = t->val_contrast = t->val_hits = t->best = (double)NAN;
+    t->loss = t->bits = t->contrast = t->hits = t->norm = (double)NAN;
     if (kmf_spans_options_check(&t->spans, err) < 0 || make_model(t, opts, err) < 0 ||
         make_genome(t, opts, err) < 0)
         goto failed;
@@ -295,6 +372,8 @@ void kmf_pretrain_free(kmf_pretrain *trainer)
     kmf_free(t->v);
     kmf_free(t->scratch);
     kmf_free(t->shard_stats);
+    kmf_comparison_clear(&t->comparison);
+    kmf_free(t->views);
     kmf_mlm_free(t->mlm);
     kmf_update_free(t->update);
     kmf_questions_free(t->questions);
@@ -327,7 +406,6 @@ static kmf_questions_options questions_options(const kmf_pretrain *t)
                                    .letters = kmf_pretrain_letters(t),
                                    .most = kmf_pretrain_piece(t),
                                    .soft_weight = (float)t->opts.soft_weight,
-                                   .seed = t->opts.seed,
                                    .pool = t->pool};
 }
 
@@ -337,6 +415,8 @@ static kmf_mlm_options mlm_options(const kmf_pretrain *t)
     return (kmf_mlm_options){.max_tokens = kmf_pretrain_piece(t) * window,
                              .max_seq = window,
                              .recompute = t->opts.recompute != 0,
+                             .vectors = t->compares,
+                             .unknown = t->spelling.unk,
                              .precision = (kmf_precision)t->opts.precision,
                              .sites = t->questions ? kmf_questions_sites(t->questions) : NULL,
                              .n_sites = 4 * t->spelling.k};
@@ -376,6 +456,18 @@ static int check_soft(const kmf_pretrain *t, kmf_err *err)
                     "leaves those out");
 }
 
+static int check_sources(const kmf_pretrain *t, kmf_err *err)
+{
+    if (!t->compares || kmf_genome_n_sources(t->genome, KMF_GENOME_TRAIN) > 1)
+        return 0;
+    return kmf_fail(err, KMF_EINVAL,
+                    "all that is learnt from is one %s, and windows of it have no others to be "
+                    "told from: give several, or %s",
+                    t->opts.sources == KMF_SOURCES_INPUT ? "input" : "record",
+                    t->opts.sources == KMF_SOURCES_INPUT ? "--sources record"
+                                                         : "--objective masked");
+}
+
 static int make_windows(kmf_pretrain *t, kmf_err *err)
 {
     kmf_genome_info info;
@@ -399,10 +491,7 @@ static int make_windows(kmf_pretrain *t, kmf_err *err)
 /* What copying and Markov models would take for the bases that validation asks for; rank 0. */
 static int ask_baselines(kmf_pretrain *t, kmf_progress_fn *fn, void *user, kmf_err *err)
 {
-    kmf_spans_options all_masked = t->spans;
     size_t piece = kmf_pretrain_piece(t);
-    all_masked.p_mask = 1;
-    all_masked.p_random = 0;
     kmf_markov *markov = kmf_markov_new(kmf_genome_corpus(t->genome, KMF_GENOME_TRAIN),
                                         KMF_MARKOV_MAX, fn, user, err);
     if (!markov)
@@ -410,8 +499,7 @@ static int ask_baselines(kmf_pretrain *t, kmf_progress_fn *fn, void *user, kmf_e
     int status = 0;
     for (uint64_t first = 0; first < t->n_held && status >= 0; first += piece) {
         kmf_mlm_batch batch;
-        status = kmf_questions_draw(t->questions, &batch, t->held_windows, KMF_GENOME_HELD,
-                                    &all_masked, t->n_held, first, piece, err);
+        status = kmf_pretrain_show_held(t, &batch, first, err);
         if (status >= 0)
             status = kmf_questions_baselines(t->questions, markov, &t->baseline, err);
     }
@@ -426,12 +514,13 @@ static uint64_t count_bytes(const kmf_pretrain *t)
     uint64_t slab = t->slots.total * sizeof(float);
     uint64_t held = t->held_windows ? kmf_windows_bytes(t->held_windows) : 0;
     uint64_t kept = kmf_genome_bytes(t->genome) + kmf_windows_bytes(t->windows) + held + slab +
-                    kmf_questions_bytes(&questions);
+                    kmf_questions_bytes(&questions) + kmf_pretrain_piece(t) * sizeof *t->views;
     uint64_t trained = (2 + open_sums(t)) * slab +
                        kmf_ranks_scratch(t->slots.total) * sizeof(float) +
-                       kmf_update_bytes(&t->slots) +
+                       kmf_update_bytes(&t->slots) + kmf_comparison_bytes(t) +
                        kmf_mlm_bytes(&t->model->config, &mlm, kmf_pool_threads(t->pool) + 1);
-    uint64_t markov = t->n_held > 0 && kmf_rank() == 0 ? kmf_markov_bytes(KMF_MARKOV_MAX) : 0;
+    uint64_t markov =
+        t->asks && t->n_held > 0 && kmf_rank() == 0 ? kmf_markov_bytes(KMF_MARKOV_MAX) : 0;
     return kept + (trained > markov ? trained : markov);
 }
 
@@ -456,6 +545,8 @@ static int make_training(kmf_pretrain *t, kmf_err *err)
     t->v = kmf_large_zeroed(t->slots.total, sizeof *t->v, err);
     t->shard_stats = kmf_calloc(t->opts.shards * KMF_SHARD_STATS, sizeof(double), err);
     t->scratch = kmf_floats(kmf_ranks_scratch(t->slots.total), err);
+    if (t->compares && kmf_comparison_new(&t->comparison, t, err) < 0)
+        return KMF_ENOMEM;
     if (!t->update || !t->mlm || !t->m || !t->v || !t->shard_stats || !t->scratch)
         return KMF_ENOMEM;
     for (t->n_sums = 0; t->n_sums < open_sums(t); t->n_sums++) {
@@ -470,13 +561,19 @@ static int make_training(kmf_pretrain *t, kmf_err *err)
     return 0;
 }
 
+/* Of an epoch's windows a step takes so many: of pairs the first one. */
+static double step_windows(const kmf_pretrain *t)
+{
+    return (double)t->opts.batch / (t->compares ? 2 : 1);
+}
+
 static int set_steps(kmf_pretrain *t, kmf_err *err)
 {
     kmf_pretrain_options *o = &t->opts;
     t->steps = o->steps;
     if (o->epochs > 0)
         t->steps = (uint64_t)fmin(
-            ceil(o->epochs * (double)kmf_windows_count(t->windows) / (double)o->batch),
+            ceil(o->epochs * (double)kmf_windows_count(t->windows) / step_windows(t)),
             STEPS_MAX);
     if (o->seconds > 0 && kmf_pretrain_measure(t, &t->steps, err) < 0)
         return KMF_ENOMEM;
@@ -492,16 +589,19 @@ int kmf_pretrain_begin(kmf_pretrain *trainer, kmf_progress_fn *fn, void *user, k
     if (status == 0)
         status = check_soft(t, err);
     if (status == 0)
+        status = check_sources(t, err);
+    if (status == 0)
         status = make_windows(t, err);
     if (status < 0)
         return status;
     kmf_questions_options questions = questions_options(t);
     t->questions = kmf_questions_new(&questions, err);
-    if (!t->questions)
+    t->views = kmf_calloc(kmf_pretrain_piece(t), sizeof *t->views, err);
+    if (!t->questions || !t->views)
         return KMF_ENOMEM;
     t->bytes = count_bytes(t);
     status = check_memory(t, err);
-    if (status == 0 && t->n_held > 0 && kmf_rank() == 0)
+    if (status == 0 && t->asks && t->n_held > 0 && kmf_rank() == 0)
         status = ask_baselines(t, fn, user, err);
     if (status == 0)
         kmf_ranks_share((double *)&t->baseline, sizeof t->baseline / sizeof(double));
@@ -561,19 +661,24 @@ void kmf_pretrain_information(const kmf_pretrain *trainer, kmf_pretrain_state *s
         .tokens = t->tokens,
         .loss = t->loss,
         .bits = t->bits,
+        .contrast = t->contrast,
+        .hits = t->hits,
         .rate = t->rate,
         .norm = t->norm,
         .validated = t->validated,
         .val_loss = t->val_loss,
         .val_bits = t->val_bits,
-        .best_bits = t->best_bits,
+        .val_contrast = t->val_contrast,
+        .val_hits = t->val_hits,
+        .best = t->best,
         .best_step = t->best_step,
     };
     if (t->windows) {
         state->windows = kmf_windows_count(t->windows);
         state->short_ones = t->short_segments;
         state->epochs =
-            (double)(t->step * t->opts.batch) / (double)kmf_windows_count(t->windows);
+            (double)t->step * step_windows(t) / (double)kmf_windows_count(t->windows);
+        state->sources = kmf_genome_n_sources(t->genome, KMF_GENOME_TRAIN);
     }
     tell_baselines(t, state);
 }

@@ -5,6 +5,7 @@
 
 #include "kmerformer.h"
 #include "learn/checkpoint.h"
+#include "learn/contrast.h"
 #include "learn/genome.h"
 #include "learn/mlm.h"
 #include "learn/questions.h"
@@ -16,9 +17,28 @@
 /* Gradients of shards that are not summed up yet: a power of 2 of them at each place. */
 #define KMF_MOST_SUMS_OPEN 32
 
+/*
+ * What a step that compares needs of all its views, and of the piece under way; without one all is
+ * NULL. n: views of a batch or of validation, whichever are more.
+ */
+typedef struct kmf_comparison {
+    kmf_contrast *contrast;       /* owned, as all arrays */
+    kmf_real *vectors, *dvectors; /* [n, D] */
+    double *shared;               /* [batch, D] for other ranks; NULL with one */
+    size_t *sources;              /* [n] */
+    double *asked;                /* [shards] what their labelled tokens weigh */
+    /* hidden states mixed */
+    uint32_t *partner;                      /* [batch] */
+    double *share;                          /* [batch] */
+    uint32_t *piece_partner, *piece_served; /* [piece] */
+    kmf_mlm_mix mix;                        /* of the piece under way */
+} kmf_comparison;
+
 struct kmf_pretrain {
     kmf_pretrain_options opts; /* resolved; its strings and lists are not kept */
     kmf_spans_options spans;   /* in training */
+    kmf_pair_options pairs;    /* resolved */
+    bool asks, compares;       /* the objective: masked, contrastive */
     kmf_pool *pool;            /* owned; NULL with one thread */
     kmf_model *model;          /* owned; its slab are the weights */
     kmf_slots slots;           /* owned */
@@ -31,7 +51,9 @@ struct kmf_pretrain {
     kmf_windows *windows, *held_windows; /* held_windows: NULL without validation */
     uint64_t n_held;                     /* windows of a validation */
     kmf_questions *questions;
+    kmf_view *views; /* [piece] */
     kmf_mlm *mlm;
+    kmf_comparison comparison;
     kmf_update *update;
     float *m, *v;                             /* moments, as the slab */
     float *sums[KMF_MOST_SUMS_OPEN];          /* gradients, as the slab */
@@ -43,10 +65,10 @@ struct kmf_pretrain {
     uint64_t short_segments; /* of those learnt from: shorter than a window */
 
     uint64_t step, steps, tokens;
-    uint64_t val_every;            /* steps, resolved */
-    double loss, bits, rate, norm; /* of the last step */
+    uint64_t val_every;                            /* steps, resolved */
+    double loss, bits, contrast, hits, rate, norm; /* of the last step */
     bool validated;
-    double val_loss, val_bits, best_bits;
+    double val_loss, val_bits, val_contrast, val_hits, best;
     uint64_t best_step;
     kmf_score baseline; /* sums over the bases asked in validation */
 };
@@ -65,6 +87,29 @@ enum {
 size_t kmf_pretrain_letters(const kmf_pretrain *t);
 /* Windows of a piece: of what goes through the model at a time. */
 size_t kmf_pretrain_piece(const kmf_pretrain *t);
+/* Pieces that all validation goes through, on all ranks. */
+uint64_t kmf_pretrain_held_pieces(const kmf_pretrain *t);
+
+/* ---- pretrain_views.c: what a step shows, and how its vectors compare -------------------- */
+
+int kmf_comparison_new(kmf_comparison *c, const kmf_pretrain *t, kmf_err *err) KMF_MUST_CHECK;
+void kmf_comparison_clear(kmf_comparison *c);
+uint64_t kmf_comparison_bytes(const kmf_pretrain *t);
+/* Is the step under way one that mixes? */
+bool kmf_pretrain_mixes(const kmf_pretrain *t);
+/*
+ * Windows first .. first + n - 1, counted over all epochs, as a batch for the model, n those of a
+ * piece. at: where they stand in the step's batch.
+ */
+int kmf_pretrain_show(kmf_pretrain *t, kmf_mlm_batch *batch, uint64_t first, size_t at,
+                      size_t n, kmf_err *err) KMF_MUST_CHECK;
+/* Windows of the fixed set of validation from `first` on, all spans masked; returns how many. */
+int kmf_pretrain_show_held(kmf_pretrain *t, kmf_mlm_batch *batch, uint64_t first,
+                           kmf_err *err) KMF_MUST_CHECK;
+/* The loss of the step's vectors, and scale times its gradients by them. */
+int kmf_pretrain_compare(kmf_pretrain *t, double scale, kmf_err *err) KMF_MUST_CHECK;
+/* The held-out pairs: val_contrast and val_hits. */
+int kmf_pretrain_compare_held(kmf_pretrain *t, kmf_err *err) KMF_MUST_CHECK;
 /* The learning rate of a step, 0 .. steps - 1. */
 double kmf_pretrain_rate(const kmf_pretrain *t, uint64_t step);
 /* Steps that take opts.seconds, by trying. */

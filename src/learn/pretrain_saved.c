@@ -19,7 +19,11 @@ enum {
     NORM,
     VAL_LOSS,
     VAL_BITS,
-    BEST_BITS,
+    CONTRAST,
+    HITS,
+    VAL_CONTRAST,
+    VAL_HITS,
+    BEST,
     BEST_STEP,
     VAL_EVERY,
     N_PROGRESS
@@ -55,7 +59,8 @@ static size_t settings_of(const kmf_pretrain *t, kmf_setting settings[KMF_SAVED_
         snprintf(settings[n].value, sizeof settings[n].value, __VA_ARGS__); \
         n++;                                                                \
     } while (0)
-    SETTING("scheme", "1");
+    SETTING("scheme", "2");
+    SETTING("objective", "%s", kmf_objective_names[o->objective]);
     SETTING("k", "%d", c->k);
     SETTING("layers", "%zu", c->n_layers);
     SETTING("hidden size", "%zu", c->hidden_size);
@@ -82,6 +87,19 @@ static size_t settings_of(const kmf_pretrain *t, kmf_setting settings[KMF_SAVED_
     SETTING("masked spans", "%.17g", t->spans.p_mask);
     SETTING("random spans", "%.17g", t->spans.p_random);
     SETTING("softmask", "%.17g", o->soft_weight);
+    if (t->compares) {
+        SETTING("sources", "%s", kmf_sources_names[o->sources]);
+        SETTING("shortest window", "%zu", t->pairs.length_min);
+        SETTING("longest window", "%zu", t->pairs.length_max);
+        SETTING("near", "%.17g", o->near);
+        SETTING("distance", "%zu", o->distance);
+        SETTING("mutations", "%.17g", o->mutations);
+        SETTING("temperature", "%.17g", o->temperature);
+        SETTING("hardness", "%.17g", o->hardness);
+        SETTING("mix", "%.17g", o->mix);
+        SETTING("weight of the contrastive loss", "%.17g", o->contrast);
+        SETTING("pooling", "%s", kmf_pooling_names[c->pooling]);
+    }
     SETTING("batch", "%zu", o->batch);
     SETTING("shards", "%zu", o->shards);
     SETTING("accumulate", "%zu", o->accumulate);
@@ -164,7 +182,11 @@ int kmf_pretrain_save(const kmf_pretrain *trainer, const char *path, kmf_err *er
         [NORM] = kmf_saved_double(t->norm),
         [VAL_LOSS] = kmf_saved_double(t->val_loss),
         [VAL_BITS] = kmf_saved_double(t->val_bits),
-        [BEST_BITS] = kmf_saved_double(t->best_bits),
+        [CONTRAST] = kmf_saved_double(t->contrast),
+        [HITS] = kmf_saved_double(t->hits),
+        [VAL_CONTRAST] = kmf_saved_double(t->val_contrast),
+        [VAL_HITS] = kmf_saved_double(t->val_hits),
+        [BEST] = kmf_saved_double(t->best),
         [BEST_STEP] = t->best_step,
         [VAL_EVERY] = t->val_every,
     };
@@ -193,7 +215,11 @@ int kmf_pretrain_load(kmf_pretrain *trainer, const char *path, kmf_err *err)
     t->norm = kmf_double_saved(progress[NORM]);
     t->val_loss = kmf_double_saved(progress[VAL_LOSS]);
     t->val_bits = kmf_double_saved(progress[VAL_BITS]);
-    t->best_bits = kmf_double_saved(progress[BEST_BITS]);
+    t->contrast = kmf_double_saved(progress[CONTRAST]);
+    t->hits = kmf_double_saved(progress[HITS]);
+    t->val_contrast = kmf_double_saved(progress[VAL_CONTRAST]);
+    t->val_hits = kmf_double_saved(progress[VAL_HITS]);
+    t->best = kmf_double_saved(progress[BEST]);
     t->best_step = progress[BEST_STEP];
     t->val_every = progress[VAL_EVERY];
     return 0;

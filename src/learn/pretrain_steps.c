@@ -12,6 +12,11 @@
  * has the same bits wherever the shards lie. On one rank the tree is worked off like a binary
  * counter, with one open sum for each level.
  *
+ * Vectors that are compared are those of the whole batch, so a step that compares encodes all pieces
+ * first, takes the loss of their vectors, and goes over the pieces again, on the way back this time
+ * (L. Gao et al., "Scaling deep contrastive learning batch size under memory limited setup", arXiv
+ * 2101.06983). Where the batch is one piece, it is still there.
+ *
  * Loss and its like are kept for each shard, brought together and added in the order of shards.
  */
 #include "learn/pretrain.h"
@@ -26,9 +31,7 @@
 
 #define PI 3.14159265358979323846
 #define CLIP_EPSILON 1e-6    /* as PyTorch's clip_grad_norm_ has it */
-#define FORWARD_SHARE 0.4    /* of the time of forward and backward, about */
 #define VALIDATION_SHARE 0.3 /* of the time, at most, that is taken off for validation */
-#define DROPOUT_DRAWS (KMF_DRAW_FREE + 1)
 
 static double now(void)
 {
@@ -58,49 +61,119 @@ double kmf_pretrain_rate(const kmf_pretrain *t, uint64_t step)
 
 /* ---------------------------------------------------------------- gradients -------------- */
 
-/* Windows first .. first + n - 1 through the model and back. */
-static int learn_piece(kmf_pretrain *t, uint64_t first, size_t n, const kmf_params *gradients,
-                       double *stats, kmf_err *err)
+/* A piece: where its windows stand in the step's batch, and which they are of all. */
+typedef struct piece {
+    size_t shard, at;
+    uint64_t first;
+} piece;
+
+static piece piece_of(const kmf_pretrain *t, size_t shard, size_t i)
 {
-    kmf_mlm_batch batch;
+    size_t at = shard * (t->opts.batch / t->opts.shards) + i * kmf_pretrain_piece(t);
+    return (piece){.shard = shard, .at = at, .first = t->step * t->opts.batch + at};
+}
+
+/* Shards of this rank: beg .. end - 1. */
+static void own_shards(const kmf_pretrain *t, size_t *beg, size_t *end)
+{
+    size_t own = t->opts.shards / (size_t)kmf_ranks();
+    *beg = own * (size_t)kmf_rank();
+    *end = *beg + own;
+}
+
+/* Does this rank work its part off at once, so that it stays encoded until the way back? */
+static bool is_one_piece(const kmf_pretrain *t)
+{
+    return t->opts.shards == (size_t)kmf_ranks() && t->opts.accumulate == 1;
+}
+
+/* Windows of a piece through the model; vectors: NULL, or room for theirs. */
+static int encode_piece(kmf_pretrain *t, const piece *p, kmf_mlm_batch *batch,
+                        kmf_real *vectors, kmf_err *err)
+{
+    int status = kmf_pretrain_show(t, batch, p->first, p->at, kmf_pretrain_piece(t), err);
+    return status < 0 ? status : kmf_mlm_encode(t->mlm, batch, vectors, err);
+}
+
+/* And back, with their gradients by the vectors if they compare. */
+static int return_piece(kmf_pretrain *t, const piece *p, const kmf_mlm_batch *batch,
+                        const kmf_params *gradients, double *stats, kmf_err *err)
+{
     kmf_mlm_result result;
     kmf_score score = {0};
-    kmf_rng key = kmf_draw(t->opts.seed, DROPOUT_DRAWS, t->step, first);
-    int drawn = kmf_questions_draw(t->questions, &batch, t->windows, KMF_GENOME_TRAIN,
-                                   &t->spans, 0, first, n, err);
-    if (drawn < 0)
-        return drawn;
-    batch.dropout = t->opts.dropout;
-    batch.key = kmf_rng_next(&key);
-    if (kmf_mlm_learn(t->mlm, &batch, gradients, &result, err) < 0 ||
+    const kmf_real *dvectors =
+        t->compares ? t->comparison.dvectors + p->at * t->model->config.hidden_size : NULL;
+    if (kmf_mlm_return(t->mlm, dvectors, gradients, &result, err) < 0 ||
         kmf_questions_score(t->questions, &result, &score, err) < 0)
         return KMF_ENOMEM;
     stats[KMF_STAT_LOSS] += result.loss;
     stats[KMF_STAT_WEIGHT] += result.weight;
     stats[KMF_STAT_BITS] += score.bits;
     stats[KMF_STAT_HIDDEN] += score.hidden;
-    stats[KMF_STAT_TOKENS] += (double)batch.off[n];
+    stats[KMF_STAT_TOKENS] += (double)batch->off[batch->n_seq];
     return 0;
+}
+
+static double asked_of(const kmf_mlm_batch *batch)
+{
+    double sum = 0;
+    for (size_t i = 0; i < batch->off[batch->n_seq]; i++)
+        if (batch->labels[i] >= 0)
+            sum += batch->weights ? (double)batch->weights[i] : 1;
+    return sum;
+}
+
+/*
+ * All vectors of the step, what they are worth, and the gradients by them. The losses of hidden
+ * k-mers are summed and divided by their weight in the end: so that this one is not, it is
+ * multiplied by it. *batch: the last piece's.
+ */
+static int compare_shards(kmf_pretrain *t, kmf_mlm_batch *batch, kmf_err *err)
+{
+    kmf_comparison *c = &t->comparison;
+    size_t D = t->model->config.hidden_size;
+    size_t beg, end;
+    double asked = 0;
+    own_shards(t, &beg, &end);
+    memset(c->asked, 0, t->opts.shards * sizeof *c->asked);
+    for (size_t s = beg; s < end; s++)
+        for (size_t a = 0; a < t->opts.accumulate; a++) {
+            piece p = piece_of(t, s, a);
+            if (encode_piece(t, &p, batch, c->vectors + p.at * D, err) < 0)
+                return KMF_ENOMEM;
+            c->asked[s] += asked_of(batch);
+        }
+    kmf_ranks_share(c->asked, t->opts.shards);
+    for (size_t s = 0; s < t->opts.shards; s++)
+        asked += c->asked[s];
+    return kmf_pretrain_compare(t, t->opts.contrast * (asked > 0 ? asked : 1), err);
 }
 
 /* The gradients of all shards, summed, in sums[0]; stats of each in shard_stats. */
 static int learn_shards(kmf_pretrain *t, kmf_err *err)
 {
     const kmf_pretrain_options *o = &t->opts;
-    size_t own = o->shards / (size_t)kmf_ranks();
-    size_t beg = own * (size_t)kmf_rank();
-    size_t piece = kmf_pretrain_piece(t);
+    kmf_mlm_batch batch;
+    size_t beg, end;
     size_t open = 0;
     int status = 0;
+    own_shards(t, &beg, &end);
     memset(t->shard_stats, 0, o->shards * KMF_SHARD_STATS * sizeof *t->shard_stats);
-    for (size_t s = 0; s < own && status == 0; s++) {
-        uint64_t first = t->step * o->batch + (beg + s) * (o->batch / o->shards);
-        double *stats = t->shard_stats + (beg + s) * KMF_SHARD_STATS;
+    if (t->compares && compare_shards(t, &batch, err) < 0)
+        return KMF_ENOMEM;
+    bool encoded = t->compares && is_one_piece(t);
+    for (size_t s = beg; s < end && status == 0; s++) {
+        double *stats = t->shard_stats + s * KMF_SHARD_STATS;
         status = kmf_update_clear(t->update, t->sums[open], err);
-        for (size_t a = 0; a < o->accumulate && status == 0; a++)
-            status = learn_piece(t, first + a * piece, piece, &t->gradients[open], stats, err);
+        for (size_t a = 0; a < o->accumulate && status == 0; a++) {
+            piece p = piece_of(t, s, a);
+            if (!encoded)
+                status = encode_piece(t, &p, &batch, NULL, err);
+            if (status == 0)
+                status = return_piece(t, &p, &batch, &t->gradients[open], stats, err);
+        }
         open++;
-        for (size_t pairs = s; pairs & 1 && status == 0; pairs >>= 1, open--)
+        for (size_t pairs = s - beg; pairs & 1 && status == 0; pairs >>= 1, open--)
             status = kmf_update_add(t->update, t->sums[open - 2], t->sums[open - 1], err);
     }
     if (status < 0)
@@ -118,23 +191,18 @@ bool kmf_pretrain_validates(const kmf_pretrain *t, uint64_t step)
 }
 
 /* Pieces of the fixed set are dealt out to ranks; what each is worth is a place of its own. */
-static int validate(kmf_pretrain *t, kmf_err *err)
+static int validate_masked(kmf_pretrain *t, kmf_err *err)
 {
-    kmf_spans_options all_masked = t->spans;
-    size_t piece = kmf_pretrain_piece(t);
+    size_t n = kmf_pretrain_piece(t);
     double loss = 0, weight = 0, bits = 0, hidden = 0;
-    all_masked.p_mask = 1;
-    all_masked.p_random = 0;
-    for (uint64_t first = 0, i = 0; first < t->n_held; first += piece, i++) {
+    for (uint64_t first = 0, i = 0; first < t->n_held; first += n, i++) {
         double stats[KMF_SHARD_STATS] = {0};
         if (i % (uint64_t)kmf_ranks() == (uint64_t)kmf_rank()) {
             kmf_mlm_batch batch;
             kmf_mlm_result result;
             kmf_score score = {0};
-            int status =
-                kmf_questions_draw(t->questions, &batch, t->held_windows, KMF_GENOME_HELD,
-                                   &all_masked, t->n_held, first, piece, err);
-            if (status < 0 || kmf_mlm_evaluate(t->mlm, &batch, &result, err) < 0 ||
+            if (kmf_pretrain_show_held(t, &batch, first, err) < 0 ||
+                kmf_mlm_evaluate(t->mlm, &batch, NULL, &result, err) < 0 ||
                 kmf_questions_score(t->questions, &result, &score, err) < 0)
                 return KMF_ENOMEM;
             stats[KMF_STAT_LOSS] = result.loss;
@@ -148,16 +216,25 @@ static int validate(kmf_pretrain *t, kmf_err *err)
         bits += stats[KMF_STAT_BITS];
         hidden += stats[KMF_STAT_HIDDEN];
     }
-    if (!isfinite(loss))
+    t->val_loss = loss / weight;
+    t->val_bits = bits / hidden;
+    return 0;
+}
+
+static int validate(kmf_pretrain *t, kmf_err *err)
+{
+    if ((t->asks && validate_masked(t, err) < 0) ||
+        (t->compares && kmf_pretrain_compare_held(t, err) < 0))
+        return KMF_ENOMEM;
+    if ((t->asks && !isfinite(t->val_loss)) || (t->compares && !isfinite(t->val_contrast)))
         return kmf_fail(err, KMF_ENUMERIC,
                         "step %" PRIu64 ": the loss of what is held out is not finite: try a "
                         "smaller --lr or a longer --warmup; the last checkpoint is good",
                         t->step);
-    t->val_loss = loss / weight;
-    t->val_bits = bits / hidden;
+    double goal = t->compares ? t->val_contrast : t->val_bits;
     t->validated = true;
-    if (isnan(t->best_bits) || t->val_bits < t->best_bits) {
-        t->best_bits = t->val_bits;
+    if (isnan(t->best) || goal < t->best) {
+        t->best = goal;
         t->best_step = t->step;
     }
     return 0;
@@ -186,8 +263,8 @@ static int step(kmf_pretrain *t, kmf_err *err)
     for (size_t s = 0; s < o->shards; s++)
         for (size_t i = 0; i < KMF_SHARD_STATS; i++)
             sum[i] += t->shard_stats[s * KMF_SHARD_STATS + i];
-    double scale = sum[KMF_STAT_WEIGHT] > 0 ? 1 / sum[KMF_STAT_WEIGHT] : 0;
-    if (!isfinite(sum[KMF_STAT_LOSS]))
+    double scale = sum[KMF_STAT_WEIGHT] > 0 ? 1 / sum[KMF_STAT_WEIGHT] : t->compares;
+    if (!isfinite(sum[KMF_STAT_LOSS]) || (t->compares && !isfinite(t->contrast)))
         return not_finite(t, "the loss", err);
     if (kmf_update_norm(t->update, &norm, t->sums[0], err) < 0)
         return KMF_ENOMEM;
@@ -207,7 +284,8 @@ static int step(kmf_pretrain *t, kmf_err *err)
         return KMF_ENOMEM;
     t->step++;
     t->tokens += (uint64_t)sum[KMF_STAT_TOKENS];
-    t->loss = sum[KMF_STAT_WEIGHT] > 0 ? sum[KMF_STAT_LOSS] / sum[KMF_STAT_WEIGHT] : 0;
+    t->loss =
+        sum[KMF_STAT_WEIGHT] > 0 ? sum[KMF_STAT_LOSS] / sum[KMF_STAT_WEIGHT] : (double)NAN;
     t->bits =
         sum[KMF_STAT_HIDDEN] > 0 ? sum[KMF_STAT_BITS] / sum[KMF_STAT_HIDDEN] : (double)NAN;
     t->norm = norm;
@@ -237,21 +315,29 @@ int kmf_pretrain_train(kmf_pretrain *trainer, kmf_pretrain_fn *fn, void *user, k
 
 int kmf_pretrain_measure(kmf_pretrain *t, uint64_t *steps, kmf_err *err)
 {
-    double stats[KMF_SHARD_STATS] = {0};
-    double piece = 0;
-    for (int round = 0; round < 2; round++) { /* the first one touches all memory */
-        double begun = now();
-        if (learn_piece(t, 0, kmf_pretrain_piece(t), &t->gradients[0], stats, err) < 0)
-            return KMF_ENOMEM;
-        piece = now() - begun;
-    }
     const kmf_pretrain_options *o = &t->opts;
+    double stats[KMF_SHARD_STATS] = {0};
+    double there = 0, back = 0;
+    for (int round = 0; round < 2; round++) { /* the first one touches all memory */
+        kmf_mlm_batch batch;
+        piece p = {0};
+        double begun = now();
+        if (encode_piece(t, &p, &batch, t->compares ? t->comparison.vectors : NULL, err) < 0)
+            return KMF_ENOMEM;
+        there = now() - begun;
+        if (return_piece(t, &p, &batch, &t->gradients[0], stats, err) < 0)
+            return KMF_ENOMEM;
+        back = now() - begun - there;
+    }
     double pieces = (double)o->shards / kmf_ranks() * (double)o->accumulate;
-    double held = (double)t->n_held / (double)kmf_pretrain_piece(t) / kmf_ranks();
-    double validations = 21 * held * FORWARD_SHARE * piece; /* at val_every 0 */
+    double held = (double)kmf_pretrain_held_pieces(t) / kmf_ranks();
+    double validations = 21 * held * there; /* at val_every 0 */
     if (validations > VALIDATION_SHARE * o->seconds)
         validations = VALIDATION_SHARE * o->seconds;
-    double found = kmf_rank() == 0 ? floor((o->seconds - validations) / (pieces * piece)) : 0;
+    double again = t->compares && !is_one_piece(t) ? there : 0;
+    double found = floor((o->seconds - validations) / (pieces * (there + back + again)));
+    if (kmf_rank() > 0)
+        found = 0;
     kmf_ranks_share(&found, 1);
     *steps = found < 1 ? 1 : (uint64_t)found;
     return 0;

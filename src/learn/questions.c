@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A window is an item of work, for drawing and for scoring: it has its place in arrays of fixed
- * size, and a sum of its own, which are added up in the order of the windows.
+ * A view is an item of work, for drawing and for scoring: it has its place in arrays of fixed
+ * size, and a sum of its own, which are added up in the order of the views.
  */
 #include "learn/questions.h"
 
 #include "base/mem.h"
 #include "seq/par.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
 #define NOT_ASKED SIZE_MAX
 
-typedef struct window {
-    kmf_excerpt excerpt;
-    uint64_t epoch, place; /* what its spans are drawn by */
+typedef struct shown {
+    kmf_view view;
     kmf_score score;
-} window;
+} shown;
 
 struct kmf_questions {
     kmf_questions_options opts;
-    size_t tokens;   /* of a window, at most */
+    size_t tokens;   /* of a view, at most */
     kmf_real *sites; /* owned [V, 4 k] */
     /* owned, of a batch */
-    window *windows;  /* [most] */
+    shown *views;     /* [most] */
     uint8_t *letters; /* [most, letters], as are seen, hidden and soft */
     uint8_t *seen, *hidden, *soft;
     uint32_t *bases; /* [most, letters] asked for */
@@ -36,26 +36,25 @@ struct kmf_questions {
 
     /* of the call under way */
     size_t n;
-    bool fixed;
     kmf_genome_part part;
-    const kmf_spans_options *spans;
+    const kmf_veil *veil;
     const kmf_mlm_result *result;
     const kmf_markov *markov;
 };
 
 /* ---------------------------------------------------------------- life ------------------- */
 
-static size_t per_window(const kmf_questions_options *o)
+static size_t per_view(const kmf_questions_options *o)
 {
     size_t tokens = kmf_spelling_tokens(&o->spelling, o->letters);
-    return sizeof(window) + o->letters * (4 + sizeof(uint32_t)) +
+    return sizeof(shown) + o->letters * (4 + sizeof(uint32_t)) +
            tokens * (2 * sizeof(int32_t) + sizeof(float) + sizeof(size_t));
 }
 
 size_t kmf_questions_bytes(const kmf_questions_options *opts)
 {
     const kmf_spelling *s = &opts->spelling;
-    return sizeof(kmf_questions) + opts->most * per_window(opts) +
+    return sizeof(kmf_questions) + opts->most * per_view(opts) +
            kmf_vocab_size(s->vocab) * 4 * s->k * sizeof(kmf_real);
 }
 
@@ -89,7 +88,7 @@ kmf_questions *kmf_questions_new(const kmf_questions_options *opts, kmf_err *err
     size_t most = opts->most;
     q->opts = *opts;
     q->tokens = kmf_spelling_tokens(&opts->spelling, opts->letters);
-    q->windows = kmf_calloc(most, sizeof *q->windows, err);
+    q->views = kmf_calloc(most, sizeof *q->views, err);
     q->letters = kmf_calloc(most, opts->letters, err);
     q->seen = kmf_calloc(most, opts->letters, err);
     q->hidden = kmf_calloc(most, opts->letters, err);
@@ -100,7 +99,7 @@ kmf_questions *kmf_questions_new(const kmf_questions_options *opts, kmf_err *err
     q->weights = kmf_calloc(most * q->tokens, sizeof *q->weights, err);
     q->site_of = kmf_calloc(most * q->tokens, sizeof *q->site_of, err);
     q->off = kmf_calloc(most + 1, sizeof *q->off, err);
-    if (q->windows && q->letters && q->seen && q->hidden && q->soft && q->bases && q->ids &&
+    if (q->views && q->letters && q->seen && q->hidden && q->soft && q->bases && q->ids &&
         q->labels && q->weights && q->site_of && q->off && make_sites(q, err) == 0)
         return q;
     kmf_questions_free(q);
@@ -113,7 +112,7 @@ void kmf_questions_free(kmf_questions *questions)
     if (!q)
         return;
     kmf_free(q->sites);
-    kmf_free(q->windows);
+    kmf_free(q->views);
     kmf_free(q->letters);
     kmf_free(q->seen);
     kmf_free(q->hidden);
@@ -141,69 +140,74 @@ static kmf_question question_of(const kmf_questions *q, size_t i)
                           .seen = q->seen + at,
                           .hidden = q->hidden + at,
                           .soft = q->opts.soft_weight < 1 ? q->soft + at : NULL,
-                          .n = q->windows[i].excerpt.n,
+                          .n = q->views[i].view.excerpt.n,
                           .soft_weight = q->opts.soft_weight};
 }
 
-static int draw_window(void *arg, size_t i, int worker, kmf_err *err)
+/* Each letter becomes, with chance p, one of the three others. */
+static void mutate(uint8_t *letters, size_t n, double p, kmf_rng *rng)
+{
+    for (size_t i = 0; p > 0 && i < n; i++)
+        if (kmf_rng_unit(rng) < p)
+            letters[i] = (uint8_t)((letters[i] + 1 + kmf_rng_below(rng, 3)) % 4);
+}
+
+static int draw_view(void *arg, size_t i, int worker, kmf_err *err)
 {
     const kmf_questions *q = arg;
-    const window *w = &q->windows[i];
+    const kmf_excerpt *excerpt = &q->views[i].view.excerpt;
     size_t at = i * q->opts.letters;
     const kmf_corpus *corpus = kmf_genome_corpus(q->opts.genome, q->part);
     kmf_question question = question_of(q, i);
-    kmf_rng rng = kmf_draw(q->opts.seed, q->fixed ? KMF_DRAW_FIXED_SPANS : KMF_DRAW_SPANS,
-                           w->epoch, w->place);
+    kmf_rng rng = q->views[i].view.rng;
     (void)worker;
     (void)err;
-    kmf_excerpt_letters(&w->excerpt, corpus, q->letters + at);
+    kmf_excerpt_letters(excerpt, corpus, q->letters + at);
     if (question.soft)
-        kmf_excerpt_soft(&w->excerpt, q->opts.genome, q->part, q->soft + at);
-    kmf_spans_draw(q->hidden + at, q->seen + at, q->spans, &rng, q->letters + at, w->excerpt.n);
+        kmf_excerpt_soft(excerpt, q->opts.genome, q->part, q->soft + at);
+    mutate(q->letters + at, excerpt->n, q->veil->mutations, &rng);
+    if (q->veil->spans) {
+        kmf_spans_draw(q->hidden + at, q->seen + at, q->veil->spans, &rng, q->letters + at,
+                       excerpt->n);
+    } else {
+        memset(q->hidden + at, KMF_FATE_VISIBLE, excerpt->n);
+        memcpy(q->seen + at, q->letters + at, excerpt->n);
+    }
     kmf_spelling_ask(&q->opts.spelling, &question, q->ids + q->off[i], q->labels + q->off[i],
                      q->weights + q->off[i]);
     return 0;
 }
 
-int kmf_questions_draw(kmf_questions *questions, kmf_mlm_batch *batch,
-                       const kmf_windows *windows, kmf_genome_part part,
-                       const kmf_spans_options *spans, uint64_t fixed, uint64_t first, size_t n,
-                       kmf_err *err)
+int kmf_questions_draw(kmf_questions *questions, kmf_mlm_batch *batch, kmf_genome_part part,
+                       const kmf_view *views, size_t n, const kmf_veil *veil, kmf_err *err)
 {
     kmf_questions *q = questions;
-    uint64_t count =
-        fixed ? kmf_windows_fixed_count(windows, fixed) : kmf_windows_count(windows);
+    assert(n <= q->opts.most);
     q->part = part;
-    q->spans = spans;
-    q->fixed = fixed > 0;
-    for (q->n = 0; q->n < n && (!fixed || first + q->n < count); q->n++) {
-        window *w = &q->windows[q->n];
-        *w = (window){.epoch = (first + q->n) / count, .place = (first + q->n) % count};
-        if (fixed)
-            kmf_windows_fixed(windows, fixed, w->place, &w->excerpt);
-        else
-            kmf_windows_get(windows, w->epoch, w->place, &w->excerpt);
-        q->off[q->n + 1] = q->off[q->n] + kmf_spelling_tokens(&q->opts.spelling, w->excerpt.n);
+    q->veil = veil;
+    q->n = n;
+    for (size_t i = 0; i < n; i++) {
+        q->views[i].view = views[i];
+        q->off[i + 1] = q->off[i] + kmf_spelling_tokens(&q->opts.spelling, views[i].excerpt.n);
     }
-    if (kmf_pool_each(q->opts.pool, q->n, draw_window, q, err) < 0)
-        return KMF_ENOMEM;
+    int status = kmf_pool_each(q->opts.pool, n, draw_view, q, err);
     *batch = (kmf_mlm_batch){.ids = q->ids,
                              .labels = q->labels,
                              .weights = q->opts.soft_weight < 1 ? q->weights : NULL,
                              .off = q->off,
-                             .n_seq = q->n};
-    return (int)q->n;
+                             .n_seq = n};
+    return status;
 }
 
 /* ---------------------------------------------------------------- scoring ---------------- */
 
-/* -log2 of what the tokens that cover base i of a window say of its letter. */
+/* -log2 of what the tokens that cover base i of a view say of its letter. */
 static double bits_of(const kmf_questions *q, size_t number, size_t i)
 {
     const kmf_spelling *s = &q->opts.spelling;
     size_t first, end;
     double says[4] = {0};
-    kmf_spelling_covers(s, q->windows[number].excerpt.n, i, &first, &end);
+    kmf_spelling_covers(s, q->views[number].view.excerpt.n, i, &first, &end);
     for (size_t j = first; j < end; j++) {
         size_t site = q->site_of[q->off[number] + s->lead + j];
         if (site == NOT_ASKED)
@@ -219,10 +223,10 @@ static double bits_of(const kmf_questions *q, size_t number, size_t i)
     return -log2(says[letter] / (says[0] + says[1] + says[2] + says[3]));
 }
 
-static int score_window(void *arg, size_t i, int worker, kmf_err *err)
+static int score_view(void *arg, size_t i, int worker, kmf_err *err)
 {
     kmf_questions *q = arg;
-    kmf_score *score = &q->windows[i].score;
+    kmf_score *score = &q->views[i].score;
     kmf_question question = question_of(q, i);
     uint32_t *bases = q->bases + i * q->opts.letters;
     size_t n = kmf_spelling_asked(&q->opts.spelling, &question, q->labels + q->off[i], bases);
@@ -244,10 +248,10 @@ static int score_window(void *arg, size_t i, int worker, kmf_err *err)
 
 static int score_all(kmf_questions *q, kmf_score *score, kmf_err *err)
 {
-    if (kmf_pool_each(q->opts.pool, q->n, score_window, q, err) < 0)
+    if (kmf_pool_each(q->opts.pool, q->n, score_view, q, err) < 0)
         return KMF_ENOMEM;
     for (size_t i = 0; i < q->n; i++) {
-        const kmf_score *own = &q->windows[i].score;
+        const kmf_score *own = &q->views[i].score;
         score->hidden += own->hidden;
         score->bits += own->bits;
         score->copy += own->copy;

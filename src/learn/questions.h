@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Windows of a genome as batches for a pass, and what the model's answers are worth: bits per
+ * Views of a genome as batches for a pass, and what the model's answers are worth: bits per
  * hidden base (kmerformer/pretrain.h says how), beside what copying and Markov models would take.
  */
 #ifndef KMF_QUESTIONS_H
@@ -9,7 +9,7 @@
 #include "learn/markov.h"
 #include "learn/mlm.h"
 #include "learn/spans.h"
-#include "learn/windows.h"
+#include "learn/views.h"
 
 typedef struct kmf_questions kmf_questions;
 
@@ -17,10 +17,9 @@ typedef struct kmf_questions kmf_questions;
 typedef struct kmf_questions_options {
     const kmf_genome *genome;
     kmf_spelling spelling;
-    size_t letters; /* of a window */
-    size_t most;    /* windows of a batch */
+    size_t letters; /* of a view, at most */
+    size_t most;    /* views of a batch */
     float soft_weight;
-    uint64_t seed;
     kmf_pool *pool;
 } kmf_questions_options;
 
@@ -32,14 +31,18 @@ void kmf_questions_free(kmf_questions *questions);
 /* [V, 4 k] of 0 and 1: kmf_mlm_options.sites. Owned by questions. */
 const kmf_real *kmf_questions_sites(const kmf_questions *questions);
 
+/* What becomes of the letters of a view before the model sees them. */
+typedef struct kmf_veil {
+    double mutations; /* chance of a base to be another one, 0 .. 1, before all else */
+    const kmf_spans_options *spans; /* what is hidden; NULL: nothing, and nothing is asked */
+} kmf_veil;
+
 /*
- * Windows first .. first + n - 1, counted over all epochs, hidden by spans; or of the fixed set of
- * `fixed` windows, if that is not 0, of which n may be more than there are. *batch is valid until
- * the next call. Returns how many windows it holds, or KMF_ENOMEM.
+ * The n views as a batch, veiled. *batch is valid until the next call; the letters that are asked
+ * for are those after the mutations.
  */
-int kmf_questions_draw(kmf_questions *questions, kmf_mlm_batch *batch,
-                       const kmf_windows *windows, kmf_genome_part part,
-                       const kmf_spans_options *spans, uint64_t fixed, uint64_t first, size_t n,
+int kmf_questions_draw(kmf_questions *questions, kmf_mlm_batch *batch, kmf_genome_part part,
+                       const kmf_view *views, size_t n, const kmf_veil *veil,
                        kmf_err *err) KMF_MUST_CHECK;
 
 typedef struct kmf_score {

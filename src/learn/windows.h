@@ -32,6 +32,9 @@ typedef enum kmf_draw_purpose {
     KMF_DRAW_SPANS,        /* (epoch, place in its order): what is hidden of a window */
     KMF_DRAW_FIXED_STRAND, /* (0, window): of the fixed set */
     KMF_DRAW_FIXED_SPANS,  /* (0, number in the set) */
+    KMF_DRAW_PAIR,         /* (epoch, place in its order): two views */
+    KMF_DRAW_FIXED_PAIR,   /* (0, number in the set) */
+    KMF_DRAW_LENGTH,       /* (0; of a fixed set 1, first window): for all of a call */
     KMF_DRAW_FREE = 16     /* from here on the trainer's: weights, dropout, ... */
 } kmf_draw_purpose;
 

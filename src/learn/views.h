@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a model is shown in a step: views, each an excerpt of a corpus and what is drawn for it.
+ *
+ *   masked        the windows of the epoch, one view each
+ *   contrastive   pairs: view 2i is cut out of window i of the epoch, view 2i + 1 comes from the
+ *                 same source (genome.h), and both are positives of each other
+ *
+ * Of a pair, the second one lies with probability `near` in the same segment, at a gap to the
+ * first that is drawn log-uniformly from 0 to `distance` bases, and else anywhere in the source,
+ * every place equally likely. Each has a length of its own, its own strand, and its own point
+ * mutations. All that is drawn hangs on the seed, the epoch and the window's place in it.
+ */
+#ifndef KMF_VIEWS_H
+#define KMF_VIEWS_H
+
+#include "learn/windows.h"
+
+typedef struct kmf_view {
+    kmf_excerpt excerpt;
+    size_t source;
+    kmf_rng rng; /* of its point mutations, then of what is hidden of it */
+} kmf_view;
+
+typedef struct kmf_pair_options {
+    size_t length_min, length_max; /* bases of a view, 1 .. those of a window */
+    bool one_length;               /* drawn once for all the pairs of a call */
+    double near;                   /* 0 .. 1 */
+    uint64_t distance;             /* bases, 1 or more */
+} kmf_pair_options;
+
+/* Where views come from; a plain value, all borrowed. */
+typedef struct kmf_viewer {
+    const kmf_genome *genome;
+    kmf_genome_part part;
+    const kmf_windows *windows; /* of that part's corpus */
+    uint64_t seed;
+    uint64_t fixed; /* not 0: the fixed set of so many windows, once */
+} kmf_viewer;
+
+/*
+ * views[n]: windows first .. first + n - 1, counted over all epochs. Returns how many: n, or of a
+ * fixed set what is left of it.
+ */
+size_t kmf_views_single(kmf_view *views, const kmf_viewer *viewer, uint64_t first, size_t n);
+/* views[2 n]: pairs whose first views come from these windows. Returns how many pairs. */
+size_t kmf_views_pairs(kmf_view *views, const kmf_viewer *viewer, const kmf_pair_options *opts,
+                       uint64_t first, size_t n);
+
+#endif
