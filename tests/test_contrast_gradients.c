@@ -16,11 +16,14 @@ enum { VIEWS = 12 };
 
 typedef struct variant {
     double temperature, hardness;
-    bool mixed;
+    bool mixed, all;
 } variant;
 
-static const variant variants[] = {
-    {0.05, 0, false}, {0.2, 1, false}, {1, 0.3, true}, {0.1, 0, true}};
+static const variant variants[] = {{0.05, 0, false, false},
+                                   {0.2, 1, false, false},
+                                   {1, 0.3, true, false},
+                                   {0.1, 0, true, true},
+                                   {0.2, 0.5, false, true}};
 enum { N_VARIANTS = sizeof variants / sizeof variants[0] };
 
 static const size_t sources[VIEWS] = {0, 0, 1, 1, 2, 2, 0, 0, 3, 3, 4, 4};
@@ -46,8 +49,11 @@ static kmf_contrast_views views_of(const variant *v, const kmf_real *vectors)
 
 static kmf_contrast *contrast_of(const variant *v, size_t D)
 {
-    kmf_contrast_options o = {
-        .most = VIEWS, .D = D, .temperature = v->temperature, .hardness = v->hardness};
+    kmf_contrast_options o = {.most = VIEWS,
+                              .D = D,
+                              .temperature = v->temperature,
+                              .hardness = v->hardness,
+                              .all_positives = v->all};
     kmf_contrast *c = kmf_contrast_new(&o, NULL);
     ck_assert_ptr_nonnull(c);
     return c;
@@ -171,8 +177,7 @@ static double both_losses(pass *p)
     kmf_contrast_views views = views_of(p->variant, vectors);
     ck_assert_int_eq(kmf_mlm_encode(p->mlm, &p->batch, vectors, NULL), 0);
     ck_assert_int_eq(kmf_contrast_learn(p->contrast, dvectors, &views, 2, &compared, NULL), 0);
-    ck_assert_int_eq(
-        kmf_mlm_return(p->mlm, dvectors, &p->gradients.params, &asked, NULL), 0);
+    ck_assert_int_eq(kmf_mlm_return(p->mlm, dvectors, &p->gradients.params, &asked, NULL), 0);
     return 2 * compared.loss + asked.loss;
 }
 
@@ -180,8 +185,10 @@ static const struct {
     kmf_pooling pooling;
     size_t variant;
     bool asks, recompute;
-} passes[] = {{KMF_POOL_MEAN, 1, false, false}, {KMF_POOL_MEAN, 2, false, true},
-              {KMF_POOL_CLS, 3, true, false},   {KMF_POOL_MAX, 1, true, true},
+} passes[] = {{KMF_POOL_MEAN, 1, false, false},
+              {KMF_POOL_MEAN, 2, false, true},
+              {KMF_POOL_CLS, 3, true, false},
+              {KMF_POOL_MAX, 4, true, true},
               {KMF_POOL_MEAN_ALL, 2, true, true}};
 enum { N_PASSES = sizeof passes / sizeof passes[0] };
 

@@ -76,6 +76,7 @@ typedef struct kmf_pretrain_options {
     /* what is alike, see below; not with the objective MASKED */
     int sources;                   /* kmf_sources                                      */
     size_t length_min, length_max; /* bases of a window; 0 and 0: the whole window      */
+    int all_positives;             /* 1: all of the source are positives, not the pair alone */
     double near;                   /* 0 .. 1: share of the pairs that are neighbours   */
     size_t distance;               /* bases between neighbours, at most; 1 or more      */
     double mutations;              /* 0 .. 0.5: of a base of a window, to be another   */
@@ -129,16 +130,17 @@ KMF_API void kmf_pretrain_options_default(kmf_pretrain_options *opts);
  * becomes a vector as `embed` makes it: pooled as the model says, then normalised, which the model
  * says from now on too. The loss is InfoNCE over both windows of all pairs,
  *
- *   L_i = ln( exp(u_ip) + N_i ) - u_ip,   u_ij = cos(v_i, v_j) / temperature,
+ *   L_i = ln( sum_p exp(u_ip) + N_i ) - mean_p u_ip,   u_ij = cos(v_i, v_j) / temperature,
  *   N_i = n sum_j exp((1 + h) u_ij) / sum_j exp(h u_ij)   over n windows of other sources,
  *
+ * p the other window of the pair, or with all_positives all others of its source, and
  * h the hardness. On steps that mix, the first windows' hidden states become mixtures of two with
  * a drawn share, before a drawn layer, and their vectors are to be alike to both. A step worked off
  * in pieces computes all vectors first and each piece once more on its way back: the loss is that
  * of the whole batch, and memory that of a piece.
  *
  * In validation there are the pairs of the held-out windows, the same each time, all of them in one
- * loss; a hit is a window whose pair is more alike than all windows of other sources.
+ * loss; a hit is a window of which a positive is more alike than all windows of other sources.
  *
  * With the objective BOTH the losses are added, the contrastive one times `contrast`; the bases of
  * its windows are hidden as above, but not on steps that mix. Without masking the head is left as

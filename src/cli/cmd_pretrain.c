@@ -112,6 +112,9 @@ static int parse(cli *run, pretrain_args *a, int argc, char **argv, int *first)
          NULL},
         {NULL, "length", CLI_TEXT, &a->length, 0, 0, NULL, "N-M",
          "bases of a window, all lengths equally likely", 0, "those of --window"},
+        {NULL, "all-positives", CLI_FLAG, &o->all_positives, 0, 0, NULL, NULL,
+         "a window is to be like all others of its source in the step, not like its pair alone",
+         0, NULL},
         {NULL, "near", CLI_REAL, &o->near, 0, 0, NULL, "F",
          "share of the pairs that are neighbours; the others are from anywhere in the source",
          0, NULL},
@@ -215,17 +218,18 @@ static int parse_range(cli *run, const char *option, const char *text, size_t *m
 static int check_objective(cli *run, const pretrain_args *a)
 {
     const kmf_pretrain_options *o = &a->opts, *usual = &a->usual;
-    bool alike = a->length || o->sources != usual->sources || o->near != usual->near ||
-                 o->distance != usual->distance || o->mutations != usual->mutations ||
-                 o->temperature != usual->temperature || o->hardness != usual->hardness ||
-                 o->mix != usual->mix;
+    bool alike = a->length || o->all_positives || o->sources != usual->sources ||
+                 o->near != usual->near || o->distance != usual->distance ||
+                 o->mutations != usual->mutations || o->temperature != usual->temperature ||
+                 o->hardness != usual->hardness || o->mix != usual->mix;
     bool hidden =
         a->span || o->mask_rate != usual->mask_rate || o->mask_share != usual->mask_share ||
         o->random_share != usual->random_share || o->soft_weight != usual->soft_weight;
     if (o->objective == KMF_OBJECTIVE_MASKED && alike)
-        return cli_wrong(run, "--sources, --length, --near, --distance, --mutations, "
-                              "--temperature, --hardness and --mix are for --objective "
-                              "contrastive or both");
+        return cli_wrong(
+            run, "--sources, --length, --all-positives, --near, --distance, --mutations, "
+                 "--temperature, --hardness and --mix are for --objective "
+                 "contrastive or both");
     if (o->objective == KMF_OBJECTIVE_CONTRASTIVE && hidden)
         return cli_wrong(run, "--mask-rate, --mask-span, --mask-share, --random-share and "
                               "--softmask are for --objective masked or both");
@@ -478,6 +482,7 @@ static char *provenance(const training *t, const kmf_pretrain_state *s, kmf_err 
         PAIR("sources", "%llu, by %s", (unsigned long long)s->sources,
              kmf_sources_names[o->sources]);
         PAIR("length", "%zu-%zu", o->length_min, o->length_max);
+        PAIR("positives", "%s", o->all_positives ? "source" : "pair");
         PAIR("near", "%g within %zu", o->near, o->distance);
         PAIR("mutations", "%g", o->mutations);
         PAIR("temperature", "%g", o->temperature);

@@ -7,10 +7,10 @@
  *   dz = (C + C^T) z / t                    [n, D]
  *   dv = (dz - (z . dz) z) / |v|            back through the norm
  *
- * With P the softmax of the denominator's terms, C_ip = P_ip - 1, and for a negative j, from
+ * With S = sum_p exp(u_ip) + N, C_ip = exp(u_ip) / S - a_p, and for a negative j, from
  * ln N = ln n + lse((1 + b) u) - lse(b u),
  *
- *   C_ij = (N / (exp(u_ip) + N)) ((1 + b) softmax_j((1 + b) u) - b softmax_j(b u))
+ *   C_ij = (N / S) ((1 + b) softmax_j((1 + b) u) - b softmax_j(b u))
  *
  * Exponentials are taken of differences to the row's greatest u and summed in double.
  */
@@ -102,91 +102,106 @@ static void normalise(kmf_contrast *c, size_t i)
             c->length[i] > TINY ? (kmf_real)((double)v[d] / c->length[i]) : KMF_REAL(0.0);
 }
 
-/* What an anchor is to be like: views and their shares. */
-typedef struct targets {
-    size_t view[2];
-    double share[2];
-    size_t n;
-    size_t source[2]; /* whose views are no negatives */
-} targets;
+/* What the views are to an anchor. */
+typedef struct relations {
+    const kmf_contrast_views *views;
+    size_t anchor;
+    size_t pair, partner; /* positives; equal if there is one */
+    double share;         /* of the pair's */
+    double all;           /* not 0: the share of every view of the source */
+} relations;
 
-static targets targets_of(const kmf_contrast_views *v, size_t i)
+static relations relations_of(const kmf_contrast *c, size_t i)
 {
-    targets t = {
-        .view = {i ^ 1}, .share = {1}, .n = 1, .source = {v->sources[i], v->sources[i]}};
-    if (!v->partner || v->partner[i] == i)
-        return t;
-    t.n = 2;
-    t.view[1] = v->partner[i] + 1;
-    t.share[0] = v->share[i];
-    t.share[1] = 1 - v->share[i];
-    t.source[1] = v->sources[v->partner[i]];
-    return t;
+    const kmf_contrast_views *v = c->views;
+    relations r = {.views = v, .anchor = i, .pair = i ^ 1, .partner = i ^ 1, .share = 1};
+    size_t others = 0;
+    if (v->partner && v->partner[i] != i) {
+        r.partner = v->partner[i] + 1;
+        r.share = v->share[i];
+    }
+    for (size_t j = 0; c->opts.all_positives && !v->partner && j < v->n; j++)
+        others += j != i && v->sources[j] == v->sources[i];
+    r.all = others > 0 ? 1 / (double)others : 0;
+    return r;
 }
 
-static bool is_negative(const kmf_contrast_views *v, const targets *t, size_t i, size_t j)
+/* 0: it is none. */
+static double positive_share(const relations *r, size_t j)
 {
-    bool key = v->partner ? j % 2 == 1 : j != i;
-    return key && v->sources[j] != t->source[0] && v->sources[j] != t->source[1];
+    const size_t *sources = r->views->sources;
+    if (r->all > 0)
+        return j != r->anchor && sources[j] == sources[r->anchor] ? r->all : 0;
+    if (j == r->pair)
+        return r->share;
+    return j == r->partner ? 1 - r->share : 0;
 }
 
-/* Over the negatives of a row: their number, greatest u, and the sums that N is made of. */
-typedef struct crowd {
-    size_t n;
-    double greatest;
-    double hard, soft; /* of exp((1 + b) (u - greatest)) and of exp(b (u - greatest)) */
-} crowd;
-
-static crowd look_at(const kmf_contrast *c, const targets *t, size_t i, const kmf_real *u)
+static bool is_negative(const relations *r, size_t j)
 {
-    crowd all = {.greatest = -HUGE_VAL};
+    const size_t *sources = r->views->sources;
+    bool key = r->views->partner ? j % 2 == 1 : j != r->anchor;
+    return key && sources[j] != sources[r->anchor] && sources[j] != sources[r->partner];
+}
+
+/* Of a row: its greatest terms, and sums of the terms as multiples of the greatest. */
+typedef struct sums {
+    size_t n;            /* negatives */
+    double negative;     /* the greatest u of theirs */
+    double positive;     /* and of the positives */
+    double greatest;     /* of both */
+    double hard, soft;   /* of exp((1 + b) (u - negative)) and of exp(b (u - negative)) */
+    double crowd, whole; /* N and N + sum_p exp(u), over exp(greatest) */
+} sums;
+
+static sums sum_up(const kmf_contrast *c, const relations *r, const kmf_real *u)
+{
+    sums s = {.negative = -HUGE_VAL, .positive = -HUGE_VAL};
     double b = c->opts.hardness;
-    for (size_t j = 0; j < c->views->n; j++)
-        if (is_negative(c->views, t, i, j)) {
-            all.n++;
-            all.greatest = fmax(all.greatest, (double)u[j]);
-        }
-    for (size_t j = 0; j < c->views->n; j++)
-        if (is_negative(c->views, t, i, j)) {
-            double x = (double)u[j] - all.greatest;
-            all.hard += exp((1 + b) * x);
-            all.soft += exp(b * x);
-        }
-    return all;
+    for (size_t j = 0; j < c->views->n; j++) {
+        if (positive_share(r, j) > 0)
+            s.positive = fmax(s.positive, (double)u[j]);
+        if (!is_negative(r, j))
+            continue;
+        s.n++;
+        s.negative = fmax(s.negative, (double)u[j]);
+    }
+    s.greatest = fmax(s.positive, s.negative);
+    for (size_t j = 0; j < c->views->n; j++) {
+        if (positive_share(r, j) > 0)
+            s.whole += exp((double)u[j] - s.greatest);
+        if (!is_negative(r, j))
+            continue;
+        s.hard += exp((1 + b) * ((double)u[j] - s.negative));
+        s.soft += exp(b * ((double)u[j] - s.negative));
+    }
+    s.crowd = s.n > 0 ? (double)s.n * s.hard / s.soft * exp(s.negative - s.greatest) : 0;
+    s.whole += s.crowd;
+    return s;
 }
 
 /* A row of u becomes one of C. */
 static void anchor(kmf_contrast *c, size_t i, kmf_real *u)
 {
-    const kmf_contrast_views *v = c->views;
-    targets t = targets_of(v, i);
-    crowd all = look_at(c, &t, i, u);
+    relations r = relations_of(c, i);
+    sums s = sum_up(c, &r, u);
     double b = c->opts.hardness;
-    double top = all.greatest;
-    double like[2];
-    for (size_t k = 0; k < t.n; k++) {
-        like[k] = (double)u[t.view[k]];
-        top = fmax(top, like[k]);
+    c->loss[i] = s.greatest + log(s.whole);
+    c->hit[i] = s.positive > s.negative;
+    for (size_t j = 0; j < c->views->n; j++) {
+        double share = positive_share(&r, j);
+        double x = (double)u[j];
+        double slope = 0;
+        if (share > 0) {
+            c->loss[i] -= share * x;
+            slope = exp(x - s.greatest) / s.whole - share;
+        } else if (is_negative(&r, j)) {
+            x -= s.negative;
+            slope = s.crowd / s.whole *
+                    ((1 + b) * exp((1 + b) * x) / s.hard - b * exp(b * x) / s.soft);
+        }
+        u[j] = (kmf_real)slope;
     }
-    /* all terms as multiples of exp(top) */
-    double crowded =
-        all.n > 0 ? (double)all.n * all.hard / all.soft * exp(all.greatest - top) : 0;
-    double sum = crowded;
-    for (size_t k = 0; k < t.n; k++)
-        sum += exp(like[k] - top);
-    c->loss[i] = top + log(sum);
-    for (size_t k = 0; k < t.n; k++)
-        c->loss[i] -= t.share[k] * like[k];
-    c->hit[i] = like[t.share[0] >= 0.5 || t.n < 2 ? 0 : 1] > all.greatest;
-    for (size_t j = 0; j < v->n; j++) {
-        double x = (double)u[j] - all.greatest;
-        u[j] = is_negative(v, &t, i, j) ? (kmf_real)(crowded / sum *
-                                                     ((1 + b) * exp((1 + b) * x) / all.hard -
-                                                      b * exp(b * x) / all.soft))
-                                        : KMF_REAL(0.0);
-    }
-    for (size_t k = 0; k < t.n; k++)
-        u[t.view[k]] += (kmf_real)(exp(like[k] - top) / sum - t.share[k]);
 }
 
 /* ---------------------------------------------------------------- blocks of rows --------- */

@@ -4,26 +4,26 @@
  * of a pair as in SimCLR, T. Chen et al., arXiv 2002.05709). Views 2i and 2i + 1 are a pair.
  *
  *   z_i = v_i / |v_i|      u_ij = z_i . z_j / temperature
- *   L_i = ln( exp(u_ip) + N_i ) - u_ip          p: the other view of the pair
+ *   L_i = ln( sum_p exp(u_ip) + N_i ) - sum_p a_p u_ip
  *   N_i = n sum_j exp((1 + b) u_ij) / sum_j exp(b u_ij)    over the n views of other sources
  *
- * b = hardness: 0 is the plain sum of exp(u_ij); above it negatives weigh the more the more alike
- * they are (J. Robinson et al., arXiv 2010.04592). Views of the same source as i are not among its
- * negatives. The loss is the mean over all anchors i.
+ * p goes over the positives of i, with shares a_p: the other view of its pair alone, or all other
+ * views of its source, each with the same share (P. Khosla et al., "Supervised contrastive
+ * learning", arXiv 2004.11362). Views of the same source are never among the negatives. b =
+ * hardness: 0 is the plain sum of exp(u_ij); above it negatives weigh the more the more alike they
+ * are (J. Robinson et al., arXiv 2010.04592). The loss is the mean over all anchors i.
  *
  * Mixed (K. Lee et al., "i-Mix", arXiv 2010.08887): the anchors are the even views alone, each the
- * mixture of two by share a, and their keys the odd ones. With p and q those of the pair's and the
- * partner's pair,
- *
- *   L_i = ln( exp(u_ip) + exp(u_iq) + N_i ) - a u_ip - (1 - a) u_iq
- *
- * and views of the partner's source are no negatives either.
+ * mixture of two by share a, and their keys the odd ones. Positives are the pair's with share a and
+ * the partner's pair's with 1 - a; views of the partner's source are no negatives either.
  */
 #ifndef KMF_CONTRAST_H
 #define KMF_CONTRAST_H
 
 #include "kmerformer.h"
 #include "nn/real.h"
+
+#include <stdbool.h>
 
 typedef struct kmf_contrast kmf_contrast;
 
@@ -32,6 +32,7 @@ typedef struct kmf_contrast_options {
     size_t D;           /* width of a vector */
     double temperature; /* above 0 */
     double hardness;    /* 0 or above */
+    bool all_positives; /* all of the source; of those that are not mixed */
     kmf_pool *pool;     /* borrowed, NULL: none */
 } kmf_contrast_options;
 
@@ -46,7 +47,7 @@ typedef struct kmf_contrast_views {
 
 typedef struct kmf_contrast_result {
     double loss; /* the mean over the anchors, nats */
-    double hits; /* anchors whose pair is more alike than every negative */
+    double hits; /* anchors of which a positive is more alike than every negative */
     size_t anchors;
 } kmf_contrast_result;
 

@@ -91,6 +91,7 @@ static size_t settings_of(const kmf_pretrain *t, kmf_setting settings[KMF_SAVED_
         SETTING("sources", "%s", kmf_sources_names[o->sources]);
         SETTING("shortest window", "%zu", t->pairs.length_min);
         SETTING("longest window", "%zu", t->pairs.length_max);
+        SETTING("all of a source positive", "%d", o->all_positives != 0);
         SETTING("near", "%.17g", o->near);
         SETTING("distance", "%zu", o->distance);
         SETTING("mutations", "%.17g", o->mutations);

@@ -36,6 +36,7 @@ static kmf_contrast_options contrast_options(const kmf_pretrain *t)
                                   .D = t->model->config.hidden_size,
                                   .temperature = t->opts.temperature,
                                   .hardness = t->opts.hardness,
+                                  .all_positives = t->opts.all_positives != 0,
                                   .pool = t->pool};
 }
 
