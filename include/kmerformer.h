@@ -63,5 +63,6 @@
 #include "kmerformer/embed.h"
 #include "kmerformer/output.h"
 #include "kmerformer/bench.h"
+#include "kmerformer/plot.h"
 
 #endif

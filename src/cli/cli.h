@@ -47,6 +47,7 @@ int cli_init(cli *run, int argc, char **argv);
 int cli_logits(cli *run, int argc, char **argv);
 int cli_merge(cli *run, int argc, char **argv);
 int cli_nearest(cli *run, int argc, char **argv);
+int cli_plot(cli *run, int argc, char **argv);
 int cli_pretrain(cli *run, int argc, char **argv);
 int cli_tokenize(cli *run, int argc, char **argv);
 int cli_vocab(cli *run, int argc, char **argv);

@@ -20,6 +20,7 @@ static const cli_command commands[] = {
     {"embed", cli_embed, "one vector for every sequence"},
     {"logits", cli_logits, "what a model expects in the place of each token"},
     {"merge", cli_merge, "put the shards of an embed run together"},
+    {"plot", cli_plot, "pictures of vectors, trainings and positions, by gnuplot"},
     {"info", cli_info, "what a model is: shape, vocabulary, provenance, memory"},
     {"bench", cli_bench, "the encoder's speed beside the limits of the processor"},
     {"version", run_version, "this program, its libraries and kernels"},

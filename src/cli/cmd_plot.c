@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: MIT */
+/* kmerformer plot: pictures of vectors, trainings and positions. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define THREADS_MAX 1024
+#define DRAWN_MAX 1000000
+#define SIMILARITY_MAX 5000
+#define TOKENS_MAX 65536
+#define PIXELS_MIN 100
+#define PIXELS_MAX 10000
+
+/* What the four have in common. */
+typedef struct plot_args {
+    kmf_picture picture;
+    const char *size;
+} plot_args;
+
+/* clang-format off */
+#define PICTURE_OPTIONS(a)                                                                    \
+    {"o", "output", CLI_TEXT, &(a)->picture.path, 0, 0, NULL, "FILE",                         \
+     "the picture, x.svg or x.png; the numbers are kept in x.tsv, gnuplot's script in x.gp; "   \
+     "needed", 0, NULL},                                                                      \
+    {NULL, "size", CLI_TEXT, &(a)->size, 0, 0, NULL, "WxH", "pixels of the picture", 0,       \
+     "what fits the plot"},                                                                   \
+    {NULL, "no-picture", CLI_FLAG, &(a)->picture.data_only, 0, 0, NULL, NULL,                 \
+     "numbers and script only; gnuplot is not run", 0, NULL}
+#define ROWS_OPTIONS(r, max)                                                                  \
+    {NULL, "labels", CLI_TEXT, &(r)->labels, 0, 0, NULL, "FILE",                              \
+     "lines name<TAB>label for the names in VECTORS' .ids.tsv", 0, NULL},                     \
+    {NULL, "most", CLI_SIZE, &(r)->most, 2, max, NULL, "N",                                   \
+     "rows that are drawn; of more, so many evenly spaced", 0, NULL}
+#define THREADS_OPTION(r)                                                                     \
+    {"t@", "threads", CLI_INT, &(r)->threads, 1, THREADS_MAX, NULL, "N", "worker threads", 0, \
+     NULL}
+/* clang-format on */
+
+/* ---------------------------------------------------------------- in common ------------- */
+
+/* "A<mark>B": two whole numbers in a range. */
+static bool two_numbers(const char *text, char mark, long min, long max, int to[2])
+{
+    for (int i = 0; i < 2; i++) {
+        char *end;
+        if (*text < '0' || *text > '9')
+            return false;
+        errno = 0;
+        long value = strtol(text, &end, 10);
+        if (errno != 0 || value < min || value > max || *end != (i == 0 ? mark : '\0'))
+            return false;
+        to[i] = (int)value;
+        text = end + 1;
+    }
+    return true;
+}
+
+/* Would one of the three files be one of the inputs (NULLs apart)? */
+static bool overwrites(const char *path, const char *const *inputs, size_t n)
+{
+    static const char *const endings[] = {".tsv", ".gp"};
+    bool hit = cli_is_an_input(path, inputs, n);
+    for (size_t i = 0; i < 2; i++) {
+        char *name = kmf_picture_name(path, endings[i], NULL);
+        hit = hit || (name && cli_is_an_input(name, inputs, n));
+        kmf_text_free(name);
+    }
+    return hit;
+}
+
+/* CLI_DONE, or the exit code of what is wrong with the common options. */
+static int settle(cli *run, plot_args *a, const char *const *inputs, size_t n)
+{
+    kmf_err err = {0};
+    int size[2];
+    if (!a->picture.path)
+        return cli_wrong(run, "-o FILE is needed, x.svg or x.png");
+    char *name = kmf_picture_name(a->picture.path, "", &err);
+    if (!name)
+        return cli_fail(run, &err);
+    kmf_text_free(name);
+    if (a->size) {
+        if (!two_numbers(a->size, 'x', PIXELS_MIN, PIXELS_MAX, size))
+            return cli_wrong(run, "--size: write WxH, each from %d to %d, got '%s'", PIXELS_MIN,
+                             PIXELS_MAX, a->size);
+        a->picture.width = size[0];
+        a->picture.height = size[1];
+    }
+    if (overwrites(a->picture.path, inputs, n))
+        return cli_wrong(run, "-o %s: an input would be overwritten", a->picture.path);
+    a->picture.command_line = run->command_line;
+    return cli_check_output(a->picture.path, &err) < 0 ? cli_fail(run, &err) : CLI_DONE;
+}
+
+static void say_files(const cli *run, const plot_args *a)
+{
+    char *data = kmf_picture_name(a->picture.path, ".tsv", NULL);
+    char *script = kmf_picture_name(a->picture.path, ".gp", NULL);
+    if (data && script && a->picture.data_only)
+        cli_note(run, "numbers in %s, script in %s", data, script);
+    else if (data && script)
+        cli_note(run, "%s; numbers in %s, script in %s", a->picture.path, data, script);
+    kmf_text_free(data);
+    kmf_text_free(script);
+}
+
+static void say_rows(const cli *run, const kmf_plot_rows *rows, const kmf_plot_report *r,
+                     const char *why)
+{
+    if (r->left_out > 0)
+        cli_warn(run, "%" PRIu64 " of %" PRIu64 " rows are left out: %s", r->left_out, r->rows,
+                 why);
+    if (r->drawn < r->rows - r->left_out)
+        cli_warn(run, "%zu of %" PRIu64 " rows are drawn, evenly spaced (--most)", r->drawn,
+                 r->rows - r->left_out);
+    if (rows->labels && r->unlabelled > 0)
+        cli_warn(run, "%zu of the rows drawn have no label", r->unlabelled);
+}
+
+static void show_rows(void *user, uint64_t done)
+{
+    cli_progress *p = user;
+    char count[CLI_COUNT_TEXT];
+    if (cli_progress_due(p))
+        cli_progress_show(p, "%s rows read", cli_count(count, (double)done));
+}
+
+static int leave(const cli *run, int status, const kmf_err *err, const plot_args *a)
+{
+    if (status < 0)
+        return cli_fail(run, err);
+    say_files(run, a);
+    return CLI_DONE;
+}
+
+/* ---------------------------------------------------------------- vectors --------------- */
+
+static int plot_map(cli *run, int argc, char **argv)
+{
+    static const cli_usage usage = {
+        "plot map [options] -o FILE VECTORS.npy",
+        "A map of vectors as kmerformer embed -o writes them: each row at its place along two\n"
+        "principal components of all rows. Rows of NaN are left out.",
+        1, 1};
+    kmf_err err = {0};
+    plot_args a = {0};
+    kmf_plot_rows rows = {.most = 20000, .threads = kmf_threads_default()};
+    kmf_plot_report report;
+    cli_progress progress;
+    const char *wanted = "1,2";
+    int components[2];
+    int colour = KMF_PLOT_LABEL;
+    int l2 = 0;
+    int first;
+    const cli_option table[] = {
+        CLI_HEADING("picture"),
+        PICTURE_OPTIONS(&a),
+        ROWS_OPTIONS(&rows, DRAWN_MAX),
+        {NULL, "colour", CLI_CHOICE, &colour, 0, 0, kmf_plot_colour_names, NULL,
+         "what colours say: the label, if there are labels; the length in bases", 0, NULL},
+        CLI_HEADING("components"),
+        {NULL, "components", CLI_TEXT, &wanted, 0, 0, NULL, "A,B",
+         "those of the two axes, 1 being that of the greatest variance", 0, NULL},
+        {NULL, "l2", CLI_FLAG, &l2, 0, 0, NULL, NULL,
+         "scale each row to length 1 first; rows of length 0 are left out", 0, NULL},
+        CLI_HEADING("the run"),
+        THREADS_OPTION(&rows),
+        CLI_COMMON(run)};
+    int code = cli_parse(run, table, &usage, argc, argv, &first);
+    if (code >= 0)
+        return code;
+    rows.vectors = argv[first];
+    if (!two_numbers(wanted, ',', 1, KMF_PCA_DIM_MAX, components) ||
+        components[0] == components[1])
+        return cli_wrong(run, "--components: write A,B, two different numbers from 1; got '%s'",
+                         wanted);
+    const char *const inputs[] = {rows.vectors, rows.labels ? rows.labels : "-"};
+    code = settle(run, &a, inputs, 2);
+    if (code != CLI_DONE)
+        return code;
+    cli_progress_start(&progress, run);
+    rows.fn = show_rows;
+    rows.user = &progress;
+    int status =
+        kmf_plot_map(&a.picture, &rows, components, l2, (kmf_plot_colour)colour, &report, &err);
+    cli_progress_end(&progress);
+    if (report.drawn > 0)
+        say_rows(run, &rows, &report, l2 ? "not finite, or of length 0" : "not finite");
+    if (status == 0 && report.n_legend < report.n_labels && colour == KMF_PLOT_LABEL)
+        cli_warn(run, "%zu labels; the legend has the first %zu", report.n_labels,
+                 report.n_legend);
+    if (status == 0)
+        cli_note(
+            run,
+            "%zu rows of %zu columns; components %d and %d hold %.1f %% and %.1f %% of the "
+            "variance",
+            report.drawn, report.dim, components[0], components[1], 100 * report.explained[0],
+            100 * report.explained[1]);
+    return leave(run, status, &err, &a);
+}
+
+static int plot_similarity(cli *run, int argc, char **argv)
+{
+    static const cli_usage usage = {
+        "plot similarity [options] -o FILE VECTORS.npy",
+        "A heat map of the cosines of vectors as kmerformer embed -o writes them, in the "
+        "order\n"
+        "of the file, or by label. Rows of NaN or of length 0 are left out.",
+        1, 1};
+    kmf_err err = {0};
+    plot_args a = {0};
+    kmf_plot_rows rows = {.most = 500, .threads = kmf_threads_default()};
+    kmf_plot_report report;
+    cli_progress progress;
+    int first;
+    const cli_option table[] = {
+        CLI_HEADING("picture"), PICTURE_OPTIONS(&a),   ROWS_OPTIONS(&rows, SIMILARITY_MAX),
+        CLI_HEADING("the run"), THREADS_OPTION(&rows), CLI_COMMON(run)};
+    int code = cli_parse(run, table, &usage, argc, argv, &first);
+    if (code >= 0)
+        return code;
+    rows.vectors = argv[first];
+    const char *const inputs[] = {rows.vectors, rows.labels ? rows.labels : "-"};
+    code = settle(run, &a, inputs, 2);
+    if (code != CLI_DONE)
+        return code;
+    cli_progress_start(&progress, run);
+    rows.fn = show_rows;
+    rows.user = &progress;
+    int status = kmf_plot_similarity(&a.picture, &rows, &report, &err);
+    cli_progress_end(&progress);
+    if (report.drawn > 0)
+        say_rows(run, &rows, &report, "not finite, or of length 0");
+    if (status == 0 && report.n_legend < report.n_labels)
+        cli_warn(run, "%zu labels: too many to be named at the axes", report.n_labels);
+    return leave(run, status, &err, &a);
+}
+
+/* ---------------------------------------------------------------- trainings ------------- */
+
+static int plot_loss(cli *run, int argc, char **argv)
+{
+    static const cli_usage usage = {
+        "plot loss [options] -o FILE DIR...",
+        "The curves of one or more trainings: DIR of kmerformer pretrain, or its metrics.tsv.\n"
+        "Training and validation in bits a hidden base, and the best Markov model as a line.",
+        1, -1};
+    kmf_err err = {0};
+    plot_args a = {0};
+    const char *columns = NULL;
+    int x = KMF_PLOT_STEP;
+    int first;
+    const cli_option table[] = {PICTURE_OPTIONS(&a),
+                                {NULL, "x", CLI_CHOICE, &x, 0, 0, kmf_plot_x_names, NULL,
+                                 "the horizontal axis", 0, NULL},
+                                {NULL, "columns", CLI_TEXT, &columns, 0, 0, NULL, "A,B,...",
+                                 "curves, by their names in the header of metrics.tsv", 0,
+                                 "bits,val_bits, or loss,val_loss"},
+                                CLI_COMMON(run)};
+    int code = cli_parse(run, table, &usage, argc, argv, &first);
+    if (code >= 0)
+        return code;
+    const char *const *dirs = (const char *const *)(argv + first);
+    size_t n = (size_t)(argc - first);
+    code = settle(run, &a, dirs, n);
+    if (code != CLI_DONE)
+        return code;
+    int status = kmf_plot_loss(&a.picture, dirs, n, (kmf_plot_x)x, columns, &err);
+    return leave(run, status, &err, &a);
+}
+
+/* ---------------------------------------------------------------- positions ------------- */
+
+typedef struct positions {
+    const char *model;
+    size_t head_size, tokens, width; /* 0: the model's */
+    double base;                     /* 0: the model's */
+} positions;
+
+/* What is not given is the model's. */
+static int ask_model(positions *p, kmf_err *err)
+{
+    if (!p->model && p->head_size && p->base > 0 && p->width)
+        return 0;
+    kmf_model *model = kmf_model_load(p->model, err);
+    if (!model)
+        return err->code;
+    const kmf_config *c = kmf_model_config(model);
+    bool rotary =
+        c->positions == KMF_POSITIONS_ROTARY || c->positions == KMF_POSITIONS_ROTARY_HALVES;
+    int status = 0;
+    if (!rotary && !(p->head_size && p->base > 0))
+        status = cli_raise(err, KMF_EMODEL,
+                           "%s has no rotary positions; --head-size and --base draw any",
+                           kmf_model_path(model));
+    size_t turned = c->rotary_size ? c->rotary_size : c->hidden_size / c->n_heads;
+    p->head_size = p->head_size ? p->head_size : turned;
+    p->base = p->base > 0 ? p->base : c->rotary_base;
+    p->width = p->width ? p->width : c->hidden_size;
+    kmf_model_free(model);
+    return status;
+}
+
+static int plot_positions(cli *run, int argc, char **argv)
+{
+    static const cli_usage usage = {
+        "plot positions [options] -o FILE",
+        "Two panels: how rotary scores fall with the distance of two tokens, with the bound "
+        "of\n"
+        "RoFormer, section 3.4.3; and the table of sinusoidal positions.",
+        0, 0};
+    kmf_err err = {0};
+    plot_args a = {0};
+    positions p = {.tokens = 512};
+    int first;
+    const cli_option table[] = {
+        PICTURE_OPTIONS(&a),
+        {"m", "model", CLI_TEXT, &p.model, 0, 0, NULL, "MODEL",
+         "a model directory or file, for what is not given below", 0, "the default model"},
+        {NULL, "head-size", CLI_SIZE, &p.head_size, 2, TOKENS_MAX, NULL, "K",
+         "numbers of a head that are turned, in pairs", 0, "the model's"},
+        {NULL, "base", CLI_REAL, &p.base, 0, 0, NULL, "B",
+         "pair i is turned by B^(-2i/K) a token; 0: the model's", 0, NULL},
+        {NULL, "tokens", CLI_SIZE, &p.tokens, 2, TOKENS_MAX, NULL, "N",
+         "greatest distance, and positions of the table", 0, NULL},
+        {NULL, "width", CLI_SIZE, &p.width, 2, TOKENS_MAX, NULL, "D", "columns of the table", 0,
+         "the model's"},
+        CLI_COMMON(run)};
+    int code = cli_parse(run, table, &usage, argc, argv, &first);
+    if (code >= 0)
+        return code;
+    code = settle(run, &a, NULL, 0);
+    if (code != CLI_DONE)
+        return code;
+    int status = ask_model(&p, &err);
+    if (status == 0)
+        status = kmf_plot_positions(&a.picture, p.head_size, p.base, p.tokens, p.width, &err);
+    return leave(run, status, &err, &a);
+}
+
+/* ---------------------------------------------------------------- which ----------------- */
+
+/* By their whole name; the second word is what the user writes. */
+static const cli_command subcommands[] = {
+    {"plot map", plot_map, "vectors along two principal components"},
+    {"plot similarity", plot_similarity, "cosines of vectors as a heat map"},
+    {"plot loss", plot_loss, "the curves of trainings"},
+    {"plot positions", plot_positions, "rotary decay and sinusoidal table"},
+};
+
+#define N_SUBCOMMANDS (sizeof subcommands / sizeof subcommands[0])
+
+static const char *help_text(char *text, size_t cap)
+{
+    size_t n =
+        (size_t)snprintf(text, cap,
+                         "Pictures by gnuplot, as SVG or PNG; the numbers in them, and the "
+                         "script that makes them\n"
+                         "again, are kept beside. Which:\n");
+    for (size_t i = 0; i < N_SUBCOMMANDS && n < cap; i++)
+        n += (size_t)snprintf(text + n, cap - n, "\n  kmerformer %-16s %s", subcommands[i].name,
+                              subcommands[i].brief);
+    return text;
+}
+
+int cli_plot(cli *run, int argc, char **argv)
+{
+    char text[1024];
+    const cli_usage usage = {"plot map|similarity|loss|positions [options] -o FILE ...",
+                             help_text(text, sizeof text), 1, -1};
+    const cli_option table[] = {CLI_COMMON(run)};
+    int first;
+    for (size_t i = 0; argc > 1 && i < N_SUBCOMMANDS; i++)
+        if (strcmp(subcommands[i].name + strlen("plot "), argv[1]) == 0) {
+            run->command = subcommands[i].name;
+            return subcommands[i].run(run, argc - 1, argv + 1);
+        }
+    int code = cli_parse(run, table, &usage, argc, argv, &first);
+    if (code >= 0)
+        return code;
+    return cli_wrong(run, "there is no plot '%s'; kmerformer plot --help lists them",
+                     argv[first]);
+}

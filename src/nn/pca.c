@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Principal components (K. Pearson, 1901) of many rows in one pass.
+ *
+ * With rows x_1 .. x_n, any fixed s and y = x - s, the covariance is
+ *
+ *   C = (sum y y^T - n d d^T) / (n - 1),     d = mean(y),     mean(x) = s + d.
+ *
+ * The second term takes away what the first has too much, and costs digits if d is large beside
+ * the spread: so s is the mean of the first block, and d is small. sum y y^T grows by a block of
+ * KMF_PCA_BLOCK rows at a time: a product of float32 within the block (kmf_gemm_inner), added up in
+ * double. The matrix is cut into strips of STRIP of its rows; threads share the strips, and each
+ * element gets its blocks in the order of the rows, so its bits depend on no thread.
+ *
+ *        j ->              Only j >= i is computed: a strip begins at its own column.
+ *      +-----------+
+ *    i |\ strip 0  |       Cost: dim^2 operations a row, dim^2 doubles of memory, and 4/3 dim^3
+ *    | | \---------|       operations for the eigenvectors in the end.
+ *    v |   strip 1 |
+ */
+#include "kmerformer.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "nn/eigen.h"
+#include "nn/gemm.h"
+#include "seq/par.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#define STRIP ((size_t)64)
+
+struct kmf_pca {
+    size_t dim, count;
+    uint64_t n;
+    float *shift;     /* s                            [dim], owned */
+    double *sum;      /* of y; after finish the mean  [dim], owned */
+    double *squares;  /* of y y^T, j >= i             [dim, dim], owned */
+    double *axes;     /* [count, dim], owned; NULL until finish */
+    double *variance; /* [count], owned; NULL until finish */
+    double total;
+    float *block; /* y [KMF_PCA_BLOCK, dim], owned */
+};
+
+kmf_pca *kmf_pca_new(size_t dim, kmf_err *err)
+{
+    assert(dim >= 1);
+    if (dim > KMF_PCA_DIM_MAX) {
+        kmf_fail(err, KMF_ENOMEM,
+                 "principal components of %zu columns: %d are the most that are computed", dim,
+                 KMF_PCA_DIM_MAX);
+        return NULL;
+    }
+    kmf_pca *pca = kmf_calloc(1, sizeof *pca, err);
+    if (!pca)
+        return NULL;
+    pca->dim = dim;
+    pca->shift = kmf_floats(dim, err);
+    pca->sum = kmf_calloc(dim, sizeof *pca->sum, err);
+    pca->squares = kmf_large_zeroed(dim * dim, sizeof *pca->squares, err);
+    pca->block = kmf_floats(KMF_PCA_BLOCK * dim, err);
+    if (!pca->shift || !pca->sum || !pca->squares || !pca->block) {
+        kmf_pca_free(pca);
+        return NULL;
+    }
+    return pca;
+}
+
+void kmf_pca_free(kmf_pca *pca)
+{
+    if (!pca)
+        return;
+    kmf_free(pca->shift);
+    kmf_free(pca->sum);
+    kmf_free(pca->squares);
+    kmf_free(pca->axes);
+    kmf_free(pca->variance);
+    kmf_free(pca->block);
+    kmf_free(pca);
+}
+
+/* ---------------------------------------------------------------- sums ------------------ */
+
+typedef struct adding {
+    kmf_pca *pca;
+    size_t n;    /* rows in the block */
+    float *room; /* [workers, STRIP, dim] */
+} adding;
+
+static void set_shift(kmf_pca *pca, const float *x, size_t n)
+{
+    for (size_t j = 0; j < pca->dim; j++) {
+        double sum = 0;
+        for (size_t r = 0; r < n; r++)
+            sum += (double)x[r * pca->dim + j];
+        pca->shift[j] = (float)(sum / (double)n);
+    }
+}
+
+/* A kmf_item_fn: the strip's rows of sum y y^T, and its columns of sum y. */
+static int add_strip(void *arg, size_t strip, int worker, kmf_err *err)
+{
+    const adding *a = arg;
+    kmf_pca *pca = a->pca;
+    size_t D = pca->dim;
+    size_t beg = strip * STRIP;
+    size_t rows = D - beg < STRIP ? D - beg : STRIP;
+    size_t cols = D - beg;
+    const float *y = pca->block + beg;
+    float *c = a->room + (size_t)worker * STRIP * D;
+    (void)err;
+    kmf_gemm_inner(c, D, y, D, y, D, rows, cols, a->n, KMF_GEMM_TA);
+    for (size_t i = 0; i < rows; i++) {
+        double *to = pca->squares + (beg + i) * D + beg;
+        for (size_t j = i; j < cols; j++)
+            to[j] += (double)c[i * D + j];
+    }
+    for (size_t r = 0; r < a->n; r++)
+        for (size_t i = 0; i < rows; i++)
+            pca->sum[beg + i] += (double)y[r * D + i];
+    return 0;
+}
+
+int kmf_pca_add(kmf_pca *pca, const float *x, size_t n, kmf_pool *pool, kmf_err *err)
+{
+    size_t D = pca->dim;
+    size_t strips = (D + STRIP - 1) / STRIP;
+    size_t workers = (size_t)kmf_pool_threads(pool) + 1;
+    int status = 0;
+    assert(!pca->axes);
+    float *room = kmf_floats(workers * STRIP * D, err);
+    if (!room)
+        return KMF_ENOMEM;
+    for (size_t at = 0; at < n && status == 0; at += KMF_PCA_BLOCK) {
+        adding a = {pca, n - at < KMF_PCA_BLOCK ? n - at : KMF_PCA_BLOCK, room};
+        if (pca->n == 0)
+            set_shift(pca, x, a.n);
+        for (size_t r = 0; r < a.n; r++)
+            for (size_t j = 0; j < D; j++)
+                pca->block[r * D + j] = x[(at + r) * D + j] - pca->shift[j];
+        status = kmf_pool_each(pool, strips, add_strip, &a, err);
+        pca->n += a.n;
+    }
+    kmf_free(room);
+    return status;
+}
+
+/* ---------------------------------------------------------------- components ------------ */
+
+/* Sums become the covariance and the mean. */
+static void settle(kmf_pca *pca)
+{
+    size_t D = pca->dim;
+    double n = (double)pca->n;
+    pca->total = 0;
+    for (size_t i = 0; i < D; i++)
+        pca->sum[i] /= n;
+    for (size_t i = 0; i < D; i++) {
+        double *row = pca->squares + i * D;
+        for (size_t j = i; j < D; j++)
+            row[j] = (row[j] - n * pca->sum[i] * pca->sum[j]) / (n - 1);
+        pca->total += row[i];
+    }
+    for (size_t i = 0; i < D; i++)
+        pca->sum[i] += (double)pca->shift[i];
+}
+
+int kmf_pca_finish(kmf_pca *pca, size_t count, kmf_err *err)
+{
+    assert(!pca->axes && 1 <= count && count <= pca->dim);
+    if (pca->n < 2)
+        return kmf_fail(err, KMF_EMODEL, "principal components want two vectors at least");
+    settle(pca);
+    if (pca->total <= 0)
+        return kmf_fail(err, KMF_EMODEL,
+                        "all vectors are equal: there are no principal components");
+    pca->count = count;
+    pca->variance = kmf_malloc(count, sizeof *pca->variance, err);
+    pca->axes = kmf_malloc(count * pca->dim, sizeof *pca->axes, err);
+    if (!pca->variance || !pca->axes)
+        return KMF_ENOMEM;
+    return kmf_eigen_greatest(pca->variance, pca->axes, pca->squares, pca->dim, count, err);
+}
+
+/* A variance of 0 may come out of LAPACK as a little less. */
+double kmf_pca_variance(const kmf_pca *pca, size_t i)
+{
+    return pca->variance[i] > 0 ? pca->variance[i] : 0;
+}
+
+double kmf_pca_total(const kmf_pca *pca)
+{
+    return pca->total;
+}
+
+const double *kmf_pca_axis(const kmf_pca *pca, size_t i)
+{
+    return pca->axes + i * pca->dim;
+}
+
+void kmf_pca_project(const kmf_pca *pca, double *y, const float *x)
+{
+    for (size_t c = 0; c < pca->count; c++) {
+        const double *axis = kmf_pca_axis(pca, c);
+        y[c] = 0;
+        for (size_t j = 0; j < pca->dim; j++)
+            y[c] += ((double)x[j] - pca->sum[j]) * axis[j];
+    }
+}

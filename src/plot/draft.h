@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The three files of a picture in the making, and the parts of gnuplot's language that all
+ * scripts share: begin, quotes, colours. What is particular to a plot stands with the plot.
+ */
+#ifndef KMF_DRAFT_H
+#define KMF_DRAFT_H
+
+#include "kmerformer.h"
+
+#include <stdio.h>
+
+typedef struct kmf_draft {
+    const kmf_picture *picture; /* borrowed */
+    char *names[2];             /* owned: of the numbers and of the script */
+    FILE *data, *script;        /* owned: what is printed here is kept in memory */
+    char *text[2];              /* owned: theirs */
+    size_t len[2];
+} kmf_draft;
+
+/*
+ * Begins both with lines that say what they are. kind: "map"; width, height: pixels, unless the
+ * picture says so itself. In the script `data` is then the name of the numbers.
+ * KMF_EINVAL: the ending of the name; KMF_EIO: a file would be overwritten that is none of ours.
+ */
+int kmf_draft_begin(kmf_draft *draft, const kmf_picture *picture, const char *kind, int width,
+                    int height, kmf_err *err) KMF_MUST_CHECK;
+/* Saves both, and has gnuplot make the picture. */
+int kmf_draft_finish(kmf_draft *draft, kmf_err *err) KMF_MUST_CHECK;
+/* Accepts a zeroed one. */
+void kmf_draft_free(kmf_draft *draft);
+
+/*
+ * Text in single quotes, where gnuplot takes no character but the quote itself for its own. What
+ * is not printable UTF-8 becomes '?', a longer text than `most` characters ends in "...".
+ */
+#define KMF_DRAFT_TEXT_MOST 40
+void kmf_draft_quote(FILE *to, const char *text, size_t most);
+/* A line of the numbers that is a comment: # key: text, control characters as '?'. */
+void kmf_draft_remark(FILE *to, const char *key, const char *text);
+
+/* Labels that have a colour of their own, and colours with every shape of a point. */
+#define KMF_DRAFT_COLOURS 12
+/* Defines in the script: colour(i), shape(i) for i = 0, 1, .. */
+void kmf_draft_colours(FILE *to);
+/* A palette from dark to light, even to the eye and to those who cannot tell red from green. */
+void kmf_draft_palette(FILE *to);
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * gnuplot as a process of its own. The script lies in an unnamed file that is its standard input,
+ * the picture comes back through a pipe, and what it complains of goes to a second unnamed file:
+ * neither side waits for the other, no shell is asked, and the picture is saved as all outputs
+ * are, so that a full disk is noticed here. -d keeps the user's own settings out.
+ */
+#include "base/err.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NOT_FOUND "gnuplot was not found (Debian: gnuplot-nox)"
+
+extern char **environ;
+
+/* The child's ends. SIGPIPE, which a program of ours may ignore, ends it as it should. */
+static int start(pid_t *child, const int descriptors[3])
+{
+    char name[] = "gnuplot";
+    char settings[] = "-d";
+    char *const args[] = {name, settings, NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t ends;
+    int failed = posix_spawn_file_actions_init(&actions);
+    if (failed)
+        return failed;
+    failed = posix_spawnattr_init(&attributes);
+    if (failed) {
+        posix_spawn_file_actions_destroy(&actions);
+        return failed;
+    }
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGPIPE);
+    failed = posix_spawnattr_setsigdefault(&attributes, &ends);
+    if (!failed)
+        failed = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+    for (int i = 0; i < 3 && !failed; i++)
+        failed = posix_spawn_file_actions_adddup2(&actions, descriptors[i], i);
+    if (!failed)
+        failed = posix_spawnp(child, name, &actions, &attributes, args, environ);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    return failed;
+}
+
+/* All that comes, appended to *bytes. Reads on after a failure, so that the child can end. */
+static int collect(int from, char **bytes, size_t *n, kmf_err *err)
+{
+    char piece[1 << 16];
+    size_t cap = 0;
+    ssize_t got;
+    int status = 0;
+    while ((got = read(from, piece, sizeof piece)) > 0 || (got < 0 && errno == EINTR)) {
+        if (got < 0 || status < 0)
+            continue;
+        status = kmf_grow(bytes, &cap, *n + (size_t)got, 1, err);
+        if (status == 0) {
+            memcpy(*bytes + *n, piece, (size_t)got);
+            *n += (size_t)got;
+        }
+    }
+    return status;
+}
+
+/* Its exit status; -1: a signal ended it. */
+static int wait_for(pid_t child)
+{
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* The last line that is not empty says what was wrong, with the place before a colon. */
+static int failed_with(FILE *complaints, kmf_err *err)
+{
+    char line[512];
+    char shown[KMF_ERR_SHOW];
+    char last[512] = "it gave no reason";
+    rewind(complaints);
+    while (fgets(line, sizeof line, complaints)) {
+        char *text = line + strspn(line, " \t\n");
+        text[strcspn(text, "\n")] = '\0';
+        if (strncmp(text, "line 0: ", 8) == 0)
+            text += 8;
+        if (*text)
+            memmove(last, text, strlen(text) + 1);
+    }
+    char *text = last + strspn(last, " ");
+    return kmf_fail(err, KMF_EIO, "gnuplot failed: %s", kmf_err_show(shown, text));
+}
+
+/* An unnamed file that the child gets under another number alone. */
+static FILE *unnamed(kmf_err *err)
+{
+    FILE *file = tmpfile();
+    if (!file)
+        kmf_fail(err, KMF_EIO, "a temporary file for gnuplot: %s", strerror(errno));
+    else
+        fcntl(fileno(file), F_SETFD, FD_CLOEXEC);
+    return file;
+}
+
+static int run(FILE *script, FILE *complaints, char **picture, size_t *n, kmf_err *err)
+{
+    int ends[2];
+    pid_t child;
+    if (pipe(ends) != 0)
+        return kmf_fail(err, KMF_EIO, "a pipe to gnuplot: %s", strerror(errno));
+    fcntl(ends[0], F_SETFD, FD_CLOEXEC);
+    fcntl(ends[1], F_SETFD, FD_CLOEXEC);
+    const int descriptors[] = {fileno(script), ends[1], fileno(complaints)};
+    int failed = start(&child, descriptors);
+    close(ends[1]);
+    int status = failed ? 0 : collect(ends[0], picture, n, err);
+    close(ends[0]);
+    if (failed == ENOENT)
+        return kmf_fail(err, KMF_EIO, NOT_FOUND);
+    if (failed)
+        return kmf_fail(err, KMF_EIO, "gnuplot: %s", strerror(failed));
+    int code = wait_for(child);
+    if (code ==
+        127) /* what a shell, or an old C library, says of a program that is not there */
+        return kmf_fail(err, KMF_EIO, NOT_FOUND);
+    if (code != 0)
+        return failed_with(complaints, err);
+    return status;
+}
+
+int kmf_gnuplot(const char *path, const char *begin, const char *script, size_t n, kmf_err *err)
+{
+    char *picture = NULL;
+    size_t n_picture = 0;
+    int status = KMF_EIO;
+    FILE *in = unnamed(err);
+    FILE *complaints = in ? unnamed(err) : NULL;
+    if (!complaints)
+        goto out;
+    fputs(begin ? begin : "", in);
+    fwrite(script, 1, n, in);
+    if (fflush(in) != 0 || ferror(in) || lseek(fileno(in), 0, SEEK_SET) != 0) {
+        kmf_fail(err, KMF_EIO, "a temporary file for gnuplot: %s", strerror(errno));
+        goto out;
+    }
+    status = run(in, complaints, &picture, &n_picture, err);
+    if (status == 0 && n_picture == 0)
+        status = kmf_fail(err, KMF_EIO, "gnuplot made no picture");
+    if (status == 0)
+        status = kmf_file_save(path, picture, n_picture, err);
+out:
+    if (in)
+        fclose(in);
+    if (complaints)
+        fclose(complaints);
+    kmf_free(picture);
+    return status;
+}

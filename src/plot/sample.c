@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* strverscmp */
+#include "plot/sample.h"
+
+#include "base/err.h"
+#include "base/half.h"
+#include "base/le.h"
+#include "base/mem.h"
+#include "embed/npy.h"
+#include "embed/sidecar.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LABEL_BYTES_MAX ((size_t)4 << 30)
+
+/* ---------------------------------------------------------------- vectors --------------- */
+
+int kmf_rows_open(kmf_rows *rows, const char *path, kmf_err *err)
+{
+    size_t bytes;
+    *rows = (kmf_rows){.path = path};
+    int status = kmf_map_open(&rows->map, path, err);
+    if (status < 0)
+        return status;
+    if (rows->map.len < KMF_NPY_HEADER)
+        return kmf_fail(err, KMF_EMODEL, "%s: not an array written by kmerformer", path);
+    status = kmf_npy_parse((const char *)rows->map.bytes, path, &rows->n, &rows->dim,
+                           &rows->element_bytes, err);
+    if (status < 0)
+        return status;
+    if (rows->n == 0 || rows->dim == 0)
+        return kmf_fail(err, KMF_EMODEL, "%s: there are no vectors in it", path);
+    if (!kmf_mul(rows->dim, rows->element_bytes, &bytes) || !kmf_mul(bytes, rows->n, &bytes) ||
+        bytes != rows->map.len - KMF_NPY_HEADER)
+        return kmf_fail(err, KMF_EMODEL,
+                        "%s: it has %zu bytes, not those of %" PRIu64 " rows of %zu columns",
+                        path, rows->map.len, rows->n, rows->dim);
+    return 0;
+}
+
+void kmf_rows_close(kmf_rows *rows)
+{
+    kmf_map_close(&rows->map);
+}
+
+static void widen(const kmf_rows *rows, uint64_t i, float *x)
+{
+    const unsigned char *p =
+        rows->map.bytes + KMF_NPY_HEADER + (size_t)i * rows->dim * rows->element_bytes;
+    for (size_t j = 0; j < rows->dim; j++, p += rows->element_bytes) {
+        if (rows->element_bytes == 2) {
+            x[j] = kmf_f16_to_f32((uint16_t)(p[0] | p[1] << 8));
+        } else {
+            uint32_t bits = kmf_le_load32(p);
+            memcpy(x + j, &bits, sizeof bits);
+        }
+    }
+}
+
+bool kmf_rows_get(const kmf_rows *rows, uint64_t i, bool unit, float *x)
+{
+    double squares = 0;
+    assert(i < rows->n);
+    widen(rows, i, x);
+    for (size_t j = 0; j < rows->dim; j++)
+        squares += (double)x[j] * (double)x[j];
+    if (!isfinite(squares) || (unit && squares == 0))
+        return false;
+    for (size_t j = 0; unit && j < rows->dim; j++)
+        x[j] = (float)((double)x[j] / sqrt(squares));
+    return true;
+}
+
+/* ---------------------------------------------------------------- names ----------------- */
+
+/* Where the i-th of n is, of so many evenly spaced among `of`. */
+static uint64_t evenly(uint64_t i, uint64_t n, uint64_t of)
+{
+    uint64_t whole = of / n;
+    uint64_t rest = of % n;
+    return i * whole + i * rest / n;
+}
+
+static int choose(kmf_sample *s, const kmf_rows *rows, const unsigned char *good, size_t most,
+                  kmf_err *err)
+{
+    uint64_t n_good = 0;
+    for (uint64_t i = 0; i < rows->n; i++)
+        n_good += good[i] != 0;
+    if (n_good == 0)
+        return kmf_fail(err, KMF_EMODEL, "%s: none of its %" PRIu64 " rows can be drawn",
+                        rows->path, rows->n);
+    s->n = n_good < most ? (size_t)n_good : most;
+    s->drawn = kmf_calloc(s->n, sizeof *s->drawn, err);
+    if (!s->drawn)
+        return KMF_ENOMEM;
+    uint64_t rank = 0;
+    size_t taken = 0;
+    for (uint64_t i = 0; i < rows->n && taken < s->n; i++) {
+        if (good[i] && rank++ == evenly(taken, s->n, n_good))
+            s->drawn[taken++] = (kmf_drawn){.row = i, .label = -1};
+    }
+    return 0;
+}
+
+/* Name and length of a line of x.ids.tsv; the name is cut off by a NUL. */
+static bool read_ids(char *line, char **name, uint64_t *length)
+{
+    char *end;
+    char *tab = strchr(line, '\t');
+    if (!tab)
+        return false;
+    *name = tab + 1;
+    tab = strchr(*name, '\t');
+    if (!tab)
+        return false;
+    *tab = '\0';
+    errno = 0;
+    *length = strtoull(tab + 1, &end, 10);
+    return errno == 0 && end > tab + 1 && *end == '\t';
+}
+
+/* Names of the drawn rows; their places in s->names until all of it is there. */
+static int read_names(kmf_sample *s, const kmf_rows *rows, FILE *file, const char *path,
+                      size_t *places, kmf_err *err)
+{
+    char *line = NULL;
+    size_t cap = 0, used = 0, room = 0, next = 0;
+    uint64_t row = 0;
+    int status = 0;
+    ssize_t len = getline(&line, &cap, file);
+    if (len < 0 || strncmp(line, KMF_IDS_HEADER, strlen(KMF_IDS_HEADER)) != 0)
+        status = kmf_fail(err, KMF_EMODEL, "%s: it has an unknown header", path);
+    for (; status == 0 && (len = getline(&line, &cap, file)) > 0; row++) {
+        if (next == s->n || row != s->drawn[next].row)
+            continue;
+        char *name;
+        if (!read_ids(line, &name, &s->drawn[next].length)) {
+            status = kmf_fail(err, KMF_EMODEL, "%s: line %" PRIu64 ": not index, name, length",
+                              path, row + 2);
+            break;
+        }
+        size_t bytes = strlen(name) + 1;
+        status = kmf_grow(&s->names, &room, used + bytes, 1, err);
+        if (status == 0) {
+            memcpy(s->names + used, name, bytes);
+            places[next++] = used;
+            used += bytes;
+        }
+    }
+    if (status == 0 && ferror(file))
+        status = kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
+    if (status == 0 && row != rows->n)
+        status =
+            kmf_fail(err, KMF_EMODEL, "%s: %" PRIu64 " lines for the %" PRIu64 " rows of %s",
+                     path, row, rows->n, rows->path);
+    free(line);
+    return status;
+}
+
+static int add_names(kmf_sample *s, const kmf_rows *rows, kmf_err *err)
+{
+    size_t *places = NULL;
+    int status = KMF_ENOMEM;
+    char *path = kmf_sidecar(rows->path, ".ids.tsv", err);
+    if (!path)
+        return KMF_ENOMEM;
+    FILE *file = fopen(path, "rb");
+    if (!file) {
+        status = errno == ENOENT ? 0 : kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
+        goto out;
+    }
+    places = kmf_calloc(s->n, sizeof *places, err);
+    if (places)
+        status = read_names(s, rows, file, path, places, err);
+    fclose(file);
+    s->named = status == 0;
+    for (size_t i = 0; s->named && i < s->n; i++)
+        s->drawn[i].name = s->names + places[i];
+out:
+    kmf_free(places);
+    kmf_free(path);
+    return status;
+}
+
+/* ---------------------------------------------------------------- labels ---------------- */
+
+typedef struct label {
+    const char *name, *text; /* borrowed */
+    size_t line;
+} label;
+
+static int by_name(const void *a, const void *b)
+{
+    const label *one = a;
+    const label *other = b;
+    int order = strcmp(one->name, other->name);
+    return order ? order : (one->line > other->line) - (one->line < other->line);
+}
+
+/* Lines of one name agree in their label, so any of them will do. */
+static int same_name(const void *a, const void *b)
+{
+    return strcmp(((const label *)a)->name, ((const label *)b)->name);
+}
+
+/* "contig2" comes before "contig10". */
+static int by_text(const void *a, const void *b)
+{
+    return strverscmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* A first line that says what the columns are. */
+static bool is_header(const label *l)
+{
+    return l->line == 1 && (l->name[0] == '#' ||
+                            (strcmp(l->name, "name") == 0 && strcmp(l->text, "label") == 0));
+}
+
+/* The lines of text, which is cut into pieces, sorted by name. */
+static int read_labels(label **list, size_t *n, char *text, const char *path, kmf_err *err)
+{
+    size_t cap = 0, line = 0;
+    for (char *next, *p = text; *p; p = next) {
+        size_t len = strcspn(p, "\n");
+        next = p + len + (p[len] == '\n');
+        line++;
+        if (len > 0 && p[len - 1] == '\r')
+            len--;
+        p[len] = '\0';
+        if (len == 0)
+            continue;
+        char *tab = strchr(p, '\t');
+        if (!tab || strchr(tab + 1, '\t'))
+            return kmf_fail(err, KMF_EFORMAT, "%s: line %zu: not a name, a tab and a label",
+                            path, line);
+        *tab = '\0';
+        if (kmf_grow(list, &cap, *n + 1, sizeof **list, err) < 0)
+            return KMF_ENOMEM;
+        (*list)[*n] = (label){p, tab + 1, line};
+        *n += !is_header(&(*list)[*n]);
+    }
+    if (*n > 0)
+        qsort(*list, *n, sizeof **list, by_name);
+    for (size_t i = 1; i < *n; i++)
+        if (strcmp((*list)[i].name, (*list)[i - 1].name) == 0 &&
+            strcmp((*list)[i].text, (*list)[i - 1].text) != 0)
+            return kmf_fail(err, KMF_EFORMAT,
+                            "%s: line %zu: the name has another label in line %zu", path,
+                            (*list)[i].line, (*list)[i - 1].line);
+    return 0;
+}
+
+/* The distinct texts among found[n], NULLs apart, in order; then each row's place among them. */
+static int number_labels(kmf_sample *s, const char *const *found, kmf_err *err)
+{
+    s->labels = kmf_calloc(s->n, sizeof *s->labels, err);
+    if (!s->labels)
+        return KMF_ENOMEM;
+    size_t n = 0;
+    for (size_t i = 0; i < s->n; i++)
+        if (found[i])
+            s->labels[n++] = found[i];
+    if (n > 0)
+        qsort(s->labels, n, sizeof *s->labels, by_text);
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || strcmp(s->labels[i], s->labels[s->n_labels - 1]) != 0)
+            s->labels[s->n_labels++] = s->labels[i];
+    for (size_t i = 0; i < s->n; i++) {
+        const char **at =
+            found[i] ? bsearch(&found[i], s->labels, s->n_labels, sizeof *s->labels, by_text)
+                     : NULL;
+        s->drawn[i].label = at ? (int32_t)(at - s->labels) : -1;
+    }
+    return 0;
+}
+
+static int add_labels(kmf_sample *s, const kmf_rows *rows, const char *path, kmf_err *err)
+{
+    size_t len, n = 0;
+    label *list = NULL;
+    const char **found = NULL;
+    int status = KMF_ENOMEM;
+    if (!s->named)
+        return kmf_fail(err, KMF_EMODEL, "%s: the .ids.tsv with the names is not beside it",
+                        rows->path);
+    s->label_text = kmf_file_read(path, LABEL_BYTES_MAX, &len, err);
+    if (!s->label_text)
+        return KMF_EIO;
+    if (strlen(s->label_text) != len)
+        return kmf_fail(err, KMF_EFORMAT, "%s: it is no text: there is a NUL in it", path);
+    found = kmf_calloc(s->n, sizeof *found, err);
+    if (found)
+        status = read_labels(&list, &n, s->label_text, path, err);
+    for (size_t i = 0; status == 0 && n > 0 && i < s->n; i++) {
+        const label key = {.name = s->drawn[i].name};
+        const label *at = bsearch(&key, list, n, sizeof *list, same_name);
+        if (at && at->text[0])
+            found[i] = at->text;
+        s->unlabelled += !found[i];
+    }
+    if (status == 0 && (n == 0 || s->unlabelled == s->n))
+        status =
+            kmf_fail(err, KMF_EMODEL, "%s: no row of %s has a label in it", path, rows->path);
+    if (status == 0)
+        status = number_labels(s, found, err);
+    kmf_free(list);
+    kmf_free(found);
+    return status;
+}
+
+int kmf_sample_take(kmf_sample *sample, const kmf_rows *rows, const unsigned char *good,
+                    size_t most, const char *labels, kmf_err *err)
+{
+    *sample = (kmf_sample){0};
+    int status = choose(sample, rows, good, most, err);
+    if (status == 0)
+        status = add_names(sample, rows, err);
+    if (status == 0 && labels)
+        status = add_labels(sample, rows, labels, err);
+    return status;
+}
+
+void kmf_sample_free(kmf_sample *sample)
+{
+    kmf_free(sample->drawn);
+    kmf_free(sample->labels);
+    kmf_free(sample->names);
+    kmf_free(sample->label_text);
+    *sample = (kmf_sample){0};
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Vectors as `embed -o x.npy` leaves them, mapped, never held as a whole; the rows of them that are
+ * drawn, with what x.ids.tsv and a file of labels say about each.
+ */
+#ifndef KMF_SAMPLE_H
+#define KMF_SAMPLE_H
+
+#include "base/io.h"
+#include "kmerformer.h"
+
+#include <stdbool.h>
+
+typedef struct kmf_rows {
+    const char *path; /* borrowed */
+    kmf_map map;
+    uint64_t n;
+    size_t dim, element_bytes;
+} kmf_rows;
+
+/* KMF_EMODEL: no such array, of another length, or without a row. */
+int kmf_rows_open(kmf_rows *rows, const char *path, kmf_err *err) KMF_MUST_CHECK;
+/* Accepts a zeroed one. */
+void kmf_rows_close(kmf_rows *rows);
+/*
+ * x [dim] = row i; false if one of its numbers is not finite or, with unit, if it is 0. unit: x is
+ * scaled to length 1.
+ */
+bool kmf_rows_get(const kmf_rows *rows, uint64_t i, bool unit, float *x);
+
+/* A row that is drawn. */
+typedef struct kmf_drawn {
+    uint64_t row;
+    const char *name; /* borrowed from the sample; NULL if there is no x.ids.tsv */
+    uint64_t length;  /* bases; 0 if there is none */
+    int32_t label;    /* index of kmf_sample.labels; -1: none */
+} kmf_drawn;
+
+typedef struct kmf_sample {
+    kmf_drawn *drawn; /* owned [n], by row */
+    size_t n;
+    bool named;          /* there is an x.ids.tsv */
+    const char **labels; /* owned [n_labels], borrowed from label_text; numbers in them in order */
+    size_t n_labels;
+    size_t unlabelled; /* of the n */
+    char *names;       /* owned: the names, NUL after each */
+    char *label_text;  /* owned */
+} kmf_sample;
+
+/*
+ * Of the rows i with good[i] those that are drawn: all, or `most` of them, evenly spaced. labels:
+ * file of name<TAB>label, NULL: none. KMF_EMODEL: x.ids.tsv does not fit the rows, labels without
+ * names, or for no row; KMF_EFORMAT: a line of labels.
+ */
+int kmf_sample_take(kmf_sample *sample, const kmf_rows *rows, const unsigned char *good,
+                    size_t most, const char *labels, kmf_err *err) KMF_MUST_CHECK;
+/* Accepts a zeroed one. */
+void kmf_sample_free(kmf_sample *sample);
+
+#endif
