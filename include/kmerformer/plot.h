@@ -148,7 +148,7 @@ KMF_API int kmf_plot_loss(const kmf_picture *picture, const char *const *dirs, s
 
 /*
  * Two panels: kmf_rotary_decay over the distances 0 .. tokens, and kmf_sinusoids [tokens, width].
- * K even, 2 or more; base above 1; tokens and width 2 or more.
+ * K even, 2 or more; base above 1; tokens 2 or more; width even, 4 or more: else KMF_EINVAL.
  */
 KMF_API int kmf_plot_positions(const kmf_picture *picture, size_t K, double base, size_t tokens,
                                size_t width, kmf_err *err) KMF_MUST_CHECK;

@@ -326,7 +326,7 @@ static int plot_positions(cli *run, int argc, char **argv)
          "pair i is turned by B^(-2i/K) a token; 0: the model's", 0, NULL},
         {NULL, "tokens", CLI_SIZE, &p.tokens, 2, TOKENS_MAX, NULL, "N",
          "greatest distance, and positions of the table", 0, NULL},
-        {NULL, "width", CLI_SIZE, &p.width, 2, TOKENS_MAX, NULL, "D", "columns of the table", 0,
+        {NULL, "width", CLI_SIZE, &p.width, 4, TOKENS_MAX, NULL, "D", "columns of the table", 0,
          "the model's"},
         CLI_COMMON(run)};
     int code = cli_parse(run, table, &usage, argc, argv, &first);

@@ -2,27 +2,15 @@
 /*
  * kmerformer vocab stats: what a table of counts holds, and the spectrum of the counts as numbers
  * and as a picture.
- *
- * The picture is drawn by gnuplot, a process of its own: the script, with the data in it, lies in
- * an unnamed file that is its standard input, and the picture comes back through a pipe. So no
- * file name has to be put in the language of a shell or of gnuplot, neither side waits for the
- * other, and a full disk is noticed by us.
  */
 #include "cli/cli.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define TOP_MAX (1LL << 32)
-
-extern char **environ;
 
 typedef struct stats_args {
     size_t top;
@@ -174,92 +162,20 @@ static void write_script(FILE *to, const char *path, const kmf_counts_info *info
     fprintf(to, "e\n");
 }
 
-/* Starts gnuplot between two descriptors. 0, or an errno. */
-static int start_gnuplot(pid_t *child, int in, int out)
-{
-    char name[] = "gnuplot";
-    char *const args[] = {name, NULL};
-    posix_spawn_file_actions_t actions;
-    int failed = posix_spawn_file_actions_init(&actions);
-    if (failed)
-        return failed;
-    failed = posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
-    if (!failed)
-        failed = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-    if (!failed)
-        failed = posix_spawnp(child, name, &actions, NULL, args, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    return failed;
-}
-
-static void copy_all(int from, FILE *to)
-{
-    char bytes[1 << 16];
-    ssize_t n;
-    while ((n = read(from, bytes, sizeof bytes)) > 0 || (n < 0 && errno == EINTR))
-        if (n > 0)
-            fwrite(bytes, 1, (size_t)n, to);
-}
-
-/* True: it ended well. 127 is what a shell or an old libc says of a program that is not there. */
-static bool wait_for(pid_t child, int *code)
-{
-    int status = 0;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
-    *code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    return *code == 0;
-}
-
-static int missing_gnuplot(const char *data, kmf_err *err)
-{
-    return cli_raise(err, KMF_EIO, "gnuplot is not installed; the data is in %s", data);
-}
-
-/* What gnuplot makes of the script goes to the picture. */
-static int run_gnuplot(FILE *script, FILE *picture, const char *data, kmf_err *err)
-{
-    int ends[2];
-    int code;
-    pid_t child;
-    if (pipe(ends) != 0)
-        return cli_raise(err, KMF_EIO, "a pipe to gnuplot: %s", strerror(errno));
-    fcntl(ends[0], F_SETFD, FD_CLOEXEC);
-    int failed = start_gnuplot(&child, fileno(script), ends[1]);
-    close(ends[1]);
-    if (!failed)
-        copy_all(ends[0], picture);
-    close(ends[0]);
-    if (failed == ENOENT)
-        return missing_gnuplot(data, err);
-    if (failed)
-        return cli_raise(err, KMF_EIO, "gnuplot: %s; the data is in %s", strerror(failed),
-                         data);
-    if (wait_for(child, &code))
-        return 0;
-    if (code == 127)
-        return missing_gnuplot(data, err);
-    return cli_raise(err, KMF_EIO, "gnuplot failed; the data is in %s", data);
-}
-
 static int draw(const char *path, const char *data, const kmf_counts_info *info,
                 const kmf_spectrum *s, kmf_err *err)
 {
-    draft picture;
-    FILE *script = tmpfile();
-    if (!script)
-        return cli_raise(err, KMF_EIO, "a temporary file for gnuplot: %s; the data is in %s",
-                         strerror(errno), data);
-    write_script(script, path, info, s);
-    int status = 0;
-    if (fflush(script) != 0 || ferror(script) || lseek(fileno(script), 0, SEEK_SET) != 0)
-        status = cli_raise(err, KMF_EIO, "a temporary file for gnuplot: %s; the data is in %s",
-                           strerror(errno), data);
-    if (status == 0)
-        status = draft_open(&picture, err);
-    if (status == 0)
-        status = draft_close(&picture, path, run_gnuplot(script, picture.to, data, err), err);
-    fclose(script);
+    draft script;
+    kmf_err why = {0};
+    int status = draft_open(&script, err);
+    if (status < 0)
+        return status;
+    write_script(script.to, path, info, s);
+    if (fclose(script.to) != 0)
+        status = cli_raise(err, KMF_ENOMEM, "out of memory");
+    else if (kmf_gnuplot(path, NULL, script.bytes, script.n, &why) < 0)
+        status = cli_raise(err, why.code, "%s; the data is in %s", why.msg, data);
+    free(script.bytes);
     return status;
 }
 

@@ -49,10 +49,15 @@ static size_t character(const unsigned char *p)
     return 0;
 }
 
-void kmf_draft_quote(FILE *to, const char *text, size_t most)
+/*
+ * Single quotes would look simpler, but a doubled one at the begin of a string ends it (5.4). In
+ * double quotes all that gnuplot would act on is written as an octal number; of what it expands
+ * before it looks at quotes, commands in `...` and macros @..., nothing is left to be found.
+ */
+static void quote(FILE *to, const char *text, size_t most, bool format)
 {
     const unsigned char *p = (const unsigned char *)text;
-    fputc('\'', to);
+    fputc('"', to);
     for (size_t i = 0; *p; i++) {
         size_t n = character(p);
         if (i == most) {
@@ -61,13 +66,27 @@ void kmf_draft_quote(FILE *to, const char *text, size_t most)
         }
         if (n == 0)
             fputc('?', to);
-        else if (*p == '\'')
-            fputs("''", to);
+        else if (*p == '"')
+            fputs("\\\"", to);
+        else if (strchr("\\`@{}", *p))
+            fprintf(to, "\\%03o", *p);
+        else if (*p == '%' && format)
+            fputs("%%", to);
         else
             fwrite(p, 1, n, to);
         p += n ? n : 1;
     }
-    fputc('\'', to);
+    fputc('"', to);
+}
+
+void kmf_draft_quote(FILE *to, const char *text, size_t most)
+{
+    quote(to, text, most, false);
+}
+
+void kmf_draft_quote_tic(FILE *to, const char *text, size_t most)
+{
+    quote(to, text, most, true);
 }
 
 void kmf_draft_remark(FILE *to, const char *key, const char *text)
@@ -88,8 +107,8 @@ void kmf_draft_colours(FILE *to)
         "array colours[12] = [0x332288, 0xddaa33, 0xcc6677, 0x88ccee, 0x117733, 0xaa4499, \\\n"
         "    0x44aa99, 0x882255, 0x999933, 0x6699cc, 0x661100, 0xaa4466]\n"
         "array shapes[5] = [7, 5, 9, 13, 11]\n"
-        "colour(i) = colours[int(i) % 12 + 1]\n"
-        "shape(i) = shapes[int(i) / 12 % 5 + 1]\n",
+        "colour(i) = i < 0 ? 0xbbbbbb : colours[int(i) % 12 + 1]\n"
+        "shape(i) = i < 0 ? 7 : shapes[int(i) / 12 % 5 + 1]\n",
         to);
 }
 
@@ -117,10 +136,11 @@ char *kmf_picture_name(const char *path, const char *ending, kmf_err *err)
         kmf_fail(err, KMF_EINVAL, "%s: the name of a picture ends in .svg or .png", path);
         return NULL;
     }
-    if (strpbrk(path, "\n\r")) {
-        kmf_fail(err, KMF_EINVAL, "the name of the picture has a line break in it");
-        return NULL;
-    }
+    for (const unsigned char *p = (const unsigned char *)path; *p; p += character(p))
+        if (character(p) == 0) {
+            kmf_fail(err, KMF_EINVAL, "the name of a picture is printable UTF-8");
+            return NULL;
+        }
     char *name = kmf_malloc(n - 4 + strlen(ending) + 1, 1, err);
     if (name) {
         memcpy(name, path, n - 4);

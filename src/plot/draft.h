@@ -31,17 +31,17 @@ int kmf_draft_finish(kmf_draft *draft, kmf_err *err) KMF_MUST_CHECK;
 void kmf_draft_free(kmf_draft *draft);
 
 /*
- * Text in single quotes, where gnuplot takes no character but the quote itself for its own. What
- * is not printable UTF-8 becomes '?', a longer text than `most` characters ends in "...".
+ * Text as a string of gnuplot's that is that text and does nothing. What is not printable UTF-8
+ * becomes '?', a text longer than `most` characters ends in "...".
  */
 #define KMF_DRAFT_TEXT_MOST 40
 void kmf_draft_quote(FILE *to, const char *text, size_t most);
+/* The same for the label of a tic, which gnuplot takes for a format. */
+void kmf_draft_quote_tic(FILE *to, const char *text, size_t most);
 /* A line of the numbers that is a comment: # key: text, control characters as '?'. */
 void kmf_draft_remark(FILE *to, const char *key, const char *text);
 
-/* Labels that have a colour of their own, and colours with every shape of a point. */
-#define KMF_DRAFT_COLOURS 12
-/* Defines in the script: colour(i), shape(i) for i = 0, 1, .. */
+/* Defines in the script colour(i) and shape(i), i = 0, 1, ..; below 0: grey circles. */
 void kmf_draft_colours(FILE *to);
 /* A palette from dark to light, even to the eye and to those who cannot tell red from green. */
 void kmf_draft_palette(FILE *to);

@@ -15,6 +15,7 @@
 const char *const kmf_plot_colour_names[] = {"label", "length", NULL};
 
 #define LEGEND_MOST 40
+#define LINE_PIXELS 23 /* of the legend */
 
 typedef struct map {
     const kmf_picture *picture;
@@ -120,7 +121,7 @@ static void colour_by_label(const map *m, FILE *to)
     fputs("plot \\\n", to);
     if (s->unlabelled > 0)
         fputs("    data using ($3 < 0 ? $1 : NaN):2 with points pointtype 7 pointsize size "
-              "linecolor rgb alpha + 0xbbbbbb notitle, \\\n",
+              "linecolor rgb alpha + colour(-1) notitle, \\\n",
               to);
     fprintf(to,
             "    data using ($3 < 0 ? NaN : $1):2:(shape($3)):(alpha + colour($3)) with points "
@@ -129,9 +130,10 @@ static void colour_by_label(const map *m, FILE *to)
             "rgb colour(i - 1) title label[i]",
             shown);
     if (s->unlabelled > 0)
-        fputs(", \\\n    NaN with points pointtype 7 pointsize 1 linecolor rgb 0xbbbbbb title "
-              "'unlabelled'",
-              to);
+        fputs(
+            ", \\\n    NaN with points pointtype 7 pointsize 1 linecolor rgb colour(-1) title "
+            "'unlabelled'",
+            to);
     if (more > 0)
         fprintf(to, ", \\\n    NaN with dots linecolor rgb 0xffffff title 'and %zu more'",
                 more);
@@ -163,8 +165,10 @@ static void write_script(const map *m, FILE *to)
 static int draw(map *m, kmf_err *err)
 {
     kmf_draft draft;
-    int status =
-        kmf_draft_begin(&draft, m->picture, "map", m->sample->n_labels ? 900 : 760, 600, err);
+    int lines = (int)m->report->n_legend + 3;
+    int width = lines > 3 ? 900 : 760;
+    int height = lines > 600 / LINE_PIXELS ? LINE_PIXELS * lines : 600;
+    int status = kmf_draft_begin(&draft, m->picture, "map", width, height, err);
     if (status == 0)
         status = write_data(m, draft.data, err);
     if (status == 0) {

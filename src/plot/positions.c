@@ -52,8 +52,9 @@ static void write_data(FILE *to, const double *score, const double *bound, size_
 static void write_script(FILE *to, size_t K, double base, size_t tokens, size_t width,
                          double first)
 {
+    size_t pairs = width / 2;
     fprintf(to,
-            "set multiplot layout 2,1 margins 0.10,0.90,0.08,0.95 spacing 0,0.14\n"
+            "set multiplot layout 2,1 margins 0.12,0.90,0.08,0.95 spacing 0,0.14\n"
             "set key inside right top noreverse Right samplen 2\n"
             "set title 'rotary positions: heads of %zu numbers, base %.10g'\n"
             "set xlabel 'distance of query and key (tokens)'\n"
@@ -61,36 +62,43 @@ static void write_script(FILE *to, size_t K, double base, size_t tokens, size_t 
             "set xrange [0:%zu]\nset yrange [*:1.05]\n"
             "set grid ytics linecolor rgb '#dddddd' linetype 1\n"
             "plot data index 0 using 1:($3 / %.17g) with lines linewidth 2 linecolor rgb "
-            "'#ddaa33' title 'bound of any score', \\\n"
+            "'#ddaa33' title "
+            "'upper bound of RoFormer', \\\n"
             "    data index 0 using 1:2 with lines linewidth 2 linecolor rgb '#332288' title "
             "'score of equal vectors'\n",
             K, base, tokens, first);
-    fprintf(
-        to,
-        "unset key\nunset grid\nset border 15\n"
-        "set title 'sinusoidal positions: a table of %zu x %zu, sines below, cosines above'\n"
-        "set xlabel 'position (token)'\nset ylabel 'pair of dimensions'\n"
-        "set xrange [-0.5:%zu.5]\nset yrange [-0.5:%zu.5]\n"
-        "set ytics add ('0' %zu)\n"
-        "set cbrange [-1:1]\nset cbtics 0.5\nset colorbox user origin 0.92,0.08 size "
-        "0.018,0.36\n"
-        "set palette defined (-1 '#2166ac', -0.5 '#92c5de', 0 '#f7f7f7', 0.5 '#f4a582', 1 "
-        "'#b2182b')\n"
-        "plot data index 1 matrix every 2:1:0:0 using 2:($1 / 2):3 with image, \\\n"
-        "    data index 1 matrix every 2:1:1:0 using 2:(($1 - 1) / 2 + %zu):3 with image\n"
-        "unset multiplot\n",
-        tokens, width, tokens - 1, width - 1, (width + 1) / 2, (width + 1) / 2);
+    fprintf(to,
+            "unset key\nunset grid\nset border 15\n"
+            "set title 'sinusoidal positions: a table of %zu x %zu, sines below, cosines "
+            "above'\n"
+            "set xlabel 'position (token)'\nset ylabel 'pair of dimensions'\n"
+            "set xrange [-0.5:%zu.5]\nset yrange [-0.5:%zu.5]\nset ytics ()\n"
+            "set cbrange [-1:1]\nset cbtics 0.5\nset colorbox user origin 0.92,0.08 size "
+            "0.018,0.36\n"
+            "set palette defined (-1 '#2166ac', -0.5 '#92c5de', 0 '#f7f7f7', 0.5 '#f4a582', 1 "
+            "'#b2182b')\n",
+            tokens, width, tokens - 1, width - 1);
+    for (size_t i = 0; i < pairs; i += (pairs + 3) / 4)
+        fprintf(to, "set ytics add ('%zu' %zu, '%zu' %zu)\n", i, i, i, pairs + i);
+    fprintf(to,
+            "plot data index 1 matrix every 2:1:0:0 using 2:($1 / 2):3 with image, \\\n"
+            "    data index 1 matrix every 2:1:1:0 using 2:(($1 - 1) / 2 + %zu):3 with image\n"
+            "unset multiplot\n",
+            pairs);
 }
 
 int kmf_plot_positions(const kmf_picture *picture, size_t K, double base, size_t tokens,
                        size_t width, kmf_err *err)
 {
     kmf_draft draft = {0};
-    if (K < 2 || K % 2 || !(base > 1) || tokens < 2 || width < 2)
+    if (K < 2 || K % 2)
+        return kmf_fail(err, KMF_EINVAL, "heads of %zu numbers have no pairs to turn", K);
+    if (!(base > 1) || !isfinite(base))
+        return kmf_fail(err, KMF_EINVAL, "the base must be above 1, got %g", base);
+    if (tokens < 2 || width < 4 || width % 2)
         return kmf_fail(err, KMF_EINVAL,
-                        "heads of %zu numbers, base %g, %zu tokens, width %zu: want an even "
-                        "number, a base above 1, and 2 or more",
-                        K, base, tokens, width);
+                        "a table of %zu x %zu: 2 tokens or more, and an even width from 4",
+                        tokens, width);
     double *score = kmf_malloc(tokens + 1, sizeof *score, err);
     double *bound = kmf_malloc(tokens + 1, sizeof *bound, err);
     size_t cells = 0;

@@ -120,7 +120,7 @@ static void write_tic(FILE *to, const char *text, double at)
     static const char *const axes[] = {"x", "y"};
     for (int i = 0; i < 2; i++) {
         fprintf(to, "set %stics add (", axes[i]);
-        kmf_draft_quote(to, text, KMF_DRAFT_TEXT_MOST / 2);
+        kmf_draft_quote_tic(to, text, KMF_DRAFT_TEXT_MOST / 2);
         fprintf(to, " %.17g)\n", at);
     }
 }
@@ -152,7 +152,7 @@ static void write_labels(const heat *h, FILE *to, bool named)
     }
 }
 
-static void write_script(const heat *h, FILE *to)
+static void write_script(const heat *h, const char *path, FILE *to)
 {
     size_t n = h->sample->n;
     bool named = h->sample->named && n <= TICS_MOST;
@@ -164,15 +164,17 @@ static void write_script(const heat *h, FILE *to)
             n - 1, n - 1);
     kmf_draft_palette(to);
     if (named || labelled)
-        fprintf(to, "set xtics rotate by 45 right scale 0 ()\nset ytics scale 0 ()\n");
+        fprintf(to, "set xtics rotate by %d right scale 0 ()\nset ytics scale 0 ()\n",
+                named && n > TICS_MOST / 4 ? 90 : 45);
     else
         fprintf(to, "set xlabel 'row drawn'\nset ylabel 'row drawn'\n");
     for (size_t i = 0; named && i < n; i++)
         write_tic(to, h->order[i].name, (double)i);
     if (labelled)
         write_labels(h, to, named);
-    /* Single cells stay sharp as rectangles; many are smaller as an embedded picture. */
-    fprintf(to, "plot data matrix with image%s\n", n <= 64 ? " pixels" : "");
+    /* Who shows an SVG may blur a picture in it, so few cells are rectangles. */
+    bool sharp = n <= 64 && kmf_ends_with(path, ".svg");
+    fprintf(to, "plot data matrix with image%s\n", sharp ? " pixels" : "");
 }
 
 static int draw(const kmf_picture *picture, const heat *h, kmf_err *err)
@@ -181,7 +183,7 @@ static int draw(const kmf_picture *picture, const heat *h, kmf_err *err)
     int status = kmf_draft_begin(&draft, picture, "similarity", 780, 680, err);
     if (status == 0) {
         write_data(h, draft.data);
-        write_script(h, draft.script);
+        write_script(h, picture->path, draft.script);
         status = kmf_draft_finish(&draft, err);
     }
     kmf_draft_free(&draft);
