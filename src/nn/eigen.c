@@ -43,8 +43,9 @@ static void fix_sign(double *v, size_t n)
     for (size_t i = 1; i < n; i++)
         if (fabs(v[i]) > fabs(v[greatest]))
             greatest = i;
-    for (size_t i = 0; v[greatest] < 0 && i < n; i++)
-        v[i] = -v[i];
+    const double sign = v[greatest] < 0 ? -1 : 1;
+    for (size_t i = 0; i < n; i++)
+        v[i] *= sign;
 }
 
 /* LAPACK's come in ascending order. */

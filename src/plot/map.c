@@ -148,7 +148,8 @@ static void write_script(const map *m, FILE *to)
         fprintf(to, "set %slabel 'principal component %d (%.1f %% of the variance)'\n", axes[i],
                 m->components[i], 100 * r->explained[i]);
     fprintf(to, "size = %.1f\nalpha = 0x40000000\n", point_size(r->drawn));
-    fputs("set autoscale fix\nset offsets graph 0.03, 0.03, 0.03, 0.03\n", to);
+    fputs("set autoscale fix\nset offsets graph 0.03, graph 0.03, graph 0.03, graph 0.03\n",
+          to);
     if (m->colour == KMF_PLOT_LENGTH)
         colour_by_length(m, to);
     else if (m->sample->n_labels > 0)
