@@ -332,19 +332,21 @@ static void write_markov(const curves *c, FILE *to)
 
 static void write_script(const curves *c, FILE *to)
 {
+    const char *comma = "";
     double unit;
     write_axes(c, to, &unit);
     kmf_draft_colours(to);
     fputs("plot \\\n", to);
     for (size_t i = 0; i < c->n; i++)
         for (size_t j = 0; j < c->n_columns; j++) {
-            size_t colour = c->n > 1 ? i : j;
-            fprintf(to,
-                    "%s    data index %zu using ($1 / %g):%zu with %s "
-                    "colour(%zu) title ",
-                    i + j > 0 ? ", \\\n" : "", i, unit, j + 2,
-                    style_of(&c->runs[i], c->column[j]), colour);
+            const char *last;
+            if (count_numbers(&c->runs[i], find(&c->runs[i], c->column[j]), &last) == 0)
+                continue; /* no validation yet */
+            fprintf(to, "%s    data index %zu using ($1 / %g):%zu with %s colour(%zu) title ",
+                    comma, i, unit, j + 2, style_of(&c->runs[i], c->column[j]),
+                    c->n > 1 ? i : j);
             write_title(c, to, i, j);
+            comma = ", \\\n";
         }
     if (ends_as(c, "bits"))
         write_markov(c, to);
