@@ -242,7 +242,7 @@ END_TEST
 START_TEST(eigenvectors_by_hand)
 {
     /* 2 1; 1 2 has 3 along (1, 1) and 1 along (1, -1); the lower half is not read. */
-    double a[] = {2, 1, NAN, 2};
+    double a[] = {2, 1, (double)NAN, 2};
     double values[2], vectors[4];
     kmf_err err = {0};
     ck_assert_int_eq(kmf_eigen_greatest(values, vectors, a, 2, 2, &err), 0);
@@ -255,7 +255,7 @@ START_TEST(eigenvectors_by_hand)
     ck_assert_int_eq(kmf_eigen_greatest(values, vectors, one, 1, 1, &err), 0);
     ck_assert_double_eq(values[0], 5);
     ck_assert_double_eq(vectors[0], 1);
-    double bad[] = {1, INFINITY, 0, 1};
+    double bad[] = {1, (double)INFINITY, 0, 1};
     ck_assert_int_eq(kmf_eigen_greatest(values, vectors, bad, 2, 1, &err), KMF_ENUMERIC);
 }
 END_TEST

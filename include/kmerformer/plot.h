@@ -25,7 +25,8 @@ KMF_API kmf_pca *kmf_pca_new(size_t dim, kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_pca_free(kmf_pca *pca);
 /*
  * Adds x [n, dim], finite; pool may be NULL. The bits of the result depend on the rows, their
- * order and the calls (calls of whole blocks of KMF_PCA_BLOCK rows are as one call), not on threads.
+ * order and the calls (calls of whole blocks of KMF_PCA_BLOCK rows are as one call), not on
+ * threads.
  */
 KMF_API int kmf_pca_add(kmf_pca *pca, const float *x, size_t n, kmf_pool *pool,
                         kmf_err *err) KMF_MUST_CHECK;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Curves of trainings, from the metrics.tsv that each keeps. Columns are found by their names in the
- * header, so that files with more or other columns are read as well; numbers are copied as text.
+ * Curves of trainings, from the metrics.tsv that each keeps. Columns are found by their names in
+ * the header, so that files with more or other columns are read as well; numbers are copied as
+ * text.
  */
 #include "base/err.h"
 #include "base/io.h"

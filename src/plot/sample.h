@@ -39,8 +39,9 @@ typedef struct kmf_drawn {
 typedef struct kmf_sample {
     kmf_drawn *drawn; /* owned [n], by row */
     size_t n;
-    bool named;          /* there is an x.ids.tsv */
-    const char **labels; /* owned [n_labels], borrowed from label_text; numbers in them in order */
+    bool named; /* there is an x.ids.tsv */
+    const char *
+        *labels; /* owned [n_labels], borrowed from label_text; numbers in them in order */
     size_t n_labels;
     size_t unlabelled; /* of the n */
     char *names;       /* owned: the names, NUL after each */

@@ -173,7 +173,7 @@ static void write_script(const heat *h, const char *path, FILE *to)
     if (labelled)
         write_labels(h, to, named);
     /* Who shows an SVG may blur a picture in it, so few cells are rectangles. */
-    bool sharp = n <= 64 && kmf_ends_with(path, ".svg");
+    bool sharp = n <= TICS_MOST && kmf_ends_with(path, ".svg");
     fprintf(to, "plot data matrix with image%s\n", sharp ? " pixels" : "");
 }
 
