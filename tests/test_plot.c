@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define GOLDEN "tests/golden/plot/"
 
@@ -384,6 +385,47 @@ START_TEST(names_of_pictures_have_an_ending)
 }
 END_TEST
 
+/* ---------------------------------------------------------------- memory ---------------- */
+
+/* Numbers and script of each plot; the picture itself is gnuplot's. */
+static int each_plot(int which, const char *path, kmf_err *err)
+{
+    const kmf_picture picture = {.path = path, .data_only = 1};
+    const kmf_plot_rows rows = {.vectors = GOLDEN "rows.npy", .most = 20, .threads = 1};
+    const int components[] = {1, 2};
+    kmf_plot_report report;
+    if (which == 0)
+        return kmf_plot_map(&picture, &rows, components, 1, KMF_PLOT_LABEL, &report, err);
+    if (which == 1)
+        return kmf_plot_similarity(&picture, &rows, &report, err);
+    return kmf_plot_positions(&picture, 8, 100, 6, 4, err);
+}
+
+START_TEST(any_allocation_may_fail)
+{
+    char dir[] = "/tmp/kmf_plot.XXXXXX";
+    char path[3][64];
+    static const char *const endings[] = {".svg", ".tsv", ".gp"};
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    for (int i = 0; i < 3; i++)
+        snprintf(path[i], sizeof path[i], "%s/x%s", dir, endings[i]);
+    for (int which = 0; which < 3; which++) {
+        int status = -1;
+        for (size_t n = 1; status < 0; n++) {
+            kmf_err err = {0};
+            kmf_mem_fail_at(n);
+            status = each_plot(which, path[0], &err);
+            kmf_mem_fail_at(0);
+            ck_assert_int_eq(err.code, status < 0 ? KMF_ENOMEM : KMF_OK);
+            ck_assert_uint_lt(n, 100);
+        }
+    }
+    for (int i = 1; i < 3; i++)
+        ck_assert_int_eq(unlink(path[i]), 0);
+    ck_assert_int_eq(rmdir(dir), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("plot");
@@ -401,6 +443,7 @@ int main(void)
     tcase_add_test(tc, sinusoids_have_their_frequencies);
     tcase_add_test(tc, no_text_is_more_than_text);
     tcase_add_test(tc, names_of_pictures_have_an_ending);
+    tcase_add_test(tc, any_allocation_may_fail);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

@@ -147,9 +147,12 @@ static void write_script(const map *m, FILE *to)
     for (int i = 0; i < 2; i++)
         fprintf(to, "set %slabel 'principal component %d (%.1f %% of the variance)'\n", axes[i],
                 m->components[i], 100 * r->explained[i]);
-    fprintf(to, "size = %.1f\nalpha = 0x40000000\n", point_size(r->drawn));
+    fprintf(to, "size = %.1f\nalpha = 0x%d0000000\n", point_size(r->drawn),
+            r->drawn <= 3000 ? 4 : 9);
     fputs("set autoscale fix\nset offsets graph 0.03, graph 0.03, graph 0.03, graph 0.03\n",
           to);
+    if (r->n_legend == 0)
+        fputs("unset key\n", to);
     if (m->colour == KMF_PLOT_LENGTH)
         colour_by_length(m, to);
     else if (m->sample->n_labels > 0)
