@@ -212,8 +212,7 @@ int kmf_draft_begin(kmf_draft *draft, const kmf_picture *picture, const char *ki
     draft->script = open_memstream(&draft->text[SCRIPT], &draft->len[SCRIPT]);
     if (!draft->data || !draft->script)
         return kmf_fail(err, KMF_ENOMEM, "out of memory for a picture");
-    fprintf(draft->data, MARK " %s %s: numbers of ", kind, kmf_version());
-    fprintf(draft->data, "a picture\n");
+    fprintf(draft->data, MARK " %s %s: the numbers of a picture\n", kind, kmf_version());
     if (picture->command_line)
         kmf_draft_remark(draft->data, "command", picture->command_line);
     fprintf(draft->script,

@@ -10,10 +10,11 @@
 
 void kmf_rotary_decay(double *score, double *bound, size_t n, size_t K, double base)
 {
-    double pairs = (double)(K / 2);
+    const size_t n_pairs = K / 2;
+    const double pairs = (double)n_pairs;
     for (size_t m = 0; m < n; m++) {
         double re = 0, im = 0, sizes = 0;
-        for (size_t i = 0; i < K / 2; i++) {
+        for (size_t i = 0; i < n_pairs; i++) {
             double angle = (double)m * pow(base, -2.0 * (double)i / (double)K);
             re += cos(angle);
             im += sin(angle);

@@ -135,10 +135,10 @@ static int read_names(kmf_sample *s, const kmf_rows *rows, FILE *file, const cha
     size_t cap = 0, used = 0, room = 0, next = 0;
     uint64_t row = 0;
     int status = 0;
-    ssize_t len = getline(&line, &cap, file);
-    if (len < 0 || strncmp(line, KMF_IDS_HEADER, strlen(KMF_IDS_HEADER)) != 0)
+    if (getline(&line, &cap, file) < 0 ||
+        strncmp(line, KMF_IDS_HEADER, strlen(KMF_IDS_HEADER)) != 0)
         status = kmf_fail(err, KMF_EMODEL, "%s: it has an unknown header", path);
-    for (; status == 0 && (len = getline(&line, &cap, file)) > 0; row++) {
+    for (; status == 0 && getline(&line, &cap, file) > 0; row++) {
         if (next == s->n || row != s->drawn[next].row)
             continue;
         char *name;
