@@ -22,9 +22,12 @@ KMF_API extern const char *const kmf_schedule_names[]; /* cosine linear constant
 typedef enum kmf_words_start {
     KMF_WORDS_LETTERS, /* the sum of a vector for each letter in its place, and a tenth of noise:
                           k-mers that share letters are alike, which saves learning it      */
-    KMF_WORDS_RANDOM   /* every k-mer by itself                                             */
+    KMF_WORDS_RANDOM,  /* every k-mer by itself                                             */
+    KMF_WORDS_TETRAMERS /* as LETTERS, and as much again of a vector for each tetramer in it, the
+                           same for both strands: a mean of words tells a sequence's tetramers
+                           from the beginning. k is 4 or more                           */
 } kmf_words_start;
-KMF_API extern const char *const kmf_words_start_names[]; /* letters random */
+KMF_API extern const char *const kmf_words_start_names[]; /* letters random tetramers */
 
 /* What is learnt. */
 typedef enum kmf_objective {

@@ -17,7 +17,9 @@
 #include "learn/markov.h"
 #include "learn/ranks.h"
 #include "model/vectors.h"
+#include "seq/dna.h"
 #include "seq/par.h"
+#include "words/kmer.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -30,6 +32,8 @@
 #define OWN_SHARE 0.1f /* of a word that no letter has */
 #define LETTER_DRAWS (KMF_DRAW_FREE + 2)
 #define STEPS_MAX 1e15
+#define TETRAMER 4
+#define TETRAMER_KIND 64 /* letters in their places are of kinds 0 .. k - 1 */
 #define SHORTEST 16 /* bases: shorter runs tell nothing */
 
 void kmf_pretrain_options_default(kmf_pretrain_options *opts)
@@ -131,7 +135,7 @@ static int check_options(const kmf_pretrain_options *o, kmf_err *err)
         return kmf_fail(err, KMF_EINVAL, "lr: above 0, to 1");
     if (o->schedule < KMF_SCHEDULE_COSINE || o->schedule > KMF_SCHEDULE_CONSTANT)
         return kmf_fail(err, KMF_EINVAL, "schedule: unknown");
-    if (o->words < KMF_WORDS_LETTERS || o->words > KMF_WORDS_RANDOM)
+    if (o->words < KMF_WORDS_LETTERS || o->words > KMF_WORDS_TETRAMERS)
         return kmf_fail(err, KMF_EINVAL, "words: unknown");
     if (o->precision != KMF_PRECISION_F32 && o->precision != KMF_PRECISION_BF16)
         return kmf_fail(err, KMF_EINVAL, "precision: f32 or bf16");
@@ -177,27 +181,44 @@ uint64_t kmf_pretrain_held_pieces(const kmf_pretrain *t)
     return masked + (t->compares ? (2 * t->n_held + piece - 1) / piece : 0);
 }
 
+/* word [E] += scale times the vector that is drawn for (kind, number). */
+static void add_drawn(float *word, size_t E, float scale, uint64_t seed, uint64_t kind,
+                      uint64_t number)
+{
+    kmf_rng rng = kmf_draw(seed, LETTER_DRAWS, kind, number);
+    for (size_t e = 0; e < E; e++)
+        word[e] += kmf_rng_normal(&rng) * scale;
+}
+
 /*
  * The word table as a sum over letters, word = sum_i P[i][letter i] + noise: k-mers that share
  * letters in their places are alike from the beginning, and what is read off the neighbours of a
- * masked k-mer is a linear map that holds for all words at once.
+ * masked k-mer is a linear map that holds for all words at once. With tetramers there is a second
+ * sum of the same size, over those in the word.
  */
-static void spell_words(kmf_pretrain *t, uint64_t seed)
+static void spell_words(kmf_pretrain *t, uint64_t seed, bool tetramers)
 {
     const kmf_config *config = &t->model->config;
     size_t E = config->embedding_size, k = (size_t)config->k;
-    float *word = t->model->params.word;
+    size_t n = tetramers ? k - TETRAMER + 1 : 0;
+    float share = tetramers ? sqrtf(0.5f) : 1;
     for (size_t id = 0; id < config->vocab_size; id++) {
+        float *word = t->model->params.word + id * E;
         const char *token = kmf_vocab_token(t->model->vocab, (int32_t)id);
         if (token[0] == '[')
             continue;
         for (size_t e = 0; e < E; e++)
-            word[id * E + e] *= OWN_SHARE;
-        for (size_t i = 0; i < k; i++) {
-            kmf_rng rng = kmf_draw(seed, LETTER_DRAWS, i, (uint64_t)token[i]);
-            float scale = (float)(INIT_STD / sqrt((double)k));
-            for (size_t e = 0; e < E; e++)
-                word[id * E + e] += kmf_rng_normal(&rng) * scale;
+            word[e] *= OWN_SHARE;
+        for (size_t i = 0; i < k; i++)
+            add_drawn(word, E, share * (float)(INIT_STD / sqrt((double)k)), seed, i,
+                      (uint64_t)token[i]);
+        for (size_t i = 0; i < n; i++) {
+            uint64_t code = 0;
+            for (size_t j = i; j < i + TETRAMER; j++)
+                code = code << 2 | kmf_base_code[(unsigned char)token[j]];
+            uint64_t other = kmf_revcomp_of(code, TETRAMER);
+            add_drawn(word, E, share * (float)(INIT_STD / sqrt((double)n)), seed, TETRAMER_KIND,
+                      code < other ? code : other);
         }
     }
 }
@@ -297,8 +318,10 @@ static int make_model(kmf_pretrain *t, const kmf_pretrain_options *o, kmf_err *e
         c->overlap = c->window / 8;
     if (kmf_spelling_make(&t->spelling, t->model->vocab, c->stride, c->specials != 0, err) < 0)
         return -1;
-    if (!o->init && o->words == KMF_WORDS_LETTERS)
-        spell_words(t, o->seed);
+    if (!o->init && o->words == KMF_WORDS_TETRAMERS && c->k < TETRAMER)
+        return kmf_fail(err, KMF_EINVAL, "words of %d letters have no tetramers", c->k);
+    if (!o->init && o->words != KMF_WORDS_RANDOM)
+        spell_words(t, o->seed, o->words == KMF_WORDS_TETRAMERS);
     if (o->embeddings && take_embeddings(t, o->embeddings, err) < 0)
         return -1;
     if (t->compares && set_comparison(t, o, err) < 0)
