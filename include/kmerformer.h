@@ -15,8 +15,8 @@
  * failure; the others return 0, or a count, or a negative kmf_code.
  *
  * Threads. An object may be used by one thread at a time, different objects by different
- * threads at once. kmf_model, kmf_vocab, kmf_counts and kmf_pool are read-only once made and
- * may be shared.
+ * threads at once. kmf_model, kmf_vocab, kmf_counts and kmf_pool are read-only once
+ * made and may be shared.
  *
  * A complete program, compiled and run by the tests:
  *
@@ -53,6 +53,7 @@
 
 #include "kmerformer/base.h"
 #include "kmerformer/reader.h"
+#include "kmerformer/labelled.h"
 #include "kmerformer/kmer.h"
 #include "kmerformer/counts.h"
 #include "kmerformer/tokens.h"

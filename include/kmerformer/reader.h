@@ -24,14 +24,16 @@ typedef struct kmf_reader_options {
 } kmf_reader_options;
 
 /*
- * name and seq are borrowed from the reader, valid until its next call. Both are also
+ * name, comment and seq are borrowed from the reader, valid until its next call, and
  * NUL-terminated. seq is as the file has it: either case, U, IUPAC letters, '-', '.', '*'.
  * name is the header up to the first blank (regions: "chr:beg-end", with "(-)" when a BED line
- * says so; the sequence is then already reverse-complemented). Reads that an alignment turned
+ * says so; the sequence is then already reverse-complemented). comment is what follows the name
+ * and blanks in the header of a FASTA or FASTQ record, else "". Reads that an alignment turned
  * around are turned back.
  */
 typedef struct kmf_record {
     const char *name;
+    const char *comment;
     const char *seq;
     size_t len;     /* bases */
     uint64_t index; /* 0-based number of the record in this input */

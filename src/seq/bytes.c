@@ -69,9 +69,11 @@ struct kmf_bytes {
         char *bytes; /* owned [BLOCK]; the second is NULL if nothing runs ahead */
         size_t len;
     } block[2];
-    int filling;    /* the block that fill() writes */
-    ending ending;  /* what follows the block filled last */
-    kmf_err reason; /* of FAILED */
+    int filling;      /* the block that fill() writes */
+    ending ending;    /* what follows the block filled last */
+    kmf_err reason;   /* of FAILED */
+    const char *seen; /* a block that was peeked at, to be given out again; NULL: none */
+    size_t n_seen;
 
     bool ahead;           /* a fill is promised */
     bool sent;            /* a job is in the queue, running, or done and not fetched */
@@ -252,8 +254,24 @@ void kmf_bytes_close(kmf_bytes *b)
     kmf_free(b);
 }
 
+int kmf_bytes_peek(kmf_bytes *b, const char **block, size_t *len, kmf_err *err)
+{
+    int status = kmf_bytes_next(b, block, len, err);
+    if (status > 0) {
+        b->seen = *block;
+        b->n_seen = *len;
+    }
+    return status;
+}
+
 int kmf_bytes_next(kmf_bytes *b, const char **block, size_t *len, kmf_err *err)
 {
+    if (b->seen) {
+        *block = b->seen;
+        *len = b->n_seen;
+        b->seen = NULL;
+        return 1;
+    }
     struct block *full = &b->block[b->filling];
     if (b->ahead)
         settle(b);

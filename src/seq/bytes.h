@@ -28,6 +28,10 @@ typedef struct kmf_bytes kmf_bytes;
 kmf_bytes *kmf_bytes_open(struct hFILE *file, kmf_pool *pool, kmf_err *err) KMF_MUST_CHECK;
 void kmf_bytes_close(kmf_bytes *bytes);
 
+/* As kmf_bytes_next, which then gives the same block again. */
+int kmf_bytes_peek(kmf_bytes *bytes, const char **block, size_t *len,
+                   kmf_err *err) KMF_MUST_CHECK;
+
 /*
  * 1: *block has *len > 0 bytes, borrowed until the next call; 0: the end, and the input is
  * sound; negative: KMF_EIO or, if the compressed data is damaged or cut off, KMF_EFORMAT. All

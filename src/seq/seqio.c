@@ -64,9 +64,41 @@ static const char *other_compression(enum htsCompression compression)
     }
 }
 
-/* Finds out what `file` is and takes it over, on failure too. */
+/* Does text begin otherwise than a FASTA or FASTQ does? */
+static bool is_other_text(const char *text, size_t n)
+{
+    size_t i = n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    while (i < n && strchr(" \t\r\n", text[i]) && text[i] != '\0')
+        i++;
+    return i < n && text[i] != '>' && text[i] != '@';
+}
+
+/* Gives `bytes` to the parser of FASTA and FASTQ, or to *table, if that is not NULL. */
+static int attach_text(kmf_reader *r, kmf_bytes *bytes, const char *name, kmf_bytes **table,
+                       kmf_err *err)
+{
+    kmf_err reason = {0};
+    const char *block;
+    size_t n;
+    int got = table ? kmf_bytes_peek(bytes, &block, &n, &reason) : 0;
+    if (got > 0 && is_other_text(block, n)) {
+        *table = bytes;
+        return 0;
+    }
+    if (got < 0) {
+        kmf_bytes_close(bytes);
+        return kmf_fail(err, reason.code, "%s: %s", name, reason.msg);
+    }
+    r->text = kmf_textseq_open(bytes, name, err);
+    return r->text ? 0 : KMF_EFORMAT;
+}
+
+/*
+ * Finds out what `file` is and takes it over, on failure too. table: as kmf_reader_or_table;
+ * NULL: no tables.
+ */
 static int attach(kmf_reader *r, hFILE *file, const char *name, const char *reference,
-                  kmf_pool *pool, kmf_err *err)
+                  kmf_pool *pool, kmf_bytes **table, kmf_err *err)
 {
     htsFormat format;
     if (hts_detect_format(file, &format) < 0) {
@@ -92,14 +124,32 @@ static int attach(kmf_reader *r, hFILE *file, const char *name, const char *refe
         return r->aligned ? 0 : KMF_EFORMAT;
     }
     kmf_bytes *bytes = kmf_bytes_open(file, pool, err);
-    if (bytes)
-        r->text = kmf_textseq_open(bytes, name, err);
-    return r->text ? 0 : KMF_EFORMAT;
+    return bytes ? attach_text(r, bytes, name, table, err) : KMF_ENOMEM;
 }
 
 void kmf_reader_options_default(kmf_reader_options *opts)
 {
     *opts = (kmf_reader_options){0};
+}
+
+/* The file at path, as attach has it. */
+static int attach_path(kmf_reader *r, const char *path, const char *reference, kmf_pool *pool,
+                       kmf_bytes **table, kmf_err *err)
+{
+    const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
+    hFILE *file = kmf_input_open(path, err);
+    return file ? attach(r, file, name, reference, pool, table, err) : KMF_EIO;
+}
+
+kmf_reader *kmf_reader_or_table(const char *path, const char *reference, kmf_pool *pool,
+                                kmf_bytes **table, kmf_err *err)
+{
+    *table = NULL;
+    kmf_reader *r = new_reader(err);
+    if (r && attach_path(r, path, reference, pool, table, err) == 0 && !*table)
+        return r;
+    kmf_reader_close(r);
+    return NULL;
 }
 
 kmf_reader *kmf_reader_open(const char *path, const kmf_reader_options *opts, kmf_pool *pool,
@@ -114,10 +164,7 @@ kmf_reader *kmf_reader_open(const char *path, const kmf_reader_options *opts, km
         r->regions = kmf_regions_open(path, opts->regions, opts->bed, err);
         status = r->regions ? 0 : KMF_EFORMAT;
     } else {
-        const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
-        hFILE *file = kmf_input_open(path, err);
-        if (file)
-            status = attach(r, file, name, reference, pool, err);
+        status = attach_path(r, path, reference, pool, NULL, err);
     }
     if (status == 0)
         return r;
@@ -144,7 +191,7 @@ kmf_reader *kmf_reader_open_memory(const void *bytes, size_t len, kmf_pool *pool
         goto failed;
     }
     /* The file owns the copy from here on, and frees it as kmf_free would. */
-    if (attach(r, file, "memory", NULL, pool, err) == 0)
+    if (attach(r, file, "memory", NULL, pool, NULL, err) == 0)
         return r;
 failed:
     kmf_reader_close(r);
@@ -155,6 +202,7 @@ failed:
 static int next_record(kmf_reader *r, kmf_record *rec)
 {
     int status;
+    rec->comment = "";
     if (r->text)
         status = kmf_textseq_next(r->text, rec, &r->failure);
     else if (r->aligned)

@@ -64,7 +64,8 @@ struct kmf_textseq {
     uint64_t n_records;  /* records begun so far */
     uint64_t first_line; /* of this record */
     kmf_text name;
-    kmf_text seq; /* of this record, if records are handed out */
+    kmf_text comment; /* what follows it in the header, from the blank on */
+    kmf_text seq;     /* of this record, if records are handed out */
 };
 
 /* One piece of a line. */
@@ -220,23 +221,32 @@ int kmf_text_reserve(kmf_text *text, size_t n, kmf_err *err)
 
 /* ---------------------------------------------------------------- lines ------------------- */
 
-/* Adds to t->name what of a header comes before its first blank. *whole: there is one. */
-static int add_name(kmf_textseq *t, const char *header, size_t len, bool *whole, kmf_err *err)
+static int append(kmf_text *text, const char *bytes, size_t n, kmf_err *err)
 {
-    size_t n = 0;
-    while (n < len && !is_blank(header[n]))
-        n++;
-    *whole = n < len;
-    int status = kmf_text_reserve(&t->name, n, err);
+    int status = kmf_text_reserve(text, n, err);
     if (status < 0)
         return status;
-    memcpy(t->name.bytes + t->name.len, header, n);
-    t->name.len += n;
-    t->name.bytes[t->name.len] = '\0';
+    memcpy(text->bytes + text->len, bytes, n);
+    text->len += n;
+    text->bytes[text->len] = '\0';
     return 0;
 }
 
-/* '>' or '@' and the name, which is left in t->name. */
+/*
+ * Adds to t->name what of a header comes before its first blank, and the rest to t->comment.
+ * *whole: the name has ended.
+ */
+static int add_header(kmf_textseq *t, const char *header, size_t len, bool *whole, kmf_err *err)
+{
+    size_t n = 0;
+    while (!*whole && n < len && !is_blank(header[n]))
+        n++;
+    *whole = *whole || n < len;
+    int status = append(&t->name, header, n, err);
+    return status < 0 ? status : append(&t->comment, header + n, len - n, err);
+}
+
+/* '>' or '@', the name and the comment, which are left in t->name and t->comment. */
 static int header_line(kmf_textseq *t, kmf_err *err)
 {
     piece part;
@@ -245,6 +255,7 @@ static int header_line(kmf_textseq *t, kmf_err *err)
     t->n_records++;
     t->first_line = t->line;
     t->name.len = 0;
+    t->comment.len = 0;
     t->p++;
     do {
         int status = next_piece(t, SIZE_MAX, &part, err);
@@ -254,9 +265,7 @@ static int header_line(kmf_textseq *t, kmf_err *err)
             return fail_byte(t, err, '\0', "header");
         if (memchr(part.bytes, '\r', part.len))
             return fail_byte(t, err, '\r', "header");
-        if (whole_name)
-            continue;
-        status = add_name(t, part.bytes, part.len, &whole_name, err);
+        status = add_header(t, part.bytes, part.len, &whole_name, err);
         if (status < 0)
             return status;
     } while (!part.last);
@@ -571,6 +580,7 @@ void kmf_textseq_close(kmf_textseq *t)
     kmf_bytes_close(t->in);
     kmf_free(t->file);
     kmf_free(t->name.bytes);
+    kmf_free(t->comment.bytes);
     kmf_free(t->seq.bytes);
     kmf_free(t);
 }
@@ -579,16 +589,17 @@ void kmf_textseq_close(kmf_textseq *t)
 static int simple_record(kmf_textseq *t, kmf_err *err)
 {
     const char *header = t->p + 1;
-    bool whole;
+    bool whole = false;
     int status = scan_records(t, &t->seq, 1, err);
     if (status < 0 || t->seq.len == 0)
         return status;
     t->seq.len--;
     t->name.len = 0;
+    t->comment.len = 0;
     const char *stop = memchr(header, '\n', (size_t)(t->p - header));
     assert(stop);
     stop -= stop[-1] == '\r';
-    status = add_name(t, header, (size_t)(stop - header), &whole, err);
+    status = add_header(t, header, (size_t)(stop - header), &whole, err);
     return status < 0 ? status : 1;
 }
 
@@ -608,6 +619,7 @@ int kmf_textseq_next(kmf_textseq *t, kmf_record *rec, kmf_err *err)
         return status;
     t->seq.bytes[t->seq.len] = '\0';
     rec->name = t->name.bytes;
+    rec->comment = t->comment.bytes + strspn(t->comment.bytes, " \t");
     rec->seq = t->seq.bytes;
     rec->len = t->seq.len;
     return 1;

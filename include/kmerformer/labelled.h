@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* Part of kmerformer.h: records that have a label: what they are, as somebody found out. */
+#ifndef KMERFORMER_LABELLED_H
+#define KMERFORMER_LABELLED_H
+
+#include "reader.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Two kinds of input, told apart by content; plain, gzip or BGZF; "-" is standard input.
+ *
+ *   A table: its first line names the columns. `sequence` and `label` are needed, in any order,
+ *   `name` or `id` is the record's name, else that is its number, from 1; other columns are passed
+ *   over. Fields are separated by tabs if the first line has one, else by commas, and may stand in
+ *   quotes as RFC 4180 has it. Lines end with LF or CR LF; blank ones are passed over.
+ *
+ *   What kmf_reader_open reads. The label of a record is then in a file of lines
+ *   name<TAB>label, or in its header:
+ *
+ *     >x gene=HLA-A ...                      key "gene"              HLA-A
+ *     >x;tax=d:Bacteria,g:Bacillus;          key "tax", rank "g"     Bacillus
+ */
+typedef struct kmf_labelled kmf_labelled;
+
+typedef struct kmf_labelled_options {
+    const char *labels; /* file of name<TAB>label, '#' begins a comment; NULL: none. Names that
+                              no record has do no harm; none may stand there twice */
+    const char *key;    /* what stands in the header before '=', at its beginning or after a
+                              blank, ';' or '|'; the label ends before the next blank or ';'.
+                              NULL: none */
+    const char *rank;   /* with key: of the value's parts between commas, the one that begins
+                              with this and ':'; the label follows. NULL: all of it */
+    const char *reference; /* as in kmf_reader_options */
+    int optional;          /* 1: no label is asked for, none is given */
+} kmf_labelled_options;
+
+/* Nothing set. */
+KMF_API void kmf_labelled_options_default(kmf_labelled_options *opts);
+
+/* Borrowed from the input, valid until its next call; NUL-terminated. */
+typedef struct kmf_labelled_record {
+    const char *name;
+    const char *label; /* never empty; NULL with `optional` */
+    const char *seq;   /* as in kmf_record */
+    size_t len;
+    uint64_t index;
+} kmf_labelled_record;
+
+/*
+ * opts: copied but for its texts, which must outlive the input; NULL: the default. pool (may be
+ * NULL) must outlive it too. KMF_EINVAL: both labels and key, or rank without key, or a sequence
+ * file and neither; KMF_EIO, KMF_EFORMAT as kmf_reader_open.
+ */
+KMF_API kmf_labelled *kmf_labelled_open(const char *path, const kmf_labelled_options *opts,
+                                        kmf_pool *pool, kmf_err *err) KMF_MUST_CHECK;
+/*
+ * 1: *rec holds the next record; 0: the end was reached and the input is sound; negative: a
+ * kmf_code, and the message names file and line, or file and record. A record without a label is
+ * an error.
+ */
+KMF_API int kmf_labelled_next(kmf_labelled *input, kmf_labelled_record *rec,
+                              kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_labelled_statistics(const kmf_labelled *input, kmf_reader_stats *stats);
+KMF_API void kmf_labelled_close(kmf_labelled *input);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

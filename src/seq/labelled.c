@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One input for records with labels, whether they stand in a table, in headers, or in a file
+ * beside the sequences. The labels of such a file are held in memory, sorted by name:
+ *
+ *     text      r 1 \0 b a c t e r i a \0 r 2 \0 ...
+ *     entries   {name, label, line}, found by bisection
+ */
+#include "base/err.h"
+#include "base/mem.h"
+#include "seq/dna.h"
+#include "seq/seqio.h"
+#include "seq/table.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct entry {
+    const char *name; /* borrowed from the text, as label */
+    const char *label;
+    uint64_t line;
+} entry;
+
+typedef struct label_file {
+    const char *path; /* borrowed */
+    kmf_text text;    /* owned */
+    entry *entries;   /* owned [n] */
+    size_t n, cap;
+} label_file;
+
+struct kmf_labelled {
+    kmf_labelled_options opts;
+    char *file;                /* owned; for messages */
+    kmf_reader *reader;        /* owned; exactly one of the two is not NULL */
+    kmf_table *table;          /* owned */
+    int sequence, label, name; /* columns of the table; -1: there is none */
+    label_file labels;
+    kmf_text found; /* owned; a label out of a header */
+    char number[24];
+    kmf_reader_stats stats; /* of a table */
+};
+
+void kmf_labelled_options_default(kmf_labelled_options *opts)
+{
+    *opts = (kmf_labelled_options){0};
+}
+
+/* ---------------------------------------------------------------- a file of labels -------- */
+
+static int read_all(kmf_text *text, const char *path, kmf_err *err)
+{
+    kmf_err reason = {0};
+    const char *block;
+    size_t n;
+    int status = 0;
+    struct hFILE *file = kmf_input_open(path, err);
+    kmf_bytes *in = file ? kmf_bytes_open(file, NULL, err) : NULL;
+    if (!in)
+        return KMF_EIO;
+    while (status == 0 && (status = kmf_bytes_next(in, &block, &n, &reason)) > 0) {
+        status = kmf_text_reserve(text, n, err);
+        if (status < 0)
+            break;
+        memcpy(text->bytes + text->len, block, n);
+        text->len += n;
+    }
+    if (status == 0)
+        status = kmf_text_reserve(text, 1, err);
+    kmf_bytes_close(in);
+    return reason.code ? kmf_fail(err, reason.code, "%s: %s", path, reason.msg) : status;
+}
+
+/* One line, which is cut into its texts; blank ones and comments give no entry. */
+static int add_line(label_file *f, char *line, char *end, uint64_t number, kmf_err *err)
+{
+    if (end > line && end[-1] == '\r')
+        end--;
+    *end = '\0';
+    if (end == line || *line == '#')
+        return 0;
+    char *tab = memchr(line, '\t', (size_t)(end - line));
+    if (!tab || tab[1] == '\0' || tab[1] == '\t' || strlen(line) != (size_t)(end - line))
+        return kmf_fail(err, KMF_EFORMAT,
+                        "%s: line %" PRIu64 ": must be a name, a tab and a label", f->path,
+                        number);
+    *tab = '\0';
+    char *next = strchr(tab + 1, '\t'); /* further columns are passed over */
+    if (next)
+        *next = '\0';
+    if (kmf_grow(&f->entries, &f->cap, f->n + 1, sizeof *f->entries, err) < 0)
+        return KMF_ENOMEM;
+    f->entries[f->n++] = (entry){line, tab + 1, number};
+    return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const entry *x = a;
+    const entry *y = b;
+    int order = strcmp(x->name, y->name);
+    return order ? order : (x->line > y->line) - (x->line < y->line);
+}
+
+static int load_labels(label_file *f, const char *path, kmf_err *err)
+{
+    char shown[KMF_ERR_SHOW];
+    f->path = path;
+    int status = read_all(&f->text, path, err);
+    if (status < 0)
+        return status;
+    char *stop = f->text.bytes + f->text.len;
+    uint64_t number = 1;
+    for (char *line = f->text.bytes; line < stop; number++) {
+        char *end = memchr(line, '\n', (size_t)(stop - line));
+        if (!end)
+            end = stop;
+        status = add_line(f, line, end, number, err);
+        if (status < 0)
+            return status;
+        line = end + 1;
+    }
+    if (f->n > 1)
+        qsort(f->entries, f->n, sizeof *f->entries, by_name);
+    for (size_t i = 1; i < f->n; i++)
+        if (strcmp(f->entries[i - 1].name, f->entries[i].name) == 0)
+            return kmf_fail(err, KMF_EFORMAT,
+                            "%s: line %" PRIu64 ": '%s' was on line %" PRIu64 " already", path,
+                            f->entries[i].line, kmf_err_show(shown, f->entries[i].name),
+                            f->entries[i - 1].line);
+    return 0;
+}
+
+static int compare_name(const void *name, const void *element)
+{
+    return strcmp(name, ((const entry *)element)->name);
+}
+
+/* ---------------------------------------------------------------- opening ----------------- */
+
+static int find_columns(kmf_labelled *in, kmf_err *err)
+{
+    in->sequence = kmf_table_column(in->table, "sequence");
+    in->label = in->opts.optional ? -1 : kmf_table_column(in->table, "label");
+    in->name = kmf_table_column(in->table, "name");
+    if (in->name < 0)
+        in->name = kmf_table_column(in->table, "id");
+    if (in->sequence < 0)
+        return kmf_fail(
+            err, KMF_EFORMAT,
+            "%s: neither a sequence file nor a table: no column of its first line is "
+            "called 'sequence'",
+            in->file);
+    if (in->label < 0 && !in->opts.optional)
+        return kmf_fail(err, KMF_EFORMAT, "%s: no column of its first line is called 'label'",
+                        in->file);
+    return 0;
+}
+
+static int open_kind(kmf_labelled *in, const char *path, kmf_pool *pool, kmf_err *err)
+{
+    const kmf_labelled_options *o = &in->opts;
+    kmf_bytes *table;
+    if ((o->labels && o->key) || (o->rank && !o->key))
+        return kmf_fail(err, KMF_EINVAL,
+                        "labels are in a file or behind a key in the headers, "
+                        "not both; a rank needs a key");
+    in->reader = kmf_reader_or_table(path, o->reference, pool, &table, err);
+    if (table) {
+        in->table = kmf_table_open(table, in->file, err);
+        return in->table ? find_columns(in, err) : KMF_EFORMAT;
+    }
+    if (!in->reader || o->optional)
+        return in->reader ? 0 : KMF_EFORMAT;
+    if (!o->labels && !o->key)
+        return kmf_fail(err, KMF_EINVAL,
+                        "%s: a sequence file has no labels: they come from a file of names and "
+                        "labels, or from a key in the headers",
+                        in->file);
+    return o->labels ? load_labels(&in->labels, o->labels, err) : 0;
+}
+
+kmf_labelled *kmf_labelled_open(const char *path, const kmf_labelled_options *opts,
+                                kmf_pool *pool, kmf_err *err)
+{
+    kmf_labelled *in = kmf_calloc(1, sizeof *in, err);
+    if (!in)
+        return NULL;
+    if (opts)
+        in->opts = *opts;
+    in->file = kmf_strdup(strcmp(path, "-") == 0 ? "standard input" : path, err);
+    if (in->file && open_kind(in, path, pool, err) == 0)
+        return in;
+    kmf_labelled_close(in);
+    return NULL;
+}
+
+void kmf_labelled_close(kmf_labelled *in)
+{
+    if (!in)
+        return;
+    kmf_reader_close(in->reader);
+    kmf_table_close(in->table);
+    kmf_free(in->labels.text.bytes);
+    kmf_free(in->labels.entries);
+    kmf_free(in->found.bytes);
+    kmf_free(in->file);
+    kmf_free(in);
+}
+
+void kmf_labelled_statistics(const kmf_labelled *in, kmf_reader_stats *stats)
+{
+    *stats = in->stats;
+    if (in->reader)
+        kmf_reader_statistics(in->reader, stats);
+}
+
+/* ---------------------------------------------------------------- labels in headers ------- */
+
+/* The value of the key in text, *len bytes of it; NULL: the key is not there. */
+static const char *find_value(const char *text, const char *key, size_t *len)
+{
+    size_t n = strlen(key);
+    for (const char *p = strstr(text, key); p; p = strstr(p + 1, key)) {
+        bool begins = p == text || strchr(" \t;|", p[-1]);
+        if (begins && p[n] == '=') {
+            *len = strcspn(p + n + 1, " \t;");
+            return p + n + 1;
+        }
+    }
+    return NULL;
+}
+
+/* The part of a value that begins with rank and ':', without them; NULL: there is none. */
+static const char *find_rank(const char *value, size_t *len, const char *rank)
+{
+    size_t n = strlen(rank);
+    const char *end = value + *len;
+    while (value < end) {
+        const char *comma = memchr(value, ',', (size_t)(end - value));
+        const char *stop = comma ? comma : end;
+        if ((size_t)(stop - value) > n && strncmp(value, rank, n) == 0 && value[n] == ':') {
+            *len = (size_t)(stop - value) - n - 1;
+            return value + n + 1;
+        }
+        value = stop + 1;
+    }
+    return NULL;
+}
+
+static int header_label(kmf_labelled *in, const kmf_record *rec, const char **label,
+                        kmf_err *err)
+{
+    const kmf_labelled_options *o = &in->opts;
+    char shown[KMF_ERR_SHOW];
+    size_t n = 0;
+    const char *value = find_value(rec->name, o->key, &n);
+    if (!value)
+        value = find_value(rec->comment, o->key, &n);
+    if (value && o->rank)
+        value = find_rank(value, &n, o->rank);
+    if (!value || n == 0)
+        return kmf_fail(err, KMF_EFORMAT,
+                        "%s: record %" PRIu64 " '%s': its header has no '%s='%s%s%s", in->file,
+                        rec->index + 1, kmf_err_show(shown, rec->name), o->key,
+                        o->rank ? " with '" : "", o->rank ? o->rank : "", o->rank ? ":'" : "");
+    in->found.len = 0;
+    if (kmf_text_reserve(&in->found, n, err) < 0)
+        return KMF_ENOMEM;
+    memcpy(in->found.bytes, value, n);
+    in->found.bytes[n] = '\0';
+    *label = in->found.bytes;
+    return 0;
+}
+
+static int listed_label(const kmf_labelled *in, const kmf_record *rec, const char **label,
+                        kmf_err *err)
+{
+    char shown[KMF_ERR_SHOW];
+    const entry *e = in->labels.n == 0 ? NULL
+                                       : bsearch(rec->name, in->labels.entries, in->labels.n,
+                                                 sizeof *in->labels.entries, compare_name);
+    if (!e)
+        return kmf_fail(err, KMF_EFORMAT, "%s: record %" PRIu64 " '%s' has no label in %s",
+                        in->file, rec->index + 1, kmf_err_show(shown, rec->name),
+                        in->labels.path);
+    *label = e->label;
+    return 0;
+}
+
+/* ---------------------------------------------------------------- records ----------------- */
+
+static int next_of_reader(kmf_labelled *in, kmf_labelled_record *out, kmf_err *err)
+{
+    kmf_record rec;
+    int status = kmf_reader_next(in->reader, &rec, err);
+    if (status <= 0)
+        return status;
+    *out = (kmf_labelled_record){
+        .name = rec.name, .seq = rec.seq, .len = rec.len, .index = rec.index};
+    if (in->opts.optional)
+        return 1;
+    status = in->opts.key ? header_label(in, &rec, &out->label, err)
+                          : listed_label(in, &rec, &out->label, err);
+    return status < 0 ? status : 1;
+}
+
+static int check_letters(const kmf_labelled *in, const kmf_labelled_record *rec, kmf_err *err)
+{
+    for (size_t i = 0; i < rec->len; i++)
+        if (kmf_not_a_base(rec->seq[i]))
+            return kmf_fail(err, KMF_EFORMAT,
+                            "%s: line %" PRIu64 ": unexpected byte 0x%02x in the sequence",
+                            in->file, kmf_table_line(in->table),
+                            (unsigned)(unsigned char)rec->seq[i]);
+    return 0;
+}
+
+static int next_of_table(kmf_labelled *in, kmf_labelled_record *rec, kmf_err *err)
+{
+    int status = kmf_table_next(in->table, err);
+    if (status <= 0)
+        return status;
+    *rec = (kmf_labelled_record){.name = in->number, .index = in->stats.records++};
+    rec->seq = kmf_table_field(in->table, in->sequence, &rec->len);
+    if (in->label >= 0)
+        rec->label = kmf_table_field(in->table, in->label, NULL);
+    if (in->name >= 0)
+        rec->name = kmf_table_field(in->table, in->name, NULL);
+    else
+        snprintf(in->number, sizeof in->number, "%" PRIu64, rec->index + 1);
+    in->stats.bases += rec->len;
+    if (rec->label && rec->label[strcspn(rec->label, "\t\r\n")] != '\0')
+        return kmf_fail(err, KMF_EFORMAT,
+                        "%s: line %" PRIu64 ": a tab or a line end in the label", in->file,
+                        kmf_table_line(in->table));
+    if (rec->label && rec->label[0] == '\0')
+        return kmf_fail(err, KMF_EFORMAT, "%s: line %" PRIu64 ": the label is empty", in->file,
+                        kmf_table_line(in->table));
+    if (rec->name[strcspn(rec->name, "\t\r\n")] != '\0')
+        return kmf_fail(err, KMF_EFORMAT,
+                        "%s: line %" PRIu64 ": a tab or a line end in the name", in->file,
+                        kmf_table_line(in->table));
+    status = check_letters(in, rec, err);
+    return status < 0 ? status : 1;
+}
+
+int kmf_labelled_next(kmf_labelled *in, kmf_labelled_record *rec, kmf_err *err)
+{
+    return in->table ? next_of_table(in, rec, err) : next_of_reader(in, rec, err);
+}

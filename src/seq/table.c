@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A parser by the byte: the unit of a table is the field, which may be a sequence of any length,
+ * and blocks end anywhere. The fields of one row lie end to end in one buffer, each with a NUL:
+ *
+ *     row     A C G T \0 l a b e l \0
+ *     begin   0          5
+ *
+ * RFC 4180: a field that begins with a quote goes to the next single quote, two of them stand for
+ * one, and commas and line ends inside are its own. What the RFC leaves open: lines may end with
+ * LF alone, and a quote inside a field that does not begin with one is a letter like others.
+ */
+#include "seq/table.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "seq/textseq.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <string.h>
+
+enum { END = -1 }; /* instead of a byte */
+
+struct kmf_table {
+    kmf_bytes *in; /* owned */
+    char *file;    /* owned; for messages */
+    const char *p; /* the unread part of the block: borrowed from in */
+    const char *end;
+    char separator;
+    uint64_t line;       /* line ends read so far, and 1 */
+    uint64_t first_line; /* of the row */
+    kmf_text row;        /* owned */
+    size_t *begin; /* owned [cap_fields + 1]; of its fields, and where a next would begin */
+    size_t cap_fields;
+    size_t n_fields;
+    kmf_text names;  /* owned; the first row */
+    size_t *columns; /* owned [n_columns]; where they begin in it */
+    size_t n_columns;
+};
+
+/* 1: there are unread bytes; 0: the end; negative: a kmf_code. */
+static int refill(kmf_table *t, kmf_err *err)
+{
+    kmf_err reason = {0};
+    const char *block;
+    size_t len;
+    if (t->p < t->end)
+        return 1;
+    int status = kmf_bytes_next(t->in, &block, &len, &reason);
+    if (status < 0)
+        return kmf_fail(err, reason.code, "%s: line %" PRIu64 ": %s", t->file, t->line,
+                        reason.msg);
+    if (status > 0) {
+        t->p = block;
+        t->end = block + len;
+    }
+    return status;
+}
+
+/* The next byte, or END, is left where it is. 0 or a negative kmf_code. */
+static int peek(kmf_table *t, int *byte, kmf_err *err)
+{
+    int status = refill(t, err);
+    *byte = status > 0 ? (unsigned char)*t->p : END;
+    return status < 0 ? status : 0;
+}
+
+static int put(kmf_table *t, const char *bytes, size_t n, kmf_err *err)
+{
+    int status = kmf_text_reserve(&t->row, n, err);
+    if (status < 0)
+        return status;
+    memcpy(t->row.bytes + t->row.len, bytes, n);
+    t->row.len += n;
+    return 0;
+}
+
+/* Appends what comes before the next byte that means something. */
+static int copy_plain(kmf_table *t, const char *meaning, size_t n_meaning, kmf_err *err)
+{
+    int status;
+    while ((status = refill(t, err)) > 0) {
+        const char *stop = t->p;
+        while (stop < t->end && !memchr(meaning, *stop, n_meaning))
+            stop++;
+        status = put(t, t->p, (size_t)(stop - t->p), err);
+        t->p = stop;
+        if (status < 0 || stop < t->end)
+            return status;
+    }
+    return status;
+}
+
+/* A field in quotes, the first of which has been read. */
+static int quoted_field(kmf_table *t, kmf_err *err)
+{
+    uint64_t opened = t->line;
+    int byte;
+    for (;;) {
+        int status = copy_plain(t, "\"\n\0", 3, err);
+        if (status == 0)
+            status = peek(t, &byte, err);
+        if (status < 0)
+            return status;
+        if (byte == END)
+            return kmf_fail(err, KMF_EFORMAT, "%s: line %" PRIu64 ": a quote is not closed",
+                            t->file, opened);
+        if (byte == '\0')
+            return 0;
+        t->p++;
+        if (byte == '\n') {
+            t->line++;
+            status = put(t, "\n", 1, err);
+        } else {
+            status = peek(t, &byte, err);
+            if (status == 0 && byte != '"')
+                return 0;
+            t->p += byte == '"';
+            if (status == 0)
+                status = put(t, "\"", 1, err);
+        }
+        if (status < 0)
+            return status;
+    }
+}
+
+/* A field and the separator or line end behind it. *last: it ends the row. */
+static int read_field(kmf_table *t, bool *last, kmf_err *err)
+{
+    const char meaning[] = {t->separator, '\r', '\n', '\0'};
+    int byte;
+    int status = peek(t, &byte, err);
+    bool quoted = status == 0 && byte == '"';
+    if (quoted) {
+        t->p++;
+        status = quoted_field(t, err);
+    }
+    while (status == 0) {
+        size_t before = t->row.len;
+        status = copy_plain(t, meaning, sizeof meaning, err);
+        if (status == 0 && quoted && t->row.len > before)
+            return kmf_fail(err, KMF_EFORMAT,
+                            "%s: line %" PRIu64 ": text behind a closing quote", t->file,
+                            t->line);
+        if (status == 0)
+            status = peek(t, &byte, err);
+        if (status < 0)
+            return status;
+        if (byte == '\0')
+            return kmf_fail(err, KMF_EFORMAT, "%s: line %" PRIu64 ": a NUL byte", t->file,
+                            t->line);
+        *last = byte != t->separator;
+        if (byte == END)
+            break;
+        t->p++;
+        if (byte != '\r')
+            break;
+        status = peek(t, &byte, err); /* a CR is part of a line end, or a letter */
+        if (status == 0 && byte != '\n' && byte != END)
+            status = put(t, "\r", 1, err);
+    }
+    if (status == 0 && byte == '\n')
+        t->line++;
+    return status < 0 ? status : put(t, "", 1, err);
+}
+
+/* 1: a row, blank or not; 0: the end; negative: a kmf_code. */
+static int read_row(kmf_table *t, kmf_err *err)
+{
+    bool last = false;
+    int byte;
+    int status = peek(t, &byte, err);
+    if (status < 0 || byte == END)
+        return status;
+    t->row.len = 0;
+    t->n_fields = 0;
+    t->first_line = t->line;
+    while (!last && status == 0) {
+        if (kmf_grow(&t->begin, &t->cap_fields, t->n_fields + 2, sizeof *t->begin, err) < 0)
+            return KMF_ENOMEM;
+        t->begin[t->n_fields++] = t->row.len;
+        status = read_field(t, &last, err);
+        t->begin[t->n_fields] = t->row.len;
+    }
+    return status < 0 ? status : 1;
+}
+
+static bool is_blank_row(const kmf_table *t)
+{
+    return t->n_fields == 1 && t->row.bytes[strspn(t->row.bytes, " \t")] == '\0';
+}
+
+/* By the first line; a byte order mark before it is passed over. */
+static int find_separator(kmf_table *t, kmf_err *err)
+{
+    int status = refill(t, err);
+    if (status <= 0)
+        return status;
+    if (t->end - t->p >= 3 && memcmp(t->p, "\xef\xbb\xbf", 3) == 0)
+        t->p += 3;
+    const char *newline = memchr(t->p, '\n', (size_t)(t->end - t->p));
+    size_t n = (size_t)((newline ? newline : t->end) - t->p);
+    t->separator = memchr(t->p, '\t', n) ? '\t' : ',';
+    return 0;
+}
+
+static int read_names(kmf_table *t, kmf_err *err)
+{
+    int status = find_separator(t, err);
+    do {
+        if (status == 0)
+            status = read_row(t, err);
+        if (status == 0)
+            return kmf_fail(err, KMF_EFORMAT, "%s: an empty file, without names of columns",
+                            t->file);
+        if (status < 0)
+            return status;
+        status = 0;
+    } while (is_blank_row(t));
+    t->n_columns = t->n_fields;
+    t->columns = kmf_calloc(t->n_columns, sizeof *t->columns, err);
+    if (!t->columns)
+        return KMF_ENOMEM;
+    memcpy(t->columns, t->begin, t->n_columns * sizeof *t->columns);
+    t->names = t->row;
+    t->row = (kmf_text){0};
+    return 0;
+}
+
+kmf_table *kmf_table_open(kmf_bytes *in, const char *name, kmf_err *err)
+{
+    kmf_table *t = kmf_calloc(1, sizeof *t, err);
+    if (!t) {
+        kmf_bytes_close(in);
+        return NULL;
+    }
+    t->in = in;
+    t->line = 1;
+    t->file = kmf_strdup(name, err);
+    if (t->file && read_names(t, err) == 0)
+        return t;
+    kmf_table_close(t);
+    return NULL;
+}
+
+void kmf_table_close(kmf_table *t)
+{
+    if (!t)
+        return;
+    kmf_bytes_close(t->in);
+    kmf_free(t->file);
+    kmf_free(t->row.bytes);
+    kmf_free(t->begin);
+    kmf_free(t->names.bytes);
+    kmf_free(t->columns);
+    kmf_free(t);
+}
+
+int kmf_table_column(const kmf_table *t, const char *name)
+{
+    for (size_t i = 0; i < t->n_columns; i++)
+        if (strcmp(t->names.bytes + t->columns[i], name) == 0)
+            return (int)i;
+    return -1;
+}
+
+int kmf_table_next(kmf_table *t, kmf_err *err)
+{
+    int status;
+    do
+        status = read_row(t, err);
+    while (status > 0 && is_blank_row(t));
+    if (status > 0 && t->n_fields != t->n_columns)
+        return kmf_fail(err, KMF_EFORMAT, "%s: line %" PRIu64 ": %zu fields for %zu columns",
+                        t->file, t->first_line, t->n_fields, t->n_columns);
+    return status;
+}
+
+const char *kmf_table_field(const kmf_table *t, int column, size_t *len)
+{
+    const char *field = t->row.bytes + t->begin[column];
+    if (len)
+        *len = t->begin[column + 1] - t->begin[column] - 1;
+    return field;
+}
+
+uint64_t kmf_table_line(const kmf_table *t)
+{
+    return t->first_line;
+}
