@@ -37,6 +37,7 @@ typedef struct kmf_embed_options {
                             tnf, kmer:K, k-mer vectors: letters, 0 = 131072 */
     int threads;         /* 1 .. 1024; 0: kmf_threads_default() */
     int strict;     /* any cut, chunk, ambiguity, unknown k-mer or empty record is an error */
+    uint64_t seed;  /* random models: that their weights are drawn from; 1 */
     uint64_t shard; /* with n_shards > 1 only records shard, shard + n_shards, ... */
     uint64_t n_shards; /* 0 and 1: all of them */
 } kmf_embed_options;
@@ -79,7 +80,9 @@ typedef struct kmf_embedder kmf_embedder;
 /*
  * model: a model directory, NULL for the default one, "tnf" (136 canonical tetranucleotide
  * frequencies), "kmer:K" (4^K k-mer frequencies, K 1 .. 8), or a file that kmf_vectors_load reads:
- * the weighted mean of the vectors of a record's k-mers. An option that such a model does not
+ * the weighted mean of the vectors of a record's k-mers; or "random:MODEL", a model of the shape of
+ * another one, which is of our own family, with weights that were drawn from opts->seed as
+ * kmf_model_new draws them ("random": of the shape of the default one). An option that such a model does not
  * have, when set, is KMF_EINVAL.
  */
 KMF_API kmf_embedder *kmf_embedder_new(const char *model, const kmf_embed_options *opts,
@@ -90,7 +93,7 @@ KMF_API size_t kmf_embedder_dim(const kmf_embedder *embedder);
 KMF_API void kmf_embedder_options(const kmf_embedder *embedder, kmf_embed_options *opts);
 /* The pool, for readers. */
 KMF_API kmf_pool *kmf_embedder_pool(kmf_embedder *embedder);
-/* "tnf", "kmer:K", the file of vectors or the model's directory. */
+/* "tnf", "kmer:K", "random:MODEL", the file of vectors or the model's directory. */
 KMF_API const char *kmf_embedder_name(const kmf_embedder *embedder);
 /* NULL for tnf, kmer:K and k-mer vectors. */
 KMF_API const kmf_model *kmf_embedder_model(const kmf_embedder *embedder);
@@ -118,6 +121,19 @@ KMF_API int kmf_embedder_add(kmf_embedder *embedder, const char *name, const cha
 /* Waits for all rows. The embedder is then as new, its statistics apart; also on failure. */
 KMF_API int kmf_embedder_finish(kmf_embedder *embedder, kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_embedder_statistics(const kmf_embedder *embedder, kmf_embed_stats *stats);
+
+/*
+ * What makes vectors comparable, as the text of a JSON object: model and MD5 of its files, settings,
+ * columns. Freed by kmf_text_free.
+ */
+KMF_API char *kmf_embedder_identity(const kmf_embedder *embedder, kmf_err *err) KMF_MUST_CHECK;
+/*
+ * An embedder that makes the vectors of the one whose identity this is. model: where the model is
+ * now; NULL: where it was. KMF_EMODEL: identity is none, or the model there is another one, or this
+ * processor lacks the precision; the message names what differs.
+ */
+KMF_API kmf_embedder *kmf_embedder_reopen(const char *identity, const char *model, int threads,
+                                          kmf_err *err) KMF_MUST_CHECK;
 
 /*
  * One sequence, one vector [dim], NaN if it has no valid k-mer. KMF_EINVAL with KMF_POOL_NONE,

@@ -30,6 +30,23 @@ KMF_API int kmf_output_commit(kmf_output *output, const char *provenance,
 KMF_API void kmf_output_free(kmf_output *output);
 
 /*
+ * An output, gzip-compressed if path ends in ".gz". It is written under "path.tmp.PID";
+ * kmf_out_finish flushes, syncs and closes it; kmf_out_publish gives it its name; kmf_out_free
+ * before that removes it. "-" is standard output: nothing to publish or remove.
+ */
+typedef struct kmf_out kmf_out;
+
+KMF_API kmf_out *kmf_out_open(const char *path, kmf_err *err) KMF_MUST_CHECK;
+KMF_API int kmf_out_write(kmf_out *out, const void *data, size_t n,
+                          kmf_err *err) KMF_MUST_CHECK;
+/* At most 1 KB of text. */
+KMF_API int kmf_out_print(kmf_out *out, kmf_err *err, const char *format, ...)
+    KMF_PRINTF(3, 4) KMF_MUST_CHECK;
+KMF_API int kmf_out_finish(kmf_out *out, kmf_err *err) KMF_MUST_CHECK;
+KMF_API int kmf_out_publish(kmf_out *out, kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_out_free(kmf_out *out);
+
+/*
  * Writes a whole file as all outputs are written: under a temporary name, synced and renamed;
  * gzip-compressed if path ends in .gz. What is no regular file is written in place.
  */

@@ -24,25 +24,12 @@ int kmf_map_open(kmf_map *map, const char *path, kmf_err *err) KMF_MUST_CHECK;
 /* Accepts a zeroed map. */
 void kmf_map_close(kmf_map *map);
 
-/*
- * An output, gzip-compressed if path ends in ".gz". It is written under "path.tmp.PID";
- * kmf_out_finish flushes, syncs and closes it; kmf_out_publish gives it its name; kmf_out_free
- * before that removes it. "-" is standard output: nothing to publish or remove.
- */
-typedef struct kmf_out kmf_out;
+/* Of the outputs of output.h: */
 
-kmf_out *kmf_out_open(const char *path, kmf_err *err) KMF_MUST_CHECK;
-int kmf_out_write(kmf_out *out, const void *data, size_t n, kmf_err *err) KMF_MUST_CHECK;
-/* At most 1 KB of text. */
-int kmf_out_print(kmf_out *out, kmf_err *err, const char *format, ...)
-    KMF_PRINTF(3, 4) KMF_MUST_CHECK;
 /* Writes n bytes over the first n of the file. Not on standard output, not compressed. */
 int kmf_out_patch(kmf_out *out, const void *data, size_t n, kmf_err *err) KMF_MUST_CHECK;
-int kmf_out_finish(kmf_out *out, kmf_err *err) KMF_MUST_CHECK;
-int kmf_out_publish(kmf_out *out, kmf_err *err) KMF_MUST_CHECK;
 /* Takes a published file back: for sets of files that appear together or not at all. */
 void kmf_out_withdraw(kmf_out *out);
-void kmf_out_free(kmf_out *out);
 
 /* path with its extension (.npy .tsv .tsv.gz) replaced by suffix. Freed by kmf_free. */
 char *kmf_sidecar(const char *path, const char *suffix, kmf_err *err) KMF_MUST_CHECK;

@@ -30,6 +30,7 @@ typedef struct frame {
 typedef struct encode {
     kmf_method base;
     kmf_model *model;       /* owned */
+    char *drawn;            /* owned; "random" or "random:MODEL"; NULL: weights out of files */
     kmf_encoder **encoders; /* owned [threads] */
     float *pooled;          /* owned [threads, D] */
     size_t threads;
@@ -179,13 +180,31 @@ static size_t bytes(const kmf_method *method)
            sizeof(float) * n + m->model->packed->bytes;
 }
 
-static json_t *settings(const kmf_embed_options *o)
+/* What decides drawn weights, besides the seed. */
+static json_t *shape_of(const kmf_config *c)
 {
-    return json_pack("{s:s, s:i, s:s, s:I, s:I, s:I, s:s, s:b}", "pooling",
-                     kmf_pooling_names[o->pooling], "layer", o->layer, "long",
-                     kmf_long_names[o->policy], "stride", (json_int_t)o->stride, "window",
-                     (json_int_t)o->window, "overlap", (json_int_t)o->overlap, "precision",
-                     kmf_precision_names[o->precision], "exact", o->exact);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:i}", "layers", (json_int_t)c->n_layers,
+                     "hidden", (json_int_t)c->hidden_size, "heads", (json_int_t)c->n_heads,
+                     "feed_forward", (json_int_t)c->intermediate_size, "tokens",
+                     (json_int_t)c->vocab_size, "k", c->k);
+}
+
+static json_t *settings(const kmf_method *method, const kmf_embed_options *o)
+{
+    const encode *m = (const encode *)method;
+    json_t *json = json_pack("{s:s, s:i, s:s, s:I, s:I, s:I, s:s, s:b}", "pooling",
+                             kmf_pooling_names[o->pooling], "layer", o->layer, "long",
+                             kmf_long_names[o->policy], "stride", (json_int_t)o->stride,
+                             "window", (json_int_t)o->window, "overlap", (json_int_t)o->overlap,
+                             "precision", kmf_precision_names[o->precision], "exact", o->exact);
+    if (json && m->drawn &&
+        (json_object_set_new(json, "seed", json_sprintf("%llu", (unsigned long long)o->seed)) <
+             0 ||
+         json_object_set_new(json, "shape", shape_of(kmf_model_config(m->model))) < 0)) {
+        json_decref(json);
+        return NULL;
+    }
+    return json;
 }
 
 static void release(kmf_method *method)
@@ -196,6 +215,7 @@ static void release(kmf_method *method)
     kmf_free(m->encoders);
     kmf_free(m->maps);
     kmf_free(m->pooled);
+    kmf_free(m->drawn);
     kmf_cutter_free(m->base.cutters[0]);
     kmf_cutter_free(m->base.cutters[1]);
     kmf_model_free(m->model);
@@ -244,11 +264,38 @@ static int make_encoders(encode *m, kmf_err *err)
     return 0;
 }
 
-/* The files of the weights, for provenance. */
+/* A model of the shape of another, NULL: the default one, with weights drawn from seed. */
+static kmf_model *draw_model(const char *shape, uint64_t seed, kmf_err *err)
+{
+    kmf_model *model = NULL;
+    kmf_model *like = kmf_model_load(shape, err);
+    if (like)
+        model = kmf_model_new(kmf_model_config(like), seed, err);
+    kmf_model_free(like);
+    return model;
+}
+
+static int get_model(encode *m, const char *name, uint64_t seed, kmf_err *err)
+{
+    if (!kmf_is_random(name)) {
+        m->model = kmf_model_load(name, err);
+        m->base.name = m->model ? kmf_model_path(m->model) : NULL;
+        return m->model ? 0 : KMF_EMODEL;
+    }
+    m->drawn = kmf_strdup(name, err);
+    m->base.name = m->drawn;
+    if (m->drawn)
+        m->model = draw_model(strchr(name, ':') ? strchr(name, ':') + 1 : NULL, seed, err);
+    return m->model ? 0 : KMF_EMODEL;
+}
+
+/* The files of the weights, for provenance; drawn ones have none. */
 static int list_files(encode *m, kmf_err *err)
 {
     const kmf_tensors *stored = &m->model->stored;
     size_t n = kmf_tensors_n_files(stored);
+    if (m->drawn)
+        return 0;
     m->maps = kmf_calloc(n, sizeof *m->maps, err);
     if (!m->maps)
         return KMF_ENOMEM;
@@ -266,14 +313,12 @@ kmf_method *kmf_encode_open(const char *name, kmf_embed_options *opts, kmf_err *
     if (!m)
         return NULL;
     m->base.kind = &kind;
-    m->model = kmf_model_load(name, err);
-    if (!m->model ||
+    if (get_model(m, name, opts->seed, err) < 0 ||
         kmf_settings_model(opts, kmf_model_config(m->model), kmf_model_vocab(m->model), err) <
             0 ||
         make_cutters(m, opts, err) < 0 ||
         kmf_model_prepare(m->model, (kmf_precision)opts->precision, err) < 0)
         goto failed;
-    m->base.name = kmf_model_path(m->model);
     m->base.model = m->model;
     if (list_files(m, err) < 0)
         goto failed;

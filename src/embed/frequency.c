@@ -171,8 +171,9 @@ static size_t bytes(const kmf_method *method)
     return m->n_desks * (sizeof(desk) + n_counts * sizeof(int32_t));
 }
 
-static json_t *settings(const kmf_embed_options *opts)
+static json_t *settings(const kmf_method *method, const kmf_embed_options *opts)
 {
+    (void)method;
     (void)opts;
     return json_object();
 }

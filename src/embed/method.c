@@ -10,6 +10,11 @@ static bool is_frequency(const char *name)
     return strcmp(name, "tnf") == 0 || strncmp(name, "kmer:", 5) == 0;
 }
 
+bool kmf_is_random(const char *name)
+{
+    return name && (strcmp(name, "random") == 0 || strncmp(name, "random:", 7) == 0);
+}
+
 static bool is_file(const char *path)
 {
     struct stat st;
@@ -20,6 +25,8 @@ kmf_method *kmf_method_open(const char *name, kmf_embed_options *opts, kmf_err *
 {
     if (name && is_frequency(name))
         return kmf_frequency_open(name, opts, err);
+    if (kmf_is_random(name))
+        return kmf_encode_open(name, opts, err);
     int whole = name ? kmf_model_is_file(name, err) : 0;
     if (whole < 0)
         return NULL;

@@ -25,7 +25,7 @@ typedef struct kmf_method_kind {
      * The options that decide the vectors, besides strand, norm, ambiguous and strict, as a JSON
      * object; NULL: out of memory.
      */
-    json_t *(*settings)(const kmf_embed_options *opts);
+    json_t *(*settings)(const kmf_method *method, const kmf_embed_options *opts);
     void (*free)(kmf_method *method); /* also of one that is half made */
     const char *unknown;              /* "k-mers that the vocabulary lacks", for messages */
 } kmf_method_kind;
@@ -66,6 +66,9 @@ struct kmf_method {
 kmf_method *kmf_method_open(const char *name, kmf_embed_options *opts,
                             kmf_err *err) KMF_MUST_CHECK;
 void kmf_method_free(kmf_method *method);
+
+/* Does the name, which may be NULL, ask for drawn weights: "random", "random:MODEL"? */
+bool kmf_is_random(const char *name);
 
 /* The same for one kind each. */
 kmf_method *kmf_encode_open(const char *name, kmf_embed_options *opts,

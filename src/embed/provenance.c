@@ -7,17 +7,17 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "embed/method.h"
+#include "embed/provenance.h"
 #include "nn/gemm.h"
 #include "seq/digest.h"
 
 #include <string.h>
 
 /*
- * {"name": ..., "md5": ...}; the MD5 is that of the weights, read through the map in use, so it is
- * theirs even if the file has been replaced since. NULL after an error.
+ * The MD5 is that of the weights, read through the map in use, so it is theirs even if the file has
+ * been replaced since.
  */
-static json_t *model_json(const kmf_embedder *e, kmf_err *err)
+json_t *kmf_model_json(const kmf_embedder *e, kmf_err *err)
 {
     const kmf_method *method = kmf_embedder_method(e);
     char md5[KMF_MD5_TEXT];
@@ -34,14 +34,14 @@ static json_t *model_json(const kmf_embedder *e, kmf_err *err)
     return json;
 }
 
-static json_t *settings_json(const kmf_embedder *e)
+json_t *kmf_settings_json(const kmf_embedder *e)
 {
     kmf_embed_options o;
     kmf_embedder_options(e, &o);
     json_t *json = json_pack("{s:s, s:s, s:s, s:b}", "strand", kmf_strand_names[o.strand],
                              "norm", kmf_norm_names[o.norm], "ambiguous",
                              kmf_ambiguous_names[o.ambiguous], "strict", o.strict);
-    json_t *more = kmf_embedder_method(e)->kind->settings(&o);
+    json_t *more = kmf_embedder_method(e)->kind->settings(kmf_embedder_method(e), &o);
     if (!json || !more || json_object_update(json, more) < 0) {
         json_decref(json);
         json = NULL;
@@ -78,13 +78,13 @@ char *kmf_provenance(const kmf_embedder *embedder, const char *command_line,
     kmf_embed_options o;
     char *text = NULL;
     kmf_embedder_options(embedder, &o);
-    json_t *model = model_json(embedder, err);
+    json_t *model = kmf_model_json(embedder, err);
     if (!model)
         return NULL;
     json_t *json = json_pack(
         "{s:s, s:s, s:o?, s:o?, s:o?, s:o?, s:I, s:{s:I, s:I}, s:s, s:o?}", "program",
         "kmerformer", "version", kmf_version(), "command", kmf_json_of_text(command_line),
-        "model", model, "settings", settings_json(embedder), "inputs",
+        "model", model, "settings", kmf_settings_json(embedder), "inputs",
         list_json(inputs, n_inputs), "columns", (json_int_t)kmf_embedder_dim(embedder), "shard",
         "index", (json_int_t)o.shard, "count", (json_int_t)o.n_shards, "products",
         kmf_gemm_name(), "statistics", statistics_json(embedder));

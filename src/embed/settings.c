@@ -26,6 +26,7 @@ void kmf_embed_options_default(kmf_embed_options *opts)
                                 .overlap = KMF_OVERLAP_MODEL,
                                 .precision = -1,
                                 .weights = -1,
+                                .seed = 1,
                                 .n_shards = 1};
 }
 

@@ -253,8 +253,9 @@ static size_t bytes(const kmf_method *method)
     return total + v->info.n * word;
 }
 
-static json_t *settings(const kmf_embed_options *o)
+static json_t *settings(const kmf_method *method, const kmf_embed_options *o)
 {
+    (void)method;
     return json_pack("{s:s, s:i, s:I}", "weights", kmf_weights_names[o->weights], "k", o->k,
                      "stride", (json_int_t)o->stride);
 }

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An embedder described, and made again from the description.
+ *
+ *   {"model": {"name", "md5", ...}, "settings": {"strand", ...}, "columns": D}
+ *
+ * Whether it is the same one is asked of the result: what was made again describes itself, and the
+ * two descriptions are compared. A model is known by the MD5 of its files, wherever they lie; one
+ * without files by its name.
+ */
+#include "base/err.h"
+#include "base/mem.h"
+#include "embed/provenance.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static json_t *identity_json(const kmf_embedder *embedder, kmf_err *err)
+{
+    json_t *model = kmf_model_json(embedder, err);
+    if (!model)
+        return NULL;
+    json_t *json =
+        json_pack("{s:o?, s:o?, s:I}", "model", model, "settings", kmf_settings_json(embedder),
+                  "columns", (json_int_t)kmf_embedder_dim(embedder));
+    if (!json)
+        kmf_fail(err, KMF_ENOMEM, "out of memory: no provenance could be made");
+    return json;
+}
+
+char *kmf_embedder_identity(const kmf_embedder *embedder, kmf_err *err)
+{
+    json_t *json = identity_json(embedder, err);
+    char *text = json ? kmf_json_text(json, JSON_COMPACT, err) : NULL;
+    json_decref(json);
+    return text;
+}
+
+/* ---------------------------------------------------------------- settings -------------- */
+
+static size_t count_words(const char *const *words)
+{
+    size_t n = 0;
+    while (words[n])
+        n++;
+    return n;
+}
+
+static int read_words(kmf_embed_options *o, const json_t *json, kmf_err *err)
+{
+    const struct {
+        const char *key;
+        const char *const *words;
+        int *to;
+    } rows[] = {{"strand", kmf_strand_names, &o->strand},
+                {"norm", kmf_norm_names, &o->norm},
+                {"ambiguous", kmf_ambiguous_names, &o->ambiguous},
+                {"pooling", kmf_pooling_names, &o->pooling},
+                {"long", kmf_long_names, &o->policy},
+                {"precision", kmf_precision_names, &o->precision},
+                {"weights", kmf_weights_names, &o->weights}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        int status = kmf_json_choice(rows[i].to, json, rows[i].key, rows[i].words,
+                                     count_words(rows[i].words), "embedder", err);
+        if (status < 0)
+            return status;
+    }
+    return 0;
+}
+
+static int read_numbers(kmf_embed_options *o, const json_t *json, kmf_err *err)
+{
+    int64_t layer = o->layer;
+    int64_t k = o->k;
+    int status = 0;
+    const struct {
+        const char *key;
+        size_t *to;
+    } sizes[] = {{"stride", &o->stride}, {"window", &o->window}, {"overlap", &o->overlap}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] && status >= 0; i++)
+        status =
+            kmf_json_size(sizes[i].to, json, sizes[i].key, 0, (size_t)1 << 31, "embedder", err);
+    if (status >= 0)
+        status = kmf_json_int(&layer, json, "layer", 0, 1000, "embedder", err);
+    if (status >= 0)
+        status = kmf_json_int(&k, json, "k", 0, KMF_K_MAX, "embedder", err);
+    if (status >= 0)
+        status = kmf_json_bool(&o->exact, json, "exact", "embedder", err);
+    if (status < 0)
+        return status;
+    o->layer = (int)layer;
+    o->k = (int)k;
+    const char *seed = json_string_value(json_object_get(json, "seed"));
+    if (seed)
+        o->seed = strtoull(seed, NULL, 10);
+    if (o->exact)
+        o->ambiguous = -1; /* the published tokenizer leaves no choice */
+    return 0;
+}
+
+/* ---------------------------------------------------------------- again ----------------- */
+
+/* The first key under which two objects differ; NULL: none. but: a key that may. */
+static const char *first_difference(json_t *a, json_t *b, const char *but)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(a, key,
+                        value) if (strcmp(key, but) != 0 &&
+                                   !json_equal(value, json_object_get(b, key))) return key;
+    json_object_foreach(b, key, value) if (strcmp(key, but) != 0 &&
+                                           !json_object_get(a, key)) return key;
+    return NULL;
+}
+
+static int compare(const kmf_embedder *embedder, const json_t *was, kmf_err *err)
+{
+    json_t *now = identity_json(embedder, err);
+    if (!now)
+        return KMF_ENOMEM;
+    json_t *model = json_object_get(was, "model");
+    bool by_files = json_object_get(model, "md5") != NULL;
+    const char *key =
+        first_difference(model, json_object_get(now, "model"), by_files ? "name" : "");
+    const char *whose = "model's";
+    if (!key) {
+        key = first_difference(json_object_get(was, "settings"),
+                               json_object_get(now, "settings"), "strict");
+        whose = "setting";
+    }
+    if (!key && !json_equal(json_object_get(was, "columns"), json_object_get(now, "columns"))) {
+        key = "columns";
+        whose = "number of";
+    }
+    int status = key ? kmf_fail(err, KMF_EMODEL,
+                                "%s is not the model of these vectors: the %s %s differs",
+                                kmf_embedder_name(embedder), whose, key)
+                     : 0;
+    json_decref(now);
+    return status;
+}
+
+/* NULL after KMF_EMODEL. */
+static const char *name_in(const json_t *was, kmf_err *err)
+{
+    const char *name =
+        json_string_value(json_object_get(json_object_get(was, "model"), "name"));
+    if (!name || !json_is_object(json_object_get(was, "settings"))) {
+        kmf_fail(err, KMF_EMODEL, "embedder: neither a model nor settings");
+        return NULL;
+    }
+    return name;
+}
+
+kmf_embedder *kmf_embedder_reopen(const char *identity, const char *model, int threads,
+                                  kmf_err *err)
+{
+    kmf_embed_options opts;
+    kmf_err cause = {0};
+    kmf_embedder *embedder = NULL;
+    json_t *was = kmf_json_parse(identity, strlen(identity), "embedder", err);
+    const char *name = was ? name_in(was, err) : NULL;
+    if (!name)
+        goto out;
+    const json_t *settings = json_object_get(was, "settings");
+    kmf_embed_options_default(&opts);
+    opts.threads = threads;
+    if (read_words(&opts, settings, err) < 0 || read_numbers(&opts, settings, err) < 0)
+        goto out;
+    embedder = kmf_embedder_new(model ? model : name, &opts, &cause);
+    if (!embedder) /* settings that another kind of model does not have */
+        kmf_fail(err, cause.code == KMF_EINVAL ? KMF_EMODEL : cause.code, "%s", cause.msg);
+    if (embedder && compare(embedder, was, err) < 0) {
+        kmf_embedder_free(embedder);
+        embedder = NULL;
+    }
+out:
+    json_decref(was);
+    return embedder;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* What decides an embedder's vectors, as JSON: for x.json, and to know it again. */
+#ifndef KMF_PROVENANCE_H
+#define KMF_PROVENANCE_H
+
+#include "base/json.h"
+#include "embed/method.h"
+
+/* {"name": ..., "md5": ...}: the model. NULL after an error. */
+json_t *kmf_model_json(const kmf_embedder *embedder, kmf_err *err);
+/* The options that decide the vectors. NULL: out of memory. */
+json_t *kmf_settings_json(const kmf_embedder *embedder);
+
+#endif
