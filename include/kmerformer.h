@@ -15,7 +15,7 @@
  * failure; the others return 0, or a count, or a negative kmf_code.
  *
  * Threads. An object may be used by one thread at a time, different objects by different
- * threads at once. kmf_model, kmf_vocab, kmf_counts and kmf_pool are read-only once
+ * threads at once. kmf_model, kmf_vocab, kmf_counts, kmf_probe and kmf_pool are read-only once
  * made and may be shared.
  *
  * A complete program, compiled and run by the tests:
@@ -62,6 +62,8 @@
 #include "kmerformer/model.h"
 #include "kmerformer/pretrain.h"
 #include "kmerformer/embed.h"
+#include "kmerformer/probe.h"
+#include "kmerformer/eval.h"
 #include "kmerformer/output.h"
 #include "kmerformer/bench.h"
 #include "kmerformer/plot.h"

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/* Part of kmerformer.h: what vectors are good for, measured on labelled records. */
+#ifndef KMERFORMER_EVAL_H
+#define KMERFORMER_EVAL_H
+
+#include "labelled.h"
+#include "probe.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---------------------------------------------------------------- records ---------------- */
+
+/* What a record is for: to learn from, to choose by, to be judged by. */
+typedef enum kmf_role { KMF_ROLE_TRAIN, KMF_ROLE_DEV, KMF_ROLE_TEST, KMF_N_ROLES } kmf_role;
+
+/* Labelled records of all three parts, in memory, for one model after another. */
+typedef struct kmf_samples kmf_samples;
+
+KMF_API kmf_samples *kmf_samples_new(kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_samples_free(kmf_samples *samples);
+/* Copies all records of an input into a part. KMF_EFORMAT: it has none. */
+KMF_API int kmf_samples_read(kmf_samples *samples, kmf_role role, kmf_labelled *input,
+                             kmf_err *err) KMF_MUST_CHECK;
+
+typedef struct kmf_samples_options {
+    int no_test;       /* 1: there is no test part, none is made */
+    double test_share; /* of each class that becomes the test part if none was read; 0.2 */
+    double dev_share;  /* of each class of train that others are chosen by if no dev part was
+                          read; 0.2 */
+    size_t min_class;  /* classes of fewer records in train are left out of all parts; 2 */
+    uint64_t seed;     /* of both drawings; 1 */
+} kmf_samples_options;
+
+KMF_API void kmf_samples_options_default(kmf_samples_options *opts);
+
+/*
+ * How the records lie, part after part, each in input order:
+ *
+ *   0 .. n_fit - 1                   of train: what is learnt from while something is chosen
+ *   dev .. dev + n_dev - 1           what it is chosen by: of train, or the dev part
+ *   0 .. n_train - 1                 train
+ *   test .. test + n_test - 1        test
+ */
+typedef struct kmf_samples_info {
+    size_t n; /* records that are kept */
+    size_t n_train, n_fit;
+    size_t dev, n_dev;
+    size_t test, n_test;
+    size_t
+        n_classes;  /* in train, 2 or more: classes 0 .. n_classes - 1, by the order of bytes */
+    size_t n_all;   /* with those that only other parts have, which come after them */
+    size_t unknown; /* records of the test part of such a class: never predicted, so wrong */
+    size_t left_out; /* records of classes with fewer than min_class */
+    size_t classes_left_out;
+} kmf_samples_info;
+
+/*
+ * Once, after reading: draws the parts that are missing, leaves out small classes and numbers the
+ * others. A drawn part has share x records of each class, rounded, but never its last one.
+ * KMF_EINVAL: an option is out of range; KMF_EFORMAT: fewer than two classes or an empty part is
+ * left.
+ */
+KMF_API int kmf_samples_settle(kmf_samples *samples, const kmf_samples_options *opts,
+                               kmf_samples_info *info, kmf_err *err) KMF_MUST_CHECK;
+
+/* Borrowed. */
+typedef struct kmf_sample {
+    const char *name;
+    const char *seq;
+    size_t len;
+    int32_t y; /* its class */
+} kmf_sample;
+
+/* After kmf_samples_settle; i: 0 .. n - 1. */
+KMF_API void kmf_samples_get(const kmf_samples *samples, size_t i, kmf_sample *sample);
+/* number: 0 .. n_all - 1. */
+KMF_API const char *kmf_samples_class(const kmf_samples *samples, size_t number);
+/* The classes of all records [n], borrowed. */
+KMF_API const int32_t *kmf_samples_classes(const kmf_samples *samples);
+/* The vectors of all records: x [n, dim], dim being the embedder's. */
+KMF_API int kmf_samples_embed(const kmf_samples *samples, kmf_embedder *embedder, float *x,
+                              kmf_err *err) KMF_MUST_CHECK;
+
+/* ---------------------------------------------------------------- the judgement ---------- */
+
+/* How vectors are brought to one scale before distances are taken: src/eval/scaler.h. */
+typedef enum kmf_scale {
+    KMF_SCALE_NONE,
+    KMF_SCALE_STANDARD,  /* each column by mean and deviation of train           */
+    KMF_SCALE_L2,        /* each vector to length 1                              */
+    KMF_SCALE_CENTER_L2, /* the same after the mean of train was taken away      */
+    KMF_SCALE_AUTO       /* the one whose nearest neighbours are right about dev */
+} kmf_scale;
+KMF_API extern const char *const kmf_scale_names[]; /* none standard l2 center-l2 auto */
+
+typedef struct kmf_eval_options {
+    kmf_probe_options probe;
+    int scale;     /* kmf_scale; AUTO */
+    size_t k;      /* neighbours, 1 .. 1024; 5 */
+    int restarts;  /* of k-means, 1 .. 10000; 10 */
+    int resamples; /* of the bootstrap, 0 (no intervals) .. 1000000; 1000 */
+    uint64_t seed; /* 1 */
+} kmf_eval_options;
+
+KMF_API void kmf_eval_options_default(kmf_eval_options *opts);
+
+/* A score and its 95 % interval: the percentiles 2.5 and 97.5 of the scores of test parts that
+   are drawn from this one with replacement. NaN: there is none. */
+typedef struct kmf_interval {
+    double value, low, high;
+} kmf_interval;
+
+/*
+ * The scores of predictions on a test part; each class counts that occurs among the true or the
+ * predicted ones.
+ *
+ *   accuracy   of the probe
+ *   macro_f1   mean over the classes of 2 right / (true + predicted)
+ *   mcc        Matthews' coefficient for any number of classes (Gorodkin 2004)
+ *   auc        area under the ROC curve: two classes, that of the second one; more, the mean of
+ *              each against the rest, over those of train that occur in test
+ *   knn        accuracy of the vote of the k nearest records of train; of classes with as many
+ *              votes, that of the nearest one
+ *   ari, nmi   the test part in as many clusters (k-means) as it has classes beside its classes:
+ *              Rand index adjusted for chance (Hubert and Arabie 1985), mutual information over
+ *              the mean of both entropies. Records without a vector are a cluster of their own
+ */
+typedef struct kmf_eval_result {
+    kmf_interval accuracy, macro_f1, mcc, auc, knn;
+    double ari, nmi;
+    double l2;
+    int scale;            /* kmf_scale, the one in use */
+    size_t without_train; /* records without a vector */
+    size_t without_test;
+} kmf_eval_result;
+
+/* Of each record of the test part, [n_test] each; any may be NULL. */
+typedef struct kmf_eval_answers {
+    int32_t *probe;
+    int32_t *knn;
+    int32_t *cluster;
+} kmf_eval_answers;
+
+/*
+ * Judges the vectors x [info->n, dim] of settled samples. All that is chosen is chosen on train and
+ * dev. The same bits for any pool (NULL: one thread). KMF_EINVAL: an option out of range, or no
+ * record of train has a vector.
+ */
+KMF_API int kmf_evaluate(const kmf_samples *samples, const kmf_samples_info *info,
+                         const float *x, size_t dim, const kmf_eval_options *opts,
+                         kmf_pool *pool, kmf_eval_result *result,
+                         const kmf_eval_answers *answers, kmf_err *err) KMF_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/* Part of kmerformer.h: a linear classifier of vectors, learnt from labelled ones. */
+#ifndef KMERFORMER_PROBE_H
+#define KMERFORMER_PROBE_H
+
+#include "embed.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Vectors and their classes, borrowed. A row of NaN is a record without a k-mer: nothing is learnt
+ * from it, and where a class is asked for it gets the most frequent one of the training part.
+ */
+typedef struct kmf_points {
+    const float *x;   /* [n, dim] */
+    const int32_t *y; /* [n], 0 or more */
+    size_t n;
+} kmf_points;
+
+/*
+ * Multinomial logistic regression: probabilities are softmax(W x + b).
+ *
+ * It is learnt in units of the training part's standard deviations around its means, and W and b
+ * are then brought back to those of x. What is minimised is
+ *
+ *   mean of -log p(y | x) + l2 / 2 |W|^2         (b is free)
+ *
+ * by L-BFGS. scikit-learn's C is 1 / (l2 n). Read-only once made, and may be shared between
+ * threads.
+ */
+typedef struct kmf_probe kmf_probe;
+
+#define KMF_PROBE_GRID 6 /* values tried: 1, 0.1, ... 1e-5 */
+
+typedef struct kmf_probe_options {
+    double l2;        /* above 0; 0: the value of the grid that is best on dev */
+    int iterations;   /* at most, 1 or more, for each value */
+    double tolerance; /* ends when no number of the gradient is larger; above 0 */
+} kmf_probe_options;
+
+/* l2 chosen, 500 iterations, tolerance 1e-5. */
+KMF_API void kmf_probe_options_default(kmf_probe_options *opts);
+
+/*
+ * Learns from `train`, whose classes are 0 .. n_classes - 1. With l2 = 0, probes with the values
+ * of the grid are learnt from `fit` and asked for `dev` first; the most accurate one's value is
+ * taken, of equals the largest. Otherwise both may be NULL. fit may be a part of train; classes of
+ * dev that are n_classes or more count as mistakes. The bits do not depend on the pool (NULL: one
+ * thread). KMF_EINVAL: an option out of range, no row that is not NaN, no class.
+ */
+KMF_API kmf_probe *kmf_probe_train(const kmf_points *train, const kmf_points *fit,
+                                   const kmf_points *dev, size_t dim, size_t n_classes,
+                                   const kmf_probe_options *opts, kmf_pool *pool,
+                                   kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_probe_free(kmf_probe *probe);
+
+KMF_API size_t kmf_probe_dim(const kmf_probe *probe);
+KMF_API size_t kmf_probe_n_classes(const kmf_probe *probe);
+KMF_API double kmf_probe_l2(const kmf_probe *probe);
+/* W [n_classes, dim] and b [n_classes], borrowed. */
+KMF_API const float *kmf_probe_weights(const kmf_probe *probe);
+KMF_API const float *kmf_probe_biases(const kmf_probe *probe);
+
+/*
+ * The class of x [dim], and its probabilities [n_classes]; of equally probable ones the first. For
+ * a row of NaN they are the shares of the classes in training.
+ */
+KMF_API int32_t kmf_probe_predict(const kmf_probe *probe, double *probabilities,
+                                  const float *x);
+
+/* ---------------------------------------------------------------- as a file -------------- */
+
+/*
+ * A probe that knows the names of its classes and the embedder that its vectors come from can be
+ * saved: a safetensors file with tensors weights F32 [n_classes, dim], biases F32 [n_classes],
+ * shares F32 [n_classes], labels U8 (the names, each with a NUL), and metadata
+ * "kmerformer.probe": "1", "embedder": the text of kmf_embedder_identity, "l2", and the pairs of
+ * texts that it was saved with.
+ */
+
+/* labels [n_classes] and identity are copied. */
+KMF_API int kmf_probe_describe(kmf_probe *probe, const char *const *labels,
+                               const char *identity, kmf_err *err) KMF_MUST_CHECK;
+/* "" before kmf_probe_describe. class: 0 .. n_classes - 1. */
+KMF_API const char *kmf_probe_label(const kmf_probe *probe, size_t number);
+KMF_API const char *kmf_probe_identity(const kmf_probe *probe);
+
+/* pairs: key, value, key, value, ... [2 n_pairs]. KMF_EINVAL: the probe was not described. */
+KMF_API int kmf_probe_save(const kmf_probe *probe, const char *path, const char *const *pairs,
+                           size_t n_pairs, kmf_err *err) KMF_MUST_CHECK;
+/* Nothing in the file is trusted: KMF_EMODEL says what is wrong. */
+KMF_API kmf_probe *kmf_probe_load(const char *path, kmf_err *err) KMF_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * All distances, by products: |q - x|^2 = |q|^2 - 2 q x + |x|^2, of which |q|^2 is the same for
+ * all x. A tile of 64 queries by 256 rows is one product; what it gives is offered, row after row,
+ * to each query's list of the k nearest so far, sorted.
+ *
+ * Why no index: a test part has thousands of queries in hundreds of columns, where trees look at
+ * everything anyway, and the answers are to be exact.
+ */
+#include "eval/neighbours.h"
+
+#include "base/mem.h"
+#include "eval/scaler.h"
+#include "nn/gemm.h"
+#include "seq/par.h"
+
+#include <string.h>
+
+#define QUERIES 64
+
+typedef struct near {
+    float distance; /* without |q|^2 */
+    int32_t y;
+} near;
+
+typedef struct votes {
+    const kmf_points *train;
+    const float *q;
+    size_t n, dim, k;
+    int32_t otherwise;
+    int32_t *predicted;
+    float *square;   /* owned [train->n]; |x|^2 */
+    float *products; /* owned [workers, QUERIES, KMF_ROWS_BLOCK] */
+    near *lists;     /* owned [workers, QUERIES, k] */
+} votes;
+
+static void offer(near *list, size_t *n, size_t k, float distance, int32_t y)
+{
+    size_t i = *n < k ? (*n)++ : k;
+    if (i == k && !(distance < list[k - 1].distance))
+        return;
+    i -= i == k;
+    for (; i > 0 && distance < list[i - 1].distance; i--)
+        list[i] = list[i - 1];
+    list[i] = (near){distance, y};
+}
+
+/* k is small: counting again for each is faster than a table over the classes. */
+static int32_t winner(const near *list, size_t n, int32_t otherwise)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t count = 0;
+        for (size_t j = 0; j < n; j++)
+            count += list[j].y == list[i].y;
+        if (count > most) {
+            most = count;
+            otherwise = list[i].y;
+        }
+    }
+    return otherwise;
+}
+
+static int vote_tile(void *arg, size_t tile, int worker, kmf_err *err)
+{
+    votes *v = arg;
+    const kmf_points *train = v->train;
+    size_t beg = tile * QUERIES;
+    size_t n = v->n - beg < QUERIES ? v->n - beg : QUERIES;
+    float *products = v->products + (size_t)worker * QUERIES * KMF_ROWS_BLOCK;
+    near *lists = v->lists + (size_t)worker * QUERIES * v->k;
+    size_t found[QUERIES] = {0};
+    (void)err;
+    for (size_t i = 0; i < train->n; i += KMF_ROWS_BLOCK) {
+        size_t m = train->n - i < KMF_ROWS_BLOCK ? train->n - i : KMF_ROWS_BLOCK;
+        kmf_gemm_inner(products, KMF_ROWS_BLOCK, v->q + beg * v->dim, v->dim,
+                       train->x + i * v->dim, v->dim, n, m, v->dim, KMF_GEMM_TB);
+        for (size_t r = 0; r < n; r++)
+            for (size_t j = 0; j < m; j++)
+                if (!isnan(v->square[i + j]))
+                    offer(lists + r * v->k, &found[r], v->k,
+                          v->square[i + j] - 2 * products[r * KMF_ROWS_BLOCK + j],
+                          train->y[i + j]);
+    }
+    for (size_t r = 0; r < n; r++)
+        v->predicted[beg + r] = kmf_row_is_there(v->q + (beg + r) * v->dim)
+                                    ? winner(lists + r * v->k, found[r], v->otherwise)
+                                    : v->otherwise;
+    return 0;
+}
+
+int kmf_neighbours_vote(int32_t *predicted, const kmf_points *train, const float *q, size_t n,
+                        size_t dim, size_t k, int32_t otherwise, kmf_pool *pool, kmf_err *err)
+{
+    size_t workers = (size_t)kmf_pool_threads(pool) + 1;
+    votes v = {.train = train,
+               .q = q,
+               .n = n,
+               .dim = dim,
+               .k = k < train->n ? k : train->n,
+               .otherwise = otherwise,
+               .predicted = predicted};
+    int status = KMF_ENOMEM;
+    v.square = kmf_malloc(train->n, sizeof *v.square, err);
+    v.products = kmf_floats(workers * QUERIES * KMF_ROWS_BLOCK, err);
+    v.lists = kmf_malloc(workers * QUERIES * v.k, sizeof *v.lists, err);
+    if (v.square && v.products && v.lists) {
+        for (size_t i = 0; i < train->n; i++) {
+            double sum = 0;
+            for (size_t d = 0; d < dim; d++)
+                sum += (double)train->x[i * dim + d] * (double)train->x[i * dim + d];
+            v.square[i] = (float)sum;
+        }
+        status = kmf_pool_each(pool, (n + QUERIES - 1) / QUERIES, vote_tile, &v, err);
+    }
+    kmf_free(v.square);
+    kmf_free(v.products);
+    kmf_free(v.lists);
+    return status;
+}

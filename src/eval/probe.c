@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The probe: logistic regression on vectors as they are.
+ *
+ * It is learnt on standardised numbers, z = (x - m) / s, since the columns of a model differ in
+ * size by orders of magnitude and one l2 has to serve them all; then the scale is folded into the
+ * weights, so that whoever uses them needs no m and s:
+ *
+ *   W z + b = (W / s) x + (b - W (m / s))
+ *
+ * The values of l2 are tried from the largest down, each beginning where the one before ended.
+ */
+#include "base/err.h"
+#include "base/mem.h"
+#include "eval/lbfgs.h"
+#include "eval/logistic.h"
+#include "eval/probe.h"
+#include "eval/scaler.h"
+
+#include <string.h>
+
+#define PAIRS 10
+#define LEAST_GAIN 1e-9 /* what float32 products let a loss be told apart by */
+
+static const double grid[KMF_PROBE_GRID] = {1, 0.1, 0.01, 1e-3, 1e-4, 1e-5};
+
+void kmf_probe_options_default(kmf_probe_options *opts)
+{
+    *opts = (kmf_probe_options){.iterations = 500, .tolerance = 1e-5};
+}
+
+/* ---------------------------------------------------------------- one probe -------------- */
+
+kmf_probe *kmf_probe_new(size_t dim, size_t n_classes, kmf_err *err)
+{
+    size_t n;
+    kmf_probe *p = kmf_calloc(1, sizeof *p, err);
+    if (!p)
+        return NULL;
+    p->dim = dim;
+    p->n_classes = n_classes;
+    if (!kmf_mul(dim, n_classes, &n)) {
+        kmf_fail(err, KMF_ENOMEM, "out of memory: %zu classes of %zu numbers", n_classes, dim);
+        goto failed;
+    }
+    p->weights = kmf_floats(n, err);
+    p->biases = kmf_floats(n_classes, err);
+    p->shares = kmf_floats(n_classes, err);
+    p->labels = kmf_calloc(n_classes, sizeof *p->labels, err);
+    if (p->weights && p->biases && p->shares && p->labels)
+        return p;
+failed:
+    kmf_probe_free(p);
+    return NULL;
+}
+
+void kmf_probe_free(kmf_probe *p)
+{
+    if (!p)
+        return;
+    kmf_free(p->weights);
+    kmf_free(p->biases);
+    kmf_free(p->shares);
+    kmf_free(p->labels);
+    kmf_free(p->text);
+    kmf_free(p->identity);
+    kmf_free(p);
+}
+
+size_t kmf_probe_dim(const kmf_probe *probe)
+{
+    return probe->dim;
+}
+
+size_t kmf_probe_n_classes(const kmf_probe *probe)
+{
+    return probe->n_classes;
+}
+
+double kmf_probe_l2(const kmf_probe *probe)
+{
+    return probe->l2;
+}
+
+const float *kmf_probe_weights(const kmf_probe *probe)
+{
+    return probe->weights;
+}
+
+const float *kmf_probe_biases(const kmf_probe *probe)
+{
+    return probe->biases;
+}
+
+/* Four sums, so that one addition need not wait for the one before. */
+static double logit(const float *w, const float *x, size_t dim)
+{
+    double sum[4] = {0};
+    size_t d = 0;
+    for (; d + 4 <= dim; d += 4)
+        for (size_t j = 0; j < 4; j++)
+            sum[j] += (double)w[d + j] * (double)x[d + j];
+    for (; d < dim; d++)
+        sum[0] += (double)w[d] * (double)x[d];
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+int32_t kmf_probe_predict(const kmf_probe *p, double *probabilities, const float *x)
+{
+    int32_t best = 0;
+    double sum = 0;
+    bool there = kmf_row_is_there(x);
+    for (size_t c = 0; c < p->n_classes; c++) {
+        probabilities[c] =
+            there ? logit(p->weights + c * p->dim, x, p->dim) + (double)p->biases[c]
+                  : (double)p->shares[c];
+        if (probabilities[c] > probabilities[best])
+            best = (int32_t)c;
+    }
+    if (!there)
+        return best;
+    double most = probabilities[best];
+    for (size_t c = 0; c < p->n_classes; c++) {
+        probabilities[c] = exp(probabilities[c] - most);
+        sum += probabilities[c];
+    }
+    for (size_t c = 0; c < p->n_classes; c++)
+        probabilities[c] /= sum;
+    return best;
+}
+
+/* ---------------------------------------------------------------- learning --------------- */
+
+/* The rows of a part that are there, standardised, and the way to their minimum. */
+typedef struct lesson {
+    size_t n, dim, n_classes;
+    float *z;               /* owned [n, dim] */
+    int32_t *y;             /* owned [n] */
+    double *mean, *spread;  /* owned [dim] */
+    double *shares;         /* owned [n_classes]; of the whole part */
+    double *theta;          /* owned [n_classes (dim + 1)] */
+    kmf_logistic *logistic; /* owned */
+} lesson;
+
+static void lesson_free(lesson *l)
+{
+    kmf_logistic_free(l->logistic);
+    kmf_free(l->z);
+    kmf_free(l->y);
+    kmf_free(l->mean);
+    kmf_free(l->spread);
+    kmf_free(l->shares);
+    kmf_free(l->theta);
+}
+
+static int lesson_init(lesson *l, const kmf_points *part, size_t dim, size_t n_classes,
+                       kmf_pool *pool, kmf_err *err)
+{
+    size_t n_theta = n_classes * (dim + 1);
+    *l = (lesson){.dim = dim, .n_classes = n_classes};
+    l->y = kmf_malloc(part->n, sizeof *l->y, err);
+    l->mean = kmf_calloc(dim, sizeof *l->mean, err);
+    l->spread = kmf_calloc(dim, sizeof *l->spread, err);
+    l->shares = kmf_calloc(n_classes, sizeof *l->shares, err);
+    l->theta = kmf_calloc(n_theta, sizeof *l->theta, err);
+    l->z = kmf_large(part->n * dim, sizeof *l->z, err);
+    if (!l->z || !l->y || !l->mean || !l->spread || !l->shares || !l->theta)
+        return KMF_ENOMEM;
+    kmf_rows_mean(l->mean, part->x, part->n, dim);
+    kmf_rows_deviation(l->spread, l->mean, part->x, part->n, dim);
+    (void)kmf_most_frequent(l->shares, part->y, part->n, n_classes);
+    for (size_t i = 0; i < part->n; i++) {
+        const float *x = part->x + i * dim;
+        if (!kmf_row_is_there(x))
+            continue;
+        for (size_t d = 0; d < dim; d++)
+            l->z[l->n * dim + d] = (float)(((double)x[d] - l->mean[d]) / l->spread[d]);
+        l->y[l->n++] = part->y[i];
+    }
+    if (l->n == 0)
+        return kmf_fail(err, KMF_EINVAL, "no record to learn from has a valid k-mer");
+    l->logistic = kmf_logistic_new(l->z, l->y, l->n, dim, n_classes, pool, err);
+    return l->logistic ? 0 : KMF_ENOMEM;
+}
+
+/* Goes on to the minimum for l2, and puts it into the probe. */
+static int learn(lesson *l, kmf_probe *p, double l2, const kmf_probe_options *opts,
+                 kmf_err *err)
+{
+    const kmf_lbfgs_options how = {.pairs = PAIRS,
+                                   .iterations = opts->iterations,
+                                   .tolerance = opts->tolerance,
+                                   .least_gain = LEAST_GAIN};
+    size_t dim = l->dim;
+    kmf_logistic_set_l2(l->logistic, l2);
+    int status = kmf_lbfgs(l->theta, l->n_classes * (dim + 1), kmf_logistic_loss, l->logistic,
+                           &how, err);
+    if (status < 0)
+        return status;
+    p->l2 = l2;
+    for (size_t c = 0; c < l->n_classes; c++) {
+        double bias = l->theta[l->n_classes * dim + c];
+        for (size_t d = 0; d < dim; d++) {
+            double w = l->theta[c * dim + d] / l->spread[d];
+            p->weights[c * dim + d] = (float)w;
+            bias -= w * l->mean[d];
+        }
+        p->biases[c] = (float)bias;
+        p->shares[c] = (float)l->shares[c];
+    }
+    return 0;
+}
+
+static size_t count_right(const kmf_probe *p, double *probabilities, const kmf_points *part)
+{
+    size_t right = 0;
+    for (size_t i = 0; i < part->n; i++)
+        right += kmf_probe_predict(p, probabilities, part->x + i * p->dim) == part->y[i];
+    return right;
+}
+
+/* p is used up on the way. */
+static int choose_l2(double *l2, kmf_probe *p, const kmf_points *fit, const kmf_points *dev,
+                     const kmf_probe_options *opts, kmf_pool *pool, kmf_err *err)
+{
+    lesson l;
+    size_t most = 0;
+    int status = lesson_init(&l, fit, p->dim, p->n_classes, pool, err);
+    double *probabilities = kmf_calloc(p->n_classes, sizeof *probabilities, err);
+    if (!probabilities)
+        status = KMF_ENOMEM;
+    for (size_t i = 0; i < KMF_PROBE_GRID && status == 0; i++) {
+        status = learn(&l, p, grid[i], opts, err);
+        size_t right = status == 0 ? count_right(p, probabilities, dev) : 0;
+        if (i == 0 || right > most) {
+            *l2 = grid[i];
+            most = right;
+        }
+    }
+    kmf_free(probabilities);
+    lesson_free(&l);
+    return status;
+}
+
+static int check_options(const kmf_probe_options *o, const kmf_points *fit,
+                         const kmf_points *dev, size_t dim, size_t n_classes, kmf_err *err)
+{
+    if (!(o->l2 >= 0 && isfinite(o->l2)) || o->iterations < 1 || !(o->tolerance > 0))
+        return kmf_fail(err, KMF_EINVAL,
+                        "l2 must be 0 or more, and iterations and tolerance above 0");
+    if (o->l2 <= 0 && (!fit || !dev || dev->n == 0))
+        return kmf_fail(err, KMF_EINVAL, "l2 can only be chosen with a part to try it on");
+    if (dim == 0 || n_classes == 0 || n_classes > INT32_MAX)
+        return kmf_fail(err, KMF_EINVAL, "%zu classes of vectors of %zu numbers", n_classes,
+                        dim);
+    return 0;
+}
+
+kmf_probe *kmf_probe_train(const kmf_points *train, const kmf_points *fit,
+                           const kmf_points *dev, size_t dim, size_t n_classes,
+                           const kmf_probe_options *opts, kmf_pool *pool, kmf_err *err)
+{
+    lesson l = {0};
+    double l2 = opts->l2;
+    if (check_options(opts, fit, dev, dim, n_classes, err) < 0)
+        return NULL;
+    kmf_probe *p = kmf_probe_new(dim, n_classes, err);
+    if (!p)
+        return NULL;
+    int status = l2 > 0 ? 0 : choose_l2(&l2, p, fit, dev, opts, pool, err);
+    if (status == 0)
+        status = lesson_init(&l, train, dim, n_classes, pool, err);
+    if (status == 0)
+        status = learn(&l, p, l2, opts, err);
+    lesson_free(&l);
+    if (status == 0)
+        return p;
+    kmf_probe_free(p);
+    return NULL;
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Labelled records in memory, sorted into parts.
+ *
+ *   text     name \0 sequence \0 label \0 | name \0 ...       one buffer, offsets into it
+ *   entries  in the order of reading      -> settle ->        fit, dev of train, dev, test
+ *
+ * What is drawn depends on the seed and on the records of each class alone: the records of class
+ * number c, in input order, are shuffled by the numbers of stream c, and the first ones are taken.
+ */
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "seq/textseq.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Streams of the two drawings; classes count up from them. */
+#define TEST_STREAM ((uint64_t)1 << 32)
+#define DEV_STREAM ((uint64_t)2 << 32)
+
+typedef struct entry {
+    size_t name, seq, label; /* offsets in the text */
+    size_t len;
+    size_t number; /* in the order of reading */
+    kmf_role role;
+    bool drawn; /* of train: it is dev for the time of choosing */
+    int32_t y;  /* -1: left out */
+} entry;
+
+struct kmf_samples {
+    kmf_text text;  /* owned */
+    entry *entries; /* owned [n] */
+    size_t n, cap;
+    const char **classes; /* owned; borrowed from the text */
+    size_t n_classes;
+    int32_t *y; /* owned [n] */
+};
+
+kmf_samples *kmf_samples_new(kmf_err *err)
+{
+    return kmf_calloc(1, sizeof(kmf_samples), err);
+}
+
+void kmf_samples_free(kmf_samples *s)
+{
+    if (!s)
+        return;
+    kmf_free(s->text.bytes);
+    kmf_free(s->entries);
+    kmf_free(s->classes);
+    kmf_free(s->y);
+    kmf_free(s);
+}
+
+/* ---------------------------------------------------------------- reading ---------------- */
+
+/* Returns the offset of the copy; the room is there. */
+static size_t put(kmf_text *text, const char *bytes, size_t n)
+{
+    size_t at = text->len;
+    memcpy(text->bytes + at, bytes, n);
+    text->bytes[at + n] = '\0';
+    text->len += n + 1;
+    return at;
+}
+
+int kmf_samples_read(kmf_samples *s, kmf_role role, kmf_labelled *input, kmf_err *err)
+{
+    static const char *const names[] = {"train", "choose by", "test"};
+    kmf_labelled_record rec;
+    size_t before = s->n;
+    int status;
+    while ((status = kmf_labelled_next(input, &rec, err)) > 0) {
+        size_t n_name = strlen(rec.name);
+        size_t n_label = strlen(rec.label);
+        if (kmf_text_reserve(&s->text, n_name + rec.len + n_label + 3, err) < 0 ||
+            kmf_grow(&s->entries, &s->cap, s->n + 1, sizeof *s->entries, err) < 0)
+            return KMF_ENOMEM;
+        entry *e = &s->entries[s->n];
+        *e = (entry){.len = rec.len, .role = role, .number = s->n};
+        s->n++;
+        e->name = put(&s->text, rec.name, n_name);
+        e->seq = put(&s->text, rec.seq, rec.len);
+        e->label = put(&s->text, rec.label, n_label);
+    }
+    if (status == 0 && s->n == before)
+        return kmf_fail(err, KMF_EFORMAT, "no records to %s", names[role]);
+    return status;
+}
+
+/* ---------------------------------------------------------------- classes ---------------- */
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* All labels, each once, in s->classes; every entry's y is its number there. */
+static int number_classes(kmf_samples *s, kmf_err *err)
+{
+    size_t n = 0;
+    s->classes = kmf_malloc(s->n, sizeof *s->classes, err);
+    if (!s->classes)
+        return KMF_ENOMEM;
+    for (size_t i = 0; i < s->n; i++)
+        s->classes[i] = s->text.bytes + s->entries[i].label;
+    if (s->n > 1)
+        qsort(s->classes, s->n, sizeof *s->classes, by_text);
+    for (size_t i = 0; i < s->n; i++)
+        if (n == 0 || strcmp(s->classes[n - 1], s->classes[i]) != 0)
+            s->classes[n++] = s->classes[i];
+    s->n_classes = n;
+    for (size_t i = 0; i < s->n; i++) {
+        const char *label = s->text.bytes + s->entries[i].label;
+        const char **found = bsearch(&label, s->classes, n, sizeof *s->classes, by_text);
+        s->entries[i].y = (int32_t)(found - s->classes);
+    }
+    return 0;
+}
+
+static void count_train(const kmf_samples *s, size_t *count)
+{
+    memset(count, 0, s->n_classes * sizeof *count);
+    for (size_t i = 0; i < s->n; i++)
+        if (s->entries[i].role == KMF_ROLE_TRAIN)
+            count[s->entries[i].y]++;
+}
+
+/* The classes of train come first, those that it lacks after them; both by their names. */
+static int order_classes(kmf_samples *s, const kmf_samples_options *o, kmf_samples_info *info,
+                         kmf_err *err)
+{
+    size_t *count = kmf_calloc(s->n_classes, sizeof *count, err);
+    int32_t *now = kmf_calloc(s->n_classes, sizeof *now, err);
+    const char **names = kmf_calloc(s->n_classes, sizeof *names, err);
+    int status = count && now && names ? 0 : KMF_ENOMEM;
+    if (status == 0) {
+        size_t n = 0;
+        count_train(s, count);
+        for (int known = 1; known >= 0; known--) {
+            for (size_t c = 0; c < s->n_classes; c++) {
+                bool small = count[c] > 0 && count[c] < o->min_class;
+                info->classes_left_out += known && small;
+                if (small)
+                    now[c] = -1;
+                if (small || (count[c] > 0) != known)
+                    continue;
+                names[n] = s->classes[c];
+                now[c] = (int32_t)n++;
+            }
+            info->n_classes = known ? n : info->n_classes;
+        }
+        info->n_all = n;
+        memcpy(s->classes, names, n * sizeof *names);
+        for (size_t i = 0; i < s->n; i++)
+            s->entries[i].y = now[s->entries[i].y];
+    }
+    kmf_free(count);
+    kmf_free(now);
+    kmf_free(names);
+    return status;
+}
+
+/* ---------------------------------------------------------------- drawing ---------------- */
+
+/*
+ * Marks the share of each class of train: they become test, or drawn. list [n]: room.
+ * n_classes: those that are numbered.
+ */
+static void draw(kmf_samples *s, size_t n_classes, double share, bool test, uint64_t seed,
+                 size_t *list)
+{
+    for (size_t c = 0; c < n_classes; c++) {
+        kmf_rng rng = kmf_rng_stream(seed, (test ? TEST_STREAM : DEV_STREAM) + c);
+        size_t n = 0;
+        for (size_t i = 0; i < s->n; i++)
+            if (s->entries[i].role == KMF_ROLE_TRAIN && s->entries[i].y == (int32_t)c)
+                list[n++] = i;
+        size_t take = (size_t)floor(share * (double)n + 0.5);
+        take = take < n ? take : n > 0 ? n - 1 : 0;
+        for (size_t i = 0; i < take; i++) {
+            size_t j = i + (size_t)kmf_rng_below(&rng, n - i);
+            size_t t = list[i];
+            list[i] = list[j];
+            list[j] = t;
+            if (test)
+                s->entries[list[i]].role = KMF_ROLE_TEST;
+            else
+                s->entries[list[i]].drawn = true;
+        }
+    }
+}
+
+static int rank(const entry *e)
+{
+    return e->y < 0 ? KMF_N_ROLES + 1 : e->role == KMF_ROLE_TRAIN ? e->drawn : (int)e->role + 1;
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const entry *x = a;
+    const entry *y = b;
+    int order = rank(x) - rank(y);
+    return order ? order : (x->number > y->number) - (x->number < y->number);
+}
+
+static size_t count_part(const kmf_samples *s, kmf_role role)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->n; i++)
+        n += s->entries[i].role == role && s->entries[i].y >= 0;
+    return n;
+}
+
+/* Sorts the entries, drops those that are left out, and says where the parts lie. */
+static int arrange(kmf_samples *s, kmf_samples_info *info, kmf_err *err)
+{
+    size_t n_drawn = 0;
+    for (size_t i = 0; i < s->n; i++)
+        n_drawn += s->entries[i].y >= 0 && s->entries[i].drawn;
+    info->n_train = count_part(s, KMF_ROLE_TRAIN);
+    info->n_test = count_part(s, KMF_ROLE_TEST);
+    info->n_dev = count_part(s, KMF_ROLE_DEV);
+    info->n = info->n_train + info->n_dev + info->n_test;
+    info->test = info->n_train + info->n_dev;
+    info->n_fit = info->n_train - n_drawn;
+    info->dev = info->n_fit;
+    info->n_dev += n_drawn;
+    info->left_out = s->n - info->n;
+    qsort(s->entries, s->n, sizeof *s->entries, by_rank);
+    s->n = info->n;
+    s->y = kmf_calloc(s->n, sizeof *s->y, err);
+    if (!s->y)
+        return KMF_ENOMEM;
+    for (size_t i = 0; i < s->n; i++) {
+        s->y[i] = s->entries[i].y;
+        info->unknown += i >= info->test && (size_t)s->y[i] >= info->n_classes;
+    }
+    return 0;
+}
+
+void kmf_samples_options_default(kmf_samples_options *opts)
+{
+    *opts =
+        (kmf_samples_options){.test_share = 0.2, .dev_share = 0.2, .min_class = 2, .seed = 1};
+}
+
+static int check_options(const kmf_samples *s, const kmf_samples_options *o, kmf_err *err)
+{
+    if (!(o->test_share > 0 && o->test_share < 1) || !(o->dev_share > 0 && o->dev_share < 1))
+        return kmf_fail(err, KMF_EINVAL, "a share must be above 0 and below 1");
+    if (s->n > INT32_MAX)
+        return kmf_fail(err, KMF_ENOMEM, "more than %d records", INT32_MAX);
+    return s->n > 0 ? 0 : kmf_fail(err, KMF_EFORMAT, "no records");
+}
+
+static int check_parts(const kmf_samples_info *info, const kmf_samples_options *o, kmf_err *err)
+{
+    if (info->n_classes < 2)
+        return kmf_fail(err, KMF_EFORMAT,
+                        "%zu classes to learn: it takes two or more, each with %zu records or "
+                        "more to train",
+                        info->n_classes, o->min_class);
+    if (info->n_dev == 0 || info->n_fit == 0)
+        return kmf_fail(err, KMF_EFORMAT, "no class has enough records to choose by");
+    if (!o->no_test && info->n_test == 0)
+        return kmf_fail(err, KMF_EFORMAT, "no record is left to test");
+    return 0;
+}
+
+int kmf_samples_settle(kmf_samples *s, const kmf_samples_options *opts, kmf_samples_info *info,
+                       kmf_err *err)
+{
+    *info = (kmf_samples_info){0};
+    int status = check_options(s, opts, err);
+    size_t *list = status == 0 ? kmf_malloc(s->n, sizeof *list, err) : NULL;
+    if (!list)
+        return status < 0 ? status : KMF_ENOMEM;
+    status = number_classes(s, err);
+    if (status == 0) {
+        if (!opts->no_test && count_part(s, KMF_ROLE_TEST) == 0)
+            draw(s, s->n_classes, opts->test_share, true, opts->seed, list);
+        status = order_classes(s, opts, info, err);
+    }
+    if (status == 0) {
+        if (count_part(s, KMF_ROLE_DEV) == 0)
+            draw(s, info->n_classes, opts->dev_share, false, opts->seed, list);
+        status = arrange(s, info, err);
+    }
+    kmf_free(list);
+    return status < 0 ? status : check_parts(info, opts, err);
+}
+
+/* ---------------------------------------------------------------- asked ------------------ */
+
+void kmf_samples_get(const kmf_samples *s, size_t i, kmf_sample *sample)
+{
+    const entry *e = &s->entries[i];
+    *sample = (kmf_sample){.name = s->text.bytes + e->name,
+                           .seq = s->text.bytes + e->seq,
+                           .len = e->len,
+                           .y = e->y};
+}
+
+const char *kmf_samples_class(const kmf_samples *s, size_t number)
+{
+    return s->classes[number];
+}
+
+const int32_t *kmf_samples_classes(const kmf_samples *s)
+{
+    return s->y;
+}
+
+typedef struct collect {
+    float *x;
+    size_t dim, n;
+} collect;
+
+static int take_row(void *user, const kmf_row *row, kmf_err *err)
+{
+    collect *c = user;
+    (void)err;
+    memcpy(c->x + c->n++ * c->dim, row->vector, c->dim * sizeof *c->x);
+    return 0;
+}
+
+int kmf_samples_embed(const kmf_samples *s, kmf_embedder *embedder, float *x, kmf_err *err)
+{
+    collect c = {.x = x, .dim = kmf_embedder_dim(embedder)};
+    kmf_embed_options used;
+    int status = 0;
+    kmf_embedder_options(embedder, &used);
+    if (used.pooling == KMF_POOL_NONE || used.n_shards > 1)
+        return kmf_fail(err, KMF_EINVAL, "one vector for each record is needed");
+    kmf_embedder_sink(embedder, take_row, &c);
+    for (size_t i = 0; i < s->n && status == 0; i++) {
+        const entry *e = &s->entries[i];
+        status = kmf_embedder_add(embedder, s->text.bytes + e->name, s->text.bytes + e->seq,
+                                  e->len, err);
+    }
+    if (status == 0)
+        status = kmf_embedder_finish(embedder, err);
+    kmf_embedder_sink(embedder, NULL, NULL);
+    return status;
+}
