@@ -42,6 +42,7 @@ typedef struct cli_command {
 int cli_bench(cli *run, int argc, char **argv);
 int cli_convert(cli *run, int argc, char **argv);
 int cli_embed(cli *run, int argc, char **argv);
+int cli_eval(cli *run, int argc, char **argv);
 int cli_info(cli *run, int argc, char **argv);
 int cli_init(cli *run, int argc, char **argv);
 int cli_logits(cli *run, int argc, char **argv);
@@ -49,6 +50,7 @@ int cli_merge(cli *run, int argc, char **argv);
 int cli_nearest(cli *run, int argc, char **argv);
 int cli_plot(cli *run, int argc, char **argv);
 int cli_pretrain(cli *run, int argc, char **argv);
+int cli_probe(cli *run, int argc, char **argv);
 int cli_tokenize(cli *run, int argc, char **argv);
 int cli_vocab(cli *run, int argc, char **argv);
 int cli_word2vec(cli *run, int argc, char **argv);
@@ -69,9 +71,16 @@ typedef enum cli_kind {
     CLI_REAL,   /* double, 0 or more; the library checks its range        */
     CLI_CHOICE, /* int, index of one of `words`                           */
     CLI_TEXT,   /* const char *, borrowed from argv                       */
+    CLI_LIST,   /* cli_list: as CLI_TEXT, one more each time it is given  */
     CLI_HELP,   /* prints the help and ends well                          */
     CLI_SECTION /* no option: a heading in the help                       */
 } cli_kind;
+
+#define CLI_LIST_MAX 64
+typedef struct cli_list {
+    const char *texts[CLI_LIST_MAX]; /* borrowed from argv */
+    size_t n;
+} cli_list;
 
 /*
  * One option. The target's value before parsing is the default that --help shows; if it is
@@ -177,6 +186,52 @@ typedef int cli_take_fn(void *to, kmf_reader *reader, kmf_err *err);
 /* Opens an input, hands it to fn, and warns of what was passed over. 0 or a negative kmf_code. */
 int cli_read_file(const cli *run, const char *path, const kmf_reader_options *opts,
                   kmf_pool *pool, cli_take_fn *fn, void *to, kmf_err *err);
+
+/* ---------------------------------------------------------------- labelled records ------ */
+
+/* Where labelled records come from, and how a model makes vectors of them. */
+typedef struct cli_labelled {
+    const char *train, *dev, *test; /* NULL: not given */
+    kmf_labelled_options input;
+    kmf_samples_options samples;
+    kmf_embed_options embed;
+} cli_labelled;
+
+/* clang-format off */
+/* Their rows in an option table. */
+#define CLI_LABEL_OPTIONS(l)                                                                  \
+    {NULL, "labels", CLI_TEXT, &(l)->input.labels, 0, 0, NULL, "TSV",                         \
+     "lines name<tab>label for the records of FASTA, FASTQ, BAM", 0, NULL},                   \
+    {NULL, "label-key", CLI_TEXT, &(l)->input.key, 0, 0, NULL, "KEY",                         \
+     "their labels stand in the headers behind KEY=", 0, NULL},                               \
+    {NULL, "label-rank", CLI_TEXT, &(l)->input.rank, 0, 0, NULL, "R",                         \
+     "of what stands there between commas, the part behind R:", 0, NULL},                     \
+    {NULL, "min-class", CLI_SIZE, &(l)->samples.min_class, 1, INT64_MAX, NULL, "N",           \
+     "leave out classes with fewer records to train", 0, NULL}
+#define CLI_ENCODER_OPTIONS(l)                                                                \
+    {NULL, "pool", CLI_CHOICE, &(l)->embed.pooling, 0, 0, kmf_pooling_names, NULL,            \
+     "as in embed, not none", -1, "the model's"},                                             \
+    {NULL, "layer", CLI_INT, &(l)->embed.layer, -1000, 1000, NULL, "N",                       \
+     "0: embeddings, 1, 2, ...; negative from the end", KMF_LAYER_MODEL, "the model's"},      \
+    {NULL, "strand", CLI_CHOICE, &(l)->embed.strand, 0, 0, kmf_strand_names, NULL,            \
+     "both: the mean of the two", -1, "the model's"},                                         \
+    {NULL, "stride", CLI_SIZE, &(l)->embed.stride, 1, 1LL << 31, NULL, "N",                   \
+     "bases from one k-mer to the next", 0, "the model's"},                                   \
+    {NULL, "precision", CLI_CHOICE, &(l)->embed.precision, 0, 0, kmf_precision_names, NULL,   \
+     "of the encoder's matrix products", -1, "f32"}
+/* clang-format on */
+
+void cli_labelled_default(cli_labelled *l);
+/* Reads and settles all parts, and tells what was left out. NULL with *err filled. */
+kmf_samples *cli_labelled_read(const cli *run, const cli_labelled *l, kmf_samples_info *info,
+                               kmf_err *err);
+/* The embedder of a model; l->embed is for those with an encoder, others take threads alone. */
+kmf_embedder *cli_labelled_embedder(const cli_labelled *l, const char *model, kmf_err *err);
+/* The vectors of all records, freed by free; NULL with *err filled. */
+float *cli_labelled_embed(const cli *run, const kmf_samples *samples,
+                          const kmf_samples_info *info, kmf_embedder *embedder, kmf_err *err);
+/* Beside the caller's thread; *pool NULL: with one thread there is none. 0 or KMF_ENOMEM. */
+int cli_helpers(kmf_pool **pool, int threads, kmf_err *err);
 
 /* ---------------------------------------------------------------- tables of counts ------ */
 

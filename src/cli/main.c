@@ -19,6 +19,8 @@ static const cli_command commands[] = {
     {"convert", cli_convert, "store a model or k-mer vectors in another precision or format"},
     {"embed", cli_embed, "one vector for every sequence"},
     {"logits", cli_logits, "what a model expects in the place of each token"},
+    {"probe", cli_probe, "learn to classify records by their vectors; classify"},
+    {"eval", cli_eval, "what vectors are good for, on labelled records"},
     {"merge", cli_merge, "put the shards of an embed run together"},
     {"plot", cli_plot, "pictures of vectors, trainings and positions, by gnuplot"},
     {"info", cli_info, "what a model is: shape, vocabulary, provenance, memory"},

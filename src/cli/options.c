@@ -59,6 +59,10 @@ static void default_text(const cli_option *row, char *text, size_t cap)
             snprintf(text, cap, " [%s]", s ? s : row->unset_text);
         return;
     }
+    case CLI_LIST:
+        if (row->unset_text)
+            snprintf(text, cap, " [%s]", row->unset_text);
+        return;
     case CLI_FLAG:
     case CLI_HELP:
     case CLI_SECTION:
@@ -193,6 +197,15 @@ static int parse_choice(const cli *run, const cli_option *row, const char *text)
     return cli_wrong(run, "--%s: must be one of %s, got '%s'", row->name, choices, text);
 }
 
+static int append(const cli *run, const cli_option *row, const char *text)
+{
+    cli_list *list = row->target;
+    if (list->n == CLI_LIST_MAX)
+        return cli_wrong(run, "--%s: at most %d times", row->name, CLI_LIST_MAX);
+    list->texts[list->n++] = text;
+    return -1;
+}
+
 static int store(const cli *run, const cli_option *row, const char *text)
 {
     long long value = 0;
@@ -222,6 +235,9 @@ static int store(const cli *run, const cli_option *row, const char *text)
         break;
     case CLI_TEXT:
         *(const char **)row->target = text;
+        break;
+    case CLI_LIST:
+        leave = append(run, row, text);
         break;
     case CLI_HELP:
     case CLI_SECTION:

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kmerformer eval: models and baselines side by side on labelled records.
+ *
+ * Standard output has the same bytes for the same input: times go to standard error, and to the
+ * JSON form, which is asked for by those who want them.
+ */
+#include "cli/cli.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define THREADS_MAX 1024
+
+enum { FORMAT_TABLE, FORMAT_TSV, FORMAT_JSON };
+static const char *const format_names[] = {"table", "tsv", "json", NULL};
+
+typedef struct eval_args {
+    cli_labelled labelled;
+    cli_list models;
+    kmf_eval_options opts;
+    double split, l2;
+    const char *out;
+    const char *predictions;
+    int format;
+} eval_args;
+
+/* One model's line. */
+typedef struct row {
+    char *model; /* owned */
+    size_t dim;
+    kmf_eval_result result;
+    double embed_seconds;
+} row;
+
+typedef struct eval {
+    const cli *run;
+    const eval_args *args;
+    kmf_samples *samples; /* owned, as all below */
+    kmf_samples_info info;
+    kmf_pool *pool;
+    kmf_out *predictions;
+    kmf_eval_answers answers;
+    row rows[CLI_LIST_MAX];
+    size_t n_rows;
+} eval;
+
+static const cli_usage usage = {
+    "eval [options] --train IN [--test IN]",
+    "What the vectors of models are good for, on records whose labels are known: a table with "
+    "a\n"
+    "line for each model. From the vectors of --train a linear probe and nearest neighbours "
+    "learn\n"
+    "the labels, and are asked for those of --test; k-means, which is told none, puts the "
+    "test\n"
+    "records in as many clusters as they have classes. What is chosen on the way (L2, scale) "
+    "is\n"
+    "chosen on --dev, or a part of --train, never on --test.\n"
+    "An input is a table with columns sequence and label (csv or tsv by content), or FASTA, "
+    "FASTQ,\n"
+    "BAM with --labels or --label-key; plain or compressed; '-' is standard input.",
+    0, 0};
+
+static int parse(cli *run, eval_args *a, int argc, char **argv)
+{
+    cli_labelled *l = &a->labelled;
+    int first;
+    const cli_option table[] = {
+        CLI_HEADING("records"),
+        {NULL, "train", CLI_TEXT, &l->train, 0, 0, NULL, "IN", "to learn from", 0, NULL},
+        {NULL, "test", CLI_TEXT, &l->test, 0, 0, NULL, "IN", "to be asked for", 0,
+         "a part of --train"},
+        {NULL, "dev", CLI_TEXT, &l->dev, 0, 0, NULL, "IN",
+         "to choose L2 and scale by; nothing is learnt from it", 0, "a fifth of what trains"},
+        {NULL, "split", CLI_REAL, &a->split, 0, 0, NULL, "F",
+         "without --test: so much of each class becomes the test part", 0, NULL},
+        CLI_LABEL_OPTIONS(l),
+        CLI_HEADING("models"),
+        {"m", "model", CLI_LIST, &a->models, 0, 0, NULL, "MODEL",
+         "once for each: as in embed; tnf, kmer:K; random: the default model's shape with "
+         "random weights, random:MODEL: that of another",
+         0, "the default model"},
+        CLI_HEADING("the vector, of models with an encoder; others have no such choice"),
+        CLI_ENCODER_OPTIONS(l),
+        CLI_HEADING("judgement"),
+        {NULL, "l2", CLI_REAL, &a->l2, 0, 0, NULL, "X",
+         "of the probe: mean cross-entropy + X / 2 |W|^2 on standardised vectors; 0: chosen of "
+         "1, 0.1, ... 1e-5",
+         0, NULL},
+        {"k", "neighbours", CLI_SIZE, &a->opts.k, 1, 1024, NULL, "K", "that vote", 0, NULL},
+        {NULL, "scale", CLI_CHOICE, &a->opts.scale, 0, 0, kmf_scale_names, NULL,
+         "of vectors, for neighbours and clusters; auto: the one whose neighbours know --dev "
+         "best",
+         0, NULL},
+        {NULL, "restarts", CLI_INT, &a->opts.restarts, 1, 10000, NULL, "N",
+         "of k-means; the tightest clusters count", 0, NULL},
+        {NULL, "resamples", CLI_INT, &a->opts.resamples, 0, 1000000, NULL, "N",
+         "drawings of the test part that intervals are made of; 0: no intervals", 0, NULL},
+        {NULL, "seed", CLI_SEED, &a->opts.seed, 0, 0, NULL, "N",
+         "of splits, clusters, drawings and random models", 0, NULL},
+        CLI_HEADING("output"),
+        {NULL, "format", CLI_CHOICE, &a->format, 0, 0, format_names, NULL,
+         "for people; for programs, with all intervals; with seconds as well", 0, NULL},
+        {"o", "output", CLI_TEXT, &a->out, 0, 0, NULL, "FILE", "-: standard output", 0, NULL},
+        {NULL, "predictions", CLI_TEXT, &a->predictions, 0, 0, NULL, "FILE",
+         "TSV of the test records: model, name, label, those of probe and neighbours, cluster; "
+         "compressed if it ends in .gz",
+         0, NULL},
+        CLI_HEADING("the run"),
+        {"t@", "threads", CLI_INT, &l->embed.threads, 1, THREADS_MAX, NULL, "N",
+         "worker threads", 0, NULL},
+        CLI_COMMON(run)};
+    return cli_parse(run, table, &usage, argc, argv, &first);
+}
+
+/* What options mean together; -1 to go on, or an exit code. */
+static int settle(cli *run, eval_args *a)
+{
+    cli_labelled *l = &a->labelled;
+    const char *const inputs[] = {l->train ? l->train : "", l->dev ? l->dev : "",
+                                  l->test ? l->test : "",
+                                  l->input.labels ? l->input.labels : ""};
+    if (!l->train)
+        return cli_wrong(run, "no --train given; usage: kmerformer %s", usage.synopsis);
+    if (cli_count_dashes(inputs, 4) > 1)
+        return cli_wrong(run, "standard input can be read once");
+    if (!(a->split > 0 && a->split < 1))
+        return cli_wrong(run, "--split: must be above 0 and below 1, got %g", a->split);
+    if (cli_is_an_input(a->out, inputs, 4))
+        return cli_wrong(run, "-o %s: that is an input", a->out);
+    if (a->predictions && cli_is_an_input(a->predictions, inputs, 4))
+        return cli_wrong(run, "--predictions %s: that is an input", a->predictions);
+    if (a->predictions && strcmp(a->predictions, a->out) == 0)
+        return cli_wrong(run, "-o and --predictions: both are %s", a->out);
+    if (l->embed.pooling == KMF_POOL_NONE)
+        return cli_wrong(run, "--pool none: a record has one vector here");
+    if (a->models.n == 0)
+        a->models.texts[a->models.n++] = NULL;
+    a->opts.probe.l2 = a->l2;
+    l->samples.test_share = a->split;
+    l->samples.seed = a->opts.seed;
+    l->embed.seed = a->opts.seed;
+    return -1;
+}
+
+/* ---------------------------------------------------------------- models ---------------- */
+
+static int put_predictions(eval *e, const row *r, kmf_err *err)
+{
+    const kmf_eval_answers *a = &e->answers;
+    int status = 0;
+    for (size_t i = 0; e->predictions && i < e->info.n_test && status == 0; i++) {
+        kmf_sample s;
+        kmf_samples_get(e->samples, e->info.test + i, &s);
+        const char *const texts[] = {r->model, s.name,
+                                     kmf_samples_class(e->samples, (size_t)s.y),
+                                     kmf_samples_class(e->samples, (size_t)a->probe[i]),
+                                     kmf_samples_class(e->samples, (size_t)a->knn[i])};
+        for (size_t j = 0; j < 5 && status == 0; j++) {
+            status = kmf_out_write(e->predictions, texts[j], strlen(texts[j]), err);
+            if (status == 0)
+                status = kmf_out_write(e->predictions, "\t", 1, err);
+        }
+        if (status == 0)
+            status = kmf_out_print(e->predictions, err, "%d\n", a->cluster[i]);
+    }
+    return status;
+}
+
+static void warn_of_missing(const eval *e, const row *r)
+{
+    if (r->result.without_train + r->result.without_test > 0)
+        cli_warn(e->run,
+                 "%s: %zu records to train and %zu to test have no valid k-mer: those are not "
+                 "learnt from, these count as of the most frequent class",
+                 r->model, r->result.without_train, r->result.without_test);
+}
+
+static int judge(eval *e, const char *model, row *r, kmf_err *err)
+{
+    double begun = cli_now();
+    float *x = NULL;
+    kmf_embedder *embedder = cli_labelled_embedder(&e->args->labelled, model, err);
+    if (embedder) {
+        r->dim = kmf_embedder_dim(embedder);
+        r->model = strdup(kmf_embedder_name(embedder));
+        x = cli_labelled_embed(e->run, e->samples, &e->info, embedder, err);
+    }
+    kmf_embedder_free(embedder);
+    if (!x)
+        return (int)err->code;
+    r->embed_seconds = cli_now() - begun;
+    begun = cli_now();
+    int status = kmf_evaluate(e->samples, &e->info, x, r->dim, &e->args->opts, e->pool,
+                              &r->result, &e->answers, err);
+    free(x);
+    if (status == 0 && !r->model)
+        status = cli_raise(err, KMF_ENOMEM, "out of memory");
+    if (status < 0)
+        return status;
+    warn_of_missing(e, r);
+    cli_note(e->run, "%s: %zu columns, %.2f s to embed, %.2f s to judge", r->model, r->dim,
+             r->embed_seconds, cli_now() - begun);
+    return put_predictions(e, r, err);
+}
+
+/* ---------------------------------------------------------------- tables ---------------- */
+
+typedef struct score {
+    const char *name;
+    const kmf_interval *value;
+} score;
+
+enum { N_SCORES = 5 };
+
+static void list_scores(score scores[N_SCORES], const kmf_eval_result *r)
+{
+    const score all[N_SCORES] = {{"accuracy", &r->accuracy},
+                                 {"macro_f1", &r->macro_f1},
+                                 {"mcc", &r->mcc},
+                                 {"auc", &r->auc},
+                                 {"knn", &r->knn}};
+    memcpy(scores, all, sizeof all);
+}
+
+/* What cannot be told is a point, in JSON null. */
+static void put_number(FILE *to, const char *before, int digits, double value, const char *none)
+{
+    fputs(before, to);
+    if (isnan(value))
+        fputs(none, to);
+    else
+        fprintf(to, "%.*f", digits, value);
+}
+
+static const char *interval_text(char text[40], const kmf_interval *v)
+{
+    if (isnan(v->low))
+        snprintf(text, 40, "%.4f", v->value);
+    else
+        snprintf(text, 40, "%.4f (%.4f-%.4f)", v->value, v->low, v->high);
+    return text;
+}
+
+static void put_table(FILE *to, const eval *e)
+{
+    int width = 5;
+    for (size_t i = 0; i < e->n_rows; i++) {
+        int n = (int)strlen(e->rows[i].model);
+        width = n > width ? n : width;
+    }
+    fprintf(to, "%-*s %5s %7s  %-22s %8s %7s %6s  %-22s %7s %6s %6s  %s\n", width, "model",
+            "dim", "records", "accuracy", "macro-F1", "MCC", "AUC", "kNN", "ARI", "NMI", "L2",
+            "scale");
+    for (size_t i = 0; i < e->n_rows; i++) {
+        const row *r = &e->rows[i];
+        char accuracy[40];
+        char knn[40];
+        fprintf(to, "%-*s %5zu %7zu  %-22s %8.4f %7.4f ", width, r->model, r->dim,
+                e->info.n_test, interval_text(accuracy, &r->result.accuracy),
+                r->result.macro_f1.value, r->result.mcc.value);
+        put_number(to, "", 4, r->result.auc.value, "     .");
+        fprintf(to, "  %-22s %7.4f %6.4f %6g  %s\n", interval_text(knn, &r->result.knn),
+                r->result.ari, r->result.nmi, r->result.l2, kmf_scale_names[r->result.scale]);
+    }
+}
+
+static void put_tsv(FILE *to, const eval *e)
+{
+    score s[N_SCORES];
+    fputs("#model\tdim\trecords\tclasses", to);
+    list_scores(s, &e->rows[0].result);
+    for (size_t j = 0; j < N_SCORES; j++)
+        fprintf(to, "\t%s\t%s_low\t%s_high", s[j].name, s[j].name, s[j].name);
+    fputs("\tari\tnmi\tl2\tscale\twithout_vector\n", to);
+    for (size_t i = 0; i < e->n_rows; i++) {
+        const row *r = &e->rows[i];
+        fprintf(to, "%s\t%zu\t%zu\t%zu", r->model, r->dim, e->info.n_test, e->info.n_classes);
+        list_scores(s, &r->result);
+        for (size_t j = 0; j < N_SCORES; j++) {
+            put_number(to, "\t", 6, s[j].value->value, ".");
+            put_number(to, "\t", 6, s[j].value->low, ".");
+            put_number(to, "\t", 6, s[j].value->high, ".");
+        }
+        fprintf(to, "\t%.15g\t%.15g\t%g\t%s\t%zu\n", r->result.ari, r->result.nmi, r->result.l2,
+                kmf_scale_names[r->result.scale], r->result.without_test);
+    }
+}
+
+/* Between quotes; what is no printable ASCII as a number. */
+static void put_json_text(FILE *to, const char *text)
+{
+    fputc('"', to);
+    for (const unsigned char *p = (const unsigned char *)text; *p; p++)
+        if (*p < ' ' || *p > '~')
+            fprintf(to, "\\u%04x", *p);
+        else
+            fprintf(to, "%s%c", *p == '"' || *p == '\\' ? "\\" : "", *p);
+    fputc('"', to);
+}
+
+static void put_json_row(FILE *to, const eval *e, const row *r)
+{
+    score s[N_SCORES];
+    fputs("    {\"model\": ", to);
+    put_json_text(to, r->model);
+    fprintf(to, ", \"dim\": %zu", r->dim);
+    list_scores(s, &r->result);
+    for (size_t j = 0; j < N_SCORES; j++) {
+        fprintf(to, ",\n     \"%s\": {\"value\": ", s[j].name);
+        put_number(to, "", 10, s[j].value->value, "null");
+        put_number(to, ", \"low\": ", 10, s[j].value->low, "null");
+        put_number(to, ", \"high\": ", 10, s[j].value->high, "null");
+        fputc('}', to);
+    }
+    fprintf(to,
+            ",\n     \"ari\": %.15g, \"nmi\": %.15g, \"l2\": %g, \"scale\": \"%s\", "
+            "\"without_vector\": %zu, \"embed_seconds\": %.3f}%s\n",
+            r->result.ari, r->result.nmi, r->result.l2, kmf_scale_names[r->result.scale],
+            r->result.without_test, r->embed_seconds, r + 1 < e->rows + e->n_rows ? "," : "");
+}
+
+static void put_json(FILE *to, const eval *e)
+{
+    const kmf_eval_options *o = &e->args->opts;
+    fputs("{\n  \"program\": \"kmerformer\", \"version\": ", to);
+    put_json_text(to, kmf_version());
+    fputs(", \"command\": ", to);
+    put_json_text(to, e->run->command_line);
+    fprintf(to,
+            ",\n  \"classes\": %zu, \"train\": %zu, \"dev\": %zu, \"test\": %zu, \"left_out\": "
+            "%zu, \"unknown\": %zu,\n  \"neighbours\": %zu, \"restarts\": %d, \"resamples\": "
+            "%d, \"seed\": %llu,\n  \"models\": [\n",
+            e->info.n_classes, e->info.n_train, e->info.n_dev, e->info.n_test, e->info.left_out,
+            e->info.unknown, o->k, o->restarts, o->resamples, (unsigned long long)o->seed);
+    for (size_t i = 0; i < e->n_rows; i++)
+        put_json_row(to, e, &e->rows[i]);
+    fputs("  ]\n}\n", to);
+}
+
+static int put_rows(const eval *e, kmf_err *err)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *to = open_memstream(&text, &n);
+    if (!to)
+        return cli_raise(err, KMF_ENOMEM, "out of memory");
+    if (e->args->format == FORMAT_JSON)
+        put_json(to, e);
+    else if (e->args->format == FORMAT_TSV)
+        put_tsv(to, e);
+    else
+        put_table(to, e);
+    bool bad = ferror(to) != 0;
+    int status = fclose(to) != 0 || bad ? cli_raise(err, KMF_ENOMEM, "out of memory") : 0;
+    if (status == 0)
+        status = kmf_file_save(e->args->out, text, n, err);
+    free(text);
+    return status;
+}
+
+/* ---------------------------------------------------------------- the run --------------- */
+
+static int prepare(eval *e, kmf_err *err)
+{
+    const eval_args *a = e->args;
+    if (cli_check_output(a->out, err) < 0 ||
+        (a->predictions && cli_check_output(a->predictions, err) < 0))
+        return (int)err->code;
+    e->samples = cli_labelled_read(e->run, &a->labelled, &e->info, err);
+    if (!e->samples || cli_helpers(&e->pool, a->labelled.embed.threads, err) < 0)
+        return (int)err->code;
+    if (!a->predictions)
+        return 0;
+    e->answers.probe = calloc(e->info.n_test, sizeof *e->answers.probe);
+    e->answers.knn = calloc(e->info.n_test, sizeof *e->answers.knn);
+    e->answers.cluster = calloc(e->info.n_test, sizeof *e->answers.cluster);
+    if (!e->answers.probe || !e->answers.knn || !e->answers.cluster)
+        return cli_raise(err, KMF_ENOMEM, "out of memory");
+    e->predictions = kmf_out_open(a->predictions, err);
+    return e->predictions ? kmf_out_print(e->predictions, err,
+                                          "#model\tname\tlabel\tprobe\tknn\tcluster\n")
+                          : KMF_EIO;
+}
+
+/* The table comes last: who waits for it finds the predictions. */
+static int finish(eval *e, kmf_err *err)
+{
+    int status = e->predictions ? kmf_out_finish(e->predictions, err) : 0;
+    cli_hold_signals();
+    if (status == 0 && e->predictions)
+        status = kmf_out_publish(e->predictions, err);
+    if (status == 0)
+        status = put_rows(e, err);
+    cli_release_signals();
+    return status;
+}
+
+static void release(eval *e)
+{
+    kmf_samples_free(e->samples);
+    kmf_pool_free(e->pool);
+    kmf_out_free(e->predictions);
+    free(e->answers.probe);
+    free(e->answers.knn);
+    free(e->answers.cluster);
+    for (size_t i = 0; i < CLI_LIST_MAX; i++)
+        free(e->rows[i].model);
+}
+
+int cli_eval(cli *run, int argc, char **argv)
+{
+    kmf_err err = {0};
+    eval_args a = {.out = "-", .split = 0.2};
+    eval e = {.run = run, .args = &a};
+    cli_labelled_default(&a.labelled);
+    kmf_eval_options_default(&a.opts);
+    int leave = parse(run, &a, argc, argv);
+    if (leave < 0)
+        leave = settle(run, &a);
+    if (leave >= 0)
+        return leave;
+    int status = prepare(&e, &err);
+    for (; e.n_rows < a.models.n && status == 0; e.n_rows++)
+        status = judge(&e, a.models.texts[e.n_rows], &e.rows[e.n_rows], &err);
+    if (status == 0)
+        status = finish(&e, &err);
+    if (status == 0)
+        cli_note(run, "%.2f s, %.2f s of processor time; peak memory %.0f MB",
+                 cli_now() - run->started, cli_cpu_seconds(), 1e-6 * cli_peak_memory());
+    release(&e);
+    return status == 0 ? CLI_DONE : cli_fail(run, &err);
+}

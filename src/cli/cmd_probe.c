@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kmerformer probe: a classifier of records in two commands.
+ *
+ *   labelled records -> vectors -> logistic regression -> probe.safetensors        probe train
+ *   records -> vectors, by the model that the probe names -> labels                probe predict
+ */
+#include "cli/cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define THREADS_MAX 1024
+
+static int run_train(cli *run, int argc, char **argv);
+static int run_predict(cli *run, int argc, char **argv);
+
+static const cli_command subcommands[] = {
+    {"probe train", run_train, "learns labels from labelled records"},
+    {"probe predict", run_predict, "gives records labels, with probabilities"},
+};
+
+#define N_SUBCOMMANDS (sizeof subcommands / sizeof subcommands[0])
+
+/* ---------------------------------------------------------------- train ----------------- */
+
+typedef struct train_args {
+    cli_labelled labelled;
+    kmf_probe_options opts;
+    const char *model;
+    const char *out;
+} train_args;
+
+static const cli_usage train_usage = {
+    "probe train [options] --train IN -o PROBE",
+    "Learns the labels of records from their vectors, by multinomial logistic regression, and\n"
+    "writes a safetensors file with weights, classes, the model and its settings. Inputs are "
+    "those\n"
+    "of kmerformer eval, which tells how good such a probe is.",
+    0, 0};
+
+static int parse_train(cli *run, train_args *a, int argc, char **argv)
+{
+    cli_labelled *l = &a->labelled;
+    int first;
+    const cli_option table[] = {
+        CLI_HEADING("records"),
+        {NULL, "train", CLI_TEXT, &l->train, 0, 0, NULL, "IN", "to learn from", 0, NULL},
+        {NULL, "dev", CLI_TEXT, &l->dev, 0, 0, NULL, "IN",
+         "to choose L2 by; nothing is learnt from it", 0, "a fifth of --train"},
+        CLI_LABEL_OPTIONS(l),
+        CLI_HEADING("model and output"),
+        {"m", "model", CLI_TEXT, &a->model, 0, 0, NULL, "MODEL", "as in embed", 0,
+         "the default model"},
+        {"o", "output", CLI_TEXT, &a->out, 0, 0, NULL, "PROBE", "the file that is written", 0,
+         NULL},
+        CLI_HEADING("the vector, of models with an encoder; others have no such choice"),
+        CLI_ENCODER_OPTIONS(l),
+        CLI_HEADING("the run"),
+        {NULL, "l2", CLI_REAL, &a->opts.l2, 0, 0, NULL, "X",
+         "mean cross-entropy + X / 2 |W|^2 on standardised vectors; 0: chosen of 1, 0.1, ... "
+         "1e-5",
+         0, NULL},
+        {NULL, "seed", CLI_SEED, &l->samples.seed, 0, 0, NULL, "N",
+         "of the part to choose by, and of random models", 0, NULL},
+        {"t@", "threads", CLI_INT, &l->embed.threads, 1, THREADS_MAX, NULL, "N",
+         "worker threads", 0, NULL},
+        CLI_COMMON(run)};
+    int leave = cli_parse(run, table, &train_usage, argc, argv, &first);
+    const char *const inputs[] = {l->train ? l->train : "", l->dev ? l->dev : "",
+                                  l->input.labels ? l->input.labels : ""};
+    if (leave >= 0)
+        return leave;
+    if (!l->train || !a->out)
+        return cli_wrong(run, "no %s given; usage: kmerformer %s", l->train ? "-o" : "--train",
+                         train_usage.synopsis);
+    if (cli_count_dashes(inputs, 3) > 1)
+        return cli_wrong(run, "standard input can be read once");
+    if (strcmp(a->out, "-") == 0)
+        return cli_wrong(run, "-o -: a probe is written to a file");
+    if (cli_is_an_input(a->out, inputs, 3))
+        return cli_wrong(run, "-o %s: that is an input", a->out);
+    if (l->embed.pooling == KMF_POOL_NONE)
+        return cli_wrong(run, "--pool none: a record has one vector here");
+    l->embed.seed = l->samples.seed;
+    l->samples.no_test = 1;
+    return -1;
+}
+
+typedef struct training {
+    const cli *run;
+    const train_args *args;
+    kmf_samples *samples; /* owned, as all below */
+    kmf_samples_info info;
+    kmf_embedder *embedder;
+    kmf_pool *pool;
+    float *x;
+    kmf_probe *probe;
+} training;
+
+static kmf_points points(const training *t, size_t beg, size_t n)
+{
+    return (kmf_points){t->x + beg * kmf_embedder_dim(t->embedder),
+                        kmf_samples_classes(t->samples) + beg, n};
+}
+
+/* The share of records that the probe is right about; NaN: out of memory. */
+static double accuracy(const training *t, kmf_points p)
+{
+    double *probabilities = calloc(t->info.n_classes, sizeof *probabilities);
+    size_t dim = kmf_probe_dim(t->probe);
+    size_t right = 0;
+    for (size_t i = 0; probabilities && i < p.n; i++)
+        right += kmf_probe_predict(t->probe, probabilities, p.x + i * dim) == p.y[i];
+    free(probabilities);
+    return (double)right / (double)p.n;
+}
+
+static int describe(training *t, kmf_err *err)
+{
+    size_t C = t->info.n_classes;
+    const char **labels = calloc(C, sizeof *labels);
+    char *identity = kmf_embedder_identity(t->embedder, err);
+    int status = identity ? 0 : (int)err->code;
+    if (!labels)
+        status = cli_raise(err, KMF_ENOMEM, "out of memory");
+    for (size_t c = 0; labels && c < C; c++)
+        labels[c] = kmf_samples_class(t->samples, c);
+    if (status == 0)
+        status = kmf_probe_describe(t->probe, labels, identity, err);
+    free(labels);
+    kmf_text_free(identity);
+    return status;
+}
+
+static int save(training *t, kmf_err *err)
+{
+    char records[24];
+    char train[24];
+    char dev[24] = "";
+    double seen = accuracy(t, points(t, 0, t->info.n_train));
+    snprintf(records, sizeof records, "%zu", t->info.n_train);
+    snprintf(train, sizeof train, "%.6f", seen);
+    if (t->args->labelled.dev)
+        snprintf(dev, sizeof dev, "%.6f", accuracy(t, points(t, t->info.dev, t->info.n_dev)));
+    const char *const pairs[] = {
+        "version", kmf_version(),    "command", t->run->command_line, "records",
+        records,   "accuracy_train", train,     "accuracy_dev",       dev};
+    int status = describe(t, err);
+    cli_hold_signals();
+    if (status == 0)
+        status = kmf_probe_save(t->probe, t->args->out, pairs, dev[0] ? 5 : 4, err);
+    cli_release_signals();
+    if (status == 0)
+        cli_note(t->run, "%s: %zu classes, %zu columns, L2 %g; right about %s of train%s%s%s",
+                 t->args->out, t->info.n_classes, kmf_probe_dim(t->probe),
+                 kmf_probe_l2(t->probe), train, dev[0] ? ", " : "", dev,
+                 dev[0] ? " of dev" : "");
+    return status;
+}
+
+static int train(training *t, kmf_err *err)
+{
+    const cli_labelled *l = &t->args->labelled;
+    if (cli_check_output(t->args->out, err) < 0)
+        return (int)err->code;
+    t->samples = cli_labelled_read(t->run, l, &t->info, err);
+    if (!t->samples || cli_helpers(&t->pool, l->embed.threads, err) < 0)
+        return (int)err->code;
+    t->embedder = cli_labelled_embedder(l, t->args->model, err);
+    if (t->embedder)
+        t->x = cli_labelled_embed(t->run, t->samples, &t->info, t->embedder, err);
+    if (!t->x)
+        return (int)err->code;
+    kmf_embed_stats s;
+    kmf_embedder_statistics(t->embedder, &s);
+    if (s.empty > 0)
+        cli_warn(t->run, "%llu records have no valid k-mer: nothing is learnt from them",
+                 (unsigned long long)s.empty);
+    kmf_points all = points(t, 0, t->info.n_train);
+    kmf_points fit = points(t, 0, t->info.n_fit);
+    kmf_points dev = points(t, t->info.dev, t->info.n_dev);
+    t->probe = kmf_probe_train(&all, &fit, &dev, kmf_embedder_dim(t->embedder),
+                               t->info.n_classes, &t->args->opts, t->pool, err);
+    return t->probe ? save(t, err) : (int)err->code;
+}
+
+static int run_train(cli *run, int argc, char **argv)
+{
+    kmf_err err = {0};
+    train_args a = {0};
+    training t = {.run = run, .args = &a};
+    cli_labelled_default(&a.labelled);
+    kmf_probe_options_default(&a.opts);
+    int leave = parse_train(run, &a, argc, argv);
+    if (leave >= 0)
+        return leave;
+    int status = train(&t, &err);
+    kmf_samples_free(t.samples);
+    kmf_embedder_free(t.embedder);
+    kmf_pool_free(t.pool);
+    kmf_probe_free(t.probe);
+    free(t.x);
+    return status == 0 ? CLI_DONE : cli_fail(run, &err);
+}
+
+/* ---------------------------------------------------------------- predict --------------- */
+
+typedef struct predict_args {
+    kmf_labelled_options input;
+    const char *probe;
+    const char *model;
+    const char *out;
+    int threads;
+    int all, top;
+} predict_args;
+
+static const cli_usage predict_usage = {
+    "probe predict [options] -p PROBE IN...",
+    "The most probable label of each record and its probability, as a table: a line for every\n"
+    "record, in input order. Records are FASTA, FASTQ, SAM, BAM, CRAM, or a table (csv, tsv) "
+    "with a\n"
+    "column sequence; plain or compressed; '-' is standard input. The vectors are made as "
+    "those that\n"
+    "the probe learnt from; another model than that one is refused.",
+    1, -1};
+
+static int parse_predict(cli *run, predict_args *a, int argc, char **argv, int *first)
+{
+    const cli_option table[] = {{"p", "probe", CLI_TEXT, &a->probe, 0, 0, NULL, "PROBE",
+                                 "as probe train wrote it", 0, NULL},
+                                {"m", "model", CLI_TEXT, &a->model, 0, 0, NULL, "MODEL",
+                                 "the same model, elsewhere", 0, "where it was"},
+                                {NULL, "all", CLI_FLAG, &a->all, 0, 0, NULL, NULL,
+                                 "a column more for each class: its probability", 0, NULL},
+                                {NULL, "top", CLI_INT, &a->top, 1, 1000000, NULL, "N",
+                                 "the N most probable labels, each with its probability", 0,
+                                 NULL},
+                                {"o", "output", CLI_TEXT, &a->out, 0, 0, NULL, "FILE",
+                                 "compressed if it ends in .gz; -: standard output", 0, NULL},
+                                {NULL, "reference", CLI_TEXT, &a->input.reference, 0, 0, NULL,
+                                 "FASTA", "that a CRAM file was made against", 0, NULL},
+                                {"t@", "threads", CLI_INT, &a->threads, 1, THREADS_MAX, NULL,
+                                 "N", "worker threads", 0, NULL},
+                                CLI_COMMON(run)};
+    int leave = cli_parse(run, table, &predict_usage, argc, argv, first);
+    const char *const *paths = (const char *const *)(argv + *first);
+    size_t n = (size_t)(argc - *first);
+    if (leave >= 0)
+        return leave;
+    if (!a->probe)
+        return cli_wrong(run, "no -p given; usage: kmerformer %s", predict_usage.synopsis);
+    if (a->all && a->top > 1)
+        return cli_wrong(run, "--all and --top: one of them");
+    if (cli_count_dashes(paths, n) > 1)
+        return cli_wrong(run, "standard input can be read once");
+    if (cli_is_an_input(a->out, paths, n) || cli_is_an_input(a->out, &a->probe, 1))
+        return cli_wrong(run, "-o %s: that is an input", a->out);
+    return -1;
+}
+
+typedef struct prediction {
+    const cli *run;
+    const predict_args *args;
+    kmf_probe *probe; /* owned, as all below */
+    kmf_embedder *embedder;
+    kmf_out *out;
+    double *probabilities; /* [n_classes] */
+    bool *told;            /* [n_classes]; in the line under way */
+    cli_progress line;
+} prediction;
+
+static int put(prediction *p, const char *before, const char *text, kmf_err *err)
+{
+    int status = kmf_out_write(p->out, before, strlen(before), err);
+    return status < 0 ? status : kmf_out_write(p->out, text, strlen(text), err);
+}
+
+static int put_header(prediction *p, kmf_err *err)
+{
+    int status = put(p, "#name", "\tlabel\tprobability", err);
+    for (int i = 2; i <= p->args->top && status == 0; i++)
+        status = kmf_out_print(p->out, err, "\tlabel%d\tprobability%d", i, i);
+    for (size_t c = 0; p->args->all && c < kmf_probe_n_classes(p->probe) && status == 0; c++)
+        status = put(p, "\t", kmf_probe_label(p->probe, c), err);
+    return status < 0 ? status : put(p, "", "\n", err);
+}
+
+/* The most probable class that has not been told; there is one. */
+static size_t next_best(const prediction *p)
+{
+    size_t n = kmf_probe_n_classes(p->probe);
+    size_t best = n;
+    for (size_t c = 0; c < n; c++)
+        if (!p->told[c] && (best == n || p->probabilities[c] > p->probabilities[best]))
+            best = c;
+    return best;
+}
+
+/* A kmf_row_fn. */
+static int put_row(void *user, const kmf_row *row, kmf_err *err)
+{
+    prediction *p = user;
+    size_t n = kmf_probe_n_classes(p->probe);
+    size_t top = p->args->top > 1 ? (size_t)p->args->top : 1;
+    memset(p->told, 0, n * sizeof *p->told);
+    (void)kmf_probe_predict(p->probe, p->probabilities, row->vector);
+    int status = put(p, "", row->name, err);
+    for (size_t i = 0; i < top && i < n && status == 0; i++) {
+        size_t c = next_best(p);
+        p->told[c] = true;
+        status = put(p, "\t", kmf_probe_label(p->probe, c), err);
+        if (status == 0)
+            status = kmf_out_print(p->out, err, "\t%.6g", p->probabilities[c]);
+    }
+    for (size_t c = 0; p->args->all && c < n && status == 0; c++)
+        status = kmf_out_print(p->out, err, "\t%.6g", p->probabilities[c]);
+    return status < 0 ? status : put(p, "", "\n", err);
+}
+
+static void show_progress(void *user, uint64_t tokens)
+{
+    prediction *p = user;
+    kmf_embed_stats s;
+    (void)tokens;
+    if (!cli_progress_due(&p->line))
+        return;
+    kmf_embedder_statistics(p->embedder, &s);
+    cli_progress_show(&p->line, "%llu records done", (unsigned long long)s.records);
+}
+
+static int predict_file(prediction *p, const char *path, kmf_err *err)
+{
+    kmf_labelled_record rec;
+    kmf_reader_stats stats;
+    kmf_labelled *input =
+        kmf_labelled_open(path, &p->args->input, kmf_embedder_pool(p->embedder), err);
+    if (!input)
+        return (int)err->code;
+    kmf_embedder_source(p->embedder, path);
+    int got;
+    while ((got = kmf_labelled_next(input, &rec, err)) > 0) {
+        got = kmf_embedder_add(p->embedder, rec.name, rec.seq, rec.len, err);
+        if (got < 0)
+            break;
+    }
+    kmf_labelled_statistics(input, &stats);
+    kmf_labelled_close(input);
+    if (got == 0)
+        cli_warn_of_reading(p->run, path, &stats);
+    return got;
+}
+
+static int prepare_prediction(prediction *p, kmf_err *err)
+{
+    const predict_args *a = p->args;
+    p->probe = kmf_probe_load(a->probe, err);
+    if (!p->probe)
+        return (int)err->code;
+    p->embedder = kmf_embedder_reopen(kmf_probe_identity(p->probe), a->model, a->threads, err);
+    if (!p->embedder)
+        return (int)err->code;
+    if (kmf_embedder_dim(p->embedder) != kmf_probe_dim(p->probe))
+        return cli_raise(err, KMF_EMODEL, "%s: %zu columns, but the model has %zu", a->probe,
+                         kmf_probe_dim(p->probe), kmf_embedder_dim(p->embedder));
+    p->probabilities = calloc(kmf_probe_n_classes(p->probe), sizeof *p->probabilities);
+    p->told = calloc(kmf_probe_n_classes(p->probe), sizeof *p->told);
+    if (!p->probabilities || !p->told)
+        return cli_raise(err, KMF_ENOMEM, "out of memory");
+    p->out = kmf_out_open(a->out, err);
+    return p->out ? put_header(p, err) : KMF_EIO;
+}
+
+static int predict(prediction *p, const char *const *paths, size_t n, kmf_err *err)
+{
+    int status = prepare_prediction(p, err);
+    if (status < 0)
+        return status;
+    cli_progress_start(&p->line, p->run);
+    kmf_embedder_sink(p->embedder, put_row, p);
+    kmf_embedder_progress(p->embedder, show_progress, p);
+    for (size_t i = 0; i < n && status == 0; i++)
+        status = predict_file(p, paths[i], err);
+    if (status == 0)
+        status = kmf_embedder_finish(p->embedder, err);
+    cli_progress_end(&p->line);
+    if (status == 0)
+        status = kmf_out_finish(p->out, err);
+    cli_hold_signals();
+    if (status == 0)
+        status = kmf_out_publish(p->out, err);
+    cli_release_signals();
+    return status;
+}
+
+static int run_predict(cli *run, int argc, char **argv)
+{
+    kmf_err err = {0};
+    predict_args a = {.out = "-", .threads = kmf_threads_default(), .top = 1};
+    prediction p = {.run = run, .args = &a};
+    kmf_embed_stats s;
+    int first;
+    kmf_labelled_options_default(&a.input);
+    a.input.optional = 1;
+    int leave = parse_predict(run, &a, argc, argv, &first);
+    if (leave >= 0)
+        return leave;
+    int status = predict(&p, (const char *const *)(argv + first), (size_t)(argc - first), &err);
+    if (status == 0) {
+        kmf_embedder_statistics(p.embedder, &s);
+        if (s.empty > 0)
+            cli_warn(
+                run,
+                "%llu records have no valid k-mer: they get the most frequent label of the "
+                "training, and its share there",
+                (unsigned long long)s.empty);
+        cli_note(run, "%llu records, %.3f Mbp in %.2f s", (unsigned long long)s.records,
+                 1e-6 * (double)s.bases, cli_now() - run->started);
+    }
+    kmf_probe_free(p.probe);
+    kmf_embedder_free(p.embedder);
+    kmf_out_free(p.out);
+    free(p.probabilities);
+    free(p.told);
+    return status == 0 ? CLI_DONE : cli_fail(run, &err);
+}
+
+/* ---------------------------------------------------------------- both ------------------ */
+
+int cli_probe(cli *run, int argc, char **argv)
+{
+    char text[512];
+    int first;
+    size_t n =
+        (size_t)snprintf(text, sizeof text, "Labels for records, learnt from labelled ones:\n");
+    for (size_t i = 0; i < N_SUBCOMMANDS; i++) {
+        const cli_command *c = &subcommands[i];
+        if (argc > 1 && strcmp(c->name + strlen("probe "), argv[1]) == 0) {
+            run->command = c->name;
+            return c->run(run, argc - 1, argv + 1);
+        }
+        n += (size_t)snprintf(text + n, sizeof text - n, "\n  kmerformer %-13s %s", c->name,
+                              c->brief);
+    }
+    const cli_usage usage = {"probe train|predict [options]...", text, 0, -1};
+    const cli_option table[] = {CLI_COMMON(run)};
+    int leave = cli_parse(run, table, &usage, argc, argv, &first);
+    if (leave >= 0)
+        return leave;
+    return argc > first
+               ? cli_wrong(run, "there is no sub-command '%s': train or predict", argv[first])
+               : cli_wrong(run, "train or predict? see kmerformer probe --help");
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* Labelled records on the command line: what `eval` and `probe train` have in common. */
+#include "cli/cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+void cli_labelled_default(cli_labelled *l)
+{
+    *l = (cli_labelled){0};
+    kmf_labelled_options_default(&l->input);
+    kmf_samples_options_default(&l->samples);
+    kmf_embed_options_default(&l->embed);
+    l->embed.threads = kmf_threads_default();
+}
+
+/* ---------------------------------------------------------------- reading --------------- */
+
+static int read_part(const cli *run, const cli_labelled *l, kmf_samples *samples, kmf_role role,
+                     const char *path, kmf_err *err)
+{
+    kmf_reader_stats stats;
+    kmf_err cause = {0};
+    if (!path)
+        return 0;
+    kmf_labelled *input = kmf_labelled_open(path, &l->input, NULL, err);
+    if (!input)
+        return (int)err->code;
+    int status = kmf_samples_read(samples, role, input, &cause);
+    kmf_labelled_statistics(input, &stats);
+    kmf_labelled_close(input);
+    if (status < 0)
+        return stats.records == 0 && cause.code == KMF_EFORMAT &&
+                       strncmp(cause.msg, "no ", 3) == 0
+                   ? cli_raise(err, cause.code, "%s: %s", path, cause.msg)
+                   : cli_raise(err, cause.code, "%s", cause.msg);
+    cli_warn_of_reading(run, path, &stats);
+    return 0;
+}
+
+static void tell(const cli *run, const cli_labelled *l, const kmf_samples_info *info)
+{
+    if (info->left_out > 0)
+        cli_warn(run,
+                 "%zu records are left out: their classes, %zu, have fewer than %zu records to "
+                 "train (--min-class)",
+                 info->left_out, info->classes_left_out, l->samples.min_class);
+    if (info->unknown > 0)
+        cli_warn(run,
+                 "%zu records to test are of %zu classes that training lacks: they count as "
+                 "mistakes",
+                 info->unknown, info->n_all - info->n_classes);
+    cli_note(run, "%zu classes; %zu records to train, %zu %s to choose by, %zu to test",
+             info->n_classes, info->n_train, info->n_dev, l->dev ? "others" : "of them",
+             info->n_test);
+}
+
+kmf_samples *cli_labelled_read(const cli *run, const cli_labelled *l, kmf_samples_info *info,
+                               kmf_err *err)
+{
+    kmf_samples *samples = kmf_samples_new(err);
+    if (samples && read_part(run, l, samples, KMF_ROLE_TRAIN, l->train, err) == 0 &&
+        read_part(run, l, samples, KMF_ROLE_DEV, l->dev, err) == 0 &&
+        read_part(run, l, samples, KMF_ROLE_TEST, l->test, err) == 0 &&
+        kmf_samples_settle(samples, &l->samples, info, err) == 0) {
+        tell(run, l, info);
+        return samples;
+    }
+    kmf_samples_free(samples);
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- vectors --------------- */
+
+/* Has the model an encoder? Files of k-mer vectors, and counts, have none. */
+static bool is_encoder(const char *model)
+{
+    struct stat s;
+    if (!model || strncmp(model, "random", 6) == 0)
+        return true;
+    if (strcmp(model, "tnf") == 0 || strncmp(model, "kmer:", 5) == 0)
+        return false;
+    return stat(model, &s) != 0 || !S_ISREG(s.st_mode) || kmf_model_is_file(model, NULL) == 1;
+}
+
+kmf_embedder *cli_labelled_embedder(const cli_labelled *l, const char *model, kmf_err *err)
+{
+    kmf_embed_options opts = l->embed;
+    if (!is_encoder(model)) {
+        kmf_embed_options_default(&opts);
+        opts.threads = l->embed.threads;
+    }
+    return kmf_embedder_new(model, &opts, err);
+}
+
+typedef struct embedding {
+    cli_progress line;
+    const kmf_embedder *embedder;
+    size_t n;
+} embedding;
+
+static void show_progress(void *user, uint64_t tokens)
+{
+    embedding *e = user;
+    kmf_embed_stats s;
+    (void)tokens;
+    if (!cli_progress_due(&e->line))
+        return;
+    kmf_embedder_statistics(e->embedder, &s);
+    cli_progress_show(&e->line, "%s: %llu of %zu records", kmf_embedder_name(e->embedder),
+                      (unsigned long long)s.records, e->n);
+}
+
+float *cli_labelled_embed(const cli *run, const kmf_samples *samples,
+                          const kmf_samples_info *info, kmf_embedder *embedder, kmf_err *err)
+{
+    embedding e = {.embedder = embedder, .n = info->n};
+    float *x = calloc(info->n, kmf_embedder_dim(embedder) * sizeof *x);
+    if (!x) {
+        cli_raise(err, KMF_ENOMEM, "out of memory: no room for %zu vectors of %zu numbers",
+                  info->n, kmf_embedder_dim(embedder));
+        return NULL;
+    }
+    cli_progress_start(&e.line, run);
+    kmf_embedder_progress(embedder, show_progress, &e);
+    int status = kmf_samples_embed(samples, embedder, x, err);
+    kmf_embedder_progress(embedder, NULL, NULL);
+    cli_progress_end(&e.line);
+    if (status == 0)
+        return x;
+    free(x);
+    return NULL;
+}
+
+int cli_helpers(kmf_pool **pool, int threads, kmf_err *err)
+{
+    *pool = threads > 1 ? kmf_pool_new(threads - 1, err) : NULL;
+    return threads > 1 && !*pool ? KMF_ENOMEM : 0;
+}
