@@ -40,7 +40,7 @@ typedef struct kmf_probe_options {
     double tolerance; /* ends when no number of the gradient is larger; above 0 */
 } kmf_probe_options;
 
-/* l2 chosen, 500 iterations, tolerance 1e-5. */
+/* l2 chosen, 500 iterations, tolerance 1e-4. */
 KMF_API void kmf_probe_options_default(kmf_probe_options *opts);
 
 /*

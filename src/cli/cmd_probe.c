@@ -439,7 +439,7 @@ int cli_probe(cli *run, int argc, char **argv)
             run->command = c->name;
             return c->run(run, argc - 1, argv + 1);
         }
-        n += (size_t)snprintf(text + n, sizeof text - n, "\n  kmerformer %-13s %s", c->name,
+        n += (size_t)snprintf(text + n, sizeof text - n, "\n  kmerformer %-14s %s", c->name,
                               c->brief);
     }
     const cli_usage usage = {"probe train|predict [options]...", text, 0, -1};

@@ -20,13 +20,15 @@
 #include <string.h>
 
 #define PAIRS 10
-#define LEAST_GAIN 1e-9 /* what float32 products let a loss be told apart by */
+/* A step that lowers the loss by less is the last one: while values are tried, and at the end. */
+#define LEAST_GAIN_TRIED 1e-6
+#define LEAST_GAIN 1e-8
 
 static const double grid[KMF_PROBE_GRID] = {1, 0.1, 0.01, 1e-3, 1e-4, 1e-5};
 
 void kmf_probe_options_default(kmf_probe_options *opts)
 {
-    *opts = (kmf_probe_options){.iterations = 500, .tolerance = 1e-5};
+    *opts = (kmf_probe_options){.iterations = 500, .tolerance = 1e-4};
 }
 
 /* ---------------------------------------------------------------- one probe -------------- */
@@ -185,12 +187,12 @@ static int lesson_init(lesson *l, const kmf_points *part, size_t dim, size_t n_c
 
 /* Goes on to the minimum for l2, and puts it into the probe. */
 static int learn(lesson *l, kmf_probe *p, double l2, const kmf_probe_options *opts,
-                 kmf_err *err)
+                 double least_gain, kmf_err *err)
 {
     const kmf_lbfgs_options how = {.pairs = PAIRS,
                                    .iterations = opts->iterations,
                                    .tolerance = opts->tolerance,
-                                   .least_gain = LEAST_GAIN};
+                                   .least_gain = least_gain};
     size_t dim = l->dim;
     kmf_logistic_set_l2(l->logistic, l2);
     int status = kmf_lbfgs(l->theta, l->n_classes * (dim + 1), kmf_logistic_loss, l->logistic,
@@ -230,7 +232,7 @@ static int choose_l2(double *l2, kmf_probe *p, const kmf_points *fit, const kmf_
     if (!probabilities)
         status = KMF_ENOMEM;
     for (size_t i = 0; i < KMF_PROBE_GRID && status == 0; i++) {
-        status = learn(&l, p, grid[i], opts, err);
+        status = learn(&l, p, grid[i], opts, LEAST_GAIN_TRIED, err);
         size_t right = status == 0 ? count_right(p, probabilities, dev) : 0;
         if (i == 0 || right > most) {
             *l2 = grid[i];
@@ -271,7 +273,7 @@ kmf_probe *kmf_probe_train(const kmf_points *train, const kmf_points *fit,
     if (status == 0)
         status = lesson_init(&l, train, dim, n_classes, pool, err);
     if (status == 0)
-        status = learn(&l, p, l2, opts, err);
+        status = learn(&l, p, l2, opts, LEAST_GAIN, err);
     lesson_free(&l);
     if (status == 0)
         return p;
