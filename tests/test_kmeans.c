@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/* k-means and nearest neighbours against naive twins, scales against their definitions. */
+#include "base/rng.h"
+#include "eval/kmeans.h"
+#include "eval/neighbours.h"
+#include "eval/scaler.h"
+#include "run.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { N = 330, DIM = 7, K = 4, RESTARTS = 5, QUERIES = 150 };
+
+/* Coordinates are multiples of 1/16 below 64: products of float32 are exact, and so are ties. */
+static void draw(float *x, size_t n, uint64_t seed)
+{
+    kmf_rng rng = kmf_rng_stream(seed, 0);
+    for (size_t i = 0; i < n; i++)
+        for (size_t d = 0; d < DIM; d++)
+            x[i * DIM + d] = (float)((int)kmf_rng_below(&rng, 64) + (d == i % K ? 64 : 0)) / 16;
+}
+
+static double distance(const float *a, const double *b)
+{
+    double sum = 0;
+    for (size_t d = 0; d < DIM; d++)
+        sum += ((double)a[d] - b[d]) * ((double)a[d] - b[d]);
+    return sum;
+}
+
+/* ---------------------------------------------------------------- k-means ---------------- */
+
+static void naive_begin(double c[K][DIM], const float *x, kmf_rng *rng)
+{
+    double near[N];
+    size_t row = (size_t)kmf_rng_below(rng, N);
+    for (size_t k = 0; k < K; k++) {
+        double total = 0;
+        for (size_t i = 0; i < N && k > 0; i++) {
+            near[i] = distance(x + i * DIM, c[0]);
+            for (size_t j = 1; j < k; j++)
+                near[i] = fmin(near[i], distance(x + i * DIM, c[j]));
+            total += near[i];
+        }
+        if (k > 0) {
+            double at = kmf_rng_unit(rng) * total;
+            for (row = 0; at >= near[row]; row++)
+                at -= near[row];
+        }
+        for (size_t d = 0; d < DIM; d++)
+            c[k][d] = (double)x[row * DIM + d];
+    }
+}
+
+static double naive_run(int32_t *cluster, const float *x, uint64_t seed, uint64_t r)
+{
+    double c[K][DIM];
+    double inertia = 0;
+    int changed = 1;
+    kmf_rng rng = kmf_rng_stream(seed, r);
+    naive_begin(c, x, &rng);
+    memset(cluster, 0xff, N * sizeof *cluster);
+    while (changed) {
+        double sum[K][DIM] = {{0}};
+        double count[K] = {0};
+        changed = 0;
+        for (size_t i = 0; i < N; i++) {
+            int32_t best = 0;
+            for (int32_t k = 1; k < K; k++)
+                if (distance(x + i * DIM, c[k]) < distance(x + i * DIM, c[best]))
+                    best = k;
+            changed += cluster[i] != best;
+            cluster[i] = best;
+            count[best]++;
+            for (size_t d = 0; d < DIM; d++)
+                sum[best][d] += (double)x[i * DIM + d];
+        }
+        for (size_t k = 0; k < K && changed; k++)
+            for (size_t d = 0; d < DIM && count[k] > 0; d++)
+                c[k][d] = sum[k][d] / count[k];
+    }
+    for (size_t i = 0; i < N; i++)
+        inertia += distance(x + i * DIM, c[cluster[i]]);
+    return inertia;
+}
+
+START_TEST(kmeans_is_lloyd_from_kmeans_plus_plus_the_best_of_several)
+{
+    float x[N * DIM];
+    int32_t got[N];
+    int32_t want[N];
+    int32_t one[N];
+    double inertia;
+    double best = HUGE_VAL;
+    draw(x, N, 11);
+    for (uint64_t r = 0; r < RESTARTS; r++) {
+        double sum = naive_run(one, x, 9, r);
+        if (sum < best) {
+            best = sum;
+            memcpy(want, one, sizeof want);
+        }
+    }
+    ck_assert_int_eq(kmf_kmeans(got, &inertia, x, N, DIM, K, RESTARTS, 9, NULL, NULL), 0);
+    ck_assert_int_eq(memcmp(got, want, sizeof got), 0);
+    ck_assert_double_eq_tol(inertia, best, 1e-3);
+    kmf_pool *pool = kmf_pool_new(3, NULL);
+    ck_assert_int_eq(kmf_kmeans(one, &best, x, N, DIM, K, RESTARTS, 9, pool, NULL), 0);
+    ck_assert_int_eq(memcmp(got, one, sizeof got), 0);
+    ck_assert_int_eq(memcmp(&best, &inertia, sizeof best), 0);
+    kmf_pool_free(pool);
+}
+END_TEST
+
+START_TEST(rows_that_are_all_the_same_are_clustered_too)
+{
+    float x[3 * DIM] = {0};
+    int32_t got[3];
+    double inertia;
+    ck_assert_int_eq(kmf_kmeans(got, &inertia, x, 3, DIM, 3, 2, 1, NULL, NULL), 0);
+    ck_assert(got[0] == 0 && got[1] == 0 && got[2] == 0);
+    ck_assert_double_eq(inertia, 0);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- neighbours ------------- */
+
+static int32_t naive_vote(const kmf_points *train, const float *q, size_t k, int32_t otherwise)
+{
+    int32_t list[16];
+    unsigned char used[N] = {0};
+    size_t found = 0;
+    size_t most = 0;
+    if (isnan(q[0]))
+        return otherwise;
+    for (; found < k; found++) {
+        size_t best = N;
+        double least = HUGE_VAL;
+        for (size_t i = 0; i < train->n; i++) {
+            double sum = 0;
+            for (size_t d = 0; d < DIM; d++) {
+                double away = (double)q[d] - (double)train->x[i * DIM + d];
+                sum += away * away;
+            }
+            if (!used[i] && sum < least) {
+                least = sum;
+                best = i;
+            }
+        }
+        if (best == N)
+            break;
+        used[best] = 1;
+        list[found] = train->y[best];
+    }
+    for (size_t i = 0; i < found; i++) {
+        size_t count = 0;
+        for (size_t j = 0; j < found; j++)
+            count += list[j] == list[i];
+        if (count > most) {
+            most = count;
+            otherwise = list[i];
+        }
+    }
+    return otherwise;
+}
+
+START_TEST(neighbours_vote_and_the_nearest_breaks_ties)
+{
+    float x[N * DIM];
+    float q[QUERIES * DIM];
+    int32_t y[N];
+    int32_t got[QUERIES];
+    int32_t threaded[QUERIES];
+    static const size_t some_k[] = {1, 2, 4, 5, 16};
+    draw(x, N, 21);
+    draw(q, QUERIES, 22);
+    for (size_t i = 0; i < N; i++)
+        y[i] = (int32_t)(i * 7 % 5);
+    x[4 * DIM] = q[9 * DIM] = NAN;
+    const kmf_points train = {x, y, N};
+    kmf_pool *pool = kmf_pool_new(2, NULL);
+    for (size_t j = 0; j < 5; j++) {
+        size_t k = some_k[j];
+        ck_assert_int_eq(kmf_neighbours_vote(got, &train, q, QUERIES, DIM, k, 3, NULL, NULL),
+                         0);
+        for (size_t i = 0; i < QUERIES; i++)
+            ck_assert_int_eq(got[i], naive_vote(&train, q + i * DIM, k, 3));
+        ck_assert_int_eq(
+            kmf_neighbours_vote(threaded, &train, q, QUERIES, DIM, k, 3, pool, NULL), 0);
+        ck_assert_int_eq(memcmp(got, threaded, sizeof got), 0);
+    }
+    kmf_pool_free(pool);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- scales ----------------- */
+
+START_TEST(scales_are_what_they_say_up_to_a_shift)
+{
+    float x[N * DIM];
+    float y[N * DIM];
+    double mean[DIM] = {0};
+    double deviation[DIM] = {0};
+    draw(x, N, 31);
+    for (size_t i = 0; i < N; i++) /* a column that does not change */
+        x[i * DIM + 2] = 0.1f;
+    x[5 * DIM] = NAN;
+    for (size_t i = 0; i < N; i++)
+        for (size_t d = 0; d < DIM && i != 5; d++)
+            mean[d] += (double)x[i * DIM + d] / (N - 1);
+    for (size_t i = 0; i < N; i++)
+        for (size_t d = 0; d < DIM && i != 5; d++)
+            deviation[d] += pow((double)x[i * DIM + d] - mean[d], 2) / (N - 1);
+    for (int kind = 0; kind < KMF_SCALE_AUTO; kind++) {
+        bool centred = kind == KMF_SCALE_STANDARD || kind == KMF_SCALE_CENTER_L2;
+        kmf_scaler scaler;
+        ck_assert_int_eq(kmf_scaler_init(&scaler, (kmf_scale)kind, x, N, DIM, NULL), 0);
+        kmf_scaler_apply(&scaler, y, x, N);
+        kmf_scaler_free(&scaler);
+        ck_assert(isnan(y[5 * DIM]));
+        for (size_t i = 0; i < N; i++) {
+            if (i == 5)
+                continue;
+            for (size_t d = 0; d < DIM; d++) { /* against row 0, so that the shift is gone */
+                double want[2];
+                for (size_t j = 0; j < 2; j++) {
+                    const float *row = j ? x : x + i * DIM;
+                    double whole = 0;
+                    for (size_t e = 0; e < DIM; e++)
+                        whole += pow((double)row[e] - (centred ? mean[e] : 0), 2);
+                    want[j] = (double)row[d] - (centred ? mean[d] : 0);
+                    if (kind == KMF_SCALE_STANDARD)
+                        want[j] /= d == 2 ? 1 : sqrt(deviation[d]);
+                    else if (kind != KMF_SCALE_NONE)
+                        want[j] /= sqrt(whole);
+                }
+                ck_assert_double_eq_tol((double)y[i * DIM + d] - (double)y[d],
+                                        want[0] - want[1], 2e-6);
+            }
+        }
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("kmeans");
+    TCase *tc = tcase_create("kmeans");
+    tcase_set_timeout(tc, 0);
+    tcase_add_test(tc, kmeans_is_lloyd_from_kmeans_plus_plus_the_best_of_several);
+    tcase_add_test(tc, rows_that_are_all_the_same_are_clustered_too);
+    tcase_add_test(tc, neighbours_vote_and_the_nearest_breaks_ties);
+    tcase_add_test(tc, scales_are_what_they_say_up_to_a_shift);
+    suite_add_tcase(suite, tc);
+    return run_suite(suite);
+}

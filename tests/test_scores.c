@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/* Scores against scikit-learn's, intervals against drawings written out naively. */
+#include "base/rng.h"
+#include "eval/scores.h"
+#include "numbers.h"
+#include "run.h"
+
+#include <math.h>
+
+/* As sums go, in any order. */
+#define TOLERANCE 1e-12
+
+START_TEST(scores_are_those_of_scikit_learn)
+{
+    FILE *f = golden_open();
+    int n_cases = 0;
+    for (; golden_next(f, "scores"); n_cases++) {
+        size_t n = (size_t)golden_number(f);
+        size_t C = (size_t)golden_number(f);
+        int32_t *truth = golden_classes(f, n);
+        int32_t *predicted = golden_classes(f, n);
+        double *p = golden_numbers(f, n * C);
+        const kmf_scored scored = {truth, predicted, p, n, C, C};
+        kmf_interval got[KMF_N_SCORES];
+        ck_assert_int_eq(kmf_score_intervals(got, &scored, 0, 1, NULL, NULL), 0);
+        for (int k = 0; k < KMF_N_SCORES; k++) {
+            ck_assert_double_eq_tol(got[k].value, golden_number(f), TOLERANCE);
+            ck_assert(isnan(got[k].low) && isnan(got[k].high));
+        }
+        free(truth);
+        free(predicted);
+        free(p);
+    }
+    ck_assert_int_eq(n_cases, 4);
+    fclose(f);
+}
+END_TEST
+
+START_TEST(clusters_are_scored_as_by_scikit_learn)
+{
+    FILE *f = golden_open();
+    int n_cases = 0;
+    for (; golden_next(f, "parts"); n_cases++) {
+        size_t n = (size_t)golden_number(f);
+        int32_t *a = golden_classes(f, n);
+        int32_t *b = golden_classes(f, n);
+        double ari;
+        double nmi;
+        ck_assert_int_eq(kmf_score_clusters(&ari, &nmi, a, 9, b, 7, n, NULL), 0);
+        ck_assert_double_eq_tol(ari, golden_number(f), TOLERANCE);
+        ck_assert_double_eq_tol(nmi, golden_number(f), TOLERANCE);
+        free(a);
+        free(b);
+    }
+    ck_assert_int_eq(n_cases, 5);
+    fclose(f);
+}
+END_TEST
+
+/* Of 4 records 3 right, one of a class that cannot be predicted. By hand. */
+START_TEST(a_class_that_training_lacks_counts_as_a_mistake)
+{
+    const int32_t truth[] = {0, 0, 1, 2};
+    const int32_t predicted[] = {0, 0, 1, 1};
+    const double p[] = {0.9, 0.1, 0.8, 0.2, 0.4, 0.6, 0.45, 0.55};
+    const kmf_scored scored = {truth, predicted, p, 4, 2, 3};
+    kmf_interval got[KMF_N_SCORES];
+    ck_assert_int_eq(kmf_score_intervals(got, &scored, 0, 1, NULL, NULL), 0);
+    ck_assert_double_eq_tol(got[KMF_ACCURACY].value, 0.75, TOLERANCE);
+    /* 1, 2/3 and 0 */
+    ck_assert_double_eq_tol(got[KMF_MACRO_F1].value, (1 + 2.0 / 3) / 3, TOLERANCE);
+    ck_assert_double_eq_tol(got[KMF_MCC].value, (4 * 3 - (2 * 2 + 2 * 1)) / sqrt(8 * 10.0),
+                            TOLERANCE);
+    ck_assert_double_eq_tol(got[KMF_AUC].value, 1, TOLERANCE);
+}
+END_TEST
+
+START_TEST(without_a_second_class_there_is_no_auc)
+{
+    const int32_t truth[] = {1, 1, 1};
+    const double p[] = {0.5, 0.5, 0.4, 0.6, 0.3, 0.7};
+    const kmf_scored scored = {truth, truth, p, 3, 2, 2};
+    kmf_interval got[KMF_N_SCORES];
+    ck_assert_int_eq(kmf_score_intervals(got, &scored, 20, 1, NULL, NULL), 0);
+    ck_assert_double_eq_tol(got[KMF_ACCURACY].low, 1, TOLERANCE);
+    ck_assert(isnan(got[KMF_AUC].value) && isnan(got[KMF_AUC].low));
+    ck_assert_double_eq(got[KMF_MCC].value, 0);
+}
+END_TEST
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+enum { N = 37, DRAWINGS = 41 };
+
+/* 40 gaps between 41 values: percentile 2.5 is the second, 97.5 the last but one. */
+START_TEST(intervals_are_percentiles_of_scores_of_drawn_records)
+{
+    int32_t truth[N];
+    int32_t predicted[N];
+    double accuracy[DRAWINGS];
+    kmf_interval got[KMF_N_SCORES];
+    kmf_interval threaded[KMF_N_SCORES];
+    kmf_rng rng = kmf_rng_stream(5, 5);
+    for (int i = 0; i < N; i++) {
+        truth[i] = (int32_t)kmf_rng_below(&rng, 3);
+        predicted[i] = kmf_rng_unit(&rng) < 0.6 ? truth[i] : (int32_t)kmf_rng_below(&rng, 3);
+    }
+    for (uint64_t r = 0; r < DRAWINGS; r++) {
+        kmf_rng draw = kmf_rng_stream(77, r);
+        int right = 0;
+        for (int i = 0; i < N; i++) {
+            uint64_t j = kmf_rng_below(&draw, N);
+            right += truth[j] == predicted[j];
+        }
+        accuracy[r] = right / (double)N;
+    }
+    qsort(accuracy, DRAWINGS, sizeof *accuracy, compare);
+    const kmf_scored scored = {truth, predicted, NULL, N, 3, 3};
+    ck_assert_int_eq(kmf_score_intervals(got, &scored, DRAWINGS, 77, NULL, NULL), 0);
+    ck_assert_double_eq_tol(got[KMF_ACCURACY].low, accuracy[1], TOLERANCE);
+    ck_assert_double_eq_tol(got[KMF_ACCURACY].high, accuracy[DRAWINGS - 2], TOLERANCE);
+    ck_assert(got[KMF_MCC].low < got[KMF_MCC].value && got[KMF_MCC].value < got[KMF_MCC].high);
+    ck_assert(isnan(got[KMF_AUC].value));
+    kmf_pool *pool = kmf_pool_new(3, NULL);
+    ck_assert_ptr_nonnull(pool);
+    ck_assert_int_eq(kmf_score_intervals(threaded, &scored, DRAWINGS, 77, pool, NULL), 0);
+    ck_assert_int_eq(memcmp(got, threaded, 3 * sizeof *got), 0);
+    kmf_pool_free(pool);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("scores");
+    TCase *tc = tcase_create("scores");
+    tcase_add_test(tc, scores_are_those_of_scikit_learn);
+    tcase_add_test(tc, clusters_are_scored_as_by_scikit_learn);
+    tcase_add_test(tc, a_class_that_training_lacks_counts_as_a_mistake);
+    tcase_add_test(tc, without_a_second_class_there_is_no_auc);
+    tcase_add_test(tc, intervals_are_percentiles_of_scores_of_drawn_records);
+    suite_add_tcase(suite, tc);
+    return run_suite(suite);
+}
