@@ -168,8 +168,10 @@ kmf_embedder *kmf_embedder_reopen(const char *identity, const char *model, int t
     if (read_words(&opts, settings, err) < 0 || read_numbers(&opts, settings, err) < 0)
         goto out;
     embedder = kmf_embedder_new(model ? model : name, &opts, &cause);
-    if (!embedder) /* settings that another kind of model does not have */
-        kmf_fail(err, cause.code == KMF_EINVAL ? KMF_EMODEL : cause.code, "%s", cause.msg);
+    if (!embedder && cause.code == KMF_EINVAL) /* settings that a model of its kind has not */
+        kmf_fail(err, KMF_EMODEL, "not the model of these vectors: %s", cause.msg);
+    else if (!embedder)
+        kmf_fail(err, cause.code, "%s", cause.msg);
     if (embedder && compare(embedder, was, err) < 0) {
         kmf_embedder_free(embedder);
         embedder = NULL;
