@@ -80,8 +80,8 @@ typedef struct kmf_embedder kmf_embedder;
 /*
  * model: a model directory, NULL for the default one, "tnf" (136 canonical tetranucleotide
  * frequencies), "kmer:K" (4^K k-mer frequencies, K 1 .. 8), or a file that kmf_vectors_load reads:
- * the weighted mean of the vectors of a record's k-mers; or "random:MODEL", a model of the shape of
- * another one, which is of our own family, with weights that were drawn from opts->seed as
+ * the weighted mean of the vectors of a record's k-mers; or "random:MODEL", a model of the shape
+ * of another one, which is of our own family, with weights that were drawn from opts->seed as
  * kmf_model_new draws them ("random": of the shape of the default one). An option that such a model does not
  * have, when set, is KMF_EINVAL.
  */
@@ -123,8 +123,8 @@ KMF_API int kmf_embedder_finish(kmf_embedder *embedder, kmf_err *err) KMF_MUST_C
 KMF_API void kmf_embedder_statistics(const kmf_embedder *embedder, kmf_embed_stats *stats);
 
 /*
- * What makes vectors comparable, as the text of a JSON object: model and MD5 of its files, settings,
- * columns. Freed by kmf_text_free.
+ * What makes vectors comparable, as the text of a JSON object: model and MD5 of its files,
+ * settings, columns. Freed by kmf_text_free.
  */
 KMF_API char *kmf_embedder_identity(const kmf_embedder *embedder, kmf_err *err) KMF_MUST_CHECK;
 /*

@@ -8,8 +8,8 @@
 /*
  * cluster[i] = the cluster, 0 .. k - 1, of row i of x [n, dim], which holds no NaN; k is 1 .. n.
  * Of `restarts` runs that begin by k-means++, with the numbers of stream r of seed in run r, the
- * one with the smallest *inertia, the sum of the squared distances to the centres; of equal ones the
- * first. The same bits for any pool.
+ * one with the smallest *inertia, the sum of the squared distances to the centres; of equal ones
+ * the first. The same bits for any pool.
  */
 int kmf_kmeans(int32_t *cluster, double *inertia, const float *x, size_t n, size_t dim,
                size_t k, int restarts, uint64_t seed, kmf_pool *pool,
