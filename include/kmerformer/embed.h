@@ -82,8 +82,8 @@ typedef struct kmf_embedder kmf_embedder;
  * frequencies), "kmer:K" (4^K k-mer frequencies, K 1 .. 8), or a file that kmf_vectors_load reads:
  * the weighted mean of the vectors of a record's k-mers; or "random:MODEL", a model of the shape
  * of another one, which is of our own family, with weights that were drawn from opts->seed as
- * kmf_model_new draws them ("random": of the shape of the default one). An option that such a model does not
- * have, when set, is KMF_EINVAL.
+ * kmf_model_new draws them ("random": of the shape of the default one). An option that such a
+ * model does not have, when set, is KMF_EINVAL.
  */
 KMF_API kmf_embedder *kmf_embedder_new(const char *model, const kmf_embed_options *opts,
                                        kmf_err *err) KMF_MUST_CHECK;
