@@ -22,7 +22,7 @@ typedef struct map {
     const int *components;
     kmf_plot_colour colour;
     const kmf_rows *rows;
-    const kmf_sample *sample;
+    const kmf_picked *sample;
     const kmf_pca *pca;
     bool unit;
     const kmf_plot_report *report;
@@ -37,7 +37,7 @@ static int add_block(void *pca, const float *x, size_t n, kmf_pool *pool, kmf_er
 
 static int write_points(const map *m, FILE *to, kmf_err *err)
 {
-    const kmf_sample *s = m->sample;
+    const kmf_picked *s = m->sample;
     int most = m->components[0] > m->components[1] ? m->components[0] : m->components[1];
     float *x = kmf_floats(m->rows->dim, err);
     double *y = kmf_malloc((size_t)most, sizeof *y, err);
@@ -108,7 +108,7 @@ static void colour_by_length(const map *m, FILE *to)
 /* Points of all labels in the order of the rows, so that none lies on top for its name. */
 static void colour_by_label(const map *m, FILE *to)
 {
-    const kmf_sample *s = m->sample;
+    const kmf_picked *s = m->sample;
     size_t shown = m->report->n_legend;
     size_t more = s->n_labels - shown;
     kmf_draft_colours(to);
@@ -208,7 +208,7 @@ int kmf_plot_map(const kmf_picture *picture, const kmf_plot_rows *asked,
                  kmf_plot_report *report, kmf_err *err)
 {
     kmf_rows rows;
-    kmf_sample sample = {0};
+    kmf_picked sample = {0};
     kmf_pca *pca = NULL;
     kmf_pool *pool = NULL;
     *report = (kmf_plot_report){0};
@@ -238,7 +238,7 @@ int kmf_plot_map(const kmf_picture *picture, const kmf_plot_rows *asked,
 out:
     kmf_pool_free(pool);
     kmf_pca_free(pca);
-    kmf_sample_free(&sample);
+    kmf_picked_free(&sample);
     kmf_rows_close(&rows);
     return status;
 }

@@ -88,7 +88,7 @@ static uint64_t evenly(uint64_t i, uint64_t n, uint64_t of)
     return i * whole + i * rest / n;
 }
 
-static int choose(kmf_sample *s, const kmf_rows *rows, const unsigned char *good, size_t most,
+static int choose(kmf_picked *s, const kmf_rows *rows, const unsigned char *good, size_t most,
                   kmf_err *err)
 {
     uint64_t n_good = 0;
@@ -128,7 +128,7 @@ static bool read_ids(char *line, char **name, uint64_t *length)
 }
 
 /* Names of the drawn rows; their places in s->names until all of it is there. */
-static int read_names(kmf_sample *s, const kmf_rows *rows, FILE *file, const char *path,
+static int read_names(kmf_picked *s, const kmf_rows *rows, FILE *file, const char *path,
                       size_t *places, kmf_err *err)
 {
     char *line = NULL;
@@ -165,7 +165,7 @@ static int read_names(kmf_sample *s, const kmf_rows *rows, FILE *file, const cha
     return status;
 }
 
-static int add_names(kmf_sample *s, const kmf_rows *rows, kmf_err *err)
+static int add_names(kmf_picked *s, const kmf_rows *rows, kmf_err *err)
 {
     size_t *places = NULL;
     int status = KMF_ENOMEM;
@@ -259,7 +259,7 @@ static int read_labels(label **list, size_t *n, char *text, const char *path, km
 }
 
 /* The distinct texts among found[n], NULLs apart, in order; then each row's place among them. */
-static int number_labels(kmf_sample *s, const char *const *found, kmf_err *err)
+static int number_labels(kmf_picked *s, const char *const *found, kmf_err *err)
 {
     s->labels = kmf_calloc(s->n, sizeof *s->labels, err);
     if (!s->labels)
@@ -282,7 +282,7 @@ static int number_labels(kmf_sample *s, const char *const *found, kmf_err *err)
     return 0;
 }
 
-static int add_labels(kmf_sample *s, const kmf_rows *rows, const char *path, kmf_err *err)
+static int add_labels(kmf_picked *s, const kmf_rows *rows, const char *path, kmf_err *err)
 {
     size_t len, n = 0;
     label *list = NULL;
@@ -316,10 +316,10 @@ static int add_labels(kmf_sample *s, const kmf_rows *rows, const char *path, kmf
     return status;
 }
 
-int kmf_sample_take(kmf_sample *sample, const kmf_rows *rows, const unsigned char *good,
+int kmf_picked_take(kmf_picked *sample, const kmf_rows *rows, const unsigned char *good,
                     size_t most, const char *labels, kmf_err *err)
 {
-    *sample = (kmf_sample){0};
+    *sample = (kmf_picked){0};
     int status = choose(sample, rows, good, most, err);
     if (status == 0)
         status = add_names(sample, rows, err);
@@ -328,11 +328,11 @@ int kmf_sample_take(kmf_sample *sample, const kmf_rows *rows, const unsigned cha
     return status;
 }
 
-void kmf_sample_free(kmf_sample *sample)
+void kmf_picked_free(kmf_picked *sample)
 {
     kmf_free(sample->drawn);
     kmf_free(sample->labels);
     kmf_free(sample->names);
     kmf_free(sample->label_text);
-    *sample = (kmf_sample){0};
+    *sample = (kmf_picked){0};
 }

@@ -33,10 +33,10 @@ typedef struct kmf_drawn {
     uint64_t row;
     const char *name; /* borrowed from the sample; NULL if there is no x.ids.tsv */
     uint64_t length;  /* bases; 0 if there is none */
-    int32_t label;    /* index of kmf_sample.labels; -1: none */
+    int32_t label;    /* index of kmf_picked.labels; -1: none */
 } kmf_drawn;
 
-typedef struct kmf_sample {
+typedef struct kmf_picked {
     kmf_drawn *drawn; /* owned [n], by row */
     size_t n;
     bool named; /* there is an x.ids.tsv */
@@ -46,16 +46,16 @@ typedef struct kmf_sample {
     size_t unlabelled; /* of the n */
     char *names;       /* owned: the names, NUL after each */
     char *label_text;  /* owned */
-} kmf_sample;
+} kmf_picked;
 
 /*
  * Of the rows i with good[i] those that are drawn: all, or `most` of them, evenly spaced. labels:
  * file of name<TAB>label, NULL: none. KMF_EMODEL: x.ids.tsv does not fit the rows, labels without
  * names, or for no row; KMF_EFORMAT: a line of labels.
  */
-int kmf_sample_take(kmf_sample *sample, const kmf_rows *rows, const unsigned char *good,
+int kmf_picked_take(kmf_picked *sample, const kmf_rows *rows, const unsigned char *good,
                     size_t most, const char *labels, kmf_err *err) KMF_MUST_CHECK;
 /* Accepts a zeroed one. */
-void kmf_sample_free(kmf_sample *sample);
+void kmf_picked_free(kmf_picked *sample);
 
 #endif

@@ -74,7 +74,7 @@ int kmf_cosines(float *c, const float *x, size_t n, size_t dim, kmf_pool *pool, 
 
 typedef struct heat {
     const kmf_rows *rows;
-    const kmf_sample *sample;
+    const kmf_picked *sample;
     const kmf_drawn *order; /* [n], by label, then row; those without a label last */
     const float *cosines;   /* [n, n], in this order */
     const kmf_plot_report *report;
@@ -222,7 +222,7 @@ int kmf_plot_similarity(const kmf_picture *picture, const kmf_plot_rows *asked,
                         kmf_plot_report *report, kmf_err *err)
 {
     kmf_rows rows;
-    kmf_sample sample = {0};
+    kmf_picked sample = {0};
     kmf_pool *pool = NULL;
     *report = (kmf_plot_report){0};
     int status = kmf_rows_open(&rows, asked->vectors, err);
@@ -244,7 +244,7 @@ int kmf_plot_similarity(const kmf_picture *picture, const kmf_plot_rows *asked,
         status = compare(picture, &h, pool, err);
     }
     kmf_pool_free(pool);
-    kmf_sample_free(&sample);
+    kmf_picked_free(&sample);
     kmf_rows_close(&rows);
     return status;
 }

@@ -61,19 +61,19 @@ static int read_all(reading *r, const kmf_plot_rows *asked, kmf_survey_fn *fn, v
     return status;
 }
 
-int kmf_survey(const kmf_rows *rows, kmf_sample *sample, const kmf_plot_rows *asked, bool unit,
+int kmf_survey(const kmf_rows *rows, kmf_picked *sample, const kmf_plot_rows *asked, bool unit,
                kmf_survey_fn *fn, void *arg, kmf_pool *pool, kmf_plot_report *report,
                kmf_err *err)
 {
     reading r = {.rows = rows, .unit = unit};
-    *sample = (kmf_sample){0};
+    *sample = (kmf_picked){0};
     r.x = kmf_floats(BLOCK * rows->dim, err);
     r.good = kmf_malloc((size_t)rows->n, 1, err);
     int status = KMF_ENOMEM;
     if (r.x && r.good)
         status = read_all(&r, asked, fn, arg, pool, &report->left_out, err);
     if (status == 0)
-        status = kmf_sample_take(sample, rows, r.good, asked->most, asked->labels, err);
+        status = kmf_picked_take(sample, rows, r.good, asked->most, asked->labels, err);
     kmf_free(r.x);
     kmf_free(r.good);
     report->rows = rows->n;
