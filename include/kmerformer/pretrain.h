@@ -229,6 +229,12 @@ KMF_API int kmf_pretrain_train(kmf_pretrain *trainer, kmf_pretrain_fn *fn, void 
                                kmf_err *err) KMF_MUST_CHECK;
 
 /*
+ * The held-out windows, as after a step: the fields val_ of the state. For who wants to know what
+ * a model knows and does not train it. KMF_EINVAL: nothing is held out.
+ */
+KMF_API int kmf_pretrain_validate(kmf_pretrain *trainer, kmf_err *err) KMF_MUST_CHECK;
+
+/*
  * Checkpoint: all that is needed to go on as if nothing had happened, bit for bit. It is loaded
  * after kmf_pretrain_begin with the same inputs. KMF_EMODEL: the file is damaged, or of other
  * settings or inputs, and the message names the first that differs.

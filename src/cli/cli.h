@@ -43,6 +43,7 @@ int cli_bench(cli *run, int argc, char **argv);
 int cli_convert(cli *run, int argc, char **argv);
 int cli_embed(cli *run, int argc, char **argv);
 int cli_eval(cli *run, int argc, char **argv);
+int cli_eval_bits(cli *run, int argc, char **argv);
 int cli_info(cli *run, int argc, char **argv);
 int cli_init(cli *run, int argc, char **argv);
 int cli_logits(cli *run, int argc, char **argv);

@@ -59,7 +59,9 @@ static const cli_usage usage = {
     "chosen on --dev, or a part of --train, never on --test.\n"
     "An input is a table with columns sequence and label (csv or tsv by content), or FASTA, "
     "FASTQ,\n"
-    "BAM with --labels or --label-key; plain or compressed; '-' is standard input.",
+    "BAM with --labels or --label-key; plain or compressed; '-' is standard input.\n"
+    "\n"
+    "  kmerformer eval bits      what models know of hidden bases, beside Markov models",
     0, 0};
 
 static int parse(cli *run, eval_args *a, int argc, char **argv)
@@ -409,7 +411,7 @@ static void release(eval *e)
         free(e->rows[i].model);
 }
 
-int cli_eval(cli *run, int argc, char **argv)
+static int evaluate(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
     eval_args a = {.out = "-", .split = 0.2};
@@ -431,4 +433,12 @@ int cli_eval(cli *run, int argc, char **argv)
                  cli_now() - run->started, cli_cpu_seconds(), 1e-6 * cli_peak_memory());
     release(&e);
     return status == 0 ? CLI_DONE : cli_fail(run, &err);
+}
+
+int cli_eval(cli *run, int argc, char **argv)
+{
+    if (argc < 2 || strcmp(argv[1], "bits") != 0)
+        return evaluate(run, argc, argv);
+    run->command = "eval bits";
+    return cli_eval_bits(run, argc - 1, argv + 1);
 }

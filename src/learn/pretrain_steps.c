@@ -221,8 +221,11 @@ static int validate_masked(kmf_pretrain *t, kmf_err *err)
     return 0;
 }
 
-static int validate(kmf_pretrain *t, kmf_err *err)
+int kmf_pretrain_validate(kmf_pretrain *trainer, kmf_err *err)
 {
+    kmf_pretrain *t = trainer;
+    if (t->n_held == 0)
+        return kmf_fail(err, KMF_EINVAL, "nothing is held out that could be asked for");
     if ((t->asks && validate_masked(t, err) < 0) ||
         (t->compares && kmf_pretrain_compare_held(t, err) < 0))
         return KMF_ENOMEM;
@@ -291,7 +294,7 @@ static int step(kmf_pretrain *t, kmf_err *err)
     t->norm = norm;
     t->rate = adamw.rate;
     t->validated = false;
-    return kmf_pretrain_validates(t, t->step) ? validate(t, err) : 0;
+    return kmf_pretrain_validates(t, t->step) ? kmf_pretrain_validate(t, err) : 0;
 }
 
 int kmf_pretrain_train(kmf_pretrain *trainer, kmf_pretrain_fn *fn, void *user, kmf_err *err)

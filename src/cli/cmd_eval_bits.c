@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kmerformer eval bits: what models know of hidden bases, beside Markov models and copying.
+ *
+ * Each model is asked as a pretraining validates it: it is one whose validation comes before its
+ * first step. What stands beside it is counted on the background, never on what is asked for.
+ */
+#include "cli/cli.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define THREADS_MAX 1024
+#define HEADER "#model\tbits\tmarkov_bits\tmarkov_order\tcopy_bits\thidden_bases\twindows\n"
+
+static const char *const precisions[] = {"f32", "bf16", NULL};
+
+typedef struct bits_args {
+    kmf_pretrain_options opts;
+    kmf_reader_options reader;
+    cli_list models;
+    cli_list background;
+    size_t windows;
+    const char *out;
+} bits_args;
+
+static const cli_usage usage = {
+    "eval bits [options] GENOME...",
+    "Bits that models take for a hidden base of genomes, a line for each model: 2 is knowing\n"
+    "nothing. Spans of bases are hidden with all k-mers that touch them, in windows spread "
+    "evenly\n"
+    "over the genomes. Beside each model: the best Markov model of order 1 to 12 of the "
+    "--background,\n"
+    "told the bases before, and copying what k-mers still show. Without a background the "
+    "Markov\n"
+    "models learn from the first half of every record, and the windows lie in the second. For "
+    "models\n"
+    "with a masked-language-model head that kmerformer pretrain can go on with.",
+    1, -1};
+
+static int parse(cli *run, bits_args *a, int argc, char **argv, int *first)
+{
+    kmf_pretrain_options *o = &a->opts;
+    const cli_option table[] = {
+        CLI_HEADING("models"),
+        {"m", "model", CLI_LIST, &a->models, 0, 0, NULL, "DIR", "once for each", 0, NULL},
+        CLI_HEADING("what is asked"),
+        {NULL, "background", CLI_LIST, &a->background, 0, 0, NULL, "GENOME",
+         "what the Markov models learn from, once for each file", 0,
+         "the first halves of the records"},
+        {NULL, "windows", CLI_SIZE, &a->windows, 1, 10000000, NULL, "N",
+         "windows of the model's length", 0, NULL},
+        {NULL, "window", CLI_SIZE, &o->window, 8, 65536, NULL, "T", "tokens of a window", 0,
+         "the model's"},
+        {NULL, "stride", CLI_SIZE, &o->stride, 1, 12, NULL, "N",
+         "bases from one k-mer to the next", 0, "the model's"},
+        {NULL, "mask-rate", CLI_REAL, &o->mask_rate, 0, 0, NULL, "R",
+         "share of the bases that is hidden, in spans of 1 to 3", 0, NULL},
+        {NULL, "seed", CLI_SEED, &o->seed, 0, 0, NULL, "N", "of what is hidden", 0, NULL},
+        CLI_HEADING("output"),
+        {"o", "output", CLI_TEXT, &a->out, 0, 0, NULL, "FILE", "TSV; -: standard output", 0,
+         NULL},
+        CLI_HEADING("input"),
+        CLI_READER_OPTIONS(&a->reader),
+        CLI_HEADING("the run"),
+        {NULL, "precision", CLI_CHOICE, &o->precision, 0, 0, precisions, NULL,
+         "of matrix products", 0, NULL},
+        {"t@", "threads", CLI_INT, &o->threads, 1, THREADS_MAX, NULL, "N", "threads", 0, NULL},
+        CLI_COMMON(run)};
+    return cli_parse(run, table, &usage, argc, argv, first);
+}
+
+typedef struct intake {
+    kmf_pretrain *trainer;
+    cli_progress line;
+    int held_whole;
+} intake;
+
+static void show_reading(void *user, uint64_t letters)
+{
+    cli_progress_letters(&((intake *)user)->line, "reading", letters);
+}
+
+static void show_counting(void *user, uint64_t letters)
+{
+    cli_progress_letters(&((intake *)user)->line, "counting for the Markov models", letters);
+}
+
+static int take(void *to, kmf_reader *reader, kmf_err *err)
+{
+    intake *in = to;
+    return kmf_pretrain_read(in->trainer, reader, in->held_whole, show_reading, in, err);
+}
+
+static int read_files(cli *run, const bits_args *a, intake *in, const char *const *paths,
+                      size_t n, kmf_err *err)
+{
+    int status = 0;
+    for (size_t i = 0; i < n && status == 0; i++)
+        status = cli_read_file(run, paths[i], &a->reader, kmf_pretrain_pool(in->trainer), take,
+                               in, err);
+    return status;
+}
+
+static int read_all(cli *run, const bits_args *a, kmf_pretrain *trainer,
+                    const char *const *paths, size_t n, kmf_err *err)
+{
+    intake in = {.trainer = trainer};
+    cli_progress_start(&in.line, run);
+    int status = read_files(run, a, &in, a->background.texts, a->background.n, err);
+    in.held_whole = a->background.n > 0;
+    if (status == 0)
+        status = read_files(run, a, &in, paths, n, err);
+    if (status == 0)
+        status = kmf_pretrain_begin(trainer, show_counting, &in, err);
+    cli_progress_end(&in.line);
+    return status;
+}
+
+/* One model's line. */
+static int judge(cli *run, const bits_args *a, const char *model, const char *const *paths,
+                 size_t n, kmf_out *out, kmf_err *err)
+{
+    kmf_pretrain_options o = a->opts;
+    kmf_pretrain_state s;
+    o.init = model;
+    kmf_pretrain *trainer = kmf_pretrain_new(&o, err);
+    if (!trainer)
+        return (int)err->code;
+    kmf_pretrain_information(trainer, &s);
+    int status = s.new_head ? cli_raise(err, KMF_EMODEL,
+                                        "%s has no masked-language-model head: it cannot be "
+                                        "asked for bases",
+                                        model)
+                            : read_all(run, a, trainer, paths, n, err);
+    if (status == 0)
+        status = kmf_pretrain_validate(trainer, err);
+    kmf_pretrain_information(trainer, &s);
+    if (status == 0 && a->models.texts[0] == model)
+        status = kmf_out_print(out, err, HEADER);
+    if (status == 0)
+        status =
+            kmf_out_print(out, err, "%s\t%.6f\t%.6f\t%d\t%.6f\t%llu\t%llu\n", model, s.val_bits,
+                          s.markov_bits[s.markov_best], s.markov_best, s.copy_bits,
+                          (unsigned long long)s.val_hidden, (unsigned long long)s.held_windows);
+    kmf_pretrain_free(trainer);
+    return status;
+}
+
+int cli_eval_bits(cli *run, int argc, char **argv)
+{
+    kmf_err err = {0};
+    bits_args a = {.out = "-"};
+    int first;
+    kmf_pretrain_options_default(&a.opts);
+    kmf_reader_options_default(&a.reader);
+    a.opts.threads = kmf_threads_default();
+    a.windows = (size_t)a.opts.val_windows;
+    int leave = parse(run, &a, argc, argv, &first);
+    if (leave >= 0)
+        return leave;
+    const char *const *paths = (const char *const *)(argv + first);
+    size_t n = (size_t)(argc - first);
+    if (a.models.n == 0)
+        return cli_wrong(run, "no model given: -m DIR, such as data/default");
+    if (cli_is_an_input(a.out, paths, n) ||
+        cli_is_an_input(a.out, a.background.texts, a.background.n))
+        return cli_wrong(run, "-o %s: that is an input", a.out);
+    int dashes =
+        cli_count_dashes(paths, n) + cli_count_dashes(a.background.texts, a.background.n);
+    if (dashes > 1 || (dashes == 1 && a.models.n > 1))
+        return cli_wrong(run, "standard input can be read once, and every model reads it");
+    a.opts.steps = 1;
+    a.opts.val_windows = a.windows;
+    a.opts.held_fraction = a.background.n > 0 ? 0 : 0.5;
+    kmf_out *out = cli_check_output(a.out, &err) == 0 ? kmf_out_open(a.out, &err) : NULL;
+    int status = (int)err.code;
+    for (size_t i = 0; i < a.models.n && status == 0; i++)
+        status = judge(run, &a, a.models.texts[i], paths, n, out, &err);
+    if (status == 0)
+        status = kmf_out_finish(out, &err);
+    if (status == 0)
+        status = kmf_out_publish(out, &err);
+    kmf_out_free(out);
+    return status == 0 ? CLI_DONE : cli_fail(run, &err);
+}
