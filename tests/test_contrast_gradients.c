@@ -6,8 +6,7 @@
  */
 #include "base/rng.h"
 #include "checked.h"
-#include "learn/contrast.h"
-#include "passes.h"
+#include "contrasts.h"
 #include "run.h"
 
 enum { VIEWS = 12 };
@@ -168,8 +167,18 @@ static void pass_free(pass *p)
     free(p);
 }
 
-/* Contrastive loss and, of what is asked, the sum; with gradients added. */
+/* Contrastive loss and, of what is asked, the sum. */
 static double both_losses(pass *p)
+{
+    kmf_real vectors[VIEWS * 48];
+    kmf_mlm_result asked;
+    kmf_contrast_views views = views_of(p->variant, vectors);
+    ck_assert_int_eq(kmf_mlm_evaluate(p->mlm, &p->batch, vectors, &asked, NULL), 0);
+    return 2 * loss_at(p->contrast, &views) + asked.loss;
+}
+
+/* The same by the way of training, with gradients added. */
+static double both_learnt(pass *p)
 {
     kmf_real vectors[VIEWS * 48], dvectors[VIEWS * 48];
     kmf_contrast_result compared;
@@ -200,12 +209,12 @@ START_TEST(gradients_of_weights_are_slopes_of_the_loss)
     kmf_rng rng = kmf_rng_stream(9, 0);
     size_t n = p->slots.total;
     double worst = 0;
-    both_losses(p);
+    ck_assert_double_eq(both_learnt(p), both_losses(p));
     kmf_real *gradient = malloc(n * sizeof *gradient);
     memcpy(gradient, p->gradients.at, n * sizeof *gradient);
     for (size_t s = 0; s < p->slots.n; s++) {
         const kmf_slot *slot = &p->slots.slot[s];
-        for (int k = 0; k < 3; k++) {
+        for (int k = 0; k < (CHECKED ? 1 : 2); k++) {
             kmf_real *w = &p->weights.at[slot->begin + kmf_rng_below(&rng, slot->n)];
             kmf_real x = *w, g = gradient[w - p->weights.at];
             double f[4];
@@ -226,6 +235,14 @@ START_TEST(gradients_of_weights_are_slopes_of_the_loss)
 }
 END_TEST
 
+/* ---------------------------------------------------------------- PyTorch ---------------- */
+
+START_TEST(loss_and_gradients_are_those_of_pytorch)
+{
+    meets_pytorch(_i / 2, _i % 2 == 1, (contrast_limits){.loss = 1e-12, .tensor = 1e-10});
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("contrast_gradients");
@@ -233,6 +250,8 @@ int main(void)
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, the_gradient_is_the_slope_of_the_loss, 0, N_VARIANTS);
     tcase_add_loop_test(tcase, gradients_of_weights_are_slopes_of_the_loss, 0, N_PASSES);
+    tcase_add_loop_test(tcase, loss_and_gradients_are_those_of_pytorch, 0,
+                        2 * GOLDEN_CONTRASTS);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }
