@@ -21,7 +21,7 @@ static size_t draw_length(const kmf_pair_options *o, kmf_rng *rng)
     return o->length_min + (size_t)kmf_rng_below(rng, o->length_max - o->length_min + 1);
 }
 
-/* A piece of n letters at most that begins at a letter drawn from the whole source. */
+/* A piece of n letters at most: of the segment of a letter drawn from the source, anywhere in it. */
 static kmf_excerpt draw_anywhere(const kmf_viewer *v, size_t source, size_t n, kmf_rng *rng)
 {
     const kmf_corpus *corpus = kmf_genome_corpus(v->genome, v->part);
@@ -34,7 +34,7 @@ static kmf_excerpt draw_anywhere(const kmf_viewer *v, size_t source, size_t n, k
         uint64_t beg = kmf_corpus_start(corpus, segment);
         uint64_t stop = kmf_corpus_start(corpus, segment + 1);
         e.n = shorter(n, stop - beg);
-        e.at = stop - at < e.n ? stop - e.n : at;
+        e.at = beg + kmf_rng_below(rng, stop - beg - e.n + 1);
     }
     return e;
 }
@@ -47,7 +47,8 @@ static bool draw_near(const kmf_viewer *v, const kmf_pair_options *o, const kmf_
     uint64_t segment = kmf_corpus_segment(corpus, other->at);
     uint64_t before = other->at - kmf_corpus_start(corpus, segment);
     uint64_t behind = kmf_corpus_start(corpus, segment + 1) - other->at - other->n;
-    uint64_t gap = (uint64_t)exp(kmf_rng_unit(rng) * log((double)o->distance + 1)) - 1;
+    double drawn = exp(kmf_rng_unit(rng) * log((double)o->distance + 2)) - 1;
+    uint64_t gap = (uint64_t)fmin(drawn, (double)o->distance);
     bool left = kmf_rng_below(rng, 2) == 1;
     if (left ? before < gap + n : behind < gap + n)
         left = !left;

@@ -7,9 +7,10 @@
  *                 same source (genome.h), and both are positives of each other
  *
  * Of a pair, the second one lies with probability `near` in the same segment, at a gap to the
- * first that is drawn log-uniformly from 0 to `distance` bases, and else anywhere in the source,
- * every place equally likely. Each has a length of its own, its own strand, and its own point
- * mutations. All that is drawn hangs on the seed, the epoch and the window's place in it.
+ * first that is drawn log-uniformly from 0 to `distance` bases, g with a chance that goes as
+ * ln((g + 2) / (g + 1)), and else anywhere in the source: in a segment by its length, every place
+ * of it equally likely. Each has a length of its own, its own strand, and its own point mutations.
+ * All that is drawn hangs on the seed, the epoch and the window's place in it.
  */
 #ifndef KMF_VIEWS_H
 #define KMF_VIEWS_H
