@@ -127,8 +127,8 @@ KMF_API void kmf_pretrain_options_default(kmf_pretrain_options *opts);
  *            told the m true bases before the hidden one, those hidden themselves included; the
  *            end of a window cuts m
  *
- * Contrastive. A step has batch / 2 pairs of windows of one source: the second one is a neighbour of
- * the first, in the same run of bases, at a gap drawn log-uniformly from 0 to `distance`, or comes
+ * Contrastive. A step has batch / 2 pairs of windows of one source: the second one is a neighbour
+ * of the first, in the same run of bases, at a gap drawn log-uniformly from 0 to `distance`, or comes
  * from anywhere in the source. Each has a length, a strand and point mutations of its own, and
  * becomes a vector as `embed` makes it: pooled as the model says, then normalised, which the model
  * says from now on too. The loss is InfoNCE over both windows of all pairs,
@@ -167,8 +167,9 @@ KMF_API int kmf_pretrain_read(kmf_pretrain *trainer, kmf_reader *reader, int hel
                               kmf_progress_fn *fn, void *user, kmf_err *err) KMF_MUST_CHECK;
 /*
  * Ends the reading, counts the Markov models and makes all room that training takes. fn (NULL:
- * none) is told how many letters are counted. KMF_EINVAL: a name to be held out never came,
- * or pairs are wanted and there is one source; KMF_EFORMAT: nothing to learn from; KMF_ENOMEM says what would be needed.
+ * none) is told how many letters are counted. KMF_EINVAL: a name to be held out never came, or
+ * pairs are wanted and there is one source, or one that is held out; KMF_EFORMAT: nothing to learn
+ * from; KMF_ENOMEM says what would be needed.
  */
 KMF_API int kmf_pretrain_begin(kmf_pretrain *trainer, kmf_progress_fn *fn, void *user,
                                kmf_err *err) KMF_MUST_CHECK;

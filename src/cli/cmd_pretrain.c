@@ -303,6 +303,8 @@ static int settle(cli *run, pretrain_args *a)
         leave = parse_range(run, "--mask-span", a->span, &o->span_min, &o->span_max);
     if (leave < 0 && a->length)
         leave = parse_range(run, "--length", a->length, &o->length_min, &o->length_max);
+    if (leave < 0 && a->length && o->length_min < 1)
+        leave = cli_wrong(run, "--length: from 1 base; got '%s'", a->length);
     if (leave < 0)
         leave = check_objective(run, a);
     if (leave < 0 && a->held && cut_list(&a->held_names, "--val", a->held, &err) < 0)
@@ -481,7 +483,8 @@ static char *provenance(const training *t, const kmf_pretrain_state *s, kmf_err 
     if (o->objective != KMF_OBJECTIVE_MASKED) {
         PAIR("sources", "%llu, by %s", (unsigned long long)s->sources,
              kmf_sources_names[o->sources]);
-        PAIR("length", "%zu-%zu", o->length_min, o->length_max);
+        PAIR("length", "%zu-%zu", o->length_min ? o->length_min : s->window_bases,
+             o->length_max ? o->length_max : s->window_bases);
         PAIR("positives", "%s", o->all_positives ? "source" : "pair");
         PAIR("near", "%g within %zu", o->near, o->distance);
         PAIR("mutations", "%g", o->mutations);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The contrastive loss of a step (InfoNCE: A. van den Oord et al., arXiv 1807.03748; over both views
- * of a pair as in SimCLR, T. Chen et al., arXiv 2002.05709). Views 2i and 2i + 1 are a pair.
+ * The contrastive loss of a step (InfoNCE: A. van den Oord et al., arXiv 1807.03748; over both
+ * views of a pair as in SimCLR, T. Chen et al., arXiv 2002.05709). Views 2i and 2i + 1 are a pair.
  *
  *   z_i = v_i / |v_i|      u_ij = z_i . z_j / temperature
  *   L_i = ln( sum_p exp(u_ip) + N_i ) - sum_p a_p u_ip

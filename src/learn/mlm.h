@@ -84,8 +84,8 @@ kmf_mlm *kmf_mlm_new(const kmf_config *config, const kmf_params *params,
 void kmf_mlm_free(kmf_mlm *mlm);
 
 /*
- * The loss, and the vectors (as in kmf_mlm_encode); dropout is not applied. KMF_ENOMEM is the only failure: threads get their work
- * through a queue.
+ * The loss, and the vectors (as in kmf_mlm_encode); dropout is not applied. KMF_ENOMEM is the only
+ * failure: threads get their work through a queue.
  */
 int kmf_mlm_evaluate(kmf_mlm *mlm, const kmf_mlm_batch *batch, kmf_real *vectors,
                      kmf_mlm_result *result, kmf_err *err) KMF_MUST_CHECK;

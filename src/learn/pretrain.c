@@ -479,16 +479,25 @@ static int check_soft(const kmf_pretrain *t, kmf_err *err)
                     "leaves those out");
 }
 
+/* Windows of one source have no others to be told from, nor is there a loss of those held out. */
 static int check_sources(const kmf_pretrain *t, kmf_err *err)
 {
-    if (!t->compares || kmf_genome_n_sources(t->genome, KMF_GENOME_TRAIN) > 1)
+    bool inputs = t->opts.sources == KMF_SOURCES_INPUT;
+    if (!t->compares)
         return 0;
-    return kmf_fail(err, KMF_EINVAL,
-                    "all that is learnt from is one %s, and windows of it have no others to be "
-                    "told from: give several, or %s",
-                    t->opts.sources == KMF_SOURCES_INPUT ? "input" : "record",
-                    t->opts.sources == KMF_SOURCES_INPUT ? "--sources record"
-                                                         : "--objective masked");
+    if (kmf_genome_n_sources(t->genome, KMF_GENOME_TRAIN) < 2)
+        return kmf_fail(err, KMF_EINVAL,
+                        "all that is learnt from is one %s, and windows of it have no others "
+                        "to be told from: give several, or %s",
+                        inputs ? "input" : "record",
+                        inputs ? "--sources record" : "--objective masked");
+    if (kmf_genome_n_sources(t->genome, KMF_GENOME_HELD) == 1)
+        return kmf_fail(err, KMF_EINVAL,
+                        "all that is held out is of one %s, and windows of it have no others "
+                        "to be told from: hold out of several (val-fraction does of all), or "
+                        "nothing",
+                        inputs ? "input" : "record");
+    return 0;
 }
 
 static int make_windows(kmf_pretrain *t, kmf_err *err)

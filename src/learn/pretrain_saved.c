@@ -42,6 +42,18 @@ static uint32_t vocabulary_sum(const kmf_vocab *vocab)
     return (uint32_t)sum;
 }
 
+/* Of where they begin: files may be cut elsewhere and hold the same letters. */
+static uint32_t sources_sum(const kmf_genome *genome)
+{
+    uLong sum = crc32(0, NULL, 0);
+    for (int p = 0; p < KMF_GENOME_PARTS; p++)
+        for (size_t i = 0; i <= kmf_genome_n_sources(genome, (kmf_genome_part)p); i++) {
+            uint64_t start = kmf_genome_source_start(genome, (kmf_genome_part)p, i);
+            sum = crc32_z(sum, (const Bytef *)&start, sizeof start);
+        }
+    return (uint32_t)sum;
+}
+
 /*
  * All that changes the result, causes before what follows from them: the first that differs is
  * the one that is told. How many steps a given time makes stands in the progress.
@@ -121,6 +133,8 @@ static size_t settings_of(const kmf_pretrain *t, kmf_setting settings[KMF_SAVED_
     SETTING("bases", "%" PRIu64, info.parts[KMF_GENOME_TRAIN].kept);
     SETTING("held-out bases", "%" PRIu64, info.parts[KMF_GENOME_HELD].kept);
     SETTING("checksum of the inputs", "%08" PRIx32, info.checksum);
+    if (t->compares)
+        SETTING("checksum of the sources", "%08" PRIx32, sources_sum(t->genome));
 #undef SETTING
     return n;
 }

@@ -213,19 +213,30 @@ static void share_vectors(kmf_pretrain *t)
         c->vectors[i] = (kmf_real)c->shared[i];
 }
 
-int kmf_pretrain_compare(kmf_pretrain *t, double scale, kmf_err *err)
+/*
+ * Sources and mixtures of the whole batch, where a rank has shown a part of it alone. The last
+ * piece is this rank's last: if it is still encoded, the way back wants its mixture there.
+ */
+static void draw_all(kmf_pretrain *t, bool mixes)
 {
-    kmf_comparison *c = &t->comparison;
-    kmf_contrast_result result;
-    size_t piece = kmf_pretrain_piece(t);
-    bool mixes = kmf_pretrain_mixes(t);
-    share_vectors(t);
-    for (size_t at = 0; kmf_ranks() > 1 && at < t->opts.batch; at += piece) {
-        uint64_t first = t->step * t->opts.batch + at;
+    size_t batch = t->opts.batch, piece = kmf_pretrain_piece(t);
+    size_t behind = batch / (size_t)kmf_ranks() * (size_t)(kmf_rank() + 1);
+    for (size_t i = 0; kmf_ranks() > 1 && i < batch; i += piece) {
+        size_t at = (behind + i) % batch;
+        uint64_t first = t->step * batch + at;
         draw_piece(t, first, at, piece);
         if (mixes)
             draw_mixture(t, first, at, piece);
     }
+}
+
+int kmf_pretrain_compare(kmf_pretrain *t, double scale, kmf_err *err)
+{
+    kmf_comparison *c = &t->comparison;
+    kmf_contrast_result result;
+    bool mixes = kmf_pretrain_mixes(t);
+    share_vectors(t);
+    draw_all(t, mixes);
     kmf_contrast_views views = {.vectors = c->vectors,
                                 .sources = c->sources,
                                 .n = t->opts.batch,

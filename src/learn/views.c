@@ -21,7 +21,7 @@ static size_t draw_length(const kmf_pair_options *o, kmf_rng *rng)
     return o->length_min + (size_t)kmf_rng_below(rng, o->length_max - o->length_min + 1);
 }
 
-/* A piece of n letters at most: of the segment of a letter drawn from the source, anywhere in it. */
+/* A piece of n letters at most, anywhere in the segment of a letter drawn from the source. */
 static kmf_excerpt draw_anywhere(const kmf_viewer *v, size_t source, size_t n, kmf_rng *rng)
 {
     const kmf_corpus *corpus = kmf_genome_corpus(v->genome, v->part);
