@@ -472,6 +472,71 @@ START_TEST(the_checksum_tells_genomes_apart)
 }
 END_TEST
 
+/* ---------------------------------------------------------------- sources --------------- */
+
+/* Where the sources of a part begin, and the end; each letter is of the one that it lies in. */
+static void check_sources(const kmf_genome *genome, kmf_genome_part part,
+                          const uint64_t *starts, size_t n)
+{
+    ck_assert_uint_eq(kmf_genome_n_sources(genome, part), n);
+    for (size_t s = 0; s <= n; s++)
+        ck_assert_uint_eq(kmf_genome_source_start(genome, part, s), starts[s]);
+    for (size_t s = 0; s < n; s++)
+        for (uint64_t at = starts[s]; at < starts[s + 1]; at++)
+            ck_assert_uint_eq(kmf_genome_source(genome, part, at), s);
+}
+
+/* Three inputs, of which the second has nothing to keep; of 10 letters 4 are held out. */
+START_TEST(sources_are_inputs_or_records)
+{
+    static const char *const inputs[] = {">a\nACGTACGTAC\n>b\nNNNN\n>c\nGGGGGGGGGGTTTTTTTTTT\n",
+                                         ">d\nACN\n>e\nNNNNNNNNNN\n",
+                                         ">f\nAC\n>g\nACGTANCGTA\n>h\nACG\n"};
+    static const char *const held[] = {"f"};
+    static const uint64_t train[2][4] = {{0, 18, 23}, {0, 6, 18, 23}};
+    static const uint64_t out[2][4] = {{0, 12, 16}, {0, 4, 12, 16}};
+    for (int by = KMF_SOURCES_INPUT; by <= KMF_SOURCES_RECORD; by++) {
+        kmf_err err = {0};
+        kmf_genome_options opts = {.held = held,
+                                   .n_held = 1,
+                                   .fraction = 0.4,
+                                   .shortest = 4,
+                                   .sources = (kmf_sources)by};
+        kmf_genome *genome = kmf_genome_new(&opts, &err);
+        for (int i = 0; i < 3; i++)
+            ck_assert_int_eq(read_fasta(genome, inputs[i], false, &err), 0);
+        ck_assert_msg(kmf_genome_finish(genome, &err) == 0, "%s", err.msg);
+        size_t n = by == KMF_SOURCES_INPUT ? 2 : 3;
+        check_sources(genome, KMF_GENOME_TRAIN, train[by], n);
+        check_sources(genome, KMF_GENOME_HELD, out[by], n);
+        kmf_genome_free(genome);
+    }
+}
+END_TEST
+
+/* Held out whole, an input is a source of that part alone; records without a reader are one. */
+START_TEST(a_source_is_of_the_part_that_it_has_letters_in)
+{
+    static const uint64_t starts[] = {0, 8, 16}, one[] = {0, 8}, none[] = {0};
+    kmf_genome_options opts = {.shortest = 4};
+    kmf_genome *genome = kmf_genome_new(&opts, NULL);
+    ck_assert_int_eq(read_fasta(genome, ">a\nACGTACGT\n", false, NULL), 0);
+    ck_assert_int_eq(read_fasta(genome, ">b\nACGTACGT\n", true, NULL), 0);
+    ck_assert_int_eq(read_fasta(genome, ">c\nACGTACGT\n", false, NULL), 0);
+    ck_assert_int_eq(kmf_genome_finish(genome, NULL), 0);
+    check_sources(genome, KMF_GENOME_TRAIN, starts, 2);
+    check_sources(genome, KMF_GENOME_HELD, one, 1);
+    kmf_genome_free(genome);
+    genome = kmf_genome_new(&opts, NULL);
+    ck_assert_int_eq(kmf_genome_add(genome, "a", "ACGT", 4, false, NULL), 0);
+    ck_assert_int_eq(kmf_genome_add(genome, "b", "ACGT", 4, false, NULL), 0);
+    ck_assert_int_eq(kmf_genome_finish(genome, NULL), 0);
+    check_sources(genome, KMF_GENOME_TRAIN, one, 1);
+    check_sources(genome, KMF_GENOME_HELD, none, 0);
+    kmf_genome_free(genome);
+}
+END_TEST
+
 START_TEST(soft_letters_take_memory_by_the_interval)
 {
     kmf_genome_info info;
@@ -624,6 +689,8 @@ int main(void)
     tcase_add_test(c, options_out_of_range_are_refused);
     tcase_add_test(c, a_reader_that_fails_fails_the_genome);
     tcase_add_test(c, the_checksum_tells_genomes_apart);
+    tcase_add_test(c, sources_are_inputs_or_records);
+    tcase_add_test(c, a_source_is_of_the_part_that_it_has_letters_in);
     tcase_add_test(c, soft_letters_take_memory_by_the_interval);
     tcase_add_test(c, progress_is_told_in_letters);
     if (!CHECKED)

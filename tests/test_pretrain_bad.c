@@ -99,6 +99,94 @@ START_TEST(options_out_of_range_are_refused)
 }
 END_TEST
 
+START_TEST(options_of_pairs_out_of_range_are_refused)
+{
+#define BAD(setting, value, word)                                               \
+    do {                                                                        \
+        kmf_err err = {0};                                                      \
+        options o = small_options();                                            \
+        o.objective = KMF_OBJECTIVE_CONTRASTIVE;                                \
+        o.setting = (value);                                                    \
+        ck_assert_ptr_null(kmf_pretrain_new(&o, &err));                         \
+        ck_assert_int_eq(err.code, KMF_EINVAL);                                 \
+        ck_assert_msg(strstr(err.msg, word), "%s is not in %s", word, err.msg); \
+        ck_assert_ptr_null(kmf_pretrain_new(&o, NULL));                         \
+    } while (0)
+    BAD(objective, 3, "objective");
+    BAD(objective, -1, "objective");
+    BAD(batch, 2, "two pairs, 4 windows");
+    BAD(batch, 5, "do not make pairs");
+    BAD(batch, 65538, "65536");
+    BAD(shards, 4, "4 windows in 4 shards of 1 pieces do not make pairs");
+    BAD(accumulate, 4, "do not make pairs");
+    BAD(sources, 2, "sources");
+    BAD(sources, -1, "sources");
+    BAD(length_min, 25, "length");
+    BAD(length_max, 25, "length: from 3, a k-mer, to 24 bases, a window of 24 tokens");
+    BAD(length_max, 2, "length: from 3");
+    BAD(length_max, SIZE_MAX, "length");
+    BAD(near, -0.1, "near");
+    BAD(near, (double)NAN, "near");
+    BAD(distance, 0, "distance");
+    BAD(distance, ((size_t)1 << 40) + 1, "distance");
+    BAD(mutations, 0.6, "mutations");
+    BAD(mutations, (double)NAN, "mutations");
+    BAD(temperature, 0, "temperature");
+    BAD(temperature, (double)NAN, "temperature");
+    BAD(hardness, 10.5, "hardness");
+    BAD(hardness, (double)NAN, "hardness");
+    BAD(mix, 1.1, "mix");
+    BAD(mix, (double)NAN, "mix");
+    BAD(contrast, 0, "contrast");
+    BAD(contrast, (double)INFINITY, "contrast");
+#undef BAD
+    /* a range that is upside down */
+    kmf_err err = {0};
+    options o = small_options();
+    o.objective = KMF_OBJECTIVE_BOTH;
+    o.length_min = 20;
+    o.length_max = 10;
+    ck_assert_ptr_null(kmf_pretrain_new(&o, &err));
+    ck_assert(err.code == KMF_EINVAL && strstr(err.msg, "20 is more than 10"));
+    /* what masked training does not look at */
+    o = small_options();
+    o.temperature = 0;
+    o.batch = 5;
+    kmf_pretrain *t = kmf_pretrain_new(&o, NULL);
+    ck_assert_ptr_nonnull(t);
+    kmf_pretrain_free(t);
+}
+END_TEST
+
+START_TEST(one_source_is_refused)
+{
+    static const char *const a[] = {"a"};
+    options o = small_options();
+    kmf_err err = {0};
+    o.objective = KMF_OBJECTIVE_CONTRASTIVE;
+    ck_assert_ptr_null(begun(&o, input, &err));
+    ck_assert_msg(err.code == KMF_EINVAL && strstr(err.msg, "is one input") &&
+                      strstr(err.msg, "--sources record"),
+                  "%s", err.msg);
+    o.sources = KMF_SOURCES_RECORD;
+    o.held = a;
+    o.n_held = 1;
+    err = (kmf_err){0};
+    ck_assert_ptr_null(begun(&o, input, &err));
+    ck_assert_msg(err.code == KMF_EINVAL && strstr(err.msg, "held out is of one record"), "%s",
+                  err.msg);
+    o.n_held = 0;
+    err = (kmf_err){0};
+    ck_assert_ptr_null(begun(&o, ">x\nACGTACGTACGTACGTACGT\n>y\nACGTNACGT\n", &err));
+    ck_assert_msg(err.code == KMF_EINVAL && strstr(err.msg, "is one record"), "%s", err.msg);
+    /* masked, all of that is fine */
+    o.objective = KMF_OBJECTIVE_MASKED;
+    o.n_held = 1;
+    kmf_pretrain *t = begin(&o);
+    kmf_pretrain_free(t);
+}
+END_TEST
+
 START_TEST(inputs_without_anything_to_learn_from_are_refused)
 {
     static const char *const b[] = {"b"};
@@ -195,6 +283,14 @@ START_TEST(memory_is_told_and_not_exceeded)
     o = small_options();
     o.held_fraction = 0.1;
     check_memory(&o, "held out");
+    o = small_options();
+    o.objective = KMF_OBJECTIVE_BOTH;
+    o.sources = KMF_SOURCES_RECORD;
+    o.batch = 1024;
+    o.accumulate = 16;
+    o.mix = 0.5;
+    o.steps = 2;
+    check_memory(&o, "pairs");
 }
 END_TEST
 
@@ -218,9 +314,14 @@ START_TEST(every_allocation_may_fail)
     char path[300], dir[300];
     snprintf(path, sizeof path, "%s/checkpoint", scratch);
     snprintf(dir, sizeof dir, "%s/out", scratch);
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < 4; k++) {
         options o = small_options();
         kmf_err err = {0};
+        if (k == 3) {
+            o.objective = KMF_OBJECTIVE_BOTH;
+            o.sources = KMF_SOURCES_RECORD;
+            o.mix = 1;
+        }
         if (k == 1)
             o.threads = 2;
         if (k == 2) {
@@ -237,7 +338,7 @@ START_TEST(every_allocation_may_fail)
         size_t n = kmf_mem_count();
         ck_assert_uint_gt(n, 50);
         /* a large model is drawn again and again: a few places must do */
-        for (size_t at = 1; at <= n; at += k < 2 ? 1 : CHECKED ? 29 : 11) {
+        for (size_t at = 1; at <= n; at += k < 2 ? 1 : CHECKED ? 29 : k == 3 ? 3 : 11) {
             err = (kmf_err){0};
             kmf_mem_fail_at(at);
             int status = live(&o, path, dir, &err);
@@ -255,6 +356,8 @@ int main(void)
     TCase *bad = tcase_create("bad");
     tcase_add_checked_fixture(bad, begin_test, tear_down);
     tcase_add_test(bad, options_out_of_range_are_refused);
+    tcase_add_test(bad, options_of_pairs_out_of_range_are_refused);
+    tcase_add_test(bad, one_source_is_refused);
     tcase_add_test(bad, inputs_without_anything_to_learn_from_are_refused);
     tcase_add_test(bad, memory_is_told_and_not_exceeded);
     tcase_add_test(bad, every_allocation_may_fail);

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "checked.h"
+#include "chisquare.h"
 #include "run.h"
 #include "seq/par.h"
 
@@ -518,6 +519,108 @@ END_TEST
 
 /* ---------------------------------------------------------------- the rest -------------- */
 
+/* ---------------------------------------------------------------- mutations ------------- */
+
+/* Letters of a window as ids show them, k 1: their tokens stand backwards in the vocabulary. */
+static int shown_letter(const place *p, int32_t id)
+{
+    const char *token = kmf_vocab_token(p->vocab, id);
+    return token[0] == '[' ? -1 : (int)(strchr("ACGT", token[0]) - "ACGT");
+}
+
+/* How many of all letters are others than in the corpus; each of the three is as likely. */
+static uint64_t mutated(place *p, double rate, uint64_t to[3], uint64_t *n)
+{
+    uint64_t changed = 0;
+    *n = 0;
+    for (uint64_t first = 0; first < 2500; first += BATCH) {
+        kmf_view views[BATCH];
+        kmf_mlm_batch batch;
+        kmf_viewer viewer = {
+            .genome = p->genome, .part = KMF_GENOME_TRAIN, .windows = p->windows, .seed = SEED};
+        kmf_veil veil = {.mutations = rate};
+        kmf_views_single(views, &viewer, first, BATCH);
+        ck_assert_int_eq(kmf_questions_draw(p->questions, &batch, KMF_GENOME_TRAIN, views,
+                                            BATCH, &veil, NULL),
+                         0);
+        for (size_t s = 0; s < BATCH; s++) {
+            uint8_t was[LETTERS_MAX];
+            kmf_excerpt_letters(&views[s].excerpt,
+                                kmf_genome_corpus(p->genome, KMF_GENOME_TRAIN), was);
+            ck_assert_uint_eq(batch.off[s + 1] - batch.off[s], views[s].excerpt.n + 2);
+            for (size_t i = 0; i < views[s].excerpt.n; i++) {
+                size_t at = batch.off[s] + 1 + i;
+                int is = shown_letter(p, batch.ids[at]);
+                ck_assert(is >= 0 && batch.labels[at] == -1);
+                ++*n;
+                if (is == was[i])
+                    continue;
+                changed++;
+                to[(is + 3 - was[i]) % 4]++;
+            }
+        }
+    }
+    return changed;
+}
+
+START_TEST(mutations_come_as_often_as_asked_for)
+{
+    static const double rates[] = {0, 0.02, 0.5};
+    place p = place_of(&kinds[6], 1);
+    for (size_t r = 0; r < 3; r++) {
+        uint64_t n, to[3] = {0};
+        uint64_t changed = mutated(&p, rates[r], to, &n);
+        ck_assert_uint_gt(n, 40000);
+        if (rates[r] == 0) {
+            ck_assert_uint_eq(changed, 0);
+            continue;
+        }
+        const uint64_t seen[] = {changed, n - changed};
+        const double expected[] = {rates[r] * (double)n, (1 - rates[r]) * (double)n};
+        const double each[] = {(double)changed / 3, (double)changed / 3, (double)changed / 3};
+        chi_square_test("mutations", seen, expected, 2);
+        chi_square_test("letters", to, each, 3);
+    }
+    leave(&p);
+}
+END_TEST
+
+/* With spans beside them, what is asked for is what stands there now. */
+START_TEST(what_is_asked_for_is_what_the_mutations_made)
+{
+    place p = place_of(&kinds[6], 1);
+    kmf_mlm_batch batch;
+    kmf_view views[BATCH];
+    kmf_viewer viewer = {
+        .genome = p.genome, .part = KMF_GENOME_TRAIN, .windows = p.windows, .seed = SEED};
+    kmf_veil veil = {.mutations = 0.5, .spans = &p.spans};
+    size_t asked = 0, other = 0;
+    for (uint64_t first = 0; first < 500; first += BATCH) {
+        int32_t clear[BATCH * (LETTERS_MAX + 2)];
+        kmf_views_single(views, &viewer, first, BATCH);
+        veil.spans = NULL;
+        ck_assert_int_eq(kmf_questions_draw(p.questions, &batch, KMF_GENOME_TRAIN, views, BATCH,
+                                            &veil, NULL),
+                         0);
+        size_t n = batch.off[BATCH];
+        memcpy(clear, batch.ids, n * sizeof *clear);
+        veil.spans = &p.spans;
+        ck_assert_int_eq(kmf_questions_draw(p.questions, &batch, KMF_GENOME_TRAIN, views, BATCH,
+                                            &veil, NULL),
+                         0);
+        for (size_t i = 0; i < n; i++)
+            if (batch.labels[i] >= 0) {
+                asked++;
+                other += batch.labels[i] != clear[i];
+            } else {
+                other += batch.ids[i] != clear[i];
+            }
+    }
+    ck_assert(asked > 100 && other == 0);
+    leave(&p);
+}
+END_TEST
+
 START_TEST(threads_do_not_change_a_bit)
 {
     for (size_t i = 2; i < 6; i++) {
@@ -603,6 +706,8 @@ int main(void)
     TCase *rest = tcase_create("rest");
     tcase_add_test(drawing, a_batch_is_what_slicing_makes_of_its_windows);
     tcase_add_test(drawing, a_fixed_set_ends);
+    tcase_add_test(drawing, mutations_come_as_often_as_asked_for);
+    tcase_add_test(drawing, what_is_asked_for_is_what_the_mutations_made);
     tcase_add_test(scores, bits_are_those_of_adding_up_all_k_mers);
     tcase_add_test(scores, bits_of_knowing_and_of_guessing);
     tcase_add_test(scores, baselines_are_those_of_asking_base_by_base);
