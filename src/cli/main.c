@@ -12,7 +12,7 @@ static int run_help(cli *run, int argc, char **argv);
 static const cli_command commands[] = {
     {"vocab", cli_vocab, "count k-mers; merge, summarise and export the tables"},
     {"tokenize", cli_tokenize, "show the tokens that a model sees"},
-    {"pretrain", cli_pretrain, "learn a masked language model from genomes"},
+    {"pretrain", cli_pretrain, "learn an encoder from genomes"},
     {"word2vec", cli_word2vec, "learn vectors of k-mers: skip-gram or CBOW, negative sampling"},
     {"nearest", cli_nearest, "the k-mers whose vectors are nearest to a k-mer's"},
     {"init", cli_init, "make a model with random weights"},
