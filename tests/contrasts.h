@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The contrastive loss of a batch of views through a whole model, in float and in double, held
- * against PyTorch's numbers in tests/golden/contrast, which scripts/contrast_reference.py describes.
+ * against PyTorch's numbers in tests/golden/contrast (scripts/contrast_reference.py has their
+ * description).
  */
 #ifndef KMF_TEST_CONTRASTS_H
 #define KMF_TEST_CONTRASTS_H

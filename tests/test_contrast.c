@@ -282,7 +282,7 @@ START_TEST(a_vector_of_length_0_has_no_gradient)
 }
 END_TEST
 
-/* All of one source: nothing to be told from. With a pair of another source it is told from that. */
+/* All of one source: nothing to be told from. With a pair of another it is told from that. */
 START_TEST(without_others_there_is_nothing_to_learn)
 {
     for (int number = 1; number < 5; number++) {

@@ -128,9 +128,9 @@ KMF_API void kmf_pretrain_options_default(kmf_pretrain_options *opts);
  *            end of a window cuts m
  *
  * Contrastive. A step has batch / 2 pairs of windows of one source: the second one is a neighbour
- * of the first, in the same run of bases, at a gap drawn log-uniformly from 0 to `distance`, or comes
- * from anywhere in the source. Each has a length, a strand and point mutations of its own, and
- * becomes a vector as `embed` makes it: pooled as the model says, then normalised, which the model
+ * of the first, in the same run of bases, at a gap drawn log-uniformly from 0 to `distance`, or
+ * comes from anywhere in the source. Each has a length, a strand and point mutations of its own,
+ * and becomes a vector as `embed` makes it: pooled as the model says, then normalised, which the model
  * says from now on too. The loss is InfoNCE over both windows of all pairs,
  *
  *   L_i = ln( sum_p exp(u_ip) + N_i ) - mean_p u_ip,   u_ij = cos(v_i, v_j) / temperature,
