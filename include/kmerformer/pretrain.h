@@ -86,7 +86,7 @@ typedef struct kmf_pretrain_options {
     double temperature;            /* 0.001 .. 10                                      */
     double hardness;               /* 0 .. 10: weight of negatives that are much alike */
     double mix;                    /* 0 .. 1: share of the steps that mix hidden states */
-    double contrast;               /* above 0: what the contrastive loss counts beside the other */
+    double contrast; /* above 0: what the contrastive loss counts beside the other */
 
     /* a step */
     size_t batch;      /* windows; of pairs both are counted                          */
@@ -130,8 +130,8 @@ KMF_API void kmf_pretrain_options_default(kmf_pretrain_options *opts);
  * Contrastive. A step has batch / 2 pairs of windows of one source: the second one is a neighbour
  * of the first, in the same run of bases, at a gap drawn log-uniformly from 0 to `distance`, or
  * comes from anywhere in the source. Each has a length, a strand and point mutations of its own,
- * and becomes a vector as `embed` makes it: pooled as the model says, then normalised, which the model
- * says from now on too. The loss is InfoNCE over both windows of all pairs,
+ * and becomes a vector as `embed` makes it: pooled as the model says, then normalised, which the
+ * model says from now on too. The loss is InfoNCE over both windows of all pairs,
  *
  *   L_i = ln( sum_p exp(u_ip) + N_i ) - mean_p u_ip,   u_ij = cos(v_i, v_j) / temperature,
  *   N_i = n sum_j exp((1 + h) u_ij) / sum_j exp(h u_ij)   over n windows of other sources,

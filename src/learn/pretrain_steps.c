@@ -13,9 +13,9 @@
  * counter, with one open sum for each level.
  *
  * Vectors that are compared are those of the whole batch, so a step that compares encodes all
- * pieces first, takes the loss of their vectors, and goes over the pieces again, on the way back this
- * time (L. Gao et al., "Scaling deep contrastive learning batch size under memory limited setup", arXiv
- * 2101.06983). Where the batch is one piece, it is still there.
+ * pieces first, takes the loss of their vectors, and goes over the pieces again, on the way back
+ * this time (L. Gao et al., "Scaling deep contrastive learning batch size under memory limited
+ * setup", arXiv 2101.06983). Where the batch is one piece, it is still there.
  *
  * Loss and its like are kept for each shard, brought together and added in the order of shards.
  */
