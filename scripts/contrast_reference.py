@@ -35,10 +35,11 @@ roformer.json:
     "temperature", "hardness"
     "pooling"       mean: over the tokens between the first and the last that are not unknown,
                     max: the greatest of those, mean-all: the mean over all, cls: the first
+    "all_positives" whether all views of a source are positives, or the pair alone
     "mix"           null, or "layer", "partner" and "share" [views]
     "weight"        what the contrastive loss counts in the total
     "contrast"      the loss
-    "hits"          how many
+    "hits"          views of which a positive is more alike than all of other sources
     "nll"           sum of -log softmax(logits)[label] over the labelled tokens
     "gradient"      tensor -> [its norm, its dot product with d], d_i = sin(0.7 i + 1), i the index
                     in row-major order: of the gradient of weight * contrast + nll
@@ -73,6 +74,7 @@ CASES = [
     ("max", 4, 0.1, 0.0, "max", None, False, 1.0),
     ("mean-all, both", 5, 0.07, 0.3, "mean-all", None, True, 0.5),
     ("mean, mixed, hard", 6, 0.1, 1.5, "mean", 0, False, 1.0),
+    ("all of a source", 617, 0.15, 0.4, "mean", None, False, 2.0, True),
 ]
 
 
@@ -128,12 +130,15 @@ def contrast(vectors, case):
             pair.append(mix["partner"][i] + 1)
             share = [mix["share"][i], 1.0 - mix["share"][i]]
             own.add(sources[mix["partner"][i]])
+        if case["all_positives"]:
+            pair = [j for j in range(n) if j != i and sources[j] == sources[i]]
+            share = [1.0 / len(pair)] * len(pair)
         others = u[i, [j for j in keys if sources[j] not in own]]
         like = u[i, pair]
         crowd = len(others) * torch.exp((1.0 + h) * others).sum() / torch.exp(h * others).sum()
         wanted = (torch.tensor(share, dtype=u.dtype) * like).sum()
         losses.append(torch.log(torch.exp(like).sum() + crowd) - wanted)
-        hits += bool(like[0 if share[0] >= 0.5 else 1] > others.max())
+        hits += bool(like.max() > others.max())
     return torch.stack(losses).mean(), hits
 
 
@@ -165,7 +170,7 @@ def total(model, case):
 # ---------------------------------------------------------------- cases ----------------------
 
 
-def make_case(name, seed, temperature, hardness, pooling, layer, labelled, weight):
+def make_case(name, seed, temperature, hardness, pooling, layer, labelled, weight, all_positives=False):
     """Views that are mixed have one length. The pair of a view shares half of its k-mers."""
     random = np.random.RandomState(seed)
     ids, offsets, of_source = [], [0], {}
@@ -191,6 +196,7 @@ def make_case(name, seed, temperature, hardness, pooling, layer, labelled, weigh
         "hardness": hardness,
         "pooling": pooling,
         "mix": mix,
+        "all_positives": all_positives,
         "weight": weight,
     }
 

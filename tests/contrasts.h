@@ -10,7 +10,7 @@
 #include "learn/contrast.h"
 #include "passes.h"
 
-enum { GOLDEN_CONTRASTS = 6 };
+enum { GOLDEN_CONTRASTS = 7 };
 
 /* How far from PyTorch: losses, and the worst tensor, relative to the gradient's norm. */
 typedef struct contrast_limits {
@@ -116,7 +116,9 @@ static inline void meets_pytorch(int number, bool recompute, contrast_limits lim
     kmf_contrast_options how = {.most = n,
                                 .D = D,
                                 .temperature = contrast_number(json, "temperature"),
-                                .hardness = contrast_number(json, "hardness")};
+                                .hardness = contrast_number(json, "hardness"),
+                                .all_positives =
+                                    json_is_true(json_object_get(json, "all_positives"))};
     kmf_real *vectors = kmf_calloc(2 * n, D * sizeof *vectors, NULL);
     kmf_mlm *mlm = kmf_mlm_new(&g.config, &g.weights.params, &opts, NULL, NULL);
     kmf_contrast *contrast = kmf_contrast_new(&how, NULL);

@@ -16,7 +16,7 @@
 typedef struct example {
     size_t n, D, n_sources;
     double temperature, hardness;
-    bool mixed;
+    bool mixed, all;
     double *at; /* owned [n, D] */
     kmf_real *vectors, *dvectors;
     size_t *sources;
@@ -34,6 +34,7 @@ static const example examples[] = {
     {.n = 258, .D = 33, .n_sources = 9, .temperature = 0.1, .hardness = 0.2, .mixed = true},
     {.n = 20, .D = 5, .n_sources = 4, .temperature = 0.001, .hardness = 10},
     {.n = 20, .D = 5, .n_sources = 4, .temperature = 10, .hardness = 0},
+    {.n = 120, .D = 9, .n_sources = 6, .temperature = 0.1, .hardness = 0.5, .all = true},
 };
 enum { N_EXAMPLES = sizeof examples / sizeof examples[0] };
 
@@ -96,6 +97,7 @@ static kmf_contrast *contrast_of(const example *e, kmf_pool *pool)
                               .D = e->D,
                               .temperature = e->temperature,
                               .hardness = e->hardness,
+                              .all_positives = e->all,
                               .pool = pool};
     kmf_contrast *c = kmf_contrast_new(&o, &err);
     ck_assert_msg(c, "%s", err.msg);
@@ -121,30 +123,41 @@ static double log_sum(double a, double b)
     return isinf(most) ? most : most + log(exp(a - most) + exp(b - most));
 }
 
+static bool is_positive(const example *e, size_t i, size_t j, double *share)
+{
+    size_t r = e->mixed ? e->partner[i] : i, others = 0;
+    for (size_t k = 0; k < e->n; k++)
+        others += k != i && e->sources[k] == e->sources[i];
+    if (e->all) {
+        *share = 1 / (double)others;
+        return j != i && e->sources[j] == e->sources[i];
+    }
+    *share = r == i ? 1 : j == (i ^ 1) ? e->share[i] : 1 - e->share[i];
+    return j == (i ^ 1) || (r != i && j == r + 1);
+}
+
 static double naive_anchor(const example *e, size_t i, bool *hit)
 {
     size_t r = e->mixed ? e->partner[i] : i;
-    double n = 0, hard = -HUGE_VAL, soft = -HUGE_VAL, most = -HUGE_VAL;
-    double p = naive_u(e, i, i ^ 1), q = -HUGE_VAL, a = 1;
+    double n = 0, hard = -HUGE_VAL, soft = -HUGE_VAL, most = -HUGE_VAL, like = -HUGE_VAL;
+    double sum = -HUGE_VAL, wanted = 0, share;
     for (size_t j = 0; j < e->n; j++) {
+        double u = naive_u(e, i, j);
+        if (is_positive(e, i, j, &share)) {
+            sum = log_sum(sum, u);
+            wanted += share * u;
+            like = fmax(like, u);
+        }
         if ((e->mixed && j % 2 == 0) || e->sources[j] == e->sources[i] ||
             e->sources[j] == e->sources[r])
             continue;
-        double u = naive_u(e, i, j);
         hard = log_sum(hard, (1 + e->hardness) * u);
         soft = log_sum(soft, e->hardness * u);
         most = fmax(most, u);
         n++;
     }
-    double crowd = n > 0 ? log(n) + hard - soft : -HUGE_VAL;
-    double sum = log_sum(p, crowd);
-    if (r != i) {
-        a = e->share[i];
-        q = naive_u(e, i, r + 1);
-        sum = log_sum(sum, q);
-    }
-    *hit = (a >= 0.5 ? p : q) > most;
-    return sum - a * p - (a < 1 ? (1 - a) * q : 0);
+    *hit = like > most;
+    return log_sum(sum, n > 0 ? log(n) + hard - soft : -HUGE_VAL) - wanted;
 }
 
 static double naive(const example *e, double *hits)

@@ -38,7 +38,7 @@ START_TEST(options_out_of_range_are_refused)
     BAD(window, 7, "window");
     BAD(window, 65537, "window");
     BAD(window, SIZE_MAX, "window");
-    BAD(words, 2, "words");
+    BAD(words, 3, "words");
     BAD(words, -1, "words");
     BAD(precision, KMF_PRECISION_INT8, "precision");
     BAD(precision, KMF_PRECISION_AUTO, "precision");
