@@ -24,7 +24,7 @@
 typedef struct kmf_comparison {
     kmf_contrast *contrast;       /* owned, as all arrays */
     kmf_real *vectors, *dvectors; /* [n, D] */
-    double *shared;               /* [batch, D] for other ranks; NULL with one */
+    double *shared;               /* [batch, D] for other ranks; one row with one */
     size_t *sources;              /* [n] */
     double *asked;                /* [shards] what their labelled tokens weigh */
     /* hidden states mixed */

@@ -11,14 +11,10 @@
  * computed by all of them: it is small beside the passes.
  */
 #include "learn/pretrain.h"
-#include "learn/ranks.h"
 
 #include "base/err.h"
 #include "base/mem.h"
-
-#include <inttypes.h>
-#include <math.h>
-#include <string.h>
+#include "learn/ranks.h"
 
 enum { DROPOUT_DRAWS = KMF_DRAW_FREE + 1, MIX_DRAWS = KMF_DRAW_FREE + 3 };
 
