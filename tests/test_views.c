@@ -5,7 +5,6 @@
  */
 #include "learn/views.h"
 
-#include "checked.h"
 #include "chisquare.h"
 #include "run.h"
 
@@ -189,7 +188,7 @@ END_TEST
 
 /* ---------------------------------------------------------------- chances --------------- */
 
-enum { ROUNDS = CHECKED ? 8 : 40 };
+enum { ROUNDS = 40 };
 
 START_TEST(lengths_are_uniform)
 {

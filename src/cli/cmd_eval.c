@@ -155,7 +155,7 @@ static int put_predictions(eval *e, const row *r, kmf_err *err)
     for (size_t i = 0; e->predictions && i < e->info.n_test && status == 0; i++) {
         kmf_sample s;
         kmf_samples_get(e->samples, e->info.test + i, &s);
-        const char *const texts[] = {r->model, s.name,
+        const char *const texts[] = {r->model ? r->model : "", s.name,
                                      kmf_samples_class(e->samples, (size_t)s.y),
                                      kmf_samples_class(e->samples, (size_t)a->probe[i]),
                                      kmf_samples_class(e->samples, (size_t)a->knn[i])};

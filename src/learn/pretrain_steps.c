@@ -24,6 +24,7 @@
 #include "base/err.h"
 #include "learn/ranks.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -101,6 +102,7 @@ static int return_piece(kmf_pretrain *t, const piece *p, const kmf_mlm_batch *ba
 {
     kmf_mlm_result result;
     kmf_score score = {0};
+    assert(batch->off);
     const kmf_real *dvectors =
         t->compares ? t->comparison.dvectors + p->at * t->model->config.hidden_size : NULL;
     if (kmf_mlm_return(t->mlm, dvectors, gradients, &result, err) < 0 ||
@@ -153,7 +155,7 @@ static int compare_shards(kmf_pretrain *t, kmf_mlm_batch *batch, kmf_err *err)
 static int learn_shards(kmf_pretrain *t, kmf_err *err)
 {
     const kmf_pretrain_options *o = &t->opts;
-    kmf_mlm_batch batch;
+    kmf_mlm_batch batch = {0};
     size_t beg, end;
     size_t open = 0;
     int status = 0;

@@ -96,7 +96,7 @@ static int copy_plain(kmf_table *t, const char *meaning, size_t n_meaning, kmf_e
 static int quoted_field(kmf_table *t, kmf_err *err)
 {
     uint64_t opened = t->line;
-    int byte;
+    int byte = END;
     for (;;) {
         int status = copy_plain(t, "\"\n\0", 3, err);
         if (status == 0)
