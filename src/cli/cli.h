@@ -187,6 +187,13 @@ typedef int cli_take_fn(void *to, kmf_reader *reader, kmf_err *err);
 /* Opens an input, hands it to fn, and warns of what was passed over. 0 or a negative kmf_code. */
 int cli_read_file(const cli *run, const char *path, const kmf_reader_options *opts,
                   kmf_pool *pool, cli_take_fn *fn, void *to, kmf_err *err);
+/*
+ * All that a pretraining begins with: the inputs that are learnt from, those that are held out as a
+ * whole, then kmf_pretrain_begin. 0; 1: a signal came meanwhile; or a negative kmf_code.
+ */
+int cli_read_genomes(cli *run, kmf_pretrain *trainer, const kmf_reader_options *opts,
+                     const char *const *learn, size_t n_learn, const char *const *held,
+                     size_t n_held, kmf_err *err);
 
 /* ---------------------------------------------------------------- labelled records ------ */
 

@@ -71,51 +71,14 @@ static int parse(cli *run, bits_args *a, int argc, char **argv, int *first)
     return cli_parse(run, table, &usage, argc, argv, first);
 }
 
-typedef struct intake {
-    kmf_pretrain *trainer;
-    cli_progress line;
-    int held_whole;
-} intake;
-
-static void show_reading(void *user, uint64_t letters)
-{
-    cli_progress_letters(&((intake *)user)->line, "reading", letters);
-}
-
-static void show_counting(void *user, uint64_t letters)
-{
-    cli_progress_letters(&((intake *)user)->line, "counting for the Markov models", letters);
-}
-
-static int take(void *to, kmf_reader *reader, kmf_err *err)
-{
-    intake *in = to;
-    return kmf_pretrain_read(in->trainer, reader, in->held_whole, show_reading, in, err);
-}
-
-static int read_files(cli *run, const bits_args *a, intake *in, const char *const *paths,
-                      size_t n, kmf_err *err)
-{
-    int status = 0;
-    for (size_t i = 0; i < n && status == 0; i++)
-        status = cli_read_file(run, paths[i], &a->reader, kmf_pretrain_pool(in->trainer), take,
-                               in, err);
-    return status;
-}
-
+/* The background and what is asked for; without one the first halves of that. */
 static int read_all(cli *run, const bits_args *a, kmf_pretrain *trainer,
                     const char *const *paths, size_t n, kmf_err *err)
 {
-    intake in = {.trainer = trainer};
-    cli_progress_start(&in.line, run);
-    int status = read_files(run, a, &in, a->background.texts, a->background.n, err);
-    in.held_whole = a->background.n > 0;
-    if (status == 0)
-        status = read_files(run, a, &in, paths, n, err);
-    if (status == 0)
-        status = kmf_pretrain_begin(trainer, show_counting, &in, err);
-    cli_progress_end(&in.line);
-    return status;
+    const cli_list *b = &a->background;
+    if (b->n == 0)
+        return cli_read_genomes(run, trainer, &a->reader, paths, n, NULL, 0, err);
+    return cli_read_genomes(run, trainer, &a->reader, b->texts, b->n, paths, n, err);
 }
 
 /* One model's line. */

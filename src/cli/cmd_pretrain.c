@@ -317,59 +317,7 @@ static int settle(cli *run, pretrain_args *a)
     return leave;
 }
 
-/* ---------------------------------------------------------------- reading ---------------- */
-
-typedef struct intake {
-    kmf_pretrain *trainer;
-    cli_progress line;
-    int held_whole;
-} intake;
-
-static void show_reading(void *user, uint64_t letters)
-{
-    cli_progress_letters(&((intake *)user)->line, "reading", letters);
-}
-
-static void show_counting(void *user, uint64_t letters)
-{
-    cli_progress_letters(&((intake *)user)->line, "counting for the Markov models", letters);
-}
-
-static int take(void *to, kmf_reader *reader, kmf_err *err)
-{
-    intake *in = to;
-    return kmf_pretrain_read(in->trainer, reader, in->held_whole, show_reading, in, err);
-}
-
-static int read_files(cli *run, const pretrain_args *a, intake *in, const char *const *paths,
-                      size_t n, kmf_err *err)
-{
-    int status = 0;
-    for (size_t i = 0; i < n && status == 0 && !cli_asked_to_stop(); i++)
-        status = cli_read_file(run, paths[i], &a->reader, kmf_pretrain_pool(in->trainer), take,
-                               in, err);
-    return status;
-}
-
-/*
- * Inputs to learn from, then those that are held out as a whole, and all that comes before the
- * first step. 0; 1: a signal came while they were read.
- */
-static int read_all(cli *run, const pretrain_args *a, kmf_pretrain *trainer,
-                    const char *const *paths, size_t n, kmf_err *err)
-{
-    intake in = {.trainer = trainer};
-    cli_progress_start(&in.line, run);
-    int status = read_files(run, a, &in, paths, n, err);
-    in.held_whole = 1;
-    if (status == 0)
-        status = read_files(run, a, &in, a->held_files.names, a->held_files.n, err);
-    bool go_on = status == 0 && !kmf_ranks_any(cli_asked_to_stop());
-    if (go_on)
-        status = kmf_pretrain_begin(trainer, show_counting, &in, err);
-    cli_progress_end(&in.line);
-    return status == 0 ? !go_on : status;
-}
+/* ---------------------------------------------------------------- what is told ----------- */
 
 static void say_begin(cli *run, const pretrain_args *a, const kmf_pretrain_state *s)
 {
@@ -728,7 +676,8 @@ static int pretrain(cli *run, const pretrain_args *a, const char *const *paths, 
     if (s.precision != a->opts.precision)
         cli_warn(run, "this processor does not compute in %s: --precision %s is used",
                  kmf_precision_names[a->opts.precision], kmf_precision_names[s.precision]);
-    stopped = read_all(run, a, trainer, paths, n, &err);
+    stopped = cli_read_genomes(run, trainer, &a->reader, paths, n, a->held_files.names,
+                               a->held_files.n, &err);
     if (stopped != 0)
         goto out;
     if (resume(run, a, trainer, &dir, &err) < 0)

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* Genomes on their way into a pretraining. */
+#include "cli/cli.h"
+
+typedef struct intake {
+    kmf_pretrain *trainer;
+    cli_progress line;
+    int held_whole;
+} intake;
+
+static void show_reading(void *user, uint64_t letters)
+{
+    cli_progress_letters(&((intake *)user)->line, "reading", letters);
+}
+
+static void show_counting(void *user, uint64_t letters)
+{
+    cli_progress_letters(&((intake *)user)->line, "counting for the Markov models", letters);
+}
+
+static int take(void *to, kmf_reader *reader, kmf_err *err)
+{
+    intake *in = to;
+    return kmf_pretrain_read(in->trainer, reader, in->held_whole, show_reading, in, err);
+}
+
+static int read_files(cli *run, const kmf_reader_options *opts, intake *in,
+                      const char *const *paths, size_t n, kmf_err *err)
+{
+    int status = 0;
+    for (size_t i = 0; i < n && status == 0 && !cli_asked_to_stop(); i++)
+        status =
+            cli_read_file(run, paths[i], opts, kmf_pretrain_pool(in->trainer), take, in, err);
+    return status;
+}
+
+int cli_read_genomes(cli *run, kmf_pretrain *trainer, const kmf_reader_options *opts,
+                     const char *const *learn, size_t n_learn, const char *const *held,
+                     size_t n_held, kmf_err *err)
+{
+    intake in = {.trainer = trainer};
+    cli_progress_start(&in.line, run);
+    int status = read_files(run, opts, &in, learn, n_learn, err);
+    in.held_whole = 1;
+    if (status == 0)
+        status = read_files(run, opts, &in, held, n_held, err);
+    bool go_on = status == 0 && !kmf_ranks_any(cli_asked_to_stop());
+    if (go_on)
+        status = kmf_pretrain_begin(trainer, show_counting, &in, err);
+    cli_progress_end(&in.line);
+    return status == 0 ? !go_on : status;
+}
