@@ -187,7 +187,7 @@ static void anchor(kmf_contrast *c, size_t i, kmf_real *u)
     sums s = sum_up(c, &r, u);
     double b = c->opts.hardness;
     c->loss[i] = s.greatest + log(s.whole);
-    c->hit[i] = s.positive > s.negative;
+    c->hit[i] = s.n > 0 && s.positive > s.negative;
     for (size_t j = 0; j < c->views->n; j++) {
         double share = positive_share(&r, j);
         double x = (double)u[j];
