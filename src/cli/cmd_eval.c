@@ -193,6 +193,8 @@ static int judge(eval *e, const char *model, row *r, kmf_err *err)
     if (!x)
         return (int)err->code;
     r->embed_seconds = cli_now() - begun;
+    cli_note(e->run, "%s: %zu columns, %.2f s to embed; judging", r->model ? r->model : "",
+             r->dim, r->embed_seconds);
     begun = cli_now();
     int status = kmf_evaluate(e->samples, &e->info, x, r->dim, &e->args->opts, e->pool,
                               &r->result, &e->answers, err);
@@ -202,8 +204,7 @@ static int judge(eval *e, const char *model, row *r, kmf_err *err)
     if (status < 0)
         return status;
     warn_of_missing(e, r);
-    cli_note(e->run, "%s: %zu columns, %.2f s to embed, %.2f s to judge", r->model, r->dim,
-             r->embed_seconds, cli_now() - begun);
+    cli_note(e->run, "%s: %.2f s to judge", r->model, cli_now() - begun);
     return put_predictions(e, r, err);
 }
 
