@@ -10,7 +10,7 @@
 #include "learn/contrast.h"
 #include "passes.h"
 
-enum { GOLDEN_CONTRASTS = 7 };
+enum { GOLDEN_CONTRASTS = 9 };
 
 /* How far from PyTorch: losses, and the worst tensor, relative to the gradient's norm. */
 typedef struct contrast_limits {
@@ -97,7 +97,7 @@ static inline void meets_pytorch(int number, bool recompute, contrast_limits lim
     held_batch held = golden_batch(json_object_get(json, "batch"));
     kmf_mlm_batch batch = batch_of(&held);
     contrast_mixture mixture;
-    size_t D = g.config.hidden_size, n = held.n_seq, sources[BATCH_SEQS];
+    size_t n = held.n_seq, sources[BATCH_SEQS];
     bool mixed = json_is_object(json_object_get(json, "mix"));
     for (size_t s = 0; s < n; s++)
         sources[s] =
@@ -108,6 +108,9 @@ static inline void meets_pytorch(int number, bool recompute, contrast_limits lim
     }
     g.config.pooling = pooling_called(json_string_value(json_object_get(json, "pooling")));
     g.config.specials = 1;
+    if (json_is_true(json_object_get(json, "words")))
+        g.config.parts = KMF_PARTS_STATES_WORDS;
+    size_t D = kmf_config_columns(&g.config, g.config.parts);
     kmf_mlm_options opts = {.max_tokens = held.off[n],
                             .max_seq = 32,
                             .recompute = recompute,

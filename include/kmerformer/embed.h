@@ -22,6 +22,7 @@ KMF_API extern const char *const kmf_weights_names[]; /* none sif */
 typedef struct kmf_embed_options {
     int pooling;    /* kmf_pooling */
     int layer;      /* KMF_LAYER_MODEL, or as kmf_config.layer */
+    int parts;      /* kmf_vector_parts */
     int strand;     /* kmf_strand */
     int norm;       /* kmf_norm */
     int ambiguous;  /* kmf_ambiguous */

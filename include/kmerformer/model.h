@@ -29,6 +29,12 @@ typedef enum kmf_pooling {
     KMF_POOL_MEAN_ALL, /* over all tokens, [CLS] and [SEP] of each window included */
     KMF_POOL_POOLER    /* tanh(W [CLS] + b), by the model's own pooler             */
 } kmf_pooling;
+/* What is pooled. */
+typedef enum kmf_vector_parts {
+    KMF_PARTS_STATES, /* the hidden states of a layer: vectors of D numbers               */
+    KMF_PARTS_STATES_WORDS /* those, and behind them the states of layer 0, the tokens'
+                              embeddings, pooled the same way: 2 D. MEAN, MEAN_ALL and MAX     */
+} kmf_vector_parts;
 typedef enum kmf_strand { KMF_STRAND_FWD, KMF_STRAND_RC, KMF_STRAND_BOTH } kmf_strand;
 typedef enum kmf_norm { KMF_NORM_NONE, KMF_NORM_L2 } kmf_norm;
 
@@ -37,6 +43,7 @@ typedef enum kmf_norm { KMF_NORM_NONE, KMF_NORM_L2 } kmf_norm;
  * after the last.
  */
 KMF_API extern const char *const kmf_pooling_names[]; /* mean cls max none mean-all pooler */
+KMF_API extern const char *const kmf_parts_names[];   /* states states+words */
 KMF_API extern const char *const kmf_strand_names[];  /* fwd rc both */
 KMF_API extern const char *const kmf_norm_names[];    /* none l2 */
 
@@ -73,8 +80,8 @@ typedef struct kmf_config {
     int pooler;        /* a dense layer with tanh on [CLS] */
     int own_decoder;   /* the head's matrix is not the table of tokens */
     int head_biases;   /* times that the head's bias is added */
-    double head_eps;        /* of the head's norm; 0: layer_norm_eps */
-    int head_gelu;          /* the head's activation is GELU, whatever the layers have */
+    double head_eps;   /* of the head's norm; 0: layer_norm_eps */
+    int head_gelu;     /* the head's activation is GELU, whatever the layers have */
 
     /* how it wants to be used: the "kmerformer" object of config.json, and our defaults */
     int k;         /* 0: tokens have no common length */
@@ -84,6 +91,7 @@ typedef struct kmf_config {
     int specials; /* windows are framed as kmf_vocab_frame says */
     kmf_pooling pooling;
     int layer; /* 0 embeddings .. L; negative counts from the end: -1 = L */
+    kmf_vector_parts parts;
     kmf_strand strand;
     kmf_norm norm;
     kmf_ambiguous ambiguous;
@@ -127,6 +135,9 @@ KMF_API kmf_precision kmf_precision_here(kmf_precision wish);
  */
 KMF_API int kmf_config_preset(kmf_config *config, const char *preset, int k,
                               kmf_err *err) KMF_MUST_CHECK;
+
+/* Numbers of a vector of `parts`, D or 2 D. */
+KMF_API size_t kmf_config_columns(const kmf_config *config, kmf_vector_parts parts);
 
 /*
  * A new model with weights drawn from seed: normal-like with standard deviation 0.02, biases 0,

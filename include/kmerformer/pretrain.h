@@ -54,6 +54,7 @@ typedef struct kmf_pretrain_options {
     size_t stride;      /* bases from one k-mer to the next, 1 .. k; 0: the model's, else 1 */
     size_t window;      /* tokens, [CLS] and [SEP] included; 0: the model's                 */
     int words;          /* kmf_words_start                                             */
+    int parts; /* kmf_vector_parts of the model's vectors; -1: the model's, else STATES */
     const char *embeddings; /* k-mer vectors (kmf_vectors_load) as the word table to begin with:
                                same k, dim = embedding size. NULL: none                 */
 
@@ -146,8 +147,8 @@ KMF_API void kmf_pretrain_options_default(kmf_pretrain_options *opts);
  * loss; a hit is a window of which a positive is more alike than all windows of other sources.
  *
  * With the objective BOTH the losses are added, the contrastive one times `contrast`; the bases of
- * its windows are hidden as above, but not on steps that mix. Without masking the head is left as
- * it was.
+ * its windows are hidden as above, but not on steps that mix. Without masking nothing trains the
+ * head, and the models that are written have none.
  *
  * The bits of the result depend on options, shards and inputs, not on threads or ranks.
  */

@@ -54,6 +54,10 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
         {NULL, "layer", CLI_INT, &o->layer, -1000, 1000, NULL, "N",
          "0: embeddings, 1, 2, ...; negative from the end, -1 the last", KMF_LAYER_MODEL,
          "the model's"},
+        {NULL, "parts", CLI_CHOICE, &o->parts, 0, 0, kmf_parts_names, NULL,
+         "states+words: the pooled states, and the pooled embeddings behind them, twice the "
+         "numbers",
+         -1, "the model's"},
         {NULL, "strand", CLI_CHOICE, &o->strand, 0, 0, kmf_strand_names, NULL,
          "both: the mean of the two, the same for a sequence and its reverse complement", -1,
          "the model's"},

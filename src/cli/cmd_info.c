@@ -42,8 +42,9 @@ static void print_config(const kmf_config *c)
         printf("max_positions\t%zu\n", c->max_positions);
     else
         printf("max_positions\tno limit\n");
-    printf("pool\t%s\nlayer\t%d\nstrand\t%s\nnorm\t%s\n", kmf_pooling_names[c->pooling],
-           c->layer, kmf_strand_names[c->strand], kmf_norm_names[c->norm]);
+    printf("pool\t%s\nlayer\t%d\nparts\t%s\nstrand\t%s\nnorm\t%s\n",
+           kmf_pooling_names[c->pooling], c->layer, kmf_parts_names[c->parts],
+           kmf_strand_names[c->strand], kmf_norm_names[c->norm]);
     printf("stride\t%zu\nwindow\t%zu\noverlap\t%zu\nambiguous\t%s\n", c->stride, c->window,
            c->overlap, kmf_ambiguous_names[c->ambiguous]);
 }

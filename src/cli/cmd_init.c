@@ -13,7 +13,7 @@ typedef struct init_args {
     int k;
     size_t width, layers, heads, ff, embedding, positions;
     int rotary_value;
-    int pooling, strand, norm;
+    int pooling, parts, strand, norm;
     int dtype;
     uint64_t seed;
 } init_args;
@@ -53,6 +53,8 @@ static int parse(cli *run, init_args *a, int argc, char **argv, int *first)
         CLI_HEADING("how embed uses it"),
         {NULL, "pool", CLI_CHOICE, &a->pooling, 0, 0, kmf_pooling_names, NULL, "pooling", 0,
          NULL},
+        {NULL, "parts", CLI_CHOICE, &a->parts, 0, 0, kmf_parts_names, NULL,
+         "states, or the words' embeddings as well", 0, NULL},
         {NULL, "strand", CLI_CHOICE, &a->strand, 0, 0, kmf_strand_names, NULL, "strand", 0,
          NULL},
         {NULL, "norm", CLI_CHOICE, &a->norm, 0, 0, kmf_norm_names, NULL, "norm", 0, NULL},
@@ -80,6 +82,7 @@ static void apply(kmf_config *c, const init_args *a)
     }
     c->rotary_value = a->rotary_value;
     c->pooling = (kmf_pooling)a->pooling;
+    c->parts = (kmf_vector_parts)a->parts;
     c->strand = (kmf_strand)a->strand;
     c->norm = (kmf_norm)a->norm;
 }

@@ -71,6 +71,10 @@ static int parse(cli *run, pretrain_args *a, int argc, char **argv, int *first)
          "bases from one k-mer to the next, up to K", 0, "1, or the model's"},
         {NULL, "window", CLI_SIZE, &o->window, 8, 65536, NULL, "T",
          "tokens of a window, [CLS] and [SEP] included", 0, "512, or the model's"},
+        {NULL, "parts", CLI_CHOICE, &o->parts, 0, 0, kmf_parts_names, NULL,
+         "what a vector is made of: the pooled states of the last layer, or those and the "
+         "pooled embeddings behind them",
+         -1, "states, or the model's"},
         {NULL, "words", CLI_CHOICE, &o->words, 0, 0, kmf_words_start_names, NULL,
          "how a new model's word table begins: k-mers that share letters alike, or each by "
          "itself",

@@ -11,6 +11,8 @@
  *             vector is the mean of its chunks weighted by what they own
  *   pooler    the same with what the model's pooler makes of that state
  *   none      the k-mers' states themselves
+ *
+ * With the words beside the states a vector is two of D numbers, the second from layer 0.
  */
 #include "base/err.h"
 #include "base/mem.h"
@@ -35,7 +37,9 @@ typedef struct encode {
     float *pooled;          /* owned [threads, D] */
     size_t threads;
     size_t window;
+    size_t D;     /* hidden size: numbers of a state */
     size_t layer; /* 0 .. L */
+    kmf_vector_parts parts;
     kmf_pooling pooling;
     frame around;         /* of every chunk */
     const kmf_map **maps; /* owned [n_files]; borrowed from the model */
@@ -44,10 +48,9 @@ typedef struct encode {
 /* ---------------------------------------------------------------- pooling --------------- */
 
 /* Sums those of p that count: its own k-mers, or with a frame all its own and those around them. */
-static size_t sum_rows(double *sum, const float *hidden, const kmf_batch *b, const kmf_piece *p,
-                       const frame *around)
+static size_t sum_rows(double *sum, const float *hidden, size_t D, const kmf_batch *b,
+                       const kmf_piece *p, const frame *around)
 {
-    size_t D = b->dim;
     size_t n = 0;
     memset(sum, 0, D * sizeof *sum);
     for (size_t t = p->beg; t < p->end; t++) {
@@ -64,9 +67,9 @@ static size_t sum_rows(double *sum, const float *hidden, const kmf_batch *b, con
 }
 
 /* A NaN wins, so that it is found. */
-static void max_rows(double *max, const float *hidden, const kmf_batch *b, const kmf_piece *p)
+static void max_rows(double *max, const float *hidden, size_t D, const kmf_batch *b,
+                     const kmf_piece *p)
 {
-    size_t D = b->dim;
     for (size_t d = 0; d < D; d++)
         max[d] = -HUGE_VAL;
     for (size_t t = p->own_beg; t < p->own_end; t++) {
@@ -104,16 +107,16 @@ static void repeat_row(double *sum, const float *row, size_t D, uint64_t tokens)
 static void pool_piece(const encode *m, int worker, const kmf_batch *b, kmf_piece *p,
                        double *sum, const float *hidden)
 {
-    size_t D = b->dim;
+    size_t D = m->D;
     switch (m->pooling) {
     case KMF_POOL_MEAN:
-        p->weight = (double)sum_rows(sum, hidden, b, p, NULL);
+        p->weight = (double)sum_rows(sum, hidden, D, b, p, NULL);
         break;
     case KMF_POOL_MEAN_ALL:
-        p->weight = (double)sum_rows(sum, hidden, b, p, &m->around);
+        p->weight = (double)sum_rows(sum, hidden, D, b, p, &m->around);
         break;
     case KMF_POOL_MAX:
-        max_rows(sum, hidden, b, p);
+        max_rows(sum, hidden, D, b, p);
         break;
     case KMF_POOL_POOLER: {
         float *pooled = m->pooled + (size_t)worker * D;
@@ -131,8 +134,11 @@ static void pool_piece(const encode *m, int worker, const kmf_batch *b, kmf_piec
     }
 }
 
-/* The pieces' results from the hidden states of the batch, which the worker's encoder gave last. */
-static void pool(const encode *m, int worker, kmf_batch *batch, const float *hidden)
+/*
+ * The pieces' results from the hidden states of the batch, which the worker's encoder gave last,
+ * from column `at` of their vectors on.
+ */
+static void pool(const encode *m, int worker, kmf_batch *batch, const float *hidden, size_t at)
 {
     size_t n_rows = 0;
     for (size_t i = 0; i < batch->n_pieces; i++) {
@@ -144,26 +150,44 @@ static void pool(const encode *m, int worker, kmf_batch *batch, const float *hid
         if (m->pooling == KMF_POOL_NONE)
             copy_rows(batch, hidden, p, &n_rows);
         else
-            pool_piece(m, worker, batch, p, batch->sums + i * batch->dim, hidden);
+            pool_piece(m, worker, batch, p, batch->sums + i * batch->dim + at, hidden);
     }
+}
+
+static size_t parts_of(const encode *m)
+{
+    return m->parts == KMF_PARTS_STATES_WORDS ? 2 : 1;
+}
+
+/* The layer that a part of the vectors is made from. */
+static size_t layer_of(const encode *m, size_t part)
+{
+    return part == 0 ? m->layer : 0;
 }
 
 static void work(const kmf_method *method, kmf_batch *batch, int worker)
 {
     const encode *m = (const encode *)method;
-    pool(m, worker, batch,
-         kmf_encoder_forward(m->encoders[worker], batch->ids, batch->off, batch->n_pieces,
-                             m->layer));
+    kmf_encoder *encoder = m->encoders[worker];
+    for (size_t part = 0; part < parts_of(m); part++)
+        pool(m, worker, batch,
+             kmf_encoder_forward(encoder, batch->ids, batch->off, batch->n_pieces,
+                                 layer_of(m, part)),
+             part * m->D);
 }
 
 static int together(const kmf_method *method, kmf_batch *batch, kmf_err *err)
 {
     const encode *m = (const encode *)method;
     const float *hidden;
-    int status = kmf_encoder_forward_together(m->encoders, m->threads, &hidden, batch->ids,
-                                              batch->off, batch->n_pieces, m->layer, err);
-    if (status == 0)
-        pool(m, 0, batch, hidden);
+    int status = 0;
+    for (size_t part = 0; part < parts_of(m) && status == 0; part++) {
+        status =
+            kmf_encoder_forward_together(m->encoders, m->threads, &hidden, batch->ids,
+                                         batch->off, batch->n_pieces, layer_of(m, part), err);
+        if (status == 0)
+            pool(m, 0, batch, hidden, part * m->D);
+    }
     return status;
 }
 
@@ -197,6 +221,11 @@ static json_t *settings(const kmf_method *method, const kmf_embed_options *o)
                              kmf_long_names[o->policy], "stride", (json_int_t)o->stride,
                              "window", (json_int_t)o->window, "overlap", (json_int_t)o->overlap,
                              "precision", kmf_precision_names[o->precision], "exact", o->exact);
+    if (json && o->parts != KMF_PARTS_STATES &&
+        json_object_set_new(json, "parts", json_string(kmf_parts_names[o->parts])) < 0) {
+        json_decref(json);
+        return NULL;
+    }
     if (json && m->drawn &&
         (json_object_set_new(json, "seed", json_sprintf("%llu", (unsigned long long)o->seed)) <
              0 ||
@@ -322,12 +351,15 @@ kmf_method *kmf_encode_open(const char *name, kmf_embed_options *opts, kmf_err *
     m->base.model = m->model;
     if (list_files(m, err) < 0)
         goto failed;
-    m->base.shape = kmf_batch_choose(opts->batch_tokens, opts->window,
-                                     kmf_model_config(m->model)->hidden_size, true);
+    m->base.shape = kmf_batch_choose(
+        opts->batch_tokens, opts->window,
+        kmf_config_columns(kmf_model_config(m->model), (kmf_vector_parts)opts->parts), true);
     m->base.shape.per_token = opts->pooling == KMF_POOL_NONE;
     m->threads = (size_t)opts->threads;
     m->window = opts->window;
+    m->D = kmf_model_config(m->model)->hidden_size;
     m->layer = (size_t)opts->layer;
+    m->parts = (kmf_vector_parts)opts->parts;
     m->pooling = (kmf_pooling)opts->pooling;
     if (kmf_model_config(m->model)->specials) {
         size_t n = kmf_vocab_frame(kmf_model_vocab(m->model));

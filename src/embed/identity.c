@@ -55,6 +55,7 @@ static int read_words(kmf_embed_options *o, const json_t *json, kmf_err *err)
     } rows[] = {{"strand", kmf_strand_names, &o->strand},
                 {"norm", kmf_norm_names, &o->norm},
                 {"ambiguous", kmf_ambiguous_names, &o->ambiguous},
+                {"parts", kmf_parts_names, &o->parts},
                 {"pooling", kmf_pooling_names, &o->pooling},
                 {"long", kmf_long_names, &o->policy},
                 {"precision", kmf_precision_names, &o->precision},

@@ -2,6 +2,7 @@
 #include "embed/settings.h"
 
 #include "base/err.h"
+#include "model/config.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,6 +20,7 @@ void kmf_embed_options_default(kmf_embed_options *opts)
 {
     *opts = (kmf_embed_options){.pooling = -1,
                                 .layer = KMF_LAYER_MODEL,
+                                .parts = -1,
                                 .strand = -1,
                                 .norm = -1,
                                 .ambiguous = -1,
@@ -38,6 +40,7 @@ int kmf_settings_common(kmf_embed_options *o, kmf_err *err)
         const char *name;
     } ranges[] = {
         {offsetof(kmf_embed_options, pooling), KMF_POOL_POOLER, "pooling"},
+        {offsetof(kmf_embed_options, parts), KMF_PARTS_STATES_WORDS, "parts"},
         {offsetof(kmf_embed_options, strand), KMF_STRAND_BOTH, "strand"},
         {offsetof(kmf_embed_options, norm), KMF_NORM_L2, "norm"},
         {offsetof(kmf_embed_options, ambiguous), KMF_AMBIGUOUS_ERROR, "ambiguous"},
@@ -99,6 +102,8 @@ int kmf_settings_model(kmf_embed_options *o, const kmf_config *c, const kmf_voca
         o->policy = KMF_LONG_CHUNK;
     if (o->pooling < 0)
         o->pooling = (int)c->pooling;
+    if (o->parts < 0)
+        o->parts = (int)c->parts;
     if (o->strand < 0)
         o->strand = (int)c->strand;
     if (o->norm < 0)
@@ -134,6 +139,11 @@ int kmf_settings_model(kmf_embed_options *o, const kmf_config *c, const kmf_voca
         return kmf_fail(err, KMF_EINVAL, "the model frames no window with [CLS] to pool");
     if (o->pooling == KMF_POOL_POOLER && !c->pooler)
         return kmf_fail(err, KMF_EINVAL, "the model has no pooler");
+    if (o->parts == KMF_PARTS_STATES_WORDS && !kmf_pools_words((kmf_pooling)o->pooling))
+        return kmf_fail(err, KMF_EINVAL,
+                        "pooling %s makes no vector of words to stand behind that of states: "
+                        "the parts must be states",
+                        kmf_pooling_names[o->pooling]);
     if (o->pooling == KMF_POOL_NONE && o->strand == KMF_STRAND_BOTH)
         return kmf_fail(
             err, KMF_EINVAL,
@@ -155,6 +165,7 @@ static void settle_letters(kmf_embed_options *o)
     o->pooling = KMF_POOL_MEAN;
     o->policy = KMF_LONG_CHUNK;
     o->layer = 0;
+    o->parts = KMF_PARTS_STATES;
     o->overlap = 0;
     if (o->stride == 0)
         o->stride = 1;
@@ -173,12 +184,14 @@ static void settle_letters(kmf_embed_options *o)
 int kmf_settings_vectors(kmf_embed_options *o, const char *name, const kmf_vectors_info *info,
                          kmf_err *err)
 {
-    if (o->pooling > KMF_POOL_MEAN || o->layer != KMF_LAYER_MODEL || o->window != 0 ||
-        o->overlap != KMF_OVERLAP_MODEL || o->policy > KMF_LONG_CHUNK || o->exact)
+    if (o->pooling > KMF_POOL_MEAN || o->layer != KMF_LAYER_MODEL || o->parts >= 0 ||
+        o->window != 0 || o->overlap != KMF_OVERLAP_MODEL || o->policy > KMF_LONG_CHUNK ||
+        o->exact)
         return kmf_fail(
             err, KMF_EINVAL,
             "%s holds k-mer vectors, and the mean is taken over whole records: there "
-            "is no other pooling, no layer, window, overlap, exact or policy for long ones",
+            "is no other pooling, no layer, parts, window, overlap, exact or policy for long "
+            "ones",
             name);
     if (o->ambiguous > KMF_AMBIGUOUS_SKIP)
         return kmf_fail(
@@ -200,14 +213,14 @@ int kmf_settings_vectors(kmf_embed_options *o, const char *name, const kmf_vecto
 
 int kmf_settings_frequency(kmf_embed_options *o, const char *name, kmf_err *err)
 {
-    if (o->pooling >= 0 || o->layer != KMF_LAYER_MODEL || o->stride != 0 || o->window != 0 ||
-        o->overlap != KMF_OVERLAP_MODEL || o->policy > KMF_LONG_CHUNK || o->k != 0 ||
-        o->weights >= 0 || o->exact)
-        return kmf_fail(
-            err, KMF_EINVAL,
-            "%s counts whole records: it has no pooling, layer, stride, window, overlap, "
-            "policy for long ones, k, weights or exact",
-            name);
+    if (o->pooling >= 0 || o->layer != KMF_LAYER_MODEL || o->parts >= 0 || o->stride != 0 ||
+        o->window != 0 || o->overlap != KMF_OVERLAP_MODEL || o->policy > KMF_LONG_CHUNK ||
+        o->k != 0 || o->weights >= 0 || o->exact)
+        return kmf_fail(err, KMF_EINVAL,
+                        "%s counts whole records: it has no pooling, layer, parts, stride, "
+                        "window, overlap, "
+                        "policy for long ones, k, weights or exact",
+                        name);
     if (o->ambiguous > KMF_AMBIGUOUS_SKIP && o->ambiguous != KMF_AMBIGUOUS_ERROR)
         return kmf_fail(err, KMF_EINVAL, "%s can skip ambiguous bases or fail on them, no more",
                         name);

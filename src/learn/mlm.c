@@ -94,7 +94,6 @@ static void lay_out_layers(kmf_mlm *m, arena *a)
 
 static void lay_out_backward(kmf_mlm *m, arena *a)
 {
-    m->x0 = take(a, m->N, m->D);
     m->dx = take(a, m->N, m->D);
     m->in = take(a, m->N, m->D);
     m->mid = take(a, m->N, m->D);
@@ -131,6 +130,7 @@ static void lay_out(kmf_mlm *m, arena *a)
     m->x = take(a, m->N, m->D);
     m->emb_sum = take(a, m->N, m->E);
     m->emb = take(a, m->E == m->D ? 0 : m->N, m->E);
+    m->x0 = m->opts.forward_only && !kmf_mlm_pools_words(m) ? NULL : take(a, m->N, m->D);
     lay_out_layers(m, a);
     m->tile_y = take(a, workers * KMF_TILE, widest);
     m->tile_x = take(a, workers * KMF_TILE, m->D);
@@ -389,13 +389,16 @@ static int forward(kmf_mlm *m, kmf_err *err)
     return rc;
 }
 
-static int backward(kmf_mlm *m, kmf_err *err)
+/* dvectors: NULL, or as in kmf_mlm_return. */
+static int backward(kmf_mlm *m, const kmf_real *dvectors, kmf_err *err)
 {
     int rc = 0;
     for (size_t l = m->L; l > 0 && rc == 0; l--) {
         rc = kmf_mlm_block_backward(m, l - 1, err);
         kmf_mlm_mix_backward(m, m->dx, l - 1);
     }
+    if (rc == 0 && dvectors && kmf_mlm_pools_words(m))
+        rc = kmf_mlm_pool_words_backward(m, dvectors, err);
     return rc == 0 ? kmf_mlm_embed_backward(m, err) : rc;
 }
 
@@ -424,7 +427,7 @@ int kmf_mlm_return(kmf_mlm *mlm, const kmf_real *dvectors, const kmf_params *gra
     int rc = kmf_mlm_head(mlm, result, err);
     if (rc == 0 && dvectors)
         rc = kmf_mlm_pool_backward(mlm, dvectors, err);
-    return rc == 0 ? backward(mlm, err) : rc;
+    return rc == 0 ? backward(mlm, dvectors, err) : rc;
 }
 
 int kmf_mlm_learn(kmf_mlm *mlm, const kmf_mlm_batch *batch, const kmf_params *gradients,

@@ -4,8 +4,9 @@
  * sequences packed end to end (model/encoder.c has the diagram).
  *
  *   loss       sum over labelled tokens of weight * -ln p(label)
- *   vectors    one of each sequence, pooled from the hidden states of the last layer; a loss on
- *              them is the caller's, who gives its gradients by them back
+ *   vectors    one of each sequence, pooled from the hidden states of the last layer, or from
+ *              those and the embeddings; a loss on them is the caller's, who gives its gradients
+ *              by them back
  *   gradients  of the sum of both, ADDED to those that are there already: batches are accumulated
  *              by calling again, and who wants a mean divides by the sum of the weights
  *
@@ -91,13 +92,14 @@ int kmf_mlm_evaluate(kmf_mlm *mlm, const kmf_mlm_batch *batch, kmf_real *vectors
                      kmf_mlm_result *result, kmf_err *err) KMF_MUST_CHECK;
 /*
  * The way there alone, as in training: with dropout, and with what the way back wants kept, which
- * is good until the next call. vectors: NULL, or room for [n_seq, D] (opts.vectors).
+ * is good until the next call. vectors: NULL, or room for [n_seq, columns] (opts.vectors;
+ * kmf_config_columns of the config's parts).
  */
 int kmf_mlm_encode(kmf_mlm *mlm, const kmf_mlm_batch *batch, kmf_real *vectors,
                    kmf_err *err) KMF_MUST_CHECK;
 /*
  * The way back of the batch that was encoded last, its arrays still there: loss and gradients.
- * dvectors: those by the vectors, [n_seq, D]; NULL: nothing hangs on them.
+ * dvectors: those by the vectors, [n_seq, columns]; NULL: nothing hangs on them.
  */
 int kmf_mlm_return(kmf_mlm *mlm, const kmf_real *dvectors, const kmf_params *gradients,
                    kmf_mlm_result *result, kmf_err *err) KMF_MUST_CHECK;

@@ -28,7 +28,7 @@ static int embed_tile_forward(void *arg, size_t t, int worker, kmf_err *err)
     kmf_mlm_drop(m, y, m->E, KMF_DROP_FEED, m->L, row, rows, m->E);
     if (m->proj.room)
         kmf_mlm_multiply(m, worker, x, m->D, y, m->E, &m->proj, rows, w->proj_b);
-    if (m->training)
+    if (m->x0)
         memcpy(m->x0 + row * m->D, x, rows * m->D * sizeof *x);
     return 0;
 }

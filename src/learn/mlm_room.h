@@ -73,6 +73,7 @@ struct kmf_mlm {
     kmf_real *x;             /* [N, D]  what goes from block to block */
     kmf_real *emb_sum;       /* [N, E]  input of the embedding's norm */
     kmf_real *emb;           /* [N, E]  its output, when a projection follows */
+    kmf_real *x0;            /* [N, D]  the embedding's output; NULL: forward alone, no words */
     kmf_real *tile_y;        /* [workers, tile, max(D, E)] */
     kmf_real *tile_x;        /* [workers, tile, D] */
     kmf_real *tile_f;        /* [workers, tile, F] */
@@ -84,7 +85,6 @@ struct kmf_mlm {
     kmf_packing qkv, wo, w1, w2, proj;
 
     /* backward, one layer's at a time */
-    kmf_real *x0;        /* [N, D] the embedding's output */
     kmf_real *dx;        /* [N, D] */
     kmf_real *in, *mid;  /* [N, D] the block's input and what lies between its halves, again */
     kmf_real *act;       /* [N, F] the activation's output, again */
@@ -128,9 +128,16 @@ int kmf_mlm_block_forward(kmf_mlm *m, size_t layer, kmf_err *err) KMF_MUST_CHECK
 int kmf_mlm_block_backward(kmf_mlm *m, size_t layer, kmf_err *err) KMF_MUST_CHECK;
 /* Loss, and on the way back dx and the head's gradients. */
 int kmf_mlm_head(kmf_mlm *m, kmf_mlm_result *result, kmf_err *err) KMF_MUST_CHECK;
-/* vectors [n_seq, D] from x; backward adds to dx what dvectors [n_seq, D] make of it. */
+/*
+ * Vectors [n_seq, columns] from x, and x0 where words stand beside; backward adds to dx, the
+ * gradient by x or in the end by x0, what dvectors make of it.
+ */
 int kmf_mlm_pool_forward(kmf_mlm *m, kmf_real *vectors, kmf_err *err) KMF_MUST_CHECK;
 int kmf_mlm_pool_backward(kmf_mlm *m, const kmf_real *dvectors, kmf_err *err) KMF_MUST_CHECK;
+int kmf_mlm_pool_words_backward(kmf_mlm *m, const kmf_real *dvectors,
+                                kmf_err *err) KMF_MUST_CHECK;
+/* Are vectors made of the embeddings as well? */
+bool kmf_mlm_pools_words(const kmf_mlm *m);
 /*
  * x [n, D], the input of a block, mixed as the batch says; dx, the gradient by what was mixed,
  * becomes that by what went in. Where the batch does not mix at this layer nothing happens.

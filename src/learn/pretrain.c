@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "learn/markov.h"
 #include "learn/ranks.h"
+#include "model/config.h"
 #include "model/vectors.h"
 #include "seq/dna.h"
 #include "seq/par.h"
@@ -34,7 +35,7 @@
 #define STEPS_MAX 1e15
 #define TETRAMER 4
 #define TETRAMER_KIND 64 /* letters in their places are of kinds 0 .. k - 1 */
-#define SHORTEST 16 /* bases: shorter runs tell nothing */
+#define SHORTEST 16      /* bases: shorter runs tell nothing */
 
 void kmf_pretrain_options_default(kmf_pretrain_options *opts)
 {
@@ -42,6 +43,7 @@ void kmf_pretrain_options_default(kmf_pretrain_options *opts)
     kmf_spans_options_default(&spans);
     *opts = (kmf_pretrain_options){
         .objective = KMF_OBJECTIVE_MASKED,
+        .parts = -1,
         .preset = "tiny",
         .k = 6,
         .val_windows = 512,
@@ -135,6 +137,8 @@ static int check_options(const kmf_pretrain_options *o, kmf_err *err)
         return kmf_fail(err, KMF_EINVAL, "lr: above 0, to 1");
     if (o->schedule < KMF_SCHEDULE_COSINE || o->schedule > KMF_SCHEDULE_CONSTANT)
         return kmf_fail(err, KMF_EINVAL, "schedule: unknown");
+    if (o->parts > KMF_PARTS_STATES_WORDS)
+        return kmf_fail(err, KMF_EINVAL, "parts: unknown");
     if (o->words < KMF_WORDS_LETTERS || o->words > KMF_WORDS_TETRAMERS)
         return kmf_fail(err, KMF_EINVAL, "words: unknown");
     if (o->precision != KMF_PRECISION_F32 && o->precision != KMF_PRECISION_BF16)
@@ -167,6 +171,11 @@ static int check_options(const kmf_pretrain_options *o, kmf_err *err)
 size_t kmf_pretrain_letters(const kmf_pretrain *t)
 {
     return kmf_spelling_letters(&t->spelling, t->model->config.window);
+}
+
+size_t kmf_pretrain_columns(const kmf_pretrain *t)
+{
+    return kmf_config_columns(&t->model->config, t->model->config.parts);
 }
 
 size_t kmf_pretrain_piece(const kmf_pretrain *t)
@@ -284,6 +293,10 @@ static int set_comparison(kmf_pretrain *t, const kmf_pretrain_options *o, kmf_er
         return kmf_fail(err, KMF_EINVAL,
                         "the model's vectors are those of layer %d, and not of the last one",
                         c->layer);
+    if (c->parts == KMF_PARTS_STATES_WORDS && o->mix > 0)
+        return kmf_fail(err, KMF_EINVAL,
+                        "mixed hidden states have no words of their own: mix is for vectors of "
+                        "states alone");
     if (least < t->spelling.k || most > window)
         return kmf_fail(err, KMF_EINVAL,
                         "length: from %zu, a k-mer, to %zu bases, a window of %zu tokens",
@@ -312,6 +325,7 @@ static int make_model(kmf_pretrain *t, const kmf_pretrain_options *o, kmf_err *e
         return kmf_fail(err, KMF_EINVAL, "stride: from 1 to k, which is %d", c->k);
     if (c->window < 8 || c->window > 65536)
         return kmf_fail(err, KMF_EINVAL, "window: from 8 to 65536 tokens");
+    c->parts = o->parts >= 0 ? (kmf_vector_parts)o->parts : c->parts;
     if (c->max_positions < c->window)
         c->max_positions = c->window;
     if (c->overlap > c->window / 2 || o->window)
@@ -324,6 +338,9 @@ static int make_model(kmf_pretrain *t, const kmf_pretrain_options *o, kmf_err *e
         spell_words(t, o->seed, o->words == KMF_WORDS_TETRAMERS);
     if (o->embeddings && take_embeddings(t, o->embeddings, err) < 0)
         return -1;
+    if (c->parts == KMF_PARTS_STATES_WORDS && !kmf_pools_words(c->pooling))
+        return kmf_fail(err, KMF_EINVAL, "parts: pooling %s makes no vectors of words",
+                        kmf_pooling_names[c->pooling]);
     if (t->compares && set_comparison(t, o, err) < 0)
         return -1;
     return kmf_slots_new(&t->slots, c, true, err);
@@ -561,10 +578,12 @@ static int check_memory(const kmf_pretrain *t, kmf_err *err)
     long pages = sysconf(_SC_PHYS_PAGES);
     long page = sysconf(_SC_PAGESIZE);
     if (pages > 0 && page > 0 && t->bytes > (uint64_t)pages * (uint64_t)page)
-        return kmf_fail(err, KMF_ENOMEM,
-                        "%.1f GB of memory are needed, and this machine has %.1f: a smaller "
-                        "--batch or --window, --accumulate, or --recompute",
-                        1e-9 * (double)t->bytes, 1e-9 * (double)pages * (double)page);
+        return kmf_fail(
+            err, KMF_ENOMEM,
+            "%.1f GB of memory are needed, and this machine has %.1f: a smaller "
+            "--batch or --window, --accumulate, or --recompute%s",
+            1e-9 * (double)t->bytes, 1e-9 * (double)pages * (double)page,
+            t->compares ? ", or fewer --val-windows, of which all pairs are compared" : "");
     return 0;
 }
 
@@ -718,5 +737,8 @@ void kmf_pretrain_information(const kmf_pretrain *trainer, kmf_pretrain_state *s
 int kmf_pretrain_model(const kmf_pretrain *trainer, const char *dir, kmf_dtype dtype,
                        const char *provenance, kmf_err *err)
 {
-    return kmf_model_update(trainer->model, dir, dtype, provenance, err);
+    kmf_model model = *trainer->model;
+    if (!trainer->asks) /* a head that the encoder has left behind knows nothing */
+        model.params.head_w = NULL;
+    return kmf_model_update(&model, dir, dtype, provenance, err);
 }

@@ -100,6 +100,7 @@ static size_t settings_of(const kmf_pretrain *t, kmf_setting settings[KMF_SAVED_
     SETTING("random spans", "%.17g", t->spans.p_random);
     SETTING("softmask", "%.17g", o->soft_weight);
     if (t->compares) {
+        SETTING("parts", "%s", kmf_parts_names[c->parts]);
         SETTING("sources", "%s", kmf_sources_names[o->sources]);
         SETTING("shortest window", "%zu", t->pairs.length_min);
         SETTING("longest window", "%zu", t->pairs.length_max);

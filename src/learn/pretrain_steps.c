@@ -104,7 +104,7 @@ static int return_piece(kmf_pretrain *t, const piece *p, const kmf_mlm_batch *ba
     kmf_score score = {0};
     assert(batch->off);
     const kmf_real *dvectors =
-        t->compares ? t->comparison.dvectors + p->at * t->model->config.hidden_size : NULL;
+        t->compares ? t->comparison.dvectors + p->at * kmf_pretrain_columns(t) : NULL;
     if (kmf_mlm_return(t->mlm, dvectors, gradients, &result, err) < 0 ||
         kmf_questions_score(t->questions, &result, &score, err) < 0)
         return KMF_ENOMEM;
@@ -133,7 +133,7 @@ static double asked_of(const kmf_mlm_batch *batch)
 static int compare_shards(kmf_pretrain *t, kmf_mlm_batch *batch, kmf_err *err)
 {
     kmf_comparison *c = &t->comparison;
-    size_t D = t->model->config.hidden_size;
+    size_t D = kmf_pretrain_columns(t);
     size_t beg, end;
     double asked = 0;
     own_shards(t, &beg, &end);

@@ -29,7 +29,7 @@ static size_t most_views(const kmf_pretrain *t)
 static kmf_contrast_options contrast_options(const kmf_pretrain *t)
 {
     return (kmf_contrast_options){.most = most_views(t),
-                                  .D = t->model->config.hidden_size,
+                                  .D = kmf_pretrain_columns(t),
                                   .temperature = t->opts.temperature,
                                   .hardness = t->opts.hardness,
                                   .all_positives = t->opts.all_positives != 0,
@@ -197,7 +197,7 @@ int kmf_pretrain_show_held(kmf_pretrain *t, kmf_mlm_batch *batch, uint64_t first
 static void share_vectors(kmf_pretrain *t)
 {
     kmf_comparison *c = &t->comparison;
-    size_t n = t->opts.batch * t->model->config.hidden_size;
+    size_t n = t->opts.batch * kmf_pretrain_columns(t);
     if (kmf_ranks() == 1)
         return;
     size_t own = n / (size_t)kmf_ranks();
@@ -251,7 +251,7 @@ int kmf_pretrain_compare_held(kmf_pretrain *t, kmf_err *err)
     kmf_viewer viewer = held_viewer(t);
     kmf_veil clear = {0};
     kmf_contrast_result result;
-    size_t piece = kmf_pretrain_piece(t), D = t->model->config.hidden_size;
+    size_t piece = kmf_pretrain_piece(t), D = kmf_pretrain_columns(t);
     size_t all = 2 * (size_t)t->n_held;
     for (size_t at = 0; at < all; at += piece) {
         kmf_mlm_batch batch;

@@ -50,9 +50,9 @@ static const struct size_key use_keys[] = {
     {"overlap", offsetof(kmf_config, overlap), 0, WINDOW_MAX / 2, false},
 };
 
-static const char *const use_names[] = {"k",        "stride",    "window",    "overlap",
-                                        "specials", "pooling",   "layer",     "strand",
-                                        "norm",     "ambiguous", "provenance"};
+static const char *const use_names[] = {"k",        "stride",    "window",     "overlap",
+                                        "specials", "pooling",   "layer",      "strand",
+                                        "norm",     "ambiguous", "provenance", "parts"};
 
 /* In the order of kmf_activation, then other names of some of them. */
 static const char *const activation_words[] = {"gelu", "gelu_new",          "relu",
@@ -88,6 +88,16 @@ static size_t get_size(const kmf_config *config, size_t field)
 static void set_size(kmf_config *config, size_t field, size_t value)
 {
     memcpy((char *)config + field, &value, sizeof value);
+}
+
+size_t kmf_config_columns(const kmf_config *config, kmf_vector_parts parts)
+{
+    return config->hidden_size * (parts == KMF_PARTS_STATES_WORDS ? 2 : 1);
+}
+
+bool kmf_pools_words(kmf_pooling pooling)
+{
+    return pooling == KMF_POOL_MEAN || pooling == KMF_POOL_MEAN_ALL || pooling == KMF_POOL_MAX;
 }
 
 static void set_defaults(kmf_config *config)
@@ -197,6 +207,8 @@ int kmf_config_check(const kmf_config *c, kmf_code code, const char *name, kmf_e
         rc =
             check_word((int)c->pooling, n_words(kmf_pooling_names), "pooling", code, name, err);
     if (rc == 0)
+        rc = check_word((int)c->parts, n_words(kmf_parts_names), "parts", code, name, err);
+    if (rc == 0)
         rc = check_word((int)c->strand, n_words(kmf_strand_names), "strand", code, name, err);
     if (rc == 0)
         rc = check_word((int)c->norm, n_words(kmf_norm_names), "norm", code, name, err);
@@ -249,6 +261,9 @@ int kmf_config_check(const kmf_config *c, kmf_code code, const char *name, kmf_e
                         kmf_pooling_names[c->pooling]);
     if (c->pooling == KMF_POOL_POOLER && !c->pooler)
         return kmf_fail(err, code, "%s: pooling pooler: the model has no pooler", name);
+    if (c->parts == KMF_PARTS_STATES_WORDS && !kmf_pools_words(c->pooling))
+        return kmf_fail(err, code, "%s: parts states+words: pooling %s makes none of words",
+                        name, kmf_pooling_names[c->pooling]);
     if (kmf_config_parameters(c, 1) == 0)
         return too_many_parameters(c, code, name, err);
     return 0;
@@ -364,6 +379,7 @@ static int refuse_unknown(const json_t *use, const char *where, kmf_err *err)
 static int read_use(kmf_config *config, const json_t *use, const char *where, kmf_err *err)
 {
     int pooling = (int)config->pooling;
+    int parts = (int)config->parts;
     int strand = (int)config->strand;
     int norm = (int)config->norm;
     int ambiguous = (int)config->ambiguous;
@@ -383,6 +399,9 @@ static int read_use(kmf_config *config, const json_t *use, const char *where, km
         rc = kmf_json_choice(&pooling, use, "pooling", kmf_pooling_names,
                              n_words(kmf_pooling_names), where, err);
     if (rc >= 0)
+        rc = kmf_json_choice(&parts, use, "parts", kmf_parts_names, n_words(kmf_parts_names),
+                             where, err);
+    if (rc >= 0)
         rc = kmf_json_choice(&strand, use, "strand", kmf_strand_names,
                              n_words(kmf_strand_names), where, err);
     if (rc >= 0)
@@ -396,6 +415,7 @@ static int read_use(kmf_config *config, const json_t *use, const char *where, km
     config->k = (int)k;
     config->layer = (int)layer;
     config->pooling = (kmf_pooling)pooling;
+    config->parts = (kmf_vector_parts)parts;
     config->strand = (kmf_strand)strand;
     config->norm = (kmf_norm)norm;
     config->ambiguous = (kmf_ambiguous)ambiguous;
@@ -500,6 +520,8 @@ static int put_use(json_t *root, const kmf_config *c, json_t *provenance)
     bad |= json_object_set_new(use, "specials", json_boolean(c->specials));
     bad |= put_word(use, "pooling", kmf_pooling_names[c->pooling]);
     bad |= json_object_set_new(use, "layer", json_integer(c->layer));
+    if (c->parts != KMF_PARTS_STATES)
+        bad |= put_word(use, "parts", kmf_parts_names[c->parts]);
     bad |= put_word(use, "strand", kmf_strand_names[c->strand]);
     bad |= put_word(use, "norm", kmf_norm_names[c->norm]);
     bad |= put_word(use, "ambiguous", kmf_ambiguous_names[c->ambiguous]);

@@ -18,6 +18,7 @@
  *     "k", "stride" (1), "window" (max_position_embeddings), "overlap" (window / 8),
  *     "specials": true | false (true if the vocabulary has [CLS] and [SEP]),
  *     "pooling": "mean" | "cls" | "max" | "none" | "mean-all" | "pooler",   "layer": -1,
+ *     "parts": "states" | "states+words" (absent: states),
  *     "strand": "fwd" | "rc" | "both",   "norm": "none" | "l2",
  *     "ambiguous": "skip" | "unk" | "break" | "error",
  *     "provenance": { anything }
@@ -27,6 +28,8 @@
 #define KMF_CONFIG_H
 
 #include "model/tensorfiles.h"
+
+#include <stdbool.h>
 
 /* More parameters than this (256 GB as float32) are taken for a broken file. */
 #define KMF_PARAMETERS_MAX (UINT64_C(1) << 36)
@@ -51,6 +54,9 @@ int kmf_config_check(const kmf_config *config, kmf_code code, const char *name,
 /* The same for a model that is to be made: a RoFormer. KMF_EINVAL. */
 int kmf_config_check_native(const kmf_config *config, const char *name,
                             kmf_err *err) KMF_MUST_CHECK;
+
+/* Is there a vector of words beside one of states? */
+bool kmf_pools_words(kmf_pooling pooling);
 
 /* Number of weights and biases; 0 if it is beyond KMF_PARAMETERS_MAX. */
 uint64_t kmf_config_parameters(const kmf_config *config, int has_head);
