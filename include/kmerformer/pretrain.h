@@ -54,7 +54,7 @@ typedef struct kmf_pretrain_options {
     size_t stride;      /* bases from one k-mer to the next, 1 .. k; 0: the model's, else 1 */
     size_t window;      /* tokens, [CLS] and [SEP] included; 0: the model's                 */
     int words;          /* kmf_words_start                                             */
-    int parts; /* kmf_vector_parts of the model's vectors; -1: the model's, else STATES */
+    int parts;          /* kmf_vector_parts; -1: the model's, of a new one STATES      */
     const char *embeddings; /* k-mer vectors (kmf_vectors_load) as the word table to begin with:
                                same k, dim = embedding size. NULL: none                 */
 

@@ -218,8 +218,7 @@ int kmf_settings_frequency(kmf_embed_options *o, const char *name, kmf_err *err)
         o->k != 0 || o->weights >= 0 || o->exact)
         return kmf_fail(err, KMF_EINVAL,
                         "%s counts whole records: it has no pooling, layer, parts, stride, "
-                        "window, overlap, "
-                        "policy for long ones, k, weights or exact",
+                        "window, overlap, policy for long ones, k, weights or exact",
                         name);
     if (o->ambiguous > KMF_AMBIGUOUS_SKIP && o->ambiguous != KMF_AMBIGUOUS_ERROR)
         return kmf_fail(err, KMF_EINVAL, "%s can skip ambiguous bases or fail on them, no more",

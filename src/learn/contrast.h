@@ -47,8 +47,8 @@ typedef struct kmf_contrast_views {
 
 typedef struct kmf_contrast_result {
     double loss; /* the mean over the anchors, nats */
-    double
-        hits; /* anchors of which a positive is more alike than every negative; without any: none */
+    /* anchors of which a positive is more alike than every negative; none without negatives */
+    double hits;
     size_t anchors;
 } kmf_contrast_result;
 
