@@ -21,7 +21,7 @@
 #include "nn/gemm.h"
 #include "seq/par.h"
 
-#include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #define LANES 16
@@ -123,8 +123,8 @@ static void take_row(const kmf_logistic *l, lane *a, float *row, int32_t y)
         row[c] = (float)e;
         sum += e;
     }
-    assert(sum > 0); /* the greatest one counts 1 */
-    a->loss += log(sum) - own;
+    a->loss +=
+        sum > 0 ? log(sum) - own : HUGE_VAL; /* not finite: lbfgs.c takes a shorter step */
     for (size_t c = 0; c < l->C; c++) {
         double p = (double)row[c] / sum - ((int32_t)c == y);
         a->biases[c] += p;
