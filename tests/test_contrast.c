@@ -239,7 +239,7 @@ END_TEST
 
 START_TEST(loss_and_gradients_are_those_of_pytorch)
 {
-    meets_pytorch(_i / 2, _i % 2 == 1, (contrast_limits){.loss = 1e-5, .tensor = 5e-5});
+    meets_pytorch(_i / 2, _i % 2 == 1, (contrast_limits){.loss = 1e-5, .tensor = 2e-5});
 }
 END_TEST
 
