@@ -9,7 +9,10 @@
 roformer.json, on the random model tests/golden/roformer (pretrain_reference.py has its encoder).
 Everything is in float64; a sequence goes through alone, so there is no padding and no mask, but
 for those that are mixed, which go side by side to the layer before which they are. Views 2i and
-2i + 1 are a pair.
+2i + 1 are a pair. A vector v is pooled from the last layer's states, or it is the composition of
+the sequence, which the encoder has no part in:
+
+  z = the mean of the table's rows of its tokens    u = LN(z)    v = u + W2 gelu(W1 u + b1) + b2
 
   z_i = v_i / |v_i|        u_ij = z_i . z_j / temperature
   L_i = ln( exp(u_ip) + N_i ) - u_ip                          p: the other view of the pair
@@ -24,6 +27,11 @@ where views of the partner's source are not among the n either. A view that is i
 as above. A hit is an anchor whose pair (mixed, with a share below 1/2: its partner's) is more alike
 than all the n.
 
+The model has no composition. The seven tensors of one of C numbers, in the order of their names n =
+1 .. 7, are filled by a rule that is exact in any precision, element i in row-major order being
+
+  ((i + n)^3 mod 1013 - 506) / 1024        and 1 more in LayerNorm.weight
+
 roformer.json:
 
   "model"     directory of the model
@@ -35,7 +43,7 @@ roformer.json:
     "temperature", "hardness"
     "pooling"       mean: over the tokens between the first and the last that are not unknown,
                     max: the greatest of those, mean-all: the mean over all, cls: the first
-    "words"         whether the embeddings, pooled the same way, stand behind the states
+    "composition"   C, if the vectors are compositions: pooling mean; 0: they are pooled states
     "all_positives" whether all views of a source are positives, or the pair alone
     "mix"           null, or "layer", "partner" and "share" [views]
     "weight"        what the contrastive loss counts in the total
@@ -68,7 +76,7 @@ PARTNER = [4, 1, 2, 3, 6, 5, 0, 7, 10, 9, 8, 11]  # view 2 is its own
 SHARE = [0.7, 1.0, 0.2, 1.0, 0.55, 1.0, 0.9, 1.0, 0.01, 1.0, 0.4, 1.0]
 
 # name, seed, temperature, hardness, pooling, layer of the mixture, tokens with a label, weight,
-# all of a source are positives, words beside the states
+# all of a source are positives, numbers of a composition
 CASES = [
     ("mean", 1, 0.05, 0.0, "mean", None, False, 1.0),
     ("mean, hard", 2, 0.1, 0.7, "mean", None, False, 1.0),
@@ -77,16 +85,43 @@ CASES = [
     ("mean-all, both", 5, 0.07, 0.3, "mean-all", None, True, 0.5),
     ("mean, mixed, hard", 6, 0.1, 1.5, "mean", 0, False, 1.0),
     ("all of a source", 617, 0.15, 0.4, "mean", None, False, 2.0, True),
-    ("mean, words beside, both", 8, 0.1, 0.0, "mean", None, True, 1.5, False, True),
-    ("max, words beside", 9, 0.2, 0.2, "max", None, False, 1.0, True, True),
+    ("composition", 8, 0.1, 0.0, "mean", None, False, 1.0, False, 6),
+    ("composition, all of a source", 9, 0.2, 0.0, "mean", None, False, 1.5, True, 6),
+    ("composition, both, hard", 10, 0.15, 0.5, "mean", None, True, 10.0, False, 6),
 ]
 
 
 # ---------------------------------------------------------------- the loss -------------------
 
 
+def composition_weights(C, vocab_size, dtype):
+    hidden = 4 * C
+    shapes = {
+        "composition.LayerNorm.bias": (C,),
+        "composition.LayerNorm.weight": (C,),
+        "composition.intermediate.dense.bias": (hidden,),
+        "composition.intermediate.dense.weight": (hidden, C),
+        "composition.output.dense.bias": (C,),
+        "composition.output.dense.weight": (C, hidden),
+        "composition.word_embeddings.weight": (vocab_size, C),
+    }
+    weights = {}
+    for n, (name, shape) in enumerate(sorted(shapes.items()), 1):
+        i = np.arange(math.prod(shape), dtype=np.int64)
+        values = ((i + n) ** 3 % 1013 - 506) / 1024.0
+        values += 1.0 if name.endswith("LayerNorm.weight") else 0.0
+        weights[name] = torch.tensor(values.reshape(shape), dtype=dtype, requires_grad=True)
+    return weights
+
+
 class Encoder(base.Roformer):
     """The encoder, block by block, so that states can be mixed between two of them."""
+
+    def __init__(self, composition=0):
+        super().__init__(GOLDEN / MODEL, torch.float64)
+        if composition > 0:
+            more = composition_weights(composition, self.config["vocab_size"], self.dtype)
+            self.weights.update(more)
 
     def embedded(self, ids):
         x = self.weights[base.WORD][ids] + self.weights[base.TYPE][0]
@@ -101,18 +136,30 @@ class Encoder(base.Roformer):
         return self.norm(x + self.linear(f, f"{layer}.output.dense"), f"{layer}.output.LayerNorm")
 
     def states(self, sequences, mix):
-        """The last layer's states of each sequence, and what went into the first."""
-        words = x = [self.embedded(torch.tensor(ids)) for ids in sequences]
+        """The last layer's states of each sequence."""
+        x = [self.embedded(torch.tensor(ids)) for ids in sequences]
         for n in range(self.config["num_hidden_layers"]):
             if mix and mix["layer"] == n:
                 pairs = zip(x, mix["partner"], mix["share"])
                 x = [a * own + (1.0 - a) * x[r] if a < 1.0 else own for own, r, a in pairs]
             x = [self.block(one, n) for one in x]
-        return x, words
+        return x
+
+    def composition(self, ids):
+        """Of one sequence."""
+        words = self.weights["composition.word_embeddings.weight"]
+        u = self.norm(words[torch.tensor(ids)[counted(ids)]].mean(dim=0), "composition.LayerNorm")
+        h = self.linear(u, "composition.intermediate.dense")
+        return u + self.linear(F.gelu(h), "composition.output.dense")
+
+
+def counted(ids):
+    """Places of the k-mers in a sequence."""
+    return [t for t in range(1, len(ids) - 1) if ids[t] != UNKNOWN]
 
 
 def pool(x, ids, pooling):
-    inner = [t for t in range(1, len(ids) - 1) if ids[t] != UNKNOWN]
+    inner = counted(ids)
     if pooling == "cls":
         return x[0]
     if pooling == "mean-all":
@@ -120,13 +167,11 @@ def pool(x, ids, pooling):
     return x[inner].amax(dim=0) if pooling == "max" else x[inner].mean(dim=0)
 
 
-def vectors_of(states, words, case):
+def vectors_of(model, states, case):
     sequences = sequences_of(case)
-    vectors = [pool(x, ids, case["pooling"]) for x, ids in zip(states, sequences)]
-    if case["words"]:
-        behind = [pool(x, ids, case["pooling"]) for x, ids in zip(words, sequences)]
-        vectors = [torch.cat(pair) for pair in zip(vectors, behind)]
-    return vectors
+    if case["composition"]:
+        return [model.composition(ids) for ids in sequences]
+    return [pool(x, ids, case["pooling"]) for x, ids in zip(states, sequences)]
 
 
 def contrast(vectors, case):
@@ -162,15 +207,14 @@ def sequences_of(case):
 
 def losses_of(model, case):
     """Contrastive loss, sum of -log p, hits."""
-    states, words = model.states(sequences_of(case), case["mix"])
-    vectors = vectors_of(states, words, case)
+    states = model.states(sequences_of(case), case["mix"])
     labels = torch.tensor(case["batch"]["labels"])
     rows = labels != base.NO_LABEL
     nll = torch.zeros((), dtype=model.dtype)
     if rows.any():
         logits = model.logits(torch.cat(states)[rows])
         nll = F.cross_entropy(logits, labels[rows], reduction="sum")
-    loss, hits = contrast(vectors, case)
+    loss, hits = contrast(vectors_of(model, states, case), case)
     return loss, nll, hits
 
 
@@ -182,7 +226,18 @@ def total(model, case):
 # ---------------------------------------------------------------- cases ----------------------
 
 
-def make_case(name, seed, temperature, hardness, pooling, layer, labelled, weight, all_positives=False, words=False):
+def make_case(
+    name,
+    seed,
+    temperature,
+    hardness,
+    pooling,
+    layer,
+    labelled,
+    weight,
+    all_positives=False,
+    composition=0,
+):
     """Views that are mixed have one length. The pair of a view shares half of its k-mers."""
     random = np.random.RandomState(seed)
     ids, offsets, of_source = [], [0], {}
@@ -208,7 +263,7 @@ def make_case(name, seed, temperature, hardness, pooling, layer, labelled, weigh
         "hardness": hardness,
         "pooling": pooling,
         "mix": mix,
-        "words": words,
+        "composition": composition,
         "all_positives": all_positives,
         "weight": weight,
     }
@@ -231,10 +286,10 @@ def digest(values):
 
 
 def make_golden():
-    model = Encoder(GOLDEN / MODEL, torch.float64)
     cases = []
     for line in CASES:
         case = make_case(*line)
+        model = Encoder(case["composition"])
         loss, nll, hits = losses_of(model, case)
         grads = gradient(model, case)
         case.update(contrast=loss.item(), hits=hits, nll=nll.item())
@@ -248,13 +303,13 @@ def make_golden():
 
 def check_vectors(report):
     """Pooled by the published code, as the model's own golden file has it."""
-    model = Encoder(GOLDEN / MODEL, torch.float64)
+    model = Encoder()
     expected = json.loads((GOLDEN / MODEL / "expected.json").read_text())
     worst = 0.0
     for case in expected["cases"]:
         ids = case["input_ids"]
         with torch.no_grad():
-            (x,), _ = model.states([ids], None)
+            (x,) = model.states([ids], None)
             for pooling, key in (("cls", "cls"), ("mean-all", "mean_all")):
                 difference = pool(x, ids, pooling).numpy() - case["f64"][key]
                 worst = max(worst, np.abs(difference).max())
@@ -263,10 +318,9 @@ def check_vectors(report):
 
 def check_plain(report, case):
     """Hardness 0, not mixed: PyTorch's cross-entropy over the pair and the others."""
-    model = Encoder(GOLDEN / MODEL, torch.float64)
+    model = Encoder(case["composition"])
     with torch.no_grad():
-        states, words = model.states(sequences_of(case), None)
-        vectors = vectors_of(states, words, case)
+        vectors = vectors_of(model, model.states(sequences_of(case), None), case)
         z = F.normalize(torch.stack(vectors))
         n, sources = len(vectors), torch.tensor(case["sources"])
         same = (sources[:, None] == sources[None, :]).logical_or(torch.eye(n, dtype=bool))
@@ -277,6 +331,33 @@ def check_plain(report, case):
     report.line("loss by cross-entropy", abs(found - case["contrast"]), 1e-12)
 
 
+def check_composition(report, case):
+    """Number by number, without PyTorch."""
+    model = Encoder(case["composition"])
+    table, w1, w2, scale = (
+        model.weights[f"composition.{name}.weight"].detach().numpy()
+        for name in ("word_embeddings", "intermediate.dense", "output.dense", "LayerNorm")
+    )
+    b1, b2, shift = (
+        model.weights[f"composition.{name}.bias"].detach().numpy()
+        for name in ("intermediate.dense", "output.dense", "LayerNorm")
+    )
+    C, worst = case["composition"], 0.0
+    for ids in sequences_of(case):
+        rows = [table[t] for t in ids[1:-1] if t != UNKNOWN]
+        z = [sum(row[i] for row in rows) / len(rows) for i in range(C)]
+        mean = sum(z) / C
+        variance = sum((x - mean) ** 2 for x in z) / C
+        root = math.sqrt(variance + model.config["layer_norm_eps"])
+        u = [(z[i] - mean) / root * scale[i] + shift[i] for i in range(C)]
+        h = [b1[j] + sum(w1[j, i] * u[i] for i in range(C)) for j in range(4 * C)]
+        g = [x * (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0 for x in h]
+        c = [u[i] + b2[i] + sum(w2[i, j] * g[j] for j in range(4 * C)) for i in range(C)]
+        with torch.no_grad():
+            worst = max(worst, np.abs(model.composition(ids).numpy() - c).max())
+    report.line("compositions by their formula", worst, 1e-13)
+
+
 def check_gradient(report, case):
     """A way through each tensor, by difference quotients of the fourth order.
 
@@ -284,7 +365,7 @@ def check_gradient(report, case):
     """
     kinks = case["pooling"] == "max"
     length, limit = (1e-4, 1e-6) if kinks else (1e-2, 1e-8)
-    model = Encoder(GOLDEN / MODEL, torch.float64)
+    model = Encoder(case["composition"])
     model.loss = lambda batch: total(model, case)
     random = np.random.RandomState(8)
     worst = 0.0
@@ -310,6 +391,8 @@ def check(directory):
         report = base.Report(case["name"])
         if case["hardness"] == 0.0 and not case["mix"] and not case["all_positives"]:
             check_plain(report, case)
+        if case["composition"]:
+            check_composition(report, case)
         check_gradient(report, case)
         made = ("contrast", "nll", "gradient")
         differ = sum(case[key] != old[key] for key in case if key not in made)

@@ -10,7 +10,7 @@
 #include "learn/contrast.h"
 #include "passes.h"
 
-enum { GOLDEN_CONTRASTS = 9 };
+enum { GOLDEN_CONTRASTS = 10 };
 
 /* How far from PyTorch: losses, and the worst tensor, relative to the gradient's norm. */
 typedef struct contrast_limits {
@@ -52,6 +52,34 @@ static inline void read_mixture(contrast_mixture *m, const json_t *json, size_t 
         m->served[m->partner[i]] = (uint32_t)i;
         m->share[i] = json_number_value(share);
     }
+}
+
+/* The model gets a composition of C numbers, whose weights are those of the reference. */
+static inline void compose_golden(golden *g, size_t C)
+{
+    kmf_slots slots = g->slots;
+    slab weights = g->weights;
+    uint64_t tensor = 0;
+    g->config.composition = C;
+    g->slots = slots_of(&g->config);
+    g->weights = slab_new(&g->slots, &g->config);
+    for (size_t s = 0; s < g->slots.n; s++) {
+        const kmf_slot *slot = &g->slots.slot[s];
+        kmf_real *to = g->weights.at + slot->begin;
+        if (slot->row->part != KMF_PART_COMPOSITION) {
+            memcpy(to, kmf_slot_get(&weights.params, slot), slot->n * sizeof *to);
+            continue;
+        }
+        double more = slot->row->field == offsetof(kmf_params, comp_ln_w) ? 1 : 0;
+        tensor++;
+        for (uint64_t i = 0; i < slot->n; i++) {
+            uint64_t x = i + tensor;
+            to[i] = (kmf_real)(more + ((double)(x * x * x % 1013) - 506) / 1024);
+        }
+    }
+    ck_assert_uint_eq(tensor, 7);
+    slab_free(&weights);
+    kmf_slots_free(&slots);
 }
 
 /* Norm and product with sin(0.7 i + 1) of each tensor's gradient. */
@@ -98,23 +126,30 @@ static inline void meets_pytorch(int number, bool recompute, contrast_limits lim
     kmf_mlm_batch batch = batch_of(&held);
     contrast_mixture mixture;
     size_t n = held.n_seq, sources[BATCH_SEQS];
+    size_t C = (size_t)contrast_number(json, "composition");
     bool mixed = json_is_object(json_object_get(json, "mix"));
+    bool labelled = false;
     for (size_t s = 0; s < n; s++)
         sources[s] =
             (size_t)json_integer_value(json_array_get(json_object_get(json, "sources"), s));
+    for (size_t i = 0; i < held.off[n]; i++)
+        labelled |= held.labels[i] >= 0;
+    if (C > 0)
+        compose_golden(&g, C);
     if (mixed) {
         read_mixture(&mixture, json_object_get(json, "mix"), n);
         batch.mix = &mixture.mix;
     }
     g.config.pooling = pooling_called(json_string_value(json_object_get(json, "pooling")));
     g.config.specials = 1;
-    if (json_is_true(json_object_get(json, "words")))
-        g.config.parts = KMF_PARTS_STATES_WORDS;
-    size_t D = kmf_config_columns(&g.config, g.config.parts);
+    size_t D = C > 0 ? C : g.config.hidden_size;
     kmf_mlm_options opts = {.max_tokens = held.off[n],
                             .max_seq = 32,
                             .recompute = recompute,
                             .vectors = true,
+                            .composes = C > 0,
+                            .unasked = !labelled,
+                            .max_seqs = n,
                             .unknown = (int32_t)contrast_number(file, "unknown")};
     kmf_contrast_options how = {.most = n,
                                 .D = D,

@@ -58,6 +58,8 @@ static void assert_equal(const kmf_config *a, const kmf_config *b)
     ck_assert_int_eq(a->specials, b->specials);
     ck_assert_int_eq(a->pooling, b->pooling);
     ck_assert_int_eq(a->layer, b->layer);
+    ck_assert_uint_eq(a->composition, b->composition);
+    ck_assert_int_eq(a->parts, b->parts);
     ck_assert_int_eq(a->strand, b->strand);
     ck_assert_int_eq(a->norm, b->norm);
     ck_assert_int_eq(a->ambiguous, b->ambiguous);
@@ -223,6 +225,15 @@ static const struct lie {
     {USE("\"specials\":false,\"pooling\":\"cls\""), "pooling cls needs specials"},
     {USE("\"pooling\":\"sum\""),
      "pooling: must be one of mean, cls, max, none, mean-all, pooler, got sum"},
+    {USE("\"composition\":-1"), "kmerformer: composition: must be from 0 to 1024"},
+    {USE("\"composition\":1025"), "kmerformer: composition: must be from 0 to 1024"},
+    {USE("\"composition\":4,\"parts\":\"words\""),
+     "parts: must be one of states, composition, states+composition, got words"},
+    {USE("\"parts\":\"composition\""), "parts composition: the model has no composition"},
+    {USE("\"composition\":0,\"parts\":\"states+composition\""),
+     "parts states+composition: the model has no composition"},
+    {USE("\"composition\":4,\"parts\":\"states+composition\",\"pooling\":\"max\""),
+     "parts states+composition: a composition is a mean, and pooling is max"},
     {USE("\"layer\":3"), "layer: must be from -3 to 2, got 3"},
     {USE("\"layer\":-4"), "layer: must be from -3 to 2, got -4"},
     {USE("\"strand\":\"rev\""), "strand: must be one of fwd, rc, both"},
@@ -337,6 +348,8 @@ START_TEST(parameters_are_counted_as_by_hand)
     ck_assert_uint_eq(kmf_config_parameters(&c, 1), 52 + 40 + 2 * 600 + 53);
     c.embedding_size = 8; /* no projection: 13 x 8 + 1200 */
     ck_assert_uint_eq(kmf_config_parameters(&c, 0), 104 + 1200);
+    c.composition = 3; /* table 9x3, norm 2x3, 12x3 + 12 and 3x12 + 3 */
+    ck_assert_uint_eq(kmf_config_parameters(&c, 0), 104 + 1200 + 27 + 6 + 48 + 39);
     c.vocab_size = SIZE_MAX;
     ck_assert_uint_eq(kmf_config_parameters(&c, 0), 0);
 }
@@ -365,6 +378,29 @@ START_TEST(checks_hold_for_a_config_made_in_code)
     c = base;
     c.layer_norm_eps = -1;
     ck_assert_int_eq(kmf_config_check(&c, KMF_EINVAL, "c", NULL), KMF_EINVAL);
+    c = base;
+    c.composition = 1024;
+    ck_assert_int_eq(kmf_config_check(&c, KMF_EINVAL, "c", &err), 0);
+    c.composition = 1025;
+    ck_assert_int_eq(kmf_config_check(&c, KMF_EINVAL, "c", NULL), KMF_EINVAL);
+    c.composition = 4;
+    c.parts = (kmf_vector_parts)3;
+    ck_assert_int_eq(kmf_config_check(&c, KMF_EINVAL, "c", NULL), KMF_EINVAL);
+    c = base;
+    c.family = "dnabert-2";
+    ck_assert_int_eq(kmf_config_check(&c, KMF_EINVAL, "c", NULL), 0);
+    c.composition = 4;
+    ck_assert_int_eq(kmf_config_check(&c, KMF_EINVAL, "c", &err), KMF_EINVAL);
+    ck_assert_str_eq(err.msg, "c: composition 4: must be 0 in a dnabert-2 model");
+}
+END_TEST
+
+START_TEST(columns_are_those_of_the_parts)
+{
+    kmf_config c = {.hidden_size = 8, .composition = 3};
+    ck_assert_uint_eq(kmf_config_columns(&c, KMF_PARTS_STATES), 8);
+    ck_assert_uint_eq(kmf_config_columns(&c, KMF_PARTS_COMPOSITION), 3);
+    ck_assert_uint_eq(kmf_config_columns(&c, KMF_PARTS_STATES_COMPOSITION), 11);
 }
 END_TEST
 
@@ -407,6 +443,11 @@ START_TEST(what_is_written_reads_back_as_the_same)
     c.norm = KMF_NORM_L2;
     c.ambiguous = KMF_AMBIGUOUS_ERROR;
     c.layer = 2;
+    if (_i > 0) {
+        c.pooling = KMF_POOL_MEAN;
+        c.composition = 5;
+        c.parts = _i == 1 ? KMF_PARTS_STATES_COMPOSITION : KMF_PARTS_STATES;
+    }
     const char *kept =
         "{\"loss\":5.37,\"third\":0.33333333333333331,\"deep\":{\"b\":[1,\"x\"]}}";
     char *text = kmf_config_write(&c, 1, vocab, "", kept, &err);
@@ -561,8 +602,9 @@ int main(void)
     tcase_add_test(tc, an_unknown_preset_or_k_is_refused);
     tcase_add_test(tc, parameters_are_counted_as_by_hand);
     tcase_add_test(tc, checks_hold_for_a_config_made_in_code);
+    tcase_add_test(tc, columns_are_those_of_the_parts);
     tcase_add_test(tc, what_is_made_here_is_native);
-    tcase_add_test(tc, what_is_written_reads_back_as_the_same);
+    tcase_add_loop_test(tc, what_is_written_reads_back_as_the_same, 0, 3);
     tcase_add_test(tc, every_key_of_the_published_file_is_written_with_its_value);
     tcase_add_test(tc, a_bad_provenance_is_refused);
     tcase_add_test(tc, a_locale_with_a_decimal_comma_changes_nothing);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The contrastive loss and the way back through pooling and mixing, compiled in double, against
- * difference quotients of the fourth order (tests/test_mlm_gradients.c) of the loss by the vectors
- * and by the weights, and against PyTorch's autograd (scripts/contrast_reference.py).
+ * The contrastive loss and the way back through pooling, mixing and compositions, compiled in
+ * double, against difference quotients of the fourth order (tests/test_mlm_gradients.c) of the loss
+ * by the vectors and by the weights, and against PyTorch's autograd
+ * (scripts/contrast_reference.py).
  */
 #include "base/rng.h"
 #include "checked.h"
@@ -95,6 +96,21 @@ END_TEST
 
 /* ---------------------------------------------------------------- by the weights --------- */
 
+/* What is compared, and what else is asked for. */
+typedef struct plan {
+    kmf_pooling pooling;
+    size_t variant;
+    bool asks, recompute;
+    size_t composition; /* not 0: its numbers, and vectors are compositions */
+} plan;
+
+static const plan plans[] = {
+    {KMF_POOL_MEAN, 1, false, false, 0},   {KMF_POOL_MEAN, 2, false, true, 0},
+    {KMF_POOL_CLS, 3, true, false, 0},     {KMF_POOL_MAX, 4, true, true, 0},
+    {KMF_POOL_MEAN_ALL, 2, true, true, 0}, {KMF_POOL_MEAN, 1, false, false, 7},
+    {KMF_POOL_MEAN, 4, true, false, 5}};
+enum { N_PLANS = sizeof plans / sizeof plans[0] };
+
 typedef struct pass {
     kmf_config config;
     kmf_slots slots;
@@ -106,13 +122,13 @@ typedef struct pass {
     kmf_mlm_batch batch;
     kmf_mlm_mix mix;
     const variant *variant;
-    bool asks;
 } pass;
 
-static pass *pass_new(const variant *v, kmf_pooling pooling, bool asks, bool recompute)
+static pass *pass_new(const plan *of)
 {
     pass *p = calloc(1, sizeof *p);
-    kmf_rng rng = kmf_rng_stream(7, (uint64_t)pooling);
+    const variant *v = &variants[of->variant];
+    kmf_rng rng = kmf_rng_stream(7, (uint64_t)of->pooling);
     p->config = (kmf_config){ROFORMER,
                              .vocab_size = 17,
                              .embedding_size = 10,
@@ -124,7 +140,8 @@ static pass *pass_new(const variant *v, kmf_pooling pooling, bool asks, bool rec
                              .layer_norm_eps = 1e-12,
                              .activation = KMF_GELU,
                              .specials = 1,
-                             .pooling = pooling};
+                             .composition = of->composition,
+                             .pooling = of->pooling};
     p->slots = slots_of(&p->config);
     p->weights = slab_new(&p->slots, &p->config);
     p->gradients = slab_new(&p->slots, &p->config);
@@ -135,7 +152,7 @@ static pass *pass_new(const variant *v, kmf_pooling pooling, bool asks, bool rec
         p->off[s + 1] = p->off[s] + T;
         for (size_t t = p->off[s]; t < p->off[s + 1]; t++) {
             p->ids[t] = (int32_t)kmf_rng_below(&rng, 17);
-            p->labels[t] = asks && kmf_rng_below(&rng, 5) == 0 ? (p->ids[t] + 3) % 17 : -1;
+            p->labels[t] = of->asks && kmf_rng_below(&rng, 5) == 0 ? (p->ids[t] + 3) % 17 : -1;
         }
     }
     p->mix = (kmf_mlm_mix){.layer = 1, .partner = partner, .served = served, .share = share};
@@ -146,13 +163,15 @@ static pass *pass_new(const variant *v, kmf_pooling pooling, bool asks, bool rec
                                .mix = v->mixed ? &p->mix : NULL};
     kmf_mlm_options opts = {.max_tokens = p->off[VIEWS],
                             .max_seq = 16,
-                            .recompute = recompute,
+                            .recompute = of->recompute,
                             .vectors = true,
+                            .composes = of->composition > 0,
+                            .unasked = !of->asks,
+                            .max_seqs = VIEWS,
                             .unknown = 1};
     p->mlm = kmf_mlm_new(&p->config, &p->weights.params, &opts, NULL, NULL);
-    p->contrast = contrast_of(v, p->config.hidden_size);
+    p->contrast = contrast_of(v, of->composition > 0 ? of->composition : p->config.hidden_size);
     p->variant = v;
-    p->asks = asks;
     ck_assert_ptr_nonnull(p->mlm);
     return p;
 }
@@ -190,22 +209,10 @@ static double both_learnt(pass *p)
     return 2 * compared.loss + asked.loss;
 }
 
-static const struct {
-    kmf_pooling pooling;
-    size_t variant;
-    bool asks, recompute;
-} passes[] = {{KMF_POOL_MEAN, 1, false, false},
-              {KMF_POOL_MEAN, 2, false, true},
-              {KMF_POOL_CLS, 3, true, false},
-              {KMF_POOL_MAX, 4, true, true},
-              {KMF_POOL_MEAN_ALL, 2, true, true}};
-enum { N_PASSES = sizeof passes / sizeof passes[0] };
-
 START_TEST(gradients_of_weights_are_slopes_of_the_loss)
 {
     const double h = 1e-5;
-    pass *p = pass_new(&variants[passes[_i].variant], passes[_i].pooling, passes[_i].asks,
-                       passes[_i].recompute);
+    pass *p = pass_new(&plans[_i]);
     kmf_rng rng = kmf_rng_stream(9, 0);
     size_t n = p->slots.total;
     double worst = 0;
@@ -249,7 +256,7 @@ int main(void)
     TCase *tcase = tcase_create("all");
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, the_gradient_is_the_slope_of_the_loss, 0, N_VARIANTS);
-    tcase_add_loop_test(tcase, gradients_of_weights_are_slopes_of_the_loss, 0, N_PASSES);
+    tcase_add_loop_test(tcase, gradients_of_weights_are_slopes_of_the_loss, 0, N_PLANS);
     tcase_add_loop_test(tcase, loss_and_gradients_are_those_of_pytorch, 0,
                         2 * GOLDEN_CONTRASTS);
     suite_add_tcase(suite, tcase);

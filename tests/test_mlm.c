@@ -696,9 +696,12 @@ START_TEST(the_workspace_takes_what_was_said_before)
         {.max_tokens = 300, .max_seq = 100, .recompute = true},
         {.max_tokens = 129, .max_seq = 129, .forward_only = true},
         {.max_tokens = 300, .max_seq = 100, .precision = KMF_PRECISION_BF16},
+        {.max_tokens = 300, .max_seq = 100, .composes = true, .max_seqs = 77},
+        {.max_tokens = 300, .max_seq = 100, .composes = true, .max_seqs = 9, .unasked = true},
     };
     const size_t spare = CHECKED ? 0 : KMF_PAGE + 6 * 32;
     kmf_config config = deep_config();
+    config.composition = 70;
     kmf_slots slots = slots_of(&config);
     slab weights = slab_new(&slots, &config);
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
@@ -745,6 +748,25 @@ START_TEST(what_is_not_kept_takes_no_room)
 }
 END_TEST
 
+/* A composition alone wants room for its sequences, and none for the tokens of an encoder. */
+START_TEST(an_encoder_that_is_not_asked_takes_no_room)
+{
+    const size_t C = 32;
+    kmf_mlm_options opts = {.max_tokens = 100000, .max_seq = 100, .max_seqs = 1000};
+    kmf_config config = deep_config();
+    config.composition = C;
+    opts.vectors = opts.composes = true;
+    size_t both = kmf_mlm_bytes(&config, &opts, 1);
+    opts.unasked = true;
+    size_t alone = kmf_mlm_bytes(&config, &opts, 1);
+    opts.max_seqs = 2000;
+    size_t more = kmf_mlm_bytes(&config, &opts, 1);
+    ck_assert_uint_lt(alone, both / 100);
+    /* z, dz, u and three that are 4 C wide */
+    ck_assert_uint_eq(more - alone, 1000 * (3 + 3 * 4) * C * sizeof(kmf_real));
+}
+END_TEST
+
 START_TEST(sizes_that_fit_no_memory_are_0_bytes)
 {
     static const size_t absurd[] = {SIZE_MAX,      SIZE_MAX - 1,   SIZE_MAX / 2,
@@ -760,6 +782,11 @@ START_TEST(sizes_that_fit_no_memory_are_0_bytes)
         ck_assert_uint_eq(kmf_mlm_bytes(&odd, &tokens, 1), 0);
         ck_assert_uint_eq(kmf_mlm_bytes(&odd, &seq, 1), 0);
         ck_assert_uint_eq(kmf_mlm_bytes(&odd, &sites, 1), 0);
+        kmf_mlm_options seqs = {
+            .max_tokens = 9, .max_seq = 9, .composes = true, .max_seqs = absurd[i]};
+        kmf_config composed = odd;
+        composed.composition = 8;
+        ck_assert_uint_eq(kmf_mlm_bytes(&composed, &seqs, 1), 0);
         ck_assert_ptr_null(kmf_mlm_new(&odd, &params, &tokens, NULL, &err));
         ck_assert_int_eq(err.code, KMF_ENOMEM);
     }
@@ -865,6 +892,7 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tcase, a_nano_model_learns_eight_sequences_by_heart, 0, 2);
     tcase_add_test(tcase, the_workspace_takes_what_was_said_before);
     tcase_add_test(tcase, what_is_not_kept_takes_no_room);
+    tcase_add_test(tcase, an_encoder_that_is_not_asked_takes_no_room);
     tcase_add_test(tcase, sizes_that_fit_no_memory_are_0_bytes);
     tcase_add_test(tcase, a_workspace_says_so_when_memory_is_out);
     tcase_add_test(tcase, a_pass_on_one_thread_allocates_nothing);

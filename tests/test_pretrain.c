@@ -94,7 +94,7 @@ static options kind(int i)
 }
 
 /* Of those that compare windows; the last one with a validation. */
-enum { CONTRASTS = 4 };
+enum { CONTRASTS = 6 };
 
 static options contrast_kind(int i)
 {
@@ -123,6 +123,24 @@ static options contrast_kind(int i)
         o.distance = 40;
         o.shards = 2;
         o.temperature = 0.5;
+        break;
+    case 3:
+        o.composition = 10;
+        o.shards = 2;
+        o.accumulate = 2;
+        o.drift = 0.5;
+        o.dropout = 0.1;
+        o.mutations = 0.05;
+        break;
+    case 4:
+        o.composition = 70;
+        o.parts = KMF_PARTS_COMPOSITION;
+        o.all_positives = 1;
+        o.drift = 1;
+        o.drift_rate = 0.1;
+        o.held_fraction = 0.1;
+        o.val_every = 2;
+        o.val_windows = 9;
         break;
     default:
         o.objective = KMF_OBJECTIVE_CONTRASTIVE; /* no Markov models: they take half a second */
@@ -189,6 +207,11 @@ START_TEST(each_setting_of_pairs_changes_the_result)
     CHANGES(temperature, 0.06);
     CHANGES(hardness, 0.1);
     CHANGES(mix, 0.5);
+    CHANGES(composition, 8);
+    CHANGES(drift, 0.5);
+    usual.drift = 0.5;
+    one = trained(&usual);
+    CHANGES(drift_rate, 0.1);
     usual.objective = KMF_OBJECTIVE_BOTH;
     one = trained(&usual);
     CHANGES(contrast, 2);
@@ -196,13 +219,13 @@ START_TEST(each_setting_of_pairs_changes_the_result)
 }
 END_TEST
 
-/* All vectors are compared with all others, whatever the pieces. */
+/* All vectors are compared with all others, whatever the pieces; states, then compositions. */
 START_TEST(pieces_of_pairs_change_the_rounding_alone)
 {
-    for (int objective = KMF_OBJECTIVE_CONTRASTIVE; objective <= KMF_OBJECTIVE_BOTH;
-         objective++) {
+    for (int variant = 0; variant < 4; variant++) {
         options o = contrast_kind(0);
-        o.objective = objective;
+        o.objective = variant % 2 == 0 ? KMF_OBJECTIVE_CONTRASTIVE : KMF_OBJECTIVE_BOTH;
+        o.composition = variant < 2 ? 0 : 12;
         o.batch = 16;
         o.steps = 3;
         o.mutations = 0.1;
@@ -224,7 +247,7 @@ START_TEST(pieces_of_pairs_change_the_rounding_alone)
             ck_assert(isnan(cut->loss) || fabs(cut->loss - whole->loss) < 1e-5);
             for (size_t i = 0; i < whole->slots.total; i++)
                 most = fmaxf(most, fabsf(cut->model->slab[i] - whole->model->slab[i]));
-            ck_assert_msg(most > 0 && most < 1e-4f, "%g", (double)most);
+            ck_assert_msg((most > 0 || o.composition > 0) && most < 1e-4f, "%g", (double)most);
             kmf_pretrain_free(cut);
         }
         kmf_pretrain_free(whole);
@@ -265,6 +288,50 @@ START_TEST(what_is_told_of_pairs)
         ck_assert_int_eq(kmf_model_config(model)->norm, KMF_NORM_L2);
         kmf_model_free(model);
         kmf_pretrain_free(t);
+    }
+}
+END_TEST
+
+/* Pairs leave the encoder as it is; hidden bases teach it beside them. */
+START_TEST(pairs_teach_the_composition_alone)
+{
+    for (int objective = KMF_OBJECTIVE_CONTRASTIVE; objective <= KMF_OBJECTIVE_BOTH;
+         objective++) {
+        options o = contrast_kind(0);
+        kmf_err err = {0};
+        o.composition = 12;
+        o.objective = objective;
+        kmf_pretrain *t = begin(&o);
+        ck_assert_int_eq(t->model->config.parts, KMF_PARTS_STATES_COMPOSITION);
+        float *before = kmf_floats(t->slots.total, NULL);
+        memcpy(before, t->model->slab, t->slots.total * sizeof *before);
+        train(t, NULL, NULL);
+        for (size_t i = 0; i < t->slots.n; i++) {
+            const kmf_slot *slot = &t->slots.slot[i];
+            bool learnt =
+                objective == KMF_OBJECTIVE_BOTH || strncmp(slot->name, "composition.", 12) == 0;
+            ck_assert_msg((memcmp(before + slot->begin, t->model->slab + slot->begin,
+                                  slot->n * sizeof *before) != 0) == learnt,
+                          "%s", slot->name);
+        }
+        ck_assert_int_eq(kmf_pretrain_model(t, in_scratch("out"), KMF_F32, "{}", &err), 0);
+        kmf_model *model = kmf_model_load(in_scratch("out"), &err);
+        ck_assert_msg(model, "%s", err.msg);
+        ck_assert_uint_eq(kmf_model_config(model)->composition, 12);
+        assert_same_weights(model, t->model);
+        kmf_model_free(model);
+        kmf_pretrain_free(t);
+        kmf_free(before);
+        /* what was made here is learnt on, and is of so many numbers */
+        o.init = in_scratch("out");
+        o.composition = 0;
+        t = begin(&o);
+        ck_assert(t->composes && t->model->config.composition == 12);
+        kmf_pretrain_free(t);
+        o.composition = 13;
+        ck_assert_ptr_null(begun(&o, input, &err));
+        ck_assert_msg(err.code == KMF_EMODEL && strstr(err.msg, "12 numbers, not 13"), "%s",
+                      err.msg);
     }
 }
 END_TEST
@@ -503,6 +570,9 @@ START_TEST(a_checkpoint_of_other_pairs_is_refused_by_name)
     REFUSE(temperature, 0.5, "temperature was ");
     REFUSE(hardness, 0.5, "hardness was 0, now it is 0.5");
     REFUSE(mix, 0.5, "mix was 0, now it is 0.5");
+    REFUSE(drift, 0.5, "drift was 0, now it is 0.5");
+    REFUSE(drift_rate, 0.5, "drift rate was 0.29999999999999999, now it is 0.5");
+    REFUSE(composition, 8, "composition was 0, now it is 8");
     REFUSE(contrast, 0.5, "weight of the contrastive loss was 1, now it is 0.5");
 #undef REFUSE
 }
@@ -809,6 +879,7 @@ int main(void)
     tcase_add_test(known, epochs_and_seconds_make_steps);
     tcase_add_test(known, a_model_is_written_and_can_be_loaded);
     tcase_add_test(known, what_is_told_of_pairs);
+    tcase_add_test(known, pairs_teach_the_composition_alone);
     tcase_add_test(known, an_epoch_of_pairs_has_each_window_as_a_first_one);
     suite_add_tcase(suite, bits);
     suite_add_tcase(suite, steps);

@@ -135,6 +135,13 @@ START_TEST(options_of_pairs_out_of_range_are_refused)
     BAD(temperature, (double)NAN, "temperature");
     BAD(hardness, 10.5, "hardness");
     BAD(hardness, (double)NAN, "hardness");
+    BAD(drift, 1.1, "drift");
+    BAD(drift, (double)NAN, "drift");
+    BAD(drift_rate, 0.6, "drift-rate");
+    BAD(drift_rate, (double)NAN, "drift-rate");
+    BAD(parts, 3, "parts");
+    BAD(parts, KMF_PARTS_COMPOSITION, "the model has no composition");
+    BAD(composition, 1025, "composition: to 1024 numbers");
     BAD(mix, 1.1, "mix");
     BAD(mix, (double)NAN, "mix");
     BAD(contrast, 0, "contrast");
@@ -148,6 +155,23 @@ START_TEST(options_of_pairs_out_of_range_are_refused)
     o.length_max = 10;
     ck_assert_ptr_null(kmf_pretrain_new(&o, &err));
     ck_assert(err.code == KMF_EINVAL && strstr(err.msg, "20 is more than 10"));
+    /* a composition that nothing teaches, or that is to be mixed */
+    o.length_min = o.length_max = 20;
+    o.composition = 8;
+    o.parts = KMF_PARTS_STATES;
+    err = (kmf_err){0};
+    ck_assert_ptr_null(kmf_pretrain_new(&o, &err));
+    ck_assert(err.code == KMF_EINVAL && strstr(err.msg, "nothing would teach it"));
+    o.parts = KMF_PARTS_STATES_COMPOSITION;
+    o.objective = KMF_OBJECTIVE_MASKED;
+    err = (kmf_err){0};
+    ck_assert_ptr_null(kmf_pretrain_new(&o, &err));
+    ck_assert(err.code == KMF_EINVAL && strstr(err.msg, "nothing would teach it"));
+    o.objective = KMF_OBJECTIVE_BOTH;
+    o.mix = 0.1;
+    err = (kmf_err){0};
+    ck_assert_ptr_null(kmf_pretrain_new(&o, &err));
+    ck_assert(err.code == KMF_EINVAL && strstr(err.msg, "no hidden states to mix"));
     /* what masked training does not look at */
     o = small_options();
     o.temperature = 0;
@@ -291,6 +315,10 @@ START_TEST(memory_is_told_and_not_exceeded)
     o.mix = 0.5;
     o.steps = 2;
     check_memory(&o, "pairs");
+    o.objective = KMF_OBJECTIVE_CONTRASTIVE;
+    o.mix = 0;
+    o.composition = 500;
+    check_memory(&o, "compositions");
 }
 END_TEST
 

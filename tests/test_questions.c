@@ -11,6 +11,7 @@
 #include "base/rng.h"
 #include "checked.h"
 #include "chisquare.h"
+#include "learn/drift.h"
 #include "run.h"
 #include "seq/par.h"
 
@@ -585,6 +586,52 @@ START_TEST(mutations_come_as_often_as_asked_for)
 }
 END_TEST
 
+/* A view that drifts: its letters as its relative has them, and then their mutations. */
+START_TEST(drift_comes_before_the_mutations)
+{
+    const double rate = 0.5, mutations = 0.1;
+    place p = place_of(&kinds[6], 1);
+    kmf_viewer viewer = {
+        .genome = p.genome, .part = KMF_GENOME_TRAIN, .windows = p.windows, .seed = SEED};
+    kmf_veil veil = {.drift_rate = rate, .mutations = mutations};
+    size_t wrong = 0, changed = 0;
+    for (uint64_t first = 0; first < 500; first += BATCH) {
+        kmf_view views[BATCH];
+        kmf_mlm_batch batch;
+        kmf_views_single(views, &viewer, first, BATCH);
+        for (size_t s = 0; s < BATCH; s++) {
+            views[s].drifts = s % 3 > 0;
+            views[s].relative = kmf_rng_stream(SEED, first + s);
+        }
+        ck_assert_int_eq(kmf_questions_draw(p.questions, &batch, KMF_GENOME_TRAIN, views, BATCH,
+                                            &veil, NULL),
+                         0);
+        for (size_t s = 0; s < BATCH; s++) {
+            uint8_t was[LETTERS_MAX], is[LETTERS_MAX];
+            size_t n = views[s].excerpt.n;
+            kmf_rng rng = views[s].rng;
+            kmf_drift drift;
+            kmf_excerpt_letters(&views[s].excerpt,
+                                kmf_genome_corpus(p.genome, KMF_GENOME_TRAIN), was);
+            memcpy(is, was, n);
+            kmf_drift_draw(&drift, rate, &views[s].relative);
+            if (views[s].drifts)
+                kmf_drift_apply(&drift, is, n, &rng);
+            for (size_t i = 0; i < n; i++)
+                changed += is[i] != was[i];
+            for (size_t i = 0; i < n; i++)
+                if (kmf_rng_unit(&rng) < mutations)
+                    is[i] = (uint8_t)((is[i] + 1 + kmf_rng_below(&rng, 3)) % 4);
+            for (size_t i = 0; i < n; i++)
+                wrong += shown_letter(&p, batch.ids[batch.off[s] + 1 + i]) != is[i];
+        }
+    }
+    ck_assert_uint_eq(wrong, 0);
+    ck_assert_uint_gt(changed, 500);
+    leave(&p);
+}
+END_TEST
+
 /* With spans beside them, what is asked for is what stands there now. */
 START_TEST(what_is_asked_for_is_what_the_mutations_made)
 {
@@ -707,6 +754,7 @@ int main(void)
     tcase_add_test(drawing, a_batch_is_what_slicing_makes_of_its_windows);
     tcase_add_test(drawing, a_fixed_set_ends);
     tcase_add_test(drawing, mutations_come_as_often_as_asked_for);
+    tcase_add_test(drawing, drift_comes_before_the_mutations);
     tcase_add_test(drawing, what_is_asked_for_is_what_the_mutations_made);
     tcase_add_test(scores, bits_are_those_of_adding_up_all_k_mers);
     tcase_add_test(scores, bits_of_knowing_and_of_guessing);

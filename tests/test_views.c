@@ -89,7 +89,8 @@ static bool same_view(const kmf_view *a, const kmf_view *b)
 {
     return a->excerpt.at == b->excerpt.at && a->excerpt.n == b->excerpt.n &&
            a->excerpt.reverse == b->excerpt.reverse && a->source == b->source &&
-           a->rng.state == b->rng.state;
+           a->rng.state == b->rng.state && a->drifts == b->drifts &&
+           (!a->drifts || a->relative.state == b->relative.state);
 }
 
 /* Long, in two parts, of many short runs, short, of a run shorter than any length asked for. */
@@ -157,6 +158,7 @@ START_TEST(first_views_are_the_windows_of_the_epoch)
             wrong +=
                 single[i].source != kmf_genome_source(p.genome, KMF_GENOME_TRAIN, window.at);
             wrong += seen[window.at]++;
+            wrong += single[i].drifts;
         }
         ck_assert_uint_eq(wrong, 0);
         free(seen);
@@ -169,19 +171,93 @@ START_TEST(a_pair_hangs_on_its_number_alone)
 {
     static kmf_view views[2 * MOST], again[2 * MOST];
     place p = place_of(mixed, N_MIXED, 200, 0, 0);
+    kmf_pair_options o = usual;
     size_t wrong = 0, same = 0;
-    kmf_views_pairs(views, &p.viewer, &usual, 1000, MOST);
+    o.drift = 0.4;
+    kmf_views_pairs(views, &p.viewer, &o, 1000, MOST);
     for (size_t i = 0; i < MOST; i += 1 + i % 3) {
-        kmf_views_pairs(again, &p.viewer, &usual, 1000 + i, 1);
+        kmf_views_pairs(again, &p.viewer, &o, 1000 + i, 1);
         wrong += !same_view(&again[0], &views[2 * i]);
         wrong += !same_view(&again[1], &views[2 * i + 1]);
     }
     ck_assert_uint_eq(wrong, 0);
     p.viewer.seed++;
-    kmf_views_pairs(again, &p.viewer, &usual, 1000, MOST);
+    kmf_views_pairs(again, &p.viewer, &o, 1000, MOST);
     for (size_t i = 0; i < 2 * MOST; i++)
         same += same_view(&again[i], &views[i]);
     ck_assert_uint_eq(same, 0);
+    leave(&p);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- drift ----------------- */
+
+static bool is_among(const uint64_t *list, size_t n, uint64_t x)
+{
+    size_t i = 0;
+    while (i < n && list[i] != x)
+        i++;
+    return i < n;
+}
+
+/*
+ * Both of a pair are of one relative, which is that of no other pair of the call. There are fewer
+ * windows than pairs, so some come again.
+ */
+START_TEST(a_relative_is_that_of_one_pair)
+{
+    static kmf_view views[2 * MOST];
+    uint64_t sources[MOST], relatives[MOST];
+    place p = place_of(mixed, N_MIXED, 200, 0, 0);
+    size_t n_sources = kmf_genome_n_sources(p.genome, KMF_GENOME_TRAIN), wrong = 0, n = 0;
+    kmf_pair_options o = usual;
+    o.drift = 0.6;
+    ck_assert_uint_lt(kmf_windows_count(p.windows), MOST / 2);
+    kmf_views_pairs(views, &p.viewer, &o, 0, MOST);
+    for (size_t i = 0; i < MOST; i++) {
+        const kmf_view *a = &views[2 * i], *b = a + 1;
+        wrong += a->drifts != b->drifts || a->source != b->source;
+        if (!a->drifts) {
+            wrong += !is_sound(&p, a) || !is_sound(&p, b);
+            continue;
+        }
+        wrong += a->source < n_sources || is_among(sources, n, a->source);
+        wrong +=
+            a->relative.state != b->relative.state || is_among(relatives, n, a->relative.state);
+        wrong += a->relative.state == a->rng.state || a->relative.state == b->rng.state;
+        sources[n] = a->source;
+        relatives[n++] = a->relative.state;
+    }
+    ck_assert_uint_eq(wrong, 0);
+    ck_assert(n > MOST / 2 && n < MOST);
+    leave(&p);
+}
+END_TEST
+
+/* Excerpts and what is drawn for them are those without; sources too of pairs that do not drift. */
+START_TEST(drift_changes_nothing_else)
+{
+    static kmf_view views[2 * MOST], without[2 * MOST];
+    static const double shares[] = {0.5, 1};
+    place p = place_of(mixed, N_MIXED, 200, 0, 0);
+    kmf_views_pairs(without, &p.viewer, &usual, 300, MOST);
+    for (size_t s = 0; s < 2; s++) {
+        kmf_pair_options o = usual;
+        size_t wrong = 0, n = 0;
+        o.drift = shares[s];
+        kmf_views_pairs(views, &p.viewer, &o, 300, MOST);
+        for (size_t i = 0; i < 2 * MOST; i++) {
+            kmf_view v = views[i];
+            n += v.drifts;
+            if (v.drifts) {
+                v.drifts = false;
+                v.source = without[i].source;
+            }
+            wrong += !same_view(&v, &without[i]) || !is_sound(&p, &v);
+        }
+        ck_assert_uint_eq(wrong, 0);
+        ck_assert(s == 0 ? n > 0 && n < 2 * MOST : n == 2 * MOST);
+    }
     leave(&p);
 }
 END_TEST
@@ -273,6 +349,30 @@ START_TEST(neighbours_lie_at_log_uniform_gaps_on_either_side)
         chi_square_test("gaps", gaps, expected, o.distance + 1);
         expected[0] = expected[1] = (double)n / 2;
         chi_square_test("sides", sides, expected, 2);
+    }
+    leave(&p);
+}
+END_TEST
+
+START_TEST(the_share_of_pairs_that_drift_is_what_was_asked_for)
+{
+    static kmf_view views[2 * MOST];
+    static const double shares[] = {0, 0.07, 0.5, 0.8, 1};
+    place p = place_of(mixed, N_MIXED, 200, 0, 0);
+    for (size_t s = 0; s < 5; s++) {
+        kmf_pair_options o = usual;
+        uint64_t seen[2] = {0};
+        const double expected[] = {ROUNDS * MOST * (1 - shares[s]), ROUNDS * MOST * shares[s]};
+        o.drift = shares[s];
+        for (uint64_t i = 0; i < ROUNDS; i++) {
+            kmf_views_pairs(views, &p.viewer, &o, i * MOST, MOST);
+            for (size_t j = 0; j < MOST; j++)
+                seen[views[2 * j].drifts]++;
+        }
+        if (shares[s] <= 0 || shares[s] >= 1)
+            ck_assert_uint_eq(seen[shares[s] <= 0], 0);
+        else
+            chi_square_test("pairs that drift", seen, expected, 2);
     }
     leave(&p);
 }
@@ -424,8 +524,11 @@ int main(void)
     tcase_add_test(pairs, a_pair_hangs_on_its_number_alone);
     tcase_add_test(pairs, neighbours_without_room_are_from_anywhere);
     tcase_add_test(pairs, a_fixed_set_is_the_same_each_time_and_ends);
+    tcase_add_test(pairs, a_relative_is_that_of_one_pair);
+    tcase_add_test(pairs, drift_changes_nothing_else);
     tcase_add_test(chances, lengths_are_uniform);
     tcase_add_test(chances, neighbours_lie_at_log_uniform_gaps_on_either_side);
+    tcase_add_test(chances, the_share_of_pairs_that_drift_is_what_was_asked_for);
     tcase_add_test(chances, the_share_of_neighbours_is_what_was_asked_for);
     tcase_add_test(chances, others_are_from_anywhere_in_the_source);
     suite_add_tcase(suite, pairs);

@@ -29,13 +29,22 @@ typedef enum kmf_pooling {
     KMF_POOL_MEAN_ALL, /* over all tokens, [CLS] and [SEP] of each window included */
     KMF_POOL_POOLER    /* tanh(W [CLS] + b), by the model's own pooler             */
 } kmf_pooling;
-/* What is pooled. */
+/*
+ * What a vector is made of. The composition is that of a model that has one (kmf_config), and goes
+ * with MEAN alone: z, the mean over the k-mers of their rows in a table of its own, then
+ *
+ *   u = LN(z)    c = u + W2 gelu(W1 u + b1) + b2
+ */
 typedef enum kmf_vector_parts {
-    KMF_PARTS_STATES, /* the hidden states of a layer: vectors of D numbers               */
-    KMF_PARTS_STATES_WORDS /* those, and behind them the states of layer 0, the tokens'
-                              embeddings, pooled the same way: 2 D. MEAN, MEAN_ALL and MAX     */
+    KMF_PARTS_STATES,      /* the hidden states of a layer, pooled: D numbers            */
+    KMF_PARTS_COMPOSITION, /* c: C numbers; the encoder has no part in it                */
+    KMF_PARTS_STATES_COMPOSITION /* the one behind the other: D + C                            */
 } kmf_vector_parts;
 typedef enum kmf_strand { KMF_STRAND_FWD, KMF_STRAND_RC, KMF_STRAND_BOTH } kmf_strand;
+/*
+ * L2: vectors have length 1; of two parts, the states have length 1 / sqrt(5) and the composition
+ * 2 / sqrt(5), so that a cosine is 1/5 that of the states and 4/5 that of the compositions.
+ */
 typedef enum kmf_norm { KMF_NORM_NONE, KMF_NORM_L2 } kmf_norm;
 
 /*
@@ -43,9 +52,9 @@ typedef enum kmf_norm { KMF_NORM_NONE, KMF_NORM_L2 } kmf_norm;
  * after the last.
  */
 KMF_API extern const char *const kmf_pooling_names[]; /* mean cls max none mean-all pooler */
-KMF_API extern const char *const kmf_parts_names[];   /* states states+words */
-KMF_API extern const char *const kmf_strand_names[];  /* fwd rc both */
-KMF_API extern const char *const kmf_norm_names[];    /* none l2 */
+KMF_API extern const char *const kmf_parts_names[];  /* states composition states+composition */
+KMF_API extern const char *const kmf_strand_names[]; /* fwd rc both */
+KMF_API extern const char *const kmf_norm_names[];   /* none l2 */
 
 /* The shape of an encoder, and what it was made for. */
 typedef struct kmf_config {
@@ -76,12 +85,13 @@ typedef struct kmf_config {
     int gated;    /* act(x Wg^T) * (x Wu^T) feeds W2; Wg and Wu are W1, one above the other */
     int bias_in;  /* W1 has a bias */
     int bias_out; /* W2 has a bias */
-    int token_dropout; /* embeddings are scaled as in training, [MASK]s are 0 */
-    int pooler;        /* a dense layer with tanh on [CLS] */
-    int own_decoder;   /* the head's matrix is not the table of tokens */
-    int head_biases;   /* times that the head's bias is added */
-    double head_eps;   /* of the head's norm; 0: layer_norm_eps */
-    int head_gelu;     /* the head's activation is GELU, whatever the layers have */
+    int token_dropout;  /* embeddings are scaled as in training, [MASK]s are 0 */
+    int pooler;         /* a dense layer with tanh on [CLS] */
+    size_t composition; /* C: numbers of the composition's part of vectors; 0: it has none */
+    int own_decoder;    /* the head's matrix is not the table of tokens */
+    int head_biases;    /* times that the head's bias is added */
+    double head_eps;    /* of the head's norm; 0: layer_norm_eps */
+    int head_gelu;      /* the head's activation is GELU, whatever the layers have */
 
     /* how it wants to be used: the "kmerformer" object of config.json, and our defaults */
     int k;         /* 0: tokens have no common length */
@@ -136,7 +146,7 @@ KMF_API kmf_precision kmf_precision_here(kmf_precision wish);
 KMF_API int kmf_config_preset(kmf_config *config, const char *preset, int k,
                               kmf_err *err) KMF_MUST_CHECK;
 
-/* Numbers of a vector of `parts`, D or 2 D. */
+/* Numbers of a vector of `parts`. */
 KMF_API size_t kmf_config_columns(const kmf_config *config, kmf_vector_parts parts);
 
 /*
@@ -162,9 +172,9 @@ KMF_API void kmf_model_free(kmf_model *model);
  * How weights are stored. They are float32 in memory, whatever it was.
  *
  *   I8   the matrices that INT8 above multiplies by, rounded as it rounds them: 8 bits with a
- *        scale, float32, for each row. The other matrices, the tables of tokens and types and the
- *        head's, are BF16: in a small model they are a quarter of all weights or more. Biases and
- *        norms, less than a hundredth, are F32.
+ *        scale, float32, for each row. The other matrices, the tables of tokens and types, the
+ *        head's and the composition's, are BF16: in a small model they are a quarter of all weights
+ *        or more. Biases and norms, less than a hundredth, are F32.
  */
 typedef enum kmf_dtype { KMF_F32, KMF_F16, KMF_BF16, KMF_I8, KMF_F64 } kmf_dtype;
 /* f32 f16 bf16 int8: those that are written */

@@ -54,7 +54,9 @@ typedef struct kmf_pretrain_options {
     size_t stride;      /* bases from one k-mer to the next, 1 .. k; 0: the model's, else 1 */
     size_t window;      /* tokens, [CLS] and [SEP] included; 0: the model's                 */
     int words;          /* kmf_words_start                                             */
-    int parts;          /* kmf_vector_parts; -1: the model's, of a new one STATES      */
+    size_t composition; /* that the model gets (kmf_config), to 1024; 0: as it is          */
+    int parts;          /* kmf_vector_parts; -1: the model's; if its composition is new
+                           STATES_COMPOSITION, or COMPOSITION where nothing teaches states */
     const char *embeddings; /* k-mer vectors (kmf_vectors_load) as the word table to begin with:
                                same k, dim = embedding size. NULL: none                 */
 
@@ -84,6 +86,8 @@ typedef struct kmf_pretrain_options {
     double near;                   /* 0 .. 1: share of the pairs that are neighbours   */
     size_t distance;               /* bases between neighbours, at most; 1 or more      */
     double mutations;              /* 0 .. 0.5: of a base of a window, to be another   */
+    double drift;                  /* 0 .. 1: share of the pairs that drift            */
+    double drift_rate;             /* 0 .. 0.5: of their bases that become others, at most */
     double temperature;            /* 0.001 .. 10                                      */
     double hardness;               /* 0 .. 10: weight of negatives that are much alike */
     double mix;                    /* 0 .. 1: share of the steps that mix hidden states */
@@ -132,7 +136,10 @@ KMF_API void kmf_pretrain_options_default(kmf_pretrain_options *opts);
  * of the first, in the same run of bases, at a gap drawn log-uniformly from 0 to `distance`, or
  * comes from anywhere in the source. Each has a length, a strand and point mutations of its own,
  * and becomes a vector as `embed` makes it: pooled as the model says, then normalised, which the
- * model says from now on too. The loss is InfoNCE over both windows of all pairs,
+ * model says from now on too. Of a share of the pairs, `drift`, both windows are read as a made-up
+ * relative of their source has them, by one draw of substitutions whose rates hang on a base and
+ * its neighbours, the same on both strands; at most drift_rate of the bases become others, and the
+ * pair is a source of its own. The loss is InfoNCE over both windows of all pairs,
  *
  *   L_i = ln( sum_p exp(u_ip) + N_i ) - mean_p u_ip,   u_ij = cos(v_i, v_j) / temperature,
  *   N_i = n sum_j exp((1 + h) u_ij) / sum_j exp(h u_ij)   over n windows of other sources,
@@ -143,12 +150,18 @@ KMF_API void kmf_pretrain_options_default(kmf_pretrain_options *opts);
  * in pieces computes all vectors first and each piece once more on its way back: the loss is that
  * of the whole batch, and memory that of a piece.
  *
+ * Where the model's vectors have a composition (kmf_config), that alone is compared and taught: the
+ * encoder and its head are left as they are, but with the objective BOTH, where hidden bases teach
+ * them. There is nothing to mix then.
+ *
  * In validation there are the pairs of the held-out windows, the same each time, all of them in one
- * loss; a hit is a window of which a positive is more alike than all windows of other sources.
+ * loss, and none drifts; a hit is a window of which a positive is more alike than all windows of
+ * other sources.
  *
  * With the objective BOTH the losses are added, the contrastive one times `contrast`; the bases of
  * its windows are hidden as above, but not on steps that mix. Without masking nothing trains the
- * head, and the models that are written have none.
+ * head, and the models that are written have none; only beside an encoder that is left as it is,
+ * that of init stays.
  *
  * The bits of the result depend on options, shards and inputs, not on threads or ranks.
  */
@@ -187,7 +200,7 @@ typedef struct kmf_pretrain_state {
     uint64_t parameters;
     size_t window, window_bases;
     int precision;   /* kmf_precision that is computed in                              */
-    int new_head;    /* init had no masked-language-model head: it was drawn           */
+    int new_head;    /* init had no masked-language-model head: one was drawn to learn */
     uint64_t bytes;  /* of memory held, all in all, from begin on                      */
     int ranks, rank; /* 1 and 0 without MPI                                            */
 

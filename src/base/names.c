@@ -8,7 +8,7 @@ const char *const kmf_long_names[] = {"chunk", "truncate", "skip", "error", NULL
 const char *const kmf_pooling_names[] = {"mean",     "cls",    "max", "none",
                                          "mean-all", "pooler", NULL};
 const char *const kmf_strand_names[] = {"fwd", "rc", "both", NULL};
-const char *const kmf_parts_names[] = {"states", "states+words", NULL};
+const char *const kmf_parts_names[] = {"states", "composition", "states+composition", NULL};
 const char *const kmf_norm_names[] = {"none", "l2", NULL};
 const char *const kmf_alphabet_names[] = {"dna", "protein", NULL};
 const char *const kmf_counts_format_names[] = {"tsv", "vocab", "dnabert", "binary", NULL};

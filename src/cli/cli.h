@@ -221,8 +221,8 @@ typedef struct cli_labelled {
      "as in embed, not none", -1, "the model's"},                                             \
     {NULL, "layer", CLI_INT, &(l)->embed.layer, -1000, 1000, NULL, "N",                       \
      "0: embeddings, 1, 2, ...; negative from the end", KMF_LAYER_MODEL, "the model's"},      \
-    {NULL, "parts", CLI_CHOICE, &(l)->embed.parts, 0, 0, kmf_parts_names, NULL,              \
-     "states; states+words: and the pooled embeddings behind them", -1, "the model's"},      \
+    {NULL, "parts", CLI_CHOICE, &(l)->embed.parts, 0, 0, kmf_parts_names, NULL,               \
+     "the encoder's states, the model's composition, or both", -1, "the model's"},            \
     {NULL, "strand", CLI_CHOICE, &(l)->embed.strand, 0, 0, kmf_strand_names, NULL,            \
      "both: the mean of the two", -1, "the model's"},                                         \
     {NULL, "stride", CLI_SIZE, &(l)->embed.stride, 1, 1LL << 31, NULL, "N",                   \

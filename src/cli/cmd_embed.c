@@ -55,14 +55,15 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
          "0: embeddings, 1, 2, ...; negative from the end, -1 the last", KMF_LAYER_MODEL,
          "the model's"},
         {NULL, "parts", CLI_CHOICE, &o->parts, 0, 0, kmf_parts_names, NULL,
-         "states+words: the pooled states, and the pooled embeddings behind them, twice the "
-         "numbers",
+         "the encoder's pooled states; the composition, if the model has one, which needs no "
+         "encoder; or one behind the other",
          -1, "the model's"},
         {NULL, "strand", CLI_CHOICE, &o->strand, 0, 0, kmf_strand_names, NULL,
          "both: the mean of the two, the same for a sequence and its reverse complement", -1,
          "the model's"},
         {NULL, "norm", CLI_CHOICE, &o->norm, 0, 0, kmf_norm_names, NULL,
-         "l2: vectors of length 1", -1, "the model's"},
+         "l2: vectors of length 1; beside a composition the states' part has 1 / sqrt(17)", -1,
+         "the model's"},
         {NULL, "weights", CLI_CHOICE, &o->weights, 0, 0, kmf_weights_names, NULL,
          "k-mer vectors: sif: frequent k-mers count less, by a / (a + p), a = 0.001, p their "
          "share in training",

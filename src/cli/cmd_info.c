@@ -45,6 +45,8 @@ static void print_config(const kmf_config *c)
     printf("pool\t%s\nlayer\t%d\nparts\t%s\nstrand\t%s\nnorm\t%s\n",
            kmf_pooling_names[c->pooling], c->layer, kmf_parts_names[c->parts],
            kmf_strand_names[c->strand], kmf_norm_names[c->norm]);
+    if (c->composition > 0)
+        printf("composition\t%zu\n", c->composition);
     printf("stride\t%zu\nwindow\t%zu\noverlap\t%zu\nambiguous\t%s\n", c->stride, c->window,
            c->overlap, kmf_ambiguous_names[c->ambiguous]);
 }

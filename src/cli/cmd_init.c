@@ -11,7 +11,7 @@ typedef struct init_args {
     const char *preset;
     const char *out;
     int k;
-    size_t width, layers, heads, ff, embedding, positions;
+    size_t width, layers, heads, ff, embedding, positions, composition;
     int rotary_value;
     int pooling, parts, strand, norm;
     int dtype;
@@ -48,13 +48,16 @@ static int parse(cli *run, init_args *a, int argc, char **argv, int *first)
          "width of the token embeddings", 0, "the hidden size"},
         {NULL, "window", CLI_SIZE, &a->positions, 3, 1LL << 24, NULL, "N",
          "longest chunk in tokens, [CLS] and [SEP] included", 0, "the preset's"},
+        {NULL, "composition", CLI_SIZE, &a->composition, 1, 1024, NULL, "C",
+         "numbers of a composition beside the encoder", 0, "none"},
         {NULL, "rotary-value", CLI_FLAG, &a->rotary_value, 0, 0, NULL, NULL,
          "turn the values as well", 0, NULL},
         CLI_HEADING("how embed uses it"),
         {NULL, "pool", CLI_CHOICE, &a->pooling, 0, 0, kmf_pooling_names, NULL, "pooling", 0,
          NULL},
         {NULL, "parts", CLI_CHOICE, &a->parts, 0, 0, kmf_parts_names, NULL,
-         "states, or the words' embeddings as well", 0, NULL},
+         "what a vector is made of: the encoder's states, the composition, or both", -1,
+         "states, with --composition states+composition"},
         {NULL, "strand", CLI_CHOICE, &a->strand, 0, 0, kmf_strand_names, NULL, "strand", 0,
          NULL},
         {NULL, "norm", CLI_CHOICE, &a->norm, 0, 0, kmf_norm_names, NULL, "norm", 0, NULL},
@@ -81,8 +84,11 @@ static void apply(kmf_config *c, const init_args *a)
         c->overlap = a->positions / 8;
     }
     c->rotary_value = a->rotary_value;
+    c->composition = a->composition;
     c->pooling = (kmf_pooling)a->pooling;
-    c->parts = (kmf_vector_parts)a->parts;
+    c->parts = c->composition > 0 ? KMF_PARTS_STATES_COMPOSITION : KMF_PARTS_STATES;
+    if (a->parts >= 0)
+        c->parts = (kmf_vector_parts)a->parts;
     c->strand = (kmf_strand)a->strand;
     c->norm = (kmf_norm)a->norm;
 }
@@ -90,7 +96,7 @@ static void apply(kmf_config *c, const init_args *a)
 int cli_init(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
-    init_args a = {.preset = "tiny", .k = 6, .seed = 1};
+    init_args a = {.preset = "tiny", .k = 6, .parts = -1, .seed = 1};
     kmf_config config;
     kmf_model *model = NULL;
     char *provenance = NULL;

@@ -72,9 +72,14 @@ static int parse(cli *run, pretrain_args *a, int argc, char **argv, int *first)
         {NULL, "window", CLI_SIZE, &o->window, 8, 65536, NULL, "T",
          "tokens of a window, [CLS] and [SEP] included", 0, "512, or the model's"},
         {NULL, "parts", CLI_CHOICE, &o->parts, 0, 0, kmf_parts_names, NULL,
-         "what a vector is made of: the pooled states of the last layer, or those and the "
-         "pooled embeddings behind them",
-         -1, "states, or the model's"},
+         "what a vector is made of; of those with a composition pairs teach the composition "
+         "alone",
+         -1,
+         "the model's; of a new composition states+composition, or composition if nothing "
+         "teaches a new model's states"},
+        {NULL, "composition", CLI_SIZE, &o->composition, 1, 1024, NULL, "C",
+         "the model, new or of --init, gets a composition of C numbers", 0,
+         "none, or the model's"},
         {NULL, "words", CLI_CHOICE, &o->words, 0, 0, kmf_words_start_names, NULL,
          "how a new model's word table begins: k-mers that share letters alike, or each by "
          "itself",
@@ -126,6 +131,12 @@ static int parse(cli *run, pretrain_args *a, int argc, char **argv, int *first)
          "bases between neighbours, at most", 0, NULL},
         {NULL, "mutations", CLI_REAL, &o->mutations, 0, 0, NULL, "P",
          "chance of a base of a window to be another one, to 0.5", 0, NULL},
+        {NULL, "drift", CLI_REAL, &o->drift, 0, 0, NULL, "F",
+         "share of the pairs that come from a made-up relative of their source, of another "
+         "composition",
+         0, NULL},
+        {NULL, "drift-rate", CLI_REAL, &o->drift_rate, 0, 0, NULL, "P",
+         "share of a relative's bases that are others, at most, to 0.5", 0, NULL},
         {NULL, "temperature", CLI_REAL, &o->temperature, 0, 0, NULL, "X",
          "cosines are divided by it", 0, NULL},
         {NULL, "hardness", CLI_REAL, &o->hardness, 0, 0, NULL, "X",
@@ -225,15 +236,19 @@ static int check_objective(cli *run, const pretrain_args *a)
     bool alike = a->length || o->all_positives || o->sources != usual->sources ||
                  o->near != usual->near || o->distance != usual->distance ||
                  o->mutations != usual->mutations || o->temperature != usual->temperature ||
-                 o->hardness != usual->hardness || o->mix != usual->mix;
+                 o->hardness != usual->hardness || o->mix != usual->mix ||
+                 o->drift != usual->drift || o->drift_rate != usual->drift_rate;
     bool hidden =
         a->span || o->mask_rate != usual->mask_rate || o->mask_share != usual->mask_share ||
         o->random_share != usual->random_share || o->soft_weight != usual->soft_weight;
     if (o->objective == KMF_OBJECTIVE_MASKED && alike)
         return cli_wrong(
-            run, "--sources, --length, --all-positives, --near, --distance, --mutations, "
-                 "--temperature, --hardness and --mix are for --objective "
-                 "contrastive or both");
+            run,
+            "--sources, --length, --all-positives, --near, --distance, --mutations, "
+            "--drift, --drift-rate, --temperature, --hardness and --mix are for --objective "
+            "contrastive or both");
+    if (o->drift_rate != usual->drift_rate && o->drift <= 0)
+        return cli_wrong(run, "--drift-rate is for pairs that drift: --drift F");
     if (o->objective == KMF_OBJECTIVE_CONTRASTIVE && hidden)
         return cli_wrong(run, "--mask-rate, --mask-span, --mask-share, --random-share and "
                               "--softmask are for --objective masked or both");
@@ -440,6 +455,8 @@ static char *provenance(const training *t, const kmf_pretrain_state *s, kmf_err 
         PAIR("positives", "%s", o->all_positives ? "source" : "pair");
         PAIR("near", "%g within %zu", o->near, o->distance);
         PAIR("mutations", "%g", o->mutations);
+        if (o->drift > 0)
+            PAIR("drift", "%g of the pairs, to %g", o->drift, o->drift_rate);
         PAIR("temperature", "%g", o->temperature);
         PAIR("hardness", "%g", o->hardness);
         PAIR("mix", "%g", o->mix);

@@ -40,6 +40,7 @@
 #include <string.h>
 
 #define FLOAT_EXPONENT 0x7f800000u /* all ones: infinite or NaN */
+#define FIRST_SHARE (1.0 / 5)     /* of a squared length of 1, where there are two parts */
 #define PART 256                   /* columns divided at once, where the result is moved */
 
 /* The windows of a strand. */
@@ -274,16 +275,35 @@ static KMF_INLINE void divide_body(float *restrict vector, const double *restric
 KMF_CLONES(divide, (float *vector, const double *total, double weight, size_t dim),
            (vector, total, weight, dim))
 
-static void l2_normalise(float *vector, size_t dim)
+static void l2_normalise(float *vector, size_t dim, double length)
 {
     double square = 0;
     for (size_t d = 0; d < dim; d++)
         square += (double)vector[d] * (double)vector[d];
     if (square <= 0)
         return;
-    double scale = 1.0 / sqrt(square);
+    double scale = length / sqrt(square);
     for (size_t d = 0; d < dim; d++)
         vector[d] = (float)((double)vector[d] * scale);
+}
+
+/* As kmf_norm says. */
+static void norm(const kmf_embedder *e, float *vector)
+{
+    size_t first = e->method->first;
+    if (e->opts.norm != KMF_NORM_L2)
+        return;
+    if (first > 0)
+        l2_normalise(vector, first, sqrt(FIRST_SHARE));
+    l2_normalise(vector + first, e->dim - first, first > 0 ? sqrt(1 - FIRST_SHARE) : 1);
+}
+
+/* From the mean of a record's k-mers to its vector. */
+static void finish_mean(const kmf_embedder *e, float *vector)
+{
+    if (e->method->kind->finish)
+        e->method->kind->finish(e->method, vector);
+    norm(e, vector);
 }
 
 /*
@@ -304,8 +324,7 @@ static void finish_vector(kmf_embedder *e)
     else
         for (size_t d = 0; d < e->dim; d++)
             e->vector[d] = (float)((fwd->values[d] / w_fwd + rc->values[d] / w_rc) / 2);
-    if (e->opts.norm == KMF_NORM_L2)
-        l2_normalise(e->vector, e->dim);
+    finish_mean(e, e->vector);
 }
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -449,8 +468,7 @@ static void finish_whole(const kmf_embedder *e, kmf_batch *b, size_t i)
         divide(part, total + d, b->pieces[i].weight, n);
         memcpy(vector + d, part, n * sizeof *part);
     }
-    if (e->opts.norm == KMF_NORM_L2)
-        l2_normalise(vector, e->dim);
+    finish_mean(e, vector);
 }
 
 static void *work(void *arg)
@@ -493,8 +511,7 @@ static int emit_tokens(kmf_embedder *e, pending *p, kmf_batch *b, const kmf_piec
     for (size_t i = 0; i < piece->tokens; i++) {
         float *vector = b->rows + (piece->row_beg + i) * e->dim;
         int status = check_finite(p, vector, e->dim, err);
-        if (e->opts.norm == KMF_NORM_L2)
-            l2_normalise(vector, e->dim);
+        norm(e, vector);
         p->row.vector = vector;
         p->row.position = (int64_t)b->row_pos[piece->row_beg + i];
         if (status == 0 && e->fn)

@@ -12,12 +12,16 @@
  *   pooler    the same with what the model's pooler makes of that state
  *   none      the k-mers' states themselves
  *
- * With the words beside the states a vector is two of D numbers, the second from layer 0.
+ * A composition begins as a mean of rows of the model's table for it, and is made out of that when
+ * the record is complete.
  */
+#include "base/cpu.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "embed/method.h"
 #include "embed/settings.h"
+#include "model/config.h"
+#include "model/layout.h"
 #include "model/model.h"
 
 #include <assert.h>
@@ -39,13 +43,26 @@ typedef struct encode {
     size_t window;
     size_t D;     /* hidden size: numbers of a state */
     size_t layer; /* 0 .. L */
-    kmf_vector_parts parts;
+    size_t first; /* numbers of a vector that are states: D or 0 */
+    size_t C;     /* numbers behind them that are its composition, or 0 */
+    kmf_composer composer;
     kmf_pooling pooling;
     frame around;         /* of every chunk */
     const kmf_map **maps; /* owned [n_files]; borrowed from the model */
 } encode;
 
 /* ---------------------------------------------------------------- pooling --------------- */
+
+/* sum += row, n numbers. */
+static void add_row(double *sum, const float *row, size_t n);
+
+static KMF_INLINE void add_row_body(double *restrict sum, const float *restrict row, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        sum[i] += (double)row[i];
+}
+
+KMF_CLONES(add_row, (double *sum, const float *row, size_t n), (sum, row, n))
 
 /* Sums those of p that count: its own k-mers, or with a frame all its own and those around them. */
 static size_t sum_rows(double *sum, const float *hidden, size_t D, const kmf_batch *b,
@@ -58,9 +75,7 @@ static size_t sum_rows(double *sum, const float *hidden, size_t D, const kmf_bat
         bool framing = around && (t < p->beg + around->lead || t >= p->end - around->trail);
         if (!framing && !(own && (around || b->real[t])))
             continue;
-        const float *h = hidden + t * D;
-        for (size_t d = 0; d < D; d++)
-            sum[d] += (double)h[d];
+        add_row(sum, hidden + t * D, D);
         n++;
     }
     return n;
@@ -101,6 +116,16 @@ static void repeat_row(double *sum, const float *row, size_t D, uint64_t tokens)
         sum[d] = (double)row[d] * (double)tokens;
 }
 
+/* Sums the rows of the table [V, C] of those of p that max_rows looks at. */
+static void sum_words(double *sum, const float *table, size_t C, const kmf_batch *b,
+                      const kmf_piece *p)
+{
+    memset(sum, 0, C * sizeof *sum);
+    for (size_t t = p->own_beg; t < p->own_end; t++)
+        if (b->real[t])
+            add_row(sum, table + (size_t)b->ids[t] * C, C);
+}
+
 /* ---------------------------------------------------------------- the method ------------ */
 
 /* One piece's result from the hidden states of the batch, in double. */
@@ -134,61 +159,75 @@ static void pool_piece(const encode *m, int worker, const kmf_batch *b, kmf_piec
     }
 }
 
-/*
- * The pieces' results from the hidden states of the batch, which the worker's encoder gave last,
- * from column `at` of their vectors on.
- */
-static void pool(const encode *m, int worker, kmf_batch *batch, const float *hidden, size_t at)
+/* The k-mers that each piece counts, which is what it weighs if the pooling says nothing else. */
+static void count_tokens(kmf_batch *batch)
 {
-    size_t n_rows = 0;
     for (size_t i = 0; i < batch->n_pieces; i++) {
         kmf_piece *p = &batch->pieces[i];
         p->tokens = 0;
         for (size_t t = p->own_beg; t < p->own_end; t++)
             p->tokens += batch->real[t];
         p->weight = (double)p->tokens;
-        if (m->pooling == KMF_POOL_NONE)
-            copy_rows(batch, hidden, p, &n_rows);
-        else
-            pool_piece(m, worker, batch, p, batch->sums + i * batch->dim + at, hidden);
     }
 }
 
-static size_t parts_of(const encode *m)
+/* Of the states, which the worker's encoder gave last. */
+static void pool_states(const encode *m, int worker, kmf_batch *batch, const float *hidden)
 {
-    return m->parts == KMF_PARTS_STATES_WORDS ? 2 : 1;
+    size_t n_rows = 0;
+    for (size_t i = 0; i < batch->n_pieces; i++) {
+        kmf_piece *p = &batch->pieces[i];
+        if (m->pooling == KMF_POOL_NONE)
+            copy_rows(batch, hidden, p, &n_rows);
+        else
+            pool_piece(m, worker, batch, p, batch->sums + i * batch->dim, hidden);
+    }
 }
 
-/* The layer that a part of the vectors is made from. */
-static size_t layer_of(const encode *m, size_t part)
+static void pool_words(const encode *m, kmf_batch *batch)
 {
-    return part == 0 ? m->layer : 0;
+    for (size_t i = 0; m->C > 0 && i < batch->n_pieces; i++)
+        sum_words(batch->sums + i * batch->dim + m->first, m->model->params.comp_word, m->C,
+                  batch, &batch->pieces[i]);
 }
 
 static void work(const kmf_method *method, kmf_batch *batch, int worker)
 {
     const encode *m = (const encode *)method;
-    kmf_encoder *encoder = m->encoders[worker];
-    for (size_t part = 0; part < parts_of(m); part++)
-        pool(m, worker, batch,
-             kmf_encoder_forward(encoder, batch->ids, batch->off, batch->n_pieces,
-                                 layer_of(m, part)),
-             part * m->D);
+    count_tokens(batch);
+    if (m->first > 0)
+        pool_states(m, worker, batch,
+                    kmf_encoder_forward(m->encoders[worker], batch->ids, batch->off,
+                                        batch->n_pieces, m->layer));
+    pool_words(m, batch);
 }
 
 static int together(const kmf_method *method, kmf_batch *batch, kmf_err *err)
 {
     const encode *m = (const encode *)method;
     const float *hidden;
-    int status = 0;
-    for (size_t part = 0; part < parts_of(m) && status == 0; part++) {
-        status =
-            kmf_encoder_forward_together(m->encoders, m->threads, &hidden, batch->ids,
-                                         batch->off, batch->n_pieces, layer_of(m, part), err);
-        if (status == 0)
-            pool(m, 0, batch, hidden, part * m->D);
+    count_tokens(batch);
+    if (m->first > 0) {
+        int status = kmf_encoder_forward_together(m->encoders, m->threads, &hidden, batch->ids,
+                                                  batch->off, batch->n_pieces, m->layer, err);
+        if (status < 0)
+            return status;
+        pool_states(m, 0, batch, hidden);
     }
-    return status;
+    pool_words(m, batch);
+    return 0;
+}
+
+static void compose(const kmf_method *method, float *vector)
+{
+    const encode *m = (const encode *)method;
+    if (m->C == 0)
+        return;
+    float z[KMF_COMPOSITION_MAX], u[KMF_COMPOSITION_MAX];
+    float h[KMF_COMPOSITION_HIDDEN * KMF_COMPOSITION_MAX];
+    kmf_composing between = {.u = u, .h = h, .act = h};
+    memcpy(z, vector + m->first, m->C * sizeof *z);
+    kmf_composition_forward(vector + m->first, z, &m->composer, &between, 0);
 }
 
 static size_t bytes(const kmf_method *method)
@@ -198,10 +237,12 @@ static size_t bytes(const kmf_method *method)
     size_t n = (size_t)kmf_model_n_parameters(m->model);
     if (!m->model->slab)
         n -= m->model->packed->n_weights;
-    return m->threads * kmf_encoder_bytes(kmf_model_config(m->model),
-                                          kmf_model_precision(m->model),
-                                          m->base.shape.cap_units, m->window) +
-           sizeof(float) * n + m->model->packed->bytes;
+    size_t encoders = m->encoders
+                          ? m->threads * kmf_encoder_bytes(kmf_model_config(m->model),
+                                                           kmf_model_precision(m->model),
+                                                           m->base.shape.cap_units, m->window)
+                          : 0;
+    return encoders + sizeof(float) * n + m->model->packed->bytes;
 }
 
 /* What decides drawn weights, besides the seed. */
@@ -253,6 +294,7 @@ static void release(kmf_method *method)
 
 static const kmf_method_kind kind = {.work = work,
                                      .together = together,
+                                     .finish = compose,
                                      .bytes = bytes,
                                      .settings = settings,
                                      .free = release,
@@ -277,8 +319,10 @@ static int make_cutters(encode *m, const kmf_embed_options *o, kmf_err *err)
     return 0;
 }
 
-static int make_encoders(encode *m, kmf_err *err)
+static int make_encoders(encode *m, kmf_precision precision, kmf_err *err)
 {
+    if (kmf_model_prepare(m->model, precision, err) < 0)
+        return KMF_ENOMEM;
     m->encoders = kmf_calloc(m->threads, sizeof(kmf_encoder *), err);
     if (!m->encoders)
         return KMF_ENOMEM;
@@ -345,27 +389,29 @@ kmf_method *kmf_encode_open(const char *name, kmf_embed_options *opts, kmf_err *
     if (get_model(m, name, opts->seed, err) < 0 ||
         kmf_settings_model(opts, kmf_model_config(m->model), kmf_model_vocab(m->model), err) <
             0 ||
-        make_cutters(m, opts, err) < 0 ||
-        kmf_model_prepare(m->model, (kmf_precision)opts->precision, err) < 0)
+        make_cutters(m, opts, err) < 0)
         goto failed;
+    const kmf_config *c = kmf_model_config(m->model);
+    kmf_vector_parts parts = (kmf_vector_parts)opts->parts;
+    m->D = c->hidden_size;
+    m->first = kmf_has_states(parts) ? m->D : 0;
+    m->C = kmf_has_composition(parts) ? c->composition : 0;
+    m->composer = kmf_composer_of(&m->model->params, c);
     m->base.model = m->model;
+    m->base.first = m->C > 0 ? m->first : 0;
     if (list_files(m, err) < 0)
         goto failed;
-    m->base.shape = kmf_batch_choose(
-        opts->batch_tokens, opts->window,
-        kmf_config_columns(kmf_model_config(m->model), (kmf_vector_parts)opts->parts), true);
+    m->base.shape = kmf_batch_choose(opts->batch_tokens, opts->window, m->first + m->C, true);
     m->base.shape.per_token = opts->pooling == KMF_POOL_NONE;
     m->threads = (size_t)opts->threads;
     m->window = opts->window;
-    m->D = kmf_model_config(m->model)->hidden_size;
     m->layer = (size_t)opts->layer;
-    m->parts = (kmf_vector_parts)opts->parts;
     m->pooling = (kmf_pooling)opts->pooling;
-    if (kmf_model_config(m->model)->specials) {
+    if (c->specials) {
         size_t n = kmf_vocab_frame(kmf_model_vocab(m->model));
         m->around = (frame){n > 0, n > 1};
     }
-    if (make_encoders(m, err) < 0)
+    if (m->first > 0 && make_encoders(m, (kmf_precision)opts->precision, err) < 0)
         goto failed;
     return &m->base;
 failed:

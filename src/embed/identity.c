@@ -66,6 +66,9 @@ static int read_words(kmf_embed_options *o, const json_t *json, kmf_err *err)
         if (status < 0)
             return status;
     }
+    /* encoders alone have a layer, and tell parts only where they are not the states */
+    if (o->parts < 0 && json_object_get(json, "layer"))
+        o->parts = KMF_PARTS_STATES;
     return 0;
 }
 

@@ -19,6 +19,8 @@ typedef struct kmf_method_kind {
     void (*work)(const kmf_method *method, kmf_batch *batch, int worker);
     /* The same by as many threads of its own as there are workers; NULL: it cannot. */
     int (*together)(const kmf_method *method, kmf_batch *batch, kmf_err *err);
+    /* Of a record's vector when all its pieces are in it, before it is normed; NULL: nothing. */
+    void (*finish)(const kmf_method *method, float *vector);
     /* Bytes held, batches apart. */
     size_t (*bytes)(const kmf_method *method);
     /*
@@ -55,6 +57,7 @@ struct kmf_method {
     } files[KMF_METHOD_FILES];
 
     kmf_batch_shape shape;
+    size_t first; /* numbers of the first of two parts that are normed each; 0: there is one */
     kmf_cutter *cutters[2]; /* forward, reverse: pieces are chunks of ids; NULL: */
     kmf_stretch stretch;    /* they are stretches of letters */
 };

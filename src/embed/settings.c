@@ -40,7 +40,7 @@ int kmf_settings_common(kmf_embed_options *o, kmf_err *err)
         const char *name;
     } ranges[] = {
         {offsetof(kmf_embed_options, pooling), KMF_POOL_POOLER, "pooling"},
-        {offsetof(kmf_embed_options, parts), KMF_PARTS_STATES_WORDS, "parts"},
+        {offsetof(kmf_embed_options, parts), KMF_PARTS_STATES_COMPOSITION, "parts"},
         {offsetof(kmf_embed_options, strand), KMF_STRAND_BOTH, "strand"},
         {offsetof(kmf_embed_options, norm), KMF_NORM_L2, "norm"},
         {offsetof(kmf_embed_options, ambiguous), KMF_AMBIGUOUS_ERROR, "ambiguous"},
@@ -139,10 +139,12 @@ int kmf_settings_model(kmf_embed_options *o, const kmf_config *c, const kmf_voca
         return kmf_fail(err, KMF_EINVAL, "the model frames no window with [CLS] to pool");
     if (o->pooling == KMF_POOL_POOLER && !c->pooler)
         return kmf_fail(err, KMF_EINVAL, "the model has no pooler");
-    if (o->parts == KMF_PARTS_STATES_WORDS && !kmf_pools_words((kmf_pooling)o->pooling))
+    if (kmf_has_composition((kmf_vector_parts)o->parts) && c->composition == 0)
         return kmf_fail(err, KMF_EINVAL,
-                        "pooling %s makes no vector of words to stand behind that of states: "
-                        "the parts must be states",
+                        "the model has no composition: the parts of its vectors are states");
+    if (kmf_has_composition((kmf_vector_parts)o->parts) && o->pooling != KMF_POOL_MEAN)
+        return kmf_fail(err, KMF_EINVAL,
+                        "a composition is a mean over k-mers: pooling %s is for parts states",
                         kmf_pooling_names[o->pooling]);
     if (o->pooling == KMF_POOL_NONE && o->strand == KMF_STRAND_BOTH)
         return kmf_fail(

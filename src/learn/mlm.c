@@ -120,6 +120,17 @@ static size_t deepest(const kmf_mlm *m)
     return m->opts.forward_only ? forward : larger(forward, larger(3 * m->D, m->V));
 }
 
+static void lay_out_composition(kmf_mlm *m, arena *a)
+{
+    size_t n = m->opts.max_seqs, C = m->config.composition, F = KMF_COMPOSITION_HIDDEN * C;
+    m->means = take(a, n, C);
+    m->composing.u = take(a, n, C);
+    m->composing.h = take(a, n, F);
+    m->composing.act = take(a, n, F);
+    m->dmeans = take(a, n, C);
+    m->composing.dh = take(a, n, F);
+}
+
 /* Every array its place. */
 static void lay_out(kmf_mlm *m, arena *a)
 {
@@ -130,7 +141,7 @@ static void lay_out(kmf_mlm *m, arena *a)
     m->x = take(a, m->N, m->D);
     m->emb_sum = take(a, m->N, m->E);
     m->emb = take(a, m->E == m->D ? 0 : m->N, m->E);
-    m->x0 = m->opts.forward_only && !kmf_mlm_pools_words(m) ? NULL : take(a, m->N, m->D);
+    m->x0 = m->opts.forward_only ? NULL : take(a, m->N, m->D);
     lay_out_layers(m, a);
     m->tile_y = take(a, workers * KMF_TILE, widest);
     m->tile_x = take(a, workers * KMF_TILE, m->D);
@@ -155,7 +166,9 @@ static void lay_out(kmf_mlm *m, arena *a)
     m->head = take_packing(m, a, m->E, m->D);
     m->word = take_packing(m, a, m->V, m->E);
     m->sites = m->opts.sites ? take(a, m->N + m->chunk, m->opts.n_sites) : NULL;
-    if (m->opts.vectors && !m->opts.forward_only)
+    if (m->opts.composes)
+        lay_out_composition(m, a);
+    else if (m->opts.vectors && !m->opts.forward_only)
         m->mixed = take(a, m->N, m->D);
     if (!m->opts.forward_only)
         lay_out_backward(m, a);
@@ -176,7 +189,9 @@ static void set_sizes(kmf_mlm *m, const kmf_config *config, const kmf_mlm_option
     m->K = m->D / m->H;
     m->V = config->vocab_size;
     m->L = config->n_layers;
-    m->N = (opts->max_tokens + KMF_TILE - 1) / KMF_TILE * KMF_TILE;
+    m->N = opts->composes && opts->unasked
+               ? KMF_TILE
+               : (opts->max_tokens + KMF_TILE - 1) / KMF_TILE * KMF_TILE;
     m->max_tiles = m->N / KMF_TILE;
     m->chunk = CHUNK_NUMBERS / m->V / KMF_TILE * KMF_TILE;
     if (m->chunk > m->N)
@@ -374,31 +389,46 @@ static void begin(kmf_mlm *m, const kmf_mlm_batch *batch, bool training)
         assert(batch->labels[i] < 0 || (size_t)batch->labels[i] < m->V);
         if (batch->labels[i] < 0)
             continue;
+        assert(!m->opts.unasked);
         m->rows[m->n_labels] = i;
         m->labels[m->n_labels++] = batch->labels[i];
     }
 }
 
-static int forward(kmf_mlm *m, kmf_err *err)
+bool kmf_mlm_encodes(const kmf_mlm *m)
 {
-    int rc = kmf_mlm_embed_forward(m, err);
+    return !m->opts.composes || m->n_labels > 0;
+}
+
+/*
+ * vectors: NULL, or room for them. A composition's way back wants what lies on the way there,
+ * whether the vector is asked for or was before; dmeans is not in use yet.
+ */
+static int forward(kmf_mlm *m, kmf_real *vectors, kmf_err *err)
+{
+    int rc = 0;
+    if (m->opts.composes && (vectors || m->training))
+        rc = kmf_mlm_compose_forward(m, vectors ? vectors : m->dmeans, err);
+    if (rc < 0 || !kmf_mlm_encodes(m))
+        return rc;
+    rc = kmf_mlm_embed_forward(m, err);
     for (size_t l = 0; l < m->L && rc == 0; l++) {
         kmf_mlm_mix_forward(m, m->x, l);
         rc = kmf_mlm_block_forward(m, l, err);
     }
+    if (rc == 0 && vectors && !m->opts.composes)
+        rc = kmf_mlm_pool_forward(m, vectors, err);
     return rc;
 }
 
-/* dvectors: NULL, or as in kmf_mlm_return. */
-static int backward(kmf_mlm *m, const kmf_real *dvectors, kmf_err *err)
+/* From dx. */
+static int backward(kmf_mlm *m, kmf_err *err)
 {
     int rc = 0;
     for (size_t l = m->L; l > 0 && rc == 0; l--) {
         rc = kmf_mlm_block_backward(m, l - 1, err);
         kmf_mlm_mix_backward(m, m->dx, l - 1);
     }
-    if (rc == 0 && dvectors && kmf_mlm_pools_words(m))
-        rc = kmf_mlm_pool_words_backward(m, dvectors, err);
     return rc == 0 ? kmf_mlm_embed_backward(m, err) : rc;
 }
 
@@ -406,17 +436,14 @@ int kmf_mlm_evaluate(kmf_mlm *mlm, const kmf_mlm_batch *batch, kmf_real *vectors
                      kmf_mlm_result *result, kmf_err *err)
 {
     begin(mlm, batch, false);
-    int rc = forward(mlm, err);
-    if (rc == 0 && vectors)
-        rc = kmf_mlm_pool_forward(mlm, vectors, err);
+    int rc = forward(mlm, vectors, err);
     return rc == 0 ? kmf_mlm_head(mlm, result, err) : rc;
 }
 
 int kmf_mlm_encode(kmf_mlm *mlm, const kmf_mlm_batch *batch, kmf_real *vectors, kmf_err *err)
 {
     begin(mlm, batch, true);
-    int rc = forward(mlm, err);
-    return rc == 0 && vectors ? kmf_mlm_pool_forward(mlm, vectors, err) : rc;
+    return forward(mlm, vectors, err);
 }
 
 int kmf_mlm_return(kmf_mlm *mlm, const kmf_real *dvectors, const kmf_params *gradients,
@@ -426,8 +453,9 @@ int kmf_mlm_return(kmf_mlm *mlm, const kmf_real *dvectors, const kmf_params *gra
     mlm->d = gradients;
     int rc = kmf_mlm_head(mlm, result, err);
     if (rc == 0 && dvectors)
-        rc = kmf_mlm_pool_backward(mlm, dvectors, err);
-    return rc == 0 ? backward(mlm, dvectors, err) : rc;
+        rc = mlm->opts.composes ? kmf_mlm_compose_backward(mlm, dvectors, err)
+                                : kmf_mlm_pool_backward(mlm, dvectors, err);
+    return rc == 0 && kmf_mlm_encodes(mlm) ? backward(mlm, err) : rc;
 }
 
 int kmf_mlm_learn(kmf_mlm *mlm, const kmf_mlm_batch *batch, const kmf_params *gradients,

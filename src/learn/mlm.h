@@ -4,9 +4,8 @@
  * sequences packed end to end (model/encoder.c has the diagram).
  *
  *   loss       sum over labelled tokens of weight * -ln p(label)
- *   vectors    one of each sequence, pooled from the hidden states of the last layer, or from
- *              those and the embeddings; a loss on them is the caller's, who gives its gradients
- *              by them back
+ *   vectors    one of each sequence, pooled from the hidden states of the last layer, or its
+ *              composition; a loss on them is the caller's, who gives its gradients by them back
  *   gradients  of the sum of both, ADDED to those that are there already: batches are accumulated
  *              by calling again, and who wants a mean divides by the sum of the weights
  *
@@ -30,10 +29,14 @@ typedef struct kmf_mlm_options {
     bool recompute;    /* keep one layer's activations and compute the others' again */
     bool forward_only; /* no room for kmf_mlm_learn's gradients */
     bool vectors;      /* room for those of sequences; they are pooled as the config says */
+    bool composes;     /* they are compositions, and of a batch without labels the encoder has
+                          nothing to do; with vectors alone, and pooling MEAN */
+    bool unasked;      /* no batch has labels: where it composes the encoder gets no room */
+    size_t max_seqs;   /* of a batch; wanted where it composes */
     int32_t unknown; /* id of the token that is no k-mer and is left out of a mean; -1: none */
     /*
-     * Of all matrix products, those of gradients too: F32, or BF16 where kmf_precision_here has
-     * it. Sums and whatever is no product are kmf_real.
+     * Of the encoder's matrix products, those of gradients too: F32, or BF16 where
+     * kmf_precision_here has it. Sums, whatever is no product and compositions are kmf_real.
      */
     kmf_precision precision;
     /*
@@ -92,14 +95,14 @@ int kmf_mlm_evaluate(kmf_mlm *mlm, const kmf_mlm_batch *batch, kmf_real *vectors
                      kmf_mlm_result *result, kmf_err *err) KMF_MUST_CHECK;
 /*
  * The way there alone, as in training: with dropout, and with what the way back wants kept, which
- * is good until the next call. vectors: NULL, or room for [n_seq, columns] (opts.vectors;
- * kmf_config_columns of the config's parts).
+ * is good until the next call. vectors: NULL, or room for [n_seq, D] (opts.vectors), of
+ * compositions [n_seq, C].
  */
 int kmf_mlm_encode(kmf_mlm *mlm, const kmf_mlm_batch *batch, kmf_real *vectors,
                    kmf_err *err) KMF_MUST_CHECK;
 /*
  * The way back of the batch that was encoded last, its arrays still there: loss and gradients.
- * dvectors: those by the vectors, [n_seq, columns]; NULL: nothing hangs on them.
+ * dvectors: those by the vectors, of the same shape; NULL: nothing hangs on them.
  */
 int kmf_mlm_return(kmf_mlm *mlm, const kmf_real *dvectors, const kmf_params *gradients,
                    kmf_mlm_result *result, kmf_err *err) KMF_MUST_CHECK;

@@ -160,7 +160,7 @@ int kmf_mlm_head(kmf_mlm *m, kmf_mlm_result *result, kmf_err *err)
 {
     size_t n_packed = m->d ? N_PACKED : HEAD_BACK;
     int rc = kmf_pool_each(m->pool, m->n_labels > 0 ? n_packed : 0, pack_head, m, err);
-    if (m->d)
+    if (m->d && kmf_mlm_encodes(m))
         memset(m->dx, 0, m->n * m->D * sizeof *m->dx);
     for (m->first = 0; m->first < m->n_labels && rc == 0; m->first += m->chunk) {
         size_t left = m->n_labels - m->first;

@@ -73,7 +73,7 @@ struct kmf_mlm {
     kmf_real *x;             /* [N, D]  what goes from block to block */
     kmf_real *emb_sum;       /* [N, E]  input of the embedding's norm */
     kmf_real *emb;           /* [N, E]  its output, when a projection follows */
-    kmf_real *x0;            /* [N, D]  the embedding's output; NULL: forward alone, no words */
+    kmf_real *x0;            /* [N, D]  the embedding's output; NULL: forward alone */
     kmf_real *tile_y;        /* [workers, tile, max(D, E)] */
     kmf_real *tile_x;        /* [workers, tile, D] */
     kmf_real *tile_f;        /* [workers, tile, F] */
@@ -97,6 +97,10 @@ struct kmf_mlm {
     size_t partial_width;
 
     kmf_real *mixed; /* [N, D] */
+
+    kmf_real *means;         /* [max_seqs, C] over the rows of a sequence's tokens */
+    kmf_real *dmeans;        /* [max_seqs, C] */
+    kmf_composing composing; /* of max_seqs rows */
 
     /* head, `chunk` tokens at a time */
     kmf_real *head_x, *head_dx;   /* [chunk, D] */
@@ -128,16 +132,19 @@ int kmf_mlm_block_forward(kmf_mlm *m, size_t layer, kmf_err *err) KMF_MUST_CHECK
 int kmf_mlm_block_backward(kmf_mlm *m, size_t layer, kmf_err *err) KMF_MUST_CHECK;
 /* Loss, and on the way back dx and the head's gradients. */
 int kmf_mlm_head(kmf_mlm *m, kmf_mlm_result *result, kmf_err *err) KMF_MUST_CHECK;
-/*
- * Vectors [n_seq, columns] from x, and x0 where words stand beside; backward adds to dx, the
- * gradient by x or in the end by x0, what dvectors make of it.
- */
+/* Does the batch go through the encoder? A composition alone does not. */
+bool kmf_mlm_encodes(const kmf_mlm *m);
+/* Vectors [n_seq, D] from x; backward adds to dx what dvectors make of it. */
 int kmf_mlm_pool_forward(kmf_mlm *m, kmf_real *vectors, kmf_err *err) KMF_MUST_CHECK;
 int kmf_mlm_pool_backward(kmf_mlm *m, const kmf_real *dvectors, kmf_err *err) KMF_MUST_CHECK;
-int kmf_mlm_pool_words_backward(kmf_mlm *m, const kmf_real *dvectors,
-                                kmf_err *err) KMF_MUST_CHECK;
-/* Are vectors made of the embeddings as well? */
-bool kmf_mlm_pools_words(const kmf_mlm *m);
+/* Tokens of sequence s that its vector is made from: *beg .. *end - 1, those that count; */
+void kmf_mlm_pooled(const kmf_mlm *m, size_t s, size_t *beg, size_t *end);
+bool kmf_mlm_counts(const kmf_mlm *m, size_t t);
+/* and how many they are. */
+size_t kmf_mlm_count(const kmf_mlm *m, size_t beg, size_t end);
+/* Vectors [n_seq, C] from the tokens alone; backward adds to the gradients. */
+int kmf_mlm_compose_forward(kmf_mlm *m, kmf_real *vectors, kmf_err *err) KMF_MUST_CHECK;
+int kmf_mlm_compose_backward(kmf_mlm *m, const kmf_real *dvectors, kmf_err *err) KMF_MUST_CHECK;
 /*
  * x [n, D], the input of a block, mixed as the batch says; dx, the gradient by what was mixed,
  * becomes that by what went in. Where the batch does not mix at this layer nothing happens.

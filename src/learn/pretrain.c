@@ -18,6 +18,7 @@
 #include "learn/ranks.h"
 #include "model/config.h"
 #include "model/vectors.h"
+#include "nn/composition.h"
 #include "seq/dna.h"
 #include "seq/par.h"
 #include "words/kmer.h"
@@ -56,6 +57,7 @@ void kmf_pretrain_options_default(kmf_pretrain_options *opts)
         .sources = KMF_SOURCES_INPUT,
         .near = 0.25,
         .distance = 5000,
+        .drift_rate = 0.3,
         .temperature = 0.05,
         .contrast = 1,
         .batch = 32,
@@ -101,6 +103,10 @@ static int check_comparison(const kmf_pretrain_options *o, kmf_err *err)
         return kmf_fail(err, KMF_EINVAL, "distance: from 1 to 2^40 bases");
     if (!in_range(o->mutations, 0, 0.5))
         return kmf_fail(err, KMF_EINVAL, "mutations: from 0 to 0.5");
+    if (!in_range(o->drift, 0, 1))
+        return kmf_fail(err, KMF_EINVAL, "drift: from 0 to 1");
+    if (!in_range(o->drift_rate, 0, 0.5))
+        return kmf_fail(err, KMF_EINVAL, "drift-rate: from 0 to 0.5");
     if (!in_range(o->temperature, 0.001, 10))
         return kmf_fail(err, KMF_EINVAL, "temperature: from 0.001 to 10");
     if (!in_range(o->hardness, 0, 10))
@@ -137,8 +143,10 @@ static int check_options(const kmf_pretrain_options *o, kmf_err *err)
         return kmf_fail(err, KMF_EINVAL, "lr: above 0, to 1");
     if (o->schedule < KMF_SCHEDULE_COSINE || o->schedule > KMF_SCHEDULE_CONSTANT)
         return kmf_fail(err, KMF_EINVAL, "schedule: unknown");
-    if (o->parts > KMF_PARTS_STATES_WORDS)
+    if (o->parts > KMF_PARTS_STATES_COMPOSITION)
         return kmf_fail(err, KMF_EINVAL, "parts: unknown");
+    if (o->composition > KMF_COMPOSITION_MAX)
+        return kmf_fail(err, KMF_EINVAL, "composition: to %zu numbers", KMF_COMPOSITION_MAX);
     if (o->words < KMF_WORDS_LETTERS || o->words > KMF_WORDS_TETRAMERS)
         return kmf_fail(err, KMF_EINVAL, "words: unknown");
     if (o->precision != KMF_PRECISION_F32 && o->precision != KMF_PRECISION_BF16)
@@ -175,7 +183,8 @@ size_t kmf_pretrain_letters(const kmf_pretrain *t)
 
 size_t kmf_pretrain_columns(const kmf_pretrain *t)
 {
-    return kmf_config_columns(&t->model->config, t->model->config.parts);
+    const kmf_config *c = &t->model->config;
+    return t->composes ? c->composition : c->hidden_size;
 }
 
 size_t kmf_pretrain_piece(const kmf_pretrain *t)
@@ -199,6 +208,19 @@ static void add_drawn(float *word, size_t E, float scale, uint64_t seed, uint64_
         word[e] += kmf_rng_normal(&rng) * scale;
 }
 
+/* word [E] += scale times a vector for each of its tetramers, of either strand. */
+static void add_tetramers(float *word, size_t E, const char *token, size_t k, float scale,
+                          uint64_t seed)
+{
+    for (size_t i = 0; i + TETRAMER <= k; i++) {
+        uint64_t code = 0;
+        for (size_t j = i; j < i + TETRAMER; j++)
+            code = code << 2 | kmf_base_code[(unsigned char)token[j]];
+        uint64_t other = kmf_revcomp_of(code, TETRAMER);
+        add_drawn(word, E, scale, seed, TETRAMER_KIND, code < other ? code : other);
+    }
+}
+
 /*
  * The word table as a sum over letters, word = sum_i P[i][letter i] + noise: k-mers that share
  * letters in their places are alike from the beginning, and what is read off the neighbours of a
@@ -209,7 +231,7 @@ static void spell_words(kmf_pretrain *t, uint64_t seed, bool tetramers)
 {
     const kmf_config *config = &t->model->config;
     size_t E = config->embedding_size, k = (size_t)config->k;
-    size_t n = tetramers ? k - TETRAMER + 1 : 0;
+    size_t n = k - TETRAMER + 1; /* of tetramers */
     float share = tetramers ? sqrtf(0.5f) : 1;
     for (size_t id = 0; id < config->vocab_size; id++) {
         float *word = t->model->params.word + id * E;
@@ -221,14 +243,24 @@ static void spell_words(kmf_pretrain *t, uint64_t seed, bool tetramers)
         for (size_t i = 0; i < k; i++)
             add_drawn(word, E, share * (float)(INIT_STD / sqrt((double)k)), seed, i,
                       (uint64_t)token[i]);
-        for (size_t i = 0; i < n; i++) {
-            uint64_t code = 0;
-            for (size_t j = i; j < i + TETRAMER; j++)
-                code = code << 2 | kmf_base_code[(unsigned char)token[j]];
-            uint64_t other = kmf_revcomp_of(code, TETRAMER);
-            add_drawn(word, E, share * (float)(INIT_STD / sqrt((double)n)), seed, TETRAMER_KIND,
-                      code < other ? code : other);
-        }
+        if (tetramers)
+            add_tetramers(word, E, token, k, share * (float)(INIT_STD / sqrt((double)n)), seed);
+    }
+}
+
+/* The composition's table begins as that of the tetramers in its words; shorter ones as drawn. */
+static void spell_composition(kmf_pretrain *t, uint64_t seed)
+{
+    const kmf_config *config = &t->model->config;
+    size_t C = config->composition, k = (size_t)config->k;
+    for (size_t id = 0; k >= TETRAMER && id < config->vocab_size; id++) {
+        float *word = t->model->params.comp_word + id * C;
+        const char *token = kmf_vocab_token(t->model->vocab, (int32_t)id);
+        for (size_t i = 0; i < C; i++)
+            word[i] *= OWN_SHARE;
+        if (token[0] != '[')
+            add_tetramers(word, C, token, k,
+                          (float)(INIT_STD / sqrt((double)(k - TETRAMER + 1))), seed);
     }
 }
 
@@ -286,23 +318,26 @@ static int set_comparison(kmf_pretrain *t, const kmf_pretrain_options *o, kmf_er
     size_t window = kmf_pretrain_letters(t);
     size_t most = o->length_max > 0 ? o->length_max : window;
     size_t least = o->length_min > 0 ? o->length_min : most;
+    int layer = c->layer < 0 ? (int)c->n_layers + 1 + c->layer : c->layer;
     if (c->pooling == KMF_POOL_NONE || c->pooling == KMF_POOL_POOLER)
         return kmf_fail(err, KMF_EINVAL, "pooling %s makes no vectors to compare",
                         kmf_pooling_names[c->pooling]);
-    if (c->layer >= 0 && (size_t)c->layer < c->n_layers)
+    if (!t->composes && layer < (int)c->n_layers)
         return kmf_fail(err, KMF_EINVAL,
                         "the model's vectors are those of layer %d, and not of the last one",
                         c->layer);
-    if (c->parts == KMF_PARTS_STATES_WORDS && o->mix > 0)
+    if (t->composes && o->mix > 0)
         return kmf_fail(err, KMF_EINVAL,
-                        "mixed hidden states have no words of their own: mix is for vectors of "
-                        "states alone");
+                        "a composition has no hidden states to mix: mix is for parts states");
     if (least < t->spelling.k || most > window)
         return kmf_fail(err, KMF_EINVAL,
                         "length: from %zu, a k-mer, to %zu bases, a window of %zu tokens",
                         t->spelling.k, window, c->window);
-    t->pairs = (kmf_pair_options){
-        .length_min = least, .length_max = most, .near = o->near, .distance = o->distance};
+    t->pairs = (kmf_pair_options){.length_min = least,
+                                  .length_max = most,
+                                  .near = o->near,
+                                  .distance = o->distance,
+                                  .drift = o->drift};
     c->norm = KMF_NORM_L2;
     return 0;
 }
@@ -311,14 +346,25 @@ static int set_comparison(kmf_pretrain *t, const kmf_pretrain_options *o, kmf_er
 static int make_model(kmf_pretrain *t, const kmf_pretrain_options *o, kmf_err *err)
 {
     kmf_config config;
+    bool new_composition = o->composition > 0;
     if (o->init) {
-        t->model = kmf_model_load_own(o->init, o->seed, &t->new_head, err);
+        t->model = kmf_model_load_own(o->init, o->seed, o->composition, &t->new_head,
+                                      &new_composition, err);
+        t->old_head = t->model && !t->new_head;
     } else if (kmf_config_preset(&config, o->preset, o->k, err) == 0) {
+        config.composition = o->composition;
         t->model = kmf_model_draw(&config, o->seed, err);
     }
     if (!t->model)
         return -1;
     kmf_config *c = &t->model->config;
+    if (o->composition > 0 && c->composition != o->composition)
+        return kmf_fail(err, KMF_EMODEL, "%s has a composition of %zu numbers, not %zu",
+                        o->init, c->composition, o->composition);
+    if (new_composition) {
+        c->parts = o->init || t->asks ? KMF_PARTS_STATES_COMPOSITION : KMF_PARTS_COMPOSITION;
+        spell_composition(t, o->seed);
+    }
     c->stride = o->stride ? o->stride : c->stride;
     c->window = o->window ? o->window : c->window;
     if (c->stride > (size_t)c->k)
@@ -338,9 +384,14 @@ static int make_model(kmf_pretrain *t, const kmf_pretrain_options *o, kmf_err *e
         spell_words(t, o->seed, o->words == KMF_WORDS_TETRAMERS);
     if (o->embeddings && take_embeddings(t, o->embeddings, err) < 0)
         return -1;
-    if (c->parts == KMF_PARTS_STATES_WORDS && !kmf_pools_words(c->pooling))
-        return kmf_fail(err, KMF_EINVAL, "parts: pooling %s makes no vectors of words",
-                        kmf_pooling_names[c->pooling]);
+    if (kmf_config_check(c, KMF_EINVAL, o->init ? o->init : "model", err) < 0)
+        return -1;
+    t->composes = t->compares && kmf_has_composition(c->parts);
+    if (new_composition && !t->composes)
+        return kmf_fail(
+            err, KMF_EINVAL,
+            "composition: nothing would teach it: the objective must be contrastive "
+            "or both, and the parts not states alone");
     if (t->compares && set_comparison(t, o, err) < 0)
         return -1;
     return kmf_slots_new(&t->slots, c, true, err);
@@ -456,6 +507,9 @@ static kmf_mlm_options mlm_options(const kmf_pretrain *t)
                              .max_seq = window,
                              .recompute = t->opts.recompute != 0,
                              .vectors = t->compares,
+                             .composes = t->composes,
+                             .unasked = !t->asks,
+                             .max_seqs = kmf_pretrain_piece(t),
                              .unknown = t->spelling.unk,
                              .precision = (kmf_precision)t->opts.precision,
                              .sites = t->questions ? kmf_questions_sites(t->questions) : NULL,
@@ -587,10 +641,17 @@ static int check_memory(const kmf_pretrain *t, kmf_err *err)
     return 0;
 }
 
+/* Hidden bases teach the encoder, pairs teach it or the composition that they compare. */
+static int learns(const kmf_pretrain *t)
+{
+    int encoder = t->asks || (t->compares && !t->composes) ? KMF_LEARN_ENCODER : 0;
+    return encoder | (t->composes ? KMF_LEARN_COMPOSITION : 0);
+}
+
 static int make_training(kmf_pretrain *t, kmf_err *err)
 {
     kmf_mlm_options mlm = mlm_options(t);
-    t->update = kmf_update_new(&t->slots, t->pool, err);
+    t->update = kmf_update_new(&t->slots, learns(t), t->pool, err);
     t->mlm = kmf_mlm_new(&t->model->config, &t->model->params, &mlm, t->pool, err);
     t->m = kmf_large_zeroed(t->slots.total, sizeof *t->m, err);
     t->v = kmf_large_zeroed(t->slots.total, sizeof *t->v, err);
@@ -703,7 +764,7 @@ void kmf_pretrain_information(const kmf_pretrain *trainer, kmf_pretrain_state *s
         .window = t->model->config.window,
         .window_bases = kmf_pretrain_letters(t),
         .precision = t->opts.precision,
-        .new_head = t->new_head,
+        .new_head = t->asks && t->new_head,
         .bytes = t->bytes,
         .ranks = kmf_ranks(),
         .rank = kmf_rank(),
@@ -738,7 +799,8 @@ int kmf_pretrain_model(const kmf_pretrain *trainer, const char *dir, kmf_dtype d
                        const char *provenance, kmf_err *err)
 {
     kmf_model model = *trainer->model;
-    if (!trainer->asks) /* a head that the encoder has left behind knows nothing */
+    bool left_behind = learns(trainer) & KMF_LEARN_ENCODER;
+    if (!trainer->asks && (left_behind || !trainer->old_head)) /* such a head knows nothing */
         model.params.head_w = NULL;
     return kmf_model_update(&model, dir, dtype, provenance, err);
 }

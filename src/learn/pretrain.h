@@ -39,13 +39,14 @@ struct kmf_pretrain {
     kmf_spans_options spans;   /* in training */
     kmf_pair_options pairs;    /* resolved */
     bool asks, compares;       /* the objective: masked, contrastive */
+    bool composes;             /* what is compared are compositions */
     kmf_pool *pool;            /* owned; NULL with one thread */
     kmf_model *model;          /* owned; its slab are the weights */
     kmf_slots slots;           /* owned */
     kmf_spelling spelling;
-    kmf_genome *genome; /* owned */
-    bool new_head;
-    uint32_t first_weights; /* checksum of those that training begins with */
+    kmf_genome *genome;      /* owned */
+    bool new_head, old_head; /* of init: it lacked one; it has one. Of a new model neither */
+    uint32_t first_weights;  /* checksum of those that training begins with */
 
     /* made by begin; owned */
     kmf_windows *windows, *held_windows; /* held_windows: NULL without validation */

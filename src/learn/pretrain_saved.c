@@ -83,6 +83,8 @@ static size_t settings_of(const kmf_pretrain *t, kmf_setting settings[KMF_SAVED_
     SETTING("rotary value", "%d", c->rotary_value);
     SETTING("layer norm epsilon", "%.17g", c->layer_norm_eps);
     SETTING("specials", "%d", c->specials);
+    if (t->compares || c->composition > 0)
+        SETTING("composition", "%zu", c->composition);
     SETTING("parameters", "%" PRIu64, t->model->n_parameters);
     SETTING("checksum of the vocabulary", "%08" PRIx32, vocabulary_sum(t->model->vocab));
     SETTING("stride", "%zu", c->stride);
@@ -108,6 +110,8 @@ static size_t settings_of(const kmf_pretrain *t, kmf_setting settings[KMF_SAVED_
         SETTING("near", "%.17g", o->near);
         SETTING("distance", "%zu", o->distance);
         SETTING("mutations", "%.17g", o->mutations);
+        SETTING("drift", "%.17g", o->drift);
+        SETTING("drift rate", "%.17g", o->drift_rate);
         SETTING("temperature", "%.17g", o->temperature);
         SETTING("hardness", "%.17g", o->hardness);
         SETTING("mix", "%.17g", o->mix);

@@ -164,7 +164,8 @@ int kmf_pretrain_show(kmf_pretrain *t, kmf_mlm_batch *batch, uint64_t first, siz
                       size_t n, kmf_err *err)
 {
     bool mixes = kmf_pretrain_mixes(t);
-    kmf_veil veil = {.mutations = t->compares ? t->opts.mutations : 0,
+    kmf_veil veil = {.drift_rate = t->opts.drift_rate,
+                     .mutations = t->compares ? t->opts.mutations : 0,
                      .spans = t->asks && !mixes ? &t->spans : NULL};
     kmf_rng key = kmf_draw(t->opts.seed, DROPOUT_DRAWS, t->step, first);
     draw_piece(t, first, at, n);
@@ -250,13 +251,15 @@ int kmf_pretrain_compare_held(kmf_pretrain *t, kmf_err *err)
     kmf_comparison *c = &t->comparison;
     kmf_viewer viewer = held_viewer(t);
     kmf_veil clear = {0};
+    kmf_pair_options pairs = t->pairs;
+    pairs.drift = 0;
     kmf_contrast_result result;
     size_t piece = kmf_pretrain_piece(t), D = kmf_pretrain_columns(t);
     size_t all = 2 * (size_t)t->n_held;
     for (size_t at = 0; at < all; at += piece) {
         kmf_mlm_batch batch;
         kmf_mlm_result none;
-        size_t n = 2 * kmf_views_pairs(t->views, &viewer, &t->pairs, at / 2, piece / 2);
+        size_t n = 2 * kmf_views_pairs(t->views, &viewer, &pairs, at / 2, piece / 2);
         for (size_t i = 0; i < n; i++)
             c->sources[at + i] = t->views[i].source;
         if (kmf_questions_draw(t->questions, &batch, KMF_GENOME_HELD, t->views, n, &clear,

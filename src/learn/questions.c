@@ -6,6 +6,7 @@
 #include "learn/questions.h"
 
 #include "base/mem.h"
+#include "learn/drift.h"
 #include "seq/par.h"
 
 #include <assert.h>
@@ -165,6 +166,12 @@ static int draw_view(void *arg, size_t i, int worker, kmf_err *err)
     kmf_excerpt_letters(excerpt, corpus, q->letters + at);
     if (question.soft)
         kmf_excerpt_soft(excerpt, q->opts.genome, q->part, q->soft + at);
+    if (q->views[i].view.drifts) {
+        kmf_drift drift;
+        kmf_rng relative = q->views[i].view.relative;
+        kmf_drift_draw(&drift, q->veil->drift_rate, &relative);
+        kmf_drift_apply(&drift, q->letters + at, excerpt->n, &rng);
+    }
     mutate(q->letters + at, excerpt->n, q->veil->mutations, &rng);
     if (q->veil->spans) {
         kmf_spans_draw(q->hidden + at, q->seen + at, q->veil->spans, &rng, q->letters + at,

@@ -33,7 +33,8 @@ const kmf_real *kmf_questions_sites(const kmf_questions *questions);
 
 /* What becomes of the letters of a view before the model sees them. */
 typedef struct kmf_veil {
-    double mutations; /* chance of a base to be another one, 0 .. 1, before all else */
+    double drift_rate; /* of views that drift, at most */
+    double mutations;  /* chance of a base to be another one, 0 .. 1, after the drift */
     const kmf_spans_options *spans; /* what is hidden; NULL: nothing, and nothing is asked */
 } kmf_veil;
 

@@ -44,7 +44,13 @@ uint64_t kmf_update_bytes(const kmf_slots *slots)
     return sizeof(kmf_update) + blocks_of(slots) * sizeof(block);
 }
 
-kmf_update *kmf_update_new(const kmf_slots *slots, kmf_pool *pool, kmf_err *err)
+static bool is_learnt(const kmf_slot *slot, int learn)
+{
+    return learn & (slot->row->part == KMF_PART_COMPOSITION ? KMF_LEARN_COMPOSITION
+                                                            : KMF_LEARN_ENCODER);
+}
+
+kmf_update *kmf_update_new(const kmf_slots *slots, int learn, kmf_pool *pool, kmf_err *err)
 {
     kmf_update *u = kmf_calloc(1, sizeof *u, err);
     if (!u)
@@ -58,7 +64,7 @@ kmf_update *kmf_update_new(const kmf_slots *slots, kmf_pool *pool, kmf_err *err)
     }
     for (size_t i = 0; i < slots->n; i++) {
         const kmf_slot *slot = &slots->slot[i];
-        for (size_t at = 0; at < slot->n; at += BLOCK)
+        for (size_t at = 0; at < slot->n && is_learnt(slot, learn); at += BLOCK)
             u->blocks[u->n++] = (block){.begin = slot->begin + at,
                                         .n = slot->n - at < BLOCK ? slot->n - at : BLOCK,
                                         .decays = slot->rank == 2};

@@ -9,8 +9,12 @@
 
 typedef struct kmf_update kmf_update;
 
+/* What is learnt: the tensors of one part of a model, or of both. The others stay as they are. */
+enum { KMF_LEARN_ENCODER = 1, KMF_LEARN_COMPOSITION = 2 };
+
 /* slots, pool: borrowed. */
-kmf_update *kmf_update_new(const kmf_slots *slots, kmf_pool *pool, kmf_err *err) KMF_MUST_CHECK;
+kmf_update *kmf_update_new(const kmf_slots *slots, int learn, kmf_pool *pool,
+                           kmf_err *err) KMF_MUST_CHECK;
 void kmf_update_free(kmf_update *update);
 uint64_t kmf_update_bytes(const kmf_slots *slots);
 

@@ -75,6 +75,21 @@ static void draw_pair(kmf_view pair[2], const kmf_viewer *v, const kmf_pair_opti
         pair[i].excerpt.reverse = kmf_rng_below(rng, 2) == 1;
         pair[i].source = source;
         pair[i].rng = kmf_rng_stream(kmf_rng_next(rng), 0);
+        pair[i].drifts = false;
+    }
+}
+
+/* number: of the pair's window, over all epochs. */
+static void draw_drift(kmf_view pair[2], const kmf_viewer *v, const kmf_pair_options *o,
+                       uint64_t number, kmf_rng *rng)
+{
+    if (o->drift <= 0 || kmf_rng_unit(rng) >= o->drift)
+        return;
+    kmf_rng relative = kmf_rng_stream(kmf_rng_next(rng), 0);
+    for (int i = 0; i < 2; i++) {
+        pair[i].source = kmf_genome_n_sources(v->genome, v->part) + (size_t)number;
+        pair[i].drifts = true;
+        pair[i].relative = relative;
     }
 }
 
@@ -100,6 +115,7 @@ size_t kmf_views_single(kmf_view *views, const kmf_viewer *viewer, uint64_t firs
     uint64_t epoch, place;
     size_t i = 0;
     for (; i < n && find_window(&views[i].excerpt, &epoch, &place, viewer, first + i); i++) {
+        views[i].drifts = false;
         views[i].source = kmf_genome_source(viewer->genome, viewer->part, views[i].excerpt.at);
         views[i].rng = kmf_draw(
             viewer->seed, viewer->fixed ? KMF_DRAW_FIXED_SPANS : KMF_DRAW_SPANS, epoch, place);
@@ -120,6 +136,7 @@ size_t kmf_views_pairs(kmf_view *views, const kmf_viewer *viewer, const kmf_pair
     for (; i < n && find_window(&window, &epoch, &place, viewer, first + i); i++) {
         rng = kmf_draw(viewer->seed, purpose, epoch, place);
         draw_pair(views + 2 * i, viewer, opts, &window, length, &rng);
+        draw_drift(views + 2 * i, viewer, opts, first + i, &rng);
     }
     return i;
 }

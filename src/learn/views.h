@@ -10,6 +10,9 @@
  * first that is drawn log-uniformly from 0 to `distance` bases, g with a chance that goes as
  * ln((g + 2) / (g + 1)), and else anywhere in the source: in a segment by its length, every place
  * of it equally likely. Each has a length of its own, its own strand, and its own point mutations.
+ * A share of the pairs drifts: both views are of a made-up relative of the source, which has the
+ * same genes in another composition (drift.h), and of no source but their own.
+ *
  * All that is drawn hangs on the seed, the epoch and the window's place in it.
  */
 #ifndef KMF_VIEWS_H
@@ -20,7 +23,9 @@
 typedef struct kmf_view {
     kmf_excerpt excerpt;
     size_t source;
-    kmf_rng rng; /* of its point mutations, then of what is hidden of it */
+    bool drifts;
+    kmf_rng relative; /* which, if it drifts: that of its pair */
+    kmf_rng rng;      /* of drift and point mutations, then of what is hidden of it */
 } kmf_view;
 
 typedef struct kmf_pair_options {
@@ -28,6 +33,7 @@ typedef struct kmf_pair_options {
     bool one_length;               /* drawn once for all the pairs of a call */
     double near;                   /* 0 .. 1 */
     uint64_t distance;             /* bases, 1 or more */
+    double drift;                  /* 0 .. 1 */
 } kmf_pair_options;
 
 /* Where views come from; a plain value, all borrowed. */
@@ -44,7 +50,11 @@ typedef struct kmf_viewer {
  * fixed set what is left of it.
  */
 size_t kmf_views_single(kmf_view *views, const kmf_viewer *viewer, uint64_t first, size_t n);
-/* views[2 n]: pairs whose first views come from these windows. Returns how many pairs. */
+/*
+ * views[2 n]: pairs whose first views come from these windows. Returns how many pairs. The source
+ * of one that drifts is the number of sources and, added to it, that of its window over all epochs:
+ * a window that comes twice in a step has two relatives.
+ */
 size_t kmf_views_pairs(kmf_view *views, const kmf_viewer *viewer, const kmf_pair_options *opts,
                        uint64_t first, size_t n);
 

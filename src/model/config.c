@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "model/families/family.h"
+#include "nn/composition.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -48,11 +49,12 @@ static const struct size_key use_keys[] = {
     {"stride", offsetof(kmf_config, stride), 1, (size_t)1 << 31, false},
     {"window", offsetof(kmf_config, window), 3, WINDOW_MAX, false},
     {"overlap", offsetof(kmf_config, overlap), 0, WINDOW_MAX / 2, false},
+    {"composition", offsetof(kmf_config, composition), 0, KMF_COMPOSITION_MAX, false},
 };
 
-static const char *const use_names[] = {"k",        "stride",    "window",     "overlap",
-                                        "specials", "pooling",   "layer",      "strand",
-                                        "norm",     "ambiguous", "provenance", "parts"};
+static const char *const use_names[] = {
+    "k",      "stride", "window",    "overlap",    "specials",    "pooling", "layer",
+    "strand", "norm",   "ambiguous", "provenance", "composition", "parts"};
 
 /* In the order of kmf_activation, then other names of some of them. */
 static const char *const activation_words[] = {"gelu", "gelu_new",          "relu",
@@ -92,12 +94,18 @@ static void set_size(kmf_config *config, size_t field, size_t value)
 
 size_t kmf_config_columns(const kmf_config *config, kmf_vector_parts parts)
 {
-    return config->hidden_size * (parts == KMF_PARTS_STATES_WORDS ? 2 : 1);
+    return (kmf_has_states(parts) ? config->hidden_size : 0) +
+           (kmf_has_composition(parts) ? config->composition : 0);
 }
 
-bool kmf_pools_words(kmf_pooling pooling)
+bool kmf_has_states(kmf_vector_parts parts)
 {
-    return pooling == KMF_POOL_MEAN || pooling == KMF_POOL_MEAN_ALL || pooling == KMF_POOL_MAX;
+    return parts != KMF_PARTS_COMPOSITION;
+}
+
+bool kmf_has_composition(kmf_vector_parts parts)
+{
+    return parts != KMF_PARTS_STATES;
 }
 
 static void set_defaults(kmf_config *config)
@@ -261,9 +269,16 @@ int kmf_config_check(const kmf_config *c, kmf_code code, const char *name, kmf_e
                         kmf_pooling_names[c->pooling]);
     if (c->pooling == KMF_POOL_POOLER && !c->pooler)
         return kmf_fail(err, code, "%s: pooling pooler: the model has no pooler", name);
-    if (c->parts == KMF_PARTS_STATES_WORDS && !kmf_pools_words(c->pooling))
-        return kmf_fail(err, code, "%s: parts states+words: pooling %s makes none of words",
-                        name, kmf_pooling_names[c->pooling]);
+    if (c->composition > 0 &&
+        !kmf_family_has(kmf_family_named(c->family), KMF_PART_COMPOSITION))
+        return kmf_fail(err, code, "%s: composition %zu: must be 0 in a %s model", name,
+                        c->composition, c->family);
+    if (kmf_has_composition(c->parts) && c->composition == 0)
+        return kmf_fail(err, code, "%s: parts %s: the model has no composition", name,
+                        kmf_parts_names[c->parts]);
+    if (kmf_has_composition(c->parts) && c->pooling != KMF_POOL_MEAN)
+        return kmf_fail(err, code, "%s: parts %s: a composition is a mean, and pooling is %s",
+                        name, kmf_parts_names[c->parts], kmf_pooling_names[c->pooling]);
     if (kmf_config_parameters(c, 1) == 0)
         return too_many_parameters(c, code, name, err);
     return 0;
@@ -520,6 +535,8 @@ static int put_use(json_t *root, const kmf_config *c, json_t *provenance)
     bad |= json_object_set_new(use, "specials", json_boolean(c->specials));
     bad |= put_word(use, "pooling", kmf_pooling_names[c->pooling]);
     bad |= json_object_set_new(use, "layer", json_integer(c->layer));
+    if (c->composition > 0)
+        bad |= put_size(use, "composition", c->composition);
     if (c->parts != KMF_PARTS_STATES)
         bad |= put_word(use, "parts", kmf_parts_names[c->parts]);
     bad |= put_word(use, "strand", kmf_strand_names[c->strand]);

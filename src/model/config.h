@@ -18,7 +18,8 @@
  *     "k", "stride" (1), "window" (max_position_embeddings), "overlap" (window / 8),
  *     "specials": true | false (true if the vocabulary has [CLS] and [SEP]),
  *     "pooling": "mean" | "cls" | "max" | "none" | "mean-all" | "pooler",   "layer": -1,
- *     "parts": "states" | "states+words" (absent: states),
+ *     "composition": C (absent: 0, none; C numbers of a vector, hidden layer of 4 C),
+ *     "parts": "states" | "composition" | "states+composition" (absent: states),
  *     "strand": "fwd" | "rc" | "both",   "norm": "none" | "l2",
  *     "ambiguous": "skip" | "unk" | "break" | "error",
  *     "provenance": { anything }
@@ -55,8 +56,9 @@ int kmf_config_check(const kmf_config *config, kmf_code code, const char *name,
 int kmf_config_check_native(const kmf_config *config, const char *name,
                             kmf_err *err) KMF_MUST_CHECK;
 
-/* Is there a vector of words beside one of states? */
-bool kmf_pools_words(kmf_pooling pooling);
+/* Is the part in vectors of parts? */
+bool kmf_has_states(kmf_vector_parts parts);
+bool kmf_has_composition(kmf_vector_parts parts);
 
 /* Number of weights and biases; 0 if it is beyond KMF_PARAMETERS_MAX. */
 uint64_t kmf_config_parameters(const kmf_config *config, int has_head);

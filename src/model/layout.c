@@ -25,6 +25,10 @@ static size_t side_of(const kmf_config *config, kmf_dim dim)
         return config->intermediate_size;
     case KMF_DIM_F_IN:
         return config->intermediate_size * (config->gated ? 2 : 1);
+    case KMF_DIM_C:
+        return config->composition;
+    case KMF_DIM_C_HIDDEN:
+        return KMF_COMPOSITION_HIDDEN * config->composition;
     case KMF_DIM_TYPES:
         return config->type_vocab_size;
     case KMF_DIM_POSITIONS:
@@ -63,6 +67,8 @@ static size_t times(const kmf_config *config, kmf_part part, bool has_head)
         return has_head;
     case KMF_PART_DECODER:
         return has_head && config->own_decoder;
+    case KMF_PART_COMPOSITION:
+        return config->composition > 0;
     case KMF_PART_NORM_BEFORE:
         return config->pre_norm ? L : 0;
     case KMF_PART_NORM_AFTER:
@@ -103,7 +109,8 @@ static void write_name(char name[KMF_SLOT_NAME], const kmf_family *family,
     if (in_layers(row->part))
         snprintf(name, KMF_SLOT_NAME, "%s%s%zu.%s", family->prefix, family->layer_prefix, layer,
                  row->name);
-    else if (row->part == KMF_PART_HEAD || row->part == KMF_PART_DECODER)
+    else if (row->part == KMF_PART_HEAD || row->part == KMF_PART_DECODER ||
+             row->part == KMF_PART_COMPOSITION)
         snprintf(name, KMF_SLOT_NAME, "%s", row->name);
     else
         snprintf(name, KMF_SLOT_NAME, "%s%s", family->prefix, row->name);
@@ -195,4 +202,16 @@ void kmf_slots_point(const kmf_slots *slots, kmf_params *params, kmf_real *slab)
 {
     for (size_t i = 0; i < slots->n; i++)
         kmf_slot_set(params, &slots->slot[i], slab + slots->slot[i].begin);
+}
+
+kmf_composer kmf_composer_of(const kmf_params *params, const kmf_config *config)
+{
+    return (kmf_composer){.ln_w = params->comp_ln_w,
+                          .ln_b = params->comp_ln_b,
+                          .w1 = params->comp_w1,
+                          .b1 = params->comp_b1,
+                          .w2 = params->comp_w2,
+                          .b2 = params->comp_b2,
+                          .C = config->composition,
+                          .eps = config->layer_norm_eps};
 }

@@ -46,4 +46,7 @@ size_t kmf_slot_room(const kmf_slot *slot);
 /* Every field of params leads into the slab. */
 void kmf_slots_point(const kmf_slots *slots, kmf_params *params, kmf_real *slab);
 
+/* Of the composition what is behind its table, where config has one: weights, or gradients. */
+kmf_composer kmf_composer_of(const kmf_params *params, const kmf_config *config);
+
 #endif

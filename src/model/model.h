@@ -32,10 +32,12 @@ struct kmf_model {
 /*
  * For training: as kmf_model_new and kmf_model_load, but for no encoder: with all weights in the
  * model's slab, by the layout of all slots (layout.h), where they may be
- * changed. A loaded model without a head gets a new one, and *new_head says so.
+ * changed. A loaded model without a head gets a new one, and without a composition one of so many
+ * numbers, if they are not 0: *new_head and *new_composition say so.
  */
 kmf_model *kmf_model_draw(const kmf_config *config, uint64_t seed, kmf_err *err) KMF_MUST_CHECK;
-kmf_model *kmf_model_load_own(const char *dir, uint64_t seed, bool *new_head,
+kmf_model *kmf_model_load_own(const char *dir, uint64_t seed, size_t composition,
+                              bool *new_head, bool *new_composition,
                               kmf_err *err) KMF_MUST_CHECK;
 
 /*

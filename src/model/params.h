@@ -9,6 +9,7 @@
 #ifndef KMF_PARAMS_H
 #define KMF_PARAMS_H
 
+#include "nn/composition.h"
 #include "nn/real.h"
 
 #include <stddef.h>
@@ -41,6 +42,10 @@ typedef struct kmf_params {
     kmf_real *head_ln_w, *head_ln_b; /* [E] */
     kmf_real *decoder;               /* [V, E]; NULL: it is `word` */
     kmf_real *head_bias;             /* [V] */
+    kmf_real *comp_word;             /* [V, C]  the composition's; all NULL if C is 0 */
+    kmf_real *comp_ln_w, *comp_ln_b; /* [C] */
+    kmf_real *comp_w1, *comp_b1;     /* [4C, C], [4C] */
+    kmf_real *comp_w2, *comp_b2;     /* [C, 4C], [C] */
 } kmf_params;
 
 #endif

@@ -290,7 +290,8 @@ int kmf_model_is_file(const char *path, kmf_err *err)
     return is;
 }
 
-kmf_model *kmf_model_load_own(const char *dir, uint64_t seed, bool *new_head, kmf_err *err)
+kmf_model *kmf_model_load_own(const char *dir, uint64_t seed, size_t composition,
+                              bool *new_head, bool *new_composition, kmf_err *err)
 {
     kmf_model *model = open_model(dir, err);
     if (!model)
@@ -304,6 +305,9 @@ kmf_model *kmf_model_load_own(const char *dir, uint64_t seed, bool *new_head, km
         return NULL;
     }
     *new_head = !model->params.head_w;
+    *new_composition = model->config.composition == 0 && composition > 0;
+    if (*new_composition)
+        model->config.composition = composition;
     if (kmf_weights_own(model, seed, err) == 0)
         return model;
     kmf_model_free(model);

@@ -77,7 +77,7 @@ int main(int argc, char **argv)
     if (argc > 5 && strcmp(argv[5], "bf16") == 0)
         opts.precision = kmf_precision_here(KMF_PRECISION_BF16);
     kmf_mlm *mlm = need(kmf_mlm_new(&config, &model->params, &opts, pool, &err), &err);
-    kmf_update *update = need(kmf_update_new(&slots, pool, &err), &err);
+    kmf_update *update = need(kmf_update_new(&slots, KMF_LEARN_ENCODER, pool, &err), &err);
     float *m = need(calloc(slots.total, sizeof *m), &err);
     float *v = need(calloc(slots.total, sizeof *v), &err);
     float *g = need(calloc(slots.total, sizeof *g), &err);

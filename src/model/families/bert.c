@@ -46,5 +46,12 @@ const kmf_tensor_row kmf_bert_rows[KMF_BERT_ROWS] = {
     {"encoder.last_layer_ln.bias",                 OF(CLOSING, last_b),          {D, NIL}, ZERO},
     {"pooler.dense.weight",                        OF(POOLER, pool_w),           {D, D},   NORMAL},
     {"pooler.dense.bias",                          OF(POOLER, pool_b),           {D, NIL}, ZERO},
+    {"composition.word_embeddings.weight",         OF(COMPOSITION, comp_word),   {V, C},   NORMAL},
+    {"composition.LayerNorm.weight",               OF(COMPOSITION, comp_ln_w),   {C, NIL}, ONE},
+    {"composition.LayerNorm.bias",                 OF(COMPOSITION, comp_ln_b),   {C, NIL}, ZERO},
+    {"composition.intermediate.dense.weight",      OF(COMPOSITION, comp_w1), {C_HIDDEN, C}, NORMAL},
+    {"composition.intermediate.dense.bias",        OF(COMPOSITION, comp_b1), {C_HIDDEN, NIL}, ZERO},
+    {"composition.output.dense.weight",            OF(COMPOSITION, comp_w2), {C, C_HIDDEN}, NORMAL},
+    {"composition.output.dense.bias",              OF(COMPOSITION, comp_b2),     {C, NIL}, ZERO},
 };
 /* clang-format on */

@@ -5,7 +5,7 @@
 
 #include "model/families/family.h"
 
-#define KMF_BERT_ROWS 36
+#define KMF_BERT_ROWS 43
 extern const kmf_tensor_row kmf_bert_rows[KMF_BERT_ROWS];
 
 #endif

@@ -4,9 +4,10 @@
  * with its shape in symbols and how a new one is drawn; and how its config.json is read. What the
  * encoder does follows from kmf_config alone.
  *
- * Full names are prefix + name, in layers prefix + layer_prefix + number + "." + name; the head's
- * have no prefix. A table names every tensor once per layer, so the same rows serve a model of any
- * depth. Rows whose part the config does not have are passed over.
+ * Full names are prefix + name, in layers prefix + layer_prefix + number + "." + name; those of
+ * the head and of the composition have no prefix. A table names every tensor once per layer, so
+ * the same rows serve a model of any depth. Rows whose part the config does not have are passed
+ * over.
  */
 #ifndef KMF_FAMILY_H
 #define KMF_FAMILY_H
@@ -27,6 +28,8 @@ typedef enum kmf_dim {
     KMF_DIM_QKV, /* 3D: the field is the query's, those of key and value lie behind it */
     KMF_DIM_F,
     KMF_DIM_F_IN, /* 2F if the feed-forward is gated, else F */
+    KMF_DIM_C,
+    KMF_DIM_C_HIDDEN, /* 4C */
     KMF_DIM_TYPES,
     KMF_DIM_POSITIONS
 } kmf_dim;
@@ -47,6 +50,7 @@ typedef enum kmf_part {
     KMF_PART_POOLER,      /* if pooler                                */
     KMF_PART_HEAD,        /* the masked-LM head: all of it or nothing */
     KMF_PART_DECODER,     /* of the head: if own_decoder              */
+    KMF_PART_COMPOSITION, /* if composition > 0                       */
     KMF_PART_LAYER,       /* in every layer, as those below; field is in kmf_layer */
     KMF_PART_NORM_BEFORE, /* if pre_norm  */
     KMF_PART_NORM_AFTER,  /* if not       */

@@ -13,6 +13,8 @@
 #define QKV KMF_DIM_QKV
 #define F KMF_DIM_F
 #define F_IN KMF_DIM_F_IN
+#define C KMF_DIM_C
+#define C_HIDDEN KMF_DIM_C_HIDDEN
 #define T KMF_DIM_TYPES
 #define P KMF_DIM_POSITIONS
 #define NIL KMF_DIM_NONE
