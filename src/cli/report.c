@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -215,17 +216,25 @@ void cli_progress_end(cli_progress *progress)
 static char stop_message[96];
 static volatile sig_atomic_t holding;
 static volatile sig_atomic_t held;
+static atomic_flag stopping = ATOMIC_FLAG_INIT;
 
+/*
+ * A signal that comes twice, as `timeout` sends it, may find another thread while this is under way:
+ * the action becomes the default when the files are gone, and not before.
+ */
 static void stop(int number)
 {
     if (holding) {
         held = number;
         return;
     }
+    if (atomic_flag_test_and_set(&stopping))
+        return;
     kmf_remove_temporaries();
     ssize_t written = write(STDERR_FILENO, stop_message, strlen(stop_message));
     (void)written;
-    raise(number); /* its action is the default again, and it comes when this function ends */
+    signal(number, SIG_DFL);
+    raise(number); /* it comes when this function ends */
 }
 
 void cli_hold_signals(void)
@@ -280,7 +289,7 @@ static void ask(int number)
 {
     asked = 1;
     if (number != SIGUSR1)
-        act(number, stop, (int)SA_RESETHAND);
+        act(number, stop, 0);
 }
 
 void cli_watch_signals(void)
@@ -302,7 +311,7 @@ void cli_catch_signals(const cli *run)
              "kmerformer %s: stopped by a signal; temporary files are removed\n", run->command);
     sigemptyset(&ignore.sa_mask);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        act(numbers[i], stop, (int)SA_RESETHAND);
+        act(numbers[i], stop, 0);
     sigaction(SIGPIPE, &ignore, NULL);
     sigaction(SIGXFSZ, &ignore, NULL);
 }
