@@ -321,8 +321,9 @@ static int make_cutters(encode *m, const kmf_embed_options *o, kmf_err *err)
 
 static int make_encoders(encode *m, kmf_precision precision, kmf_err *err)
 {
-    if (kmf_model_prepare(m->model, precision, err) < 0)
-        return KMF_ENOMEM;
+    int status = kmf_model_prepare(m->model, precision, err);
+    if (status < 0)
+        return status;
     m->encoders = kmf_calloc(m->threads, sizeof(kmf_encoder *), err);
     if (!m->encoders)
         return KMF_ENOMEM;
