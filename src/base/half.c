@@ -23,37 +23,11 @@ static uint32_t bits_of(float value)
     return bits;
 }
 
-static float float_of(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 /* m / 2^n, to nearest, ties to even; 1 <= n <= 24, m < 2^31. */
 static uint32_t shift_round(uint32_t m, uint32_t n)
 {
     uint32_t odd = (m >> n) & 1u;
     return (m + (1u << (n - 1)) - 1u + odd) >> n;
-}
-
-float kmf_f16_to_f32(uint16_t half)
-{
-    uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
-    uint32_t exponent = (half >> 10) & 0x1fu;
-    uint32_t fraction = half & 0x3ffu;
-    if (exponent == 0x1f)
-        return float_of(sign | 0x7f800000u | fraction << 13);
-    if (exponent != 0)
-        return float_of(sign | (exponent + 112) << 23 | fraction << 13);
-    if (fraction == 0)
-        return float_of(sign);
-    exponent = 113; /* subnormal: 2^-14 * fraction / 1024; shift the leading one to its place */
-    while ((fraction & 0x400u) == 0) {
-        fraction <<= 1;
-        exponent--;
-    }
-    return float_of(sign | exponent << 23 | (fraction & 0x3ffu) << 13);
 }
 
 uint16_t kmf_f16_from_f32(float value)
@@ -72,11 +46,6 @@ uint16_t kmf_f16_from_f32(float value)
         return (uint16_t)sign;
     uint32_t significand = (rest & 0x7fffffu) | 0x800000u;
     return (uint16_t)(sign | shift_round(significand, 126 - exponent));
-}
-
-float kmf_bf16_to_f32(uint16_t half)
-{
-    return float_of((uint32_t)half << 16);
 }
 
 uint16_t kmf_bf16_from_f32(float value)

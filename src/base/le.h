@@ -37,6 +37,17 @@ static inline void kmf_le_store64(unsigned char *p, uint64_t value)
 #endif
 }
 
+static inline uint16_t kmf_le_load16(const unsigned char *p)
+{
+    uint16_t value = 0;
+#if KMF_LITTLE_ENDIAN
+    memcpy(&value, p, sizeof value);
+#else
+    value = (uint16_t)(p[0] | p[1] << 8);
+#endif
+    return value;
+}
+
 static inline uint32_t kmf_le_load32(const unsigned char *p)
 {
     return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;

@@ -295,33 +295,33 @@ const char *kmf_safetensors_metadata(const kmf_safetensors *st, const char *key)
     return json_string_value(json_object_get(json_object_get(st->header, "__metadata__"), key));
 }
 
-/* Bytes beg .. beg + n - 1 as a little-endian number. */
-static uint64_t little(const unsigned char *bytes, size_t n)
-{
-    uint64_t x = 0;
-    for (size_t i = n; i-- > 0;)
-        x = x << 8 | bytes[i];
-    return x;
-}
-
 void kmf_stored_to_f32(float *to, const unsigned char *bytes, kmf_dtype dtype, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (dtype == KMF_F16) {
-            to[i] = kmf_f16_to_f32((uint16_t)little(bytes + 2 * i, 2));
-        } else if (dtype == KMF_BF16) {
-            to[i] = kmf_bf16_to_f32((uint16_t)little(bytes + 2 * i, 2));
-        } else if (dtype == KMF_F32) {
-            uint32_t bits = (uint32_t)little(bytes + 4 * i, 4);
-            memcpy(&to[i], &bits, sizeof bits);
-        } else if (dtype == KMF_I8) {
+    switch (dtype) {
+    case KMF_F16:
+        for (size_t i = 0; i < n; i++)
+            to[i] = kmf_f16_to_f32(kmf_le_load16(bytes + 2 * i));
+        break;
+    case KMF_BF16:
+        for (size_t i = 0; i < n; i++)
+            to[i] = kmf_bf16_to_f32(kmf_le_load16(bytes + 2 * i));
+        break;
+    case KMF_F32:
+        for (size_t i = 0; i < n; i++)
+            to[i] = kmf_float_of(kmf_le_load32(bytes + 4 * i));
+        break;
+    case KMF_I8:
+        for (size_t i = 0; i < n; i++)
             to[i] = (float)((int)(bytes[i] ^ 0x80u) - 0x80);
-        } else {
-            uint64_t bits = little(bytes + 8 * i, 8);
+        break;
+    case KMF_F64:
+        for (size_t i = 0; i < n; i++) {
+            uint64_t bits = kmf_le_load64(bytes + 8 * i);
             double wide;
             memcpy(&wide, &bits, sizeof bits);
             to[i] = (float)wide;
         }
+        break;
     }
 }
 
