@@ -219,8 +219,8 @@ static volatile sig_atomic_t held;
 static atomic_flag stopping = ATOMIC_FLAG_INIT;
 
 /*
- * A signal that comes twice, as `timeout` sends it, may find another thread while this is under way:
- * the action becomes the default when the files are gone, and not before.
+ * A signal that comes twice, as `timeout` sends it, may find another thread while this is under
+ * way: the action becomes the default when the files are gone, and not before.
  */
 static void stop(int number)
 {
