@@ -29,6 +29,7 @@
 #include "base/mem.h"
 #include "nn/dropout.h"
 #include "nn/gemm.h"
+#include "nn/ops.h"
 #include "nn/vmath.h"
 
 #include <assert.h>
@@ -134,32 +135,6 @@ static KMF_INLINE void divide_body(kmf_real *out, size_t ld, const kmf_real *inv
 KMF_CLONES(divide, (kmf_real * out, size_t ld, const kmf_real *inverse, size_t rows, size_t K),
            (out, ld, inverse, rows, K))
 
-/* dots[r] = the sum of a[r][i] b[r][i]. */
-static void dot_rows(kmf_real *dots, const kmf_real *a, size_t ld_a, const kmf_real *b,
-                     size_t ld_b, size_t rows, size_t K);
-
-static KMF_INLINE void dot_rows_body(kmf_real *dots, const kmf_real *a, size_t ld_a,
-                                     const kmf_real *b, size_t ld_b, size_t rows, size_t K)
-{
-    for (size_t r = 0; r < rows; r++) {
-        const kmf_real *x = a + r * ld_a;
-        const kmf_real *y = b + r * ld_b;
-        kmf_real part[LANES] = {0};
-        size_t i = 0;
-        for (; i + LANES <= K; i += LANES)
-            for (size_t l = 0; l < LANES; l++)
-                part[l] += x[i + l] * y[i + l];
-        for (size_t l = 0; i + l < K; l++)
-            part[l] += x[i + l] * y[i + l];
-        dots[r] = sum_lanes(part);
-    }
-}
-
-KMF_CLONES(dot_rows,
-           (kmf_real * dots, const kmf_real *a, size_t ld_a, const kmf_real *b, size_t ld_b,
-            size_t rows, size_t K),
-           (dots, a, ld_a, b, ld_b, rows, K))
-
 /* k_t [K, T] = k^T, in squares that stay in the nearest cache. */
 static void transpose(kmf_real *restrict k_t, const kmf_real *restrict k, size_t ld, size_t T,
                       size_t K)
@@ -263,7 +238,7 @@ void kmf_attn_backward(kmf_real *dq, kmf_real *dk, kmf_real *dv, size_t ld_d,
             int add = how | KMF_GEMM_TA | (t > 0 ? KMF_GEMM_ADD : 0);
             kmf_gemm_inner(scores, T, queries, ld, k_t, T, n, T, K, how); /* [n, T] */
             kmf_gemm_inner(dweights, T, dy, ld_dout, v_t, T, n, T, K, how);
-            dot_rows(dots, dy, ld_dout, out + t * ld_out + at, ld_out, n, K);
+            kmf_dots_forward(dots, dy, ld_dout, out + t * ld_out + at, ld_out, n, K);
             for (size_t r = 0; r < n; r++) {
                 size_t first = (h * T + t + r) * T;
                 if (dropped)

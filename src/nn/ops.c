@@ -186,6 +186,31 @@ KMF_CLONES(kmf_residual_forward,
             size_t N, size_t D),
            (x, ld_x, y, ld_y, y_bias, N, D))
 
+/* ---------------------------------------------------------------- dot products --------- */
+
+static KMF_INLINE void kmf_dots_forward_body(kmf_real *dots, const kmf_real *a, size_t ld_a,
+                                             const kmf_real *b, size_t ld_b, size_t rows,
+                                             size_t K)
+{
+    for (size_t r = 0; r < rows; r++) {
+        const kmf_real *x = a + r * ld_a;
+        const kmf_real *y = b + r * ld_b;
+        kmf_real part[SUM_LANES] = {0};
+        size_t i = 0;
+        for (; i + SUM_LANES <= K; i += SUM_LANES)
+            for (size_t l = 0; l < SUM_LANES; l++)
+                part[l] += x[i + l] * y[i + l];
+        for (size_t l = 0; i + l < K; l++)
+            part[l] += x[i + l] * y[i + l];
+        dots[r] = sum_lanes(part);
+    }
+}
+
+KMF_CLONES(kmf_dots_forward,
+           (kmf_real * dots, const kmf_real *a, size_t ld_a, const kmf_real *b, size_t ld_b,
+            size_t rows, size_t K),
+           (dots, a, ld_a, b, ld_b, rows, K))
+
 /* ---------------------------------------------------------------- bias, activation ------- */
 
 static KMF_INLINE void kmf_bias_forward_body(kmf_real *x, size_t ld, const kmf_real *bias,
