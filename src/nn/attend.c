@@ -254,7 +254,7 @@ static void multiply(float *c, size_t ld_c, const float *a, size_t ld_a, const f
     for (size_t beg = 0; beg < N; beg += kernel->cols) {
         size_t cols = N - beg < kernel->cols ? N - beg : kernel->cols;
         kernel->panel(c + beg, ld_c, a, ld_a, panels + beg / kernel->cols * panel_words, M,
-                      cols, K, more);
+                      cols, K, more, (kmf_ahead){0});
     }
 }
 

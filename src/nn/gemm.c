@@ -37,9 +37,10 @@ static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
 
 /* OpenBLAS as a kernel. It always sees KMF_TILE rows; c has room for as many. */
 static void blas_panel(void *c, size_t ld_c, const void *a, size_t ld_a, const void *b,
-                       size_t M, size_t cols, size_t K, bool more)
+                       size_t M, size_t cols, size_t K, bool more, kmf_ahead ahead)
 {
     (void)M;
+    (void)ahead;
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, KMF_TILE, (blasint)cols, (blasint)K,
                 1.0f, a, (blasint)ld_a, b, KMF_PANEL_COLS, more ? 1.0f : 0.0f, c,
                 (blasint)ld_c);
@@ -74,7 +75,7 @@ static bool rows_are_alike(void)
         }
         for (size_t n = 1; n < KMF_TILE; n++)
             memcpy(x + n * Din, x, Din * sizeof *x);
-        blas_panel(y, MAX_DOUT, x, Din, w_t, KMF_TILE, Dout, Din, false);
+        blas_panel(y, MAX_DOUT, x, Din, w_t, KMF_TILE, Dout, Din, false, (kmf_ahead){0});
         memcpy(first, y, Dout * sizeof *y);
         for (size_t n = 1; n < KMF_TILE; n++)
             if (memcmp(y + n * MAX_DOUT, first, Dout * sizeof *y) != 0)
@@ -82,7 +83,7 @@ static bool rows_are_alike(void)
         for (size_t n = 0; n < KMF_TILE; n++)
             for (size_t i = 0; n % 3 != 1 && i < Din; i++)
                 x[n * Din + i] = (float)(n % 5) - x[i] * (float)n;
-        blas_panel(y, MAX_DOUT, x, Din, w_t, KMF_TILE, Dout, Din, false);
+        blas_panel(y, MAX_DOUT, x, Din, w_t, KMF_TILE, Dout, Din, false, (kmf_ahead){0});
         for (size_t n = 1; n < KMF_TILE; n += 3)
             if (memcmp(y + n * MAX_DOUT, first, Dout * sizeof *y) != 0)
                 return false;
@@ -299,47 +300,94 @@ static void words_of_rows(const right *out, size_t n, size_t beg, const float *s
     }
 }
 
+/* Columns beg .. end - 1 of a product; of its sums, words k .. k + K - 1. */
+typedef struct span {
+    size_t beg, end;
+    size_t k, K;
+} span;
+
+static span whole_of(const kmf_weight *w, const kmf_kernel *kernel)
+{
+    return (span){0, w->Dout, 0, kmf_kernel_words(kernel, w->Din)};
+}
+
+/* The words of a panel from k on that are multiplied in one go. */
+static kmf_ahead piece_of(const kmf_weight *w, const kmf_kernel *kernel, size_t beg, size_t k,
+                          size_t end)
+{
+    size_t words = kmf_kernel_words(kernel, w->Din);
+    size_t depth = end - k < kernel->depth ? end - k : kernel->depth;
+    return (kmf_ahead){(const float *)w->packed + beg * words + k * kernel->cols,
+                       depth * kernel->cols * sizeof(float)};
+}
+
+/* The share of ahead that is fetched beside rows n .. n + rows - 1 of N. */
+static kmf_ahead share_of(kmf_ahead ahead, size_t n, size_t rows, size_t N)
+{
+    size_t beg = ahead.bytes / N * n;
+    return (kmf_ahead){(const char *)ahead.from + beg, ahead.bytes / N * rows};
+}
+
+/* c [rows, cols] = y */
+static void copy_rows(float *c, size_t ld_c, const float *y, size_t ld_y, size_t rows,
+                      size_t cols)
+{
+    for (size_t n = 0; n < rows; n++)
+        memcpy(c + n * ld_c, y + n * ld_y, cols * sizeof *c);
+}
+
 /*
- * [N, Dout] for N <= KMF_TILE rows. While a sum is taken in one go, a few rows at a time are
- * finished, which leaves the sums in the nearest cache; else the part of a panel in use stays in
- * the second-level one until all rows have had it.
+ * A part of the product for N <= KMF_TILE rows, column `beg` being the first of out's; added to
+ * what is there if its sums have begun. While a sum is taken in one go, a few rows at a time are
+ * finished, which leaves the sums in the nearest cache; else the piece of a panel in use stays in
+ * the second-level one until all rows have had it. The piece after it is fetched meanwhile; after
+ * the last one `then`.
  */
 static void tile_product(const right *out, const left *x, const kmf_weight *w,
-                         const kmf_kernel *kernel, size_t N, kmf_ending ending)
+                         const kmf_kernel *kernel, size_t N, kmf_ending ending, span part,
+                         kmf_ahead then)
 {
     _Alignas(64) float sums[KMF_TILE * KMF_PANEL_COLS];
-    size_t K = kmf_kernel_words(kernel, w->Din);
-    size_t step = K <= kernel->depth && kernel != &blas_kernel ? KMF_ROW_STEP : KMF_TILE;
+    size_t step = part.K <= kernel->depth && kernel != &blas_kernel ? KMF_ROW_STEP : KMF_TILE;
+    size_t last = part.k + part.K;
     const float *scales =
         kernel->terms == 4 ? kmf_panels_scales(kernel, w->packed, w->Dout, w->Din) : NULL;
     const float *bias = ending.bias;
     assert(bias || !ending.activate);
+    assert(part.beg % kernel->cols == 0 && (part.k == 0 || out->y));
     bool rough = kernel->terms > 1;
     bool whole = out->y && !scales && !bias && kernel != &blas_kernel;
-    for (size_t beg = 0; beg < w->Dout; beg += kernel->cols) {
-        size_t cols = w->Dout - beg < kernel->cols ? w->Dout - beg : kernel->cols;
-        const float *panel = (const float *)w->packed + beg * K;
+    for (size_t beg = part.beg; beg < part.end; beg += kernel->cols) {
+        size_t cols = part.end - beg < kernel->cols ? part.end - beg : kernel->cols;
+        size_t at = beg - part.beg;
         bool in_place = whole && cols == kernel->cols;
+        kmf_ahead after =
+            beg + cols < part.end ? piece_of(w, kernel, beg + cols, part.k, last) : then;
         ending.bias = bias ? bias + beg : NULL;
         for (size_t n = 0; n < N; n += step) {
             size_t rows = N - n < step ? N - n : step;
-            float *c = in_place ? out->y + n * out->ld + beg : sums;
+            float *c = in_place ? out->y + n * out->ld + at : sums;
             size_t ld_c = in_place ? out->ld : kernel->cols;
             quantised q = {0};
-            for (size_t k = 0; k < K; k += kernel->depth) {
-                size_t depth = K - k < kernel->depth ? K - k : kernel->depth;
-                kernel->panel(c, ld_c, x->words + n * x->ld + k, x->ld,
-                              panel + k * kernel->cols, rows, cols, depth, k > 0);
+            if (part.k > 0 && !in_place)
+                copy_rows(c, ld_c, out->y + n * out->ld + at, out->ld, rows, cols);
+            for (size_t k = part.k; k < last; k += kernel->depth) {
+                kmf_ahead piece = piece_of(w, kernel, beg, k, last);
+                size_t depth = piece.bytes / sizeof(float) / kernel->cols;
+                kmf_ahead next =
+                    k + depth < last ? piece_of(w, kernel, beg, k + depth, last) : after;
+                kernel->panel(c, ld_c, x->words + n * x->ld + k - part.k, x->ld, piece.from,
+                              rows, cols, depth, k > 0, share_of(next, n, rows, N));
             }
             if (in_place)
                 continue;
             if (scales)
                 q = (quantised){x->scale + n, x->low + n, scales + beg, scales + w->Dout + beg};
             if (out->words) {
-                words_of_rows(out, n, beg, sums, kernel->cols, q, ending, rows, cols);
+                words_of_rows(out, n, at, sums, kernel->cols, q, ending, rows, cols);
             } else {
                 assert(out->y);
-                end_rows(out->y + n * out->ld + beg, out->ld, sums, kernel->cols, q, ending,
+                end_rows(out->y + n * out->ld + at, out->ld, sums, kernel->cols, q, ending,
                          rough, rows, cols);
             }
         }
@@ -355,43 +403,92 @@ void kmf_gemm_weight(float *y, size_t ld_y, const float *x, size_t ld_x, const k
         size_t rows = N - n < KMF_TILE ? N - n : KMF_TILE;
         right out = {.y = y + n * ld_y, .ld = ld_y};
         left a = convert(scratch, x + n * ld_x, ld_x, kernel, rows, w->Din);
-        tile_product(&out, &a, w, kernel, rows, ending ? *ending : (kmf_ending){0});
+        tile_product(&out, &a, w, kernel, rows, ending ? *ending : (kmf_ending){0},
+                     whole_of(w, kernel), (kmf_ahead){0});
     }
+}
+
+/*
+ * Columns of the middle [N, F] of two products that are at work at a time: as many as the second
+ * one takes into its sums in one go, and whole panels of the first; gated ones where the second
+ * half of the first one's columns is whole panels, too.
+ */
+static size_t columns_between(const kmf_kernel *first, const kmf_kernel *second, size_t F,
+                              bool gated)
+{
+    size_t unit = first->cols > second->terms ? first->cols : second->terms;
+    if (second->terms == 4 || second->depth > F / second->terms || (gated && F % unit != 0))
+        return F;
+    return second->depth * second->terms / unit * unit;
 }
 
 size_t kmf_gemm_pair_scratch(size_t Din, size_t F, bool gated, kmf_precision first,
                              kmf_precision second)
 {
-    size_t outer = kmf_gemm_scratch(Din, first);
-    size_t inner = kmf_gemm_scratch(F, second);
+    const kmf_kernel *kernel = kernel_of(second);
+    size_t n = columns_between(kernel_of(first), kernel, F, gated);
+    size_t words = kmf_gemm_scratch(Din, first) + kmf_gemm_scratch(n, second);
     if (second == KMF_PRECISION_BF16 && !gated)
-        return outer + inner;
-    return KMF_TILE * (gated ? 2 * F : F) * sizeof(float) + (outer > inner ? outer : inner);
+        return words;
+    return KMF_TILE * (gated ? 2 * n : n) * sizeof(float) + words;
+}
+
+/* What two products in a row work with. */
+typedef struct pair {
+    const kmf_weight *w1, *w2;
+    const kmf_kernel *first, *second;
+    size_t F;
+    kmf_ending between;
+    float *hidden; /* [N, columns], gated [N, 2 columns]; not where words are written at once */
+    void *words;   /* of these columns, as the second product reads them */
+} pair;
+
+/* Columns f .. f + n - 1 of what lies between, for N rows. */
+static left middle(const pair *p, const left *a, size_t N, size_t f, size_t n, kmf_ahead then)
+{
+    size_t end = n == p->F ? p->w1->Dout : f + n;
+    span gate = {f, end, 0, kmf_kernel_words(p->first, p->w1->Din)};
+    if (!p->hidden) {
+        left b = rows_in(p->words, p->second, n);
+        tile_product(&(right){.words = p->words, .ld_words = b.ld}, a, p->w1, p->first, N,
+                     p->between, gate, then);
+        return b;
+    }
+    bool gated = p->w1->Dout > p->F;
+    size_t ld = gated ? 2 * n : n;
+    kmf_ending ending = p->between;
+    ending.activate = !gated;
+    tile_product(&(right){.y = p->hidden, .ld = ld}, a, p->w1, p->first, N, ending, gate, then);
+    if (gated && n < p->F) {
+        span up = {f + p->F, end + p->F, 0, gate.K};
+        tile_product(&(right){.y = p->hidden + n, .ld = ld}, a, p->w1, p->first, N, ending, up,
+                     then);
+    }
+    if (gated)
+        kmf_gate_forward(p->hidden, ld, p->hidden, ld, p->between.activation, N, n);
+    return convert(p->words, p->hidden, ld, p->second, N, n);
 }
 
 void kmf_gemm_pair(float *y, size_t ld_y, const float *x, size_t ld_x, const kmf_weight *w1,
                    const kmf_weight *w2, size_t N, const kmf_ending *between, bool gated,
                    void *scratch)
 {
-    const kmf_kernel *first = kernel_of(w1->precision);
-    const kmf_kernel *second = kernel_of(w2->precision);
-    size_t F = w2->Din;
-    size_t wide = w1->Dout; /* 2F if gated */
-    assert(wide == (gated ? 2 * F : F) && N <= KMF_TILE);
-    if (second->terms != 2 || gated) {
-        float *hidden = scratch;
-        void *words = hidden + KMF_TILE * wide;
-        kmf_ending ending = *between;
-        ending.activate = !gated;
-        kmf_gemm_weight(hidden, wide, x, ld_x, w1, N, &ending, words);
-        if (gated)
-            kmf_gate_forward(hidden, wide, hidden, wide, between->activation, N, F);
-        kmf_gemm_weight(y, ld_y, hidden, wide, w2, N, NULL, words);
-        return;
+    pair p = {w1,   w2,  kernel_of(w1->precision), kernel_of(w2->precision), w2->Din, *between,
+              NULL, NULL};
+    size_t columns = columns_between(p.first, p.second, p.F, gated);
+    char *room = (char *)scratch + kmf_gemm_scratch(w1->Din, w1->precision);
+    assert(w1->Dout == (gated ? 2 * p.F : p.F) && N <= KMF_TILE);
+    left a = convert(scratch, x, ld_x, p.first, N, w1->Din);
+    p.words = room;
+    if (p.second->terms != 2 || gated) {
+        p.hidden = (float *)(void *)room;
+        p.words = p.hidden + KMF_TILE * columns * (gated ? 2u : 1u);
     }
-    char *inner = (char *)scratch + kmf_gemm_scratch(w1->Din, w1->precision);
-    left a = convert(scratch, x, ld_x, first, N, w1->Din);
-    left b = rows_in(inner, second, F);
-    tile_product(&(right){.words = inner, .ld_words = b.ld}, &a, w1, first, N, *between);
-    tile_product(&(right){.y = y, .ld = ld_y}, &b, w2, second, N, (kmf_ending){0});
+    for (size_t f = 0; f < p.F; f += columns) {
+        size_t n = p.F - f < columns ? p.F - f : columns;
+        span sums = {0, w2->Dout, f / p.second->terms, kmf_kernel_words(p.second, n)};
+        left b = middle(&p, &a, N, f, n, piece_of(w2, p.second, 0, sums.k, sums.k + sums.K));
+        tile_product(&(right){.y = y, .ld = ld_y}, &b, w2, p.second, N, (kmf_ending){0}, sums,
+                     (kmf_ahead){0});
+    }
 }

@@ -30,7 +30,7 @@ static void edge_panel(const kmf_kernel *kernel, kmf_panel_fn *panel, float *c, 
                        size_t K, bool more)
 {
     if (cols == kernel->cols) {
-        panel(c, ld_c, a, ld_a, b, M, cols, K, more);
+        panel(c, ld_c, a, ld_a, b, M, cols, K, more, (kmf_ahead){0});
         return;
     }
     float whole[KMF_ROW_STEP * KMF_KERNEL_COLS] = {0};
@@ -38,7 +38,7 @@ static void edge_panel(const kmf_kernel *kernel, kmf_panel_fn *panel, float *c, 
         size_t rows = M - i < KMF_ROW_STEP ? M - i : KMF_ROW_STEP;
         for (size_t r = 0; more && r < rows; r++)
             memcpy(whole + r * kernel->cols, c + (i + r) * ld_c, cols * sizeof *c);
-        panel(whole, kernel->cols, a + i * ld_a, ld_a, b, rows, cols, K, more);
+        panel(whole, kernel->cols, a + i * ld_a, ld_a, b, rows, cols, K, more, (kmf_ahead){0});
         for (size_t r = 0; r < rows; r++)
             memcpy(c + (i + r) * ld_c, whole + r * kernel->cols, cols * sizeof *c);
     }

@@ -35,11 +35,13 @@ TARGET static KMF_INLINE NAME(sums_) NAME(multiply_add_)(WORD a, NAME(words_) b,
 /*
  * c = c + a b (more) or a b.   a: [rows, K]   b: [K, COLS]   c: [rows, COLS], ld_c
  * Word i, k of a is a[i * ld_a + k * step]. Of the COLS columns only vecs vectors are computed.
- * rows and vecs are constants wherever this is inlined.
+ * Beside each k the line at next is fetched into the second-level cache, and next moves on by
+ * next_step bytes. rows and vecs are constants wherever this is inlined.
  */
 TARGET static KMF_INLINE void NAME(tile_)(int rows, int vecs, void *restrict c_, size_t ld_c,
                                           const void *restrict a_, size_t ld_a, size_t step,
-                                          const void *restrict b_, size_t K, bool more)
+                                          const void *restrict b_, size_t K, bool more,
+                                          const char *next, size_t next_step)
 {
     SUM *restrict c = c_;
     const NAME(word_mem_) *restrict a = a_;
@@ -56,6 +58,7 @@ TARGET static KMF_INLINE void NAME(tile_)(int rows, int vecs, void *restrict c_,
     }
     for (size_t k = 0; k < K; k++) {
         NAME(words_) row[VECS];
+        __builtin_prefetch(next + k * next_step, 0, 2);
         KMF_UNROLL(4)
         for (int v = 0; v < vecs; v++)
             row[v] = *(const NAME(words_mem_) *)(b + k * COLS + v * LANES);
@@ -78,34 +81,37 @@ TARGET static KMF_INLINE void NAME(tile_)(int rows, int vecs, void *restrict c_,
 /* All M rows; those that fill no tile by smaller ones, which give the same bits. */
 TARGET static KMF_INLINE void NAME(rows_)(int vecs, void *c_, size_t ld_c, const void *a_,
                                           size_t ld_a, const void *b, size_t M, size_t K,
-                                          bool more)
+                                          bool more, kmf_ahead ahead)
 {
     SUM *c = c_;
     const NAME(word_mem_) *a = a_;
+    const char *next = ahead.bytes > 0 ? ahead.from : b;
+    size_t by = ahead.bytes / ((M + ROWS - 1) / ROWS * K);
     size_t i = 0;
-    for (; i + ROWS <= M; i += ROWS)
-        NAME(tile_)(ROWS, vecs, c + i * ld_c, ld_c, a + i * ld_a, ld_a, 1, b, K, more);
-    for (; i + 4 <= M; i += 4)
-        NAME(tile_)(4, vecs, c + i * ld_c, ld_c, a + i * ld_a, ld_a, 1, b, K, more);
+    for (; i + ROWS <= M; i += ROWS, next += K * by)
+        NAME(tile_)
+        (ROWS, vecs, c + i * ld_c, ld_c, a + i * ld_a, ld_a, 1, b, K, more, next, by);
+    for (; i + 4 <= M; i += 4, next += K * by)
+        NAME(tile_)(4, vecs, c + i * ld_c, ld_c, a + i * ld_a, ld_a, 1, b, K, more, next, by);
     for (; i + 2 <= M; i += 2)
-        NAME(tile_)(2, vecs, c + i * ld_c, ld_c, a + i * ld_a, ld_a, 1, b, K, more);
+        NAME(tile_)(2, vecs, c + i * ld_c, ld_c, a + i * ld_a, ld_a, 1, b, K, more, b, 0);
     for (; i < M; i++)
-        NAME(tile_)(1, vecs, c + i * ld_c, ld_c, a + i * ld_a, ld_a, 1, b, K, more);
+        NAME(tile_)(1, vecs, c + i * ld_c, ld_c, a + i * ld_a, ld_a, 1, b, K, more, b, 0);
 }
 
 /* As kmf_panel_fn, which see. */
 TARGET static void NAME(panel_)(void *c, size_t ld_c, const void *a, size_t ld_a, const void *b,
-                                size_t M, size_t cols, size_t K, bool more)
+                                size_t M, size_t cols, size_t K, bool more, kmf_ahead ahead)
 {
     int vecs = (int)((cols + LANES - 1) / LANES);
     if (vecs == VECS)
-        NAME(rows_)(VECS, c, ld_c, a, ld_a, b, M, K, more);
+        NAME(rows_)(VECS, c, ld_c, a, ld_a, b, M, K, more, ahead);
     else if (vecs == 3)
-        NAME(rows_)(VECS < 3 ? VECS : 3, c, ld_c, a, ld_a, b, M, K, more);
+        NAME(rows_)(VECS < 3 ? VECS : 3, c, ld_c, a, ld_a, b, M, K, more, ahead);
     else if (vecs == 2)
-        NAME(rows_)(VECS < 2 ? VECS : 2, c, ld_c, a, ld_a, b, M, K, more);
+        NAME(rows_)(VECS < 2 ? VECS : 2, c, ld_c, a, ld_a, b, M, K, more, ahead);
     else
-        NAME(rows_)(1, c, ld_c, a, ld_a, b, M, K, more);
+        NAME(rows_)(1, c, ld_c, a, ld_a, b, M, K, more, ahead);
 }
 
 #ifdef GATHERED
@@ -128,17 +134,20 @@ TARGET static void NAME(gather_)(void *groups_, const void *a_, size_t ld_a, siz
 
 /* The same product as panel_ for an a that was gathered; ld_a is not looked at. */
 TARGET static void NAME(group_panel_)(void *c_, size_t ld_c, const void *groups_, size_t unused,
-                                      const void *b, size_t M, size_t cols, size_t K, bool more)
+                                      const void *b, size_t M, size_t cols, size_t K, bool more,
+                                      kmf_ahead ahead)
 {
     SUM *c = c_;
     const NAME(word_mem_) *groups = groups_;
     (void)unused;
     (void)cols;
+    (void)ahead;
     size_t i = 0;
     for (; i + ROWS <= M; i += ROWS)
-        NAME(tile_)(ROWS, VECS, c + i * ld_c, ld_c, groups + i * K, 1, ROWS, b, K, more);
+        NAME(tile_)(ROWS, VECS, c + i * ld_c, ld_c, groups + i * K, 1, ROWS, b, K, more, b, 0);
     for (size_t r = 0; i + r < M; r++)
-        NAME(tile_)(1, VECS, c + (i + r) * ld_c, ld_c, groups + i * K + r, 1, ROWS, b, K, more);
+        NAME(tile_)
+    (1, VECS, c + (i + r) * ld_c, ld_c, groups + i * K + r, 1, ROWS, b, K, more, b, 0);
 }
 #endif
 

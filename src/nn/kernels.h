@@ -26,12 +26,18 @@
 /* A multiple of any kernel's rows. */
 #define KMF_ROW_STEP 24
 
+/* What will be read next: fetched into the second-level cache meanwhile. */
+typedef struct kmf_ahead {
+    const void *from;
+    size_t bytes; /* 0: nothing */
+} kmf_ahead;
+
 /*
  * c = c + a b (more) or a b for one panel b.   a: [M, K] words, ld_a   c: [M, cols], ld_c
  * Of the panel's columns at least the first `cols` are computed, and no more than there are.
  */
 typedef void kmf_panel_fn(void *c, size_t ld_c, const void *a, size_t ld_a, const void *b,
-                          size_t M, size_t cols, size_t K, bool more);
+                          size_t M, size_t cols, size_t K, bool more, kmf_ahead ahead);
 
 /*
  * The transpose of a [K, M] in groups of a register tile's rows, so that a tile reads it from one
