@@ -408,9 +408,47 @@ static const char *large_scores_are_stood(void)
 
 /* ---------------------------------------------------------------- the tests -------------- */
 
+/*
+ * Each weight by itself. The keys are u / 16 less from one to the next, which bfloat16 holds, so the
+ * scores are known to the last bit; v tells which weight the output is.
+ */
+static const char *powers_are_right(void)
+{
+    enum { T = 256, K = 2 };
+    kmf_attend_precision bf16 = {KMF_PRECISION_BF16, KMF_PRECISION_BF16};
+    if (kmf_precision_here(KMF_PRECISION_BF16) != KMF_PRECISION_BF16) {
+        puts("skip: no bfloat16 here");
+        return NULL;
+    }
+    head h = make_head(T, K, bf16);
+    h.slope = 0;
+    double step = rounded(1.44269504f / sqrtf(2)) / 16;
+    double bias = 0, worst = 0, largest = 0;
+    for (size_t u = 0; u < T; u++) {
+        row_q(&h, u)[0] = 1;
+        row_q(&h, u)[1] = 0;
+        row_k(&h, u)[0] = -(float)u / 16;
+        row_k(&h, u)[1] = 0;
+    }
+    for (size_t u = 0; u < T; u++) {
+        for (size_t t = 0; t < T; t++) {
+            row_v(&h, t)[0] = t == u;
+            row_v(&h, t)[1] = 0;
+        }
+        attend_rows(&h, h.out, h.ld_out, 0, 1);
+        largest = u == 0 ? (double)h.out[0] : largest;
+        double error = (double)h.out[0] / largest / exp2(-step * (double)u) - 1;
+        bias += error / T;
+        worst = fabs(error) <= worst ? worst : fabs(error);
+    }
+    free_head(&h);
+    printf("weights in bf16: largest relative error %.3g, on average %.3g\n", worst, bias);
+    return worst <= 0x1p-8 + 1e-4 && fabs(bias) <= 4e-4 ? NULL : "a power of 2 is wrong";
+}
+
 static const levels_part parts[] = {
-    {"f32", f32_is_right}, {"bf16", bf16_is_right},           {"parts", parts_have_the_bits},
-    {"nan", nan_is_kept},  {"large", large_scores_are_stood},
+    {"f32", f32_is_right},          {"bf16", bf16_is_right}, {"powers", powers_are_right},
+    {"parts", parts_have_the_bits}, {"nan", nan_is_kept},    {"large", large_scores_are_stood},
 };
 enum { N_PARTS = sizeof parts / sizeof parts[0] };
 
@@ -427,6 +465,12 @@ END_TEST
 START_TEST(attention_in_bf16_rounds_and_does_no_more)
 {
     levels_run("bf16", "", NULL);
+}
+END_TEST
+
+START_TEST(weights_in_bf16_are_powers_of_2)
+{
+    levels_run("powers", "", NULL);
 }
 END_TEST
 
@@ -473,6 +517,7 @@ int main(int argc, char **argv)
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, attention_equals_its_definition_in_double, 0, N_LEVELS_CPU);
     tcase_add_test(tcase, attention_in_bf16_rounds_and_does_no_more);
+    tcase_add_test(tcase, weights_in_bf16_are_powers_of_2);
     tcase_add_loop_test(tcase, rows_in_parts_and_in_place_of_q_have_the_same_bits, 0,
                         N_LEVELS_CPU);
     tcase_add_loop_test(tcase, attention_keeps_nan_where_it_belongs, 0, N_LEVELS_CPU);

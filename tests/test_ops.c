@@ -153,40 +153,6 @@ static const char *activation_has_limits(void)
 
 /* ---------------------------------------------------------------- rough ------------------ */
 
-static double exp2_rough_error(bool fused)
-{
-    double worst = 0.0;
-    uint32_t by = step();
-    for (uint64_t bits = 0; bits <= UINT32_MAX; bits += by) {
-        float x = kmf_bits_float((uint32_t)bits);
-        if (!(x >= -126.0f && x <= 0.0f))
-            continue;
-        double ours = (double)(fused ? kmf_exp2_rough(true, x) : kmf_exp2_rough(false, x));
-        double error = fabs(ours / exp2((double)x) - 1.0);
-        worst = error <= worst ? worst : error;
-    }
-    return worst;
-}
-
-START_TEST(rough_powers_of_2_are_within_their_error)
-{
-    for (int fused = 0; fused < 2; fused++) {
-        double worst = exp2_rough_error(fused);
-        printf("exp2, rough%s: largest relative error %.3g\n", fused ? " (fused)" : "", worst);
-        ck_assert_double_le(worst, 1e-4);
-    }
-    const float least[] = {-126.0f, -126.5f, -1e4f, -3e38f, -INFINITY};
-    for (size_t i = 0; i < sizeof least / sizeof least[0]; i++) {
-        ck_assert(fabs((double)kmf_exp2_rough(false, least[i]) * 0x1p126 - 1.0) <= 1e-4);
-        ck_assert(kmf_exp2_rough(true, least[i]) == kmf_exp2_rough(true, -126.0f));
-    }
-    for (int fused = 0; fused < 2; fused++) {
-        ck_assert(isnan(fused ? kmf_exp2_rough(true, NAN) : kmf_exp2_rough(false, NAN)));
-        ck_assert(isnan(fused ? kmf_exp2_rough(true, -NAN) : kmf_exp2_rough(false, -NAN)));
-    }
-}
-END_TEST
-
 static float gelu_rough(bool tanh_form, bool fused, float x)
 {
     if (tanh_form)
@@ -521,7 +487,6 @@ int main(int argc, char **argv)
     tcase_set_timeout(tcase, 0);
     tcase_add_test(tcase, exp_is_within_its_error_of_libm);
     tcase_add_test(tcase, exp_has_its_limits);
-    tcase_add_test(tcase, rough_powers_of_2_are_within_their_error);
     tcase_add_loop_test(tcase, rough_gelus_are_within_their_error, 0, 4);
     tcase_add_loop_test(tcase, gelu_is_within_its_error_of_libm, 0, N_LEVELS_CPU);
     tcase_add_loop_test(tcase, activations_have_their_limits_and_keep_nan, 0, N_LEVELS_CPU);

@@ -28,6 +28,9 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
+#if KMF_X86_LEVELS
+#include <immintrin.h>
+#endif
 
 #define ROWS 48
 #define FEW_ROWS \
@@ -116,72 +119,39 @@ static KMF_INLINE float max_of(const float *restrict row, float x, size_t n)
     return part[0];
 }
 
-/* e^(score scale), score <= 0; if rough 2^score, to 1e-4. */
-static KMF_INLINE float weight_of(bool fused, bool rough, float score, float scale)
-{
-    return rough ? kmf_exp2_rough(fused, score) : kmf_exp(fused, score * scale);
-}
-
-/* To bfloat16, to nearest, of what is not negative; halves go up. */
-static KMF_INLINE uint16_t round_up_half(float x)
-{
-    return (uint16_t)((kmf_float_bits(x) + 0x8000u) >> 16);
-}
-
-/*
- * Puts the weight of row[j], e^((row[j] - max) scale), in its place; or if rough 2^(row[j] - max),
- * in bfloat16, to half[j].
- */
-static KMF_INLINE float put_weight(bool fused, bool rough, float *restrict row,
-                                   uint16_t *restrict half, size_t j, float max, float scale)
-{
-    float weight = weight_of(fused, rough, row[j] - max, scale);
-    if (rough)
-        half[j] = round_up_half(weight);
-    else
-        row[j] = weight;
-    return weight;
-}
-
-/* The weights of n scores, and their sum. */
-static KMF_INLINE float weigh_row(bool fused, bool rough, float *restrict row,
-                                  uint16_t *restrict half, float max, float scale, size_t n)
+/* The weights e^((score - max) scale) of n scores, in their place, and their sum. */
+static KMF_INLINE float weigh_row(bool fused, float *restrict row, float max, float scale,
+                                  size_t n)
 {
     float part[LANES] = {0};
     size_t j = 0;
     for (; j + LANES <= n; j += LANES)
-        for (size_t l = 0; l < LANES; l++)
-            part[l] += put_weight(fused, rough, row, half, j + l, max, scale);
-    for (size_t l = 0; j + l < n; l++)
-        part[l] += put_weight(fused, rough, row, half, j + l, max, scale);
-    if (rough && n % 2 != 0)
-        half[n] = 0; /* the rest of the last word */
+        for (size_t l = 0; l < LANES; l++) {
+            row[j + l] = kmf_exp(fused, (row[j + l] - max) * scale);
+            part[l] += row[j + l];
+        }
+    for (size_t l = 0; j + l < n; l++) {
+        row[j + l] = kmf_exp(fused, (row[j + l] - max) * scale);
+        part[l] += row[j + l];
+    }
     return sum_lanes(part);
 }
 
-/* Takes in n more scores of each row, which become weights: in place, or words [rows, ld_words]. */
-static KMF_INLINE void weigh_rows(bool fused, bool rough, float *scores, size_t ld, void *words,
-                                  size_t ld_words, running *r, float scale, bool first,
-                                  size_t rows, size_t n)
-{
-    for (size_t i = 0; i < rows; i++) {
-        float *row = scores + i * ld;
-        uint16_t *half = words ? (uint16_t *)words + i * ld_words * 2 : NULL;
-        float max = max_of(row, first ? -HUGE_VALF : r->max[i], n);
-        r->factor[i] = first ? 0.0f : weight_of(fused, rough, r->max[i] - max, scale);
-        r->max[i] = max;
-        float sum = weigh_row(fused, rough, row, half, max, scale, n);
-        r->sum[i] = (first ? 0.0f : r->sum[i] * r->factor[i]) + sum;
-    }
-}
-
+/* Takes in n more scores of each row, which become weights. */
 static void weigh(float *scores, size_t ld, running *r, float scale, bool first, size_t rows,
                   size_t n);
 
 static KMF_INLINE void weigh_body(bool fused, float *scores, size_t ld, running *r, float scale,
                                   bool first, size_t rows, size_t n)
 {
-    weigh_rows(fused, false, scores, ld, NULL, 0, r, scale, first, rows, n);
+    for (size_t i = 0; i < rows; i++) {
+        float *row = scores + i * ld;
+        float max = max_of(row, first ? -HUGE_VALF : r->max[i], n);
+        r->factor[i] = first ? 0.0f : kmf_exp(fused, (r->max[i] - max) * scale);
+        r->max[i] = max;
+        float sum = weigh_row(fused, row, max, scale, n);
+        r->sum[i] = (first ? 0.0f : r->sum[i] * r->factor[i]) + sum;
+    }
 }
 
 KMF_CLONES_FUSED(weigh,
@@ -189,19 +159,85 @@ KMF_CLONES_FUSED(weigh,
                   size_t n),
                  (scores, ld, r, scale, first, rows, n))
 
-static void weigh_bf16(void *words, size_t ld_words, float *scores, size_t ld, running *r,
-                       bool first, size_t rows, size_t n);
-
-static KMF_INLINE void weigh_bf16_body(bool fused, void *words, size_t ld_words, float *scores,
-                                       size_t ld, running *r, bool first, size_t rows, size_t n)
+/* The same to bfloat16 words, with powers of 2; where values are in bf16. */
+#if KMF_X86_LEVELS
+static KMF_INLINE __mmask16 lanes(size_t n)
 {
-    weigh_rows(fused, true, scores, ld, words, ld_words, r, 1.0f, first, rows, n);
+    return (__mmask16)(n < 16 ? (1u << n) - 1u : 0xffffu);
 }
 
-KMF_CLONES_FUSED(weigh_bf16,
-                 (void *words, size_t ld_words, float *scores, size_t ld, running *r,
-                  bool first, size_t rows, size_t n),
-                 (words, ld_words, scores, ld, r, first, rows, n))
+/* 2^(x - max) to 1e-4, 0 from 2^-126 down: 2^n p(f), |f| <= 1/2. NaN stays NaN. */
+KMF_TARGET_BF16 static KMF_INLINE __m512 power_of_2(__m512 x, __m512 max)
+{
+    __m512 y = _mm512_max_ps(_mm512_set1_ps(-150.0f), _mm512_sub_ps(x, max));
+    __m512 whole = _mm512_roundscale_ps(y, 8);
+    __m512 f = _mm512_sub_ps(y, whole);
+    __m512 p = _mm512_set1_ps(0.0551716685f);
+    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.242611125f));
+    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.693260968f));
+    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.999928057f));
+    return _mm512_scalef_ps(p, whole);
+}
+
+/* The largest of x and of row; a NaN may be passed over. */
+KMF_TARGET_BF16 static KMF_INLINE float max_of_bf16(const float *row, float x, size_t n)
+{
+    __m512 a = _mm512_set1_ps(x);
+    __m512 b = a;
+    size_t j = 0;
+    for (; j + 32 <= n; j += 32) {
+        a = _mm512_max_ps(a, _mm512_loadu_ps(row + j));
+        b = _mm512_max_ps(b, _mm512_loadu_ps(row + j + 16));
+    }
+    for (; j < n; j += 16)
+        a = _mm512_max_ps(a, _mm512_mask_loadu_ps(a, lanes(n - j), row + j));
+    return _mm512_reduce_max_ps(_mm512_max_ps(a, b));
+}
+
+/* Weights of n scores to half, zeros up to a whole word of 32 lanes; their sum. */
+KMF_TARGET_BF16 static KMF_INLINE float weigh_row_bf16(uint16_t *half, const float *row,
+                                                       float max, size_t n)
+{
+    __m512 top = _mm512_set1_ps(max);
+    __m512 a = _mm512_setzero_ps();
+    __m512 b = _mm512_setzero_ps();
+    for (size_t j = 0; j < n; j += 32) {
+        __mmask16 low = lanes(n - j);
+        __mmask16 high = lanes(n - j > 16 ? n - j - 16 : 0);
+        __m512 x = _mm512_maskz_loadu_ps(low, row + j);
+        __m512 y = _mm512_maskz_loadu_ps(high, row + j + 16);
+        x = _mm512_maskz_mov_ps(low, power_of_2(x, top));
+        y = _mm512_maskz_mov_ps(high, power_of_2(y, top));
+        a = _mm512_add_ps(a, x);
+        b = _mm512_add_ps(b, y);
+        _mm512_storeu_si512(half + j, (__m512i)_mm512_cvtne2ps_pbh(y, x));
+    }
+    return _mm512_reduce_add_ps(_mm512_add_ps(a, b));
+}
+
+KMF_TARGET_BF16 static void weigh_bf16(void *words, size_t ld_words, const float *scores,
+                                       size_t ld, running *r, bool first, size_t rows, size_t n)
+{
+    for (size_t i = 0; i < rows; i++) {
+        const float *row = scores + i * ld;
+        uint16_t *half = (uint16_t *)words + i * ld_words * 2;
+        float max = max_of_bf16(row, first ? -HUGE_VALF : r->max[i], n);
+        __m512 factor = power_of_2(_mm512_set1_ps(r->max[i]), _mm512_set1_ps(max));
+        float sum = weigh_row_bf16(half, row, max, n);
+        r->factor[i] = first ? 0.0f : _mm512_cvtss_f32(factor);
+        r->sum[i] = (first ? 0.0f : r->sum[i] * r->factor[i]) + sum;
+        r->max[i] = max;
+    }
+}
+#else
+static void weigh_bf16(void *words, size_t ld_words, const float *scores, size_t ld, running *r,
+                       bool first, size_t rows, size_t n)
+{
+    (void)words, (void)ld_words, (void)scores, (void)ld, (void)r, (void)first, (void)rows;
+    (void)n;
+    assert(!"bf16 where kmf_precision_here has none");
+}
+#endif
 
 /* to [rows, K] = from times a factor for each row; they may be the same. */
 static void scale_rows(float *to, size_t ld_to, const float *from, size_t ld,

@@ -153,23 +153,6 @@ static KMF_INLINE float kmf_exp(bool fused, float x)
 }
 
 /*
- * 2^x for x <= 0 to 1e-4 relative, for what is rounded to bfloat16 anyway: 2^n 2^f, |f| <= 1/2; at
- * least 2^-126.
- */
-static KMF_INLINE float kmf_exp2_rough(bool fused, float x)
-{
-    const float shift = 12582912.0f;
-    float y = x < -126.0f ? -126.0f : x;
-    float t = y + shift;
-    float f = y - (t - shift);
-    float p = 0.0551716685f;
-    p = kmf_multiply_add(fused, p, f, 0.242611125f);
-    p = kmf_multiply_add(fused, p, f, 0.693260968f);
-    p = kmf_multiply_add(fused, p, f, 0.999928057f);
-    return p * kmf_bits_float((kmf_float_bits(t) + 127u) << 23);
-}
-
-/*
  * GELU(x) = x/2 (1 + erf(x / sqrt 2)) = max(x, 0) - g(|x|),
  *    g(a) = a/2 erfc(a / sqrt 2)     = a e^(-a^2/2) q(a),  q a polynomial of degree 10.
  * Absolute error at most 2e-7, or half a unit in the last place of a large x. The limit of a
