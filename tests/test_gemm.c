@@ -9,6 +9,7 @@
 #include "levels.h"
 #include "nn/gemm.h"
 #include "nn/ops.h"
+#include "nn/panels.h"
 #include "run.h"
 
 #include <math.h>
@@ -91,34 +92,51 @@ static double steps_of(double x, double scale, double *slack)
     return nearbyint(steps);
 }
 
-/* Whether y is x w^T with both rounded to bytes. x: [N, K]   w: [Dout, K]   y: [N, Dout] */
+/*
+ * Adds to *sum what a group of bytes of x, which have a scale of their own, gives with as many of
+ * w, and to *limit what it may be off.
+ */
+static void add_product_of_bytes(double *sum, double *limit, const float *x, const float *w,
+                                 size_t K, double scale_w)
+{
+    float low = x[0], high = x[0];
+    for (size_t k = 0; k < K; k++) {
+        low = fminf(low, x[k]);
+        high = fmaxf(high, x[k]);
+    }
+    double scale_x = ((double)high - (double)low) / 255.0;
+    for (size_t k = 0; k < K; k++) {
+        double slack_x, slack_w;
+        double u = steps_of((double)x[k] - (double)low, scale_x, &slack_x);
+        double q = steps_of((double)w[k], scale_w, &slack_w);
+        double a = (double)low + u * scale_x;
+        *sum += a * q * scale_w;
+        *limit += slack_x * fabs(q) * scale_w + slack_w * (fabs(a) + slack_x);
+        *limit += 1e-6 * (fabs((double)low) + u * scale_x) * fabs(q) * scale_w;
+    }
+}
+
+/*
+ * Whether y is x w^T with both rounded to bytes, x in groups of so many columns.
+ * x: [N, K]   w: [Dout, K]   y: [N, Dout]
+ */
 static bool is_product_of_bytes(const float *y, const float *x, const float *w, size_t N,
-                                size_t Dout, size_t K)
+                                size_t Dout, size_t K, size_t group)
 {
     for (size_t n = 0; n < N; n++)
         for (size_t o = 0; o < Dout; o++) {
             const float *row = x + n * K;
             const float *column = w + o * K;
-            float low = row[0], high = row[0], most = 0.0f;
-            for (size_t k = 0; k < K; k++) {
-                low = fminf(low, row[k]);
-                high = fmaxf(high, row[k]);
-                most = fmaxf(most, fabsf(column[k]));
-            }
-            double scale_a = ((double)high - (double)low) / 255.0;
-            double scale_b = (double)most / 127.0;
+            float most = 0.0f;
             double sum = 0.0, limit = 0.0;
-            for (size_t k = 0; k < K; k++) {
-                double slack_a, slack_b;
-                double u = steps_of((double)row[k] - (double)low, scale_a, &slack_a);
-                double q = steps_of((double)column[k], scale_b, &slack_b);
-                double a = (double)low + u * scale_a;
-                sum += a * q * scale_b;
-                limit += slack_a * fabs(q) * scale_b + slack_b * (fabs(a) + slack_a);
-                limit += 1e-6 * (fabs((double)low) + u * scale_a) * fabs(q) * scale_b;
-            }
+            for (size_t k = 0; k < K; k++)
+                most = fmaxf(most, fabsf(column[k]));
+            for (size_t k = 0; k < K; k += group)
+                add_product_of_bytes(&sum, &limit, row + k, column + k,
+                                     K - k < group ? K - k : group, (double)most / 127.0);
             if (!(fabs((double)y[n * Dout + o] - sum) <= limit))
-                return false;
+                if (!(fabs((double)y[n * Dout + o] - sum) <= limit))
+                    return false;
         }
     return true;
 }
@@ -200,7 +218,7 @@ static const char *weight_is_right(kmf_precision precision)
         }
         weight_run(&p, NULL);
         bool right = precision == KMF_PRECISION_INT8
-                         ? is_product_of_bytes(p.y, p.x, p.w, p.N, Dout, Din)
+                         ? is_product_of_bytes(p.y, p.x, p.w, p.N, Dout, Din, Din)
                          : is_rounded_product(p.y, Dout, p.x, Din, p.w, Din, 1, p.N, Dout, Din,
                                               0.0, precision);
         if (!right)
@@ -366,11 +384,13 @@ static const char *endings_are_those_of_the_loops(kmf_precision precision)
     return NULL;
 }
 
-/* A feed-forward at once has the bits of its two products. */
-/* The bits of a product, what lies between, and a product. gated: kmf_gate_forward lies there. */
+/*
+ * The bits of a product, what lies between, and a product; in int8 those of bytes in groups, which
+ * are whole rows where the gate's columns are no whole panels. gated: kmf_gate_forward lies there.
+ */
 static const char *a_pair_is_two_products(kmf_precision precision)
 {
-    static const size_t inner[] = {1, 24, 65, 130, 1030};
+    static const size_t inner[] = {1, 24, 65, 130, 1030, 2112};
     static const size_t row_counts[] = {1, 41, KMF_TILE};
     for (size_t s = 0; s < sizeof inner / sizeof inner[0] * 6; s++) {
         enum { D = 67 };
@@ -398,8 +418,14 @@ static const char *a_pair_is_two_products(kmf_precision precision)
         weight_run(&second, NULL);
         kmf_gemm_pair(y, D, first.x, D, &first.packed, &second.packed, N, &between, gated,
                       scratch);
+        bool in_groups =
+            precision == KMF_PRECISION_INT8 && F > KMF_INT8_GROUP && !(gated && F % 64 != 0);
+        if (in_groups)
+            memcpy(second.y, y, N * D * sizeof *y);
         if (memcmp(y, second.y, (N + SPARE) * D * sizeof *y) != 0)
             return "two products in a row differ from one after the other";
+        if (in_groups && !is_product_of_bytes(y, second.x, second.w, N, D, F, KMF_INT8_GROUP))
+            return "a product of bytes in groups is not that of three loops";
         kmf_free(bias);
         kmf_free(y);
         kmf_free(scratch);

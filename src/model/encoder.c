@@ -114,6 +114,11 @@ static size_t turned(const kmf_config *config)
     return !turns(config) ? 0 : config->rotary_size ? config->rotary_size : K;
 }
 
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
 /* false if it does not fit a size_t. */
 static bool lay_out(layout *l, const kmf_config *config, kmf_precision precision,
                     size_t max_tokens, size_t max_seq)
@@ -129,9 +134,10 @@ static bool lay_out(layout *l, const kmf_config *config, kmf_precision precision
         kmf_attend_scratch(max_seq, K, (kmf_attend_precision){KMF_PRECISION_F32, attention});
     size_t scratch =
         kmf_attend_scratch(max_seq, K, (kmf_attend_precision){attention, attention});
-    size_t words =
-        kmf_gemm_pair_scratch(D, F, config->gated, precision, kmf_packed_w2(precision));
-    size_t other = kmf_gemm_scratch(width, precision);
+    size_t words = kmf_gemm_scratch(width, precision);
+    for (size_t i = 0; i < config->n_layers && i < 2; i++)
+        words = larger(words, kmf_gemm_pair_scratch(D, F, config->gated, precision,
+                                                    kmf_packed_w2(precision, i)));
     size_t N, D3;
     *l = (layout){0};
     if (!kmf_add(max_tokens, 2 * KMF_TILE - 1, &N) || !kmf_mul(D, 3, &D3) || first == 0 ||
@@ -143,7 +149,7 @@ static bool lay_out(layout *l, const kmf_config *config, kmf_precision precision
            place_floats(&l->normed, &l->total, config->pre_norm ? KMF_TILE : 0, D) &&
            place_floats(&l->cos_t, &l->total, max_seq, pairs) &&
            place_floats(&l->sin_t, &l->total, max_seq, pairs) &&
-           place(&l->words, &l->total, 1, words > other ? words : other) &&
+           place(&l->words, &l->total, 1, words) &&
            place(&l->scratch, &l->total, 1, first > scratch ? first : scratch);
 }
 
@@ -440,7 +446,7 @@ static void leave_block(const batch *b, kmf_encoder *own, size_t l, size_t beg, 
     float *x = b->encoders[0]->x + beg * D;
     const float *heads = b->encoders[0]->qkv + beg * 3 * D;
     float *y = own->out;
-    kmf_ending act = {.bias = w->b1, .activate = true, .activation = config->activation};
+    kmf_ending act = {.bias = packed->b1, .activate = true, .activation = config->activation};
     kmf_gemm_weight(y, D, heads, 3 * D, &packed->wo, rows, NULL, own->words); /* -> [t, D] */
     after(own, x, y, w->bo, w->ln1_w, w->ln1_b, rows);
     const float *in = before(own, x, w->ln2_w, w->ln2_b, rows);

@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "model/middle.h"
 #include "model/model.h"
 
 #include <string.h>
@@ -29,6 +30,7 @@ void kmf_packed_free(kmf_packed *packed)
     kmf_free(packed->slab);
     kmf_free(packed->layers);
     kmf_free(packed->qkv_bias);
+    kmf_free(packed->biases);
     kmf_free(atomic_load(&packed->table));
     kmf_free(packed);
 }
@@ -48,7 +50,10 @@ static int add_packed(size_t *total, size_t Dout, size_t Din, kmf_precision prec
 typedef struct packing {
     const kmf_tensors *stored;
     char *next;
-    size_t n_weights; /* so far */
+    size_t n_weights;   /* so far */
+    size_t *order;      /* owned [F], where columns are put in order; else NULL */
+    const float **rows; /* owned [F], gated [2F] */
+    float *turned;      /* owned [D, F] */
 } packing;
 
 /* Packs parts [Dout / n_parts, Din]. */
@@ -58,20 +63,30 @@ static kmf_weight pack(packing *p, const float *const *parts, size_t n_parts, si
     kmf_weight w = kmf_gemm_pack(p->next, parts, n_parts, Din, Dout, Din, precision);
     p->next += kmf_gemm_packed_bytes(Dout, Din, precision);
     p->n_weights += Dout * Din;
-    for (size_t i = 0; i < n_parts; i++)
-        kmf_tensors_give_back(p->stored, parts[i], Dout / n_parts * Din * sizeof(float));
     return w;
 }
 
-/* Of Wqkv of layer l, and of W2. */
+static void give_back(const packing *p, const float *weight, size_t n)
+{
+    kmf_tensors_give_back(p->stored, weight, n * sizeof *weight);
+}
+
+/* Of Wqkv of layer l, and of its W2. */
 static kmf_precision qkv_precision(const kmf_packed *packed, size_t l)
 {
     return l == 0 && packed->table_bytes ? KMF_PRECISION_F32 : packed->precision;
 }
 
-kmf_precision kmf_packed_w2(kmf_precision precision)
+kmf_precision kmf_packed_w2(kmf_precision precision, size_t l)
 {
-    return precision == KMF_PRECISION_INT8 ? kmf_precision_here(KMF_PRECISION_BF16) : precision;
+    return precision == KMF_PRECISION_INT8 && l == 0 ? kmf_precision_here(KMF_PRECISION_BF16)
+                                                     : precision;
+}
+
+/* Whether the columns of the middle are put in order. */
+static bool in_order(const kmf_packed *packed, size_t l)
+{
+    return kmf_packed_w2(packed->precision, l) == KMF_PRECISION_INT8;
 }
 
 static int take_room(kmf_packed *packed, const kmf_config *config, bool has_proj, kmf_err *err)
@@ -83,7 +98,8 @@ static int take_room(kmf_packed *packed, const kmf_config *config, bool has_proj
     size_t F_in = config->gated ? 2 * F : F;
     bool placeless = config->positions != KMF_POSITIONS_LEARNED && !config->token_dropout;
     size_t total = 0;
-    size_t D3, n_bias;
+    size_t n_ordered = L > 0 && in_order(packed, L - 1) ? L : 0;
+    size_t D3, n_bias, n_b1;
     if (!kmf_mul(D, 3, &D3))
         return kmf_fail(err, KMF_ENOMEM, "a model %zu wide does not fit the memory", D);
     if (!placeless || !kmf_mul(D3, sizeof(float), &packed->table_bytes) ||
@@ -93,47 +109,123 @@ static int take_room(kmf_packed *packed, const kmf_config *config, bool has_proj
     for (size_t l = 0; l < L; l++)
         if (add_packed(&total, D3, D, qkv_precision(packed, l), err) ||
             add_packed(&total, D, D, p, err) || add_packed(&total, F_in, D, p, err) ||
-            add_packed(&total, D, F, kmf_packed_w2(p), err))
+            add_packed(&total, D, F, kmf_packed_w2(p, l), err))
             return KMF_ENOMEM;
-    if (!kmf_mul(D3, L, &n_bias))
+    if (!kmf_mul(D3, L, &n_bias) || !kmf_mul(F_in, n_ordered, &n_b1))
         return kmf_fail(err, KMF_ENOMEM, "%zu layers do not fit the memory", L);
     if (has_proj && add_packed(&total, D, config->embedding_size, KMF_PRECISION_F32, err))
         return KMF_ENOMEM;
-    packed->bytes = total + n_bias * sizeof(float) + packed->table_bytes;
+    packed->bytes = total + (n_bias + n_b1) * sizeof(float) + packed->table_bytes;
     packed->slab = kmf_large(total ? total : 1, 1, err);
     packed->layers = kmf_calloc(L, sizeof *packed->layers, err);
     packed->qkv_bias = kmf_floats(n_bias, err);
-    return packed->slab && packed->layers && packed->qkv_bias ? 0 : KMF_ENOMEM;
+    packed->biases = kmf_floats(n_b1 ? n_b1 : 1, err);
+    return packed->slab && packed->layers && packed->qkv_bias && packed->biases ? 0
+                                                                                : KMF_ENOMEM;
+}
+
+/* Room to put a layer's columns in order. */
+static int take_order(packing *p, size_t D, size_t F, size_t F_in, kmf_err *err)
+{
+    size_t n;
+    p->order = kmf_malloc(F, sizeof *p->order, err);
+    p->rows = kmf_malloc(F_in, sizeof *p->rows, err);
+    if (!p->order || !p->rows)
+        return KMF_ENOMEM;
+    if (!kmf_mul(D, F, &n))
+        return kmf_fail(err, KMF_ENOMEM, "a weight of %zu x %zu does not fit the memory", D, F);
+    p->turned = kmf_large(n, sizeof *p->turned, err);
+    return p->turned ? 0 : KMF_ENOMEM;
+}
+
+static void free_order(packing *p)
+{
+    kmf_free(p->order);
+    kmf_free(p->rows);
+    kmf_free(p->turned);
+}
+
+/* W1, b1 and W2 of a layer with the columns of the middle in order. b1: room for its biases. */
+static int pack_in_order(packing *p, kmf_packed_layer *to, const kmf_config *config,
+                         const kmf_layer *w, float *b1, kmf_precision precision, kmf_err *err)
+{
+    size_t D = config->hidden_size;
+    size_t F = config->intermediate_size;
+    size_t F_in = config->gated ? 2 * F : F;
+    int status = kmf_middle_order(p->order, config, w, err);
+    if (status < 0)
+        return status;
+    for (size_t f = 0; f < F_in; f++) {
+        size_t o = f < F ? p->order[f] : F + p->order[f - F];
+        p->rows[f] = w->w1 + o * D;
+        if (w->b1)
+            b1[f] = w->b1[o];
+    }
+    for (size_t d = 0; d < D; d++)
+        for (size_t f = 0; f < F; f++)
+            p->turned[d * F + f] = w->w2[d * F + p->order[f]];
+    to->w1 = pack(p, p->rows, F_in, F_in, D, precision);
+    to->w2 = pack(p, (const float *[]){p->turned}, 1, D, F, precision);
+    to->b1 = w->b1 ? b1 : NULL;
+    return 0;
+}
+
+static int pack_layer(packing *p, kmf_packed *packed, const kmf_config *config,
+                      const kmf_layer *w, size_t l, kmf_err *err)
+{
+    size_t D = config->hidden_size;
+    size_t F = config->intermediate_size;
+    size_t F_in = config->gated ? 2 * F : F;
+    kmf_packed_layer *to = &packed->layers[l];
+    kmf_precision precision = packed->precision;
+    int status = 0;
+    to->qkv =
+        pack(p, (const float *[]){w->wq, w->wk, w->wv}, 3, 3 * D, D, qkv_precision(packed, l));
+    to->wo = pack(p, (const float *[]){w->wo}, 1, D, D, precision);
+    if (in_order(packed, l)) {
+        status = pack_in_order(p, to, config, w, packed->biases + l * F_in, precision, err);
+    } else {
+        to->w1 = pack(p, (const float *[]){w->w1}, 1, F_in, D, precision);
+        to->w2 = pack(p, (const float *[]){w->w2}, 1, D, F, kmf_packed_w2(precision, l));
+        to->b1 = w->b1;
+    }
+    const struct {
+        const float *weight;
+        size_t n;
+    } done[] = {{w->wq, D * D}, {w->wk, D * D},    {w->wv, D * D},
+                {w->wo, D * D}, {w->w1, F_in * D}, {w->w2, D * F}};
+    for (size_t i = 0; i < sizeof done / sizeof done[0]; i++)
+        give_back(p, done[i].weight, done[i].n);
+    return status;
 }
 
 static int make(kmf_packed *packed, const kmf_config *config, const kmf_params *params,
                 const kmf_tensors *stored, kmf_err *err)
 {
     size_t D = config->hidden_size;
-    size_t F = config->intermediate_size;
-    size_t F_in = config->gated ? 2 * F : F;
-    kmf_precision p = packed->precision;
     if (take_room(packed, config, params->proj_w != NULL, err) < 0)
         return KMF_ENOMEM;
-    packing to_slab = {stored, packed->slab, 0};
-    for (size_t l = 0; l < config->n_layers; l++) {
+    packing to_slab = {.stored = stored, .next = packed->slab};
+    int status = 0;
+    if (config->n_layers > 0 && in_order(packed, config->n_layers - 1))
+        status = take_order(&to_slab, D, config->intermediate_size,
+                            (config->gated ? 2 : 1) * config->intermediate_size, err);
+    for (size_t l = 0; status == 0 && l < config->n_layers; l++) {
         const kmf_layer *w = &params->layers[l];
-        kmf_packed_layer *to = &packed->layers[l];
         float *bias = packed->qkv_bias + l * 3 * D;
-        to->qkv = pack(&to_slab, (const float *[]){w->wq, w->wk, w->wv}, 3, 3 * D, D,
-                       qkv_precision(packed, l));
-        to->wo = pack(&to_slab, (const float *[]){w->wo}, 1, D, D, p);
-        to->w1 = pack(&to_slab, (const float *[]){w->w1}, 1, F_in, D, p);
-        to->w2 = pack(&to_slab, (const float *[]){w->w2}, 1, D, F, kmf_packed_w2(p));
         memcpy(bias, w->bq, D * sizeof *bias);
         memcpy(bias + D, w->bk, D * sizeof *bias);
         memcpy(bias + 2 * D, w->bv, D * sizeof *bias);
+        status = pack_layer(&to_slab, packed, config, w, l, err);
     }
-    if (params->proj_w)
+    if (status == 0 && params->proj_w) {
         packed->proj = pack(&to_slab, (const float *[]){params->proj_w}, 1, D,
                             config->embedding_size, KMF_PRECISION_F32);
+        give_back(&to_slab, params->proj_w, D * config->embedding_size);
+    }
     packed->n_weights = to_slab.n_weights;
-    return 0;
+    free_order(&to_slab);
+    return status;
 }
 
 int kmf_packed_make(kmf_packed *packed, const kmf_config *config, const kmf_params *params,
@@ -153,6 +245,8 @@ int kmf_packed_make(kmf_packed *packed, const kmf_config *config, const kmf_para
             kmf_free(packed->slab);
             kmf_free(packed->layers);
             kmf_free(packed->qkv_bias);
+            kmf_free(packed->biases);
+            packed->biases = NULL;
             packed->slab = NULL;
             packed->layers = NULL;
             packed->qkv_bias = NULL;

@@ -11,8 +11,10 @@
  *
  * Precision. Not all weights suffer it alike. What the first layer does to the tokens goes through
  * all others: its Wqkv, which the table makes cheap, stays in float32, and so do its scores. With
- * int8 what comes out of the activation, mostly near 0 and seldom large, loses most: W2 is in bf16,
- * where the processor has it. (Measured: tests/bench/results/encoder.md.)
+ * int8 what comes out of the activation, mostly near 0 and seldom large, loses most: the first
+ * layer's W2 is in bf16, where the processor has it, and before the others the columns of the
+ * middle stand in the order of how far they reach (middle.h). (Measured:
+ * tests/bench/results/encoder.md.)
  */
 #ifndef KMF_PACKED_H
 #define KMF_PACKED_H
@@ -27,6 +29,7 @@
 typedef struct kmf_packed_layer {
     kmf_weight qkv;        /* [3D, D]: wq, wk, wv as one product */
     kmf_weight wo, w1, w2; /* w1 is [2F, D] in a gated feed-forward */
+    const float *b1;       /* in w1's order; the model's or that in `biases`, or NULL */
 } kmf_packed_layer;
 
 typedef struct kmf_packed {
@@ -37,6 +40,7 @@ typedef struct kmf_packed {
     kmf_packed_layer *layers;         /* owned [L] */
     kmf_weight proj;                  /* [D, E]; Dout 0 when E = D */
     float *qkv_bias;                  /* owned [L, 3D] */
+    float *biases;                    /* owned [L, F], gated [L, 2F]: b1 where it has an order */
     size_t bytes;                     /* of all that is owned, the table too */
     size_t n_weights;                 /* numbers that are packed */
     size_t table_bytes;               /* 0: no table, or it would be too large */
@@ -45,8 +49,8 @@ typedef struct kmf_packed {
     atomic_size_t tokens;   /* seen so far, up to V */
 } kmf_packed;
 
-/* What W2 is packed in beside other weights in this precision. */
-kmf_precision kmf_packed_w2(kmf_precision precision);
+/* What W2 of layer l is packed in beside other weights in this precision. */
+kmf_precision kmf_packed_w2(kmf_precision precision, size_t l);
 
 /* Nothing is packed yet; free accepts NULL. */
 kmf_packed *kmf_packed_new(kmf_err *err) KMF_MUST_CHECK;

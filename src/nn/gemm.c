@@ -174,6 +174,7 @@ kmf_weight kmf_gemm_pack_back(void *room, const float *const *parts, size_t n_pa
 typedef struct quantised {
     const float *row_scale, *row_low; /* [N] */
     const float *scale, *sums;        /* [cols] */
+    bool more;                        /* they are added to what is there */
 } quantised;
 
 /* rough: what comes out is rounded soon. */
@@ -219,6 +220,8 @@ static KMF_INLINE void end_rows_body(bool fused, float *y, size_t ld_y, const vo
             float low = q.row_low[i];
             for (size_t j = 0; j < n; j++)
                 numbers[j] = q.scale[j] * (scale * (float)exact[j] + low * q.sums[j]);
+            for (size_t j = 0; q.more && j < n; j++)
+                numbers[j] += to[j];
             from = numbers;
         }
         if (ending.activate && ending.bias)
@@ -352,6 +355,9 @@ static void tile_product(const right *out, const left *x, const kmf_weight *w,
     size_t last = part.k + part.K;
     const float *scales =
         kernel->terms == 4 ? kmf_panels_scales(kernel, w->packed, w->Dout, w->Din) : NULL;
+    size_t group = part.K == kmf_kernel_words(kernel, w->Din)
+                       ? 0
+                       : 1 + part.k * kernel->terms / KMF_INT8_GROUP;
     const float *bias = ending.bias;
     assert(bias || !ending.activate);
     assert(part.beg % kernel->cols == 0 && (part.k == 0 || out->y));
@@ -369,7 +375,7 @@ static void tile_product(const right *out, const left *x, const kmf_weight *w,
             float *c = in_place ? out->y + n * out->ld + at : sums;
             size_t ld_c = in_place ? out->ld : kernel->cols;
             quantised q = {0};
-            if (part.k > 0 && !in_place)
+            if (part.k > 0 && !in_place && !scales)
                 copy_rows(c, ld_c, out->y + n * out->ld + at, out->ld, rows, cols);
             for (size_t k = part.k; k < last; k += kernel->depth) {
                 kmf_ahead piece = piece_of(w, kernel, beg, k, last);
@@ -377,12 +383,14 @@ static void tile_product(const right *out, const left *x, const kmf_weight *w,
                 kmf_ahead next =
                     k + depth < last ? piece_of(w, kernel, beg, k + depth, last) : after;
                 kernel->panel(c, ld_c, x->words + n * x->ld + k - part.k, x->ld, piece.from,
-                              rows, cols, depth, k > 0, share_of(next, n, rows, N));
+                              rows, cols, depth, scales ? k > part.k : k > 0,
+                              share_of(next, n, rows, N));
             }
             if (in_place)
                 continue;
             if (scales)
-                q = (quantised){x->scale + n, x->low + n, scales + beg, scales + w->Dout + beg};
+                q = (quantised){x->scale + n, x->low + n, scales + beg,
+                                scales + (1 + group) * w->Dout + beg, part.k > 0};
             if (out->words) {
                 words_of_rows(out, n, at, sums, kernel->cols, q, ending, rows, cols);
             } else {
@@ -410,16 +418,17 @@ void kmf_gemm_weight(float *y, size_t ld_y, const float *x, size_t ld_x, const k
 
 /*
  * Columns of the middle [N, F] of two products that are at work at a time: as many as the second
- * one takes into its sums in one go, and whole panels of the first; gated ones where the second
- * half of the first one's columns is whole panels, too.
+ * one takes into its sums in one go, in int8 a group, and whole panels of the first; gated ones
+ * where the second half of the first one's columns begins with a panel.
  */
 static size_t columns_between(const kmf_kernel *first, const kmf_kernel *second, size_t F,
                               bool gated)
 {
     size_t unit = first->cols > second->terms ? first->cols : second->terms;
-    if (second->terms == 4 || second->depth > F / second->terms || (gated && F % unit != 0))
+    size_t most = second->terms == 4 ? KMF_INT8_GROUP : second->depth * second->terms;
+    if (most >= F || (gated && F % unit != 0))
         return F;
-    return second->depth * second->terms / unit * unit;
+    return most / unit * unit;
 }
 
 size_t kmf_gemm_pair_scratch(size_t Din, size_t F, bool gated, kmf_precision first,

@@ -83,10 +83,12 @@ void kmf_gemm_weight(kmf_real *y, size_t ld_y, const kmf_real *x, size_t ld_x,
 
 /*
  * Two products in a row, the feed-forward: y = act(x W1^T + b1) W2^T for N <= KMF_TILE rows. What
- * lies between, [N, F], is in scratch, in bf16 as the second product reads it.
+ * lies between is in scratch, some columns at a time, as the second product reads them.
  *   x: [N, Din]   W1: [F, Din]   between: b1 and act   W2: [Dout, F]   y: [N, Dout]
  * gated: W1 is [2F, Din], b1 may be NULL, and kmf_gate_forward takes the place of act.
- * The bits of two kmf_gemm_weight; W1 is not in F32 where W2 is in BF16. scratch:
+ * The bits of two kmf_gemm_weight; but where W2 is in INT8, KMF_INT8_GROUP columns of what lies
+ * between are quantised at a time (nn/panels.h), all F if it is gated and F no multiple of a
+ * panel's columns. W1 is not in F32 where W2 is in BF16 or INT8. scratch:
  * kmf_gemm_pair_scratch(Din, F, gated, precision of W1, that of W2).
  */
 size_t kmf_gemm_pair_scratch(size_t Din, size_t F, bool gated, kmf_precision first,

@@ -88,9 +88,10 @@ TARGET static KMF_INLINE void NAME(rows_)(int vecs, void *c_, size_t ld_c, const
     const char *next = ahead.bytes > 0 ? ahead.from : b;
     size_t by = ahead.bytes / ((M + ROWS - 1) / ROWS * K);
     size_t i = 0;
-    for (; i + ROWS <= M; i += ROWS, next += K * by)
-        NAME(tile_)
-        (ROWS, vecs, c + i * ld_c, ld_c, a + i * ld_a, ld_a, 1, b, K, more, next, by);
+    for (; i + ROWS <= M; i += ROWS, next += K * by) {
+        const NAME(word_mem_) *row = a + i * ld_a;
+        NAME(tile_)(ROWS, vecs, c + i * ld_c, ld_c, row, ld_a, 1, b, K, more, next, by);
+    }
     for (; i + 4 <= M; i += 4, next += K * by)
         NAME(tile_)(4, vecs, c + i * ld_c, ld_c, a + i * ld_a, ld_a, 1, b, K, more, next, by);
     for (; i + 2 <= M; i += 2)
@@ -145,9 +146,8 @@ TARGET static void NAME(group_panel_)(void *c_, size_t ld_c, const void *groups_
     size_t i = 0;
     for (; i + ROWS <= M; i += ROWS)
         NAME(tile_)(ROWS, VECS, c + i * ld_c, ld_c, groups + i * K, 1, ROWS, b, K, more, b, 0);
-    for (size_t r = 0; i + r < M; r++)
-        NAME(tile_)
-    (1, VECS, c + (i + r) * ld_c, ld_c, groups + i * K + r, 1, ROWS, b, K, more, b, 0);
+    for (const NAME(word_mem_) *row = groups + i * K; i < M; i++, row++)
+        NAME(tile_)(1, VECS, c + i * ld_c, ld_c, row, 1, ROWS, b, K, more, b, 0);
 }
 #endif
 

@@ -30,10 +30,17 @@ static bool panel_bytes(const kmf_kernel *kernel, size_t Dout, size_t Din, size_
     return kmf_mul(cols, words, &words) && kmf_mul(words, sizeof(float), bytes);
 }
 
+static size_t groups(size_t Din)
+{
+    return Din / KMF_INT8_GROUP + (Din % KMF_INT8_GROUP > 0);
+}
+
 size_t kmf_panels_bytes(const kmf_kernel *kernel, size_t Dout, size_t Din)
 {
     size_t bytes, scales;
-    if (!panel_bytes(kernel, Dout, Din, &bytes) || !kmf_mul(Dout, 2 * sizeof(float), &scales))
+    if (!panel_bytes(kernel, Dout, Din, &bytes) ||
+        !kmf_mul(Dout, 2 + groups(Din), &scales) ||
+        !kmf_mul(scales, sizeof(float), &scales))
         return 0;
     if (kernel->terms != 4)
         scales = 0;
@@ -140,24 +147,28 @@ void kmf_words_pairs(void *words, size_t ld, const float *x, size_t ld_x, size_t
 
 #define LANES 32
 
+static KMF_INLINE void take_in(float *least, float *most, float *zero, float x)
+{
+    *least = x < *least ? x : *least;
+    *most = x > *most ? x : *most;
+    *zero += x * 0.0f;
+}
+
 /* The smallest and the largest of x [K]; NaN, both, if any is no finite number. */
 static KMF_INLINE void extremes(float *min, float *max, const float *x, size_t K)
 {
     float least[LANES], most[LANES], zero[LANES];
+    size_t i = 0;
     for (size_t l = 0; l < LANES; l++) {
         least[l] = x[0];
         most[l] = x[0];
         zero[l] = 0;
     }
-    for (size_t i = 0; i < K; i += LANES) {
-        size_t n = K - i < LANES ? K - i : LANES;
-        for (size_t l = 0; l < n; l++) {
-            float v = x[i + l];
-            least[l] = v < least[l] ? v : least[l];
-            most[l] = v > most[l] ? v : most[l];
-            zero[l] += v * 0.0f;
-        }
-    }
+    for (; i + LANES <= K; i += LANES)
+        for (size_t l = 0; l < LANES; l++)
+            take_in(&least[l], &most[l], &zero[l], x[i + l]);
+    for (size_t l = 0; i + l < K; l++)
+        take_in(&least[l], &most[l], &zero[l], x[i + l]);
     for (size_t half = LANES / 2; half > 0; half /= 2)
         for (size_t l = 0; l < half; l++) {
             least[l] = least[l + half] < least[l] ? least[l + half] : least[l];
@@ -245,6 +256,14 @@ static void weight_words(uint32_t *words, const kmf_kernel *kernel, const matrix
     }
 }
 
+/* sums [Dout] = what stands behind it added up over the groups. */
+static void add_groups(float *sums, size_t Dout, size_t Din)
+{
+    for (size_t k = 0; k < Din; k += KMF_INT8_GROUP)
+        for (size_t o = 0; o < Dout; o++)
+            sums[o] += sums[(1 + k / KMF_INT8_GROUP) * Dout + o];
+}
+
 void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const *parts,
                      size_t n_parts, size_t ld, size_t Dout, size_t Din)
 {
@@ -255,22 +274,23 @@ void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const 
     bool quantised = kernel->terms == 4;
     float *scales = (float *)(void *)((char *)panels + scales_offset(kernel, Dout, Din));
     _Alignas(64) uint32_t rows[KMF_PANEL_COLS][16];
-    size_t most = 16 * kernel->terms; /* of a row, converted at a time */
+    size_t most = 16 * kernel->terms; /* of a row, converted at a time: divides a group */
+    if (quantised)
+        memset(scales + Dout, 0, (1 + groups(Din)) * Dout * sizeof *scales);
     for (size_t beg = 0; beg < Dout; beg += cols) {
         uint32_t *panel = (uint32_t *)panels + beg * words;
         size_t n_cols = Dout - beg < cols ? Dout - beg : cols;
-        for (size_t j = 0; quantised && j < n_cols; j++) {
+        for (size_t j = 0; quantised && j < n_cols; j++)
             scales[beg + j] = kmf_int8_scale(row_of(&m, beg + j), Din);
-            scales[Dout + beg + j] = 0;
-        }
         for (size_t k = 0; k < Din; k += most) {
             size_t n = Din - k < most ? Din - k : most;
             size_t n_words = kmf_kernel_words(kernel, n);
             uint32_t *to = panel + k / kernel->terms * cols;
+            float *sums =
+                quantised ? scales + (2 + k / KMF_INT8_GROUP) * Dout + beg : NULL;
             for (size_t j = 0; j < n_cols; j++)
                 weight_words(rows[j], kernel, &m, beg + j, k, n,
-                             quantised ? scales[beg + j] : 0.0f,
-                             quantised ? &scales[Dout + beg + j] : NULL);
+                             quantised ? scales[beg + j] : 0.0f, sums ? &sums[j] : NULL);
             for (size_t i = 0; i < n_words; i++) {
                 for (size_t j = 0; j < n_cols; j++)
                     to[i * cols + j] = rows[j][i];
@@ -279,6 +299,8 @@ void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const 
             }
         }
     }
+    if (quantised)
+        add_groups(scales + Dout, Dout, Din);
 }
 
 void kmf_panels_pack_back(void *panels, const kmf_kernel *kernel, const float *const *parts,

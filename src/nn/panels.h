@@ -8,15 +8,21 @@
  * smallest of the row and scale (largest - smallest) / 255. So
  *
  *   x W^T [n, o] = scale[o] (scale[n] sum_k u q + low[n] sum_k q)
+ *
+ * and where groups of KMF_INT8_GROUP terms of x have a scale and a low of their own, the sum of
+ * that over the groups.
  */
 #ifndef KMF_PANELS_H
 #define KMF_PANELS_H
 
 #include "nn/kernels.h"
 
+#define KMF_INT8_GROUP 256
+
 /*
  * Bytes of W [Dout, Din] in panels, a multiple of 64; 0: does not fit a size_t. Behind the panels
- * of int8 stand scale [Dout] and sum_k q [Dout], float, which kmf_panels_scales finds.
+ * of int8 stand, float, scale [Dout], which kmf_panels_scales finds, sum_k q [Dout], and that sum
+ * group by group, [Din / KMF_INT8_GROUP, rounded up; Dout].
  */
 size_t kmf_panels_bytes(const kmf_kernel *kernel, size_t Dout, size_t Din);
 const float *kmf_panels_scales(const kmf_kernel *kernel, const void *panels, size_t Dout,

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#include "model/middle.h"
+
+#include "base/mem.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define DEVIATIONS 4
+
+typedef struct column {
+    double reach;
+    size_t index;
+} column;
+
+static int by_reach(const void *a, const void *b)
+{
+    const column *x = a;
+    const column *y = b;
+    if (x->reach != y->reach)
+        return x->reach < y->reach ? -1 : 1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+/* Mean and deviation of row o of W1 times what the norm gives; norms may lack weight or bias. */
+static void moments(double *mean, double *deviation, const kmf_layer *w, const float *norm_w,
+                    const float *norm_b, size_t o, size_t D)
+{
+    const float *row = w->w1 + o * D;
+    double sum = w->b1 ? (double)w->b1[o] : 0;
+    double squares = 0;
+    for (size_t i = 0; i < D; i++) {
+        double scaled = (double)row[i] * (norm_w ? (double)norm_w[i] : 1);
+        squares += scaled * scaled;
+        sum += norm_b ? (double)row[i] * (double)norm_b[i] : 0;
+    }
+    *mean = sum;
+    *deviation = sqrt(squares);
+}
+
+int kmf_middle_order(size_t *order, const kmf_config *config, const kmf_layer *layer,
+                     kmf_err *err)
+{
+    size_t D = config->hidden_size;
+    size_t F = config->intermediate_size;
+    const float *norm_w = config->pre_norm ? layer->ln2_w : layer->ln1_w;
+    const float *norm_b = config->pre_norm ? layer->ln2_b : layer->ln1_b;
+    column *columns = kmf_malloc(F, sizeof *columns, err);
+    if (!columns)
+        return KMF_ENOMEM;
+    for (size_t f = 0; f < F; f++) {
+        double mean, deviation;
+        moments(&mean, &deviation, layer, norm_w, norm_b, f, D);
+        columns[f] = (column){mean + DEVIATIONS * deviation, f};
+        if (!config->gated)
+            continue;
+        moments(&mean, &deviation, layer, norm_w, norm_b, F + f, D);
+        columns[f].reach *= fabs(mean) + DEVIATIONS * deviation;
+    }
+    qsort(columns, F, sizeof *columns, by_reach);
+    for (size_t f = 0; f < F; f++)
+        order[f] = columns[f].index;
+    kmf_free(columns);
+    return 0;
+}
