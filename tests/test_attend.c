@@ -409,8 +409,8 @@ static const char *large_scores_are_stood(void)
 /* ---------------------------------------------------------------- the tests -------------- */
 
 /*
- * Each weight by itself. The keys are u / 16 less from one to the next, which bfloat16 holds, so the
- * scores are known to the last bit; v tells which weight the output is.
+ * Each weight by itself. The keys are u / 16 less from one to the next, which bfloat16 holds, so
+ * the scores are known to the last bit; v tells which weight the output is.
  */
 static const char *powers_are_right(void)
 {

@@ -589,10 +589,11 @@ END_TEST
 START_TEST(any_failing_allocation_is_reported)
 {
     kmf_embed_options o = options();
-    static const char *const models[] = {MODEL, "kmer:3"};
-    for (size_t m = 0; m < 2; m++)
+    static const char *const models[] = {MODEL, "kmer:3", MODEL};
+    for (size_t m = 0; m < 3; m++)
         for (size_t n = 1;; n++) {
             kmf_err err = {0};
+            o.provenance = m == 2;
             int status = KMF_ENOMEM;
             kmf_mem_fail_at(n);
             kmf_embedder *e = kmf_embedder_new(models[m], &o, &err);
@@ -610,6 +611,31 @@ START_TEST(any_failing_allocation_is_reported)
             ck_assert_msg(status == KMF_ENOMEM && err.code == KMF_ENOMEM,
                           "allocation %zu: %d, %s", n, status, err.msg);
         }
+}
+END_TEST
+
+/* Asked for beforehand or not, twice, and while a run is under way. */
+START_TEST(digests_are_the_same_beside_the_start)
+{
+    char *text[4];
+    for (int early = 0; early < 2; early++) {
+        kmf_embed_options o = options();
+        kmf_err err = {0};
+        o.provenance = early;
+        kmf_embedder *e = kmf_embedder_new(MODEL, &o, &err);
+        ck_assert_msg(e != NULL, "%s", err.msg);
+        text[2 * early] = kmf_embedder_identity(e, &err);
+        ck_assert_int_eq(kmf_embedder_add(e, "a name", "ACGTACGTACGT", 12, &err), 0);
+        text[2 * early + 1] = kmf_embedder_identity(e, &err);
+        kmf_embedder_free(e);
+    }
+    ck_assert_ptr_nonnull(strstr(text[0], "md5"));
+    for (size_t i = 0; i < 4; i++) {
+        ck_assert_str_eq(text[0], text[i]);
+        if (i > 0)
+            kmf_text_free(text[i]);
+    }
+    kmf_text_free(text[0]);
 }
 END_TEST
 
@@ -656,6 +682,7 @@ int main(void)
     tcase_add_test(tcase, one_sequence_equals_its_row);
     tcase_add_test(tcase, no_batch_and_no_record_takes_memory);
     tcase_add_test(tcase, any_failing_allocation_is_reported);
+    tcase_add_test(tcase, digests_are_the_same_beside_the_start);
     tcase_add_test(tcase, npy_headers_come_back_and_others_are_refused);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The order of a feed-forward's middle. Second source: weights made so that the reach of each column
- * is known in advance, and a norm's results drawn at random, whose largest product with a column
- * comes near it.
+ * The order of a feed-forward's middle. Second source: weights made so that the reach of each
+ * column is known in advance, and a norm's results drawn at random, whose largest product with a
+ * column comes near it.
  */
 #include "base/mem.h"
 #include "model/middle.h"

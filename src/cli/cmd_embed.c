@@ -332,6 +332,7 @@ int cli_embed(cli *run, int argc, char **argv)
     kmf_embed_options_default(&a.opts);
     kmf_reader_options_default(&a.reader);
     a.opts.threads = kmf_threads_default();
+    a.opts.provenance = true;
     int leave = parse(run, &a, argc, argv, &first);
     if (leave >= 0)
         return leave;

@@ -29,6 +29,7 @@
 #include "base/cpu.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "embed/digests.h"
 #include "embed/method.h"
 #include "embed/settings.h"
 #include "seq/dna.h"
@@ -40,7 +41,7 @@
 #include <string.h>
 
 #define FLOAT_EXPONENT 0x7f800000u /* all ones: infinite or NaN */
-#define FIRST_SHARE (1.0 / 5)     /* of a squared length of 1, where there are two parts */
+#define FIRST_SHARE (1.0 / 5)      /* of a squared length of 1, where there are two parts */
 #define PART 256                   /* columns divided at once, where the result is moved */
 
 /* The windows of a strand. */
@@ -77,8 +78,9 @@ struct kmf_embedder {
     kmf_method *method;     /* owned */
     size_t dim;
 
-    kmf_pool *pool;   /* owned */
-    kmf_queue *queue; /* owned */
+    kmf_pool *pool;       /* owned */
+    kmf_queue *queue;     /* owned */
+    kmf_digests *digests; /* owned, or NULL */
 
     slot *slots; /* owned [n_slots], a ring: n_sent under way from first_sent on, then
                                the one being filled */
@@ -161,10 +163,16 @@ kmf_embedder *kmf_embedder_new(const char *model, const kmf_embed_options *opts,
     if (!e->method)
         goto fail;
     e->dim = e->method->shape.dim;
-    if (make_batches(e, err) < 0)
-        goto fail;
     e->pool = kmf_pool_new(e->opts.threads, err);
     if (!e->pool)
+        goto fail;
+    if (e->opts.provenance)
+        e->digests = kmf_digests_begin(e->method, e->pool, err);
+    if (e->opts.provenance && !e->digests)
+        goto fail;
+    if (e->method->kind->prepare && e->method->kind->prepare(e->method, &e->opts, err) < 0)
+        goto fail;
+    if (make_batches(e, err) < 0)
         goto fail;
     e->queue = kmf_queue_new(e->pool, (int)e->n_slots, err);
     if (!e->queue)
@@ -181,6 +189,7 @@ void kmf_embedder_free(kmf_embedder *embedder)
     kmf_embedder *e = embedder;
     if (!e)
         return;
+    kmf_digests_free(e->digests);
     kmf_queue_free(e->queue);
     kmf_pool_free(e->pool);
     for (size_t i = 0; e->slots && i < e->n_slots; i++)
@@ -229,6 +238,11 @@ const kmf_vectors *kmf_embedder_vectors(const kmf_embedder *embedder)
 const kmf_method *kmf_embedder_method(const kmf_embedder *embedder)
 {
     return embedder->method;
+}
+
+kmf_digests *kmf_embedder_digests(const kmf_embedder *embedder)
+{
+    return embedder->digests;
 }
 
 size_t kmf_embedder_bytes(const kmf_embedder *embedder)

@@ -292,7 +292,31 @@ static void release(kmf_method *method)
     kmf_free(m);
 }
 
+/* Packs the weights, and makes an encoder for each thread. */
+static int prepare(kmf_method *method, const kmf_embed_options *opts, kmf_err *err)
+{
+    encode *m = (encode *)method;
+    if (m->first == 0)
+        return 0;
+    int status = kmf_model_prepare(m->model, (kmf_precision)opts->precision, err);
+    if (status < 0)
+        return status;
+    m->encoders = kmf_calloc(m->threads, sizeof(kmf_encoder *), err);
+    if (!m->encoders)
+        return KMF_ENOMEM;
+    m->pooled = kmf_floats(m->threads * m->base.shape.dim, err);
+    if (!m->pooled)
+        return KMF_ENOMEM;
+    for (size_t i = 0; i < m->threads; i++) {
+        m->encoders[i] = kmf_encoder_new(m->model, m->base.shape.cap_units, m->window, err);
+        if (!m->encoders[i])
+            return KMF_ENOMEM;
+    }
+    return 0;
+}
+
 static const kmf_method_kind kind = {.work = work,
+                                     .prepare = prepare,
                                      .together = together,
                                      .finish = compose,
                                      .bytes = bytes,
@@ -315,25 +339,6 @@ static int make_cutters(encode *m, const kmf_embed_options *o, kmf_err *err)
         m->base.cutters[reverse] = kmf_cutter_new(kmf_model_vocab(m->model), &cut, err);
         if (!m->base.cutters[reverse])
             return KMF_EMODEL;
-    }
-    return 0;
-}
-
-static int make_encoders(encode *m, kmf_precision precision, kmf_err *err)
-{
-    int status = kmf_model_prepare(m->model, precision, err);
-    if (status < 0)
-        return status;
-    m->encoders = kmf_calloc(m->threads, sizeof(kmf_encoder *), err);
-    if (!m->encoders)
-        return KMF_ENOMEM;
-    m->pooled = kmf_floats(m->threads * m->base.shape.dim, err);
-    if (!m->pooled)
-        return KMF_ENOMEM;
-    for (size_t i = 0; i < m->threads; i++) {
-        m->encoders[i] = kmf_encoder_new(m->model, m->base.shape.cap_units, m->window, err);
-        if (!m->encoders[i])
-            return KMF_ENOMEM;
     }
     return 0;
 }
@@ -412,8 +417,6 @@ kmf_method *kmf_encode_open(const char *name, kmf_embed_options *opts, kmf_err *
         size_t n = kmf_vocab_frame(kmf_model_vocab(m->model));
         m->around = (frame){n > 0, n > 1};
     }
-    if (m->first > 0 && make_encoders(m, (kmf_precision)opts->precision, err) < 0)
-        goto failed;
     return &m->base;
 failed:
     kmf_method_free(&m->base);

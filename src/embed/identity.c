@@ -169,6 +169,7 @@ kmf_embedder *kmf_embedder_reopen(const char *identity, const char *model, int t
     const json_t *settings = json_object_get(was, "settings");
     kmf_embed_options_default(&opts);
     opts.threads = threads;
+    opts.provenance = true;
     if (read_words(&opts, settings, err) < 0 || read_numbers(&opts, settings, err) < 0)
         goto out;
     embedder = kmf_embedder_new(model ? model : name, &opts, &cause);

@@ -7,9 +7,9 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "embed/digests.h"
 #include "embed/provenance.h"
 #include "nn/gemm.h"
-#include "seq/digest.h"
 
 #include <string.h>
 
@@ -20,10 +20,14 @@
 json_t *kmf_model_json(const kmf_embedder *e, kmf_err *err)
 {
     const kmf_method *method = kmf_embedder_method(e);
+    kmf_digests *begun = kmf_embedder_digests(e);
     char md5[KMF_MD5_TEXT];
     json_t *json = json_pack("{s:o?}", "name", kmf_json_of_text(kmf_embedder_name(e)));
     for (size_t i = 0; json && i < KMF_METHOD_FILES && method->files[i].key; i++) {
-        if (kmf_md5_files(md5, method->files[i].maps, method->files[i].n, err) < 0 ||
+        int status =
+            begun ? kmf_digests_wait(begun, i, md5, err)
+                  : kmf_md5_files(md5, method->files[i].maps, method->files[i].n, NULL, err);
+        if (status < 0 ||
             json_object_set_new(json, method->files[i].key, json_string(md5)) < 0) {
             json_decref(json);
             json = NULL;

@@ -35,13 +35,14 @@ int kmf_md5(char hex[KMF_MD5_TEXT], const void *bytes, size_t n, kmf_err *err)
     return 0;
 }
 
-int kmf_md5_files(char hex[KMF_MD5_TEXT], const kmf_map *const *files, size_t n, kmf_err *err)
+int kmf_md5_files(char hex[KMF_MD5_TEXT], const kmf_map *const *files, size_t n,
+                  const atomic_bool *stop, kmf_err *err)
 {
     hts_md5_context *md5 = begin(err);
     if (!md5)
         return KMF_ENOMEM;
     for (size_t i = 0; i < n; i++)
-        for (size_t at = 0; at < files[i]->len; at += PIECE) {
+        for (size_t at = 0; at < files[i]->len && !(stop && *stop); at += PIECE) {
             size_t left = files[i]->len - at;
             size_t m = left < PIECE ? left : PIECE;
             const unsigned char *piece = files[i]->bytes + at;
