@@ -20,11 +20,14 @@
 #include <string.h>
 
 #define N_SEQ 40
-#define LONG_FROM 9000 /* more than the windows of a piece */
-#define SEQ_MAX (CHECKED ? 17000 : 30000)
+#define LONG_FROM 33000 /* more than the windows of a piece */
+#define SEQ_MAX (CHECKED ? 40000 : 70000)
 #define WORDS_MAX 2048
 #define DIM_MAX 128
-#define PIECE 8192 /* windows whose sum is made at once */
+#define PIECE 32768 /* windows whose sum is made at once */
+#define WORTH 2     /* windows for each code, of as many words are counted */
+#define TABLE_K 4   /* words up to here have a table by code */
+#define INDEX_MAX 400
 
 /* ---------------------------------------------------------------- words ------------------ */
 
@@ -154,28 +157,63 @@ static double weight_of(const lexicon *x, size_t row, bool sif)
     return 1e-3 / (1e-3 + (double)x->counts[row] / total);
 }
 
-/* seq is in upper case and has no U. */
-static void add_window(twin *t, const lexicon *x, const how *h, const char *seq, size_t k)
+/* A word of letters that met `times` times. */
+static void add_times(twin *t, const lexicon *x, const how *h, const char *word, size_t times)
 {
-    char word[33];
     char other[33];
-    memcpy(word, seq, k);
-    word[k] = '\0';
-    if (strspn(word, letters_of(h->alphabet)) < k) {
-        t->ambiguous++;
-        return;
-    }
-    revcomp(other, word, k);
+    revcomp(other, word, strlen(word));
     size_t row = find_word(x, h->canonical && strcmp(other, word) < 0 ? other : word);
     if (row == x->n || (x->counted && x->counts[row] == 0)) {
-        t->unknown++;
+        t->unknown += times;
         return;
     }
-    double w = weight_of(x, row, h->sif);
+    double w = (double)times * weight_of(x, row, h->sif);
     for (size_t d = 0; d < x->dim; d++)
         t->piece[d] += w * (double)x->vectors[row][d];
     t->piece_weight += w;
-    t->tokens++;
+    t->tokens += times;
+}
+
+/* The window at seq, which is in upper case and has no U. false: it holds what is no letter. */
+static bool read_window(char word[33], twin *t, const how *h, const char *seq, size_t k)
+{
+    memcpy(word, seq, k);
+    word[k] = '\0';
+    if (strspn(word, letters_of(h->alphabet)) == k)
+        return true;
+    t->ambiguous++;
+    return false;
+}
+
+/* All windows of a piece, one after the other, or each word once, in the order of words. */
+static void add_windows(twin *t, const lexicon *x, const how *h, const char *seq, size_t stop,
+                        size_t windows, size_t k)
+{
+    const char *letters = letters_of(h->alphabet);
+    size_t base = strlen(letters);
+    size_t counts[INDEX_MAX] = {0};
+    char word[33];
+    double codes = pow(h->alphabet == KMF_DNA ? 4 : 32, (double)k);
+    bool count = k <= TABLE_K && (double)(windows / WORTH) >= codes;
+    for (size_t at = 0; at < stop; at += h->stride) {
+        if (!read_window(word, t, h, seq + at, k))
+            continue;
+        size_t index = 0;
+        for (size_t i = 0; count && i < k; i++)
+            index = index * base + (size_t)(strchr(letters, word[i]) - letters);
+        if (count)
+            counts[index]++;
+        else
+            add_times(t, x, h, word, 1);
+    }
+    for (size_t index = 0; count && index < INDEX_MAX; index++) {
+        size_t rest = index;
+        for (size_t i = k; i-- > 0; rest /= base)
+            word[i] = letters[rest % base];
+        word[k] = '\0';
+        if (counts[index] > 0)
+            add_times(t, x, h, word, counts[index]);
+    }
 }
 
 static void end_piece(twin *t, const lexicon *x)
@@ -200,8 +238,9 @@ static twin *twin_of(const lexicon *x, const how *h, const char *seq)
                 listed = strlen(x->words[i]) == k;
             if (!listed || (h->k != 0 && (size_t)h->k != k))
                 continue;
-            for (size_t at = beg; at < beg + step && at + k <= len; at += h->stride)
-                add_window(t, x, h, seq + at, k);
+            size_t here = len - beg < step ? len - beg : step;
+            size_t reach = len - beg < k ? 0 : len - beg - k + 1;
+            add_windows(t, x, h, seq + beg, reach < step ? reach : step, here / h->stride, k);
         }
         end_piece(t, x);
     }

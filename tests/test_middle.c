@@ -80,6 +80,15 @@ START_TEST(a_bias_reaches_by_itself)
 }
 END_TEST
 
+START_TEST(what_is_not_a_number_reaches_farthest)
+{
+    layer *l = new_layer(_i, false);
+    l->w1[1 * D] = NAN;
+    l->b1[2] = 1;
+    expect(l, (const size_t[]){0, 3, 4, 2, 1});
+}
+END_TEST
+
 START_TEST(the_norm_counts)
 {
     layer *l = new_layer(false, _i);
@@ -146,6 +155,7 @@ int main(void)
     TCase *tcase = tcase_create("all");
     tcase_add_loop_test(tcase, equal_columns_keep_their_order, 0, 4);
     tcase_add_loop_test(tcase, a_bias_reaches_by_itself, 0, 2);
+    tcase_add_loop_test(tcase, what_is_not_a_number_reaches_farthest, 0, 2);
     tcase_add_loop_test(tcase, the_norm_counts, 0, 2);
     tcase_add_loop_test(tcase, of_a_gated_one_both_halves_count, 0, 2);
     tcase_add_test(tcase, columns_reach_as_far_as_said);

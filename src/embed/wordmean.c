@@ -18,13 +18,16 @@
  * are averaged together, in each piece all windows of the shortest length first.
  *
  * Bits. A double sum depends on the order of its additions, so a piece is a fixed number of
- * windows, whatever the size of a batch: its k-mers are added one after the other, each column for
- * itself, and pieces in the order of the strand. No multiplication is fused with an addition, so
- * all processors give the same bits.
+ * windows, whatever the size of a batch, and pieces are added in the order of the strand. Where a
+ * piece has WORTH windows or more for each word that there could be, words are counted, and the
+ * vector of each times weight and count is added in the order of codes; else k-mers are added one
+ * after the other. Each column is summed for itself. No multiplication is fused with an addition,
+ * so all processors give the same bits.
  *
- * Speed. The work is one row of the table, `dim` floats, for each window. Codes come in blocks; the
- * rows of a block are looked up, and asked for from memory if the table is large, before those of
- * the one before are added. A block's sums are made some columns at a time, in registers.
+ * Speed. The work is one row of the table, `dim` floats, for each window, or word if they are
+ * counted. Codes come in blocks; the rows of a block are looked up, and asked for from memory if
+ * the table is large, before those of the one before are added. A block's sums are made some
+ * columns at a time, in registers.
  */
 #include "base/cpu.h"
 #include "base/err.h"
@@ -41,7 +44,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WINDOWS 8192 /* of a piece, with a stride of 1 */
+#define WINDOWS 32768 /* of a piece, with a stride of 1 */
+#define WORTH 2       /* windows for each code from which on they are counted */
 #define BLOCK 64
 #define COLUMNS 32 /* that are added up in registers: half of those of AVX2 */
 #define LINE_FLOATS 16
@@ -59,6 +63,8 @@ typedef struct word_mean {
     bool far;                         /* a row is worth asking for in advance */
     kmf_kmer_kind lengths[KMF_K_MAX]; /* of the words that are looked up, ascending */
     size_t n_lengths;
+    int32_t *desks; /* owned [n_threads, desk]: counts, 0 between pieces; NULL: no need */
+    size_t n_threads, desk;
 } word_mean;
 
 /* ---------------------------------------------------------------- sums ------------------ */
@@ -190,20 +196,16 @@ static void next_rows(block *b, const word_mean *m, kmf_textkmers *walk, kmf_pie
         ask_for(m->vectors, b->rows, b->n);
 }
 
-static void add_words(double *sum, const word_mean *m, const kmf_kmer_kind *kind,
-                      const char *letters, kmf_piece *p)
+/* One k-mer after the other. */
+static void add_in_order(double *sum, const word_mean *m, kmf_textkmers *walk, kmf_piece *p)
 {
-    kmf_textkmers walk;
     block blocks[2];
     const float *values = m->vectors->values;
     size_t dim = m->vectors->info.dim;
-    size_t here = p->end - p->beg;
-    size_t reach = p->own_end - p->own_beg + (size_t)kind->k - 1;
-    kmf_textkmers_start(&walk, kind, letters, here < reach ? here : reach, 0);
-    next_rows(&blocks[0], m, &walk, p);
+    next_rows(&blocks[0], m, walk, p);
     for (int at = 0; blocks[at].n > 0; at ^= 1) {
         const block *b = &blocks[at];
-        next_rows(&blocks[at ^ 1], m, &walk, p);
+        next_rows(&blocks[at ^ 1], m, walk, p);
         if (m->sif) {
             assert(m->weights);
             add_weighted(sum, values, b->w, b->rows, b->n, dim);
@@ -211,6 +213,70 @@ static void add_words(double *sum, const word_mean *m, const kmf_kmer_kind *kind
             add_rows(sum, values, b->rows, b->n, dim);
         }
     }
+}
+
+/* Codes of words of a kind, if these have a table by code; else 0. */
+static size_t n_codes(const word_mean *m, const kmf_kmer_kind *kind)
+{
+    return m->vectors->words[kind->k].dense ? (size_t)1 << kind->alphabet->bits * kind->k : 0;
+}
+
+static bool worth_counting(const word_mean *m, const kmf_kmer_kind *kind, size_t windows)
+{
+    size_t codes = n_codes(m, kind);
+    return codes > 0 && windows / WORTH >= codes;
+}
+
+/* A block more, with the words that have a vector and a weight, and their counts. */
+static void take_word(block *b, const word_mean *m, int32_t row, int32_t count, kmf_piece *p)
+{
+    double w = row < 0 ? 0 : m->weights ? m->weights[row] : 1;
+    if (w <= 0) {
+        p->unknown += (uint64_t)count;
+        return;
+    }
+    p->tokens += (uint64_t)count;
+    b->rows[b->n] = row;
+    b->w[b->n] = (double)count * w;
+    p->weight += b->w[b->n];
+    b->n++;
+}
+
+/* Each word once. counts: [n_codes], 0 before and after. */
+static void add_counted(double *sum, const word_mean *m, kmf_textkmers *walk, int32_t *counts,
+                        kmf_piece *p)
+{
+    const kmf_words *words = &m->vectors->words[walk->kind->k];
+    uint64_t codes[BLOCK];
+    block b = {0};
+    size_t n;
+    size_t stop = n_codes(m, walk->kind);
+    while ((n = kmf_textkmers_next(walk, codes, BLOCK)) > 0)
+        for (size_t i = 0; i < n; i++)
+            counts[codes[i]]++;
+    for (size_t code = 0; code < stop; code++) {
+        if (counts[code] > 0)
+            take_word(&b, m, words->dense[code], counts[code], p);
+        counts[code] = 0;
+        if (b.n == BLOCK || code + 1 == stop) {
+            add_weighted(sum, m->vectors->values, b.w, b.rows, b.n, m->vectors->info.dim);
+            b.n = 0;
+        }
+    }
+}
+
+static void add_words(double *sum, const word_mean *m, const kmf_kmer_kind *kind,
+                      const char *letters, int32_t *counts, kmf_piece *p)
+{
+    kmf_textkmers walk;
+    size_t here = p->end - p->beg;
+    size_t own = p->own_end - p->own_beg;
+    size_t reach = own + (size_t)kind->k - 1;
+    kmf_textkmers_start(&walk, kind, letters, here < reach ? here : reach, 0);
+    if (worth_counting(m, kind, own / kind->stride))
+        add_counted(sum, m, &walk, counts, p);
+    else
+        add_in_order(sum, m, &walk, p);
     p->ambiguous += walk.tally.ambiguous;
 }
 
@@ -224,14 +290,14 @@ static void drop_newlines(char *letters, size_t n)
 static void work(const kmf_method *method, kmf_batch *batch, int worker)
 {
     const word_mean *m = (const word_mean *)method;
-    (void)worker;
+    int32_t *counts = m->desks ? m->desks + (size_t)worker * m->desk : NULL;
     drop_newlines(batch->letters, batch->n_units);
     memset(batch->sums, 0, batch->n_pieces * batch->dim * sizeof *batch->sums);
     for (size_t i = 0; i < batch->n_pieces; i++) {
         kmf_piece *p = &batch->pieces[i];
         for (size_t j = 0; j < m->n_lengths; j++)
             add_words(batch->sums + i * batch->dim, m, &m->lengths[j], batch->letters + p->beg,
-                      p);
+                      counts, p);
     }
 }
 
@@ -250,7 +316,7 @@ static size_t bytes(const kmf_method *method)
         total += words->dense ? sizeof *words->dense << kmf_alphabet_bits(v->info.alphabet) * k
                               : words->n * (sizeof *words->codes + sizeof *words->rows);
     }
-    return total + v->info.n * word;
+    return total + v->info.n * word + m->n_threads * m->desk * sizeof *m->desks;
 }
 
 static json_t *settings(const kmf_method *method, const kmf_embed_options *o)
@@ -267,6 +333,7 @@ static void release(kmf_method *method)
     kmf_map_close(&m->counts);
     kmf_vectors_free(m->vectors);
     kmf_free(m->weights);
+    kmf_free(m->desks);
     kmf_free(m->name);
     kmf_free(m);
 }
@@ -354,7 +421,7 @@ static int make_weights(word_mean *m, kmf_err *err)
     return 0;
 }
 
-static void choose_pieces(word_mean *m, const kmf_embed_options *o)
+static int choose_pieces(word_mean *m, const kmf_embed_options *o, kmf_err *err)
 {
     size_t n = o->stride < WINDOWS ? WINDOWS / o->stride : 1;
     size_t k_min = (size_t)m->lengths[0].k;
@@ -363,6 +430,14 @@ static void choose_pieces(word_mean *m, const kmf_embed_options *o)
         .step = n * o->stride, .span = (n - 1) * o->stride + k_max, .least = k_min};
     m->base.shape =
         kmf_batch_choose(o->batch_tokens, m->base.stretch.span, m->vectors->info.dim, false);
+    for (size_t j = 0; j < m->n_lengths; j++)
+        if (worth_counting(m, &m->lengths[j], n) && n_codes(m, &m->lengths[j]) > m->desk)
+            m->desk = n_codes(m, &m->lengths[j]);
+    if (m->desk == 0)
+        return 0;
+    m->n_threads = (size_t)o->threads;
+    m->desks = kmf_calloc(m->n_threads * m->desk, sizeof *m->desks, err);
+    return m->desks ? 0 : KMF_ENOMEM;
 }
 
 kmf_method *kmf_wordmean_open(const char *name, kmf_embed_options *opts, kmf_err *err)
@@ -376,9 +451,9 @@ kmf_method *kmf_wordmean_open(const char *name, kmf_embed_options *opts, kmf_err
         kmf_settings_vectors(opts, name, &m->vectors->info, err) < 0)
         goto failed;
     m->sif = opts->weights == KMF_WEIGHTS_SIF;
-    if (choose_lengths(m, opts, err) < 0 || make_weights(m, err) < 0)
+    if (choose_lengths(m, opts, err) < 0 || make_weights(m, err) < 0 ||
+        choose_pieces(m, opts, err) < 0)
         goto failed;
-    choose_pieces(m, opts);
     m->base.name = m->name;
     m->base.vectors = m->vectors;
     m->far = m->vectors->info.n * m->vectors->info.dim * sizeof(float) > FAR_BYTES;

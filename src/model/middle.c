@@ -52,10 +52,12 @@ int kmf_middle_order(size_t *order, const kmf_config *config, const kmf_layer *l
         double mean, deviation;
         moments(&mean, &deviation, layer, norm_w, norm_b, f, D);
         columns[f] = (column){mean + DEVIATIONS * deviation, f};
-        if (!config->gated)
-            continue;
-        moments(&mean, &deviation, layer, norm_w, norm_b, F + f, D);
-        columns[f].reach *= fabs(mean) + DEVIATIONS * deviation;
+        if (config->gated) {
+            moments(&mean, &deviation, layer, norm_w, norm_b, F + f, D);
+            columns[f].reach *= fabs(mean) + DEVIATIONS * deviation;
+        }
+        if (isnan(columns[f].reach))
+            columns[f].reach = HUGE_VAL; /* there is an order, whatever the weights are */
     }
     qsort(columns, F, sizeof *columns, by_reach);
     for (size_t f = 0; f < F; f++)

@@ -166,7 +166,7 @@ static KMF_INLINE __mmask16 lanes(size_t n)
     return (__mmask16)(n < 16 ? (1u << n) - 1u : 0xffffu);
 }
 
-/* 2^(x - max) to 1e-4, 0 from 2^-126 down: 2^n p(f), |f| <= 1/2. NaN stays NaN. */
+/* 2^(x - max) to 1e-4, as good as 0 from 2^-126 down: 2^n p(f), |f| <= 1/2. NaN stays NaN. */
 KMF_TARGET_BF16 static KMF_INLINE __m512 power_of_2(__m512 x, __m512 max)
 {
     __m512 y = _mm512_max_ps(_mm512_set1_ps(-150.0f), _mm512_sub_ps(x, max));
@@ -221,8 +221,9 @@ KMF_TARGET_BF16 static void weigh_bf16(void *words, size_t ld_words, const float
     for (size_t i = 0; i < rows; i++) {
         const float *row = scores + i * ld;
         uint16_t *half = (uint16_t *)words + i * ld_words * 2;
-        float max = max_of_bf16(row, first ? -HUGE_VALF : r->max[i], n);
-        __m512 factor = power_of_2(_mm512_set1_ps(r->max[i]), _mm512_set1_ps(max));
+        float before = first ? -HUGE_VALF : r->max[i];
+        float max = max_of_bf16(row, before, n);
+        __m512 factor = power_of_2(_mm512_set1_ps(before), _mm512_set1_ps(max));
         float sum = weigh_row_bf16(half, row, max, n);
         r->factor[i] = first ? 0.0f : _mm512_cvtss_f32(factor);
         r->sum[i] = (first ? 0.0f : r->sum[i] * r->factor[i]) + sum;
