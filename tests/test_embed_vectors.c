@@ -384,8 +384,8 @@ static const variant variants[] = {
     {KMF_DNA,     2, 4, false, false, false, 8, 0,    3,   5, KMF_STRAND_BOTH},
     {KMF_DNA,     3, 4, true,  false, false, 8, 0,    1,  64, KMF_STRAND_BOTH},
     {KMF_DNA,     4, 4, true,  true,  true,  8, 0,    7,  13, KMF_STRAND_RC},
-    {KMF_DNA,     2, 3, false, false, false, 5, 2, 8191,   8, KMF_STRAND_BOTH},
-    {KMF_DNA,     2, 3, false, false, false, 5, 0, 9001,   8, KMF_STRAND_RC},
+    {KMF_DNA,     2, 3, false, false, false, 5, 2, 32767,  8, KMF_STRAND_BOTH},
+    {KMF_DNA,     2, 3, false, false, false, 5, 0, 33001,  8, KMF_STRAND_RC},
     {KMF_PROTEIN, 2, 2, false, true,  true,  7, 0,    1,  20, KMF_STRAND_FWD},
     {KMF_PROTEIN, 1, 2, false, false, false, 7, 0,    2,  20, KMF_STRAND_FWD},
 };

@@ -12,6 +12,7 @@
 #include "shared.h"
 
 #include <dirent.h>
+#include <math.h>
 #include <stdlib.h>
 
 #define PATH_CAP 512
@@ -210,6 +211,63 @@ static const char *bits(const char *from)
     return wrong;
 }
 
+/* ---------------------------------------------------------------- few digits ------------- */
+
+/* The states of all cases; NULL: no memory, or no model. */
+static float *states_in(const char *from, const company *all, kmf_precision precision)
+{
+    kmf_err err = {0};
+    kmf_model *model = kmf_model_load(from, &err);
+    if (!model || kmf_model_prepare(model, precision, &err) < 0)
+        return NULL;
+    const kmf_config *config = kmf_model_config(model);
+    size_t n = all->off[all->n] * config->hidden_size;
+    kmf_encoder *encoder = kmf_encoder_new(model, MANY_TOKENS, golden_longest(config), &err);
+    float *states = encoder ? kmf_floats(n, NULL) : NULL;
+    if (states)
+        memcpy(states,
+               kmf_encoder_forward(encoder, all->ids, all->off, all->n, config->n_layers),
+               n * sizeof *states);
+    kmf_encoder_free(encoder);
+    kmf_model_free(model);
+    return states;
+}
+
+/* Root mean squares: of what a precision is off, beside the states in float32. */
+static const char *few_digits(const char *from)
+{
+    static const double limits[] = {[KMF_PRECISION_BF16] = 0.012, [KMF_PRECISION_INT8] = 0.04};
+    static company all;
+    char path[PATH_CAP];
+    const char *wrong = NULL;
+    kmf_err err = {0};
+    snprintf(path, sizeof path, "%s/expected.json", from);
+    json_t *expected = json_load_file(path, 0, NULL);
+    gather_cases(&all, json_object_get(expected, "cases"));
+    json_decref(expected);
+    kmf_model *model = kmf_model_load(from, &err);
+    size_t n = model ? all.off[all.n] * kmf_model_config(model)->hidden_size : 0;
+    kmf_model_free(model);
+    float *exact = states_in(from, &all, KMF_PRECISION_F32);
+    for (int p = KMF_PRECISION_BF16; exact && p <= KMF_PRECISION_INT8 && !wrong; p++) {
+        double off = 0, size = 0;
+        if (kmf_precision_here((kmf_precision)p) != (kmf_precision)p)
+            continue;
+        float *rough = states_in(from, &all, (kmf_precision)p);
+        for (size_t i = 0; rough && i < n; i++) {
+            off += pow((double)rough[i] - (double)exact[i], 2);
+            size += pow((double)exact[i], 2);
+        }
+        printf("%s in %s: off by %.4f of the states\n", from, kmf_precision_names[p],
+               sqrt(off / size));
+        if (!(off > 0 && sqrt(off / size) <= limits[p]))
+            wrong = "a precision is too far from float32";
+        kmf_free(rough);
+    }
+    kmf_free(exact);
+    return exact ? wrong : "no states";
+}
+
 /* ---------------------------------------------------------------- parts ------------------ */
 
 static const char *ours(check_fn *check)
@@ -245,6 +303,11 @@ static const char *our_bits(void)
     return ours(bits);
 }
 
+static const char *our_few_digits(void)
+{
+    return ours(few_digits);
+}
+
 static const char *published_states(void)
 {
     return published(golden);
@@ -258,10 +321,11 @@ static const char *published_vectors(void)
 static const levels_part parts[] = {{"our_states", our_states},
                                     {"our_vectors", our_vectors},
                                     {"our_bits", our_bits},
+                                    {"our_few_digits", our_few_digits},
                                     {"published_states", published_states},
                                     {"published_vectors", published_vectors}};
 #define N_PARTS (sizeof parts / sizeof parts[0])
-#define N_OURS 3 /* of them, the first, on sets of ours */
+#define N_OURS 4 /* of them, the first, on sets of ours */
 
 static const char *const settings[] = {"KMERFORMER_CPU=baseline",
                                        "KMERFORMER_CPU=avx2",

@@ -135,8 +135,7 @@ static bool is_product_of_bytes(const float *y, const float *x, const float *w, 
                 add_product_of_bytes(&sum, &limit, row + k, column + k,
                                      K - k < group ? K - k : group, (double)most / 127.0);
             if (!(fabs((double)y[n * Dout + o] - sum) <= limit))
-                if (!(fabs((double)y[n * Dout + o] - sum) <= limit))
-                    return false;
+                return false;
         }
     return true;
 }
@@ -149,7 +148,8 @@ static const struct {
 enum { N_SHAPES = sizeof shapes / sizeof shapes[0] };
 
 /* Behind the rows of y there is room for SPARE more, which nobody may touch. */
-enum { SPARE = 3 };
+enum { SPARE = 3, GUARD = 256 };
+#define GUARD_BYTE 0xa5
 #define UNTOUCHED 7.0f
 
 typedef struct weight {
@@ -388,7 +388,7 @@ static const char *endings_are_those_of_the_loops(kmf_precision precision)
  * The bits of a product, what lies between, and a product; in int8 those of bytes in groups, which
  * are whole rows where the gate's columns are no whole panels. gated: kmf_gate_forward lies there.
  */
-static const char *a_pair_is_two_products(kmf_precision precision)
+static const char *a_pair_in(kmf_precision precision, kmf_precision then)
 {
     static const size_t inner[] = {1, 24, 65, 130, 1030, 2112};
     static const size_t row_counts[] = {1, 41, KMF_TILE};
@@ -398,15 +398,15 @@ static const char *a_pair_is_two_products(kmf_precision precision)
         bool gated = s % 2 != 0;
         size_t wide = gated ? 2 * F : F;
         weight first, second;
-        if (!weight_new(&first, wide, D, N, precision) ||
-            !weight_new(&second, D, F, N, precision))
+        if (!weight_new(&first, wide, D, N, precision) || !weight_new(&second, D, F, N, then))
             return "no memory";
         float *bias = random_floats(wide);
         float *y = random_floats((N + SPARE) * D);
-        void *scratch =
-            kmf_large(kmf_gemm_pair_scratch(D, F, gated, precision, precision) + 64, 1, NULL);
+        size_t bytes = kmf_gemm_pair_scratch(D, F, gated, precision, then);
+        unsigned char *scratch = kmf_large(bytes + GUARD, 1, NULL);
         if (!bias || !y || !scratch)
             return "no memory";
+        memset(scratch, GUARD_BYTE, bytes + GUARD);
         for (size_t i = N * D; i < (N + SPARE) * D; i++)
             y[i] = UNTOUCHED;
         kmf_ending between = {bias, true, N % 2 == 0 ? KMF_GELU : KMF_RELU};
@@ -419,13 +419,16 @@ static const char *a_pair_is_two_products(kmf_precision precision)
         kmf_gemm_pair(y, D, first.x, D, &first.packed, &second.packed, N, &between, gated,
                       scratch);
         bool in_groups =
-            precision == KMF_PRECISION_INT8 && F > KMF_INT8_GROUP && !(gated && F % 64 != 0);
+            then == KMF_PRECISION_INT8 && F > KMF_INT8_GROUP && !(gated && F % 64 != 0);
         if (in_groups)
             memcpy(second.y, y, N * D * sizeof *y);
         if (memcmp(y, second.y, (N + SPARE) * D * sizeof *y) != 0)
             return "two products in a row differ from one after the other";
         if (in_groups && !is_product_of_bytes(y, second.x, second.w, N, D, F, KMF_INT8_GROUP))
             return "a product of bytes in groups is not that of three loops";
+        for (size_t i = 0; i < GUARD; i++)
+            if (scratch[bytes + i] != GUARD_BYTE)
+                return "something was written behind the scratch";
         kmf_free(bias);
         kmf_free(y);
         kmf_free(scratch);
@@ -433,6 +436,17 @@ static const char *a_pair_is_two_products(kmf_precision precision)
         weight_free(&second);
     }
     return NULL;
+}
+
+static const char *a_pair_is_two_products(kmf_precision precision)
+{
+    const char *wrong = a_pair_in(precision, precision);
+    kmf_precision beside = kmf_precision_here(KMF_PRECISION_BF16);
+    if (!wrong && precision == KMF_PRECISION_INT8)
+        wrong = a_pair_in(precision, beside);
+    if (!wrong && precision == KMF_PRECISION_INT8)
+        wrong = a_pair_in(precision, KMF_PRECISION_F32);
+    return wrong;
 }
 
 /* ---------------------------------------------------------------- inner, back ------------ */
@@ -449,9 +463,10 @@ static void turn(float *to, size_t ld_to, const float *x, size_t ld, size_t M, s
 static const char *inner_is_right(kmf_precision precision)
 {
     bool bf16 = precision == KMF_PRECISION_BF16;
-    static const size_t sizes[][3] = {
-        {1, 1, 1},     {3, 50, 7},     {64, 148, 64}, {20, 64, 148}, {13, 33, 300},
-        {70, 31, 513}, {300, 40, 260}, {7, 3, 2},     {133, 65, 9},  {197, 130, 1025}};
+    static const size_t sizes[][3] = {{1, 1, 1},        {3, 50, 7},    {64, 148, 64},
+                                      {20, 64, 148},    {13, 33, 300}, {70, 31, 513},
+                                      {300, 40, 260},   {7, 3, 2},     {133, 65, 9},
+                                      {197, 130, 1025}, {5, 7, 0}};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         size_t M = sizes[s][0], N = sizes[s][1], K = sizes[s][2];
         size_t ld_a = K + 3, ld_t = M + 1, ld_b = N > K ? N + 5 : K + 5, ld_c = N + 2;

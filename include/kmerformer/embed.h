@@ -41,8 +41,9 @@ typedef struct kmf_embed_options {
     uint64_t seed;  /* random models: that their weights are drawn from; 1 */
     uint64_t shard; /* with n_shards > 1 only records shard, shard + n_shards, ... */
     uint64_t n_shards; /* 0 and 1: all of them */
-    int provenance;    /* kmf_provenance or kmf_embedder_identity will be called: what they tell
-                          of the model's files is computed beside the start of the run */
+    int provenance;    /* kmf_provenance or kmf_embedder_identity will be called, by one thread
+                          at a time: what they tell of the model's files is computed beside the
+                          start of the run */
 } kmf_embed_options;
 
 #define KMF_LAYER_MODEL (-1000000)

@@ -118,8 +118,9 @@ typedef struct kmf_model kmf_model;
  *   F32    float32
  *   BF16   both factors rounded to bfloat16
  *   INT8   weights to 8 bits with a scale for each output, activations with a scale and an offset
- *          for each token; the second product of the feed-forward and the attention as BF16
- *          where the processor has it, else as F32
+ *          for each token, before the second product of the feed-forward for 256 of its columns;
+ *          that product in the first layer and the attention as BF16 where the processor has it,
+ *          else as F32
  *          The first layer's queries, keys and scores stay F32 beside either, as far as a table
  *          over the vocabulary makes that cheap.
  *   AUTO   the fastest of them whose vectors have a cosine above 0.9999 with those of F32: BF16

@@ -235,8 +235,12 @@ void cli_labelled_default(cli_labelled *l);
 /* Reads and settles all parts, and tells what was left out. NULL with *err filled. */
 kmf_samples *cli_labelled_read(const cli *run, const cli_labelled *l, kmf_samples_info *info,
                                kmf_err *err);
-/* The embedder of a model; l->embed is for those with an encoder, others take threads alone. */
-kmf_embedder *cli_labelled_embedder(const cli_labelled *l, const char *model, kmf_err *err);
+/*
+ * The embedder of a model; l->embed is for those with an encoder, others take threads alone.
+ * identity: kmf_embedder_identity will be asked for.
+ */
+kmf_embedder *cli_labelled_embedder(const cli_labelled *l, const char *model, bool identity,
+                                    kmf_err *err);
 /* The vectors of all records, freed by free; NULL with *err filled. */
 float *cli_labelled_embed(const cli *run, const kmf_samples *samples,
                           const kmf_samples_info *info, kmf_embedder *embedder, kmf_err *err);

@@ -309,12 +309,23 @@ static int embed_files(cli *run, const embed_args *a, kmf_embedder *embedder,
     return status;
 }
 
-static int finish_output(cli *run, kmf_embedder *embedder, kmf_output *output,
-                         const char *const *paths, size_t n, kmf_err *err)
+/* Standard output has no file beside it that could tell where it came from. */
+static bool has_provenance(const embed_args *a)
 {
-    char *provenance = kmf_provenance(embedder, run->command_line, paths, n, err);
+    return strcmp(a->out, "-") != 0;
+}
+
+static int finish_output(cli *run, const embed_args *a, kmf_embedder *embedder,
+                         kmf_output *output, const char *const *paths, size_t n, kmf_err *err)
+{
+    char *provenance = NULL;
+    if (has_provenance(a)) {
+        provenance = kmf_provenance(embedder, run->command_line, paths, n, err);
+        if (!provenance)
+            return (int)err->code;
+    }
     cli_hold_signals();
-    int status = provenance ? kmf_output_commit(output, provenance, err) : (int)err->code;
+    int status = kmf_output_commit(output, provenance, err);
     cli_release_signals();
     kmf_text_free(provenance);
     return status;
@@ -332,7 +343,6 @@ int cli_embed(cli *run, int argc, char **argv)
     kmf_embed_options_default(&a.opts);
     kmf_reader_options_default(&a.reader);
     a.opts.threads = kmf_threads_default();
-    a.opts.provenance = true;
     int leave = parse(run, &a, argc, argv, &first);
     if (leave >= 0)
         return leave;
@@ -344,6 +354,7 @@ int cli_embed(cli *run, int argc, char **argv)
 
     if (cli_is_an_input(a.out, paths, n_paths))
         return cli_wrong(run, "-o %s: that is an input", a.out);
+    a.opts.provenance = has_provenance(&a);
     embedder = kmf_embedder_new(a.model, &a.opts, &err);
     if (!embedder)
         goto out;
@@ -357,7 +368,7 @@ int cli_embed(cli *run, int argc, char **argv)
         goto out;
     kmf_embedder_sink(embedder, kmf_output_row, output);
     if (embed_files(run, &a, embedder, paths, n_paths, &err) == 0 &&
-        finish_output(run, embedder, output, paths, n_paths, &err) == 0)
+        finish_output(run, &a, embedder, output, paths, n_paths, &err) == 0)
         say_end(run, embedder);
 out:
     if (err.code != KMF_OK)

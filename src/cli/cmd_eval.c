@@ -183,7 +183,7 @@ static int judge(eval *e, const char *model, row *r, kmf_err *err)
 {
     double begun = cli_now();
     float *x = NULL;
-    kmf_embedder *embedder = cli_labelled_embedder(&e->args->labelled, model, err);
+    kmf_embedder *embedder = cli_labelled_embedder(&e->args->labelled, model, false, err);
     if (embedder) {
         r->dim = kmf_embedder_dim(embedder);
         r->model = strdup(kmf_embedder_name(embedder));

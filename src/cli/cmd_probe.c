@@ -167,7 +167,7 @@ static int train(training *t, kmf_err *err)
     t->samples = cli_labelled_read(t->run, l, &t->info, err);
     if (!t->samples || cli_helpers(&t->pool, l->embed.threads, err) < 0)
         return (int)err->code;
-    t->embedder = cli_labelled_embedder(l, t->args->model, err);
+    t->embedder = cli_labelled_embedder(l, t->args->model, true, err);
     if (t->embedder)
         t->x = cli_labelled_embed(t->run, t->samples, &t->info, t->embedder, err);
     if (!t->x)

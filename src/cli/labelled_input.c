@@ -84,13 +84,15 @@ static bool is_encoder(const char *model)
     return stat(model, &s) != 0 || !S_ISREG(s.st_mode) || kmf_model_is_file(model, NULL) == 1;
 }
 
-kmf_embedder *cli_labelled_embedder(const cli_labelled *l, const char *model, kmf_err *err)
+kmf_embedder *cli_labelled_embedder(const cli_labelled *l, const char *model, bool identity,
+                                    kmf_err *err)
 {
     kmf_embed_options opts = l->embed;
     if (!is_encoder(model)) {
         kmf_embed_options_default(&opts);
         opts.threads = l->embed.threads;
     }
+    opts.provenance = identity;
     return kmf_embedder_new(model, &opts, err);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "embed/digests.h"
 
+#include "base/err.h"
 #include "base/mem.h"
 
 #include <stdatomic.h>
@@ -54,10 +55,8 @@ int kmf_digests_wait(kmf_digests *digests, size_t i, char md5[KMF_MD5_TEXT], kmf
     if (digests->under_way)
         (void)kmf_queue_wait(digests->queue);
     digests->under_way = false;
-    if (digests->status < 0) {
-        *err = digests->err;
-        return digests->status;
-    }
+    if (digests->status < 0)
+        return kmf_fail(err, digests->err.code, "%s", digests->err.msg);
     memcpy(md5, digests->md5[i], KMF_MD5_TEXT);
     return 0;
 }

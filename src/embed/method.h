@@ -17,10 +17,10 @@ typedef struct kmf_method kmf_method;
 typedef struct kmf_method_kind {
     /* Fills in the results of the batch's pieces; worker: 0 .. threads - 1. */
     void (*work)(const kmf_method *method, kmf_batch *batch, int worker);
-    /* What takes long before the first batch; NULL: nothing. */
-    int (*prepare)(kmf_method *method, const kmf_embed_options *opts, kmf_err *err);
     /* The same by as many threads of its own as there are workers; NULL: it cannot. */
     int (*together)(const kmf_method *method, kmf_batch *batch, kmf_err *err);
+    /* What takes long before the first batch; NULL: nothing. */
+    int (*prepare)(kmf_method *method, const kmf_embed_options *opts, kmf_err *err);
     /* Of a record's vector when all its pieces are in it, before it is normed; NULL: nothing. */
     void (*finish)(const kmf_method *method, float *vector);
     /* Bytes held, batches apart. */

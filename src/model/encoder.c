@@ -27,8 +27,8 @@
  *
  * Whatever joins rows (attention) goes by sequences, whatever does not goes by tiles; so a
  * sequence's rows come out the same in any batch. From the attention's output to the next block's
- * q, k, v a tile goes through alone: its rows and the feed-forward's [tile, F] stay in the
- * second-level cache. The attention's result takes the place of q.
+ * q, k, v a tile goes through alone: its rows, and the columns of the feed-forward's [tile, F] that
+ * are at work, stay in the second-level cache. The attention's result takes the place of q.
  *
  * Several threads work on one batch, each with a workspace of its own beside x and qkv, which are
  * the first one's: thread i takes the tiles i, i + n, ..., and of the pairs of a head and a part of

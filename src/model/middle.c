@@ -2,11 +2,13 @@
 #include "model/middle.h"
 
 #include "base/mem.h"
+#include "nn/panels.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #define DEVIATIONS 4
+#define PORTION 64 /* of a row, rounded at a time */
 
 typedef struct column {
     double reach;
@@ -22,17 +24,26 @@ static int by_reach(const void *a, const void *b)
     return (x->index > y->index) - (x->index < y->index);
 }
 
-/* Mean and deviation of row o of W1 times what the norm gives; norms may lack weight or bias. */
+/*
+ * Mean and deviation of row o of W1, as int8 rounds it, times what the norm gives; norms may lack
+ * weight or bias.
+ */
 static void moments(double *mean, double *deviation, const kmf_layer *w, const float *norm_w,
                     const float *norm_b, size_t o, size_t D)
 {
     const float *row = w->w1 + o * D;
+    float scale = kmf_int8_scale(row, D);
+    float unused = 0;
     double sum = w->b1 ? (double)w->b1[o] : 0;
     double squares = 0;
+    int8_t q[PORTION];
     for (size_t i = 0; i < D; i++) {
-        double scaled = (double)row[i] * (norm_w ? (double)norm_w[i] : 1);
+        if (i % PORTION == 0)
+            kmf_int8_round(q, &unused, row + i, scale, D - i < PORTION ? D - i : PORTION);
+        double weight = (double)q[i % PORTION] * (double)scale;
+        double scaled = weight * (norm_w ? (double)norm_w[i] : 1);
         squares += scaled * scaled;
-        sum += norm_b ? (double)row[i] * (double)norm_b[i] : 0;
+        sum += norm_b ? weight * (double)norm_b[i] : 0;
     }
     *mean = sum;
     *deviation = sqrt(squares);

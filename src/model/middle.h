@@ -13,7 +13,8 @@
 /*
  * order [F]: the columns from the one that reaches least on; columns of equal reach in their own
  * order. The input of W1 is a norm's result, about 1 times weight + bias in each of D places, so a
- * column of mean m and deviation s reaches m + 4 s; a gated one is a product of two.
+ * column of mean m and deviation s reaches m + 4 s; a gated one is a product of two. W1 counts as
+ * int8 rounds it, so that a model stored in int8 has the order of the one it was made from.
  */
 int kmf_middle_order(size_t *order, const kmf_config *config, const kmf_layer *layer,
                      kmf_err *err) KMF_MUST_CHECK;

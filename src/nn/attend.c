@@ -166,10 +166,10 @@ static KMF_INLINE __mmask16 lanes(size_t n)
     return (__mmask16)(n < 16 ? (1u << n) - 1u : 0xffffu);
 }
 
-/* 2^(x - max) to 1e-4, as good as 0 from 2^-126 down: 2^n p(f), |f| <= 1/2. NaN stays NaN. */
+/* 2^(x - max) to 1e-4, at least 2^-125: 2^n p(f), |f| <= 1/2. NaN stays NaN. */
 KMF_TARGET_BF16 static KMF_INLINE __m512 power_of_2(__m512 x, __m512 max)
 {
-    __m512 y = _mm512_max_ps(_mm512_set1_ps(-150.0f), _mm512_sub_ps(x, max));
+    __m512 y = _mm512_max_ps(_mm512_set1_ps(-125.0f), _mm512_sub_ps(x, max));
     __m512 whole = _mm512_roundscale_ps(y, 8);
     __m512 f = _mm512_sub_ps(y, whole);
     __m512 p = _mm512_set1_ps(0.0551716685f);

@@ -327,6 +327,8 @@ static kmf_ahead piece_of(const kmf_weight *w, const kmf_kernel *kernel, size_t 
 /* The share of ahead that is fetched beside rows n .. n + rows - 1 of N. */
 static kmf_ahead share_of(kmf_ahead ahead, size_t n, size_t rows, size_t N)
 {
+    if (ahead.bytes == 0)
+        return ahead;
     size_t beg = ahead.bytes / N * n;
     return (kmf_ahead){(const char *)ahead.from + beg, ahead.bytes / N * rows};
 }
@@ -428,7 +430,12 @@ static size_t columns_between(const kmf_kernel *first, const kmf_kernel *second,
     size_t most = second->terms == 4 ? KMF_INT8_GROUP : second->depth * second->terms;
     if (most >= F || (gated && F % unit != 0))
         return F;
-    return most / unit * unit;
+    if (second->terms == 4)
+        return most;
+    most = most / unit * unit;
+    size_t blocks = (F + most - 1) / most;
+    size_t n = (F + blocks - 1) / blocks; /* they are about equal */
+    return (n + unit - 1) / unit * unit;
 }
 
 size_t kmf_gemm_pair_scratch(size_t Din, size_t F, bool gated, kmf_precision first,
@@ -467,8 +474,10 @@ static left middle(const pair *p, const left *a, size_t N, size_t f, size_t n, k
     size_t ld = gated ? 2 * n : n;
     kmf_ending ending = p->between;
     ending.activate = !gated;
-    tile_product(&(right){.y = p->hidden, .ld = ld}, a, p->w1, p->first, N, ending, gate, then);
-    if (gated && n < p->F) {
+    bool halves = gated && n < p->F;
+    tile_product(&(right){.y = p->hidden, .ld = ld}, a, p->w1, p->first, N, ending, gate,
+                 halves ? piece_of(p->w1, p->first, f + p->F, 0, gate.K) : then);
+    if (halves) {
         span up = {f + p->F, end + p->F, 0, gate.K};
         tile_product(&(right){.y = p->hidden + n, .ld = ld}, a, p->w1, p->first, N, ending, up,
                      then);
@@ -497,7 +506,8 @@ void kmf_gemm_pair(float *y, size_t ld_y, const float *x, size_t ld_x, const kmf
         size_t n = p.F - f < columns ? p.F - f : columns;
         span sums = {0, w2->Dout, f / p.second->terms, kmf_kernel_words(p.second, n)};
         left b = middle(&p, &a, N, f, n, piece_of(w2, p.second, 0, sums.k, sums.k + sums.K));
+        size_t words = kmf_kernel_words(p.first, w1->Din);
         tile_product(&(right){.y = y, .ld = ld_y}, &b, w2, p.second, N, (kmf_ending){0}, sums,
-                     (kmf_ahead){0});
+                     f + n < p.F ? piece_of(w1, p.first, f + n, 0, words) : (kmf_ahead){0});
     }
 }

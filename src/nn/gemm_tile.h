@@ -86,7 +86,7 @@ TARGET static KMF_INLINE void NAME(rows_)(int vecs, void *c_, size_t ld_c, const
     SUM *c = c_;
     const NAME(word_mem_) *a = a_;
     const char *next = ahead.bytes > 0 ? ahead.from : b;
-    size_t by = ahead.bytes / ((M + ROWS - 1) / ROWS * K);
+    size_t by = ahead.bytes > 0 ? ahead.bytes / ((M + ROWS - 1) / ROWS * K) : 0;
     size_t i = 0;
     for (; i + ROWS <= M; i += ROWS, next += K * by) {
         const NAME(word_mem_) *row = a + i * ld_a;

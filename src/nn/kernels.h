@@ -26,7 +26,10 @@
 /* A multiple of any kernel's rows. */
 #define KMF_ROW_STEP 24
 
-/* What will be read next: fetched into the second-level cache meanwhile. */
+/*
+ * What will be read next, to be fetched into the second-level cache meanwhile: a hint, which a
+ * kernel may ignore, and does where there are few rows.
+ */
 typedef struct kmf_ahead {
     const void *from;
     size_t bytes; /* 0: nothing */
