@@ -251,6 +251,7 @@ static void add_counted(double *sum, const word_mean *m, kmf_textkmers *walk, in
     block b = {0};
     size_t n;
     size_t stop = n_codes(m, walk->kind);
+    assert(counts);
     while ((n = kmf_textkmers_next(walk, codes, BLOCK)) > 0)
         for (size_t i = 0; i < n; i++)
             counts[codes[i]]++;

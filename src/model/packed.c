@@ -6,6 +6,7 @@
 #include "model/middle.h"
 #include "model/model.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* A table larger than this would not stay in any cache, and takes long to make. */
@@ -152,6 +153,7 @@ static int pack_in_order(packing *p, kmf_packed_layer *to, const kmf_config *con
     size_t D = config->hidden_size;
     size_t F = config->intermediate_size;
     size_t F_in = config->gated ? 2 * F : F;
+    assert(p->order && p->rows && p->turned);
     int status = kmf_middle_order(p->order, config, w, err);
     if (status < 0)
         return status;
