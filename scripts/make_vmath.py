@@ -3,6 +3,7 @@
 """Derives the polynomial constants of src/nn/vmath.h and prints them as C.
 
   exp     e^r = 1 + r + r^2 s(r) on |r| <= ln(2)/2, relative error minimised
+  exp2    2^f = 1 + f s(f) on |f| <= 1/2, relative error minimised
   gelu    g(a) = a e^(-a^2/2) q(a), q(a) = e^(a^2/2) erfc(a / sqrt 2) / 2 on 0 <= a <= 6, the
           absolute error of g minimised: q need only be good where the factor before it is not
           small, which is why a short polynomial is enough
@@ -63,6 +64,14 @@ def main():
 
     c, error = minimax(s, lambda r: r * r / np.exp(r), -ln2 / 2, ln2 / 2, 4)
     print_constants("s(r) of exp", c, error)
+
+    def s2(f):
+        """(2^f - 1) / f; in the limit ln 2."""
+        there = np.where(f == 0, 1, f)
+        return np.where(f == 0, ln2, np.expm1(f * ln2) / there)
+
+    c, error = minimax(s2, lambda f: np.abs(f) / np.exp2(f), -0.5, 0.5, 4)
+    print_constants("s(f) of exp2", c, error)
 
     erfc = np.vectorize(math.erfc)
 

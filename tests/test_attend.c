@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The encoder's attention against loops in double, at every processor level and in bfloat16. */
+/*
+ * The encoder's attention against loops in double, at every processor level, in bfloat16 and with
+ * scores of bytes.
+ */
 #include "base/half.h"
 #include "checked.h"
 #include "kmerformer.h"
@@ -12,16 +15,18 @@
 
 enum { MAX_T = CHECKED ? 650 : 1200, MAX_K = 128, GUARD = 64 };
 
-/* What an encoder may ask for: f32; f32 and bf16, the first layer's; bf16. */
+/* What an encoder may ask for: f32; f32 and bf16, the first layer's; bf16; bytes and bf16. */
 static const kmf_attend_precision kinds[] = {{KMF_PRECISION_F32, KMF_PRECISION_F32},
                                              {KMF_PRECISION_F32, KMF_PRECISION_BF16},
-                                             {KMF_PRECISION_BF16, KMF_PRECISION_BF16}};
+                                             {KMF_PRECISION_BF16, KMF_PRECISION_BF16},
+                                             {KMF_PRECISION_INT8, KMF_PRECISION_BF16}};
+enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
 /* How many of them there are here. */
 static size_t n_kinds(void)
 {
     if (kmf_precision_here(KMF_PRECISION_BF16) == KMF_PRECISION_BF16)
-        return 3;
+        return N_KINDS; /* who has it has products of bytes */
     printf("skip: no bfloat16 here\n");
     return 1;
 }
@@ -116,6 +121,48 @@ static double rounded(float x)
     return (double)kmf_bf16_to_f32(kmf_bf16_from_f32(x));
 }
 
+/* x [K] as 256 levels from the smallest to the largest hold it (nn/panels.h). */
+static void to_levels(double *out, const float *x, size_t K)
+{
+    float least = x[0];
+    float most = x[0];
+    for (size_t i = 1; i < K; i++) {
+        least = fminf(least, x[i]);
+        most = fmaxf(most, x[i]);
+    }
+    float range = most - least;
+    for (size_t i = 0; i < K; i++) {
+        double level = range > 0 ? rint((double)((x[i] - least) * (255.0f / range))) : 0.0;
+        out[i] = (double)least + level * (double)range / 255.0;
+    }
+}
+
+/* x [K] as 127 levels to either side of 0 hold it. */
+static void to_signed_levels(double *out, const float *x, size_t K)
+{
+    float most = 0.0f;
+    for (size_t i = 0; i < K; i++)
+        most = fmaxf(most, fabsf(x[i]));
+    float scale = most / 127.0f;
+    for (size_t i = 0; i < K; i++)
+        out[i] = most > 0 ? rint((double)(x[i] * (1.0f / scale))) * (double)scale : 0.0;
+}
+
+/* A query, in the unit of the scores, or a key, as a product in this precision sees it. */
+static void seen_as(double *out, const float *x, size_t K, float factor, bool query,
+                    kmf_precision precision)
+{
+    float scaled[MAX_K];
+    for (size_t i = 0; i < K; i++) {
+        scaled[i] = x[i] * factor;
+        out[i] = precision == KMF_PRECISION_BF16 ? rounded(scaled[i]) : (double)scaled[i];
+    }
+    if (precision == KMF_PRECISION_INT8 && query)
+        to_levels(out, scaled, K);
+    else if (precision == KMF_PRECISION_INT8)
+        to_signed_levels(out, scaled, K);
+}
+
 /*
  * Row t in double: out [K], and the mean of |v| under the same weights, size [K]. as: what q k^T
  * and v are rounded to before.
@@ -124,18 +171,19 @@ static void right_row(double *out, double *size, const head *h, size_t t,
                       kmf_attend_precision as)
 {
     static double p[MAX_T];
-    double q[MAX_K];
+    double q[MAX_K], k[MAX_K];
     double max = -HUGE_VAL;
     double total = 0.0;
-    bool rough = as.scores == KMF_PRECISION_BF16;
+    bool rough = as.scores != KMF_PRECISION_F32;
     float factor = (float)(1.0 / sqrt((double)h->K)) * 1.44269504f;
+    seen_as(q, row_q(h, t), h->K, rough ? factor : 1.0f, true, as.scores);
     for (size_t i = 0; i < h->K; i++)
-        q[i] = rough ? rounded(row_q(h, t)[i] * factor) * log(2.0)
-                     : (double)row_q(h, t)[i] / sqrt((double)h->K);
+        q[i] *= rough ? log(2.0) : 1 / sqrt((double)h->K);
     for (size_t u = 0; u < h->T; u++) {
         p[u] = 0.0;
+        seen_as(k, row_k(h, u), h->K, 1.0f, false, as.scores);
         for (size_t i = 0; i < h->K; i++)
-            p[u] += q[i] * (rough ? rounded(row_k(h, u)[i]) : (double)row_k(h, u)[i]);
+            p[u] += q[i] * k[i];
         p[u] -= (double)h->slope * fabs((double)u - (double)t);
         max = p[u] > max ? p[u] : max;
     }

@@ -59,8 +59,6 @@
 struct kmf_encoder {
     const kmf_model *model;  /* borrowed */
     kmf_precision precision; /* of the weights' products */
-    kmf_precision
-        attention; /* of those inside the attention, but for the first layer's scores */
     size_t max_tokens;
     size_t max_seq;
     size_t n_rows; /* tokens of the last forward */
@@ -95,10 +93,16 @@ static bool place_floats(size_t *at, size_t *total, size_t rows, size_t cols)
     return kmf_mul(rows, cols, &n) && place(at, total, n, sizeof(float));
 }
 
-/* What the attention computes in beside products of weights in this precision. */
-static kmf_precision attention_precision(kmf_precision precision)
+/*
+ * What the attention of layer l computes in beside products of weights in this precision. The
+ * first layer's scores stay in float32: their errors, and no others', go through all layers.
+ */
+static kmf_attend_precision attention_precision(kmf_precision precision, size_t l)
 {
-    return precision == KMF_PRECISION_F32 ? precision : kmf_precision_here(KMF_PRECISION_BF16);
+    kmf_precision values =
+        precision == KMF_PRECISION_F32 ? precision : kmf_precision_here(KMF_PRECISION_BF16);
+    bool rough = l > 0 && values == KMF_PRECISION_BF16;
+    return (kmf_attend_precision){rough ? precision : KMF_PRECISION_F32, values};
 }
 
 static bool turns(const kmf_config *config)
@@ -129,11 +133,8 @@ static bool lay_out(layout *l, const kmf_config *config, kmf_precision precision
     size_t K = D / config->n_heads;
     size_t width = D > E ? D : E;
     size_t pairs = turned(config) / 2;
-    kmf_precision attention = attention_precision(precision);
-    size_t first =
-        kmf_attend_scratch(max_seq, K, (kmf_attend_precision){KMF_PRECISION_F32, attention});
-    size_t scratch =
-        kmf_attend_scratch(max_seq, K, (kmf_attend_precision){attention, attention});
+    size_t first = kmf_attend_scratch(max_seq, K, attention_precision(precision, 0));
+    size_t scratch = kmf_attend_scratch(max_seq, K, attention_precision(precision, 1));
     size_t words = kmf_gemm_scratch(width, precision);
     for (size_t i = 0; i < config->n_layers && i < 2; i++)
         words = larger(words, kmf_gemm_pair_scratch(D, F, config->gated, precision,
@@ -197,7 +198,6 @@ kmf_encoder *kmf_encoder_new(const kmf_model *model, size_t max_tokens, size_t m
     char *room = encoder->slab;
     encoder->model = model;
     encoder->precision = precision;
-    encoder->attention = attention_precision(precision);
     encoder->max_tokens = max_tokens;
     encoder->max_seq = max_seq;
     encoder->x = (float *)(void *)(room + l.x);
@@ -428,12 +428,10 @@ static void attend(const batch *b, kmf_encoder *own, size_t l, size_t s, size_t 
     size_t rows = share(T, n_parts);
     size_t beg = smaller(part * rows, T);
     float *q = b->encoders[0]->qkv + b->off[s] * 3 * D + head * K;
-    kmf_attend_precision precision = {l == 0 ? KMF_PRECISION_F32 : own->attention,
-                                      own->attention};
     if (beg < T)
         kmf_attend(q, 3 * D, q, q + D, q + 2 * D, 3 * D, own->scratch, beg,
                    smaller(beg + rows, T), T, K, slope_of(config, head),
-                   precision); /* [T, 3K] -> [T, K] */
+                   attention_precision(own->precision, l)); /* [T, 3K] -> [T, K] */
 }
 
 /* A tile from the attention's result to the end of block l. */

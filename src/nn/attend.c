@@ -3,18 +3,20 @@
  * Self-attention of one head (Vaswani et al., 2017, eq. 1; nothing is masked), some queries and
  * KEYS keys at a time, so that what is at work stays in the second-level cache:
  *
- *   panels of k^T and of v                      once
+ *   panels of k^T and of v                             once
  *   for up to ROWS queries
+ *     q' = q log2(e) / sqrt K
  *     for KEYS keys
- *       S = q k^T - slope sqrt K |t - u|        [ROWS, KEYS]
- *       m' = max(m, max S)   P = e^((S - m') / sqrt K)
- *       s = s e^((m - m') / sqrt K) + sum P     O = O e^((m - m') / sqrt K) + P v
- *     out = O / s                               [ROWS, K]
+ *       S = q' k^T - slope log2(e) |t - u|             [ROWS, KEYS]
+ *       m' = max(m, max S)   P = 2^(S - m')
+ *       s = s 2^(m - m') + sum P   O = O 2^(m - m') + P v
+ *     out = O / s                                      [ROWS, K]
  *
  * m and s are the running maximum and sum of a softmax taken in pieces (Milakov and Gimelshein
  * 2018, arXiv 1805.02867; Dao et al. 2022, FlashAttention). Where a piece begins depends on
- * neither the processor nor the threads. With values in bf16 the weights are rounded, and powers of
- * 2 take the place of e's, as q is multiplied by log2(e) / sqrt K first; sums are float32.
+ * neither the processor nor the threads. Scores are float32 sums, or exact ones of bytes, q' by
+ * rows and k by keys with a scale of their own (nn/panels.h). With values in bf16 the weights are
+ * rounded, too; sums are float32.
  *
  * A score that is NaN or +infinity makes its row NaN.
  */
@@ -38,6 +40,7 @@
 #define FEW_TOKENS 4096
 #define KEYS 576 /* a multiple of the columns of every kernel's panel */
 #define LANES 32
+#define STEP 32 /* scores at a time, in vector code by hand: divides KEYS */
 #define LOG2_E 1.44269504f
 
 typedef struct layout {
@@ -85,6 +88,55 @@ size_t kmf_attend_scratch(size_t T, size_t K, kmf_attend_precision precision)
     return lay_out(&l, &with, T, K) ? l.bytes : 0;
 }
 
+/* ---------------------------------------------------------------- scores ----------------- */
+
+/* What turns sums of bytes into scores (nn/panels.h). */
+typedef struct quantised {
+    float scale[ROWS], low[ROWS];       /* of the queries */
+    const float *key_scales, *key_sums; /* of the first key at work, and on */
+} quantised;
+
+/* Sums [rows, n] become the scores that they stand for, in their place. */
+static void number_scores(float *scores, size_t ld, const quantised *q, size_t rows, size_t n);
+
+static KMF_INLINE void number_scores_body(bool fused, float *scores, size_t ld,
+                                          const quantised *q, size_t rows, size_t n)
+{
+    for (size_t i = 0; i < rows; i++) {
+        float *row = scores + i * ld;
+        const int32_t *sums = (const int32_t *)(const void *)row;
+        KMF_INDEPENDENT
+        for (size_t j = 0; j < n; j++)
+            row[j] = kmf_int8_number(fused, sums[j], q->scale[i], q->low[i], q->key_scales[j],
+                                     q->key_sums[j]);
+    }
+}
+
+KMF_CLONES_FUSED(number_scores,
+                 (float *scores, size_t ld, const quantised *q, size_t rows, size_t n),
+                 (scores, ld, q, rows, n))
+
+/* scores [rows, n] of the queries t .. and the keys u ..: less slope for each place between. */
+static void lean(float *scores, size_t ld, float slope, size_t t, size_t u, size_t rows,
+                 size_t n);
+
+static KMF_INLINE void lean_body(float *scores, size_t ld, float slope, size_t t, size_t u,
+                                 size_t rows, size_t n)
+{
+    for (size_t i = 0; i < rows; i++) {
+        float *row = scores + i * ld;
+        int32_t first = (int32_t)u - (int32_t)(t + i);
+        for (size_t j = 0; j < n; j++) {
+            int32_t apart = first + (int32_t)j;
+            row[j] -= slope * (float)(apart < 0 ? -apart : apart);
+        }
+    }
+}
+
+KMF_CLONES(lean,
+           (float *scores, size_t ld, float slope, size_t t, size_t u, size_t rows, size_t n),
+           (scores, ld, slope, t, u, rows, n))
+
 /* ---------------------------------------------------------------- softmax ---------------- */
 
 /* Of the rows under way. */
@@ -119,53 +171,45 @@ static KMF_INLINE float max_of(const float *restrict row, float x, size_t n)
     return part[0];
 }
 
-/* The weights e^((score - max) scale) of n scores, in their place, and their sum. */
-static KMF_INLINE float weigh_row(bool fused, float *restrict row, float max, float scale,
-                                  size_t n)
+/* The weights 2^(score - max) of n scores, in their place, and their sum. */
+static KMF_INLINE float weigh_row(bool fused, float *restrict row, float max, size_t n)
 {
     float part[LANES] = {0};
     size_t j = 0;
     for (; j + LANES <= n; j += LANES)
         for (size_t l = 0; l < LANES; l++) {
-            row[j + l] = kmf_exp(fused, (row[j + l] - max) * scale);
+            row[j + l] = kmf_exp2_down(fused, row[j + l] - max);
             part[l] += row[j + l];
         }
     for (size_t l = 0; j + l < n; l++) {
-        row[j + l] = kmf_exp(fused, (row[j + l] - max) * scale);
+        row[j + l] = kmf_exp2_down(fused, row[j + l] - max);
         part[l] += row[j + l];
     }
     return sum_lanes(part);
 }
 
 /* Takes in n more scores of each row, which become weights. */
-static void weigh(float *scores, size_t ld, running *r, float scale, bool first, size_t rows,
-                  size_t n);
+static void weigh(float *scores, size_t ld, running *r, bool first, size_t rows, size_t n);
 
-static KMF_INLINE void weigh_body(bool fused, float *scores, size_t ld, running *r, float scale,
-                                  bool first, size_t rows, size_t n)
+static KMF_INLINE void weigh_body(bool fused, float *scores, size_t ld, running *r, bool first,
+                                  size_t rows, size_t n)
 {
     for (size_t i = 0; i < rows; i++) {
         float *row = scores + i * ld;
         float max = max_of(row, first ? -HUGE_VALF : r->max[i], n);
-        r->factor[i] = first ? 0.0f : kmf_exp(fused, (r->max[i] - max) * scale);
+        r->factor[i] = first ? 0.0f : kmf_exp2_down(fused, r->max[i] - max);
         r->max[i] = max;
-        float sum = weigh_row(fused, row, max, scale, n);
+        float sum = weigh_row(fused, row, max, n);
         r->sum[i] = (first ? 0.0f : r->sum[i] * r->factor[i]) + sum;
     }
 }
 
 KMF_CLONES_FUSED(weigh,
-                 (float *scores, size_t ld, running *r, float scale, bool first, size_t rows,
-                  size_t n),
-                 (scores, ld, r, scale, first, rows, n))
+                 (float *scores, size_t ld, running *r, bool first, size_t rows, size_t n),
+                 (scores, ld, r, first, rows, n))
 
 /* The same to bfloat16 words, with powers of 2; where values are in bf16. */
 #if KMF_X86_LEVELS
-static KMF_INLINE __mmask16 lanes(size_t n)
-{
-    return (__mmask16)(n < 16 ? (1u << n) - 1u : 0xffffu);
-}
-
 /* 2^(x - max) to 1e-4, at least 2^-125: 2^n p(f), |f| <= 1/2. NaN stays NaN. */
 KMF_TARGET_BF16 static KMF_INLINE __m512 power_of_2(__m512 x, __m512 max)
 {
@@ -184,30 +228,23 @@ KMF_TARGET_BF16 static KMF_INLINE float max_of_bf16(const float *row, float x, s
 {
     __m512 a = _mm512_set1_ps(x);
     __m512 b = a;
-    size_t j = 0;
-    for (; j + 32 <= n; j += 32) {
+    for (size_t j = 0; j < n; j += STEP) {
         a = _mm512_max_ps(a, _mm512_loadu_ps(row + j));
         b = _mm512_max_ps(b, _mm512_loadu_ps(row + j + 16));
     }
-    for (; j < n; j += 16)
-        a = _mm512_max_ps(a, _mm512_mask_loadu_ps(a, lanes(n - j), row + j));
     return _mm512_reduce_max_ps(_mm512_max_ps(a, b));
 }
 
-/* Weights of n scores to half, zeros up to a whole word of 32 lanes; their sum. */
+/* Weights of n scores to half, and their sum. */
 KMF_TARGET_BF16 static KMF_INLINE float weigh_row_bf16(uint16_t *half, const float *row,
                                                        float max, size_t n)
 {
     __m512 top = _mm512_set1_ps(max);
     __m512 a = _mm512_setzero_ps();
     __m512 b = _mm512_setzero_ps();
-    for (size_t j = 0; j < n; j += 32) {
-        __mmask16 low = lanes(n - j);
-        __mmask16 high = lanes(n - j > 16 ? n - j - 16 : 0);
-        __m512 x = _mm512_maskz_loadu_ps(low, row + j);
-        __m512 y = _mm512_maskz_loadu_ps(high, row + j + 16);
-        x = _mm512_maskz_mov_ps(low, power_of_2(x, top));
-        y = _mm512_maskz_mov_ps(high, power_of_2(y, top));
+    for (size_t j = 0; j < n; j += STEP) {
+        __m512 x = power_of_2(_mm512_loadu_ps(row + j), top);
+        __m512 y = power_of_2(_mm512_loadu_ps(row + j + 16), top);
         a = _mm512_add_ps(a, x);
         b = _mm512_add_ps(b, y);
         _mm512_storeu_si512(half + j, (__m512i)_mm512_cvtne2ps_pbh(y, x));
@@ -215,13 +252,15 @@ KMF_TARGET_BF16 static KMF_INLINE float weigh_row_bf16(uint16_t *half, const flo
     return _mm512_reduce_add_ps(_mm512_add_ps(a, b));
 }
 
-KMF_TARGET_BF16 static void weigh_bf16(void *words, size_t ld_words, const float *scores,
-                                       size_t ld, running *r, bool first, size_t rows, size_t n)
+KMF_TARGET_BF16 static void weigh_bf16(void *words, size_t ld_words, float *scores, size_t ld,
+                                       running *r, bool first, size_t rows, size_t n)
 {
     for (size_t i = 0; i < rows; i++) {
-        const float *row = scores + i * ld;
+        float *row = scores + i * ld;
         uint16_t *half = (uint16_t *)words + i * ld_words * 2;
         float before = first ? -HUGE_VALF : r->max[i];
+        for (size_t j = n; j % STEP != 0; j++)
+            row[j] = -HUGE_VALF;
         float max = max_of_bf16(row, before, n);
         __m512 factor = power_of_2(_mm512_set1_ps(before), _mm512_set1_ps(max));
         float sum = weigh_row_bf16(half, row, max, n);
@@ -230,6 +269,7 @@ KMF_TARGET_BF16 static void weigh_bf16(void *words, size_t ld_words, const float
         r->max[i] = max;
     }
 }
+
 #else
 static void weigh_bf16(void *words, size_t ld_words, const float *scores, size_t ld, running *r,
                        bool first, size_t rows, size_t n)
@@ -260,27 +300,6 @@ KMF_CLONES(scale_rows,
             size_t rows, size_t K),
            (to, ld_to, from, ld, factor, rows, K))
 
-/* scores [rows, n] of the queries t .. and the keys u ..: less slope for each place between. */
-static void lean(float *scores, size_t ld, float slope, size_t t, size_t u, size_t rows,
-                 size_t n);
-
-static KMF_INLINE void lean_body(float *scores, size_t ld, float slope, size_t t, size_t u,
-                                 size_t rows, size_t n)
-{
-    for (size_t i = 0; i < rows; i++) {
-        float *row = scores + i * ld;
-        int32_t first = (int32_t)u - (int32_t)(t + i);
-        for (size_t j = 0; j < n; j++) {
-            int32_t apart = first + (int32_t)j;
-            row[j] -= slope * (float)(apart < 0 ? -apart : apart);
-        }
-    }
-}
-
-KMF_CLONES(lean,
-           (float *scores, size_t ld, float slope, size_t t, size_t u, size_t rows, size_t n),
-           (scores, ld, slope, t, u, rows, n))
-
 /* ---------------------------------------------------------------- attention -------------- */
 
 /* c (+)= a b over all panels of N columns; c has room for whole panels. */
@@ -295,6 +314,22 @@ static void multiply(float *c, size_t ld_c, const float *a, size_t ld_a, const f
     }
 }
 
+/* q' of some queries, as the product with keys reads it. room: [rows, K] floats */
+static void take_queries(float *queries, size_t ld_queries, quantised *codes, const float *q,
+                         size_t ld, float *room, const kmf_kernel *kernel, size_t rows,
+                         size_t K)
+{
+    bool exact = kernel->terms == 1;
+    float factor[ROWS];
+    for (size_t i = 0; i < rows; i++)
+        factor[i] = (float)(1.0 / sqrt((double)K)) * LOG2_E;
+    scale_rows(exact ? queries : room, exact ? ld_queries : K, q, ld, factor, rows, K);
+    if (kernel->terms == 2)
+        kmf_words_bf16(queries, ld_queries, room, K, rows, K);
+    else if (kernel->terms == 4)
+        kmf_words_int8(queries, ld_queries, codes->scale, codes->low, room, K, rows, K);
+}
+
 void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const float *v,
                 size_t ld, void *scratch, size_t t0, size_t t1, size_t T, size_t K, float slope,
                 kmf_attend_precision precision)
@@ -307,8 +342,6 @@ void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const
     size_t ld_sums = (K + cols - 1) / cols * cols;
     size_t ld_queries = kmf_words_ld(with.scores, K);
     size_t ld_weights = kmf_words_ld(with.values, KEYS);
-    float scale = (float)(1.0 / sqrt((double)K));
-    float lean_by = rough ? slope * LOG2_E : slope / scale; /* in the scores' unit */
     layout l;
     bool fits = lay_out(&l, &with, T, K);
     assert(fits && t0 <= t1 && t1 <= T && (rough || with.scores->terms == 1));
@@ -322,35 +355,29 @@ void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const
     float *sums = (float *)(void *)(room + l.sums);
     size_t step = T <= FEW_TOKENS ? FEW_ROWS : ROWS;
     running r;
+    quantised codes;
 
     kmf_panels_pack(keys, with.scores, (const float *[]){k}, 1, ld, T, K);
     kmf_panels_pack_back(values, with.values, (const float *[]){v}, 1, ld, T, K);
     for (size_t t = t0; t < t1; t += step) {
         size_t rows = t1 - t < step ? t1 - t : step;
-        const float *a = q + t * ld;
-        size_t ld_a = ld;
-        for (size_t i = 0; i < rows; i++)
-            r.factor[i] = scale * LOG2_E;
-        if (with.scores->terms > 1) {
-            scale_rows(sums, ld_sums, a, ld, r.factor, rows, K);
-            kmf_words_bf16(queries, ld_queries, sums, ld_sums, rows, K);
-        } else if (rough) {
-            scale_rows(queries, ld_queries, a, ld, r.factor, rows, K);
-        }
-        if (rough) {
-            a = queries;
-            ld_a = ld_queries;
-        }
+        take_queries(queries, ld_queries, &codes, q + t * ld, ld, sums, with.scores, rows, K);
         for (size_t u = 0; u < T; u += KEYS) {
             size_t n = T - u < KEYS ? T - u : KEYS;
-            multiply(scores, KEYS, a, ld_a, keys + u * words, words * with.scores->cols,
-                     with.scores, rows, n, words, false); /* [rows, n] */
+            multiply(scores, KEYS, queries, ld_queries, keys + u * words,
+                     words * with.scores->cols, with.scores, rows, n, words,
+                     false); /* [rows, n] */
+            if (with.scores->terms == 4) {
+                codes.key_scales = kmf_panels_scales(with.scores, keys, T, K) + u;
+                codes.key_sums = codes.key_scales + T;
+                number_scores(scores, KEYS, &codes, rows, n);
+            }
             if (slope > 0)
-                lean(scores, KEYS, lean_by, t, u, rows, n);
+                lean(scores, KEYS, slope * LOG2_E, t, u, rows, n);
             if (rough)
                 weigh_bf16(weights, ld_weights, scores, KEYS, &r, u == 0, rows, n);
             else
-                weigh(scores, KEYS, &r, scale, u == 0, rows, n);
+                weigh(scores, KEYS, &r, u == 0, rows, n);
             if (u > 0)
                 scale_rows(sums, ld_sums, sums, ld_sums, r.factor, rows, K);
             multiply(sums, ld_sums, rough ? weights : scores, rough ? ld_weights : KEYS,

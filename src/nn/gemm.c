@@ -216,10 +216,9 @@ static KMF_INLINE void end_rows_body(bool fused, float *y, size_t ld_y, const vo
         const float *restrict from = (const float *)sums + i * ld;
         if (q.scale) {
             const int32_t *exact = (const int32_t *)sums + i * ld;
-            float scale = q.row_scale[i];
-            float low = q.row_low[i];
             for (size_t j = 0; j < n; j++)
-                numbers[j] = q.scale[j] * (scale * (float)exact[j] + low * q.sums[j]);
+                numbers[j] = kmf_int8_number(fused, exact[j], q.row_scale[i], q.row_low[i],
+                                             q.scale[j], q.sums[j]);
             for (size_t j = 0; q.more && j < n; j++)
                 numbers[j] += to[j];
             from = numbers;

@@ -210,23 +210,44 @@ KMF_CLONES(kmf_words_int8,
  * 127 scale becomes m. Below they are 64 u apart: it is off by 32 u at most, the quotient by
  * 0.26 u.
  */
-float kmf_int8_scale(const float *row, size_t K)
+static void find_scale(float *scale, const float *row, size_t K);
+
+/* Magnitudes are in the order of their bits, and the largest of integers is found in any order. */
+static KMF_INLINE void find_scale_body(float *scale, const float *row, size_t K)
 {
-    float min, max;
-    extremes(&min, &max, row, K);
-    float most = max > -min ? max : -min;
-    return most / 127.0f;
+    uint32_t most = 0;
+    for (size_t i = 0; i < K; i++) {
+        uint32_t bits = kmf_float_bits(row[i]) & ~KMF_SIGN_BIT;
+        most = bits > most ? bits : most;
+    }
+    *scale = most < KMF_INFINITY_BITS ? kmf_bits_float(most) / 127.0f : NAN;
 }
 
-void kmf_int8_round(int8_t *q, float *sum, const float *x, float scale, size_t n)
+KMF_CLONES(find_scale, (float *scale, const float *row, size_t K), (scale, row, K))
+
+float kmf_int8_scale(const float *row, size_t K)
+{
+    float scale;
+    find_scale(&scale, row, K);
+    return scale;
+}
+
+static KMF_INLINE void kmf_int8_round_body(int8_t *restrict q, float *sum,
+                                           const float *restrict x, float scale, size_t n)
 {
     float factor = scale > 0 ? 1.0f / scale : 0.0f;
+    int32_t total = 0;
     for (size_t i = 0; i < n; i++) {
         uint32_t low = kmf_float_bits(x[i] * factor + TO_INTEGER) & 0xffu;
-        q[i] = (int8_t)((int)(low ^ 0x80u) - 0x80);
-        *sum += (float)q[i];
+        int32_t value = (int32_t)(low ^ 0x80u) - 0x80;
+        q[i] = (int8_t)value;
+        total += value;
     }
+    *sum += (float)total;
 }
+
+KMF_CLONES(kmf_int8_round, (int8_t * q, float *sum, const float *x, float scale, size_t n),
+           (q, sum, x, scale, n))
 
 /* ---------------------------------------------------------------- panels ----------------- */
 

@@ -15,7 +15,9 @@
 #ifndef KMF_PANELS_H
 #define KMF_PANELS_H
 
+#include "base/cpu.h"
 #include "nn/kernels.h"
+#include "nn/vmath.h"
 
 #define KMF_INT8_GROUP 256
 
@@ -42,6 +44,16 @@ void kmf_panels_pack_back(void *panels, const kmf_kernel *kernel, const float *c
  */
 float kmf_int8_scale(const float *row, size_t K);
 void kmf_int8_round(int8_t *q, float *sum, const float *x, float scale, size_t n);
+
+/*
+ * The number that a sum of u q stands for, by the equation above. scale, low: of the row of x;
+ * weight_scale, weight_sum: of the row of W. fused must be a constant where this is inlined.
+ */
+static KMF_INLINE float kmf_int8_number(bool fused, int32_t sum, float scale, float low,
+                                        float weight_scale, float weight_sum)
+{
+    return weight_scale * kmf_multiply_add(fused, scale, (float)sum, low * weight_sum);
+}
 
 /* Words from row to row of converted rows: a multiple of 16. */
 size_t kmf_words_ld(const kmf_kernel *kernel, size_t K);

@@ -153,6 +153,27 @@ static KMF_INLINE float kmf_exp(bool fused, float x)
 }
 
 /*
+ * 2^x for x up to 0, relative error at most 2e-7; never less than 2^-126, NaN for NaN. Five
+ * products less than e^x, for the weights of attention, whose scores can be in any unit.
+ *
+ * x = n + f with |f| <= 1/2, exactly; then 2^n (1 + f s(f)).
+ */
+static KMF_INLINE float kmf_exp2_down(bool fused, float x)
+{
+    const float shift = 12582912.0f; /* 1.5 * 2^23 */
+    float y = x < -126.0f ? -126.0f : x;
+    float t = y + shift;
+    float f = y - (t - shift);
+    float s = 0.00132647273f;
+    s = kmf_multiply_add(fused, s, f, 0.00967151299f);
+    s = kmf_multiply_add(fused, s, f, 0.0555073358f);
+    s = kmf_multiply_add(fused, s, f, 0.240222424f);
+    s = kmf_multiply_add(fused, s, f, 0.693147004f);
+    s = kmf_multiply_add(fused, s, f, 1.0f);
+    return s * kmf_bits_float((kmf_float_bits(t) + 127u) << 23);
+}
+
+/*
  * GELU(x) = x/2 (1 + erf(x / sqrt 2)) = max(x, 0) - g(|x|),
  *    g(a) = a/2 erfc(a / sqrt 2)     = a e^(-a^2/2) q(a),  q a polynomial of degree 10.
  * Absolute error at most 2e-7, or half a unit in the last place of a large x. The limit of a
