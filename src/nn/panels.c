@@ -145,63 +145,80 @@ void kmf_words_pairs(void *words, size_t ld, const float *x, size_t ld_x, size_t
 /* Adding it to a float leaves the nearest integer, up to 2^22, in the low bits. */
 #define TO_INTEGER 12582912.0f
 
-#define LANES 32
-
-static KMF_INLINE void take_in(float *least, float *most, float *zero, float x)
+/*
+ * extremes: the smallest and the largest of x [K]; NaN, both, if any is no finite number.
+ * row_to_bytes: to [K] = (x - min) factor, rounded, and zeros up to a multiple of 16.
+ */
+#if KMF_X86_LEVELS
+/* The lanes that the numbers of K from i on fill. */
+static KMF_INLINE __mmask16 lanes_at(size_t i, size_t K)
 {
-    *least = x < *least ? x : *least;
-    *most = x > *most ? x : *most;
-    *zero += x * 0.0f;
+    return (__mmask16)(K - i < 16 ? (1u << (K - i)) - 1u : 0xffffu);
 }
 
-/* The smallest and the largest of x [K]; NaN, both, if any is no finite number. */
-static KMF_INLINE void extremes(float *min, float *max, const float *x, size_t K)
+KMF_TARGET_VNNI static void extremes(float *min, float *max, const float *x, size_t K)
 {
-    float least[LANES], most[LANES], zero[LANES];
-    size_t i = 0;
-    for (size_t l = 0; l < LANES; l++) {
-        least[l] = x[0];
-        most[l] = x[0];
-        zero[l] = 0;
+    __m512 least = _mm512_set1_ps(x[0]);
+    __m512 most = least;
+    __m512 zero = _mm512_setzero_ps();
+    for (size_t i = 0; i < K; i += 16) {
+        __m512 v = _mm512_mask_loadu_ps(least, lanes_at(i, K), x + i);
+        least = _mm512_min_ps(least, v);
+        most = _mm512_max_ps(most, v);
+        zero = _mm512_fmadd_ps(v, _mm512_setzero_ps(), zero);
     }
-    for (; i + LANES <= K; i += LANES)
-        for (size_t l = 0; l < LANES; l++)
-            take_in(&least[l], &most[l], &zero[l], x[i + l]);
-    for (size_t l = 0; i + l < K; l++)
-        take_in(&least[l], &most[l], &zero[l], x[i + l]);
-    for (size_t half = LANES / 2; half > 0; half /= 2)
-        for (size_t l = 0; l < half; l++) {
-            least[l] = least[l + half] < least[l] ? least[l + half] : least[l];
-            most[l] = most[l + half] > most[l] ? most[l + half] : most[l];
-            zero[l] += zero[l + half];
-        }
-    *min = least[0] + zero[0];
-    *max = most[0] + zero[0];
+    float none = _mm512_reduce_add_ps(zero);
+    *min = _mm512_reduce_min_ps(least) + none;
+    *max = _mm512_reduce_max_ps(most) + none;
 }
 
-static KMF_INLINE void kmf_words_int8_body(void *words, size_t ld, float *scale, float *low,
-                                           const float *x, size_t ld_x, size_t N, size_t K)
+KMF_TARGET_VNNI static void row_to_bytes(uint8_t *to, const float *x, float min, float factor,
+                                         size_t K)
+{
+    for (size_t i = 0; i < K; i += 16) {
+        __mmask16 there = lanes_at(i, K);
+        __m512 v = _mm512_maskz_loadu_ps(there, x + i);
+        v = _mm512_mul_ps(_mm512_sub_ps(v, _mm512_set1_ps(min)), _mm512_set1_ps(factor));
+        __m128i bytes = _mm512_maskz_cvtepi32_epi8(there, _mm512_cvtps_epi32(v));
+        _mm_storeu_si128((__m128i *)(void *)(to + i), bytes);
+    }
+}
+#else
+static void extremes(float *min, float *max, const float *x, size_t K)
+{
+    float zero = 0;
+    *min = x[0];
+    *max = x[0];
+    for (size_t i = 0; i < K; i++) {
+        *min = x[i] < *min ? x[i] : *min;
+        *max = x[i] > *max ? x[i] : *max;
+        zero += x[i] * 0.0f;
+    }
+    *min += zero;
+    *max += zero;
+}
+
+static void row_to_bytes(uint8_t *to, const float *x, float min, float factor, size_t K)
+{
+    for (size_t i = 0; i < round_up(K, 16); i++)
+        to[i] =
+            (uint8_t)(i < K ? kmf_float_bits((x[i] - min) * factor + TO_INTEGER) & 0xffu : 0);
+}
+#endif
+
+void kmf_words_int8(void *words, size_t ld, float *scale, float *low, const float *x,
+                    size_t ld_x, size_t N, size_t K)
 {
     for (size_t n = 0; n < N; n++) {
-        uint8_t *restrict to = (uint8_t *)words + n * ld * 4;
-        const float *restrict row = x + n * ld_x;
         float min, max;
-        extremes(&min, &max, row, K);
+        extremes(&min, &max, x + n * ld_x, K);
         float range = max - min;
         float factor = range > 0 ? 255.0f / range : 0.0f;
-        for (size_t i = 0; i < K; i++)
-            to[i] = (uint8_t)(kmf_float_bits((row[i] - min) * factor + TO_INTEGER) & 0xffu);
-        for (size_t i = K; i % 4 != 0; i++)
-            to[i] = 0;
+        row_to_bytes((uint8_t *)words + n * ld * 4, x + n * ld_x, min, factor, K);
         scale[n] = range / 255.0f; /* NaN, as low, if the row holds what is not finite */
         low[n] = min;
     }
 }
-
-KMF_CLONES(kmf_words_int8,
-           (void *words, size_t ld, float *scale, float *low, const float *x, size_t ld_x,
-            size_t N, size_t K),
-           (words, ld, scale, low, x, ld_x, N, K))
 
 /*
  * Why rounding twice is rounding once. Let m be the largest magnitude and scale = k u, u the
