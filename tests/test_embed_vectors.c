@@ -547,7 +547,7 @@ static const char *usual_words(void)
 
 static void check_settings(const char *path, kmf_embed_options o)
 {
-    static const size_t batches[] = {64, 1000, 9000, 100000};
+    static const size_t batches[] = {64, 1000, 40000, 100000};
     o.threads = 1;
     table *reference = run(path, &o, seqs, N_SEQ, NULL);
     for (int threads = 1; threads <= 3; threads += 2)
