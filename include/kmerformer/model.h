@@ -119,8 +119,9 @@ typedef struct kmf_model kmf_model;
  *   BF16   both factors rounded to bfloat16
  *   INT8   weights to 8 bits with a scale for each output, activations with a scale and an offset
  *          for each token, before the second product of the feed-forward for 256 of its columns;
- *          that product in the first layer and the attention as BF16 where the processor has it,
- *          else as F32
+ *          in attention each head's queries like activations, its keys with a scale for each; its
+ *          values, and that second product in the first layer, as BF16. Where the processor lacks
+ *          BF16, attention and that product are as F32.
  *          The first layer's queries, keys and scores stay F32 beside either, as far as a table
  *          over the vocabulary makes that cheap.
  *   AUTO   the fastest of them whose vectors have a cosine above 0.9999 with those of F32: BF16

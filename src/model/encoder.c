@@ -94,8 +94,9 @@ static bool place_floats(size_t *at, size_t *total, size_t rows, size_t cols)
 }
 
 /*
- * What the attention of layer l computes in beside products of weights in this precision. The
- * first layer's scores stay in float32: their errors, and no others', go through all layers.
+ * What the attention of layer l computes in beside products of weights in this precision: as
+ * kmf_attend can, in float32 where the processor lacks bfloat16. The first layer's scores stay in
+ * float32: their errors, and no others', go through all layers.
  */
 static kmf_attend_precision attention_precision(kmf_precision precision, size_t l)
 {

@@ -18,7 +18,8 @@
  * rows and k by keys with a scale of their own (nn/panels.h). With values in bf16 the weights are
  * rounded, too; sums are float32.
  *
- * A score that is NaN or +infinity makes its row NaN.
+ * A score that is NaN or +infinity makes its row NaN; where scores are of bytes, a key that is not
+ * finite makes all rows NaN.
  */
 #include "nn/attend.h"
 
@@ -40,8 +41,10 @@
 #define FEW_TOKENS 4096
 #define KEYS 576 /* a multiple of the columns of every kernel's panel */
 #define LANES 32
-#define STEP 32 /* scores at a time, in vector code by hand: divides KEYS */
+#define STEP 32 /* scores at a time, in vector code by hand */
 #define LOG2_E 1.44269504f
+
+_Static_assert(KEYS % STEP == 0, "a row of scores is filled up to whole steps");
 
 typedef struct layout {
     size_t keys, values, scores, weights, queries, sums, bytes; /* offsets; bytes in all */
@@ -208,7 +211,7 @@ KMF_CLONES_FUSED(weigh,
                  (float *scores, size_t ld, running *r, bool first, size_t rows, size_t n),
                  (scores, ld, r, first, rows, n))
 
-/* The same to bfloat16 words, with powers of 2; where values are in bf16. */
+/* The same to bfloat16 words, by powers good to 1e-4; where values are in bf16. */
 #if KMF_X86_LEVELS
 /* 2^(x - max) to 1e-4, at least 2^-125: 2^n p(f), |f| <= 1/2. NaN stays NaN. */
 KMF_TARGET_BF16 static KMF_INLINE __m512 power_of_2(__m512 x, __m512 max)
@@ -223,7 +226,7 @@ KMF_TARGET_BF16 static KMF_INLINE __m512 power_of_2(__m512 x, __m512 max)
     return _mm512_scalef_ps(p, whole);
 }
 
-/* The largest of x and of row; a NaN may be passed over. */
+/* The largest of x and of row, in whole steps; a NaN may be passed over. */
 KMF_TARGET_BF16 static KMF_INLINE float max_of_bf16(const float *row, float x, size_t n)
 {
     __m512 a = _mm512_set1_ps(x);
@@ -235,7 +238,7 @@ KMF_TARGET_BF16 static KMF_INLINE float max_of_bf16(const float *row, float x, s
     return _mm512_reduce_max_ps(_mm512_max_ps(a, b));
 }
 
-/* Weights of n scores to half, and their sum. */
+/* Weights of n scores, in whole steps, to half, and their sum. */
 KMF_TARGET_BF16 static KMF_INLINE float weigh_row_bf16(uint16_t *half, const float *row,
                                                        float max, size_t n)
 {
@@ -260,7 +263,7 @@ KMF_TARGET_BF16 static void weigh_bf16(void *words, size_t ld_words, float *scor
         uint16_t *half = (uint16_t *)words + i * ld_words * 2;
         float before = first ? -HUGE_VALF : r->max[i];
         for (size_t j = n; j % STEP != 0; j++)
-            row[j] = -HUGE_VALF;
+            row[j] = -HUGE_VALF; /* a weight of 2^-125, for a value that is 0 */
         float max = max_of_bf16(row, before, n);
         __m512 factor = power_of_2(_mm512_set1_ps(before), _mm512_set1_ps(max));
         float sum = weigh_row_bf16(half, row, max, n);
@@ -269,9 +272,8 @@ KMF_TARGET_BF16 static void weigh_bf16(void *words, size_t ld_words, float *scor
         r->max[i] = max;
     }
 }
-
 #else
-static void weigh_bf16(void *words, size_t ld_words, const float *scores, size_t ld, running *r,
+static void weigh_bf16(void *words, size_t ld_words, float *scores, size_t ld, running *r,
                        bool first, size_t rows, size_t n)
 {
     (void)words, (void)ld_words, (void)scores, (void)ld, (void)r, (void)first, (void)rows;
@@ -315,7 +317,7 @@ static void multiply(float *c, size_t ld_c, const float *a, size_t ld_a, const f
 }
 
 /* q' of some queries, as the product with keys reads it. room: [rows, K] floats */
-static void take_queries(float *queries, size_t ld_queries, quantised *codes, const float *q,
+static void take_queries(float *queries, size_t ld_queries, quantised *units, const float *q,
                          size_t ld, float *room, const kmf_kernel *kernel, size_t rows,
                          size_t K)
 {
@@ -327,7 +329,7 @@ static void take_queries(float *queries, size_t ld_queries, quantised *codes, co
     if (kernel->terms == 2)
         kmf_words_bf16(queries, ld_queries, room, K, rows, K);
     else if (kernel->terms == 4)
-        kmf_words_int8(queries, ld_queries, codes->scale, codes->low, room, K, rows, K);
+        kmf_words_int8(queries, ld_queries, units->scale, units->low, room, K, rows, K);
 }
 
 void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const float *v,
@@ -355,22 +357,22 @@ void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const
     float *sums = (float *)(void *)(room + l.sums);
     size_t step = T <= FEW_TOKENS ? FEW_ROWS : ROWS;
     running r;
-    quantised codes;
+    quantised units;
 
     kmf_panels_pack(keys, with.scores, (const float *[]){k}, 1, ld, T, K);
     kmf_panels_pack_back(values, with.values, (const float *[]){v}, 1, ld, T, K);
     for (size_t t = t0; t < t1; t += step) {
         size_t rows = t1 - t < step ? t1 - t : step;
-        take_queries(queries, ld_queries, &codes, q + t * ld, ld, sums, with.scores, rows, K);
+        take_queries(queries, ld_queries, &units, q + t * ld, ld, sums, with.scores, rows, K);
         for (size_t u = 0; u < T; u += KEYS) {
             size_t n = T - u < KEYS ? T - u : KEYS;
             multiply(scores, KEYS, queries, ld_queries, keys + u * words,
                      words * with.scores->cols, with.scores, rows, n, words,
                      false); /* [rows, n] */
             if (with.scores->terms == 4) {
-                codes.key_scales = kmf_panels_scales(with.scores, keys, T, K) + u;
-                codes.key_sums = codes.key_scales + T;
-                number_scores(scores, KEYS, &codes, rows, n);
+                units.key_scales = kmf_panels_scales(with.scores, keys, T, K) + u;
+                units.key_sums = units.key_scales + T;
+                number_scores(scores, KEYS, &units, rows, n);
             }
             if (slope > 0)
                 lean(scores, KEYS, slope * LOG2_E, t, u, rows, n);

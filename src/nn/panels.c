@@ -168,8 +168,8 @@ KMF_TARGET_VNNI static void extremes(float *min, float *max, const float *x, siz
         zero = _mm512_fmadd_ps(v, _mm512_setzero_ps(), zero);
     }
     float none = _mm512_reduce_add_ps(zero);
-    *min = _mm512_reduce_min_ps(least) + none;
-    *max = _mm512_reduce_max_ps(most) + none;
+    *min = none == 0 ? _mm512_reduce_min_ps(least) : NAN;
+    *max = none == 0 ? _mm512_reduce_max_ps(most) : NAN;
 }
 
 KMF_TARGET_VNNI static void row_to_bytes(uint8_t *to, const float *x, float min, float factor,

@@ -61,7 +61,10 @@ size_t kmf_words_ld(const kmf_kernel *kernel, size_t K);
 void kmf_words_bf16(void *words, size_t ld, const float *x, size_t ld_x, size_t N, size_t K);
 /* x [K, N], stored the other way round, to bf16 words [K / 2, N], ld: pairs of its rows. */
 void kmf_words_pairs(void *words, size_t ld, const float *x, size_t ld_x, size_t N, size_t K);
-/* x [N, K] to bytes, scale [N] and low [N]. */
+/*
+ * x [N, K] to bytes, scale [N] and low [N]; behind the K-th up to a multiple of 16 there are zeros.
+ * Only where kmf_precision_here has INT8.
+ */
 void kmf_words_int8(void *words, size_t ld, float *scale, float *low, const float *x,
                     size_t ld_x, size_t N, size_t K);
 

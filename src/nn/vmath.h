@@ -153,15 +153,15 @@ static KMF_INLINE float kmf_exp(bool fused, float x)
 }
 
 /*
- * 2^x for x up to 0, relative error at most 2e-7; never less than 2^-126, NaN for NaN. Five
- * products less than e^x, for the weights of attention, whose scores can be in any unit.
+ * 2^x for x up to 0, relative error at most 2e-7 down to -126; 0 from -126.5 down, NaN for NaN.
+ * Four products less than e^x, for the weights of attention, whose scores can be in any unit.
  *
- * x = n + f with |f| <= 1/2, exactly; then 2^n (1 + f s(f)).
+ * x = n + f with |f| <= 1/2, exactly; then 2^n (1 + f s(f)). n = -127 makes the bits of 0.
  */
 static KMF_INLINE float kmf_exp2_down(bool fused, float x)
 {
     const float shift = 12582912.0f; /* 1.5 * 2^23 */
-    float y = x < -126.0f ? -126.0f : x;
+    float y = x < -127.0f ? -127.0f : x;
     float t = y + shift;
     float f = y - (t - shift);
     float s = 0.00132647273f;
