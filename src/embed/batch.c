@@ -7,8 +7,9 @@
 #include <assert.h>
 #include <string.h>
 
-#define TOKENS_PER_PIECE 16 /* a batch has room for pieces of this mean length */
-#define LETTERS_PER_PIECE 128
+/* A batch has room for pieces of this mean length: reads fill its pieces, contigs its letters. */
+#define TOKENS_PER_PIECE 16
+#define LETTERS_PER_PIECE 1024
 #define SUMS_BYTES ((size_t)4 << 20)
 
 kmf_batch_shape kmf_batch_choose(size_t units, size_t longest, size_t dim, bool ids)

@@ -10,7 +10,7 @@
 
 #define THREADS_MAX 1024
 #define BATCH_TOKENS 1024
-#define BATCH_LETTERS ((size_t)1 << 17)
+#define BATCH_LETTERS ((size_t)1 << 20)
 #define BATCH_UNITS_MIN 64
 #define BATCH_UNITS_MAX ((size_t)1 << 24)
 
