@@ -314,6 +314,62 @@ START_TEST(frequencies_equal_counting_by_hand)
 }
 END_TEST
 
+/* Shares of the k-mers of one sequence, [4^k]; canonical: of each only the smaller has one. */
+static void shares_by_hand(double *shares, const char *seq, int k, bool canonical)
+{
+    char kmer[9], rc[9];
+    double n = 0;
+    uint64_t code;
+    memset(shares, 0, ((size_t)1 << 2 * k) * sizeof *shares);
+    for (size_t i = 0; seq[i + (size_t)k - 1]; i++) {
+        if (kmf_kmer_encode(&code, seq + i, k) != 0)
+            continue;
+        kmf_kmer_decode(kmer, code, k);
+        revcomp(rc, kmer);
+        if (canonical && strcmp(rc, kmer) < 0)
+            kmf_kmer_encode(&code, rc, k);
+        shares[code]++;
+        n++;
+    }
+    for (uint64_t c = 0; c < (uint64_t)1 << 2 * k; c++)
+        shares[c] /= n;
+}
+
+/* In one piece, and long enough that several windows are counted at a time. */
+START_TEST(frequencies_of_a_long_sequence_equal_counting_by_hand)
+{
+    enum { LEN = 40003, MOST = 1 << 16 };
+    char *seq = malloc(LEN + 1);
+    double *right = malloc(MOST * sizeof *right);
+    kmf_rng rng = kmf_rng_stream(12, 0);
+    for (size_t i = 0; i < LEN; i++) /* a repeat, then letters of unlike shares */
+        seq[i] = "ACGGTTTAAAC"[i < 9000 ? i % 7 : kmf_rng_below(&rng, 11)];
+    seq[LEN] = '\0';
+    memset(seq + 20000, 'N', 3);
+    seq[LEN - 5] = 'n';
+    kmf_embed_options o = options();
+    for (int k = 0; k <= 8; k++) { /* 0: tnf */
+        char name[16];
+        snprintf(name, sizeof name, "kmer:%d", k);
+        table *t = run(k ? name : "tnf", &o, (const char *[]){seq}, 1, NULL);
+        int letters = k ? k : 4;
+        size_t column = 0;
+        shares_by_hand(right, seq, letters, k == 0);
+        for (uint64_t code = 0; code < (uint64_t)1 << 2 * letters; code++) {
+            char kmer[9], rc[9];
+            kmf_kmer_decode(kmer, code, letters);
+            revcomp(rc, kmer);
+            if (k > 0 || strcmp(rc, kmer) >= 0)
+                ck_assert((double)t->values[column++] == (double)(float)right[code]);
+        }
+        ck_assert_uint_eq(column, t->dim);
+        drop(t);
+    }
+    free(seq);
+    free(right);
+}
+END_TEST
+
 /* ---------------------------------------------------------------- pooling ---------------- */
 
 START_TEST(pooled_vectors_are_the_pooled_token_vectors)
@@ -674,6 +730,7 @@ int main(void)
     tcase_add_test(tcase, order_and_shards_change_no_bit);
     tcase_add_test(tcase, both_strands_make_a_sequence_and_its_reverse_complement_equal);
     tcase_add_test(tcase, frequencies_equal_counting_by_hand);
+    tcase_add_test(tcase, frequencies_of_a_long_sequence_equal_counting_by_hand);
     tcase_add_test(tcase, pooled_vectors_are_the_pooled_token_vectors);
     tcase_add_test(tcase, records_and_losses_are_counted);
     tcase_add_test(tcase, strict_refuses_every_loss);

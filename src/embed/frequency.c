@@ -9,7 +9,9 @@
  *
  * Speed. Of a read each window is an increment in its column. Of a long stretch only every S-th
  * window is, in a table of W = k + S - 1 letters: counting a W-mer counts its S k-mers, which get
- * their share at the end (words/dense.c does the same, in bytes). The tables are a worker's own.
+ * their share at the end (words/dense.c does the same, in bytes): the last k letters of each; then,
+ * with the last letter dropped and what is alike added up, the last k of what is left; and so on.
+ * The tables are a worker's own.
  *
  *   k     1  2  3  4  5  6  7  8
  *   W     6  6  6  6  7  7  -  -     4^W places: 16 or 64 KB
@@ -29,12 +31,12 @@
 #define K_MAX 8
 #define TNF_K 4
 #define TNF_CODES 256
-#define WORTH 4 /* windows for each place of the W-mers from which on they are used */
+#define WORTH 1 /* windows for each place of the W-mers from which on they are used */
 
 /* One worker's. Counts are 0 between pieces; a piece has less than 2^31 windows. */
 typedef struct desk {
     int32_t *columns; /* owned [dim] */
-    int32_t *groups;  /* owned [4^W]; NULL: all windows go to columns */
+    int32_t *groups;  /* owned [room_of_groups]; NULL: all windows go to columns */
     kmf_eights numbers;
     size_t beg, end; /* the batch's letters that are in numbers */
 } desk;
@@ -53,6 +55,15 @@ typedef struct frequency {
 static size_t n_groups(const frequency *m)
 {
     return m->W > 0 ? (size_t)1 << 2 * m->W : 0;
+}
+
+/* 4^W, and behind them 4^(W - 1) and so on, to 4^k. */
+static size_t room_of_groups(const frequency *m)
+{
+    size_t n = 0;
+    for (int w = m->k; w <= m->W; w++)
+        n += (size_t)1 << 2 * w;
+    return n;
 }
 
 /* n windows in a row, the first at the letters of `eights`. */
@@ -77,16 +88,49 @@ static void add_groups(const frequency *m, desk *own, const uint16_t *eights, si
     add_windows(m, own, eights + i, n - i);
 }
 
+/* counts [n] += those of longer words, [n_words], by their last letters. */
+static void add_endings(int32_t *counts, size_t n, const int32_t *words, size_t n_words);
+
+static KMF_INLINE void add_endings_body(int32_t *restrict counts, size_t n,
+                                        const int32_t *restrict words, size_t n_words)
+{
+    for (size_t beg = 0; beg < n_words; beg += n)
+        for (size_t i = 0; i < n; i++)
+            counts[i] += words[beg + i];
+}
+
+KMF_CLONES(add_endings, (int32_t * counts, size_t n, const int32_t *words, size_t n_words),
+           (counts, n, words, n_words))
+
+/* counts [n] = those of words of one letter more, [4 n], without the last one. */
+static void drop_letter(int32_t *counts, const int32_t *words, size_t n);
+
+static KMF_INLINE void drop_letter_body(int32_t *restrict counts, const int32_t *restrict words,
+                                        size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        counts[i] = words[4 * i] + words[4 * i + 1] + words[4 * i + 2] + words[4 * i + 3];
+}
+
+KMF_CLONES(drop_letter, (int32_t * counts, const int32_t *words, size_t n), (counts, words, n))
+
+/* Adds the k-mers of all W-mers to the columns; the W-mers' counts are 0 again. */
 static void share_out_groups(const frequency *m, desk *own)
 {
-    size_t mask = ((size_t)1 << 2 * m->k) - 1;
-    for (size_t group = 0; group < n_groups(m); group++) {
-        for (int s = 0; s <= m->W - m->k; s++) {
-            size_t code = group >> 2 * s & mask;
-            own->columns[m->canonical ? m->column[code] : code] += own->groups[group];
-        }
-        own->groups[group] = 0;
+    int32_t tetramers[TNF_CODES] = {0};
+    int32_t *counts = m->canonical ? tetramers : own->columns;
+    size_t n = (size_t)1 << 2 * m->k;
+    int32_t *words = own->groups;
+    size_t n_words = n_groups(m);
+    add_endings(counts, n, words, n_words);
+    for (; n_words > n; n_words /= 4) {
+        drop_letter(words + n_words, words, n_words / 4);
+        words += n_words;
+        add_endings(counts, n, words, n_words / 4);
     }
+    memset(own->groups, 0, n_groups(m) * sizeof *own->groups);
+    for (size_t code = 0; m->canonical && code < n; code++)
+        own->columns[m->column[code]] += tetramers[code];
 }
 
 /* The place in own->numbers of n letters from `beg` on, which are taken with what follows them. */
@@ -167,7 +211,7 @@ static void work(const kmf_method *method, kmf_batch *batch, int worker)
 static size_t bytes(const kmf_method *method)
 {
     const frequency *m = (const frequency *)method;
-    size_t n_counts = m->base.shape.dim + n_groups(m);
+    size_t n_counts = m->base.shape.dim + room_of_groups(m);
     return m->n_desks * (sizeof(desk) + n_counts * sizeof(int32_t));
 }
 
@@ -237,7 +281,7 @@ static int make_desks(frequency *m, size_t n, kmf_err *err)
         desk *own = &m->desks[i];
         own->columns = kmf_calloc(m->base.shape.dim, sizeof *own->columns, err);
         if (m->W > 0)
-            own->groups = kmf_calloc(n_groups(m), sizeof *own->groups, err);
+            own->groups = kmf_calloc(room_of_groups(m), sizeof *own->groups, err);
         if (!own->columns || (m->W > 0 && !own->groups))
             return KMF_ENOMEM;
     }
