@@ -357,7 +357,7 @@ void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const
     float *sums = (float *)(void *)(room + l.sums);
     size_t step = T <= FEW_TOKENS ? FEW_ROWS : ROWS;
     running r;
-    quantised units;
+    quantised units = {0};
 
     kmf_panels_pack(keys, with.scores, (const float *[]){k}, 1, ld, T, K);
     kmf_panels_pack_back(values, with.values, (const float *[]){v}, 1, ld, T, K);
