@@ -349,7 +349,7 @@ START_TEST(frequencies_of_a_long_sequence_equal_counting_by_hand)
     seq[LEN - 5] = 'n';
     kmf_embed_options o = options();
     for (int k = 0; k <= 8; k++) { /* 0: tnf */
-        char name[16];
+        char name[24];
         snprintf(name, sizeof name, "kmer:%d", k);
         table *t = run(k ? name : "tnf", &o, (const char *[]){seq}, 1, NULL);
         int letters = k ? k : 4;

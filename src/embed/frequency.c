@@ -14,7 +14,7 @@
  * The tables are a worker's own.
  *
  *   k     1  2  3  4  5  6  7  8
- *   W     6  6  6  6  7  7  -  -     4^W places: 16 or 64 KB
+ *   W     6  6  6  6  7  7  -  -     4^W places, 16 or 64 KB, and a third as many for shorter words
  */
 #include "base/cpu.h"
 #include "base/err.h"
