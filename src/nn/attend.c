@@ -322,9 +322,10 @@ static void take_queries(float *queries, size_t ld_queries, quantised *units, co
                          size_t K)
 {
     bool exact = kernel->terms == 1;
+    float unit = (float)(1.0 / sqrt((double)K)) * LOG2_E;
     float factor[ROWS];
     for (size_t i = 0; i < rows; i++)
-        factor[i] = (float)(1.0 / sqrt((double)K)) * LOG2_E;
+        factor[i] = unit;
     scale_rows(exact ? queries : room, exact ? ld_queries : K, q, ld, factor, rows, K);
     if (kernel->terms == 2)
         kmf_words_bf16(queries, ld_queries, room, K, rows, K);

@@ -220,13 +220,6 @@ void kmf_words_int8(void *words, size_t ld, float *scale, float *low, const floa
     }
 }
 
-/*
- * Why rounding twice is rounding once. Let m be the largest magnitude and scale = k u, u the
- * spacing of floats there, 2^23 <= k < 2^24, so that |m / u - 127 k| < 64. The largest of the
- * rounded row is 127 scale as a float. From 127 k = 2^30 on floats are 128 u apart, m is one, so
- * 127 scale becomes m. Below they are 64 u apart: it is off by 32 u at most, the quotient by
- * 0.26 u.
- */
 static void find_scale(float *scale, const float *row, size_t K);
 
 /* Magnitudes are in the order of their bits, and the largest of integers is found in any order. */
@@ -242,6 +235,13 @@ static KMF_INLINE void find_scale_body(float *scale, const float *row, size_t K)
 
 KMF_CLONES(find_scale, (float *scale, const float *row, size_t K), (scale, row, K))
 
+/*
+ * Why rounding twice is rounding once. Let m be the largest magnitude and scale = k u, u the
+ * spacing of floats there, 2^23 <= k < 2^24, so that |m / u - 127 k| < 64. The largest of the
+ * rounded row is 127 scale as a float. From 127 k = 2^30 on floats are 128 u apart, m is one, so
+ * 127 scale becomes m. Below they are 64 u apart: it is off by 32 u at most, the quotient by
+ * 0.26 u.
+ */
 float kmf_int8_scale(const float *row, size_t K)
 {
     float scale;
