@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Attention's scores become weights, in powers of 2 and some keys at a time (nn/attend.h):
+ *
+ *   m' = max(m, max S)   P = 2^(S - m')   s = s 2^(m - m') + sum P
+ *
+ * The bits of a row depend on its scores and where they are broken off, and not on other rows.
+ */
+#ifndef KMF_WEIGH_H
+#define KMF_WEIGH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define KMF_WEIGH_ROWS 48 /* at most, at a time */
+#define KMF_WEIGH_STEP 32 /* a row of scores has room for a multiple of it */
+
+/* Of the rows under way. */
+typedef struct kmf_running {
+    float max[KMF_WEIGH_ROWS], sum[KMF_WEIGH_ROWS]; /* m, s */
+    float
+        factor[KMF_WEIGH_ROWS]; /* 2^(m - m'): what was summed up before is multiplied by it */
+} kmf_running;
+
+/*
+ * Takes in n more scores of each row, S [rows, ld], which become weights P: in their place, or in
+ * bf16 words. first: there were none before. A NaN or an infinity makes its row's sum NaN.
+ */
+void kmf_weigh(float *scores, size_t ld, kmf_running *r, bool first, size_t rows, size_t n);
+void kmf_weigh_bf16(void *words, size_t ld_words, float *scores, size_t ld, kmf_running *r,
+                    bool first, size_t rows, size_t n);
+
+#endif
