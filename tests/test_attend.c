@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The encoder's attention against loops in double, at every processor level, in bfloat16 and with
- * scores of bytes.
+ * The encoder's attention against loops in double, at every processor level, in bfloat16 and in
+ * bytes.
  */
 #include "base/half.h"
 #include "checked.h"
@@ -15,20 +15,20 @@
 
 enum { MAX_T = CHECKED ? 650 : 1200, MAX_K = 300, GUARD = 64 };
 
-/* What an encoder may ask for: f32; f32 and bf16, the first layer's; bf16; bytes and bf16. */
+/* What an encoder may ask for: f32; bytes; f32 and bf16, the first layer's; bf16. */
 static const kmf_attend_precision kinds[] = {{KMF_PRECISION_F32, KMF_PRECISION_F32},
+                                             {KMF_PRECISION_INT8, KMF_PRECISION_INT8},
                                              {KMF_PRECISION_F32, KMF_PRECISION_BF16},
-                                             {KMF_PRECISION_BF16, KMF_PRECISION_BF16},
-                                             {KMF_PRECISION_INT8, KMF_PRECISION_BF16}};
+                                             {KMF_PRECISION_BF16, KMF_PRECISION_BF16}};
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
-/* How many of them there are here. */
+/* How many of them there are here: who has bfloat16 has products of bytes. */
 static size_t n_kinds(void)
 {
     if (kmf_precision_here(KMF_PRECISION_BF16) == KMF_PRECISION_BF16)
-        return N_KINDS; /* who has it has products of bytes */
+        return N_KINDS;
     printf("skip: no bfloat16 here\n");
-    return 1;
+    return kmf_precision_here(KMF_PRECISION_INT8) == KMF_PRECISION_INT8 ? 2 : 1;
 }
 
 static uint64_t seed = 88172645463325252u;
@@ -163,41 +163,81 @@ static void seen_as(double *out, const float *x, size_t K, float factor, bool qu
         to_signed_levels(out, scaled, K);
 }
 
+/* Column i of the values, as the product with weights sees it. */
+static void values_seen(double *out, const head *h, size_t i, kmf_precision precision)
+{
+    static float column[MAX_T];
+    for (size_t u = 0; u < h->T; u++) {
+        column[u] = row_v(h, u)[i];
+        out[u] = precision == KMF_PRECISION_BF16 ? rounded(column[u]) : (double)column[u];
+    }
+    if (precision == KMF_PRECISION_INT8)
+        to_signed_levels(out, column, h->T);
+}
+
+/* The six lowest bits of u, turned round, as a number between -1/2 and 1/2. */
+static double threshold(size_t u)
+{
+    size_t turned = 0;
+    for (size_t bit = 0; bit < 6; bit++)
+        turned |= (u >> bit & 1) << (5 - bit);
+    return ((double)turned + 0.5) / 64 - 0.5;
+}
+
 /*
- * Row t in double: out [K], and the mean of |v| under the same weights, size [K]. as: what q k^T
- * and v are rounded to before.
+ * Scores [T] become weights: 2^score over the largest; as bytes, 254 times that over the largest
+ * of the keys up to the end of a piece, with a key's threshold, rounded. Their sum.
+ */
+static double weights_of(double *p, size_t T, kmf_precision precision)
+{
+    enum { PIECE = 576 };
+    double top[MAX_T / PIECE + 1];
+    double max = -HUGE_VAL;
+    double total = 0.0;
+    for (size_t u = 0; u < T; u++) {
+        max = p[u] > max ? p[u] : max;
+        top[u / PIECE] = max;
+    }
+    for (size_t u = 0; u < T; u++) {
+        double of = precision == KMF_PRECISION_INT8 ? top[u / PIECE] : max;
+        p[u] = exp2(p[u] - of);
+        if (precision == KMF_PRECISION_INT8)
+            p[u] = rint(254 * p[u] + threshold(u)) * exp2(of - max);
+        total += p[u];
+    }
+    return total;
+}
+
+/*
+ * Row t in double: out [K], and the mean of |v| under the same weights, size [K]. as: what q, k, v
+ * and weights are rounded to before; but weights in bf16 are not.
  */
 static void right_row(double *out, double *size, const head *h, size_t t,
                       kmf_attend_precision as)
 {
-    static double p[MAX_T];
+    static double p[MAX_T], v[MAX_T];
     double q[MAX_K], k[MAX_K];
-    double max = -HUGE_VAL;
-    double total = 0.0;
     bool rough = as.scores != KMF_PRECISION_F32;
+    double log2_e = 1 / log(2.0);
     float factor = (float)(1.0 / sqrt((double)h->K)) * 1.44269504f;
     seen_as(q, row_q(h, t), h->K, rough ? factor : 1.0f, true, as.scores);
-    for (size_t i = 0; i < h->K; i++)
-        q[i] *= rough ? log(2.0) : 1 / sqrt((double)h->K);
+    for (size_t i = 0; i < h->K && !rough; i++)
+        q[i] *= log2_e / sqrt((double)h->K);
     for (size_t u = 0; u < h->T; u++) {
         p[u] = 0.0;
         seen_as(k, row_k(h, u), h->K, 1.0f, false, as.scores);
         for (size_t i = 0; i < h->K; i++)
             p[u] += q[i] * k[i];
-        p[u] -= (double)h->slope * fabs((double)u - (double)t);
-        max = p[u] > max ? p[u] : max;
+        p[u] -= log2_e * (double)h->slope * fabs((double)u - (double)t);
     }
-    for (size_t u = 0; u < h->T; u++)
-        total += p[u] = exp(p[u] - max);
+    double total = weights_of(p, h->T, as.values);
     for (size_t i = 0; i < h->K; i++) {
         out[i] = 0.0;
         size[i] = 0.0;
+        values_seen(v, h, i, as.values);
         for (size_t u = 0; u < h->T; u++) {
-            double v = (double)row_v(h, u)[i];
-            if (as.values == KMF_PRECISION_BF16)
-                v = rounded(row_v(h, u)[i]);
-            out[i] += p[u] / total * v;
-            size[i] += p[u] / total * fabs(v);
+            out[i] += p[u] / total * v[u];
+            size[i] += p[u] / total * fabs(v[u]);
         }
     }
 }
@@ -298,12 +338,14 @@ static const char *rough_is_right(void)
             if (wrong)
                 return wrong;
         }
-        printf("attention, scores in %s, values in bf16: largest error %.2e of the mean |v|, "
+        printf("attention, scores in %s, values in %s: largest error %.2e of the mean |v|, "
                "smallest cosine to f32 %.7f\n",
-               kmf_precision_names[kinds[kind].scores], worst, cosine);
+               kmf_precision_names[kinds[kind].scores], kmf_precision_names[kinds[kind].values],
+               worst, cosine);
         if (!(worst <= ROUGH_LIMIT))
             return "attention of rounded numbers differs from its definition";
-        if (!(cosine >= 0.9999))
+        /* what embed promises of each precision */
+        if (!(cosine >= (kinds[kind].values == KMF_PRECISION_INT8 ? 0.999 : 0.9999)))
             return "attention of rounded numbers is not that of f32";
     }
     return NULL;
@@ -424,7 +466,10 @@ static const char *large_case(kmf_attend_precision precision, size_t T, size_t w
     enum { K = 4 };
     head h = make_head(T, K, precision);
     double mean[K] = {0};
-    double limit = precision.values == KMF_PRECISION_F32 ? 1e-6 : 0x1p-8;
+    /* of values up to 2: float sums; words of 8 bits; levels of 2 / 127, halves of them off */
+    double limit = precision.values == KMF_PRECISION_F32    ? 1e-6
+                   : precision.values == KMF_PRECISION_BF16 ? 0x1p-8
+                                                            : 1.0 / 127;
     const char *wrong = NULL;
     for (size_t t = 0; t < T; t++)
         for (size_t i = 0; i < K; i++) {
@@ -501,15 +546,56 @@ static const char *powers_are_right(void)
     return worst <= 0x1p-8 + 1e-4 && fabs(bias) <= 4e-4 ? NULL : "a power of 2 is wrong";
 }
 
+/*
+ * One key that outweighs 1100 others, each of whose weights is less than half a unit: all of them
+ * together still have their share. The sum of 64 neighbours is right to half a unit, 1 / 254 of the
+ * large one, and one unit is for those beyond the last 64.
+ */
+static const char *small_weights_are_kept(void)
+{
+    enum { T = 1101, K = 2 };
+    static const double below[] = {9.0, 10.5, 12.0, 13.5};
+    if (kmf_precision_here(KMF_PRECISION_INT8) != KMF_PRECISION_INT8) {
+        puts("skip: no products of bytes here");
+        return NULL;
+    }
+    const char *wrong = NULL;
+    for (size_t i = 0; i < sizeof below / sizeof below[0]; i++) {
+        head h = make_head(T, K, kinds[1]);
+        h.slope = 0;
+        for (size_t u = 0; u < T; u++) {
+            row_q(&h, u)[0] = 1;
+            row_q(&h, u)[1] = 0;
+            row_k(&h, u)[0] = u == T / 2 ? 0 : -(float)(below[i] * sqrt(2) * log(2.0));
+            row_k(&h, u)[1] = 0;
+            row_v(&h, u)[0] = u == T / 2 ? 0 : 1;
+            row_v(&h, u)[1] = 0;
+        }
+        attend_rows(&h, h.out, h.ld_out, 0, 1);
+        double others = (T - 1) * exp2(-below[i]);
+        double error = (double)h.out[0] - others / (1 + others);
+        printf("1100 weights of 2^-%.1f: %.4f, off by %.4f\n", below[i], (double)h.out[0],
+               error);
+        if (!(fabs(error) <= ((double)T / 64 / 2 + 1) / 254 / (1 + others)))
+            wrong = "small weights were lost";
+        free_head(&h);
+    }
+    return wrong;
+}
+
 static const levels_part parts[] = {
-    {"f32", f32_is_right},        {"rough", rough_is_right},
-    {"powers", powers_are_right}, {"parts", parts_have_the_bits},
-    {"nan", nan_is_kept},         {"large", large_scores_are_stood},
+    {"f32", f32_is_right},
+    {"rough", rough_is_right},
+    {"powers", powers_are_right},
+    {"parts", parts_have_the_bits},
+    {"small", small_weights_are_kept},
+    {"nan", nan_is_kept},
+    {"large", large_scores_are_stood},
 };
 enum { N_PARTS = sizeof parts / sizeof parts[0] };
 
-static const char *const levels_cpu[] = {"", "KMERFORMER_CPU=avx512", "KMERFORMER_CPU=avx2",
-                                         "KMERFORMER_CPU=baseline"};
+static const char *const levels_cpu[] = {"", "KMERFORMER_CPU=vnni", "KMERFORMER_CPU=avx512",
+                                         "KMERFORMER_CPU=avx2", "KMERFORMER_CPU=baseline"};
 enum { N_LEVELS_CPU = sizeof levels_cpu / sizeof levels_cpu[0] };
 
 START_TEST(attention_equals_its_definition_in_double)
@@ -521,12 +607,19 @@ END_TEST
 START_TEST(attention_in_bf16_and_bytes_rounds_and_does_no_more)
 {
     levels_run("rough", "", NULL);
+    levels_run("rough", "KMERFORMER_CPU=vnni", NULL);
 }
 END_TEST
 
 START_TEST(weights_in_bf16_are_powers_of_2)
 {
     levels_run("powers", "", NULL);
+}
+END_TEST
+
+START_TEST(many_small_weights_in_bytes_keep_their_sum)
+{
+    levels_run("small", "", NULL);
 }
 END_TEST
 
@@ -574,6 +667,7 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tcase, attention_equals_its_definition_in_double, 0, N_LEVELS_CPU);
     tcase_add_test(tcase, attention_in_bf16_and_bytes_rounds_and_does_no_more);
     tcase_add_test(tcase, weights_in_bf16_are_powers_of_2);
+    tcase_add_test(tcase, many_small_weights_in_bytes_keep_their_sum);
     tcase_add_loop_test(tcase, rows_in_parts_and_in_place_of_q_have_the_same_bits, 0,
                         N_LEVELS_CPU);
     tcase_add_loop_test(tcase, attention_keeps_nan_where_it_belongs, 0, N_LEVELS_CPU);

@@ -96,14 +96,15 @@ static bool place_floats(size_t *at, size_t *total, size_t rows, size_t cols)
 /*
  * What the attention of layer l computes in beside products of weights in this precision: as
  * kmf_attend can, in float32 where the processor lacks bfloat16. The first layer's scores stay in
- * float32: their errors, and no others', go through all layers.
+ * float32 and its values at least in bfloat16: their errors, and no others', go through all layers.
  */
 static kmf_attend_precision attention_precision(kmf_precision precision, size_t l)
 {
-    kmf_precision values =
+    kmf_precision rough =
         precision == KMF_PRECISION_F32 ? precision : kmf_precision_here(KMF_PRECISION_BF16);
-    bool rough = l > 0 && values == KMF_PRECISION_BF16;
-    return (kmf_attend_precision){rough ? precision : KMF_PRECISION_F32, values};
+    if (l > 0)
+        return (kmf_attend_precision){precision, precision};
+    return (kmf_attend_precision){KMF_PRECISION_F32, rough};
 }
 
 static bool turns(const kmf_config *config)

@@ -14,12 +14,12 @@
  *
  * m and s are the running maximum and sum of a softmax taken in pieces (Milakov and Gimelshein
  * 2018, arXiv 1805.02867; Dao et al. 2022, FlashAttention). Where a piece begins depends on
- * neither the processor nor the threads. Scores are float32 sums, or exact ones of bytes, q' by
- * rows and k by keys with a scale of their own (nn/panels.h). With values in bf16 the weights are
- * rounded, too; sums are float32.
+ * neither the processor nor the threads. S are float32 sums, or exact ones of bytes, q' by rows and
+ * k by keys with a scale of their own (nn/panels.h). P is rounded to what v is in (nn/weigh.h), v in
+ * bytes has a scale for each column; sums of bytes are exact within KEYS keys, O is float32.
  *
  * A score that is NaN or +infinity makes its row NaN; where scores are of bytes, a key that is not
- * finite makes all rows NaN.
+ * finite makes all rows NaN. A value that is not finite makes its column NaN, or infinite.
  */
 #include "nn/attend.h"
 
@@ -42,7 +42,8 @@
 _Static_assert(KEYS % KMF_WEIGH_STEP == 0, "a row of scores is filled up to whole steps");
 
 typedef struct layout {
-    size_t keys, values, scores, weights, queries, sums, bytes; /* offsets; bytes in all */
+    size_t keys, values, scores, weights, queries, sums, parts; /* offsets */
+    size_t bytes;                                               /* in all */
 } layout;
 
 static bool place(size_t *at, size_t *bytes, size_t n)
@@ -76,7 +77,8 @@ static bool lay_out(layout *l, const kernels *with, size_t T, size_t K)
            place(&l->scores, &l->bytes, ROWS * KEYS * sizeof(float)) &&
            place(&l->weights, &l->bytes, ROWS * weights * sizeof(float)) &&
            place(&l->queries, &l->bytes, ROWS * queries * sizeof(float)) &&
-           place(&l->sums, &l->bytes, ROWS * out * sizeof(float));
+           place(&l->sums, &l->bytes, ROWS * out * sizeof(float)) &&
+           place(&l->parts, &l->bytes, ROWS * out * sizeof(int32_t));
 }
 
 size_t kmf_attend_scratch(size_t T, size_t K, kmf_attend_precision precision)
@@ -155,93 +157,179 @@ KMF_CLONES(scale_rows,
             size_t rows, size_t K),
            (to, ld_to, from, ld, factor, rows, K))
 
+/* Sums of bytes [rows, K], with a scale for each column, go into those so far (or begin them). */
+static void take_parts(float *sums, const int32_t *parts, size_t ld, const float *factor,
+                       const float *scales, bool first, size_t rows, size_t K);
+
+static KMF_INLINE void take_parts_body(float *restrict sums, const int32_t *restrict parts,
+                                       size_t ld, const float *factor,
+                                       const float *restrict scales, bool first, size_t rows,
+                                       size_t K)
+{
+    for (size_t i = 0; i < rows; i++) {
+        float *row = sums + i * ld;
+        const int32_t *part = parts + i * ld;
+        if (first)
+            for (size_t j = 0; j < K; j++)
+                row[j] = (float)part[j] * scales[j];
+        else
+            for (size_t j = 0; j < K; j++)
+                row[j] = row[j] * factor[i] + (float)part[j] * scales[j];
+    }
+}
+
+KMF_CLONES(take_parts,
+           (float *sums, const int32_t *parts, size_t ld, const float *factor,
+            const float *scales, bool first, size_t rows, size_t K),
+           (sums, parts, ld, factor, scales, first, rows, K))
+
 /* ---------------------------------------------------------------- attention -------------- */
 
-/* c (+)= a b over all panels of N columns; c has room for whole panels. */
-static void multiply(float *c, size_t ld_c, const float *a, size_t ld_a, const float *panels,
+/* c (+)= a b over all panels of N columns; c, float or int32, has room for whole panels. */
+static void multiply(void *c, size_t ld_c, const float *a, size_t ld_a, const float *panels,
                      size_t panel_words, const kmf_kernel *kernel, size_t M, size_t N, size_t K,
                      bool more)
 {
     for (size_t beg = 0; beg < N; beg += kernel->cols) {
         size_t cols = N - beg < kernel->cols ? N - beg : kernel->cols;
-        kernel->panel(c + beg, ld_c, a, ld_a, panels + beg / kernel->cols * panel_words, M,
-                      cols, K, more, (kmf_ahead){0});
+        kernel->panel((float *)c + beg, ld_c, a, ld_a,
+                      panels + beg / kernel->cols * panel_words, M, cols, K, more,
+                      (kmf_ahead){0});
     }
 }
 
-/* q' of some queries, as the product with keys reads it. room: [rows, K] floats */
-static void take_queries(float *queries, size_t ld_queries, quantised *units, const float *q,
-                         size_t ld, float *room, const kmf_kernel *kernel, size_t rows,
-                         size_t K)
+/* One head at work. */
+typedef struct head {
+    const kmf_kernel *for_scores, *for_values;
+    size_t T, K;
+    size_t key_words;                         /* of a key */
+    size_t ld_queries, ld_weights, ld_sums;   /* words */
+    float *keys, *values;                     /* panels */
+    float *queries, *scores, *weights, *sums; /* of ROWS queries; weights may be scores */
+    int32_t *parts;                           /* sums of bytes */
+    float slope;
+    quantised units;
+    kmf_running r;
+} head;
+
+static void open_head(head *h, void *scratch, size_t T, size_t K, float slope,
+                      kmf_attend_precision precision)
 {
-    bool exact = kernel->terms == 1;
+    kernels with = kernels_for(precision);
+    layout l;
+    bool fits = lay_out(&l, &with, T, K);
+    assert(fits);
+    (void)fits;
+    char *room = scratch;
+    bool in_place = with.values->terms == 1;
+    *h = (head){.for_scores = with.scores,
+                .for_values = with.values,
+                .T = T,
+                .K = K,
+                .key_words = kmf_kernel_words(with.scores, K),
+                .ld_queries = kmf_words_ld(with.scores, K),
+                .ld_weights = in_place ? KEYS : kmf_words_ld(with.values, KEYS),
+                .ld_sums = (K + with.values->cols - 1) / with.values->cols * with.values->cols,
+                .keys = (float *)(void *)(room + l.keys),
+                .values = (float *)(void *)(room + l.values),
+                .queries = (float *)(void *)(room + l.queries),
+                .scores = (float *)(void *)(room + l.scores),
+                .weights = (float *)(void *)(room + (in_place ? l.scores : l.weights)),
+                .sums = (float *)(void *)(room + l.sums),
+                .parts = (int32_t *)(void *)(room + l.parts),
+                .slope = slope * LOG2_E};
+}
+
+/* q' of some queries, as the product with keys reads it. */
+static void take_queries(head *h, const float *q, size_t ld, size_t rows)
+{
+    size_t terms = h->for_scores->terms;
+    size_t K = h->K;
     float unit = (float)(1.0 / sqrt((double)K)) * LOG2_E;
     float factor[ROWS];
     for (size_t i = 0; i < rows; i++)
         factor[i] = unit;
-    scale_rows(exact ? queries : room, exact ? ld_queries : K, q, ld, factor, rows, K);
-    if (kernel->terms == 2)
-        kmf_words_bf16(queries, ld_queries, room, K, rows, K);
-    else if (kernel->terms == 4)
-        kmf_words_int8(queries, ld_queries, units->scale, units->low, room, K, rows, K);
+    scale_rows(terms == 1 ? h->queries : h->sums, terms == 1 ? h->ld_queries : K, q, ld, factor,
+               rows, K);
+    if (terms == 2)
+        kmf_words_bf16(h->queries, h->ld_queries, h->sums, K, rows, K);
+    else if (terms == 4)
+        kmf_words_int8(h->queries, h->ld_queries, h->units.scale, h->units.low, h->sums, K,
+                       rows, K);
+}
+
+/* Those of rows t .. that come next: far apart, so that no processor sees them coming. */
+static void fetch_queries(const head *h, const float *q, size_t ld, size_t t, size_t end)
+{
+    for (; t < end; t++)
+        for (size_t j = 0; j < h->K; j += 16)
+            __builtin_prefetch(q + t * ld + j, 0, 2);
+}
+
+/* S of the queries t .. and the n keys from u on. */
+static void score(head *h, size_t t, size_t u, size_t rows, size_t n)
+{
+    const kmf_kernel *kernel = h->for_scores;
+    multiply(h->scores, KEYS, h->queries, h->ld_queries, h->keys + u * h->key_words,
+             h->key_words * kernel->cols, kernel, rows, n, h->key_words, false); /* [rows, n] */
+    if (kernel->terms == 4) {
+        h->units.key_scales = kmf_panels_scales(kernel, h->keys, h->T, h->K) + u;
+        h->units.key_sums = h->units.key_scales + h->T;
+        number_scores(h->scores, KEYS, &h->units, rows, n);
+    }
+    if (h->slope > 0)
+        lean(h->scores, KEYS, h->slope, t, u, rows, n);
+}
+
+static void weigh(head *h, bool first, size_t rows, size_t n)
+{
+    if (h->for_values->terms == 1)
+        kmf_weigh(h->scores, KEYS, &h->r, first, rows, n);
+    else if (h->for_values->terms == 2)
+        kmf_weigh_bf16(h->weights, h->ld_weights, h->scores, KEYS, &h->r, first, rows, n);
+    else
+        kmf_weigh_int8(h->weights, h->ld_weights, h->scores, KEYS, &h->r, first, rows, n);
+}
+
+/* O = O 2^(m - m') + P v for the n values from u on; O = P v for the first ones. */
+static void add_values(head *h, size_t u, size_t rows, size_t n)
+{
+    const kmf_kernel *kernel = h->for_values;
+    bool bytes = kernel->terms == 4;
+    size_t words = kmf_kernel_words(kernel, n);
+    if (u > 0 && !bytes)
+        scale_rows(h->sums, h->ld_sums, h->sums, h->ld_sums, h->r.factor, rows, h->K);
+    multiply(bytes ? (void *)h->parts : h->sums, h->ld_sums, h->weights, h->ld_weights,
+             h->values + u / kernel->terms * kernel->cols,
+             kmf_kernel_words(kernel, h->T) * kernel->cols, kernel, rows, h->K, words,
+             u > 0 && !bytes); /* [rows, K] */
+    if (bytes)
+        take_parts(h->sums, h->parts, h->ld_sums, h->r.factor,
+                   kmf_panels_scales(kernel, h->values, h->K, h->T), u == 0, rows, h->K);
 }
 
 void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const float *v,
                 size_t ld, void *scratch, size_t t0, size_t t1, size_t T, size_t K, float slope,
                 kmf_attend_precision precision)
 {
-    kernels with = kernels_for(precision);
-    bool rough = with.values->terms > 1;
-    size_t cols = with.values->cols;
-    size_t words = kmf_kernel_words(with.scores, K);
-    size_t value_words = kmf_kernel_words(with.values, T) * cols; /* of a panel of v */
-    size_t ld_sums = (K + cols - 1) / cols * cols;
-    size_t ld_queries = kmf_words_ld(with.scores, K);
-    size_t ld_weights = kmf_words_ld(with.values, KEYS);
-    layout l;
-    bool fits = lay_out(&l, &with, T, K);
-    assert(fits && t0 <= t1 && t1 <= T && (rough || with.scores->terms == 1));
-    (void)fits;
-    char *room = scratch;
-    float *keys = (float *)(void *)(room + l.keys);
-    float *values = (float *)(void *)(room + l.values);
-    float *scores = (float *)(void *)(room + l.scores);
-    float *weights = (float *)(void *)(room + l.weights);
-    float *queries = (float *)(void *)(room + l.queries);
-    float *sums = (float *)(void *)(room + l.sums);
+    head h;
     size_t step = T <= FEW_TOKENS ? FEW_ROWS : ROWS;
-    kmf_running r;
-    quantised units = {0};
-
-    kmf_panels_pack(keys, with.scores, (const float *[]){k}, 1, ld, T, K);
-    kmf_panels_pack_back(values, with.values, (const float *[]){v}, 1, ld, T, K);
+    assert(t0 <= t1 && t1 <= T);
+    open_head(&h, scratch, T, K, slope, precision);
+    kmf_panels_pack(h.keys, h.for_scores, (const float *[]){k}, 1, ld, T, K);
+    kmf_panels_pack_back(h.values, h.for_values, (const float *[]){v}, 1, ld, T, K);
     for (size_t t = t0; t < t1; t += step) {
         size_t rows = t1 - t < step ? t1 - t : step;
-        take_queries(queries, ld_queries, &units, q + t * ld, ld, sums, with.scores, rows, K);
+        take_queries(&h, q + t * ld, ld, rows);
+        fetch_queries(&h, q, ld, t + rows, t1 - t < 2 * step ? t1 : t + 2 * step);
         for (size_t u = 0; u < T; u += KEYS) {
             size_t n = T - u < KEYS ? T - u : KEYS;
-            multiply(scores, KEYS, queries, ld_queries, keys + u * words,
-                     words * with.scores->cols, with.scores, rows, n, words,
-                     false); /* [rows, n] */
-            if (with.scores->terms == 4) {
-                units.key_scales = kmf_panels_scales(with.scores, keys, T, K) + u;
-                units.key_sums = units.key_scales + T;
-                number_scores(scores, KEYS, &units, rows, n);
-            }
-            if (slope > 0)
-                lean(scores, KEYS, slope * LOG2_E, t, u, rows, n);
-            if (rough)
-                kmf_weigh_bf16(weights, ld_weights, scores, KEYS, &r, u == 0, rows, n);
-            else
-                kmf_weigh(scores, KEYS, &r, u == 0, rows, n);
-            if (u > 0)
-                scale_rows(sums, ld_sums, sums, ld_sums, r.factor, rows, K);
-            multiply(sums, ld_sums, rough ? weights : scores, rough ? ld_weights : KEYS,
-                     values + u / with.values->terms * cols, value_words, with.values, rows, K,
-                     kmf_kernel_words(with.values, n), u > 0); /* [rows, K] */
+            score(&h, t, u, rows, n);
+            weigh(&h, u == 0, rows, n);
+            add_values(&h, u, rows, n);
         }
         for (size_t i = 0; i < rows; i++)
-            r.factor[i] = 1 / r.sum[i];
-        scale_rows(out + t * ld_out, ld_out, sums, ld_sums, r.factor, rows, K);
+            h.r.factor[i] = 1 / h.r.sum[i];
+        scale_rows(out + t * ld_out, ld_out, h.sums, h.ld_sums, h.r.factor, rows, K);
     }
 }

@@ -15,11 +15,11 @@
 #include <stddef.h>
 
 /*
- * What the two products are computed in, as kmf_precision_here returns it: scores in F32, BF16 or
- * INT8, values in F32 or BF16, in F32 only beside scores in F32. An error of a score is one of the
- * exponent, so scores may deserve more; with queries and keys as bytes, each with a scale, the
- * models that were tried lost little (tests/bench/results/encoder.md). Weights do not fit bytes:
- * many small ones beside a large one would be 0.
+ * What the two products are computed in, as kmf_precision_here returns it; scores in float32 go with
+ * any values, others with values in less than float32. An error of a score is one of the exponent,
+ * so scores may deserve more. Queries and keys in INT8 have a scale each, values one for each
+ * column; what weights become is in nn/weigh.h. The models that were tried lost little
+ * (tests/bench/results/encoder.md).
  */
 typedef struct kmf_attend_precision {
     kmf_precision scores; /* q k^T */

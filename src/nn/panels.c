@@ -16,6 +16,9 @@ static size_t round_up(size_t n, size_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
+#define FETCHED 256   /* numbers of a row */
+#define ROWS_AHEAD 16 /* of the one that is read */
+
 /* ---------------------------------------------------------------- sizes ------------------ */
 
 /* Bytes of the panels alone. */
@@ -220,6 +223,23 @@ void kmf_words_int8(void *words, size_t ld, float *scale, float *low, const floa
     }
 }
 
+/* most: the bits of the largest magnitude. */
+static KMF_INLINE float scale_of(uint32_t most)
+{
+    return most < KMF_INFINITY_BITS ? kmf_bits_float(most) / 127.0f : NAN;
+}
+
+/* What a number is multiplied by; 0 where all are 0, or one is not finite. */
+static KMF_INLINE float factor_of(float scale)
+{
+    return scale > 0 ? 1.0f / scale : 0.0f;
+}
+
+static KMF_INLINE uint32_t magnitude(float x)
+{
+    return kmf_float_bits(x) & ~KMF_SIGN_BIT;
+}
+
 static void find_scale(float *scale, const float *row, size_t K);
 
 /* Magnitudes are in the order of their bits, and the largest of integers is found in any order. */
@@ -227,10 +247,10 @@ static KMF_INLINE void find_scale_body(float *scale, const float *row, size_t K)
 {
     uint32_t most = 0;
     for (size_t i = 0; i < K; i++) {
-        uint32_t bits = kmf_float_bits(row[i]) & ~KMF_SIGN_BIT;
+        uint32_t bits = magnitude(row[i]);
         most = bits > most ? bits : most;
     }
-    *scale = most < KMF_INFINITY_BITS ? kmf_bits_float(most) / 127.0f : NAN;
+    *scale = scale_of(most);
 }
 
 KMF_CLONES(find_scale, (float *scale, const float *row, size_t K), (scale, row, K))
@@ -249,13 +269,19 @@ float kmf_int8_scale(const float *row, size_t K)
     return scale;
 }
 
+/* x factor, rounded: two's complement. */
+static KMF_INLINE uint32_t low_byte(float x, float factor)
+{
+    return kmf_float_bits(x * factor + TO_INTEGER) & 0xffu;
+}
+
 static KMF_INLINE void kmf_int8_round_body(int8_t *restrict q, float *sum,
                                            const float *restrict x, float scale, size_t n)
 {
-    float factor = scale > 0 ? 1.0f / scale : 0.0f;
+    float factor = factor_of(scale);
     int32_t total = 0;
     for (size_t i = 0; i < n; i++) {
-        uint32_t low = kmf_float_bits(x[i] * factor + TO_INTEGER) & 0xffu;
+        uint32_t low = low_byte(x[i], factor);
         int32_t value = (int32_t)(low ^ 0x80u) - 0x80;
         q[i] = (int8_t)value;
         total += value;
@@ -265,6 +291,41 @@ static KMF_INLINE void kmf_int8_round_body(int8_t *restrict q, float *sum,
 
 KMF_CLONES(kmf_int8_round, (int8_t * q, float *sum, const float *x, float scale, size_t n),
            (q, sum, x, scale, n))
+
+/* most [n]: bits of the largest magnitudes so far of n columns, one row after the other. */
+static void raise_magnitudes(uint32_t *most, const float *row, size_t n);
+
+static KMF_INLINE void raise_magnitudes_body(uint32_t *restrict most, const float *restrict row,
+                                             size_t n)
+{
+    for (size_t j = 0; j < n; j++) {
+        uint32_t bits = magnitude(row[j]);
+        most[j] = bits > most[j] ? bits : most[j];
+    }
+}
+
+KMF_CLONES(raise_magnitudes, (uint32_t * most, const float *row, size_t n), (most, row, n))
+
+/* words [n] = four rows side by side, as bytes; a factor for each column. */
+static void quad_rows(uint32_t *words, const float *const rows[4], const float *factors,
+                      size_t n);
+
+static KMF_INLINE void quad_rows_body(uint32_t *words, const float *const rows[4],
+                                      const float *factors, size_t n)
+{
+    const float *a = rows[0];
+    const float *b = rows[1];
+    const float *c = rows[2];
+    const float *d = rows[3];
+    KMF_INDEPENDENT
+    for (size_t j = 0; j < n; j++)
+        words[j] = low_byte(a[j], factors[j]) | low_byte(b[j], factors[j]) << 8 |
+                   low_byte(c[j], factors[j]) << 16 | low_byte(d[j], factors[j]) << 24;
+}
+
+KMF_CLONES(quad_rows,
+           (uint32_t * words, const float *const rows[4], const float *factors, size_t n),
+           (words, rows, factors, n))
 
 /* ---------------------------------------------------------------- panels ----------------- */
 
@@ -276,6 +337,17 @@ typedef struct matrix {
 static const float *row_of(const matrix *m, size_t o)
 {
     return m->parts[o / m->part_rows] + o % m->part_rows * m->ld;
+}
+
+/*
+ * Fetches columns beg .. beg + n - 1 of n_rows rows from o on, as far as there are. Keys and values
+ * of a head are short pieces far apart, which no processor sees coming.
+ */
+static void fetch_rows(const matrix *m, size_t o, size_t n_rows, size_t beg, size_t n)
+{
+    for (size_t end = o + n_rows; o < end && o < m->rows; o++)
+        for (size_t j = 0; j < n; j += 16)
+            __builtin_prefetch(row_of(m, o) + beg + j);
 }
 
 /* Words of terms k .. k + n - 1 of row o of a weight. */
@@ -318,6 +390,7 @@ void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const 
     for (size_t beg = 0; beg < Dout; beg += cols) {
         uint32_t *panel = (uint32_t *)panels + beg * words;
         size_t n_cols = Dout - beg < cols ? Dout - beg : cols;
+        fetch_rows(&m, beg + cols, cols, 0, Din < FETCHED ? Din : FETCHED);
         for (size_t j = 0; quantised && j < n_cols; j++)
             scales[beg + j] = kmf_int8_scale(row_of(&m, beg + j), Din);
         for (size_t k = 0; k < Din; k += most) {
@@ -341,24 +414,58 @@ void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const 
         add_groups(scales + Dout, Dout, Din);
 }
 
+/*
+ * Of columns beg .. beg + n - 1 of W, which are rows of W^T: what a value is multiplied by, and the
+ * scales.
+ */
+static void find_column_scales(float *scales, float *factors, const matrix *m, size_t beg,
+                               size_t n)
+{
+    uint32_t most[KMF_PANEL_COLS] = {0};
+    for (size_t o = 0; o < m->rows; o++) {
+        fetch_rows(m, o + ROWS_AHEAD, 1, beg, n);
+        raise_magnitudes(most, row_of(m, o) + beg, n);
+    }
+    for (size_t j = 0; j < n; j++) {
+        scales[j] = scale_of(most[j]);
+        factors[j] = factor_of(scales[j]);
+    }
+}
+
+/* One word for each of n columns: the terms of W^T that begin at row o of W. */
+static void column_words(uint32_t *to, const kmf_kernel *kernel, const matrix *m, size_t o,
+                         size_t beg, size_t n, const float *factors)
+{
+    static const float zeros[KMF_PANEL_COLS];
+    const float *rows[4];
+    for (size_t i = 0; i < kernel->terms; i++)
+        rows[i] = o + i < m->rows ? row_of(m, o + i) + beg : zeros;
+    if (kernel->terms == 1)
+        memcpy(to, rows[0], n * sizeof *to);
+    else if (kernel->terms == 2)
+        pair_rows(to, rows[0], rows[1], n);
+    else
+        quad_rows(to, rows, factors, n);
+}
+
 void kmf_panels_pack_back(void *panels, const kmf_kernel *kernel, const float *const *parts,
                           size_t n_parts, size_t ld, size_t Dout, size_t Din)
 {
-    assert(n_parts > 0 && Dout % n_parts == 0 && kernel->terms <= 2);
+    assert(n_parts > 0 && Dout % n_parts == 0);
     matrix m = {parts, Dout / n_parts, ld, Dout};
     size_t cols = kernel->cols;
     size_t words = kmf_kernel_words(kernel, Dout);
+    float *scales = (float *)(void *)((char *)panels + scales_offset(kernel, Din, Dout));
+    float factors[KMF_PANEL_COLS];
     for (size_t beg = 0; beg < Din; beg += cols) {
         uint32_t *panel = (uint32_t *)panels + beg * words;
         size_t n = Din - beg < cols ? Din - beg : cols;
+        if (kernel->terms == 4)
+            find_column_scales(scales + beg, factors, &m, beg, n);
         for (size_t k = 0; k < words; k++) {
             uint32_t *to = panel + k * cols;
-            size_t o = k * kernel->terms;
-            if (kernel->terms == 1)
-                memcpy(to, row_of(&m, o) + beg, n * sizeof *to);
-            else
-                pair_rows(to, row_of(&m, o) + beg,
-                          o + 1 < Dout ? row_of(&m, o + 1) + beg : NULL, n);
+            fetch_rows(&m, k * kernel->terms + ROWS_AHEAD, kernel->terms, beg, n);
+            column_words(to, kernel, &m, k * kernel->terms, beg, n, factors);
             memset(to + n, 0, (cols - n) * sizeof *to);
         }
     }

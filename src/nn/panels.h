@@ -33,7 +33,7 @@ const float *kmf_panels_scales(const kmf_kernel *kernel, const void *panels, siz
 /* W [Dout, Din] from n_parts blocks of Dout / n_parts rows, ld floats from row to row. */
 void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const *parts,
                      size_t n_parts, size_t ld, size_t Dout, size_t Din);
-/* Of the same W, the panels of W^T [Din, Dout]. Not int8. */
+/* Of the same W, the panels of W^T [Din, Dout], with its scales; int8: without the sums. */
 void kmf_panels_pack_back(void *panels, const kmf_kernel *kernel, const float *const *parts,
                           size_t n_parts, size_t ld, size_t Dout, size_t Din);
 

@@ -11,6 +11,8 @@
 #endif
 
 #define LANES 32
+#define STEP 32                  /* scores at a time, to bf16 */
+#define LOG2_LARGEST 7.98868469f /* of 254, the largest weight as a byte before it is rounded */
 
 /* ---------------------------------------------------------------- f32 -------------------- */
 
@@ -74,11 +76,11 @@ KMF_CLONES_FUSED(kmf_weigh,
                  (float *scores, size_t ld, kmf_running *r, bool first, size_t rows, size_t n),
                  (scores, ld, r, first, rows, n))
 
-/* ---------------------------------------------------------------- bf16 ------------------- */
+/* ---------------------------------------------------------------- in vector code --------- */
 
 #if KMF_X86_LEVELS
 /* 2^(x - max) to 1e-4, at least 2^-125: 2^n p(f), |f| <= 1/2. NaN stays NaN. */
-KMF_TARGET_BF16 static KMF_INLINE __m512 power_of_2(__m512 x, __m512 max)
+KMF_TARGET_AVX512 static KMF_INLINE __m512 power_of_2(__m512 x, __m512 max)
 {
     __m512 y = _mm512_max_ps(_mm512_set1_ps(-125.0f), _mm512_sub_ps(x, max));
     __m512 whole = _mm512_roundscale_ps(y, 8);
@@ -91,11 +93,11 @@ KMF_TARGET_BF16 static KMF_INLINE __m512 power_of_2(__m512 x, __m512 max)
 }
 
 /* The largest of x and of row, in whole steps; a NaN may be passed over. */
-KMF_TARGET_BF16 static KMF_INLINE float max_of_bf16(const float *row, float x, size_t n)
+KMF_TARGET_AVX512 static KMF_INLINE float max_of_steps(const float *row, float x, size_t n)
 {
     __m512 a = _mm512_set1_ps(x);
     __m512 b = a;
-    for (size_t j = 0; j < n; j += KMF_WEIGH_STEP) {
+    for (size_t j = 0; j < n; j += STEP) {
         a = _mm512_max_ps(a, _mm512_loadu_ps(row + j));
         b = _mm512_max_ps(b, _mm512_loadu_ps(row + j + 16));
     }
@@ -109,7 +111,7 @@ KMF_TARGET_BF16 static KMF_INLINE float weigh_row_bf16(uint16_t *half, const flo
     __m512 top = _mm512_set1_ps(max);
     __m512 a = _mm512_setzero_ps();
     __m512 b = _mm512_setzero_ps();
-    for (size_t j = 0; j < n; j += KMF_WEIGH_STEP) {
+    for (size_t j = 0; j < n; j += STEP) {
         __m512 x = power_of_2(_mm512_loadu_ps(row + j), top);
         __m512 y = power_of_2(_mm512_loadu_ps(row + j + 16), top);
         a = _mm512_add_ps(a, x);
@@ -119,21 +121,96 @@ KMF_TARGET_BF16 static KMF_INLINE float weigh_row_bf16(uint16_t *half, const flo
     return _mm512_reduce_add_ps(_mm512_add_ps(a, b));
 }
 
+/* A row's new maximum, and the factor that goes with it. */
+KMF_TARGET_AVX512 static KMF_INLINE float raise(kmf_running *r, size_t i, const float *row,
+                                                bool first, size_t n)
+{
+    float before = first ? -HUGE_VALF : r->max[i];
+    float max = max_of_steps(row, before, n);
+    __m512 factor = power_of_2(_mm512_set1_ps(before), _mm512_set1_ps(max));
+    r->factor[i] = first ? 0.0f : _mm512_cvtss_f32(factor);
+    r->max[i] = max;
+    return max;
+}
+
+static KMF_INLINE void add_sum(kmf_running *r, size_t i, bool first, float sum)
+{
+    r->sum[i] = (first ? 0.0f : r->sum[i] * r->factor[i]) + sum;
+}
+
+/* Behind the n-th score up to a whole step: a weight of 2^-125, for a value that is 0. */
+static KMF_INLINE void fill_step(float *row, size_t n, size_t step)
+{
+    for (size_t j = n; j % step != 0; j++)
+        row[j] = -HUGE_VALF;
+}
+
 KMF_TARGET_BF16 void kmf_weigh_bf16(void *words, size_t ld_words, float *scores, size_t ld,
                                     kmf_running *r, bool first, size_t rows, size_t n)
 {
     for (size_t i = 0; i < rows; i++) {
         float *row = scores + i * ld;
-        uint16_t *half = (uint16_t *)words + i * ld_words * 2;
-        float before = first ? -HUGE_VALF : r->max[i];
-        for (size_t j = n; j % KMF_WEIGH_STEP != 0; j++)
-            row[j] = -HUGE_VALF; /* a weight of 2^-125, for a value that is 0 */
-        float max = max_of_bf16(row, before, n);
-        __m512 factor = power_of_2(_mm512_set1_ps(before), _mm512_set1_ps(max));
-        float sum = weigh_row_bf16(half, row, max, n);
-        r->factor[i] = first ? 0.0f : _mm512_cvtss_f32(factor);
-        r->sum[i] = (first ? 0.0f : r->sum[i] * r->factor[i]) + sum;
-        r->max[i] = max;
+        fill_step(row, n, STEP);
+        float max = raise(r, i, row, first, n);
+        add_sum(r, i, first, weigh_row_bf16((uint16_t *)words + i * ld_words * 2, row, max, n));
+    }
+}
+
+/*
+ * What is added to the weights of 16 keys before they are rounded: the four highest bits of six,
+ * turned round. Those of the next 16 keys are 2, 1, 3 of 64 more.
+ */
+KMF_TARGET_VNNI static KMF_INLINE __m512 thresholds(int more)
+{
+    __m512 of_16 = _mm512_setr_ps(0, 32, 16, 48, 8, 40, 24, 56, 4, 36, 20, 52, 12, 44, 28, 60);
+    return _mm512_mul_ps(_mm512_add_ps(of_16, _mm512_set1_ps((float)more - 31.5f)),
+                         _mm512_set1_ps(0x1p-6f));
+}
+
+/* A weight in units of 1 / LARGEST of the largest, to an integer; below 0 for NaN. */
+KMF_TARGET_VNNI static KMF_INLINE __m512i level(const float *row, __m512 top, __m512 threshold)
+{
+    return _mm512_cvtps_epi32(_mm512_add_ps(power_of_2(_mm512_loadu_ps(row), top), threshold));
+}
+
+/* Weights of n scores, in whole steps, to bytes, and their sum. */
+KMF_TARGET_VNNI static KMF_INLINE float weigh_row_int8(uint8_t *bytes, const float *row,
+                                                       float max, size_t n)
+{
+    /* packing goes on within 128 bits: four keys of a, b, c, d, the next four .. */
+    __m512i in_order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    __m512 top = _mm512_set1_ps(max - LOG2_LARGEST);
+    __m512 of_a = thresholds(0);
+    __m512 of_b = thresholds(2);
+    __m512 of_c = thresholds(1);
+    __m512 of_d = thresholds(3);
+    __m512i sum = _mm512_setzero_si512();
+    __m512i any = sum;
+    for (size_t j = 0; j < n; j += KMF_WEIGH_STEP) {
+        __m512i a = level(row + j, top, of_a);
+        __m512i b = level(row + j + 16, top, of_b);
+        __m512i c = level(row + j + 32, top, of_c);
+        __m512i d = level(row + j + 48, top, of_d);
+        __m512i packed =
+            _mm512_packus_epi16(_mm512_packus_epi32(a, b), _mm512_packus_epi32(c, d));
+        packed = _mm512_permutexvar_epi32(in_order, packed);
+        any =
+            _mm512_or_si512(any, _mm512_or_si512(_mm512_or_si512(a, b), _mm512_or_si512(c, d)));
+        sum = _mm512_dpbusd_epi32(sum, packed, _mm512_set1_epi8(1));
+        _mm512_storeu_si512(bytes + j, packed);
+    }
+    bool number = _mm512_movepi32_mask(any) == 0;
+    return number ? (float)_mm512_reduce_add_epi32(sum) : NAN;
+}
+
+KMF_TARGET_VNNI void kmf_weigh_int8(void *words, size_t ld_words, float *scores, size_t ld,
+                                    kmf_running *r, bool first, size_t rows, size_t n)
+{
+    for (size_t i = 0; i < rows; i++) {
+        float *row = scores + i * ld;
+        fill_step(row, n, KMF_WEIGH_STEP);
+        float max = raise(r, i, row, first, n);
+        add_sum(r, i, first, weigh_row_int8((uint8_t *)words + i * ld_words * 4, row, max, n));
     }
 }
 #else
@@ -143,5 +220,11 @@ void kmf_weigh_bf16(void *words, size_t ld_words, float *scores, size_t ld, kmf_
     (void)words, (void)ld_words, (void)scores, (void)ld, (void)r, (void)first, (void)rows;
     (void)n;
     assert(!"bf16 where kmf_precision_here has none");
+}
+
+void kmf_weigh_int8(void *words, size_t ld_words, float *scores, size_t ld, kmf_running *r,
+                    bool first, size_t rows, size_t n)
+{
+    kmf_weigh_bf16(words, ld_words, scores, ld, r, first, rows, n);
 }
 #endif

@@ -4,6 +4,11 @@
  *
  *   m' = max(m, max S)   P = 2^(S - m')   s = s 2^(m - m') + sum P
  *
+ * Weights are float32, bfloat16 or bytes, in units of 1/254 of the largest so far. Rounded to the
+ * nearest, many small ones beside a large one would all be 0. So a byte is w + d rounded, d between
+ * -1/2 and 1/2 by the key's place, such that of 64 neighbours of equal weight as many are rounded
+ * up as make their sum right to half a unit.
+ *
  * The bits of a row depend on its scores and where they are broken off, and not on other rows.
  */
 #ifndef KMF_WEIGH_H
@@ -13,7 +18,7 @@
 #include <stddef.h>
 
 #define KMF_WEIGH_ROWS 48 /* at most, at a time */
-#define KMF_WEIGH_STEP 32 /* a row of scores has room for a multiple of it */
+#define KMF_WEIGH_STEP 64 /* a row of scores has room for a multiple of it */
 
 /* Of the rows under way. */
 typedef struct kmf_running {
@@ -24,10 +29,13 @@ typedef struct kmf_running {
 
 /*
  * Takes in n more scores of each row, S [rows, ld], which become weights P: in their place, or in
- * bf16 words. first: there were none before. A NaN or an infinity makes its row's sum NaN.
+ * words; of bytes, s is the sum. first: there were none before. A NaN or an infinity makes its
+ * row's sum NaN. Words only where kmf_precision_here has the precision.
  */
 void kmf_weigh(float *scores, size_t ld, kmf_running *r, bool first, size_t rows, size_t n);
 void kmf_weigh_bf16(void *words, size_t ld_words, float *scores, size_t ld, kmf_running *r,
+                    bool first, size_t rows, size_t n);
+void kmf_weigh_int8(void *words, size_t ld_words, float *scores, size_t ld, kmf_running *r,
                     bool first, size_t rows, size_t n);
 
 #endif
