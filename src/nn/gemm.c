@@ -177,29 +177,61 @@ typedef struct quantised {
     bool more;                        /* they are added to what is there */
 } quantised;
 
+/* Sums of one row, of bytes if `exact`, which is a constant wherever this is inlined. */
+typedef struct sums_row {
+    const float *numbers;
+    const int32_t *bytes;
+    float scale, low; /* of the left operand's row */
+    const float *scales, *sums;
+} sums_row;
+
+static KMF_INLINE float number_at(bool fused, bool exact, const sums_row *x, size_t j)
+{
+    return exact
+               ? kmf_int8_number(fused, x->bytes[j], x->scale, x->low, x->scales[j], x->sums[j])
+               : x->numbers[j];
+}
+
 /* rough: what comes out is rounded soon. */
-static KMF_INLINE void activate_row(bool fused, float *restrict y, const float *restrict x,
+static KMF_INLINE void activate_row(bool fused, bool exact, float *restrict y, sums_row x,
                                     const float *restrict bias, kmf_activation activation,
                                     bool rough, size_t n)
 {
     if (activation == KMF_GELU && rough)
         for (size_t j = 0; j < n; j++)
-            y[j] = kmf_gelu_rough(fused, x[j] + bias[j]);
+            y[j] = kmf_gelu_rough(fused, number_at(fused, exact, &x, j) + bias[j]);
     else if (activation == KMF_GELU_TANH && rough)
         for (size_t j = 0; j < n; j++)
-            y[j] = kmf_gelu_tanh_rough(fused, x[j] + bias[j]);
+            y[j] = kmf_gelu_tanh_rough(fused, number_at(fused, exact, &x, j) + bias[j]);
     else if (activation == KMF_GELU)
         for (size_t j = 0; j < n; j++)
-            y[j] = kmf_gelu(fused, x[j] + bias[j]);
+            y[j] = kmf_gelu(fused, number_at(fused, exact, &x, j) + bias[j]);
     else if (activation == KMF_GELU_TANH)
         for (size_t j = 0; j < n; j++)
-            y[j] = kmf_gelu_tanh(fused, x[j] + bias[j]);
+            y[j] = kmf_gelu_tanh(fused, number_at(fused, exact, &x, j) + bias[j]);
     else if (activation == KMF_SILU)
         for (size_t j = 0; j < n; j++)
-            y[j] = kmf_silu(fused, x[j] + bias[j]);
+            y[j] = kmf_silu(fused, number_at(fused, exact, &x, j) + bias[j]);
     else
         for (size_t j = 0; j < n; j++)
-            y[j] = kmf_relu(x[j] + bias[j]);
+            y[j] = kmf_relu(number_at(fused, exact, &x, j) + bias[j]);
+}
+
+/* more: added to what is there. */
+static KMF_INLINE void end_row(bool fused, bool exact, float *restrict y, sums_row x, bool more,
+                               kmf_ending ending, bool rough, size_t n)
+{
+    if (ending.activate && ending.bias)
+        activate_row(fused, exact, y, x, ending.bias, ending.activation, rough, n);
+    else if (ending.bias)
+        for (size_t j = 0; j < n; j++)
+            y[j] = number_at(fused, exact, &x, j) + ending.bias[j];
+    else if (more)
+        for (size_t j = 0; j < n; j++)
+            y[j] = number_at(fused, exact, &x, j) + y[j];
+    else
+        for (size_t j = 0; j < n; j++)
+            y[j] = number_at(fused, exact, &x, j);
 }
 
 /* y [N, n] from sums [N, n], ld. ending.bias begins at the first of the columns. */
@@ -210,26 +242,18 @@ static KMF_INLINE void end_rows_body(bool fused, float *y, size_t ld_y, const vo
                                      size_t ld, quantised q, kmf_ending ending, bool rough,
                                      size_t N, size_t n)
 {
-    float numbers[KMF_PANEL_COLS];
     for (size_t i = 0; i < N; i++) {
-        float *restrict to = y + i * ld_y;
-        const float *restrict from = (const float *)sums + i * ld;
+        sums_row x = {.numbers = (const float *)sums + i * ld,
+                      .bytes = (const int32_t *)sums + i * ld,
+                      .scales = q.scale,
+                      .sums = q.sums};
         if (q.scale) {
-            const int32_t *exact = (const int32_t *)sums + i * ld;
-            for (size_t j = 0; j < n; j++)
-                numbers[j] = kmf_int8_number(fused, exact[j], q.row_scale[i], q.row_low[i],
-                                             q.scale[j], q.sums[j]);
-            for (size_t j = 0; q.more && j < n; j++)
-                numbers[j] += to[j];
-            from = numbers;
+            x.scale = q.row_scale[i];
+            x.low = q.row_low[i];
+            end_row(fused, true, y + i * ld_y, x, q.more, ending, rough, n);
+        } else {
+            end_row(fused, false, y + i * ld_y, x, false, ending, rough, n);
         }
-        if (ending.activate && ending.bias)
-            activate_row(fused, to, from, ending.bias, ending.activation, rough, n);
-        else if (ending.bias)
-            for (size_t j = 0; j < n; j++)
-                to[j] = from[j] + ending.bias[j];
-        else
-            memcpy(to, from, n * sizeof *to);
     }
 }
 
