@@ -134,6 +134,7 @@ static bool lay_out(layout *l, const kmf_config *config, kmf_precision precision
     size_t F = config->intermediate_size;
     size_t K = D / config->n_heads;
     size_t width = D > E ? D : E;
+    size_t tile = kmf_gemm_rows(precision);
     size_t pairs = turned(config) / 2;
     size_t first = kmf_attend_scratch(max_seq, K, attention_precision(precision, 0));
     size_t scratch = kmf_attend_scratch(max_seq, K, attention_precision(precision, 1));
@@ -148,8 +149,8 @@ static bool lay_out(layout *l, const kmf_config *config, kmf_precision precision
         return false;
     N = N / KMF_TILE * KMF_TILE;
     return place_floats(&l->x, &l->total, N, D) && place_floats(&l->qkv, &l->total, N, D3) &&
-           place_floats(&l->out, &l->total, KMF_TILE, width) &&
-           place_floats(&l->normed, &l->total, config->pre_norm ? KMF_TILE : 0, D) &&
+           place_floats(&l->out, &l->total, tile, width) &&
+           place_floats(&l->normed, &l->total, config->pre_norm ? tile : 0, D) &&
            place_floats(&l->cos_t, &l->total, max_seq, pairs) &&
            place_floats(&l->sin_t, &l->total, max_seq, pairs) &&
            place(&l->words, &l->total, 1, words) &&
@@ -550,7 +551,7 @@ int kmf_encoder_forward_together(kmf_encoder *const *encoders, size_t n, const f
     *hidden = encoders[0]->x;
     if (b.rows == 0)
         return 0;
-    b.tile = smaller(rows, KMF_TILE);
+    b.tile = smaller(rows, kmf_gemm_rows(encoders[0]->precision));
     b.table = layer > 0 ? first_layer(encoders[0], b.rows) : NULL;
     kmf_barrier_init(&b.barrier, (int)n);
     if (n == 1)

@@ -6,8 +6,9 @@
  * AVX-512 it is passed over, for three reasons that were measured with 0.3.21: the kernels
  * for Haswell and Zen sum the rows of one tile in different orders, so that a row's bits depend on
  * its place; processors younger than the library are taken for a Prescott, at a fifth of the
- * speed; and it packs the weight at every call. To the code below it is one more kernel, with
- * panels of many columns and sums that are never broken off.
+ * speed; and it packs the weight at every call, so calls get as many rows as the third-level cache
+ * likes. To the code below it is one more kernel, with panels of many columns and sums that are
+ * never broken off.
  */
 #include "nn/gemm.h"
 
@@ -35,23 +36,35 @@ static struct {
 
 static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
 
-/* OpenBLAS as a kernel. It always sees KMF_TILE rows; c has room for as many. */
+#define BLAS_ROWS (11 * KMF_TILE) /* at most, in a call */
+/* Products of fewer multiplications may be given to kernels of another order of sums. */
+#define BLAS_SMALL 2000000
+
+/*
+ * OpenBLAS as a kernel. It sees a multiple of KMF_ROW_STEP rows, or KMF_TILE of them where the
+ * product is small; c has room for whole tiles.
+ */
 static void blas_panel(void *c, size_t ld_c, const void *a, size_t ld_a, const void *b,
                        size_t M, size_t cols, size_t K, bool more, kmf_ahead ahead)
 {
-    (void)M;
+    bool small = KMF_ROW_STEP * cols * K < BLAS_SMALL;
+    size_t unit = small ? KMF_TILE : KMF_ROW_STEP;
+    size_t step = small ? KMF_TILE : BLAS_ROWS;
+    size_t end = (M + unit - 1) / unit * unit;
     (void)ahead;
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, KMF_TILE, (blasint)cols, (blasint)K,
-                1.0f, a, (blasint)ld_a, b, KMF_PANEL_COLS, more ? 1.0f : 0.0f, c,
-                (blasint)ld_c);
+    for (size_t i = 0; i < end; i += step)
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans,
+                    (blasint)(end - i < step ? end - i : step), (blasint)cols, (blasint)K, 1.0f,
+                    (const float *)a + i * ld_a, (blasint)ld_a, b, KMF_PANEL_COLS,
+                    more ? 1.0f : 0.0f, (float *)c + i * ld_c, (blasint)ld_c);
 }
 
 static const kmf_kernel blas_kernel = {blas_panel, NULL, NULL, KMF_PANEL_COLS, 1, SIZE_MAX / 2};
 
 /*
- * Whether OpenBLAS gives equal rows of a tile equal bits, and a row the same bits when the
- * other rows change. The shapes are odd and even, shallow, and deeper than the depth at which
- * any of its kernels breaks a sum. 5 to 20 ms.
+ * Whether OpenBLAS gives equal rows equal bits, and a row the same bits when the other rows change
+ * and are more. The shapes are odd and even, shallow, and deeper than the depth at which any of its
+ * kernels breaks a sum. 10 to 40 ms.
  */
 static bool rows_are_alike(void)
 {
@@ -59,7 +72,8 @@ static bool rows_are_alike(void)
         size_t Dout, Din;
     } shapes[] = {{32, 48}, {33, 17}, {144, 48}, {67, 801}, {96, 256}, {192, 768}, {256, 512}};
     enum { MAX_DIN = 801, MAX_DOUT = KMF_PANEL_COLS };
-    static float x[KMF_TILE * MAX_DIN], w_t[MAX_DIN * MAX_DOUT], y[KMF_TILE * MAX_DOUT];
+    enum { MANY = 2 * KMF_TILE + KMF_ROW_STEP, ROOM = 3 * KMF_TILE };
+    static float x[ROOM * MAX_DIN], w_t[MAX_DIN * MAX_DOUT], y[ROOM * MAX_DOUT];
     float first[MAX_DOUT];
     uint32_t state = 1;
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
@@ -73,18 +87,18 @@ static bool rows_are_alike(void)
             state = state * 1664525u + 1013904223u;
             x[i] = (float)(state >> 8) * 0x1p-23f - 1.0f;
         }
-        for (size_t n = 1; n < KMF_TILE; n++)
+        for (size_t n = 1; n < MANY; n++)
             memcpy(x + n * Din, x, Din * sizeof *x);
         blas_panel(y, MAX_DOUT, x, Din, w_t, KMF_TILE, Dout, Din, false, (kmf_ahead){0});
         memcpy(first, y, Dout * sizeof *y);
         for (size_t n = 1; n < KMF_TILE; n++)
             if (memcmp(y + n * MAX_DOUT, first, Dout * sizeof *y) != 0)
                 return false;
-        for (size_t n = 0; n < KMF_TILE; n++)
+        for (size_t n = 0; n < MANY; n++)
             for (size_t i = 0; n % 3 != 1 && i < Din; i++)
                 x[n * Din + i] = (float)(n % 5) - x[i] * (float)n;
-        blas_panel(y, MAX_DOUT, x, Din, w_t, KMF_TILE, Dout, Din, false, (kmf_ahead){0});
-        for (size_t n = 1; n < KMF_TILE; n += 3)
+        blas_panel(y, MAX_DOUT, x, Din, w_t, MANY, Dout, Din, false, (kmf_ahead){0});
+        for (size_t n = 1; n < MANY; n += 3)
             if (memcmp(y + n * MAX_DOUT, first, Dout * sizeof *y) != 0)
                 return false;
     }
@@ -264,12 +278,19 @@ KMF_CLONES_FUSED(end_rows,
 
 /* ---------------------------------------------------------------- products --------------- */
 
+size_t kmf_gemm_rows(kmf_precision precision)
+{
+    return kernel_of(precision) == &blas_kernel ? BLAS_ROWS : KMF_TILE;
+}
+
 size_t kmf_gemm_scratch(size_t Din, kmf_precision precision)
 {
-    if (precision == KMF_PRECISION_F32)
+    const kmf_kernel *kernel = kernel_of(precision);
+    if (kernel == &blas_kernel)
+        return (size_t)BLAS_ROWS * KMF_PANEL_COLS * sizeof(float); /* sums */
+    if (kernel->terms == 1)
         return 0;
-    size_t words = kmf_words_ld(kmf_kernel_for(precision), Din);
-    return KMF_TILE * (words + 2) * sizeof(float); /* scale and low of each row */
+    return KMF_TILE * (kmf_words_ld(kernel, Din) + 2) * sizeof(float); /* and scale, low */
 }
 
 /* The left operand: words, and what they mean. */
@@ -364,6 +385,21 @@ static void copy_rows(float *c, size_t ld_c, const float *y, size_t ld_y, size_t
         memcpy(c + n * ld_c, y + n * ld_y, cols * sizeof *c);
 }
 
+/* y [N, Dout] from x [N, Din] by OpenBLAS. sums: [BLAS_ROWS, KMF_PANEL_COLS] */
+static void blas_product(float *y, size_t ld_y, const float *x, size_t ld_x,
+                         const kmf_weight *w, size_t N, kmf_ending ending, float *sums)
+{
+    const float *panel = w->packed;
+    const float *bias = ending.bias;
+    for (size_t beg = 0; beg < w->Dout; beg += KMF_PANEL_COLS) {
+        size_t cols = w->Dout - beg < KMF_PANEL_COLS ? w->Dout - beg : KMF_PANEL_COLS;
+        ending.bias = bias ? bias + beg : NULL;
+        blas_panel(sums, KMF_PANEL_COLS, x, ld_x, panel + beg * w->Din, N, cols, w->Din, false,
+                   (kmf_ahead){0});
+        end_rows(y + beg, ld_y, sums, KMF_PANEL_COLS, (quantised){0}, ending, false, N, cols);
+    }
+}
+
 /*
  * A part of the product for N <= KMF_TILE rows, column `beg` being the first of out's; added to
  * what is there if its sums have begun. While a sum is taken in one go, a few rows at a time are
@@ -375,8 +411,8 @@ static void tile_product(const right *out, const left *x, const kmf_weight *w,
                          const kmf_kernel *kernel, size_t N, kmf_ending ending, span part,
                          kmf_ahead then)
 {
-    _Alignas(64) float sums[KMF_TILE * KMF_PANEL_COLS];
-    size_t step = part.K <= kernel->depth && kernel != &blas_kernel ? KMF_ROW_STEP : KMF_TILE;
+    _Alignas(64) float sums[KMF_TILE * KMF_KERNEL_COLS];
+    size_t step = part.K <= kernel->depth ? KMF_ROW_STEP : KMF_TILE;
     size_t last = part.k + part.K;
     const float *scales =
         kernel->terms == 4 ? kmf_panels_scales(kernel, w->packed, w->Dout, w->Din) : NULL;
@@ -387,7 +423,7 @@ static void tile_product(const right *out, const left *x, const kmf_weight *w,
     assert(bias || !ending.activate);
     assert(part.beg % kernel->cols == 0 && (part.k == 0 || out->y));
     bool rough = kernel->terms > 1;
-    bool whole = out->y && !scales && !bias && kernel != &blas_kernel;
+    bool whole = out->y && !scales && !bias;
     for (size_t beg = part.beg; beg < part.end; beg += kernel->cols) {
         size_t cols = part.end - beg < kernel->cols ? part.end - beg : kernel->cols;
         size_t at = beg - part.beg;
@@ -427,17 +463,32 @@ static void tile_product(const right *out, const left *x, const kmf_weight *w,
     }
 }
 
+/* The same by either engine; OpenBLAS takes whole products. */
+static void part_product(const right *out, const left *x, const kmf_weight *w,
+                         const kmf_kernel *kernel, size_t N, kmf_ending ending, span part,
+                         kmf_ahead then, void *scratch)
+{
+    if (kernel == &blas_kernel) {
+        assert(out->y && part.beg == 0 && part.end == w->Dout && part.K == w->Din);
+        blas_product(out->y, out->ld, x->words, x->ld, w, N, ending, scratch);
+    } else {
+        tile_product(out, x, w, kernel, N, ending, part, then);
+    }
+}
+
 void kmf_gemm_weight(float *y, size_t ld_y, const float *x, size_t ld_x, const kmf_weight *w,
                      size_t N, const kmf_ending *ending, void *scratch)
 {
     const kmf_kernel *kernel = kernel_of(w->precision);
+    const kmf_ending end = ending ? *ending : (kmf_ending){0};
+    size_t step = kmf_gemm_rows(w->precision);
     assert(ld_y >= w->Dout && ld_x >= w->Din);
-    for (size_t n = 0; n < N; n += KMF_TILE) {
-        size_t rows = N - n < KMF_TILE ? N - n : KMF_TILE;
+    for (size_t n = 0; n < N; n += step) {
+        size_t rows = N - n < step ? N - n : step;
         right out = {.y = y + n * ld_y, .ld = ld_y};
         left a = convert(scratch, x + n * ld_x, ld_x, kernel, rows, w->Din);
-        tile_product(&out, &a, w, kernel, rows, ending ? *ending : (kmf_ending){0},
-                     whole_of(w, kernel), (kmf_ahead){0});
+        part_product(&out, &a, w, kernel, rows, end, whole_of(w, kernel), (kmf_ahead){0},
+                     scratch);
     }
 }
 
@@ -461,6 +512,13 @@ static size_t columns_between(const kmf_kernel *first, const kmf_kernel *second,
     return (n + unit - 1) / unit * unit;
 }
 
+static size_t pair_rows(kmf_precision first, kmf_precision second)
+{
+    size_t rows = kmf_gemm_rows(first);
+    size_t most = kmf_gemm_rows(second);
+    return rows < most ? rows : most;
+}
+
 size_t kmf_gemm_pair_scratch(size_t Din, size_t F, bool gated, kmf_precision first,
                              kmf_precision second)
 {
@@ -469,7 +527,7 @@ size_t kmf_gemm_pair_scratch(size_t Din, size_t F, bool gated, kmf_precision fir
     size_t words = kmf_gemm_scratch(Din, first) + kmf_gemm_scratch(n, second);
     if (second == KMF_PRECISION_BF16 && !gated)
         return words;
-    return KMF_TILE * (gated ? 2 * n : n) * sizeof(float) + words;
+    return pair_rows(first, second) * (gated ? 2 * n : n) * sizeof(float) + words;
 }
 
 /* What two products in a row work with. */
@@ -479,7 +537,8 @@ typedef struct pair {
     size_t F;
     kmf_ending between;
     float *hidden; /* [N, columns], gated [N, 2 columns]; not where words are written at once */
-    void *words;   /* of these columns, as the second product reads them */
+    void *words;   /* of these columns, as the second product reads them; its scratch */
+    void *scratch; /* the first product's */
 } pair;
 
 /* Columns f .. f + n - 1 of what lies between, for N rows. */
@@ -498,8 +557,8 @@ static left middle(const pair *p, const left *a, size_t N, size_t f, size_t n, k
     kmf_ending ending = p->between;
     ending.activate = !gated;
     bool halves = gated && n < p->F;
-    tile_product(&(right){.y = p->hidden, .ld = ld}, a, p->w1, p->first, N, ending, gate,
-                 halves ? piece_of(p->w1, p->first, f + p->F, 0, gate.K) : then);
+    part_product(&(right){.y = p->hidden, .ld = ld}, a, p->w1, p->first, N, ending, gate,
+                 halves ? piece_of(p->w1, p->first, f + p->F, 0, gate.K) : then, p->scratch);
     if (halves) {
         span up = {f + p->F, end + p->F, 0, gate.K};
         tile_product(&(right){.y = p->hidden + n, .ld = ld}, a, p->w1, p->first, N, ending, up,
@@ -514,23 +573,32 @@ void kmf_gemm_pair(float *y, size_t ld_y, const float *x, size_t ld_x, const kmf
                    const kmf_weight *w2, size_t N, const kmf_ending *between, bool gated,
                    void *scratch)
 {
-    pair p = {w1,   w2,  kernel_of(w1->precision), kernel_of(w2->precision), w2->Din, *between,
-              NULL, NULL};
+    size_t most = pair_rows(w1->precision, w2->precision);
+    assert(w1->Dout == (gated ? 2 * w2->Din : w2->Din) && N <= most);
+    pair p = {w1,
+              w2,
+              kernel_of(w1->precision),
+              kernel_of(w2->precision),
+              w2->Din,
+              *between,
+              NULL,
+              NULL,
+              scratch};
     size_t columns = columns_between(p.first, p.second, p.F, gated);
     char *room = (char *)scratch + kmf_gemm_scratch(w1->Din, w1->precision);
-    assert(w1->Dout == (gated ? 2 * p.F : p.F) && N <= KMF_TILE);
     left a = convert(scratch, x, ld_x, p.first, N, w1->Din);
     p.words = room;
     if (p.second->terms != 2 || gated) {
         p.hidden = (float *)(void *)room;
-        p.words = p.hidden + KMF_TILE * columns * (gated ? 2u : 1u);
+        p.words = p.hidden + most * columns * (gated ? 2u : 1u);
     }
     for (size_t f = 0; f < p.F; f += columns) {
         size_t n = p.F - f < columns ? p.F - f : columns;
         span sums = {0, w2->Dout, f / p.second->terms, kmf_kernel_words(p.second, n)};
         left b = middle(&p, &a, N, f, n, piece_of(w2, p.second, 0, sums.k, sums.k + sums.K));
         size_t words = kmf_kernel_words(p.first, w1->Din);
-        tile_product(&(right){.y = y, .ld = ld_y}, &b, w2, p.second, N, (kmf_ending){0}, sums,
-                     f + n < p.F ? piece_of(w1, p.first, f + n, 0, words) : (kmf_ahead){0});
+        part_product(&(right){.y = y, .ld = ld_y}, &b, w2, p.second, N, (kmf_ending){0}, sums,
+                     f + n < p.F ? piece_of(w1, p.first, f + n, 0, words) : (kmf_ahead){0},
+                     p.words);
     }
 }

@@ -8,10 +8,10 @@
  * bf16, int8 and all products inside a sequence are the plain engine's.
  *
  * The contract that matters here is not speed but: A ROW'S BITS DO NOT DEPEND ON ITS
- * NEIGHBOURS, nor on their number. A BLAS always sees tiles of exactly KMF_TILE rows; and since
- * some OpenBLAS kernels (Haswell's and Zen's of 0.3.21 among them) sum the rows of one tile in
- * different orders even so, OpenBLAS is asked at start-up whether equal rows give equal bits
- * before it is used.
+ * NEIGHBOURS, nor on their number. A BLAS always sees multiples of some rows; and since some
+ * OpenBLAS kernels (Haswell's and Zen's of 0.3.21 among them) sum the rows of one tile in different
+ * orders even so, OpenBLAS is asked at start-up whether equal rows give equal bits before it is
+ * used.
  *
  * Dimensions: N rows (tokens), Din, Dout columns. Row-major.
  */
@@ -24,7 +24,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Rows that a product works on at a time. */
+/* The unit of rows: those of a tile. */
 #define KMF_TILE 96
 
 /*
@@ -70,7 +70,13 @@ typedef struct kmf_ending {
     kmf_activation activation;
 } kmf_ending;
 
-/* Bytes of scratch, aligned to 64, for products of N <= KMF_TILE rows: 0 for f32. */
+/*
+ * Rows that a product works on at a time: KMF_TILE, or some times as many with OpenBLAS. Fewer in a
+ * call are slower.
+ */
+size_t kmf_gemm_rows(kmf_precision precision);
+
+/* Bytes of scratch, aligned to 64, for kmf_gemm_weight: 0 for f32 by the plain engine. */
 size_t kmf_gemm_scratch(size_t Din, kmf_precision precision);
 
 /*
@@ -82,8 +88,9 @@ void kmf_gemm_weight(kmf_real *y, size_t ld_y, const kmf_real *x, size_t ld_x,
                      const kmf_weight *w, size_t N, const kmf_ending *ending, void *scratch);
 
 /*
- * Two products in a row, the feed-forward: y = act(x W1^T + b1) W2^T for N <= KMF_TILE rows. What
- * lies between is in scratch, some columns at a time, as the second product reads them.
+ * Two products in a row, the feed-forward: y = act(x W1^T + b1) W2^T for N rows, no more than
+ * kmf_gemm_rows of either. Of x, rows up to a whole tile must be there to be read. What lies
+ * between is in scratch, some columns at a time, as the second product reads them.
  *   x: [N, Din]   W1: [F, Din]   between: b1 and act   W2: [Dout, F]   y: [N, Dout]
  * gated: W1 is [2F, Din], b1 may be NULL, and kmf_gate_forward takes the place of act.
  * The bits of two kmf_gemm_weight; but where W2 is in INT8, KMF_INT8_GROUP columns of what lies

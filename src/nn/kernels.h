@@ -20,7 +20,7 @@
 #include <stddef.h>
 
 /* The most columns of a panel (of OpenBLAS's; the others have at most 64), rows of a group. */
-#define KMF_PANEL_COLS 256
+#define KMF_PANEL_COLS 512
 #define KMF_KERNEL_COLS 64
 #define KMF_GROUP_ROWS 8
 /* A multiple of any kernel's rows. */
