@@ -20,14 +20,13 @@
 #include <string.h>
 
 #define N_SEQ 40
-#define LONG_FROM 33000 /* more than the windows of a piece */
-#define SEQ_MAX (CHECKED ? 40000 : 70000)
+#define LONG_FROM 131400 /* more than the windows of a piece */
+#define SEQ_MAX (CHECKED ? 140000 : 170000)
 #define WORDS_MAX 2048
 #define DIM_MAX 128
-#define PIECE 32768 /* windows whose sum is made at once */
-#define WORTH 2     /* windows for each code, of as many words are counted */
-#define TABLE_K 4   /* words up to here have a table by code */
-#define INDEX_MAX 400
+#define PIECE 131072 /* windows whose sum is made at once */
+#define WORTH 2      /* codes for each window, of so few words are counted */
+#define TABLE_K 4    /* words up to here have a table by code */
 
 /* ---------------------------------------------------------------- words ------------------ */
 
@@ -157,13 +156,19 @@ static double weight_of(const lexicon *x, size_t row, bool sif)
     return 1e-3 / (1e-3 + (double)x->counts[row] / total);
 }
 
-/* A word of letters that met `times` times. */
-static void add_times(twin *t, const lexicon *x, const how *h, const char *word, size_t times)
+/* The word's row, or as many as there are if it has none, or was never seen. */
+static size_t row_of(const lexicon *x, const how *h, const char *word)
 {
     char other[33];
     revcomp(other, word, strlen(word));
     size_t row = find_word(x, h->canonical && strcmp(other, word) < 0 ? other : word);
-    if (row == x->n || (x->counted && x->counts[row] == 0)) {
+    return row < x->n && x->counted && x->counts[row] == 0 ? x->n : row;
+}
+
+/* A row that met `times` times. */
+static void add_times(twin *t, const lexicon *x, const how *h, size_t row, size_t times)
+{
+    if (row == x->n) {
         t->unknown += times;
         return;
     }
@@ -185,35 +190,26 @@ static bool read_window(char word[33], twin *t, const how *h, const char *seq, s
     return false;
 }
 
-/* All windows of a piece, one after the other, or each word once, in the order of words. */
+/* All windows of a piece, one after the other, or each row once, in the order of the table. */
 static void add_windows(twin *t, const lexicon *x, const how *h, const char *seq, size_t stop,
                         size_t windows, size_t k)
 {
-    const char *letters = letters_of(h->alphabet);
-    size_t base = strlen(letters);
-    size_t counts[INDEX_MAX] = {0};
+    size_t counts[WORDS_MAX + 1] = {0};
     char word[33];
     double codes = pow(h->alphabet == KMF_DNA ? 4 : 32, (double)k);
-    bool count = k <= TABLE_K && (double)(windows / WORTH) >= codes;
+    bool count = k <= TABLE_K && (double)(windows * WORTH) >= codes;
     for (size_t at = 0; at < stop; at += h->stride) {
         if (!read_window(word, t, h, seq + at, k))
             continue;
-        size_t index = 0;
-        for (size_t i = 0; count && i < k; i++)
-            index = index * base + (size_t)(strchr(letters, word[i]) - letters);
+        size_t row = row_of(x, h, word);
         if (count)
-            counts[index]++;
+            counts[row]++;
         else
-            add_times(t, x, h, word, 1);
+            add_times(t, x, h, row, 1);
     }
-    for (size_t index = 0; count && index < INDEX_MAX; index++) {
-        size_t rest = index;
-        for (size_t i = k; i-- > 0; rest /= base)
-            word[i] = letters[rest % base];
-        word[k] = '\0';
-        if (counts[index] > 0)
-            add_times(t, x, h, word, counts[index]);
-    }
+    for (size_t row = 0; row <= x->n; row++)
+        if (counts[row] > 0)
+            add_times(t, x, h, row, counts[row]);
 }
 
 static void end_piece(twin *t, const lexicon *x)
@@ -262,8 +258,8 @@ static void make_input(kmf_alphabet alphabet)
     const char *letters = alphabet == KMF_DNA ? "ACGTACGTACGTACGTACGTACGTacgtUuNR-"
                                               : "ACDEFGHIKLMNPQRSTVWYaklsvX*B";
     for (size_t i = 0; i < N_SEQ; i++) {
-        size_t len = i % 10 == 9 ? LONG_FROM + kmf_rng_below(&rng, SEQ_MAX - LONG_FROM)
-                                 : kmf_rng_below(&rng, 90);
+        size_t len = i % 20 == 19 ? LONG_FROM + kmf_rng_below(&rng, SEQ_MAX - LONG_FROM)
+                                  : kmf_rng_below(&rng, 90);
         size_t n_letters = i % 2 ? strlen(letters) : 20;
         for (size_t j = 0; j < len; j++)
             texts[i][j] = letters[kmf_rng_below(&rng, n_letters)];
@@ -384,8 +380,8 @@ static const variant variants[] = {
     {KMF_DNA,     2, 4, false, false, false, 8, 0,    3,   5, KMF_STRAND_BOTH},
     {KMF_DNA,     3, 4, true,  false, false, 8, 0,    1,  64, KMF_STRAND_BOTH},
     {KMF_DNA,     4, 4, true,  true,  true,  8, 0,    7,  13, KMF_STRAND_RC},
-    {KMF_DNA,     2, 3, false, false, false, 5, 2, 32767,  8, KMF_STRAND_BOTH},
-    {KMF_DNA,     2, 3, false, false, false, 5, 0, 33001,  8, KMF_STRAND_RC},
+    {KMF_DNA,     2, 3, false, false, false, 5, 2, 131071, 8, KMF_STRAND_BOTH},
+    {KMF_DNA,     2, 3, false, false, false, 5, 0, 131073, 8, KMF_STRAND_RC},
     {KMF_PROTEIN, 2, 2, false, true,  true,  7, 0,    1,  20, KMF_STRAND_FWD},
     {KMF_PROTEIN, 1, 2, false, false, false, 7, 0,    2,  20, KMF_STRAND_FWD},
 };

@@ -19,15 +19,16 @@
  *
  * Bits. A double sum depends on the order of its additions, so a piece is a fixed number of
  * windows, whatever the size of a batch, and pieces are added in the order of the strand. Where a
- * piece has WORTH windows or more for each word that there could be, words are counted, and the
- * vector of each times weight and count is added in the order of codes; else k-mers are added one
- * after the other. Each column is summed for itself. No multiplication is fused with an addition,
- * so all processors give the same bits.
+ * piece has a window or more for every WORTH words that there could be, its words are counted, and
+ * each vector, times weight and count, is added in the order of the table; else k-mers are added
+ * one after the other. Each column is summed for itself. No multiplication is fused with an
+ * addition, so all processors give the same bits.
  *
- * Speed. The work is one row of the table, `dim` floats, for each window, or word if they are
- * counted. Codes come in blocks; the rows of a block are looked up, and asked for from memory if
- * the table is large, before those of the one before are added. A block's sums are made some
- * columns at a time, in registers.
+ * Speed. The work is one row of the table, `dim` floats to be made doubles and added, for each
+ * window, or for each vector if words are counted, which words/columns.c does, as for k-mer
+ * frequencies. Codes come in blocks, of DNA in vector code; the rows of a block are looked up, and
+ * asked for from memory if the table is large, before those of the one before are added. A block's
+ * sums are made some columns at a time, in registers.
  */
 #include "base/cpu.h"
 #include "base/err.h"
@@ -37,6 +38,7 @@
 #include "model/safetensors.h"
 #include "model/vectorfile.h"
 #include "model/vectors.h"
+#include "words/columns.h"
 #include "words/textkmers.h"
 
 #include <assert.h>
@@ -44,27 +46,44 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WINDOWS 32768 /* of a piece, with a stride of 1 */
-#define WORTH 2       /* windows for each code from which on they are counted */
+#define WINDOWS 131072 /* of a piece, with a stride of 1 */
+#define WORTH 2        /* codes for each window up to which they are counted */
 #define BLOCK 64
 #define COLUMNS 32 /* that are added up in registers: half of those of AVX2 */
 #define LINE_FLOATS 16
 #define FAR_BYTES ((size_t)4 << 20) /* a larger table is not near the processor */
 #define SIF_A 1e-3
 
+/* Words of one length. */
+typedef struct length {
+    kmf_kmer_kind kind;
+    bool in_columns; /* kmf_columns knows them */
+    /* if pieces may have so many windows that words are counted, else NULL */
+    int32_t *column; /* owned [n_codes]; n_rows: there is no vector, or its weight is 0 */
+    int32_t *rows;   /* owned [n_rows], of each column, ascending */
+    size_t n_rows;
+} length;
+
+/* One worker's. */
+typedef struct desk {
+    int32_t *counts;                 /* owned [most n_rows + 1]: 0 between pieces */
+    kmf_columns *columns[KMF_K_MAX]; /* owned; of each length; NULL: not in_columns */
+} desk;
+
 typedef struct word_mean {
     kmf_method base;
-    char *name;                       /* owned */
-    kmf_map file, counts;             /* owned; counts: empty if there is no such file */
-    const kmf_map *maps[2];           /* of both */
-    kmf_vectors *vectors;             /* owned */
-    double *weights;                  /* owned [n]; 0: a word never seen. NULL: all are 1 */
-    bool sif;                         /* not all are 0 or 1 */
-    bool far;                         /* a row is worth asking for in advance */
-    kmf_kmer_kind lengths[KMF_K_MAX]; /* of the words that are looked up, ascending */
+    char *name;                /* owned */
+    kmf_map file, counts;      /* owned; counts: empty if there is no such file */
+    const kmf_map *maps[2];    /* of both */
+    kmf_vectors *vectors;      /* owned */
+    double *weights;           /* owned [n]; 0: a word never seen. NULL: all are 1 */
+    bool sif;                  /* not all are 0 or 1 */
+    bool far;                  /* a row is worth asking for in advance */
+    length lengths[KMF_K_MAX]; /* of the words that are looked up, ascending */
     size_t n_lengths;
-    int32_t *desks; /* owned [n_threads, desk]: counts, 0 between pieces; NULL: no need */
-    size_t n_threads, desk;
+    size_t n_counts; /* the most n_rows + 1; 0: none are counted */
+    desk *desks;     /* owned [n_desks] */
+    size_t n_desks;
 } word_mean;
 
 /* ---------------------------------------------------------------- sums ------------------ */
@@ -144,11 +163,44 @@ static void ask_for(const kmf_vectors *v, const int32_t *rows, size_t n)
 
 /* ---------------------------------------------------------------- a piece --------------- */
 
+/* How many words there could be, where they have a table by code. */
+static size_t n_codes(const kmf_kmer_kind *kind)
+{
+    return (size_t)1 << kind->alphabet->bits * kind->k;
+}
+
+/* The windows of one length in a piece, whose codes come one after the other. */
+typedef struct walk {
+    const length *words;
+    kmf_columns *columns; /* NULL: */
+    kmf_textkmers text;
+    size_t beg, end; /* windows left, by the letters of the batch that they start at */
+} walk;
+
 typedef struct block {
     size_t n;
     int32_t rows[BLOCK];
     double w[BLOCK];
 } block;
+
+/* At most BLOCK codes; none only at the end. */
+static size_t next_codes(walk *w, uint64_t *codes, kmf_piece *p)
+{
+    if (!w->columns) {
+        uint64_t before = w->text.tally.ambiguous;
+        size_t n = kmf_textkmers_next(&w->text, codes, BLOCK);
+        p->ambiguous += w->text.tally.ambiguous - before;
+        return n;
+    }
+    size_t n = 0;
+    while (n == 0 && w->beg < w->end) {
+        size_t windows = w->end - w->beg < BLOCK ? w->end - w->beg : BLOCK;
+        n = kmf_columns_codes(w->columns, codes, w->beg, windows);
+        p->ambiguous += windows - n;
+        w->beg += windows;
+    }
+    return n;
+}
 
 /* The rows of n k-mers, those without a vector left out. */
 static size_t find_rows(int32_t *rows, const word_mean *m, const uint64_t *codes, size_t n,
@@ -178,13 +230,13 @@ static void weigh_rows(block *b, const double *weights, kmf_piece *p)
 }
 
 /* Rows of the next windows that have a vector, and their weights; none only at the end. */
-static void next_rows(block *b, const word_mean *m, kmf_textkmers *walk, kmf_piece *p)
+static void next_rows(block *b, const word_mean *m, walk *w, kmf_piece *p)
 {
     uint64_t codes[BLOCK];
     size_t n;
     b->n = 0;
-    while (b->n == 0 && (n = kmf_textkmers_next(walk, codes, BLOCK)) > 0) {
-        b->n = find_rows(b->rows, m, codes, n, walk->kind->k);
+    while (b->n == 0 && (n = next_codes(w, codes, p)) > 0) {
+        b->n = find_rows(b->rows, m, codes, n, w->words->kind.k);
         if (m->weights)
             weigh_rows(b, m->weights, p);
         else
@@ -197,15 +249,15 @@ static void next_rows(block *b, const word_mean *m, kmf_textkmers *walk, kmf_pie
 }
 
 /* One k-mer after the other. */
-static void add_in_order(double *sum, const word_mean *m, kmf_textkmers *walk, kmf_piece *p)
+static void add_in_order(double *sum, const word_mean *m, walk *w, kmf_piece *p)
 {
     block blocks[2];
     const float *values = m->vectors->values;
     size_t dim = m->vectors->info.dim;
-    next_rows(&blocks[0], m, walk, p);
+    next_rows(&blocks[0], m, w, p);
     for (int at = 0; blocks[at].n > 0; at ^= 1) {
         const block *b = &blocks[at];
-        next_rows(&blocks[at ^ 1], m, walk, p);
+        next_rows(&blocks[at ^ 1], m, w, p);
         if (m->sif) {
             assert(m->weights);
             add_weighted(sum, values, b->w, b->rows, b->n, dim);
@@ -215,70 +267,93 @@ static void add_in_order(double *sum, const word_mean *m, kmf_textkmers *walk, k
     }
 }
 
-/* Codes of words of a kind, if these have a table by code; else 0. */
-static size_t n_codes(const word_mean *m, const kmf_kmer_kind *kind)
+/* The k-mers of a walk, to counts of columns; how many there are. */
+static size_t count_words(int32_t *counts, walk *w, kmf_piece *p)
 {
-    return m->vectors->words[kind->k].dense ? (size_t)1 << kind->alphabet->bits * kind->k : 0;
-}
-
-static bool worth_counting(const word_mean *m, const kmf_kmer_kind *kind, size_t windows)
-{
-    size_t codes = n_codes(m, kind);
-    return codes > 0 && windows / WORTH >= codes;
-}
-
-/* A block more, with the words that have a vector and a weight, and their counts. */
-static void take_word(block *b, const word_mean *m, int32_t row, int32_t count, kmf_piece *p)
-{
-    double w = row < 0 ? 0 : m->weights ? m->weights[row] : 1;
-    if (w <= 0) {
-        p->unknown += (uint64_t)count;
-        return;
-    }
-    p->tokens += (uint64_t)count;
-    b->rows[b->n] = row;
-    b->w[b->n] = (double)count * w;
-    p->weight += b->w[b->n];
-    b->n++;
-}
-
-/* Each word once. counts: [n_codes], 0 before and after. */
-static void add_counted(double *sum, const word_mean *m, kmf_textkmers *walk, int32_t *counts,
-                        kmf_piece *p)
-{
-    const kmf_words *words = &m->vectors->words[walk->kind->k];
+    const int32_t *column = w->words->column;
     uint64_t codes[BLOCK];
-    block b = {0};
+    size_t total = 0;
     size_t n;
-    size_t stop = n_codes(m, walk->kind);
-    assert(counts);
-    while ((n = kmf_textkmers_next(walk, codes, BLOCK)) > 0)
+    if (w->columns) {
+        size_t windows = w->end - w->beg;
+        total = kmf_columns_count(w->columns, counts, w->beg, windows);
+        p->ambiguous += windows - total;
+        return total;
+    }
+    while ((n = next_codes(w, codes, p)) > 0) {
         for (size_t i = 0; i < n; i++)
-            counts[codes[i]]++;
-    for (size_t code = 0; code < stop; code++) {
-        if (counts[code] > 0)
-            take_word(&b, m, words->dense[code], counts[code], p);
-        counts[code] = 0;
-        if (b.n == BLOCK || code + 1 == stop) {
-            add_weighted(sum, m->vectors->values, b.w, b.rows, b.n, m->vectors->info.dim);
-            b.n = 0;
-        }
+            counts[column[codes[i]]]++;
+        total += n;
+    }
+    return total;
+}
+
+/* The columns that were met, as rows and their counts; all n counts are 0 again. */
+static void take_counts(block *b, int32_t *restrict counts, const int32_t *restrict rows,
+                        size_t n)
+{
+    size_t n_out = 0;
+    for (size_t i = 0; i < n; i++) {
+        b->rows[n_out] = rows[i];
+        b->w[n_out] = (double)counts[i];
+        n_out += counts[i] > 0;
+        counts[i] = 0;
+    }
+    b->n = n_out;
+}
+
+static void multiply_weights(block *b, const double *weights, kmf_piece *p)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        b->w[i] *= weights[b->rows[i]];
+        p->weight += b->w[i];
     }
 }
 
-static void add_words(double *sum, const word_mean *m, const kmf_kmer_kind *kind,
-                      const char *letters, int32_t *counts, kmf_piece *p)
+/* Each vector once. counts: 0 before and after. */
+static void add_counted(double *sum, const word_mean *m, walk *w, int32_t *counts, kmf_piece *p)
 {
-    kmf_textkmers walk;
+    const length *words = w->words;
+    size_t total = count_words(counts, w, p);
+    size_t unknown = (size_t)counts[words->n_rows];
+    counts[words->n_rows] = 0;
+    p->tokens += total - unknown;
+    p->unknown += unknown;
+    if (!m->sif)
+        p->weight += (double)(total - unknown);
+    for (size_t beg = 0; beg < words->n_rows; beg += BLOCK) {
+        block b;
+        size_t left = words->n_rows - beg;
+        take_counts(&b, counts + beg, words->rows + beg, left < BLOCK ? left : BLOCK);
+        if (m->sif)
+            multiply_weights(&b, m->weights, p);
+        add_weighted(sum, m->vectors->values, b.w, b.rows, b.n, m->vectors->info.dim);
+    }
+}
+
+static bool worth_counting(const length *words, size_t windows)
+{
+    return words->column && windows >= n_codes(&words->kind) / WORTH;
+}
+
+static void add_words(double *sum, const word_mean *m, size_t j, const kmf_batch *b,
+                      const desk *own, kmf_piece *p)
+{
+    const length *words = &m->lengths[j];
+    size_t k = (size_t)words->kind.k;
     size_t here = p->end - p->beg;
-    size_t own = p->own_end - p->own_beg;
-    size_t reach = own + (size_t)kind->k - 1;
-    kmf_textkmers_start(&walk, kind, letters, here < reach ? here : reach, 0);
-    if (worth_counting(m, kind, own / kind->stride))
-        add_counted(sum, m, &walk, counts, p);
+    size_t n_own = p->own_end - p->own_beg;
+    size_t windows = here < k ? 0 : here - k + 1;
+    if (windows > n_own)
+        windows = n_own;
+    walk w = {
+        .words = words, .columns = own->columns[j], .beg = p->beg, .end = p->beg + windows};
+    kmf_textkmers_start(&w.text, &words->kind, b->letters + p->beg,
+                        windows > 0 ? windows + k - 1 : 0, 0);
+    if (worth_counting(words, n_own / words->kind.stride))
+        add_counted(sum, m, &w, own->counts, p);
     else
-        add_in_order(sum, m, &walk, p);
-    p->ambiguous += walk.tally.ambiguous;
+        add_in_order(sum, m, &w, p);
 }
 
 /* A newline would be the end of a sequence; in a piece it is a letter like any that is none. */
@@ -291,15 +366,15 @@ static void drop_newlines(char *letters, size_t n)
 static void work(const kmf_method *method, kmf_batch *batch, int worker)
 {
     const word_mean *m = (const word_mean *)method;
-    int32_t *counts = m->desks ? m->desks + (size_t)worker * m->desk : NULL;
+    const desk *own = &m->desks[worker];
     drop_newlines(batch->letters, batch->n_units);
+    for (size_t j = 0; j < m->n_lengths; j++)
+        if (own->columns[j])
+            kmf_columns_start(own->columns[j], batch->letters, batch->n_units);
     memset(batch->sums, 0, batch->n_pieces * batch->dim * sizeof *batch->sums);
-    for (size_t i = 0; i < batch->n_pieces; i++) {
-        kmf_piece *p = &batch->pieces[i];
+    for (size_t i = 0; i < batch->n_pieces; i++)
         for (size_t j = 0; j < m->n_lengths; j++)
-            add_words(batch->sums + i * batch->dim, m, &m->lengths[j], batch->letters + p->beg,
-                      counts, p);
-    }
+            add_words(batch->sums + i * batch->dim, m, j, batch, own, &batch->pieces[i]);
 }
 
 /* ---------------------------------------------------------------- the method ------------ */
@@ -317,7 +392,13 @@ static size_t bytes(const kmf_method *method)
         total += words->dense ? sizeof *words->dense << kmf_alphabet_bits(v->info.alphabet) * k
                               : words->n * (sizeof *words->codes + sizeof *words->rows);
     }
-    return total + v->info.n * word + m->n_threads * m->desk * sizeof *m->desks;
+    for (size_t j = 0; j < m->n_lengths; j++) {
+        const length *words = &m->lengths[j];
+        total += words->column ? (n_codes(&words->kind) + words->n_rows) * sizeof(int32_t) : 0;
+        total += words->in_columns ? m->n_desks * kmf_columns_bytes(words->kind.k) : 0;
+    }
+    return total + v->info.n * word +
+           m->n_desks * (sizeof(desk) + m->n_counts * sizeof(int32_t));
 }
 
 static json_t *settings(const kmf_method *method, const kmf_embed_options *o)
@@ -334,6 +415,15 @@ static void release(kmf_method *method)
     kmf_map_close(&m->counts);
     kmf_vectors_free(m->vectors);
     kmf_free(m->weights);
+    for (size_t j = 0; j < m->n_lengths; j++) {
+        kmf_free(m->lengths[j].column);
+        kmf_free(m->lengths[j].rows);
+    }
+    for (size_t i = 0; m->desks && i < m->n_desks; i++) {
+        kmf_free(m->desks[i].counts);
+        for (size_t j = 0; j < m->n_lengths; j++)
+            kmf_columns_free(m->desks[i].columns[j]);
+    }
     kmf_free(m->desks);
     kmf_free(m->name);
     kmf_free(m);
@@ -387,10 +477,15 @@ static int load(word_mean *m, kmf_err *err)
 static int choose_lengths(word_mean *m, const kmf_embed_options *o, kmf_err *err)
 {
     const kmf_vectors_info *info = &m->vectors->info;
-    for (int k = info->k_min; k <= info->k_max; k++)
-        if (m->vectors->words[k].n > 0 && (o->k == 0 || o->k == k))
-            m->lengths[m->n_lengths++] = (kmf_kmer_kind){
-                .alphabet = kmf_alphabet_of(info->alphabet), .k = k, .stride = o->stride};
+    for (int k = info->k_min; k <= info->k_max; k++) {
+        if (m->vectors->words[k].n == 0 || (o->k != 0 && o->k != k))
+            continue;
+        length *words = &m->lengths[m->n_lengths++];
+        words->kind = (kmf_kmer_kind){
+            .alphabet = kmf_alphabet_of(info->alphabet), .k = k, .stride = o->stride};
+        words->in_columns =
+            info->alphabet == KMF_DNA && o->stride == 1 && k <= KMF_COLUMNS_K_MAX;
+    }
     if (m->n_lengths == 0)
         return kmf_fail(err, KMF_EINVAL, "%s: it has no words of %d letters", m->name, o->k);
     return 0;
@@ -422,23 +517,78 @@ static int make_weights(word_mean *m, kmf_err *err)
     return 0;
 }
 
+/* A column for each row that has words of this length and a weight. */
+static int make_columns(length *words, const word_mean *m, kmf_err *err)
+{
+    const kmf_vectors *v = m->vectors;
+    const int32_t *dense = v->words[words->kind.k].dense;
+    size_t n = n_codes(&words->kind);
+    int32_t *column = kmf_malloc(v->info.n, sizeof *column, err); /* of each row */
+    words->column = kmf_malloc(n, sizeof *words->column, err);
+    words->rows = kmf_malloc(v->words[words->kind.k].n, sizeof *words->rows, err);
+    if (!column || !words->column || !words->rows) {
+        kmf_free(column);
+        return KMF_ENOMEM;
+    }
+    for (size_t row = 0; row < v->info.n; row++) {
+        if (v->k[row] != words->kind.k || (m->weights && m->weights[row] <= 0)) {
+            column[row] = -1;
+            continue;
+        }
+        column[row] = (int32_t)words->n_rows;
+        words->rows[words->n_rows++] = (int32_t)row;
+    }
+    for (size_t code = 0; code < n; code++) {
+        bool has = dense[code] >= 0 && column[dense[code]] >= 0;
+        words->column[code] = has ? column[dense[code]] : (int32_t)words->n_rows;
+    }
+    kmf_free(column);
+    return 0;
+}
+
 static int choose_pieces(word_mean *m, const kmf_embed_options *o, kmf_err *err)
 {
     size_t n = o->stride < WINDOWS ? WINDOWS / o->stride : 1;
-    size_t k_min = (size_t)m->lengths[0].k;
-    size_t k_max = (size_t)m->lengths[m->n_lengths - 1].k;
+    size_t k_min = (size_t)m->lengths[0].kind.k;
+    size_t k_max = (size_t)m->lengths[m->n_lengths - 1].kind.k;
     m->base.stretch = (kmf_stretch){
         .step = n * o->stride, .span = (n - 1) * o->stride + k_max, .least = k_min};
     m->base.shape =
         kmf_batch_choose(o->batch_tokens, m->base.stretch.span, m->vectors->info.dim, false);
-    for (size_t j = 0; j < m->n_lengths; j++)
-        if (worth_counting(m, &m->lengths[j], n) && n_codes(m, &m->lengths[j]) > m->desk)
-            m->desk = n_codes(m, &m->lengths[j]);
-    if (m->desk == 0)
-        return 0;
-    m->n_threads = (size_t)o->threads;
-    m->desks = kmf_calloc(m->n_threads * m->desk, sizeof *m->desks, err);
-    return m->desks ? 0 : KMF_ENOMEM;
+    for (size_t j = 0; j < m->n_lengths; j++) {
+        length *words = &m->lengths[j];
+        if (!m->vectors->words[words->kind.k].dense || n < n_codes(&words->kind) / WORTH)
+            continue;
+        if (make_columns(words, m, err) < 0)
+            return KMF_ENOMEM;
+        if (words->n_rows + 1 > m->n_counts)
+            m->n_counts = words->n_rows + 1;
+    }
+    return 0;
+}
+
+static int make_desks(word_mean *m, size_t n, kmf_err *err)
+{
+    m->desks = kmf_calloc(n, sizeof *m->desks, err);
+    if (!m->desks)
+        return KMF_ENOMEM;
+    m->n_desks = n;
+    for (size_t i = 0; i < n; i++) {
+        desk *own = &m->desks[i];
+        if (m->n_counts > 0)
+            own->counts = kmf_calloc(m->n_counts, sizeof *own->counts, err);
+        if (m->n_counts > 0 && !own->counts)
+            return KMF_ENOMEM;
+        for (size_t j = 0; j < m->n_lengths; j++) {
+            const length *words = &m->lengths[j];
+            if (!words->in_columns)
+                continue;
+            own->columns[j] = kmf_columns_new(words->kind.k, words->column, err);
+            if (!own->columns[j])
+                return KMF_ENOMEM;
+        }
+    }
+    return 0;
 }
 
 kmf_method *kmf_wordmean_open(const char *name, kmf_embed_options *opts, kmf_err *err)
@@ -453,7 +603,7 @@ kmf_method *kmf_wordmean_open(const char *name, kmf_embed_options *opts, kmf_err
         goto failed;
     m->sif = opts->weights == KMF_WEIGHTS_SIF;
     if (choose_lengths(m, opts, err) < 0 || make_weights(m, err) < 0 ||
-        choose_pieces(m, opts, err) < 0)
+        choose_pieces(m, opts, err) < 0 || make_desks(m, (size_t)opts->threads, err) < 0)
         goto failed;
     m->base.name = m->name;
     m->base.vectors = m->vectors;
