@@ -45,7 +45,8 @@ size_t kmf_batch_bytes(const kmf_batch_shape *shape)
                add_bytes(&total, shape->cap_units, sizeof(int32_t) + 1 + sizeof(uint64_t)) &&
                add_bytes(&total, shape->cap_pieces, sizeof(size_t));
     else
-        fits = fits && add_bytes(&total, shape->cap_units, 1);
+        fits = fits && add_bytes(&total, shape->cap_units, 1) &&
+               add_bytes(&total, shape->dim, sizeof(double) + sizeof(float));
     if (shape->per_token)
         fits = fits && add_bytes(&total, n_rows, sizeof(float)) &&
                add_bytes(&total, shape->cap_units, sizeof(uint64_t));
@@ -75,7 +76,9 @@ kmf_batch *kmf_batch_new(const kmf_batch_shape *shape, kmf_err *err)
             goto fail;
     } else {
         b->letters = kmf_malloc(shape->cap_units, 1, err);
-        if (!b->letters)
+        b->sum = kmf_malloc(shape->dim, sizeof *b->sum, err);
+        b->vector = kmf_floats(shape->dim, err);
+        if (!b->letters || !b->sum || !b->vector)
             goto fail;
     }
     if (shape->per_token) {
@@ -105,6 +108,8 @@ void kmf_batch_free(kmf_batch *batch)
     kmf_free(batch->off);
     kmf_free(batch->letters);
     kmf_free(batch->sums);
+    kmf_free(batch->sum);
+    kmf_free(batch->vector);
     kmf_free(batch->rows);
     kmf_free(batch->row_pos);
     kmf_free(batch);
@@ -126,8 +131,12 @@ bool kmf_batch_fits(const kmf_batch *batch, size_t n)
 static kmf_piece *add_piece(kmf_batch *b, size_t n, bool reverse)
 {
     assert(kmf_batch_fits(b, n));
-    kmf_piece *piece = &b->pieces[b->n_pieces++];
-    *piece = (kmf_piece){.beg = b->n_units, .end = b->n_units + n, .reverse = reverse};
+    kmf_piece *piece = &b->pieces[b->n_pieces];
+    *piece = (kmf_piece){.beg = b->n_units,
+                         .end = b->n_units + n,
+                         .reverse = reverse,
+                         .sum_beg = b->n_pieces * b->dim};
+    b->n_pieces++;
     b->n_units += n;
     return piece;
 }

@@ -42,7 +42,6 @@
 
 #define FLOAT_EXPONENT 0x7f800000u /* all ones: infinite or NaN */
 #define FIRST_SHARE (1.0 / 5)      /* of a squared length of 1, where there are two parts */
-#define PART 256                   /* columns divided at once, where the result is moved */
 
 /* The windows of a strand. */
 typedef struct tally {
@@ -371,7 +370,15 @@ static int fail_record(const pending *p, kmf_code code, const char *what, kmf_er
                     kmf_err_show(shown, p->row.name), what);
 }
 
-static int check_finite(const pending *p, const float *vector, size_t dim, kmf_err *err)
+static int fail_not_finite(const pending *p, kmf_err *err)
+{
+    return fail_record(p, KMF_ENUMERIC, "the model gives a vector that is not finite", err);
+}
+
+/* *finite: whether all numbers are. */
+static void look_for_nan(const float *vector, size_t dim, bool *finite);
+
+static KMF_INLINE void look_for_nan_body(const float *vector, size_t dim, bool *finite)
 {
     unsigned bad = 0;
     for (size_t d = 0; d < dim; d++) {
@@ -379,10 +386,10 @@ static int check_finite(const pending *p, const float *vector, size_t dim, kmf_e
         memcpy(&bits, &vector[d], sizeof bits);
         bad |= (bits & FLOAT_EXPONENT) == FLOAT_EXPONENT;
     }
-    if (bad)
-        return fail_record(p, KMF_ENUMERIC, "the model gives a vector that is not finite", err);
-    return 0;
+    *finite = !bad;
 }
+
+KMF_CLONES(look_for_nan, (const float *vector, size_t dim, bool *finite), (vector, dim, finite))
 
 static int check_strict(const pending *p, const char *unknown, kmf_err *err)
 {
@@ -417,10 +424,10 @@ static void count_record(kmf_embed_stats *s, const pending *p)
 }
 
 /*
- * Hands out the oldest record, which is complete. whole: its vector, if a job has made it, else
- * NULL. Per token its rows are out already.
+ * Hands out the oldest record, which is complete. whole: its vector, if a job has made it, and
+ * finite: that is; else NULL. Per token its rows are out already.
  */
-static int emit(kmf_embedder *e, const float *whole, kmf_err *err)
+static int emit(kmf_embedder *e, const float *whole, bool finite, kmf_err *err)
 {
     pending *p = &e->records[e->first_record];
     if (!takes_ids(e)) {
@@ -431,13 +438,15 @@ static int emit(kmf_embedder *e, const float *whole, kmf_err *err)
                                        : e->sums[0].tokens == 0 && e->sums[1].tokens == 0;
     int status = e->opts.strict ? check_strict(p, e->method->kind->unknown, err) : 0;
     if (status == 0 && (!per_token(e) || empty)) {
-        if (empty)
+        if (empty) {
             fill_nan(e->vector, e->dim);
-        else if (!whole)
+        } else if (!whole) {
             finish_vector(e);
+            look_for_nan(e->vector, e->dim, &finite);
+        }
         p->row.vector = whole && !empty ? whole : e->vector;
-        if (!empty)
-            status = check_finite(p, p->row.vector, e->dim, err);
+        if (!empty && !finite)
+            status = fail_not_finite(p, err);
         p->row.position = -1;
         if (status == 0 && e->fn)
             status = e->fn(e->user, &p->row, err);
@@ -456,7 +465,7 @@ static int emit_complete(kmf_embedder *e, kmf_err *err)
         const pending *p = &e->records[e->first_record];
         if (!p->closed || p->n_done < p->n_pieces)
             return 0;
-        int status = emit(e, NULL, err);
+        int status = emit(e, NULL, true, err);
         if (status < 0)
             return status;
     }
@@ -465,37 +474,39 @@ static int emit_complete(kmf_embedder *e, kmf_err *err)
 
 /* ---------------------------------------------------------------- batches --------------- */
 
-/* The vector of piece i, which is whole. */
-static float *vector_of(kmf_batch *b, size_t i)
+/*
+ * Stretches, whose records get their vectors here if they are whole. These lie one after the other,
+ * so that the thread that collects them has little to fetch from where this one left them.
+ */
+static void work_pieces(const kmf_embedder *e, kmf_batch *b, int worker)
 {
-    return (void *)(b->sums + i * b->dim);
-}
-
-/* Its sum becomes its vector, in the same place. */
-static void finish_whole(const kmf_embedder *e, kmf_batch *b, size_t i)
-{
-    float part[PART];
-    const double *total = b->sums + i * b->dim;
-    float *vector = vector_of(b, i);
-    for (size_t d = 0; d < e->dim; d += PART) {
-        size_t n = e->dim - d < PART ? e->dim - d : PART;
-        divide(part, total + d, b->pieces[i].weight, n);
-        memcpy(vector + d, part, n * sizeof *part);
+    const kmf_method *m = e->method;
+    kmf_batch_turn(b);
+    m->kind->start(m, b, worker);
+    size_t n_sums = 0; /* in doubles */
+    for (size_t i = 0; i < b->n_pieces; i++) {
+        kmf_piece *p = &b->pieces[i];
+        p->sum_beg = n_sums;
+        n_sums += p->whole ? (b->dim + 1) / 2 : b->dim;
+        m->kind->piece(m, b, p, p->whole ? b->sum : b->sums + p->sum_beg, worker);
+        if (!p->whole || p->tokens == 0)
+            continue;
+        divide(b->vector, b->sum, p->weight, b->dim);
+        finish_mean(e, b->vector);
+        look_for_nan(b->vector, b->dim, &p->finite);
+        memcpy(b->sums + p->sum_beg, b->vector, b->dim * sizeof *b->vector);
     }
-    finish_mean(e, vector);
 }
 
 static void *work(void *arg)
 {
     slot *s = arg;
     kmf_embedder *e = s->embedder;
-    kmf_batch *b = s->batch;
-    if (!takes_ids(e))
-        kmf_batch_turn(b);
-    e->method->kind->work(e->method, b, kmf_pool_worker(e->pool));
-    for (size_t i = 0; i < b->n_pieces; i++)
-        if (b->pieces[i].whole && b->pieces[i].tokens > 0)
-            finish_whole(e, b, i);
+    int worker = kmf_pool_worker(e->pool);
+    if (takes_ids(e))
+        e->method->kind->work(e->method, s->batch, worker);
+    else
+        work_pieces(e, s->batch, worker);
     return s;
 }
 
@@ -524,7 +535,9 @@ static int emit_tokens(kmf_embedder *e, pending *p, kmf_batch *b, const kmf_piec
 {
     for (size_t i = 0; i < piece->tokens; i++) {
         float *vector = b->rows + (piece->row_beg + i) * e->dim;
-        int status = check_finite(p, vector, e->dim, err);
+        bool finite;
+        look_for_nan(vector, e->dim, &finite);
+        int status = finite ? 0 : fail_not_finite(p, err);
         norm(e, vector);
         p->row.vector = vector;
         p->row.position = (int64_t)b->row_pos[piece->row_beg + i];
@@ -554,9 +567,9 @@ static int hand_out(kmf_embedder *e, kmf_batch *b, kmf_err *err)
         if (per_token(e))
             status = emit_tokens(e, p, b, piece, err);
         else if (piece->whole)
-            status = emit(e, vector_of(b, i), err);
+            status = emit(e, (void *)(b->sums + piece->sum_beg), piece->finite, err);
         else
-            add_piece(e, piece, b->sums + i * e->dim);
+            add_piece(e, piece, b->sums + piece->sum_beg);
     }
     kmf_batch_clear(b);
     if (e->progress)

@@ -52,19 +52,22 @@ static KMF_INLINE void take_counts_body(double *restrict sum, int32_t *restrict 
 
 KMF_CLONES(take_counts, (double *sum, int32_t *counts, size_t dim), (sum, counts, dim))
 
-static void work(const kmf_method *method, kmf_batch *batch, int worker)
+static void start(const kmf_method *method, kmf_batch *batch, int worker)
+{
+    const frequency *m = (const frequency *)method;
+    kmf_columns_start(m->desks[worker].columns, batch->letters, batch->n_units);
+}
+
+static void count_piece(const kmf_method *method, const kmf_batch *batch, kmf_piece *p,
+                        double *sum, int worker)
 {
     const frequency *m = (const frequency *)method;
     desk *own = &m->desks[worker];
-    kmf_columns_start(own->columns, batch->letters, batch->n_units);
-    for (size_t i = 0; i < batch->n_pieces; i++) {
-        kmf_piece *p = &batch->pieces[i];
-        size_t windows = p->end - p->beg - (size_t)m->k + 1;
-        p->tokens = kmf_columns_count(own->columns, own->counts, p->beg, windows);
-        p->ambiguous = windows - p->tokens;
-        p->weight = (double)p->tokens;
-        take_counts(batch->sums + i * batch->dim, own->counts, batch->dim);
-    }
+    size_t windows = p->end - p->beg - (size_t)m->k + 1;
+    p->tokens = kmf_columns_count(own->columns, own->counts, p->beg, windows);
+    p->ambiguous = windows - p->tokens;
+    p->weight = (double)p->tokens;
+    take_counts(sum, own->counts, batch->dim);
 }
 
 static size_t bytes(const kmf_method *method)
@@ -93,7 +96,8 @@ static void release(kmf_method *method)
     kmf_free(m);
 }
 
-static const kmf_method_kind kind = {.work = work,
+static const kmf_method_kind kind = {.start = start,
+                                     .piece = count_piece,
                                      .bytes = bytes,
                                      .settings = settings,
                                      .free = release,

@@ -15,9 +15,16 @@
 typedef struct kmf_method kmf_method;
 
 typedef struct kmf_method_kind {
-    /* Fills in the results of the batch's pieces; worker: 0 .. threads - 1. */
+    /* Of chunks: fills in the results of the batch's pieces; worker: 0 .. threads - 1. */
     void (*work)(const kmf_method *method, kmf_batch *batch, int worker);
-    /* The same by as many threads of its own as there are workers; NULL: it cannot. */
+    /*
+     * Of stretches, in place of work: once for a batch, and then for each of its pieces, in their
+     * order. Fills in the piece's results, and its sum [dim].
+     */
+    void (*start)(const kmf_method *method, kmf_batch *batch, int worker);
+    void (*piece)(const kmf_method *method, const kmf_batch *batch, kmf_piece *piece,
+                  double *sum, int worker);
+    /* As work, by as many threads of its own as there are workers; NULL: it cannot. */
     int (*together)(const kmf_method *method, kmf_batch *batch, kmf_err *err);
     /* What takes long before the first batch; NULL: nothing. */
     int (*prepare)(kmf_method *method, const kmf_embed_options *opts, kmf_err *err);

@@ -363,7 +363,7 @@ static void drop_newlines(char *letters, size_t n)
         *at = '-';
 }
 
-static void work(const kmf_method *method, kmf_batch *batch, int worker)
+static void start(const kmf_method *method, kmf_batch *batch, int worker)
 {
     const word_mean *m = (const word_mean *)method;
     const desk *own = &m->desks[worker];
@@ -371,10 +371,15 @@ static void work(const kmf_method *method, kmf_batch *batch, int worker)
     for (size_t j = 0; j < m->n_lengths; j++)
         if (own->columns[j])
             kmf_columns_start(own->columns[j], batch->letters, batch->n_units);
-    memset(batch->sums, 0, batch->n_pieces * batch->dim * sizeof *batch->sums);
-    for (size_t i = 0; i < batch->n_pieces; i++)
-        for (size_t j = 0; j < m->n_lengths; j++)
-            add_words(batch->sums + i * batch->dim, m, j, batch, own, &batch->pieces[i]);
+}
+
+static void add_piece(const kmf_method *method, const kmf_batch *batch, kmf_piece *p,
+                      double *sum, int worker)
+{
+    const word_mean *m = (const word_mean *)method;
+    memset(sum, 0, batch->dim * sizeof *sum);
+    for (size_t j = 0; j < m->n_lengths; j++)
+        add_words(sum, m, j, batch, &m->desks[worker], p);
 }
 
 /* ---------------------------------------------------------------- the method ------------ */
@@ -429,7 +434,8 @@ static void release(kmf_method *method)
     kmf_free(m);
 }
 
-static const kmf_method_kind kind = {.work = work,
+static const kmf_method_kind kind = {.start = start,
+                                     .piece = add_piece,
                                      .bytes = bytes,
                                      .settings = settings,
                                      .free = release,
