@@ -20,11 +20,11 @@
 #include <string.h>
 
 #define N_SEQ 40
-#define LONG_FROM 131400 /* more than the windows of a piece */
-#define SEQ_MAX (CHECKED ? 140000 : 170000)
+#define LONG_FROM 262500 /* more than the windows of a piece */
+#define SEQ_MAX (CHECKED ? 265000 : 300000)
 #define WORDS_MAX 2048
 #define DIM_MAX 128
-#define PIECE 131072 /* windows whose sum is made at once */
+#define PIECE 262144 /* windows whose sum is made at once */
 #define WORTH 2      /* codes for each window, of so few words are counted */
 #define TABLE_K 4    /* words up to here have a table by code */
 
@@ -380,8 +380,8 @@ static const variant variants[] = {
     {KMF_DNA,     2, 4, false, false, false, 8, 0,    3,   5, KMF_STRAND_BOTH},
     {KMF_DNA,     3, 4, true,  false, false, 8, 0,    1,  64, KMF_STRAND_BOTH},
     {KMF_DNA,     4, 4, true,  true,  true,  8, 0,    7,  13, KMF_STRAND_RC},
-    {KMF_DNA,     2, 3, false, false, false, 5, 2, 131071, 8, KMF_STRAND_BOTH},
-    {KMF_DNA,     2, 3, false, false, false, 5, 0, 131073, 8, KMF_STRAND_RC},
+    {KMF_DNA,     2, 3, false, false, false, 5, 2, 262143, 8, KMF_STRAND_BOTH},
+    {KMF_DNA,     2, 3, false, false, false, 5, 0, 262145, 8, KMF_STRAND_RC},
     {KMF_PROTEIN, 2, 2, false, true,  true,  7, 0,    1,  20, KMF_STRAND_FWD},
     {KMF_PROTEIN, 1, 2, false, false, false, 7, 0,    2,  20, KMF_STRAND_FWD},
 };

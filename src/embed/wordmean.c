@@ -46,7 +46,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WINDOWS 131072 /* of a piece, with a stride of 1 */
+#define WINDOWS 262144 /* of a piece, with a stride of 1 */
 #define WORTH 2        /* codes for each window up to which they are counted */
 #define BLOCK 64
 #define COLUMNS 32 /* that are added up in registers: half of those of AVX2 */
