@@ -1,10 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* The end of every test program's main. */
+/* The end of every test program's main, and a check for long loops. */
 #ifndef RUN_H
 #define RUN_H
 
 #include <check.h>
 #include <stdlib.h>
+
+/*
+ * As ck_assert, which writes to a file each time, whether the condition holds or not: for what is
+ * asked a hundred thousand times.
+ */
+#define quick_assert(condition) quick_assert_msg(condition, "%s", #condition)
+#define quick_assert_msg(condition, ...) \
+    do {                                 \
+        if (!(condition))                \
+            ck_abort_msg(__VA_ARGS__);   \
+    } while (0)
 
 /* Runs the suite and frees it; the exit status. */
 static inline int run_suite(Suite *suite)

@@ -106,11 +106,11 @@ static void check_sequence(const kmf_vocab *v, const char *seq, size_t len,
             for (size_t i = from; i < to; i++) {
                 size_t at = frame + i - from;
                 bool owned = at >= chunk.own_beg && at < chunk.own_end;
-                ck_assert_int_eq(chunk.ids[at], all.ids[beg + i]);
-                ck_assert_uint_eq(chunk.pos[at], all.pos[beg + i]);
-                ck_assert_int_eq(chunk.real[at],
-                                 all.ids[beg + i] != kmf_vocab_special(v, KMF_UNK));
-                ck_assert_int_eq(owned, owner_of(i, n, C, o->overlap) == c);
+                quick_assert(chunk.ids[at] == all.ids[beg + i]);
+                quick_assert(chunk.pos[at] == all.pos[beg + i]);
+                quick_assert(chunk.real[at] ==
+                             (all.ids[beg + i] != kmf_vocab_special(v, KMF_UNK)));
+                quick_assert(owned == (owner_of(i, n, C, o->overlap) == c));
                 n_real += owned && chunk.real[at];
             }
         }

@@ -232,7 +232,7 @@ static void learn_places(said *all, const school *s, bool reverse)
                 if (at + (size_t)k > s->starts[segment + 1])
                     continue;
                 uint32_t word = word_at(s, at, k, reverse);
-                ck_assert_uint_eq(all->place_of_word[word], NONE);
+                quick_assert(all->place_of_word[word] == NONE);
                 all->place_of_word[word] = (uint32_t)at;
             }
 }

@@ -39,7 +39,7 @@ static void imply(const kmf_noise *noise)
     for (uint64_t i = 0; i < n; i++) {
         double bin = (double)(halves_before(i + 1, n) - halves_before(i, n)) * 0x1p-32;
         double own = noise->bins[i].below * 0x1p-32;
-        ck_assert(noise->bins[i].other < n);
+        quick_assert(noise->bins[i].other < n);
         implied[i] += bin * own;
         implied[noise->bins[i].other] += bin * (1 - own);
     }

@@ -68,7 +68,7 @@ START_TEST(below_reaches_every_number_equally)
     kmf_rng rng = kmf_rng_stream(1, 0);
     for (int i = 0; i < DRAWS; i++) {
         uint64_t x = kmf_rng_below(&rng, N);
-        ck_assert_uint_lt(x, N);
+        quick_assert_msg(x < N, "number %d is not below %d", i, N);
         count[x]++;
     }
     double sd = sqrt(DRAWS * (1.0 / N) * (1 - 1.0 / N));
@@ -99,8 +99,8 @@ START_TEST(unit_is_the_upper_53_bits)
     double sum = 0;
     for (int i = 0; i < 100000; i++) {
         double x = kmf_rng_unit(&a);
-        ck_assert(x >= 0 && x < 1);
-        ck_assert(x == ldexp((double)(kmf_rng_next(&b) / 2048), -53));
+        quick_assert_msg(x >= 0 && x < 1, "number %d: %.17g", i, x);
+        quick_assert_msg(x == ldexp((double)(kmf_rng_next(&b) / 2048), -53), "number %d", i);
         sum += x;
     }
     ck_assert_double_lt(fabs(sum / 100000 - 0.5), 5 * sqrt(1.0 / 12 / 100000));
@@ -133,7 +133,7 @@ START_TEST(normal_has_the_moments_and_tails_promised)
     kmf_rng rng = kmf_rng_stream(3, 1);
     for (int i = 0; i < N; i++) {
         double x = (double)kmf_rng_normal(&rng);
-        ck_assert(fabs(x) <= 6);
+        quick_assert_msg(fabs(x) <= 6, "number %d: %.17g", i, x);
         sum += x;
         squares += x * x;
         fourth += x * x * x * x;
