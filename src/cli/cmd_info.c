@@ -83,13 +83,15 @@ static void print_memory(const kmf_model *model, const info_args *a)
 {
     const kmf_config *c = kmf_model_config(model);
     size_t tokens = a->batch_tokens > c->window ? a->batch_tokens : c->window;
-    uint64_t workspace = kmf_encoder_bytes(c, KMF_PRECISION_F32, tokens, c->window);
+    bool encodes = c->parts != KMF_PARTS_COMPOSITION;
+    uint64_t workspace =
+        encodes ? kmf_encoder_bytes(c, KMF_PRECISION_F32, tokens, c->window) : 0;
     uint64_t weights = kmf_model_n_parameters(model) * sizeof(float);
     printf("parameters\t%" PRIu64 "\n", kmf_model_n_parameters(model));
     printf("unused_tensors\t%zu\n", kmf_model_n_unused(model));
     printf("bytes_weights\t%" PRIu64 "\n", weights);
     printf("bytes_workspace\t%" PRIu64 " for each thread at %zu tokens\n", workspace, tokens);
-    uint64_t held = kmf_model_bytes(model);
+    uint64_t held = encodes ? kmf_model_bytes(model) : weights;
     printf("bytes_embed\t%" PRIu64 " with %d threads: weights%s and workspaces\n",
            held + workspace * (uint64_t)a->threads, a->threads, held > weights ? " twice" : "");
 }
