@@ -437,9 +437,9 @@ static void column_words(uint32_t *to, const kmf_kernel *kernel, const matrix *m
                          size_t beg, size_t n, const float *factors)
 {
     static const float zeros[KMF_PANEL_COLS];
-    const float *rows[4];
-    for (size_t i = 0; i < kernel->terms; i++)
-        rows[i] = o + i < m->rows ? row_of(m, o + i) + beg : zeros;
+    const float *rows[4] = {zeros, zeros, zeros, zeros};
+    for (size_t i = 0; i < kernel->terms && o + i < m->rows; i++)
+        rows[i] = row_of(m, o + i) + beg;
     if (kernel->terms == 1)
         memcpy(to, rows[0], n * sizeof *to);
     else if (kernel->terms == 2)
