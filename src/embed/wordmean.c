@@ -322,7 +322,7 @@ static void add_counted(double *sum, const word_mean *m, walk *w, int32_t *count
     if (!m->sif)
         p->weight += (double)(total - unknown);
     for (size_t beg = 0; beg < words->n_rows; beg += BLOCK) {
-        block b;
+        block b = {0};
         size_t left = words->n_rows - beg;
         take_counts(&b, counts + beg, words->rows + beg, left < BLOCK ? left : BLOCK);
         if (m->sif)

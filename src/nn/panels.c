@@ -456,7 +456,7 @@ void kmf_panels_pack_back(void *panels, const kmf_kernel *kernel, const float *c
     size_t cols = kernel->cols;
     size_t words = kmf_kernel_words(kernel, Dout);
     float *scales = (float *)(void *)((char *)panels + scales_offset(kernel, Din, Dout));
-    float factors[KMF_PANEL_COLS];
+    float factors[KMF_PANEL_COLS] = {0}; /* of bytes */
     for (size_t beg = 0; beg < Din; beg += cols) {
         uint32_t *panel = (uint32_t *)panels + beg * words;
         size_t n = Din - beg < cols ? Din - beg : cols;
