@@ -540,7 +540,7 @@ START_TEST(the_first_layers_table_has_the_bits_of_the_product)
 }
 END_TEST
 
-/* What the processor may have beside float32; with vnni alone the attention is float32. */
+/* What the processor may have beside float32; vnni alone: the first layer's attention has it. */
 static const char *const levels_digits[] = {"", "KMERFORMER_CPU=vnni"};
 
 START_TEST(vectors_in_few_digits_meet_the_golden_ones)
@@ -608,11 +608,11 @@ START_TEST(the_workspace_is_a_function_of_its_three_numbers)
     kmf_err err = {0};
     ck_assert_int_eq(kmf_config_preset(&config, "small", 6, &err), 0);
     size_t bytes = kmf_encoder_bytes(&config, KMF_PRECISION_F32, 4096, 512);
-    /* x and qkv [4224, 4 * 384]: whole tiles of 96 rows, one of them from any token; out [96, 384],
-       two tables [512, 32], in floats; the feed-forward's and the attention's. The rest is the
-       struct and cache-line rounding. */
+    /* x and qkv [4224, 4 * 384]: whole tiles of 96 rows, one of them from any token; out
+       [rows, 384], two tables [512, 32], in floats; the feed-forward's and the attention's. The
+       rest is the struct and cache-line rounding. */
     kmf_precision f32 = KMF_PRECISION_F32;
-    size_t floats = 4224 * 4 * 384 + 96 * 384 + 2 * 512 * 32;
+    size_t floats = 4224 * 4 * 384 + kmf_gemm_rows(f32) * 384 + 2 * 512 * 32;
     size_t known = 4 * floats + kmf_gemm_pair_scratch(384, 1536, false, f32, f32) +
                    kmf_attend_scratch(512, 64, (kmf_attend_precision){f32, f32});
     ck_assert_uint_ge(bytes, known);

@@ -95,8 +95,8 @@ static bool place_floats(size_t *at, size_t *total, size_t rows, size_t cols)
 
 /*
  * What the attention of layer l computes in beside products of weights in this precision: as
- * kmf_attend can, in float32 where the processor lacks bfloat16. The first layer's scores stay in
- * float32 and its values at least in bfloat16: their errors, and no others', go through all layers.
+ * kmf_attend can. The first layer's scores stay in float32, and its values in bfloat16 where the
+ * processor has it, else in float32: their errors, and no others', go through all layers.
  */
 static kmf_attend_precision attention_precision(kmf_precision precision, size_t l)
 {

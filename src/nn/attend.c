@@ -219,6 +219,8 @@ static void open_head(head *h, void *scratch, size_t T, size_t K, float slope,
     layout l;
     bool fits = lay_out(&l, &with, T, K);
     assert(fits);
+    assert(precision.scores == precision.values ||
+           (precision.scores == KMF_PRECISION_F32 && precision.values == KMF_PRECISION_BF16));
     (void)fits;
     char *room = scratch;
     bool in_place = with.values->terms == 1;

@@ -16,9 +16,9 @@
 
 /*
  * What the two products are computed in, as kmf_precision_here returns it; scores in float32 go
- * with any values, others with values in less than float32. An error of a score is one of the
- * exponent, so scores may deserve more. Queries and keys in INT8 have a scale each, values one for
- * each column; what weights become is in nn/weigh.h. The models that were tried lost little
+ * with values in float32 or bfloat16, others with values in the same. An error of a score is one of
+ * the exponent, so scores may deserve more. Queries and keys in INT8 have a scale each, values one
+ * for each column; what weights become is in nn/weigh.h. The models that were tried lost little
  * (tests/bench/results/encoder.md).
  */
 typedef struct kmf_attend_precision {

@@ -7,8 +7,7 @@
  * for Haswell and Zen sum the rows of one tile in different orders, so that a row's bits depend on
  * its place; processors younger than the library are taken for a Prescott, at a fifth of the
  * speed; and it packs the weight at every call, so calls get as many rows as the third-level cache
- * likes. To the code below it is one more kernel, with panels of many columns and sums that are
- * never broken off.
+ * likes.
  */
 #include "nn/gemm.h"
 
@@ -40,31 +39,34 @@ static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
 /* Products of fewer multiplications may be given to kernels of another order of sums. */
 #define BLAS_SMALL 2000000
 
+/* What OpenBLAS is to those who pack weights: panels of many columns. */
+static const kmf_kernel blas_kernel = {
+    .cols = KMF_PANEL_COLS, .terms = 1, .depth = SIZE_MAX / 2};
+
 /*
- * OpenBLAS as a kernel. It sees a multiple of KMF_ROW_STEP rows, or KMF_TILE of them where the
- * product is small; c has room for whole tiles.
+ * c = a b for a panel b.   a: [M, K], ld_a   c: [M, KMF_PANEL_COLS]
+ * OpenBLAS sees a multiple of KMF_ROW_STEP rows, of KMF_TILE where the product is small. Both
+ * a and c have room for whole tiles.
  */
-static void blas_panel(void *c, size_t ld_c, const void *a, size_t ld_a, const void *b,
-                       size_t M, size_t cols, size_t K, bool more, kmf_ahead ahead)
+static void blas_panel(float *c, const float *a, size_t ld_a, const float *b, size_t M,
+                       size_t cols, size_t K)
 {
     bool small = KMF_ROW_STEP * cols * K < BLAS_SMALL;
     size_t unit = small ? KMF_TILE : KMF_ROW_STEP;
     size_t step = small ? KMF_TILE : BLAS_ROWS;
     size_t end = (M + unit - 1) / unit * unit;
-    (void)ahead;
     for (size_t i = 0; i < end; i += step)
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans,
                     (blasint)(end - i < step ? end - i : step), (blasint)cols, (blasint)K, 1.0f,
-                    (const float *)a + i * ld_a, (blasint)ld_a, b, KMF_PANEL_COLS,
-                    more ? 1.0f : 0.0f, (float *)c + i * ld_c, (blasint)ld_c);
+                    a + i * ld_a, (blasint)ld_a, b, KMF_PANEL_COLS, 0.0f,
+                    c + i * KMF_PANEL_COLS, KMF_PANEL_COLS);
 }
-
-static const kmf_kernel blas_kernel = {blas_panel, NULL, NULL, KMF_PANEL_COLS, 1, SIZE_MAX / 2};
 
 /*
  * Whether OpenBLAS gives equal rows equal bits, and a row the same bits when the other rows change
- * and are more. The shapes are odd and even, shallow, and deeper than the depth at which any of its
- * kernels breaks a sum. 10 to 40 ms.
+ * and are fewer or more. The shapes are odd and even, shallow, and deeper than the depth at which
+ * any of its kernels breaks a sum; of large products it sees any multiple of KMF_ROW_STEP rows. 10
+ * to 50 ms.
  */
 static bool rows_are_alike(void)
 {
@@ -73,6 +75,7 @@ static bool rows_are_alike(void)
     } shapes[] = {{32, 48}, {33, 17}, {144, 48}, {67, 801}, {96, 256}, {192, 768}, {256, 512}};
     enum { MAX_DIN = 801, MAX_DOUT = KMF_PANEL_COLS };
     enum { MANY = 2 * KMF_TILE + KMF_ROW_STEP, ROOM = 3 * KMF_TILE };
+    static const size_t counts[] = {KMF_ROW_STEP, 2 * KMF_ROW_STEP, 3 * KMF_ROW_STEP, MANY};
     static float x[ROOM * MAX_DIN], w_t[MAX_DIN * MAX_DOUT], y[ROOM * MAX_DOUT];
     float first[MAX_DOUT];
     uint32_t state = 1;
@@ -89,7 +92,7 @@ static bool rows_are_alike(void)
         }
         for (size_t n = 1; n < MANY; n++)
             memcpy(x + n * Din, x, Din * sizeof *x);
-        blas_panel(y, MAX_DOUT, x, Din, w_t, KMF_TILE, Dout, Din, false, (kmf_ahead){0});
+        blas_panel(y, x, Din, w_t, KMF_TILE, Dout, Din);
         memcpy(first, y, Dout * sizeof *y);
         for (size_t n = 1; n < KMF_TILE; n++)
             if (memcmp(y + n * MAX_DOUT, first, Dout * sizeof *y) != 0)
@@ -97,10 +100,12 @@ static bool rows_are_alike(void)
         for (size_t n = 0; n < MANY; n++)
             for (size_t i = 0; n % 3 != 1 && i < Din; i++)
                 x[n * Din + i] = (float)(n % 5) - x[i] * (float)n;
-        blas_panel(y, MAX_DOUT, x, Din, w_t, MANY, Dout, Din, false, (kmf_ahead){0});
-        for (size_t n = 1; n < MANY; n += 3)
-            if (memcmp(y + n * MAX_DOUT, first, Dout * sizeof *y) != 0)
-                return false;
+        for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+            blas_panel(y, x, Din, w_t, counts[i], Dout, Din);
+            for (size_t n = 1; n < counts[i]; n += 3)
+                if (memcmp(y + n * MAX_DOUT, first, Dout * sizeof *y) != 0)
+                    return false;
+        }
     }
     return true;
 }
@@ -231,10 +236,11 @@ static KMF_INLINE void activate_row(bool fused, bool exact, float *restrict y, s
             y[j] = kmf_relu(number_at(fused, exact, &x, j) + bias[j]);
 }
 
-/* more: added to what is there. */
+/* more: added to what is there; without a bias alone. */
 static KMF_INLINE void end_row(bool fused, bool exact, float *restrict y, sums_row x, bool more,
                                kmf_ending ending, bool rough, size_t n)
 {
+    assert(!more || !ending.bias);
     if (ending.activate && ending.bias)
         activate_row(fused, exact, y, x, ending.bias, ending.activation, rough, n);
     else if (ending.bias)
@@ -394,8 +400,7 @@ static void blas_product(float *y, size_t ld_y, const float *x, size_t ld_x,
     for (size_t beg = 0; beg < w->Dout; beg += KMF_PANEL_COLS) {
         size_t cols = w->Dout - beg < KMF_PANEL_COLS ? w->Dout - beg : KMF_PANEL_COLS;
         ending.bias = bias ? bias + beg : NULL;
-        blas_panel(sums, KMF_PANEL_COLS, x, ld_x, panel + beg * w->Din, N, cols, w->Din, false,
-                   (kmf_ahead){0});
+        blas_panel(sums, x, ld_x, panel + beg * w->Din, N, cols, w->Din);
         end_rows(y + beg, ld_y, sums, KMF_PANEL_COLS, (quantised){0}, ending, false, N, cols);
     }
 }

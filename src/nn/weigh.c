@@ -121,14 +121,14 @@ KMF_TARGET_BF16 static KMF_INLINE float weigh_row_bf16(uint16_t *half, const flo
     return _mm512_reduce_add_ps(_mm512_add_ps(a, b));
 }
 
-/* A row's new maximum, and the factor that goes with it. */
+/* A row's new maximum, and the factor that goes with it: 1, and not 1 - 7e-5, if it stays. */
 KMF_TARGET_AVX512 static KMF_INLINE float raise(kmf_running *r, size_t i, const float *row,
                                                 bool first, size_t n)
 {
     float before = first ? -HUGE_VALF : r->max[i];
     float max = max_of_steps(row, before, n);
     __m512 factor = power_of_2(_mm512_set1_ps(before), _mm512_set1_ps(max));
-    r->factor[i] = first ? 0.0f : _mm512_cvtss_f32(factor);
+    r->factor[i] = first ? 0.0f : before == max ? 1.0f : _mm512_cvtss_f32(factor);
     r->max[i] = max;
     return max;
 }
@@ -138,7 +138,7 @@ static KMF_INLINE void add_sum(kmf_running *r, size_t i, bool first, float sum)
     r->sum[i] = (first ? 0.0f : r->sum[i] * r->factor[i]) + sum;
 }
 
-/* Behind the n-th score up to a whole step: a weight of 2^-125, for a value that is 0. */
+/* Behind the n-th score up to a whole step: weights of 2^-125 or 0, for values that are 0. */
 static KMF_INLINE void fill_step(float *row, size_t n, size_t step)
 {
     for (size_t j = n; j % step != 0; j++)
