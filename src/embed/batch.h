@@ -21,12 +21,12 @@ typedef struct kmf_piece {
     size_t own_beg, own_end; /* what is counted here: tokens, or windows that start there    */
     bool reverse;            /* of the record's reverse complement                           */
     bool whole;              /* letters: the only piece of its record                        */
-    bool finite;             /* whole: so is its vector                                      */
     /* results */
     double weight;      /* that the sum is to be divided by                             */
     uint64_t tokens;    /* k-mers in the sum                                            */
     uint64_t ambiguous; /* letters: windows without a code                              */
     uint64_t unknown;   /* letters: k-mers without a vector                             */
+    bool finite;        /* whole, and with tokens: so is its vector                     */
     size_t sum_beg;     /* where in the batch's sums its sum, or its vector, is         */
     size_t row_beg;     /* per token: its first row; there are `tokens` of them         */
 } kmf_piece;
@@ -50,10 +50,11 @@ typedef struct kmf_batch {
     size_t dim;
     double *sums;      /* owned [cap_pieces, dim]; NULL per token. Where a piece is whole its
                           record's vector, floats, has the place of its sum */
-    double *sum;       /* owned [dim]; of stretches: of a whole piece in work */
-    float *vector;     /* owned [dim]; likewise */
     float *rows;       /* owned [cap_units, dim]; per token only */
     uint64_t *row_pos; /* owned [cap_units]; per token only: base of the k-mer */
+    /* room of who works on stretches: a whole piece's */
+    double *sum;   /* owned [dim] */
+    float *vector; /* owned [dim] */
 } kmf_batch;
 
 typedef struct kmf_batch_shape {

@@ -167,7 +167,7 @@ KMF_TARGET_VNNI static KMF_INLINE __m512 thresholds(int more)
                          _mm512_set1_ps(0x1p-6f));
 }
 
-/* A weight in units of 1 / LARGEST of the largest, to an integer; below 0 for NaN. */
+/* A weight in units of 1/254 of the largest, to an integer; below 0 for NaN. */
 KMF_TARGET_VNNI static KMF_INLINE __m512i level(const float *row, __m512 top, __m512 threshold)
 {
     return _mm512_cvtps_epi32(_mm512_add_ps(power_of_2(_mm512_loadu_ps(row), top), threshold));
@@ -219,7 +219,7 @@ void kmf_weigh_bf16(void *words, size_t ld_words, float *scores, size_t ld, kmf_
 {
     (void)words, (void)ld_words, (void)scores, (void)ld, (void)r, (void)first, (void)rows;
     (void)n;
-    assert(!"bf16 where kmf_precision_here has none");
+    assert(!"words where kmf_precision_here has none");
 }
 
 void kmf_weigh_int8(void *words, size_t ld_words, float *scores, size_t ld, kmf_running *r,
