@@ -8,6 +8,7 @@
 #include "kmerformer.h"
 #include "levels.h"
 #include "nn/attend.h"
+#include "nn/weigh.h"
 #include "run.h"
 
 #include <math.h>
@@ -594,12 +595,49 @@ static const char *small_weights_are_kept(void)
     return wrong;
 }
 
+/* A row's scores, the same n times as many pieces, and then some that are 3 larger. */
+static const char *sums_of_pieces(kmf_precision precision)
+{
+    enum { N = KMF_WEIGH_STEP, PIECES = 4 };
+    _Alignas(64) float scores[N], words[N];
+    kmf_running r;
+    float sum = 0;
+    for (int piece = 0; piece <= PIECES; piece++) {
+        for (int j = 0; j < N; j++)
+            scores[j] = (piece == PIECES ? 3.0f : 0.0f) - (float)j / 8;
+        if (precision == KMF_PRECISION_F32)
+            kmf_weigh(scores, N, &r, piece == 0, 1, N);
+        else if (precision == KMF_PRECISION_BF16)
+            kmf_weigh_bf16(words, N, scores, N, &r, piece == 0, 1, N);
+        else
+            kmf_weigh_int8(words, N, scores, N, &r, piece == 0, 1, N);
+        if (piece == 0)
+            sum = r.sum[0];
+        else if (piece < PIECES &&
+                 (r.factor[0] != 1.0f || r.sum[0] != (float)(piece + 1) * sum))
+            return "what was summed up has changed, and the maximum has not";
+    }
+    double want = (1 + PIECES / 8.0) * (double)sum;
+    return fabs((double)r.sum[0] / want - 1) <= 1e-4 ? NULL
+                                                     : "a larger maximum is not taken in";
+}
+
+static const char *a_maximum_may_stay(void)
+{
+    const char *wrong = NULL;
+    for (int p = KMF_PRECISION_F32; p <= KMF_PRECISION_INT8 && !wrong; p++)
+        if (kmf_precision_here((kmf_precision)p) == (kmf_precision)p)
+            wrong = sums_of_pieces((kmf_precision)p);
+    return wrong;
+}
+
 static const levels_part parts[] = {
     {"f32", f32_is_right},
     {"rough", rough_is_right},
     {"powers", powers_are_right},
     {"parts", parts_have_the_bits},
     {"small", small_weights_are_kept},
+    {"stays", a_maximum_may_stay},
     {"nan", nan_is_kept},
     {"large", large_scores_are_stood},
 };
@@ -625,6 +663,12 @@ END_TEST
 START_TEST(weights_in_bf16_are_powers_of_2)
 {
     levels_run("powers", "", NULL);
+}
+END_TEST
+
+START_TEST(sums_so_far_stay_as_long_as_the_maximum_does)
+{
+    levels_run("stays", levels_cpu[_i], NULL);
 }
 END_TEST
 
@@ -679,6 +723,7 @@ int main(int argc, char **argv)
     tcase_add_test(tcase, attention_in_bf16_and_bytes_rounds_and_does_no_more);
     tcase_add_test(tcase, weights_in_bf16_are_powers_of_2);
     tcase_add_test(tcase, many_small_weights_in_bytes_keep_their_sum);
+    tcase_add_loop_test(tcase, sums_so_far_stay_as_long_as_the_maximum_does, 0, N_LEVELS_CPU);
     tcase_add_loop_test(tcase, rows_in_parts_and_in_place_of_q_have_the_same_bits, 0,
                         N_LEVELS_CPU);
     tcase_add_loop_test(tcase, attention_keeps_nan_where_it_belongs, 0, N_LEVELS_CPU);
