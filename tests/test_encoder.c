@@ -9,14 +9,18 @@
 #include "levels.h"
 
 #include "kmerformer.h"
+#include "model/encoder.h"
 #include "model/model.h"
 #include "nn/attend.h"
 #include "nn/gemm.h"
 #include "run.h"
+#include "seq/par.h"
 
 #include <jansson.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <string.h>
 
 static uint64_t seed = 88172645463325252u;
 
@@ -278,44 +282,111 @@ static const char *together_once(kmf_encoder *const *encoders, size_t n, float *
     return memcmp(alone, x, bytes) == 0 ? NULL : "together the bits differ";
 }
 
-static const char *same_bits_together(kmf_precision precision)
-{
-    static int32_t ids[MAX_TOKENS];
-    static const size_t single[] = {1, 5, 148, LONG_SEQ};
-    static const size_t batch[] = {0, 1, 65, 68, 69, 197, LONG_SEQ};
-    static const size_t together[] = {2, 3, N_TOGETHER};
-    kmf_err err = {0};
-    size_t D = 48;
-    kmf_model *model = odd_model(32, D, 4, 101, &err);
+/* Encoders of one model, with room for LONG_SEQ tokens, and room for what one says alone. */
+typedef struct crew {
+    kmf_model *model;
     kmf_encoder *encoders[N_TOGETHER];
-    float *alone = kmf_floats(LONG_SEQ * D, NULL);
-    if (!model || !alone || kmf_model_prepare(model, precision, &err) != 0)
+    float *alone; /* [LONG_SEQ, CREW_D] */
+    int32_t ids[MAX_TOKENS];
+} crew;
+
+enum { CREW_D = 48 };
+static const size_t crew_batch[] = {0, 1, 65, 68, 69, 197, LONG_SEQ};
+
+static const char *assemble(crew *c, kmf_precision precision)
+{
+    kmf_err err = {0};
+    c->model = odd_model(32, CREW_D, 4, 101, &err);
+    c->alone = kmf_floats(LONG_SEQ * CREW_D, NULL);
+    if (!c->model || !c->alone || kmf_model_prepare(c->model, precision, &err) != 0)
         return "no model";
     for (size_t i = 0; i < N_TOGETHER; i++) {
-        encoders[i] = kmf_encoder_new(model, LONG_SEQ, LONG_SEQ, &err);
-        if (!encoders[i])
+        c->encoders[i] = kmf_encoder_new(c->model, LONG_SEQ, LONG_SEQ, &err);
+        if (!c->encoders[i])
             return "no encoder";
     }
     for (size_t t = 0; t < MAX_TOKENS; t++)
-        ids[t] = (int32_t)(t * t % kmf_model_config(model)->vocab_size);
-    const char *wrong = NULL;
+        c->ids[t] = (int32_t)(t * t % kmf_model_config(c->model)->vocab_size);
+    return NULL;
+}
+
+static void dismiss(crew *c)
+{
+    for (size_t i = 0; i < N_TOGETHER; i++)
+        kmf_encoder_free(c->encoders[i]);
+    kmf_model_free(c->model);
+    kmf_free(c->alone);
+}
+
+static const char *same_bits_together(kmf_precision precision)
+{
+    static crew c;
+    static const size_t single[] = {1, 5, 148, LONG_SEQ};
+    static const size_t together[] = {2, 3, N_TOGETHER};
+    const char *wrong = assemble(&c, precision);
     for (size_t n = 0; n < 3 && !wrong; n++) {
         for (size_t layer = 0; layer <= 2 && !wrong; layer++)
-            wrong = together_once(encoders, together[n], alone, ids, batch, 6, layer, D);
+            wrong = together_once(c.encoders, together[n], c.alone, c.ids, crew_batch, 6, layer,
+                                  CREW_D);
         for (size_t s = 0; s < 4 && !wrong; s++)
-            wrong = together_once(encoders, together[n], alone, ids,
-                                  (const size_t[]){0, single[s]}, 1, 2, D);
+            wrong = together_once(c.encoders, together[n], c.alone, c.ids,
+                                  (const size_t[]){0, single[s]}, 1, 2, CREW_D);
     }
-    for (size_t i = 0; i < N_TOGETHER; i++)
-        kmf_encoder_free(encoders[i]);
-    kmf_model_free(model);
-    kmf_free(alone);
+    dismiss(&c);
     return wrong;
 }
 
 static const char *together_has_the_bits(void)
 {
     return in_each_precision(same_bits_together);
+}
+
+/* The last thread gives its encoder batch after batch, with which the others help meanwhile. */
+enum { N_HELPED = CHECKED ? 5 : 40 };
+
+typedef struct helped {
+    const crew *crew;
+    atomic_int over;
+    int n_wrong;
+} helped;
+
+static void forward_or_help(void *arg, int thread)
+{
+    helped *h = arg;
+    const crew *c = h->crew;
+    kmf_encoder *owner = c->encoders[N_TOGETHER - 1];
+    if (thread < N_TOGETHER - 1) {
+        while (!atomic_load(&h->over))
+            kmf_encoder_help(owner, c->encoders[thread]);
+        return;
+    }
+    for (int i = 0; i < N_HELPED; i++) {
+        const float *x = kmf_encoder_forward(owner, c->ids, crew_batch, 6, 2);
+        h->n_wrong += memcmp(x, c->alone, LONG_SEQ * CREW_D * sizeof *x) != 0;
+    }
+    atomic_store(&h->over, 1);
+}
+
+static const char *same_bits_with_help(kmf_precision precision)
+{
+    static crew c;
+    helped h = {.crew = &c};
+    const char *wrong = assemble(&c, precision);
+    if (!wrong) {
+        const float *x = kmf_encoder_forward(c.encoders[0], c.ids, crew_batch, 6, 2);
+        memcpy(c.alone, x, LONG_SEQ * CREW_D * sizeof *x);
+        if (kmf_together(N_TOGETHER, forward_or_help, &h, NULL) != 0)
+            wrong = "no threads";
+        else if (h.n_wrong > 0)
+            wrong = "with help the bits differ";
+    }
+    dismiss(&c);
+    return wrong;
+}
+
+static const char *help_leaves_the_bits(void)
+{
+    return in_each_precision(same_bits_with_help);
 }
 
 /* ---------------------------------------------------------------- the first layer -------- */
@@ -469,6 +540,7 @@ static const levels_part parts[] = {
     {"logits", logits_of_many_rows},
     {"golden_in_few_digits", golden_in_few_digits},
     {"together", together_has_the_bits},
+    {"help", help_leaves_the_bits},
     {"table", table_has_the_bits},
     {"odd_shapes", odd_shapes_in_few_digits},
 };

@@ -8,6 +8,7 @@
 #include "base/barrier.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/rounds.h"
 #include "checked.h"
 #include "seq/cores.h"
 #include "seq/digest.h"
@@ -378,6 +379,101 @@ START_TEST(a_barrier_can_be_used_by_one_meeting_after_another)
 }
 END_TEST
 
+/*
+ * Works of a few rounds: thread 0 begins them and stays to the end of each; the others come and
+ * look for an item until all works are done, so that they join in the midst of a work, or in none.
+ */
+enum { N_WORKS = CHECKED ? 100 : 1000, N_ROUNDS = 5, MOST_ITEMS = 40 };
+
+typedef struct shared_work {
+    kmf_rounds rounds;
+    atomic_int n_done; /* works */
+    atomic_uint wrong;
+    unsigned times[N_ROUNDS][MOST_ITEMS]; /* not atomic: the rounds alone make it seen */
+} shared_work;
+
+/* 1 to 40, and differently many in each round. */
+static uint32_t items_of(uint32_t round)
+{
+    static const uint32_t counts[N_ROUNDS] = {MOST_ITEMS, 3, 1, 17, 2};
+    return counts[round];
+}
+
+static void take_part(shared_work *w)
+{
+    uint32_t round;
+    uint32_t item;
+    while (kmf_rounds_take(&w->rounds, &round, &item)) {
+        unsigned work = ++w->times[round][item];
+        for (uint32_t r = 0; r < round; r++)
+            for (uint32_t i = 0; i < items_of(r); i++)
+                atomic_fetch_add(&w->wrong, w->times[r][i] != work);
+        if (!kmf_rounds_done(&w->rounds))
+            continue;
+        if (round + 1 < N_ROUNDS)
+            kmf_rounds_open(&w->rounds, round + 1, items_of(round + 1));
+        else
+            kmf_rounds_close(&w->rounds);
+    }
+}
+
+static void come_and_go(void *arg, int thread)
+{
+    shared_work *w = arg;
+    if (thread > 0) {
+        while (atomic_load(&w->n_done) < N_WORKS)
+            take_part(w);
+        return;
+    }
+    while (atomic_load(&w->n_done) < N_WORKS) {
+        kmf_rounds_open(&w->rounds, 0, items_of(0));
+        take_part(w);
+        for (uint32_t r = 0; r < N_ROUNDS; r++)
+            for (uint32_t i = 0; i < items_of(r); i++)
+                atomic_fetch_add(&w->wrong,
+                                 w->times[r][i] != (unsigned)atomic_load(&w->n_done) + 1);
+        atomic_fetch_add(&w->n_done, 1);
+    }
+}
+
+START_TEST(each_item_of_a_round_is_done_once_and_before_the_next_round)
+{
+    for (int threads = 1; threads <= MOST_TOGETHER; threads += 2) {
+        static shared_work w;
+        kmf_err err = {0};
+        memset(w.times, 0, sizeof w.times);
+        kmf_rounds_init(&w.rounds);
+        atomic_store(&w.n_done, 0);
+        atomic_store(&w.wrong, 0);
+        ck_assert_int_eq(kmf_together(threads, come_and_go, &w, &err), 0);
+        ck_assert_uint_eq(atomic_load(&w.wrong), 0);
+        ck_assert_int_eq(atomic_load(&w.n_done), N_WORKS);
+    }
+}
+END_TEST
+
+START_TEST(work_that_is_closed_gives_nothing_and_drops_what_nobody_took)
+{
+    kmf_rounds rounds;
+    uint32_t round;
+    uint32_t item;
+    kmf_rounds_init(&rounds);
+    ck_assert(!kmf_rounds_take(&rounds, &round, &item));
+    kmf_rounds_open(&rounds, 7, 3);
+    ck_assert(kmf_rounds_take(&rounds, &round, &item));
+    ck_assert_uint_eq(round, 7);
+    ck_assert_uint_eq(item, 0);
+    ck_assert(!kmf_rounds_done(&rounds));
+    kmf_rounds_close(&rounds);
+    ck_assert(!kmf_rounds_take(&rounds, &round, &item));
+    kmf_rounds_open(&rounds, 0, 1);
+    ck_assert(kmf_rounds_take(&rounds, &round, &item));
+    ck_assert_uint_eq(round, 0);
+    ck_assert_uint_eq(item, 0);
+    ck_assert(kmf_rounds_done(&rounds));
+}
+END_TEST
+
 static void note_call(void *arg, int thread)
 {
     (void)thread;
@@ -421,6 +517,8 @@ int main(void)
     tcase_add_test(tc, a_failed_item_is_reported_and_ends_the_work);
     tcase_add_test(tc, threads_that_run_together_meet_at_a_barrier);
     tcase_add_test(tc, a_barrier_can_be_used_by_one_meeting_after_another);
+    tcase_add_test(tc, each_item_of_a_round_is_done_once_and_before_the_next_round);
+    tcase_add_test(tc, work_that_is_closed_gives_nothing_and_drops_what_nobody_took);
     tcase_add_test(tc, threads_that_cannot_be_had_are_reported_and_none_is_begun);
     suite_add_tcase(suite, tc);
     return run_suite(suite);

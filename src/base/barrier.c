@@ -1,24 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/barrier.h"
 
-#include "base/cpu.h"
-
-#include <sched.h>
-
-#define SPINS 4000
+#include "base/spin.h"
 
 void kmf_barrier_init(kmf_barrier *barrier, int n)
 {
     barrier->n = n;
     atomic_init(&barrier->arrived, 0);
     atomic_init(&barrier->round, 0);
-}
-
-static void relax(void)
-{
-#if KMF_X86_LEVELS
-    __builtin_ia32_pause();
-#endif
 }
 
 void kmf_barrier_wait(kmf_barrier *barrier)
@@ -29,10 +18,6 @@ void kmf_barrier_wait(kmf_barrier *barrier)
         atomic_fetch_add(&barrier->round, 1);
         return;
     }
-    for (int i = 0; atomic_load_explicit(&barrier->round, memory_order_acquire) == round; i++) {
-        if (i < SPINS)
-            relax();
-        else
-            sched_yield();
-    }
+    for (int i = 0; atomic_load_explicit(&barrier->round, memory_order_acquire) == round; i++)
+        kmf_spin(i);
 }

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Where threads wait for each other, many thousand times a second: a thread that arrives early
- * spins for some microseconds, which is how long the others are expected to take, and then lets
- * whoever else wants the processor have it. One of pthreads sleeps at once, and waking up takes
- * longer than the work between two barriers.
- */
+/* Where a known number of threads wait for each other (base/spin.h). */
 #ifndef KMF_BARRIER_H
 #define KMF_BARRIER_H
 

@@ -29,6 +29,7 @@
 #include "base/cpu.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/spin.h"
 #include "embed/digests.h"
 #include "embed/method.h"
 #include "embed/settings.h"
@@ -37,6 +38,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -86,6 +88,8 @@ struct kmf_embedder {
     size_t n_slots;
     size_t first_sent;
     size_t n_sent;
+    atomic_size_t n_undone; /* of those sent */
+    size_t n_helpers;       /* jobs behind the last batch */
 
     pending *records; /* owned [n_records], a ring */
     size_t n_records;
@@ -115,6 +119,12 @@ static bool takes_ids(const kmf_embedder *e)
 static bool per_token(const kmf_embedder *e)
 {
     return e->opts.pooling == KMF_POOL_NONE;
+}
+
+/* The pool wakes a thread for a job only where more jobs wait than threads work. */
+static size_t n_helpers(const kmf_embedder *e)
+{
+    return 2 * (size_t)e->opts.threads;
 }
 
 static int make_batches(kmf_embedder *e, kmf_err *err)
@@ -173,7 +183,7 @@ kmf_embedder *kmf_embedder_new(const char *model, const kmf_embed_options *opts,
         goto fail;
     if (make_batches(e, err) < 0)
         goto fail;
-    e->queue = kmf_queue_new(e->pool, (int)e->n_slots, err);
+    e->queue = kmf_queue_new(e->pool, (int)(e->n_slots + n_helpers(e)), err);
     if (!e->queue)
         goto fail;
     clear_sums(e);
@@ -507,6 +517,7 @@ static void *work(void *arg)
         e->method->kind->work(e->method, s->batch, worker);
     else
         work_pieces(e, s->batch, worker);
+    atomic_fetch_sub(&e->n_undone, 1);
     return s;
 }
 
@@ -598,9 +609,12 @@ static int send(kmf_embedder *e, kmf_err *err)
     slot *s = &e->slots[(e->first_sent + e->n_sent) % e->n_slots];
     if (s->batch->n_pieces == 0)
         return 0;
+    atomic_fetch_add(&e->n_undone, 1);
     int status = kmf_queue_send(e->queue, work, s, err);
-    if (status < 0)
+    if (status < 0) {
+        atomic_fetch_sub(&e->n_undone, 1);
         return status;
+    }
     e->n_sent++;
     return e->n_sent == e->n_slots ? collect(e, err) : 0;
 }
@@ -753,7 +767,7 @@ static int add_record(kmf_embedder *e, const char *name, const char *seq, size_t
 /* Drops whatever is pending: after a failure the embedder is as new. */
 static void reset(kmf_embedder *e)
 {
-    for (; e->n_sent > 0; e->n_sent--)
+    for (; e->n_sent + e->n_helpers > 0; e->n_sent > 0 ? e->n_sent-- : e->n_helpers--)
         (void)kmf_queue_wait(e->queue);
     for (size_t i = 0; i < e->n_slots; i++)
         kmf_batch_clear(e->slots[i].batch);
@@ -780,24 +794,40 @@ int kmf_embedder_add(kmf_embedder *embedder, const char *name, const char *seq, 
     return 0;
 }
 
-/*
- * The last batch. When no other is under way all threads work on it, so that a single query, or
- * one long sequence, does not leave them idle.
- */
-static int send_last(kmf_embedder *e, kmf_err *err)
+/* What a thread does when no batch is left for it. */
+static void *help(void *arg)
 {
-    const kmf_method_kind *kind = e->method->kind;
-    kmf_batch *batch = filling(e);
-    if (!kind->together || e->n_sent > 0 || batch->n_pieces == 0)
-        return send(e, err);
-    int status = kind->together(e->method, batch, err);
-    return status < 0 ? status : hand_out(e, batch, err);
+    kmf_embedder *e = arg;
+    int worker = kmf_pool_worker(e->pool);
+    for (int tries = 0; atomic_load(&e->n_undone) > 0; tries++) {
+        e->method->kind->help(e->method, worker);
+        kmf_spin(tries);
+    }
+    return e;
+}
+
+/*
+ * Behind the last batch: a thread that is done with its own helps the others, so that a single
+ * query, one long sequence, or the end of any run, leaves no thread idle.
+ */
+static int send_helpers(kmf_embedder *e, kmf_err *err)
+{
+    int status = 0;
+    if (e->opts.threads == 1 || !takes_ids(e))
+        return 0;
+    while (status == 0 && e->n_helpers < n_helpers(e)) {
+        status = kmf_queue_send(e->queue, help, e, err);
+        e->n_helpers += status == 0;
+    }
+    return status;
 }
 
 int kmf_embedder_finish(kmf_embedder *embedder, kmf_err *err)
 {
     kmf_embedder *e = embedder;
-    int status = send_last(e, err);
+    int status = send(e, err);
+    if (status == 0 && e->n_sent > 0)
+        status = send_helpers(e, err);
     while (status == 0 && e->n_sent > 0)
         status = collect(e, err);
     assert(status < 0 || e->n_pending == 0);

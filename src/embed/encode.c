@@ -21,6 +21,7 @@
 #include "embed/method.h"
 #include "embed/settings.h"
 #include "model/config.h"
+#include "model/encoder.h"
 #include "model/layout.h"
 #include "model/model.h"
 
@@ -202,20 +203,12 @@ static void work(const kmf_method *method, kmf_batch *batch, int worker)
     pool_words(m, batch);
 }
 
-static int together(const kmf_method *method, kmf_batch *batch, kmf_err *err)
+static void help(const kmf_method *method, int worker)
 {
     const encode *m = (const encode *)method;
-    const float *hidden;
-    count_tokens(batch);
-    if (m->first > 0) {
-        int status = kmf_encoder_forward_together(m->encoders, m->threads, &hidden, batch->ids,
-                                                  batch->off, batch->n_pieces, m->layer, err);
-        if (status < 0)
-            return status;
-        pool_states(m, 0, batch, hidden);
-    }
-    pool_words(m, batch);
-    return 0;
+    for (size_t i = 0; m->encoders && i < m->threads; i++)
+        if (i != (size_t)worker)
+            kmf_encoder_help(m->encoders[i], m->encoders[worker]);
 }
 
 static void compose(const kmf_method *method, float *vector)
@@ -317,7 +310,7 @@ static int prepare(kmf_method *method, const kmf_embed_options *opts, kmf_err *e
 
 static const kmf_method_kind kind = {.work = work,
                                      .prepare = prepare,
-                                     .together = together,
+                                     .help = help,
                                      .finish = compose,
                                      .bytes = bytes,
                                      .settings = settings,

@@ -24,8 +24,11 @@ typedef struct kmf_method_kind {
     void (*start)(const kmf_method *method, kmf_batch *batch, int worker);
     void (*piece)(const kmf_method *method, const kmf_batch *batch, kmf_piece *piece,
                   double *sum, int worker);
-    /* As work, by as many threads of its own as there are workers; NULL: it cannot. */
-    int (*together)(const kmf_method *method, kmf_batch *batch, kmf_err *err);
+    /*
+     * Of chunks: by a worker that has no batch, a part of what others are at; returns when there is
+     * nothing to help with.
+     */
+    void (*help)(const kmf_method *method, int worker);
     /* What takes long before the first batch; NULL: nothing. */
     int (*prepare)(kmf_method *method, const kmf_embed_options *opts, kmf_err *err);
     /* Of a record's vector when all its pieces are in it, before it is normed; NULL: nothing. */

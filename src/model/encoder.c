@@ -30,17 +30,18 @@
  * q, k, v a tile goes through alone: its rows, and the columns of the feed-forward's [tile, F] that
  * are at work, stay in the second-level cache. The attention's result takes the place of q.
  *
- * Several threads work on one batch, each with a workspace of its own beside x and qkv, which are
- * the first one's: thread i takes the tiles i, i + n, ..., and of the pairs of a head and a part of
- * a sequence's rows the same. They wait for each other before and after the attention. Tiles are
- * then as many rows as give each thread one, which changes no bit.
+ * A batch goes in rounds: of its tiles, into block 0; and for each block of its pairs of a head and
+ * a part of a sequence's rows, and of its tiles, out of it and into the next. Other threads may
+ * help at any time, each with a workspace of its own beside x and qkv, which are the owner's. Tiles
+ * and parts of a round are such that all have something to do, which changes no bit.
  *
  * Workspace, one slab:   x [N, D]   qkv [N, 3D]   out [tile, max(D, E)]   normed [tile, D]
  *                        cos, sin [max_seq, r/2]   the products' and the attention's scratch
  */
-#include "base/barrier.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/rounds.h"
+#include "model/encoder.h"
 #include "model/model.h"
 #include "nn/attend.h"
 #include "nn/gemm.h"
@@ -55,6 +56,19 @@
 #define TILE_UNIT 24
 /* Rows of a sequence that are worth a part of their own in the attention. */
 #define PART_ROWS 96
+
+/* What an encoder works on, with whoever helps. */
+typedef struct batch {
+    kmf_rounds rounds;
+    atomic_size_t helpers;
+    const int32_t *ids; /* borrowed, as all below */
+    const size_t *off;
+    size_t n_seq, layer, rows; /* rows: tokens */
+    const float *table;        /* of the first layer, NULL: the product */
+    /* of the open round */
+    size_t tile;    /* rows of a tile */
+    size_t n_parts; /* of a sequence's rows */
+} batch;
 
 struct kmf_encoder {
     const kmf_model *model;  /* borrowed */
@@ -71,6 +85,7 @@ struct kmf_encoder {
     float *sin_t;  /* [max_seq, r/2] */
     void *words;   /* of the products */
     void *scratch; /* of the attention */
+    batch batch;
 };
 
 /* ---------------------------------------------------------------- workspace -------------- */
@@ -211,6 +226,8 @@ kmf_encoder *kmf_encoder_new(const kmf_model *model, size_t max_tokens, size_t m
     encoder->sin_t = (float *)(void *)(room + l.sin_t);
     encoder->words = room + l.words;
     encoder->scratch = room + l.scratch;
+    kmf_rounds_init(&encoder->batch.rounds);
+    atomic_init(&encoder->batch.helpers, 0);
     if (turns(config))
         kmf_rotary_table(encoder->cos_t, encoder->sin_t, config->rotary_base, max_seq,
                          turned(config));
@@ -227,17 +244,7 @@ void kmf_encoder_free(kmf_encoder *encoder)
 
 /* ---------------------------------------------------------------- forward ---------------- */
 
-/* A batch, and who works on it. */
-typedef struct batch {
-    kmf_encoder *const *encoders; /* [n]; the first one's x and qkv are the batch's */
-    size_t n;
-    kmf_barrier barrier;
-    const int32_t *ids;
-    const size_t *off;
-    size_t n_seq, layer;
-    size_t rows, tile;  /* tokens, and rows of a tile */
-    const float *table; /* of the first layer, NULL: the product */
-} batch;
+/* Below, e is the encoder whose batch it is, and own the one of the thread that works on it. */
 
 static size_t smaller(size_t a, size_t b)
 {
@@ -389,9 +396,9 @@ static void turn(const batch *b, const kmf_encoder *own, float *qkv, size_t beg,
 }
 
 /* A tile's q, k, v of layer l. Shapes at the right; t is the tile's rows. */
-static void enter_block(const batch *b, kmf_encoder *own, size_t l, size_t beg, size_t rows)
+static void enter_block(kmf_encoder *e, kmf_encoder *own, size_t l, size_t beg, size_t rows)
 {
-    kmf_encoder *e = b->encoders[0];
+    const batch *b = &e->batch;
     size_t D = e->model->config.hidden_size;
     float *qkv = e->qkv + beg * 3 * D;
     if (l == 0 && b->table)
@@ -421,16 +428,17 @@ static float slope_of(const kmf_config *config, size_t head)
 }
 
 /* One head of rows of one sequence: what the attention gives takes the place of q. */
-static void attend(const batch *b, kmf_encoder *own, size_t l, size_t s, size_t head,
-                   size_t part, size_t n_parts)
+static void attend(kmf_encoder *e, kmf_encoder *own, size_t l, size_t s, size_t head,
+                   size_t part)
 {
+    const batch *b = &e->batch;
     const kmf_config *config = &own->model->config;
     size_t D = config->hidden_size;
     size_t K = D / config->n_heads;
     size_t T = b->off[s + 1] - b->off[s];
-    size_t rows = share(T, n_parts);
+    size_t rows = share(T, b->n_parts);
     size_t beg = smaller(part * rows, T);
-    float *q = b->encoders[0]->qkv + b->off[s] * 3 * D + head * K;
+    float *q = e->qkv + b->off[s] * 3 * D + head * K;
     if (beg < T)
         kmf_attend(q, 3 * D, q, q + D, q + 2 * D, 3 * D, own->scratch, beg,
                    smaller(beg + rows, T), T, K, slope_of(config, head),
@@ -438,14 +446,14 @@ static void attend(const batch *b, kmf_encoder *own, size_t l, size_t s, size_t 
 }
 
 /* A tile from the attention's result to the end of block l. */
-static void leave_block(const batch *b, kmf_encoder *own, size_t l, size_t beg, size_t rows)
+static void leave_block(kmf_encoder *e, kmf_encoder *own, size_t l, size_t beg, size_t rows)
 {
     const kmf_config *config = &own->model->config;
     const kmf_layer *w = &own->model->params.layers[l];
     const kmf_packed_layer *packed = &own->model->packed->layers[l];
     size_t D = config->hidden_size;
-    float *x = b->encoders[0]->x + beg * D;
-    const float *heads = b->encoders[0]->qkv + beg * 3 * D;
+    float *x = e->x + beg * D;
+    const float *heads = e->qkv + beg * 3 * D;
     float *y = own->out;
     kmf_ending act = {.bias = packed->b1, .activate = true, .activation = config->activation};
     kmf_gemm_weight(y, D, heads, 3 * D, &packed->wo, rows, NULL, own->words); /* -> [t, D] */
@@ -459,34 +467,70 @@ static void leave_block(const batch *b, kmf_encoder *own, size_t l, size_t beg, 
                               config->layer_norm_eps, rows, D);
 }
 
-/* What thread i of a batch does. */
-static void run(void *arg, int i)
+/* Round 0 goes into block 0; of block l 2l + 1 is the attention, and 2l + 2 goes out of it. */
+static size_t block_of(size_t round)
 {
-    batch *b = arg;
-    kmf_encoder *own = b->encoders[i];
-    size_t D = own->model->config.hidden_size;
-    size_t H = own->model->config.n_heads;
-    size_t first = (size_t)i * b->tile;
-    size_t step = b->n * b->tile;
-    size_t wanted = share(4 * b->n, b->n_seq * H); /* enough to do for all threads */
-    size_t n_parts = b->n == 1 ? 1 : smaller(wanted, share(own->max_seq, PART_ROWS));
-    for (size_t t = first; t < b->rows; t += step) {
-        size_t rows = smaller(b->rows - t, b->tile);
-        embed(b, own, b->encoders[0]->x + t * D, b->ids + t, t, rows);
-        if (b->layer > 0)
-            enter_block(b, own, 0, t, rows);
+    return (round - 1) / 2;
+}
+
+static bool attends(size_t round)
+{
+    return round % 2 == 1;
+}
+
+/* Enough of the round's items for all threads that are here. */
+static void open_round(kmf_encoder *e, size_t round)
+{
+    batch *b = &e->batch;
+    size_t n = 1 + atomic_load(&b->helpers);
+    size_t pairs = b->n_seq * e->model->config.n_heads;
+    size_t items;
+    if (attends(round)) {
+        b->n_parts = n == 1 ? 1 : smaller(share(4 * n, pairs), share(e->max_seq, PART_ROWS));
+        items = pairs * b->n_parts;
+    } else {
+        size_t rows = share(share(b->rows, n), TILE_UNIT) * TILE_UNIT;
+        b->tile = smaller(rows, kmf_gemm_rows(e->precision));
+        items = share(b->rows, b->tile);
     }
-    for (size_t l = 0; l < b->layer; l++) {
-        kmf_barrier_wait(&b->barrier);
-        for (size_t item = (size_t)i; item < b->n_seq * H * n_parts; item += b->n)
-            attend(b, own, l, item / n_parts / H, item / n_parts % H, item % n_parts, n_parts);
-        kmf_barrier_wait(&b->barrier);
-        for (size_t t = first; t < b->rows; t += step) {
-            size_t rows = smaller(b->rows - t, b->tile);
-            leave_block(b, own, l, t, rows);
-            if (l + 1 < b->layer)
-                enter_block(b, own, l + 1, t, rows);
-        }
+    assert(items < UINT32_MAX && round < UINT32_MAX);
+    kmf_rounds_open(&b->rounds, (uint32_t)round, (uint32_t)items);
+}
+
+static void do_item(kmf_encoder *e, kmf_encoder *own, size_t round, size_t item)
+{
+    const batch *b = &e->batch;
+    size_t H = e->model->config.n_heads;
+    if (attends(round)) {
+        size_t pair = item / b->n_parts;
+        attend(e, own, block_of(round), pair / H, pair % H, item % b->n_parts);
+        return;
+    }
+    size_t beg = item * b->tile;
+    size_t rows = smaller(b->rows - beg, b->tile);
+    size_t next = round / 2;
+    if (round == 0)
+        embed(b, own, e->x + beg * e->model->config.hidden_size, b->ids + beg, beg, rows);
+    else
+        leave_block(e, own, block_of(round), beg, rows);
+    if (next < b->layer)
+        enter_block(e, own, next, beg, rows);
+}
+
+/* What each thread does until the batch is done. */
+static void work(kmf_encoder *e, kmf_encoder *own)
+{
+    batch *b = &e->batch;
+    uint32_t round;
+    uint32_t item;
+    while (kmf_rounds_take(&b->rounds, &round, &item)) {
+        do_item(e, own, round, item);
+        if (!kmf_rounds_done(&b->rounds))
+            continue;
+        if (round < 2 * b->layer)
+            open_round(e, round + 1);
+        else
+            kmf_rounds_close(&b->rounds);
     }
 }
 
@@ -533,43 +577,69 @@ static void check(const kmf_encoder *e, const int32_t *ids, const size_t *off, s
     (void)e, (void)ids, (void)layer, (void)n;
 }
 
-int kmf_encoder_forward_together(kmf_encoder *const *encoders, size_t n, const float **hidden,
-                                 const int32_t *ids, const size_t *off, size_t n_seq,
-                                 size_t layer, kmf_err *err)
+/* Opens the batch, which is not empty. */
+static void begin(kmf_encoder *e, const int32_t *ids, const size_t *off, size_t n_seq,
+                  size_t layer)
 {
-    batch b = {.encoders = encoders,
-               .n = n,
-               .ids = ids,
-               .off = off,
-               .n_seq = n_seq,
-               .layer = layer,
-               .rows = off[n_seq]};
-    size_t rows = share(share(b.rows, n), TILE_UNIT) * TILE_UNIT;
-    int status = 0;
-    check(encoders[0], ids, off, n_seq, layer);
-    encoders[0]->n_rows = b.rows;
-    *hidden = encoders[0]->x;
-    if (b.rows == 0)
-        return 0;
-    b.tile = smaller(rows, kmf_gemm_rows(encoders[0]->precision));
-    b.table = layer > 0 ? first_layer(encoders[0], b.rows) : NULL;
-    kmf_barrier_init(&b.barrier, (int)n);
-    if (n == 1)
-        run(&b, 0);
-    else
-        status = kmf_together((int)n, run, &b, err);
-    return status;
+    batch *b = &e->batch;
+    b->ids = ids;
+    b->off = off;
+    b->n_seq = n_seq;
+    b->layer = layer;
+    b->rows = off[n_seq];
+    b->table = layer > 0 ? first_layer(e, b->rows) : NULL;
+    open_round(e, 0);
 }
 
 const float *kmf_encoder_forward(kmf_encoder *encoder, const int32_t *ids, const size_t *off,
                                  size_t n_seq, size_t layer)
 {
-    const float *hidden;
-    int status =
-        kmf_encoder_forward_together(&encoder, 1, &hidden, ids, off, n_seq, layer, NULL);
-    assert(status == 0); /* it makes no thread */
-    (void)status;
-    return hidden;
+    kmf_encoder *e = encoder;
+    check(e, ids, off, n_seq, layer);
+    e->n_rows = off[n_seq];
+    if (e->n_rows > 0) {
+        begin(e, ids, off, n_seq, layer);
+        work(e, e);
+    }
+    return e->x;
+}
+
+void kmf_encoder_help(kmf_encoder *owner, kmf_encoder *own)
+{
+    assert(owner->model == own->model && owner->max_seq == own->max_seq);
+    atomic_fetch_add(&owner->batch.helpers, 1);
+    work(owner, own);
+    atomic_fetch_sub(&owner->batch.helpers, 1);
+}
+
+/* Encoders that begin at the same time. */
+typedef struct team {
+    kmf_encoder *const *encoders;
+} team;
+
+static void work_together(void *arg, int thread)
+{
+    const team *t = arg;
+    work(t->encoders[0], t->encoders[thread]);
+}
+
+int kmf_encoder_forward_together(kmf_encoder *const *encoders, size_t n, const float **hidden,
+                                 const int32_t *ids, const size_t *off, size_t n_seq,
+                                 size_t layer, kmf_err *err)
+{
+    kmf_encoder *e = encoders[0];
+    check(e, ids, off, n_seq, layer);
+    e->n_rows = off[n_seq];
+    *hidden = e->x;
+    if (e->n_rows == 0)
+        return 0;
+    atomic_fetch_add(&e->batch.helpers, n - 1);
+    begin(e, ids, off, n_seq, layer);
+    int status = kmf_together((int)n, work_together, &(team){encoders}, err);
+    atomic_fetch_sub(&e->batch.helpers, n - 1);
+    if (status < 0)
+        kmf_rounds_close(&e->batch.rounds);
+    return status;
 }
 
 /* ---------------------------------------------------------------- heads ------------------ */
