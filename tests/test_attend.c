@@ -16,11 +16,13 @@
 
 enum { MAX_T = CHECKED ? 650 : 1200, MAX_K = 300, GUARD = 64 };
 
-/* What an encoder may ask for: f32; bytes; f32 and bf16, the first layer's; bf16. */
-static const kmf_attend_precision kinds[] = {{KMF_PRECISION_F32, KMF_PRECISION_F32},
-                                             {KMF_PRECISION_INT8, KMF_PRECISION_INT8},
-                                             {KMF_PRECISION_F32, KMF_PRECISION_BF16},
-                                             {KMF_PRECISION_BF16, KMF_PRECISION_BF16}};
+/* What an encoder may ask for: f32; bytes; the first layer's, without and with bf16; bf16. */
+static const kmf_attend_precision kinds[] = {{KMF_OPERAND_F32, KMF_OPERAND_F32},
+                                             {KMF_OPERAND_INT8, KMF_OPERAND_INT8},
+                                             {KMF_OPERAND_INT16, KMF_OPERAND_F32},
+                                             {KMF_OPERAND_INT16, KMF_OPERAND_BF16},
+                                             {KMF_OPERAND_BF16, KMF_OPERAND_BF16}};
+static const char *const operand_names[] = {"f32", "bf16", "int8", "int16"};
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
 /* How many of them there are here: who has bfloat16 has products of bytes. */
@@ -29,7 +31,7 @@ static size_t n_kinds(void)
     if (kmf_precision_here(KMF_PRECISION_BF16) == KMF_PRECISION_BF16)
         return N_KINDS;
     printf("skip: no bfloat16 here\n");
-    return kmf_precision_here(KMF_PRECISION_INT8) == KMF_PRECISION_INT8 ? 2 : 1;
+    return kmf_precision_here(KMF_PRECISION_INT8) == KMF_PRECISION_INT8 ? 3 : 1;
 }
 
 static uint64_t seed = 88172645463325252u;
@@ -149,30 +151,43 @@ static void to_signed_levels(double *out, const float *x, size_t K)
         out[i] = most > 0 ? rint((double)(x[i] * (1.0f / scale))) * (double)scale : 0.0;
 }
 
+/* x [K] in units of a 32000th of its norm. */
+static void to_norm_levels(double *out, const float *x, size_t K)
+{
+    double squares = 0.0;
+    for (size_t i = 0; i < K; i++)
+        squares += (double)x[i] * (double)x[i];
+    double unit = sqrt(squares) / 32000;
+    for (size_t i = 0; i < K; i++)
+        out[i] = unit > 0 ? rint((double)x[i] / unit) * unit : 0.0;
+}
+
 /* A query, in the unit of the scores, or a key, as a product in this precision sees it. */
 static void seen_as(double *out, const float *x, size_t K, float factor, bool query,
-                    kmf_precision precision)
+                    kmf_operand operand)
 {
     float scaled[MAX_K];
     for (size_t i = 0; i < K; i++) {
         scaled[i] = x[i] * factor;
-        out[i] = precision == KMF_PRECISION_BF16 ? rounded(scaled[i]) : (double)scaled[i];
+        out[i] = operand == KMF_OPERAND_BF16 ? rounded(scaled[i]) : (double)scaled[i];
     }
-    if (precision == KMF_PRECISION_INT8 && query)
+    if (operand == KMF_OPERAND_INT16)
+        to_norm_levels(out, scaled, K);
+    else if (operand == KMF_OPERAND_INT8 && query)
         to_levels(out, scaled, K);
-    else if (precision == KMF_PRECISION_INT8)
+    else if (operand == KMF_OPERAND_INT8)
         to_signed_levels(out, scaled, K);
 }
 
 /* Column i of the values, as the product with weights sees it. */
-static void values_seen(double *out, const head *h, size_t i, kmf_precision precision)
+static void values_seen(double *out, const head *h, size_t i, kmf_operand operand)
 {
     static float column[MAX_T];
     for (size_t u = 0; u < h->T; u++) {
         column[u] = row_v(h, u)[i];
-        out[u] = precision == KMF_PRECISION_BF16 ? rounded(column[u]) : (double)column[u];
+        out[u] = operand == KMF_OPERAND_BF16 ? rounded(column[u]) : (double)column[u];
     }
-    if (precision == KMF_PRECISION_INT8)
+    if (operand == KMF_OPERAND_INT8)
         to_signed_levels(out, column, h->T);
 }
 
@@ -190,7 +205,7 @@ static double threshold(size_t u)
  * of the keys up to the end of a piece, with a key's threshold, rounded. Their sum. unsure [T]: a
  * byte's unit where powers good to 1e-4 may be rounded the other way, else 0.
  */
-static double weights_of(double *p, double *unsure, size_t T, kmf_precision precision)
+static double weights_of(double *p, double *unsure, size_t T, kmf_operand operand)
 {
     enum { PIECE = 576 };
     double top[MAX_T / PIECE + 1];
@@ -201,10 +216,10 @@ static double weights_of(double *p, double *unsure, size_t T, kmf_precision prec
         top[u / PIECE] = max;
     }
     for (size_t u = 0; u < T; u++) {
-        double of = precision == KMF_PRECISION_INT8 ? top[u / PIECE] : max;
+        double of = operand == KMF_OPERAND_INT8 ? top[u / PIECE] : max;
         p[u] = exp2(p[u] - of);
         unsure[u] = 0.0;
-        if (precision == KMF_PRECISION_INT8) {
+        if (operand == KMF_OPERAND_INT8) {
             double level = 254 * p[u] + threshold(u);
             p[u] = rint(level) * exp2(of - max);
             unsure[u] = fabs(level - rint(level)) > 0.5 - 0.03 ? exp2(of - max) : 0.0;
@@ -224,7 +239,7 @@ static void right_row(double *out, double *size, double *open, const head *h, si
 {
     static double p[MAX_T], v[MAX_T], unsure[MAX_T];
     double q[MAX_K], k[MAX_K];
-    bool rough = as.scores != KMF_PRECISION_F32;
+    bool rough = as.scores != KMF_OPERAND_F32;
     double log2_e = 1 / log(2.0);
     float factor = (float)(1.0 / sqrt((double)h->K)) * 1.44269504f;
     seen_as(q, row_q(h, t), h->K, rough ? factor : 1.0f, true, as.scores);
@@ -311,6 +326,12 @@ static const char *f32_is_right(void)
 #define ROUGH_LIMIT (0x1p-8 + 6e-4)
 /* Bytes are summed exactly; what weights are open to is not in it. */
 #define BYTES_LIMIT 1e-5
+/*
+ * Scores of int16 with values in float32: powers of 2 good to 2e-7, float sums, and numbers half
+ * way between two integers, 1 of 300, that a norm in float32 rounds the other way.
+ */
+#define INT16_LIMIT 1e-4
+static const double limits[] = {INT16_LIMIT, ROUGH_LIMIT, BYTES_LIMIT};
 
 static const char *rough_case(kmf_attend_precision as, size_t T, size_t K, double *worst,
                               double *cosine)
@@ -352,12 +373,12 @@ static const char *rough_is_right(void)
         }
         printf("attention, scores in %s, values in %s: largest error %.2e of the mean |v|, "
                "smallest cosine to f32 %.7f\n",
-               kmf_precision_names[kinds[kind].scores], kmf_precision_names[kinds[kind].values],
-               worst, cosine);
-        if (!(worst <= (kinds[kind].values == KMF_PRECISION_INT8 ? BYTES_LIMIT : ROUGH_LIMIT)))
+               operand_names[kinds[kind].scores], operand_names[kinds[kind].values], worst,
+               cosine);
+        if (!(worst <= limits[kinds[kind].values]))
             return "attention of rounded numbers differs from its definition";
         /* what embed promises of each precision */
-        if (!(cosine >= (kinds[kind].values == KMF_PRECISION_INT8 ? 0.999 : 0.9999)))
+        if (!(cosine >= (kinds[kind].values == KMF_OPERAND_INT8 ? 0.999 : 0.9999)))
             return "attention of rounded numbers is not that of f32";
     }
     return NULL;
@@ -428,6 +449,8 @@ static const char *nan_case(kmf_attend_precision precision, size_t T, size_t at,
 {
     enum { K = 10 };
     head h = make_head(T, K, precision);
+    bool integers =
+        precision.scores == KMF_OPERAND_INT8 || precision.scores == KMF_OPERAND_INT16;
     const char *wrong = NULL;
     float sound = row_q(&h, at)[1];
     row_q(&h, at)[1] = nan_of(bits);
@@ -449,7 +472,7 @@ static const char *nan_case(kmf_attend_precision precision, size_t T, size_t at,
     for (size_t t = 0; t < T; t++)
         row_q(&h, t)[0] = t == at ? 1.0f : -1.0f;
     attend(&h);
-    if (!nan_at(&h, precision.scores == KMF_PRECISION_INT8 ? SIZE_MAX : at, SIZE_MAX))
+    if (!nan_at(&h, integers ? SIZE_MAX : at, SIZE_MAX))
         wrong = "a score of infinity is not where it belongs";
     free_head(&h);
     return wrong;
@@ -479,9 +502,9 @@ static const char *large_case(kmf_attend_precision precision, size_t T, size_t w
     head h = make_head(T, K, precision);
     double mean[K] = {0};
     /* of values up to 2: float sums; words of 8 bits; levels of 2 / 127, halves of them off */
-    double limit = precision.values == KMF_PRECISION_F32    ? 1e-6
-                   : precision.values == KMF_PRECISION_BF16 ? 0x1p-8
-                                                            : 1.0 / 127;
+    double limit = precision.values == KMF_OPERAND_F32    ? 1e-6
+                   : precision.values == KMF_OPERAND_BF16 ? 0x1p-8
+                                                          : 1.0 / 127;
     const char *wrong = NULL;
     for (size_t t = 0; t < T; t++)
         for (size_t i = 0; i < K; i++) {
@@ -527,7 +550,7 @@ static const char *large_scores_are_stood(void)
 static const char *powers_are_right(void)
 {
     enum { T = 256, K = 2 };
-    kmf_attend_precision bf16 = {KMF_PRECISION_BF16, KMF_PRECISION_BF16};
+    kmf_attend_precision bf16 = {KMF_OPERAND_BF16, KMF_OPERAND_BF16};
     if (kmf_precision_here(KMF_PRECISION_BF16) != KMF_PRECISION_BF16) {
         puts("skip: no bfloat16 here");
         return NULL;

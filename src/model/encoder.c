@@ -110,16 +110,16 @@ static bool place_floats(size_t *at, size_t *total, size_t rows, size_t cols)
 
 /*
  * What the attention of layer l computes in beside products of weights in this precision: as
- * kmf_attend can. The first layer's scores stay in float32, and its values in bfloat16 where the
- * processor has it, else in float32: their errors, and no others', go through all layers.
+ * kmf_attend can. Beside rough ones the first layer's scores are int16, and its values bfloat16
+ * where the processor has it, else float32: their errors, and no others', go through all layers.
  */
 static kmf_attend_precision attention_precision(kmf_precision precision, size_t l)
 {
-    kmf_precision rough =
-        precision == KMF_PRECISION_F32 ? precision : kmf_precision_here(KMF_PRECISION_BF16);
-    if (l > 0)
-        return (kmf_attend_precision){precision, precision};
-    return (kmf_attend_precision){KMF_PRECISION_F32, rough};
+    kmf_operand same = kmf_operand_of(precision);
+    if (l > 0 || precision == KMF_PRECISION_F32)
+        return (kmf_attend_precision){same, same};
+    return (kmf_attend_precision){KMF_OPERAND_INT16,
+                                  kmf_operand_of(kmf_precision_here(KMF_PRECISION_BF16))};
 }
 
 static bool turns(const kmf_config *config)

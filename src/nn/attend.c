@@ -14,12 +14,12 @@
  *
  * m and s are the running maximum and sum of a softmax taken in pieces (Milakov and Gimelshein
  * 2018, arXiv 1805.02867; Dao et al. 2022, FlashAttention). Where a piece begins depends on
- * neither the processor nor the threads. S are float32 sums, or exact ones of bytes, q' by rows and
- * k by keys with a scale of their own (nn/panels.h). P is rounded to what v is in (nn/weigh.h); v
+ * neither the processor nor the threads. S are float32 sums, or exact ones of integers, q' by rows
+ * and k by keys with a scale of their own (nn/panels.h). P is rounded to what v is in (nn/weigh.h); v
  * in bytes has a scale for each column. Sums of bytes are exact within KEYS keys, O is float32.
  *
- * A score that is NaN or +infinity makes its row NaN; where scores are of bytes, a key that is not
- * finite makes all rows NaN. A value that is not finite makes its column NaN, or infinite.
+ * A score that is NaN or +infinity makes its row NaN; where scores are of integers, a key that is
+ * not finite makes all rows NaN. A value that is not finite makes its column NaN, or infinite.
  */
 #include "nn/attend.h"
 
@@ -59,7 +59,7 @@ typedef struct kernels {
 
 static kernels kernels_for(kmf_attend_precision precision)
 {
-    return (kernels){kmf_kernel_for(precision.scores), kmf_kernel_for(precision.values)};
+    return (kernels){kmf_kernel_of(precision.scores), kmf_kernel_of(precision.values)};
 }
 
 /* false if it does not fit a size_t. */
@@ -90,7 +90,7 @@ size_t kmf_attend_scratch(size_t T, size_t K, kmf_attend_precision precision)
 
 /* ---------------------------------------------------------------- scores ----------------- */
 
-/* What turns sums of bytes into scores (nn/panels.h). */
+/* What turns sums of integers into scores (nn/panels.h). */
 typedef struct quantised {
     float scale[ROWS], low[ROWS];       /* of the queries */
     const float *key_scales, *key_sums; /* of the first key at work, and on */
@@ -220,10 +220,10 @@ static void open_head(head *h, void *scratch, size_t T, size_t K, float slope,
     bool fits = lay_out(&l, &with, T, K);
     assert(fits);
     assert(precision.scores == precision.values ||
-           (precision.scores == KMF_PRECISION_F32 && precision.values == KMF_PRECISION_BF16));
+           (precision.scores == KMF_OPERAND_INT16 && precision.values != KMF_OPERAND_INT8));
     (void)fits;
     char *room = scratch;
-    bool in_place = with.values->terms == 1;
+    bool in_place = with.values->operand == KMF_OPERAND_F32;
     *h = (head){.for_scores = with.scores,
                 .for_values = with.values,
                 .T = T,
@@ -245,19 +245,23 @@ static void open_head(head *h, void *scratch, size_t T, size_t K, float slope,
 /* q' of some queries, as the product with keys reads it. */
 static void take_queries(head *h, const float *q, size_t ld, size_t rows)
 {
-    size_t terms = h->for_scores->terms;
+    kmf_operand operand = h->for_scores->operand;
+    bool in_place = operand == KMF_OPERAND_F32;
     size_t K = h->K;
     float unit = (float)(1.0 / sqrt((double)K)) * LOG2_E;
     float factor[ROWS];
     for (size_t i = 0; i < rows; i++)
         factor[i] = unit;
-    scale_rows(terms == 1 ? h->queries : h->sums, terms == 1 ? h->ld_queries : K, q, ld, factor,
+    scale_rows(in_place ? h->queries : h->sums, in_place ? h->ld_queries : K, q, ld, factor,
                rows, K);
-    if (terms == 2)
+    if (operand == KMF_OPERAND_BF16)
         kmf_words_bf16(h->queries, h->ld_queries, h->sums, K, rows, K);
-    else if (terms == 4)
+    else if (operand == KMF_OPERAND_INT8)
         kmf_words_int8(h->queries, h->ld_queries, h->units.scale, h->units.low, h->sums, K,
                        rows, K);
+    else if (operand == KMF_OPERAND_INT16)
+        kmf_words_int16(h->queries, h->ld_queries, h->units.scale, h->units.low, h->sums, K,
+                        rows, K);
 }
 
 /* Those of rows t .. that come next: far apart, so that no processor sees them coming. */
@@ -274,7 +278,7 @@ static void score(head *h, size_t t, size_t u, size_t rows, size_t n)
     const kmf_kernel *kernel = h->for_scores;
     multiply(h->scores, KEYS, h->queries, h->ld_queries, h->keys + u * h->key_words,
              h->key_words * kernel->cols, kernel, rows, n, h->key_words, false); /* [rows, n] */
-    if (kernel->terms == 4) {
+    if (kmf_has_scales(kernel)) {
         h->units.key_scales = kmf_panels_scales(kernel, h->keys, h->T, h->K) + u;
         h->units.key_sums = h->units.key_scales + h->T;
         number_scores(h->scores, KEYS, &h->units, rows, n);
@@ -285,9 +289,9 @@ static void score(head *h, size_t t, size_t u, size_t rows, size_t n)
 
 static void weigh(head *h, bool first, size_t rows, size_t n)
 {
-    if (h->for_values->terms == 1)
+    if (h->for_values->operand == KMF_OPERAND_F32)
         kmf_weigh(h->scores, KEYS, &h->r, first, rows, n);
-    else if (h->for_values->terms == 2)
+    else if (h->for_values->operand == KMF_OPERAND_BF16)
         kmf_weigh_bf16(h->weights, h->ld_weights, h->scores, KEYS, &h->r, first, rows, n);
     else
         kmf_weigh_int8(h->weights, h->ld_weights, h->scores, KEYS, &h->r, first, rows, n);
@@ -297,7 +301,7 @@ static void weigh(head *h, bool first, size_t rows, size_t n)
 static void add_values(head *h, size_t u, size_t rows, size_t n)
 {
     const kmf_kernel *kernel = h->for_values;
-    bool bytes = kernel->terms == 4;
+    bool bytes = kernel->operand == KMF_OPERAND_INT8;
     size_t words = kmf_kernel_words(kernel, n);
     if (u > 0 && !bytes)
         scale_rows(h->sums, h->ld_sums, h->sums, h->ld_sums, h->r.factor, rows, h->K);

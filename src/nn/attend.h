@@ -10,20 +10,21 @@
 #ifndef KMF_ATTEND_H
 #define KMF_ATTEND_H
 
-#include "kmerformer.h"
+#include "nn/kernels.h"
 
 #include <stddef.h>
 
 /*
- * What the two products are computed in, as kmf_precision_here returns it; scores in float32 go
- * with values in float32 or bfloat16, others with values in the same. An error of a score is one of
- * the exponent, so scores may deserve more. Queries and keys in INT8 have a scale each, values one
- * for each column; what weights become is in nn/weigh.h. The models that were tried lost little
+ * What the two products are computed in, of what kmf_kernel_of has; scores in int16 go with values
+ * in float32 or bfloat16, others with values in the same. An error of a score is one of the
+ * exponent, so scores may deserve more: int16 is as fast as bfloat16, with 12 bits and more for 8.
+ * Queries and keys of integers have a scale each, values in int8 one for each column
+ * (nn/panels.h); what weights become is in nn/weigh.h. The models that were tried lost little
  * (tests/bench/results/encoder.md).
  */
 typedef struct kmf_attend_precision {
-    kmf_precision scores; /* q k^T */
-    kmf_precision values; /* the weights times v */
+    kmf_operand scores; /* q k^T */
+    kmf_operand values; /* the weights times v */
 } kmf_attend_precision;
 
 /* Bytes of scratch, a multiple of 64, for sequences of at most T tokens; 0: too many. */

@@ -123,7 +123,7 @@ static void choose_engine(void)
         openblas_set_num_threads(1); /* of the whole process, so only where it is used */
     if (blas && !forced)
         blas = rows_are_alike();
-    engine.f32 = blas ? &blas_kernel : kmf_kernel_for(KMF_PRECISION_F32);
+    engine.f32 = blas ? &blas_kernel : kmf_kernel_of(KMF_OPERAND_F32);
     if (blas)
         snprintf(engine.name, sizeof engine.name, "openblas %s", openblas_get_corename());
     else
@@ -156,14 +156,14 @@ kmf_precision kmf_precision_here(kmf_precision wish)
 {
     if (wish == KMF_PRECISION_AUTO)
         wish = KMF_PRECISION_BF16;
-    return kmf_kernel_for(wish) ? wish : KMF_PRECISION_F32;
+    return kmf_kernel_of(kmf_operand_of(wish)) ? wish : KMF_PRECISION_F32;
 }
 
 /* The kernel of weights of a precision. */
 static const kmf_kernel *kernel_of(kmf_precision precision)
 {
     kmf_gemm_init();
-    return precision == KMF_PRECISION_F32 ? engine.f32 : kmf_kernel_for(precision);
+    return precision == KMF_PRECISION_F32 ? engine.f32 : kmf_kernel_of(kmf_operand_of(precision));
 }
 
 /* ---------------------------------------------------------------- packing ---------------- */

@@ -90,7 +90,7 @@ static void inner_rows(float *c, size_t ld_c, const float *a, size_t ld_a, const
 {
     bool bf16 = how & KMF_GEMM_BF16;
     bool gathered = how & KMF_GEMM_TA;
-    const kmf_kernel *kernel = kmf_kernel_for(bf16 ? KMF_PRECISION_BF16 : KMF_PRECISION_F32);
+    const kmf_kernel *kernel = kmf_kernel_of(bf16 ? KMF_OPERAND_BF16 : KMF_OPERAND_F32);
     _Alignas(64) float panel[DEPTH * KMF_KERNEL_COLS];
     _Alignas(64) float words[ROWS * DEPTH];
     _Alignas(64) float groups[(ROWS + KMF_GROUP_ROWS) * DEPTH];

@@ -108,31 +108,55 @@ KMF_TARGET_VNNI static KMF_INLINE __m512i dot_bytes(int a, __m512i b, __m512i c)
 #define COLS 64
 #define MULTIPLY_ADD(a, b, c) (sums_int8) dot_bytes(a, (__m512i)(b), (__m512i)(c))
 #include "nn/gemm_tile.h"
+
+/* c + a0 b0 + a1 b1, exact as long as it fits. By hand as well. */
+KMF_TARGET_VNNI static KMF_INLINE __m512i dot_halves(int a, __m512i b, __m512i c)
+{
+    __m512i words = _mm512_set1_epi32(a);
+    __asm__("vpdpwssd %2, %1, %0" : "+v"(c) : "v"(words), "v"(b));
+    return c;
+}
+
+#define LEVEL int16
+#define TARGET KMF_TARGET_VNNI
+#define LANES 16
+#define SUM int
+#define WORD int
+#define ROWS 6
+#define COLS 64
+#define MULTIPLY_ADD(a, b, c) (sums_int16) dot_halves(a, (__m512i)(b), (__m512i)(c))
+#include "nn/gemm_tile.h"
 #endif
 
 static const kmf_kernel f32_kernels[] = {
-    [KMF_CPU_BASELINE] = {panel_baseline, group_panel_baseline, gather_baseline, 8, 1, 512},
+    [KMF_CPU_BASELINE] = {KMF_OPERAND_F32, panel_baseline, group_panel_baseline,
+                          gather_baseline, 8, 1, 512},
 #if KMF_X86_LEVELS
-    [KMF_CPU_AVX2] = {panel_avx2, group_panel_avx2, gather_avx2, 24, 1, 512},
-    [KMF_CPU_AVX512] = {panel_avx512, group_panel_avx512, gather_avx512, 64, 1, 512},
+    [KMF_CPU_AVX2] = {KMF_OPERAND_F32, panel_avx2, group_panel_avx2, gather_avx2, 24, 1, 512},
+    [KMF_CPU_AVX512] = {KMF_OPERAND_F32, panel_avx512, group_panel_avx512, gather_avx512, 64, 1,
+                        512},
 #endif
 };
 
 #if KMF_X86_LEVELS
-static const kmf_kernel bf16_kernel = {panel_bf16, group_panel_bf16, gather_bf16, 64, 2, 512};
-static const kmf_kernel int8_kernel = {panel_int8, NULL, NULL, 64, 4, 512};
+static const kmf_kernel bf16_kernel = {
+    KMF_OPERAND_BF16, panel_bf16, group_panel_bf16, gather_bf16, 64, 2, 512};
+static const kmf_kernel int8_kernel = {KMF_OPERAND_INT8, panel_int8, NULL, NULL, 64, 4, 512};
+static const kmf_kernel int16_kernel = {KMF_OPERAND_INT16, panel_int16, NULL, NULL, 64, 2, 512};
 #endif
 
-const kmf_kernel *kmf_kernel_for(kmf_precision precision)
+const kmf_kernel *kmf_kernel_of(kmf_operand operand)
 {
 #if KMF_X86_LEVELS
     kmf_cpu level = kmf_cpu_level();
-    if (precision == KMF_PRECISION_BF16)
+    if (operand == KMF_OPERAND_BF16)
         return level >= KMF_CPU_BF16 ? &bf16_kernel : NULL;
-    if (precision == KMF_PRECISION_INT8)
+    if (operand == KMF_OPERAND_INT8)
         return level >= KMF_CPU_VNNI ? &int8_kernel : NULL;
+    if (operand == KMF_OPERAND_INT16)
+        return level >= KMF_CPU_VNNI ? &int16_kernel : NULL;
 #endif
-    if (precision != KMF_PRECISION_F32)
+    if (operand != KMF_OPERAND_F32)
         return NULL;
     return &f32_kernels[kmf_cpu_vectors()];
 }

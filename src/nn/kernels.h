@@ -6,6 +6,7 @@
  *   f32    one float                          sums are float
  *   bf16   two bfloat16, the first below      sums are float
  *   int8   four, of a: 0 .. 255, of b: -127 .. 127     sums are int32
+ *   int16  two, -32767 .. 32767, which only attention has: sums are int32 that must not overflow
  *
  * The right operand comes in panels of `cols` columns, [K, cols] words each, one after the other.
  * Each sum is taken over k in order, by one lane, whatever the place of its row or column: a row's
@@ -48,7 +49,15 @@ typedef void kmf_panel_fn(void *c, size_t ld_c, const void *a, size_t ld_a, cons
  */
 typedef void kmf_gather_fn(void *groups, const void *a, size_t ld_a, size_t M, size_t K);
 
+typedef enum kmf_operand {
+    KMF_OPERAND_F32,
+    KMF_OPERAND_BF16,
+    KMF_OPERAND_INT8,
+    KMF_OPERAND_INT16
+} kmf_operand;
+
 typedef struct kmf_kernel {
+    kmf_operand operand;
     kmf_panel_fn *panel;       /* a row-major */
     kmf_panel_fn *group_panel; /* a gathered; NULL: there is none */
     kmf_gather_fn *gather;
@@ -58,8 +67,19 @@ typedef struct kmf_kernel {
                      the second-level cache; breaking a sum off changes no bit */
 } kmf_kernel;
 
-/* NULL if the processor, or the level asked for (base/cpu.h), lacks the instructions. */
-const kmf_kernel *kmf_kernel_for(kmf_precision precision);
+/*
+ * NULL if the processor, or the level asked for (base/cpu.h), lacks the instructions. Who has those
+ * of int8 has those of int16.
+ */
+const kmf_kernel *kmf_kernel_of(kmf_operand operand);
+
+/* What products of weights in this precision are computed in. */
+static inline kmf_operand kmf_operand_of(kmf_precision precision)
+{
+    return precision == KMF_PRECISION_F32    ? KMF_OPERAND_F32
+           : precision == KMF_PRECISION_BF16 ? KMF_OPERAND_BF16
+                                             : KMF_OPERAND_INT8;
+}
 
 /* Words of K terms. */
 static inline size_t kmf_kernel_words(const kmf_kernel *kernel, size_t K)

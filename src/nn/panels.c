@@ -6,6 +6,7 @@
 #include "nn/vmath.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 #if KMF_X86_LEVELS
 #include <immintrin.h>
@@ -41,11 +42,10 @@ static size_t groups(size_t Din)
 size_t kmf_panels_bytes(const kmf_kernel *kernel, size_t Dout, size_t Din)
 {
     size_t bytes, scales;
-    if (!panel_bytes(kernel, Dout, Din, &bytes) ||
-        !kmf_mul(Dout, 2 + groups(Din), &scales) ||
+    if (!panel_bytes(kernel, Dout, Din, &bytes) || !kmf_mul(Dout, 2 + groups(Din), &scales) ||
         !kmf_mul(scales, sizeof(float), &scales))
         return 0;
-    if (kernel->terms != 4)
+    if (!kmf_has_scales(kernel))
         scales = 0;
     if (!kmf_add(bytes, scales, &bytes) || !kmf_add(bytes, 63, &bytes))
         return 0;
@@ -327,6 +327,70 @@ KMF_CLONES(quad_rows,
            (uint32_t * words, const float *const rows[4], const float *factors, size_t n),
            (words, rows, factors, n))
 
+/* ---------------------------------------------------------------- int16 ------------------ */
+
+#define INT16_NORM 32000.0f
+
+/*
+ * squares_of: the sum of the squares of x [K].
+ * row_to_int16: to [room] = x factor, rounded, and zeros behind the K-th.
+ */
+#if KMF_X86_LEVELS
+KMF_TARGET_VNNI static float squares_of(const float *x, size_t K)
+{
+    __m512 sum = _mm512_setzero_ps();
+    for (size_t i = 0; i < K; i += 16) {
+        __m512 v = _mm512_maskz_loadu_ps(lanes_at(i, K), x + i);
+        sum = _mm512_fmadd_ps(v, v, sum);
+    }
+    return _mm512_reduce_add_ps(sum);
+}
+
+KMF_TARGET_VNNI static void row_to_int16(int16_t *to, const float *x, float factor, size_t K,
+                                         size_t room)
+{
+    for (size_t i = 0; i < room; i += 16) {
+        __m512 v = _mm512_setzero_ps();
+        if (i < K)
+            v = _mm512_maskz_loadu_ps(lanes_at(i, K), x + i);
+        __m512i rounded = _mm512_cvtps_epi32(_mm512_mul_ps(v, _mm512_set1_ps(factor)));
+        _mm256_storeu_si256((__m256i *)(void *)(to + i), _mm512_cvtsepi32_epi16(rounded));
+    }
+}
+#else
+static float squares_of(const float *x, size_t K)
+{
+    float sum = 0;
+    for (size_t i = 0; i < K; i++)
+        sum += x[i] * x[i];
+    return sum;
+}
+
+static void row_to_int16(int16_t *to, const float *x, float factor, size_t K, size_t room)
+{
+    for (size_t i = 0; i < room; i++)
+        to[i] = (int16_t)(i < K ? lrintf(x[i] * factor) : 0);
+}
+#endif
+
+/* NaN if the row holds what is not finite, or whose square is not. */
+static float int16_scale(const float *x, size_t K)
+{
+    float norm = sqrtf(squares_of(x, K));
+    return norm < HUGE_VALF ? norm / INT16_NORM : NAN;
+}
+
+void kmf_words_int16(void *words, size_t ld, float *scale, float *low, const float *x,
+                     size_t ld_x, size_t N, size_t K)
+{
+    for (size_t n = 0; n < N; n++) {
+        scale[n] = int16_scale(x + n * ld_x, K);
+        low[n] = 0;
+        row_to_int16((int16_t *)words + n * ld * 2, x + n * ld_x, factor_of(scale[n]), K,
+                     round_up(K, 32));
+    }
+}
+
 /* ---------------------------------------------------------------- panels ----------------- */
 
 typedef struct matrix {
@@ -350,19 +414,30 @@ static void fetch_rows(const matrix *m, size_t o, size_t n_rows, size_t beg, siz
             __builtin_prefetch(row_of(m, o) + beg + j);
 }
 
+static float row_scale(const kmf_kernel *kernel, const float *row, size_t K)
+{
+    return kernel->operand == KMF_OPERAND_INT16 ? int16_scale(row, K) : kmf_int8_scale(row, K);
+}
+
 /* Words of terms k .. k + n - 1 of row o of a weight. */
 static void weight_words(uint32_t *words, const kmf_kernel *kernel, const matrix *m, size_t o,
                          size_t k, size_t n, float scale, float *sum)
 {
     const float *x = row_of(m, o) + k;
     memset(words, 0, kmf_kernel_words(kernel, n) * sizeof *words);
-    if (kernel->terms == 1) {
+    switch (kernel->operand) {
+    case KMF_OPERAND_F32:
         memcpy(words, x, n * sizeof *words);
-    } else if (kernel->terms == 2) {
+        break;
+    case KMF_OPERAND_BF16:
         row_to_bf16((uint16_t *)(void *)words, x, n, round_up(n, 16));
-    } else {
-        assert(sum);
+        break;
+    case KMF_OPERAND_INT8:
         kmf_int8_round((int8_t *)words, sum, x, scale, n);
+        break;
+    case KMF_OPERAND_INT16:
+        row_to_int16((int16_t *)(void *)words, x, factor_of(scale), n, round_up(n, 16));
+        break;
     }
 }
 
@@ -381,7 +456,7 @@ void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const 
     matrix m = {parts, Dout / n_parts, ld, Dout};
     size_t words = kmf_kernel_words(kernel, Din);
     size_t cols = kernel->cols;
-    bool quantised = kernel->terms == 4;
+    bool quantised = kmf_has_scales(kernel);
     float *scales = (float *)(void *)((char *)panels + scales_offset(kernel, Dout, Din));
     _Alignas(64) uint32_t rows[KMF_PANEL_COLS][16];
     size_t most = 16 * kernel->terms; /* of a row, converted at a time: divides a group */
@@ -392,13 +467,12 @@ void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const 
         size_t n_cols = Dout - beg < cols ? Dout - beg : cols;
         fetch_rows(&m, beg + cols, cols, 0, Din < FETCHED ? Din : FETCHED);
         for (size_t j = 0; quantised && j < n_cols; j++)
-            scales[beg + j] = kmf_int8_scale(row_of(&m, beg + j), Din);
+            scales[beg + j] = row_scale(kernel, row_of(&m, beg + j), Din);
         for (size_t k = 0; k < Din; k += most) {
             size_t n = Din - k < most ? Din - k : most;
             size_t n_words = kmf_kernel_words(kernel, n);
             uint32_t *to = panel + k / kernel->terms * cols;
-            float *sums =
-                quantised ? scales + (2 + k / KMF_INT8_GROUP) * Dout + beg : NULL;
+            float *sums = quantised ? scales + (2 + k / KMF_INT8_GROUP) * Dout + beg : NULL;
             for (size_t j = 0; j < n_cols; j++)
                 weight_words(rows[j], kernel, &m, beg + j, k, n,
                              quantised ? scales[beg + j] : 0.0f, sums ? &sums[j] : NULL);
@@ -440,9 +514,9 @@ static void column_words(uint32_t *to, const kmf_kernel *kernel, const matrix *m
     const float *rows[4] = {zeros, zeros, zeros, zeros};
     for (size_t i = 0; i < kernel->terms && o + i < m->rows; i++)
         rows[i] = row_of(m, o + i) + beg;
-    if (kernel->terms == 1)
+    if (kernel->operand == KMF_OPERAND_F32)
         memcpy(to, rows[0], n * sizeof *to);
-    else if (kernel->terms == 2)
+    else if (kernel->operand == KMF_OPERAND_BF16)
         pair_rows(to, rows[0], rows[1], n);
     else
         quad_rows(to, rows, factors, n);
@@ -451,7 +525,7 @@ static void column_words(uint32_t *to, const kmf_kernel *kernel, const matrix *m
 void kmf_panels_pack_back(void *panels, const kmf_kernel *kernel, const float *const *parts,
                           size_t n_parts, size_t ld, size_t Dout, size_t Din)
 {
-    assert(n_parts > 0 && Dout % n_parts == 0);
+    assert(n_parts > 0 && Dout % n_parts == 0 && kernel->operand != KMF_OPERAND_INT16);
     matrix m = {parts, Dout / n_parts, ld, Dout};
     size_t cols = kernel->cols;
     size_t words = kmf_kernel_words(kernel, Dout);
@@ -460,7 +534,7 @@ void kmf_panels_pack_back(void *panels, const kmf_kernel *kernel, const float *c
     for (size_t beg = 0; beg < Din; beg += cols) {
         uint32_t *panel = (uint32_t *)panels + beg * words;
         size_t n = Din - beg < cols ? Din - beg : cols;
-        if (kernel->terms == 4)
+        if (kernel->operand == KMF_OPERAND_INT8)
             find_column_scales(scales + beg, factors, &m, beg, n);
         for (size_t k = 0; k < words; k++) {
             uint32_t *to = panel + k * cols;

@@ -11,6 +11,9 @@
  *
  * and where groups of KMF_INT8_GROUP terms of x have a scale and a low of their own, the sum of
  * that over the groups.
+ *
+ * int16, either side: scale = |row| / 32000, by the Euclidean norm, so that no product of two rows
+ * overflows; without a low, so that for low and sum_k q there are zeros.
  */
 #ifndef KMF_PANELS_H
 #define KMF_PANELS_H
@@ -23,17 +26,23 @@
 
 /*
  * Bytes of W [Dout, Din] in panels, a multiple of 64; 0: does not fit a size_t. Behind the panels
- * of int8 stand, float, scale [Dout], which kmf_panels_scales finds, sum_k q [Dout], and that sum
+ * of int8 and int16 stand, float, scale [Dout], which kmf_panels_scales finds, sum_k q [Dout], and that sum
  * group by group, [Din / KMF_INT8_GROUP, rounded up; Dout].
  */
 size_t kmf_panels_bytes(const kmf_kernel *kernel, size_t Dout, size_t Din);
 const float *kmf_panels_scales(const kmf_kernel *kernel, const void *panels, size_t Dout,
                                size_t Din);
 
+/* Whether there are scales. */
+static inline bool kmf_has_scales(const kmf_kernel *kernel)
+{
+    return kernel->operand == KMF_OPERAND_INT8 || kernel->operand == KMF_OPERAND_INT16;
+}
+
 /* W [Dout, Din] from n_parts blocks of Dout / n_parts rows, ld floats from row to row. */
 void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const *parts,
                      size_t n_parts, size_t ld, size_t Dout, size_t Din);
-/* Of the same W, the panels of W^T [Din, Dout], with its scales; int8: without the sums. */
+/* Of the same W, the panels of W^T [Din, Dout], with its scales; int8: without the sums; no int16. */
 void kmf_panels_pack_back(void *panels, const kmf_kernel *kernel, const float *const *parts,
                           size_t n_parts, size_t ld, size_t Dout, size_t Din);
 
@@ -67,5 +76,8 @@ void kmf_words_pairs(void *words, size_t ld, const float *x, size_t ld_x, size_t
  */
 void kmf_words_int8(void *words, size_t ld, float *scale, float *low, const float *x,
                     size_t ld_x, size_t N, size_t K);
+/* x [N, K] to int16, scale [N] and low [N], zeros; behind the K-th up to a multiple of 32, too. */
+void kmf_words_int16(void *words, size_t ld, float *scale, float *low, const float *x,
+                     size_t ld_x, size_t N, size_t K);
 
 #endif
