@@ -24,52 +24,59 @@ static KMF_INLINE float sum_lanes(float *part)
     return part[0];
 }
 
-/* The largest of x and of row; a NaN may be passed over. */
+/* The largest of x and of row, in whole steps; a NaN may be passed over. */
 static KMF_INLINE float max_of(const float *restrict row, float x, size_t n)
 {
     float part[LANES];
-    size_t j = 0;
     for (size_t l = 0; l < LANES; l++)
         part[l] = x;
-    for (; j + LANES <= n; j += LANES)
+    for (size_t j = 0; j < n; j += LANES)
         for (size_t l = 0; l < LANES; l++)
             part[l] = row[j + l] > part[l] ? row[j + l] : part[l];
-    for (size_t l = 0; j + l < n; l++)
-        part[l] = row[j + l] > part[l] ? row[j + l] : part[l];
     for (size_t half = LANES / 2; half > 0; half /= 2)
         for (size_t l = 0; l < half; l++)
             part[l] = part[l + half] > part[l] ? part[l + half] : part[l];
     return part[0];
 }
 
-/* The weights 2^(score - max) of n scores, in their place, and their sum. */
+/* The weights 2^(score - max) of n scores, in whole steps and in their place, and their sum. */
 static KMF_INLINE float weigh_row(bool fused, float *restrict row, float max, size_t n)
 {
     float part[LANES] = {0};
-    size_t j = 0;
-    for (; j + LANES <= n; j += LANES)
+    for (size_t j = 0; j < n; j += LANES)
         for (size_t l = 0; l < LANES; l++) {
             row[j + l] = kmf_exp2_down(fused, row[j + l] - max);
             part[l] += row[j + l];
         }
-    for (size_t l = 0; j + l < n; l++) {
-        row[j + l] = kmf_exp2_down(fused, row[j + l] - max);
-        part[l] += row[j + l];
-    }
     return sum_lanes(part);
+}
+
+/* Behind the n-th score up to a whole step: weights of 0. Where that ends. */
+static KMF_INLINE size_t fill_step(float *row, size_t n, size_t step)
+{
+    for (; n % step != 0; n++)
+        row[n] = -HUGE_VALF;
+    return n;
+}
+
+static KMF_INLINE void add_sum(kmf_running *r, size_t i, bool first, float sum)
+{
+    r->sum[i] = (first ? 0.0f : r->sum[i] * r->factor[i]) + sum;
 }
 
 static KMF_INLINE void kmf_weigh_body(bool fused, float *scores, size_t ld, kmf_running *r,
                                       bool first, size_t rows, size_t n)
 {
+    size_t steps = n;
     for (size_t i = 0; i < rows; i++) {
         float *row = scores + i * ld;
-        float max = max_of(row, first ? -HUGE_VALF : r->max[i], n);
+        steps = fill_step(row, n, LANES);
+        float max = max_of(row, first ? -HUGE_VALF : r->max[i], steps);
         r->factor[i] = first ? 0.0f : kmf_exp2_down(fused, r->max[i] - max);
         r->max[i] = max;
-        float sum = weigh_row(fused, row, max, n);
-        r->sum[i] = (first ? 0.0f : r->sum[i] * r->factor[i]) + sum;
     }
+    for (size_t i = 0; i < rows; i++)
+        add_sum(r, i, first, weigh_row(fused, scores + i * ld, r->max[i], steps));
 }
 
 KMF_CLONES_FUSED(kmf_weigh,
@@ -79,10 +86,13 @@ KMF_CLONES_FUSED(kmf_weigh,
 /* ---------------------------------------------------------------- in vector code --------- */
 
 #if KMF_X86_LEVELS
-/* 2^(x - max) to 1e-4, at least 2^-125: 2^n p(f), |f| <= 1/2. NaN stays NaN. */
+/*
+ * 2^(x - max) to 1e-4, down to 0: 2^n p(f), |f| <= 1/2. NaN stays NaN; for x of -infinity f and p
+ * are NaN, and vscalefps makes 0 of a NaN times 2^-infinity.
+ */
 KMF_TARGET_AVX512 static KMF_INLINE __m512 power_of_2(__m512 x, __m512 max)
 {
-    __m512 y = _mm512_max_ps(_mm512_set1_ps(-125.0f), _mm512_sub_ps(x, max));
+    __m512 y = _mm512_sub_ps(x, max);
     __m512 whole = _mm512_roundscale_ps(y, 8);
     __m512 f = _mm512_sub_ps(y, whole);
     __m512 p = _mm512_set1_ps(0.0551716685f);
@@ -121,39 +131,35 @@ KMF_TARGET_BF16 static KMF_INLINE float weigh_row_bf16(uint16_t *half, const flo
     return _mm512_reduce_add_ps(_mm512_add_ps(a, b));
 }
 
-/* A row's new maximum, and the factor that goes with it: 1, and not 1 - 7e-5, if it stays. */
-KMF_TARGET_AVX512 static KMF_INLINE float raise(kmf_running *r, size_t i, const float *row,
-                                                bool first, size_t n)
+/*
+ * The rows' new maxima, and the factors that go with them: 1, and not 1 - 7e-5, if one stays. How
+ * many scores there are in whole steps. All rows before any is weighed: a row ends in operations
+ * that wait for each other, and the processor goes on with the next one meanwhile.
+ */
+KMF_TARGET_AVX512 static KMF_INLINE size_t raise(kmf_running *r, float *scores, size_t ld,
+                                                 bool first, size_t rows, size_t n, size_t step)
 {
-    float before = first ? -HUGE_VALF : r->max[i];
-    float max = max_of_steps(row, before, n);
-    __m512 factor = power_of_2(_mm512_set1_ps(before), _mm512_set1_ps(max));
-    r->factor[i] = first ? 0.0f : before == max ? 1.0f : _mm512_cvtss_f32(factor);
-    r->max[i] = max;
-    return max;
-}
-
-static KMF_INLINE void add_sum(kmf_running *r, size_t i, bool first, float sum)
-{
-    r->sum[i] = (first ? 0.0f : r->sum[i] * r->factor[i]) + sum;
-}
-
-/* Behind the n-th score up to a whole step: weights of 2^-125 or 0, for values that are 0. */
-static KMF_INLINE void fill_step(float *row, size_t n, size_t step)
-{
-    for (size_t j = n; j % step != 0; j++)
-        row[j] = -HUGE_VALF;
+    size_t steps = n;
+    for (size_t i = 0; i < rows; i++) {
+        float *row = scores + i * ld;
+        steps = fill_step(row, n, step);
+        float before = first ? -HUGE_VALF : r->max[i];
+        float max = max_of_steps(row, before, steps);
+        __m512 factor = power_of_2(_mm512_set1_ps(before), _mm512_set1_ps(max));
+        r->factor[i] = first ? 0.0f : before == max ? 1.0f : _mm512_cvtss_f32(factor);
+        r->max[i] = max;
+    }
+    return steps;
 }
 
 KMF_TARGET_BF16 void kmf_weigh_bf16(void *words, size_t ld_words, float *scores, size_t ld,
                                     kmf_running *r, bool first, size_t rows, size_t n)
 {
-    for (size_t i = 0; i < rows; i++) {
-        float *row = scores + i * ld;
-        fill_step(row, n, STEP);
-        float max = raise(r, i, row, first, n);
-        add_sum(r, i, first, weigh_row_bf16((uint16_t *)words + i * ld_words * 2, row, max, n));
-    }
+    size_t steps = raise(r, scores, ld, first, rows, n, STEP);
+    for (size_t i = 0; i < rows; i++)
+        add_sum(r, i, first,
+                weigh_row_bf16((uint16_t *)words + i * ld_words * 2, scores + i * ld, r->max[i],
+                               steps));
 }
 
 /*
@@ -206,12 +212,11 @@ KMF_TARGET_VNNI static KMF_INLINE float weigh_row_int8(uint8_t *bytes, const flo
 KMF_TARGET_VNNI void kmf_weigh_int8(void *words, size_t ld_words, float *scores, size_t ld,
                                     kmf_running *r, bool first, size_t rows, size_t n)
 {
-    for (size_t i = 0; i < rows; i++) {
-        float *row = scores + i * ld;
-        fill_step(row, n, KMF_WEIGH_STEP);
-        float max = raise(r, i, row, first, n);
-        add_sum(r, i, first, weigh_row_int8((uint8_t *)words + i * ld_words * 4, row, max, n));
-    }
+    size_t steps = raise(r, scores, ld, first, rows, n, KMF_WEIGH_STEP);
+    for (size_t i = 0; i < rows; i++)
+        add_sum(r, i, first,
+                weigh_row_int8((uint8_t *)words + i * ld_words * 4, scores + i * ld, r->max[i],
+                               steps));
 }
 #else
 void kmf_weigh_bf16(void *words, size_t ld_words, float *scores, size_t ld, kmf_running *r,
