@@ -163,16 +163,16 @@ KMF_TARGET_VNNI static void extremes(float *min, float *max, const float *x, siz
 {
     __m512 least = _mm512_set1_ps(x[0]);
     __m512 most = least;
-    __m512 zero = _mm512_setzero_ps();
+    __m512i zero = _mm512_setzero_si512(); /* the bits of v - v: 0, or NaN */
     for (size_t i = 0; i < K; i += 16) {
         __m512 v = _mm512_mask_loadu_ps(least, lanes_at(i, K), x + i);
         least = _mm512_min_ps(least, v);
         most = _mm512_max_ps(most, v);
-        zero = _mm512_fmadd_ps(v, _mm512_setzero_ps(), zero);
+        zero = _mm512_or_si512(zero, _mm512_castps_si512(_mm512_sub_ps(v, v)));
     }
-    float none = _mm512_reduce_add_ps(zero);
-    *min = none == 0 ? _mm512_reduce_min_ps(least) : NAN;
-    *max = none == 0 ? _mm512_reduce_max_ps(most) : NAN;
+    bool finite = _mm512_test_epi32_mask(zero, zero) == 0;
+    *min = finite ? _mm512_reduce_min_ps(least) : NAN;
+    *max = finite ? _mm512_reduce_max_ps(most) : NAN;
 }
 
 KMF_TARGET_VNNI static void row_to_bytes(uint8_t *to, const float *x, float min, float factor,
@@ -449,6 +449,71 @@ static void add_groups(float *sums, size_t Dout, size_t Din)
             sums[o] += sums[(1 + k / KMF_INT8_GROUP) * Dout + o];
 }
 
+/*
+ * turn_words: to [n_words], cols = the transpose of rows, of which there are n_cols; n_words up to
+ * WORDS_TURNED, those of the rows behind up to it may be anything. Behind n_cols there are zeros.
+ */
+#define WORDS_TURNED 16
+static void turn_words_plain(uint32_t *to, size_t cols, uint32_t (*rows)[WORDS_TURNED],
+                             size_t n_cols, size_t n_words)
+{
+    for (size_t i = 0; i < n_words; i++) {
+        for (size_t j = 0; j < n_cols; j++)
+            to[i * cols + j] = rows[j][i];
+        for (size_t j = n_cols; j < cols; j++)
+            to[i * cols + j] = 0;
+    }
+}
+
+#if KMF_X86_LEVELS
+/*
+ * 16 rows of 16: each step puts halves of two rows side by side, of 1, 2, 4, 8 words at a time;
+ * y[2 i], y[2 i + 1] come from x[i], x[i + 8], so after four steps every word is in its place.
+ */
+KMF_TARGET_AVX512 static KMF_INLINE void interleave(__m512i y[16], const __m512i x[16])
+{
+    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const __m512i high =
+        _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    KMF_UNROLL(8)
+    for (int i = 0; i < 8; i++) {
+        y[2 * i] = _mm512_permutex2var_epi32(x[i], low, x[i + 8]);
+        y[2 * i + 1] = _mm512_permutex2var_epi32(x[i], high, x[i + 8]);
+    }
+}
+
+KMF_TARGET_AVX512 static void turn_words_avx512(uint32_t *to, size_t cols,
+                                                uint32_t (*rows)[WORDS_TURNED], size_t n_cols,
+                                                size_t n_words)
+{
+    for (size_t j = 0; j < cols; j += 16) {
+        __m512i a[16];
+        __m512i b[16];
+        KMF_UNROLL(16)
+        for (size_t i = 0; i < 16; i++)
+            a[i] = j + i < n_cols ? _mm512_load_si512(rows[j + i]) : _mm512_setzero_si512();
+        interleave(b, a);
+        interleave(a, b);
+        interleave(b, a);
+        interleave(a, b);
+        for (size_t i = 0; i < n_words; i++)
+            _mm512_storeu_si512(to + i * cols + j, a[i]);
+    }
+}
+#endif
+
+static void turn_words(uint32_t *to, size_t cols, uint32_t (*rows)[WORDS_TURNED], size_t n_cols,
+                       size_t n_words)
+{
+#if KMF_X86_LEVELS
+    if (kmf_cpu_level() >= KMF_CPU_AVX512 && cols % 16 == 0) {
+        turn_words_avx512(to, cols, rows, n_cols, n_words);
+        return;
+    }
+#endif
+    turn_words_plain(to, cols, rows, n_cols, n_words);
+}
+
 void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const *parts,
                      size_t n_parts, size_t ld, size_t Dout, size_t Din)
 {
@@ -458,8 +523,8 @@ void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const 
     size_t cols = kernel->cols;
     bool quantised = kmf_has_scales(kernel);
     float *scales = (float *)(void *)((char *)panels + scales_offset(kernel, Dout, Din));
-    _Alignas(64) uint32_t rows[KMF_PANEL_COLS][16];
-    size_t most = 16 * kernel->terms; /* of a row, converted at a time: divides a group */
+    _Alignas(64) uint32_t rows[KMF_PANEL_COLS][WORDS_TURNED];
+    size_t most = WORDS_TURNED * kernel->terms; /* of a row, converted at a time: divides a group */
     if (quantised)
         memset(scales + Dout, 0, (1 + groups(Din)) * Dout * sizeof *scales);
     for (size_t beg = 0; beg < Dout; beg += cols) {
@@ -476,12 +541,7 @@ void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const 
             for (size_t j = 0; j < n_cols; j++)
                 weight_words(rows[j], kernel, &m, beg + j, k, n,
                              quantised ? scales[beg + j] : 0.0f, sums ? &sums[j] : NULL);
-            for (size_t i = 0; i < n_words; i++) {
-                for (size_t j = 0; j < n_cols; j++)
-                    to[i * cols + j] = rows[j][i];
-                for (size_t j = n_cols; j < cols; j++)
-                    to[i * cols + j] = 0;
-            }
+            turn_words(to, cols, rows, n_cols, n_words);
         }
     }
     if (quantised)
