@@ -88,11 +88,12 @@ KMF_CLONES_FUSED(kmf_weigh,
 #if KMF_X86_LEVELS
 /*
  * 2^(x - max) to 1e-4, down to 0: 2^n p(f), |f| <= 1/2. NaN stays NaN; for x of -infinity f and p
- * are NaN, and vscalefps makes 0 of a NaN times 2^-infinity.
+ * are NaN, and vscalefps makes 0 of a NaN times 2^-infinity. x - max is a product as well, because
+ * the units of sums have most of the rest to do (Zen 4).
  */
 KMF_TARGET_AVX512 static KMF_INLINE __m512 power_of_2(__m512 x, __m512 max)
 {
-    __m512 y = _mm512_sub_ps(x, max);
+    __m512 y = _mm512_fmsub_ps(x, _mm512_set1_ps(1.0f), max);
     __m512 whole = _mm512_roundscale_ps(y, 8);
     __m512 f = _mm512_sub_ps(y, whole);
     __m512 p = _mm512_set1_ps(0.0551716685f);
