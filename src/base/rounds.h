@@ -19,10 +19,9 @@
 #include <stdint.h>
 
 typedef struct kmf_rounds {
-    _Atomic uint64_t
-        left; /* of the open round, the items that nobody has: round << 32 | items */
-    atomic_uint undone;
-    uint32_t n; /* items of the open round */
+    _Atomic uint64_t left; /* round << 32 | items of the open one that nobody has taken */
+    atomic_uint undone;    /* of its items */
+    uint32_t n;            /* its items */
 } kmf_rounds;
 
 /* Closed. */

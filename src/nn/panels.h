@@ -26,8 +26,8 @@
 
 /*
  * Bytes of W [Dout, Din] in panels, a multiple of 64; 0: does not fit a size_t. Behind the panels
- * of int8 and int16 stand, float, scale [Dout], which kmf_panels_scales finds, sum_k q [Dout], and that sum
- * group by group, [Din / KMF_INT8_GROUP, rounded up; Dout].
+ * of int8 and int16 stand, float, scale [Dout], which kmf_panels_scales finds, sum_k q [Dout], and
+ * that sum group by group, [Din / KMF_INT8_GROUP, rounded up; Dout].
  */
 size_t kmf_panels_bytes(const kmf_kernel *kernel, size_t Dout, size_t Din);
 const float *kmf_panels_scales(const kmf_kernel *kernel, const void *panels, size_t Dout,
@@ -42,7 +42,10 @@ static inline bool kmf_has_scales(const kmf_kernel *kernel)
 /* W [Dout, Din] from n_parts blocks of Dout / n_parts rows, ld floats from row to row. */
 void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const *parts,
                      size_t n_parts, size_t ld, size_t Dout, size_t Din);
-/* Of the same W, the panels of W^T [Din, Dout], with its scales; int8: without the sums; no int16. */
+/*
+ * Of the same W, the panels of W^T [Din, Dout], with its scales; int8: without the sums. Not for
+ * int16.
+ */
 void kmf_panels_pack_back(void *panels, const kmf_kernel *kernel, const float *const *parts,
                           size_t n_parts, size_t ld, size_t Dout, size_t Din);
 
