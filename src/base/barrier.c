@@ -18,6 +18,6 @@ void kmf_barrier_wait(kmf_barrier *barrier)
         atomic_fetch_add(&barrier->round, 1);
         return;
     }
-    for (int i = 0; atomic_load_explicit(&barrier->round, memory_order_acquire) == round; i++)
-        kmf_spin(i);
+    for (int tries = 0; atomic_load_explicit(&barrier->round, memory_order_acquire) == round;)
+        kmf_spin(&tries);
 }

@@ -28,8 +28,12 @@ typedef struct kmf_rounds {
 void kmf_rounds_init(kmf_rounds *rounds);
 /* round below 2^32 - 1, n > 0. By one thread at a time, and when no item is under way. */
 void kmf_rounds_open(kmf_rounds *rounds, uint32_t round, uint32_t n);
-/* When no item is under way; those that nobody has taken are dropped. */
+/*
+ * When no item is under way; those that nobody has taken are dropped. From then on whoever finds
+ * it closed may open it anew.
+ */
 void kmf_rounds_close(kmf_rounds *rounds);
+bool kmf_rounds_closed(const kmf_rounds *rounds);
 /*
  * Takes an item, 0 .. n - 1 of the open round, for which it may have to wait; false: the work is
  * closed. Until the item is done, neither the round changes nor what its opener wrote before.

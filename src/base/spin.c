@@ -14,10 +14,12 @@ static void relax(void)
 #endif
 }
 
-void kmf_spin(int tries)
+void kmf_spin(int *tries)
 {
-    if (tries < SPINS)
+    if (*tries < SPINS) {
         relax();
-    else
+        (*tries)++;
+    } else {
         sched_yield();
+    }
 }

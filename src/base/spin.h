@@ -8,7 +8,7 @@
 #ifndef KMF_SPIN_H
 #define KMF_SPIN_H
 
-/* Before something is asked for again; tries: how many times it has been, 0 at first. */
-void kmf_spin(int tries);
+/* Before something is asked for again; *tries is 0 before the first time. */
+void kmf_spin(int *tries);
 
 #endif

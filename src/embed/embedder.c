@@ -6,6 +6,9 @@
  *                                    +-- [job: the method's work] -+    in input order
  *   batches in a ring of 2t + 1      +-- [job]                   --+
  *
+ * At the end of a run threads that have no batch left, or had none, do parts of the others', so
+ * that a single query, one long sequence, and the last batches leave none idle.
+ *
  * What the pieces are, chunks of ids or stretches of letters, and what is added up for each, is
  * the method's business (method.h).
  *
@@ -39,6 +42,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -88,8 +92,9 @@ struct kmf_embedder {
     size_t n_slots;
     size_t first_sent;
     size_t n_sent;
-    atomic_size_t n_undone; /* of those sent */
-    size_t n_helpers;       /* jobs behind the last batch */
+    atomic_size_t n_unstarted, n_undone; /* of those sent */
+    atomic_bool finishing;               /* no batch will follow */
+    atomic_bool *rooms;                  /* owned [threads]: which workers' rooms are in use */
 
     pending *records; /* owned [n_records], a ring */
     size_t n_records;
@@ -121,15 +126,12 @@ static bool per_token(const kmf_embedder *e)
     return e->opts.pooling == KMF_POOL_NONE;
 }
 
-/* The pool wakes a thread for a job only where more jobs wait than threads work. */
-static size_t n_helpers(const kmf_embedder *e)
-{
-    return 2 * (size_t)e->opts.threads;
-}
-
 static int make_batches(kmf_embedder *e, kmf_err *err)
 {
     size_t threads = (size_t)e->opts.threads;
+    e->rooms = kmf_calloc(threads, sizeof *e->rooms, err);
+    if (!e->rooms)
+        return KMF_ENOMEM;
     e->n_slots = 2 * threads + 1;
     e->slots = kmf_calloc(e->n_slots, sizeof *e->slots, err);
     if (!e->slots)
@@ -183,7 +185,7 @@ kmf_embedder *kmf_embedder_new(const char *model, const kmf_embed_options *opts,
         goto fail;
     if (make_batches(e, err) < 0)
         goto fail;
-    e->queue = kmf_queue_new(e->pool, (int)(e->n_slots + n_helpers(e)), err);
+    e->queue = kmf_queue_new(e->pool, (int)e->n_slots, err);
     if (!e->queue)
         goto fail;
     clear_sums(e);
@@ -205,6 +207,7 @@ void kmf_embedder_free(kmf_embedder *embedder)
         kmf_batch_free(e->slots[i].batch);
     for (size_t i = 0; e->records && i < e->n_records; i++)
         kmf_free(e->records[i].name);
+    kmf_free(e->rooms);
     kmf_free(e->slots);
     kmf_free(e->records);
     kmf_free(e->sums[0].values);
@@ -508,16 +511,54 @@ static void work_pieces(const kmf_embedder *e, kmf_batch *b, int worker)
     }
 }
 
+/*
+ * A worker's room, 0 .. threads - 1, for a thread that prefers this one; -1: each was in use when
+ * it was looked at. Helpers that belong to no job are as many as batches were missing, so there is
+ * one for each job.
+ */
+static int free_room(kmf_embedder *e, int preferred)
+{
+    for (int i = 0; i < e->opts.threads; i++) {
+        int room = (preferred + i) % e->opts.threads;
+        if (!atomic_exchange(&e->rooms[room], true))
+            return room;
+    }
+    return -1;
+}
+
+static void leave_room(kmf_embedder *e, int room)
+{
+    atomic_store(&e->rooms[room], false);
+}
+
+/* Does parts of other threads' batches until all are done. */
+static void help(kmf_embedder *e, int room)
+{
+    for (int tries = 0; atomic_load(&e->n_undone) > 0; kmf_spin(&tries))
+        e->method->kind->help(e->method, room);
+}
+
+/*
+ * A batch. At the end of a run, when no other is left to begin, its thread goes on with those of
+ * the others; which all have been begun, so that it waits for nobody who waits for it.
+ */
 static void *work(void *arg)
 {
     slot *s = arg;
     kmf_embedder *e = s->embedder;
-    int worker = kmf_pool_worker(e->pool);
+    int room;
+    int tries = 0;
+    while ((room = free_room(e, kmf_pool_worker(e->pool))) < 0)
+        kmf_spin(&tries); /* one has moved meanwhile */
+    atomic_fetch_sub(&e->n_unstarted, 1);
     if (takes_ids(e))
-        e->method->kind->work(e->method, s->batch, worker);
+        e->method->kind->work(e->method, s->batch, room);
     else
-        work_pieces(e, s->batch, worker);
+        work_pieces(e, s->batch, room);
     atomic_fetch_sub(&e->n_undone, 1);
+    if (atomic_load(&e->finishing) && atomic_load(&e->n_unstarted) == 0)
+        help(e, room);
+    leave_room(e, room);
     return s;
 }
 
@@ -610,8 +651,10 @@ static int send(kmf_embedder *e, kmf_err *err)
     if (s->batch->n_pieces == 0)
         return 0;
     atomic_fetch_add(&e->n_undone, 1);
+    atomic_fetch_add(&e->n_unstarted, 1);
     int status = kmf_queue_send(e->queue, work, s, err);
     if (status < 0) {
+        atomic_fetch_sub(&e->n_unstarted, 1);
         atomic_fetch_sub(&e->n_undone, 1);
         return status;
     }
@@ -767,8 +810,9 @@ static int add_record(kmf_embedder *e, const char *name, const char *seq, size_t
 /* Drops whatever is pending: after a failure the embedder is as new. */
 static void reset(kmf_embedder *e)
 {
-    for (; e->n_sent + e->n_helpers > 0; e->n_sent > 0 ? e->n_sent-- : e->n_helpers--)
+    for (; e->n_sent > 0; e->n_sent--)
         (void)kmf_queue_wait(e->queue);
+    atomic_store(&e->finishing, false);
     for (size_t i = 0; i < e->n_slots; i++)
         kmf_batch_clear(e->slots[i].batch);
     e->n_pending = 0;
@@ -794,45 +838,53 @@ int kmf_embedder_add(kmf_embedder *embedder, const char *name, const char *seq, 
     return 0;
 }
 
-/* What a thread does when no batch is left for it. */
-static void *help(void *arg)
-{
-    kmf_embedder *e = arg;
-    int worker = kmf_pool_worker(e->pool);
-    for (int tries = 0; atomic_load(&e->n_undone) > 0; tries++) {
-        e->method->kind->help(e->method, worker);
-        kmf_spin(tries);
-    }
-    return e;
-}
-
-/*
- * Behind the last batch: a thread that is done with its own helps the others, so that a single
- * query, one long sequence, or the end of any run, leaves no thread idle.
- */
-static int send_helpers(kmf_embedder *e, kmf_err *err)
+/* Hands out all batches that were sent. */
+static int collect_all(kmf_embedder *e, kmf_err *err)
 {
     int status = 0;
-    if (e->opts.threads == 1 || !takes_ids(e))
-        return 0;
-    while (status == 0 && e->n_helpers < n_helpers(e)) {
-        status = kmf_queue_send(e->queue, help, e, err);
-        e->n_helpers += status == 0;
-    }
+    while (status == 0 && e->n_sent > 0)
+        status = collect(e, err);
     return status;
+}
+
+/* The end of a run: the last thread collects, the others help. */
+typedef struct ending {
+    kmf_embedder *embedder;
+    int n_helpers;
+    int status;
+    kmf_err *err;
+} ending;
+
+static void end(void *arg, int thread)
+{
+    ending *x = arg;
+    kmf_embedder *e = x->embedder;
+    if (thread == x->n_helpers) {
+        x->status = collect_all(e, x->err);
+        return;
+    }
+    int room = free_room(e, thread);
+    if (room < 0)
+        return;
+    help(e, room);
+    leave_room(e, room);
 }
 
 int kmf_embedder_finish(kmf_embedder *embedder, kmf_err *err)
 {
     kmf_embedder *e = embedder;
-    int status = send(e, err);
-    if (status == 0 && e->n_sent > 0)
-        status = send_helpers(e, err);
-    while (status == 0 && e->n_sent > 0)
-        status = collect(e, err);
-    assert(status < 0 || e->n_pending == 0);
+    ending x = {.embedder = e, .err = err};
+    x.status = send(e, err);
+    if (x.status == 0 && e->method->shared && e->n_sent > 0) {
+        atomic_store(&e->finishing, true);
+        int n_busy = (int)atomic_load(&e->n_undone);
+        x.n_helpers = n_busy > 0 && n_busy < e->opts.threads ? e->opts.threads - n_busy : 0;
+    }
+    if (x.status == 0 && (x.n_helpers == 0 || kmf_together(x.n_helpers + 1, end, &x, NULL) < 0))
+        x.status = collect_all(e, err);
+    assert(x.status < 0 || e->n_pending == 0);
     reset(e);
-    return status;
+    return x.status;
 }
 
 /* ---------------------------------------------------------------- one sequence ---------- */

@@ -206,9 +206,9 @@ static void work(const kmf_method *method, kmf_batch *batch, int worker)
 static void help(const kmf_method *method, int worker)
 {
     const encode *m = (const encode *)method;
-    for (size_t i = 0; m->encoders && i < m->threads; i++)
-        if (i != (size_t)worker)
-            kmf_encoder_help(m->encoders[i], m->encoders[worker]);
+    for (size_t i = 1; i < m->threads; i++)
+        (void)kmf_encoder_help(m->encoders[((size_t)worker + i) % m->threads],
+                               m->encoders[worker]);
 }
 
 static void compose(const kmf_method *method, float *vector)
@@ -395,6 +395,7 @@ kmf_method *kmf_encode_open(const char *name, kmf_embed_options *opts, kmf_err *
     m->D = c->hidden_size;
     m->first = kmf_has_states(parts) ? m->D : 0;
     m->C = kmf_has_composition(parts) ? c->composition : 0;
+    m->base.shared = m->first > 0;
     m->composer = kmf_composer_of(&m->model->params, c);
     m->base.model = m->model;
     m->base.first = m->C > 0 ? m->first : 0;

@@ -24,10 +24,7 @@ typedef struct kmf_method_kind {
     void (*start)(const kmf_method *method, kmf_batch *batch, int worker);
     void (*piece)(const kmf_method *method, const kmf_batch *batch, kmf_piece *piece,
                   double *sum, int worker);
-    /*
-     * Of chunks: by a worker that has no batch, a part of what others are at; returns when there is
-     * nothing to help with.
-     */
+    /* Of shared ones: by a worker that has no batch, parts of what the others are at. */
     void (*help)(const kmf_method *method, int worker);
     /* What takes long before the first batch; NULL: nothing. */
     int (*prepare)(kmf_method *method, const kmf_embed_options *opts, kmf_err *err);
@@ -69,6 +66,7 @@ struct kmf_method {
     } files[KMF_METHOD_FILES];
 
     kmf_batch_shape shape;
+    bool shared;  /* several workers can work on one batch */
     size_t first; /* numbers of the first of two parts that are normed each; 0: there is one */
     kmf_cutter *cutters[2]; /* forward, reverse: pieces are chunks of ids; NULL: */
     kmf_stretch stretch;    /* they are stretches of letters */

@@ -30,10 +30,12 @@
  * q, k, v a tile goes through alone: its rows, and the columns of the feed-forward's [tile, F] that
  * are at work, stay in the second-level cache. The attention's result takes the place of q.
  *
- * A batch goes in rounds: of its tiles, into block 0; and for each block of its pairs of a head and
- * a part of a sequence's rows, and of its tiles, out of it and into the next. Other threads may
- * help at any time, each with a workspace of its own beside x and qkv, which are the owner's. Tiles
- * and parts of a round are such that all have something to do, which changes no bit.
+ * A batch goes in rounds (base/rounds.h), whose items are tiles or parts of heads:
+ *
+ *   tiles into block 0 -- heads of block 0 -- tiles out of block 0 and into 1 -- heads of block 1 ..
+ *
+ * Other threads may help at any time, each with a workspace of its own beside x and qkv, which are
+ * the owner's. A round has as many items as its threads need, which changes no bit.
  *
  * Workspace, one slab:   x [N, D]   qkv [N, 3D]   out [tile, max(D, E)]   normed [tile, D]
  *                        cos, sin [max_seq, r/2]   the products' and the attention's scratch
@@ -50,6 +52,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 /* Rows of a tile are a multiple of a kernel's, where there are that many. */
@@ -85,7 +88,7 @@ struct kmf_encoder {
     float *sin_t;  /* [max_seq, r/2] */
     void *words;   /* of the products */
     void *scratch; /* of the attention */
-    batch batch;
+    batch batch;   /* that it works on */
 };
 
 /* ---------------------------------------------------------------- workspace -------------- */
@@ -148,12 +151,13 @@ static bool lay_out(layout *l, const kmf_config *config, kmf_precision precision
     size_t E = config->embedding_size;
     size_t F = config->intermediate_size;
     size_t K = D / config->n_heads;
-    size_t width = D > E ? D : E;
+    size_t width = larger(D, E);
     size_t tile = kmf_gemm_rows(precision);
     size_t pairs = turned(config) / 2;
     size_t first = kmf_attend_scratch(max_seq, K, attention_precision(precision, 0));
     size_t scratch = kmf_attend_scratch(max_seq, K, attention_precision(precision, 1));
-    size_t words = kmf_gemm_scratch(width, precision);
+    size_t words = /* the first layer's q, k, v are float32 in any precision */
+        larger(kmf_gemm_scratch(width, precision), kmf_gemm_scratch(width, KMF_PRECISION_F32));
     for (size_t i = 0; i < config->n_layers && i < 2; i++)
         words = larger(words, kmf_gemm_pair_scratch(D, F, config->gated, precision,
                                                     kmf_packed_w2(precision, i)));
@@ -169,7 +173,7 @@ static bool lay_out(layout *l, const kmf_config *config, kmf_precision precision
            place_floats(&l->cos_t, &l->total, max_seq, pairs) &&
            place_floats(&l->sin_t, &l->total, max_seq, pairs) &&
            place(&l->words, &l->total, 1, words) &&
-           place(&l->scratch, &l->total, 1, first > scratch ? first : scratch);
+           place(&l->scratch, &l->total, 1, larger(first, scratch));
 }
 
 size_t kmf_encoder_bytes(const kmf_config *config, kmf_precision precision, size_t max_tokens,
@@ -517,13 +521,14 @@ static void do_item(kmf_encoder *e, kmf_encoder *own, size_t round, size_t item)
         enter_block(e, own, next, beg, rows);
 }
 
-/* What each thread does until the batch is done. */
-static void work(kmf_encoder *e, kmf_encoder *own)
+/* What each thread does until the batch is done: how many items. */
+static size_t work(kmf_encoder *e, kmf_encoder *own)
 {
     batch *b = &e->batch;
     uint32_t round;
     uint32_t item;
-    while (kmf_rounds_take(&b->rounds, &round, &item)) {
+    size_t n = 0;
+    for (; kmf_rounds_take(&b->rounds, &round, &item); n++) {
         do_item(e, own, round, item);
         if (!kmf_rounds_done(&b->rounds))
             continue;
@@ -532,6 +537,7 @@ static void work(kmf_encoder *e, kmf_encoder *own)
         else
             kmf_rounds_close(&b->rounds);
     }
+    return n;
 }
 
 /* The first layer's table, made when V tokens have been seen; NULL: not yet. */
@@ -599,28 +605,30 @@ const float *kmf_encoder_forward(kmf_encoder *encoder, const int32_t *ids, const
     e->n_rows = off[n_seq];
     if (e->n_rows > 0) {
         begin(e, ids, off, n_seq, layer);
-        work(e, e);
+        (void)work(e, e);
     }
     return e->x;
 }
 
-void kmf_encoder_help(kmf_encoder *owner, kmf_encoder *own)
+size_t kmf_encoder_help(kmf_encoder *owner, kmf_encoder *own)
 {
     assert(owner->model == own->model && owner->max_seq == own->max_seq);
+    if (kmf_rounds_closed(&owner->batch.rounds))
+        return 0;
     atomic_fetch_add(&owner->batch.helpers, 1);
-    work(owner, own);
+    size_t n = work(owner, own);
     atomic_fetch_sub(&owner->batch.helpers, 1);
+    return n;
 }
 
-/* Encoders that begin at the same time. */
 typedef struct team {
-    kmf_encoder *const *encoders;
+    kmf_encoder *const *encoders; /* borrowed; of each thread; the batch is the first one's */
 } team;
 
 static void work_together(void *arg, int thread)
 {
     const team *t = arg;
-    work(t->encoders[0], t->encoders[thread]);
+    (void)work(t->encoders[0], t->encoders[thread]);
 }
 
 int kmf_encoder_forward_together(kmf_encoder *const *encoders, size_t n, const float **hidden,
@@ -628,11 +636,13 @@ int kmf_encoder_forward_together(kmf_encoder *const *encoders, size_t n, const f
                                  size_t layer, kmf_err *err)
 {
     kmf_encoder *e = encoders[0];
+    *hidden = e->x;
+    if (n == 1 || off[n_seq] == 0) {
+        kmf_encoder_forward(e, ids, off, n_seq, layer);
+        return 0;
+    }
     check(e, ids, off, n_seq, layer);
     e->n_rows = off[n_seq];
-    *hidden = e->x;
-    if (e->n_rows == 0)
-        return 0;
     atomic_fetch_add(&e->batch.helpers, n - 1);
     begin(e, ids, off, n_seq, layer);
     int status = kmf_together((int)n, work_together, &(team){encoders}, err);

@@ -6,10 +6,11 @@
 #include "kmerformer.h"
 
 /*
- * With the room of `own`, of the same model and size, does a part of the batch that another thread
- * gave to `owner`, now or before it is done; returns when it is done, or at once if there is none.
- * The states have the bits that they have without help.
+ * Does a part of the batch that another thread has given to `owner`, in the room of `own`, an
+ * encoder of the same model and size that has no batch itself. Returns when the owner's is done,
+ * or at once if it has none: how many items of work were done here. The states have the bits that
+ * they have without help.
  */
-void kmf_encoder_help(kmf_encoder *owner, kmf_encoder *own);
+size_t kmf_encoder_help(kmf_encoder *owner, kmf_encoder *own);
 
 #endif

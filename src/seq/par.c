@@ -15,7 +15,8 @@
  *      a worker runs dry, so whoever needs its result soon should be ready to do the work
  *      (bytes.c does).
  *
- * A job must never wait for another job: with all threads waiting nothing would move.
+ * A job must never wait for one that may not have begun: with all threads waiting nothing would
+ * move.
  *
  * htslib does not publish the number of a worker. Each worker draws one from the pool's counter
  * when it first asks; threads belong to one pool for life, so a thread-local copy is enough.
