@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The encoder's attention against loops in double, at every processor level, in bfloat16 and in
- * bytes.
+ * integers of 16 and of 8 bits.
  */
 #include "base/half.h"
 #include "checked.h"

@@ -119,11 +119,14 @@ typedef struct kmf_model kmf_model;
  *   BF16   both factors rounded to bfloat16
  *   INT8   weights to 8 bits with a scale for each output, activations with a scale and an offset
  *          for each token, before the second product of the feed-forward for 256 of its columns;
- *          in attention each head's queries like activations, its keys with a scale for each; its
- *          values, and that second product in the first layer, as BF16. Where the processor lacks
- *          BF16, attention and that product are as F32.
- *          The first layer's queries, keys and scores stay F32 beside either, as far as a table
- *          over the vocabulary makes that cheap.
+ *          in attention each head's queries like activations, its keys with a scale for each, its
+ *          values with one for each column, and the weights of a token's neighbours in units of
+ *          1/254 of the largest
+ *
+ *          In the first layer, whose errors go through all others: q, k and v F32 beside either,
+ *          where a table over the vocabulary makes that cheap; queries and keys to 16 bits, with a
+ *          scale for each; its values, and beside INT8 that second product, as BF16, or F32 where
+ *          the processor lacks it.
  *   AUTO   the fastest of them whose vectors have a cosine above 0.9999 with those of F32: BF16
  *          if the processor has it, else F32
  */

@@ -221,7 +221,7 @@ static void open_head(head *h, void *scratch, size_t T, size_t K, float slope,
     bool fits = lay_out(&l, &with, T, K);
     assert(fits);
     assert(precision.scores == precision.values ||
-           (precision.scores == KMF_OPERAND_INT16 && precision.values != KMF_OPERAND_INT8));
+           (precision.scores == KMF_OPERAND_INT16 && precision.values < KMF_OPERAND_INT8));
     (void)fits;
     char *room = scratch;
     bool in_place = with.values->operand == KMF_OPERAND_F32;

@@ -156,14 +156,16 @@ kmf_precision kmf_precision_here(kmf_precision wish)
 {
     if (wish == KMF_PRECISION_AUTO)
         wish = KMF_PRECISION_BF16;
-    return kmf_kernel_of(kmf_operand_of(wish)) ? wish : KMF_PRECISION_F32;
+    bool known = wish == KMF_PRECISION_BF16 || wish == KMF_PRECISION_INT8;
+    return known && kmf_kernel_of(kmf_operand_of(wish)) ? wish : KMF_PRECISION_F32;
 }
 
 /* The kernel of weights of a precision. */
 static const kmf_kernel *kernel_of(kmf_precision precision)
 {
     kmf_gemm_init();
-    return precision == KMF_PRECISION_F32 ? engine.f32 : kmf_kernel_of(kmf_operand_of(precision));
+    return precision == KMF_PRECISION_F32 ? engine.f32
+                                          : kmf_kernel_of(kmf_operand_of(precision));
 }
 
 /* ---------------------------------------------------------------- packing ---------------- */

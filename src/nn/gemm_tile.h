@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The plain engine's kernel, included by kernels.c once for each processor level and kind of
- * operand. Operands are read in words of 32 bits, one float, two bfloat16 or four int8: that many
- * neighbours along k.
+ * operand. Operands are read in words of 32 bits, one float, two bfloat16 or int16, or four int8:
+ * that many neighbours along k.
  *
  *   LEVEL     suffix of the names        TARGET    attribute of the functions
  *   LANES     words of a vector          SUM       type of a sum: float or int

@@ -449,11 +449,12 @@ static void add_groups(float *sums, size_t Dout, size_t Din)
             sums[o] += sums[(1 + k / KMF_INT8_GROUP) * Dout + o];
 }
 
-/*
- * turn_words: to [n_words], cols = the transpose of rows, of which there are n_cols; n_words up to
- * WORDS_TURNED, those of the rows behind up to it may be anything. Behind n_cols there are zeros.
- */
 #define WORDS_TURNED 16
+
+/*
+ * turn_words: to [n_words, cols], the transpose of the first n_words of each of n_cols rows, and
+ * zeros in the columns behind.
+ */
 static void turn_words_plain(uint32_t *to, size_t cols, uint32_t (*rows)[WORDS_TURNED],
                              size_t n_cols, size_t n_words)
 {
@@ -467,12 +468,14 @@ static void turn_words_plain(uint32_t *to, size_t cols, uint32_t (*rows)[WORDS_T
 
 #if KMF_X86_LEVELS
 /*
- * 16 rows of 16: each step puts halves of two rows side by side, of 1, 2, 4, 8 words at a time;
- * y[2 i], y[2 i + 1] come from x[i], x[i + 8], so after four steps every word is in its place.
+ * Of 16 rows of 16 words: y[2 i] and y[2 i + 1] take the words of x[i] and x[i + 8] by turns. The
+ * number of a word's place, four bits of its row and four of its column, is thereby turned by one
+ * bit, so after four times rows are columns.
  */
 KMF_TARGET_AVX512 static KMF_INLINE void interleave(__m512i y[16], const __m512i x[16])
 {
-    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const __m512i low =
+        _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
     const __m512i high =
         _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
     KMF_UNROLL(8)
@@ -524,7 +527,8 @@ void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const 
     bool quantised = kmf_has_scales(kernel);
     float *scales = (float *)(void *)((char *)panels + scales_offset(kernel, Dout, Din));
     _Alignas(64) uint32_t rows[KMF_PANEL_COLS][WORDS_TURNED];
-    size_t most = WORDS_TURNED * kernel->terms; /* of a row, converted at a time: divides a group */
+    size_t most =
+        WORDS_TURNED * kernel->terms; /* of a row, converted at a time: divides a group */
     if (quantised)
         memset(scales + Dout, 0, (1 + groups(Din)) * Dout * sizeof *scales);
     for (size_t beg = 0; beg < Dout; beg += cols) {

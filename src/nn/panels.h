@@ -13,7 +13,9 @@
  * that over the groups.
  *
  * int16, either side: scale = |row| / 32000, by the Euclidean norm, so that no product of two rows
- * overflows; without a low, so that for low and sum_k q there are zeros.
+ * overflows (rows whose squares are no normal numbers aside: their scores are 0 to 1e-3 anyway, and
+ * a row whose squares are infinite counts as not finite); without a low, so that for low and
+ * sum_k q there are zeros.
  */
 #ifndef KMF_PANELS_H
 #define KMF_PANELS_H
@@ -79,7 +81,10 @@ void kmf_words_pairs(void *words, size_t ld, const float *x, size_t ld_x, size_t
  */
 void kmf_words_int8(void *words, size_t ld, float *scale, float *low, const float *x,
                     size_t ld_x, size_t N, size_t K);
-/* x [N, K] to int16, scale [N] and low [N], zeros; behind the K-th up to a multiple of 32, too. */
+/*
+ * x [N, K] to int16, scale [N] and low [N], which is 0; behind the K-th up to a multiple of 32
+ * there are zeros. Only where kmf_kernel_of has INT16.
+ */
 void kmf_words_int16(void *words, size_t ld, float *scale, float *low, const float *x,
                      size_t ld_x, size_t N, size_t K);
 
