@@ -32,7 +32,7 @@
  *
  * A batch goes in rounds (base/rounds.h), whose items are tiles or parts of heads:
  *
- *   tiles into block 0 -- heads of block 0 -- tiles out of block 0 and into 1 -- heads of block 1 ..
+ *   tiles into block 0 -- heads of block 0 -- tiles out of it and into 1 -- heads of block 1 ..
  *
  * Other threads may help at any time, each with a workspace of its own beside x and qkv, which are
  * the owner's. A round has as many items as its threads need, which changes no bit.
