@@ -89,16 +89,20 @@ static KMF_INLINE floats_4 fma_4(float a, floats_4 b, floats_4 c)
 #include "nn/gemm_tile.h"
 
 /*
- * c + a0 b0 + .. + a3 b3, exact as long as it fits: Din up to 65536. By hand, because gcc 12
- * copies each sum for the intrinsic function.
+ * c + a0 b0 + .. of the integers in a word. By hand, because gcc 12 copies each sum for the
+ * intrinsic functions.
  */
-KMF_TARGET_VNNI static KMF_INLINE __m512i dot_bytes(int a, __m512i b, __m512i c)
-{
-    __m512i words = _mm512_set1_epi32(a);
-    __asm__("vpdpbusd %2, %1, %0" : "+v"(c) : "v"(words), "v"(b));
-    return c;
-}
+#define DOT(name, instruction)                                                  \
+    KMF_TARGET_VNNI static KMF_INLINE __m512i name(int a, __m512i b, __m512i c) \
+    {                                                                           \
+        __m512i words = _mm512_set1_epi32(a);                                   \
+        __asm__(instruction " %2, %1, %0" : "+v"(c) : "v"(words), "v"(b));      \
+        return c;                                                               \
+    }
+DOT(dot_bytes, "vpdpbusd")
+DOT(dot_halves, "vpdpwssd")
 
+/* Exact as long as it fits: Din up to 65536. */
 #define LEVEL int8
 #define TARGET KMF_TARGET_VNNI
 #define LANES 16
@@ -109,14 +113,7 @@ KMF_TARGET_VNNI static KMF_INLINE __m512i dot_bytes(int a, __m512i b, __m512i c)
 #define MULTIPLY_ADD(a, b, c) (sums_int8) dot_bytes(a, (__m512i)(b), (__m512i)(c))
 #include "nn/gemm_tile.h"
 
-/* c + a0 b0 + a1 b1, exact as long as it fits. By hand as well. */
-KMF_TARGET_VNNI static KMF_INLINE __m512i dot_halves(int a, __m512i b, __m512i c)
-{
-    __m512i words = _mm512_set1_epi32(a);
-    __asm__("vpdpwssd %2, %1, %0" : "+v"(c) : "v"(words), "v"(b));
-    return c;
-}
-
+/* Exact as long as it fits, which the scales of its rows see to (nn/panels.h). */
 #define LEVEL int16
 #define TARGET KMF_TARGET_VNNI
 #define LANES 16
