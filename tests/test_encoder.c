@@ -344,7 +344,7 @@ static const char *together_has_the_bits(void)
 }
 
 /* The last thread gives its encoder batch after batch, with which the others help meanwhile. */
-enum { N_HELPED = CHECKED ? 5 : 40, MOST_HELPED = 10000 };
+enum { N_HELPING = 3, N_HELPED = CHECKED ? 3 : 10, MOST_HELPED = 1000 };
 
 typedef struct helped {
     const crew *crew;
@@ -357,8 +357,8 @@ static void forward_or_help(void *arg, int thread)
 {
     helped *h = arg;
     const crew *c = h->crew;
-    kmf_encoder *owner = c->encoders[N_TOGETHER - 1];
-    if (thread < N_TOGETHER - 1) {
+    kmf_encoder *owner = c->encoders[N_HELPING - 1];
+    if (thread < N_HELPING - 1) {
         for (int tries = 0; !atomic_load(&h->over); kmf_spin(&tries))
             atomic_fetch_add(&h->items, kmf_encoder_help(owner, c->encoders[thread]));
         return;
@@ -378,7 +378,7 @@ static const char *same_bits_with_help(kmf_precision precision)
     if (!wrong) {
         const float *x = kmf_encoder_forward(c.encoders[0], c.ids, crew_batch, 6, 2);
         memcpy(c.alone, x, LONG_SEQ * CREW_D * sizeof *x);
-        if (kmf_together(N_TOGETHER, forward_or_help, &h, NULL) != 0)
+        if (kmf_together(N_HELPING, forward_or_help, &h, NULL) != 0)
             wrong = "no threads";
         else if (h.n_wrong > 0)
             wrong = "with help the bits differ";
