@@ -6,11 +6,8 @@
  *                                    +-- [job: the method's work] -+    in input order
  *   batches in a ring of 2t + 1      +-- [job]                   --+
  *
- * At the end of a run threads that have no batch left, or had none, do parts of the others', so
- * that a single query, one long sequence, and the last batches leave none idle.
- *
  * What the pieces are, chunks of ids or stretches of letters, and what is added up for each, is
- * the method's business (method.h).
+ * the method's business (method.h); who computes, and who helps whom at the end, is crew.h's.
  *
  * The caller's thread cuts, sends and collects; the pool's threads compute. Jobs come back in
  * the order in which they were sent and pieces lie in input order, so one accumulator is enough:
@@ -32,7 +29,7 @@
 #include "base/cpu.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "base/spin.h"
+#include "embed/crew.h"
 #include "embed/digests.h"
 #include "embed/method.h"
 #include "embed/settings.h"
@@ -41,7 +38,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -92,9 +88,7 @@ struct kmf_embedder {
     size_t n_slots;
     size_t first_sent;
     size_t n_sent;
-    atomic_size_t n_unstarted, n_undone; /* of those sent */
-    atomic_bool finishing;               /* no batch will follow */
-    atomic_bool *rooms;                  /* owned [threads]: which workers' rooms are in use */
+    kmf_crew crew;
 
     pending *records; /* owned [n_records], a ring */
     size_t n_records;
@@ -129,8 +123,7 @@ static bool per_token(const kmf_embedder *e)
 static int make_batches(kmf_embedder *e, kmf_err *err)
 {
     size_t threads = (size_t)e->opts.threads;
-    e->rooms = kmf_calloc(threads, sizeof *e->rooms, err);
-    if (!e->rooms)
+    if (kmf_crew_init(&e->crew, e->method, e->opts.threads, err) < 0)
         return KMF_ENOMEM;
     e->n_slots = 2 * threads + 1;
     e->slots = kmf_calloc(e->n_slots, sizeof *e->slots, err);
@@ -207,7 +200,7 @@ void kmf_embedder_free(kmf_embedder *embedder)
         kmf_batch_free(e->slots[i].batch);
     for (size_t i = 0; e->records && i < e->n_records; i++)
         kmf_free(e->records[i].name);
-    kmf_free(e->rooms);
+    kmf_crew_free(&e->crew);
     kmf_free(e->slots);
     kmf_free(e->records);
     kmf_free(e->sums[0].values);
@@ -511,54 +504,16 @@ static void work_pieces(const kmf_embedder *e, kmf_batch *b, int worker)
     }
 }
 
-/*
- * A worker's room, 0 .. threads - 1, for a thread that prefers this one; -1: each was in use when
- * it was looked at. Helpers that belong to no job are as many as batches were missing, so there is
- * one for each job.
- */
-static int free_room(kmf_embedder *e, int preferred)
-{
-    for (int i = 0; i < e->opts.threads; i++) {
-        int room = (preferred + i) % e->opts.threads;
-        if (!atomic_exchange(&e->rooms[room], true))
-            return room;
-    }
-    return -1;
-}
-
-static void leave_room(kmf_embedder *e, int room)
-{
-    atomic_store(&e->rooms[room], false);
-}
-
-/* Does parts of other threads' batches until all are done. */
-static void help(kmf_embedder *e, int room)
-{
-    for (int tries = 0; atomic_load(&e->n_undone) > 0; kmf_spin(&tries))
-        e->method->kind->help(e->method, room);
-}
-
-/*
- * A batch. At the end of a run, when no other is left to begin, its thread goes on with those of
- * the others; which all have been begun, so that it waits for nobody who waits for it.
- */
 static void *work(void *arg)
 {
     slot *s = arg;
     kmf_embedder *e = s->embedder;
-    int room;
-    int tries = 0;
-    while ((room = free_room(e, kmf_pool_worker(e->pool))) < 0)
-        kmf_spin(&tries); /* one has moved meanwhile */
-    atomic_fetch_sub(&e->n_unstarted, 1);
+    int room = kmf_crew_enter(&e->crew, kmf_pool_worker(e->pool));
     if (takes_ids(e))
         e->method->kind->work(e->method, s->batch, room);
     else
         work_pieces(e, s->batch, room);
-    atomic_fetch_sub(&e->n_undone, 1);
-    if (atomic_load(&e->finishing) && atomic_load(&e->n_unstarted) == 0)
-        help(e, room);
-    leave_room(e, room);
+    kmf_crew_leave(&e->crew, room);
     return s;
 }
 
@@ -650,12 +605,10 @@ static int send(kmf_embedder *e, kmf_err *err)
     slot *s = &e->slots[(e->first_sent + e->n_sent) % e->n_slots];
     if (s->batch->n_pieces == 0)
         return 0;
-    atomic_fetch_add(&e->n_undone, 1);
-    atomic_fetch_add(&e->n_unstarted, 1);
+    kmf_crew_expect(&e->crew);
     int status = kmf_queue_send(e->queue, work, s, err);
     if (status < 0) {
-        atomic_fetch_sub(&e->n_unstarted, 1);
-        atomic_fetch_sub(&e->n_undone, 1);
+        kmf_crew_call_off(&e->crew);
         return status;
     }
     e->n_sent++;
@@ -812,7 +765,7 @@ static void reset(kmf_embedder *e)
 {
     for (; e->n_sent > 0; e->n_sent--)
         (void)kmf_queue_wait(e->queue);
-    atomic_store(&e->finishing, false);
+    kmf_crew_reset(&e->crew);
     for (size_t i = 0; i < e->n_slots; i++)
         kmf_batch_clear(e->slots[i].batch);
     e->n_pending = 0;
@@ -863,11 +816,7 @@ static void end(void *arg, int thread)
         x->status = collect_all(e, x->err);
         return;
     }
-    int room = free_room(e, thread);
-    if (room < 0)
-        return;
-    help(e, room);
-    leave_room(e, room);
+    kmf_crew_join(&e->crew, thread);
 }
 
 int kmf_embedder_finish(kmf_embedder *embedder, kmf_err *err)
@@ -875,11 +824,8 @@ int kmf_embedder_finish(kmf_embedder *embedder, kmf_err *err)
     kmf_embedder *e = embedder;
     ending x = {.embedder = e, .err = err};
     x.status = send(e, err);
-    if (x.status == 0 && e->method->shared && e->n_sent > 0) {
-        atomic_store(&e->finishing, true);
-        int n_busy = (int)atomic_load(&e->n_undone);
-        x.n_helpers = n_busy > 0 && n_busy < e->opts.threads ? e->opts.threads - n_busy : 0;
-    }
+    if (x.status == 0)
+        x.n_helpers = kmf_crew_missing(&e->crew);
     if (x.status == 0 && (x.n_helpers == 0 || kmf_together(x.n_helpers + 1, end, &x, NULL) < 0))
         x.status = collect_all(e, err);
     assert(x.status < 0 || e->n_pending == 0);
