@@ -26,13 +26,13 @@
  * both the two vectors are added, and addition commutes: x and its reverse complement get equal
  * bits.
  */
-#include "base/cpu.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "embed/crew.h"
 #include "embed/digests.h"
 #include "embed/method.h"
 #include "embed/settings.h"
+#include "embed/vector.h"
 #include "seq/dna.h"
 #include "seq/par.h"
 
@@ -41,9 +41,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-
-#define FLOAT_EXPONENT 0x7f800000u /* all ones: infinite or NaN */
-#define FIRST_SHARE (1.0 / 5)      /* of a squared length of 1, where there are two parts */
 
 /* The windows of a strand. */
 typedef struct tally {
@@ -281,48 +278,12 @@ void kmf_embedder_statistics(const kmf_embedder *embedder, kmf_embed_stats *stat
 
 /* ---------------------------------------------------------------- a record's end -------- */
 
-/* vector = total / weight */
-static void divide(float *vector, const double *total, double weight, size_t dim);
-
-static KMF_INLINE void divide_body(float *restrict vector, const double *restrict total,
-                                   double weight, size_t dim)
-{
-    for (size_t d = 0; d < dim; d++)
-        vector[d] = (float)(total[d] / weight);
-}
-
-KMF_CLONES(divide, (float *vector, const double *total, double weight, size_t dim),
-           (vector, total, weight, dim))
-
-static void l2_normalise(float *vector, size_t dim, double length)
-{
-    double square = 0;
-    for (size_t d = 0; d < dim; d++)
-        square += (double)vector[d] * (double)vector[d];
-    if (square <= 0)
-        return;
-    double scale = length / sqrt(square);
-    for (size_t d = 0; d < dim; d++)
-        vector[d] = (float)((double)vector[d] * scale);
-}
-
-/* As kmf_norm says. */
-static void norm(const kmf_embedder *e, float *vector)
-{
-    size_t first = e->method->first;
-    if (e->opts.norm != KMF_NORM_L2)
-        return;
-    if (first > 0)
-        l2_normalise(vector, first, sqrt(FIRST_SHARE));
-    l2_normalise(vector + first, e->dim - first, first > 0 ? sqrt(1 - FIRST_SHARE) : 1);
-}
-
 /* From the mean of a record's k-mers to its vector. */
 static void finish_mean(const kmf_embedder *e, float *vector)
 {
     if (e->method->kind->finish)
         e->method->kind->finish(e->method, vector);
-    norm(e, vector);
+    kmf_vector_norm(vector, e->dim, e->method->first, e->opts.norm);
 }
 
 /*
@@ -337,9 +298,9 @@ static void finish_vector(kmf_embedder *e)
     double w_fwd = maxima ? 1 : fwd->weight;
     double w_rc = maxima ? 1 : rc->weight;
     if (rc->tokens == 0)
-        divide(e->vector, fwd->values, w_fwd, e->dim);
+        kmf_vector_mean(e->vector, fwd->values, w_fwd, e->dim);
     else if (fwd->tokens == 0)
-        divide(e->vector, rc->values, w_rc, e->dim);
+        kmf_vector_mean(e->vector, rc->values, w_rc, e->dim);
     else
         for (size_t d = 0; d < e->dim; d++)
             e->vector[d] = (float)((fwd->values[d] / w_fwd + rc->values[d] / w_rc) / 2);
@@ -380,22 +341,6 @@ static int fail_not_finite(const pending *p, kmf_err *err)
 {
     return fail_record(p, KMF_ENUMERIC, "the model gives a vector that is not finite", err);
 }
-
-/* *finite: whether all numbers are. */
-static void look_for_nan(const float *vector, size_t dim, bool *finite);
-
-static KMF_INLINE void look_for_nan_body(const float *vector, size_t dim, bool *finite)
-{
-    unsigned bad = 0;
-    for (size_t d = 0; d < dim; d++) {
-        uint32_t bits;
-        memcpy(&bits, &vector[d], sizeof bits);
-        bad |= (bits & FLOAT_EXPONENT) == FLOAT_EXPONENT;
-    }
-    *finite = !bad;
-}
-
-KMF_CLONES(look_for_nan, (const float *vector, size_t dim, bool *finite), (vector, dim, finite))
 
 static int check_strict(const pending *p, const char *unknown, kmf_err *err)
 {
@@ -448,7 +393,7 @@ static int emit(kmf_embedder *e, const float *whole, bool finite, kmf_err *err)
             fill_nan(e->vector, e->dim);
         } else if (!whole) {
             finish_vector(e);
-            look_for_nan(e->vector, e->dim, &finite);
+            kmf_vector_finite(e->vector, e->dim, &finite);
         }
         p->row.vector = whole && !empty ? whole : e->vector;
         if (!empty && !finite)
@@ -497,9 +442,9 @@ static void work_pieces(const kmf_embedder *e, kmf_batch *b, int worker)
         m->kind->piece(m, b, p, p->whole ? b->sum : b->sums + p->sum_beg, worker);
         if (!p->whole || p->tokens == 0)
             continue;
-        divide(b->vector, b->sum, p->weight, b->dim);
+        kmf_vector_mean(b->vector, b->sum, p->weight, b->dim);
         finish_mean(e, b->vector);
-        look_for_nan(b->vector, b->dim, &p->finite);
+        kmf_vector_finite(b->vector, b->dim, &p->finite);
         memcpy(b->sums + p->sum_beg, b->vector, b->dim * sizeof *b->vector);
     }
 }
@@ -543,9 +488,9 @@ static int emit_tokens(kmf_embedder *e, pending *p, kmf_batch *b, const kmf_piec
     for (size_t i = 0; i < piece->tokens; i++) {
         float *vector = b->rows + (piece->row_beg + i) * e->dim;
         bool finite;
-        look_for_nan(vector, e->dim, &finite);
+        kmf_vector_finite(vector, e->dim, &finite);
         int status = finite ? 0 : fail_not_finite(p, err);
-        norm(e, vector);
+        kmf_vector_norm(vector, e->dim, e->method->first, e->opts.norm);
         p->row.vector = vector;
         p->row.position = (int64_t)b->row_pos[piece->row_beg + i];
         if (status == 0 && e->fn)
