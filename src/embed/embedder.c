@@ -283,7 +283,7 @@ static void finish_mean(const kmf_embedder *e, float *vector)
 {
     if (e->method->kind->finish)
         e->method->kind->finish(e->method, vector);
-    kmf_vector_norm(vector, e->dim, e->method->first, e->opts.norm);
+    kmf_vector_norm(vector, e->dim, e->method->first, (kmf_norm)e->opts.norm);
 }
 
 /*
@@ -490,7 +490,7 @@ static int emit_tokens(kmf_embedder *e, pending *p, kmf_batch *b, const kmf_piec
         bool finite;
         kmf_vector_finite(vector, e->dim, &finite);
         int status = finite ? 0 : fail_not_finite(p, err);
-        kmf_vector_norm(vector, e->dim, e->method->first, e->opts.norm);
+        kmf_vector_norm(vector, e->dim, e->method->first, (kmf_norm)e->opts.norm);
         p->row.vector = vector;
         p->row.position = (int64_t)b->row_pos[piece->row_beg + i];
         if (status == 0 && e->fn)
