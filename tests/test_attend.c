@@ -622,7 +622,9 @@ static const char *small_weights_are_kept(void)
 static const char *sums_of_pieces(kmf_precision precision)
 {
     enum { N = KMF_WEIGH_STEP, PIECES = 4 };
-    _Alignas(64) float scores[N], words[N];
+    _Alignas(64) float scores[N];
+    _Alignas(64) uint32_t words[N];
+    kmf_rows to = {words, N, false};
     kmf_running r;
     float sum = 0;
     for (int piece = 0; piece <= PIECES; piece++) {
@@ -631,9 +633,9 @@ static const char *sums_of_pieces(kmf_precision precision)
         if (precision == KMF_PRECISION_F32)
             kmf_weigh(scores, N, &r, piece == 0, 1, N);
         else if (precision == KMF_PRECISION_BF16)
-            kmf_weigh_bf16(words, N, scores, N, &r, piece == 0, 1, N);
+            kmf_weigh_bf16(to, scores, N, &r, piece == 0, 1, N);
         else
-            kmf_weigh_int8(words, N, scores, N, &r, piece == 0, 1, N);
+            kmf_weigh_int8(to, scores, N, &r, piece == 0, 1, N);
         if (piece == 0)
             sum = r.sum[0];
         else if (piece < PIECES &&

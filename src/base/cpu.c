@@ -1,14 +1,42 @@
 /* SPDX-License-Identifier: MIT */
+#define _DEFAULT_SOURCE /* syscall */
 #include "base/cpu.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#if KMF_X86_LEVELS
+#include <cpuid.h>
+#endif
+#if KMF_X86_LEVELS && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
-static const char *const names[KMF_N_CPU] = {"baseline", "avx2", "avx512", "vnni", "bf16"};
+static const char *const names[KMF_N_CPU] = {"baseline", "avx2", "avx512",
+                                             "vnni",     "bf16", "amx"};
 
 /* The level, or -1 until somebody asks. Two threads asking at once find the same. */
 static atomic_int known = -1;
+
+/*
+ * Tile registers: whether the processor has those of bfloat16 and bytes, and Linux lets this
+ * process use them, which it wants to be asked (5.16 and later; arch_prctl(2)).
+ */
+static bool takes_tiles(void)
+{
+#if KMF_X86_LEVELS && defined(__linux__) && defined(SYS_arch_prctl)
+    enum { LEAF = 7, BF16 = 1 << 22, TILE = 1 << 24, INT8 = 1 << 25 };
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    const unsigned all = BF16 | TILE | INT8;
+    unsigned a, b, c, d;
+    return __get_cpuid_count(LEAF, 0, &a, &b, &c, &d) && (d & all) == all &&
+           syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+#else
+    return false;
+#endif
+}
 
 static kmf_cpu detect(void)
 {
@@ -29,7 +57,10 @@ static kmf_cpu detect(void)
     const char *limit = getenv("KMERFORMER_CPU");
     for (int i = 0; limit && i < (int)level; i++)
         if (strcmp(limit, names[i]) == 0)
-            level = (kmf_cpu)i;
+            return (kmf_cpu)i;
+    bool lower = limit && strcmp(limit, names[level]) == 0;
+    if (level == KMF_CPU_BF16 && !lower && takes_tiles())
+        level = KMF_CPU_AMX;
     return level;
 }
 

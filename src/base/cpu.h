@@ -8,8 +8,9 @@
  *   avx512     AVX-512 F, VL, BW, DQ
  *   vnni       and AVX512-VNNI: dot products of bytes
  *   bf16       and AVX512-BF16: dot products of bfloat16
+ *   amx        and AMX: products of tiles of bfloat16 and bytes, where the kernel allows them
  *
- * KMERFORMER_CPU=baseline|avx2|avx512|vnni|bf16 lowers the level; it never raises it.
+ * KMERFORMER_CPU=baseline|avx2|avx512|vnni|bf16|amx lowers the level; it never raises it.
  */
 #ifndef KMF_CPU_H
 #define KMF_CPU_H
@@ -20,6 +21,7 @@ typedef enum kmf_cpu {
     KMF_CPU_AVX512,
     KMF_CPU_VNNI,
     KMF_CPU_BF16,
+    KMF_CPU_AMX,
     KMF_N_CPU
 } kmf_cpu;
 
@@ -27,7 +29,7 @@ typedef enum kmf_cpu {
 kmf_cpu kmf_cpu_level(void);
 /* The same, at most avx512: which vectors there are, for code that uses no dot products. */
 kmf_cpu kmf_cpu_vectors(void);
-/* "baseline", "avx2", "avx512", "vnni", "bf16". */
+/* "baseline", "avx2", "avx512", "vnni", "bf16", "amx". */
 const char *kmf_cpu_name(kmf_cpu level);
 
 #if defined(__GNUC__)
@@ -44,6 +46,7 @@ const char *kmf_cpu_name(kmf_cpu level);
 #define KMF_TARGET_AVX512 KMF_TARGET("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")
 #define KMF_TARGET_VNNI KMF_TARGET("avx512vnni,avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")
 #define KMF_TARGET_BF16 KMF_TARGET("avx512bf16,avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")
+#define KMF_TARGET_AMX KMF_TARGET("amx-tile,amx-bf16,amx-int8,avx512f,avx2,fma")
 #else
 #define KMF_X86_LEVELS 0
 #endif

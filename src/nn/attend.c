@@ -66,7 +66,7 @@ static kernels kernels_for(kmf_attend_precision precision)
 /* false if it does not fit a size_t. */
 static bool lay_out(layout *l, const kernels *with, size_t T, size_t K)
 {
-    size_t cols = with->values->cols;
+    size_t cols = with->values->width;
     size_t keys = kmf_panels_bytes(with->scores, T, K);
     size_t values = kmf_panels_bytes(with->values, K, T);
     size_t out = (K + cols - 1) / cols * cols;
@@ -191,10 +191,10 @@ static void multiply(void *c, size_t ld_c, const float *a, size_t ld_a, const fl
                      size_t panel_words, const kmf_kernel *kernel, size_t M, size_t N, size_t K,
                      bool more)
 {
-    for (size_t beg = 0; beg < N; beg += kernel->cols) {
-        size_t cols = N - beg < kernel->cols ? N - beg : kernel->cols;
+    for (size_t beg = 0; beg < N; beg += kernel->width) {
+        size_t cols = N - beg < kernel->width ? N - beg : kernel->width;
         kernel->panel((float *)c + beg, ld_c, a, ld_a,
-                      panels + beg / kernel->cols * panel_words, M, cols, K, more,
+                      panels + beg / kernel->cols * panel_words, panel_words, M, cols, K, more,
                       (kmf_ahead){0});
     }
 }
@@ -232,7 +232,7 @@ static void open_head(head *h, void *scratch, size_t T, size_t K, float slope,
                 .key_words = kmf_kernel_words(with.scores, K),
                 .ld_queries = kmf_words_ld(with.scores, K),
                 .ld_weights = in_place ? KEYS : kmf_words_ld(with.values, KEYS),
-                .ld_sums = (K + with.values->cols - 1) / with.values->cols * with.values->cols,
+                .ld_sums = (K + with.values->width - 1) / with.values->width * with.values->width,
                 .keys = (float *)(void *)(room + l.keys),
                 .values = (float *)(void *)(room + l.values),
                 .queries = (float *)(void *)(room + l.queries),
@@ -251,18 +251,17 @@ static void take_queries(head *h, const float *q, size_t ld, size_t rows)
     size_t K = h->K;
     float unit = (float)(1.0 / sqrt((double)K)) * LOG2_E;
     float factor[ROWS];
+    kmf_rows to = kmf_kernel_rows(h->for_scores, h->queries, h->ld_queries);
     for (size_t i = 0; i < rows; i++)
         factor[i] = unit;
     scale_rows(in_place ? h->queries : h->sums, in_place ? h->ld_queries : K, q, ld, factor,
                rows, K);
     if (operand == KMF_OPERAND_BF16)
-        kmf_words_bf16(h->queries, h->ld_queries, h->sums, K, rows, K);
+        kmf_words_bf16(to, h->sums, K, rows, K);
     else if (operand == KMF_OPERAND_INT8)
-        kmf_words_int8(h->queries, h->ld_queries, h->units.scale, h->units.low, h->sums, K,
-                       rows, K);
+        kmf_words_int8(to, h->units.scale, h->units.low, h->sums, K, rows, K);
     else if (operand == KMF_OPERAND_INT16)
-        kmf_words_int16(h->queries, h->ld_queries, h->units.scale, h->units.low, h->sums, K,
-                        rows, K);
+        kmf_words_int16(to, h->units.scale, h->units.low, h->sums, K, rows, K);
 }
 
 /* Those of rows t .. that come next: far apart, so that no processor sees them coming. */
@@ -290,12 +289,13 @@ static void score(head *h, size_t t, size_t u, size_t rows, size_t n)
 
 static void weigh(head *h, bool first, size_t rows, size_t n)
 {
+    kmf_rows to = kmf_kernel_rows(h->for_values, h->weights, h->ld_weights);
     if (h->for_values->operand == KMF_OPERAND_F32)
         kmf_weigh(h->scores, KEYS, &h->r, first, rows, n);
     else if (h->for_values->operand == KMF_OPERAND_BF16)
-        kmf_weigh_bf16(h->weights, h->ld_weights, h->scores, KEYS, &h->r, first, rows, n);
+        kmf_weigh_bf16(to, h->scores, KEYS, &h->r, first, rows, n);
     else
-        kmf_weigh_int8(h->weights, h->ld_weights, h->scores, KEYS, &h->r, first, rows, n);
+        kmf_weigh_int8(to, h->scores, KEYS, &h->r, first, rows, n);
 }
 
 /* O = O 2^(m - m') + P v for the n values from u on; O = P v for the first ones. */
@@ -315,16 +315,23 @@ static void add_values(head *h, size_t u, size_t rows, size_t n)
                    kmf_panels_scales(kernel, h->values, h->K, h->T), u == 0, rows, h->K);
 }
 
+/* How many queries are worked on at a time. */
+static size_t rows_at_once(size_t T)
+{
+    return kmf_cpu_level() >= KMF_CPU_AMX ? 32 : T <= FEW_TOKENS ? FEW_ROWS : ROWS;
+}
+
 void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const float *v,
                 size_t ld, void *scratch, size_t t0, size_t t1, size_t T, size_t K, float slope,
                 kmf_attend_precision precision)
 {
     head h;
-    size_t step = T <= FEW_TOKENS ? FEW_ROWS : ROWS;
+    size_t step = rows_at_once(T);
     assert(t0 <= t1 && t1 <= T);
     open_head(&h, scratch, T, K, slope, precision);
     kmf_panels_pack(h.keys, h.for_scores, (const float *[]){k}, 1, ld, T, K);
     kmf_panels_pack_back(h.values, h.for_values, (const float *[]){v}, 1, ld, T, K);
+    kmf_kernels_open();
     for (size_t t = t0; t < t1; t += step) {
         size_t rows = t1 - t < step ? t1 - t : step;
         take_queries(&h, q + t * ld, ld, rows);
@@ -339,4 +346,5 @@ void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const
             h.r.factor[i] = 1 / h.r.sum[i];
         scale_rows(out + t * ld_out, ld_out, h.sums, h.ld_sums, h.r.factor, rows, K);
     }
+    kmf_kernels_close();
 }

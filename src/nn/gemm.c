@@ -36,23 +36,25 @@ static struct {
 static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
 
 #define BLAS_ROWS (11 * KMF_TILE) /* at most, in a call */
+#define BLAS_UNIT 24
 /* Products of fewer multiplications may be given to kernels of another order of sums. */
 #define BLAS_SMALL 2000000
 
 /* What OpenBLAS is to those who pack weights: panels of many columns. */
 static const kmf_kernel blas_kernel = {
-    .cols = KMF_PANEL_COLS, .terms = 1, .depth = SIZE_MAX / 2};
+    .rows = KMF_TILE, .tile = BLAS_ROWS, .cols = KMF_PANEL_COLS, .width = KMF_PANEL_COLS,
+    .terms = 1, .unit = 1, .depth = SIZE_MAX / 2};
 
 /*
  * c = a b for a panel b.   a: [M, K], ld_a   c: [M, KMF_PANEL_COLS]
- * OpenBLAS sees a multiple of KMF_ROW_STEP rows, of KMF_TILE where the product is small. Both
+ * OpenBLAS sees a multiple of BLAS_UNIT rows, of KMF_TILE where the product is small. Both
  * a and c have room for whole tiles.
  */
 static void blas_panel(float *c, const float *a, size_t ld_a, const float *b, size_t M,
                        size_t cols, size_t K)
 {
-    bool small = KMF_ROW_STEP * cols * K < BLAS_SMALL;
-    size_t unit = small ? KMF_TILE : KMF_ROW_STEP;
+    bool small = BLAS_UNIT * cols * K < BLAS_SMALL;
+    size_t unit = small ? KMF_TILE : BLAS_UNIT;
     size_t step = small ? KMF_TILE : BLAS_ROWS;
     size_t end = (M + unit - 1) / unit * unit;
     for (size_t i = 0; i < end; i += step)
@@ -65,7 +67,7 @@ static void blas_panel(float *c, const float *a, size_t ld_a, const float *b, si
 /*
  * Whether OpenBLAS gives equal rows equal bits, and a row the same bits when the other rows change
  * and are fewer or more. The shapes are odd and even, shallow, and deeper than the depth at which
- * any of its kernels breaks a sum; of large products it sees any multiple of KMF_ROW_STEP rows. 10
+ * any of its kernels breaks a sum; of large products it sees any multiple of BLAS_UNIT rows. 10
  * to 50 ms.
  */
 static bool rows_are_alike(void)
@@ -74,8 +76,8 @@ static bool rows_are_alike(void)
         size_t Dout, Din;
     } shapes[] = {{32, 48}, {33, 17}, {144, 48}, {67, 801}, {96, 256}, {192, 768}, {256, 512}};
     enum { MAX_DIN = 801, MAX_DOUT = KMF_PANEL_COLS };
-    enum { MANY = 2 * KMF_TILE + KMF_ROW_STEP, ROOM = 3 * KMF_TILE };
-    static const size_t counts[] = {KMF_ROW_STEP, 2 * KMF_ROW_STEP, 3 * KMF_ROW_STEP, MANY};
+    enum { MANY = 2 * KMF_TILE + BLAS_UNIT, ROOM = 3 * KMF_TILE };
+    static const size_t counts[] = {BLAS_UNIT, 2 * BLAS_UNIT, 3 * BLAS_UNIT, MANY};
     static float x[ROOM * MAX_DIN], w_t[MAX_DIN * MAX_DOUT], y[ROOM * MAX_DOUT];
     float first[MAX_DOUT];
     uint32_t state = 1;
@@ -288,7 +290,7 @@ KMF_CLONES_FUSED(end_rows,
 
 size_t kmf_gemm_rows(kmf_precision precision)
 {
-    return kernel_of(precision) == &blas_kernel ? BLAS_ROWS : KMF_TILE;
+    return kernel_of(precision)->tile;
 }
 
 size_t kmf_gemm_scratch(size_t Din, kmf_precision precision)
@@ -298,35 +300,33 @@ size_t kmf_gemm_scratch(size_t Din, kmf_precision precision)
         return (size_t)BLAS_ROWS * KMF_PANEL_COLS * sizeof(float); /* sums */
     if (kernel->terms == 1)
         return 0;
-    return KMF_TILE * (kmf_words_ld(kernel, Din) + 2) * sizeof(float); /* and scale, low */
+    return kernel->tile * (kmf_words_ld(kernel, Din) + 2) * sizeof(float); /* and scale, low */
 }
 
 /* The left operand: words, and what they mean. */
 typedef struct left {
-    const float *words; /* or what is no float */
-    size_t ld;
-    const float *scale, *low; /* int8 */
+    kmf_rows rows;
+    float *scale, *low; /* int8 */
 } left;
 
 /* Where the words of a tile's rows lie in scratch. */
 static left rows_in(void *scratch, const kmf_kernel *kernel, size_t K)
 {
     size_t ld = kmf_words_ld(kernel, K);
-    float *words = scratch;
-    return (left){words, ld, words + KMF_TILE * ld, words + KMF_TILE * (ld + 1)};
+    float *scales = (float *)scratch + kernel->tile * ld;
+    return (left){kmf_kernel_rows(kernel, scratch, ld), scales, scales + kernel->tile};
 }
 
 static left convert(void *scratch, const float *x, size_t ld_x, const kmf_kernel *kernel,
                     size_t N, size_t K)
 {
     if (kernel->terms == 1)
-        return (left){x, ld_x, NULL, NULL};
+        return (left){{(uint32_t *)(uintptr_t)x, ld_x, false}, NULL, NULL};
     left a = rows_in(scratch, kernel, K);
     if (kernel->terms == 2)
-        kmf_words_bf16(scratch, a.ld, x, ld_x, N, K);
+        kmf_words_bf16(a.rows, x, ld_x, N, K);
     else
-        kmf_words_int8(scratch, a.ld, (float *)scratch + KMF_TILE * a.ld,
-                       (float *)scratch + KMF_TILE * (a.ld + 1), x, ld_x, N, K);
+        kmf_words_int8(a.rows, a.scale, a.low, x, ld_x, N, K);
     return a;
 }
 
@@ -334,8 +334,7 @@ static left convert(void *scratch, const float *x, size_t ld_x, const kmf_kernel
 typedef struct right {
     float *y;
     size_t ld;
-    void *words; /* NULL: to y */
-    size_t ld_words;
+    kmf_rows rows; /* words NULL: to y */
 } right;
 
 /* Sums [N, cols] of rows from n and columns from beg on, ended, to bf16 words. */
@@ -345,9 +344,10 @@ static void words_of_rows(const right *out, size_t n, size_t beg, const float *s
     _Alignas(64) float ended[KMF_ROW_STEP * KMF_KERNEL_COLS];
     for (size_t i = 0; i < N; i += KMF_ROW_STEP) {
         size_t rows = N - i < KMF_ROW_STEP ? N - i : KMF_ROW_STEP;
-        uint16_t *to = (uint16_t *)out->words + (n + i) * out->ld_words * 2 + beg;
+        kmf_rows to = out->rows;
+        to.words += kmf_rows_at(&to, n + i, beg / 2);
         end_rows(ended, KMF_KERNEL_COLS, sums + i * ld, ld, q, ending, true, rows, cols);
-        kmf_words_bf16(to, out->ld_words, ended, KMF_KERNEL_COLS, rows, cols);
+        kmf_words_bf16(to, ended, KMF_KERNEL_COLS, rows, cols);
         if (q.scale) {
             q.row_scale += rows;
             q.row_low += rows;
@@ -366,14 +366,17 @@ static span whole_of(const kmf_weight *w, const kmf_kernel *kernel)
     return (span){0, w->Dout, 0, kmf_kernel_words(kernel, w->Din)};
 }
 
-/* The words of a panel from k on that are multiplied in one go. */
+/*
+ * The words of a panel from k on that are multiplied in one go; of all panels that are, where they
+ * stand side by side.
+ */
 static kmf_ahead piece_of(const kmf_weight *w, const kmf_kernel *kernel, size_t beg, size_t k,
                           size_t end)
 {
     size_t words = kmf_kernel_words(kernel, w->Din);
     size_t depth = end - k < kernel->depth ? end - k : kernel->depth;
     return (kmf_ahead){(const float *)w->packed + beg * words + k * kernel->cols,
-                       depth * kernel->cols * sizeof(float)};
+                       depth * (depth == words ? kernel->width : kernel->cols) * sizeof(float)};
 }
 
 /* The share of ahead that is fetched beside rows n .. n + rows - 1 of N. */
@@ -408,7 +411,7 @@ static void blas_product(float *y, size_t ld_y, const float *x, size_t ld_x,
 }
 
 /*
- * A part of the product for N <= KMF_TILE rows, column `beg` being the first of out's; added to
+ * A part of the product for no more rows than the kernel's tile, column `beg` being the first of out's; added to
  * what is there if its sums have begun. While a sum is taken in one go, a few rows at a time are
  * finished, which leaves the sums in the nearest cache; else the piece of a panel in use stays in
  * the second-level one until all rows have had it. The piece after it is fetched meanwhile; after
@@ -419,11 +422,12 @@ static void tile_product(const right *out, const left *x, const kmf_weight *w,
                          kmf_ahead then)
 {
     _Alignas(64) float sums[KMF_TILE * KMF_KERNEL_COLS];
-    size_t step = part.K <= kernel->depth ? KMF_ROW_STEP : KMF_TILE;
+    size_t step = part.K <= kernel->depth ? kernel->rows : KMF_TILE;
     size_t last = part.k + part.K;
+    size_t words = kmf_kernel_words(kernel, w->Din);
     const float *scales =
         kernel->terms == 4 ? kmf_panels_scales(kernel, w->packed, w->Dout, w->Din) : NULL;
-    size_t group = part.K == kmf_kernel_words(kernel, w->Din)
+    size_t group = part.K == words
                        ? 0
                        : 1 + part.k * kernel->terms / KMF_INT8_GROUP;
     const float *bias = ending.bias;
@@ -431,27 +435,28 @@ static void tile_product(const right *out, const left *x, const kmf_weight *w,
     assert(part.beg % kernel->cols == 0 && (part.k == 0 || out->y));
     bool rough = kernel->terms > 1;
     bool whole = out->y && !scales && !bias;
-    for (size_t beg = part.beg; beg < part.end; beg += kernel->cols) {
-        size_t cols = part.end - beg < kernel->cols ? part.end - beg : kernel->cols;
+    for (size_t beg = part.beg; beg < part.end; beg += kernel->width) {
+        size_t cols = part.end - beg < kernel->width ? part.end - beg : kernel->width;
         size_t at = beg - part.beg;
-        bool in_place = whole && cols == kernel->cols;
+        bool in_place = whole && cols == kernel->width;
         kmf_ahead after =
             beg + cols < part.end ? piece_of(w, kernel, beg + cols, part.k, last) : then;
         ending.bias = bias ? bias + beg : NULL;
         for (size_t n = 0; n < N; n += step) {
             size_t rows = N - n < step ? N - n : step;
             float *c = in_place ? out->y + n * out->ld + at : sums;
-            size_t ld_c = in_place ? out->ld : kernel->cols;
+            size_t ld_c = in_place ? out->ld : kernel->width;
             quantised q = {0};
             if (part.k > 0 && !in_place && !scales)
                 copy_rows(c, ld_c, out->y + n * out->ld + at, out->ld, rows, cols);
             for (size_t k = part.k; k < last; k += kernel->depth) {
                 kmf_ahead piece = piece_of(w, kernel, beg, k, last);
-                size_t depth = piece.bytes / sizeof(float) / kernel->cols;
+                size_t depth = last - k < kernel->depth ? last - k : kernel->depth;
                 kmf_ahead next =
                     k + depth < last ? piece_of(w, kernel, beg, k + depth, last) : after;
-                kernel->panel(c, ld_c, x->words + n * x->ld + k - part.k, x->ld, piece.from,
-                              rows, cols, depth, scales ? k > part.k : k > 0,
+                kernel->panel(c, ld_c, x->rows.words + kmf_rows_at(&x->rows, n, k - part.k),
+                              x->rows.ld, piece.from, kernel->cols * words, rows, cols, depth,
+                              scales ? k > part.k : k > 0,
                               share_of(next, n, rows, N));
             }
             if (in_place)
@@ -459,11 +464,11 @@ static void tile_product(const right *out, const left *x, const kmf_weight *w,
             if (scales)
                 q = (quantised){x->scale + n, x->low + n, scales + beg,
                                 scales + (1 + group) * w->Dout + beg, part.k > 0};
-            if (out->words) {
-                words_of_rows(out, n, at, sums, kernel->cols, q, ending, rows, cols);
+            if (out->rows.words) {
+                words_of_rows(out, n, at, sums, kernel->width, q, ending, rows, cols);
             } else {
                 assert(out->y);
-                end_rows(out->y + n * out->ld + at, out->ld, sums, kernel->cols, q, ending,
+                end_rows(out->y + n * out->ld + at, out->ld, sums, kernel->width, q, ending,
                          rough, rows, cols);
             }
         }
@@ -477,7 +482,8 @@ static void part_product(const right *out, const left *x, const kmf_weight *w,
 {
     if (kernel == &blas_kernel) {
         assert(out->y && part.beg == 0 && part.end == w->Dout && part.K == w->Din);
-        blas_product(out->y, out->ld, x->words, x->ld, w, N, ending, scratch);
+        blas_product(out->y, out->ld, (const float *)(const void *)x->rows.words, x->rows.ld, w, N,
+                     ending, scratch);
     } else {
         tile_product(out, x, w, kernel, N, ending, part, then);
     }
@@ -490,6 +496,7 @@ void kmf_gemm_weight(float *y, size_t ld_y, const float *x, size_t ld_x, const k
     const kmf_ending end = ending ? *ending : (kmf_ending){0};
     size_t step = kmf_gemm_rows(w->precision);
     assert(ld_y >= w->Dout && ld_x >= w->Din);
+    kmf_kernels_open();
     for (size_t n = 0; n < N; n += step) {
         size_t rows = N - n < step ? N - n : step;
         right out = {.y = y + n * ld_y, .ld = ld_y};
@@ -497,6 +504,7 @@ void kmf_gemm_weight(float *y, size_t ld_y, const float *x, size_t ld_x, const k
         part_product(&out, &a, w, kernel, rows, end, whole_of(w, kernel), (kmf_ahead){0},
                      scratch);
     }
+    kmf_kernels_close();
 }
 
 /*
@@ -507,7 +515,7 @@ void kmf_gemm_weight(float *y, size_t ld_y, const float *x, size_t ld_x, const k
 static size_t columns_between(const kmf_kernel *first, const kmf_kernel *second, size_t F,
                               bool gated)
 {
-    size_t unit = first->cols > second->terms ? first->cols : second->terms;
+    size_t unit = first->width > second->terms ? first->width : second->terms;
     size_t most = second->terms == 4 ? KMF_INT8_GROUP : second->depth * second->terms;
     if (most >= F || (gated && F % unit != 0))
         return F;
@@ -555,8 +563,7 @@ static left middle(const pair *p, const left *a, size_t N, size_t f, size_t n, k
     span gate = {f, end, 0, kmf_kernel_words(p->first, p->w1->Din)};
     if (!p->hidden) {
         left b = rows_in(p->words, p->second, n);
-        tile_product(&(right){.words = p->words, .ld_words = b.ld}, a, p->w1, p->first, N,
-                     p->between, gate, then);
+        tile_product(&(right){.rows = b.rows}, a, p->w1, p->first, N, p->between, gate, then);
         return b;
     }
     bool gated = p->w1->Dout > p->F;
@@ -599,6 +606,7 @@ void kmf_gemm_pair(float *y, size_t ld_y, const float *x, size_t ld_x, const kmf
         p.hidden = (float *)(void *)room;
         p.words = p.hidden + most * columns * (gated ? 2u : 1u);
     }
+    kmf_kernels_open();
     for (size_t f = 0; f < p.F; f += columns) {
         size_t n = p.F - f < columns ? p.F - f : columns;
         span sums = {0, w2->Dout, f / p.second->terms, kmf_kernel_words(p.second, n)};
@@ -608,4 +616,5 @@ void kmf_gemm_pair(float *y, size_t ld_y, const float *x, size_t ld_x, const kmf
                      f + n < p.F ? piece_of(w1, p.first, f + n, 0, words) : (kmf_ahead){0},
                      p.words);
     }
+    kmf_kernels_close();
 }

@@ -18,29 +18,30 @@
 #define DEPTH 256
 #define ROWS 192
 
-_Static_assert(ROWS % KMF_ROW_STEP == 0, "rows at a time are whole groups");
+_Static_assert(ROWS % KMF_ROWS_OF_STEPS == 0, "rows at a time are whole groups");
 
 /*
- * A panel of which only `cols` columns are wanted. Steps of KMF_ROW_STEP rows are whole groups of
- * any kernel, and where they begin does not depend on the layout of a: a gathered one has K
+ * A panel of which only `cols` columns are wanted. Steps of a kernel's rows are whole groups, and where they begin does not depend on the layout of a: a gathered one has K
  * words a row as well.
  */
 static void edge_panel(const kmf_kernel *kernel, kmf_panel_fn *panel, float *c, size_t ld_c,
                        const float *a, size_t ld_a, const float *b, size_t M, size_t cols,
                        size_t K, bool more)
 {
-    if (cols == kernel->cols) {
-        panel(c, ld_c, a, ld_a, b, M, cols, K, more, (kmf_ahead){0});
+    size_t ld_b = kernel->cols * K;
+    if (cols == kernel->width) {
+        panel(c, ld_c, a, ld_a, b, ld_b, M, cols, K, more, (kmf_ahead){0});
         return;
     }
     float whole[KMF_ROW_STEP * KMF_KERNEL_COLS] = {0};
-    for (size_t i = 0; i < M; i += KMF_ROW_STEP) {
-        size_t rows = M - i < KMF_ROW_STEP ? M - i : KMF_ROW_STEP;
+    for (size_t i = 0; i < M; i += kernel->rows) {
+        size_t rows = M - i < kernel->rows ? M - i : kernel->rows;
         for (size_t r = 0; more && r < rows; r++)
-            memcpy(whole + r * kernel->cols, c + (i + r) * ld_c, cols * sizeof *c);
-        panel(whole, kernel->cols, a + i * ld_a, ld_a, b, rows, cols, K, more, (kmf_ahead){0});
+            memcpy(whole + r * kernel->width, c + (i + r) * ld_c, cols * sizeof *c);
+        panel(whole, kernel->width, a + i * ld_a, ld_a, b, ld_b, rows, cols, K, more,
+              (kmf_ahead){0});
         for (size_t r = 0; r < rows; r++)
-            memcpy(c + (i + r) * ld_c, whole + r * kernel->cols, cols * sizeof *c);
+            memcpy(c + (i + r) * ld_c, whole + r * kernel->width, cols * sizeof *c);
     }
 }
 
@@ -67,7 +68,9 @@ static const float *pack_a(float *words, float *groups, size_t *ld, const kmf_ke
     bool convert = kernel->terms == 2;
     *ld = kmf_kernel_words(kernel, depth);
     if (transposed && convert) {
+        size_t there = (depth + 1) / 2;
         kmf_words_pairs(words, M, a + k * ld_a, ld_a, M, depth);
+        memset(words + there * M, 0, (*ld - there) * M * sizeof *words);
         kernel->gather(groups, words, M, M, *ld);
         return groups;
     }
@@ -77,7 +80,7 @@ static const float *pack_a(float *words, float *groups, size_t *ld, const kmf_ke
     }
     if (convert) {
         *ld = kmf_words_ld(kernel, depth);
-        kmf_words_bf16(words, *ld, a + k, ld_a, M, depth);
+        kmf_words_bf16(kmf_kernel_rows(kernel, words, *ld), a + k, ld_a, M, depth);
         return words;
     }
     *ld = ld_a;
@@ -99,8 +102,8 @@ static void inner_rows(float *c, size_t ld_c, const float *a, size_t ld_a, const
         size_t depth = K - k < most ? K - k : most;
         size_t ld;
         const float *left = pack_a(words, groups, &ld, kernel, a, ld_a, M, k, depth, gathered);
-        for (size_t beg = 0; beg < N; beg += kernel->cols) {
-            size_t cols = N - beg < kernel->cols ? N - beg : kernel->cols;
+        for (size_t beg = 0; beg < N; beg += kernel->width) {
+            size_t cols = N - beg < kernel->width ? N - beg : kernel->width;
             pack_b(panel, kernel, b, ld_b, beg, cols, k, depth, how & KMF_GEMM_TB);
             edge_panel(kernel, gathered ? kernel->group_panel : kernel->panel, c + beg, ld_c,
                        left, ld, panel, M, cols, kmf_kernel_words(kernel, depth),
@@ -113,7 +116,9 @@ void kmf_gemm_inner(float *c, size_t ld_c, const float *a, size_t ld_a, const fl
                     size_t ld_b, size_t M, size_t N, size_t K, int how)
 {
     size_t step = how & KMF_GEMM_TA ? 1 : ld_a; /* from a row of a to the next */
+    kmf_kernels_open();
     for (size_t i = 0; i < M; i += ROWS)
         inner_rows(c + i * ld_c, ld_c, a + i * step, ld_a, b, ld_b, M - i < ROWS ? M - i : ROWS,
                    N, K, how);
+    kmf_kernels_close();
 }

@@ -102,8 +102,10 @@ TARGET static KMF_INLINE void NAME(rows_)(int vecs, void *c_, size_t ld_c, const
 
 /* As kmf_panel_fn, which see. */
 TARGET static void NAME(panel_)(void *c, size_t ld_c, const void *a, size_t ld_a, const void *b,
-                                size_t M, size_t cols, size_t K, bool more, kmf_ahead ahead)
+                                size_t ld_b, size_t M, size_t cols, size_t K, bool more,
+                                kmf_ahead ahead)
 {
+    (void)ld_b;
     int vecs = (int)((cols + LANES - 1) / LANES);
     if (vecs == VECS)
         NAME(rows_)(VECS, c, ld_c, a, ld_a, b, M, K, more, ahead);
@@ -135,12 +137,13 @@ TARGET static void NAME(gather_)(void *groups_, const void *a_, size_t ld_a, siz
 
 /* The same product as panel_ for an a that was gathered; ld_a is not looked at. */
 TARGET static void NAME(group_panel_)(void *c_, size_t ld_c, const void *groups_, size_t unused,
-                                      const void *b, size_t M, size_t cols, size_t K, bool more,
-                                      kmf_ahead ahead)
+                                      const void *b, size_t ld_b, size_t M, size_t cols,
+                                      size_t K, bool more, kmf_ahead ahead)
 {
     SUM *c = c_;
     const NAME(word_mem_) *groups = groups_;
     (void)unused;
+    (void)ld_b;
     (void)cols;
     (void)ahead;
     size_t i = 0;

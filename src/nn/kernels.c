@@ -16,6 +16,7 @@
 #include "nn/kernels.h"
 
 #include "base/cpu.h"
+#include "nn/tiles.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -127,19 +128,38 @@ DOT(dot_halves, "vpdpwssd")
 
 static const kmf_kernel f32_kernels[] = {
     [KMF_CPU_BASELINE] = {KMF_OPERAND_F32, panel_baseline, group_panel_baseline,
-                          gather_baseline, 8, 1, 512},
+                          gather_baseline, 24, 96, 8, 8, 1, 1, 512},
 #if KMF_X86_LEVELS
-    [KMF_CPU_AVX2] = {KMF_OPERAND_F32, panel_avx2, group_panel_avx2, gather_avx2, 24, 1, 512},
-    [KMF_CPU_AVX512] = {KMF_OPERAND_F32, panel_avx512, group_panel_avx512, gather_avx512, 64, 1,
-                        512},
+    [KMF_CPU_AVX2] = {KMF_OPERAND_F32, panel_avx2, group_panel_avx2, gather_avx2, 24, 96, 24, 24, 1, 1,
+                      512},
+    [KMF_CPU_AVX512] = {KMF_OPERAND_F32, panel_avx512, group_panel_avx512, gather_avx512, 24, 96,
+                        64, 64, 1, 1, 512},
 #endif
 };
 
 #if KMF_X86_LEVELS
 static const kmf_kernel bf16_kernel = {
-    KMF_OPERAND_BF16, panel_bf16, group_panel_bf16, gather_bf16, 64, 2, 512};
-static const kmf_kernel int8_kernel = {KMF_OPERAND_INT8, panel_int8, NULL, NULL, 64, 4, 512};
-static const kmf_kernel int16_kernel = {KMF_OPERAND_INT16, panel_int16, NULL, NULL, 64, 2, 512};
+    KMF_OPERAND_BF16, panel_bf16, group_panel_bf16, gather_bf16, 24, 96, 64, 64, 2, 1, 512};
+static const kmf_kernel int8_kernel = {KMF_OPERAND_INT8, panel_int8, NULL, NULL, 24, 96, 64, 64, 4, 1,
+                                       512};
+static const kmf_kernel int16_kernel = {
+    KMF_OPERAND_INT16, panel_int16, NULL, NULL, 24, 96, 64, 64, 2, 1, 512};
+#ifndef TILES_ROWS
+#define TILES_ROWS 384
+#endif
+static const kmf_kernel bf16_tiles = {KMF_OPERAND_BF16,
+                                      kmf_tiles_panel_bf16,
+                                      kmf_tiles_group_panel_bf16,
+                                      kmf_tiles_gather,
+                                      32,
+                                      TILES_ROWS,
+                                      KMF_TILES_UNIT,
+                                      64,
+                                      2,
+                                      KMF_TILES_UNIT,
+                                      512};
+static const kmf_kernel int8_tiles = {
+    KMF_OPERAND_INT8, kmf_tiles_panel_int8, NULL, NULL, 32, TILES_ROWS, KMF_TILES_UNIT, 64, 4, KMF_TILES_UNIT, 512};
 #endif
 
 const kmf_kernel *kmf_kernel_of(kmf_operand operand)
@@ -147,13 +167,33 @@ const kmf_kernel *kmf_kernel_of(kmf_operand operand)
 #if KMF_X86_LEVELS
     kmf_cpu level = kmf_cpu_level();
     if (operand == KMF_OPERAND_BF16)
-        return level >= KMF_CPU_BF16 ? &bf16_kernel : NULL;
+        return level >= KMF_CPU_AMX    ? &bf16_tiles
+               : level >= KMF_CPU_BF16 ? &bf16_kernel
+                                       : NULL;
     if (operand == KMF_OPERAND_INT8)
-        return level >= KMF_CPU_VNNI ? &int8_kernel : NULL;
+        return level >= KMF_CPU_AMX    ? &int8_tiles
+               : level >= KMF_CPU_VNNI ? &int8_kernel
+                                       : NULL;
     if (operand == KMF_OPERAND_INT16)
         return level >= KMF_CPU_VNNI ? &int16_kernel : NULL;
 #endif
     if (operand != KMF_OPERAND_F32)
         return NULL;
     return &f32_kernels[kmf_cpu_vectors()];
+}
+
+void kmf_kernels_open(void)
+{
+#if KMF_X86_LEVELS
+    if (kmf_cpu_level() >= KMF_CPU_AMX)
+        kmf_tiles_open();
+#endif
+}
+
+void kmf_kernels_close(void)
+{
+#if KMF_X86_LEVELS
+    if (kmf_cpu_level() >= KMF_CPU_AMX)
+        kmf_tiles_close();
+#endif
 }

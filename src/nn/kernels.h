@@ -8,9 +8,11 @@
  *   int8   four, of a: 0 .. 255, of b: -127 .. 127     sums are int32
  *   int16  two, -32767 .. 32767, which only attention has: sums are int32 that must not overflow
  *
- * The right operand comes in panels of `cols` columns, [K, cols] words each, one after the other.
+ * The right operand comes in panels of `cols` columns, [K, cols] words each, one after the other;
+ * of the left one rows are kmf_rows.
  * Each sum is taken over k in order, by one lane, whatever the place of its row or column: a row's
- * bits do not depend on its neighbours.
+ * bits do not depend on its neighbours. Of a, rows up to a whole KMF_TILES_UNIT (nn/tiles.h) must be
+ * there to be read where words hold several terms.
  */
 #ifndef KMF_KERNELS_H
 #define KMF_KERNELS_H
@@ -19,13 +21,15 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* The most columns of a panel (of OpenBLAS's; the others have at most 64), rows of a group. */
 #define KMF_PANEL_COLS 512
 #define KMF_KERNEL_COLS 64
 #define KMF_GROUP_ROWS 8
-/* A multiple of any kernel's rows. */
-#define KMF_ROW_STEP 24
+/* The most rows that a kernel takes in a step, and a multiple of all steps. */
+#define KMF_ROW_STEP 32
+#define KMF_ROWS_OF_STEPS 96
 
 /*
  * What will be read next, to be fetched into the second-level cache meanwhile: a hint, which a
@@ -37,11 +41,13 @@ typedef struct kmf_ahead {
 } kmf_ahead;
 
 /*
- * c = c + a b (more) or a b for one panel b.   a: [M, K] words, ld_a   c: [M, cols], ld_c
- * Of the panel's columns at least the first `cols` are computed, and no more than there are.
+ * c = c + a b (more) or a b.   a: [M, K] words, ld_a   c: [M, cols], ld_c
+ * b: at most `width` columns, in panels that begin ld_b words apart. At least the first `cols` are
+ * computed, and no more than the panels have that these are in.
  */
 typedef void kmf_panel_fn(void *c, size_t ld_c, const void *a, size_t ld_a, const void *b,
-                          size_t M, size_t cols, size_t K, bool more, kmf_ahead ahead);
+                          size_t ld_b, size_t M, size_t cols, size_t K, bool more,
+                          kmf_ahead ahead);
 
 /*
  * The transpose of a [K, M] in groups of a register tile's rows, so that a tile reads it from one
@@ -61,8 +67,13 @@ typedef struct kmf_kernel {
     kmf_panel_fn *panel;       /* a row-major */
     kmf_panel_fn *group_panel; /* a gathered; NULL: there is none */
     kmf_gather_fn *gather;
+    size_t rows;  /* of a step: multiples of it are whole register tiles */
+    size_t tile;  /* rows that a product of weights works on at a time: the more, the less often a
+                     weight comes from the third-level cache */
     size_t cols;  /* of a panel */
+    size_t width; /* columns at a time: those of one panel, or of some */
     size_t terms; /* of a word: 1, 2, 4 */
+    size_t unit;  /* words that a sum is taken in multiples of; there are zeros behind K */
     size_t depth; /* words of a sum taken in one go, so that the part of a panel in use stays in
                      the second-level cache; breaking a sum off changes no bit */
 } kmf_kernel;
@@ -73,6 +84,33 @@ typedef struct kmf_kernel {
  */
 const kmf_kernel *kmf_kernel_of(kmf_operand operand);
 
+/*
+ * Words of the left operand: rows of ld words, one after the other; or in tiles of 16 rows of 16
+ * words, as many side by side as ld has room for, then the next 16 rows.
+ */
+typedef struct kmf_rows {
+    uint32_t *words;
+    size_t ld; /* a multiple of 16 */
+    bool tiled;
+} kmf_rows;
+
+#define KMF_ROWS_TILE ((size_t)16)
+
+/* Where word k, a multiple of 16, of row n stands; up to the next such k all is side by side. */
+static inline size_t kmf_rows_at(const kmf_rows *rows, size_t n, size_t k)
+{
+    if (!rows->tiled)
+        return n * rows->ld + k;
+    return n / KMF_ROWS_TILE * KMF_ROWS_TILE * rows->ld + n % KMF_ROWS_TILE * KMF_ROWS_TILE +
+           k * KMF_ROWS_TILE;
+}
+
+/* From there to the next such k: words. */
+static inline size_t kmf_rows_step(const kmf_rows *rows)
+{
+    return rows->tiled ? KMF_ROWS_TILE * KMF_ROWS_TILE : KMF_ROWS_TILE;
+}
+
 /* What products of weights in this precision are computed in. */
 static inline kmf_operand kmf_operand_of(kmf_precision precision)
 {
@@ -81,10 +119,24 @@ static inline kmf_operand kmf_operand_of(kmf_precision precision)
                                              : KMF_OPERAND_INT8;
 }
 
-/* Words of K terms. */
+/* How a kernel reads rows. */
+static inline kmf_rows kmf_kernel_rows(const kmf_kernel *kernel, void *words, size_t ld)
+{
+    return (kmf_rows){words, ld, kernel->unit > 1};
+}
+
+/* Words of K terms, in whole units. */
 static inline size_t kmf_kernel_words(const kmf_kernel *kernel, size_t K)
 {
-    return (K + kernel->terms - 1) / kernel->terms;
+    size_t terms = kernel->terms * kernel->unit;
+    return (K + terms - 1) / terms * kernel->unit;
 }
+
+/*
+ * Around all calls of a panel function: it may need registers that are to be taken, and given back,
+ * on the same thread. Not one within another.
+ */
+void kmf_kernels_open(void);
+void kmf_kernels_close(void);
 
 #endif

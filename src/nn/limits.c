@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "nn/gemm.h"
+#include "nn/kernels.h"
 #include "seq/par.h"
 
 #include <stdio.h>
@@ -112,6 +113,25 @@ KMF_TARGET_VNNI static KMF_INLINE __m512i dot_bytes(__m512i c, __m512i a, __m512
 #define SUMS 24
 #define STEP(c, a, b) dot_bytes((__m512i)(c), (__m512i)(a), (__m512i)(b))
 #include "nn/limits_level.h"
+
+/* n rounds of four products of tiles that do not wait for one another; all are 0. */
+#define MULTIPLY_TILES(name, product, terms)                                          \
+    KMF_TARGET_AMX static double name(void *to, const void *from, size_t n)           \
+    {                                                                                 \
+        (void)from;                                                                   \
+        kmf_kernels_open();                                                           \
+        for (size_t i = 0; i < n; i++) {                                              \
+            product(0, 4, 6);                                                         \
+            product(1, 4, 7);                                                         \
+            product(2, 5, 6);                                                         \
+            product(3, 5, 7);                                                         \
+        }                                                                             \
+        _tile_stored(0, to, 64);                                                      \
+        kmf_kernels_close();                                                          \
+        return 2.0 * (double)(n * 4 * 16 * 16 * 16 * (terms));                        \
+    }
+MULTIPLY_TILES(multiply_tiles_bf16, _tile_dpbf16ps, 2)
+MULTIPLY_TILES(multiply_tiles_int8, _tile_dpbusd, 4)
 #endif
 
 static double copy(void *to, const void *from, size_t n)
@@ -144,12 +164,16 @@ static loop_fn *find_loop(kmf_limit_kind kind)
         return multiply_f32[kmf_cpu_vectors()];
     case KMF_LIMIT_BF16:
 #if KMF_X86_LEVELS
+        if (kmf_cpu_level() >= KMF_CPU_AMX)
+            return multiply_tiles_bf16;
         if (kmf_cpu_level() >= KMF_CPU_BF16)
             return multiply_bf16;
 #endif
         return NULL;
     case KMF_LIMIT_INT8:
 #if KMF_X86_LEVELS
+        if (kmf_cpu_level() >= KMF_CPU_AMX)
+            return multiply_tiles_int8;
         if (kmf_cpu_level() >= KMF_CPU_VNNI)
             return multiply_int8;
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/cpu.h"
 #include "base/mem.h"
+#include "nn/turn.h"
 #include "nn/vmath.h"
 
 #include <assert.h>
@@ -17,20 +18,28 @@ static size_t round_up(size_t n, size_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
+#define WORDS_UNIT 16 /* of a row of activations */
 #define FETCHED 256   /* numbers of a row */
 #define ROWS_AHEAD 16 /* of the one that is read */
 
 /* ---------------------------------------------------------------- sizes ------------------ */
+
+/* Words that hold K terms, without those of 0 that make them whole units. */
+static size_t words_of(const kmf_kernel *kernel, size_t K)
+{
+    return (K + kernel->terms - 1) / kernel->terms;
+}
 
 /* Bytes of the panels alone. */
 static bool panel_bytes(const kmf_kernel *kernel, size_t Dout, size_t Din, size_t *bytes)
 {
     size_t cols = Dout;
     size_t words = Din;
-    if (!kmf_add(cols, kernel->cols - 1, &cols) || !kmf_add(words, kernel->terms - 1, &words))
+    if (!kmf_add(cols, kernel->cols - 1, &cols) ||
+        !kmf_add(words, kernel->terms * kernel->unit - 1, &words))
         return false;
     cols = cols / kernel->cols * kernel->cols;
-    words /= kernel->terms;
+    words = kmf_kernel_words(kernel, Din);
     return kmf_mul(cols, words, &words) && kmf_mul(words, sizeof(float), bytes);
 }
 
@@ -66,28 +75,30 @@ const float *kmf_panels_scales(const kmf_kernel *kernel, const void *panels, siz
 
 size_t kmf_words_ld(const kmf_kernel *kernel, size_t K)
 {
-    return round_up(kmf_kernel_words(kernel, K), 16);
+    return round_up(kmf_kernel_words(kernel, K), WORDS_UNIT);
 }
 
 /* ---------------------------------------------------------------- bfloat16 --------------- */
 
 /*
- * row_to_bf16: K numbers, and zeros up to room.
+ * row_to_bf16: K numbers, and zeros up to room, a multiple of 16; 32 of them stand side by side,
+ * the next 32 `step` from there.
  * pair_rows: words [n] = a and b side by side, as bf16; b may be NULL: zeros.
  */
 #if KMF_X86_LEVELS
-KMF_TARGET_BF16 static void row_to_bf16(uint16_t *to, const float *x, size_t K, size_t room)
+KMF_TARGET_BF16 static void row_to_bf16(uint16_t *to, size_t step, const float *x, size_t K,
+                                        size_t room)
 {
     size_t whole = K / 32 * 32;
-    for (size_t i = 0; i < whole; i += 32) {
+    for (size_t i = 0; i < whole; i += 32, to += step) {
         __m512bh both =
             _mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + i + 16), _mm512_loadu_ps(x + i));
-        _mm512_storeu_si512(to + i, (__m512i)both);
+        _mm512_storeu_si512(to, (__m512i)both);
     }
-    for (size_t i = whole; i < room; i += 16) {
+    for (size_t i = whole; i < room; i += 16, to += 16) {
         size_t n = i >= K ? 0 : K - i < 16 ? K - i : 16;
         __m512 v = _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1u), x + (n ? i : 0));
-        _mm256_storeu_si256((__m256i *)(void *)(to + i), (__m256i)_mm512_cvtneps_pbh(v));
+        _mm256_storeu_si256((__m256i *)(void *)to, (__m256i)_mm512_cvtneps_pbh(v));
     }
 }
 
@@ -116,10 +127,10 @@ static KMF_INLINE uint32_t bf16_of(float x)
     return (bits & ~KMF_SIGN_BIT) > KMF_INFINITY_BITS ? quiet : rounded;
 }
 
-static void row_to_bf16(uint16_t *to, const float *x, size_t K, size_t room)
+static void row_to_bf16(uint16_t *to, size_t step, const float *x, size_t K, size_t room)
 {
     for (size_t i = 0; i < room; i++)
-        to[i] = (uint16_t)(i < K ? bf16_of(x[i]) : 0);
+        to[i / 32 * step + i % 32] = (uint16_t)(i < K ? bf16_of(x[i]) : 0);
 }
 
 static void pair_rows(uint32_t *words, const float *a, const float *b, size_t n)
@@ -129,11 +140,11 @@ static void pair_rows(uint32_t *words, const float *a, const float *b, size_t n)
 }
 #endif
 
-void kmf_words_bf16(void *words, size_t ld, const float *x, size_t ld_x, size_t N, size_t K)
+void kmf_words_bf16(kmf_rows to, const float *x, size_t ld_x, size_t N, size_t K)
 {
-    uint16_t *to = words;
     for (size_t n = 0; n < N; n++)
-        row_to_bf16(to + n * ld * 2, x + n * ld_x, K, round_up(K, 32));
+        row_to_bf16((uint16_t *)(to.words + kmf_rows_at(&to, n, 0)), kmf_rows_step(&to) * 2,
+                    x + n * ld_x, K, round_up(K, 32));
 }
 
 void kmf_words_pairs(void *words, size_t ld, const float *x, size_t ld_x, size_t N, size_t K)
@@ -150,7 +161,8 @@ void kmf_words_pairs(void *words, size_t ld, const float *x, size_t ld_x, size_t
 
 /*
  * extremes: the smallest and the largest of x [K]; NaN, both, if any is no finite number.
- * row_to_bytes: to [K] = (x - min) factor, rounded, and zeros up to a multiple of 16.
+ * row_to_bytes: to [K] = (x - min) factor, rounded, and zeros up to a multiple of 64, which stand
+ * side by side; the next 64 `step` from there.
  */
 #if KMF_X86_LEVELS
 /* The lanes that the numbers of K from i on fill. */
@@ -175,16 +187,18 @@ KMF_TARGET_VNNI static void extremes(float *min, float *max, const float *x, siz
     *max = finite ? _mm512_reduce_max_ps(most) : NAN;
 }
 
-KMF_TARGET_VNNI static void row_to_bytes(uint8_t *to, const float *x, float min, float factor,
-                                         size_t K)
+KMF_TARGET_VNNI static void row_to_bytes(uint8_t *to, size_t step, const float *x, float min,
+                                         float factor, size_t K)
 {
     for (size_t i = 0; i < K; i += 16) {
         __mmask16 there = lanes_at(i, K);
         __m512 v = _mm512_maskz_loadu_ps(there, x + i);
         v = _mm512_mul_ps(_mm512_sub_ps(v, _mm512_set1_ps(min)), _mm512_set1_ps(factor));
         __m128i bytes = _mm512_maskz_cvtepi32_epi8(there, _mm512_cvtps_epi32(v));
-        _mm_storeu_si128((__m128i *)(void *)(to + i), bytes);
+        _mm_storeu_si128((__m128i *)(void *)(to + i / 64 * step + i % 64), bytes);
     }
+    for (size_t i = round_up(K, 16); i % 64 != 0; i += 16)
+        _mm_storeu_si128((__m128i *)(void *)(to + i / 64 * step + i % 64), _mm_setzero_si128());
 }
 #else
 static void extremes(float *min, float *max, const float *x, size_t K)
@@ -201,23 +215,25 @@ static void extremes(float *min, float *max, const float *x, size_t K)
     *max += zero;
 }
 
-static void row_to_bytes(uint8_t *to, const float *x, float min, float factor, size_t K)
+static void row_to_bytes(uint8_t *to, size_t step, const float *x, float min, float factor,
+                         size_t K)
 {
-    for (size_t i = 0; i < round_up(K, 16); i++)
-        to[i] =
+    for (size_t i = 0; i < round_up(K, 64); i++)
+        to[i / 64 * step + i % 64] =
             (uint8_t)(i < K ? kmf_float_bits((x[i] - min) * factor + TO_INTEGER) & 0xffu : 0);
 }
 #endif
 
-void kmf_words_int8(void *words, size_t ld, float *scale, float *low, const float *x,
-                    size_t ld_x, size_t N, size_t K)
+void kmf_words_int8(kmf_rows to, float *scale, float *low, const float *x, size_t ld_x,
+                    size_t N, size_t K)
 {
     for (size_t n = 0; n < N; n++) {
         float min, max;
         extremes(&min, &max, x + n * ld_x, K);
         float range = max - min;
         float factor = range > 0 ? 255.0f / range : 0.0f;
-        row_to_bytes((uint8_t *)words + n * ld * 4, x + n * ld_x, min, factor, K);
+        row_to_bytes((uint8_t *)(to.words + kmf_rows_at(&to, n, 0)), kmf_rows_step(&to) * 4,
+                     x + n * ld_x, min, factor, K);
         scale[n] = range / 255.0f; /* NaN, as low, if the row holds what is not finite */
         low[n] = min;
     }
@@ -380,13 +396,14 @@ static float int16_scale(const float *x, size_t K)
     return norm < HUGE_VALF ? norm / INT16_NORM : NAN;
 }
 
-void kmf_words_int16(void *words, size_t ld, float *scale, float *low, const float *x,
-                     size_t ld_x, size_t N, size_t K)
+void kmf_words_int16(kmf_rows to, float *scale, float *low, const float *x, size_t ld_x,
+                     size_t N, size_t K)
 {
+    assert(!to.tiled);
     for (size_t n = 0; n < N; n++) {
         scale[n] = int16_scale(x + n * ld_x, K);
         low[n] = 0;
-        row_to_int16((int16_t *)words + n * ld * 2, x + n * ld_x, factor_of(scale[n]), K,
+        row_to_int16((int16_t *)(to.words + n * to.ld), x + n * ld_x, factor_of(scale[n]), K,
                      round_up(K, 32));
     }
 }
@@ -424,13 +441,13 @@ static void weight_words(uint32_t *words, const kmf_kernel *kernel, const matrix
                          size_t k, size_t n, float scale, float *sum)
 {
     const float *x = row_of(m, o) + k;
-    memset(words, 0, kmf_kernel_words(kernel, n) * sizeof *words);
+    memset(words, 0, words_of(kernel, n) * sizeof *words);
     switch (kernel->operand) {
     case KMF_OPERAND_F32:
         memcpy(words, x, n * sizeof *words);
         break;
     case KMF_OPERAND_BF16:
-        row_to_bf16((uint16_t *)(void *)words, x, n, round_up(n, 16));
+        row_to_bf16((uint16_t *)(void *)words, 32, x, n, round_up(n, 16));
         break;
     case KMF_OPERAND_INT8:
         kmf_int8_round((int8_t *)words, sum, x, scale, n);
@@ -451,70 +468,10 @@ static void add_groups(float *sums, size_t Dout, size_t Din)
 
 #define WORDS_TURNED 16
 
-/*
- * turn_words: to [n_words, cols], the transpose of the first n_words of each of n_cols rows, and
- * zeros in the columns behind.
- */
-static void turn_words_plain(uint32_t *to, size_t cols, uint32_t (*rows)[WORDS_TURNED],
-                             size_t n_cols, size_t n_words)
+/* to [words, cols] = 0 from row `first` on. */
+static void fill_words(uint32_t *to, size_t cols, size_t first, size_t words)
 {
-    for (size_t i = 0; i < n_words; i++) {
-        for (size_t j = 0; j < n_cols; j++)
-            to[i * cols + j] = rows[j][i];
-        for (size_t j = n_cols; j < cols; j++)
-            to[i * cols + j] = 0;
-    }
-}
-
-#if KMF_X86_LEVELS
-/*
- * Of 16 rows of 16 words: y[2 i] and y[2 i + 1] take the words of x[i] and x[i + 8] by turns. The
- * number of a word's place, four bits of its row and four of its column, is thereby turned by one
- * bit, so after four times rows are columns.
- */
-KMF_TARGET_AVX512 static KMF_INLINE void interleave(__m512i y[16], const __m512i x[16])
-{
-    const __m512i low =
-        _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-    const __m512i high =
-        _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-    KMF_UNROLL(8)
-    for (int i = 0; i < 8; i++) {
-        y[2 * i] = _mm512_permutex2var_epi32(x[i], low, x[i + 8]);
-        y[2 * i + 1] = _mm512_permutex2var_epi32(x[i], high, x[i + 8]);
-    }
-}
-
-KMF_TARGET_AVX512 static void turn_words_avx512(uint32_t *to, size_t cols,
-                                                uint32_t (*rows)[WORDS_TURNED], size_t n_cols,
-                                                size_t n_words)
-{
-    for (size_t j = 0; j < cols; j += 16) {
-        __m512i a[16];
-        __m512i b[16];
-        KMF_UNROLL(16)
-        for (size_t i = 0; i < 16; i++)
-            a[i] = j + i < n_cols ? _mm512_load_si512(rows[j + i]) : _mm512_setzero_si512();
-        interleave(b, a);
-        interleave(a, b);
-        interleave(b, a);
-        interleave(a, b);
-        for (size_t i = 0; i < n_words; i++)
-            _mm512_storeu_si512(to + i * cols + j, a[i]);
-    }
-}
-#endif
-
-static void turn_words(uint32_t *to, size_t cols, uint32_t (*rows)[WORDS_TURNED], size_t n_cols,
-                       size_t n_words)
-{
-#if KMF_X86_LEVELS
-    if (kmf_cpu_level() >= KMF_CPU_AVX512 && cols % 16 == 0) {
-        turn_words_avx512(to, cols, rows, n_cols, n_words);
-        return;
-    }
-#endif
-    turn_words_plain(to, cols, rows, n_cols, n_words);
+    memset(to + first * cols, 0, (words - first) * cols * sizeof *to);
 }
 
 void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const *parts,
@@ -539,14 +496,17 @@ void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const 
             scales[beg + j] = row_scale(kernel, row_of(&m, beg + j), Din);
         for (size_t k = 0; k < Din; k += most) {
             size_t n = Din - k < most ? Din - k : most;
-            size_t n_words = kmf_kernel_words(kernel, n);
+            size_t n_words = words_of(kernel, n);
             uint32_t *to = panel + k / kernel->terms * cols;
             float *sums = quantised ? scales + (2 + k / KMF_INT8_GROUP) * Dout + beg : NULL;
             for (size_t j = 0; j < n_cols; j++)
                 weight_words(rows[j], kernel, &m, beg + j, k, n,
                              quantised ? scales[beg + j] : 0.0f, sums ? &sums[j] : NULL);
-            turn_words(to, cols, rows, n_cols, n_words);
+            kmf_turn_words(to, cols, rows, WORDS_TURNED, n_cols, n_words);
+            for (size_t i = 0; n_cols < cols && i < n_words; i++)
+                memset(to + i * cols + n_cols, 0, (cols - n_cols) * sizeof *to);
         }
+        fill_words(panel, cols, words_of(kernel, Din), words);
     }
     if (quantised)
         add_groups(scales + Dout, Dout, Din);
@@ -593,6 +553,7 @@ void kmf_panels_pack_back(void *panels, const kmf_kernel *kernel, const float *c
     matrix m = {parts, Dout / n_parts, ld, Dout};
     size_t cols = kernel->cols;
     size_t words = kmf_kernel_words(kernel, Dout);
+    size_t there = words_of(kernel, Dout);
     float *scales = (float *)(void *)((char *)panels + scales_offset(kernel, Din, Dout));
     float factors[KMF_PANEL_COLS] = {0}; /* of bytes */
     for (size_t beg = 0; beg < Din; beg += cols) {
@@ -600,11 +561,12 @@ void kmf_panels_pack_back(void *panels, const kmf_kernel *kernel, const float *c
         size_t n = Din - beg < cols ? Din - beg : cols;
         if (kernel->operand == KMF_OPERAND_INT8)
             find_column_scales(scales + beg, factors, &m, beg, n);
-        for (size_t k = 0; k < words; k++) {
+        for (size_t k = 0; k < there; k++) {
             uint32_t *to = panel + k * cols;
             fetch_rows(&m, k * kernel->terms + ROWS_AHEAD, kernel->terms, beg, n);
             column_words(to, kernel, &m, k * kernel->terms, beg, n, factors);
             memset(to + n, 0, (cols - n) * sizeof *to);
         }
+        fill_words(panel, cols, there, words);
     }
 }

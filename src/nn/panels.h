@@ -69,23 +69,23 @@ static KMF_INLINE float kmf_int8_number(bool fused, int32_t sum, float scale, fl
     return weight_scale * kmf_multiply_add(fused, scale, (float)sum, low * weight_sum);
 }
 
-/* Words from row to row of converted rows: a multiple of 16. */
+/* Words of a converted row: a multiple of 16. */
 size_t kmf_words_ld(const kmf_kernel *kernel, size_t K);
-/* x [N, K] to bf16 words [N, ld]; behind the K-th term there are zeros. */
-void kmf_words_bf16(void *words, size_t ld, const float *x, size_t ld_x, size_t N, size_t K);
+/* x [N, K] to bf16 words; behind the K-th term up to a multiple of 32 there are zeros. */
+void kmf_words_bf16(kmf_rows to, const float *x, size_t ld_x, size_t N, size_t K);
 /* x [K, N], stored the other way round, to bf16 words [K / 2, N], ld: pairs of its rows. */
 void kmf_words_pairs(void *words, size_t ld, const float *x, size_t ld_x, size_t N, size_t K);
 /*
- * x [N, K] to bytes, scale [N] and low [N]; behind the K-th up to a multiple of 16 there are zeros.
+ * x [N, K] to bytes, scale [N] and low [N]; behind the K-th up to a multiple of 64 there are zeros.
  * Only where kmf_precision_here has INT8.
  */
-void kmf_words_int8(void *words, size_t ld, float *scale, float *low, const float *x,
-                    size_t ld_x, size_t N, size_t K);
+void kmf_words_int8(kmf_rows to, float *scale, float *low, const float *x, size_t ld_x,
+                    size_t N, size_t K);
 /*
  * x [N, K] to int16, scale [N] and low [N], which is 0; behind the K-th up to a multiple of 32
  * there are zeros. Only where kmf_kernel_of has INT16.
  */
-void kmf_words_int16(void *words, size_t ld, float *scale, float *low, const float *x,
-                     size_t ld_x, size_t N, size_t K);
+void kmf_words_int16(kmf_rows to, float *scale, float *low, const float *x, size_t ld_x,
+                     size_t N, size_t K);
 
 #endif

@@ -116,18 +116,18 @@ KMF_TARGET_AVX512 static KMF_INLINE float max_of_steps(const float *row, float x
 }
 
 /* Weights of n scores, in whole steps, to half, and their sum. */
-KMF_TARGET_BF16 static KMF_INLINE float weigh_row_bf16(uint16_t *half, const float *row,
-                                                       float max, size_t n)
+KMF_TARGET_BF16 static KMF_INLINE float weigh_row_bf16(uint16_t *half, size_t step,
+                                                       const float *row, float max, size_t n)
 {
     __m512 top = _mm512_set1_ps(max);
     __m512 a = _mm512_setzero_ps();
     __m512 b = _mm512_setzero_ps();
-    for (size_t j = 0; j < n; j += STEP) {
+    for (size_t j = 0; j < n; j += STEP, half += step) {
         __m512 x = power_of_2(_mm512_loadu_ps(row + j), top);
         __m512 y = power_of_2(_mm512_loadu_ps(row + j + 16), top);
         a = _mm512_add_ps(a, x);
         b = _mm512_add_ps(b, y);
-        _mm512_storeu_si512(half + j, (__m512i)_mm512_cvtne2ps_pbh(y, x));
+        _mm512_storeu_si512(half, (__m512i)_mm512_cvtne2ps_pbh(y, x));
     }
     return _mm512_reduce_add_ps(_mm512_add_ps(a, b));
 }
@@ -153,13 +153,14 @@ KMF_TARGET_AVX512 static KMF_INLINE size_t raise(kmf_running *r, float *scores, 
     return steps;
 }
 
-KMF_TARGET_BF16 void kmf_weigh_bf16(void *words, size_t ld_words, float *scores, size_t ld,
+KMF_TARGET_BF16 void kmf_weigh_bf16(kmf_rows to, float *scores, size_t ld,
                                     kmf_running *r, bool first, size_t rows, size_t n)
 {
     size_t steps = raise(r, scores, ld, first, rows, n, STEP);
     for (size_t i = 0; i < rows; i++)
         add_sum(r, i, first,
-                weigh_row_bf16((uint16_t *)words + i * ld_words * 2, scores + i * ld, r->max[i],
+                weigh_row_bf16((uint16_t *)(to.words + kmf_rows_at(&to, i, 0)),
+                               kmf_rows_step(&to) * 2, scores + i * ld, r->max[i],
                                steps));
 }
 
@@ -181,8 +182,8 @@ KMF_TARGET_VNNI static KMF_INLINE __m512i level(const float *row, __m512 top, __
 }
 
 /* Weights of n scores, in whole steps, to bytes, and their sum. */
-KMF_TARGET_VNNI static KMF_INLINE float weigh_row_int8(uint8_t *bytes, const float *row,
-                                                       float max, size_t n)
+KMF_TARGET_VNNI static KMF_INLINE float weigh_row_int8(uint8_t *bytes, size_t step,
+                                                       const float *row, float max, size_t n)
 {
     /* packing goes on within 128 bits: four keys of a, b, c, d, the next four .. */
     __m512i in_order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
@@ -193,7 +194,7 @@ KMF_TARGET_VNNI static KMF_INLINE float weigh_row_int8(uint8_t *bytes, const flo
     __m512 of_d = thresholds(3);
     __m512i sum = _mm512_setzero_si512();
     __m512i any = sum;
-    for (size_t j = 0; j < n; j += KMF_WEIGH_STEP) {
+    for (size_t j = 0; j < n; j += KMF_WEIGH_STEP, bytes += step) {
         __m512i a = level(row + j, top, of_a);
         __m512i b = level(row + j + 16, top, of_b);
         __m512i c = level(row + j + 32, top, of_c);
@@ -204,33 +205,34 @@ KMF_TARGET_VNNI static KMF_INLINE float weigh_row_int8(uint8_t *bytes, const flo
         any =
             _mm512_or_si512(any, _mm512_or_si512(_mm512_or_si512(a, b), _mm512_or_si512(c, d)));
         sum = _mm512_dpbusd_epi32(sum, packed, _mm512_set1_epi8(1));
-        _mm512_storeu_si512(bytes + j, packed);
+        _mm512_storeu_si512(bytes, packed);
     }
     bool number = _mm512_movepi32_mask(any) == 0;
     return number ? (float)_mm512_reduce_add_epi32(sum) : NAN;
 }
 
-KMF_TARGET_VNNI void kmf_weigh_int8(void *words, size_t ld_words, float *scores, size_t ld,
+KMF_TARGET_VNNI void kmf_weigh_int8(kmf_rows to, float *scores, size_t ld,
                                     kmf_running *r, bool first, size_t rows, size_t n)
 {
     size_t steps = raise(r, scores, ld, first, rows, n, KMF_WEIGH_STEP);
     for (size_t i = 0; i < rows; i++)
         add_sum(r, i, first,
-                weigh_row_int8((uint8_t *)words + i * ld_words * 4, scores + i * ld, r->max[i],
+                weigh_row_int8((uint8_t *)(to.words + kmf_rows_at(&to, i, 0)),
+                               kmf_rows_step(&to) * 4, scores + i * ld, r->max[i],
                                steps));
 }
 #else
-void kmf_weigh_bf16(void *words, size_t ld_words, float *scores, size_t ld, kmf_running *r,
+void kmf_weigh_bf16(kmf_rows to, float *scores, size_t ld, kmf_running *r,
                     bool first, size_t rows, size_t n)
 {
-    (void)words, (void)ld_words, (void)scores, (void)ld, (void)r, (void)first, (void)rows;
+    (void)to, (void)scores, (void)ld, (void)r, (void)first, (void)rows;
     (void)n;
     assert(!"words where kmf_precision_here has none");
 }
 
-void kmf_weigh_int8(void *words, size_t ld_words, float *scores, size_t ld, kmf_running *r,
+void kmf_weigh_int8(kmf_rows to, float *scores, size_t ld, kmf_running *r,
                     bool first, size_t rows, size_t n)
 {
-    kmf_weigh_bf16(words, ld_words, scores, ld, r, first, rows, n);
+    kmf_weigh_bf16(to, scores, ld, r, first, rows, n);
 }
 #endif

@@ -14,6 +14,8 @@
 #ifndef KMF_WEIGH_H
 #define KMF_WEIGH_H
 
+#include "nn/kernels.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -34,9 +36,9 @@ typedef struct kmf_running {
  * row's sum NaN. Words only where kmf_precision_here has the precision.
  */
 void kmf_weigh(float *scores, size_t ld, kmf_running *r, bool first, size_t rows, size_t n);
-void kmf_weigh_bf16(void *words, size_t ld_words, float *scores, size_t ld, kmf_running *r,
+void kmf_weigh_bf16(kmf_rows to, float *scores, size_t ld, kmf_running *r,
                     bool first, size_t rows, size_t n);
-void kmf_weigh_int8(void *words, size_t ld_words, float *scores, size_t ld, kmf_running *r,
+void kmf_weigh_int8(kmf_rows to, float *scores, size_t ld, kmf_running *r,
                     bool first, size_t rows, size_t n);
 
 #endif

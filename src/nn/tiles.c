@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A block of c is two tiles high and two wide, so that each tile that is read is used twice:
+ *
+ *            B0  B1        for 16 words of k:  read A0, B0, B1, A1
+ *       A0   C0  C1                            C0 += A0 B0   C1 += A0 B1
+ *       A1   C2  C3                            C2 += A1 B0   C3 += A1 B1
+ *
+ * Eight registers, all of them. A product takes 16 cycles, a tile from the nearest cache 8.
+ */
+#include "nn/tiles.h"
+
+#include "nn/turn.h"
+
+#include <stdint.h>
+#include <string.h>
+#if KMF_X86_LEVELS
+#include <immintrin.h>
+
+#define UNIT ((size_t)KMF_TILES_UNIT)
+
+/* What LDTILECFG reads. */
+typedef struct configuration {
+    uint8_t palette, start_row;
+    uint8_t reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+} configuration;
+
+_Static_assert(sizeof(configuration) == 64, "the processor reads 64 bytes");
+
+KMF_TARGET_AMX void kmf_tiles_open(void)
+{
+    static const configuration whole = {.palette = 1,
+                                        .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
+                                        .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
+    _tile_loadconfig(&whole);
+}
+
+KMF_TARGET_AMX void kmf_tiles_close(void)
+{
+    _tile_release();
+}
+
+/* Tile numbers are part of the instruction. */
+#define DOT(bytes, c, a, b)        \
+    do {                           \
+        if (bytes)                 \
+            _tile_dpbusd(c, a, b); \
+        else                       \
+            _tile_dpbf16ps(c, a, b); \
+    } while (0)
+
+/* What tiles are written to must be seen by who reads them next, and the other way round. */
+#define SETTLED __asm__ volatile("" ::: "memory")
+
+#define TILE (UNIT * UNIT * 4) /* bytes of 16 rows of 16 words */
+#define ROW (UNIT * 4)
+
+/* What is at work: c, and how far it is from row to row and from panel to panel, in bytes. */
+typedef struct work {
+    char *c;
+    size_t ld_c;
+    const char *a;
+    size_t ld_a; /* from 16 rows to the next */
+    const char *b;
+    size_t ld_b; /* from panel to panel */
+    size_t units; /* of 16 words of k */
+    bool more;
+    const char *next; /* what is to be fetched, `step` bytes for each unit */
+    size_t step;
+} work;
+
+/* c = c + a b (more) or a b, for n_a x n_b tiles. */
+KMF_TARGET_AMX static KMF_INLINE void block(bool bytes, int n_a, int n_b, const work *w)
+{
+    char *c = w->c;
+    if (w->more) {
+        _tile_loadd(0, c, w->ld_c);
+        if (n_b == 2)
+            _tile_loadd(1, c + ROW, w->ld_c);
+        if (n_a == 2)
+            _tile_loadd(2, c + UNIT * w->ld_c, w->ld_c);
+        if (n_a == 2 && n_b == 2)
+            _tile_loadd(3, c + UNIT * w->ld_c + ROW, w->ld_c);
+    } else {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+    }
+    const char *a = w->a;
+    const char *b = w->b;
+    const char *next = w->next;
+    for (size_t k = 0; k < w->units; k++, a += TILE, b += TILE) {
+        for (const char *end = next + w->step; next < end; next += 64)
+            __builtin_prefetch(next, 0, 2);
+        _tile_loadd(4, a, ROW);
+        _tile_loadd(6, b, ROW);
+        DOT(bytes, 0, 4, 6);
+        if (n_b == 2) {
+            _tile_loadd(7, b + w->ld_b, ROW);
+            DOT(bytes, 1, 4, 7);
+        }
+        if (n_a == 2) {
+            _tile_loadd(5, a + w->ld_a, ROW);
+            DOT(bytes, 2, 5, 6);
+        }
+        if (n_a == 2 && n_b == 2)
+            DOT(bytes, 3, 5, 7);
+    }
+    _tile_stored(0, c, w->ld_c);
+    if (n_b == 2)
+        _tile_stored(1, c + ROW, w->ld_c);
+    if (n_a == 2)
+        _tile_stored(2, c + UNIT * w->ld_c, w->ld_c);
+    if (n_a == 2 && n_b == 2)
+        _tile_stored(3, c + UNIT * w->ld_c + ROW, w->ld_c);
+}
+
+/* The same for fewer rows than the tiles have, by way of whole ones elsewhere. */
+KMF_TARGET_AMX static KMF_INLINE void edge_block(bool bytes, int n_a, int n_b, const work *w,
+                                                 size_t rows)
+{
+    _Alignas(64) char whole[2 * KMF_TILES_UNIT * 128];
+    size_t n = (size_t)n_b * ROW;
+    work edge = *w;
+    edge.c = whole;
+    edge.ld_c = 2 * ROW;
+    for (size_t i = 0; w->more && i < rows; i++)
+        memcpy(whole + i * edge.ld_c, w->c + i * w->ld_c, n);
+    SETTLED;
+    block(bytes, n_a, n_b, &edge);
+    SETTLED;
+    for (size_t i = 0; i < rows; i++)
+        memcpy(w->c + i * w->ld_c, whole + i * edge.ld_c, n);
+}
+
+KMF_TARGET_AMX static KMF_INLINE void some_rows(bool bytes, int n_b, const work *w, size_t rows)
+{
+    if (rows == 2 * UNIT)
+        block(bytes, 2, n_b, w);
+    else if (rows == UNIT)
+        block(bytes, 1, n_b, w);
+    else if (rows > UNIT)
+        edge_block(bytes, 2, n_b, w, rows);
+    else
+        edge_block(bytes, 1, n_b, w, rows);
+}
+
+KMF_TARGET_AMX static KMF_INLINE void panels(bool bytes, void *c, size_t ld_c, const void *a,
+                                             size_t ld_a, const void *b, size_t ld_b, size_t M,
+                                             size_t cols, size_t K, bool more, kmf_ahead ahead)
+{
+    work w = {.ld_c = ld_c * 4,
+              .ld_a = ld_a * ROW,
+              .ld_b = ld_b * 4,
+              .units = (K + UNIT - 1) / UNIT,
+              .more = more,
+              .next = ahead.bytes > 0 ? ahead.from : b};
+    size_t pieces = (M + 2 * UNIT - 1) / (2 * UNIT) * ((cols + 2 * UNIT - 1) / (2 * UNIT)) * w.units;
+    if (pieces > 0)
+        w.step = ahead.bytes / pieces / 64 * 64;
+    SETTLED;
+    for (size_t i = 0; i < M; i += 2 * UNIT) {
+        size_t rows = M - i < 2 * UNIT ? M - i : 2 * UNIT;
+        w.a = (const char *)a + i * ld_a * 4;
+        for (size_t j = 0; j < cols; j += 2 * UNIT, w.next += w.units * w.step) {
+            w.b = (const char *)b + j / UNIT * w.ld_b;
+            w.c = (char *)c + i * w.ld_c + j * 4;
+            if (cols - j > UNIT)
+                some_rows(bytes, 2, &w, rows);
+            else
+                some_rows(bytes, 1, &w, rows);
+        }
+    }
+    SETTLED;
+}
+
+KMF_TARGET_AMX void kmf_tiles_panel_bf16(void *c, size_t ld_c, const void *a, size_t ld_a,
+                                         const void *b, size_t ld_b, size_t M, size_t cols,
+                                         size_t K, bool more, kmf_ahead ahead)
+{
+    panels(false, c, ld_c, a, ld_a, b, ld_b, M, cols, K, more, ahead);
+}
+
+KMF_TARGET_AMX void kmf_tiles_panel_int8(void *c, size_t ld_c, const void *a, size_t ld_a,
+                                         const void *b, size_t ld_b, size_t M, size_t cols,
+                                         size_t K, bool more, kmf_ahead ahead)
+{
+    panels(true, c, ld_c, a, ld_a, b, ld_b, M, cols, K, more, ahead);
+}
+
+void kmf_tiles_group_panel_bf16(void *c, size_t ld_c, const void *groups, size_t unused,
+                                const void *b, size_t ld_b, size_t M, size_t cols, size_t K,
+                                bool more, kmf_ahead ahead)
+{
+    (void)unused;
+    kmf_tiles_panel_bf16(c, ld_c, groups, K, b, ld_b, M, cols, K, more, ahead);
+}
+
+void kmf_tiles_gather(void *groups, const void *a, size_t ld_a, size_t M, size_t K)
+{
+    for (size_t i = 0; i < M; i += UNIT)
+        for (size_t k = 0; k < K; k += UNIT)
+            kmf_turn_words((uint32_t *)groups + i * K + k * UNIT, UNIT,
+                           (const uint32_t *)a + k * ld_a + i, ld_a, UNIT,
+                           M - i < UNIT ? M - i : UNIT);
+}
+#endif
