@@ -619,8 +619,9 @@ START_TEST(the_first_layers_table_has_the_bits_of_the_product)
 }
 END_TEST
 
-/* What the processor may have beside float32; vnni alone: the first layer's attention has it. */
-static const char *const levels_digits[] = {"", "KMERFORMER_CPU=vnni"};
+/* What the processor may have beside float32; the first layer's attention differs in each. */
+static const char *const levels_digits[] = {"", "KMERFORMER_CPU=bf16", "KMERFORMER_CPU=vnni"};
+enum { N_DIGITS = sizeof levels_digits / sizeof levels_digits[0] };
 
 START_TEST(vectors_in_few_digits_meet_the_golden_ones)
 {
@@ -629,11 +630,11 @@ START_TEST(vectors_in_few_digits_meet_the_golden_ones)
 }
 END_TEST
 
-START_TEST(bits_in_int8_without_bf16_are_the_same_in_any_company)
+START_TEST(bits_at_each_of_these_levels_are_the_same_in_any_company)
 {
-    levels_run("bits", "KMERFORMER_CPU=vnni", NULL);
-    levels_run("together", "KMERFORMER_CPU=vnni", NULL);
-    levels_run("help", "KMERFORMER_CPU=vnni", NULL);
+    levels_run("bits", levels_digits[_i], NULL);
+    levels_run("together", levels_digits[_i], NULL);
+    levels_run("help", levels_digits[_i], NULL);
 }
 END_TEST
 
@@ -838,8 +839,9 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tcase, encoders_together_have_the_bits_of_one, 0, N_ENCODER);
     tcase_add_loop_test(tcase, the_first_layers_table_has_the_bits_of_the_product, 0,
                         N_ENCODER);
-    tcase_add_loop_test(tcase, vectors_in_few_digits_meet_the_golden_ones, 0, 2);
-    tcase_add_test(tcase, bits_in_int8_without_bf16_are_the_same_in_any_company);
+    tcase_add_loop_test(tcase, vectors_in_few_digits_meet_the_golden_ones, 0, N_DIGITS);
+    tcase_add_loop_test(tcase, bits_at_each_of_these_levels_are_the_same_in_any_company, 0,
+                        N_DIGITS);
     tcase_add_test(tcase, a_model_is_prepared_for_one_precision);
     tcase_add_test(tcase, no_sequence_is_no_work);
     tcase_add_test(tcase, the_workspace_is_a_function_of_its_three_numbers);

@@ -335,6 +335,7 @@ static const char *const settings[] = {"KMERFORMER_CPU=baseline",
                                        "KMERFORMER_CPU=avx2",
                                        "KMERFORMER_CPU=avx512",
                                        "KMERFORMER_CPU=vnni",
+                                       "KMERFORMER_CPU=bf16",
                                        "",
                                        "KMERFORMER_GEMM=openblas"};
 #define N_SETTINGS (sizeof settings / sizeof settings[0])

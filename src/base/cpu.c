@@ -3,7 +3,6 @@
 #include "base/cpu.h"
 
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #if KMF_X86_LEVELS
@@ -78,6 +77,18 @@ kmf_cpu kmf_cpu_vectors(void)
 {
     kmf_cpu level = kmf_cpu_level();
     return level < KMF_CPU_AVX512 ? level : KMF_CPU_AVX512;
+}
+
+bool kmf_cpu_bf16_is_faster(void)
+{
+    bool slow = false;
+#if KMF_X86_LEVELS
+    enum { LEAF = 7, FP16 = 1 << 23 };
+    unsigned a, b, c, d;
+    slow = __get_cpuid_count(LEAF, 0, &a, &b, &c, &d) && (d & FP16);
+#endif
+    kmf_cpu level = kmf_cpu_level();
+    return level >= KMF_CPU_AMX || (level == KMF_CPU_BF16 && !slow);
 }
 
 const char *kmf_cpu_name(kmf_cpu level)

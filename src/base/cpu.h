@@ -15,6 +15,8 @@
 #ifndef KMF_CPU_H
 #define KMF_CPU_H
 
+#include <stdbool.h>
+
 typedef enum kmf_cpu {
     KMF_CPU_BASELINE,
     KMF_CPU_AVX2,
@@ -29,6 +31,11 @@ typedef enum kmf_cpu {
 kmf_cpu kmf_cpu_level(void);
 /* The same, at most avx512: which vectors there are, for code that uses no dot products. */
 kmf_cpu kmf_cpu_vectors(void);
+/*
+ * Whether products of bfloat16 are faster than those of float32. Those of AVX512-BF16 are not on
+ * Intel's processors with AVX512-FP16, which leave the work to AMX: half as fast.
+ */
+bool kmf_cpu_bf16_is_faster(void);
 /* "baseline", "avx2", "avx512", "vnni", "bf16", "amx". */
 const char *kmf_cpu_name(kmf_cpu level);
 

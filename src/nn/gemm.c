@@ -157,7 +157,7 @@ const char *kmf_gemm_library(void)
 kmf_precision kmf_precision_here(kmf_precision wish)
 {
     if (wish == KMF_PRECISION_AUTO)
-        wish = KMF_PRECISION_BF16;
+        wish = kmf_cpu_bf16_is_faster() ? KMF_PRECISION_BF16 : KMF_PRECISION_F32;
     bool known = wish == KMF_PRECISION_BF16 || wish == KMF_PRECISION_INT8;
     return known && kmf_kernel_of(kmf_operand_of(wish)) ? wish : KMF_PRECISION_F32;
 }

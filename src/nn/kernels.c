@@ -126,40 +126,63 @@ DOT(dot_halves, "vpdpwssd")
 #include "nn/gemm_tile.h"
 #endif
 
+#define WORDS_DEEP 512 /* of 64 columns: 128 KB, of which the second-level cache has more */
+
 static const kmf_kernel f32_kernels[] = {
     [KMF_CPU_BASELINE] = {KMF_OPERAND_F32, panel_baseline, group_panel_baseline,
-                          gather_baseline, 24, 96, 8, 8, 1, 1, 512},
+                          gather_baseline, 24, 96, 8, 8, 1, 1, WORDS_DEEP},
 #if KMF_X86_LEVELS
-    [KMF_CPU_AVX2] = {KMF_OPERAND_F32, panel_avx2, group_panel_avx2, gather_avx2, 24, 96, 24, 24, 1, 1,
-                      512},
-    [KMF_CPU_AVX512] = {KMF_OPERAND_F32, panel_avx512, group_panel_avx512, gather_avx512, 24, 96,
-                        64, 64, 1, 1, 512},
+    [KMF_CPU_AVX2] = {KMF_OPERAND_F32, panel_avx2, group_panel_avx2, gather_avx2, 24, 96, 24,
+                      24, 1, 1, WORDS_DEEP},
+    [KMF_CPU_AVX512] = {KMF_OPERAND_F32, panel_avx512, group_panel_avx512, gather_avx512, 24,
+                        96, 64, 64, 1, 1, WORDS_DEEP},
 #endif
 };
 
 #if KMF_X86_LEVELS
 static const kmf_kernel bf16_kernel = {
-    KMF_OPERAND_BF16, panel_bf16, group_panel_bf16, gather_bf16, 24, 96, 64, 64, 2, 1, 512};
-static const kmf_kernel int8_kernel = {KMF_OPERAND_INT8, panel_int8, NULL, NULL, 24, 96, 64, 64, 4, 1,
-                                       512};
+    KMF_OPERAND_BF16, panel_bf16, group_panel_bf16, gather_bf16, 24, 96, 64, 64, 2, 1,
+    WORDS_DEEP};
+static const kmf_kernel int8_kernel = {
+    KMF_OPERAND_INT8, panel_int8, NULL, NULL, 24, 96, 64, 64, 4, 1, WORDS_DEEP};
 static const kmf_kernel int16_kernel = {
-    KMF_OPERAND_INT16, panel_int16, NULL, NULL, 24, 96, 64, 64, 2, 1, 512};
-#ifndef TILES_ROWS
+    KMF_OPERAND_INT16, panel_int16, NULL, NULL, 24, 96, 64, 64, 2, 1, WORDS_DEEP};
+
+/* So fast that weights must be used often while they are near. */
 #define TILES_ROWS 384
-#endif
 static const kmf_kernel bf16_tiles = {KMF_OPERAND_BF16,
                                       kmf_tiles_panel_bf16,
                                       kmf_tiles_group_panel_bf16,
                                       kmf_tiles_gather,
-                                      32,
+                                      96,
                                       TILES_ROWS,
                                       KMF_TILES_UNIT,
                                       64,
                                       2,
                                       KMF_TILES_UNIT,
-                                      512};
-static const kmf_kernel int8_tiles = {
-    KMF_OPERAND_INT8, kmf_tiles_panel_int8, NULL, NULL, 32, TILES_ROWS, KMF_TILES_UNIT, 64, 4, KMF_TILES_UNIT, 512};
+                                      WORDS_DEEP};
+static const kmf_kernel split_tiles = {KMF_OPERAND_SPLIT,
+                                       kmf_tiles_panel_bf16,
+                                       NULL,
+                                       NULL,
+                                       96,
+                                       TILES_ROWS,
+                                       KMF_TILES_UNIT,
+                                       64,
+                                       2,
+                                       KMF_TILES_UNIT,
+                                       WORDS_DEEP};
+static const kmf_kernel int8_tiles = {KMF_OPERAND_INT8,
+                                      kmf_tiles_panel_int8,
+                                      NULL,
+                                      NULL,
+                                      96,
+                                      TILES_ROWS,
+                                      KMF_TILES_UNIT,
+                                      64,
+                                      4,
+                                      KMF_TILES_UNIT,
+                                      WORDS_DEEP};
 #endif
 
 const kmf_kernel *kmf_kernel_of(kmf_operand operand)
@@ -176,10 +199,10 @@ const kmf_kernel *kmf_kernel_of(kmf_operand operand)
                                        : NULL;
     if (operand == KMF_OPERAND_INT16)
         return level >= KMF_CPU_VNNI ? &int16_kernel : NULL;
+    if (operand == KMF_OPERAND_SPLIT)
+        return level >= KMF_CPU_AMX ? &split_tiles : NULL;
 #endif
-    if (operand != KMF_OPERAND_F32)
-        return NULL;
-    return &f32_kernels[kmf_cpu_vectors()];
+    return operand == KMF_OPERAND_F32 ? &f32_kernels[kmf_cpu_vectors()] : NULL;
 }
 
 void kmf_kernels_open(void)

@@ -7,6 +7,7 @@
  *   bf16   two bfloat16, the first below      sums are float
  *   int8   four, of a: 0 .. 255, of b: -127 .. 127     sums are int32
  *   int16  two, -32767 .. 32767, which only attention has: sums are int32 that must not overflow
+ *   split  as bf16: each number is the sum of two, for which there are three products (nn/attend.h)
  *
  * The right operand comes in panels of `cols` columns, [K, cols] words each, one after the other;
  * of the left one rows are kmf_rows.
@@ -28,7 +29,7 @@
 #define KMF_KERNEL_COLS 64
 #define KMF_GROUP_ROWS 8
 /* The most rows that a kernel takes in a step, and a multiple of all steps. */
-#define KMF_ROW_STEP 32
+#define KMF_ROW_STEP 96
 #define KMF_ROWS_OF_STEPS 96
 
 /*
@@ -59,7 +60,8 @@ typedef enum kmf_operand {
     KMF_OPERAND_F32,
     KMF_OPERAND_BF16,
     KMF_OPERAND_INT8,
-    KMF_OPERAND_INT16
+    KMF_OPERAND_INT16,
+    KMF_OPERAND_SPLIT
 } kmf_operand;
 
 typedef struct kmf_kernel {
@@ -71,7 +73,8 @@ typedef struct kmf_kernel {
     size_t tile;  /* rows that a product of weights works on at a time: the more, the less often a
                      weight comes from the third-level cache */
     size_t cols;  /* of a panel */
-    size_t width; /* columns at a time: those of one panel, or of some */
+    size_t width; /* columns at a time: those of one panel; or where panels are narrower, what is
+                     good for products of weights, though it may be any number */
     size_t terms; /* of a word: 1, 2, 4 */
     size_t unit;  /* words that a sum is taken in multiples of; there are zeros behind K */
     size_t depth; /* words of a sum taken in one go, so that the part of a panel in use stays in
@@ -80,7 +83,7 @@ typedef struct kmf_kernel {
 
 /*
  * NULL if the processor, or the level asked for (base/cpu.h), lacks the instructions. Who has those
- * of int8 has those of int16.
+ * of int8 has those of int16; split is only where it is faster than they are.
  */
 const kmf_kernel *kmf_kernel_of(kmf_operand operand);
 

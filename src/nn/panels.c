@@ -447,6 +447,7 @@ static void weight_words(uint32_t *words, const kmf_kernel *kernel, const matrix
         memcpy(words, x, n * sizeof *words);
         break;
     case KMF_OPERAND_BF16:
+    case KMF_OPERAND_SPLIT:
         row_to_bf16((uint16_t *)(void *)words, 32, x, n, round_up(n, 16));
         break;
     case KMF_OPERAND_INT8:
@@ -549,7 +550,7 @@ static void column_words(uint32_t *to, const kmf_kernel *kernel, const matrix *m
 void kmf_panels_pack_back(void *panels, const kmf_kernel *kernel, const float *const *parts,
                           size_t n_parts, size_t ld, size_t Dout, size_t Din)
 {
-    assert(n_parts > 0 && Dout % n_parts == 0 && kernel->operand != KMF_OPERAND_INT16);
+    assert(n_parts > 0 && Dout % n_parts == 0 && kernel->operand <= KMF_OPERAND_INT8);
     matrix m = {parts, Dout / n_parts, ld, Dout};
     size_t cols = kernel->cols;
     size_t words = kmf_kernel_words(kernel, Dout);

@@ -12,6 +12,8 @@
  * and where groups of KMF_INT8_GROUP terms of x have a scale and a low of their own, the sum of
  * that over the groups.
  *
+ * split: the caller gives the parts, numbers that bf16 holds, side by side.
+ *
  * int16, either side: scale = |row| / 32000, by the Euclidean norm, so that no product of two rows
  * overflows (rows whose squares are no normal numbers aside: their scores are 0 to 1e-3 anyway, and
  * a row whose squares are infinite counts as not finite); without a low, so that for low and
@@ -46,7 +48,7 @@ void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const 
                      size_t n_parts, size_t ld, size_t Dout, size_t Din);
 /*
  * Of the same W, the panels of W^T [Din, Dout], with its scales; int8: without the sums. Not for
- * int16.
+ * int16 and split.
  */
 void kmf_panels_pack_back(void *panels, const kmf_kernel *kernel, const float *const *parts,
                           size_t n_parts, size_t ld, size_t Dout, size_t Din);

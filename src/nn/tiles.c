@@ -54,6 +54,7 @@ KMF_TARGET_AMX void kmf_tiles_close(void)
 /* What tiles are written to must be seen by who reads them next, and the other way round. */
 #define SETTLED __asm__ volatile("" ::: "memory")
 
+#define CHUNK 12
 #define TILE (UNIT * UNIT * 4) /* bytes of 16 rows of 16 words */
 #define ROW (UNIT * 4)
 
@@ -93,8 +94,9 @@ KMF_TARGET_AMX static KMF_INLINE void block(bool bytes, int n_a, int n_b, const 
     const char *b = w->b;
     const char *next = w->next;
     for (size_t k = 0; k < w->units; k++, a += TILE, b += TILE) {
-        for (const char *end = next + w->step; next < end; next += 64)
-            __builtin_prefetch(next, 0, 2);
+        for (size_t at = 0; at < w->step; at += 64)
+            __builtin_prefetch(next + at, 0, 2);
+        next += w->step;
         _tile_loadd(4, a, ROW);
         _tile_loadd(6, b, ROW);
         DOT(bytes, 0, 4, 6);
@@ -155,25 +157,29 @@ KMF_TARGET_AMX static KMF_INLINE void panels(bool bytes, void *c, size_t ld_c, c
     work w = {.ld_c = ld_c * 4,
               .ld_a = ld_a * ROW,
               .ld_b = ld_b * 4,
-              .units = (K + UNIT - 1) / UNIT,
-              .more = more,
               .next = ahead.bytes > 0 ? ahead.from : b};
-    size_t pieces = (M + 2 * UNIT - 1) / (2 * UNIT) * ((cols + 2 * UNIT - 1) / (2 * UNIT)) * w.units;
+    size_t units = (K + UNIT - 1) / UNIT;
+    size_t pieces = (M + 2 * UNIT - 1) / (2 * UNIT) * ((cols + 2 * UNIT - 1) / (2 * UNIT)) * units;
+    size_t chunks = (units + CHUNK - 1) / CHUNK;
     if (pieces > 0)
         w.step = ahead.bytes / pieces / 64 * 64;
     SETTLED;
-    for (size_t i = 0; i < M; i += 2 * UNIT) {
-        size_t rows = M - i < 2 * UNIT ? M - i : 2 * UNIT;
-        w.a = (const char *)a + i * ld_a * 4;
-        for (size_t j = 0; j < cols; j += 2 * UNIT, w.next += w.units * w.step) {
-            w.b = (const char *)b + j / UNIT * w.ld_b;
-            w.c = (char *)c + i * w.ld_c + j * 4;
-            if (cols - j > UNIT)
-                some_rows(bytes, 2, &w, rows);
-            else
-                some_rows(bytes, 1, &w, rows);
+    for (size_t j = 0; j < cols; j += 2 * UNIT)
+        for (size_t chunk = 0; chunk < chunks; chunk++) {
+            size_t k = chunk * units / chunks;
+            w.units = (chunk + 1) * units / chunks - k;
+            w.more = more || k > 0;
+            w.b = (const char *)b + j / UNIT * w.ld_b + k * TILE;
+            for (size_t i = 0; i < M; i += 2 * UNIT, w.next += w.units * w.step) {
+                size_t rows = M - i < 2 * UNIT ? M - i : 2 * UNIT;
+                w.a = (const char *)a + i * ld_a * 4 + k * TILE;
+                w.c = (char *)c + i * w.ld_c + j * 4;
+                if (cols - j > UNIT)
+                    some_rows(bytes, 2, &w, rows);
+                else
+                    some_rows(bytes, 1, &w, rows);
+            }
         }
-    }
     SETTLED;
 }
 
