@@ -461,19 +461,19 @@ static const char *a_pair_is_two_products(kmf_precision precision)
 /* Each word says where it comes from; what lies between the columns is not written. */
 static const char *words_are_turned(void)
 {
-    enum { MOST = 70, GAP = 3, UNTOUCHED = -1 };
-    static const size_t shapes[][2] = {{1, 1}, {16, 16}, {15, 33}, {64, 1}, {17, 70}, {70, 20}};
+    enum { MOST = 70, GAP = 3, EMPTY = -1 };
+    static const size_t sizes[][2] = {{1, 1}, {16, 16}, {15, 33}, {64, 1}, {17, 70}, {70, 20}};
     static int32_t from[MOST * (MOST + GAP)], to[MOST * (MOST + GAP)];
-    for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
-        size_t rows = shapes[s][0];
-        size_t cols = shapes[s][1];
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        size_t rows = sizes[s][0];
+        size_t cols = sizes[s][1];
         for (size_t i = 0; i < rows * (cols + GAP); i++)
             from[i] = (int32_t)i;
         memset(to, 0xff, sizeof to);
         kmf_turn_words(to, rows + GAP, from, cols + GAP, rows, cols);
         for (size_t j = 0; j < cols; j++)
             for (size_t i = 0; i < rows + GAP; i++) {
-                int32_t want = i < rows ? (int32_t)(i * (cols + GAP) + j) : UNTOUCHED;
+                int32_t want = i < rows ? (int32_t)(i * (cols + GAP) + j) : EMPTY;
                 if (to[j * (rows + GAP) + i] != want)
                     return "words are turned wrongly";
             }

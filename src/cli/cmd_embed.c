@@ -69,7 +69,7 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
          "share in training",
          -1, "none"},
         {NULL, "precision", CLI_CHOICE, &o->precision, 0, 0, kmf_precision_names, NULL,
-         "of the encoder's matrix products; auto: bf16 where the processor has it, else f32",
+         "of the encoder's matrix products; auto: bf16 where it is faster than f32",
          -1, "f32"},
         CLI_HEADING("k-mers"),
         {"k", "kmer", CLI_INT, &o->k, 0, KMF_K_MAX, NULL, "K",

@@ -149,17 +149,17 @@ static const kmf_kernel int16_kernel = {
     KMF_OPERAND_INT16, panel_int16, NULL, NULL, 24, 96, 64, 64, 2, 1, WORDS_DEEP};
 
 /* So fast that weights must be used often while they are near. */
-#define TILES_ROWS 384
+#define TILES_ROWS 192
 static const kmf_kernel bf16_tiles = {KMF_OPERAND_BF16,
                                       kmf_tiles_panel_bf16,
                                       kmf_tiles_group_panel_bf16,
                                       kmf_tiles_gather,
                                       96,
                                       TILES_ROWS,
-                                      KMF_TILES_UNIT,
+                                      KMF_ROWS_TILE,
                                       64,
                                       2,
-                                      KMF_TILES_UNIT,
+                                      KMF_ROWS_TILE,
                                       WORDS_DEEP};
 static const kmf_kernel split_tiles = {KMF_OPERAND_SPLIT,
                                        kmf_tiles_panel_bf16,
@@ -167,10 +167,10 @@ static const kmf_kernel split_tiles = {KMF_OPERAND_SPLIT,
                                        NULL,
                                        96,
                                        TILES_ROWS,
-                                       KMF_TILES_UNIT,
+                                       KMF_ROWS_TILE,
                                        64,
                                        2,
-                                       KMF_TILES_UNIT,
+                                       KMF_ROWS_TILE,
                                        WORDS_DEEP};
 static const kmf_kernel int8_tiles = {KMF_OPERAND_INT8,
                                       kmf_tiles_panel_int8,
@@ -178,10 +178,10 @@ static const kmf_kernel int8_tiles = {KMF_OPERAND_INT8,
                                       NULL,
                                       96,
                                       TILES_ROWS,
-                                      KMF_TILES_UNIT,
+                                      KMF_ROWS_TILE,
                                       64,
                                       4,
-                                      KMF_TILES_UNIT,
+                                      KMF_ROWS_TILE,
                                       WORDS_DEEP};
 #endif
 

@@ -12,7 +12,7 @@
  * The right operand comes in panels of `cols` columns, [K, cols] words each, one after the other;
  * of the left one rows are kmf_rows.
  * Each sum is taken over k in order, by one lane, whatever the place of its row or column: a row's
- * bits do not depend on its neighbours. Of a, rows up to a whole KMF_TILES_UNIT (nn/tiles.h) must be
+ * bits do not depend on its neighbours. Of a, rows up to a whole KMF_ROWS_TILE must be
  * there to be read where words hold several terms.
  */
 #ifndef KMF_KERNELS_H

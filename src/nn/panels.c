@@ -531,20 +531,31 @@ static void find_column_scales(float *scales, float *factors, const matrix *m, s
     }
 }
 
-/* One word for each of n columns: the terms of W^T that begin at row o of W. */
-static void column_words(uint32_t *to, const kmf_kernel *kernel, const matrix *m, size_t o,
-                         size_t beg, size_t n, const float *factors)
+/*
+ * One word for each of n columns, and zeros behind the last one of a panel: the terms of W^T that
+ * begin at row o of W. Panels are ld words apart.
+ */
+static void column_words(uint32_t *to, size_t ld, const kmf_kernel *kernel, const matrix *m,
+                         size_t o, size_t beg, size_t n, const float *factors)
 {
     static const float zeros[KMF_PANEL_COLS];
     const float *rows[4] = {zeros, zeros, zeros, zeros};
-    for (size_t i = 0; i < kernel->terms && o + i < m->rows; i++)
+    size_t cols = kernel->cols;
+    size_t n_rows = m->rows - o < kernel->terms ? m->rows - o : kernel->terms;
+    for (size_t i = 0; i < n_rows; i++)
         rows[i] = row_of(m, o + i) + beg;
-    if (kernel->operand == KMF_OPERAND_F32)
-        memcpy(to, rows[0], n * sizeof *to);
-    else if (kernel->operand == KMF_OPERAND_BF16)
-        pair_rows(to, rows[0], rows[1], n);
-    else
-        quad_rows(to, rows, factors, n);
+    for (size_t j = 0; j < n; j += cols, to += ld) {
+        size_t part = n - j < cols ? n - j : cols;
+        if (kernel->operand == KMF_OPERAND_F32)
+            memcpy(to, rows[0], part * sizeof *to);
+        else if (kernel->operand == KMF_OPERAND_BF16)
+            pair_rows(to, rows[0], rows[1], part);
+        else
+            quad_rows(to, rows, factors + j, part);
+        memset(to + part, 0, (cols - part) * sizeof *to);
+        for (size_t i = 0; i < n_rows; i++)
+            rows[i] += cols;
+    }
 }
 
 void kmf_panels_pack_back(void *panels, const kmf_kernel *kernel, const float *const *parts,
@@ -554,20 +565,19 @@ void kmf_panels_pack_back(void *panels, const kmf_kernel *kernel, const float *c
     matrix m = {parts, Dout / n_parts, ld, Dout};
     size_t cols = kernel->cols;
     size_t words = kmf_kernel_words(kernel, Dout);
-    size_t there = words_of(kernel, Dout);
     float *scales = (float *)(void *)((char *)panels + scales_offset(kernel, Din, Dout));
     float factors[KMF_PANEL_COLS] = {0}; /* of bytes */
-    for (size_t beg = 0; beg < Din; beg += cols) {
+    for (size_t beg = 0; beg < Din; beg += kernel->width) {
         uint32_t *panel = (uint32_t *)panels + beg * words;
-        size_t n = Din - beg < cols ? Din - beg : cols;
+        size_t n = Din - beg < kernel->width ? Din - beg : kernel->width;
         if (kernel->operand == KMF_OPERAND_INT8)
             find_column_scales(scales + beg, factors, &m, beg, n);
-        for (size_t k = 0; k < there; k++) {
-            uint32_t *to = panel + k * cols;
-            fetch_rows(&m, k * kernel->terms + ROWS_AHEAD, kernel->terms, beg, n);
-            column_words(to, kernel, &m, k * kernel->terms, beg, n, factors);
-            memset(to + n, 0, (cols - n) * sizeof *to);
+        for (size_t o = 0; o < Dout; o += kernel->terms) {
+            fetch_rows(&m, o + ROWS_AHEAD, kernel->terms, beg, n);
+            column_words(panel + o / kernel->terms * cols, cols * words, kernel, &m, o, beg, n,
+                         factors);
         }
-        fill_words(panel, cols, there, words);
+        for (size_t j = 0; j < n; j += cols)
+            fill_words(panel + j * words, cols, words_of(kernel, Dout), words);
     }
 }

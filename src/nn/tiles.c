@@ -17,7 +17,7 @@
 #if KMF_X86_LEVELS
 #include <immintrin.h>
 
-#define UNIT ((size_t)KMF_TILES_UNIT)
+#define UNIT KMF_ROWS_TILE
 
 /* What LDTILECFG reads. */
 typedef struct configuration {
@@ -54,6 +54,10 @@ KMF_TARGET_AMX void kmf_tiles_close(void)
 /* What tiles are written to must be seen by who reads them next, and the other way round. */
 #define SETTLED __asm__ volatile("" ::: "memory")
 
+/*
+ * Units of k at a time: those of two panels, 24 KB, stay in the first-level cache while all rows
+ * pass by, which come from the second-level one.
+ */
 #define CHUNK 12
 #define TILE (UNIT * UNIT * 4) /* bytes of 16 rows of 16 words */
 #define ROW (UNIT * 4)
@@ -124,7 +128,7 @@ KMF_TARGET_AMX static KMF_INLINE void block(bool bytes, int n_a, int n_b, const 
 KMF_TARGET_AMX static KMF_INLINE void edge_block(bool bytes, int n_a, int n_b, const work *w,
                                                  size_t rows)
 {
-    _Alignas(64) char whole[2 * KMF_TILES_UNIT * 128];
+    _Alignas(64) char whole[2 * UNIT * 2 * ROW];
     size_t n = (size_t)n_b * ROW;
     work edge = *w;
     edge.c = whole;
@@ -160,7 +164,7 @@ KMF_TARGET_AMX static KMF_INLINE void panels(bool bytes, void *c, size_t ld_c, c
               .next = ahead.bytes > 0 ? ahead.from : b};
     size_t units = (K + UNIT - 1) / UNIT;
     size_t pieces = (M + 2 * UNIT - 1) / (2 * UNIT) * ((cols + 2 * UNIT - 1) / (2 * UNIT)) * units;
-    size_t chunks = (units + CHUNK - 1) / CHUNK;
+    size_t chunks = units > CHUNK ? (units + CHUNK - 1) / CHUNK : 1;
     if (pieces > 0)
         w.step = ahead.bytes / pieces / 64 * 64;
     SETTLED;

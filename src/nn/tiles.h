@@ -15,8 +15,6 @@
 #include "base/cpu.h"
 #include "nn/kernels.h"
 
-#define KMF_TILES_UNIT 16
-
 #if KMF_X86_LEVELS
 /* Only at the level amx, and between kmf_tiles_open and kmf_tiles_close on the same thread. */
 kmf_panel_fn kmf_tiles_panel_bf16;
