@@ -17,16 +17,14 @@
 enum { MAX_T = CHECKED ? 650 : 1200, MAX_K = 300, GUARD = 64 };
 
 /*
- * What an encoder may ask for: f32; bytes; the first layer's, without and with bf16; bf16; the first
- * layer's where there are tiles, and the same with nothing else that is rounded.
+ * What an encoder may ask for: f32; bytes; the first layer's, without and with bf16; bf16; the
+ * first layer's where there are tiles, and the same with nothing else that is rounded.
  */
-static const kmf_attend_precision kinds[] = {{KMF_OPERAND_F32, KMF_OPERAND_F32},
-                                             {KMF_OPERAND_INT8, KMF_OPERAND_INT8},
-                                             {KMF_OPERAND_INT16, KMF_OPERAND_F32},
-                                             {KMF_OPERAND_INT16, KMF_OPERAND_BF16},
-                                             {KMF_OPERAND_BF16, KMF_OPERAND_BF16},
-                                             {KMF_OPERAND_SPLIT, KMF_OPERAND_BF16},
-                                             {KMF_OPERAND_SPLIT, KMF_OPERAND_F32}};
+static const kmf_attend_precision kinds[] = {
+    {KMF_OPERAND_F32, KMF_OPERAND_F32},   {KMF_OPERAND_INT8, KMF_OPERAND_INT8},
+    {KMF_OPERAND_INT16, KMF_OPERAND_F32}, {KMF_OPERAND_INT16, KMF_OPERAND_BF16},
+    {KMF_OPERAND_BF16, KMF_OPERAND_BF16}, {KMF_OPERAND_SPLIT, KMF_OPERAND_BF16},
+    {KMF_OPERAND_SPLIT, KMF_OPERAND_F32}};
 static const char *const operand_names[] = {"f32", "bf16", "int8", "int16", "split"};
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
@@ -456,8 +454,7 @@ static const char *nan_case(kmf_attend_precision precision, size_t T, size_t at,
 {
     enum { K = 10 };
     head h = make_head(T, K, precision);
-    bool of_parts =
-        precision.scores != KMF_OPERAND_F32 && precision.scores != KMF_OPERAND_BF16;
+    bool of_parts = precision.scores != KMF_OPERAND_F32 && precision.scores != KMF_OPERAND_BF16;
     const char *wrong = NULL;
     float sound = row_q(&h, at)[1];
     row_q(&h, at)[1] = nan_of(bits);
@@ -675,13 +672,12 @@ static const levels_part parts[] = {
 };
 enum { N_PARTS = sizeof parts / sizeof parts[0] };
 
-static const char *const levels_cpu[] = {
-    "",
-    "KMERFORMER_CPU=bf16",
-    "KMERFORMER_CPU=vnni",
-    "KMERFORMER_CPU=avx512",
-    "KMERFORMER_CPU=avx2",
-    "KMERFORMER_CPU=baseline"};
+static const char *const levels_cpu[] = {"",
+                                         "KMERFORMER_CPU=bf16",
+                                         "KMERFORMER_CPU=vnni",
+                                         "KMERFORMER_CPU=avx512",
+                                         "KMERFORMER_CPU=avx2",
+                                         "KMERFORMER_CPU=baseline"};
 enum { N_LEVELS_CPU = sizeof levels_cpu / sizeof levels_cpu[0] };
 
 START_TEST(attention_equals_its_definition_in_double)

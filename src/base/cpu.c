@@ -19,6 +19,15 @@ static const char *const names[KMF_N_CPU] = {"baseline", "avx2", "avx512",
 /* The level, or -1 until somebody asks. Two threads asking at once find the same. */
 static atomic_int known = -1;
 
+#if KMF_X86_LEVELS
+/* CPUID, leaf 7, register EDX. */
+static unsigned extended_features(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) ? d : 0;
+}
+#endif
+
 /*
  * Tile registers: whether the processor has those of bfloat16 and bytes, and Linux lets this
  * process use them, which it wants to be asked (5.16 and later; arch_prctl(2)).
@@ -26,11 +35,9 @@ static atomic_int known = -1;
 static bool takes_tiles(void)
 {
 #if KMF_X86_LEVELS && defined(__linux__) && defined(SYS_arch_prctl)
-    enum { LEAF = 7, BF16 = 1 << 22, TILE = 1 << 24, INT8 = 1 << 25 };
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
-    const unsigned all = BF16 | TILE | INT8;
-    unsigned a, b, c, d;
-    return __get_cpuid_count(LEAF, 0, &a, &b, &c, &d) && (d & all) == all &&
+    const unsigned all = 1u << 22 | 1u << 24 | 1u << 25; /* of bf16, at all, of bytes */
+    return (extended_features() & all) == all &&
            syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 #else
     return false;
@@ -54,13 +61,10 @@ static kmf_cpu detect(void)
         level = KMF_CPU_BF16;
 #endif
     const char *limit = getenv("KMERFORMER_CPU");
-    for (int i = 0; limit && i < (int)level; i++)
+    for (int i = 0; limit && i <= (int)level; i++)
         if (strcmp(limit, names[i]) == 0)
             return (kmf_cpu)i;
-    bool lower = limit && strcmp(limit, names[level]) == 0;
-    if (level == KMF_CPU_BF16 && !lower && takes_tiles())
-        level = KMF_CPU_AMX;
-    return level;
+    return level == KMF_CPU_BF16 && takes_tiles() ? KMF_CPU_AMX : level;
 }
 
 kmf_cpu kmf_cpu_level(void)
@@ -83,9 +87,8 @@ bool kmf_cpu_bf16_is_faster(void)
 {
     bool slow = false;
 #if KMF_X86_LEVELS
-    enum { LEAF = 7, FP16 = 1 << 23 };
-    unsigned a, b, c, d;
-    slow = __get_cpuid_count(LEAF, 0, &a, &b, &c, &d) && (d & FP16);
+    __builtin_cpu_init();
+    slow = __builtin_cpu_is("intel") && (extended_features() & 1u << 23); /* AVX512-FP16 */
 #endif
     kmf_cpu level = kmf_cpu_level();
     return level >= KMF_CPU_AMX || (level == KMF_CPU_BF16 && !slow);

@@ -10,7 +10,9 @@
  *   bf16       and AVX512-BF16: dot products of bfloat16
  *   amx        and AMX: products of tiles of bfloat16 and bytes, where the kernel allows them
  *
- * KMERFORMER_CPU=baseline|avx2|avx512|vnni|bf16|amx lowers the level; it never raises it.
+ * KMERFORMER_CPU=baseline|avx2|avx512|vnni|bf16|amx lowers the level; it never raises it. To
+ * ask for AMX gives the whole process the permission, for which Linux wants alternate signal stacks
+ * to have room for the tiles; KMERFORMER_CPU=bf16 does not ask.
  */
 #ifndef KMF_CPU_H
 #define KMF_CPU_H

@@ -153,7 +153,7 @@ static int parse(cli *run, pretrain_args *a, int argc, char **argv, int *first)
         {NULL, "recompute", CLI_FLAG, &o->recompute, 0, 0, NULL, NULL,
          "keep fewer activations: less memory, a third more work", 0, NULL},
         {NULL, "precision", CLI_CHOICE, &o->precision, 0, 0, precisions, NULL,
-         "of matrix products; bf16 is faster where the processor has it, and else f32", 0,
+         "of matrix products; bf16 is faster with AVX512-BF16 (Zen 4) or AMX, and else f32", 0,
          NULL},
         {NULL, "shards", CLI_SIZE, &o->shards, 1, 65536, NULL, "N",
          "parts of a step, a power of 2, that ranks share: same bits on 1 to N ranks", 0, NULL},

@@ -113,8 +113,9 @@ static bool place_floats(size_t *at, size_t *total, size_t rows, size_t cols)
 
 /*
  * What the attention of layer l computes in beside products of weights in this precision: as
- * kmf_attend can. Beside rough ones the first layer's scores are int16 or split, and its values bfloat16
- * where the processor has it, else float32: their errors, and no others', go through all layers.
+ * kmf_attend can. Beside rough ones the first layer's scores are int16 or split, and its values
+ * bfloat16 where the processor has it, else float32: their errors, and no others', go through all
+ * layers.
  */
 static kmf_attend_precision attention_precision(kmf_precision precision, size_t l)
 {

@@ -15,12 +15,13 @@
  * m and s are the running maximum and sum of a softmax taken in pieces (Milakov and Gimelshein
  * 2018, arXiv 1805.02867; Dao et al. 2022, FlashAttention). Where a piece begins depends on
  * neither the processor nor the threads. S are float32 sums, or exact ones of integers, q' by rows
- * and k by keys with a scale of their own (nn/panels.h). P is rounded to what v is in
- * (nn/weigh.h); v in bytes has a scale for each column. Sums of bytes are exact within KEYS keys, O
- * is float32.
+ * and k by keys with a scale of their own (nn/panels.h), or products of the parts of q' and k. P is
+ * rounded to what v is in (nn/weigh.h); v in bytes has a scale for each column. Sums of bytes are
+ * exact within KEYS keys, O is float32.
  *
  * A score that is NaN or +infinity makes its row NaN; where scores are of integers or split, a key
- * that is not finite makes all rows NaN. A value that is not finite makes its column NaN, or infinite.
+ * that is not finite makes all rows NaN. A value that is not finite makes its column NaN, or
+ * infinite.
  */
 #include "nn/attend.h"
 
@@ -38,10 +39,12 @@
     12 /* while keys and values stay in the second-level cache: scores in the first */
 #define FEW_TOKENS 4096
 #define SPLIT_ROWS 64 /* of keys at a time: whole panels */
-#define KEYS 576 /* a multiple of the columns of every kernel's panel */
+#define KEYS 576      /* a multiple of the columns of every kernel's panel */
 #define LOG2_E 1.44269504f
 
 _Static_assert(KEYS % KMF_WEIGH_STEP == 0, "a row of scores is filled up to whole steps");
+_Static_assert(ROWS <= SPLIT_ROWS, "queries are split where keys were");
+_Static_assert(SPLIT_ROWS % KMF_KERNEL_COLS == 0, "keys are split in whole panels");
 
 typedef struct layout {
     size_t keys, values, scores, weights, queries, sums, parts, split; /* offsets */
@@ -202,7 +205,7 @@ static void multiply(void *c, size_t ld_c, const float *a, size_t ld_a, const fl
                      size_t panel_words, const kmf_kernel *kernel, size_t M, size_t N, size_t K,
                      bool more)
 {
-    size_t most = kernel->cols < kernel->width ? N : kernel->width;
+    size_t most = kernel->tiled ? N : kernel->width;
     for (size_t beg = 0; beg < N; beg += most) {
         size_t cols = N - beg < most ? N - beg : most;
         kernel->panel((float *)c + beg, ld_c, a, ld_a,
@@ -248,7 +251,8 @@ static void open_head(head *h, void *scratch, size_t T, size_t K, float slope,
                 .key_words = kmf_kernel_words(with.scores, terms),
                 .ld_queries = kmf_words_ld(with.scores, terms),
                 .ld_weights = in_place ? KEYS : kmf_words_ld(with.values, KEYS),
-                .ld_sums = (K + with.values->width - 1) / with.values->width * with.values->width,
+                .ld_sums =
+                    (K + with.values->width - 1) / with.values->width * with.values->width,
                 .keys = (float *)(void *)(room + l.keys),
                 .values = (float *)(void *)(room + l.values),
                 .queries = (float *)(void *)(room + l.queries),
@@ -305,8 +309,8 @@ static void take_keys(head *h, const float *k, size_t ld)
     for (size_t u = 0; u < h->T; u += SPLIT_ROWS) {
         size_t n = h->T - u < SPLIT_ROWS ? h->T - u : SPLIT_ROWS;
         split_rows(h->split, k + u * ld, ld, false, n, h->K);
-        kmf_panels_pack(h->keys + u * h->key_words, h->for_scores, (const float *[]){h->split}, 1,
-                        h->terms, n, h->terms);
+        kmf_panels_pack(h->keys + u * h->key_words, h->for_scores, (const float *[]){h->split},
+                        1, h->terms, n, h->terms);
     }
 }
 
@@ -388,7 +392,7 @@ static void add_values(head *h, size_t u, size_t rows, size_t n)
 /* How many queries are worked on at a time; tiles want many. */
 static size_t rows_at_once(const head *h)
 {
-    return h->for_scores->unit == 1 && h->T <= FEW_TOKENS ? FEW_ROWS : ROWS;
+    return !h->for_scores->tiled && h->T <= FEW_TOKENS ? FEW_ROWS : ROWS;
 }
 
 void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const float *v,
@@ -401,7 +405,8 @@ void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const
     size_t step = rows_at_once(&h);
     take_keys(&h, k, ld);
     kmf_panels_pack_back(h.values, h.for_values, (const float *[]){v}, 1, ld, T, K);
-    kmf_kernels_open();
+    bool tiled = h.for_scores->tiled || h.for_values->tiled;
+    kmf_kernels_open(tiled);
     for (size_t t = t0; t < t1; t += step) {
         size_t rows = t1 - t < step ? t1 - t : step;
         take_queries(&h, q + t * ld, ld, rows);
@@ -416,5 +421,5 @@ void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const
             h.r.factor[i] = 1 / h.r.sum[i];
         scale_rows(out + t * ld_out, ld_out, h.sums, h.ld_sums, h.r.factor, rows, K);
     }
-    kmf_kernels_close();
+    kmf_kernels_close(tiled);
 }

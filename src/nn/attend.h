@@ -21,7 +21,7 @@
  * tiles, with 12 bits and more for 8; split, with 16, takes three products of bfloat16. Of a number
  * x there are its high part h, x rounded to bfloat16, and its low one l, x - h rounded, and
  *
- *   q k = qh kh + qh kl + ql kh        but for ql kl, 2^-16 of it and less
+ *   q k = qh kh + qh kl + ql kh        but for ql kl and what l is rounded by: 3 2^-16 at most
  *
  * Queries and keys of integers have a scale each, values in int8 one for each column
  * (nn/panels.h); what weights become is in nn/weigh.h. The models that were tried lost little

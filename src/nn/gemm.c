@@ -41,9 +41,12 @@ static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
 #define BLAS_SMALL 2000000
 
 /* What OpenBLAS is to those who pack weights: panels of many columns. */
-static const kmf_kernel blas_kernel = {
-    .rows = KMF_TILE, .tile = BLAS_ROWS, .cols = KMF_PANEL_COLS, .width = KMF_PANEL_COLS,
-    .terms = 1, .unit = 1, .depth = SIZE_MAX / 2};
+static const kmf_kernel blas_kernel = {.cols = KMF_PANEL_COLS,
+                                       .width = KMF_PANEL_COLS,
+                                       .product_rows = BLAS_ROWS,
+                                       .terms = 1,
+                                       .unit = 1,
+                                       .depth = SIZE_MAX / 2};
 
 /*
  * c = a b for a panel b.   a: [M, K], ld_a   c: [M, KMF_PANEL_COLS]
@@ -290,7 +293,7 @@ KMF_CLONES_FUSED(end_rows,
 
 size_t kmf_gemm_rows(kmf_precision precision)
 {
-    return kernel_of(precision)->tile;
+    return kernel_of(precision)->product_rows;
 }
 
 size_t kmf_gemm_scratch(size_t Din, kmf_precision precision)
@@ -300,7 +303,8 @@ size_t kmf_gemm_scratch(size_t Din, kmf_precision precision)
         return (size_t)BLAS_ROWS * KMF_PANEL_COLS * sizeof(float); /* sums */
     if (kernel->terms == 1)
         return 0;
-    return kernel->tile * (kmf_words_ld(kernel, Din) + 2) * sizeof(float); /* and scale, low */
+    return kernel->product_rows * (kmf_words_ld(kernel, Din) + 2) *
+           sizeof(float); /* and scale, low */
 }
 
 /* The left operand: words, and what they mean. */
@@ -313,8 +317,8 @@ typedef struct left {
 static left rows_in(void *scratch, const kmf_kernel *kernel, size_t K)
 {
     size_t ld = kmf_words_ld(kernel, K);
-    float *scales = (float *)scratch + kernel->tile * ld;
-    return (left){kmf_kernel_rows(kernel, scratch, ld), scales, scales + kernel->tile};
+    float *scales = (float *)scratch + kernel->product_rows * ld;
+    return (left){kmf_kernel_rows(kernel, scratch, ld), scales, scales + kernel->product_rows};
 }
 
 static left convert(void *scratch, const float *x, size_t ld_x, const kmf_kernel *kernel,
@@ -341,9 +345,10 @@ typedef struct right {
 static void words_of_rows(const right *out, size_t n, size_t beg, const float *sums, size_t ld,
                           quantised q, kmf_ending ending, size_t N, size_t cols)
 {
-    _Alignas(64) float ended[KMF_ROW_STEP * KMF_KERNEL_COLS];
-    for (size_t i = 0; i < N; i += KMF_ROW_STEP) {
-        size_t rows = N - i < KMF_ROW_STEP ? N - i : KMF_ROW_STEP;
+    enum { STEP = 32 }; /* whole tiles, and the nearest cache holds them */
+    _Alignas(64) float ended[STEP * KMF_KERNEL_COLS];
+    for (size_t i = 0; i < N; i += STEP) {
+        size_t rows = N - i < STEP ? N - i : STEP;
         kmf_rows to = out->rows;
         to.words += kmf_rows_at(&to, n + i, beg / 2);
         end_rows(ended, KMF_KERNEL_COLS, sums + i * ld, ld, q, ending, true, rows, cols);
@@ -411,11 +416,11 @@ static void blas_product(float *y, size_t ld_y, const float *x, size_t ld_x,
 }
 
 /*
- * A part of the product for no more rows than the kernel's tile, column `beg` being the first of out's; added to
- * what is there if its sums have begun. While a sum is taken in one go, a few rows at a time are
- * finished, which leaves the sums in the nearest cache; else the piece of a panel in use stays in
- * the second-level one until all rows have had it. The piece after it is fetched meanwhile; after
- * the last one `then`.
+ * A part of the product for no more rows than the kernel's product_rows, column `beg` being the
+ * first of out's; added to what is there if its sums have begun. While a sum is taken in one go, a
+ * step of rows is finished at a time, which leaves the sums in the nearest cache; else KMF_TILE
+ * rows, for which the piece of a panel in use stays in the second-level one. The piece after it is
+ * fetched meanwhile; after the last one `then`.
  */
 static void tile_product(const right *out, const left *x, const kmf_weight *w,
                          const kmf_kernel *kernel, size_t N, kmf_ending ending, span part,
@@ -427,9 +432,7 @@ static void tile_product(const right *out, const left *x, const kmf_weight *w,
     size_t words = kmf_kernel_words(kernel, w->Din);
     const float *scales =
         kernel->terms == 4 ? kmf_panels_scales(kernel, w->packed, w->Dout, w->Din) : NULL;
-    size_t group = part.K == words
-                       ? 0
-                       : 1 + part.k * kernel->terms / KMF_INT8_GROUP;
+    size_t group = part.K == words ? 0 : 1 + part.k * kernel->terms / KMF_INT8_GROUP;
     const float *bias = ending.bias;
     assert(bias || !ending.activate);
     assert(part.beg % kernel->cols == 0 && (part.k == 0 || out->y));
@@ -438,7 +441,7 @@ static void tile_product(const right *out, const left *x, const kmf_weight *w,
     for (size_t beg = part.beg; beg < part.end; beg += kernel->width) {
         size_t cols = part.end - beg < kernel->width ? part.end - beg : kernel->width;
         size_t at = beg - part.beg;
-        bool in_place = whole && cols == kernel->width;
+        bool in_place = whole && cols % kernel->cols == 0;
         kmf_ahead after =
             beg + cols < part.end ? piece_of(w, kernel, beg + cols, part.k, last) : then;
         ending.bias = bias ? bias + beg : NULL;
@@ -456,8 +459,7 @@ static void tile_product(const right *out, const left *x, const kmf_weight *w,
                     k + depth < last ? piece_of(w, kernel, beg, k + depth, last) : after;
                 kernel->panel(c, ld_c, x->rows.words + kmf_rows_at(&x->rows, n, k - part.k),
                               x->rows.ld, piece.from, kernel->cols * words, rows, cols, depth,
-                              scales ? k > part.k : k > 0,
-                              share_of(next, n, rows, N));
+                              scales ? k > part.k : k > 0, share_of(next, n, rows, N));
             }
             if (in_place)
                 continue;
@@ -482,8 +484,8 @@ static void part_product(const right *out, const left *x, const kmf_weight *w,
 {
     if (kernel == &blas_kernel) {
         assert(out->y && part.beg == 0 && part.end == w->Dout && part.K == w->Din);
-        blas_product(out->y, out->ld, (const float *)(const void *)x->rows.words, x->rows.ld, w, N,
-                     ending, scratch);
+        blas_product(out->y, out->ld, (const float *)(const void *)x->rows.words, x->rows.ld, w,
+                     N, ending, scratch);
     } else {
         tile_product(out, x, w, kernel, N, ending, part, then);
     }
@@ -496,7 +498,7 @@ void kmf_gemm_weight(float *y, size_t ld_y, const float *x, size_t ld_x, const k
     const kmf_ending end = ending ? *ending : (kmf_ending){0};
     size_t step = kmf_gemm_rows(w->precision);
     assert(ld_y >= w->Dout && ld_x >= w->Din);
-    kmf_kernels_open();
+    kmf_kernels_open(kernel->tiled);
     for (size_t n = 0; n < N; n += step) {
         size_t rows = N - n < step ? N - n : step;
         right out = {.y = y + n * ld_y, .ld = ld_y};
@@ -504,7 +506,7 @@ void kmf_gemm_weight(float *y, size_t ld_y, const float *x, size_t ld_x, const k
         part_product(&out, &a, w, kernel, rows, end, whole_of(w, kernel), (kmf_ahead){0},
                      scratch);
     }
-    kmf_kernels_close();
+    kmf_kernels_close(kernel->tiled);
 }
 
 /*
@@ -606,7 +608,8 @@ void kmf_gemm_pair(float *y, size_t ld_y, const float *x, size_t ld_x, const kmf
         p.hidden = (float *)(void *)room;
         p.words = p.hidden + most * columns * (gated ? 2u : 1u);
     }
-    kmf_kernels_open();
+    bool tiled = p.first->tiled || p.second->tiled;
+    kmf_kernels_open(tiled);
     for (size_t f = 0; f < p.F; f += columns) {
         size_t n = p.F - f < columns ? p.F - f : columns;
         span sums = {0, w2->Dout, f / p.second->terms, kmf_kernel_words(p.second, n)};
@@ -616,5 +619,5 @@ void kmf_gemm_pair(float *y, size_t ld_y, const float *x, size_t ld_x, const kmf
                      f + n < p.F ? piece_of(w1, p.first, f + n, 0, words) : (kmf_ahead){0},
                      p.words);
     }
-    kmf_kernels_close();
+    kmf_kernels_close(tiled);
 }

@@ -71,8 +71,8 @@ typedef struct kmf_ending {
 } kmf_ending;
 
 /*
- * Rows that a product works on at a time: KMF_TILE, or some times as many with OpenBLAS. Fewer in a
- * call are slower.
+ * Rows that a product works on at a time: KMF_TILE, or some times as many with OpenBLAS and in tile
+ * registers. Fewer in a call are slower.
  */
 size_t kmf_gemm_rows(kmf_precision precision);
 
@@ -81,21 +81,21 @@ size_t kmf_gemm_scratch(size_t Din, kmf_precision precision);
 
 /*
  * y = x W^T, or what ending (may be NULL) makes of it.   x: [N, Din], ld_x   y: [N, Dout], ld_y
- * Of x, rows up to a whole tile must be there to be read, whatever they hold. y must not overlap
- * x. scratch: kmf_gemm_scratch(Din, precision).
+ * Of x, rows up to a whole KMF_TILE must be there to be read, whatever they hold. y must not
+ * overlap x. scratch: kmf_gemm_scratch(Din, precision).
  */
 void kmf_gemm_weight(kmf_real *y, size_t ld_y, const kmf_real *x, size_t ld_x,
                      const kmf_weight *w, size_t N, const kmf_ending *ending, void *scratch);
 
 /*
  * Two products in a row, the feed-forward: y = act(x W1^T + b1) W2^T for N rows, no more than
- * kmf_gemm_rows of either. Of x, rows up to a whole tile must be there to be read. What lies
+ * kmf_gemm_rows of either. Of x, rows up to a whole KMF_TILE must be there to be read. What lies
  * between is in scratch, some columns at a time, as the second product reads them.
  *   x: [N, Din]   W1: [F, Din]   between: b1 and act   W2: [Dout, F]   y: [N, Dout]
  * gated: W1 is [2F, Din], b1 may be NULL, and kmf_gate_forward takes the place of act.
  * The bits of two kmf_gemm_weight; but where W2 is in INT8, KMF_INT8_GROUP columns of what lies
- * between are quantised at a time (nn/panels.h), all F if it is gated and F no multiple of a
- * panel's columns. W1 is not in F32 where W2 is in BF16 or INT8. scratch:
+ * between are quantised at a time (nn/panels.h), all F if it is gated and F no multiple of
+ * 64. W1 is not in F32 where W2 is in BF16 or INT8. scratch:
  * kmf_gemm_pair_scratch(Din, F, gated, precision of W1, that of W2).
  */
 size_t kmf_gemm_pair_scratch(size_t Din, size_t F, bool gated, kmf_precision first,

@@ -18,22 +18,23 @@
 #define DEPTH 256
 #define ROWS 192
 
-_Static_assert(ROWS % KMF_ROWS_OF_STEPS == 0, "rows at a time are whole groups");
+_Static_assert(ROWS % KMF_ROW_STEP == 0, "rows at a time are whole groups");
 
 /*
- * A panel of which only `cols` columns are wanted. Steps of a kernel's rows are whole groups, and where they begin does not depend on the layout of a: a gathered one has K
- * words a row as well.
+ * Panels of which only `cols` columns are wanted. Steps of a kernel's rows are whole groups, and
+ * where they begin does not depend on the layout of a: a gathered one has K words a row as well.
  */
 static void edge_panel(const kmf_kernel *kernel, kmf_panel_fn *panel, float *c, size_t ld_c,
                        const float *a, size_t ld_a, const float *b, size_t M, size_t cols,
                        size_t K, bool more)
 {
     size_t ld_b = kernel->cols * K;
-    if (cols == kernel->width) {
+    if (cols % kernel->cols == 0) {
         panel(c, ld_c, a, ld_a, b, ld_b, M, cols, K, more, (kmf_ahead){0});
         return;
     }
-    float whole[KMF_ROW_STEP * KMF_KERNEL_COLS] = {0};
+    float whole[KMF_ROW_STEP * KMF_KERNEL_COLS];
+    memset(whole, 0, kernel->rows * kernel->width * sizeof *whole);
     for (size_t i = 0; i < M; i += kernel->rows) {
         size_t rows = M - i < kernel->rows ? M - i : kernel->rows;
         for (size_t r = 0; more && r < rows; r++)
@@ -87,16 +88,20 @@ static const float *pack_a(float *words, float *groups, size_t *ld, const kmf_ke
     return a + k;
 }
 
+static const kmf_kernel *kernel_for(int how)
+{
+    return kmf_kernel_of(how & KMF_GEMM_BF16 ? KMF_OPERAND_BF16 : KMF_OPERAND_F32);
+}
+
 /* c (+)= a b for M <= ROWS rows of c. The panel of b is copied for each depth. */
 static void inner_rows(float *c, size_t ld_c, const float *a, size_t ld_a, const float *b,
                        size_t ld_b, size_t M, size_t N, size_t K, int how)
 {
-    bool bf16 = how & KMF_GEMM_BF16;
     bool gathered = how & KMF_GEMM_TA;
-    const kmf_kernel *kernel = kmf_kernel_of(bf16 ? KMF_OPERAND_BF16 : KMF_OPERAND_F32);
+    const kmf_kernel *kernel = kernel_for(how);
     _Alignas(64) float panel[DEPTH * KMF_KERNEL_COLS];
     _Alignas(64) float words[ROWS * DEPTH];
-    _Alignas(64) float groups[(ROWS + KMF_GROUP_ROWS) * DEPTH];
+    _Alignas(64) float groups[ROWS * DEPTH];
     size_t most = DEPTH * kernel->terms;
     for (size_t k = 0; k == 0 || k < K; k += most) {
         size_t depth = K - k < most ? K - k : most;
@@ -116,9 +121,10 @@ void kmf_gemm_inner(float *c, size_t ld_c, const float *a, size_t ld_a, const fl
                     size_t ld_b, size_t M, size_t N, size_t K, int how)
 {
     size_t step = how & KMF_GEMM_TA ? 1 : ld_a; /* from a row of a to the next */
-    kmf_kernels_open();
+    bool tiled = kernel_for(how)->tiled;
+    kmf_kernels_open(tiled);
     for (size_t i = 0; i < M; i += ROWS)
         inner_rows(c + i * ld_c, ld_c, a + i * step, ld_a, b, ld_b, M - i < ROWS ? M - i : ROWS,
                    N, K, how);
-    kmf_kernels_close();
+    kmf_kernels_close(tiled);
 }

@@ -128,61 +128,37 @@ DOT(dot_halves, "vpdpwssd")
 
 #define WORDS_DEEP 512 /* of 64 columns: 128 KB, of which the second-level cache has more */
 
+#define IN_ROWS(which, level, n_cols, n_terms)                                \
+    .operand = (which), .panel = panel_##level, .rows = 24, .cols = (n_cols), \
+    .terms = (n_terms), .unit = 1, .width = (n_cols), .product_rows = 96, .depth = WORDS_DEEP
+#define GATHERS(level) .group_panel = group_panel_##level, .gather = gather_##level
+
 static const kmf_kernel f32_kernels[] = {
-    [KMF_CPU_BASELINE] = {KMF_OPERAND_F32, panel_baseline, group_panel_baseline,
-                          gather_baseline, 24, 96, 8, 8, 1, 1, WORDS_DEEP},
+    [KMF_CPU_BASELINE] = {IN_ROWS(KMF_OPERAND_F32, baseline, 8, 1), GATHERS(baseline)},
 #if KMF_X86_LEVELS
-    [KMF_CPU_AVX2] = {KMF_OPERAND_F32, panel_avx2, group_panel_avx2, gather_avx2, 24, 96, 24,
-                      24, 1, 1, WORDS_DEEP},
-    [KMF_CPU_AVX512] = {KMF_OPERAND_F32, panel_avx512, group_panel_avx512, gather_avx512, 24,
-                        96, 64, 64, 1, 1, WORDS_DEEP},
+    [KMF_CPU_AVX2] = {IN_ROWS(KMF_OPERAND_F32, avx2, 24, 1), GATHERS(avx2)},
+    [KMF_CPU_AVX512] = {IN_ROWS(KMF_OPERAND_F32, avx512, 64, 1), GATHERS(avx512)},
 #endif
 };
 
 #if KMF_X86_LEVELS
-static const kmf_kernel bf16_kernel = {
-    KMF_OPERAND_BF16, panel_bf16, group_panel_bf16, gather_bf16, 24, 96, 64, 64, 2, 1,
-    WORDS_DEEP};
-static const kmf_kernel int8_kernel = {
-    KMF_OPERAND_INT8, panel_int8, NULL, NULL, 24, 96, 64, 64, 4, 1, WORDS_DEEP};
-static const kmf_kernel int16_kernel = {
-    KMF_OPERAND_INT16, panel_int16, NULL, NULL, 24, 96, 64, 64, 2, 1, WORDS_DEEP};
+static const kmf_kernel bf16_kernel = {IN_ROWS(KMF_OPERAND_BF16, bf16, 64, 2), GATHERS(bf16)};
+static const kmf_kernel int8_kernel = {IN_ROWS(KMF_OPERAND_INT8, int8, 64, 4)};
+static const kmf_kernel int16_kernel = {IN_ROWS(KMF_OPERAND_INT16, int16, 64, 2)};
 
-/* So fast that weights must be used often while they are near. */
-#define TILES_ROWS 192
-static const kmf_kernel bf16_tiles = {KMF_OPERAND_BF16,
-                                      kmf_tiles_panel_bf16,
-                                      kmf_tiles_group_panel_bf16,
-                                      kmf_tiles_gather,
-                                      96,
-                                      TILES_ROWS,
-                                      KMF_ROWS_TILE,
-                                      64,
-                                      2,
-                                      KMF_ROWS_TILE,
-                                      WORDS_DEEP};
-static const kmf_kernel split_tiles = {KMF_OPERAND_SPLIT,
-                                       kmf_tiles_panel_bf16,
-                                       NULL,
-                                       NULL,
-                                       96,
-                                       TILES_ROWS,
-                                       KMF_ROWS_TILE,
-                                       64,
-                                       2,
-                                       KMF_ROWS_TILE,
-                                       WORDS_DEEP};
-static const kmf_kernel int8_tiles = {KMF_OPERAND_INT8,
-                                      kmf_tiles_panel_int8,
-                                      NULL,
-                                      NULL,
-                                      96,
-                                      TILES_ROWS,
-                                      KMF_ROWS_TILE,
-                                      64,
-                                      4,
-                                      KMF_ROWS_TILE,
-                                      WORDS_DEEP};
+/* Tiles are so fast that a weight must be used often while it is near. */
+#define IN_TILES(which, function, n_terms)                                         \
+    .operand = (which), .tiled = true, .panel = (function), .rows = KMF_ROW_STEP,  \
+    .cols = KMF_ROWS_TILE, .terms = (n_terms), .unit = KMF_ROWS_TILE, .width = 64, \
+    .product_rows = 192, .depth = WORDS_DEEP
+
+static const kmf_kernel bf16_tiles = {
+    IN_TILES(KMF_OPERAND_BF16, kmf_tiles_panel_bf16, 2),
+    .group_panel = kmf_tiles_group_panel_bf16,
+    .gather = kmf_tiles_gather,
+};
+static const kmf_kernel split_tiles = {IN_TILES(KMF_OPERAND_SPLIT, kmf_tiles_panel_bf16, 2)};
+static const kmf_kernel int8_tiles = {IN_TILES(KMF_OPERAND_INT8, kmf_tiles_panel_int8, 4)};
 #endif
 
 const kmf_kernel *kmf_kernel_of(kmf_operand operand)
@@ -190,13 +166,9 @@ const kmf_kernel *kmf_kernel_of(kmf_operand operand)
 #if KMF_X86_LEVELS
     kmf_cpu level = kmf_cpu_level();
     if (operand == KMF_OPERAND_BF16)
-        return level >= KMF_CPU_AMX    ? &bf16_tiles
-               : level >= KMF_CPU_BF16 ? &bf16_kernel
-                                       : NULL;
+        return level >= KMF_CPU_AMX ? &bf16_tiles : level >= KMF_CPU_BF16 ? &bf16_kernel : NULL;
     if (operand == KMF_OPERAND_INT8)
-        return level >= KMF_CPU_AMX    ? &int8_tiles
-               : level >= KMF_CPU_VNNI ? &int8_kernel
-                                       : NULL;
+        return level >= KMF_CPU_AMX ? &int8_tiles : level >= KMF_CPU_VNNI ? &int8_kernel : NULL;
     if (operand == KMF_OPERAND_INT16)
         return level >= KMF_CPU_VNNI ? &int16_kernel : NULL;
     if (operand == KMF_OPERAND_SPLIT)
@@ -205,18 +177,20 @@ const kmf_kernel *kmf_kernel_of(kmf_operand operand)
     return operand == KMF_OPERAND_F32 ? &f32_kernels[kmf_cpu_vectors()] : NULL;
 }
 
-void kmf_kernels_open(void)
+void kmf_kernels_open(bool tiled)
 {
+    (void)tiled;
 #if KMF_X86_LEVELS
-    if (kmf_cpu_level() >= KMF_CPU_AMX)
+    if (tiled)
         kmf_tiles_open();
 #endif
 }
 
-void kmf_kernels_close(void)
+void kmf_kernels_close(bool tiled)
 {
+    (void)tiled;
 #if KMF_X86_LEVELS
-    if (kmf_cpu_level() >= KMF_CPU_AMX)
+    if (tiled)
         kmf_tiles_close();
 #endif
 }

@@ -11,9 +11,11 @@
  *
  * The right operand comes in panels of `cols` columns, [K, cols] words each, one after the other;
  * of the left one rows are kmf_rows.
- * Each sum is taken over k in order, by one lane, whatever the place of its row or column: a row's
- * bits do not depend on its neighbours. Of a, rows up to a whole KMF_ROWS_TILE must be
- * there to be read where words hold several terms.
+ *
+ * Each sum is taken over k in an order that is the same for any place of its row and column: by one
+ * lane from the first word to the last, or in tile registers unit by unit. So a row's bits do not
+ * depend on its neighbours. Where a kernel is tiled, rows of a up to a whole KMF_ROWS_TILE must be
+ * there to be read, whatever they hold.
  */
 #ifndef KMF_KERNELS_H
 #define KMF_KERNELS_H
@@ -24,13 +26,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The most columns of a panel (of OpenBLAS's; the others have at most 64), rows of a group. */
+/* The most columns of a panel: of OpenBLAS's; of the others, the most columns at a time. */
 #define KMF_PANEL_COLS 512
 #define KMF_KERNEL_COLS 64
-#define KMF_GROUP_ROWS 8
-/* The most rows that a kernel takes in a step, and a multiple of all steps. */
+/* The most rows of a step, and a multiple of the rows of any. */
 #define KMF_ROW_STEP 96
-#define KMF_ROWS_OF_STEPS 96
 
 /*
  * What will be read next, to be fetched into the second-level cache meanwhile: a hint, which a
@@ -43,8 +43,8 @@ typedef struct kmf_ahead {
 
 /*
  * c = c + a b (more) or a b.   a: [M, K] words, ld_a   c: [M, cols], ld_c
- * b: at most `width` columns, in panels that begin ld_b words apart. At least the first `cols` are
- * computed, and no more than the panels have that these are in.
+ * b: panels that begin ld_b words apart, one unless it is `tiled`. At least the first `cols`
+ * columns are computed, and no more than the panels have that these are in.
  */
 typedef void kmf_panel_fn(void *c, size_t ld_c, const void *a, size_t ld_a, const void *b,
                           size_t ld_b, size_t M, size_t cols, size_t K, bool more,
@@ -52,7 +52,8 @@ typedef void kmf_panel_fn(void *c, size_t ld_c, const void *a, size_t ld_a, cons
 
 /*
  * The transpose of a [K, M] in groups of a register tile's rows, so that a tile reads it from one
- * end to the other: groups [M / rows, K, rows] words, the last group with room for as many.
+ * end to the other: groups [M / rows, K, rows] words, the last group with room for as many. tiled:
+ * kmf_rows in tiles, and K is in whole units.
  */
 typedef void kmf_gather_fn(void *groups, const void *a, size_t ld_a, size_t M, size_t K);
 
@@ -66,19 +67,26 @@ typedef enum kmf_operand {
 
 typedef struct kmf_kernel {
     kmf_operand operand;
-    kmf_panel_fn *panel;       /* a row-major */
+    bool tiled;                /* works in tile registers (nn/tiles.h), and reads a in tiles */
+    kmf_panel_fn *panel;       /* a is kmf_rows */
     kmf_panel_fn *group_panel; /* a gathered; NULL: there is none */
     kmf_gather_fn *gather;
     size_t rows;  /* of a step: multiples of it are whole register tiles */
-    size_t tile;  /* rows that a product of weights works on at a time: the more, the less often a
-                     weight comes from the third-level cache */
     size_t cols;  /* of a panel */
-    size_t width; /* columns at a time: those of one panel; or where panels are narrower, what is
-                     good for products of weights, though it may be any number */
     size_t terms; /* of a word: 1, 2, 4 */
     size_t unit;  /* words that a sum is taken in multiples of; there are zeros behind K */
-    size_t depth; /* words of a sum taken in one go, so that the part of a panel in use stays in
-                     the second-level cache; breaking a sum off changes no bit */
+    /* Columns of a product of weights at a time, a multiple of cols. */
+    size_t width;
+    /*
+     * Rows that such a product works on at a time: the more, the less often a weight comes from the
+     * third-level cache.
+     */
+    size_t product_rows;
+    /*
+     * Words of a sum taken in one go, so that the part of a panel in use stays in the second-level
+     * cache; breaking a sum off between two units changes no bit.
+     */
+    size_t depth;
 } kmf_kernel;
 
 /*
@@ -93,7 +101,7 @@ const kmf_kernel *kmf_kernel_of(kmf_operand operand);
  */
 typedef struct kmf_rows {
     uint32_t *words;
-    size_t ld; /* a multiple of 16 */
+    size_t ld; /* a multiple of 16 where words hold several terms */
     bool tiled;
 } kmf_rows;
 
@@ -125,7 +133,7 @@ static inline kmf_operand kmf_operand_of(kmf_precision precision)
 /* How a kernel reads rows. */
 static inline kmf_rows kmf_kernel_rows(const kmf_kernel *kernel, void *words, size_t ld)
 {
-    return (kmf_rows){words, ld, kernel->unit > 1};
+    return (kmf_rows){words, ld, kernel->tiled};
 }
 
 /* Words of K terms, in whole units. */
@@ -136,10 +144,10 @@ static inline size_t kmf_kernel_words(const kmf_kernel *kernel, size_t K)
 }
 
 /*
- * Around all calls of a panel function: it may need registers that are to be taken, and given back,
- * on the same thread. Not one within another.
+ * Around all calls of a panel function, on the same thread, not one within another. tiled: whether
+ * one of them is, for which registers are to be taken, and given back.
  */
-void kmf_kernels_open(void);
-void kmf_kernels_close(void);
+void kmf_kernels_open(bool tiled);
+void kmf_kernels_close(bool tiled);
 
 #endif

@@ -16,7 +16,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "nn/gemm.h"
-#include "nn/kernels.h"
+#include "nn/tiles.h"
 #include "seq/par.h"
 
 #include <stdio.h>
@@ -115,20 +115,20 @@ KMF_TARGET_VNNI static KMF_INLINE __m512i dot_bytes(__m512i c, __m512i a, __m512
 #include "nn/limits_level.h"
 
 /* n rounds of four products of tiles that do not wait for one another; all are 0. */
-#define MULTIPLY_TILES(name, product, terms)                                          \
-    KMF_TARGET_AMX static double name(void *to, const void *from, size_t n)           \
-    {                                                                                 \
-        (void)from;                                                                   \
-        kmf_kernels_open();                                                           \
-        for (size_t i = 0; i < n; i++) {                                              \
-            product(0, 4, 6);                                                         \
-            product(1, 4, 7);                                                         \
-            product(2, 5, 6);                                                         \
-            product(3, 5, 7);                                                         \
-        }                                                                             \
-        _tile_stored(0, to, 64);                                                      \
-        kmf_kernels_close();                                                          \
-        return 2.0 * (double)(n * 4 * 16 * 16 * 16 * (terms));                        \
+#define MULTIPLY_TILES(name, product, terms)                                \
+    KMF_TARGET_AMX static double name(void *to, const void *from, size_t n) \
+    {                                                                       \
+        (void)from;                                                         \
+        kmf_tiles_open();                                                   \
+        for (size_t i = 0; i < n; i++) {                                    \
+            product(0, 4, 6);                                               \
+            product(1, 4, 7);                                               \
+            product(2, 5, 6);                                               \
+            product(3, 5, 7);                                               \
+        }                                                                   \
+        _tile_stored(0, to, 64);                                            \
+        kmf_tiles_close();                                                  \
+        return 2.0 * (double)(n * 4 * 16 * 16 * 16 * (terms));              \
     }
 MULTIPLY_TILES(multiply_tiles_bf16, _tile_dpbf16ps, 2)
 MULTIPLY_TILES(multiply_tiles_int8, _tile_dpbusd, 4)

@@ -34,9 +34,9 @@ static size_t words_of(const kmf_kernel *kernel, size_t K)
 static bool panel_bytes(const kmf_kernel *kernel, size_t Dout, size_t Din, size_t *bytes)
 {
     size_t cols = Dout;
-    size_t words = Din;
+    size_t words;
     if (!kmf_add(cols, kernel->cols - 1, &cols) ||
-        !kmf_add(words, kernel->terms * kernel->unit - 1, &words))
+        !kmf_add(Din, kernel->terms * kernel->unit - 1, &words))
         return false;
     cols = cols / kernel->cols * kernel->cols;
     words = kmf_kernel_words(kernel, Din);

@@ -29,6 +29,8 @@
 #define KMF_INT8_GROUP 256
 
 /*
+ * Panels are whole, with zeros in columns that W has not, and so are their units of words.
+ *
  * Bytes of W [Dout, Din] in panels, a multiple of 64; 0: does not fit a size_t. Behind the panels
  * of int8 and int16 stand, float, scale [Dout], which kmf_panels_scales finds, sum_k q [Dout], and
  * that sum group by group, [Din / KMF_INT8_GROUP, rounded up; Dout].
@@ -84,8 +86,8 @@ void kmf_words_pairs(void *words, size_t ld, const float *x, size_t ld_x, size_t
 void kmf_words_int8(kmf_rows to, float *scale, float *low, const float *x, size_t ld_x,
                     size_t N, size_t K);
 /*
- * x [N, K] to int16, scale [N] and low [N], which is 0; behind the K-th up to a multiple of 32
- * there are zeros. Only where kmf_kernel_of has INT16.
+ * x [N, K] to int16, not tiled, scale [N] and low [N], which is 0; behind the K-th up to a multiple
+ * of 32 there are zeros. Only where kmf_kernel_of has INT16.
  */
 void kmf_words_int16(kmf_rows to, float *scale, float *low, const float *x, size_t ld_x,
                      size_t N, size_t K);

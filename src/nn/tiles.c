@@ -43,11 +43,11 @@ KMF_TARGET_AMX void kmf_tiles_close(void)
 }
 
 /* Tile numbers are part of the instruction. */
-#define DOT(bytes, c, a, b)        \
-    do {                           \
-        if (bytes)                 \
-            _tile_dpbusd(c, a, b); \
-        else                       \
+#define DOT(bytes, c, a, b)          \
+    do {                             \
+        if (bytes)                   \
+            _tile_dpbusd(c, a, b);   \
+        else                         \
             _tile_dpbf16ps(c, a, b); \
     } while (0)
 
@@ -69,7 +69,7 @@ typedef struct work {
     const char *a;
     size_t ld_a; /* from 16 rows to the next */
     const char *b;
-    size_t ld_b; /* from panel to panel */
+    size_t ld_b;  /* from panel to panel */
     size_t units; /* of 16 words of k */
     bool more;
     const char *next; /* what is to be fetched, `step` bytes for each unit */
@@ -163,7 +163,8 @@ KMF_TARGET_AMX static KMF_INLINE void panels(bool bytes, void *c, size_t ld_c, c
               .ld_b = ld_b * 4,
               .next = ahead.bytes > 0 ? ahead.from : b};
     size_t units = (K + UNIT - 1) / UNIT;
-    size_t pieces = (M + 2 * UNIT - 1) / (2 * UNIT) * ((cols + 2 * UNIT - 1) / (2 * UNIT)) * units;
+    size_t pieces =
+        (M + 2 * UNIT - 1) / (2 * UNIT) * ((cols + 2 * UNIT - 1) / (2 * UNIT)) * units;
     size_t chunks = units > CHUNK ? (units + CHUNK - 1) / CHUNK : 1;
     if (pieces > 0)
         w.step = ahead.bytes / pieces / 64 * 64;

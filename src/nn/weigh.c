@@ -153,15 +153,14 @@ KMF_TARGET_AVX512 static KMF_INLINE size_t raise(kmf_running *r, float *scores, 
     return steps;
 }
 
-KMF_TARGET_BF16 void kmf_weigh_bf16(kmf_rows to, float *scores, size_t ld,
-                                    kmf_running *r, bool first, size_t rows, size_t n)
+KMF_TARGET_BF16 void kmf_weigh_bf16(kmf_rows to, float *scores, size_t ld, kmf_running *r,
+                                    bool first, size_t rows, size_t n)
 {
     size_t steps = raise(r, scores, ld, first, rows, n, STEP);
     for (size_t i = 0; i < rows; i++)
         add_sum(r, i, first,
                 weigh_row_bf16((uint16_t *)(to.words + kmf_rows_at(&to, i, 0)),
-                               kmf_rows_step(&to) * 2, scores + i * ld, r->max[i],
-                               steps));
+                               kmf_rows_step(&to) * 2, scores + i * ld, r->max[i], steps));
 }
 
 /*
@@ -211,27 +210,26 @@ KMF_TARGET_VNNI static KMF_INLINE float weigh_row_int8(uint8_t *bytes, size_t st
     return number ? (float)_mm512_reduce_add_epi32(sum) : NAN;
 }
 
-KMF_TARGET_VNNI void kmf_weigh_int8(kmf_rows to, float *scores, size_t ld,
-                                    kmf_running *r, bool first, size_t rows, size_t n)
+KMF_TARGET_VNNI void kmf_weigh_int8(kmf_rows to, float *scores, size_t ld, kmf_running *r,
+                                    bool first, size_t rows, size_t n)
 {
     size_t steps = raise(r, scores, ld, first, rows, n, KMF_WEIGH_STEP);
     for (size_t i = 0; i < rows; i++)
         add_sum(r, i, first,
                 weigh_row_int8((uint8_t *)(to.words + kmf_rows_at(&to, i, 0)),
-                               kmf_rows_step(&to) * 4, scores + i * ld, r->max[i],
-                               steps));
+                               kmf_rows_step(&to) * 4, scores + i * ld, r->max[i], steps));
 }
 #else
-void kmf_weigh_bf16(kmf_rows to, float *scores, size_t ld, kmf_running *r,
-                    bool first, size_t rows, size_t n)
+void kmf_weigh_bf16(kmf_rows to, float *scores, size_t ld, kmf_running *r, bool first,
+                    size_t rows, size_t n)
 {
     (void)to, (void)scores, (void)ld, (void)r, (void)first, (void)rows;
     (void)n;
     assert(!"words where kmf_precision_here has none");
 }
 
-void kmf_weigh_int8(kmf_rows to, float *scores, size_t ld, kmf_running *r,
-                    bool first, size_t rows, size_t n)
+void kmf_weigh_int8(kmf_rows to, float *scores, size_t ld, kmf_running *r, bool first,
+                    size_t rows, size_t n)
 {
     kmf_weigh_bf16(to, scores, ld, r, first, rows, n);
 }

@@ -32,13 +32,13 @@ typedef struct kmf_running {
 /*
  * Takes in n more scores of each row, S [rows, ld], which become weights P: in their place, or in
  * words; of bytes, s is the sum. What is behind the n-th up to a multiple of KMF_WEIGH_STEP is
- * written over. first: there were none before. A NaN or +infinity makes its
- * row's sum NaN. Words only where kmf_precision_here has the precision.
+ * written over, and words have room for as many. first: there were none before. A NaN or +infinity
+ * makes its row's sum NaN. Words only where kmf_precision_here has the precision.
  */
 void kmf_weigh(float *scores, size_t ld, kmf_running *r, bool first, size_t rows, size_t n);
-void kmf_weigh_bf16(kmf_rows to, float *scores, size_t ld, kmf_running *r,
-                    bool first, size_t rows, size_t n);
-void kmf_weigh_int8(kmf_rows to, float *scores, size_t ld, kmf_running *r,
-                    bool first, size_t rows, size_t n);
+void kmf_weigh_bf16(kmf_rows to, float *scores, size_t ld, kmf_running *r, bool first,
+                    size_t rows, size_t n);
+void kmf_weigh_int8(kmf_rows to, float *scores, size_t ld, kmf_running *r, bool first,
+                    size_t rows, size_t n);
 
 #endif
