@@ -541,9 +541,9 @@ static void column_words(uint32_t *to, size_t ld, const kmf_kernel *kernel, cons
     static const float zeros[KMF_PANEL_COLS];
     const float *rows[4] = {zeros, zeros, zeros, zeros};
     size_t cols = kernel->cols;
-    size_t n_rows = m->rows - o < kernel->terms ? m->rows - o : kernel->terms;
-    for (size_t i = 0; i < n_rows; i++)
-        rows[i] = row_of(m, o + i) + beg;
+    size_t n_rows = 0;
+    for (; n_rows < kernel->terms && o + n_rows < m->rows; n_rows++)
+        rows[n_rows] = row_of(m, o + n_rows) + beg;
     for (size_t j = 0; j < n; j += cols, to += ld) {
         size_t part = n - j < cols ? n - j : cols;
         if (kernel->operand == KMF_OPERAND_F32)
@@ -565,6 +565,7 @@ void kmf_panels_pack_back(void *panels, const kmf_kernel *kernel, const float *c
     matrix m = {parts, Dout / n_parts, ld, Dout};
     size_t cols = kernel->cols;
     size_t words = kmf_kernel_words(kernel, Dout);
+    size_t there = words_of(kernel, Dout);
     float *scales = (float *)(void *)((char *)panels + scales_offset(kernel, Din, Dout));
     float factors[KMF_PANEL_COLS] = {0}; /* of bytes */
     for (size_t beg = 0; beg < Din; beg += kernel->width) {
@@ -572,12 +573,12 @@ void kmf_panels_pack_back(void *panels, const kmf_kernel *kernel, const float *c
         size_t n = Din - beg < kernel->width ? Din - beg : kernel->width;
         if (kernel->operand == KMF_OPERAND_INT8)
             find_column_scales(scales + beg, factors, &m, beg, n);
-        for (size_t o = 0; o < Dout; o += kernel->terms) {
-            fetch_rows(&m, o + ROWS_AHEAD, kernel->terms, beg, n);
-            column_words(panel + o / kernel->terms * cols, cols * words, kernel, &m, o, beg, n,
+        for (size_t k = 0; k < there; k++) {
+            fetch_rows(&m, k * kernel->terms + ROWS_AHEAD, kernel->terms, beg, n);
+            column_words(panel + k * cols, cols * words, kernel, &m, k * kernel->terms, beg, n,
                          factors);
         }
         for (size_t j = 0; j < n; j += cols)
-            fill_words(panel + j * words, cols, words_of(kernel, Dout), words);
+            fill_words(panel + j * words, cols, there, words);
     }
 }
