@@ -87,6 +87,10 @@ static const char *const levels_all[] = {
 };
 enum { N_LEVELS = sizeof levels_all / sizeof levels_all[0] };
 
+/* What the processor may have beside float32; the first layer's attention differs in each. */
+static const char *const levels_digits[] = {"", "KMERFORMER_CPU=bf16", "KMERFORMER_CPU=vnni"};
+enum { N_DIGITS = sizeof levels_digits / sizeof levels_digits[0] };
+
 /* xorshift: the tests' own random numbers, uniform in [-1, 1). */
 static inline float levels_random(uint64_t *state)
 {
