@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Mean vectors of k-mers: against a twin that slices strings and looks words up one after the
- * other, against means written out by hand, and against itself under every setting that must not
- * matter. The files of vectors are written here, as text.
+ * other, in fixed point and in doubles, against means written out by hand, and against itself under
+ * every setting that must not matter. The files of vectors are written here, as text.
  */
 #include "base/mem.h"
 #include "base/rng.h"
@@ -24,9 +24,6 @@
 #define SEQ_MAX (CHECKED ? 265000 : 300000)
 #define WORDS_MAX 2048
 #define DIM_MAX 128
-#define PIECE 262144 /* windows whose sum is made at once */
-#define WORTH 2      /* codes for each window, of so few words are counted */
-#define TABLE_K 4    /* words up to here have a table by code */
 
 /* ---------------------------------------------------------------- words ------------------ */
 
@@ -124,9 +121,10 @@ static const char *write_lexicon(const lexicon *x, const char *name)
 /* ---------------------------------------------------------------- the twin --------------- */
 
 typedef struct twin {
-    double sum[DIM_MAX];   /* of all pieces */
-    double piece[DIM_MAX]; /* of this one */
-    double weight, piece_weight;
+    int64_t units[DIM_MAX]; /* of the sum */
+    int64_t weight;         /* times 2^40 */
+    double sum[DIM_MAX];    /* of numbers as they are */
+    double plain_weight;
     size_t tokens, ambiguous, unknown;
 } twin;
 
@@ -165,18 +163,63 @@ static size_t row_of(const lexicon *x, const how *h, const char *word)
     return row < x->n && x->counted && x->counts[row] == 0 ? x->n : row;
 }
 
-/* A row that met `times` times. */
-static void add_times(twin *t, const lexicon *x, const how *h, size_t row, size_t times)
+/*
+ * What rows are in fixed point: weights times numbers, in units of 2^-24 of the least power of two
+ * above the column's largest; weights rounded to 40 bits behind the point.
+ */
+typedef struct fixed {
+    int64_t weight[WORDS_MAX]; /* times 2^40 */
+    int64_t units[WORDS_MAX][DIM_MAX];
+    double unit[DIM_MAX];
+    double most[DIM_MAX]; /* of magnitudes without a weight */
+} fixed;
+
+static void fix_column(fixed *f, const lexicon *x, size_t d)
+{
+    double most = 0;
+    f->most[d] = 0;
+    for (size_t row = 0; row < x->n; row++) {
+        double w = ldexp((double)f->weight[row], -40);
+        most = fmax(most, fabs(w * (double)x->vectors[row][d]));
+        f->most[d] = fmax(f->most[d], fabs((double)x->vectors[row][d]));
+    }
+    f->unit[d] = 0x1p-24;
+    while (f->unit[d] * 0x1p24 > most && most > 0)
+        f->unit[d] /= 2;
+    while (f->unit[d] * 0x1p24 <= most)
+        f->unit[d] *= 2;
+    for (size_t row = 0; row < x->n; row++) {
+        double w = ldexp((double)f->weight[row], -40);
+        f->units[row][d] = llrint(w * (double)x->vectors[row][d] / f->unit[d]);
+    }
+}
+
+static const fixed *fixed_of(const lexicon *x, bool sif)
+{
+    static fixed f;
+    for (size_t row = 0; row < x->n; row++) {
+        bool unseen = x->counted && x->counts[row] == 0;
+        f.weight[row] = unseen ? 0 : llround(ldexp(weight_of(x, row, sif), 40));
+    }
+    for (size_t d = 0; d < x->dim; d++)
+        fix_column(&f, x, d);
+    return &f;
+}
+
+static void add_row(twin *t, const lexicon *x, const fixed *f, const how *h, size_t row)
 {
     if (row == x->n) {
-        t->unknown += times;
+        t->unknown++;
         return;
     }
-    double w = (double)times * weight_of(x, row, h->sif);
-    for (size_t d = 0; d < x->dim; d++)
-        t->piece[d] += w * (double)x->vectors[row][d];
-    t->piece_weight += w;
-    t->tokens += times;
+    double w = weight_of(x, row, h->sif);
+    for (size_t d = 0; d < x->dim; d++) {
+        t->units[d] += f->units[row][d];
+        t->sum[d] += w * (double)x->vectors[row][d];
+    }
+    t->weight += f->weight[row];
+    t->plain_weight += w;
+    t->tokens++;
 }
 
 /* The window at seq, which is in upper case and has no U. false: it holds what is no letter. */
@@ -190,55 +233,20 @@ static bool read_window(char word[33], twin *t, const how *h, const char *seq, s
     return false;
 }
 
-/* All windows of a piece, one after the other, or each row once, in the order of the table. */
-static void add_windows(twin *t, const lexicon *x, const how *h, const char *seq, size_t stop,
-                        size_t windows, size_t k)
-{
-    size_t counts[WORDS_MAX + 1] = {0};
-    char word[33];
-    double codes = pow(h->alphabet == KMF_DNA ? 4 : 32, (double)k);
-    bool count = k <= TABLE_K && (double)(windows * WORTH) >= codes;
-    for (size_t at = 0; at < stop; at += h->stride) {
-        if (!read_window(word, t, h, seq + at, k))
-            continue;
-        size_t row = row_of(x, h, word);
-        if (count)
-            counts[row]++;
-        else
-            add_times(t, x, h, row, 1);
-    }
-    for (size_t row = 0; row <= x->n; row++)
-        if (counts[row] > 0)
-            add_times(t, x, h, row, counts[row]);
-}
-
-static void end_piece(twin *t, const lexicon *x)
-{
-    for (size_t d = 0; d < x->dim; d++) {
-        t->sum[d] += t->piece[d];
-        t->piece[d] = 0;
-    }
-    t->weight += t->piece_weight;
-    t->piece_weight = 0;
-}
-
-static twin *twin_of(const lexicon *x, const how *h, const char *seq)
+static twin *twin_of(const lexicon *x, const fixed *f, const how *h, const char *seq)
 {
     size_t len = strlen(seq);
-    size_t step = h->stride < PIECE ? PIECE / h->stride * h->stride : h->stride;
     twin *t = calloc(1, sizeof *t);
-    for (size_t beg = 0; beg < len; beg += step) {
-        for (size_t k = 1; k <= 32; k++) {
-            bool listed = false;
-            for (size_t i = 0; i < x->n && !listed; i++)
-                listed = strlen(x->words[i]) == k;
-            if (!listed || (h->k != 0 && (size_t)h->k != k))
-                continue;
-            size_t here = len - beg < step ? len - beg : step;
-            size_t reach = len - beg < k ? 0 : len - beg - k + 1;
-            add_windows(t, x, h, seq + beg, reach < step ? reach : step, here / h->stride, k);
-        }
-        end_piece(t, x);
+    char word[33];
+    for (size_t k = 1; k <= 32; k++) {
+        bool listed = false;
+        for (size_t i = 0; i < x->n && !listed; i++)
+            listed = strlen(x->words[i]) == k;
+        if (!listed || (h->k != 0 && (size_t)h->k != k))
+            continue;
+        for (size_t at = 0; at + k <= len; at += h->stride)
+            if (read_window(word, t, h, seq + at, k))
+                add_row(t, x, f, h, row_of(x, h, word));
     }
     return t;
 }
@@ -304,6 +312,28 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
+static double number_of(const twin *t, const fixed *f, size_t d)
+{
+    return (double)t->units[d] * f->unit[d] / ldexp((double)t->weight, -40);
+}
+
+/*
+ * How far that may be from the mean of numbers as they are: each is off by half a unit, by which the
+ * column's largest is at most 2^24, and its weight by 2^-41, which the sum of weights is, too.
+ */
+static double bound_of(const twin *t, const fixed *f, size_t d)
+{
+    if (t->tokens == 0)
+        return 0;
+    return (double)t->tokens / t->plain_weight * (f->unit[d] / 2 + 0x1p-40 * f->most[d]);
+}
+
+/* The mean of two strands, or of the one that has a k-mer; NaN if none has. */
+static double either(double a, double b)
+{
+    return isnan(a) ? b : isnan(b) ? a : (a + b) / 2;
+}
+
 /* The bits of all rows, and the counts. */
 static void check_rows(const lexicon *x, const how *h, const char *path, int strand)
 {
@@ -314,6 +344,7 @@ static void check_rows(const lexicon *x, const how *h, const char *path, int str
     size_t ambiguous = 0;
     size_t unknown = 0;
     size_t empty = 0;
+    const fixed *f = fixed_of(x, h->sif);
     o.strand = strand;
     o.stride = h->stride;
     o.k = h->k;
@@ -327,16 +358,20 @@ static void check_rows(const lexicon *x, const how *h, const char *path, int str
         for (int s = 0; s < 2; s++) {
             bool wanted = strand == KMF_STRAND_BOTH || strand == s;
             plain(strands[s], seqs[i], h->alphabet, s == 1);
-            of[s] = twin_of(x, h, wanted ? strands[s] : "");
+            of[s] = twin_of(x, f, h, wanted ? strands[s] : "");
         }
         for (size_t d = 0; d < x->dim; d++) {
-            double a = of[0]->sum[d] / of[0]->weight; /* NaN without a k-mer */
-            double b = of[1]->sum[d] / of[1]->weight;
-            float want = (float)(isnan(a) ? b : isnan(b) ? a : (a + b) / 2);
+            float want = (float)either(number_of(of[0], f, d), number_of(of[1], f, d));
             float got = t->values[i * x->dim + d];
             if (isnan(want) ? !isnan(got) : memcmp(&want, &got, sizeof got) != 0)
                 ck_abort_msg("record %zu, column %zu: %.9g instead of %.9g", i, d, (double)got,
                              (double)want);
+            double mean = either(of[0]->sum[d] / of[0]->plain_weight,
+                                 of[1]->sum[d] / of[1]->plain_weight);
+            if (!isnan(mean))
+                ck_assert_double_eq_tol((double)got, mean,
+                                        fmax(bound_of(of[0], f, d), bound_of(of[1], f, d)) +
+                                            0x1p-24 * fabs(mean));
         }
         size_t n = larger(of[0]->tokens, of[1]->tokens);
         size_t n_ambiguous = larger(of[0]->ambiguous, of[1]->ambiguous);
@@ -468,6 +503,23 @@ START_TEST(means_and_weights_by_hand)
     o.weights = KMF_WEIGHTS_SIF;
     check_one(path, &o, "ACGT", 0.001 / 0.501, 1 / 0.501);
     check_one(path, &o, "AC", 1, 0);
+    remove_dir();
+}
+END_TEST
+
+/* One after the other, and counted. */
+START_TEST(the_largest_numbers_add_up)
+{
+    static const size_t lengths[] = {67, 100, 131, 1000, 300000};
+    static char seq[300001];
+    kmf_embed_options o = options();
+    make_dir();
+    const char *path = write_text("x.vec", "1 2\nAAAA 1.99999988 -1.99999988\n");
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        memset(seq, 'A', lengths[i]);
+        seq[lengths[i]] = '\0';
+        check_one(path, &o, seq, 1.99999988, -1.99999988);
+    }
     remove_dir();
 }
 END_TEST
@@ -656,7 +708,7 @@ START_TEST(an_embedder_tells_what_it_is)
     ck_assert_str_eq(kmf_embedder_name(e), path);
     ck_assert_ptr_null(kmf_embedder_model(e));
     ck_assert_uint_eq(kmf_embedder_dim(e), 37);
-    kmf_vectors_information(kmf_embedder_vectors(e), &info);
+    info = *kmf_embedder_vectors(e);
     ck_assert_int_eq(info.k_max, 4);
     ck_assert_uint_gt(kmf_embedder_bytes(e), info.n * info.dim * sizeof(float));
     kmf_embedder_options(e, &o);
@@ -812,6 +864,7 @@ int main(void)
                         sizeof variants / sizeof variants[0]);
     tcase_add_test(tcase, words_of_32_letters_are_found);
     tcase_add_test(tcase, means_and_weights_by_hand);
+    tcase_add_test(tcase, the_largest_numbers_add_up);
     tcase_add_test(tcase, only_what_a_record_has_is_averaged);
     tcase_add_test(tcase, strict_refuses_every_loss);
     tcase_add_test(tcase, threads_batches_and_shards_change_no_bit);

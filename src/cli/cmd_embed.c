@@ -69,8 +69,7 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
          "share in training",
          -1, "none"},
         {NULL, "precision", CLI_CHOICE, &o->precision, 0, 0, kmf_precision_names, NULL,
-         "of the encoder's matrix products; auto: bf16 where it is faster than f32",
-         -1, "f32"},
+         "of the encoder's matrix products; auto: bf16 where it is faster than f32", -1, "f32"},
         CLI_HEADING("k-mers"),
         {"k", "kmer", CLI_INT, &o->k, 0, KMF_K_MAX, NULL, "K",
          "k-mer vectors: words of K letters alone, if the file has several lengths", 0, "all"},
@@ -174,21 +173,19 @@ static int parse_shard(cli *run, embed_args *a)
 static void say_begin(const cli *run, const kmf_embedder *embedder,
                       const kmf_embed_options *used)
 {
-    const kmf_vectors *vectors = kmf_embedder_vectors(embedder);
-    kmf_vectors_info v;
+    const kmf_vectors_info *v = kmf_embedder_vectors(embedder);
     char lengths[32];
     cli_note(run, "model %s, %d threads, at most %.0f MB and the longest record",
              kmf_embedder_name(embedder), used->threads,
              1e-6 * (double)kmf_embedder_bytes(embedder));
-    if (!vectors)
+    if (!v)
         return;
-    kmf_vectors_information(vectors, &v);
     if (used->k)
         snprintf(lengths, sizeof lengths, "%d", used->k);
     else
-        snprintf(lengths, sizeof lengths, "%d to %d", v.k_min, v.k_max);
+        snprintf(lengths, sizeof lengths, "%d to %d", v->k_min, v->k_max);
     cli_note(run, "%zu %sk-mers of %s, %zu of them never seen; those of %s letters, weights %s",
-             v.n, v.canonical ? "canonical " : "", kmf_alphabet_names[v.alphabet], v.unseen,
+             v->n, v->canonical ? "canonical " : "", kmf_alphabet_names[v->alphabet], v->unseen,
              lengths, kmf_weights_names[used->weights]);
 }
 

@@ -232,7 +232,7 @@ const kmf_model *kmf_embedder_model(const kmf_embedder *embedder)
     return embedder->method->model;
 }
 
-const kmf_vectors *kmf_embedder_vectors(const kmf_embedder *embedder)
+const kmf_vectors_info *kmf_embedder_vectors(const kmf_embedder *embedder)
 {
     return embedder->method->vectors;
 }

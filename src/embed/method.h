@@ -57,7 +57,7 @@ struct kmf_method {
     const kmf_method_kind *kind;
     const char *name;           /* as kmf_embedder_name; borrowed from the method */
     const kmf_model *model;     /* NULL: it has none */
-    const kmf_vectors *vectors; /* NULL: it has none */
+    const kmf_vectors_info *vectors; /* NULL: it has none */
     /* The files that decide its vectors, for provenance, as they were when it was made. */
     struct {
         const char *key;            /* "md5", "counts_md5"; NULL: no such file */

@@ -17,23 +17,22 @@
  * still the random one it began with, is left out and counted as unknown. Words of several lengths
  * are averaged together, in each piece all windows of the shortest length first.
  *
- * Bits. A double sum depends on the order of its additions, so a piece is a fixed number of
- * windows, whatever the size of a batch, and pieces are added in the order of the strand. Where a
+ * Bits. Sums are exact (embed/rowtable.h): a word's vector, times its weight, is a row of numbers
+ * in fixed point, and so is its weight. So the order of additions does not matter, and where a
  * piece has a window or more for every WORTH words that there could be, its words are counted, and
- * each vector, times weight and count, is added in the order of the table; else k-mers are added
- * one after the other. Each column is summed for itself. No multiplication is fused with an
- * addition, so all processors give the same bits.
+ * each row, times its count, is added; else k-mers are added one after the other. Pieces of a
+ * record are added in the order of the strand, each a fixed number of windows, whatever the size of
+ * a batch: only sums of very long records are rounded, and there.
  *
- * Speed. The work is one row of the table, `dim` floats to be made doubles and added, for each
- * window, or for each vector if words are counted, which words/columns.c does, as for k-mer
- * frequencies. Codes come in blocks, of DNA in vector code; the rows of a block are looked up, and
- * asked for from memory if the table is large, before those of the one before are added. A block's
- * sums are made some columns at a time, in registers.
+ * Speed. The work is one row of the table, `dim` integers to be added, for each window, or for each
+ * row if words are counted, which words/columns.c does, as for k-mer frequencies. Codes come in
+ * blocks, of DNA in vector code; the rows of a block are looked up, and asked for from memory if
+ * the table is large, before those of the one before are added.
  */
-#include "base/cpu.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "embed/method.h"
+#include "embed/rowtable.h"
 #include "embed/settings.h"
 #include "model/safetensors.h"
 #include "model/vectorfile.h"
@@ -41,18 +40,17 @@
 #include "words/columns.h"
 #include "words/textkmers.h"
 
-#include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #define WINDOWS 262144 /* of a piece, with a stride of 1 */
 #define WORTH 2        /* codes for each window up to which they are counted */
-#define BLOCK 64
-#define COLUMNS 32 /* that are added up in registers: half of those of AVX2 */
-#define LINE_FLOATS 16
+#define BLOCK KMF_ROWTABLE_ROWS
 #define FAR_BYTES ((size_t)4 << 20) /* a larger table is not near the processor */
 #define SIF_A 1e-3
+#define WEIGHT_ONE ((uint64_t)1 << KMF_WEIGHT_BITS)
 
 /* Words of one length. */
 typedef struct length {
@@ -75,9 +73,9 @@ typedef struct word_mean {
     char *name;                /* owned */
     kmf_map file, counts;      /* owned; counts: empty if there is no such file */
     const kmf_map *maps[2];    /* of both */
-    kmf_vectors *vectors;      /* owned */
-    double *weights;           /* owned [n]; 0: a word never seen. NULL: all are 1 */
-    bool sif;                  /* not all are 0 or 1 */
+    kmf_vectors *vectors;      /* owned; its values are in the table */
+    uint64_t *weights;         /* owned [n]; 0: a word never seen. NULL: all are 1 */
+    kmf_rowtable table;        /* owned: values times weights */
     bool far;                  /* a row is worth asking for in advance */
     length lengths[KMF_K_MAX]; /* of the words that are looked up, ascending */
     size_t n_lengths;
@@ -85,81 +83,6 @@ typedef struct word_mean {
     desk *desks;     /* owned [n_desks] */
     size_t n_desks;
 } word_mean;
-
-/* ---------------------------------------------------------------- sums ------------------ */
-
-/*
- * The sum in COLUMNS columns stays in registers while all rows go by. columns, COLUMNS at most,
- * and whether there are weights are constants where this is inlined.
- */
-static KMF_INLINE void add_columns(double *restrict sum, const float *restrict values,
-                                   const double *restrict w, const int32_t *restrict rows,
-                                   size_t n, size_t dim, size_t columns)
-{
-    double s[COLUMNS];
-    KMF_UNROLL(COLUMNS)
-    for (size_t d = 0; d < columns; d++)
-        s[d] = sum[d];
-    for (size_t i = 0; i < n; i++) {
-        const float *restrict row = values + (size_t)rows[i] * dim;
-        double x = w ? w[i] : 1;
-        KMF_UNROLL(COLUMNS)
-        for (size_t d = 0; d < columns; d++)
-            s[d] += w ? x * (double)row[d] : (double)row[d];
-    }
-    KMF_UNROLL(COLUMNS)
-    for (size_t d = 0; d < columns; d++)
-        sum[d] = s[d];
-}
-
-static KMF_INLINE void add_all_columns(double *sum, const float *values, const double *w,
-                                       const int32_t *rows, size_t n, size_t dim)
-{
-    size_t d = 0;
-    for (; d + COLUMNS <= dim; d += COLUMNS)
-        add_columns(sum + d, values + d, w, rows, n, dim, COLUMNS);
-    for (; d + 4 <= dim; d += 4)
-        add_columns(sum + d, values + d, w, rows, n, dim, 4);
-    for (; d < dim; d++)
-        add_columns(sum + d, values + d, w, rows, n, dim, 1);
-}
-
-/* sum += values[rows[i]] for i = 0 .. n - 1, in that order.  sum: [dim]  values: [., dim] */
-static void add_rows(double *sum, const float *values, const int32_t *rows, size_t n,
-                     size_t dim);
-
-static KMF_INLINE void add_rows_body(double *sum, const float *values, const int32_t *rows,
-                                     size_t n, size_t dim)
-{
-    add_all_columns(sum, values, NULL, rows, n, dim);
-}
-
-KMF_CLONES(add_rows,
-           (double *sum, const float *values, const int32_t *rows, size_t n, size_t dim),
-           (sum, values, rows, n, dim))
-
-/* The same, row i times w[i].  w: [n] */
-static void add_weighted(double *sum, const float *values, const double *w, const int32_t *rows,
-                         size_t n, size_t dim);
-
-static KMF_INLINE void add_weighted_body(double *sum, const float *values, const double *w,
-                                         const int32_t *rows, size_t n, size_t dim)
-{
-    add_all_columns(sum, values, w, rows, n, dim);
-}
-
-KMF_CLONES(add_weighted,
-           (double *sum, const float *values, const double *w, const int32_t *rows, size_t n,
-            size_t dim),
-           (sum, values, w, rows, n, dim))
-
-static void ask_for(const kmf_vectors *v, const int32_t *rows, size_t n)
-{
-    size_t dim = v->info.dim;
-    for (size_t i = 0; i < n; i++)
-        for (size_t d = 0; d < dim; d += LINE_FLOATS)
-            __builtin_prefetch(v->values + (size_t)rows[i] * dim + d);
-}
 
 /* ---------------------------------------------------------------- a piece --------------- */
 
@@ -175,12 +98,12 @@ typedef struct walk {
     kmf_columns *columns; /* NULL: */
     kmf_textkmers text;
     size_t beg, end; /* windows left, by the letters of the batch that they start at */
+    uint64_t weight; /* of the windows so far */
 } walk;
 
 typedef struct block {
     size_t n;
     int32_t rows[BLOCK];
-    double w[BLOCK];
 } block;
 
 /* At most BLOCK codes; none only at the end. */
@@ -216,20 +139,22 @@ static size_t find_rows(int32_t *rows, const word_mean *m, const uint64_t *codes
     return n_out;
 }
 
-/* The weights of the block's rows; those of weight 0 are left out. */
-static void weigh_rows(block *b, const double *weights, kmf_piece *p)
+/* The sum of the weights of the block's rows; those of weight 0 are left out. */
+static uint64_t weigh_rows(block *b, const uint64_t *weights)
 {
     size_t n = b->n;
+    uint64_t sum = 0;
     b->n = 0;
     for (size_t i = 0; i < n; i++) {
+        uint64_t w = weights[b->rows[i]];
         b->rows[b->n] = b->rows[i];
-        b->w[b->n] = weights[b->rows[i]];
-        p->weight += b->w[b->n];
-        b->n += b->w[b->n] > 0;
+        sum += w;
+        b->n += w > 0;
     }
+    return sum;
 }
 
-/* Rows of the next windows that have a vector, and their weights; none only at the end. */
+/* Rows of the next windows that have a vector; none only at the end. */
 static void next_rows(block *b, const word_mean *m, walk *w, kmf_piece *p)
 {
     uint64_t codes[BLOCK];
@@ -237,33 +162,22 @@ static void next_rows(block *b, const word_mean *m, walk *w, kmf_piece *p)
     b->n = 0;
     while (b->n == 0 && (n = next_codes(w, codes, p)) > 0) {
         b->n = find_rows(b->rows, m, codes, n, w->words->kind.k);
-        if (m->weights)
-            weigh_rows(b, m->weights, p);
-        else
-            p->weight += (double)b->n;
+        w->weight += m->weights ? weigh_rows(b, m->weights) : b->n * WEIGHT_ONE;
         p->unknown += n - b->n;
     }
     p->tokens += b->n;
     if (m->far)
-        ask_for(m->vectors, b->rows, b->n);
+        kmf_rowtable_fetch(&m->table, b->rows, b->n);
 }
 
 /* One k-mer after the other. */
 static void add_in_order(double *sum, const word_mean *m, walk *w, kmf_piece *p)
 {
     block blocks[2];
-    const float *values = m->vectors->values;
-    size_t dim = m->vectors->info.dim;
     next_rows(&blocks[0], m, w, p);
     for (int at = 0; blocks[at].n > 0; at ^= 1) {
-        const block *b = &blocks[at];
         next_rows(&blocks[at ^ 1], m, w, p);
-        if (m->sif) {
-            assert(m->weights);
-            add_weighted(sum, values, b->w, b->rows, b->n, dim);
-        } else {
-            add_rows(sum, values, b->rows, b->n, dim);
-        }
+        kmf_rowtable_add(sum, &m->table, blocks[at].rows, blocks[at].n);
     }
 }
 
@@ -289,25 +203,17 @@ static size_t count_words(int32_t *counts, walk *w, kmf_piece *p)
 }
 
 /* The columns that were met, as rows and their counts; all n counts are 0 again. */
-static void take_counts(block *b, int32_t *restrict counts, const int32_t *restrict rows,
-                        size_t n)
+static void take_counts(block *b, int32_t *times, int32_t *restrict counts,
+                        const int32_t *restrict rows, size_t n)
 {
     size_t n_out = 0;
     for (size_t i = 0; i < n; i++) {
         b->rows[n_out] = rows[i];
-        b->w[n_out] = (double)counts[i];
+        times[n_out] = counts[i];
         n_out += counts[i] > 0;
         counts[i] = 0;
     }
     b->n = n_out;
-}
-
-static void multiply_weights(block *b, const double *weights, kmf_piece *p)
-{
-    for (size_t i = 0; i < b->n; i++) {
-        b->w[i] *= weights[b->rows[i]];
-        p->weight += b->w[i];
-    }
 }
 
 /* Each vector once. counts: 0 before and after. */
@@ -319,15 +225,14 @@ static void add_counted(double *sum, const word_mean *m, walk *w, int32_t *count
     counts[words->n_rows] = 0;
     p->tokens += total - unknown;
     p->unknown += unknown;
-    if (!m->sif)
-        p->weight += (double)(total - unknown);
     for (size_t beg = 0; beg < words->n_rows; beg += BLOCK) {
-        block b = {0};
+        block b;
+        int32_t times[BLOCK];
         size_t left = words->n_rows - beg;
-        take_counts(&b, counts + beg, words->rows + beg, left < BLOCK ? left : BLOCK);
-        if (m->sif)
-            multiply_weights(&b, m->weights, p);
-        add_weighted(sum, m->vectors->values, b.w, b.rows, b.n, m->vectors->info.dim);
+        take_counts(&b, times, counts + beg, words->rows + beg, left < BLOCK ? left : BLOCK);
+        for (size_t i = 0; i < b.n; i++)
+            w->weight += (uint64_t)times[i] * (m->weights ? m->weights[b.rows[i]] : WEIGHT_ONE);
+        kmf_rowtable_add_times(sum, &m->table, times, b.rows, b.n);
     }
 }
 
@@ -354,6 +259,7 @@ static void add_words(double *sum, const word_mean *m, size_t j, const kmf_batch
         add_counted(sum, m, &w, own->counts, p);
     else
         add_in_order(sum, m, &w, p);
+    p->weight += ldexp((double)w.weight, -KMF_WEIGHT_BITS);
 }
 
 /* A newline would be the end of a sequence; in a piece it is a letter like any that is none. */
@@ -380,6 +286,7 @@ static void add_piece(const kmf_method *method, const kmf_batch *batch, kmf_piec
     memset(sum, 0, batch->dim * sizeof *sum);
     for (size_t j = 0; j < m->n_lengths; j++)
         add_words(sum, m, j, batch, &m->desks[worker], p);
+    kmf_rowtable_scale(sum, &m->table);
 }
 
 /* ---------------------------------------------------------------- the method ------------ */
@@ -388,7 +295,7 @@ static size_t bytes(const kmf_method *method)
 {
     const word_mean *m = (const word_mean *)method;
     const kmf_vectors *v = m->vectors;
-    size_t word = v->info.dim * sizeof *v->values + sizeof *v->code + sizeof *v->k;
+    size_t word = v->info.dim * sizeof *m->table.units + sizeof *v->code + sizeof *v->k;
     size_t total = 0;
     word += v->count ? sizeof *v->count : 0;
     word += m->weights ? sizeof *m->weights : 0;
@@ -420,6 +327,7 @@ static void release(kmf_method *method)
     kmf_map_close(&m->counts);
     kmf_vectors_free(m->vectors);
     kmf_free(m->weights);
+    kmf_rowtable_free(&m->table);
     for (size_t j = 0; j < m->n_lengths; j++) {
         kmf_free(m->lengths[j].column);
         kmf_free(m->lengths[j].rows);
@@ -498,17 +406,17 @@ static int choose_lengths(word_mean *m, const kmf_embed_options *o, kmf_err *err
 }
 
 /* Needed if words differ in weight, be it that some are left out. */
-static int make_weights(word_mean *m, kmf_err *err)
+static int make_weights(word_mean *m, bool sif, kmf_err *err)
 {
     const kmf_vectors *v = m->vectors;
     double total[KMF_K_MAX + 1] = {0};
-    if (m->sif && !v->info.counted)
+    if (sif && !v->info.counted)
         return kmf_fail(
             err, KMF_EMODEL,
             "%s: it does not tell how often its words occurred, which smooth inverse "
             "frequencies need",
             m->name);
-    if (!m->sif && v->info.unseen == 0)
+    if (!sif && v->info.unseen == 0)
         return 0;
     m->weights = kmf_malloc(v->info.n, sizeof *m->weights, err);
     if (!m->weights)
@@ -517,10 +425,18 @@ static int make_weights(word_mean *m, kmf_err *err)
         total[v->k[row]] += (double)v->count[row];
     for (size_t row = 0; row < v->info.n; row++) {
         double count = (double)v->count[row];
-        double w = m->sif ? SIF_A / (SIF_A + count / total[v->k[row]]) : 1;
-        m->weights[row] = count > 0 ? w : 0;
+        double w = sif ? SIF_A / (SIF_A + count / total[v->k[row]]) : 1;
+        m->weights[row] = count > 0 ? (uint64_t)(w * (double)WEIGHT_ONE + 0.5) : 0;
     }
     return 0;
+}
+
+static int make_table(word_mean *m, kmf_err *err)
+{
+    const kmf_vectors_info *info = &m->vectors->info;
+    float *values = kmf_vectors_take_values(m->vectors);
+    m->far = info->n * info->dim * sizeof *m->table.units > FAR_BYTES;
+    return kmf_rowtable_make(&m->table, values, m->weights, info->n, info->dim, err);
 }
 
 /* A column for each row that has words of this length and a weight. */
@@ -607,13 +523,12 @@ kmf_method *kmf_wordmean_open(const char *name, kmf_embed_options *opts, kmf_err
     if (!m->name || load(m, err) < 0 ||
         kmf_settings_vectors(opts, name, &m->vectors->info, err) < 0)
         goto failed;
-    m->sif = opts->weights == KMF_WEIGHTS_SIF;
-    if (choose_lengths(m, opts, err) < 0 || make_weights(m, err) < 0 ||
+    if (choose_lengths(m, opts, err) < 0 ||
+        make_weights(m, opts->weights == KMF_WEIGHTS_SIF, err) < 0 || make_table(m, err) < 0 ||
         choose_pieces(m, opts, err) < 0 || make_desks(m, (size_t)opts->threads, err) < 0)
         goto failed;
     m->base.name = m->name;
-    m->base.vectors = m->vectors;
-    m->far = m->vectors->info.n * m->vectors->info.dim * sizeof(float) > FAR_BYTES;
+    m->base.vectors = &m->vectors->info;
     return &m->base;
 failed:
     kmf_method_free(&m->base);

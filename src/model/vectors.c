@@ -305,6 +305,13 @@ const float *kmf_vectors_row(const kmf_vectors *vectors, size_t row)
     return vectors->values + row * vectors->info.dim;
 }
 
+float *kmf_vectors_take_values(kmf_vectors *vectors)
+{
+    float *values = vectors->values;
+    vectors->values = NULL;
+    return values;
+}
+
 uint64_t kmf_vectors_count(const kmf_vectors *vectors, size_t row)
 {
     assert(row < vectors->info.n);

@@ -31,7 +31,7 @@ struct kmf_vectors {
     uint64_t *code;                 /* owned [n] */
     uint8_t *k;                     /* owned [n] */
     uint64_t *count;                /* owned [n]; NULL if not counted */
-    float *values;                  /* owned [n, dim] */
+    float *values;                  /* owned [n, dim]; NULL: taken */
     char *provenance;               /* owned; JSON text or "" */
     kmf_words words[KMF_K_MAX + 1]; /* by length */
 };
@@ -49,6 +49,9 @@ kmf_vectors *kmf_vectors_new(kmf_alphabet alphabet, size_t n, size_t dim, bool c
  * one is the larger strand, or a value is not finite.
  */
 int kmf_vectors_index(kmf_vectors *vectors, const char *name, kmf_err *err) KMF_MUST_CHECK;
+
+/* For kmf_free. Of the vectors, all but rows can still be asked for. */
+float *kmf_vectors_take_values(kmf_vectors *vectors);
 
 /* Takes a copy of JSON text. */
 int kmf_vectors_set_provenance(kmf_vectors *vectors, const char *text,

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sums of rows of a table, exact and so the same in any order. Each column is in fixed point: with
+ * 2^e the least power of two above all its magnitudes, a number is the nearest multiple of the unit
+ * 2^(e - 24), off by 2^-24 of the largest magnitude at most, and not at all from half of it on.
+ * That is 32 bits a number, as a float has, and one integer addition where floats are converted to
+ * doubles first.
+ *
+ * Sums are doubles that count units: exact while they stay below 2^53, which 2^29 rows cannot
+ * leave.
+ */
+#ifndef KMF_ROWTABLE_H
+#define KMF_ROWTABLE_H
+
+#include "kmerformer.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct kmf_rowtable {
+    int32_t *units; /* owned [n, dim] */
+    double *unit;   /* owned [dim] */
+    size_t n, dim;
+} kmf_rowtable;
+
+/* Weights, 0 .. 1, are whole numbers of 2^-40, so that 2^23 of them have an exact sum. */
+#define KMF_WEIGHT_BITS 40
+
+/*
+ * Row i is weights[i] times values[i]; weights NULL: all are 1.   values: [n, dim], finite, from
+ * base/mem.h; taken over, whatever comes back.   weights: [n]
+ */
+int kmf_rowtable_make(kmf_rowtable *table, float *values, const uint64_t *weights, size_t n,
+                      size_t dim, kmf_err *err) KMF_MUST_CHECK;
+void kmf_rowtable_free(kmf_rowtable *table);
+
+/* The most rows of a call. */
+#define KMF_ROWTABLE_ROWS 64
+
+/* sum += rows[0] + .. + rows[n - 1], in units.   sum: [dim]   rows: [n] */
+void kmf_rowtable_add(double *sum, const kmf_rowtable *table, const int32_t *rows, size_t n);
+
+/* sum += times[0] rows[0] + ..   times: [n], 1 or more */
+void kmf_rowtable_add_times(double *sum, const kmf_rowtable *table, const int32_t *times,
+                            const int32_t *rows, size_t n);
+
+/* From units to numbers. */
+void kmf_rowtable_scale(double *sum, const kmf_rowtable *table);
+
+/* Asks for rows that are far from the processor. */
+void kmf_rowtable_fetch(const kmf_rowtable *table, const int32_t *rows, size_t n);
+
+#endif
