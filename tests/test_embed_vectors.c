@@ -23,7 +23,7 @@
 #define LONG_FROM 262500 /* more than the windows of a piece */
 #define SEQ_MAX (CHECKED ? 265000 : 300000)
 #define WORDS_MAX 2048
-#define DIM_MAX 128
+#define DIM_MAX 149
 
 /* ---------------------------------------------------------------- words ------------------ */
 
@@ -194,12 +194,13 @@ static void fix_column(fixed *f, const lexicon *x, size_t d)
     }
 }
 
-static const fixed *fixed_of(const lexicon *x, bool sif)
+static const fixed *fixed_of(const lexicon *x, const how *h)
 {
     static fixed f;
     for (size_t row = 0; row < x->n; row++) {
         bool unseen = x->counted && x->counts[row] == 0;
-        f.weight[row] = unseen ? 0 : llround(ldexp(weight_of(x, row, sif), 40));
+        bool other = h->k != 0 && strlen(x->words[row]) != (size_t)h->k;
+        f.weight[row] = unseen || other ? 0 : llround(ldexp(weight_of(x, row, h->sif), 40));
     }
     for (size_t d = 0; d < x->dim; d++)
         fix_column(&f, x, d);
@@ -318,8 +319,8 @@ static double number_of(const twin *t, const fixed *f, size_t d)
 }
 
 /*
- * How far that may be from the mean of numbers as they are: each is off by half a unit, by which the
- * column's largest is at most 2^24, and its weight by 2^-41, which the sum of weights is, too.
+ * How far that may be from the mean of numbers as they are: each is off by half a unit at most, and
+ * its weight by 2^-41, which the sum of weights is, too.
  */
 static double bound_of(const twin *t, const fixed *f, size_t d)
 {
@@ -344,7 +345,7 @@ static void check_rows(const lexicon *x, const how *h, const char *path, int str
     size_t ambiguous = 0;
     size_t unknown = 0;
     size_t empty = 0;
-    const fixed *f = fixed_of(x, h->sif);
+    const fixed *f = fixed_of(x, h);
     o.strand = strand;
     o.stride = h->stride;
     o.k = h->k;
@@ -414,6 +415,8 @@ static const variant variants[] = {
     {KMF_DNA,     1, 4, false, true,  true,  6, 3,    1,  36, KMF_STRAND_RC},
     {KMF_DNA,     2, 4, false, false, false, 8, 0,    3,   5, KMF_STRAND_BOTH},
     {KMF_DNA,     3, 4, true,  false, false, 8, 0,    1,  64, KMF_STRAND_BOTH},
+    {KMF_DNA,     4, 4, false, false, false, 8, 0,    1, 149, KMF_STRAND_FWD},
+    {KMF_DNA,     3, 4, true,  true,  true,  8, 0,    1, 149, KMF_STRAND_RC},
     {KMF_DNA,     4, 4, true,  true,  true,  8, 0,    7,  13, KMF_STRAND_RC},
     {KMF_DNA,     2, 3, false, false, false, 5, 2, 262143, 8, KMF_STRAND_BOTH},
     {KMF_DNA,     2, 3, false, false, false, 5, 0, 262145, 8, KMF_STRAND_RC},

@@ -101,7 +101,7 @@ KMF_API kmf_pool *kmf_embedder_pool(kmf_embedder *embedder);
 KMF_API const char *kmf_embedder_name(const kmf_embedder *embedder);
 /* NULL for tnf, kmer:K and k-mer vectors. */
 KMF_API const kmf_model *kmf_embedder_model(const kmf_embedder *embedder);
-/* What the k-mer vectors are; NULL for all else. */
+/* What the k-mer vectors are, as long as the embedder; NULL for all else. */
 KMF_API const kmf_vectors_info *kmf_embedder_vectors(const kmf_embedder *embedder);
 /* Bytes held for models, batches and workspaces; the longest record comes on top. */
 KMF_API size_t kmf_embedder_bytes(const kmf_embedder *embedder);

@@ -77,6 +77,14 @@ const char *kmf_cpu_name(kmf_cpu level);
 #define KMF_UNROLL(n)
 #endif
 
+/* Before a loop of many rounds: n of them at a time. */
+#if defined(__clang__)
+#define KMF_PRAGMA(text) _Pragma(#text)
+#define KMF_UNROLL_BY(n) KMF_PRAGMA(clang loop unroll_count(n))
+#else
+#define KMF_UNROLL_BY(n) KMF_UNROLL(n)
+#endif
+
 /*
  * KMF_CLONES(name, (parameters), (arguments)) defines `void name(parameters)`, which runs
  * `static KMF_INLINE void name_body(parameters)` compiled for the level in use. Bodies are

@@ -55,8 +55,8 @@ typedef struct kmf_stretch {
 /* What every method begins with. */
 struct kmf_method {
     const kmf_method_kind *kind;
-    const char *name;           /* as kmf_embedder_name; borrowed from the method */
-    const kmf_model *model;     /* NULL: it has none */
+    const char *name;                /* as kmf_embedder_name; borrowed from the method */
+    const kmf_model *model;          /* NULL: it has none */
     const kmf_vectors_info *vectors; /* NULL: it has none */
     /* The files that decide its vectors, for provenance, as they were when it was made. */
     struct {

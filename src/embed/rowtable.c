@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The sum of some columns stays in registers while rows go by: of TIMES_MOST numbers of up to 2^24
- * units, so that it stays below 2^31.
+ * The sum of some columns stays in registers, where there are as many, while rows go by: of
+ * TIMES_MOST numbers of up to 2^24 units, so that it stays below 2^31.
  */
 #include "embed/rowtable.h"
 
 #include "base/cpu.h"
+#include "base/err.h"
 #include "base/mem.h"
 
+#include <assert.h>
 #include <math.h>
+#include <stdbool.h>
 
 #define UNIT_BITS 24
 #define TIMES_MOST 127
-#define COLUMNS 128 /* that are added up in registers: half of those of AVX-512 */
+#define COLUMNS \
+    128 /* added up at a time: a quarter of the registers of AVX-512, all of AVX2's */
+#define LOSS_MOST 1e-3
 #define LINE_NUMBERS 16
 
 _Static_assert(KMF_ROWTABLE_ROWS <= TIMES_MOST, "the rows of a call, once each, fit a sum");
@@ -32,29 +37,41 @@ static void raise_most(double *restrict most, const float *restrict row, double 
     }
 }
 
-/* In place, of columns whose largest magnitudes these are; of one of zeros, 1. */
-static void units_of(double *most, size_t dim)
+/* In place, of columns whose largest magnitudes these are: units in 1; of one of zeros, 1. */
+static void count_units(double *most, size_t dim)
 {
     for (size_t d = 0; d < dim; d++) {
         int e = UNIT_BITS;
         if (most[d] > 0)
             (void)frexp(most[d], &e);
-        most[d] = ldexp(1, e - UNIT_BITS);
+        most[d] = ldexp(1, UNIT_BITS - e);
     }
 }
 
-/* 1 / unit is exact. Numbers are rounded by adding one so large that it has no fraction. */
-static void to_units(int32_t *row_units, const float *row, double w, const double *unit,
+/*
+ * A row in units, of which there are so many in 1; false: it loses too much. Of at most 2^24
+ * units, they are rounded by adding a number so large that it has no fraction.
+ */
+static bool to_units(int32_t *units, const float *row, double w, const double *in_one,
                      size_t dim)
 {
-    for (size_t d = 0; d < dim; d++)
-        row_units[d] = (int32_t)((w * (double)row[d] * (1 / unit[d]) + 0x1.8p52) - 0x1.8p52);
+    double length = 0;
+    double lost = 0;
+    for (size_t d = 0; d < dim; d++) {
+        double x = w * (double)row[d];
+        double rounded = (x * in_one[d] + 0x1.8p52) - 0x1.8p52;
+        double error = x - rounded / in_one[d];
+        units[d] = (int32_t)rounded;
+        length += x * x;
+        lost += error * error;
+    }
+    return lost <= LOSS_MOST * LOSS_MOST * length;
 }
 
-int kmf_rowtable_make(kmf_rowtable *table, float *values, const uint64_t *weights, size_t n,
-                      size_t dim, kmf_err *err)
+int kmf_rowtable_make(kmf_rowtable *table, const char *name, float *values,
+                      const uint64_t *weights, size_t n, size_t dim, kmf_err *err)
 {
-    *table = (kmf_rowtable){.units = (int32_t *)(void *)values, .n = n, .dim = dim};
+    *table = (kmf_rowtable){.units = (int32_t *)(void *)values, .dim = dim};
     table->unit = kmf_calloc(dim, sizeof *table->unit, err);
     if (!table->unit) {
         kmf_rowtable_free(table);
@@ -62,10 +79,19 @@ int kmf_rowtable_make(kmf_rowtable *table, float *values, const uint64_t *weight
     }
     for (size_t i = 0; i < n; i++)
         raise_most(table->unit, values + i * dim, weight_of(weights, i), dim);
-    units_of(table->unit, dim);
-    for (size_t i = 0; i < n; i++) /* a number is read before its units are written */
-        to_units(table->units + i * dim, values + i * dim, weight_of(weights, i), table->unit,
-                 dim);
+    count_units(table->unit, dim);
+    for (size_t i = 0; i < n; i++) { /* a number is read before its units are written */
+        if (to_units(table->units + i * dim, values + i * dim, weight_of(weights, i),
+                     table->unit, dim))
+            continue;
+        kmf_rowtable_free(table);
+        return kmf_fail(err, KMF_EMODEL,
+                        "%s: the numbers of vector %zu are too small beside the largest of "
+                        "their columns to be added to them",
+                        name, i + 1);
+    }
+    for (size_t d = 0; d < dim; d++)
+        table->unit[d] = 1 / table->unit[d];
     return 0;
 }
 
@@ -79,8 +105,8 @@ void kmf_rowtable_free(kmf_rowtable *table)
 /* ---------------------------------------------------------------- sums ------------------ */
 
 /*
- * Rows, each as often as times says, at most TIMES_MOST in all; times NULL: once. That, and columns,
- * COLUMNS at most, are constants where this is inlined.
+ * Rows, each as often as times says, TIMES_MOST at most in all; times NULL: once. That, and
+ * columns, COLUMNS at most, are constants where this is inlined.
  */
 static KMF_INLINE void add_columns(double *restrict sum, const int32_t *restrict units,
                                    const int32_t *restrict times, const int32_t *restrict rows,
@@ -107,6 +133,7 @@ static KMF_INLINE void add_all_columns(double *sum, const kmf_rowtable *table,
     const int32_t *units = table->units;
     size_t dim = table->dim;
     size_t d = 0;
+    assert(n <= KMF_ROWTABLE_ROWS);
     for (; d + COLUMNS <= dim; d += COLUMNS)
         add_columns(sum + d, units + d, times, rows, n, dim, COLUMNS);
     for (; d + 16 <= dim; d += 16)
@@ -147,6 +174,7 @@ void kmf_rowtable_add_times(double *sum, const kmf_rowtable *table, const int32_
 {
     int32_t part[KMF_ROWTABLE_ROWS];
     int32_t done = 0; /* of times[i] */
+    assert(n <= KMF_ROWTABLE_ROWS);
     for (size_t i = 0; i < n;) {
         size_t beg = i;
         int32_t room = TIMES_MOST;

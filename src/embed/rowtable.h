@@ -2,9 +2,9 @@
 /*
  * Sums of rows of a table, exact and so the same in any order. Each column is in fixed point: with
  * 2^e the least power of two above all its magnitudes, a number is the nearest multiple of the unit
- * 2^(e - 24), off by 2^-24 of the largest magnitude at most, and not at all from half of it on.
- * That is 32 bits a number, as a float has, and one integer addition where floats are converted to
- * doubles first.
+ * 2^(e - 24), off by 2^-24 of the largest magnitude at most; without weights, floats from 2^(e - 1)
+ * on are what they were. That is 32 bits a number, as a float has, and one integer addition where
+ * floats are converted to doubles first.
  *
  * Sums are doubles that count units: exact while they stay below 2^53, which 2^29 rows cannot
  * leave.
@@ -20,27 +20,30 @@
 typedef struct kmf_rowtable {
     int32_t *units; /* owned [n, dim] */
     double *unit;   /* owned [dim] */
-    size_t n, dim;
+    size_t dim;
 } kmf_rowtable;
 
-/* Weights, 0 .. 1, are whole numbers of 2^-40, so that 2^23 of them have an exact sum. */
+/* Weights, 0 .. 1, are whole numbers of 2^-40, so that 2^23 of them have a sum in uint64_t. */
 #define KMF_WEIGHT_BITS 40
 
 /*
  * Row i is weights[i] times values[i]; weights NULL: all are 1.   values: [n, dim], finite, from
  * base/mem.h; taken over, whatever comes back.   weights: [n]
+ * KMF_EMODEL, its message beginning with name: a row would lose more than a 1000th of its length,
+ * because its numbers are so small beside the largest of their columns.
  */
-int kmf_rowtable_make(kmf_rowtable *table, float *values, const uint64_t *weights, size_t n,
-                      size_t dim, kmf_err *err) KMF_MUST_CHECK;
+int kmf_rowtable_make(kmf_rowtable *table, const char *name, float *values,
+                      const uint64_t *weights, size_t n, size_t dim,
+                      kmf_err *err) KMF_MUST_CHECK;
 void kmf_rowtable_free(kmf_rowtable *table);
 
 /* The most rows of a call. */
 #define KMF_ROWTABLE_ROWS 64
 
-/* sum += rows[0] + .. + rows[n - 1], in units.   sum: [dim]   rows: [n] */
+/* sum += rows[0] + .. + rows[n - 1], in units.   sum: [dim]   rows: [n], KMF_ROWTABLE_ROWS at most */
 void kmf_rowtable_add(double *sum, const kmf_rowtable *table, const int32_t *rows, size_t n);
 
-/* sum += times[0] rows[0] + ..   times: [n], 1 or more */
+/* sum += times[0] rows[0] + ..   times: [n], 1 or more; n as above */
 void kmf_rowtable_add_times(double *sum, const kmf_rowtable *table, const int32_t *times,
                             const int32_t *rows, size_t n);
 

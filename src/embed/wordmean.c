@@ -22,7 +22,8 @@
  * piece has a window or more for every WORTH words that there could be, its words are counted, and
  * each row, times its count, is added; else k-mers are added one after the other. Pieces of a
  * record are added in the order of the strand, each a fixed number of windows, whatever the size of
- * a batch: only sums of very long records are rounded, and there.
+ * a batch: only sums of very long records are rounded, and there. The sum of a piece's weights is
+ * rounded once for each length of words, to a double.
  *
  * Speed. The work is one row of the table, `dim` integers to be added, for each window, or for each
  * row if words are counted, which words/columns.c does, as for k-mer frequencies. Codes come in
@@ -74,7 +75,7 @@ typedef struct word_mean {
     kmf_map file, counts;      /* owned; counts: empty if there is no such file */
     const kmf_map *maps[2];    /* of both */
     kmf_vectors *vectors;      /* owned; its values are in the table */
-    uint64_t *weights;         /* owned [n]; 0: a word never seen. NULL: all are 1 */
+    uint64_t *weights;         /* owned [n]; 0: never seen, or not looked up. NULL: all are 1 */
     kmf_rowtable table;        /* owned: values times weights */
     bool far;                  /* a row is worth asking for in advance */
     length lengths[KMF_K_MAX]; /* of the words that are looked up, ascending */
@@ -405,10 +406,20 @@ static int choose_lengths(word_mean *m, const kmf_embed_options *o, kmf_err *err
     return 0;
 }
 
+/* Whether rows of words of k letters are looked up. */
+static bool is_chosen(const word_mean *m, int k)
+{
+    for (size_t j = 0; j < m->n_lengths; j++)
+        if (m->lengths[j].kind.k == k)
+            return true;
+    return false;
+}
+
 /* Needed if words differ in weight, be it that some are left out. */
-static int make_weights(word_mean *m, bool sif, kmf_err *err)
+static int make_weights(word_mean *m, const kmf_embed_options *o, kmf_err *err)
 {
     const kmf_vectors *v = m->vectors;
+    bool sif = o->weights == KMF_WEIGHTS_SIF;
     double total[KMF_K_MAX + 1] = {0};
     if (sif && !v->info.counted)
         return kmf_fail(
@@ -416,17 +427,18 @@ static int make_weights(word_mean *m, bool sif, kmf_err *err)
             "%s: it does not tell how often its words occurred, which smooth inverse "
             "frequencies need",
             m->name);
-    if (!sif && v->info.unseen == 0)
+    if (!sif && v->info.unseen == 0 && o->k == 0)
         return 0;
     m->weights = kmf_malloc(v->info.n, sizeof *m->weights, err);
     if (!m->weights)
         return KMF_ENOMEM;
-    for (size_t row = 0; row < v->info.n; row++)
+    for (size_t row = 0; sif && row < v->info.n; row++)
         total[v->k[row]] += (double)v->count[row];
     for (size_t row = 0; row < v->info.n; row++) {
-        double count = (double)v->count[row];
+        double count = v->count ? (double)v->count[row] : 1;
         double w = sif ? SIF_A / (SIF_A + count / total[v->k[row]]) : 1;
-        m->weights[row] = count > 0 ? (uint64_t)(w * (double)WEIGHT_ONE + 0.5) : 0;
+        bool counts = count > 0 && is_chosen(m, v->k[row]);
+        m->weights[row] = counts ? (uint64_t)(w * (double)WEIGHT_ONE + 0.5) : 0;
     }
     return 0;
 }
@@ -436,7 +448,7 @@ static int make_table(word_mean *m, kmf_err *err)
     const kmf_vectors_info *info = &m->vectors->info;
     float *values = kmf_vectors_take_values(m->vectors);
     m->far = info->n * info->dim * sizeof *m->table.units > FAR_BYTES;
-    return kmf_rowtable_make(&m->table, values, m->weights, info->n, info->dim, err);
+    return kmf_rowtable_make(&m->table, m->name, values, m->weights, info->n, info->dim, err);
 }
 
 /* A column for each row that has words of this length and a weight. */
@@ -453,7 +465,7 @@ static int make_columns(length *words, const word_mean *m, kmf_err *err)
         return KMF_ENOMEM;
     }
     for (size_t row = 0; row < v->info.n; row++) {
-        if (v->k[row] != words->kind.k || (m->weights && m->weights[row] <= 0)) {
+        if (v->k[row] != words->kind.k || (m->weights && m->weights[row] == 0)) {
             column[row] = -1;
             continue;
         }
@@ -523,9 +535,9 @@ kmf_method *kmf_wordmean_open(const char *name, kmf_embed_options *opts, kmf_err
     if (!m->name || load(m, err) < 0 ||
         kmf_settings_vectors(opts, name, &m->vectors->info, err) < 0)
         goto failed;
-    if (choose_lengths(m, opts, err) < 0 ||
-        make_weights(m, opts->weights == KMF_WEIGHTS_SIF, err) < 0 || make_table(m, err) < 0 ||
-        choose_pieces(m, opts, err) < 0 || make_desks(m, (size_t)opts->threads, err) < 0)
+    if (choose_lengths(m, opts, err) < 0 || make_weights(m, opts, err) < 0 ||
+        make_table(m, err) < 0 || choose_pieces(m, opts, err) < 0 ||
+        make_desks(m, (size_t)opts->threads, err) < 0)
         goto failed;
     m->base.name = m->name;
     m->base.vectors = &m->vectors->info;

@@ -301,7 +301,7 @@ const char *kmf_vectors_provenance(const kmf_vectors *vectors)
 
 const float *kmf_vectors_row(const kmf_vectors *vectors, size_t row)
 {
-    assert(row < vectors->info.n);
+    assert(row < vectors->info.n && vectors->values);
     return vectors->values + row * vectors->info.dim;
 }
 

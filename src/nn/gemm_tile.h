@@ -56,7 +56,7 @@ TARGET static KMF_INLINE void NAME(tile_)(int rows, int vecs, void *restrict c_,
                 sum[i][v] = *(const NAME(sums_mem_) *)(c + (size_t)i * ld_c + v * LANES);
         }
     }
-    KMF_UNROLL(2)
+    KMF_UNROLL_BY(2) /* what is no multiply-add is done half as often; the order stays */
     for (size_t k = 0; k < K; k++) {
         NAME(words_) row[VECS];
         __builtin_prefetch(next + k * next_step, 0, 2);
