@@ -40,7 +40,7 @@ void kmf_rowtable_free(kmf_rowtable *table);
 /* The most rows of a call. */
 #define KMF_ROWTABLE_ROWS 64
 
-/* sum += rows[0] + .. + rows[n - 1], in units.   sum: [dim]   rows: [n], KMF_ROWTABLE_ROWS at most */
+/* sum += rows[0] + .. + rows[n - 1], in units.   sum: [dim]   rows: [n <= KMF_ROWTABLE_ROWS] */
 void kmf_rowtable_add(double *sum, const kmf_rowtable *table, const int32_t *rows, size_t n);
 
 /* sum += times[0] rows[0] + ..   times: [n], 1 or more; n as above */

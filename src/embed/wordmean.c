@@ -227,8 +227,8 @@ static void add_counted(double *sum, const word_mean *m, walk *w, int32_t *count
     p->tokens += total - unknown;
     p->unknown += unknown;
     for (size_t beg = 0; beg < words->n_rows; beg += BLOCK) {
-        block b;
-        int32_t times[BLOCK];
+        block b = {0};
+        int32_t times[BLOCK] = {0};
         size_t left = words->n_rows - beg;
         take_counts(&b, times, counts + beg, words->rows + beg, left < BLOCK ? left : BLOCK);
         for (size_t i = 0; i < b.n; i++)
