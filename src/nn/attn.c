@@ -29,6 +29,7 @@
 #include "base/mem.h"
 #include "nn/dropout.h"
 #include "nn/gemm.h"
+#include "nn/lanes.h"
 #include "nn/ops.h"
 #include "nn/vmath.h"
 
@@ -37,18 +38,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define LANES 32
-
 /* ---------------------------------------------------------------- rows ------------------- */
-
-/* The sum of LANES partial sums, which are lost. As in ops.c. */
-static KMF_INLINE kmf_real sum_lanes(kmf_real *part)
-{
-    for (size_t half = LANES / 2; half > 0; half /= 2)
-        for (size_t l = 0; l < half; l++)
-            part[l] += part[l + half];
-    return part[0];
-}
 
 /* P [rows, T] in place of S, the largest of each row of S, and 1 / s. */
 static void weigh(kmf_real *scores, kmf_real *largest, kmf_real *inverse, kmf_real scale,
@@ -67,15 +57,15 @@ static KMF_INLINE void weigh_body(bool fused, kmf_real *scores, kmf_real *larges
         for (size_t i = 0; i < T; i++)
             row[i] = kmf_exp(fused, (row[i] - max) * scale);
 
-        kmf_real part[LANES] = {0};
+        kmf_real part[KMF_SUM_LANES] = {0};
         size_t i = 0;
-        for (; i + LANES <= T; i += LANES)
-            for (size_t l = 0; l < LANES; l++)
+        for (; i + KMF_SUM_LANES <= T; i += KMF_SUM_LANES)
+            for (size_t l = 0; l < KMF_SUM_LANES; l++)
                 part[l] += row[i + l];
         for (size_t l = 0; i + l < T; l++)
             part[l] += row[i + l];
         largest[r] = max;
-        inverse[r] = 1 / sum_lanes(part);
+        inverse[r] = 1 / kmf_sum_lanes(part);
     }
 }
 

@@ -3,16 +3,19 @@
  * Everything of the encoder that is not a product, in loops a compiler can turn into vector
  * code, compiled for each processor level (base/cpu.h).
  *
- * Sums over a row are taken in SUM_LANES partial sums, element i into sum i % SUM_LANES, which
- * are then added in pairs. The order is part of the source, so a vector unit of any width gives
- * the same bits, and no row sees its neighbours. The layer norm goes over the row once for the
- * mean, once to mend it, once for the variance about it and once for the result: with an eps of
- * 1e-12 the one-pass formula E[x^2] - E[x]^2 would be all rounding error where a row is nearly
- * constant. A row is in the first-level cache, so a pass is cheap.
+ * Sums over a row are taken in lanes (nn/lanes.h). The layer norm goes over a row once for the
+ * mean, once for the sums of d = x - mean and of d^2, which mend the mean and give the variance,
+ *
+ *   mean' = mean + E[d]   var = E[d^2] - E[d]^2     E[d] is what rounding left
+ *
+ * and once for the result: with an eps of 1e-12 the formula E[x^2] - E[x]^2 would be all rounding
+ * error where a row is nearly constant. It goes over NORM_ROWS rows before the next pass begins:
+ * what ends a sum is a chain of additions, and the next row's sum hides it.
  */
 #include "nn/ops.h"
 
 #include "base/cpu.h"
+#include "nn/lanes.h"
 #include "nn/vmath.h"
 
 #include <assert.h>
@@ -21,57 +24,78 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define SUM_LANES 32
+#define NORM_ROWS 8
 
 /* ---------------------------------------------------------------- layer norm ------------- */
 
-/* The sum of SUM_LANES partial sums, which are lost. */
-static KMF_INLINE kmf_real sum_lanes(kmf_real *part)
+/* The sum of a row. */
+static KMF_INLINE kmf_real sum_row(const kmf_real *x, size_t D)
 {
-    for (size_t half = SUM_LANES / 2; half > 0; half /= 2)
-        for (size_t l = 0; l < half; l++)
-            part[l] += part[l + half];
-    return part[0];
+    kmf_real part[KMF_SUM_LANES] = {0};
+    size_t i = 0;
+    for (; i + KMF_SUM_LANES <= D; i += KMF_SUM_LANES)
+        for (size_t l = 0; l < KMF_SUM_LANES; l++)
+            part[l] += x[i + l];
+    for (size_t l = 0; i + l < D; l++)
+        part[l] += x[i + l];
+    return kmf_sum_lanes(part);
 }
 
-/* The sum of (x[i] - about)^2 (squared) or x[i]. */
-static KMF_INLINE kmf_real sum_row(const kmf_real *x, kmf_real about, bool squared, size_t D)
+/* The sums of d = x[i] - about and of d^2. */
+static KMF_INLINE kmf_real sums_about(kmf_real *squares, const kmf_real *x, kmf_real about,
+                                      size_t D)
 {
-    kmf_real part[SUM_LANES] = {0};
+    kmf_real part[KMF_SUM_LANES] = {0};
+    kmf_real square[KMF_SUM_LANES] = {0};
     size_t i = 0;
-    for (; i + SUM_LANES <= D; i += SUM_LANES)
-        for (size_t l = 0; l < SUM_LANES; l++) {
+    for (; i + KMF_SUM_LANES <= D; i += KMF_SUM_LANES)
+        for (size_t l = 0; l < KMF_SUM_LANES; l++) {
             kmf_real d = x[i + l] - about;
-            part[l] += squared ? d * d : d;
+            part[l] += d;
+            square[l] += d * d;
         }
     for (size_t l = 0; i + l < D; l++) {
         kmf_real d = x[i + l] - about;
-        part[l] += squared ? d * d : d;
+        part[l] += d;
+        square[l] += d * d;
     }
-    return sum_lanes(part);
+    *squares = kmf_sum_lanes(square);
+    return kmf_sum_lanes(part);
 }
 
-/* The mean of a row; scale = 1 / sqrt(var + eps). */
-static KMF_INLINE kmf_real moments(kmf_real *scale, const kmf_real *x, double eps, size_t D)
+/* mean[n] holds the sum of row n, and becomes its mean; scale[n] = 1 / sqrt(var + eps). */
+static KMF_INLINE void moments(kmf_real *mean, kmf_real *scale, const kmf_real *x, size_t ld,
+                               double eps, size_t rows, size_t D)
 {
-    kmf_real mean = sum_row(x, 0, false, D) / (kmf_real)D;
-    /* what rounding the first sum left over */
-    mean += sum_row(x, mean, false, D) / (kmf_real)D;
-    double var = (double)sum_row(x, mean, true, D) / (double)D;
-    /* squares that overflow must be seen: 1 / inf would leave the bias and look sound */
-    *scale = var <= DBL_MAX ? (kmf_real)(1.0 / sqrt(var + eps)) : KMF_REAL(NAN);
-    return mean;
+    const double share = 1.0 / (double)D;
+    for (size_t n = 0; n < rows; n++) {
+        kmf_real about = mean[n] * (kmf_real)share;
+        kmf_real squares;
+        double rest =
+            (double)sums_about(&squares, x + n * ld, about, D) * share; /* of the mean */
+        double var = (double)squares * share - rest * rest;
+        var = var < 0 ? 0 : var;
+        mean[n] = about + (kmf_real)rest;
+        /* squares that overflow must be seen: 1 / inf would leave the bias and look sound */
+        scale[n] = var <= DBL_MAX ? (kmf_real)(1.0 / sqrt(var + eps)) : KMF_REAL(NAN);
+    }
 }
 
-/* y may be x. */
-static KMF_INLINE void layernorm_row(kmf_real *y, const kmf_real *x, const kmf_real *weight,
-                                     const kmf_real *bias, double eps, size_t D)
+/* y [rows, D], which may be x. */
+static KMF_INLINE void normalise(kmf_real *y, size_t ld_y, const kmf_real *x, size_t ld_x,
+                                 const kmf_real *mean, const kmf_real *scale,
+                                 const kmf_real *weight, const kmf_real *bias, size_t rows,
+                                 size_t D)
 {
-    kmf_real scale;
-    kmf_real mean = moments(&scale, x, eps, D);
-    KMF_INDEPENDENT
-    for (size_t i = 0; i < D; i++)
-        y[i] = (x[i] - mean) * scale * weight[i] + bias[i];
+    for (size_t n = 0; n < rows; n++) {
+        kmf_real *to = y + n * ld_y;
+        const kmf_real *from = x + n * ld_x;
+        kmf_real m = mean[n];
+        kmf_real s = scale[n];
+        KMF_INDEPENDENT
+        for (size_t i = 0; i < D; i++)
+            to[i] = (from[i] - m) * s * weight[i] + bias[i];
+    }
 }
 
 static KMF_INLINE void kmf_layernorm_copy_forward_body(kmf_real *y, size_t ld_y,
@@ -80,8 +104,15 @@ static KMF_INLINE void kmf_layernorm_copy_forward_body(kmf_real *y, size_t ld_y,
                                                        const kmf_real *bias, double eps,
                                                        size_t N, size_t D)
 {
-    for (size_t n = 0; n < N; n++)
-        layernorm_row(y + n * ld_y, x + n * ld_x, weight, bias, eps, D);
+    kmf_real mean[NORM_ROWS], scale[NORM_ROWS];
+    for (size_t n = 0; n < N; n += NORM_ROWS) {
+        size_t rows = N - n < NORM_ROWS ? N - n : NORM_ROWS;
+        const kmf_real *from = x + n * ld_x;
+        for (size_t i = 0; i < rows; i++)
+            mean[i] = sum_row(from + i * ld_x, D);
+        moments(mean, scale, from, ld_x, eps, rows, D);
+        normalise(y + n * ld_y, ld_y, from, ld_x, mean, scale, weight, bias, rows, D);
+    }
 }
 
 KMF_CLONES(kmf_layernorm_copy_forward,
@@ -102,11 +133,12 @@ static KMF_INLINE void layernorm_row_backward(kmf_real *dx, kmf_real *restrict d
                                               double eps, size_t D)
 {
     kmf_real scale;
-    kmf_real mean = moments(&scale, x, eps, D);
-    kmf_real g_part[SUM_LANES] = {0};
-    kmf_real gz_part[SUM_LANES] = {0};
-    for (size_t i = 0; i < D; i += SUM_LANES) {
-        size_t lanes = D - i < SUM_LANES ? D - i : SUM_LANES;
+    kmf_real mean = sum_row(x, D);
+    moments(&mean, &scale, x, D, eps, 1, D);
+    kmf_real g_part[KMF_SUM_LANES] = {0};
+    kmf_real gz_part[KMF_SUM_LANES] = {0};
+    for (size_t i = 0; i < D; i += KMF_SUM_LANES) {
+        size_t lanes = D - i < KMF_SUM_LANES ? D - i : KMF_SUM_LANES;
         for (size_t l = 0; l < lanes; l++) {
             kmf_real z = (x[i + l] - mean) * scale;
             kmf_real g = dy[i + l] * weight[i + l];
@@ -116,8 +148,8 @@ static KMF_INLINE void layernorm_row_backward(kmf_real *dx, kmf_real *restrict d
             dbias[i + l] += dy[i + l];
         }
     }
-    kmf_real g_mean = sum_lanes(g_part) / (kmf_real)D;
-    kmf_real gz_mean = sum_lanes(gz_part) / (kmf_real)D;
+    kmf_real g_mean = kmf_sum_lanes(g_part) / (kmf_real)D;
+    kmf_real gz_mean = kmf_sum_lanes(gz_part) / (kmf_real)D;
     KMF_INDEPENDENT
     for (size_t i = 0; i < D; i++) {
         kmf_real z = (x[i] - mean) * scale;
@@ -150,14 +182,37 @@ static KMF_INLINE void add_row(kmf_real *restrict x, const kmf_real *restrict y,
         x[i] += y[i] + y_bias[i];
 }
 
+/* The same, and the sum of the row that x becomes. */
+static KMF_INLINE kmf_real add_row_sum(kmf_real *restrict x, const kmf_real *restrict y,
+                                       const kmf_real *restrict y_bias, size_t D)
+{
+    kmf_real part[KMF_SUM_LANES] = {0};
+    size_t i = 0;
+    for (; i + KMF_SUM_LANES <= D; i += KMF_SUM_LANES)
+        for (size_t l = 0; l < KMF_SUM_LANES; l++) {
+            x[i + l] += y[i + l] + y_bias[i + l];
+            part[l] += x[i + l];
+        }
+    for (size_t l = 0; i + l < D; l++) {
+        x[i + l] += y[i + l] + y_bias[i + l];
+        part[l] += x[i + l];
+    }
+    return kmf_sum_lanes(part);
+}
+
 static KMF_INLINE void
 kmf_residual_layernorm_forward_body(kmf_real *x, size_t ld_x, const kmf_real *y, size_t ld_y,
                                     const kmf_real *y_bias, const kmf_real *weight,
                                     const kmf_real *bias, double eps, size_t N, size_t D)
 {
-    for (size_t n = 0; n < N; n++) {
-        add_row(x + n * ld_x, y + n * ld_y, y_bias, D);
-        layernorm_row(x + n * ld_x, x + n * ld_x, weight, bias, eps, D);
+    kmf_real mean[NORM_ROWS], scale[NORM_ROWS];
+    for (size_t n = 0; n < N; n += NORM_ROWS) {
+        size_t rows = N - n < NORM_ROWS ? N - n : NORM_ROWS;
+        kmf_real *sum = x + n * ld_x;
+        for (size_t i = 0; i < rows; i++)
+            mean[i] = add_row_sum(sum + i * ld_x, y + (n + i) * ld_y, y_bias, D);
+        moments(mean, scale, sum, ld_x, eps, rows, D);
+        normalise(sum, ld_x, sum, ld_x, mean, scale, weight, bias, rows, D);
     }
 }
 
@@ -195,14 +250,14 @@ static KMF_INLINE void kmf_dots_forward_body(kmf_real *dots, const kmf_real *a, 
     for (size_t r = 0; r < rows; r++) {
         const kmf_real *x = a + r * ld_a;
         const kmf_real *y = b + r * ld_b;
-        kmf_real part[SUM_LANES] = {0};
+        kmf_real part[KMF_SUM_LANES] = {0};
         size_t i = 0;
-        for (; i + SUM_LANES <= K; i += SUM_LANES)
-            for (size_t l = 0; l < SUM_LANES; l++)
+        for (; i + KMF_SUM_LANES <= K; i += KMF_SUM_LANES)
+            for (size_t l = 0; l < KMF_SUM_LANES; l++)
                 part[l] += x[i + l] * y[i + l];
         for (size_t l = 0; i + l < K; l++)
             part[l] += x[i + l] * y[i + l];
-        dots[r] = sum_lanes(part);
+        dots[r] = kmf_sum_lanes(part);
     }
 }
 
@@ -410,24 +465,6 @@ static KMF_INLINE void gather_row(kmf_real *restrict y, const kmf_real *restrict
     for (size_t i = 0; i < E; i++)
         y[i] = token[i] + type0[i];
 }
-
-static KMF_INLINE void kmf_embedding_forward_body(kmf_real *y, size_t ld, const int32_t *ids,
-                                                  const kmf_real *word, const kmf_real *type0,
-                                                  const kmf_real *weight, const kmf_real *bias,
-                                                  double eps, size_t N, size_t E)
-{
-    for (size_t n = 0; n < N; n++) {
-        kmf_real *row = y + n * ld;
-        gather_row(row, word + (size_t)ids[n] * E, type0, E);
-        layernorm_row(row, row, weight, bias, eps, E);
-    }
-}
-
-KMF_CLONES(kmf_embedding_forward,
-           (kmf_real * y, size_t ld, const int32_t *ids, const kmf_real *word,
-            const kmf_real *type0, const kmf_real *weight, const kmf_real *bias, double eps,
-            size_t N, size_t E),
-           (y, ld, ids, word, type0, weight, bias, eps, N, E))
 
 static KMF_INLINE void kmf_gather_forward_body(kmf_real *y, size_t ld, const int32_t *ids,
                                                const kmf_real *word, const kmf_real *type0,

@@ -102,15 +102,7 @@ void kmf_bias_tanh_forward(kmf_real *x, size_t ld, const kmf_real *bias, size_t 
 
 /* ---------------------------------------------------------------- embedding -------------- */
 
-/* y[i] = LN(word[ids[i]] + type0), the embedding.  y: [N, E]  word: [V, E]  type0: [E] */
-void kmf_embedding_forward(kmf_real *y, size_t ld, const int32_t *ids, const kmf_real *word,
-                           const kmf_real *type0, const kmf_real *weight, const kmf_real *bias,
-                           double eps, size_t N, size_t E);
-
-/*
- * y[n] = word[ids[n]] + type0, the sum that kmf_embedding_forward takes the norm of. type0 NULL:
- * the token's row alone.
- */
+/* y[n] = word[ids[n]] + type0, or the token's row alone: type0 NULL.  y: [N, E]  word: [V, E] */
 void kmf_gather_forward(kmf_real *y, size_t ld, const int32_t *ids, const kmf_real *word,
                         const kmf_real *type0, size_t N, size_t E);
 

@@ -2,6 +2,7 @@
 #include "nn/weigh.h"
 
 #include "base/cpu.h"
+#include "nn/lanes.h"
 #include "nn/vmath.h"
 
 #include <assert.h>
@@ -10,30 +11,21 @@
 #include <immintrin.h>
 #endif
 
-#define LANES 32
 #define STEP 32                  /* scores at a time, to bf16 */
 #define LOG2_LARGEST 7.98868469f /* of 254, the largest weight as a byte before it is rounded */
 
 /* ---------------------------------------------------------------- f32 -------------------- */
 
-static KMF_INLINE float sum_lanes(float *part)
-{
-    for (size_t half = LANES / 2; half > 0; half /= 2)
-        for (size_t l = 0; l < half; l++)
-            part[l] += part[l + half];
-    return part[0];
-}
-
 /* The largest of x and of row, in whole steps; a NaN may be passed over. */
 static KMF_INLINE float max_of(const float *restrict row, float x, size_t n)
 {
-    float part[LANES];
-    for (size_t l = 0; l < LANES; l++)
+    float part[KMF_SUM_LANES];
+    for (size_t l = 0; l < KMF_SUM_LANES; l++)
         part[l] = x;
-    for (size_t j = 0; j < n; j += LANES)
-        for (size_t l = 0; l < LANES; l++)
+    for (size_t j = 0; j < n; j += KMF_SUM_LANES)
+        for (size_t l = 0; l < KMF_SUM_LANES; l++)
             part[l] = row[j + l] > part[l] ? row[j + l] : part[l];
-    for (size_t half = LANES / 2; half > 0; half /= 2)
+    for (size_t half = KMF_SUM_LANES / 2; half > 0; half /= 2)
         for (size_t l = 0; l < half; l++)
             part[l] = part[l + half] > part[l] ? part[l + half] : part[l];
     return part[0];
@@ -42,13 +34,13 @@ static KMF_INLINE float max_of(const float *restrict row, float x, size_t n)
 /* The weights 2^(score - max) of n scores, in whole steps and in their place, and their sum. */
 static KMF_INLINE float weigh_row(bool fused, float *restrict row, float max, size_t n)
 {
-    float part[LANES] = {0};
-    for (size_t j = 0; j < n; j += LANES)
-        for (size_t l = 0; l < LANES; l++) {
+    float part[KMF_SUM_LANES] = {0};
+    for (size_t j = 0; j < n; j += KMF_SUM_LANES)
+        for (size_t l = 0; l < KMF_SUM_LANES; l++) {
             row[j + l] = kmf_exp2_down(fused, row[j + l] - max);
             part[l] += row[j + l];
         }
-    return sum_lanes(part);
+    return kmf_sum_lanes(part);
 }
 
 /* Behind the n-th score up to a whole step: weights of 0. Where that ends. */
@@ -70,7 +62,7 @@ static KMF_INLINE void kmf_weigh_body(bool fused, float *scores, size_t ld, kmf_
     size_t steps = n;
     for (size_t i = 0; i < rows; i++) {
         float *row = scores + i * ld;
-        steps = fill_step(row, n, LANES);
+        steps = fill_step(row, n, KMF_SUM_LANES);
         float max = max_of(row, first ? -HUGE_VALF : r->max[i], steps);
         r->factor[i] = first ? 0.0f : kmf_exp2_down(fused, r->max[i] - max);
         r->max[i] = max;

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sums over a row in KMF_SUM_LANES partial sums, element i in sum i % KMF_SUM_LANES, which are then
+ * added in pairs. The order is part of the source, so a vector unit of any width gives the same
+ * bits, and no row sees its neighbours.
+ */
+#ifndef KMF_LANES_H
+#define KMF_LANES_H
+
+#include "base/cpu.h"
+#include "nn/real.h"
+
+#include <string.h>
+
+#define KMF_SUM_LANES 32
+
+/*
+ * The sum of partial sums: part i and part i + 16, then of what is left i and i + 8, and so on; by
+ * vectors of four, which every processor has, as gcc makes 31 single additions of loops.
+ */
+static KMF_INLINE kmf_real kmf_sum_lanes(const kmf_real *part)
+{
+    typedef kmf_real four __attribute__((vector_size(4 * sizeof(kmf_real))));
+    four v[KMF_SUM_LANES / 4];
+    memcpy(v, part, sizeof v);
+    four sum = ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
+    return (sum[0] + sum[2]) + (sum[1] + sum[3]);
+}
+
+#endif
