@@ -393,12 +393,50 @@ static const char *endings_are_those_of_the_loops(kmf_precision precision)
 }
 
 /*
+ * A product whose columns are whole blocks may be ended while it is computed; the same weights with
+ * some columns more are ended behind it. Neither is to be seen.
+ */
+static const char *more_columns_change_no_bit(kmf_precision precision)
+{
+    static const size_t depths[] = {3, 96, 260, 1024, 2400};
+    static const kmf_activation kinds[] = {KMF_GELU, KMF_GELU_TANH, KMF_RELU, KMF_SILU};
+    for (size_t s = 0; s < sizeof depths / sizeof depths[0] * N_ROW_NUMBERS; s++) {
+        enum { Dout = 160, MORE = 9, WIDE = Dout + MORE };
+        size_t Din = depths[s / N_ROW_NUMBERS], N = row_numbers[s % N_ROW_NUMBERS];
+        weight p, q;
+        if (!weight_new(&p, Dout, Din, N, precision) ||
+            !weight_new(&q, WIDE, Din, N, precision))
+            return "no memory";
+        float *bias = random_floats(WIDE);
+        if (!bias)
+            return "no memory";
+        memcpy(q.w, p.w, Dout * Din * sizeof *q.w);
+        memcpy(q.x, p.x, N * Din * sizeof *q.x);
+        q.packed = kmf_gemm_pack(q.room, (const float *[]){q.w}, 1, Din, WIDE, Din, precision);
+        for (int end = 0; end < 6; end++) {
+            kmf_ending ending = {end < 5 ? bias : NULL, end < 4, kinds[end % 4]};
+            weight_run(&p, &ending);
+            weight_run(&q, &ending);
+            for (size_t n = 0; n < N; n++)
+                if (memcmp(p.y + n * Dout, q.y + n * WIDE, Dout * sizeof *p.y) != 0)
+                    return "a product with other columns beside it has other bits";
+            if (!rows_behind_are_untouched(&p))
+                return "something was written behind the last row";
+        }
+        kmf_free(bias);
+        weight_free(&p);
+        weight_free(&q);
+    }
+    return NULL;
+}
+
+/*
  * The bits of a product, what lies between, and a product; in int8 those of bytes in groups, which
  * are whole rows where the gate's columns are no whole panels. gated: kmf_gate_forward lies there.
  */
 static const char *a_pair_in(kmf_precision precision, kmf_precision then)
 {
-    static const size_t inner[] = {1, 24, 65, 130, 1030, 2112};
+    static const size_t inner[] = {1, 24, 65, 96, 130, 512, 1030, 2112};
     size_t most = kmf_gemm_rows(precision);
     size_t most_then = kmf_gemm_rows(then);
     const size_t row_counts[] = {1, 41, most < most_then ? most : most_then};
@@ -607,6 +645,9 @@ PART(nan, F32, nan_stays_in_its_row)
 PART(nan, BF16, nan_stays_in_its_row)
 PART(nan, INT8, nan_stays_in_its_row)
 PART(endings, F32, endings_are_those_of_the_loops)
+PART(columns, F32, more_columns_change_no_bit)
+PART(columns, BF16, more_columns_change_no_bit)
+PART(columns, INT8, more_columns_change_no_bit)
 PART(pair, F32, a_pair_is_two_products)
 PART(endings, BF16, endings_are_those_of_the_loops)
 PART(pair, BF16, a_pair_is_two_products)
@@ -634,6 +675,9 @@ static const levels_part parts[] = {
     {"nan_bf16", nan_BF16},
     {"nan_int8", nan_INT8},
     {"endings_f32", endings_F32},
+    {"columns_f32", columns_F32},
+    {"columns_bf16", columns_BF16},
+    {"columns_int8", columns_INT8},
     {"pair_f32", pair_F32},
     {"endings_bf16", endings_BF16},
     {"pair_bf16", pair_BF16},
@@ -700,6 +744,7 @@ END_TEST
 START_TEST(endings_equal_the_loops_that_they_stand_for)
 {
     levels_run("endings_f32", setting(_i), NULL);
+    levels_run("columns_f32", setting(_i), NULL);
     levels_run("pair_f32", setting(_i), NULL);
 }
 END_TEST
@@ -729,6 +774,7 @@ START_TEST(bf16_products_equal_those_of_the_rounded_operands)
     levels_run("rows_bf16", precise[_i], NULL);
     levels_run("nan_bf16", precise[_i], NULL);
     levels_run("endings_bf16", precise[_i], NULL);
+    levels_run("columns_bf16", precise[_i], NULL);
     levels_run("pair_bf16", precise[_i], NULL);
     levels_run("inner_bf16", precise[_i], NULL);
     levels_run("back_bf16", precise[_i], NULL);
@@ -747,6 +793,7 @@ START_TEST(int8_products_equal_those_of_the_quantised_operands)
     levels_run("rows_int8", precise[_i], NULL);
     levels_run("nan_int8", precise[_i], NULL);
     levels_run("endings_int8", precise[_i], NULL);
+    levels_run("columns_int8", precise[_i], NULL);
     levels_run("pair_int8", precise[_i], NULL);
 }
 END_TEST

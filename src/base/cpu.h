@@ -55,7 +55,9 @@ const char *kmf_cpu_name(kmf_cpu level);
 #define KMF_TARGET_AVX512 KMF_TARGET("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")
 #define KMF_TARGET_VNNI KMF_TARGET("avx512vnni,avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")
 #define KMF_TARGET_BF16 KMF_TARGET("avx512bf16,avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")
-#define KMF_TARGET_AMX KMF_TARGET("amx-tile,amx-bf16,amx-int8,avx512f,avx2,fma")
+#define KMF_TARGET_AMX                                                                     \
+    KMF_TARGET("amx-tile,amx-bf16,amx-int8,avx512bf16,avx512f,avx512vl,avx512bw,avx512dq," \
+               "avx2,fma")
 #else
 #define KMF_X86_LEVELS 0
 #endif

@@ -12,9 +12,9 @@
 #include "nn/gemm.h"
 
 #include "base/cpu.h"
+#include "nn/ending.h"
 #include "nn/ops.h"
 #include "nn/panels.h"
-#include "nn/vmath.h"
 
 #include <assert.h>
 #include <cblas.h>
@@ -196,96 +196,27 @@ kmf_weight kmf_gemm_pack_back(void *room, const float *const *parts, size_t n_pa
 
 /* ---------------------------------------------------------------- endings ---------------- */
 
-/* What turns sums of int8 into numbers; scale NULL: they are numbers. */
-typedef struct quantised {
-    const float *row_scale, *row_low; /* [N] */
-    const float *scale, *sums;        /* [cols] */
-    bool more;                        /* they are added to what is there */
-} quantised;
-
-/* Sums of one row, of bytes if `exact`, which is a constant wherever this is inlined. */
-typedef struct sums_row {
-    const float *numbers;
-    const int32_t *bytes;
-    float scale, low; /* of the left operand's row */
-    const float *scales, *sums;
-} sums_row;
-
-static KMF_INLINE float number_at(bool fused, bool exact, const sums_row *x, size_t j)
-{
-    return exact
-               ? kmf_int8_number(fused, x->bytes[j], x->scale, x->low, x->scales[j], x->sums[j])
-               : x->numbers[j];
-}
-
-/* rough: what comes out is rounded soon. */
-static KMF_INLINE void activate_row(bool fused, bool exact, float *restrict y, sums_row x,
-                                    const float *restrict bias, kmf_activation activation,
-                                    bool rough, size_t n)
-{
-    if (activation == KMF_GELU && rough)
-        for (size_t j = 0; j < n; j++)
-            y[j] = kmf_gelu_rough(fused, number_at(fused, exact, &x, j) + bias[j]);
-    else if (activation == KMF_GELU_TANH && rough)
-        for (size_t j = 0; j < n; j++)
-            y[j] = kmf_gelu_tanh_rough(fused, number_at(fused, exact, &x, j) + bias[j]);
-    else if (activation == KMF_GELU)
-        for (size_t j = 0; j < n; j++)
-            y[j] = kmf_gelu(fused, number_at(fused, exact, &x, j) + bias[j]);
-    else if (activation == KMF_GELU_TANH)
-        for (size_t j = 0; j < n; j++)
-            y[j] = kmf_gelu_tanh(fused, number_at(fused, exact, &x, j) + bias[j]);
-    else if (activation == KMF_SILU)
-        for (size_t j = 0; j < n; j++)
-            y[j] = kmf_silu(fused, number_at(fused, exact, &x, j) + bias[j]);
-    else
-        for (size_t j = 0; j < n; j++)
-            y[j] = kmf_relu(number_at(fused, exact, &x, j) + bias[j]);
-}
-
-/* more: added to what is there; without a bias alone. */
-static KMF_INLINE void end_row(bool fused, bool exact, float *restrict y, sums_row x, bool more,
-                               kmf_ending ending, bool rough, size_t n)
-{
-    assert(!more || !ending.bias);
-    if (ending.activate && ending.bias)
-        activate_row(fused, exact, y, x, ending.bias, ending.activation, rough, n);
-    else if (ending.bias)
-        for (size_t j = 0; j < n; j++)
-            y[j] = number_at(fused, exact, &x, j) + ending.bias[j];
-    else if (more)
-        for (size_t j = 0; j < n; j++)
-            y[j] = number_at(fused, exact, &x, j) + y[j];
-    else
-        for (size_t j = 0; j < n; j++)
-            y[j] = number_at(fused, exact, &x, j);
-}
-
 /* y [N, n] from sums [N, n], ld. ending.bias begins at the first of the columns. */
-static void end_rows(float *y, size_t ld_y, const void *sums, size_t ld, quantised q,
+static void end_rows(float *y, size_t ld_y, const void *sums, size_t ld, kmf_quantised q,
                      kmf_ending ending, bool rough, size_t N, size_t n);
 
 static KMF_INLINE void end_rows_body(bool fused, float *y, size_t ld_y, const void *sums,
-                                     size_t ld, quantised q, kmf_ending ending, bool rough,
+                                     size_t ld, kmf_quantised q, kmf_ending ending, bool rough,
                                      size_t N, size_t n)
 {
     for (size_t i = 0; i < N; i++) {
-        sums_row x = {.numbers = (const float *)sums + i * ld,
-                      .bytes = (const int32_t *)sums + i * ld,
-                      .scales = q.scale,
-                      .sums = q.sums};
-        if (q.scale) {
-            x.scale = q.row_scale[i];
-            x.low = q.row_low[i];
-            end_row(fused, true, y + i * ld_y, x, q.more, ending, rough, n);
-        } else {
-            end_row(fused, false, y + i * ld_y, x, false, ending, rough, n);
-        }
+        const float *row = (const float *)sums + i * ld;
+        if (q.scale)
+            kmf_end_row(fused, true, y + i * ld_y, kmf_sums_of(true, row, &q, i, 0), q.more,
+                        ending, rough, n);
+        else
+            kmf_end_row(fused, false, y + i * ld_y, kmf_sums_of(false, row, &q, i, 0), false,
+                        ending, rough, n);
     }
 }
 
 KMF_CLONES_FUSED(end_rows,
-                 (float *y, size_t ld_y, const void *sums, size_t ld, quantised q,
+                 (float *y, size_t ld_y, const void *sums, size_t ld, kmf_quantised q,
                   kmf_ending ending, bool rough, size_t N, size_t n),
                  (y, ld_y, sums, ld, q, ending, rough, N, n))
 
@@ -343,7 +274,7 @@ typedef struct right {
 
 /* Sums [N, cols] of rows from n and columns from beg on, ended, to bf16 words. */
 static void words_of_rows(const right *out, size_t n, size_t beg, const float *sums, size_t ld,
-                          quantised q, kmf_ending ending, size_t N, size_t cols)
+                          kmf_quantised q, kmf_ending ending, size_t N, size_t cols)
 {
     enum { STEP = 32 }; /* whole tiles, and the nearest cache holds them */
     _Alignas(64) float ended[STEP * KMF_KERNEL_COLS];
@@ -411,8 +342,32 @@ static void blas_product(float *y, size_t ld_y, const float *x, size_t ld_x,
         size_t cols = w->Dout - beg < KMF_PANEL_COLS ? w->Dout - beg : KMF_PANEL_COLS;
         ending.bias = bias ? bias + beg : NULL;
         blas_panel(sums, x, ld_x, panel + beg * w->Din, N, cols, w->Din);
-        end_rows(y + beg, ld_y, sums, KMF_PANEL_COLS, (quantised){0}, ending, false, N, cols);
+        end_rows(y + beg, ld_y, sums, KMF_PANEL_COLS, (kmf_quantised){0}, ending, false, N,
+                 cols);
     }
+}
+
+/* As tile_product, by a kernel that ends its products by itself. */
+static void ended_product(const right *out, const left *x, const kmf_weight *w,
+                          const kmf_kernel *kernel, size_t N, kmf_ending ending, span part,
+                          kmf_quantised q, kmf_ahead then)
+{
+    kmf_rows to = out->rows;
+    if (ending.bias)
+        ending.bias += part.beg;
+    kernel->ended(&(kmf_ended){.a = x->rows.words,
+                               .ld_a = x->rows.ld,
+                               .b = piece_of(w, kernel, part.beg, part.k, part.k + part.K).from,
+                               .ld_b = kernel->cols * kmf_kernel_words(kernel, w->Din),
+                               .M = N,
+                               .cols = part.end - part.beg,
+                               .K = part.K,
+                               .q = q,
+                               .ending = ending,
+                               .y = out->y,
+                               .ld_y = out->ld,
+                               .to = to,
+                               .after = then});
 }
 
 /*
@@ -438,6 +393,15 @@ static void tile_product(const right *out, const left *x, const kmf_weight *w,
     assert(part.beg % kernel->cols == 0 && (part.k == 0 || out->y));
     bool rough = kernel->terms > 1;
     bool whole = out->y && !scales && !bias;
+    if (kernel->ended && !whole && part.K <= kernel->depth &&
+        (part.end - part.beg) % KMF_ENDED_COLS == 0) {
+        kmf_quantised q = {0};
+        if (scales)
+            q = (kmf_quantised){x->scale, x->low, scales + part.beg,
+                                scales + (1 + group) * w->Dout + part.beg, part.k > 0};
+        ended_product(out, x, w, kernel, N, ending, part, q, then);
+        return;
+    }
     for (size_t beg = part.beg; beg < part.end; beg += kernel->width) {
         size_t cols = part.end - beg < kernel->width ? part.end - beg : kernel->width;
         size_t at = beg - part.beg;
@@ -449,7 +413,7 @@ static void tile_product(const right *out, const left *x, const kmf_weight *w,
             size_t rows = N - n < step ? N - n : step;
             float *c = in_place ? out->y + n * out->ld + at : sums;
             size_t ld_c = in_place ? out->ld : kernel->width;
-            quantised q = {0};
+            kmf_quantised q = {0};
             if (part.k > 0 && !in_place && !scales)
                 copy_rows(c, ld_c, out->y + n * out->ld + at, out->ld, rows, cols);
             for (size_t k = part.k; k < last; k += kernel->depth) {
@@ -464,8 +428,8 @@ static void tile_product(const right *out, const left *x, const kmf_weight *w,
             if (in_place)
                 continue;
             if (scales)
-                q = (quantised){x->scale + n, x->low + n, scales + beg,
-                                scales + (1 + group) * w->Dout + beg, part.k > 0};
+                q = (kmf_quantised){x->scale + n, x->low + n, scales + beg,
+                                    scales + (1 + group) * w->Dout + beg, part.k > 0};
             if (out->rows.words) {
                 words_of_rows(out, n, at, sums, kernel->width, q, ending, rows, cols);
             } else {

@@ -156,9 +156,13 @@ static const kmf_kernel bf16_tiles = {
     IN_TILES(KMF_OPERAND_BF16, kmf_tiles_panel_bf16, 2),
     .group_panel = kmf_tiles_group_panel_bf16,
     .gather = kmf_tiles_gather,
+    .ended = kmf_tiles_ended_bf16,
 };
 static const kmf_kernel split_tiles = {IN_TILES(KMF_OPERAND_SPLIT, kmf_tiles_panel_bf16, 2)};
-static const kmf_kernel int8_tiles = {IN_TILES(KMF_OPERAND_INT8, kmf_tiles_panel_int8, 4)};
+static const kmf_kernel int8_tiles = {
+    IN_TILES(KMF_OPERAND_INT8, kmf_tiles_panel_int8, 4),
+    .ended = kmf_tiles_ended_int8,
+};
 #endif
 
 const kmf_kernel *kmf_kernel_of(kmf_operand operand)

@@ -57,6 +57,10 @@ typedef void kmf_panel_fn(void *c, size_t ld_c, const void *a, size_t ld_a, cons
  */
 typedef void kmf_gather_fn(void *groups, const void *a, size_t ld_a, size_t M, size_t K);
 
+/* A whole product of weights with its ending (nn/ending.h), where a kernel does both at a time. */
+struct kmf_ended;
+typedef void kmf_ended_fn(const struct kmf_ended *product);
+
 typedef enum kmf_operand {
     KMF_OPERAND_F32,
     KMF_OPERAND_BF16,
@@ -71,10 +75,11 @@ typedef struct kmf_kernel {
     kmf_panel_fn *panel;       /* a is kmf_rows */
     kmf_panel_fn *group_panel; /* a gathered; NULL: there is none */
     kmf_gather_fn *gather;
-    size_t rows;  /* of a step: multiples of it are whole register tiles */
-    size_t cols;  /* of a panel */
-    size_t terms; /* of a word: 1, 2, 4 */
-    size_t unit;  /* words that a sum is taken in multiples of; there are zeros behind K */
+    kmf_ended_fn *ended; /* NULL: endings are a pass of their own */
+    size_t rows;         /* of a step: multiples of it are whole register tiles */
+    size_t cols;         /* of a panel */
+    size_t terms;        /* of a word: 1, 2, 4 */
+    size_t unit; /* words that a sum is taken in multiples of; there are zeros behind K */
     /* Columns of a product of weights at a time, a multiple of cols. */
     size_t width;
     /*

@@ -10,6 +10,7 @@
  */
 #include "nn/tiles.h"
 
+#include "nn/ending.h"
 #include "nn/turn.h"
 
 #include <stdint.h>
@@ -208,6 +209,132 @@ void kmf_tiles_group_panel_bf16(void *c, size_t ld_c, const void *groups, size_t
 {
     (void)unused;
     kmf_tiles_panel_bf16(c, ld_c, groups, K, b, ld_b, M, cols, K, more, ahead);
+}
+
+/* ---------------------------------------------------------------- with endings ----------- */
+
+#define BLOCK (2 * UNIT) /* rows and columns of one */
+_Static_assert(BLOCK == KMF_ENDED_COLS, "products are cut in whole blocks");
+
+/* A block whose sums are there, [BLOCK, BLOCK], and of whose rows `done` are ended. */
+typedef struct pending {
+    const float *sums;
+    size_t row, col;
+    size_t rows, done;
+} pending;
+
+/* What is constant where rows are ended, for the loops to be of that alone. */
+typedef struct kind {
+    bool bytes, words; /* sums; what comes out */
+    bool activate;
+    kmf_activation activation;
+} kind;
+
+/* Ends the rows up to `stop`. */
+KMF_TARGET_AMX static KMF_INLINE void end_rows(kind is, const kmf_ended *e, pending *p,
+                                               size_t stop)
+{
+    kmf_ending ending = {e->ending.bias ? e->ending.bias + p->col : NULL, is.activate,
+                         is.activation};
+    for (; p->done < stop; p->done++) {
+        size_t n = p->row + p->done;
+        kmf_sums_row x = kmf_sums_of(is.bytes, p->sums + p->done * BLOCK, &e->q, n, p->col);
+        if (!is.words) {
+            kmf_end_row(true, is.bytes, e->y + n * e->ld_y + p->col, x, e->q.more, ending, true,
+                        BLOCK);
+            continue;
+        }
+        float ended[BLOCK];
+        kmf_end_row(true, is.bytes, ended, x, false, ending, true, BLOCK);
+        _mm512_storeu_si512(e->to.words + kmf_rows_at(&e->to, n, p->col / 2),
+                            (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(ended + UNIT),
+                                                         _mm512_loadu_ps(ended)));
+    }
+}
+
+/* Bytes to be fetched beside each of n units, in whole lines, for all to be there after the last. */
+static size_t lines_of(size_t bytes, size_t n)
+{
+    return (bytes / 64 + n - 1) / n * 64;
+}
+
+/*
+ * Block after block: the sums of one go to a room while another's are ended, some rows beside each
+ * unit of k.
+ */
+KMF_TARGET_AMX static KMF_INLINE void ended(kind is, const kmf_ended *e)
+{
+    _Alignas(64) float room[2][BLOCK * BLOCK];
+    size_t units = e->K / UNIT;
+    size_t blocks = (e->M + BLOCK - 1) / BLOCK;
+    size_t ld_a = e->ld_a * ROW;
+    size_t ld_b = e->ld_b * 4;
+    pending p = {.sums = room[1]};
+    int at = 0;
+    SETTLED;
+    for (size_t j = 0; j < e->cols; j += BLOCK) {
+        const char *b = (const char *)e->b + j / UNIT * ld_b;
+        bool last = j + BLOCK == e->cols;
+        const char *next = last ? e->after.from : b + 2 * ld_b;
+        size_t ld_next = last ? e->after.bytes / 2 : ld_b;
+        size_t step = lines_of(last ? ld_next : units * TILE, blocks * units);
+        for (size_t i = 0; i < e->M; i += BLOCK) {
+            const char *a = (const char *)e->a + i * e->ld_a * 4;
+            size_t per = (p.rows + units - 1) / units;
+            _tile_zero(0);
+            _tile_zero(1);
+            _tile_zero(2);
+            _tile_zero(3);
+            for (size_t k = 0; k < units; k++, next += step) {
+                for (size_t line = 0; line < step; line += 64) {
+                    __builtin_prefetch(next + line, 0, 2);
+                    __builtin_prefetch(next + ld_next + line, 0, 2);
+                }
+                _tile_loadd(4, a + k * TILE, ROW);
+                _tile_loadd(6, b + k * TILE, ROW);
+                DOT(is.bytes, 0, 4, 6);
+                _tile_loadd(7, b + ld_b + k * TILE, ROW);
+                DOT(is.bytes, 1, 4, 7);
+                _tile_loadd(5, a + ld_a + k * TILE, ROW);
+                DOT(is.bytes, 2, 5, 6);
+                DOT(is.bytes, 3, 5, 7);
+                end_rows(is, e, &p, p.done + per < p.rows ? p.done + per : p.rows);
+            }
+            SETTLED;
+            _tile_stored(0, room[at], 2 * ROW);
+            _tile_stored(1, room[at] + UNIT, 2 * ROW);
+            _tile_stored(2, room[at] + UNIT * BLOCK, 2 * ROW);
+            _tile_stored(3, room[at] + UNIT * BLOCK + UNIT, 2 * ROW);
+            SETTLED;
+            p = (pending){room[at], i, j, e->M - i < BLOCK ? e->M - i : BLOCK, 0};
+            at = 1 - at;
+        }
+    }
+    end_rows(is, e, &p, p.rows);
+}
+
+KMF_TARGET_AMX static KMF_INLINE void ended_of(bool bytes, const kmf_ended *e)
+{
+    bool words = e->to.words != NULL;
+    bool gelu = e->ending.activate && e->ending.activation == KMF_GELU;
+    if (!e->ending.activate && !words)
+        ended((kind){bytes, false, false, KMF_GELU}, e);
+    else if (gelu && words)
+        ended((kind){bytes, true, true, KMF_GELU}, e);
+    else if (gelu)
+        ended((kind){bytes, false, true, KMF_GELU}, e);
+    else
+        ended((kind){bytes, words, e->ending.activate, e->ending.activation}, e);
+}
+
+KMF_TARGET_AMX void kmf_tiles_ended_bf16(const kmf_ended *product)
+{
+    ended_of(false, product);
+}
+
+KMF_TARGET_AMX void kmf_tiles_ended_int8(const kmf_ended *product)
+{
+    ended_of(true, product);
 }
 
 void kmf_tiles_gather(void *groups, const void *a, size_t ld_a, size_t M, size_t K)

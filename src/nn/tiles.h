@@ -23,6 +23,13 @@ kmf_panel_fn kmf_tiles_panel_int8;
 kmf_panel_fn kmf_tiles_group_panel_bf16;
 kmf_gather_fn kmf_tiles_gather;
 
+/*
+ * The unit that multiplies tiles leaves the vector units idle: while it works on a block, they end
+ * the one before.
+ */
+kmf_ended_fn kmf_tiles_ended_bf16;
+kmf_ended_fn kmf_tiles_ended_int8;
+
 /* Takes the tile registers, and gives them back empty: 50 ns. */
 void kmf_tiles_open(void);
 void kmf_tiles_close(void);
