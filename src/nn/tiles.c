@@ -236,20 +236,22 @@ KMF_TARGET_AMX static KMF_INLINE void end_rows(kind is, const kmf_ended *e, pend
 {
     kmf_ending ending = {e->ending.bias ? e->ending.bias + p->col : NULL, is.activate,
                          is.activation};
-    for (; p->done < stop; p->done++) {
-        size_t n = p->row + p->done;
-        kmf_sums_row x = kmf_sums_of(is.bytes, p->sums + p->done * BLOCK, &e->q, n, p->col);
+    uint32_t *words = is.words ? e->to.words + kmf_rows_at(&e->to, p->row, p->col / 2) : NULL;
+    float *numbers = is.words ? NULL : e->y + p->row * e->ld_y + p->col;
+    for (size_t r = p->done; r < stop; r++) {
+        kmf_sums_row x = kmf_sums_of(is.bytes, p->sums + r * BLOCK, &e->q, p->row + r, p->col);
         if (!is.words) {
-            kmf_end_row(true, is.bytes, e->y + n * e->ld_y + p->col, x, e->q.more, ending, true,
+            kmf_end_row(true, is.bytes, numbers + r * e->ld_y, x, e->q.more, ending, true,
                         BLOCK);
             continue;
         }
         float ended[BLOCK];
         kmf_end_row(true, is.bytes, ended, x, false, ending, true, BLOCK);
-        _mm512_storeu_si512(e->to.words + kmf_rows_at(&e->to, n, p->col / 2),
+        _mm512_storeu_si512(words + r / UNIT * UNIT * e->to.ld + r % UNIT * UNIT,
                             (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(ended + UNIT),
                                                          _mm512_loadu_ps(ended)));
     }
+    p->done = stop;
 }
 
 /* Bytes to be fetched beside each of n units, in whole lines, for all to be there after the last. */
@@ -262,24 +264,25 @@ static size_t lines_of(size_t bytes, size_t n)
  * Block after block: the sums of one go to a room while another's are ended, some rows beside each
  * unit of k.
  */
-KMF_TARGET_AMX static KMF_INLINE void ended(kind is, const kmf_ended *e)
+KMF_TARGET_AMX static KMF_INLINE void ended(kind is, const kmf_ended *product)
 {
+    const kmf_ended e = *product; /* what is written cannot lie in it */
     _Alignas(64) float room[2][BLOCK * BLOCK];
-    size_t units = e->K / UNIT;
-    size_t blocks = (e->M + BLOCK - 1) / BLOCK;
-    size_t ld_a = e->ld_a * ROW;
-    size_t ld_b = e->ld_b * 4;
+    size_t units = e.K / UNIT;
+    size_t blocks = (e.M + BLOCK - 1) / BLOCK;
+    size_t ld_a = e.ld_a * ROW;
+    size_t ld_b = e.ld_b * 4;
     pending p = {.sums = room[1]};
     int at = 0;
     SETTLED;
-    for (size_t j = 0; j < e->cols; j += BLOCK) {
-        const char *b = (const char *)e->b + j / UNIT * ld_b;
-        bool last = j + BLOCK == e->cols;
-        const char *next = last ? e->after.from : b + 2 * ld_b;
-        size_t ld_next = last ? e->after.bytes / 2 : ld_b;
+    for (size_t j = 0; j < e.cols; j += BLOCK) {
+        const char *b = (const char *)e.b + j / UNIT * ld_b;
+        bool last = j + BLOCK == e.cols;
+        const char *next = last ? e.after.from : b + 2 * ld_b;
+        size_t ld_next = last ? e.after.bytes / 2 : ld_b;
         size_t step = lines_of(last ? ld_next : units * TILE, blocks * units);
-        for (size_t i = 0; i < e->M; i += BLOCK) {
-            const char *a = (const char *)e->a + i * e->ld_a * 4;
+        for (size_t i = 0; i < e.M; i += BLOCK) {
+            const char *a = (const char *)e.a + i * e.ld_a * 4;
             size_t per = (p.rows + units - 1) / units;
             _tile_zero(0);
             _tile_zero(1);
@@ -298,7 +301,7 @@ KMF_TARGET_AMX static KMF_INLINE void ended(kind is, const kmf_ended *e)
                 _tile_loadd(5, a + ld_a + k * TILE, ROW);
                 DOT(is.bytes, 2, 5, 6);
                 DOT(is.bytes, 3, 5, 7);
-                end_rows(is, e, &p, p.done + per < p.rows ? p.done + per : p.rows);
+                end_rows(is, &e, &p, p.done + per < p.rows ? p.done + per : p.rows);
             }
             SETTLED;
             _tile_stored(0, room[at], 2 * ROW);
@@ -306,11 +309,11 @@ KMF_TARGET_AMX static KMF_INLINE void ended(kind is, const kmf_ended *e)
             _tile_stored(2, room[at] + UNIT * BLOCK, 2 * ROW);
             _tile_stored(3, room[at] + UNIT * BLOCK + UNIT, 2 * ROW);
             SETTLED;
-            p = (pending){room[at], i, j, e->M - i < BLOCK ? e->M - i : BLOCK, 0};
+            p = (pending){room[at], i, j, e.M - i < BLOCK ? e.M - i : BLOCK, 0};
             at = 1 - at;
         }
     }
-    end_rows(is, e, &p, p.rows);
+    end_rows(is, &e, &p, p.rows);
 }
 
 KMF_TARGET_AMX static KMF_INLINE void ended_of(bool bytes, const kmf_ended *e)
