@@ -3,6 +3,7 @@
 
 #include "base/cpu.h"
 #include "base/mem.h"
+#include "nn/bytes.h"
 #include "nn/turn.h"
 #include "nn/vmath.h"
 
@@ -171,34 +172,56 @@ static KMF_INLINE __mmask16 lanes_at(size_t i, size_t K)
     return (__mmask16)(K - i < 16 ? (1u << (K - i)) - 1u : 0xffffu);
 }
 
+typedef struct bounds {
+    __m512 least, most;
+    __m512 zero; /* or NaN, if one was no finite number */
+} bounds;
+
+KMF_TARGET_VNNI static KMF_INLINE bounds widen(bounds r, __m512 v)
+{
+    return (bounds){_mm512_min_ps(r.least, v), _mm512_max_ps(r.most, v),
+                    _mm512_fmadd_ps(v, _mm512_setzero_ps(), r.zero)};
+}
+
 KMF_TARGET_VNNI static void extremes(float *min, float *max, const float *x, size_t K)
 {
-    __m512 least = _mm512_set1_ps(x[0]);
-    __m512 most = least;
-    __m512i zero = _mm512_setzero_si512(); /* the bits of v - v: 0, or NaN */
-    for (size_t i = 0; i < K; i += 16) {
-        __m512 v = _mm512_mask_loadu_ps(least, lanes_at(i, K), x + i);
-        least = _mm512_min_ps(least, v);
-        most = _mm512_max_ps(most, v);
-        zero = _mm512_or_si512(zero, _mm512_castps_si512(_mm512_sub_ps(v, v)));
+    __m512 first = _mm512_set1_ps(x[0]);
+    bounds a = {first, first, _mm512_setzero_ps()};
+    bounds b = a;
+    size_t i = 0;
+    for (; i + 32 <= K; i += 32) {
+        a = widen(a, _mm512_loadu_ps(x + i));
+        b = widen(b, _mm512_loadu_ps(x + i + 16));
     }
-    bool finite = _mm512_test_epi32_mask(zero, zero) == 0;
-    *min = finite ? _mm512_reduce_min_ps(least) : NAN;
-    *max = finite ? _mm512_reduce_max_ps(most) : NAN;
+    for (; i < K; i += 16)
+        a = widen(a, _mm512_mask_loadu_ps(first, lanes_at(i, K), x + i));
+    __m512 zero = _mm512_add_ps(a.zero, b.zero);
+    bool finite = _mm512_cmp_ps_mask(zero, zero, _CMP_UNORD_Q) == 0;
+    *min = finite ? _mm512_reduce_min_ps(_mm512_min_ps(a.least, b.least)) : NAN;
+    *max = finite ? _mm512_reduce_max_ps(_mm512_max_ps(a.most, b.most)) : NAN;
+}
+
+/* (x - min) factor of 16 numbers, of those that are there, rounded. */
+KMF_TARGET_VNNI static KMF_INLINE __m512i levels_of(const float *x, __mmask16 there, __m512 min,
+                                                    __m512 factor)
+{
+    __m512 v = _mm512_sub_ps(_mm512_maskz_loadu_ps(there, x), min);
+    return _mm512_maskz_cvtps_epi32(there, _mm512_mul_ps(v, factor));
 }
 
 KMF_TARGET_VNNI static void row_to_bytes(uint8_t *to, size_t step, const float *x, float min,
                                          float factor, size_t K)
 {
-    for (size_t i = 0; i < K; i += 16) {
-        __mmask16 there = lanes_at(i, K);
-        __m512 v = _mm512_maskz_loadu_ps(there, x + i);
-        v = _mm512_mul_ps(_mm512_sub_ps(v, _mm512_set1_ps(min)), _mm512_set1_ps(factor));
-        __m128i bytes = _mm512_maskz_cvtepi32_epi8(there, _mm512_cvtps_epi32(v));
-        _mm_storeu_si128((__m128i *)(void *)(to + i / 64 * step + i % 64), bytes);
+    __m512 low = _mm512_set1_ps(min);
+    __m512 by = _mm512_set1_ps(factor);
+    for (size_t i = 0; i < K; i += 64, x += 64, to += step) {
+        uint64_t there = K - i < 64 ? (UINT64_C(1) << (K - i)) - 1 : UINT64_MAX;
+        _mm512_storeu_si512(to,
+                            kmf_bytes_of(levels_of(x, (__mmask16)there, low, by),
+                                         levels_of(x + 16, (__mmask16)(there >> 16), low, by),
+                                         levels_of(x + 32, (__mmask16)(there >> 32), low, by),
+                                         levels_of(x + 48, (__mmask16)(there >> 48), low, by)));
     }
-    for (size_t i = round_up(K, 16); i % 64 != 0; i += 16)
-        _mm_storeu_si128((__m128i *)(void *)(to + i / 64 * step + i % 64), _mm_setzero_si128());
 }
 #else
 static void extremes(float *min, float *max, const float *x, size_t K)

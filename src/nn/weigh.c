@@ -2,6 +2,7 @@
 #include "nn/weigh.h"
 
 #include "base/cpu.h"
+#include "nn/bytes.h"
 #include "nn/lanes.h"
 #include "nn/vmath.h"
 
@@ -176,8 +177,6 @@ KMF_TARGET_VNNI static KMF_INLINE __m512i level(const float *row, __m512 top, __
 KMF_TARGET_VNNI static KMF_INLINE float weigh_row_int8(uint8_t *bytes, size_t step,
                                                        const float *row, float max, size_t n)
 {
-    /* packing goes on within 128 bits: four keys of a, b, c, d, the next four .. */
-    __m512i in_order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     __m512 top = _mm512_set1_ps(max - LOG2_LARGEST);
     __m512 of_a = thresholds(0);
     __m512 of_b = thresholds(2);
@@ -190,9 +189,7 @@ KMF_TARGET_VNNI static KMF_INLINE float weigh_row_int8(uint8_t *bytes, size_t st
         __m512i b = level(row + j + 16, top, of_b);
         __m512i c = level(row + j + 32, top, of_c);
         __m512i d = level(row + j + 48, top, of_d);
-        __m512i packed =
-            _mm512_packus_epi16(_mm512_packus_epi32(a, b), _mm512_packus_epi32(c, d));
-        packed = _mm512_permutexvar_epi32(in_order, packed);
+        __m512i packed = kmf_bytes_of(a, b, c, d);
         any =
             _mm512_or_si512(any, _mm512_or_si512(_mm512_or_si512(a, b), _mm512_or_si512(c, d)));
         sum = _mm512_dpbusd_epi32(sum, packed, _mm512_set1_epi8(1));
