@@ -3,7 +3,7 @@
 
 #include "base/cpu.h"
 #include "base/mem.h"
-#include "nn/bytes.h"
+#include "nn/narrow.h"
 #include "nn/turn.h"
 #include "nn/vmath.h"
 

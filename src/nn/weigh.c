@@ -2,8 +2,8 @@
 #include "nn/weigh.h"
 
 #include "base/cpu.h"
-#include "nn/bytes.h"
 #include "nn/lanes.h"
+#include "nn/narrow.h"
 #include "nn/vmath.h"
 
 #include <assert.h>

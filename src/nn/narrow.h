@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef KMF_BYTES_H
-#define KMF_BYTES_H
+#ifndef KMF_NARROW_H
+#define KMF_NARROW_H
 
 #include "base/cpu.h"
 
