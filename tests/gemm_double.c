@@ -57,6 +57,34 @@ void kmf_gemm_weight(kmf_real *y, size_t ld_y, const kmf_real *x, size_t ld_x,
             y[n * ld_y + o] += ending->bias[o];
 }
 
+size_t kmf_gemm_factor_bytes(size_t N, size_t cols, kmf_precision precision)
+{
+    (void)precision;
+    return N * cols * sizeof(kmf_real);
+}
+
+void kmf_gemm_pack_left(const kmf_factor *dy, const kmf_real *from, size_t ld_from, size_t row,
+                        size_t rows)
+{
+    for (size_t n = 0; n < rows; n++)
+        memcpy((kmf_real *)dy->room + (row + n) * dy->cols, from + n * ld_from,
+               dy->cols * sizeof *from);
+}
+
+void kmf_gemm_pack_right(const kmf_factor *x, const kmf_real *from, size_t ld_from, size_t row,
+                         size_t rows)
+{
+    kmf_gemm_pack_left(x, from, ld_from, row, rows);
+}
+
+void kmf_gemm_outer(kmf_real *dw, size_t ld, const kmf_factor *dy, size_t o, size_t Dout,
+                    const kmf_factor *x, size_t k, size_t Din, size_t n)
+{
+    kmf_gemm_inner(dw, ld, (const kmf_real *)dy->room + o, dy->cols,
+                   (const kmf_real *)x->room + k, x->cols, Dout, Din, n,
+                   KMF_GEMM_TA | KMF_GEMM_ADD);
+}
+
 void kmf_gemm_inner(kmf_real *c, size_t ld_c, const kmf_real *a, size_t ld_a, const kmf_real *b,
                     size_t ld_b, size_t M, size_t N, size_t K, int how)
 {

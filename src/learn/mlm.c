@@ -8,8 +8,9 @@
  *
  * A part is a row of phases; in a phase the threads take items, and it ends when all are done.
  * Two kinds of sums over tokens want an order that does not depend on threads. A weight's gradient
- * dy^T x is cut by blocks of the weight, and each item goes over all tokens. Gradients of vectors
- * (biases, norms) are summed by tiles, into partial sums that one item then adds up in order.
+ * dy^T x is cut by blocks of the weight, and each item goes over all tokens; dy and x are packed
+ * for that by the tiles that make them, and stored in no other way. Gradients of vectors (biases,
+ * norms) are summed by tiles, into partial sums that one item then adds up in order.
  *
  * Weights are packed for the products one layer at a time, when they are wanted: they change with
  * every step, and packing takes less than a hundredth of the time of the products.
@@ -71,6 +72,15 @@ static kmf_packing take_packing(const kmf_mlm *m, arena *a, size_t Dout, size_t 
     return (kmf_packing){.room = take(a, larger(there, back) / sizeof(kmf_real), 1)};
 }
 
+/* Room for a factor of a gradient. */
+static kmf_real *take_factor(const kmf_mlm *m, arena *a, size_t N, size_t cols)
+{
+    size_t bytes = kmf_gemm_factor_bytes(N, cols, m->opts.precision);
+    if (bytes == 0)
+        a->too_much = true;
+    return take(a, bytes / sizeof(kmf_real), 1);
+}
+
 static void lay_out_layers(kmf_mlm *m, arena *a)
 {
     kmf_activations shared = {0};
@@ -95,19 +105,16 @@ static void lay_out_layers(kmf_mlm *m, arena *a)
 static void lay_out_backward(kmf_mlm *m, arena *a)
 {
     m->dx = take(a, m->N, m->D);
-    m->in = take(a, m->N, m->D);
-    m->mid = take(a, m->N, m->D);
-    m->act = take(a, m->N, m->F);
-    m->dh = take(a, m->N, m->F);
     m->dsum1 = take(a, m->N, m->D);
-    m->dy1 = take(a, m->N, m->D);
-    m->dy2 = take(a, m->N, m->D);
     m->dheads = take(a, m->N, m->D);
     m->dqkv = take(a, m->N, 3 * m->D);
     m->partial_width = larger(9 * m->D + m->F, 4 * m->E + m->D);
     m->partial = take(a, larger(m->max_tiles, m->chunk / KMF_TILE), m->partial_width);
-    m->head_dx = take(a, m->chunk, m->D);
-    m->head_dh = take(a, m->chunk, m->E);
+    for (size_t i = 0; i < KMF_FACTORS; i++)
+        m->factors[i] = take_factor(m, a, m->N, larger(m->D, m->E));
+    for (size_t i = 0; i < KMF_WIDE_FACTORS; i++)
+        m->wide[i] = take_factor(m, a, m->N, m->F);
+    m->dlogits = take_factor(m, a, m->chunk, m->V);
     m->head_weights = take(a, m->chunk, 1);
     m->head_back = take_packing(m, a, m->E, m->D);
     m->word_back = take_packing(m, a, m->V, m->E);
@@ -302,22 +309,31 @@ void kmf_mlm_multiply(const kmf_mlm *m, int worker, kmf_real *y, size_t ld_y, co
                     m->words + (size_t)worker * m->words_size);
 }
 
-void kmf_mlm_product(kmf_mlm *m, kmf_real *dw, const kmf_real *dy, size_t ld_dy,
-                     const kmf_real *x, size_t ld_x, size_t Dout, size_t Din)
+kmf_real *kmf_mlm_of_worker(kmf_real *array, int worker, size_t width)
+{
+    return array + (size_t)worker * KMF_TILE * width;
+}
+
+kmf_factor kmf_mlm_factor(const kmf_mlm *m, kmf_real *room, size_t N, size_t cols)
+{
+    return (kmf_factor){N, cols, m->opts.precision, room};
+}
+
+void kmf_mlm_product(kmf_mlm *m, kmf_real *dw, kmf_factor dy, kmf_factor x)
 {
     assert(m->n_products < KMF_MOST_PRODUCTS);
-    m->products[m->n_products++] = (kmf_product){dw, dy, x, ld_dy, ld_x, Dout, Din};
+    m->products[m->n_products++] = (kmf_product){dw, dy, x};
 }
 
 /* Blocks of columns of a weight, and all of its blocks. */
 static size_t blocks_across(const kmf_product *p)
 {
-    return (p->Din + KMF_WEIGHT_COLS - 1) / KMF_WEIGHT_COLS;
+    return (p->x.cols + KMF_WEIGHT_COLS - 1) / KMF_WEIGHT_COLS;
 }
 
 static size_t blocks_of(const kmf_product *p)
 {
-    return (p->Dout + KMF_WEIGHT_ROWS - 1) / KMF_WEIGHT_ROWS * blocks_across(p);
+    return (p->dy.cols + KMF_WEIGHT_ROWS - 1) / KMF_WEIGHT_ROWS * blocks_across(p);
 }
 
 size_t kmf_mlm_product_items(const kmf_mlm *m)
@@ -335,13 +351,10 @@ void kmf_mlm_product_add(const kmf_mlm *m, size_t i, size_t rows)
         i -= blocks_of(p);
     size_t o = i / blocks_across(p) * KMF_WEIGHT_ROWS;
     size_t k = i % blocks_across(p) * KMF_WEIGHT_COLS;
-    size_t n_rows = p->Dout - o < KMF_WEIGHT_ROWS ? p->Dout - o : KMF_WEIGHT_ROWS;
-    size_t n_cols = p->Din - k < KMF_WEIGHT_COLS ? p->Din - k : KMF_WEIGHT_COLS;
-    int how = KMF_GEMM_TA | KMF_GEMM_ADD;
-    if (m->opts.precision == KMF_PRECISION_BF16)
-        how |= KMF_GEMM_BF16;
-    kmf_gemm_inner(p->dw + o * p->Din + k, p->Din, p->dy + o, p->ld_dy, p->x + k, p->ld_x,
-                   n_rows, n_cols, rows, how); /* [rows, n_rows]^T [rows, n_cols] */
+    size_t Dout = p->dy.cols, Din = p->x.cols;
+    size_t n_rows = Dout - o < KMF_WEIGHT_ROWS ? Dout - o : KMF_WEIGHT_ROWS;
+    size_t n_cols = Din - k < KMF_WEIGHT_COLS ? Din - k : KMF_WEIGHT_COLS;
+    kmf_gemm_outer(p->dw + o * Din + k, Din, &p->dy, o, n_rows, &p->x, k, n_cols, rows);
 }
 
 size_t kmf_mlm_sum(kmf_mlm *m, kmf_real *to, size_t n)

@@ -26,12 +26,6 @@
 
 #include <string.h>
 
-/* The worker's piece of an array of [workers, tile, width]. */
-static kmf_real *of_worker(kmf_real *array, int worker, size_t width)
-{
-    return array + (size_t)worker * KMF_TILE * width;
-}
-
 static size_t widest(const kmf_mlm *m)
 {
     return m->D > m->E ? m->D : m->E;
@@ -113,9 +107,9 @@ static int feed_forward(void *arg, size_t t, int worker, kmf_err *err)
     kmf_real *sum1 = a->sum1 + row * D;
     kmf_real *sum2 = a->sum2 + row * D;
     kmf_real *h = a->h + row * F;
-    kmf_real *y = of_worker(m->tile_y, worker, widest(m));
-    kmf_real *mid = of_worker(m->tile_x, worker, D);
-    kmf_real *act = of_worker(m->tile_f, worker, F);
+    kmf_real *y = kmf_mlm_of_worker(m->tile_y, worker, widest(m));
+    kmf_real *mid = kmf_mlm_of_worker(m->tile_x, worker, D);
+    kmf_real *act = kmf_mlm_of_worker(m->tile_f, worker, F);
     (void)err;
 
     kmf_mlm_multiply(m, worker, y, D, a->heads + row * D, D, &m->wo, rows, w->bo);
@@ -181,6 +175,20 @@ static void input_again(const kmf_mlm *m, kmf_real *to, size_t row, size_t rows)
 }
 
 enum { LN2_W, LN2_B, B2, B1, LN1_W, LN1_B, BO };
+/* Factors of the gradients after the attention, and of those before it, in the same rooms. */
+enum { DY2, DY1, MID, HEADS };
+enum { DH, ACT };
+enum { DQ, DK, DV, IN };
+
+static kmf_factor factor(const kmf_mlm *m, size_t i)
+{
+    return kmf_mlm_factor(m, m->factors[i], m->N, m->D);
+}
+
+static kmf_factor wide_factor(const kmf_mlm *m, size_t i)
+{
+    return kmf_mlm_factor(m, m->wide[i], m->N, m->F);
+}
 
 static int feed_backward(void *arg, size_t t, int worker, kmf_err *err)
 {
@@ -193,16 +201,19 @@ static int feed_backward(void *arg, size_t t, int worker, kmf_err *err)
     size_t rows = kmf_mlm_tile_rows(m, t);
     size_t cells = rows * D * sizeof(kmf_real);
     kmf_real *dx = m->dx + row * D; /* then ds2 */
-    kmf_real *mid = m->mid + row * D;
-    kmf_real *act = m->act + row * F;
     kmf_real *h = a->h + row * F;
-    kmf_real *dh = m->dh + row * F;
-    kmf_real *dy1 = m->dy1 + row * D;
-    kmf_real *dy2 = m->dy2 + row * D;
+    kmf_real *mid = kmf_mlm_of_worker(m->tile_x, worker, D);
+    kmf_real *dh = kmf_mlm_of_worker(m->tile_f, worker, F);
+    kmf_real *act = dh; /* afterwards */
+    kmf_real *dy2 = kmf_mlm_of_worker(m->tile_y, worker, widest(m));
+    kmf_real *dy1 = dy2;
     kmf_real *ds1 = m->dsum1 + row * D;
     kmf_real *sum1 = a->sum1 + row * D;
     kmf_real *partial = kmf_mlm_partial(m, t);
     const kmf_partial_sum *sums = m->sums;
+    kmf_factor of_dy2 = factor(m, DY2), of_dy1 = factor(m, DY1), of_mid = factor(m, MID);
+    kmf_factor of_heads = factor(m, HEADS), of_dh = wide_factor(m, DH);
+    kmf_factor of_act = wide_factor(m, ACT);
     (void)err;
 
     kmf_layernorm_backward(dx, D, partial + sums[LN2_W].from, partial + sums[LN2_B].from, dx, D,
@@ -210,9 +221,11 @@ static int feed_backward(void *arg, size_t t, int worker, kmf_err *err)
     memcpy(dy2, dx, cells);
     kmf_mlm_drop(m, dy2, D, KMF_DROP_FEED, m->layer, row, rows, D);
     kmf_bias_backward(partial + sums[B2].from, dy2, D, rows, D);
+    kmf_gemm_pack_left(&of_dy2, dy2, D, row, rows);
     kmf_mlm_multiply(m, worker, dh, F, dy2, D, &m->w2, rows, NULL); /* [t, D] -> [t, F] */
     kmf_activation_backward(dh, F, dh, F, h, F, m->config.activation, rows, F);
     kmf_bias_backward(partial + sums[B1].from, dh, F, rows, F);
+    kmf_gemm_pack_left(&of_dh, dh, F, row, rows);
     kmf_mlm_multiply(m, worker, ds1, D, dh, F, &m->w1, rows, NULL); /* [t, F] -> [t, D] */
     kmf_residual_forward(ds1, D, dx, D, NULL, rows, D);
 
@@ -221,10 +234,15 @@ static int feed_backward(void *arg, size_t t, int worker, kmf_err *err)
     memcpy(dy1, ds1, cells);
     kmf_mlm_drop(m, dy1, D, KMF_DROP_HEADS, m->layer, row, rows, D);
     kmf_bias_backward(partial + sums[BO].from, dy1, D, rows, D);
+    kmf_gemm_pack_left(&of_dy1, dy1, D, row, rows);
     kmf_mlm_multiply(m, worker, m->dheads + row * D, D, dy1, D, &m->wo, rows, NULL);
 
     kmf_activation_forward(act, F, h, F, m->config.activation, rows, F);
+    kmf_gemm_pack_right(&of_act, act, F, row, rows);
     kmf_layernorm_copy_forward(mid, D, sum1, D, w->ln1_w, w->ln1_b, eps, rows, D);
+    kmf_gemm_pack_right(&of_mid, mid, D, row, rows);
+    kmf_gemm_pack_right(&of_heads, a->heads + row * D, D, row, rows);
+    input_again(m, m->x + row * D, row, rows);
     return 0;
 }
 
@@ -265,7 +283,7 @@ static int attention_and_weights_backward(void *arg, size_t i, int worker, kmf_e
     return 0;
 }
 
-/* dx = ds1 + dqkv Wqkv, and the input again for the weights. */
+/* dx = ds1 + dqkv Wqkv */
 static int qkv_backward(void *arg, size_t t, int worker, kmf_err *err)
 {
     const kmf_mlm *m = arg;
@@ -281,7 +299,12 @@ static int qkv_backward(void *arg, size_t t, int worker, kmf_err *err)
         kmf_bias_backward(partial + m->sums[i].from, dqkv + i * D, ld, rows, D);
     kmf_mlm_multiply(m, worker, dx, D, dqkv, ld, &m->qkv, rows, NULL); /* [t, 3D] -> [t, D] */
     kmf_residual_forward(dx, D, m->dsum1 + row * D, D, NULL, rows, D);
-    input_again(m, m->in + row * D, row, rows);
+    for (size_t i = DQ; i <= DV; i++) {
+        kmf_factor part = factor(m, i);
+        kmf_gemm_pack_left(&part, dqkv + i * D, ld, row, rows);
+    }
+    kmf_factor in = factor(m, IN);
+    kmf_gemm_pack_right(&in, m->x + row * D, D, row, rows);
     return 0;
 }
 
@@ -300,7 +323,6 @@ static int qkv_weights_backward(void *arg, size_t i, int worker, kmf_err *err)
 static void plan_feed_backward(kmf_mlm *m)
 {
     const kmf_layer *d = &m->d->layers[m->layer];
-    const kmf_activations *a = &m->layers[m->layer];
     size_t D = m->D, F = m->F;
     m->n_products = m->n_sums = 0;
     kmf_mlm_sum(m, d->ln2_w, D);
@@ -310,21 +332,20 @@ static void plan_feed_backward(kmf_mlm *m)
     kmf_mlm_sum(m, d->ln1_w, D);
     kmf_mlm_sum(m, d->ln1_b, D);
     kmf_mlm_sum(m, d->bo, D);
-    kmf_mlm_product(m, d->w2, m->dy2, D, m->act, F, D, F);
-    kmf_mlm_product(m, d->w1, m->dh, F, m->mid, D, F, D);
-    kmf_mlm_product(m, d->wo, m->dy1, D, a->heads, D, D, D);
+    kmf_mlm_product(m, d->w2, factor(m, DY2), wide_factor(m, ACT));
+    kmf_mlm_product(m, d->w1, wide_factor(m, DH), factor(m, MID));
+    kmf_mlm_product(m, d->wo, factor(m, DY1), factor(m, HEADS));
 }
 
 static void plan_qkv_backward(kmf_mlm *m)
 {
     const kmf_layer *d = &m->d->layers[m->layer];
-    size_t D = m->D;
     kmf_real *dw[] = {d->wq, d->wk, d->wv};
     kmf_real *db[] = {d->bq, d->bk, d->bv};
     m->n_products = m->n_sums = 0;
     for (size_t i = 0; i < 3; i++) {
-        kmf_mlm_sum(m, db[i], D);
-        kmf_mlm_product(m, dw[i], m->dqkv + i * D, 3 * D, m->in, D, D, D);
+        kmf_mlm_sum(m, db[i], m->D);
+        kmf_mlm_product(m, dw[i], factor(m, DQ + i), factor(m, IN));
     }
 }
 
@@ -353,9 +374,9 @@ int kmf_mlm_block_backward(kmf_mlm *m, size_t layer, kmf_err *err)
         rc = kmf_pool_each(m->pool, kmf_mlm_product_items(m) + m->batch->n_seq * m->H + 1,
                            attention_and_weights_backward, m, err);
     plan_qkv_backward(m);
+    kmf_mlm_mix_forward(m, m->x, layer);
     if (rc == 0)
         rc = kmf_pool_each(m->pool, m->tiles, qkv_backward, m, err);
-    kmf_mlm_mix_forward(m, m->in, layer);
     if (rc == 0)
         rc = kmf_pool_each(m->pool, kmf_mlm_product_items(m) + 1, qkv_weights_backward, m, err);
     return rc;

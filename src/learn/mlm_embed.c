@@ -52,11 +52,14 @@ static int embed_tile_backward(void *arg, size_t t, int worker, kmf_err *err)
     size_t rows = kmf_mlm_tile_rows(m, t);
     const kmf_real *dx = m->dx + row * m->D;
     kmf_real *s = m->emb_sum + row * m->E;
-    kmf_real *dy = m->tile_y + (size_t)worker * KMF_TILE * (m->D > m->E ? m->D : m->E);
+    kmf_real *dy = kmf_mlm_of_worker(m->tile_y, worker, m->D > m->E ? m->D : m->E);
     kmf_real *partial = kmf_mlm_partial(m, t);
     (void)err;
     if (m->proj.room) {
+        const kmf_product *proj = &m->products[0];
         kmf_bias_backward(partial + m->sums[PROJ_B].from, dx, m->D, rows, m->D);
+        kmf_gemm_pack_left(&proj->dy, dx, m->D, row, rows);
+        kmf_gemm_pack_right(&proj->x, m->emb + row * m->E, m->E, row, rows);
         kmf_mlm_multiply(m, worker, dy, m->E, dx, m->D, &m->proj, rows, NULL);
     } else {
         memcpy(dy, dx, rows * m->E * sizeof *dy);
@@ -100,7 +103,8 @@ int kmf_mlm_embed_backward(kmf_mlm *m, kmf_err *err)
     kmf_mlm_sum(m, m->d->type, m->E);
     if (m->proj.room) {
         kmf_mlm_sum(m, m->d->proj_b, m->D);
-        kmf_mlm_product(m, m->d->proj_w, m->dx, m->D, m->emb, m->E, m->D, m->E);
+        kmf_mlm_product(m, m->d->proj_w, kmf_mlm_factor(m, m->factors[0], m->N, m->D),
+                        kmf_mlm_factor(m, m->factors[1], m->N, m->E));
         kmf_mlm_pack_back(m, &m->proj, (const kmf_real *[]){m->w->proj_w}, 1, m->D, m->E);
     }
     int rc = kmf_pool_each(m->pool, m->tiles, embed_tile_backward, m, err);

@@ -82,13 +82,15 @@ static void tile_backward(const kmf_mlm *m, size_t t, int worker)
     size_t rows = rows_of(m, t);
     size_t first = m->first + beg;
     kmf_real *p = m->probs + beg * V;
-    kmf_real *dh = m->head_dh + beg * E;
-    kmf_real *dx = m->head_dx + beg * D;
+    kmf_real *dh = kmf_mlm_of_worker(m->tile_y, worker, D > E ? D : E);
+    kmf_real *dx = kmf_mlm_of_worker(m->tile_x, worker, D);
     kmf_real *weights = m->head_weights + beg;
     kmf_real *partial = kmf_mlm_partial(m, t);
     for (size_t i = 0; i < rows; i++)
         weights[i] = m->batch->weights ? m->batch->weights[m->rows[first + i]] : 1;
     kmf_softmax_backward(p, V, m->labels + first, weights, rows, V);
+    kmf_gemm_pack_left(&m->products[WORD].dy, p, V, beg, rows);
+    kmf_gemm_pack_right(&m->products[WORD].x, m->head_out + beg * E, E, beg, rows);
     kmf_mlm_multiply(m, worker, dh, E, p, V, &m->word_back, rows, NULL); /* [t, V] -> [t, E] */
     kmf_layernorm_backward(dh, E, partial + m->sums[LN_W].from, partial + m->sums[LN_B].from,
                            dh, E, m->head_act + beg * E, E, w->head_ln_w,
@@ -96,6 +98,8 @@ static void tile_backward(const kmf_mlm *m, size_t t, int worker)
     kmf_activation_backward(dh, E, dh, E, m->head_h + beg * E, E, m->config.activation, rows,
                             E);
     kmf_bias_backward(partial + m->sums[HEAD_B].from, dh, E, rows, E);
+    kmf_gemm_pack_left(&m->products[HEAD].dy, dh, E, beg, rows);
+    kmf_gemm_pack_right(&m->products[HEAD].x, m->head_x + beg * D, D, beg, rows);
     kmf_mlm_multiply(m, worker, dx, D, dh, E, &m->head_back, rows, NULL); /* [t, E] -> [t, D] */
     for (size_t i = 0; i < rows; i++)
         memcpy(m->dx + m->rows[first + i] * D, dx + i * D, D * sizeof *dx);
@@ -141,8 +145,11 @@ static void plan_backward(kmf_mlm *m)
     kmf_mlm_sum(m, m->d->head_ln_w, m->E);
     kmf_mlm_sum(m, m->d->head_ln_b, m->E);
     kmf_mlm_sum(m, m->d->head_b, m->E);
-    kmf_mlm_product(m, m->d->word, m->probs, m->V, m->head_out, m->E, m->V, m->E);
-    kmf_mlm_product(m, m->d->head_w, m->head_dh, m->E, m->head_x, m->D, m->E, m->D);
+    size_t n = m->chunk;
+    kmf_mlm_product(m, m->d->head_w, kmf_mlm_factor(m, m->factors[0], n, m->E),
+                    kmf_mlm_factor(m, m->factors[1], n, m->D));
+    kmf_mlm_product(m, m->d->word, kmf_mlm_factor(m, m->dlogits, n, m->V),
+                    kmf_mlm_factor(m, m->factors[2], n, m->E));
 }
 
 static int chunk_pass(kmf_mlm *m, kmf_err *err)

@@ -11,15 +11,17 @@
 #include "seq/par.h"
 
 /*
- * Rows and columns of a weight that one item of work adds the gradient of: so many that the
- * product's copies of dy and x take little time beside it.
+ * Rows and columns of a weight that one item of work adds the gradient of: so many that dy and x
+ * are read at a small part of the speed at which they are multiplied.
  */
-#define KMF_WEIGHT_ROWS ((size_t)192)
-#define KMF_WEIGHT_COLS ((size_t)384)
+#define KMF_WEIGHT_ROWS ((size_t)2 * KMF_TILE)
+#define KMF_WEIGHT_COLS ((size_t)2 * KMF_FACTOR_COLS)
 /* Columns of the word table that one item adds the embedding's gradient to. */
 #define KMF_WORD_COLS ((size_t)64)
 /* The most weights whose gradients one phase adds, and vectors that one reduction sums. */
 enum { KMF_MOST_PRODUCTS = 4, KMF_MOST_SUMS = 12 };
+/* Factors of these gradients that are there at a time, but for those in rooms of their own. */
+enum { KMF_FACTORS = 4, KMF_WIDE_FACTORS = 2 };
 
 /* What draws from dropout, each with a key of its own in every layer. */
 enum { KMF_DROP_ATTENTION, KMF_DROP_HEADS, KMF_DROP_FEED, KMF_DROP_SITES };
@@ -40,11 +42,10 @@ typedef struct kmf_packing {
     kmf_weight weight;
 } kmf_packing;
 
-/* dw [Dout, Din] += dy^T x.  dy: [n, Dout], ld_dy   x: [n, Din], ld_x */
+/* dw [Dout, Din] += dy^T x */
 typedef struct kmf_product {
     kmf_real *dw;
-    const kmf_real *dy, *x;
-    size_t ld_dy, ld_x, Dout, Din;
+    kmf_factor dy, x;
 } kmf_product;
 
 /* to [n] += the sum over tiles of the partial sums at `from`. */
@@ -70,7 +71,8 @@ struct kmf_mlm {
     int32_t *labels;         /* owned [max_tokens] theirs */
     double *nll;             /* owned [max_tokens] */
     kmf_real *cos_t, *sin_t; /* [max_seq, K/2] */
-    kmf_real *x;             /* [N, D]  what goes from block to block */
+    kmf_real *x;             /* [N, D]  what goes from block to block; on the way back a block's
+                                input, again */
     kmf_real *emb_sum;       /* [N, E]  input of the embedding's norm */
     kmf_real *emb;           /* [N, E]  its output, when a projection follows */
     kmf_real *x0;            /* [N, D]  the embedding's output; NULL: forward alone */
@@ -85,16 +87,14 @@ struct kmf_mlm {
     kmf_packing qkv, wo, w1, w2, proj;
 
     /* backward, one layer's at a time */
-    kmf_real *dx;        /* [N, D] */
-    kmf_real *in, *mid;  /* [N, D] the block's input and what lies between its halves, again */
-    kmf_real *act;       /* [N, F] the activation's output, again */
-    kmf_real *dh;        /* [N, F] */
-    kmf_real *dsum1;     /* [N, D] */
-    kmf_real *dy1, *dy2; /* [N, D] by the outputs of attention and feed-forward */
-    kmf_real *dheads;    /* [N, D] */
-    kmf_real *dqkv;      /* [N, 3D] */
-    kmf_real *partial;   /* [max_tiles, partial_width] sums over the rows of a tile */
+    kmf_real *dx;      /* [N, D] */
+    kmf_real *dsum1;   /* [N, D] */
+    kmf_real *dheads;  /* [N, D] */
+    kmf_real *dqkv;    /* [N, 3D] */
+    kmf_real *partial; /* [max_tiles, partial_width] sums over the rows of a tile */
     size_t partial_width;
+    kmf_real *factors[KMF_FACTORS];   /* [N, max(D, E)], packed; the parts say of what */
+    kmf_real *wide[KMF_WIDE_FACTORS]; /* [N, F] */
 
     kmf_real *mixed; /* [N, D] */
 
@@ -103,12 +103,13 @@ struct kmf_mlm {
     kmf_composing composing; /* of max_seqs rows */
 
     /* head, `chunk` tokens at a time */
-    kmf_real *head_x, *head_dx;   /* [chunk, D] */
-    kmf_real *head_h, *head_act;  /* [chunk, E] before and after the activation */
-    kmf_real *head_out, *head_dh; /* [chunk, E] */
-    kmf_real *probs;              /* [chunk, V] */
-    kmf_real *head_weights;       /* [chunk] */
-    kmf_real *sites;              /* [max_tokens up to a chunk, n_sites] */
+    kmf_real *head_x;            /* [chunk, D] */
+    kmf_real *head_h, *head_act; /* [chunk, E] before and after the activation */
+    kmf_real *head_out;          /* [chunk, E] */
+    kmf_real *probs;             /* [chunk, V] */
+    kmf_real *dlogits;           /* [chunk, V], packed */
+    kmf_real *head_weights;      /* [chunk] */
+    kmf_real *sites;             /* [max_tokens up to a chunk, n_sites] */
     kmf_packing head, word, head_back, word_back;
 
     /* the call under way */
@@ -170,9 +171,13 @@ void kmf_mlm_pack_back(const kmf_mlm *m, kmf_packing *p, const kmf_real *const *
 void kmf_mlm_multiply(const kmf_mlm *m, int worker, kmf_real *y, size_t ld_y, const kmf_real *x,
                       size_t ld_x, const kmf_packing *w, size_t rows, const kmf_real *bias);
 
+/* The worker's piece of an array of [workers, tile, width]. */
+kmf_real *kmf_mlm_of_worker(kmf_real *array, int worker, size_t width);
+
+/* A factor of N tokens, a multiple of a tile, and cols columns in a room. */
+kmf_factor kmf_mlm_factor(const kmf_mlm *m, kmf_real *room, size_t N, size_t cols);
 /* A weight's gradient is wanted in the next phase. */
-void kmf_mlm_product(kmf_mlm *m, kmf_real *dw, const kmf_real *dy, size_t ld_dy,
-                     const kmf_real *x, size_t ld_x, size_t Dout, size_t Din);
+void kmf_mlm_product(kmf_mlm *m, kmf_real *dw, kmf_factor dy, kmf_factor x);
 /* Items of all products. */
 size_t kmf_mlm_product_items(const kmf_mlm *m);
 /* Adds item i of the products over rows tokens. */

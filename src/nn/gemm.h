@@ -106,9 +106,9 @@ void kmf_gemm_pair(kmf_real *y, size_t ld_y, const kmf_real *x, size_t ld_x,
 
 /*
  * c = a b.   a: [M, K]   b: [K, N]   c: [M, N]
- * For the products inside one sequence, whose shapes depend on that sequence alone, and for the
- * gradients of weights; by the plain kernel with either engine, so a row of c has the same bits
- * for any M, too. c must not overlap a or b. how: 0, or any of
+ * For the products inside one sequence, whose shapes depend on that sequence alone; by the plain
+ * kernel with either engine, so a row of c has the same bits for any M, too. c must not overlap a
+ * or b. how: 0, or any of
  *   KMF_GEMM_TA     a is stored as [K, M]
  *   KMF_GEMM_TB     b is stored as [N, K]
  *   KMF_GEMM_ADD    c = c + a b
@@ -117,5 +117,36 @@ void kmf_gemm_pair(kmf_real *y, size_t ld_y, const kmf_real *x, size_t ld_x,
 enum { KMF_GEMM_TA = 1, KMF_GEMM_TB = 2, KMF_GEMM_ADD = 4, KMF_GEMM_BF16 = 8 };
 void kmf_gemm_inner(kmf_real *c, size_t ld_c, const kmf_real *a, size_t ld_a, const kmf_real *b,
                     size_t ld_b, size_t M, size_t N, size_t K, int how);
+
+/*
+ * The gradient of a weight, dw [Dout, Din] += dy^T x over tokens. A factor, dy or x, is packed a
+ * tile of tokens at a time, where it is made: once, in however many parts the product is computed.
+ * Plain kernels with either engine; an element of dw has the same bits in any part.
+ */
+typedef struct kmf_factor {
+    size_t N;                /* tokens that there is room for, a multiple of KMF_TILE */
+    size_t cols;             /* Dout of dy, Din of x */
+    kmf_precision precision; /* F32 or BF16 */
+    void *room;              /* borrowed, of kmf_gemm_factor_bytes, aligned to 64 */
+} kmf_factor;
+
+/* Columns where a part of x may begin: multiples of it. */
+#define KMF_FACTOR_COLS 192
+
+/* A multiple of 64, enough for either factor; 0: does not fit a size_t. */
+size_t kmf_gemm_factor_bytes(size_t N, size_t cols, kmf_precision precision);
+
+/* Rows [rows, cols] become tokens row .. row + rows - 1; those of a whole tile, or the last ones. */
+void kmf_gemm_pack_left(const kmf_factor *dy, const kmf_real *from, size_t ld_from, size_t row,
+                        size_t rows);
+void kmf_gemm_pack_right(const kmf_factor *x, const kmf_real *from, size_t ld_from, size_t row,
+                         size_t rows);
+
+/*
+ * dw [Dout, Din], ld, += dy^T x over the first n tokens, for columns o .. o + Dout - 1 of dy and
+ * k .. k + Din - 1 of x. o is a multiple of KMF_TILE, k of KMF_FACTOR_COLS.
+ */
+void kmf_gemm_outer(kmf_real *dw, size_t ld, const kmf_factor *dy, size_t o, size_t Dout,
+                    const kmf_factor *x, size_t k, size_t Din, size_t n);
 
 #endif

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Products inside a sequence, and gradients of weights: too small for a BLAS, which would copy
- * both factors for each. b is copied to panels on the stack, and so is an a that is stored the
- * other way round: gradients of weights, dy^T x, are of that kind. bf16 is rounded on the way.
+ * both factors for each. Inside a sequence b is copied to panels on the stack, and so is an a that
+ * is stored the other way round. Of a gradient, dy^T x, both factors are copied when they are made,
+ * and an item of work multiplies parts of them. bf16 is rounded on the way.
  */
 #include "nn/gemm.h"
-#include "nn/panels.h"
 
 #include "base/cpu.h"
+#include "base/mem.h"
+#include "nn/panels.h"
 
+#include <assert.h>
 #include <string.h>
 
 /*
@@ -18,19 +21,24 @@
 #define DEPTH 256
 #define ROWS 192
 
+/* A part of an a while it is gathered: words, and its columns. */
+#define PART_WORDS 16
+#define PART_COLS ((size_t)KMF_ROW_STEP * 2)
+
 _Static_assert(ROWS % KMF_ROW_STEP == 0, "rows at a time are whole groups");
+_Static_assert(KMF_TILE % KMF_ROW_STEP == 0, "and those of a tile");
+_Static_assert(KMF_TILE % (2 * PART_WORDS) == 0, "no pair of tokens is of two tiles");
 
 /*
  * Panels of which only `cols` columns are wanted. Steps of a kernel's rows are whole groups, and
- * where they begin does not depend on the layout of a: a gathered one has K words a row as well.
+ * where they begin does not depend on the layout of a: a gathered one has ld_a words a row as well.
  */
 static void edge_panel(const kmf_kernel *kernel, kmf_panel_fn *panel, float *c, size_t ld_c,
-                       const float *a, size_t ld_a, const float *b, size_t M, size_t cols,
-                       size_t K, bool more)
+                       const float *a, size_t ld_a, const float *b, size_t ld_b, size_t M,
+                       size_t cols, size_t K, bool more, kmf_ahead ahead)
 {
-    size_t ld_b = kernel->cols * K;
     if (cols % kernel->cols == 0) {
-        panel(c, ld_c, a, ld_a, b, ld_b, M, cols, K, more, (kmf_ahead){0});
+        panel(c, ld_c, a, ld_a, b, ld_b, M, cols, K, more, ahead);
         return;
     }
     float whole[KMF_ROW_STEP * KMF_KERNEL_COLS];
@@ -72,11 +80,11 @@ static const float *pack_a(float *words, float *groups, size_t *ld, const kmf_ke
         size_t there = (depth + 1) / 2;
         kmf_words_pairs(words, M, a + k * ld_a, ld_a, M, depth);
         memset(words + there * M, 0, (*ld - there) * M * sizeof *words);
-        kernel->gather(groups, words, M, M, *ld);
+        kernel->gather(groups, *ld, words, M, M, *ld);
         return groups;
     }
     if (transposed) {
-        kernel->gather(groups, a + k * ld_a, ld_a, M, depth);
+        kernel->gather(groups, *ld, a + k * ld_a, ld_a, M, depth);
         return groups;
     }
     if (convert) {
@@ -93,6 +101,8 @@ static const kmf_kernel *kernel_for(int how)
     return kmf_kernel_of(how & KMF_GEMM_BF16 ? KMF_OPERAND_BF16 : KMF_OPERAND_F32);
 }
 
+/* ---------------------------------------------------------------- inside a sequence ------ */
+
 /* c (+)= a b for M <= ROWS rows of c. The panel of b is copied for each depth. */
 static void inner_rows(float *c, size_t ld_c, const float *a, size_t ld_a, const float *b,
                        size_t ld_b, size_t M, size_t N, size_t K, int how)
@@ -105,14 +115,15 @@ static void inner_rows(float *c, size_t ld_c, const float *a, size_t ld_a, const
     size_t most = DEPTH * kernel->terms;
     for (size_t k = 0; k == 0 || k < K; k += most) {
         size_t depth = K - k < most ? K - k : most;
+        size_t words_deep = kmf_kernel_words(kernel, depth);
         size_t ld;
         const float *left = pack_a(words, groups, &ld, kernel, a, ld_a, M, k, depth, gathered);
         for (size_t beg = 0; beg < N; beg += kernel->width) {
             size_t cols = N - beg < kernel->width ? N - beg : kernel->width;
             pack_b(panel, kernel, b, ld_b, beg, cols, k, depth, how & KMF_GEMM_TB);
             edge_panel(kernel, gathered ? kernel->group_panel : kernel->panel, c + beg, ld_c,
-                       left, ld, panel, M, cols, kmf_kernel_words(kernel, depth),
-                       k > 0 || how & KMF_GEMM_ADD);
+                       left, ld, panel, kernel->cols * words_deep, M, cols, words_deep,
+                       k > 0 || how & KMF_GEMM_ADD, (kmf_ahead){0});
         }
     }
 }
@@ -127,4 +138,99 @@ void kmf_gemm_inner(float *c, size_t ld_c, const float *a, size_t ld_a, const fl
         inner_rows(c + i * ld_c, ld_c, a + i * step, ld_a, b, ld_b, M - i < ROWS ? M - i : ROWS,
                    N, K, how);
     kmf_kernels_close(tiled);
+}
+
+/* ---------------------------------------------------------------- gradients of weights --- */
+
+static const kmf_kernel *kernel_of(const kmf_factor *f)
+{
+    return kmf_kernel_of(kmf_operand_of(f->precision));
+}
+
+/* n up to a multiple of unit; false: does not fit a size_t. */
+static bool rounded(size_t n, size_t unit, size_t *to)
+{
+    if (!kmf_add(n, unit - 1, to))
+        return false;
+    *to = *to / unit * unit;
+    return true;
+}
+
+size_t kmf_gemm_factor_bytes(size_t N, size_t cols, kmf_precision precision)
+{
+    const kmf_kernel *kernel = kmf_kernel_of(kmf_operand_of(precision));
+    size_t left, right, n;
+    if (!rounded(cols, kernel->group, &left) || !rounded(cols, kernel->cols, &right) ||
+        !kmf_mul(left > right ? left : right, N, &n) || !kmf_mul(n, sizeof(float), &n))
+        return 0;
+    return n / kernel->terms;
+}
+
+/* Words of bf16 of `rows` tokens, gathered; behind them zeros up to a whole unit. */
+static void gather_pairs(float *groups, size_t ld, const kmf_kernel *kernel, const float *from,
+                         size_t ld_from, size_t rows, size_t cols)
+{
+    _Alignas(64) float words[PART_WORDS * PART_COLS];
+    for (size_t k = 0; k < rows; k += 2 * PART_WORDS) {
+        size_t n = rows - k < 2 * PART_WORDS ? rows - k : 2 * PART_WORDS;
+        size_t there = (n + 1) / 2;
+        size_t whole = kmf_kernel_words(kernel, n);
+        for (size_t j = 0; j < cols; j += PART_COLS) {
+            size_t part = cols - j < PART_COLS ? cols - j : PART_COLS;
+            kmf_words_pairs(words, PART_COLS, from + k * ld_from + j, ld_from, part, n);
+            memset(words + there * PART_COLS, 0, (whole - there) * PART_COLS * sizeof *words);
+            kernel->gather(groups + j * ld + k / 2 * kernel->group, ld, words, PART_COLS, part,
+                           whole);
+        }
+    }
+}
+
+void kmf_gemm_pack_left(const kmf_factor *dy, const float *from, size_t ld_from, size_t row,
+                        size_t rows)
+{
+    const kmf_kernel *kernel = kernel_of(dy);
+    size_t ld = dy->N / kernel->terms;
+    float *groups = (float *)dy->room + row / kernel->terms * kernel->group;
+    assert(row % KMF_TILE == 0 && rows <= KMF_TILE && row + rows <= dy->N);
+    if (kernel->terms == 2)
+        gather_pairs(groups, ld, kernel, from, ld_from, rows, dy->cols);
+    else
+        kernel->gather(groups, ld, from, ld_from, dy->cols, rows);
+}
+
+void kmf_gemm_pack_right(const kmf_factor *x, const float *from, size_t ld_from, size_t row,
+                         size_t rows)
+{
+    const kmf_kernel *kernel = kernel_of(x);
+    assert(row % KMF_TILE == 0 && rows <= KMF_TILE && row + rows <= x->N);
+    kmf_panels_pack_rows((float *)x->room + row / kernel->terms * kernel->cols,
+                         x->N / kernel->terms, kernel, from, ld_from, rows, x->cols);
+}
+
+void kmf_gemm_outer(float *dw, size_t ld, const kmf_factor *dy, size_t o, size_t Dout,
+                    const kmf_factor *x, size_t k, size_t Din, size_t n)
+{
+    const kmf_kernel *kernel = kernel_of(x);
+    size_t words = x->N / kernel->terms;
+    size_t last = kmf_kernel_words(kernel, n);
+    const float *left = (const float *)dy->room + o * words;
+    const float *right = (const float *)x->room + k * words;
+    assert(KMF_TILE % kernel->group == 0 && KMF_FACTOR_COLS % kernel->cols == 0);
+    assert(dy->precision == x->precision && dy->N == x->N && n <= x->N);
+    assert(o % KMF_TILE == 0 && k % KMF_FACTOR_COLS == 0 && o + Dout <= dy->cols &&
+           k + Din <= x->cols);
+    kmf_kernels_open(kernel->tiled);
+    for (size_t w = 0; w < last; w += DEPTH) {
+        size_t depth = last - w < DEPTH ? last - w : DEPTH;
+        for (size_t beg = 0; beg < Din; beg += kernel->width) {
+            size_t cols = Din - beg < kernel->width ? Din - beg : kernel->width;
+            const float *panel = right + beg * words + w * kernel->cols;
+            const float *after = beg + cols < Din ? panel + kernel->width * words
+                                                  : right + (w + depth) * kernel->cols;
+            edge_panel(kernel, kernel->group_panel, dw + beg, ld, left + w * kernel->group,
+                       words, panel, kernel->cols * words, Dout, cols, depth, true,
+                       (kmf_ahead){after, depth * kernel->cols * sizeof(float)});
+        }
+    }
+    kmf_kernels_close(kernel->tiled);
 }

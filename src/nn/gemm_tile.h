@@ -120,13 +120,14 @@ TARGET static void NAME(panel_)(void *c, size_t ld_c, const void *a, size_t ld_a
 
 #ifdef GATHERED
 /* As kmf_gather_fn, which see. */
-TARGET static void NAME(gather_)(void *groups_, const void *a_, size_t ld_a, size_t M, size_t K)
+TARGET static void NAME(gather_)(void *groups_, size_t ld, const void *a_, size_t ld_a,
+                                 size_t M, size_t K)
 {
     NAME(word_mem_) *groups = groups_;
     const NAME(word_mem_) *a = a_;
     for (size_t i = 0; i < M; i += ROWS) {
         size_t rows = M - i < ROWS ? M - i : ROWS;
-        NAME(word_mem_) *group = groups + i * K;
+        NAME(word_mem_) *group = groups + i * ld;
         if (rows == ROWS)
             for (size_t k = 0; k < K; k++)
                 memcpy(group + k * ROWS, a + k * ld_a + i, ROWS * sizeof *a);
@@ -136,21 +137,23 @@ TARGET static void NAME(gather_)(void *groups_, const void *a_, size_t ld_a, siz
     }
 }
 
-/* The same product as panel_ for an a that was gathered; ld_a is not looked at. */
-TARGET static void NAME(group_panel_)(void *c_, size_t ld_c, const void *groups_, size_t unused,
+/* The same product as panel_ for an a that was gathered. */
+TARGET static void NAME(group_panel_)(void *c_, size_t ld_c, const void *groups_, size_t ld,
                                       const void *b, size_t ld_b, size_t M, size_t cols,
                                       size_t K, bool more, kmf_ahead ahead)
 {
     SUM *c = c_;
     const NAME(word_mem_) *groups = groups_;
-    (void)unused;
     (void)ld_b;
     (void)cols;
-    (void)ahead;
+    const char *next = ahead.bytes > 0 ? ahead.from : b;
+    size_t by = ahead.bytes > 0 ? ahead.bytes / ((M + ROWS - 1) / ROWS * K) : 0;
     size_t i = 0;
-    for (; i + ROWS <= M; i += ROWS)
-        NAME(tile_)(ROWS, VECS, c + i * ld_c, ld_c, groups + i * K, 1, ROWS, b, K, more, b, 0);
-    for (const NAME(word_mem_) *row = groups + i * K; i < M; i++, row++)
+    for (; i + ROWS <= M; i += ROWS, next += K * by) {
+        const NAME(word_mem_) *group = groups + i * ld;
+        NAME(tile_)(ROWS, VECS, c + i * ld_c, ld_c, group, 1, ROWS, b, K, more, next, by);
+    }
+    for (const NAME(word_mem_) *row = groups + i * ld; i < M; i++, row++)
         NAME(tile_)(1, VECS, c + i * ld_c, ld_c, row, 1, ROWS, b, K, more, b, 0);
 }
 #endif

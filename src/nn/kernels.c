@@ -131,18 +131,21 @@ DOT(dot_halves, "vpdpwssd")
 #define IN_ROWS(which, level, n_cols, n_terms)                                \
     .operand = (which), .panel = panel_##level, .rows = 24, .cols = (n_cols), \
     .terms = (n_terms), .unit = 1, .width = (n_cols), .product_rows = 96, .depth = WORDS_DEEP
-#define GATHERS(level) .group_panel = group_panel_##level, .gather = gather_##level
+#define GATHERS(level, n_rows) \
+    .group_panel = group_panel_##level, .gather = gather_##level, .group = (n_rows)
 
 static const kmf_kernel f32_kernels[] = {
-    [KMF_CPU_BASELINE] = {IN_ROWS(KMF_OPERAND_F32, baseline, 8, 1), GATHERS(baseline)},
+    [KMF_CPU_BASELINE] = {IN_ROWS(KMF_OPERAND_F32, baseline, 8, 1),
+                          GATHERS(baseline, BASELINE_ROWS)},
 #if KMF_X86_LEVELS
-    [KMF_CPU_AVX2] = {IN_ROWS(KMF_OPERAND_F32, avx2, 24, 1), GATHERS(avx2)},
-    [KMF_CPU_AVX512] = {IN_ROWS(KMF_OPERAND_F32, avx512, 64, 1), GATHERS(avx512)},
+    [KMF_CPU_AVX2] = {IN_ROWS(KMF_OPERAND_F32, avx2, 24, 1), GATHERS(avx2, 4)},
+    [KMF_CPU_AVX512] = {IN_ROWS(KMF_OPERAND_F32, avx512, 64, 1), GATHERS(avx512, 6)},
 #endif
 };
 
 #if KMF_X86_LEVELS
-static const kmf_kernel bf16_kernel = {IN_ROWS(KMF_OPERAND_BF16, bf16, 64, 2), GATHERS(bf16)};
+static const kmf_kernel bf16_kernel = {IN_ROWS(KMF_OPERAND_BF16, bf16, 64, 2),
+                                       GATHERS(bf16, 6)};
 static const kmf_kernel int8_kernel = {IN_ROWS(KMF_OPERAND_INT8, int8, 64, 4)};
 static const kmf_kernel int16_kernel = {IN_ROWS(KMF_OPERAND_INT16, int16, 64, 2)};
 
@@ -154,8 +157,9 @@ static const kmf_kernel int16_kernel = {IN_ROWS(KMF_OPERAND_INT16, int16, 64, 2)
 
 static const kmf_kernel bf16_tiles = {
     IN_TILES(KMF_OPERAND_BF16, kmf_tiles_panel_bf16, 2),
-    .group_panel = kmf_tiles_group_panel_bf16,
+    .group_panel = kmf_tiles_panel_bf16,
     .gather = kmf_tiles_gather,
+    .group = KMF_ROWS_TILE,
     .ended = kmf_tiles_ended_bf16,
 };
 static const kmf_kernel split_tiles = {IN_TILES(KMF_OPERAND_SPLIT, kmf_tiles_panel_bf16, 2)};

@@ -52,10 +52,11 @@ typedef void kmf_panel_fn(void *c, size_t ld_c, const void *a, size_t ld_a, cons
 
 /*
  * The transpose of a [K, M] in groups of a register tile's rows, so that a tile reads it from one
- * end to the other: groups [M / rows, K, rows] words, the last group with room for as many. tiled:
- * kmf_rows in tiles, and K is in whole units.
+ * end to the other: groups [M / group, ld, group] words of which K are written, ld >= K; the last
+ * group with room for as many. tiled: kmf_rows in tiles, and K is in whole units.
  */
-typedef void kmf_gather_fn(void *groups, const void *a, size_t ld_a, size_t M, size_t K);
+typedef void kmf_gather_fn(void *groups, size_t ld, const void *a, size_t ld_a, size_t M,
+                           size_t K);
 
 /* A whole product of weights with its ending (nn/ending.h), where a kernel does both at a time. */
 struct kmf_ended;
@@ -73,8 +74,9 @@ typedef struct kmf_kernel {
     kmf_operand operand;
     bool tiled;                /* works in tile registers (nn/tiles.h), and reads a in tiles */
     kmf_panel_fn *panel;       /* a is kmf_rows */
-    kmf_panel_fn *group_panel; /* a gathered; NULL: there is none */
+    kmf_panel_fn *group_panel; /* a gathered, ld_a words a row; NULL: there is none */
     kmf_gather_fn *gather;
+    size_t group;        /* its rows, a divisor of KMF_ROW_STEP */
     kmf_ended_fn *ended; /* NULL: endings are a pass of their own */
     size_t rows;         /* of a step: multiples of it are whole register tiles */
     size_t cols;         /* of a panel */

@@ -581,27 +581,41 @@ static void column_words(uint32_t *to, size_t ld, const kmf_kernel *kernel, cons
     }
 }
 
+/* W^T in panels of ld words, of which those that W fills are written; scales [Din] of int8. */
+static void pack_columns(uint32_t *panels, size_t ld, const kmf_kernel *kernel, const matrix *m,
+                         float *scales, size_t Din)
+{
+    size_t cols = kernel->cols;
+    size_t there = words_of(kernel, m->rows);
+    float factors[KMF_PANEL_COLS] = {0}; /* of bytes */
+    for (size_t beg = 0; beg < Din; beg += kernel->width) {
+        uint32_t *panel = panels + beg * ld;
+        size_t n = Din - beg < kernel->width ? Din - beg : kernel->width;
+        if (kernel->operand == KMF_OPERAND_INT8)
+            find_column_scales(scales + beg, factors, m, beg, n);
+        for (size_t k = 0; k < there; k++) {
+            fetch_rows(m, k * kernel->terms + ROWS_AHEAD, kernel->terms, beg, n);
+            column_words(panel + k * cols, cols * ld, kernel, m, k * kernel->terms, beg, n,
+                         factors);
+        }
+        for (size_t j = 0; j < n; j += cols)
+            fill_words(panel + j * ld, cols, there, kmf_kernel_words(kernel, m->rows));
+    }
+}
+
 void kmf_panels_pack_back(void *panels, const kmf_kernel *kernel, const float *const *parts,
                           size_t n_parts, size_t ld, size_t Dout, size_t Din)
 {
     assert(n_parts > 0 && Dout % n_parts == 0 && kernel->operand <= KMF_OPERAND_INT8);
     matrix m = {parts, Dout / n_parts, ld, Dout};
-    size_t cols = kernel->cols;
-    size_t words = kmf_kernel_words(kernel, Dout);
-    size_t there = words_of(kernel, Dout);
     float *scales = (float *)(void *)((char *)panels + scales_offset(kernel, Din, Dout));
-    float factors[KMF_PANEL_COLS] = {0}; /* of bytes */
-    for (size_t beg = 0; beg < Din; beg += kernel->width) {
-        uint32_t *panel = (uint32_t *)panels + beg * words;
-        size_t n = Din - beg < kernel->width ? Din - beg : kernel->width;
-        if (kernel->operand == KMF_OPERAND_INT8)
-            find_column_scales(scales + beg, factors, &m, beg, n);
-        for (size_t k = 0; k < there; k++) {
-            fetch_rows(&m, k * kernel->terms + ROWS_AHEAD, kernel->terms, beg, n);
-            column_words(panel + k * cols, cols * words, kernel, &m, k * kernel->terms, beg, n,
-                         factors);
-        }
-        for (size_t j = 0; j < n; j += cols)
-            fill_words(panel + j * words, cols, there, words);
-    }
+    pack_columns(panels, kmf_kernel_words(kernel, Dout), kernel, &m, scales, Din);
+}
+
+void kmf_panels_pack_rows(void *panels, size_t ld, const kmf_kernel *kernel, const float *x,
+                          size_t ld_x, size_t N, size_t cols)
+{
+    assert(kernel->operand <= KMF_OPERAND_BF16 && N > 0);
+    matrix m = {&x, N, ld_x, N};
+    pack_columns(panels, ld, kernel, &m, NULL, cols);
 }

@@ -56,6 +56,13 @@ void kmf_panels_pack_back(void *panels, const kmf_kernel *kernel, const float *c
                           size_t n_parts, size_t ld, size_t Dout, size_t Din);
 
 /*
+ * Rows x [N, cols] as terms of such panels, f32 or bf16, that are ld words long: from where
+ * `panels` points on, and zeros behind them up to a whole unit of words.
+ */
+void kmf_panels_pack_rows(void *panels, size_t ld, const kmf_kernel *kernel, const float *x,
+                          size_t ld_x, size_t N, size_t cols);
+
+/*
  * A row of W in int8 (b): its scale, NaN if the row holds what is not finite; q [n] of n of its
  * values, whose sum is added to *sum. The numbers q scale have the same scale and the same q, bit
  * for bit.

@@ -203,14 +203,6 @@ KMF_TARGET_AMX void kmf_tiles_panel_int8(void *c, size_t ld_c, const void *a, si
     panels(true, c, ld_c, a, ld_a, b, ld_b, M, cols, K, more, ahead);
 }
 
-void kmf_tiles_group_panel_bf16(void *c, size_t ld_c, const void *groups, size_t unused,
-                                const void *b, size_t ld_b, size_t M, size_t cols, size_t K,
-                                bool more, kmf_ahead ahead)
-{
-    (void)unused;
-    kmf_tiles_panel_bf16(c, ld_c, groups, K, b, ld_b, M, cols, K, more, ahead);
-}
-
 /* ---------------------------------------------------------------- with endings ----------- */
 
 #define BLOCK (2 * UNIT) /* rows and columns of one */
@@ -340,11 +332,11 @@ KMF_TARGET_AMX void kmf_tiles_ended_int8(const kmf_ended *product)
     ended_of(true, product);
 }
 
-void kmf_tiles_gather(void *groups, const void *a, size_t ld_a, size_t M, size_t K)
+void kmf_tiles_gather(void *groups, size_t ld, const void *a, size_t ld_a, size_t M, size_t K)
 {
     for (size_t i = 0; i < M; i += UNIT)
         for (size_t k = 0; k < K; k += UNIT)
-            kmf_turn_words((uint32_t *)groups + i * K + k * UNIT, UNIT,
+            kmf_turn_words((uint32_t *)groups + i * ld + k * UNIT, UNIT,
                            (const uint32_t *)a + k * ld_a + i, ld_a, UNIT,
                            M - i < UNIT ? M - i : UNIT);
 }

@@ -19,8 +19,6 @@
 /* Only at the level amx, and between kmf_tiles_open and kmf_tiles_close on the same thread. */
 kmf_panel_fn kmf_tiles_panel_bf16;
 kmf_panel_fn kmf_tiles_panel_int8;
-/* Of a that kmf_tiles_gather made. */
-kmf_panel_fn kmf_tiles_group_panel_bf16;
 kmf_gather_fn kmf_tiles_gather;
 
 /*
