@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEN \
-    40003 /* more than the windows from which on all k of less than 7 are counted in groups */
+/* More than the windows from which on all k of less than 7 are counted in groups. */
+#define LEN 80021
 #define MOST ((size_t)1 << 16)
 
 static char text[LEN];

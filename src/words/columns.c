@@ -5,8 +5,9 @@
  * share at the end (words/dense.c does the same, in bytes): the last k letters of each; then, with
  * the last letter dropped and what is alike added up, the last k of what is left; and so on.
  *
- *   k     1  2  3  4  5  6  7  8
- *   W     6  6  6  6  7  7  -  -     4^W places, 16 or 64 KB, and a third as many for shorter words
+ *   k        1  2  3  4  5  6  7  8
+ *   W        6  6  6  6  7  7  -  -     4^W places, 16 or 64 KB, a third as many for shorter words
+ *   from     1  1  1  1  2  4           windows for each of the 4^W on, by measurement
  */
 #include "words/columns.h"
 
@@ -19,7 +20,6 @@
 #include <string.h>
 
 #define BLOCK KMF_EIGHTS_BLOCK
-#define WORTH 1 /* windows for each place of the W-mers from which on they are used */
 
 struct kmf_columns {
     int k;
@@ -41,6 +41,11 @@ static int letters_of_group(int k)
 {
     static const int W_of[] = {0, 6, 6, 6, 6, 7, 7, 0, 0};
     return W_of[k];
+}
+
+static size_t worth_groups(const kmf_columns *c)
+{
+    return n_words(c->W) * (c->k <= 4 ? 1 : c->k == 5 ? 2 : 4);
 }
 
 /* 4^W, and behind them 4^(W - 1) and so on, to 4^k; and 4^k sums. 0 without groups. */
@@ -92,25 +97,58 @@ void kmf_columns_start(kmf_columns *columns, const char *text, size_t n)
 
 /* ---------------------------------------------------------------- increments ------------ */
 
-/* n windows in a row, the first at the letters of `eights`. */
+/*
+ * Every S-th of n windows of k letters, the first at the letters of `eights`, as far as S of them
+ * are left; returns how far. k is a constant where this is inlined, and whether there is a column:
+ * four windows at a time, as a window is not much more than its increment.
+ */
+static KMF_INLINE size_t add_every(int32_t *counts, const int32_t *column,
+                                   const uint16_t *eights, size_t n, size_t S, int k)
+{
+    int shift = 2 * (8 - k);
+    size_t i = 0;
+    for (; i + 4 * S <= n; i += 4 * S) {
+        KMF_UNROLL(4)
+        for (size_t j = 0; j < 4; j++) {
+            size_t code = (size_t)eights[i + j * S] >> shift;
+            counts[column ? (size_t)column[code] : code]++;
+        }
+    }
+    for (; i + S <= n; i += S) {
+        size_t code = (size_t)eights[i] >> shift;
+        counts[column ? (size_t)column[code] : code]++;
+    }
+    return i;
+}
+
+/* n windows in a row. */
 static void add_windows(const kmf_columns *c, int32_t *counts, const uint16_t *eights, size_t n)
 {
-    int shift = 2 * (8 - c->k);
-    if (c->column)
-        for (size_t i = 0; i < n; i++)
-            counts[c->column[eights[i] >> shift]]++;
-    else
-        for (size_t i = 0; i < n; i++)
-            counts[eights[i] >> shift]++;
+#define OF(letters)                                              \
+    case letters:                                                \
+        if (c->column)                                           \
+            add_every(counts, c->column, eights, n, 1, letters); \
+        else                                                     \
+            add_every(counts, NULL, eights, n, 1, letters);      \
+        break;
+    switch (c->k) {
+        OF(1)
+        OF(2)
+        OF(3)
+        OF(4)
+        OF(5)
+        OF(6)
+        OF(7)
+        OF(8)
+    }
+#undef OF
 }
 
 static void add_groups(kmf_columns *c, int32_t *counts, const uint16_t *eights, size_t n)
 {
-    int shift = 2 * (8 - c->W);
     size_t S = (size_t)c->W - (size_t)c->k + 1;
-    size_t i = 0;
-    for (; i + S <= n; i += S)
-        c->groups[eights[i] >> shift]++;
+    size_t i = c->W == 6 ? add_every(c->groups, NULL, eights, n, S, 6)
+                         : add_every(c->groups, NULL, eights, n, S, 7);
     add_windows(c, counts, eights + i, n - i);
 }
 
@@ -209,7 +247,7 @@ static run runs_of_block(kmf_columns *c, size_t beg, size_t n)
 size_t kmf_columns_count(kmf_columns *columns, int32_t *counts, size_t beg, size_t windows)
 {
     kmf_columns *c = columns;
-    bool in_groups = c->groups && windows >= WORTH * n_words(c->W);
+    bool in_groups = c->groups && windows >= worth_groups(c);
     size_t n_clean = 0;
     for (size_t at = 0; at < windows; at += BLOCK) {
         run r = runs_of_block(c, beg + at, windows - at < BLOCK ? windows - at : BLOCK);

@@ -6,7 +6,8 @@
 #include <assert.h>
 #include <string.h>
 
-#define ROUND 32 /* letters worked on at once, the last ones in part in vain */
+#define ROUND 32   /* letters worked on at once, the last ones in part in vain */
+#define AHEAD 2048 /* letters from where they are read to where they are fetched: half a page */
 
 static void number(kmf_eights *e, const char *text, size_t n);
 
@@ -40,8 +41,10 @@ static KMF_INLINE void number_body(kmf_eights *e, const char *text, size_t n)
     char rest[2 * ROUND] = {0}; /* of the text, and no letters */
     size_t whole = n / ROUND * ROUND;
     memcpy(rest, text + whole, n - whole);
-    for (size_t i = 0; i < whole; i += ROUND)
+    for (size_t i = 0; i < whole; i += ROUND) {
+        __builtin_prefetch(text + i + AHEAD);
         number_letters(e->letters + i, text + i);
+    }
     number_letters(e->letters + whole, rest);
     number_letters(e->letters + whole + ROUND, rest + ROUND);
     for (size_t i = 0; i < n + 6; i += ROUND)
