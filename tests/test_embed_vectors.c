@@ -354,6 +354,12 @@ static void check_rows(const lexicon *x, const how *h, const char *path, int str
     table *t = run(path, &o, seqs, N_SEQ, &stats);
     ck_assert_uint_eq(t->n, N_SEQ);
     ck_assert_uint_eq(t->dim, x->dim);
+    o.batch_tokens = 0; /* many in a batch, whose counted words are multiplied together */
+    table *together = run(path, &o, seqs, N_SEQ, NULL);
+    ck_assert_mem_eq(together->values, t->values, N_SEQ * x->dim * sizeof *t->values);
+    ck_assert_mem_eq(together->tokens, t->tokens, N_SEQ * sizeof *t->tokens);
+    ck_assert_mem_eq(together->ambiguous, t->ambiguous, N_SEQ * sizeof *t->ambiguous);
+    drop(together);
     for (size_t i = 0; i < N_SEQ; i++) {
         twin *of[2];
         for (int s = 0; s < 2; s++) {

@@ -19,7 +19,7 @@ typedef struct kmf_method_kind {
     void (*work)(const kmf_method *method, kmf_batch *batch, int worker);
     /*
      * Of stretches, in place of work: once for a batch, and then for each of its pieces, in their
-     * order. Fills in the piece's results, and its sum [dim].
+     * order. Fills in the piece's results, if not with those of one before, and its sum [dim].
      */
     void (*start)(const kmf_method *method, kmf_batch *batch, int worker);
     void (*piece)(const kmf_method *method, const kmf_batch *batch, kmf_piece *piece,

@@ -26,12 +26,16 @@
  * rounded once for each length of words, to a double.
  *
  * Speed. The work is one row of the table, `dim` integers to be added, for each window, or for each
- * row if words are counted, which words/columns.c does, as for k-mer frequencies. Codes come in
- * blocks, of DNA in vector code; the rows of a block are looked up, and asked for from memory if
- * the table is large, before those of the one before are added.
+ * row if words are counted, which words/columns.c does, as for k-mer frequencies. The counts of
+ * several pieces at a time are multiplied with the table, where the processor has products of
+ * bytes and the table is near (embed/bytetable.h). Codes come in blocks, of DNA in vector code; the
+ * rows of a block are looked up, and asked for from memory if the table is large, before those of
+ * the one before are added.
  */
+#include "base/cpu.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "embed/bytetable.h"
 #include "embed/method.h"
 #include "embed/rowtable.h"
 #include "embed/settings.h"
@@ -47,9 +51,13 @@
 #include <unistd.h>
 
 #define WINDOWS 262144 /* of a piece, with a stride of 1 */
-#define WORTH 2        /* codes for each window up to which they are counted */
+/* Codes for each window up to which they are counted, and so multiplied. */
+#define WORTH 2
+#define WORTH_BYTES 4
 #define BLOCK KMF_ROWTABLE_ROWS
 #define FAR_BYTES ((size_t)4 << 20) /* a larger table is not near the processor */
+#define GROUP 64 /* pieces whose words are counted before any are multiplied */
+#define FEW 2    /* pieces from which on they are multiplied, not added */
 #define SIF_A 1e-3
 #define WEIGHT_ONE ((uint64_t)1 << KMF_WEIGHT_BITS)
 
@@ -61,12 +69,18 @@ typedef struct length {
     int32_t *column; /* owned [n_codes]; n_rows: there is no vector, or its weight is 0 */
     int32_t *rows;   /* owned [n_rows], of each column, ascending */
     size_t n_rows;
+    uint64_t *weights;   /* owned [n_rows], of each column; NULL: all are 1 */
+    kmf_bytetable bytes; /* owned; of these rows; empty if they are far */
 } length;
 
 /* One worker's. */
 typedef struct desk {
     int32_t *counts;                 /* owned [most n_rows + 1]: 0 between pieces */
     kmf_columns *columns[KMF_K_MAX]; /* owned; of each length; NULL: not in_columns */
+    /* of the group of pieces beg .. end - 1: sums of the words that are counted */
+    size_t beg, end;
+    double *sums; /* owned [GROUP, dim] */
+    kmf_digits digits;
 } desk;
 
 typedef struct word_mean {
@@ -81,6 +95,7 @@ typedef struct word_mean {
     length lengths[KMF_K_MAX]; /* of the words that are looked up, ascending */
     size_t n_lengths;
     size_t n_counts; /* the most n_rows + 1; 0: none are counted */
+    size_t n_words;  /* the most of a table in bytes; 0: there is none */
     desk *desks;     /* owned [n_desks] */
     size_t n_desks;
 } word_mean;
@@ -217,8 +232,23 @@ static void take_counts(block *b, int32_t *times, int32_t *restrict counts,
     b->n = n_out;
 }
 
-/* Each vector once. counts: 0 before and after. */
-static void add_counted(double *sum, const word_mean *m, walk *w, int32_t *counts, kmf_piece *p)
+/* sum += counts[0] weights[0] + .. */
+static void weigh(uint64_t *sum, const int32_t *counts, const uint64_t *weights, size_t n);
+
+static KMF_INLINE void weigh_body(uint64_t *sum, const int32_t *restrict counts,
+                                  const uint64_t *restrict weights, size_t n)
+{
+    uint64_t all = 0;
+    for (size_t i = 0; i < n; i++)
+        all += (uint64_t)counts[i] * weights[i];
+    *sum += all;
+}
+
+KMF_CLONES(weigh, (uint64_t * sum, const int32_t *counts, const uint64_t *weights, size_t n),
+           (sum, counts, weights, n))
+
+/* Counts the words of a walk: the piece's tallies, and the sum of their weights. */
+static void count_piece(int32_t *counts, walk *w, kmf_piece *p)
 {
     const length *words = w->words;
     size_t total = count_words(counts, w, p);
@@ -226,24 +256,37 @@ static void add_counted(double *sum, const word_mean *m, walk *w, int32_t *count
     counts[words->n_rows] = 0;
     p->tokens += total - unknown;
     p->unknown += unknown;
+    if (words->weights)
+        weigh(&w->weight, counts, words->weights, words->n_rows);
+    else
+        w->weight += (total - unknown) * WEIGHT_ONE;
+}
+
+/* Each vector once, times its count; all counts are 0 again. */
+static void add_counted(double *sum, const word_mean *m, const length *words, int32_t *counts)
+{
     for (size_t beg = 0; beg < words->n_rows; beg += BLOCK) {
         block b = {0};
         int32_t times[BLOCK] = {0};
         size_t left = words->n_rows - beg;
         take_counts(&b, times, counts + beg, words->rows + beg, left < BLOCK ? left : BLOCK);
-        for (size_t i = 0; i < b.n; i++)
-            w->weight += (uint64_t)times[i] * (m->weights ? m->weights[b.rows[i]] : WEIGHT_ONE);
         kmf_rowtable_add_times(sum, &m->table, times, b.rows, b.n);
     }
 }
 
-static bool worth_counting(const length *words, size_t windows)
+static size_t own_windows(const kmf_piece *p, const length *words)
 {
-    return words->column && windows >= n_codes(&words->kind) / WORTH;
+    return (p->own_end - p->own_beg) / words->kind.stride;
 }
 
-static void add_words(double *sum, const word_mean *m, size_t j, const kmf_batch *b,
-                      const desk *own, kmf_piece *p)
+static bool worth_counting(const kmf_piece *p, const length *words)
+{
+    size_t worth = words->bytes.kernel ? WORTH_BYTES : WORTH;
+    return words->column && own_windows(p, words) >= n_codes(&words->kind) / worth;
+}
+
+static walk walk_of(const word_mean *m, size_t j, const kmf_batch *b, const desk *own,
+                    const kmf_piece *p)
 {
     const length *words = &m->lengths[j];
     size_t k = (size_t)words->kind.k;
@@ -256,11 +299,50 @@ static void add_words(double *sum, const word_mean *m, size_t j, const kmf_batch
         .words = words, .columns = own->columns[j], .beg = p->beg, .end = p->beg + windows};
     kmf_textkmers_start(&w.text, &words->kind, b->letters + p->beg,
                         windows > 0 ? windows + k - 1 : 0, 0);
-    if (worth_counting(words, n_own / words->kind.stride))
-        add_counted(sum, m, &w, own->counts, p);
-    else
-        add_in_order(sum, m, &w, p);
-    p->weight += ldexp((double)w.weight, -KMF_WEIGHT_BITS);
+    return w;
+}
+
+static void add_weight(kmf_piece *p, const walk *w)
+{
+    p->weight += ldexp((double)w->weight, -KMF_WEIGHT_BITS);
+}
+
+/* Words of one length of the pieces in the group that have so many that they are counted. */
+static void sum_counted(const word_mean *m, size_t j, const kmf_batch *b, desk *own)
+{
+    const length *words = &m->lengths[j];
+    size_t n = 0;
+    for (size_t i = own->beg; i < own->end; i++)
+        n += worth_counting(&b->pieces[i], words);
+    bool multiplied = words->bytes.kernel && n >= FEW;
+    for (size_t i = own->beg; i < own->end; i++) {
+        kmf_piece *p = &b->pieces[i];
+        if (!worth_counting(p, words))
+            continue;
+        walk w = walk_of(m, j, b, own, p);
+        count_piece(own->counts, &w, p);
+        add_weight(p, &w);
+        if (!multiplied) {
+            add_counted(own->sums + (i - own->beg) * b->dim, m, words, own->counts);
+            continue;
+        }
+        if (!kmf_digits_fits(&own->digits))
+            kmf_digits_multiply(&own->digits, &words->bytes, own->sums);
+        kmf_digits_take(&own->digits, &words->bytes, own->counts, i - own->beg);
+    }
+    if (multiplied)
+        kmf_digits_multiply(&own->digits, &words->bytes, own->sums);
+}
+
+/* The group that begins with piece i: what is counted, and its sums. */
+static void begin_group(const word_mean *m, const kmf_batch *b, desk *own, size_t i)
+{
+    own->beg = i;
+    own->end = b->n_pieces - i < GROUP ? b->n_pieces : i + GROUP;
+    memset(own->sums, 0, (own->end - own->beg) * b->dim * sizeof *own->sums);
+    for (size_t j = 0; j < m->n_lengths; j++)
+        if (m->lengths[j].column)
+            sum_counted(m, j, b, own);
 }
 
 /* A newline would be the end of a sequence; in a piece it is a letter like any that is none. */
@@ -273,7 +355,8 @@ static void drop_newlines(char *letters, size_t n)
 static void start(const kmf_method *method, kmf_batch *batch, int worker)
 {
     const word_mean *m = (const word_mean *)method;
-    const desk *own = &m->desks[worker];
+    desk *own = &m->desks[worker];
+    own->beg = own->end = 0;
     drop_newlines(batch->letters, batch->n_units);
     for (size_t j = 0; j < m->n_lengths; j++)
         if (own->columns[j])
@@ -284,9 +367,18 @@ static void add_piece(const kmf_method *method, const kmf_batch *batch, kmf_piec
                       double *sum, int worker)
 {
     const word_mean *m = (const word_mean *)method;
-    memset(sum, 0, batch->dim * sizeof *sum);
-    for (size_t j = 0; j < m->n_lengths; j++)
-        add_words(sum, m, j, batch, &m->desks[worker], p);
+    desk *own = &m->desks[worker];
+    size_t i = (size_t)(p - batch->pieces);
+    if (i == own->end)
+        begin_group(m, batch, own, i);
+    memcpy(sum, own->sums + (i - own->beg) * batch->dim, batch->dim * sizeof *sum);
+    for (size_t j = 0; j < m->n_lengths; j++) {
+        if (worth_counting(p, &m->lengths[j]))
+            continue;
+        walk w = walk_of(m, j, batch, own, p);
+        add_in_order(sum, m, &w, p);
+        add_weight(p, &w);
+    }
     kmf_rowtable_scale(sum, &m->table);
 }
 
@@ -309,9 +401,13 @@ static size_t bytes(const kmf_method *method)
         const length *words = &m->lengths[j];
         total += words->column ? (n_codes(&words->kind) + words->n_rows) * sizeof(int32_t) : 0;
         total += words->in_columns ? m->n_desks * kmf_columns_bytes(words->kind.k) : 0;
+        total += words->weights ? words->n_rows * sizeof *words->weights : 0;
+        total += kmf_bytetable_bytes(&words->bytes);
     }
-    return total + v->info.n * word +
-           m->n_desks * (sizeof(desk) + m->n_counts * sizeof(int32_t));
+    size_t a_desk = sizeof(desk) + m->n_counts * sizeof(int32_t) +
+                    GROUP * v->info.dim * sizeof(double) +
+                    KMF_BYTETABLE_ROWS * m->n_words * sizeof(uint32_t);
+    return total + v->info.n * word + m->n_desks * a_desk;
 }
 
 static json_t *settings(const kmf_method *method, const kmf_embed_options *o)
@@ -332,9 +428,13 @@ static void release(kmf_method *method)
     for (size_t j = 0; j < m->n_lengths; j++) {
         kmf_free(m->lengths[j].column);
         kmf_free(m->lengths[j].rows);
+        kmf_free(m->lengths[j].weights);
+        kmf_bytetable_free(&m->lengths[j].bytes);
     }
     for (size_t i = 0; m->desks && i < m->n_desks; i++) {
         kmf_free(m->desks[i].counts);
+        kmf_free(m->desks[i].sums);
+        kmf_digits_free(&m->desks[i].digits);
         for (size_t j = 0; j < m->n_lengths; j++)
             kmf_columns_free(m->desks[i].columns[j]);
     }
@@ -472,6 +572,14 @@ static int make_columns(length *words, const word_mean *m, kmf_err *err)
         column[row] = (int32_t)words->n_rows;
         words->rows[words->n_rows++] = (int32_t)row;
     }
+    if (m->weights)
+        words->weights = kmf_malloc(words->n_rows + 1, sizeof *words->weights, err);
+    if (m->weights && !words->weights) {
+        kmf_free(column);
+        return KMF_ENOMEM;
+    }
+    for (size_t i = 0; m->weights && i < words->n_rows; i++)
+        words->weights[i] = m->weights[words->rows[i]];
     for (size_t code = 0; code < n; code++) {
         bool has = dense[code] >= 0 && column[dense[code]] >= 0;
         words->column[code] = has ? column[dense[code]] : (int32_t)words->n_rows;
@@ -497,6 +605,13 @@ static int choose_pieces(word_mean *m, const kmf_embed_options *o, kmf_err *err)
             return KMF_ENOMEM;
         if (words->n_rows + 1 > m->n_counts)
             m->n_counts = words->n_rows + 1;
+        if (words->n_rows > KMF_BYTETABLE_MOST ||
+            words->n_rows * m->table.dim * sizeof *m->table.units > FAR_BYTES)
+            continue;
+        if (kmf_bytetable_make(&words->bytes, &m->table, words->rows, words->n_rows, err) < 0)
+            return KMF_ENOMEM;
+        if (words->bytes.words > m->n_words)
+            m->n_words = words->bytes.words;
     }
     return 0;
 }
@@ -512,6 +627,9 @@ static int make_desks(word_mean *m, size_t n, kmf_err *err)
         if (m->n_counts > 0)
             own->counts = kmf_calloc(m->n_counts, sizeof *own->counts, err);
         if (m->n_counts > 0 && !own->counts)
+            return KMF_ENOMEM;
+        own->sums = kmf_calloc(GROUP * m->table.dim, sizeof *own->sums, err);
+        if (!own->sums || (m->n_words > 0 && kmf_digits_new(&own->digits, m->n_words, err) < 0))
             return KMF_ENOMEM;
         for (size_t j = 0; j < m->n_lengths; j++) {
             const length *words = &m->lengths[j];

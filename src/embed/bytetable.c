@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A panel of 64 columns has the four digits of 16 numbers, the lowest of all 16 first, so that what
+ * comes of a panel is put together before the next one.
+ */
+#include "embed/bytetable.h"
+
+#include "base/cpu.h"
+#include "base/mem.h"
+#include "nn/panels.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define NUMBERS 16 /* of a panel */
+#define DIGITS 4   /* of each */
+#define COLS (NUMBERS * DIGITS)
+#define LINE 64 /* counts that stand side by side */
+
+_Static_assert(COLS == KMF_KERNEL_COLS, "what a kernel computes at a time");
+
+/* ---------------------------------------------------------------- the table ------------- */
+
+static size_t panels_of(size_t dim)
+{
+    return (dim + NUMBERS - 1) / NUMBERS;
+}
+
+size_t kmf_bytetable_bytes(const kmf_bytetable *table)
+{
+    return table->kernel ? panels_of(table->dim) * COLS * table->words * sizeof(uint32_t) : 0;
+}
+
+/* The digits of a row's numbers to their columns: byte `at` of a word, words `step` apart. */
+static void put_row(uint8_t *panel, const kmf_kernel *kernel, size_t words, const int32_t *row,
+                    size_t n)
+{
+    for (size_t d = 0; d < n; d++) {
+        int32_t left = row[d];
+        for (size_t digit = 0; digit < DIGITS; digit++) {
+            size_t column = digit * NUMBERS + d;
+            int32_t low = ((left + 128) & 255) - 128;
+            size_t word = column / kernel->cols * kernel->cols * words + column % kernel->cols;
+            panel[word * sizeof(uint32_t)] = (uint8_t)low;
+            left = (left - low) / 256;
+        }
+        assert(left == 0);
+    }
+}
+
+int kmf_bytetable_make(kmf_bytetable *table, const kmf_rowtable *from, const int32_t *rows,
+                       size_t n, kmf_err *err)
+{
+    assert(n <= KMF_BYTETABLE_MOST);
+    *table =
+        (kmf_bytetable){.kernel = kmf_kernel_of(KMF_OPERAND_INT8), .n = n, .dim = from->dim};
+    if (!table->kernel)
+        return 0;
+    table->words = kmf_words_ld(table->kernel, n);
+    table->panels = kmf_calloc(kmf_bytetable_bytes(table), 1, err);
+    if (!table->panels)
+        return KMF_ENOMEM;
+    for (size_t d = 0; d < from->dim; d += NUMBERS)
+        for (size_t i = 0; i < n; i++) {
+            uint32_t *word =
+                table->panels + d * DIGITS * table->words + i / 4 * table->kernel->cols;
+            put_row((uint8_t *)word + i % 4, table->kernel, table->words,
+                    from->units + (size_t)rows[i] * from->dim + d,
+                    from->dim - d < NUMBERS ? from->dim - d : NUMBERS);
+        }
+    return 0;
+}
+
+void kmf_bytetable_free(kmf_bytetable *table)
+{
+    kmf_free(table->panels);
+    *table = (kmf_bytetable){0};
+}
+
+/* ---------------------------------------------------------------- counts ---------------- */
+
+int kmf_digits_new(kmf_digits *digits, size_t words, kmf_err *err)
+{
+    *digits = (kmf_digits){
+        .words = kmf_calloc(KMF_BYTETABLE_ROWS * words, sizeof *digits->words, err)};
+    return digits->words ? 0 : KMF_ENOMEM;
+}
+
+void kmf_digits_free(kmf_digits *digits)
+{
+    kmf_free(digits->words);
+}
+
+bool kmf_digits_fits(const kmf_digits *digits)
+{
+    return digits->n + KMF_BYTETABLE_DIGITS <= KMF_BYTETABLE_ROWS;
+}
+
+/* to [LINE], `step` bytes to the next: a digit of the counts [n], and zeros; *all: all their bits. */
+static void take_digit(uint8_t *to, size_t step, int32_t *all, const int32_t *counts, size_t n,
+                       int shift);
+
+static KMF_INLINE void take_digit_body(uint8_t *restrict to, size_t step, int32_t *all,
+                                       const int32_t *restrict counts, size_t n, int shift)
+{
+    int32_t bits = 0;
+    size_t i = 0;
+    for (; i + LINE <= n; i += LINE, to += step)
+        for (size_t j = 0; j < LINE; j++) {
+            bits |= counts[i + j];
+            to[j] = (uint8_t)(counts[i + j] >> shift);
+        }
+    for (size_t j = 0; i < n && j < LINE; j++) {
+        int32_t count = i + j < n ? counts[i + j] : 0;
+        bits |= count;
+        to[j] = (uint8_t)(count >> shift);
+    }
+    *all = bits;
+}
+
+KMF_CLONES(take_digit,
+           (uint8_t * to, size_t step, int32_t *all, const int32_t *counts, size_t n,
+            int shift),
+           (to, step, all, counts, n, shift))
+
+void kmf_digits_take(kmf_digits *digits, const kmf_bytetable *table, int32_t *counts, size_t to)
+{
+    kmf_rows rows = kmf_kernel_rows(table->kernel, digits->words, table->words);
+    int32_t all = 1;
+    double weight = 1;
+    assert(kmf_digits_fits(digits));
+    for (int shift = 0; all >> shift > 0; shift += 8, weight *= 256) {
+        uint32_t *first = rows.words + kmf_rows_at(&rows, digits->n, 0);
+        assert(shift < 8 * KMF_BYTETABLE_DIGITS);
+        take_digit((uint8_t *)first, kmf_rows_step(&rows) * sizeof *first, &all, counts,
+                   table->n, shift);
+        digits->rows[digits->n].to = to;
+        digits->rows[digits->n++].weight = weight;
+    }
+    memset(counts, 0, table->n * sizeof *counts);
+}
+
+/* ---------------------------------------------------------------- the product ----------- */
+
+/* sum [n <= NUMBERS] += weight times the numbers that these digits are. */
+static KMF_INLINE void put_together(double *restrict sum, const int32_t *restrict c,
+                                    double weight, size_t n)
+{
+    for (size_t d = 0; d < n; d++)
+        sum[d] += weight *
+                  ((double)c[d] + 0x1p8 * (double)c[NUMBERS + d] +
+                   0x1p16 * (double)c[2 * NUMBERS + d] + 0x1p24 * (double)c[3 * NUMBERS + d]);
+}
+
+/* Numbers d .. d + n - 1 of all rows, from what their panel gave. */
+static void add_panel(double *sums, const kmf_digits *digits, const int32_t *c, size_t dim,
+                      size_t d, size_t n);
+
+static KMF_INLINE void add_panel_body(double *sums, const kmf_digits *digits, const int32_t *c,
+                                      size_t dim, size_t d, size_t n)
+{
+    for (size_t i = 0; i < digits->n; i++) {
+        double *sum = sums + digits->rows[i].to * dim + d;
+        double weight = digits->rows[i].weight;
+        if (n == NUMBERS)
+            put_together(sum, c + i * COLS, weight, NUMBERS);
+        else
+            put_together(sum, c + i * COLS, weight, n);
+    }
+}
+
+KMF_CLONES(add_panel,
+           (double *sums, const kmf_digits *digits, const int32_t *c, size_t dim, size_t d,
+            size_t n),
+           (sums, digits, c, dim, d, n))
+
+void kmf_digits_multiply(kmf_digits *digits, const kmf_bytetable *table, double *sums)
+{
+    _Alignas(64) int32_t c[KMF_BYTETABLE_ROWS * COLS];
+    const kmf_kernel *kernel = table->kernel;
+    size_t words = table->words;
+    kmf_rows rows = kmf_kernel_rows(kernel, digits->words, words);
+    kmf_kernels_open(kernel->tiled);
+    for (size_t d = 0; d < table->dim; d += NUMBERS) {
+        const uint32_t *panel = table->panels + d * DIGITS * words;
+        for (size_t k = 0; k < words; k += kernel->depth)
+            kernel->panel(c, COLS, rows.words + kmf_rows_at(&rows, 0, k), words,
+                          panel + k * kernel->cols, kernel->cols * words, digits->n, COLS,
+                          words - k < kernel->depth ? words - k : kernel->depth, k > 0,
+                          (kmf_ahead){0});
+        add_panel(sums, digits, c, table->dim, d,
+                  table->dim - d < NUMBERS ? table->dim - d : NUMBERS);
+    }
+    kmf_kernels_close(kernel->tiled);
+    digits->n = 0;
+}
