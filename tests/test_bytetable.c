@@ -65,6 +65,8 @@ static const char *check_shape(size_t n_all, size_t dim, kmf_rng *rng)
         return "no memory";
     if (!bytes.kernel) {
         kmf_rowtable_free(&table);
+        kmf_free(right);
+        kmf_free(sums);
         return "no kernel";
     }
     if (kmf_digits_new(&digits, bytes.words, NULL) < 0)

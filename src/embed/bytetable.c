@@ -96,7 +96,7 @@ bool kmf_digits_fits(const kmf_digits *digits)
     return digits->n + KMF_BYTETABLE_DIGITS <= KMF_BYTETABLE_ROWS;
 }
 
-/* to [LINE], `step` bytes to the next: a digit of the counts [n], and zeros; *all: all their bits. */
+/* to [LINE], `step` bytes to the next: a digit of counts [n], and zeros; *all: all their bits. */
 static void take_digit(uint8_t *to, size_t step, int32_t *all, const int32_t *counts, size_t n,
                        int shift);
 
@@ -176,7 +176,7 @@ KMF_CLONES(add_panel,
 
 void kmf_digits_multiply(kmf_digits *digits, const kmf_bytetable *table, double *sums)
 {
-    _Alignas(64) int32_t c[KMF_BYTETABLE_ROWS * COLS];
+    _Alignas(64) int32_t c[KMF_BYTETABLE_ROWS * COLS] = {0};
     const kmf_kernel *kernel = table->kernel;
     size_t words = table->words;
     kmf_rows rows = kmf_kernel_rows(kernel, digits->words, words);

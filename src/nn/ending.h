@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What follows the sums of a weight's product, row by row, while they are in the nearest cache: bias
- * and activation, and for int8 first the numbers that the sums stand for (nn/panels.h). Whoever
- * ends a product ends it by kmf_end_row, so that it has the same bits wherever that is done.
+ * What follows the sums of a weight's product, row by row, while they are in the nearest cache:
+ * bias and activation, and for int8 first the numbers that the sums stand for (nn/panels.h).
+ * Whoever ends a product does it by kmf_end_row, so that it has the same bits wherever that is.
  */
 #ifndef KMF_ENDING_H
 #define KMF_ENDING_H

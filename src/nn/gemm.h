@@ -136,7 +136,7 @@ typedef struct kmf_factor {
 /* A multiple of 64, enough for either factor; 0: does not fit a size_t. */
 size_t kmf_gemm_factor_bytes(size_t N, size_t cols, kmf_precision precision);
 
-/* Rows [rows, cols] become tokens row .. row + rows - 1; those of a whole tile, or the last ones. */
+/* Rows [rows, cols] become tokens row .. row + rows - 1: a whole tile, or the last ones. */
 void kmf_gemm_pack_left(const kmf_factor *dy, const kmf_real *from, size_t ld_from, size_t row,
                         size_t rows);
 void kmf_gemm_pack_right(const kmf_factor *x, const kmf_real *from, size_t ld_from, size_t row,

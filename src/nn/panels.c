@@ -581,7 +581,7 @@ static void column_words(uint32_t *to, size_t ld, const kmf_kernel *kernel, cons
     }
 }
 
-/* W^T in panels of ld words, of which those that W fills are written; scales [Din] of int8. */
+/* W^T in panels of ld words, of which those that W fills are written; scales [Din] if int8. */
 static void pack_columns(uint32_t *panels, size_t ld, const kmf_kernel *kernel, const matrix *m,
                          float *scales, size_t Din)
 {
@@ -591,7 +591,7 @@ static void pack_columns(uint32_t *panels, size_t ld, const kmf_kernel *kernel, 
     for (size_t beg = 0; beg < Din; beg += kernel->width) {
         uint32_t *panel = panels + beg * ld;
         size_t n = Din - beg < kernel->width ? Din - beg : kernel->width;
-        if (kernel->operand == KMF_OPERAND_INT8)
+        if (scales)
             find_column_scales(scales + beg, factors, m, beg, n);
         for (size_t k = 0; k < there; k++) {
             fetch_rows(m, k * kernel->terms + ROWS_AHEAD, kernel->terms, beg, n);
@@ -608,8 +608,9 @@ void kmf_panels_pack_back(void *panels, const kmf_kernel *kernel, const float *c
 {
     assert(n_parts > 0 && Dout % n_parts == 0 && kernel->operand <= KMF_OPERAND_INT8);
     matrix m = {parts, Dout / n_parts, ld, Dout};
-    float *scales = (float *)(void *)((char *)panels + scales_offset(kernel, Din, Dout));
-    pack_columns(panels, kmf_kernel_words(kernel, Dout), kernel, &m, scales, Din);
+    char *scales = (char *)panels + scales_offset(kernel, Din, Dout);
+    pack_columns(panels, kmf_kernel_words(kernel, Dout), kernel, &m,
+                 kernel->operand == KMF_OPERAND_INT8 ? (float *)(void *)scales : NULL, Din);
 }
 
 void kmf_panels_pack_rows(void *panels, size_t ld, const kmf_kernel *kernel, const float *x,

@@ -13,6 +13,7 @@
 #include "nn/ending.h"
 #include "nn/turn.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <string.h>
 #if KMF_X86_LEVELS
@@ -246,7 +247,7 @@ KMF_TARGET_AMX static KMF_INLINE void end_rows(kind is, const kmf_ended *e, pend
     p->done = stop;
 }
 
-/* Bytes to be fetched beside each of n units, in whole lines, for all to be there after the last. */
+/* Bytes to be fetched beside each of n units, in whole lines, for all to be there at the end. */
 static size_t lines_of(size_t bytes, size_t n)
 {
     return (bytes / 64 + n - 1) / n * 64;
@@ -266,6 +267,7 @@ KMF_TARGET_AMX static KMF_INLINE void ended(kind is, const kmf_ended *product)
     size_t ld_b = e.ld_b * 4;
     pending p = {.sums = room[1]};
     int at = 0;
+    assert(units > 0);
     SETTLED;
     for (size_t j = 0; j < e.cols; j += BLOCK) {
         const char *b = (const char *)e.b + j / UNIT * ld_b;
