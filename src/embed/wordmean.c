@@ -79,7 +79,7 @@ typedef struct desk {
     kmf_columns *columns[KMF_K_MAX]; /* owned; of each length; NULL: not in_columns */
     /* of the group of pieces beg .. end - 1: sums of the words that are counted */
     size_t beg, end;
-    double *sums; /* owned [GROUP, dim] */
+    double *sums; /* owned [GROUP, dim]; only where words are counted */
     kmf_digits digits;
 } desk;
 
@@ -334,12 +334,23 @@ static void sum_counted(const word_mean *m, size_t j, const kmf_batch *b, desk *
         kmf_digits_multiply(&own->digits, &words->bytes, own->sums);
 }
 
+/* Are the words of any length counted? */
+static bool has_counts(const word_mean *m, const kmf_piece *p)
+{
+    for (size_t j = 0; j < m->n_lengths; j++)
+        if (worth_counting(p, &m->lengths[j]))
+            return true;
+    return false;
+}
+
 /* The group that begins with piece i: what is counted, and its sums. */
 static void begin_group(const word_mean *m, const kmf_batch *b, desk *own, size_t i)
 {
     own->beg = i;
     own->end = b->n_pieces - i < GROUP ? b->n_pieces : i + GROUP;
-    memset(own->sums, 0, (own->end - own->beg) * b->dim * sizeof *own->sums);
+    for (; i < own->end; i++)
+        if (has_counts(m, &b->pieces[i]))
+            memset(own->sums + (i - own->beg) * b->dim, 0, b->dim * sizeof *own->sums);
     for (size_t j = 0; j < m->n_lengths; j++)
         if (m->lengths[j].column)
             sum_counted(m, j, b, own);
@@ -371,7 +382,10 @@ static void add_piece(const kmf_method *method, const kmf_batch *batch, kmf_piec
     size_t i = (size_t)(p - batch->pieces);
     if (i == own->end)
         begin_group(m, batch, own, i);
-    memcpy(sum, own->sums + (i - own->beg) * batch->dim, batch->dim * sizeof *sum);
+    if (has_counts(m, p))
+        memcpy(sum, own->sums + (i - own->beg) * batch->dim, batch->dim * sizeof *sum);
+    else
+        memset(sum, 0, batch->dim * sizeof *sum);
     for (size_t j = 0; j < m->n_lengths; j++) {
         if (worth_counting(p, &m->lengths[j]))
             continue;

@@ -57,15 +57,8 @@ static KMF_INLINE void weigh_body(bool fused, kmf_real *scores, kmf_real *larges
         for (size_t i = 0; i < T; i++)
             row[i] = kmf_exp(fused, (row[i] - max) * scale);
 
-        kmf_real part[KMF_SUM_LANES] = {0};
-        size_t i = 0;
-        for (; i + KMF_SUM_LANES <= T; i += KMF_SUM_LANES)
-            for (size_t l = 0; l < KMF_SUM_LANES; l++)
-                part[l] += row[i + l];
-        for (size_t l = 0; i + l < T; l++)
-            part[l] += row[i + l];
         largest[r] = max;
-        inverse[r] = 1 / kmf_sum_lanes(part);
+        inverse[r] = 1 / kmf_sum_row(row, T);
     }
 }
 

@@ -27,4 +27,17 @@ static KMF_INLINE kmf_real kmf_sum_lanes(const kmf_real *part)
     return (sum[0] + sum[2]) + (sum[1] + sum[3]);
 }
 
+/* The sum of a row. */
+static KMF_INLINE kmf_real kmf_sum_row(const kmf_real *x, size_t n)
+{
+    kmf_real part[KMF_SUM_LANES] = {0};
+    size_t i = 0;
+    for (; i + KMF_SUM_LANES <= n; i += KMF_SUM_LANES)
+        for (size_t l = 0; l < KMF_SUM_LANES; l++)
+            part[l] += x[i + l];
+    for (size_t l = 0; i + l < n; l++)
+        part[l] += x[i + l];
+    return kmf_sum_lanes(part);
+}
+
 #endif

@@ -28,19 +28,6 @@
 
 /* ---------------------------------------------------------------- layer norm ------------- */
 
-/* The sum of a row. */
-static KMF_INLINE kmf_real sum_row(const kmf_real *x, size_t D)
-{
-    kmf_real part[KMF_SUM_LANES] = {0};
-    size_t i = 0;
-    for (; i + KMF_SUM_LANES <= D; i += KMF_SUM_LANES)
-        for (size_t l = 0; l < KMF_SUM_LANES; l++)
-            part[l] += x[i + l];
-    for (size_t l = 0; i + l < D; l++)
-        part[l] += x[i + l];
-    return kmf_sum_lanes(part);
-}
-
 /* The sums of d = x[i] - about and of d^2. */
 static KMF_INLINE kmf_real sums_about(kmf_real *squares, const kmf_real *x, kmf_real about,
                                       size_t D)
@@ -109,7 +96,7 @@ static KMF_INLINE void kmf_layernorm_copy_forward_body(kmf_real *y, size_t ld_y,
         size_t rows = N - n < NORM_ROWS ? N - n : NORM_ROWS;
         const kmf_real *from = x + n * ld_x;
         for (size_t i = 0; i < rows; i++)
-            mean[i] = sum_row(from + i * ld_x, D);
+            mean[i] = kmf_sum_row(from + i * ld_x, D);
         moments(mean, scale, from, ld_x, eps, rows, D);
         normalise(y + n * ld_y, ld_y, from, ld_x, mean, scale, weight, bias, rows, D);
     }
@@ -133,7 +120,7 @@ static KMF_INLINE void layernorm_row_backward(kmf_real *dx, kmf_real *restrict d
                                               double eps, size_t D)
 {
     kmf_real scale;
-    kmf_real mean = sum_row(x, D);
+    kmf_real mean = kmf_sum_row(x, D);
     moments(&mean, &scale, x, D, eps, 1, D);
     kmf_real g_part[KMF_SUM_LANES] = {0};
     kmf_real gz_part[KMF_SUM_LANES] = {0};
