@@ -66,6 +66,7 @@ size_t kmf_gemm_factor_bytes(size_t N, size_t cols, kmf_precision precision)
 void kmf_gemm_pack_left(const kmf_factor *dy, const kmf_real *from, size_t ld_from, size_t row,
                         size_t rows)
 {
+    assert(row % KMF_TILE == 0 && rows <= KMF_TILE && row + rows <= dy->N);
     for (size_t n = 0; n < rows; n++)
         memcpy((kmf_real *)dy->room + (row + n) * dy->cols, from + n * ld_from,
                dy->cols * sizeof *from);
@@ -80,6 +81,7 @@ void kmf_gemm_pack_right(const kmf_factor *x, const kmf_real *from, size_t ld_fr
 void kmf_gemm_outer(kmf_real *dw, size_t ld, const kmf_factor *dy, size_t o, size_t Dout,
                     const kmf_factor *x, size_t k, size_t Din, size_t n)
 {
+    assert(o % KMF_TILE == 0 && k % KMF_FACTOR_COLS == 0 && dy->N == x->N && n <= x->N);
     kmf_gemm_inner(dw, ld, (const kmf_real *)dy->room + o, dy->cols,
                    (const kmf_real *)x->room + k, x->cols, Dout, Din, n,
                    KMF_GEMM_TA | KMF_GEMM_ADD);

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_ROWS = 3000, PIECES = 40 };
+enum { MOST_ROWS = 6000, PIECES = 100 };
 
 /* Counts of a piece: of most rows none, small ones, or one of up to so many bits. */
 static void draw_counts(int32_t *counts, size_t n, int bits, kmf_rng *rng)
@@ -71,13 +71,16 @@ static const char *check_shape(size_t n_all, size_t dim, kmf_rng *rng)
     }
     if (kmf_digits_new(&digits, bytes.words, NULL) < 0)
         return "no memory";
+    bool filled = false;
     for (size_t p = 0; p < PIECES; p++) {
         draw_counts(counts, n, p % 3 == 0 ? 7 : p % 3 == 1 ? 12 : 18, rng);
         if (p == 5)
             memset(counts, 0, sizeof counts);
         add(right + p * dim, &table, rows, counts, n);
-        if (!kmf_digits_fits(&digits))
+        if (!kmf_digits_fits(&digits)) {
+            filled = true;
             kmf_digits_multiply(&digits, &bytes, sums);
+        }
         kmf_digits_take(&digits, &bytes, counts, p);
         for (size_t i = 0; i < n; i++)
             if (counts[i] != 0)
@@ -87,7 +90,8 @@ static const char *check_shape(size_t n_all, size_t dim, kmf_rng *rng)
     kmf_digits_multiply(&digits, &bytes, sums); /* of nothing */
     const char *wrong = memcmp(sums, right, PIECES * dim * sizeof *sums) != 0
                             ? "a product is not the sum of its rows"
-                            : NULL;
+                        : !filled ? "there was room for all digits"
+                                  : NULL;
     kmf_digits_free(&digits);
     kmf_bytetable_free(&bytes);
     kmf_rowtable_free(&table);
@@ -98,8 +102,8 @@ static const char *check_shape(size_t n_all, size_t dim, kmf_rng *rng)
 
 static const char *products(void)
 {
-    static const size_t shapes[][2] = {{2, 1},    {5, 16},   {64, 17},   {97, 100},
-                                       {200, 33}, {1500, 7}, {3000, 128}};
+    static const size_t shapes[][2] = {{2, 1},    {5, 16},   {64, 17},    {97, 100},
+                                       {200, 33}, {1500, 7}, {3200, 128}, {9000, 20}};
     kmf_rng rng = kmf_rng_stream(11, 0);
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
         const char *wrong = check_shape(shapes[s][0], shapes[s][1], &rng);

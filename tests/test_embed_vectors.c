@@ -557,6 +557,25 @@ START_TEST(only_what_a_record_has_is_averaged)
 }
 END_TEST
 
+/* They are counted, but there is nothing to multiply. */
+START_TEST(words_that_all_have_no_weight_make_no_vector)
+{
+    static const char *const two[] = {"ACACACAC", "ACACACACAC"};
+    kmf_embed_stats s;
+    kmf_embed_options o = options();
+    make_dir();
+    const char *path = write_text("x.vec", "1 2\nAC 1 0\n");
+    write_text("x.vec.vocab", "AC 0\n");
+    table *t = run(path, &o, two, 2, &s);
+    ck_assert_uint_eq(s.tokens, 0);
+    ck_assert_uint_eq(s.unknown, 7 + 9);
+    ck_assert_uint_eq(s.empty, 2);
+    ck_assert(isnan(t->values[0]) && isnan(t->values[3]));
+    drop(t);
+    remove_dir();
+}
+END_TEST
+
 START_TEST(strict_refuses_every_loss)
 {
     static const struct {
@@ -875,6 +894,7 @@ int main(void)
     tcase_add_test(tcase, means_and_weights_by_hand);
     tcase_add_test(tcase, the_largest_numbers_add_up);
     tcase_add_test(tcase, only_what_a_record_has_is_averaged);
+    tcase_add_test(tcase, words_that_all_have_no_weight_make_no_vector);
     tcase_add_test(tcase, strict_refuses_every_loss);
     tcase_add_test(tcase, threads_batches_and_shards_change_no_bit);
     tcase_add_test(tcase, both_strands_make_a_sequence_and_its_reverse_complement_equal);

@@ -31,6 +31,15 @@ size_t kmf_bytetable_bytes(const kmf_bytetable *table)
     return table->kernel ? panels_of(table->dim) * COLS * table->words * sizeof(uint32_t) : 0;
 }
 
+/* Aligned to a line; NULL: out of memory. */
+static void *zeros(size_t bytes, kmf_err *err)
+{
+    void *p = kmf_large(bytes, 1, err);
+    if (p)
+        memset(p, 0, bytes);
+    return p;
+}
+
 /* The digits of a row's numbers to their columns: byte `at` of a word, words `step` apart. */
 static void put_row(uint8_t *panel, const kmf_kernel *kernel, size_t words, const int32_t *row,
                     size_t n)
@@ -51,13 +60,13 @@ static void put_row(uint8_t *panel, const kmf_kernel *kernel, size_t words, cons
 int kmf_bytetable_make(kmf_bytetable *table, const kmf_rowtable *from, const int32_t *rows,
                        size_t n, kmf_err *err)
 {
-    assert(n <= KMF_BYTETABLE_MOST);
+    assert(n > 0 && n <= KMF_BYTETABLE_MOST);
     *table =
         (kmf_bytetable){.kernel = kmf_kernel_of(KMF_OPERAND_INT8), .n = n, .dim = from->dim};
     if (!table->kernel)
         return 0;
     table->words = kmf_words_ld(table->kernel, n);
-    table->panels = kmf_calloc(kmf_bytetable_bytes(table), 1, err);
+    table->panels = zeros(kmf_bytetable_bytes(table), err);
     if (!table->panels)
         return KMF_ENOMEM;
     for (size_t d = 0; d < from->dim; d += NUMBERS)
@@ -81,8 +90,8 @@ void kmf_bytetable_free(kmf_bytetable *table)
 
 int kmf_digits_new(kmf_digits *digits, size_t words, kmf_err *err)
 {
-    *digits = (kmf_digits){
-        .words = kmf_calloc(KMF_BYTETABLE_ROWS * words, sizeof *digits->words, err)};
+    *digits =
+        (kmf_digits){.words = zeros(KMF_BYTETABLE_ROWS * words * sizeof *digits->words, err)};
     return digits->words ? 0 : KMF_ENOMEM;
 }
 

@@ -15,7 +15,7 @@
 
 typedef struct kmf_bytetable {
     const kmf_kernel *kernel; /* NULL: the processor has none, and the table is empty */
-    uint32_t *panels;         /* owned */
+    uint32_t *panels;         /* owned, aligned to a line, as tiles are read fastest */
     size_t n, dim;
     size_t words; /* of four counts, in whole lines */
 } kmf_bytetable;
@@ -23,7 +23,7 @@ typedef struct kmf_bytetable {
 /* The most rows of a table: their sums fit an int32_t. */
 #define KMF_BYTETABLE_MOST ((size_t)65536)
 
-/* Of rows [n], n <= KMF_BYTETABLE_MOST, of the table. 0 or KMF_ENOMEM. */
+/* Of rows [n], 1 <= n <= KMF_BYTETABLE_MOST, of the table. 0 or KMF_ENOMEM. */
 int kmf_bytetable_make(kmf_bytetable *table, const kmf_rowtable *from, const int32_t *rows,
                        size_t n, kmf_err *err) KMF_MUST_CHECK;
 void kmf_bytetable_free(kmf_bytetable *table);
@@ -35,7 +35,7 @@ size_t kmf_bytetable_bytes(const kmf_bytetable *table);
 
 /* One worker's. */
 typedef struct kmf_digits {
-    uint32_t *words; /* owned */
+    uint32_t *words; /* owned, aligned likewise */
     size_t n;        /* rows in use */
     struct {
         size_t to;     /* the number of the sum */

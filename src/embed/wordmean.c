@@ -19,11 +19,11 @@
  *
  * Bits. Sums are exact (embed/rowtable.h): a word's vector, times its weight, is a row of numbers
  * in fixed point, and so is its weight. So the order of additions does not matter, and where a
- * piece has a window or more for every WORTH words that there could be, its words are counted, and
- * each row, times its count, is added; else k-mers are added one after the other. Pieces of a
- * record are added in the order of the strand, each a fixed number of windows, whatever the size of
- * a batch: only sums of very long records are rounded, and there. The sum of a piece's weights is
- * rounded once for each length of words, to a double.
+ * piece has a window or more for every WORTH or WORTH_BYTES words that there could be, its words
+ * are counted, and each row, times its count, is added; else k-mers are added one after the other.
+ * Pieces of a record are added in the order of the strand, each a fixed number of windows, whatever
+ * the size of a batch: only sums of very long records are rounded, and there. The sum of a piece's
+ * weights is rounded once for each length of words, to a double.
  *
  * Speed. The work is one row of the table, `dim` integers to be added, for each window, or for each
  * row if words are counted, which words/columns.c does, as for k-mer frequencies. The counts of
@@ -79,7 +79,8 @@ typedef struct desk {
     kmf_columns *columns[KMF_K_MAX]; /* owned; of each length; NULL: not in_columns */
     /* of the group of pieces beg .. end - 1: sums of the words that are counted */
     size_t beg, end;
-    double *sums; /* owned [GROUP, dim]; only where words are counted */
+    double *sums; /* owned [GROUP, dim]; those of pieces without such words mean nothing.
+                     NULL where none are counted */
     kmf_digits digits;
 } desk;
 
@@ -419,7 +420,7 @@ static size_t bytes(const kmf_method *method)
         total += kmf_bytetable_bytes(&words->bytes);
     }
     size_t a_desk = sizeof(desk) + m->n_counts * sizeof(int32_t) +
-                    GROUP * v->info.dim * sizeof(double) +
+                    (m->n_counts > 0 ? GROUP * v->info.dim * sizeof(double) : 0) +
                     KMF_BYTETABLE_ROWS * m->n_words * sizeof(uint32_t);
     return total + v->info.n * word + m->n_desks * a_desk;
 }
@@ -619,7 +620,7 @@ static int choose_pieces(word_mean *m, const kmf_embed_options *o, kmf_err *err)
             return KMF_ENOMEM;
         if (words->n_rows + 1 > m->n_counts)
             m->n_counts = words->n_rows + 1;
-        if (words->n_rows > KMF_BYTETABLE_MOST ||
+        if (words->n_rows == 0 || words->n_rows > KMF_BYTETABLE_MOST ||
             words->n_rows * m->table.dim * sizeof *m->table.units > FAR_BYTES)
             continue;
         if (kmf_bytetable_make(&words->bytes, &m->table, words->rows, words->n_rows, err) < 0)
@@ -638,12 +639,13 @@ static int make_desks(word_mean *m, size_t n, kmf_err *err)
     m->n_desks = n;
     for (size_t i = 0; i < n; i++) {
         desk *own = &m->desks[i];
-        if (m->n_counts > 0)
+        if (m->n_counts > 0) {
             own->counts = kmf_calloc(m->n_counts, sizeof *own->counts, err);
-        if (m->n_counts > 0 && !own->counts)
-            return KMF_ENOMEM;
-        own->sums = kmf_calloc(GROUP * m->table.dim, sizeof *own->sums, err);
-        if (!own->sums || (m->n_words > 0 && kmf_digits_new(&own->digits, m->n_words, err) < 0))
+            own->sums = kmf_calloc(GROUP * m->table.dim, sizeof *own->sums, err);
+            if (!own->counts || !own->sums)
+                return KMF_ENOMEM;
+        }
+        if (m->n_words > 0 && kmf_digits_new(&own->digits, m->n_words, err) < 0)
             return KMF_ENOMEM;
         for (size_t j = 0; j < m->n_lengths; j++) {
             const length *words = &m->lengths[j];

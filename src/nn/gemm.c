@@ -396,6 +396,7 @@ static void tile_product(const right *out, const left *x, const kmf_weight *w,
     if (kernel->ended && !whole && part.K <= kernel->depth &&
         (part.end - part.beg) % KMF_ENDED_COLS == 0) {
         kmf_quantised q = {0};
+        assert(scales || part.k == 0);
         if (scales)
             q = (kmf_quantised){x->scale, x->low, scales + part.beg,
                                 scales + (1 + group) * w->Dout + part.beg, part.k > 0};

@@ -106,9 +106,9 @@ void kmf_gemm_pair(kmf_real *y, size_t ld_y, const kmf_real *x, size_t ld_x,
 
 /*
  * c = a b.   a: [M, K]   b: [K, N]   c: [M, N]
- * For the products inside one sequence, whose shapes depend on that sequence alone; by the plain
- * kernel with either engine, so a row of c has the same bits for any M, too. c must not overlap a
- * or b. how: 0, or any of
+ * For small products, such as those inside one sequence, whose shapes depend on that sequence
+ * alone; by the plain kernel with either engine, so a row of c has the same bits for any M, too. c
+ * must not overlap a or b. how: 0, or any of
  *   KMF_GEMM_TA     a is stored as [K, M]
  *   KMF_GEMM_TB     b is stored as [N, K]
  *   KMF_GEMM_ADD    c = c + a b

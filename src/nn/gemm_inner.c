@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products inside a sequence, and gradients of weights: too small for a BLAS, which would copy
- * both factors for each. Inside a sequence b is copied to panels on the stack, and so is an a that
- * is stored the other way round. Of a gradient, dy^T x, both factors are copied when they are made,
- * and an item of work multiplies parts of them. bf16 is rounded on the way.
+ * Small products, such as those inside a sequence, and gradients of weights in parts: too small for
+ * a BLAS, which would copy both factors for each. Of small ones b is copied to panels on the stack,
+ * and so is an a that is stored the other way round. Of a gradient, dy^T x, both factors are copied
+ * when they are made, and an item of work multiplies parts of them. bf16 is rounded on the way.
  */
 #include "nn/gemm.h"
 
@@ -15,8 +15,8 @@
 #include <string.h>
 
 /*
- * Words of a sum whose part of b lies in the panel on the stack, and rows of an a: both together
- * fit the second-level cache, and the more rows, the less often b is copied.
+ * Words of a sum that are multiplied in one go, as many as the panel on the stack has, and rows of
+ * an a: both together fit the second-level cache, and the more rows, the less often b is copied.
  */
 #define DEPTH 256
 #define ROWS 192
@@ -101,7 +101,7 @@ static const kmf_kernel *kernel_for(int how)
     return kmf_kernel_of(how & KMF_GEMM_BF16 ? KMF_OPERAND_BF16 : KMF_OPERAND_F32);
 }
 
-/* ---------------------------------------------------------------- inside a sequence ------ */
+/* ---------------------------------------------------------------- small products --------- */
 
 /* c (+)= a b for M <= ROWS rows of c. The panel of b is copied for each depth. */
 static void inner_rows(float *c, size_t ld_c, const float *a, size_t ld_a, const float *b,
@@ -217,8 +217,8 @@ void kmf_gemm_outer(float *dw, size_t ld, const kmf_factor *dy, size_t o, size_t
     const float *right = (const float *)x->room + k * words;
     assert(KMF_TILE % kernel->group == 0 && KMF_FACTOR_COLS % kernel->cols == 0);
     assert(dy->precision == x->precision && dy->N == x->N && n <= x->N);
-    assert(o % KMF_TILE == 0 && k % KMF_FACTOR_COLS == 0 && o + Dout <= dy->cols &&
-           k + Din <= x->cols);
+    assert(o % KMF_TILE == 0 && k % KMF_FACTOR_COLS == 0);
+    assert(Dout > 0 && o + Dout <= dy->cols && k + Din <= x->cols);
     kmf_kernels_open(kernel->tiled);
     for (size_t w = 0; w < last; w += DEPTH) {
         size_t depth = last - w < DEPTH ? last - w : DEPTH;

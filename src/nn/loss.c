@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The sum of a row's e^(x - max) is taken in double, in SUM_LANES parts (see ops.c for why): where
+ * The sum of a row's e^(x - max) is taken in double, in SUM_LANES parts (see lanes.h): where
  * one word has nearly all the probability, the others' share, which is the loss, would be lost in
  * a float beside 1.
  */
