@@ -146,14 +146,28 @@ KMF_TARGET_AVX512 static KMF_INLINE size_t raise(kmf_running *r, float *scores, 
     return steps;
 }
 
+/*
+ * Weights below the normal numbers, which keys far away have under ALiBi, become 0, and what is
+ * returned goes to _mm_setcsr: a vector with one of them takes 150 cycles. Neither bf16 nor a byte
+ * has them, nor can they be seen in a sum of which 1 is a part.
+ */
+static KMF_INLINE unsigned flush_subnormal(void)
+{
+    unsigned before = _mm_getcsr();
+    _mm_setcsr(before | _MM_FLUSH_ZERO_ON);
+    return before;
+}
+
 KMF_TARGET_BF16 void kmf_weigh_bf16(kmf_rows to, float *scores, size_t ld, kmf_running *r,
                                     bool first, size_t rows, size_t n)
 {
     size_t steps = raise(r, scores, ld, first, rows, n, STEP);
+    unsigned before = flush_subnormal();
     for (size_t i = 0; i < rows; i++)
         add_sum(r, i, first,
                 weigh_row_bf16((uint16_t *)(to.words + kmf_rows_at(&to, i, 0)),
                                kmf_rows_step(&to) * 2, scores + i * ld, r->max[i], steps));
+    _mm_setcsr(before);
 }
 
 /*
@@ -203,10 +217,12 @@ KMF_TARGET_VNNI void kmf_weigh_int8(kmf_rows to, float *scores, size_t ld, kmf_r
                                     bool first, size_t rows, size_t n)
 {
     size_t steps = raise(r, scores, ld, first, rows, n, KMF_WEIGH_STEP);
+    unsigned before = flush_subnormal();
     for (size_t i = 0; i < rows; i++)
         add_sum(r, i, first,
                 weigh_row_int8((uint8_t *)(to.words + kmf_rows_at(&to, i, 0)),
                                kmf_rows_step(&to) * 4, scores + i * ld, r->max[i], steps));
+    _mm_setcsr(before);
 }
 #else
 void kmf_weigh_bf16(kmf_rows to, float *scores, size_t ld, kmf_running *r, bool first,
