@@ -1,85 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Matrix products, each engine, precision and processor level against three loops in double over
- * the operands as the precision rounds them: bfloat16 by frexp, bytes by the definition in
+ * Products of weights, each engine, precision and processor level against three loops in double
+ * over the operands as the precision rounds them (products.h), bytes by the definition in
  * nn/panels.h.
  */
 #include "base/cpu.h"
-#include "base/mem.h"
-#include "levels.h"
-#include "nn/gemm.h"
 #include "nn/ops.h"
 #include "nn/panels.h"
+#include "products.h"
 #include "run.h"
 
 #include <math.h>
 #include <stdint.h>
-
-static uint64_t seed = 88172645463325252u;
-
-static float *random_floats(size_t n)
-{
-    float *x = kmf_floats(n, NULL);
-    for (size_t i = 0; x && i < n; i++)
-        x[i] = levels_random(&seed);
-    return x;
-}
-
-/* ---------------------------------------------------------------- second sources --------- */
-
-/* To 8 bits of mantissa, ties to even. */
-static float bf16_of(float x)
-{
-    int exponent;
-    double mantissa = frexp((double)x, &exponent);
-    return (float)ldexp(nearbyint(ldexp(mantissa, 8)), exponent - 8);
-}
-
-/*
- * Whether c is a b^T to float accuracy: K roundings of sums of at most sum |a b| each.
- * a: [M, K], ld_a   b: [N, K], element (n, k) at b[n * step_n + k * step_k]
- * beside: the size of what was in c before and was taken off again.
- */
-static bool is_product(const float *c, size_t ld_c, const float *a, size_t ld_a, const float *b,
-                       size_t step_n, size_t step_k, size_t M, size_t N, size_t K,
-                       double beside)
-{
-    for (size_t m = 0; m < M; m++)
-        for (size_t n = 0; n < N; n++) {
-            double sum = 0.0;
-            double size = beside;
-            for (size_t k = 0; k < K; k++) {
-                double term = (double)a[m * ld_a + k] * (double)b[n * step_n + k * step_k];
-                sum += term;
-                size += fabs(term);
-            }
-            double limit = fmin((double)(K + 2) * 0x1p-24, 1e-6);
-            if (!(fabs((double)c[m * ld_c + n] - sum) <= limit * size))
-                return false;
-        }
-    return true;
-}
-
-/* The same of a and b as the precision rounds them; not for int8. */
-static bool is_rounded_product(const float *c, size_t ld_c, const float *a, size_t ld_a,
-                               const float *b, size_t step_n, size_t step_k, size_t M, size_t N,
-                               size_t K, double beside, kmf_precision precision)
-{
-    if (precision == KMF_PRECISION_F32)
-        return is_product(c, ld_c, a, ld_a, b, step_n, step_k, M, N, K, beside);
-    float *x = kmf_floats(M * K, NULL);
-    float *y = kmf_floats(N * K, NULL);
-    for (size_t m = 0; x && m < M; m++)
-        for (size_t k = 0; k < K; k++)
-            x[m * K + k] = bf16_of(a[m * ld_a + k]);
-    for (size_t n = 0; y && n < N; n++)
-        for (size_t k = 0; k < K; k++)
-            y[n * K + k] = bf16_of(b[n * step_n + k * step_k]);
-    bool right = x && y && is_product(c, ld_c, x, K, y, K, 1, M, N, K, beside);
-    kmf_free(x);
-    kmf_free(y);
-    return right;
-}
 
 /*
  * x as steps of a scale. *slack: a step, where x lies so near the middle of two that a rounding in
@@ -497,126 +429,7 @@ static const char *a_pair_is_two_products(kmf_precision precision)
     return wrong;
 }
 
-/* ---------------------------------------------------------------- inner, back ------------ */
-
-/* x turned about: [K, M] of [M, K], ld_to and ld. */
-static void turn(float *to, size_t ld_to, const float *x, size_t ld, size_t M, size_t K)
-{
-    for (size_t m = 0; m < M; m++)
-        for (size_t k = 0; k < K; k++)
-            to[k * ld_to + m] = x[m * ld + k];
-}
-
-/* Each way to store a and b, and with something in c already. */
-static const char *inner_is_right(kmf_precision precision)
-{
-    bool bf16 = precision == KMF_PRECISION_BF16;
-    static const size_t sizes[][3] = {{1, 1, 1},        {3, 50, 7},    {64, 148, 64},
-                                      {20, 64, 148},    {13, 33, 300}, {70, 31, 513},
-                                      {300, 40, 260},   {7, 3, 2},     {133, 65, 9},
-                                      {197, 130, 1025}, {5, 7, 0}};
-    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
-        size_t M = sizes[s][0], N = sizes[s][1], K = sizes[s][2];
-        size_t ld_a = K + 3, ld_t = M + 1, ld_b = N > K ? N + 5 : K + 5, ld_c = N + 2;
-        float *a = random_floats(M * ld_a);
-        float *t = random_floats(K * ld_t);
-        float *b = random_floats((N > K ? N : K) * ld_b);
-        float *c = random_floats(M * ld_c);
-        float *before = random_floats(M * ld_c);
-        if (!a || !t || !b || !c || !before)
-            return "no memory";
-        turn(t, ld_t, a, ld_a, M, K);
-        for (int how = 0; how < 8; how++) {
-            const float *left = how & KMF_GEMM_TA ? t : a;
-            memcpy(c, before, M * ld_c * sizeof *c);
-            kmf_gemm_inner(c, ld_c, left, how & KMF_GEMM_TA ? ld_t : ld_a, b, ld_b, M, N, K,
-                           how | (bf16 ? KMF_GEMM_BF16 : 0));
-            for (size_t m = 0; m < M; m++) {
-                for (size_t i = N; i < ld_c; i++)
-                    if (memcmp(&c[m * ld_c + i], &before[m * ld_c + i], sizeof *c) != 0)
-                        return "something was written behind a row";
-                for (size_t i = 0; how & KMF_GEMM_ADD && i < N; i++)
-                    c[m * ld_c + i] -= before[m * ld_c + i];
-            }
-            bool turned = how & KMF_GEMM_TB;
-            if (!is_rounded_product(c, ld_c, a, ld_a, b, turned ? ld_b : 1, turned ? 1 : ld_b,
-                                    M, N, K, how & KMF_GEMM_ADD ? 4.0 : 0.0, precision))
-                return "an inner product is not that of three loops";
-        }
-        kmf_free(a);
-        kmf_free(t);
-        kmf_free(b);
-        kmf_free(c);
-        kmf_free(before);
-    }
-    return NULL;
-}
-
-static bool factor_new(kmf_factor *f, size_t N, size_t cols, kmf_precision precision)
-{
-    size_t bytes = kmf_gemm_factor_bytes(N, cols, precision);
-    *f = (kmf_factor){N, cols, precision, kmf_floats(bytes / sizeof(float), NULL)};
-    if (f->room)
-        memset(f->room, 0xff, bytes); /* NaN where nothing is packed */
-    return f->room && bytes % 64 == 0;
-}
-
-/*
- * Gradients over no whole tiles of tokens, added to what is there; in one part and in many they
- * have the same bits.
- */
-static const char *outer_is_right(kmf_precision precision)
-{
-    static const size_t sizes[][3] = {{1, 1, 1},      {7, 70, 5},     {64, 16, 96},
-                                      {66, 64, 97},   {200, 3, 131},  {97, 390, 33},
-                                      {16, 200, 290}, {250, 193, 700}};
-    enum { APART = 3, MORE = 2 * KMF_TILE };
-    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
-        size_t Dout = sizes[s][0], Din = sizes[s][1], n = sizes[s][2];
-        size_t N = (n + KMF_TILE - 1) / KMF_TILE * KMF_TILE + MORE, ld = Din + APART;
-        size_t ld_dy = Dout + APART, ld_x = Din + 1;
-        float *dy = random_floats(n * ld_dy), *turned = random_floats(Dout * n);
-        float *x = random_floats(n * ld_x), *before = random_floats(Dout * ld);
-        float *whole = random_floats(Dout * ld), *cut = random_floats(Dout * ld);
-        kmf_factor left, right;
-        if (!dy || !turned || !x || !before || !whole || !cut ||
-            !factor_new(&left, N, Dout, precision) || !factor_new(&right, N, Din, precision))
-            return "no memory";
-        for (size_t row = 0; row < n; row += KMF_TILE) {
-            size_t rows = n - row < KMF_TILE ? n - row : KMF_TILE;
-            kmf_gemm_pack_left(&left, dy + row * ld_dy, ld_dy, row, rows);
-            kmf_gemm_pack_right(&right, x + row * ld_x, ld_x, row, rows);
-        }
-        memcpy(whole, before, Dout * ld * sizeof *whole);
-        memcpy(cut, before, Dout * ld * sizeof *cut);
-        kmf_gemm_outer(whole, ld, &left, 0, Dout, &right, 0, Din, n);
-        for (size_t o = 0; o < Dout; o += KMF_TILE)
-            for (size_t k = 0; k < Din; k += KMF_FACTOR_COLS)
-                kmf_gemm_outer(cut + o * ld + k, ld, &left, o,
-                               Dout - o < KMF_TILE ? Dout - o : KMF_TILE, &right, k,
-                               Din - k < KMF_FACTOR_COLS ? Din - k : KMF_FACTOR_COLS, n);
-        if (memcmp(whole, cut, Dout * ld * sizeof *whole) != 0)
-            return "a gradient depends on the parts that it is computed in";
-        for (size_t o = 0; o < Dout; o++) {
-            if (memcmp(whole + o * ld + Din, before + o * ld + Din, APART * sizeof *whole) != 0)
-                return "something was written behind a row";
-            for (size_t k = 0; k < Din; k++)
-                whole[o * ld + k] -= before[o * ld + k];
-        }
-        turn(turned, n, dy, ld_dy, n, Dout);
-        if (!is_rounded_product(whole, ld, turned, n, x, 1, ld_x, Dout, Din, n, 4.0, precision))
-            return "a gradient is not that of three loops";
-        kmf_free(dy);
-        kmf_free(turned);
-        kmf_free(x);
-        kmf_free(before);
-        kmf_free(whole);
-        kmf_free(cut);
-        kmf_free(left.room);
-        kmf_free(right.room);
-    }
-    return NULL;
-}
+/* ---------------------------------------------------------------- the way back ----------- */
 
 /* dx = dy W with W in two parts, rows ld apart. */
 static const char *the_way_back_is_right(kmf_precision precision)
@@ -681,20 +494,6 @@ static const char *level(void)
     return NULL;
 }
 
-/* "f32 f32": what is used for bf16 and int8. */
-static const char *here(void)
-{
-    printf("%s %s", kmf_precision_names[kmf_precision_here(KMF_PRECISION_BF16)],
-           kmf_precision_names[kmf_precision_here(KMF_PRECISION_INT8)]);
-    return NULL;
-}
-
-/* A part for a precision: weight_f32, weight_bf16, .. */
-#define PART(name, precision, function)             \
-    static const char *name##_##precision(void)     \
-    {                                               \
-        return function(KMF_PRECISION_##precision); \
-    }
 PART(weight, F32, weight_is_right)
 PART(weight, BF16, weight_is_right)
 PART(weight, INT8, weight_is_right)
@@ -719,10 +518,6 @@ PART(endings, BF16, endings_are_those_of_the_loops)
 PART(pair, BF16, a_pair_is_two_products)
 PART(endings, INT8, endings_are_those_of_the_loops)
 PART(pair, INT8, a_pair_is_two_products)
-PART(inner, F32, inner_is_right)
-PART(inner, BF16, inner_is_right)
-PART(outer, F32, outer_is_right)
-PART(outer, BF16, outer_is_right)
 PART(back, F32, the_way_back_is_right)
 PART(back, BF16, the_way_back_is_right)
 
@@ -751,10 +546,6 @@ static const levels_part parts[] = {
     {"pair_bf16", pair_BF16},
     {"endings_int8", endings_INT8},
     {"pair_int8", pair_INT8},
-    {"inner_f32", inner_F32},
-    {"inner_bf16", inner_BF16},
-    {"outer_f32", outer_F32},
-    {"outer_bf16", outer_BF16},
     {"back_f32", back_F32},
     {"back_bf16", back_BF16},
     {"checksum", checksum},
@@ -763,16 +554,6 @@ static const levels_part parts[] = {
     {"here", here},
 };
 enum { N_PARTS = sizeof parts / sizeof parts[0] };
-
-/* Levels above what the other tests go through, at which the products of float32 are the same. */
-static const char *const settings[] = {"KMERFORMER_CPU=avx512", "KMERFORMER_CPU=vnni",
-                                       "KMERFORMER_CPU=bf16"};
-enum { N_SETTINGS = (int)N_LEVELS + (int)(sizeof settings / sizeof settings[0]) };
-
-static const char *setting(int i)
-{
-    return i < (int)N_LEVELS ? levels_all[i] : settings[i - (int)N_LEVELS];
-}
 
 START_TEST(weight_products_equal_three_loops_in_double)
 {
@@ -799,16 +580,9 @@ START_TEST(nan_and_infinity_stay_in_their_rows)
 }
 END_TEST
 
-START_TEST(inner_products_equal_three_loops_in_double)
-{
-    levels_run("inner_f32", setting(_i), NULL);
-}
-END_TEST
-
-START_TEST(the_gradients_of_a_weight_product_equal_three_loops_in_double)
+START_TEST(the_gradient_of_a_weight_products_input_equals_three_loops_in_double)
 {
     levels_run("back_f32", setting(_i), NULL);
-    levels_run("outer_f32", setting(_i), NULL);
 }
 END_TEST
 
@@ -819,19 +593,6 @@ START_TEST(endings_equal_the_loops_that_they_stand_for)
     levels_run("pair_f32", setting(_i), NULL);
 }
 END_TEST
-
-/* "f32 int8": what the processor has, under these settings. */
-static bool has(const char *precision, const char *under)
-{
-    char said[256] = "";
-    levels_run("here", under, said);
-    return strstr(said, precision) != NULL;
-}
-
-/* With either engine of float32; bytes need less of a processor than bfloat16. */
-static const char *const precise[] = {"", "KMERFORMER_GEMM=openblas", "KMERFORMER_CPU=bf16",
-                                      "KMERFORMER_CPU=vnni"};
-enum { N_PRECISE = sizeof precise / sizeof precise[0] };
 
 START_TEST(bf16_products_equal_those_of_the_rounded_operands)
 {
@@ -847,9 +608,7 @@ START_TEST(bf16_products_equal_those_of_the_rounded_operands)
     levels_run("endings_bf16", precise[_i], NULL);
     levels_run("columns_bf16", precise[_i], NULL);
     levels_run("pair_bf16", precise[_i], NULL);
-    levels_run("inner_bf16", precise[_i], NULL);
     levels_run("back_bf16", precise[_i], NULL);
-    levels_run("outer_bf16", precise[_i], NULL);
 }
 END_TEST
 
@@ -956,8 +715,6 @@ START_TEST(a_size_that_does_not_fit_is_0)
     ck_assert_uint_eq(kmf_gemm_packed_bytes(SIZE_MAX - 1, 1, KMF_PRECISION_F32), 0);
     ck_assert_uint_ge(kmf_gemm_packed_bytes(100, 10, KMF_PRECISION_F32), 4000);
     ck_assert_uint_eq(kmf_gemm_packed_bytes(101, 11, KMF_PRECISION_F32) % 64, 0);
-    ck_assert_uint_eq(kmf_gemm_factor_bytes(SIZE_MAX / 96 * 96, 3, KMF_PRECISION_F32), 0);
-    ck_assert_uint_eq(kmf_gemm_factor_bytes(96, SIZE_MAX - 1, KMF_PRECISION_F32), 0);
     bool plain = kmf_gemm_rows(KMF_PRECISION_F32) == KMF_TILE;
     ck_assert_int_eq(kmf_gemm_scratch(1000, KMF_PRECISION_F32) == 0, plain);
 }
@@ -974,8 +731,8 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tcase, matrices_packed_together_are_one_matrix, 0, N_SETTINGS);
     tcase_add_loop_test(tcase, a_row_does_not_depend_on_neighbours_or_place, 0, N_SETTINGS);
     tcase_add_loop_test(tcase, nan_and_infinity_stay_in_their_rows, 0, N_SETTINGS);
-    tcase_add_loop_test(tcase, inner_products_equal_three_loops_in_double, 0, N_SETTINGS);
-    tcase_add_loop_test(tcase, the_gradients_of_a_weight_product_equal_three_loops_in_double, 0,
+    tcase_add_loop_test(tcase,
+                        the_gradient_of_a_weight_products_input_equals_three_loops_in_double, 0,
                         N_SETTINGS);
     tcase_add_loop_test(tcase, endings_equal_the_loops_that_they_stand_for, 0, N_SETTINGS);
     tcase_add_loop_test(tcase, bf16_products_equal_those_of_the_rounded_operands, 0,
