@@ -12,6 +12,15 @@
 
 #define ROWS_MAX 32768
 
+/* The usual ones, on two threads. */
+static inline kmf_embed_options options(void)
+{
+    kmf_embed_options o;
+    kmf_embed_options_default(&o);
+    o.threads = 2;
+    return o;
+}
+
 typedef struct table {
     float *values; /* [n, dim] */
     size_t n;

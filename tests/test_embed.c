@@ -59,14 +59,6 @@ static void revcomp(char *out, const char *seq)
     out[n] = '\0';
 }
 
-static kmf_embed_options options(void)
-{
-    kmf_embed_options o;
-    kmf_embed_options_default(&o);
-    o.threads = 2;
-    return o;
-}
-
 /* ---------------------------------------------------------------- golden ---------------- */
 
 /* A little-endian float32 array [rows, dim] as NumPy wrote it; only the data is wanted. */

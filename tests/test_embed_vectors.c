@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Mean vectors of k-mers: against a twin that slices strings and looks words up one after the
- * other, in fixed point and in doubles, against means written out by hand, and against itself under
- * every setting that must not matter. The files of vectors are written here, as text.
+ * other, in fixed point and in doubles, and against itself under every setting that must not
+ * matter. The files of vectors are written here, as text; test_embed_vectors_hand has small ones.
  */
 #include "base/mem.h"
 #include "base/rng.h"
@@ -298,14 +298,6 @@ static void plain(char *out, const char *seq, kmf_alphabet alphabet, bool revers
         memcpy(out, upper, n + 1);
 }
 
-static kmf_embed_options options(void)
-{
-    kmf_embed_options o;
-    kmf_embed_options_default(&o);
-    o.threads = 2;
-    return o;
-}
-
 /* ---------------------------------------------------------------- against the twin ------- */
 
 static size_t larger(size_t a, size_t b)
@@ -477,135 +469,6 @@ START_TEST(words_of_32_letters_are_found)
 }
 END_TEST
 
-/* ---------------------------------------------------------------- by hand ---------------- */
-
-static void check_one(const char *path, const kmf_embed_options *o, const char *seq, double x,
-                      double y)
-{
-    table *t = run(path, o, &seq, 1, NULL);
-    ck_assert_uint_eq(t->dim, 2);
-    ck_assert_double_eq_tol((double)t->values[0], x, 1e-6);
-    ck_assert_double_eq_tol((double)t->values[1], y, 1e-6);
-    drop(t);
-}
-
-START_TEST(means_and_weights_by_hand)
-{
-    kmf_embed_options o = options();
-    make_dir();
-    const char *path = write_text("x.vec", "3 2\nAC 1 0\nCG 0 2\nGT 4 4\n");
-    check_one(path, &o, "ACG", 0.5, 1);      /* AC CG */
-    check_one(path, &o, "acgu", 5.0 / 3, 2); /* AC CG GT */
-    check_one(path, &o, "ACNACTTT", 1, 0);   /* AC AC, and CT TT TT which have no vector */
-    o.strand = KMF_STRAND_RC;
-    check_one(path, &o, "AAC", 4, 4); /* GTT */
-    o.strand = KMF_STRAND_BOTH;
-    check_one(path, &o, "ACC", 2.5, 2); /* AC; GT of GGT */
-    o = options();
-    o.norm = KMF_NORM_L2;
-    check_one(path, &o, "GT", sqrt(0.5), sqrt(0.5));
-
-    /* p = 0.999, 0.001 and 0: w = 1/1000, 1/2 and none. */
-    write_text("x.vec.vocab", "AC 999\nCG 1\nGT 0\n");
-    o = options();
-    check_one(path, &o, "ACGT", 0.5, 1);
-    o.weights = KMF_WEIGHTS_SIF;
-    check_one(path, &o, "ACGT", 0.001 / 0.501, 1 / 0.501);
-    check_one(path, &o, "AC", 1, 0);
-    remove_dir();
-}
-END_TEST
-
-/* One after the other, and counted. */
-START_TEST(the_largest_numbers_add_up)
-{
-    static const size_t lengths[] = {67, 100, 131, 1000, 300000};
-    static char seq[300001];
-    kmf_embed_options o = options();
-    make_dir();
-    const char *path = write_text("x.vec", "1 2\nAAAA 1.99999988 -1.99999988\n");
-    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
-        memset(seq, 'A', lengths[i]);
-        seq[lengths[i]] = '\0';
-        check_one(path, &o, seq, 1.99999988, -1.99999988);
-    }
-    remove_dir();
-}
-END_TEST
-
-START_TEST(only_what_a_record_has_is_averaged)
-{
-    static const char *const five[] = {"ACGT", "GT", "TTTT", "NNNN", ""};
-    kmf_embed_stats s;
-    kmf_embed_options o = options();
-    make_dir();
-    const char *path = write_text("x.vec", "3 2\nAC 1 0\nCG 0 2\nGT 4 4\n");
-    write_text("x.vec.vocab", "AC 5\nCG 6\nGT 0\n");
-    table *t = run(path, &o, five, 5, &s);
-    ck_assert_uint_eq(t->tokens[0], 2);
-    ck_assert_uint_eq(s.records, 5);
-    ck_assert_uint_eq(s.bases, 14);
-    ck_assert_uint_eq(s.tokens, 2);
-    ck_assert_uint_eq(s.unknown, 1 + 1 + 3);
-    ck_assert_uint_eq(s.ambiguous, 3);
-    ck_assert_uint_eq(s.empty, 4);
-    ck_assert_uint_eq(s.chunked, 0);
-    for (size_t i = 1; i < 5; i++)
-        ck_assert(isnan(t->values[2 * i]) && isnan(t->values[2 * i + 1]));
-    drop(t);
-    remove_dir();
-}
-END_TEST
-
-/* They are counted, but there is nothing to multiply. */
-START_TEST(words_that_all_have_no_weight_make_no_vector)
-{
-    static const char *const two[] = {"ACACACAC", "ACACACACAC"};
-    kmf_embed_stats s;
-    kmf_embed_options o = options();
-    make_dir();
-    const char *path = write_text("x.vec", "1 2\nAC 1 0\n");
-    write_text("x.vec.vocab", "AC 0\n");
-    table *t = run(path, &o, two, 2, &s);
-    ck_assert_uint_eq(s.tokens, 0);
-    ck_assert_uint_eq(s.unknown, 7 + 9);
-    ck_assert_uint_eq(s.empty, 2);
-    ck_assert(isnan(t->values[0]) && isnan(t->values[3]));
-    drop(t);
-    remove_dir();
-}
-END_TEST
-
-START_TEST(strict_refuses_every_loss)
-{
-    static const struct {
-        const char *seq, *message;
-    } bad[] = {{"TTT", "no valid k-mer"},
-               {"ACGN", "ambiguous"},
-               {"ACGG", "k-mers that have no vector or were never seen"},
-               {"ACGT", "k-mers that have no vector or were never seen"}};
-    make_dir();
-    const char *path = write_text("x.vec", "3 2\nAC 1 0\nCG 0 2\nGT 4 4\n");
-    write_text("x.vec.vocab", "AC 5\nCG 6\nGT 0\n");
-    for (size_t i = 0; i < 4; i++) {
-        kmf_err err = {0};
-        kmf_embed_options o = options();
-        o.strict = 1;
-        kmf_embedder *e = kmf_embedder_new(path, &o, &err);
-        ck_assert_ptr_nonnull(e);
-        ck_assert_int_eq(kmf_embedder_add(e, "good", "ACG", 3, &err), 0);
-        int status = kmf_embedder_add(e, "bad", bad[i].seq, strlen(bad[i].seq), &err);
-        if (status == 0)
-            status = kmf_embedder_finish(e, &err);
-        ck_assert_int_eq(status, KMF_EFORMAT);
-        ck_assert_ptr_nonnull(strstr(err.msg, "record 2 'bad'"));
-        ck_assert_msg(strstr(err.msg, bad[i].message) != NULL, "%s", err.msg);
-        kmf_embedder_free(e);
-    }
-    remove_dir();
-}
-END_TEST
-
 /* ---------------------------------------------------------------- what must not matter --- */
 
 /* Words of 1 to 4 letters with counts, some lacking. */
@@ -756,64 +619,6 @@ START_TEST(an_embedder_tells_what_it_is)
 }
 END_TEST
 
-static void refused(const char *path, const kmf_embed_options *o, kmf_code code,
-                    const char *message)
-{
-    kmf_err err = {0};
-    ck_assert_ptr_null(kmf_embedder_new(path, o, &err));
-    ck_assert_int_eq(err.code, code);
-    ck_assert_msg(strstr(err.msg, message) != NULL, "%s", err.msg);
-    ck_assert_ptr_nonnull(strstr(err.msg, path));
-}
-
-START_TEST(options_that_do_not_fit_are_refused)
-{
-    kmf_embed_options o = options();
-    make_dir();
-    const char *path = write_text("x.vec", "3 2\nAC 1 0\nCG 0 2\nGTTA 4 4\n");
-    o.pooling = KMF_POOL_MEAN;
-    o.ambiguous = KMF_AMBIGUOUS_SKIP;
-    o.policy = KMF_LONG_CHUNK;
-    o.k = 4;
-    const char *one = "GTTA";
-    drop(run(path, &o, &one, 1, NULL)); /* these are what it does */
-    for (o.pooling = KMF_POOL_CLS; o.pooling <= KMF_POOL_NONE; o.pooling++)
-        refused(path, &o, KMF_EINVAL, "no other pooling");
-    o = options();
-    o.layer = 0;
-    refused(path, &o, KMF_EINVAL, "no layer");
-    o = options();
-    o.window = 100;
-    refused(path, &o, KMF_EINVAL, "window");
-    o = options();
-    o.overlap = 0;
-    refused(path, &o, KMF_EINVAL, "overlap");
-    o = options();
-    for (o.policy = KMF_LONG_TRUNCATE; o.policy <= KMF_LONG_ERROR; o.policy++)
-        refused(path, &o, KMF_EINVAL, "long");
-    o = options();
-    for (o.ambiguous = KMF_AMBIGUOUS_UNK; o.ambiguous <= KMF_AMBIGUOUS_ERROR; o.ambiguous++)
-        refused(path, &o, KMF_EINVAL, "ambiguous");
-    o = options();
-    o.k = 3;
-    refused(path, &o, KMF_EINVAL, "no words of 3 letters");
-    o.k = 5;
-    refused(path, &o, KMF_EINVAL, "2 to 4 letters, not 5");
-    o = options();
-    o.weights = KMF_WEIGHTS_SIF;
-    refused(path, &o, KMF_EMODEL, "how often");
-    o.weights = KMF_WEIGHTS_SIF + 1;
-    ck_assert_ptr_null(kmf_embedder_new(path, &o, NULL));
-    o = options();
-    path = write_text("p.vec", "2 2\nEF 1 0\nLQ 0 2\n");
-    for (o.strand = KMF_STRAND_RC; o.strand <= KMF_STRAND_BOTH; o.strand++)
-        refused(path, &o, KMF_EINVAL, "no strand");
-    o = options();
-    refused(write_text("n.vec", "2 2\nAC 1 0\nCG 0 nan\n"), &o, KMF_EMODEL, "CG");
-    remove_dir();
-}
-END_TEST
-
 static int ignore(void *user, const kmf_row *row, kmf_err *err)
 {
     (void)user;
@@ -848,41 +653,6 @@ START_TEST(no_batch_and_no_record_takes_memory)
 }
 END_TEST
 
-START_TEST(any_failing_allocation_is_reported)
-{
-    make_dir();
-    const char *path = write_text("x.vec", "3 2\nAC 1 0\nCG 0 2\nGTTA 4 4\n");
-    write_text("x.vec.vocab", "AC 5\nCG 6\nGTTA 0\n");
-    for (size_t n = 1;; n++) {
-        kmf_err err = {0};
-        kmf_embed_options o = options();
-        int status = KMF_ENOMEM;
-        char *json = NULL;
-        kmf_mem_fail_at(n);
-        kmf_embedder *e = kmf_embedder_new(path, &o, &err);
-        if (e)
-            status = kmf_embedder_add(e, "a name", "ACGTACGTACGT", 12, &err);
-        if (status == 0)
-            status = kmf_embedder_finish(e, &err);
-        if (status == 0) {
-            json = kmf_provenance(e, "command", &path, 1, &err);
-            status = json ? 0 : (int)err.code;
-        }
-        bool reached = kmf_mem_count() >= n;
-        kmf_mem_fail_at(0);
-        kmf_text_free(json);
-        kmf_embedder_free(e);
-        if (!reached) {
-            ck_assert_int_eq(status, 0);
-            break;
-        }
-        ck_assert_msg(status == KMF_ENOMEM && err.code == KMF_ENOMEM, "allocation %zu: %d, %s",
-                      n, status, err.msg);
-    }
-    remove_dir();
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("embed_vectors");
@@ -891,18 +661,11 @@ int main(void)
     tcase_add_loop_test(tcase, rows_have_the_bits_of_a_mean_made_of_strings, 0,
                         sizeof variants / sizeof variants[0]);
     tcase_add_test(tcase, words_of_32_letters_are_found);
-    tcase_add_test(tcase, means_and_weights_by_hand);
-    tcase_add_test(tcase, the_largest_numbers_add_up);
-    tcase_add_test(tcase, only_what_a_record_has_is_averaged);
-    tcase_add_test(tcase, words_that_all_have_no_weight_make_no_vector);
-    tcase_add_test(tcase, strict_refuses_every_loss);
     tcase_add_test(tcase, threads_batches_and_shards_change_no_bit);
     tcase_add_test(tcase, both_strands_make_a_sequence_and_its_reverse_complement_equal);
     tcase_add_test(tcase, a_newline_is_a_letter_that_is_none);
     tcase_add_test(tcase, an_embedder_tells_what_it_is);
-    tcase_add_test(tcase, options_that_do_not_fit_are_refused);
     tcase_add_test(tcase, no_batch_and_no_record_takes_memory);
-    tcase_add_test(tcase, any_failing_allocation_is_reported);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }
