@@ -511,9 +511,9 @@ START_TEST(the_workspace_is_a_function_of_its_three_numbers)
        rest is the struct and cache-line rounding. */
     kmf_precision f32 = KMF_PRECISION_F32;
     size_t floats = 4224 * 4 * 384 + kmf_gemm_rows(f32) * 384 + 2 * 512 * 32;
-    size_t known =
-        4 * floats + kmf_gemm_pair_scratch(384, 1536, false, f32, f32) +
-        kmf_attend_scratch(512, 64, (kmf_attend_precision){KMF_OPERAND_F32, KMF_OPERAND_F32});
+    kmf_operand here = kmf_operand_of(f32);
+    size_t known = 4 * floats + kmf_gemm_pair_scratch(384, 1536, false, f32, f32) +
+                   kmf_attend_scratch(512, 64, (kmf_attend_precision){here, here});
     ck_assert_uint_ge(bytes, known);
     ck_assert_uint_le(bytes, known + 1024);
     ck_assert_uint_eq(kmf_encoder_bytes(&config, KMF_PRECISION_F32, 4033, 512), bytes);

@@ -5,6 +5,8 @@
 #include "nn/turn.h"
 #include "run.h"
 
+#include <math.h>
+
 static uint64_t seed = 88172645463325252u;
 
 /* Each word says where it comes from; what lies between the columns is not written. */
@@ -43,8 +45,8 @@ static const char *tiles_hold_the_rows(void)
     for (size_t i = 0; i < sizeof x / sizeof x[0]; i++)
         x[i] = levels_random(&seed);
     for (int bytes = 0; bytes < 2; bytes++) {
-        kmf_rows plain = {rows, LD, false};
-        kmf_rows tiled = {tiles, LD, true};
+        kmf_rows plain = {rows, LD, false, 1};
+        kmf_rows tiled = {tiles, LD, true, 1};
         size_t words = bytes ? 32 : 48; /* of 75 terms, up to whole 16 */
         memset(rows, 0xff, sizeof rows);
         memset(tiles, 0xee, sizeof tiles);
@@ -72,8 +74,64 @@ static const char *tiles_hold_the_rows(void)
     return NULL;
 }
 
-static const levels_part parts[] = {{"turned", words_are_turned},
-                                    {"tiles", tiles_hold_the_rows}};
+static uint32_t bits_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static float float_of(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* Part p of term k of row n, counted by the picture: units of 16 words, part after part. */
+static float part_at(const uint32_t *tiles, size_t ld, size_t n_parts, size_t n, size_t k,
+                     size_t p)
+{
+    size_t tile = n / 16 * (ld / 16) + k / 32 * n_parts + p;
+    uint32_t word = tiles[tile * 256 + n % 16 * 16 + k % 32 / 2];
+    return float_of(k % 2 ? word & 0xffff0000u : word << 16);
+}
+
+/* Three parts are the number, two are it to 17 bits. */
+static const char *parts_add_up(void)
+{
+    enum { N = 20, K = 75, MOST = 3, LD = 3 * 16 * MOST };
+    static const float odd[] = {1.0f,          -1.0f,          0x1.008p0f,   0x1.018p0f,
+                                0x1.fffffep0f, 0x1p-110f,      0x1.8p-110f,  0x1.fcp127f,
+                                0.0f,          -0x1.010102p5f, 0x1.010101p0f};
+    static float x[N * K];
+    static uint32_t tiles[(N + 15) / 16 * 16 * LD];
+    if (kmf_precision_here(KMF_PRECISION_BF16) != KMF_PRECISION_BF16)
+        return NULL;
+    for (size_t i = 0; i < (size_t)N * K; i++)
+        x[i] = i < sizeof odd / sizeof odd[0]
+                   ? odd[i]
+                   : ldexpf(levels_random(&seed), (int)(i % 200) - 100);
+    for (size_t n_parts = 2; n_parts <= MOST; n_parts++) {
+        size_t ld = 3 * 16 * n_parts;
+        memset(tiles, 0xee, sizeof tiles);
+        kmf_words_bf16((kmf_rows){tiles, ld, true, n_parts}, x, K, N, K);
+        for (size_t n = 0; n < N; n++)
+            for (size_t k = 0; k < 96; k++) {
+                double sum = 0;
+                for (size_t p = 0; p < n_parts; p++)
+                    sum += (double)part_at(tiles, ld, n_parts, n, k, p);
+                double want = k < K ? (double)x[n * K + k] : 0;
+                if (n_parts == 3 ? bits_of((float)sum) != bits_of((float)want) || sum != want
+                                 : !(fabs(sum - want) <= 0x1p-17 * fabs(want)))
+                    return "the parts of a number do not add up to it";
+            }
+    }
+    return NULL;
+}
+
+static const levels_part parts[] = {
+    {"turned", words_are_turned}, {"tiles", tiles_hold_the_rows}, {"parts", parts_add_up}};
 enum { N_PARTS = sizeof parts / sizeof parts[0] };
 
 static const char *const settings[] = {"",
@@ -96,6 +154,12 @@ START_TEST(words_in_tiles_are_those_of_rows)
 }
 END_TEST
 
+START_TEST(parts_add_up_at_every_level)
+{
+    levels_run("parts", settings[_i], NULL);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     if (argc == 3)
@@ -105,6 +169,7 @@ int main(int argc, char **argv)
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, words_are_turned_at_every_level, 0, N_SETTINGS);
     tcase_add_loop_test(tcase, words_in_tiles_are_those_of_rows, 0, N_SETTINGS);
+    tcase_add_loop_test(tcase, parts_add_up_at_every_level, 0, N_SETTINGS);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -15,12 +15,11 @@
  * m and s are the running maximum and sum of a softmax taken in pieces (Milakov and Gimelshein
  * 2018, arXiv 1805.02867; Dao et al. 2022, FlashAttention). Where a piece begins depends on
  * neither the processor nor the threads. S are float32 sums, or exact ones of integers, q' by rows
- * and k by keys with a scale of their own (nn/panels.h), or products of the parts of q' and k. P is
- * rounded to what v is in (nn/weigh.h); v in bytes has a scale for each column. Sums of bytes are
+ * and k by keys with a scale of their own (nn/panels.h). P is rounded to what v is in (nn/weigh.h); v in bytes has a scale for each column. Sums of bytes are
  * exact within KEYS keys, O is float32.
  *
- * A score that is NaN or +infinity makes its row NaN; where scores are of integers or split, a key
- * that is not finite makes all rows NaN. A value that is not finite makes its column NaN, or
+ * A score that is NaN or +infinity makes its row NaN; where scores are of integers, or numbers have
+ * parts (nn/kernels.h), a key that is not finite makes all rows NaN. A value that is not finite makes its column NaN, or
  * infinite.
  */
 #include "nn/attend.h"
@@ -35,20 +34,18 @@
 #include <math.h>
 
 #define ROWS KMF_WEIGH_ROWS
+#define MANY_ROWS 48
 #define FEW_ROWS \
     12 /* while keys and values stay in the second-level cache: scores in the first */
 #define FEW_TOKENS 4096
-#define SPLIT_ROWS 64 /* of keys at a time: whole panels */
-#define KEYS 576      /* a multiple of the columns of every kernel's panel */
+#define KEYS 576 /* a multiple of the columns of every kernel's panel */
 #define LOG2_E 1.44269504f
 
 _Static_assert(KEYS % KMF_WEIGH_STEP == 0, "a row of scores is filled up to whole steps");
-_Static_assert(ROWS <= SPLIT_ROWS, "queries are split where keys were");
-_Static_assert(SPLIT_ROWS % KMF_KERNEL_COLS == 0, "keys are split in whole panels");
 
 typedef struct layout {
-    size_t keys, values, scores, weights, queries, sums, parts, split; /* offsets */
-    size_t bytes;                                                      /* in all */
+    size_t keys, values, scores, weights, queries, sums, parts; /* offsets */
+    size_t bytes;                                               /* in all */
 } layout;
 
 static bool place(size_t *at, size_t *bytes, size_t n)
@@ -67,24 +64,15 @@ static kernels kernels_for(kmf_attend_precision precision)
     return (kernels){kmf_kernel_of(precision.scores), kmf_kernel_of(precision.values)};
 }
 
-/* Numbers that one of a query or key becomes. */
-static size_t parts_of(const kmf_kernel *kernel)
-{
-    return kernel->operand == KMF_OPERAND_SPLIT ? 3 : 1;
-}
-
 /* false if it does not fit a size_t. */
 static bool lay_out(layout *l, const kernels *with, size_t T, size_t K)
 {
     size_t cols = with->values->width;
-    size_t terms;
-    if (!kmf_mul(K, parts_of(with->scores), &terms))
-        return false;
-    size_t keys = kmf_panels_bytes(with->scores, T, terms);
+    size_t keys = kmf_panels_bytes(with->scores, T, K);
     size_t values = kmf_panels_bytes(with->values, K, T);
     size_t out = (K + cols - 1) / cols * cols;
     size_t weights = kmf_words_ld(with->values, KEYS);
-    size_t queries = kmf_words_ld(with->scores, terms);
+    size_t queries = kmf_words_ld(with->scores, K);
     *l = (layout){0};
     return keys && values && place(&l->keys, &l->bytes, keys) &&
            place(&l->values, &l->bytes, values) &&
@@ -92,8 +80,7 @@ static bool lay_out(layout *l, const kernels *with, size_t T, size_t K)
            place(&l->weights, &l->bytes, ROWS * weights * sizeof(float)) &&
            place(&l->queries, &l->bytes, ROWS * queries * sizeof(float)) &&
            place(&l->sums, &l->bytes, ROWS * out * sizeof(float)) &&
-           place(&l->parts, &l->bytes, ROWS * out * sizeof(int32_t)) &&
-           place(&l->split, &l->bytes, terms > K ? SPLIT_ROWS * terms * sizeof(float) : 0);
+           place(&l->parts, &l->bytes, ROWS * out * sizeof(int32_t));
 }
 
 size_t kmf_attend_scratch(size_t T, size_t K, kmf_attend_precision precision)
@@ -218,12 +205,10 @@ static void multiply(void *c, size_t ld_c, const float *a, size_t ld_a, const fl
 typedef struct head {
     const kmf_kernel *for_scores, *for_values;
     size_t T, K;
-    size_t terms;                             /* of a query and key */
     size_t key_words;                         /* of a key */
     size_t ld_queries, ld_weights, ld_sums;   /* words */
     float *keys, *values;                     /* panels */
     float *queries, *scores, *weights, *sums; /* of ROWS queries; weights may be scores */
-    float *split;                             /* [SPLIT_ROWS, terms] */
     int32_t *parts;                           /* sums of bytes */
     float slope;
     quantised units;
@@ -241,15 +226,13 @@ static void open_head(head *h, void *scratch, size_t T, size_t K, float slope,
            (precision.scores >= KMF_OPERAND_INT16 && precision.values < KMF_OPERAND_INT8));
     (void)fits;
     char *room = scratch;
-    bool in_place = with.values->operand == KMF_OPERAND_F32;
-    size_t terms = K * parts_of(with.scores);
+    bool in_place = with.values->terms == 1;
     *h = (head){.for_scores = with.scores,
                 .for_values = with.values,
                 .T = T,
                 .K = K,
-                .terms = terms,
-                .key_words = kmf_kernel_words(with.scores, terms),
-                .ld_queries = kmf_words_ld(with.scores, terms),
+                .key_words = kmf_kernel_words(with.scores, K),
+                .ld_queries = kmf_words_ld(with.scores, K),
                 .ld_weights = in_place ? KEYS : kmf_words_ld(with.values, KEYS),
                 .ld_sums =
                     (K + with.values->width - 1) / with.values->width * with.values->width,
@@ -260,65 +243,14 @@ static void open_head(head *h, void *scratch, size_t T, size_t K, float slope,
                 .weights = (float *)(void *)(room + (in_place ? l.scores : l.weights)),
                 .sums = (float *)(void *)(room + l.sums),
                 .parts = (int32_t *)(void *)(room + l.parts),
-                .split = (float *)(void *)(room + l.split),
                 .slope = slope * LOG2_E};
-}
-
-/* The nearest number that bf16 holds, as it stands in a float. */
-static KMF_INLINE float high_part(float x)
-{
-    uint32_t bits = kmf_float_bits(x);
-    uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) & 0xffff0000u;
-    bool number = (bits & ~KMF_SIGN_BIT) <= KMF_INFINITY_BITS;
-    return kmf_bits_float(number ? rounded : bits);
-}
-
-/* to [rows, 3 K]: for queries high, high, low; for keys high, low, high. */
-static void split_rows(float *to, const float *from, size_t ld, bool queries, size_t rows,
-                       size_t K);
-
-static KMF_INLINE void split_rows_body(float *restrict to, const float *restrict from,
-                                       size_t ld, bool queries, size_t rows, size_t K)
-{
-    for (size_t i = 0; i < rows; i++) {
-        const float *x = from + i * ld;
-        float *high = to + i * 3 * K;
-        float *low = high + (queries ? 2 : 1) * K;
-        float *again = high + (queries ? 1 : 2) * K;
-        KMF_INDEPENDENT
-        for (size_t j = 0; j < K; j++) {
-            float h = high_part(x[j]);
-            high[j] = h;
-            again[j] = h;
-            low[j] = x[j] - h;
-        }
-    }
-}
-
-KMF_CLONES(split_rows,
-           (float *to, const float *from, size_t ld, bool queries, size_t rows, size_t K),
-           (to, from, ld, queries, rows, K))
-
-/* The keys, in panels. */
-static void take_keys(head *h, const float *k, size_t ld)
-{
-    if (h->terms == h->K) {
-        kmf_panels_pack(h->keys, h->for_scores, (const float *[]){k}, 1, ld, h->T, h->K);
-        return;
-    }
-    for (size_t u = 0; u < h->T; u += SPLIT_ROWS) {
-        size_t n = h->T - u < SPLIT_ROWS ? h->T - u : SPLIT_ROWS;
-        split_rows(h->split, k + u * ld, ld, false, n, h->K);
-        kmf_panels_pack(h->keys + u * h->key_words, h->for_scores, (const float *[]){h->split},
-                        1, h->terms, n, h->terms);
-    }
 }
 
 /* q' of some queries, as the product with keys reads it. */
 static void take_queries(head *h, const float *q, size_t ld, size_t rows)
 {
     kmf_operand operand = h->for_scores->operand;
-    bool in_place = operand == KMF_OPERAND_F32;
+    bool in_place = h->for_scores->terms == 1;
     size_t K = h->K;
     float unit = (float)(1.0 / sqrt((double)K)) * LOG2_E;
     float factor[ROWS];
@@ -327,15 +259,12 @@ static void take_queries(head *h, const float *q, size_t ld, size_t rows)
         factor[i] = unit;
     scale_rows(in_place ? h->queries : h->sums, in_place ? h->ld_queries : K, q, ld, factor,
                rows, K);
-    if (operand == KMF_OPERAND_BF16)
-        kmf_words_bf16(to, h->sums, K, rows, K);
-    else if (operand == KMF_OPERAND_SPLIT) {
-        split_rows(h->split, h->sums, K, true, rows, K);
-        kmf_words_bf16(to, h->split, h->terms, rows, h->terms);
-    } else if (operand == KMF_OPERAND_INT8)
+    if (operand == KMF_OPERAND_INT8)
         kmf_words_int8(to, h->units.scale, h->units.low, h->sums, K, rows, K);
     else if (operand == KMF_OPERAND_INT16)
         kmf_words_int16(to, h->units.scale, h->units.low, h->sums, K, rows, K);
+    else if (!in_place)
+        kmf_words_bf16(to, h->sums, K, rows, K);
 }
 
 /* Those of rows t .. that come next: far apart, so that no processor sees them coming. */
@@ -364,12 +293,15 @@ static void score(head *h, size_t t, size_t u, size_t rows, size_t n)
 static void weigh(head *h, bool first, size_t rows, size_t n)
 {
     kmf_rows to = kmf_kernel_rows(h->for_values, h->weights, h->ld_weights);
-    if (h->for_values->operand == KMF_OPERAND_F32)
-        kmf_weigh(h->scores, KEYS, &h->r, first, rows, n);
-    else if (h->for_values->operand == KMF_OPERAND_BF16)
+    kmf_operand operand = h->for_values->operand;
+    if (operand == KMF_OPERAND_BF16)
         kmf_weigh_bf16(to, h->scores, KEYS, &h->r, first, rows, n);
-    else
+    else if (operand == KMF_OPERAND_INT8)
         kmf_weigh_int8(to, h->scores, KEYS, &h->r, first, rows, n);
+    else
+        kmf_weigh(h->scores, KEYS, &h->r, first, rows, n);
+    if (operand == KMF_OPERAND_THIRDS)
+        kmf_words_bf16(to, h->scores, KEYS, rows, n);
 }
 
 /* O = O 2^(m - m') + P v for the n values from u on; O = P v for the first ones. */
@@ -381,7 +313,7 @@ static void add_values(head *h, size_t u, size_t rows, size_t n)
     if (u > 0 && !bytes)
         scale_rows(h->sums, h->ld_sums, h->sums, h->ld_sums, h->r.factor, rows, h->K);
     multiply(bytes ? (void *)h->parts : h->sums, h->ld_sums, h->weights, h->ld_weights,
-             h->values + u / kernel->terms * kernel->cols,
+             h->values + kmf_kernel_words(kernel, u) * kernel->cols,
              kmf_kernel_words(kernel, h->T) * kernel->cols, kernel, rows, h->K, words,
              u > 0 && !bytes); /* [rows, K] */
     if (bytes)
@@ -392,7 +324,7 @@ static void add_values(head *h, size_t u, size_t rows, size_t n)
 /* How many queries are worked on at a time; tiles want many. */
 static size_t rows_at_once(const head *h)
 {
-    return !h->for_scores->tiled && h->T <= FEW_TOKENS ? FEW_ROWS : ROWS;
+    return h->for_scores->tiled ? ROWS : h->T <= FEW_TOKENS ? FEW_ROWS : MANY_ROWS;
 }
 
 void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const float *v,
@@ -403,7 +335,7 @@ void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const
     assert(t0 <= t1 && t1 <= T);
     open_head(&h, scratch, T, K, slope, precision);
     size_t step = rows_at_once(&h);
-    take_keys(&h, k, ld);
+    kmf_panels_pack(h.keys, h.for_scores, (const float *[]){k}, 1, ld, T, K);
     kmf_panels_pack_back(h.values, h.for_values, (const float *[]){v}, 1, ld, T, K);
     bool tiled = h.for_scores->tiled || h.for_values->tiled;
     kmf_kernels_open(tiled);

@@ -18,10 +18,8 @@
  * What the two products are computed in, of what kmf_kernel_of has; scores in int16 or split go
  * with values in float32 or bfloat16, others with values in the same. An error of a score is one of
  * the exponent, so scores may deserve more: int16 is as fast as bfloat16 where the processor has no
- * tiles, with 12 bits and more for 8; split, with 16, takes three products of bfloat16. Of a number
- * x there are its high part h, x rounded to bfloat16, and its low one l, x - h rounded, and
- *
- *   q k = qh kh + qh kl + ql kh        but for ql kl and what l is rounded by: 3 2^-16 at most
+ * tiles, with 12 bits and more for 8; split, with 16, takes three products of bfloat16
+ * (nn/kernels.h).
  *
  * Queries and keys of integers have a scale each, values in int8 one for each column
  * (nn/panels.h); what weights become is in nn/weigh.h. The models that were tried lost little

@@ -147,7 +147,7 @@ static kmf_real scale_of(size_t K)
 
 static int how_of(kmf_precision precision)
 {
-    return precision == KMF_PRECISION_BF16 ? KMF_GEMM_BF16 : 0;
+    return precision == KMF_PRECISION_BF16 ? KMF_GEMM_BF16 : KMF_GEMM_TILES;
 }
 
 void kmf_attn_forward_train(kmf_real *out, size_t ld_out, kmf_real *stats, const kmf_real *q,

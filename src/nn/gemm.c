@@ -45,6 +45,7 @@ static const kmf_kernel blas_kernel = {.cols = KMF_PANEL_COLS,
                                        .width = KMF_PANEL_COLS,
                                        .product_rows = BLAS_ROWS,
                                        .terms = 1,
+                                       .parts = 1,
                                        .unit = 1,
                                        .depth = SIZE_MAX / 2};
 
@@ -128,7 +129,7 @@ static void choose_engine(void)
         openblas_set_num_threads(1); /* of the whole process, so only where it is used */
     if (blas && !forced)
         blas = rows_are_alike();
-    engine.f32 = blas ? &blas_kernel : kmf_kernel_of(KMF_OPERAND_F32);
+    engine.f32 = blas ? &blas_kernel : kmf_kernel_of(kmf_operand_of(KMF_PRECISION_F32));
     if (blas)
         snprintf(engine.name, sizeof engine.name, "openblas %s", openblas_get_corename());
     else
@@ -256,7 +257,7 @@ static left convert(void *scratch, const float *x, size_t ld_x, const kmf_kernel
                     size_t N, size_t K)
 {
     if (kernel->terms == 1)
-        return (left){{(uint32_t *)(uintptr_t)x, ld_x, false}, NULL, NULL};
+        return (left){{(uint32_t *)(uintptr_t)x, ld_x, false, 1}, NULL, NULL};
     left a = rows_in(scratch, kernel, K);
     if (kernel->terms == 2)
         kmf_words_bf16(a.rows, x, ld_x, N, K);
@@ -274,15 +275,15 @@ typedef struct right {
 
 /* Sums [N, cols] of rows from n and columns from beg on, ended, to bf16 words. */
 static void words_of_rows(const right *out, size_t n, size_t beg, const float *sums, size_t ld,
-                          kmf_quantised q, kmf_ending ending, size_t N, size_t cols)
+                          kmf_quantised q, kmf_ending ending, bool rough, size_t N, size_t cols)
 {
     enum { STEP = 32 }; /* whole tiles, and the nearest cache holds them */
     _Alignas(64) float ended[STEP * KMF_KERNEL_COLS];
     for (size_t i = 0; i < N; i += STEP) {
         size_t rows = N - i < STEP ? N - i : STEP;
         kmf_rows to = out->rows;
-        to.words += kmf_rows_at(&to, n + i, beg / 2);
-        end_rows(ended, KMF_KERNEL_COLS, sums + i * ld, ld, q, ending, true, rows, cols);
+        to.words += kmf_rows_at(&to, n + i, beg / 2 * to.parts);
+        end_rows(ended, KMF_KERNEL_COLS, sums + i * ld, ld, q, ending, rough, rows, cols);
         kmf_words_bf16(to, ended, KMF_KERNEL_COLS, rows, cols);
         if (q.scale) {
             q.row_scale += rows;
@@ -387,11 +388,11 @@ static void tile_product(const right *out, const left *x, const kmf_weight *w,
     size_t words = kmf_kernel_words(kernel, w->Din);
     const float *scales =
         kernel->terms == 4 ? kmf_panels_scales(kernel, w->packed, w->Dout, w->Din) : NULL;
-    size_t group = part.K == words ? 0 : 1 + part.k * kernel->terms / KMF_INT8_GROUP;
+    size_t group = part.K == words ? 0 : 1 + kmf_kernel_terms(kernel, part.k) / KMF_INT8_GROUP;
     const float *bias = ending.bias;
     assert(bias || !ending.activate);
     assert(part.beg % kernel->cols == 0 && (part.k == 0 || out->y));
-    bool rough = kernel->terms > 1;
+    bool rough = kernel->operand == KMF_OPERAND_BF16 || kernel->operand == KMF_OPERAND_INT8;
     bool whole = out->y && !scales && !bias;
     if (kernel->ended && !whole && part.K <= kernel->depth &&
         (part.end - part.beg) % KMF_ENDED_COLS == 0) {
@@ -432,7 +433,7 @@ static void tile_product(const right *out, const left *x, const kmf_weight *w,
                 q = (kmf_quantised){x->scale + n, x->low + n, scales + beg,
                                     scales + (1 + group) * w->Dout + beg, part.k > 0};
             if (out->rows.words) {
-                words_of_rows(out, n, at, sums, kernel->width, q, ending, rows, cols);
+                words_of_rows(out, n, at, sums, kernel->width, q, ending, rough, rows, cols);
             } else {
                 assert(out->y);
                 end_rows(out->y + n * out->ld + at, out->ld, sums, kernel->width, q, ending,
@@ -482,8 +483,9 @@ void kmf_gemm_weight(float *y, size_t ld_y, const float *x, size_t ld_x, const k
 static size_t columns_between(const kmf_kernel *first, const kmf_kernel *second, size_t F,
                               bool gated)
 {
-    size_t unit = first->width > second->terms ? first->width : second->terms;
-    size_t most = second->terms == 4 ? KMF_INT8_GROUP : second->depth * second->terms;
+    size_t terms = second->terms * second->unit;
+    size_t unit = first->width > terms ? first->width : terms;
+    size_t most = second->terms == 4 ? KMF_INT8_GROUP : kmf_kernel_terms(second, second->depth);
     if (most >= F || (gated && F % unit != 0))
         return F;
     if (second->terms == 4)
@@ -507,7 +509,7 @@ size_t kmf_gemm_pair_scratch(size_t Din, size_t F, bool gated, kmf_precision fir
     const kmf_kernel *kernel = kernel_of(second);
     size_t n = columns_between(kernel_of(first), kernel, F, gated);
     size_t words = kmf_gemm_scratch(Din, first) + kmf_gemm_scratch(n, second);
-    if (second == KMF_PRECISION_BF16 && !gated)
+    if (kernel->terms == 2 && !gated)
         return words;
     return pair_rows(first, second) * (gated ? 2 * n : n) * sizeof(float) + words;
 }
@@ -577,7 +579,7 @@ void kmf_gemm_pair(float *y, size_t ld_y, const float *x, size_t ld_x, const kmf
     kmf_kernels_open(tiled);
     for (size_t f = 0; f < p.F; f += columns) {
         size_t n = p.F - f < columns ? p.F - f : columns;
-        span sums = {0, w2->Dout, f / p.second->terms, kmf_kernel_words(p.second, n)};
+        span sums = {0, w2->Dout, kmf_kernel_words(p.second, f), kmf_kernel_words(p.second, n)};
         left b = middle(&p, &a, N, f, n, piece_of(w2, p.second, 0, sums.k, sums.k + sums.K));
         size_t words = kmf_kernel_words(p.first, w1->Din);
         part_product(&(right){.y = y, .ld = ld_y}, &b, w2, p.second, N, (kmf_ending){0}, sums,

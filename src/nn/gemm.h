@@ -13,6 +13,8 @@
  * orders even so, OpenBLAS is asked at start-up whether equal rows give equal bits before it is
  * used.
  *
+ * Numbers that are not finite, or beyond 3.38e38, make sums that are not finite: NaN, or infinite.
+ *
  * Dimensions: N rows (tokens), Din, Dout columns. Row-major.
  */
 #ifndef KMF_GEMM_H
@@ -76,7 +78,7 @@ typedef struct kmf_ending {
  */
 size_t kmf_gemm_rows(kmf_precision precision);
 
-/* Bytes of scratch, aligned to 64, for kmf_gemm_weight: 0 for f32 by the plain engine. */
+/* Bytes of scratch, aligned to 64, for kmf_gemm_weight; 0: it needs none. */
 size_t kmf_gemm_scratch(size_t Din, kmf_precision precision);
 
 /*
@@ -113,8 +115,16 @@ void kmf_gemm_pair(kmf_real *y, size_t ld_y, const kmf_real *x, size_t ld_x,
  *   KMF_GEMM_TB     b is stored as [N, K]
  *   KMF_GEMM_ADD    c = c + a b
  *   KMF_GEMM_BF16   both factors are rounded to bfloat16; only where kmf_precision_here has it
+ *   KMF_GEMM_TILES  float32 in tile registers, where there are; else, and without, AVX2, AVX-512
+ *                   and what has them give the same bits
  */
-enum { KMF_GEMM_TA = 1, KMF_GEMM_TB = 2, KMF_GEMM_ADD = 4, KMF_GEMM_BF16 = 8 };
+enum {
+    KMF_GEMM_TA = 1,
+    KMF_GEMM_TB = 2,
+    KMF_GEMM_ADD = 4,
+    KMF_GEMM_BF16 = 8,
+    KMF_GEMM_TILES = 16
+};
 void kmf_gemm_inner(kmf_real *c, size_t ld_c, const kmf_real *a, size_t ld_a, const kmf_real *b,
                     size_t ld_b, size_t M, size_t N, size_t K, int how);
 

@@ -18,7 +18,8 @@
  * Words of a sum that are multiplied in one go, as many as the panel on the stack has, and rows of
  * an a: both together fit the second-level cache, and the more rows, the less often b is copied.
  */
-#define DEPTH 256
+#define DEPTH 288 /* whole units of any parts */
+#define OUTER 1152
 #define ROWS 192
 
 /* A part of an a while it is gathered: words, and its columns. */
@@ -77,9 +78,7 @@ static const float *pack_a(float *words, float *groups, size_t *ld, const kmf_ke
     bool convert = kernel->terms == 2;
     *ld = kmf_kernel_words(kernel, depth);
     if (transposed && convert) {
-        size_t there = (depth + 1) / 2;
-        kmf_words_pairs(words, M, a + k * ld_a, ld_a, M, depth);
-        memset(words + there * M, 0, (*ld - there) * M * sizeof *words);
+        kmf_words_pairs(words, M, kernel, a + k * ld_a, ld_a, M, depth);
         kernel->gather(groups, *ld, words, M, M, *ld);
         return groups;
     }
@@ -98,7 +97,10 @@ static const float *pack_a(float *words, float *groups, size_t *ld, const kmf_ke
 
 static const kmf_kernel *kernel_for(int how)
 {
-    return kmf_kernel_of(how & KMF_GEMM_BF16 ? KMF_OPERAND_BF16 : KMF_OPERAND_F32);
+    if (how & KMF_GEMM_BF16)
+        return kmf_kernel_of(KMF_OPERAND_BF16);
+    return kmf_kernel_of(how & KMF_GEMM_TILES ? kmf_operand_of(KMF_PRECISION_F32)
+                                              : KMF_OPERAND_F32);
 }
 
 /* ---------------------------------------------------------------- small products --------- */
@@ -112,7 +114,7 @@ static void inner_rows(float *c, size_t ld_c, const float *a, size_t ld_a, const
     _Alignas(64) float panel[DEPTH * KMF_KERNEL_COLS];
     _Alignas(64) float words[ROWS * DEPTH];
     _Alignas(64) float groups[ROWS * DEPTH];
-    size_t most = DEPTH * kernel->terms;
+    size_t most = kmf_kernel_terms(kernel, DEPTH);
     for (size_t k = 0; k == 0 || k < K; k += most) {
         size_t depth = K - k < most ? K - k : most;
         size_t words_deep = kmf_kernel_words(kernel, depth);
@@ -161,26 +163,26 @@ size_t kmf_gemm_factor_bytes(size_t N, size_t cols, kmf_precision precision)
     const kmf_kernel *kernel = kmf_kernel_of(kmf_operand_of(precision));
     size_t left, right, n;
     if (!rounded(cols, kernel->group, &left) || !rounded(cols, kernel->cols, &right) ||
-        !kmf_mul(left > right ? left : right, N, &n) || !kmf_mul(n, sizeof(float), &n))
+        !kmf_mul(N, kernel->parts, &n) ||
+        !kmf_mul(kmf_kernel_words(kernel, N), left > right ? left : right, &n) ||
+        !kmf_mul(n, sizeof(float), &n))
         return 0;
-    return n / kernel->terms;
+    return n;
 }
 
 /* Words of bf16 of `rows` tokens, gathered; behind them zeros up to a whole unit. */
 static void gather_pairs(float *groups, size_t ld, const kmf_kernel *kernel, const float *from,
                          size_t ld_from, size_t rows, size_t cols)
 {
-    _Alignas(64) float words[PART_WORDS * PART_COLS];
+    _Alignas(64) float words[PART_WORDS * KMF_MOST_PARTS * PART_COLS];
     for (size_t k = 0; k < rows; k += 2 * PART_WORDS) {
         size_t n = rows - k < 2 * PART_WORDS ? rows - k : 2 * PART_WORDS;
-        size_t there = (n + 1) / 2;
         size_t whole = kmf_kernel_words(kernel, n);
         for (size_t j = 0; j < cols; j += PART_COLS) {
             size_t part = cols - j < PART_COLS ? cols - j : PART_COLS;
-            kmf_words_pairs(words, PART_COLS, from + k * ld_from + j, ld_from, part, n);
-            memset(words + there * PART_COLS, 0, (whole - there) * PART_COLS * sizeof *words);
-            kernel->gather(groups + j * ld + k / 2 * kernel->group, ld, words, PART_COLS, part,
-                           whole);
+            kmf_words_pairs(words, PART_COLS, kernel, from + k * ld_from + j, ld_from, part, n);
+            kernel->gather(groups + j * ld + kmf_kernel_words(kernel, k) * kernel->group, ld,
+                           words, PART_COLS, part, whole);
         }
     }
 }
@@ -189,8 +191,8 @@ void kmf_gemm_pack_left(const kmf_factor *dy, const float *from, size_t ld_from,
                         size_t rows)
 {
     const kmf_kernel *kernel = kernel_of(dy);
-    size_t ld = dy->N / kernel->terms;
-    float *groups = (float *)dy->room + row / kernel->terms * kernel->group;
+    size_t ld = kmf_kernel_words(kernel, dy->N);
+    float *groups = (float *)dy->room + kmf_kernel_words(kernel, row) * kernel->group;
     assert(row % KMF_TILE == 0 && rows <= KMF_TILE && row + rows <= dy->N);
     if (kernel->terms == 2)
         gather_pairs(groups, ld, kernel, from, ld_from, rows, dy->cols);
@@ -203,15 +205,15 @@ void kmf_gemm_pack_right(const kmf_factor *x, const float *from, size_t ld_from,
 {
     const kmf_kernel *kernel = kernel_of(x);
     assert(row % KMF_TILE == 0 && rows <= KMF_TILE && row + rows <= x->N);
-    kmf_panels_pack_rows((float *)x->room + row / kernel->terms * kernel->cols,
-                         x->N / kernel->terms, kernel, from, ld_from, rows, x->cols);
+    kmf_panels_pack_rows((float *)x->room + kmf_kernel_words(kernel, row) * kernel->cols,
+                         kmf_kernel_words(kernel, x->N), kernel, from, ld_from, rows, x->cols);
 }
 
 void kmf_gemm_outer(float *dw, size_t ld, const kmf_factor *dy, size_t o, size_t Dout,
                     const kmf_factor *x, size_t k, size_t Din, size_t n)
 {
     const kmf_kernel *kernel = kernel_of(x);
-    size_t words = x->N / kernel->terms;
+    size_t words = kmf_kernel_words(kernel, x->N);
     size_t last = kmf_kernel_words(kernel, n);
     const float *left = (const float *)dy->room + o * words;
     const float *right = (const float *)x->room + k * words;
@@ -220,8 +222,8 @@ void kmf_gemm_outer(float *dw, size_t ld, const kmf_factor *dy, size_t o, size_t
     assert(o % KMF_TILE == 0 && k % KMF_FACTOR_COLS == 0);
     assert(Dout > 0 && o + Dout <= dy->cols && k + Din <= x->cols);
     kmf_kernels_open(kernel->tiled);
-    for (size_t w = 0; w < last; w += DEPTH) {
-        size_t depth = last - w < DEPTH ? last - w : DEPTH;
+    for (size_t w = 0; w < last; w += OUTER) {
+        size_t depth = last - w < OUTER ? last - w : OUTER;
         for (size_t beg = 0; beg < Din; beg += kernel->width) {
             size_t cols = Din - beg < kernel->width ? Din - beg : kernel->width;
             const float *panel = right + beg * words + w * kernel->cols;

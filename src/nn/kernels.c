@@ -128,9 +128,10 @@ DOT(dot_halves, "vpdpwssd")
 
 #define WORDS_DEEP 512 /* of 64 columns: 128 KB, of which the second-level cache has more */
 
-#define IN_ROWS(which, level, n_cols, n_terms)                                \
-    .operand = (which), .panel = panel_##level, .rows = 24, .cols = (n_cols), \
-    .terms = (n_terms), .unit = 1, .width = (n_cols), .product_rows = 96, .depth = WORDS_DEEP
+#define IN_ROWS(which, level, n_cols, n_terms)                                        \
+    .operand = (which), .panel = panel_##level, .rows = 24, .cols = (n_cols),         \
+    .terms = (n_terms), .parts = 1, .unit = 1, .width = (n_cols), .product_rows = 96, \
+    .depth = WORDS_DEEP
 #define GATHERS(level, n_rows) \
     .group_panel = group_panel_##level, .gather = gather_##level, .group = (n_rows)
 
@@ -150,21 +151,26 @@ static const kmf_kernel int8_kernel = {IN_ROWS(KMF_OPERAND_INT8, int8, 64, 4)};
 static const kmf_kernel int16_kernel = {IN_ROWS(KMF_OPERAND_INT16, int16, 64, 2)};
 
 /* Tiles are so fast that a weight must be used often while it is near. */
-#define IN_TILES(which, function, n_terms)                                         \
-    .operand = (which), .tiled = true, .panel = (function), .rows = KMF_ROW_STEP,  \
-    .cols = KMF_ROWS_TILE, .terms = (n_terms), .unit = KMF_ROWS_TILE, .width = 64, \
-    .product_rows = 192, .depth = WORDS_DEEP
+#define IN_TILES(which, name, n_terms, n_parts)                                               \
+    .operand = (which), .tiled = true, .panel = kmf_tiles_panel_##name, .rows = KMF_ROW_STEP, \
+    .cols = KMF_ROWS_TILE, .terms = (n_terms), .parts = (n_parts), .unit = KMF_ROWS_TILE,     \
+    .width = 64, .product_rows = 192, .depth = WORDS_DEEP * (n_parts)
+#define GATHERS_TILES(name) \
+    .group_panel = kmf_tiles_panel_##name, .gather = kmf_tiles_gather, .group = KMF_ROWS_TILE
 
+static const kmf_kernel thirds_tiles = {
+    IN_TILES(KMF_OPERAND_THIRDS, thirds, 2, 3),
+    GATHERS_TILES(thirds),
+    .ended = kmf_tiles_ended_thirds,
+};
 static const kmf_kernel bf16_tiles = {
-    IN_TILES(KMF_OPERAND_BF16, kmf_tiles_panel_bf16, 2),
-    .group_panel = kmf_tiles_panel_bf16,
-    .gather = kmf_tiles_gather,
-    .group = KMF_ROWS_TILE,
+    IN_TILES(KMF_OPERAND_BF16, bf16, 2, 1),
+    GATHERS_TILES(bf16),
     .ended = kmf_tiles_ended_bf16,
 };
-static const kmf_kernel split_tiles = {IN_TILES(KMF_OPERAND_SPLIT, kmf_tiles_panel_bf16, 2)};
+static const kmf_kernel split_tiles = {IN_TILES(KMF_OPERAND_SPLIT, split, 2, 2)};
 static const kmf_kernel int8_tiles = {
-    IN_TILES(KMF_OPERAND_INT8, kmf_tiles_panel_int8, 4),
+    IN_TILES(KMF_OPERAND_INT8, int8, 4, 1),
     .ended = kmf_tiles_ended_int8,
 };
 #endif
@@ -181,6 +187,8 @@ const kmf_kernel *kmf_kernel_of(kmf_operand operand)
         return level >= KMF_CPU_VNNI ? &int16_kernel : NULL;
     if (operand == KMF_OPERAND_SPLIT)
         return level >= KMF_CPU_AMX ? &split_tiles : NULL;
+    if (operand == KMF_OPERAND_THIRDS)
+        return level >= KMF_CPU_AMX ? &thirds_tiles : NULL;
 #endif
     return operand == KMF_OPERAND_F32 ? &f32_kernels[kmf_cpu_vectors()] : NULL;
 }

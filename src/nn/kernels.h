@@ -7,7 +7,22 @@
  *   bf16   two bfloat16, the first below      sums are float
  *   int8   four, of a: 0 .. 255, of b: -127 .. 127     sums are int32
  *   int16  two, -32767 .. 32767, which only attention has: sums are int32 that must not overflow
- *   split  as bf16: each number is the sum of two, for which there are three products (nn/attend.h)
+ *   split  two numbers of two parts each      sums are float
+ *   thirds two of three parts
+ *
+ * Parts are bfloat16, of which a number is the sum: the one next to it, the one next to what is
+ * left, and so on; for tile registers, which have no float32. Three parts are
+ * the number, bit for bit, if its magnitude is between 2^-110 and 3.38e38; a smaller one may lose
+ * less than 2^-126, a larger one is no finite number. Of a product a b
+ * those products of parts are summed up, in float32, that are not smaller than what the last part
+ * leaves:
+ *
+ *   thirds a0 b0 + a0 b1 + a1 b0 + a0 b2 + a1 b1 + a2 b0      the rest is 2^-25 |a b| at most
+ *   split  a0 b0 + a0 b1 + a1 b0                              3 2^-18 |a b|
+ *
+ * so that thirds are as exact as float32 by fused multiply-add, and more, as sums are of fewer
+ * pieces (the scheme: G. Henry, P. Tang, A. Heinecke 2019, arXiv 1904.06376). Where there are parts, units of 16
+ * words stand one part after the other.
  *
  * The right operand comes in panels of `cols` columns, [K, cols] words each, one after the other;
  * of the left one rows are kmf_rows.
@@ -30,6 +45,7 @@
 /* The most columns of a panel: of OpenBLAS's; of the others, the most columns at a time. */
 #define KMF_PANEL_COLS 512
 #define KMF_KERNEL_COLS 64
+#define KMF_MOST_PARTS 3
 /* The most rows of a step, and a multiple of the rows of any. */
 #define KMF_ROW_STEP 96
 
@@ -68,7 +84,8 @@ typedef enum kmf_operand {
     KMF_OPERAND_BF16,
     KMF_OPERAND_INT8,
     KMF_OPERAND_INT16,
-    KMF_OPERAND_SPLIT
+    KMF_OPERAND_SPLIT,
+    KMF_OPERAND_THIRDS
 } kmf_operand;
 
 typedef struct kmf_kernel {
@@ -82,7 +99,8 @@ typedef struct kmf_kernel {
     size_t rows;         /* of a step: multiples of it are whole register tiles */
     size_t cols;         /* of a panel */
     size_t terms;        /* of a word: 1, 2, 4 */
-    size_t unit; /* words that a sum is taken in multiples of; there are zeros behind K */
+    size_t parts;        /* of a term: 1, 2, 3 */
+    size_t unit; /* words of a part that sums are taken in multiples of; zeros are behind K */
     /* Columns of a product of weights at a time, a multiple of cols. */
     size_t width;
     /*
@@ -99,7 +117,8 @@ typedef struct kmf_kernel {
 
 /*
  * NULL if the processor, or the level asked for (base/cpu.h), lacks the instructions. Who has those
- * of int8 has those of int16; split is only where it is faster than they are.
+ * of int8 has those of int16; split is only where it is faster than they are, thirds where they are
+ * faster than f32.
  */
 const kmf_kernel *kmf_kernel_of(kmf_operand operand);
 
@@ -111,6 +130,7 @@ typedef struct kmf_rows {
     uint32_t *words;
     size_t ld; /* a multiple of 16 where words hold several terms */
     bool tiled;
+    size_t parts; /* of a term, beyond 1 only in tiles */
 } kmf_rows;
 
 #define KMF_ROWS_TILE ((size_t)16)
@@ -124,7 +144,7 @@ static inline size_t kmf_rows_at(const kmf_rows *rows, size_t n, size_t k)
            k * KMF_ROWS_TILE;
 }
 
-/* From there to the next such k: words. */
+/* From there to the next such k, or to the next part of the same: words. */
 static inline size_t kmf_rows_step(const kmf_rows *rows)
 {
     return rows->tiled ? KMF_ROWS_TILE * KMF_ROWS_TILE : KMF_ROWS_TILE;
@@ -133,22 +153,28 @@ static inline size_t kmf_rows_step(const kmf_rows *rows)
 /* What products of weights in this precision are computed in. */
 static inline kmf_operand kmf_operand_of(kmf_precision precision)
 {
-    return precision == KMF_PRECISION_F32    ? KMF_OPERAND_F32
-           : precision == KMF_PRECISION_BF16 ? KMF_OPERAND_BF16
-                                             : KMF_OPERAND_INT8;
+    if (precision == KMF_PRECISION_F32)
+        return kmf_kernel_of(KMF_OPERAND_THIRDS) ? KMF_OPERAND_THIRDS : KMF_OPERAND_F32;
+    return precision == KMF_PRECISION_BF16 ? KMF_OPERAND_BF16 : KMF_OPERAND_INT8;
 }
 
 /* How a kernel reads rows. */
 static inline kmf_rows kmf_kernel_rows(const kmf_kernel *kernel, void *words, size_t ld)
 {
-    return (kmf_rows){words, ld, kernel->tiled};
+    return (kmf_rows){words, ld, kernel->tiled, kernel->parts};
 }
 
-/* Words of K terms, in whole units. */
+/* Words of K terms, in whole units of all parts. */
 static inline size_t kmf_kernel_words(const kmf_kernel *kernel, size_t K)
 {
     size_t terms = kernel->terms * kernel->unit;
-    return (K + terms - 1) / terms * kernel->unit;
+    return (K + terms - 1) / terms * kernel->unit * kernel->parts;
+}
+
+/* Terms of so many words. */
+static inline size_t kmf_kernel_terms(const kmf_kernel *kernel, size_t words)
+{
+    return words / kernel->parts * kernel->terms;
 }
 
 /*

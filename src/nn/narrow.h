@@ -4,8 +4,34 @@
 
 #include "base/cpu.h"
 
+#include <stddef.h>
+#include <stdint.h>
 #if KMF_X86_LEVELS
 #include <immintrin.h>
+
+/* The bfloat16 next to each of x, as a float, and x becomes what is left. */
+KMF_TARGET_BF16 static KMF_INLINE __m512 kmf_take_part(__m512 *x)
+{
+    __m512i up = _mm512_add_epi32(_mm512_castps_si512(*x), _mm512_set1_epi32(0x8000));
+    __m512 part = _mm512_castsi512_ps(_mm512_and_si512(up, _mm512_set1_epi32(-0x10000)));
+    *x = _mm512_sub_ps(*x, part);
+    return part;
+}
+
+/*
+ * x and y, 32 numbers, to 32 bfloat16 side by side for each of their parts (nn/kernels.h), one
+ * part `step` words behind the other.
+ */
+KMF_TARGET_BF16 static KMF_INLINE void kmf_store_parts(uint32_t *to, size_t step, size_t parts,
+                                                       __m512 x, __m512 y)
+{
+    for (size_t p = 1; p < parts; p++, to += step) {
+        __m512 a = kmf_take_part(&x);
+        __m512 b = kmf_take_part(&y);
+        _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(b, a));
+    }
+    _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(y, x));
+}
 
 /* 64 integers in 0 .. 255 to bytes, in their order. */
 KMF_TARGET_VNNI static KMF_INLINE __m512i kmf_bytes_of(__m512i a, __m512i b, __m512i c,

@@ -37,7 +37,8 @@ static bool panel_bytes(const kmf_kernel *kernel, size_t Dout, size_t Din, size_
     size_t cols = Dout;
     size_t words;
     if (!kmf_add(cols, kernel->cols - 1, &cols) ||
-        !kmf_add(Din, kernel->terms * kernel->unit - 1, &words))
+        !kmf_add(Din, kernel->terms * kernel->unit - 1, &words) ||
+        !kmf_mul(words, kernel->parts, &words))
         return false;
     cols = cols / kernel->cols * kernel->cols;
     words = kmf_kernel_words(kernel, Din);
@@ -82,40 +83,60 @@ size_t kmf_words_ld(const kmf_kernel *kernel, size_t K)
 /* ---------------------------------------------------------------- bfloat16 --------------- */
 
 /*
- * row_to_bf16: K numbers, and zeros up to room, a multiple of 16; 32 of them stand side by side,
- * the next 32 `step` from there.
- * pair_rows: words [n] = a and b side by side, as bf16; b may be NULL: zeros.
+ * row_to_bf16: K numbers, and zeros up to a multiple of 32; 32 of them stand side by side, `step`
+ * words from there their next part, and behind the last part the next 32.
+ * pair_rows: words [n] = a and b side by side, as bf16, and `step` words from there their next
+ * part; b may be NULL: zeros.
  */
 #if KMF_X86_LEVELS
-KMF_TARGET_BF16 static void row_to_bf16(uint16_t *to, size_t step, const float *x, size_t K,
-                                        size_t room)
+/* The lanes that the numbers of K from i on fill. */
+static KMF_INLINE __mmask16 lanes_at(size_t i, size_t K)
 {
-    size_t whole = K / 32 * 32;
-    for (size_t i = 0; i < whole; i += 32, to += step) {
-        __m512bh both =
-            _mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + i + 16), _mm512_loadu_ps(x + i));
-        _mm512_storeu_si512(to, (__m512i)both);
-    }
-    for (size_t i = whole; i < room; i += 16, to += 16) {
-        size_t n = i >= K ? 0 : K - i < 16 ? K - i : 16;
-        __m512 v = _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1u), x + (n ? i : 0));
-        _mm256_storeu_si256((__m256i *)(void *)to, (__m256i)_mm512_cvtneps_pbh(v));
-    }
+    return (__mmask16)(K <= i ? 0u : K - i < 16 ? (1u << (K - i)) - 1u : 0xffffu);
 }
 
-KMF_TARGET_BF16 static void pair_rows(uint32_t *words, const float *a, const float *b, size_t n)
+KMF_TARGET_BF16 static KMF_INLINE void row_to_parts(uint32_t *to, size_t step, size_t parts,
+                                                    const float *x, size_t K)
+{
+    size_t i = 0;
+    for (; i + 32 <= K; i += 32, to += parts * step)
+        kmf_store_parts(to, step, parts, _mm512_loadu_ps(x + i), _mm512_loadu_ps(x + i + 16));
+    if (i < K)
+        kmf_store_parts(to, step, parts, _mm512_maskz_loadu_ps(lanes_at(i, K), x + i),
+                        _mm512_maskz_loadu_ps(lanes_at(i + 16, K), x + i + 16));
+}
+
+KMF_TARGET_BF16 static void row_to_bf16(uint32_t *to, size_t step, size_t parts, const float *x,
+                                        size_t K)
+{
+    if (parts == 1)
+        row_to_parts(to, step, 1, x, K);
+    else if (parts == 3)
+        row_to_parts(to, step, 3, x, K);
+    else
+        row_to_parts(to, step, parts, x, K);
+}
+
+KMF_TARGET_BF16 static void pair_rows(uint32_t *words, size_t step, size_t parts,
+                                      const float *a, const float *b, size_t n)
 {
     static const uint16_t place[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
                                        21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
                                        11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
     __m512i side_by_side = _mm512_loadu_si512(place);
     for (size_t j = 0; j < n; j += 16) {
-        __mmask16 there = (__mmask16)(n - j < 16 ? (1u << (n - j)) - 1u : 0xffffu);
+        __mmask16 there = lanes_at(j, n);
         __m512 x = _mm512_maskz_loadu_ps(there, a + j);
         __m512 y = b ? _mm512_maskz_loadu_ps(there, b + j) : _mm512_setzero_ps();
+        uint32_t *to = words + j;
+        for (size_t p = 1; p < parts; p++, to += step) {
+            __m512i low = _mm512_castps_si512(kmf_take_part(&x));
+            __m512i high = _mm512_castps_si512(kmf_take_part(&y));
+            _mm512_mask_storeu_epi32(to, there,
+                                     _mm512_or_si512(_mm512_srli_epi32(low, 16), high));
+        }
         __m512i both = (__m512i)_mm512_cvtne2ps_pbh(y, x);
-        _mm512_mask_storeu_epi32(words + j, there,
-                                 _mm512_permutexvar_epi16(side_by_side, both));
+        _mm512_mask_storeu_epi32(to, there, _mm512_permutexvar_epi16(side_by_side, both));
     }
 }
 #else
@@ -128,14 +149,20 @@ static KMF_INLINE uint32_t bf16_of(float x)
     return (bits & ~KMF_SIGN_BIT) > KMF_INFINITY_BITS ? quiet : rounded;
 }
 
-static void row_to_bf16(uint16_t *to, size_t step, const float *x, size_t K, size_t room)
+/* Without tiles there is one part. */
+static void row_to_bf16(uint32_t *to, size_t step, size_t parts, const float *x, size_t K)
 {
-    for (size_t i = 0; i < room; i++)
-        to[i / 32 * step + i % 32] = (uint16_t)(i < K ? bf16_of(x[i]) : 0);
+    assert(parts == 1);
+    for (size_t i = 0; i < round_up(K, 32); i += 2)
+        to[i / 32 * step * parts + i % 32 / 2] =
+            (i < K ? bf16_of(x[i]) : 0) | (i + 1 < K ? bf16_of(x[i + 1]) << 16 : 0);
 }
 
-static void pair_rows(uint32_t *words, const float *a, const float *b, size_t n)
+static void pair_rows(uint32_t *words, size_t step, size_t parts, const float *a,
+                      const float *b, size_t n)
 {
+    assert(parts == 1);
+    (void)step, (void)parts;
     for (size_t j = 0; j < n; j++)
         words[j] = bf16_of(a[j]) | (b ? bf16_of(b[j]) << 16 : 0);
 }
@@ -144,15 +171,31 @@ static void pair_rows(uint32_t *words, const float *a, const float *b, size_t n)
 void kmf_words_bf16(kmf_rows to, const float *x, size_t ld_x, size_t N, size_t K)
 {
     for (size_t n = 0; n < N; n++)
-        row_to_bf16((uint16_t *)(to.words + kmf_rows_at(&to, n, 0)), kmf_rows_step(&to) * 2,
-                    x + n * ld_x, K, round_up(K, 32));
+        row_to_bf16(to.words + kmf_rows_at(&to, n, 0), kmf_rows_step(&to), to.parts,
+                    x + n * ld_x, K);
 }
 
-void kmf_words_pairs(void *words, size_t ld, const float *x, size_t ld_x, size_t N, size_t K)
+/* Where word k of the first part stands; that of the next one is a unit from there. */
+static size_t place_of(const kmf_kernel *kernel, size_t k)
+{
+    return k / kernel->unit * kernel->unit * kernel->parts + k % kernel->unit;
+}
+
+/* to, words of cols each: zeros from the first part's word k on up to a whole unit. */
+static void fill_unit(uint32_t *to, const kmf_kernel *kernel, size_t cols, size_t k)
+{
+    for (; k % kernel->unit != 0; k++)
+        for (size_t p = 0; p < kernel->parts; p++)
+            memset(to + (place_of(kernel, k) + p * kernel->unit) * cols, 0, cols * sizeof *to);
+}
+
+void kmf_words_pairs(void *words, size_t ld, const kmf_kernel *kernel, const float *x,
+                     size_t ld_x, size_t N, size_t K)
 {
     for (size_t k = 0; k < K; k += 2)
-        pair_rows((uint32_t *)words + k / 2 * ld, x + k * ld_x,
-                  k + 1 < K ? x + (k + 1) * ld_x : NULL, N);
+        pair_rows((uint32_t *)words + place_of(kernel, k / 2) * ld, kernel->unit * ld,
+                  kernel->parts, x + k * ld_x, k + 1 < K ? x + (k + 1) * ld_x : NULL, N);
+    fill_unit(words, kernel, ld, words_of(kernel, K));
 }
 
 /* ---------------------------------------------------------------- int8 ------------------- */
@@ -166,12 +209,6 @@ void kmf_words_pairs(void *words, size_t ld, const float *x, size_t ld_x, size_t
  * side by side; the next 64 `step` from there.
  */
 #if KMF_X86_LEVELS
-/* The lanes that the numbers of K from i on fill. */
-static KMF_INLINE __mmask16 lanes_at(size_t i, size_t K)
-{
-    return (__mmask16)(K - i < 16 ? (1u << (K - i)) - 1u : 0xffffu);
-}
-
 typedef struct bounds {
     __m512 least, most;
     __m512 zero; /* or NaN, if one was no finite number */
@@ -459,27 +496,22 @@ static float row_scale(const kmf_kernel *kernel, const float *row, size_t K)
     return kernel->operand == KMF_OPERAND_INT16 ? int16_scale(row, K) : kmf_int8_scale(row, K);
 }
 
+#define WORDS_TURNED 16 /* of a part */
+
 /* Words of terms k .. k + n - 1 of row o of a weight. */
 static void weight_words(uint32_t *words, const kmf_kernel *kernel, const matrix *m, size_t o,
                          size_t k, size_t n, float scale, float *sum)
 {
     const float *x = row_of(m, o) + k;
-    memset(words, 0, words_of(kernel, n) * sizeof *words);
-    switch (kernel->operand) {
-    case KMF_OPERAND_F32:
+    memset(words, 0, kmf_kernel_words(kernel, n) * sizeof *words);
+    if (kernel->terms == 1)
         memcpy(words, x, n * sizeof *words);
-        break;
-    case KMF_OPERAND_BF16:
-    case KMF_OPERAND_SPLIT:
-        row_to_bf16((uint16_t *)(void *)words, 32, x, n, round_up(n, 16));
-        break;
-    case KMF_OPERAND_INT8:
+    else if (kernel->operand == KMF_OPERAND_INT8)
         kmf_int8_round((int8_t *)words, sum, x, scale, n);
-        break;
-    case KMF_OPERAND_INT16:
+    else if (kernel->operand == KMF_OPERAND_INT16)
         row_to_int16((int16_t *)(void *)words, x, factor_of(scale), n, round_up(n, 16));
-        break;
-    }
+    else
+        row_to_bf16(words, WORDS_TURNED, kernel->parts, x, n);
 }
 
 /* sums [Dout] = what stands behind it added up over the groups. */
@@ -488,14 +520,6 @@ static void add_groups(float *sums, size_t Dout, size_t Din)
     for (size_t k = 0; k < Din; k += KMF_INT8_GROUP)
         for (size_t o = 0; o < Dout; o++)
             sums[o] += sums[(1 + k / KMF_INT8_GROUP) * Dout + o];
-}
-
-#define WORDS_TURNED 16
-
-/* to [words, cols] = 0 from row `first` on. */
-static void fill_words(uint32_t *to, size_t cols, size_t first, size_t words)
-{
-    memset(to + first * cols, 0, (words - first) * cols * sizeof *to);
 }
 
 void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const *parts,
@@ -507,7 +531,7 @@ void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const 
     size_t cols = kernel->cols;
     bool quantised = kmf_has_scales(kernel);
     float *scales = (float *)(void *)((char *)panels + scales_offset(kernel, Dout, Din));
-    _Alignas(64) uint32_t rows[KMF_PANEL_COLS][WORDS_TURNED];
+    _Alignas(64) uint32_t rows[KMF_PANEL_COLS][WORDS_TURNED * KMF_MOST_PARTS];
     size_t most =
         WORDS_TURNED * kernel->terms; /* of a row, converted at a time: divides a group */
     if (quantised)
@@ -520,17 +544,16 @@ void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const 
             scales[beg + j] = row_scale(kernel, row_of(&m, beg + j), Din);
         for (size_t k = 0; k < Din; k += most) {
             size_t n = Din - k < most ? Din - k : most;
-            size_t n_words = words_of(kernel, n);
-            uint32_t *to = panel + k / kernel->terms * cols;
+            size_t n_words = kmf_kernel_words(kernel, n);
+            uint32_t *to = panel + kmf_kernel_words(kernel, k) * cols;
             float *sums = quantised ? scales + (2 + k / KMF_INT8_GROUP) * Dout + beg : NULL;
             for (size_t j = 0; j < n_cols; j++)
                 weight_words(rows[j], kernel, &m, beg + j, k, n,
                              quantised ? scales[beg + j] : 0.0f, sums ? &sums[j] : NULL);
-            kmf_turn_words(to, cols, rows, WORDS_TURNED, n_cols, n_words);
+            kmf_turn_words(to, cols, rows, WORDS_TURNED * KMF_MOST_PARTS, n_cols, n_words);
             for (size_t i = 0; n_cols < cols && i < n_words; i++)
                 memset(to + i * cols + n_cols, 0, (cols - n_cols) * sizeof *to);
         }
-        fill_words(panel, cols, words_of(kernel, Din), words);
     }
     if (quantised)
         add_groups(scales + Dout, Dout, Din);
@@ -556,7 +579,7 @@ static void find_column_scales(float *scales, float *factors, const matrix *m, s
 
 /*
  * One word for each of n columns, and zeros behind the last one of a panel: the terms of W^T that
- * begin at row o of W. Panels are ld words apart.
+ * begin at row o of W, of all parts. Panels are ld words apart.
  */
 static void column_words(uint32_t *to, size_t ld, const kmf_kernel *kernel, const matrix *m,
                          size_t o, size_t beg, size_t n, const float *factors)
@@ -569,13 +592,14 @@ static void column_words(uint32_t *to, size_t ld, const kmf_kernel *kernel, cons
         rows[n_rows] = row_of(m, o + n_rows) + beg;
     for (size_t j = 0; j < n; j += cols, to += ld) {
         size_t part = n - j < cols ? n - j : cols;
-        if (kernel->operand == KMF_OPERAND_F32)
+        if (kernel->terms == 1)
             memcpy(to, rows[0], part * sizeof *to);
-        else if (kernel->operand == KMF_OPERAND_BF16)
-            pair_rows(to, rows[0], rows[1], part);
+        else if (kernel->terms == 2)
+            pair_rows(to, kernel->unit * cols, kernel->parts, rows[0], rows[1], part);
         else
             quad_rows(to, rows, factors + j, part);
-        memset(to + part, 0, (cols - part) * sizeof *to);
+        for (size_t p = 0; part < cols && p < kernel->parts; p++)
+            memset(to + p * kernel->unit * cols + part, 0, (cols - part) * sizeof *to);
         for (size_t i = 0; i < n_rows; i++)
             rows[i] += cols;
     }
@@ -595,18 +619,18 @@ static void pack_columns(uint32_t *panels, size_t ld, const kmf_kernel *kernel, 
             find_column_scales(scales + beg, factors, m, beg, n);
         for (size_t k = 0; k < there; k++) {
             fetch_rows(m, k * kernel->terms + ROWS_AHEAD, kernel->terms, beg, n);
-            column_words(panel + k * cols, cols * ld, kernel, m, k * kernel->terms, beg, n,
-                         factors);
+            column_words(panel + place_of(kernel, k) * cols, cols * ld, kernel, m,
+                         k * kernel->terms, beg, n, factors);
         }
         for (size_t j = 0; j < n; j += cols)
-            fill_words(panel + j * ld, cols, there, kmf_kernel_words(kernel, m->rows));
+            fill_unit(panel + j * ld, kernel, cols, there);
     }
 }
 
 void kmf_panels_pack_back(void *panels, const kmf_kernel *kernel, const float *const *parts,
                           size_t n_parts, size_t ld, size_t Dout, size_t Din)
 {
-    assert(n_parts > 0 && Dout % n_parts == 0 && kernel->operand <= KMF_OPERAND_INT8);
+    assert(n_parts > 0 && Dout % n_parts == 0 && kernel->operand != KMF_OPERAND_INT16);
     matrix m = {parts, Dout / n_parts, ld, Dout};
     char *scales = (char *)panels + scales_offset(kernel, Din, Dout);
     pack_columns(panels, kmf_kernel_words(kernel, Dout), kernel, &m,
@@ -616,7 +640,7 @@ void kmf_panels_pack_back(void *panels, const kmf_kernel *kernel, const float *c
 void kmf_panels_pack_rows(void *panels, size_t ld, const kmf_kernel *kernel, const float *x,
                           size_t ld_x, size_t N, size_t cols)
 {
-    assert(kernel->operand <= KMF_OPERAND_BF16 && N > 0);
+    assert(!kmf_has_scales(kernel) && N > 0);
     matrix m = {&x, N, ld_x, N};
     pack_columns(panels, ld, kernel, &m, NULL, cols);
 }

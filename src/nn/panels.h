@@ -12,7 +12,7 @@
  * and where groups of KMF_INT8_GROUP terms of x have a scale and a low of their own, the sum of
  * that over the groups.
  *
- * split: the caller gives the parts, numbers that bf16 holds, side by side.
+ * Of split and thirds all parts of a number (nn/kernels.h) are made of it here.
  *
  * int16, either side: scale = |row| / 32000, by the Euclidean norm, so that no product of two rows
  * overflows (rows whose squares are no normal numbers aside: their scores are 0 to 1e-3 anyway, and
@@ -50,13 +50,13 @@ void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const 
                      size_t n_parts, size_t ld, size_t Dout, size_t Din);
 /*
  * Of the same W, the panels of W^T [Din, Dout], with its scales; int8: without the sums. Not for
- * int16 and split.
+ * int16.
  */
 void kmf_panels_pack_back(void *panels, const kmf_kernel *kernel, const float *const *parts,
                           size_t n_parts, size_t ld, size_t Dout, size_t Din);
 
 /*
- * Rows x [N, cols] as terms of such panels, f32 or bf16, that are ld words long: from where
+ * Rows x [N, cols] as terms of such panels, without scales, that are ld words long: from where
  * `panels` points on, and zeros behind them up to a whole unit of words.
  */
 void kmf_panels_pack_rows(void *panels, size_t ld, const kmf_kernel *kernel, const float *x,
@@ -82,10 +82,17 @@ static KMF_INLINE float kmf_int8_number(bool fused, int32_t sum, float scale, fl
 
 /* Words of a converted row: a multiple of 16. */
 size_t kmf_words_ld(const kmf_kernel *kernel, size_t K);
-/* x [N, K] to bf16 words; behind the K-th term up to a multiple of 32 there are zeros. */
+/*
+ * x [N, K] to bf16 words of as many parts as the rows have; behind the K-th term up to a multiple
+ * of 32 there are zeros.
+ */
 void kmf_words_bf16(kmf_rows to, const float *x, size_t ld_x, size_t N, size_t K);
-/* x [K, N], stored the other way round, to bf16 words [K / 2, N], ld: pairs of its rows. */
-void kmf_words_pairs(void *words, size_t ld, const float *x, size_t ld_x, size_t N, size_t K);
+/*
+ * x [K, N], stored the other way round, to the kernel's words [kmf_kernel_words(K), N], ld, of
+ * bf16: pairs of its rows, and zeros.
+ */
+void kmf_words_pairs(void *words, size_t ld, const kmf_kernel *kernel, const float *x,
+                     size_t ld_x, size_t N, size_t K);
 /*
  * x [N, K] to bytes, scale [N] and low [N]; behind the K-th up to a multiple of 64 there are zeros.
  * Only where kmf_precision_here has INT8.

@@ -17,7 +17,9 @@
 
 #if KMF_X86_LEVELS
 /* Only at the level amx, and between kmf_tiles_open and kmf_tiles_close on the same thread. */
+kmf_panel_fn kmf_tiles_panel_thirds;
 kmf_panel_fn kmf_tiles_panel_bf16;
+kmf_panel_fn kmf_tiles_panel_split;
 kmf_panel_fn kmf_tiles_panel_int8;
 kmf_gather_fn kmf_tiles_gather;
 
@@ -25,6 +27,7 @@ kmf_gather_fn kmf_tiles_gather;
  * The unit that multiplies tiles leaves the vector units idle: while it works on a block, they end
  * the one before.
  */
+kmf_ended_fn kmf_tiles_ended_thirds;
 kmf_ended_fn kmf_tiles_ended_bf16;
 kmf_ended_fn kmf_tiles_ended_int8;
 
