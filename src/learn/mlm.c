@@ -9,7 +9,7 @@
  * A part is a row of phases; in a phase the threads take items, and it ends when all are done.
  * Two kinds of sums over tokens want an order that does not depend on threads. A weight's gradient
  * dy^T x is cut by blocks of the weight, and each item goes over all tokens; dy and x are packed
- * for that, once, by the tiles that make them or take them up. Gradients of vectors (biases,
+ * for that, once, by the tiles that make them or take them up, for some tiles at a time. Gradients of vectors (biases,
  * norms) are summed by tiles, into partial sums that one item then adds up in order.
  *
  * Weights are packed for the products one layer at a time, when they are wanted: they change with
@@ -33,8 +33,9 @@
 
 #define ROTARY_BASE 10000.0
 #define CHUNK_NUMBERS ((size_t)1 << 22) /* of the head's probabilities, about */
-#define MOST_NUMBERS ((size_t)1 << 56)  /* of a slab: sums of so many do not wrap around */
-#define CACHE_LINE ((size_t)64)         /* where the slab's arrays begin */
+#define STAGE_TILES ((size_t)6) /* of a worker: the processor's caches hold what they pack */
+#define MOST_NUMBERS ((size_t)1 << 56) /* of a slab: sums of so many do not wrap around */
+#define CACHE_LINE ((size_t)64)        /* where the slab's arrays begin */
 
 /* ---------------------------------------------------------------- workspace -------------- */
 
@@ -55,6 +56,11 @@ static kmf_real *take(arena *a, size_t rows, size_t width)
     kmf_real *at = a->base ? a->base + a->used : NULL;
     a->used += (n + 15) / 16 * 16;
     return at;
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
 }
 
 static size_t larger(size_t a, size_t b)
@@ -111,9 +117,10 @@ static void lay_out_backward(kmf_mlm *m, arena *a)
     m->partial_width = larger(9 * m->D + m->F, 4 * m->E + m->D);
     m->partial = take(a, larger(m->max_tiles, m->chunk / KMF_TILE), m->partial_width);
     for (size_t i = 0; i < KMF_FACTORS; i++)
-        m->factors[i] = take_factor(m, a, m->N, larger(m->D, m->E));
+        m->factors[i] =
+            take_factor(m, a, larger(m->stage * KMF_TILE, m->chunk), larger(m->D, m->E));
     for (size_t i = 0; i < KMF_WIDE_FACTORS; i++)
-        m->wide[i] = take_factor(m, a, m->N, m->F);
+        m->wide[i] = take_factor(m, a, m->stage * KMF_TILE, m->F);
     m->dlogits = take_factor(m, a, m->chunk, m->V);
     m->head_weights = take(a, m->chunk, 1);
     m->head_back = take_packing(m, a, m->E, m->D);
@@ -200,6 +207,7 @@ static void set_sizes(kmf_mlm *m, const kmf_config *config, const kmf_mlm_option
                ? KMF_TILE
                : (opts->max_tokens + KMF_TILE - 1) / KMF_TILE * KMF_TILE;
     m->max_tiles = m->N / KMF_TILE;
+    m->stage = smaller(m->max_tiles, STAGE_TILES * (size_t)workers);
     m->chunk = CHUNK_NUMBERS / m->V / KMF_TILE * KMF_TILE;
     if (m->chunk > m->N)
         m->chunk = m->N;
@@ -357,6 +365,39 @@ void kmf_mlm_product_add(const kmf_mlm *m, size_t i, size_t rows)
     kmf_gemm_outer(p->dw + o * Din + k, Din, &p->dy, o, n_rows, &p->x, k, n_cols, rows);
 }
 
+/* Tiles of the stage under way. */
+static size_t tiles_here(const kmf_mlm *m)
+{
+    return smaller(m->tiles - m->first_tile, m->stage_tiles);
+}
+
+size_t kmf_mlm_stage_rows(const kmf_mlm *m)
+{
+    return smaller(m->n - m->first_tile * KMF_TILE, m->stage_tiles * KMF_TILE);
+}
+
+static int add_products(void *arg, size_t i, int worker, kmf_err *err)
+{
+    const kmf_mlm *m = arg;
+    (void)worker;
+    (void)err;
+    kmf_mlm_product_add(m, i, kmf_mlm_stage_rows(m));
+    return 0;
+}
+
+int kmf_mlm_stages(kmf_mlm *m, kmf_item_fn *fn, kmf_err *err)
+{
+    m->first_tile = 0;
+    int rc = kmf_pool_each(m->pool, tiles_here(m), fn, m, err);
+    while (rc == 0 && m->first_tile + m->stage_tiles < m->tiles) {
+        rc = kmf_pool_each(m->pool, kmf_mlm_product_items(m), add_products, m, err);
+        m->first_tile += m->stage_tiles;
+        if (rc == 0)
+            rc = kmf_pool_each(m->pool, tiles_here(m), fn, m, err);
+    }
+    return rc;
+}
+
 size_t kmf_mlm_sum(kmf_mlm *m, kmf_real *to, size_t n)
 {
     const kmf_partial_sum *last = m->n_sums > 0 ? &m->sums[m->n_sums - 1] : NULL;
@@ -392,6 +433,8 @@ static void begin(kmf_mlm *m, const kmf_mlm_batch *batch, bool training)
     m->d = NULL;
     m->n = batch->off[batch->n_seq];
     m->tiles = (m->n + KMF_TILE - 1) / KMF_TILE;
+    size_t stages = (m->tiles + m->stage - 1) / m->stage;
+    m->stage_tiles = (m->tiles + stages - 1) / stages;
     m->n_labels = 0;
     assert(m->n > 0 && m->n <= m->opts.max_tokens);
     for (size_t s = 0; s < batch->n_seq; s++)

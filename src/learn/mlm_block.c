@@ -182,22 +182,24 @@ enum { DQ, DK, DV, IN };
 
 static kmf_factor factor(const kmf_mlm *m, size_t i)
 {
-    return kmf_mlm_factor(m, m->factors[i], m->N, m->D);
+    return kmf_mlm_factor(m, m->factors[i], m->stage * KMF_TILE, m->D);
 }
 
 static kmf_factor wide_factor(const kmf_mlm *m, size_t i)
 {
-    return kmf_mlm_factor(m, m->wide[i], m->N, m->F);
+    return kmf_mlm_factor(m, m->wide[i], m->stage * KMF_TILE, m->F);
 }
 
-static int feed_backward(void *arg, size_t t, int worker, kmf_err *err)
+static int feed_backward(void *arg, size_t i, int worker, kmf_err *err)
 {
     const kmf_mlm *m = arg;
     const kmf_layer *w = &m->w->layers[m->layer];
     const kmf_activations *a = &m->layers[m->layer];
     double eps = m->config.layer_norm_eps;
     size_t D = m->D, F = m->F;
+    size_t t = m->first_tile + i;
     size_t row = t * KMF_TILE;
+    size_t at = i * KMF_TILE; /* in the factors */
     size_t rows = kmf_mlm_tile_rows(m, t);
     size_t cells = rows * D * sizeof(kmf_real);
     kmf_real *dx = m->dx + row * D; /* then ds2 */
@@ -221,11 +223,11 @@ static int feed_backward(void *arg, size_t t, int worker, kmf_err *err)
     memcpy(dy2, dx, cells);
     kmf_mlm_drop(m, dy2, D, KMF_DROP_FEED, m->layer, row, rows, D);
     kmf_bias_backward(partial + sums[B2].from, dy2, D, rows, D);
-    kmf_gemm_pack_left(&of_dy2, dy2, D, row, rows);
+    kmf_gemm_pack_left(&of_dy2, dy2, D, at, rows);
     kmf_mlm_multiply(m, worker, dh, F, dy2, D, &m->w2, rows, NULL); /* [t, D] -> [t, F] */
     kmf_activation_backward(dh, F, dh, F, h, F, m->config.activation, rows, F);
     kmf_bias_backward(partial + sums[B1].from, dh, F, rows, F);
-    kmf_gemm_pack_left(&of_dh, dh, F, row, rows);
+    kmf_gemm_pack_left(&of_dh, dh, F, at, rows);
     kmf_mlm_multiply(m, worker, ds1, D, dh, F, &m->w1, rows, NULL); /* [t, F] -> [t, D] */
     kmf_residual_forward(ds1, D, dx, D, NULL, rows, D);
 
@@ -234,14 +236,14 @@ static int feed_backward(void *arg, size_t t, int worker, kmf_err *err)
     memcpy(dy1, ds1, cells);
     kmf_mlm_drop(m, dy1, D, KMF_DROP_HEADS, m->layer, row, rows, D);
     kmf_bias_backward(partial + sums[BO].from, dy1, D, rows, D);
-    kmf_gemm_pack_left(&of_dy1, dy1, D, row, rows);
+    kmf_gemm_pack_left(&of_dy1, dy1, D, at, rows);
     kmf_mlm_multiply(m, worker, m->dheads + row * D, D, dy1, D, &m->wo, rows, NULL);
 
     kmf_activation_forward(act, F, h, F, m->config.activation, rows, F);
-    kmf_gemm_pack_right(&of_act, act, F, row, rows);
+    kmf_gemm_pack_right(&of_act, act, F, at, rows);
     kmf_layernorm_copy_forward(mid, D, sum1, D, w->ln1_w, w->ln1_b, eps, rows, D);
-    kmf_gemm_pack_right(&of_mid, mid, D, row, rows);
-    kmf_gemm_pack_right(&of_heads, a->heads + row * D, D, row, rows);
+    kmf_gemm_pack_right(&of_mid, mid, D, at, rows);
+    kmf_gemm_pack_right(&of_heads, a->heads + row * D, D, at, rows);
     input_again(m, m->x + row * D, row, rows);
     return 0;
 }
@@ -275,7 +277,7 @@ static int attention_and_weights_backward(void *arg, size_t i, int worker, kmf_e
     size_t n_heads = m->batch->n_seq * m->H;
     (void)err;
     if (i < n_products)
-        kmf_mlm_product_add(m, i, m->n);
+        kmf_mlm_product_add(m, i, kmf_mlm_stage_rows(m));
     else if (i - n_products < n_heads)
         attention_backward(m, i - n_products, worker);
     else
@@ -284,12 +286,14 @@ static int attention_and_weights_backward(void *arg, size_t i, int worker, kmf_e
 }
 
 /* dx = ds1 + dqkv Wqkv */
-static int qkv_backward(void *arg, size_t t, int worker, kmf_err *err)
+static int qkv_backward(void *arg, size_t tile, int worker, kmf_err *err)
 {
     const kmf_mlm *m = arg;
     size_t D = m->D;
     size_t ld = 3 * D;
+    size_t t = m->first_tile + tile;
     size_t row = t * KMF_TILE;
+    size_t at = tile * KMF_TILE; /* in the factors */
     size_t rows = kmf_mlm_tile_rows(m, t);
     kmf_real *dx = m->dx + row * D;
     const kmf_real *dqkv = m->dqkv + row * ld;
@@ -301,10 +305,10 @@ static int qkv_backward(void *arg, size_t t, int worker, kmf_err *err)
     kmf_residual_forward(dx, D, m->dsum1 + row * D, D, NULL, rows, D);
     for (size_t i = DQ; i <= DV; i++) {
         kmf_factor part = factor(m, i);
-        kmf_gemm_pack_left(&part, dqkv + i * D, ld, row, rows);
+        kmf_gemm_pack_left(&part, dqkv + i * D, ld, at, rows);
     }
     kmf_factor in = factor(m, IN);
-    kmf_gemm_pack_right(&in, m->x + row * D, D, row, rows);
+    kmf_gemm_pack_right(&in, m->x + row * D, D, at, rows);
     return 0;
 }
 
@@ -314,7 +318,7 @@ static int qkv_weights_backward(void *arg, size_t i, int worker, kmf_err *err)
     (void)worker;
     (void)err;
     if (i < kmf_mlm_product_items(m))
-        kmf_mlm_product_add(m, i, m->n);
+        kmf_mlm_product_add(m, i, kmf_mlm_stage_rows(m));
     else
         kmf_mlm_reduce(m, m->tiles);
     return 0;
@@ -369,14 +373,14 @@ int kmf_mlm_block_backward(kmf_mlm *m, size_t layer, kmf_err *err)
         rc = kmf_pool_each(m->pool, N_WEIGHTS, pack_backward, m, err);
     plan_feed_backward(m);
     if (rc == 0)
-        rc = kmf_pool_each(m->pool, m->tiles, feed_backward, m, err);
+        rc = kmf_mlm_stages(m, feed_backward, err);
     if (rc == 0)
         rc = kmf_pool_each(m->pool, kmf_mlm_product_items(m) + m->batch->n_seq * m->H + 1,
                            attention_and_weights_backward, m, err);
     plan_qkv_backward(m);
     kmf_mlm_mix_forward(m, m->x, layer);
     if (rc == 0)
-        rc = kmf_pool_each(m->pool, m->tiles, qkv_backward, m, err);
+        rc = kmf_mlm_stages(m, qkv_backward, err);
     if (rc == 0)
         rc = kmf_pool_each(m->pool, kmf_mlm_product_items(m) + 1, qkv_weights_backward, m, err);
     return rc;

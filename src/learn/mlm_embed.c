@@ -45,10 +45,12 @@ int kmf_mlm_embed_forward(kmf_mlm *m, kmf_err *err)
 enum { LN_W, LN_B, TYPE, PROJ_B };
 
 /* dx -> the gradient by s, in the place of s. */
-static int embed_tile_backward(void *arg, size_t t, int worker, kmf_err *err)
+static int embed_tile_backward(void *arg, size_t i, int worker, kmf_err *err)
 {
     const kmf_mlm *m = arg;
+    size_t t = m->first_tile + i;
     size_t row = t * KMF_TILE;
+    size_t at = i * KMF_TILE; /* in the factors */
     size_t rows = kmf_mlm_tile_rows(m, t);
     const kmf_real *dx = m->dx + row * m->D;
     kmf_real *s = m->emb_sum + row * m->E;
@@ -58,8 +60,8 @@ static int embed_tile_backward(void *arg, size_t t, int worker, kmf_err *err)
     if (m->proj.room) {
         const kmf_product *proj = &m->products[0];
         kmf_bias_backward(partial + m->sums[PROJ_B].from, dx, m->D, rows, m->D);
-        kmf_gemm_pack_left(&proj->dy, dx, m->D, row, rows);
-        kmf_gemm_pack_right(&proj->x, m->emb + row * m->E, m->E, row, rows);
+        kmf_gemm_pack_left(&proj->dy, dx, m->D, at, rows);
+        kmf_gemm_pack_right(&proj->x, m->emb + row * m->E, m->E, at, rows);
         kmf_mlm_multiply(m, worker, dy, m->E, dx, m->D, &m->proj, rows, NULL);
     } else {
         memcpy(dy, dx, rows * m->E * sizeof *dy);
@@ -89,7 +91,7 @@ static int embed_weights_backward(void *arg, size_t i, int worker, kmf_err *err)
                             m->E - beg < KMF_WORD_COLS ? m->E : beg + KMF_WORD_COLS, m->n,
                             m->E);
     else if (i - word_items(m) < kmf_mlm_product_items(m))
-        kmf_mlm_product_add(m, i - word_items(m), m->n);
+        kmf_mlm_product_add(m, i - word_items(m), kmf_mlm_stage_rows(m));
     else
         kmf_mlm_reduce(m, m->tiles);
     return 0;
@@ -103,11 +105,12 @@ int kmf_mlm_embed_backward(kmf_mlm *m, kmf_err *err)
     kmf_mlm_sum(m, m->d->type, m->E);
     if (m->proj.room) {
         kmf_mlm_sum(m, m->d->proj_b, m->D);
-        kmf_mlm_product(m, m->d->proj_w, kmf_mlm_factor(m, m->factors[0], m->N, m->D),
-                        kmf_mlm_factor(m, m->factors[1], m->N, m->E));
+        size_t n = m->stage * KMF_TILE;
+        kmf_mlm_product(m, m->d->proj_w, kmf_mlm_factor(m, m->factors[0], n, m->D),
+                        kmf_mlm_factor(m, m->factors[1], n, m->E));
         kmf_mlm_pack_back(m, &m->proj, (const kmf_real *[]){m->w->proj_w}, 1, m->D, m->E);
     }
-    int rc = kmf_pool_each(m->pool, m->tiles, embed_tile_backward, m, err);
+    int rc = kmf_mlm_stages(m, embed_tile_backward, err);
     if (rc < 0)
         return rc;
     return kmf_pool_each(m->pool, word_items(m) + kmf_mlm_product_items(m) + 1,

@@ -64,6 +64,7 @@ struct kmf_mlm {
     size_t N; /* max_tokens up to a whole tile */
     size_t max_tiles;
     size_t chunk; /* labelled tokens that the head takes at a time */
+    size_t stage; /* tiles whose factors there is room for */
 
     void *slab;              /* owned; the arrays below lie in it */
     kmf_activations *layers; /* owned [L]; with recompute they share all but sum2 */
@@ -93,8 +94,8 @@ struct kmf_mlm {
     kmf_real *dqkv;    /* [N, 3D] */
     kmf_real *partial; /* [max_tiles, partial_width] sums over the rows of a tile */
     size_t partial_width;
-    kmf_real *factors[KMF_FACTORS];   /* [N, max(D, E)], packed; the parts say of what */
-    kmf_real *wide[KMF_WIDE_FACTORS]; /* [N, F] */
+    kmf_real *factors[KMF_FACTORS];   /* [stage, max(D, E)], packed; the parts say of what */
+    kmf_real *wide[KMF_WIDE_FACTORS]; /* [stage, F] */
 
     kmf_real *mixed; /* [N, D] */
 
@@ -117,6 +118,8 @@ struct kmf_mlm {
     bool training;       /* dropout, and a way back */
     const kmf_params *d; /* gradients; NULL: not on the way back */
     size_t n, tiles;     /* tokens, and tiles of them */
+    size_t first_tile;   /* of those whose factors are kept */
+    size_t stage_tiles;  /* how many at a time, about equal */
     size_t n_labels;
     size_t layer;          /* the block under way */
     size_t first, n_chunk; /* labelled tokens under way in the head */
@@ -180,8 +183,15 @@ kmf_factor kmf_mlm_factor(const kmf_mlm *m, kmf_real *room, size_t N, size_t col
 void kmf_mlm_product(kmf_mlm *m, kmf_real *dw, kmf_factor dy, kmf_factor x);
 /* Items of all products. */
 size_t kmf_mlm_product_items(const kmf_mlm *m);
-/* Adds item i of the products over rows tokens. */
+/* Adds item i of the products over the first `rows` tokens of their factors. */
 void kmf_mlm_product_add(const kmf_mlm *m, size_t i, size_t rows);
+/*
+ * Works tiles off by fn, a stage at a time: item i of fn is tile m->first_tile + i, and what it
+ * packs are the tokens of its factors from i KMF_TILE on. Behind each stage its products are added;
+ * those of the last one, over kmf_mlm_stage_rows tokens, are left to the caller.
+ */
+int kmf_mlm_stages(kmf_mlm *m, kmf_item_fn *fn, kmf_err *err) KMF_MUST_CHECK;
+size_t kmf_mlm_stage_rows(const kmf_mlm *m);
 
 /* Where in a tile's partial sums the n numbers of a vector's gradient are added up. */
 size_t kmf_mlm_sum(kmf_mlm *m, kmf_real *to, size_t n);
