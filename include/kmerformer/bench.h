@@ -18,12 +18,14 @@ typedef struct kmf_processor {
 KMF_API void kmf_processor_describe(kmf_processor *processor);
 
 /*
- * What nothing on this processor can exceed, at the level in use. A multiply-add is two
- * operations. Each thread reads and copies an array of its own, again and again.
+ * What nothing on this processor can exceed, at the level in use, but for F32 with AMX. A
+ * multiply-add is two operations. Each thread reads and copies an array of its own, again and
+ * again.
  */
 typedef enum kmf_limit_kind {
-    KMF_LIMIT_F32,         /* operations/s: multiply-adds of float32 in registers; this and the
-                              next two in the order of kmf_precision */
+    KMF_LIMIT_F32,         /* operations/s: multiply-adds of float32 in vector registers, which
+                              its products in AMX's tiles may exceed; this and the next two in
+                              the order of kmf_precision */
     KMF_LIMIT_BF16,        /* operations/s: dot products of pairs of bfloat16 in registers */
     KMF_LIMIT_INT8,        /* operations/s: dot products of four bytes in registers */
     KMF_LIMIT_READ_L1,     /* bytes/s: reading 16 KiB */

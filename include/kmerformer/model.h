@@ -115,7 +115,7 @@ typedef struct kmf_model kmf_model;
  * What an encoder's matrix products are computed in. Sums are float32 (int8: exact integers), and
  * so is all that is not a product.
  *
- *   F32    float32
+ *   F32    float32; with AMX each number as the sum of three bfloat16, which is as exact
  *   BF16   both factors rounded to bfloat16
  *   INT8   weights to 8 bits with a scale for each output, activations with a scale and an offset
  *          for each token, before the second product of the feed-forward for 256 of its columns;
@@ -222,8 +222,8 @@ KMF_API const char *kmf_model_path(const kmf_model *model);
 KMF_API const char *kmf_model_provenance(const kmf_model *model);
 KMF_API uint64_t kmf_model_n_parameters(const kmf_model *model);
 /*
- * Bytes of memory for the weights in a run of float32: once where they are used from the file, and
- * twice where they had to be converted first.
+ * Bytes of memory for the weights in a run of float32, at most: 4 each, with AMX 6, as they are
+ * multiplied, and 4 more where they had to be converted first.
  */
 KMF_API uint64_t kmf_model_bytes(const kmf_model *model);
 /* Tensors of its files that the encoder has no use for, and that are not written again. */

@@ -8,7 +8,8 @@
  *   avx512     AVX-512 F, VL, BW, DQ
  *   vnni       and AVX512-VNNI: dot products of bytes
  *   bf16       and AVX512-BF16: dot products of bfloat16
- *   amx        and AMX: products of tiles of bfloat16 and bytes, where the kernel allows them
+ *   amx        and AMX: products of tiles of bfloat16, of which those of float32 are made there,
+ *              and of bytes, where the kernel allows them
  *
  * KMERFORMER_CPU=baseline|avx2|avx512|vnni|bf16|amx lowers the level; it never raises it. To
  * ask for AMX gives the whole process the permission, for which Linux wants alternate signal stacks

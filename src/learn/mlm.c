@@ -9,8 +9,9 @@
  * A part is a row of phases; in a phase the threads take items, and it ends when all are done.
  * Two kinds of sums over tokens want an order that does not depend on threads. A weight's gradient
  * dy^T x is cut by blocks of the weight, and each item goes over all tokens; dy and x are packed
- * for that, once, by the tiles that make them or take them up, for some tiles at a time. Gradients of vectors (biases,
- * norms) are summed by tiles, into partial sums that one item then adds up in order.
+ * for that, once, by the tiles that make them or take them up, for some tiles at a time. Gradients
+ * of vectors (biases, norms) are summed by tiles, into partial sums that one item then adds up in
+ * order.
  *
  * Weights are packed for the products one layer at a time, when they are wanted: they change with
  * every step, and packing takes less than a hundredth of the time of the products.

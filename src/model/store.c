@@ -23,6 +23,8 @@
 #include "model/families/family.h"
 #include "model/locate.h"
 #include "model/weights.h"
+#include "nn/gemm.h"
+#include "nn/kernels.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -589,9 +591,16 @@ uint64_t kmf_model_n_parameters(const kmf_model *model)
     return model->n_parameters;
 }
 
+/* Of one weight among many, as float32 is multiplied here. */
+static uint64_t bytes_packed(void)
+{
+    enum { MANY = 3 * KMF_PANEL_COLS }; /* whole panels of any kernel */
+    return kmf_gemm_packed_bytes(MANY, MANY, KMF_PRECISION_F32) / ((size_t)MANY * MANY);
+}
+
 uint64_t kmf_model_bytes(const kmf_model *model)
 {
-    return model->n_parameters * sizeof(float) * (model->slab ? 2 : 1);
+    return model->n_parameters * (bytes_packed() + (model->slab ? sizeof(float) : 0));
 }
 
 size_t kmf_model_n_unused(const kmf_model *model)

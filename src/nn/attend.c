@@ -15,12 +15,13 @@
  * m and s are the running maximum and sum of a softmax taken in pieces (Milakov and Gimelshein
  * 2018, arXiv 1805.02867; Dao et al. 2022, FlashAttention). Where a piece begins depends on
  * neither the processor nor the threads. S are float32 sums, or exact ones of integers, q' by rows
- * and k by keys with a scale of their own (nn/panels.h). P is rounded to what v is in (nn/weigh.h); v in bytes has a scale for each column. Sums of bytes are
- * exact within KEYS keys, O is float32.
+ * and k by keys with a scale of their own (nn/panels.h). P is rounded to what v is in
+ * (nn/weigh.h); v in bytes has a scale for each column. Sums of bytes are exact within KEYS keys, O
+ * is float32.
  *
  * A score that is NaN or +infinity makes its row NaN; where scores are of integers, or numbers have
- * parts (nn/kernels.h), a key that is not finite makes all rows NaN. A value that is not finite makes its column NaN, or
- * infinite.
+ * parts (nn/kernels.h), a key that is not finite makes all rows NaN. A value that is not finite
+ * makes its column NaN, or infinite.
  */
 #include "nn/attend.h"
 
