@@ -92,7 +92,8 @@ static void print_memory(const kmf_model *model, const info_args *a)
     printf("bytes_weights\t%" PRIu64 "\n", weights);
     printf("bytes_workspace\t%" PRIu64 " for each thread at %zu tokens\n", workspace, tokens);
     uint64_t held = encodes ? kmf_model_bytes(model) : weights;
-    printf("bytes_embed\t%" PRIu64 " with %d threads: weights, as they are held, and workspaces\n",
+    printf("bytes_embed\t%" PRIu64
+           " with %d threads: weights, as they are held, and workspaces\n",
            held + workspace * (uint64_t)a->threads, a->threads);
 }
 

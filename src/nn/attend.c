@@ -35,7 +35,6 @@
 #include <math.h>
 
 #define ROWS KMF_WEIGH_ROWS
-#define MANY_ROWS 48
 #define FEW_ROWS \
     12 /* while keys and values stay in the second-level cache: scores in the first */
 #define FEW_TOKENS 4096
@@ -325,7 +324,7 @@ static void add_values(head *h, size_t u, size_t rows, size_t n)
 /* How many queries are worked on at a time; tiles want many. */
 static size_t rows_at_once(const head *h)
 {
-    return h->for_scores->tiled ? ROWS : h->T <= FEW_TOKENS ? FEW_ROWS : MANY_ROWS;
+    return !h->for_scores->tiled && h->T <= FEW_TOKENS ? FEW_ROWS : ROWS;
 }
 
 void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const float *v,
