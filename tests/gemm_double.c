@@ -39,8 +39,9 @@ kmf_weight kmf_gemm_pack_back(void *room, const kmf_real *const *parts, size_t n
     return (kmf_weight){Din, Dout, precision, room};
 }
 
-size_t kmf_gemm_scratch(size_t Din, kmf_precision precision)
+size_t kmf_gemm_scratch(size_t rows, size_t Din, kmf_precision precision)
 {
+    (void)rows;
     (void)Din;
     (void)precision;
     return 0;

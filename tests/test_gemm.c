@@ -101,14 +101,14 @@ static bool weight_new(weight *p, size_t Dout, size_t Din, size_t N, kmf_precisi
     p->x = random_floats((N + KMF_TILE) * Din);
     p->y = random_floats((N + SPARE) * Dout);
     p->room = kmf_large(kmf_gemm_packed_bytes(Dout, Din, precision), 1, NULL);
-    p->scratch = kmf_large(kmf_gemm_scratch(Din, precision) + GUARD, 1, NULL);
+    p->scratch = kmf_large(kmf_gemm_scratch(N, Din, precision) + GUARD, 1, NULL);
     if (!p->w || !p->x || !p->y || !p->room || !p->scratch)
         return false;
     for (size_t i = N * Dout; i < (N + SPARE) * Dout; i++)
         p->y[i] = UNTOUCHED;
     /* what nobody writes is NaN, in any precision but int8 */
     memset(p->room, GUARD_BYTE, kmf_gemm_packed_bytes(Dout, Din, precision));
-    memset(p->scratch, GUARD_BYTE, kmf_gemm_scratch(Din, precision) + GUARD);
+    memset(p->scratch, GUARD_BYTE, kmf_gemm_scratch(N, Din, precision) + GUARD);
     p->packed = kmf_gemm_pack(p->room, (const float *[]){p->w}, 1, Din, Dout, Din, precision);
     return true;
 }
@@ -474,7 +474,7 @@ static const char *the_way_back_is_right(kmf_precision precision)
         float *dy = random_floats((N + KMF_TILE) * Dout);
         float *dx = random_floats(N * Din);
         char *room = kmf_large(kmf_gemm_packed_bytes(Din, Dout, precision), 1, NULL);
-        void *scratch = kmf_large(kmf_gemm_scratch(Dout, precision) + 64, 1, NULL);
+        void *scratch = kmf_large(kmf_gemm_scratch(N, Dout, precision) + 64, 1, NULL);
         if (!w || !dy || !dx || !room || !scratch)
             return "no memory";
         const float *parts[] = {w, w + Dout / PARTS * ld};
@@ -755,7 +755,7 @@ START_TEST(a_size_that_does_not_fit_is_0)
     ck_assert_uint_ge(kmf_gemm_packed_bytes(100, 10, KMF_PRECISION_F32), 4000);
     ck_assert_uint_eq(kmf_gemm_packed_bytes(101, 11, KMF_PRECISION_F32) % 64, 0);
     bool plain = kmf_gemm_rows(KMF_PRECISION_F32) == KMF_TILE;
-    ck_assert_int_eq(kmf_gemm_scratch(1000, KMF_PRECISION_F32) == 0, plain);
+    ck_assert_int_eq(kmf_gemm_scratch(1, 1000, KMF_PRECISION_F32) == 0, plain);
 }
 END_TEST
 

@@ -35,7 +35,8 @@ static const char *inner_is_right(kmf_precision precision)
         if (!a || !t || !b || !c || !before)
             return "no memory";
         turn(t, ld_t, a, ld_a, M, K);
-        for (int how = 0; how < 8; how++) {
+        for (int ways = 0; ways < (bf16 ? 8 : 16); ways++) {
+            int how = ways % 8 + (ways < 8 ? 0 : KMF_GEMM_TILES);
             const float *left = how & KMF_GEMM_TA ? t : a;
             memcpy(c, before, M * ld_c * sizeof *c);
             kmf_gemm_inner(c, ld_c, left, how & KMF_GEMM_TA ? ld_t : ld_a, b, ld_b, M, N, K,
@@ -76,9 +77,9 @@ static bool factor_new(kmf_factor *f, size_t N, size_t cols, kmf_precision preci
  */
 static const char *outer_is_right(kmf_precision precision)
 {
-    static const size_t sizes[][3] = {{1, 1, 1},      {7, 70, 5},     {64, 16, 96},
-                                      {66, 64, 97},   {200, 3, 131},  {97, 390, 33},
-                                      {16, 200, 290}, {250, 193, 700}};
+    static const size_t sizes[][3] = {{1, 1, 1},      {7, 70, 5},      {64, 16, 96},
+                                      {66, 64, 97},   {200, 3, 131},   {97, 390, 33},
+                                      {16, 200, 290}, {250, 193, 700}, {40, 30, 2500}};
     enum { APART = 3, MORE = 2 * KMF_TILE };
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         size_t Dout = sizes[s][0], Din = sizes[s][1], n = sizes[s][2];

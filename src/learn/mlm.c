@@ -8,10 +8,10 @@
  *
  * A part is a row of phases; in a phase the threads take items, and it ends when all are done.
  * Two kinds of sums over tokens want an order that does not depend on threads. A weight's gradient
- * dy^T x is cut by blocks of the weight, and each item goes over all tokens; dy and x are packed
- * for that, once, by the tiles that make them or take them up, for some tiles at a time. Gradients
- * of vectors (biases, norms) are summed by tiles, into partial sums that one item then adds up in
- * order.
+ * dy^T x is cut by blocks of the weight, and each item goes over the tokens in order; dy and x are
+ * packed for that, once, by the tiles that make them or take them up, for a stage of some tiles at
+ * a time. Gradients of vectors (biases, norms) are summed by tiles, into partial sums that one item
+ * then adds up in order.
  *
  * Weights are packed for the products one layer at a time, when they are wanted: they change with
  * every step, and packing takes less than a hundredth of the time of the products.
@@ -164,7 +164,8 @@ static void lay_out(kmf_mlm *m, arena *a)
     m->scratch_size = larger(kmf_attn_scratch(m->opts.max_seq, m->K),
                              kmf_attn_backward_scratch(m->opts.max_seq, m->K));
     m->scratch = take(a, workers, m->scratch_size);
-    m->words_size = kmf_gemm_scratch(deepest(m), m->opts.precision) / sizeof(kmf_real);
+    m->words_size =
+        kmf_gemm_scratch(KMF_TILE, deepest(m), m->opts.precision) / sizeof(kmf_real);
     m->words = take(a, workers, m->words_size);
     m->qkv_bias = take(a, 3, m->D);
     m->qkv = take_packing(m, a, 3 * m->D, m->D);
@@ -388,6 +389,8 @@ static int add_products(void *arg, size_t i, int worker, kmf_err *err)
 
 int kmf_mlm_stages(kmf_mlm *m, kmf_item_fn *fn, kmf_err *err)
 {
+    size_t stages = m->n_products > 0 ? (m->tiles + m->stage - 1) / m->stage : 1;
+    m->stage_tiles = (m->tiles + stages - 1) / stages;
     m->first_tile = 0;
     int rc = kmf_pool_each(m->pool, tiles_here(m), fn, m, err);
     while (rc == 0 && m->first_tile + m->stage_tiles < m->tiles) {
@@ -434,8 +437,6 @@ static void begin(kmf_mlm *m, const kmf_mlm_batch *batch, bool training)
     m->d = NULL;
     m->n = batch->off[batch->n_seq];
     m->tiles = (m->n + KMF_TILE - 1) / KMF_TILE;
-    size_t stages = (m->tiles + m->stage - 1) / m->stage;
-    m->stage_tiles = (m->tiles + stages - 1) / stages;
     m->n_labels = 0;
     assert(m->n > 0 && m->n <= m->opts.max_tokens);
     for (size_t s = 0; s < batch->n_seq; s++)

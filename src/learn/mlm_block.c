@@ -286,26 +286,26 @@ static int attention_and_weights_backward(void *arg, size_t i, int worker, kmf_e
 }
 
 /* dx = ds1 + dqkv Wqkv */
-static int qkv_backward(void *arg, size_t tile, int worker, kmf_err *err)
+static int qkv_backward(void *arg, size_t i, int worker, kmf_err *err)
 {
     const kmf_mlm *m = arg;
     size_t D = m->D;
     size_t ld = 3 * D;
-    size_t t = m->first_tile + tile;
+    size_t t = m->first_tile + i;
     size_t row = t * KMF_TILE;
-    size_t at = tile * KMF_TILE; /* in the factors */
+    size_t at = i * KMF_TILE; /* in the factors */
     size_t rows = kmf_mlm_tile_rows(m, t);
     kmf_real *dx = m->dx + row * D;
     const kmf_real *dqkv = m->dqkv + row * ld;
     kmf_real *partial = kmf_mlm_partial(m, t);
     (void)err;
-    for (size_t i = 0; i < m->n_sums; i++)
-        kmf_bias_backward(partial + m->sums[i].from, dqkv + i * D, ld, rows, D);
+    for (size_t b = 0; b < m->n_sums; b++)
+        kmf_bias_backward(partial + m->sums[b].from, dqkv + b * D, ld, rows, D);
     kmf_mlm_multiply(m, worker, dx, D, dqkv, ld, &m->qkv, rows, NULL); /* [t, 3D] -> [t, D] */
     kmf_residual_forward(dx, D, m->dsum1 + row * D, D, NULL, rows, D);
-    for (size_t i = DQ; i <= DV; i++) {
-        kmf_factor part = factor(m, i);
-        kmf_gemm_pack_left(&part, dqkv + i * D, ld, at, rows);
+    for (size_t d = DQ; d <= DV; d++) {
+        kmf_factor part = factor(m, d);
+        kmf_gemm_pack_left(&part, dqkv + d * D, ld, at, rows);
     }
     kmf_factor in = factor(m, IN);
     kmf_gemm_pack_right(&in, m->x + row * D, D, at, rows);

@@ -159,7 +159,8 @@ static bool lay_out(layout *l, const kmf_config *config, kmf_precision precision
     size_t first = kmf_attend_scratch(max_seq, K, attention_precision(precision, 0));
     size_t scratch = kmf_attend_scratch(max_seq, K, attention_precision(precision, 1));
     size_t words = /* the first layer's q, k, v are float32 in any precision */
-        larger(kmf_gemm_scratch(width, precision), kmf_gemm_scratch(width, KMF_PRECISION_F32));
+        larger(kmf_gemm_scratch(tile, width, precision),
+               kmf_gemm_scratch(tile, width, KMF_PRECISION_F32));
     for (size_t i = 0; i < config->n_layers && i < 2; i++)
         words = larger(words, kmf_gemm_pair_scratch(D, F, config->gated, precision,
                                                     kmf_packed_w2(precision, i)));

@@ -223,7 +223,8 @@ static void open_head(head *h, void *scratch, size_t T, size_t K, float slope,
     bool fits = lay_out(&l, &with, T, K);
     assert(fits);
     assert(precision.scores == precision.values ||
-           (precision.scores >= KMF_OPERAND_INT16 && precision.values < KMF_OPERAND_INT8));
+           ((precision.scores == KMF_OPERAND_INT16 || precision.scores == KMF_OPERAND_SPLIT) &&
+            (precision.values == KMF_OPERAND_F32 || precision.values == KMF_OPERAND_BF16)));
     (void)fits;
     char *room = scratch;
     bool in_place = with.values->terms == 1;
@@ -300,7 +301,7 @@ static void weigh(head *h, bool first, size_t rows, size_t n)
         kmf_weigh_int8(to, h->scores, KEYS, &h->r, first, rows, n);
     else
         kmf_weigh(h->scores, KEYS, &h->r, first, rows, n);
-    if (operand == KMF_OPERAND_THIRDS)
+    if (h->for_values->parts > 1)
         kmf_words_bf16(to, h->scores, KEYS, rows, n);
 }
 

@@ -228,14 +228,17 @@ size_t kmf_gemm_rows(kmf_precision precision)
     return kernel_of(precision)->product_rows;
 }
 
-size_t kmf_gemm_scratch(size_t Din, kmf_precision precision)
+size_t kmf_gemm_scratch(size_t rows, size_t Din, kmf_precision precision)
 {
     const kmf_kernel *kernel = kernel_of(precision);
+    size_t tiles = (rows + KMF_TILE - 1) / KMF_TILE;
+    size_t most = kernel->product_rows / KMF_TILE;
+    rows = (tiles < most ? tiles : most) * KMF_TILE;
     if (kernel == &blas_kernel)
-        return (size_t)BLAS_ROWS * KMF_PANEL_COLS * sizeof(float); /* sums */
+        return rows * KMF_PANEL_COLS * sizeof(float); /* sums */
     if (kernel->terms == 1)
         return 0;
-    return kernel->product_rows * (kmf_words_ld(kernel, Din) + 2) *
+    return (rows * kmf_words_ld(kernel, Din) + 2 * kernel->product_rows) *
            sizeof(float); /* and scale, low */
 }
 
@@ -249,8 +252,9 @@ typedef struct left {
 static left rows_in(void *scratch, const kmf_kernel *kernel, size_t K)
 {
     size_t ld = kmf_words_ld(kernel, K);
-    float *scales = (float *)scratch + kernel->product_rows * ld;
-    return (left){kmf_kernel_rows(kernel, scratch, ld), scales, scales + kernel->product_rows};
+    float *scale = scratch;
+    float *low = scale + kernel->product_rows;
+    return (left){kmf_kernel_rows(kernel, low + kernel->product_rows, ld), scale, low};
 }
 
 static left convert(void *scratch, const float *x, size_t ld_x, const kmf_kernel *kernel,
@@ -508,10 +512,11 @@ size_t kmf_gemm_pair_scratch(size_t Din, size_t F, bool gated, kmf_precision fir
 {
     const kmf_kernel *kernel = kernel_of(second);
     size_t n = columns_between(kernel_of(first), kernel, F, gated);
-    size_t words = kmf_gemm_scratch(Din, first) + kmf_gemm_scratch(n, second);
+    size_t rows = pair_rows(first, second);
+    size_t words = kmf_gemm_scratch(rows, Din, first) + kmf_gemm_scratch(rows, n, second);
     if (kernel->terms == 2 && !gated)
         return words;
-    return pair_rows(first, second) * (gated ? 2 * n : n) * sizeof(float) + words;
+    return rows * (gated ? 2 * n : n) * sizeof(float) + words;
 }
 
 /* What two products in a row work with. */
@@ -568,7 +573,7 @@ void kmf_gemm_pair(float *y, size_t ld_y, const float *x, size_t ld_x, const kmf
               NULL,
               scratch};
     size_t columns = columns_between(p.first, p.second, p.F, gated);
-    char *room = (char *)scratch + kmf_gemm_scratch(w1->Din, w1->precision);
+    char *room = (char *)scratch + kmf_gemm_scratch(most, w1->Din, w1->precision);
     left a = convert(scratch, x, ld_x, p.first, N, w1->Din);
     p.words = room;
     if (p.second->terms != 2 || gated) {

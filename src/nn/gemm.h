@@ -13,7 +13,7 @@
  * orders even so, OpenBLAS is asked at start-up whether equal rows give equal bits before it is
  * used.
  *
- * Numbers that are not finite, or beyond 3.38e38, make sums that are not finite: NaN, or infinite.
+ * Numbers that are not finite make sums that are not: NaN, or infinite; those beyond 3.38e38 may.
  *
  * Dimensions: N rows (tokens), Din, Dout columns. Row-major.
  */
@@ -78,13 +78,16 @@ typedef struct kmf_ending {
  */
 size_t kmf_gemm_rows(kmf_precision precision);
 
-/* Bytes of scratch, aligned to 64, for kmf_gemm_weight; 0: it needs none. */
-size_t kmf_gemm_scratch(size_t Din, kmf_precision precision);
+/*
+ * Bytes of scratch, aligned to 64, for kmf_gemm_weight with so many rows or fewer; 0: it needs
+ * none.
+ */
+size_t kmf_gemm_scratch(size_t rows, size_t Din, kmf_precision precision);
 
 /*
  * y = x W^T, or what ending (may be NULL) makes of it.   x: [N, Din], ld_x   y: [N, Dout], ld_y
  * Of x, rows up to a whole KMF_TILE must be there to be read, whatever they hold. y must not
- * overlap x. scratch: kmf_gemm_scratch(Din, precision).
+ * overlap x. scratch: kmf_gemm_scratch(N, Din, precision).
  */
 void kmf_gemm_weight(kmf_real *y, size_t ld_y, const kmf_real *x, size_t ld_x,
                      const kmf_weight *w, size_t N, const kmf_ending *ending, void *scratch);

@@ -3,7 +3,8 @@
  * Small products, such as those inside a sequence, and gradients of weights in parts: too small for
  * a BLAS, which would copy both factors for each. Of small ones b is copied to panels on the stack,
  * and so is an a that is stored the other way round. Of a gradient, dy^T x, both factors are copied
- * when they are made, and an item of work multiplies parts of them. bf16 is rounded on the way.
+ * when they are made, and an item of work multiplies parts of them. bf16 is rounded on the way, and
+ * thirds are made.
  */
 #include "nn/gemm.h"
 
@@ -18,14 +19,17 @@
  * Words of a sum that are multiplied in one go, as many as the panel on the stack has, and rows of
  * an a: both together fit the second-level cache, and the more rows, the less often b is copied.
  */
-#define DEPTH 288 /* whole units of any parts */
-#define OUTER 1152
+#define DEPTH 288
 #define ROWS 192
+/* Of a gradient's sums in tile registers, where processors have 2 MB of that cache. */
+#define TILED_DEPTH 1152
 
 /* A part of an a while it is gathered: words, and its columns. */
 #define PART_WORDS 16
 #define PART_COLS ((size_t)KMF_ROW_STEP * 2)
 
+_Static_assert(DEPTH % (KMF_ROWS_TILE * KMF_MOST_PARTS) == 0, "whole units of any parts");
+_Static_assert(TILED_DEPTH % (KMF_ROWS_TILE * KMF_MOST_PARTS) == 0, "and here");
 _Static_assert(ROWS % KMF_ROW_STEP == 0, "rows at a time are whole groups");
 _Static_assert(KMF_TILE % KMF_ROW_STEP == 0, "and those of a tile");
 _Static_assert(KMF_TILE % (2 * PART_WORDS) == 0, "no pair of tokens is of two tiles");
@@ -222,8 +226,9 @@ void kmf_gemm_outer(float *dw, size_t ld, const kmf_factor *dy, size_t o, size_t
     assert(o % KMF_TILE == 0 && k % KMF_FACTOR_COLS == 0);
     assert(Dout > 0 && o + Dout <= dy->cols && k + Din <= x->cols);
     kmf_kernels_open(kernel->tiled);
-    for (size_t w = 0; w < last; w += OUTER) {
-        size_t depth = last - w < OUTER ? last - w : OUTER;
+    size_t most = kernel->tiled ? TILED_DEPTH : DEPTH;
+    for (size_t w = 0; w < last; w += most) {
+        size_t depth = last - w < most ? last - w : most;
         for (size_t beg = 0; beg < Din; beg += kernel->width) {
             size_t cols = Din - beg < kernel->width ? Din - beg : kernel->width;
             const float *panel = right + beg * words + w * kernel->cols;

@@ -10,8 +10,9 @@
  *      +-----+                 | ...    |  | ...    |        the last panel is filled up with 0
  *
  * With AVX-512 a tile is 6 x 64: 24 sums, 4 vectors of the panel and a broadcast word fill 29 of
- * the 32 registers, and 64 divides the widths of nearly all models. Levels with fused multiply-add
- * agree in every bit; the baseline rounds once more per product.
+ * the 32 registers, and 64 divides the widths of nearly all models. In f32 levels with fused
+ * multiply-add agree in every bit; the baseline rounds once more per product. Tiles are elsewhere
+ * (nn/tiles.c).
  */
 #include "nn/kernels.h"
 

@@ -12,12 +12,12 @@
  *
  * Parts are bfloat16, of which a number is the sum: the one next to it, the one next to what is
  * left, and so on; for tile registers, which have no float32. Three parts are the number, bit for
- * bit, if its magnitude is between 2^-110 and 3.38e38; a smaller one may lose less than 2^-126, a
+ * bit, if its magnitude is between 2^-103 and 3.38e38; a smaller one may lose less than 2^-126, a
  * larger one is no finite number. Of a product a b those products of parts are summed up, in
  * float32, that are not smaller than what the last part leaves:
  *
- *   thirds a0 b0 + a0 b1 + a1 b0 + a0 b2 + a1 b1 + a2 b0      the rest is 2^-25 |a b| at most
- *   split  a0 b0 + a0 b1 + a1 b0                              3 2^-18 |a b|
+ *   thirds a0 b0 + a0 b1 + a1 b0 + a0 b2 + a1 b1 + a2 b0      the rest is 2^-24 |a b| at most
+ *   split  a0 b0 + a0 b1 + a1 b0                              2^-15 |a b|
  *
  * so that thirds are as exact as float32 by fused multiply-add, and more, as sums are of fewer
  * pieces (the scheme: G. Henry, P. Tang, A. Heinecke 2019, arXiv 1904.06376). Where there are

@@ -526,12 +526,14 @@ void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const 
                      size_t n_parts, size_t ld, size_t Dout, size_t Din)
 {
     assert(n_parts > 0 && Dout % n_parts == 0);
+    assert(kernel->cols * kernel->parts <= KMF_PANEL_COLS);
     matrix m = {parts, Dout / n_parts, ld, Dout};
     size_t words = kmf_kernel_words(kernel, Din);
     size_t cols = kernel->cols;
     bool quantised = kmf_has_scales(kernel);
     float *scales = (float *)(void *)((char *)panels + scales_offset(kernel, Dout, Din));
-    _Alignas(64) uint32_t rows[KMF_PANEL_COLS][WORDS_TURNED * KMF_MOST_PARTS];
+    _Alignas(64) uint32_t rows[KMF_PANEL_COLS * WORDS_TURNED];
+    size_t row_words = WORDS_TURNED * kernel->parts;
     size_t most =
         WORDS_TURNED * kernel->terms; /* of a row, converted at a time: divides a group */
     if (quantised)
@@ -548,9 +550,9 @@ void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const 
             uint32_t *to = panel + kmf_kernel_words(kernel, k) * cols;
             float *sums = quantised ? scales + (2 + k / KMF_INT8_GROUP) * Dout + beg : NULL;
             for (size_t j = 0; j < n_cols; j++)
-                weight_words(rows[j], kernel, &m, beg + j, k, n,
+                weight_words(rows + j * row_words, kernel, &m, beg + j, k, n,
                              quantised ? scales[beg + j] : 0.0f, sums ? &sums[j] : NULL);
-            kmf_turn_words(to, cols, rows, WORDS_TURNED * KMF_MOST_PARTS, n_cols, n_words);
+            kmf_turn_words(to, cols, rows, row_words, n_cols, n_words);
             for (size_t i = 0; n_cols < cols && i < n_words; i++)
                 memset(to + i * cols + n_cols, 0, (cols - n_cols) * sizeof *to);
         }
