@@ -4,13 +4,13 @@
  * KEYS keys at a time, so that what is at work stays in the second-level cache:
  *
  *   panels of k^T and of v                             once
- *   for up to ROWS queries
+ *   for some queries, rows of them
  *     q' = q log2(e) / sqrt K
  *     for KEYS keys
- *       S = q' k^T - slope log2(e) |t - u|             [ROWS, KEYS]
+ *       S = q' k^T - slope log2(e) |t - u|             [rows, KEYS]
  *       m' = max(m, max S)   P = 2^(S - m')
  *       s = s 2^(m - m') + sum P   O = O 2^(m - m') + P v
- *     out = O / s                                      [ROWS, K]
+ *     out = O / s                                      [rows, K]
  *
  * m and s are the running maximum and sum of a softmax taken in pieces (Milakov and Gimelshein
  * 2018, arXiv 1805.02867; Dao et al. 2022, FlashAttention). Where a piece begins depends on
@@ -34,9 +34,7 @@
 #include <assert.h>
 #include <math.h>
 
-#define ROWS KMF_WEIGH_ROWS
-#define FEW_ROWS \
-    12 /* while keys and values stay in the second-level cache: scores in the first */
+#define MOST_ROWS KMF_WEIGH_ROWS /* a multiple of a tile's, as are those of rows_at_once */
 #define FEW_TOKENS 4096
 #define KEYS 576 /* a multiple of the columns of every kernel's panel */
 #define LOG2_E 1.44269504f
@@ -64,10 +62,23 @@ static kernels kernels_for(kmf_attend_precision precision)
     return (kernels){kmf_kernel_of(precision.scores), kmf_kernel_of(precision.values)};
 }
 
+/*
+ * Queries at a time. While keys and values stay in the second-level cache, few, for which scores
+ * stay in the first; then so many that keys and values come from the third seldom enough. Tiles are
+ * faster than either cache, and read whole ones.
+ */
+static size_t rows_at_once(const kernels *with, size_t T)
+{
+    if (with->scores->tiled || with->values->tiled)
+        return T <= FEW_TOKENS ? 48 : MOST_ROWS;
+    return T <= FEW_TOKENS ? 12 : 48;
+}
+
 /* false if it does not fit a size_t. */
 static bool lay_out(layout *l, const kernels *with, size_t T, size_t K)
 {
     size_t cols = with->values->width;
+    size_t rows = rows_at_once(with, T);
     size_t keys = kmf_panels_bytes(with->scores, T, K);
     size_t values = kmf_panels_bytes(with->values, K, T);
     size_t out = (K + cols - 1) / cols * cols;
@@ -76,11 +87,11 @@ static bool lay_out(layout *l, const kernels *with, size_t T, size_t K)
     *l = (layout){0};
     return keys && values && place(&l->keys, &l->bytes, keys) &&
            place(&l->values, &l->bytes, values) &&
-           place(&l->scores, &l->bytes, ROWS * KEYS * sizeof(float)) &&
-           place(&l->weights, &l->bytes, ROWS * weights * sizeof(float)) &&
-           place(&l->queries, &l->bytes, ROWS * queries * sizeof(float)) &&
-           place(&l->sums, &l->bytes, ROWS * out * sizeof(float)) &&
-           place(&l->parts, &l->bytes, ROWS * out * sizeof(int32_t));
+           place(&l->scores, &l->bytes, rows * KEYS * sizeof(float)) &&
+           place(&l->weights, &l->bytes, rows * weights * sizeof(float)) &&
+           place(&l->queries, &l->bytes, rows * queries * sizeof(float)) &&
+           place(&l->sums, &l->bytes, rows * out * sizeof(float)) &&
+           place(&l->parts, &l->bytes, rows * out * sizeof(int32_t));
 }
 
 size_t kmf_attend_scratch(size_t T, size_t K, kmf_attend_precision precision)
@@ -94,8 +105,8 @@ size_t kmf_attend_scratch(size_t T, size_t K, kmf_attend_precision precision)
 
 /* What turns sums of integers into scores (nn/panels.h). */
 typedef struct quantised {
-    float scale[ROWS], low[ROWS];       /* of the queries */
-    const float *key_scales, *key_sums; /* of the first key at work, and on */
+    float scale[MOST_ROWS], low[MOST_ROWS]; /* of the queries */
+    const float *key_scales, *key_sums;     /* of the first key at work, and on */
 } quantised;
 
 /* Sums [rows, n] become the scores that they stand for, in their place. */
@@ -208,7 +219,7 @@ typedef struct head {
     size_t key_words;                         /* of a key */
     size_t ld_queries, ld_weights, ld_sums;   /* words */
     float *keys, *values;                     /* panels */
-    float *queries, *scores, *weights, *sums; /* of ROWS queries; weights may be scores */
+    float *queries, *scores, *weights, *sums; /* of some queries; weights may be scores */
     int32_t *parts;                           /* sums of bytes */
     float slope;
     quantised units;
@@ -254,7 +265,7 @@ static void take_queries(head *h, const float *q, size_t ld, size_t rows)
     bool in_place = h->for_scores->terms == 1;
     size_t K = h->K;
     float unit = (float)(1.0 / sqrt((double)K)) * LOG2_E;
-    float factor[ROWS];
+    float factor[MOST_ROWS];
     kmf_rows to = kmf_kernel_rows(h->for_scores, h->queries, h->ld_queries);
     for (size_t i = 0; i < rows; i++)
         factor[i] = unit;
@@ -322,12 +333,6 @@ static void add_values(head *h, size_t u, size_t rows, size_t n)
                    kmf_panels_scales(kernel, h->values, h->K, h->T), u == 0, rows, h->K);
 }
 
-/* How many queries are worked on at a time; tiles want many. */
-static size_t rows_at_once(const head *h)
-{
-    return !h->for_scores->tiled && h->T <= FEW_TOKENS ? FEW_ROWS : ROWS;
-}
-
 void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const float *v,
                 size_t ld, void *scratch, size_t t0, size_t t1, size_t T, size_t K, float slope,
                 kmf_attend_precision precision)
@@ -335,7 +340,7 @@ void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const
     head h;
     assert(t0 <= t1 && t1 <= T);
     open_head(&h, scratch, T, K, slope, precision);
-    size_t step = rows_at_once(&h);
+    size_t step = rows_at_once(&(kernels){h.for_scores, h.for_values}, T);
     kmf_panels_pack(h.keys, h.for_scores, (const float *[]){k}, 1, ld, T, K);
     kmf_panels_pack_back(h.values, h.for_values, (const float *[]){v}, 1, ld, T, K);
     bool tiled = h.for_scores->tiled || h.for_values->tiled;
