@@ -8,7 +8,7 @@
  *
  * Eight registers, all of them. A product takes 16 cycles, a tile from the nearest cache 8. Where
  * numbers have parts (nn/kernels.h) that is a step, and a unit of k has 3 or 6 of them, in an order
- * in which only the tiles of one side are read anew.
+ * in which few tiles are read anew.
  */
 #include "nn/tiles.h"
 
@@ -155,7 +155,7 @@ KMF_TARGET_AMX static KMF_INLINE void step(kind is, int n_a, int n_b, bool new_a
         end_rows(is, with->e, with->p, with->rows);
 }
 
-/* All steps of a unit of k; of a sum the smaller products come first. */
+/* All steps of a unit of k; the largest products come last. */
 KMF_TARGET_AMX static KMF_INLINE void unit(kind is, int n_a, int n_b, const operands *at,
                                            const beside *with)
 {
