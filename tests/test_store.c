@@ -455,6 +455,50 @@ START_TEST(a_disk_that_fills_up_leaves_nothing_behind)
 }
 END_TEST
 
+/* The second model has other words: one half of each would be no model. */
+START_TEST(a_disk_that_fills_up_leaves_the_model_that_was_to_be_replaced)
+{
+    kmf_model *m = new_nano(2, 1);
+    kmf_model *next = new_nano(3, 2);
+    kmf_err err = {0};
+    struct rlimit old;
+    ck_assert(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
+    ck_assert_int_eq(kmf_model_save(m, in_scratch("was"), KMF_F32, NULL, &err), 0);
+    ck_assert_int_eq(kmf_model_update(m, in_scratch("x"), KMF_F32, NULL, &err), 0);
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &old), 0);
+    struct rlimit limit = {100000, old.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    int rc = kmf_model_update(next, in_scratch("x"), KMF_F32, NULL, &err);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &old), 0);
+    ck_assert_int_eq(rc, KMF_EIO);
+    assert_same_dirs(in_scratch("was"), in_scratch("x"));
+    ck_assert_int_eq(kmf_model_update(next, in_scratch("x"), KMF_F32, NULL, NULL), 0);
+    ck_assert_int_eq(kmf_model_save(next, in_scratch("new"), KMF_F32, NULL, NULL), 0);
+    assert_same_dirs(in_scratch("new"), in_scratch("x"));
+    kmf_model_free(m);
+    kmf_model_free(next);
+}
+END_TEST
+
+START_TEST(a_file_of_a_model_is_not_overwritten)
+{
+    kmf_model *m = new_nano(1, 1);
+    kmf_err err = {0};
+    const char *path = in_scratch("m.safetensors");
+    ck_assert_int_eq(kmf_model_save(m, path, KMF_F32, NULL, &err), 0);
+    size_t before, after;
+    char *was = kmf_file_read(path, (size_t)1 << 24, &before, &err);
+    ck_assert_int_eq(kmf_model_save(m, path, KMF_BF16, NULL, &err), KMF_EIO);
+    ck_assert_ptr_nonnull(strstr(err.msg, "m.safetensors: exists; a model is not overwritten"));
+    char *is = kmf_file_read(path, (size_t)1 << 24, &after, &err);
+    ck_assert_uint_eq(before, after);
+    ck_assert_mem_eq(was, is, before);
+    kmf_free(was);
+    kmf_free(is);
+    kmf_model_free(m);
+}
+END_TEST
+
 /* ---- memory ------------------------------------------------------------------------------ */
 
 START_TEST(making_one_survives_every_failed_allocation)
@@ -518,6 +562,8 @@ int main(void)
     tcase_add_test(tc, a_row_that_8_bits_cannot_hold_leaves_nothing_behind);
     tcase_add_test(tc, a_value_that_float16_cannot_hold_leaves_nothing_behind);
     tcase_add_test(tc, a_disk_that_fills_up_leaves_nothing_behind);
+    tcase_add_test(tc, a_disk_that_fills_up_leaves_the_model_that_was_to_be_replaced);
+    tcase_add_test(tc, a_file_of_a_model_is_not_overwritten);
     tcase_add_test(tc, making_one_survives_every_failed_allocation);
     tcase_add_loop_test(tc, saving_survives_failed_allocations_and_leaves_nothing_behind, 0, 2);
     suite_add_tcase(suite, tc);

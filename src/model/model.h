@@ -41,9 +41,9 @@ kmf_model *kmf_model_load_own(const char *dir, uint64_t seed, size_t composition
                               kmf_err *err) KMF_MUST_CHECK;
 
 /*
- * Writes the files of a model directory into dir, which is made if it is not there. Each
- * file takes the place of the one before as a whole, so that the directory holds a good model at
- * any time; other files in it stay.
+ * Writes the files of a model directory into dir, which is made if it is not there. They take the
+ * places of those before one by one, once all are written: a failure to write leaves the model that
+ * was there, and only a crash between two renames files of both. Other files in dir stay.
  */
 int kmf_model_update(const kmf_model *model, const char *dir, kmf_dtype dtype,
                      const char *provenance, kmf_err *err) KMF_MUST_CHECK;

@@ -8,11 +8,12 @@
  *   special_tokens_map.json        again as they are for a model of another family
  *   model.safetensors              or what else tensorfiles.h reads
  *
- * Or one safetensors file, with the text of the first two in its metadata under their names.
+ * Or one safetensors file, with the text of the others in its metadata under their names.
  *
  * Saving writes "dir.tmp.PID" with all files in it, synced, and renames it: rename replaces an
  * empty directory and refuses any other, so a model is either there as a whole or not at all,
- * and none is ever overwritten.
+ * and none is overwritten. Updating, which replaces a model, renames its files one by one, but not
+ * before all are written.
  */
 #include "model/model.h"
 
@@ -221,10 +222,13 @@ static int load_kept(kmf_model *model, kmf_err *err)
     int rc = 0;
     for (size_t i = 0; i < KMF_KEPT && *model->original && rc == 0; i++) {
         size_t len;
-        char *path = join(model->path, file_names[FILE_TOKENIZER_CONFIG + i], err);
-        bool there = path && access(path, F_OK) == 0;
+        const char *name = file_names[FILE_TOKENIZER_CONFIG + i];
+        const char *within = kmf_tensors_metadata(&model->stored, name);
+        char *path = join(model->path, name, err);
+        bool there = path && (within || access(path, F_OK) == 0);
         if (there)
-            model->kept[i] = kmf_file_read(path, CONFIG_BYTES_MAX, &len, err);
+            model->kept[i] = within ? kmf_strdup(within, err)
+                                    : kmf_file_read(path, CONFIG_BYTES_MAX, &len, err);
         rc = !path || (there && !model->kept[i]) ? (int)err->code : 0;
         kmf_free(path);
     }
@@ -318,17 +322,6 @@ kmf_model *kmf_model_load_own(const char *dir, uint64_t seed, size_t composition
 
 /* ---- saving ------------------------------------------------------------------------------ */
 
-/* A file of the directory being written: opened, filled by the caller, closed and named. */
-static int finish(kmf_out *out, int rc, kmf_err *err)
-{
-    if (rc == 0)
-        rc = kmf_out_finish(out, err);
-    if (rc == 0)
-        rc = kmf_out_publish(out, err);
-    kmf_out_free(out);
-    return rc;
-}
-
 /* The text of config.json, newline included. Freed by kmf_free. */
 static char *config_text(const kmf_model *model, const char *provenance, kmf_err *err)
 {
@@ -373,50 +366,62 @@ static bool has_file(const kmf_model *model, size_t file)
     return !tokenizer || strcmp(file_names[file], kmf_vocab_file(model->vocab)) == 0;
 }
 
-static int save_file(const kmf_model *model, const char *dir, size_t file, kmf_dtype dtype,
+static int fill_file(const kmf_model *model, kmf_out *out, size_t file, kmf_dtype dtype,
                      const char *provenance, kmf_err *err)
 {
-    int rc = KMF_EINVAL;
     const char *kept;
-    char *path = join(dir, file_names[file], err);
-    if (!path)
-        return KMF_ENOMEM;
-    kmf_out *out = kmf_out_open(path, err);
-    kmf_free(path);
-    if (!out)
-        return (int)err->code;
     switch (file) {
     case FILE_CONFIG:
-        rc = save_config(model, out, provenance, err);
-        break;
+        return save_config(model, out, provenance, err);
     case FILE_VOCAB:
     case FILE_TOKENIZER:
-        rc = save_vocab(model->vocab, out, err);
-        break;
+        return save_vocab(model->vocab, out, err);
     case FILE_TOKENIZER_CONFIG:
     case FILE_SPECIAL_TOKENS:
         kept = model->kept[file - FILE_TOKENIZER_CONFIG];
         if (kept)
-            rc = kmf_out_write(out, kept, strlen(kept), err);
-        else
-            rc = kmf_out_print(out, err,
-                               "{\"do_lower_case\": false, \"model_max_length\": %zu}\n",
-                               model->config.max_positions);
-        break;
-    case FILE_WEIGHTS:
-        rc = kmf_weights_write(model, out, dtype, NULL, 0, err);
-        break;
+            return kmf_out_write(out, kept, strlen(kept), err);
+        return kmf_out_print(out, err,
+                             "{\"do_lower_case\": false, \"model_max_length\": %zu}\n",
+                             model->config.max_positions);
+    default:
+        return kmf_weights_write(model, out, dtype, NULL, 0, err);
     }
-    return finish(out, rc, err);
 }
 
+/* A file of the directory, whole but without its name. NULL on failure. */
+static kmf_out *write_file(const kmf_model *model, const char *dir, size_t file,
+                           kmf_dtype dtype, const char *provenance, kmf_err *err)
+{
+    char *path = join(dir, file_names[file], err);
+    kmf_out *out = path ? kmf_out_open(path, err) : NULL;
+    kmf_free(path);
+    if (!out)
+        return NULL;
+    if (fill_file(model, out, file, dtype, provenance, err) == 0 &&
+        kmf_out_finish(out, err) == 0)
+        return out;
+    kmf_out_free(out);
+    return NULL;
+}
+
+/* None gets its name before all are written. */
 static int save_files(const kmf_model *model, const char *dir, kmf_dtype dtype,
                       const char *provenance, kmf_err *err)
 {
+    kmf_out *outs[N_FILES] = {NULL};
     int rc = 0;
-    for (size_t i = 0; i < N_FILES && rc == 0; i++)
-        if (has_file(model, i))
-            rc = save_file(model, dir, i, dtype, provenance, err);
+    for (size_t i = 0; i < N_FILES && rc == 0; i++) {
+        if (!has_file(model, i))
+            continue;
+        outs[i] = write_file(model, dir, i, dtype, provenance, err);
+        rc = outs[i] ? 0 : (int)err->code;
+    }
+    for (size_t i = 0; i < N_FILES; i++) {
+        if (outs[i] && rc == 0)
+            rc = kmf_out_publish(outs[i], err);
+        kmf_out_free(outs[i]);
+    }
     return rc;
 }
 
@@ -424,16 +429,34 @@ static int save_files(const kmf_model *model, const char *dir, kmf_dtype dtype,
 static int save_whole(const kmf_model *model, const char *path, kmf_dtype dtype,
                       const char *provenance, kmf_err *err)
 {
+    const char *pairs[2 * (2 + KMF_KEPT)];
+    size_t n = 0;
     size_t len;
+    struct stat st;
+    if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
+        return kmf_fail(err, KMF_EIO, "%s: exists; a model is not overwritten", path);
     char *config = config_text(model, provenance, err);
     if (!config)
         return (int)err->code;
-    const char *pairs[] = {file_names[FILE_CONFIG], config, kmf_vocab_file(model->vocab),
-                           kmf_vocab_text(model->vocab, &len)};
+    pairs[n++] = file_names[FILE_CONFIG];
+    pairs[n++] = config;
+    pairs[n++] = kmf_vocab_file(model->vocab);
+    pairs[n++] = kmf_vocab_text(model->vocab, &len);
+    for (size_t i = 0; i < KMF_KEPT; i++) {
+        if (!model->kept[i])
+            continue;
+        pairs[n++] = file_names[FILE_TOKENIZER_CONFIG + i];
+        pairs[n++] = model->kept[i];
+    }
     kmf_out *out = kmf_out_open(path, err);
-    int rc = out ? kmf_weights_write(model, out, dtype, pairs, 2, err) : (int)err->code;
+    int rc = out ? kmf_weights_write(model, out, dtype, pairs, n / 2, err) : (int)err->code;
+    if (rc == 0)
+        rc = kmf_out_finish(out, err);
+    if (rc == 0)
+        rc = kmf_out_publish(out, err);
+    kmf_out_free(out);
     kmf_free(config);
-    return out ? finish(out, rc, err) : rc;
+    return rc;
 }
 
 /* Makes the entries of a directory durable. */
@@ -558,6 +581,9 @@ out:
 int kmf_model_update(const kmf_model *model, const char *dir, kmf_dtype dtype,
                      const char *provenance, kmf_err *err)
 {
+    kmf_err own = {0};
+    if (!err)
+        err = &own; /* the code is needed */
     if (mkdir(dir, 0777) != 0 && errno != EEXIST)
         return kmf_fail(err, KMF_EIO, "%s: %s", dir, strerror(errno));
     int rc = save_files(model, dir, dtype, provenance, err);
