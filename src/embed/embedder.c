@@ -337,6 +337,14 @@ static int fail_record(const pending *p, kmf_code code, const char *what, kmf_er
                     kmf_err_show(shown, p->row.name), what);
 }
 
+/* What a failure says of a record is said with where that one came from. Returns status. */
+static int with_source(const char *source, int status, kmf_err *err)
+{
+    if (status < 0 && source && err && strncmp(err->msg, "record ", 7) == 0)
+        kmf_err_prefix(err, source);
+    return status;
+}
+
 static int fail_not_finite(const pending *p, kmf_err *err)
 {
     return fail_record(p, KMF_ENUMERIC, "the model gives a vector that is not finite", err);
@@ -400,7 +408,7 @@ static int emit(kmf_embedder *e, const float *whole, bool finite, kmf_err *err)
             status = fail_not_finite(p, err);
         p->row.position = -1;
         if (status == 0 && e->fn)
-            status = e->fn(e->user, &p->row, err);
+            status = with_source(p->source, e->fn(e->user, &p->row, err), err);
     }
     count_record(&e->stats, p);
     if (!whole)
@@ -494,7 +502,7 @@ static int emit_tokens(kmf_embedder *e, pending *p, kmf_batch *b, const kmf_piec
         p->row.vector = vector;
         p->row.position = (int64_t)b->row_pos[piece->row_beg + i];
         if (status == 0 && e->fn)
-            status = e->fn(e->user, &p->row, err);
+            status = with_source(p->source, e->fn(e->user, &p->row, err), err);
         if (status < 0)
             return status;
     }
@@ -631,7 +639,7 @@ static int add_chunks(kmf_embedder *e, const char *name, const char *seq, size_t
         kmf_cutter_start(cutter, name, seq, len);
         got = drain_cutter(cutter, err);
         if (got < 0)
-            return got;
+            return with_source(e->source, got, err);
         take_stats(e, reverse);
     }
     kmf_cutter_start(cutter, name, seq, len);
@@ -644,7 +652,7 @@ static int add_chunks(kmf_embedder *e, const char *name, const char *seq, size_t
         kmf_batch_add_chunk(filling(e), &chunk, reverse != 0);
         newest(e)->n_pieces++;
     }
-    return got;
+    return with_source(e->source, got, err);
 }
 
 static int check_bases(const char *name, const char *seq, size_t len, kmf_err *err)
@@ -686,7 +694,7 @@ static int add_record(kmf_embedder *e, const char *name, const char *seq, size_t
     bool strands[2] = {e->opts.strand != KMF_STRAND_RC, e->opts.strand != KMF_STRAND_FWD};
     int status = 0;
     if (!takes_ids(e) && e->opts.ambiguous == KMF_AMBIGUOUS_ERROR)
-        status = check_bases(name, seq, len, err);
+        status = with_source(e->source, check_bases(name, seq, len, err), err);
     if (status == 0)
         status = open_record(e, name, len, err);
     for (int reverse = 0; reverse < 2 && status == 0; reverse++) {
@@ -726,8 +734,6 @@ int kmf_embedder_add(kmf_embedder *embedder, const char *name, const char *seq, 
     if (e->n_seen % e->opts.n_shards == e->opts.shard) {
         status = add_record(e, name, seq, len, err);
         if (status < 0) {
-            if (e->source && err && strncmp(err->msg, "record ", 7) == 0)
-                kmf_err_prefix(err, e->source);
             reset(e);
             return status;
         }
