@@ -168,11 +168,11 @@ int cli_close_stdout(const cli *run);
 
 /* ---------------------------------------------------------------- files ----------------- */
 
-/* Is out, "-" apart, one of the n inputs? */
+/* Is out, "-" apart, one of the n inputs, NULLs and "-" among them apart? */
 bool cli_is_an_input(const char *out, const char *const *paths, size_t n);
 /* One name a line, for provenance. Freed by free. */
 char *cli_join_lines(const char *const *texts, size_t n, kmf_err *err);
-/* How many of the n inputs are standard input. */
+/* How many of the n inputs, NULLs apart, are standard input. */
 int cli_count_dashes(const char *const *paths, size_t n);
 /*
  * Before a long job: can a file be made at path, "-" apart? The job itself may still fail to

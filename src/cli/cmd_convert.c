@@ -156,6 +156,8 @@ int cli_convert(cli *run, int argc, char **argv)
         return leave;
     const char *in = argv[first];
     const char *out = argv[first + 1];
+    if (cli_is_an_input(out, &in, 1))
+        return cli_wrong(run, "%s: that is the input", out);
     if (holds_vectors(in)) {
         int status = dtype == KMF_F32
                          ? convert_vectors(run, in, out, &err)

@@ -349,8 +349,11 @@ int cli_embed(cli *run, int argc, char **argv)
     const char *const *paths = (const char *const *)(argv + first);
     size_t n_paths = (size_t)(argc - first);
 
-    if (cli_is_an_input(a.out, paths, n_paths))
+    const char *const beside[] = {a.model, a.reader.bed, a.reader.reference};
+    if (cli_is_an_input(a.out, paths, n_paths) || cli_is_an_input(a.out, beside, 3))
         return cli_wrong(run, "-o %s: that is an input", a.out);
+    if (cli_count_dashes(paths, n_paths) > 1)
+        return cli_wrong(run, "standard input can be read once");
     a.opts.provenance = has_provenance(&a);
     embedder = kmf_embedder_new(a.model, &a.opts, &err);
     if (!embedder)

@@ -128,6 +128,7 @@ int cli_eval_bits(cli *run, int argc, char **argv)
     if (a.models.n == 0)
         return cli_wrong(run, "no model given: -m DIR, such as data/default");
     if (cli_is_an_input(a.out, paths, n) ||
+        cli_is_an_input(a.out, a.models.texts, a.models.n) ||
         cli_is_an_input(a.out, a.background.texts, a.background.n))
         return cli_wrong(run, "-o %s: that is an input", a.out);
     int dashes =

@@ -410,11 +410,16 @@ int cli_logits(cli *run, int argc, char **argv)
     int leave = parse(run, &a, argc, argv, &first);
     if (leave >= 0)
         return leave;
-    if (a.out &&
-        cli_is_an_input(a.out, (const char *const *)argv + first, (size_t)(argc - first)))
+    const char *const *paths = (const char *const *)(argv + first);
+    size_t n_paths = (size_t)(argc - first);
+    const char *const beside[] = {a.model, a.reader.bed, a.reader.reference};
+    if (a.out && (cli_is_an_input(a.out, paths, n_paths) || cli_is_an_input(a.out, beside, 3)))
         return cli_wrong(run, "-o %s: that is an input", a.out);
+    if (cli_count_dashes(paths, n_paths) > 1)
+        return cli_wrong(run, "standard input can be read once");
     if (a.probabilities && !a.out)
-        return cli_wrong(run, "--probabilities is for -o: the table has them in its last column");
+        return cli_wrong(run,
+                         "--probabilities is for -o: the table has them in its last column");
     kmf_model *model = kmf_model_load(a.model, &err);
     logits_run r = {.args = &a, .model = model};
     int status = model ? prepare(&r, &err) : -1;

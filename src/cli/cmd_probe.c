@@ -67,8 +67,7 @@ static int parse_train(cli *run, train_args *a, int argc, char **argv)
          "worker threads", 0, NULL},
         CLI_COMMON(run)};
     int leave = cli_parse(run, table, &train_usage, argc, argv, &first);
-    const char *const inputs[] = {l->train ? l->train : "", l->dev ? l->dev : "",
-                                  l->input.labels ? l->input.labels : ""};
+    const char *const inputs[] = {l->train, l->dev, l->input.labels, a->model};
     if (leave >= 0)
         return leave;
     if (!l->train || !a->out)
@@ -78,7 +77,7 @@ static int parse_train(cli *run, train_args *a, int argc, char **argv)
         return cli_wrong(run, "standard input can be read once");
     if (strcmp(a->out, "-") == 0)
         return cli_wrong(run, "-o -: a probe is written to a file");
-    if (cli_is_an_input(a->out, inputs, 3))
+    if (cli_is_an_input(a->out, inputs, 4))
         return cli_wrong(run, "-o %s: that is an input", a->out);
     if (l->embed.pooling == KMF_POOL_NONE)
         return cli_wrong(run, "--pool none: a record has one vector here");
@@ -254,7 +253,8 @@ static int parse_predict(cli *run, predict_args *a, int argc, char **argv, int *
         return cli_wrong(run, "--all and --top: one of them");
     if (cli_count_dashes(paths, n) > 1)
         return cli_wrong(run, "standard input can be read once");
-    if (cli_is_an_input(a->out, paths, n) || cli_is_an_input(a->out, &a->probe, 1))
+    const char *const beside[] = {a->probe, a->model};
+    if (cli_is_an_input(a->out, paths, n) || cli_is_an_input(a->out, beside, 2))
         return cli_wrong(run, "-o %s: that is an input", a->out);
     return -1;
 }

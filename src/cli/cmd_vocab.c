@@ -196,8 +196,7 @@ static int count(cli *run, int argc, char **argv)
     const char *const *paths = (const char *const *)(argv + first);
     size_t n_paths = (size_t)(argc - first);
 
-    const char *const beside[] = {a.reader.bed ? a.reader.bed : "-",
-                                  a.reader.reference ? a.reader.reference : "-"};
+    const char *const beside[] = {a.reader.bed, a.reader.reference};
     if (cli_is_an_input(a.listing.out, paths, n_paths) ||
         cli_is_an_input(a.listing.out, beside, 2))
         return cli_wrong(run, "-o %s: that is an input", a.listing.out);

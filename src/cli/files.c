@@ -29,8 +29,8 @@ bool cli_is_an_input(const char *out, const char *const *paths, size_t n)
     if (strcmp(out, "-") == 0 || stat(out, &o) != 0 || !S_ISREG(o.st_mode))
         return false;
     for (size_t i = 0; i < n; i++)
-        if (strcmp(paths[i], "-") != 0 && stat(paths[i], &in) == 0 && in.st_dev == o.st_dev &&
-            in.st_ino == o.st_ino)
+        if (paths[i] && strcmp(paths[i], "-") != 0 && stat(paths[i], &in) == 0 &&
+            in.st_dev == o.st_dev && in.st_ino == o.st_ino)
             return true;
     return false;
 }
@@ -56,7 +56,7 @@ int cli_count_dashes(const char *const *paths, size_t n)
 {
     int dashes = 0;
     for (size_t i = 0; i < n; i++)
-        dashes += strcmp(paths[i], "-") == 0;
+        dashes += paths[i] && strcmp(paths[i], "-") == 0;
     return dashes;
 }
 
