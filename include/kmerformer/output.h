@@ -28,6 +28,11 @@ KMF_API int kmf_output_row(void *output, const kmf_row *row, kmf_err *err);
 KMF_API int kmf_output_commit(kmf_output *output, const char *provenance,
                               kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_output_free(kmf_output *output);
+/*
+ * The name of what an output, or a table of counts, brings with it: path without .npy, .tsv or
+ * .tsv.gz, and ending, such as ".json". Freed by kmf_text_free; NULL: out of memory.
+ */
+KMF_API char *kmf_companion(const char *path, const char *ending, kmf_err *err) KMF_MUST_CHECK;
 
 /*
  * An output, gzip-compressed if path ends in ".gz". It is written under "path.tmp.PID";

@@ -168,8 +168,20 @@ int cli_close_stdout(const cli *run);
 
 /* ---------------------------------------------------------------- files ----------------- */
 
-/* Is out, "-" apart, one of the n inputs, NULLs and "-" among them apart? */
+bool cli_ends_with(const char *text, const char *end);
+/*
+ * Is out, "-" apart, one of the n inputs, NULLs and "-" among them apart, or a file of one that is a
+ * model's directory?
+ */
 bool cli_is_an_input(const char *out, const char *const *paths, size_t n);
+/*
+ * -1, or the exit code if out, which -o gave, or what it brings by one of these endings, is one of
+ * the inputs. endings end with a NULL.
+ */
+int cli_refuse_inputs(cli *run, const char *out, const char *const *endings,
+                      const char *const *paths, size_t n);
+extern const char *const cli_row_endings[];   /* of rows: .ids.tsv, .json */
+extern const char *const cli_count_endings[]; /* of tables of counts: .json */
 /* One name a line, for provenance. Freed by free. */
 char *cli_join_lines(const char *const *texts, size_t n, kmf_err *err);
 /* How many of the n inputs, NULLs apart, are standard input. */

@@ -84,13 +84,6 @@ static int convert(const cli *run, const kmf_model *model, const char *out, int 
 
 /* ---------------------------------------------------------------- vectors --------------- */
 
-static bool ends_with(const char *name, const char *end)
-{
-    size_t n = strlen(name);
-    size_t m = strlen(end);
-    return n >= m && strcmp(name + n - m, end) == 0;
-}
-
 /* The format that a name asks for; -1: none. */
 static int format_of(const char *name)
 {
@@ -102,7 +95,7 @@ static int format_of(const char *name)
                 {".vec", KMF_VECTORS_TEXT},
                 {".bin", KMF_VECTORS_BINARY}};
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
-        if (ends_with(name, ends[i].end))
+        if (cli_ends_with(name, ends[i].end))
             return (int)ends[i].format;
     return -1;
 }

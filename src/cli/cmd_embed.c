@@ -350,8 +350,11 @@ int cli_embed(cli *run, int argc, char **argv)
     size_t n_paths = (size_t)(argc - first);
 
     const char *const beside[] = {a.model, a.reader.bed, a.reader.reference};
-    if (cli_is_an_input(a.out, paths, n_paths) || cli_is_an_input(a.out, beside, 3))
-        return cli_wrong(run, "-o %s: that is an input", a.out);
+    leave = cli_refuse_inputs(run, a.out, cli_row_endings, paths, n_paths);
+    if (leave < 0)
+        leave = cli_refuse_inputs(run, a.out, cli_row_endings, beside, 3);
+    if (leave >= 0)
+        return leave;
     if (cli_count_dashes(paths, n_paths) > 1)
         return cli_wrong(run, "standard input can be read once");
     a.opts.provenance = has_provenance(&a);

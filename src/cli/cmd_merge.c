@@ -22,6 +22,20 @@ static void allow_open_files(void)
     }
 }
 
+/* -1, or the exit code if a file of a shard would be written over. */
+static int refuse_shards(cli *run, const char *out, const char *const *shards, size_t n)
+{
+    int leave = cli_refuse_inputs(run, out, cli_row_endings, shards, n);
+    for (size_t i = 0; i < n; i++)
+        for (const char *const *ending = cli_row_endings; *ending && leave < 0; ending++) {
+            char *name = kmf_companion(shards[i], *ending, NULL);
+            const char *const beside[] = {name};
+            leave = cli_refuse_inputs(run, out, cli_row_endings, beside, 1);
+            kmf_text_free(name);
+        }
+    return leave;
+}
+
 int cli_merge(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
@@ -35,9 +49,13 @@ int cli_merge(cli *run, int argc, char **argv)
         return leave;
     if (!out)
         return cli_wrong(run, "-o FILE is needed");
+    const char *const *shards = (const char *const *)(argv + first);
+    size_t n = (size_t)(argc - first);
+    leave = refuse_shards(run, out, shards, n);
+    if (leave >= 0)
+        return leave;
     allow_open_files();
-    if (kmf_merge((const char *const *)(argv + first), (size_t)(argc - first), out,
-                  run->command_line, &err) < 0)
+    if (kmf_merge(shards, n, out, run->command_line, &err) < 0)
         return cli_fail(run, &err);
     cli_note(run, "%d shards joined in %s", argc - first, out);
     return CLI_DONE;

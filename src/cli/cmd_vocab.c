@@ -197,9 +197,11 @@ static int count(cli *run, int argc, char **argv)
     size_t n_paths = (size_t)(argc - first);
 
     const char *const beside[] = {a.reader.bed, a.reader.reference};
-    if (cli_is_an_input(a.listing.out, paths, n_paths) ||
-        cli_is_an_input(a.listing.out, beside, 2))
-        return cli_wrong(run, "-o %s: that is an input", a.listing.out);
+    leave = cli_refuse_inputs(run, a.listing.out, cli_count_endings, paths, n_paths);
+    if (leave < 0)
+        leave = cli_refuse_inputs(run, a.listing.out, cli_count_endings, beside, 2);
+    if (leave >= 0)
+        return leave;
     if (cli_count_dashes(paths, n_paths) > 1)
         return cli_wrong(run, "standard input can be read once");
     if (is_mistyped(paths[0]))

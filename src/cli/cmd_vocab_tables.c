@@ -78,8 +78,9 @@ int cli_vocab_merge(cli *run, int argc, char **argv)
     size_t n = (size_t)(argc - first);
     if (cli_count_dashes(paths, n) > 1)
         return cli_wrong(run, "standard input can be read once");
-    if (cli_is_an_input(l.out, paths, n))
-        return cli_wrong(run, "-o %s: that is an input", l.out);
+    leave = cli_refuse_inputs(run, l.out, cli_count_endings, paths, n);
+    if (leave >= 0)
+        return leave;
     kmf_counts *sum = cli_check_output(l.out, &err) == 0 ? merge(paths, n, &err) : NULL;
     if (!sum)
         return cli_fail(run, &err);
@@ -107,8 +108,9 @@ int cli_vocab_export(cli *run, int argc, char **argv)
     if (leave >= 0)
         return leave;
     const char *const *paths = (const char *const *)(argv + first);
-    if (cli_is_an_input(l.out, paths, 1))
-        return cli_wrong(run, "-o %s: that is an input", l.out);
+    leave = cli_refuse_inputs(run, l.out, cli_count_endings, paths, 1);
+    if (leave >= 0)
+        return leave;
     kmf_counts *counts =
         cli_check_output(l.out, &err) == 0 ? kmf_counts_load(paths[0], &err) : NULL;
     if (!counts)

@@ -22,17 +22,69 @@ int cli_raise(kmf_err *err, kmf_code code, const char *format, ...)
     return code;
 }
 
+bool cli_ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text);
+    size_t m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Is out, of which o is known, one of the files by which dir is a model? */
+static bool is_of_model(const char *out, const struct stat *o, const char *dir)
+{
+    static const char *const endings[] = {
+        "config.json", "vocab.txt", "tokenizer.json", "special_tokens_map.json", ".safetensors",
+        ".index.json", ".bin"};
+    const char *slash = strrchr(out, '/');
+    const char *name = slash ? slash + 1 : out;
+    struct stat there;
+    char path[4096];
+    bool known = false;
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++)
+        known = known || cli_ends_with(name, endings[i]);
+    int n = snprintf(path, sizeof path, "%s/%s", dir, name);
+    return known && n > 0 && (size_t)n < sizeof path && stat(path, &there) == 0 &&
+           same_file(o, &there);
+}
+
 bool cli_is_an_input(const char *out, const char *const *paths, size_t n)
 {
     struct stat o;
     struct stat in;
     if (strcmp(out, "-") == 0 || stat(out, &o) != 0 || !S_ISREG(o.st_mode))
         return false;
-    for (size_t i = 0; i < n; i++)
-        if (paths[i] && strcmp(paths[i], "-") != 0 && stat(paths[i], &in) == 0 &&
-            in.st_dev == o.st_dev && in.st_ino == o.st_ino)
+    for (size_t i = 0; i < n; i++) {
+        if (!paths[i] || strcmp(paths[i], "-") == 0 || stat(paths[i], &in) != 0)
+            continue;
+        if (same_file(&o, &in) || (S_ISDIR(in.st_mode) && is_of_model(out, &o, paths[i])))
             return true;
+    }
     return false;
+}
+
+const char *const cli_row_endings[] = {".ids.tsv", ".json", NULL};
+const char *const cli_count_endings[] = {".json", NULL};
+
+int cli_refuse_inputs(cli *run, const char *out, const char *const *endings,
+                      const char *const *paths, size_t n)
+{
+    if (cli_is_an_input(out, paths, n))
+        return cli_wrong(run, "-o %s: that is an input", out);
+    for (; strcmp(out, "-") != 0 && *endings; endings++) {
+        char *name = kmf_companion(out, *endings, NULL);
+        int code = name && cli_is_an_input(name, paths, n)
+                       ? cli_wrong(run, "-o %s: %s: that is an input", out, name)
+                       : -1;
+        kmf_text_free(name);
+        if (code >= 0)
+            return code;
+    }
+    return -1;
 }
 
 char *cli_join_lines(const char *const *texts, size_t n, kmf_err *err)

@@ -66,6 +66,11 @@ static int check_path(const char *path, int f16, kmf_err *err)
     return 0;
 }
 
+char *kmf_companion(const char *path, const char *ending, kmf_err *err)
+{
+    return kmf_sidecar(path, ending, err);
+}
+
 static kmf_out *open_companion(const char *path, const char *suffix, kmf_err *err)
 {
     char *name = kmf_sidecar(path, suffix, err);
