@@ -148,8 +148,10 @@ int cli_fail(const cli *run, const kmf_err *err);
 int cli_wrong(const cli *run, const char *format, ...) KMF_PRINTF(2, 3);
 /* "kmerformer embed: warning: ..." unless -q. */
 void cli_warn(const cli *run, const char *format, ...) KMF_PRINTF(2, 3);
-/* A warning for each thing that the sequences lost. */
-void cli_warn_of_losses(const cli *run, const kmf_embed_stats *s);
+/* A warning for each thing that the sequences lost; options: with those of embed that decide it. */
+void cli_warn_of_losses(const cli *run, const kmf_embed_stats *s, bool options);
+/* The same of all that was embedded, in the words that fit the model. */
+void cli_warn_of_embedding(const cli *run, const kmf_embedder *embedder, bool options);
 /* A warning if a file had no records, and one for the alignments in it that were passed over. */
 void cli_warn_of_reading(const cli *run, const char *path, const kmf_reader_stats *s);
 /* "[kmerformer embed 1.2s] ..." unless -q. */

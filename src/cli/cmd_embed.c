@@ -253,24 +253,6 @@ static int embed_file(cli *run, const embed_args *a, kmf_embedder *embedder, con
     return got;
 }
 
-/* What the sequences lost, in the words that fit the model. */
-static void warn_of_losses(const cli *run, const kmf_embedder *embedder, kmf_embed_stats s)
-{
-    if (kmf_embedder_vectors(embedder)) {
-        if (s.ambiguous > 0)
-            cli_warn(run, "%llu k-mers touch an ambiguous letter and are left out",
-                     (unsigned long long)s.ambiguous);
-        if (s.unknown > 0)
-            cli_warn(run,
-                     "%llu k-mers have no vector, or were never seen in training, and are left "
-                     "out",
-                     (unsigned long long)s.unknown);
-        s.ambiguous = 0;
-        s.unknown = 0;
-    }
-    cli_warn_of_losses(run, &s);
-}
-
 static void say_end(cli *run, const kmf_embedder *embedder)
 {
     kmf_embed_stats s;
@@ -279,7 +261,7 @@ static void say_end(cli *run, const kmf_embedder *embedder)
     char base_rate[CLI_COUNT_TEXT];
     kmf_embedder_statistics(embedder, &s);
     double seconds = cli_now() - run->started;
-    warn_of_losses(run, embedder, s);
+    cli_warn_of_embedding(run, embedder, true);
     cli_note(
         run,
         "%llu records x %zu columns; %.3f Mbp, %s tokens in %.2f s (%.2f s of processor time): "

@@ -434,7 +434,7 @@ int cli_logits(cli *run, int argc, char **argv)
     if (status == 0)
         status = commit(run, &r, argv, first, argc, &err);
     if (status == 0) {
-        cli_warn_of_losses(run, &r.losses);
+        cli_warn_of_losses(run, &r.losses, true);
         if (r.n_spans > 0 && r.n_rows == 0)
             cli_warn(run, "no token holds one of the bases %s", a.positions);
         cli_note(run, "%llu tokens of %llu records", (unsigned long long)r.n_rows,

@@ -665,7 +665,13 @@ static int check_names(cli *run, const pretrain_args *a, const char *const *path
         return cli_wrong(run, "-o %s: that is an input", a->out);
     if (a->opts.init && cli_same_place(a->out, a->opts.init))
         return cli_wrong(run, "-o %s: that is the model to go on with", a->out);
-    if (cli_count_dashes(paths, n) > 1)
+    const char *const *held = (const char *const *)a->held_files.names;
+    for (size_t i = 0; i < a->held_files.n; i++)
+        if (cli_is_an_input(held[i], paths, n))
+            return cli_wrong(run,
+                             "--val-genome %s: that is an input, too: it would be learnt from",
+                             held[i]);
+    if (cli_count_dashes(paths, n) + cli_count_dashes(held, a->held_files.n) > 1)
         return cli_wrong(run, "standard input can be read once");
     return -1;
 }

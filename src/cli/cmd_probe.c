@@ -265,6 +265,7 @@ typedef struct prediction {
     kmf_probe *probe; /* owned, as all below */
     kmf_embedder *embedder;
     kmf_out *out;
+    size_t top;            /* classes told first, no more than there are */
     double *probabilities; /* [n_classes] */
     bool *told;            /* [n_classes]; in the line under way */
     cli_progress line;
@@ -279,8 +280,8 @@ static int put(prediction *p, const char *before, const char *text, kmf_err *err
 static int put_header(prediction *p, kmf_err *err)
 {
     int status = put(p, "#name", "\tlabel\tprobability", err);
-    for (int i = 2; i <= p->args->top && status == 0; i++)
-        status = kmf_out_print(p->out, err, "\tlabel%d\tprobability%d", i, i);
+    for (size_t i = 2; i <= p->top && status == 0; i++)
+        status = kmf_out_print(p->out, err, "\tlabel%zu\tprobability%zu", i, i);
     for (size_t c = 0; p->args->all && c < kmf_probe_n_classes(p->probe) && status == 0; c++)
         status = put(p, "\t", kmf_probe_label(p->probe, c), err);
     return status < 0 ? status : put(p, "", "\n", err);
@@ -302,11 +303,10 @@ static int put_row(void *user, const kmf_row *row, kmf_err *err)
 {
     prediction *p = user;
     size_t n = kmf_probe_n_classes(p->probe);
-    size_t top = p->args->top > 1 ? (size_t)p->args->top : 1;
     memset(p->told, 0, n * sizeof *p->told);
     (void)kmf_probe_predict(p->probe, p->probabilities, row->vector);
     int status = put(p, "", row->name, err);
-    for (size_t i = 0; i < top && i < n && status == 0; i++) {
+    for (size_t i = 0; i < p->top && status == 0; i++) {
         size_t c = next_best(p);
         p->told[c] = true;
         status = put(p, "\t", kmf_probe_label(p->probe, c), err);
@@ -363,8 +363,10 @@ static int prepare_prediction(prediction *p, kmf_err *err)
     if (kmf_embedder_dim(p->embedder) != kmf_probe_dim(p->probe))
         return cli_raise(err, KMF_EMODEL, "%s: %zu columns, but the model has %zu", a->probe,
                          kmf_probe_dim(p->probe), kmf_embedder_dim(p->embedder));
-    p->probabilities = calloc(kmf_probe_n_classes(p->probe), sizeof *p->probabilities);
-    p->told = calloc(kmf_probe_n_classes(p->probe), sizeof *p->told);
+    size_t n = kmf_probe_n_classes(p->probe);
+    p->top = (size_t)a->top < n ? (size_t)a->top : n;
+    p->probabilities = calloc(n, sizeof *p->probabilities);
+    p->told = calloc(n, sizeof *p->told);
     if (!p->probabilities || !p->told)
         return cli_raise(err, KMF_ENOMEM, "out of memory");
     p->out = kmf_out_open(a->out, err);
@@ -384,8 +386,10 @@ static int predict(prediction *p, const char *const *paths, size_t n, kmf_err *e
     if (status == 0)
         status = kmf_embedder_finish(p->embedder, err);
     cli_progress_end(&p->line);
-    if (status == 0)
+    if (status == 0) {
+        cli_warn_of_embedding(p->run, p->embedder, false);
         status = kmf_out_finish(p->out, err);
+    }
     cli_hold_signals();
     if (status == 0)
         status = kmf_out_publish(p->out, err);

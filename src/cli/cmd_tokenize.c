@@ -216,7 +216,7 @@ int cli_tokenize(cli *run, int argc, char **argv)
     for (int i = first; i < argc && status == 0 && !ferror(stdout); i++)
         status = tokenize_file(run, argv[i], &a, cutter, vocab, &total, &err);
     if (status == 0)
-        cli_warn_of_losses(run, &total);
+        cli_warn_of_losses(run, &total, true);
 out:
     kmf_cutter_free(cutter);
     kmf_vocab_free(own_vocab);

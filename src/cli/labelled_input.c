@@ -129,8 +129,10 @@ float *cli_labelled_embed(const cli *run, const kmf_samples *samples,
     int status = kmf_samples_embed(samples, embedder, x, err);
     kmf_embedder_progress(embedder, NULL, NULL);
     cli_progress_end(&e.line);
-    if (status == 0)
+    if (status == 0) {
+        cli_warn_of_embedding(run, embedder, false);
         return x;
+    }
     free(x);
     return NULL;
 }

@@ -47,11 +47,13 @@ static void print_commands(FILE *to)
             kmf_version());
     for (size_t i = 0; i < N_COMMANDS; i++)
         fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].brief);
-    fprintf(to, "\nkmerformer <command> --help tells the options; start with\n\n"
-                "  kmerformer embed reads.fq.gz\n\n"
-                "exit status: 0 done, 1 wrong usage, 2 input or output failed, 3 out of memory "
-                "or over a\n"
-                "limit, 4 a model or format does not fit\n");
+    fprintf(to,
+            "\nkmerformer <command> --help tells the options; start with\n\n"
+            "  kmerformer embed reads.fq.gz\n\n"
+            "exit status: 0 done, 1 wrong usage, 2 input or output failed, 3 out of memory "
+            "or over a\n"
+            "limit, 4 a model or format does not fit, 75 stopped by a signal, to be gone on "
+            "with\n");
 }
 
 static int run_version(cli *run, int argc, char **argv)
@@ -71,8 +73,8 @@ static int run_version(cli *run, int argc, char **argv)
 
 static int run_help(cli *run, int argc, char **argv)
 {
-    static const cli_usage usage = {"help [COMMAND]", "The commands, or one command's options.",
-                                    0, 1};
+    static const cli_usage usage = {"help [COMMAND [SUBCOMMAND]]",
+                                    "The commands, or one command's options.", 0, 2};
     const cli_option table[] = {CLI_COMMON(run)};
     int first;
     if (argc < 2 || argv[0][0] == '-') {
@@ -90,9 +92,14 @@ static int run_help(cli *run, int argc, char **argv)
         return CLI_DONE;
     }
     char help[] = "--help";
-    char *args[] = {argv[first], help, NULL};
+    char *args[] = {argv[first], help, NULL, NULL};
+    int n = argc - first;
+    if (n == 2) {
+        args[1] = argv[first + 1];
+        args[2] = help;
+    }
     run->command = command->name;
-    return command->run(run, 2, args);
+    return command->run(run, n + 1, args);
 }
 
 /* argv joined by blanks. */

@@ -80,21 +80,40 @@ void cli_warn(const cli *run, const char *format, ...)
     fputc('\n', stderr);
 }
 
-void cli_warn_of_losses(const cli *run, const kmf_embed_stats *s)
+void cli_warn_of_losses(const cli *run, const kmf_embed_stats *s, bool options)
 {
     if (s->ambiguous > 0)
-        cli_warn(run, "%llu k-mers touch a base other than A, C, G, T or U (--ambiguous)",
-                 (unsigned long long)s->ambiguous);
+        cli_warn(run, "%llu k-mers touch a base other than A, C, G, T or U%s",
+                 (unsigned long long)s->ambiguous, options ? " (--ambiguous)" : "");
     if (s->unknown > 0)
         cli_warn(run, "%llu k-mers are not in the model's vocabulary and read as [UNK]",
                  (unsigned long long)s->unknown);
     if (s->chunked > 0)
-        cli_warn(run, "%llu records were cut into more than one chunk (--long, --window)",
-                 (unsigned long long)s->chunked);
+        cli_warn(run, "%llu records were cut into more than one chunk%s",
+                 (unsigned long long)s->chunked, options ? " (--long, --window)" : "");
     if (s->truncated > 0)
         cli_warn(run, "%llu records lost k-mers to --long", (unsigned long long)s->truncated);
     if (s->empty > 0)
         cli_warn(run, "%llu records have no valid k-mer", (unsigned long long)s->empty);
+}
+
+void cli_warn_of_embedding(const cli *run, const kmf_embedder *embedder, bool options)
+{
+    kmf_embed_stats s;
+    kmf_embedder_statistics(embedder, &s);
+    if (kmf_embedder_vectors(embedder)) {
+        if (s.ambiguous > 0)
+            cli_warn(run, "%llu k-mers touch an ambiguous letter and are left out",
+                     (unsigned long long)s.ambiguous);
+        if (s.unknown > 0)
+            cli_warn(run,
+                     "%llu k-mers have no vector, or were never seen in training, and are left "
+                     "out",
+                     (unsigned long long)s.unknown);
+        s.ambiguous = 0;
+        s.unknown = 0;
+    }
+    cli_warn_of_losses(run, &s, options);
 }
 
 void cli_warn_of_reading(const cli *run, const char *path, const kmf_reader_stats *s)
