@@ -4,6 +4,7 @@
 #define KMERFORMER_OUTPUT_H
 
 #include "embed.h"
+#include "reader.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -66,11 +67,12 @@ KMF_API void kmf_remove_temporaries(void);
 
 /*
  * Provenance of a run as JSON text, for kmf_output_commit: version, command line, model and its
- * MD5, settings, inputs, statistics. The caller frees it with kmf_text_free.
+ * MD5, settings, inputs and which regions of them (reader; NULL: all), statistics. The caller frees
+ * it with kmf_text_free.
  */
 KMF_API char *kmf_provenance(const kmf_embedder *embedder, const char *command_line,
                              const char *const *inputs, size_t n_inputs,
-                             kmf_err *err) KMF_MUST_CHECK;
+                             const kmf_reader_options *reader, kmf_err *err) KMF_MUST_CHECK;
 /* A JSON object of n pairs of strings: key, value, key, value, ... For kmf_model_save. */
 KMF_API char *kmf_json_pairs(const char *const *pairs, size_t n, kmf_err *err) KMF_MUST_CHECK;
 /*

@@ -299,7 +299,7 @@ static int finish_output(cli *run, const embed_args *a, kmf_embedder *embedder,
 {
     char *provenance = NULL;
     if (has_provenance(a)) {
-        provenance = kmf_provenance(embedder, run->command_line, paths, n, err);
+        provenance = kmf_provenance(embedder, run->command_line, paths, n, &a->reader, err);
         if (!provenance)
             return (int)err->code;
     }

@@ -50,6 +50,9 @@ typedef struct encode {
     kmf_pooling pooling;
     frame around;         /* of every chunk */
     const kmf_map **maps; /* owned [n_files]; borrowed from the model */
+    char *config;         /* owned; config.json as it would be written, without provenance */
+    kmf_map texts[2];     /* that, and the vocabulary, borrowed from the model */
+    const kmf_map *of_texts[2];
 } encode;
 
 /* ---------------------------------------------------------------- pooling --------------- */
@@ -277,6 +280,7 @@ static void release(kmf_method *method)
         kmf_encoder_free(m->encoders[i]);
     kmf_free(m->encoders);
     kmf_free(m->maps);
+    kmf_free(m->config);
     kmf_free(m->pooled);
     kmf_free(m->drawn);
     kmf_cutter_free(m->base.cutters[0]);
@@ -361,7 +365,33 @@ static int get_model(encode *m, const char *name, uint64_t seed, kmf_err *err)
     return m->model ? 0 : KMF_EMODEL;
 }
 
-/* The files of the weights, for provenance; drawn ones have none. */
+/*
+ * Weights mean nothing without the number of heads, say, and the order of the tokens: these are told
+ * with the model, as texts that do not depend on whether it is a directory or a file, or on how it
+ * was made.
+ */
+static int list_texts(encode *m, kmf_err *err)
+{
+    static const char *const keys[] = {"config_md5", "vocab_md5"};
+    const kmf_model *model = m->model;
+    size_t len;
+    m->config = kmf_config_write(&model->config, model->params.head_w != NULL, model->vocab,
+                                 model->original, "", err);
+    if (!m->config)
+        return KMF_ENOMEM;
+    const char *vocabulary = kmf_vocab_text(model->vocab, &len);
+    m->texts[0] = (kmf_map){(const unsigned char *)m->config, strlen(m->config)};
+    m->texts[1] = (kmf_map){(const unsigned char *)vocabulary, len};
+    for (size_t i = 0; i < 2; i++) {
+        m->of_texts[i] = &m->texts[i];
+        m->base.files[1 + i].key = keys[i];
+        m->base.files[1 + i].maps = &m->of_texts[i];
+        m->base.files[1 + i].n = 1;
+    }
+    return 0;
+}
+
+/* The files of the weights, for provenance, and what they belong to; drawn ones have none. */
 static int list_files(encode *m, kmf_err *err)
 {
     const kmf_tensors *stored = &m->model->stored;
@@ -376,7 +406,7 @@ static int list_files(encode *m, kmf_err *err)
     m->base.files[0].key = "md5";
     m->base.files[0].maps = m->maps;
     m->base.files[0].n = n;
-    return 0;
+    return list_texts(m, err);
 }
 
 kmf_method *kmf_encode_open(const char *name, kmf_embed_options *opts, kmf_err *err)

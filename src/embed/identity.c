@@ -104,8 +104,7 @@ static int read_numbers(kmf_embed_options *o, const json_t *json, kmf_err *err)
 
 /* ---------------------------------------------------------------- again ----------------- */
 
-/* The first key under which two objects differ; NULL: none. but: a key that may. */
-static const char *first_difference(json_t *a, json_t *b, const char *but)
+const char *kmf_json_difference(json_t *a, json_t *b, const char *but)
 {
     const char *key;
     json_t *value;
@@ -125,11 +124,11 @@ static int compare(const kmf_embedder *embedder, const json_t *was, kmf_err *err
     json_t *model = json_object_get(was, "model");
     bool by_files = json_object_get(model, "md5") != NULL;
     const char *key =
-        first_difference(model, json_object_get(now, "model"), by_files ? "name" : "");
+        kmf_json_difference(model, json_object_get(now, "model"), by_files ? "name" : "");
     const char *whose = "model's";
     if (!key) {
-        key = first_difference(json_object_get(was, "settings"),
-                               json_object_get(now, "settings"), "strict");
+        key = kmf_json_difference(json_object_get(was, "settings"),
+                                  json_object_get(now, "settings"), "strict");
         whose = "setting";
     }
     if (!key && !json_equal(json_object_get(was, "columns"), json_object_get(now, "columns"))) {

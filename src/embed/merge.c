@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "embed/npy.h"
+#include "embed/provenance.h"
 #include "embed/sidecar.h"
 
 #include <errno.h>
@@ -98,25 +99,21 @@ static int read_provenance(shard *s, size_t n_shards, kmf_err *err)
     return status;
 }
 
-/* Do two runs agree in this value? Of a model's files only their MD5s: paths may differ. */
+/* Do two runs agree in this value? A model with files may have another name. */
 static bool agree(const json_t *one, const json_t *other, const char *key)
 {
-    const json_t *a = json_object_get(one, key);
-    const json_t *b = json_object_get(other, key);
-    const json_t *md5 = json_object_get(a, "md5");
-    if (!md5)
-        return a && b && json_equal(a, b);
-    const json_t *counts_a = json_object_get(a, "counts_md5"); /* both may be NULL */
-    const json_t *counts_b = json_object_get(b, "counts_md5");
-    return json_equal(md5, json_object_get(b, "md5")) &&
-           (counts_a == counts_b || json_equal(counts_a, counts_b));
+    json_t *a = json_object_get(one, key);
+    json_t *b = json_object_get(other, key);
+    if (json_object_get(a, "md5"))
+        return b && !kmf_json_difference(a, b, "name");
+    return json_equal(a, b) || (!a && !b);
 }
 
 /* Each number once, and the same run. */
 static int check_set(merge *m, kmf_err *err)
 {
-    static const char *const same[] = {"program", "version", "model",   "settings",
-                                       "inputs",  "columns", "products"};
+    static const char *const same[] = {"program", "version", "model",   "settings", "inputs",
+                                       "regions", "bed",     "columns", "products"};
     for (size_t i = 0; i < m->n; i++) {
         while (m->shards[i].number != i) {
             shard *other = &m->shards[m->shards[i].number];

@@ -50,7 +50,7 @@ typedef struct kmf_stretch {
     size_t step, span, least;
 } kmf_stretch;
 
-#define KMF_METHOD_FILES 2
+#define KMF_METHOD_FILES 3
 
 /* What every method begins with. */
 struct kmf_method {
@@ -58,9 +58,10 @@ struct kmf_method {
     const char *name;                /* as kmf_embedder_name; borrowed from the method */
     const kmf_model *model;          /* NULL: it has none */
     const kmf_vectors_info *vectors; /* NULL: it has none */
-    /* The files that decide its vectors, for provenance, as they were when it was made. */
+    /* What decides its vectors, for provenance, as it was when it was made. */
     struct {
-        const char *key;            /* "md5", "counts_md5"; NULL: no such file */
+        const char
+            *key; /* "md5", "counts_md5", "config_md5", "vocab_md5"; NULL: no such file */
         const kmf_map *const *maps; /* [n] of it, or of its parts; borrowed from the method */
         size_t n;
     } files[KMF_METHOD_FILES];

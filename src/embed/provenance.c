@@ -14,8 +14,8 @@
 #include <string.h>
 
 /*
- * The MD5 is that of the weights, read through the map in use, so it is theirs even if the file has
- * been replaced since.
+ * The MD5 of weights is taken through the map in use, so it is theirs even if the file has been
+ * replaced since.
  */
 json_t *kmf_model_json(const kmf_embedder *e, kmf_err *err)
 {
@@ -76,8 +76,18 @@ static json_t *list_json(const char *const *texts, size_t n)
     return list;
 }
 
+/* json with `key`: text, if there is one. NULL: no memory, and json is gone. */
+static json_t *with_text(json_t *json, const char *key, const char *text)
+{
+    if (!json || !text || json_object_set_new(json, key, kmf_json_of_text(text)) == 0)
+        return json;
+    json_decref(json);
+    return NULL;
+}
+
 char *kmf_provenance(const kmf_embedder *embedder, const char *command_line,
-                     const char *const *inputs, size_t n_inputs, kmf_err *err)
+                     const char *const *inputs, size_t n_inputs,
+                     const kmf_reader_options *reader, kmf_err *err)
 {
     kmf_embed_options o;
     char *text = NULL;
@@ -92,6 +102,10 @@ char *kmf_provenance(const kmf_embedder *embedder, const char *command_line,
         list_json(inputs, n_inputs), "columns", (json_int_t)kmf_embedder_dim(embedder), "shard",
         "index", (json_int_t)o.shard, "count", (json_int_t)o.n_shards, "products",
         kmf_gemm_name(), "statistics", statistics_json(embedder));
+    if (reader) {
+        json = with_text(json, "regions", reader->regions);
+        json = with_text(json, "bed", reader->bed);
+    }
     if (!json) {
         kmf_fail(err, KMF_ENOMEM, "out of memory: no provenance could be made");
         return NULL;

@@ -6,9 +6,12 @@
 #include "base/json.h"
 #include "embed/method.h"
 
-/* {"name": ..., "md5": ...}: the model. NULL after an error. */
+/* {"name", "md5", "config_md5", "vocab_md5"}: the model. NULL after an error. */
 json_t *kmf_model_json(const kmf_embedder *embedder, kmf_err *err);
 /* The options that decide the vectors. NULL: out of memory. */
 json_t *kmf_settings_json(const kmf_embedder *embedder);
+
+/* The first key under which two objects differ; NULL: none. but: a key that may. */
+const char *kmf_json_difference(json_t *a, json_t *b, const char *but);
 
 #endif
