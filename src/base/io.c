@@ -225,6 +225,22 @@ static char *resolve(const char *path, kmf_err *err)
     return kmf_strdup(link && !is_device(path) && realpath(path, real) ? real : path, err);
 }
 
+/* A file that is there and takes no writing is not replaced. */
+static int check_replaceable(const char *path, kmf_err *err)
+{
+    if (access(path, F_OK) != 0 || access(path, W_OK) == 0)
+        return 0;
+    return kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
+}
+
+/* What takes the place of a file has its permissions; whose disk has none keeps the usual ones. */
+static void take_mode(FILE *file, const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
+        (void)fchmod(fileno(file), st.st_mode & 0777);
+}
+
 kmf_out *kmf_out_open(const char *path, kmf_err *err)
 {
     kmf_out *out = kmf_calloc(1, sizeof *out, err);
@@ -240,6 +256,8 @@ kmf_out *kmf_out_open(const char *path, kmf_err *err)
         return out;
     }
     path = out->path;
+    if (check_replaceable(path, err) < 0)
+        goto fail;
     if (!kmf_path_is_special(path)) {
         size_t cap = strlen(path) + 32;
         out->temp = kmf_malloc(cap, 1, err);
@@ -256,6 +274,8 @@ kmf_out *kmf_out_open(const char *path, kmf_err *err)
         kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
         goto fail;
     }
+    if (out->temp)
+        take_mode(out->file, path);
     setvbuf(out->file, out->buffer, _IOFBF, OUT_BUFFER);
     if (kmf_ends_with(path, ".gz")) {
         int fd = dup(fileno(out->file));

@@ -155,7 +155,9 @@ int cli_check_output(const char *path, kmf_err *err)
         reason = access(path, W_OK) == 0 ? 0 : errno;
     } else {
         char *name = real_name(path);
-        reason = name ? check_folder(name) : ENOMEM;
+        reason = there && access(path, W_OK) != 0 ? errno : 0;
+        if (reason == 0)
+            reason = name ? check_folder(name) : ENOMEM;
         free(name);
     }
     return reason ? cli_raise(err, KMF_EIO, "%s: %s", path, strerror(reason)) : 0;

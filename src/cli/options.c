@@ -142,16 +142,21 @@ static int parse_number(const cli *run, const cli_option *row, const char *text,
     char *end;
     errno = 0;
     long long n = strtoll(text, &end, 10);
+    bool large = errno == ERANGE;
     bool good = end != text && errno == 0;
     if (good && row->kind == CLI_SIZE && *end != '\0') {
         const char *units = "KMGT";
         const char *unit = strchr(units, toupper((unsigned char)*end));
         int shift = unit ? 10 * (int)(unit - units + 1) : 0;
-        good = unit && end[1] == '\0' && n >= 0 && n <= (INT64_MAX >> shift);
+        bool whole = unit && end[1] == '\0' && n >= 0;
+        large = large || (whole && n > (INT64_MAX >> shift));
+        good = whole && !large;
         n = good ? n * (1LL << shift) : n;
     } else {
         good = good && *end == '\0';
     }
+    if (large)
+        return cli_wrong(run, "--%s: '%s' is too large a number", row->name, text);
     if (!good)
         return cli_wrong(run, "--%s: '%s' is not a whole number%s", row->name, text,
                          row->kind == CLI_SIZE ? ", nor one with K, M, G or T after it" : "");

@@ -266,7 +266,10 @@ static int check_parts(const kmf_samples_info *info, const kmf_samples_options *
                         "more to train",
                         info->n_classes, o->min_class);
     if (info->n_dev == 0 || info->n_fit == 0)
-        return kmf_fail(err, KMF_EFORMAT, "no class has enough records to choose by");
+        return kmf_fail(err, KMF_EFORMAT,
+                        "no class has the %.0f records to train of which one is kept back to "
+                        "choose by: more are needed, or some given for that",
+                        ceil(0.5 / o->dev_share));
     if (!o->no_test && info->n_test == 0)
         return kmf_fail(err, KMF_EFORMAT, "no record is left to test");
     return 0;
