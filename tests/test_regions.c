@@ -3,7 +3,9 @@
 #include "seqfiles.h"
 #include "run.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
+#include <sys/stat.h>
 
 static const char regions_fasta[] = ">chr1 first\nACGTACGTAC\nGTTTGGGCCC\nAN\n>chr2\n"
                                     "acgtu\n>odd:1-3\nGGGGGG\n>odd\nCCCCCC\n>a,b\nTTTT\n";
@@ -42,9 +44,9 @@ START_TEST(regions_are_1_based_and_closed_and_keep_their_order)
                        "[odd:1-3:2-3|GG][odd:1-3:2-2|G]");
         expect_regions(path, "{a,b}:2-3,{a,b}", NULL, "[a,b:2-3|TT][a,b:1-4|TTTT]");
     }
+    const char *with_empty = write_text("z.fa", ">none\n>c\nAC\n");
     write_text("z.fa.fai", "none\t0\t6\t0\t0\nc\t2\t9\t2\t3\n");
-    expect_regions(write_text("z.fa", ">none\n>c\nAC\n"), "none,c", NULL,
-                   "[none:1-0|][c:1-2|AC]");
+    expect_regions(with_empty, "none,c", NULL, "[none:1-0|][c:1-2|AC]");
     free(packed.bytes);
     remove_dir();
 }
@@ -173,10 +175,20 @@ START_TEST(regions_need_a_fasta_file_that_can_be_indexed)
     expect_path_failure(
         write_text("x.fa", ">chr1\nACG\nACGT\nAC\n"), &opts, 0,
         "has no usable .fai index and none can be made: lines of a sequence must "
-        "be of one length and the directory writable");
+        "be of one length, none empty, and the directory writable");
     const char *stale = write_text("y.fa", regions_fasta);
     expect_regions(stale, "chr1:1-1", NULL, "[chr1:1-1|A]");
     write_text("y.fa", ">chr1\nACGT\n>chr2\nAC\n");
+    const struct timespec now_and_before[][2] = {
+        {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_NOW}}, {{.tv_sec = 1000}, {.tv_sec = 1000}}};
+    char index[4096];
+    snprintf(index, sizeof index, "%s.fai", stale);
+    ck_assert_int_eq(utimensat(AT_FDCWD, index, now_and_before[1], 0), 0);
+    expect_path_failure(
+        stale, &opts, 0,
+        "its .fai is older: remove that, and it is made anew, or touch it if it "
+        "still fits");
+    ck_assert_int_eq(utimensat(AT_FDCWD, index, now_and_before[0], 0), 0);
     expect_path_failure(
         stale, &opts, 0,
         "chr1:1-22 cannot be read: the file is damaged, or its .fai was made of "

@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -145,6 +146,23 @@ static int check_fasta(const char *path, kmf_err *err)
     return 0;
 }
 
+/* An index of what the file was before it was changed would give bases of other places. */
+static int check_age(const char *path, const char *index, kmf_err *err)
+{
+    struct stat fasta;
+    struct stat fai;
+    if (stat(path, &fasta) != 0 || stat(index, &fai) != 0)
+        return kmf_fail(err, KMF_EIO, "%s: %s", index, strerror(errno));
+    bool older = fai.st_mtim.tv_sec == fasta.st_mtim.tv_sec
+                     ? fai.st_mtim.tv_nsec < fasta.st_mtim.tv_nsec
+                     : fai.st_mtim.tv_sec < fasta.st_mtim.tv_sec;
+    return older ? kmf_fail(err, KMF_EFORMAT,
+                            "%s: its .fai is older: remove that, and it is made anew, or touch "
+                            "it if it still fits",
+                            path)
+                 : 0;
+}
+
 static int load_index(kmf_regions *r, kmf_err *err)
 {
     char *name = NULL;
@@ -157,13 +175,16 @@ static int load_index(kmf_regions *r, kmf_err *err)
     if (!r->index)
         return kmf_fail(
             err, KMF_EFORMAT,
-            "%s: has no usable .fai index and none can be made: lines of a sequence "
-            "must be of one length and the directory writable",
+            "%s: has no usable .fai index and none can be made: lines of a sequence must be of "
+            "one length, none empty, and the directory writable",
             r->path);
     name = kmf_malloc(cap, 1, err);
     if (!name)
         goto out;
     snprintf(name, cap, "%s.fai", r->path);
+    status = check_age(r->path, name, err);
+    if (status < 0)
+        goto out;
     r->index_text = kmf_file_read(name, INDEX_MOST, &len, err);
     status = r->index_text ? parse_index(r, err) : KMF_EIO;
 out:
