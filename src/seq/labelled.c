@@ -153,6 +153,12 @@ static int find_columns(kmf_labelled *in, kmf_err *err)
             "%s: neither a sequence file nor a table: no column of its first line is "
             "called 'sequence'",
             in->file);
+    if ((in->opts.labels || in->opts.key) && !in->opts.optional)
+        return kmf_fail(
+            err, KMF_EINVAL,
+            "%s: a table has its labels in its column 'label'; a file of labels, or a "
+            "key in the headers, is for sequence files: leave it out",
+            in->file);
     if (in->label < 0 && !in->opts.optional)
         return kmf_fail(err, KMF_EFORMAT, "%s: no column of its first line is called 'label'",
                         in->file);
