@@ -60,6 +60,39 @@ START_TEST(a_file_has_its_name_only_once_published)
 }
 END_TEST
 
+/* Up to 1023 bytes a print needs no memory. */
+START_TEST(a_print_may_be_of_any_length)
+{
+    static const int lengths[] = {0, 1021, 1022, 1023, 5000};
+    char path[256];
+    char text[5001];
+    size_t len;
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    path_of(path, "out.txt");
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        kmf_out *out = kmf_out_open(path, NULL);
+        ck_assert_ptr_nonnull(out);
+        ck_assert_int_eq(kmf_out_print(out, NULL, "%.*s\t7", lengths[i], text), 0);
+        ck_assert_int_eq(kmf_out_finish(out, NULL), 0);
+        ck_assert_int_eq(kmf_out_publish(out, NULL), 0);
+        kmf_out_free(out);
+        char *found = kmf_file_read(path, 10000, &len, NULL);
+        ck_assert_ptr_nonnull(found);
+        ck_assert_uint_eq(len, (size_t)lengths[i] + 2);
+        ck_assert(memcmp(found, text, (size_t)lengths[i]) == 0);
+        ck_assert_str_eq(found + lengths[i], "\t7");
+        kmf_free(found);
+        unlink(path);
+    }
+    kmf_out *out = kmf_out_open(path, NULL);
+    ck_assert_ptr_nonnull(out);
+    kmf_mem_fail_at(1);
+    ck_assert_int_eq(kmf_out_print(out, NULL, "%s", text), KMF_ENOMEM);
+    kmf_out_free(out);
+}
+END_TEST
+
 /*
  * Its windows go to disk, and out of the cache, while it is written; the head is patched at
  * last.
@@ -246,6 +279,7 @@ int main(void)
     TCase *tcase = tcase_create("io");
     tcase_add_checked_fixture(tcase, make_dir, remove_dir);
     tcase_add_test(tcase, a_file_has_its_name_only_once_published);
+    tcase_add_test(tcase, a_print_may_be_of_any_length);
     tcase_add_test(tcase, what_is_not_published_or_is_withdrawn_is_gone);
     tcase_add_test(tcase, names_in_gz_are_compressed);
     tcase_add_test(tcase, a_full_device_and_a_missing_folder_are_errors);

@@ -45,7 +45,7 @@ typedef struct kmf_out kmf_out;
 KMF_API kmf_out *kmf_out_open(const char *path, kmf_err *err) KMF_MUST_CHECK;
 KMF_API int kmf_out_write(kmf_out *out, const void *data, size_t n,
                           kmf_err *err) KMF_MUST_CHECK;
-/* At most 1 KB of text. */
+/* As fprintf, text of any length. */
 KMF_API int kmf_out_print(kmf_out *out, kmf_err *err, const char *format, ...)
     KMF_PRINTF(3, 4) KMF_MUST_CHECK;
 KMF_API int kmf_out_finish(kmf_out *out, kmf_err *err) KMF_MUST_CHECK;

@@ -20,7 +20,6 @@
 #include "base/err.h"
 #include "base/mem.h"
 
-#include <assert.h>
 #include <stdatomic.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +34,7 @@
 #include <zlib.h>
 
 #define GZIP_LEVEL "wb6"
-#define PRINT_MAX 1024
+#define PRINT_ROOM 1024 /* longer texts are allocated */
 #define TEMPORARIES_MAX 16
 #define OUT_BUFFER ((size_t)1 << 20)
 #define WINDOW ((uint64_t)16 << 20)
@@ -335,13 +334,26 @@ int kmf_out_write(kmf_out *out, const void *data, size_t n, kmf_err *err)
 
 int kmf_out_print(kmf_out *out, kmf_err *err, const char *format, ...)
 {
-    char text[PRINT_MAX];
+    char text[PRINT_ROOM];
+    char *longer = NULL;
     va_list args;
+    errno = 0;
     va_start(args, format);
     int n = vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    assert(n >= 0 && (size_t)n < sizeof text);
-    return kmf_out_write(out, text, (size_t)n, err);
+    if (n < 0)
+        return write_failed(out, err);
+    if ((size_t)n >= sizeof text) {
+        longer = kmf_malloc((size_t)n + 1, 1, err);
+        if (!longer)
+            return KMF_ENOMEM;
+        va_start(args, format);
+        vsnprintf(longer, (size_t)n + 1, format, args);
+        va_end(args);
+    }
+    int status = kmf_out_write(out, longer ? longer : text, (size_t)n, err);
+    kmf_free(longer);
+    return status;
 }
 
 int kmf_out_patch(kmf_out *out, const void *data, size_t n, kmf_err *err)
