@@ -73,6 +73,8 @@ KMF_API void kmf_remove_temporaries(void);
 KMF_API char *kmf_provenance(const kmf_embedder *embedder, const char *command_line,
                              const char *const *inputs, size_t n_inputs,
                              const kmf_reader_options *reader, kmf_err *err) KMF_MUST_CHECK;
+/* Text as a JSON string, in its quotes; if it is not UTF-8, its bytes beyond ASCII are '?'. */
+KMF_API char *kmf_json_string(const char *text, kmf_err *err) KMF_MUST_CHECK;
 /* A JSON object of n pairs of strings: key, value, key, value, ... For kmf_model_save. */
 KMF_API char *kmf_json_pairs(const char *const *pairs, size_t n, kmf_err *err) KMF_MUST_CHECK;
 /*

@@ -291,23 +291,22 @@ static void put_tsv(FILE *to, const eval *e)
     }
 }
 
-/* Between quotes; what is no printable ASCII as a number. */
-static void put_json_text(FILE *to, const char *text)
+static int put_json_text(FILE *to, const char *before, const char *text, kmf_err *err)
 {
-    fputc('"', to);
-    for (const unsigned char *p = (const unsigned char *)text; *p; p++)
-        if (*p < ' ' || *p > '~')
-            fprintf(to, "\\u%04x", *p);
-        else
-            fprintf(to, "%s%c", *p == '"' || *p == '\\' ? "\\" : "", *p);
-    fputc('"', to);
+    char *string = kmf_json_string(text, err);
+    if (!string)
+        return KMF_ENOMEM;
+    fprintf(to, "%s%s", before, string);
+    kmf_text_free(string);
+    return 0;
 }
 
-static void put_json_row(FILE *to, const eval *e, const row *r)
+static int put_json_row(FILE *to, const eval *e, const row *r, kmf_err *err)
 {
     score s[N_SCORES];
-    fputs("    {\"model\": ", to);
-    put_json_text(to, r->model);
+    int status = put_json_text(to, "    {\"model\": ", r->model, err);
+    if (status < 0)
+        return status;
     fprintf(to, ", \"dim\": %zu", r->dim);
     list_scores(s, &r->result);
     for (size_t j = 0; j < N_SCORES; j++) {
@@ -322,41 +321,45 @@ static void put_json_row(FILE *to, const eval *e, const row *r)
             "\"without_vector\": %zu, \"embed_seconds\": %.3f}%s\n",
             r->result.ari, r->result.nmi, r->result.l2, kmf_scale_names[r->result.scale],
             r->result.without_test, r->embed_seconds, r + 1 < e->rows + e->n_rows ? "," : "");
+    return 0;
 }
 
-static void put_json(FILE *to, const eval *e)
+static int put_json(FILE *to, const eval *e, kmf_err *err)
 {
     const kmf_eval_options *o = &e->args->opts;
-    fputs("{\n  \"program\": \"kmerformer\", \"version\": ", to);
-    put_json_text(to, kmf_version());
-    fputs(", \"command\": ", to);
-    put_json_text(to, e->run->command_line);
+    fputs("{\n  \"program\": \"kmerformer\"", to);
+    int status = put_json_text(to, ", \"version\": ", kmf_version(), err);
+    if (status == 0)
+        status = put_json_text(to, ", \"command\": ", e->run->command_line, err);
     fprintf(to,
             ",\n  \"classes\": %zu, \"train\": %zu, \"dev\": %zu, \"test\": %zu, \"left_out\": "
             "%zu, \"unknown\": %zu,\n  \"neighbours\": %zu, \"restarts\": %d, \"resamples\": "
             "%d, \"seed\": %llu,\n  \"models\": [\n",
             e->info.n_classes, e->info.n_train, e->info.n_dev, e->info.n_test, e->info.left_out,
             e->info.unknown, o->k, o->restarts, o->resamples, (unsigned long long)o->seed);
-    for (size_t i = 0; i < e->n_rows; i++)
-        put_json_row(to, e, &e->rows[i]);
+    for (size_t i = 0; i < e->n_rows && status == 0; i++)
+        status = put_json_row(to, e, &e->rows[i], err);
     fputs("  ]\n}\n", to);
+    return status;
 }
 
 static int put_rows(const eval *e, kmf_err *err)
 {
     char *text = NULL;
     size_t n = 0;
+    int status = 0;
     FILE *to = open_memstream(&text, &n);
     if (!to)
         return cli_raise(err, KMF_ENOMEM, "out of memory");
     if (e->args->format == FORMAT_JSON)
-        put_json(to, e);
+        status = put_json(to, e, err);
     else if (e->args->format == FORMAT_TSV)
         put_tsv(to, e);
     else
         put_table(to, e);
     bool bad = ferror(to) != 0;
-    int status = fclose(to) != 0 || bad ? cli_raise(err, KMF_ENOMEM, "out of memory") : 0;
+    if ((fclose(to) != 0 || bad) && status == 0)
+        status = cli_raise(err, KMF_ENOMEM, "out of memory");
     if (status == 0)
         status = kmf_file_save(e->args->out, text, n, err);
     free(text);

@@ -115,6 +115,18 @@ char *kmf_provenance(const kmf_embedder *embedder, const char *command_line,
     return text;
 }
 
+char *kmf_json_string(const char *text, kmf_err *err)
+{
+    json_t *json = kmf_json_of_text(text);
+    if (!json) {
+        kmf_fail(err, KMF_ENOMEM, "out of memory");
+        return NULL;
+    }
+    char *string = kmf_json_text(json, JSON_ENCODE_ANY, err);
+    json_decref(json);
+    return string;
+}
+
 char *kmf_json_pairs(const char *const *pairs, size_t n, kmf_err *err)
 {
     json_t *json = json_object();
