@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 void cli_labelled_default(cli_labelled *l)
 {
@@ -73,22 +72,14 @@ kmf_samples *cli_labelled_read(const cli *run, const cli_labelled *l, kmf_sample
 
 /* ---------------------------------------------------------------- vectors --------------- */
 
-/* Has the model an encoder? Files of k-mer vectors, and counts, have none. */
-static bool is_encoder(const char *model)
-{
-    struct stat s;
-    if (!model || strncmp(model, "random", 6) == 0)
-        return true;
-    if (strcmp(model, "tnf") == 0 || strncmp(model, "kmer:", 5) == 0)
-        return false;
-    return stat(model, &s) != 0 || !S_ISREG(s.st_mode) || kmf_model_is_file(model, NULL) == 1;
-}
-
 kmf_embedder *cli_labelled_embedder(const cli_labelled *l, const char *model, bool identity,
                                     kmf_err *err)
 {
     kmf_embed_options opts = l->embed;
-    if (!is_encoder(model)) {
+    int encoder = kmf_embedder_has_encoder(model, err);
+    if (encoder < 0)
+        return NULL;
+    if (!encoder) {
         kmf_embed_options_default(&opts);
         opts.threads = l->embed.threads;
     }

@@ -21,18 +21,25 @@ static bool is_file(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
+int kmf_embedder_has_encoder(const char *model, kmf_err *err)
+{
+    if (!model || kmf_is_random(model))
+        return 1;
+    if (is_frequency(model))
+        return 0;
+    int whole = kmf_model_is_file(model, err);
+    return whole == 0 ? !is_file(model) : whole;
+}
+
 kmf_method *kmf_method_open(const char *name, kmf_embed_options *opts, kmf_err *err)
 {
-    if (name && is_frequency(name))
-        return kmf_frequency_open(name, opts, err);
-    if (kmf_is_random(name))
-        return kmf_encode_open(name, opts, err);
-    int whole = name ? kmf_model_is_file(name, err) : 0;
-    if (whole < 0)
+    int encoder = kmf_embedder_has_encoder(name, err);
+    if (encoder < 0)
         return NULL;
-    if (name && is_file(name) && !whole)
-        return kmf_wordmean_open(name, opts, err);
-    return kmf_encode_open(name, opts, err);
+    if (encoder)
+        return kmf_encode_open(name, opts, err);
+    return is_frequency(name) ? kmf_frequency_open(name, opts, err)
+                              : kmf_wordmean_open(name, opts, err);
 }
 
 void kmf_method_free(kmf_method *method)
