@@ -191,18 +191,30 @@ static bool is_blank_row(const kmf_table *t)
     return t->n_fields == 1 && t->row.bytes[strspn(t->row.bytes, " \t")] == '\0';
 }
 
-/* By the first line; a byte order mark before it is passed over. */
+static bool is_blank_line(const char *line, size_t n)
+{
+    size_t i = 0;
+    while (i < n && (line[i] == ' ' || line[i] == '\t' || line[i] == '\r'))
+        i++;
+    return i == n;
+}
+
+/* By the first line that is not blank; those before it and a byte order mark are passed over. */
 static int find_separator(kmf_table *t, kmf_err *err)
 {
     int status = refill(t, err);
-    if (status <= 0)
-        return status;
-    if (t->end - t->p >= 3 && memcmp(t->p, "\xef\xbb\xbf", 3) == 0)
+    if (status > 0 && t->end - t->p >= 3 && memcmp(t->p, "\xef\xbb\xbf", 3) == 0)
         t->p += 3;
-    const char *newline = memchr(t->p, '\n', (size_t)(t->end - t->p));
-    size_t n = (size_t)((newline ? newline : t->end) - t->p);
-    t->separator = memchr(t->p, '\t', n) ? '\t' : ',';
-    return 0;
+    while (status > 0 && (status = refill(t, err)) > 0) {
+        const char *newline = memchr(t->p, '\n', (size_t)(t->end - t->p));
+        size_t n = (size_t)((newline ? newline : t->end) - t->p);
+        t->separator = memchr(t->p, '\t', n) ? '\t' : ',';
+        if (!newline || !is_blank_line(t->p, n))
+            return 0;
+        t->p = newline + 1;
+        t->line++;
+    }
+    return status;
 }
 
 static int read_names(kmf_table *t, kmf_err *err)
