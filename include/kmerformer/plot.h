@@ -100,7 +100,7 @@ KMF_API int kmf_gnuplot(const char *path, const char *begin, const char *script,
 /* Vectors of a file, in pictures that show each of them. */
 typedef struct kmf_plot_rows {
     const char *vectors; /* x.npy of an embedding; x.ids.tsv beside it has the names      */
-    const char *labels;  /* file of lines name<TAB>label; NULL: none                      */
+    const char *labels;  /* as in kmf_labelled_options; NULL: none                        */
     size_t most;         /* rows that are drawn; of more, so many evenly chosen           */
     int threads;         /* 1 .. 1024; 0: kmf_threads_default(). No result depends on it  */
     kmf_progress_fn *fn; /* told how many rows were read so far; NULL: none               */

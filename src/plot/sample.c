@@ -18,8 +18,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LABEL_BYTES_MAX ((size_t)4 << 30)
-
 /* ---------------------------------------------------------------- vectors --------------- */
 
 int kmf_rows_open(kmf_rows *rows, const char *path, kmf_err *err)
@@ -192,70 +190,10 @@ out:
 
 /* ---------------------------------------------------------------- labels ---------------- */
 
-typedef struct label {
-    const char *name, *text; /* borrowed */
-    size_t line;
-} label;
-
-static int by_name(const void *a, const void *b)
-{
-    const label *one = a;
-    const label *other = b;
-    int order = strcmp(one->name, other->name);
-    return order ? order : (one->line > other->line) - (one->line < other->line);
-}
-
-/* Lines of one name agree in their label, so any of them will do. */
-static int same_name(const void *a, const void *b)
-{
-    return strcmp(((const label *)a)->name, ((const label *)b)->name);
-}
-
 /* "contig2" comes before "contig10". */
 static int by_text(const void *a, const void *b)
 {
     return strverscmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* A first line that says what the columns are. */
-static bool is_header(const label *l)
-{
-    return l->line == 1 && (l->name[0] == '#' ||
-                            (strcmp(l->name, "name") == 0 && strcmp(l->text, "label") == 0));
-}
-
-/* The lines of text, which is cut into pieces, sorted by name. */
-static int read_labels(label **list, size_t *n, char *text, const char *path, kmf_err *err)
-{
-    size_t cap = 0, line = 0;
-    for (char *next, *p = text; *p; p = next) {
-        size_t len = strcspn(p, "\n");
-        next = p + len + (p[len] == '\n');
-        line++;
-        if (len > 0 && p[len - 1] == '\r')
-            len--;
-        p[len] = '\0';
-        if (len == 0)
-            continue;
-        char *tab = strchr(p, '\t');
-        if (!tab || strchr(tab + 1, '\t'))
-            return kmf_fail(err, KMF_EFORMAT, "%s: line %zu: not a name, a tab and a label",
-                            path, line);
-        *tab = '\0';
-        if (kmf_grow(list, &cap, *n + 1, sizeof **list, err) < 0)
-            return KMF_ENOMEM;
-        (*list)[*n] = (label){p, tab + 1, line};
-        *n += !is_header(&(*list)[*n]);
-    }
-    if (*n > 0)
-        qsort(*list, *n, sizeof **list, by_name);
-    for (size_t i = 1; i < *n; i++)
-        if (strcmp((*list)[i].name, (*list)[i - 1].name) == 0 &&
-            strcmp((*list)[i].text, (*list)[i - 1].text) != 0)
-            return kmf_fail(err, KMF_EFORMAT,
-                            "%s: line %zu: the name has another label in line %zu", path,
-                            (*list)[i].line, (*list)[i - 1].line);
-    return 0;
 }
 
 /* The distinct texts among found[n], NULLs apart, in order; then each row's place among them. */
@@ -284,34 +222,23 @@ static int number_labels(kmf_picked *s, const char *const *found, kmf_err *err)
 
 static int add_labels(kmf_picked *s, const kmf_rows *rows, const char *path, kmf_err *err)
 {
-    size_t len, n = 0;
-    label *list = NULL;
-    const char **found = NULL;
-    int status = KMF_ENOMEM;
     if (!s->named)
         return kmf_fail(err, KMF_EMODEL, "%s: the .ids.tsv with the names is not beside it",
                         rows->path);
-    s->label_text = kmf_file_read(path, LABEL_BYTES_MAX, &len, err);
-    if (!s->label_text)
-        return KMF_EIO;
-    if (strlen(s->label_text) != len)
-        return kmf_fail(err, KMF_EFORMAT, "%s: it is no text: there is a NUL in it", path);
-    found = kmf_calloc(s->n, sizeof *found, err);
-    if (found)
-        status = read_labels(&list, &n, s->label_text, path, err);
-    for (size_t i = 0; status == 0 && n > 0 && i < s->n; i++) {
-        const label key = {.name = s->drawn[i].name};
-        const label *at = bsearch(&key, list, n, sizeof *list, same_name);
-        if (at && at->text[0])
-            found[i] = at->text;
+    s->label_file = kmf_labels_load(path, err);
+    if (!s->label_file)
+        return err ? (int)err->code : KMF_EFORMAT;
+    const char **found = kmf_calloc(s->n, sizeof *found, err);
+    if (!found)
+        return KMF_ENOMEM;
+    for (size_t i = 0; i < s->n; i++) {
+        found[i] = kmf_labels_find(s->label_file, s->drawn[i].name);
         s->unlabelled += !found[i];
     }
-    if (status == 0 && (n == 0 || s->unlabelled == s->n))
-        status =
-            kmf_fail(err, KMF_EMODEL, "%s: no row of %s has a label in it", path, rows->path);
-    if (status == 0)
-        status = number_labels(s, found, err);
-    kmf_free(list);
+    int status =
+        s->unlabelled < s->n
+            ? number_labels(s, found, err)
+            : kmf_fail(err, KMF_EMODEL, "%s: no row of %s has a label in it", path, rows->path);
     kmf_free(found);
     return status;
 }
@@ -333,6 +260,6 @@ void kmf_picked_free(kmf_picked *sample)
     kmf_free(sample->drawn);
     kmf_free(sample->labels);
     kmf_free(sample->names);
-    kmf_free(sample->label_text);
+    kmf_labels_free(sample->label_file);
     *sample = (kmf_picked){0};
 }

@@ -8,6 +8,7 @@
 
 #include "base/io.h"
 #include "kmerformer.h"
+#include "seq/labels.h"
 
 #include <stdbool.h>
 
@@ -41,16 +42,16 @@ typedef struct kmf_picked {
     size_t n;
     bool named; /* there is an x.ids.tsv */
     const char *
-        *labels; /* owned [n_labels], borrowed from label_text; numbers in them in order */
+        *labels; /* owned [n_labels], borrowed from the file; numbers in them in order */
     size_t n_labels;
-    size_t unlabelled; /* of the n */
-    char *names;       /* owned: the names, NUL after each */
-    char *label_text;  /* owned */
+    size_t unlabelled;      /* of the n */
+    char *names;            /* owned: the names, NUL after each */
+    kmf_labels *label_file; /* owned */
 } kmf_picked;
 
 /*
  * Of the rows i with good[i] those that are drawn: all, or `most` of them, evenly spaced. labels:
- * file of name<TAB>label, NULL: none. KMF_EMODEL: x.ids.tsv does not fit the rows, labels without
+ * file as in seq/labels.h, NULL: none. KMF_EMODEL: x.ids.tsv does not fit the rows, labels without
  * names, or for no row; KMF_EFORMAT: a line of labels.
  */
 int kmf_picked_take(kmf_picked *sample, const kmf_rows *rows, const unsigned char *good,

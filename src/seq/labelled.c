@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One input for records with labels, whether they stand in a table, in headers, or in a file
- * beside the sequences. The labels of such a file are held in memory, sorted by name:
- *
- *     text      r 1 \0 b a c t e r i a \0 r 2 \0 ...
- *     entries   {name, label, line}, found by bisection
+ * beside the sequences.
  */
 #include "base/err.h"
 #include "base/mem.h"
 #include "seq/dna.h"
+#include "seq/labels.h"
 #include "seq/seqio.h"
 #include "seq/table.h"
 
@@ -18,27 +16,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct entry {
-    const char *name; /* borrowed from the text, as label */
-    const char *label;
-    uint64_t line;
-} entry;
-
-typedef struct label_file {
-    const char *path; /* borrowed */
-    kmf_text text;    /* owned */
-    entry *entries;   /* owned [n] */
-    size_t n, cap;
-} label_file;
-
 struct kmf_labelled {
     kmf_labelled_options opts;
     char *file;                /* owned; for messages */
     kmf_reader *reader;        /* owned; exactly one of the two is not NULL */
     kmf_table *table;          /* owned */
     int sequence, label, name; /* columns of the table; -1: there is none */
-    label_file labels;
-    kmf_text found; /* owned; a label out of a header */
+    kmf_labels *labels;        /* owned; NULL: not from a file */
+    kmf_text found;            /* owned; a label out of a header */
     char number[24];
     kmf_reader_stats stats; /* of a table */
 };
@@ -46,96 +31,6 @@ struct kmf_labelled {
 void kmf_labelled_options_default(kmf_labelled_options *opts)
 {
     *opts = (kmf_labelled_options){0};
-}
-
-/* ---------------------------------------------------------------- a file of labels -------- */
-
-static int read_all(kmf_text *text, const char *path, kmf_err *err)
-{
-    kmf_err reason = {0};
-    const char *block;
-    size_t n;
-    int status = 0;
-    struct hFILE *file = kmf_input_open(path, err);
-    kmf_bytes *in = file ? kmf_bytes_open(file, NULL, err) : NULL;
-    if (!in)
-        return KMF_EIO;
-    while (status == 0 && (status = kmf_bytes_next(in, &block, &n, &reason)) > 0) {
-        status = kmf_text_reserve(text, n, err);
-        if (status < 0)
-            break;
-        memcpy(text->bytes + text->len, block, n);
-        text->len += n;
-    }
-    if (status == 0)
-        status = kmf_text_reserve(text, 1, err);
-    kmf_bytes_close(in);
-    return reason.code ? kmf_fail(err, reason.code, "%s: %s", path, reason.msg) : status;
-}
-
-/* One line, which is cut into its texts; blank ones and comments give no entry. */
-static int add_line(label_file *f, char *line, char *end, uint64_t number, kmf_err *err)
-{
-    if (end > line && end[-1] == '\r')
-        end--;
-    *end = '\0';
-    if (end == line || *line == '#')
-        return 0;
-    char *tab = memchr(line, '\t', (size_t)(end - line));
-    if (!tab || tab[1] == '\0' || tab[1] == '\t' || strlen(line) != (size_t)(end - line))
-        return kmf_fail(err, KMF_EFORMAT,
-                        "%s: line %" PRIu64 ": must be a name, a tab and a label", f->path,
-                        number);
-    *tab = '\0';
-    char *next = strchr(tab + 1, '\t'); /* further columns are passed over */
-    if (next)
-        *next = '\0';
-    if (kmf_grow(&f->entries, &f->cap, f->n + 1, sizeof *f->entries, err) < 0)
-        return KMF_ENOMEM;
-    f->entries[f->n++] = (entry){line, tab + 1, number};
-    return 0;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    const entry *x = a;
-    const entry *y = b;
-    int order = strcmp(x->name, y->name);
-    return order ? order : (x->line > y->line) - (x->line < y->line);
-}
-
-static int load_labels(label_file *f, const char *path, kmf_err *err)
-{
-    char shown[KMF_ERR_SHOW];
-    f->path = path;
-    int status = read_all(&f->text, path, err);
-    if (status < 0)
-        return status;
-    char *stop = f->text.bytes + f->text.len;
-    uint64_t number = 1;
-    for (char *line = f->text.bytes; line < stop; number++) {
-        char *end = memchr(line, '\n', (size_t)(stop - line));
-        if (!end)
-            end = stop;
-        status = add_line(f, line, end, number, err);
-        if (status < 0)
-            return status;
-        line = end + 1;
-    }
-    if (f->n > 1)
-        qsort(f->entries, f->n, sizeof *f->entries, by_name);
-    for (size_t i = 1; i < f->n; i++)
-        if (strcmp(f->entries[i - 1].name, f->entries[i].name) == 0)
-            return kmf_fail(err, KMF_EFORMAT,
-                            "%s: line %" PRIu64 ": '%s' was on line %" PRIu64 " already", path,
-                            f->entries[i].line, kmf_err_show(shown, f->entries[i].name),
-                            f->entries[i - 1].line);
-    return 0;
-}
-
-static int compare_name(const void *name, const void *element)
-{
-    return strcmp(name, ((const entry *)element)->name);
 }
 
 /* ---------------------------------------------------------------- opening ----------------- */
@@ -185,7 +80,8 @@ static int open_kind(kmf_labelled *in, const char *path, kmf_pool *pool, kmf_err
                         "%s: a sequence file has no labels: they come from a file of names and "
                         "labels, or from a key in the headers",
                         in->file);
-    return o->labels ? load_labels(&in->labels, o->labels, err) : 0;
+    in->labels = o->labels ? kmf_labels_load(o->labels, err) : NULL;
+    return o->labels && !in->labels ? KMF_EFORMAT : 0;
 }
 
 kmf_labelled *kmf_labelled_open(const char *path, const kmf_labelled_options *opts,
@@ -209,8 +105,7 @@ void kmf_labelled_close(kmf_labelled *in)
         return;
     kmf_reader_close(in->reader);
     kmf_table_close(in->table);
-    kmf_free(in->labels.text.bytes);
-    kmf_free(in->labels.entries);
+    kmf_labels_free(in->labels);
     kmf_free(in->found.bytes);
     kmf_free(in->file);
     kmf_free(in);
@@ -285,14 +180,11 @@ static int listed_label(const kmf_labelled *in, const kmf_record *rec, const cha
                         kmf_err *err)
 {
     char shown[KMF_ERR_SHOW];
-    const entry *e = in->labels.n == 0 ? NULL
-                                       : bsearch(rec->name, in->labels.entries, in->labels.n,
-                                                 sizeof *in->labels.entries, compare_name);
-    if (!e)
+    *label = kmf_labels_find(in->labels, rec->name);
+    if (!*label)
         return kmf_fail(err, KMF_EFORMAT, "%s: record %" PRIu64 " '%s' has no label in %s",
                         in->file, rec->index + 1, kmf_err_show(shown, rec->name),
-                        in->labels.path);
-    *label = e->label;
+                        in->opts.labels);
     return 0;
 }
 
