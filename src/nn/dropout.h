@@ -13,17 +13,10 @@
 /*
  * x[n][i] is multiplied by 0 with probability p, else by 1 / (1 - p): which, is a hash of key and
  * first + n D + i.  x: [N, D], ld.  0 <= p < 1; p counts in steps of 2^-32, and 0 does nothing at
- * all. NaN stays NaN.
+ * all. NaN stays NaN. The backward is the same call on the gradient, which has the same factors.
  */
 void kmf_dropout_forward(kmf_real *x, size_t ld, uint64_t key, uint64_t first, double p,
                          size_t N, size_t D);
-
-/* The gradient is multiplied by the same factors: the same function. */
-static inline void kmf_dropout_backward(kmf_real *dx, size_t ld, uint64_t key, uint64_t first,
-                                        double p, size_t N, size_t D)
-{
-    kmf_dropout_forward(dx, ld, key, first, p, N, D);
-}
 
 /* The n factors of the elements first .. first + n - 1 themselves. */
 void kmf_dropout_factors(kmf_real *factors, uint64_t key, uint64_t first, double p, size_t n);
