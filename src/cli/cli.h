@@ -170,6 +170,8 @@ int cli_close_stdout(const cli *run);
 
 /* ---------------------------------------------------------------- files ----------------- */
 
+/* Is it a regular file? /dev/null, for one, is none: it is neither read nor removed. */
+bool cli_is_file(const char *path);
 bool cli_ends_with(const char *text, const char *end);
 /*
  * Is out, "-" apart, one of the n inputs, NULLs and "-" among them apart, or a file of one that is a

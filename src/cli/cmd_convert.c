@@ -127,10 +127,8 @@ static int convert_vectors(const cli *run, const char *in, const char *out, kmf_
 /* Is it a file, and no checkpoint of a model? */
 static bool holds_vectors(const char *path)
 {
-    struct stat st;
     kmf_err ignored = {0};
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode) &&
-           kmf_model_is_file(path, &ignored) == 0;
+    return cli_is_file(path) && kmf_model_is_file(path, &ignored) == 0;
 }
 
 int cli_convert(cli *run, int argc, char **argv)

@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <sys/stat.h>
 
 typedef struct info_args {
     size_t batch_tokens;
@@ -173,12 +172,6 @@ static int print_vectors(const cli *run, const char *path)
     return CLI_DONE;
 }
 
-static bool is_file(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
-}
-
 int cli_info(cli *run, int argc, char **argv)
 {
     info_args a = {.batch_tokens = 1024, .threads = kmf_threads_default()};
@@ -198,6 +191,6 @@ int cli_info(cli *run, int argc, char **argv)
     int whole = path ? kmf_model_is_file(path, &err) : 0;
     if (whole < 0)
         return cli_fail(run, &err);
-    return path && is_file(path) && !whole ? print_vectors(run, path)
-                                           : print_model(run, path, &a);
+    return path && cli_is_file(path) && !whole ? print_vectors(run, path)
+                                               : print_model(run, path, &a);
 }

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define THREADS_MAX 1024
 #define PATH_TEXT 4096
@@ -219,20 +218,13 @@ static int between_steps(void *user, const kmf_word2vec_state *state)
     return cli_asked_to_stop();
 }
 
-/* /dev/null, for one, is none: it is neither read nor removed. */
-static bool is_file(const char *path)
-{
-    struct stat s;
-    return stat(path, &s) == 0 && S_ISREG(s.st_mode);
-}
-
 /* Takes in the checkpoint, if there is one and it is wanted. */
 static int resume(cli *run, const word2vec_args *a, kmf_word2vec *trainer,
                   const char *checkpoint, kmf_err *err)
 {
     kmf_word2vec_state state;
     bool any = strcmp(a->resume, "auto") == 0;
-    if (strcmp(a->resume, "never") == 0 || (any && !is_file(checkpoint)))
+    if (strcmp(a->resume, "never") == 0 || (any && !cli_is_file(checkpoint)))
         return 0;
     int status = kmf_word2vec_load(trainer, any ? checkpoint : a->resume, err);
     if (status < 0)
@@ -409,7 +401,7 @@ int cli_word2vec(cli *run, int argc, char **argv)
         goto out;
     stopped = train(run, &a, trainer, checkpoint, &err);
     if (stopped == 0 && save(run, &a, trainer, paths, n_paths, &err) == 0 &&
-        is_file(checkpoint))
+        cli_is_file(checkpoint))
         (void)remove(checkpoint);
 out:
     kmf_word2vec_free(trainer);

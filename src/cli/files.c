@@ -22,6 +22,12 @@ int cli_raise(kmf_err *err, kmf_code code, const char *format, ...)
     return code;
 }
 
+bool cli_is_file(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && S_ISREG(s.st_mode);
+}
+
 bool cli_ends_with(const char *text, const char *end)
 {
     size_t n = strlen(text);

@@ -17,12 +17,6 @@
     "step\tepoch\ttokens\tloss\tbits\tlr\tgrad_norm\ttokens_per_s\tseconds\tval_loss\t" \
     "val_bits\tmarkov_bits\tcopy_bits\tcontrast\thits\tval_contrast\tval_hits\n"
 
-bool cli_is_file(const char *path)
-{
-    struct stat s;
-    return stat(path, &s) == 0 && S_ISREG(s.st_mode);
-}
-
 bool cli_same_place(const char *a, const char *b)
 {
     struct stat s;

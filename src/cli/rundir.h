@@ -31,7 +31,6 @@ int cli_rundir_name(cli_rundir *dir, const char *path, kmf_err *err);
  */
 int cli_rundir_open(cli_rundir *dir, const char *path, kmf_err *err);
 void cli_rundir_close(cli_rundir *dir);
-bool cli_is_file(const char *path);
 bool cli_same_place(const char *a, const char *b);
 
 /* Opens the metrics; lines after `step` are of a run that was broken off, and go. */
