@@ -398,6 +398,12 @@ static int each_plot(int which, const char *path, kmf_err *err)
         return kmf_plot_map(&picture, &rows, components, 1, KMF_PLOT_LABEL, &report, err);
     if (which == 1)
         return kmf_plot_similarity(&picture, &rows, &report, err);
+    if (which == 2) {
+        uint64_t numbers[] = {1, 5, 40, 2};
+        const kmf_spectrum spectrum = {numbers, numbers + 2, 2};
+        const kmf_counts_info info = {.k = 3, .distinct = 42};
+        return kmf_plot_spectrum(&picture, &spectrum, &info, err);
+    }
     return kmf_plot_positions(&picture, 8, 100, 6, 4, err);
 }
 
@@ -409,7 +415,7 @@ START_TEST(any_allocation_may_fail)
     ck_assert_ptr_nonnull(mkdtemp(dir));
     for (int i = 0; i < 3; i++)
         snprintf(path[i], sizeof path[i], "%s/x%s", dir, endings[i]);
-    for (int which = 0; which < 3; which++) {
+    for (int which = 0; which < 4; which++) {
         int status = -1;
         for (size_t n = 1; status < 0; n++) {
             kmf_err err = {0};

@@ -3,6 +3,7 @@
 #ifndef KMERFORMER_PLOT_H
 #define KMERFORMER_PLOT_H
 
+#include "counts.h"
 #include "model.h"
 #include "output.h"
 
@@ -96,6 +97,13 @@ KMF_API char *kmf_picture_name(const char *path, const char *ending,
  */
 KMF_API int kmf_gnuplot(const char *path, const char *begin, const char *script, size_t n,
                         kmf_err *err) KMF_MUST_CHECK;
+
+/*
+ * The spectrum of a table, both axes logarithmic; info: the table's. KMF_EMODEL: there are no
+ * k-mers in it.
+ */
+KMF_API int kmf_plot_spectrum(const kmf_picture *picture, const kmf_spectrum *spectrum,
+                              const kmf_counts_info *info, kmf_err *err) KMF_MUST_CHECK;
 
 /* Vectors of a file, in pictures that show each of them. */
 typedef struct kmf_plot_rows {

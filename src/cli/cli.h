@@ -186,6 +186,8 @@ int cli_refuse_inputs(cli *run, const char *out, const char *const *endings,
                       const char *const *paths, size_t n);
 extern const char *const cli_row_endings[];   /* of rows: .ids.tsv, .json */
 extern const char *const cli_count_endings[]; /* of tables of counts: .json */
+/* Is a picture, or one of the two files beside it? */
+bool cli_picture_is_an_input(const char *picture, const char *const *paths, size_t n);
 /* One name a line, for provenance. Freed by free. */
 char *cli_join_lines(const char *const *texts, size_t n, kmf_err *err);
 /* How many of the n inputs, NULLs apart, are standard input. */

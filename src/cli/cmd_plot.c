@@ -58,19 +58,6 @@ static bool two_numbers(const char *text, char mark, long min, long max, int to[
     return true;
 }
 
-/* Would one of the three files be one of the inputs (NULLs apart)? */
-static bool overwrites(const char *path, const char *const *inputs, size_t n)
-{
-    static const char *const endings[] = {".tsv", ".gp"};
-    bool hit = cli_is_an_input(path, inputs, n);
-    for (size_t i = 0; i < 2; i++) {
-        char *name = kmf_picture_name(path, endings[i], NULL);
-        hit = hit || (name && cli_is_an_input(name, inputs, n));
-        kmf_text_free(name);
-    }
-    return hit;
-}
-
 /* CLI_DONE, or the exit code of what is wrong with the common options. */
 static int settle(cli *run, plot_args *a, const char *const *inputs, size_t n)
 {
@@ -89,7 +76,7 @@ static int settle(cli *run, plot_args *a, const char *const *inputs, size_t n)
         a->picture.width = size[0];
         a->picture.height = size[1];
     }
-    if (overwrites(a->picture.path, inputs, n))
+    if (cli_picture_is_an_input(a->picture.path, inputs, n))
         return cli_wrong(run, "-o %s: an input would be overwritten", a->picture.path);
     a->picture.command_line = run->command_line;
     return cli_check_output(a->picture.path, &err) < 0 ? cli_fail(run, &err) : CLI_DONE;

@@ -15,7 +15,7 @@
 typedef struct stats_args {
     size_t top;
     const char *spectrum;
-    const char *plot;
+    kmf_picture picture; /* path NULL: none */
 } stats_args;
 
 static const cli_usage usage = {
@@ -83,131 +83,22 @@ static int print_all(const kmf_counts *counts, const kmf_counts_info *info, size
 
 static void write_spectrum(FILE *to, const kmf_spectrum *s)
 {
+    fprintf(to, "#count\tkmers\n");
     for (size_t i = 0; i < s->n; i++)
         fprintf(to, "%" PRIu64 "\t%" PRIu64 "\n", s->count[i], s->kmers[i]);
 }
 
-/* A file that is made in memory first. */
-typedef struct draft {
-    FILE *to;
-    char *bytes;
-    size_t n;
-} draft;
-
-static int draft_open(draft *d, kmf_err *err)
-{
-    *d = (draft){0};
-    d->to = open_memstream(&d->bytes, &d->n);
-    return d->to ? 0 : cli_raise(err, KMF_ENOMEM, "out of memory");
-}
-
-/* Saves it if status is 0. Returns status, or what failed. */
-static int draft_close(draft *d, const char *path, int status, kmf_err *err)
-{
-    if (fclose(d->to) != 0 && status == 0)
-        status = cli_raise(err, KMF_ENOMEM, "out of memory");
-    if (status == 0)
-        status = kmf_file_save(path, d->bytes, d->n, err);
-    free(d->bytes);
-    return status;
-}
-
 static int save_spectrum(const char *path, const kmf_spectrum *s, kmf_err *err)
 {
-    draft text;
-    int status = draft_open(&text, err);
-    if (status < 0)
-        return status;
-    fprintf(text.to, "#count\tkmers\n");
-    write_spectrum(text.to, s);
-    return draft_close(&text, path, 0, err);
-}
-
-/* ---------------------------------------------------------------- the picture ----------- */
-
-static bool ends_in(const char *text, const char *end)
-{
-    size_t n = strlen(text);
-    size_t m = strlen(end);
-    return n > m && strcmp(text + n - m, end) == 0;
-}
-
-static uint64_t largest_of(const uint64_t *values, size_t n)
-{
-    uint64_t most = 0;
-    for (size_t i = 0; i < n; i++)
-        most = values[i] > most ? values[i] : most;
-    return most;
-}
-
-/* Both axes reach beyond the points, so that a single one has room. */
-static void write_script(FILE *to, const char *path, const kmf_counts_info *info,
-                         const kmf_spectrum *s)
-{
-    if (ends_in(path, ".svg"))
-        fprintf(to, "set terminal svg size 800,600 background '#ffffff'\n");
-    else
-        fprintf(to, "if (strstrt(GPVAL_TERMINALS, 'pngcairo')) set terminal pngcairo size "
-                    "800,600; else set terminal png size 800,600\n");
-    fprintf(to,
-            "set title '%s k-mers, k = %d%s: %" PRIu64 " distinct'\n"
-            "set xlabel 'occurrences of a k-mer'\nset ylabel 'k-mers with so many'\n"
-            "set logscale xy\nset format '10^{%%L}'\nset key off\nset grid\n"
-            "set xrange [0.5:%.17g]\nset yrange [0.5:%.17g]\n"
-            "plot '-' using 1:2 with points pointtype 7 pointsize 0.5\n",
-            info->alphabet == KMF_DNA ? "DNA" : "protein", info->k,
-            info->canonical ? ", canonical" : "", info->distinct,
-            2 * (double)largest_of(s->count, s->n), 2 * (double)largest_of(s->kmers, s->n));
+    char *text = NULL;
+    size_t n = 0;
+    FILE *to = open_memstream(&text, &n);
+    if (!to)
+        return cli_raise(err, KMF_ENOMEM, "out of memory");
     write_spectrum(to, s);
-    fprintf(to, "e\n");
-}
-
-static int draw(const char *path, const char *data, const kmf_counts_info *info,
-                const kmf_spectrum *s, kmf_err *err)
-{
-    draft script;
-    kmf_err why = {0};
-    int status = draft_open(&script, err);
-    if (status < 0)
-        return status;
-    write_script(script.to, path, info, s);
-    if (fclose(script.to) != 0)
-        status = cli_raise(err, KMF_ENOMEM, "out of memory");
-    else if (kmf_gnuplot(path, NULL, script.bytes, script.n, &why) < 0)
-        status = cli_raise(err, why.code, "%s; the data is in %s", why.msg, data);
-    free(script.bytes);
-    return status;
-}
-
-/* Freed by free; NULL: out of memory. */
-static char *data_beside(const char *picture)
-{
-    size_t cap = strlen(picture) + sizeof ".tsv";
-    char *name = malloc(cap);
-    if (name)
-        snprintf(name, cap, "%s.tsv", picture);
-    return name;
-}
-
-/* The data is kept in any case: beside the picture unless it has a place already. */
-static int plot(const stats_args *a, const kmf_counts_info *info, const kmf_spectrum *s,
-                kmf_err *err)
-{
-    char *beside = NULL;
-    int status = 0;
-    if (s->n == 0)
-        return cli_raise(err, KMF_EMODEL, "%s: the table is empty: nothing to draw", a->plot);
-    const char *data = a->spectrum;
-    if (!data || strcmp(data, "-") == 0) {
-        beside = data_beside(a->plot);
-        if (!beside)
-            return cli_raise(err, KMF_ENOMEM, "out of memory");
-        data = beside;
-        status = save_spectrum(data, s, err);
-    }
-    if (status == 0)
-        status = draw(a->plot, data, info, s, err);
-    free(beside);
+    int status = fclose(to) != 0 ? cli_raise(err, KMF_ENOMEM, "out of memory")
+                                 : kmf_file_save(path, text, n, err);
+    free(text);
     return status;
 }
 
@@ -220,31 +111,52 @@ static int stats(const stats_args *a, const kmf_counts *counts, kmf_err *err)
     bool to_stdout = a->spectrum && strcmp(a->spectrum, "-") == 0;
     int status = 0;
     kmf_counts_information(counts, &info);
-    if (a->spectrum || a->plot)
+    if (a->spectrum || a->picture.path)
         status = kmf_counts_spectrum(counts, &spectrum, err);
     if (status == 0 && !to_stdout)
         status = print_all(counts, &info, a->top, err);
-    if (status == 0 && to_stdout) {
-        printf("#count\tkmers\n");
+    if (status == 0 && to_stdout)
         write_spectrum(stdout, &spectrum);
-    } else if (status == 0 && a->spectrum) {
+    else if (status == 0 && a->spectrum)
         status = save_spectrum(a->spectrum, &spectrum, err);
-    }
-    if (status == 0 && a->plot)
-        status = plot(a, &info, &spectrum, err);
+    if (status == 0 && a->picture.path)
+        status = kmf_plot_spectrum(&a->picture, &spectrum, &info, err);
     kmf_spectrum_free(&spectrum);
     return status;
 }
 
-static bool would_overwrite(const stats_args *a, const char *const *table)
+/* Is the spectrum to be where the picture has its own files? */
+static bool is_taken(const char *spectrum, const char *picture)
 {
-    bool hit = (a->spectrum && cli_is_an_input(a->spectrum, table, 1)) ||
-               (a->plot && cli_is_an_input(a->plot, table, 1));
-    char *data = a->plot ? data_beside(a->plot) : NULL;
-    if (data)
-        hit = hit || cli_is_an_input(data, table, 1);
-    free(data);
-    return hit;
+    static const char *const endings[] = {".tsv", ".gp"};
+    bool taken =
+        strcmp(spectrum, picture) == 0 || cli_picture_is_an_input(picture, &spectrum, 1);
+    for (size_t i = 0; i < 2; i++) {
+        char *name = kmf_picture_name(picture, endings[i], NULL);
+        taken = taken || (name && strcmp(spectrum, name) == 0);
+        kmf_text_free(name);
+    }
+    return taken;
+}
+
+/* CLI_DONE, or the exit code of what is wrong with the names of files. */
+static int check_names(const cli *run, const stats_args *a, const char *const *table)
+{
+    kmf_err err = {0};
+    const char *picture = a->picture.path;
+    if (picture) {
+        char *name = kmf_picture_name(picture, "", &err);
+        if (!name)
+            return cli_fail(run, &err);
+        kmf_text_free(name);
+    }
+    if ((a->spectrum && cli_is_an_input(a->spectrum, table, 1)) ||
+        (picture && cli_picture_is_an_input(picture, table, 1)))
+        return cli_wrong(run, "%s: the table itself would be overwritten", table[0]);
+    if (picture && a->spectrum && is_taken(a->spectrum, picture))
+        return cli_wrong(run, "--spectrum %s: --plot keeps a file of its own there",
+                         a->spectrum);
+    return CLI_DONE;
 }
 
 int cli_vocab_stats(cli *run, int argc, char **argv)
@@ -258,19 +170,19 @@ int cli_vocab_stats(cli *run, int argc, char **argv)
         {NULL, "spectrum", CLI_TEXT, &a.spectrum, 0, 0, NULL, "FILE",
          "how many k-mers occur once, twice, ...: count<TAB>kmers; -: instead of the rest", 0,
          NULL},
-        {NULL, "plot", CLI_TEXT, &a.plot, 0, 0, NULL, "FILE",
-         "the spectrum as a picture, x.svg or x.png, by gnuplot; the data is in FILE.tsv "
-         "unless --spectrum names a file",
+        {NULL, "plot", CLI_TEXT, &a.picture.path, 0, 0, NULL, "FILE",
+         "the spectrum as a picture, x.svg or x.png, by gnuplot; numbers are kept in x.tsv, "
+         "the "
+         "script in x.gp",
          0, NULL},
         CLI_COMMON(run)};
     int leave = cli_parse(run, table, &usage, argc, argv, &first);
     if (leave >= 0)
         return leave;
-    if (a.plot && !ends_in(a.plot, ".svg") && !ends_in(a.plot, ".png"))
-        return cli_wrong(run, "--plot %s: the name must end in .svg or .png", a.plot);
-    const char *const *table_path = (const char *const *)(argv + first);
-    if (would_overwrite(&a, table_path))
-        return cli_wrong(run, "%s: the table itself would be overwritten", argv[first]);
+    leave = check_names(run, &a, (const char *const *)(argv + first));
+    if (leave != CLI_DONE)
+        return leave;
+    a.picture.command_line = run->command_line;
     kmf_counts *counts = kmf_counts_load(argv[first], &err);
     int status = counts ? stats(&a, counts, &err) : -1;
     kmf_counts_free(counts);

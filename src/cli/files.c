@@ -93,6 +93,18 @@ int cli_refuse_inputs(cli *run, const char *out, const char *const *endings,
     return -1;
 }
 
+bool cli_picture_is_an_input(const char *picture, const char *const *paths, size_t n)
+{
+    static const char *const endings[] = {".tsv", ".gp"};
+    bool hit = cli_is_an_input(picture, paths, n);
+    for (size_t i = 0; i < 2; i++) {
+        char *name = kmf_picture_name(picture, endings[i], NULL);
+        hit = hit || (name && cli_is_an_input(name, paths, n));
+        kmf_text_free(name);
+    }
+    return hit;
+}
+
 char *cli_join_lines(const char *const *texts, size_t n, kmf_err *err)
 {
     size_t cap = 1;
