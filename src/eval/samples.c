@@ -13,6 +13,7 @@
 #include "base/rng.h"
 #include "seq/textseq.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -71,10 +72,15 @@ static size_t put(kmf_text *text, const char *bytes, size_t n)
 int kmf_samples_read(kmf_samples *s, kmf_role role, kmf_labelled *input, kmf_err *err)
 {
     static const char *const names[] = {"train", "choose by", "test"};
+    char shown[KMF_ERR_SHOW];
     kmf_labelled_record rec;
     size_t before = s->n;
     int status;
     while ((status = kmf_labelled_next(input, &rec, err)) > 0) {
+        if (!rec.label)
+            return kmf_fail(err, KMF_EINVAL,
+                            "record %" PRIu64 " '%s' has no label: none was asked for",
+                            rec.index + 1, kmf_err_show(shown, rec.name));
         size_t n_name = strlen(rec.name);
         size_t n_label = strlen(rec.label);
         if (kmf_text_reserve(&s->text, n_name + rec.len + n_label + 3, err) < 0 ||
