@@ -39,12 +39,40 @@ START_TEST(a_record_without_a_label_is_refused_by_its_name)
 }
 END_TEST
 
+START_TEST(without_a_test_part_nothing_is_judged)
+{
+    kmf_err err = {0};
+    kmf_samples_options opts;
+    kmf_samples_info info;
+    kmf_eval_options how;
+    kmf_eval_result result;
+    make_dir();
+    kmf_samples *samples = kmf_samples_new(&err);
+    ck_assert_ptr_nonnull(samples);
+    ck_assert_int_eq(read_as(samples, write_text("t.csv", table), 0, &err), 0);
+    kmf_samples_options_default(&opts);
+    opts.no_test = 1;
+    ck_assert_int_eq(kmf_samples_settle(samples, &opts, &info, &err), 0);
+    ck_assert_uint_eq(info.n, 8);
+    ck_assert_uint_eq(info.n_test, 0);
+    const float x[8] = {1, 2, 3, 4, -1, -2, -3, -4};
+    kmf_eval_options_default(&how);
+    ck_assert_int_eq(kmf_evaluate(samples, &info, x, 1, &how, NULL, &result, NULL, &err),
+                     KMF_EINVAL);
+    ck_assert_int_eq(err.code, KMF_EINVAL);
+    ck_assert_str_eq(err.msg, "no record to test: the samples have no test part");
+    kmf_samples_free(samples);
+    remove_dir();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("samples");
     TCase *tc = tcase_create("samples");
     tcase_set_timeout(tc, 0);
     tcase_add_test(tc, a_record_without_a_label_is_refused_by_its_name);
+    tcase_add_test(tc, without_a_test_part_nothing_is_judged);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

@@ -272,6 +272,8 @@ int kmf_evaluate(const kmf_samples *samples, const kmf_samples_info *info, const
                .info = info,
                .result = result};
     int status = check_options(opts, err);
+    if (status == 0 && info->n_test == 0)
+        status = kmf_fail(err, KMF_EINVAL, "no record to test: the samples have no test part");
     if (status < 0)
         return status;
     *result = (kmf_eval_result){0};
