@@ -3,6 +3,7 @@
  * The probe: its gradient against differences, its minimum against scikit-learn's, L-BFGS on a
  * function whose minimum is known, files that come back as they went and files that lie.
  */
+#include "base/io.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "eval/lbfgs.h"
@@ -302,6 +303,40 @@ START_TEST(a_file_brings_the_probe_back_and_lies_are_told)
 }
 END_TEST
 
+START_TEST(texts_that_are_not_utf8_do_not_lose_a_probe)
+{
+    static data d;
+    static const char *const labels[] = {"a", "\xff", "c", "d"};
+    static const char *const pairs[] = {"command", "train -o p\xff\xc3\xa9", "note",
+                                        "\xc3\xa9"};
+    static const char *const odd_key[] = {"k\xff", "x"};
+    kmf_err err = {0};
+    size_t len;
+    draw(&d, 8);
+    close(mkstemp(path));
+    kmf_probe *probe = train_probe(&d, NULL);
+    ck_assert_int_eq(kmf_probe_describe(probe, labels, "{}", &err), 0);
+    ck_assert_msg(kmf_probe_save(probe, path, pairs, 2, &err) == 0, "%s", err.msg);
+    kmf_probe *back = kmf_probe_load(path, &err);
+    ck_assert_msg(back != NULL, "%s", err.msg);
+    ck_assert_str_eq(kmf_probe_label(back, 1), "\xff");
+    char *bytes = kmf_file_read(path, 1 << 16, &len, &err);
+    ck_assert_ptr_nonnull(bytes);
+    ck_assert_ptr_nonnull(strstr(bytes + 8, "\"command\":\"train -o p???\""));
+    ck_assert_ptr_nonnull(strstr(bytes + 8, "\"note\":\"\xc3\xa9\""));
+    ck_assert_int_eq(kmf_probe_save(probe, path, odd_key, 1, &err), KMF_EINVAL);
+    ck_assert_str_eq(err.msg, "k?: not UTF-8, as the texts of safetensors must be");
+    err = (kmf_err){0};
+    ck_assert_int_eq(kmf_probe_describe(probe, labels, "\xff", &err), 0);
+    ck_assert_int_eq(kmf_probe_save(probe, path, pairs, 2, &err), KMF_EINVAL);
+    ck_assert_str_eq(err.msg, "embedder: not UTF-8, as the texts of safetensors must be");
+    kmf_free(bytes);
+    kmf_probe_free(back);
+    kmf_probe_free(probe);
+    unlink(path);
+}
+END_TEST
+
 START_TEST(no_memory_is_an_error_wherever_it_runs_out)
 {
     static data d;
@@ -332,6 +367,7 @@ int main(void)
     tcase_add_test(tc, rows_of_nan_teach_nothing_and_get_the_most_frequent_class);
     tcase_add_test(tc, threads_change_no_bit_of_a_probe);
     tcase_add_test(tc, a_file_brings_the_probe_back_and_lies_are_told);
+    tcase_add_test(tc, texts_that_are_not_utf8_do_not_lose_a_probe);
     tcase_add_test(tc, no_memory_is_an_error_wherever_it_runs_out);
     suite_add_tcase(suite, tc);
     return run_suite(suite);

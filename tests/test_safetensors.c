@@ -307,6 +307,23 @@ START_TEST(a_value_too_large_for_the_dtype_is_an_error)
 }
 END_TEST
 
+START_TEST(a_text_that_is_not_utf8_is_refused_by_its_key)
+{
+    const float x[1] = {1.0f};
+    const void *values[1] = {x};
+    const char *const pairs[] = {"good", "\xc3\xa9", "vocab.txt", "[UNK]\n[\xff]\n"};
+    kmf_stored tensor = {.name = "w", .dtype = "F32", .rank = 1, .shape = {1}};
+    kmf_err err = {0};
+    kmf_out *out = kmf_out_open("/dev/null", &err);
+    ck_assert_ptr_nonnull(out);
+    ck_assert_int_eq(kmf_safetensors_write(out, &tensor, values, 1, pairs, 1, &err), 0);
+    int rc = kmf_safetensors_write(out, &tensor, values, 1, pairs, 2, &err);
+    ck_assert_int_eq(rc, KMF_EINVAL);
+    ck_assert_str_eq(err.msg, "vocab.txt: not UTF-8, as the texts of safetensors must be");
+    kmf_out_free(out);
+}
+END_TEST
+
 START_TEST(every_cut_and_every_flipped_header_bit_of_a_good_file_is_survived)
 {
     size_t len;
@@ -383,6 +400,7 @@ int main(void)
     tcase_add_loop_test(tc, what_is_written_reads_back, 0, 3);
     tcase_add_test(tc, the_header_has_the_form_that_others_write);
     tcase_add_test(tc, a_value_too_large_for_the_dtype_is_an_error);
+    tcase_add_test(tc, a_text_that_is_not_utf8_is_refused_by_its_key);
     tcase_add_test(tc, every_cut_and_every_flipped_header_bit_of_a_good_file_is_survived);
     tcase_add_test(tc, running_out_of_memory_anywhere_is_reported_and_leaks_nothing);
     suite_add_tcase(suite, tc);

@@ -87,7 +87,11 @@ KMF_API int kmf_probe_describe(kmf_probe *probe, const char *const *labels,
 KMF_API const char *kmf_probe_label(const kmf_probe *probe, size_t number);
 KMF_API const char *kmf_probe_identity(const kmf_probe *probe);
 
-/* pairs: key, value, key, value, ... [2 n_pairs]. KMF_EINVAL: the probe was not described. */
+/*
+ * pairs: key, value, key, value, ... [2 n_pairs]; a value that is not UTF-8, as file names may be,
+ * has '?' for its odd bytes. KMF_EINVAL: the probe was not described, or its identity or a key is
+ * not UTF-8.
+ */
 KMF_API int kmf_probe_save(const kmf_probe *probe, const char *path, const char *const *pairs,
                            size_t n_pairs, kmf_err *err) KMF_MUST_CHECK;
 /* Nothing in the file is trusted: KMF_EMODEL says what is wrong. */

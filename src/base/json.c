@@ -132,6 +132,16 @@ json_t *kmf_json_of_text(const char *text)
     return json;
 }
 
+char *kmf_json_fit(const char *text, kmf_err *err)
+{
+    json_t *json = kmf_json_of_text(text);
+    char *fit = json ? kmf_strdup(json_string_value(json), err) : NULL;
+    if (!fit)
+        kmf_fail(err, KMF_ENOMEM, "out of memory");
+    json_decref(json);
+    return fit;
+}
+
 /* What is at key; NULL if absent or null. */
 static const json_t *value_of(const json_t *object, const char *key)
 {

@@ -29,6 +29,8 @@ char *kmf_json_text(const json_t *json, size_t flags, kmf_err *err) KMF_MUST_CHE
 
 /* A JSON string; text that is not UTF-8, as file names may be, has '?' for its odd bytes. */
 json_t *kmf_json_of_text(const char *text);
+/* The text of that string. Freed by kmf_free. */
+char *kmf_json_fit(const char *text, kmf_err *err) KMF_MUST_CHECK;
 
 /* A whole number in min .. max. */
 int kmf_json_int(int64_t *out, const json_t *object, const char *key, int64_t min, int64_t max,

@@ -4,6 +4,7 @@
  * without our code, and that holds texts beside the numbers.
  */
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "eval/probe.h"
 #include "model/safetensors.h"
@@ -71,14 +72,13 @@ const char *kmf_probe_identity(const kmf_probe *probe)
 
 /* ---------------------------------------------------------------- writing ---------------- */
 
-int kmf_probe_save(const kmf_probe *p, const char *path, const char *const *pairs,
-                   size_t n_pairs, kmf_err *err)
+/* The values of the pairs are UTF-8. */
+static int save(const kmf_probe *p, const char *path, const char *const *pairs, size_t n_pairs,
+                kmf_err *err)
 {
     char l2[32];
     const char *all[2 * (PAIRS_MAX + 3)] = {VERSION_KEY, VERSION, EMBEDDER_KEY,
                                             p->identity, L2_KEY,  l2};
-    if (!p->identity || n_pairs > PAIRS_MAX)
-        return kmf_fail(err, KMF_EINVAL, "%s: the probe's classes have no names yet", path);
     snprintf(l2, sizeof l2, "%.17g", p->l2);
     for (size_t i = 0; i < 2 * n_pairs; i++)
         all[6 + i] = pairs[i];
@@ -97,6 +97,27 @@ int kmf_probe_save(const kmf_probe *p, const char *path, const char *const *pair
     if (status == 0)
         status = kmf_out_publish(out, err);
     kmf_out_free(out);
+    return status;
+}
+
+int kmf_probe_save(const kmf_probe *p, const char *path, const char *const *pairs,
+                   size_t n_pairs, kmf_err *err)
+{
+    char *values[PAIRS_MAX] = {NULL}; /* owned */
+    const char *texts[2 * PAIRS_MAX];
+    int status = 0;
+    if (!p->identity || n_pairs > PAIRS_MAX)
+        return kmf_fail(err, KMF_EINVAL, "%s: the probe's classes have no names yet", path);
+    for (size_t i = 0; i < n_pairs && status == 0; i++) {
+        values[i] = kmf_json_fit(pairs[2 * i + 1], err);
+        texts[2 * i] = pairs[2 * i];
+        texts[2 * i + 1] = values[i];
+        status = values[i] ? 0 : KMF_ENOMEM;
+    }
+    if (status == 0)
+        status = save(p, path, texts, n_pairs, err);
+    for (size_t i = 0; i < n_pairs; i++)
+        kmf_free(values[i]);
     return status;
 }
 

@@ -351,6 +351,25 @@ static json_t *entry_of(const kmf_stored *t)
     return entry;
 }
 
+static int put_text(json_t *metadata, const char *key, const char *text, kmf_err *err)
+{
+    char shown[KMF_ERR_SHOW];
+    if (json_object_set_new(metadata, key, json_string(text)) == 0)
+        return 0;
+    /* for its bytes, or for want of memory? */
+    char *fit = kmf_json_fit(text, err);
+    char *fit_key = fit ? kmf_json_fit(key, err) : NULL;
+    int rc = KMF_ENOMEM;
+    if (fit_key && (strcmp(fit, text) != 0 || strcmp(fit_key, key) != 0))
+        rc = kmf_fail(err, KMF_EINVAL, "%s: not UTF-8, as the texts of safetensors must be",
+                      kmf_err_show(shown, key));
+    else
+        kmf_fail(err, KMF_ENOMEM, "out of memory");
+    kmf_free(fit);
+    kmf_free(fit_key);
+    return rc;
+}
+
 /* The JSON text of the header; NULL on failure. */
 static char *header_text(const kmf_stored *tensors, size_t n, const char *const *pairs,
                          size_t n_pairs, kmf_err *err)
@@ -361,7 +380,7 @@ static char *header_text(const kmf_stored *tensors, size_t n, const char *const 
     int bad = 0;
     bad |= json_object_set_new(metadata, "format", json_string("pt"));
     for (size_t i = 0; i < n_pairs; i++)
-        bad |= json_object_set_new(metadata, pairs[2 * i], json_string(pairs[2 * i + 1]));
+        bad |= put_text(metadata, pairs[2 * i], pairs[2 * i + 1], err);
     bad |= json_object_set(root, "__metadata__", metadata);
     for (size_t i = 0; i < n && !bad; i++)
         bad |= json_object_set_new(root, tensors[i].name, entry_of(&tensors[i]));
