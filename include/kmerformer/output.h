@@ -52,6 +52,9 @@ KMF_API int kmf_out_finish(kmf_out *out, kmf_err *err) KMF_MUST_CHECK;
 KMF_API int kmf_out_publish(kmf_out *out, kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_out_free(kmf_out *out);
 
+/* 0: standard output ("-"), a pipe or a device, which are written in place, with no file beside. */
+KMF_API int kmf_out_is_file(const char *path);
+
 /*
  * Writes a whole file as all outputs are written: under a temporary name, synced and renamed;
  * gzip-compressed if path ends in .gz. What is no regular file is written in place.

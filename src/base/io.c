@@ -187,6 +187,11 @@ bool kmf_path_is_special(const char *path)
     return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
 }
 
+int kmf_out_is_file(const char *path)
+{
+    return strcmp(path, "-") != 0 && !kmf_path_is_special(path);
+}
+
 bool kmf_ends_with(const char *s, const char *suffix)
 {
     size_t n = strlen(s);

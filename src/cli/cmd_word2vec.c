@@ -312,7 +312,7 @@ static char *settings_text(const cli *run, const word2vec_args *a, const kmf_wor
     return kmf_json_pairs(pairs, inputs ? n + BESIDE : n, err);
 }
 
-/* The vectors, and x.json beside them. */
+/* The vectors, and x.json beside them if they are a file. */
 static int save(const cli *run, const word2vec_args *a, const kmf_word2vec *trainer,
                 const char *const *paths, size_t n, kmf_err *err)
 {
@@ -326,7 +326,7 @@ static int save(const cli *run, const word2vec_args *a, const kmf_word2vec *trai
         cli_hold_signals();
         status = kmf_vectors_save(vectors, a->out, (kmf_vectors_format)a->format, kept, err);
         snprintf(name, sizeof name, "%s.json", a->out);
-        if (status == 0 && strcmp(a->out, "-") != 0)
+        if (status == 0 && kmf_out_is_file(a->out))
             status = kmf_file_save(name, beside, strlen(beside), err);
         cli_release_signals();
     }
@@ -350,7 +350,7 @@ static int check_outputs(cli *run, const word2vec_args *a, const char *checkpoin
     snprintf(counts, sizeof counts, "%s.vocab", a->out);
     snprintf(beside, sizeof beside, "%s.json", a->out);
     const char *const stay[] = {a->out, beside, counts};
-    size_t n_stay = a->format == KMF_VECTORS_SAFETENSORS ? 2 : 3;
+    size_t n_stay = !kmf_out_is_file(a->out) ? 1 : a->format == KMF_VECTORS_SAFETENSORS ? 2 : 3;
     if (cli_is_an_input(checkpoint, paths, n))
         return cli_wrong(run, "--checkpoint %s: that is an input", checkpoint);
     for (size_t i = 0; i < n_stay; i++) {

@@ -104,8 +104,7 @@ kmf_output *kmf_output_new(const char *path, size_t dim, int f16, int per_token,
     o->table = kmf_out_open(path, err);
     if (!o->table)
         goto fail;
-    if (strcmp(path, "-") != 0 && !kmf_path_is_special(path) &&
-        open_companions(o, path, err) < 0)
+    if (kmf_out_is_file(path) && open_companions(o, path, err) < 0)
         goto fail;
     kmf_npy_header(header, 0, dim, f16 ? 2 : 4);
     if (o->npy && kmf_out_write(o->table, header, sizeof header, err) < 0)

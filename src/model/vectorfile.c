@@ -146,7 +146,7 @@ kmf_vectors *kmf_vectors_load(const char *path, kmf_err *err)
     bool plain = !kmf_safetensors_begins(c.bytes, c.len);
     kmf_vectors *v = kmf_vectors_parse(c.bytes, c.len, name, err);
     content_free(&c);
-    if (v && plain && kmf_table_is_file(path) && load_counts(v, path, err) < 0) {
+    if (v && plain && kmf_out_is_file(path) && load_counts(v, path, err) < 0) {
         kmf_vectors_free(v);
         return NULL;
     }
@@ -206,7 +206,7 @@ int kmf_vectors_save(const kmf_vectors *vectors, const char *path, kmf_vectors_f
     if (strcmp(path, "-") == 0 && format != KMF_VECTORS_TEXT)
         return kmf_fail(err, KMF_EINVAL, "%s vectors are not written to standard output",
                         kmf_vectors_format_names[format]);
-    if (format != KMF_VECTORS_SAFETENSORS && kmf_table_is_file(path)) {
+    if (format != KMF_VECTORS_SAFETENSORS && kmf_out_is_file(path)) {
         beside = counts_path(path, err);
         if (!beside)
             return KMF_ENOMEM;

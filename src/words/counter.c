@@ -519,7 +519,7 @@ int kmf_counter_save(kmf_counter *counter, const char *path, kmf_table_text_fn *
     kmf_counter *c = counter;
     kmf_err cause = {0}; /* err may be NULL, and the code is needed */
     int status = 0;
-    if (!c->parts || !kmf_table_is_file(path) || kmf_ends_with(path, ".gz")) {
+    if (!c->parts || !kmf_out_is_file(path) || kmf_ends_with(path, ".gz")) {
         status = save_table(c, path, provenance, user, info, &cause);
     } else {
         status = kmf_table_check_path(path, provenance != NULL, &cause);

@@ -67,8 +67,6 @@ void kmf_countfile_free(kmf_countfile *file);
 
 /* ---------------------------------------------------------------- files ------------------ */
 
-/* Is path a file that can get a companion: not standard output, a pipe, a device? */
-bool kmf_table_is_file(const char *path);
 /* KMF_EINVAL if a table cannot have this name. */
 int kmf_table_check_path(const char *path, bool beside, kmf_err *err) KMF_MUST_CHECK;
 /*

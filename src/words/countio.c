@@ -256,11 +256,6 @@ static int check_format(const kmf_counts_info *info, kmf_counts_format format, i
     return 0;
 }
 
-bool kmf_table_is_file(const char *path)
-{
-    return strcmp(path, "-") != 0 && !kmf_path_is_special(path);
-}
-
 int kmf_table_check_path(const char *path, bool beside, kmf_err *err)
 {
     if (path[0] == '\0')
@@ -307,7 +302,7 @@ int kmf_counts_save(const kmf_counts *counts, const char *path, kmf_counts_forma
                     int full, kmf_pool *pool, const char *provenance, kmf_err *err)
 {
     bool beside = provenance && (format == KMF_COUNTS_TSV || format == KMF_COUNTS_BINARY) &&
-                  kmf_table_is_file(path);
+                  kmf_out_is_file(path);
     int status = kmf_table_check_path(path, beside, err);
     if (status == 0)
         status = check_format(&counts->info, format, full, err);
