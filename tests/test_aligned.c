@@ -182,6 +182,9 @@ START_TEST(what_alignments_cannot_tell_is_an_error)
         "@HD\tVN:1.6\n@SQ\tSN:c\tLN:9\nr\t0\tc\t1\t0\t4M\t*\t0\t0\tAC=T\t*\n", "",
         "memory: record 1 'r': '=' for bases that equal the reference cannot be read; samtools "
         "calmd without -e writes them out");
+    FAILS("@HD\tVN:1.6\n@SQ\tSN:c\tLN:9\nr\x1b[2J\t0\tc\t1\t0\t4M\t*\t0\t0\tAC=T\t*\n", "",
+          "memory: record 1 'r?[2J': '=' for bases that equal the reference cannot be read; "
+          "samtools calmd without -e writes them out");
     FAILS(
         "r\t0\tc\t1\t0\t4M\t*\t0\t0\tACGT\t*\n", "",
         "memory: record 1: damaged, or aligned to a sequence that the header lacks: a SAM file "

@@ -247,6 +247,10 @@ START_TEST(ambiguous_and_unknown_kmers_are_counted_and_named)
     kmf_cutter_start(c, "x", "ACNAC", 5);
     ck_assert_int_eq(kmf_cutter_next(c, &chunk, &err), KMF_EFORMAT);
     ck_assert_str_eq(err.msg, "record 'x': base 3 is 'N', not A, C, G, T or U");
+    err = (kmf_err){0};
+    kmf_cutter_start(c, "x", "ACG\x1b", 4);
+    ck_assert_int_eq(kmf_cutter_next(c, &chunk, &err), KMF_EFORMAT);
+    ck_assert_str_eq(err.msg, "record 'x': base 4 is '?', not A, C, G, T or U");
     kmf_cutter_free(c);
     kmf_vocab_free(v);
 

@@ -716,6 +716,33 @@ START_TEST(digests_are_the_same_beside_the_start)
 }
 END_TEST
 
+START_TEST(bytes_of_files_reach_no_message_raw)
+{
+    static const struct {
+        const char *identity, *message;
+    } lies[] = {{"{\"model\": {\"name\": \"no\\u001b[2J\"}, \"settings\": {}}",
+                 "embedder: a control character in the model's name"},
+                {"{\"model\": {\"name\": \"no\\u009b2J\"}, \"settings\": {}}",
+                 "embedder: a control character in the model's name"},
+                {"{\"model\": {\"name\": \"tnf\"}, \"settings\": {\"\\u001b[2J\": 1}}",
+                 "tnf is not the model of these vectors: the setting ?[2J differs"}};
+    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        kmf_err err = {0};
+        ck_assert_ptr_null(kmf_embedder_reopen(lies[i].identity, NULL, 1, &err));
+        ck_assert_int_eq(err.code, KMF_EMODEL);
+        ck_assert_str_eq(err.msg, lies[i].message);
+    }
+    kmf_err err = {0};
+    kmf_embed_options o = options();
+    o.ambiguous = KMF_AMBIGUOUS_ERROR;
+    kmf_embedder *e = kmf_embedder_new("tnf", &o, &err);
+    ck_assert_ptr_nonnull(e);
+    ck_assert_int_eq(kmf_embedder_add(e, "x", "ACG\x1b", 4, &err), KMF_EFORMAT);
+    ck_assert_ptr_nonnull(strstr(err.msg, "base 4 is '?', not"));
+    kmf_embedder_free(e);
+}
+END_TEST
+
 START_TEST(npy_headers_come_back_and_others_are_refused)
 {
     char header[KMF_NPY_HEADER];
@@ -761,6 +788,7 @@ int main(void)
     tcase_add_test(tcase, no_batch_and_no_record_takes_memory);
     tcase_add_test(tcase, any_failing_allocation_is_reported);
     tcase_add_test(tcase, digests_are_the_same_beside_the_start);
+    tcase_add_test(tcase, bytes_of_files_reach_no_message_raw);
     tcase_add_test(tcase, npy_headers_come_back_and_others_are_refused);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

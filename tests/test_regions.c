@@ -136,6 +136,19 @@ static void expect_bad_bed(const char *path, const char *lines, const char *what
     ck_assert_str_eq(err.msg, message);
 }
 
+START_TEST(bytes_of_bed_lines_reach_no_message_raw)
+{
+    char message[256];
+    make_dir();
+    const char *x = write_text("x.fa", regions_fasta);
+    snprintf(message, sizeof message, "line 1: %s has no sequence 'chr?[2J'", x);
+    expect_bad_bed(x, "chr\x1b[2J\t5\t23\n", message);
+    expect_bad_bed(x, "chr1\t5\t8\tn\t0\t\x1b\n",
+                   "line 1: a strand is '+', '-' or '.', got '?'");
+    remove_dir();
+}
+END_TEST
+
 START_TEST(bad_bed_lines_are_named)
 {
     char message[256];
@@ -218,6 +231,7 @@ int main(void)
     tcase_add_test(tc, bed_lines_are_0_based_and_half_open_and_honour_the_strand);
     tcase_add_test(tc, bad_regions_are_named);
     tcase_add_test(tc, bad_bed_lines_are_named);
+    tcase_add_test(tc, bytes_of_bed_lines_reach_no_message_raw);
     tcase_add_test(tc, regions_need_a_fasta_file_that_can_be_indexed);
     tcase_add_test(tc, a_failing_allocation_among_regions_is_reported_and_nothing_leaks);
     suite_add_tcase(suite, tc);

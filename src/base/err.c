@@ -34,11 +34,16 @@ void kmf_err_prefix(kmf_err *err, const char *prefix)
     err->msg[n + 2 + keep] = '\0';
 }
 
+char kmf_err_letter(char c)
+{
+    return c >= ' ' && c <= '~' ? c : '?';
+}
+
 const char *kmf_err_show(char buf[KMF_ERR_SHOW], const char *s)
 {
     size_t n = 0;
     for (; s[n] && n + 4 < KMF_ERR_SHOW; n++)
-        buf[n] = s[n] >= ' ' && s[n] <= '~' ? s[n] : '?';
+        buf[n] = kmf_err_letter(s[n]);
     strcpy(buf + n, s[n] ? "..." : "");
     return buf;
 }

@@ -23,5 +23,7 @@ void kmf_err_prefix(kmf_err *err, const char *prefix);
  * that no file speaks to the user's terminal. Returns buf.
  */
 const char *kmf_err_show(char buf[KMF_ERR_SHOW], const char *s);
+/* One byte of it, for %c. */
+char kmf_err_letter(char c);
 
 #endif

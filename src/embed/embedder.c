@@ -662,7 +662,7 @@ static int check_bases(const char *name, const char *seq, size_t len, kmf_err *e
         if (kmf_base_code[(unsigned char)seq[i]] > 3)
             return kmf_fail(err, KMF_EFORMAT,
                             "record '%s': base %zu is '%c', not A, C, G, T or U",
-                            kmf_err_show(shown, name), i + 1, seq[i]);
+                            kmf_err_show(shown, name), i + 1, kmf_err_letter(seq[i]));
     return 0;
 }
 

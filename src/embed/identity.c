@@ -118,6 +118,7 @@ const char *kmf_json_difference(json_t *a, json_t *b, const char *but)
 
 static int compare(const kmf_embedder *embedder, const json_t *was, kmf_err *err)
 {
+    char shown[KMF_ERR_SHOW];
     json_t *now = identity_json(embedder, err);
     if (!now)
         return KMF_ENOMEM;
@@ -137,10 +138,19 @@ static int compare(const kmf_embedder *embedder, const json_t *was, kmf_err *err
     }
     int status = key ? kmf_fail(err, KMF_EMODEL,
                                 "%s is not the model of these vectors: the %s %s differs",
-                                kmf_embedder_name(embedder), whose, key)
+                                kmf_embedder_name(embedder), whose, kmf_err_show(shown, key))
                      : 0;
     json_decref(now);
     return status;
+}
+
+/* A name is told as it is wherever its model fails. */
+static bool is_printable(const char *name)
+{
+    for (const unsigned char *p = (const unsigned char *)name; *p; p++)
+        if (*p < ' ' || *p == 127 || (*p == 0xc2 && p[1] < 0xa0)) /* C0, DEL, C1 in UTF-8 */
+            return false;
+    return true;
 }
 
 /* NULL after KMF_EMODEL. */
@@ -165,6 +175,10 @@ kmf_embedder *kmf_embedder_reopen(const char *identity, const char *model, int t
     const char *name = was ? name_in(was, err) : NULL;
     if (!name)
         goto out;
+    if (!model && !is_printable(name)) {
+        kmf_fail(err, KMF_EMODEL, "embedder: a control character in the model's name");
+        goto out;
+    }
     const json_t *settings = json_object_get(was, "settings");
     kmf_embed_options_default(&opts);
     opts.threads = threads;

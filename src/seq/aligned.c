@@ -245,6 +245,7 @@ static void unpack(char *seq, const uint8_t *packed, size_t len)
 int kmf_aligned_next(kmf_aligned *a, kmf_record *rec, kmf_reader_stats *stats, kmf_err *err)
 {
     bam1_t *b = a->alignment;
+    char shown[KMF_ERR_SHOW];
     for (;;) {
         int status = sam_read1(a->file, a->header, b);
         if (status < 0)
@@ -263,10 +264,9 @@ int kmf_aligned_next(kmf_aligned *a, kmf_record *rec, kmf_reader_stats *stats, k
     unpack(a->seq, bam_get_seq(b), len);
     if (memchr(a->seq, '=', len))
         return kmf_fail(err, KMF_EFORMAT,
-                        "%s: record %" PRIu64
-                        " '%.80s': '=' for bases that equal the reference "
+                        "%s: record %" PRIu64 " '%s': '=' for bases that equal the reference "
                         "cannot be read; samtools calmd without -e writes them out",
-                        a->name, a->n, bam_get_qname(b));
+                        a->name, a->n, kmf_err_show(shown, bam_get_qname(b)));
     if (b->core.flag & BAM_FREVERSE)
         kmf_dna_revcomp(a->seq, a->seq, len);
     rec->name = bam_get_qname(b);

@@ -319,6 +319,7 @@ static int parse_bed_line(kmf_regions *r, const char *bed, uint64_t number, kstr
                           kmf_err *err)
 {
     char *column[BED_COLUMNS] = {0};
+    char shown[KMF_ERR_SHOW];
     uint64_t beg;
     uint64_t end;
     if (strlen(line->s) != line->l)
@@ -338,22 +339,22 @@ static int parse_bed_line(kmf_regions *r, const char *bed, uint64_t number, kstr
                         number);
     ptrdiff_t contig = find_contig(r, column[0], strlen(column[0]));
     if (contig < 0)
-        return kmf_fail(err, KMF_EFORMAT, "%s: line %" PRIu64 ": %s has no sequence '%.200s'",
-                        bed, number, r->path, column[0]);
+        return kmf_fail(err, KMF_EFORMAT, "%s: line %" PRIu64 ": %s has no sequence '%s'", bed,
+                        number, r->path, kmf_err_show(shown, column[0]));
     if (end <= beg)
         return kmf_fail(err, KMF_EFORMAT,
                         "%s: line %" PRIu64 ": begin %" PRIu64 " is not below end %" PRIu64,
                         bed, number, beg, end);
     if (end > r->contigs[contig].len)
-        return kmf_fail(err, KMF_EFORMAT,
-                        "%s: line %" PRIu64 ": end %" PRIu64 ", but %s has only %" PRIu64
-                        " bases in %s",
-                        bed, number, end, column[0], r->contigs[contig].len, r->path);
+        return kmf_fail(
+            err, KMF_EFORMAT,
+            "%s: line %" PRIu64 ": end %" PRIu64 ", but %s has only %" PRIu64 " bases in %s",
+            bed, number, end, kmf_err_show(shown, column[0]), r->contigs[contig].len, r->path);
     const char *strand = n >= 6 ? column[5] : ".";
     if (strcmp(strand, "+") != 0 && strcmp(strand, "-") != 0 && strcmp(strand, ".") != 0)
         return kmf_fail(err, KMF_EFORMAT,
-                        "%s: line %" PRIu64 ": a strand is '+', '-' or '.', got '%.20s'", bed,
-                        number, strand);
+                        "%s: line %" PRIu64 ": a strand is '+', '-' or '.', got '%s'", bed,
+                        number, kmf_err_show(shown, strand));
     return add_region(r, (struct region){(size_t)contig, beg, end, *strand == '-'}, err);
 }
 
@@ -433,6 +434,7 @@ void kmf_regions_close(kmf_regions *r)
 static int fetch(kmf_regions *r, const struct region *region, kmf_err *err)
 {
     const char *name = r->contigs[region->contig].name;
+    char shown[KMF_ERR_SHOW];
     uint64_t n = region->end - region->beg;
     unsigned char bad = 0;
     hts_pos_t got = 0;
@@ -449,7 +451,7 @@ static int fetch(kmf_regions *r, const struct region *region, kmf_err *err)
                         "%s: %s:%" PRIu64 "-%" PRIu64
                         " cannot be read: the file is damaged, or "
                         "its .fai was made of another one",
-                        r->path, name, region->beg + 1, region->end);
+                        r->path, kmf_err_show(shown, name), region->beg + 1, region->end);
     return 0;
 }
 

@@ -207,7 +207,7 @@ static int ambiguous_error(const kmf_cutter *c, uint64_t start, size_t n, kmf_er
     size_t i = start + first_odd(c, start, n);
     size_t at = c->opts.reverse ? c->len - 1 - i : i;
     return kmf_fail(err, KMF_EFORMAT, "record '%s': base %zu is '%c', not A, C, G, T or U",
-                    kmf_err_show(shown, c->name), at + 1, c->seq[at]);
+                    kmf_err_show(shown, c->name), at + 1, kmf_err_letter(c->seq[at]));
 }
 
 static int long_error(const kmf_cutter *c, kmf_err *err)
