@@ -6,6 +6,7 @@
 #include "run.h"
 
 #include <check.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,6 +15,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
+
+/* Folders are counted, and fail if they are told to; files go their way. */
+static int n_folders;
+static int folder_fails; /* an errno; 0: none */
+
+int fsync(int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0 || !S_ISDIR(st.st_mode))
+        return fdatasync(fd);
+    n_folders++;
+    errno = folder_fails;
+    return folder_fails ? -1 : 0;
+}
 
 static char dir[] = "/tmp/kmf_io.XXXXXX";
 
@@ -149,6 +164,92 @@ START_TEST(what_is_not_published_or_is_withdrawn_is_gone)
 }
 END_TEST
 
+static kmf_out *finished(const char *path)
+{
+    kmf_out *out = kmf_out_open(path, NULL);
+    ck_assert_ptr_nonnull(out);
+    ck_assert_int_eq(kmf_out_finish(out, NULL), 0);
+    return out;
+}
+
+START_TEST(a_name_lasts_since_its_folder_is_synced)
+{
+    static const int harmless[] = {EINVAL, ENOTSUP, EBADF};
+    char path[256];
+    kmf_err err = {0};
+    path_of(path, "out.txt");
+    for (size_t i = 0; i < 2 + sizeof harmless / sizeof harmless[0]; i++) {
+        kmf_out *out = finished(path);
+        n_folders = 0;
+        folder_fails = i == 0 ? 0 : i == 1 ? EIO : harmless[i - 2];
+        ck_assert_int_eq(kmf_out_publish(out, &err), i == 1 ? KMF_EIO : 0);
+        ck_assert_int_eq(n_folders, 1);
+        ck_assert_int_eq(exists(path), 1);
+        kmf_out_free(out);
+        unlink(path);
+    }
+    snprintf(path, sizeof path, "%s: %s", dir, strerror(EIO));
+    ck_assert_str_eq(err.msg, path);
+    folder_fails = 0;
+    n_folders = 0;
+    kmf_out *out = kmf_out_open("/dev/null", NULL);
+    ck_assert_int_eq(kmf_out_finish(out, NULL), 0);
+    ck_assert_int_eq(kmf_out_publish(out, NULL), 0);
+    ck_assert_int_eq(n_folders, 0);
+    kmf_out_free(out);
+}
+END_TEST
+
+START_TEST(files_that_belong_together_sync_a_folder_once)
+{
+    static const char *const names[] = {"a", "b", "far/c"};
+    char path[3][256];
+    char folder[256];
+    kmf_out *out[3];
+    path_of(folder, "far");
+    ck_assert_int_eq(mkdir(folder, 0777), 0);
+    for (size_t i = 0; i < 3; i++) {
+        path_of(path[i], names[i]);
+        out[i] = finished(path[i]);
+    }
+    n_folders = 0;
+    ck_assert_int_eq(kmf_out_publish_all(out, 3, NULL), 0);
+    ck_assert_int_eq(n_folders, 2);
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert_int_eq(exists(path[i]), 1);
+        kmf_out_free(out[i]);
+        unlink(path[i]);
+    }
+    for (size_t i = 0; i < 3; i++)
+        out[i] = finished(path[i]);
+    path_of(folder, "far/c"); /* a folder now: no file gets this name */
+    ck_assert_int_eq(mkdir(folder, 0777), 0);
+    ck_assert_int_eq(kmf_out_publish_all(out, 3, NULL), KMF_EIO);
+    for (size_t i = 0; i < 3; i++)
+        kmf_out_free(out[i]);
+    ck_assert_int_eq(rmdir(folder), 0);
+    path_of(folder, "far");
+    ck_assert_int_eq(rmdir(folder), 0);
+}
+END_TEST
+
+START_TEST(a_name_without_a_folder_lies_in_the_current_one)
+{
+    char *here = getcwd(NULL, 0);
+    ck_assert_ptr_nonnull(here);
+    ck_assert_int_eq(chdir(dir), 0);
+    n_folders = 0;
+    ck_assert_int_eq(kmf_file_save("x", "y", 1, NULL), 0);
+    ck_assert_int_eq(n_folders, 1);
+    ck_assert_int_eq(unlink("x"), 0);
+    ck_assert_int_eq(kmf_parent_sync("/x", NULL), 0);
+    ck_assert_int_eq(n_folders, 2);
+    ck_assert_int_eq(kmf_parent_sync("nowhere/x", NULL), KMF_EIO);
+    ck_assert_int_eq(chdir(here), 0);
+    free(here);
+}
+END_TEST
+
 START_TEST(names_in_gz_are_compressed)
 {
     char path[256];
@@ -281,6 +382,9 @@ int main(void)
     tcase_add_test(tcase, a_file_has_its_name_only_once_published);
     tcase_add_test(tcase, a_print_may_be_of_any_length);
     tcase_add_test(tcase, what_is_not_published_or_is_withdrawn_is_gone);
+    tcase_add_test(tcase, a_name_lasts_since_its_folder_is_synced);
+    tcase_add_test(tcase, files_that_belong_together_sync_a_folder_once);
+    tcase_add_test(tcase, a_name_without_a_folder_lies_in_the_current_one);
     tcase_add_test(tcase, names_in_gz_are_compressed);
     tcase_add_test(tcase, a_full_device_and_a_missing_folder_are_errors);
     tcase_add_test(tcase, reading_has_a_limit_and_maps_only_files);

@@ -37,8 +37,8 @@ KMF_API char *kmf_companion(const char *path, const char *ending, kmf_err *err) 
 
 /*
  * An output, gzip-compressed if path ends in ".gz". It is written under "path.tmp.PID";
- * kmf_out_finish flushes, syncs and closes it; kmf_out_publish gives it its name; kmf_out_free
- * before that removes it. "-" is standard output: nothing to publish or remove.
+ * kmf_out_finish flushes, syncs and closes it; kmf_out_publish gives it its name, which lasts;
+ * kmf_out_free before that removes it. "-" is standard output: nothing to publish or remove.
  */
 typedef struct kmf_out kmf_out;
 

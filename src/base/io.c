@@ -10,6 +10,8 @@
  *             memory that is new to the cache can cost more than the writing
  *   finish    fflush fsync fclose, each checked: a full disk often shows only here
  *   publish   rename            atomic on one file system
+ *             fsync of the folder, so that the name is there after a power cut as well: what the
+ *             result replaces, a checkpoint for one, may be removed then
  *
  * What is not a regular file (a pipe, /dev/null, /dev/full) is written directly, since renaming
  * would replace the device.
@@ -390,7 +392,45 @@ int kmf_out_finish(kmf_out *out, kmf_err *err)
     return 0;
 }
 
-int kmf_out_publish(kmf_out *out, kmf_err *err)
+/* Some file systems cannot sync a folder, and some folders cannot be read; each says so. */
+static bool cannot_sync(int error)
+{
+    return error == EINVAL || error == EBADF || error == ENOTSUP || error == ENOSYS ||
+           error == EROFS || error == EACCES || error == EPERM;
+}
+
+int kmf_folder_sync(const char *folder, kmf_err *err)
+{
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int reason = fd < 0 || fsync(fd) != 0 ? errno : 0;
+    if (fd >= 0)
+        close(fd);
+    if (reason == 0 || cannot_sync(reason))
+        return 0;
+    return kmf_fail(err, KMF_EIO, "%s: %s", folder, strerror(reason));
+}
+
+/* Bytes of the name of the folder that path is in; 0: it is the current one. */
+static size_t parent_length(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return !slash ? 0 : slash == path ? 1 : (size_t)(slash - path);
+}
+
+int kmf_parent_sync(const char *path, kmf_err *err)
+{
+    char folder[PATH_MAX] = ".";
+    size_t n = parent_length(path);
+    if (n >= sizeof folder)
+        return kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(ENAMETOOLONG));
+    if (n > 0) {
+        memcpy(folder, path, n);
+        folder[n] = '\0';
+    }
+    return kmf_folder_sync(folder, err);
+}
+
+int kmf_out_name(kmf_out *out, kmf_err *err)
 {
     if (!out->temp)
         return 0;
@@ -401,6 +441,40 @@ int kmf_out_publish(kmf_out *out, kmf_err *err)
     out->temp = NULL;
     out->published = true;
     return 0;
+}
+
+static bool same_folder(const char *a, const char *b)
+{
+    size_t n = parent_length(a);
+    return parent_length(b) == n && memcmp(a, b, n) == 0;
+}
+
+int kmf_out_publish_all(kmf_out *const *files, size_t n, kmf_err *err)
+{
+    const char *synced = NULL;
+    for (size_t i = 0; i < n; i++) {
+        int status = kmf_out_name(files[i], err);
+        if (status < 0) {
+            while (i > 0)
+                kmf_out_withdraw(files[--i]);
+            return status;
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        const char *path = files[i]->path;
+        if (!files[i]->published || (synced && same_folder(path, synced)))
+            continue;
+        int status = kmf_parent_sync(path, err);
+        if (status < 0)
+            return status;
+        synced = path;
+    }
+    return 0;
+}
+
+int kmf_out_publish(kmf_out *out, kmf_err *err)
+{
+    return kmf_out_publish_all(&out, 1, err);
 }
 
 int kmf_file_save(const char *path, const void *bytes, size_t n, kmf_err *err)

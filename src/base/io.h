@@ -28,8 +28,20 @@ void kmf_map_close(kmf_map *map);
 
 /* Writes n bytes over the first n of the file. Not on standard output, not compressed. */
 int kmf_out_patch(kmf_out *out, const void *data, size_t n, kmf_err *err) KMF_MUST_CHECK;
-/* Takes a published file back: for sets of files that appear together or not at all. */
+/*
+ * kmf_out_publish in two steps: the file gets its name, which lasts once its folder is synced.
+ * For one among many in a folder.
+ */
+int kmf_out_name(kmf_out *out, kmf_err *err) KMF_MUST_CHECK;
+/* Publishes files in this order: all of them, or none if one does not get its name. */
+int kmf_out_publish_all(kmf_out *const *files, size_t n, kmf_err *err) KMF_MUST_CHECK;
+/* Takes a file back that has its name. */
 void kmf_out_withdraw(kmf_out *out);
+
+/* Makes the names in a folder last, where the file system can do so. */
+int kmf_folder_sync(const char *folder, kmf_err *err) KMF_MUST_CHECK;
+/* The same for the folder that path is in. */
+int kmf_parent_sync(const char *path, kmf_err *err) KMF_MUST_CHECK;
 
 /* path with its extension (.npy .tsv .tsv.gz) replaced by suffix. Freed by kmf_free. */
 char *kmf_sidecar(const char *path, const char *suffix, kmf_err *err) KMF_MUST_CHECK;

@@ -236,20 +236,6 @@ int kmf_output_copy(kmf_output *output, const void *row, size_t n, const char *i
     return status;
 }
 
-/* All three appear, or none. */
-static int publish(kmf_out *const *files, size_t n, kmf_err *err)
-{
-    for (size_t i = 0; i < n; i++) {
-        int status = kmf_out_publish(files[i], err);
-        if (status < 0) {
-            while (i > 0)
-                kmf_out_withdraw(files[--i]);
-            return status;
-        }
-    }
-    return 0;
-}
-
 int kmf_output_commit(kmf_output *output, const char *provenance, kmf_err *err)
 {
     kmf_output *o = output;
@@ -273,5 +259,5 @@ int kmf_output_commit(kmf_output *output, const char *provenance, kmf_err *err)
     if (status < 0)
         return status;
     kmf_out *files[] = {o->json, o->ids, o->table};
-    return publish(files, 3, err);
+    return kmf_out_publish_all(files, 3, err);
 }

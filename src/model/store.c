@@ -30,7 +30,6 @@
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -405,7 +404,7 @@ static kmf_out *write_file(const kmf_model *model, const char *dir, size_t file,
     return NULL;
 }
 
-/* None gets its name before all are written. */
+/* None gets its name before all are written; the directory is synced by the caller. */
 static int save_files(const kmf_model *model, const char *dir, kmf_dtype dtype,
                       const char *provenance, kmf_err *err)
 {
@@ -419,7 +418,7 @@ static int save_files(const kmf_model *model, const char *dir, kmf_dtype dtype,
     }
     for (size_t i = 0; i < N_FILES; i++) {
         if (outs[i] && rc == 0)
-            rc = kmf_out_publish(outs[i], err);
+            rc = kmf_out_name(outs[i], err);
         kmf_out_free(outs[i]);
     }
     return rc;
@@ -459,33 +458,6 @@ static int save_whole(const kmf_model *model, const char *path, kmf_dtype dtype,
     return rc;
 }
 
-/* Makes the entries of a directory durable. */
-static int sync_dir(const char *dir, kmf_err *err)
-{
-    int fd = open(dir, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return kmf_fail(err, KMF_EIO, "%s: %s", dir, strerror(errno));
-    /* Some file systems cannot sync a directory and say EINVAL. */
-    int rc = fsync(fd) == 0 || errno == EINVAL
-                 ? 0
-                 : kmf_fail(err, KMF_EIO, "%s: %s", dir, strerror(errno));
-    close(fd);
-    return rc;
-}
-
-static int sync_parent(const char *dir, kmf_err *err)
-{
-    char *parent = kmf_strdup(dir, err);
-    if (!parent)
-        return KMF_ENOMEM;
-    char *slash = strrchr(parent, '/');
-    if (slash)
-        slash[slash == parent] = '\0';
-    int rc = sync_dir(slash ? parent : ".", err);
-    kmf_free(parent);
-    return rc;
-}
-
 /* Nothing must be at dir, or an empty directory. */
 static int check_free(const char *dir, kmf_err *err)
 {
@@ -519,7 +491,7 @@ static void remove_dir(const char *dir)
 
 static int publish(const char *temp, const char *dir, kmf_err *err)
 {
-    int rc = sync_dir(temp, err);
+    int rc = kmf_folder_sync(temp, err);
     if (rc == 0 && rename(temp, dir) != 0)
         rc = kmf_fail(err, KMF_EIO, "%s: %s", dir, strerror(errno));
     return rc;
@@ -568,7 +540,7 @@ int kmf_model_save(const kmf_model *model, const char *dir, kmf_dtype dtype,
         rc = publish(temp, path, err);
     if (rc == 0) {
         made = false;
-        rc = sync_parent(path, err);
+        rc = kmf_parent_sync(path, err);
     }
 out:
     if (made)
@@ -587,7 +559,7 @@ int kmf_model_update(const kmf_model *model, const char *dir, kmf_dtype dtype,
     if (mkdir(dir, 0777) != 0 && errno != EEXIST)
         return kmf_fail(err, KMF_EIO, "%s: %s", dir, strerror(errno));
     int rc = save_files(model, dir, dtype, provenance, err);
-    return rc == 0 ? sync_dir(dir, err) : rc;
+    return rc == 0 ? kmf_folder_sync(dir, err) : rc;
 }
 
 /* ---- questions --------------------------------------------------------------------------- */

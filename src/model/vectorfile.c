@@ -184,13 +184,9 @@ static int save_both(const kmf_vectors *v, const char *path, const char *beside,
         status = kmf_out_finish(out, err);
     if (status == 0 && counts)
         status = kmf_out_finish(counts, err);
-    if (status == 0 && counts)
-        status = kmf_out_publish(counts, err);
-    if (status == 0) {
-        status = kmf_out_publish(out, err);
-        if (status < 0 && counts)
-            kmf_out_withdraw(counts);
-    }
+    kmf_out *files[] = {counts, out};
+    if (status == 0)
+        status = kmf_out_publish_all(counts ? files : files + 1, counts ? 2 : 1, err);
     kmf_out_free(counts);
     kmf_out_free(out);
     return status;

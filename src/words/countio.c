@@ -286,13 +286,11 @@ int kmf_table_publish(kmf_out *table, const char *path, const char *provenance, 
     int status = kmf_out_finish(table, &cause);
     if (status == 0 && provenance) {
         json = write_json(path, provenance, &cause);
-        status = json ? kmf_out_publish(json, &cause) : cause.code;
+        status = json ? 0 : cause.code;
     }
-    if (status == 0) {
-        status = kmf_out_publish(table, &cause);
-        if (status < 0 && json)
-            kmf_out_withdraw(json);
-    }
+    kmf_out *files[] = {json, table};
+    if (status == 0)
+        status = kmf_out_publish_all(json ? files : files + 1, json ? 2 : 1, &cause);
     kmf_out_free(table);
     kmf_out_free(json);
     return status < 0 ? kmf_fail(err, cause.code, "%s", cause.msg) : 0;
