@@ -690,6 +690,46 @@ START_TEST(any_failing_allocation_is_reported)
 }
 END_TEST
 
+static void *counted_malloc(size_t n)
+{
+    return kmf_malloc(n, 1, NULL);
+}
+
+/* Whole, or an error: never with null where a part of it could not be made. */
+START_TEST(provenance_without_memory_is_an_error_and_never_half)
+{
+    const char *const inputs[] = {"a.fa", "b\xff.fa"};
+    kmf_embed_options o = options();
+    json_set_alloc_funcs(counted_malloc, kmf_free);
+    kmf_embedder *e = kmf_embedder_new("tnf", &o, NULL);
+    ck_assert_ptr_nonnull(e);
+    for (int identity = 0; identity < 2; identity++) {
+        char *whole = identity ? kmf_embedder_identity(e, NULL)
+                               : kmf_provenance(e, "x\xff", inputs, 2, NULL);
+        size_t n_failed = 0;
+        bool reached = true;
+        ck_assert_ptr_nonnull(whole);
+        for (size_t n = 1; reached; n++) {
+            kmf_err err = {0};
+            kmf_mem_fail_at(n);
+            char *text = identity ? kmf_embedder_identity(e, &err)
+                                  : kmf_provenance(e, "x\xff", inputs, 2, &err);
+            reached = kmf_mem_count() >= n;
+            kmf_mem_fail_at(0);
+            ck_assert_int_eq(err.code, text ? KMF_OK : KMF_ENOMEM);
+            if (text)
+                ck_assert_str_eq(text, whole);
+            n_failed += !text;
+            kmf_text_free(text);
+        }
+        ck_assert_uint_gt(n_failed, 10);
+        kmf_text_free(whole);
+    }
+    kmf_embedder_free(e);
+    json_set_alloc_funcs(malloc, free);
+}
+END_TEST
+
 /* Asked for beforehand or not, twice, while a run is under way, and never waited for. */
 START_TEST(digests_are_the_same_beside_the_start)
 {
@@ -787,6 +827,7 @@ int main(void)
     tcase_add_test(tcase, one_sequence_equals_its_row);
     tcase_add_test(tcase, no_batch_and_no_record_takes_memory);
     tcase_add_test(tcase, any_failing_allocation_is_reported);
+    tcase_add_test(tcase, provenance_without_memory_is_an_error_and_never_half);
     tcase_add_test(tcase, digests_are_the_same_beside_the_start);
     tcase_add_test(tcase, bytes_of_files_reach_no_message_raw);
     tcase_add_test(tcase, npy_headers_come_back_and_others_are_refused);

@@ -21,7 +21,7 @@ static json_t *identity_json(const kmf_embedder *embedder, kmf_err *err)
     if (!model)
         return NULL;
     json_t *json =
-        json_pack("{s:o?, s:o?, s:I}", "model", model, "settings", kmf_settings_json(embedder),
+        json_pack("{s:o, s:o, s:I}", "model", model, "settings", kmf_settings_json(embedder),
                   "columns", (json_int_t)kmf_embedder_dim(embedder));
     if (!json)
         kmf_fail(err, KMF_ENOMEM, "out of memory: no provenance could be made");

@@ -22,7 +22,7 @@ json_t *kmf_model_json(const kmf_embedder *e, kmf_err *err)
     const kmf_method *method = kmf_embedder_method(e);
     kmf_digests *begun = kmf_embedder_digests(e);
     char md5[KMF_MD5_TEXT];
-    json_t *json = json_pack("{s:o?}", "name", kmf_json_of_text(kmf_embedder_name(e)));
+    json_t *json = json_pack("{s:o}", "name", kmf_json_of_text(kmf_embedder_name(e)));
     for (size_t i = 0; json && i < KMF_METHOD_FILES && method->files[i].key; i++) {
         int status =
             begun ? kmf_digests_wait(begun, i, md5, err)
@@ -96,12 +96,12 @@ char *kmf_provenance(const kmf_embedder *embedder, const char *command_line,
     if (!model)
         return NULL;
     json_t *json = json_pack(
-        "{s:s, s:s, s:o?, s:o?, s:o?, s:o?, s:I, s:{s:I, s:I}, s:s, s:o?}", "program",
-        "kmerformer", "version", kmf_version(), "command", kmf_json_of_text(command_line),
-        "model", model, "settings", kmf_settings_json(embedder), "inputs",
-        list_json(inputs, n_inputs), "columns", (json_int_t)kmf_embedder_dim(embedder), "shard",
-        "index", (json_int_t)o.shard, "count", (json_int_t)o.n_shards, "products",
-        kmf_gemm_name(), "statistics", statistics_json(embedder));
+        "{s:s, s:s, s:o, s:o, s:o, s:o, s:I, s:{s:I, s:I}, s:s, s:o}", "program", "kmerformer",
+        "version", kmf_version(), "command", kmf_json_of_text(command_line), "model", model,
+        "settings", kmf_settings_json(embedder), "inputs", list_json(inputs, n_inputs),
+        "columns", (json_int_t)kmf_embedder_dim(embedder), "shard", "index",
+        (json_int_t)o.shard, "count", (json_int_t)o.n_shards, "products", kmf_gemm_name(),
+        "statistics", statistics_json(embedder));
     if (reader) {
         json = with_text(json, "regions", reader->regions);
         json = with_text(json, "bed", reader->bed);
