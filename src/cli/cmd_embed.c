@@ -62,7 +62,7 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
          "both: the mean of the two, the same for a sequence and its reverse complement", -1,
          "the model's"},
         {NULL, "norm", CLI_CHOICE, &o->norm, 0, 0, kmf_norm_names, NULL,
-         "l2: vectors of length 1; beside a composition the states' part has 1 / sqrt(17)", -1,
+         "l2: vectors of length 1; beside a composition the states' part has 1 / sqrt(5)", -1,
          "the model's"},
         {NULL, "weights", CLI_CHOICE, &o->weights, 0, 0, kmf_weights_names, NULL,
          "k-mer vectors: sif: frequent k-mers count less, by a / (a + p), a = 0.001, p their "
