@@ -118,7 +118,10 @@ KMF_API void kmf_embedder_sink(kmf_embedder *embedder, kmf_row_fn *fn, void *use
  * k-mers worked off so far, those of a second strand too. fn NULL: none.
  */
 KMF_API void kmf_embedder_progress(kmf_embedder *embedder, kmf_progress_fn *fn, void *user);
-/* What error messages name before a record, such as its file; borrowed, NULL: nothing. */
+/*
+ * What error messages name before a record, such as its file; NULL: nothing. Borrowed by the
+ * records that are added from now on, until kmf_embedder_finish has given their rows out.
+ */
 KMF_API void kmf_embedder_source(kmf_embedder *embedder, const char *source);
 /*
  * Adds a record; name and seq are copied as far as needed. After a failure, of fn or our own,
