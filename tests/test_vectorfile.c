@@ -461,6 +461,54 @@ START_TEST(compressed_files_and_streams_are_read)
 }
 END_TEST
 
+static void same_bytes(const kmf_map *map, const text *file)
+{
+    ck_assert_uint_eq(map->len, file->len);
+    ck_assert_int_eq(memcmp(map->bytes, file->bytes, file->len), 0);
+}
+
+START_TEST(maps_are_those_of_the_files_that_were_read)
+{
+    char path[2][300];
+    make_dir();
+    snprintf(path[0], sizeof path[0], "%s", file_x());
+    snprintf(path[1], sizeof path[1], "%s.gz", file_x());
+    kmf_vectors *v = vectors_of(&samples[1], 1);
+    for (int f = KMF_VECTORS_SAFETENSORS; f <= KMF_VECTORS_BINARY; f++)
+        for (size_t gz = 0; gz < 2; gz++) {
+            char beside[620];
+            kmf_map file;
+            kmf_map counts;
+            kmf_err err = {0};
+            snprintf(beside, sizeof beside, "%s.vocab", path[gz]);
+            save(v, path[gz], (kmf_vectors_format)f, NULL);
+            kmf_vectors *again = kmf_vectors_load_maps(path[gz], &file, &counts, &err);
+            ck_assert_msg(again != NULL, "%s", err.msg);
+            same_vectors(v, again);
+            text t = slurp(path[gz]);
+            same_bytes(&file, &t);
+            free_text(&t);
+            if (f == KMF_VECTORS_SAFETENSORS) {
+                ck_assert_uint_eq(counts.len, 0);
+            } else {
+                t = slurp(beside);
+                same_bytes(&counts, &t);
+                free_text(&t);
+                unlink(beside);
+            }
+            unlink(path[gz]);
+            kmf_vectors_free(again);
+            kmf_map_close(&file);
+            kmf_map_close(&counts);
+            ck_assert_ptr_null(kmf_vectors_load_maps(path[gz], &file, &counts, &err));
+            ck_assert_int_eq(err.code, KMF_EIO);
+            ck_assert(!file.bytes && !counts.bytes);
+        }
+    kmf_vectors_free(v);
+    remove_dir();
+}
+END_TEST
+
 START_TEST(counts_of_other_vectors_are_never_left_beside)
 {
     kmf_err err = {0};
@@ -711,6 +759,7 @@ int main(void)
     tcase_add_test(tcase, safetensors_of_other_tools_are_read);
     tcase_add_test(tcase, values_of_other_types_are_widened);
     tcase_add_test(tcase, compressed_files_and_streams_are_read);
+    tcase_add_test(tcase, maps_are_those_of_the_files_that_were_read);
     tcase_add_test(tcase, counts_of_other_vectors_are_never_left_beside);
     tcase_add_test(tcase, a_save_that_fails_leaves_nothing_behind);
     tcase_add_test(tcase, a_provenance_too_long_to_be_read_is_refused);

@@ -39,16 +39,13 @@
 #include "embed/method.h"
 #include "embed/rowtable.h"
 #include "embed/settings.h"
-#include "model/safetensors.h"
 #include "model/vectorfile.h"
 #include "model/vectors.h"
 #include "words/columns.h"
 #include "words/textkmers.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define WINDOWS 262144 /* of a piece, with a stride of 1 */
 /* Codes for each window up to which they are counted, and so multiplied. */
@@ -466,42 +463,24 @@ static const kmf_method_kind kind = {.start = start,
                                      .unknown =
                                          "k-mers that have no vector or were never seen"};
 
-/* Maps "name.vocab", where the counts of text and binary vectors come from, if it is there. */
-static int map_counts(word_mean *m, kmf_err *err)
+static void name_map(word_mean *m, size_t i, const char *key, const kmf_map *map)
 {
-    size_t cap = strlen(m->name) + sizeof ".vocab";
-    char *path = kmf_malloc(cap, 1, err);
-    if (!path)
-        return KMF_ENOMEM;
-    snprintf(path, cap, "%s.vocab", m->name);
-    int status = 0;
-    if (access(path, F_OK) == 0) {
-        status = kmf_map_open(&m->counts, path, err);
-        m->base.files[1].key = "counts_md5";
-        m->maps[1] = &m->counts;
-        m->base.files[1].maps = &m->maps[1];
-        m->base.files[1].n = 1;
-    }
-    kmf_free(path);
-    return status;
+    m->maps[i] = map;
+    m->base.files[i].key = key;
+    m->base.files[i].maps = &m->maps[i];
+    m->base.files[i].n = 1;
 }
 
-/* The maps are made first: what is hashed for the provenance is what was read. */
+/* What is hashed for the provenance is what was read: the same maps. */
 static int load(word_mean *m, kmf_err *err)
 {
-    int status = kmf_map_open(&m->file, m->name, err);
-    if (status < 0)
-        return status;
-    m->vectors = kmf_vectors_load(m->name, err);
+    m->vectors = kmf_vectors_load_maps(m->name, &m->file, &m->counts, err);
     if (!m->vectors)
         return KMF_EMODEL;
-    m->base.files[0].key = "md5";
-    m->maps[0] = &m->file;
-    m->base.files[0].maps = &m->maps[0];
-    m->base.files[0].n = 1;
-    bool beside =
-        m->vectors->info.counted && !kmf_safetensors_begins(m->file.bytes, m->file.len);
-    return beside ? map_counts(m, err) : 0;
+    name_map(m, 0, "md5", &m->file);
+    if (m->counts.len > 0)
+        name_map(m, 1, "counts_md5", &m->counts);
+    return 0;
 }
 
 static int choose_lengths(word_mean *m, const kmf_embed_options *o, kmf_err *err)

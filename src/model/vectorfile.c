@@ -38,8 +38,8 @@ static char *counts_path(const char *path, kmf_err *err)
 typedef struct content {
     const unsigned char *bytes;
     size_t len;
-    kmf_map map;           /* owned */
-    unsigned char *buffer; /* owned; NULL: the bytes are in map */
+    kmf_map map;           /* owned; of a file */
+    unsigned char *buffer; /* owned; what a gzip file or a stream holds. NULL: it is map */
 } content;
 
 static void content_free(content *c)
@@ -69,42 +69,34 @@ static int append_all(content *c, kmf_bytes *from, const char *name, kmf_err *er
     return 0;
 }
 
-static int read_stream(content *c, const char *path, const char *name, kmf_err *err)
-{
-    kmf_err cause = {0}; /* err may be NULL, and the code is needed */
-    struct hFILE *file = kmf_input_open(path, &cause);
-    kmf_bytes *from = file ? kmf_bytes_open(file, NULL, &cause) : NULL;
-    if (!from)
-        return kmf_fail(err, cause.code, "%s", cause.msg);
-    int status = append_all(c, from, name, err);
-    kmf_bytes_close(from);
-    return status;
-}
-
 static bool is_gzip(const kmf_map *map)
 {
     return map->len > 2 && map->bytes[0] == 0x1f && map->bytes[1] == 0x8b;
 }
 
-static int content_read(content *c, const char *path, const char *name, kmf_err *err)
+/* mapped: only a file will do. */
+static int content_read(content *c, const char *path, const char *name, bool mapped,
+                        kmf_err *err)
 {
-    int status = 0;
-    *c = (content){0};
-    bool stream = strcmp(path, "-") == 0 || kmf_path_is_special(path);
-    if (!stream) {
-        status = kmf_map_open(&c->map, path, err);
-        stream = status == 0 && is_gzip(&c->map);
+    kmf_err cause = {0}; /* err may be NULL, and the code is needed */
+    struct hFILE *file;
+    if (mapped || kmf_out_is_file(path)) {
+        int status = kmf_map_open(&c->map, path, err);
+        if (status == 0 && !is_gzip(&c->map)) {
+            c->bytes = c->map.bytes;
+            c->len = c->map.len;
+        }
+        if (status < 0 || !is_gzip(&c->map))
+            return status;
+        file = kmf_input_memory(c->map.bytes, c->map.len, &cause);
+    } else {
+        file = kmf_input_open(path, &cause);
     }
-    if (status < 0)
-        return status;
-    c->bytes = c->map.bytes;
-    c->len = c->map.len;
-    if (stream) {
-        content_free(c);
-        status = read_stream(c, path, name, err);
-    }
-    if (status < 0)
-        content_free(c);
+    kmf_bytes *from = file ? kmf_bytes_open(file, NULL, &cause) : NULL;
+    if (!from)
+        return kmf_fail(err, cause.code, "%s", cause.msg);
+    int status = append_all(c, from, name, err);
+    kmf_bytes_close(from);
     return status;
 }
 
@@ -120,36 +112,64 @@ kmf_vectors *kmf_vectors_parse(const void *bytes, size_t len, const char *name, 
 }
 
 /* Counts from "path.vocab", if it is there. */
-static int load_counts(kmf_vectors *v, const char *path, kmf_err *err)
+static int load_counts(kmf_vectors *v, content *c, const char *path, bool mapped, kmf_err *err)
 {
-    content c = {0};
     char *name = counts_path(path, err);
     if (!name)
         return KMF_ENOMEM;
     int status = 0;
     if (access(name, F_OK) == 0) {
-        status = content_read(&c, name, name, err);
+        status = content_read(c, name, name, mapped, err);
         if (status == 0)
-            status = kmf_vectorcounts_read(v, (const char *)c.bytes, c.len, name, err);
+            status = kmf_vectorcounts_read(v, (const char *)c->bytes, c->len, name, err);
     }
-    content_free(&c);
     kmf_free(name);
     return status;
 }
 
-kmf_vectors *kmf_vectors_load(const char *path, kmf_err *err)
+/* The contents are zeroed, and the caller's to free. */
+static kmf_vectors *load(content *c, content *counts, const char *path, bool mapped,
+                         kmf_err *err)
 {
-    content c;
     const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
-    if (content_read(&c, path, name, err) < 0)
+    if (content_read(c, path, name, mapped, err) < 0)
         return NULL;
-    bool plain = !kmf_safetensors_begins(c.bytes, c.len);
-    kmf_vectors *v = kmf_vectors_parse(c.bytes, c.len, name, err);
-    content_free(&c);
-    if (v && plain && kmf_out_is_file(path) && load_counts(v, path, err) < 0) {
+    bool plain = !kmf_safetensors_begins(c->bytes, c->len);
+    kmf_vectors *v = kmf_vectors_parse(c->bytes, c->len, name, err);
+    if (v && plain && kmf_out_is_file(path) && load_counts(v, counts, path, mapped, err) < 0) {
         kmf_vectors_free(v);
         return NULL;
     }
+    return v;
+}
+
+kmf_vectors *kmf_vectors_load(const char *path, kmf_err *err)
+{
+    content c = {0};
+    content counts = {0};
+    kmf_vectors *v = load(&c, &counts, path, false, err);
+    content_free(&c);
+    content_free(&counts);
+    return v;
+}
+
+/* The map is the caller's now. */
+static kmf_map give(content *c)
+{
+    kmf_map map = c->map;
+    c->map = (kmf_map){0};
+    content_free(c);
+    return map;
+}
+
+kmf_vectors *kmf_vectors_load_maps(const char *path, kmf_map *file, kmf_map *counts,
+                                   kmf_err *err)
+{
+    content c = {0};
+    content beside = {0};
+    kmf_vectors *v = load(&c, &beside, path, true, err);
+    *file = give(&c);
+    *counts = give(&beside);
     return v;
 }
 

@@ -48,6 +48,13 @@ void kmf_maker_free(kmf_maker *maker);
 kmf_vectors *kmf_vectors_parse(const void *bytes, size_t len, const char *name,
                                kmf_err *err) KMF_MUST_CHECK;
 
+/*
+ * kmf_vectors_load of a file, and maps of what was read: of the file, and of path.vocab, empty if
+ * that was not. To be closed in any case.
+ */
+kmf_vectors *kmf_vectors_load_maps(const char *path, kmf_map *file, kmf_map *counts,
+                                   kmf_err *err) KMF_MUST_CHECK;
+
 /* Safetensors. */
 kmf_vectors *kmf_vectortensors_read(const unsigned char *bytes, size_t len, const char *name,
                                     kmf_err *err) KMF_MUST_CHECK;

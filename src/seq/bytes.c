@@ -118,6 +118,23 @@ hFILE *kmf_input_open(const char *path, kmf_err *err)
     return file;
 }
 
+hFILE *kmf_input_memory(const void *bytes, size_t len, kmf_err *err)
+{
+    char *copy = kmf_malloc(len, 1, err);
+    if (!copy)
+        return NULL;
+    if (len > 0)
+        memcpy(copy, bytes, len);
+    kmf_silence_htslib();
+    /* The file owns the copy from here on, and frees it as kmf_free would. */
+    hFILE *file = hopen("mem:", "r:", copy, len);
+    if (!file) {
+        kmf_fail(err, KMF_ENOMEM, "out of memory: no room for a file in memory");
+        kmf_free(copy);
+    }
+    return file;
+}
+
 /* At most `room` bytes; 0 and *ending, *reason set when there are no more. */
 static size_t read_plain(kmf_bytes *b, char *to, size_t room)
 {

@@ -16,6 +16,9 @@ struct hFILE;
  */
 struct hFILE *kmf_input_open(const char *path, kmf_err *err) KMF_MUST_CHECK;
 
+/* The same for bytes in memory, which are copied. */
+struct hFILE *kmf_input_memory(const void *bytes, size_t len, kmf_err *err) KMF_MUST_CHECK;
+
 /* htslib prints to standard error, where each failure is to be one sentence of ours: no more. */
 void kmf_silence_htslib(void);
 

@@ -174,26 +174,10 @@ kmf_reader *kmf_reader_open(const char *path, const kmf_reader_options *opts, km
 
 kmf_reader *kmf_reader_open_memory(const void *bytes, size_t len, kmf_pool *pool, kmf_err *err)
 {
-    char *copy = NULL;
-    hFILE *file = NULL;
     kmf_reader *r = new_reader(err);
-    if (!r)
-        return NULL;
-    copy = kmf_malloc(len, 1, err);
-    if (!copy)
-        goto failed;
-    if (len > 0)
-        memcpy(copy, bytes, len);
-    file = hopen("mem:", "r:", copy, len);
-    if (!file) {
-        kmf_fail(err, KMF_ENOMEM, "out of memory: no room for a file in memory");
-        kmf_free(copy);
-        goto failed;
-    }
-    /* The file owns the copy from here on, and frees it as kmf_free would. */
-    if (attach(r, file, "memory", NULL, pool, NULL, err) == 0)
+    hFILE *file = r ? kmf_input_memory(bytes, len, err) : NULL;
+    if (file && attach(r, file, "memory", NULL, pool, NULL, err) == 0)
         return r;
-failed:
     kmf_reader_close(r);
     return NULL;
 }
