@@ -698,6 +698,7 @@ static void *counted_malloc(size_t n)
 /* Whole, or an error: never with null where a part of it could not be made. */
 START_TEST(provenance_without_memory_is_an_error_and_never_half)
 {
+    const kmf_reader_options reader = {.regions = "chr1:1-9", .bed = "x.bed"};
     const char *const inputs[] = {"a.fa", "b\xff.fa"};
     kmf_embed_options o = options();
     json_set_alloc_funcs(counted_malloc, kmf_free);
@@ -705,7 +706,7 @@ START_TEST(provenance_without_memory_is_an_error_and_never_half)
     ck_assert_ptr_nonnull(e);
     for (int identity = 0; identity < 2; identity++) {
         char *whole = identity ? kmf_embedder_identity(e, NULL)
-                               : kmf_provenance(e, "x\xff", inputs, 2, NULL);
+                               : kmf_provenance(e, "x\xff", inputs, 2, &reader, NULL);
         size_t n_failed = 0;
         bool reached = true;
         ck_assert_ptr_nonnull(whole);
@@ -713,7 +714,7 @@ START_TEST(provenance_without_memory_is_an_error_and_never_half)
             kmf_err err = {0};
             kmf_mem_fail_at(n);
             char *text = identity ? kmf_embedder_identity(e, &err)
-                                  : kmf_provenance(e, "x\xff", inputs, 2, &err);
+                                  : kmf_provenance(e, "x\xff", inputs, 2, &reader, &err);
             reached = kmf_mem_count() >= n;
             kmf_mem_fail_at(0);
             ck_assert_int_eq(err.code, text ? KMF_OK : KMF_ENOMEM);
