@@ -174,8 +174,8 @@ int cli_close_stdout(const cli *run);
 bool cli_is_file(const char *path);
 bool cli_ends_with(const char *text, const char *end);
 /*
- * Is out, "-" apart, one of the n inputs, NULLs and "-" among them apart, or a file of one that is a
- * model's directory?
+ * Is out, "-" apart, one of the n inputs, NULLs and "-" among them apart, or a file of one that is
+ * a model's directory?
  */
 bool cli_is_an_input(const char *out, const char *const *paths, size_t n);
 /*

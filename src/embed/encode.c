@@ -366,9 +366,9 @@ static int get_model(encode *m, const char *name, uint64_t seed, kmf_err *err)
 }
 
 /*
- * Weights mean nothing without the number of heads, say, and the order of the tokens: these are told
- * with the model, as texts that do not depend on whether it is a directory or a file, or on how it
- * was made.
+ * Weights mean nothing without the number of heads, say, and the order of the tokens: these are
+ * told with the model, as texts that do not depend on whether it is a directory or a file, or on
+ * how it was made.
  */
 static int list_texts(encode *m, kmf_err *err)
 {
