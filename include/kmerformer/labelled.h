@@ -26,15 +26,16 @@ extern "C" {
 typedef struct kmf_labelled kmf_labelled;
 
 typedef struct kmf_labelled_options {
-    const char
-        *labels;      /* file of name<TAB>label; NULL: none. '#' begins a comment, a first line
-                              name<TAB>label is a header, further columns are passed over. Names
-                              that no record has do no harm; one may stand there again with the
-                              same label. Plain or compressed; "-": standard input */
-    const char *key;  /* what stands in the header before '=', at its beginning or after a
+    /*
+     * File of name<TAB>label; NULL: none. '#' begins a comment, a first line name<TAB>label is a
+     * header, further columns are passed over. Names that no record has do no harm; one may stand
+     * there again with the same label. Plain or compressed; "-": standard input.
+     */
+    const char *labels;
+    const char *key;       /* what stands in the header before '=', at its beginning or after a
                               blank, ';' or '|'; the label ends before the next blank or ';'.
                               NULL: none */
-    const char *rank; /* with key: of the value's parts between commas, the one that begins
+    const char *rank;      /* with key: of the value's parts between commas, the one that begins
                               with this and ':'; the label follows. NULL: all of it */
     const char *reference; /* as in kmf_reader_options */
     int optional;          /* 1: no label is asked for, none is given */

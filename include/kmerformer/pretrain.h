@@ -260,9 +260,9 @@ KMF_API int kmf_pretrain_load(kmf_pretrain *trainer, const char *path,
                               kmf_err *err) KMF_MUST_CHECK;
 
 /*
- * The model as it is now, as a model directory: dir is made, or the model in it replaced, each
- * file as a whole, so that it is good at any time; other files in dir stay. dtype: any but
- * F64. provenance: JSON object text for config.json.
+ * The model as it is now, as a model directory: dir is made, or the model in it replaced, once the
+ * new one is wholly written; other files in dir stay. dtype: any but F64. provenance: JSON object
+ * text for config.json.
  */
 KMF_API int kmf_pretrain_model(const kmf_pretrain *trainer, const char *dir, kmf_dtype dtype,
                                const char *provenance, kmf_err *err) KMF_MUST_CHECK;
