@@ -27,7 +27,9 @@
 #include "learn/order.h"
 #include "seq/par.h"
 
+#include <math.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <time.h>
 
 #define FEW 4
@@ -38,6 +40,7 @@
 #define LOSS_EVERY 64  /* steps whose loss is asked for are so far apart */
 #define LOSS_SHARE 200 /* the loss is a mean over one part of so many of the training */
 #define CALL_SECONDS 0.1
+#define NUMBER_LIMIT 1e6f /* of a vector; those that learn have a few units */
 
 /* One call of kmf_word2vec_train. */
 typedef struct run {
@@ -183,6 +186,16 @@ static void work(void *arg, int worker)
     }
 }
 
+/* Does the loss, asked for now and then, not know yet what the vectors show? */
+static bool has_diverged(const kmf_word2vec *t)
+{
+    size_t n = 2 * t->lexicon.n * t->ld;
+    bool bounded = true;
+    for (size_t i = 0; i < n; i++)
+        bounded &= fabsf(t->table[i]) < NUMBER_LIMIT;
+    return !bounded;
+}
+
 int kmf_word2vec_train(kmf_word2vec *trainer, kmf_word2vec_fn *fn, void *user, kmf_err *err)
 {
     run r = {.t = trainer, .fn = fn, .user = user};
@@ -193,7 +206,7 @@ int kmf_word2vec_train(kmf_word2vec *trainer, kmf_word2vec_fn *fn, void *user, k
     int status = kmf_together(trainer->opts.threads, work, &r, err);
     if (status < 0)
         return status;
-    if (r.diverged)
+    if (r.diverged || has_diverged(trainer))
         return kmf_fail(err, KMF_ENUMERIC,
                         "the vectors grow beyond all bounds: try a smaller alpha than %g",
                         trainer->opts.alpha);
