@@ -16,6 +16,17 @@
 
 /* ---------------------------------------------------------------- bad input ------------- */
 
+START_TEST(something_to_begin_with_is_asked_for)
+{
+    kmf_err err = {0};
+    options o = small_options();
+    o.preset = o.init = NULL;
+    ck_assert_ptr_null(kmf_pretrain_new(&o, &err));
+    ck_assert_int_eq(err.code, KMF_EINVAL);
+    ck_assert_ptr_nonnull(strstr(err.msg, "neither a preset nor a model"));
+}
+END_TEST
+
 START_TEST(options_out_of_range_are_refused)
 {
 #define BAD(setting, value, word)                                               \
@@ -383,6 +394,7 @@ int main(void)
     Suite *suite = suite_create("pretrain_bad");
     TCase *bad = tcase_create("bad");
     tcase_add_checked_fixture(bad, begin_test, tear_down);
+    tcase_add_test(bad, something_to_begin_with_is_asked_for);
     tcase_add_test(bad, options_out_of_range_are_refused);
     tcase_add_test(bad, options_of_pairs_out_of_range_are_refused);
     tcase_add_test(bad, one_source_is_refused);

@@ -81,7 +81,7 @@ typedef struct kmf_pretrain_options {
 
     /* what is alike, see below; not with the objective MASKED */
     int sources;                   /* kmf_sources                                      */
-    size_t length_min, length_max; /* bases of a window; 0 and 0: the whole window      */
+    size_t length_min, length_max; /* bases of a window; min 0: max alone; both 0: all of it */
     int all_positives;             /* 1: all of the source are positives, not the pair alone */
     double near;                   /* 0 .. 1: share of the pairs that are neighbours   */
     size_t distance;               /* bases between neighbours, at most; 1 or more      */
@@ -238,14 +238,18 @@ typedef int kmf_pretrain_fn(void *user, const kmf_pretrain_state *state, kmf_err
 /*
  * Trains on to the end, or until fn (NULL: none) says stop: 0 or 1. KMF_ENUMERIC: loss or gradient
  * are no longer finite, and the message names step and tensor; the weights are then those before
- * the step.
+ * the step. Or the validation is not, and they are those after it.
+ *
+ * Of several ranks all call it, and kmf_pretrain_begin and _validate, and fn must answer the same
+ * on all; a rank that fails alone ends the others by kmf_ranks_abort, or they wait for it.
  */
 KMF_API int kmf_pretrain_train(kmf_pretrain *trainer, kmf_pretrain_fn *fn, void *user,
                                kmf_err *err) KMF_MUST_CHECK;
 
 /*
  * The held-out windows, as after a step: the fields val_ of the state. For who wants to know what
- * a model knows and does not train it. KMF_EINVAL: nothing is held out.
+ * a model knows and does not train it. KMF_EINVAL: nothing is held out; KMF_ENUMERIC: the
+ * loss is not finite.
  */
 KMF_API int kmf_pretrain_validate(kmf_pretrain *trainer, kmf_err *err) KMF_MUST_CHECK;
 

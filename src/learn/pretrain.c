@@ -121,6 +121,8 @@ static int check_comparison(const kmf_pretrain_options *o, kmf_err *err)
 static int check_options(const kmf_pretrain_options *o, kmf_err *err)
 {
     int lengths = (o->steps > 0) + (o->epochs > 0) + (o->seconds > 0);
+    if (!o->init && !o->preset)
+        return kmf_fail(err, KMF_EINVAL, "neither a preset nor a model to begin with");
     if (lengths != 1 || o->epochs < 0 || o->seconds < 0)
         return kmf_fail(err, KMF_EINVAL, "one of steps, epochs and time says how long");
     if ((double)o->steps > STEPS_MAX || o->epochs > 1e9 || o->seconds > 1e9)

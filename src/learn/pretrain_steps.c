@@ -233,8 +233,9 @@ int kmf_pretrain_validate(kmf_pretrain *trainer, kmf_err *err)
         return KMF_ENOMEM;
     if ((t->asks && !isfinite(t->val_loss)) || (t->compares && !isfinite(t->val_contrast)))
         return kmf_fail(err, KMF_ENUMERIC,
-                        "step %" PRIu64 ": the loss of what is held out is not finite: try a "
-                        "smaller --lr or a longer --warmup; the last checkpoint is good",
+                        "step %" PRIu64 ": the loss of what is held out is not finite: begin "
+                        "anew, or elsewhere from the last model (--init), with a smaller --lr "
+                        "or a longer --warmup",
                         t->step);
     double goal = t->compares ? t->val_contrast : t->val_bits;
     t->validated = true;
@@ -251,8 +252,9 @@ static int not_finite(const kmf_pretrain *t, const char *what, kmf_err *err)
 {
     const char *tensor = kmf_update_broken(t->update, t->sums[0]);
     return kmf_fail(err, KMF_ENUMERIC,
-                    "step %" PRIu64 ": %s is not finite%s%s: try a smaller --lr, a longer "
-                    "--warmup or a smaller --clip; the last checkpoint is good",
+                    "step %" PRIu64 ": %s is not finite%s%s: begin anew, or elsewhere from the "
+                    "last model (--init), with a smaller --lr, a longer --warmup or a smaller "
+                    "--clip",
                     t->step + 1, what, tensor ? ", first in the gradient of " : "",
                     tensor ? tensor : "");
 }

@@ -10,6 +10,7 @@
 #include "seq/par.h"
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -223,11 +224,13 @@ static double bits_of(const kmf_questions *q, size_t number, size_t i)
         double sum = 0;
         for (size_t b = 0; b < 4; b++)
             sum += (double)p[b];
-        for (size_t b = 0; b < 4; b++)
+        for (size_t b = 0; b < 4 && sum > 0; b++)
             says[b] += (double)p[b] / sum;
     }
     uint8_t letter = q->letters[number * q->opts.letters + i];
-    return -log2(says[letter] / (says[0] + says[1] + says[2] + says[3]));
+    double all = says[0] + says[1] + says[2] + says[3];
+    double share = all > 0 ? says[letter] / all : 0;
+    return -log2(fmax(share, (double)FLT_MIN));
 }
 
 static int score_view(void *arg, size_t i, int worker, kmf_err *err)
