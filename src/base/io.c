@@ -83,7 +83,7 @@ int kmf_map_open(kmf_map *map, const char *path, kmf_err *err)
     struct stat st;
     void *bytes = NULL;
     int status = KMF_EIO;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe would wait for a writer */
     *map = (kmf_map){0};
     if (fd < 0)
         return kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
