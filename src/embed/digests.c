@@ -22,7 +22,7 @@ static void *work(void *arg)
     kmf_digests *d = arg;
     for (size_t i = 0; i < KMF_METHOD_FILES && d->method->files[i].key && d->status == 0; i++)
         d->status = kmf_md5_files(d->md5[i], d->method->files[i].maps, d->method->files[i].n,
-                                  &d->stop, &d->err);
+                                  d->method->files[i].keep, &d->stop, &d->err);
     return d;
 }
 

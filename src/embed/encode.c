@@ -387,6 +387,7 @@ static int list_texts(encode *m, kmf_err *err)
         m->base.files[1 + i].key = keys[i];
         m->base.files[1 + i].maps = &m->of_texts[i];
         m->base.files[1 + i].n = 1;
+        m->base.files[1 + i].keep = true;
     }
     return 0;
 }

@@ -64,6 +64,7 @@ struct kmf_method {
             *key; /* "md5", "counts_md5", "config_md5", "vocab_md5"; NULL: no such file */
         const kmf_map *const *maps; /* [n] of it, or of its parts; borrowed from the method */
         size_t n;
+        bool keep; /* it is a text in memory, no map of a file */
     } files[KMF_METHOD_FILES];
 
     kmf_batch_shape shape;

@@ -24,9 +24,9 @@ json_t *kmf_model_json(const kmf_embedder *e, kmf_err *err)
     char md5[KMF_MD5_TEXT];
     json_t *json = json_pack("{s:o}", "name", kmf_json_of_text(kmf_embedder_name(e)));
     for (size_t i = 0; json && i < KMF_METHOD_FILES && method->files[i].key; i++) {
-        int status =
-            begun ? kmf_digests_wait(begun, i, md5, err)
-                  : kmf_md5_files(md5, method->files[i].maps, method->files[i].n, NULL, err);
+        int status = begun ? kmf_digests_wait(begun, i, md5, err)
+                           : kmf_md5_files(md5, method->files[i].maps, method->files[i].n,
+                                           method->files[i].keep, NULL, err);
         if (status < 0 ||
             json_object_set_new(json, method->files[i].key, json_string(md5)) < 0) {
             json_decref(json);

@@ -35,7 +35,7 @@ int kmf_md5(char hex[KMF_MD5_TEXT], const void *bytes, size_t n, kmf_err *err)
     return 0;
 }
 
-int kmf_md5_files(char hex[KMF_MD5_TEXT], const kmf_map *const *files, size_t n,
+int kmf_md5_files(char hex[KMF_MD5_TEXT], const kmf_map *const *files, size_t n, bool keep,
                   const atomic_bool *stop, kmf_err *err)
 {
     hts_md5_context *md5 = begin(err);
@@ -47,7 +47,8 @@ int kmf_md5_files(char hex[KMF_MD5_TEXT], const kmf_map *const *files, size_t n,
             size_t m = left < PIECE ? left : PIECE;
             const unsigned char *piece = files[i]->bytes + at;
             hts_md5_update(md5, piece, m);
-            kmf_discard((void *)(uintptr_t)piece, m);
+            if (!keep)
+                kmf_discard((void *)(uintptr_t)piece, m);
         }
     end(hex, md5);
     return 0;

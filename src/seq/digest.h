@@ -14,10 +14,11 @@
 int kmf_md5(char hex[KMF_MD5_TEXT], const void *bytes, size_t n, kmf_err *err) KMF_MUST_CHECK;
 
 /*
- * The same for n files, one behind another. What is read of them does not stay in memory. stop,
- * unless NULL, may become true meanwhile: the digest is then of no use.
+ * The same for n files, one behind another. What is read of them does not stay in memory; keep:
+ * they are texts in memory, which stay. stop, unless NULL, may become true meanwhile: the digest is
+ * then of no use.
  */
-int kmf_md5_files(char hex[KMF_MD5_TEXT], const kmf_map *const *files, size_t n,
+int kmf_md5_files(char hex[KMF_MD5_TEXT], const kmf_map *const *files, size_t n, bool keep,
                   const atomic_bool *stop, kmf_err *err) KMF_MUST_CHECK;
 
 #endif
