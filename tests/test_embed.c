@@ -731,6 +731,29 @@ START_TEST(provenance_without_memory_is_an_error_and_never_half)
 }
 END_TEST
 
+/* Of a vocabulary of many pages, which nothing may give back to the system. */
+START_TEST(a_digest_leaves_the_vocabulary_as_it_is)
+{
+    kmf_embed_options o = options();
+    kmf_err err = {0};
+    kmf_embedder *e = kmf_embedder_new("data/default", &o, &err);
+    ck_assert_msg(e != NULL, "%s", err.msg);
+    size_t len, after;
+    const kmf_vocab *vocab = kmf_model_vocab(kmf_embedder_model(e));
+    char *was = kmf_strdup(kmf_vocab_text(vocab, &len), &err);
+    ck_assert_uint_gt(len, 4 * KMF_PAGE);
+    char *first = kmf_embedder_identity(e, &err);
+    char *second = kmf_embedder_identity(e, &err);
+    ck_assert_str_eq(first, second);
+    ck_assert_mem_eq(kmf_vocab_text(vocab, &after), was, len);
+    ck_assert_uint_eq(after, len);
+    kmf_text_free(first);
+    kmf_text_free(second);
+    kmf_free(was);
+    kmf_embedder_free(e);
+}
+END_TEST
+
 /* Asked for beforehand or not, twice, while a run is under way, and never waited for. */
 START_TEST(digests_are_the_same_beside_the_start)
 {
@@ -829,6 +852,7 @@ int main(void)
     tcase_add_test(tcase, no_batch_and_no_record_takes_memory);
     tcase_add_test(tcase, any_failing_allocation_is_reported);
     tcase_add_test(tcase, provenance_without_memory_is_an_error_and_never_half);
+    tcase_add_test(tcase, a_digest_leaves_the_vocabulary_as_it_is);
     tcase_add_test(tcase, digests_are_the_same_beside_the_start);
     tcase_add_test(tcase, bytes_of_files_reach_no_message_raw);
     tcase_add_test(tcase, npy_headers_come_back_and_others_are_refused);
