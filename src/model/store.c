@@ -556,10 +556,13 @@ int kmf_model_update(const kmf_model *model, const char *dir, kmf_dtype dtype,
     kmf_err own = {0};
     if (!err)
         err = &own; /* the code is needed */
-    if (mkdir(dir, 0777) != 0 && errno != EEXIST)
+    bool made = mkdir(dir, 0777) == 0;
+    if (!made && errno != EEXIST)
         return kmf_fail(err, KMF_EIO, "%s: %s", dir, strerror(errno));
     int rc = save_files(model, dir, dtype, provenance, err);
-    return rc == 0 ? kmf_folder_sync(dir, err) : rc;
+    if (rc == 0)
+        rc = kmf_folder_sync(dir, err);
+    return rc == 0 && made ? kmf_parent_sync(dir, err) : rc;
 }
 
 /* ---- questions --------------------------------------------------------------------------- */
