@@ -127,7 +127,8 @@ int cli_eval_bits(cli *run, int argc, char **argv)
     size_t n = (size_t)(argc - first);
     if (a.models.n == 0)
         return cli_wrong(run, "no model given: -m DIR, such as data/default");
-    if (cli_is_an_input(a.out, paths, n) ||
+    const char *const of_reader[] = {a.reader.bed, a.reader.reference};
+    if (cli_is_an_input(a.out, paths, n) || cli_is_an_input(a.out, of_reader, 2) ||
         cli_is_an_input(a.out, a.models.texts, a.models.n) ||
         cli_is_an_input(a.out, a.background.texts, a.background.n))
         return cli_wrong(run, "-o %s: that is an input", a.out);

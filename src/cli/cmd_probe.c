@@ -253,8 +253,8 @@ static int parse_predict(cli *run, predict_args *a, int argc, char **argv, int *
         return cli_wrong(run, "--all and --top: one of them");
     if (cli_count_dashes(paths, n) > 1)
         return cli_wrong(run, "standard input can be read once");
-    const char *const beside[] = {a->probe, a->model};
-    if (cli_is_an_input(a->out, paths, n) || cli_is_an_input(a->out, beside, 2))
+    const char *const beside[] = {a->probe, a->model, a->input.reference};
+    if (cli_is_an_input(a->out, paths, n) || cli_is_an_input(a->out, beside, 3))
         return cli_wrong(run, "-o %s: that is an input", a->out);
     return -1;
 }

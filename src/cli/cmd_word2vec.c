@@ -350,11 +350,12 @@ static int check_outputs(cli *run, const word2vec_args *a, const char *checkpoin
     snprintf(counts, sizeof counts, "%s.vocab", a->out);
     snprintf(beside, sizeof beside, "%s.json", a->out);
     const char *const stay[] = {a->out, beside, counts};
+    const char *const of_reader[] = {a->reader.bed, a->reader.reference};
     size_t n_stay = !kmf_out_is_file(a->out) ? 1 : a->format == KMF_VECTORS_SAFETENSORS ? 2 : 3;
-    if (cli_is_an_input(checkpoint, paths, n))
+    if (cli_is_an_input(checkpoint, paths, n) || cli_is_an_input(checkpoint, of_reader, 2))
         return cli_wrong(run, "--checkpoint %s: that is an input", checkpoint);
     for (size_t i = 0; i < n_stay; i++) {
-        if (cli_is_an_input(stay[i], paths, n))
+        if (cli_is_an_input(stay[i], paths, n) || cli_is_an_input(stay[i], of_reader, 2))
             return cli_wrong(run, "-o %s: %s: that is an input", a->out, stay[i]);
         if (strcmp(checkpoint, stay[i]) == 0 || cli_is_an_input(checkpoint, &stay[i], 1))
             return cli_wrong(run, "--checkpoint %s: the vectors go there", checkpoint);
