@@ -14,14 +14,12 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "learn/firstwords.h"
 #include "learn/markov.h"
 #include "learn/ranks.h"
 #include "model/config.h"
-#include "model/vectors.h"
 #include "nn/composition.h"
-#include "seq/dna.h"
 #include "seq/par.h"
-#include "words/kmer.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -29,14 +27,9 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#define INIT_STD 0.02
 #define VALIDATIONS 20 /* in a whole training, if val_every does not say otherwise */
-#define OWN_SHARE 0.1f /* of a word that no letter has */
-#define LETTER_DRAWS (KMF_DRAW_FREE + 2)
 #define STEPS_MAX 1e15
-#define TETRAMER 4
-#define TETRAMER_KIND 64 /* letters in their places are of kinds 0 .. k - 1 */
-#define SHORTEST 16      /* bases: shorter runs tell nothing */
+#define SHORTEST 16 /* bases: shorter runs tell nothing */
 
 void kmf_pretrain_options_default(kmf_pretrain_options *opts)
 {
@@ -201,118 +194,6 @@ uint64_t kmf_pretrain_held_pieces(const kmf_pretrain *t)
     return masked + (t->compares ? (2 * t->n_held + piece - 1) / piece : 0);
 }
 
-/* word [E] += scale times the vector that is drawn for (kind, number). */
-static void add_drawn(float *word, size_t E, float scale, uint64_t seed, uint64_t kind,
-                      uint64_t number)
-{
-    kmf_rng rng = kmf_draw(seed, LETTER_DRAWS, kind, number);
-    for (size_t e = 0; e < E; e++)
-        word[e] += kmf_rng_normal(&rng) * scale;
-}
-
-/* word [E] += scale times a vector for each of its tetramers, of either strand. */
-static void add_tetramers(float *word, size_t E, const char *token, size_t k, float scale,
-                          uint64_t seed)
-{
-    for (size_t i = 0; i + TETRAMER <= k; i++) {
-        uint64_t code = 0;
-        for (size_t j = i; j < i + TETRAMER; j++)
-            code = code << 2 | kmf_base_code[(unsigned char)token[j]];
-        uint64_t other = kmf_revcomp_of(code, TETRAMER);
-        add_drawn(word, E, scale, seed, TETRAMER_KIND, code < other ? code : other);
-    }
-}
-
-/*
- * The word table as a sum over letters, word = sum_i P[i][letter i] + noise: k-mers that share
- * letters in their places are alike from the beginning, and what is read off the neighbours of a
- * masked k-mer is a linear map that holds for all words at once. With tetramers there is a second
- * sum of the same size, over those in the word.
- */
-static void spell_words(kmf_pretrain *t, uint64_t seed, bool tetramers)
-{
-    const kmf_config *config = &t->model->config;
-    size_t E = config->embedding_size, k = (size_t)config->k;
-    size_t n = k - TETRAMER + 1; /* of tetramers */
-    float share = tetramers ? sqrtf(0.5f) : 1;
-    for (size_t id = 0; id < config->vocab_size; id++) {
-        float *word = t->model->params.word + id * E;
-        const char *token = kmf_vocab_token(t->model->vocab, (int32_t)id);
-        if (token[0] == '[')
-            continue;
-        for (size_t e = 0; e < E; e++)
-            word[e] *= OWN_SHARE;
-        for (size_t i = 0; i < k; i++)
-            add_drawn(word, E, share * (float)(INIT_STD / sqrt((double)k)), seed, i,
-                      (uint64_t)token[i]);
-        if (tetramers)
-            add_tetramers(word, E, token, k, share * (float)(INIT_STD / sqrt((double)n)), seed);
-    }
-}
-
-/* The composition's table begins as that of the tetramers in its words; shorter ones as drawn. */
-static void spell_composition(kmf_pretrain *t, uint64_t seed)
-{
-    const kmf_config *config = &t->model->config;
-    size_t C = config->composition, k = (size_t)config->k;
-    for (size_t id = 0; k >= TETRAMER && id < config->vocab_size; id++) {
-        float *word = t->model->params.comp_word + id * C;
-        const char *token = kmf_vocab_token(t->model->vocab, (int32_t)id);
-        for (size_t i = 0; i < C; i++)
-            word[i] *= OWN_SHARE;
-        if (token[0] != '[')
-            add_tetramers(word, C, token, k,
-                          (float)(INIT_STD / sqrt((double)(k - TETRAMER + 1))), seed);
-    }
-}
-
-/* The vectors of the k-mers, scaled so that the table is as large as a new one. */
-static int take_embeddings(kmf_pretrain *t, const char *path, kmf_err *err)
-{
-    const kmf_config *config = &t->model->config;
-    kmf_vectors_info info;
-    kmf_vectors *vectors = kmf_vectors_load(path, err);
-    int status = -1;
-    double squares = 0;
-    uint64_t n = 0, codes = UINT64_C(1) << 2 * config->k;
-    if (!vectors)
-        return err->code;
-    kmf_vectors_information(vectors, &info);
-    if (info.alphabet != KMF_DNA || info.k_min > config->k || info.k_max < config->k ||
-        info.dim != config->embedding_size) {
-        status =
-            kmf_fail(err, KMF_EMODEL,
-                     "%s: vectors of %d- to %d-mers, %zu numbers each; the model's word "
-                     "table has %d-mers of %zu numbers",
-                     path, info.k_min, info.k_max, info.dim, config->k, config->embedding_size);
-        goto out;
-    }
-    for (int pass = 0; pass < 2; pass++)
-        for (uint64_t code = 0; code < codes; code++) {
-            int64_t row = kmf_vectors_find(vectors, code, config->k);
-            int32_t id = kmf_vocab_kmer(t->model->vocab, code);
-            if (row < 0 || id < 0)
-                continue;
-            const float *vector = kmf_vectors_row(vectors, (size_t)row);
-            for (size_t i = 0; i < info.dim; i++) {
-                if (pass == 0)
-                    squares += (double)vector[i] * (double)vector[i];
-                else
-                    t->model->params.word[(size_t)id * info.dim + i] =
-                        (float)((double)vector[i] * INIT_STD /
-                                sqrt(squares / (double)(n * info.dim)));
-            }
-            n += pass == 0;
-        }
-    status =
-        n > 0 && squares > 0
-            ? 0
-            : kmf_fail(err, KMF_EMODEL, "%s: none of the model's k-mers has a vector", path);
-out:
-    kmf_vectors_free(vectors);
-    return status;
-}
-
 /* Lengths of windows in pairs; and the model's vectors are what the loss sees. */
 static int set_comparison(kmf_pretrain *t, const kmf_pretrain_options *o, kmf_err *err)
 {
@@ -365,7 +246,7 @@ static int make_model(kmf_pretrain *t, const kmf_pretrain_options *o, kmf_err *e
                         o->init, c->composition, o->composition);
     if (new_composition) {
         c->parts = o->init || t->asks ? KMF_PARTS_STATES_COMPOSITION : KMF_PARTS_COMPOSITION;
-        spell_composition(t, o->seed);
+        kmf_spell_composition(t->model, o->seed);
     }
     c->stride = o->stride ? o->stride : c->stride;
     c->window = o->window ? o->window : c->window;
@@ -380,11 +261,11 @@ static int make_model(kmf_pretrain *t, const kmf_pretrain_options *o, kmf_err *e
         c->overlap = c->window / 8;
     if (kmf_spelling_make(&t->spelling, t->model->vocab, c->stride, c->specials != 0, err) < 0)
         return -1;
-    if (!o->init && o->words == KMF_WORDS_TETRAMERS && c->k < TETRAMER)
+    if (!o->init && o->words == KMF_WORDS_TETRAMERS && c->k < KMF_TETRAMER)
         return kmf_fail(err, KMF_EINVAL, "words of %d letters have no tetramers", c->k);
     if (!o->init && o->words != KMF_WORDS_RANDOM)
-        spell_words(t, o->seed, o->words == KMF_WORDS_TETRAMERS);
-    if (o->embeddings && take_embeddings(t, o->embeddings, err) < 0)
+        kmf_spell_words(t->model, o->seed, o->words == KMF_WORDS_TETRAMERS);
+    if (o->embeddings && kmf_take_vectors(t->model, o->embeddings, err) < 0)
         return -1;
     if (kmf_config_check(c, KMF_EINVAL, o->init ? o->init : "model", err) < 0)
         return -1;

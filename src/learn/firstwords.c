@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+#include "learn/firstwords.h"
+
+#include "base/err.h"
+#include "learn/windows.h"
+#include "model/vectors.h"
+#include "seq/dna.h"
+#include "words/kmer.h"
+
+#include <math.h>
+
+#define INIT_STD 0.02
+#define OWN_SHARE 0.1f /* of a word that no letter has */
+#define LETTER_DRAWS (KMF_DRAW_FREE + 2)
+#define TETRAMER_KIND 64 /* letters in their places are of kinds 0 .. k - 1 */
+
+/* word [E] += scale times the vector that is drawn for (kind, number). */
+static void add_drawn(float *word, size_t E, float scale, uint64_t seed, uint64_t kind,
+                      uint64_t number)
+{
+    kmf_rng rng = kmf_draw(seed, LETTER_DRAWS, kind, number);
+    for (size_t e = 0; e < E; e++)
+        word[e] += kmf_rng_normal(&rng) * scale;
+}
+
+/* word [E] += scale times a vector for each of its tetramers, of either strand. */
+static void add_tetramers(float *word, size_t E, const char *token, size_t k, float scale,
+                          uint64_t seed)
+{
+    for (size_t i = 0; i + KMF_TETRAMER <= k; i++) {
+        uint64_t code = 0;
+        for (size_t j = i; j < i + KMF_TETRAMER; j++)
+            code = code << 2 | kmf_base_code[(unsigned char)token[j]];
+        uint64_t other = kmf_revcomp_of(code, KMF_TETRAMER);
+        add_drawn(word, E, scale, seed, TETRAMER_KIND, code < other ? code : other);
+    }
+}
+
+void kmf_spell_words(kmf_model *model, uint64_t seed, bool tetramers)
+{
+    const kmf_config *config = &model->config;
+    size_t E = config->embedding_size, k = (size_t)config->k;
+    size_t n = k - KMF_TETRAMER + 1; /* of tetramers */
+    float share = tetramers ? sqrtf(0.5f) : 1;
+    for (size_t id = 0; id < config->vocab_size; id++) {
+        float *word = model->params.word + id * E;
+        const char *token = kmf_vocab_token(model->vocab, (int32_t)id);
+        if (token[0] == '[')
+            continue;
+        for (size_t e = 0; e < E; e++)
+            word[e] *= OWN_SHARE;
+        for (size_t i = 0; i < k; i++)
+            add_drawn(word, E, share * (float)(INIT_STD / sqrt((double)k)), seed, i,
+                      (uint64_t)token[i]);
+        if (tetramers)
+            add_tetramers(word, E, token, k, share * (float)(INIT_STD / sqrt((double)n)), seed);
+    }
+}
+
+void kmf_spell_composition(kmf_model *model, uint64_t seed)
+{
+    const kmf_config *config = &model->config;
+    size_t C = config->composition, k = (size_t)config->k;
+    for (size_t id = 0; k >= KMF_TETRAMER && id < config->vocab_size; id++) {
+        float *word = model->params.comp_word + id * C;
+        const char *token = kmf_vocab_token(model->vocab, (int32_t)id);
+        for (size_t i = 0; i < C; i++)
+            word[i] *= OWN_SHARE;
+        if (token[0] != '[')
+            add_tetramers(word, C, token, k,
+                          (float)(INIT_STD / sqrt((double)(k - KMF_TETRAMER + 1))), seed);
+    }
+}
+
+int kmf_take_vectors(kmf_model *model, const char *path, kmf_err *err)
+{
+    const kmf_config *config = &model->config;
+    kmf_vectors_info info;
+    kmf_vectors *vectors = kmf_vectors_load(path, err);
+    int status = -1;
+    double squares = 0;
+    uint64_t n = 0, codes = UINT64_C(1) << 2 * config->k;
+    if (!vectors)
+        return err->code;
+    kmf_vectors_information(vectors, &info);
+    if (info.alphabet != KMF_DNA || info.k_min > config->k || info.k_max < config->k ||
+        info.dim != config->embedding_size) {
+        status =
+            kmf_fail(err, KMF_EMODEL,
+                     "%s: vectors of %d- to %d-mers, %zu numbers each; the model's word "
+                     "table has %d-mers of %zu numbers",
+                     path, info.k_min, info.k_max, info.dim, config->k, config->embedding_size);
+        goto out;
+    }
+    for (int pass = 0; pass < 2; pass++)
+        for (uint64_t code = 0; code < codes; code++) {
+            int64_t row = kmf_vectors_find(vectors, code, config->k);
+            int32_t id = kmf_vocab_kmer(model->vocab, code);
+            if (row < 0 || id < 0)
+                continue;
+            const float *vector = kmf_vectors_row(vectors, (size_t)row);
+            for (size_t i = 0; i < info.dim; i++) {
+                if (pass == 0)
+                    squares += (double)vector[i] * (double)vector[i];
+                else
+                    model->params.word[(size_t)id * info.dim + i] =
+                        (float)((double)vector[i] * INIT_STD /
+                                sqrt(squares / (double)(n * info.dim)));
+            }
+            n += pass == 0;
+        }
+    status =
+        n > 0 && squares > 0
+            ? 0
+            : kmf_fail(err, KMF_EMODEL, "%s: none of the model's k-mers has a vector", path);
+out:
+    kmf_vectors_free(vectors);
+    return status;
+}
