@@ -181,14 +181,14 @@ START_TEST(regions_need_a_fasta_file_that_can_be_indexed)
     opts.regions = "chr1";
     text gz = gzipped(regions_fasta, sizeof regions_fasta - 1);
     expect_path_failure(write_bytes("x.fa.gz", gz.bytes, gz.len), &opts, 0,
-                        "regions cannot be taken from a gzip file: compress with bgzip");
+                        "a gzip file cannot be indexed: compress with bgzip");
     free(gz.bytes);
     expect_path_failure(write_text("x.fq", "@a\nACGT\n+\nIIII\n"), &opts, 0,
-                        "regions can only be taken from FASTA");
+                        "not FASTA, which alone can be indexed");
     expect_path_failure(
         write_text("x.fa", ">chr1\nACG\nACGT\nAC\n"), &opts, 0,
-        "has no usable .fai index and none can be made: lines of a sequence must "
-        "be of one length, none empty, and the directory writable");
+        "has no .fai index and none can be made: lines of a sequence must be of "
+        "one length, and none empty");
     const char *stale = write_text("y.fa", regions_fasta);
     expect_regions(stale, "chr1:1-1", NULL, "[chr1:1-1|A]");
     write_text("y.fa", ">chr1\nACGT\n>chr2\nAC\n");
@@ -206,6 +206,99 @@ START_TEST(regions_need_a_fasta_file_that_can_be_indexed)
         stale, &opts, 0,
         "chr1:1-22 cannot be read: the file is damaged, or its .fai was made of "
         "another one");
+    remove_dir();
+}
+END_TEST
+
+/* Whatever is wrong with an index, no base of another place comes out. */
+START_TEST(an_index_that_is_not_whole_is_refused)
+{
+    static const char four_lines[] = ">c1\nAAAAAAAAAA\nCCCCCCCCCC\nGGGGGGGGGG\nTTTTTTTTTT\n";
+    static const char *const broken[] = {
+        "c1\t40\t4\t10\t1",    "c1\t40\t4\t10\t11",       "c1\t40\t4\t10\n",
+        "c1\t40\t4\t10\t\n",   "c1\t40\t4\t10\t11\t12\n", "c1\t40\t4\t10\t10\n",
+        "c1\t40\t4\t10\t9\n",  "c1\t40\t4\t0\t11\n",      "c1\t-40\t4\t10\t11\n",
+        "c1\t40\tx\t10\t11\n", "\t40\t4\t10\t11\n",       "c1 40 4 10 11\n",
+        "c1\t40\t4\t10\t11x\n"};
+    make_dir();
+    kmf_reader_options opts;
+    kmf_reader_options_default(&opts);
+    opts.regions = "c1:11-24";
+    for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
+        const char *path = write_text("x.fa", four_lines);
+        write_text("x.fa.fai", broken[i]);
+        kmf_err err = {0};
+        ck_assert_ptr_null(kmf_reader_open(path, &opts, NULL, &err));
+        ck_assert_msg(err.code == KMF_EFORMAT &&
+                          strstr(err.msg, "x.fa.fai: line 1: not that of an index, or cut off"),
+                      "%zu: %s", i, err.msg);
+    }
+    const char *path = write_text("x.fa", four_lines);
+    write_text("x.fa.fai", "c1\t40\t4\t10\t11\n");
+    expect_regions(path, opts.regions, NULL, "[c1:11-24|CCCCCCCCCCGGGG]");
+    write_text("x.fa.fai", "c1\t40\t4\t10\t11\nc1\t40\t4\t10\t11\n");
+    kmf_err err = {0};
+    ck_assert_ptr_null(kmf_reader_open(path, &opts, NULL, &err));
+    ck_assert_msg(strstr(err.msg, "x.fa.fai: a name is there twice"), "%s", err.msg);
+    /* a line that has no end, since the file ends there; lines that end in two bytes */
+    path = write_text("y.fa", ">c1\nACGT");
+    expect_regions(path, "c1:2-3", NULL, "[c1:2-3|CG]");
+    path = write_text("w.fa", ">c1\r\nACGT\r\nAC\r\n");
+    expect_regions(path, "c1:4-6", NULL, "[c1:4-6|TAC]");
+    remove_dir();
+}
+END_TEST
+
+START_TEST(an_index_ends_where_the_file_does)
+{
+    static const char fasta[] = ">a\nACGT\nAC\n>b x\nGGG\n>none\n>c\nTT\n";
+    make_dir();
+    kmf_reader_options opts;
+    kmf_reader_options_default(&opts);
+    opts.regions = "a";
+    text packed = bgzipped(fasta, sizeof fasta - 1);
+    for (int i = 0; i < 2; i++) {
+        const char *path =
+            i ? write_bytes("x.fa.gz", packed.bytes, packed.len) : write_text("x.fa", fasta);
+        const char *index = i ? "x.fa.gz.fai" : "x.fa.fai";
+        expect_regions(path, "c,a:4-5", NULL, "[c:1-2|TT][a:4-5|TA]");
+        write_text(index, "a\t6\t3\t4\t5\nb\t3\t16\t3\t4\n");
+        expect_path_failure(path, &opts, 0,
+                            "its .fai ends before it does: remove that, and it is made anew");
+        write_text(index, "");
+        expect_path_failure(path, &opts, 0,
+                            "its .fai ends before it does: remove that, and it is made anew");
+        write_text(index, "a\t6\t3\t4\t5\nb\t3\t16\t3\t4\nc\t2\t29\t2\t3\n");
+        expect_regions(path, "c,a:4-5", NULL, "[c:1-2|TT][a:4-5|TA]");
+    }
+    free(packed.bytes);
+    remove_dir();
+}
+END_TEST
+
+START_TEST(a_name_that_is_there_twice_has_no_regions)
+{
+    static const char fasta[] = ">chr1 one\nAAAA\n>chr2\nAC\n>chr1 other\nCCCC\n";
+    make_dir();
+    kmf_reader_options opts;
+    kmf_reader_options_default(&opts);
+    opts.regions = "chr1";
+    text packed = bgzipped(fasta, sizeof fasta - 1);
+    for (int i = 0; i < 2; i++) {
+        const char *path =
+            i ? write_bytes("x.fa.gz", packed.bytes, packed.len) : write_text("x.fa", fasta);
+        struct stat s;
+        char index[4096];
+        expect_path_failure(path, &opts, 0,
+                            "3 records of 2 different names: regions could not be told apart");
+        snprintf(index, sizeof index, "%s.fai", path);
+        ck_assert(stat(index, &s) != 0);
+        snprintf(index, sizeof index, "%s.gzi", path);
+        ck_assert(stat(index, &s) != 0);
+    }
+    free(packed.bytes);
+    /* one of the two has no base */
+    expect_regions(write_text("y.fa", ">a\n>b\nAC\n>a\nGG\n"), "a", NULL, "[a:1-2|GG]");
     remove_dir();
 }
 END_TEST
@@ -233,6 +326,9 @@ int main(void)
     tcase_add_test(tc, bad_bed_lines_are_named);
     tcase_add_test(tc, bytes_of_bed_lines_reach_no_message_raw);
     tcase_add_test(tc, regions_need_a_fasta_file_that_can_be_indexed);
+    tcase_add_test(tc, an_index_that_is_not_whole_is_refused);
+    tcase_add_test(tc, an_index_ends_where_the_file_does);
+    tcase_add_test(tc, a_name_that_is_there_twice_has_no_regions);
     tcase_add_test(tc, a_failing_allocation_among_regions_is_reported_and_nothing_leaks);
     suite_add_tcase(suite, tc);
     return run_suite(suite);

@@ -299,6 +299,11 @@ fail:
     return NULL;
 }
 
+const char *kmf_out_temporary(const kmf_out *out)
+{
+    return out->temp;
+}
+
 static int write_failed(const kmf_out *out, kmf_err *err)
 {
     return kmf_fail(err, KMF_EIO, "%s: %s", out->path, strerror(errno ? errno : EIO));

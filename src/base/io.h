@@ -26,6 +26,8 @@ void kmf_map_close(kmf_map *map);
 
 /* Of the outputs of output.h: */
 
+/* The name under which it is written, for whoever writes it by name. It is a regular file's. */
+const char *kmf_out_temporary(const kmf_out *out);
 /* Writes n bytes over the first n of the file. Not on standard output, not compressed. */
 int kmf_out_patch(kmf_out *out, const void *data, size_t n, kmf_err *err) KMF_MUST_CHECK;
 /*

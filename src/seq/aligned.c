@@ -42,11 +42,11 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "seq/dna.h"
+#include "seq/fai.h"
 #include "seq/par.h"
 
 #include <htslib/bgzf.h>
 #include <htslib/cram.h>
-#include <htslib/faidx.h>
 #include <htslib/hfile.h>
 #include <htslib/kstring.h>
 #include <htslib/sam.h>
@@ -106,20 +106,13 @@ static int drop_addresses(kmf_aligned *a, kmf_err *err)
 /* Sees to it that the reference can be used, so that a failure can be told by its cause. */
 static int set_reference(kmf_aligned *a, kmf_err *err)
 {
+    kmf_fai fai;
     if (!a->reference)
         return 0;
-    if (hisremote(a->reference))
-        return kmf_fail(err, KMF_EINVAL, "%s: an address; only local files are read",
-                        a->reference);
-    if (access(a->reference, R_OK) < 0)
-        return kmf_fail(err, KMF_EIO, "%s: %s", a->reference, strerror(errno));
-    faidx_t *index = fai_load3(a->reference, NULL, NULL, FAI_CREATE);
-    if (!index)
-        return kmf_fail(err, KMF_EIO,
-                        "%s: not an indexed FASTA file, and an index cannot be made beside it: "
-                        "it must be plain or bgzip, and its directory writable",
-                        a->reference);
-    fai_destroy(index);
+    int status = kmf_fai_open(&fai, a->reference, err);
+    if (status < 0)
+        return status;
+    kmf_fai_close(&fai);
     if (hts_set_fai_filename(a->file, a->reference) < 0)
         return kmf_fail(err, KMF_EIO, "%s: cannot be used as a reference", a->reference);
     return 0;

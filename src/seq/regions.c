@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random access by htslib's faidx: path.fai says where each contig begins and how long its
- * lines are, so that a base is found by arithmetic and, in a bgzip file, by path.gzi.
- *
- * Lengths are taken from the text of path.fai, since faidx_seq_len gives an int and contigs
- * may be longer than 2^31. Its lines are name, length, offset, bases of a line, bytes of a
- * line.
+ * Random access by htslib's faidx: the index says where each contig begins and how long its lines
+ * are, so that a base is found by arithmetic.
  *
  * All regions are resolved when the file is opened. A mistake in the last line of a BED file
- * is then found before hours of work, not after them. A region is 32 bytes; names live once,
- * in the text of the index, sorted for searching.
+ * is then found before hours of work, not after them. A region is 32 bytes.
  */
 #include "seq/regions.h"
 
@@ -19,29 +14,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "seq/bytes.h"
 #include "seq/dna.h"
+#include "seq/fai.h"
 
 #include <htslib/bgzf.h>
-#include <htslib/faidx.h>
 #include <htslib/hfile.h>
 #include <htslib/hts.h>
 #include <htslib/kstring.h>
 
-#define INDEX_MOST ((size_t)4 << 30)
 #define BED_COLUMNS 6
 #define DIGITS_MOST 18 /* any number of so many digits fits an int64_t */
-
-struct contig {
-    const char *name; /* borrowed from index_text */
-    uint64_t len;
-};
 
 struct region {
     size_t contig;
@@ -51,12 +38,8 @@ struct region {
 };
 
 struct kmf_regions {
-    char *path;             /* owned */
-    faidx_t *index;         /* owned */
-    char *index_text;       /* owned */
-    struct contig *contigs; /* owned [n_contigs], sorted by name */
-    size_t n_contigs;
-    size_t cap_contigs;
+    char *path;          /* owned */
+    kmf_fai fai;         /* owned */
     struct region *list; /* owned [n] */
     size_t n;
     size_t cap;
@@ -66,7 +49,7 @@ struct kmf_regions {
     char *seq; /* owned, from htslib: free() */
 };
 
-/* ---------------------------------------------------------------- index ------------------- */
+/* ---------------------------------------------------------------- the list ---------------- */
 
 /* Returns where the number ends, or NULL if there is none, or it is too long. */
 static const char *parse_number(const char *text, uint64_t *value)
@@ -77,122 +60,6 @@ static const char *parse_number(const char *text, uint64_t *value)
     *value = strtoull(text, NULL, 10);
     return text + n;
 }
-
-static int by_name(const void *a, const void *b)
-{
-    const struct contig *x = a;
-    const struct contig *y = b;
-    return strcmp(x->name, y->name);
-}
-
-static int parse_index(kmf_regions *r, kmf_err *err)
-{
-    for (char *line = r->index_text; *line;) {
-        char *stop = line + strcspn(line, "\n");
-        bool last = *stop == '\0';
-        *stop = '\0';
-        char *tab = strchr(line, '\t');
-        uint64_t len;
-        if (!tab || !parse_number(tab + 1, &len))
-            return kmf_fail(err, KMF_EFORMAT, "%s.fai: not an index of FASTA", r->path);
-        *tab = '\0';
-        int status =
-            kmf_grow(&r->contigs, &r->cap_contigs, r->n_contigs + 1, sizeof *r->contigs, err);
-        if (status < 0)
-            return status;
-        r->contigs[r->n_contigs++] = (struct contig){line, len};
-        line = last ? stop : stop + 1;
-    }
-    if (r->n_contigs > 0)
-        qsort(r->contigs, r->n_contigs, sizeof *r->contigs, by_name);
-    return 0;
-}
-
-/* The number of the contig, or -1. name need not end after n bytes. */
-static ptrdiff_t find_contig(const kmf_regions *r, const char *name, size_t n)
-{
-    size_t lo = 0;
-    size_t hi = r->n_contigs;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        int order = strncmp(r->contigs[mid].name, name, n);
-        if (order == 0 && r->contigs[mid].name[n] == '\0')
-            return (ptrdiff_t)mid;
-        if (order < 0)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return -1;
-}
-
-/* Tells the usual mistakes apart before htslib, which would only say no. */
-static int check_fasta(const char *path, kmf_err *err)
-{
-    htsFormat format;
-    hFILE *file = kmf_input_open(path, err);
-    if (!file)
-        return KMF_EIO;
-    int detected = hts_detect_format(file, &format);
-    hclose_abruptly(file);
-    if (detected < 0)
-        return kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
-    if (format.format != fasta_format && format.format != text_format)
-        return kmf_fail(err, KMF_EFORMAT, "%s: regions can only be taken from FASTA", path);
-    if (format.compression == gzip)
-        return kmf_fail(err, KMF_EFORMAT,
-                        "%s: regions cannot be taken from a gzip file: compress with bgzip",
-                        path);
-    return 0;
-}
-
-/* An index of what the file was before it was changed would give bases of other places. */
-static int check_age(const char *path, const char *index, kmf_err *err)
-{
-    struct stat fasta;
-    struct stat fai;
-    if (stat(path, &fasta) != 0 || stat(index, &fai) != 0)
-        return kmf_fail(err, KMF_EIO, "%s: %s", index, strerror(errno));
-    bool older = fai.st_mtim.tv_sec == fasta.st_mtim.tv_sec
-                     ? fai.st_mtim.tv_nsec < fasta.st_mtim.tv_nsec
-                     : fai.st_mtim.tv_sec < fasta.st_mtim.tv_sec;
-    return older ? kmf_fail(err, KMF_EFORMAT,
-                            "%s: its .fai is older: remove that, and it is made anew, or touch "
-                            "it if it still fits",
-                            path)
-                 : 0;
-}
-
-static int load_index(kmf_regions *r, kmf_err *err)
-{
-    char *name = NULL;
-    size_t len;
-    int status = KMF_ENOMEM;
-    size_t cap = strlen(r->path) + sizeof ".fai";
-    if (hisremote(r->path))
-        return kmf_fail(err, KMF_EINVAL, "%s: an address; only local files are read", r->path);
-    r->index = fai_load3(r->path, NULL, NULL, FAI_CREATE);
-    if (!r->index)
-        return kmf_fail(
-            err, KMF_EFORMAT,
-            "%s: has no usable .fai index and none can be made: lines of a sequence must be of "
-            "one length, none empty, and the directory writable",
-            r->path);
-    name = kmf_malloc(cap, 1, err);
-    if (!name)
-        goto out;
-    snprintf(name, cap, "%s.fai", r->path);
-    status = check_age(r->path, name, err);
-    if (status < 0)
-        goto out;
-    r->index_text = kmf_file_read(name, INDEX_MOST, &len, err);
-    status = r->index_text ? parse_index(r, err) : KMF_EIO;
-out:
-    kmf_free(name);
-    return status;
-}
-
-/* ---------------------------------------------------------------- the list ---------------- */
 
 static int add_region(kmf_regions *r, struct region region, kmf_err *err)
 {
@@ -207,7 +74,7 @@ static int add_region(kmf_regions *r, struct region region, kmf_err *err)
 static int parse_range(const kmf_regions *r, const char *text, int n_text, const char *range,
                        const char *stop, struct region *region, kmf_err *err)
 {
-    uint64_t len = r->contigs[region->contig].len;
+    uint64_t len = r->fai.contigs[region->contig].len;
     uint64_t beg = 1;
     uint64_t end = len;
     if (range < stop) {
@@ -227,7 +94,7 @@ static int parse_range(const kmf_regions *r, const char *text, int n_text, const
         if (beg > len || end > len)
             return kmf_fail(err, KMF_EINVAL,
                             "region '%.*s': %s has only %" PRIu64 " bases in %s", n_text, text,
-                            r->contigs[region->contig].name, len, r->path);
+                            r->fai.contigs[region->contig].name, len, r->path);
         if (end < beg)
             return kmf_fail(err, KMF_EINVAL, "region '%.*s': ends before it begins", n_text,
                             text);
@@ -255,7 +122,7 @@ static int parse_region(kmf_regions *r, const char *text, size_t n, kmf_err *err
         name_end = brace;
         range = brace + 1;
     }
-    contig = find_contig(r, name, (size_t)(name_end - name));
+    contig = kmf_fai_find(&r->fai, name, (size_t)(name_end - name));
     if (contig < 0 && range == stop) {
         const char *colon = stop;
         while (colon > text && *colon != ':')
@@ -263,7 +130,7 @@ static int parse_region(kmf_regions *r, const char *text, size_t n, kmf_err *err
         if (*colon == ':' && colon < stop && name == text) {
             name_end = colon;
             range = colon;
-            contig = find_contig(r, name, (size_t)(name_end - name));
+            contig = kmf_fai_find(&r->fai, name, (size_t)(name_end - name));
         }
     }
     if (contig < 0)
@@ -337,7 +204,7 @@ static int parse_bed_line(kmf_regions *r, const char *bed, uint64_t number, kstr
         return kmf_fail(err, KMF_EFORMAT,
                         "%s: line %" PRIu64 ": a BED line is a name, begin and end", bed,
                         number);
-    ptrdiff_t contig = find_contig(r, column[0], strlen(column[0]));
+    ptrdiff_t contig = kmf_fai_find(&r->fai, column[0], strlen(column[0]));
     if (contig < 0)
         return kmf_fail(err, KMF_EFORMAT, "%s: line %" PRIu64 ": %s has no sequence '%s'", bed,
                         number, r->path, kmf_err_show(shown, column[0]));
@@ -345,11 +212,12 @@ static int parse_bed_line(kmf_regions *r, const char *bed, uint64_t number, kstr
         return kmf_fail(err, KMF_EFORMAT,
                         "%s: line %" PRIu64 ": begin %" PRIu64 " is not below end %" PRIu64,
                         bed, number, beg, end);
-    if (end > r->contigs[contig].len)
-        return kmf_fail(
-            err, KMF_EFORMAT,
-            "%s: line %" PRIu64 ": end %" PRIu64 ", but %s has only %" PRIu64 " bases in %s",
-            bed, number, end, kmf_err_show(shown, column[0]), r->contigs[contig].len, r->path);
+    if (end > r->fai.contigs[contig].len)
+        return kmf_fail(err, KMF_EFORMAT,
+                        "%s: line %" PRIu64 ": end %" PRIu64 ", but %s has only %" PRIu64
+                        " bases in %s",
+                        bed, number, end, kmf_err_show(shown, column[0]),
+                        r->fai.contigs[contig].len, r->path);
     const char *strand = n >= 6 ? column[5] : ".";
     if (strcmp(strand, "+") != 0 && strcmp(strand, "-") != 0 && strcmp(strand, ".") != 0)
         return kmf_fail(err, KMF_EFORMAT,
@@ -397,13 +265,11 @@ kmf_regions *kmf_regions_open(const char *path, const char *regions, const char 
                  "regions need a file: they cannot be taken from standard input");
         return NULL;
     }
-    if (check_fasta(path, err) < 0)
-        return NULL;
     kmf_regions *r = kmf_calloc(1, sizeof *r, err);
     if (!r)
         return NULL;
     r->path = kmf_strdup(path, err);
-    if (!r->path || load_index(r, err) < 0)
+    if (!r->path || kmf_fai_open(&r->fai, path, err) < 0)
         goto failed;
     if (regions && parse_regions(r, regions, err) < 0)
         goto failed;
@@ -419,11 +285,8 @@ void kmf_regions_close(kmf_regions *r)
 {
     if (!r)
         return;
-    if (r->index)
-        fai_destroy(r->index);
+    kmf_fai_close(&r->fai);
     kmf_free(r->path);
-    kmf_free(r->index_text);
-    kmf_free(r->contigs);
     kmf_free(r->list);
     kmf_free(r->label);
     free(r->seq);
@@ -433,7 +296,7 @@ void kmf_regions_close(kmf_regions *r)
 /* Reads the bases of a region into r->seq. */
 static int fetch(kmf_regions *r, const struct region *region, kmf_err *err)
 {
-    const char *name = r->contigs[region->contig].name;
+    const char *name = r->fai.contigs[region->contig].name;
     char shown[KMF_ERR_SHOW];
     uint64_t n = region->end - region->beg;
     unsigned char bad = 0;
@@ -442,7 +305,7 @@ static int fetch(kmf_regions *r, const struct region *region, kmf_err *err)
     r->seq = NULL;
     /* faidx takes an end before the beginning for 1 base: it is not asked for no bases. */
     r->seq = n == 0 ? calloc(1, 1)
-                    : faidx_fetch_seq64(r->index, name, (hts_pos_t)region->beg,
+                    : faidx_fetch_seq64(r->fai.index, name, (hts_pos_t)region->beg,
                                         (hts_pos_t)region->end - 1, &got);
     for (hts_pos_t i = 0; r->seq && i < got; i++)
         bad |= kmf_not_a_base(r->seq[i]);
@@ -460,7 +323,7 @@ int kmf_regions_next(kmf_regions *r, kmf_record *rec, kmf_err *err)
     if (r->next == r->n)
         return 0;
     const struct region *region = &r->list[r->next];
-    const char *name = r->contigs[region->contig].name;
+    const char *name = r->fai.contigs[region->contig].name;
     size_t need = strlen(name) + 64; /* two numbers of at most 20 digits */
     int status = fetch(r, region, err);
     if (status < 0)

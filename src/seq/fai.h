@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The index beside a FASTA file, path.fai: for each contig its name, its length, the place of its
+ * first base, bases of a line and bytes of a line; of a bgzip file path.gzi as well, the places of
+ * its blocks. Both are htslib's; they are made if they are missing, by htslib, under temporary
+ * names, so that whoever looks meanwhile finds a whole index or none.
+ *
+ * htslib takes what is in an index for true, and leaves out all contigs of one name but the first.
+ * Either would give other bases than those asked for, so an index is refused that
+ *
+ *   is older than its FASTA     has a line that is no line of an index, or an end that was cut off
+ *   ends before the FASTA does  would be made of a FASTA that has a name twice
+ */
+#ifndef KMF_FAI_H
+#define KMF_FAI_H
+
+#include "kmerformer.h"
+
+#include <htslib/faidx.h>
+
+typedef struct kmf_contig {
+    const char *name; /* in the text of the index */
+    uint64_t len;
+} kmf_contig;
+
+typedef struct kmf_fai {
+    faidx_t *index;      /* htslib's, to fetch with */
+    kmf_contig *contigs; /* [n], sorted by name */
+    size_t n, cap;
+    char *text;
+} kmf_fai;
+
+/*
+ * path: of a local file. KMF_EIO: it cannot be read, or the index not written; KMF_EFORMAT: it is
+ * no FASTA file that can be indexed, or its index is refused.
+ */
+int kmf_fai_open(kmf_fai *fai, const char *path, kmf_err *err) KMF_MUST_CHECK;
+/* Accepts a zeroed one. */
+void kmf_fai_close(kmf_fai *fai);
+
+/* The number of the contig, or -1. name need not end after n bytes. */
+ptrdiff_t kmf_fai_find(const kmf_fai *fai, const char *name, size_t n);
+
+#endif
