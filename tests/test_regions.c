@@ -210,6 +210,39 @@ START_TEST(regions_need_a_fasta_file_that_can_be_indexed)
 }
 END_TEST
 
+/* What begins as a header does may be a contig. */
+START_TEST(contigs_may_be_called_as_headers_are)
+{
+    make_dir();
+    const char *path = write_text("x.fa", ">track\nACGT\n>browser\nGGCC\n>track1\nTTAA\n");
+    expect_regions(path, NULL,
+                   write_text("x.bed", "track name=x 3\ntrack\t0\t2\nbrowser position a:1-2\n"
+                                       "browser 1 3\ntrack1\t0\t2\nbrowser\ntrack \n"),
+                   "[track:1-2|AC][browser:2-3|GC][track1:1-2|TT]");
+    remove_dir();
+}
+END_TEST
+
+/* bgzip's last block is an empty one: without it something may be missing. */
+START_TEST(a_bed_file_that_was_cut_off_is_refused)
+{
+    make_dir();
+    kmf_reader_options opts;
+    kmf_reader_options_default(&opts);
+    const char *path = write_text("x.fa", regions_fasta);
+    text packed = bgzipped("chr1\t0\t4\n", 9);
+    opts.bed = write_bytes("x.bed.gz", packed.bytes, packed.len - 28);
+    kmf_err err = {0};
+    ck_assert_ptr_null(kmf_reader_open(path, &opts, NULL, &err));
+    ck_assert_msg(err.code == KMF_EFORMAT && strstr(err.msg, "truncated or damaged"), "%s",
+                  err.msg);
+    expect_regions(path, NULL, write_bytes("x.bed.gz", packed.bytes, packed.len),
+                   "[chr1:1-4|ACGT]");
+    free(packed.bytes);
+    remove_dir();
+}
+END_TEST
+
 /* Whatever is wrong with an index, no base of another place comes out. */
 START_TEST(an_index_that_is_not_whole_is_refused)
 {
@@ -326,6 +359,8 @@ int main(void)
     tcase_add_test(tc, bad_bed_lines_are_named);
     tcase_add_test(tc, bytes_of_bed_lines_reach_no_message_raw);
     tcase_add_test(tc, regions_need_a_fasta_file_that_can_be_indexed);
+    tcase_add_test(tc, contigs_may_be_called_as_headers_are);
+    tcase_add_test(tc, a_bed_file_that_was_cut_off_is_refused);
     tcase_add_test(tc, an_index_that_is_not_whole_is_refused);
     tcase_add_test(tc, an_index_ends_where_the_file_does);
     tcase_add_test(tc, a_name_that_is_there_twice_has_no_regions);

@@ -174,12 +174,15 @@ static int split(char *line, char *column[BED_COLUMNS])
     return n;
 }
 
-/* Does the line begin with this word? */
-static bool begins_with(const char *line, const char *word)
+/* Does the line begin with this word, and is it none of a contig of that name? */
+static bool is_header(const char *line, const char *word)
 {
+    uint64_t number;
     size_t n = strlen(word);
-    return strncmp(line, word, n) == 0 &&
-           (line[n] == '\0' || line[n] == ' ' || line[n] == '\t');
+    if (strncmp(line, word, n) != 0)
+        return false;
+    const char *more = line + n + strspn(line + n, " \t");
+    return *more == '\0' || (more > line + n && !parse_number(more, &number));
 }
 
 static int parse_bed_line(kmf_regions *r, const char *bed, uint64_t number, kstring_t *line,
@@ -195,7 +198,7 @@ static int parse_bed_line(kmf_regions *r, const char *bed, uint64_t number, kstr
     if (line->l > 0 && line->s[line->l - 1] == '\r')
         line->s[--line->l] = '\0';
     if (line->s[strspn(line->s, " \t")] == '\0' || *line->s == '#' ||
-        begins_with(line->s, "track") || begins_with(line->s, "browser"))
+        is_header(line->s, "track") || is_header(line->s, "browser"))
         return 0;
     int n = split(line->s, column);
     const char *stop_beg = n >= 3 ? parse_number(column[1], &beg) : NULL;

@@ -6,7 +6,8 @@
  *             like a range, or holds a comma, is put in braces: "{a,b:1-2}:5-9"
  *   BED       contig, begin (0-based), end (not in it); columns 4 and 5 are ignored; column 6
  *             is the strand, '-' asks for the reverse complement. Lines that are empty or begin
- *             with '#', "track" or "browser" are passed over
+ *             with '#', or with "track" or "browser" and no number behind it, are passed
+ *             over
  *
  * A record's name is "contig:beg-end" as in regions, "(-)" added for the reverse complement.
  */
