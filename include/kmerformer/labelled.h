@@ -33,8 +33,8 @@ typedef struct kmf_labelled_options {
      */
     const char *labels;
     const char *key;       /* what stands in the header before '=', at its beginning or after a
-                              blank, ';' or '|'; the label ends before the next blank or ';'.
-                              NULL: none */
+                              blank, ';' or '|'; the label ends before the next blank or ';',
+                              and after a '|' before the next one. NULL: none */
     const char *rank;      /* with key: of the value's parts between commas, the one that begins
                               with this and ':'; the label follows. NULL: all of it */
     const char *reference; /* as in kmf_reader_options */

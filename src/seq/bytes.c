@@ -92,6 +92,11 @@ void kmf_silence_htslib(void)
     pthread_once(&once, silence);
 }
 
+size_t kmf_byte_order_mark(const char *text, size_t n)
+{
+    return n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+}
+
 hFILE *kmf_input_open(const char *path, kmf_err *err)
 {
     struct stat st;

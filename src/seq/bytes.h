@@ -22,6 +22,9 @@ struct hFILE *kmf_input_memory(const void *bytes, size_t len, kmf_err *err) KMF_
 /* htslib prints to standard error, where each failure is to be one sentence of ours: no more. */
 void kmf_silence_htslib(void);
 
+/* Has text what some editors put before UTF-8? How many bytes it takes: 3 or 0. */
+size_t kmf_byte_order_mark(const char *text, size_t n);
+
 typedef struct kmf_bytes kmf_bytes;
 
 /*

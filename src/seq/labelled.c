@@ -120,14 +120,17 @@ void kmf_labelled_statistics(const kmf_labelled *in, kmf_reader_stats *stats)
 
 /* ---------------------------------------------------------------- labels in headers ------- */
 
-/* The value of the key in text, *len bytes of it; NULL: the key is not there. */
+/*
+ * The value of the key in text, *len bytes of it; NULL: the key is not there. A bar may stand in a
+ * value, unless one stands before the key.
+ */
 static const char *find_value(const char *text, const char *key, size_t *len)
 {
     size_t n = strlen(key);
     for (const char *p = strstr(text, key); p; p = strstr(p + 1, key)) {
         bool begins = p == text || strchr(" \t;|", p[-1]);
         if (begins && p[n] == '=') {
-            *len = strcspn(p + n + 1, " \t;");
+            *len = strcspn(p + n + 1, p > text && p[-1] == '|' ? " \t;|" : " \t;");
             return p + n + 1;
         }
     }

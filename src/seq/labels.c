@@ -84,7 +84,8 @@ static int add_lines(kmf_labels *l, kmf_err *err)
 {
     char *stop = l->text.bytes + l->text.len;
     uint64_t number = 1;
-    for (char *line = l->text.bytes; line < stop; number++) {
+    char *line = l->text.bytes + kmf_byte_order_mark(l->text.bytes, l->text.len);
+    for (; line < stop; number++) {
         char *end = memchr(line, '\n', (size_t)(stop - line));
         if (!end)
             end = stop;

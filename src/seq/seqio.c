@@ -67,7 +67,7 @@ static const char *other_compression(enum htsCompression compression)
 /* Does text begin otherwise than a FASTA or FASTQ does? */
 static bool is_other_text(const char *text, size_t n)
 {
-    size_t i = n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    size_t i = kmf_byte_order_mark(text, n);
     while (i < n && strchr(" \t\r\n", text[i]) && text[i] != '\0')
         i++;
     return i < n && text[i] != '>' && text[i] != '@';

@@ -203,8 +203,8 @@ static bool is_blank_line(const char *line, size_t n)
 static int find_separator(kmf_table *t, kmf_err *err)
 {
     int status = refill(t, err);
-    if (status > 0 && t->end - t->p >= 3 && memcmp(t->p, "\xef\xbb\xbf", 3) == 0)
-        t->p += 3;
+    if (status > 0)
+        t->p += kmf_byte_order_mark(t->p, (size_t)(t->end - t->p));
     while (status > 0 && (status = refill(t, err)) > 0) {
         const char *newline = memchr(t->p, '\n', (size_t)(t->end - t->p));
         size_t n = (size_t)((newline ? newline : t->end) - t->p);

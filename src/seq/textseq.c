@@ -45,7 +45,6 @@
 #include "seq/scan.h"
 
 #define SHRINK_ABOVE ((size_t)64 << 20) /* a larger buffer is given back after a small record */
-#define BYTE_ORDER_MARK "\xef\xbb\xbf"  /* what some editors put before UTF-8 text */
 #define SHOWN_NAME 80                   /* bytes of a name that a message shows */
 #define SLACK ((size_t)64 << 10)        /* bytes by which a text may go beyond what is wanted */
 
@@ -556,8 +555,8 @@ kmf_textseq *kmf_textseq_open(kmf_bytes *in, const char *name, kmf_err *err)
     if (!t->file)
         goto failed;
     int status = peek(t, &first, err);
-    if (status > 0 && t->end - t->p >= 3 && memcmp(t->p, BYTE_ORDER_MARK, 3) == 0)
-        t->p += 3;
+    if (status > 0)
+        t->p += kmf_byte_order_mark(t->p, (size_t)(t->end - t->p));
     if (status > 0)
         status = skip_blank_lines(t, &first, err);
     if (status < 0)
