@@ -150,7 +150,10 @@ int cli_wrong(const cli *run, const char *format, ...) KMF_PRINTF(2, 3);
 void cli_warn(const cli *run, const char *format, ...) KMF_PRINTF(2, 3);
 /* A warning for each thing that the sequences lost; options: with those of embed that decide it. */
 void cli_warn_of_losses(const cli *run, const kmf_embed_stats *s, bool options);
-/* The same of all that was embedded, in the words that fit the model. */
+/*
+ * The same of all that was embedded, in the words that fit the model; without options nothing of
+ * the records that have no valid k-mer.
+ */
 void cli_warn_of_embedding(const cli *run, const kmf_embedder *embedder, bool options);
 /* A warning if a file had no records, and one for the alignments in it that were passed over. */
 void cli_warn_of_reading(const cli *run, const char *path, const kmf_reader_stats *s);
@@ -190,8 +193,14 @@ extern const char *const cli_count_endings[]; /* of tables of counts: .json */
 bool cli_picture_is_an_input(const char *picture, const char *const *paths, size_t n);
 /* One name a line, for provenance. Freed by free. */
 char *cli_join_lines(const char *const *texts, size_t n, kmf_err *err);
-/* How many of the n inputs, NULLs apart, are standard input. */
-int cli_count_dashes(const char *const *paths, size_t n);
+/*
+ * Before a long job: are all the n inputs, NULLs apart, and the reader's BED file there to be
+ * read? Standard input can be so once, and a BED file, which is read for each input anew, as often
+ * as there are inputs. reader: NULL: none. The job itself may still fail to read
+ * them. 0, KMF_EINVAL or KMF_EIO.
+ */
+int cli_check_inputs(const char *const *paths, size_t n, const kmf_reader_options *reader,
+                     kmf_err *err);
 /*
  * Before a long job: can a file be made at path, "-" apart? The job itself may still fail to
  * write it. 0 or KMF_EIO.
@@ -205,6 +214,9 @@ typedef int cli_take_fn(void *to, kmf_reader *reader, kmf_err *err);
 /* Opens an input, hands it to fn, and warns of what was passed over. 0 or a negative kmf_code. */
 int cli_read_file(const cli *run, const char *path, const kmf_reader_options *opts,
                   kmf_pool *pool, cli_take_fn *fn, void *to, kmf_err *err);
+/* cli_check_inputs for all that cli_read_genomes will read. */
+int cli_check_genomes(const kmf_reader_options *opts, const char *const *learn, size_t n_learn,
+                      const char *const *held, size_t n_held, kmf_err *err);
 /*
  * All that a pretraining begins with: the inputs that are learnt from, those that are held out as a
  * whole, then kmf_pretrain_begin. 0; 1: a signal came meanwhile; or a negative kmf_code.
@@ -320,7 +332,6 @@ typedef struct cli_progress {
     const cli *run;
     double last; /* when it was shown */
     bool terminal;
-    bool shown; /* a line stands on the terminal */
 } cli_progress;
 
 void cli_progress_start(cli_progress *progress, const cli *run);

@@ -337,8 +337,8 @@ int cli_embed(cli *run, int argc, char **argv)
         leave = cli_refuse_inputs(run, a.out, cli_row_endings, beside, 3);
     if (leave >= 0)
         return leave;
-    if (cli_count_dashes(paths, n_paths) > 1)
-        return cli_wrong(run, "standard input can be read once");
+    if (cli_check_inputs(paths, n_paths, &a.reader, &err) < 0)
+        return cli_fail(run, &err);
     a.opts.provenance = has_provenance(&a);
     embedder = kmf_embedder_new(a.model, &a.opts, &err);
     if (!embedder)

@@ -117,14 +117,14 @@ static int parse(cli *run, eval_args *a, int argc, char **argv)
 }
 
 /* What options mean together; -1 to go on, or an exit code. */
-static int settle(cli *run, eval_args *a)
+static int settle(cli *run, eval_args *a, kmf_err *err)
 {
     cli_labelled *l = &a->labelled;
     const char *const inputs[] = {l->train, l->dev, l->test, l->input.labels};
     if (!l->train)
         return cli_wrong(run, "no --train given; usage: kmerformer %s", usage.synopsis);
-    if (cli_count_dashes(inputs, 4) > 1)
-        return cli_wrong(run, "standard input can be read once");
+    if (cli_check_inputs(inputs, 4, NULL, err) < 0)
+        return cli_fail(run, err);
     if (!(a->split > 0 && a->split < 1))
         return cli_wrong(run, "--split: must be above 0 and below 1, got %g", a->split);
     if (cli_is_an_input(a->out, inputs, 4) ||
@@ -374,6 +374,13 @@ static int prepare(eval *e, kmf_err *err)
     if (cli_check_output(a->out, err) < 0 ||
         (a->predictions && cli_check_output(a->predictions, err) < 0))
         return (int)err->code;
+    for (size_t i = 0; i < a->models.n; i++) { /* before any is judged, which takes long */
+        kmf_embedder *embedder =
+            cli_labelled_embedder(&a->labelled, a->models.texts[i], false, err);
+        if (!embedder)
+            return (int)err->code;
+        kmf_embedder_free(embedder);
+    }
     e->samples = cli_labelled_read(e->run, &a->labelled, &e->info, err);
     if (!e->samples || cli_helpers(&e->pool, a->labelled.embed.threads, err) < 0)
         return (int)err->code;
@@ -424,7 +431,7 @@ static int evaluate(cli *run, int argc, char **argv)
     kmf_eval_options_default(&a.opts);
     int leave = parse(run, &a, argc, argv);
     if (leave < 0)
-        leave = settle(run, &a);
+        leave = settle(run, &a, &err);
     if (leave >= 0)
         return leave;
     int status = prepare(&e, &err);

@@ -81,22 +81,33 @@ static int read_all(cli *run, const bits_args *a, kmf_pretrain *trainer,
     return cli_read_genomes(run, trainer, &a->reader, b->texts, b->n, paths, n, err);
 }
 
-/* One model's line. */
-static int judge(cli *run, const bits_args *a, const char *model, const char *const *paths,
-                 size_t n, kmf_out *out, kmf_err *err)
+/* A model that can be asked for bases; NULL with *err filled. */
+static kmf_pretrain *new_trainer(const bits_args *a, const char *model, kmf_err *err)
 {
     kmf_pretrain_options o = a->opts;
     kmf_pretrain_state s;
     o.init = model;
     kmf_pretrain *trainer = kmf_pretrain_new(&o, err);
     if (!trainer)
-        return (int)err->code;
+        return NULL;
     kmf_pretrain_information(trainer, &s);
-    int status = s.new_head ? cli_raise(err, KMF_EMODEL,
-                                        "%s has no masked-language-model head: it cannot be "
-                                        "asked for bases",
-                                        model)
-                            : read_all(run, a, trainer, paths, n, err);
+    if (!s.new_head)
+        return trainer;
+    cli_raise(err, KMF_EMODEL,
+              "%s has no masked-language-model head: it cannot be asked for bases", model);
+    kmf_pretrain_free(trainer);
+    return NULL;
+}
+
+/* One model's line. */
+static int judge(cli *run, const bits_args *a, const char *model, const char *const *paths,
+                 size_t n, kmf_out *out, kmf_err *err)
+{
+    kmf_pretrain_state s;
+    kmf_pretrain *trainer = new_trainer(a, model, err);
+    if (!trainer)
+        return (int)err->code;
+    int status = read_all(run, a, trainer, paths, n, err);
     if (status == 0)
         status = kmf_pretrain_validate(trainer, err);
     kmf_pretrain_information(trainer, &s);
@@ -108,6 +119,41 @@ static int judge(cli *run, const bits_args *a, const char *model, const char *co
                           s.markov_bits[s.markov_best], s.markov_best, s.copy_bits,
                           (unsigned long long)s.val_hidden, (unsigned long long)s.held_windows);
     kmf_pretrain_free(trainer);
+    return status;
+}
+
+/* Are all genomes there, and as often as they are read? -1 to go on, or an exit code. */
+static int check_genomes(cli *run, const bits_args *a, const char *const *paths, size_t n,
+                         kmf_err *err)
+{
+    const cli_list *b = &a->background;
+    if (cli_check_genomes(&a->reader, paths, n, b->texts, b->n, err) < 0)
+        return cli_fail(run, err);
+    for (size_t i = 0; i < b->n; i++)
+        if (cli_is_an_input(b->texts[i], paths, n))
+            return cli_wrong(run,
+                             "--background %s: that is an input, too: the Markov models would "
+                             "be asked what they have learnt",
+                             b->texts[i]);
+    const char *again = a->reader.bed && !cli_is_file(a->reader.bed) ? a->reader.bed : NULL;
+    for (size_t i = 0; i < n; i++)
+        again = cli_is_file(paths[i]) ? again : paths[i];
+    for (size_t i = 0; i < b->n; i++)
+        again = cli_is_file(b->texts[i]) ? again : b->texts[i];
+    if (again && a->models.n > 1)
+        return cli_wrong(run, "%s: it can be read once, and every model reads it", again);
+    return -1;
+}
+
+/* Before any is asked, which takes long: can all of them be? */
+static int check_models(const bits_args *a, kmf_err *err)
+{
+    int status = 0;
+    for (size_t i = 0; i < a->models.n && status == 0; i++) {
+        kmf_pretrain *trainer = new_trainer(a, a->models.texts[i], err);
+        status = trainer ? 0 : (int)err->code;
+        kmf_pretrain_free(trainer);
+    }
     return status;
 }
 
@@ -132,14 +178,14 @@ int cli_eval_bits(cli *run, int argc, char **argv)
         cli_is_an_input(a.out, a.models.texts, a.models.n) ||
         cli_is_an_input(a.out, a.background.texts, a.background.n))
         return cli_wrong(run, "-o %s: that is an input", a.out);
-    int dashes =
-        cli_count_dashes(paths, n) + cli_count_dashes(a.background.texts, a.background.n);
-    if (dashes > 1 || (dashes == 1 && a.models.n > 1))
-        return cli_wrong(run, "standard input can be read once, and every model reads it");
+    leave = check_genomes(run, &a, paths, n, &err);
+    if (leave >= 0)
+        return leave;
     a.opts.steps = 1;
     a.opts.val_windows = a.windows;
     a.opts.held_fraction = a.background.n > 0 ? 0 : 0.5;
-    kmf_out *out = cli_check_output(a.out, &err) == 0 ? kmf_out_open(a.out, &err) : NULL;
+    bool ready = cli_check_output(a.out, &err) == 0 && check_models(&a, &err) == 0;
+    kmf_out *out = ready ? kmf_out_open(a.out, &err) : NULL;
     int status = (int)err.code;
     for (size_t i = 0; i < a.models.n && status == 0; i++)
         status = judge(run, &a, a.models.texts[i], paths, n, out, &err);

@@ -47,8 +47,10 @@ typedef struct logits_run {
     size_t lead, trail;     /* tokens that frame a chunk */
     span *spans;            /* owned [n_spans]; n_spans 0: all bases */
     size_t n_spans;
+    uint64_t farthest;  /* bases that a record needs to have one of each */
     kmf_output *output; /* NULL: the table */
     uint64_t n_records, n_rows;
+    uint64_t n_short; /* records that end before one of the spans */
     cli_progress line;
     kmf_embed_stats losses;
 } logits_run;
@@ -112,6 +114,8 @@ static int parse_positions(logits_run *r, const char *text, kmf_err *err)
                              "--positions: write bases from 1 on as 5,9-12; got '%.100s'",
                              text);
     }
+    for (size_t i = 0; i < r->n_spans; i++)
+        r->farthest = r->spans[i].beg >= r->farthest ? r->spans[i].beg + 1 : r->farthest;
     return 0;
 }
 
@@ -297,6 +301,7 @@ static int put_record(logits_run *r, const kmf_record *rec, kmf_err *err)
     r->losses.truncated += s.cut != 0;
     r->losses.empty += s.tokens == 0;
     r->n_records++;
+    r->n_short += rec->len < r->farthest;
     return got;
 }
 
@@ -419,8 +424,8 @@ int cli_logits(cli *run, int argc, char **argv)
         leave = cli_refuse_inputs(run, a.out, cli_row_endings, beside, 3);
     if (leave >= 0)
         return leave;
-    if (cli_count_dashes(paths, n_paths) > 1)
-        return cli_wrong(run, "standard input can be read once");
+    if (cli_check_inputs(paths, n_paths, &a.reader, &err) < 0)
+        return cli_fail(run, &err);
     if (a.probabilities && !a.out)
         return cli_wrong(run,
                          "--probabilities is for -o: the table has them in its last column");
@@ -434,9 +439,12 @@ int cli_logits(cli *run, int argc, char **argv)
     if (status == 0)
         status = commit(run, &r, argv, first, argc, &err);
     if (status == 0) {
-        cli_warn_of_losses(run, &r.losses, true);
+        cli_warn_of_losses(run, &r.losses, false);
         if (r.n_spans > 0 && r.n_rows == 0)
             cli_warn(run, "no token holds one of the bases %s", a.positions);
+        else if (r.n_short > 0)
+            cli_warn(run, "%llu records end before a base of --positions %s",
+                     (unsigned long long)r.n_short, a.positions);
         cli_note(run, "%llu tokens of %llu records", (unsigned long long)r.n_rows,
                  (unsigned long long)r.n_records);
     }

@@ -671,8 +671,6 @@ static int check_names(cli *run, const pretrain_args *a, const char *const *path
             return cli_wrong(run,
                              "--val-genome %s: that is an input, too: it would be learnt from",
                              held[i]);
-    if (cli_count_dashes(paths, n) + cli_count_dashes(held, a->held_files.n) > 1)
-        return cli_wrong(run, "standard input can be read once");
     return -1;
 }
 
@@ -693,7 +691,9 @@ static int pretrain(cli *run, const pretrain_args *a, const char *const *paths, 
     kmf_pretrain_state s = {0};
     kmf_pretrain *trainer = NULL;
     int stopped = 0;
-    if (enter(run, a, &dir, &err) < 0)
+    if (cli_check_genomes(&a->reader, paths, n, a->held_files.names, a->held_files.n, &err) <
+            0 ||
+        enter(run, a, &dir, &err) < 0)
         goto out;
     cli_watch_signals();
     trainer = kmf_pretrain_new(&a->opts, &err);

@@ -39,7 +39,7 @@ static const cli_usage train_usage = {
     "of kmerformer eval, which tells how good such a probe is.",
     0, 0};
 
-static int parse_train(cli *run, train_args *a, int argc, char **argv)
+static int parse_train(cli *run, train_args *a, int argc, char **argv, kmf_err *err)
 {
     cli_labelled *l = &a->labelled;
     int first;
@@ -73,8 +73,8 @@ static int parse_train(cli *run, train_args *a, int argc, char **argv)
     if (!l->train || !a->out)
         return cli_wrong(run, "no %s given; usage: kmerformer %s", l->train ? "-o" : "--train",
                          train_usage.synopsis);
-    if (cli_count_dashes(inputs, 3) > 1)
-        return cli_wrong(run, "standard input can be read once");
+    if (cli_check_inputs(inputs, 3, NULL, err) < 0)
+        return cli_fail(run, err);
     if (strcmp(a->out, "-") == 0)
         return cli_wrong(run, "-o -: a probe is written to a file");
     if (cli_is_an_input(a->out, inputs, 4))
@@ -191,7 +191,7 @@ static int run_train(cli *run, int argc, char **argv)
     training t = {.run = run, .args = &a};
     cli_labelled_default(&a.labelled);
     kmf_probe_options_default(&a.opts);
-    int leave = parse_train(run, &a, argc, argv);
+    int leave = parse_train(run, &a, argc, argv, &err);
     if (leave >= 0)
         return leave;
     int status = train(&t, &err);
@@ -224,7 +224,8 @@ static const cli_usage predict_usage = {
     "the probe learnt from; another model than that one is refused.",
     1, -1};
 
-static int parse_predict(cli *run, predict_args *a, int argc, char **argv, int *first)
+static int parse_predict(cli *run, predict_args *a, int argc, char **argv, int *first,
+                         kmf_err *err)
 {
     const cli_option table[] = {{"p", "probe", CLI_TEXT, &a->probe, 0, 0, NULL, "PROBE",
                                  "as probe train wrote it", 0, NULL},
@@ -251,8 +252,8 @@ static int parse_predict(cli *run, predict_args *a, int argc, char **argv, int *
         return cli_wrong(run, "no -p given; usage: kmerformer %s", predict_usage.synopsis);
     if (a->all && a->top > 1)
         return cli_wrong(run, "--all and --top: one of them");
-    if (cli_count_dashes(paths, n) > 1)
-        return cli_wrong(run, "standard input can be read once");
+    if (cli_check_inputs(paths, n, NULL, err) < 0)
+        return cli_fail(run, err);
     const char *const beside[] = {a->probe, a->model, a->input.reference};
     if (cli_is_an_input(a->out, paths, n) || cli_is_an_input(a->out, beside, 3))
         return cli_wrong(run, "-o %s: that is an input", a->out);
@@ -406,7 +407,7 @@ static int run_predict(cli *run, int argc, char **argv)
     int first;
     kmf_labelled_options_default(&a.input);
     a.input.optional = 1;
-    int leave = parse_predict(run, &a, argc, argv, &first);
+    int leave = parse_predict(run, &a, argc, argv, &first, &err);
     if (leave >= 0)
         return leave;
     int status = predict(&p, (const char *const *)(argv + first), (size_t)(argc - first), &err);

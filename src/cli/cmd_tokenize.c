@@ -204,8 +204,9 @@ int cli_tokenize(cli *run, int argc, char **argv)
         return cli_wrong(run, "give one of --model, --kmer and --vocab");
     if (a.exact && a.ambiguous >= 0)
         return cli_wrong(run, "--ambiguous has no meaning with --exact");
-    if (cli_count_dashes((const char *const *)argv + first, (size_t)(argc - first)) > 1)
-        return cli_wrong(run, "standard input can be read once");
+    if (cli_check_inputs((const char *const *)argv + first, (size_t)(argc - first), &a.reader,
+                         &err) < 0)
+        return cli_fail(run, &err);
     int status = load(&a, &model, &own_vocab, &config, &err);
     if (status < 0)
         goto out;

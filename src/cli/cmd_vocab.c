@@ -202,11 +202,10 @@ static int count(cli *run, int argc, char **argv)
         leave = cli_refuse_inputs(run, a.listing.out, cli_count_endings, beside, 2);
     if (leave >= 0)
         return leave;
-    if (cli_count_dashes(paths, n_paths) > 1)
-        return cli_wrong(run, "standard input can be read once");
     if (is_mistyped(paths[0]))
         return cli_wrong(run, "there is neither a file nor a sub-command '%s'", paths[0]);
-    if (cli_check_output(a.listing.out, &err) < 0)
+    if (cli_check_inputs(paths, n_paths, &a.reader, &err) < 0 ||
+        cli_check_output(a.listing.out, &err) < 0)
         return cli_fail(run, &err);
     if (run->verbose)
         cli_note(run, "k = %d, %s, stride %zu, %d threads", a.opts.k,

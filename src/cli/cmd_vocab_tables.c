@@ -76,12 +76,12 @@ int cli_vocab_merge(cli *run, int argc, char **argv)
         return leave;
     const char *const *paths = (const char *const *)(argv + first);
     size_t n = (size_t)(argc - first);
-    if (cli_count_dashes(paths, n) > 1)
-        return cli_wrong(run, "standard input can be read once");
     leave = cli_refuse_inputs(run, l.out, cli_count_endings, paths, n);
     if (leave >= 0)
         return leave;
-    kmf_counts *sum = cli_check_output(l.out, &err) == 0 ? merge(paths, n, &err) : NULL;
+    bool ready =
+        cli_check_inputs(paths, n, NULL, &err) == 0 && cli_check_output(l.out, &err) == 0;
+    kmf_counts *sum = ready ? merge(paths, n, &err) : NULL;
     if (!sum)
         return cli_fail(run, &err);
     int code = write_table(run, &l, sum, paths, n, threads);

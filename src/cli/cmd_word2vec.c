@@ -187,8 +187,7 @@ typedef struct training {
     double started;    /* seconds, the training */
     double done_first; /* share that an earlier run has done */
     uint64_t tokens_first;
-    double saved; /* when a checkpoint was written */
-    kmf_err *err;
+    double saved; /* when a checkpoint was written, or could not be */
 } training;
 
 static void show_progress(training *t, const kmf_word2vec_state *s)
@@ -204,15 +203,18 @@ static void show_progress(training *t, const kmf_word2vec_state *s)
         cli_count(rate, (double)(s->tokens - t->tokens_first) / seconds), left);
 }
 
-/* A kmf_word2vec_fn. A checkpoint that cannot be written ends the training. */
+/* A kmf_word2vec_fn. A checkpoint that cannot be written is none: the training goes on. */
 static int between_steps(void *user, const kmf_word2vec_state *state)
 {
     training *t = user;
     double minutes = (cli_now() - t->saved) / 60;
     show_progress(t, state);
     if (t->args->minutes > 0 && minutes >= t->args->minutes) {
-        if (kmf_word2vec_save(t->trainer, t->checkpoint, t->err) < 0)
-            return 1;
+        kmf_err own = {0};
+        if (kmf_word2vec_save(t->trainer, t->checkpoint, &own) < 0)
+            cli_warn(t->line.run,
+                     "a checkpoint could not be written, and the training goes on: %s",
+                     own.msg);
         t->saved = cli_now();
     }
     return cli_asked_to_stop();
@@ -240,7 +242,7 @@ static int train(cli *run, const word2vec_args *a, kmf_word2vec *trainer,
                  const char *checkpoint, kmf_err *err)
 {
     kmf_word2vec_state s;
-    training t = {.args = a, .trainer = trainer, .checkpoint = checkpoint, .err = err};
+    training t = {.args = a, .trainer = trainer, .checkpoint = checkpoint};
     kmf_word2vec_information(trainer, &s);
     t.started = t.saved = cli_now();
     t.done_first = s.done;
@@ -312,24 +314,39 @@ static char *settings_text(const cli *run, const word2vec_args *a, const kmf_wor
     return kmf_json_pairs(pairs, inputs ? n + BESIDE : n, err);
 }
 
+/* x.json, whole and on the disk, but for its name. NULL with *err filled, or if it has none. */
+static kmf_out *write_beside(const char *out, const char *text, kmf_err *err)
+{
+    char name[PATH_TEXT + 8];
+    if (!kmf_out_is_file(out))
+        return NULL;
+    snprintf(name, sizeof name, "%s.json", out);
+    kmf_out *beside = cli_check_output(name, err) == 0 ? kmf_out_open(name, err) : NULL;
+    if (beside && kmf_out_write(beside, text, strlen(text), err) == 0 &&
+        kmf_out_finish(beside, err) == 0)
+        return beside;
+    kmf_out_free(beside);
+    return NULL;
+}
+
 /* The vectors, and x.json beside them if they are a file. */
 static int save(const cli *run, const word2vec_args *a, const kmf_word2vec *trainer,
                 const char *const *paths, size_t n, kmf_err *err)
 {
-    char name[PATH_TEXT + 8];
     char *inputs = cli_join_lines(paths, n, err);
     char *kept = settings_text(run, a, trainer, NULL, err);
     char *beside = inputs && kept ? settings_text(run, a, trainer, inputs, err) : NULL;
     kmf_vectors *vectors = beside ? kmf_word2vec_vectors(trainer, err) : NULL;
+    kmf_out *file = vectors ? write_beside(a->out, beside, err) : NULL;
     int status = (int)err->code;
-    if (vectors) {
+    if (status == 0) {
         cli_hold_signals();
         status = kmf_vectors_save(vectors, a->out, (kmf_vectors_format)a->format, kept, err);
-        snprintf(name, sizeof name, "%s.json", a->out);
-        if (status == 0 && kmf_out_is_file(a->out))
-            status = kmf_file_save(name, beside, strlen(beside), err);
+        if (status == 0 && file)
+            status = kmf_out_publish(file, err);
         cli_release_signals();
     }
+    kmf_out_free(file);
     kmf_vectors_free(vectors);
     kmf_text_free(beside);
     kmf_text_free(kept);
@@ -386,9 +403,8 @@ int cli_word2vec(cli *run, int argc, char **argv)
     leave = check_outputs(run, &a, checkpoint, paths, n_paths);
     if (leave >= 0)
         return leave;
-    if (cli_count_dashes(paths, n_paths) > 1)
-        return cli_wrong(run, "standard input can be read once");
-    if (cli_check_output(a.out, &err) < 0 || cli_check_output(checkpoint, &err) < 0)
+    if (cli_check_inputs(paths, n_paths, &a.reader, &err) < 0 ||
+        cli_check_output(a.out, &err) < 0 || cli_check_output(checkpoint, &err) < 0)
         return cli_fail(run, &err);
 
     int stopped = 0;

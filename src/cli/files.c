@@ -122,12 +122,42 @@ char *cli_join_lines(const char *const *texts, size_t n, kmf_err *err)
     return lines;
 }
 
-int cli_count_dashes(const char *const *paths, size_t n)
+static bool is_stdin(const char *path)
 {
-    int dashes = 0;
+    return path && strcmp(path, "-") == 0;
+}
+
+static int check_input(const char *path, kmf_err *err)
+{
+    struct stat s;
+    if (!path || is_stdin(path))
+        return 0;
+    int reason = stat(path, &s) != 0       ? errno
+                 : S_ISDIR(s.st_mode)      ? EISDIR
+                 : access(path, R_OK) != 0 ? errno
+                                           : 0;
+    return reason ? cli_raise(err, KMF_EIO, "%s: %s", path, strerror(reason)) : 0;
+}
+
+int cli_check_inputs(const char *const *paths, size_t n, const kmf_reader_options *reader,
+                     kmf_err *err)
+{
+    const char *bed = reader ? reader->bed : NULL;
+    size_t dashes = is_stdin(bed);
+    struct stat s;
+    int status = 0;
     for (size_t i = 0; i < n; i++)
-        dashes += paths[i] && strcmp(paths[i], "-") == 0;
-    return dashes;
+        dashes += is_stdin(paths[i]);
+    if (dashes > 1)
+        return cli_raise(err, KMF_EINVAL, "standard input can be read once");
+    if (bed && n > 1 && (is_stdin(bed) || (stat(bed, &s) == 0 && !S_ISREG(s.st_mode))))
+        return cli_raise(err, KMF_EINVAL,
+                         "--bed %s: it is read for each input anew, and this can be read once: "
+                         "give a file, or one input",
+                         bed);
+    for (size_t i = 0; i < n && status == 0; i++)
+        status = check_input(paths[i], err);
+    return status == 0 ? check_input(bed, err) : status;
 }
 
 /*

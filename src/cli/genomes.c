@@ -2,6 +2,9 @@
 /* Genomes on their way into a pretraining. */
 #include "cli/cli.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 typedef struct intake {
     kmf_pretrain *trainer;
     cli_progress line;
@@ -31,6 +34,20 @@ static int read_files(cli *run, const kmf_reader_options *opts, intake *in,
     for (size_t i = 0; i < n && status == 0 && !cli_asked_to_stop(); i++)
         status =
             cli_read_file(run, paths[i], opts, kmf_pretrain_pool(in->trainer), take, in, err);
+    return status;
+}
+
+int cli_check_genomes(const kmf_reader_options *opts, const char *const *learn, size_t n_learn,
+                      const char *const *held, size_t n_held, kmf_err *err)
+{
+    const char **all = calloc(n_learn + n_held + 1, sizeof *all);
+    if (!all)
+        return cli_raise(err, KMF_ENOMEM, "out of memory");
+    memcpy(all, learn, n_learn * sizeof *all);
+    if (n_held > 0)
+        memcpy(all + n_learn, held, n_held * sizeof *all);
+    int status = cli_check_inputs(all, n_learn + n_held, opts, err);
+    free(all);
     return status;
 }
 

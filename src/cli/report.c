@@ -23,9 +23,20 @@ double cli_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* A line of progress that stands on the terminal makes room for what is said. */
+static bool line_stands;
+
+static void clear_line(void)
+{
+    if (line_stands)
+        fputs("\r\033[K", stderr);
+    line_stands = false;
+}
+
 /* "kmerformer" or "kmerformer embed". */
 static void print_name(const cli *run)
 {
+    clear_line();
     fprintf(stderr, "kmerformer%s%s: ", run->command ? " " : "",
             run->command ? run->command : "");
 }
@@ -113,6 +124,8 @@ void cli_warn_of_embedding(const cli *run, const kmf_embedder *embedder, bool op
         s.ambiguous = 0;
         s.unknown = 0;
     }
+    if (!options)
+        s.empty = 0; /* what becomes of those is the command's to say */
     cli_warn_of_losses(run, &s, options);
 }
 
@@ -130,6 +143,7 @@ void cli_note(const cli *run, const char *format, ...)
     va_list args;
     if (run->quiet)
         return;
+    clear_line();
     fprintf(stderr, "[kmerformer %s %.1fs] ", run->command, cli_now() - run->started);
     va_start(args, format);
     vfprintf(stderr, format, args);
@@ -201,15 +215,15 @@ void cli_progress_show(cli_progress *progress, const char *format, ...)
 {
     va_list args;
     const cli *run = progress->run;
-    fprintf(stderr, "%s[kmerformer %s %.1fs] ", progress->terminal ? "\r\033[K" : "",
-            run->command, cli_now() - run->started);
+    clear_line();
+    fprintf(stderr, "[kmerformer %s %.1fs] ", run->command, cli_now() - run->started);
     va_start(args, format);
     vfprintf(stderr, format, args);
     va_end(args);
     if (!progress->terminal)
         fputc('\n', stderr);
     fflush(stderr);
-    progress->shown = progress->terminal;
+    line_stands = progress->terminal;
 }
 
 void cli_progress_letters(cli_progress *progress, const char *doing, uint64_t letters)
@@ -221,9 +235,8 @@ void cli_progress_letters(cli_progress *progress, const char *doing, uint64_t le
 
 void cli_progress_end(cli_progress *progress)
 {
-    if (progress->shown)
-        fputs("\r\033[K", stderr);
-    progress->shown = false;
+    (void)progress;
+    clear_line();
 }
 
 /* ---------------------------------------------------------------- signals --------------- */
