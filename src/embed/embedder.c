@@ -484,7 +484,7 @@ static void add_piece(kmf_embedder *e, const kmf_piece *piece, const double *val
     s->weight += piece->weight;
     if (e->opts.pooling == KMF_POOL_MAX)
         for (size_t d = 0; d < e->dim; d++)
-            s->values[d] = values[d] <= s->values[d] ? s->values[d] : values[d];
+            s->values[d] = kmf_greater(s->values[d], values[d]);
     else
         for (size_t d = 0; d < e->dim; d++)
             s->values[d] += values[d];

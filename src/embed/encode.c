@@ -20,6 +20,7 @@
 #include "base/mem.h"
 #include "embed/method.h"
 #include "embed/settings.h"
+#include "embed/vector.h"
 #include "model/config.h"
 #include "model/encoder.h"
 #include "model/layout.h"
@@ -85,7 +86,6 @@ static size_t sum_rows(double *sum, const float *hidden, size_t D, const kmf_bat
     return n;
 }
 
-/* A NaN wins, so that it is found. */
 static void max_rows(double *max, const float *hidden, size_t D, const kmf_batch *b,
                      const kmf_piece *p)
 {
@@ -96,7 +96,7 @@ static void max_rows(double *max, const float *hidden, size_t D, const kmf_batch
             continue;
         const float *h = hidden + t * D;
         for (size_t d = 0; d < D; d++)
-            max[d] = (double)h[d] <= max[d] ? max[d] : (double)h[d];
+            max[d] = kmf_greater(max[d], (double)h[d]);
     }
 }
 
@@ -241,15 +241,6 @@ static size_t bytes(const kmf_method *method)
     return encoders + sizeof(float) * n + m->model->packed->bytes;
 }
 
-/* What decides drawn weights, besides the seed. */
-static json_t *shape_of(const kmf_config *c)
-{
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:i}", "layers", (json_int_t)c->n_layers,
-                     "hidden", (json_int_t)c->hidden_size, "heads", (json_int_t)c->n_heads,
-                     "feed_forward", (json_int_t)c->intermediate_size, "tokens",
-                     (json_int_t)c->vocab_size, "k", c->k);
-}
-
 static json_t *settings(const kmf_method *method, const kmf_embed_options *o)
 {
     const encode *m = (const encode *)method;
@@ -264,9 +255,8 @@ static json_t *settings(const kmf_method *method, const kmf_embed_options *o)
         return NULL;
     }
     if (json && m->drawn &&
-        (json_object_set_new(json, "seed", json_sprintf("%llu", (unsigned long long)o->seed)) <
-             0 ||
-         json_object_set_new(json, "shape", shape_of(kmf_model_config(m->model))) < 0)) {
+        json_object_set_new(json, "seed", json_sprintf("%llu", (unsigned long long)o->seed)) <
+            0) {
         json_decref(json);
         return NULL;
     }
@@ -370,7 +360,7 @@ static int get_model(encode *m, const char *name, uint64_t seed, kmf_err *err)
  * told with the model, as texts that do not depend on whether it is a directory or a file, or on
  * how it was made.
  */
-static int list_texts(encode *m, kmf_err *err)
+static int list_texts(encode *m, kmf_method_file *files, kmf_err *err)
 {
     static const char *const keys[] = {"config_md5", "vocab_md5"};
     const kmf_model *model = m->model;
@@ -384,21 +374,24 @@ static int list_texts(encode *m, kmf_err *err)
     m->texts[1] = (kmf_map){(const unsigned char *)vocabulary, len};
     for (size_t i = 0; i < 2; i++) {
         m->of_texts[i] = &m->texts[i];
-        m->base.files[1 + i].key = keys[i];
-        m->base.files[1 + i].maps = &m->of_texts[i];
-        m->base.files[1 + i].n = 1;
-        m->base.files[1 + i].keep = true;
+        files[i].key = keys[i];
+        files[i].maps = &m->of_texts[i];
+        files[i].n = 1;
+        files[i].keep = true;
     }
     return 0;
 }
 
-/* The files of the weights, for provenance, and what they belong to; drawn ones have none. */
+/*
+ * The files of the weights, for provenance, and what they belong to; drawn ones have no file, and
+ * are what they belong to and the seed.
+ */
 static int list_files(encode *m, kmf_err *err)
 {
     const kmf_tensors *stored = &m->model->stored;
     size_t n = kmf_tensors_n_files(stored);
     if (m->drawn)
-        return 0;
+        return list_texts(m, m->base.files, err);
     m->maps = kmf_calloc(n, sizeof *m->maps, err);
     if (!m->maps)
         return KMF_ENOMEM;
@@ -407,7 +400,7 @@ static int list_files(encode *m, kmf_err *err)
     m->base.files[0].key = "md5";
     m->base.files[0].maps = m->maps;
     m->base.files[0].n = n;
-    return list_texts(m, err);
+    return list_texts(m, m->base.files + 1, err);
 }
 
 kmf_method *kmf_encode_open(const char *name, kmf_embed_options *opts, kmf_err *err)

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "embed/provenance.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,7 +86,7 @@ static int read_numbers(kmf_embed_options *o, const json_t *json, kmf_err *err)
         status =
             kmf_json_size(sizes[i].to, json, sizes[i].key, 0, (size_t)1 << 31, "embedder", err);
     if (status >= 0)
-        status = kmf_json_int(&layer, json, "layer", 0, 1000, "embedder", err);
+        status = kmf_json_int(&layer, json, "layer", 0, INT_MAX, "embedder", err);
     if (status >= 0)
         status = kmf_json_int(&k, json, "k", 0, KMF_K_MAX, "embedder", err);
     if (status >= 0)
@@ -123,7 +124,7 @@ static int compare(const kmf_embedder *embedder, const json_t *was, kmf_err *err
     if (!now)
         return KMF_ENOMEM;
     json_t *model = json_object_get(was, "model");
-    bool by_files = json_object_get(model, "md5") != NULL;
+    bool by_files = json_object_get(model, "md5") || json_object_get(model, "config_md5");
     const char *key =
         kmf_json_difference(model, json_object_get(now, "model"), by_files ? "name" : "");
     const char *whose = "model's";

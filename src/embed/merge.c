@@ -99,12 +99,12 @@ static int read_provenance(shard *s, size_t n_shards, kmf_err *err)
     return status;
 }
 
-/* Do two runs agree in this value? A model with files may have another name. */
+/* Do two runs agree in this value? A model that is told by digests may have another name. */
 static bool agree(const json_t *one, const json_t *other, const char *key)
 {
     json_t *a = json_object_get(one, key);
     json_t *b = json_object_get(other, key);
-    if (json_object_get(a, "md5"))
+    if (json_object_get(a, "md5") || json_object_get(a, "config_md5"))
         return b && !kmf_json_difference(a, b, "name");
     return json_equal(a, b) || (!a && !b);
 }

@@ -52,6 +52,13 @@ typedef struct kmf_stretch {
 
 #define KMF_METHOD_FILES 3
 
+typedef struct kmf_method_file {
+    const char *key; /* "md5", "counts_md5", "config_md5", "vocab_md5"; NULL: no such file */
+    const kmf_map *const *maps; /* [n] of it, or of its parts; borrowed from the method */
+    size_t n;
+    bool keep; /* it is a text in memory, no map of a file */
+} kmf_method_file;
+
 /* What every method begins with. */
 struct kmf_method {
     const kmf_method_kind *kind;
@@ -59,13 +66,7 @@ struct kmf_method {
     const kmf_model *model;          /* NULL: it has none */
     const kmf_vectors_info *vectors; /* NULL: it has none */
     /* What decides its vectors, for provenance, as it was when it was made. */
-    struct {
-        const char
-            *key; /* "md5", "counts_md5", "config_md5", "vocab_md5"; NULL: no such file */
-        const kmf_map *const *maps; /* [n] of it, or of its parts; borrowed from the method */
-        size_t n;
-        bool keep; /* it is a text in memory, no map of a file */
-    } files[KMF_METHOD_FILES];
+    kmf_method_file files[KMF_METHOD_FILES]; /* those that there are come first */
 
     kmf_batch_shape shape;
     bool shared;  /* several workers can work on one batch */

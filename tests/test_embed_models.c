@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Embedders of models that are made here for what no published one does: states that are not
+ * finite, a thousand layers, weights that are drawn in another shape.
+ */
+#define _XOPEN_SOURCE 700 /* mkdtemp */
+
+#include "models.h"
+#include "run.h"
+
+#include <math.h>
+
+/* Those that put many tokens together. */
+static const int poolings[] = {KMF_POOL_MEAN, KMF_POOL_MAX};
+
+static kmf_embed_options one_thread(void)
+{
+    kmf_embed_options o;
+    kmf_embed_options_default(&o);
+    o.threads = 1;
+    return o;
+}
+
+static kmf_embedder *embedder_of(const char *model, const kmf_embed_options *o)
+{
+    kmf_err err = {0};
+    kmf_embedder *e = kmf_embedder_new(model, o, &err);
+    ck_assert_msg(e, "%s", err.msg);
+    return e;
+}
+
+static kmf_config small_config(size_t layers)
+{
+    kmf_config config;
+    ck_assert_int_eq(kmf_config_preset(&config, "nano", 3, NULL), 0);
+    config.embedding_size = config.hidden_size = 8;
+    config.n_heads = 2;
+    config.n_layers = layers;
+    config.intermediate_size = 8;
+    return config;
+}
+
+static void save_drawn(const kmf_config *config, const char *name)
+{
+    kmf_err err = {0};
+    kmf_model *model = kmf_model_new(config, 5, &err);
+    ck_assert_msg(model && kmf_model_save(model, in_scratch(name), KMF_F32, NULL, &err) == 0,
+                  "%s", err.msg);
+    kmf_model_free(model);
+}
+
+/* ---------------------------------------------------------------- not finite ------------- */
+
+/* Finite weights whose layer norm overflows where a sequence has ACG. */
+static void save_overflowing(void)
+{
+    kmf_config config = small_config(1);
+    kmf_err err = {0};
+    kmf_model *model = kmf_model_draw(&config, 5, &err);
+    ck_assert_msg(model, "%s", err.msg);
+    float *word = model->params.word + 8 * (size_t)kmf_vocab_kmer(model->vocab, 6);
+    for (size_t i = 0; i < 8; i++)
+        word[i] = i < 4 ? 3e38f : -1;
+    ck_assert_msg(kmf_model_save(model, in_scratch("m"), KMF_F32, NULL, &err) == 0, "%s",
+                  err.msg);
+    kmf_model_free(model);
+}
+
+/* In the first token, in the last one, and in a chunk before or behind others. */
+START_TEST(a_state_that_is_not_finite_is_told_whatever_the_pooling)
+{
+    static const char *const bad[] = {"ACGTTTTT", "TTTTTACG", "TTTACGTTT", "ACG"};
+    char far[2][200];
+    save_overflowing();
+    for (int i = 0; i < 2; i++) {
+        memset(far[i], 'T', sizeof far[i]);
+        memcpy(far[i] + (i ? sizeof far[i] - 4 : 0), "ACG", 3);
+        far[i][sizeof far[i] - 1] = '\0';
+    }
+    for (size_t p = 0; p < 2; p++) {
+        kmf_embed_options o = one_thread();
+        float vector[8];
+        o.pooling = poolings[p];
+        o.layer = 0;
+        o.window = 16;
+        kmf_embedder *e = embedder_of(in_scratch("m"), &o);
+        for (size_t i = 0; i < 6; i++) {
+            kmf_err err = {0};
+            ck_assert_int_eq(kmf_embed_sequence(e, vector, i < 4 ? bad[i] : far[i - 4], &err),
+                             KMF_ENUMERIC);
+            ck_assert_msg(strstr(err.msg, "not finite"), "%s", err.msg);
+        }
+        ck_assert_int_eq(kmf_embed_sequence(e, vector, "TTTTTTTTGGA", NULL), 0);
+        ck_assert(isfinite(vector[0]));
+        kmf_embedder_free(e);
+    }
+}
+END_TEST
+
+/* A record of several chunks that fails in its last one leaves nothing of the others. */
+START_TEST(after_a_failure_amid_a_record_the_embedder_is_as_new)
+{
+    static char text[3000];
+    kmf_config config = small_config(1);
+    kmf_embed_options o = one_thread();
+    float want[8], got[8];
+    kmf_err err = {0};
+    save_drawn(&config, "m");
+    o.window = 10;
+    o.overlap = 2;
+    o.batch_tokens = 64;
+    o.ambiguous = KMF_AMBIGUOUS_ERROR;
+    for (size_t p = 0; p < 2; p++) {
+        o.pooling = poolings[p];
+        kmf_embedder *e = embedder_of(in_scratch("m"), &o);
+        ck_assert_int_eq(kmf_embed_sequence(e, want, "ACGTACGTTTGACA", NULL), 0);
+        for (size_t i = 0; i + 1 < sizeof text; i++)
+            text[i] = "ACGT"[(i * 7 + i / 3) % 4];
+        text[2900] = 'N';
+        err = (kmf_err){0};
+        ck_assert_int_eq(kmf_embed_sequence(e, got, text, &err), KMF_EFORMAT);
+        ck_assert_int_eq(kmf_embed_sequence(e, got, "ACGTACGTTTGACA", NULL), 0);
+        ck_assert_mem_eq(got, want, sizeof want);
+        kmf_embedder_free(e);
+    }
+}
+END_TEST
+
+/* ---------------------------------------------------------------- identity --------------- */
+
+/* What tells which model and settings made vectors; freed by kmf_text_free. */
+static char *identity_of(const char *model, const kmf_embed_options *o)
+{
+    kmf_err err = {0};
+    kmf_embedder *e = embedder_of(model, o);
+    char *text = kmf_embedder_identity(e, &err);
+    ck_assert_msg(text, "%s", err.msg);
+    kmf_embedder_free(e);
+    return text;
+}
+
+/* Whatever of the shape changes the vectors is told with weights that are drawn for it. */
+START_TEST(drawn_weights_are_those_of_a_shape)
+{
+    kmf_embed_options o = one_thread();
+    char name[512];
+    kmf_config config = small_config(1);
+    save_drawn(&config, "usual");
+    snprintf(name, sizeof name, "random:%s", in_scratch("usual"));
+    char *usual = identity_of(name, &o);
+    ck_assert_ptr_nonnull(strstr(usual, "config_md5"));
+    for (int change = 0; change < 6; change++) {
+        config = small_config(1);
+        if (change == 1)
+            config.activation = KMF_RELU;
+        if (change == 2)
+            config.layer_norm_eps = 0.05;
+        if (change == 3)
+            config.rotary_value = !config.rotary_value;
+        if (change == 4)
+            config.embedding_size = 4;
+        if (change == 5)
+            config.composition = 4;
+        char folder[16];
+        kmf_err err = {0};
+        snprintf(folder, sizeof folder, "changed%d", change);
+        save_drawn(&config, folder);
+        snprintf(name, sizeof name, "random:%s", in_scratch(folder));
+        kmf_embedder *e = kmf_embedder_reopen(usual, name, 1, &err);
+        if (change == 0) {
+            ck_assert_msg(e, "%s", err.msg);
+        } else {
+            ck_assert_ptr_null(e);
+            ck_assert_msg(err.code == KMF_EMODEL && strstr(err.msg, "config_md5 differs"),
+                          "%d: %s", change, err.msg);
+        }
+        kmf_embedder_free(e);
+    }
+    kmf_text_free(usual);
+}
+END_TEST
+
+/* As many layers as a config may have. */
+START_TEST(a_layer_beyond_a_thousand_is_found_again)
+{
+    kmf_config config = small_config(1024);
+    kmf_embed_options o = one_thread();
+    kmf_err err = {0};
+    save_drawn(&config, "deep");
+    o.layer = 1023;
+    char *was = identity_of(in_scratch("deep"), &o);
+    kmf_embedder *e = kmf_embedder_reopen(was, NULL, 1, &err);
+    ck_assert_msg(e, "%s", err.msg);
+    kmf_embedder_options(e, &o);
+    ck_assert_int_eq(o.layer, 1023);
+    kmf_embedder_free(e);
+    kmf_text_free(was);
+}
+END_TEST
+
+/* The published tokenizer is one of the settings. */
+START_TEST(an_exact_embedder_is_found_again)
+{
+    kmf_embed_options o = one_thread();
+    kmf_err err = {0};
+    o.exact = 1;
+    char *was = identity_of("tests/golden/dnabert", &o);
+    kmf_embedder *e = kmf_embedder_reopen(was, NULL, 1, &err);
+    ck_assert_msg(e, "%s", err.msg);
+    char *now = kmf_embedder_identity(e, &err);
+    ck_assert_str_eq(now, was);
+    kmf_text_free(now);
+    kmf_text_free(was);
+    kmf_embedder_free(e);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("embed_models");
+    TCase *tc = tcase_create("models");
+    tcase_add_checked_fixture(tc, set_up, tear_down);
+    tcase_add_test(tc, a_state_that_is_not_finite_is_told_whatever_the_pooling);
+    tcase_add_test(tc, after_a_failure_amid_a_record_the_embedder_is_as_new);
+    tcase_add_test(tc, drawn_weights_are_those_of_a_shape);
+    tcase_add_test(tc, a_layer_beyond_a_thousand_is_found_again);
+    tcase_add_test(tc, an_exact_embedder_is_found_again);
+    suite_add_tcase(suite, tc);
+    return run_suite(suite);
+}
