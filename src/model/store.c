@@ -5,7 +5,7 @@
  *   config.json                    config.h
  *   vocab.txt or tokenizer.json    what the family has
  *   tokenizer_config.json          for Hugging Face's tokenizers: not understood here, and written
- *   special_tokens_map.json        again as they are for a model of another family
+ *   special_tokens_map.json        again as they are
  *   model.safetensors              or what else tensorfiles.h reads
  *
  * Or one safetensors file, with the text of the others in its metadata under their names.
@@ -193,12 +193,8 @@ static int load_config(kmf_model *model, char **where, kmf_err *err)
         return (int)err->code;
     int rc = kmf_config_parse(&model->config, &model->provenance, text, len, &model->stored,
                               *where, err);
-    /* ours is written from the config, so that it says the same whoever wrote it */
-    bool native = rc == 0 && strcmp(model->config.family, kmf_family_roformer.name) == 0;
-    model->original = native ? kmf_strdup("", err) : text;
-    if (native)
-        kmf_free(text);
-    return model->original ? rc : KMF_ENOMEM;
+    model->original = text;
+    return rc;
 }
 
 static int load_vocab(kmf_model *model, kmf_err *err)
@@ -215,11 +211,11 @@ static int load_vocab(kmf_model *model, kmf_err *err)
     return model->vocab ? 0 : (int)err->code;
 }
 
-/* Those of another family's files that are only handed on. */
+/* Files that are only handed on. */
 static int load_kept(kmf_model *model, kmf_err *err)
 {
     int rc = 0;
-    for (size_t i = 0; i < KMF_KEPT && *model->original && rc == 0; i++) {
+    for (size_t i = 0; i < KMF_KEPT && rc == 0; i++) {
         size_t len;
         const char *name = file_names[FILE_TOKENIZER_CONFIG + i];
         const char *within = kmf_tensors_metadata(&model->stored, name);
@@ -313,6 +309,12 @@ kmf_model *kmf_model_load_own(const char *dir, uint64_t seed, size_t composition
     *new_composition = model->config.composition == 0 && composition > 0;
     if (*new_composition)
         model->config.composition = composition;
+    /* it becomes another one, of our making */
+    for (size_t i = 0; i < KMF_KEPT; i++) {
+        kmf_free(model->kept[i]);
+        model->kept[i] = NULL;
+    }
+    model->original[0] = '\0';
     if (kmf_weights_own(model, seed, err) == 0)
         return model;
     kmf_model_free(model);
