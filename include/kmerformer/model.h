@@ -245,7 +245,8 @@ KMF_API void kmf_model_tensor(const kmf_model *model, size_t i, kmf_tensor_info 
 /*
  * The workspace of one thread for batches of at most max_tokens tokens with no sequence longer
  * than max_seq, which is no more than max_positions where positions are LEARNED (KMF_EINVAL). Its
- * size in bytes is a pure function of the three arguments.
+ * size in bytes is a function of these, of the model's shape and precision, and of the kernels that
+ * the processor and the environment choose.
  */
 typedef struct kmf_encoder kmf_encoder;
 

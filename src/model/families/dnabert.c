@@ -14,10 +14,17 @@
  */
 #include "model/families/bert.h"
 
+#include "base/json.h"
+
 static int read(kmf_config *config, const json_t *root, const kmf_tensors *stored,
                 const char *where, kmf_err *err)
 {
-    (void)root, (void)stored, (void)where, (void)err;
+    static const char *const absolute[] = {"absolute"}; /* BERTs may have others */
+    int word = 0;
+    (void)stored;
+    int rc = kmf_json_choice(&word, root, "position_embedding_type", absolute, 1, where, err);
+    if (rc < 0)
+        return rc;
     config->positions = KMF_POSITIONS_LEARNED;
     config->head_biases = 2;
     config->ambiguous = KMF_AMBIGUOUS_UNK;
