@@ -584,6 +584,36 @@ START_TEST(with_both_strands_the_larger_counts_are_told)
 }
 END_TEST
 
+/* One strand has a k-mer more than the other, and more than a window takes. */
+START_TEST(a_loss_of_either_strand_is_told)
+{
+    static const kmf_long policies[] = {KMF_LONG_CHUNK, KMF_LONG_TRUNCATE};
+    enum { K = 5, STRIDE = 3, TOKENS = 8 };
+    char seq[STRIDE * TOKENS + K + 2], other[sizeof seq];
+    for (size_t i = 0; i < sizeof seq - 1; i++)
+        seq[i] = "ACGGT"[i % 5];
+    seq[sizeof seq - 2] = 'N'; /* behind the last k-mer, or in the first one of the reverse */
+    seq[sizeof seq - 1] = '\0';
+    revcomp(other, seq);
+    for (int i = 0; i < 2; i++)
+        for (int turned = 0; turned < 2; turned++) {
+            const char *one = turned ? other : seq;
+            kmf_embed_stats s;
+            kmf_embed_options o = options();
+            o.stride = STRIDE;
+            o.window = TOKENS + 2; /* [CLS] and [SEP] */
+            o.overlap = 2;
+            o.strand = KMF_STRAND_BOTH;
+            o.ambiguous = KMF_AMBIGUOUS_SKIP;
+            o.policy = (int)policies[i];
+            table *t = run(MODEL, &o, &one, 1, &s);
+            ck_assert_uint_eq(s.chunked, policies[i] == KMF_LONG_CHUNK);
+            ck_assert_uint_eq(s.truncated, policies[i] == KMF_LONG_TRUNCATE);
+            drop(t);
+        }
+}
+END_TEST
+
 START_TEST(one_sequence_equals_its_row)
 {
     make_input();
@@ -847,6 +877,7 @@ int main(void)
     tcase_add_test(tcase, strict_refuses_every_loss);
     tcase_add_test(tcase, options_that_do_not_fit_are_refused);
     tcase_add_test(tcase, after_a_failure_the_embedder_is_as_new);
+    tcase_add_test(tcase, a_loss_of_either_strand_is_told);
     tcase_add_test(tcase, with_both_strands_the_larger_counts_are_told);
     tcase_add_test(tcase, one_sequence_equals_its_row);
     tcase_add_test(tcase, no_batch_and_no_record_takes_memory);

@@ -95,6 +95,19 @@ START_TEST(only_what_a_record_has_is_averaged)
 END_TEST
 
 /* They are counted, but there is nothing to multiply. */
+/* A mean of length 0 has no direction, and stays. */
+START_TEST(what_cancels_out_is_zero_whatever_the_norm)
+{
+    kmf_embed_options o = options();
+    make_dir();
+    const char *path = write_text("x.vec", "2 2\nA 1 0.5\nC -1 -0.5\n");
+    check_one(path, &o, "AC", 0, 0);
+    o.norm = KMF_NORM_L2;
+    check_one(path, &o, "ACCA", 0, 0);
+    remove_dir();
+}
+END_TEST
+
 START_TEST(words_that_all_have_no_weight_make_no_vector)
 {
     static const char *const two[] = {"ACACACAC", "ACACACACAC"};
@@ -246,6 +259,7 @@ int main(void)
     tcase_add_test(tcase, means_and_weights_by_hand);
     tcase_add_test(tcase, the_largest_numbers_add_up);
     tcase_add_test(tcase, only_what_a_record_has_is_averaged);
+    tcase_add_test(tcase, what_cancels_out_is_zero_whatever_the_norm);
     tcase_add_test(tcase, words_that_all_have_no_weight_make_no_vector);
     tcase_add_test(tcase, strict_refuses_every_loss);
     tcase_add_test(tcase, options_that_do_not_fit_are_refused);
