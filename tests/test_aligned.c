@@ -169,10 +169,22 @@ START_TEST(a_network_address_in_ref_path_is_not_followed)
 {
     make_dir();
     const char *reference = write_reference();
+    static const char *const addresses[] = {"https://localhost/%s",
+                                            "/ref/%s:HTTP:localhost/%s",
+                                            "ftp:localhost/%s",
+                                            "https:localhost/%s",
+                                            "URL=x",
+                                            ""};
     const char *path = write_alignments("x.cram", "wc", reference, 1);
-    setenv("REF_PATH", "https://localhost/%s", 1);
+    for (size_t i = 0; i < sizeof addresses / sizeof addresses[0]; i++) {
+        setenv("REF_PATH", addresses[i], 1);
+        expect_alignments(path, reference);
+        ck_assert_str_eq(getenv("REF_PATH"), "/dev/null/%s");
+    }
+    setenv("REF_PATH", "/ref/%s:/more/%s", 1); /* folders stay */
     expect_alignments(path, reference);
-    ck_assert_str_eq(getenv("REF_PATH"), "/dev/null/%s");
+    ck_assert_str_eq(getenv("REF_PATH"), "/ref/%s:/more/%s");
+    unsetenv("REF_PATH");
     remove_dir();
 }
 END_TEST

@@ -368,6 +368,17 @@ START_TEST(a_spectrum_counts_the_counts)
     kmf_spectrum_free(&s);
     kmf_spectrum_free(NULL);
     kmf_counts_free(counts);
+    /* on both sides of where counts are no longer tallied in an array */
+    for (size_t i = 0; i < 4; i++)
+        l.kmers[i].count = 65535 + i % 3;
+    counts = table_of(&l);
+    ck_assert_int_eq(kmf_counts_spectrum(counts, &s, NULL), 0);
+    ck_assert_uint_eq(s.n, 3);
+    ck_assert(s.count[0] == 65535 && s.kmers[0] == 2);
+    ck_assert(s.count[1] == 65536 && s.kmers[1] == 1);
+    ck_assert(s.count[2] == 65537 && s.kmers[2] == 1);
+    kmf_spectrum_free(&s);
+    kmf_counts_free(counts);
     free_list(&l);
     for (size_t i = 0; i < N_KINDS; i++) {
         l = list_of_kind(i, 60);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Embedders of models that are made here for what no published one does: states that are not
- * finite, a thousand layers, weights that are drawn in another shape.
+ * finite, a thousand layers, weights that are drawn in another shape; and means over chunks, by
+ * hand.
  */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
 
@@ -126,6 +127,89 @@ START_TEST(after_a_failure_amid_a_record_the_embedder_is_as_new)
 }
 END_TEST
 
+/* ---------------------------------------------------------------- frames ----------------- */
+
+/* The mean over what each chunk counts: its own tokens, and the first and the last one if framed. */
+static void mean_by_hand(const kmf_model *model, const char *seq, double *mean)
+{
+    const kmf_config *c = kmf_model_config(model);
+    size_t D = c->hidden_size, n = 0;
+    size_t frame = c->specials ? kmf_vocab_frame(kmf_model_vocab(model)) : 0;
+    kmf_cut_options cut = {.stride = 1,
+                           .window = 40,
+                           .overlap = 10,
+                           .specials = c->specials,
+                           .ambiguous = KMF_AMBIGUOUS_SKIP};
+    kmf_chunk chunk;
+    kmf_err err = {0};
+    size_t n_chunks = 0;
+    kmf_cutter *cutter = kmf_cutter_new(kmf_model_vocab(model), &cut, &err);
+    kmf_encoder *encoder = kmf_encoder_new(model, 40, 40, &err);
+    ck_assert_msg(cutter && encoder, "%s", err.msg);
+    memset(mean, 0, D * sizeof *mean);
+    kmf_cutter_start(cutter, "x", seq, strlen(seq));
+    while (kmf_cutter_next(cutter, &chunk, &err) > 0) {
+        size_t off[] = {0, chunk.n};
+        const float *hidden = kmf_encoder_forward(encoder, chunk.ids, off, 1, c->n_layers);
+        n_chunks++;
+        for (size_t t = 0; t < chunk.n; t++) {
+            bool framing = (frame > 0 && t == 0) || (frame > 1 && t == chunk.n - 1);
+            if (!framing && (t < chunk.own_beg || t >= chunk.own_end))
+                continue;
+            n++;
+            for (size_t d = 0; d < D; d++)
+                mean[d] += (double)hidden[t * D + d];
+        }
+    }
+    ck_assert(n_chunks > 2);
+    for (size_t d = 0; d < D; d++)
+        mean[d] /= (double)n;
+    kmf_cutter_free(cutter);
+    kmf_encoder_free(encoder);
+}
+
+/* [CLS] and [SEP]; [CLS] alone; no frame, because the config says so. */
+START_TEST(each_chunk_counts_its_own_tokens_and_its_frame)
+{
+    static const char *const models[] = {"tests/golden/roformer", "tests/golden/nt-v1", "bare"};
+    static char seq[1200];
+    double mean[256];
+    float vector[256];
+    kmf_config config = small_config(2);
+    config.specials = 0;
+    save_drawn(&config, "bare");
+    for (size_t i = 0; i + 1 < sizeof seq; i++)
+        seq[i] = "ACGT"[(i * i / 7 + i / 3) % 4];
+    for (size_t i = 0; i < 3; i++) {
+        kmf_embed_options o = one_thread();
+        kmf_err err = {0};
+        const char *path = i == 2 ? in_scratch(models[i]) : models[i];
+        kmf_model *model = kmf_model_load(path, &err);
+        ck_assert_msg(model, "%s", err.msg);
+        size_t D = kmf_model_config(model)->hidden_size;
+        ck_assert_uint_le(D, 256);
+        ck_assert_int_eq(kmf_model_config(model)->specials, i < 2);
+        o.pooling = KMF_POOL_MEAN_ALL;
+        o.layer = (int)kmf_model_config(model)->n_layers;
+        o.stride = 1;
+        o.window = 40;
+        o.overlap = 10;
+        o.ambiguous = KMF_AMBIGUOUS_SKIP;
+        o.strand = KMF_STRAND_FWD;
+        o.norm = KMF_NORM_NONE;
+        mean_by_hand(model, seq, mean);
+        kmf_embedder *e = embedder_of(path, &o);
+        ck_assert_msg(kmf_embed_sequence(e, vector, seq, &err) == 0, "%s", err.msg);
+        for (size_t d = 0; d < D; d++)
+            ck_assert_msg(fabs((double)vector[d] - mean[d]) < 1e-5,
+                          "%s, column %zu: %g, not %g", models[i], d, (double)vector[d],
+                          mean[d]);
+        kmf_embedder_free(e);
+        kmf_model_free(model);
+    }
+}
+END_TEST
+
 /* ---------------------------------------------------------------- identity --------------- */
 
 /* What tells which model and settings made vectors; freed by kmf_text_free. */
@@ -222,6 +306,7 @@ int main(void)
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_add_test(tc, a_state_that_is_not_finite_is_told_whatever_the_pooling);
     tcase_add_test(tc, after_a_failure_amid_a_record_the_embedder_is_as_new);
+    tcase_add_test(tc, each_chunk_counts_its_own_tokens_and_its_frame);
     tcase_add_test(tc, drawn_weights_are_those_of_a_shape);
     tcase_add_test(tc, a_layer_beyond_a_thousand_is_found_again);
     tcase_add_test(tc, an_exact_embedder_is_found_again);

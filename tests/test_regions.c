@@ -201,6 +201,17 @@ START_TEST(regions_need_a_fasta_file_that_can_be_indexed)
         stale, &opts, 0,
         "its .fai is older: remove that, and it is made anew, or touch it if it "
         "still fits");
+    /* within a second of it */
+    struct timespec of_fasta[2] = {{.tv_sec = 5000, .tv_nsec = 600},
+                                   {.tv_sec = 5000, .tv_nsec = 600}};
+    struct timespec of_index[2] = {{.tv_sec = 5000, .tv_nsec = 500},
+                                   {.tv_sec = 5000, .tv_nsec = 500}};
+    ck_assert_int_eq(utimensat(AT_FDCWD, stale, of_fasta, 0), 0);
+    ck_assert_int_eq(utimensat(AT_FDCWD, index, of_index, 0), 0);
+    expect_path_failure(
+        stale, &opts, 0,
+        "its .fai is older: remove that, and it is made anew, or touch it if it "
+        "still fits");
     ck_assert_int_eq(utimensat(AT_FDCWD, index, now_and_before[0], 0), 0);
     expect_path_failure(
         stale, &opts, 0,
