@@ -129,7 +129,7 @@ END_TEST
 
 /* ---------------------------------------------------------------- frames ----------------- */
 
-/* The mean over what each chunk counts: its own tokens, and the first and the last one if framed. */
+/* The mean over what each chunk counts: its own tokens, and the first and the last if framed. */
 static void mean_by_hand(const kmf_model *model, const char *seq, double *mean)
 {
     const kmf_config *c = kmf_model_config(model);

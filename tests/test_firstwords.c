@@ -283,7 +283,7 @@ START_TEST(a_trainer_begins_with_the_words_it_was_told)
         o.init = NULL;
         o.preset = "nano";
         o.k = 4;
-        o.words = words[i];
+        o.words = (int)words[i];
         kmf_pretrain *t = kmf_pretrain_new(&o, &err);
         ck_assert_msg(t, "%s", err.msg);
         ck_assert_int_eq(kmf_config_preset(&config, "nano", 4, NULL), 0);

@@ -47,6 +47,10 @@ static char *name_beside(const char *path, const char *ending, kmf_err *err)
 static int look_at(place *p, kmf_err *err)
 {
     htsFormat format;
+    p->fai = name_beside(p->path, ".fai", err);
+    p->gzi = name_beside(p->path, ".gzi", err);
+    if (!p->fai || !p->gzi)
+        return KMF_ENOMEM;
     if (hisremote(p->path))
         return kmf_fail(err, KMF_EINVAL, "%s: an address; only local files are read", p->path);
     hFILE *file = kmf_input_open(p->path, err);
@@ -62,9 +66,7 @@ static int look_at(place *p, kmf_err *err)
         return kmf_fail(err, KMF_EFORMAT,
                         "%s: a gzip file cannot be indexed: compress with bgzip", p->path);
     p->packed = format.compression == bgzf;
-    p->fai = name_beside(p->path, ".fai", err);
-    p->gzi = p->fai ? name_beside(p->path, ".gzi", err) : NULL;
-    return p->gzi ? 0 : KMF_ENOMEM;
+    return 0;
 }
 
 /* ---------------------------------------------------------------- making ----------------- */
