@@ -228,7 +228,8 @@ check-install: all ## installs to a folder; the example of the header as C11 and
 	@scripts/run_tests install
 check-mpi: ## pretrain on several ranks, by a build of its own in BUILD/mpi
 	$(MAKE) BUILD=$(BUILD)/mpi MPI=1 all
-	BUILD=$(BUILD)/mpi scripts/run_cli_tests tests/cli/pretrain_mpi.reg
+	BUILD=$(BUILD)/mpi scripts/run_cli_tests tests/cli/pretrain_mpi.reg \
+	    tests/cli/pretrain_mpi_more.reg
 check-mistakes: ## mistakes made on purpose in a copy of src/, which tests have to catch; minutes
 	python3 scripts/mutate_families
 check-readme: all ## the blocks of README.md

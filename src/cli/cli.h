@@ -194,10 +194,9 @@ bool cli_picture_is_an_input(const char *picture, const char *const *paths, size
 /* One name a line, for provenance. Freed by free. */
 char *cli_join_lines(const char *const *texts, size_t n, kmf_err *err);
 /*
- * Before a long job: are all the n inputs, NULLs apart, and the reader's BED file there to be
- * read? Standard input can be so once, and a BED file, which is read for each input anew, as often
- * as there are inputs. reader: NULL: none. The job itself may still fail to read
- * them. 0, KMF_EINVAL or KMF_EIO.
+ * Before a long job: are all the n inputs, NULLs apart, and the reader's BED file (NULL: no reader)
+ * there to be read, standard input once, and the BED file, which is read for each input anew, as
+ * often as there are inputs? The job itself may still fail to read them. 0, KMF_EINVAL or KMF_EIO.
  */
 int cli_check_inputs(const char *const *paths, size_t n, const kmf_reader_options *reader,
                      kmf_err *err);
