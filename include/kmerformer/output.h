@@ -36,7 +36,7 @@ KMF_API void kmf_output_free(kmf_output *output);
 KMF_API char *kmf_companion(const char *path, const char *ending, kmf_err *err) KMF_MUST_CHECK;
 
 /*
- * An output, gzip-compressed if path ends in ".gz". It is written under "path.tmp.PID";
+ * An output, gzip-compressed if path ends in ".gz". It is written under "path.tmp.NUMBER";
  * kmf_out_finish flushes, syncs and closes it; kmf_out_publish gives it its name, which lasts;
  * kmf_out_free before that removes it. "-" is standard output: nothing to publish or remove.
  */

@@ -2,7 +2,7 @@
 /*
  * Outputs that are either whole or not there.
  *
- *   open      path.tmp.PID      a crash leaves a name that nobody mistakes for a result
+ *   open      path.tmp.NUMBER   a crash leaves a name that nobody mistakes for a result
  *   write     stdio, 1 MB       the first failure is remembered by the stream and reported
  *             (zlib's gz layer on the same descriptor for names in .gz; its header has no time)
  *             A large file is sent to disk in windows of 16 MB while it is written, so that
@@ -247,6 +247,29 @@ static void take_mode(FILE *file, const char *path)
         (void)fchmod(fileno(file), st.st_mode & 0777);
 }
 
+/*
+ * Under the first free name from the process's number on: processes in containers, or on several
+ * machines, may have the same one.
+ */
+static int open_temporary(kmf_out *out, kmf_err *err)
+{
+    size_t cap = strlen(out->path) + 32;
+    char *temp = kmf_malloc(cap, 1, err);
+    if (!temp)
+        return KMF_ENOMEM;
+    for (long number = (long)getpid(); !out->file; number++) {
+        snprintf(temp, cap, "%s.tmp.%ld", out->path, number);
+        out->file = fopen(temp, "wbxe");
+        if (!out->file && errno != EEXIST) {
+            kmf_free(temp);
+            return kmf_fail(err, KMF_EIO, "%s: %s", out->path, strerror(errno));
+        }
+    }
+    out->temp = temp;
+    remember(temp);
+    return 0;
+}
+
 kmf_out *kmf_out_open(const char *path, kmf_err *err)
 {
     kmf_out *out = kmf_calloc(1, sizeof *out, err);
@@ -264,18 +287,14 @@ kmf_out *kmf_out_open(const char *path, kmf_err *err)
     path = out->path;
     if (check_replaceable(path, err) < 0)
         goto fail;
-    if (!kmf_path_is_special(path)) {
-        size_t cap = strlen(path) + 32;
-        out->temp = kmf_malloc(cap, 1, err);
-        if (!out->temp)
-            goto fail;
-        snprintf(out->temp, cap, "%s.tmp.%ld", path, (long)getpid());
-        remember(out->temp);
-    }
     out->buffer = kmf_malloc(OUT_BUFFER, 1, err);
     if (!out->buffer)
         goto fail;
-    out->file = fopen(out->temp ? out->temp : path, "wbe");
+    bool special = kmf_path_is_special(path);
+    if (special)
+        out->file = fopen(path, "wbe");
+    else if (open_temporary(out, err) < 0)
+        goto fail;
     if (!out->file) {
         kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
         goto fail;

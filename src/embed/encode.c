@@ -358,15 +358,16 @@ static int get_model(encode *m, const char *name, uint64_t seed, kmf_err *err)
 /*
  * Weights mean nothing without the number of heads, say, and the order of the tokens: these are
  * told with the model, as texts that do not depend on whether it is a directory or a file, or on
- * how it was made.
+ * how it was made; for the family that is made here, on nothing else in config.json either.
  */
 static int list_texts(encode *m, kmf_method_file *files, kmf_err *err)
 {
     static const char *const keys[] = {"config_md5", "vocab_md5"};
     const kmf_model *model = m->model;
     size_t len;
+    const char *original = kmf_model_is_native(model) ? "" : model->original;
     m->config = kmf_config_write(&model->config, model->params.head_w != NULL, model->vocab,
-                                 model->original, "", err);
+                                 original, "", err);
     if (!m->config)
         return KMF_ENOMEM;
     const char *vocabulary = kmf_vocab_text(model->vocab, &len);

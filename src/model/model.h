@@ -29,6 +29,9 @@ struct kmf_model {
     kmf_packed *packed; /* owned; for the encoder */
 };
 
+/* Is it of the family that is made and trained here, the RoFormer? */
+bool kmf_model_is_native(const kmf_model *model);
+
 /*
  * For training: as kmf_model_new and kmf_model_load, but for no encoder: with all weights in the
  * model's slab, by the layout of all slots (layout.h), where they may be

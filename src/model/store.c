@@ -38,6 +38,7 @@
 
 #define CONFIG_BYTES_MAX ((size_t)1 << 20)
 #define VOCAB_BYTES_MAX ((size_t)1 << 30)
+#define TOKENIZER_CONFIG_CAP 80
 
 /* All that a directory may hold; those in tokenizer files' places are one or the other. */
 enum {
@@ -64,6 +65,11 @@ static char *join(const char *dir, const char *name, kmf_err *err)
     if (path)
         snprintf(path, cap, "%s/%s", dir, name);
     return path;
+}
+
+bool kmf_model_is_native(const kmf_model *model)
+{
+    return strcmp(model->config.family, kmf_family_roformer.name) == 0;
 }
 
 /* ---- life -------------------------------------------------------------------------------- */
@@ -297,8 +303,7 @@ kmf_model *kmf_model_load_own(const char *dir, uint64_t seed, size_t composition
     kmf_model *model = open_model(dir, err);
     if (!model)
         return NULL;
-    if (strcmp(model->config.family, kmf_family_roformer.name) != 0 ||
-        kmf_vocab_kind_of(model->vocab) != KMF_VOCAB_KMERS) {
+    if (!kmf_model_is_native(model) || kmf_vocab_kind_of(model->vocab) != KMF_VOCAB_KMERS) {
         kmf_fail(err, KMF_EMODEL,
                  "%s: a %s model; those that are trained here are %s, on k-mers", dir,
                  model->config.family, kmf_family_roformer.name);
@@ -360,16 +365,24 @@ static int save_vocab(const kmf_vocab *vocab, kmf_out *out, kmf_err *err)
 static bool has_file(const kmf_model *model, size_t file)
 {
     bool tokenizer = file == FILE_VOCAB || file == FILE_TOKENIZER;
-    bool native = !*model->original;
     if (file == FILE_TOKENIZER_CONFIG || file == FILE_SPECIAL_TOKENS)
-        return native ? file == FILE_TOKENIZER_CONFIG
-                      : model->kept[file - FILE_TOKENIZER_CONFIG] != NULL;
+        return model->kept[file - FILE_TOKENIZER_CONFIG] ||
+               (file == FILE_TOKENIZER_CONFIG && kmf_model_is_native(model));
     return !tokenizer || strcmp(file_names[file], kmf_vocab_file(model->vocab)) == 0;
+}
+
+/* For Hugging Face's tokenizers, which would turn the letters of a RoFormer to lower case. */
+static void tokenizer_config(const kmf_model *model, char text[TOKENIZER_CONFIG_CAP])
+{
+    snprintf(text, TOKENIZER_CONFIG_CAP,
+             "{\"do_lower_case\": false, \"model_max_length\": %zu}\n",
+             model->config.max_positions);
 }
 
 static int fill_file(const kmf_model *model, kmf_out *out, size_t file, kmf_dtype dtype,
                      const char *provenance, kmf_err *err)
 {
+    char own[TOKENIZER_CONFIG_CAP];
     const char *kept;
     switch (file) {
     case FILE_CONFIG:
@@ -380,11 +393,9 @@ static int fill_file(const kmf_model *model, kmf_out *out, size_t file, kmf_dtyp
     case FILE_TOKENIZER_CONFIG:
     case FILE_SPECIAL_TOKENS:
         kept = model->kept[file - FILE_TOKENIZER_CONFIG];
-        if (kept)
-            return kmf_out_write(out, kept, strlen(kept), err);
-        return kmf_out_print(out, err,
-                             "{\"do_lower_case\": false, \"model_max_length\": %zu}\n",
-                             model->config.max_positions);
+        tokenizer_config(model, own);
+        return kept ? kmf_out_write(out, kept, strlen(kept), err)
+                    : kmf_out_write(out, own, strlen(own), err);
     default:
         return kmf_weights_write(model, out, dtype, NULL, 0, err);
     }
@@ -431,6 +442,7 @@ static int save_whole(const kmf_model *model, const char *path, kmf_dtype dtype,
                       const char *provenance, kmf_err *err)
 {
     const char *pairs[2 * (2 + KMF_KEPT)];
+    char own[TOKENIZER_CONFIG_CAP];
     size_t n = 0;
     size_t len;
     struct stat st;
@@ -443,11 +455,12 @@ static int save_whole(const kmf_model *model, const char *path, kmf_dtype dtype,
     pairs[n++] = config;
     pairs[n++] = kmf_vocab_file(model->vocab);
     pairs[n++] = kmf_vocab_text(model->vocab, &len);
+    tokenizer_config(model, own);
     for (size_t i = 0; i < KMF_KEPT; i++) {
-        if (!model->kept[i])
+        if (!has_file(model, FILE_TOKENIZER_CONFIG + i))
             continue;
         pairs[n++] = file_names[FILE_TOKENIZER_CONFIG + i];
-        pairs[n++] = model->kept[i];
+        pairs[n++] = model->kept[i] ? model->kept[i] : own;
     }
     kmf_out *out = kmf_out_open(path, err);
     int rc = out ? kmf_weights_write(model, out, dtype, pairs, n / 2, err) : (int)err->code;
