@@ -212,6 +212,16 @@ START_TEST(regions_need_a_fasta_file_that_can_be_indexed)
         stale, &opts, 0,
         "its .fai is older: remove that, and it is made anew, or touch it if it "
         "still fits");
+    /* newer, but of another file: a shorter one, one with something else in the same place */
+    ck_assert_int_eq(utimensat(AT_FDCWD, index, now_and_before[0], 0), 0);
+    expect_path_failure(
+        stale, &opts, 0,
+        "ends before its .fai does: it was cut off, or that was made of another "
+        "one");
+    char other[sizeof regions_fasta];
+    memcpy(other, regions_fasta, sizeof other);
+    other[strlen(">chr1 first\n") + 3] = '>';
+    write_text("y.fa", other);
     ck_assert_int_eq(utimensat(AT_FDCWD, index, now_and_before[0], 0), 0);
     expect_path_failure(
         stale, &opts, 0,
@@ -262,8 +272,7 @@ START_TEST(an_index_that_is_not_whole_is_refused)
         "c1\t40\t4\t10\t1",    "c1\t40\t4\t10\t11",       "c1\t40\t4\t10\n",
         "c1\t40\t4\t10\t\n",   "c1\t40\t4\t10\t11\t12\n", "c1\t40\t4\t10\t10\n",
         "c1\t40\t4\t10\t9\n",  "c1\t40\t4\t0\t11\n",      "c1\t-40\t4\t10\t11\n",
-        "c1\t40\tx\t10\t11\n", "\t40\t4\t10\t11\n",       "c1 40 4 10 11\n",
-        "c1\t40\t4\t10\t11x\n"};
+        "c1\t40\tx\t10\t11\n", "c1 40 4 10 11\n",         "c1\t40\t4\t10\t11x\n"};
     make_dir();
     kmf_reader_options opts;
     kmf_reader_options_default(&opts);
@@ -280,7 +289,7 @@ START_TEST(an_index_that_is_not_whole_is_refused)
     const char *path = write_text("x.fa", four_lines);
     write_text("x.fa.fai", "c1\t40\t4\t10\t11\n");
     expect_regions(path, opts.regions, NULL, "[c1:11-24|CCCCCCCCCCGGGG]");
-    write_text("x.fa.fai", "c1\t40\t4\t10\t11\nc1\t40\t4\t10\t11\n");
+    write_text("x.fa.fai", "c1\t10\t4\t10\t11\nc1\t30\t15\t10\t11\n");
     kmf_err err = {0};
     ck_assert_ptr_null(kmf_reader_open(path, &opts, NULL, &err));
     ck_assert_msg(strstr(err.msg, "x.fa.fai: a name is there twice"), "%s", err.msg);
@@ -289,6 +298,88 @@ START_TEST(an_index_that_is_not_whole_is_refused)
     expect_regions(path, "c1:2-3", NULL, "[c1:2-3|CG]");
     path = write_text("w.fa", ">c1\r\nACGT\r\nAC\r\n");
     expect_regions(path, "c1:4-6", NULL, "[c1:4-6|TAC]");
+    remove_dir();
+}
+END_TEST
+
+/* Whatever htslib makes an index of, plain and packed; twice, to find the index that was made. */
+START_TEST(fasta_of_many_shapes_has_regions)
+{
+    static const struct {
+        const char *fasta, *regions, *records;
+    } shapes[] = {
+        {">a\nACGT\n>b\nGGC", "b,a", "[b:1-3|GGC][a:1-4|ACGT]"},
+        {">a\nA", "a", "[a:1-1|A]"},
+        {">a\r\nACGT\r\nAC\r\n>b\r\nGG\r\n", "a:4-6,b", "[a:4-6|TAC][b:1-2|GG]"},
+        {">a\r\nACGT\r\n>b\r\nGG", "b", "[b:1-2|GG]"},
+        {">\nACGT\n>b\nGG\n", "b", "[b:1-2|GG]"},
+        {">b\nGG\n>a\n\n>c\nAC\n", "b,c", "[b:1-2|GG][c:1-2|AC]"},
+        {">b\r\nGG\r\n>a\r\n\r\n>c\r\nAC\r\n", "c", "[c:1-2|AC]"},
+        {">a\n>b\nAC\n>c x y\nGT\n", "b,c", "[b:1-2|AC][c:1-2|GT]"},
+        {">a\nACGTACGT\nACGTACGT\nAC\n\n\n", "a:15-18", "[a:15-18|GTAC]"},
+        {">a lcl|x\tmore >b\nACGT\n>b\nCC\n", "b", "[b:1-2|CC]"},
+        {">p\nMKVL*\n>c\nAC\n", "c", "[c:1-2|AC]"},
+    };
+    make_dir();
+    for (size_t i = 0; i < 2 * sizeof shapes / sizeof shapes[0]; i++) {
+        const char *fasta = shapes[i / 2].fasta;
+        text packed = bgzipped(fasta, strlen(fasta));
+        char name[32];
+        snprintf(name, sizeof name, "x%zu.fa%s", i, i % 2 ? ".gz" : "");
+        const char *path =
+            i % 2 ? write_bytes(name, packed.bytes, packed.len) : write_text(name, fasta);
+        for (int time = 0; time < 2; time++)
+            expect_regions(path, shapes[i / 2].regions, NULL, shapes[i / 2].records);
+        free(packed.bytes);
+    }
+    remove_dir();
+}
+END_TEST
+
+/* A part of the two files of a packed one's index; a file that is shorter than its index says. */
+START_TEST(an_index_and_its_file_fit)
+{
+    static const char fasta[] = ">a\nACGT\n>b\nGGC\n";
+    make_dir();
+    kmf_reader_options opts;
+    kmf_reader_options_default(&opts);
+    opts.regions = "a";
+    text packed = bgzipped(fasta, sizeof fasta - 1);
+    const char *path = write_bytes("x.fa.gz", packed.bytes, packed.len);
+    char index[4096];
+    expect_regions(path, "b", NULL, "[b:1-3|GGC]");
+    snprintf(index, sizeof index, "%s.gzi", path);
+    ck_assert_int_eq(unlink(index), 0);
+    expect_regions(path, "b", NULL, "[b:1-3|GGC]");
+    write_text("x.fa.gz.gzi", "x");
+    kmf_err err = {0};
+    ck_assert_ptr_null(kmf_reader_open(path, &opts, NULL, &err));
+    ck_assert_msg(strstr(err.msg, "x.fa.gz.gzi: cannot be used: remove it"), "%s", err.msg);
+    free(packed.bytes);
+    path = write_text("y.fa", fasta);
+    expect_regions(path, "b", NULL, "[b:1-3|GGC]");
+    write_text("y.fa", ">a\nACGT\n>b\nG");
+    snprintf(index, sizeof index, "%s.fai", path);
+    ck_assert_int_eq(utimensat(AT_FDCWD, index, NULL, 0), 0);
+    expect_path_failure(
+        path, &opts, 0,
+        "ends before its .fai does: it was cut off, or that was made of another "
+        "one");
+    path = write_text("w.fa", ">a\nACGT\n>b\nGGCC\n");
+    write_text("w.fa.fai", "a\t4\t3\t4\t5\nb\t4\t3\t4\t5\n");
+    err = (kmf_err){0};
+    ck_assert_ptr_null(kmf_reader_open(path, &opts, NULL, &err));
+    ck_assert_msg(strstr(err.msg, "w.fa.fai: two contigs are in one place"), "%s", err.msg);
+    write_text("w.fa.fai", "b\t4\t11\t4\t5\na\t4\t3\t4\t5\n"); /* any order will do */
+    expect_regions(path, "a,b", NULL, "[a:1-4|ACGT][b:1-4|GGCC]");
+    write_text("w.fa.fai", "a\t900000000000000000\t3\t1\t900000000000000000\n");
+    err = (kmf_err){0};
+    ck_assert_ptr_null(kmf_reader_open(path, &opts, NULL, &err));
+    ck_assert_msg(strstr(err.msg, "line 1: not that of an index"), "%s", err.msg);
+    /* of two records of a name, an index that is there knows the first */
+    path = write_text("z.fa", ">a\nAC\n>b\nGG\n>a\nTT\n");
+    write_text("z.fa.fai", "a\t2\t3\t2\t3\nb\t2\t9\t2\t3\n");
+    expect_regions(path, "a,b", NULL, "[a:1-2|AC][b:1-2|GG]");
     remove_dir();
 }
 END_TEST
@@ -373,6 +464,8 @@ int main(void)
     tcase_add_test(tc, contigs_may_be_called_as_headers_are);
     tcase_add_test(tc, a_bed_file_that_was_cut_off_is_refused);
     tcase_add_test(tc, an_index_that_is_not_whole_is_refused);
+    tcase_add_test(tc, fasta_of_many_shapes_has_regions);
+    tcase_add_test(tc, an_index_and_its_file_fit);
     tcase_add_test(tc, an_index_ends_where_the_file_does);
     tcase_add_test(tc, a_name_that_is_there_twice_has_no_regions);
     tcase_add_test(tc, a_failing_allocation_among_regions_is_reported_and_nothing_leaks);

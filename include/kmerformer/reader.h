@@ -18,7 +18,8 @@ typedef struct kmf_reader kmf_reader;
 typedef struct kmf_reader_options {
     const char *reference; /* FASTA that a CRAM was made against; NULL: the local file that
                               the CRAM itself names, if it is there. No other place is
-                              searched but REF_PATH and REF_CACHE, and never the network */
+                              searched but REF_PATH and REF_CACHE, and never the network.
+                              The .fai is made if it is missing                              */
     const char *regions;   /* "chr:beg-end,chr2,...", 1-based inclusive, on an indexed FASTA
                               (the .fai is made if it is missing, and must not be older than
                               the FASTA); NULL: the whole file                                */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * strtof, several times faster and no less exact (after W. D. Clinger, "How to read floating
+ * kmf_read_float: strtof, several times faster and no less exact (after W. D. Clinger, "How to read floating
  * point numbers accurately", 1990, section 3).
  *
  * The digits make a whole number w and a power of ten p. If w is at most 2^53 and |p| at most 22,
@@ -132,4 +132,13 @@ const char *kmf_read_float(const char *text, const char *end, float *value)
         return by_strtof(text, p, value);
     *value = (float)(minus ? -d : d);
     return p;
+}
+
+const char *kmf_read_digits(const char *text, uint64_t *value)
+{
+    size_t n = strspn(text, "0123456789");
+    if (n == 0 || n > 18)
+        return NULL;
+    *value = strtoull(text, NULL, 10);
+    return text + n;
 }

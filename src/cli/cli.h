@@ -194,9 +194,10 @@ bool cli_picture_is_an_input(const char *picture, const char *const *paths, size
 /* One name a line, for provenance. Freed by free. */
 char *cli_join_lines(const char *const *texts, size_t n, kmf_err *err);
 /*
- * Before a long job: are all the n inputs, NULLs apart, and the reader's BED file (NULL: no reader)
- * there to be read, standard input once, and the BED file, which is read for each input anew, as
- * often as there are inputs? The job itself may still fail to read them. 0, KMF_EINVAL or KMF_EIO.
+ * Before a long job: are all the n inputs, NULLs apart, and the reader's BED file and reference
+ * (NULL: no reader) there to be read, standard input once, and the BED file, which is read for each
+ * input anew, as often as there are inputs? The job itself may still fail to read them. 0,
+ * KMF_EINVAL or KMF_EIO.
  */
 int cli_check_inputs(const char *const *paths, size_t n, const kmf_reader_options *reader,
                      kmf_err *err);
@@ -340,7 +341,8 @@ void cli_progress_show(cli_progress *progress, const char *format, ...) KMF_PRIN
 /* "reading, 1.2 M letters", when it is time: doing says the first. */
 void cli_progress_letters(cli_progress *progress, const char *doing, uint64_t letters);
 /* Wipes the line. */
-void cli_progress_end(cli_progress *progress);
+/* Takes the line from the terminal. */
+void cli_progress_end(void);
 
 /* ---------------------------------------------------------------- signals --------------- */
 

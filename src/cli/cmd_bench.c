@@ -219,7 +219,7 @@ static int measure(const cli *run, bench *b, kmf_err *err)
     b->peak_bytes = cli_peak_memory();
     if (status == 0)
         status = measure_limits(b, KMF_N_LIMITS, &progress, err);
-    cli_progress_end(&progress);
+    cli_progress_end();
     return status;
 }
 

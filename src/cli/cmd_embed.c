@@ -283,7 +283,7 @@ static int embed_files(cli *run, const embed_args *a, kmf_embedder *embedder,
         status = embed_file(run, a, embedder, paths[i], &progress, err);
     if (status == 0)
         status = kmf_embedder_finish(embedder, err);
-    cli_progress_end(&progress.line);
+    cli_progress_end();
     kmf_embedder_progress(embedder, NULL, NULL);
     return status;
 }

@@ -435,7 +435,7 @@ int cli_logits(cli *run, int argc, char **argv)
     cli_progress_start(&r.line, run);
     for (int i = first; i < argc && status == 0 && !ferror(stdout); i++)
         status = cli_read_file(run, argv[i], &a.reader, NULL, take_file, &r, &err);
-    cli_progress_end(&r.line);
+    cli_progress_end();
     if (status == 0)
         status = commit(run, &r, argv, first, argc, &err);
     if (status == 0) {

@@ -173,7 +173,7 @@ static int plot_map(cli *run, int argc, char **argv)
     rows.user = &progress;
     int status =
         kmf_plot_map(&a.picture, &rows, components, l2, (kmf_plot_colour)colour, &report, &err);
-    cli_progress_end(&progress);
+    cli_progress_end();
     if (report.drawn > 0)
         say_rows(run, &rows, &report, l2 ? "not finite, or of length 0" : "not finite");
     if (status == 0 && report.n_legend < report.n_labels && colour == KMF_PLOT_LABEL)
@@ -218,7 +218,7 @@ static int plot_similarity(cli *run, int argc, char **argv)
     rows.fn = show_rows;
     rows.user = &progress;
     int status = kmf_plot_similarity(&a.picture, &rows, &report, &err);
-    cli_progress_end(&progress);
+    cli_progress_end();
     if (report.drawn > 0)
         say_rows(run, &rows, &report, "not finite, or of length 0");
     if (status == 0 && report.n_legend < report.n_labels)

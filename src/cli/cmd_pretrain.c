@@ -646,7 +646,7 @@ static int train(cli *run, const pretrain_args *a, kmf_pretrain *trainer, cli_ru
         return (int)err->code;
     cli_progress_start(&t.line, run);
     int status = kmf_pretrain_train(trainer, after_step, &t, err);
-    cli_progress_end(&t.line);
+    cli_progress_end();
     if (status < 0)
         return status;
     kmf_pretrain_information(trainer, &s);

@@ -386,7 +386,7 @@ static int predict(prediction *p, const char *const *paths, size_t n, kmf_err *e
         status = predict_file(p, paths[i], err);
     if (status == 0)
         status = kmf_embedder_finish(p->embedder, err);
-    cli_progress_end(&p->line);
+    cli_progress_end();
     if (status == 0) {
         cli_warn_of_embedding(p->run, p->embedder, false);
         status = kmf_out_finish(p->out, err);

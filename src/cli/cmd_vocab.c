@@ -143,7 +143,7 @@ static int count_files(cli *run, const vocab_args *a, kmf_counter *counter,
                                counter, err);
     if (status == 0)
         status = cli_listing_finish(run, &a->listing, counter, paths, n, info, err);
-    cli_progress_end(&progress);
+    cli_progress_end();
     return status;
 }
 

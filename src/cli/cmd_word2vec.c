@@ -156,7 +156,7 @@ static int read_files(cli *run, const word2vec_args *a, kmf_word2vec *trainer,
                                err);
     if (status == 0)
         status = kmf_word2vec_begin(trainer, show_counting, &in, err);
-    cli_progress_end(&in.line);
+    cli_progress_end();
     return status;
 }
 
@@ -249,7 +249,7 @@ static int train(cli *run, const word2vec_args *a, kmf_word2vec *trainer,
     t.tokens_first = s.tokens;
     cli_progress_start(&t.line, run);
     int status = kmf_word2vec_train(trainer, between_steps, &t, err);
-    cli_progress_end(&t.line);
+    cli_progress_end();
     if (err->code != KMF_OK)
         return err->code;
     if (status == 1) {
@@ -354,30 +354,63 @@ static int save(const cli *run, const word2vec_args *a, const kmf_word2vec *trai
     return status;
 }
 
+/* The files that a training leaves: the vectors, x.json, the counts beside a text. */
+typedef struct outputs {
+    char beside[PATH_TEXT + 8];
+    char counts[PATH_TEXT + 8];
+    const char *names[3];
+    size_t n;
+} outputs;
+
+static void list_outputs(outputs *o, const word2vec_args *a)
+{
+    assert(a->out); /* settle has seen to it */
+    snprintf(o->beside, sizeof o->beside, "%s.json", a->out);
+    snprintf(o->counts, sizeof o->counts, "%s.vocab", a->out);
+    o->names[0] = a->out;
+    o->names[1] = o->beside;
+    o->names[2] = o->counts;
+    o->n = !kmf_out_is_file(a->out) ? 1 : a->format == KMF_VECTORS_SAFETENSORS ? 2 : 3;
+}
+
 /*
  * -1, or the exit code if a file that will be written is an input, or the checkpoint, which goes in
  * the end, is one that stays.
  */
-static int check_outputs(cli *run, const word2vec_args *a, const char *checkpoint,
-                         const char *const *paths, size_t n)
+static int check_outputs(cli *run, const word2vec_args *a, const outputs *o,
+                         const char *checkpoint, const char *const *paths, size_t n)
 {
-    char counts[PATH_TEXT + 8];
-    char beside[PATH_TEXT + 8];
-    assert(a->out); /* settle has seen to it */
-    snprintf(counts, sizeof counts, "%s.vocab", a->out);
-    snprintf(beside, sizeof beside, "%s.json", a->out);
-    const char *const stay[] = {a->out, beside, counts};
     const char *const of_reader[] = {a->reader.bed, a->reader.reference};
-    size_t n_stay = !kmf_out_is_file(a->out) ? 1 : a->format == KMF_VECTORS_SAFETENSORS ? 2 : 3;
     if (cli_is_an_input(checkpoint, paths, n) || cli_is_an_input(checkpoint, of_reader, 2))
         return cli_wrong(run, "--checkpoint %s: that is an input", checkpoint);
-    for (size_t i = 0; i < n_stay; i++) {
-        if (cli_is_an_input(stay[i], paths, n) || cli_is_an_input(stay[i], of_reader, 2))
-            return cli_wrong(run, "-o %s: %s: that is an input", a->out, stay[i]);
-        if (strcmp(checkpoint, stay[i]) == 0 || cli_is_an_input(checkpoint, &stay[i], 1))
+    for (size_t i = 0; i < o->n; i++) {
+        const char *name = o->names[i];
+        if (cli_is_an_input(name, paths, n) || cli_is_an_input(name, of_reader, 2))
+            return cli_wrong(run, "-o %s: %s: that is an input", a->out, name);
+        if (strcmp(checkpoint, name) == 0 || cli_is_an_input(checkpoint, &name, 1))
             return cli_wrong(run, "--checkpoint %s: the vectors go there", checkpoint);
     }
     return -1;
+}
+
+/* Can all of them be made? */
+static int check_places(const outputs *o, const char *checkpoint, kmf_err *err)
+{
+    int status = cli_check_output(checkpoint, err);
+    for (size_t i = 0; i < o->n && status == 0; i++)
+        status = cli_check_output(o->names[i], err);
+    return status;
+}
+
+/* What has been learnt when its vectors could not be written. */
+static void keep(const cli *run, const kmf_word2vec *trainer, const char *checkpoint)
+{
+    kmf_err err = {0};
+    if (kmf_word2vec_save(trainer, checkpoint, &err) == 0)
+        cli_warn(run,
+                 "the vectors could not be written; the training is kept in %s, and the same "
+                 "command goes on from there",
+                 checkpoint);
 }
 
 int cli_word2vec(cli *run, int argc, char **argv)
@@ -385,6 +418,7 @@ int cli_word2vec(cli *run, int argc, char **argv)
     kmf_err err = {0};
     word2vec_args a = {.k = "6", .resume = "auto", .minutes = 10};
     char checkpoint[PATH_TEXT];
+    outputs o;
     int first;
     kmf_word2vec_options_default(&a.opts);
     kmf_reader_options_default(&a.reader);
@@ -400,11 +434,12 @@ int cli_word2vec(cli *run, int argc, char **argv)
                               : snprintf(checkpoint, sizeof checkpoint, "%s.checkpoint", a.out);
     if (length >= (int)sizeof checkpoint)
         return cli_wrong(run, "the name of the output is too long");
-    leave = check_outputs(run, &a, checkpoint, paths, n_paths);
+    list_outputs(&o, &a);
+    leave = check_outputs(run, &a, &o, checkpoint, paths, n_paths);
     if (leave >= 0)
         return leave;
     if (cli_check_inputs(paths, n_paths, &a.reader, &err) < 0 ||
-        cli_check_output(a.out, &err) < 0 || cli_check_output(checkpoint, &err) < 0)
+        check_places(&o, checkpoint, &err) < 0)
         return cli_fail(run, &err);
 
     int stopped = 0;
@@ -417,8 +452,9 @@ int cli_word2vec(cli *run, int argc, char **argv)
     if (resume(run, &a, trainer, checkpoint, &err) < 0)
         goto out;
     stopped = train(run, &a, trainer, checkpoint, &err);
-    if (stopped == 0 && save(run, &a, trainer, paths, n_paths, &err) == 0 &&
-        cli_is_file(checkpoint))
+    if (stopped == 0 && save(run, &a, trainer, paths, n_paths, &err) < 0)
+        keep(run, trainer, checkpoint);
+    else if (stopped == 0 && cli_is_file(checkpoint))
         (void)remove(checkpoint);
 out:
     kmf_word2vec_free(trainer);

@@ -157,7 +157,12 @@ int cli_check_inputs(const char *const *paths, size_t n, const kmf_reader_option
                          bed);
     for (size_t i = 0; i < n && status == 0; i++)
         status = check_input(paths[i], err);
-    return status == 0 ? check_input(bed, err) : status;
+    if (status == 0)
+        status = check_input(bed, err);
+    /* an address is the reader's to refuse */
+    const char *reference = reader ? reader->reference : NULL;
+    return status < 0 || (reference && strstr(reference, "://")) ? status
+                                                                 : check_input(reference, err);
 }
 
 /*

@@ -64,6 +64,6 @@ int cli_read_genomes(cli *run, kmf_pretrain *trainer, const kmf_reader_options *
     bool go_on = status == 0 && !kmf_ranks_any(cli_asked_to_stop());
     if (go_on)
         status = kmf_pretrain_begin(trainer, show_counting, &in, err);
-    cli_progress_end(&in.line);
+    cli_progress_end();
     return status == 0 ? !go_on : status;
 }

@@ -119,7 +119,7 @@ float *cli_labelled_embed(const cli *run, const kmf_samples *samples,
     kmf_embedder_progress(embedder, show_progress, &e);
     int status = kmf_samples_embed(samples, embedder, x, err);
     kmf_embedder_progress(embedder, NULL, NULL);
-    cli_progress_end(&e.line);
+    cli_progress_end();
     if (status == 0) {
         cli_warn_of_embedding(run, embedder, false);
         return x;

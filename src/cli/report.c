@@ -103,7 +103,8 @@ void cli_warn_of_losses(const cli *run, const kmf_embed_stats *s, bool options)
         cli_warn(run, "%llu records were cut into more than one chunk%s",
                  (unsigned long long)s->chunked, options ? " (--long, --window)" : "");
     if (s->truncated > 0)
-        cli_warn(run, "%llu records lost k-mers to --long", (unsigned long long)s->truncated);
+        cli_warn(run, "%llu records lost k-mers%s", (unsigned long long)s->truncated,
+                 options ? " to --long" : ": they are longer than the model takes");
     if (s->empty > 0)
         cli_warn(run, "%llu records have no valid k-mer", (unsigned long long)s->empty);
 }
@@ -233,9 +234,8 @@ void cli_progress_letters(cli_progress *progress, const char *doing, uint64_t le
         cli_progress_show(progress, "%s, %s letters", doing, cli_count(count, (double)letters));
 }
 
-void cli_progress_end(cli_progress *progress)
+void cli_progress_end(void)
 {
-    (void)progress;
     clear_line();
 }
 

@@ -36,7 +36,7 @@ static void add_tetramers(float *word, size_t E, const char *token, size_t k, fl
     }
 }
 
-void kmf_spell_words(kmf_model *model, uint64_t seed, bool tetramers)
+void kmf_firstwords_spell(kmf_model *model, uint64_t seed, bool tetramers)
 {
     const kmf_config *config = &model->config;
     size_t E = config->embedding_size, k = (size_t)config->k;
@@ -57,7 +57,7 @@ void kmf_spell_words(kmf_model *model, uint64_t seed, bool tetramers)
     }
 }
 
-void kmf_spell_composition(kmf_model *model, uint64_t seed)
+void kmf_firstwords_compose(kmf_model *model, uint64_t seed)
 {
     const kmf_config *config = &model->config;
     size_t C = config->composition, k = (size_t)config->k;
@@ -72,7 +72,7 @@ void kmf_spell_composition(kmf_model *model, uint64_t seed)
     }
 }
 
-int kmf_take_vectors(kmf_model *model, const char *path, kmf_err *err)
+int kmf_firstwords_take(kmf_model *model, const char *path, kmf_err *err)
 {
     const kmf_config *config = &model->config;
     kmf_vectors_info info;

@@ -246,7 +246,7 @@ static int make_model(kmf_pretrain *t, const kmf_pretrain_options *o, kmf_err *e
                         o->init, c->composition, o->composition);
     if (new_composition) {
         c->parts = o->init || t->asks ? KMF_PARTS_STATES_COMPOSITION : KMF_PARTS_COMPOSITION;
-        kmf_spell_composition(t->model, o->seed);
+        kmf_firstwords_compose(t->model, o->seed);
     }
     c->stride = o->stride ? o->stride : c->stride;
     c->window = o->window ? o->window : c->window;
@@ -264,8 +264,8 @@ static int make_model(kmf_pretrain *t, const kmf_pretrain_options *o, kmf_err *e
     if (!o->init && o->words == KMF_WORDS_TETRAMERS && c->k < KMF_TETRAMER)
         return kmf_fail(err, KMF_EINVAL, "words of %d letters have no tetramers", c->k);
     if (!o->init && o->words != KMF_WORDS_RANDOM)
-        kmf_spell_words(t->model, o->seed, o->words == KMF_WORDS_TETRAMERS);
-    if (o->embeddings && kmf_take_vectors(t->model, o->embeddings, err) < 0)
+        kmf_firstwords_spell(t->model, o->seed, o->words == KMF_WORDS_TETRAMERS);
+    if (o->embeddings && kmf_firstwords_take(t->model, o->embeddings, err) < 0)
         return -1;
     if (kmf_config_check(c, KMF_EINVAL, o->init ? o->init : "model", err) < 0)
         return -1;

@@ -109,7 +109,7 @@ static int set_reference(kmf_aligned *a, kmf_err *err)
     kmf_fai fai;
     if (!a->reference)
         return 0;
-    int status = kmf_fai_open(&fai, a->reference, err);
+    int status = kmf_fai_open(&fai, a->reference, false, err);
     if (status < 0)
         return status;
     kmf_fai_close(&fai);

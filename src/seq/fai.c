@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/number.h"
 #include "seq/bytes.h"
 
 #include <htslib/bgzf.h>
@@ -25,13 +26,14 @@
 
 #define INDEX_MOST ((size_t)4 << 30)
 #define BLOCK 65536
-#define DIGITS_MOST 18 /* any number of so many digits fits an int64_t */
+#define NAME_CAP 1024
 
 /* A file and the names of what is beside it. */
 typedef struct place {
     const char *path;
     char *fai, *gzi; /* owned */
     bool packed;     /* bgzip: it has a .gzi */
+    bool by_name;    /* as kmf_fai_open */
 } place;
 
 static char *name_beside(const char *path, const char *ending, kmf_err *err)
@@ -71,57 +73,94 @@ static int look_at(place *p, kmf_err *err)
 
 /* ---------------------------------------------------------------- making ----------------- */
 
-/*
- * Records of the file that have a base, from where it stands on, which may be within one: headers
- * with another line behind them. Those without one are in no index. Negative: it cannot be read.
- */
-static int64_t count_records(BGZF *file)
+/* Records that have a base: those without one are in no index, or have length 0 there. */
+typedef struct records {
+    int64_t n;
+    char first[NAME_CAP]; /* the name of the first of them, what of it has room */
+} records;
+
+/* What count_records is in. */
+typedef struct reading {
+    bool begins; /* the next byte is the first of a line */
+    bool header; /* the line is a header */
+    bool behind; /* a header came, and no base yet */
+    char name[NAME_CAP];
+    size_t n_name;
+    bool name_ends;
+} reading;
+
+static void read_byte(reading *r, records *found, char c)
 {
-    char block[BLOCK];
-    bool begins = bgzf_tell(file) == 0; /* is the next byte the first of a line */
-    bool behind_header = false;
-    int64_t n = 0;
-    ssize_t got;
-    while ((got = bgzf_read(file, block, sizeof block)) > 0)
-        for (const char *p = block, *end = block + got; p < end;) {
-            if (begins) {
-                n += behind_header && *p != '>';
-                behind_header = *p == '>';
-            }
-            const char *stop = memchr(p, '\n', (size_t)(end - p));
-            begins = stop != NULL;
-            p = stop ? stop + 1 : end;
-        }
-    return got < 0 ? -1 : n;
+    bool blank = c == '\n' || c == '\r' || c == ' ' || c == '\t';
+    if (r->begins && c == '>') {
+        *r = (reading){.header = true, .behind = true};
+        return;
+    }
+    if (r->begins)
+        r->header = false;
+    r->begins = c == '\n';
+    if (r->header) {
+        r->name_ends = r->name_ends || blank;
+        if (!r->name_ends && r->n_name + 1 < sizeof r->name)
+            r->name[r->n_name++] = c;
+    } else if (r->behind && !blank) {
+        r->behind = false;
+        if (found->n++ == 0)
+            memcpy(found->first, r->name, sizeof found->first);
+    }
 }
 
-/* Has the FASTA, of which htslib has made an index of n contigs, no more of them? */
+/* Records of the file, from where it stands on, which may be within one. -1: it cannot be read. */
+static int count_records(BGZF *file, bool begins, records *found)
+{
+    char block[BLOCK];
+    reading r = {.begins = begins};
+    ssize_t got;
+    *found = (records){0};
+    while ((got = bgzf_read(file, block, sizeof block)) > 0)
+        for (const char *p = block, *end = block + got; p < end;) {
+            /* of a line of bases nothing but its end matters */
+            bool bases = !r.begins && !r.header && !r.behind;
+            const char *stop = bases ? memchr(p, '\n', (size_t)(end - p)) : p;
+            if (!stop)
+                break;
+            read_byte(&r, found, *stop);
+            p = stop + 1;
+        }
+    return got < 0 ? -1 : 0;
+}
+
+/* Has the FASTA, of which htslib has made an index with bases of n contigs, no more of them? */
 static int check_count(const place *p, int64_t n, kmf_err *err)
 {
+    records all;
     BGZF *file = bgzf_open(p->path, "r");
-    int64_t records = file ? count_records(file) : -1;
+    int status = file ? count_records(file, true, &all) : -1;
     if (file)
         bgzf_close(file);
-    if (records < 0)
+    if (status < 0)
         return kmf_fail(err, KMF_EIO, "%s: cannot be read", p->path);
-    if (records != n)
+    if (all.n != n)
         return kmf_fail(err, KMF_EFORMAT,
                         "%s: %" PRId64 " records of %" PRId64 " different names: regions could "
                         "not be told apart",
-                        p->path, records, n);
+                        p->path, all.n, n);
     return 0;
 }
 
-/* Lines of an index. */
-static int count_lines(const char *path, int64_t *n, kmf_err *err)
+/* Contigs of an index that have a base. */
+static int count_contigs(const char *path, int64_t *n, kmf_err *err)
 {
     size_t len;
     char *text = kmf_file_read(path, INDEX_MOST, &len, err);
     *n = 0;
     if (!text)
         return KMF_EIO;
-    for (const char *p = text; (p = strchr(p, '\n')); p++)
-        ++*n;
+    for (const char *line = text; line && *line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        const char *tab = strchr(line, '\t');
+        *n += tab && tab[1] != '0';
+    }
     kmf_free(text);
     return 0;
 }
@@ -149,8 +188,8 @@ static int make(const place *p, kmf_err *err)
                                  p->path);
         goto out;
     }
-    status = count_lines(kmf_out_temporary(*fai), &contigs, err);
-    if (status == 0)
+    status = count_contigs(kmf_out_temporary(*fai), &contigs, err);
+    if (status == 0 && p->by_name)
         status = check_count(p, contigs, err);
     for (size_t i = 0; i < n && status == 0; i++)
         status = kmf_out_finish(outs[i], err);
@@ -162,13 +201,14 @@ out:
     return status;
 }
 
-/* Threads of one process would write under the same temporary name. */
+/* One thread makes it, the others find it. */
 static int make_if_missing(const place *p, kmf_err *err)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     struct stat s;
     pthread_mutex_lock(&lock);
-    int status = stat(p->fai, &s) == 0 ? 0 : make(p, err);
+    bool there = stat(p->fai, &s) == 0 && (!p->packed || stat(p->gzi, &s) == 0);
+    int status = there ? 0 : make(p, err);
     pthread_mutex_unlock(&lock);
     return status;
 }
@@ -198,18 +238,16 @@ enum { LENGTH, OFFSET, LINE_BASES, LINE_BYTES, NUMBERS };
 /* Splits a line in place, of which only the name is left. False: it is none of an index. */
 static bool parse_line(char *line, uint64_t number[NUMBERS])
 {
-    char *p = strchr(line, '\t');
-    char *end = p;
-    for (int i = 0; i < NUMBERS; i++) {
-        size_t n = p && *p == '\t' ? strspn(p + 1, "0123456789") : 0;
-        if (n == 0 || n > DIGITS_MOST)
-            return false;
-        number[i] = strtoull(p + 1, NULL, 10);
-        p += 1 + n;
-    }
-    if (*p != '\0' || end == line)
+    char *end = strchr(line, '\t');
+    const char *p = end;
+    for (int i = 0; i < NUMBERS && p; i++)
+        p = *p == '\t' ? kmf_read_digits(p + 1, &number[i]) : NULL;
+    if (!p || *p != '\0')
         return false;
     *end = '\0';
+    double bytes = (double)number[LENGTH] / (double)(number[LINE_BASES] + 1);
+    if (bytes * (double)number[LINE_BYTES] > 1e18)
+        return false;
     /* a line has an end, unless it is the last of the file */
     return number[LENGTH] == 0 ||
            (number[LINE_BASES] > 0 &&
@@ -226,6 +264,12 @@ static uint64_t end_of(const uint64_t number[NUMBERS])
            last % number[LINE_BASES] + 1;
 }
 
+static int by_place(const void *a, const void *b)
+{
+    uint64_t x = ((const kmf_contig *)a)->beg, y = ((const kmf_contig *)b)->beg;
+    return (x > y) - (x < y);
+}
+
 static int by_name(const void *a, const void *b)
 {
     return strcmp(((const kmf_contig *)a)->name, ((const kmf_contig *)b)->name);
@@ -239,11 +283,9 @@ static int is_broken(const place *p, uint64_t line, kmf_err *err)
                     p->fai, line);
 }
 
-/* end: one past the last base that the index has. */
-static int parse(kmf_fai *f, const place *p, uint64_t *end, kmf_err *err)
+static int parse(kmf_fai *f, const place *p, kmf_err *err)
 {
     uint64_t number[NUMBERS];
-    *end = 0;
     for (char *line = f->text; *line;) {
         char *stop = strchr(line, '\n');
         if (stop)
@@ -253,12 +295,28 @@ static int parse(kmf_fai *f, const place *p, uint64_t *end, kmf_err *err)
         int status = kmf_grow(&f->contigs, &f->cap, f->n + 1, sizeof *f->contigs, err);
         if (status < 0)
             return status;
-        f->contigs[f->n++] = (kmf_contig){line, number[LENGTH]};
-        *end = end_of(number) > *end ? end_of(number) : *end;
+        f->contigs[f->n++] = (kmf_contig){line, number[LENGTH], number[OFFSET], end_of(number)};
         line = stop + 1;
     }
-    if (f->n > 0)
-        qsort(f->contigs, f->n, sizeof *f->contigs, by_name);
+    return 0;
+}
+
+/* No place is that of two contigs, no name either. end: one past the last base. */
+static int check_contigs(kmf_fai *f, const place *p, uint64_t *end, kmf_err *err)
+{
+    *end = 0;
+    if (f->n == 0)
+        return 0;
+    qsort(f->contigs, f->n, sizeof *f->contigs, by_place);
+    for (size_t i = 0; i < f->n; i++) {
+        if (f->contigs[i].beg < *end)
+            return kmf_fail(err, KMF_EFORMAT,
+                            "%s: two contigs are in one place: remove the file, and it is made "
+                            "anew",
+                            p->fai);
+        *end = f->contigs[i].end;
+    }
+    qsort(f->contigs, f->n, sizeof *f->contigs, by_name);
     for (size_t i = 1; i < f->n; i++)
         if (strcmp(f->contigs[i - 1].name, f->contigs[i].name) == 0)
             return kmf_fail(err, KMF_EFORMAT, "%s: a name is there twice: remove the file",
@@ -266,33 +324,46 @@ static int parse(kmf_fai *f, const place *p, uint64_t *end, kmf_err *err)
     return 0;
 }
 
-/* Nothing may come behind the last base of the index but the end of its line. */
-static int check_end(const place *p, uint64_t end, kmf_err *err)
+/*
+ * The last base of the index must be there, and behind it no record that the index does not know:
+ * one whose name it has already is not in it.
+ */
+static int check_end(const kmf_fai *f, const place *p, uint64_t end, kmf_err *err)
 {
+    char last;
+    records more;
     BGZF *file = bgzf_open(p->path, "r");
-    int64_t records = -1;
-    if (file && (!p->packed || bgzf_index_load(file, p->path, ".gzi") == 0) &&
-        bgzf_useek(file, (off_t)end, SEEK_SET) == 0)
-        records = count_records(file);
+    int status = file ? 0 : kmf_fail(err, KMF_EIO, "%s: cannot be read", p->path);
+    if (status == 0 && p->packed && bgzf_index_load(file, p->path, ".gzi") < 0)
+        status = kmf_fail(err, KMF_EFORMAT,
+                          "%s: cannot be used: remove it, and it is made anew", p->gzi);
+    if (status == 0 && end > 0 &&
+        (bgzf_useek(file, (off_t)end - 1, SEEK_SET) < 0 || bgzf_read(file, &last, 1) != 1))
+        status = kmf_fail(err, KMF_EFORMAT,
+                          "%s: ends before its .fai does: it was cut off, or that was made of "
+                          "another one",
+                          p->path);
+    if (status == 0 && count_records(file, end == 0, &more) < 0)
+        status = kmf_fail(err, KMF_EIO, "%s: cannot be read", p->path);
+    if (status == 0 && more.n > 0 && kmf_fai_find(f, more.first, strlen(more.first)) < 0)
+        status = kmf_fail(err, KMF_EFORMAT,
+                          "%s: its .fai ends before it does: remove that, and it is made anew",
+                          p->path);
     if (file)
         bgzf_close(file);
-    if (records != 0)
-        return kmf_fail(err, KMF_EFORMAT,
-                        "%s: its .fai ends %s: remove that, and it is made anew", p->path,
-                        records > 0 ? "before it does" : "where it has no base");
-    return 0;
+    return status;
 }
 
-int kmf_fai_open(kmf_fai *fai, const char *path, kmf_err *err)
+int kmf_fai_open(kmf_fai *fai, const char *path, bool by_name, kmf_err *err)
 {
-    place p = {.path = path};
+    place p = {.path = path, .by_name = by_name};
     uint64_t end;
     size_t len;
     *fai = (kmf_fai){0};
     int status = look_at(&p, err);
     if (status == 0)
         status = make_if_missing(&p, err);
-    if (status == 0)
+    if (status == 0 && by_name)
         status = check_age(&p, err);
     if (status < 0)
         goto out;
@@ -300,16 +371,17 @@ int kmf_fai_open(kmf_fai *fai, const char *path, kmf_err *err)
     fai->text = kmf_file_read(p.fai, INDEX_MOST, &len, err);
     if (!fai->text)
         goto out;
-    status = parse(fai, &p, &end, err);
+    status = parse(fai, &p, err);
     if (status == 0)
-        status = check_end(&p, end, err);
+        status = check_contigs(fai, &p, &end, err);
+    if (status == 0)
+        status = check_end(fai, &p, end, err);
     if (status < 0)
         goto out;
     fai->index = fai_load3(path, p.fai, p.packed ? p.gzi : NULL, 0);
     if (!fai->index)
         status = kmf_fail(err, KMF_EFORMAT,
-                          "%s: its .fai%s cannot be used: remove it, and it is made anew", path,
-                          p.packed ? " or .gzi" : "");
+                          "%s: its .fai cannot be used: remove it, and it is made anew", path);
 out:
     kmf_free(p.fai);
     kmf_free(p.gzi);

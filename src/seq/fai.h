@@ -5,11 +5,11 @@
  * its blocks. Both are htslib's; they are made if they are missing, by htslib, under temporary
  * names, so that whoever looks meanwhile finds a whole index or none.
  *
- * htslib takes what is in an index for true, and leaves out all contigs of one name but the first.
- * Either would give other bases than those asked for, so an index is refused that
- *
- *   is older than its FASTA     has a line that is no line of an index, or an end that was cut off
- *   ends before the FASTA does  would be made of a FASTA that has a name twice
+ * htslib takes what is in an index for true, and of contigs of one name it leaves out all but the
+ * first. So an index is refused that has a line that is none of an index, or an end that was cut
+ * off, or two contigs in one place; or that ends before or behind its FASTA. Where bases are asked for by name it is also refused
+ * if it is older than its FASTA, and none is made of one that has a name twice; in an index that is
+ * there such a name is that of the first.
  */
 #ifndef KMF_FAI_H
 #define KMF_FAI_H
@@ -18,9 +18,12 @@
 
 #include <htslib/faidx.h>
 
+#include <stdbool.h>
+
 typedef struct kmf_contig {
     const char *name; /* in the text of the index */
     uint64_t len;
+    uint64_t beg, end; /* of its bases in the FASTA, bytes */
 } kmf_contig;
 
 typedef struct kmf_fai {
@@ -31,10 +34,11 @@ typedef struct kmf_fai {
 } kmf_fai;
 
 /*
- * path: of a local file. KMF_EIO: it cannot be read, or the index not written; KMF_EFORMAT: it is
+ * path: of a local file. by_name: regions are asked for; without it the index is for a CRAM, which
+ * has the MD5 of the sequences that it wants. KMF_EIO: it cannot be read, or the index not written; KMF_EFORMAT: it is
  * no FASTA file that can be indexed, or its index is refused.
  */
-int kmf_fai_open(kmf_fai *fai, const char *path, kmf_err *err) KMF_MUST_CHECK;
+int kmf_fai_open(kmf_fai *fai, const char *path, bool by_name, kmf_err *err) KMF_MUST_CHECK;
 /* Accepts a zeroed one. */
 void kmf_fai_close(kmf_fai *fai);
 

@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/number.h"
 #include "seq/bytes.h"
 #include "seq/dna.h"
 #include "seq/fai.h"
@@ -28,7 +29,6 @@
 #include <htslib/kstring.h>
 
 #define BED_COLUMNS 6
-#define DIGITS_MOST 18 /* any number of so many digits fits an int64_t */
 
 struct region {
     size_t contig;
@@ -51,16 +51,6 @@ struct kmf_regions {
 
 /* ---------------------------------------------------------------- the list ---------------- */
 
-/* Returns where the number ends, or NULL if there is none, or it is too long. */
-static const char *parse_number(const char *text, uint64_t *value)
-{
-    size_t n = strspn(text, "0123456789");
-    if (n == 0 || n > DIGITS_MOST)
-        return NULL;
-    *value = strtoull(text, NULL, 10);
-    return text + n;
-}
-
 static int add_region(kmf_regions *r, struct region region, kmf_err *err)
 {
     int status = kmf_grow(&r->list, &r->cap, r->n + 1, sizeof *r->list, err);
@@ -78,11 +68,11 @@ static int parse_range(const kmf_regions *r, const char *text, int n_text, const
     uint64_t beg = 1;
     uint64_t end = len;
     if (range < stop) {
-        const char *p = *range == ':' ? parse_number(range + 1, &beg) : NULL;
+        const char *p = *range == ':' ? kmf_read_digits(range + 1, &beg) : NULL;
         if (p && p < stop && *p == '-') {
             p++;
             if (p < stop)
-                p = parse_number(p, &end);
+                p = kmf_read_digits(p, &end);
         }
         if (p != stop)
             return kmf_fail(err, KMF_EINVAL,
@@ -182,7 +172,7 @@ static bool is_header(const char *line, const char *word)
     if (strncmp(line, word, n) != 0)
         return false;
     const char *more = line + n + strspn(line + n, " \t");
-    return *more == '\0' || (more > line + n && !parse_number(more, &number));
+    return *more == '\0' || (more > line + n && !kmf_read_digits(more, &number));
 }
 
 static int parse_bed_line(kmf_regions *r, const char *bed, uint64_t number, kstring_t *line,
@@ -201,8 +191,8 @@ static int parse_bed_line(kmf_regions *r, const char *bed, uint64_t number, kstr
         is_header(line->s, "track") || is_header(line->s, "browser"))
         return 0;
     int n = split(line->s, column);
-    const char *stop_beg = n >= 3 ? parse_number(column[1], &beg) : NULL;
-    const char *stop_end = n >= 3 ? parse_number(column[2], &end) : NULL;
+    const char *stop_beg = n >= 3 ? kmf_read_digits(column[1], &beg) : NULL;
+    const char *stop_end = n >= 3 ? kmf_read_digits(column[2], &end) : NULL;
     if (!stop_beg || *stop_beg || !stop_end || *stop_end)
         return kmf_fail(err, KMF_EFORMAT,
                         "%s: line %" PRIu64 ": a BED line is a name, begin and end", bed,
@@ -272,7 +262,7 @@ kmf_regions *kmf_regions_open(const char *path, const char *regions, const char 
     if (!r)
         return NULL;
     r->path = kmf_strdup(path, err);
-    if (!r->path || kmf_fai_open(&r->fai, path, err) < 0)
+    if (!r->path || kmf_fai_open(&r->fai, path, true, err) < 0)
         goto failed;
     if (regions && parse_regions(r, regions, err) < 0)
         goto failed;
