@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kmf_read_float: strtof, several times faster and no less exact (after W. D. Clinger, "How to read floating
- * point numbers accurately", 1990, section 3).
+ * kmf_read_float: strtof, several times faster and no less exact (after W. D. Clinger, "How to read
+ * floating point numbers accurately", 1990, section 3).
  *
  * The digits make a whole number w and a power of ten p. If w is at most 2^53 and |p| at most 22,
  * both w and 10^|p| are doubles, so w 10^p costs one rounding: d is the double nearest to the

@@ -6,10 +6,10 @@
  * names, so that whoever looks meanwhile finds a whole index or none.
  *
  * htslib takes what is in an index for true, and of contigs of one name it leaves out all but the
- * first. So an index is refused that has a line that is none of an index, or an end that was cut
- * off, or two contigs in one place; or that ends before or behind its FASTA. Where bases are asked for by name it is also refused
- * if it is older than its FASTA, and none is made of one that has a name twice; in an index that is
- * there such a name is that of the first.
+ * first. So an index is refused that has a line that is none of an index, an end that was cut off,
+ * or two contigs in one place; or that ends before or behind its FASTA. Where bases are asked for
+ * by name it is also refused if it is older than its FASTA, and none is made of one that has a name
+ * twice; in an index that is there such a name is that of the first.
  */
 #ifndef KMF_FAI_H
 #define KMF_FAI_H
@@ -35,8 +35,8 @@ typedef struct kmf_fai {
 
 /*
  * path: of a local file. by_name: regions are asked for; without it the index is for a CRAM, which
- * has the MD5 of the sequences that it wants. KMF_EIO: it cannot be read, or the index not written; KMF_EFORMAT: it is
- * no FASTA file that can be indexed, or its index is refused.
+ * has the MD5 of the sequences that it wants. KMF_EIO: it cannot be read, or the index not
+ * written; KMF_EFORMAT: it is no FASTA file that can be indexed, or its index is refused.
  */
 int kmf_fai_open(kmf_fai *fai, const char *path, bool by_name, kmf_err *err) KMF_MUST_CHECK;
 /* Accepts a zeroed one. */
