@@ -396,10 +396,10 @@ static int check_outputs(cli *run, const word2vec_args *a, const outputs *o,
 /* Can all of them be made? */
 static int check_places(const outputs *o, const char *checkpoint, kmf_err *err)
 {
-    int status = cli_check_output(checkpoint, err);
+    int status = 0;
     for (size_t i = 0; i < o->n && status == 0; i++)
         status = cli_check_output(o->names[i], err);
-    return status;
+    return status == 0 ? cli_check_output(checkpoint, err) : status;
 }
 
 /* What has been learnt when its vectors could not be written. */
