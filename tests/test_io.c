@@ -75,6 +75,31 @@ START_TEST(a_file_has_its_name_only_once_published)
 }
 END_TEST
 
+/* A process of the same number, in a container or on another machine, writes the same file. */
+START_TEST(a_temporary_file_of_another_process_is_left_alone)
+{
+    char path[256], theirs[300], text[16] = "";
+    path_of(path, "x");
+    snprintf(theirs, sizeof theirs, "%s.tmp.%ld", path, (long)getpid());
+    FILE *file = fopen(theirs, "w");
+    ck_assert(file && fputs("theirs", file) >= 0 && fclose(file) == 0);
+    for (int keeps = 0; keeps < 2; keeps++) {
+        kmf_out *out = kmf_out_open(path, NULL);
+        ck_assert_ptr_nonnull(out);
+        ck_assert_str_ne(kmf_out_temporary(out), theirs);
+        ck_assert_int_eq(kmf_out_write(out, "ours", 4, NULL), 0);
+        if (keeps)
+            ck_assert(kmf_out_finish(out, NULL) == 0 && kmf_out_publish(out, NULL) == 0);
+        kmf_out_free(out);
+        ck_assert_int_eq(exists(path), keeps);
+        file = fopen(theirs, "r");
+        ck_assert(file && fgets(text, sizeof text, file) && fclose(file) == 0);
+        ck_assert_str_eq(text, "theirs");
+    }
+    ck_assert(unlink(theirs) == 0 && unlink(path) == 0);
+}
+END_TEST
+
 /* Up to 1023 bytes a print needs no memory. */
 START_TEST(a_print_may_be_of_any_length)
 {
@@ -380,6 +405,7 @@ int main(void)
     TCase *tcase = tcase_create("io");
     tcase_add_checked_fixture(tcase, make_dir, remove_dir);
     tcase_add_test(tcase, a_file_has_its_name_only_once_published);
+    tcase_add_test(tcase, a_temporary_file_of_another_process_is_left_alone);
     tcase_add_test(tcase, a_print_may_be_of_any_length);
     tcase_add_test(tcase, what_is_not_published_or_is_withdrawn_is_gone);
     tcase_add_test(tcase, a_name_lasts_since_its_folder_is_synced);
