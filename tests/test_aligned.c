@@ -6,6 +6,7 @@
 #include "seqfiles.h"
 #include "run.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <htslib/hts.h>
@@ -165,6 +166,25 @@ START_TEST(a_cram_without_its_reference_says_what_to_give)
 }
 END_TEST
 
+/* It is told by the MD5 of its sequences: a copy may be younger than its index, and have twins. */
+START_TEST(a_reference_need_not_be_older_than_its_index)
+{
+    make_dir();
+    const char *reference = write_reference();
+    const char *path = write_alignments("x.cram", "wc", reference, 1);
+    const struct timespec long_ago[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+    char index[4096];
+    expect_alignments(path, reference);
+    snprintf(index, sizeof index, "%s.fai", reference);
+    ck_assert_int_eq(utimensat(AT_FDCWD, index, long_ago, 0), 0);
+    expect_alignments(path, reference);
+    ck_assert_int_eq(unlink(reference), 0);
+    expect_alignments(path,
+                      write_text("twins.fa", ">c\n" CONTIG "\n>other\nACGT\n>other\nTTTT\n"));
+    remove_dir();
+}
+END_TEST
+
 START_TEST(a_network_address_in_ref_path_is_not_followed)
 {
     make_dir();
@@ -256,6 +276,7 @@ int main(void)
     tcase_add_test(tc, primary_alignments_are_read_as_sequenced_from_sam_bam_and_cram);
     tcase_add_test(tc, truncated_alignments_are_refused);
     tcase_add_test(tc, a_cram_without_its_reference_says_what_to_give);
+    tcase_add_test(tc, a_reference_need_not_be_older_than_its_index);
     tcase_add_test(tc, a_network_address_in_ref_path_is_not_followed);
     tcase_add_test(tc, what_alignments_cannot_tell_is_an_error);
     tcase_add_test(tc, a_failing_allocation_among_alignments_is_reported_and_nothing_leaks);

@@ -275,7 +275,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const kmf_contig *)a)->name, ((const kmf_contig *)b)->name);
 }
 
-static int is_broken(const place *p, uint64_t line, kmf_err *err)
+static int fail_line(const place *p, uint64_t line, kmf_err *err)
 {
     return kmf_fail(err, KMF_EFORMAT,
                     "%s: line %" PRIu64 ": not that of an index, or cut off: remove the file, "
@@ -291,7 +291,7 @@ static int parse(kmf_fai *f, const place *p, kmf_err *err)
         if (stop)
             *stop = '\0';
         if (!stop || !parse_line(line, number))
-            return is_broken(p, f->n + 1, err);
+            return fail_line(p, f->n + 1, err);
         int status = kmf_grow(&f->contigs, &f->cap, f->n + 1, sizeof *f->contigs, err);
         if (status < 0)
             return status;
