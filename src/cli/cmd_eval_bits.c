@@ -145,11 +145,11 @@ static int check_genomes(cli *run, const bits_args *a, const char *const *paths,
     return -1;
 }
 
-/* Before any is asked, which takes long: can all of them be? */
+/* Before the first is asked, which takes long: can the others be? */
 static int check_models(const bits_args *a, kmf_err *err)
 {
     int status = 0;
-    for (size_t i = 0; i < a->models.n && status == 0; i++) {
+    for (size_t i = 1; i < a->models.n && status == 0; i++) {
         kmf_pretrain *trainer = new_trainer(a, a->models.texts[i], err);
         status = trainer ? 0 : (int)err->code;
         kmf_pretrain_free(trainer);
