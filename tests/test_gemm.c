@@ -759,6 +759,22 @@ START_TEST(a_size_that_does_not_fit_is_0)
 }
 END_TEST
 
+/* What is enough for some terms and rows is enough for fewer, so that one scratch serves all. */
+START_TEST(scratch_for_more_terms_or_rows_is_no_smaller)
+{
+    static const kmf_precision wishes[] = {KMF_PRECISION_F32, KMF_PRECISION_BF16,
+                                           KMF_PRECISION_INT8};
+    kmf_precision precision = kmf_precision_here(wishes[_i]);
+    size_t before = 0;
+    for (size_t Din = 1; Din < 6000; Din += 31) {
+        size_t bytes = kmf_gemm_scratch(2 * KMF_TILE, Din, precision);
+        ck_assert_msg(bytes >= before, "%zu bytes for %zu terms, more for fewer", bytes, Din);
+        ck_assert_uint_le(kmf_gemm_scratch(KMF_TILE, Din, precision), bytes);
+        before = bytes;
+    }
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     if (argc == 3)
@@ -785,6 +801,7 @@ int main(int argc, char **argv)
                    openblas_is_used_where_nothing_better_is_there_and_it_treats_rows_alike);
     tcase_add_test(tcase, levels_with_fused_products_agree_in_every_bit);
     tcase_add_test(tcase, a_size_that_does_not_fit_is_0);
+    tcase_add_loop_test(tcase, scratch_for_more_terms_or_rows_is_no_smaller, 0, 3);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -228,9 +228,26 @@ size_t kmf_gemm_rows(kmf_precision precision)
     return kernel_of(precision)->product_rows;
 }
 
-size_t kmf_gemm_scratch(size_t rows, size_t Din, kmf_precision precision)
+/*
+ * Words of rows that are multiplied at a time in tile registers: those of product_rows, 884 KB,
+ * stay in the second-level cache while the columns of a weight pass by.
+ */
+#define ROW_WORDS 1152
+_Static_assert(ROW_WORDS % (KMF_ROWS_TILE * KMF_MOST_PARTS) == 0, "whole units of any parts");
+
+/* Terms of Din that a product takes in one go, in about equal pieces. */
+static size_t piece_terms(const kmf_kernel *kernel, size_t Din)
 {
-    const kmf_kernel *kernel = kernel_of(precision);
+    size_t unit = kernel->terms * kernel->unit;
+    size_t pieces = (kmf_kernel_words(kernel, Din) + ROW_WORDS - 1) / ROW_WORDS;
+    if (!kernel->tiled || kernel->terms != 2 || pieces < 2)
+        return Din;
+    return ((Din + pieces - 1) / pieces + unit - 1) / unit * unit;
+}
+
+/* Bytes for the words of so many rows, or with OpenBLAS for sums. */
+static size_t scratch_bytes(const kmf_kernel *kernel, size_t rows, size_t K)
+{
     size_t tiles = (rows + KMF_TILE - 1) / KMF_TILE;
     size_t most = kernel->product_rows / KMF_TILE;
     rows = (tiles < most ? tiles : most) * KMF_TILE;
@@ -238,8 +255,15 @@ size_t kmf_gemm_scratch(size_t rows, size_t Din, kmf_precision precision)
         return rows * KMF_PANEL_COLS * sizeof(float); /* sums */
     if (kernel->terms == 1)
         return 0;
-    return (rows * kmf_words_ld(kernel, Din) + 2 * kernel->product_rows) *
+    return (rows * kmf_words_ld(kernel, K) + 2 * kernel->product_rows) *
            sizeof(float); /* and scale, low */
+}
+
+size_t kmf_gemm_scratch(size_t rows, size_t Din, kmf_precision precision)
+{
+    const kmf_kernel *kernel = kernel_of(precision);
+    bool pieces = piece_terms(kernel, Din) < Din; /* of fewer terms they may be longer ones */
+    return scratch_bytes(kernel, rows, pieces ? kmf_kernel_terms(kernel, ROW_WORDS) : Din);
 }
 
 /* The left operand: words, and what they mean. */
@@ -301,11 +325,6 @@ typedef struct span {
     size_t beg, end;
     size_t k, K;
 } span;
-
-static span whole_of(const kmf_weight *w, const kmf_kernel *kernel)
-{
-    return (span){0, w->Dout, 0, kmf_kernel_words(kernel, w->Din)};
-}
 
 /*
  * The words of a panel from k on that are multiplied in one go; of all panels that are, where they
@@ -398,10 +417,9 @@ static void tile_product(const right *out, const left *x, const kmf_weight *w,
     assert(part.beg % kernel->cols == 0 && (part.k == 0 || out->y));
     bool rough = kernel->operand == KMF_OPERAND_BF16 || kernel->operand == KMF_OPERAND_INT8;
     bool whole = out->y && !scales && !bias;
-    if (kernel->ended && !whole && part.K <= kernel->depth &&
+    if (kernel->ended && !whole && part.K <= kernel->depth && (scales || part.k == 0) &&
         (part.end - part.beg) % KMF_ENDED_COLS == 0) {
         kmf_quantised q = {0};
-        assert(scales || part.k == 0);
         if (scales)
             q = (kmf_quantised){x->scale, x->low, scales + part.beg,
                                 scales + (1 + group) * w->Dout + part.beg, part.k > 0};
@@ -467,14 +485,19 @@ void kmf_gemm_weight(float *y, size_t ld_y, const float *x, size_t ld_x, const k
     const kmf_kernel *kernel = kernel_of(w->precision);
     const kmf_ending end = ending ? *ending : (kmf_ending){0};
     size_t step = kmf_gemm_rows(w->precision);
+    size_t piece = piece_terms(kernel, w->Din);
     assert(ld_y >= w->Dout && ld_x >= w->Din);
     kmf_kernels_open(kernel->tiled);
     for (size_t n = 0; n < N; n += step) {
         size_t rows = N - n < step ? N - n : step;
         right out = {.y = y + n * ld_y, .ld = ld_y};
-        left a = convert(scratch, x + n * ld_x, ld_x, kernel, rows, w->Din);
-        part_product(&out, &a, w, kernel, rows, end, whole_of(w, kernel), (kmf_ahead){0},
-                     scratch);
+        for (size_t k = 0; k < w->Din; k += piece) {
+            size_t K = w->Din - k < piece ? w->Din - k : piece;
+            span part = {0, w->Dout, kmf_kernel_words(kernel, k), kmf_kernel_words(kernel, K)};
+            left a = convert(scratch, x + n * ld_x + k, ld_x, kernel, rows, K);
+            part_product(&out, &a, w, kernel, rows, k + K == w->Din ? end : (kmf_ending){0},
+                         part, (kmf_ahead){0}, scratch);
+        }
     }
     kmf_kernels_close(kernel->tiled);
 }
@@ -513,7 +536,7 @@ size_t kmf_gemm_pair_scratch(size_t Din, size_t F, bool gated, kmf_precision fir
     const kmf_kernel *kernel = kernel_of(second);
     size_t n = columns_between(kernel_of(first), kernel, F, gated);
     size_t rows = pair_rows(first, second);
-    size_t words = kmf_gemm_scratch(rows, Din, first) + kmf_gemm_scratch(rows, n, second);
+    size_t words = scratch_bytes(kernel_of(first), rows, Din) + scratch_bytes(kernel, rows, n);
     if (kernel->terms == 2 && !gated)
         return words;
     return rows * (gated ? 2 * n : n) * sizeof(float) + words;
@@ -573,7 +596,7 @@ void kmf_gemm_pair(float *y, size_t ld_y, const float *x, size_t ld_x, const kmf
               NULL,
               scratch};
     size_t columns = columns_between(p.first, p.second, p.F, gated);
-    char *room = (char *)scratch + kmf_gemm_scratch(most, w1->Din, w1->precision);
+    char *room = (char *)scratch + scratch_bytes(p.first, most, w1->Din);
     left a = convert(scratch, x, ld_x, p.first, N, w1->Din);
     p.words = room;
     if (p.second->terms != 2 || gated) {

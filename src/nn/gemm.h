@@ -79,8 +79,8 @@ typedef struct kmf_ending {
 size_t kmf_gemm_rows(kmf_precision precision);
 
 /*
- * Bytes of scratch, aligned to 64, for kmf_gemm_weight with so many rows or fewer; 0: it needs
- * none.
+ * Bytes of scratch, aligned to 64, for kmf_gemm_weight with so many rows and terms or fewer; 0: it
+ * needs none.
  */
 size_t kmf_gemm_scratch(size_t rows, size_t Din, kmf_precision precision);
 
@@ -132,8 +132,8 @@ void kmf_gemm_inner(kmf_real *c, size_t ld_c, const kmf_real *a, size_t ld_a, co
                     size_t ld_b, size_t M, size_t N, size_t K, int how);
 
 /*
- * The gradient of a weight, dw [Dout, Din] += dy^T x over tokens. A factor, dy or x, is packed a
- * tile of tokens at a time, where it is made: once, in however many parts the product is computed.
+ * The gradient of a weight, dw [Dout, Din] += dy^T x over tokens. A factor, dy or x, is packed some
+ * tiles of tokens at a time, where it is made: once, in however many parts the product is computed.
  * Plain kernels with either engine; an element of dw has the same bits in any part.
  */
 typedef struct kmf_factor {
@@ -149,7 +149,10 @@ typedef struct kmf_factor {
 /* A multiple of 64, enough for either factor; 0: does not fit a size_t. */
 size_t kmf_gemm_factor_bytes(size_t N, size_t cols, kmf_precision precision);
 
-/* Rows [rows, cols] become tokens row .. row + rows - 1: a whole tile, or the last ones. */
+/*
+ * Rows [rows, cols] become tokens row .. row + rows - 1: whole tiles, if they are not the last
+ * ones.
+ */
 void kmf_gemm_pack_left(const kmf_factor *dy, const kmf_real *from, size_t ld_from, size_t row,
                         size_t rows);
 void kmf_gemm_pack_right(const kmf_factor *x, const kmf_real *from, size_t ld_from, size_t row,
