@@ -86,8 +86,9 @@ size_t kmf_words_ld(const kmf_kernel *kernel, size_t K)
  * row_to_bf16: K numbers, and zeros up to a multiple of 32; 32 of them stand side by side, `step`
  * words from there their next part, and behind the last part the next 32.
  * pair_rows: words [n] = a and b side by side, as bf16, and `step` words from there their next
- * part; b may be NULL: zeros.
+ * part; the first PAIRED of them, `next` words from there those that follow; b may be NULL: zeros.
  */
+#define PAIRED 16
 #if KMF_X86_LEVELS
 /* The lanes that the numbers of K from i on fill. */
 static KMF_INLINE __mmask16 lanes_at(size_t i, size_t K)
@@ -117,18 +118,19 @@ KMF_TARGET_BF16 static void row_to_bf16(uint32_t *to, size_t step, size_t parts,
         row_to_parts(to, step, parts, x, K);
 }
 
-KMF_TARGET_BF16 static void pair_rows(uint32_t *words, size_t step, size_t parts,
-                                      const float *a, const float *b, size_t n)
+KMF_TARGET_BF16 static KMF_INLINE void pair_parts(uint32_t *words, size_t next, size_t step,
+                                                  size_t parts, const float *a, const float *b,
+                                                  size_t n)
 {
     static const uint16_t place[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
                                        21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
                                        11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
     __m512i side_by_side = _mm512_loadu_si512(place);
-    for (size_t j = 0; j < n; j += 16) {
+    for (size_t j = 0; j < n; j += PAIRED, words += next) {
         __mmask16 there = lanes_at(j, n);
         __m512 x = _mm512_maskz_loadu_ps(there, a + j);
         __m512 y = b ? _mm512_maskz_loadu_ps(there, b + j) : _mm512_setzero_ps();
-        uint32_t *to = words + j;
+        uint32_t *to = words;
         for (size_t p = 1; p < parts; p++, to += step) {
             __m512i low = _mm512_castps_si512(kmf_take_part(&x));
             __m512i high = _mm512_castps_si512(kmf_take_part(&y));
@@ -138,6 +140,17 @@ KMF_TARGET_BF16 static void pair_rows(uint32_t *words, size_t step, size_t parts
         __m512i both = (__m512i)_mm512_cvtne2ps_pbh(y, x);
         _mm512_mask_storeu_epi32(to, there, _mm512_permutexvar_epi16(side_by_side, both));
     }
+}
+
+KMF_TARGET_BF16 static void pair_rows(uint32_t *words, size_t next, size_t step, size_t parts,
+                                      const float *a, const float *b, size_t n)
+{
+    if (parts == 1)
+        pair_parts(words, next, step, 1, a, b, n);
+    else if (parts == 3)
+        pair_parts(words, next, step, 3, a, b, n);
+    else
+        pair_parts(words, next, step, parts, a, b, n);
 }
 #else
 /* base/half.h's rounding, without a branch. */
@@ -158,13 +171,13 @@ static void row_to_bf16(uint32_t *to, size_t step, size_t parts, const float *x,
             (i < K ? bf16_of(x[i]) : 0) | (i + 1 < K ? bf16_of(x[i + 1]) << 16 : 0);
 }
 
-static void pair_rows(uint32_t *words, size_t step, size_t parts, const float *a,
+static void pair_rows(uint32_t *words, size_t next, size_t step, size_t parts, const float *a,
                       const float *b, size_t n)
 {
     assert(parts == 1);
     (void)step, (void)parts;
     for (size_t j = 0; j < n; j++)
-        words[j] = bf16_of(a[j]) | (b ? bf16_of(b[j]) << 16 : 0);
+        words[j / PAIRED * next + j % PAIRED] = bf16_of(a[j]) | (b ? bf16_of(b[j]) << 16 : 0);
 }
 #endif
 
@@ -193,7 +206,7 @@ void kmf_words_pairs(void *words, size_t ld, const kmf_kernel *kernel, const flo
                      size_t ld_x, size_t N, size_t K)
 {
     for (size_t k = 0; k < K; k += 2)
-        pair_rows((uint32_t *)words + place_of(kernel, k / 2) * ld, kernel->unit * ld,
+        pair_rows((uint32_t *)words + place_of(kernel, k / 2) * ld, PAIRED, kernel->unit * ld,
                   kernel->parts, x + k * ld_x, k + 1 < K ? x + (k + 1) * ld_x : NULL, N);
     fill_unit(words, kernel, ld, words_of(kernel, K));
 }
@@ -477,7 +490,11 @@ typedef struct matrix {
 
 static const float *row_of(const matrix *m, size_t o)
 {
-    return m->parts[o / m->part_rows] + o % m->part_rows * m->ld;
+    size_t part = 0;
+    for (; o >= m->part_rows;
+         o -= m->part_rows) /* three of them at most: faster than dividing */
+        part++;
+    return m->parts[part] + o * m->ld;
 }
 
 /*
@@ -486,9 +503,11 @@ static const float *row_of(const matrix *m, size_t o)
  */
 static void fetch_rows(const matrix *m, size_t o, size_t n_rows, size_t beg, size_t n)
 {
-    for (size_t end = o + n_rows; o < end && o < m->rows; o++)
+    for (size_t end = o + n_rows; o < end && o < m->rows; o++) {
+        const float *row = row_of(m, o) + beg;
         for (size_t j = 0; j < n; j += 16)
-            __builtin_prefetch(row_of(m, o) + beg + j);
+            __builtin_prefetch(row + j);
+    }
 }
 
 static float row_scale(const kmf_kernel *kernel, const float *row, size_t K)
@@ -592,13 +611,14 @@ static void column_words(uint32_t *to, size_t ld, const kmf_kernel *kernel, cons
     size_t n_rows = 0;
     for (; n_rows < kernel->terms && o + n_rows < m->rows; n_rows++)
         rows[n_rows] = row_of(m, o + n_rows) + beg;
+    if (kernel->terms == 2)
+        pair_rows(to, cols == PAIRED ? ld : PAIRED, kernel->unit * cols, kernel->parts, rows[0],
+                  rows[1], n);
     for (size_t j = 0; j < n; j += cols, to += ld) {
         size_t part = n - j < cols ? n - j : cols;
         if (kernel->terms == 1)
             memcpy(to, rows[0], part * sizeof *to);
-        else if (kernel->terms == 2)
-            pair_rows(to, kernel->unit * cols, kernel->parts, rows[0], rows[1], part);
-        else
+        else if (kernel->terms == 4)
             quad_rows(to, rows, factors + j, part);
         for (size_t p = 0; part < cols && p < kernel->parts; p++)
             memset(to + p * kernel->unit * cols + part, 0, (cols - part) * sizeof *to);
