@@ -39,6 +39,12 @@ kmf_weight kmf_gemm_pack_back(void *room, const kmf_real *const *parts, size_t n
     return (kmf_weight){Din, Dout, precision, room};
 }
 
+size_t kmf_gemm_rows(kmf_precision precision)
+{
+    (void)precision;
+    return (size_t)2 * KMF_TILE;
+}
+
 size_t kmf_gemm_scratch(size_t rows, size_t Din, kmf_precision precision)
 {
     (void)rows;
@@ -67,7 +73,7 @@ size_t kmf_gemm_factor_bytes(size_t N, size_t cols, kmf_precision precision)
 void kmf_gemm_pack_left(const kmf_factor *dy, const kmf_real *from, size_t ld_from, size_t row,
                         size_t rows)
 {
-    assert(row % KMF_TILE == 0 && rows <= KMF_TILE && row + rows <= dy->N);
+    assert(row % KMF_TILE == 0 && row + rows <= dy->N);
     for (size_t n = 0; n < rows; n++)
         memcpy((kmf_real *)dy->room + (row + n) * dy->cols, from + n * ld_from,
                dy->cols * sizeof *from);

@@ -9,9 +9,9 @@
  * A part is a row of phases; in a phase the threads take items, and it ends when all are done.
  * Two kinds of sums over tokens want an order that does not depend on threads. A weight's gradient
  * dy^T x is cut by blocks of the weight, and each item goes over the tokens in order; dy and x are
- * packed for that, once, by the tiles that make them or take them up, for a stage of some tiles at
+ * packed for that, once, by the strips that make them or take them up, for a stage of some tiles at
  * a time. Gradients of vectors (biases, norms) are summed by tiles, into partial sums that one item
- * then adds up in order.
+ * then adds up in order. A strip is as many tiles as products are fastest with; no sum ends with it.
  *
  * Weights are packed for the products one layer at a time, when they are wanted: they change with
  * every step, and packing takes less than a hundredth of the time of the products.
@@ -34,6 +34,7 @@
 
 #define ROTARY_BASE 10000.0
 #define CHUNK_NUMBERS ((size_t)1 << 22) /* of the head's probabilities, about */
+#define STRIP_ROWS ((size_t)KMF_STRIP_TILES * KMF_TILE)
 #define STAGE_TILES ((size_t)6) /* of a worker: the processor's caches hold what they pack */
 #define MOST_NUMBERS ((size_t)1 << 56) /* of a slab: sums of so many do not wrap around */
 #define CACHE_LINE ((size_t)64)        /* where the slab's arrays begin */
@@ -158,14 +159,14 @@ static void lay_out(kmf_mlm *m, arena *a)
     m->emb = take(a, m->E == m->D ? 0 : m->N, m->E);
     m->x0 = m->opts.forward_only ? NULL : take(a, m->N, m->D);
     lay_out_layers(m, a);
-    m->tile_y = take(a, workers * KMF_TILE, widest);
-    m->tile_x = take(a, workers * KMF_TILE, m->D);
-    m->tile_f = take(a, workers * KMF_TILE, m->F);
+    m->strip_y = take(a, workers * STRIP_ROWS, widest);
+    m->strip_x = take(a, workers * STRIP_ROWS, m->D);
+    m->strip_f = take(a, workers * STRIP_ROWS, m->F);
     m->scratch_size = larger(kmf_attn_scratch(m->opts.max_seq, m->K),
                              kmf_attn_backward_scratch(m->opts.max_seq, m->K));
     m->scratch = take(a, workers, m->scratch_size);
     m->words_size =
-        kmf_gemm_scratch(KMF_TILE, deepest(m), m->opts.precision) / sizeof(kmf_real);
+        kmf_gemm_scratch(STRIP_ROWS, deepest(m), m->opts.precision) / sizeof(kmf_real);
     m->words = take(a, workers, m->words_size);
     m->qkv_bias = take(a, 3, m->D);
     m->qkv = take_packing(m, a, 3 * m->D, m->D);
@@ -278,10 +279,21 @@ void kmf_mlm_free(kmf_mlm *mlm)
 
 /* ---------------------------------------------------------------- shared by the parts ---- */
 
-size_t kmf_mlm_tile_rows(const kmf_mlm *m, size_t tile)
+static size_t parts_of(size_t n, size_t each)
 {
-    size_t beg = tile * KMF_TILE;
-    return m->n - beg < KMF_TILE ? m->n - beg : KMF_TILE;
+    return (n + each - 1) / each;
+}
+
+size_t kmf_mlm_strips(const kmf_mlm *m)
+{
+    return parts_of(m->tiles, m->strip);
+}
+
+kmf_strip kmf_mlm_strip(const kmf_mlm *m, size_t first_tile, size_t i)
+{
+    size_t at = i * m->strip * KMF_TILE;
+    size_t row = first_tile * KMF_TILE + at;
+    return (kmf_strip){row / KMF_TILE, row, smaller(m->n - row, m->strip * KMF_TILE), at};
 }
 
 uint64_t kmf_mlm_drop_key(const kmf_mlm *m, int site, size_t layer, size_t sequence)
@@ -321,7 +333,7 @@ void kmf_mlm_multiply(const kmf_mlm *m, int worker, kmf_real *y, size_t ld_y, co
 
 kmf_real *kmf_mlm_of_worker(kmf_real *array, int worker, size_t width)
 {
-    return array + (size_t)worker * KMF_TILE * width;
+    return array + (size_t)worker * STRIP_ROWS * width;
 }
 
 kmf_factor kmf_mlm_factor(const kmf_mlm *m, kmf_real *room, size_t N, size_t cols)
@@ -367,10 +379,10 @@ void kmf_mlm_product_add(const kmf_mlm *m, size_t i, size_t rows)
     kmf_gemm_outer(p->dw + o * Din + k, Din, &p->dy, o, n_rows, &p->x, k, n_cols, rows);
 }
 
-/* Tiles of the stage under way. */
-static size_t tiles_here(const kmf_mlm *m)
+/* Strips of the stage under way. */
+static size_t strips_here(const kmf_mlm *m)
 {
-    return smaller(m->tiles - m->first_tile, m->stage_tiles);
+    return parts_of(smaller(m->tiles - m->first_tile, m->stage_tiles), m->strip);
 }
 
 size_t kmf_mlm_stage_rows(const kmf_mlm *m)
@@ -389,15 +401,17 @@ static int add_products(void *arg, size_t i, int worker, kmf_err *err)
 
 int kmf_mlm_stages(kmf_mlm *m, kmf_item_fn *fn, kmf_err *err)
 {
-    size_t stages = m->n_products > 0 ? (m->tiles + m->stage - 1) / m->stage : 1;
-    m->stage_tiles = (m->tiles + stages - 1) / stages;
+    size_t stages = m->n_products > 0 ? parts_of(m->tiles, m->stage) : 1;
+    size_t each = m->strip * (size_t)m->workers;
+    size_t about = parts_of(parts_of(m->tiles, stages), each) * each;
+    m->stage_tiles = stages > 1 ? smaller(about, m->stage) : m->tiles;
     m->first_tile = 0;
-    int rc = kmf_pool_each(m->pool, tiles_here(m), fn, m, err);
+    int rc = kmf_pool_each(m->pool, strips_here(m), fn, m, err);
     while (rc == 0 && m->first_tile + m->stage_tiles < m->tiles) {
         rc = kmf_pool_each(m->pool, kmf_mlm_product_items(m), add_products, m, err);
         m->first_tile += m->stage_tiles;
         if (rc == 0)
-            rc = kmf_pool_each(m->pool, tiles_here(m), fn, m, err);
+            rc = kmf_pool_each(m->pool, strips_here(m), fn, m, err);
     }
     return rc;
 }
@@ -411,11 +425,47 @@ size_t kmf_mlm_sum(kmf_mlm *m, kmf_real *to, size_t n)
     return from;
 }
 
-kmf_real *kmf_mlm_partial(const kmf_mlm *m, size_t tile)
+/* Those of tile t of a strip. */
+static kmf_real *partial_of(const kmf_mlm *m, const kmf_strip *strip, size_t t, size_t sum)
 {
-    kmf_real *partial = m->partial + tile * m->partial_width;
-    memset(partial, 0, m->partial_width * sizeof *partial);
-    return partial;
+    return m->partial + (strip->tile + t) * m->partial_width + m->sums[sum].from;
+}
+
+static size_t tiles_of(const kmf_strip *strip)
+{
+    return parts_of(strip->rows, KMF_TILE);
+}
+
+/* Rows of tile t of a strip. */
+static size_t rows_of(const kmf_strip *strip, size_t t)
+{
+    return smaller(strip->rows - t * KMF_TILE, KMF_TILE);
+}
+
+void kmf_mlm_clear_sums(const kmf_mlm *m, const kmf_strip *strip)
+{
+    memset(partial_of(m, strip, 0, 0), 0,
+           tiles_of(strip) * m->partial_width * sizeof *m->partial);
+}
+
+void kmf_mlm_bias_backward(const kmf_mlm *m, const kmf_strip *strip, size_t sum,
+                           const kmf_real *dy, size_t ld)
+{
+    for (size_t t = 0; t < tiles_of(strip); t++)
+        kmf_bias_backward(partial_of(m, strip, t, sum), dy + t * KMF_TILE * ld, ld,
+                          rows_of(strip, t), m->sums[sum].n);
+}
+
+void kmf_mlm_norm_backward(const kmf_mlm *m, const kmf_strip *strip, size_t weight_sum,
+                           size_t bias_sum, kmf_real *dx, const kmf_real *x, const kmf_real *w)
+{
+    size_t D = m->sums[weight_sum].n;
+    for (size_t t = 0; t < tiles_of(strip); t++) {
+        size_t at = t * KMF_TILE * D;
+        kmf_layernorm_backward(dx + at, D, partial_of(m, strip, t, weight_sum),
+                               partial_of(m, strip, t, bias_sum), dx + at, D, x + at, D, w,
+                               m->config.layer_norm_eps, rows_of(strip, t), D);
+    }
 }
 
 void kmf_mlm_reduce(const kmf_mlm *m, size_t tiles)
@@ -429,6 +479,22 @@ void kmf_mlm_reduce(const kmf_mlm *m, size_t tiles)
 
 /* ---------------------------------------------------------------- the pass --------------- */
 
+/* The most tiles that one thread has to do, in strips of so many. */
+static size_t share(const kmf_mlm *m, size_t strip)
+{
+    return smaller(parts_of(parts_of(m->tiles, strip), (size_t)m->workers) * strip, m->tiles);
+}
+
+/*
+ * Where a product works on several tiles at a time a strip of two is a tenth faster than one, if it
+ * leaves no thread without work for longer.
+ */
+static size_t strip_tiles(const kmf_mlm *m)
+{
+    bool faster = kmf_gemm_rows(m->opts.precision) >= STRIP_ROWS;
+    return faster && 10 * share(m, KMF_STRIP_TILES) <= 11 * share(m, 1) ? KMF_STRIP_TILES : 1;
+}
+
 static void begin(kmf_mlm *m, const kmf_mlm_batch *batch, bool training)
 {
     assert(!training || !m->opts.forward_only);
@@ -436,7 +502,8 @@ static void begin(kmf_mlm *m, const kmf_mlm_batch *batch, bool training)
     m->training = training;
     m->d = NULL;
     m->n = batch->off[batch->n_seq];
-    m->tiles = (m->n + KMF_TILE - 1) / KMF_TILE;
+    m->tiles = parts_of(m->n, KMF_TILE);
+    m->strip = strip_tiles(m);
     m->n_labels = 0;
     assert(m->n > 0 && m->n <= m->opts.max_tokens);
     for (size_t s = 0; s < batch->n_seq; s++)

@@ -57,14 +57,15 @@ static int pack_forward(void *arg, size_t i, int worker, kmf_err *err)
     return 0;
 }
 
-static int qkv_forward(void *arg, size_t t, int worker, kmf_err *err)
+static int qkv_forward(void *arg, size_t i, int worker, kmf_err *err)
 {
     const kmf_mlm *m = arg;
     size_t ld = 3 * m->D;
-    kmf_real *qkv = m->layers[m->layer].qkv + t * KMF_TILE * ld;
+    kmf_strip strip = kmf_mlm_strip(m, 0, i);
+    kmf_real *qkv = m->layers[m->layer].qkv + strip.row * ld;
     (void)err;
-    kmf_mlm_multiply(m, worker, qkv, ld, m->x + t * KMF_TILE * m->D, m->D, &m->qkv,
-                     kmf_mlm_tile_rows(m, t), m->qkv_bias); /* [t, D] -> [t, 3D] */
+    kmf_mlm_multiply(m, worker, qkv, ld, m->x + strip.row * m->D, m->D, &m->qkv, strip.rows,
+                     m->qkv_bias); /* [t, D] -> [t, 3D] */
     return 0;
 }
 
@@ -93,23 +94,23 @@ static int attention_forward(void *arg, size_t i, int worker, kmf_err *err)
     return 0;
 }
 
-static int feed_forward(void *arg, size_t t, int worker, kmf_err *err)
+static int feed_forward(void *arg, size_t i, int worker, kmf_err *err)
 {
     const kmf_mlm *m = arg;
     const kmf_layer *w = &m->w->layers[m->layer];
     const kmf_activations *a = &m->layers[m->layer];
     double eps = m->config.layer_norm_eps;
     size_t D = m->D, F = m->F;
-    size_t row = t * KMF_TILE;
-    size_t rows = kmf_mlm_tile_rows(m, t);
+    kmf_strip strip = kmf_mlm_strip(m, 0, i);
+    size_t row = strip.row, rows = strip.rows;
     size_t cells = rows * D * sizeof(kmf_real);
     kmf_real *x = m->x + row * D;
     kmf_real *sum1 = a->sum1 + row * D;
     kmf_real *sum2 = a->sum2 + row * D;
     kmf_real *h = a->h + row * F;
-    kmf_real *y = kmf_mlm_of_worker(m->tile_y, worker, widest(m));
-    kmf_real *mid = kmf_mlm_of_worker(m->tile_x, worker, D);
-    kmf_real *act = kmf_mlm_of_worker(m->tile_f, worker, F);
+    kmf_real *y = kmf_mlm_of_worker(m->strip_y, worker, widest(m));
+    kmf_real *mid = kmf_mlm_of_worker(m->strip_x, worker, D);
+    kmf_real *act = kmf_mlm_of_worker(m->strip_f, worker, F);
     (void)err;
 
     kmf_mlm_multiply(m, worker, y, D, a->heads + row * D, D, &m->wo, rows, w->bo);
@@ -133,11 +134,11 @@ int kmf_mlm_block_forward(kmf_mlm *m, size_t layer, kmf_err *err)
     m->layer = layer;
     int rc = kmf_pool_each(m->pool, N_WEIGHTS, pack_forward, m, err);
     if (rc == 0)
-        rc = kmf_pool_each(m->pool, m->tiles, qkv_forward, m, err);
+        rc = kmf_pool_each(m->pool, kmf_mlm_strips(m), qkv_forward, m, err);
     if (rc == 0)
         rc = kmf_pool_each(m->pool, m->batch->n_seq * m->H, attention_forward, m, err);
     if (rc == 0)
-        rc = kmf_pool_each(m->pool, m->tiles, feed_forward, m, err);
+        rc = kmf_pool_each(m->pool, kmf_mlm_strips(m), feed_forward, m, err);
     return rc;
 }
 
@@ -195,53 +196,48 @@ static int feed_backward(void *arg, size_t i, int worker, kmf_err *err)
     const kmf_mlm *m = arg;
     const kmf_layer *w = &m->w->layers[m->layer];
     const kmf_activations *a = &m->layers[m->layer];
-    double eps = m->config.layer_norm_eps;
     size_t D = m->D, F = m->F;
-    size_t t = m->first_tile + i;
-    size_t row = t * KMF_TILE;
-    size_t at = i * KMF_TILE; /* in the factors */
-    size_t rows = kmf_mlm_tile_rows(m, t);
+    kmf_strip strip = kmf_mlm_strip(m, m->first_tile, i);
+    size_t row = strip.row, rows = strip.rows, at = strip.at;
     size_t cells = rows * D * sizeof(kmf_real);
     kmf_real *dx = m->dx + row * D; /* then ds2 */
     kmf_real *h = a->h + row * F;
-    kmf_real *mid = kmf_mlm_of_worker(m->tile_x, worker, D);
-    kmf_real *dh = kmf_mlm_of_worker(m->tile_f, worker, F);
+    kmf_real *mid = kmf_mlm_of_worker(m->strip_x, worker, D);
+    kmf_real *dh = kmf_mlm_of_worker(m->strip_f, worker, F);
     kmf_real *act = dh; /* afterwards */
-    kmf_real *dy2 = kmf_mlm_of_worker(m->tile_y, worker, widest(m));
+    kmf_real *dy2 = kmf_mlm_of_worker(m->strip_y, worker, widest(m));
     kmf_real *dy1 = dy2;
     kmf_real *ds1 = m->dsum1 + row * D;
     kmf_real *sum1 = a->sum1 + row * D;
-    kmf_real *partial = kmf_mlm_partial(m, t);
-    const kmf_partial_sum *sums = m->sums;
     kmf_factor of_dy2 = factor(m, DY2), of_dy1 = factor(m, DY1), of_mid = factor(m, MID);
     kmf_factor of_heads = factor(m, HEADS), of_dh = wide_factor(m, DH);
     kmf_factor of_act = wide_factor(m, ACT);
     (void)err;
+    kmf_mlm_clear_sums(m, &strip);
 
-    kmf_layernorm_backward(dx, D, partial + sums[LN2_W].from, partial + sums[LN2_B].from, dx, D,
-                           a->sum2 + row * D, D, w->ln2_w, eps, rows, D);
+    kmf_mlm_norm_backward(m, &strip, LN2_W, LN2_B, dx, a->sum2 + row * D, w->ln2_w);
     memcpy(dy2, dx, cells);
     kmf_mlm_drop(m, dy2, D, KMF_DROP_FEED, m->layer, row, rows, D);
-    kmf_bias_backward(partial + sums[B2].from, dy2, D, rows, D);
+    kmf_mlm_bias_backward(m, &strip, B2, dy2, D);
     kmf_gemm_pack_left(&of_dy2, dy2, D, at, rows);
     kmf_mlm_multiply(m, worker, dh, F, dy2, D, &m->w2, rows, NULL); /* [t, D] -> [t, F] */
     kmf_activation_backward(dh, F, dh, F, h, F, m->config.activation, rows, F);
-    kmf_bias_backward(partial + sums[B1].from, dh, F, rows, F);
+    kmf_mlm_bias_backward(m, &strip, B1, dh, F);
     kmf_gemm_pack_left(&of_dh, dh, F, at, rows);
     kmf_mlm_multiply(m, worker, ds1, D, dh, F, &m->w1, rows, NULL); /* [t, F] -> [t, D] */
     kmf_residual_forward(ds1, D, dx, D, NULL, rows, D);
 
-    kmf_layernorm_backward(ds1, D, partial + sums[LN1_W].from, partial + sums[LN1_B].from, ds1,
-                           D, sum1, D, w->ln1_w, eps, rows, D);
+    kmf_mlm_norm_backward(m, &strip, LN1_W, LN1_B, ds1, sum1, w->ln1_w);
     memcpy(dy1, ds1, cells);
     kmf_mlm_drop(m, dy1, D, KMF_DROP_HEADS, m->layer, row, rows, D);
-    kmf_bias_backward(partial + sums[BO].from, dy1, D, rows, D);
+    kmf_mlm_bias_backward(m, &strip, BO, dy1, D);
     kmf_gemm_pack_left(&of_dy1, dy1, D, at, rows);
     kmf_mlm_multiply(m, worker, m->dheads + row * D, D, dy1, D, &m->wo, rows, NULL);
 
     kmf_activation_forward(act, F, h, F, m->config.activation, rows, F);
     kmf_gemm_pack_right(&of_act, act, F, at, rows);
-    kmf_layernorm_copy_forward(mid, D, sum1, D, w->ln1_w, w->ln1_b, eps, rows, D);
+    kmf_layernorm_copy_forward(mid, D, sum1, D, w->ln1_w, w->ln1_b, m->config.layer_norm_eps,
+                               rows, D);
     kmf_gemm_pack_right(&of_mid, mid, D, at, rows);
     kmf_gemm_pack_right(&of_heads, a->heads + row * D, D, at, rows);
     input_again(m, m->x + row * D, row, rows);
@@ -291,16 +287,14 @@ static int qkv_backward(void *arg, size_t i, int worker, kmf_err *err)
     const kmf_mlm *m = arg;
     size_t D = m->D;
     size_t ld = 3 * D;
-    size_t t = m->first_tile + i;
-    size_t row = t * KMF_TILE;
-    size_t at = i * KMF_TILE; /* in the factors */
-    size_t rows = kmf_mlm_tile_rows(m, t);
+    kmf_strip strip = kmf_mlm_strip(m, m->first_tile, i);
+    size_t row = strip.row, rows = strip.rows, at = strip.at;
     kmf_real *dx = m->dx + row * D;
     const kmf_real *dqkv = m->dqkv + row * ld;
-    kmf_real *partial = kmf_mlm_partial(m, t);
     (void)err;
+    kmf_mlm_clear_sums(m, &strip);
     for (size_t b = 0; b < m->n_sums; b++)
-        kmf_bias_backward(partial + m->sums[b].from, dqkv + b * D, ld, rows, D);
+        kmf_mlm_bias_backward(m, &strip, b, dqkv + b * D, ld);
     kmf_mlm_multiply(m, worker, dx, D, dqkv, ld, &m->qkv, rows, NULL); /* [t, 3D] -> [t, D] */
     kmf_residual_forward(dx, D, m->dsum1 + row * D, D, NULL, rows, D);
     for (size_t d = DQ; d <= DV; d++) {
@@ -357,8 +351,7 @@ static void plan_qkv_backward(kmf_mlm *m)
 static int forward_again(kmf_mlm *m, size_t layer, kmf_err *err)
 {
     m->layer = layer;
-    for (size_t t = 0; t < m->tiles; t++)
-        input_again(m, m->x + t * KMF_TILE * m->D, t * KMF_TILE, kmf_mlm_tile_rows(m, t));
+    input_again(m, m->x, 0, m->n);
     kmf_mlm_mix_forward(m, m->x, layer);
     return kmf_mlm_block_forward(m, layer, err);
 }

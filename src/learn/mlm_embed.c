@@ -12,12 +12,12 @@
 
 /* ---------------------------------------------------------------- forward ---------------- */
 
-static int embed_tile_forward(void *arg, size_t t, int worker, kmf_err *err)
+static int embed_strip_forward(void *arg, size_t i, int worker, kmf_err *err)
 {
     const kmf_mlm *m = arg;
     const kmf_params *w = m->w;
-    size_t row = t * KMF_TILE;
-    size_t rows = kmf_mlm_tile_rows(m, t);
+    kmf_strip strip = kmf_mlm_strip(m, 0, i);
+    size_t row = strip.row, rows = strip.rows;
     kmf_real *x = m->x + row * m->D;
     kmf_real *s = m->emb_sum + row * m->E;
     kmf_real *y = m->proj.room ? m->emb + row * m->E : x;
@@ -37,7 +37,7 @@ int kmf_mlm_embed_forward(kmf_mlm *m, kmf_err *err)
 {
     if (m->proj.room)
         kmf_mlm_pack(m, &m->proj, (const kmf_real *[]){m->w->proj_w}, 1, m->D, m->E);
-    return kmf_pool_each(m->pool, m->tiles, embed_tile_forward, m, err);
+    return kmf_pool_each(m->pool, kmf_mlm_strips(m), embed_strip_forward, m, err);
 }
 
 /* ---------------------------------------------------------------- backward --------------- */
@@ -45,31 +45,28 @@ int kmf_mlm_embed_forward(kmf_mlm *m, kmf_err *err)
 enum { LN_W, LN_B, TYPE, PROJ_B };
 
 /* dx -> the gradient by s, in the place of s. */
-static int embed_tile_backward(void *arg, size_t i, int worker, kmf_err *err)
+static int embed_strip_backward(void *arg, size_t i, int worker, kmf_err *err)
 {
     const kmf_mlm *m = arg;
-    size_t t = m->first_tile + i;
-    size_t row = t * KMF_TILE;
-    size_t at = i * KMF_TILE; /* in the factors */
-    size_t rows = kmf_mlm_tile_rows(m, t);
+    kmf_strip strip = kmf_mlm_strip(m, m->first_tile, i);
+    size_t row = strip.row, rows = strip.rows;
     const kmf_real *dx = m->dx + row * m->D;
     kmf_real *s = m->emb_sum + row * m->E;
-    kmf_real *dy = kmf_mlm_of_worker(m->tile_y, worker, m->D > m->E ? m->D : m->E);
-    kmf_real *partial = kmf_mlm_partial(m, t);
+    kmf_real *dy = kmf_mlm_of_worker(m->strip_y, worker, m->D > m->E ? m->D : m->E);
     (void)err;
+    kmf_mlm_clear_sums(m, &strip);
     if (m->proj.room) {
         const kmf_product *proj = &m->products[0];
-        kmf_bias_backward(partial + m->sums[PROJ_B].from, dx, m->D, rows, m->D);
-        kmf_gemm_pack_left(&proj->dy, dx, m->D, at, rows);
-        kmf_gemm_pack_right(&proj->x, m->emb + row * m->E, m->E, at, rows);
+        kmf_mlm_bias_backward(m, &strip, PROJ_B, dx, m->D);
+        kmf_gemm_pack_left(&proj->dy, dx, m->D, strip.at, rows);
+        kmf_gemm_pack_right(&proj->x, m->emb + row * m->E, m->E, strip.at, rows);
         kmf_mlm_multiply(m, worker, dy, m->E, dx, m->D, &m->proj, rows, NULL);
     } else {
         memcpy(dy, dx, rows * m->E * sizeof *dy);
     }
     kmf_mlm_drop(m, dy, m->E, KMF_DROP_FEED, m->L, row, rows, m->E);
-    kmf_layernorm_backward(dy, m->E, partial + m->sums[LN_W].from, partial + m->sums[LN_B].from,
-                           dy, m->E, s, m->E, m->w->ln_w, m->config.layer_norm_eps, rows, m->E);
-    kmf_bias_backward(partial + m->sums[TYPE].from, dy, m->E, rows, m->E);
+    kmf_mlm_norm_backward(m, &strip, LN_W, LN_B, dy, s, m->w->ln_w);
+    kmf_mlm_bias_backward(m, &strip, TYPE, dy, m->E);
     memcpy(s, dy, rows * m->E * sizeof *s);
     return 0;
 }
@@ -110,7 +107,7 @@ int kmf_mlm_embed_backward(kmf_mlm *m, kmf_err *err)
                         kmf_mlm_factor(m, m->factors[1], n, m->E));
         kmf_mlm_pack_back(m, &m->proj, (const kmf_real *[]){m->w->proj_w}, 1, m->D, m->E);
     }
-    int rc = kmf_mlm_stages(m, embed_tile_backward, err);
+    int rc = kmf_mlm_stages(m, embed_strip_backward, err);
     if (rc < 0)
         return rc;
     return kmf_pool_each(m->pool, word_items(m) + kmf_mlm_product_items(m) + 1,

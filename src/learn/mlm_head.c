@@ -82,22 +82,21 @@ static void tile_backward(const kmf_mlm *m, size_t t, int worker)
     size_t rows = rows_of(m, t);
     size_t first = m->first + beg;
     kmf_real *p = m->probs + beg * V;
-    kmf_real *dh = kmf_mlm_of_worker(m->tile_y, worker, D > E ? D : E);
-    kmf_real *dx = kmf_mlm_of_worker(m->tile_x, worker, D);
+    kmf_real *dh = kmf_mlm_of_worker(m->strip_y, worker, D > E ? D : E);
+    kmf_real *dx = kmf_mlm_of_worker(m->strip_x, worker, D);
     kmf_real *weights = m->head_weights + beg;
-    kmf_real *partial = kmf_mlm_partial(m, t);
+    kmf_strip strip = {t, beg, rows, beg};
+    kmf_mlm_clear_sums(m, &strip);
     for (size_t i = 0; i < rows; i++)
         weights[i] = m->batch->weights ? m->batch->weights[m->rows[first + i]] : 1;
     kmf_softmax_backward(p, V, m->labels + first, weights, rows, V);
     kmf_gemm_pack_left(&m->products[WORD].dy, p, V, beg, rows);
     kmf_gemm_pack_right(&m->products[WORD].x, m->head_out + beg * E, E, beg, rows);
     kmf_mlm_multiply(m, worker, dh, E, p, V, &m->word_back, rows, NULL); /* [t, V] -> [t, E] */
-    kmf_layernorm_backward(dh, E, partial + m->sums[LN_W].from, partial + m->sums[LN_B].from,
-                           dh, E, m->head_act + beg * E, E, w->head_ln_w,
-                           m->config.layer_norm_eps, rows, E);
+    kmf_mlm_norm_backward(m, &strip, LN_W, LN_B, dh, m->head_act + beg * E, w->head_ln_w);
     kmf_activation_backward(dh, E, dh, E, m->head_h + beg * E, E, m->config.activation, rows,
                             E);
-    kmf_bias_backward(partial + m->sums[HEAD_B].from, dh, E, rows, E);
+    kmf_mlm_bias_backward(m, &strip, HEAD_B, dh, E);
     kmf_gemm_pack_left(&m->products[HEAD].dy, dh, E, beg, rows);
     kmf_gemm_pack_right(&m->products[HEAD].x, m->head_x + beg * D, D, beg, rows);
     kmf_mlm_multiply(m, worker, dx, D, dh, E, &m->head_back, rows, NULL); /* [t, E] -> [t, D] */

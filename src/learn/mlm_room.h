@@ -42,6 +42,16 @@ typedef struct kmf_packing {
     kmf_weight weight;
 } kmf_packing;
 
+/* The most tiles that an item of work takes, one behind the other: a strip. */
+enum { KMF_STRIP_TILES = 2 };
+
+typedef struct kmf_strip {
+    size_t tile; /* the first */
+    size_t row;  /* its first token */
+    size_t rows; /* tokens of all */
+    size_t at;   /* where they begin in the factors of a stage */
+} kmf_strip;
+
 /* dw [Dout, Din] += dy^T x */
 typedef struct kmf_product {
     kmf_real *dw;
@@ -77,9 +87,9 @@ struct kmf_mlm {
     kmf_real *emb_sum;       /* [N, E]  input of the embedding's norm */
     kmf_real *emb;           /* [N, E]  its output, when a projection follows */
     kmf_real *x0;            /* [N, D]  the embedding's output; NULL: forward alone */
-    kmf_real *tile_y;        /* [workers, tile, max(D, E)] */
-    kmf_real *tile_x;        /* [workers, tile, D] */
-    kmf_real *tile_f;        /* [workers, tile, F] */
+    kmf_real *strip_y;       /* [workers, strip, max(D, E)] */
+    kmf_real *strip_x;       /* [workers, strip, D] */
+    kmf_real *strip_f;       /* [workers, strip, F] */
     kmf_real *scratch;       /* [workers, scratch_size] the attention's */
     size_t scratch_size;
     kmf_real *words; /* [workers, words_size] the products' */
@@ -118,6 +128,7 @@ struct kmf_mlm {
     bool training;       /* dropout, and a way back */
     const kmf_params *d; /* gradients; NULL: not on the way back */
     size_t n, tiles;     /* tokens, and tiles of them */
+    size_t strip;        /* tiles of a strip; no bit depends on it */
     size_t first_tile;   /* of those whose factors are kept */
     size_t stage_tiles;  /* how many at a time, about equal */
     size_t n_labels;
@@ -158,8 +169,9 @@ void kmf_mlm_mix_backward(const kmf_mlm *m, kmf_real *dx, size_t layer);
 
 /* ---- what the parts share: mlm.c --------------------------------------------------------- */
 
-/* Rows of tile t that hold tokens. */
-size_t kmf_mlm_tile_rows(const kmf_mlm *m, size_t tile);
+/* Strips of all tiles, and the i-th from a tile on. */
+size_t kmf_mlm_strips(const kmf_mlm *m);
+kmf_strip kmf_mlm_strip(const kmf_mlm *m, size_t first_tile, size_t i);
 /* Drops elements of rows from `row` on, width wide, as site and layer say; forward and backward. */
 void kmf_mlm_drop(const kmf_mlm *m, kmf_real *x, size_t ld, int site, size_t layer, size_t row,
                   size_t rows, size_t width);
@@ -170,11 +182,11 @@ void kmf_mlm_pack(const kmf_mlm *m, kmf_packing *p, const kmf_real *const *w, si
                   size_t Dout, size_t Din);
 void kmf_mlm_pack_back(const kmf_mlm *m, kmf_packing *p, const kmf_real *const *w,
                        size_t n_parts, size_t Dout, size_t Din);
-/* y = x w^T + bias (NULL: none) for the rows of a tile, by kmf_gemm_weight. */
+/* y = x w^T + bias (NULL: none) for the rows of a strip, by kmf_gemm_weight. */
 void kmf_mlm_multiply(const kmf_mlm *m, int worker, kmf_real *y, size_t ld_y, const kmf_real *x,
                       size_t ld_x, const kmf_packing *w, size_t rows, const kmf_real *bias);
 
-/* The worker's piece of an array of [workers, tile, width]. */
+/* The worker's piece of an array of [workers, strip, width]. */
 kmf_real *kmf_mlm_of_worker(kmf_real *array, int worker, size_t width);
 
 /* A factor of N tokens, a multiple of a tile, and cols columns in a room. */
@@ -186,17 +198,25 @@ size_t kmf_mlm_product_items(const kmf_mlm *m);
 /* Adds item i of the products over the first `rows` tokens of their factors. */
 void kmf_mlm_product_add(const kmf_mlm *m, size_t i, size_t rows);
 /*
- * Works tiles off by fn, a stage at a time: item i of fn is tile m->first_tile + i, and what it
- * packs are the tokens of its factors from i KMF_TILE on. Behind each stage its products are added;
- * those of the last one, over kmf_mlm_stage_rows tokens, are left to the caller.
+ * Works tiles off by fn, a stage at a time: item i of fn is the i-th strip from m->first_tile on.
+ * Behind each stage its products are added; those of the last one, over kmf_mlm_stage_rows tokens,
+ * are left to the caller.
  */
 int kmf_mlm_stages(kmf_mlm *m, kmf_item_fn *fn, kmf_err *err) KMF_MUST_CHECK;
 size_t kmf_mlm_stage_rows(const kmf_mlm *m);
 
 /* Where in a tile's partial sums the n numbers of a vector's gradient are added up. */
 size_t kmf_mlm_sum(kmf_mlm *m, kmf_real *to, size_t n);
-/* The partial sums of a tile, set to 0. */
-kmf_real *kmf_mlm_partial(const kmf_mlm *m, size_t tile);
+/* Sets those of a strip's tiles to 0, all sums. */
+void kmf_mlm_clear_sums(const kmf_mlm *m, const kmf_strip *strip);
+/*
+ * kmf_bias_backward and kmf_layernorm_backward for the rows of a strip, ld as wide as the sums; what
+ * they add goes to the sums of each tile by itself.
+ */
+void kmf_mlm_bias_backward(const kmf_mlm *m, const kmf_strip *strip, size_t sum,
+                           const kmf_real *dy, size_t ld);
+void kmf_mlm_norm_backward(const kmf_mlm *m, const kmf_strip *strip, size_t weight_sum,
+                           size_t bias_sum, kmf_real *dx, const kmf_real *x, const kmf_real *w);
 /* Adds them up, tile after tile. */
 void kmf_mlm_reduce(const kmf_mlm *m, size_t tiles);
 

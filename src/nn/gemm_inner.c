@@ -197,7 +197,7 @@ void kmf_gemm_pack_left(const kmf_factor *dy, const float *from, size_t ld_from,
     const kmf_kernel *kernel = kernel_of(dy);
     size_t ld = kmf_kernel_words(kernel, dy->N);
     float *groups = (float *)dy->room + kmf_kernel_words(kernel, row) * kernel->group;
-    assert(row % KMF_TILE == 0 && rows <= KMF_TILE && row + rows <= dy->N);
+    assert(row % KMF_TILE == 0 && row + rows <= dy->N);
     if (kernel->terms == 2)
         gather_pairs(groups, ld, kernel, from, ld_from, rows, dy->cols);
     else
@@ -208,7 +208,7 @@ void kmf_gemm_pack_right(const kmf_factor *x, const float *from, size_t ld_from,
                          size_t rows)
 {
     const kmf_kernel *kernel = kernel_of(x);
-    assert(row % KMF_TILE == 0 && rows <= KMF_TILE && row + rows <= x->N);
+    assert(row % KMF_TILE == 0 && row + rows <= x->N);
     kmf_panels_pack_rows((float *)x->room + kmf_kernel_words(kernel, row) * kernel->cols,
                          kmf_kernel_words(kernel, x->N), kernel, from, ld_from, rows, x->cols);
 }
