@@ -229,17 +229,13 @@ size_t kmf_gemm_rows(kmf_precision precision)
 }
 
 /*
- * Words of rows that are multiplied at a time in tile registers: those of product_rows, 884 KB,
- * stay in the second-level cache while the columns of a weight pass by.
+ * Terms of Din that a product takes of its rows at a time, in about equal pieces: in tile registers
+ * no more than are multiplied in one go, for all columns of a weight before the next ones.
  */
-#define ROW_WORDS 1152
-_Static_assert(ROW_WORDS % (KMF_ROWS_TILE * KMF_MOST_PARTS) == 0, "whole units of any parts");
-
-/* Terms of Din that a product takes in one go, in about equal pieces. */
 static size_t piece_terms(const kmf_kernel *kernel, size_t Din)
 {
     size_t unit = kernel->terms * kernel->unit;
-    size_t pieces = (kmf_kernel_words(kernel, Din) + ROW_WORDS - 1) / ROW_WORDS;
+    size_t pieces = (kmf_kernel_words(kernel, Din) + kernel->depth - 1) / kernel->depth;
     if (!kernel->tiled || kernel->terms != 2 || pieces < 2)
         return Din;
     return ((Din + pieces - 1) / pieces + unit - 1) / unit * unit;
@@ -263,7 +259,7 @@ size_t kmf_gemm_scratch(size_t rows, size_t Din, kmf_precision precision)
 {
     const kmf_kernel *kernel = kernel_of(precision);
     bool pieces = piece_terms(kernel, Din) < Din; /* of fewer terms they may be longer ones */
-    return scratch_bytes(kernel, rows, pieces ? kmf_kernel_terms(kernel, ROW_WORDS) : Din);
+    return scratch_bytes(kernel, rows, pieces ? kmf_kernel_terms(kernel, kernel->depth) : Din);
 }
 
 /* The left operand: words, and what they mean. */

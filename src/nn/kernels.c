@@ -151,27 +151,29 @@ static const kmf_kernel bf16_kernel = {IN_ROWS(KMF_OPERAND_BF16, bf16, 64, 2),
 static const kmf_kernel int8_kernel = {IN_ROWS(KMF_OPERAND_INT8, int8, 64, 4)};
 static const kmf_kernel int16_kernel = {IN_ROWS(KMF_OPERAND_INT16, int16, 64, 2)};
 
+#define THIRDS_DEEP 1152 /* of 192 rows: 884 KB, which stay while the columns pass by */
 /* Tiles are so fast that a weight must be used often while it is near. */
-#define IN_TILES(which, name, n_terms, n_parts)                                               \
+#define IN_TILES(which, name, n_terms, n_parts, words_deep)                                   \
     .operand = (which), .tiled = true, .panel = kmf_tiles_panel_##name, .rows = KMF_ROW_STEP, \
     .cols = KMF_ROWS_TILE, .terms = (n_terms), .parts = (n_parts), .unit = KMF_ROWS_TILE,     \
-    .width = 64, .product_rows = 192, .depth = WORDS_DEEP * (n_parts)
+    .width = 64, .product_rows = 192, .depth = (words_deep)
 #define GATHERS_TILES(name) \
     .group_panel = kmf_tiles_panel_##name, .gather = kmf_tiles_gather, .group = KMF_ROWS_TILE
 
 static const kmf_kernel thirds_tiles = {
-    IN_TILES(KMF_OPERAND_THIRDS, thirds, 2, 3),
+    IN_TILES(KMF_OPERAND_THIRDS, thirds, 2, 3, THIRDS_DEEP),
     GATHERS_TILES(thirds),
     .ended = kmf_tiles_ended_thirds,
 };
 static const kmf_kernel bf16_tiles = {
-    IN_TILES(KMF_OPERAND_BF16, bf16, 2, 1),
+    IN_TILES(KMF_OPERAND_BF16, bf16, 2, 1, WORDS_DEEP),
     GATHERS_TILES(bf16),
     .ended = kmf_tiles_ended_bf16,
 };
-static const kmf_kernel split_tiles = {IN_TILES(KMF_OPERAND_SPLIT, split, 2, 2)};
+static const kmf_kernel split_tiles = {
+    IN_TILES(KMF_OPERAND_SPLIT, split, 2, 2, 2 * WORDS_DEEP)};
 static const kmf_kernel int8_tiles = {
-    IN_TILES(KMF_OPERAND_INT8, int8, 4, 1),
+    IN_TILES(KMF_OPERAND_INT8, int8, 4, 1, WORDS_DEEP),
     .ended = kmf_tiles_ended_int8,
 };
 #endif
