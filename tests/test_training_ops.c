@@ -100,6 +100,32 @@ static const char *slopes_are_right(void)
     return worst[0] <= 2e-7 && worst[1] <= 2e-7 ? NULL : "a slope is less exact than stated";
 }
 
+static const char *activations_again_are_those_of_the_forward(void)
+{
+    enum { N = 5, D = 77, LD = 80 };
+    static float x[N * LD], dy[N * LD], y[N * LD], dx[N * LD], again[N * LD], slopes[N * LD];
+    fill(x, N * LD, 6.0f);
+    fill(dy, N * LD, 1.0f);
+    for (int act = KMF_GELU; act <= KMF_SILU; act++) {
+        kmf_activation form = (kmf_activation)act;
+        memset(y, 0, sizeof y);
+        memset(again, 0, sizeof again);
+        memset(dx, 0, sizeof dx);
+        memcpy(slopes, dy, sizeof slopes);
+        kmf_activation_forward(y, LD, x, LD, form, N, D);
+        for (size_t n = 0; n < N; n++)
+            kmf_activation_backward(dx + n * LD, D, dy + n * LD, D, x + n * LD, D, form, 1, D);
+        kmf_activation_again(slopes, LD, again, LD, slopes, LD, x, LD, form, N, D);
+        for (size_t n = 0; n < N; n++)
+            if (memcmp(again + n * LD, y + n * LD, D * sizeof *y) != 0 ||
+                memcmp(slopes + n * LD, dx + n * LD, D * sizeof *dx) != 0)
+                return "an activation by the way of its slope is another one";
+        if (again[D] != 0.0f || slopes[D] != dy[D])
+            return "something was written behind a row";
+    }
+    return NULL;
+}
+
 static const char *slopes_have_limits(void)
 {
     const float x[] = {-INFINITY, INFINITY, NAN, -NAN, -100.0f, 100.0f, -1e38f, 1e38f};
@@ -732,6 +758,7 @@ static const char *print_fused_bits(void)
 static const levels_part parts[] = {
     {"slopes", slopes_are_right},
     {"limits", slopes_have_limits},
+    {"again", activations_again_are_those_of_the_forward},
     {"norms", norms_are_right},
     {"whole", parts_are_the_whole},
     {"sums", sums_are_in_order},
@@ -758,6 +785,7 @@ START_TEST(slopes_are_within_their_error_of_libm)
 {
     levels_run("slopes", levels_cpu[_i], NULL);
     levels_run("limits", levels_cpu[_i], NULL);
+    levels_run("again", levels_cpu[_i], NULL);
 }
 END_TEST
 

@@ -162,6 +162,7 @@ static void lay_out(kmf_mlm *m, arena *a)
     m->strip_y = take(a, workers * STRIP_ROWS, widest);
     m->strip_x = take(a, workers * STRIP_ROWS, m->D);
     m->strip_f = take(a, workers * STRIP_ROWS, m->F);
+    m->strip_act = m->opts.forward_only ? NULL : take(a, workers * STRIP_ROWS, m->F);
     m->scratch_size = larger(kmf_attn_scratch(m->opts.max_seq, m->K),
                              kmf_attn_backward_scratch(m->opts.max_seq, m->K));
     m->scratch = take(a, workers, m->scratch_size);

@@ -204,7 +204,7 @@ static int feed_backward(void *arg, size_t i, int worker, kmf_err *err)
     kmf_real *h = a->h + row * F;
     kmf_real *mid = kmf_mlm_of_worker(m->strip_x, worker, D);
     kmf_real *dh = kmf_mlm_of_worker(m->strip_f, worker, F);
-    kmf_real *act = dh; /* afterwards */
+    kmf_real *act = kmf_mlm_of_worker(m->strip_act, worker, F);
     kmf_real *dy2 = kmf_mlm_of_worker(m->strip_y, worker, widest(m));
     kmf_real *dy1 = dy2;
     kmf_real *ds1 = m->dsum1 + row * D;
@@ -221,7 +221,8 @@ static int feed_backward(void *arg, size_t i, int worker, kmf_err *err)
     kmf_mlm_bias_backward(m, &strip, B2, dy2, D);
     kmf_gemm_pack_left(&of_dy2, dy2, D, at, rows);
     kmf_mlm_multiply(m, worker, dh, F, dy2, D, &m->w2, rows, NULL); /* [t, D] -> [t, F] */
-    kmf_activation_backward(dh, F, dh, F, h, F, m->config.activation, rows, F);
+    kmf_activation_again(dh, F, act, F, dh, F, h, F, m->config.activation, rows, F);
+    kmf_gemm_pack_right(&of_act, act, F, at, rows);
     kmf_mlm_bias_backward(m, &strip, B1, dh, F);
     kmf_gemm_pack_left(&of_dh, dh, F, at, rows);
     kmf_mlm_multiply(m, worker, ds1, D, dh, F, &m->w1, rows, NULL); /* [t, F] -> [t, D] */
@@ -234,8 +235,6 @@ static int feed_backward(void *arg, size_t i, int worker, kmf_err *err)
     kmf_gemm_pack_left(&of_dy1, dy1, D, at, rows);
     kmf_mlm_multiply(m, worker, m->dheads + row * D, D, dy1, D, &m->wo, rows, NULL);
 
-    kmf_activation_forward(act, F, h, F, m->config.activation, rows, F);
-    kmf_gemm_pack_right(&of_act, act, F, at, rows);
     kmf_layernorm_copy_forward(mid, D, sum1, D, w->ln1_w, w->ln1_b, m->config.layer_norm_eps,
                                rows, D);
     kmf_gemm_pack_right(&of_mid, mid, D, at, rows);

@@ -90,6 +90,7 @@ struct kmf_mlm {
     kmf_real *strip_y;       /* [workers, strip, max(D, E)] */
     kmf_real *strip_x;       /* [workers, strip, D] */
     kmf_real *strip_f;       /* [workers, strip, F] */
+    kmf_real *strip_act;     /* [workers, strip, F]; NULL: forward alone */
     kmf_real *scratch;       /* [workers, scratch_size] the attention's */
     size_t scratch_size;
     kmf_real *words; /* [workers, words_size] the products' */

@@ -369,42 +369,60 @@ KMF_CLONES_FUSED(kmf_activation_forward,
                   kmf_activation activation, size_t N, size_t D),
                  (y, ld_y, x, ld_x, activation, N, D))
 
+/* y NULL: act(x) is not wanted. */
 static KMF_INLINE void activate_rows_backward(bool fused, kmf_real *dx, size_t ld_dx,
-                                              const kmf_real *dy, size_t ld_dy,
-                                              const kmf_real *x, size_t ld_x,
+                                              kmf_real *y, size_t ld_y, const kmf_real *dy,
+                                              size_t ld_dy, const kmf_real *x, size_t ld_x,
                                               kmf_activation activation, size_t N, size_t D)
 {
     for (size_t n = 0; n < N; n++) {
         kmf_real *to = dx + n * ld_dx;
         const kmf_real *from = dy + n * ld_dy;
         const kmf_real *at = x + n * ld_x;
+        if (!y) {
+            KMF_INDEPENDENT
+            for (size_t i = 0; i < D; i++)
+                to[i] = from[i] * activate(fused, activation, true, at[i]);
+            continue;
+        }
+        kmf_real *forward = y + n * ld_y;
         KMF_INDEPENDENT
-        for (size_t i = 0; i < D; i++)
-            to[i] = from[i] * activate(fused, activation, true, at[i]);
+        for (size_t i = 0; i < D; i++) {
+            kmf_real value = at[i];
+            forward[i] = activate(fused, activation, false, value);
+            to[i] = from[i] * activate(fused, activation, true, value);
+        }
     }
 }
 
-static KMF_INLINE void kmf_activation_backward_body(bool fused, kmf_real *dx, size_t ld_dx,
-                                                    const kmf_real *dy, size_t ld_dy,
-                                                    const kmf_real *x, size_t ld_x,
-                                                    kmf_activation activation, size_t N,
-                                                    size_t D)
+static KMF_INLINE void kmf_activation_again_body(bool fused, kmf_real *dx, size_t ld_dx,
+                                                 kmf_real *y, size_t ld_y, const kmf_real *dy,
+                                                 size_t ld_dy, const kmf_real *x, size_t ld_x,
+                                                 kmf_activation activation, size_t N, size_t D)
 {
     if (activation == KMF_GELU)
-        activate_rows_backward(fused, dx, ld_dx, dy, ld_dy, x, ld_x, KMF_GELU, N, D);
+        activate_rows_backward(fused, dx, ld_dx, y, ld_y, dy, ld_dy, x, ld_x, KMF_GELU, N, D);
     else if (activation == KMF_GELU_TANH)
-        activate_rows_backward(fused, dx, ld_dx, dy, ld_dy, x, ld_x, KMF_GELU_TANH, N, D);
+        activate_rows_backward(fused, dx, ld_dx, y, ld_y, dy, ld_dy, x, ld_x, KMF_GELU_TANH, N,
+                               D);
     else if (activation == KMF_SILU)
-        activate_rows_backward(fused, dx, ld_dx, dy, ld_dy, x, ld_x, KMF_SILU, N, D);
+        activate_rows_backward(fused, dx, ld_dx, y, ld_y, dy, ld_dy, x, ld_x, KMF_SILU, N, D);
     else
-        activate_rows_backward(fused, dx, ld_dx, dy, ld_dy, x, ld_x, KMF_RELU, N, D);
+        activate_rows_backward(fused, dx, ld_dx, y, ld_y, dy, ld_dy, x, ld_x, KMF_RELU, N, D);
 }
 
-KMF_CLONES_FUSED(kmf_activation_backward,
-                 (kmf_real * dx, size_t ld_dx, const kmf_real *dy, size_t ld_dy,
-                  const kmf_real *x, size_t ld_x, kmf_activation activation, size_t N,
-                  size_t D),
-                 (dx, ld_dx, dy, ld_dy, x, ld_x, activation, N, D))
+KMF_CLONES_FUSED(kmf_activation_again,
+                 (kmf_real * dx, size_t ld_dx, kmf_real *y, size_t ld_y, const kmf_real *dy,
+                  size_t ld_dy, const kmf_real *x, size_t ld_x, kmf_activation activation,
+                  size_t N, size_t D),
+                 (dx, ld_dx, y, ld_y, dy, ld_dy, x, ld_x, activation, N, D))
+
+void kmf_activation_backward(kmf_real *dx, size_t ld_dx, const kmf_real *dy, size_t ld_dy,
+                             const kmf_real *x, size_t ld_x, kmf_activation activation,
+                             size_t N, size_t D)
+{
+    kmf_activation_again(dx, ld_dx, NULL, 0, dy, ld_dy, x, ld_x, activation, N, D);
+}
 
 static KMF_INLINE void gate_rows(bool fused, kmf_real *y, size_t ld_y, const kmf_real *x,
                                  size_t ld_x, kmf_activation activation, size_t N, size_t F)
