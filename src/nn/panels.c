@@ -598,6 +598,20 @@ static void find_column_scales(float *scales, float *factors, const matrix *m, s
     }
 }
 
+/* Words of one term or of four, of n columns of a panel. */
+static void panel_words(uint32_t *to, const kmf_kernel *kernel, const matrix *m, size_t o,
+                        size_t beg, size_t n, const float *factors)
+{
+    static const float zeros[KMF_PANEL_COLS];
+    const float *rows[4] = {zeros, zeros, zeros, zeros};
+    for (size_t i = 0; i < kernel->terms && o + i < m->rows; i++)
+        rows[i] = row_of(m, o + i) + beg;
+    if (kernel->terms == 1)
+        memcpy(to, rows[0], n * sizeof *to);
+    else
+        quad_rows(to, rows, factors, n);
+}
+
 /*
  * One word for each of n columns, and zeros behind the last one of a panel: the terms of W^T that
  * begin at row o of W, of all parts. Panels are ld words apart.
@@ -605,26 +619,20 @@ static void find_column_scales(float *scales, float *factors, const matrix *m, s
 static void column_words(uint32_t *to, size_t ld, const kmf_kernel *kernel, const matrix *m,
                          size_t o, size_t beg, size_t n, const float *factors)
 {
-    static const float zeros[KMF_PANEL_COLS];
-    const float *rows[4] = {zeros, zeros, zeros, zeros};
     size_t cols = kernel->cols;
-    size_t n_rows = 0;
-    for (; n_rows < kernel->terms && o + n_rows < m->rows; n_rows++)
-        rows[n_rows] = row_of(m, o + n_rows) + beg;
-    if (kernel->terms == 2)
-        pair_rows(to, cols == PAIRED ? ld : PAIRED, kernel->unit * cols, kernel->parts, rows[0],
-                  rows[1], n);
-    for (size_t j = 0; j < n; j += cols, to += ld) {
-        size_t part = n - j < cols ? n - j : cols;
-        if (kernel->terms == 1)
-            memcpy(to, rows[0], part * sizeof *to);
-        else if (kernel->terms == 4)
-            quad_rows(to, rows, factors + j, part);
-        for (size_t p = 0; part < cols && p < kernel->parts; p++)
-            memset(to + p * kernel->unit * cols + part, 0, (cols - part) * sizeof *to);
-        for (size_t i = 0; i < n_rows; i++)
-            rows[i] += cols;
+    size_t last = n % cols; /* columns of a panel that is not full */
+    if (kernel->terms == 2) {
+        const float *next = o + 1 < m->rows ? row_of(m, o + 1) + beg : NULL;
+        pair_rows(to, cols == PAIRED ? ld : PAIRED, kernel->unit * cols, kernel->parts,
+                  row_of(m, o) + beg, next, n);
+    } else {
+        for (size_t j = 0; j < n; j += cols)
+            panel_words(to + j / cols * ld, kernel, m, o, beg + j, n - j < cols ? n - j : cols,
+                        factors + j);
     }
+    for (size_t p = 0; last > 0 && p < kernel->parts; p++)
+        memset(to + n / cols * ld + p * kernel->unit * cols + last, 0,
+               (cols - last) * sizeof *to);
 }
 
 /* W^T in panels of ld words, of which those that W fills are written; scales [Din] if int8. */
