@@ -58,11 +58,11 @@ static inline void draw_batch(held_batch *b, size_t vocab_size, const size_t *le
 static inline void scene_begin(scene *s)
 {
     /*
-     * 7 tiles: two stages for one thread, one for more; of three threads each takes a tile at a
+     * 9 tiles: two stages for one thread, one for more; of three threads each takes a tile at a
      * time where others may take two
      */
     static const size_t lengths[] = {
-        1, 130, 41, 1, CHECKED ? 20 : 220, 7, 64, CHECKED ? 340 : 140};
+        1, 130, 41, 1, CHECKED ? 20 : 220, 7, 64, CHECKED ? 600 : 400};
     *s = (scene){.config = odd};
     seed = 29;
     s->slots = slots_of(&s->config);

@@ -59,7 +59,7 @@ static inline kmf_slots slots_of(const kmf_config *config)
 
 /* ---------------------------------------------------------------- batches ---------------- */
 
-enum { BATCH_TOKENS = 700, BATCH_SEQS = 24 };
+enum { BATCH_TOKENS = 900, BATCH_SEQS = 24 };
 
 typedef struct held_batch {
     int32_t ids[BATCH_TOKENS];

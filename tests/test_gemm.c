@@ -127,8 +127,14 @@ static void weight_run(weight *p, const kmf_ending *ending)
     kmf_gemm_weight(p->y, p->Dout, p->x, p->Din, &p->packed, p->N, ending, p->scratch);
 }
 
+/* Behind the last row, and behind the scratch. */
 static bool rows_behind_are_untouched(const weight *p)
 {
+    const unsigned char *behind =
+        (const unsigned char *)p->scratch + kmf_gemm_scratch(p->N, p->Din, p->packed.precision);
+    for (size_t i = 0; i < GUARD; i++)
+        if (behind[i] != GUARD_BYTE)
+            return false;
     for (size_t i = p->N * p->Dout; i < (p->N + SPARE) * p->Dout; i++)
         if (p->y[i] != UNTOUCHED)
             return false;
@@ -400,13 +406,15 @@ static const char *more_columns_change_no_bit(kmf_precision precision)
  */
 static const char *a_pair_in(kmf_precision precision, kmf_precision then)
 {
-    static const size_t inner[] = {1, 24, 65, 96, 130, 512, 1030, 2112};
+    static const struct {
+        size_t F, D;
+    } inner[] = {{1, 67},   {24, 67},   {65, 67},   {96, 67},    {130, 67},
+                 {512, 67}, {1030, 67}, {2112, 67}, {130, 1100}, {96, 1100}};
     size_t most = kmf_gemm_rows(precision);
     size_t most_then = kmf_gemm_rows(then);
     const size_t row_counts[] = {1, 41, most < most_then ? most : most_then};
     for (size_t s = 0; s < sizeof inner / sizeof inner[0] * 6; s++) {
-        enum { D = 67 };
-        size_t F = inner[s / 6], N = row_counts[s / 2 % 3];
+        size_t F = inner[s / 6].F, D = inner[s / 6].D, N = row_counts[s / 2 % 3];
         bool gated = s % 2 != 0;
         size_t wide = gated ? 2 * F : F;
         weight first, second;
@@ -772,6 +780,9 @@ START_TEST(scratch_for_more_terms_or_rows_is_no_smaller)
         ck_assert_uint_le(kmf_gemm_scratch(KMF_TILE, Din, precision), bytes);
         before = bytes;
     }
+    if (kmf_gemm_rows(precision) == (size_t)2 * KMF_TILE && precision != KMF_PRECISION_INT8)
+        ck_assert_uint_eq(kmf_gemm_scratch(1, 3000, precision),
+                          kmf_gemm_scratch(1, 6000, precision));
 }
 END_TEST
 

@@ -202,6 +202,8 @@ START_TEST(threads_do_not_change_a_bit)
     kmf_mlm *alone = mlm_of(&s, false, NULL);
     double loss = learn(alone, &s.batch, &s.gradients).loss;
     double evaluated = evaluate(alone, &s.batch).loss;
+    bool in_twos = kmf_gemm_rows(s.precision) >= (size_t)2 * KMF_TILE;
+    ck_assert_uint_eq(alone->strip_tiles, in_twos ? 2 : 1);
     for (size_t i = 0; i < 3; i++) {
         kmf_err err = {0};
         kmf_pool *pool = kmf_pool_new(threads[i], &err);
@@ -212,6 +214,11 @@ START_TEST(threads_do_not_change_a_bit)
         ck_assert_double_eq(evaluate(mlm, &s.batch).loss, evaluated);
         ck_assert_msg(same_slabs(&s, &s.gradients, &s.others), "gradients by %d threads differ",
                       threads[i] + 1);
+        size_t most = in_twos ? 2 : 1;
+        ck_assert_uint_eq(mlm->strip_tiles, threads[i] == 2 ? 1 : most);
+        ck_assert_ptr_eq(kmf_mlm_of_worker(mlm, mlm->strip_x, 1, mlm->D),
+                         mlm->strip_x + most * KMF_TILE * mlm->D);
+        ck_assert(kmf_mlm_of_worker(mlm, mlm->strip_x, mlm->workers, mlm->D) <= mlm->strip_f);
         kmf_mlm_free(mlm);
         kmf_pool_free(pool);
     }

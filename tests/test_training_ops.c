@@ -115,7 +115,7 @@ static const char *activations_again_are_those_of_the_forward(void)
         kmf_activation_forward(y, LD, x, LD, form, N, D);
         for (size_t n = 0; n < N; n++)
             kmf_activation_backward(dx + n * LD, D, dy + n * LD, D, x + n * LD, D, form, 1, D);
-        kmf_activation_again(slopes, LD, again, LD, slopes, LD, x, LD, form, N, D);
+        kmf_activation_backward_both(slopes, LD, again, LD, slopes, LD, x, LD, form, N, D);
         for (size_t n = 0; n < N; n++)
             if (memcmp(again + n * LD, y + n * LD, D * sizeof *y) != 0 ||
                 memcmp(slopes + n * LD, dx + n * LD, D * sizeof *dx) != 0)

@@ -11,7 +11,8 @@
  * dy^T x is cut by blocks of the weight, and each item goes over the tokens in order; dy and x are
  * packed for that, once, by the strips that make them or take them up, for a stage of some tiles at
  * a time. Gradients of vectors (biases, norms) are summed by tiles, into partial sums that one item
- * then adds up in order. A strip is as many tiles as products are fastest with; no sum ends with it.
+ * then adds up in order. A strip is one tile
+ * or two, as is faster with so many threads; sums go by tiles whatever the strip.
  *
  * Weights are packed for the products one layer at a time, when they are wanted: they change with
  * every step, and packing takes less than a hundredth of the time of the products.
@@ -36,6 +37,7 @@
 #define CHUNK_NUMBERS ((size_t)1 << 22) /* of the head's probabilities, about */
 #define STRIP_ROWS ((size_t)KMF_STRIP_TILES * KMF_TILE)
 #define STAGE_TILES ((size_t)6) /* of a worker: the processor's caches hold what they pack */
+_Static_assert(STAGE_TILES % KMF_STRIP_TILES == 0, "no strip is of two stages");
 #define MOST_NUMBERS ((size_t)1 << 56) /* of a slab: sums of so many do not wrap around */
 #define CACHE_LINE ((size_t)64)        /* where the slab's arrays begin */
 
@@ -159,15 +161,16 @@ static void lay_out(kmf_mlm *m, arena *a)
     m->emb = take(a, m->E == m->D ? 0 : m->N, m->E);
     m->x0 = m->opts.forward_only ? NULL : take(a, m->N, m->D);
     lay_out_layers(m, a);
-    m->strip_y = take(a, workers * STRIP_ROWS, widest);
-    m->strip_x = take(a, workers * STRIP_ROWS, m->D);
-    m->strip_f = take(a, workers * STRIP_ROWS, m->F);
-    m->strip_act = m->opts.forward_only ? NULL : take(a, workers * STRIP_ROWS, m->F);
+    size_t rows = workers * m->strip_rows;
+    m->strip_y = take(a, rows, widest);
+    m->strip_x = take(a, rows, m->D);
+    m->strip_f = take(a, rows, m->F);
+    m->strip_act = m->opts.forward_only ? NULL : take(a, rows, m->F);
     m->scratch_size = larger(kmf_attn_scratch(m->opts.max_seq, m->K),
                              kmf_attn_backward_scratch(m->opts.max_seq, m->K));
     m->scratch = take(a, workers, m->scratch_size);
     m->words_size =
-        kmf_gemm_scratch(STRIP_ROWS, deepest(m), m->opts.precision) / sizeof(kmf_real);
+        kmf_gemm_scratch(m->strip_rows, deepest(m), m->opts.precision) / sizeof(kmf_real);
     m->words = take(a, workers, m->words_size);
     m->qkv_bias = take(a, 3, m->D);
     m->qkv = take_packing(m, a, 3 * m->D, m->D);
@@ -211,6 +214,8 @@ static void set_sizes(kmf_mlm *m, const kmf_config *config, const kmf_mlm_option
                ? KMF_TILE
                : (opts->max_tokens + KMF_TILE - 1) / KMF_TILE * KMF_TILE;
     m->max_tiles = m->N / KMF_TILE;
+    bool fast = m->max_tiles > 1 && kmf_gemm_rows(opts->precision) >= STRIP_ROWS;
+    m->strip_rows = fast ? STRIP_ROWS : KMF_TILE;
     m->stage = smaller(m->max_tiles, STAGE_TILES * (size_t)workers);
     m->chunk = CHUNK_NUMBERS / m->V / KMF_TILE * KMF_TILE;
     if (m->chunk > m->N)
@@ -287,14 +292,14 @@ static size_t parts_of(size_t n, size_t each)
 
 size_t kmf_mlm_strips(const kmf_mlm *m)
 {
-    return parts_of(m->tiles, m->strip);
+    return parts_of(m->tiles, m->strip_tiles);
 }
 
 kmf_strip kmf_mlm_strip(const kmf_mlm *m, size_t first_tile, size_t i)
 {
-    size_t at = i * m->strip * KMF_TILE;
+    size_t at = i * m->strip_tiles * KMF_TILE;
     size_t row = first_tile * KMF_TILE + at;
-    return (kmf_strip){row / KMF_TILE, row, smaller(m->n - row, m->strip * KMF_TILE), at};
+    return (kmf_strip){row / KMF_TILE, row, smaller(m->n - row, m->strip_tiles * KMF_TILE), at};
 }
 
 uint64_t kmf_mlm_drop_key(const kmf_mlm *m, int site, size_t layer, size_t sequence)
@@ -332,9 +337,9 @@ void kmf_mlm_multiply(const kmf_mlm *m, int worker, kmf_real *y, size_t ld_y, co
                     m->words + (size_t)worker * m->words_size);
 }
 
-kmf_real *kmf_mlm_of_worker(kmf_real *array, int worker, size_t width)
+kmf_real *kmf_mlm_of_worker(const kmf_mlm *m, kmf_real *array, int worker, size_t width)
 {
-    return array + (size_t)worker * STRIP_ROWS * width;
+    return array + (size_t)worker * m->strip_rows * width;
 }
 
 kmf_factor kmf_mlm_factor(const kmf_mlm *m, kmf_real *room, size_t N, size_t cols)
@@ -383,7 +388,7 @@ void kmf_mlm_product_add(const kmf_mlm *m, size_t i, size_t rows)
 /* Strips of the stage under way. */
 static size_t strips_here(const kmf_mlm *m)
 {
-    return parts_of(smaller(m->tiles - m->first_tile, m->stage_tiles), m->strip);
+    return parts_of(smaller(m->tiles - m->first_tile, m->stage_tiles), m->strip_tiles);
 }
 
 size_t kmf_mlm_stage_rows(const kmf_mlm *m)
@@ -403,9 +408,10 @@ static int add_products(void *arg, size_t i, int worker, kmf_err *err)
 int kmf_mlm_stages(kmf_mlm *m, kmf_item_fn *fn, kmf_err *err)
 {
     size_t stages = m->n_products > 0 ? parts_of(m->tiles, m->stage) : 1;
-    size_t each = m->strip * (size_t)m->workers;
+    size_t each = m->strip_tiles * (size_t)m->workers;
     size_t about = parts_of(parts_of(m->tiles, stages), each) * each;
-    m->stage_tiles = stages > 1 ? smaller(about, m->stage) : m->tiles;
+    m->stage_tiles = stages > 1 ? about : m->tiles;
+    assert(m->stage_tiles <= m->stage || m->n_products == 0);
     m->first_tile = 0;
     int rc = kmf_pool_each(m->pool, strips_here(m), fn, m, err);
     while (rc == 0 && m->first_tile + m->stage_tiles < m->tiles) {
@@ -438,14 +444,14 @@ static size_t tiles_of(const kmf_strip *strip)
 }
 
 /* Rows of tile t of a strip. */
-static size_t rows_of(const kmf_strip *strip, size_t t)
+static size_t tile_rows(const kmf_strip *strip, size_t t)
 {
     return smaller(strip->rows - t * KMF_TILE, KMF_TILE);
 }
 
 void kmf_mlm_clear_sums(const kmf_mlm *m, const kmf_strip *strip)
 {
-    memset(partial_of(m, strip, 0, 0), 0,
+    memset(m->partial + strip->tile * m->partial_width, 0,
            tiles_of(strip) * m->partial_width * sizeof *m->partial);
 }
 
@@ -454,7 +460,7 @@ void kmf_mlm_bias_backward(const kmf_mlm *m, const kmf_strip *strip, size_t sum,
 {
     for (size_t t = 0; t < tiles_of(strip); t++)
         kmf_bias_backward(partial_of(m, strip, t, sum), dy + t * KMF_TILE * ld, ld,
-                          rows_of(strip, t), m->sums[sum].n);
+                          tile_rows(strip, t), m->sums[sum].n);
 }
 
 void kmf_mlm_norm_backward(const kmf_mlm *m, const kmf_strip *strip, size_t weight_sum,
@@ -465,7 +471,7 @@ void kmf_mlm_norm_backward(const kmf_mlm *m, const kmf_strip *strip, size_t weig
         size_t at = t * KMF_TILE * D;
         kmf_layernorm_backward(dx + at, D, partial_of(m, strip, t, weight_sum),
                                partial_of(m, strip, t, bias_sum), dx + at, D, x + at, D, w,
-                               m->config.layer_norm_eps, rows_of(strip, t), D);
+                               m->config.layer_norm_eps, tile_rows(strip, t), D);
     }
 }
 
@@ -480,20 +486,23 @@ void kmf_mlm_reduce(const kmf_mlm *m, size_t tiles)
 
 /* ---------------------------------------------------------------- the pass --------------- */
 
-/* The most tiles that one thread has to do, in strips of so many. */
+/* The most tiles that one thread has to do, in strips of so many, of which the last may be less. */
 static size_t share(const kmf_mlm *m, size_t strip)
 {
-    return smaller(parts_of(parts_of(m->tiles, strip), (size_t)m->workers) * strip, m->tiles);
+    size_t strips = parts_of(m->tiles, strip), workers = (size_t)m->workers;
+    size_t most = parts_of(strips, workers) * strip;
+    return (strips - 1) % workers == 0 ? most - (strips * strip - m->tiles) : most;
 }
 
 /*
  * Where a product works on several tiles at a time a strip of two is a tenth faster than one, if it
  * leaves no thread without work for longer.
  */
-static size_t strip_tiles(const kmf_mlm *m)
+static size_t choose_strip(const kmf_mlm *m)
 {
-    bool faster = kmf_gemm_rows(m->opts.precision) >= STRIP_ROWS;
-    return faster && 10 * share(m, KMF_STRIP_TILES) <= 11 * share(m, 1) ? KMF_STRIP_TILES : 1;
+    return m->strip_rows == STRIP_ROWS && 10 * share(m, KMF_STRIP_TILES) <= 11 * share(m, 1)
+               ? KMF_STRIP_TILES
+               : 1;
 }
 
 static void begin(kmf_mlm *m, const kmf_mlm_batch *batch, bool training)
@@ -504,7 +513,7 @@ static void begin(kmf_mlm *m, const kmf_mlm_batch *batch, bool training)
     m->d = NULL;
     m->n = batch->off[batch->n_seq];
     m->tiles = parts_of(m->n, KMF_TILE);
-    m->strip = strip_tiles(m);
+    m->strip_tiles = choose_strip(m);
     m->n_labels = 0;
     assert(m->n > 0 && m->n <= m->opts.max_tokens);
     for (size_t s = 0; s < batch->n_seq; s++)

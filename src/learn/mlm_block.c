@@ -2,9 +2,9 @@
 /*
  * A block, post-LN, with rotary queries and keys:
  *
- *   q, k, v = x Wqkv^T + bqkv                     tiles      keeps  qkv, turned
+ *   q, k, v = x Wqkv^T + bqkv                     strips     keeps  qkv, turned
  *   a       = attention(q, k, v)                  heads             heads, stats
- *   s1      = x + dropout(a Wo^T + bo)            tiles             sum1
+ *   s1      = x + dropout(a Wo^T + bo)            strips            sum1
  *   m       = LN1(s1)
  *   h       = m W1^T + b1                                           h
  *   s2      = m + dropout(act(h) W2^T + b2)                         sum2
@@ -13,12 +13,12 @@
  * What is not kept is one pass over a row away from what is: m and x are norms of sums, act(h) is
  * the activation. Backward makes them again by the way. In its terms, with d for the gradient:
  *
- *   tiles   ds2 = LN2'(dx)   dy2 = dropout'(ds2)   dh = act'(h) (dy2 W2)
+ *   strips  ds2 = LN2'(dx)   dy2 = dropout'(ds2)   dh = act'(h) (dy2 W2)
  *           ds1 = LN1'(ds2 + dh W1)   dy1 = dropout'(ds1)   da = dy1 Wo
  *   heads   dq, dk, dv = attention'(da), turned back   | weights  dW2 += dy2^T act(h)
  *                                                      |          dW1 += dh^T m
  *                                                      |          dWo += dy1^T a
- *   tiles   dx = ds1 + dqkv Wqkv                       | weights  dWqkv += dqkv^T x
+ *   strips  dx = ds1 + dqkv Wqkv                       | weights  dWqkv += dqkv^T x
  */
 #include "learn/mlm_room.h"
 #include "nn/attn.h"
@@ -108,9 +108,9 @@ static int feed_forward(void *arg, size_t i, int worker, kmf_err *err)
     kmf_real *sum1 = a->sum1 + row * D;
     kmf_real *sum2 = a->sum2 + row * D;
     kmf_real *h = a->h + row * F;
-    kmf_real *y = kmf_mlm_of_worker(m->strip_y, worker, widest(m));
-    kmf_real *mid = kmf_mlm_of_worker(m->strip_x, worker, D);
-    kmf_real *act = kmf_mlm_of_worker(m->strip_f, worker, F);
+    kmf_real *y = kmf_mlm_of_worker(m, m->strip_y, worker, widest(m));
+    kmf_real *mid = kmf_mlm_of_worker(m, m->strip_x, worker, D);
+    kmf_real *act = kmf_mlm_of_worker(m, m->strip_f, worker, F);
     (void)err;
 
     kmf_mlm_multiply(m, worker, y, D, a->heads + row * D, D, &m->wo, rows, w->bo);
@@ -162,7 +162,7 @@ static int pack_backward(void *arg, size_t i, int worker, kmf_err *err)
     return 0;
 }
 
-/* The input of the block, again: rows of a tile to `to`. */
+/* The input of the block, again: `rows` rows from `row` on, to `to`. */
 static void input_again(const kmf_mlm *m, kmf_real *to, size_t row, size_t rows)
 {
     size_t D = m->D;
@@ -202,10 +202,10 @@ static int feed_backward(void *arg, size_t i, int worker, kmf_err *err)
     size_t cells = rows * D * sizeof(kmf_real);
     kmf_real *dx = m->dx + row * D; /* then ds2 */
     kmf_real *h = a->h + row * F;
-    kmf_real *mid = kmf_mlm_of_worker(m->strip_x, worker, D);
-    kmf_real *dh = kmf_mlm_of_worker(m->strip_f, worker, F);
-    kmf_real *act = kmf_mlm_of_worker(m->strip_act, worker, F);
-    kmf_real *dy2 = kmf_mlm_of_worker(m->strip_y, worker, widest(m));
+    kmf_real *mid = kmf_mlm_of_worker(m, m->strip_x, worker, D);
+    kmf_real *dh = kmf_mlm_of_worker(m, m->strip_f, worker, F);
+    kmf_real *act = kmf_mlm_of_worker(m, m->strip_act, worker, F);
+    kmf_real *dy2 = kmf_mlm_of_worker(m, m->strip_y, worker, widest(m));
     kmf_real *dy1 = dy2;
     kmf_real *ds1 = m->dsum1 + row * D;
     kmf_real *sum1 = a->sum1 + row * D;
@@ -221,7 +221,7 @@ static int feed_backward(void *arg, size_t i, int worker, kmf_err *err)
     kmf_mlm_bias_backward(m, &strip, B2, dy2, D);
     kmf_gemm_pack_left(&of_dy2, dy2, D, at, rows);
     kmf_mlm_multiply(m, worker, dh, F, dy2, D, &m->w2, rows, NULL); /* [t, D] -> [t, F] */
-    kmf_activation_again(dh, F, act, F, dh, F, h, F, m->config.activation, rows, F);
+    kmf_activation_backward_both(dh, F, act, F, dh, F, h, F, m->config.activation, rows, F);
     kmf_gemm_pack_right(&of_act, act, F, at, rows);
     kmf_mlm_bias_backward(m, &strip, B1, dh, F);
     kmf_gemm_pack_left(&of_dh, dh, F, at, rows);

@@ -82,10 +82,10 @@ static void tile_backward(const kmf_mlm *m, size_t t, int worker)
     size_t rows = rows_of(m, t);
     size_t first = m->first + beg;
     kmf_real *p = m->probs + beg * V;
-    kmf_real *dh = kmf_mlm_of_worker(m->strip_y, worker, D > E ? D : E);
-    kmf_real *dx = kmf_mlm_of_worker(m->strip_x, worker, D);
+    kmf_real *dh = kmf_mlm_of_worker(m, m->strip_y, worker, D > E ? D : E);
+    kmf_real *dx = kmf_mlm_of_worker(m, m->strip_x, worker, D);
     kmf_real *weights = m->head_weights + beg;
-    kmf_strip strip = {t, beg, rows, beg};
+    kmf_strip strip = {t, beg, rows, beg}; /* of labelled tokens */
     kmf_mlm_clear_sums(m, &strip);
     for (size_t i = 0; i < rows; i++)
         weights[i] = m->batch->weights ? m->batch->weights[m->rows[first + i]] : 1;

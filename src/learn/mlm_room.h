@@ -42,9 +42,8 @@ typedef struct kmf_packing {
     kmf_weight weight;
 } kmf_packing;
 
-/* The most tiles that an item of work takes, one behind the other: a strip. */
+/* Tiles, one behind the other, that an item of work takes: KMF_STRIP_TILES at most. */
 enum { KMF_STRIP_TILES = 2 };
-
 typedef struct kmf_strip {
     size_t tile; /* the first */
     size_t row;  /* its first token */
@@ -73,8 +72,9 @@ struct kmf_mlm {
     size_t D, E, F, H, K, V, L;
     size_t N; /* max_tokens up to a whole tile */
     size_t max_tiles;
-    size_t chunk; /* labelled tokens that the head takes at a time */
-    size_t stage; /* tiles whose factors there is room for */
+    size_t chunk;      /* labelled tokens that the head takes at a time */
+    size_t strip_rows; /* the most of a strip */
+    size_t stage;      /* tiles whose factors there is room for */
 
     void *slab;              /* owned; the arrays below lie in it */
     kmf_activations *layers; /* owned [L]; with recompute they share all but sum2 */
@@ -87,10 +87,10 @@ struct kmf_mlm {
     kmf_real *emb_sum;       /* [N, E]  input of the embedding's norm */
     kmf_real *emb;           /* [N, E]  its output, when a projection follows */
     kmf_real *x0;            /* [N, D]  the embedding's output; NULL: forward alone */
-    kmf_real *strip_y;       /* [workers, strip, max(D, E)] */
-    kmf_real *strip_x;       /* [workers, strip, D] */
-    kmf_real *strip_f;       /* [workers, strip, F] */
-    kmf_real *strip_act;     /* [workers, strip, F]; NULL: forward alone */
+    kmf_real *strip_y;       /* [workers, strip_rows, max(D, E)] */
+    kmf_real *strip_x;       /* [workers, strip_rows, D] */
+    kmf_real *strip_f;       /* [workers, strip_rows, F] */
+    kmf_real *strip_act;     /* [workers, strip_rows, F]; NULL: forward alone */
     kmf_real *scratch;       /* [workers, scratch_size] the attention's */
     size_t scratch_size;
     kmf_real *words; /* [workers, words_size] the products' */
@@ -129,9 +129,9 @@ struct kmf_mlm {
     bool training;       /* dropout, and a way back */
     const kmf_params *d; /* gradients; NULL: not on the way back */
     size_t n, tiles;     /* tokens, and tiles of them */
-    size_t strip;        /* tiles of a strip; no bit depends on it */
+    size_t strip_tiles;  /* of a strip but the last; no bit depends on it */
     size_t first_tile;   /* of those whose factors are kept */
-    size_t stage_tiles;  /* how many at a time, about equal */
+    size_t stage_tiles; /* how many at a time: whole strips for all threads, but for the last */
     size_t n_labels;
     size_t layer;          /* the block under way */
     size_t first, n_chunk; /* labelled tokens under way in the head */
@@ -187,8 +187,8 @@ void kmf_mlm_pack_back(const kmf_mlm *m, kmf_packing *p, const kmf_real *const *
 void kmf_mlm_multiply(const kmf_mlm *m, int worker, kmf_real *y, size_t ld_y, const kmf_real *x,
                       size_t ld_x, const kmf_packing *w, size_t rows, const kmf_real *bias);
 
-/* The worker's piece of an array of [workers, strip, width]. */
-kmf_real *kmf_mlm_of_worker(kmf_real *array, int worker, size_t width);
+/* The worker's piece of an array of [workers, strip_rows, width]. */
+kmf_real *kmf_mlm_of_worker(const kmf_mlm *m, kmf_real *array, int worker, size_t width);
 
 /* A factor of N tokens, a multiple of a tile, and cols columns in a room. */
 kmf_factor kmf_mlm_factor(const kmf_mlm *m, kmf_real *room, size_t N, size_t cols);
@@ -208,14 +208,15 @@ size_t kmf_mlm_stage_rows(const kmf_mlm *m);
 
 /* Where in a tile's partial sums the n numbers of a vector's gradient are added up. */
 size_t kmf_mlm_sum(kmf_mlm *m, kmf_real *to, size_t n);
-/* Sets those of a strip's tiles to 0, all sums. */
+/* Sets all partial sums of a strip's tiles to 0. */
 void kmf_mlm_clear_sums(const kmf_mlm *m, const kmf_strip *strip);
-/*
- * kmf_bias_backward and kmf_layernorm_backward for the rows of a strip, ld as wide as the sums; what
- * they add goes to the sums of each tile by itself.
- */
+/* What kmf_bias_backward adds for the rows of a strip, dy, goes to a sum of each tile. */
 void kmf_mlm_bias_backward(const kmf_mlm *m, const kmf_strip *strip, size_t sum,
                            const kmf_real *dy, size_t ld);
+/*
+ * kmf_layernorm_backward in place for the rows of a strip, dx [rows, D] and x [rows, D], the norm's
+ * input; what it adds goes to two sums of each tile.
+ */
 void kmf_mlm_norm_backward(const kmf_mlm *m, const kmf_strip *strip, size_t weight_sum,
                            size_t bias_sum, kmf_real *dx, const kmf_real *x, const kmf_real *w);
 /* Adds them up, tile after tile. */

@@ -229,8 +229,9 @@ size_t kmf_gemm_rows(kmf_precision precision)
 }
 
 /*
- * Terms of Din that a product takes of its rows at a time, in about equal pieces: in tile registers
- * no more than are multiplied in one go, for all columns of a weight before the next ones.
+ * Terms of its rows that a product works on at a time: in tile registers those that are multiplied
+ * in one go, in about equal pieces, each with all columns of the weight. A row of int8 is whole,
+ * for its scale is of all its terms. (The first product of a pair takes whole rows, too.)
  */
 static size_t piece_terms(const kmf_kernel *kernel, size_t Din)
 {
@@ -258,7 +259,7 @@ static size_t scratch_bytes(const kmf_kernel *kernel, size_t rows, size_t K)
 size_t kmf_gemm_scratch(size_t rows, size_t Din, kmf_precision precision)
 {
     const kmf_kernel *kernel = kernel_of(precision);
-    bool pieces = piece_terms(kernel, Din) < Din; /* of fewer terms they may be longer ones */
+    bool pieces = piece_terms(kernel, Din) < Din; /* a smaller Din may have longer ones */
     return scratch_bytes(kernel, rows, pieces ? kmf_kernel_terms(kernel, kernel->depth) : Din);
 }
 

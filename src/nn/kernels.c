@@ -127,7 +127,10 @@ DOT(dot_halves, "vpdpwssd")
 #include "nn/gemm_tile.h"
 #endif
 
-#define WORDS_DEEP 512 /* of 64 columns: 128 KB, of which the second-level cache has more */
+#define WORDS_DEEP 512   /* of 64 columns: 128 KB, of which the second-level cache has more */
+#define THIRDS_DEEP 1152 /* of 192 rows: 884 KB, which stay there while the columns pass by */
+_Static_assert(WORDS_DEEP % KMF_ROWS_TILE == 0, "whole units of one part, and of two");
+_Static_assert(THIRDS_DEEP % (3 * KMF_ROWS_TILE) == 0, "whole units of three parts");
 
 #define IN_ROWS(which, level, n_cols, n_terms)                                        \
     .operand = (which), .panel = panel_##level, .rows = 24, .cols = (n_cols),         \
@@ -151,7 +154,6 @@ static const kmf_kernel bf16_kernel = {IN_ROWS(KMF_OPERAND_BF16, bf16, 64, 2),
 static const kmf_kernel int8_kernel = {IN_ROWS(KMF_OPERAND_INT8, int8, 64, 4)};
 static const kmf_kernel int16_kernel = {IN_ROWS(KMF_OPERAND_INT16, int16, 64, 2)};
 
-#define THIRDS_DEEP 1152 /* of 192 rows: 884 KB, which stay while the columns pass by */
 /* Tiles are so fast that a weight must be used often while it is near. */
 #define IN_TILES(which, name, n_terms, n_parts, words_deep)                                   \
     .operand = (which), .tiled = true, .panel = kmf_tiles_panel_##name, .rows = KMF_ROW_STEP, \

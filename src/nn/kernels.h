@@ -109,8 +109,8 @@ typedef struct kmf_kernel {
     size_t product_rows;
     /*
      * Words of a sum taken in one go, a multiple of a unit of all parts, so that the part of a
-     * panel in use stays in the second-level cache, in tile registers with that of the rows, which
-     * are many; breaking a sum off between two units changes no bit.
+     * panel in use stays in the second-level cache, in tile registers beside the words of
+     * product_rows rows; breaking a sum off between two units changes no bit.
      */
     size_t depth;
 } kmf_kernel;

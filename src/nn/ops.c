@@ -395,10 +395,9 @@ static KMF_INLINE void activate_rows_backward(bool fused, kmf_real *dx, size_t l
     }
 }
 
-static KMF_INLINE void kmf_activation_again_body(bool fused, kmf_real *dx, size_t ld_dx,
-                                                 kmf_real *y, size_t ld_y, const kmf_real *dy,
-                                                 size_t ld_dy, const kmf_real *x, size_t ld_x,
-                                                 kmf_activation activation, size_t N, size_t D)
+static KMF_INLINE void kmf_activation_backward_both_body(
+    bool fused, kmf_real *dx, size_t ld_dx, kmf_real *y, size_t ld_y, const kmf_real *dy,
+    size_t ld_dy, const kmf_real *x, size_t ld_x, kmf_activation activation, size_t N, size_t D)
 {
     if (activation == KMF_GELU)
         activate_rows_backward(fused, dx, ld_dx, y, ld_y, dy, ld_dy, x, ld_x, KMF_GELU, N, D);
@@ -411,7 +410,7 @@ static KMF_INLINE void kmf_activation_again_body(bool fused, kmf_real *dx, size_
         activate_rows_backward(fused, dx, ld_dx, y, ld_y, dy, ld_dy, x, ld_x, KMF_RELU, N, D);
 }
 
-KMF_CLONES_FUSED(kmf_activation_again,
+KMF_CLONES_FUSED(kmf_activation_backward_both,
                  (kmf_real * dx, size_t ld_dx, kmf_real *y, size_t ld_y, const kmf_real *dy,
                   size_t ld_dy, const kmf_real *x, size_t ld_x, kmf_activation activation,
                   size_t N, size_t D),
@@ -421,7 +420,7 @@ void kmf_activation_backward(kmf_real *dx, size_t ld_dx, const kmf_real *dy, siz
                              const kmf_real *x, size_t ld_x, kmf_activation activation,
                              size_t N, size_t D)
 {
-    kmf_activation_again(dx, ld_dx, NULL, 0, dy, ld_dy, x, ld_x, activation, N, D);
+    kmf_activation_backward_both(dx, ld_dx, NULL, 0, dy, ld_dy, x, ld_x, activation, N, D);
 }
 
 static KMF_INLINE void gate_rows(bool fused, kmf_real *y, size_t ld_y, const kmf_real *x,

@@ -91,12 +91,12 @@ void kmf_activation_backward(kmf_real *dx, size_t ld_dx, const kmf_real *dy, siz
                              size_t N, size_t D);
 
 /*
- * The same, and y = act(x) again, with the bits of the forward: together they are cheaper than one
- * after the other. y NULL: not that.  y: [N, D], neither dx nor dy nor x.
+ * dx = dy act'(x), as above, and y = act(x) with the bits of kmf_activation_forward: cheaper than
+ * one after the other. y NULL: dx alone.  y: [N, D], overlaps none of the others.
  */
-void kmf_activation_again(kmf_real *dx, size_t ld_dx, kmf_real *y, size_t ld_y,
-                          const kmf_real *dy, size_t ld_dy, const kmf_real *x, size_t ld_x,
-                          kmf_activation activation, size_t N, size_t D);
+void kmf_activation_backward_both(kmf_real *dx, size_t ld_dx, kmf_real *y, size_t ld_y,
+                                  const kmf_real *dy, size_t ld_dy, const kmf_real *x,
+                                  size_t ld_x, kmf_activation activation, size_t N, size_t D);
 
 /*
  * y = act(x[.][i]) x[.][F + i], the middle of a gated feed-forward (N. Shazeer, arXiv 2002.05202).

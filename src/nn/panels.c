@@ -488,12 +488,14 @@ typedef struct matrix {
     size_t part_rows, ld, rows;
 } matrix;
 
+/* There are three parts at most: faster than dividing. */
 static const float *row_of(const matrix *m, size_t o)
 {
     size_t part = 0;
-    for (; o >= m->part_rows;
-         o -= m->part_rows) /* three of them at most: faster than dividing */
+    while (o >= m->part_rows) {
+        o -= m->part_rows;
         part++;
+    }
     return m->parts[part] + o * m->ld;
 }
 
@@ -621,6 +623,7 @@ static void column_words(uint32_t *to, size_t ld, const kmf_kernel *kernel, cons
 {
     size_t cols = kernel->cols;
     size_t last = n % cols; /* columns of a panel that is not full */
+    assert(kernel->terms != 2 || cols == PAIRED || (cols % PAIRED == 0 && n <= cols));
     if (kernel->terms == 2) {
         const float *next = o + 1 < m->rows ? row_of(m, o + 1) + beg : NULL;
         pair_rows(to, cols == PAIRED ? ld : PAIRED, kernel->unit * cols, kernel->parts,
