@@ -11,8 +11,8 @@
  * dy^T x is cut by blocks of the weight, and each item goes over the tokens in order; dy and x are
  * packed for that, once, by the strips that make them or take them up, for a stage of some tiles at
  * a time. Gradients of vectors (biases, norms) are summed by tiles, into partial sums that one item
- * then adds up in order. A strip is one tile
- * or two, as is faster with so many threads; sums go by tiles whatever the strip.
+ * then adds up in order. A strip is one tile or two, as is faster with so many threads; sums go by
+ * tiles whatever the strip.
  *
  * Weights are packed for the products one layer at a time, when they are wanted: they change with
  * every step, and packing takes less than a hundredth of the time of the products.
