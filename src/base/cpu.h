@@ -44,9 +44,11 @@ const char *kmf_cpu_name(kmf_cpu level);
 
 #if defined(__GNUC__)
 #define KMF_INLINE inline __attribute__((always_inline))
+#define KMF_APART __attribute__((noinline))
 #define KMF_TARGET(features) __attribute__((target(features)))
 #else
 #define KMF_INLINE inline
+#define KMF_APART
 #define KMF_TARGET(features)
 #endif
 

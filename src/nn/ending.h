@@ -94,9 +94,10 @@ static KMF_INLINE void kmf_end_row(bool fused, bool exact, float *restrict y, km
 }
 
 /*
- * A product of weights that a kernel ends by itself (kmf_kernel's ended): rows a [M, K], tiled, of
- * which those up to two whole tiles must be there to be read, and panels b that begin ld_b words
- * apart, of `cols` columns in all, a multiple of KMF_ENDED_COLS; K words, in one go.
+ * A product of weights that a kernel ends by itself (kmf_kernel's ended): rows a [M, K], of which
+ * those up to a whole KMF_TILE must be there to be read, tiled ones up to two whole tiles, and
+ * panels b that begin ld_b words apart, of `cols` columns in all, a multiple of KMF_ENDED_COLS; K
+ * words, in one go.
  */
 typedef struct kmf_ended {
     const uint32_t *a;

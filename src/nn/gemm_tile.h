@@ -9,6 +9,9 @@
  *   ROWS      rows of a register tile    COLS      its columns, a multiple of LANES
  *   WORD      a word of the operands     MULTIPLY_ADD(a, b, c)  c + a b for a word a and vectors
  *                                        b and c, where a and b hold several terms: c + a . b
+ *   GATHERED  defined: kmf_gather_fn and the products of what it makes are wanted, too
+ *   ROUGH     defined: products that end themselves (nn/ending.h) are wanted; true where what they
+ *             end in is rounded soon. EXACT: whether sums are integers. For fused levels alone
  *
  * A tile is ROWS x COLS sums kept in registers; for every k one row of the panel is loaded and
  * multiplied by ROWS broadcast words of a. Text that is included, because vector code of one
@@ -158,6 +161,86 @@ TARGET static void NAME(group_panel_)(void *c_, size_t ld_c, const void *groups_
 }
 #endif
 
+#ifdef ROUGH
+/*
+ * Ends a tile: rows by n columns of sums [ROWS, COLS], which are those of the product from row i
+ * and column j on. n is a constant wherever this is inlined.
+ */
+TARGET static KMF_INLINE void NAME(end_columns_)(const kmf_ended *e, const SUM *sums, size_t i,
+                                                 size_t j, size_t rows, size_t n)
+{
+    _Alignas(64) float ended[ROWS * COLS];
+    bool words = e->to.words;
+    float *y = words ? ended : e->y + i * e->ld_y + j;
+    size_t ld_y = words ? COLS : e->ld_y;
+    kmf_ending ending = e->ending;
+    if (ending.bias)
+        ending.bias += j;
+    for (size_t r = 0; r < rows; r++)
+        kmf_end_row(true, EXACT, y + r * ld_y,
+                    kmf_sums_of(EXACT, sums + r * COLS, &e->q, i + r, j), e->q.more, ending,
+                    ROUGH, n);
+    if (words) {
+        kmf_rows to = e->to;
+        to.words += kmf_rows_at(&to, i, j / 2 * to.parts);
+        kmf_words_bf16(to, ended, COLS, rows, n);
+    }
+}
+
+TARGET static void NAME(end_tile_)(const kmf_ended *e, const SUM *sums, size_t i, size_t j,
+                                   size_t rows)
+{
+    if (e->cols - j >= COLS)
+        NAME(end_columns_)(e, sums, i, j, rows, COLS);
+    else
+        NAME(end_columns_)(e, sums, i, j, rows, KMF_ENDED_COLS);
+}
+
+/* Fetches the lines of y that a tile's results go to, while its sums are taken. */
+TARGET static KMF_INLINE void NAME(fetch_results_)(const kmf_ended *e, size_t i, size_t j,
+                                                   size_t rows)
+{
+    size_t n = e->cols - j < COLS ? e->cols - j : COLS;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < n; c += 16)
+            __builtin_prefetch(e->y + (i + r) * e->ld_y + j + c, 1, 3);
+}
+
+/* Apart, for gcc 12 keeps sums in memory where more stands beside them. */
+TARGET KMF_APART static void NAME(sum_tile_)(SUM *sums, const void *a, size_t ld_a,
+                                             const void *b, size_t K, const char *next,
+                                             size_t next_step)
+{
+    NAME(tile_)(ROWS, VECS, sums, COLS, a, ld_a, 1, b, K, false, next, next_step);
+}
+
+/* As kmf_ended_fn, which see: a tile is ended while its sums are in the nearest cache. */
+TARGET static void NAME(ended_)(const kmf_ended *product)
+{
+    _Alignas(64) SUM sums[ROWS * COLS];
+    const kmf_ended e = *product; /* what is written cannot lie in it */
+    const NAME(word_mem_) *a = (const NAME(word_mem_) *)e.a;
+    const WORD *b = e.b;
+    size_t tiles = (e.M + ROWS - 1) / ROWS;
+    assert(e.K > 0 && KMF_TILE % ROWS == 0);
+    _Static_assert(COLS == 2 * KMF_ENDED_COLS, "of a panel all is wanted, or half of it");
+    for (size_t j = 0; j < e.cols; j += COLS, b += e.ld_b) {
+        kmf_ahead after = {b + e.ld_b, e.K * COLS * sizeof *b};
+        if (e.cols - j <= COLS)
+            after = e.after;
+        const char *next = after.bytes > 0 ? after.from : (const void *)b;
+        size_t by = after.bytes / (tiles * e.K);
+        for (size_t i = 0; i < e.M; i += ROWS, next += e.K * by) {
+            size_t rows = e.M - i < ROWS ? e.M - i : ROWS;
+            if (e.y)
+                NAME(fetch_results_)(&e, i, j, rows);
+            NAME(sum_tile_)(sums, a + i * e.ld_a, e.ld_a, b, e.K, next, by);
+            NAME(end_tile_)(&e, sums, i, j, rows);
+        }
+    }
+}
+#endif
+
 #undef GLUE_
 #undef GLUE
 #undef NAME
@@ -171,3 +254,5 @@ TARGET static void NAME(group_panel_)(void *c_, size_t ld_c, const void *groups_
 #undef COLS
 #undef MULTIPLY_ADD
 #undef GATHERED
+#undef ROUGH
+#undef EXACT

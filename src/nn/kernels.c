@@ -17,8 +17,10 @@
 #include "nn/kernels.h"
 
 #include "base/cpu.h"
+#include "nn/ending.h"
 #include "nn/tiles.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <string.h>
 #if KMF_X86_LEVELS
@@ -75,6 +77,8 @@ static KMF_INLINE floats_4 fma_4(float a, floats_4 b, floats_4 c)
 #define MULTIPLY_ADD(a, b, c) \
     (sums_avx512) _mm512_fmadd_ps(_mm512_set1_ps(a), (__m512)(b), (__m512)(c))
 #define GATHERED
+#define ROUGH false
+#define EXACT false
 #include "nn/gemm_tile.h"
 
 /* c + a0 b0 + a1 b1 in every lane; subnormal numbers count as 0. */
@@ -88,6 +92,8 @@ static KMF_INLINE floats_4 fma_4(float a, floats_4 b, floats_4 c)
 #define MULTIPLY_ADD(a, b, c) \
     (sums_bf16) _mm512_dpbf16_ps((__m512)(c), (__m512bh)_mm512_set1_epi32(a), (__m512bh)(b))
 #define GATHERED
+#define ROUGH true
+#define EXACT false
 #include "nn/gemm_tile.h"
 
 /*
@@ -113,6 +119,8 @@ DOT(dot_halves, "vpdpwssd")
 #define ROWS 6
 #define COLS 64
 #define MULTIPLY_ADD(a, b, c) (sums_int8) dot_bytes(a, (__m512i)(b), (__m512i)(c))
+#define ROUGH true
+#define EXACT true
 #include "nn/gemm_tile.h"
 
 /* Exact as long as it fits, which the scales of its rows see to (nn/panels.h). */
@@ -144,14 +152,16 @@ static const kmf_kernel f32_kernels[] = {
                           GATHERS(baseline, BASELINE_ROWS)},
 #if KMF_X86_LEVELS
     [KMF_CPU_AVX2] = {IN_ROWS(KMF_OPERAND_F32, avx2, 24, 1), GATHERS(avx2, 4)},
-    [KMF_CPU_AVX512] = {IN_ROWS(KMF_OPERAND_F32, avx512, 64, 1), GATHERS(avx512, 6)},
+    [KMF_CPU_AVX512] = {IN_ROWS(KMF_OPERAND_F32, avx512, 64, 1), GATHERS(avx512, 6),
+                        .ended = ended_avx512},
 #endif
 };
 
 #if KMF_X86_LEVELS
-static const kmf_kernel bf16_kernel = {IN_ROWS(KMF_OPERAND_BF16, bf16, 64, 2),
-                                       GATHERS(bf16, 6)};
-static const kmf_kernel int8_kernel = {IN_ROWS(KMF_OPERAND_INT8, int8, 64, 4)};
+static const kmf_kernel bf16_kernel = {IN_ROWS(KMF_OPERAND_BF16, bf16, 64, 2), GATHERS(bf16, 6),
+                                       .ended = ended_bf16};
+static const kmf_kernel int8_kernel = {IN_ROWS(KMF_OPERAND_INT8, int8, 64, 4),
+                                       .ended = ended_int8};
 static const kmf_kernel int16_kernel = {IN_ROWS(KMF_OPERAND_INT16, int16, 64, 2)};
 
 /* Tiles are so fast that a weight must be used often while it is near. */
