@@ -71,7 +71,7 @@ static size_t rows_at_once(const kernels *with, size_t T)
 {
     if (with->scores->tiled || with->values->tiled)
         return T <= FEW_TOKENS ? 48 : MOST_ROWS;
-    return T <= FEW_TOKENS ? 12 : 48;
+    return T <= FEW_TOKENS ? 24 : 48;
 }
 
 /* false if it does not fit a size_t. */

@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 #if KMF_X86_LEVELS
 #include <immintrin.h>
 #endif
@@ -16,6 +17,27 @@
 #define LOG2_LARGEST 7.98868469f /* of 254, the largest weight as a byte before it is rounded */
 
 /* ---------------------------------------------------------------- f32 -------------------- */
+
+typedef float four __attribute__((vector_size(16)));
+typedef int32_t four_bits __attribute__((vector_size(16)));
+
+static KMF_INLINE four larger(four a, four b)
+{
+    four_bits above = a > b;
+    return (four)((above & (four_bits)a) | (~above & (four_bits)b));
+}
+
+/* The largest of KMF_SUM_LANES, by vectors of four for the reason told at kmf_sum_lanes. */
+static KMF_INLINE float max_lanes(const float *part)
+{
+    four v[KMF_SUM_LANES / 4];
+    memcpy(v, part, sizeof v);
+    four most = larger(larger(larger(v[0], v[4]), larger(v[2], v[6])),
+                       larger(larger(v[1], v[5]), larger(v[3], v[7])));
+    float a = most[0] > most[2] ? most[0] : most[2];
+    float b = most[1] > most[3] ? most[1] : most[3];
+    return a > b ? a : b;
+}
 
 /* The largest of x and of row, in whole steps; a NaN may be passed over. */
 static KMF_INLINE float max_of(const float *restrict row, float x, size_t n)
@@ -26,10 +48,7 @@ static KMF_INLINE float max_of(const float *restrict row, float x, size_t n)
     for (size_t j = 0; j < n; j += KMF_SUM_LANES)
         for (size_t l = 0; l < KMF_SUM_LANES; l++)
             part[l] = row[j + l] > part[l] ? row[j + l] : part[l];
-    for (size_t half = KMF_SUM_LANES / 2; half > 0; half /= 2)
-        for (size_t l = 0; l < half; l++)
-            part[l] = part[l + half] > part[l] ? part[l + half] : part[l];
-    return part[0];
+    return max_lanes(part);
 }
 
 /* The weights 2^(score - max) of n scores, in whole steps and in their place, and their sum. */
@@ -125,6 +144,18 @@ KMF_TARGET_BF16 static KMF_INLINE float weigh_row_bf16(uint16_t *half, size_t st
     return _mm512_reduce_add_ps(_mm512_add_ps(a, b));
 }
 
+/* As fill_step, by vectors: loads of a row do not wait for as many stores as there were scores. */
+KMF_TARGET_AVX512 static KMF_INLINE size_t fill_vectors(float *row, size_t n, size_t step)
+{
+    size_t steps = (n + step - 1) / step * step;
+    __m512 least = _mm512_set1_ps(-HUGE_VALF);
+    if (n % 16 > 0)
+        _mm512_mask_storeu_ps(row + n / 16 * 16, (__mmask16)(0xffffu << n % 16), least);
+    for (size_t j = (n + 15) / 16 * 16; j < steps; j += 16)
+        _mm512_storeu_ps(row + j, least);
+    return steps;
+}
+
 /*
  * The rows' new maxima, and the factors that go with them: 1, and not 1 - 7e-5, if one stays. How
  * many scores there are in whole steps. All rows before any is weighed: a row ends in operations
@@ -136,7 +167,7 @@ KMF_TARGET_AVX512 static KMF_INLINE size_t raise(kmf_running *r, float *scores, 
     size_t steps = n;
     for (size_t i = 0; i < rows; i++) {
         float *row = scores + i * ld;
-        steps = fill_step(row, n, step);
+        steps = fill_vectors(row, n, step);
         float before = first ? -HUGE_VALF : r->max[i];
         float max = max_of_steps(row, before, steps);
         __m512 factor = power_of_2(_mm512_set1_ps(before), _mm512_set1_ps(max));

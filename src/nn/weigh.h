@@ -20,7 +20,7 @@
 #include <stddef.h>
 
 #define KMF_WEIGH_ROWS 192 /* at most, at a time */
-#define KMF_WEIGH_STEP 64 /* a row of scores has room for a multiple of it */
+#define KMF_WEIGH_STEP 64  /* a row of scores has room for a multiple of it */
 
 /* Of the rows under way. */
 typedef struct kmf_running {
