@@ -222,6 +222,7 @@ void kmf_words_pairs(void *words, size_t ld, const kmf_kernel *kernel, const flo
  * side by side; the next 64 `step` from there.
  */
 #if KMF_X86_LEVELS
+#define BYTES_TARGET KMF_TARGET_VNNI /* so that both are inlined, into a loop over rows */
 typedef struct bounds {
     __m512 least, most;
     __m512 zero; /* or NaN, if one was no finite number */
@@ -233,7 +234,8 @@ KMF_TARGET_VNNI static KMF_INLINE bounds widen(bounds r, __m512 v)
                     _mm512_fmadd_ps(v, _mm512_setzero_ps(), r.zero)};
 }
 
-KMF_TARGET_VNNI static void extremes(float *min, float *max, const float *x, size_t K)
+KMF_TARGET_VNNI static KMF_INLINE void extremes(float *min, float *max, const float *x,
+                                                size_t K)
 {
     __m512 first = _mm512_set1_ps(x[0]);
     bounds a = {first, first, _mm512_setzero_ps()};
@@ -251,29 +253,40 @@ KMF_TARGET_VNNI static void extremes(float *min, float *max, const float *x, siz
     *max = finite ? _mm512_reduce_max_ps(_mm512_max_ps(a.most, b.most)) : NAN;
 }
 
-/* (x - min) factor of 16 numbers, of those that are there, rounded. */
-KMF_TARGET_VNNI static KMF_INLINE __m512i levels_of(const float *x, __mmask16 there, __m512 min,
-                                                    __m512 factor)
+/* (x - min) factor of 16 numbers, rounded. */
+KMF_TARGET_VNNI static KMF_INLINE __m512i levels_of(__m512 x, __m512 min, __m512 factor)
 {
-    __m512 v = _mm512_sub_ps(_mm512_maskz_loadu_ps(there, x), min);
-    return _mm512_maskz_cvtps_epi32(there, _mm512_mul_ps(v, factor));
+    return _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_sub_ps(x, min), factor));
 }
 
-KMF_TARGET_VNNI static void row_to_bytes(uint8_t *to, size_t step, const float *x, float min,
-                                         float factor, size_t K)
+/* Those of K numbers from i on, and zeros. */
+KMF_TARGET_VNNI static KMF_INLINE __m512i last_levels_of(const float *x, size_t i, size_t K,
+                                                         __m512 min, __m512 factor)
+{
+    __mmask16 there = lanes_at(i, K);
+    return _mm512_maskz_mov_epi32(there,
+                                  levels_of(_mm512_maskz_loadu_ps(there, x + i), min, factor));
+}
+
+KMF_TARGET_VNNI static KMF_INLINE void row_to_bytes(uint8_t *to, size_t step, const float *x,
+                                                    float min, float factor, size_t K)
 {
     __m512 low = _mm512_set1_ps(min);
     __m512 by = _mm512_set1_ps(factor);
-    for (size_t i = 0; i < K; i += 64, x += 64, to += step) {
-        uint64_t there = K - i < 64 ? (UINT64_C(1) << (K - i)) - 1 : UINT64_MAX;
-        _mm512_storeu_si512(to,
-                            kmf_bytes_of(levels_of(x, (__mmask16)there, low, by),
-                                         levels_of(x + 16, (__mmask16)(there >> 16), low, by),
-                                         levels_of(x + 32, (__mmask16)(there >> 32), low, by),
-                                         levels_of(x + 48, (__mmask16)(there >> 48), low, by)));
-    }
+    size_t i = 0;
+    for (; i + 64 <= K; i += 64, to += step)
+        _mm512_storeu_si512(to, kmf_bytes_of(levels_of(_mm512_loadu_ps(x + i), low, by),
+                                             levels_of(_mm512_loadu_ps(x + i + 16), low, by),
+                                             levels_of(_mm512_loadu_ps(x + i + 32), low, by),
+                                             levels_of(_mm512_loadu_ps(x + i + 48), low, by)));
+    if (i < K)
+        _mm512_storeu_si512(to, kmf_bytes_of(last_levels_of(x, i, K, low, by),
+                                             last_levels_of(x, i + 16, K, low, by),
+                                             last_levels_of(x, i + 32, K, low, by),
+                                             last_levels_of(x, i + 48, K, low, by)));
 }
 #else
+#define BYTES_TARGET
 static void extremes(float *min, float *max, const float *x, size_t K)
 {
     float zero = 0;
@@ -297,8 +310,8 @@ static void row_to_bytes(uint8_t *to, size_t step, const float *x, float min, fl
 }
 #endif
 
-void kmf_words_int8(kmf_rows to, float *scale, float *low, const float *x, size_t ld_x,
-                    size_t N, size_t K)
+BYTES_TARGET void kmf_words_int8(kmf_rows to, float *scale, float *low, const float *x,
+                                 size_t ld_x, size_t N, size_t K)
 {
     for (size_t n = 0; n < N; n++) {
         float min, max;
