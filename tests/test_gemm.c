@@ -408,8 +408,9 @@ static const char *a_pair_in(kmf_precision precision, kmf_precision then)
 {
     static const struct {
         size_t F, D;
-    } inner[] = {{1, 67},   {24, 67},   {65, 67},   {96, 67},    {130, 67},
-                 {512, 67}, {1030, 67}, {2112, 67}, {130, 1100}, {96, 1100}};
+    } inner[] = {{1, 67},   {24, 67},    {65, 67},   {96, 67},    {130, 67},
+                 {512, 67}, {1030, 67},  {2112, 67}, {130, 1100}, {96, 1100},
+                 {512, 96}, {1030, 160}, {2112, 64}};
     size_t most = kmf_gemm_rows(precision);
     size_t most_then = kmf_gemm_rows(then);
     const size_t row_counts[] = {1, 41, most < most_then ? most : most_then};

@@ -64,14 +64,15 @@ static kernels kernels_for(kmf_attend_precision precision)
 
 /*
  * Queries at a time. While keys and values stay in the second-level cache, few, for which scores
- * stay in the first; then so many that keys and values come from the third seldom enough. Tiles are
- * faster than either cache, and read whole ones.
+ * stay in the first or nearly so; then so many that keys and values come from the third seldom
+ * enough. In float32 keys and values are larger, so these come first. Tiles are faster than either
+ * cache, and read whole ones.
  */
 static size_t rows_at_once(const kernels *with, size_t T)
 {
     if (with->scores->tiled || with->values->tiled)
         return T <= FEW_TOKENS ? 48 : MOST_ROWS;
-    return T <= FEW_TOKENS ? 24 : 48;
+    return T > FEW_TOKENS ? 48 : with->values->operand == KMF_OPERAND_F32 ? 24 : 12;
 }
 
 /* false if it does not fit a size_t. */

@@ -6,8 +6,8 @@
  * AVX-512 it is passed over, for three reasons that were measured with 0.3.21: the kernels
  * for Haswell and Zen sum the rows of one tile in different orders, so that a row's bits depend on
  * its place; processors younger than the library are taken for a Prescott, at a fifth of the
- * speed; and it packs the weight at every call, so calls get as many rows as the third-level cache
- * likes.
+ * speed, or a Haswell, at half; and it packs the weight at every call, so calls get as many rows as
+ * the third-level cache likes.
  */
 #include "nn/gemm.h"
 
@@ -396,7 +396,8 @@ static void ended_product(const right *out, const left *x, const kmf_weight *w,
  * first of out's; added to what is there if its sums have begun. While a sum is taken in one go, a
  * step of rows is finished at a time, which leaves the sums in the nearest cache; else KMF_TILE
  * rows, for which the piece of a panel in use stays in the second-level one. The piece after it is
- * fetched meanwhile; after the last one `then`.
+ * fetched meanwhile; after the last one `then`. A kernel that can ends the product by itself, where
+ * its sums are taken in one go and its columns are whole blocks.
  */
 static void tile_product(const right *out, const left *x, const kmf_weight *w,
                          const kmf_kernel *kernel, size_t N, kmf_ending ending, span part,

@@ -170,7 +170,7 @@ TARGET static KMF_INLINE void NAME(end_columns_)(const kmf_ended *e, const SUM *
                                                  size_t j, size_t rows, size_t n)
 {
     _Alignas(64) float ended[ROWS * COLS];
-    bool words = e->to.words;
+    bool words = e->to.words != NULL;
     float *y = words ? ended : e->y + i * e->ld_y + j;
     size_t ld_y = words ? COLS : e->ld_y;
     kmf_ending ending = e->ending;
@@ -187,6 +187,7 @@ TARGET static KMF_INLINE void NAME(end_columns_)(const kmf_ended *e, const SUM *
     }
 }
 
+/* The same, n being what is left of the columns. */
 TARGET static void NAME(end_tile_)(const kmf_ended *e, const SUM *sums, size_t i, size_t j,
                                    size_t rows)
 {
@@ -206,7 +207,10 @@ TARGET static KMF_INLINE void NAME(fetch_results_)(const kmf_ended *e, size_t i,
             __builtin_prefetch(e->y + (i + r) * e->ld_y + j + c, 1, 3);
 }
 
-/* Apart, for gcc 12 keeps sums in memory where more stands beside them. */
+/*
+ * Sums of a whole tile, of which fewer rows and columns may be wanted: the last of few. Apart, for
+ * gcc 12 keeps sums in memory where more stands beside them.
+ */
 TARGET KMF_APART static void NAME(sum_tile_)(SUM *sums, const void *a, size_t ld_a,
                                              const void *b, size_t K, const char *next,
                                              size_t next_step)
@@ -222,8 +226,9 @@ TARGET static void NAME(ended_)(const kmf_ended *product)
     const NAME(word_mem_) *a = (const NAME(word_mem_) *)e.a;
     const WORD *b = e.b;
     size_t tiles = (e.M + ROWS - 1) / ROWS;
-    assert(e.K > 0 && KMF_TILE % ROWS == 0);
+    assert(e.M > 0 && e.K > 0 && !(e.to.words && e.to.tiled));
     _Static_assert(COLS == 2 * KMF_ENDED_COLS, "of a panel all is wanted, or half of it");
+    _Static_assert(KMF_TILE % ROWS == 0, "rows up to a whole tile of registers are there");
     for (size_t j = 0; j < e.cols; j += COLS, b += e.ld_b) {
         kmf_ahead after = {b + e.ld_b, e.K * COLS * sizeof *b};
         if (e.cols - j <= COLS)

@@ -29,8 +29,8 @@
  * Each sum is taken over k in an order that is the same for any place of its row and column: by one
  * lane from the first word to the last, or in tile registers unit by unit. So a row's bits do not
  * depend on its neighbours. Where a kernel is tiled, rows of a up to a whole KMF_ROWS_TILE must be
- * there to be read, whatever they hold; those of a product with its ending up to two
- * (nn/ending.h).
+ * there to be read, whatever they hold; of a product with its ending, tiled or not, those that
+ * nn/ending.h says.
  */
 #ifndef KMF_KERNELS_H
 #define KMF_KERNELS_H

@@ -64,9 +64,9 @@ static KMF_INLINE float weigh_row(bool fused, float *restrict row, float max, si
 }
 
 /* Behind the n-th score up to a whole step: weights of 0. Where that ends. */
-static KMF_INLINE size_t fill_step(float *row, size_t n, size_t step)
+static KMF_INLINE size_t fill_step(float *row, size_t n)
 {
-    for (; n % step != 0; n++)
+    for (; n % KMF_SUM_LANES != 0; n++)
         row[n] = -HUGE_VALF;
     return n;
 }
@@ -82,7 +82,7 @@ static KMF_INLINE void kmf_weigh_body(bool fused, float *scores, size_t ld, kmf_
     size_t steps = n;
     for (size_t i = 0; i < rows; i++) {
         float *row = scores + i * ld;
-        steps = fill_step(row, n, KMF_SUM_LANES);
+        steps = fill_step(row, n);
         float max = max_of(row, first ? -HUGE_VALF : r->max[i], steps);
         r->factor[i] = first ? 0.0f : kmf_exp2_down(fused, r->max[i] - max);
         r->max[i] = max;
@@ -144,7 +144,7 @@ KMF_TARGET_BF16 static KMF_INLINE float weigh_row_bf16(uint16_t *half, size_t st
     return _mm512_reduce_add_ps(_mm512_add_ps(a, b));
 }
 
-/* As fill_step, by vectors: loads of a row do not wait for as many stores as there were scores. */
+/* As fill_step, by vectors: loads of whole ones need not wait for single stores. */
 KMF_TARGET_AVX512 static KMF_INLINE size_t fill_vectors(float *row, size_t n, size_t step)
 {
     size_t steps = (n + step - 1) / step * step;
