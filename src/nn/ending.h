@@ -109,8 +109,7 @@ typedef struct kmf_ended {
     kmf_ending ending;
     float *y; /* [M, cols], ld_y */
     size_t ld_y;
-    kmf_rows to; /* words not NULL: bf16 words of the first row and column, in place of y; tiled
-                        where a is */
+    kmf_rows to;     /* words not NULL: bf16 words, in place of y; tiled where a is */
     kmf_ahead after; /* what will be read after the last panel */
 } kmf_ended;
 
