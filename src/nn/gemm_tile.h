@@ -208,8 +208,8 @@ TARGET static KMF_INLINE void NAME(fetch_results_)(const kmf_ended *e, size_t i,
 }
 
 /*
- * Sums of a whole tile, of which fewer rows and columns may be wanted: the last of few. Apart, for
- * gcc 12 keeps sums in memory where more stands beside them.
+ * Sums of a whole tile, though of the last one fewer rows and columns may be wanted. Apart, for gcc
+ * 12 keeps sums in memory where more stands beside them.
  */
 TARGET KMF_APART static void NAME(sum_tile_)(SUM *sums, const void *a, size_t ld_a,
                                              const void *b, size_t K, const char *next,
