@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#define _DEFAULT_SOURCE /* madvise */
+#define _DEFAULT_SOURCE /* madvise, MAP_ANONYMOUS */
 #include "base/mem.h"
 
 #include "base/err.h"
@@ -133,12 +133,24 @@ float *kmf_floats(size_t n, kmf_err *err)
     return kmf_large(n, sizeof(float), err);
 }
 
+static size_t whole_pages(size_t bytes)
+{
+    return bytes ? (bytes + KMF_PAGE - 1) / KMF_PAGE * KMF_PAGE : KMF_PAGE;
+}
+
 void *kmf_reserve(size_t bytes, kmf_err *err)
 {
-    void *p = NULL;
+    void *p = MAP_FAILED;
     if (bytes <= PTRDIFF_MAX - KMF_PAGE && may_allocate())
-        p = aligned_alloc(KMF_PAGE, (bytes + KMF_PAGE - 1) / KMF_PAGE * KMF_PAGE + KMF_PAGE);
-    return p ? p : no_memory(bytes, 1, err);
+        p = mmap(NULL, whole_pages(bytes), PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p != MAP_FAILED ? p : no_memory(bytes, 1, err);
+}
+
+void kmf_unreserve(void *p, size_t bytes)
+{
+    if (p)
+        (void)munmap(p, whole_pages(bytes));
 }
 
 void kmf_discard(void *p, size_t bytes)

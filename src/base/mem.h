@@ -36,10 +36,12 @@ void *kmf_large_zeroed(size_t n, size_t size, kmf_err *err) KMF_MUST_CHECK;
 
 /*
  * Room that is filled and given back in pieces: aligned to KMF_PAGE, in ordinary pages, which take
- * memory only once they are written to. Not zeroed. Freed by kmf_free.
+ * memory only once they are written to; until then the system need not have as much. Zero. Freed by
+ * kmf_unreserve, which is told the same bytes.
  */
 #define KMF_PAGE ((size_t)4096)
 void *kmf_reserve(size_t bytes, kmf_err *err) KMF_MUST_CHECK;
+void kmf_unreserve(void *p, size_t bytes);
 /*
  * Gives the whole pages in p .. p + bytes - 1 back to the system: what was in them is lost. They
  * may be written to again.

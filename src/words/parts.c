@@ -217,8 +217,8 @@ static void free_desks(kmf_parts *p)
         kmf_free(own->counts);
     }
     kmf_free(p->desks);
-    kmf_free(p->arena);
-    kmf_free(p->before);
+    kmf_unreserve(p->arena, p->n_chunks * p->chunk);
+    kmf_unreserve(p->before, p->n_chunks * sizeof *p->before);
     p->desks = NULL;
     p->arena = NULL;
     p->before = NULL;
