@@ -25,6 +25,9 @@ static inline float *random_floats(size_t n)
 
 /* ---------------------------------------------------------------- second sources --------- */
 
+/* Loops that take most of the time of a test, and are not what it tests. */
+#define UNCHECKED __attribute__((no_sanitize("address", "undefined")))
+
 /* To 8 bits of mantissa, ties to even. */
 static inline float bf16_of(float x)
 {
@@ -38,9 +41,10 @@ static inline float bf16_of(float x)
  * a: [M, K], ld_a   b: [N, K], element (n, k) at b[n * step_n + k * step_k]
  * beside: the size of what was in c before and was taken off again.
  */
-static inline bool is_product(const float *c, size_t ld_c, const float *a, size_t ld_a,
-                              const float *b, size_t step_n, size_t step_k, size_t M, size_t N,
-                              size_t K, double beside)
+UNCHECKED static inline bool is_product(const float *c, size_t ld_c, const float *a,
+                                        size_t ld_a, const float *b, size_t step_n,
+                                        size_t step_k, size_t M, size_t N, size_t K,
+                                        double beside)
 {
     for (size_t m = 0; m < M; m++)
         for (size_t n = 0; n < N; n++) {

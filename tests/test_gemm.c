@@ -24,28 +24,63 @@ static double steps_of(double x, double scale, double *slack)
     return nearbyint(steps);
 }
 
-/*
- * Adds to *sum what a group of bytes of x, which have a scale of their own, gives with as many of
- * w, and to *limit what it may be off.
- */
-static void add_product_of_bytes(double *sum, double *limit, const float *x, const float *w,
-                                 size_t K, double scale_w)
+/* A row of x in groups of so many, or of w in one group, as bytes stand for it. */
+typedef struct in_bytes {
+    double *low;   /* [rows, K]: the least of the group; 0 for weights */
+    double *steps; /* [rows, K]: times scale, to be added to low */
+    double *scale; /* [rows, K] */
+    double *slack; /* [rows, K]: how far off it may be, where the rounding is a tie */
+} in_bytes;
+
+static bool in_bytes_new(in_bytes *b, size_t rows, size_t K)
+{
+    b->low = kmf_calloc(4 * rows * K, sizeof *b->low, NULL);
+    b->steps = b->low + rows * K;
+    b->scale = b->steps + rows * K;
+    b->slack = b->scale + rows * K;
+    return b->low;
+}
+
+static void read_group(in_bytes *b, size_t at, const float *x, size_t K)
 {
     float low = x[0], high = x[0];
     for (size_t k = 0; k < K; k++) {
         low = fminf(low, x[k]);
         high = fmaxf(high, x[k]);
     }
-    double scale_x = ((double)high - (double)low) / 255.0;
     for (size_t k = 0; k < K; k++) {
-        double slack_x, slack_w;
-        double u = steps_of((double)x[k] - (double)low, scale_x, &slack_x);
-        double q = steps_of((double)w[k], scale_w, &slack_w);
-        double a = (double)low + u * scale_x;
-        *sum += a * q * scale_w;
-        *limit += slack_x * fabs(q) * scale_w + slack_w * (fabs(a) + slack_x);
-        *limit += 1e-6 * (fabs((double)low) + u * scale_x) * fabs(q) * scale_w;
+        b->low[at + k] = (double)low;
+        b->scale[at + k] = ((double)high - (double)low) / 255.0;
+        b->steps[at + k] =
+            steps_of((double)x[k] - (double)low, b->scale[at + k], &b->slack[at + k]);
     }
+}
+
+static void read_column(in_bytes *b, size_t at, const float *w, size_t K)
+{
+    float most = 0.0f;
+    for (size_t k = 0; k < K; k++)
+        most = fmaxf(most, fabsf(w[k]));
+    for (size_t k = 0; k < K; k++) {
+        b->scale[at + k] = (double)most / 127.0;
+        b->steps[at + k] = steps_of((double)w[k], b->scale[at + k], &b->slack[at + k]);
+    }
+}
+
+/* Whether y is the product of a row of x and one of w, both from `at` on. */
+UNCHECKED static bool is_sum_of_bytes(double y, const in_bytes *x, size_t at_x,
+                                      const in_bytes *w, size_t at_w, size_t K)
+{
+    double sum = 0.0, limit = 0.0;
+    for (size_t i = at_x, j = at_w; i < at_x + K; i++, j++) {
+        double u = x->steps[i] * x->scale[i];
+        double a = x->low[i] + u;
+        double weight = fabs(w->steps[j]) * w->scale[j];
+        sum += a * w->steps[j] * w->scale[j];
+        limit += x->slack[i] * weight + w->slack[j] * (fabs(a) + x->slack[i]);
+        limit += 1e-6 * (fabs(x->low[i]) + u) * weight;
+    }
+    return fabs(y - sum) <= limit;
 }
 
 /*
@@ -55,21 +90,20 @@ static void add_product_of_bytes(double *sum, double *limit, const float *x, con
 static bool is_product_of_bytes(const float *y, const float *x, const float *w, size_t N,
                                 size_t Dout, size_t K, size_t group)
 {
+    in_bytes a, b;
+    bool right = in_bytes_new(&a, N, K);
+    right = in_bytes_new(&b, Dout, K) && right;
+    for (size_t n = 0; right && n < N; n++)
+        for (size_t k = 0; k < K; k += group)
+            read_group(&a, n * K + k, x + n * K + k, K - k < group ? K - k : group);
+    for (size_t o = 0; right && o < Dout; o++)
+        read_column(&b, o * K, w + o * K, K);
     for (size_t n = 0; n < N; n++)
-        for (size_t o = 0; o < Dout; o++) {
-            const float *row = x + n * K;
-            const float *column = w + o * K;
-            float most = 0.0f;
-            double sum = 0.0, limit = 0.0;
-            for (size_t k = 0; k < K; k++)
-                most = fmaxf(most, fabsf(column[k]));
-            for (size_t k = 0; k < K; k += group)
-                add_product_of_bytes(&sum, &limit, row + k, column + k,
-                                     K - k < group ? K - k : group, (double)most / 127.0);
-            if (!(fabs((double)y[n * Dout + o] - sum) <= limit))
-                return false;
-        }
-    return true;
+        for (size_t o = 0; right && o < Dout; o++)
+            right = is_sum_of_bytes((double)y[n * Dout + o], &a, n * K, &b, o * K, K);
+    kmf_free(a.low);
+    kmf_free(b.low);
+    return right;
 }
 
 /* ---------------------------------------------------------------- weights ---------------- */
