@@ -6,8 +6,8 @@
  * AVX-512 it is passed over, for three reasons that were measured with 0.3.21: the kernels
  * for Haswell and Zen sum the rows of one tile in different orders, so that a row's bits depend on
  * its place; processors younger than the library are taken for a Prescott, at a fifth of the
- * speed, or a Haswell, at half; and it packs the weight at every call, so calls get as many rows as
- * the third-level cache likes.
+ * speed; and it packs the weight at every call, so calls get as many rows as the third-level cache
+ * likes.
  */
 #include "nn/gemm.h"
 
