@@ -402,7 +402,8 @@ static int check_seen(const source *s, const kmf_vectors *v, const uint8_t *seen
 int kmf_vectorcounts_read(kmf_vectors *vectors, const char *bytes, size_t len, const char *name,
                           kmf_err *err)
 {
-    source s = {.name = name, .p = bytes, .end = bytes + len, .line = 1};
+    const char *text = len > 0 ? bytes : ""; /* an empty file has no address */
+    source s = {.name = name, .p = text, .end = text + len, .line = 1};
     kmf_vectors *v = vectors;
     uint8_t *seen = kmf_calloc(v->info.n, sizeof *seen, err);
     v->count = kmf_calloc(v->info.n, sizeof *v->count, err);
