@@ -2,15 +2,15 @@
 /*
  * The engine and the processor level are chosen once per process, so a test that means all of
  * them runs itself again: a test file has "parts", functions that return NULL or what is wrong,
- * and a test is one part under one environment.
+ * and a test is some parts, one after another in one process, under one environment.
  *
  *   static const levels_part parts[] = {{"name", function}, ...};
  *   int main(int argc, char **argv)
  *   {
- *       if (argc == 3)
+ *       if (argc > 2)
  *           return levels_child(parts, n_parts, argv);
  *       ...
- *       levels_run("name", "KMERFORMER_GEMM=plain KMERFORMER_CPU=avx2", NULL);
+ *       levels_run("name other", "KMERFORMER_GEMM=plain KMERFORMER_CPU=avx2", NULL);
  *
  * TEST_RUNNER: the command that runs the program, where it is made for another processor.
  */
@@ -30,25 +30,35 @@ typedef struct levels_part {
     const char *(*run)(void);
 } levels_part;
 
-static inline int levels_child(const levels_part *parts, size_t n_parts, char **argv)
+static inline int levels_part_run(const levels_part *parts, size_t n_parts, const char *name)
 {
     for (size_t i = 0; i < n_parts; i++) {
-        if (strcmp(argv[1], "--part") != 0 || strcmp(argv[2], parts[i].name) != 0)
+        if (strcmp(name, parts[i].name) != 0)
             continue;
         const char *wrong = parts[i].run();
         if (wrong)
-            fprintf(stderr, "%s: %s\n", parts[i].name, wrong);
+            fprintf(stderr, "%s: %s\n", name, wrong);
         return wrong ? EXIT_FAILURE : EXIT_SUCCESS;
     }
-    fprintf(stderr, "there is no part %s\n", argv[2]);
+    fprintf(stderr, "there is no part %s\n", name);
     return EXIT_FAILURE;
 }
 
+/* argv: the program, "--part", names; all of them run, even if one fails. */
+static inline int levels_child(const levels_part *parts, size_t n_parts, char **argv)
+{
+    int status = strcmp(argv[1], "--part") == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    for (char **name = argv + 2; *name; name++)
+        if (levels_part_run(parts, n_parts, *name) != EXIT_SUCCESS)
+            status = EXIT_FAILURE;
+    return status;
+}
+
 /*
- * Runs a part in a process of its own with the settings "NAME=VALUE NAME=VALUE"; fails the test
- * if it fails. What it prints goes to out [256], if there is one.
+ * Runs parts, "name name", in a process of their own with the settings "NAME=VALUE NAME=VALUE";
+ * fails the test if one fails. What they print goes to out [256], if there is one.
  */
-static inline void levels_run(const char *part, const char *settings, char *out)
+static inline void levels_run(const char *names, const char *settings, char *out)
 {
     char command[1024];
     char self[256];
@@ -59,7 +69,7 @@ static inline void levels_run(const char *part, const char *settings, char *out)
     snprintf(
         command, sizeof command,
         "env -u KMERFORMER_GEMM -u KMERFORMER_CPU -u OPENBLAS_CORETYPE %s %s '%s' --part %s",
-        settings, runner ? runner : "", self, part);
+        settings, runner ? runner : "", self, names);
     fflush(NULL);
     FILE *pipe = popen(command, "r");
     ck_assert_ptr_nonnull(pipe);
@@ -72,7 +82,7 @@ static inline void levels_run(const char *part, const char *settings, char *out)
             got += (size_t)snprintf(out + got, 256 - got, "%s", line);
     }
     int status = pclose(pipe);
-    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s fails with %s", part,
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s fails with %s", names,
                   settings);
 }
 

@@ -767,7 +767,7 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-    if (argc == 3)
+    if (argc > 2)
         return levels_child(parts, N_PARTS, argv);
     Suite *suite = suite_create("attend");
     TCase *tcase = tcase_create("all");

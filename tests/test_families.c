@@ -361,7 +361,7 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-    if (argc == 3)
+    if (argc > 2)
         return levels_child(parts, N_PARTS, argv);
     Suite *suite = suite_create("families");
     TCase *tcase = tcase_create("golden numbers");

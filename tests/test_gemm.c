@@ -633,8 +633,7 @@ enum { N_PARTS = sizeof parts / sizeof parts[0] };
 
 START_TEST(weight_products_equal_three_loops_in_double)
 {
-    levels_run("weight_f32", setting(_i), NULL);
-    levels_run("strides_f32", setting(_i), NULL);
+    levels_run("weight_f32 strides_f32", setting(_i), NULL);
 }
 END_TEST
 
@@ -670,9 +669,7 @@ END_TEST
 
 START_TEST(endings_equal_the_loops_that_they_stand_for)
 {
-    levels_run("endings_f32", setting(_i), NULL);
-    levels_run("columns_f32", setting(_i), NULL);
-    levels_run("pair_f32", setting(_i), NULL);
+    levels_run("endings_f32 columns_f32 pair_f32", setting(_i), NULL);
 }
 END_TEST
 
@@ -682,15 +679,9 @@ START_TEST(bf16_products_equal_those_of_the_rounded_operands)
         printf("skip: this processor has no products of bfloat16\n");
         return;
     }
-    levels_run("weight_bf16", precise[_i], NULL);
-    levels_run("strides_bf16", precise[_i], NULL);
-    levels_run("parts_bf16", precise[_i], NULL);
-    levels_run("rows_bf16", precise[_i], NULL);
-    levels_run("nan_bf16", precise[_i], NULL);
-    levels_run("endings_bf16", precise[_i], NULL);
-    levels_run("columns_bf16", precise[_i], NULL);
-    levels_run("pair_bf16", precise[_i], NULL);
-    levels_run("back_bf16", precise[_i], NULL);
+    levels_run("weight_bf16 strides_bf16 parts_bf16 rows_bf16 nan_bf16 endings_bf16 "
+               "columns_bf16 pair_bf16 back_bf16",
+               precise[_i], NULL);
 }
 END_TEST
 
@@ -700,14 +691,9 @@ START_TEST(int8_products_equal_those_of_the_quantised_operands)
         printf("skip: this processor has no products of bytes\n");
         return;
     }
-    levels_run("weight_int8", precise[_i], NULL);
-    levels_run("strides_int8", precise[_i], NULL);
-    levels_run("parts_int8", precise[_i], NULL);
-    levels_run("rows_int8", precise[_i], NULL);
-    levels_run("nan_int8", precise[_i], NULL);
-    levels_run("endings_int8", precise[_i], NULL);
-    levels_run("columns_int8", precise[_i], NULL);
-    levels_run("pair_int8", precise[_i], NULL);
+    levels_run("weight_int8 strides_int8 parts_int8 rows_int8 nan_int8 endings_int8 "
+               "columns_int8 pair_int8",
+               precise[_i], NULL);
 }
 END_TEST
 
@@ -737,13 +723,8 @@ START_TEST(openblas_when_asked_for_computes_the_same)
     char said[256];
     levels_run("name", "KMERFORMER_GEMM=openblas", said);
     ck_assert_msg(strncmp(said, "openblas ", 9) == 0, "%s", said);
-    levels_run("weight_f32", "KMERFORMER_GEMM=openblas", NULL);
-    levels_run("strides_f32", "KMERFORMER_GEMM=openblas", NULL);
-    levels_run("parts_f32", "KMERFORMER_GEMM=openblas", NULL);
-    levels_run("nan_f32", "KMERFORMER_GEMM=openblas", NULL);
-    levels_run("back_f32", "KMERFORMER_GEMM=openblas", NULL);
-    levels_run("endings_f32", "KMERFORMER_GEMM=openblas", NULL);
-    levels_run("pair_f32", "KMERFORMER_GEMM=openblas", NULL);
+    levels_run("weight_f32 strides_f32 parts_f32 nan_f32 back_f32 endings_f32 pair_f32",
+               "KMERFORMER_GEMM=openblas", NULL);
 }
 END_TEST
 
@@ -766,8 +747,8 @@ START_TEST(openblas_is_used_where_nothing_better_is_there_and_it_treats_rows_ali
     levels_run("name", "", said);
     ck_assert_str_eq(said, plain);
     if (strcmp(now, "avx2") != 0) {
-        levels_run("rows_f32", "KMERFORMER_GEMM=openblas OPENBLAS_CORETYPE=SkylakeX", NULL);
-        levels_run("weight_f32", "KMERFORMER_GEMM=openblas OPENBLAS_CORETYPE=SkylakeX", NULL);
+        levels_run("rows_f32 weight_f32", "KMERFORMER_GEMM=openblas OPENBLAS_CORETYPE=SkylakeX",
+                   NULL);
     }
 #else
     printf("skip: the core types are those of x86-64\n");
@@ -823,7 +804,7 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-    if (argc == 3)
+    if (argc > 2)
         return levels_child(parts, N_PARTS, argv);
     Suite *suite = suite_create("gemm");
     TCase *tcase = tcase_create("all");

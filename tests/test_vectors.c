@@ -572,7 +572,7 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-    if (argc == 3)
+    if (argc > 2)
         return levels_child(parts, N_OF(parts), argv);
     Suite *suite = suite_create("vectors");
     TCase *tcase = tcase_create("vectors");
