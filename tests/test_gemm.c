@@ -403,8 +403,9 @@ static const char *endings_are_those_of_the_loops(kmf_precision precision)
 static const char *more_columns_change_no_bit(kmf_precision precision)
 {
     static const size_t depths[] = {3, 96, 260, 1024, 2400};
+    const size_t n_depths = sizeof depths / sizeof depths[0] - CHECKED;
     static const kmf_activation kinds[] = {KMF_GELU, KMF_GELU_TANH, KMF_RELU, KMF_SILU};
-    for (size_t s = 0; s < sizeof depths / sizeof depths[0] * N_ROW_NUMBERS; s++) {
+    for (size_t s = 0; s < n_depths * N_ROW_NUMBERS; s++) {
         enum { Dout = 160, MORE = 9, WIDE = Dout + MORE };
         size_t Din = depths[s / N_ROW_NUMBERS], N = row_numbers[s % N_ROW_NUMBERS];
         weight p, q;
@@ -442,13 +443,14 @@ static const char *a_pair_in(kmf_precision precision, kmf_precision then)
 {
     static const struct {
         size_t F, D;
-    } inner[] = {{1, 67},   {24, 67},    {65, 67},   {96, 67},    {130, 67},
-                 {512, 67}, {1030, 67},  {2112, 67}, {130, 1100}, {96, 1100},
-                 {512, 96}, {1030, 160}, {2112, 64}};
+    } inner[] = {{1, 67},     {24, 67},   {65, 67},   {96, 67},   {130, 67},
+                 {512, 67},   {1030, 67}, {512, 96},  {2112, 64}, {96, 1100},
+                 {130, 1100}, {2112, 67}, {1030, 160}};
+    const size_t n_inner = sizeof inner / sizeof inner[0] - (CHECKED ? 3 : 0);
     size_t most = kmf_gemm_rows(precision);
     size_t most_then = kmf_gemm_rows(then);
     const size_t row_counts[] = {1, 41, most < most_then ? most : most_then};
-    for (size_t s = 0; s < sizeof inner / sizeof inner[0] * 6; s++) {
+    for (size_t s = 0; s < n_inner * 6; s++) {
         size_t F = inner[s / 6].F, D = inner[s / 6].D, N = row_counts[s / 2 % 3];
         bool gated = s % 2 != 0;
         size_t wide = gated ? 2 * F : F;
