@@ -98,11 +98,12 @@ START_TEST(every_precision_and_batch_has_a_speed)
         kmf_model *model = new_model(8, 8, 2, 16, 1);
         ck_assert_int_eq(kmf_model_prepare(model, (kmf_precision)p, &err), 0);
         for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
-            double rate = 0;
-            int rc = kmf_encoder_speed(&rate, model, runs[i].threads, runs[i].T, runs[i].batch,
+            kmf_speed speed;
+            int rc = kmf_encoder_speed(&speed, model, runs[i].threads, runs[i].T, runs[i].batch,
                                        MOMENT, 1, &err);
             ck_assert_msg(rc == 0, "%s", err.msg);
-            ck_assert_double_gt(rate, 0);
+            ck_assert_double_gt(speed.tokens, 0);
+            ck_assert_double_gt(speed.limit, 0);
         }
         kmf_model_free(model);
     }
@@ -111,12 +112,12 @@ END_TEST
 
 START_TEST(speed_refuses_what_cannot_run)
 {
-    double rate;
+    kmf_speed speed;
     kmf_model *model = new_model(8, 8, 2, 16, 1);
-    ck_assert_int_eq(kmf_encoder_speed(&rate, model, 0, 5, 64, 0, 1, NULL), KMF_EINVAL);
-    ck_assert_int_eq(kmf_encoder_speed(&rate, model, 1025, 5, 64, 0, 1, NULL), KMF_EINVAL);
-    ck_assert_int_eq(kmf_encoder_speed(&rate, model, 1, 0, 64, 0, 1, NULL), KMF_EINVAL);
-    ck_assert_int_eq(kmf_encoder_speed(&rate, model, 1, SIZE_MAX / 2, 64, 0, 1, NULL),
+    ck_assert_int_eq(kmf_encoder_speed(&speed, model, 0, 5, 64, 0, 1, NULL), KMF_EINVAL);
+    ck_assert_int_eq(kmf_encoder_speed(&speed, model, 1025, 5, 64, 0, 1, NULL), KMF_EINVAL);
+    ck_assert_int_eq(kmf_encoder_speed(&speed, model, 1, 0, 64, 0, 1, NULL), KMF_EINVAL);
+    ck_assert_int_eq(kmf_encoder_speed(&speed, model, 1, SIZE_MAX / 2, 64, 0, 1, NULL),
                      KMF_ENOMEM);
     kmf_model_free(model);
 }
@@ -130,12 +131,12 @@ START_TEST(speed_survives_each_failed_allocation)
     int status = KMF_ENOMEM;
     size_t n = 0;
     while (status != 0) {
-        double rate;
+        kmf_speed speed;
         kmf_mem_fail_at(++n);
-        status = kmf_encoder_speed(&rate, model, 2, 5, 64, 0, 1, NULL);
+        status = kmf_encoder_speed(&speed, model, 2, 5, 64, 0, 1, NULL);
         kmf_mem_fail_at(0);
         ck_assert(status == 0 || status == KMF_ENOMEM);
-        ck_assert(status != 0 || rate > 0);
+        ck_assert(status != 0 || speed.tokens > 0);
     }
     ck_assert_uint_gt(n, 6); /* offsets, runners, and twice ids, encoder and its slab */
     kmf_model_free(model);

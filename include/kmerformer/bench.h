@@ -51,15 +51,25 @@ KMF_API int kmf_limit_measure(double *rate, kmf_limit_kind kind, int threads, do
  */
 KMF_API double kmf_encoder_operations(const kmf_config *config, size_t T);
 
+typedef struct kmf_speed {
+    double tokens; /* a second, through all layers */
+    double limit;  /* operations/s: F32, BF16 or INT8 in turns with the encoder, the mean */
+} kmf_speed;
+
 /*
- * Tokens that kmf_encoder_forward takes through all layers in a second, on `threads` threads at the
- * same time, 1 to 1024, in the precision that the model is prepared for. Each has an encoder and a
- * batch of its own: as many sequences of T tokens as go into batch_tokens, but one at least,
+ * How many tokens kmf_encoder_forward takes through all layers in a second, on `threads` threads at
+ * the same time, 1 to 1024, in the precision that the model is prepared for. Each has an encoder and
+ * a batch of its own: as many sequences of T tokens as go into batch_tokens, but one at least,
  * of ids drawn from seed. After a short run-up it works the batch off again and again, until
  * `seconds` are over.
+ *
+ * A processor's clock depends on what it computes, and what another process takes of it changes from
+ * one moment to the next. So each thread measures its limit in turns with the encoder, 6 ms after 20
+ * ms or a longer batch, and both are sums over all turns: a share of this limit is one of what the
+ * processor could do in just these seconds.
  */
-KMF_API int kmf_encoder_speed(double *tokens_per_second, const kmf_model *model, int threads,
-                              size_t T, size_t batch_tokens, double seconds, uint64_t seed,
+KMF_API int kmf_encoder_speed(kmf_speed *speed, const kmf_model *model, int threads, size_t T,
+                              size_t batch_tokens, double seconds, uint64_t seed,
                               kmf_err *err) KMF_MUST_CHECK;
 
 #ifdef __cplusplus

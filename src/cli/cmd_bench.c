@@ -32,7 +32,7 @@ typedef struct bench_args {
 typedef struct bench_precision {
     bool measured;
     double load_seconds, pack_seconds;
-    double tokens[LENGTHS_MAX]; /* a second, for each length */
+    kmf_speed speeds[LENGTHS_MAX]; /* for each length */
 } bench_precision;
 
 typedef struct bench {
@@ -170,7 +170,7 @@ static int measure_precision(bench *b, kmf_precision precision, cli_progress *pr
         if (cli_progress_due(progress))
             cli_progress_show(progress, "%s, sequences of %zu tokens",
                               kmf_precision_names[precision], b->lengths[i]);
-        status = kmf_encoder_speed(&p->tokens[i], model, a->threads, b->lengths[i],
+        status = kmf_encoder_speed(&p->speeds[i], model, a->threads, b->lengths[i],
                                    a->batch_tokens, a->seconds, SEED, err);
     }
     p->measured = true;
@@ -184,33 +184,28 @@ static int row_threads(const bench *b, int row)
     return row == 0 ? 1 : b->args->threads;
 }
 
-/* Limits 0 .. n - 1; what an earlier measurement found stays where it is more. */
-static int measure_limits(bench *b, int n, cli_progress *progress, kmf_err *err)
+static int measure_limits(bench *b, cli_progress *progress, kmf_err *err)
 {
     double seconds = b->args->seconds < LIMIT_SECONDS ? b->args->seconds : LIMIT_SECONDS;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < KMF_N_LIMITS; i++) {
         if (cli_progress_due(progress))
             cli_progress_show(progress, "limits: %s", kmf_limit_names[i]);
         for (int row = 0; row < b->n_rows; row++) {
-            double rate;
-            int status =
-                kmf_limit_measure(&rate, (kmf_limit_kind)i, row_threads(b, row), seconds, err);
+            int status = kmf_limit_measure(&b->limits[row][i], (kmf_limit_kind)i,
+                                           row_threads(b, row), seconds, err);
             if (status < 0)
                 return status;
-            if (rate > b->limits[row][i])
-                b->limits[row][i] = rate;
         }
     }
     return 0;
 }
 
-/* The limits of arithmetic come before and after, as another process may take its share of time. */
 static int measure(const cli *run, bench *b, kmf_err *err)
 {
     const bench_args *a = b->args;
     cli_progress progress;
     cli_progress_start(&progress, run);
-    int status = measure_limits(b, N_PRECISIONS, &progress, err);
+    int status = 0;
     for (int p = 0; p < N_PRECISIONS && status == 0; p++) {
         bool wanted = a->precision == N_PRECISIONS || a->precision == p;
         if (wanted && kmf_precision_here((kmf_precision)p) == (kmf_precision)p)
@@ -218,7 +213,7 @@ static int measure(const cli *run, bench *b, kmf_err *err)
     }
     b->peak_bytes = cli_peak_memory();
     if (status == 0)
-        status = measure_limits(b, KMF_N_LIMITS, &progress, err);
+        status = measure_limits(b, &progress, err);
     cli_progress_end();
     return status;
 }
@@ -237,17 +232,16 @@ static double bases(const bench *b, size_t T)
 
 /* One line of the table. */
 typedef struct bench_cell {
-    double tokens, bases, operations; /* a second */
-    double share;                     /* of the limit */
+    double tokens, bases, operations, limit; /* a second */
 } bench_cell;
 
 static bench_cell get_cell(const bench *b, int precision, size_t i)
 {
     size_t T = b->lengths[i];
-    double tokens = b->precision[precision].tokens[i];
-    double operations = tokens * kmf_encoder_operations(&b->config, T);
-    return (bench_cell){tokens, tokens / (double)T * bases(b, T), operations,
-                        operations / b->limits[b->n_rows - 1][precision]};
+    const kmf_speed *speed = &b->precision[precision].speeds[i];
+    double operations = speed->tokens * kmf_encoder_operations(&b->config, T);
+    return (bench_cell){speed->tokens, speed->tokens / (double)T * bases(b, T), operations,
+                        speed->limit};
 }
 
 static const char *limit_unit(int limit)
@@ -290,10 +284,10 @@ static void print_text(const bench *b)
     for (int p = 0; p < N_PRECISIONS; p++)
         for (size_t i = 0; i < b->n_lengths && b->precision[p].measured; i++) {
             bench_cell c = get_cell(b, p, i);
-            printf("%-5s %6zu tokens: %8s tokens/s %8s bp/s %8.1f %-7s %5.1f %% of the limit\n",
+            printf("%-5s %6zu tokens: %8s tokens/s %8s bp/s %8.1f of %.1f %s, %.1f %%\n",
                    kmf_precision_names[p], b->lengths[i], cli_count(tokens, c.tokens),
-                   cli_count(letters, c.bases), 1e-9 * c.operations, limit_unit(p),
-                   100 * c.share);
+                   cli_count(letters, c.bases), 1e-9 * c.operations, 1e-9 * c.limit,
+                   limit_unit(p), 100 * c.operations / c.limit);
         }
 }
 
@@ -317,9 +311,9 @@ static void print_json_encoder(const bench *b)
             printf(
                 "%s\n    {\"precision\": \"%s\", \"length\": %zu, \"tokens_per_second\": %.6g, "
                 "\"bases_per_second\": %.6g, \"operations_per_second\": %.6g, "
-                "\"share_of_limit\": %.4g}",
+                "\"limit_per_second\": %.6g, \"share_of_limit\": %.4g}",
                 comma, kmf_precision_names[p], b->lengths[i], c.tokens, c.bases, c.operations,
-                c.share);
+                c.limit, c.operations / c.limit);
             comma = ",";
         }
 }

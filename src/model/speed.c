@@ -16,11 +16,17 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "model/model.h"
+#include "nn/limits.h"
 #include "seq/par.h"
 
+#include <math.h>
 #include <time.h>
 
 #define MOST_THREADS 1024
+
+/* Of a turn, in seconds. */
+#define ENCODER_TURN 20e-3
+#define LIMIT_TURN 6e-3
 
 double kmf_encoder_operations(const kmf_config *config, size_t T)
 {
@@ -35,7 +41,7 @@ double kmf_encoder_operations(const kmf_config *config, size_t T)
 typedef struct runner {
     kmf_encoder *encoder; /* owned */
     int32_t *ids;         /* owned [n_seq, T] */
-    double rate;          /* tokens/s */
+    kmf_speed speed;      /* its own part */
 } runner;
 
 typedef struct race {
@@ -45,6 +51,7 @@ typedef struct race {
     size_t *off; /* owned [n_seq + 1] */
     size_t n_seq;
     double seconds;
+    kmf_limit_kind limit;
     kmf_barrier start;
 } race;
 
@@ -55,19 +62,36 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Batches through `layers` layers until `seconds` are over, or `tokens` have passed. Tokens/s. */
-static double run_batches(const race *r, const runner *own, size_t layers, size_t tokens,
-                          double seconds)
+/* What was done, and in how many seconds. */
+typedef struct tally {
+    double done, seconds;
+} tally;
+
+/* Batches through `layers` layers, one at least, until `seconds` are over or `tokens` have passed. */
+static void encode(tally *sum, const race *r, const runner *own, size_t layers, double tokens,
+                   double seconds)
 {
-    size_t done = 0;
+    double done = 0;
     double begin = now();
     double elapsed;
     do {
         kmf_encoder_forward(own->encoder, own->ids, r->off, r->n_seq, layers);
-        done += r->off[r->n_seq];
+        done += (double)r->off[r->n_seq];
         elapsed = now() - begin;
     } while (done < tokens && elapsed < seconds);
-    return (double)done / elapsed;
+    sum->done += done;
+    sum->seconds += elapsed;
+}
+
+static void reach_limit(tally *sum, kmf_limit_kind kind)
+{
+    double begin = now();
+    double elapsed;
+    do {
+        sum->done += kmf_limit_portion(kind);
+        elapsed = now() - begin;
+    } while (elapsed < LIMIT_TURN);
+    sum->seconds += elapsed;
 }
 
 /* The first layer's table is there after V tokens, so these are seen before the clock starts. */
@@ -75,9 +99,18 @@ static void run(void *arg, int thread)
 {
     race *r = arg;
     runner *own = &r->runners[thread];
-    run_batches(r, own, 1, r->config->vocab_size / (size_t)r->threads + 1, r->seconds);
+    tally tokens = {0};
+    tally operations = {0};
+    double words = (double)(r->config->vocab_size / (size_t)r->threads + 1);
+    encode(&tokens, r, own, 1, words, r->seconds);
     kmf_barrier_wait(&r->start);
-    own->rate = run_batches(r, own, r->config->n_layers, SIZE_MAX, r->seconds);
+    tokens = (tally){0};
+    do {
+        encode(&tokens, r, own, r->config->n_layers, HUGE_VAL, ENCODER_TURN);
+        reach_limit(&operations, r->limit);
+    } while (tokens.seconds + operations.seconds < r->seconds);
+    own->speed.tokens = tokens.done / tokens.seconds;
+    own->speed.limit = operations.done / operations.seconds;
 }
 
 static int prepare(race *r, const kmf_model *model, size_t T, size_t batch_tokens,
@@ -106,11 +139,14 @@ static int prepare(race *r, const kmf_model *model, size_t T, size_t batch_token
     return 0;
 }
 
-int kmf_encoder_speed(double *tokens_per_second, const kmf_model *model, int threads, size_t T,
+int kmf_encoder_speed(kmf_speed *speed, const kmf_model *model, int threads, size_t T,
                       size_t batch_tokens, double seconds, uint64_t seed, kmf_err *err)
 {
-    race r = {.config = kmf_model_config(model), .threads = threads, .seconds = seconds};
-    *tokens_per_second = 0;
+    race r = {.config = kmf_model_config(model),
+              .threads = threads,
+              .seconds = seconds,
+              .limit = (kmf_limit_kind)kmf_model_precision(model)};
+    *speed = (kmf_speed){0};
     if (threads < 1 || threads > MOST_THREADS)
         return kmf_fail(err, KMF_EINVAL, "%d threads: it must be 1 to %d", threads,
                         MOST_THREADS);
@@ -121,7 +157,8 @@ int kmf_encoder_speed(double *tokens_per_second, const kmf_model *model, int thr
     if (status == 0)
         status = kmf_together(threads, run, &r, err);
     for (int i = 0; i < threads && r.runners; i++) {
-        *tokens_per_second += r.runners[i].rate;
+        speed->tokens += r.runners[i].speed.tokens;
+        speed->limit += r.runners[i].speed.limit;
         kmf_encoder_free(r.runners[i].encoder);
         kmf_free(r.runners[i].ids);
     }

@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "nn/gemm.h"
+#include "nn/limits.h"
 #include "nn/tiles.h"
 #include "seq/par.h"
 
@@ -40,6 +41,9 @@
 /* Between two looks at the clock. */
 #define ROUNDS 10000
 #define PIECE_BYTES (1024 * KB)
+
+/* What a loop of arithmetic stores at most. */
+#define TILE_BYTES 1024
 
 const char *const kmf_limit_names[] = {"f32",     "bf16",        "int8",        "read_l1",
                                        "read_l2", "read_memory", "copy_memory", NULL};
@@ -183,6 +187,13 @@ static loop_fn *find_loop(kmf_limit_kind kind)
     default:
         return reading[kmf_cpu_vectors()];
     }
+}
+
+double kmf_limit_portion(kmf_limit_kind kind)
+{
+    char sum[TILE_BYTES];
+    loop_fn *fn = find_loop(kind);
+    return fn ? fn(sum, NULL, ROUNDS) : 0;
 }
 
 /* ---------------------------------------------------------------- measuring -------------- */

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* A limit of arithmetic in small portions, to be measured in turns with what it limits. */
+#ifndef KMF_NN_LIMITS_H
+#define KMF_NN_LIMITS_H
+
+#include "kmerformer.h"
+
+/*
+ * Some 30 us of the loop whose speed is the limit, KMF_LIMIT_F32 to KMF_LIMIT_INT8, on the calling
+ * thread. Returns the operations that it did; 0 if the level lacks the instruction. Thread-safe.
+ */
+double kmf_limit_portion(kmf_limit_kind kind);
+
+#endif
