@@ -410,8 +410,9 @@ START_TEST(what_is_made_here_is_native)
     kmf_err err = {0};
     ck_assert_int_eq(kmf_config_preset(&base, "nano", 3, &err), 0);
     ck_assert_int_eq(kmf_config_check_native(&base, "c", &err), 0);
-    int *const fields[] = {&base.gated, &base.pre_norm, &base.closing_norm, &base.pooler,
-                           &base.own_decoder, &base.token_dropout, &base.head_gelu};
+    int *const fields[] = {&base.gated,    &base.pre_norm,    &base.closing_norm,
+                           &base.pooler,   &base.own_decoder, &base.token_dropout,
+                           &base.head_gelu};
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         *fields[i] = 1;
         ck_assert_int_eq(kmf_config_check_native(&base, "c", NULL), KMF_EINVAL);

@@ -57,16 +57,16 @@ typedef struct kmf_speed {
 } kmf_speed;
 
 /*
- * How many tokens kmf_encoder_forward takes through all layers in a second, on `threads` threads at
- * the same time, 1 to 1024, in the precision that the model is prepared for. Each has an encoder and
- * a batch of its own: as many sequences of T tokens as go into batch_tokens, but one at least,
+ * How many tokens kmf_encoder_forward takes through all layers in a second, on `threads` threads
+ * at the same time, 1 to 1024, in the precision that the model is prepared for. Each has an encoder
+ * and a batch of its own: as many sequences of T tokens as go into batch_tokens, but one at least,
  * of ids drawn from seed. After a short run-up it works the batch off again and again, until
  * `seconds` are over.
  *
- * A processor's clock depends on what it computes, and what another process takes of it changes from
- * one moment to the next. So each thread measures its limit in turns with the encoder, 6 ms after 20
- * ms or a longer batch, and both are sums over all turns: a share of this limit is one of what the
- * processor could do in just these seconds.
+ * A processor's clock depends on what it computes, and what another process takes of it changes
+ * from one moment to the next. So each thread measures its limit in turns with the encoder, 6 ms
+ * after 20 ms or a longer batch, and both are sums over all turns: a share of this limit is one of
+ * what the processor could do in just these seconds.
  */
 KMF_API int kmf_encoder_speed(kmf_speed *speed, const kmf_model *model, int threads, size_t T,
                               size_t batch_tokens, double seconds, uint64_t seed,

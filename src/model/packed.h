@@ -40,10 +40,10 @@ typedef struct kmf_packed {
     kmf_packed_layer *layers;         /* owned [L] */
     kmf_weight proj;                  /* [D, E]; Dout 0 when E = D */
     float *qkv_bias;                  /* owned [L, 3D] */
-    float *biases;                    /* owned [L, F], gated [L, 2F]: b1 where it has an order */
-    size_t bytes;                     /* of all that is owned, the table too */
-    size_t n_weights;                 /* numbers that are packed */
-    size_t table_bytes;               /* 0: no table, or it would be too large */
+    float *biases;      /* owned [L, F], gated [L, 2F]: b1 where it has an order */
+    size_t bytes;       /* of all that is owned, the table too */
+    size_t n_weights;   /* numbers that are packed */
+    size_t table_bytes; /* 0: no table, or it would be too large */
     pthread_mutex_t table_lock;
     _Atomic(float *) table; /* owned [V, 3D], NULL until it has paid */
     atomic_size_t tokens;   /* seen so far, up to V */

@@ -67,7 +67,7 @@ typedef struct tally {
     double done, seconds;
 } tally;
 
-/* Batches through `layers` layers, one at least, until `seconds` are over or `tokens` have passed. */
+/* Batches through `layers` layers, one at least, until `seconds` are over or `tokens` are done. */
 static void encode(tally *sum, const race *r, const runner *own, size_t layers, double tokens,
                    double seconds)
 {
