@@ -4,6 +4,7 @@
  * attention's products one by one; for what can be measured, what kmf_precision_here says.
  */
 #include "base/mem.h"
+#include "nn/limits.h"
 #include "run.h"
 
 #include "kmerformer.h"
@@ -156,6 +157,8 @@ START_TEST(limits_are_there_where_their_instructions_are)
             bool there = i >= KMF_PRECISION_AUTO ||
                          kmf_precision_here((kmf_precision)i) == (kmf_precision)i;
             ck_assert_msg(there ? rate > 0 : rate == 0, "%s: %g", kmf_limit_names[i], rate);
+            if (i < KMF_PRECISION_AUTO)
+                ck_assert((kmf_limit_portion((kmf_limit_kind)i) > 0) == there);
         }
     ck_assert_ptr_null(kmf_limit_names[KMF_N_LIMITS]);
     for (int p = 0; p < KMF_PRECISION_AUTO; p++)

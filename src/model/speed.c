@@ -99,12 +99,10 @@ static void run(void *arg, int thread)
 {
     race *r = arg;
     runner *own = &r->runners[thread];
-    tally tokens = {0};
-    tally operations = {0};
+    tally run_up = {0}, tokens = {0}, operations = {0};
     double words = (double)(r->config->vocab_size / (size_t)r->threads + 1);
-    encode(&tokens, r, own, 1, words, r->seconds);
+    encode(&run_up, r, own, 1, words, r->seconds);
     kmf_barrier_wait(&r->start);
-    tokens = (tally){0};
     do {
         encode(&tokens, r, own, r->config->n_layers, HUGE_VAL, ENCODER_TURN);
         reach_limit(&operations, r->limit);
