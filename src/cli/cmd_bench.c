@@ -284,10 +284,10 @@ static void print_text(const bench *b)
     for (int p = 0; p < N_PRECISIONS; p++)
         for (size_t i = 0; i < b->n_lengths && b->precision[p].measured; i++) {
             bench_cell c = get_cell(b, p, i);
-            printf("%-5s %6zu tokens: %8s tokens/s %8s bp/s %8.1f of %.1f %s, %.1f %%\n",
+            printf("%-5s %6zu tokens: %8s tokens/s %8s bp/s %8.1f %-7s %5.1f %% of %.1f %s\n",
                    kmf_precision_names[p], b->lengths[i], cli_count(tokens, c.tokens),
-                   cli_count(letters, c.bases), 1e-9 * c.operations, 1e-9 * c.limit,
-                   limit_unit(p), 100 * c.operations / c.limit);
+                   cli_count(letters, c.bases), 1e-9 * c.operations, limit_unit(p),
+                   100 * c.operations / c.limit, 1e-9 * c.limit, limit_unit(p));
         }
 }
 

@@ -100,8 +100,8 @@ static void run(void *arg, int thread)
     race *r = arg;
     runner *own = &r->runners[thread];
     tally run_up = {0}, tokens = {0}, operations = {0};
-    double words = (double)(r->config->vocab_size / (size_t)r->threads + 1);
-    encode(&run_up, r, own, 1, words, r->seconds);
+    size_t words = r->config->vocab_size / (size_t)r->threads + 1;
+    encode(&run_up, r, own, 1, (double)words, r->seconds);
     kmf_barrier_wait(&r->start);
     do {
         encode(&tokens, r, own, r->config->n_layers, HUGE_VAL, ENCODER_TURN);

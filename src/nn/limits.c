@@ -192,8 +192,8 @@ static loop_fn *find_loop(kmf_limit_kind kind)
 double kmf_limit_portion(kmf_limit_kind kind)
 {
     char sum[TILE_BYTES];
-    loop_fn *fn = find_loop(kind);
-    return fn ? fn(sum, NULL, ROUNDS) : 0;
+    loop_fn *fn = kind < KMF_LIMIT_READ_L1 ? find_loop(kind) : NULL;
+    return fn ? fn(sum, sum, ROUNDS) : 0;
 }
 
 /* ---------------------------------------------------------------- measuring -------------- */
