@@ -52,8 +52,8 @@ KMF_API int kmf_limit_measure(double *rate, kmf_limit_kind kind, int threads, do
 KMF_API double kmf_encoder_operations(const kmf_config *config, size_t T);
 
 typedef struct kmf_speed {
-    double tokens; /* a second, through all layers */
-    double limit;  /* operations/s: F32, BF16 or INT8 in turns with the encoder, the mean */
+    double tokens; /* a second, through all layers, by all threads */
+    double limit;  /* operations/s by all threads: F32, BF16 or INT8, in turns with the encoder */
 } kmf_speed;
 
 /*

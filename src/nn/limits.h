@@ -6,8 +6,8 @@
 #include "kmerformer.h"
 
 /*
- * Some 30 us of the loop whose speed is the limit, KMF_LIMIT_F32 to KMF_LIMIT_INT8, on the calling
- * thread. Returns the operations that it did; 0 if the level lacks the instruction, or for another
+ * A fraction of a millisecond of the loop whose speed is the limit, KMF_LIMIT_F32 to
+ * KMF_LIMIT_INT8, on the calling thread. Returns the operations that it did; 0 if the level lacks the instruction, or for another
  * kind. Thread-safe.
  */
 double kmf_limit_portion(kmf_limit_kind kind);
