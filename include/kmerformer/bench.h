@@ -53,7 +53,7 @@ KMF_API double kmf_encoder_operations(const kmf_config *config, size_t T);
 
 typedef struct kmf_speed {
     double tokens; /* a second, through all layers, by all threads */
-    double limit;  /* operations/s by all threads: F32, BF16 or INT8, in turns with the encoder */
+    double limit;  /* operations/s by all threads: F32, BF16 or INT8 in turns with it */
 } kmf_speed;
 
 /*

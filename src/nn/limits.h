@@ -7,8 +7,8 @@
 
 /*
  * A fraction of a millisecond of the loop whose speed is the limit, KMF_LIMIT_F32 to
- * KMF_LIMIT_INT8, on the calling thread. Returns the operations that it did; 0 if the level lacks the instruction, or for another
- * kind. Thread-safe.
+ * KMF_LIMIT_INT8, on the calling thread. Returns the operations that it did; 0 if the level lacks
+ * the instruction, or for another kind. Thread-safe.
  */
 double kmf_limit_portion(kmf_limit_kind kind);
 
