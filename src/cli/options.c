@@ -105,7 +105,7 @@ static void print_wrapped(const char *text, int column)
 static void print_option(const cli_option *row)
 {
     char choices[96];
-    char fallback[96];
+    char fallback[160];
     char help[512];
     const char *arg = row->arg;
     if (row->kind == CLI_SECTION) {
