@@ -279,13 +279,14 @@ KMF_API int kmf_encoder_forward_together(kmf_encoder *const *encoders, size_t n,
                                          kmf_err *err) KMF_MUST_CHECK;
 
 /*
- * Masked-language-model logits of n_rows rows of the last kmf_encoder_forward:
- * logits [n_rows, V]. KMF_EMODEL if the model has no such head.
+ * Masked-language-model logits of n_rows rows of the last kmf_encoder_forward, which must have
+ * gone through all layers: logits [n_rows, V], rows[i] < off[n_seq]. What that forward returned
+ * stays as it was. KMF_EMODEL if the model has no such head.
  */
 KMF_API int kmf_encoder_logits(kmf_encoder *encoder, float *logits, const size_t *rows,
                                size_t n_rows, kmf_err *err) KMF_MUST_CHECK;
 
-/* tanh(W x + b) of n_rows rows of the last forward: pooled [n_rows, D]. KMF_EMODEL: no pooler. */
+/* Likewise tanh(W x + b): pooled [n_rows, D]. KMF_EMODEL: no pooler. */
 KMF_API int kmf_encoder_pooler(kmf_encoder *encoder, float *pooled, const size_t *rows,
                                size_t n_rows, kmf_err *err) KMF_MUST_CHECK;
 

@@ -21,6 +21,10 @@ extern "C" {
  */
 typedef struct kmf_output kmf_output;
 
+/*
+ * dim: numbers of a row. f16: 1: float16, of .npy alone. per_token: 1: rows of KMF_POOL_NONE, which
+ * have a position. NULL: KMF_EINVAL, of a name or f16; KMF_EIO; KMF_ENOMEM.
+ */
 KMF_API kmf_output *kmf_output_new(const char *path, size_t dim, int f16, int per_token,
                                    kmf_err *err) KMF_MUST_CHECK;
 /* A kmf_row_fn: user is the kmf_output. */
@@ -76,7 +80,11 @@ KMF_API void kmf_remove_temporaries(void);
 KMF_API char *kmf_provenance(const kmf_embedder *embedder, const char *command_line,
                              const char *const *inputs, size_t n_inputs,
                              const kmf_reader_options *reader, kmf_err *err) KMF_MUST_CHECK;
-/* Text as a JSON string, in its quotes; if it is not UTF-8, its bytes beyond ASCII are '?'. */
+/*
+ * Of the three that follow the text is freed by kmf_text_free; NULL: out of memory, or what is said.
+ *
+ * Text as a JSON string, in its quotes; if it is not UTF-8, its bytes beyond ASCII are '?'.
+ */
 KMF_API char *kmf_json_string(const char *text, kmf_err *err) KMF_MUST_CHECK;
 /* A JSON object of n pairs of strings: key, value, key, value, ... For kmf_model_save. */
 KMF_API char *kmf_json_pairs(const char *const *pairs, size_t n, kmf_err *err) KMF_MUST_CHECK;

@@ -167,11 +167,14 @@ KMF_API void kmf_pretrain_options_default(kmf_pretrain_options *opts);
  */
 typedef struct kmf_pretrain kmf_pretrain;
 
-/* KMF_EINVAL: an option is out of range; KMF_EMODEL: init or embeddings do not fit. */
+/*
+ * opts, its texts and names are read in this call alone. KMF_EINVAL: an option is out of range;
+ * KMF_EMODEL: init or embeddings do not fit.
+ */
 KMF_API kmf_pretrain *kmf_pretrain_new(const kmf_pretrain_options *opts,
                                        kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_pretrain_free(kmf_pretrain *trainer);
-/* For readers; NULL with one thread. */
+/* For readers, which are closed before the trainer is freed; NULL with one thread. */
 KMF_API kmf_pool *kmf_pretrain_pool(kmf_pretrain *trainer);
 /*
  * All records of a reader from which none was taken, as one input; held_whole: all of them are
