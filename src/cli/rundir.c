@@ -50,28 +50,45 @@ static int lock(cli_rundir *d, const char *path, kmf_err *err)
     return 0;
 }
 
-/* A model that no pretraining left must not be overwritten. */
+/* What a pretraining writes, here or in best. */
+static const char *const our_names[] = {"config.json",
+                                        "checkpoint",
+                                        "metrics.tsv",
+                                        "model.safetensors",
+                                        "special_tokens_map.json",
+                                        "tokenizer.json",
+                                        "tokenizer_config.json",
+                                        "vocab.txt"};
+#define N_NAMES (sizeof our_names / sizeof our_names[0])
+
+/* What no pretraining left must not be overwritten. */
 static int check_content(const cli_rundir *d, const char *lock_path, kmf_err *err)
 {
-    char config[CLI_PATH_CAP + 16];
-    snprintf(config, sizeof config, "%s/config.json", d->dir);
-    if (cli_is_file(config) && !cli_is_file(lock_path))
-        return cli_raise(err, KMF_EIO,
-                         "%s: a model is there that was not pretrained there: choose another "
-                         "directory",
-                         d->dir);
+    char path[CLI_PATH_CAP + 32];
+    for (size_t i = 0; i < N_NAMES && !cli_is_file(lock_path); i++) {
+        snprintf(path, sizeof path, "%s/%s", d->dir, our_names[i]);
+        if (cli_is_file(path))
+            return cli_raise(err, KMF_EIO,
+                             "%s: %s is there, and no pretraining made it: choose another "
+                             "directory",
+                             d->dir, our_names[i]);
+    }
     return 0;
 }
 
-/* NAME.tmp.NUMBER: a file that a process had not finished when it was killed. */
+/* NAME.tmp.NUMBER, NAME being one of ours: a process had not finished it when it was killed. */
 static bool is_left_over(const char *name)
 {
     const char *number = strstr(name, ".tmp.");
-    return number && isdigit((unsigned char)number[5]) &&
+    bool ours = false;
+    for (size_t i = 0; number && i < N_NAMES; i++)
+        ours = ours || (strlen(our_names[i]) == (size_t)(number - name) &&
+                        strncmp(name, our_names[i], (size_t)(number - name)) == 0);
+    return ours && isdigit((unsigned char)number[5]) &&
            number[5 + strspn(number + 5, "0123456789")] == '\0';
 }
 
-/* Nobody else writes here while the lock is held. */
+/* No other pretraining writes here while the lock is held. */
 static void remove_left_over(const char *path)
 {
     char name[2 * CLI_PATH_CAP];
