@@ -190,7 +190,8 @@ size_t kmf_pretrain_piece(const kmf_pretrain *t)
 uint64_t kmf_pretrain_held_pieces(const kmf_pretrain *t)
 {
     uint64_t piece = kmf_pretrain_piece(t);
-    uint64_t masked = t->asks ? (t->n_held + piece - 1) / piece : 0;
+    uint64_t ranks = (uint64_t)kmf_ranks();
+    uint64_t masked = t->asks ? ((t->n_held + piece - 1) / piece + ranks - 1) / ranks : 0;
     return masked + (t->compares ? (2 * t->n_held + piece - 1) / piece : 0);
 }
 
@@ -454,6 +455,29 @@ static int check_sources(const kmf_pretrain *t, kmf_err *err)
     return 0;
 }
 
+/* The same of those windows that validation looks at: they lie evenly, and sources may be small. */
+static int check_held_windows(const kmf_pretrain *t, kmf_err *err)
+{
+    size_t first = 0;
+    if (!t->compares)
+        return 0;
+    for (uint64_t i = 0; i < t->n_held; i++) {
+        kmf_excerpt excerpt;
+        kmf_windows_fixed(t->held_windows, t->opts.val_windows, i, &excerpt);
+        size_t source = kmf_genome_source(t->genome, KMF_GENOME_HELD, excerpt.at);
+        if (i == 0)
+            first = source;
+        if (source != first)
+            return 0;
+    }
+    return kmf_fail(
+        err, KMF_EINVAL,
+        "the windows that validation looks at, %llu, are all of one %s, and have no "
+        "others to be told from: look at more (val-windows), or hold out others",
+        (unsigned long long)t->n_held,
+        t->opts.sources == KMF_SOURCES_INPUT ? "input" : "record");
+}
+
 static int make_windows(kmf_pretrain *t, kmf_err *err)
 {
     kmf_genome_info info;
@@ -471,7 +495,7 @@ static int make_windows(kmf_pretrain *t, kmf_err *err)
     if (!t->held_windows)
         return KMF_ENOMEM;
     t->n_held = kmf_windows_fixed_count(t->held_windows, t->opts.val_windows);
-    return 0;
+    return check_held_windows(t, err);
 }
 
 /* What copying and Markov models would take for the bases that validation asks for; rank 0. */

@@ -90,7 +90,7 @@ size_t kmf_pretrain_letters(const kmf_pretrain *t);
 size_t kmf_pretrain_columns(const kmf_pretrain *t);
 /* Windows of a piece: of what goes through the model at a time. */
 size_t kmf_pretrain_piece(const kmf_pretrain *t);
-/* Pieces that all validation goes through, on all ranks. */
+/* Pieces of a validation that this rank works off, or one more: pairs are compared by all. */
 uint64_t kmf_pretrain_held_pieces(const kmf_pretrain *t);
 
 /* ---- pretrain_views.c: what a step shows, and how its vectors compare -------------------- */

@@ -31,8 +31,7 @@
 #include <time.h>
 
 #define PI 3.14159265358979323846
-#define CLIP_EPSILON 1e-6    /* as PyTorch's clip_grad_norm_ has it */
-#define VALIDATION_SHARE 0.3 /* of the time, at most, that is taken off for validation */
+#define CLIP_EPSILON 1e-6 /* as PyTorch's clip_grad_norm_ has it */
 
 static double now(void)
 {
@@ -320,6 +319,19 @@ int kmf_pretrain_train(kmf_pretrain *trainer, kmf_pretrain_fn *fn, void *user, k
     return 0;
 }
 
+/*
+ * Steps for the time asked for, validations included: one at the start, and then one after every
+ * val_every steps, or after every 20th part of them, but no more than one a step.
+ */
+static double steps_of_time(const kmf_pretrain *t, double step, double validation)
+{
+    double seconds = t->opts.seconds;
+    double every = (double)t->opts.val_every;
+    double few = (seconds - validation) / (step + validation / (every > 0 ? every : 1));
+    double many = (seconds - 21 * validation) / step;
+    return floor(every > 0 || many < 20 ? few : many);
+}
+
 int kmf_pretrain_measure(kmf_pretrain *t, uint64_t *steps, kmf_err *err)
 {
     const kmf_pretrain_options *o = &t->opts;
@@ -337,12 +349,9 @@ int kmf_pretrain_measure(kmf_pretrain *t, uint64_t *steps, kmf_err *err)
         back = now() - begun - there;
     }
     double pieces = (double)o->shards / kmf_ranks() * (double)o->accumulate;
-    double held = (double)kmf_pretrain_held_pieces(t) / kmf_ranks();
-    double validations = 21 * held * there; /* at val_every 0 */
-    if (validations > VALIDATION_SHARE * o->seconds)
-        validations = VALIDATION_SHARE * o->seconds;
     double again = t->compares && !is_one_piece(t) ? there : 0;
-    double found = floor((o->seconds - validations) / (pieces * (there + back + again)));
+    double found = steps_of_time(t, pieces * (there + back + again),
+                                 (double)kmf_pretrain_held_pieces(t) * there);
     if (kmf_rank() > 0)
         found = 0;
     kmf_ranks_share(&found, 1);
