@@ -16,7 +16,7 @@
 
 #include "base/io.h"
 
-/* Longer headers are refused; this one holds some 100,000 tensors. */
+/* Longer headers are refused, and those of more than 66,000 tensors (base/json.c). */
 #define KMF_SAFETENSORS_HEADER_MAX ((size_t)16 << 20)
 #define KMF_SAFETENSORS_RANK_MAX 8
 

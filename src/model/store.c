@@ -10,7 +10,7 @@
  *
  * Or one safetensors file, with the text of the others in its metadata under their names.
  *
- * Saving writes "dir.tmp.PID" with all files in it, synced, and renames it: rename replaces an
+ * Saving writes "dir.tmp.NUMBER" with all files in it, synced, and renames it: rename replaces an
  * empty directory and refuses any other, so a model is either there as a whole or not at all,
  * and none is overwritten. Updating, which replaces a model, renames its files one by one, but not
  * before all are written.
@@ -166,6 +166,14 @@ static int check_there(const char *dir, const char *path, const char *name, kmf_
     return kmf_fail(err, KMF_EMODEL, "%s: no %s in it", dir, name);
 }
 
+/* What a model of one file has of one of a directory's; NULL: it is a directory, or has none. */
+static const char *text_within(const kmf_model *model, const char *name)
+{
+    struct stat st;
+    bool dir = stat(model->path, &st) == 0 && S_ISDIR(st.st_mode);
+    return dir ? NULL : kmf_tensors_metadata(&model->stored, name);
+}
+
 /*
  * The text of one of the model's files, from the metadata or the directory. *where names it for
  * messages. Both freed by kmf_free; NULL on failure.
@@ -173,7 +181,7 @@ static int check_there(const char *dir, const char *path, const char *name, kmf_
 static char *text_of(const kmf_model *model, const char *name, size_t limit, char **where,
                      size_t *len, kmf_err *err)
 {
-    const char *kept = kmf_tensors_metadata(&model->stored, name);
+    const char *kept = text_within(model, name);
     char *text = NULL;
     *where = join(model->path, name, err);
     if (!*where)
@@ -224,7 +232,7 @@ static int load_kept(kmf_model *model, kmf_err *err)
     for (size_t i = 0; i < KMF_KEPT && rc == 0; i++) {
         size_t len;
         const char *name = file_names[FILE_TOKENIZER_CONFIG + i];
-        const char *within = kmf_tensors_metadata(&model->stored, name);
+        const char *within = text_within(model, name);
         char *path = join(model->path, name, err);
         bool there = path && (within || access(path, F_OK) == 0);
         if (there)
@@ -521,6 +529,27 @@ static char *clean_path(const char *dir, kmf_err *err)
     return path;
 }
 
+/*
+ * The name of a directory made beside path, the first free one from the process's number on: those
+ * in containers may be the same. Freed by kmf_free; NULL on failure.
+ */
+static char *make_temporary(const char *path, kmf_err *err)
+{
+    size_t cap = strlen(path) + 32;
+    char *temp = kmf_malloc(cap, 1, err);
+    for (long number = (long)getpid(); temp; number++) {
+        snprintf(temp, cap, "%s.tmp.%ld", path, number);
+        if (mkdir(temp, 0777) == 0)
+            break;
+        if (errno == EEXIST)
+            continue;
+        kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
+        kmf_free(temp);
+        temp = NULL;
+    }
+    return temp;
+}
+
 int kmf_model_save(const kmf_model *model, const char *dir, kmf_dtype dtype,
                    const char *provenance, kmf_err *err)
 {
@@ -532,34 +561,14 @@ int kmf_model_save(const kmf_model *model, const char *dir, kmf_dtype dtype,
     if (kmf_ends_with(dir, ".safetensors"))
         return save_whole(model, dir, dtype, provenance, err);
     char *path = clean_path(dir, err);
-    char *temp = NULL;
-    bool made = false;
-    int rc = KMF_ENOMEM;
-    if (!path)
-        return rc;
-    size_t cap = strlen(path) + 32;
-    temp = kmf_malloc(cap, 1, err);
-    if (!temp)
-        goto out;
-    snprintf(temp, cap, "%s.tmp.%ld", path, (long)getpid());
-    rc = check_free(path, err);
-    if (rc < 0)
-        goto out;
-    if (mkdir(temp, 0777) != 0) {
-        rc = kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
-        goto out;
-    }
-    made = true;
-    rc = save_files(model, temp, dtype, provenance, err);
+    char *temp = path && check_free(path, err) == 0 ? make_temporary(path, err) : NULL;
+    int rc = temp ? save_files(model, temp, dtype, provenance, err) : (int)err->code;
     if (rc == 0)
         rc = publish(temp, path, err);
-    if (rc == 0) {
-        made = false;
-        rc = kmf_parent_sync(path, err);
-    }
-out:
-    if (made)
+    if (temp && rc < 0)
         remove_dir(temp);
+    if (rc == 0)
+        rc = kmf_parent_sync(path, err);
     kmf_free(temp);
     kmf_free(path);
     return rc;
