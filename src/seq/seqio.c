@@ -28,6 +28,9 @@
 
 #include <htslib/hfile.h>
 #include <htslib/hts.h>
+#include <zlib.h>
+
+#define PEEKED 1024 /* bytes of a compressed file that its first letter is looked for in */
 
 struct kmf_reader {
     kmf_textseq *text;    /* owned; exactly one of the three is not NULL */
@@ -93,6 +96,22 @@ static int attach_text(kmf_reader *r, kmf_bytes *bytes, const char *name, kmf_by
     return r->text ? 0 : KMF_EFORMAT;
 }
 
+/* The first byte of a text, plain, gzip or BGZF, which is not taken; '\0': none is to be had. */
+static char first_letter(hFILE *file)
+{
+    unsigned char in[PEEKED];
+    unsigned char first = '\0';
+    ssize_t n = hpeek(file, in, sizeof in);
+    if (n < 2 || in[0] != 0x1f || in[1] != 0x8b)
+        return n > 0 ? (char)in[0] : '\0';
+    z_stream z = {.next_in = in, .avail_in = (uInt)n, .next_out = &first, .avail_out = 1};
+    if (inflateInit2(&z, MAX_WBITS + 16) == Z_OK) {
+        (void)inflate(&z, Z_SYNC_FLUSH);
+        inflateEnd(&z);
+    }
+    return (char)first;
+}
+
 /*
  * Finds out what `file` is and takes it over, on failure too. table: as kmf_reader_or_table;
  * NULL: no tables.
@@ -117,8 +136,7 @@ static int attach(kmf_reader *r, hFILE *file, const char *name, const char *refe
                         compression);
     }
     /* '>' begins a FASTA, even if what follows has the tabs of a SAM without a header */
-    char first = '\0';
-    bool fasta = format.format == sam && hpeek(file, &first, 1) == 1 && first == '>';
+    bool fasta = format.format == sam && first_letter(file) == '>';
     if (!fasta && (format.format == sam || format.format == bam || format.format == cram)) {
         r->aligned = kmf_aligned_open(file, name, reference, pool, err);
         return r->aligned ? 0 : KMF_EFORMAT;
