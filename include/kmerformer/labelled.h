@@ -55,9 +55,9 @@ typedef struct kmf_labelled_record {
 
 /*
  * opts: copied but for its texts, which must outlive the input; NULL: the default. pool (may be
- * NULL) must outlive it too. KMF_EINVAL: both labels and key, or rank without key; without
- * `optional` also a sequence file and neither, or a table and one of them, since its labels are its
- * own; KMF_EIO, KMF_EFORMAT as kmf_reader_open.
+ * NULL) must outlive it too. KMF_EINVAL: both labels and key, an empty key, or rank without key;
+ * without `optional` also a sequence file and neither, or a table and one of them, since its labels
+ * are its own; KMF_EIO, KMF_EFORMAT as kmf_reader_open.
  */
 KMF_API kmf_labelled *kmf_labelled_open(const char *path, const kmf_labelled_options *opts,
                                         kmf_pool *pool, kmf_err *err) KMF_MUST_CHECK;

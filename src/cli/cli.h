@@ -208,6 +208,8 @@ int cli_check_inputs(const char *const *paths, size_t n, const kmf_reader_option
 int cli_check_output(const char *path, kmf_err *err);
 /* Fills err as the library does, for what a command finds out by itself; returns code. */
 int cli_raise(kmf_err *err, kmf_code code, const char *format, ...) KMF_PRINTF(3, 4);
+/* "x.fa: " before what a cutter says of a record. */
+void cli_name_file(const char *path, kmf_err *err);
 
 /* Takes all records of a reader; 0 or a negative kmf_code. */
 typedef int cli_take_fn(void *to, kmf_reader *reader, kmf_err *err);
@@ -244,6 +246,8 @@ typedef struct cli_labelled {
      "their labels stand in the headers behind KEY=", 0, NULL},                               \
     {NULL, "label-rank", CLI_TEXT, &(l)->input.rank, 0, 0, NULL, "R",                         \
      "of what stands there between commas, the part behind R:", 0, NULL},                     \
+    {NULL, "reference", CLI_TEXT, &(l)->input.reference, 0, 0, NULL, "FASTA",                 \
+     "that CRAM files were made against", 0, NULL},                                           \
     {NULL, "min-class", CLI_SIZE, &(l)->samples.min_class, 1, INT64_MAX, NULL, "N",           \
      "leave out classes with fewer records to train", 0, NULL}
 #define CLI_ENCODER_OPTIONS(l)                                                                \
@@ -262,6 +266,10 @@ typedef struct cli_labelled {
 /* clang-format on */
 
 void cli_labelled_default(cli_labelled *l);
+/* cli_check_inputs for all parts and what goes with them. */
+int cli_labelled_check(const cli_labelled *l, kmf_err *err);
+/* Is out one of these files? */
+bool cli_labelled_is_input(const cli_labelled *l, const char *out);
 /* Reads and settles all parts, and tells what was left out. NULL with *err filled. */
 kmf_samples *cli_labelled_read(const cli *run, const cli_labelled *l, kmf_samples_info *info,
                                kmf_err *err);

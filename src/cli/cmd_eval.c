@@ -120,17 +120,16 @@ static int parse(cli *run, eval_args *a, int argc, char **argv)
 static int settle(cli *run, eval_args *a, kmf_err *err)
 {
     cli_labelled *l = &a->labelled;
-    const char *const inputs[] = {l->train, l->dev, l->test, l->input.labels};
     if (!l->train)
         return cli_wrong(run, "no --train given; usage: kmerformer %s", usage.synopsis);
-    if (cli_check_inputs(inputs, 4, NULL, err) < 0)
+    if (cli_labelled_check(l, err) < 0)
         return cli_fail(run, err);
     if (!(a->split > 0 && a->split < 1))
         return cli_wrong(run, "--split: must be above 0 and below 1, got %g", a->split);
-    if (cli_is_an_input(a->out, inputs, 4) ||
+    if (cli_labelled_is_input(l, a->out) ||
         cli_is_an_input(a->out, a->models.texts, a->models.n))
         return cli_wrong(run, "-o %s: that is an input", a->out);
-    if (a->predictions && (cli_is_an_input(a->predictions, inputs, 4) ||
+    if (a->predictions && (cli_labelled_is_input(l, a->predictions) ||
                            cli_is_an_input(a->predictions, a->models.texts, a->models.n)))
         return cli_wrong(run, "--predictions %s: that is an input", a->predictions);
     if (a->predictions && strcmp(a->predictions, a->out) == 0)

@@ -38,6 +38,7 @@ typedef struct span {
 typedef struct logits_run {
     const logits_args *args;
     const kmf_model *model;
+    const char *path; /* borrowed; the file at hand */
     kmf_cutter *cutter;
     kmf_encoder **encoders; /* owned [threads] */
     int32_t *ids;           /* owned [window]; as the encoder sees them */
@@ -294,6 +295,8 @@ static int put_record(logits_run *r, const kmf_record *rec, kmf_err *err)
         if (status < 0)
             return status;
     }
+    if (got < 0)
+        cli_name_file(r->path, err);
     kmf_cutter_statistics(r->cutter, &s);
     r->losses.ambiguous += s.ambiguous;
     r->losses.unknown += s.unknown;
@@ -433,8 +436,10 @@ int cli_logits(cli *run, int argc, char **argv)
     logits_run r = {.args = &a, .model = model};
     int status = model ? prepare(&r, &err) : -1;
     cli_progress_start(&r.line, run);
-    for (int i = first; i < argc && status == 0 && !ferror(stdout); i++)
+    for (int i = first; i < argc && status == 0 && !ferror(stdout); i++) {
+        r.path = argv[i];
         status = cli_read_file(run, argv[i], &a.reader, NULL, take_file, &r, &err);
+    }
     cli_progress_end();
     if (status == 0)
         status = commit(run, &r, argv, first, argc, &err);

@@ -67,17 +67,16 @@ static int parse_train(cli *run, train_args *a, int argc, char **argv, kmf_err *
          "worker threads", 0, NULL},
         CLI_COMMON(run)};
     int leave = cli_parse(run, table, &train_usage, argc, argv, &first);
-    const char *const inputs[] = {l->train, l->dev, l->input.labels, a->model};
     if (leave >= 0)
         return leave;
     if (!l->train || !a->out)
         return cli_wrong(run, "no %s given; usage: kmerformer %s", l->train ? "-o" : "--train",
                          train_usage.synopsis);
-    if (cli_check_inputs(inputs, 3, NULL, err) < 0)
+    if (cli_labelled_check(l, err) < 0)
         return cli_fail(run, err);
     if (strcmp(a->out, "-") == 0)
         return cli_wrong(run, "-o -: a probe is written to a file");
-    if (cli_is_an_input(a->out, inputs, 4))
+    if (cli_labelled_is_input(l, a->out) || cli_is_an_input(a->out, &a->model, 1))
         return cli_wrong(run, "-o %s: that is an input", a->out);
     if (l->embed.pooling == KMF_POOL_NONE)
         return cli_wrong(run, "--pool none: a record has one vector here");

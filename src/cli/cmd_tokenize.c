@@ -126,14 +126,6 @@ static int tokenize_record(kmf_cutter *cutter, const kmf_record *rec, const kmf_
     return got;
 }
 
-/* "x.fa: " before what the cutter says of a record. */
-static void name_file(kmf_err *err, const char *path)
-{
-    kmf_err named = {.code = err->code};
-    snprintf(named.msg, sizeof named.msg, "%.400s: %.600s", path, err->msg);
-    *err = named;
-}
-
 static int tokenize_file(cli *run, const char *path, const tokenize_args *a, kmf_cutter *cutter,
                          const kmf_vocab *vocab, kmf_embed_stats *total, kmf_err *err)
 {
@@ -146,7 +138,7 @@ static int tokenize_file(cli *run, const char *path, const tokenize_args *a, kmf
     while ((got = kmf_reader_next(reader, &rec, err)) > 0) {
         int status = tokenize_record(cutter, &rec, vocab, a->as, total, err);
         if (status < 0) {
-            name_file(err, path);
+            cli_name_file(path, err);
             got = status;
         }
         if (status < 0 || ferror(stdout))

@@ -22,6 +22,13 @@ int cli_raise(kmf_err *err, kmf_code code, const char *format, ...)
     return code;
 }
 
+void cli_name_file(const char *path, kmf_err *err)
+{
+    kmf_err named = {.code = err->code};
+    snprintf(named.msg, sizeof named.msg, "%.400s: %.600s", path, err->msg);
+    *err = named;
+}
+
 bool cli_is_file(const char *path)
 {
     struct stat s;

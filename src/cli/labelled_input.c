@@ -14,6 +14,42 @@ void cli_labelled_default(cli_labelled *l)
     l->embed.threads = kmf_threads_default();
 }
 
+/* ---------------------------------------------------------------- inputs ---------------- */
+
+#define N_PARTS 3
+#define N_INPUTS 5
+
+/* The parts come first. */
+static void list_inputs(const cli_labelled *l, const char *inputs[N_INPUTS])
+{
+    inputs[0] = l->train;
+    inputs[1] = l->dev;
+    inputs[2] = l->test;
+    inputs[3] = l->input.labels;
+    inputs[4] = l->input.reference;
+}
+
+int cli_labelled_check(const cli_labelled *l, kmf_err *err)
+{
+    const char *inputs[N_INPUTS];
+    kmf_reader_options reader = {.reference = l->input.reference};
+    list_inputs(l, inputs);
+    int status = cli_check_inputs(inputs, N_PARTS + 1, &reader, err);
+    if (status == 0 && l->input.labels && (l->dev || l->test) && !cli_is_file(l->input.labels))
+        status = cli_raise(err, KMF_EINVAL,
+                           "--labels %s: it is read for each part anew, and this can be read "
+                           "once: give a file",
+                           l->input.labels);
+    return status;
+}
+
+bool cli_labelled_is_input(const cli_labelled *l, const char *out)
+{
+    const char *inputs[N_INPUTS];
+    list_inputs(l, inputs);
+    return cli_is_an_input(out, inputs, N_INPUTS);
+}
+
 /* ---------------------------------------------------------------- reading --------------- */
 
 static int read_part(const cli *run, const cli_labelled *l, kmf_samples *samples, kmf_role role,

@@ -84,9 +84,10 @@ static int run_help(cli *run, int argc, char **argv)
     int leave = cli_parse(run, table, &usage, argc, argv, &first);
     if (leave >= 0)
         return leave;
-    const cli_command *command = find_command(argv[first]);
+    const char *name = first < argc ? argv[first] : "help";
+    const cli_command *command = find_command(name);
     if (!command)
-        return cli_wrong(run, "there is no command '%s'", argv[first]);
+        return cli_wrong(run, "there is no command '%s'", name);
     if (command->run == run_help) {
         print_commands(stdout);
         return CLI_DONE;

@@ -68,6 +68,8 @@ static int open_kind(kmf_labelled *in, const char *path, kmf_pool *pool, kmf_err
         return kmf_fail(err, KMF_EINVAL,
                         "labels are in a file or behind a key in the headers, "
                         "not both; a rank needs a key");
+    if (o->key && o->key[0] == '\0')
+        return kmf_fail(err, KMF_EINVAL, "the key of the labels is empty");
     in->reader = kmf_reader_or_table(path, o->reference, pool, &table, err);
     if (table) {
         in->table = kmf_table_open(table, in->file, err);
