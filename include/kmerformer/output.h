@@ -81,7 +81,7 @@ KMF_API char *kmf_provenance(const kmf_embedder *embedder, const char *command_l
                              const char *const *inputs, size_t n_inputs,
                              const kmf_reader_options *reader, kmf_err *err) KMF_MUST_CHECK;
 /*
- * Of the three that follow the text is freed by kmf_text_free; NULL: out of memory, or what is said.
+ * Of the three that follow the text is freed by kmf_text_free; NULL: KMF_ENOMEM, or what is said.
  *
  * Text as a JSON string, in its quotes; if it is not UTF-8, its bytes beyond ASCII are '?'.
  */

@@ -77,6 +77,7 @@ KMF_API int kmf_word2vec_begin(kmf_word2vec *trainer, kmf_progress_fn *fn, void 
 
 typedef struct kmf_word2vec_state {
     uint64_t records, letters, ambiguous; /* read; letters that are none of the alphabet */
+    uint64_t too_short;                   /* of the alphabet, in runs that hold no k-mer */
     uint64_t words, unseen;               /* of the table; of those: never met        */
     uint64_t kmers;                       /* in the corpus, of all lengths            */
     uint64_t tokens;                      /* learnt so far, as centres                */

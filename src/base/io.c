@@ -261,7 +261,8 @@ static int open_temporary(kmf_out *out, kmf_err *err)
         snprintf(temp, cap, "%s.tmp.%ld", out->path, number);
         out->file = fopen(temp, "wbxe");
         if (!out->file && errno != EEXIST) {
-            int status = kmf_fail(err, KMF_EIO, "%s: %s", out->path, strerror(errno));
+            const char *name = errno == ENAMETOOLONG ? temp : out->path;
+            int status = kmf_fail(err, KMF_EIO, "%s: %s", name, strerror(errno));
             kmf_free(temp);
             return status;
         }

@@ -26,7 +26,7 @@
  * Counts brackets outside strings before anything is allocated; text that is not JSON may be
  * counted as it likes.
  */
-static bool asks_too_much(const char *text, size_t len)
+static int check_brackets(const char *text, size_t len, const char *where, kmf_err *err)
 {
     size_t depth = 0;
     size_t containers = 0;
@@ -42,10 +42,14 @@ static bool asks_too_much(const char *text, size_t len)
             containers++;
         } else if (!quoted && (c == '}' || c == ']') && depth > 0)
             depth--;
-        if (depth > MAX_DEPTH || containers > MAX_CONTAINERS)
-            return true;
+        if (depth > MAX_DEPTH)
+            return kmf_fail(err, KMF_EMODEL, "%s: JSON nested deeper than %d levels", where,
+                            MAX_DEPTH);
+        if (containers > MAX_CONTAINERS)
+            return kmf_fail(err, KMF_EMODEL, "%s: JSON of more than %d objects and lists",
+                            where, MAX_CONTAINERS);
     }
-    return false;
+    return 0;
 }
 
 /* jansson leaves the error empty where it did not foresee that memory runs out. */
@@ -56,12 +60,8 @@ static bool out_of_memory(const json_error_t *error)
 
 json_t *kmf_json_parse(const char *text, size_t len, const char *where, kmf_err *err)
 {
-    if (asks_too_much(text, len)) {
-        kmf_fail(err, KMF_EMODEL,
-                 "%s: JSON nested deeper than %d levels or of more than %d objects and lists",
-                 where, MAX_DEPTH, MAX_CONTAINERS);
+    if (check_brackets(text, len, where, err) < 0)
         return NULL;
-    }
     json_error_t error;
     json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
     if (!root) {

@@ -118,6 +118,8 @@ static int convert_vectors(const cli *run, const char *in, const char *out, kmf_
             : kmf_vectors_save(vectors, out, (kmf_vectors_format)format,
                                kmf_vectors_provenance(vectors), err);
     cli_release_signals();
+    if (status == 0 && info.foreign > 0)
+        cli_warn(run, "%s: %zu words that are no k-mers are left out", in, info.foreign);
     if (status == 0)
         cli_note(run, "%s: %zu vectors of %zu columns", out, info.n, info.dim);
     kmf_vectors_free(vectors);

@@ -168,6 +168,9 @@ static void say_begin(cli *run, const kmf_word2vec *trainer)
     if (s.ambiguous > 0)
         cli_warn(run, "%llu letters are none of the alphabet; sequences are cut there",
                  (unsigned long long)s.ambiguous);
+    if (s.too_short > 0)
+        cli_warn(run, "%llu letters lie in runs too short for a k-mer, and are left out",
+                 (unsigned long long)s.too_short);
     if (s.unseen > 0)
         cli_warn(run,
                  "%llu of %llu k-mers never occur: their vectors stay as they were drawn, and "
@@ -228,9 +231,10 @@ static int resume(cli *run, const word2vec_args *a, kmf_word2vec *trainer,
     bool any = strcmp(a->resume, "auto") == 0;
     if (strcmp(a->resume, "never") == 0 || (any && !cli_is_file(checkpoint)))
         return 0;
-    int status = kmf_word2vec_load(trainer, any ? checkpoint : a->resume, err);
-    if (status < 0)
-        return status;
+    kmf_err own = {0};
+    if (kmf_word2vec_load(trainer, any ? checkpoint : a->resume, &own) < 0)
+        return cli_raise(err, own.code, "%s%s", own.msg,
+                         any ? " (--resume never begins anew)" : "");
     kmf_word2vec_information(trainer, &state);
     cli_note(run, "goes on from %s, %.1f %% done", any ? checkpoint : a->resume,
              100 * state.done);

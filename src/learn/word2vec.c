@@ -373,6 +373,7 @@ void kmf_word2vec_information(const kmf_word2vec *trainer, kmf_word2vec_state *s
         .records = info.records,
         .letters = info.letters,
         .ambiguous = info.ambiguous,
+        .too_short = info.too_short,
         .words = t->lexicon.n,
         .unseen = t->unseen,
         .kmers = t->kmers,
