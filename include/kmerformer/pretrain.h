@@ -202,10 +202,11 @@ typedef struct kmf_pretrain_state {
     uint64_t sources;               /* of the part that is learnt from                  */
     uint64_t parameters;
     size_t window, window_bases;
-    int precision;   /* kmf_precision that is computed in                              */
-    int new_head;    /* init had no masked-language-model head: one was drawn to learn */
-    uint64_t bytes;  /* of memory held, all in all, from begin on                      */
-    int ranks, rank; /* 1 and 0 without MPI                                            */
+    int precision;     /* kmf_precision that is computed in                              */
+    int new_head;      /* init had no masked-language-model head: one was drawn to learn */
+    uint64_t bytes;    /* of memory held, all in all, from begin on                      */
+    int ranks, rank;   /* 1 and 0 without MPI                                            */
+    int other_kernels; /* 1: the checkpoint gone on from was written where last digits differ */
 
     /* how far it is */
     uint64_t step, steps; /* steps: 0 until begin                                      */

@@ -84,9 +84,10 @@ typedef struct kmf_word2vec_state {
     int epoch;                            /* 0 .. epochs                              */
     double done;                          /* 0 .. 1                                   */
     double alpha;
-    double loss;    /* nats a pair, noise included, of late; NaN before */
-    uint64_t bytes; /* of memory held */
-    int threads;    /* that are used: no more than find work */
+    double loss;       /* nats a pair, noise included, of late; NaN before */
+    uint64_t bytes;    /* of memory held */
+    int threads;       /* that are used: no more than find work */
+    int other_kernels; /* 1: the checkpoint gone on from was written where last digits differ */
 } kmf_word2vec_state;
 
 KMF_API void kmf_word2vec_information(const kmf_word2vec *trainer, kmf_word2vec_state *state);

@@ -155,6 +155,8 @@ void cli_warn_of_losses(const cli *run, const kmf_embed_stats *s, bool options);
  * the records that have no valid k-mer.
  */
 void cli_warn_of_embedding(const cli *run, const kmf_embedder *embedder, bool options);
+/* Of a training that goes on: other_kernels of its state. */
+void cli_warn_of_kernels(const cli *run);
 /* A warning if a file had no records, and one for the alignments in it that were passed over. */
 void cli_warn_of_reading(const cli *run, const char *path, const kmf_reader_stats *s);
 /* "[kmerformer embed 1.2s] ..." unless -q. */

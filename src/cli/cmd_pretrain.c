@@ -602,6 +602,8 @@ static int resume(cli *run, const pretrain_args *a, kmf_pretrain *trainer,
         return cli_raise(err, own.code, "%s%s", own.msg,
                          any ? " (--resume never begins anew)" : "");
     kmf_pretrain_information(trainer, &s);
+    if (s.other_kernels)
+        cli_warn_of_kernels(run);
     cli_note(run, "goes on from %s, step %llu of %llu", path, (unsigned long long)s.step,
              (unsigned long long)s.steps);
     return 0;

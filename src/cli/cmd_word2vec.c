@@ -236,6 +236,8 @@ static int resume(cli *run, const word2vec_args *a, kmf_word2vec *trainer,
         return cli_raise(err, own.code, "%s%s", own.msg,
                          any ? " (--resume never begins anew)" : "");
     kmf_word2vec_information(trainer, &state);
+    if (state.other_kernels)
+        cli_warn_of_kernels(run);
     cli_note(run, "goes on from %s, %.1f %% done", any ? checkpoint : a->resume,
              100 * state.done);
     return 0;

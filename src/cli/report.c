@@ -130,6 +130,14 @@ void cli_warn_of_embedding(const cli *run, const kmf_embedder *embedder, bool op
     cli_warn_of_losses(run, &s, options);
 }
 
+void cli_warn_of_kernels(const cli *run)
+{
+    cli_warn(
+        run,
+        "the checkpoint was written with other kernels (processor, or KMERFORMER_CPU): what is "
+        "learnt differs in its last digits from a run that was not stopped");
+}
+
 void cli_warn_of_reading(const cli *run, const char *path, const kmf_reader_stats *s)
 {
     if (s->records == 0)

@@ -61,11 +61,12 @@ static const char *const our_names[] = {"config.json",
                                         "vocab.txt"};
 #define N_NAMES (sizeof our_names / sizeof our_names[0])
 
-/* What no pretraining left must not be overwritten. */
+/* What no pretraining left must not be overwritten: it leaves a lock, or comes with its checkpoint. */
 static int check_content(const cli_rundir *d, const char *lock_path, kmf_err *err)
 {
     char path[CLI_PATH_CAP + 32];
-    for (size_t i = 0; i < N_NAMES && !cli_is_file(lock_path); i++) {
+    bool ours = cli_is_file(lock_path) || cli_is_file(d->checkpoint);
+    for (size_t i = 0; i < N_NAMES && !ours; i++) {
         snprintf(path, sizeof path, "%s/%s", d->dir, our_names[i]);
         if (cli_is_file(path))
             return cli_raise(err, KMF_EIO,

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #include "learn/checkpoint.h"
 
+#include "base/cpu.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/le.h"
 #include "model/safetensors.h"
+#include "nn/gemm.h"
 
 #include <assert.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <zlib.h>
 
 #define FORMAT_CAP 64
-#define PAIRS (KMF_SAVED_SETTINGS + 2)
+#define PAIRS (KMF_SAVED_SETTINGS + 3)
 #define TENSORS (KMF_SAVED_ARRAYS + 1)
 #define VERSION 2
 
@@ -36,6 +37,18 @@ double kmf_double_saved(uint64_t bits)
 static void format_of(const kmf_checkpoint *c, char format[FORMAT_CAP])
 {
     snprintf(format, FORMAT_CAP, "kmerformer %s checkpoint %d", c->kind, VERSION);
+}
+
+/* What last digits are alike with: AVX2 and AVX-512 are one, those of tiles and of BLAS differ. */
+static const char *kernels(void)
+{
+    const char *engine = kmf_gemm_name();
+    kmf_cpu level = kmf_cpu_level();
+    if (strncmp(engine, "plain", 5) != 0)
+        return engine;
+    if (level == KMF_CPU_AMX)
+        return "tiles";
+    return level >= KMF_CPU_AVX2 ? "vectors" : "baseline";
 }
 
 /* ---------------------------------------------------------------- writing --------------- */
@@ -72,6 +85,8 @@ int kmf_checkpoint_write(const kmf_checkpoint *checkpoint, const char *path, kmf
         pairs[p++] = c->settings[i].value;
     }
     snprintf(text, sizeof text, "%08lx", (unsigned long)sum);
+    pairs[p++] = "kernels";
+    pairs[p++] = kernels();
     pairs[p++] = "checksum";
     pairs[p++] = text;
 
@@ -146,6 +161,9 @@ static void take(const kmf_checkpoint *c, const kmf_safetensors *st)
     const kmf_stored *progress = find(c, st, c->n_arrays);
     for (size_t i = 0; i < c->n_progress; i++)
         c->progress[i] = kmf_le_load64(progress->values + 8 * i);
+    const char *written = kmf_safetensors_metadata(st, "kernels");
+    if (c->other_kernels)
+        *c->other_kernels = written && strcmp(written, kernels()) != 0;
 }
 
 int kmf_checkpoint_read(const kmf_checkpoint *checkpoint, const char *path, kmf_err *err)

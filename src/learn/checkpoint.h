@@ -5,8 +5,8 @@
  *
  *   arrays     F32, one tensor each
  *   progress   U64 [n], whatever else the training counts
- *   metadata   "format"; every setting that changes the result, as text; "checksum", CRC-32 of
- *              the bytes of all tensors
+ *   metadata   "format"; every setting that changes the result, as text; "kernels" that decide
+ *              last digits; "checksum", CRC-32 of the bytes of all tensors
  *
  * There is no random state among it: all numbers are drawn by where and when they are needed.
  */
@@ -14,6 +14,8 @@
 #define KMF_CHECKPOINT_H
 
 #include "kmerformer.h"
+
+#include <stdbool.h>
 
 typedef struct kmf_setting {
     const char *name;
@@ -38,14 +40,16 @@ typedef struct kmf_checkpoint {
     size_t n_arrays;
     uint64_t *progress;
     size_t n_progress;
+    bool
+        *other_kernels; /* that is read was written where last digits differ; NULL: not asked */
 } kmf_checkpoint;
 
 /* Under its name only when it is complete and on disk: the one before stays until then. */
 int kmf_checkpoint_write(const kmf_checkpoint *checkpoint, const char *path,
                          kmf_err *err) KMF_MUST_CHECK;
 /*
- * Fills arrays and progress. KMF_EMODEL: it is damaged, of another kind, or of other settings, and
- * the message names the first that differs; nothing is filled then.
+ * Fills arrays, progress and *other_kernels. KMF_EMODEL: it is damaged, of another kind, or of
+ * other settings, and the message names the first that differs; nothing is filled then.
  */
 int kmf_checkpoint_read(const kmf_checkpoint *checkpoint, const char *path,
                         kmf_err *err) KMF_MUST_CHECK;

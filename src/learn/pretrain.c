@@ -675,6 +675,7 @@ void kmf_pretrain_information(const kmf_pretrain *trainer, kmf_pretrain_state *s
         .bytes = t->bytes,
         .ranks = kmf_ranks(),
         .rank = kmf_rank(),
+        .other_kernels = t->other_kernels,
         .step = t->step,
         .steps = t->steps,
         .tokens = t->tokens,

@@ -68,6 +68,7 @@ struct kmf_pretrain {
     uint64_t step, steps, tokens;
     uint64_t val_every;                            /* steps, resolved */
     double loss, bits, contrast, hits, rate, norm; /* of the last step */
+    bool other_kernels;                            /* as kmf_pretrain_state */
     bool validated;
     double val_loss, val_bits, val_contrast, val_hits, best;
     uint64_t best_step;

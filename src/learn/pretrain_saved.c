@@ -221,6 +221,7 @@ int kmf_pretrain_load(kmf_pretrain *trainer, const char *path, kmf_err *err)
     kmf_saved_array arrays[N_ARRAYS];
     uint64_t progress[N_PROGRESS] = {0};
     kmf_checkpoint checkpoint = checkpoint_of(t, settings, arrays, progress);
+    checkpoint.other_kernels = &t->other_kernels;
     int status = kmf_checkpoint_read(&checkpoint, path, err);
     if (status < 0)
         return status;

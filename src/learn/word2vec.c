@@ -383,7 +383,8 @@ void kmf_word2vec_information(const kmf_word2vec *trainer, kmf_word2vec_state *s
         .alpha = kmf_word2vec_alpha(t, t->step),
         .loss = t->loss,
         .bytes = table_bytes(t) + kmf_corpus_bytes(t->corpus),
-        .threads = t->opts.threads};
+        .threads = t->opts.threads,
+        .other_kernels = t->other_kernels};
 }
 
 void kmf_word2vec_settings(const kmf_word2vec *trainer,

@@ -34,6 +34,7 @@ struct kmf_word2vec {
     double loss_sum; /* of the lessons asked since the loss was last told */
     uint64_t loss_pairs;
     double loss; /* as kmf_word2vec_state */
+    bool other_kernels;
 };
 
 /* Lessons of a step. 64 cost 0.01 of the rank correlation of 8-mers, trained with k = 3-8. */

@@ -24,7 +24,7 @@ int kmf_word2vec_save(const kmf_word2vec *trainer, const char *path, kmf_err *er
     };
     kmf_word2vec_settings(trainer, settings);
     return kmf_checkpoint_write(&(kmf_checkpoint){"word2vec", settings, KMF_WORD2VEC_SETTINGS,
-                                                  &table, 1, progress, N_PROGRESS},
+                                                  &table, 1, progress, N_PROGRESS, NULL},
                                 path, err);
 }
 
@@ -34,10 +34,10 @@ int kmf_word2vec_load(kmf_word2vec *trainer, const char *path, kmf_err *err)
     kmf_saved_array table = table_of(trainer);
     uint64_t progress[N_PROGRESS];
     kmf_word2vec_settings(trainer, settings);
-    int status =
-        kmf_checkpoint_read(&(kmf_checkpoint){"word2vec", settings, KMF_WORD2VEC_SETTINGS,
-                                              &table, 1, progress, N_PROGRESS},
-                            path, err);
+    int status = kmf_checkpoint_read(
+        &(kmf_checkpoint){"word2vec", settings, KMF_WORD2VEC_SETTINGS, &table, 1, progress,
+                          N_PROGRESS, &trainer->other_kernels},
+        path, err);
     if (status < 0)
         return status;
     if (progress[STEP] > kmf_word2vec_steps(trainer))
