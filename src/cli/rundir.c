@@ -61,7 +61,7 @@ static const char *const our_names[] = {"config.json",
                                         "vocab.txt"};
 #define N_NAMES (sizeof our_names / sizeof our_names[0])
 
-/* What no pretraining left must not be overwritten: it leaves a lock, or comes with its checkpoint. */
+/* What no pretraining left must not be overwritten. One has a lock, or comes with a checkpoint. */
 static int check_content(const cli_rundir *d, const char *lock_path, kmf_err *err)
 {
     char path[CLI_PATH_CAP + 32];
