@@ -4,27 +4,21 @@
  *
  * Plain input is read straight into the block: nothing is gained by a second thread. gzip is
  * one stream, which only one thread at a time can inflate, so while the parser works on one
- * block the next is inflated by a job:
+ * block a job inflates those that follow, as many as the ring has room for:
  *
- *     parser   | block 0 | block 1 | block 2 | ...
- *     job      | fill 1  | fill 2  | fill 3  | ...        two buffers, swapped at each bar
+ *     parser   | wait | block 0 | block 1 | ..
+ *     job      | fill 0 | fill 1 | fill 2 | ..       until the ring is full, or the input ends
  *
  * BGZF goes the same way. htslib could inflate its blocks on several threads, but (1.16) when
  * the file is damaged it then drops blocks that were sound, as many as happen to be under way,
  * so that the reported record depends on timing, and it may take the damage for the end of the
  * file if the last block it handed out was an empty one. One thread inflates BGZF at 1 GB/s.
  *
- * The job stands in the same pool as the computation and may be queued behind it. So the
- * parser never waits for a job that has not started: whoever comes first claims the fill, and
- * a job that comes too late finds nothing to do. Such a late job is as good as a new one for
- * the next fill, therefore at most one that has not started is ever in the pool:
- *
- *     parser   claimed = 0;  if (n_waiting == 0) send a job, n_waiting = 1
- *     job      n_waiting = 0;  if (exchange(claimed, 1) == 0) fill
- *     parser   if (exchange(claimed, 1) == 0) fill, else wait for the job, which has started
- *
- * Parser and job both write one variable before they look at the other one, so a fill cannot be
- * missed by both.
+ * The job stands in the same pool as the computation and may be queued behind it. So the parser
+ * never waits for a job that has not started: if it needs a block and nobody fills one, it does so
+ * itself, and a job that comes meanwhile finds nothing to do. At most one that has not started is
+ * in the pool. All that parser and job share but the bytes is under the lock, which is taken a few
+ * times for each block.
  *
  * What counts as damage: htslib reports short blocks and wrong checksums, of BGZF and of gzip.
  * A BGZF file that was cut exactly between two blocks looks whole but for its last block,
@@ -40,7 +34,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -56,6 +49,8 @@
 
 /* Inflating it takes 0.5 ms or more, handing it over some 10 us; it stays in the L2 cache. */
 #define BLOCK ((size_t)1 << 19)
+/* Blocks that are inflated in advance, with the one that the parser has. */
+#define AHEAD 4
 /* Plain input is read in smaller pieces, so that the cache has room for what is made of it. */
 #define PLAIN ((size_t)1 << 17)
 
@@ -65,20 +60,25 @@ struct kmf_bytes {
     hFILE *file;      /* owned; NULL once gz has taken it over */
     BGZF *gz;         /* owned; NULL: plain input */
     kmf_queue *queue; /* owned; NULL: nothing runs ahead */
+    size_t n_blocks;  /* of the ring */
     struct block {
-        char *bytes; /* owned [BLOCK]; the second is NULL if nothing runs ahead */
+        char *bytes; /* owned [BLOCK]; NULL beyond n_blocks */
         size_t len;
-    } block[2];
-    int filling;      /* the block that fill() writes */
-    ending ending;    /* what follows the block filled last */
-    kmf_err reason;   /* of FAILED */
+    } ring[AHEAD];
     const char *seen; /* a block that was peeked at, to be given out again; NULL: none */
     size_t n_seen;
+    bool in_use; /* the block that was handed out last */
+    bool sent;   /* a job is in the queue, running, or done and not fetched */
 
-    bool ahead;           /* a fill is promised */
-    bool sent;            /* a job is in the queue, running, or done and not fetched */
-    atomic_int claimed;   /* 1: somebody does, or did, the fill */
-    atomic_int n_waiting; /* jobs sent that have not started */
+    pthread_mutex_t lock;   /* of all that follows */
+    pthread_cond_t changed; /* a block was filled, or nobody fills any more */
+    size_t n_filled;        /* blocks so far */
+    size_t n_given_back;    /* by the parser */
+    bool filling;           /* somebody is: the next block, ending and reason are theirs */
+    bool waiting;           /* a job was sent that has not started */
+    bool closing;           /* no more is wanted */
+    ending ending;          /* what follows the block filled last */
+    kmf_err reason;         /* of FAILED */
 };
 
 static void silence(void)
@@ -178,10 +178,9 @@ static size_t read_gz(kmf_bytes *b, char *to, size_t room)
     return 0;
 }
 
-/* Fills block[filling] to the brim, or to the end. */
-static void fill(kmf_bytes *b)
+/* Fills a block to the brim, or to the end. */
+static void fill(kmf_bytes *b, struct block *block)
 {
-    struct block *block = &b->block[b->filling];
     block->len = 0;
     size_t size = b->gz ? BLOCK : PLAIN;
     while (block->len < size && b->ending == MORE) {
@@ -191,40 +190,67 @@ static void fill(kmf_bytes *b)
     }
 }
 
+/* Under the lock, as those that follow: is there anything to fill, and room for it? */
+static bool wants_more(const kmf_bytes *b)
+{
+    return b->ending == MORE && !b->closing && b->n_filled - b->n_given_back < b->n_blocks;
+}
+
+/* By whoever has set `filling`; the lock is given back meanwhile. */
+static void fill_next(kmf_bytes *b)
+{
+    struct block *block = &b->ring[b->n_filled % b->n_blocks];
+    pthread_mutex_unlock(&b->lock);
+    fill(b, block);
+    pthread_mutex_lock(&b->lock);
+    b->n_filled++;
+    pthread_cond_signal(&b->changed);
+}
+
 static void *fill_job(void *arg)
 {
     kmf_bytes *b = arg;
-    atomic_store(&b->n_waiting, 0);
-    if (atomic_exchange(&b->claimed, 1) == 0)
-        fill(b);
+    pthread_mutex_lock(&b->lock);
+    b->waiting = false;
+    if (!b->filling) {
+        b->filling = true;
+        while (wants_more(b))
+            fill_next(b);
+        b->filling = false;
+        pthread_cond_signal(&b->changed);
+    }
+    pthread_mutex_unlock(&b->lock);
     return NULL;
 }
 
+/* Where no job can be sent the parser fills its blocks itself. */
 static void start_ahead(kmf_bytes *b)
 {
-    b->ahead = true;
-    atomic_store(&b->claimed, 0);
-    if (atomic_load(&b->n_waiting) > 0)
+    if (!b->queue || b->filling || b->waiting || !wants_more(b))
         return;
     if (b->sent)
-        kmf_queue_wait(b->queue);
-    /* Where no job can be sent the fill is simply done by settle(). */
-    atomic_store(&b->n_waiting, 1);
+        kmf_queue_wait(b->queue); /* it has nothing left to do but return */
+    b->waiting = true;
     b->sent = kmf_queue_send(b->queue, fill_job, b, NULL) == 0;
     if (!b->sent)
-        atomic_store(&b->n_waiting, 0);
+        b->waiting = false;
 }
 
-/* Returns when the promised fill is done. */
-static void settle(kmf_bytes *b)
+/* Returns when a block is filled: true; or there will be none. */
+static bool settle(kmf_bytes *b)
 {
-    b->ahead = false;
-    if (atomic_exchange(&b->claimed, 1) == 0) {
-        fill(b);
-        return;
+    while (b->n_filled == b->n_given_back) {
+        if (b->filling) {
+            pthread_cond_wait(&b->changed, &b->lock);
+            continue;
+        }
+        if (b->ending != MORE)
+            return false;
+        b->filling = true;
+        fill_next(b);
+        b->filling = false;
     }
-    kmf_queue_wait(b->queue);
-    b->sent = false;
+    return true;
 }
 
 kmf_bytes *kmf_bytes_open(hFILE *file, kmf_pool *pool, kmf_err *err)
@@ -236,10 +262,11 @@ kmf_bytes *kmf_bytes_open(hFILE *file, kmf_pool *pool, kmf_err *err)
         return NULL;
     }
     b->file = file;
-    atomic_init(&b->claimed, 1);
-    atomic_init(&b->n_waiting, 0);
-    b->block[0].bytes = kmf_malloc(BLOCK, 1, err);
-    if (!b->block[0].bytes)
+    pthread_mutex_init(&b->lock, NULL);
+    pthread_cond_init(&b->changed, NULL);
+    b->n_blocks = 1;
+    b->ring[0].bytes = kmf_malloc(BLOCK, 1, err);
+    if (!b->ring[0].bytes)
         goto failed;
     if (hpeek(file, magic, 2) != 2 || magic[0] != 0x1f || magic[1] != 0x8b)
         return b;
@@ -252,9 +279,12 @@ kmf_bytes *kmf_bytes_open(hFILE *file, kmf_pool *pool, kmf_err *err)
     b->file = NULL;
     if (!pool)
         return b;
-    b->block[1].bytes = kmf_malloc(BLOCK, 1, err);
-    if (b->block[1].bytes)
-        b->queue = kmf_queue_new(pool, 1, err);
+    for (; b->n_blocks < AHEAD; b->n_blocks++) {
+        b->ring[b->n_blocks].bytes = kmf_malloc(BLOCK, 1, err);
+        if (!b->ring[b->n_blocks].bytes)
+            goto failed;
+    }
+    b->queue = kmf_queue_new(pool, 1, err);
     if (b->queue)
         return b;
 failed:
@@ -266,13 +296,18 @@ void kmf_bytes_close(kmf_bytes *b)
 {
     if (!b)
         return;
+    pthread_mutex_lock(&b->lock);
+    b->closing = true;
+    pthread_mutex_unlock(&b->lock);
     kmf_queue_free(b->queue);
     if (b->gz)
         bgzf_close(b->gz);
     if (b->file)
         hclose_abruptly(b->file);
-    kmf_free(b->block[0].bytes);
-    kmf_free(b->block[1].bytes);
+    for (size_t i = 0; i < AHEAD; i++)
+        kmf_free(b->ring[i].bytes);
+    pthread_cond_destroy(&b->changed);
+    pthread_mutex_destroy(&b->lock);
     kmf_free(b);
 }
 
@@ -294,22 +329,16 @@ int kmf_bytes_next(kmf_bytes *b, const char **block, size_t *len, kmf_err *err)
         b->seen = NULL;
         return 1;
     }
-    struct block *full = &b->block[b->filling];
-    if (b->ahead)
-        settle(b);
-    else if (b->ending == MORE)
-        fill(b);
-    else
-        full->len = 0;
-    if (full->len == 0) {
-        assert(b->ending != MORE);
+    pthread_mutex_lock(&b->lock);
+    b->n_given_back += b->in_use;
+    b->in_use = settle(b);
+    start_ahead(b);
+    const struct block *full = &b->ring[b->n_given_back % b->n_blocks];
+    size_t n = b->in_use ? full->len : 0;
+    pthread_mutex_unlock(&b->lock);
+    if (n == 0)
         return b->ending == ENDED ? 0 : kmf_fail(err, b->reason.code, "%s", b->reason.msg);
-    }
     *block = full->bytes;
-    *len = full->len;
-    if (b->queue && b->ending == MORE) {
-        b->filling = !b->filling;
-        start_ahead(b);
-    }
+    *len = n;
     return 1;
 }

@@ -28,8 +28,8 @@ size_t kmf_byte_order_mark(const char *text, size_t n);
 typedef struct kmf_bytes kmf_bytes;
 
 /*
- * Takes over `file`, on failure too. With a pool (may be NULL) inflating runs one block ahead,
- * as a job on it.
+ * Takes over `file`, on failure too. With a pool (may be NULL) inflating runs some blocks
+ * ahead, as a job on it.
  */
 kmf_bytes *kmf_bytes_open(struct hFILE *file, kmf_pool *pool, kmf_err *err) KMF_MUST_CHECK;
 void kmf_bytes_close(kmf_bytes *bytes);
