@@ -30,7 +30,6 @@
  */
 #include "seq/bytes.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -47,9 +46,9 @@
 #include <htslib/hfile.h>
 #include <htslib/hts_log.h>
 
-/* Inflating it takes 0.5 ms or more, handing it over some 10 us; it stays in the L2 cache. */
+/* Inflating it takes 0.5 ms or more, handing it over some 10 us. */
 #define BLOCK ((size_t)1 << 19)
-/* Blocks that are inflated in advance, with the one that the parser has. */
+/* Of the ring, the one that the parser has among them: 2 MB, which stay in a shared cache. */
 #define AHEAD 4
 /* Plain input is read in smaller pieces, so that the cache has room for what is made of it. */
 #define PLAIN ((size_t)1 << 17)
