@@ -203,6 +203,21 @@ START_TEST(deep_nesting_is_refused_without_recursion)
 }
 END_TEST
 
+START_TEST(more_lists_than_memory_is_for_are_refused)
+{
+    size_t n = 200001;
+    char *header = calloc(3 * n + 16, 1);
+    kmf_safetensors st;
+    kmf_err err = {0};
+    char *at = header + sprintf(header, "{\"a\":[");
+    for (size_t i = 0; i < n; i++, at += 3)
+        memcpy(at, "[],", 3);
+    ck_assert_int_eq(parse(&st, header, 0, &err), KMF_EMODEL);
+    ck_assert_ptr_nonnull(strstr(err.msg, "more than 200000 objects and lists"));
+    free(header);
+}
+END_TEST
+
 START_TEST(stored_values_widen_to_what_their_bits_say)
 {
     const unsigned char f16[] = {0x00, 0x3c, 0x01, 0x00, 0x00, 0xc0}; /* 1, 2^-24, -2 */
@@ -396,6 +411,7 @@ int main(void)
     tcase_add_test(tc, a_header_length_is_held_against_the_file);
     tcase_add_test(tc, a_long_or_odd_name_does_not_reach_the_message_whole);
     tcase_add_test(tc, deep_nesting_is_refused_without_recursion);
+    tcase_add_test(tc, more_lists_than_memory_is_for_are_refused);
     tcase_add_test(tc, stored_values_widen_to_what_their_bits_say);
     tcase_add_loop_test(tc, what_is_written_reads_back, 0, 3);
     tcase_add_test(tc, the_header_has_the_form_that_others_write);
