@@ -40,8 +40,7 @@ typedef struct kmf_checkpoint {
     size_t n_arrays;
     uint64_t *progress;
     size_t n_progress;
-    bool
-        *other_kernels; /* that is read was written where last digits differ; NULL: not asked */
+    bool *other_kernels; /* was what is read written by such? NULL: not asked */
 } kmf_checkpoint;
 
 /* Under its name only when it is complete and on disk: the one before stays until then. */

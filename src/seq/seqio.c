@@ -101,9 +101,10 @@ static char first_letter(hFILE *file)
 {
     unsigned char in[PEEKED];
     unsigned char first = '\0';
-    ssize_t n = hpeek(file, in, sizeof in);
+    ssize_t n = hpeek(file, in, 2); /* no more: a pipe would be waited for */
     if (n < 2 || in[0] != 0x1f || in[1] != 0x8b)
         return n > 0 ? (char)in[0] : '\0';
+    n = hpeek(file, in, sizeof in);
     z_stream z = {.next_in = in, .avail_in = (uInt)n, .next_out = &first, .avail_out = 1};
     if (inflateInit2(&z, MAX_WBITS + 16) == Z_OK) {
         (void)inflate(&z, Z_SYNC_FLUSH);
