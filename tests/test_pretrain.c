@@ -833,6 +833,37 @@ START_TEST(epochs_and_seconds_make_steps)
 }
 END_TEST
 
+/* What n steps take when validations come where kmf_pretrain_validates has them. */
+static double seconds_of(uint64_t n, double step, double validation, uint64_t val_every)
+{
+    uint64_t every = val_every > 0 ? val_every : (n + 19) / 20;
+    uint64_t validations = 1;
+    for (uint64_t i = 1; i <= n; i++)
+        validations += i % every == 0 || i == n;
+    return (double)n * step + (double)validations * validation;
+}
+
+/* One validation is at the start and one at the end, whenever those between them are. */
+START_TEST(a_time_has_to_do_for_validations)
+{
+    static const double takes[] = {0, 0.01, 0.4, 1, 30};
+    static const uint64_t every[] = {0, 1, 2, 7, 100};
+    for (size_t i = 0; i < 5; i++)
+        for (size_t j = 0; j < 5; j++)
+            for (double seconds = 0.5; seconds < 3000; seconds *= 1.3) {
+                double v = takes[i];
+                uint64_t n = (uint64_t)kmf_pretrain_steps_of_time(seconds, 1, v, every[j]);
+                ck_assert_uint_ge(n, 1);
+                if (n > 1)
+                    ck_assert_double_le(seconds_of(n, 1, v, every[j]), seconds + v);
+                ck_assert_double_gt(seconds_of(2 * n + 1, 1, v, every[j]), seconds);
+            }
+    ck_assert_double_eq(kmf_pretrain_steps_of_time(100, 0.5, 0, 0), 200);
+    ck_assert_double_eq(kmf_pretrain_steps_of_time(100, 0.5, 1, 1), 66);
+    ck_assert_double_eq(kmf_pretrain_steps_of_time(100, 0.5, 1, 0), 158);
+}
+END_TEST
+
 START_TEST(a_model_is_written_and_can_be_loaded)
 {
     options o = small_options();
@@ -880,6 +911,7 @@ int main(void)
     tcase_add_checked_fixture(known, begin_test, tear_down);
     tcase_add_test(known, the_state_tells_what_was_read);
     tcase_add_test(known, epochs_and_seconds_make_steps);
+    tcase_add_test(known, a_time_has_to_do_for_validations);
     tcase_add_test(known, a_model_is_written_and_can_be_loaded);
     tcase_add_test(known, what_is_told_of_pairs);
     tcase_add_test(known, pairs_teach_the_composition_alone);

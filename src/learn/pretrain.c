@@ -27,7 +27,6 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#define VALIDATIONS 20 /* in a whole training, if val_every does not say otherwise */
 #define STEPS_MAX 1e15
 #define SHORTEST 16 /* bases: shorter runs tell nothing */
 
@@ -633,7 +632,7 @@ int kmf_pretrain_begin(kmf_pretrain *trainer, kmf_progress_fn *fn, void *user, k
     status = set_steps(t, err);
     t->val_every = t->opts.val_every;
     if (t->opts.val_every == 0)
-        t->val_every = (t->steps + VALIDATIONS - 1) / VALIDATIONS;
+        t->val_every = (t->steps + KMF_VALIDATIONS - 1) / KMF_VALIDATIONS;
     return status;
 }
 

@@ -16,6 +16,8 @@
 
 /* Gradients of shards that are not summed up yet: a power of 2 of them at each place. */
 #define KMF_MOST_SUMS_OPEN 32
+/* In a whole training, if val_every does not say otherwise. */
+#define KMF_VALIDATIONS 20
 
 /*
  * What a step that compares needs of all its views, and of the piece under way; without one all is
@@ -116,6 +118,13 @@ int kmf_pretrain_compare(kmf_pretrain *t, double scale, kmf_err *err) KMF_MUST_C
 int kmf_pretrain_compare_held(kmf_pretrain *t, kmf_err *err) KMF_MUST_CHECK;
 /* The learning rate of a step, 0 .. steps - 1. */
 double kmf_pretrain_rate(const kmf_pretrain *t, uint64_t step);
+/*
+ * Steps, at least one, for `seconds` of training, if a step and a validation take as long as told:
+ * one validation at the start, and then one after every val_every steps, or, if that is 0, after
+ * every KMF_VALIDATIONS-th part of them, but no more than one a step.
+ */
+double kmf_pretrain_steps_of_time(double seconds, double step, double validation,
+                                  uint64_t val_every);
 /* Steps that take opts.seconds, by trying. */
 int kmf_pretrain_measure(kmf_pretrain *t, uint64_t *steps, kmf_err *err) KMF_MUST_CHECK;
 /* Whether there is a validation after the step with this number, counted from 1. */

@@ -319,42 +319,50 @@ int kmf_pretrain_train(kmf_pretrain *trainer, kmf_pretrain_fn *fn, void *user, k
     return 0;
 }
 
-/*
- * Steps for the time asked for, validations included: one at the start, and then one after every
- * val_every steps, or after every 20th part of them, but no more than one a step.
- */
-static double steps_of_time(const kmf_pretrain *t, double step, double validation)
+double kmf_pretrain_steps_of_time(double seconds, double step, double validation,
+                                  uint64_t val_every)
 {
-    double seconds = t->opts.seconds;
-    double every = (double)t->opts.val_every;
+    double every = (double)val_every;
     double few = (seconds - validation) / (step + validation / (every > 0 ? every : 1));
-    double many = (seconds - 21 * validation) / step;
-    return floor(every > 0 || many < 20 ? few : many);
+    double many = (seconds - (KMF_VALIDATIONS + 1) * validation) / step;
+    return fmax(1, floor(every > 0 || many < KMF_VALIDATIONS ? few : many));
 }
 
+/*
+ * The second round is looked at, the first one having touched all memory, and as many more as go
+ * into a hundredth of the time asked for, or into a second: one of a small model alone may take
+ * half as long again, or a third.
+ */
 int kmf_pretrain_measure(kmf_pretrain *t, uint64_t *steps, kmf_err *err)
 {
     const kmf_pretrain_options *o = &t->opts;
     double stats[KMF_SHARD_STATS] = {0};
-    double there = 0, back = 0;
-    for (int round = 0; round < 2; round++) { /* the first one touches all memory */
+    double there = 0, back = 0, enough = fmin(o->seconds / 100, 1);
+    int rounds = 0;
+    for (; rounds < 2 || there + back < enough; rounds++) {
+        if (rounds == 1)
+            there = back = 0;
         kmf_mlm_batch batch;
         piece p = {0};
         double begun = now();
         if (encode_piece(t, &p, &batch, t->compares ? t->comparison.vectors : NULL, err) < 0)
             return KMF_ENOMEM;
-        there = now() - begun;
+        double turned = now();
         if (return_piece(t, &p, &batch, &t->gradients[0], stats, err) < 0)
             return KMF_ENOMEM;
-        back = now() - begun - there;
+        there += turned - begun;
+        back += now() - turned;
     }
+    there /= rounds - 1;
+    back /= rounds - 1;
     double pieces = (double)o->shards / kmf_ranks() * (double)o->accumulate;
     double again = t->compares && !is_one_piece(t) ? there : 0;
-    double found = steps_of_time(t, pieces * (there + back + again),
-                                 (double)kmf_pretrain_held_pieces(t) * there);
+    double step = pieces * (there + back + again);
+    double validation = (double)kmf_pretrain_held_pieces(t) * there;
+    double found = kmf_pretrain_steps_of_time(o->seconds, step, validation, o->val_every);
     if (kmf_rank() > 0)
         found = 0;
     kmf_ranks_share(&found, 1);
-    *steps = found < 1 ? 1 : (uint64_t)found;
+    *steps = (uint64_t)found;
     return 0;
 }
