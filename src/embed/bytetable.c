@@ -74,7 +74,7 @@ int kmf_bytetable_make(kmf_bytetable *table, const kmf_rowtable *from, const int
             uint32_t *word =
                 table->panels + d * DIGITS * table->words + i / 4 * table->kernel->cols;
             put_row((uint8_t *)word + i % 4, table->kernel, table->words,
-                    from->units + (size_t)rows[i] * from->dim + d,
+                    kmf_rowtable_units(from, (size_t)rows[i], d),
                     from->dim - d < NUMBERS ? from->dim - d : NUMBERS);
         }
     return 0;

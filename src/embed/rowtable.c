@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The sum of some columns stays in registers, where there are as many, while rows go by: of
- * TIMES_MOST numbers of up to 2^24 units, so that it stays below 2^31.
+ * The sum of some columns stays in registers while rows go by: of TIMES_MOST numbers of up to 2^24
+ * units, so that it stays below 2^31.
+ *
+ * Of a table of not too many rows a panel lies in the second cache, where the whole table would
+ * not, while one list after the other takes its rows of it.
  */
 #include "embed/rowtable.h"
 
@@ -12,15 +15,20 @@
 #include <assert.h>
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
 #define UNIT_BITS 24
 #define TIMES_MOST 127
-#define COLUMNS \
-    128 /* added up at a time: a quarter of the registers of AVX-512, all of AVX2's */
 #define LOSS_MOST 1e-3
-#define LINE_NUMBERS 16
+#define PANEL_ROWS_MOST ((size_t)16384) /* of a table in panels: 1 MB each */
+#define AHEAD 64                        /* rows that are asked for before they are added */
 
 _Static_assert(KMF_ROWTABLE_ROWS <= TIMES_MOST, "the rows of a call, once each, fit a sum");
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
 
 /* ---------------------------------------------------------------- making ---------------- */
 
@@ -68,31 +76,54 @@ static bool to_units(int32_t *units, const float *row, double w, const double *i
     return lost <= LOSS_MOST * LOSS_MOST * length;
 }
 
+static int loses_too_much(const char *name, size_t row, kmf_err *err)
+{
+    return kmf_fail(err, KMF_EMODEL,
+                    "%s: the numbers of vector %zu are too small beside the largest of their "
+                    "columns to be added to them",
+                    name, row + 1);
+}
+
+/* The columns of a row to their panels. */
+static void put_row(kmf_rowtable *table, size_t row, const int32_t *units)
+{
+    for (size_t d = 0; d < table->dim; d += table->width) {
+        size_t n = smaller(table->dim - d, table->width);
+        int32_t *to = table->units + d * table->n + row * table->width;
+        memcpy(to, units + d, n * sizeof *to);
+        memset(to + n, 0, (table->width - n) * sizeof *to);
+    }
+}
+
 int kmf_rowtable_make(kmf_rowtable *table, const char *name, float *values,
                       const uint64_t *weights, size_t n, size_t dim, kmf_err *err)
 {
-    *table = (kmf_rowtable){.units = (int32_t *)(void *)values, .dim = dim};
+    int32_t *rows = (int32_t *)(void *)values; /* each number gives way to its units */
+    size_t line = KMF_ROWTABLE_LINE;
+    bool panels = n <= PANEL_ROWS_MOST || dim < line;
+    *table = (kmf_rowtable){.n = n, .dim = dim, .width = panels ? line : dim, .units = rows};
+    if (panels)
+        table->units = kmf_large(n * ((dim + line - 1) / line), line * sizeof *rows, err);
     table->unit = kmf_calloc(dim, sizeof *table->unit, err);
-    if (!table->unit) {
-        kmf_rowtable_free(table);
-        return KMF_ENOMEM;
-    }
-    for (size_t i = 0; i < n; i++)
+    int status = table->unit && table->units ? 0 : KMF_ENOMEM;
+    for (size_t i = 0; i < n && status == 0; i++)
         raise_most(table->unit, values + i * dim, weight_of(weights, i), dim);
-    count_units(table->unit, dim);
-    for (size_t i = 0; i < n; i++) { /* a number is read before its units are written */
-        if (to_units(table->units + i * dim, values + i * dim, weight_of(weights, i),
-                     table->unit, dim))
-            continue;
-        kmf_rowtable_free(table);
-        return kmf_fail(err, KMF_EMODEL,
-                        "%s: the numbers of vector %zu are too small beside the largest of "
-                        "their columns to be added to them",
-                        name, i + 1);
+    if (status == 0)
+        count_units(table->unit, dim);
+    for (size_t i = 0; i < n && status == 0; i++) {
+        if (!to_units(rows + i * dim, values + i * dim, weight_of(weights, i), table->unit,
+                      dim))
+            status = loses_too_much(name, i, err);
+        if (panels)
+            put_row(table, i, rows + i * dim);
     }
-    for (size_t d = 0; d < dim; d++)
+    for (size_t d = 0; d < dim && status == 0; d++)
         table->unit[d] = 1 / table->unit[d];
-    return 0;
+    if (panels)
+        kmf_free(values);
+    if (status < 0)
+        kmf_rowtable_free(table);
+    return status;
 }
 
 void kmf_rowtable_free(kmf_rowtable *table)
@@ -104,70 +135,50 @@ void kmf_rowtable_free(kmf_rowtable *table)
 
 /* ---------------------------------------------------------------- sums ------------------ */
 
-/*
- * Rows, each as often as times says, TIMES_MOST at most in all; times NULL: once. That, and
- * columns, COLUMNS at most, are constants where this is inlined.
- */
-static KMF_INLINE void add_columns(double *restrict sum, const int32_t *restrict units,
-                                   const int32_t *restrict times, const int32_t *restrict rows,
-                                   size_t n, size_t dim, size_t columns)
+/* Asks for rows beg .. end - 1 of a table that is far from the processor; returns end. */
+static size_t fetch(const kmf_rowtable *table, const int32_t *rows, size_t beg, size_t end)
 {
-    int32_t s[COLUMNS];
-    KMF_UNROLL(COLUMNS)
-    for (size_t d = 0; d < columns; d++)
-        s[d] = 0;
-    for (size_t i = 0; i < n; i++) {
-        const int32_t *restrict row = units + (size_t)rows[i] * dim;
-        int32_t x = times ? times[i] : 1;
-        KMF_UNROLL(COLUMNS)
-        for (size_t d = 0; d < columns; d++)
-            s[d] += x * row[d];
-    }
-    for (size_t d = 0; d < columns; d++)
-        sum[d] += (double)s[d];
+    for (size_t i = beg; i < end; i++)
+        for (size_t d = 0; d < table->dim; d += KMF_ROWTABLE_LINE)
+            __builtin_prefetch(kmf_rowtable_units(table, (size_t)rows[i], 0) + d);
+    return end;
 }
 
-static KMF_INLINE void add_all_columns(double *sum, const kmf_rowtable *table,
-                                       const int32_t *times, const int32_t *rows, size_t n)
+#define LEVEL baseline
+#define TARGET
+#define LANES 4
+#include "embed/rowtable_lines.h"
+
+#if KMF_X86_LEVELS
+#define LEVEL avx2
+#define TARGET KMF_TARGET_AVX2
+#define LANES 8
+#include "embed/rowtable_lines.h"
+
+#define LEVEL avx512
+#define TARGET KMF_TARGET_AVX512
+#define LANES 16
+#include "embed/rowtable_lines.h"
+#endif
+
+static const struct level {
+    void (*add)(double *sums, const kmf_rowtable *table, const int32_t *rows, const size_t *off,
+                size_t n);
+    void (*add_times)(double *sum, const kmf_rowtable *table, const int32_t *times,
+                      const int32_t *rows, size_t n);
+} levels[KMF_CPU_AVX512 + 1] = {
+    {add_baseline, add_times_baseline},
+#if KMF_X86_LEVELS
+    {add_avx2, add_times_avx2},
+    {add_avx512, add_times_avx512},
+#endif
+};
+
+void kmf_rowtable_add(double *sums, const kmf_rowtable *table, const int32_t *rows,
+                      const size_t *off, size_t n)
 {
-    const int32_t *units = table->units;
-    size_t dim = table->dim;
-    size_t d = 0;
-    assert(n <= KMF_ROWTABLE_ROWS);
-    for (; d + COLUMNS <= dim; d += COLUMNS)
-        add_columns(sum + d, units + d, times, rows, n, dim, COLUMNS);
-    for (; d + 16 <= dim; d += 16)
-        add_columns(sum + d, units + d, times, rows, n, dim, 16);
-    for (; d + 4 <= dim; d += 4)
-        add_columns(sum + d, units + d, times, rows, n, dim, 4);
-    for (; d < dim; d++)
-        add_columns(sum + d, units + d, times, rows, n, dim, 1);
+    levels[kmf_cpu_vectors()].add(sums, table, rows, off, n);
 }
-
-static KMF_INLINE void kmf_rowtable_add_body(double *sum, const kmf_rowtable *table,
-                                             const int32_t *rows, size_t n)
-{
-    add_all_columns(sum, table, NULL, rows, n);
-}
-
-KMF_CLONES(kmf_rowtable_add,
-           (double *sum, const kmf_rowtable *table, const int32_t *rows, size_t n),
-           (sum, table, rows, n))
-
-/* As kmf_rowtable_add_times, of TIMES_MOST at most. */
-static void add_some(double *sum, const kmf_rowtable *table, const int32_t *times,
-                     const int32_t *rows, size_t n);
-
-static KMF_INLINE void add_some_body(double *sum, const kmf_rowtable *table,
-                                     const int32_t *times, const int32_t *rows, size_t n)
-{
-    add_all_columns(sum, table, times, rows, n);
-}
-
-KMF_CLONES(add_some,
-           (double *sum, const kmf_rowtable *table, const int32_t *times, const int32_t *rows,
-            size_t n),
-           (sum, table, times, rows, n))
 
 void kmf_rowtable_add_times(double *sum, const kmf_rowtable *table, const int32_t *times,
                             const int32_t *rows, size_t n)
@@ -186,7 +197,7 @@ void kmf_rowtable_add_times(double *sum, const kmf_rowtable *table, const int32_
             done = now < left ? done + now : 0;
             i += now == left;
         }
-        add_some(sum, table, part, rows + beg, i - beg + (done > 0));
+        levels[kmf_cpu_vectors()].add_times(sum, table, part, rows + beg, i - beg + (done > 0));
     }
 }
 
@@ -194,11 +205,4 @@ void kmf_rowtable_scale(double *sum, const kmf_rowtable *table)
 {
     for (size_t d = 0; d < table->dim; d++)
         sum[d] *= table->unit[d];
-}
-
-void kmf_rowtable_fetch(const kmf_rowtable *table, const int32_t *rows, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        for (size_t d = 0; d < table->dim; d += LINE_NUMBERS)
-            __builtin_prefetch(table->units + (size_t)rows[i] * table->dim + d);
 }

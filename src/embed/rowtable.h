@@ -17,11 +17,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define KMF_ROWTABLE_LINE 16 /* numbers */
+
 typedef struct kmf_rowtable {
-    int32_t *units; /* owned [n, dim] */
+    int32_t *units; /* owned: panels of `width` columns, in each all rows one after the other */
     double *unit;   /* owned [dim] */
-    size_t dim;
+    size_t n, dim;
+    size_t width; /* KMF_ROWTABLE_LINE, or dim: all columns are one panel */
 } kmf_rowtable;
+
+/* Row i from column d on; columns up to the next multiple of the width lie behind it. */
+static inline const int32_t *kmf_rowtable_units(const kmf_rowtable *table, size_t i, size_t d)
+{
+    size_t first = d / table->width * table->width;
+    return table->units + first * table->n + i * table->width + (d - first);
+}
 
 /* Weights, 0 .. 1, are whole numbers of 2^-40, so that 2^23 of them have a sum in uint64_t. */
 #define KMF_WEIGHT_BITS 40
@@ -37,20 +47,21 @@ int kmf_rowtable_make(kmf_rowtable *table, const char *name, float *values,
                       kmf_err *err) KMF_MUST_CHECK;
 void kmf_rowtable_free(kmf_rowtable *table);
 
-/* The most rows of a call. */
+/*
+ * Of each list i: sums[i] += the rows rows[off[i]] .. rows[off[i + 1] - 1], in units.
+ * sums: [n, dim]   off: [n + 1]
+ */
+void kmf_rowtable_add(double *sums, const kmf_rowtable *table, const int32_t *rows,
+                      const size_t *off, size_t n);
+
+/* The most rows of a call that tells how often. */
 #define KMF_ROWTABLE_ROWS 64
 
-/* sum += rows[0] + .. + rows[n - 1], in units.   sum: [dim]   rows: [n <= KMF_ROWTABLE_ROWS] */
-void kmf_rowtable_add(double *sum, const kmf_rowtable *table, const int32_t *rows, size_t n);
-
-/* sum += times[0] rows[0] + ..   times: [n], 1 or more; n as above */
+/* sum += times[0] rows[0] + ..   times: [n], 1 or more   n: at most KMF_ROWTABLE_ROWS */
 void kmf_rowtable_add_times(double *sum, const kmf_rowtable *table, const int32_t *times,
                             const int32_t *rows, size_t n);
 
 /* From units to numbers. */
 void kmf_rowtable_scale(double *sum, const kmf_rowtable *table);
-
-/* Asks for rows that are far from the processor. */
-void kmf_rowtable_fetch(const kmf_rowtable *table, const int32_t *rows, size_t n);
 
 #endif

@@ -20,7 +20,7 @@
  * Bits. Sums are exact (embed/rowtable.h): a word's vector, times its weight, is a row of numbers
  * in fixed point, and so is its weight. So the order of additions does not matter, and where a
  * piece has a window or more for every WORTH or WORTH_BYTES words that there could be, its words
- * are counted, and each row, times its count, is added; else k-mers are added one after the other.
+ * are counted, and each row, times its count, is added; else a row is added for each k-mer.
  * Pieces of a record are added in the order of the strand, each a fixed number of windows, whatever
  * the size of a batch: only sums of very long records are rounded, and there. The sum of a piece's
  * weights is rounded once for each length of words, to a double.
@@ -28,9 +28,9 @@
  * Speed. The work is one row of the table, `dim` integers to be added, for each window, or for each
  * row if words are counted, which words/columns.c does, as for k-mer frequencies. The counts of
  * several pieces at a time are multiplied with the table, where the processor has products of
- * bytes and the table is near (embed/bytetable.h). Codes come in blocks, of DNA in vector code; the
- * rows of a block are looked up, and asked for from memory if the table is large, before those of
- * the one before are added.
+ * bytes and the table is near (embed/bytetable.h). Windows that are not counted are listed, those
+ * of several pieces, before any are added, so that a part of the table serves them all
+ * (embed/rowtable.h). Codes come in blocks, of DNA in vector code.
  */
 #include "base/cpu.h"
 #include "base/err.h"
@@ -51,10 +51,11 @@
 /* Codes for each window up to which they are counted, and so multiplied. */
 #define WORTH 2
 #define WORTH_BYTES 4
-#define BLOCK KMF_ROWTABLE_ROWS
+#define BLOCK 128                   /* windows that are looked up at a time */
 #define FAR_BYTES ((size_t)4 << 20) /* a larger table is not near the processor */
-#define GROUP 64 /* pieces whose words are counted before any are multiplied */
-#define FEW 2    /* pieces from which on they are multiplied, not added */
+#define GROUP 512                   /* pieces counted or listed before any are added */
+#define LISTED ((size_t)1 << 16)    /* rows that are listed at most */
+#define FEW 2                       /* pieces from which on they are multiplied, not added */
 #define SIF_A 1e-3
 #define WEIGHT_ONE ((uint64_t)1 << KMF_WEIGHT_BITS)
 
@@ -74,10 +75,12 @@ typedef struct length {
 typedef struct desk {
     int32_t *counts;                 /* owned [most n_rows + 1]: 0 between pieces */
     kmf_columns *columns[KMF_K_MAX]; /* owned; of each length; NULL: not in_columns */
-    /* of the group of pieces beg .. end - 1: sums of the words that are counted */
+    /* of the group of pieces beg .. end - 1 */
     size_t beg, end;
-    double *sums; /* owned [GROUP, dim]; those of pieces without such words mean nothing.
-                     NULL where none are counted */
+    double *sums;  /* owned [GROUP, dim] */
+    int32_t *rows; /* owned [LISTED]: n_rows that are still to be added */
+    size_t n_rows;
+    size_t off[GROUP + 1]; /* where those of each piece begin */
     kmf_digits digits;
 } desk;
 
@@ -89,7 +92,6 @@ typedef struct word_mean {
     kmf_vectors *vectors;      /* owned; its values are in the table */
     uint64_t *weights;         /* owned [n]; 0: never seen, or not looked up. NULL: all are 1 */
     kmf_rowtable table;        /* owned: values times weights */
-    bool far;                  /* a row is worth asking for in advance */
     length lengths[KMF_K_MAX]; /* of the words that are looked up, ascending */
     size_t n_lengths;
     size_t n_counts; /* the most n_rows + 1; 0: none are counted */
@@ -114,11 +116,6 @@ typedef struct walk {
     size_t beg, end; /* windows left, by the letters of the batch that they start at */
     uint64_t weight; /* of the windows so far */
 } walk;
-
-typedef struct block {
-    size_t n;
-    int32_t rows[BLOCK];
-} block;
 
 /* At most BLOCK codes; none only at the end. */
 static size_t next_codes(walk *w, uint64_t *codes, kmf_piece *p)
@@ -153,46 +150,35 @@ static size_t find_rows(int32_t *rows, const word_mean *m, const uint64_t *codes
     return n_out;
 }
 
-/* The sum of the weights of the block's rows; those of weight 0 are left out. */
-static uint64_t weigh_rows(block *b, const uint64_t *weights)
+/* Rows of weight 0 are left out; *sum: the weights of the others are added. */
+static size_t weigh_rows(uint64_t *sum, int32_t *rows, size_t n, const uint64_t *weights)
 {
-    size_t n = b->n;
-    uint64_t sum = 0;
-    b->n = 0;
+    size_t n_out = 0;
     for (size_t i = 0; i < n; i++) {
-        uint64_t w = weights[b->rows[i]];
-        b->rows[b->n] = b->rows[i];
-        sum += w;
-        b->n += w > 0;
+        uint64_t w = weights[rows[i]];
+        rows[n_out] = rows[i];
+        *sum += w;
+        n_out += w > 0;
     }
-    return sum;
+    return n_out;
 }
 
-/* Rows of the next windows that have a vector; none only at the end. */
-static void next_rows(block *b, const word_mean *m, walk *w, kmf_piece *p)
+/* Rows of the next windows that have a vector, BLOCK at most; none only at the end. */
+static size_t next_rows(int32_t *rows, const word_mean *m, walk *w, kmf_piece *p)
 {
     uint64_t codes[BLOCK];
+    size_t n_rows = 0;
     size_t n;
-    b->n = 0;
-    while (b->n == 0 && (n = next_codes(w, codes, p)) > 0) {
-        b->n = find_rows(b->rows, m, codes, n, w->words->kind.k);
-        w->weight += m->weights ? weigh_rows(b, m->weights) : b->n * WEIGHT_ONE;
-        p->unknown += n - b->n;
+    while (n_rows == 0 && (n = next_codes(w, codes, p)) > 0) {
+        n_rows = find_rows(rows, m, codes, n, w->words->kind.k);
+        if (m->weights)
+            n_rows = weigh_rows(&w->weight, rows, n_rows, m->weights);
+        else
+            w->weight += n_rows * WEIGHT_ONE;
+        p->unknown += n - n_rows;
     }
-    p->tokens += b->n;
-    if (m->far)
-        kmf_rowtable_fetch(&m->table, b->rows, b->n);
-}
-
-/* One k-mer after the other. */
-static void add_in_order(double *sum, const word_mean *m, walk *w, kmf_piece *p)
-{
-    block blocks[2];
-    next_rows(&blocks[0], m, w, p);
-    for (int at = 0; blocks[at].n > 0; at ^= 1) {
-        next_rows(&blocks[at ^ 1], m, w, p);
-        kmf_rowtable_add(sum, &m->table, blocks[at].rows, blocks[at].n);
-    }
+    p->tokens += n_rows;
+    return n_rows;
 }
 
 /* The k-mers of a walk, to counts of columns; how many there are. */
@@ -217,17 +203,17 @@ static size_t count_words(int32_t *counts, walk *w, kmf_piece *p)
 }
 
 /* The columns that were met, as rows and their counts; all n counts are 0 again. */
-static void take_counts(block *b, int32_t *times, int32_t *restrict counts,
-                        const int32_t *restrict rows, size_t n)
+static size_t take_counts(int32_t *restrict met, int32_t *restrict times,
+                          int32_t *restrict counts, const int32_t *restrict rows, size_t n)
 {
     size_t n_out = 0;
     for (size_t i = 0; i < n; i++) {
-        b->rows[n_out] = rows[i];
+        met[n_out] = rows[i];
         times[n_out] = counts[i];
         n_out += counts[i] > 0;
         counts[i] = 0;
     }
-    b->n = n_out;
+    return n_out;
 }
 
 /* sum += counts[0] weights[0] + .. */
@@ -263,12 +249,13 @@ static void count_piece(int32_t *counts, walk *w, kmf_piece *p)
 /* Each vector once, times its count; all counts are 0 again. */
 static void add_counted(double *sum, const word_mean *m, const length *words, int32_t *counts)
 {
-    for (size_t beg = 0; beg < words->n_rows; beg += BLOCK) {
-        block b = {0};
-        int32_t times[BLOCK] = {0};
+    for (size_t beg = 0; beg < words->n_rows; beg += KMF_ROWTABLE_ROWS) {
+        int32_t met[KMF_ROWTABLE_ROWS];
+        int32_t times[KMF_ROWTABLE_ROWS] = {0};
         size_t left = words->n_rows - beg;
-        take_counts(&b, times, counts + beg, words->rows + beg, left < BLOCK ? left : BLOCK);
-        kmf_rowtable_add_times(sum, &m->table, times, b.rows, b.n);
+        size_t n = take_counts(met, times, counts + beg, words->rows + beg,
+                               left < KMF_ROWTABLE_ROWS ? left : KMF_ROWTABLE_ROWS);
+        kmf_rowtable_add_times(sum, &m->table, times, met, n);
     }
 }
 
@@ -332,26 +319,47 @@ static void sum_counted(const word_mean *m, size_t j, const kmf_batch *b, desk *
         kmf_digits_multiply(&own->digits, &words->bytes, own->sums);
 }
 
-/* Are the words of any length counted? */
-static bool has_counts(const word_mean *m, const kmf_piece *p)
+/* Adds the rows that are listed, to pieces 0 .. i of the group; the last one's list may go on. */
+static void add_listed(const word_mean *m, desk *own, size_t i)
 {
-    for (size_t j = 0; j < m->n_lengths; j++)
-        if (worth_counting(p, &m->lengths[j]))
-            return true;
-    return false;
+    own->off[i + 1] = own->n_rows;
+    kmf_rowtable_add(own->sums, &m->table, own->rows, own->off, i + 1);
+    own->n_rows = 0;
+    memset(own->off, 0, (i + 1) * sizeof *own->off);
 }
 
-/* The group that begins with piece i: what is counted, and its sums. */
+/* The words of a piece, number i of the group, of the lengths that are not counted. */
+static void list_words(const word_mean *m, const kmf_batch *b, desk *own, kmf_piece *p,
+                       size_t i)
+{
+    for (size_t j = 0; j < m->n_lengths; j++) {
+        if (worth_counting(p, &m->lengths[j]))
+            continue;
+        walk w = walk_of(m, j, b, own, p);
+        for (size_t n = 1; n > 0; own->n_rows += n) {
+            if (own->n_rows + BLOCK > LISTED)
+                add_listed(m, own, i);
+            n = next_rows(own->rows + own->n_rows, m, &w, p);
+        }
+        add_weight(p, &w);
+    }
+}
+
+/* The group that begins with piece i: the sums of all words. */
 static void begin_group(const word_mean *m, const kmf_batch *b, desk *own, size_t i)
 {
+    size_t n = b->n_pieces - i < GROUP ? b->n_pieces - i : GROUP;
     own->beg = i;
-    own->end = b->n_pieces - i < GROUP ? b->n_pieces : i + GROUP;
-    for (; i < own->end; i++)
-        if (has_counts(m, &b->pieces[i]))
-            memset(own->sums + (i - own->beg) * b->dim, 0, b->dim * sizeof *own->sums);
+    own->end = i + n;
+    memset(own->sums, 0, n * b->dim * sizeof *own->sums);
     for (size_t j = 0; j < m->n_lengths; j++)
         if (m->lengths[j].column)
             sum_counted(m, j, b, own);
+    for (i = 0; i < n; i++) {
+        own->off[i] = own->n_rows;
+        list_words(m, b, own, &b->pieces[own->beg + i], i);
+    }
+    add_listed(m, own, n - 1);
 }
 
 /* A newline would be the end of a sequence; in a piece it is a letter like any that is none. */
@@ -380,17 +388,7 @@ static void add_piece(const kmf_method *method, const kmf_batch *batch, kmf_piec
     size_t i = (size_t)(p - batch->pieces);
     if (i == own->end)
         begin_group(m, batch, own, i);
-    if (has_counts(m, p))
-        memcpy(sum, own->sums + (i - own->beg) * batch->dim, batch->dim * sizeof *sum);
-    else
-        memset(sum, 0, batch->dim * sizeof *sum);
-    for (size_t j = 0; j < m->n_lengths; j++) {
-        if (worth_counting(p, &m->lengths[j]))
-            continue;
-        walk w = walk_of(m, j, batch, own, p);
-        add_in_order(sum, m, &w, p);
-        add_weight(p, &w);
-    }
+    memcpy(sum, own->sums + (i - own->beg) * batch->dim, batch->dim * sizeof *sum);
     kmf_rowtable_scale(sum, &m->table);
 }
 
@@ -416,8 +414,8 @@ static size_t bytes(const kmf_method *method)
         total += words->weights ? words->n_rows * sizeof *words->weights : 0;
         total += kmf_bytetable_bytes(&words->bytes);
     }
-    size_t a_desk = sizeof(desk) + m->n_counts * sizeof(int32_t) +
-                    (m->n_counts > 0 ? GROUP * v->info.dim * sizeof(double) : 0) +
+    size_t a_desk = sizeof(desk) + (m->n_counts + LISTED) * sizeof(int32_t) +
+                    GROUP * v->info.dim * sizeof(double) +
                     KMF_BYTETABLE_ROWS * m->n_words * sizeof(uint32_t);
     return total + v->info.n * word + m->n_desks * a_desk;
 }
@@ -446,6 +444,7 @@ static void release(kmf_method *method)
     for (size_t i = 0; m->desks && i < m->n_desks; i++) {
         kmf_free(m->desks[i].counts);
         kmf_free(m->desks[i].sums);
+        kmf_free(m->desks[i].rows);
         kmf_digits_free(&m->desks[i].digits);
         for (size_t j = 0; j < m->n_lengths; j++)
             kmf_columns_free(m->desks[i].columns[j]);
@@ -541,7 +540,6 @@ static int make_table(word_mean *m, kmf_err *err)
 {
     const kmf_vectors_info *info = &m->vectors->info;
     float *values = kmf_vectors_take_values(m->vectors);
-    m->far = info->n * info->dim * sizeof *m->table.units > FAR_BYTES;
     return kmf_rowtable_make(&m->table, m->name, values, m->weights, info->n, info->dim, err);
 }
 
@@ -618,12 +616,14 @@ static int make_desks(word_mean *m, size_t n, kmf_err *err)
     m->n_desks = n;
     for (size_t i = 0; i < n; i++) {
         desk *own = &m->desks[i];
-        if (m->n_counts > 0) {
+        own->sums = kmf_calloc(GROUP * m->table.dim, sizeof *own->sums, err);
+        own->rows = kmf_malloc(LISTED, sizeof *own->rows, err);
+        if (!own->sums || !own->rows)
+            return KMF_ENOMEM;
+        if (m->n_counts > 0)
             own->counts = kmf_calloc(m->n_counts, sizeof *own->counts, err);
-            own->sums = kmf_calloc(GROUP * m->table.dim, sizeof *own->sums, err);
-            if (!own->counts || !own->sums)
-                return KMF_ENOMEM;
-        }
+        if (m->n_counts > 0 && !own->counts)
+            return KMF_ENOMEM;
         if (m->n_words > 0 && kmf_digits_new(&own->digits, m->n_words, err) < 0)
             return KMF_ENOMEM;
         for (size_t j = 0; j < m->n_lengths; j++) {

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sums of rows of a table: against sums of the numbers themselves, which are multiples of 1/1024,
+ * so that these are exact in doubles; in every bit, at every level.
+ */
+#include "levels.h"
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "embed/rowtable.h"
+#include "run.h"
+
+#include <check.h>
+#include <string.h>
+
+enum { LISTS = 9, MOST_ROWS = 1400 };
+
+/* Numbers from -1 on, below 1; of two columns the largest that there are. */
+static float *draw_values(size_t n, kmf_rng *rng)
+{
+    float *values = kmf_malloc(n, sizeof *values, NULL);
+    for (size_t i = 0; values && i < n; i++)
+        values[i] = (float)kmf_rng_below(rng, 2048) / 1024 - 1;
+    return values;
+}
+
+static const char *check_lists(const kmf_rowtable *table, const float *values, kmf_rng *rng)
+{
+    static const size_t lengths[LISTS] = {3, 0, 127, 128, 1, 300, 0, 600, 63};
+    static int32_t rows[MOST_ROWS];
+    size_t off[LISTS + 1] = {5}; /* a list need not begin at the first row */
+    size_t dim = table->dim;
+    double *sums = kmf_calloc(LISTS * dim, sizeof *sums, NULL);
+    double *right = kmf_calloc(LISTS * dim, sizeof *right, NULL);
+    if (!sums || !right)
+        return "no memory";
+    for (size_t i = 0; i < LISTS; i++) {
+        off[i + 1] = off[i] + lengths[i];
+        for (size_t at = off[i]; at < off[i + 1]; at++) {
+            rows[at] = (int32_t)kmf_rng_below(rng, table->n);
+            for (size_t d = 0; d < dim; d++)
+                right[i * dim + d] += 2 * (double)values[(size_t)rows[at] * dim + d];
+        }
+    }
+    kmf_rowtable_add(sums, table, rows, off, LISTS);
+    kmf_rowtable_add(sums, table, rows, off, LISTS); /* to what is there */
+    for (size_t i = 0; i < LISTS; i++)
+        kmf_rowtable_scale(sums + i * dim, table);
+    const char *wrong = NULL;
+    for (size_t i = 0; i < LISTS * dim; i++)
+        if (sums[i] != right[i])
+            wrong = "the sum of a list is not that of its rows";
+    kmf_free(sums);
+    kmf_free(right);
+    return wrong;
+}
+
+/* Up to 300 times a row: more than are added at once. */
+static const char *check_times(const kmf_rowtable *table, const float *values, kmf_rng *rng)
+{
+    int32_t rows[KMF_ROWTABLE_ROWS];
+    int32_t times[KMF_ROWTABLE_ROWS];
+    double *sum = kmf_calloc(table->dim, sizeof *sum, NULL);
+    double *right = kmf_calloc(table->dim, sizeof *right, NULL);
+    if (!sum || !right)
+        return "no memory";
+    for (size_t i = 0; i < KMF_ROWTABLE_ROWS; i++) {
+        rows[i] = (int32_t)kmf_rng_below(rng, table->n);
+        times[i] = 1 + (int32_t)kmf_rng_below(rng, i % 8 == 0 ? 300 : 3);
+        for (size_t d = 0; d < table->dim; d++)
+            right[d] += times[i] * (double)values[(size_t)rows[i] * table->dim + d];
+    }
+    kmf_rowtable_add_times(sum, table, times, rows, KMF_ROWTABLE_ROWS);
+    kmf_rowtable_scale(sum, table);
+    bool same = memcmp(sum, right, table->dim * sizeof *sum) == 0;
+    kmf_free(sum);
+    kmf_free(right);
+    return same ? NULL : "the sum of rows is not as often as told";
+}
+
+/* Few rows and many, which lie in another order, of whole lines and of parts of one. */
+static const char *sums(void)
+{
+    static const size_t shapes[][2] = {{1, 1},      {3, 16},      {100, 17},   {300, 100},
+                                       {4096, 64},  {64, 300},    {20000, 16}, {20000, 5},
+                                       {17000, 33}, {17000, 100}, {17000, 300}};
+    kmf_rng rng = kmf_rng_stream(12, 0);
+    for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
+        size_t n = shapes[s][0];
+        size_t dim = shapes[s][1];
+        float *values = draw_values(n * dim, &rng);
+        float *copy = kmf_malloc(n * dim, sizeof *copy, NULL);
+        kmf_rowtable table;
+        if (!values || !copy)
+            return "no memory";
+        memcpy(copy, values, n * dim * sizeof *copy);
+        if (kmf_rowtable_make(&table, "table", values, NULL, n, dim, NULL) < 0)
+            return "there is no table";
+        const char *wrong = check_lists(&table, copy, &rng);
+        if (!wrong)
+            wrong = check_times(&table, copy, &rng);
+        kmf_rowtable_free(&table);
+        kmf_free(copy);
+        if (wrong)
+            return wrong;
+    }
+    return NULL;
+}
+
+static const levels_part parts[] = {{"sums", sums}};
+
+static const char *const settings[] = {"", "KMERFORMER_CPU=avx512", "KMERFORMER_CPU=avx2",
+                                       "KMERFORMER_CPU=baseline"};
+
+START_TEST(sums_are_those_of_the_numbers)
+{
+    levels_run("sums", settings[_i], NULL);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    if (argc > 2)
+        return levels_child(parts, sizeof parts / sizeof parts[0], argv);
+    Suite *suite = suite_create("rowtable");
+    TCase *tcase = tcase_create("all");
+    tcase_set_timeout(tcase, 0);
+    tcase_add_loop_test(tcase, sums_are_those_of_the_numbers, 0,
+                        sizeof settings / sizeof settings[0]);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}
