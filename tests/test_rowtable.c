@@ -32,7 +32,8 @@ static const char *check_lists(const kmf_rowtable *table, const float *values, k
     size_t dim = table->dim;
     double *sums = kmf_calloc(LISTS * dim, sizeof *sums, NULL);
     double *right = kmf_calloc(LISTS * dim, sizeof *right, NULL);
-    if (!sums || !right)
+    double *numbers = kmf_calloc(dim, sizeof *numbers, NULL);
+    if (!sums || !right || !numbers)
         return "no memory";
     for (size_t i = 0; i < LISTS; i++) {
         off[i + 1] = off[i] + lengths[i];
@@ -44,12 +45,14 @@ static const char *check_lists(const kmf_rowtable *table, const float *values, k
     }
     kmf_rowtable_add(sums, table, rows, off, LISTS);
     kmf_rowtable_add(sums, table, rows, off, LISTS); /* to what is there */
-    for (size_t i = 0; i < LISTS; i++)
-        kmf_rowtable_scale(sums + i * dim, table);
     const char *wrong = NULL;
-    for (size_t i = 0; i < LISTS * dim; i++)
-        if (sums[i] != right[i])
-            wrong = "the sum of a list is not that of its rows";
+    for (size_t i = 0; i < LISTS; i++) {
+        kmf_rowtable_scale(numbers, sums + i * dim, table);
+        for (size_t d = 0; d < dim; d++)
+            if (numbers[d] != right[i * dim + d])
+                wrong = "the sum of a list is not that of its rows";
+    }
+    kmf_free(numbers);
     kmf_free(sums);
     kmf_free(right);
     return wrong;
@@ -62,7 +65,8 @@ static const char *check_times(const kmf_rowtable *table, const float *values, k
     int32_t times[KMF_ROWTABLE_ROWS];
     double *sum = kmf_calloc(table->dim, sizeof *sum, NULL);
     double *right = kmf_calloc(table->dim, sizeof *right, NULL);
-    if (!sum || !right)
+    double *numbers = kmf_calloc(table->dim, sizeof *numbers, NULL);
+    if (!sum || !right || !numbers)
         return "no memory";
     for (size_t i = 0; i < KMF_ROWTABLE_ROWS; i++) {
         rows[i] = (int32_t)kmf_rng_below(rng, table->n);
@@ -71,8 +75,9 @@ static const char *check_times(const kmf_rowtable *table, const float *values, k
             right[d] += times[i] * (double)values[(size_t)rows[i] * table->dim + d];
     }
     kmf_rowtable_add_times(sum, table, times, rows, KMF_ROWTABLE_ROWS);
-    kmf_rowtable_scale(sum, table);
-    bool same = memcmp(sum, right, table->dim * sizeof *sum) == 0;
+    kmf_rowtable_scale(numbers, sum, table);
+    bool same = memcmp(numbers, right, table->dim * sizeof *numbers) == 0;
+    kmf_free(numbers);
     kmf_free(sum);
     kmf_free(right);
     return same ? NULL : "the sum of rows is not as often as told";

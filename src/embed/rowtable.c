@@ -201,8 +201,9 @@ void kmf_rowtable_add_times(double *sum, const kmf_rowtable *table, const int32_
     }
 }
 
-void kmf_rowtable_scale(double *sum, const kmf_rowtable *table)
+void kmf_rowtable_scale(double *restrict numbers, const double *restrict sum,
+                        const kmf_rowtable *table)
 {
     for (size_t d = 0; d < table->dim; d++)
-        sum[d] *= table->unit[d];
+        numbers[d] = sum[d] * table->unit[d];
 }

@@ -61,7 +61,7 @@ void kmf_rowtable_add(double *sums, const kmf_rowtable *table, const int32_t *ro
 void kmf_rowtable_add_times(double *sum, const kmf_rowtable *table, const int32_t *times,
                             const int32_t *rows, size_t n);
 
-/* From units to numbers. */
-void kmf_rowtable_scale(double *sum, const kmf_rowtable *table);
+/* From a sum in units to numbers, elsewhere.   both: [dim] */
+void kmf_rowtable_scale(double *numbers, const double *sum, const kmf_rowtable *table);
 
 #endif

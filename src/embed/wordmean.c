@@ -63,6 +63,7 @@
 typedef struct length {
     kmf_kmer_kind kind;
     bool in_columns; /* kmf_columns knows them */
+    bool alike;      /* the weights of all that are found are 1 */
     /* if pieces may have so many windows that words are counted, else NULL */
     int32_t *column; /* owned [n_codes]; n_rows: there is no vector, or its weight is 0 */
     int32_t *rows;   /* owned [n_rows], of each column, ascending */
@@ -143,9 +144,10 @@ static size_t find_rows(int32_t *rows, const word_mean *m, const uint64_t *codes
     const int32_t *dense = m->vectors->words[k].dense;
     size_t n_out = 0;
     for (size_t i = 0; i < n; i++) {
-        rows[n_out] =
+        int32_t row =
             dense ? dense[codes[i]] : (int32_t)kmf_vectors_lookup(m->vectors, codes[i], k);
-        n_out += rows[n_out] >= 0;
+        rows[n_out] = row;
+        n_out += row >= 0;
     }
     return n_out;
 }
@@ -171,10 +173,10 @@ static size_t next_rows(int32_t *rows, const word_mean *m, walk *w, kmf_piece *p
     size_t n;
     while (n_rows == 0 && (n = next_codes(w, codes, p)) > 0) {
         n_rows = find_rows(rows, m, codes, n, w->words->kind.k);
-        if (m->weights)
-            n_rows = weigh_rows(&w->weight, rows, n_rows, m->weights);
-        else
+        if (w->words->alike)
             w->weight += n_rows * WEIGHT_ONE;
+        else
+            n_rows = weigh_rows(&w->weight, rows, n_rows, m->weights);
         p->unknown += n - n_rows;
     }
     p->tokens += n_rows;
@@ -388,8 +390,7 @@ static void add_piece(const kmf_method *method, const kmf_batch *batch, kmf_piec
     size_t i = (size_t)(p - batch->pieces);
     if (i == own->end)
         begin_group(m, batch, own, i);
-    memcpy(sum, own->sums + (i - own->beg) * batch->dim, batch->dim * sizeof *sum);
-    kmf_rowtable_scale(sum, &m->table);
+    kmf_rowtable_scale(sum, own->sums + (i - own->beg) * batch->dim, &m->table);
 }
 
 /* ---------------------------------------------------------------- the method ------------ */
@@ -508,6 +509,18 @@ static bool is_chosen(const word_mean *m, int k)
     return false;
 }
 
+/* Words of weight 0 are no longer found where they have a table by code. */
+static void drop_words(const word_mean *m)
+{
+    for (size_t j = 0; j < m->n_lengths; j++) {
+        const kmf_kmer_kind *words = &m->lengths[j].kind;
+        int32_t *dense = m->vectors->words[words->k].dense;
+        for (size_t code = 0; dense && code < n_codes(words); code++)
+            if (dense[code] >= 0 && m->weights[dense[code]] == 0)
+                dense[code] = -1;
+    }
+}
+
 /* Needed if words differ in weight, be it that some are left out. */
 static int make_weights(word_mean *m, const kmf_embed_options *o, kmf_err *err)
 {
@@ -520,7 +533,10 @@ static int make_weights(word_mean *m, const kmf_embed_options *o, kmf_err *err)
             "%s: it does not tell how often its words occurred, which smooth inverse "
             "frequencies need",
             m->name);
-    if (!sif && v->info.unseen == 0 && o->k == 0)
+    bool all = !sif && v->info.unseen == 0 && o->k == 0;
+    for (size_t j = 0; j < m->n_lengths; j++)
+        m->lengths[j].alike = all || (!sif && v->words[m->lengths[j].kind.k].dense);
+    if (all)
         return 0;
     m->weights = kmf_malloc(v->info.n, sizeof *m->weights, err);
     if (!m->weights)
@@ -533,6 +549,7 @@ static int make_weights(word_mean *m, const kmf_embed_options *o, kmf_err *err)
         bool counts = count > 0 && is_chosen(m, v->k[row]);
         m->weights[row] = counts ? (uint64_t)(w * (double)WEIGHT_ONE + 0.5) : 0;
     }
+    drop_words(m);
     return 0;
 }
 
