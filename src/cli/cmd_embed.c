@@ -335,6 +335,8 @@ int cli_embed(cli *run, int argc, char **argv)
     leave = cli_refuse_inputs(run, a.out, cli_row_endings, paths, n_paths);
     if (leave < 0)
         leave = cli_refuse_inputs(run, a.out, cli_row_endings, beside, 3);
+    if (leave < 0)
+        leave = cli_refuse_foreign(run, a.out, cli_row_endings);
     if (leave >= 0)
         return leave;
     if (cli_check_inputs(paths, n_paths, &a.reader, &err) < 0)

@@ -22,7 +22,7 @@ static void allow_open_files(void)
     }
 }
 
-/* -1, or the exit code if a file of a shard would be written over. */
+/* -1, or the exit code if a file of a shard, or a foreign one, would be written over. */
 static int refuse_shards(cli *run, const char *out, const char *const *shards, size_t n)
 {
     int leave = cli_refuse_inputs(run, out, cli_row_endings, shards, n);
@@ -33,7 +33,7 @@ static int refuse_shards(cli *run, const char *out, const char *const *shards, s
             leave = cli_refuse_inputs(run, out, cli_row_endings, beside, 1);
             kmf_text_free(name);
         }
-    return leave;
+    return leave < 0 ? cli_refuse_foreign(run, out, cli_row_endings) : leave;
 }
 
 int cli_merge(cli *run, int argc, char **argv)

@@ -200,6 +200,8 @@ static int count(cli *run, int argc, char **argv)
     leave = cli_refuse_inputs(run, a.listing.out, cli_count_endings, paths, n_paths);
     if (leave < 0)
         leave = cli_refuse_inputs(run, a.listing.out, cli_count_endings, beside, 2);
+    if (leave < 0)
+        leave = cli_refuse_foreign(run, a.listing.out, cli_count_endings);
     if (leave >= 0)
         return leave;
     if (is_mistyped(paths[0]))

@@ -77,6 +77,8 @@ int cli_vocab_merge(cli *run, int argc, char **argv)
     const char *const *paths = (const char *const *)(argv + first);
     size_t n = (size_t)(argc - first);
     leave = cli_refuse_inputs(run, l.out, cli_count_endings, paths, n);
+    if (leave < 0)
+        leave = cli_refuse_foreign(run, l.out, cli_count_endings);
     if (leave >= 0)
         return leave;
     bool ready =
@@ -109,6 +111,8 @@ int cli_vocab_export(cli *run, int argc, char **argv)
         return leave;
     const char *const *paths = (const char *const *)(argv + first);
     leave = cli_refuse_inputs(run, l.out, cli_count_endings, paths, 1);
+    if (leave < 0)
+        leave = cli_refuse_foreign(run, l.out, cli_count_endings);
     if (leave >= 0)
         return leave;
     kmf_counts *counts =

@@ -5,10 +5,13 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define FOREIGN_BYTES 64 /* by which a file is known */
 
 int cli_raise(kmf_err *err, kmf_code code, const char *format, ...)
 {
@@ -80,6 +83,26 @@ bool cli_is_an_input(const char *out, const char *const *paths, size_t n)
     return false;
 }
 
+/* How files begin that lie beside rows and tables of counts. */
+static const char *const beginnings[] = {"#index\tname\t", "\"program\""};
+
+/* Is there a file of this name that is of something else? */
+static bool is_foreign(const char *path)
+{
+    char text[FOREIGN_BYTES + 1];
+    FILE *file = cli_is_file(path) ? fopen(path, "rb") : NULL;
+    if (!file)
+        return false;
+    size_t n = fread(text, 1, FOREIGN_BYTES, file);
+    fclose(file);
+    text[n] = '\0';
+    const char *first = text + strspn(text, "{ \n");
+    for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++)
+        if (strncmp(first, beginnings[i], strlen(beginnings[i])) == 0)
+            return false;
+    return n > 0;
+}
+
 const char *const cli_row_endings[] = {".ids.tsv", ".json", NULL};
 const char *const cli_count_endings[] = {".json", NULL};
 
@@ -98,6 +121,21 @@ int cli_refuse_inputs(cli *run, const char *out, const char *const *endings,
             return code;
     }
     return -1;
+}
+
+int cli_refuse_foreign(const cli *run, const char *out, const char *const *endings)
+{
+    kmf_err err = {0};
+    for (; strcmp(out, "-") != 0 && *endings && err.code == KMF_OK; endings++) {
+        char *name = kmf_companion(out, *endings, NULL);
+        if (name && is_foreign(name))
+            cli_raise(&err, KMF_EIO,
+                      "%s is there, and is of something else: it is not overwritten; "
+                      "give %s another name",
+                      name, out);
+        kmf_text_free(name);
+    }
+    return err.code == KMF_OK ? -1 : cli_fail(run, &err);
 }
 
 bool cli_picture_is_an_input(const char *picture, const char *const *paths, size_t n)
