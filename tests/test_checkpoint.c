@@ -166,6 +166,14 @@ START_TEST(another_setting_is_named)
     fill_empty(&b);
     b.checkpoint.n_settings = 2;
     ck_assert_int_eq(kmf_checkpoint_read(&b.checkpoint, path, NULL), 0);
+    /* real numbers are told in few digits, but apart */
+    strcpy(a.settings[1].value, "0.025000000000000001");
+    write_good(&a, path);
+    fill_empty(&b);
+    strcpy(b.settings[1].value, "9.9999999999999998e-13");
+    refuse(&b, path, "learning rate was 0.025, now it is 1e-12");
+    strcpy(b.settings[1].value, "0.025000000000000005");
+    refuse(&b, path, "learning rate was 0.025, now it is 0.025000000000000005");
     /* a value from a file does not speak to the terminal */
     strcpy(a.settings[1].value, "\033[2J0.001");
     write_good(&a, path);

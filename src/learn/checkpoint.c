@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -17,6 +18,7 @@
 #define PAIRS (KMF_SAVED_SETTINGS + 3)
 #define TENSORS (KMF_SAVED_ARRAYS + 1)
 #define VERSION 2
+#define REAL_DIGITS 17 /* by which any double is read back */
 
 typedef char number_text[16];
 
@@ -105,6 +107,24 @@ int kmf_checkpoint_write(const kmf_checkpoint *checkpoint, const char *path, kmf
 
 /* ---------------------------------------------------------------- reading --------------- */
 
+/*
+ * A value as a user would write it, for a message; NULL: there is none. Real numbers have so many
+ * digits in the file that they are read back as they were; the fewest that do are shown.
+ */
+static const char *shown_value(char shown[KMF_ERR_SHOW], const char *value)
+{
+    char *end = NULL;
+    double x = value && strchr(value, '.') ? strtod(value, &end) : 0;
+    if (!end || *end != '\0')
+        return kmf_err_show(shown, value ? value : "not told");
+    for (int digits = 1; digits <= REAL_DIGITS; digits++) {
+        snprintf(shown, KMF_ERR_SHOW, "%.*g", digits, x);
+        if (strtod(shown, NULL) == x)
+            break;
+    }
+    return shown;
+}
+
 static int check_settings(const kmf_checkpoint *c, const kmf_safetensors *st, const char *path,
                           kmf_err *err)
 {
@@ -115,13 +135,13 @@ static int check_settings(const kmf_checkpoint *c, const kmf_safetensors *st, co
         return kmf_fail(err, KMF_EMODEL, "%s: no checkpoint of %s", path, c->kind);
     for (size_t i = 0; i < c->n_settings; i++) {
         const char *value = kmf_safetensors_metadata(st, c->settings[i].name);
-        char shown[KMF_ERR_SHOW];
+        char was[KMF_ERR_SHOW];
+        char is[KMF_ERR_SHOW];
         if (!value || strcmp(value, c->settings[i].value) != 0)
             return kmf_fail(err, KMF_EMODEL,
                             "%s: a checkpoint of another training: %s was %s, now it is %s",
-                            path, c->settings[i].name,
-                            kmf_err_show(shown, value ? value : "not told"),
-                            c->settings[i].value);
+                            path, c->settings[i].name, shown_value(was, value),
+                            shown_value(is, c->settings[i].value));
     }
     return 0;
 }
