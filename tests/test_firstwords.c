@@ -219,9 +219,10 @@ START_TEST(vectors_are_taken_times_one_number)
     static const uint64_t codes[] = {0, 5, 63, 17};
     kmf_model *model = drawn(3, 0);
     float *before = copy_of(model, model->params.word);
+    uint64_t unfilled = 0;
     kmf_err err = {0};
     const char *path = vectors_of(codes, 4, 50);
-    ck_assert_msg(kmf_firstwords_take(model, path, &err) == 0, "%s", err.msg);
+    ck_assert_msg(kmf_firstwords_take(model, path, &unfilled, &err) == 0, "%s", err.msg);
     kmf_vectors *v = kmf_vectors_load(path, &err);
     ck_assert_msg(v, "%s", err.msg);
     double squares = 0, ratio = 0;
@@ -242,7 +243,7 @@ START_TEST(vectors_are_taken_times_one_number)
             squares += x * x;
         }
     }
-    ck_assert(ratio > 0 && taken == 4);
+    ck_assert(ratio > 0 && taken == 4 && unfilled == 60);
     ck_assert(fabs(sqrt(squares / (4 * WIDTH)) / STD - 1) < 1e-6);
     specials_keep(model, model->params.word, before, 1);
     kmf_vectors_free(v);
@@ -255,16 +256,19 @@ START_TEST(vectors_that_do_not_fit_are_refused)
 {
     static const uint64_t codes[] = {0, 5};
     kmf_model *model = drawn(4, 0);
+    uint64_t unfilled = 0;
     kmf_err err = {0};
-    ck_assert_int_eq(kmf_firstwords_take(model, vectors_of(codes, 2, 1), &err), KMF_EMODEL);
+    ck_assert_int_eq(kmf_firstwords_take(model, vectors_of(codes, 2, 1), &unfilled, &err),
+                     KMF_EMODEL);
     ck_assert_msg(strstr(err.msg, "3- to 3-mers, 256 numbers"), "%s", err.msg);
     kmf_model_free(model);
     model = drawn(3, 0);
     err = (kmf_err){0};
-    ck_assert_int_eq(kmf_firstwords_take(model, vectors_of(codes, 2, 0), &err), KMF_EMODEL);
+    ck_assert_int_eq(kmf_firstwords_take(model, vectors_of(codes, 2, 0), &unfilled, &err),
+                     KMF_EMODEL);
     ck_assert_msg(strstr(err.msg, "none of the model's k-mers"), "%s", err.msg);
     err = (kmf_err){0};
-    ck_assert_int_eq(kmf_firstwords_take(model, in_scratch("none"), &err), KMF_EIO);
+    ck_assert_int_eq(kmf_firstwords_take(model, in_scratch("none"), &unfilled, &err), KMF_EIO);
     kmf_model_free(model);
 }
 END_TEST

@@ -574,7 +574,7 @@ START_TEST(a_checkpoint_of_other_pairs_is_refused_by_name)
     REFUSE(hardness, 0.5, "hardness was 0, now it is 0.5");
     REFUSE(mix, 0.5, "mix was 0, now it is 0.5");
     REFUSE(drift, 0.5, "drift was 0, now it is 0.5");
-    REFUSE(drift_rate, 0.5, "drift rate was 0.29999999999999999, now it is 0.5");
+    REFUSE(drift_rate, 0.5, "drift rate was 0.3, now it is 0.5");
     REFUSE(composition, 8, "composition was 0, now it is 8");
     REFUSE(contrast, 0.5, "weight of the contrastive loss was 1, now it is 0.5");
 #undef REFUSE

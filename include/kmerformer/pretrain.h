@@ -73,7 +73,7 @@ typedef struct kmf_pretrain_options {
     uint64_t val_every;   /* steps from one validation to the next; 0: a 20th of all    */
 
     /* what is hidden, see below */
-    double mask_rate;          /* share of the bases, 0.001 .. 0.5                    */
+    double mask_rate;          /* share of the bases, 0.001 .. 0.5; a span at least   */
     size_t span_min, span_max; /* bases of a span, 1 .. 64                            */
     double mask_share;         /* of the spans: [MASK]                                */
     double random_share;       /* of the spans: other bases; the rest is left to see   */
@@ -184,9 +184,9 @@ KMF_API int kmf_pretrain_read(kmf_pretrain *trainer, kmf_reader *reader, int hel
                               kmf_progress_fn *fn, void *user, kmf_err *err) KMF_MUST_CHECK;
 /*
  * Ends the reading, counts the Markov models and makes all room that training takes. fn (NULL:
- * none) is told how many letters are counted. KMF_EINVAL: a name to be held out never came, or
- * pairs are wanted and there is one source, or one that is held out; KMF_EFORMAT: nothing to learn
- * from; KMF_ENOMEM says what would be needed.
+ * none) is told how many letters are counted. KMF_EINVAL: a name to be held out never came, or all
+ * that is held out is too short to ask about, or pairs are wanted and there is one source, or one
+ * that is held out; KMF_EFORMAT: nothing to learn from; KMF_ENOMEM says what would be needed.
  */
 KMF_API int kmf_pretrain_begin(kmf_pretrain *trainer, kmf_progress_fn *fn, void *user,
                                kmf_err *err) KMF_MUST_CHECK;
@@ -202,10 +202,12 @@ typedef struct kmf_pretrain_state {
     uint64_t sources;               /* of the part that is learnt from                  */
     uint64_t parameters;
     size_t window, window_bases;
-    int precision;     /* kmf_precision that is computed in                              */
-    int new_head;      /* init had no masked-language-model head: one was drawn to learn */
-    uint64_t bytes;    /* of memory held, all in all, from begin on                      */
-    int ranks, rank;   /* 1 and 0 without MPI                                            */
+    int precision; /* kmf_precision that is computed in                              */
+    int new_head;  /* init had no masked-language-model head: one was drawn to learn */
+    uint64_t
+        unfilled;    /* k-mers that `embeddings` has no vector for: their words are as drawn */
+    uint64_t bytes;  /* of memory held, all in all, from begin on                      */
+    int ranks, rank; /* 1 and 0 without MPI                                            */
     int other_kernels; /* 1: the checkpoint gone on from was written where last digits differ */
 
     /* how far it is */

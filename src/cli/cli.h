@@ -220,6 +220,8 @@ typedef int cli_take_fn(void *to, kmf_reader *reader, kmf_err *err);
 /* Opens an input, hands it to fn, and warns of what was passed over. 0 or a negative kmf_code. */
 int cli_read_file(const cli *run, const char *path, const kmf_reader_options *opts,
                   kmf_pool *pool, cli_take_fn *fn, void *to, kmf_err *err);
+/* What of the genomes cannot be learnt from. */
+void cli_warn_of_left_out(const cli *run, const kmf_pretrain_state *s);
 /* cli_check_inputs for all that cli_read_genomes will read. */
 int cli_check_genomes(const kmf_reader_options *opts, const char *const *learn, size_t n_learn,
                       const char *const *held, size_t n_held, kmf_err *err);
@@ -368,9 +370,12 @@ void cli_hold_signals(void);
 void cli_release_signals(void);
 /*
  * From now on SIGINT, SIGTERM, SIGHUP and SIGUSR1 end the process with CLI_STOPPED, whatever it is
- * waiting for: for a job with checkpoints that has nothing to keep yet.
+ * waiting for: for a job with checkpoints that has nothing to keep yet.   checkpoint: one that a
+ * former run left, or NULL   folder, lock: which it made for itself, and which go; borrowed, or
+ * NULL
  */
-void cli_leave_on_signals(const cli *run);
+void cli_leave_on_signals(const cli *run, const char *checkpoint, const char *folder,
+                          const char *lock);
 /*
  * From now on SIGINT, SIGTERM, SIGHUP and SIGUSR1 only ask to stop; a second one of the first
  * three ends the process as above.

@@ -56,7 +56,8 @@ static int parse(cli *run, bits_args *a, int argc, char **argv, int *first)
         {NULL, "stride", CLI_SIZE, &o->stride, 1, 12, NULL, "N",
          "bases from one k-mer to the next", 0, "the model's"},
         {NULL, "mask-rate", CLI_REAL, &o->mask_rate, 0, 0, NULL, "R",
-         "share of the bases that is hidden, in spans of 1 to 3", 0, NULL},
+         "share of the bases that is hidden, in spans of 1 to 3, one at least in each window",
+         0, NULL},
         {NULL, "seed", CLI_SEED, &o->seed, 0, 0, NULL, "N", "of what is hidden", 0, NULL},
         CLI_HEADING("output"),
         {"o", "output", CLI_TEXT, &a->out, 0, 0, NULL, "FILE", "TSV; -: standard output", 0,
@@ -111,8 +112,10 @@ static int judge(cli *run, const bits_args *a, const char *model, const char *co
     if (status == 0)
         status = kmf_pretrain_validate(trainer, err);
     kmf_pretrain_information(trainer, &s);
-    if (status == 0 && a->models.texts[0] == model)
+    if (status == 0 && a->models.texts[0] == model) {
+        cli_warn_of_left_out(run, &s);
         status = kmf_out_print(out, err, HEADER);
+    }
     if (status == 0)
         status =
             kmf_out_print(out, err, "%s\t%.6f\t%.6f\t%d\t%.6f\t%llu\t%llu\n", model, s.val_bits,

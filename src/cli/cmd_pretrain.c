@@ -105,8 +105,8 @@ static int parse(cli *run, pretrain_args *a, int argc, char **argv, int *first)
         {NULL, "val-every", CLI_SIZE, &a->val_every, 1, INT64_MAX, NULL, "N",
          "steps from one validation to the next", 0, "20 in the whole run"},
         CLI_HEADING("what is hidden"),
-        {NULL, "mask-rate", CLI_REAL, &o->mask_rate, 0, 0, NULL, "R", "share of the bases", 0,
-         NULL},
+        {NULL, "mask-rate", CLI_REAL, &o->mask_rate, 0, 0, NULL, "R",
+         "share of the bases; one span at least in each window", 0, NULL},
         {NULL, "mask-span", CLI_TEXT, &a->span, 0, 0, NULL, "N-M",
          "bases of a span, all lengths equally likely", 0, span},
         {NULL, "mask-share", CLI_REAL, &o->mask_share, 0, 0, NULL, "P",
@@ -340,12 +340,7 @@ static int settle(cli *run, pretrain_args *a)
 
 static void say_begin(cli *run, const pretrain_args *a, const kmf_pretrain_state *s)
 {
-    if (s->ambiguous > 0)
-        cli_warn(run, "%llu letters are not A, C, G or T: sequences are cut there",
-                 (unsigned long long)s->ambiguous);
-    if (s->too_short > 0)
-        cli_warn(run, "%llu bases lie in runs too short to learn from, and are left out",
-                 (unsigned long long)s->too_short);
+    cli_warn_of_left_out(run, s);
     if (s->short_ones > 0)
         cli_warn(run,
                  "%llu of %llu runs of bases are shorter than a window of %zu bases; each "
@@ -355,6 +350,9 @@ static void say_begin(cli *run, const pretrain_args *a, const kmf_pretrain_state
     if (s->new_head)
         cli_warn(run, "%s has no masked-language-model head: a new one was drawn",
                  a->opts.init);
+    if (s->unfilled > 0)
+        cli_warn(run, "%llu k-mers have no vector in %s: their words are as drawn",
+                 (unsigned long long)s->unfilled, a->opts.embeddings);
     cli_note(run,
              "%llu records, %.3f Mb to learn from, %.3f Mb held out; %llu windows of %zu "
              "tokens",
@@ -481,20 +479,23 @@ static int save_model(const training *t, const kmf_pretrain_state *s, const char
     char *text = provenance(t, s, err);
     int status = text
                      ? kmf_pretrain_model(t->trainer, dir, (kmf_dtype)t->args->dtype, text, err)
-                     : (int)err->code;
+                     : KMF_ENOMEM;
     kmf_text_free(text);
     return status;
 }
 
-/* Checkpoint and model. */
+/* Checkpoint and model, which takes a third of the room: where the one fails, the other may not. */
 static int save(const training *t, const kmf_pretrain_state *s, kmf_err *err)
 {
+    kmf_err own = {0};
     cli_hold_signals();
-    int status = kmf_pretrain_save(t->trainer, t->dir->checkpoint, err);
-    if (status == 0)
-        status = save_model(t, s, t->dir->dir, err);
+    int status = kmf_pretrain_save(t->trainer, t->dir->checkpoint, &own);
+    int model = save_model(t, s, t->dir->dir, status == 0 ? err : NULL);
     cli_release_signals();
-    return status;
+    if (status == 0)
+        return model;
+    return cli_raise(err, own.code, "%s%s", own.msg,
+                     model == 0 ? "; the model is written" : "");
 }
 
 /* In the midst of a run a full disk is a warning: the last checkpoint is still there. */
@@ -560,7 +561,7 @@ static void note_metrics(training *t, const kmf_pretrain_state *s)
                              .hits = mean_take(&t->hits),
                              .tokens_per_second =
                                  (double)(s->tokens - t->line_tokens) / (now - t->line_begun),
-                             .seconds = now - t->run->started};
+                             .seconds = t->dir->seconds + (now - t->run->started)};
     bool lost = cli_metrics_write(t->dir, s, &line, &own) < 0;
     if (lost && !t->line_lost)
         cli_warn(t->run, "lines are missing from the metrics: %s", own.msg);
@@ -588,24 +589,38 @@ static int after_step(void *user, const kmf_pretrain_state *s, kmf_err *err)
     return kmf_ranks_any(cli_asked_to_stop());
 }
 
+/* The checkpoint to go on from; NULL: there is none, or it is not wanted. */
+static const char *kept(const pretrain_args *a, const cli_rundir *dir)
+{
+    if (strcmp(a->resume, "auto") == 0)
+        return cli_is_file(dir->checkpoint) ? dir->checkpoint : NULL;
+    return strcmp(a->resume, "never") == 0 ? NULL : a->resume;
+}
+
 /* Takes in the checkpoint, if there is one and it is wanted. */
-static int resume(cli *run, const pretrain_args *a, kmf_pretrain *trainer,
-                  const cli_rundir *dir, kmf_err *err)
+static int resume(cli *run, const pretrain_args *a, kmf_pretrain *trainer, cli_rundir *dir,
+                  kmf_err *err)
 {
     kmf_pretrain_state s;
-    bool any = strcmp(a->resume, "auto") == 0;
-    const char *path = any ? dir->checkpoint : a->resume;
-    if (strcmp(a->resume, "never") == 0 || (any && !cli_is_file(path)))
+    const char *path = kept(a, dir);
+    if (!path)
         return 0;
     kmf_err own = {0};
     if (kmf_pretrain_load(trainer, path, &own) < 0)
         return cli_raise(err, own.code, "%s%s", own.msg,
-                         any ? " (--resume never begins anew)" : "");
+                         path == dir->checkpoint ? " (--resume never begins anew)" : "");
     kmf_pretrain_information(trainer, &s);
     if (s.other_kernels)
         cli_warn_of_kernels(run);
     cli_note(run, "goes on from %s, step %llu of %llu", path, (unsigned long long)s.step,
              (unsigned long long)s.steps);
+    dir->from = path;
+    if (!isnan(s.best) && !cli_same_place(path, dir->checkpoint))
+        cli_warn(
+            run,
+            "the best model so far, %.4f of step %llu, is not taken along: %s comes with a "
+            "better one",
+            s.best, (unsigned long long)s.best_step, dir->best);
     return 0;
 }
 
@@ -685,6 +700,16 @@ static int enter(cli *run, const pretrain_args *a, cli_rundir *dir, kmf_err *err
     return cli_rundir_name(dir, a->out, err);
 }
 
+/* Until the training begins a signal ends one process at once; several have to agree to end. */
+static void watch(const cli *run, const pretrain_args *a, const cli_rundir *dir)
+{
+    if (kmf_ranks() > 1)
+        cli_watch_signals();
+    else
+        cli_leave_on_signals(run, kept(a, dir), dir->made ? dir->dir : NULL,
+                             dir->made ? dir->lock_path : NULL);
+}
+
 /* An exit code. */
 static int pretrain(cli *run, const pretrain_args *a, const char *const *paths, size_t n)
 {
@@ -693,11 +718,14 @@ static int pretrain(cli *run, const pretrain_args *a, const char *const *paths, 
     kmf_pretrain_state s = {0};
     kmf_pretrain *trainer = NULL;
     int stopped = 0;
+    for (size_t i = 0; i < n && kmf_ranks() > 1; i++)
+        if (strcmp(paths[i], "-") == 0)
+            return cli_wrong(run, "-: standard input reaches one rank alone: give files");
     if (cli_check_genomes(&a->reader, paths, n, a->held_files.names, a->held_files.n, &err) <
             0 ||
         enter(run, a, &dir, &err) < 0)
         goto out;
-    cli_watch_signals();
+    watch(run, a, &dir);
     trainer = kmf_pretrain_new(&a->opts, &err);
     if (!trainer)
         goto out;
@@ -709,6 +737,7 @@ static int pretrain(cli *run, const pretrain_args *a, const char *const *paths, 
                                a->held_files.n, &err);
     if (stopped != 0)
         goto out;
+    cli_watch_signals();
     if (resume(run, a, trainer, &dir, &err) < 0)
         goto out;
     kmf_pretrain_information(trainer, &s);

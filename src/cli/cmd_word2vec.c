@@ -264,7 +264,9 @@ static int train(cli *run, const word2vec_args *a, kmf_word2vec *trainer,
     }
     kmf_word2vec_information(trainer, &s);
     if (isnan(s.loss))
-        cli_warn(run, "no k-mer has a neighbour in its sequence: nothing was learnt");
+        cli_warn(run, a->opts.sample > 0
+                          ? "nothing was learnt: --sample leaves no k-mer a neighbour"
+                          : "no k-mer has a neighbour in its sequence: nothing was learnt");
     double seconds = cli_now() - t.started;
     char tokens[CLI_COUNT_TEXT];
     char rate[CLI_COUNT_TEXT];
@@ -449,7 +451,7 @@ int cli_word2vec(cli *run, int argc, char **argv)
         return cli_fail(run, &err);
 
     int stopped = 0;
-    cli_leave_on_signals(run);
+    cli_leave_on_signals(run, cli_is_file(checkpoint) ? checkpoint : NULL, NULL, NULL);
     kmf_word2vec *trainer = kmf_word2vec_new(&a.opts, &err);
     if (!trainer || read_files(run, &a, trainer, paths, n_paths, &err) < 0)
         goto out;

@@ -37,6 +37,16 @@ static int read_files(cli *run, const kmf_reader_options *opts, intake *in,
     return status;
 }
 
+void cli_warn_of_left_out(const cli *run, const kmf_pretrain_state *s)
+{
+    if (s->ambiguous > 0)
+        cli_warn(run, "%llu letters are not A, C, G or T: sequences are cut there",
+                 (unsigned long long)s->ambiguous);
+    if (s->too_short > 0)
+        cli_warn(run, "%llu bases lie in runs too short to learn from, and are left out",
+                 (unsigned long long)s->too_short);
+}
+
 int cli_check_genomes(const kmf_reader_options *opts, const char *const *learn, size_t n_learn,
                       const char *const *held, size_t n_held, kmf_err *err)
 {

@@ -303,22 +303,32 @@ static void act(int number, void (*action)(int), int flags)
 static const int stop_numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 #define STOP_NUMBERS (sizeof stop_numbers / sizeof stop_numbers[0])
 
-static char leave_message[96];
+static char leave_message[512];
+static const char *leave_folder, *leave_lock;
 
 static void leave(int number)
 {
     (void)number;
     kmf_remove_temporaries();
+    if (leave_lock)
+        unlink(leave_lock);
+    if (leave_folder)
+        rmdir(leave_folder);
     ssize_t written = write(STDERR_FILENO, leave_message, strlen(leave_message));
     (void)written;
     _exit(CLI_STOPPED);
 }
 
-void cli_leave_on_signals(const cli *run)
+void cli_leave_on_signals(const cli *run, const char *checkpoint, const char *folder,
+                          const char *lock)
 {
     snprintf(leave_message, sizeof leave_message,
-             "kmerformer %s: stopped by a signal before there was anything to keep\n",
-             run->command);
+             "kmerformer %s: stopped by a signal%s%.400s\n", run->command,
+             checkpoint ? "; the same command goes on from "
+                        : " before there was anything to keep",
+             checkpoint ? checkpoint : "");
+    leave_folder = folder;
+    leave_lock = lock;
     for (size_t i = 0; i < STOP_NUMBERS; i++)
         act(stop_numbers[i], leave, 0);
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define LINE_CAP 1024
+#define SECONDS_COLUMN 8
 #define HEADER                                                                          \
     "step\tepoch\ttokens\tloss\tbits\tlr\tgrad_norm\ttokens_per_s\tseconds\tval_loss\t" \
     "val_bits\tmarkov_bits\tcopy_bits\tcontrast\thits\tval_contrast\tval_hits\n"
@@ -27,8 +28,9 @@ bool cli_same_place(const char *a, const char *b)
 /* ---------------------------------------------------------------- the directory ---------- */
 
 /* Locked by fcntl, which other machines see as well where the file system can do that. */
-static int lock(cli_rundir *d, const char *path, kmf_err *err)
+static int lock(cli_rundir *d, kmf_err *err)
 {
+    const char *path = d->lock_path;
     char who[LINE_CAP] = "";
     char host[256] = "";
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -62,10 +64,10 @@ static const char *const our_names[] = {"config.json",
 #define N_NAMES (sizeof our_names / sizeof our_names[0])
 
 /* What no pretraining left must not be overwritten. One has a lock, or comes with a checkpoint. */
-static int check_content(const cli_rundir *d, const char *lock_path, kmf_err *err)
+static int check_content(const cli_rundir *d, kmf_err *err)
 {
     char path[CLI_PATH_CAP + 32];
-    bool ours = cli_is_file(lock_path) || cli_is_file(d->checkpoint);
+    bool ours = cli_is_file(d->lock_path) || cli_is_file(d->checkpoint);
     for (size_t i = 0; i < N_NAMES && !ours; i++) {
         snprintf(path, sizeof path, "%s/%s", d->dir, our_names[i]);
         if (cli_is_file(path))
@@ -112,21 +114,20 @@ int cli_rundir_name(cli_rundir *dir, const char *path, kmf_err *err)
     snprintf(dir->best, sizeof dir->best, "%s/best", path);
     snprintf(dir->checkpoint, sizeof dir->checkpoint, "%s/checkpoint", path);
     snprintf(dir->metrics, sizeof dir->metrics, "%s/metrics.tsv", path);
+    snprintf(dir->lock_path, sizeof dir->lock_path, "%s/lock", path);
     return 0;
 }
 
 int cli_rundir_open(cli_rundir *dir, const char *path, kmf_err *err)
 {
-    char lock_path[CLI_PATH_CAP];
     if (cli_rundir_name(dir, path, err) < 0)
         return KMF_EINVAL;
-    snprintf(lock_path, sizeof lock_path, "%s/lock", path);
     dir->made = mkdir(path, 0777) == 0;
     if (!dir->made && errno != EEXIST)
         return cli_raise(err, KMF_EIO, "%s: %s", path, strerror(errno));
-    int status = check_content(dir, lock_path, err);
+    int status = check_content(dir, err);
     if (status == 0)
-        status = lock(dir, lock_path, err);
+        status = lock(dir, err);
     if (status == 0) {
         remove_left_over(dir->dir);
         remove_left_over(dir->best);
@@ -137,13 +138,11 @@ int cli_rundir_open(cli_rundir *dir, const char *path, kmf_err *err)
 /* A directory that was made for nothing goes. */
 static void remove_if_empty(const cli_rundir *d)
 {
-    char lock_path[CLI_PATH_CAP];
     char config[CLI_PATH_CAP + 16];
-    snprintf(lock_path, sizeof lock_path, "%s/lock", d->dir);
     snprintf(config, sizeof config, "%s/config.json", d->dir);
     if (cli_is_file(d->checkpoint) || cli_is_file(d->metrics) || cli_is_file(config))
         return;
-    unlink(lock_path);
+    unlink(d->lock_path);
     rmdir(d->dir);
 }
 
@@ -159,6 +158,40 @@ void cli_rundir_close(cli_rundir *dir)
 }
 
 /* ---------------------------------------------------------------- metrics ---------------- */
+
+/* Of a training that this one does not go on with. */
+static void remove_best(const cli_rundir *d)
+{
+    char path[CLI_PATH_CAP + 32];
+    for (size_t i = 0; i < N_NAMES; i++) {
+        snprintf(path, sizeof path, "%s/%s", d->best, our_names[i]);
+        unlink(path);
+    }
+    rmdir(d->best);
+}
+
+/* The metrics beside the checkpoint. */
+static void metrics_beside(char path[CLI_PATH_CAP], const char *checkpoint)
+{
+    const char *slash = strrchr(checkpoint, '/');
+    int n = slash ? (int)(slash - checkpoint) + 1 : 0;
+    if (snprintf(path, CLI_PATH_CAP, "%.*smetrics.tsv", n, checkpoint) >= CLI_PATH_CAP)
+        path[0] = '\0';
+}
+
+/* The column `seconds` of the last of these lines; 0: there is none. */
+static double seconds_of(const char *lines)
+{
+    size_t n = strlen(lines);
+    while (n > 1 && lines[n - 2] != '\n')
+        n--;
+    const char *at = n > 0 ? lines + n - 1 : lines;
+    for (int column = 0; column < SECONDS_COLUMN && at; column++) {
+        at = strchr(at, '\t');
+        at = at ? at + 1 : NULL;
+    }
+    return at ? strtod(at, NULL) : 0;
+}
 
 /* The lines up to step, those of another header apart. Freed by free. */
 static char *lines_until(const char *path, uint64_t step)
@@ -191,7 +224,13 @@ static char *lines_until(const char *path, uint64_t step)
 
 int cli_metrics_open(cli_rundir *dir, uint64_t step, kmf_err *err)
 {
-    char *kept = step > 0 ? lines_until(dir->metrics, step) : NULL;
+    char source[CLI_PATH_CAP];
+    if (dir->from)
+        metrics_beside(source, dir->from);
+    if (!dir->from || !cli_same_place(dir->from, dir->checkpoint))
+        remove_best(dir);
+    char *kept = dir->from ? lines_until(source, step) : NULL;
+    dir->seconds = kept ? seconds_of(kept) : 0;
     size_t n = kept ? strlen(kept) : 0;
     char *text = malloc(strlen(HEADER) + n + 1);
     int status = KMF_ENOMEM;

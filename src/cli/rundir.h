@@ -18,9 +18,12 @@
 typedef struct cli_rundir {
     const char *dir; /* borrowed */
     char best[CLI_PATH_CAP], checkpoint[CLI_PATH_CAP], metrics[CLI_PATH_CAP];
-    int lock;    /* descriptor; -1: none */
-    int journal; /* descriptor of the metrics, while they are written; else -1 */
-    bool made;   /* the directory was not there before */
+    char lock_path[CLI_PATH_CAP];
+    int lock;         /* descriptor; -1: none */
+    int journal;      /* descriptor of the metrics, while they are written; else -1 */
+    bool made;        /* the directory was not there before */
+    const char *from; /* borrowed; the checkpoint that it goes on from; NULL: it begins */
+    double seconds;   /* what the metrics had come to by then */
 } cli_rundir;
 
 /* Only writes down the names in it: for those who read there. */
@@ -33,14 +36,17 @@ int cli_rundir_open(cli_rundir *dir, const char *path, kmf_err *err);
 void cli_rundir_close(cli_rundir *dir);
 bool cli_same_place(const char *a, const char *b);
 
-/* Opens the metrics; lines after `step` are of a run that was broken off, and go. */
+/*
+ * Opens the metrics, with the lines up to `step` of those beside the checkpoint that it goes on
+ * from: later ones are of a run that was broken off. A best model of another training goes.
+ */
 int cli_metrics_open(cli_rundir *dir, uint64_t step, kmf_err *err);
 /* What happened between two lines. */
 typedef struct cli_metrics_line {
     double loss, bits; /* means of the steps since the last line; NaN: there was none */
     double contrast, hits;
     double tokens_per_second; /* of these steps */
-    double seconds;           /* since the run began */
+    double seconds;           /* since the training began, in all runs */
 } cli_metrics_line;
 int cli_metrics_write(cli_rundir *dir, const kmf_pretrain_state *state,
                       const cli_metrics_line *line, kmf_err *err);

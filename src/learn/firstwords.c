@@ -72,18 +72,26 @@ void kmf_firstwords_compose(kmf_model *model, uint64_t seed)
     }
 }
 
-int kmf_firstwords_take(kmf_model *model, const char *path, kmf_err *err)
+int kmf_firstwords_take(kmf_model *model, const char *path, uint64_t *unfilled, kmf_err *err)
 {
     const kmf_config *config = &model->config;
     kmf_vectors_info info;
     kmf_vectors *vectors = kmf_vectors_load(path, err);
     int status = -1;
     double squares = 0;
-    uint64_t n = 0, codes = UINT64_C(1) << 2 * config->k;
+    uint64_t n = 0, known = 0, codes = UINT64_C(1) << 2 * config->k;
     if (!vectors)
         return err->code;
     kmf_vectors_information(vectors, &info);
-    if (info.alphabet != KMF_DNA || info.k_min > config->k || info.k_max < config->k ||
+    if (info.alphabet != KMF_DNA) {
+        status =
+            kmf_fail(err, KMF_EMODEL,
+                     "%s: vectors of words of protein; the model's word table has k-mers of "
+                     "DNA",
+                     path);
+        goto out;
+    }
+    if (info.k_min > config->k || info.k_max < config->k ||
         info.dim != config->embedding_size) {
         status =
             kmf_fail(err, KMF_EMODEL,
@@ -96,6 +104,7 @@ int kmf_firstwords_take(kmf_model *model, const char *path, kmf_err *err)
         for (uint64_t code = 0; code < codes; code++) {
             int64_t row = kmf_vectors_find(vectors, code, config->k);
             int32_t id = kmf_vocab_kmer(model->vocab, code);
+            known += pass == 0 && id >= 0;
             if (row < 0 || id < 0)
                 continue;
             const float *vector = kmf_vectors_row(vectors, (size_t)row);
@@ -109,6 +118,7 @@ int kmf_firstwords_take(kmf_model *model, const char *path, kmf_err *err)
             }
             n += pass == 0;
         }
+    *unfilled = known - n;
     status =
         n > 0 && squares > 0
             ? 0

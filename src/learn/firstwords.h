@@ -29,9 +29,10 @@ void kmf_firstwords_compose(kmf_model *model, uint64_t seed);
 
 /*
  * The vectors of the k-mers in a file, scaled together so that the rows they fill are as large as
- * new ones; k-mers without a vector stay. KMF_EMODEL: they are not of the model's k-mers and width,
- * or none is; or what kmf_vectors_load fails with.
+ * new ones; k-mers without a vector, *unfilled of them, stay. KMF_EMODEL: they are not of the
+ * model's k-mers and width, or none is; or what kmf_vectors_load fails with.
  */
-int kmf_firstwords_take(kmf_model *model, const char *path, kmf_err *err) KMF_MUST_CHECK;
+int kmf_firstwords_take(kmf_model *model, const char *path, uint64_t *unfilled,
+                        kmf_err *err) KMF_MUST_CHECK;
 
 #endif

@@ -298,20 +298,29 @@ static int check_names(const kmf_genome *g, kmf_err *err)
 static int check_rest(const kmf_genome *g, kmf_err *err)
 {
     const kmf_genome_info *info = &g->info;
-    if (g->parts[KMF_GENOME_TRAIN].info.kept > 0)
+    uint64_t held = g->parts[KMF_GENOME_HELD].info.kept;
+    bool asked = g->fraction > 0 || info->held_records > 0;
+    if (g->parts[KMF_GENOME_TRAIN].info.kept > 0 && (held > 0 || !asked))
         return 0;
+    if (g->parts[KMF_GENOME_TRAIN].info.kept > 0)
+        return kmf_fail(
+            err, KMF_EINVAL,
+            "there is nothing to validate on: no run of at least %zu bases A, C, G, "
+            "T is held out",
+            g->shortest);
     if (info->records == 0)
         return kmf_fail(err, KMF_EFORMAT, "there is nothing to train on: no record");
-    if (g->parts[KMF_GENOME_HELD].info.kept > 0)
+    if (held > 0)
         return kmf_fail(err, KMF_EINVAL,
                         "there is nothing to train on: all runs of at least %zu bases A, C, G, "
                         "T are held out",
                         g->shortest);
     return kmf_fail(err, KMF_EFORMAT,
-                    "there is nothing to train on: no run of at least %zu bases A, C, G, T "
+                    "there is nothing to train on: no run of at least %zu bases A, C, G, T%s "
                     "(%" PRIu64 " records, %" PRIu64 " letters, of which %" PRIu64
                     " are others)",
-                    g->shortest, info->records, info->letters, info->ambiguous);
+                    g->shortest, asked ? " outside of what is held out" : "", info->records,
+                    info->letters, info->ambiguous);
 }
 
 static uint32_t checksum(const kmf_genome *g)

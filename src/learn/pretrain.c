@@ -265,7 +265,7 @@ static int make_model(kmf_pretrain *t, const kmf_pretrain_options *o, kmf_err *e
         return kmf_fail(err, KMF_EINVAL, "words of %d letters have no tetramers", c->k);
     if (!o->init && o->words != KMF_WORDS_RANDOM)
         kmf_firstwords_spell(t->model, o->seed, o->words == KMF_WORDS_TETRAMERS);
-    if (o->embeddings && kmf_firstwords_take(t->model, o->embeddings, err) < 0)
+    if (o->embeddings && kmf_firstwords_take(t->model, o->embeddings, &t->unfilled, err) < 0)
         return -1;
     if (kmf_config_check(c, KMF_EINVAL, o->init ? o->init : "model", err) < 0)
         return -1;
@@ -671,6 +671,7 @@ void kmf_pretrain_information(const kmf_pretrain *trainer, kmf_pretrain_state *s
         .window_bases = kmf_pretrain_letters(t),
         .precision = t->opts.precision,
         .new_head = t->asks && t->new_head,
+        .unfilled = t->unfilled,
         .bytes = t->bytes,
         .ranks = kmf_ranks(),
         .rank = kmf_rank(),

@@ -47,6 +47,7 @@ struct kmf_pretrain {
     kmf_slots slots;           /* owned */
     kmf_spelling spelling;
     kmf_genome *genome;      /* owned */
+    uint64_t unfilled;       /* k-mers without a vector in embeddings */
     bool new_head, old_head; /* of init: it lacked one; it has one. Of a new model neither */
     uint32_t first_weights;  /* checksum of those that training begins with */
 
