@@ -100,10 +100,25 @@ static int format_of(const char *name)
     return -1;
 }
 
+/* Neither the file nor, beside text and binary, that of the counts. */
+static int check_absent(const char *out, int format, kmf_err *err)
+{
+    char counts[4096];
+    bool beside = format == (int)KMF_VECTORS_TEXT || format == (int)KMF_VECTORS_BINARY;
+    if (cli_is_file(out))
+        return cli_raise(err, KMF_EIO, "%s: exists; nothing is overwritten", out);
+    if (beside && snprintf(counts, sizeof counts, "%s.vocab", out) < (int)sizeof counts &&
+        cli_is_file(counts))
+        return cli_raise(err, KMF_EIO, "%s: exists; nothing is overwritten", counts);
+    return 0;
+}
+
 static int convert_vectors(const cli *run, const char *in, const char *out, kmf_err *err)
 {
     kmf_vectors_info info;
     int format = format_of(out);
+    if (check_absent(out, format, err) < 0)
+        return KMF_EIO;
     kmf_vectors *vectors = kmf_vectors_load(in, err);
     if (!vectors)
         return (int)err->code;
@@ -159,6 +174,8 @@ int cli_convert(cli *run, int argc, char **argv)
     }
     kmf_model *model = kmf_model_load(in, &err);
     int status = model ? convert(run, model, out, dtype, &err) : -1;
+    if (err.code == KMF_ENUMERIC)
+        cli_name_file(in, &err);
     kmf_model_free(model);
     return status == 0 ? CLI_DONE : cli_fail(run, &err);
 }

@@ -452,7 +452,7 @@ static int write_tensor(kmf_out *out, const kmf_stored *t, const float *values, 
         size_t n = t->n - i < BLOCK ? t->n - i : BLOCK;
         for (size_t j = 0; j < n; j++)
             if (!store(block + j * t->item_bytes, values[i + j], dtype))
-                return kmf_fail(err, KMF_EINVAL, "tensor %s: %g is too large for %s", t->name,
+                return kmf_fail(err, KMF_ENUMERIC, "tensor %s: %g is too large for %s", t->name,
                                 (double)values[i + j], t->dtype);
         int rc = kmf_out_write(out, block, n * t->item_bytes, err);
         if (rc < 0)

@@ -77,8 +77,9 @@ char *kmf_safetensors_header(const kmf_stored *tensors, size_t n, size_t *len_by
 /*
  * Writes header and data. On entry name, dtype, shape and rank of each are set, the rest is filled
  * in; values[i] are uint64_t for "U64", bytes for "U8" and "I8", float for "F32", "F16" and "BF16".
- * To __metadata__ go n_pairs pairs of texts: key, value, key, value, ... KMF_EINVAL: a finite value
- * is too large for its dtype, a text is not UTF-8, or the header is longer than may be.
+ * To __metadata__ go n_pairs pairs of texts: key, value, key, value, ... KMF_ENUMERIC: a finite
+ * value is too large for its dtype; KMF_EINVAL: a text is not UTF-8, or the header is longer than
+ * may be.
  */
 int kmf_safetensors_write(kmf_out *out, kmf_stored *tensors, const void *const *values,
                           size_t n, const char *const *pairs, size_t n_pairs,

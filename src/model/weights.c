@@ -500,7 +500,7 @@ static int quantise(int8_t *q, float *scale, const float *w, const kmf_slot *slo
         float sum = 0;
         scale[o] = kmf_int8_scale(w + o * Din, Din);
         if (!isfinite(127 * scale[o]))
-            return kmf_fail(err, KMF_EINVAL, "tensor %s: row %zu is too large for I8",
+            return kmf_fail(err, KMF_ENUMERIC, "tensor %s: row %zu is too large for I8",
                             slot->name, o);
         kmf_int8_round(q + o * Din, &sum, w + o * Din, scale[o], Din);
     }
