@@ -190,8 +190,8 @@ KMF_API extern const char *const kmf_dtype_names[];
  * F64. A model of another family keeps its own names, config.json and tokenizer. provenance, the
  * text of a JSON object, is kept in config.json; NULL: the model's own stays. KMF_EINVAL:
  * provenance is no such text, or one file cannot hold the vocabulary because it is not UTF-8;
- * KMF_ENUMERIC: a weight is too large for dtype; KMF_EIO: dir exists and is not empty, the file exists, or it
- * cannot be written. Nothing is left behind on failure.
+ * KMF_ENUMERIC: a weight is too large for dtype; KMF_EIO: dir exists and is not empty, the file
+ * exists, or it cannot be written. Nothing is left behind on failure.
  */
 KMF_API int kmf_model_save(const kmf_model *model, const char *dir, kmf_dtype dtype,
                            const char *provenance, kmf_err *err) KMF_MUST_CHECK;
