@@ -2,9 +2,14 @@
 /* kmerformer <command> [options] <in>... : one table of commands drives dispatch and help. */
 #include "cli/cli.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define VARIABLES_MOST 4096 /* of the environment */
 
 static int run_version(cli *run, int argc, char **argv);
 static int run_help(cli *run, int argc, char **argv);
@@ -143,9 +148,51 @@ static int check_environment(const cli *run)
     return status != CLI_DONE ? status : check_variable(run, "KMERFORMER_CPU", levels);
 }
 
+/*
+ * OpenBLAS starts a thread for each core when it is loaded, and each takes 128 MB of addresses:
+ * under a limit of those (ulimit -v, a scheduler's) it waits for ever, or raises SIGINT. None of
+ * them is needed, but what would tell it so is looked up before main. Where the system calls a
+ * function before those of libraries, the program begins again with one thread told, under such a
+ * limit alone.
+ */
+#if defined(__linux__) && defined(__GLIBC__)
+static void want_one_blas_thread(int argc, char **argv, char **environment)
+{
+    static char one[] = "OPENBLAS_NUM_THREADS=1";
+    char *told[VARIABLES_MOST + 2];
+    struct rlimit limit;
+    size_t n = 0;
+    (void)argc;
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return;
+    for (; environment[n]; n++) {
+        if (n == VARIABLES_MOST || strncmp(environment[n], one, sizeof one - 2) == 0)
+            return;
+        told[n] = environment[n];
+    }
+    told[n] = one;
+    told[n + 1] = NULL;
+    execve("/proc/self/exe", argv, told); /* if it fails, this one goes on */
+}
+
+__attribute__((section(".preinit_array"),
+               used)) static void (*const before_libraries)(int, char **,
+                                                            char **) = want_one_blas_thread;
+#endif
+
+/* A file must not become standard error because that was closed; what was closed stays so. */
+static void occupy_closed(void)
+{
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 &&
+            open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_WRONLY) != fd)
+            abort();
+}
+
 int main(int argc, char **argv)
 {
     cli run = {.started = cli_now()};
+    occupy_closed();
     kmf_stop_blas_threads();
     if (argc < 2) {
         print_commands(stderr);

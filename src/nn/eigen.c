@@ -21,6 +21,8 @@
 #include <math.h>
 #include <string.h>
 
+#define BLAS_BUFFER ((size_t)160 << 20) /* 128 MB, and what is allocated meanwhile */
+
 extern void dsyevr_(const char *jobz, const char *range, const char *uplo, const blasint *n,
                     double *a, const blasint *lda, const double *vl, const double *vu,
                     const blasint *il, const blasint *iu, const double *abstol, blasint *m,
@@ -59,6 +61,14 @@ static void turn_over(double *values, double *vectors, const double *w, const do
     }
 }
 
+/* OpenBLAS tries for ever to get a buffer that there is no memory for. */
+static bool has_buffer(void)
+{
+    void *p = kmf_malloc(BLAS_BUFFER, 1, NULL);
+    kmf_free(p);
+    return p;
+}
+
 int kmf_eigen_greatest(double *values, double *vectors, double *a, size_t n, size_t count,
                        kmf_err *err)
 {
@@ -80,6 +90,11 @@ int kmf_eigen_greatest(double *values, double *vectors, double *a, size_t n, siz
     blasint *support = kmf_calloc(2 * count, sizeof *support, err);
     if (!w || !z || !work || !iwork || !support) {
         status = KMF_ENOMEM;
+        goto out;
+    }
+    if (!has_buffer()) {
+        status = kmf_fail(err, KMF_ENOMEM, "out of memory: OpenBLAS needs %zu MB",
+                          BLAS_BUFFER >> 20);
         goto out;
     }
     openblas_set_num_threads(1);
