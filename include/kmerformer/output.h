@@ -71,6 +71,11 @@ KMF_API int kmf_file_save(const char *path, const void *bytes, size_t n,
  * then ends the process; async-signal-safe.
  */
 KMF_API void kmf_remove_temporaries(void);
+/*
+ * From now on files get their final names between a call of begin and one of end, so that a
+ * program can let signals wait meanwhile: of files that belong together all have them, or none.
+ */
+KMF_API void kmf_around_publishing(void (*begin)(void), void (*end)(void));
 
 /*
  * Provenance of a run as JSON text, for kmf_output_commit: version, command line, model and its

@@ -122,6 +122,7 @@ struct kmf_out {
     gzFile gz;  /* owned; NULL if plain or finished */
     char *path; /* owned; final name */
     char *temp; /* owned; NULL when written in place, or published */
+    int slot;   /* of temp among the temporaries */
     bool published;
     char *buffer;       /* owned; stdio's, when the file is ours */
     uint64_t n_written; /* bytes, of a plain file */
@@ -140,27 +141,25 @@ static struct temporary {
     char path[PATH_MAX];
 } temporaries[TEMPORARIES_MAX];
 
-static void remember(const char *temp)
+/* Its slot, or -1. */
+static int remember(const char *temp)
 {
     size_t n = strlen(temp) + 1;
-    for (size_t i = 0; n <= PATH_MAX && i < TEMPORARIES_MAX; i++) {
+    for (int i = 0; n <= PATH_MAX && i < TEMPORARIES_MAX; i++) {
         int state = SLOT_FREE;
         if (atomic_compare_exchange_strong(&temporaries[i].state, &state, SLOT_FILLING)) {
             memcpy(temporaries[i].path, temp, n);
             atomic_store(&temporaries[i].state, SLOT_USED);
-            return;
+            return i;
         }
     }
+    return -1;
 }
 
-static void forget(const char *temp)
+static void forget(int slot)
 {
-    for (size_t i = 0; i < TEMPORARIES_MAX; i++)
-        if (atomic_load(&temporaries[i].state) == SLOT_USED &&
-            strcmp(temporaries[i].path, temp) == 0) {
-            atomic_store(&temporaries[i].state, SLOT_FREE);
-            return;
-        }
+    if (slot >= 0)
+        atomic_store(&temporaries[slot].state, SLOT_FREE);
 }
 
 void kmf_remove_temporaries(void)
@@ -268,7 +267,7 @@ static int open_temporary(kmf_out *out, kmf_err *err)
         }
     }
     out->temp = temp;
-    remember(temp);
+    out->slot = remember(temp);
     return 0;
 }
 
@@ -462,7 +461,7 @@ int kmf_out_name(kmf_out *out, kmf_err *err)
         return 0;
     if (rename(out->temp, out->path) != 0)
         return write_failed(out, err);
-    forget(out->temp);
+    forget(out->slot);
     kmf_free(out->temp);
     out->temp = NULL;
     out->published = true;
@@ -475,7 +474,21 @@ static bool same_folder(const char *a, const char *b)
     return parent_length(b) == n && memcmp(a, b, n) == 0;
 }
 
-int kmf_out_publish_all(kmf_out *const *files, size_t n, kmf_err *err)
+static void do_nothing(void)
+{
+}
+
+static struct {
+    void (*begin)(void), (*end)(void);
+} around = {do_nothing, do_nothing};
+
+void kmf_around_publishing(void (*begin)(void), void (*end)(void))
+{
+    around.begin = begin;
+    around.end = end;
+}
+
+static int publish_all(kmf_out *const *files, size_t n, kmf_err *err)
 {
     const char *synced = NULL;
     for (size_t i = 0; i < n; i++) {
@@ -496,6 +509,14 @@ int kmf_out_publish_all(kmf_out *const *files, size_t n, kmf_err *err)
         synced = path;
     }
     return 0;
+}
+
+int kmf_out_publish_all(kmf_out *const *files, size_t n, kmf_err *err)
+{
+    around.begin();
+    int status = publish_all(files, n, err);
+    around.end();
+    return status;
 }
 
 int kmf_out_publish(kmf_out *out, kmf_err *err)
@@ -533,7 +554,7 @@ void kmf_out_free(kmf_out *out)
         fclose(out->file);
     if (out->temp) {
         unlink(out->temp);
-        forget(out->temp);
+        forget(out->slot);
     }
     kmf_free(out->temp);
     kmf_free(out->path);

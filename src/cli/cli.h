@@ -179,8 +179,8 @@ int cli_close_stdout(const cli *run);
 bool cli_is_file(const char *path);
 bool cli_ends_with(const char *text, const char *end);
 /*
- * Is out, "-" apart, one of the n inputs, NULLs and "-" among them apart, or a file of one that is
- * a model's directory?
+ * Is out, "-" apart, one of the n inputs, NULLs and "-" among them apart, the index of one, or a
+ * file of one that is a model's directory?
  */
 bool cli_is_an_input(const char *out, const char *const *paths, size_t n);
 /*
@@ -361,11 +361,11 @@ void cli_progress_end(void);
 /* ---------------------------------------------------------------- signals --------------- */
 
 /*
- * SIGINT, SIGTERM and SIGHUP remove what is half written and end the process as they do by
- * default. SIGPIPE and SIGXFSZ are ignored: a closed pipe or a full quota is a failed write.
+ * SIGINT, SIGTERM, SIGHUP and others that end a process remove what is half written, and end it
+ * as they do by default. SIGPIPE and SIGXFSZ are ignored: a closed pipe or a full quota is a failed write.
  */
 void cli_catch_signals(const cli *run);
-/* Between these two a first signal waits: outputs get their names together. */
+/* Between these two, which may nest, a first signal waits: outputs get their names together. */
 void cli_hold_signals(void);
 void cli_release_signals(void);
 /*

@@ -510,7 +510,10 @@ static void save_or_warn(training *t, const kmf_pretrain_state *s, const char *w
 
 static int save_best(const training *t, const kmf_pretrain_state *s, kmf_err *err)
 {
-    return save_model(t, s, t->dir->best, err);
+    cli_hold_signals();
+    int status = save_model(t, s, t->dir->best, err);
+    cli_release_signals();
+    return status;
 }
 
 /* ", loss 5.4, 1.9 bits, validation 1.9 (markov-9 2.0), contrast 3.2, validation 3.3" */

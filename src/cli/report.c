@@ -279,13 +279,13 @@ static void stop(int number)
 
 void cli_hold_signals(void)
 {
-    holding = 1;
+    holding++;
 }
 
 void cli_release_signals(void)
 {
-    holding = 0;
-    if (held)
+    holding--;
+    if (held && !holding)
         raise((int)held);
 }
 
@@ -355,11 +355,13 @@ bool cli_asked_to_stop(void)
 
 void cli_catch_signals(const cli *run)
 {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    static const int numbers[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
+                                  SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM};
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     snprintf(stop_message, sizeof stop_message,
              "kmerformer %s: stopped by a signal; temporary files are removed\n", run->command);
     sigemptyset(&ignore.sa_mask);
+    kmf_around_publishing(cli_hold_signals, cli_release_signals);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         act(numbers[i], stop, 0);
     sigaction(SIGPIPE, &ignore, NULL);

@@ -308,11 +308,12 @@ static char *merged_provenance(merge *m, const char *command_line, kmf_err *err)
     if (good)
         json_object_foreach(sums, key, value)
         {
-            json_int_t total = json_integer_value(value);
+            uint64_t total =
+                (uint64_t)json_integer_value(value); /* from a file: it may overflow */
             for (size_t i = 1; i < m->n; i++)
-                total += json_integer_value(
+                total += (uint64_t)json_integer_value(
                     json_object_get(json_object_get(m->shards[i].json, "statistics"), key));
-            json_integer_set(value, total);
+            json_integer_set(value, (json_int_t)total);
         }
     m->n_records = (uint64_t)json_integer_value(json_object_get(sums, "records"));
     good = good && json_object_set_new(json, "command", kmf_json_of_text(command_line)) == 0 &&

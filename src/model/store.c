@@ -584,6 +584,8 @@ int kmf_model_update(const kmf_model *model, const char *dir, kmf_dtype dtype,
     if (!made && errno != EEXIST)
         return kmf_fail(err, KMF_EIO, "%s: %s", dir, strerror(errno));
     int rc = save_files(model, dir, dtype, provenance, err);
+    if (rc < 0 && made)
+        (void)rmdir(dir); /* if nothing is in it */
     if (rc == 0)
         rc = kmf_folder_sync(dir, err);
     return rc == 0 && made ? kmf_parent_sync(dir, err) : rc;
