@@ -80,7 +80,7 @@ KMF_API int32_t kmf_probe_predict(const kmf_probe *probe, double *probabilities,
  * texts that it was saved with.
  */
 
-/* labels [n_classes] and identity are copied. */
+/* labels [n_classes] and identity are copied. KMF_EINVAL: a label has a control character. */
 KMF_API int kmf_probe_describe(kmf_probe *probe, const char *const *labels,
                                const char *identity, kmf_err *err) KMF_MUST_CHECK;
 /* "" before kmf_probe_describe. class: 0 .. n_classes - 1. */

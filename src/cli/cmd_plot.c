@@ -365,9 +365,10 @@ int cli_plot(cli *run, int argc, char **argv)
             run->command = subcommands[i].name;
             return subcommands[i].run(run, argc - 1, argv + 1);
         }
-    int code = cli_parse(run, table, &usage, argc, argv, &first);
+    bool other = argc > 1 && argv[1][0] != '-';
+    int code = other ? -1 : cli_parse(run, table, &usage, argc, argv, &first);
     if (code >= 0)
         return code;
     return cli_wrong(run, "there is no plot '%s'; kmerformer plot --help lists them",
-                     argv[first]);
+                     argv[other ? 1 : first]);
 }

@@ -448,10 +448,12 @@ int cli_probe(cli *run, int argc, char **argv)
     }
     const cli_usage usage = {"probe train|predict [options]...", text, 0, -1};
     const cli_option table[] = {CLI_COMMON(run)};
-    int leave = cli_parse(run, table, &usage, argc, argv, &first);
+    bool other = argc > 1 && argv[1][0] != '-';
+    int leave = other ? -1 : cli_parse(run, table, &usage, argc, argv, &first);
     if (leave >= 0)
         return leave;
-    return argc > first
-               ? cli_wrong(run, "there is no sub-command '%s': train or predict", argv[first])
+    return other || argc > first
+               ? cli_wrong(run, "there is no sub-command '%s': train or predict",
+                           argv[other ? 1 : first])
                : cli_wrong(run, "train or predict? see kmerformer probe --help");
 }

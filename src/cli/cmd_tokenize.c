@@ -30,7 +30,9 @@ static const cli_usage usage = {
     "tokenize [options] IN...",
     "Prints name<TAB>ids, the ids with blanks between them, a line for every chunk: the input "
     "of the\n"
-    "encoder as embed makes it. A record without a k-mer has a line without ids.",
+    "encoder as embed makes it. A record without a k-mer has a line without ids; with --exact "
+    "it has\n"
+    "the special tokens.",
     1, -1};
 
 static int parse(cli *run, tokenize_args *a, int argc, char **argv, int *first)
@@ -45,8 +47,8 @@ static int parse(cli *run, tokenize_args *a, int argc, char **argv, int *first)
         {NULL, "as", CLI_CHOICE, &a->as, 0, 0, as_names, NULL, "numbers or words", 0, NULL},
         {NULL, "strand", CLI_CHOICE, &a->strand, 0, 0, strand_names, NULL,
          "rc: the reverse complement", 0, NULL},
-        {NULL, "no-specials", CLI_FLAG, &a->no_specials, 0, 0, NULL, NULL, "no [CLS] and [SEP]",
-         0, NULL},
+        {NULL, "no-specials", CLI_FLAG, &a->no_specials, 0, 0, NULL, NULL,
+         "no [CLS] and [SEP]; a chunk has as many k-mers more", 0, NULL},
         {NULL, "exact", CLI_FLAG, &a->exact, 0, 0, NULL, NULL,
          "the ids of the published tokenizer: case kept, U no T", 0, NULL},
         {NULL, "stride", CLI_SIZE, &a->stride, 1, 1LL << 31, NULL, "N",

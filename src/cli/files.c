@@ -68,6 +68,20 @@ static bool is_of_model(const char *out, const struct stat *o, const char *dir)
            same_file(o, &there);
 }
 
+/* Is out, of which o is known, an index that lies beside path? */
+static bool is_index_of(const struct stat *o, const char *path)
+{
+    static const char *const endings[] = {".fai", ".gzi"};
+    struct stat index;
+    char name[4096];
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        int n = snprintf(name, sizeof name, "%s%s", path, endings[i]);
+        if (n > 0 && (size_t)n < sizeof name && stat(name, &index) == 0 && same_file(o, &index))
+            return true;
+    }
+    return false;
+}
+
 bool cli_is_an_input(const char *out, const char *const *paths, size_t n)
 {
     struct stat o;
@@ -77,7 +91,7 @@ bool cli_is_an_input(const char *out, const char *const *paths, size_t n)
     for (size_t i = 0; i < n; i++) {
         if (!paths[i] || strcmp(paths[i], "-") == 0 || stat(paths[i], &in) != 0)
             continue;
-        if (same_file(&o, &in) || (S_ISDIR(in.st_mode) && is_of_model(out, &o, paths[i])))
+        if (same_file(&o, &in) || is_index_of(&o, paths[i]) || (S_ISDIR(in.st_mode) && is_of_model(out, &o, paths[i])))
             return true;
     }
     return false;

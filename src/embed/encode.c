@@ -335,8 +335,13 @@ static kmf_model *draw_model(const char *shape, uint64_t seed, kmf_err *err)
 {
     kmf_model *model = NULL;
     kmf_model *like = kmf_model_load(shape, err);
-    if (like)
-        model = kmf_model_new(kmf_model_config(like), seed, err);
+    const kmf_config *c = like ? kmf_model_config(like) : NULL;
+    if (c && kmf_config_check_native(c, "", NULL) < 0)
+        kmf_fail(err, KMF_EMODEL,
+                 "random:%s: random weights are drawn for models of our own family alone",
+                 shape);
+    else if (c)
+        model = kmf_model_new(c, seed, err);
     kmf_model_free(like);
     return model;
 }

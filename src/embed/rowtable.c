@@ -19,7 +19,8 @@
 
 #define UNIT_BITS 24
 #define TIMES_MOST 127
-#define LOSS_MOST 1e-3
+#define LOSS_MOST 1e-3                  /* of a row's length */
+#define USUAL_LOSS_MOST 1e-5            /* of the usual one, that many rows add up to */
 #define PANEL_ROWS_MOST ((size_t)16384) /* of a table in panels: 1 MB each */
 #define AHEAD 64                        /* rows that are asked for before they are added */
 
@@ -37,12 +38,16 @@ static double weight_of(const uint64_t *weights, size_t row)
     return weights ? ldexp((double)weights[row], -KMF_WEIGHT_BITS) : 1;
 }
 
-static void raise_most(double *restrict most, const float *restrict row, double w, size_t dim)
+/* Raises the largest magnitudes; returns the length. */
+static double raise_most(double *restrict most, const float *restrict row, double w, size_t dim)
 {
+    double square = 0;
     for (size_t d = 0; d < dim; d++) {
         double x = fabs(w * (double)row[d]);
         most[d] = x > most[d] ? x : most[d];
+        square += x * x;
     }
+    return sqrt(square);
 }
 
 /* In place, of columns whose largest magnitudes these are: units in 1; of one of zeros, 1. */
@@ -57,11 +62,12 @@ static void count_units(double *most, size_t dim)
 }
 
 /*
- * A row in units, of which there are so many in 1; false: it loses too much. Of at most 2^24
- * units, they are rounded by adding a number so large that it has no fraction.
+ * A row in units, of which there are so many in 1; false: it loses too much, of itself and of the
+ * `usual` length. Of at most 2^24 units, they are rounded by adding a number so large that it has
+ * no fraction.
  */
 static bool to_units(int32_t *units, const float *row, double w, const double *in_one,
-                     size_t dim)
+                     size_t dim, double usual)
 {
     double length = 0;
     double lost = 0;
@@ -73,7 +79,8 @@ static bool to_units(int32_t *units, const float *row, double w, const double *i
         length += x * x;
         lost += error * error;
     }
-    return lost <= LOSS_MOST * LOSS_MOST * length;
+    double most = fmax(LOSS_MOST * sqrt(length), USUAL_LOSS_MOST * usual);
+    return lost <= most * most;
 }
 
 static int loses_too_much(const char *name, size_t row, kmf_err *err)
@@ -106,13 +113,19 @@ int kmf_rowtable_make(kmf_rowtable *table, const char *name, float *values,
         table->units = kmf_large(n * ((dim + line - 1) / line), line * sizeof *rows, err);
     table->unit = kmf_calloc(dim, sizeof *table->unit, err);
     int status = table->unit && table->units ? 0 : KMF_ENOMEM;
-    for (size_t i = 0; i < n && status == 0; i++)
-        raise_most(table->unit, values + i * dim, weight_of(weights, i), dim);
+    double inverse = 0; /* of lengths, the sum, by which an outlier counts for little */
+    size_t n_lengths = 0;
+    for (size_t i = 0; i < n && status == 0; i++) {
+        double length = raise_most(table->unit, values + i * dim, weight_of(weights, i), dim);
+        inverse += length > 0 ? 1 / length : 0;
+        n_lengths += length > 0;
+    }
+    double usual = n_lengths > 0 ? (double)n_lengths / inverse : 0;
     if (status == 0)
         count_units(table->unit, dim);
     for (size_t i = 0; i < n && status == 0; i++) {
-        if (!to_units(rows + i * dim, values + i * dim, weight_of(weights, i), table->unit,
-                      dim))
+        if (!to_units(rows + i * dim, values + i * dim, weight_of(weights, i), table->unit, dim,
+                      usual))
             status = loses_too_much(name, i, err);
         if (panels)
             put_row(table, i, rows + i * dim);

@@ -40,7 +40,8 @@ static inline const int32_t *kmf_rowtable_units(const kmf_rowtable *table, size_
  * Row i is weights[i] times values[i]; weights NULL: all are 1.   values: [n, dim], finite, from
  * base/mem.h; taken over, whatever comes back.   weights: [n]
  * KMF_EMODEL, its message beginning with name: a row would lose more than a 1000th of its length,
- * because its numbers are so small beside the largest of their columns.
+ * and more than 10^-5 of the harmonic mean of all lengths, because its numbers are so small beside
+ * the largest of their columns.
  */
 int kmf_rowtable_make(kmf_rowtable *table, const char *name, float *values,
                       const uint64_t *weights, size_t n, size_t dim,

@@ -32,12 +32,26 @@ static void point_to_labels(kmf_probe *p)
     }
 }
 
+static bool has_control(const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)text[i] < ' ' && text[i] != '\0')
+            return true;
+    return false;
+}
+
 int kmf_probe_describe(kmf_probe *p, const char *const *labels, const char *identity,
                        kmf_err *err)
 {
     size_t n = 0;
-    for (size_t c = 0; c < p->n_classes; c++)
-        n += strlen(labels[c]) + 1;
+    for (size_t c = 0; c < p->n_classes; c++) {
+        char shown[KMF_ERR_SHOW];
+        size_t m = strlen(labels[c]);
+        if (has_control(labels[c], m))
+            return kmf_fail(err, KMF_EINVAL, "label '%s': a control character in it",
+                            kmf_err_show(shown, labels[c]));
+        n += m + 1;
+    }
     char *text = kmf_malloc(n, 1, err);
     char *copy = kmf_strdup(identity, err);
     if (!text || !copy) {
@@ -146,9 +160,10 @@ static int check_values(const kmf_probe *p, const char *path, kmf_err *err)
     if (n != p->n_classes || p->text[p->text_len - 1] != '\0')
         return kmf_fail(err, KMF_EMODEL, "%s: %zu labels for %zu classes", path, n,
                         p->n_classes);
-    for (size_t i = 0; i < p->text_len; i++)
-        if ((unsigned char)p->text[i] < ' ' && p->text[i] != '\0')
-            return kmf_fail(err, KMF_EMODEL, "%s: a control character in a label", path);
+    if (has_control(p->text, p->text_len))
+        return kmf_fail(err, KMF_EMODEL, "%s: a control character in a label", path);
+    if (!(p->l2 > 0) || !isfinite(p->l2))
+        return kmf_fail(err, KMF_EMODEL, "%s: its l2 is no number above 0", path);
     for (size_t i = 0; i < p->n_classes * p->dim; i++)
         if (!isfinite(p->weights[i]))
             return kmf_fail(err, KMF_EMODEL, "%s: a weight is not finite", path);
@@ -163,6 +178,7 @@ static kmf_probe *read_probe(const kmf_safetensors *st, const char *path, kmf_er
     const char *version = kmf_safetensors_metadata(st, VERSION_KEY);
     const char *identity = kmf_safetensors_metadata(st, EMBEDDER_KEY);
     const char *l2 = kmf_safetensors_metadata(st, L2_KEY);
+    char *end;
     const kmf_stored *const t[4] = {
         kmf_safetensors_find(st, "biases"), kmf_safetensors_find(st, "labels"),
         kmf_safetensors_find(st, "shares"), kmf_safetensors_find(st, "weights")};
@@ -175,7 +191,9 @@ static kmf_probe *read_probe(const kmf_safetensors *st, const char *path, kmf_er
     kmf_probe *p = kmf_probe_new(t[3]->shape[1], t[3]->shape[0], err);
     if (!p)
         return NULL;
-    p->l2 = strtod(l2, NULL);
+    p->l2 = strtod(l2, &end);
+    if (*end != '\0')
+        p->l2 = (double)NAN;
     p->text = kmf_calloc(t[1]->n + 1, 1, err);
     p->identity = kmf_strdup(identity, err);
     if (!p->text || !p->identity)

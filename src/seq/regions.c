@@ -124,7 +124,8 @@ static int parse_region(kmf_regions *r, const char *text, size_t n, kmf_err *err
         }
     }
     if (contig < 0)
-        return kmf_fail(err, KMF_EINVAL, "region '%.*s': %s has no sequence of this name",
+        return kmf_fail(err, KMF_EINVAL,
+                        "region '%.*s': %s has no sequence of this name with letters in it",
                         n_text, text, r->path);
     struct region region = {(size_t)contig, 0, 0, false};
     int status = parse_range(r, text, n_text, range, stop, &region, err);

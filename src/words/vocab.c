@@ -212,7 +212,7 @@ static int read_lines(kmf_vocab *v, const char *name, kmf_err *err)
             return rc;
     }
     if (!v->id_of)
-        return kmf_fail(err, KMF_EMODEL, "%s: no token in it", name);
+        return kmf_fail(err, KMF_EMODEL, "%s: no k-mer in it", name);
     if (v->kind == KMF_VOCAB_GREEDY)
         return finish_greedy(v, name, err);
     v->frame = v->special[KMF_CLS] >= 0 && v->special[KMF_SEP] >= 0 ? 2 : 0;
