@@ -18,8 +18,8 @@
  * threads at once. kmf_model, kmf_vocab, kmf_vectors, kmf_counts, kmf_probe and kmf_pool are
  * read-only once made and may be shared.
  *
- * Locale. Numbers in files have a decimal point: a program that calls setlocale leaves LC_NUMERIC at
- * "C" while it reads or writes.
+ * Locale. Numbers in files have a decimal point: a program that calls setlocale leaves LC_NUMERIC
+ * at "C" while it reads or writes.
  *
  * A complete program, compiled and run by the tests:
  *

@@ -100,11 +100,15 @@ START_TEST(bad_regions_are_named)
     static const char form[] = "a range is written NAME:BEG-END or NAME:BEG-";
     make_dir();
     const char *x = write_text("x.fa", regions_fasta);
-    expect_bad_region(x, "chr1,chr9:1-5", "region 'chr9:1-5': %s has no sequence of this name with letters in it",
+    expect_bad_region(x, "chr1,chr9:1-5",
+                      "region 'chr9:1-5': %s has no sequence of this name with letters in it",
                       x);
-    expect_bad_region(x, "chr", "region 'chr': %s has no sequence of this name with letters in it", x);
-    expect_bad_region(x, "", "region '': %s has no sequence of this name with letters in it", x);
-    expect_bad_region(x, "chr1,", "region '': %s has no sequence of this name with letters in it", x);
+    expect_bad_region(x, "chr",
+                      "region 'chr': %s has no sequence of this name with letters in it", x);
+    expect_bad_region(x, "", "region '': %s has no sequence of this name with letters in it",
+                      x);
+    expect_bad_region(x, "chr1,",
+                      "region '': %s has no sequence of this name with letters in it", x);
     expect_bad_region(x, "chr1:5-23", "region 'chr1:5-23': chr1 has only 22 bases in %s", x);
     expect_bad_region(x, "chr1:23-", "region 'chr1:23-': chr1 has only 22 bases in %s", x);
     expect_bad_region(x, "chr1:0-5", "region 'chr1:0-5': positions begin at 1");

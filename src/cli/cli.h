@@ -362,7 +362,8 @@ void cli_progress_end(void);
 
 /*
  * SIGINT, SIGTERM, SIGHUP and others that end a process remove what is half written, and end it
- * as they do by default. SIGPIPE and SIGXFSZ are ignored: a closed pipe or a full quota is a failed write.
+ * as they do by default. SIGPIPE and SIGXFSZ are ignored: a closed pipe or a full quota is a failed
+ * write.
  */
 void cli_catch_signals(const cli *run);
 /* Between these two, which may nest, a first signal waits: outputs get their names together. */

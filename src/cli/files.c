@@ -91,7 +91,8 @@ bool cli_is_an_input(const char *out, const char *const *paths, size_t n)
     for (size_t i = 0; i < n; i++) {
         if (!paths[i] || strcmp(paths[i], "-") == 0 || stat(paths[i], &in) != 0)
             continue;
-        if (same_file(&o, &in) || is_index_of(&o, paths[i]) || (S_ISDIR(in.st_mode) && is_of_model(out, &o, paths[i])))
+        if (same_file(&o, &in) || is_index_of(&o, paths[i]) ||
+            (S_ISDIR(in.st_mode) && is_of_model(out, &o, paths[i])))
             return true;
     }
     return false;
