@@ -64,6 +64,8 @@ START_TEST(a_file_has_its_name_only_once_published)
     ck_assert_int_eq(kmf_out_print(out, NULL, "%d\n", 42), 0);
     ck_assert_int_eq(kmf_out_patch(out, "H", 1, NULL), 0);
     ck_assert_int_eq(kmf_out_write(out, "end", 3, NULL), 0);
+    ck_assert_int_eq(kmf_out_write(out, NULL, 0, NULL), 0);
+    ck_assert_int_eq(kmf_out_publish(out, NULL), KMF_EINVAL);
     ck_assert_int_eq(kmf_out_finish(out, NULL), 0);
     ck_assert_int_eq(exists(path), 0);
     ck_assert_int_eq(kmf_out_publish(out, NULL), 0);

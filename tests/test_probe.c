@@ -254,6 +254,10 @@ static size_t save_probe(kmf_probe *probe, unsigned char *bytes, size_t cap)
 {
     const char *const labels[] = {"a", "with blank", "\xc3\xa9", "z"};
     const char *const pairs[] = {"note", "x"};
+    const char *const bad[] = {"a", "b\tc", "d", "z"};
+    kmf_err err = {0};
+    ck_assert_int_eq(kmf_probe_describe(probe, bad, "{}", &err), KMF_EINVAL);
+    ck_assert_str_eq(err.msg, "label 'b?c': a control character in it");
     ck_assert_int_eq(kmf_probe_describe(probe, labels, "{\"model\": 1}", NULL), 0);
     ck_assert_int_eq(kmf_probe_save(probe, path, pairs, 1, NULL), 0);
     FILE *f = fopen(path, "rb");

@@ -342,6 +342,9 @@ START_TEST(an_empty_directory_is_used_and_any_other_thing_refused)
     ck_assert_int_eq(kmf_model_save(m, in_scratch("no/such"), KMF_F32, NULL, &err), KMF_EIO);
     ck_assert_ptr_nonnull(strstr(err.msg, "No such file or directory"));
     ck_assert_int_eq(kmf_model_save(m, in_scratch("x"), KMF_F64, NULL, NULL), KMF_EINVAL);
+    ck_assert_int_eq(kmf_model_save(m, in_scratch("x"), (kmf_dtype)17, NULL, NULL), KMF_EINVAL);
+    ck_assert_int_eq(kmf_model_update(m, in_scratch("x"), KMF_F64, NULL, NULL), KMF_EINVAL);
+    ck_assert_int_eq(kmf_model_update(m, in_scratch("x"), KMF_F32, "[]", NULL), KMF_EINVAL);
     ck_assert_int_eq(kmf_model_save(m, in_scratch("x"), KMF_F32, "[]", NULL), KMF_EINVAL);
     ck_assert_int_eq(n_entries(scratch), 2);
     kmf_model_free(m);

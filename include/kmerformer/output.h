@@ -41,8 +41,8 @@ KMF_API char *kmf_companion(const char *path, const char *ending, kmf_err *err) 
 
 /*
  * An output, gzip-compressed if path ends in ".gz". It is written under "path.tmp.NUMBER";
- * kmf_out_finish flushes, syncs and closes it; kmf_out_publish gives it its name, which lasts;
- * kmf_out_free before that removes it. "-" is standard output: nothing to publish or remove.
+ * kmf_out_finish flushes, syncs and closes it; kmf_out_publish, after that (else KMF_EINVAL), gives
+ * it its name, which lasts; kmf_out_free before that removes it. "-" is standard output: nothing to publish or remove.
  */
 typedef struct kmf_out kmf_out;
 
@@ -67,8 +67,9 @@ KMF_API int kmf_file_save(const char *path, const void *bytes, size_t n,
                           kmf_err *err) KMF_MUST_CHECK;
 
 /*
- * Removes the temporary files of all outputs of this process. Only for a signal handler that
- * then ends the process; async-signal-safe.
+ * Removes the temporary files of all outputs of this process, of 64 that are open at a time, but
+ * not the temporary folder of kmf_model_save. Only for a signal handler that then ends the process;
+ * async-signal-safe.
  */
 KMF_API void kmf_remove_temporaries(void);
 /*

@@ -37,7 +37,7 @@
 
 #define GZIP_LEVEL "wb6"
 #define PRINT_ROOM 1024 /* longer texts are allocated */
-#define TEMPORARIES_MAX 16
+#define TEMPORARIES_MAX 64
 #define OUT_BUFFER ((size_t)1 << 20)
 #define WINDOW ((uint64_t)16 << 20)
 
@@ -354,6 +354,8 @@ static void send_windows(kmf_out *out)
 int kmf_out_write(kmf_out *out, const void *data, size_t n, kmf_err *err)
 {
     errno = 0;
+    if (n == 0)
+        return 0;
     size_t done = out->gz ? gzfwrite(data, 1, n, out->gz) : fwrite(data, 1, n, out->file);
     if (done != n)
         return write_failed(out, err);
@@ -457,6 +459,8 @@ int kmf_parent_sync(const char *path, kmf_err *err)
 
 int kmf_out_name(kmf_out *out, kmf_err *err)
 {
+    if (out->file)
+        return kmf_fail(err, KMF_EINVAL, "%s: its output is not finished", out->path);
     if (!out->temp)
         return 0;
     if (rename(out->temp, out->path) != 0)

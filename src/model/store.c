@@ -550,12 +550,22 @@ static char *make_temporary(const char *path, kmf_err *err)
     return temp;
 }
 
+static int check_dtype(kmf_dtype dtype, kmf_err *err)
+{
+    if ((unsigned)dtype < KMF_F64)
+        return 0;
+    return kmf_fail(err, KMF_EINVAL,
+                    "weights are written as float32, float16, bfloat16 or int8");
+}
+
 int kmf_model_save(const kmf_model *model, const char *dir, kmf_dtype dtype,
                    const char *provenance, kmf_err *err)
 {
     kmf_err own = {0};
     if (!err)
         err = &own; /* the code is needed */
+    if (check_dtype(dtype, err) < 0)
+        return KMF_EINVAL;
     if (!provenance)
         provenance = model->provenance;
     if (kmf_ends_with(dir, ".safetensors"))
@@ -580,6 +590,8 @@ int kmf_model_update(const kmf_model *model, const char *dir, kmf_dtype dtype,
     kmf_err own = {0};
     if (!err)
         err = &own; /* the code is needed */
+    if (check_dtype(dtype, err) < 0)
+        return KMF_EINVAL;
     bool made = mkdir(dir, 0777) == 0;
     if (!made && errno != EEXIST)
         return kmf_fail(err, KMF_EIO, "%s: %s", dir, strerror(errno));
