@@ -42,7 +42,8 @@ KMF_API char *kmf_companion(const char *path, const char *ending, kmf_err *err) 
 /*
  * An output, gzip-compressed if path ends in ".gz". It is written under "path.tmp.NUMBER";
  * kmf_out_finish flushes, syncs and closes it; kmf_out_publish, after that (else KMF_EINVAL), gives
- * it its name, which lasts; kmf_out_free before that removes it. "-" is standard output: nothing to publish or remove.
+ * it its name, which lasts; kmf_out_free before that removes it. "-" is standard output: nothing to
+ * publish or remove.
  */
 typedef struct kmf_out kmf_out;
 
