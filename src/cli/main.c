@@ -181,18 +181,20 @@ __attribute__((section(".preinit_array"),
 #endif
 
 /* A file must not become standard error because that was closed; what was closed stays so. */
-static void occupy_closed(void)
+static bool occupy_closed(void)
 {
     for (int fd = 0; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 &&
             open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_WRONLY) != fd)
-            abort();
+            return false;
+    return true;
 }
 
 int main(int argc, char **argv)
 {
     cli run = {.started = cli_now()};
-    occupy_closed();
+    if (!occupy_closed())
+        return CLI_DATA;
     kmf_stop_blas_threads();
     if (argc < 2) {
         print_commands(stderr);
