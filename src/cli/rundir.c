@@ -224,7 +224,7 @@ static char *lines_until(const char *path, uint64_t step)
 
 int cli_metrics_open(cli_rundir *dir, uint64_t step, kmf_err *err)
 {
-    char source[CLI_PATH_CAP];
+    char source[CLI_PATH_CAP] = "";
     if (dir->from)
         metrics_beside(source, dir->from);
     if (!dir->from || !cli_same_place(dir->from, dir->checkpoint))
