@@ -827,6 +827,9 @@ START_TEST(bytes_of_files_reach_no_message_raw)
         ck_assert_str_eq(err.msg, lies[i].message);
     }
     kmf_err err = {0};
+    ck_assert_ptr_null(kmf_embedder_reopen(lies[0].identity, NULL, 0, &err));
+    ck_assert_int_eq(err.code, KMF_EINVAL);
+    err = (kmf_err){0};
     kmf_embed_options o = options();
     o.ambiguous = KMF_AMBIGUOUS_ERROR;
     kmf_embedder *e = kmf_embedder_new("tnf", &o, &err);

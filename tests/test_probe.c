@@ -259,6 +259,8 @@ static size_t save_probe(kmf_probe *probe, unsigned char *bytes, size_t cap)
     ck_assert_int_eq(kmf_probe_describe(probe, bad, "{}", &err), KMF_EINVAL);
     ck_assert_str_eq(err.msg, "label 'b?c': a control character in it");
     ck_assert_int_eq(kmf_probe_describe(probe, labels, "{\"model\": 1}", NULL), 0);
+    const char *const own[] = {"l2", "77"};
+    ck_assert_int_eq(kmf_probe_save(probe, path, own, 1, NULL), KMF_EINVAL);
     ck_assert_int_eq(kmf_probe_save(probe, path, pairs, 1, NULL), 0);
     FILE *f = fopen(path, "rb");
     ck_assert_ptr_nonnull(f);

@@ -62,8 +62,8 @@ typedef struct kmf_samples_info {
 /*
  * Once, after reading: draws the parts that are missing, leaves out small classes and numbers the
  * others. A drawn part has share x records of each class, rounded, but never its last one.
- * KMF_EINVAL: an option is out of range; KMF_EFORMAT: fewer than two classes or an empty part is
- * left.
+ * KMF_EINVAL: an option is out of range, or it was done before, be it in vain; KMF_EFORMAT: fewer
+ * than two classes or an empty part is left.
  */
 KMF_API int kmf_samples_settle(kmf_samples *samples, const kmf_samples_options *opts,
                                kmf_samples_info *info, kmf_err *err) KMF_MUST_CHECK;

@@ -88,9 +88,9 @@ KMF_API const char *kmf_probe_label(const kmf_probe *probe, size_t number);
 KMF_API const char *kmf_probe_identity(const kmf_probe *probe);
 
 /*
- * pairs: key, value, key, value, ... [2 n_pairs]; a value that is not UTF-8, as file names may be,
- * has '?' for its odd bytes. KMF_EINVAL: the probe was not described, or its identity or a key is
- * not UTF-8.
+ * pairs: key, value, key, value, ... [2 n_pairs], 16 pairs at most; a value that is not UTF-8, as
+ * file names may be, has '?' for its odd bytes. KMF_EINVAL: the probe was not described, there are
+ * more pairs, or its identity or a key is not UTF-8, or a key is one of the probe's own.
  */
 KMF_API int kmf_probe_save(const kmf_probe *probe, const char *path, const char *const *pairs,
                            size_t n_pairs, kmf_err *err) KMF_MUST_CHECK;

@@ -172,6 +172,10 @@ kmf_embedder *kmf_embedder_reopen(const char *identity, const char *model, int t
     kmf_embed_options opts;
     kmf_err cause = {0};
     kmf_embedder *embedder = NULL;
+    if (threads < 1) {
+        kmf_fail(err, KMF_EINVAL, "threads: must be 1 or more, got %d", threads);
+        return NULL;
+    }
     json_t *was = kmf_json_parse(identity, strlen(identity), "embedder", err);
     const char *name = was ? name_in(was, err) : NULL;
     if (!name)

@@ -114,14 +114,26 @@ static int save(const kmf_probe *p, const char *path, const char *const *pairs, 
     return status;
 }
 
+static bool is_own_key(const char *key)
+{
+    return strcmp(key, VERSION_KEY) == 0 || strcmp(key, EMBEDDER_KEY) == 0 ||
+           strcmp(key, L2_KEY) == 0;
+}
+
 int kmf_probe_save(const kmf_probe *p, const char *path, const char *const *pairs,
                    size_t n_pairs, kmf_err *err)
 {
     char *values[PAIRS_MAX] = {NULL}; /* owned */
     const char *texts[2 * PAIRS_MAX];
     int status = 0;
-    if (!p->identity || n_pairs > PAIRS_MAX)
+    if (!p->identity)
         return kmf_fail(err, KMF_EINVAL, "%s: the probe's classes have no names yet", path);
+    if (n_pairs > PAIRS_MAX)
+        return kmf_fail(err, KMF_EINVAL, "%s: more than %d pairs of texts", path, PAIRS_MAX);
+    for (size_t i = 0; i < n_pairs; i++)
+        if (is_own_key(pairs[2 * i]))
+            return kmf_fail(err, KMF_EINVAL, "%s: the key %s is the probe's own", path,
+                            pairs[2 * i]);
     for (size_t i = 0; i < n_pairs && status == 0; i++) {
         values[i] = kmf_json_fit(pairs[2 * i + 1], err);
         texts[2 * i] = pairs[2 * i];

@@ -257,6 +257,8 @@ void kmf_samples_options_default(kmf_samples_options *opts)
 
 static int check_options(const kmf_samples *s, const kmf_samples_options *o, kmf_err *err)
 {
+    if (s->classes)
+        return kmf_fail(err, KMF_EINVAL, "the samples are settled already");
     if (!(o->test_share > 0 && o->test_share < 1) || !(o->dev_share > 0 && o->dev_share < 1))
         return kmf_fail(err, KMF_EINVAL, "a share must be above 0 and below 1");
     if (s->n > INT32_MAX)
