@@ -114,6 +114,39 @@ static const char *sums(void)
 
 static const levels_part parts[] = {{"sums", sums}};
 
+/* Of one column some lie so near 0 that a part of them is lost: no harm beside so many. */
+START_TEST(numbers_near_0_among_many_are_taken)
+{
+    enum { MANY = 20000 };
+    kmf_rng rng = kmf_rng_stream(13, 0);
+    kmf_rowtable table;
+    kmf_err err = {0};
+    float *values = kmf_malloc(MANY, sizeof *values, NULL);
+    ck_assert_ptr_nonnull(values);
+    for (size_t i = 0; i < MANY; i++)
+        values[i] = (float)(2 * kmf_rng_unit(&rng) - 1);
+    values[100] = 1e-6f; /* 16.8 units */
+    ck_assert_msg(kmf_rowtable_make(&table, "t", values, NULL, MANY, 1, &err) == 0, "%s",
+                  err.msg);
+    kmf_rowtable_free(&table);
+}
+END_TEST
+
+/* One that dwarfs all others is not. */
+START_TEST(numbers_that_one_dwarfs_are_refused)
+{
+    kmf_rowtable table;
+    kmf_err err = {0};
+    float *values = kmf_malloc(1000, sizeof *values, NULL);
+    ck_assert_ptr_nonnull(values);
+    for (size_t i = 0; i < 1000; i++)
+        values[i] = i == 7 ? 1e6f : 1.3f;
+    ck_assert_int_eq(kmf_rowtable_make(&table, "t", values, NULL, 1000, 1, &err), KMF_EMODEL);
+    ck_assert_msg(strncmp(err.msg, "t: the numbers of vector 1 are too small", 40) == 0, "%s",
+                  err.msg);
+}
+END_TEST
+
 static const char *const settings[] = {"", "KMERFORMER_CPU=avx512", "KMERFORMER_CPU=avx2",
                                        "KMERFORMER_CPU=baseline"};
 
@@ -132,6 +165,8 @@ int main(int argc, char **argv)
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, sums_are_those_of_the_numbers, 0,
                         sizeof settings / sizeof settings[0]);
+    tcase_add_test(tcase, numbers_near_0_among_many_are_taken);
+    tcase_add_test(tcase, numbers_that_one_dwarfs_are_refused);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }
