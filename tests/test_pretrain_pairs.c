@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Steps that compare windows. Second sources: a step put together by hand from three passes, one
- * for each loss alone and their sum; what follows from the description of what is drawn.
+ * for each loss alone and their sum; another number of threads, pieces and shards; another way to
+ * the same end; what follows from the description of what is drawn.
  */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
 
-#include "trainers.h"
+#include "same_training.h"
 
 #include "base/mem.h"
 #include "chisquare.h"
@@ -21,6 +22,314 @@ static options pair_options(kmf_objective objective)
     o.steps = 6;
     return o;
 }
+
+/* Settings that go different ways; the last ones with a validation. */
+enum { CONTRASTS = 6 };
+
+static options contrast_kind(int i)
+{
+    options o = pair_options(i % 2 == 1 ? KMF_OBJECTIVE_BOTH : KMF_OBJECTIVE_CONTRASTIVE);
+    switch (i) {
+    case 0:
+        break;
+    case 1:
+        o.shards = 2;
+        o.accumulate = 2;
+        o.mix = 0.5;
+        o.hardness = 0.5;
+        o.mutations = 0.05;
+        o.dropout = 0.1;
+        o.length_min = 8;
+        o.length_max = 20;
+        o.contrast = 0.3;
+        break;
+    case 2:
+        o.mix = 1;
+        o.near = 0.9;
+        o.distance = 40;
+        o.shards = 2;
+        o.temperature = 0.5;
+        break;
+    case 3:
+        o.composition = 10;
+        o.shards = 2;
+        o.accumulate = 2;
+        o.drift = 0.5;
+        o.dropout = 0.1;
+        o.mutations = 0.05;
+        break;
+    case 4:
+        o.composition = 70;
+        o.parts = KMF_PARTS_COMPOSITION;
+        o.all_positives = 1;
+        o.drift = 1;
+        o.drift_rate = 0.1;
+        o.held_fraction = 0.1;
+        o.val_every = 2;
+        o.val_windows = 9;
+        break;
+    default:
+        o.objective = KMF_OBJECTIVE_CONTRASTIVE; /* no Markov models: they take half a second */
+        o.held_fraction = 0.1;
+        o.val_every = 2;
+        o.val_windows = 9;
+        o.length_min = 12;
+        o.length_max = 24;
+        o.stride = 2;
+        o.precision = KMF_PRECISION_BF16;
+        break;
+    }
+    return o;
+}
+
+/* ---------------------------------------------------------------- the same bits --------- */
+
+START_TEST(comparing_has_the_same_bits_however_it_is_done)
+{
+    for (int k = 0; k < CONTRASTS; k++) {
+        options o = contrast_kind(k);
+        uint64_t one = trained(&o);
+        for (o.threads = 2; o.threads <= 3; o.threads++)
+            ck_assert_msg(trained(&o) == one, "kind %d with %d threads", k, o.threads);
+        o.recompute = 1;
+        ck_assert_msg(trained(&o) == one, "kind %d, made again", k);
+        o.recompute = 0;
+        o.seed++;
+        ck_assert_msg(trained(&o) != one, "kind %d", k);
+    }
+}
+END_TEST
+
+/* Each setting of what is alike is heeded. */
+START_TEST(each_setting_of_pairs_changes_the_result)
+{
+    options usual = contrast_kind(0);
+    uint64_t one = trained(&usual);
+#define CHANGES(setting, value)                      \
+    do {                                             \
+        options o = usual;                           \
+        o.setting = (value);                         \
+        ck_assert_msg(trained(&o) != one, #setting); \
+    } while (0)
+    CHANGES(objective, KMF_OBJECTIVE_BOTH);
+    CHANGES(length_max, 20);
+    CHANGES(near, 0.9);
+    CHANGES(distance, 50);
+    CHANGES(mutations, 0.1);
+    CHANGES(temperature, 0.06);
+    CHANGES(hardness, 0.1);
+    CHANGES(mix, 0.5);
+    CHANGES(composition, 8);
+    CHANGES(drift, 0.5);
+    usual.drift = 0.5;
+    one = trained(&usual);
+    CHANGES(drift_rate, 0.1);
+    usual.objective = KMF_OBJECTIVE_BOTH;
+    one = trained(&usual);
+    CHANGES(contrast, 2);
+#undef CHANGES
+}
+END_TEST
+
+/* All vectors are compared with all others, whatever the pieces; states, then compositions. */
+START_TEST(pieces_of_pairs_change_the_rounding_alone)
+{
+    for (int variant = 0; variant < 4; variant++) {
+        options o = contrast_kind(0);
+        o.objective = variant % 2 == 0 ? KMF_OBJECTIVE_CONTRASTIVE : KMF_OBJECTIVE_BOTH;
+        o.composition = variant < 2 ? 0 : 12;
+        o.batch = 16;
+        o.steps = 3;
+        o.mutations = 0.1;
+        o.hardness = 0.5;
+        o.temperature = 0.2;
+        kmf_pretrain *whole = begin(&o);
+        train(whole, NULL, NULL);
+        ck_assert(whole->contrast > 0.1 && whole->hits >= 0 && whole->hits <= 1);
+        for (int k = 0; k < 3; k++) {
+            o.shards = k == 0 ? 1 : k == 1 ? 8 : 2;
+            o.accumulate = k == 0 ? 8 : k == 1 ? 1 : 4;
+            kmf_pretrain *cut = begin(&o);
+            float most = 0;
+            train(cut, NULL, NULL);
+            ck_assert_msg(fabs(cut->contrast - whole->contrast) < 1e-5, "%.9g, not %.9g",
+                          cut->contrast, whole->contrast);
+            ck_assert(fabs(cut->norm / whole->norm - 1) < 1e-3);
+            ck_assert(cut->tokens == whole->tokens && isnan(cut->loss) == isnan(whole->loss));
+            ck_assert(isnan(cut->loss) || fabs(cut->loss - whole->loss) < 1e-5);
+            for (size_t i = 0; i < whole->slots.total; i++)
+                most = fmaxf(most, fabsf(cut->model->slab[i] - whole->model->slab[i]));
+            ck_assert_msg((most > 0 || o.composition > 0) && most < 1e-4f, "%g", (double)most);
+            kmf_pretrain_free(cut);
+        }
+        kmf_pretrain_free(whole);
+    }
+}
+END_TEST
+
+START_TEST(what_is_stopped_saved_and_loaded_ends_the_same)
+{
+    for (int k = 0; k < CONTRASTS; k++)
+        check_resume(contrast_kind(k), k);
+}
+END_TEST
+
+/* The same letters and runs, but other sources, are no inputs to go on with. */
+START_TEST(a_checkpoint_of_other_pairs_is_refused_by_name)
+{
+    static char texts[2][3000];
+    options o = contrast_kind(0);
+    const char *path = in_scratch("checkpoint");
+    kmf_err err = {0};
+    kmf_rng rng = kmf_rng_stream(4, 4);
+    for (int part = 0; part < 3; part++)
+        for (int t = 0; t < 2; t++) {
+            kmf_rng same = rng;
+            char *at = texts[t] + strlen(texts[t]);
+            bool begins = part == 0 || (t == 0 ? part == 1 : part == 2);
+            at += sprintf(at, "%s", begins ? "\n>r\n" : "N");
+            for (int i = 0; i < 500; i++)
+                *at++ = "ACGT"[kmf_rng_below(&same, 4)];
+            *at = '\0';
+            if (t == 1)
+                rng = same;
+        }
+    kmf_pretrain *t = begun(&o, texts[0] + 1, &err);
+    ck_assert_msg(t && kmf_pretrain_save(t, path, &err) == 0, "%s", err.msg);
+    kmf_pretrain_free(t);
+    t = begun(&o, texts[1] + 1, &err);
+    ck_assert_int_eq(kmf_pretrain_load(t, path, &err), KMF_EMODEL);
+    ck_assert_msg(strstr(err.msg, "checksum of the sources"), "%s", err.msg);
+    kmf_pretrain_free(t);
+#define REFUSE(setting, value, name)                                    \
+    do {                                                                \
+        err = (kmf_err){0};                                             \
+        options changed = o;                                            \
+        changed.setting = (value);                                      \
+        t = begun(&changed, texts[0] + 1, &err);                        \
+        ck_assert_int_eq(kmf_pretrain_load(t, path, &err), KMF_EMODEL); \
+        ck_assert_msg(strstr(err.msg, name), "%s", err.msg);            \
+        kmf_pretrain_free(t);                                           \
+    } while (0)
+    REFUSE(objective, KMF_OBJECTIVE_BOTH, "objective was contrastive, now it is both");
+    REFUSE(length_max, 20, "shortest window was 24, now it is 20");
+    REFUSE(near, 0.5, "near was 0.25, now it is 0.5");
+    REFUSE(distance, 10, "distance was 5000, now it is 10");
+    REFUSE(mutations, 0.5, "mutations was 0, now it is 0.5");
+    REFUSE(temperature, 0.5, "temperature was ");
+    REFUSE(hardness, 0.5, "hardness was 0, now it is 0.5");
+    REFUSE(mix, 0.5, "mix was 0, now it is 0.5");
+    REFUSE(drift, 0.5, "drift was 0, now it is 0.5");
+    REFUSE(drift_rate, 0.5, "drift rate was 0.3, now it is 0.5");
+    REFUSE(composition, 8, "composition was 0, now it is 8");
+    REFUSE(contrast, 0.5, "weight of the contrastive loss was 1, now it is 0.5");
+#undef REFUSE
+}
+END_TEST
+
+/* ---------------------------------------------------------------- what is known --------- */
+
+/* What a callback is told, after each step. */
+static int look_at_pairs(void *user, const state *s, kmf_err *err)
+{
+    kmf_pretrain *t = user;
+    bool val = t->n_held > 0 && s->step % 2 == 0;
+    (void)err;
+    t->step--; /* what the step that is done was */
+    bool mixed = kmf_pretrain_mixes(t);
+    t->step++;
+    ck_assert(isfinite(s->contrast) && s->contrast >= 0 && s->hits >= 0 && s->hits <= 1);
+    ck_assert(s->norm > 0 && s->sources == 3);
+    ck_assert(isnan(s->loss) == (!t->asks || mixed));
+    ck_assert(t->asks || (isnan(s->loss) && isnan(s->bits) && isnan(s->val_bits)));
+    ck_assert(s->validated == val);
+    ck_assert(isnan(s->val_contrast) == (t->n_held == 0 || s->step < 2));
+    if (!isnan(s->val_contrast))
+        ck_assert(s->val_hits >= 0 && s->val_hits <= 1 && s->best <= s->val_contrast);
+    return 0;
+}
+
+START_TEST(what_is_told_of_pairs)
+{
+    for (int k = 0; k < CONTRASTS; k++) {
+        options o = contrast_kind(k);
+        kmf_err err = {0};
+        kmf_pretrain *t = begin(&o);
+        ck_assert_int_eq(train(t, look_at_pairs, t), 0);
+        state s = state_of(t);
+        double pairs = (double)(o.batch / 2 * s.steps);
+        ck_assert(fabs(s.epochs - pairs / (double)s.windows) < 1e-12);
+        ck_assert_int_eq(kmf_pretrain_model(t, in_scratch("out"), KMF_F32, "{}", &err), 0);
+        kmf_model *model = kmf_model_load(in_scratch("out"), &err);
+        ck_assert_msg(model, "%s", err.msg);
+        ck_assert_int_eq(kmf_model_config(model)->norm, KMF_NORM_L2);
+        kmf_model_free(model);
+        kmf_pretrain_free(t);
+    }
+}
+END_TEST
+
+/* Pairs leave the encoder as it is; hidden bases teach it beside them. */
+START_TEST(pairs_teach_the_composition_alone)
+{
+    for (int objective = KMF_OBJECTIVE_CONTRASTIVE; objective <= KMF_OBJECTIVE_BOTH;
+         objective++) {
+        options o = contrast_kind(0);
+        kmf_err err = {0};
+        o.composition = 12;
+        o.objective = objective;
+        kmf_pretrain *t = begin(&o);
+        ck_assert_int_eq(t->model->config.parts, KMF_PARTS_STATES_COMPOSITION);
+        float *before = kmf_floats(t->slots.total, NULL);
+        memcpy(before, t->model->slab, t->slots.total * sizeof *before);
+        train(t, NULL, NULL);
+        for (size_t i = 0; i < t->slots.n; i++) {
+            const kmf_slot *slot = &t->slots.slot[i];
+            bool learnt =
+                objective == KMF_OBJECTIVE_BOTH || strncmp(slot->name, "composition.", 12) == 0;
+            ck_assert_msg((memcmp(before + slot->begin, t->model->slab + slot->begin,
+                                  slot->n * sizeof *before) != 0) == learnt,
+                          "%s", slot->name);
+        }
+        ck_assert_int_eq(kmf_pretrain_model(t, in_scratch("out"), KMF_F32, "{}", &err), 0);
+        kmf_model *model = kmf_model_load(in_scratch("out"), &err);
+        ck_assert_msg(model, "%s", err.msg);
+        ck_assert_uint_eq(kmf_model_config(model)->composition, 12);
+        assert_same_weights(model, t->model);
+        kmf_model_free(model);
+        kmf_pretrain_free(t);
+        kmf_free(before);
+        /* what was made here is learnt on, and is of so many numbers */
+        o.init = in_scratch("out");
+        o.composition = 0;
+        t = begin(&o);
+        ck_assert(t->composes && t->model->config.composition == 12);
+        kmf_pretrain_free(t);
+        o.composition = 13;
+        ck_assert_ptr_null(begun(&o, input, &err));
+        ck_assert_msg(err.code == KMF_EMODEL && strstr(err.msg, "12 numbers, not 13"), "%s",
+                      err.msg);
+    }
+}
+END_TEST
+
+/* Half of the steps are pairs of windows: two epochs take twice as many. */
+START_TEST(an_epoch_of_pairs_has_each_window_as_a_first_one)
+{
+    options o = contrast_kind(0);
+    o.steps = 0;
+    o.epochs = 0.5;
+    kmf_pretrain *t = begin(&o);
+    state s = state_of(t);
+    ck_assert_uint_eq(s.steps, (uint64_t)ceil(0.5 * (double)s.windows / 4));
+    kmf_pretrain_free(t);
+    o.epochs = 0;
+    o.seconds = 1e-3;
+    t = begin(&o);
+    ck_assert_uint_ge(state_of(t).steps, 1);
+    kmf_pretrain_free(t);
+}
+END_TEST
 
 /* ---------------------------------------------------------------- a step ----------------- */
 
@@ -274,8 +583,20 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("pretrain_pairs");
+    TCase *bits = tcase_create("bits");
+    TCase *known = tcase_create("known");
     TCase *steps = tcase_create("steps");
     TCase *draws = tcase_create("draws");
+    tcase_add_checked_fixture(bits, begin_test, tear_down);
+    tcase_add_test(bits, comparing_has_the_same_bits_however_it_is_done);
+    tcase_add_test(bits, each_setting_of_pairs_changes_the_result);
+    tcase_add_test(bits, pieces_of_pairs_change_the_rounding_alone);
+    tcase_add_test(bits, what_is_stopped_saved_and_loaded_ends_the_same);
+    tcase_add_test(bits, a_checkpoint_of_other_pairs_is_refused_by_name);
+    tcase_add_checked_fixture(known, begin_test, tear_down);
+    tcase_add_test(known, what_is_told_of_pairs);
+    tcase_add_test(known, pairs_teach_the_composition_alone);
+    tcase_add_test(known, an_epoch_of_pairs_has_each_window_as_a_first_one);
     tcase_add_checked_fixture(steps, begin_test, tear_down);
     tcase_add_test(steps, a_step_of_both_is_the_sum_of_both);
     tcase_add_test(steps, with_both_the_best_model_is_that_of_the_pairs);
@@ -283,6 +604,8 @@ int main(void)
     tcase_add_test(draws, each_piece_has_a_dropout_of_its_own);
     tcase_add_test(draws, mixtures_are_drawn_evenly);
     tcase_add_test(draws, so_many_steps_mix);
+    suite_add_tcase(suite, bits);
+    suite_add_tcase(suite, known);
     suite_add_tcase(suite, steps);
     suite_add_tcase(suite, draws);
     return run_suite(suite);
