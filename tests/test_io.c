@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/temporary.h"
 #include "run.h"
 
 #include <check.h>
@@ -99,6 +100,31 @@ START_TEST(a_temporary_file_of_another_process_is_left_alone)
         ck_assert_str_eq(text, "theirs");
     }
     ck_assert(unlink(theirs) == 0 && unlink(path) == 0);
+}
+END_TEST
+
+/* What a signal handler leaves: nothing that is not finished, and no folder of it. */
+START_TEST(a_handler_removes_files_and_then_their_folders)
+{
+    char path[256], inner[300], published[256];
+    kmf_temporary folder = {0};
+    path_of(path, "model");
+    path_of(published, "x");
+    ck_assert_int_eq(kmf_temporary_folder(&folder, path, NULL), 0);
+    snprintf(inner, sizeof inner, "%s/weights", folder.path);
+    kmf_out *out = kmf_out_open(inner, NULL);
+    ck_assert_ptr_nonnull(out);
+    ck_assert_int_eq(kmf_file_save(published, "x", 1, NULL), 0);
+    ck_assert(exists(folder.path) && exists(kmf_out_temporary(out)));
+    kmf_remove_temporaries();
+    ck_assert(!exists(folder.path) && exists(published));
+    kmf_out_free(out);
+    kmf_temporary_remove(&folder);
+    /* what has its name, or was removed, is no longer known */
+    ck_assert_int_eq(kmf_temporary_folder(&folder, path, NULL), 0);
+    ck_assert(kmf_temporary_rename(&folder, path) && !folder.path);
+    kmf_remove_temporaries();
+    ck_assert(exists(path) && rmdir(path) == 0 && unlink(published) == 0);
 }
 END_TEST
 
@@ -408,6 +434,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, make_dir, remove_dir);
     tcase_add_test(tcase, a_file_has_its_name_only_once_published);
     tcase_add_test(tcase, a_temporary_file_of_another_process_is_left_alone);
+    tcase_add_test(tcase, a_handler_removes_files_and_then_their_folders);
     tcase_add_test(tcase, a_print_may_be_of_any_length);
     tcase_add_test(tcase, what_is_not_published_or_is_withdrawn_is_gone);
     tcase_add_test(tcase, a_name_lasts_since_its_folder_is_synced);

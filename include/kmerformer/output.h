@@ -68,9 +68,9 @@ KMF_API int kmf_file_save(const char *path, const void *bytes, size_t n,
                           kmf_err *err) KMF_MUST_CHECK;
 
 /*
- * Removes the temporary files of all outputs of this process, of 64 that are open at a time, but
- * not the temporary folder of kmf_model_save. Only for a signal handler that then ends the process;
- * async-signal-safe.
+ * Removes the temporary files of all outputs of this process, and the temporary folder of
+ * kmf_model_save, of 64 that there are at a time. Only for a signal handler that then ends the
+ * process; async-signal-safe.
  */
 KMF_API void kmf_remove_temporaries(void);
 /*

@@ -21,8 +21,8 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/temporary.h"
 
-#include <stdatomic.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -37,7 +37,6 @@
 
 #define GZIP_LEVEL "wb6"
 #define PRINT_ROOM 1024 /* longer texts are allocated */
-#define TEMPORARIES_MAX 64
 #define OUT_BUFFER ((size_t)1 << 20)
 #define WINDOW ((uint64_t)16 << 20)
 
@@ -118,56 +117,15 @@ void kmf_map_close(kmf_map *map)
 }
 
 struct kmf_out {
-    FILE *file; /* owned unless it is stdout; NULL once finished */
-    gzFile gz;  /* owned; NULL if plain or finished */
-    char *path; /* owned; final name */
-    char *temp; /* owned; NULL when written in place, or published */
-    int slot;   /* of temp among the temporaries */
+    FILE *file;         /* owned unless it is stdout; NULL once finished */
+    gzFile gz;          /* owned; NULL if plain or finished */
+    char *path;         /* owned; final name */
+    kmf_temporary temp; /* owned; none when written in place, or published */
     bool published;
     char *buffer;       /* owned; stdio's, when the file is ours */
     uint64_t n_written; /* bytes, of a plain file */
     uint64_t n_on_disk; /* of them, those whose windows have been sent to disk */
 };
-
-/*
- * The temporary names that exist, for a signal handler: a handler may read atomics and unlink, no
- * more. Names are copied, so none is freed under it. One that finds no slot, or does not fit, is
- * only left behind by a kill, as all are by SIGKILL.
- */
-enum { SLOT_FREE, SLOT_FILLING, SLOT_USED };
-
-static struct temporary {
-    atomic_int state;
-    char path[PATH_MAX];
-} temporaries[TEMPORARIES_MAX];
-
-/* Its slot, or -1. */
-static int remember(const char *temp)
-{
-    size_t n = strlen(temp) + 1;
-    for (int i = 0; n <= PATH_MAX && i < TEMPORARIES_MAX; i++) {
-        int state = SLOT_FREE;
-        if (atomic_compare_exchange_strong(&temporaries[i].state, &state, SLOT_FILLING)) {
-            memcpy(temporaries[i].path, temp, n);
-            atomic_store(&temporaries[i].state, SLOT_USED);
-            return i;
-        }
-    }
-    return -1;
-}
-
-static void forget(int slot)
-{
-    if (slot >= 0)
-        atomic_store(&temporaries[slot].state, SLOT_FREE);
-}
-
-void kmf_remove_temporaries(void)
-{
-    for (size_t i = 0; i < TEMPORARIES_MAX; i++)
-        if (atomic_load(&temporaries[i].state) == SLOT_USED)
-            unlink(temporaries[i].path);
-}
 
 /*
  * Names of what other processes hold open: a shell's redirection, for one. Files below /dev/shm
@@ -246,31 +204,6 @@ static void take_mode(FILE *file, const char *path)
         (void)fchmod(fileno(file), st.st_mode & 0777);
 }
 
-/*
- * Under the first free name from the process's number on: processes in containers, or on several
- * machines, may have the same one.
- */
-static int open_temporary(kmf_out *out, kmf_err *err)
-{
-    size_t cap = strlen(out->path) + 32;
-    char *temp = kmf_malloc(cap, 1, err);
-    if (!temp)
-        return KMF_ENOMEM;
-    for (long number = (long)getpid(); !out->file; number++) {
-        snprintf(temp, cap, "%s.tmp.%ld", out->path, number);
-        out->file = fopen(temp, "wbxe");
-        if (!out->file && errno != EEXIST) {
-            const char *name = errno == ENAMETOOLONG ? temp : out->path;
-            int status = kmf_fail(err, KMF_EIO, "%s: %s", name, strerror(errno));
-            kmf_free(temp);
-            return status;
-        }
-    }
-    out->temp = temp;
-    out->slot = remember(temp);
-    return 0;
-}
-
 kmf_out *kmf_out_open(const char *path, kmf_err *err)
 {
     kmf_out *out = kmf_calloc(1, sizeof *out, err);
@@ -291,17 +224,18 @@ kmf_out *kmf_out_open(const char *path, kmf_err *err)
     out->buffer = kmf_malloc(OUT_BUFFER, 1, err);
     if (!out->buffer)
         goto fail;
-    bool special = kmf_path_is_special(path);
-    if (special)
-        out->file = fopen(path, "wbe");
-    else if (open_temporary(out, err) < 0)
-        goto fail;
-    if (!out->file) {
-        kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
-        goto fail;
-    }
-    if (out->temp)
+    if (!kmf_path_is_special(path)) {
+        out->file = kmf_temporary_file(&out->temp, path, err);
+        if (!out->file)
+            goto fail;
         take_mode(out->file, path);
+    } else {
+        out->file = fopen(path, "wbe");
+        if (!out->file) {
+            kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
+            goto fail;
+        }
+    }
     setvbuf(out->file, out->buffer, _IOFBF, OUT_BUFFER);
     if (kmf_ends_with(path, ".gz")) {
         int fd = dup(fileno(out->file));
@@ -321,7 +255,7 @@ fail:
 
 const char *kmf_out_temporary(const kmf_out *out)
 {
-    return out->temp;
+    return out->temp.path;
 }
 
 static int write_failed(const kmf_out *out, kmf_err *err)
@@ -359,7 +293,7 @@ int kmf_out_write(kmf_out *out, const void *data, size_t n, kmf_err *err)
     size_t done = out->gz ? gzfwrite(data, 1, n, out->gz) : fwrite(data, 1, n, out->file);
     if (done != n)
         return write_failed(out, err);
-    if (out->temp && !out->gz) {
+    if (out->temp.path && !out->gz) {
         out->n_written += n;
         send_windows(out);
     }
@@ -410,7 +344,7 @@ int kmf_out_finish(kmf_out *out, kmf_err *err)
     }
     if (fflush(out->file) != 0 || ferror(out->file))
         return write_failed(out, err);
-    if (out->temp && fsync(fileno(out->file)) != 0)
+    if (out->temp.path && fsync(fileno(out->file)) != 0)
         return write_failed(out, err);
     FILE *file = out->file;
     out->file = NULL;
@@ -461,13 +395,10 @@ int kmf_out_name(kmf_out *out, kmf_err *err)
 {
     if (out->file)
         return kmf_fail(err, KMF_EINVAL, "%s: its output is not finished", out->path);
-    if (!out->temp)
+    if (!out->temp.path)
         return 0;
-    if (rename(out->temp, out->path) != 0)
+    if (!kmf_temporary_rename(&out->temp, out->path))
         return write_failed(out, err);
-    forget(out->slot);
-    kmf_free(out->temp);
-    out->temp = NULL;
     out->published = true;
     return 0;
 }
@@ -515,11 +446,21 @@ static int publish_all(kmf_out *const *files, size_t n, kmf_err *err)
     return 0;
 }
 
-int kmf_out_publish_all(kmf_out *const *files, size_t n, kmf_err *err)
+void kmf_publishing_begins(void)
 {
     around.begin();
-    int status = publish_all(files, n, err);
+}
+
+void kmf_publishing_ends(void)
+{
     around.end();
+}
+
+int kmf_out_publish_all(kmf_out *const *files, size_t n, kmf_err *err)
+{
+    kmf_publishing_begins();
+    int status = publish_all(files, n, err);
+    kmf_publishing_ends();
     return status;
 }
 
@@ -556,11 +497,7 @@ void kmf_out_free(kmf_out *out)
         (void)gzclose_w(out->gz);
     if (out->file && out->file != stdout)
         fclose(out->file);
-    if (out->temp) {
-        unlink(out->temp);
-        forget(out->slot);
-    }
-    kmf_free(out->temp);
+    kmf_temporary_remove(&out->temp);
     kmf_free(out->path);
     kmf_free(out->buffer);
     kmf_free(out);

@@ -37,6 +37,9 @@ int kmf_out_patch(kmf_out *out, const void *data, size_t n, kmf_err *err) KMF_MU
 int kmf_out_name(kmf_out *out, kmf_err *err) KMF_MUST_CHECK;
 /* Publishes files in this order: all of them, or none if one does not get its name. */
 int kmf_out_publish_all(kmf_out *const *files, size_t n, kmf_err *err) KMF_MUST_CHECK;
+/* Around names that are given one by one: what kmf_around_publishing was told. They may nest. */
+void kmf_publishing_begins(void);
+void kmf_publishing_ends(void);
 /* Takes a file back that has its name. */
 void kmf_out_withdraw(kmf_out *out);
 

@@ -20,6 +20,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/temporary.h"
 #include "model/config.h"
 #include "model/families/family.h"
 #include "model/locate.h"
@@ -425,23 +426,43 @@ static kmf_out *write_file(const kmf_model *model, const char *dir, size_t file,
     return NULL;
 }
 
-/* None gets its name before all are written; the directory is synced by the caller. */
-static int save_files(const kmf_model *model, const char *dir, kmf_dtype dtype,
-                      const char *provenance, kmf_err *err)
+/*
+ * The files get their names in dir, or in temp, which then becomes dir. None is left in temp after
+ * a failure.
+ */
+static int publish(kmf_out *const *outs, kmf_temporary *temp, const char *dir, kmf_err *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < N_FILES && rc == 0; i++)
+        rc = outs[i] ? kmf_out_name(outs[i], err) : 0;
+    if (rc == 0)
+        rc = kmf_folder_sync(temp ? temp->path : dir, err);
+    if (rc == 0 && temp && !kmf_temporary_rename(temp, dir))
+        rc = kmf_fail(err, KMF_EIO, "%s: %s", dir, strerror(errno));
+    for (size_t i = 0; i < N_FILES && temp && rc < 0; i++)
+        if (outs[i])
+            kmf_out_withdraw(outs[i]);
+    return rc;
+}
+
+/* None gets its name before all are written. temp: the folder that becomes dir; NULL: it is dir. */
+static int save_files(const kmf_model *model, kmf_temporary *temp, const char *dir,
+                      kmf_dtype dtype, const char *provenance, kmf_err *err)
 {
     kmf_out *outs[N_FILES] = {NULL};
     int rc = 0;
     for (size_t i = 0; i < N_FILES && rc == 0; i++) {
         if (!has_file(model, i))
             continue;
-        outs[i] = write_file(model, dir, i, dtype, provenance, err);
+        outs[i] = write_file(model, temp ? temp->path : dir, i, dtype, provenance, err);
         rc = outs[i] ? 0 : (int)err->code;
     }
-    for (size_t i = 0; i < N_FILES; i++) {
-        if (outs[i] && rc == 0)
-            rc = kmf_out_name(outs[i], err);
+    kmf_publishing_begins();
+    if (rc == 0)
+        rc = publish(outs, temp, dir, err);
+    kmf_publishing_ends();
+    for (size_t i = 0; i < N_FILES; i++)
         kmf_out_free(outs[i]);
-    }
     return rc;
 }
 
@@ -500,26 +521,6 @@ static int check_free(const char *dir, kmf_err *err)
     return empty ? 0 : kmf_fail(err, KMF_EIO, "%s: exists and is not empty", dir);
 }
 
-/* Never fails: it runs when something else has. Needs no memory. */
-static void remove_dir(const char *dir)
-{
-    char path[4096];
-    for (size_t i = 0; i < N_FILES; i++) {
-        int n = snprintf(path, sizeof path, "%s/%s", dir, file_names[i]);
-        if (n > 0 && (size_t)n < sizeof path)
-            unlink(path);
-    }
-    rmdir(dir);
-}
-
-static int publish(const char *temp, const char *dir, kmf_err *err)
-{
-    int rc = kmf_folder_sync(temp, err);
-    if (rc == 0 && rename(temp, dir) != 0)
-        rc = kmf_fail(err, KMF_EIO, "%s: %s", dir, strerror(errno));
-    return rc;
-}
-
 /* dir without slashes at its end. */
 static char *clean_path(const char *dir, kmf_err *err)
 {
@@ -527,27 +528,6 @@ static char *clean_path(const char *dir, kmf_err *err)
     for (size_t n = path ? strlen(path) : 0; n > 1 && path[n - 1] == '/'; n--)
         path[n - 1] = '\0';
     return path;
-}
-
-/*
- * The name of a directory made beside path, the first free one from the process's number on: those
- * in containers may be the same. Freed by kmf_free; NULL on failure.
- */
-static char *make_temporary(const char *path, kmf_err *err)
-{
-    size_t cap = strlen(path) + 32;
-    char *temp = kmf_malloc(cap, 1, err);
-    for (long number = (long)getpid(); temp; number++) {
-        snprintf(temp, cap, "%s.tmp.%ld", path, number);
-        if (mkdir(temp, 0777) == 0)
-            break;
-        if (errno == EEXIST)
-            continue;
-        kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
-        kmf_free(temp);
-        temp = NULL;
-    }
-    return temp;
 }
 
 static int check_dtype(kmf_dtype dtype, kmf_err *err)
@@ -570,16 +550,16 @@ int kmf_model_save(const kmf_model *model, const char *dir, kmf_dtype dtype,
         provenance = model->provenance;
     if (kmf_ends_with(dir, ".safetensors"))
         return save_whole(model, dir, dtype, provenance, err);
+    kmf_temporary temp = {0};
     char *path = clean_path(dir, err);
-    char *temp = path && check_free(path, err) == 0 ? make_temporary(path, err) : NULL;
-    int rc = temp ? save_files(model, temp, dtype, provenance, err) : (int)err->code;
+    int rc = path ? check_free(path, err) : KMF_ENOMEM;
     if (rc == 0)
-        rc = publish(temp, path, err);
-    if (temp && rc < 0)
-        remove_dir(temp);
+        rc = kmf_temporary_folder(&temp, path, err);
+    if (rc == 0)
+        rc = save_files(model, &temp, path, dtype, provenance, err);
     if (rc == 0)
         rc = kmf_parent_sync(path, err);
-    kmf_free(temp);
+    kmf_temporary_remove(&temp);
     kmf_free(path);
     return rc;
 }
@@ -595,11 +575,9 @@ int kmf_model_update(const kmf_model *model, const char *dir, kmf_dtype dtype,
     bool made = mkdir(dir, 0777) == 0;
     if (!made && errno != EEXIST)
         return kmf_fail(err, KMF_EIO, "%s: %s", dir, strerror(errno));
-    int rc = save_files(model, dir, dtype, provenance, err);
+    int rc = save_files(model, NULL, dir, dtype, provenance, err);
     if (rc < 0 && made)
         (void)rmdir(dir); /* if nothing is in it */
-    if (rc == 0)
-        rc = kmf_folder_sync(dir, err);
     return rc == 0 && made ? kmf_parent_sync(dir, err) : rc;
 }
 

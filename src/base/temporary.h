@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Names of what is not finished yet: "path.tmp.NUMBER", the first free one from the process's
+ * number on, as processes in containers, or on several machines, may have the same one.
+ */
+#ifndef KMF_TEMPORARY_H
+#define KMF_TEMPORARY_H
+
+#include "kmerformer.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+typedef struct kmf_temporary {
+    char *path; /* owned; NULL: there is none */
+    int slot;   /* among those that kmf_remove_temporaries takes away */
+} kmf_temporary;
+
+/* A new file beside path, open for writing; NULL on failure, which names path. */
+FILE *kmf_temporary_file(kmf_temporary *t, const char *path, kmf_err *err) KMF_MUST_CHECK;
+/* A new folder beside path. KMF_EIO names path. */
+int kmf_temporary_folder(kmf_temporary *t, const char *path, kmf_err *err) KMF_MUST_CHECK;
+/* It has its final name: false, with errno, and nothing has changed, where path does not take it. */
+bool kmf_temporary_rename(kmf_temporary *t, const char *path) KMF_MUST_CHECK;
+/* Removes it: a file, or a folder in which nothing is. Accepts a zeroed one. */
+void kmf_temporary_remove(kmf_temporary *t);
+
+#endif
