@@ -20,7 +20,7 @@ typedef struct kmf_temporary {
 FILE *kmf_temporary_file(kmf_temporary *t, const char *path, kmf_err *err) KMF_MUST_CHECK;
 /* A new folder beside path. KMF_EIO names path. */
 int kmf_temporary_folder(kmf_temporary *t, const char *path, kmf_err *err) KMF_MUST_CHECK;
-/* It has its final name: false, with errno, and nothing has changed, where path does not take it. */
+/* Gives it its final name; false, with errno, and it stays what it was, if it cannot. */
 bool kmf_temporary_rename(kmf_temporary *t, const char *path) KMF_MUST_CHECK;
 /* Removes it: a file, or a folder in which nothing is. Accepts a zeroed one. */
 void kmf_temporary_remove(kmf_temporary *t);
