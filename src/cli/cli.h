@@ -191,6 +191,8 @@ int cli_refuse_inputs(cli *run, const char *out, const char *const *endings,
                       const char *const *paths, size_t n);
 /* -1, or the exit code if what it brings would replace a file of something else. */
 int cli_refuse_foreign(const cli *run, const char *out, const char *const *endings);
+/* The same of a file that lies beside vectors of k-mers: x.json or x.vocab. */
+int cli_refuse_foreign_words(const cli *run, const char *out, const char *name);
 extern const char *const cli_row_endings[];   /* of rows: .ids.tsv, .json */
 extern const char *const cli_count_endings[]; /* of tables of counts: .json */
 /* Is a picture, or one of the two files beside it? */

@@ -382,8 +382,8 @@ static void list_outputs(outputs *o, const word2vec_args *a)
 }
 
 /*
- * -1, or the exit code if a file that will be written is an input, or the checkpoint, which goes in
- * the end, is one that stays.
+ * -1, or the exit code if a file that will be written is an input, or would replace one of
+ * something else, or the checkpoint, which goes in the end, is one that stays.
  */
 static int check_outputs(cli *run, const word2vec_args *a, const outputs *o,
                          const char *checkpoint, const char *const *paths, size_t n)
@@ -398,7 +398,10 @@ static int check_outputs(cli *run, const word2vec_args *a, const outputs *o,
         if (strcmp(checkpoint, name) == 0 || cli_is_an_input(checkpoint, &name, 1))
             return cli_wrong(run, "--checkpoint %s: the vectors go there", checkpoint);
     }
-    return -1;
+    int leave = -1;
+    for (size_t i = 1; i < o->n && leave < 0; i++)
+        leave = cli_refuse_foreign_words(run, a->out, o->names[i]);
+    return leave;
 }
 
 /* Can all of them be made? */

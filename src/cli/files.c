@@ -98,24 +98,46 @@ bool cli_is_an_input(const char *out, const char *const *paths, size_t n)
     return false;
 }
 
-/* How files begin that lie beside rows and tables of counts. */
-static const char *const beginnings[] = {"#index\tname\t", "\"program\""};
-
-/* Is there a file of this name that is of something else? */
-static bool is_foreign(const char *path)
+/* The beginning of what lies beside rows and tables of counts. */
+static bool is_beside_rows(const char *text)
 {
-    char text[FOREIGN_BYTES + 1];
-    FILE *file = cli_is_file(path) ? fopen(path, "rb") : NULL;
-    if (!file)
-        return false;
-    size_t n = fread(text, 1, FOREIGN_BYTES, file);
-    fclose(file);
-    text[n] = '\0';
+    static const char *const beginnings[] = {"#index\tname\t", "\"program\""};
     const char *first = text + strspn(text, "{ \n");
     for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++)
         if (strncmp(first, beginnings[i], strlen(beginnings[i])) == 0)
-            return false;
-    return n > 0;
+            return true;
+    return false;
+}
+
+/* Beside vectors of k-mers: their settings, or counts, in lines like "GATTACA 12\n". */
+static bool is_beside_words(const char *text)
+{
+    size_t word = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ*");
+    size_t digits = text[word] == ' ' ? strspn(text + word + 1, "0123456789") : 0;
+    if (strncmp(text, "{\"version\":", 11) == 0 && strstr(text, "\"method\":"))
+        return true;
+    return word > 0 && digits > 0 && text[word + 1 + digits] == '\n';
+}
+
+/* -1, or the exit code if there is a file of this name that is of something else. */
+static int refuse(const cli *run, const char *out, const char *name,
+                  bool (*is_ours)(const char *text))
+{
+    kmf_err err = {0};
+    char text[FOREIGN_BYTES + 1];
+    FILE *file = cli_is_file(name) ? fopen(name, "rb") : NULL;
+    if (!file)
+        return -1;
+    size_t n = fread(text, 1, FOREIGN_BYTES, file);
+    fclose(file);
+    text[n] = '\0';
+    if (n == 0 || is_ours(text))
+        return -1;
+    cli_raise(&err, KMF_EIO,
+              "%s is there, and is of something else: it is not overwritten; give %s another "
+              "name",
+              name, out);
+    return cli_fail(run, &err);
 }
 
 const char *const cli_row_endings[] = {".ids.tsv", ".json", NULL};
@@ -140,17 +162,18 @@ int cli_refuse_inputs(cli *run, const char *out, const char *const *endings,
 
 int cli_refuse_foreign(const cli *run, const char *out, const char *const *endings)
 {
-    kmf_err err = {0};
-    for (; strcmp(out, "-") != 0 && *endings && err.code == KMF_OK; endings++) {
+    int leave = -1;
+    for (; strcmp(out, "-") != 0 && *endings && leave < 0; endings++) {
         char *name = kmf_companion(out, *endings, NULL);
-        if (name && is_foreign(name))
-            cli_raise(&err, KMF_EIO,
-                      "%s is there, and is of something else: it is not overwritten; "
-                      "give %s another name",
-                      name, out);
+        leave = name ? refuse(run, out, name, is_beside_rows) : -1;
         kmf_text_free(name);
     }
-    return err.code == KMF_OK ? -1 : cli_fail(run, &err);
+    return leave;
+}
+
+int cli_refuse_foreign_words(const cli *run, const char *out, const char *name)
+{
+    return refuse(run, out, name, is_beside_words);
 }
 
 bool cli_picture_is_an_input(const char *picture, const char *const *paths, size_t n)

@@ -140,6 +140,8 @@ void cli_warn_of_kernels(const cli *run)
 
 void cli_warn_of_reading(const cli *run, const char *path, const kmf_reader_stats *s)
 {
+    if (strcmp(path, "-") == 0)
+        path = "standard input";
     if (s->records == 0)
         cli_warn(run, "%s: no records", path);
     if (s->secondary + s->supplementary > 0)
