@@ -157,8 +157,12 @@ void cli_warn_of_losses(const cli *run, const kmf_embed_stats *s, bool options);
 void cli_warn_of_embedding(const cli *run, const kmf_embedder *embedder, bool options);
 /* Of a training that goes on: other_kernels of its state. */
 void cli_warn_of_kernels(const cli *run);
-/* A warning if a file had no records, and one for the alignments in it that were passed over. */
-void cli_warn_of_reading(const cli *run, const char *path, const kmf_reader_stats *s);
+/*
+ * A warning if a file had no records, and one for the alignments in it that were passed over. opts:
+ * how it was read; NULL: as a whole.
+ */
+void cli_warn_of_reading(const cli *run, const char *path, const kmf_reader_options *opts,
+                         const kmf_reader_stats *s);
 /* "[kmerformer embed 1.2s] ..." unless -q. */
 void cli_note(const cli *run, const char *format, ...) KMF_PRINTF(2, 3);
 /* n with a thousands, millions or billions suffix: "12.1 M". Returns buf. */

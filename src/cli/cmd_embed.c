@@ -249,7 +249,7 @@ static int embed_file(cli *run, const embed_args *a, kmf_embedder *embedder, con
     kmf_reader_statistics(reader, &stats);
     kmf_reader_close(reader);
     if (got == 0)
-        cli_warn_of_reading(run, path, &stats);
+        cli_warn_of_reading(run, path, &a->reader, &stats);
     return got;
 }
 

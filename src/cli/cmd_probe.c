@@ -347,7 +347,7 @@ static int predict_file(prediction *p, const char *path, kmf_err *err)
     kmf_labelled_statistics(input, &stats);
     kmf_labelled_close(input);
     if (got == 0)
-        cli_warn_of_reading(p->run, path, &stats);
+        cli_warn_of_reading(p->run, path, NULL, &stats);
     return got;
 }
 

@@ -148,7 +148,7 @@ static int tokenize_file(cli *run, const char *path, const tokenize_args *a, kmf
     }
     kmf_reader_statistics(reader, &stats);
     if (got == 0)
-        cli_warn_of_reading(run, path, &stats);
+        cli_warn_of_reading(run, path, &a->reader, &stats);
     kmf_reader_close(reader);
     return got < 0 ? got : 0;
 }

@@ -310,6 +310,6 @@ int cli_read_file(const cli *run, const char *path, const kmf_reader_options *op
     kmf_reader_statistics(reader, &s);
     kmf_reader_close(reader);
     if (status == 0)
-        cli_warn_of_reading(run, path, &s);
+        cli_warn_of_reading(run, path, opts, &s);
     return status;
 }

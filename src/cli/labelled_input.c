@@ -70,7 +70,7 @@ static int read_part(const cli *run, const cli_labelled *l, kmf_samples *samples
                        strncmp(cause.msg, "no ", 3) == 0
                    ? cli_raise(err, cause.code, "%s: %s", path, cause.msg)
                    : cli_raise(err, cause.code, "%s", cause.msg);
-    cli_warn_of_reading(run, path, &stats);
+    cli_warn_of_reading(run, path, NULL, &stats);
     return 0;
 }
 

@@ -138,11 +138,15 @@ void cli_warn_of_kernels(const cli *run)
         "learnt differs in its last digits from a run that was not stopped");
 }
 
-void cli_warn_of_reading(const cli *run, const char *path, const kmf_reader_stats *s)
+void cli_warn_of_reading(const cli *run, const char *path, const kmf_reader_options *opts,
+                         const kmf_reader_stats *s)
 {
+    const char *bed = opts ? opts->bed : NULL;
     if (strcmp(path, "-") == 0)
         path = "standard input";
-    if (s->records == 0)
+    if (s->records == 0 && bed)
+        cli_warn(run, "%s: no records, as %s has no regions", path, bed);
+    else if (s->records == 0)
         cli_warn(run, "%s: no records", path);
     if (s->secondary + s->supplementary > 0)
         cli_warn(run, "%s: %llu secondary and %llu supplementary alignments passed over", path,
