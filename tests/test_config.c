@@ -212,6 +212,8 @@ static const struct lie {
     {"{" SIZES ",\"hidden_act\":1}", "got something that is not a text"},
     {"{" SIZES ",\"rotary_value\":1}", "rotary_value: must be true or false"},
     {"{" SIZES ",\"is_decoder\":true}", "is_decoder: must be false"},
+    {"{" SIZES ",\"sparse_attention\":{\"block\":64}}", "sparse_attention: must be absent"},
+    {"{" SIZES ",\"sparse_config_cls\":\"a:B\"}", "sparse_config_cls: must be absent"},
     {"{" SIZES ",\"kmerformer\":[]}", "kmerformer: must be a JSON object"},
     {USE("\"colour\":1"), "kmerformer: unknown key 'colour'"},
     {USE("\"k\":0"), "kmerformer: k: must be from 1 to 12"},

@@ -340,6 +340,19 @@ static const kmf_family *find_family(kmf_config *config, const json_t *root,
     return NULL;
 }
 
+/* What GENA-LM's code calls it: blocks of keys, some of them drawn when the model is made. */
+static int refuse_sparse(const json_t *root, const char *name, kmf_err *err)
+{
+    static const char *const keys[] = {"sparse_attention", "sparse_config_cls"};
+    for (size_t i = 0; i < LEN(keys); i++) {
+        const json_t *value = json_object_get(root, keys[i]);
+        if (value && !json_is_null(value) && !json_is_false(value))
+            return kmf_fail(err, KMF_EMODEL, "%s: %s: must be absent, attention is full here",
+                            name, keys[i]);
+    }
+    return 0;
+}
+
 static int read_encoder(kmf_config *config, const json_t *root, const kmf_tensors *stored,
                         const char *name, kmf_err *err)
 {
@@ -357,6 +370,8 @@ static int read_encoder(kmf_config *config, const json_t *root, const kmf_tensor
                              name, err);
     if (rc >= 0)
         rc = kmf_json_bool(&decoder, root, "is_decoder", name, err);
+    if (rc >= 0)
+        rc = refuse_sparse(root, name, err);
     if (rc < 0)
         return rc;
     if (decoder)

@@ -9,6 +9,7 @@
  *   max_position_embeddings  1536      type_vocab_size  2      layer_norm_eps  1e-12
  *   hidden_act               gelu (by erf); gelu_new or gelu_pytorch_tanh; relu; silu or swish
  *   is_decoder               must not be true
+ *   sparse_attention, sparse_config_cls   must not be there, or null or false
  *
  * Other keys there are ignored, as Hugging Face ignores what it does not know. What the model
  * was made for stands in an object of ours, all keys optional, unknown ones refused (a newer
