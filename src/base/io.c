@@ -77,6 +77,18 @@ out:
     return text;
 }
 
+int kmf_file_there(const char *path, kmf_err *err)
+{
+    struct stat st;
+    if (stat(path, &st) == 0)
+        return 1;
+    if (errno != ENOENT && errno != ENOTDIR)
+        return kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
+    if (lstat(path, &st) == 0)
+        return kmf_fail(err, KMF_EIO, "%s: a symbolic link to a file that is not there", path);
+    return 0;
+}
+
 int kmf_map_open(kmf_map *map, const char *path, kmf_err *err)
 {
     struct stat st;

@@ -14,6 +14,12 @@
 char *kmf_file_read(const char *path, size_t limit, size_t *len_bytes,
                     kmf_err *err) KMF_MUST_CHECK;
 
+/*
+ * 1: there is something at path; 0: nothing. A link to nothing is KMF_EIO: hubs keep models
+ * as links, which are broken by copying a folder alone.
+ */
+int kmf_file_there(const char *path, kmf_err *err) KMF_MUST_CHECK;
+
 /* A read-only map of a regular file. */
 typedef struct kmf_map {
     const unsigned char *bytes; /* NULL if len is 0 */

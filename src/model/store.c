@@ -160,11 +160,10 @@ static int check_there(const char *dir, const char *path, const char *name, kmf_
                         "%s: no model: that is a directory with %s, or a safetensors file that "
                         "holds its text",
                         dir, name);
-    if (stat(path, &st) == 0)
-        return 0;
-    if (errno != ENOENT)
-        return kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
-    return kmf_fail(err, KMF_EMODEL, "%s: no %s in it", dir, name);
+    int rc = kmf_file_there(path, err);
+    if (rc == 0)
+        rc = kmf_fail(err, KMF_EMODEL, "%s: no %s in it", dir, name);
+    return rc < 0 ? rc : 0;
 }
 
 /* What a model of one file has of one of a directory's; NULL: it is a directory, or has none. */
@@ -235,11 +234,11 @@ static int load_kept(kmf_model *model, kmf_err *err)
         const char *name = file_names[FILE_TOKENIZER_CONFIG + i];
         const char *within = text_within(model, name);
         char *path = join(model->path, name, err);
-        bool there = path && (within || access(path, F_OK) == 0);
-        if (there)
+        int there = path && !within ? kmf_file_there(path, err) : path != NULL;
+        if (there == 1)
             model->kept[i] = within ? kmf_strdup(within, err)
                                     : kmf_file_read(path, CONFIG_BYTES_MAX, &len, err);
-        rc = !path || (there && !model->kept[i]) ? (int)err->code : 0;
+        rc = !path || there < 0 || (there && !model->kept[i]) ? (int)err->code : 0;
         kmf_free(path);
     }
     return rc;

@@ -263,18 +263,18 @@ static int open_index(kmf_tensors *t, const char *dir, const char *path, kmf_err
 /* Opens dir/name, a file with tensors or an index; 1 if there is none. */
 static int try_name(kmf_tensors *t, const char *dir, const char *name, kmf_err *err)
 {
-    struct stat st;
     size_t cap = strlen(dir) + strlen(name) + 2;
     char *path = kmf_malloc(cap, 1, err);
     int rc;
     if (!path)
         return KMF_ENOMEM;
     snprintf(path, cap, "%s/%s", dir, name);
-    if (stat(path, &st) != 0)
-        rc = errno == ENOENT ? 1 : kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
-    else if (kmf_ends_with(name, ".json"))
+    rc = kmf_file_there(path, err);
+    if (rc == 0)
+        rc = 1;
+    else if (rc == 1 && kmf_ends_with(name, ".json"))
         rc = open_index(t, dir, path, err);
-    else
+    else if (rc == 1)
         rc = open_single(t, dir, name, err);
     kmf_free(path);
     return rc;

@@ -117,8 +117,8 @@ static int load_counts(kmf_vectors *v, content *c, const char *path, bool mapped
     char *name = counts_path(path, err);
     if (!name)
         return KMF_ENOMEM;
-    int status = 0;
-    if (access(name, F_OK) == 0) {
+    int status = kmf_file_there(name, err);
+    if (status == 1) {
         status = content_read(c, name, name, mapped, err);
         if (status == 0)
             status = kmf_vectorcounts_read(v, (const char *)c->bytes, c->len, name, err);
