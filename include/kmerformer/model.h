@@ -196,7 +196,10 @@ KMF_API extern const char *const kmf_dtype_names[];
 KMF_API int kmf_model_save(const kmf_model *model, const char *dir, kmf_dtype dtype,
                            const char *provenance, kmf_err *err) KMF_MUST_CHECK;
 
-/* What storing a model as dtype does to the row of a matrix that it changes most. */
+/*
+ * What storing a model, whose weights are float32 in memory, as dtype does to the row of a matrix
+ * that it changes most.
+ */
 typedef struct kmf_rounding {
     double error;  /* |stored - row| / |row|, Euclidean; a bias or norm is one row */
     size_t tensor; /* for kmf_model_tensor */

@@ -44,10 +44,23 @@ static char *provenance(const cli *run, const kmf_model *model, int dtype, kmf_e
     return text;
 }
 
+/* Tensors whose weights were rounded to float32 when they were read. */
+static size_t count_wide(const kmf_model *model)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < kmf_model_n_tensors(model); i++) {
+        kmf_tensor_info t;
+        kmf_model_tensor(model, i, &t);
+        n += t.dtype == KMF_F64;
+    }
+    return n;
+}
+
 static void report(const cli *run, const kmf_model *model, const char *out, int dtype,
                    const kmf_rounding *rounding)
 {
     kmf_tensor_info t;
+    size_t wide = count_wide(model);
     unsigned long long had = bytes_of(kmf_model_path(model));
     char was[64] = "";
     if (had > 0)
@@ -57,8 +70,10 @@ static void report(const cli *run, const kmf_model *model, const char *out, int 
     if (kmf_model_n_unused(model) > 0)
         cli_note(run, "left out: %zu tensors that the encoder has no use for",
                  kmf_model_n_unused(model));
+    if (wide > 0)
+        cli_note(run, "%zu tensors of F64 became float32 first", wide);
     if (rounding->error == 0) {
-        cli_note(run, "no weight has changed");
+        cli_note(run, "no weight has changed%s", wide > 0 ? " since" : "");
         return;
     }
     kmf_model_tensor(model, rounding->tensor, &t);
