@@ -211,6 +211,8 @@ static const struct lie {
     {MAP("\"x\":\"/etc/passwd\""), "x", "", KMF_EMODEL, "tensor x: its file must be"},
     {MAP("\"x\":\"./a\""), "x", "", KMF_EMODEL, "tensor x: its file must be"},
     {MAP("\"x\":\"..\""), "x", "", KMF_EMODEL, "tensor x: its file must be"},
+    {MAP("\"x\":\"a\\u001b[1m\""), "x", "", KMF_EMODEL, "tensor x: its file must be"},
+    {MAP("\"x\":\"a\\n\""), "x", "", KMF_EMODEL, "tensor x: its file must be"},
     {MAP("\"x\":\"a\",\"y\":\"sub/b\""), "x", "", KMF_EMODEL, "tensor y: its file must be"},
     {MAP("\"x\":\"a\",\"y\":\"c\""), "x", "y", KMF_EIO, "/c: No such file"},
     {MAP("\"x\":\"a\",\"y\":\".\""), "x", "y", KMF_EIO, "not a regular file"},

@@ -163,8 +163,12 @@ struct index {
     size_t n;
 };
 
+/* Control characters, which messages of the file would bring to a terminal, are in no such name. */
 static bool is_beside(const char *name)
 {
+    for (const char *p = name; *p; p++)
+        if ((unsigned char)*p < ' ' || *p == 0x7f)
+            return false;
     return name[0] != '\0' && !strchr(name, '/') && !strstr(name, "..");
 }
 
