@@ -15,9 +15,9 @@
 /*
  * Takes words as a file has them, keeps those that are k-mers, and tells the alphabet in the end. A
  * word that is DNA (1 to 32 of ACGTU) may be protein as well (1 to 6 of its 20 letters). The
- * vectors are protein if half of the k-mers or more have a letter that no sequence of DNA has, its
- * ambiguity codes included: E, F, I, L, P or Q; or if none is DNA. So a few words such as NNN or
- * PAD among k-mers of DNA are foreign, as what is no k-mer at all is.
+ * vectors are protein if none is DNA, or no more are than have a letter that no sequence of DNA
+ * has, its ambiguity codes included: E, F, I, L, P or Q. So a few words such as NNN or PAD among
+ * k-mers of DNA are foreign, as what is no k-mer at all is.
  */
 typedef struct kmf_maker {
     kmf_vectors *vectors; /* owned; rows 0 .. n - 1 are taken */
