@@ -266,6 +266,36 @@ START_TEST(all_canonical_kmers_and_no_others_are_taken_for_canonical)
 }
 END_TEST
 
+static const struct plain_case {
+    kmf_alphabet alphabet;
+    int canonical;
+    size_t n;
+    const char *words[5];
+    int plain;
+} plain_cases[] = {
+    {KMF_DNA, 0, 4, {"A", "C", "G", "T"}, 1},
+    {KMF_DNA, 1, 2, {"A", "C"}, 1},
+    {KMF_DNA, 0, 2, {"A", "C"}, 0},
+    {KMF_DNA, 1, 3, {"AAA", "AAC", "ACG"}, 0},
+    {KMF_DNA, 0, 3, {"AAA", "AAC", "ACG"}, 1},
+    {KMF_PROTEIN, 0, 3, {"ACG", "LEF", "KKK"}, 1},
+    {KMF_PROTEIN, 0, 2, {"KKK", "RRR"}, 1},
+    {KMF_PROTEIN, 0, 4, {"ACG", "CCA", "LEF", "KKK"}, 0},
+    {KMF_PROTEIN, 0, 2, {"A", "C"}, 0},
+};
+
+START_TEST(vectors_are_plain_if_their_words_tell_what_they_are)
+{
+    const struct plain_case *c = &plain_cases[_i];
+    kmf_err err = {0};
+    kmf_vectors *v = of_words(c->alphabet, c->words, c->n, 1, false);
+    v->info.canonical = c->canonical;
+    ck_assert_msg(kmf_vectors_index(v, "f", &err) == 0, "%s", err.msg);
+    ck_assert_int_eq(kmf_vectors_plain(v), c->plain);
+    kmf_vectors_free(v);
+}
+END_TEST
+
 START_TEST(canonical_is_what_the_maker_says)
 {
     static const char *const few[] = {"AAC", "CAG"};
@@ -583,6 +613,8 @@ int main(int argc, char **argv)
     tcase_add_test(tcase, a_word_that_is_listed_twice_is_named);
     tcase_add_test(tcase, information_tells_what_the_words_are);
     tcase_add_test(tcase, all_canonical_kmers_and_no_others_are_taken_for_canonical);
+    tcase_add_loop_test(tcase, vectors_are_plain_if_their_words_tell_what_they_are, 0,
+                        (int)N_OF(plain_cases));
     tcase_add_test(tcase, canonical_is_what_the_maker_says);
     tcase_add_test(tcase, a_value_that_is_not_finite_is_named);
     tcase_add_loop_test(tcase, nearest_words_are_those_of_the_greatest_cosine, 0, 4);

@@ -65,6 +65,11 @@ KMF_API int kmf_vectors_save(const kmf_vectors *vectors, const char *path,
                              kmf_err *err) KMF_MUST_CHECK;
 
 KMF_API void kmf_vectors_information(const kmf_vectors *vectors, kmf_vectors_info *info);
+/*
+ * 1: a text or binary file of them, which does not say what they are, is read as the same; 0: as
+ * k-mers of the other alphabet, or as canonical where they are not, or the other way round.
+ */
+KMF_API int kmf_vectors_plain(const kmf_vectors *vectors);
 /* The JSON text kept in the file, "" if there is none. */
 KMF_API const char *kmf_vectors_provenance(const kmf_vectors *vectors);
 /* The row of a k-mer, or -1. Canonical vectors: of whichever of the two strands is listed. */

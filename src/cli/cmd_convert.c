@@ -128,6 +128,19 @@ static int check_absent(const char *out, int format, kmf_err *err)
     return 0;
 }
 
+/* Text and binary do not say it, and the words alone tell a reader something else. */
+static void warn_of_loss(const cli *run, const kmf_vectors *vectors, const char *out)
+{
+    static const char *const kinds[][2] = {{"of one strand", "canonical"},
+                                           {"canonical", "those of one strand"},
+                                           {"protein", "DNA"}};
+    kmf_vectors_info info;
+    kmf_vectors_information(vectors, &info);
+    const char *const *kind = kinds[info.alphabet == KMF_PROTEIN ? 2 : info.canonical != 0];
+    cli_warn(run, "%s: does not say that its k-mers are %s: whoever reads it takes them for %s",
+             out, kind[0], kind[1]);
+}
+
 static int convert_vectors(const cli *run, const char *in, const char *out, kmf_err *err)
 {
     kmf_vectors_info info;
@@ -150,6 +163,8 @@ static int convert_vectors(const cli *run, const char *in, const char *out, kmf_
     cli_release_signals();
     if (status == 0 && info.foreign > 0)
         cli_warn(run, "%s: %zu words that are no k-mers are left out", in, info.foreign);
+    if (status == 0 && format != (int)KMF_VECTORS_SAFETENSORS && !kmf_vectors_plain(vectors))
+        warn_of_loss(run, vectors, out);
     if (status == 0)
         cli_note(run, "%s: %zu vectors of %zu columns", out, info.n, info.dim);
     kmf_vectors_free(vectors);

@@ -42,6 +42,9 @@ kmf_vectors *kmf_maker_finish(kmf_maker *maker, int canonical, const char *name,
 /* Accepts a zeroed or spent one. */
 void kmf_maker_free(kmf_maker *maker);
 
+/* The alphabet that a maker that is not given one tells by the words of these vectors. */
+kmf_alphabet kmf_maker_alphabet(const kmf_vectors *vectors);
+
 /* ---------------------------------------------------------------- formats ---------------- */
 
 /* Of any format, told apart by content. */

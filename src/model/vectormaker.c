@@ -76,11 +76,29 @@ bool kmf_maker_take(kmf_maker *maker, const char *word, size_t len)
     return true;
 }
 
+static kmf_alphabet guess_alphabet(size_t n_dna, size_t n_odd)
+{
+    return n_dna == 0 || n_odd >= n_dna ? KMF_PROTEIN : KMF_DNA;
+}
+
 static kmf_alphabet tell_alphabet(const kmf_maker *m)
 {
-    if (m->alphabet >= 0)
-        return (kmf_alphabet)m->alphabet;
-    return m->n_dna == 0 || m->n_odd >= m->n_dna ? KMF_PROTEIN : KMF_DNA;
+    return m->alphabet >= 0 ? (kmf_alphabet)m->alphabet : guess_alphabet(m->n_dna, m->n_odd);
+}
+
+kmf_alphabet kmf_maker_alphabet(const kmf_vectors *vectors)
+{
+    char word[KMF_K_MAX + 1];
+    uint64_t code;
+    size_t n_dna = 0;
+    size_t n_odd = 0;
+    for (size_t row = 0; row < vectors->info.n; row++) {
+        size_t len = (size_t)kmf_vectors_word(vectors, row, word);
+        bool dna = encode(KMF_DNA, &code, word, len);
+        n_dna += dna;
+        n_odd += !dna && has_odd_letter(word, len);
+    }
+    return guess_alphabet(n_dna, n_odd);
 }
 
 /* A code of DNA as that of the same letters in a protein. */

@@ -23,6 +23,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "model/vectorfile.h"
 #include "words/alphabet.h"
 #include "words/counts.h"
 
@@ -292,6 +293,12 @@ int64_t kmf_vectors_find(const kmf_vectors *vectors, uint64_t code, int k)
 void kmf_vectors_information(const kmf_vectors *vectors, kmf_vectors_info *info)
 {
     *info = vectors->info;
+}
+
+int kmf_vectors_plain(const kmf_vectors *vectors)
+{
+    return kmf_maker_alphabet(vectors) == vectors->info.alphabet &&
+           looks_canonical(vectors) == (vectors->info.canonical != 0);
 }
 
 const char *kmf_vectors_provenance(const kmf_vectors *vectors)
