@@ -14,6 +14,7 @@
  */
 #include "cli/cli.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -34,6 +35,7 @@ typedef struct nearest_args {
     term *terms;   /* owned */
     size_t *rows;  /* owned; of the terms */
     float *vector; /* owned [queries, dim] */
+    double *sum;   /* owned [dim]; of the query that is being added up */
     kmf_neighbour *list;
     size_t n_terms;
     size_t n_queries;
@@ -45,6 +47,7 @@ static void free_args(nearest_args *a)
     free(a->terms);
     free(a->rows);
     free(a->vector);
+    free(a->sum);
     free(a->list);
 }
 
@@ -159,8 +162,8 @@ static double length_of(const float *x, size_t dim)
     return sqrt(sum);
 }
 
-/* to += sign x / |x| */
-static int add_word(float *to, const kmf_vectors *v, size_t dim, const term *t, kmf_err *err)
+/* sum += sign x / |x| */
+static int add_word(double *sum, const kmf_vectors *v, size_t dim, const term *t, kmf_err *err)
 {
     const float *x = kmf_vectors_row(v, t->row);
     double length = length_of(x, dim);
@@ -168,8 +171,22 @@ static int add_word(float *to, const kmf_vectors *v, size_t dim, const term *t, 
         return cli_raise(err, KMF_EMODEL, "the vector of '%.*s' is 0", (int)t->len, t->word);
     double scale = (t->sign < 0 ? -1 : 1) / length;
     for (size_t i = 0; i < dim; i++)
-        to[i] += (float)((double)x[i] * scale);
+        sum[i] += (double)x[i] * scale;
     return 0;
+}
+
+/*
+ * to = sum, of n vectors of length 1. False: nothing is left of them but what rounding leaves, as
+ * of x and y less x and y; the j-th sum is no longer than j, and off by half an epsilon of that.
+ */
+static bool take_sum(float *to, const double *sum, size_t dim, size_t n)
+{
+    double square = 0;
+    for (size_t i = 0; i < dim; i++) {
+        to[i] = (float)sum[i];
+        square += sum[i] * sum[i];
+    }
+    return sqrt(square) > DBL_EPSILON * (double)n * (double)n;
 }
 
 /* The vectors of all queries. */
@@ -177,23 +194,28 @@ static int make_queries(nearest_args *a, const kmf_vectors *v, const kmf_vectors
                         kmf_err *err)
 {
     size_t dim = info->dim;
+    size_t n = 0; /* terms of the query */
     float *x = a->vector = calloc(a->n_queries, dim * sizeof *x);
-    if (!x)
+    double *sum = a->sum = calloc(dim, sizeof *sum);
+    if (!x || !sum)
         return out_of_memory(err);
     for (size_t i = 0; i < a->n_terms; i++) {
         term *t = &a->terms[i];
-        if (i > 0 && t->sign == 0)
-            x += dim;
         int status = find(a, v, info, t, err);
         if (status == 0)
-            status = add_word(x, v, dim, t, err);
+            status = add_word(sum, v, dim, t, err);
         if (status < 0)
             return status;
-        bool last = i + 1 == a->n_terms || a->terms[i + 1].sign == 0;
-        if (last && length_of(x, dim) == 0)
+        a->rows[i] = t->row;
+        n++;
+        if (i + 1 < a->n_terms && a->terms[i + 1].sign != 0)
+            continue;
+        if (!take_sum(x, sum, dim, n))
             return cli_raise(err, KMF_EINVAL, "the vectors up to '%.*s' add up to 0",
                              (int)t->len, t->word);
-        a->rows[i] = t->row;
+        memset(sum, 0, dim * sizeof *sum);
+        n = 0;
+        x += dim;
     }
     return 0;
 }
