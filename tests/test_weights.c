@@ -361,6 +361,23 @@ static void shrink_the_sines(struct parts *p)
     t->shape[0] = 256;
     t->bytes /= 2;
 }
+static void change_the_last_cosine(struct parts *p)
+{
+    struct part *t = find(p, SINES);
+    float x;
+    memcpy(&x, t->data + t->bytes - 4, 4);
+    x -= 0.01f;
+    memcpy(t->data + t->bytes - 4, &x, 4);
+}
+static void put_nan_for_a_sine(struct parts *p)
+{
+    float nan_value = NAN;
+    memcpy(find(p, SINES)->data + 4 * 12, &nan_value, 4);
+}
+static void make_sines_integers(struct parts *p)
+{
+    find(p, SINES)->dtype = "I32";
+}
 static void untie_the_decoder(struct parts *p)
 {
     add(p, "cls.predictions.decoder.weight", find(p, WORD))->data[7] ^= 1;
@@ -394,6 +411,9 @@ static const struct mutation {
     {put_a_double_beyond_float, QUERY_BIAS ": holds a value that is not finite as float32"},
     {put_half_infinity, QUERY_BIAS ": holds a value that is not finite"},
     {shrink_the_sines, SINES ": must be max_position_embeddings 512 x head size 12"},
+    {change_the_last_cosine, SINES ": holds others than the sines and cosines of rotary"},
+    {put_nan_for_a_sine, SINES ": holds others than the sines and cosines of rotary"},
+    {make_sines_integers, SINES ": holds others than the sines and cosines of rotary"},
     {untie_the_decoder, "cls.predictions.decoder.weight: differs from the table of tokens"},
     {untie_the_decoder_bias,
      "cls.predictions.decoder.bias: differs from the table of tokens or the bias"},
@@ -485,10 +505,19 @@ static void widen_some(struct parts *p)
     to_dtype(find(p, QUERY), "F64");
     to_dtype(find(p, WORD), "F64");
 }
+static void halve_sines(struct parts *p)
+{
+    to_dtype(find(p, SINES), "F16");
+}
+static void halve_sines_to_bfloat(struct parts *p)
+{
+    to_dtype(find(p, SINES), "BF16");
+}
 
 static void (*const tolerated[])(struct parts *) = {
-    rename_bare,          rename_norms, rename_both, drop_sines,
-    add_the_usual_extras, turn_around,  widen_some};
+    rename_bare,          rename_norms, rename_both, drop_sines,  halve_sines_to_bfloat,
+    add_the_usual_extras, turn_around,  widen_some,  halve_sines,
+};
 
 START_TEST(names_order_and_extras_of_other_writers_are_tolerated)
 {

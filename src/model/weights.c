@@ -37,6 +37,7 @@
 #define FINITE_BLOCK ((size_t)4096)
 #define INIT_STD 0.02f
 #define FREQUENCY_ERROR 4e-3 /* relative; bfloat16 has half of it */
+#define SINE_ERROR 4e-3      /* likewise */
 #define SCALE ".scale"
 #define SCALE_CAP (NAME_CAP + sizeof SCALE)
 #define ROUND_BLOCK ((size_t)1024)
@@ -242,23 +243,56 @@ static int check_tied(const struct source *source, const kmf_stored *t, const km
                        "differs from the table of tokens or the bias that it is tied to");
 }
 
+/* Is number i of a tensor of floats this one, but for an error? */
+static bool is_near(const kmf_stored *t, size_t i, double right, double error)
+{
+    float stored;
+    kmf_stored_to_f32(&stored, t->values + i * t->item_bytes, (kmf_dtype)kmf_stored_dtype(t),
+                      1);
+    return fabs((double)stored - right) <= error;
+}
+
 /* The frequencies that are stored must be those that are computed here. */
 static int check_frequencies(const struct source *source, const kmf_config *config,
                              const kmf_stored *t, kmf_err *err)
 {
     size_t K = config->hidden_size / config->n_heads;
     size_t r = config->rotary_size ? config->rotary_size : K;
-    int dtype = kmf_stored_dtype(t);
-    bool fits = dtype >= 0 && t->n == r / 2;
+    bool fits = kmf_stored_dtype(t) >= 0 && t->n == r / 2;
     for (size_t i = 0; fits && i < t->n; i++) {
-        float stored;
         double right = pow(config->rotary_base, -2.0 * (double)i / (double)r);
-        kmf_stored_to_f32(&stored, t->values + i * t->item_bytes, (kmf_dtype)dtype, 1);
-        fits = fabs((double)stored - right) <= FREQUENCY_ERROR * right;
+        fits = is_near(t, i, right, FREQUENCY_ERROR * right);
     }
     return fits ? 0
                 : fail_tensor(source, t, err,
                               "holds other frequencies of rotation than those of config.json");
+}
+
+/* A table of rows [K/2 sines, K/2 cosines] for all positions must be what is computed here. */
+static int check_sines(const struct source *source, const kmf_config *config,
+                       const kmf_stored *t, kmf_err *err)
+{
+    char text[128];
+    size_t K = config->hidden_size / config->n_heads;
+    size_t half = K / 2;
+    if (t->rank != 2 || t->shape[0] != config->max_positions || t->shape[1] != K) {
+        snprintf(text, sizeof text, "must be max_position_embeddings %zu x head size %zu",
+                 config->max_positions, K);
+        return fail_tensor(source, t, err, text);
+    }
+    bool fits = kmf_stored_dtype(t) >= 0;
+    for (size_t i = 0; fits && i < half; i++) {
+        double frequency = pow(config->rotary_base, -2.0 * (double)i / (double)K);
+        for (size_t row = 0; fits && row < t->shape[0]; row++) {
+            double angle = (double)row * frequency;
+            fits = is_near(t, row * K + i, sin(angle), SINE_ERROR) &&
+                   is_near(t, row * K + half + i, cos(angle), SINE_ERROR);
+        }
+    }
+    kmf_tensors_give_back(source->stored, t->values, t->bytes);
+    return fits ? 0
+                : fail_tensor(source, t, err,
+                              "holds others than the sines and cosines of rotary positions");
 }
 
 /*
@@ -269,17 +303,11 @@ static int check_extra(const struct source *source, const kmf_family *family,
 {
     static const char *const aside[] = {"pooler.", "contact_head.", "cls.seq_relationship.",
                                         "classifier."};
-    char text[128];
     size_t skip = begins_with(t->name, family->prefix) ? strlen(family->prefix) : 0;
     const char *name = t->name + skip;
-    if (strcmp(name, "encoder.embed_positions.weight") == 0) {
-        size_t K = config->hidden_size / config->n_heads;
-        if (t->rank == 2 && t->shape[0] == config->max_positions && t->shape[1] == K)
-            return 0;
-        snprintf(text, sizeof text, "must be max_position_embeddings %zu x head size %zu",
-                 config->max_positions, K);
-        return fail_tensor(source, t, err, text);
-    }
+    if (config->positions == KMF_POSITIONS_ROTARY &&
+        strcmp(name, "encoder.embed_positions.weight") == 0)
+        return check_sines(source, config, t, err);
     if (kmf_ends_with(name, "decoder.weight"))
         return check_tied(
             source, t,

@@ -10,7 +10,7 @@
  *   head: logits = LN( act( W_t x + b_t ) ) word^T + bias
  *
  * The decoder's weight is the word table itself; a file may repeat it. The table of sines that
- * some files carry is computed here instead.
+ * some files carry is computed here instead, and has to be the same.
  */
 #include "model/families/bert.h"
 
