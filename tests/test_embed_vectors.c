@@ -531,6 +531,40 @@ START_TEST(threads_batches_and_shards_change_no_bit)
 }
 END_TEST
 
+/* More pieces in a batch than are added at a time, some counted and some not: as each alone. */
+START_TEST(many_short_records_are_as_each_alone)
+{
+    enum { KINDS = 61, LETTERS = 90, RECORDS = 3000 };
+    static char kinds[KINDS][LETTERS + 1];
+    static const char *records[RECORDS];
+    kmf_rng rng = kmf_rng_stream(71, 0);
+    kmf_embed_options o = options();
+    table *alone[KINDS];
+    make_dir();
+    const char *path = usual_words();
+    o.threads = 1;
+    for (size_t i = 0; i < KINDS; i++) {
+        size_t n = 4 + (size_t)kmf_rng_below(&rng, LETTERS - 3);
+        for (size_t j = 0; j < n; j++)
+            kinds[i][j] = "ACGT"[kmf_rng_below(&rng, 4)];
+        const char *one = kinds[i];
+        alone[i] = run(path, &o, &one, 1, NULL);
+    }
+    for (size_t i = 0; i < RECORDS; i++)
+        records[i] = kinds[i % KINDS];
+    table *t = run(path, &o, records, RECORDS, NULL);
+    ck_assert_uint_eq(t->n, RECORDS);
+    for (size_t i = 0; i < RECORDS; i++)
+        ck_assert_msg(memcmp(t->values + i * t->dim, alone[i % KINDS]->values,
+                             t->dim * sizeof(float)) == 0,
+                      "record %zu", i);
+    for (size_t i = 0; i < KINDS; i++)
+        drop(alone[i]);
+    drop(t);
+    remove_dir();
+}
+END_TEST
+
 START_TEST(both_strands_make_a_sequence_and_its_reverse_complement_equal)
 {
     static char rc_texts[N_SEQ][SEQ_MAX + 1];
@@ -662,6 +696,7 @@ int main(void)
                         sizeof variants / sizeof variants[0]);
     tcase_add_test(tcase, words_of_32_letters_are_found);
     tcase_add_test(tcase, threads_batches_and_shards_change_no_bit);
+    tcase_add_test(tcase, many_short_records_are_as_each_alone);
     tcase_add_test(tcase, both_strands_make_a_sequence_and_its_reverse_complement_equal);
     tcase_add_test(tcase, a_newline_is_a_letter_that_is_none);
     tcase_add_test(tcase, an_embedder_tells_what_it_is);
