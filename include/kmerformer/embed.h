@@ -119,8 +119,9 @@ KMF_API void kmf_embedder_sink(kmf_embedder *embedder, kmf_row_fn *fn, void *use
  */
 KMF_API void kmf_embedder_progress(kmf_embedder *embedder, kmf_progress_fn *fn, void *user);
 /*
- * What error messages name before a record, such as its file; NULL: nothing. Borrowed by the
- * records that are added from now on, until kmf_embedder_finish has given their rows out.
+ * What error messages name before a record, such as its file; NULL: nothing. They count the
+ * records from this call on. Borrowed by those that are added from now on, until
+ * kmf_embedder_finish has given their rows out.
  */
 KMF_API void kmf_embedder_source(kmf_embedder *embedder, const char *source);
 /*

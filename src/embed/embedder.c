@@ -49,6 +49,7 @@ typedef struct tally {
 
 typedef struct pending {
     const char *source; /* borrowed; where the record came from, or NULL */
+    uint64_t number;    /* of the record there, from 1 */
     kmf_row row;        /* name points to the entry's own buffer */
     char *name;         /* owned, reused */
     size_t name_cap;
@@ -99,8 +100,9 @@ struct kmf_embedder {
     kmf_progress_fn *progress;
     void *progress_user;
     uint64_t tokens_done;
-    const char *source; /* borrowed; of the records being added */
-    uint64_t n_seen;    /* records given, those of other shards too */
+    const char *source;   /* borrowed; of the records being added */
+    uint64_t n_seen;      /* records given, those of other shards too */
+    uint64_t source_seen; /* of them, those that were given before this source */
     kmf_embed_stats stats;
 };
 
@@ -269,6 +271,7 @@ void kmf_embedder_progress(kmf_embedder *embedder, kmf_progress_fn *fn, void *us
 void kmf_embedder_source(kmf_embedder *embedder, const char *source)
 {
     embedder->source = source;
+    embedder->source_seen = embedder->n_seen;
 }
 
 void kmf_embedder_statistics(const kmf_embedder *embedder, kmf_embed_stats *stats)
@@ -333,7 +336,7 @@ static int fail_record(const pending *p, kmf_code code, const char *what, kmf_er
 {
     char shown[KMF_ERR_SHOW];
     return kmf_fail(err, code, "%s%srecord %llu '%s': %s", p->source ? p->source : "",
-                    p->source ? ": " : "", (unsigned long long)p->row.index + 1,
+                    p->source ? ": " : "", (unsigned long long)p->number,
                     kmf_err_show(shown, p->row.name), what);
 }
 
@@ -590,6 +593,7 @@ static int open_record(kmf_embedder *e, const char *name, size_t len, kmf_err *e
     *p = (pending){.name = p->name,
                    .name_cap = p->name_cap,
                    .source = e->source,
+                   .number = e->n_seen - e->source_seen + 1,
                    .row = {.index = e->n_seen, .name = p->name, .len = len}};
     e->n_pending++;
     return 0;
@@ -723,6 +727,7 @@ static void reset(kmf_embedder *e)
         kmf_batch_clear(e->slots[i].batch);
     e->n_pending = 0;
     e->n_seen = 0;
+    e->source_seen = 0;
     clear_sums(e);
 }
 
