@@ -222,6 +222,7 @@ kmf_out *kmf_out_open(const char *path, kmf_err *err)
     if (!out)
         return NULL;
     bool is_stdout = strcmp(path, "-") == 0;
+    bool packed = kmf_ends_with(path, ".gz"); /* a link may name a file of another ending */
     out->path = is_stdout ? kmf_strdup("standard output", err) : resolve(path, err);
     if (!out->path)
         goto fail;
@@ -249,7 +250,7 @@ kmf_out *kmf_out_open(const char *path, kmf_err *err)
         }
     }
     setvbuf(out->file, out->buffer, _IOFBF, OUT_BUFFER);
-    if (kmf_ends_with(path, ".gz")) {
+    if (packed) {
         int fd = dup(fileno(out->file));
         out->gz = fd < 0 ? NULL : gzdopen(fd, GZIP_LEVEL);
         if (!out->gz) {
