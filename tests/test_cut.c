@@ -108,6 +108,7 @@ static void check_sequence(const kmf_vocab *v, const char *seq, size_t len,
                 bool owned = at >= chunk.own_beg && at < chunk.own_end;
                 quick_assert(chunk.ids[at] == all.ids[beg + i]);
                 quick_assert(chunk.pos[at] == all.pos[beg + i]);
+                quick_assert(chunk.end[at] == all.pos[beg + i] + (uint64_t)kmf_vocab_k(v));
                 quick_assert(chunk.real[at] ==
                              (all.ids[beg + i] != kmf_vocab_special(v, KMF_UNK)));
                 quick_assert(owned == (owner_of(i, n, C, o->overlap) == c));

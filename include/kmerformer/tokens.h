@@ -123,13 +123,15 @@ typedef struct kmf_cut_options {
 /*
  * One piece of a sequence as the encoder sees it. The arrays are borrowed from the cutter,
  * valid until its next call. pos[i] is the 0-based base at which token i starts (on the strand
- * that was cut), real[i] is 1 for a token of A, C, G and T alone, 0 for any special one.
+ * that was cut) and end[i] one past its last, both 0 in the frame; real[i] is 1 for a token of
+ * A, C, G and T alone, 0 for any special one.
  * Tokens own_beg .. own_end - 1 are counted in this chunk, the others in a neighbour: a shared
  * token belongs to the chunk in which it sits deeper.
  */
 typedef struct kmf_chunk {
     const int32_t *ids;
     const uint64_t *pos;
+    const uint64_t *end;
     const uint8_t *real;
     size_t n;
     size_t own_beg;

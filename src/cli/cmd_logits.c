@@ -120,35 +120,10 @@ static int parse_positions(logits_run *r, const char *text, kmf_err *err)
     return 0;
 }
 
-/* Is it all bases? */
-static bool is_bases(const char *token)
+static bool is_wanted(const logits_run *r, const kmf_chunk *chunk, size_t t)
 {
-    size_t n = strlen(token);
-    return n > 0 && strspn(token, "ACGT") == n;
-}
-
-/*
- * Where token t of a chunk ends. What is no bases, as [UNK] is, does not tell by itself for how
- * many letters it stands: they reach to the next token.
- */
-static uint64_t end_of(const logits_run *r, const kmf_record *rec, const kmf_chunk *chunk,
-                       size_t t)
-{
-    const kmf_vocab *vocab = kmf_model_vocab(r->model);
-    const char *token = kmf_vocab_token(vocab, chunk->ids[t]);
-    if (kmf_vocab_kind_of(vocab) == KMF_VOCAB_KMERS)
-        return chunk->pos[t] + (uint64_t)kmf_vocab_k(vocab);
-    if (is_bases(token))
-        return chunk->pos[t] + strlen(token);
-    return t + 1 < chunk->n - r->trail ? chunk->pos[t + 1] : rec->len;
-}
-
-static bool is_wanted(const logits_run *r, const kmf_record *rec, const kmf_chunk *chunk,
-                      size_t t)
-{
-    uint64_t end = end_of(r, rec, chunk, t);
     for (size_t i = 0; i < r->n_spans; i++)
-        if (r->spans[i].beg < end && chunk->pos[t] < r->spans[i].end)
+        if (r->spans[i].beg < chunk->end[t] && chunk->pos[t] < r->spans[i].end)
             return true;
     return r->n_spans == 0;
 }
@@ -261,7 +236,7 @@ static int put_chunk(logits_run *r, const kmf_record *rec, const kmf_chunk *chun
     int status = 0;
     memcpy(r->ids, chunk->ids, chunk->n * sizeof *r->ids);
     for (size_t t = r->lead; t < chunk->n - r->trail; t++) {
-        if (!is_wanted(r, rec, chunk, t))
+        if (!is_wanted(r, chunk, t))
             continue;
         if (r->args->mask == MASK_TOGETHER)
             r->ids[t] = mask;

@@ -42,6 +42,7 @@ typedef struct token {
     int32_t id;
     uint8_t real;
     uint64_t pos;
+    uint64_t end;
 } token;
 
 typedef enum pulled { PULLED_END, PULLED_TOKEN, PULLED_BREAK, PULLED_NOTHING } pulled;
@@ -57,6 +58,7 @@ struct kmf_cutter {
 
     int32_t *ids;  /* owned [window]: [CLS], content, [SEP] */
     uint64_t *pos; /* owned [window] */
+    uint64_t *end; /* owned [window] */
     uint8_t *real; /* owned [window] */
 
     /* the sequence */
@@ -124,8 +126,9 @@ kmf_cutter *kmf_cutter_new(const kmf_vocab *vocab, const kmf_cut_options *opts, 
     c->ended = true;
     c->ids = kmf_calloc(opts->window, sizeof *c->ids, err);
     c->pos = kmf_calloc(opts->window, sizeof *c->pos, err);
+    c->end = kmf_calloc(opts->window, sizeof *c->end, err);
     c->real = kmf_calloc(opts->window, sizeof *c->real, err);
-    if (!c->ids || !c->pos || !c->real)
+    if (!c->ids || !c->pos || !c->end || !c->real)
         goto fail;
     if (opts->exact || kmf_vocab_kind_of(vocab) != KMF_VOCAB_KMERS) {
         c->pieces = kmf_pieces_new(vocab, opts->exact, opts->stride, err);
@@ -146,6 +149,7 @@ void kmf_cutter_free(kmf_cutter *cutter)
         return;
     kmf_free(cutter->ids);
     kmf_free(cutter->pos);
+    kmf_free(cutter->end);
     kmf_free(cutter->real);
     kmf_free(cutter->turned);
     kmf_pieces_free(cutter->pieces);
@@ -189,22 +193,22 @@ static int open_sequence(kmf_cutter *c, kmf_err *err)
 
 /* ---- tokens -------------------------------------------------------------------------------- */
 
-/* The first of n bases from start on that is none; n if all are. */
-static size_t first_odd(const kmf_cutter *c, uint64_t start, size_t n)
+/* The first letter of a token that is no base; as many as it has if all are. */
+static size_t first_odd(const kmf_cutter *c, const token *t)
 {
     size_t i = 0;
-    for (; i < n; i++) {
-        size_t at = c->opts.reverse ? c->len - 1 - (start + i) : start + i;
+    for (; t->pos + i < t->end; i++) {
+        size_t at = c->opts.reverse ? c->len - 1 - (t->pos + i) : t->pos + i;
         if (kmf_base_code[(unsigned char)c->seq[at]] > 3)
             break;
     }
     return i;
 }
 
-static int ambiguous_error(const kmf_cutter *c, uint64_t start, size_t n, kmf_err *err)
+static int ambiguous_error(const kmf_cutter *c, const token *t, kmf_err *err)
 {
     char shown[KMF_ERR_SHOW];
-    size_t i = start + first_odd(c, start, n);
+    size_t i = t->pos + first_odd(c, t);
     size_t at = c->opts.reverse ? c->len - 1 - i : i;
     return kmf_fail(err, KMF_EFORMAT, "record '%s': base %zu is '%c', not A, C, G, T or U",
                     kmf_err_show(shown, c->name), at + 1, kmf_err_letter(c->seq[at]));
@@ -217,8 +221,8 @@ static int long_error(const kmf_cutter *c, kmf_err *err)
                     kmf_err_show(shown, c->name), c->cap, c->pieces ? "tokens" : "k-mers");
 }
 
-/* The token at *t, of n bases, touches one that is none. */
-static int take_ambiguous(kmf_cutter *c, token *t, size_t n, kmf_err *err)
+/* The token at *t touches a base that is none. */
+static int take_ambiguous(kmf_cutter *c, token *t, kmf_err *err)
 {
     c->stats.ambiguous++;
     switch (c->opts.ambiguous) {
@@ -230,7 +234,7 @@ static int take_ambiguous(kmf_cutter *c, token *t, size_t n, kmf_err *err)
     case KMF_AMBIGUOUS_BREAK:
         return PULLED_BREAK;
     case KMF_AMBIGUOUS_ERROR:
-        return ambiguous_error(c, t->pos, n, err);
+        return ambiguous_error(c, t, err);
     }
     return PULLED_NOTHING;
 }
@@ -261,9 +265,10 @@ static int pull_window(kmf_cutter *c, token *t, kmf_err *err)
     }
     size_t i = c->block_i++;
     t->pos = c->starts[i];
+    t->end = t->pos + (uint64_t)c->k;
     if (!c->clean[i]) {
         t->id = c->unk;
-        return take_ambiguous(c, t, (size_t)c->k, err);
+        return take_ambiguous(c, t, err);
     }
     t->id = kmf_vocab_kmer(c->vocab, c->codes[i]);
     t->real = 1;
@@ -277,11 +282,12 @@ static int pull_piece(kmf_cutter *c, token *t, kmf_err *err)
     if (got <= 0)
         return got < 0 ? got : PULLED_END;
     bool known = piece.id != c->unk;
-    *t = (token){
-        .id = piece.id, .pos = piece.pos, .real = known || c->opts.exact != KMF_EXACT_NO};
-    if (!c->opts.exact && !(known && c->vocab->of_dna[piece.id]) &&
-        first_odd(c, piece.pos, piece.n) < piece.n)
-        return take_ambiguous(c, t, piece.n, err);
+    *t = (token){.id = piece.id,
+                 .pos = piece.pos,
+                 .end = piece.pos + piece.n,
+                 .real = known || c->opts.exact != KMF_EXACT_NO};
+    if (!c->opts.exact && !(known && c->vocab->of_dna[piece.id]) && first_odd(c, t) < piece.n)
+        return take_ambiguous(c, t, err);
     c->stats.unknown += !known;
     return PULLED_TOKEN;
 }
@@ -326,6 +332,7 @@ static void append(kmf_cutter *c, const token *t)
     size_t i = c->lead + c->n++;
     c->ids[i] = t->id;
     c->pos[i] = t->pos;
+    c->end[i] = t->end;
     c->real[i] = t->real;
 }
 
@@ -336,6 +343,7 @@ static void carry_over(kmf_cutter *c)
     size_t from = c->lead + c->cap - overlap;
     memmove(c->ids + c->lead, c->ids + from, overlap * sizeof *c->ids);
     memmove(c->pos + c->lead, c->pos + from, overlap * sizeof *c->pos);
+    memmove(c->end + c->lead, c->end + from, overlap * sizeof *c->end);
     memmove(c->real + c->lead, c->real + from, overlap * sizeof *c->real);
     c->n = overlap;
     c->own_beg = (overlap + 1) / 2;
@@ -378,11 +386,13 @@ static void hand_out(kmf_cutter *c, kmf_chunk *chunk, size_t own_end)
     if (c->frame > 1) {
         c->ids[n] = kmf_vocab_special(c->vocab, KMF_SEP);
         c->pos[n] = 0;
+        c->end[n] = 0;
         c->real[n] = 0;
         n++;
     }
     *chunk = (kmf_chunk){.ids = c->ids,
                          .pos = c->pos,
+                         .end = c->end,
                          .real = c->real,
                          .n = n,
                          .own_beg = c->lead + c->own_beg,
