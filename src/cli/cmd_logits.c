@@ -342,6 +342,38 @@ static int prepare(logits_run *r, kmf_err *err)
     return a->positions ? parse_positions(r, a->positions, err) : 0;
 }
 
+#define SETTINGS 9
+#define COUNTS 7
+
+/* What stands in x.json, all of it as texts. NULL with *err filled. */
+static char *provenance(const cli *run, const logits_run *r, const char *inputs, kmf_err *err)
+{
+    const kmf_embed_stats *s = &r->losses;
+    const char *const settings[2 * SETTINGS] = {
+        "program",   "kmerformer",
+        "version",   kmf_version(),
+        "command",   run->command_line,
+        "model",     kmf_model_path(r->model),
+        "values",    r->args->probabilities ? "probabilities" : "logits",
+        "mask",      mask_names[r->args->mask],
+        "tokens",    r->args->exact ? "exact" : "of bases",
+        "positions", r->args->positions ? r->args->positions : "all",
+        "inputs",    inputs};
+    const char *const names[COUNTS] = {"records", "rows",      "ambiguous", "unknown",
+                                       "chunked", "truncated", "empty"};
+    const uint64_t counts[COUNTS] = {r->n_records, r->n_rows,    s->ambiguous, s->unknown,
+                                     s->chunked,   s->truncated, s->empty};
+    const char *pairs[2 * (SETTINGS + COUNTS)];
+    char text[COUNTS][32];
+    memcpy(pairs, settings, sizeof settings);
+    for (size_t i = 0; i < COUNTS; i++) {
+        snprintf(text[i], sizeof text[i], "%llu", (unsigned long long)counts[i]);
+        pairs[2 * (SETTINGS + i)] = names[i];
+        pairs[2 * (SETTINGS + i) + 1] = text[i];
+    }
+    return kmf_json_pairs(pairs, SETTINGS + COUNTS, err);
+}
+
 static int commit(const cli *run, logits_run *r, char **argv, int first, int argc, kmf_err *err)
 {
     if (!r->output)
@@ -350,16 +382,7 @@ static int commit(const cli *run, logits_run *r, char **argv, int first, int arg
         cli_join_lines((const char *const *)argv + first, (size_t)(argc - first), err);
     if (!inputs)
         return (int)err->code;
-    const char *pairs[] = {"program",   "kmerformer",
-                           "version",   kmf_version(),
-                           "command",   run->command_line,
-                           "model",     kmf_model_path(r->model),
-                           "values",    r->args->probabilities ? "probabilities" : "logits",
-                           "mask",      mask_names[r->args->mask],
-                           "tokens",    r->args->exact ? "exact" : "of bases",
-                           "positions", r->args->positions ? r->args->positions : "all",
-                           "inputs",    inputs};
-    char *text = kmf_json_pairs(pairs, sizeof pairs / sizeof pairs[0] / 2, err);
+    char *text = provenance(run, r, inputs, err);
     int status = text ? 0 : (int)err->code;
     cli_hold_signals();
     if (status == 0)
