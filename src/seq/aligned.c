@@ -251,6 +251,9 @@ int kmf_aligned_next(kmf_aligned *a, kmf_record *rec, kmf_reader_stats *stats, k
         else
             stats->supplementary++;
     }
+    /* SAM allows no blank in a name, but writers that keep all of a FASTQ header put them there. */
+    char *name = bam_get_qname(b);
+    name[strcspn(name, " \t\r\n")] = '\0';
     size_t len = (size_t)b->core.l_qseq;
     if (kmf_grow(&a->seq, &a->cap, len + 1, 1, err) < 0)
         return KMF_ENOMEM;
@@ -259,10 +262,10 @@ int kmf_aligned_next(kmf_aligned *a, kmf_record *rec, kmf_reader_stats *stats, k
         return kmf_fail(err, KMF_EFORMAT,
                         "%s: record %" PRIu64 " '%s': '=' for bases that equal the reference "
                         "cannot be read; samtools calmd without -e writes them out",
-                        a->name, a->n, kmf_err_show(shown, bam_get_qname(b)));
+                        a->name, a->n, kmf_err_show(shown, name));
     if (b->core.flag & BAM_FREVERSE)
         kmf_dna_revcomp(a->seq, a->seq, len);
-    rec->name = bam_get_qname(b);
+    rec->name = name;
     rec->seq = a->seq;
     rec->len = len;
     return 1;
