@@ -174,18 +174,37 @@ static int order_classes(kmf_samples *s, const kmf_samples_options *o, kmf_sampl
 /* ---------------------------------------------------------------- drawing ---------------- */
 
 /*
- * Marks the share of each class of train: they become test, or drawn. list [n]: room.
- * n_classes: those that are numbered.
+ * The records of train by their classes, in input order: those of class c are list[begin[c]] ..
+ * list[begin[c + 1] - 1]. list [n], begin [n_classes + 1]. One pass for all classes: there may be
+ * nearly as many as records, most of them to be left out.
+ */
+static void list_train(const kmf_samples *s, size_t n_classes, size_t *list, size_t *begin)
+{
+    memset(begin, 0, (n_classes + 1) * sizeof *begin);
+    for (size_t i = 0; i < s->n; i++)
+        if (s->entries[i].role == KMF_ROLE_TRAIN && s->entries[i].y >= 0)
+            begin[s->entries[i].y + 1]++;
+    for (size_t c = 0; c < n_classes; c++)
+        begin[c + 1] += begin[c];
+    for (size_t i = 0; i < s->n; i++)
+        if (s->entries[i].role == KMF_ROLE_TRAIN && s->entries[i].y >= 0)
+            list[begin[s->entries[i].y]++] = i;
+    memmove(begin + 1, begin, n_classes * sizeof *begin);
+    begin[0] = 0;
+}
+
+/*
+ * Marks the share of each class of train: they become test, or drawn. rows [n], begin
+ * [n_classes + 1]: room. n_classes: those that train may have.
  */
 static void draw(kmf_samples *s, size_t n_classes, double share, bool test, uint64_t seed,
-                 size_t *list)
+                 size_t *rows, size_t *begin)
 {
+    list_train(s, n_classes, rows, begin);
     for (size_t c = 0; c < n_classes; c++) {
         kmf_rng rng = kmf_rng_stream(seed, (test ? TEST_STREAM : DEV_STREAM) + c);
-        size_t n = 0;
-        for (size_t i = 0; i < s->n; i++)
-            if (s->entries[i].role == KMF_ROLE_TRAIN && s->entries[i].y == (int32_t)c)
-                list[n++] = i;
+        size_t *list = rows + begin[c];
+        size_t n = begin[c + 1] - begin[c];
         size_t take = (size_t)floor(share * (double)n + 0.5);
         take = take < n ? take : n > 0 ? n - 1 : 0;
         for (size_t i = 0; i < take; i++) {
@@ -289,20 +308,23 @@ int kmf_samples_settle(kmf_samples *s, const kmf_samples_options *opts, kmf_samp
     *info = (kmf_samples_info){0};
     int status = check_options(s, opts, err);
     size_t *list = status == 0 ? kmf_malloc(s->n, sizeof *list, err) : NULL;
-    if (!list)
-        return status < 0 ? status : KMF_ENOMEM;
-    status = number_classes(s, err);
+    size_t *begin = list ? kmf_malloc(s->n + 1, sizeof *begin, err) : NULL;
+    if (!begin)
+        status = status < 0 ? status : KMF_ENOMEM;
+    if (status == 0)
+        status = number_classes(s, err);
     if (status == 0) {
         if (!opts->no_test && count_part(s, KMF_ROLE_TEST) == 0)
-            draw(s, s->n_classes, opts->test_share, true, opts->seed, list);
+            draw(s, s->n_classes, opts->test_share, true, opts->seed, list, begin);
         status = order_classes(s, opts, info, err);
     }
     if (status == 0) {
         if (count_part(s, KMF_ROLE_DEV) == 0)
-            draw(s, info->n_classes, opts->dev_share, false, opts->seed, list);
+            draw(s, info->n_classes, opts->dev_share, false, opts->seed, list, begin);
         status = arrange(s, info, err);
     }
     kmf_free(list);
+    kmf_free(begin);
     return status < 0 ? status : check_parts(info, opts, err);
 }
 
