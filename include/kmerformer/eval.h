@@ -55,7 +55,9 @@ typedef struct kmf_samples_info {
         n_classes;  /* in train, 2 or more: classes 0 .. n_classes - 1, by the order of bytes */
     size_t n_all;   /* with those that only other parts have, which come after them */
     size_t unknown; /* records of the test part of such a class: never predicted, so wrong */
-    size_t left_out; /* records of classes with fewer than min_class */
+    size_t classes_unknown; /* of those records */
+    size_t dev_unknown;     /* likewise of the dev part: wrong whatever is chosen */
+    size_t left_out;        /* records of classes with fewer than min_class */
     size_t classes_left_out;
 } kmf_samples_info;
 

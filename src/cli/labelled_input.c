@@ -85,7 +85,12 @@ static void tell(const cli *run, const cli_labelled *l, const kmf_samples_info *
         cli_warn(run,
                  "%zu records to test are of %zu classes that training lacks: they count as "
                  "mistakes",
-                 info->unknown, info->n_all - info->n_classes);
+                 info->unknown, info->classes_unknown);
+    if (info->dev_unknown > 0)
+        cli_warn(run,
+                 "%zu records to choose by are of classes that training lacks: they count as "
+                 "mistakes, whatever is chosen",
+                 info->dev_unknown);
     cli_note(run, "%zu classes; %zu records to train, %zu %s to choose by, %zu to test",
              info->n_classes, info->n_train, info->n_dev, l->dev ? "others" : "of them",
              info->n_test);

@@ -241,6 +241,26 @@ static size_t count_part(const kmf_samples *s, kmf_role role)
     return n;
 }
 
+/* Records of classes that train lacks. */
+static int count_unknown(const kmf_samples *s, kmf_samples_info *info, kmf_err *err)
+{
+    bool *seen = kmf_calloc(info->n_all, sizeof *seen, err); /* in the test part */
+    if (!seen)
+        return KMF_ENOMEM;
+    for (size_t i = info->n_train; i < s->n; i++) {
+        size_t c = (size_t)s->y[i];
+        bool test = i >= info->test;
+        if (c < info->n_classes)
+            continue;
+        info->unknown += test;
+        info->dev_unknown += !test;
+        info->classes_unknown += test && !seen[c];
+        seen[c] = seen[c] || test;
+    }
+    kmf_free(seen);
+    return 0;
+}
+
 /* Sorts the entries, drops those that are left out, and says where the parts lie. */
 static int arrange(kmf_samples *s, kmf_samples_info *info, kmf_err *err)
 {
@@ -261,11 +281,9 @@ static int arrange(kmf_samples *s, kmf_samples_info *info, kmf_err *err)
     s->y = kmf_calloc(s->n, sizeof *s->y, err);
     if (!s->y)
         return KMF_ENOMEM;
-    for (size_t i = 0; i < s->n; i++) {
+    for (size_t i = 0; i < s->n; i++)
         s->y[i] = s->entries[i].y;
-        info->unknown += i >= info->test && (size_t)s->y[i] >= info->n_classes;
-    }
-    return 0;
+    return count_unknown(s, info, err);
 }
 
 void kmf_samples_options_default(kmf_samples_options *opts)
@@ -285,13 +303,19 @@ static int check_options(const kmf_samples *s, const kmf_samples_options *o, kmf
     return s->n > 0 ? 0 : kmf_fail(err, KMF_EFORMAT, "no records");
 }
 
-static int check_parts(const kmf_samples_info *info, const kmf_samples_options *o, kmf_err *err)
+static int check_parts(const kmf_samples_info *info, const kmf_samples_options *o,
+                       bool dev_read, kmf_err *err)
 {
     if (info->n_classes < 2)
         return kmf_fail(err, KMF_EFORMAT,
                         "%zu classes to learn: it takes two or more, each with %zu records or "
                         "more to train",
                         info->n_classes, o->min_class);
+    if (dev_read && info->n_dev == 0)
+        return kmf_fail(err, KMF_EFORMAT,
+                        "no record is left to choose by: their classes have fewer than %zu "
+                        "records to train",
+                        o->min_class);
     if (info->n_dev == 0 || info->n_fit == 0)
         return kmf_fail(err, KMF_EFORMAT,
                         "no class has the %.0f records to train of which one is kept back to "
@@ -309,23 +333,25 @@ int kmf_samples_settle(kmf_samples *s, const kmf_samples_options *opts, kmf_samp
     int status = check_options(s, opts, err);
     size_t *list = status == 0 ? kmf_malloc(s->n, sizeof *list, err) : NULL;
     size_t *begin = list ? kmf_malloc(s->n + 1, sizeof *begin, err) : NULL;
+    bool dev_read = false;
     if (!begin)
         status = status < 0 ? status : KMF_ENOMEM;
     if (status == 0)
         status = number_classes(s, err);
     if (status == 0) {
+        dev_read = count_part(s, KMF_ROLE_DEV) > 0; /* before classes are left out */
         if (!opts->no_test && count_part(s, KMF_ROLE_TEST) == 0)
             draw(s, s->n_classes, opts->test_share, true, opts->seed, list, begin);
         status = order_classes(s, opts, info, err);
     }
     if (status == 0) {
-        if (count_part(s, KMF_ROLE_DEV) == 0)
+        if (!dev_read)
             draw(s, info->n_classes, opts->dev_share, false, opts->seed, list, begin);
         status = arrange(s, info, err);
     }
     kmf_free(list);
     kmf_free(begin);
-    return status < 0 ? status : check_parts(info, opts, err);
+    return status < 0 ? status : check_parts(info, opts, dev_read, err);
 }
 
 /* ---------------------------------------------------------------- asked ------------------ */
