@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Labelled records in memory: what cannot be read into a part, and parts that cannot be judged. */
+/*
+ * Labelled records in memory: what cannot be read into a part, how parts are drawn, what their
+ * vectors are judged by, and parts that cannot be judged.
+ */
+#include "chisquare.h"
 #include "run.h"
 #include "seqfiles.h"
 
@@ -68,6 +72,208 @@ START_TEST(without_a_test_part_nothing_is_judged)
 }
 END_TEST
 
+/* ---------------------------------------------------------------- parts ------------------- */
+
+/* A table of n records, each with the label that follows from its number, which is its name. */
+static const char *write_numbered(size_t n, const char *(*label)(size_t))
+{
+    text t = {0};
+    add(&t, "name,sequence,label\n");
+    for (size_t i = 0; i < n; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "%zu,ACGTACGT,%s\n", i, label(i));
+        add(&t, line);
+    }
+    const char *path = write_text("t.csv", t.bytes);
+    free(t.bytes);
+    return path;
+}
+
+static kmf_samples *read_train(const char *path)
+{
+    kmf_err err = {0};
+    kmf_samples *samples = kmf_samples_new(&err);
+    ck_assert_ptr_nonnull(samples);
+    ck_assert_int_eq(read_as(samples, path, 0, &err), 0);
+    return samples;
+}
+
+static size_t number_of(const kmf_samples *samples, size_t i)
+{
+    kmf_sample s;
+    kmf_samples_get(samples, i, &s);
+    return (size_t)strtoul(s.name, NULL, 10);
+}
+
+enum { UNEVEN = 1 + 2 + 7 + 20, SEEDS = 1000 };
+
+/* a, b b, c x 7, d x 20, mixed. */
+static const char *uneven_label(size_t i)
+{
+    return i == 11 ? "a" : i == 4 || i == 29 ? "b" : i % 4 == 1 ? "c" : "d";
+}
+
+static size_t class_size(const char *label)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < UNEVEN; i++)
+        n += strcmp(uneven_label(i), label) == 0;
+    return n;
+}
+
+/* By the contract: share x n, rounded, but never the last one. */
+static size_t drawn_of(double share, size_t n)
+{
+    size_t take = (size_t)(share * (double)n + 0.5);
+    return take < n ? take : n - 1;
+}
+
+/*
+ * Every record of a class is as likely in a part as the others: with m of n drawn, that one is in
+ * it has the variance p (1 - p), p = m / n; drawings without replacement have n - 1 degrees of
+ * freedom and a sum that is n / (n - 1) times too small for them.
+ */
+static void draws_evenly(double test_share, double dev_share)
+{
+    static const char *const labels[] = {"a", "b", "c", "d"};
+    uint64_t seen[2][UNEVEN] = {{0}};
+    make_dir();
+    const char *path = write_numbered(UNEVEN, uneven_label);
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        kmf_samples *samples = read_train(path);
+        kmf_samples_options opts;
+        kmf_samples_info info;
+        kmf_samples_options_default(&opts);
+        opts.min_class = 1;
+        opts.seed = seed;
+        opts.test_share = test_share;
+        opts.dev_share = dev_share;
+        ck_assert_int_eq(kmf_samples_settle(samples, &opts, &info, NULL), 0);
+        ck_assert_uint_eq(info.n, UNEVEN);
+        for (size_t i = 0; i < info.n_test; i++)
+            seen[0][number_of(samples, info.test + i)]++;
+        for (size_t i = 0; i < info.n_dev; i++)
+            seen[1][number_of(samples, info.dev + i)]++;
+        kmf_samples_free(samples);
+    }
+    remove_dir();
+    for (size_t c = 0; c < 4; c++) {
+        size_t n = class_size(labels[c]);
+        size_t test = drawn_of(test_share, n);
+        const size_t take[2] = {test, drawn_of(dev_share, n - test)};
+        for (size_t part = 0; part < 2; part++) {
+            double p = (double)take[part] / (double)n;
+            uint64_t sum = 0;
+            double square = 0;
+            for (size_t i = 0; i < UNEVEN; i++) {
+                if (strcmp(uneven_label(i), labels[c]) != 0)
+                    continue;
+                sum += seen[part][i];
+                square += pow((double)seen[part][i] - SEEDS * p, 2);
+            }
+            ck_assert_uint_eq(sum, SEEDS * take[part]);
+            if (take[part] > 0)
+                chi_square_passes(labels[c],
+                                  square / (SEEDS * p * (1 - p)) * (double)(n - 1) / (double)n,
+                                  (double)(n - 1));
+        }
+    }
+}
+
+START_TEST(a_part_has_its_share_of_each_class_and_any_record_of_it)
+{
+    draws_evenly(0.2, 0.2);
+    draws_evenly(0.5, 0.9);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- the judgement ----------- */
+
+enum { JUDGED = 200 };
+
+static const char *even_label(size_t i)
+{
+    return i % 2 ? "b" : "a";
+}
+
+/*
+ * Of two columns one tells the class and is small, the other does not and is large: neighbours
+ * know the class by standardised columns alone. Whoever asks for records that are among those
+ * that are learnt from finds them by any scale; and a record of dev far away must not spread
+ * the column that tells.
+ */
+START_TEST(a_scale_is_chosen_by_records_that_nothing_was_learnt_from)
+{
+    kmf_err err = {0};
+    make_dir();
+    kmf_samples *samples = read_train(write_numbered(JUDGED, even_label));
+    kmf_samples_options opts;
+    kmf_samples_info info;
+    kmf_eval_options how;
+    kmf_eval_result result;
+    float x[JUDGED][2];
+    kmf_samples_options_default(&opts);
+    ck_assert_int_eq(kmf_samples_settle(samples, &opts, &info, &err), 0);
+    ck_assert_uint_eq(info.n, JUDGED);
+    ck_assert_uint_eq(info.n_dev, 32);
+    ck_assert_uint_eq(info.n_test, 40);
+    for (size_t i = 0; i < JUDGED; i++) {
+        x[i][0] = (kmf_samples_classes(samples)[i] ? 1.0f : -1.0f) + (float)(i % 7) / 16;
+        x[i][1] = (float)(i * 7919 % 1009) + 0.5f;
+    }
+    x[info.dev][0] = 1e6f;
+    kmf_eval_options_default(&how);
+    how.k = 1;
+    how.resamples = 0;
+    ck_assert_int_eq(kmf_evaluate(samples, &info, x[0], 2, &how, NULL, &result, NULL, &err), 0);
+    ck_assert_int_eq(result.scale, KMF_SCALE_STANDARD);
+    kmf_samples_free(samples);
+    remove_dir();
+}
+END_TEST
+
+/* Where all but n records of the test part have no vector: they are what is left of clusters. */
+START_TEST(records_without_a_vector_are_a_cluster_of_their_own)
+{
+    static const size_t there[] = {39, 2, 1, 0};
+    make_dir();
+    const char *path = write_numbered(JUDGED, even_label);
+    for (size_t c = 0; c < 4; c++) {
+        kmf_err err = {0};
+        kmf_samples *samples = read_train(path);
+        kmf_samples_options opts;
+        kmf_samples_info info;
+        kmf_eval_options how;
+        kmf_eval_result result;
+        int32_t cluster[JUDGED];
+        const kmf_eval_answers answers = {.cluster = cluster};
+        float x[JUDGED];
+        size_t k = there[c] < 2 ? there[c] : 2;
+        kmf_samples_options_default(&opts);
+        ck_assert_int_eq(kmf_samples_settle(samples, &opts, &info, &err), 0);
+        const int32_t *y = kmf_samples_classes(samples) + info.test;
+        for (size_t i = 0; i < JUDGED; i++)
+            x[i] = (kmf_samples_classes(samples)[i] ? 1.0f : -1.0f) + (float)(i % 7) / 16;
+        for (size_t i = there[c]; i < info.n_test; i++)
+            x[info.test + i] = NAN;
+        kmf_eval_options_default(&how);
+        ck_assert_int_eq(
+            kmf_evaluate(samples, &info, x, 1, &how, NULL, &result, &answers, &err), 0);
+        ck_assert_uint_eq(result.without_test, info.n_test - there[c]);
+        for (size_t i = 0; i < info.n_test; i++) {
+            if (i >= there[c])
+                ck_assert_int_eq(cluster[i], (int)k);
+            else
+                ck_assert(cluster[i] >= 0 && cluster[i] < (int)k);
+            for (size_t j = 0; j < there[c] && i < there[c] && there[c] == 39; j++)
+                ck_assert_int_eq(y[i] == y[j], cluster[i] == cluster[j]);
+        }
+        kmf_samples_free(samples);
+    }
+    remove_dir();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("samples");
@@ -75,6 +281,9 @@ int main(void)
     tcase_set_timeout(tc, 0);
     tcase_add_test(tc, a_record_without_a_label_is_refused_by_its_name);
     tcase_add_test(tc, without_a_test_part_nothing_is_judged);
+    tcase_add_test(tc, a_part_has_its_share_of_each_class_and_any_record_of_it);
+    tcase_add_test(tc, a_scale_is_chosen_by_records_that_nothing_was_learnt_from);
+    tcase_add_test(tc, records_without_a_vector_are_a_cluster_of_their_own);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }
