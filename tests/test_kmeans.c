@@ -202,8 +202,10 @@ START_TEST(scales_are_what_they_say_up_to_a_shift)
     double mean[DIM] = {0};
     double deviation[DIM] = {0};
     draw(x, N, 31);
-    for (size_t i = 0; i < N; i++) /* a column that does not change */
-        x[i * DIM + 2] = 0.1f;
+    for (size_t i = 0; i < N; i++) {
+        x[i * DIM + 2] = 0.1f;  /* does not change */
+        x[i * DIM + 3] += 4096; /* does, but by little */
+    }
     x[5 * DIM] = NAN;
     for (size_t i = 0; i < N; i++)
         for (size_t d = 0; d < DIM && i != 5; d++)
@@ -218,6 +220,12 @@ START_TEST(scales_are_what_they_say_up_to_a_shift)
         kmf_scaler_apply(&scaler, y, x, N);
         kmf_scaler_free(&scaler);
         ck_assert(isnan(y[5 * DIM]));
+        for (size_t d = 0; d < DIM; d++) { /* what all have in common is away */
+            double sum = 0;
+            for (size_t i = 0; i < N; i++)
+                sum += i == 5 ? 0 : (double)y[i * DIM + d];
+            ck_assert_double_eq_tol(sum / (N - 1), 0, 1e-6);
+        }
         for (size_t i = 0; i < N; i++) {
             if (i == 5)
                 continue;

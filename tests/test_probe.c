@@ -38,9 +38,123 @@ START_TEST(lbfgs_finds_the_end_of_a_curved_valley)
     double x[] = {-1.2, 1, 3, -2, 0, 0};
     const kmf_lbfgs_options opts = {.pairs = 10, .iterations = 300, .tolerance = 1e-9};
     int done = kmf_lbfgs(x, n, valley, &n, &opts, NULL);
-    ck_assert(done > 0 && done < 150);
+    ck_assert(done > 0 && done < 100);
     for (size_t i = 0; i < n; i++)
         ck_assert_double_eq_tol(x[i], 1, 1e-9);
+}
+END_TEST
+
+enum { VALLEY = 6, PAIRS = 3, STEPS = 12 };
+
+/* h = (I - r s y^T) h (I - r y s^T) + r s s^T, r = 1 / s^T y: Nocedal and Wright, (7.16). */
+static void update_inverse(double h[VALLEY][VALLEY], const double *s, const double *y)
+{
+    double left[VALLEY][VALLEY];
+    double r = 0;
+    for (size_t i = 0; i < VALLEY; i++)
+        r += s[i] * y[i];
+    for (size_t i = 0; i < VALLEY; i++)
+        for (size_t j = 0; j < VALLEY; j++) {
+            left[i][j] = h[i][j];
+            for (size_t k = 0; k < VALLEY; k++)
+                left[i][j] -= s[i] * y[k] * h[k][j] / r;
+        }
+    for (size_t i = 0; i < VALLEY; i++)
+        for (size_t j = 0; j < VALLEY; j++) {
+            h[i][j] = left[i][j] + s[i] * s[j] / r;
+            for (size_t k = 0; k < VALLEY; k++)
+                h[i][j] -= left[i][k] * y[k] * s[j] / r;
+        }
+}
+
+/* Where it stands after 0, 1, ... steps, and the gradients there. */
+static void walk_valley(double x[STEPS + 1][VALLEY], double g[STEPS + 1][VALLEY])
+{
+    static const double start[VALLEY] = {-1.2, 1, 3, -2, 0, 0};
+    size_t n = VALLEY;
+    double value;
+    for (int j = 0; j <= STEPS; j++) {
+        const kmf_lbfgs_options opts = {.pairs = PAIRS, .iterations = j, .tolerance = 1e-9};
+        memcpy(x[j], start, sizeof start);
+        ck_assert_int_eq(kmf_lbfgs(x[j], n, valley, &n, &opts, NULL), j);
+        (void)valley(&n, &value, g[j], x[j], NULL);
+    }
+}
+
+START_TEST(lbfgs_goes_where_the_inverse_hessian_written_down_leads)
+{
+    double x[STEPS + 1][VALLEY];
+    double g[STEPS + 1][VALLEY];
+    walk_valley(x, g);
+    for (int j = 1; j < STEPS; j++) {
+        double h[VALLEY][VALLEY] = {{0}};
+        int first = j > PAIRS ? j - PAIRS : 0;
+        for (int i = first; i < j; i++) {
+            double s[VALLEY];
+            double y[VALLEY];
+            double sy = 0;
+            double yy = 0;
+            for (size_t d = 0; d < VALLEY; d++) {
+                s[d] = x[i + 1][d] - x[i][d];
+                y[d] = g[i + 1][d] - g[i][d];
+            }
+            for (size_t d = 0; d < VALLEY; d++) { /* of the last pair: h begins with it */
+                double s_last = x[j][d] - x[j - 1][d];
+                double y_last = g[j][d] - g[j - 1][d];
+                sy += s_last * y_last;
+                yy += y_last * y_last;
+            }
+            for (size_t d = 0; d < VALLEY && i == first; d++)
+                h[d][d] = sy / yy;
+            update_inverse(h, s, y);
+        }
+        double along = 0; /* how much of the direction the step is */
+        double square = 0;
+        double way[VALLEY] = {0};
+        for (size_t d = 0; d < VALLEY; d++) {
+            for (size_t e = 0; e < VALLEY; e++)
+                way[d] -= h[d][e] * g[j][e];
+            along += way[d] * (x[j + 1][d] - x[j][d]);
+            square += way[d] * way[d];
+        }
+        ck_assert(along > 0);
+        for (size_t d = 0; d < VALLEY; d++)
+            ck_assert_double_eq_tol(x[j + 1][d] - x[j][d], along / square * way[d],
+                                    1e-9 * along / sqrt(square));
+    }
+}
+END_TEST
+
+/* x^2 / 2: a first step of length 1 leaves nearly all of the slope. */
+static int wide_bowl(void *user, double *value, double *g, const double *x, kmf_err *err)
+{
+    (void)user;
+    (void)err;
+    *value = x[0] * x[0] / 2;
+    g[0] = x[0];
+    return 0;
+}
+
+/* Falls with slope -1 to a wall at 2.9: only steps between 2.901 and 3.15 are good ones. */
+static int wall(void *user, double *value, double *g, const double *x, kmf_err *err)
+{
+    double behind = x[0] > 2.9 ? x[0] - 2.9 : 0;
+    (void)user;
+    (void)err;
+    *value = -x[0] + 50 * behind * behind;
+    g[0] = -1 + 100 * behind;
+    return 0;
+}
+
+START_TEST(lbfgs_takes_steps_that_lower_the_value_and_leave_a_tenth_of_the_slope_behind)
+{
+    double x = 1000;
+    const kmf_lbfgs_options once = {.pairs = 2, .iterations = 1, .tolerance = 1e-9};
+    ck_assert_int_eq(kmf_lbfgs(&x, 1, wide_bowl, NULL, &once, NULL), 1);
+    ck_assert(fabs(x) <= 900);
+    x = 0;
+    ck_assert_int_eq(kmf_lbfgs(&x, 1, wall, NULL, &once, NULL), 1);
+    ck_assert(x >= 2.901 && x <= 3.15);
 }
 END_TEST
 
@@ -190,6 +304,53 @@ static kmf_probe *train_probe(const data *d, kmf_pool *pool)
     kmf_probe_options_default(&opts);
     return kmf_probe_train(&train, &fit, &dev, DIM, CLASSES, &opts, pool, NULL);
 }
+
+/*
+ * Two columns that are the same but for `gap`, by which the classes differ: the smaller that is,
+ * the larger are the weights that tell them apart.
+ */
+static double chosen_l2(float gap, uint64_t seed)
+{
+    enum { N_FIT = 30, N_ALL = 60 };
+    float x[N_ALL][2];
+    int32_t y[N_ALL];
+    kmf_rng rng = kmf_rng_stream(seed, 0);
+    for (size_t i = 0; i < N_ALL; i++) {
+        y[i] = (int32_t)(i % 2);
+        x[i][1] = kmf_rng_normal(&rng);
+        x[i][0] = x[i][1] + (y[i] ? gap : -gap);
+    }
+    const kmf_points all = {x[0], y, N_ALL};
+    const kmf_points fit = {x[0], y, N_FIT};
+    const kmf_points dev = {x[N_FIT], y + N_FIT, N_ALL - N_FIT};
+    kmf_probe_options opts;
+    kmf_probe_options_default(&opts);
+    kmf_probe *probe = kmf_probe_train(&all, &fit, &dev, 2, 2, &opts, NULL, NULL);
+    ck_assert_ptr_nonnull(probe);
+    double l2 = kmf_probe_l2(probe);
+    kmf_probe_free(probe);
+    return l2;
+}
+
+START_TEST(l2_is_chosen_from_all_of_its_grid_and_the_largest_of_equals)
+{
+    static const double grid[KMF_PROBE_GRID] = {1, 0.1, 0.01, 1e-3, 1e-4, 1e-5};
+    static const float gaps[KMF_PROBE_GRID] = {100, 1, 0.3f, 0.1f, 0.04f, 0.01f};
+    int taken[KMF_PROBE_GRID] = {0};
+    for (size_t i = 0; i < KMF_PROBE_GRID; i++)
+        for (uint64_t seed = 1; seed < 9; seed++) {
+            double l2 = chosen_l2(gaps[i], seed);
+            size_t at = 0;
+            while (at < KMF_PROBE_GRID && (l2 < grid[at] || l2 > grid[at]))
+                at++;
+            ck_assert(at < KMF_PROBE_GRID);
+            ck_assert(i > 0 || at == 0); /* all do: the largest */
+            taken[at]++;
+        }
+    for (size_t i = 0; i < KMF_PROBE_GRID; i++)
+        ck_assert_int_gt(taken[i], 0);
+}
+END_TEST
 
 START_TEST(rows_of_nan_teach_nothing_and_get_the_most_frequent_class)
 {
@@ -367,9 +528,13 @@ int main(void)
     TCase *tc = tcase_create("probe");
     tcase_set_timeout(tc, 0);
     tcase_add_test(tc, lbfgs_finds_the_end_of_a_curved_valley);
+    tcase_add_test(tc, lbfgs_goes_where_the_inverse_hessian_written_down_leads);
+    tcase_add_test(
+        tc, lbfgs_takes_steps_that_lower_the_value_and_leave_a_tenth_of_the_slope_behind);
     tcase_add_test(tc, lbfgs_refuses_a_beginning_that_is_not_finite);
     tcase_add_test(tc, the_gradient_is_that_of_differences_and_of_any_number_of_threads);
     tcase_add_test(tc, the_minimum_is_that_of_scikit_learn);
+    tcase_add_test(tc, l2_is_chosen_from_all_of_its_grid_and_the_largest_of_equals);
     tcase_add_test(tc, rows_of_nan_teach_nothing_and_get_the_most_frequent_class);
     tcase_add_test(tc, threads_change_no_bit_of_a_probe);
     tcase_add_test(tc, a_file_brings_the_probe_back_and_lies_are_told);
