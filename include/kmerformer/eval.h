@@ -150,8 +150,8 @@ typedef struct kmf_eval_answers {
 
 /*
  * Judges the vectors x [info->n, dim] of settled samples. All that is chosen is chosen on train and
- * dev. The same bits for any pool (NULL: one thread). KMF_EINVAL: an option out of range, no
- * test part (`no_test`), or no record of train has a vector.
+ * dev. The same bits for any pool (NULL: one thread). KMF_EINVAL: an option out of range, or no
+ * test part (`no_test`); KMF_EFORMAT: no record of train has a vector.
  */
 KMF_API int kmf_evaluate(const kmf_samples *samples, const kmf_samples_info *info,
                          const float *x, size_t dim, const kmf_eval_options *opts,

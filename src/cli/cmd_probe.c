@@ -157,13 +157,34 @@ static int save(training *t, kmf_err *err)
     return status;
 }
 
+/* Before vectors are made, which takes long: can the probe's file hold all labels? */
+static int check_labels(const training *t, kmf_err *err)
+{
+    for (size_t c = 0; c < t->info.n_classes; c++) {
+        const char *label = kmf_samples_class(t->samples, c);
+        char shown[64] = "";
+        size_t odd = 0;
+        for (size_t i = 0; label[i]; i++) {
+            bool control = (unsigned char)label[i] < ' ';
+            odd += control;
+            if (i + 1 < sizeof shown)
+                shown[i] = control ? '?' : label[i];
+        }
+        if (odd > 0)
+            return cli_raise(err, KMF_EFORMAT, "%s: a control character in label '%s'",
+                             t->args->labelled.train, shown);
+    }
+    return 0;
+}
+
 static int train(training *t, kmf_err *err)
 {
     const cli_labelled *l = &t->args->labelled;
     if (cli_check_output(t->args->out, err) < 0)
         return (int)err->code;
     t->samples = cli_labelled_read(t->run, l, &t->info, err);
-    if (!t->samples || cli_helpers(&t->pool, l->embed.threads, err) < 0)
+    if (!t->samples || check_labels(t, err) < 0 ||
+        cli_helpers(&t->pool, l->embed.threads, err) < 0)
         return (int)err->code;
     t->embedder = cli_labelled_embedder(l, t->args->model, true, err);
     if (t->embedder)
