@@ -233,12 +233,12 @@ START_TEST(the_most_and_the_least_frequent_come_in_order)
     for (size_t i = 0; i < N_KINDS; i++) {
         list l = list_of_kind(i, 40);
         kmf_counts *counts = table_of(&l);
-        size_t sizes[] = {0, 1, 2, 17, l.n / 2, l.n, l.n + 5};
+        size_t sizes[] = {0, 1, 2, 17, l.n / 2, l.n, l.n + 1, l.n + 5};
         kmf_kmer_count *extreme = malloc((l.n + 6) * sizeof *extreme);
         for (int least = 0; least < 2; least++) {
             list sorted = copy_of(&l);
             sort(&sorted, least ? by_count_least : by_count);
-            for (size_t s = 0; s < 7; s++) {
+            for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
                 size_t n = sizes[s] < l.n ? sizes[s] : l.n;
                 ck_assert_int_eq(kmf_counts_extreme(counts, extreme, sizes[s], least, NULL),
                                  (int64_t)n);
