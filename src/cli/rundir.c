@@ -159,10 +159,15 @@ void cli_rundir_close(cli_rundir *dir)
 
 /* ---------------------------------------------------------------- metrics ---------------- */
 
-/* Of a training that this one does not go on with. */
-static void remove_best(const cli_rundir *d)
+/*
+ * Of a training that this one does not go on with. The checkpoint goes first: were this run killed
+ * before it has one of its own, the next would go on from there, without the metrics and the best
+ * model that belong to it.
+ */
+static void remove_other(const cli_rundir *d)
 {
     char path[CLI_PATH_CAP + 32];
+    unlink(d->checkpoint);
     for (size_t i = 0; i < N_NAMES; i++) {
         snprintf(path, sizeof path, "%s/%s", d->best, our_names[i]);
         unlink(path);
@@ -228,7 +233,7 @@ int cli_metrics_open(cli_rundir *dir, uint64_t step, kmf_err *err)
     if (dir->from)
         metrics_beside(source, dir->from);
     if (!dir->from || !cli_same_place(dir->from, dir->checkpoint))
-        remove_best(dir);
+        remove_other(dir);
     char *kept = dir->from ? lines_until(source, step) : NULL;
     dir->seconds = kept ? seconds_of(kept) : 0;
     size_t n = kept ? strlen(kept) : 0;

@@ -38,7 +38,7 @@ bool cli_same_place(const char *a, const char *b);
 
 /*
  * Opens the metrics, with the lines up to `step` of those beside the checkpoint that it goes on
- * from: later ones are of a run that was broken off. A best model of another training goes.
+ * from: later ones are of a run that was broken off. Checkpoint and best model of another go.
  */
 int cli_metrics_open(cli_rundir *dir, uint64_t step, kmf_err *err);
 /* What happened between two lines. */
