@@ -198,11 +198,13 @@ static void show_progress(training *t, const kmf_word2vec_state *s)
     char rate[CLI_COUNT_TEXT];
     double seconds = cli_now() - t->started;
     double left = seconds * (1 - s->done) / (s->done - t->done_first);
+    int epochs = t->args->opts.epochs;
+    int epoch = s->epoch < epochs ? s->epoch + 1 : epochs;
     if (!cli_progress_due(&t->line))
         return;
     cli_progress_show(
         &t->line, "epoch %d of %d, %.1f %%, loss %.4f, alpha %.5f, %s tokens/s, %.0f s left",
-        s->epoch + 1, t->args->opts.epochs, 100 * s->done, s->loss, s->alpha,
+        epoch, epochs, 100 * s->done, s->loss, s->alpha,
         cli_count(rate, (double)(s->tokens - t->tokens_first) / seconds), left);
 }
 
