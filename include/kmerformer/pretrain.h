@@ -217,7 +217,7 @@ typedef struct kmf_pretrain_state {
     double loss;          /* nats a labelled k-mer, of the last step; NaN: none was asked */
     double bits;          /* a hidden base, of the last step                            */
     double contrast;      /* contrastive loss of the last step, nats; NaN: not learnt   */
-    double hits;          /* share of its windows whose pair was the most alike         */
+    double hits;          /* share of its windows that are hits, as in validation       */
     double rate;
     double norm; /* of the gradient before clipping                                    */
 

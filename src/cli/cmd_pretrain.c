@@ -464,7 +464,8 @@ static char *provenance(const training *t, const kmf_pretrain_state *s, kmf_err 
     if (!isnan(s->loss))
         PAIR("loss", "%.6g", s->loss);
     if (!isnan(s->val_contrast))
-        PAIR("val_contrast", "%.6g, %.4g of the pairs found", s->val_contrast, s->val_hits);
+        PAIR("val_contrast", "%.6g, %.4g of the %s found", s->val_contrast, s->val_hits,
+             o->all_positives ? "sources" : "pairs");
     if (!isnan(s->val_bits)) {
         PAIR("val_bits", "%.6g", s->val_bits);
         PAIR("markov_bits", "%.6g (order %d)", s->markov_bits[s->markov_best], s->markov_best);
@@ -643,9 +644,9 @@ static void say_end(const training *t, const kmf_pretrain_state *s)
                  s->val_bits, s->markov_best, s->markov_bits[s->markov_best], s->copy_bits);
     if (!isnan(s->val_contrast))
         cli_note(t->run,
-                 "validation: contrastive loss %.4f; of %llu windows %.1f %% are most like "
-                 "their pair",
-                 s->val_contrast, 2 * (unsigned long long)s->held_windows, 100 * s->val_hits);
+                 "validation: contrastive loss %.4f; of %llu windows %.1f %% are most like %s",
+                 s->val_contrast, 2 * (unsigned long long)s->held_windows, 100 * s->val_hits,
+                 t->args->opts.all_positives ? "one of their source" : "their pair");
     if (!isnan(s->best))
         cli_note(t->run, "the best was %.4f, of step %llu", s->best,
                  (unsigned long long)s->best_step);
