@@ -221,7 +221,7 @@ typedef struct kmf_pretrain_state {
     double rate;
     double norm; /* of the gradient before clipping                                    */
 
-    /* validation; NaN before the first */
+    /* validation; NaN before the first, val_loss also if soft_weight 0 leaves nothing of it */
     int validated; /* 1 if it came with the last step                        */
     double val_loss, val_bits;
     double val_contrast, val_hits;

@@ -191,7 +191,19 @@ bool kmf_pretrain_validates(const kmf_pretrain *t, uint64_t step)
     return t->n_held > 0 && (step % t->val_every == 0 || step == t->steps);
 }
 
-/* Pieces of the fixed set are dealt out to ranks; what each is worth is a place of its own. */
+static int held_not_finite(const kmf_pretrain *t, kmf_err *err)
+{
+    return kmf_fail(err, KMF_ENUMERIC,
+                    "step %" PRIu64 ": the loss of what is held out is not finite: begin "
+                    "anew, or elsewhere from the last model (--init), with a smaller --lr "
+                    "or a longer --warmup",
+                    t->step);
+}
+
+/*
+ * Pieces of the fixed set are dealt out to ranks; what each is worth is a place of its own. Where
+ * only soft letters were hidden, and those count nothing, there are bits and no loss.
+ */
 static int validate_masked(kmf_pretrain *t, kmf_err *err)
 {
     size_t n = kmf_pretrain_piece(t);
@@ -217,9 +229,9 @@ static int validate_masked(kmf_pretrain *t, kmf_err *err)
         bits += stats[KMF_STAT_BITS];
         hidden += stats[KMF_STAT_HIDDEN];
     }
-    t->val_loss = loss / weight;
+    t->val_loss = weight > 0 ? loss / weight : (double)NAN;
     t->val_bits = bits / hidden;
-    return 0;
+    return isfinite(loss) ? 0 : held_not_finite(t, err);
 }
 
 int kmf_pretrain_validate(kmf_pretrain *trainer, kmf_err *err)
@@ -227,15 +239,13 @@ int kmf_pretrain_validate(kmf_pretrain *trainer, kmf_err *err)
     kmf_pretrain *t = trainer;
     if (t->n_held == 0)
         return kmf_fail(err, KMF_EINVAL, "nothing is held out that could be asked for");
-    if ((t->asks && validate_masked(t, err) < 0) ||
-        (t->compares && kmf_pretrain_compare_held(t, err) < 0))
-        return KMF_ENOMEM;
-    if ((t->asks && !isfinite(t->val_loss)) || (t->compares && !isfinite(t->val_contrast)))
-        return kmf_fail(err, KMF_ENUMERIC,
-                        "step %" PRIu64 ": the loss of what is held out is not finite: begin "
-                        "anew, or elsewhere from the last model (--init), with a smaller --lr "
-                        "or a longer --warmup",
-                        t->step);
+    int status = t->asks ? validate_masked(t, err) : 0;
+    if (status == 0 && t->compares)
+        status = kmf_pretrain_compare_held(t, err);
+    if (status == 0 && t->compares && !isfinite(t->val_contrast))
+        status = held_not_finite(t, err);
+    if (status < 0)
+        return status;
     double goal = t->compares ? t->val_contrast : t->val_bits;
     t->validated = true;
     if (isnan(t->best) || goal < t->best) {
