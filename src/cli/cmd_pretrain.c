@@ -682,10 +682,16 @@ static int train(cli *run, const pretrain_args *a, kmf_pretrain *trainer, cli_ru
 
 static int check_names(cli *run, const pretrain_args *a, const char *const *paths, size_t n)
 {
+    kmf_err err = {0};
+    cli_rundir dir;
+    if (cli_rundir_name(&dir, a->out, &err) < 0)
+        return cli_fail(run, &err);
     if (cli_is_an_input(a->out, paths, n))
         return cli_wrong(run, "-o %s: that is an input", a->out);
     if (a->opts.init && cli_same_place(a->out, a->opts.init))
         return cli_wrong(run, "-o %s: that is the model to go on with", a->out);
+    if (a->opts.init && cli_same_place(dir.best, a->opts.init))
+        return cli_wrong(run, "-o %s: the model to go on with is the best one there", a->out);
     const char *const *held = (const char *const *)a->held_files.names;
     for (size_t i = 0; i < a->held_files.n; i++)
         if (cli_is_an_input(held[i], paths, n))

@@ -63,18 +63,33 @@ static const char *const our_names[] = {"config.json",
                                         "vocab.txt"};
 #define N_NAMES (sizeof our_names / sizeof our_names[0])
 
-/* What no pretraining left must not be overwritten. One has a lock, or comes with a checkpoint. */
-static int check_content(const cli_rundir *d, kmf_err *err)
+/* The first of our names that is a file in a directory; NULL: there is none. */
+static const char *name_taken(const char *dir)
 {
     char path[CLI_PATH_CAP + 32];
-    bool ours = cli_is_file(d->lock_path) || cli_is_file(d->checkpoint);
-    for (size_t i = 0; i < N_NAMES && !ours; i++) {
-        snprintf(path, sizeof path, "%s/%s", d->dir, our_names[i]);
+    for (size_t i = 0; i < N_NAMES; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, our_names[i]);
         if (cli_is_file(path))
+            return our_names[i];
+    }
+    return NULL;
+}
+
+/*
+ * What no pretraining left must be neither overwritten nor, in best, removed. One has a lock, or
+ * comes with a checkpoint.
+ */
+static int check_content(const cli_rundir *d, kmf_err *err)
+{
+    const char *const places[] = {d->dir, d->best};
+    bool ours = cli_is_file(d->lock_path) || cli_is_file(d->checkpoint);
+    for (size_t i = 0; i < sizeof places / sizeof places[0] && !ours; i++) {
+        const char *name = name_taken(places[i]);
+        if (name)
             return cli_raise(err, KMF_EIO,
                              "%s: %s is there, and no pretraining made it: choose another "
                              "directory",
-                             d->dir, our_names[i]);
+                             places[i], name);
     }
     return 0;
 }
