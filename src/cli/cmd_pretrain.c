@@ -412,7 +412,8 @@ typedef struct training {
     double line_begun;
     mean loss, bits, contrast, hits;
     uint64_t line_tokens;
-    bool line_lost; /* the disk was full */
+    bool line_lost;    /* the disk was full */
+    kmf_err best_lost; /* why the best model so far is not in best; KMF_OK: it is */
 } training;
 
 #define PROVENANCE 32
@@ -501,12 +502,13 @@ static int save(const training *t, const kmf_pretrain_state *s, kmf_err *err)
 
 /* In the midst of a run a full disk is a warning: the last checkpoint is still there. */
 static void save_or_warn(training *t, const kmf_pretrain_state *s, const char *what,
-                         int (*fn)(const training *, const kmf_pretrain_state *, kmf_err *))
+                         int (*fn)(const training *, const kmf_pretrain_state *, kmf_err *),
+                         kmf_err *reason)
 {
-    kmf_err own = {0};
-    if (fn(t, s, &own) < 0)
+    *reason = (kmf_err){0};
+    if (fn(t, s, reason) < 0)
         cli_warn(t->run, "%s could not be written, and the training goes on: %s", what,
-                 own.msg);
+                 reason->msg);
 }
 
 static int save_best(const training *t, const kmf_pretrain_state *s, kmf_err *err)
@@ -583,9 +585,10 @@ static int after_step(void *user, const kmf_pretrain_state *s, kmf_err *err)
     if (t->writes) {
         note_metrics(t, s);
         if (s->validated && s->best_step == s->step)
-            save_or_warn(t, s, "the best model", save_best);
+            save_or_warn(t, s, "the best model", save_best, &t->best_lost);
         if (t->args->minutes > 0 && minutes >= t->args->minutes && s->step < s->steps) {
-            save_or_warn(t, s, "a checkpoint", save);
+            kmf_err own;
+            save_or_warn(t, s, "a checkpoint", save, &own);
             t->saved = cli_now();
         }
     }
@@ -675,6 +678,10 @@ static int train(cli *run, const pretrain_args *a, kmf_pretrain *trainer, cli_ru
         return (int)err->code;
     if (s.step > t.first_step)
         say_end(&t, &s);
+    if (status == 0 && t.best_lost.code != KMF_OK) /* it does not come again */
+        return cli_raise(err, t.best_lost.code,
+                         "%s; the best model, of step %llu, is lost, the last one is written",
+                         t.best_lost.msg, (unsigned long long)s.best_step);
     return status;
 }
 
