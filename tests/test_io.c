@@ -8,11 +8,13 @@
 
 #include <check.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -75,6 +77,68 @@ START_TEST(a_file_has_its_name_only_once_published)
     ck_assert_str_eq(text, "Hello 42\nend");
     kmf_free(text);
     unlink(path);
+}
+END_TEST
+
+/* Who tries again, be it on a disk with room by then, gets neither a crash nor half a file. */
+START_TEST(an_output_is_finished_once)
+{
+    static char noise[1 << 16];
+    struct rlimit before, few;
+    char path[256];
+    path_of(path, "out.gz");
+    for (size_t i = 0; i < sizeof noise; i++)
+        noise[i] = (char)(i * i * 2654435761u >> 16);
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+    few = before;
+    few.rlim_cur = 512;
+    signal(SIGXFSZ, SIG_IGN);
+    for (int full = 0; full < 2; full++) {
+        kmf_err err = {0};
+        int status = full ? KMF_EIO : 0;
+        kmf_out *out = kmf_out_open(path, NULL);
+        ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, full ? &few : &before), 0);
+        int wrote = kmf_out_write(out, noise, sizeof noise, NULL);
+        ck_assert(wrote == 0 || wrote == status);
+        ck_assert_int_eq(kmf_out_finish(out, NULL), status);
+        ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
+        ck_assert_int_eq(kmf_out_finish(out, &err), KMF_EINVAL);
+        ck_assert_int_eq(kmf_out_write(out, "x", 1, NULL), KMF_EINVAL);
+        ck_assert_int_eq(kmf_out_patch(out, "x", 1, NULL), KMF_EINVAL);
+        ck_assert_int_eq(kmf_out_publish(out, NULL), full ? KMF_EINVAL : 0);
+        ck_assert_int_eq(exists(path), !full);
+        ck_assert_ptr_nonnull(strstr(err.msg, "out.gz: its output is finished already"));
+        kmf_out_free(out);
+        unlink(path);
+    }
+    signal(SIGXFSZ, SIG_DFL);
+}
+END_TEST
+
+/* The header of the array counts the rows that are in it. */
+START_TEST(a_row_that_float16_cannot_hold_is_left_out)
+{
+    static const float values[] = {1, 1e30f};
+    char path[256], ids[256], json[256];
+    size_t len;
+    path_of(path, "x.npy");
+    path_of(ids, "x.ids.tsv");
+    path_of(json, "x.json");
+    kmf_output *output = kmf_output_new(path, 1, 1, 0, NULL);
+    ck_assert_ptr_nonnull(output);
+    for (int i = 0; i < 2; i++) {
+        kmf_row row = {.name = "x", .position = -1, .vector = &values[i]};
+        ck_assert_int_eq(kmf_output_row(output, &row, NULL), i == 1 ? KMF_ENUMERIC : 0);
+    }
+    ck_assert_int_eq(kmf_output_commit(output, "{}", NULL), 0);
+    ck_assert_int_eq(kmf_output_commit(output, "{}", NULL), KMF_EINVAL);
+    kmf_output_free(output);
+    char *bytes = kmf_file_read(path, 1000, &len, NULL);
+    ck_assert_ptr_nonnull(bytes);
+    ck_assert_uint_eq(len, 128 + 2);
+    ck_assert_ptr_nonnull(strstr(bytes + 10, "'shape': (1, 1)"));
+    kmf_free(bytes);
+    ck_assert(unlink(path) == 0 && unlink(ids) == 0 && unlink(json) == 0);
 }
 END_TEST
 
@@ -433,6 +497,8 @@ int main(void)
     TCase *tcase = tcase_create("io");
     tcase_add_checked_fixture(tcase, make_dir, remove_dir);
     tcase_add_test(tcase, a_file_has_its_name_only_once_published);
+    tcase_add_test(tcase, an_output_is_finished_once);
+    tcase_add_test(tcase, a_row_that_float16_cannot_hold_is_left_out);
     tcase_add_test(tcase, a_temporary_file_of_another_process_is_left_alone);
     tcase_add_test(tcase, a_handler_removes_files_and_then_their_folders);
     tcase_add_test(tcase, a_print_may_be_of_any_length);

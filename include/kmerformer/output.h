@@ -27,9 +27,12 @@ typedef struct kmf_output kmf_output;
  */
 KMF_API kmf_output *kmf_output_new(const char *path, size_t dim, int f16, int per_token,
                                    kmf_err *err) KMF_MUST_CHECK;
-/* A kmf_row_fn: user is the kmf_output. */
+/*
+ * A kmf_row_fn: user is the kmf_output. KMF_ENUMERIC: a number is too large for float16; the row is
+ * left out.
+ */
 KMF_API int kmf_output_row(void *output, const kmf_row *row, kmf_err *err);
-/* provenance: JSON object text for x.json; ignored on standard output. */
+/* provenance: JSON object text for x.json; ignored on standard output. Once, be it in vain. */
 KMF_API int kmf_output_commit(kmf_output *output, const char *provenance,
                               kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_output_free(kmf_output *output);
@@ -41,9 +44,9 @@ KMF_API char *kmf_companion(const char *path, const char *ending, kmf_err *err) 
 
 /*
  * An output, gzip-compressed if path ends in ".gz". It is written under "path.tmp.NUMBER";
- * kmf_out_finish flushes, syncs and closes it; kmf_out_publish, after that (else KMF_EINVAL), gives
- * it its name, which lasts; kmf_out_free before that removes it. "-" is standard output: nothing to
- * publish or remove.
+ * kmf_out_finish flushes, syncs and closes it, after which nothing more is written (KMF_EINVAL);
+ * kmf_out_publish, if that went well (else KMF_EINVAL), gives it its name, which lasts;
+ * kmf_out_free before that removes it. "-" is standard output: nothing to publish or remove.
  */
 typedef struct kmf_out kmf_out;
 

@@ -129,10 +129,9 @@ void kmf_map_close(kmf_map *map)
 }
 
 struct kmf_out {
-    FILE *file;         /* owned unless it is stdout; NULL once finished */
-    gzFile gz;          /* owned; NULL if plain or finished */
-    char *path;         /* owned; final name */
     kmf_temporary temp; /* owned; none when written in place, or published */
+    bool ended;         /* kmf_out_finish was called */
+    bool whole;         /* and all is in the file */
     bool published;
     char *buffer;       /* owned; stdio's, when the file is ours */
     uint64_t n_written; /* bytes, of a plain file */
@@ -298,11 +297,19 @@ static void send_windows(kmf_out *out)
 #endif
 }
 
+static int check_open(const kmf_out *out, kmf_err *err)
+{
+    if (!out->ended)
+        return 0;
+    return kmf_fail(err, KMF_EINVAL, "%s: its output is finished already", out->path);
+}
+
 int kmf_out_write(kmf_out *out, const void *data, size_t n, kmf_err *err)
 {
+    int status = check_open(out, err);
     errno = 0;
-    if (n == 0)
-        return 0;
+    if (status < 0 || n == 0)
+        return status;
     size_t done = out->gz ? gzfwrite(data, 1, n, out->gz) : fwrite(data, 1, n, out->file);
     if (done != n)
         return write_failed(out, err);
@@ -339,6 +346,8 @@ int kmf_out_print(kmf_out *out, kmf_err *err, const char *format, ...)
 
 int kmf_out_patch(kmf_out *out, const void *data, size_t n, kmf_err *err)
 {
+    if (check_open(out, err) < 0)
+        return KMF_EINVAL;
     errno = 0;
     if (fseek(out->file, 0, SEEK_SET) != 0 || fwrite(data, 1, n, out->file) != n ||
         fseek(out->file, 0, SEEK_END) != 0)
@@ -346,7 +355,7 @@ int kmf_out_patch(kmf_out *out, const void *data, size_t n, kmf_err *err)
     return 0;
 }
 
-int kmf_out_finish(kmf_out *out, kmf_err *err)
+static int flush_and_close(kmf_out *out, kmf_err *err)
 {
     errno = 0;
     if (out->gz) {
@@ -364,6 +373,17 @@ int kmf_out_finish(kmf_out *out, kmf_err *err)
     if (file != stdout && fclose(file) != 0)
         return write_failed(out, err);
     return 0;
+}
+
+int kmf_out_finish(kmf_out *out, kmf_err *err)
+{
+    int status = check_open(out, err);
+    if (status < 0)
+        return status;
+    out->ended = true;
+    status = flush_and_close(out, err);
+    out->whole = status == 0;
+    return status;
 }
 
 /* Some file systems cannot sync a folder, and some folders cannot be read; each says so. */
@@ -406,7 +426,7 @@ int kmf_parent_sync(const char *path, kmf_err *err)
 
 int kmf_out_name(kmf_out *out, kmf_err *err)
 {
-    if (out->file)
+    if (!out->whole)
         return kmf_fail(err, KMF_EINVAL, "%s: its output is not finished", out->path);
     if (!out->temp.path)
         return 0;

@@ -222,7 +222,8 @@ int kmf_output_row(void *output, const kmf_row *row, kmf_err *err)
     int status = o->npy ? write_npy(o, row, err) : write_tsv(o, row, err);
     if (status == 0 && o->ids)
         status = write_ids(o, row, err);
-    o->n_rows++;
+    if (status == 0)
+        o->n_rows++;
     return status;
 }
 
