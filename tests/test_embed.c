@@ -826,8 +826,12 @@ START_TEST(bytes_of_files_reach_no_message_raw)
         ck_assert_int_eq(err.code, KMF_EMODEL);
         ck_assert_str_eq(err.msg, lies[i].message);
     }
+    static const char sound[] = "{\"model\": {\"name\": \"tnf\"}, \"settings\": {}}";
     kmf_err err = {0};
-    ck_assert_ptr_null(kmf_embedder_reopen(lies[0].identity, NULL, 0, &err));
+    ck_assert_ptr_null(kmf_embedder_reopen(sound, NULL, 0, &err));
+    ck_assert_int_eq(err.code, KMF_EINVAL);
+    err = (kmf_err){0};
+    ck_assert_ptr_null(kmf_embedder_reopen(sound, NULL, 1025, &err));
     ck_assert_int_eq(err.code, KMF_EINVAL);
     err = (kmf_err){0};
     kmf_embed_options o = options();
@@ -864,6 +868,16 @@ START_TEST(npy_headers_come_back_and_others_are_refused)
 }
 END_TEST
 
+START_TEST(a_shard_that_is_not_there_is_an_input_that_fails)
+{
+    const char *const shards[] = {"none.npy"};
+    kmf_err err = {0};
+    ck_assert_int_eq(kmf_merge(shards, 1, "whole.npy", "merge", &err), KMF_EIO);
+    ck_assert_int_eq(err.code, KMF_EIO);
+    ck_assert_int_eq(kmf_merge(shards, 1, "whole.npy", "merge", NULL), KMF_EIO);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("embed");
@@ -889,6 +903,7 @@ int main(void)
     tcase_add_test(tcase, a_digest_leaves_the_vocabulary_as_it_is);
     tcase_add_test(tcase, digests_are_the_same_beside_the_start);
     tcase_add_test(tcase, bytes_of_files_reach_no_message_raw);
+    tcase_add_test(tcase, a_shard_that_is_not_there_is_an_input_that_fails);
     tcase_add_test(tcase, npy_headers_come_back_and_others_are_refused);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

@@ -407,6 +407,22 @@ static int each_plot(int which, const char *path, kmf_err *err)
     return kmf_plot_positions(&picture, 8, 100, 6, 4, err);
 }
 
+START_TEST(a_failure_is_told_by_the_code_that_is_returned)
+{
+    const kmf_picture picture = {.path = "none/x.svg", .data_only = 1};
+    const kmf_plot_rows rows = {.vectors = GOLDEN "rows.npy", .most = 20, .threads = 1025};
+    const int components[] = {1, 2};
+    kmf_plot_report report;
+    kmf_err err[2] = {{0}};
+    ck_assert_int_eq(
+        kmf_plot_map(&picture, &rows, components, 1, KMF_PLOT_LABEL, &report, &err[0]),
+        KMF_EINVAL);
+    ck_assert_int_eq(kmf_plot_similarity(&picture, &rows, &report, &err[1]), KMF_EINVAL);
+    ck_assert_int_eq(kmf_plot_similarity(&picture, &rows, &report, NULL), KMF_EINVAL);
+    ck_assert(err[0].code == KMF_EINVAL && err[1].code == KMF_EINVAL);
+}
+END_TEST
+
 START_TEST(any_allocation_may_fail)
 {
     char dir[] = "/tmp/kmf_plot.XXXXXX";
@@ -449,6 +465,7 @@ int main(void)
     tcase_add_test(tc, sinusoids_have_their_frequencies);
     tcase_add_test(tc, no_text_is_more_than_text);
     tcase_add_test(tc, names_of_pictures_have_an_ending);
+    tcase_add_test(tc, a_failure_is_told_by_the_code_that_is_returned);
     tcase_add_test(tc, any_allocation_may_fail);
     suite_add_tcase(suite, tc);
     return run_suite(suite);

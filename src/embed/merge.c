@@ -80,7 +80,7 @@ static int read_provenance(shard *s, size_t n_shards, kmf_err *err)
     if (text)
         s->json = kmf_json_parse(text, len, name, err);
     kmf_free(text);
-    int status = s->json ? 0 : KMF_EMODEL;
+    int status = s->json ? 0 : (int)err->code;
     if (status == 0) {
         const json_t *place = json_object_get(s->json, "shard");
         int a = place ? kmf_json_size(&count, place, "count", 1, SIZE_MAX / 2, name, err) : 0;
@@ -359,6 +359,9 @@ int kmf_merge(const char *const *shards, size_t n_shards, const char *out,
     merge m = {.n = n_shards};
     kmf_output *output = NULL;
     char *provenance = NULL;
+    kmf_err own = {0};
+    if (!err)
+        err = &own; /* the code is needed */
     int status = check_names(shards, n_shards, out, err);
     if (status < 0)
         return status;
@@ -380,7 +383,7 @@ int kmf_merge(const char *const *shards, size_t n_shards, const char *out,
     output =
         provenance ? kmf_output_new(out, m.dim, m.element_bytes == 2, m.per_token, err) : NULL;
     if (!output) {
-        status = err ? (int)err->code : KMF_EIO;
+        status = (int)err->code;
         goto out;
     }
     status = copy_rows(&m, output, err);

@@ -211,6 +211,9 @@ int kmf_plot_map(const kmf_picture *picture, const kmf_plot_rows *asked,
     kmf_picked sample = {0};
     kmf_pca *pca = NULL;
     kmf_pool *pool = NULL;
+    kmf_err own = {0};
+    if (!err)
+        err = &own; /* the code is needed */
     *report = (kmf_plot_report){0};
     int status = kmf_rows_open(&rows, asked->vectors, err);
     for (int i = 0; i < 2 && status == 0; i++)
@@ -220,12 +223,13 @@ int kmf_plot_map(const kmf_picture *picture, const kmf_plot_rows *asked,
                          components[i], rows.path, rows.dim);
     if (status < 0)
         goto out;
-    status = KMF_ENOMEM;
     pca = kmf_pca_new(rows.dim, err);
     pool =
         pca ? kmf_pool_new(asked->threads ? asked->threads : kmf_threads_default(), err) : NULL;
-    if (!pool)
+    if (!pool) {
+        status = (int)err->code;
         goto out;
+    }
     map m = {.picture = picture,
              .components = components,
              .colour = colour,

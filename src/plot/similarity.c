@@ -224,11 +224,14 @@ int kmf_plot_similarity(const kmf_picture *picture, const kmf_plot_rows *asked,
     kmf_rows rows;
     kmf_picked sample = {0};
     kmf_pool *pool = NULL;
+    kmf_err own = {0};
+    if (!err)
+        err = &own; /* the code is needed */
     *report = (kmf_plot_report){0};
     int status = kmf_rows_open(&rows, asked->vectors, err);
     if (status == 0) {
         pool = kmf_pool_new(asked->threads ? asked->threads : kmf_threads_default(), err);
-        status = pool ? 0 : KMF_ENOMEM;
+        status = pool ? 0 : (int)err->code;
     }
     if (status == 0)
         status = kmf_survey(&rows, &sample, asked, true, NULL, NULL, pool, report, err);
