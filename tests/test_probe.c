@@ -504,6 +504,25 @@ START_TEST(texts_that_are_not_utf8_do_not_lose_a_probe)
 }
 END_TEST
 
+START_TEST(a_class_that_there_is_none_of_is_refused)
+{
+    static const float x[] = {0, 1, 1, 0};
+    static const int32_t wrong[] = {2, -1};
+    for (size_t i = 0; i < 2; i++) {
+        const int32_t right[] = {0, 1}, y[] = {0, wrong[i]};
+        const kmf_points good = {x, right, 2}, bad = {x, y, 2};
+        kmf_err err = {0};
+        kmf_probe_options opts = {.l2 = 0.1, .iterations = 3, .tolerance = 1e-3};
+        ck_assert_ptr_null(kmf_probe_train(&bad, NULL, NULL, 2, 2, &opts, NULL, &err));
+        ck_assert_int_eq(err.code, KMF_EINVAL);
+        opts.l2 = 0;
+        err = (kmf_err){0};
+        ck_assert_ptr_null(kmf_probe_train(&good, &bad, &good, 2, 2, &opts, NULL, &err));
+        ck_assert_int_eq(err.code, KMF_EINVAL);
+    }
+}
+END_TEST
+
 START_TEST(no_memory_is_an_error_wherever_it_runs_out)
 {
     static data d;
@@ -539,6 +558,7 @@ int main(void)
     tcase_add_test(tc, threads_change_no_bit_of_a_probe);
     tcase_add_test(tc, a_file_brings_the_probe_back_and_lies_are_told);
     tcase_add_test(tc, texts_that_are_not_utf8_do_not_lose_a_probe);
+    tcase_add_test(tc, a_class_that_there_is_none_of_is_refused);
     tcase_add_test(tc, no_memory_is_an_error_wherever_it_runs_out);
     suite_add_tcase(suite, tc);
     return run_suite(suite);

@@ -274,6 +274,33 @@ START_TEST(records_without_a_vector_are_a_cluster_of_their_own)
 }
 END_TEST
 
+START_TEST(vectors_are_those_of_the_samples_alone)
+{
+    kmf_samples_options opts;
+    kmf_samples_info info;
+    kmf_embed_options how;
+    float x[8 * 4];
+    make_dir();
+    kmf_samples *samples = kmf_samples_new(NULL);
+    ck_assert_int_eq(read_as(samples, write_text("t.csv", table), 0, NULL), 0);
+    kmf_samples_options_default(&opts);
+    ck_assert_int_eq(kmf_samples_settle(samples, &opts, &info, NULL), 0);
+    ck_assert_uint_eq(info.n, 8);
+    kmf_embed_options_default(&how);
+    how.threads = 1;
+    kmf_embedder *embedder = kmf_embedder_new("kmer:1", &how, NULL);
+    ck_assert_ptr_nonnull(embedder);
+    kmf_err err = {0};
+    ck_assert_int_eq(kmf_embedder_add(embedder, "other", "ACGT", 4, NULL), 0);
+    ck_assert_int_eq(kmf_samples_embed(samples, embedder, x, &err), KMF_EINVAL);
+    ck_assert_str_eq(err.msg, "the embedder has other records under way");
+    ck_assert_int_eq(kmf_samples_embed(samples, embedder, x, NULL), 0);
+    kmf_embedder_free(embedder);
+    kmf_samples_free(samples);
+    remove_dir();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("samples");
@@ -284,6 +311,7 @@ int main(void)
     tcase_add_test(tc, a_part_has_its_share_of_each_class_and_any_record_of_it);
     tcase_add_test(tc, a_scale_is_chosen_by_records_that_nothing_was_learnt_from);
     tcase_add_test(tc, records_without_a_vector_are_a_cluster_of_their_own);
+    tcase_add_test(tc, vectors_are_those_of_the_samples_alone);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

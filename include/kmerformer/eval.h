@@ -84,7 +84,10 @@ KMF_API void kmf_samples_get(const kmf_samples *samples, size_t i, kmf_sample *s
 KMF_API const char *kmf_samples_class(const kmf_samples *samples, size_t number);
 /* The classes of all records [n], borrowed. */
 KMF_API const int32_t *kmf_samples_classes(const kmf_samples *samples);
-/* The vectors of all records: x [n, dim], dim being the embedder's. */
+/*
+ * The vectors of all records: x [n, dim], dim being the embedder's, which has no sink afterwards.
+ * KMF_EINVAL with KMF_POOL_NONE, of a shard, or between kmf_embedder_add and kmf_embedder_finish.
+ */
 KMF_API int kmf_samples_embed(const kmf_samples *samples, kmf_embedder *embedder, float *x,
                               kmf_err *err) KMF_MUST_CHECK;
 

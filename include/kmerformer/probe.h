@@ -48,7 +48,8 @@ KMF_API void kmf_probe_options_default(kmf_probe_options *opts);
  * of the grid are learnt from `fit` and asked for `dev` first; the most accurate one's value is
  * taken, of equals the largest. Otherwise both may be NULL. fit may be a part of train; classes of
  * dev that are n_classes or more count as mistakes. The bits do not depend on the pool (NULL: one
- * thread). KMF_EINVAL: an option out of range, no class; KMF_EFORMAT: no row that is not NaN.
+ * thread). KMF_EINVAL: an option or a class out of range, no class; KMF_EFORMAT: no row that is not
+ * NaN.
  */
 KMF_API kmf_probe *kmf_probe_train(const kmf_points *train, const kmf_points *fit,
                                    const kmf_points *dev, size_t dim, size_t n_classes,

@@ -129,6 +129,9 @@ void kmf_map_close(kmf_map *map)
 }
 
 struct kmf_out {
+    FILE *file;         /* owned unless it is stdout; NULL once finished */
+    gzFile gz;          /* owned; NULL if plain or finished */
+    char *path;         /* owned; final name */
     kmf_temporary temp; /* owned; none when written in place, or published */
     bool ended;         /* kmf_out_finish was called */
     bool whole;         /* and all is in the file */

@@ -258,13 +258,24 @@ static int check_options(const kmf_probe_options *o, const kmf_points *fit,
     return 0;
 }
 
+static int check_classes(const kmf_points *part, size_t n_classes, kmf_err *err)
+{
+    for (size_t i = 0; i < part->n; i++)
+        if (part->y[i] < 0 || (size_t)part->y[i] >= n_classes)
+            return kmf_fail(err, KMF_EINVAL, "row %zu is of class %d: there are 0 to %zu", i,
+                            part->y[i], n_classes - 1);
+    return 0;
+}
+
 kmf_probe *kmf_probe_train(const kmf_points *train, const kmf_points *fit,
                            const kmf_points *dev, size_t dim, size_t n_classes,
                            const kmf_probe_options *opts, kmf_pool *pool, kmf_err *err)
 {
     lesson l = {0};
     double l2 = opts->l2;
-    if (check_options(opts, fit, dev, dim, n_classes, err) < 0)
+    if (check_options(opts, fit, dev, dim, n_classes, err) < 0 ||
+        check_classes(train, n_classes, err) < 0 ||
+        (l2 == 0 && check_classes(fit, n_classes, err) < 0))
         return NULL;
     kmf_probe *p = kmf_probe_new(dim, n_classes, err);
     if (!p)

@@ -377,20 +377,21 @@ const int32_t *kmf_samples_classes(const kmf_samples *s)
 
 typedef struct collect {
     float *x;
-    size_t dim, n;
+    size_t dim, n, most;
 } collect;
 
 static int take_row(void *user, const kmf_row *row, kmf_err *err)
 {
     collect *c = user;
-    (void)err;
+    if (row->index != c->n || c->n == c->most)
+        return kmf_fail(err, KMF_EINVAL, "the embedder has other records under way");
     memcpy(c->x + c->n++ * c->dim, row->vector, c->dim * sizeof *c->x);
     return 0;
 }
 
 int kmf_samples_embed(const kmf_samples *s, kmf_embedder *embedder, float *x, kmf_err *err)
 {
-    collect c = {.x = x, .dim = kmf_embedder_dim(embedder)};
+    collect c = {.x = x, .dim = kmf_embedder_dim(embedder), .most = s->n};
     kmf_embed_options used;
     int status = 0;
     kmf_embedder_options(embedder, &used);
