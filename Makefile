@@ -24,6 +24,9 @@ mandir     ?= $(datadir)/man
 override BUILD   := $(strip $(BUILD))
 override prefix  := $(strip $(prefix))
 override DESTDIR := $(strip $(DESTDIR))
+# To make and to the shell it would be two folders, of which the first is somebody else's.
+$(foreach name,BUILD DESTDIR prefix bindir libdir includedir datadir mandir, \
+    $(if $(word 2,$($(name))),$(error $(name) is '$($(name))': it cannot have a blank in it)))
 Q := $(if $(filter 1,$(V)),,@)
 
 # ---------------------------------------------------------------- probes ---------------------
