@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,7 +161,8 @@ static int parse_shard(cli *run, embed_args *a)
     unsigned long long i = strtoull(a->shard, &slash, 10);
     unsigned long long n = *slash == '/' ? strtoull(slash + 1, &end, 10) : 0;
     bool digits = strspn(a->shard, "0123456789/") == strlen(a->shard);
-    if (!digits || errno != 0 || !end || *end != '\0' || slash == a->shard || i >= n)
+    if (!digits || errno != 0 || !end || *end != '\0' || slash == a->shard || i >= n ||
+        n > INT64_MAX)
         return cli_wrong(run, "--shard: write I/N with I from 0 to N-1, or auto; got '%s'",
                          a->shard);
     a->opts.shard = i;
