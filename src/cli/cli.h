@@ -181,6 +181,8 @@ int cli_close_stdout(const cli *run);
 
 /* Is it a regular file? /dev/null, for one, is none: it is neither read nor removed. */
 bool cli_is_file(const char *path);
+/* Does the file begin as a checkpoint of pretrain or word2vec does? */
+bool cli_is_checkpoint(const char *path, const char *kind);
 bool cli_ends_with(const char *text, const char *end);
 /*
  * Is out, "-" apart, one of the n inputs, NULLs and "-" among them apart, the index of one, or a

@@ -406,10 +406,18 @@ static int check_outputs(cli *run, const word2vec_args *a, const outputs *o,
     return leave;
 }
 
-/* Can all of them be made? */
-static int check_places(const outputs *o, const char *checkpoint, kmf_err *err)
+/*
+ * Can all of them be made? A checkpoint is looked into before it is replaced, and in the end
+ * removed, but not where --resume names another one, or none.
+ */
+static int check_places(const outputs *o, const char *checkpoint, bool unread, kmf_err *err)
 {
     int status = 0;
+    if (unread && cli_is_file(checkpoint) && !cli_is_checkpoint(checkpoint, "word2vec"))
+        return cli_raise(err, KMF_EIO,
+                         "%s is there, and is no checkpoint of word2vec: it is not "
+                         "overwritten; give --checkpoint another name",
+                         checkpoint);
     for (size_t i = 0; i < o->n && status == 0; i++)
         status = cli_check_output(o->names[i], err);
     return status == 0 ? cli_check_output(checkpoint, err) : status;
@@ -452,7 +460,7 @@ int cli_word2vec(cli *run, int argc, char **argv)
     if (leave >= 0)
         return leave;
     if (cli_check_inputs(paths, n_paths, &a.reader, &err) < 0 ||
-        check_places(&o, checkpoint, &err) < 0)
+        check_places(&o, checkpoint, strcmp(a.resume, "auto") != 0, &err) < 0)
         return cli_fail(run, &err);
 
     int stopped = 0;

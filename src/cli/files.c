@@ -12,6 +12,9 @@
 #include <unistd.h>
 
 #define FOREIGN_BYTES 64 /* by which a file is known */
+#define LENGTH_BYTES 8   /* before the header of a safetensors file */
+#define CHECKPOINT_BEGINS "{\"__metadata__\":{\"format\":\"kmerformer %s checkpoint "
+#define CHECKPOINT_CAP 96
 
 int cli_raise(kmf_err *err, kmf_code code, const char *format, ...)
 {
@@ -138,6 +141,19 @@ static int refuse(const cli *run, const char *out, const char *name,
               "name",
               name, out);
     return cli_fail(run, &err);
+}
+
+bool cli_is_checkpoint(const char *path, const char *kind)
+{
+    char text[LENGTH_BYTES + CHECKPOINT_CAP];
+    char wanted[CHECKPOINT_CAP];
+    FILE *file = cli_is_file(path) ? fopen(path, "rb") : NULL;
+    if (!file)
+        return false;
+    size_t n = fread(text, 1, sizeof text, file);
+    fclose(file);
+    size_t len = (size_t)snprintf(wanted, sizeof wanted, CHECKPOINT_BEGINS, kind);
+    return n >= LENGTH_BYTES + len && memcmp(text + LENGTH_BYTES, wanted, len) == 0;
 }
 
 const char *const cli_row_endings[] = {".ids.tsv", ".json", NULL};

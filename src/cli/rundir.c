@@ -82,7 +82,7 @@ static const char *name_taken(const char *dir)
 static int check_content(const cli_rundir *d, kmf_err *err)
 {
     const char *const places[] = {d->dir, d->best};
-    bool ours = cli_is_file(d->lock_path) || cli_is_file(d->checkpoint);
+    bool ours = cli_is_file(d->lock_path) || cli_is_checkpoint(d->checkpoint, "pretrain");
     for (size_t i = 0; i < sizeof places / sizeof places[0] && !ours; i++) {
         const char *name = name_taken(places[i]);
         if (name)
