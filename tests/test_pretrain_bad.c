@@ -193,6 +193,22 @@ START_TEST(options_of_pairs_out_of_range_are_refused)
 }
 END_TEST
 
+START_TEST(nothing_is_trained_before_the_training_begins)
+{
+    kmf_err err = {0};
+    options o = small_options();
+    kmf_pretrain *t = kmf_pretrain_new(&o, NULL);
+    ck_assert_ptr_nonnull(t);
+    ck_assert_int_eq(kmf_pretrain_train(t, NULL, NULL, &err), KMF_EINVAL);
+    ck_assert_str_eq(err.msg, "the training has not begun");
+    ck_assert_int_eq(kmf_pretrain_save(t, "none/x", NULL), KMF_EINVAL);
+    ck_assert_int_eq(kmf_pretrain_load(t, "none/x", NULL), KMF_EINVAL);
+    ck_assert_int_eq(kmf_pretrain_begin(t, NULL, NULL, NULL), KMF_EFORMAT);
+    ck_assert_int_eq(kmf_pretrain_begin(t, NULL, NULL, NULL), KMF_EINVAL);
+    kmf_pretrain_free(t);
+}
+END_TEST
+
 START_TEST(one_source_is_refused)
 {
     static const char *const a[] = {"a"};
@@ -413,6 +429,7 @@ int main(void)
     tcase_add_test(bad, something_to_begin_with_is_asked_for);
     tcase_add_test(bad, options_out_of_range_are_refused);
     tcase_add_test(bad, options_of_pairs_out_of_range_are_refused);
+    tcase_add_test(bad, nothing_is_trained_before_the_training_begins);
     tcase_add_test(bad, one_source_is_refused);
     tcase_add_test(bad, inputs_without_anything_to_learn_from_are_refused);
     tcase_add_test(bad, memory_is_told_and_not_exceeded);

@@ -516,8 +516,23 @@ START_TEST(an_input_without_k_mers_is_refused)
         ck_assert_int_eq(kmf_word2vec_add(trainer, seqs[i], strlen(seqs[i]), &err), 0);
         ck_assert_int_eq(kmf_word2vec_begin(trainer, NULL, NULL, &err), KMF_EFORMAT);
         ck_assert_ptr_nonnull(strstr(err.msg, "no k-mer"));
+        ck_assert_int_eq(kmf_word2vec_begin(trainer, NULL, NULL, NULL), KMF_EINVAL);
         kmf_word2vec_free(trainer);
     }
+}
+END_TEST
+
+START_TEST(nothing_is_trained_before_the_training_begins)
+{
+    kmf_err err = {0};
+    options o = small_options();
+    kmf_word2vec *trainer = kmf_word2vec_new(&o, NULL);
+    ck_assert_int_eq(kmf_word2vec_train(trainer, NULL, NULL, &err), KMF_EINVAL);
+    ck_assert_str_eq(err.msg, "the training has not begun");
+    ck_assert_int_eq(kmf_word2vec_save(trainer, "none/x", NULL), KMF_EINVAL);
+    ck_assert_int_eq(kmf_word2vec_load(trainer, "none/x", NULL), KMF_EINVAL);
+    ck_assert_ptr_null(kmf_word2vec_vectors(trainer, NULL));
+    kmf_word2vec_free(trainer);
 }
 END_TEST
 
@@ -859,6 +874,7 @@ int main(void)
     tcase_add_test(c, a_checkpoint_that_cannot_be_written_is_reported);
     tcase_add_test(c, options_out_of_range_are_refused);
     tcase_add_test(c, an_input_without_k_mers_is_refused);
+    tcase_add_test(c, nothing_is_trained_before_the_training_begins);
     tcase_add_test(c, lonely_k_mers_end_as_they_began);
     tcase_add_test(c, every_allocation_may_fail);
     tcase_add_test(c, reading_and_counting_tell_how_far_they_are);

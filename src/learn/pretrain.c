@@ -603,6 +603,9 @@ static int set_steps(kmf_pretrain *t, kmf_err *err)
 int kmf_pretrain_begin(kmf_pretrain *trainer, kmf_progress_fn *fn, void *user, kmf_err *err)
 {
     kmf_pretrain *t = trainer;
+    if (t->tried)
+        return kmf_fail(err, KMF_EINVAL, "a training begins once");
+    t->tried = true;
     int status = kmf_genome_finish(t->genome, err);
     if (status == 0)
         status = check_soft(t, err);
@@ -633,7 +636,13 @@ int kmf_pretrain_begin(kmf_pretrain *trainer, kmf_progress_fn *fn, void *user, k
     t->val_every = t->opts.val_every;
     if (t->opts.val_every == 0)
         t->val_every = (t->steps + KMF_VALIDATIONS - 1) / KMF_VALIDATIONS;
+    t->begun = status == 0;
     return status;
+}
+
+int kmf_pretrain_check_begun(const kmf_pretrain *t, kmf_err *err)
+{
+    return t->begun ? 0 : kmf_fail(err, KMF_EINVAL, "the training has not begun");
 }
 
 /* ---------------------------------------------------------------- what is known ---------- */

@@ -48,6 +48,7 @@ struct kmf_pretrain {
     kmf_spelling spelling;
     kmf_genome *genome;      /* owned */
     uint64_t unfilled;       /* k-mers without a vector in embeddings */
+    bool tried, begun;       /* kmf_pretrain_begin was called; and went well */
     bool new_head, old_head; /* of init: it lacked one; it has one. Of a new model neither */
     uint32_t first_weights;  /* checksum of those that training begins with */
 
@@ -135,5 +136,7 @@ bool kmf_pretrain_validates(const kmf_pretrain *t, uint64_t step);
  * together: a node without the checkpoint, an older copy of a genome. Else KMF_EMODEL.
  */
 int kmf_pretrain_agree(const kmf_pretrain *t, kmf_err *err) KMF_MUST_CHECK;
+/* KMF_EINVAL before kmf_pretrain_begin. */
+int kmf_pretrain_check_begun(const kmf_pretrain *t, kmf_err *err) KMF_MUST_CHECK;
 
 #endif

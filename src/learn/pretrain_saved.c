@@ -210,6 +210,8 @@ int kmf_pretrain_save(const kmf_pretrain *trainer, const char *path, kmf_err *er
         [BEST_STEP] = t->best_step,
         [VAL_EVERY] = t->val_every,
     };
+    if (kmf_pretrain_check_begun(t, err) < 0)
+        return KMF_EINVAL;
     kmf_checkpoint checkpoint = checkpoint_of(t, settings, arrays, progress);
     return kmf_checkpoint_write(&checkpoint, path, err);
 }
@@ -220,6 +222,8 @@ int kmf_pretrain_load(kmf_pretrain *trainer, const char *path, kmf_err *err)
     kmf_setting settings[KMF_SAVED_SETTINGS];
     kmf_saved_array arrays[N_ARRAYS];
     uint64_t progress[N_PROGRESS] = {0};
+    if (kmf_pretrain_check_begun(t, err) < 0)
+        return KMF_EINVAL;
     kmf_checkpoint checkpoint = checkpoint_of(t, settings, arrays, progress);
     checkpoint.other_kernels = &t->other_kernels;
     int status = kmf_checkpoint_read(&checkpoint, path, err);

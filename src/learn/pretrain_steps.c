@@ -313,6 +313,8 @@ static int step(kmf_pretrain *t, kmf_err *err)
 int kmf_pretrain_train(kmf_pretrain *trainer, kmf_pretrain_fn *fn, void *user, kmf_err *err)
 {
     kmf_pretrain *t = trainer;
+    if (kmf_pretrain_check_begun(t, err) < 0)
+        return KMF_EINVAL;
     int status = kmf_pretrain_agree(t, err);
     if (status < 0)
         return status;

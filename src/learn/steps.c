@@ -199,6 +199,8 @@ static bool has_diverged(const kmf_word2vec *t)
 int kmf_word2vec_train(kmf_word2vec *trainer, kmf_word2vec_fn *fn, void *user, kmf_err *err)
 {
     run r = {.t = trainer, .fn = fn, .user = user};
+    if (kmf_word2vec_check_begun(trainer, err) < 0)
+        return KMF_EINVAL;
     atomic_init(&r.next[0], 0);
     atomic_init(&r.next[1], 0);
     atomic_init(&r.stop, 0);

@@ -329,6 +329,9 @@ int kmf_word2vec_begin(kmf_word2vec *trainer, kmf_progress_fn *fn, void *user, k
     kmf_word2vec *t = trainer;
     listener l = {.fn = fn, .user = user};
     const kmf_word2vec_options *o = &t->opts;
+    if (t->tried)
+        return kmf_fail(err, KMF_EINVAL, "a training begins once");
+    t->tried = true;
     int status = kmf_corpus_finish(t->corpus, err);
     if (status == 0)
         status = kmf_lexicon_make(&t->lexicon, o->alphabet, o->k_min, o->k_max,
@@ -346,7 +349,13 @@ int kmf_word2vec_begin(kmf_word2vec *trainer, kmf_progress_fn *fn, void *user, k
         status = make_table(t, err);
     if (status == 0)
         status = make_lessons(t, err);
+    t->begun = status == 0;
     return status;
+}
+
+int kmf_word2vec_check_begun(const kmf_word2vec *trainer, kmf_err *err)
+{
+    return trainer->begun ? 0 : kmf_fail(err, KMF_EINVAL, "the training has not begun");
 }
 
 /* ---------------------------------------------------------------- what is known --------- */
@@ -427,6 +436,8 @@ kmf_vectors *kmf_word2vec_vectors(const kmf_word2vec *trainer, kmf_err *err)
 {
     const kmf_word2vec *t = trainer;
     const kmf_lexicon *lexicon = &t->lexicon;
+    if (kmf_word2vec_check_begun(t, err) < 0)
+        return NULL;
     kmf_vectors *v = kmf_vectors_new(t->opts.alphabet, lexicon->n, t->opts.dim, true, err);
     if (!v)
         return NULL;

@@ -35,6 +35,7 @@ struct kmf_word2vec {
     uint64_t loss_pairs;
     double loss; /* as kmf_word2vec_state */
     bool other_kernels;
+    bool tried, begun; /* kmf_word2vec_begin was called; and went well */
 };
 
 /* Lessons of a step. 64 cost 0.01 of the rank correlation of 8-mers, trained with k = 3-8. */
@@ -43,6 +44,9 @@ struct kmf_word2vec {
 /* Streams of random numbers; lessons use those from 0 on. */
 #define KMF_STREAM_OF_VECTORS UINT64_MAX
 #define KMF_STREAM_OF_ORDER (UINT64_MAX - 1)
+
+/* KMF_EINVAL before kmf_word2vec_begin. */
+int kmf_word2vec_check_begun(const kmf_word2vec *trainer, kmf_err *err) KMF_MUST_CHECK;
 
 /* Steps of the whole training; 0 before kmf_word2vec_begin. */
 uint64_t kmf_word2vec_steps(const kmf_word2vec *trainer);

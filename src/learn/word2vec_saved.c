@@ -22,6 +22,8 @@ int kmf_word2vec_save(const kmf_word2vec *trainer, const char *path, kmf_err *er
         [LOSS_SUM] = kmf_saved_double(trainer->loss_sum),
         [LOSS] = kmf_saved_double(trainer->loss),
     };
+    if (kmf_word2vec_check_begun(trainer, err) < 0)
+        return KMF_EINVAL;
     kmf_word2vec_settings(trainer, settings);
     return kmf_checkpoint_write(&(kmf_checkpoint){"word2vec", settings, KMF_WORD2VEC_SETTINGS,
                                                   &table, 1, progress, N_PROGRESS, NULL},
@@ -33,6 +35,8 @@ int kmf_word2vec_load(kmf_word2vec *trainer, const char *path, kmf_err *err)
     kmf_setting settings[KMF_WORD2VEC_SETTINGS];
     kmf_saved_array table = table_of(trainer);
     uint64_t progress[N_PROGRESS];
+    if (kmf_word2vec_check_begun(trainer, err) < 0)
+        return KMF_EINVAL;
     kmf_word2vec_settings(trainer, settings);
     int status = kmf_checkpoint_read(
         &(kmf_checkpoint){"word2vec", settings, KMF_WORD2VEC_SETTINGS, &table, 1, progress,
