@@ -76,7 +76,7 @@ typedef struct kmf_pretrain_options {
     double mask_rate;          /* share of the bases, 0.001 .. 0.5; a span at least   */
     size_t span_min, span_max; /* bases of a span, 1 .. 64                            */
     double mask_share;         /* of the spans: [MASK]                                */
-    double random_share;       /* of the spans: other bases; the rest is left to see   */
+    double random_share;       /* of the spans: drawn bases; the rest is left to see   */
     double soft_weight;        /* 0 .. 1: what a lower-case base counts in the loss   */
 
     /* what is alike, see below; not with the objective MASKED */

@@ -112,7 +112,7 @@ static int parse(cli *run, pretrain_args *a, int argc, char **argv, int *first)
         {NULL, "mask-share", CLI_REAL, &o->mask_share, 0, 0, NULL, "P",
          "of the spans: the k-mers become [MASK]", 0, NULL},
         {NULL, "random-share", CLI_REAL, &o->random_share, 0, 0, NULL, "P",
-         "of the spans: other bases stand there; the rest can be seen", 0, NULL},
+         "of the spans: bases drawn from all four stand there; the rest can be seen", 0, NULL},
         {NULL, "softmask", CLI_REAL, &o->soft_weight, 0, 0, NULL, "W",
          "what a lower-case base counts in the loss, 0 to 1", 0, NULL},
         CLI_HEADING("what is alike: objective contrastive or both"),

@@ -24,7 +24,7 @@
 typedef enum kmf_fate {
     KMF_FATE_VISIBLE,
     KMF_FATE_MASKED,
-    KMF_FATE_RANDOM, /* other bases, drawn anew each, are seen in their place */
+    KMF_FATE_RANDOM, /* bases drawn from all four, each anew, are seen in their place */
     KMF_FATE_KEPT    /* seen as they are, and yet asked for */
 } kmf_fate;
 
@@ -45,7 +45,7 @@ int kmf_spans_options_check(const kmf_spans_options *opts, kmf_err *err) KMF_MUS
 
 /*
  * Draws what becomes of n letters (0 .. 3), n >= 1: hidden[i] is a kmf_fate, seen[i] the letter
- * that the model may see: another one, drawn from all four, in random spans. Every base has the
+ * that the model may see: one drawn from all four in random spans. Every base has the
  * same chance, those at the ends too; where not one would be hidden one span is, at a place
  * drawn uniformly. Returns how many bases are hidden, 1 or more. opts are checked ones. All
  * that is drawn comes from rng; the same bits on every machine.
