@@ -4,6 +4,7 @@
  * with the midpoints of all neighbouring halves, so that every case there is gets tried.
  */
 #include "base/half.h"
+#include "levels.h"
 #include "run.h"
 
 #include <check.h>
@@ -125,8 +126,53 @@ START_TEST(a_nan_stays_a_nan_whatever_its_bits)
 }
 END_TEST
 
-int main(void)
+/* ---------------------------------------------------------------- many at a time --------- */
+
+#define N_DRAWN 100003
+
+/* Of any bits, and about the numbers where the ways part: those that one by one are well known. */
+static const char *check_narrow(void)
 {
+    static const float parts[] = {0, 0x1p-25f, 0x1p-24f, 0x1p-14f, 1, 65504, 65520, 65536};
+    static float values[N_DRAWN];
+    static uint16_t halves[N_DRAWN];
+    uint64_t state = 7;
+    for (size_t i = 0; i < N_DRAWN; i++) {
+        float near = parts[i / 2 % 8] * (1 + 0x1p-11f * levels_random(&state));
+        uint32_t any = 0;
+        for (int byte = 0; byte < 4; byte++)
+            any = any << 8 | (uint32_t)((levels_random(&state) + 1) * 128);
+        values[i] = i % 2 ? kmf_float_of(any) : near;
+    }
+    for (size_t n = 0; n < 70; n++) {
+        halves[n] = 0xdead;
+        kmf_f16_narrow(halves, values + n, n);
+        for (size_t i = 0; i < n; i++)
+            if (halves[i] != kmf_f16_from_f32(values[n + i]))
+                return "few differ from one by one";
+        if (halves[n] != 0xdead)
+            return "one too many";
+    }
+    kmf_f16_narrow(halves, values, N_DRAWN);
+    for (size_t i = 0; i < N_DRAWN; i++)
+        if (halves[i] != kmf_f16_from_f32(values[i]))
+            return "many differ from one by one";
+    return NULL;
+}
+
+static const levels_part parts[] = {{"narrow", check_narrow}};
+static const char *const settings[] = {"", "KMERFORMER_CPU=avx2", "KMERFORMER_CPU=baseline"};
+
+START_TEST(many_at_a_time_are_as_one_by_one)
+{
+    levels_run("narrow", settings[_i], NULL);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    if (argc > 2)
+        return levels_child(parts, sizeof parts / sizeof parts[0], argv);
     Suite *suite = suite_create("half");
     TCase *tc = tcase_create("half");
     tcase_set_timeout(tc, 0);
@@ -136,6 +182,8 @@ int main(void)
     tcase_add_test(tc, bf16_rounds_to_nearest_and_ties_to_even_between_all_neighbours);
     tcase_add_test(tc, too_large_becomes_infinite_and_too_small_zero);
     tcase_add_test(tc, a_nan_stays_a_nan_whatever_its_bits);
+    tcase_add_loop_test(tc, many_at_a_time_are_as_one_by_one, 0,
+                        sizeof settings / sizeof settings[0]);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }
