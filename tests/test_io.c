@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Outputs that are whole or not there; memory that can fail. */
+#define _GNU_SOURCE /* pwritev */
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
@@ -16,6 +17,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -31,6 +33,15 @@ int fsync(int fd)
     n_folders++;
     errno = folder_fails;
     return folder_fails ? -1 : 0;
+}
+
+/* Takes little at a time, and a signal comes before every other one. */
+ssize_t pwrite(int fd, const void *data, size_t n, off_t at)
+{
+    static int n_calls;
+    struct iovec some = {(void *)(uintptr_t)data, n < 3 ? n : 3};
+    errno = EINTR;
+    return n_calls++ % 2 ? -1 : pwritev(fd, &some, 1, at);
 }
 
 static char dir[] = "/tmp/kmf_io.XXXXXX";
@@ -75,6 +86,40 @@ START_TEST(a_file_has_its_name_only_once_published)
     kmf_out_free(out);
     char *text = kmf_file_read(path, 100, &len, NULL);
     ck_assert_str_eq(text, "Hello 42\nend");
+    kmf_free(text);
+    unlink(path);
+}
+END_TEST
+
+/* In any order, between what is written one after the other; of what is not passed nothing stays. */
+START_TEST(what_is_put_lies_where_it_belongs)
+{
+    static const char want[] = "HEAD one two2three+four end";
+    char path[256];
+    size_t len;
+    path_of(path, "out.txt");
+    kmf_out *out = kmf_out_open(path, NULL);
+    ck_assert_ptr_nonnull(out);
+    ck_assert_int_eq(kmf_out_write(out, "head ", 5, NULL), 0);
+    ck_assert_int_eq(kmf_out_put(out, 18, "four ", 5, NULL), 0);
+    ck_assert_int_eq(kmf_out_put(out, 9, "two2", 4, NULL), 0);
+    ck_assert_int_eq(kmf_out_put(out, 13, "three", 5, NULL), 0);
+    ck_assert_int_eq(kmf_out_put(out, 30, "never passed", 12, NULL), 0);
+    ck_assert_int_eq(kmf_out_write(out, "one ", 4, NULL), 0);
+    ck_assert_int_eq(kmf_out_pass(out, 4, NULL), 0);
+    ck_assert_int_eq(kmf_out_pass(out, 5, NULL), 0);
+    ck_assert_int_eq(kmf_out_write(out, "+", 1, NULL), 0);
+    ck_assert_int_eq(kmf_out_put(out, 19, "four ", 5, NULL), 0);
+    ck_assert_int_eq(kmf_out_pass(out, 5, NULL), 0);
+    ck_assert_int_eq(kmf_out_patch(out, "HEAD", 4, NULL), 0);
+    ck_assert_int_eq(kmf_out_write(out, "end", 3, NULL), 0);
+    ck_assert_int_eq(kmf_out_finish(out, NULL), 0);
+    ck_assert_int_eq(kmf_out_pass(out, 1, NULL), KMF_EINVAL);
+    ck_assert_int_eq(kmf_out_publish(out, NULL), 0);
+    kmf_out_free(out);
+    char *text = kmf_file_read(path, 100, &len, NULL);
+    ck_assert_str_eq(text, want);
+    ck_assert_uint_eq(len, sizeof want - 1);
     kmf_free(text);
     unlink(path);
 }
@@ -497,6 +542,7 @@ int main(void)
     TCase *tcase = tcase_create("io");
     tcase_add_checked_fixture(tcase, make_dir, remove_dir);
     tcase_add_test(tcase, a_file_has_its_name_only_once_published);
+    tcase_add_test(tcase, what_is_put_lies_where_it_belongs);
     tcase_add_test(tcase, an_output_is_finished_once);
     tcase_add_test(tcase, a_row_that_float16_cannot_hold_is_left_out);
     tcase_add_test(tcase, a_temporary_file_of_another_process_is_left_alone);

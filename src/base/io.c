@@ -27,6 +27,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,6 +140,8 @@ struct kmf_out {
     char *buffer;       /* owned; stdio's, when the file is ours */
     uint64_t n_written; /* bytes, of a plain file */
     uint64_t n_on_disk; /* of them, those whose windows have been sent to disk */
+    uint64_t n_ahead;   /* and those put, by which the stream is behind */
+    atomic_bool put;    /* some were, maybe of what was never passed */
 };
 
 /*
@@ -307,10 +310,23 @@ static int check_open(const kmf_out *out, kmf_err *err)
     return kmf_fail(err, KMF_EINVAL, "%s: its output is finished already", out->path);
 }
 
+/* Moves the stream behind what was put. */
+static int catch_up(kmf_out *out, kmf_err *err)
+{
+    if (out->n_ahead == 0)
+        return 0;
+    if (fseeko(out->file, (off_t)out->n_ahead, SEEK_CUR) != 0)
+        return write_failed(out, err);
+    out->n_ahead = 0;
+    return 0;
+}
+
 int kmf_out_write(kmf_out *out, const void *data, size_t n, kmf_err *err)
 {
     int status = check_open(out, err);
     errno = 0;
+    if (status == 0 && n > 0)
+        status = catch_up(out, err);
     if (status < 0 || n == 0)
         return status;
     size_t done = out->gz ? gzfwrite(data, 1, n, out->gz) : fwrite(data, 1, n, out->file);
@@ -320,6 +336,35 @@ int kmf_out_write(kmf_out *out, const void *data, size_t n, kmf_err *err)
         out->n_written += n;
         send_windows(out);
     }
+    return 0;
+}
+
+int kmf_out_put(kmf_out *out, uint64_t at, const void *data, size_t n, kmf_err *err)
+{
+    const char *bytes = data;
+    atomic_store_explicit(&out->put, true, memory_order_relaxed);
+    while (n > 0) {
+        errno = 0;
+        ssize_t done = pwrite(fileno(out->file), bytes, n, (off_t)at);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0)
+            return write_failed(out, err);
+        bytes += done;
+        at += (uint64_t)done;
+        n -= (size_t)done;
+    }
+    return 0;
+}
+
+int kmf_out_pass(kmf_out *out, size_t n, kmf_err *err)
+{
+    int status = check_open(out, err);
+    if (status < 0)
+        return status;
+    out->n_ahead += n;
+    out->n_written += n;
+    send_windows(out);
     return 0;
 }
 
@@ -353,8 +398,9 @@ int kmf_out_patch(kmf_out *out, const void *data, size_t n, kmf_err *err)
         return KMF_EINVAL;
     errno = 0;
     if (fseek(out->file, 0, SEEK_SET) != 0 || fwrite(data, 1, n, out->file) != n ||
-        fseek(out->file, 0, SEEK_END) != 0)
+        fseeko(out->file, (off_t)out->n_written, SEEK_SET) != 0)
         return write_failed(out, err);
+    out->n_ahead = 0;
     return 0;
 }
 
@@ -368,6 +414,8 @@ static int flush_and_close(kmf_out *out, kmf_err *err)
             return write_failed(out, err);
     }
     if (fflush(out->file) != 0 || ferror(out->file))
+        return write_failed(out, err);
+    if (out->put && ftruncate(fileno(out->file), (off_t)out->n_written) != 0)
         return write_failed(out, err);
     if (out->temp.path && fsync(fileno(out->file)) != 0)
         return write_failed(out, err);

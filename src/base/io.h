@@ -34,6 +34,15 @@ void kmf_map_close(kmf_map *map);
 
 /* The name under which it is written, for whoever writes it by name. It is a regular file's. */
 const char *kmf_out_temporary(const kmf_out *out);
+/*
+ * Of a regular file that is not compressed, bytes that lie further on in it than all that has been
+ * written: kmf_out_pass says when it is their turn. From any thread, beside other calls of this and
+ * those of write and pass.
+ */
+int kmf_out_put(kmf_out *out, uint64_t at, const void *data, size_t n,
+                kmf_err *err) KMF_MUST_CHECK;
+/* The n bytes that come next have been put. */
+int kmf_out_pass(kmf_out *out, size_t n, kmf_err *err) KMF_MUST_CHECK;
 /* Writes n bytes over the first n of the file. Not on standard output, not compressed. */
 int kmf_out_patch(kmf_out *out, const void *data, size_t n, kmf_err *err) KMF_MUST_CHECK;
 /*
