@@ -111,7 +111,10 @@ KMF_API const kmf_vectors_info *kmf_embedder_vectors(const kmf_embedder *embedde
 /* Bytes held for models, batches and workspaces; the longest record comes on top. */
 KMF_API size_t kmf_embedder_bytes(const kmf_embedder *embedder);
 
-/* Rows go to fn from kmf_embedder_add and kmf_embedder_finish, in the order of the calls. */
+/*
+ * Rows go to fn from kmf_embedder_add and kmf_embedder_finish, in the order of the calls. To be set
+ * before the first record of a run.
+ */
 KMF_API void kmf_embedder_sink(kmf_embedder *embedder, kmf_row_fn *fn, void *user);
 /*
  * fn is called from kmf_embedder_add and kmf_embedder_finish whenever a batch is done, with the

@@ -355,7 +355,7 @@ int cli_embed(cli *run, int argc, char **argv)
                             used.pooling == KMF_POOL_NONE, &err);
     if (!output)
         goto out;
-    kmf_embedder_sink(embedder, kmf_output_row, output);
+    kmf_output_take(output, embedder);
     if (embed_files(run, &a, embedder, paths, n_paths, &err) == 0 &&
         finish_output(run, &a, embedder, output, paths, n_paths, &err) == 0)
         say_end(run, embedder);

@@ -167,6 +167,11 @@ kmf_piece *kmf_batch_last(kmf_batch *batch)
     return &batch->pieces[batch->n_pieces - 1];
 }
 
+float *kmf_batch_vector(const kmf_batch *batch, const kmf_piece *piece)
+{
+    return (void *)((char *)batch->sums + piece->sum_beg * sizeof(float));
+}
+
 void kmf_batch_turn(kmf_batch *batch)
 {
     for (size_t i = 0; i < batch->n_pieces; i++) {

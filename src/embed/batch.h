@@ -21,13 +21,16 @@ typedef struct kmf_piece {
     size_t own_beg, own_end; /* what is counted here: tokens, or windows that start there    */
     bool reverse;            /* of the record's reverse complement                           */
     bool whole;              /* letters: the only piece of its record                        */
+    uint64_t row;            /* whole: of its record                                         */
     /* results */
     double weight;      /* that the sum is to be divided by                             */
     uint64_t tokens;    /* k-mers in the sum                                            */
     uint64_t ambiguous; /* letters: windows without a code                              */
     uint64_t unknown;   /* letters: k-mers without a vector                             */
     bool finite;        /* whole, and with tokens: so is its vector                     */
-    size_t sum_beg;     /* where in the batch's sums its sum, or its vector, is         */
+    bool stored;        /* its vector, embed/rowstore.h                                    */
+    size_t sum_beg;     /* where in the batch's sums its sum is, in doubles, or its
+                           vector, in floats                                            */
     size_t row_beg;     /* per token: its first row; there are `tokens` of them         */
 } kmf_piece;
 
@@ -85,6 +88,8 @@ void kmf_batch_add_letters(kmf_batch *batch, const char *letters, size_t n, size
                            bool reverse);
 /* The piece added last. */
 kmf_piece *kmf_batch_last(kmf_batch *batch);
+/* The vector of a piece that is whole, [dim]. */
+float *kmf_batch_vector(const kmf_batch *batch, const kmf_piece *piece);
 /* Turns the letters of the other strand round, so that all are read from left to right. */
 void kmf_batch_turn(kmf_batch *batch);
 

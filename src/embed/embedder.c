@@ -12,7 +12,8 @@
  * The caller's thread cuts, sends and collects; the pool's threads compute. Jobs come back in
  * the order in which they were sent and pieces lie in input order, so one accumulator is enough:
  * a piece belongs to the oldest record that is not complete. Letters that are a whole record, as
- * reads are, need none: the job makes the vector of their sum. Nothing is sorted by length: batches
+ * reads are, need none: the job makes the vector of their sum, and may store it where it belongs
+ * (rowstore.h), so that nobody else need touch it. Nothing is sorted by length: batches
  * are packed without padding, so there is nothing that sorting would save.
  *
  * Everything is allocated by kmf_embedder_new; a record costs a place in a ring and its name.
@@ -32,12 +33,14 @@
 #include "embed/digests.h"
 #include "embed/method.h"
 #include "embed/settings.h"
+#include "embed/rowstore.h"
 #include "embed/vector.h"
 #include "seq/dna.h"
 #include "seq/par.h"
 
 #include <assert.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -64,7 +67,17 @@ typedef struct pending {
 typedef struct slot {
     kmf_embedder *embedder; /* borrowed */
     kmf_batch *batch;       /* owned */
+    int status;             /* of storing its vectors, */
+    kmf_err failed;         /* and why */
 } slot;
+
+/* Where rows go. */
+typedef struct sink {
+    kmf_row_fn *fn;      /* NULL: nowhere */
+    kmf_store_fn *store; /* NULL: there is none */
+    void *user;          /* borrowed; of both */
+    uint64_t n_rows;     /* handed out so far */
+} sink;
 
 typedef struct sum {
     double *values; /* owned [dim] */
@@ -86,6 +99,8 @@ struct kmf_embedder {
     size_t n_slots;
     size_t first_sent;
     size_t n_sent;
+    bool spare_core;         /* for the caller's thread beside the workers' */
+    _Atomic(slot *) awaited; /* that the caller waits for */
     kmf_crew crew;
 
     pending *records; /* owned [n_records], a ring */
@@ -95,8 +110,7 @@ struct kmf_embedder {
     sum sums[2];   /* of the oldest pending record: forward, reverse */
     float *vector; /* owned [dim] */
 
-    kmf_row_fn *fn;
-    void *user;
+    sink to;
     kmf_progress_fn *progress;
     void *progress_user;
     uint64_t tokens_done;
@@ -124,6 +138,7 @@ static int make_batches(kmf_embedder *e, kmf_err *err)
     size_t threads = (size_t)e->opts.threads;
     if (kmf_crew_init(&e->crew, e->method, e->opts.threads, err) < 0)
         return KMF_ENOMEM;
+    e->spare_core = e->opts.threads < kmf_threads_default();
     e->n_slots = 2 * threads + 1;
     e->slots = kmf_calloc(e->n_slots, sizeof *e->slots, err);
     if (!e->slots)
@@ -258,8 +273,12 @@ size_t kmf_embedder_bytes(const kmf_embedder *embedder)
 
 void kmf_embedder_sink(kmf_embedder *embedder, kmf_row_fn *fn, void *user)
 {
-    embedder->fn = fn;
-    embedder->user = user;
+    kmf_embedder_store(embedder, fn, NULL, user);
+}
+
+void kmf_embedder_store(kmf_embedder *embedder, kmf_row_fn *fn, kmf_store_fn *store, void *user)
+{
+    embedder->to = (sink){.fn = fn, .store = store, .user = user};
 }
 
 void kmf_embedder_progress(kmf_embedder *embedder, kmf_progress_fn *fn, void *user)
@@ -386,12 +405,13 @@ static void count_record(kmf_embed_stats *s, const pending *p)
 }
 
 /*
- * Hands out the oldest record, which is complete. whole: its vector, if a job has made it, and
- * finite: that is; else NULL. Per token its rows are out already.
+ * Hands out the oldest record, which is complete; made: the piece whose job has made its vector,
+ * `whole`, else NULL. Per token its rows are out already.
  */
-static int emit(kmf_embedder *e, const float *whole, bool finite, kmf_err *err)
+static int emit(kmf_embedder *e, const kmf_piece *made, const float *whole, kmf_err *err)
 {
     pending *p = &e->records[e->first_record];
+    bool finite = made && made->finite;
     if (!takes_ids(e)) {
         tell_tally(p);
         p->row.chunks = p->row.tokens > 0;
@@ -407,13 +427,16 @@ static int emit(kmf_embedder *e, const float *whole, bool finite, kmf_err *err)
             kmf_vector_finite(e->vector, e->dim, &finite);
         }
         p->row.vector = whole && !empty ? whole : e->vector;
+        if (made && made->stored)
+            p->row.vector = NULL;
         if (!empty && !finite)
             status = fail_not_finite(p, err);
         p->row.position = -1;
-        if (status == 0 && e->fn)
-            status = with_source(p->source, e->fn(e->user, &p->row, err), err);
+        if (status == 0 && e->to.fn)
+            status = with_source(p->source, e->to.fn(e->to.user, &p->row, err), err);
     }
     count_record(&e->stats, p);
+    e->to.n_rows += status == 0;
     if (!whole)
         clear_sums(e);
     e->first_record = (e->first_record + 1) % e->n_records;
@@ -427,7 +450,7 @@ static int emit_complete(kmf_embedder *e, kmf_err *err)
         const pending *p = &e->records[e->first_record];
         if (!p->closed || p->n_done < p->n_pieces)
             return 0;
-        int status = emit(e, NULL, true, err);
+        int status = emit(e, NULL, NULL, err);
         if (status < 0)
             return status;
     }
@@ -445,18 +468,24 @@ static void work_pieces(const kmf_embedder *e, kmf_batch *b, int worker)
     const kmf_method *m = e->method;
     kmf_batch_turn(b);
     m->kind->start(m, b, worker);
-    size_t n_sums = 0; /* in doubles */
+    size_t n_sums = 0; /* in floats */
     for (size_t i = 0; i < b->n_pieces; i++) {
         kmf_piece *p = &b->pieces[i];
+        if (!p->whole) {
+            p->sum_beg = (n_sums + 1) / 2;
+            n_sums = 2 * (p->sum_beg + b->dim);
+            m->kind->piece(m, b, p, b->sums + p->sum_beg, worker);
+            continue;
+        }
         p->sum_beg = n_sums;
-        n_sums += p->whole ? (b->dim + 1) / 2 : b->dim;
-        m->kind->piece(m, b, p, p->whole ? b->sum : b->sums + p->sum_beg, worker);
-        if (!p->whole || p->tokens == 0)
+        n_sums += b->dim;
+        m->kind->piece(m, b, p, b->sum, worker);
+        if (p->tokens == 0)
             continue;
         kmf_vector_mean(b->vector, b->sum, p->weight, b->dim);
         finish_mean(e, b->vector);
         kmf_vector_finite(b->vector, b->dim, &p->finite);
-        memcpy(b->sums + p->sum_beg, b->vector, b->dim * sizeof *b->vector);
+        memcpy(kmf_batch_vector(b, p), b->vector, b->dim * sizeof *b->vector);
     }
 }
 
@@ -470,6 +499,11 @@ static void *work(void *arg)
     else
         work_pieces(e, s->batch, room);
     kmf_crew_leave(&e->crew, room);
+    /* where the caller is idle, and has a core, its writing the rows holds up the run less */
+    bool idle = e->spare_core && atomic_load(&e->awaited) == s;
+    s->status = 0;
+    if (e->to.store && !idle)
+        s->status = kmf_store_batch(s->batch, e->to.store, e->to.user, &s->failed);
     return s;
 }
 
@@ -504,8 +538,8 @@ static int emit_tokens(kmf_embedder *e, pending *p, kmf_batch *b, const kmf_piec
         kmf_vector_norm(vector, e->dim, e->method->first, (kmf_norm)e->opts.norm);
         p->row.vector = vector;
         p->row.position = (int64_t)b->row_pos[piece->row_beg + i];
-        if (status == 0 && e->fn)
-            status = with_source(p->source, e->fn(e->user, &p->row, err), err);
+        if (status == 0 && e->to.fn)
+            status = with_source(p->source, e->to.fn(e->to.user, &p->row, err), err);
         if (status < 0)
             return status;
     }
@@ -530,7 +564,7 @@ static int hand_out(kmf_embedder *e, kmf_batch *b, kmf_err *err)
         if (per_token(e))
             status = emit_tokens(e, p, b, piece, err);
         else if (piece->whole)
-            status = emit(e, (void *)(b->sums + piece->sum_beg), piece->finite, err);
+            status = emit(e, piece, kmf_batch_vector(b, piece), err);
         else
             add_piece(e, piece, b->sums + piece->sum_beg);
     }
@@ -544,9 +578,13 @@ static int hand_out(kmf_embedder *e, kmf_batch *b, kmf_err *err)
 static int collect(kmf_embedder *e, kmf_err *err)
 {
     assert(e->n_sent > 0);
+    atomic_store(&e->awaited, &e->slots[e->first_sent]);
     slot *s = kmf_queue_wait(e->queue);
+    atomic_store(&e->awaited, NULL);
     e->first_sent = (e->first_sent + 1) % e->n_slots;
     e->n_sent--;
+    if (s->status < 0)
+        return kmf_fail(err, s->failed.code, "%s", s->failed.msg);
     return hand_out(e, s->batch, err);
 }
 
@@ -712,8 +750,11 @@ static int add_record(kmf_embedder *e, const char *name, const char *seq, size_t
     if (status < 0)
         return status;
     newest(e)->closed = true;
-    if (!takes_ids(e) && newest(e)->n_pieces == 1)
-        kmf_batch_last(filling(e))->whole = true;
+    if (!takes_ids(e) && newest(e)->n_pieces == 1) {
+        kmf_piece *piece = kmf_batch_last(filling(e));
+        piece->whole = true;
+        piece->row = e->to.n_rows + e->n_pending - 1;
+    }
     return emit_complete(e, err);
 }
 
@@ -812,12 +853,11 @@ int kmf_embed_sequence(kmf_embedder *embedder, float *vector, const char *seq, k
     if (embedder->opts.n_shards > 1 || embedder->n_seen > 0)
         return kmf_fail(err, KMF_EINVAL,
                         "one vector was asked for amid other records or of a shard");
-    kmf_row_fn *fn = embedder->fn;
-    void *user = embedder->user;
+    sink before = embedder->to;
     kmf_embedder_sink(embedder, keep_vector, &one);
     int status = kmf_embedder_add(embedder, "sequence", seq, strlen(seq), err);
     if (status == 0)
         status = kmf_embedder_finish(embedder, err);
-    kmf_embedder_sink(embedder, fn, user);
+    embedder->to = before;
     return status;
 }

@@ -16,9 +16,11 @@
 #include "base/mem.h"
 #include "embed/npy.h"
 #include "embed/sidecar.h"
+#include "embed/rowstore.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,6 +29,9 @@
  * same few hundred values come again and again; an encoder's hardly do, and pay one comparison.
  */
 #define CACHE_BITS 10
+
+#define F16_INFINITE 65520.0f /* to nearest, from here on */
+#define PART 256              /* numbers that are narrowed at a time */
 
 typedef struct cached_text {
     uint32_t bits; /* of the value */
@@ -41,6 +46,7 @@ struct kmf_output {
     kmf_out *json;  /* owned; NULL on standard output */
     size_t dim;
     uint64_t n_rows;
+    uint64_t n_before; /* of them, those before kmf_output_take */
     int npy;
     int f16;
     int per_token;
@@ -172,26 +178,44 @@ static int write_tsv(kmf_output *o, const kmf_row *row, kmf_err *err)
     return kmf_out_write(o->table, o->line, (size_t)(p - o->line), err);
 }
 
-static int f16_overflow(const kmf_row *row, float value, kmf_err *err)
+/* Is one of n numbers finite, and would not be as a float16? */
+static bool any_too_large(const float *numbers, size_t n)
+{
+    uint32_t least = kmf_bits_of(F16_INFINITE);
+    uint32_t infinite = kmf_bits_of(INFINITY);
+    unsigned found = 0;
+    for (size_t i = 0; i < n; i++)
+        found |= (kmf_bits_of(numbers[i]) & 0x7fffffffu) - least < infinite - least;
+    return found;
+}
+
+static int f16_overflow(const kmf_row *row, kmf_err *err)
 {
     char shown[KMF_ERR_SHOW];
+    const float *value = row->vector;
+    while (!any_too_large(value, 1))
+        value++;
     return kmf_fail(err, KMF_ENUMERIC, "record '%s': %g is too large for float16",
-                    kmf_err_show(shown, row->name), (double)value);
+                    kmf_err_show(shown, row->name), (double)*value);
+}
+
+static size_t row_bytes(const kmf_output *o)
+{
+    return o->dim * (o->f16 ? sizeof(uint16_t) : sizeof(float));
 }
 
 static int write_npy(kmf_output *o, const kmf_row *row, kmf_err *err)
 {
+    if (!row->vector)
+        return kmf_out_pass(o->table, row_bytes(o), err);
     if (!o->f16)
         return kmf_out_write(o->table, row->vector, o->dim * sizeof *row->vector, err);
     if (kmf_grow(&o->line, &o->line_cap, o->dim * sizeof(uint16_t), 1, err) < 0)
         return KMF_ENOMEM;
-    for (size_t d = 0; d < o->dim; d++) {
-        uint16_t half = kmf_f16_from_f32(row->vector[d]);
-        if (isinf(kmf_f16_to_f32(half)) && !isinf(row->vector[d]))
-            return f16_overflow(row, row->vector[d], err);
-        memcpy(o->line + d * sizeof half, &half, sizeof half);
-    }
-    return kmf_out_write(o->table, o->line, o->dim * sizeof(uint16_t), err);
+    if (any_too_large(row->vector, o->dim))
+        return f16_overflow(row, err);
+    kmf_f16_narrow((void *)o->line, row->vector, o->dim);
+    return kmf_out_write(o->table, o->line, row_bytes(o), err);
 }
 
 static int write_ids(kmf_output *o, const kmf_row *row, kmf_err *err)
@@ -225,6 +249,36 @@ int kmf_output_row(void *output, const kmf_row *row, kmf_err *err)
     if (status == 0)
         o->n_rows++;
     return status;
+}
+
+/* n numbers in place. */
+static void to_halves(float *numbers, size_t n)
+{
+    uint16_t part[PART];
+    char *to = (char *)numbers;
+    for (size_t beg = 0; beg < n; beg += PART) {
+        size_t here = n - beg < PART ? n - beg : PART;
+        kmf_f16_narrow(part, numbers + beg, here);
+        memcpy(to + beg * sizeof *part, part, here * sizeof *part);
+    }
+}
+
+static int store_rows(void *output, uint64_t row, float *vectors, size_t n, kmf_err *err)
+{
+    const kmf_output *o = output;
+    if (o->f16 && any_too_large(vectors, n * o->dim))
+        return 0; /* its row tells its record */
+    if (o->f16)
+        to_halves(vectors, n * o->dim);
+    uint64_t at = KMF_NPY_HEADER + (o->n_before + row) * row_bytes(o);
+    int status = kmf_out_put(o->table, at, vectors, n * row_bytes(o), err);
+    return status < 0 ? status : 1;
+}
+
+void kmf_output_take(kmf_output *output, kmf_embedder *embedder)
+{
+    output->n_before = output->n_rows;
+    kmf_embedder_store(embedder, kmf_output_row, output->npy ? store_rows : NULL, output);
 }
 
 int kmf_output_copy(kmf_output *output, const void *row, size_t n, const char *ids,
