@@ -91,7 +91,7 @@ START_TEST(a_file_has_its_name_only_once_published)
 }
 END_TEST
 
-/* In any order, between what is written one after the other; of what is not passed nothing stays. */
+/* In any order, between what is written in turn; of what is not passed nothing stays. */
 START_TEST(what_is_put_lies_where_it_belongs)
 {
     static const char want[] = "HEAD one two2three+four end";

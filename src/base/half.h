@@ -48,9 +48,9 @@ static inline float kmf_f16_to_f32(uint16_t half)
 /*
  * Dropping the 13 low bits of a number m after adding 2^12 - 1 and the lowest bit that stays is
  * rounding to nearest with ties to even: below the middle nothing carries, above it does, and in
- * the middle exactly when that bit is odd. A carry out of the fraction runs into the exponent, which
- * is right too: 1.11..1 becomes 10.0, the largest finite number infinity. What is below 2^-14 is
- * subnormal, in units of 2^-24, as a float32 is that has 1/2 added to it.
+ * the middle exactly when that bit is odd. A carry out of the fraction runs into the exponent,
+ * which is right too: 1.11..1 becomes 10.0, the largest finite number infinity. What is below
+ * 2^-14 is subnormal, in units of 2^-24, as a float32 is that has 1/2 added to it.
  */
 static inline uint16_t kmf_f16_from_f32(float value)
 {

@@ -14,8 +14,9 @@ typedef int kmf_store_fn(void *user, uint64_t row, float *vectors, size_t n, kmf
 
 /*
  * As kmf_embedder_sink, which ends it. Vectors of records that are whole in a batch are offered to
- * `store` first, unless there is nothing to gain, and if they are stored their rows have NULL. What was stored of rows that never come, after
- * a failure, is overwritten by those that come in their place, or to be dropped.
+ * `store` first, unless there is nothing to gain by that, and if they are stored their rows have
+ * NULL. What was stored of rows that never come, after a failure, is overwritten by those that come
+ * in their place, or to be dropped.
  */
 void kmf_embedder_store(kmf_embedder *embedder, kmf_row_fn *fn, kmf_store_fn *store,
                         void *user);
