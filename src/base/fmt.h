@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define KMF_FLOAT_TEXT 20 /* bytes that any float needs, without a NUL */
+/* Bytes that any float needs, without a NUL; they may all be written, however few are returned. */
+#define KMF_FLOAT_TEXT 20
 
 #define KMF_UINT_TEXT 20 /* likewise of a uint64_t */
 
