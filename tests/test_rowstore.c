@@ -129,27 +129,33 @@ static void check_same_files(void)
     kmf_free(b);
 }
 
-/* What comes row by row, on one thread: the file that others are compared with. */
-static void write_rows(const char *model, int strand, int f16)
+/* Of n records, row by row, on one thread: the file that others are compared with. */
+static void write_rows(const char *model, int strand, int f16, size_t n)
 {
     kmf_embedder *e = embedder_of(model, 1, strand, BATCH);
     kmf_output *output = output_of("rows.npy", e, f16);
     kmf_embedder_sink(e, kmf_output_row, output);
-    ck_assert(add(e, 0, N_RECORDS, NULL) == 0 && kmf_embedder_finish(e, NULL) == 0);
+    ck_assert(add(e, 0, n, NULL) == 0 && kmf_embedder_finish(e, NULL) == 0);
     commit(output);
     kmf_embedder_free(e);
 }
 
-static void check_taken(const char *model, int threads, int strand, int f16, size_t batch)
+static void check_first(const char *model, int threads, int strand, int f16, size_t batch,
+                        size_t n)
 {
-    write_rows(model, strand, f16);
+    write_rows(model, strand, f16, n);
     kmf_embedder *e = embedder_of(model, threads, strand, batch);
     kmf_output *output = output_of("taken.npy", e, f16);
     kmf_output_take(output, e);
-    ck_assert(add(e, 0, N_RECORDS, NULL) == 0 && kmf_embedder_finish(e, NULL) == 0);
+    ck_assert(add(e, 0, n, NULL) == 0 && kmf_embedder_finish(e, NULL) == 0);
     commit(output);
     kmf_embedder_free(e);
     check_same_files();
+}
+
+static void check_taken(const char *model, int threads, int strand, int f16, size_t batch)
+{
+    check_first(model, threads, strand, f16, batch, N_RECORDS);
 }
 
 START_TEST(files_are_those_of_rows_one_by_one)
@@ -161,6 +167,16 @@ START_TEST(files_are_those_of_rows_one_by_one)
             check_taken(models[i], 3, KMF_STRAND_RC, f16, BATCH);
             check_taken(models[i], 2, KMF_STRAND_BOTH, f16, BATCH);
         }
+}
+END_TEST
+
+/* Reads that are one chunk, and of both strands two. */
+START_TEST(files_of_an_encoder_are_those_of_rows_one_by_one)
+{
+    for (int strand = KMF_STRAND_FWD; strand <= KMF_STRAND_BOTH; strand++) {
+        check_first("tests/golden/roformer", 1, strand, strand == KMF_STRAND_RC, 256, 100);
+        check_first("tests/golden/roformer", 3, strand, 0, 0, 100);
+    }
 }
 END_TEST
 
@@ -368,6 +384,7 @@ int main(void)
     TCase *tc = tcase_create("rowstore");
     tcase_add_checked_fixture(tc, begin, end);
     tcase_add_test(tc, files_are_those_of_rows_one_by_one);
+    tcase_add_test(tc, files_of_an_encoder_are_those_of_rows_one_by_one);
     tcase_add_test(tc, vectors_of_odd_length_lie_side_by_side);
     tcase_add_test(tc, a_number_too_large_for_float16_names_its_record);
     tcase_add_test(tc, rows_go_behind_those_that_are_there);

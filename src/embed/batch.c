@@ -46,7 +46,8 @@ size_t kmf_batch_bytes(const kmf_batch_shape *shape)
                add_bytes(&total, shape->cap_pieces, sizeof(size_t));
     else
         fits = fits && add_bytes(&total, shape->cap_units, 1) &&
-               add_bytes(&total, shape->dim, sizeof(double) + sizeof(float));
+               add_bytes(&total, shape->dim, sizeof(double));
+    fits = fits && add_bytes(&total, shape->dim, sizeof(float));
     if (shape->per_token)
         fits = fits && add_bytes(&total, n_rows, sizeof(float)) &&
                add_bytes(&total, shape->cap_units, sizeof(uint64_t));
@@ -77,10 +78,12 @@ kmf_batch *kmf_batch_new(const kmf_batch_shape *shape, kmf_err *err)
     } else {
         b->letters = kmf_malloc(shape->cap_units, 1, err);
         b->sum = kmf_malloc(shape->dim, sizeof *b->sum, err);
-        b->vector = kmf_floats(shape->dim, err);
-        if (!b->letters || !b->sum || !b->vector)
+        if (!b->letters || !b->sum)
             goto fail;
     }
+    b->vector = kmf_floats(shape->dim, err);
+    if (!b->vector)
+        goto fail;
     if (shape->per_token) {
         b->row_pos = kmf_malloc(shape->cap_units, sizeof *b->row_pos, err);
         b->rows = kmf_floats(shape->cap_units * shape->dim, err);

@@ -20,7 +20,7 @@ typedef struct kmf_piece {
     size_t beg, end;         /* in ids or letters                                            */
     size_t own_beg, own_end; /* what is counted here: tokens, or windows that start there    */
     bool reverse;            /* of the record's reverse complement                           */
-    bool whole;              /* letters: the only piece of its record                        */
+    bool whole;              /* the only piece of its record                                 */
     uint64_t row;            /* whole: of its record                                         */
     /* results */
     double weight;      /* that the sum is to be divided by                             */
@@ -51,12 +51,13 @@ typedef struct kmf_batch {
 
     /* results */
     size_t dim;
-    double *sums;      /* owned [cap_pieces, dim]; NULL per token. Where a piece is whole its
-                          record's vector, floats, has the place of its sum */
+    double *sums;      /* owned [cap_pieces, dim]; NULL per token. Of chunks those of the pieces
+                          in their order; then, as of stretches at once, those that are no whole
+                          records, and the vectors, floats, of those that are */
     float *rows;       /* owned [cap_units, dim]; per token only */
     uint64_t *row_pos; /* owned [cap_units]; per token only: base of the k-mer */
-    /* room of who works on stretches: a whole piece's */
-    double *sum;   /* owned [dim] */
+    /* room of who works on it: a whole piece's */
+    double *sum;   /* owned [dim]; of stretches */
     float *vector; /* owned [dim] */
 } kmf_batch;
 

@@ -11,8 +11,8 @@
  *
  * The caller's thread cuts, sends and collects; the pool's threads compute. Jobs come back in
  * the order in which they were sent and pieces lie in input order, so one accumulator is enough:
- * a piece belongs to the oldest record that is not complete. Letters that are a whole record, as
- * reads are, need none: the job makes the vector of their sum, and may store it where it belongs
+ * a piece belongs to the oldest record that is not complete. One that is a whole record, as reads
+ * are, needs none: the job makes the vector of their sum, and may store it where it belongs
  * (rowstore.h), so that nobody else need touch it. Nothing is sorted by length: batches
  * are packed without padding, so there is nothing that sorting would save.
  *
@@ -460,32 +460,54 @@ static int emit_complete(kmf_embedder *e, kmf_err *err)
 /* ---------------------------------------------------------------- batches --------------- */
 
 /*
- * Stretches, whose records get their vectors here if they are whole. These lie one after the other,
- * so that the thread that collects them has little to fetch from where this one left them.
+ * The place of the next piece's sum, or of its vector, behind `end` floats: one lies behind the
+ * other, so that vectors can go together, and who collects them has little to fetch.
  */
-static void work_pieces(const kmf_embedder *e, kmf_batch *b, int worker)
+static void place(kmf_piece *p, size_t dim, size_t *end)
+{
+    p->sum_beg = p->whole ? *end : (*end + 1) / 2;
+    *end = p->whole ? p->sum_beg + dim : 2 * (p->sum_beg + dim);
+}
+
+/* From the sum of a piece that is a whole record to its vector, which may take the sum's place. */
+static void make_vector(const kmf_embedder *e, kmf_batch *b, kmf_piece *p, const double *values)
+{
+    if (p->tokens == 0)
+        return;
+    kmf_vector_mean(b->vector, values, e->opts.pooling == KMF_POOL_MAX ? 1 : p->weight, b->dim);
+    finish_mean(e, b->vector);
+    kmf_vector_finite(b->vector, b->dim, &p->finite);
+    memcpy(kmf_batch_vector(b, p), b->vector, b->dim * sizeof *b->vector);
+}
+
+static void work_stretches(const kmf_embedder *e, kmf_batch *b, int worker)
 {
     const kmf_method *m = e->method;
+    size_t end = 0;
     kmf_batch_turn(b);
     m->kind->start(m, b, worker);
-    size_t n_sums = 0; /* in floats */
     for (size_t i = 0; i < b->n_pieces; i++) {
         kmf_piece *p = &b->pieces[i];
-        if (!p->whole) {
-            p->sum_beg = (n_sums + 1) / 2;
-            n_sums = 2 * (p->sum_beg + b->dim);
-            m->kind->piece(m, b, p, b->sums + p->sum_beg, worker);
-            continue;
-        }
-        p->sum_beg = n_sums;
-        n_sums += b->dim;
-        m->kind->piece(m, b, p, b->sum, worker);
-        if (p->tokens == 0)
-            continue;
-        kmf_vector_mean(b->vector, b->sum, p->weight, b->dim);
-        finish_mean(e, b->vector);
-        kmf_vector_finite(b->vector, b->dim, &p->finite);
-        memcpy(kmf_batch_vector(b, p), b->vector, b->dim * sizeof *b->vector);
+        place(p, b->dim, &end);
+        double *values = p->whole ? b->sum : b->sums + p->sum_beg;
+        m->kind->piece(m, b, p, values, worker);
+        if (p->whole)
+            make_vector(e, b, p, values);
+    }
+}
+
+static void work_chunks(const kmf_embedder *e, kmf_batch *b, int worker)
+{
+    size_t end = 0;
+    e->method->kind->work(e->method, b, worker);
+    for (size_t i = 0; i < b->n_pieces && !per_token(e); i++) {
+        kmf_piece *p = &b->pieces[i];
+        const double *values = b->sums + p->sum_beg;
+        place(p, b->dim, &end);
+        if (p->whole)
+            make_vector(e, b, p, values);
+        else
+            memmove(b->sums + p->sum_beg, values, b->dim * sizeof *values);
     }
 }
 
@@ -495,9 +517,9 @@ static void *work(void *arg)
     kmf_embedder *e = s->embedder;
     int room = kmf_crew_enter(&e->crew, kmf_pool_worker(e->pool));
     if (takes_ids(e))
-        e->method->kind->work(e->method, s->batch, room);
+        work_chunks(e, s->batch, room);
     else
-        work_pieces(e, s->batch, room);
+        work_stretches(e, s->batch, room);
     kmf_crew_leave(&e->crew, room);
     /* where the caller is idle, and has a core, its writing the rows holds up the run less */
     bool idle = e->spare_core && atomic_load(&e->awaited) == s;
@@ -750,7 +772,7 @@ static int add_record(kmf_embedder *e, const char *name, const char *seq, size_t
     if (status < 0)
         return status;
     newest(e)->closed = true;
-    if (!takes_ids(e) && newest(e)->n_pieces == 1) {
+    if (!per_token(e) && newest(e)->n_pieces == 1) {
         kmf_piece *piece = kmf_batch_last(filling(e));
         piece->whole = true;
         piece->row = e->to.n_rows + e->n_pending - 1;
