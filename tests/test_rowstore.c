@@ -363,7 +363,7 @@ START_TEST(a_vector_is_stored_or_comes_with_its_row)
 {
     halves h = {0};
     size_t n_stored = 0;
-    kmf_embedder *e = embedder_of("kmer:1", 2, KMF_STRAND_FWD, BATCH);
+    kmf_embedder *e = embedder_of("kmer:1", 2, _i ? KMF_STRAND_BOTH : KMF_STRAND_FWD, BATCH);
     kmf_embedder_store(e, take_rest, store_half, &h);
     ck_assert(add(e, 0, N_RECORDS, NULL) == 0 && kmf_embedder_finish(e, NULL) == 0);
     ck_assert_uint_eq(h.n_rows, N_RECORDS);
@@ -390,7 +390,7 @@ int main(void)
     tcase_add_test(tc, rows_go_behind_those_that_are_there);
     tcase_add_test(tc, what_was_stored_of_rows_that_never_came_is_gone);
     tcase_add_test(tc, a_full_disk_ends_the_run);
-    tcase_add_test(tc, a_vector_is_stored_or_comes_with_its_row);
+    tcase_add_loop_test(tc, a_vector_is_stored_or_comes_with_its_row, 0, 2);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

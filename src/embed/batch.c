@@ -46,7 +46,7 @@ size_t kmf_batch_bytes(const kmf_batch_shape *shape)
                add_bytes(&total, shape->cap_pieces, sizeof(size_t));
     else
         fits = fits && add_bytes(&total, shape->cap_units, 1) &&
-               add_bytes(&total, shape->dim, sizeof(double));
+               add_bytes(&total, shape->dim, 2 * sizeof(double));
     fits = fits && add_bytes(&total, shape->dim, sizeof(float));
     if (shape->per_token)
         fits = fits && add_bytes(&total, n_rows, sizeof(float)) &&
@@ -77,7 +77,7 @@ kmf_batch *kmf_batch_new(const kmf_batch_shape *shape, kmf_err *err)
             goto fail;
     } else {
         b->letters = kmf_malloc(shape->cap_units, 1, err);
-        b->sum = kmf_malloc(shape->dim, sizeof *b->sum, err);
+        b->sum = kmf_malloc(shape->dim, 2 * sizeof *b->sum, err);
         if (!b->letters || !b->sum)
             goto fail;
     }
@@ -168,6 +168,18 @@ kmf_piece *kmf_batch_last(kmf_batch *batch)
 {
     assert(batch->n_pieces > 0);
     return &batch->pieces[batch->n_pieces - 1];
+}
+
+bool kmf_batch_close(kmf_batch *batch, uint64_t n_pieces)
+{
+    if (n_pieces < 1 || n_pieces > 2 || batch->n_pieces < n_pieces)
+        return false;
+    kmf_piece *last = kmf_batch_last(batch);
+    if (n_pieces == 2 && last[-1].reverse == last->reverse)
+        return false;
+    last->whole = true;
+    last[-(ptrdiff_t)(n_pieces - 1)].half = n_pieces == 2;
+    return true;
 }
 
 float *kmf_batch_vector(const kmf_batch *batch, const kmf_piece *piece)

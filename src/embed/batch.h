@@ -20,7 +20,8 @@ typedef struct kmf_piece {
     size_t beg, end;         /* in ids or letters                                            */
     size_t own_beg, own_end; /* what is counted here: tokens, or windows that start there    */
     bool reverse;            /* of the record's reverse complement                           */
-    bool whole;              /* the only piece of its record                                 */
+    bool half;               /* of a record with two pieces, one a strand: the next is whole */
+    bool whole;              /* the last piece of its record, which has no others elsewhere  */
     uint64_t row;            /* whole: of its record                                         */
     /* results */
     double weight;      /* that the sum is to be divided by                             */
@@ -56,8 +57,8 @@ typedef struct kmf_batch {
                           records, and the vectors, floats, of those that are */
     float *rows;       /* owned [cap_units, dim]; per token only */
     uint64_t *row_pos; /* owned [cap_units]; per token only: base of the k-mer */
-    /* room of who works on it: a whole piece's */
-    double *sum;   /* owned [dim]; of stretches */
+    /* room of who works on it: of a record that is here as a whole */
+    double *sum;   /* owned [2, dim]; of stretches */
     float *vector; /* owned [dim] */
 } kmf_batch;
 
@@ -89,6 +90,11 @@ void kmf_batch_add_letters(kmf_batch *batch, const char *letters, size_t n, size
                            bool reverse);
 /* The piece added last. */
 kmf_piece *kmf_batch_last(kmf_batch *batch);
+/*
+ * The last record had so many pieces, 0 or more. Is it here as a whole: as one piece, or as one of
+ * each strand? The last piece is then whole, and the one before it its half.
+ */
+bool kmf_batch_close(kmf_batch *batch, uint64_t n_pieces);
 /* The vector of a piece that is whole, [dim]. */
 float *kmf_batch_vector(const kmf_batch *batch, const kmf_piece *piece);
 /* Turns the letters of the other strand round, so that all are read from left to right. */

@@ -11,10 +11,10 @@
  *
  * The caller's thread cuts, sends and collects; the pool's threads compute. Jobs come back in
  * the order in which they were sent and pieces lie in input order, so one accumulator is enough:
- * a piece belongs to the oldest record that is not complete. One that is a whole record, as reads
- * are, needs none: the job makes the vector of their sum, and may store it where it belongs
- * (rowstore.h), so that nobody else need touch it. Nothing is sorted by length: batches
- * are packed without padding, so there is nothing that sorting would save.
+ * a piece belongs to the oldest record that is not complete. Records that are one piece, or one of
+ * each strand in one batch, as reads are, need none: the job makes their vectors, and may store
+ * them where they belong (rowstore.h), so that nobody else need touch them. Nothing is sorted by
+ * length: batches are packed without padding, so there is nothing that sorting would save.
  *
  * Everything is allocated by kmf_embedder_new; a record costs a place in a ring and its name.
  * When the ring of batches or of records is full, the oldest batch is waited for, so memory is
@@ -312,21 +312,19 @@ static void finish_mean(const kmf_embedder *e, float *vector)
  * The mean of the strands that have a k-mer: with a stride beyond 1 the windows of the two
  * differ, and those of one may all touch an N.
  */
-static void finish_vector(kmf_embedder *e)
+static void join_strands(const kmf_embedder *e, float *vector, const sum *fwd, const sum *rc)
 {
-    sum *fwd = &e->sums[0];
-    sum *rc = &e->sums[1];
     bool maxima = e->opts.pooling == KMF_POOL_MAX;
     double w_fwd = maxima ? 1 : fwd->weight;
     double w_rc = maxima ? 1 : rc->weight;
     if (rc->tokens == 0)
-        kmf_vector_mean(e->vector, fwd->values, w_fwd, e->dim);
+        kmf_vector_mean(vector, fwd->values, w_fwd, e->dim);
     else if (fwd->tokens == 0)
-        kmf_vector_mean(e->vector, rc->values, w_rc, e->dim);
+        kmf_vector_mean(vector, rc->values, w_rc, e->dim);
     else
         for (size_t d = 0; d < e->dim; d++)
-            e->vector[d] = (float)((fwd->values[d] / w_fwd + rc->values[d] / w_rc) / 2);
-    finish_mean(e, e->vector);
+            vector[d] = (float)((fwd->values[d] / w_fwd + rc->values[d] / w_rc) / 2);
+    finish_mean(e, vector);
 }
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -423,7 +421,7 @@ static int emit(kmf_embedder *e, const kmf_piece *made, const float *whole, kmf_
         if (empty) {
             fill_nan(e->vector, e->dim);
         } else if (!whole) {
-            finish_vector(e);
+            join_strands(e, e->vector, &e->sums[0], &e->sums[1]);
             kmf_vector_finite(e->vector, e->dim, &finite);
         }
         p->row.vector = whole && !empty ? whole : e->vector;
@@ -469,44 +467,60 @@ static void place(kmf_piece *p, size_t dim, size_t *end)
     *end = p->whole ? p->sum_beg + dim : 2 * (p->sum_beg + dim);
 }
 
-/* From the sum of a piece that is a whole record to its vector, which may take the sum's place. */
-static void make_vector(const kmf_embedder *e, kmf_batch *b, kmf_piece *p, const double *values)
+/* What a piece adds, [dim] values, to the sums of its record, which is here as a whole. */
+static void take_sum(sum strands[2], const kmf_piece *p, double *values)
 {
-    if (p->tokens == 0)
-        return;
-    kmf_vector_mean(b->vector, values, e->opts.pooling == KMF_POOL_MAX ? 1 : p->weight, b->dim);
-    finish_mean(e, b->vector);
-    kmf_vector_finite(b->vector, b->dim, &p->finite);
-    memcpy(kmf_batch_vector(b, p), b->vector, b->dim * sizeof *b->vector);
+    strands[p->reverse] = (sum){.values = values, .weight = p->weight, .tokens = p->tokens};
+}
+
+/* From the sums of a record to its vector, which may take their place; they are none, then. */
+static void make_vector(const kmf_embedder *e, kmf_batch *b, kmf_piece *p, sum strands[2])
+{
+    if (strands[0].tokens > 0 || strands[1].tokens > 0) {
+        join_strands(e, b->vector, &strands[0], &strands[1]);
+        kmf_vector_finite(b->vector, b->dim, &p->finite);
+        memcpy(kmf_batch_vector(b, p), b->vector, b->dim * sizeof *b->vector);
+    }
+    strands[0] = strands[1] = (sum){0};
 }
 
 static void work_stretches(const kmf_embedder *e, kmf_batch *b, int worker)
 {
     const kmf_method *m = e->method;
+    sum strands[2] = {0};
     size_t end = 0;
     kmf_batch_turn(b);
     m->kind->start(m, b, worker);
     for (size_t i = 0; i < b->n_pieces; i++) {
         kmf_piece *p = &b->pieces[i];
-        place(p, b->dim, &end);
-        double *values = p->whole ? b->sum : b->sums + p->sum_beg;
+        double *values = p->half ? b->sum : b->sum + b->dim;
+        if (!p->half)
+            place(p, b->dim, &end);
+        if (!p->half && !p->whole)
+            values = b->sums + p->sum_beg;
         m->kind->piece(m, b, p, values, worker);
+        if (p->half || p->whole)
+            take_sum(strands, p, values);
         if (p->whole)
-            make_vector(e, b, p, values);
+            make_vector(e, b, p, strands);
     }
 }
 
 static void work_chunks(const kmf_embedder *e, kmf_batch *b, int worker)
 {
+    sum strands[2] = {0};
     size_t end = 0;
     e->method->kind->work(e->method, b, worker);
     for (size_t i = 0; i < b->n_pieces && !per_token(e); i++) {
         kmf_piece *p = &b->pieces[i];
-        const double *values = b->sums + p->sum_beg;
-        place(p, b->dim, &end);
+        double *values = b->sums + p->sum_beg;
+        if (p->half || p->whole)
+            take_sum(strands, p, values);
+        if (!p->half)
+            place(p, b->dim, &end);
         if (p->whole)
-            make_vector(e, b, p, values);
-        else
+            make_vector(e, b, p, strands);
+        else if (!p->half)
             memmove(b->sums + p->sum_beg, values, b->dim * sizeof *values);
     }
 }
@@ -587,7 +601,7 @@ static int hand_out(kmf_embedder *e, kmf_batch *b, kmf_err *err)
             status = emit_tokens(e, p, b, piece, err);
         else if (piece->whole)
             status = emit(e, piece, kmf_batch_vector(b, piece), err);
-        else
+        else if (!piece->half)
             add_piece(e, piece, b->sums + piece->sum_beg);
     }
     kmf_batch_clear(b);
@@ -772,11 +786,8 @@ static int add_record(kmf_embedder *e, const char *name, const char *seq, size_t
     if (status < 0)
         return status;
     newest(e)->closed = true;
-    if (!per_token(e) && newest(e)->n_pieces == 1) {
-        kmf_piece *piece = kmf_batch_last(filling(e));
-        piece->whole = true;
-        piece->row = e->to.n_rows + e->n_pending - 1;
-    }
+    if (!per_token(e) && kmf_batch_close(filling(e), newest(e)->n_pieces))
+        kmf_batch_last(filling(e))->row = e->to.n_rows + e->n_pending - 1;
     return emit_complete(e, err);
 }
 
