@@ -325,6 +325,20 @@ START_TEST(a_full_disk_ends_the_run)
 }
 END_TEST
 
+/* Amid its work: the threads still write while the embedder is being freed. */
+START_TEST(a_run_that_is_given_up_leaves_nothing)
+{
+    for (int i = 0; i < 20; i++) {
+        kmf_embedder *e = embedder_of("tnf", 3, KMF_STRAND_FWD, BATCH);
+        kmf_output *output = output_of("up.npy", e, 0);
+        kmf_output_take(output, e);
+        ck_assert_int_eq(add(e, 0, 200, NULL), 0);
+        kmf_embedder_free(e);
+        kmf_output_free(output);
+    }
+}
+END_TEST
+
 /* ---------------------------------------------------------------- who stores ------------ */
 
 /* A store of half of what it is offered. */
@@ -390,6 +404,7 @@ int main(void)
     tcase_add_test(tc, rows_go_behind_those_that_are_there);
     tcase_add_test(tc, what_was_stored_of_rows_that_never_came_is_gone);
     tcase_add_test(tc, a_full_disk_ends_the_run);
+    tcase_add_test(tc, a_run_that_is_given_up_leaves_nothing);
     tcase_add_loop_test(tc, a_vector_is_stored_or_comes_with_its_row, 0, 2);
     suite_add_tcase(suite, tc);
     return run_suite(suite);

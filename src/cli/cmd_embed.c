@@ -362,7 +362,7 @@ int cli_embed(cli *run, int argc, char **argv)
 out:
     if (err.code != KMF_OK)
         code = cli_fail(run, &err);
+    kmf_embedder_free(embedder); /* first: its threads write to the output */
     kmf_output_free(output);
-    kmf_embedder_free(embedder);
     return code;
 }
