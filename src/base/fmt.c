@@ -117,8 +117,9 @@ static KMF_INLINE size_t lay_out(char *text, const decimal *d, int e, int lead)
 {
     if (e >= -4 && e < 0) {
         memcpy(text, "0.000000", 8);
-        put_digits(text + 1 - e, d, lead);
-        return (size_t)(1 - e + d->n);
+        int before = 1 - e; /* the zeros, and the point */
+        put_digits(text + before, d, lead);
+        return (size_t)before + (size_t)d->n;
     }
     put_digits(text, d, lead);
     if (e >= 0 && e < 8 + lead) {
