@@ -303,9 +303,10 @@ START_TEST(a_full_disk_ends_the_run)
     few = before;
     few.rlim_cur = 20000;
     signal(SIGXFSZ, SIG_IGN);
-    for (int threads = 1; threads <= 3; threads += 2) {
+    for (int more = 0; more <= 2; more += 2) { /* no core to spare, on which rows would wait */
         kmf_err err = {0};
-        kmf_embedder *e = embedder_of("tnf", threads, KMF_STRAND_FWD, BATCH);
+        kmf_embedder *e =
+            embedder_of("tnf", kmf_threads_default() + more, KMF_STRAND_FWD, BATCH);
         kmf_output *output = output_of("full.npy", e, 0);
         kmf_output_take(output, e);
         ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &few), 0);
@@ -322,6 +323,24 @@ START_TEST(a_full_disk_ends_the_run)
         kmf_embedder_free(e);
     }
     signal(SIGXFSZ, SIG_DFL);
+}
+END_TEST
+
+START_TEST(an_output_that_is_finished_takes_no_rows)
+{
+    kmf_err err = {0};
+    size_t len;
+    kmf_embedder *e = embedder_of("kmer:1", kmf_threads_default(), KMF_STRAND_FWD, BATCH);
+    kmf_output *output = output_of("x.npy", e, 0);
+    kmf_output_take(output, e);
+    ck_assert(add(e, 0, 20, NULL) == 0 && kmf_embedder_finish(e, NULL) == 0);
+    ck_assert_int_eq(kmf_output_commit(output, "{}", NULL), 0);
+    int status = add(e, 0, 20, &err);
+    ck_assert_int_eq(status < 0 ? status : kmf_embedder_finish(e, &err), KMF_EINVAL);
+    ck_assert_ptr_nonnull(strstr(err.msg, "x.npy: its output is finished already"));
+    kmf_embedder_free(e);
+    kmf_output_free(output);
+    kmf_free(take_file("x.npy", &len));
 }
 END_TEST
 
@@ -381,6 +400,7 @@ START_TEST(a_vector_is_stored_or_comes_with_its_row)
     kmf_embedder_store(e, take_rest, store_half, &h);
     ck_assert(add(e, 0, N_RECORDS, NULL) == 0 && kmf_embedder_finish(e, NULL) == 0);
     ck_assert_uint_eq(h.n_rows, N_RECORDS);
+    size_t n_calls = h.n_calls;
     for (size_t i = 0; i < N_RECORDS; i++) {
         float alone[4];
         n_stored += h.stored[i];
@@ -388,6 +408,7 @@ START_TEST(a_vector_is_stored_or_comes_with_its_row)
         ck_assert(isnan(alone[0]) ? isnan(h.values[i]) : alone[0] == h.values[i]);
     }
     ck_assert(n_stored > N_RECORDS / 4 && n_stored < 3 * N_RECORDS / 4);
+    ck_assert_uint_lt(n_calls, N_RECORDS / 4); /* many at a time */
     kmf_embedder_free(e);
 }
 END_TEST
@@ -404,6 +425,7 @@ int main(void)
     tcase_add_test(tc, rows_go_behind_those_that_are_there);
     tcase_add_test(tc, what_was_stored_of_rows_that_never_came_is_gone);
     tcase_add_test(tc, a_full_disk_ends_the_run);
+    tcase_add_test(tc, an_output_that_is_finished_takes_no_rows);
     tcase_add_test(tc, a_run_that_is_given_up_leaves_nothing);
     tcase_add_loop_test(tc, a_vector_is_stored_or_comes_with_its_row, 0, 2);
     suite_add_tcase(suite, tc);

@@ -342,6 +342,9 @@ int kmf_out_write(kmf_out *out, const void *data, size_t n, kmf_err *err)
 int kmf_out_put(kmf_out *out, uint64_t at, const void *data, size_t n, kmf_err *err)
 {
     const char *bytes = data;
+    int status = check_open(out, err);
+    if (status < 0)
+        return status;
     atomic_store_explicit(&out->put, true, memory_order_relaxed);
     while (n > 0) {
         errno = 0;

@@ -43,7 +43,7 @@ int kmf_out_put(kmf_out *out, uint64_t at, const void *data, size_t n,
                 kmf_err *err) KMF_MUST_CHECK;
 /* The n bytes that come next have been put. */
 int kmf_out_pass(kmf_out *out, size_t n, kmf_err *err) KMF_MUST_CHECK;
-/* Writes n bytes over the first n of the file. Not on standard output, not compressed. */
+/* Writes n bytes over the first n of a file that has a temporary name and is not compressed. */
 int kmf_out_patch(kmf_out *out, const void *data, size_t n, kmf_err *err) KMF_MUST_CHECK;
 /*
  * kmf_out_publish in two steps: the file gets its name, which lasts once its folder is synced.

@@ -113,11 +113,11 @@ static void copy_rows(kmf_batch *b, const float *hidden, kmf_piece *p, size_t *n
     }
 }
 
-/* One state for all tokens: sum [D] = row times their number. */
+/* One state for all tokens: sum [D] = row times their number, 0 never negative, as in sums. */
 static void repeat_row(double *sum, const float *row, size_t D, uint64_t tokens)
 {
     for (size_t d = 0; d < D; d++)
-        sum[d] = (double)row[d] * (double)tokens;
+        sum[d] = 0 + (double)row[d] * (double)tokens;
 }
 
 /* Sums the rows of the table [V, C] of those of p that max_rows looks at. */

@@ -1,27 +1,41 @@
 /* SPDX-License-Identifier: MIT */
 #include "embed/rowstore.h"
 
-/* Pieces from i on with vectors, which lie one after the other, here and among the rows. */
-static size_t run_length(const kmf_batch *b, size_t i)
+/*
+ * From piece *at on, vectors that lie one after the other, here and among the rows: how many, the
+ * first one's piece, and in *at the piece behind the last. A half has none, nor a place.
+ */
+static size_t next_run(kmf_batch *b, size_t *at, kmf_piece **first)
 {
-    const kmf_piece *first = &b->pieces[i];
     size_t n = 0;
-    while (i + n < b->n_pieces && first[n].finite && first[n].row == first->row + n)
+    for (; *at < b->n_pieces; ++*at) {
+        kmf_piece *p = &b->pieces[*at];
+        if (p->half)
+            continue;
+        if (!p->finite || (n > 0 && p->row != (*first)->row + n))
+            break;
+        if (n == 0)
+            *first = p;
         n++;
+    }
     return n;
 }
 
 int kmf_store_batch(kmf_batch *batch, kmf_store_fn *store, void *user, kmf_err *err)
 {
-    size_t n;
-    for (size_t i = 0; i<batch->n_pieces; i += n> 0 ? n : 1) {
-        kmf_piece *p = &batch->pieces[i];
-        n = run_length(batch, i);
-        int stored = n > 0 ? store(user, p->row, kmf_batch_vector(batch, p), n, err) : 0;
+    size_t at = 0;
+    while (at < batch->n_pieces) {
+        kmf_piece *first;
+        size_t n = next_run(batch, &at, &first);
+        if (n == 0) {
+            at++;
+            continue;
+        }
+        int stored = store(user, first->row, kmf_batch_vector(batch, first), n, err);
         if (stored < 0)
             return stored;
-        for (size_t j = 0; j < n; j++)
-            p[j].stored = stored > 0;
+        for (kmf_piece *p = first; p < batch->pieces + at; p++)
+            p->stored = stored > 0;
     }
     return 0;
 }
