@@ -32,8 +32,8 @@
 #include "embed/crew.h"
 #include "embed/digests.h"
 #include "embed/method.h"
-#include "embed/settings.h"
 #include "embed/rowstore.h"
+#include "embed/settings.h"
 #include "embed/vector.h"
 #include "seq/dna.h"
 #include "seq/par.h"
@@ -538,6 +538,7 @@ static void *work(void *arg)
     /* where the caller is idle, and has a core, its writing the rows holds up the run less */
     bool idle = e->spare_core && atomic_load(&e->awaited) == s;
     s->status = 0;
+    s->failed = (kmf_err){0};
     if (e->to.store && !idle)
         s->status = kmf_store_batch(s->batch, e->to.store, e->to.user, &s->failed);
     return s;

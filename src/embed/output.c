@@ -15,8 +15,8 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "embed/npy.h"
-#include "embed/sidecar.h"
 #include "embed/rowstore.h"
+#include "embed/sidecar.h"
 
 #include <inttypes.h>
 #include <math.h>
