@@ -98,6 +98,47 @@ START_TEST(a_state_that_is_not_finite_is_told_whatever_the_pooling)
 }
 END_TEST
 
+/* A model of one layer whose states are all -0.0. */
+static void save_zeros(void)
+{
+    kmf_config config = small_config(1);
+    kmf_err err = {0};
+    kmf_model *model = kmf_model_draw(&config, 5, &err);
+    ck_assert_msg(model, "%s", err.msg);
+    for (size_t i = 0; i < 8; i++) {
+        model->params.layers[0].ln2_w[i] = 0;
+        model->params.layers[0].ln2_b[i] = -0.0f;
+    }
+    ck_assert_msg(kmf_model_save(model, in_scratch("m"), KMF_F32, NULL, &err) == 0, "%s",
+                  err.msg);
+    kmf_model_free(model);
+}
+
+/* Its sign is that of a sum, wherever it is made: both strands in a batch, or one in each. */
+START_TEST(a_state_of_zero_has_one_sign)
+{
+    static const int all[] = {KMF_POOL_MEAN, KMF_POOL_MEAN_ALL, KMF_POOL_CLS};
+    char seq[] = "ACGTTGCATGGACTTACCAGATTACATGCAACGATCAGGTACCAGTTAGCA";
+    save_zeros();
+    for (size_t p = 0; p < sizeof all / sizeof all[0]; p++)
+        for (int strand = KMF_STRAND_FWD; strand <= KMF_STRAND_BOTH; strand++)
+            for (size_t batch = 64; batch <= 1024; batch *= 16) {
+                kmf_embed_options o = one_thread();
+                float vector[8];
+                o.pooling = all[p];
+                o.strand = strand;
+                o.batch_tokens = batch;
+                kmf_embedder *e = embedder_of(in_scratch("m"), &o);
+                ck_assert_int_eq(kmf_embed_sequence(e, vector, seq, NULL), 0);
+                for (size_t d = 0; d < 8; d++)
+                    ck_assert_msg(vector[d] == 0 && !signbit(vector[d]), "%s, %s, %zu: %g",
+                                  kmf_pooling_names[all[p]], kmf_strand_names[strand], batch,
+                                  (double)vector[d]);
+                kmf_embedder_free(e);
+            }
+}
+END_TEST
+
 /* A record of several chunks that fails in its last one leaves nothing of the others. */
 START_TEST(after_a_failure_amid_a_record_the_embedder_is_as_new)
 {
@@ -305,6 +346,7 @@ int main(void)
     TCase *tc = tcase_create("models");
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_add_test(tc, a_state_that_is_not_finite_is_told_whatever_the_pooling);
+    tcase_add_test(tc, a_state_of_zero_has_one_sign);
     tcase_add_test(tc, after_a_failure_amid_a_record_the_embedder_is_as_new);
     tcase_add_test(tc, each_chunk_counts_its_own_tokens_and_its_frame);
     tcase_add_test(tc, drawn_weights_are_those_of_a_shape);
