@@ -7,7 +7,8 @@
  *   batches in a ring of 2t + 1      +-- [job]                   --+
  *
  * What the pieces are, chunks of ids or stretches of letters, and what is added up for each, is
- * the method's business (method.h); who computes, and who helps whom at the end, is crew.h's.
+ * the method's business (method.h); what a job does with that is job.h's; who computes, and who
+ * helps whom at the end, is crew.h's.
  *
  * The caller's thread cuts, sends and collects; the pool's threads compute. Jobs come back in
  * the order in which they were sent and pieces lie in input order, so one accumulator is enough:
@@ -31,7 +32,7 @@
 #include "base/mem.h"
 #include "embed/crew.h"
 #include "embed/digests.h"
-#include "embed/method.h"
+#include "embed/job.h"
 #include "embed/rowstore.h"
 #include "embed/settings.h"
 #include "embed/vector.h"
@@ -79,12 +80,6 @@ typedef struct sink {
     uint64_t n_rows;     /* handed out so far */
 } sink;
 
-typedef struct sum {
-    double *values; /* owned [dim] */
-    double weight;
-    uint64_t tokens;
-} sum;
-
 struct kmf_embedder {
     kmf_embed_options opts; /* resolved */
     kmf_method *method;     /* owned */
@@ -107,8 +102,8 @@ struct kmf_embedder {
     size_t n_records;
     size_t first_record;
     size_t n_pending;
-    sum sums[2];   /* of the oldest pending record: forward, reverse */
-    float *vector; /* owned [dim] */
+    kmf_sum sums[2]; /* values owned; of the oldest pending record: forward, reverse */
+    float *vector;   /* owned [dim] */
 
     sink to;
     kmf_progress_fn *progress;
@@ -122,10 +117,9 @@ struct kmf_embedder {
 
 /* ---------------------------------------------------------------- making one ------------ */
 
-/* Does the method read chunks of ids, or letters? */
 static bool takes_ids(const kmf_embedder *e)
 {
-    return e->method->cutters[0] != NULL;
+    return kmf_method_takes_ids(e->method);
 }
 
 static bool per_token(const kmf_embedder *e)
@@ -300,33 +294,6 @@ void kmf_embedder_statistics(const kmf_embedder *embedder, kmf_embed_stats *stat
 
 /* ---------------------------------------------------------------- a record's end -------- */
 
-/* From the mean of a record's k-mers to its vector. */
-static void finish_mean(const kmf_embedder *e, float *vector)
-{
-    if (e->method->kind->finish)
-        e->method->kind->finish(e->method, vector);
-    kmf_vector_norm(vector, e->dim, e->method->first, (kmf_norm)e->opts.norm);
-}
-
-/*
- * The mean of the strands that have a k-mer: with a stride beyond 1 the windows of the two
- * differ, and those of one may all touch an N.
- */
-static void join_strands(const kmf_embedder *e, float *vector, const sum *fwd, const sum *rc)
-{
-    bool maxima = e->opts.pooling == KMF_POOL_MAX;
-    double w_fwd = maxima ? 1 : fwd->weight;
-    double w_rc = maxima ? 1 : rc->weight;
-    if (rc->tokens == 0)
-        kmf_vector_mean(vector, fwd->values, w_fwd, e->dim);
-    else if (fwd->tokens == 0)
-        kmf_vector_mean(vector, rc->values, w_rc, e->dim);
-    else
-        for (size_t d = 0; d < e->dim; d++)
-            vector[d] = (float)((fwd->values[d] / w_fwd + rc->values[d] / w_rc) / 2);
-    finish_mean(e, vector);
-}
-
 static uint64_t larger(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
@@ -421,7 +388,7 @@ static int emit(kmf_embedder *e, const kmf_piece *made, const float *whole, kmf_
         if (empty) {
             fill_nan(e->vector, e->dim);
         } else if (!whole) {
-            join_strands(e, e->vector, &e->sums[0], &e->sums[1]);
+            kmf_sums_vector(e->method, &e->opts, e->vector, e->sums);
             kmf_vector_finite(e->vector, e->dim, &finite);
         }
         p->row.vector = whole && !empty ? whole : e->vector;
@@ -457,83 +424,12 @@ static int emit_complete(kmf_embedder *e, kmf_err *err)
 
 /* ---------------------------------------------------------------- batches --------------- */
 
-/*
- * The place of the next piece's sum, or of its vector, behind `end` floats: one lies behind the
- * other, so that vectors can go together, and who collects them has little to fetch.
- */
-static void place(kmf_piece *p, size_t dim, size_t *end)
-{
-    p->sum_beg = p->whole ? *end : (*end + 1) / 2;
-    *end = p->whole ? p->sum_beg + dim : 2 * (p->sum_beg + dim);
-}
-
-/* What a piece adds, [dim] values, to the sums of its record, which is here as a whole. */
-static void take_sum(sum strands[2], const kmf_piece *p, double *values)
-{
-    strands[p->reverse] = (sum){.values = values, .weight = p->weight, .tokens = p->tokens};
-}
-
-/* From the sums of a record to its vector, which may take their place; they are none, then. */
-static void make_vector(const kmf_embedder *e, kmf_batch *b, kmf_piece *p, sum strands[2])
-{
-    if (strands[0].tokens > 0 || strands[1].tokens > 0) {
-        join_strands(e, b->vector, &strands[0], &strands[1]);
-        kmf_vector_finite(b->vector, b->dim, &p->finite);
-        memcpy(kmf_batch_vector(b, p), b->vector, b->dim * sizeof *b->vector);
-    }
-    strands[0] = strands[1] = (sum){0};
-}
-
-static void work_stretches(const kmf_embedder *e, kmf_batch *b, int worker)
-{
-    const kmf_method *m = e->method;
-    sum strands[2] = {0};
-    size_t end = 0;
-    kmf_batch_turn(b);
-    m->kind->start(m, b, worker);
-    for (size_t i = 0; i < b->n_pieces; i++) {
-        kmf_piece *p = &b->pieces[i];
-        double *values = p->half ? b->sum : b->sum + b->dim;
-        if (!p->half)
-            place(p, b->dim, &end);
-        if (!p->half && !p->whole)
-            values = b->sums + p->sum_beg;
-        m->kind->piece(m, b, p, values, worker);
-        if (p->half || p->whole)
-            take_sum(strands, p, values);
-        if (p->whole)
-            make_vector(e, b, p, strands);
-    }
-}
-
-static void work_chunks(const kmf_embedder *e, kmf_batch *b, int worker)
-{
-    sum strands[2] = {0};
-    size_t end = 0;
-    e->method->kind->work(e->method, b, worker);
-    for (size_t i = 0; i < b->n_pieces && !per_token(e); i++) {
-        kmf_piece *p = &b->pieces[i];
-        double *values = b->sums + p->sum_beg;
-        if (p->half || p->whole)
-            take_sum(strands, p, values);
-        if (!p->half)
-            place(p, b->dim, &end);
-        if (p->whole)
-            make_vector(e, b, p, strands);
-        else if (!p->half)
-            memmove(b->sums + p->sum_beg, values, b->dim * sizeof *values);
-    }
-}
-
 static void *work(void *arg)
 {
     slot *s = arg;
     kmf_embedder *e = s->embedder;
     int room = kmf_crew_enter(&e->crew, kmf_pool_worker(e->pool));
-    if (takes_ids(e))
-        work_chunks(e, s->batch, room);
-    else
-        work_stretches(e, s->batch, room);
+    kmf_job_work(e->method, &e->opts, s->batch, room);
     kmf_crew_leave(&e->crew, room);
     /* where the caller is idle, and has a core, its writing the rows holds up the run less */
     bool idle = e->spare_core && atomic_load(&e->awaited) == s;
@@ -553,7 +449,7 @@ static void count_piece(tally *seen, const kmf_piece *piece)
 
 static void add_piece(kmf_embedder *e, const kmf_piece *piece, const double *values)
 {
-    sum *s = &e->sums[piece->reverse];
+    kmf_sum *s = &e->sums[piece->reverse];
     s->tokens += piece->tokens;
     s->weight += piece->weight;
     if (e->opts.pooling == KMF_POOL_MAX)

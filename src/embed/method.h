@@ -75,6 +75,12 @@ struct kmf_method {
     kmf_stretch stretch;    /* they are stretches of letters */
 };
 
+/* Does it read chunks of ids, or letters? */
+static inline bool kmf_method_takes_ids(const kmf_method *method)
+{
+    return method->cutters[0] != NULL;
+}
+
 /*
  * The method for a kmf_embedder_new of this name. opts, of which what is common to all methods
  * has been checked, is completed. Makes and frees; kmf_method_free accepts NULL.

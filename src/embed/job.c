@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+#include "embed/job.h"
+
+#include "embed/vector.h"
+
+#include <string.h>
+
+/*
+ * The mean of the strands that have a k-mer: with a stride beyond 1 the windows of the two
+ * differ, and those of one may all touch an N.
+ */
+static void join_strands(float *vector, const kmf_sum *fwd, const kmf_sum *rc, bool maxima,
+                         size_t dim)
+{
+    double w_fwd = maxima ? 1 : fwd->weight;
+    double w_rc = maxima ? 1 : rc->weight;
+    if (rc->tokens == 0)
+        kmf_vector_mean(vector, fwd->values, w_fwd, dim);
+    else if (fwd->tokens == 0)
+        kmf_vector_mean(vector, rc->values, w_rc, dim);
+    else
+        for (size_t d = 0; d < dim; d++)
+            vector[d] = (float)((fwd->values[d] / w_fwd + rc->values[d] / w_rc) / 2);
+}
+
+void kmf_sums_vector(const kmf_method *method, const kmf_embed_options *opts, float *vector,
+                     const kmf_sum strands[2])
+{
+    size_t dim = method->shape.dim;
+    join_strands(vector, &strands[0], &strands[1], opts->pooling == KMF_POOL_MAX, dim);
+    if (method->kind->finish)
+        method->kind->finish(method, vector);
+    kmf_vector_norm(vector, dim, method->first, (kmf_norm)opts->norm);
+}
+
+/* ---------------------------------------------------------------- a batch --------------- */
+
+/* A walk along the pieces of a batch: their sums and vectors lie one behind the other. */
+typedef struct walk {
+    const kmf_method *method;
+    const kmf_embed_options *opts;
+    kmf_batch *batch;
+    size_t end;         /* of what has its place, in floats */
+    kmf_sum strands[2]; /* of the record under way, if it is there as a whole */
+} walk;
+
+/* The place of a sum. */
+static double *place_sum(walk *w, kmf_piece *p)
+{
+    p->sum_beg = (w->end + 1) / 2;
+    w->end = 2 * (p->sum_beg + w->batch->dim);
+    return w->batch->sums + p->sum_beg;
+}
+
+static float *place_vector(walk *w, kmf_piece *p)
+{
+    p->sum_beg = w->end;
+    w->end += w->batch->dim;
+    return kmf_batch_vector(w->batch, p);
+}
+
+/*
+ * A piece of a record that is there as a whole adds these values [dim], and the last one makes its
+ * vector, which may take the place of the values.
+ */
+static void take_whole(walk *w, kmf_piece *p, double *values)
+{
+    kmf_batch *b = w->batch;
+    w->strands[p->reverse] =
+        (kmf_sum){.values = values, .weight = p->weight, .tokens = p->tokens};
+    if (p->half)
+        return;
+    float *place = place_vector(w, p);
+    if (w->strands[0].tokens > 0 || w->strands[1].tokens > 0) {
+        kmf_sums_vector(w->method, w->opts, b->vector, w->strands);
+        kmf_vector_finite(b->vector, b->dim, &p->finite);
+        memcpy(place, b->vector, b->dim * sizeof *place);
+    }
+    memset(w->strands, 0, sizeof w->strands);
+}
+
+static void work_stretches(walk *w, int worker)
+{
+    const kmf_method *m = w->method;
+    kmf_batch *b = w->batch;
+    kmf_batch_turn(b);
+    m->kind->start(m, b, worker);
+    for (size_t i = 0; i < b->n_pieces; i++) {
+        kmf_piece *p = &b->pieces[i];
+        if (p->half || p->whole) {
+            double *values = b->sum + (p->half ? b->dim : 0);
+            m->kind->piece(m, b, p, values, worker);
+            take_whole(w, p, values);
+        } else {
+            m->kind->piece(m, b, p, place_sum(w, p), worker);
+        }
+    }
+}
+
+/* No piece's sum has its new place behind the one that the method gave it. */
+static void work_chunks(walk *w, int worker)
+{
+    kmf_batch *b = w->batch;
+    w->method->kind->work(w->method, b, worker);
+    for (size_t i = 0; i < b->n_pieces && b->sums; i++) {
+        kmf_piece *p = &b->pieces[i];
+        double *values = b->sums + p->sum_beg;
+        if (p->half || p->whole)
+            take_whole(w, p, values);
+        else
+            memmove(place_sum(w, p), values, b->dim * sizeof *values);
+    }
+}
+
+void kmf_job_work(const kmf_method *method, const kmf_embed_options *opts, kmf_batch *batch,
+                  int worker)
+{
+    walk w = {.method = method, .opts = opts, .batch = batch};
+    if (kmf_method_takes_ids(method))
+        work_chunks(&w, worker);
+    else
+        work_stretches(&w, worker);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a job does with a batch: the method's work on its pieces, and then the vectors of records
+ * that are there as a whole, which nobody need put together any more.
+ */
+#ifndef KMF_JOB_H
+#define KMF_JOB_H
+
+#include "embed/method.h"
+
+/* What the pieces of one strand of a record add up to. */
+typedef struct kmf_sum {
+    double *values; /* [dim]; of KMF_POOL_MAX the greatest */
+    double weight;
+    uint64_t tokens; /* 0: there is no strand */
+} kmf_sum;
+
+/* strands: forward, reverse; one has a token. opts: resolved.   vector: [dim] */
+void kmf_sums_vector(const kmf_method *method, const kmf_embed_options *opts, float *vector,
+                     const kmf_sum strands[2]);
+/* worker: 0 .. threads - 1. The results of the pieces are filled in, batch.h. */
+void kmf_job_work(const kmf_method *method, const kmf_embed_options *opts, kmf_batch *batch,
+                  int worker);
+
+#endif
