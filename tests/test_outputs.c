@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* Parts of outputs: the header of an array, and shards. Writing is in test_io and test_rowstore. */
+#include "embed/npy.h"
+#include "kmerformer.h"
+#include "run.h"
+
+#include <check.h>
+#include <string.h>
+
+START_TEST(npy_headers_come_back_and_others_are_refused)
+{
+    char header[KMF_NPY_HEADER];
+    uint64_t rows;
+    size_t dim;
+    size_t element;
+    kmf_npy_header(header, 1234567, 768, 4);
+    ck_assert_int_eq(memcmp(header,
+                            "\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, "
+                            "'shape': (1234567, 768), }",
+                            77),
+                     0);
+    ck_assert_int_eq(header[127], '\n');
+    ck_assert_int_eq(kmf_npy_parse(header, "x", &rows, &dim, &element, NULL), 0);
+    ck_assert_uint_eq(rows, 1234567);
+    ck_assert_uint_eq(dim, 768);
+    ck_assert_uint_eq(element, 4);
+    kmf_npy_header(header, UINT64_MAX, SIZE_MAX, 2);
+    ck_assert_int_eq(kmf_npy_parse(header, "x", &rows, &dim, &element, NULL), 0);
+    header[12] = 'X';
+    ck_assert_int_eq(kmf_npy_parse(header, "x", &rows, &dim, &element, NULL), KMF_EMODEL);
+}
+END_TEST
+
+START_TEST(a_shard_that_is_not_there_is_an_input_that_fails)
+{
+    const char *const shards[] = {"none.npy"};
+    kmf_err err = {0};
+    ck_assert_int_eq(kmf_merge(shards, 1, "whole.npy", "merge", &err), KMF_EIO);
+    ck_assert_int_eq(err.code, KMF_EIO);
+    ck_assert_int_eq(kmf_merge(shards, 1, "whole.npy", "merge", NULL), KMF_EIO);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("outputs");
+    TCase *tcase = tcase_create("outputs");
+    tcase_set_timeout(tcase, 0);
+    tcase_add_test(tcase, npy_headers_come_back_and_others_are_refused);
+    tcase_add_test(tcase, a_shard_that_is_not_there_is_an_input_that_fails);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}
