@@ -277,6 +277,23 @@ START_TEST(both_strands_make_a_sequence_and_its_reverse_complement_equal)
 }
 END_TEST
 
+/* Window 0 touches the N, on one strand only; the record before it has both, in one batch. */
+START_TEST(a_strand_without_a_kmer_adds_nothing)
+{
+    static const char *const two[] = {"ACGGTACCATTGA", "NACGTAC"};
+    kmf_embed_options o = options();
+    o.stride = 7;
+    o.strand = KMF_STRAND_BOTH;
+    table *both = run(MODEL, &o, two, 2, NULL);
+    o.strand = KMF_STRAND_RC;
+    table *rc = run(MODEL, &o, two + 1, 1, NULL);
+    ck_assert_uint_eq(rc->tokens[0], 1);
+    ck_assert_mem_eq(both->values + both->dim, rc->values, rc->dim * sizeof *rc->values);
+    drop(both);
+    drop(rc);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("embed");
@@ -288,6 +305,7 @@ int main(void)
     tcase_add_test(tcase, threads_and_batches_change_no_bit);
     tcase_add_test(tcase, order_and_shards_change_no_bit);
     tcase_add_test(tcase, both_strands_make_a_sequence_and_its_reverse_complement_equal);
+    tcase_add_test(tcase, a_strand_without_a_kmer_adds_nothing);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }
