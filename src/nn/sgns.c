@@ -28,13 +28,6 @@
 /* Those of an example with two inputs: groups of two at the least. */
 #define PLACES (2 * KMF_SGNS_TARGETS_MAX / 2 * SLOTS)
 
-#if defined(__GNUC__)
-typedef float vec4 __attribute__((vector_size(16)));
-typedef float vec8 __attribute__((vector_size(32)));
-typedef float mem4 __attribute__((vector_size(16), aligned(4), may_alias));
-typedef float mem8 __attribute__((vector_size(32), aligned(4), may_alias));
-#endif
-
 /* -log s(z_0) - sum_{j>0} log s(-z_j), the products in groups that are `step` floats apart. */
 static double loss_of(const float *z, uint32_t n_targets, uint32_t group, size_t step)
 {
