@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The products of nn/gemm.h in double, by the definition, for tests/test_gradients.c; whatever the
+ * The products of nn/gemm.h and nn/dots.h in double, by the definition, for tests/test_gradients.c; whatever the
  * precision. A weight is packed as it is, and for the way back transposed.
  */
+#include "nn/dots.h"
 #include "nn/gemm.h"
 
 #include <assert.h>
@@ -105,4 +106,10 @@ void kmf_gemm_inner(kmf_real *c, size_t ld_c, const kmf_real *a, size_t ld_a, co
                        (how & KMF_GEMM_TB ? b[n * ld_b + k] : b[k * ld_b + n]);
             c[m * ld_c + n] = sum;
         }
+}
+
+void kmf_dots_product(kmf_real *y, size_t ld_y, const kmf_real *x, size_t ld_x,
+                      const kmf_real *w, size_t ld_w, size_t N, size_t R, size_t K)
+{
+    kmf_gemm_inner(y, ld_y, x, ld_x, w, ld_w, N, R, K, KMF_GEMM_TB);
 }

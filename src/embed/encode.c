@@ -120,15 +120,43 @@ static void repeat_row(double *sum, const float *row, size_t D, uint64_t tokens)
         sum[d] = 0 + (double)row[d] * (double)tokens;
 }
 
-/* Sums the rows of the table [V, C] of those of p that max_rows looks at. */
-static void sum_words(double *sum, const float *table, size_t C, const kmf_batch *b,
-                      const kmf_piece *p)
+/* Columns of a table that are summed up in registers, and how far ahead its rows are asked for. */
+#define SUM_COLS 32
+#define SUM_AHEAD 8
+
+/* sum [cols] = those columns of the rows `ids` [n] of a table, ld, that are real. */
+static KMF_INLINE void sum_columns(double *restrict sum, const float *restrict table, size_t ld,
+                                   size_t cols, const int32_t *ids, const uint8_t *real,
+                                   size_t n)
 {
-    memset(sum, 0, C * sizeof *sum);
-    for (size_t t = p->own_beg; t < p->own_end; t++)
-        if (b->real[t])
-            add_row(sum, table + (size_t)b->ids[t] * C, C);
+    double part[SUM_COLS] = {0};
+    for (size_t t = 0; t < n; t++) {
+        const float *row = table + (size_t)ids[t] * ld;
+        __builtin_prefetch(table + (size_t)ids[t + SUM_AHEAD < n ? t + SUM_AHEAD : n - 1] * ld);
+        for (size_t i = 0; real[t] && i < cols; i++)
+            part[i] += (double)row[i];
+    }
+    memcpy(sum, part, cols * sizeof *sum);
 }
+
+/* sum [C] = the rows `ids` [n] of the table [V, C] that are real, one after the other. */
+static void sum_table(double *sum, const float *table, size_t C, const int32_t *ids,
+                      const uint8_t *real, size_t n);
+
+static KMF_INLINE void sum_table_body(double *sum, const float *table, size_t C,
+                                      const int32_t *ids, const uint8_t *real, size_t n)
+{
+    size_t i = 0;
+    for (; i + SUM_COLS <= C; i += SUM_COLS)
+        sum_columns(sum + i, table + i, C, SUM_COLS, ids, real, n);
+    if (i < C)
+        sum_columns(sum + i, table + i, C, C - i, ids, real, n);
+}
+
+KMF_CLONES(sum_table,
+           (double *sum, const float *table, size_t C, const int32_t *ids, const uint8_t *real,
+            size_t n),
+           (sum, table, C, ids, real, n))
 
 /* ---------------------------------------------------------------- the method ------------ */
 
@@ -188,11 +216,14 @@ static void pool_states(const encode *m, int worker, kmf_batch *batch, const flo
     }
 }
 
+/* Of the same tokens that max_rows looks at. */
 static void pool_words(const encode *m, kmf_batch *batch)
 {
-    for (size_t i = 0; m->C > 0 && i < batch->n_pieces; i++)
-        sum_words(batch->sums + i * batch->dim + m->first, m->model->params.comp_word, m->C,
-                  batch, &batch->pieces[i]);
+    for (size_t i = 0; m->C > 0 && i < batch->n_pieces; i++) {
+        const kmf_piece *p = &batch->pieces[i];
+        sum_table(batch->sums + i * batch->dim + m->first, m->model->params.comp_word, m->C,
+                  batch->ids + p->own_beg, batch->real + p->own_beg, p->own_end - p->own_beg);
+    }
 }
 
 static void work(const kmf_method *method, kmf_batch *batch, int worker)
@@ -214,16 +245,24 @@ static void help(const kmf_method *method, int worker)
                                m->encoders[worker]);
 }
 
-static void compose(const kmf_method *method, float *vector)
+/* As many vectors at a time as have so many numbers, or one. */
+static void compose(const kmf_method *method, float *const *vectors, size_t n)
 {
     const encode *m = (const encode *)method;
-    if (m->C == 0)
-        return;
-    float z[KMF_COMPOSITION_MAX], u[KMF_COMPOSITION_MAX];
-    float h[KMF_COMPOSITION_HIDDEN * KMF_COMPOSITION_MAX];
+    size_t C = m->C, most = C > 0 ? KMF_COMPOSITION_MAX * 2 / C : 0;
+    _Alignas(64) float z[KMF_COMPOSITION_MAX * 2];
+    _Alignas(64) float u[KMF_COMPOSITION_MAX * 2];
+    _Alignas(64) float c[KMF_COMPOSITION_MAX * 2];
+    _Alignas(64) float h[KMF_COMPOSITION_HIDDEN * KMF_COMPOSITION_MAX * 2];
     kmf_composing between = {.u = u, .h = h, .act = h};
-    memcpy(z, vector + m->first, m->C * sizeof *z);
-    kmf_composition_forward(vector + m->first, z, &m->composer, &between, 0);
+    for (size_t i = 0; C > 0 && i < n; i += most) {
+        size_t some = n - i < most ? n - i : most;
+        for (size_t r = 0; r < some; r++)
+            memcpy(z + r * C, vectors[i + r] + m->first, C * sizeof *z);
+        kmf_composition_forward(c, z, &m->composer, &between, some);
+        for (size_t r = 0; r < some; r++)
+            memcpy(vectors[i + r] + m->first, c + r * C, C * sizeof *c);
+    }
 }
 
 static size_t bytes(const kmf_method *method)

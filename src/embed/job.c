@@ -9,9 +9,9 @@
  * The mean of the strands that have a k-mer: with a stride beyond 1 the windows of the two
  * differ, and those of one may all touch an N.
  */
-static void join_strands(float *vector, const kmf_sum *fwd, const kmf_sum *rc, bool maxima,
-                         size_t dim)
+static void join_strands(float *vector, const kmf_sum strands[2], bool maxima, size_t dim)
 {
+    const kmf_sum *fwd = &strands[0], *rc = &strands[1];
     double w_fwd = maxima ? 1 : fwd->weight;
     double w_rc = maxima ? 1 : rc->weight;
     if (rc->tokens == 0)
@@ -23,25 +23,37 @@ static void join_strands(float *vector, const kmf_sum *fwd, const kmf_sum *rc, b
             vector[d] = (float)((fwd->values[d] / w_fwd + rc->values[d] / w_rc) / 2);
 }
 
+/* The vectors of n records, which are the means of their strands, as they are to be. */
+static void end_vectors(const kmf_method *method, const kmf_embed_options *opts,
+                        float *const *vectors, size_t n)
+{
+    if (method->kind->finish)
+        method->kind->finish(method, vectors, n);
+    for (size_t i = 0; i < n; i++)
+        kmf_vector_norm(vectors[i], method->shape.dim, method->first, (kmf_norm)opts->norm);
+}
+
 void kmf_sums_vector(const kmf_method *method, const kmf_embed_options *opts, float *vector,
                      const kmf_sum strands[2])
 {
-    size_t dim = method->shape.dim;
-    join_strands(vector, &strands[0], &strands[1], opts->pooling == KMF_POOL_MAX, dim);
-    if (method->kind->finish)
-        method->kind->finish(method, vector);
-    kmf_vector_norm(vector, dim, method->first, (kmf_norm)opts->norm);
+    join_strands(vector, strands, opts->pooling == KMF_POOL_MAX, method->shape.dim);
+    end_vectors(method, opts, &vector, 1);
 }
 
 /* ---------------------------------------------------------------- a batch --------------- */
+
+/* Records whose vectors are ended together. */
+#define AT_ONCE 16
 
 /* A walk along the pieces of a batch: their sums and vectors lie one behind the other. */
 typedef struct walk {
     const kmf_method *method;
     const kmf_embed_options *opts;
     kmf_batch *batch;
-    size_t end;         /* of what has its place, in floats */
-    kmf_sum strands[2]; /* of the record under way, if it is there as a whole */
+    size_t end;                 /* of what has its place, in floats */
+    kmf_sum strands[2];         /* of the record under way, if it is there as a whole */
+    kmf_piece *joined[AT_ONCE]; /* [n_joined] of records whose vectors are not ended yet */
+    size_t n_joined;
 } walk;
 
 /* The place of a sum. */
@@ -59,6 +71,17 @@ static float *place_vector(walk *w, kmf_piece *p)
     return kmf_batch_vector(w->batch, p);
 }
 
+static void end_joined(walk *w)
+{
+    float *vectors[AT_ONCE];
+    for (size_t i = 0; i < w->n_joined; i++)
+        vectors[i] = kmf_batch_vector(w->batch, w->joined[i]);
+    end_vectors(w->method, w->opts, vectors, w->n_joined);
+    for (size_t i = 0; i < w->n_joined; i++)
+        kmf_vector_finite(vectors[i], w->batch->dim, &w->joined[i]->finite);
+    w->n_joined = 0;
+}
+
 /*
  * A piece of a record that is there as a whole adds these values [dim], and the last one makes its
  * vector, which may take the place of the values.
@@ -72,10 +95,12 @@ static void take_whole(walk *w, kmf_piece *p, double *values)
         return;
     float *place = place_vector(w, p);
     if (w->strands[0].tokens > 0 || w->strands[1].tokens > 0) {
-        kmf_sums_vector(w->method, w->opts, b->vector, w->strands);
-        kmf_vector_finite(b->vector, b->dim, &p->finite);
+        join_strands(b->vector, w->strands, w->opts->pooling == KMF_POOL_MAX, b->dim);
         memcpy(place, b->vector, b->dim * sizeof *place);
+        w->joined[w->n_joined++] = p;
     }
+    if (w->n_joined == AT_ONCE)
+        end_joined(w);
     memset(w->strands, 0, sizeof w->strands);
 }
 
@@ -120,4 +145,5 @@ void kmf_job_work(const kmf_method *method, const kmf_embed_options *opts, kmf_b
         work_chunks(&w, worker);
     else
         work_stretches(&w, worker);
+    end_joined(&w);
 }

@@ -28,8 +28,11 @@ typedef struct kmf_method_kind {
     void (*help)(const kmf_method *method, int worker);
     /* What takes long before the first batch; NULL: nothing. */
     int (*prepare)(kmf_method *method, const kmf_embed_options *opts, kmf_err *err);
-    /* Of a record's vector when all its pieces are in it, before it is normed; NULL: nothing. */
-    void (*finish)(const kmf_method *method, float *vector);
+    /*
+     * Of n records' vectors when all their pieces are in them, before they are normed; some at a
+     * time are faster than one. NULL: nothing.
+     */
+    void (*finish)(const kmf_method *method, float *const *vectors, size_t n);
     /* Bytes held, batches apart. */
     size_t (*bytes)(const kmf_method *method);
     /*

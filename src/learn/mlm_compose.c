@@ -5,14 +5,17 @@
  *
  *   z_s = the mean over its k-mers t of table[id_t]      dtable[id_t] += dz_s / n
  *
- * A sequence is an item of work, its sums are in double, in the order of the tokens; those of
- * dtable go over all sequences, some columns of the table an item.
+ * Some sequences are an item of work, their sums are in double, in the order of the tokens; those
+ * of dtable go over all sequences, some columns of the table an item.
  */
 #include "learn/mlm_room.h"
 #include "model/layout.h"
 #include "nn/composition.h"
 
 #include <assert.h>
+
+/* Sequences that are composed together. */
+#define AT_ONCE ((size_t)8)
 
 /* What the call under way works on. */
 typedef struct composing {
@@ -21,13 +24,9 @@ typedef struct composing {
     kmf_real *vectors; /* [n_seq, C] */
 } composing;
 
-static int compose_sequence(void *arg, size_t s, int worker, kmf_err *err)
+static void mean_of(kmf_real *mean, const kmf_mlm *m, size_t s)
 {
-    const composing *p = arg;
-    const kmf_mlm *m = p->m;
     size_t C = m->config.composition, beg, end;
-    (void)worker;
-    (void)err;
     kmf_mlm_pooled(m, s, &beg, &end);
     size_t n = kmf_mlm_count(m, beg, end);
     double sum[KMF_COMPOSITION_MAX] = {0};
@@ -39,9 +38,22 @@ static int compose_sequence(void *arg, size_t s, int worker, kmf_err *err)
             sum[i] += (double)row[i];
     }
     for (size_t i = 0; i < C; i++)
-        m->means[s * C + i] = n > 0 ? (kmf_real)(sum[i] / (double)n) : 0;
-    kmf_composition_forward(p->vectors + s * C, m->means + s * C, &p->weights, &m->composing,
-                            s);
+        mean[i] = n > 0 ? (kmf_real)(sum[i] / (double)n) : 0;
+}
+
+/* Sequences `item` * AT_ONCE and on. */
+static int compose_some(void *arg, size_t item, int worker, kmf_err *err)
+{
+    const composing *p = arg;
+    const kmf_mlm *m = p->m;
+    size_t C = m->config.composition, beg = item * AT_ONCE;
+    size_t n = m->batch->n_seq - beg < AT_ONCE ? m->batch->n_seq - beg : AT_ONCE;
+    kmf_composing between = kmf_composing_from(&m->composing, C, beg);
+    (void)worker;
+    (void)err;
+    for (size_t s = beg; s < beg + n; s++)
+        mean_of(m->means + s * C, m, s);
+    kmf_composition_forward(p->vectors + beg * C, m->means + beg * C, &p->weights, &between, n);
     return 0;
 }
 
@@ -73,7 +85,8 @@ int kmf_mlm_compose_forward(kmf_mlm *m, kmf_real *vectors, kmf_err *err)
 {
     composing p = {.m = m, .weights = kmf_composer_of(m->w, &m->config), .vectors = vectors};
     assert(m->opts.composes && m->batch->n_seq <= m->opts.max_seqs);
-    return kmf_pool_each(m->pool, m->batch->n_seq, compose_sequence, &p, err);
+    return kmf_pool_each(m->pool, (m->batch->n_seq + AT_ONCE - 1) / AT_ONCE, compose_some, &p,
+                         err);
 }
 
 int kmf_mlm_compose_backward(kmf_mlm *m, const kmf_real *dvectors, kmf_err *err)

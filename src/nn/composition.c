@@ -1,27 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 #include "nn/composition.h"
 
+#include "nn/dots.h"
 #include "nn/gemm.h"
 #include "nn/ops.h"
 
 #include <string.h>
 
 void kmf_composition_forward(kmf_real *c, const kmf_real *z, const kmf_composer *weights,
-                             const kmf_composing *between, size_t i)
+                             const kmf_composing *between, size_t N)
 {
     const kmf_composer *w = weights;
     size_t C = w->C, F = KMF_COMPOSITION_HIDDEN * C;
-    kmf_real *u = between->u + i * C;
-    kmf_real *h = between->h + i * F, *act = between->act + i * F;
-    kmf_real beside[KMF_COMPOSITION_MAX];
-    kmf_layernorm_copy_forward(u, C, z, C, w->ln_w, w->ln_b, w->eps, 1, C);
-    kmf_dots_forward(h, w->w1, C, u, 0, F, C);
-    kmf_bias_forward(h, F, w->b1, 1, F);
-    kmf_activation_forward(act, F, h, F, KMF_GELU, 1, F);
-    kmf_dots_forward(beside, w->w2, F, act, 0, C, F);
-    memcpy(c, u, C * sizeof *c);
-    kmf_bias_forward(c, C, w->b2, 1, C);
-    kmf_residual_forward(c, C, beside, C, NULL, 1, C);
+    kmf_real *u = between->u, *h = between->h, *act = between->act;
+    kmf_layernorm_copy_forward(u, C, z, C, w->ln_w, w->ln_b, w->eps, N, C);
+    kmf_dots_product(h, F, u, C, w->w1, C, N, F, C);
+    kmf_bias_forward(h, F, w->b1, N, F);
+    kmf_activation_forward(act, F, h, F, KMF_GELU, N, F);
+    kmf_dots_product(c, C, act, F, w->w2, F, N, C, F);
+    kmf_residual_forward(c, C, u, C, w->b2, N, C);
 }
 
 void kmf_composition_backward(kmf_real *dz, const kmf_composer *gradients, const kmf_real *dc,

@@ -4,8 +4,7 @@
  *
  *   u = LN(z)    h = W1 u + b1    c = u + W2 gelu(h) + b2        h: [4 C]
  *
- * Forward takes one sequence at a time, as records come; backward a batch of them, by products of
- * matrices.
+ * A sequence's bits do not depend on those it comes with, nor on how many there are.
  */
 #ifndef KMF_COMPOSITION_H
 #define KMF_COMPOSITION_H
@@ -33,9 +32,19 @@ typedef struct kmf_composing {
     kmf_real *dh;      /* [N, 4C]; NULL: there is no way back */
 } kmf_composing;
 
-/* c [C] of sequence i, from its z [C]. */
+/* Those of sequence i and the ones behind it. */
+static inline kmf_composing kmf_composing_from(const kmf_composing *all, size_t C, size_t i)
+{
+    size_t F = KMF_COMPOSITION_HIDDEN * C;
+    return (kmf_composing){.u = all->u + i * C,
+                           .h = all->h + i * F,
+                           .act = all->act + i * F,
+                           .dh = all->dh ? all->dh + i * F : NULL};
+}
+
+/* c, z: [N, C]; some at a time are faster than one. */
 void kmf_composition_forward(kmf_real *c, const kmf_real *z, const kmf_composer *weights,
-                             const kmf_composing *between, size_t i);
+                             const kmf_composing *between, size_t N);
 /* Adds to gradients, and dz [N, C] is that by z [N, C], from dc [N, C]. */
 void kmf_composition_backward(kmf_real *dz, const kmf_composer *gradients, const kmf_real *dc,
                               const kmf_real *z, const kmf_composer *weights,

@@ -56,10 +56,7 @@ void kmf_residual_forward(kmf_real *x, size_t ld_x, const kmf_real *y, size_t ld
 
 /* ---------------------------------------------------------------- dot products ---------- */
 
-/*
- * dots[r] = the sum of a[r][i] b[r][i].  a, b: [rows, K]; ld_b = 0: b is one row, and dots are a
- * matrix times a vector, for one sequence at a time.
- */
+/* dots[r] = the sum of a[r][i] b[r][i].  a, b: [rows, K] */
 void kmf_dots_forward(kmf_real *dots, const kmf_real *a, size_t ld_a, const kmf_real *b,
                       size_t ld_b, size_t rows, size_t K);
 
