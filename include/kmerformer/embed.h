@@ -34,8 +34,9 @@ typedef struct kmf_embed_options {
     size_t stride;  /* bases */
     size_t window;  /* tokens */
     size_t overlap; /* tokens; KMF_OVERLAP_MODEL: as the model says */
-    size_t batch_tokens; /* of a batch, 0 = 1024; a longer chunk is a batch of its own;
-                            tnf, kmer:K, k-mer vectors: letters, 0 = 2^20 */
+    size_t batch_tokens; /* of a batch, 0 = 1024, of a composition alone 16384; a longer chunk
+                            is a batch of its own; tnf, kmer:K, k-mer vectors: letters,
+                            0 = 2^20 */
     int threads;         /* 1 .. 1024; 0: kmf_threads_default() */
     int strict;     /* any cut, chunk, ambiguity, unknown k-mer or empty record is an error */
     uint64_t seed;  /* random models: that their weights are drawn from; 1 */

@@ -10,6 +10,7 @@
 
 #define THREADS_MAX 1024
 #define BATCH_TOKENS 1024
+#define BATCH_WORDS 16384 /* tokens whose rows in a table are all that is wanted */
 #define BATCH_LETTERS ((size_t)1 << 20)
 #define BATCH_UNITS_MIN 64
 #define BATCH_UNITS_MAX ((size_t)1 << 24)
@@ -124,7 +125,8 @@ int kmf_settings_model(kmf_embed_options *o, const kmf_config *c, const kmf_voca
         o->overlap = c->overlap < most ? c->overlap : most;
     }
     if (o->batch_tokens == 0)
-        o->batch_tokens = BATCH_TOKENS;
+        o->batch_tokens =
+            kmf_has_states((kmf_vector_parts)o->parts) ? BATCH_TOKENS : BATCH_WORDS;
     if (o->precision < 0)
         o->precision = KMF_PRECISION_F32;
     o->precision = (int)kmf_precision_here((kmf_precision)o->precision);
