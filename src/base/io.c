@@ -16,7 +16,7 @@
  * What is not a regular file (a pipe, /dev/null, /dev/full) is written directly, since renaming
  * would replace the device.
  */
-#define _GNU_SOURCE /* realpath, lstat, sync_file_range */
+#define _GNU_SOURCE /* lstat, readlink, sync_file_range */
 #include "base/io.h"
 
 #include "base/err.h"
@@ -196,13 +196,44 @@ char *kmf_sidecar(const char *path, const char *suffix, kmf_err *err)
     return name;
 }
 
-/* What path names behind its symbolic links, so that a link stays one. */
+#define LINKS_MOST 40 /* from one to the next, as Linux has it */
+
+/* path, a link, becomes what it names, there or not; -1: errno says why not. */
+static int follow_link(char path[PATH_MAX])
+{
+    char name[PATH_MAX];
+    ssize_t n = readlink(path, name, sizeof name);
+    if (n < 0)
+        return -1;
+    char *slash = name[0] == '/' ? NULL : strrchr(path, '/');
+    size_t folder = slash ? (size_t)(slash + 1 - path) : 0;
+    if (folder + (size_t)n >= PATH_MAX) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    memcpy(path + folder, name, (size_t)n);
+    path[folder + (size_t)n] = '\0';
+    return 0;
+}
+
+/* What path names behind its symbolic links, there or not, so that a link stays one. */
 static char *resolve(const char *path, kmf_err *err)
 {
     struct stat st;
     char real[PATH_MAX];
-    bool link = lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
-    return kmf_strdup(link && !is_device(path) && realpath(path, real) ? real : path, err);
+    int links = 0;
+    if (is_device(path) || strlen(path) >= sizeof real)
+        return kmf_strdup(path, err);
+    strcpy(real, path);
+    while (lstat(real, &st) == 0 && S_ISLNK(st.st_mode)) {
+        if (links++ == LINKS_MOST)
+            errno = ELOOP;
+        if (links > LINKS_MOST || follow_link(real) < 0) {
+            kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
+            return NULL;
+        }
+    }
+    return kmf_strdup(real, err);
 }
 
 /* A file that is there and takes no writing is not replaced. */
