@@ -202,9 +202,17 @@ static int parse_choice(const cli *run, const cli_option *row, const char *text)
     return cli_wrong(run, "--%s: must be one of %s, got '%s'", row->name, choices, text);
 }
 
+/* As where a script's variable is not set. */
+static int no_text(const cli *run, const cli_option *row)
+{
+    return cli_wrong(run, "--%s: its value is empty", row->name);
+}
+
 static int append(const cli *run, const cli_option *row, const char *text)
 {
     cli_list *list = row->target;
+    if (text[0] == '\0')
+        return no_text(run, row);
     if (list->n == CLI_LIST_MAX)
         return cli_wrong(run, "--%s: at most %d times", row->name, CLI_LIST_MAX);
     list->texts[list->n++] = text;
@@ -239,6 +247,8 @@ static int store(const cli *run, const cli_option *row, const char *text)
         leave = parse_choice(run, row, text);
         break;
     case CLI_TEXT:
+        if (text[0] == '\0')
+            return no_text(run, row);
         *(const char **)row->target = text;
         break;
     case CLI_LIST:
@@ -324,5 +334,9 @@ int cli_parse(const cli *run, const cli_option *table, const cli_usage *usage, i
     if (usage->max_inputs >= 0 && n > usage->max_inputs)
         return cli_wrong(run, "unexpected argument '%s'; usage: kmerformer %s",
                          argv[optind + usage->max_inputs], usage->synopsis);
+    for (int i = optind; i < argc; i++)
+        if (argv[i][0] == '\0')
+            return cli_wrong(run, "an argument is empty; usage: kmerformer %s",
+                             usage->synopsis);
     return -1;
 }
