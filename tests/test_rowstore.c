@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Vectors that their threads write themselves: the files are those of rows that come one by one,
- * whatever else is among them, and whatever fails.
+ * Vectors that their threads write themselves, or put into text: the files are those of rows that
+ * come one by one, whatever else is among them, and whatever fails.
  */
 #include "base/io.h"
 #include "base/mem.h"
@@ -26,6 +26,9 @@
 #define BATCH 65536 /* letters, which makes 65 pieces */
 #define N_RECORDS 400
 #define CONTIG 300000
+
+/* How an output is written. */
+enum form { ARRAY, HALVES, TEXT, N_FORMS };
 
 static char dir[] = "/tmp/kmf_rows.XXXXXX";
 static char *records[N_RECORDS];
@@ -78,11 +81,19 @@ static kmf_embedder *embedder_of(const char *model, int threads, int strand, siz
     return e;
 }
 
-static kmf_output *output_of(const char *name, const kmf_embedder *e, int f16)
+/* "rows": rows.npy or rows.tsv. */
+static const char *file_of(char *file, const char *stem, enum form form)
 {
-    char path[256];
+    snprintf(file, 64, "%s.%s", stem, form == TEXT ? "tsv" : "npy");
+    return file;
+}
+
+static kmf_output *output_of(const char *stem, const kmf_embedder *e, enum form form)
+{
+    char path[256], file[64];
     kmf_err err = {0};
-    kmf_output *output = kmf_output_new(path_of(path, name), kmf_embedder_dim(e), f16, 0, &err);
+    path_of(path, file_of(file, stem, form));
+    kmf_output *output = kmf_output_new(path, kmf_embedder_dim(e), form == HALVES, 0, &err);
     ck_assert_msg(output != NULL, "%s", err.msg);
     return output;
 }
@@ -102,11 +113,12 @@ static void commit(kmf_output *output)
 }
 
 /* A file's bytes, after which it and its companions are removed. */
-static char *take_file(const char *name, size_t *len)
+static char *take_file(const char *stem, enum form form, size_t *len)
 {
     static const char *const companions[] = {".ids.tsv", ".json"};
-    char path[256];
-    char *bytes = kmf_file_read(path_of(path, name), (size_t)1 << 26, len, NULL);
+    char path[256], file[64];
+    path_of(path, file_of(file, stem, form));
+    char *bytes = kmf_file_read(path, (size_t)1 << 26, len, NULL);
     ck_assert_ptr_nonnull(bytes);
     ck_assert_int_eq(unlink(path), 0);
     for (int i = 0; i < 2; i++) {
@@ -117,11 +129,11 @@ static char *take_file(const char *name, size_t *len)
     return bytes;
 }
 
-static void check_same_files(void)
+static void check_same_files(enum form form)
 {
     size_t len[2];
-    char *a = take_file("rows.npy", &len[0]);
-    char *b = take_file("taken.npy", &len[1]);
+    char *a = take_file("rows", form, &len[0]);
+    char *b = take_file("taken", form, &len[1]);
     ck_assert_uint_eq(len[0], len[1]);
     for (size_t i = 0; i < len[0]; i++)
         ck_assert_msg(a[i] == b[i], "byte %zu", i);
@@ -130,42 +142,43 @@ static void check_same_files(void)
 }
 
 /* Of n records, row by row, on one thread: the file that others are compared with. */
-static void write_rows(const char *model, int strand, int f16, size_t n)
+static void write_rows(const char *model, int strand, enum form form, size_t n)
 {
     kmf_embedder *e = embedder_of(model, 1, strand, BATCH);
-    kmf_output *output = output_of("rows.npy", e, f16);
+    kmf_output *output = output_of("rows", e, form);
     kmf_embedder_sink(e, kmf_output_row, output);
     ck_assert(add(e, 0, n, NULL) == 0 && kmf_embedder_finish(e, NULL) == 0);
     commit(output);
     kmf_embedder_free(e);
 }
 
-static void check_first(const char *model, int threads, int strand, int f16, size_t batch,
-                        size_t n)
+static void check_first(const char *model, int threads, int strand, enum form form,
+                        size_t batch, size_t n)
 {
-    write_rows(model, strand, f16, n);
+    write_rows(model, strand, form, n);
     kmf_embedder *e = embedder_of(model, threads, strand, batch);
-    kmf_output *output = output_of("taken.npy", e, f16);
+    kmf_output *output = output_of("taken", e, form);
     kmf_output_take(output, e);
     ck_assert(add(e, 0, n, NULL) == 0 && kmf_embedder_finish(e, NULL) == 0);
     commit(output);
     kmf_embedder_free(e);
-    check_same_files();
+    check_same_files(form);
 }
 
-static void check_taken(const char *model, int threads, int strand, int f16, size_t batch)
+static void check_taken(const char *model, int threads, int strand, enum form form,
+                        size_t batch)
 {
-    check_first(model, threads, strand, f16, batch, N_RECORDS);
+    check_first(model, threads, strand, form, batch, N_RECORDS);
 }
 
 START_TEST(files_are_those_of_rows_one_by_one)
 {
     static const char *const models[] = {"tnf", "kmer:1", "kmer:3"};
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++)
-        for (int f16 = 0; f16 < 2; f16++) {
-            check_taken(models[i], 1, KMF_STRAND_FWD, f16, BATCH);
-            check_taken(models[i], 3, KMF_STRAND_RC, f16, BATCH);
-            check_taken(models[i], 2, KMF_STRAND_BOTH, f16, BATCH);
+        for (enum form form = ARRAY; form < N_FORMS; form++) {
+            check_taken(models[i], 1, KMF_STRAND_FWD, form, BATCH);
+            check_taken(models[i], 3, KMF_STRAND_RC, form, BATCH);
+            check_taken(models[i], 2, KMF_STRAND_BOTH, form, BATCH);
         }
 }
 END_TEST
@@ -174,8 +187,8 @@ END_TEST
 START_TEST(files_of_an_encoder_are_those_of_rows_one_by_one)
 {
     for (int strand = KMF_STRAND_FWD; strand <= KMF_STRAND_BOTH; strand++) {
-        check_first("tests/golden/roformer", 1, strand, strand == KMF_STRAND_RC, 256, 100);
-        check_first("tests/golden/roformer", 3, strand, 0, 0, 100);
+        check_first("tests/golden/roformer", 1, strand, (enum form)strand, 256, 100);
+        check_first("tests/golden/roformer", 3, strand, ARRAY, 0, 100);
     }
 }
 END_TEST
@@ -201,8 +214,9 @@ START_TEST(vectors_of_odd_length_lie_side_by_side)
 {
     char path[256];
     save_vectors(path_of(path, "v.txt"), 1);
-    check_taken(path, 1, KMF_STRAND_FWD, 0, 0);
-    check_taken(path, 2, KMF_STRAND_FWD, 1, BATCH);
+    check_taken(path, 1, KMF_STRAND_FWD, ARRAY, 0);
+    check_taken(path, 2, KMF_STRAND_FWD, HALVES, BATCH);
+    check_taken(path, 3, KMF_STRAND_FWD, TEXT, BATCH);
     ck_assert_int_eq(unlink(path), 0);
 }
 END_TEST
@@ -213,7 +227,7 @@ START_TEST(a_number_too_large_for_float16_names_its_record)
     kmf_err err = {0};
     save_vectors(path_of(path, "v.txt"), -1e6);
     kmf_embedder *e = embedder_of(path, 2, KMF_STRAND_FWD, 0);
-    kmf_output *output = output_of("x.npy", e, 1);
+    kmf_output *output = output_of("x", e, HALVES);
     kmf_output_take(output, e);
     ck_assert_int_eq(add(e, 20, 30, &err), 0);
     ck_assert_int_eq(kmf_embedder_finish(e, &err), KMF_ENUMERIC);
@@ -228,12 +242,13 @@ END_TEST
 /* What came before, of another run or from hand, stays where it is. */
 START_TEST(rows_go_behind_those_that_are_there)
 {
+    enum form form = _i;
     float hand[4] = {1, 2, 3, 4};
     const kmf_row row = {.name = "by hand", .position = -1, .vector = hand};
     float alone[4];
     for (int taken = 0; taken < 2; taken++) {
         kmf_embedder *e = embedder_of("kmer:1", 2, KMF_STRAND_FWD, BATCH);
-        kmf_output *output = output_of(taken ? "taken.npy" : "rows.npy", e, 0);
+        kmf_output *output = output_of(taken ? "taken" : "rows", e, form);
         ck_assert_int_eq(kmf_output_row(output, &row, NULL), 0);
         if (taken)
             kmf_output_take(output, e);
@@ -246,15 +261,33 @@ START_TEST(rows_go_behind_those_that_are_there)
         commit(output);
         kmf_embedder_free(e);
     }
-    check_same_files();
+    check_same_files(form);
 }
 END_TEST
+
+/* The first number of each row of a file of 4 columns, where the rest is passed over. */
+static size_t first_numbers(float *numbers, const char *bytes, size_t len, enum form form)
+{
+    uint64_t rows;
+    size_t dim, width;
+    if (form == TEXT) {
+        size_t n = 0;
+        for (const char *p = bytes; p < bytes + len; p = strchr(p, '\n') + 1)
+            numbers[n++] = strtof(strchr(p, '\t'), NULL);
+        return n;
+    }
+    ck_assert_int_eq(kmf_npy_parse(bytes, "x.npy", &rows, &dim, &width, NULL), 0);
+    ck_assert_uint_eq(len, KMF_NPY_HEADER + rows * dim * width);
+    for (size_t i = 0; i < rows; i++)
+        memcpy(&numbers[i], bytes + KMF_NPY_HEADER + i * dim * width, sizeof *numbers);
+    return rows;
+}
 
 /* After a failure the vectors of rows that did not come are neither there nor in the way. */
 START_TEST(what_was_stored_of_rows_that_never_came_is_gone)
 {
-    size_t len, dim, width;
-    uint64_t rows;
+    enum form form = _i ? TEXT : ARRAY;
+    size_t len;
     for (int goes_on = 0; goes_on < 2; goes_on++) {
         kmf_err err = {0};
         kmf_embed_options o;
@@ -264,7 +297,7 @@ START_TEST(what_was_stored_of_rows_that_never_came_is_gone)
         o.strict = 1;
         kmf_embedder *e = kmf_embedder_new("kmer:1", &o, &err);
         ck_assert_ptr_nonnull(e);
-        kmf_output *output = output_of("x.npy", e, 0);
+        kmf_output *output = output_of("x", e, form);
         kmf_output_take(output, e);
         /* the record of N is the fourth: three rows come, more than a batch is stored */
         int status = add(e, 0, 119, &err);
@@ -276,19 +309,18 @@ START_TEST(what_was_stored_of_rows_that_never_came_is_gone)
         ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
         commit(output);
         kmf_embedder_free(e);
-        char *bytes = take_file("x.npy", &len);
-        ck_assert_int_eq(kmf_npy_parse(bytes, "x.npy", &rows, &dim, &width, NULL), 0);
+        char *bytes = take_file("x", form, &len);
+        float share[N_RECORDS];
+        size_t rows = first_numbers(share, bytes, len, form);
         ck_assert_uint_eq(rows, goes_on ? 23 : 3);
-        ck_assert_uint_eq(len, KMF_NPY_HEADER + rows * dim * width);
         for (size_t i = 0; i < rows; i++) {
             const char *record = records[i < 3 ? i : i + 7];
-            float share;
             size_t n_a = 0;
-            memcpy(&share, bytes + KMF_NPY_HEADER + i * dim * width, sizeof share);
             for (size_t j = 0; record[j]; j++)
                 n_a += record[j] == 'A';
-            ck_assert_msg(share == (float)((double)n_a / (double)strlen(record)),
-                          "row %zu: %g %s", i, (double)share, record);
+            ck_assert_msg(fabsf(share[i] - (float)((double)n_a / (double)strlen(record))) <
+                              1e-7f,
+                          "row %zu: %g %s", i, (double)share[i], record);
         }
         kmf_free(bytes);
     }
@@ -296,11 +328,11 @@ START_TEST(what_was_stored_of_rows_that_never_came_is_gone)
 END_TEST
 
 /* A run to an output that the disk has no room for. */
-static void check_full(kmf_embedder *e, const char *name)
+static void check_full(kmf_embedder *e, const char *stem)
 {
     struct rlimit before, few;
     kmf_err err = {0};
-    kmf_output *output = output_of(name, e, 0);
+    kmf_output *output = output_of(stem, e, ARRAY);
     kmf_output_take(output, e);
     ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
     few = before;
@@ -312,7 +344,7 @@ static void check_full(kmf_embedder *e, const char *name)
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
     ck_assert_int_eq(status, KMF_EIO);
     ck_assert_int_eq(err.code, KMF_EIO);
-    ck_assert_msg(strstr(err.msg, name) && strstr(err.msg, ": File too large"), "%s", err.msg);
+    ck_assert_msg(strstr(err.msg, stem) && strstr(err.msg, ": File too large"), "%s", err.msg);
     kmf_output_free(output);
 }
 
@@ -324,9 +356,9 @@ START_TEST(a_full_disk_ends_the_run)
     for (int more = 0; more <= 2; more += 2) { /* no core to spare, on which rows would wait */
         kmf_embedder *e =
             embedder_of("tnf", kmf_threads_default() + more, KMF_STRAND_FWD, BATCH);
-        check_full(e, "first.npy");
-        check_full(e, "second.npy");
-        check_full(e, "third.npy");
+        check_full(e, "first");
+        check_full(e, "second");
+        check_full(e, "third");
         for (int i = 0; i < 10; i++) /* each batch again */
             ck_assert_int_eq(kmf_embed_sequence(e, vector, "ACGT", NULL), 0);
         kmf_embedder_free(e);
@@ -340,7 +372,7 @@ START_TEST(an_output_that_is_finished_takes_no_rows)
     kmf_err err = {0};
     size_t len;
     kmf_embedder *e = embedder_of("kmer:1", kmf_threads_default(), KMF_STRAND_FWD, BATCH);
-    kmf_output *output = output_of("x.npy", e, 0);
+    kmf_output *output = output_of("x", e, ARRAY);
     kmf_output_take(output, e);
     ck_assert(add(e, 0, 20, NULL) == 0 && kmf_embedder_finish(e, NULL) == 0);
     ck_assert_int_eq(kmf_output_commit(output, "{}", NULL), 0);
@@ -349,7 +381,7 @@ START_TEST(an_output_that_is_finished_takes_no_rows)
     ck_assert_ptr_nonnull(strstr(err.msg, "x.npy: its output is finished already"));
     kmf_embedder_free(e);
     kmf_output_free(output);
-    kmf_free(take_file("x.npy", &len));
+    kmf_free(take_file("x", ARRAY, &len));
 }
 END_TEST
 
@@ -358,7 +390,7 @@ START_TEST(a_run_that_is_given_up_leaves_nothing)
 {
     for (int i = 0; i < 20; i++) {
         kmf_embedder *e = embedder_of("tnf", 3, KMF_STRAND_FWD, BATCH);
-        kmf_output *output = output_of("up.npy", e, 0);
+        kmf_output *output = output_of("up", e, i % 2 ? TEXT : ARRAY);
         kmf_output_take(output, e);
         ck_assert_int_eq(add(e, 0, 200, NULL), 0);
         kmf_embedder_free(e);
@@ -427,12 +459,13 @@ int main(void)
     Suite *suite = suite_create("rowstore");
     TCase *tc = tcase_create("rowstore");
     tcase_add_checked_fixture(tc, begin, end);
+    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, files_are_those_of_rows_one_by_one);
     tcase_add_test(tc, files_of_an_encoder_are_those_of_rows_one_by_one);
     tcase_add_test(tc, vectors_of_odd_length_lie_side_by_side);
     tcase_add_test(tc, a_number_too_large_for_float16_names_its_record);
-    tcase_add_test(tc, rows_go_behind_those_that_are_there);
-    tcase_add_test(tc, what_was_stored_of_rows_that_never_came_is_gone);
+    tcase_add_loop_test(tc, rows_go_behind_those_that_are_there, 0, N_FORMS);
+    tcase_add_loop_test(tc, what_was_stored_of_rows_that_never_came_is_gone, 0, 2);
     tcase_add_test(tc, a_full_disk_ends_the_run);
     tcase_add_test(tc, an_output_that_is_finished_takes_no_rows);
     tcase_add_test(tc, a_run_that_is_given_up_leaves_nothing);

@@ -34,9 +34,10 @@ KMF_API kmf_output *kmf_output_new(const char *path, size_t dim, int f16, int pe
 KMF_API int kmf_output_row(void *output, const kmf_row *row, kmf_err *err);
 /*
  * Before the first record of a run: the rows of the embedder from now on go to the output, as by
- * kmf_embedder_sink with kmf_output_row, and no others do. To .npy the threads that compute also
- * write: the vectors of records that one of them has made whole, as short ones are. So a run is
- * finished, has failed, or the embedder is freed, before the output is.
+ * kmf_embedder_sink with kmf_output_row, and no others do. Vectors of records that one of the
+ * threads that compute has made whole, as those of short ones are, it also writes, to .npy, or puts
+ * into text, of which up to 64 MB may wait. So a run is finished, has failed, or the embedder is
+ * freed, before the output is.
  */
 KMF_API void kmf_output_take(kmf_output *output, kmf_embedder *embedder);
 /* provenance: JSON object text for x.json; ignored on standard output. Once, be it in vain. */

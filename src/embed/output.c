@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "embed/npy.h"
 #include "embed/rowstore.h"
+#include "embed/rowtext.h"
 #include "embed/sidecar.h"
 
 #include <inttypes.h>
@@ -24,26 +25,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/*
- * Texts of values met before. The frequencies of a read are small counts over one total, so the
- * same few hundred values come again and again; an encoder's hardly do, and pay one comparison.
- */
-#define CACHE_BITS 10
-
 #define F16_INFINITE 65520.0f /* to nearest, from here on */
 #define PART 256              /* numbers that are narrowed at a time */
 
-typedef struct cached_text {
-    uint32_t bits; /* of the value */
-    uint8_t len;   /* 0: empty */
-    char text[KMF_FLOAT_TEXT];
-} cached_text;
-
 struct kmf_output {
-    cached_text cache[1 << CACHE_BITS];
-    kmf_out *table; /* owned */
-    kmf_out *ids;   /* owned; NULL on standard output */
-    kmf_out *json;  /* owned; NULL on standard output */
+    kmf_values values;
+    kmf_rowtext *texts; /* owned; NULL: the table is an array */
+    kmf_out *table;     /* owned */
+    kmf_out *ids;       /* owned; NULL on standard output */
+    kmf_out *json;      /* owned; NULL on standard output */
     size_t dim;
     uint64_t n_rows;
     uint64_t n_before; /* of them, those before kmf_output_take */
@@ -107,6 +97,11 @@ kmf_output *kmf_output_new(const char *path, size_t dim, int f16, int per_token,
     o->npy = kmf_ends_with(path, ".npy");
     o->f16 = f16;
     o->per_token = per_token;
+    if (!o->npy) {
+        o->texts = kmf_rowtext_new(dim, err);
+        if (!o->texts)
+            goto fail;
+    }
     o->table = kmf_out_open(path, err);
     if (!o->table)
         goto fail;
@@ -128,6 +123,7 @@ void kmf_output_free(kmf_output *output)
     kmf_out_free(output->table);
     kmf_out_free(output->ids);
     kmf_out_free(output->json);
+    kmf_rowtext_free(output->texts);
     kmf_free(output->line);
     kmf_free(output);
 }
@@ -145,23 +141,12 @@ static size_t put_position(char *to, int64_t position)
     return position < 0 ? put(to, "-1") : kmf_format_uint(to, (uint64_t)position);
 }
 
-/* As kmf_format_float; may write KMF_FLOAT_TEXT bytes whatever it returns. */
-static size_t put_float(kmf_output *o, char *to, float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    cached_text *c = &o->cache[bits * 2654435769u >> (32 - CACHE_BITS)];
-    if (c->len == 0 || c->bits != bits) {
-        c->bits = bits;
-        c->len = (uint8_t)kmf_format_float(c->text, value);
-    }
-    memcpy(to, c->text, sizeof c->text);
-    return c->len;
-}
-
 static int write_tsv(kmf_output *o, const kmf_row *row, kmf_err *err)
 {
-    size_t need = strlen(row->name) + 64 + o->dim * (KMF_FLOAT_TEXT + 1);
+    size_t need = strlen(row->name) + 64 + kmf_vector_text_room(o->dim);
+    size_t len = 0;
+    const char *text =
+        row->vector ? NULL : kmf_rowtext_take(o->texts, o->n_rows - o->n_before, &len);
     if (kmf_grow(&o->line, &o->line_cap, need, 1, err) < 0)
         return KMF_ENOMEM;
     char *p = o->line;
@@ -170,12 +155,10 @@ static int write_tsv(kmf_output *o, const kmf_row *row, kmf_err *err)
         *p++ = '\t';
         p += put_position(p, row->position);
     }
-    for (size_t d = 0; d < o->dim; d++) {
-        *p++ = '\t';
-        p += put_float(o, p, row->vector[d]);
-    }
-    *p++ = '\n';
-    return kmf_out_write(o->table, o->line, (size_t)(p - o->line), err);
+    if (!text)
+        p += kmf_vector_text(&o->values, p, row->vector, o->dim);
+    int status = kmf_out_write(o->table, o->line, (size_t)(p - o->line), err);
+    return status == 0 && text ? kmf_out_write(o->table, text, len, err) : status;
 }
 
 /* Is one of n numbers finite, and would not be as a float16? */
@@ -263,7 +246,14 @@ static void to_halves(float *numbers, size_t n)
     }
 }
 
-static int store_rows(void *output, uint64_t row, float *vectors, size_t n, kmf_err *err)
+static int store_text(void *output, uint64_t row, float *vectors, size_t n, kmf_err *err)
+{
+    const kmf_output *o = output;
+    (void)err;
+    return kmf_rowtext_put(o->texts, row, vectors, n);
+}
+
+static int store_array(void *output, uint64_t row, float *vectors, size_t n, kmf_err *err)
 {
     const kmf_output *o = output;
     if (o->f16 && any_too_large(vectors, n * o->dim))
@@ -278,7 +268,8 @@ static int store_rows(void *output, uint64_t row, float *vectors, size_t n, kmf_
 void kmf_output_take(kmf_output *output, kmf_embedder *embedder)
 {
     output->n_before = output->n_rows;
-    kmf_embedder_store(embedder, kmf_output_row, output->npy ? store_rows : NULL, output);
+    kmf_embedder_store(embedder, kmf_output_row, output->npy ? store_array : store_text,
+                       output);
 }
 
 int kmf_output_copy(kmf_output *output, const void *row, size_t n, const char *ids,
