@@ -245,18 +245,18 @@ static void help(const kmf_method *method, int worker)
                                m->encoders[worker]);
 }
 
-/* As many vectors at a time as have so many numbers, or one. */
+/* Numbers of compositions that are made together: those of two or more. */
+#define COMPOSED (2 * KMF_COMPOSITION_MAX)
+
 static void compose(const kmf_method *method, float *const *vectors, size_t n)
 {
     const encode *m = (const encode *)method;
-    size_t C = m->C, most = C > 0 ? KMF_COMPOSITION_MAX * 2 / C : 0;
-    _Alignas(64) float z[KMF_COMPOSITION_MAX * 2];
-    _Alignas(64) float u[KMF_COMPOSITION_MAX * 2];
-    _Alignas(64) float c[KMF_COMPOSITION_MAX * 2];
-    _Alignas(64) float h[KMF_COMPOSITION_HIDDEN * KMF_COMPOSITION_MAX * 2];
+    size_t C = m->C;
+    _Alignas(64) float z[COMPOSED], u[COMPOSED], c[COMPOSED];
+    _Alignas(64) float h[KMF_COMPOSITION_HIDDEN * COMPOSED];
     kmf_composing between = {.u = u, .h = h, .act = h};
-    for (size_t i = 0; C > 0 && i < n; i += most) {
-        size_t some = n - i < most ? n - i : most;
+    for (size_t i = 0, some; C > 0 && i < n; i += some) {
+        some = n - i < COMPOSED / C ? n - i : COMPOSED / C;
         for (size_t r = 0; r < some; r++)
             memcpy(z + r * C, vectors[i + r] + m->first, C * sizeof *z);
         kmf_composition_forward(c, z, &m->composer, &between, some);
