@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The products of nn/gemm.h and nn/dots.h in double, by the definition, for tests/test_gradients.c; whatever the
- * precision. A weight is packed as it is, and for the way back transposed.
+ * The products of nn/gemm.h and nn/dots.h in double, by the definition, for
+ * tests/test_gradients.c; whatever the precision. A weight is packed as it is, and for the way back
+ * transposed.
  */
 #include "nn/dots.h"
 #include "nn/gemm.h"

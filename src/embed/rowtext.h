@@ -34,9 +34,9 @@ kmf_rowtext *kmf_rowtext_new(size_t dim, kmf_err *err) KMF_MUST_CHECK;
 void kmf_rowtext_free(kmf_rowtext *texts);
 
 /*
- * n vectors, 1 or more, one after the other, of the rows from `row` on. 1: they wait as text, in the place of
- * any that waited for one of these rows before; 0: there is no room, nothing is changed. From any
- * thread, several at a time.
+ * n vectors, 1 or more, one after the other, of the rows from `row` on. 1: they wait as text, in
+ * the place of any that waited for one of these rows before; 0: there is no room, nothing is
+ * changed. From any thread, several at a time.
  */
 int kmf_rowtext_put(kmf_rowtext *texts, uint64_t row, const float *vectors, size_t n);
 /* The text of a row that waits, [*len], until the next call. Rows before it wait no more. */

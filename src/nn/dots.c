@@ -3,6 +3,7 @@
 
 #include "base/cpu.h"
 #include "nn/lanes.h"
+#include "nn/vec.h"
 
 #include <string.h>
 

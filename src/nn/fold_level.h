@@ -6,18 +6,9 @@
  *   NAME(stem)   the stem with the level's suffix     TARGET   attribute of the functions
  *   LANES        floats of a vector: 4, 8 or 16
  *
- * 16 sums are folded in halves: lane l takes in lane l + 8, then l + 4, and so on, whatever the width
- * of a vector.
+ * 16 sums are folded in halves: lane l takes in lane l + 8, then l + 4, and so on, whatever the
+ * width of a vector. The includer includes nn/vec.h.
  */
-#ifndef KMF_FOLD_LEVEL_H
-#define KMF_FOLD_LEVEL_H
-
-typedef float vec4 __attribute__((vector_size(16)));
-typedef float vec8 __attribute__((vector_size(32)));
-typedef float mem4 __attribute__((vector_size(16), aligned(4), may_alias));
-typedef float mem8 __attribute__((vector_size(32), aligned(4), may_alias));
-
-#endif
 
 typedef float NAME(vec_) __attribute__((vector_size(LANES * 4)));
 /* The same anywhere in memory. */

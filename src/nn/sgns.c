@@ -13,6 +13,7 @@
 #include "nn/sgns.h"
 
 #include "base/cpu.h"
+#include "nn/vec.h"
 #include "nn/vmath.h"
 
 #include <assert.h>
