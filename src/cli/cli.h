@@ -387,7 +387,7 @@ void cli_leave_on_signals(const cli *run, const char *checkpoint, const char *fo
                           const char *lock);
 /*
  * From now on SIGINT, SIGTERM, SIGHUP and SIGUSR1 only ask to stop; a second one of the first
- * three ends the process as above.
+ * three, a quarter of a second after the first or later, ends the process as above.
  */
 void cli_watch_signals(void);
 /* Has a signal asked to stop? */

@@ -340,12 +340,23 @@ void cli_leave_on_signals(const cli *run, const char *checkpoint, const char *fo
 }
 
 static volatile sig_atomic_t asked;
+static atomic_llong first_asked; /* in nanoseconds of some clock; 0: never */
+
+/* `timeout` sends its signal twice, and other programs to a whole group: that is one. */
+#define SAME_SIGNAL 250000000LL /* nanoseconds */
 
 static void ask(int number)
 {
+    struct timespec t;
+    long long first = 0;
     asked = 1;
-    if (number != SIGUSR1)
-        act(number, stop, 0);
+    if (number == SIGUSR1)
+        return;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    long long now = t.tv_sec * 1000000000LL + t.tv_nsec;
+    if (!atomic_compare_exchange_strong(&first_asked, &first, now) &&
+        now - first >= SAME_SIGNAL)
+        stop(number);
 }
 
 void cli_watch_signals(void)
