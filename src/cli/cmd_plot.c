@@ -245,7 +245,7 @@ static int plot_loss(cli *run, int argc, char **argv)
                                  "the horizontal axis", 0, NULL},
                                 {NULL, "columns", CLI_TEXT, &columns, 0, 0, NULL, "A,B,...",
                                  "curves, by their names in the header of metrics.tsv", 0,
-                                 "bits,val_bits, or loss,val_loss"},
+                                 "bits, contrast or loss, and val_"},
                                 CLI_COMMON(run)};
     int code = cli_parse(run, table, &usage, argc, argv, &first);
     if (code >= 0)

@@ -151,9 +151,22 @@ static bool in_all(const curves *c, const char *name)
     return true;
 }
 
+/* Has every run numbers in it? One of pairs alone has a column of bits, but none in it. */
+static bool known_in_all(const curves *c, const char *name)
+{
+    const char *last;
+    for (size_t i = 0; i < c->n; i++) {
+        int column = find(&c->runs[i], name);
+        if (column < 0 || count_numbers(&c->runs[i], column, &last) == 0)
+            return false;
+    }
+    return true;
+}
+
 static int choose_columns(curves *c, const char *asked, kmf_err *err)
 {
-    static const char *const usual[][2] = {{"bits", "val_bits"}, {"loss", "val_loss"}};
+    static const char *const usual[][2] = {
+        {"bits", "val_bits"}, {"contrast", "val_contrast"}, {"loss", "val_loss"}};
     if (asked) {
         c->names = kmf_strdup(asked, err);
         if (!c->names)
@@ -169,14 +182,14 @@ static int choose_columns(curves *c, const char *asked, kmf_err *err)
         }
         return 0;
     }
-    for (size_t i = 0; i < 2 && c->n_columns == 0; i++)
-        for (size_t j = 0; j < 2 && in_all(c, usual[i][0]); j++)
+    for (size_t i = 0; i < sizeof usual / sizeof usual[0] && c->n_columns == 0; i++)
+        for (size_t j = 0; j < 2 && known_in_all(c, usual[i][0]); j++)
             if (in_all(c, usual[i][j]))
                 c->column[c->n_columns++] = usual[i][j];
     return c->n_columns > 0 ? 0
                             : kmf_fail(err, KMF_EMODEL,
-                                       "%s: neither a column 'bits' nor one 'loss' is in every "
-                                       "run (--columns)",
+                                       "%s: no column 'bits', 'contrast' or 'loss' has numbers "
+                                       "in every run (--columns)",
                                        c->runs[0].path);
 }
 
