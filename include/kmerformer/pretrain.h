@@ -58,7 +58,8 @@ typedef struct kmf_pretrain_options {
     int parts;          /* kmf_vector_parts; -1: the model's; if its composition is new
                            STATES_COMPOSITION, or COMPOSITION where nothing teaches states */
     const char *embeddings; /* k-mer vectors (kmf_vectors_load) as the word table to begin with:
-                               same k, dim = embedding size. NULL: none                 */
+                               same k, dim = embedding size; one with a count of 0 is
+                               none. NULL: none                                         */
 
     /* how long: exactly one is above 0 */
     uint64_t steps;

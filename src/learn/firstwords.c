@@ -105,7 +105,8 @@ int kmf_firstwords_take(kmf_model *model, const char *path, uint64_t *unfilled, 
             int64_t row = kmf_vectors_find(vectors, code, config->k);
             int32_t id = kmf_vocab_kmer(model->vocab, code);
             known += pass == 0 && id >= 0;
-            if (row < 0 || id < 0)
+            if (row < 0 || id < 0 ||
+                (info.counted && kmf_vectors_count(vectors, (size_t)row) == 0))
                 continue;
             const float *vector = kmf_vectors_row(vectors, (size_t)row);
             for (size_t i = 0; i < info.dim; i++) {
