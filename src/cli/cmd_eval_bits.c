@@ -112,6 +112,11 @@ static int judge(cli *run, const bits_args *a, const char *model, const char *co
     if (status == 0)
         status = kmf_pretrain_validate(trainer, err);
     kmf_pretrain_information(trainer, &s);
+    if (status == 0 && s.val_hidden == 0)
+        status = cli_raise(err, KMF_EFORMAT,
+                           "%s: of the bases that its k-mers cover none was hidden: more "
+                           "sequence is needed, or a larger --mask-rate",
+                           model);
     if (status == 0 && a->models.texts[0] == model) {
         cli_warn_of_left_out(run, &s);
         status = kmf_out_print(out, err, HEADER);

@@ -230,7 +230,7 @@ static int validate_masked(kmf_pretrain *t, kmf_err *err)
         hidden += stats[KMF_STAT_HIDDEN];
     }
     t->val_loss = weight > 0 ? loss / weight : (double)NAN;
-    t->val_bits = bits / hidden;
+    t->val_bits = hidden > 0 ? bits / hidden : (double)NAN;
     return isfinite(loss) ? 0 : held_not_finite(t, err);
 }
 
