@@ -175,10 +175,23 @@ static void print_best(const logits_run *r, const float *logits, const char *nam
     }
 }
 
+static int check_finite(const logits_run *r, const float *logits, kmf_err *err)
+{
+    size_t V = kmf_vocab_size(kmf_model_vocab(r->model));
+    for (size_t v = 0; v < V; v++)
+        if (!isfinite(logits[v]))
+            return cli_raise(err, KMF_ENUMERIC,
+                             "%s: record %llu: the model gives logits that are not finite",
+                             r->path, (unsigned long long)r->n_records + 1);
+    return 0;
+}
+
 /* The logits of token t, which are changed if probabilities are asked for. */
 static int put_row(logits_run *r, const kmf_record *rec, const kmf_chunk *chunk, size_t t,
                    float *logits, kmf_err *err)
 {
+    if (check_finite(r, logits, err) < 0)
+        return (int)err->code;
     r->n_rows++;
     if (cli_progress_due(&r->line))
         cli_progress_show(&r->line, "%llu records done, %llu tokens",

@@ -370,15 +370,14 @@ static int make_cutters(encode *m, const kmf_embed_options *o, kmf_err *err)
 }
 
 /* A model of the shape of another, NULL: the default one, with weights drawn from seed. */
-static kmf_model *draw_model(const char *shape, uint64_t seed, kmf_err *err)
+static kmf_model *draw_model(const char *name, const char *shape, uint64_t seed, kmf_err *err)
 {
     kmf_model *model = NULL;
     kmf_model *like = kmf_model_load(shape, err);
     const kmf_config *c = like ? kmf_model_config(like) : NULL;
     if (c && kmf_config_check_native(c, "", NULL) < 0)
         kmf_fail(err, KMF_EMODEL,
-                 "random:%s: random weights are drawn for models of our own family alone",
-                 shape);
+                 "%s: random weights are drawn for models of our own family alone", name);
     else if (c)
         model = kmf_model_new(c, seed, err);
     kmf_model_free(like);
@@ -394,8 +393,11 @@ static int get_model(encode *m, const char *name, uint64_t seed, kmf_err *err)
     }
     m->drawn = kmf_strdup(name, err);
     m->base.name = m->drawn;
+    const char *shape = strchr(name, ':');
+    if (shape && shape[1] == '\0')
+        return kmf_fail(err, KMF_EINVAL, "%s: write random, or random:MODEL", name);
     if (m->drawn)
-        m->model = draw_model(strchr(name, ':') ? strchr(name, ':') + 1 : NULL, seed, err);
+        m->model = draw_model(name, shape ? shape + 1 : NULL, seed, err);
     return m->model ? 0 : KMF_EMODEL;
 }
 
