@@ -169,7 +169,10 @@ KMF_API kmf_model *kmf_model_new(const kmf_config *config, uint64_t seed,
  * default model that came with the program.
  */
 KMF_API kmf_model *kmf_model_load(const char *path, kmf_err *err) KMF_MUST_CHECK;
-/* 1: path is a file that holds a whole model; 0: it is not; KMF_ENOMEM. */
+/*
+ * 1: path is a file that holds a whole model; 0: it is not; KMF_EMODEL: it is a checkpoint of
+ * PyTorch or a pointer of Git LFS, which is neither a model nor vectors; KMF_EIO, KMF_ENOMEM.
+ */
 KMF_API int kmf_model_is_file(const char *path, kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_model_free(kmf_model *model);
 
@@ -189,7 +192,8 @@ KMF_API extern const char *const kmf_dtype_names[];
  * Writes the directory, or the one file that holds all if dir ends in ".safetensors"; any dtype but
  * F64. A model of another family keeps its own names, config.json and tokenizer. provenance, the
  * text of a JSON object, is kept in config.json; NULL: the model's own stays. KMF_EINVAL:
- * provenance is no such text, or one file cannot hold the vocabulary because it is not UTF-8;
+ * provenance is no such text, or too long a one, or one file cannot hold the vocabulary because it
+ * is not UTF-8; KMF_EMODEL: because it is too long, as of k-mers of 11 and 12 letters;
  * KMF_ENUMERIC: a weight is too large for dtype; KMF_EIO: dir exists and is not empty, the file
  * exists, or it cannot be written. Nothing is left behind on failure.
  */

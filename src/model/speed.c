@@ -128,9 +128,11 @@ static int prepare(race *r, const kmf_model *model, size_t T, size_t batch_token
         runner *own = &r->runners[i];
         kmf_rng rng = kmf_rng_stream(seed, (uint64_t)i);
         own->ids = kmf_malloc(tokens, sizeof *own->ids, err);
-        own->encoder = kmf_encoder_new(model, tokens, T, err);
-        if (!own->ids || !own->encoder)
+        if (!own->ids)
             return KMF_ENOMEM;
+        own->encoder = kmf_encoder_new(model, tokens, T, err);
+        if (!own->encoder)
+            return (int)err->code;
         for (size_t t = 0; t < tokens; t++)
             own->ids[t] = (int32_t)kmf_rng_below(&rng, r->config->vocab_size);
     }
@@ -144,6 +146,9 @@ int kmf_encoder_speed(kmf_speed *speed, const kmf_model *model, int threads, siz
               .threads = threads,
               .seconds = seconds,
               .limit = (kmf_limit_kind)kmf_model_precision(model)};
+    kmf_err cause = {0};
+    if (!err)
+        err = &cause; /* the code is needed */
     *speed = (kmf_speed){0};
     if (threads < 1 || threads > MOST_THREADS)
         return kmf_fail(err, KMF_EINVAL, "%d threads: it must be 1 to %d", threads,

@@ -40,6 +40,7 @@
 #define CONFIG_BYTES_MAX ((size_t)1 << 20)
 #define VOCAB_BYTES_MAX ((size_t)1 << 30)
 #define TOKENIZER_CONFIG_CAP 80
+#define REST_OF_HEADER ((size_t)1 << 20) /* of one file that holds all, beside the vocabulary */
 
 /* All that a directory may hold; those in tokenizer files' places are one or the other. */
 enum {
@@ -238,6 +239,11 @@ static int load_kept(kmf_model *model, kmf_err *err)
         if (there == 1)
             model->kept[i] = within ? kmf_strdup(within, err)
                                     : kmf_file_read(path, CONFIG_BYTES_MAX, &len, err);
+        if (model->kept[i] && !within && strlen(model->kept[i]) != len) {
+            kmf_free(model->kept[i]);
+            model->kept[i] = NULL;
+            kmf_fail(err, KMF_EMODEL, "%s: there is a NUL byte in it", path);
+        }
         rc = !path || there < 0 || (there && !model->kept[i]) ? (int)err->code : 0;
         kmf_free(path);
     }
@@ -298,6 +304,9 @@ int kmf_model_is_file(const char *path, kmf_err *err)
     struct stat st;
     if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
         return 0;
+    int rc = kmf_tensors_check_foreign(path, err);
+    if (rc < 0)
+        return rc;
     if (kmf_tensors_open(&stored, path, &cause) < 0)
         return cause.code == KMF_ENOMEM ? kmf_fail(err, KMF_ENOMEM, "%s", cause.msg) : 0;
     int is = kmf_tensors_metadata(&stored, file_names[FILE_CONFIG]) != NULL;
@@ -342,7 +351,11 @@ static char *config_text(const kmf_model *model, const char *provenance, kmf_err
     char *text = kmf_config_write(&model->config, model->params.head_w != NULL, model->vocab,
                                   model->original, provenance, err);
     size_t n = text ? strlen(text) : 0;
-    char *line = text ? kmf_realloc(text, n + 2, 1, err) : NULL;
+    if (n >= CONFIG_BYTES_MAX)
+        kmf_fail(err, KMF_EINVAL,
+                 "config.json would have %zu bytes with this provenance: %zu are read", n + 1,
+                 CONFIG_BYTES_MAX);
+    char *line = text && n < CONFIG_BYTES_MAX ? kmf_realloc(text, n + 2, 1, err) : NULL;
     if (!line) {
         kmf_free(text);
         return NULL;
@@ -426,10 +439,11 @@ static kmf_out *write_file(const kmf_model *model, const char *dir, size_t file,
 }
 
 /*
- * The files get their names in dir, or in temp, which then becomes dir. None is left in temp after
- * a failure.
+ * The files get their names in dir, or in temp, which then becomes dir. taken_back: after a failure
+ * none keeps it.
  */
-static int publish(kmf_out *const *outs, kmf_temporary *temp, const char *dir, kmf_err *err)
+static int publish(kmf_out *const *outs, kmf_temporary *temp, const char *dir, bool taken_back,
+                   kmf_err *err)
 {
     int rc = 0;
     for (size_t i = 0; i < N_FILES && rc == 0; i++)
@@ -438,14 +452,17 @@ static int publish(kmf_out *const *outs, kmf_temporary *temp, const char *dir, k
         rc = kmf_folder_sync(temp ? temp->path : dir, err);
     if (rc == 0 && temp && !kmf_temporary_rename(temp, dir))
         rc = kmf_fail(err, KMF_EIO, "%s: %s", dir, strerror(errno));
-    for (size_t i = 0; i < N_FILES && temp && rc < 0; i++)
+    for (size_t i = 0; i < N_FILES && taken_back && rc < 0; i++)
         if (outs[i])
             kmf_out_withdraw(outs[i]);
     return rc;
 }
 
-/* None gets its name before all are written. temp: the folder that becomes dir; NULL: it is dir. */
-static int save_files(const kmf_model *model, kmf_temporary *temp, const char *dir,
+/*
+ * None gets its name before all are written. temp: the folder that becomes dir; NULL: it is dir.
+ * empty: there was nothing in it, and after a failure there is not.
+ */
+static int save_files(const kmf_model *model, kmf_temporary *temp, const char *dir, bool empty,
                       kmf_dtype dtype, const char *provenance, kmf_err *err)
 {
     kmf_out *outs[N_FILES] = {NULL};
@@ -458,7 +475,7 @@ static int save_files(const kmf_model *model, kmf_temporary *temp, const char *d
     }
     kmf_publishing_begins();
     if (rc == 0)
-        rc = publish(outs, temp, dir, err);
+        rc = publish(outs, temp, dir, empty, err);
     kmf_publishing_ends();
     for (size_t i = 0; i < N_FILES; i++)
         kmf_out_free(outs[i]);
@@ -483,6 +500,11 @@ static int save_whole(const kmf_model *model, const char *path, kmf_dtype dtype,
     pairs[n++] = config;
     pairs[n++] = kmf_vocab_file(model->vocab);
     pairs[n++] = kmf_vocab_text(model->vocab, &len);
+    if (len + kmf_vocab_size(model->vocab) > KMF_SAFETENSORS_HEADER_MAX - REST_OF_HEADER) {
+        kmf_free(config);
+        return kmf_fail(err, KMF_EMODEL,
+                        "%s: the vocabulary is too long for one file: write a directory", path);
+    }
     tokenizer_config(model, own);
     for (size_t i = 0; i < KMF_KEPT; i++) {
         if (!has_file(model, FILE_TOKENIZER_CONFIG + i))
@@ -501,13 +523,14 @@ static int save_whole(const kmf_model *model, const char *path, kmf_dtype dtype,
     return rc;
 }
 
-/* Nothing must be at dir, or an empty directory. */
+/* Nothing must be at dir, 0, or an empty directory, 1. */
 static int check_free(const char *dir, kmf_err *err)
 {
     struct stat st;
-    if (lstat(dir, &st) != 0)
-        return errno == ENOENT ? 0 : kmf_fail(err, KMF_EIO, "%s: %s", dir, strerror(errno));
-    if (!S_ISDIR(st.st_mode))
+    int there = kmf_file_there(dir, err);
+    if (there <= 0)
+        return there;
+    if (stat(dir, &st) != 0 || !S_ISDIR(st.st_mode))
         return kmf_fail(err, KMF_EIO, "%s: exists and is not a directory", dir);
     DIR *entries = opendir(dir);
     if (!entries)
@@ -517,7 +540,7 @@ static int check_free(const char *dir, kmf_err *err)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             empty = false;
     closedir(entries);
-    return empty ? 0 : kmf_fail(err, KMF_EIO, "%s: exists and is not empty", dir);
+    return empty ? 1 : kmf_fail(err, KMF_EIO, "%s: exists and is not empty", dir);
 }
 
 /* dir without slashes at its end. */
@@ -551,11 +574,12 @@ int kmf_model_save(const kmf_model *model, const char *dir, kmf_dtype dtype,
         return save_whole(model, dir, dtype, provenance, err);
     kmf_temporary temp = {0};
     char *path = clean_path(dir, err);
-    int rc = path ? check_free(path, err) : KMF_ENOMEM;
-    if (rc == 0)
+    int there = path ? check_free(path, err) : KMF_ENOMEM;
+    int rc = there < 0 ? there : 0;
+    if (there == 0)
         rc = kmf_temporary_folder(&temp, path, err);
     if (rc == 0)
-        rc = save_files(model, &temp, path, dtype, provenance, err);
+        rc = save_files(model, there == 0 ? &temp : NULL, path, true, dtype, provenance, err);
     if (rc == 0)
         rc = kmf_parent_sync(path, err);
     kmf_temporary_remove(&temp);
@@ -574,7 +598,7 @@ int kmf_model_update(const kmf_model *model, const char *dir, kmf_dtype dtype,
     bool made = mkdir(dir, 0777) == 0;
     if (!made && errno != EEXIST)
         return kmf_fail(err, KMF_EIO, "%s: %s", dir, strerror(errno));
-    int rc = save_files(model, NULL, dir, dtype, provenance, err);
+    int rc = save_files(model, NULL, dir, false, dtype, provenance, err);
     if (rc < 0 && made)
         (void)rmdir(dir); /* if nothing is in it */
     return rc == 0 && made ? kmf_parent_sync(dir, err) : rc;

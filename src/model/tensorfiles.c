@@ -57,15 +57,20 @@ static bool is_pointer(const unsigned char *bytes, size_t len)
     return len >= strlen(text) && memcmp(bytes, text, strlen(text)) == 0;
 }
 
+static int refuse_pointer(const char *name, kmf_err *err)
+{
+    return kmf_fail(err, KMF_EMODEL,
+                    "%s: a pointer of Git LFS, not the file: fetch it with `git lfs pull`",
+                    name);
+}
+
 static int parse_file(struct kmf_tensorfile *file, const unsigned char *bytes, size_t len,
                       kmf_err *err)
 {
     const char *name = file->name;
     int rc;
     if (is_pointer(bytes, len))
-        return kmf_fail(err, KMF_EMODEL,
-                        "%s: a pointer of Git LFS, not the file: fetch it with `git lfs pull`",
-                        name);
+        return refuse_pointer(name, err);
     if (kmf_torchfile_begins(bytes, len)) {
         rc = kmf_torchfile_parse(&file->torch, bytes, len, name, err);
         file->list = file->torch.tensors;
@@ -307,6 +312,20 @@ int kmf_tensors_open(kmf_tensors *t, const char *path, kmf_err *err)
         S_ISDIR(st.st_mode) ? open_directory(t, path, err) : open_single(t, NULL, path, err);
     if (rc < 0)
         kmf_tensors_close(t);
+    return rc;
+}
+
+int kmf_tensors_check_foreign(const char *path, kmf_err *err)
+{
+    kmf_map map;
+    int rc = kmf_map_open(&map, path, err);
+    if (rc == 0 && is_pointer(map.bytes, map.len))
+        rc = refuse_pointer(path, err);
+    else if (rc == 0 && kmf_torchfile_begins(map.bytes, map.len))
+        rc = kmf_fail(err, KMF_EMODEL,
+                      "%s: a checkpoint of PyTorch: a model is the directory that it is in",
+                      path);
+    kmf_map_close(&map);
     return rc;
 }
 

@@ -33,6 +33,12 @@ int kmf_tensors_parse(kmf_tensors *t, const unsigned char *bytes, size_t len, co
 /* Accepts a zeroed one. */
 void kmf_tensors_close(kmf_tensors *t);
 
+/*
+ * Does a file say of itself that it holds tensors, but in no way that ours are kept: a checkpoint
+ * of PyTorch, or a pointer of Git LFS? Why it is not read, then, as KMF_EMODEL; else 0.
+ */
+int kmf_tensors_check_foreign(const char *path, kmf_err *err) KMF_MUST_CHECK;
+
 /* NULL if there is none of this name. */
 const kmf_stored *kmf_tensors_find(const kmf_tensors *t, const char *name);
 /*

@@ -656,8 +656,9 @@ static int list_slots(struct list *list, const kmf_model *model, const kmf_slots
         t->shape[1] = slot->shape[1];
         if (as != KMF_I8)
             continue;
-        if (quantise(q, scale, w, slot, err) < 0)
-            return KMF_EINVAL;
+        int rc = quantise(q, scale, w, slot, err);
+        if (rc < 0)
+            return rc;
         snprintf(list->names[i], SCALE_CAP, "%s" SCALE, slot->name);
         t = add(list, list->names[i], KMF_F32, scale);
         t->rank = 1;
