@@ -110,6 +110,10 @@ int cli_init(cli *run, int argc, char **argv)
     if (kmf_config_preset(&config, a.preset, a.k, &err) < 0)
         return cli_fail(run, &err);
     apply(&config, &a);
+    if (config.pooling == KMF_POOL_NONE && config.strand == KMF_STRAND_BOTH)
+        return cli_wrong(run,
+                         "--pool none: the strands' tokens have no common vector: --strand "
+                         "fwd or rc");
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)a.seed);
     const char *pairs[] = {"weights", "random",          "seed",    seed,
                            "command", run->command_line, "version", kmf_version()};

@@ -330,7 +330,8 @@ int cli_parse(const cli *run, const cli_option *table, const cli_usage *usage, i
     *first = optind;
     int n = argc - optind;
     if (n < usage->min_inputs)
-        return cli_wrong(run, "no input given; usage: kmerformer %s", usage->synopsis);
+        return cli_wrong(run, "%s; usage: kmerformer %s",
+                         n == 0 ? "no input given" : "an argument is missing", usage->synopsis);
     if (usage->max_inputs >= 0 && n > usage->max_inputs)
         return cli_wrong(run, "unexpected argument '%s'; usage: kmerformer %s",
                          argv[optind + usage->max_inputs], usage->synopsis);
