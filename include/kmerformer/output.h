@@ -51,6 +51,12 @@ KMF_API void kmf_output_free(kmf_output *output);
 KMF_API char *kmf_companion(const char *path, const char *ending, kmf_err *err) KMF_MUST_CHECK;
 
 /*
+ * What path names behind its symbolic links, there or not: where an output goes, so that a link
+ * stays one. Freed by kmf_text_free. KMF_EIO: they lead in a circle; KMF_ENOMEM.
+ */
+KMF_API char *kmf_real_name(const char *path, kmf_err *err) KMF_MUST_CHECK;
+
+/*
  * An output, gzip-compressed if path ends in ".gz". It is written under "path.tmp.NUMBER";
  * kmf_out_finish flushes, syncs and closes it, after which nothing more is written (KMF_EINVAL);
  * kmf_out_publish, if that went well (else KMF_EINVAL), gives it its name, which lasts;

@@ -216,8 +216,7 @@ static int follow_link(char path[PATH_MAX])
     return 0;
 }
 
-/* What path names behind its symbolic links, there or not, so that a link stays one. */
-static char *resolve(const char *path, kmf_err *err)
+char *kmf_real_name(const char *path, kmf_err *err)
 {
     struct stat st;
     char real[PATH_MAX];
@@ -252,14 +251,13 @@ static void take_mode(FILE *file, const char *path)
         (void)fchmod(fileno(file), st.st_mode & 0777);
 }
 
-kmf_out *kmf_out_open(const char *path, kmf_err *err)
+static kmf_out *open_out(const char *path, bool packed, kmf_err *err)
 {
     kmf_out *out = kmf_calloc(1, sizeof *out, err);
     if (!out)
         return NULL;
     bool is_stdout = strcmp(path, "-") == 0;
-    bool packed = kmf_ends_with(path, ".gz"); /* a link may name a file of another ending */
-    out->path = is_stdout ? kmf_strdup("standard output", err) : resolve(path, err);
+    out->path = is_stdout ? kmf_strdup("standard output", err) : kmf_real_name(path, err);
     if (!out->path)
         goto fail;
     if (is_stdout) {
@@ -300,6 +298,17 @@ kmf_out *kmf_out_open(const char *path, kmf_err *err)
 fail:
     kmf_out_free(out);
     return NULL;
+}
+
+/* A link may name a file of another ending. */
+kmf_out *kmf_out_open(const char *path, kmf_err *err)
+{
+    return open_out(path, kmf_ends_with(path, ".gz"), err);
+}
+
+kmf_out *kmf_out_open_plain(const char *path, kmf_err *err)
+{
+    return open_out(path, false, err);
 }
 
 const char *kmf_out_temporary(const kmf_out *out)
@@ -589,9 +598,12 @@ int kmf_out_publish(kmf_out *out, kmf_err *err)
 
 int kmf_file_save(const char *path, const void *bytes, size_t n, kmf_err *err)
 {
+    kmf_err own = {0};
+    if (!err)
+        err = &own; /* the code is needed */
     kmf_out *out = kmf_out_open(path, err);
     if (!out)
-        return KMF_EIO;
+        return (int)err->code;
     int status = kmf_out_write(out, bytes, n, err);
     if (status == 0)
         status = kmf_out_finish(out, err);

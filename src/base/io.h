@@ -32,6 +32,8 @@ void kmf_map_close(kmf_map *map);
 
 /* Of the outputs of output.h: */
 
+/* As kmf_out_open, but never compressed, whatever the name: for files that are mapped. */
+kmf_out *kmf_out_open_plain(const char *path, kmf_err *err) KMF_MUST_CHECK;
 /* The name under which it is written, for whoever writes it by name. It is a regular file's. */
 const char *kmf_out_temporary(const kmf_out *out);
 /*

@@ -181,14 +181,23 @@ int cli_close_stdout(const cli *run);
 
 /* Is it a regular file? /dev/null, for one, is none: it is neither read nor removed. */
 bool cli_is_file(const char *path);
+bool cli_is_folder(const char *path);
 /* Does the file begin as a checkpoint of pretrain or word2vec does? */
 bool cli_is_checkpoint(const char *path, const char *kind);
+/*
+ * Of --resume auto|never|FILE: the checkpoint to go on from, or NULL; and what the same command has
+ * to be given to go on from its own next time.
+ */
+const char *cli_kept(const char *resume, const char *checkpoint);
+const char *cli_to_go_on(const char *resume);
 bool cli_ends_with(const char *text, const char *end);
 /*
  * Is out, "-" apart, one of the n inputs, NULLs and "-" among them apart, the index of one, or a
  * file of one that is a model's directory?
  */
 bool cli_is_an_input(const char *out, const char *const *paths, size_t n);
+/* Do two outputs, there or not, get the same place? */
+bool cli_same_output(const char *a, const char *b);
 /*
  * -1, or the exit code if out, which -o gave, or what it brings by one of these endings, is one of
  * the inputs. endings end with a NULL.

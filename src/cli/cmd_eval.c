@@ -132,7 +132,7 @@ static int settle(cli *run, eval_args *a, kmf_err *err)
     if (a->predictions && (cli_labelled_is_input(l, a->predictions) ||
                            cli_is_an_input(a->predictions, a->models.texts, a->models.n)))
         return cli_wrong(run, "--predictions %s: that is an input", a->predictions);
-    if (a->predictions && strcmp(a->predictions, a->out) == 0)
+    if (a->predictions && cli_same_output(a->predictions, a->out))
         return cli_wrong(run, "-o and --predictions: both are %s", a->out);
     if (l->embed.pooling == KMF_POOL_NONE)
         return cli_wrong(run, "--pool none: a record has one vector here");

@@ -230,18 +230,17 @@ static int resume(cli *run, const word2vec_args *a, kmf_word2vec *trainer,
                   const char *checkpoint, kmf_err *err)
 {
     kmf_word2vec_state state;
-    bool any = strcmp(a->resume, "auto") == 0;
-    if (strcmp(a->resume, "never") == 0 || (any && !cli_is_file(checkpoint)))
+    const char *path = cli_kept(a->resume, checkpoint);
+    if (!path)
         return 0;
     kmf_err own = {0};
-    if (kmf_word2vec_load(trainer, any ? checkpoint : a->resume, &own) < 0)
+    if (kmf_word2vec_load(trainer, path, &own) < 0)
         return cli_raise(err, own.code, "%s%s", own.msg,
-                         any ? " (--resume never begins anew)" : "");
+                         path == checkpoint ? " (--resume never begins anew)" : "");
     kmf_word2vec_information(trainer, &state);
     if (state.other_kernels)
         cli_warn_of_kernels(run);
-    cli_note(run, "goes on from %s, %.1f %% done", any ? checkpoint : a->resume,
-             100 * state.done);
+    cli_note(run, "goes on from %s, %.1f %% done", path, 100 * state.done);
     return 0;
 }
 
@@ -397,7 +396,7 @@ static int check_outputs(cli *run, const word2vec_args *a, const outputs *o,
         const char *name = o->names[i];
         if (cli_is_an_input(name, paths, n) || cli_is_an_input(name, of_reader, 2))
             return cli_wrong(run, "-o %s: %s: that is an input", a->out, name);
-        if (strcmp(checkpoint, name) == 0 || cli_is_an_input(checkpoint, &name, 1))
+        if (cli_same_output(checkpoint, name))
             return cli_wrong(run, "--checkpoint %s: the vectors go there", checkpoint);
     }
     int leave = -1;
@@ -424,14 +423,15 @@ static int check_places(const outputs *o, const char *checkpoint, bool unread, k
 }
 
 /* What has been learnt when its vectors could not be written. */
-static void keep(const cli *run, const kmf_word2vec *trainer, const char *checkpoint)
+static void keep(const cli *run, const kmf_word2vec *trainer, const char *checkpoint,
+                 const char *resume)
 {
     kmf_err err = {0};
     if (kmf_word2vec_save(trainer, checkpoint, &err) == 0)
         cli_warn(run,
                  "the vectors could not be written; the training is kept in %s, and the same "
-                 "command goes on from there",
-                 checkpoint);
+                 "command%s goes on from there",
+                 checkpoint, cli_to_go_on(resume));
 }
 
 int cli_word2vec(cli *run, int argc, char **argv)
@@ -464,7 +464,7 @@ int cli_word2vec(cli *run, int argc, char **argv)
         return cli_fail(run, &err);
 
     int stopped = 0;
-    cli_leave_on_signals(run, cli_is_file(checkpoint) ? checkpoint : NULL, NULL, NULL);
+    cli_leave_on_signals(run, cli_kept(a.resume, checkpoint), NULL, NULL);
     kmf_word2vec *trainer = kmf_word2vec_new(&a.opts, &err);
     if (!trainer || read_files(run, &a, trainer, paths, n_paths, &err) < 0)
         goto out;
@@ -474,7 +474,7 @@ int cli_word2vec(cli *run, int argc, char **argv)
         goto out;
     stopped = train(run, &a, trainer, checkpoint, &err);
     if (stopped == 0 && save(run, &a, trainer, paths, n_paths, &err) < 0)
-        keep(run, trainer, checkpoint);
+        keep(run, trainer, checkpoint, a.resume);
     else if (stopped == 0 && cli_is_file(checkpoint))
         (void)remove(checkpoint);
 out:
@@ -482,7 +482,8 @@ out:
     if (err.code != KMF_OK)
         return cli_fail(run, &err);
     if (stopped == 1) {
-        cli_note(run, "stopped by a signal; the same command goes on from %s", checkpoint);
+        cli_note(run, "stopped by a signal; the same command%s goes on from %s",
+                 cli_to_go_on(a.resume), checkpoint);
         return CLI_STOPPED;
     }
     return CLI_DONE;

@@ -41,6 +41,24 @@ bool cli_is_file(const char *path)
     return stat(path, &s) == 0 && S_ISREG(s.st_mode);
 }
 
+bool cli_is_folder(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
+}
+
+const char *cli_kept(const char *resume, const char *checkpoint)
+{
+    if (strcmp(resume, "auto") == 0)
+        return cli_is_file(checkpoint) ? checkpoint : NULL;
+    return strcmp(resume, "never") == 0 ? NULL : resume;
+}
+
+const char *cli_to_go_on(const char *resume)
+{
+    return strcmp(resume, "auto") == 0 ? "" : " with --resume auto";
+}
+
 bool cli_ends_with(const char *text, const char *end)
 {
     size_t n = strlen(text);
@@ -99,6 +117,37 @@ bool cli_is_an_input(const char *out, const char *const *paths, size_t n)
             return true;
     }
     return false;
+}
+
+/* The last part of a path that leads nowhere else, and the folder that it is in; path is cut. */
+static const char *take_apart(char *path, struct stat *folder, bool *there)
+{
+    char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    if (slash == path) {
+        *there = stat("/", folder) == 0;
+        return name;
+    }
+    if (slash)
+        *slash = '\0';
+    *there = stat(slash ? path : ".", folder) == 0;
+    return name;
+}
+
+bool cli_same_output(const char *a, const char *b)
+{
+    struct stat of_a, of_b;
+    bool there_a = false, there_b = false;
+    char *real_a = kmf_real_name(a, NULL), *real_b = kmf_real_name(b, NULL);
+    bool same = strcmp(a, b) == 0;
+    if (!same && real_a && real_b) {
+        const char *name_a = take_apart(real_a, &of_a, &there_a);
+        const char *name_b = take_apart(real_b, &of_b, &there_b);
+        same = there_a && there_b && strcmp(name_a, name_b) == 0 && same_file(&of_a, &of_b);
+    }
+    kmf_text_free(real_a);
+    kmf_text_free(real_b);
+    return same;
 }
 
 /* The beginning of what lies beside rows and tables of counts. */
@@ -264,19 +313,6 @@ int cli_check_inputs(const char *const *paths, size_t n, const kmf_reader_option
                                                                  : check_input(reference, err);
 }
 
-/*
- * The name under which a file gets there: behind symbolic links if it exists, so that a link stays
- * one. Freed by free; NULL: out of memory.
- */
-static char *real_name(const char *path)
-{
-    char *name = realpath(path, NULL);
-    if (name)
-        return name;
-    name = malloc(strlen(path) + 1);
-    return name ? strcpy(name, path) : NULL;
-}
-
 /* 0 or an errno: can a file be made in the folder of path? path is cut. */
 static int check_folder(char *path)
 {
@@ -306,11 +342,13 @@ int cli_check_output(const char *path, kmf_err *err)
     } else if (there && !S_ISREG(s.st_mode)) {
         reason = access(path, W_OK) == 0 ? 0 : errno;
     } else {
-        char *name = real_name(path);
+        char *name = kmf_real_name(path, err);
+        if (!name)
+            return err->code;
         reason = there && access(path, W_OK) != 0 ? errno : 0;
         if (reason == 0)
-            reason = name ? check_folder(name) : ENOMEM;
-        free(name);
+            reason = check_folder(name);
+        kmf_text_free(name);
     }
     return reason ? cli_raise(err, KMF_EIO, "%s: %s", path, strerror(reason)) : 0;
 }

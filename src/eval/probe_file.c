@@ -102,7 +102,7 @@ static int save(const kmf_probe *p, const char *path, const char *const *pairs, 
         {.name = "shares", .dtype = "F32", .shape = {p->n_classes}, .rank = 1},
         {.name = "weights", .dtype = "F32", .shape = {p->n_classes, p->dim}, .rank = 2}};
     const void *values[] = {p->biases, p->text, p->shares, p->weights};
-    kmf_out *out = kmf_out_open(path, err);
+    kmf_out *out = kmf_out_open_plain(path, err);
     if (!out)
         return KMF_EIO;
     int status = kmf_safetensors_write(out, tensors, values, 4, all, n_pairs + 3, err);

@@ -93,7 +93,7 @@ int kmf_checkpoint_write(const kmf_checkpoint *checkpoint, const char *path, kmf
     pairs[p++] = text;
 
     kmf_err cause = {0};
-    kmf_out *out = kmf_out_open(path, &cause);
+    kmf_out *out = kmf_out_open_plain(path, &cause);
     int status = out ? 0 : (int)cause.code;
     if (status == 0)
         status = kmf_safetensors_write(out, tensors, values, n, pairs, p / 2, &cause);
