@@ -596,20 +596,12 @@ static int after_step(void *user, const kmf_pretrain_state *s, kmf_err *err)
     return kmf_ranks_any(cli_asked_to_stop());
 }
 
-/* The checkpoint to go on from; NULL: there is none, or it is not wanted. */
-static const char *kept(const pretrain_args *a, const cli_rundir *dir)
-{
-    if (strcmp(a->resume, "auto") == 0)
-        return cli_is_file(dir->checkpoint) ? dir->checkpoint : NULL;
-    return strcmp(a->resume, "never") == 0 ? NULL : a->resume;
-}
-
 /* Takes in the checkpoint, if there is one and it is wanted. */
 static int resume(cli *run, const pretrain_args *a, kmf_pretrain *trainer, cli_rundir *dir,
                   kmf_err *err)
 {
     kmf_pretrain_state s;
-    const char *path = kept(a, dir);
+    const char *path = cli_kept(a->resume, dir->checkpoint);
     if (!path)
         return 0;
     kmf_err own = {0};
@@ -668,6 +660,9 @@ static int train(cli *run, const pretrain_args *a, kmf_pretrain *trainer, cli_ru
     t.first_tokens = t.line_tokens = s.tokens;
     if (t.writes && cli_metrics_open(dir, s.step, err) < 0)
         return (int)err->code;
+    if (t.writes && dir->from && !isnan(s.best) && cli_same_place(dir->from, dir->checkpoint) &&
+        !cli_is_folder(dir->best))
+        (void)cli_raise(&t.best_lost, KMF_EIO, "%s: was not written, or is gone", dir->best);
     cli_progress_start(&t.line, run);
     int status = kmf_pretrain_train(trainer, after_step, &t, err);
     cli_progress_end();
@@ -723,8 +718,8 @@ static void watch(const cli *run, const pretrain_args *a, const cli_rundir *dir)
     if (kmf_ranks() > 1)
         cli_watch_signals();
     else
-        cli_leave_on_signals(run, kept(a, dir), dir->made ? dir->dir : NULL,
-                             dir->made ? dir->lock_path : NULL);
+        cli_leave_on_signals(run, cli_kept(a->resume, dir->checkpoint),
+                             dir->made ? dir->dir : NULL, dir->made ? dir->lock_path : NULL);
 }
 
 /* An exit code. */
@@ -770,13 +765,13 @@ out:
         kmf_ranks_abort(code);
         return code;
     }
-    if (stopped == 1) {
-        cli_note(run,
-                 s.steps > 0 ? "stopped by a signal; the same command goes on from %s"
-                             : "stopped by a signal before there was anything to keep",
-                 dir.checkpoint);
+    if (stopped == 1 && s.steps == 0)
+        cli_note(run, "stopped by a signal before there was anything to keep");
+    else if (stopped == 1)
+        cli_note(run, "stopped by a signal; the same command%s goes on from %s",
+                 cli_to_go_on(a->resume), dir.checkpoint);
+    if (stopped == 1)
         return CLI_STOPPED;
-    }
     return CLI_DONE;
 }
 
