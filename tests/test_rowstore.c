@@ -231,7 +231,7 @@ START_TEST(a_number_too_large_for_float16_names_its_record)
     kmf_output_take(output, e);
     ck_assert_int_eq(add(e, 20, 30, &err), 0);
     ck_assert_int_eq(kmf_embedder_finish(e, &err), KMF_ENUMERIC);
-    ck_assert_msg(strstr(err.msg, "record 'x': ") && strstr(err.msg, "too large for float16"),
+    ck_assert_msg(strstr(err.msg, "record 1 'x': ") && strstr(err.msg, "too large for float16"),
                   "%s", err.msg);
     kmf_output_free(output);
     kmf_embedder_free(e);

@@ -237,7 +237,7 @@ static int embed_file(cli *run, const embed_args *a, kmf_embedder *embedder, con
 {
     kmf_record rec;
     kmf_reader_stats stats;
-    kmf_embedder_source(embedder, path);
+    kmf_embedder_source(embedder, strcmp(path, "-") == 0 ? "standard input" : path);
     kmf_reader *reader = kmf_reader_open(path, &a->reader, kmf_embedder_pool(embedder), err);
     if (!reader)
         return err->code;

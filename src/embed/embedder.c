@@ -324,11 +324,20 @@ static int fail_record(const pending *p, kmf_code code, const char *what, kmf_er
                     kmf_err_show(shown, p->row.name), what);
 }
 
-/* What a failure says of a record is said with where that one came from. Returns status. */
-static int with_source(const char *source, int status, kmf_err *err)
+/*
+ * What a failure says of a record, "record 'name': what", is said with its number and where it came
+ * from. Returns status.
+ */
+static int with_source(const pending *p, int status, kmf_err *err)
 {
-    if (status < 0 && source && err && strncmp(err->msg, "record ", 7) == 0)
-        kmf_err_prefix(err, source);
+    kmf_err told = {0};
+    if (status == 0 || !err || strncmp(err->msg, "record '", 8) != 0)
+        return status;
+    kmf_fail(&told, err->code, "record %llu %s", (unsigned long long)p->number,
+             err->msg + strlen("record "));
+    if (p->source)
+        kmf_err_prefix(&told, p->source);
+    *err = told;
     return status;
 }
 
@@ -398,7 +407,7 @@ static int emit(kmf_embedder *e, const kmf_piece *made, const float *whole, kmf_
             status = fail_not_finite(p, err);
         p->row.position = -1;
         if (status == 0 && e->to.fn)
-            status = with_source(p->source, e->to.fn(e->to.user, &p->row, err), err);
+            status = with_source(p, e->to.fn(e->to.user, &p->row, err), err);
     }
     count_record(&e->stats, p);
     e->to.n_rows += status == 0;
@@ -472,7 +481,7 @@ static int emit_tokens(kmf_embedder *e, pending *p, kmf_batch *b, const kmf_piec
         p->row.vector = vector;
         p->row.position = (int64_t)b->row_pos[piece->row_beg + i];
         if (status == 0 && e->to.fn)
-            status = with_source(p->source, e->to.fn(e->to.user, &p->row, err), err);
+            status = with_source(p, e->to.fn(e->to.user, &p->row, err), err);
         if (status < 0)
             return status;
     }
@@ -614,7 +623,7 @@ static int add_chunks(kmf_embedder *e, const char *name, const char *seq, size_t
         kmf_cutter_start(cutter, name, seq, len);
         got = drain_cutter(cutter, err);
         if (got < 0)
-            return with_source(e->source, got, err);
+            return with_source(newest(e), got, err);
         take_stats(e, reverse);
     }
     kmf_cutter_start(cutter, name, seq, len);
@@ -627,7 +636,7 @@ static int add_chunks(kmf_embedder *e, const char *name, const char *seq, size_t
         kmf_batch_add_chunk(filling(e), &chunk, reverse != 0);
         newest(e)->n_pieces++;
     }
-    return with_source(e->source, got, err);
+    return with_source(newest(e), got, err);
 }
 
 static int check_bases(const char *name, const char *seq, size_t len, kmf_err *err)
@@ -667,11 +676,9 @@ static int add_record(kmf_embedder *e, const char *name, const char *seq, size_t
                       kmf_err *err)
 {
     bool strands[2] = {e->opts.strand != KMF_STRAND_RC, e->opts.strand != KMF_STRAND_FWD};
-    int status = 0;
-    if (!takes_ids(e) && e->opts.ambiguous == KMF_AMBIGUOUS_ERROR)
-        status = with_source(e->source, check_bases(name, seq, len, err), err);
-    if (status == 0)
-        status = open_record(e, name, len, err);
+    int status = open_record(e, name, len, err);
+    if (status == 0 && !takes_ids(e) && e->opts.ambiguous == KMF_AMBIGUOUS_ERROR)
+        status = with_source(newest(e), check_bases(name, seq, len, err), err);
     for (int reverse = 0; reverse < 2 && status == 0; reverse++) {
         if (!strands[reverse])
             continue;
