@@ -191,8 +191,8 @@ START_TEST(regions_need_a_fasta_file_that_can_be_indexed)
                         "not FASTA, which alone can be indexed");
     expect_path_failure(
         write_text("x.fa", ">chr1\nACG\nACGT\nAC\n"), &opts, 0,
-        "has no .fai index and none can be made: lines of a sequence must be of "
-        "one length, and none empty");
+        "has no .fai index and none can be made: it must begin with '>', no name come twice, "
+        "and lines of a sequence be of one length, none empty");
     const char *stale = write_text("y.fa", regions_fasta);
     expect_regions(stale, "chr1:1-1", NULL, "[chr1:1-1|A]");
     write_text("y.fa", ">chr1\nACGT\n>chr2\nAC\n");

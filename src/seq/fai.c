@@ -171,7 +171,12 @@ static int make(const place *p, kmf_err *err)
     kmf_out **fai = &outs[p->packed]; /* the last one: where it is, the other one is, too */
     size_t n = 1 + (size_t)p->packed;
     int64_t contigs;
+    struct stat st;
     int status = KMF_EIO;
+    if (kmf_path_is_special(p->fai) || (stat(p->path, &st) == 0 && !S_ISREG(st.st_mode)))
+        return kmf_fail(err, KMF_EIO,
+                        "%s: has no .fai index and none can be made: it is no regular file",
+                        p->path);
     if (p->packed && !(outs[0] = kmf_out_open(p->gzi, err)))
         goto out;
     *fai = kmf_out_open(p->fai, err);
@@ -183,8 +188,9 @@ static int make(const place *p, kmf_err *err)
         bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == EIO;
         status = full ? kmf_fail(err, KMF_EIO, "%s: %s", p->fai, strerror(errno))
                       : kmf_fail(err, KMF_EFORMAT,
-                                 "%s: has no .fai index and none can be made: lines of a "
-                                 "sequence must be of one length, and none empty",
+                                 "%s: has no .fai index and none can be made: it must begin "
+                                 "with '>', no name come twice, and lines of a sequence be of "
+                                 "one length, none empty",
                                  p->path);
         goto out;
     }

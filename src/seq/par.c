@@ -31,6 +31,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "seq/bytes.h"
 
 #include <htslib/hts.h>
 #include <htslib/thread_pool.h>
@@ -60,6 +61,7 @@ kmf_pool *kmf_pool_new(int threads, kmf_err *err)
         return NULL;
     pool->n = threads;
     atomic_init(&pool->n_numbered, 0);
+    kmf_silence_htslib();
     pool->threads = hts_tpool_init(threads);
     if (!pool->threads) {
         kmf_fail(err, KMF_ENOMEM, "%d threads cannot be started", threads);
