@@ -178,6 +178,18 @@ static bool is_mistyped(const char *word)
     return !strpbrk(word, "./-") && stat(word, &s) != 0 && errno == ENOENT;
 }
 
+/* What is written last is found out first. */
+static int check_companion(const cli_listing *l, kmf_err *err)
+{
+    bool beside = l->format == KMF_COUNTS_TSV || l->format == KMF_COUNTS_BINARY;
+    if (strcmp(l->out, "-") == 0 || !beside)
+        return 0;
+    char *name = kmf_companion(l->out, ".json", err);
+    int status = name ? cli_check_output(name, err) : KMF_ENOMEM;
+    kmf_text_free(name);
+    return status;
+}
+
 static int count(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
@@ -204,10 +216,12 @@ static int count(cli *run, int argc, char **argv)
         leave = cli_refuse_foreign(run, a.listing.out, cli_count_endings);
     if (leave >= 0)
         return leave;
+    if (is_mistyped(paths[0]) && find_subcommand(paths[0]))
+        return cli_wrong(run, "%s: a sub-command stands before all options", paths[0]);
     if (is_mistyped(paths[0]))
         return cli_wrong(run, "there is neither a file nor a sub-command '%s'", paths[0]);
     if (cli_check_inputs(paths, n_paths, &a.reader, &err) < 0 ||
-        cli_check_output(a.listing.out, &err) < 0)
+        cli_check_output(a.listing.out, &err) < 0 || check_companion(&a.listing, &err) < 0)
         return cli_fail(run, &err);
     if (run->verbose)
         cli_note(run, "k = %d, %s, stride %zu, %d threads", a.opts.k,
