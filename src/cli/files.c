@@ -225,12 +225,27 @@ int cli_refuse_inputs(cli *run, const char *out, const char *const *endings,
     return -1;
 }
 
+/* A table of the same stem, whose companion is about to become out's. */
+static void warn_of_neighbours(const cli *run, const char *out, const char *companion)
+{
+    static const char *const tables[] = {".npy", ".tsv", ".tsv.gz"};
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0] && cli_is_file(companion); i++) {
+        char *other = kmf_companion(out, tables[i], NULL);
+        if (other && cli_is_file(other) && !cli_same_output(other, out))
+            cli_warn(run, "%s is there, too: %s, which lies beside it, will be that of %s",
+                     other, companion, out);
+        kmf_text_free(other);
+    }
+}
+
 int cli_refuse_foreign(const cli *run, const char *out, const char *const *endings)
 {
     int leave = -1;
     for (; strcmp(out, "-") != 0 && *endings && leave < 0; endings++) {
         char *name = kmf_companion(out, *endings, NULL);
         leave = name ? refuse(run, out, name, is_beside_rows) : -1;
+        if (name && leave < 0)
+            warn_of_neighbours(run, out, name);
         kmf_text_free(name);
     }
     return leave;
