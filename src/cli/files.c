@@ -349,8 +349,6 @@ int cli_check_output(const char *path, kmf_err *err)
     int reason;
     if (strcmp(path, "-") == 0)
         return 0;
-    if (path[0] == '\0')
-        return cli_raise(err, KMF_EINVAL, "the output has an empty name");
     bool there = stat(path, &s) == 0;
     if (there && S_ISDIR(s.st_mode)) {
         reason = EISDIR;
