@@ -221,10 +221,14 @@ char *kmf_real_name(const char *path, kmf_err *err)
     struct stat st;
     char real[PATH_MAX];
     int links = 0;
-    if (is_device(path) || strlen(path) >= sizeof real)
+    if (strlen(path) >= sizeof real)
         return kmf_strdup(path, err);
+    if (stat(path, &st) != 0 && errno == EACCES) { /* a link that one may not follow, too */
+        kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
+        return NULL;
+    }
     strcpy(real, path);
-    while (lstat(real, &st) == 0 && S_ISLNK(st.st_mode)) {
+    while (!is_device(real) && lstat(real, &st) == 0 && S_ISLNK(st.st_mode)) {
         if (links++ == LINKS_MOST)
             errno = ELOOP;
         if (links > LINKS_MOST || follow_link(real) < 0) {
