@@ -98,6 +98,33 @@ START_TEST(a_state_that_is_not_finite_is_told_whatever_the_pooling)
 }
 END_TEST
 
+/* A composition that is finite until it is made of its mean, among others in a batch. */
+START_TEST(a_composition_that_is_not_finite_names_its_record)
+{
+    kmf_config config = small_config(1);
+    kmf_embed_options o = one_thread();
+    kmf_err err = {0};
+    config.composition = 8;
+    kmf_model *model = kmf_model_draw(&config, 5, &err);
+    ck_assert_msg(model, "%s", err.msg);
+    float *word = model->params.comp_word + 8 * (size_t)kmf_vocab_kmer(model->vocab, 6);
+    for (size_t i = 0; i < 8; i++)
+        word[i] = i < 4 ? 3e38f : -1;
+    ck_assert_msg(kmf_model_save(model, in_scratch("m"), KMF_F32, NULL, &err) == 0, "%s",
+                  err.msg);
+    kmf_model_free(model);
+    o.parts = KMF_PARTS_COMPOSITION;
+    kmf_embedder *e = embedder_of(in_scratch("m"), &o);
+    ck_assert_int_eq(kmf_embedder_add(e, "a", "TTTTTTTTGGA", 11, NULL), 0);
+    ck_assert_int_eq(kmf_embedder_add(e, "b", "ACG", 3, NULL), 0);
+    ck_assert_int_eq(kmf_embedder_add(e, "c", "GGATTTT", 7, NULL), 0);
+    ck_assert_int_eq(kmf_embedder_finish(e, &err), KMF_ENUMERIC);
+    ck_assert_msg(strstr(err.msg, "record 2 'b': ") && strstr(err.msg, "not finite"), "%s",
+                  err.msg);
+    kmf_embedder_free(e);
+}
+END_TEST
+
 /* A model of one layer whose states are all -0.0. */
 static void save_zeros(void)
 {
@@ -346,6 +373,7 @@ int main(void)
     TCase *tc = tcase_create("models");
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_add_test(tc, a_state_that_is_not_finite_is_told_whatever_the_pooling);
+    tcase_add_test(tc, a_composition_that_is_not_finite_names_its_record);
     tcase_add_test(tc, a_state_of_zero_has_one_sign);
     tcase_add_test(tc, after_a_failure_amid_a_record_the_embedder_is_as_new);
     tcase_add_test(tc, each_chunk_counts_its_own_tokens_and_its_frame);

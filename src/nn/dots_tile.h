@@ -89,11 +89,14 @@ TARGET static void NAME(product_)(float *y, size_t ld_y, const float *x, size_t 
         four_rows right;
         take_four(&right, w + r * ld_w, ld_w, R - r, K);
         size_t n = 0;
-        for (; n + ROWS <= N; n += ROWS)
-            NAME(tile_)
-        (ROWS, y + n * ld_y + r, ld_y, x + n * ld_x, ld_x, x_rest + n, &right, K);
-        for (; n < N; n++)
-            NAME(tile_)(1, y + n * ld_y + r, ld_y, x + n * ld_x, ld_x, x_rest + n, &right, K);
+        for (; n + ROWS <= N; n += ROWS) {
+            const float *left = x + n * ld_x;
+            NAME(tile_)(ROWS, y + n * ld_y + r, ld_y, left, ld_x, x_rest + n, &right, K);
+        }
+        for (; n < N; n++) {
+            const float *left = x + n * ld_x;
+            NAME(tile_)(1, y + n * ld_y + r, ld_y, left, ld_x, x_rest + n, &right, K);
+        }
     }
 }
 
