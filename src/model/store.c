@@ -231,7 +231,7 @@ static int load_kept(kmf_model *model, kmf_err *err)
 {
     int rc = 0;
     for (size_t i = 0; i < KMF_KEPT && rc == 0; i++) {
-        size_t len;
+        size_t len = 0;
         const char *name = file_names[FILE_TOKENIZER_CONFIG + i];
         const char *within = text_within(model, name);
         char *path = join(model->path, name, err);
