@@ -242,7 +242,7 @@ END_TEST
 /* What came before, of another run or from hand, stays where it is. */
 START_TEST(rows_go_behind_those_that_are_there)
 {
-    enum form form = _i;
+    enum form form = (enum form)_i;
     float hand[4] = {1, 2, 3, 4};
     const kmf_row row = {.name = "by hand", .position = -1, .vector = hand};
     float alone[4];
