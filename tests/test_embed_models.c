@@ -52,14 +52,17 @@ static void save_drawn(const kmf_config *config, const char *name)
 
 /* ---------------------------------------------------------------- not finite ------------- */
 
-/* Finite weights whose layer norm overflows where a sequence has ACG. */
-static void save_overflowing(void)
+/* Finite weights whose layer norm overflows where a sequence has ACG: of states, or composition. */
+static void save_overflowing(size_t composition)
 {
     kmf_config config = small_config(1);
     kmf_err err = {0};
+    config.composition = composition;
     kmf_model *model = kmf_model_draw(&config, 5, &err);
     ck_assert_msg(model, "%s", err.msg);
-    float *word = model->params.word + 8 * (size_t)kmf_vocab_kmer(model->vocab, 6);
+    size_t acg = (size_t)kmf_vocab_kmer(model->vocab, 6);
+    float *word = composition > 0 ? model->params.comp_word + composition * acg
+                                  : model->params.word + config.embedding_size * acg;
     for (size_t i = 0; i < 8; i++)
         word[i] = i < 4 ? 3e38f : -1;
     ck_assert_msg(kmf_model_save(model, in_scratch("m"), KMF_F32, NULL, &err) == 0, "%s",
@@ -72,7 +75,7 @@ START_TEST(a_state_that_is_not_finite_is_told_whatever_the_pooling)
 {
     static const char *const bad[] = {"ACGTTTTT", "TTTTTACG", "TTTACGTTT", "ACG"};
     char far[2][200];
-    save_overflowing();
+    save_overflowing(0);
     for (int i = 0; i < 2; i++) {
         memset(far[i], 'T', sizeof far[i]);
         memcpy(far[i] + (i ? sizeof far[i] - 4 : 0), "ACG", 3);
@@ -101,18 +104,9 @@ END_TEST
 /* A composition that is finite until it is made of its mean, among others in a batch. */
 START_TEST(a_composition_that_is_not_finite_names_its_record)
 {
-    kmf_config config = small_config(1);
     kmf_embed_options o = one_thread();
     kmf_err err = {0};
-    config.composition = 8;
-    kmf_model *model = kmf_model_draw(&config, 5, &err);
-    ck_assert_msg(model, "%s", err.msg);
-    float *word = model->params.comp_word + 8 * (size_t)kmf_vocab_kmer(model->vocab, 6);
-    for (size_t i = 0; i < 8; i++)
-        word[i] = i < 4 ? 3e38f : -1;
-    ck_assert_msg(kmf_model_save(model, in_scratch("m"), KMF_F32, NULL, &err) == 0, "%s",
-                  err.msg);
-    kmf_model_free(model);
+    save_overflowing(8);
     o.parts = KMF_PARTS_COMPOSITION;
     kmf_embedder *e = embedder_of(in_scratch("m"), &o);
     ck_assert_int_eq(kmf_embedder_add(e, "a", "TTTTTTTTGGA", 11, NULL), 0);

@@ -111,7 +111,7 @@ static bool agree(const json_t *one, const json_t *other, const char *key)
 
 /*
  * A name of kernels that compute float32 by AVX2 or more, tile registers apart: all give the same
- * bits (nn/kernels.h).
+ * bits (base/cpu.h).
  */
 static bool is_fused(const char *products)
 {
