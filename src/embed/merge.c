@@ -14,6 +14,7 @@
 #include "embed/npy.h"
 #include "embed/provenance.h"
 #include "embed/sidecar.h"
+#include "nn/gemm.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -109,20 +110,6 @@ static bool agree(const json_t *one, const json_t *other, const char *key)
     return json_equal(a, b) || (!a && !b);
 }
 
-/*
- * A name of kernels that compute float32 by AVX2 or more, tile registers apart: all give the same
- * bits (base/cpu.h).
- */
-static bool is_fused(const char *products)
-{
-    static const char *const names[] = {"plain avx2", "plain avx512", "plain vnni",
-                                        "plain bf16"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(products, names[i]) == 0)
-            return true;
-    return false;
-}
-
 /* Do products that are computed as these two runs say give the same bits? None is as good. */
 static bool same_products(const json_t *one, const json_t *other)
 {
@@ -132,7 +119,7 @@ static bool same_products(const json_t *one, const json_t *other)
         json_string_value(json_object_get(json_object_get(one, "settings"), "precision"));
     if (!precision || !a || !b) /* what has no precision has no products */
         return !precision || agree(one, other, "products");
-    return strcmp(a, b) == 0 || (strcmp(precision, "f32") == 0 && is_fused(a) && is_fused(b));
+    return strcmp(precision, "f32") == 0 ? kmf_gemm_same_f32(a, b) : strcmp(a, b) == 0;
 }
 
 /* Each number once, and the same run. */

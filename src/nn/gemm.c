@@ -35,6 +35,7 @@ static struct {
 
 static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
 
+#define PLAIN "plain %s"          /* the engine's name, by its level */
 #define BLAS_ROWS (11 * KMF_TILE) /* at most, in a call */
 #define BLAS_UNIT 24
 /* Products of fewer multiplications may be given to kernels of another order of sums. */
@@ -133,7 +134,7 @@ static void choose_engine(void)
     if (blas)
         snprintf(engine.name, sizeof engine.name, "openblas %s", openblas_get_corename());
     else
-        snprintf(engine.name, sizeof engine.name, "plain %s", kmf_cpu_name(kmf_cpu_level()));
+        snprintf(engine.name, sizeof engine.name, PLAIN, kmf_cpu_name(kmf_cpu_level()));
 }
 
 void kmf_gemm_init(void)
@@ -145,6 +146,22 @@ const char *kmf_gemm_name(void)
 {
     kmf_gemm_init();
     return engine.name;
+}
+
+static bool is_fused(const char *name)
+{
+    char fused[sizeof engine.name];
+    for (kmf_cpu level = KMF_CPU_AVX2; level < KMF_CPU_AMX; level++) {
+        snprintf(fused, sizeof fused, PLAIN, kmf_cpu_name(level));
+        if (strcmp(name, fused) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool kmf_gemm_same_f32(const char *one, const char *other)
+{
+    return strcmp(one, other) == 0 || (is_fused(one) && is_fused(other));
 }
 
 void kmf_stop_blas_threads(void)
