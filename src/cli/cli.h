@@ -204,12 +204,15 @@ bool cli_same_output(const char *a, const char *b);
  */
 int cli_refuse_inputs(cli *run, const char *out, const char *const *endings,
                       const char *const *paths, size_t n);
-/* -1, or the exit code if what it brings would replace a file of something else. */
-int cli_refuse_foreign(const cli *run, const char *out, const char *const *endings);
-/* The same of a file that lies beside vectors of k-mers: x.json or x.vocab. */
+/*
+ * -1, or the exit code if what it brings would replace a file of something else, or cannot be
+ * written where there is something. That it becomes what another table of the stem has beside it is
+ * a warning.
+ */
+int cli_check_companions(const cli *run, const char *out, const char *const *endings);
+/* -1, or the exit code if a file beside vectors of k-mers, x.json or x.vocab, is of something else. */
 int cli_refuse_foreign_words(const cli *run, const char *out, const char *name);
-extern const char *const cli_row_endings[];   /* of rows: .ids.tsv, .json */
-extern const char *const cli_count_endings[]; /* of tables of counts: .json */
+extern const char *const cli_row_endings[]; /* of rows: .ids.tsv, .json */
 /* Is a picture, or one of the two files beside it? */
 bool cli_picture_is_an_input(const char *picture, const char *const *paths, size_t n);
 /* One name a line, for provenance. Freed by free. */
@@ -344,6 +347,8 @@ typedef struct cli_listing {
  * exit code after a message that tells why not.
  */
 int cli_listing_check(const cli *run, const cli_listing *listing, const kmf_counts_info *info);
+/* What lies beside the table: x.json, or nothing. */
+const char *const *cli_listing_endings(const cli_listing *listing);
 /*
  * Ends the counting and writes the table. A binary table of all k-mers is written as it is
  * made, and takes no memory.

@@ -338,7 +338,7 @@ int cli_embed(cli *run, int argc, char **argv)
     if (leave < 0)
         leave = cli_refuse_inputs(run, a.out, cli_row_endings, beside, 3);
     if (leave < 0)
-        leave = cli_refuse_foreign(run, a.out, cli_row_endings);
+        leave = cli_check_companions(run, a.out, cli_row_endings);
     if (leave >= 0)
         return leave;
     if (cli_check_inputs(paths, n_paths, &a.reader, &err) < 0)

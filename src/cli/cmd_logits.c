@@ -437,7 +437,7 @@ int cli_logits(cli *run, int argc, char **argv)
     if (a.out && leave < 0)
         leave = cli_refuse_inputs(run, a.out, cli_row_endings, beside, 3);
     if (a.out && leave < 0)
-        leave = cli_refuse_foreign(run, a.out, cli_row_endings);
+        leave = cli_check_companions(run, a.out, cli_row_endings);
     if (leave >= 0)
         return leave;
     if (cli_check_inputs(paths, n_paths, &a.reader, &err) < 0)

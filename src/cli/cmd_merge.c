@@ -33,7 +33,7 @@ static int refuse_shards(cli *run, const char *out, const char *const *shards, s
             leave = cli_refuse_inputs(run, out, cli_row_endings, beside, 1);
             kmf_text_free(name);
         }
-    return leave < 0 ? cli_refuse_foreign(run, out, cli_row_endings) : leave;
+    return leave < 0 ? cli_check_companions(run, out, cli_row_endings) : leave;
 }
 
 int cli_merge(cli *run, int argc, char **argv)

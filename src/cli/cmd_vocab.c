@@ -178,18 +178,6 @@ static bool is_mistyped(const char *word)
     return !strpbrk(word, "./-") && stat(word, &s) != 0 && errno == ENOENT;
 }
 
-/* What is written last is found out first. */
-static int check_companion(const cli_listing *l, kmf_err *err)
-{
-    bool beside = l->format == KMF_COUNTS_TSV || l->format == KMF_COUNTS_BINARY;
-    if (strcmp(l->out, "-") == 0 || !beside)
-        return 0;
-    char *name = kmf_companion(l->out, ".json", err);
-    int status = name ? cli_check_output(name, err) : KMF_ENOMEM;
-    kmf_text_free(name);
-    return status;
-}
-
 static int count(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
@@ -209,11 +197,13 @@ static int count(cli *run, int argc, char **argv)
     size_t n_paths = (size_t)(argc - first);
 
     const char *const beside[] = {a.reader.bed, a.reader.reference};
-    leave = cli_refuse_inputs(run, a.listing.out, cli_count_endings, paths, n_paths);
+    leave =
+        cli_refuse_inputs(run, a.listing.out, cli_listing_endings(&a.listing), paths, n_paths);
     if (leave < 0)
-        leave = cli_refuse_inputs(run, a.listing.out, cli_count_endings, beside, 2);
+        leave =
+            cli_refuse_inputs(run, a.listing.out, cli_listing_endings(&a.listing), beside, 2);
     if (leave < 0)
-        leave = cli_refuse_foreign(run, a.listing.out, cli_count_endings);
+        leave = cli_check_companions(run, a.listing.out, cli_listing_endings(&a.listing));
     if (leave >= 0)
         return leave;
     if (is_mistyped(paths[0]) && find_subcommand(paths[0]))
@@ -221,7 +211,7 @@ static int count(cli *run, int argc, char **argv)
     if (is_mistyped(paths[0]))
         return cli_wrong(run, "there is neither a file nor a sub-command '%s'", paths[0]);
     if (cli_check_inputs(paths, n_paths, &a.reader, &err) < 0 ||
-        cli_check_output(a.listing.out, &err) < 0 || check_companion(&a.listing, &err) < 0)
+        cli_check_output(a.listing.out, &err) < 0)
         return cli_fail(run, &err);
     if (run->verbose)
         cli_note(run, "k = %d, %s, stride %zu, %d threads", a.opts.k,

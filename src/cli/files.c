@@ -206,7 +206,6 @@ bool cli_is_checkpoint(const char *path, const char *kind)
 }
 
 const char *const cli_row_endings[] = {".ids.tsv", ".json", NULL};
-const char *const cli_count_endings[] = {".json", NULL};
 
 int cli_refuse_inputs(cli *run, const char *out, const char *const *endings,
                       const char *const *paths, size_t n)
@@ -225,11 +224,11 @@ int cli_refuse_inputs(cli *run, const char *out, const char *const *endings,
     return -1;
 }
 
-/* A table of the same stem, whose companion is about to become out's. */
+/* Tables of the same stem, whose companion is about to become out's. */
 static void warn_of_neighbours(const cli *run, const char *out, const char *companion)
 {
     static const char *const tables[] = {".npy", ".tsv", ".tsv.gz"};
-    for (size_t i = 0; i < sizeof tables / sizeof tables[0] && cli_is_file(companion); i++) {
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
         char *other = kmf_companion(out, tables[i], NULL);
         if (other && cli_is_file(other) && !cli_same_output(other, out))
             cli_warn(run, "%s is there, too: %s, which lies beside it, will be that of %s",
@@ -238,16 +237,27 @@ static void warn_of_neighbours(const cli *run, const char *out, const char *comp
     }
 }
 
-int cli_refuse_foreign(const cli *run, const char *out, const char *const *endings)
+int cli_check_companions(const cli *run, const char *out, const char *const *endings)
 {
+    kmf_err err = {0};
+    struct stat s;
+    char *first = NULL; /* that is there */
     int leave = -1;
     for (; strcmp(out, "-") != 0 && *endings && leave < 0; endings++) {
         char *name = kmf_companion(out, *endings, NULL);
-        leave = name ? refuse(run, out, name, is_beside_rows) : -1;
-        if (name && leave < 0)
-            warn_of_neighbours(run, out, name);
-        kmf_text_free(name);
+        if (name && stat(name, &s) == 0) {
+            leave = refuse(run, out, name, is_beside_rows);
+            if (leave < 0 && cli_check_output(name, &err) < 0)
+                leave = cli_fail(run, &err);
+        }
+        if (name && !first && cli_is_file(name))
+            first = name;
+        else
+            kmf_text_free(name);
     }
+    if (first && leave < 0)
+        warn_of_neighbours(run, out, first);
+    kmf_text_free(first);
     return leave;
 }
 

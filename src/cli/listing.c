@@ -21,6 +21,12 @@
 #define WORDS_K_MAX 12                 /* of vocab.txt */
 #define FULL_MAX ((double)(1LL << 32)) /* k-mers that are listed at most */
 
+const char *const *cli_listing_endings(const cli_listing *l)
+{
+    static const char *const json[] = {".json", NULL}, *const none[] = {NULL};
+    return l->format == KMF_COUNTS_TSV || l->format == KMF_COUNTS_BINARY ? json : none;
+}
+
 static bool selects(const cli_listing *l)
 {
     return l->min_count > 1 || l->max_size > 0;
