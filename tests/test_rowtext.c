@@ -153,6 +153,28 @@ START_TEST(what_waits_is_bounded)
 }
 END_TEST
 
+/* Once as many blocks as wait at a time have been filled. */
+START_TEST(no_block_takes_memory)
+{
+    kmf_rowtext *texts = kmf_rowtext_new(DIM, NULL);
+    float vectors[8 * DIM];
+    size_t took[4] = {0};
+    for (uint64_t round = 0; round < 400; round++) {
+        if (round % 100 == 0)
+            kmf_mem_fail_at(0);
+        fill(vectors, round * 8, 8, 1);
+        ck_assert_int_eq(kmf_rowtext_put(texts, round * 8, vectors, 8), 1);
+        for (uint64_t row = round > 0 ? (round - 1) * 8 : 0; row < round * 8; row++)
+            check_row(texts, row, 1);
+        took[round / 100] = kmf_mem_count();
+    }
+    ck_assert_uint_gt(took[0], 0);
+    for (size_t i = 1; i < 4; i++)
+        ck_assert_uint_eq(took[i], 0);
+    kmf_rowtext_free(texts);
+}
+END_TEST
+
 START_TEST(without_memory_a_row_stays_a_vector)
 {
     float vectors[DIM * 4];
@@ -184,6 +206,7 @@ int main(void)
     tcase_add_test(tc, rows_are_taken_while_others_are_made);
     tcase_add_test(tc, a_row_that_comes_again_takes_the_place);
     tcase_add_test(tc, what_waits_is_bounded);
+    tcase_add_test(tc, no_block_takes_memory);
     tcase_add_test(tc, without_memory_a_row_stays_a_vector);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
