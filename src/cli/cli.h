@@ -210,7 +210,7 @@ int cli_refuse_inputs(cli *run, const char *out, const char *const *endings,
  * a warning.
  */
 int cli_check_companions(const cli *run, const char *out, const char *const *endings);
-/* -1, or the exit code if a file beside vectors of k-mers, x.json or x.vocab, is of something else. */
+/* -1, or the exit code if a file beside k-mer vectors, x.json or x.vocab, is of something else. */
 int cli_refuse_foreign_words(const cli *run, const char *out, const char *name);
 extern const char *const cli_row_endings[]; /* of rows: .ids.tsv, .json */
 /* Is a picture, or one of the two files beside it? */

@@ -38,8 +38,8 @@ void kmf_gemm_init(void);
 /* "openblas SkylakeX", "plain avx2": for `version` and provenance. */
 const char *kmf_gemm_name(void);
 /*
- * Of two such names: does float32 have the same bits by both? It does by the plain kernels from AVX2
- * on, tile registers apart (base/cpu.h).
+ * Of two such names: does float32 have the same bits by both? It does by the plain kernels from
+ * AVX2 on, tile registers apart (base/cpu.h).
  */
 bool kmf_gemm_same_f32(const char *one, const char *other);
 /* The BLAS that is linked, whether it is the engine or not: "OpenBLAS 0.3.21 ...". */
