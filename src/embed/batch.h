@@ -7,7 +7,7 @@
  *   a stretch of letters adds the counts, or the sum of the vectors, of its k-mers
  *
  * Either way a record's vector is the sum of its pieces divided by the sum of their weights, so
- * the pipeline (embedder.c) need not know which it is. All memory is taken once.
+ * the pipeline (flow.h) need not know which it is. All memory is taken once.
  */
 #ifndef KMF_BATCH_H
 #define KMF_BATCH_H

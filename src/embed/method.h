@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How records become vectors: by an encoder, by k-mer frequencies, or by the vectors of their
- * k-mers. The pipeline (embedder.c) cuts records into pieces as the method wants them, has its
- * threads work on batches of them, and adds up what comes out; it knows no method by name.
+ * k-mers. The pipeline (embedder.c, flow.h) cuts records into pieces as the method wants them, has
+ * its threads work on batches of them, and adds up what comes out; it knows no method by name.
  */
 #ifndef KMF_METHOD_H
 #define KMF_METHOD_H

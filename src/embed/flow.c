@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: MIT */
+#include "embed/flow.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "embed/vector.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------- making one ------------ */
+
+static void clear_sums(kmf_embedder *e)
+{
+    for (int s = 0; s < 2; s++) {
+        e->sums[s].tokens = 0;
+        e->sums[s].weight = 0;
+        for (size_t d = 0; d < e->dim; d++)
+            e->sums[s].values[d] = e->opts.pooling == KMF_POOL_MAX ? -HUGE_VAL : 0;
+    }
+}
+
+int kmf_flow_begin(kmf_embedder *e, kmf_err *err)
+{
+    size_t threads = (size_t)e->opts.threads;
+    if (kmf_crew_init(&e->crew, e->method, e->opts.threads, err) < 0)
+        return KMF_ENOMEM;
+    e->spare_core = e->opts.threads < kmf_threads_default();
+    e->n_slots = 2 * threads + 1;
+    e->slots = kmf_calloc(e->n_slots, sizeof *e->slots, err);
+    if (!e->slots)
+        return KMF_ENOMEM;
+    for (size_t i = 0; i < e->n_slots; i++) {
+        e->slots[i].embedder = e;
+        e->slots[i].batch = kmf_batch_new(&e->method->shape, err);
+        if (!e->slots[i].batch)
+            return KMF_ENOMEM;
+    }
+    e->n_records = 2 * e->n_slots * e->method->shape.cap_pieces;
+    e->records = kmf_calloc(e->n_records, sizeof *e->records, err);
+    e->vector = kmf_floats(e->dim, err);
+    e->sums[0].values = kmf_calloc(e->dim, sizeof(double), err);
+    e->sums[1].values = kmf_calloc(e->dim, sizeof(double), err);
+    if (!e->records || !e->vector || !e->sums[0].values || !e->sums[1].values)
+        return KMF_ENOMEM;
+    clear_sums(e);
+    e->queue = kmf_queue_new(e->pool, (int)e->n_slots, err);
+    return e->queue ? 0 : KMF_ENOMEM;
+}
+
+void kmf_flow_end(kmf_embedder *e)
+{
+    for (size_t i = 0; e->slots && i < e->n_slots; i++)
+        kmf_batch_free(e->slots[i].batch);
+    for (size_t i = 0; e->records && i < e->n_records; i++)
+        kmf_free(e->records[i].name);
+    kmf_crew_free(&e->crew);
+    kmf_free(e->slots);
+    kmf_free(e->records);
+    kmf_free(e->sums[0].values);
+    kmf_free(e->sums[1].values);
+    kmf_free(e->vector);
+}
+
+/* ---------------------------------------------------------------- a record's end -------- */
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* With both strands the larger count of the two; with a stride of 1 they are the same. */
+void kmf_flow_tell(kmf_pending *p)
+{
+    const kmf_strand_tally *fwd = &p->seen[0];
+    const kmf_strand_tally *rc = &p->seen[1];
+    p->row.tokens = larger(fwd->tokens, rc->tokens);
+    p->row.ambiguous = larger(fwd->ambiguous, rc->ambiguous);
+    p->unknown = larger(fwd->unknown, rc->unknown);
+}
+
+static void fill_nan(float *vector, size_t dim)
+{
+    for (size_t d = 0; d < dim; d++)
+        vector[d] = NAN;
+}
+
+/* "reads.fq: record 812 'name': what". */
+static int fail_record(const kmf_pending *p, kmf_code code, const char *what, kmf_err *err)
+{
+    char shown[KMF_ERR_SHOW];
+    return kmf_fail(err, code, "%s%srecord %llu '%s': %s", p->source ? p->source : "",
+                    p->source ? ": " : "", (unsigned long long)p->number,
+                    kmf_err_show(shown, p->row.name), what);
+}
+
+int kmf_flow_source(const kmf_pending *p, int status, kmf_err *err)
+{
+    kmf_err told = {0};
+    if (status == 0 || !err || strncmp(err->msg, "record '", 8) != 0)
+        return status;
+    kmf_fail(&told, err->code, "record %llu %s", (unsigned long long)p->number,
+             err->msg + strlen("record "));
+    if (p->source)
+        kmf_err_prefix(&told, p->source);
+    *err = told;
+    return status;
+}
+
+static int fail_not_finite(const kmf_pending *p, kmf_err *err)
+{
+    return fail_record(p, KMF_ENUMERIC, "the model gives a vector that is not finite", err);
+}
+
+static int check_strict(const kmf_pending *p, const char *unknown, kmf_err *err)
+{
+    char text[128];
+    const char *what = NULL;
+    if (p->row.tokens == 0)
+        what = "no valid k-mer";
+    else if (p->cut)
+        what = "k-mers left out";
+    else if (p->row.chunks > 1)
+        what = "more than one chunk";
+    else if (p->row.ambiguous > 0)
+        what = "ambiguous letters";
+    else if (p->unknown > 0)
+        what = unknown;
+    if (!what)
+        return 0;
+    snprintf(text, sizeof text, "%s, and --strict was asked for", what);
+    return fail_record(p, KMF_EFORMAT, text, err);
+}
+
+static void count_record(kmf_embed_stats *s, const kmf_pending *p)
+{
+    s->records++;
+    s->bases += p->row.len;
+    s->tokens += p->row.tokens;
+    s->ambiguous += p->row.ambiguous;
+    s->unknown += p->unknown;
+    s->chunked += p->row.chunks > 1;
+    s->truncated += p->cut;
+    s->empty += p->row.tokens == 0;
+}
+
+/*
+ * Hands out the oldest record, which is complete; made: the piece whose job has made its vector,
+ * `whole`, else NULL. Per token its rows are out already.
+ */
+static int emit(kmf_embedder *e, const kmf_piece *made, const float *whole, kmf_err *err)
+{
+    kmf_pending *p = &e->records[e->first_record];
+    bool finite = made && made->finite;
+    if (!kmf_flow_takes_ids(e)) {
+        kmf_flow_tell(p);
+        p->row.chunks = p->row.tokens > 0;
+    }
+    bool empty = kmf_flow_per_token(e) || whole
+                     ? p->row.tokens == 0
+                     : e->sums[0].tokens == 0 && e->sums[1].tokens == 0;
+    int status = e->opts.strict ? check_strict(p, e->method->kind->unknown, err) : 0;
+    if (status == 0 && (!kmf_flow_per_token(e) || empty)) {
+        if (empty) {
+            fill_nan(e->vector, e->dim);
+        } else if (!whole) {
+            kmf_sums_vector(e->method, &e->opts, e->vector, e->sums);
+            kmf_vector_finite(e->vector, e->dim, &finite);
+        }
+        p->row.vector = whole && !empty ? whole : e->vector;
+        if (made && made->stored)
+            p->row.vector = NULL;
+        if (!empty && !finite)
+            status = fail_not_finite(p, err);
+        p->row.position = -1;
+        if (status == 0 && e->to.fn)
+            status = kmf_flow_source(p, e->to.fn(e->to.user, &p->row, err), err);
+    }
+    count_record(&e->stats, p);
+    e->to.n_rows += status == 0;
+    if (!whole)
+        clear_sums(e);
+    e->first_record = (e->first_record + 1) % e->n_records;
+    e->n_pending--;
+    return status;
+}
+
+static int emit_complete(kmf_embedder *e, kmf_err *err)
+{
+    while (e->n_pending > 0) {
+        const kmf_pending *p = &e->records[e->first_record];
+        if (!p->closed || p->n_done < p->n_pieces)
+            return 0;
+        int status = emit(e, NULL, NULL, err);
+        if (status < 0)
+            return status;
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------- batches --------------- */
+
+static void *work(void *arg)
+{
+    kmf_slot *s = arg;
+    kmf_embedder *e = s->embedder;
+    int room = kmf_crew_enter(&e->crew, kmf_pool_worker(e->pool));
+    kmf_job_work(e->method, &e->opts, s->batch, room);
+    kmf_crew_leave(&e->crew, room);
+    /* where the caller is idle, and has a core, its writing the rows holds up the run less */
+    bool idle = e->spare_core && atomic_load(&e->awaited) == s;
+    s->status = 0;
+    s->failed = (kmf_err){0};
+    if (e->to.store && !idle)
+        s->status = kmf_store_batch(s->batch, e->to.store, e->to.user, &s->failed);
+    return s;
+}
+
+static void count_piece(kmf_strand_tally *seen, const kmf_piece *piece)
+{
+    seen->tokens += piece->tokens;
+    seen->ambiguous += piece->ambiguous;
+    seen->unknown += piece->unknown;
+}
+
+static void add_piece(kmf_embedder *e, const kmf_piece *piece, const double *values)
+{
+    kmf_sum *s = &e->sums[piece->reverse];
+    s->tokens += piece->tokens;
+    s->weight += piece->weight;
+    if (e->opts.pooling == KMF_POOL_MAX)
+        for (size_t d = 0; d < e->dim; d++)
+            s->values[d] = kmf_greater(s->values[d], values[d]);
+    else
+        for (size_t d = 0; d < e->dim; d++)
+            s->values[d] += values[d];
+}
+
+static int emit_tokens(kmf_embedder *e, kmf_pending *p, kmf_batch *b, const kmf_piece *piece,
+                       kmf_err *err)
+{
+    for (size_t i = 0; i < piece->tokens; i++) {
+        float *vector = b->rows + (piece->row_beg + i) * e->dim;
+        bool finite;
+        kmf_vector_finite(vector, e->dim, &finite);
+        int status = finite ? 0 : fail_not_finite(p, err);
+        kmf_vector_norm(vector, e->dim, e->method->first, (kmf_norm)e->opts.norm);
+        p->row.vector = vector;
+        p->row.position = (int64_t)b->row_pos[piece->row_beg + i];
+        if (status == 0 && e->to.fn)
+            status = kmf_flow_source(p, e->to.fn(e->to.user, &p->row, err), err);
+        if (status < 0)
+            return status;
+    }
+    return 0;
+}
+
+/* Gives the pieces of the oldest batch, which is done, to their records. */
+static int hand_out(kmf_embedder *e, kmf_batch *b, kmf_err *err)
+{
+    int status = 0;
+    for (size_t i = 0; i < b->n_pieces && status == 0; i++) {
+        const kmf_piece *piece = &b->pieces[i];
+        status = emit_complete(e, err);
+        if (status < 0)
+            break;
+        kmf_pending *p = &e->records[e->first_record];
+        assert(e->n_pending > 0 && p->n_done < p->n_pieces);
+        p->n_done++;
+        e->tokens_done += piece->tokens;
+        if (!kmf_flow_takes_ids(e))
+            count_piece(&p->seen[piece->reverse], piece);
+        if (kmf_flow_per_token(e))
+            status = emit_tokens(e, p, b, piece, err);
+        else if (piece->whole)
+            status = emit(e, piece, kmf_batch_vector(b, piece), err);
+        else if (!piece->half)
+            add_piece(e, piece, b->sums + piece->sum_beg);
+    }
+    kmf_batch_clear(b);
+    if (e->progress)
+        e->progress(e->progress_user, e->tokens_done);
+    return status < 0 ? status : emit_complete(e, err);
+}
+
+/* Waits for the oldest batch. */
+static int collect(kmf_embedder *e, kmf_err *err)
+{
+    assert(e->n_sent > 0);
+    atomic_store(&e->awaited, &e->slots[e->first_sent]);
+    kmf_slot *s = kmf_queue_wait(e->queue);
+    atomic_store(&e->awaited, NULL);
+    e->first_sent = (e->first_sent + 1) % e->n_slots;
+    e->n_sent--;
+    if (s->status < 0)
+        return kmf_fail(err, s->failed.code, "%s", s->failed.msg);
+    return hand_out(e, s->batch, err);
+}
+
+static kmf_slot *filling(kmf_embedder *e)
+{
+    return &e->slots[(e->first_sent + e->n_sent) % e->n_slots];
+}
+
+kmf_batch *kmf_flow_batch(kmf_embedder *e)
+{
+    return filling(e)->batch;
+}
+
+int kmf_flow_send(kmf_embedder *e, kmf_err *err)
+{
+    kmf_slot *s = filling(e);
+    if (s->batch->n_pieces == 0)
+        return 0;
+    kmf_crew_expect(&e->crew);
+    int status = kmf_queue_send(e->queue, work, s, err);
+    if (status < 0) {
+        kmf_crew_call_off(&e->crew);
+        return status;
+    }
+    e->n_sent++;
+    return e->n_sent == e->n_slots ? collect(e, err) : 0;
+}
+
+int kmf_flow_room(kmf_embedder *e, size_t n_units, kmf_err *err)
+{
+    return kmf_batch_fits(kmf_flow_batch(e), n_units) ? 0 : kmf_flow_send(e, err);
+}
+
+int kmf_flow_collect(kmf_embedder *e, kmf_err *err)
+{
+    int status = 0;
+    while (status == 0 && e->n_sent > 0)
+        status = collect(e, err);
+    return status;
+}
+
+/* ---------------------------------------------------------------- records --------------- */
+
+int kmf_flow_open(kmf_embedder *e, const char *name, size_t len, kmf_err *err)
+{
+    while (e->n_pending == e->n_records) {
+        int status = e->n_sent > 0 ? collect(e, err) : kmf_flow_send(e, err);
+        if (status < 0)
+            return status;
+    }
+    kmf_pending *p = &e->records[(e->first_record + e->n_pending) % e->n_records];
+    size_t n = strlen(name) + 1;
+    if (kmf_grow(&p->name, &p->name_cap, n, 1, err) < 0)
+        return KMF_ENOMEM;
+    memcpy(p->name, name, n);
+    *p = (kmf_pending){.name = p->name,
+                       .name_cap = p->name_cap,
+                       .source = e->source,
+                       .number = e->n_seen - e->source_seen + 1,
+                       .row = {.index = e->n_seen, .name = p->name, .len = len}};
+    e->n_pending++;
+    return 0;
+}
+
+kmf_pending *kmf_flow_newest(kmf_embedder *e)
+{
+    return &e->records[(e->first_record + e->n_pending - 1) % e->n_records];
+}
+
+int kmf_flow_close(kmf_embedder *e, kmf_err *err)
+{
+    kmf_flow_newest(e)->closed = true;
+    return emit_complete(e, err);
+}
+
+void kmf_flow_reset(kmf_embedder *e)
+{
+    for (; e->n_sent > 0; e->n_sent--)
+        (void)kmf_queue_wait(e->queue);
+    kmf_crew_reset(&e->crew);
+    for (size_t i = 0; i < e->n_slots; i++)
+        kmf_batch_clear(e->slots[i].batch);
+    e->n_pending = 0;
+    e->n_seen = 0;
+    e->source_seen = 0;
+    clear_sums(e);
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The pipeline behind kmf_embedder: batches and records that are under way.
+ *
+ *   record -> pieces -> batch --+ send                   collect +--> pieces -> record -> row
+ *                               +-- [job: the method's work] ----+    in input order
+ *   batches in a ring of 2t + 1 +-- [job]                      --+
+ *
+ * What the pieces are, chunks of ids or stretches of letters, and what is added up for each, is
+ * the method's business (method.h); what a job does with that is job.h's; who computes, and who
+ * helps whom at the end, is crew.h's; how records become pieces is that of who adds them.
+ *
+ * The caller's thread cuts, sends and collects; the pool's threads compute. Jobs come back in
+ * the order in which they were sent and pieces lie in input order, so one accumulator is enough:
+ * a piece belongs to the oldest record that is not complete. Records that are one piece, or one of
+ * each strand in one batch, as reads are, need none: the job makes their vectors, and may store
+ * them where they belong (rowstore.h), so that nobody else need touch them. Nothing is sorted by
+ * length: batches are packed without padding, so there is nothing that sorting would save.
+ *
+ * Everything is allocated once; a record costs a place in a ring and its name. When the ring of
+ * batches or of records is full, the oldest batch is waited for, so memory is bounded by the
+ * options and does not grow with the input.
+ */
+#ifndef KMF_FLOW_H
+#define KMF_FLOW_H
+
+#include "embed/crew.h"
+#include "embed/digests.h"
+#include "embed/job.h"
+#include "embed/rowstore.h"
+#include "seq/par.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/* The windows of a strand. */
+typedef struct kmf_strand_tally {
+    uint64_t tokens, ambiguous, unknown;
+} kmf_strand_tally;
+
+/* A record whose row is not out. */
+typedef struct kmf_pending {
+    const char *source; /* borrowed; where the record came from, or NULL */
+    uint64_t number;    /* of the record there, from 1 */
+    kmf_row row;        /* name points to the entry's own buffer */
+    char *name;         /* owned, reused */
+    size_t name_cap;
+    kmf_strand_tally seen[2]; /* forward, reverse */
+    uint64_t unknown;
+    bool cut;
+    uint64_t n_pieces; /* handed to batches so far */
+    uint64_t n_done;   /* collected */
+    bool closed;       /* no piece will follow */
+} kmf_pending;
+
+typedef struct kmf_slot {
+    kmf_embedder *embedder; /* borrowed */
+    kmf_batch *batch;       /* owned */
+    int status;             /* of storing its vectors, */
+    kmf_err failed;         /* and why */
+} kmf_slot;
+
+/* Where rows go. */
+typedef struct kmf_sink {
+    kmf_row_fn *fn;      /* NULL: nowhere */
+    kmf_store_fn *store; /* NULL: there is none */
+    void *user;          /* borrowed; of both */
+    uint64_t n_rows;     /* handed out so far */
+} kmf_sink;
+
+struct kmf_embedder {
+    kmf_embed_options opts; /* resolved */
+    kmf_method *method;     /* owned */
+    size_t dim;
+
+    kmf_pool *pool;       /* owned */
+    kmf_queue *queue;     /* owned */
+    kmf_digests *digests; /* owned, or NULL */
+
+    kmf_slot *slots; /* owned [n_slots], a ring: n_sent under way from first_sent on, then
+                        the one being filled */
+    size_t n_slots;
+    size_t first_sent;
+    size_t n_sent;
+    bool spare_core;             /* for the caller's thread beside the workers' */
+    _Atomic(kmf_slot *) awaited; /* that the caller waits for */
+    kmf_crew crew;
+
+    kmf_pending *records; /* owned [n_records], a ring */
+    size_t n_records;
+    size_t first_record;
+    size_t n_pending;
+    kmf_sum sums[2]; /* values owned; of the oldest pending record: forward, reverse */
+    float *vector;   /* owned [dim] */
+
+    kmf_sink to;
+    kmf_progress_fn *progress;
+    void *progress_user;
+    uint64_t tokens_done;
+    const char *source;   /* borrowed; of the records being added */
+    uint64_t n_seen;      /* records given, those of other shards too */
+    uint64_t source_seen; /* of them, those that were given before this source */
+    kmf_embed_stats stats;
+};
+
+/* Are its pieces chunks of ids, or stretches of letters? */
+static inline bool kmf_flow_takes_ids(const kmf_embedder *e)
+{
+    return kmf_method_takes_ids(e->method);
+}
+
+/* A row for each token? */
+static inline bool kmf_flow_per_token(const kmf_embedder *e)
+{
+    return e->opts.pooling == KMF_POOL_NONE;
+}
+
+/* Batches and records of an embedder whose method, pool and options are there. */
+int kmf_flow_begin(kmf_embedder *e, kmf_err *err) KMF_MUST_CHECK;
+/* Of one that is half made, too. No job is under way. */
+void kmf_flow_end(kmf_embedder *e);
+
+/* A place for a record, whose pieces come next. */
+int kmf_flow_open(kmf_embedder *e, const char *name, size_t len, kmf_err *err) KMF_MUST_CHECK;
+/* The record opened last. */
+kmf_pending *kmf_flow_newest(kmf_embedder *e);
+/* Its row's counts, from the tallies of its strands. */
+void kmf_flow_tell(kmf_pending *p);
+/* No piece of it will follow; it goes out now if its pieces are back. */
+int kmf_flow_close(kmf_embedder *e, kmf_err *err) KMF_MUST_CHECK;
+/* What a failure says of it, "record 'name': what", with its number and source. Returns status. */
+int kmf_flow_source(const kmf_pending *p, int status, kmf_err *err);
+
+/* The batch being filled. */
+kmf_batch *kmf_flow_batch(kmf_embedder *e);
+/* The same with room for a piece of n tokens or letters: another one, if need be. */
+int kmf_flow_room(kmf_embedder *e, size_t n, kmf_err *err) KMF_MUST_CHECK;
+/* Sends it, if it holds anything; afterwards an empty one stands in its place. */
+int kmf_flow_send(kmf_embedder *e, kmf_err *err) KMF_MUST_CHECK;
+/* Hands out all batches that were sent. */
+int kmf_flow_collect(kmf_embedder *e, kmf_err *err) KMF_MUST_CHECK;
+
+/* Drops whatever is pending: the embedder is as new, its statistics apart. */
+void kmf_flow_reset(kmf_embedder *e);
+
+#endif
