@@ -98,8 +98,15 @@ size_t kmf_byte_order_mark(const char *text, size_t n)
 
 hFILE *kmf_input_open(const char *path, kmf_err *err)
 {
+    int fd;
+    return kmf_input_open_file(path, &fd, err);
+}
+
+hFILE *kmf_input_open_file(const char *path, int *descriptor, kmf_err *err)
+{
     struct stat st;
     hFILE *file = NULL;
+    *descriptor = -1;
     kmf_silence_htslib();
     if (strcmp(path, "-") == 0) {
         file = hopen("-", "r");
@@ -119,6 +126,8 @@ hFILE *kmf_input_open(const char *path, kmf_err *err)
     }
     if (!file && fd >= 0)
         close(fd);
+    if (file)
+        *descriptor = fd;
     return file;
 }
 

@@ -36,6 +36,7 @@ struct kmf_reader {
     kmf_textseq *text;    /* owned; exactly one of the three is not NULL */
     kmf_aligned *aligned; /* owned */
     kmf_regions *regions; /* owned */
+    int file;             /* the descriptor of the whole file; -1: none */
     kmf_reader_stats stats;
     bool by_record;   /* kmf_reader_next was called */
     bool as_text;     /* kmf_reader_fill was called */
@@ -48,7 +49,10 @@ struct kmf_reader {
 static kmf_reader *new_reader(kmf_err *err)
 {
     kmf_silence_htslib();
-    return kmf_calloc(1, sizeof(kmf_reader), err);
+    kmf_reader *r = kmf_calloc(1, sizeof *r, err);
+    if (r)
+        r->file = -1;
+    return r;
 }
 
 static const char *other_compression(enum htsCompression compression)
@@ -156,7 +160,7 @@ static int attach_path(kmf_reader *r, const char *path, const char *reference, k
                        kmf_bytes **table, kmf_err *err)
 {
     const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
-    hFILE *file = kmf_input_open(path, err);
+    hFILE *file = kmf_input_open_file(path, &r->file, err);
     return file ? attach(r, file, name, reference, pool, table, err) : KMF_EIO;
 }
 
@@ -278,6 +282,11 @@ int kmf_reader_fill(kmf_reader *r, kmf_text *text, size_t want, kmf_err *err)
     int status = r->text ? kmf_textseq_fill(r->text, text, want, &r->stats, &r->failure)
                          : fill_from_records(r, text, want);
     return settle(r, status, err);
+}
+
+int kmf_reader_file(const kmf_reader *r)
+{
+    return r->text && !r->by_record && !r->as_text ? r->file : -1;
 }
 
 void kmf_reader_statistics(const kmf_reader *r, kmf_reader_stats *stats)

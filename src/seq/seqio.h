@@ -23,6 +23,12 @@ int kmf_reader_fill(kmf_reader *reader, kmf_text *text, size_t want,
                     kmf_err *err) KMF_MUST_CHECK;
 
 /*
+ * The descriptor of a file of text, plain or compressed, of which nothing has been asked for, to be
+ * read by place (pread), which leaves the reader where it is; -1: there is none. Borrowed from it.
+ */
+int kmf_reader_file(const kmf_reader *reader);
+
+/*
  * As kmf_reader_open of a whole file. But text that begins like none of its formats, as a table
  * does, is handed over as it is: NULL is returned, and *table is to be closed by kmf_bytes_close.
  * Else *table is NULL.

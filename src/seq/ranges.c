@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+#include "seq/ranges.h"
+
+#include "base/mem.h"
+#include "seq/dna.h"
+#include "seq/scan.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define RANGE_LEAST ((size_t)48 << 10) /* bytes; of less it does not pay */
+#define N_LEAST 4                      /* of a file that ranges are for */
+#define PART_LETTERS 2048 /* what room for a part is worth: of fewer parts a range is smaller */
+#define BEFORE ((size_t)1024)     /* bytes, in which the beginning of a line is looked for */
+#define BEHIND ((size_t)4096)     /* bytes, for the rest of a header or some letters */
+#define SLACK ((size_t)64)        /* bytes that vector code may touch in vain */
+#define SAMPLE ((size_t)16 << 10) /* bytes that are looked at to choose the size of ranges, */
+#define N_SAMPLES 32              /* in so many places */
+
+/* A walk along the bytes of a range. */
+typedef struct parse {
+    const char *p;
+    const char *own_end; /* of the range */
+    const char *end;     /* of what was read */
+    bool file_ends;      /* there */
+    bool line_begins;    /* at p */
+    const char *headers; /* the end of the last one */
+    char *out;           /* where the next letter goes */
+    const char *room;    /* nothing goes there */
+    size_t width;        /* of a line, a guess */
+} parse;
+
+/* ---------------------------------------------------------------- the file -------------- */
+
+/* Up to n bytes, fewer at the end of the file; false: it cannot be read. */
+static bool read_at(int file, char *to, size_t n, uint64_t at, size_t *got)
+{
+    *got = 0;
+    while (*got < n) {
+        ssize_t read = pread(file, to + *got, n - *got, (off_t)(at + *got));
+        if (read < 0 && errno == EINTR)
+            continue;
+        if (read < 0)
+            return false;
+        if (read == 0)
+            break;
+        *got += (size_t)read;
+    }
+    return true;
+}
+
+/* Lines that begin with '>' behind the first line end. */
+static size_t count_headers(const char *bytes, size_t n)
+{
+    size_t count = 0;
+    const char *end = bytes + n;
+    for (const char *p = bytes; (p = memchr(p, '\n', (size_t)(end - p))) != NULL;) {
+        p++;
+        count += p < end && *p == '>';
+    }
+    return count;
+}
+
+/* The most headers that are met in SAMPLE bytes, going by N_SAMPLES of them; false: no FASTA. */
+static bool most_headers(const kmf_ranges *r, size_t *most)
+{
+    char bytes[SAMPLE];
+    size_t n;
+    *most = 0;
+    for (uint64_t i = 0; i < N_SAMPLES; i++) {
+        if (!read_at(r->file, bytes, sizeof bytes, r->size / N_SAMPLES * i, &n) || n == 0 ||
+            (i == 0 && bytes[0] != '>'))
+            return false;
+        size_t headers = count_headers(bytes, n);
+        *most = headers > *most ? headers : *most;
+    }
+    return true;
+}
+
+bool kmf_ranges_open(kmf_ranges *ranges, int file, size_t border, size_t enough, size_t parts)
+{
+    struct stat st;
+    size_t headers;
+    kmf_ranges r = {.file = file, .step = KMF_RANGE_MOST, .border = border};
+    if (fstat(file, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= 0)
+        return false;
+    r.size = (uint64_t)st.st_size;
+    if (r.size < N_LEAST * RANGE_LEAST || !most_headers(&r, &headers))
+        return false;
+    while (r.step >= RANGE_LEAST &&
+           (r.step / SAMPLE * headers > parts || r.step / PART_LETTERS > parts))
+        r.step /= 2;
+    if (r.step < RANGE_LEAST)
+        return false;
+    while (r.step / 2 >= RANGE_LEAST && r.size / r.step < enough)
+        r.step /= 2;
+    r.n = r.size / r.step + (r.size % r.step > 0);
+    *ranges = r;
+    return true;
+}
+
+/* ---------------------------------------------------------------- room ------------------ */
+
+size_t kmf_range_room_bytes(size_t border)
+{
+    return BEFORE + KMF_RANGE_MOST + BEHIND + KMF_RANGE_MOST + border + SLACK;
+}
+
+int kmf_range_room_init(kmf_range_room *room, size_t border, kmf_err *err)
+{
+    room->bytes = kmf_malloc(BEFORE + KMF_RANGE_MOST + BEHIND, 1, err);
+    room->letters = kmf_malloc(KMF_RANGE_MOST + border + SLACK, 1, err);
+    return room->bytes && room->letters ? 0 : KMF_ENOMEM;
+}
+
+void kmf_range_room_free(kmf_range_room *room)
+{
+    kmf_free(room->bytes);
+    kmf_free(room->letters);
+}
+
+void kmf_range_free(kmf_range *range)
+{
+    kmf_free(range->parts);
+    kmf_free(range->names.bytes);
+}
+
+/* ---------------------------------------------------------------- lines ----------------- */
+
+/* What stands before a line end, or the end of the file, which may begin with CR. */
+static size_t content(const parse *w, const char *newline)
+{
+    const char *stop = newline ? newline : w->end;
+    size_t n = (size_t)(stop - w->p);
+    bool ends = newline || w->file_ends;
+    return n - (ends && n > 0 && stop[-1] == '\r');
+}
+
+/* Goes on to the line behind this one, which may be the end of the file. */
+static void next_line(parse *w, const char *newline)
+{
+    w->p = newline ? newline + 1 : w->end;
+    w->line_begins = newline != NULL;
+}
+
+static kmf_part *add_part(kmf_range *r, size_t beg)
+{
+    if (kmf_grow(&r->parts, &r->cap_parts, r->n_parts + 1, sizeof *r->parts, NULL) < 0)
+        return NULL;
+    kmf_part *part = &r->parts[r->n_parts++];
+    *part = (kmf_part){.beg = beg};
+    return part;
+}
+
+static bool add_name(kmf_range *r, const char *header, size_t n)
+{
+    size_t len = 0;
+    while (len < n && header[len] != ' ' && header[len] != '\t')
+        len++;
+    if (kmf_text_reserve(&r->names, len + 1, NULL) < 0)
+        return false;
+    memcpy(r->names.bytes + r->names.len, header, len);
+    r->names.len += len;
+    r->names.bytes[r->names.len++] = '\0';
+    return true;
+}
+
+/* The line at p, a header: a part begins. */
+static bool take_header(parse *w, kmf_range *r, size_t beg)
+{
+    const char *newline = memchr(w->p, '\n', (size_t)(w->end - w->p));
+    if (!newline && !w->file_ends)
+        return false;
+    w->p++;
+    size_t n = content(w, newline);
+    kmf_part *part = add_part(r, beg);
+    if (!part || memchr(w->p, '\0', n) || memchr(w->p, '\r', n))
+        return false;
+    part->begins = true;
+    part->name = r->names.len;
+    r->n_begun++;
+    bool named = add_name(r, w->p, n);
+    next_line(w, newline);
+    w->headers = w->p;
+    return named;
+}
+
+/*
+ * Letters of the line at p, or of its rest, up to `stop` and `most` of them. false: there is
+ * something else, or its end is not at hand and is needed.
+ */
+static bool take_line(parse *w, const char *stop, size_t most)
+{
+    bool sound;
+    const char *newline = memchr(w->p, '\n', (size_t)(w->end - w->p));
+    size_t here = content(w, newline);
+    size_t n = (size_t)(stop - w->p) < here ? (size_t)(stop - w->p) : here;
+    n = n < most ? n : most;
+    if (n > (size_t)(w->room - w->out))
+        return false;
+    kmf_scan_letters(w->out, w->p, n, &sound);
+    w->out += n;
+    if (n == here && (newline || w->file_ends)) {
+        next_line(w, newline);
+    } else {
+        w->p += n;
+        w->line_begins = false;
+    }
+    return sound;
+}
+
+/* Is p at a header, or at the end of the file? */
+static bool at_record_end(const parse *w)
+{
+    return w->p == w->end ? w->file_ends : w->line_begins && *w->p == '>';
+}
+
+/* The letters of the range, part by part. */
+static bool take_own(parse *w, kmf_range *r, const char *letters)
+{
+    kmf_part *part = add_part(r, 0);
+    while (part && w->p < w->own_end) {
+        if (at_record_end(w)) {
+            part->n = (size_t)(w->out - letters) - part->beg;
+            part->whole = part->begins;
+            if (!take_header(w, r, (size_t)(w->out - letters)))
+                return false;
+            part = &r->parts[r->n_parts - 1];
+            continue;
+        }
+        if (w->line_begins) {
+            kmf_scan s = {.in = w->p,
+                          .in_end = w->own_end,
+                          .out = w->out,
+                          .stop = w->room,
+                          .room = w->room,
+                          .width = w->width};
+            kmf_scan_lines(&s);
+            w->out = s.out;
+            w->width = s.width;
+            w->p = s.in;
+            if (s.n > 0)
+                continue;
+        }
+        if (!take_line(w, w->own_end, SIZE_MAX))
+            return false;
+    }
+    if (part)
+        part->n = (size_t)(w->out - letters) - part->beg;
+    return part != NULL;
+}
+
+/* Of the last part's record, letters behind the range. */
+static bool take_border(parse *w, kmf_range *r, size_t border)
+{
+    kmf_part *part = &r->parts[r->n_parts - 1];
+    const char *first = w->out;
+    bool ends;
+    while (!(ends = at_record_end(w)) && (size_t)(w->out - first) < border) {
+        if (w->p == w->end || !take_line(w, w->end, border - (size_t)(w->out - first)))
+            return false;
+    }
+    part->more = (size_t)(w->out - first);
+    part->whole = part->begins && ends && part->more == 0;
+    return true;
+}
+
+/*
+ * Where the range's own bytes begin, if it is not the first: at `at`, or behind the header that it
+ * is in. known: `from` is the beginning of a line.
+ */
+static bool find_beginning(parse *w, const char *from, bool known, const char *at)
+{
+    const char *line = at;
+    while (line > from && line[-1] != '\n')
+        line--;
+    w->p = at;
+    w->line_begins = line == at;
+    if (line == at || (line == from && !known) || *line != '>')
+        return true;
+    const char *newline = memchr(at, '\n', (size_t)(w->end - at));
+    if (!newline && !w->file_ends)
+        return false;
+    next_line(w, newline);
+    w->headers = w->p;
+    return true;
+}
+
+bool kmf_range_read(kmf_range *range, const kmf_ranges *ranges, uint64_t i,
+                    kmf_range_room *room)
+{
+    uint64_t at = i * ranges->step;
+    size_t before = at < BEFORE ? (size_t)at : BEFORE;
+    size_t own = ranges->size - at < ranges->step ? (size_t)(ranges->size - at) : ranges->step;
+    size_t n;
+    if (!read_at(ranges->file, room->bytes, before + own + BEHIND, at - before, &n) ||
+        n < before + own)
+        return false;
+    parse w = {.p = room->bytes,
+               .own_end = room->bytes + before + own,
+               .end = room->bytes + n,
+               .file_ends = n < before + own + BEHIND || at - before + n == ranges->size,
+               .line_begins = true,
+               .headers = room->bytes,
+               .out = room->letters,
+               .room = room->letters + KMF_RANGE_MOST + ranges->border + SLACK};
+    range->n_parts = range->n_begun = range->names.len = 0;
+    range->last = i + 1 == ranges->n;
+    if (range->last && w.end != w.own_end)
+        return false; /* it has grown */
+    if (i > 0 && !find_beginning(&w, room->bytes, before == at, room->bytes + before))
+        return false;
+    range->beg = at + (size_t)(w.p - (room->bytes + before));
+    if (!take_own(&w, range, room->letters))
+        return false;
+    const char *end = w.headers > w.own_end ? w.headers : w.own_end;
+    range->end = at + (size_t)(end - (room->bytes + before));
+    return range->parts[range->n_parts - 1].n == 0 || take_border(&w, range, ranges->border);
+}

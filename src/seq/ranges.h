@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A plain FASTA file in ranges of bytes, which several threads read and parse at a time, each the
+ * ranges that it is given.
+ *
+ *   file    >contig1 x\nACGTAC\nACG | TAC\nACGTAC\n>contig2\nAC | GTAC\nACGTAC\n
+ *   range   0                         1                           2
+ *
+ * A letter is of the range that holds its byte, and a header, to its end, of the one that it begins
+ * in. Windows that begin in a range may end behind it, so the first letters of the record that come
+ * next are handed out with it, too.
+ *
+ * What lies in a range can be told from its bytes and some before it, but for one thing: whether a
+ * long line that began before them is of letters, which is what is taken for granted, or a header.
+ * So a range tells where its own bytes begin and end, and is right if the one before it is and ends
+ * where it begins.
+ *
+ * Only what is sound is read: letters of sequence lines, blank lines without blanks, headers. All
+ * else, sound or not, makes the file one for kmf_reader_next, which knows what to say.
+ */
+#ifndef KMF_RANGES_H
+#define KMF_RANGES_H
+
+#include "kmerformer.h"
+#include "seq/textseq.h"
+
+#include <stdbool.h>
+
+#define KMF_RANGE_MOST ((size_t)768 << 10) /* bytes of a range, and so its letters, at most */
+
+typedef struct kmf_ranges {
+    int file; /* borrowed; never moved by what is done here */
+    uint64_t size;
+    size_t step;   /* bytes of a range; the last may have fewer */
+    size_t border; /* letters behind it that are handed out with it, if there are */
+    uint64_t n;    /* ranges */
+} kmf_ranges;
+
+/* The letters of one record in a range. */
+typedef struct kmf_part {
+    bool begins; /* here, with its header; else the record is the one before, which goes on */
+    bool whole;  /* begins here, and no letters follow in the next range */
+    size_t name; /* begins: where in the names it is, up to a NUL */
+    size_t beg, n;
+    size_t more; /* letters of the next range that follow them */
+} kmf_part;
+
+/* What is in a range. All zeros is one to begin with. */
+typedef struct kmf_range {
+    uint64_t beg, end; /* its bytes, in the file */
+    bool last;         /* the file ends with it */
+    kmf_part *parts;   /* owned [n_parts], in the order of the file */
+    size_t n_parts, cap_parts;
+    size_t n_begun; /* parts that begin here */
+    kmf_text names; /* owned */
+} kmf_range;
+
+/* Room for a range, of whoever reads it. */
+typedef struct kmf_range_room {
+    char *bytes;   /* owned */
+    char *letters; /* owned: of the range that was read last, and those behind it */
+} kmf_range_room;
+
+/*
+ * file: open for reading. true: it is a regular file with a FASTA for some ranges: of about `parts`
+ * parts at most, going by some places in it, and, if it is large enough for that, `enough` of them.
+ * false: it is none, or cannot be read.
+ */
+bool kmf_ranges_open(kmf_ranges *ranges, int file, size_t border, size_t enough, size_t parts);
+
+int kmf_range_room_init(kmf_range_room *room, size_t border, kmf_err *err) KMF_MUST_CHECK;
+/* Bytes of it. */
+size_t kmf_range_room_bytes(size_t border);
+/* Also of one that is half made. */
+void kmf_range_room_free(kmf_range_room *room);
+
+/*
+ * Reads range i. false: there is something in it that is not read here, or no memory. From any
+ * thread, with a room and a range of its own.
+ */
+bool kmf_range_read(kmf_range *range, const kmf_ranges *ranges, uint64_t i,
+                    kmf_range_room *room);
+void kmf_range_free(kmf_range *range);
+
+#endif

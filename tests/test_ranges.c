@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A FASTA file in ranges of any size, from one byte on, against the reader of records: the same
+ * names and letters, the letters behind each range, and what is refused.
+ */
+#include "base/rng.h"
+#include "run.h"
+#include "seq/ranges.h"
+#include "seqfiles.h"
+
+#include <stdbool.h>
+
+#define LONG_NAME 3000 /* letters, beyond what is looked back for */
+
+enum trait { CR = 1, LONG_LINES = 2, BLANK_LINES = 4, CUT_END = 8, TRAITS = 16 };
+
+static void add_letters(text *t, kmf_rng *rng, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        char letter = "ACGTACGTACGTNacgtRYu*-."[kmf_rng_below(rng, 23)];
+        add_bytes(t, &letter, 1);
+    }
+}
+
+/* Records of 0 to some hundred letters, in lines of one length or of any. */
+static void make_fasta(text *t, kmf_rng *rng, unsigned traits)
+{
+    const char *newline = traits & CR ? "\r\n" : "\n";
+    size_t n_records = 1 + kmf_rng_below(rng, 12);
+    for (size_t i = 0; i < n_records; i++) {
+        char header[64];
+        size_t n_lines = kmf_rng_below(rng, 9);
+        size_t width = 1 + kmf_rng_below(rng, traits & LONG_LINES ? 3000 : 100);
+        snprintf(header, sizeof header, ">%s%zu%s", i % 5 == 3 ? "" : "contig >", i,
+                 i % 3 == 1 ? "\tand more" : "");
+        add(t, header);
+        add(t, newline);
+        for (size_t j = 0; j < n_lines; j++) {
+            if ((traits & BLANK_LINES) && kmf_rng_below(rng, 4) == 0)
+                add(t, newline);
+            add_letters(t, rng, j + 1 < n_lines ? width : kmf_rng_below(rng, width));
+            add(t, newline);
+        }
+    }
+    if (traits & CUT_END)
+        t->len -= strlen(newline);
+}
+
+/* A file without a name that holds the text. */
+static int file_of(const text *t)
+{
+    char path[] = "/tmp/kmf_ranges.XXXXXX";
+    int file = mkstemp(path);
+    ck_assert_int_ge(file, 0);
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(write(file, t->bytes, t->len), (ssize_t)t->len);
+    return file;
+}
+
+/* The records of a text by the reader; false: it refuses them. */
+static bool read_records(text *records, const text *t)
+{
+    kmf_record rec;
+    kmf_reader *reader = kmf_reader_open_memory(t->bytes, t->len, NULL, NULL);
+    if (!reader)
+        return false;
+    int got;
+    while ((got = kmf_reader_next(reader, &rec, NULL)) > 0)
+        add_record(records, rec.name, rec.seq);
+    kmf_reader_close(reader);
+    return got == 0;
+}
+
+/* What has been put together of the record at hand. */
+typedef struct joined {
+    text *records;
+    text name, letters, ahead; /* ahead: letters that are to come next */
+    bool any, whole;
+} joined;
+
+static void end_record(joined *j)
+{
+    if (j->any)
+        add_record(j->records, j->name.bytes, j->letters.len > 0 ? j->letters.bytes : "");
+    quick_assert(j->ahead.len == 0);
+    j->letters.len = 0;
+    j->name.len = 0;
+}
+
+static void join_part(joined *j, const kmf_range *r, const kmf_part *part, const char *letters,
+                      size_t border, bool last)
+{
+    if (part->begins) {
+        end_record(j);
+        j->any = true;
+        add(&j->name, r->names.bytes + part->name);
+    }
+    quick_assert(part->n == 0 || !j->whole || part->begins);
+    j->whole = part->whole;
+    quick_assert(part->more <= border && (last || part->more == 0));
+    /* what the range before has shown of the letters to come is what comes */
+    size_t n = j->ahead.len < part->n ? j->ahead.len : part->n;
+    quick_assert(n == 0 || memcmp(j->ahead.bytes, letters + part->beg, n) == 0);
+    j->ahead.len -= n;
+    if (n > 0)
+        memmove(j->ahead.bytes, j->ahead.bytes + n, j->ahead.len);
+    add_bytes(&j->letters, letters + part->beg, part->n);
+    if (part->n == 0)
+        return;
+    const char *more = letters + part->beg + part->n;
+    quick_assert(part->more >= j->ahead.len &&
+                 (j->ahead.len == 0 || memcmp(more, j->ahead.bytes, j->ahead.len) == 0));
+    j->ahead.len = 0;
+    add_bytes(&j->ahead, more, part->more);
+}
+
+/* The records of a file by ranges of `step` bytes; false: one of them is refused. */
+static bool join_ranges(text *records, int file, size_t len, size_t step, size_t border)
+{
+    kmf_ranges ranges = {.file = file,
+                         .size = len,
+                         .step = step,
+                         .border = border,
+                         .n = len / step + (len % step > 0)};
+    kmf_range range = {0};
+    kmf_range_room room = {0};
+    joined j = {.records = records};
+    uint64_t end = 0;
+    bool sound = true;
+    ck_assert_int_eq(kmf_range_room_init(&room, border, NULL), 0);
+    for (uint64_t i = 0; i < ranges.n && sound; i++) {
+        sound = kmf_range_read(&range, &ranges, i, &room) && range.beg == end;
+        for (size_t p = 0; sound && p < range.n_parts; p++)
+            join_part(&j, &range, &range.parts[p], room.letters, border,
+                      p + 1 == range.n_parts);
+        quick_assert(!sound || range.last == (i + 1 == ranges.n));
+        end = range.end;
+    }
+    if (sound) {
+        ck_assert_uint_eq(end, len);
+        end_record(&j);
+    }
+    kmf_range_free(&range);
+    kmf_range_room_free(&room);
+    free(j.name.bytes);
+    free(j.letters.bytes);
+    free(j.ahead.bytes);
+    return sound;
+}
+
+static size_t choose_step(kmf_rng *rng)
+{
+    return 1 + kmf_rng_below(rng, (uint64_t)1 << (1 + kmf_rng_below(rng, 12)));
+}
+
+START_TEST(records_are_those_of_the_reader)
+{
+    kmf_rng rng = kmf_rng_stream(31, (uint64_t)_i);
+    for (int round = 0; round < 60; round++) {
+        text t = {0}, expected = {0}, got = {0};
+        make_fasta(&t, &rng, (unsigned)_i);
+        ck_assert(read_records(&expected, &t));
+        int file = file_of(&t);
+        size_t step = choose_step(&rng);
+        size_t border = kmf_rng_below(&rng, 40);
+        ck_assert_msg(join_ranges(&got, file, t.len, step, border), "steps of %zu", step);
+        ck_assert_msg(strcmp(got.bytes, expected.bytes) == 0, "steps of %zu", step);
+        ck_assert_int_eq(close(file), 0);
+        free(t.bytes);
+        free(expected.bytes);
+        free(got.bytes);
+    }
+}
+END_TEST
+
+/* With a byte changed it is refused where the reader refuses it, or is the same. */
+START_TEST(what_is_no_fasta_is_refused)
+{
+    static const char bytes[] = " \t>@+\r\n1\x80\0A";
+    kmf_rng rng = kmf_rng_stream(32, 0);
+    size_t n_refused = 0, n_faults = 0;
+    for (int round = 0; round < 600; round++) {
+        text t = {0}, expected = {0}, got = {0};
+        make_fasta(&t, &rng, (unsigned)(round % TRAITS));
+        t.bytes[1 + kmf_rng_below(&rng, t.len - 1)] =
+            bytes[kmf_rng_below(&rng, sizeof bytes - 1)];
+        bool sound = read_records(&expected, &t);
+        int file = file_of(&t);
+        bool read = join_ranges(&got, file, t.len, choose_step(&rng), 7);
+        n_refused += !read;
+        n_faults += !sound;
+        ck_assert(sound || !read);
+        if (read)
+            ck_assert_str_eq(got.bytes, expected.bytes);
+        ck_assert_int_eq(close(file), 0);
+        free(t.bytes);
+        free(expected.bytes);
+        free(got.bytes);
+    }
+    ck_assert_uint_ge(n_faults, 100);
+    ck_assert_uint_le(n_refused, 500);
+}
+END_TEST
+
+/* Letters of a header that is as long as many ranges could be those of a line. */
+START_TEST(a_header_is_never_taken_for_letters)
+{
+    kmf_rng rng = kmf_rng_stream(33, 0);
+    for (size_t step = 1; step < 2 * LONG_NAME; step += step < 20 ? 1 : 97) {
+        text t = {0}, expected = {0}, got = {0};
+        add(&t, ">a\nACGT\n>");
+        add_letters(&t, &rng, LONG_NAME);
+        add(&t, "\nGG\n>b\nTT\n");
+        ck_assert(read_records(&expected, &t));
+        int file = file_of(&t);
+        if (join_ranges(&got, file, t.len, step, 3))
+            ck_assert_str_eq(got.bytes, expected.bytes);
+        else
+            ck_assert_uint_lt(step, LONG_NAME);
+        ck_assert_int_eq(close(file), 0);
+        free(t.bytes);
+        free(expected.bytes);
+        free(got.bytes);
+    }
+}
+END_TEST
+
+static bool opens(kmf_ranges *r, const text *t, size_t parts)
+{
+    int file = file_of(t);
+    bool opened = kmf_ranges_open(r, file, 5, 4, parts);
+    ck_assert_int_eq(close(file), 0);
+    return opened;
+}
+
+START_TEST(small_files_and_short_records_are_not_for_ranges)
+{
+    text t = {0};
+    kmf_ranges r;
+    add(&t, ">a\n");
+    while (t.len < (192 << 10) - 1)
+        add(&t, "A\n");
+    ck_assert(!opens(&r, &t, 400));
+    add(&t, "A\n");
+    ck_assert(opens(&r, &t, 400)); /* four ranges, as many as are asked for */
+    ck_assert_uint_eq(r.step, 48 << 10);
+    ck_assert_uint_eq(r.n, 5);
+    while (t.len <= 4 * KMF_RANGE_MOST)
+        add(&t, "ACGTACGTAACCGGTTACGTACGTAACCGGTT\n");
+    ck_assert(opens(&r, &t, 400));
+    ck_assert_uint_eq(r.step, KMF_RANGE_MOST);
+    ck_assert_uint_eq(r.n, 5);
+    ck_assert_uint_eq(r.size, t.len);
+    ck_assert(opens(&r, &t, 383)); /* ranges are the smaller the fewer parts there may be, */
+    ck_assert_uint_eq(r.step, KMF_RANGE_MOST / 2);
+    t.bytes[0] = 'A';
+    ck_assert(!opens(&r, &t, 400));
+    t.len = 0;
+    while (t.len < 4 * KMF_RANGE_MOST) /* and the more there are: a sample has 15 of 16 */
+        for (int i = 0; i < 1024; i += 8)
+            add(&t, i == 0 ? ">b     \n" : "ACGTACG\n");
+    ck_assert(opens(&r, &t, 720));
+    ck_assert_uint_eq(r.step, KMF_RANGE_MOST);
+    ck_assert(opens(&r, &t, 719));
+    ck_assert_uint_eq(r.step, KMF_RANGE_MOST / 2);
+    ck_assert(opens(&r, &t, 45));
+    ck_assert_uint_eq(r.step, KMF_RANGE_MOST / 16);
+    ck_assert(!opens(&r, &t, 44));
+    int pair[2];
+    ck_assert_int_eq(pipe(pair), 0);
+    ck_assert(!kmf_ranges_open(&r, pair[0], 5, 4, 512));
+    close(pair[0]);
+    close(pair[1]);
+    ck_assert(!kmf_ranges_open(&r, -1, 5, 4, 512));
+    free(t.bytes);
+}
+END_TEST
+
+/* A file that has grown or shrunk since it was opened. */
+START_TEST(a_file_that_changes_is_refused)
+{
+    text t = {0}, got = {0};
+    add(&t, ">a\nACGTACGT\n>b\nACGT\n");
+    int file = file_of(&t);
+    ck_assert(join_ranges(&got, file, t.len, 5, 2));
+    ck_assert(!join_ranges(&got, file, t.len - 1, 5, 2));
+    ck_assert(!join_ranges(&got, file, t.len + 1, 5, 2));
+    ck_assert(!join_ranges(&got, file, t.len + 9, 5, 2));
+    ck_assert_int_eq(close(file), 0);
+    free(t.bytes);
+    free(got.bytes);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("ranges");
+    TCase *tests = tcase_create("ranges");
+    tcase_add_loop_test(tests, records_are_those_of_the_reader, 0, TRAITS);
+    tcase_add_test(tests, what_is_no_fasta_is_refused);
+    tcase_add_test(tests, a_header_is_never_taken_for_letters);
+    tcase_add_test(tests, small_files_and_short_records_are_not_for_ranges);
+    tcase_add_test(tests, a_file_that_changes_is_refused);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
