@@ -4,6 +4,7 @@
 #define KMERFORMER_EMBED_H
 
 #include "model.h"
+#include "reader.h"
 #include "vectors.h"
 
 #ifdef __cplusplus
@@ -113,13 +114,13 @@ KMF_API const kmf_vectors_info *kmf_embedder_vectors(const kmf_embedder *embedde
 KMF_API size_t kmf_embedder_bytes(const kmf_embedder *embedder);
 
 /*
- * Rows go to fn from kmf_embedder_add and kmf_embedder_finish, in the order of the calls. To be set
- * before the first record of a run.
+ * Rows go to fn from kmf_embedder_add, kmf_embedder_read and kmf_embedder_finish, in the order of the
+ * calls. To be set before the first record of a run.
  */
 KMF_API void kmf_embedder_sink(kmf_embedder *embedder, kmf_row_fn *fn, void *user);
 /*
- * fn is called from kmf_embedder_add and kmf_embedder_finish whenever a batch is done, with the
- * k-mers worked off so far, those of a second strand too. fn NULL: none.
+ * fn is called from kmf_embedder_add, kmf_embedder_read and kmf_embedder_finish whenever a batch is
+ * done, with the k-mers worked off so far, those of a second strand too. fn NULL: none.
  */
 KMF_API void kmf_embedder_progress(kmf_embedder *embedder, kmf_progress_fn *fn, void *user);
 /*
@@ -135,6 +136,16 @@ KMF_API void kmf_embedder_source(kmf_embedder *embedder, const char *source);
  */
 KMF_API int kmf_embedder_add(kmf_embedder *embedder, const char *name, const char *seq,
                              size_t len, kmf_err *err) KMF_MUST_CHECK;
+/*
+ * Adds all records of a file, as kmf_reader_open and kmf_embedder_add do; the vectors are the same.
+ * Where they are of tnf, kmer:K or k-mer vectors, the threads read a plain FASTA file themselves.
+ * opts: as kmf_reader_open   *stats: set, and kept up to date meanwhile
+ * KMF_EIO, KMF_EFORMAT and KMF_EINVAL as kmf_reader_open and kmf_reader_next; a failure is as one
+ * of kmf_embedder_add.
+ */
+KMF_API int kmf_embedder_read(kmf_embedder *embedder, const char *path,
+                              const kmf_reader_options *opts, kmf_reader_stats *stats,
+                              kmf_err *err) KMF_MUST_CHECK;
 /* Waits for all rows. The embedder is then as new, its statistics apart; also on failure. */
 KMF_API int kmf_embedder_finish(kmf_embedder *embedder, kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_embedder_statistics(const kmf_embedder *embedder, kmf_embed_stats *stats);

@@ -213,7 +213,8 @@ static void warn_of_settings(cli *run, const embed_args *a, const kmf_embedder *
 typedef struct embed_progress {
     cli_progress line;
     const kmf_embedder *embedder;
-    uint64_t bases; /* read */
+    uint64_t bases;        /* read, of the files before */
+    kmf_reader_stats file; /* of the one being read */
 } embed_progress;
 
 static void show_progress(void *user, uint64_t tokens)
@@ -227,7 +228,7 @@ static void show_progress(void *user, uint64_t tokens)
     kmf_embedder_statistics(p->embedder, &s);
     double seconds = cli_now() - p->line.run->started;
     cli_progress_show(&p->line, "%llu records done, %.3f Mbp read, %s tokens, %s tokens/s",
-                      (unsigned long long)s.records, 1e-6 * (double)p->bases,
+                      (unsigned long long)s.records, 1e-6 * (double)(p->bases + p->file.bases),
                       cli_count(done, (double)tokens),
                       cli_count(rate, (double)tokens / seconds));
 }
@@ -235,24 +236,13 @@ static void show_progress(void *user, uint64_t tokens)
 static int embed_file(cli *run, const embed_args *a, kmf_embedder *embedder, const char *path,
                       embed_progress *progress, kmf_err *err)
 {
-    kmf_record rec;
-    kmf_reader_stats stats;
     kmf_embedder_source(embedder, strcmp(path, "-") == 0 ? "standard input" : path);
-    kmf_reader *reader = kmf_reader_open(path, &a->reader, kmf_embedder_pool(embedder), err);
-    if (!reader)
-        return err->code;
-    int got;
-    while ((got = kmf_reader_next(reader, &rec, err)) > 0) {
-        progress->bases += rec.len;
-        got = kmf_embedder_add(embedder, rec.name, rec.seq, rec.len, err);
-        if (got < 0)
-            break;
-    }
-    kmf_reader_statistics(reader, &stats);
-    kmf_reader_close(reader);
-    if (got == 0)
-        cli_warn_of_reading(run, path, &a->reader, &stats);
-    return got;
+    int status = kmf_embedder_read(embedder, path, &a->reader, &progress->file, err);
+    progress->bases += progress->file.bases;
+    if (status == 0)
+        cli_warn_of_reading(run, path, &a->reader, &progress->file);
+    progress->file.bases = 0;
+    return status;
 }
 
 static void say_end(cli *run, const kmf_embedder *embedder)

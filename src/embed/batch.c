@@ -118,6 +118,23 @@ void kmf_batch_free(kmf_batch *batch)
     kmf_free(batch);
 }
 
+int kmf_batch_reserve(kmf_batch *batch, size_t n, kmf_err *err)
+{
+    assert(batch->n_pieces == 0 && batch->letters);
+    if (n <= batch->cap_pieces)
+        return 0;
+    n = n > 2 * batch->cap_pieces ? n : 2 * batch->cap_pieces;
+    kmf_free(batch->pieces);
+    kmf_free(batch->sums);
+    batch->cap_pieces = 0;
+    batch->pieces = kmf_malloc(n, sizeof *batch->pieces, err);
+    batch->sums = kmf_malloc(n * batch->dim, sizeof *batch->sums, err);
+    if (!batch->pieces || !batch->sums)
+        return KMF_ENOMEM;
+    batch->cap_pieces = n;
+    return 0;
+}
+
 void kmf_batch_clear(kmf_batch *batch)
 {
     batch->n_pieces = 0;
@@ -155,13 +172,26 @@ void kmf_batch_add_chunk(kmf_batch *batch, const kmf_chunk *chunk, bool reverse)
     batch->off[batch->n_pieces] = piece->end;
 }
 
+static kmf_piece *add_stretch(kmf_batch *b, size_t n, size_t n_own, bool reverse)
+{
+    kmf_piece *piece = add_piece(b, n, reverse);
+    piece->own_beg = piece->beg;
+    piece->own_end = piece->beg + n_own;
+    return piece;
+}
+
 void kmf_batch_add_letters(kmf_batch *batch, const char *letters, size_t n, size_t n_own,
                            bool reverse)
 {
-    kmf_piece *piece = add_piece(batch, n, reverse);
-    piece->own_beg = piece->beg;
-    piece->own_end = piece->beg + n_own;
+    kmf_piece *piece = add_stretch(batch, n, n_own, reverse);
     memcpy(batch->letters + piece->beg, letters, n);
+}
+
+void kmf_batch_place_letters(kmf_batch *batch, size_t beg, size_t n, size_t n_own)
+{
+    assert(beg >= batch->n_units);
+    batch->n_units = beg;
+    add_stretch(batch, n, n_own, false);
 }
 
 kmf_piece *kmf_batch_last(kmf_batch *batch)

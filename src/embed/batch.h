@@ -82,12 +82,17 @@ kmf_batch *kmf_batch_new(const kmf_batch_shape *shape, kmf_err *err) KMF_MUST_CH
 void kmf_batch_free(kmf_batch *batch);
 void kmf_batch_clear(kmf_batch *batch);
 
+/* Of stretches: room for n pieces, of the letters that there is room for. */
+int kmf_batch_reserve(kmf_batch *batch, size_t n, kmf_err *err) KMF_MUST_CHECK;
+
 /* Room for one more piece of n units? */
 bool kmf_batch_fits(const kmf_batch *batch, size_t n);
 void kmf_batch_add_chunk(kmf_batch *batch, const kmf_chunk *chunk, bool reverse);
 /* Windows that start in the first n_own of the n letters belong to the piece. */
 void kmf_batch_add_letters(kmf_batch *batch, const char *letters, size_t n, size_t n_own,
                            bool reverse);
+/* The same of letters that are in the batch already, from `beg` on, behind those of the pieces. */
+void kmf_batch_place_letters(kmf_batch *batch, size_t beg, size_t n, size_t n_own);
 /* The piece added last. */
 kmf_piece *kmf_batch_last(kmf_batch *batch);
 /*

@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "embed/read.h"
 #include "embed/settings.h"
 #include "seq/dna.h"
 
@@ -108,7 +109,8 @@ size_t kmf_embedder_bytes(const kmf_embedder *embedder)
 {
     const kmf_embedder *e = embedder;
     return e->n_slots * kmf_batch_bytes(&e->method->shape) +
-           e->n_records * sizeof(kmf_pending) + e->method->kind->bytes(e->method);
+           e->n_records * sizeof(kmf_pending) + e->method->kind->bytes(e->method) +
+           kmf_read_bytes(e);
 }
 
 void kmf_embedder_sink(kmf_embedder *embedder, kmf_row_fn *fn, void *user)

@@ -207,7 +207,10 @@ static void *work(void *arg)
     kmf_slot *s = arg;
     kmf_embedder *e = s->embedder;
     int room = kmf_crew_enter(&e->crew, kmf_pool_worker(e->pool));
-    kmf_job_work(e->method, &e->opts, s->batch, room);
+    if (s->filler)
+        s->filler->work(s->filler->user, s, room);
+    else
+        kmf_job_work(e->method, &e->opts, s->batch, room);
     kmf_crew_leave(&e->crew, room);
     /* where the caller is idle, and has a core, its writing the rows holds up the run less */
     bool idle = e->spare_core && atomic_load(&e->awaited) == s;
@@ -296,7 +299,8 @@ static int collect(kmf_embedder *e, kmf_err *err)
     e->n_sent--;
     if (s->status < 0)
         return kmf_fail(err, s->failed.code, "%s", s->failed.msg);
-    return hand_out(e, s->batch, err);
+    int status = s->filler ? s->filler->open(s->filler->user, s, err) : 0;
+    return status < 0 ? status : hand_out(e, s->batch, err);
 }
 
 static kmf_slot *filling(kmf_embedder *e)
@@ -309,11 +313,12 @@ kmf_batch *kmf_flow_batch(kmf_embedder *e)
     return filling(e)->batch;
 }
 
-int kmf_flow_send(kmf_embedder *e, kmf_err *err)
+int kmf_flow_send_empty(kmf_embedder *e, const kmf_filler *filler, uint64_t number,
+                        kmf_err *err)
 {
     kmf_slot *s = filling(e);
-    if (s->batch->n_pieces == 0)
-        return 0;
+    s->filler = filler;
+    s->number = number;
     kmf_crew_expect(&e->crew);
     int status = kmf_queue_send(e->queue, work, s, err);
     if (status < 0) {
@@ -322,6 +327,11 @@ int kmf_flow_send(kmf_embedder *e, kmf_err *err)
     }
     e->n_sent++;
     return e->n_sent == e->n_slots ? collect(e, err) : 0;
+}
+
+int kmf_flow_send(kmf_embedder *e, kmf_err *err)
+{
+    return kmf_flow_batch(e)->n_pieces > 0 ? kmf_flow_send_empty(e, NULL, 0, err) : 0;
 }
 
 int kmf_flow_room(kmf_embedder *e, size_t n_units, kmf_err *err)
@@ -369,6 +379,14 @@ int kmf_flow_close(kmf_embedder *e, kmf_err *err)
 {
     kmf_flow_newest(e)->closed = true;
     return emit_complete(e, err);
+}
+
+void kmf_flow_drop(kmf_embedder *e)
+{
+    assert(e->n_pending == 1);
+    e->n_pending = 0;
+    e->n_seen--;
+    clear_sums(e);
 }
 
 void kmf_flow_reset(kmf_embedder *e)

@@ -53,12 +53,25 @@ typedef struct kmf_pending {
     bool closed;       /* no piece will follow */
 } kmf_pending;
 
-typedef struct kmf_slot {
-    kmf_embedder *embedder; /* borrowed */
-    kmf_batch *batch;       /* owned */
-    int status;             /* of storing its vectors, */
-    kmf_err failed;         /* and why */
-} kmf_slot;
+typedef struct kmf_slot kmf_slot;
+
+/* Batches that are sent empty. */
+typedef struct kmf_filler {
+    /* In the job: fills the batch and works on it, as kmf_job_work. */
+    void (*work)(void *user, kmf_slot *slot, int worker);
+    /* By the caller, in the order of the batches: opens the records that its pieces are of. */
+    int (*open)(void *user, kmf_slot *slot, kmf_err *err);
+    void *user;
+} kmf_filler;
+
+struct kmf_slot {
+    kmf_embedder *embedder;   /* borrowed */
+    kmf_batch *batch;         /* owned */
+    const kmf_filler *filler; /* borrowed; NULL: the batch is filled before it is sent */
+    uint64_t number;          /* of those that are sent empty */
+    int status;               /* of storing its vectors, */
+    kmf_err failed;           /* and why */
+};
 
 /* Where rows go. */
 typedef struct kmf_sink {
@@ -137,9 +150,14 @@ kmf_batch *kmf_flow_batch(kmf_embedder *e);
 int kmf_flow_room(kmf_embedder *e, size_t n, kmf_err *err) KMF_MUST_CHECK;
 /* Sends it, if it holds anything; afterwards an empty one stands in its place. */
 int kmf_flow_send(kmf_embedder *e, kmf_err *err) KMF_MUST_CHECK;
+/* Sends an empty batch; none is being filled. */
+int kmf_flow_send_empty(kmf_embedder *e, const kmf_filler *filler, uint64_t number,
+                        kmf_err *err) KMF_MUST_CHECK;
 /* Hands out all batches that were sent. */
 int kmf_flow_collect(kmf_embedder *e, kmf_err *err) KMF_MUST_CHECK;
 
+/* Drops the record opened last, the only one that is pending. */
+void kmf_flow_drop(kmf_embedder *e);
 /* Drops whatever is pending: the embedder is as new, its statistics apart. */
 void kmf_flow_reset(kmf_embedder *e);
 

@@ -162,6 +162,7 @@ kmf_method *kmf_frequency_open(const char *name, kmf_embed_options *opts, kmf_er
     m->base.name = m->name;
     m->base.shape = kmf_batch_choose(letters, letters, dim, false);
     m->base.stretch = (kmf_stretch){.step = letters - (k - 1), .span = letters, .least = k};
+    m->base.exact_letters = UINT64_C(1) << 53; /* counts in doubles */
     if (make_desks(m, (size_t)opts->threads, err) < 0)
         goto failed;
     return &m->base;

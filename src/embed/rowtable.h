@@ -6,8 +6,8 @@
  * on are what they were. That is 32 bits a number, as a float has, and one integer addition where
  * floats are converted to doubles first.
  *
- * Sums are doubles that count units: exact while they stay below 2^53, which 2^29 rows cannot
- * leave.
+ * Sums are doubles that count units: exact while they stay below 2^53, which KMF_ROWTABLE_EXACT
+ * rows cannot leave.
  */
 #ifndef KMF_ROWTABLE_H
 #define KMF_ROWTABLE_H
@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #define KMF_ROWTABLE_LINE 16 /* numbers */
+#define KMF_ROWTABLE_EXACT (UINT64_C(1) << 29)
 
 typedef struct kmf_rowtable {
     int32_t *units; /* owned: panels of `width` columns, in each all rows one after the other */

@@ -55,7 +55,6 @@
 #define FAR_BYTES ((size_t)4 << 20) /* a larger table is not near the processor */
 #define GROUP 512                   /* pieces counted or listed before any are added */
 #define LISTED ((size_t)1 << 16)    /* rows that are listed at most */
-#define FEW 2                       /* pieces from which on they are multiplied, not added */
 #define SIF_A 1e-3
 #define WEIGHT_ONE ((uint64_t)1 << KMF_WEIGHT_BITS)
 
@@ -298,10 +297,7 @@ static void add_weight(kmf_piece *p, const walk *w)
 static void sum_counted(const word_mean *m, size_t j, const kmf_batch *b, desk *own)
 {
     const length *words = &m->lengths[j];
-    size_t n = 0;
-    for (size_t i = own->beg; i < own->end; i++)
-        n += worth_counting(&b->pieces[i], words);
-    bool multiplied = words->bytes.kernel && n >= FEW;
+    bool multiplied = words->bytes.kernel != NULL;
     for (size_t i = own->beg; i < own->end; i++) {
         kmf_piece *p = &b->pieces[i];
         if (!worth_counting(p, words))
@@ -604,6 +600,8 @@ static int choose_pieces(word_mean *m, const kmf_embed_options *o, kmf_err *err)
     size_t k_max = (size_t)m->lengths[m->n_lengths - 1].kind.k;
     m->base.stretch = (kmf_stretch){
         .step = n * o->stride, .span = (n - 1) * o->stride + k_max, .least = k_min};
+    if (o->stride == 1 && o->weights != KMF_WEIGHTS_SIF)
+        m->base.exact_letters = KMF_ROWTABLE_EXACT;
     m->base.shape =
         kmf_batch_choose(o->batch_tokens, m->base.stretch.span, m->vectors->info.dim, false);
     for (size_t j = 0; j < m->n_lengths; j++) {

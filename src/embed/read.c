@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Records out of a file.
+ *
+ * Of most files the caller's thread reads record by record and adds them. Where letters are counted,
+ * that thread would have more to do than those that count, and the letters would go from one
+ * core's cache to another's. So a plain FASTA file is sent out in ranges (seq/ranges.h): the thread
+ * that counts a range reads and parses it, too, and the caller has the results alone.
+ *
+ *   job     range 0: read, parse, turn 0, count      caller   open contig1
+ *           range 1: read, parse, turn 1, count               contig1 goes on, ends; open contig2
+ *
+ * In a range's turn, which comes when those before it are parsed, it is checked that it begins where
+ * the one before it ended, and found out how many records began before it, which tells the rows of
+ * its own. Jobs begin in order, so that whoever has the next turn is at work.
+ *
+ * A range that cannot be read so, be it that there is a fault in it, ends this: the record that was
+ * not at its end is dropped, and the file is read once more in the usual way, those records that
+ * are out already passed over. It finds out what is wrong, if anything is, and what to say.
+ *
+ * Bits: sums of stretches are exact, so it does not matter where records are cut. Where they might
+ * not be, of longer records than those of `exact_letters`, the file is read in the usual way.
+ */
+#include "embed/read.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "embed/flow.h"
+#include "seq/ranges.h"
+#include "seq/seqio.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <string.h>
+
+#define CAPS_MOST 4       /* times the pieces that batches usually have room for, for a range */
+#define RANGES_A_THREAD 4 /* or more, so that all end at about the same time */
+
+typedef struct reading {
+    kmf_embedder *embedder; /* borrowed */
+    kmf_ranges file;
+    kmf_filler filler;
+    kmf_range *ranges;     /* owned [n_slots] of the embedder, of each slot */
+    kmf_range_room *rooms; /* owned [threads], of each worker */
+    uint64_t first_row;    /* of the file */
+    size_t most_parts;     /* of a range */
+    kmf_reader_stats
+        *stats;   /* borrowed; of what the caller has seen, a record that goes on included */
+    bool stopped; /* the caller has seen a range that is not to be counted */
+
+    pthread_mutex_t lock; /* of all that follows */
+    pthread_cond_t turned;
+    uint64_t turn;      /* the range whose turn it is */
+    uint64_t end;       /* of the one before it, in the file */
+    uint64_t n_records; /* that begin before it */
+    bool broken;        /* it is not to be counted, nor are those that follow */
+} reading;
+
+/* Letters behind a range, for the windows that begin in it. */
+static size_t border_of(const kmf_embedder *e)
+{
+    return e->method->stretch.span - e->method->stretch.step;
+}
+
+/* May records be cut anywhere, by any thread? */
+static bool cuts_anywhere(const kmf_embedder *e)
+{
+    return e->method->exact_letters > 0 &&
+           e->method->shape.units >= KMF_RANGE_MOST + border_of(e) &&
+           e->opts.strand == KMF_STRAND_FWD && e->opts.ambiguous != KMF_AMBIGUOUS_ERROR &&
+           e->opts.n_shards == 1;
+}
+
+size_t kmf_read_bytes(const kmf_embedder *e)
+{
+    const kmf_batch_shape *shape = &e->method->shape;
+    size_t more = (CAPS_MOST - 1) * shape->cap_pieces;
+    if (!cuts_anywhere(e))
+        return 0;
+    return (size_t)e->opts.threads * kmf_range_room_bytes(border_of(e)) +
+           e->n_slots * more * (sizeof(kmf_piece) + shape->dim * sizeof(double));
+}
+
+/* ---------------------------------------------------------------- a job ----------------- */
+
+/* A part has a piece if there is a window in it. */
+static size_t part_pieces(const reading *x, const kmf_part *part)
+{
+    return part->n > 0 && part->n + part->more >= x->embedder->method->stretch.least;
+}
+
+/* *row: of the first record that begins in the range. false: it is not to be counted. */
+static bool take_turn(reading *x, const kmf_range *r, uint64_t number, bool sound,
+                      uint64_t *row)
+{
+    pthread_mutex_lock(&x->lock);
+    while (x->turn != number)
+        pthread_cond_wait(&x->turned, &x->lock);
+    *row = x->first_row + x->n_records;
+    if (x->broken || !sound || r->beg != x->end) {
+        x->broken = true;
+    } else {
+        x->end = r->end;
+        x->n_records += r->n_begun;
+    }
+    bool good = !x->broken;
+    x->turn++;
+    pthread_cond_broadcast(&x->turned);
+    pthread_mutex_unlock(&x->lock);
+    return good;
+}
+
+static void add_pieces(const reading *x, kmf_batch *b, const kmf_range *r, uint64_t row)
+{
+    for (size_t i = 0; i < r->n_parts; i++) {
+        const kmf_part *part = &r->parts[i];
+        row += part->begins;
+        if (part_pieces(x, part) == 0)
+            continue;
+        kmf_batch_place_letters(b, part->beg, part->n + part->more, part->n);
+        if (part->whole && kmf_batch_close(b, 1))
+            kmf_batch_last(b)->row = row - 1;
+    }
+}
+
+static void work(void *user, kmf_slot *slot, int worker)
+{
+    reading *x = user;
+    kmf_embedder *e = x->embedder;
+    kmf_batch *b = slot->batch;
+    kmf_range *r = &x->ranges[slot - e->slots];
+    kmf_range_room *room = &x->rooms[worker];
+    uint64_t row;
+    bool sound = kmf_range_read(r, &x->file, slot->number, room) &&
+                 r->n_parts <= x->most_parts && kmf_batch_reserve(b, r->n_parts, NULL) == 0;
+    if (!take_turn(x, r, slot->number, sound, &row)) {
+        r->n_parts = 0;
+        return;
+    }
+    char *letters = b->letters;
+    b->letters = room->letters;
+    add_pieces(x, b, r, row);
+    kmf_job_work(e->method, &e->opts, b, worker);
+    b->letters = letters;
+}
+
+/* ---------------------------------------------------------------- the caller ------------ */
+
+/* Is there a record that goes on? */
+static bool is_open(kmf_embedder *e)
+{
+    return e->n_pending > 0 && !kmf_flow_newest(e)->closed;
+}
+
+/* Of the record that begins with the part. */
+static int open_part(reading *x, const kmf_range *r, const kmf_part *part, kmf_err *err)
+{
+    kmf_embedder *e = x->embedder;
+    int status = 0;
+    if (is_open(e))
+        status = kmf_flow_close(e, err);
+    if (status == 0)
+        status = kmf_flow_open(e, r->names.bytes + part->name, 0, err);
+    if (status < 0)
+        return status;
+    e->n_seen++;
+    x->stats->records++;
+    return 0;
+}
+
+static int open_records(void *user, kmf_slot *slot, kmf_err *err)
+{
+    reading *x = user;
+    kmf_embedder *e = x->embedder;
+    const kmf_range *r = &x->ranges[slot - e->slots];
+    int status = 0;
+    if (r->n_parts > 0 && r->parts[0].n > 0 && !r->parts[0].begins)
+        x->stopped = x->stopped ||
+                     kmf_flow_newest(e)->row.len + r->parts[0].n > e->method->exact_letters;
+    x->stopped = x->stopped || r->n_parts == 0;
+    if (x->stopped) {
+        kmf_batch_clear(slot->batch);
+        return 0;
+    }
+    for (size_t i = 0; i < r->n_parts && status == 0; i++) {
+        const kmf_part *part = &r->parts[i];
+        if (part->begins)
+            status = open_part(x, r, part, err);
+        if (status < 0 || part->n == 0)
+            continue;
+        kmf_flow_newest(e)->row.len += part->n;
+        kmf_flow_newest(e)->n_pieces += part_pieces(x, part);
+        x->stats->bases += part->n;
+    }
+    return status < 0 || !r->last ? status : kmf_flow_close(e, err);
+}
+
+static int begin(reading *x, kmf_err *err)
+{
+    kmf_embedder *e = x->embedder;
+    pthread_mutex_init(&x->lock, NULL);
+    pthread_cond_init(&x->turned, NULL);
+    x->filler = (kmf_filler){.work = work, .open = open_records, .user = x};
+    x->ranges = kmf_calloc(e->n_slots, sizeof *x->ranges, err);
+    x->rooms = kmf_calloc((size_t)e->opts.threads, sizeof *x->rooms, err);
+    if (!x->ranges || !x->rooms)
+        return KMF_ENOMEM;
+    for (int i = 0; i < e->opts.threads; i++)
+        if (kmf_range_room_init(&x->rooms[i], x->file.border, err) < 0)
+            return KMF_ENOMEM;
+    int status = kmf_flow_send(e, err);
+    x->first_row = e->to.n_rows + e->n_pending;
+    return status;
+}
+
+static void end(reading *x)
+{
+    for (size_t i = 0; x->ranges && i < x->embedder->n_slots; i++)
+        kmf_range_free(&x->ranges[i]);
+    for (int i = 0; x->rooms && i < x->embedder->opts.threads; i++)
+        kmf_range_room_free(&x->rooms[i]);
+    kmf_free(x->ranges);
+    kmf_free(x->rooms);
+    pthread_cond_destroy(&x->turned);
+    pthread_mutex_destroy(&x->lock);
+}
+
+/*
+ * 1: all records of the file have been added; 0: the first stats->records of them, and the others
+ * are to be read in the usual way; or a failure.
+ */
+static int read_ranges(kmf_embedder *e, int file, kmf_reader_stats *stats, kmf_err *err)
+{
+    size_t parts = e->method->shape.cap_pieces;
+    reading x = {.embedder = e, .stats = stats, .most_parts = CAPS_MOST * parts};
+    assert(x.most_parts + 1 < e->n_records); /* none need be waited for */
+    if (!kmf_ranges_open(&x.file, file, border_of(e), RANGES_A_THREAD * (size_t)e->opts.threads,
+                         parts))
+        return 0;
+    int status = begin(&x, err);
+    for (uint64_t i = 0; i < x.file.n && !x.stopped && status == 0; i++)
+        status = kmf_flow_send_empty(e, &x.filler, i, err);
+    if (status == 0)
+        status = kmf_flow_collect(e, err);
+    if (status < 0)
+        kmf_flow_reset(e); /* no job is at work then */
+    if (status == 0 && x.stopped && is_open(e)) {
+        kmf_flow_drop(e);
+        stats->records--;
+    }
+    end(&x);
+    return status < 0 ? status : !x.stopped;
+}
+
+/* ---------------------------------------------------------------- a file ---------------- */
+
+/* The records from number n_done on. */
+static int read_records(kmf_embedder *e, kmf_reader *reader, uint64_t n_done,
+                        kmf_reader_stats *stats, kmf_err *err)
+{
+    kmf_record rec;
+    int got;
+    while ((got = kmf_reader_next(reader, &rec, err)) > 0) {
+        kmf_reader_statistics(reader, stats);
+        if (rec.index >= n_done)
+            got = kmf_embedder_add(e, rec.name, rec.seq, rec.len, err);
+        if (got < 0)
+            return got;
+    }
+    kmf_reader_statistics(reader, stats);
+    if (got < 0)
+        kmf_flow_reset(e);
+    return got;
+}
+
+int kmf_embedder_read(kmf_embedder *embedder, const char *path, const kmf_reader_options *opts,
+                      kmf_reader_stats *stats, kmf_err *err)
+{
+    kmf_embedder *e = embedder;
+    kmf_reader *reader = kmf_reader_open(path, opts, e->pool, err);
+    int status = 0;
+    *stats = (kmf_reader_stats){0};
+    if (!reader) {
+        kmf_flow_reset(e);
+        return err ? err->code : KMF_EIO;
+    }
+    int file = cuts_anywhere(e) ? kmf_reader_file(reader) : -1;
+    if (file >= 0)
+        status = read_ranges(e, file, stats, err);
+    if (status == 0)
+        status = read_records(e, reader, stats->records, stats, err);
+    kmf_reader_close(reader);
+    return status < 0 ? status : 0;
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* What reading files takes beside the batches. */
+#ifndef KMF_READ_H
+#define KMF_READ_H
+
+#include "kmerformer.h"
+
+/* Bytes that kmf_embedder_read may take, at most. */
+size_t kmf_read_bytes(const kmf_embedder *e);
+
+#endif

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Files read by the embedder against their records added one by one: the same rows, statistics and
+ * failures, whether the threads read the file in ranges or not.
+ */
+#include "base/rng.h"
+#include "embed/method.h"
+#include "kmerformer.h"
+#include "model/vectors.h"
+#include "run.h"
+#include "seq/ranges.h"
+#include "seqfiles.h"
+
+#include <stdbool.h>
+
+#define CONTIG (3 * KMF_RANGE_MOST + 1234)
+
+/* Letters, of which some are no bases. */
+static void add_letters(text *t, kmf_rng *rng, size_t n, size_t width)
+{
+    char line[256];
+    for (size_t i = 0; i < n; i += width) {
+        size_t here = n - i < width ? n - i : width;
+        for (size_t j = 0; j < here; j++)
+            line[j] = "ACGTACGTACGTACGTacgtN"[kmf_rng_below(rng, 21)];
+        line[here] = '\n';
+        add_bytes(t, line, here + 1);
+    }
+}
+
+static void add_contig(text *t, kmf_rng *rng, const char *name, size_t n)
+{
+    add(t, ">");
+    add(t, name);
+    add(t, " of n letters\n");
+    add_letters(t, rng, n, 60 + n % 70);
+}
+
+/*
+ * Contigs beyond ranges, of some and of few letters, of none and of N, which end anywhere; `dense`:
+ * of which, behind them, more are in a range than a batch has room for.
+ */
+static text make_fasta(uint64_t seed, bool dense)
+{
+    text t = {0};
+    kmf_rng rng = kmf_rng_stream(41, seed);
+    char name[32];
+    for (size_t i = 0; i < 60; i++) {
+        size_t n = i % 20 == 3   ? CONTIG
+                   : i % 10 == 7 ? kmf_rng_below(&rng, 9)
+                   : i % 10 == 9 ? 0
+                                 : 1000 + kmf_rng_below(&rng, 60000);
+        snprintf(name, sizeof name, "contig%zu", i);
+        add_contig(&t, &rng, name, n);
+    }
+    add(&t, ">unknown\nNNNNNNNNNNNNNN\n");
+    for (size_t i = 0; dense && i < 20000; i++)
+        add_contig(&t, &rng, "short", 30);
+    add_contig(&t, &rng, "last", 5000);
+    return t;
+}
+
+/* ---------------------------------------------------------------- rows ------------------ */
+
+typedef struct rows {
+    text text; /* all that they tell, vectors as bits */
+    size_t dim;
+    uint64_t fail_at; /* the row that is refused, from 1 on; 0: none */
+} rows;
+
+static int keep(void *user, const kmf_row *row, kmf_err *err)
+{
+    rows *r = user;
+    char line[256];
+    if (r->fail_at > 0 && --r->fail_at == 0) {
+        snprintf(err->msg, sizeof err->msg, "enough");
+        err->code = KMF_EIO;
+        return KMF_EIO;
+    }
+    snprintf(line, sizeof line, "%" PRIu64 " %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64,
+             row->index, row->name, row->len, row->tokens, row->ambiguous, row->chunks);
+    add(&r->text, line);
+    add_bytes(&r->text, row->vector, r->dim * sizeof *row->vector);
+    return 0;
+}
+
+static kmf_embed_options options_of(int threads)
+{
+    kmf_embed_options o;
+    kmf_embed_options_default(&o);
+    o.threads = threads;
+    return o;
+}
+
+static kmf_embedder *embedder_of(const char *model, const kmf_embed_options *o, rows *r)
+{
+    kmf_err err = {0};
+    kmf_embedder *e = kmf_embedder_new(model, o, &err);
+    ck_assert_msg(e != NULL, "%s", err.msg);
+    r->dim = kmf_embedder_dim(e);
+    kmf_embedder_sink(e, keep, r);
+    return e;
+}
+
+/* Record by record, as one does without kmf_embedder_read. */
+static int add_file(kmf_embedder *e, const char *path, kmf_reader_stats *stats, kmf_err *err)
+{
+    kmf_record rec;
+    int got;
+    kmf_reader *reader = kmf_reader_open(path, NULL, NULL, err);
+    ck_assert_ptr_nonnull(reader);
+    while ((got = kmf_reader_next(reader, &rec, err)) > 0) {
+        got = kmf_embedder_add(e, rec.name, rec.seq, rec.len, err);
+        if (got < 0)
+            break;
+    }
+    kmf_reader_statistics(reader, stats);
+    kmf_reader_close(reader);
+    return got;
+}
+
+/* The rows of files by both ways, on several threads; either may fail. */
+static void check_same(const char *model, const kmf_embed_options *o, const char *const *files,
+                       size_t n, uint64_t fail_at)
+{
+    rows one_by_one = {.fail_at = fail_at}, read = {.fail_at = fail_at};
+    kmf_embedder *a = embedder_of(model, o, &one_by_one);
+    kmf_embedder *b = embedder_of(model, o, &read);
+    kmf_err said[2] = {{0}, {0}};
+    kmf_embed_stats seen[2];
+    int status[2] = {0, 0};
+    for (size_t i = 0; i < n && status[0] == 0 && status[1] == 0; i++) {
+        kmf_reader_stats stats[2];
+        kmf_embedder_source(a, files[i]);
+        kmf_embedder_source(b, files[i]);
+        status[0] = add_file(a, files[i], &stats[0], &said[0]);
+        status[1] = kmf_embedder_read(b, files[i], NULL, &stats[1], &said[1]);
+        if (status[0] < 0 || status[1] < 0)
+            break; /* a row's failure is told when it is its turn, by either way */
+        ck_assert_uint_eq(stats[0].records, stats[1].records);
+        ck_assert_uint_eq(stats[0].bases, stats[1].bases);
+    }
+    if (status[0] == 0)
+        status[0] = kmf_embedder_finish(a, &said[0]);
+    if (status[1] == 0)
+        status[1] = kmf_embedder_finish(b, &said[1]);
+    ck_assert_int_eq(status[0], status[1]);
+    ck_assert_str_eq(said[0].msg, said[1].msg);
+    kmf_embedder_statistics(a, &seen[0]);
+    kmf_embedder_statistics(b, &seen[1]);
+    if (status[0] == 0) {
+        ck_assert_int_eq(memcmp(&seen[0], &seen[1], sizeof seen[0]), 0);
+        ck_assert_uint_eq(one_by_one.text.len, read.text.len);
+    }
+    /* before a failure as many rows are out as have been worked off */
+    size_t len = one_by_one.text.len < read.text.len ? one_by_one.text.len : read.text.len;
+    ck_assert(len == 0 || memcmp(one_by_one.text.bytes, read.text.bytes, len) == 0);
+    /* afterwards it is as new */
+    kmf_embedder_free(a);
+    a = embedder_of(model, o, &one_by_one);
+    one_by_one.text.len = read.text.len = 0;
+    for (int i = 0; i < 2; i++) {
+        kmf_embedder *e = i ? b : a;
+        for (uint64_t record = 0; record <= o->shard; record++)
+            ck_assert_int_eq(kmf_embedder_add(e, "x", "ACGTACGTACGTACGT", 16, NULL), 0);
+        ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
+    }
+    ck_assert_uint_gt(read.text.len, 0);
+    ck_assert_uint_eq(one_by_one.text.len, read.text.len);
+    ck_assert_int_eq(memcmp(one_by_one.text.bytes, read.text.bytes, read.text.len), 0);
+    kmf_embedder_free(a);
+    kmf_embedder_free(b);
+    free(one_by_one.text.bytes);
+    free(read.text.bytes);
+}
+
+/* A vector of 5 numbers for each word of 2 and 3 letters, but for some that were never seen. */
+static const char *save_vectors(void)
+{
+    kmf_rng rng = kmf_rng_stream(42, 0);
+    const char *path = in_dir("v.safetensors");
+    kmf_vectors *v = kmf_vectors_new(KMF_DNA, 16 + 64, 5, 1, NULL);
+    ck_assert_ptr_nonnull(v);
+    for (size_t i = 0; i < v->info.n; i++) {
+        v->code[i] = i < 16 ? i : i - 16;
+        v->k[i] = i < 16 ? 2 : 3;
+        v->count[i] = i % 7 == 2 ? 0 : 1 + i * i;
+        for (size_t d = 0; d < 5; d++)
+            v->values[i * 5 + d] = (float)kmf_rng_below(&rng, 1000) / 999 - 0.3f;
+    }
+    v->info.canonical = 0;
+    ck_assert_int_eq(kmf_vectors_index(v, "v", NULL), 0);
+    ck_assert_int_eq(kmf_vectors_save(v, path, KMF_VECTORS_SAFETENSORS, NULL, NULL), 0);
+    kmf_vectors_free(v);
+    return path;
+}
+
+/* ---------------------------------------------------------------- tests ----------------- */
+
+START_TEST(rows_are_those_of_records_added_one_by_one)
+{
+    for (uint64_t seed = 0; seed < 2; seed++) {
+        text t = make_fasta(seed, false);
+        const char *fasta = write_bytes("x.fa", t.bytes, t.len);
+        const char *const files[] = {fasta, write_text("y.fa", ">small\nACGTACGT\n"), fasta};
+        for (int threads = 1; threads <= 3; threads++) {
+            kmf_embed_options o = options_of(threads);
+            check_same("tnf", &o, files, 3, 0);
+            o.norm = KMF_NORM_L2;
+            check_same("kmer:3", &o, files, 1, 0);
+        }
+        free(t.bytes);
+    }
+}
+END_TEST
+
+START_TEST(rows_of_vectors_are_the_same)
+{
+    text t = make_fasta(7, false);
+    const char *fasta = write_bytes("x.fa", t.bytes, t.len);
+    const char *vectors = save_vectors();
+    kmf_embed_options o = options_of(2);
+    check_same(vectors, &o, &fasta, 1, 0);
+    o.k = 3;
+    check_same(vectors, &o, &fasta, 1, 0);
+    o.weights = KMF_WEIGHTS_SIF;
+    check_same(vectors, &o, &fasta, 1, 0);
+    o = options_of(3);
+    o.stride = 2;
+    check_same(vectors, &o, &fasta, 1, 0);
+    free(t.bytes);
+}
+END_TEST
+
+/* Strands, shards, strictness and batches that ranges are not for, or that do not matter to them. */
+START_TEST(rows_by_other_options_are_the_same)
+{
+    text t = make_fasta(3, false);
+    const char *fasta = write_bytes("x.fa", t.bytes, t.len);
+    kmf_embed_options o = options_of(2);
+    o.strand = KMF_STRAND_BOTH;
+    check_same("kmer:3", &o, &fasta, 1, 0);
+    o = options_of(2);
+    o.shard = 1;
+    o.n_shards = 3;
+    check_same("tnf", &o, &fasta, 1, 0);
+    o = options_of(2);
+    o.batch_tokens = KMF_RANGE_MOST;
+    check_same("tnf", &o, &fasta, 1, 0);
+    o.batch_tokens = KMF_RANGE_MOST + 3;
+    check_same("tnf", &o, &fasta, 1, 0);
+    o = options_of(2);
+    o.strict = 1; /* an N in the first record */
+    check_same("tnf", &o, &fasta, 1, 0);
+    o = options_of(2);
+    o.ambiguous = KMF_AMBIGUOUS_ERROR;
+    check_same("tnf", &o, &fasta, 1, 0);
+    free(t.bytes);
+}
+END_TEST
+
+START_TEST(more_records_than_a_batch_has_room_for_are_read_on)
+{
+    text t = make_fasta(4, true);
+    const char *fasta = write_bytes("x.fa", t.bytes, t.len);
+    kmf_embed_options o = options_of(2);
+    check_same("tnf", &o, &fasta, 1, 0);
+    check_same("kmer:1", &o, &fasta, 1, 0);
+    free(t.bytes);
+}
+END_TEST
+
+/* A byte that is none of a sequence: in what is out, in what is under way, in the first record. */
+START_TEST(faults_are_told_as_by_the_reader)
+{
+    for (int i = 1; i < 40; i += 6) {
+        text t = make_fasta(5, false);
+        size_t at = t.len / 40 * (size_t)i;
+        while (t.bytes[at] == '\n' || t.bytes[at - 1] == '\n')
+            at++;
+        t.bytes[at] = i % 4 == 1 ? '>' : '1';
+        const char *fasta = write_bytes("x.fa", t.bytes, t.len);
+        kmf_embed_options o = options_of(1 + i % 3);
+        check_same("tnf", &o, &fasta, 1, 0);
+        free(t.bytes);
+    }
+}
+END_TEST
+
+/* What is sound but not for ranges: the records before it are not added twice. */
+START_TEST(blanks_in_a_line_are_left_out)
+{
+    for (int i = 1; i < 40; i += 9) {
+        text t = make_fasta(6, false);
+        size_t at = t.len / 40 * (size_t)i;
+        while (t.bytes[at] == '\n' || t.bytes[at - 1] == '\n')
+            at++;
+        t.bytes[at] = ' ';
+        const char *fasta = write_bytes("x.fa", t.bytes, t.len);
+        kmf_embed_options o = options_of(2);
+        check_same("tnf", &o, &fasta, 1, 0);
+        free(t.bytes);
+    }
+}
+END_TEST
+
+START_TEST(a_row_that_is_refused_ends_the_run)
+{
+    text t = make_fasta(5, false);
+    const char *fasta = write_bytes("x.fa", t.bytes, t.len);
+    kmf_embed_options o = options_of(2);
+    for (uint64_t row = 1; row < 60; row += 19)
+        check_same("tnf", &o, &fasta, 1, row);
+    free(t.bytes);
+}
+END_TEST
+
+/* Of a contig longer than sums are exact for the rest of the file is read in the usual way. */
+START_TEST(contigs_that_are_too_long_are_read_on)
+{
+    text t = make_fasta(8, false);
+    const char *fasta = write_bytes("x.fa", t.bytes, t.len);
+    kmf_embed_options o = options_of(2);
+    rows expected = {0};
+    kmf_embedder *e = embedder_of("tnf", &o, &expected);
+    kmf_reader_stats stats;
+    ck_assert_int_eq(add_file(e, fasta, &stats, NULL), 0);
+    ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
+    kmf_embedder_free(e);
+    for (uint64_t most = 1; most < 2 * CONTIG; most += CONTIG / 3) {
+        rows got = {0};
+        kmf_err err = {0};
+        e = embedder_of("tnf", &o, &got);
+        ((kmf_method *)(uintptr_t)kmf_embedder_method(e))->exact_letters = most;
+        ck_assert_msg(kmf_embedder_read(e, fasta, NULL, &stats, &err) == 0, "%s", err.msg);
+        ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
+        ck_assert_uint_eq(got.text.len, expected.text.len);
+        ck_assert_int_eq(memcmp(got.text.bytes, expected.text.bytes, got.text.len), 0);
+        kmf_embedder_free(e);
+        free(got.text.bytes);
+    }
+    free(expected.text.bytes);
+    free(t.bytes);
+}
+END_TEST
+
+/* Files of vectors, which the threads write where they belong, some of them in vain. */
+START_TEST(files_are_those_of_rows_one_by_one)
+{
+    static const char *const names[] = {"x.npy", "x.tsv"};
+    for (int i = 0; i < 8; i++) {
+        text files[2];
+        text t = make_fasta(9, i % 4 == 3);
+        if (i % 4 == 1)
+            memcpy(strchr(t.bytes + t.len / 2, '\n') - 1, " ", 1);
+        const char *fasta = write_bytes("x.fa", t.bytes, t.len);
+        for (int by_read = 0; by_read < 2; by_read++) {
+            kmf_embed_options o = options_of(2);
+            kmf_reader_stats stats;
+            rows none = {0};
+            kmf_embedder *e = embedder_of("kmer:2", &o, &none);
+            const char *path = in_dir(names[i / 4]);
+            kmf_output *output = kmf_output_new(path, none.dim, 0, 0, NULL);
+            ck_assert_ptr_nonnull(output);
+            if (by_read)
+                kmf_output_take(output, e);
+            else
+                kmf_embedder_sink(e, kmf_output_row, output);
+            ck_assert_int_eq(by_read ? kmf_embedder_read(e, fasta, NULL, &stats, NULL)
+                                     : add_file(e, fasta, &stats, NULL),
+                             0);
+            ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
+            ck_assert_int_eq(kmf_output_commit(output, "{}", NULL), 0);
+            kmf_embedder_free(e);
+            kmf_output_free(output);
+            files[by_read] = read_file(path);
+        }
+        ck_assert_uint_eq(files[0].len, files[1].len);
+        ck_assert_int_eq(memcmp(files[0].bytes, files[1].bytes, files[0].len), 0);
+        free(files[0].bytes);
+        free(files[1].bytes);
+        free(t.bytes);
+    }
+}
+END_TEST
+
+START_TEST(a_file_that_cannot_be_opened_is_told)
+{
+    kmf_err err = {0};
+    kmf_reader_stats stats;
+    rows r = {0};
+    kmf_embed_options o = options_of(1);
+    kmf_embedder *e = embedder_of("tnf", &o, &r);
+    ck_assert_int_eq(kmf_embedder_add(e, "x", "ACGT", 4, NULL), 0);
+    ck_assert_int_eq(kmf_embedder_read(e, in_dir("none.fa"), NULL, &stats, &err), KMF_EIO);
+    ck_assert_ptr_nonnull(strstr(err.msg, "none.fa: No such file"));
+    ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
+    ck_assert_uint_eq(r.text.len, 0);
+    kmf_embedder_free(e);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("read");
+    TCase *tests = tcase_create("read");
+    tcase_add_unchecked_fixture(tests, make_dir, remove_dir);
+    tcase_set_timeout(tests, 300);
+    tcase_add_test(tests, rows_are_those_of_records_added_one_by_one);
+    tcase_add_test(tests, rows_of_vectors_are_the_same);
+    tcase_add_test(tests, rows_by_other_options_are_the_same);
+    tcase_add_test(tests, more_records_than_a_batch_has_room_for_are_read_on);
+    tcase_add_test(tests, faults_are_told_as_by_the_reader);
+    tcase_add_test(tests, blanks_in_a_line_are_left_out);
+    tcase_add_test(tests, a_row_that_is_refused_ends_the_run);
+    tcase_add_test(tests, contigs_that_are_too_long_are_read_on);
+    tcase_add_test(tests, files_are_those_of_rows_one_by_one);
+    tcase_add_test(tests, a_file_that_cannot_be_opened_is_told);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
