@@ -15,6 +15,7 @@
 #define NAME(stem) GLUE(stem, LEVEL)
 #define VECS (KMF_ROWTABLE_LINE / LANES) /* of a line */
 #define GROUP (8 / VECS)
+#define WAYS (4 / VECS)
 
 typedef int32_t NAME(vec_) __attribute__((vector_size(LANES * 4)));
 /* The same anywhere in memory. */
@@ -23,27 +24,45 @@ typedef double NAME(sum_) __attribute__((vector_size(LANES * 8), aligned(8), may
 
 /*
  * sum [lines, KMF_ROWTABLE_LINE] += rows that stand `step` numbers apart, each as often as times
- * says, TIMES_MOST at most in all; times NULL: once. That, and the number of lines, GROUP at most,
- * are constants where this is inlined.
+ * says, TIMES_MOST at most in all; times NULL: once. That, and the number of lines, GROUP or 1,
+ * are constants where this is inlined. Of one line there are sums of every WAYS-th row, as one
+ * addition waits for the one before.
  */
 TARGET static KMF_INLINE void NAME(add_lines_)(double *sum, const int32_t *units, size_t step,
                                                const int32_t *times, const int32_t *rows,
                                                size_t n, size_t lines)
 {
-    NAME(vec_) s[GROUP * VECS];
+    NAME(vec_) s[WAYS * GROUP * VECS];
+    const size_t ways = lines == 1 ? WAYS : 1;
+    const size_t vecs = lines * VECS;
+    size_t i = 0;
     KMF_UNROLL(8)
-    for (size_t v = 0; v < lines * VECS; v++)
+    for (size_t v = 0; v < ways * vecs; v++)
         s[v] = (NAME(vec_)){0};
-    for (size_t i = 0; i < n; i++) {
+    for (; i + ways <= n; i += ways) {
+        KMF_UNROLL(4)
+        for (size_t w = 0; w < ways; w++) {
+            const int32_t *row = units + (size_t)rows[i + w] * step;
+            KMF_UNROLL(8)
+            for (size_t v = 0; v < vecs; v++) {
+                NAME(vec_) x = *(const NAME(mem_) *)(row + v * LANES);
+                s[w * vecs + v] += times ? x * times[i + w] : x;
+            }
+        }
+    }
+    for (; i < n; i++) {
         const int32_t *row = units + (size_t)rows[i] * step;
         KMF_UNROLL(8)
-        for (size_t v = 0; v < lines * VECS; v++) {
+        for (size_t v = 0; v < vecs; v++) {
             NAME(vec_) x = *(const NAME(mem_) *)(row + v * LANES);
             s[v] += times ? x * times[i] : x;
         }
     }
     KMF_UNROLL(8)
-    for (size_t v = 0; v < lines * VECS; v++)
+    for (size_t v = vecs; v < ways * vecs; v++)
+        s[v % vecs] += s[v];
+    KMF_UNROLL(8)
+    for (size_t v = 0; v < vecs; v++)
         *(NAME(sum_) *)(sum + v * LANES) += __builtin_convertvector(s[v], NAME(sum_));
 }
 
@@ -111,6 +130,7 @@ TARGET static void NAME(add_times_)(double *sum, const kmf_rowtable *table,
 #undef NAME
 #undef VECS
 #undef GROUP
+#undef WAYS
 #undef LEVEL
 #undef TARGET
 #undef LANES
