@@ -2,17 +2,18 @@
 /*
  * Records out of a file.
  *
- * Of most files the caller's thread reads record by record and adds them. Where letters are counted,
- * that thread would have more to do than those that count, and the letters would go from one
- * core's cache to another's. So a plain FASTA file is sent out in ranges (seq/ranges.h): the thread
- * that counts a range reads and parses it, too, and the caller has the results alone.
+ * Of most files the caller's thread reads record by record and adds them. Where letters of contigs
+ * are counted, that thread would have more to do than those that count, and the letters would go
+ * from one core's cache to another's. So a plain FASTA file of contigs is sent out in ranges
+ * (seq/ranges.h): the thread that counts a range reads and parses it, too, and the caller has the
+ * results alone.
  *
  *   job     range 0: read, parse, turn 0, count      caller   open contig1
- *           range 1: read, parse, turn 1, count               contig1 goes on, ends; open contig2
+ *           range 1: read, parse, turn 1, count               contig1 goes on, ends; contig2
  *
- * In a range's turn, which comes when those before it are parsed, it is checked that it begins where
- * the one before it ended, and found out how many records began before it, which tells the rows of
- * its own. Jobs begin in order, so that whoever has the next turn is at work.
+ * In a range's turn, which comes when those before it are parsed, it is checked that it begins
+ * where the one before it ended, and found out how many records began before it, which tells the
+ * rows of its own. Jobs begin in order, so that whoever has the next turn is at work.
  *
  * A range that cannot be read so, be it that there is a fault in it, ends this: the record that was
  * not at its end is dropped, and the file is read once more in the usual way, those records that

@@ -12,11 +12,12 @@
 
 #define RANGE_LEAST ((size_t)48 << 10) /* bytes; of less it does not pay */
 #define N_LEAST 4                      /* of a file that ranges are for */
-#define PART_LETTERS 2048 /* what room for a part is worth: of fewer parts a range is smaller */
+#define PART_LEAST 1024 /* bytes of a record, on average; shorter ones are faster one by one */
+#define PART_USUAL 2048 /* bytes for which there is room for a part */
 #define BEFORE ((size_t)1024)     /* bytes, in which the beginning of a line is looked for */
 #define BEHIND ((size_t)4096)     /* bytes, for the rest of a header or some letters */
 #define SLACK ((size_t)64)        /* bytes that vector code may touch in vain */
-#define SAMPLE ((size_t)16 << 10) /* bytes that are looked at to choose the size of ranges, */
+#define SAMPLE ((size_t)16 << 10) /* bytes that are looked at to see how long records are, */
 #define N_SAMPLES 32              /* in so many places */
 
 /* A walk along the bytes of a range. */
@@ -63,18 +64,19 @@ static size_t count_headers(const char *bytes, size_t n)
     return count;
 }
 
-/* The most headers that are met in SAMPLE bytes, going by N_SAMPLES of them; false: no FASTA. */
-static bool most_headers(const kmf_ranges *r, size_t *most)
+/*
+ * The headers that are met in N_SAMPLES places of SAMPLE bytes. false: it is no FASTA.
+ */
+static bool sample_headers(const kmf_ranges *r, size_t *headers)
 {
     char bytes[SAMPLE];
     size_t n;
-    *most = 0;
+    *headers = 0;
     for (uint64_t i = 0; i < N_SAMPLES; i++) {
         if (!read_at(r->file, bytes, sizeof bytes, r->size / N_SAMPLES * i, &n) || n == 0 ||
             (i == 0 && bytes[0] != '>'))
             return false;
-        size_t headers = count_headers(bytes, n);
-        *most = headers > *most ? headers : *most;
+        *headers += count_headers(bytes, n);
     }
     return true;
 }
@@ -87,14 +89,11 @@ bool kmf_ranges_open(kmf_ranges *ranges, int file, size_t border, size_t enough,
     if (fstat(file, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= 0)
         return false;
     r.size = (uint64_t)st.st_size;
-    if (r.size < N_LEAST * RANGE_LEAST || !most_headers(&r, &headers))
+    if (r.size < N_LEAST * RANGE_LEAST || !sample_headers(&r, &headers) ||
+        headers > N_SAMPLES * SAMPLE / PART_LEAST)
         return false;
-    while (r.step >= RANGE_LEAST &&
-           (r.step / SAMPLE * headers > parts || r.step / PART_LETTERS > parts))
-        r.step /= 2;
-    if (r.step < RANGE_LEAST)
-        return false;
-    while (r.step / 2 >= RANGE_LEAST && r.size / r.step < enough)
+    while (r.step / 2 >= RANGE_LEAST &&
+           (r.step > parts * PART_USUAL || r.size / r.step < enough))
         r.step /= 2;
     r.n = r.size / r.step + (r.size % r.step > 0);
     *ranges = r;

@@ -62,9 +62,9 @@ typedef struct kmf_range_room {
 } kmf_range_room;
 
 /*
- * file: open for reading. true: it is a regular file with a FASTA for some ranges: of about `parts`
- * parts at most, going by some places in it, and, if it is large enough for that, `enough` of them.
- * false: it is none, or cannot be read.
+ * file: open for reading. true: it is a regular file with a FASTA of contigs, going by some places
+ * in it, for ranges of usual contigs' `parts` at most and, if it is large enough for that, `enough`
+ * of them. false: it is none, has short records, or cannot be read.
  */
 bool kmf_ranges_open(kmf_ranges *ranges, int file, size_t border, size_t enough, size_t parts);
 
