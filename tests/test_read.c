@@ -385,6 +385,51 @@ START_TEST(files_are_those_of_rows_one_by_one)
 }
 END_TEST
 
+/* It is reported, or the rows are the same all the same. */
+START_TEST(any_failing_allocation_leaves_rows_right)
+{
+    text t = {0};
+    kmf_rng rng = kmf_rng_stream(44, 0);
+    kmf_embed_options o = options_of(1);
+    kmf_reader_stats stats;
+    rows expected = {0};
+    size_t n_whole = 0;
+    add_contig(&t, &rng, "contig", 1400000);
+    for (int i = 0; i < 1300; i++) /* more than a batch has room for */
+        add_contig(&t, &rng, "short", 100);
+    const char *fasta = write_bytes("x.fa", t.bytes, t.len);
+    kmf_embedder *e = embedder_of("tnf", &o, &expected);
+    ck_assert_int_eq(add_file(e, fasta, &stats, NULL), 0);
+    ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
+    kmf_embedder_free(e);
+    for (size_t n = 1;; n++) {
+        rows got = {0};
+        kmf_err err = {0};
+        e = embedder_of("tnf", &o, &got);
+        kmf_mem_fail_at(n);
+        int status = kmf_embedder_read(e, fasta, NULL, &stats, &err);
+        if (status == 0)
+            status = kmf_embedder_finish(e, &err);
+        bool reached = kmf_mem_count() >= n;
+        kmf_mem_fail_at(0);
+        ck_assert_msg(status == 0 || status == KMF_ENOMEM, "%zu: %s", n, err.msg);
+        ck_assert_int_eq(status == 0, err.code == KMF_OK);
+        if (status == 0) {
+            n_whole++;
+            ck_assert_uint_eq(got.text.len, expected.text.len);
+            ck_assert_int_eq(memcmp(got.text.bytes, expected.text.bytes, got.text.len), 0);
+        }
+        kmf_embedder_free(e);
+        free(got.text.bytes);
+        if (!reached)
+            break;
+    }
+    ck_assert_uint_gt(n_whole, 2); /* some were of ranges, without which it goes on */
+    free(expected.text.bytes);
+    free(t.bytes);
+}
+END_TEST
+
 START_TEST(a_file_that_cannot_be_opened_is_told)
 {
     kmf_err err = {0};
@@ -416,6 +461,7 @@ int main(void)
     tcase_add_test(tests, a_row_that_is_refused_ends_the_run);
     tcase_add_test(tests, contigs_that_are_too_long_are_read_on);
     tcase_add_test(tests, files_are_those_of_rows_one_by_one);
+    tcase_add_test(tests, any_failing_allocation_leaves_rows_right);
     tcase_add_test(tests, a_file_that_cannot_be_opened_is_told);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -124,13 +124,17 @@ int kmf_batch_reserve(kmf_batch *batch, size_t n, kmf_err *err)
     if (n <= batch->cap_pieces)
         return 0;
     n = n > 2 * batch->cap_pieces ? n : 2 * batch->cap_pieces;
+    kmf_piece *pieces = kmf_malloc(n, sizeof *pieces, err);
+    double *sums = kmf_malloc(n * batch->dim, sizeof *sums, err);
+    if (!pieces || !sums) {
+        kmf_free(pieces);
+        kmf_free(sums);
+        return KMF_ENOMEM;
+    }
     kmf_free(batch->pieces);
     kmf_free(batch->sums);
-    batch->cap_pieces = 0;
-    batch->pieces = kmf_malloc(n, sizeof *batch->pieces, err);
-    batch->sums = kmf_malloc(n * batch->dim, sizeof *batch->sums, err);
-    if (!batch->pieces || !batch->sums)
-        return KMF_ENOMEM;
+    batch->pieces = pieces;
+    batch->sums = sums;
     batch->cap_pieces = n;
     return 0;
 }
