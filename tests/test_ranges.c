@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
+#define PARTS 100000   /* of a range, more than there are */
 #define LONG_NAME 3000 /* letters, beyond what is looked back for */
 
 enum trait { CR = 1, LONG_LINES = 2, BLANK_LINES = 4, CUT_END = 8, TRAITS = 16 };
@@ -121,6 +122,7 @@ static bool join_ranges(text *records, int file, size_t len, size_t step, size_t
                          .size = len,
                          .step = step,
                          .border = border,
+                         .most = PARTS,
                          .n = len / step + (len % step > 0)};
     kmf_range range = {0};
     kmf_range_room room = {0};
@@ -225,10 +227,10 @@ START_TEST(a_header_is_never_taken_for_letters)
 }
 END_TEST
 
-static bool opens(kmf_ranges *r, const text *t, size_t parts)
+static bool opens(kmf_ranges *r, const text *t, size_t most)
 {
     int file = file_of(t);
-    bool opened = kmf_ranges_open(r, file, 5, 4, parts);
+    bool opened = kmf_ranges_open(r, file, 5, 4, most);
     ck_assert_int_eq(close(file), 0);
     return opened;
 }
@@ -240,21 +242,26 @@ START_TEST(small_files_and_short_records_are_not_for_ranges)
     add(&t, ">a\n");
     while (t.len < (192 << 10) - 1)
         add(&t, "A\n");
-    ck_assert(!opens(&r, &t, 400));
+    ck_assert(!opens(&r, &t, PARTS));
     add(&t, "A\n");
-    ck_assert(opens(&r, &t, 400)); /* four ranges, as many as are asked for */
+    ck_assert(opens(&r, &t, PARTS)); /* four ranges, as many as are asked for */
     ck_assert_uint_eq(r.step, 48 << 10);
     ck_assert_uint_eq(r.n, 5);
     while (t.len <= 4 * KMF_RANGE_MOST)
         add(&t, "ACGTACGTAACCGGTTACGTACGTAACCGGTT\n");
-    ck_assert(opens(&r, &t, 400));
+    ck_assert(opens(&r, &t, PARTS));
     ck_assert_uint_eq(r.step, KMF_RANGE_MOST);
     ck_assert_uint_eq(r.n, 5);
     ck_assert_uint_eq(r.size, t.len);
-    ck_assert(opens(&r, &t, 383)); /* 2 KB for a part */
+    ck_assert(opens(&r, &t, 1536)); /* 512 bytes for a part, */
+    ck_assert_uint_eq(r.step, KMF_RANGE_MOST);
+    ck_assert(opens(&r, &t, 1535));
     ck_assert_uint_eq(r.step, KMF_RANGE_MOST / 2);
+    ck_assert(opens(&r, &t, 384)); /* and a quarter of the usual size at least */
+    ck_assert_uint_eq(r.step, KMF_RANGE_MOST / 4);
+    ck_assert(!opens(&r, &t, 383));
     t.bytes[0] = 'A';
-    ck_assert(!opens(&r, &t, 400));
+    ck_assert(!opens(&r, &t, PARTS));
     for (int length = 1000; length < 1100; length += 99) {
         t.len = 0;
         while (t.len < 4 * KMF_RANGE_MOST) {
@@ -263,7 +270,7 @@ START_TEST(small_files_and_short_records_are_not_for_ranges)
                 add(&t, "A");
             add(&t, "\n");
         }
-        ck_assert_int_eq(opens(&r, &t, 400), length > 1024);
+        ck_assert_int_eq(opens(&r, &t, PARTS), length > 1024);
     }
     int pair[2];
     ck_assert_int_eq(pipe(pair), 0);
@@ -271,6 +278,39 @@ START_TEST(small_files_and_short_records_are_not_for_ranges)
     close(pair[0]);
     close(pair[1]);
     ck_assert(!kmf_ranges_open(&r, -1, 5, 4, 512));
+    free(t.bytes);
+}
+END_TEST
+
+/* Of more parts, or longer names, than there is room for. */
+START_TEST(a_range_of_too_much_is_refused)
+{
+    text t = {0};
+    kmf_range range = {0};
+    kmf_range_room room = {0};
+    for (int i = 0; i < 20; i++)
+        add(&t, ">0123456789012345678901234567890123456789012345678901234567890\nA\n");
+    int file = file_of(&t);
+    kmf_ranges ranges = {.file = file, .size = t.len, .step = t.len, .n = 1, .most = 21};
+    ck_assert_int_eq(kmf_range_room_init(&room, 0, NULL), 0);
+    ck_assert(kmf_range_read(&range, &ranges, 0, &room));
+    ck_assert_uint_eq(range.n_parts, 21);
+    ranges.most = 20;
+    ck_assert(!kmf_range_read(&range, &ranges, 0, &room));
+    ck_assert_int_eq(close(file), 0);
+    t.len = 0;
+    add(&t, ">");
+    while (t.len < 4096 + 64 + 1)
+        add(&t, "n");
+    add(&t, "\nA\n");
+    file = file_of(&t);
+    ranges = (kmf_ranges){.file = file, .size = t.len, .step = t.len, .n = 1, .most = 2};
+    ck_assert(kmf_range_read(&range, &ranges, 0, &room));
+    ranges.most = 1;
+    ck_assert(!kmf_range_read(&range, &ranges, 0, &room));
+    ck_assert_int_eq(close(file), 0);
+    kmf_range_free(&range);
+    kmf_range_room_free(&room);
     free(t.bytes);
 }
 END_TEST
@@ -299,6 +339,7 @@ int main(void)
     tcase_add_test(tests, what_is_no_fasta_is_refused);
     tcase_add_test(tests, a_header_is_never_taken_for_letters);
     tcase_add_test(tests, small_files_and_short_records_are_not_for_ranges);
+    tcase_add_test(tests, a_range_of_too_much_is_refused);
     tcase_add_test(tests, a_file_that_changes_is_refused);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -209,8 +209,54 @@ START_TEST(rows_are_those_of_records_added_one_by_one)
             check_same("tnf", &o, files, 3, 0);
             o.norm = KMF_NORM_L2;
             check_same("kmer:3", &o, files, 1, 0);
+            check_same(threads == 1 ? "kmer:1" : "kmer:7", &o, files, 1, 0);
         }
         free(t.bytes);
+    }
+}
+END_TEST
+
+/* Of a file that ends a byte behind a range, with the line end of a contig that began before it. */
+START_TEST(a_line_end_may_be_a_range)
+{
+    text t = {0};
+    kmf_rng rng = kmf_rng_stream(45, 0);
+    while (t.len < 4 * KMF_RANGE_MOST - 10000)
+        add_contig(&t, &rng, "contig", 4000);
+    add(&t, ">last\n");
+    while (t.len < 4 * KMF_RANGE_MOST)
+        add(&t, "A");
+    add(&t, "\n");
+    const char *fasta = write_bytes("x.fa", t.bytes, t.len);
+    kmf_embed_options o = options_of(1);
+    check_same("tnf", &o, &fasta, 1, 0);
+    free(t.bytes);
+}
+END_TEST
+
+/* CR LF, blank lines, and headers longer than what is looked back for. */
+START_TEST(lines_of_other_kinds_are_read)
+{
+    for (size_t name = 10; name < 4000; name += 1300) {
+        text t = {0}, crlf = {0};
+        kmf_rng rng = kmf_rng_stream(46, name);
+        char *header = malloc(name + 1);
+        memset(header, 'A', name);
+        header[name] = '\0';
+        while (t.len < 4 * KMF_RANGE_MOST) {
+            add_contig(&t, &rng, header, 1 + kmf_rng_below(&rng, 12000));
+            add(&t, "\n\n");
+        }
+        for (size_t i = 0; i < t.len; i++)
+            add_bytes(&crlf, t.bytes[i] == '\n' ? "\r\n" : t.bytes + i,
+                      t.bytes[i] == '\n' ? 2 : 1);
+        const char *const files[] = {write_bytes("x.fa", t.bytes, t.len),
+                                     write_bytes("y.fa", crlf.bytes, crlf.len)};
+        kmf_embed_options o = options_of(2);
+        check_same("tnf", &o, files, 2, 0);
+        free(header);
+        free(t.bytes);
+        free(crlf.bytes);
     }
 }
 END_TEST
@@ -367,6 +413,7 @@ START_TEST(files_are_those_of_rows_one_by_one)
                 kmf_output_take(output, e);
             else
                 kmf_embedder_sink(e, kmf_output_row, output);
+            ck_assert_int_eq(kmf_embedder_add(e, "before", "ACGTT", 5, NULL), 0);
             ck_assert_int_eq(by_read ? kmf_embedder_read(e, fasta, NULL, &stats, NULL)
                                      : add_file(e, fasta, &stats, NULL),
                              0);
@@ -440,6 +487,8 @@ START_TEST(a_file_that_cannot_be_opened_is_told)
     ck_assert_int_eq(kmf_embedder_add(e, "x", "ACGT", 4, NULL), 0);
     ck_assert_int_eq(kmf_embedder_read(e, in_dir("none.fa"), NULL, &stats, &err), KMF_EIO);
     ck_assert_ptr_nonnull(strstr(err.msg, "none.fa: No such file"));
+    ck_assert_int_eq(kmf_embedder_read(e, write_text("t.txt", "text\n"), NULL, &stats, NULL),
+                     KMF_EFORMAT);
     ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
     ck_assert_uint_eq(r.text.len, 0);
     kmf_embedder_free(e);
@@ -453,6 +502,8 @@ int main(void)
     tcase_add_unchecked_fixture(tests, make_dir, remove_dir);
     tcase_set_timeout(tests, 300);
     tcase_add_test(tests, rows_are_those_of_records_added_one_by_one);
+    tcase_add_test(tests, a_line_end_may_be_a_range);
+    tcase_add_test(tests, lines_of_other_kinds_are_read);
     tcase_add_test(tests, rows_of_vectors_are_the_same);
     tcase_add_test(tests, rows_by_other_options_are_the_same);
     tcase_add_test(tests, more_records_than_a_batch_has_room_for_are_read_on);

@@ -110,7 +110,7 @@ KMF_API const char *kmf_embedder_name(const kmf_embedder *embedder);
 KMF_API const kmf_model *kmf_embedder_model(const kmf_embedder *embedder);
 /* What the k-mer vectors are, as long as the embedder; NULL for all else. */
 KMF_API const kmf_vectors_info *kmf_embedder_vectors(const kmf_embedder *embedder);
-/* Bytes held for models, batches and workspaces; the longest record comes on top. */
+/* Bytes for models, batches and workspaces, at most; the longest record comes on top. */
 KMF_API size_t kmf_embedder_bytes(const kmf_embedder *embedder);
 
 /*
@@ -138,7 +138,8 @@ KMF_API int kmf_embedder_add(kmf_embedder *embedder, const char *name, const cha
                              size_t len, kmf_err *err) KMF_MUST_CHECK;
 /*
  * Adds all records of a file, as kmf_reader_open and kmf_embedder_add do; the vectors are the same.
- * Where they are of tnf, kmer:K or k-mer vectors, the threads read a plain FASTA file themselves.
+ * Where they are of tnf, kmer:K or k-mer vectors, the threads may read a plain FASTA file of contigs
+ * themselves, each a part of it.
  * opts: as kmf_reader_open   *stats: set, and kept up to date meanwhile
  * KMF_EIO, KMF_EFORMAT and KMF_EINVAL as kmf_reader_open and kmf_reader_next; a failure is as one
  * of kmf_embedder_add.

@@ -123,7 +123,6 @@ int kmf_batch_reserve(kmf_batch *batch, size_t n, kmf_err *err)
     assert(batch->n_pieces == 0 && batch->letters);
     if (n <= batch->cap_pieces)
         return 0;
-    n = n > 2 * batch->cap_pieces ? n : 2 * batch->cap_pieces;
     kmf_piece *pieces = kmf_malloc(n, sizeof *pieces, err);
     double *sums = kmf_malloc(n * batch->dim, sizeof *sums, err);
     if (!pieces || !sums) {

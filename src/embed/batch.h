@@ -7,7 +7,8 @@
  *   a stretch of letters adds the counts, or the sum of the vectors, of its k-mers
  *
  * Either way a record's vector is the sum of its pieces divided by the sum of their weights, so
- * the pipeline (flow.h) need not know which it is. All memory is taken once.
+ * the pipeline (flow.h) need not know which it is. Memory is taken once, but for what
+ * kmf_batch_reserve takes.
  */
 #ifndef KMF_BATCH_H
 #define KMF_BATCH_H
@@ -82,7 +83,7 @@ kmf_batch *kmf_batch_new(const kmf_batch_shape *shape, kmf_err *err) KMF_MUST_CH
 void kmf_batch_free(kmf_batch *batch);
 void kmf_batch_clear(kmf_batch *batch);
 
-/* Of stretches: room for n pieces, of the letters that there is room for. */
+/* Of an empty batch of stretches: room for n pieces, of no more letters. Else it stays as it is. */
 int kmf_batch_reserve(kmf_batch *batch, size_t n, kmf_err *err) KMF_MUST_CHECK;
 
 /* Room for one more piece of n units? */

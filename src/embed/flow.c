@@ -313,8 +313,7 @@ kmf_batch *kmf_flow_batch(kmf_embedder *e)
     return filling(e)->batch;
 }
 
-int kmf_flow_send_empty(kmf_embedder *e, const kmf_filler *filler, uint64_t number,
-                        kmf_err *err)
+static int send(kmf_embedder *e, const kmf_filler *filler, uint64_t number, kmf_err *err)
 {
     kmf_slot *s = filling(e);
     s->filler = filler;
@@ -331,7 +330,14 @@ int kmf_flow_send_empty(kmf_embedder *e, const kmf_filler *filler, uint64_t numb
 
 int kmf_flow_send(kmf_embedder *e, kmf_err *err)
 {
-    return kmf_flow_batch(e)->n_pieces > 0 ? kmf_flow_send_empty(e, NULL, 0, err) : 0;
+    return kmf_flow_batch(e)->n_pieces > 0 ? send(e, NULL, 0, err) : 0;
+}
+
+int kmf_flow_send_empty(kmf_embedder *e, const kmf_filler *filler, uint64_t number,
+                        kmf_err *err)
+{
+    assert(kmf_flow_batch(e)->n_pieces == 0);
+    return send(e, filler, number, err);
 }
 
 int kmf_flow_room(kmf_embedder *e, size_t n_units, kmf_err *err)
@@ -372,6 +378,7 @@ int kmf_flow_open(kmf_embedder *e, const char *name, size_t len, kmf_err *err)
 
 kmf_pending *kmf_flow_newest(kmf_embedder *e)
 {
+    assert(e->n_pending > 0);
     return &e->records[(e->first_record + e->n_pending - 1) % e->n_records];
 }
 
@@ -383,7 +390,9 @@ int kmf_flow_close(kmf_embedder *e, kmf_err *err)
 
 void kmf_flow_drop(kmf_embedder *e)
 {
+    const kmf_pending *p = kmf_flow_newest(e);
     assert(e->n_pending == 1);
+    e->tokens_done -= p->seen[0].tokens + p->seen[1].tokens;
     e->n_pending = 0;
     e->n_seen--;
     clear_sums(e);

@@ -17,7 +17,7 @@
  * them where they belong (rowstore.h), so that nobody else need touch them. Nothing is sorted by
  * length: batches are packed without padding, so there is nothing that sorting would save.
  *
- * Everything is allocated once; a record costs a place in a ring and its name. When the ring of
+ * All is allocated once (read.c apart); a record costs a place in a ring and its name. When the ring of
  * batches or of records is full, the oldest batch is waited for, so memory is bounded by the
  * options and does not grow with the input.
  */
@@ -130,7 +130,7 @@ static inline bool kmf_flow_per_token(const kmf_embedder *e)
 
 /* Batches and records of an embedder whose method, pool and options are there. */
 int kmf_flow_begin(kmf_embedder *e, kmf_err *err) KMF_MUST_CHECK;
-/* Of one that is half made, too. No job is under way. */
+/* But for the queue. Of one that is half made, too. No job is under way. */
 void kmf_flow_end(kmf_embedder *e);
 
 /* A place for a record, whose pieces come next. */

@@ -16,8 +16,8 @@
  * rows of its own. Jobs begin in order, so that whoever has the next turn is at work.
  *
  * A range that cannot be read so, be it that there is a fault in it, ends this: the record that was
- * not at its end is dropped, and the file is read once more in the usual way, those records that
- * are out already passed over. It finds out what is wrong, if anything is, and what to say.
+ * not at its end is dropped, and the file is read once more in the usual way, and those records that
+ * are out already are passed over. That finds out what is wrong, if anything is, and what to say.
  *
  * Bits: sums of stretches are exact, so it does not matter where records are cut. Where they might
  * not be, of longer records than those of `exact_letters`, the file is read in the usual way.
@@ -44,7 +44,6 @@ typedef struct reading {
     kmf_range *ranges;     /* owned [n_slots] of the embedder, of each slot */
     kmf_range_room *rooms; /* owned [threads], of each worker */
     uint64_t first_row;    /* of the file */
-    size_t most_parts;     /* of a range */
     kmf_reader_stats
         *stats;   /* borrowed; of what the caller has seen, a record that goes on included */
     bool stopped; /* the caller has seen a range that is not to be counted */
@@ -72,14 +71,19 @@ static bool cuts_anywhere(const kmf_embedder *e)
            e->opts.n_shards == 1;
 }
 
+/* Parts of a range. */
+static size_t most_parts(const kmf_embedder *e)
+{
+    return CAPS_MOST * e->method->shape.cap_pieces;
+}
+
 size_t kmf_read_bytes(const kmf_embedder *e)
 {
-    const kmf_batch_shape *shape = &e->method->shape;
-    size_t more = (CAPS_MOST - 1) * shape->cap_pieces;
+    size_t piece = sizeof(kmf_piece) + e->method->shape.dim * sizeof(double);
     if (!cuts_anywhere(e))
         return 0;
     return (size_t)e->opts.threads * kmf_range_room_bytes(border_of(e)) +
-           e->n_slots * more * (sizeof(kmf_piece) + shape->dim * sizeof(double));
+           e->n_slots * (kmf_range_bytes(most_parts(e)) + most_parts(e) * piece);
 }
 
 /* ---------------------------------------------------------------- a job ----------------- */
@@ -132,8 +136,9 @@ static void work(void *user, kmf_slot *slot, int worker)
     kmf_range *r = &x->ranges[slot - e->slots];
     kmf_range_room *room = &x->rooms[worker];
     uint64_t row;
-    bool sound = kmf_range_read(r, &x->file, slot->number, room) &&
-                 r->n_parts <= x->most_parts && kmf_batch_reserve(b, r->n_parts, NULL) == 0;
+    bool sound = kmf_range_read(r, &x->file, slot->number, room);
+    if (sound && r->n_parts > b->cap_pieces)
+        sound = kmf_batch_reserve(b, x->file.most, NULL) == 0;
     if (!take_turn(x, r, slot->number, sound, &row)) {
         r->n_parts = 0;
         return;
@@ -169,16 +174,20 @@ static int open_part(reading *x, const kmf_range *r, const kmf_part *part, kmf_e
     return 0;
 }
 
+/* Can n letters be those that come next of a record, as they should if the file is what it was? */
+static bool can_go_on(kmf_embedder *e, size_t n)
+{
+    return n == 0 ||
+           (is_open(e) && kmf_flow_newest(e)->row.len + n <= e->method->exact_letters);
+}
+
 static int open_records(void *user, kmf_slot *slot, kmf_err *err)
 {
     reading *x = user;
     kmf_embedder *e = x->embedder;
     const kmf_range *r = &x->ranges[slot - e->slots];
     int status = 0;
-    if (r->n_parts > 0 && r->parts[0].n > 0 && !r->parts[0].begins)
-        x->stopped = x->stopped ||
-                     kmf_flow_newest(e)->row.len + r->parts[0].n > e->method->exact_letters;
-    x->stopped = x->stopped || r->n_parts == 0;
+    x->stopped = x->stopped || r->n_parts == 0 || !can_go_on(e, r->parts[0].n);
     if (x->stopped) {
         kmf_batch_clear(slot->batch);
         return 0;
@@ -193,7 +202,7 @@ static int open_records(void *user, kmf_slot *slot, kmf_err *err)
         kmf_flow_newest(e)->n_pieces += part_pieces(x, part);
         x->stats->bases += part->n;
     }
-    return status < 0 || !r->last ? status : kmf_flow_close(e, err);
+    return status < 0 || !r->last || !is_open(e) ? status : kmf_flow_close(e, err);
 }
 
 static int begin(reading *x, kmf_err *err)
@@ -232,11 +241,10 @@ static void end(reading *x)
  */
 static int read_ranges(kmf_embedder *e, int file, kmf_reader_stats *stats, kmf_err *err)
 {
-    size_t parts = e->method->shape.cap_pieces;
-    reading x = {.embedder = e, .stats = stats, .most_parts = CAPS_MOST * parts};
-    assert(x.most_parts + 1 < e->n_records); /* none need be waited for */
+    reading x = {.embedder = e, .stats = stats};
+    assert(most_parts(e) + 1 < e->n_records); /* none need be waited for */
     if (!kmf_ranges_open(&x.file, file, border_of(e), RANGES_A_THREAD * (size_t)e->opts.threads,
-                         parts))
+                         most_parts(e)))
         return 0;
     int status = begin(&x, err);
     for (uint64_t i = 0; i < x.file.n && !x.stopped && status == 0; i++)
@@ -255,16 +263,17 @@ static int read_ranges(kmf_embedder *e, int file, kmf_reader_stats *stats, kmf_e
 
 /* ---------------------------------------------------------------- a file ---------------- */
 
-/* The records from number n_done on. */
+/* The records from number n_done on, which stats tells of. */
 static int read_records(kmf_embedder *e, kmf_reader *reader, uint64_t n_done,
                         kmf_reader_stats *stats, kmf_err *err)
 {
     kmf_record rec;
     int got;
     while ((got = kmf_reader_next(reader, &rec, err)) > 0) {
+        if (rec.index < n_done)
+            continue;
         kmf_reader_statistics(reader, stats);
-        if (rec.index >= n_done)
-            got = kmf_embedder_add(e, rec.name, rec.seq, rec.len, err);
+        got = kmf_embedder_add(e, rec.name, rec.seq, rec.len, err);
         if (got < 0)
             return got;
     }
@@ -278,12 +287,13 @@ int kmf_embedder_read(kmf_embedder *embedder, const char *path, const kmf_reader
                       kmf_reader_stats *stats, kmf_err *err)
 {
     kmf_embedder *e = embedder;
-    kmf_reader *reader = kmf_reader_open(path, opts, e->pool, err);
+    kmf_err reason = {0};
     int status = 0;
     *stats = (kmf_reader_stats){0};
+    kmf_reader *reader = kmf_reader_open(path, opts, e->pool, &reason);
     if (!reader) {
         kmf_flow_reset(e);
-        return err ? err->code : KMF_EIO;
+        return kmf_fail(err, reason.code, "%s", reason.msg);
     }
     int file = cuts_anywhere(e) ? kmf_reader_file(reader) : -1;
     if (file >= 0)

@@ -8,7 +8,7 @@
  *
  * A line is KMF_ROWTABLE_LINE columns. Of a table that is not in panels GROUP lines are added up at
  * a time, in eight registers; what is less than a line at the end of a row is the end of one that
- * begins further ahead.
+ * begins further ahead. Of one line there are WAYS sums.
  */
 #define GLUE_(a, b) a##b
 #define GLUE(a, b) GLUE_(a, b)
@@ -32,7 +32,7 @@ TARGET static KMF_INLINE void NAME(add_lines_)(double *sum, const int32_t *units
                                                const int32_t *times, const int32_t *rows,
                                                size_t n, size_t lines)
 {
-    NAME(vec_) s[WAYS * GROUP * VECS];
+    NAME(vec_) s[8];
     const size_t ways = lines == 1 ? WAYS : 1;
     const size_t vecs = lines * VECS;
     size_t i = 0;

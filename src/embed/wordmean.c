@@ -21,9 +21,10 @@
  * in fixed point, and so is its weight. So the order of additions does not matter, and where a
  * piece has a window or more for every WORTH or WORTH_BYTES words that there could be, its words
  * are counted, and each row, times its count, is added; else a row is added for each k-mer.
- * Pieces of a record are added in the order of the strand, each a fixed number of windows, whatever
- * the size of a batch: only sums of very long records are rounded, and there. The sum of a piece's
- * weights is rounded once for each length of words, to a double.
+ * Sums over the pieces of a record are exact, too, up to exact_letters, where the weights of words
+ * are 0 or 1; beyond that, and with other weights, the sum of a piece's weights is rounded once for
+ * each length of words, to a double, and pieces are a fixed number of windows, whatever the size
+ * of a batch, and are added in the order of the strand.
  *
  * Speed. The work is one row of the table, `dim` integers to be added, for each window, or for each
  * row if words are counted, which words/columns.c does, as for k-mer frequencies. The counts of
@@ -47,7 +48,7 @@
 #include <math.h>
 #include <string.h>
 
-#define WINDOWS 262144 /* of a piece, with a stride of 1 */
+#define WINDOWS 262144 /* of a piece, with a stride of 1, where it is not cut elsewhere */
 /* Codes for each window up to which they are counted, and so multiplied. */
 #define WORTH 2
 #define WORTH_BYTES 4
@@ -313,7 +314,7 @@ static void sum_counted(const word_mean *m, size_t j, const kmf_batch *b, desk *
             kmf_digits_multiply(&own->digits, &words->bytes, own->sums);
         kmf_digits_take(&own->digits, &words->bytes, own->counts, i - own->beg);
     }
-    if (multiplied)
+    if (multiplied && own->digits.n > 0)
         kmf_digits_multiply(&own->digits, &words->bytes, own->sums);
 }
 
@@ -601,7 +602,7 @@ static int choose_pieces(word_mean *m, const kmf_embed_options *o, kmf_err *err)
     m->base.stretch = (kmf_stretch){
         .step = n * o->stride, .span = (n - 1) * o->stride + k_max, .least = k_min};
     if (o->stride == 1 && o->weights != KMF_WEIGHTS_SIF)
-        m->base.exact_letters = KMF_ROWTABLE_EXACT;
+        m->base.exact_letters = KMF_ROWTABLE_EXACT / m->n_lengths;
     m->base.shape =
         kmf_batch_choose(o->batch_tokens, m->base.stretch.span, m->vectors->info.dim, false);
     for (size_t j = 0; j < m->n_lengths; j++) {

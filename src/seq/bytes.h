@@ -15,8 +15,9 @@ struct hFILE;
  * a network address. KMF_EIO: no such file, a directory, no permission.
  */
 struct hFILE *kmf_input_open(const char *path, kmf_err *err) KMF_MUST_CHECK;
-/* The same; *file: its descriptor, which it owns, -1 of standard input. */
-struct hFILE *kmf_input_open_file(const char *path, int *file, kmf_err *err) KMF_MUST_CHECK;
+/* The same; *descriptor: the file's, which it owns, -1 of standard input. */
+struct hFILE *kmf_input_open_file(const char *path, int *descriptor,
+                                  kmf_err *err) KMF_MUST_CHECK;
 
 /* The same for bytes in memory, which are copied. */
 struct hFILE *kmf_input_memory(const void *bytes, size_t len, kmf_err *err) KMF_MUST_CHECK;

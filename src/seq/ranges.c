@@ -5,6 +5,7 @@
 #include "seq/dna.h"
 #include "seq/scan.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,15 +14,19 @@
 #define RANGE_LEAST ((size_t)48 << 10) /* bytes; of less it does not pay */
 #define N_LEAST 4                      /* of a file that ranges are for */
 #define PART_LEAST 1024 /* bytes of a record, on average; shorter ones are faster one by one */
-#define PART_USUAL 2048 /* bytes for which there is room for a part */
+#define PART_USUAL 512  /* bytes that a range has for each part that there is room for */
 #define BEFORE ((size_t)1024)     /* bytes, in which the beginning of a line is looked for */
 #define BEHIND ((size_t)4096)     /* bytes, for the rest of a header or some letters */
 #define SLACK ((size_t)64)        /* bytes that vector code may touch in vain */
 #define SAMPLE ((size_t)16 << 10) /* bytes that are looked at to see how long records are, */
-#define N_SAMPLES 32              /* in so many places */
+#define SAMPLE_EVERY ((uint64_t)512 << 10) /* of so many, */
+#define SAMPLES_MOST 32                    /* in so many places at most */
+#define NAME_USUAL 64    /* bytes of names for each part that there is room for, */
+#define NAMES_LEAST 4096 /* beside these */
 
 /* A walk along the bytes of a range. */
 typedef struct parse {
+    const kmf_ranges *ranges;
     const char *p;
     const char *own_end; /* of the range */
     const char *end;     /* of what was read */
@@ -64,36 +69,35 @@ static size_t count_headers(const char *bytes, size_t n)
     return count;
 }
 
-/*
- * The headers that are met in N_SAMPLES places of SAMPLE bytes. false: it is no FASTA.
- */
-static bool sample_headers(const kmf_ranges *r, size_t *headers)
+/* Is it a FASTA whose records have PART_LEAST bytes on average, going by some places in it? */
+static bool has_contigs(const kmf_ranges *r)
 {
     char bytes[SAMPLE];
     size_t n;
-    *headers = 0;
-    for (uint64_t i = 0; i < N_SAMPLES; i++) {
-        if (!read_at(r->file, bytes, sizeof bytes, r->size / N_SAMPLES * i, &n) || n == 0 ||
+    size_t headers = 0;
+    uint64_t n_samples = r->size / SAMPLE_EVERY + 1;
+    n_samples = n_samples < SAMPLES_MOST ? n_samples : SAMPLES_MOST;
+    for (uint64_t i = 0; i < n_samples; i++) {
+        if (!read_at(r->file, bytes, sizeof bytes, r->size / n_samples * i, &n) || n == 0 ||
             (i == 0 && bytes[0] != '>'))
             return false;
-        *headers += count_headers(bytes, n);
+        headers += count_headers(bytes, n);
     }
-    return true;
+    return headers <= n_samples * SAMPLE / PART_LEAST;
 }
 
-bool kmf_ranges_open(kmf_ranges *ranges, int file, size_t border, size_t enough, size_t parts)
+bool kmf_ranges_open(kmf_ranges *ranges, int file, size_t border, size_t enough, size_t most)
 {
     struct stat st;
-    size_t headers;
-    kmf_ranges r = {.file = file, .step = KMF_RANGE_MOST, .border = border};
+    kmf_ranges r = {.file = file, .step = KMF_RANGE_MOST, .border = border, .most = most};
     if (fstat(file, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= 0)
         return false;
     r.size = (uint64_t)st.st_size;
-    if (r.size < N_LEAST * RANGE_LEAST || !sample_headers(&r, &headers) ||
-        headers > N_SAMPLES * SAMPLE / PART_LEAST)
+    while (r.step > most * PART_USUAL)
+        r.step /= 2;
+    if (r.size < N_LEAST * RANGE_LEAST || r.step < KMF_RANGE_MOST / 4 || !has_contigs(&r))
         return false;
-    while (r.step / 2 >= RANGE_LEAST &&
-           (r.step > parts * PART_USUAL || r.size / r.step < enough))
+    while (r.step / 2 >= RANGE_LEAST && r.size / r.step < enough)
         r.step /= 2;
     r.n = r.size / r.step + (r.size % r.step > 0);
     *ranges = r;
@@ -144,21 +148,34 @@ static void next_line(parse *w, const char *newline)
     w->line_begins = newline != NULL;
 }
 
-static kmf_part *add_part(kmf_range *r, size_t beg)
+static size_t most_names(size_t most_parts)
 {
-    if (kmf_grow(&r->parts, &r->cap_parts, r->n_parts + 1, sizeof *r->parts, NULL) < 0)
+    return NAMES_LEAST + most_parts * NAME_USUAL;
+}
+
+/* kmf_grow may make room for half as much again. */
+size_t kmf_range_bytes(size_t most)
+{
+    return sizeof(kmf_range) + (most * sizeof(kmf_part) + most_names(most)) / 2 * 3;
+}
+
+static kmf_part *add_part(const parse *w, kmf_range *r, size_t beg)
+{
+    if (r->n_parts == w->ranges->most ||
+        kmf_grow(&r->parts, &r->cap_parts, r->n_parts + 1, sizeof *r->parts, NULL) < 0)
         return NULL;
     kmf_part *part = &r->parts[r->n_parts++];
     *part = (kmf_part){.beg = beg};
     return part;
 }
 
-static bool add_name(kmf_range *r, const char *header, size_t n)
+static bool add_name(const parse *w, kmf_range *r, const char *header, size_t n)
 {
     size_t len = 0;
     while (len < n && header[len] != ' ' && header[len] != '\t')
         len++;
-    if (kmf_text_reserve(&r->names, len + 1, NULL) < 0)
+    if (r->names.len + len + 1 > most_names(w->ranges->most) ||
+        kmf_text_reserve(&r->names, len + 1, NULL) < 0)
         return false;
     memcpy(r->names.bytes + r->names.len, header, len);
     r->names.len += len;
@@ -174,22 +191,19 @@ static bool take_header(parse *w, kmf_range *r, size_t beg)
         return false;
     w->p++;
     size_t n = content(w, newline);
-    kmf_part *part = add_part(r, beg);
+    kmf_part *part = add_part(w, r, beg);
     if (!part || memchr(w->p, '\0', n) || memchr(w->p, '\r', n))
         return false;
     part->begins = true;
     part->name = r->names.len;
     r->n_begun++;
-    bool named = add_name(r, w->p, n);
+    bool named = add_name(w, r, w->p, n);
     next_line(w, newline);
     w->headers = w->p;
     return named;
 }
 
-/*
- * Letters of the line at p, or of its rest, up to `stop` and `most` of them. false: there is
- * something else, or its end is not at hand and is needed.
- */
+/* Letters of the line at p, or of its rest, up to `stop` and `most`. false: something else. */
 static bool take_line(parse *w, const char *stop, size_t most)
 {
     bool sound;
@@ -197,8 +211,7 @@ static bool take_line(parse *w, const char *stop, size_t most)
     size_t here = content(w, newline);
     size_t n = (size_t)(stop - w->p) < here ? (size_t)(stop - w->p) : here;
     n = n < most ? n : most;
-    if (n > (size_t)(w->room - w->out))
-        return false;
+    assert(n <= (size_t)(w->room - w->out));
     kmf_scan_letters(w->out, w->p, n, &sound);
     w->out += n;
     if (n == here && (newline || w->file_ends)) {
@@ -219,7 +232,7 @@ static bool at_record_end(const parse *w)
 /* The letters of the range, part by part. */
 static bool take_own(parse *w, kmf_range *r, const char *letters)
 {
-    kmf_part *part = add_part(r, 0);
+    kmf_part *part = add_part(w, r, 0);
     while (part && w->p < w->own_end) {
         if (at_record_end(w)) {
             part->n = (size_t)(w->out - letters) - part->beg;
@@ -297,7 +310,8 @@ bool kmf_range_read(kmf_range *range, const kmf_ranges *ranges, uint64_t i,
     if (!read_at(ranges->file, room->bytes, before + own + BEHIND, at - before, &n) ||
         n < before + own)
         return false;
-    parse w = {.p = room->bytes,
+    parse w = {.ranges = ranges,
+               .p = room->bytes,
                .own_end = room->bytes + before + own,
                .end = room->bytes + n,
                .file_ends = n < before + own + BEHIND || at - before + n == ranges->size,

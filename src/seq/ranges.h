@@ -33,27 +33,34 @@ typedef struct kmf_ranges {
     uint64_t size;
     size_t step;   /* bytes of a range; the last may have fewer */
     size_t border; /* letters behind it that are handed out with it, if there are */
+    size_t most;   /* parts of a range */
     uint64_t n;    /* ranges */
 } kmf_ranges;
 
 /* The letters of one record in a range. */
 typedef struct kmf_part {
     bool begins; /* here, with its header; else the record is the one before, which goes on */
-    bool whole;  /* begins here, and no letters follow in the next range */
+    bool whole;  /* only if it begins here and no letters follow in the next range */
     size_t name; /* begins: where in the names it is, up to a NUL */
     size_t beg, n;
     size_t more; /* letters of the next range that follow them */
 } kmf_part;
 
-/* What is in a range. All zeros is one to begin with. */
+/*
+ * What is in a range. All zeros is one to begin with. The first part is what goes on from the range
+ * before, of no letters if nothing does; all others begin here.
+ */
 typedef struct kmf_range {
     uint64_t beg, end; /* its bytes, in the file */
     bool last;         /* the file ends with it */
-    kmf_part *parts;   /* owned [n_parts], in the order of the file */
+    kmf_part *parts;   /* owned [n_parts], 1 or more, in the order of the file */
     size_t n_parts, cap_parts;
     size_t n_begun; /* parts that begin here */
     kmf_text names; /* owned */
 } kmf_range;
+
+/* Bytes that a range of so many parts takes at most. */
+size_t kmf_range_bytes(size_t most);
 
 /* Room for a range, of whoever reads it. */
 typedef struct kmf_range_room {
@@ -63,10 +70,11 @@ typedef struct kmf_range_room {
 
 /*
  * file: open for reading. true: it is a regular file with a FASTA of contigs, going by some places
- * in it, for ranges of usual contigs' `parts` at most and, if it is large enough for that, `enough`
- * of them. false: it is none, has short records, or cannot be read.
+ * in it. Ranges are smaller where there is room for few parts, and where a file would have less
+ * than `enough` of them; one of more than `most` parts is not read. false: it is no FASTA, is
+ * small, has short records, there is room for too few parts, or it cannot be read.
  */
-bool kmf_ranges_open(kmf_ranges *ranges, int file, size_t border, size_t enough, size_t parts);
+bool kmf_ranges_open(kmf_ranges *ranges, int file, size_t border, size_t enough, size_t most);
 
 int kmf_range_room_init(kmf_range_room *room, size_t border, kmf_err *err) KMF_MUST_CHECK;
 /* Bytes of it. */
@@ -75,8 +83,8 @@ size_t kmf_range_room_bytes(size_t border);
 void kmf_range_room_free(kmf_range_room *room);
 
 /*
- * Reads range i. false: there is something in it that is not read here, or no memory. From any
- * thread, with a room and a range of its own.
+ * Reads range i. false: there is something in it that is not read here, or no memory; what the range
+ * tells is then nothing. From any thread, with a room and a range of its own.
  */
 bool kmf_range_read(kmf_range *range, const kmf_ranges *ranges, uint64_t i,
                     kmf_range_room *room);
