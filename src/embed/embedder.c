@@ -3,12 +3,12 @@
  * kmf_embedder: made from options and a model, given records, which it cuts into the pieces that
  * the method works on. What becomes of them is flow.h's.
  *
- * Bits. A piece is a function of its sequence and the options (where it depends on the batch size, or
- * on a place in a file, as in read.c, sums are exact); its sum does not depend on the rest of the batch; the sums
- * over pieces run in input order in double. So a vector does not depend on threads, batch size,
- * neighbours, order or shard. The other strand is cut and read from its own beginning, and with
- * both the two vectors are added, and addition commutes: x and its reverse complement get equal
- * bits.
+ * Bits. A piece is a function of its sequence and the options; where it depends on the batch size,
+ * or on a place in a file, as in read.c, sums are exact. Its sum does not depend on the rest of the
+ * batch; the sums over pieces run in input order in double. So a vector does not depend on threads,
+ * batch size, neighbours, order or shard. The other strand is cut and read from its own beginning,
+ * and with both the two vectors are added, and addition commutes: x and its reverse complement get
+ * equal bits.
  */
 #include "embed/flow.h"
 

@@ -17,9 +17,9 @@
  * them where they belong (rowstore.h), so that nobody else need touch them. Nothing is sorted by
  * length: batches are packed without padding, so there is nothing that sorting would save.
  *
- * All is allocated once (read.c apart); a record costs a place in a ring and its name. When the ring of
- * batches or of records is full, the oldest batch is waited for, so memory is bounded by the
- * options and does not grow with the input.
+ * All is allocated once, but for what read.c needs; a record costs a place in a ring and its name.
+ * When the ring of batches or of records is full, the oldest batch is waited for, so memory is
+ * bounded by the options and does not grow with the input.
  */
 #ifndef KMF_FLOW_H
 #define KMF_FLOW_H

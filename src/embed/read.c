@@ -16,8 +16,8 @@
  * rows of its own. Jobs begin in order, so that whoever has the next turn is at work.
  *
  * A range that cannot be read so, be it that there is a fault in it, ends this: the record that was
- * not at its end is dropped, and the file is read once more in the usual way, and those records that
- * are out already are passed over. That finds out what is wrong, if anything is, and what to say.
+ * not at its end is dropped, and the file is read once more in the usual way; the records that are
+ * out already are passed over. That finds out what is wrong, if anything is, and what to say.
  *
  * Bits: sums of stretches are exact, so it does not matter where records are cut. Where they might
  * not be, of longer records than those of `exact_letters`, the file is read in the usual way.

@@ -2,7 +2,6 @@
 #include "seq/ranges.h"
 
 #include "base/mem.h"
-#include "seq/dna.h"
 #include "seq/scan.h"
 
 #include <assert.h>

@@ -83,8 +83,8 @@ size_t kmf_range_room_bytes(size_t border);
 void kmf_range_room_free(kmf_range_room *room);
 
 /*
- * Reads range i. false: there is something in it that is not read here, or no memory; what the range
- * tells is then nothing. From any thread, with a room and a range of its own.
+ * Reads range i. false: there is something in it that is not read here, or no memory, and the
+ * range tells nothing. From any thread, with a room and a range of its own.
  */
 bool kmf_range_read(kmf_range *range, const kmf_ranges *ranges, uint64_t i,
                     kmf_range_room *room);
