@@ -317,37 +317,33 @@ START_TEST(more_records_than_a_batch_has_room_for_are_read_on)
 }
 END_TEST
 
-/* A byte that is none of a sequence: in what is out, in what is under way, in the first record. */
+/* With another byte in a line of letters, `place` fortieths behind the beginning. */
+static void check_with_byte(uint64_t seed, char byte, size_t place, int threads)
+{
+    text t = make_fasta(seed, false);
+    size_t at = t.len / 40 * place;
+    while (t.bytes[at] == '\n' || t.bytes[at - 1] == '\n')
+        at++;
+    t.bytes[at] = byte;
+    const char *fasta = write_bytes("x.fa", t.bytes, t.len);
+    kmf_embed_options o = options_of(threads);
+    check_same("tnf", &o, &fasta, 1, 0);
+    free(t.bytes);
+}
+
+/* In what is out, in what is under way, in the first record. */
 START_TEST(faults_are_told_as_by_the_reader)
 {
-    for (int i = 1; i < 40; i += 6) {
-        text t = make_fasta(5, false);
-        size_t at = t.len / 40 * (size_t)i;
-        while (t.bytes[at] == '\n' || t.bytes[at - 1] == '\n')
-            at++;
-        t.bytes[at] = i % 4 == 1 ? '>' : '1';
-        const char *fasta = write_bytes("x.fa", t.bytes, t.len);
-        kmf_embed_options o = options_of(1 + i % 3);
-        check_same("tnf", &o, &fasta, 1, 0);
-        free(t.bytes);
-    }
+    for (size_t i = 1; i < 40; i += 6)
+        check_with_byte(5, i % 4 == 1 ? '>' : '1', i, 1 + (int)i % 3);
 }
 END_TEST
 
 /* What is sound but not for ranges: the records before it are not added twice. */
 START_TEST(blanks_in_a_line_are_left_out)
 {
-    for (int i = 1; i < 40; i += 9) {
-        text t = make_fasta(6, false);
-        size_t at = t.len / 40 * (size_t)i;
-        while (t.bytes[at] == '\n' || t.bytes[at - 1] == '\n')
-            at++;
-        t.bytes[at] = ' ';
-        const char *fasta = write_bytes("x.fa", t.bytes, t.len);
-        kmf_embed_options o = options_of(2);
-        check_same("tnf", &o, &fasta, 1, 0);
-        free(t.bytes);
-    }
+    for (size_t i = 1; i < 40; i += 9)
+        check_with_byte(6, ' ', i, 2);
 }
 END_TEST
 
