@@ -4,7 +4,7 @@
  * failures, whether the threads read the file in ranges or not.
  */
 #include "base/rng.h"
-#include "embed/method.h"
+#include "embed/flow.h"
 #include "kmerformer.h"
 #include "model/vectors.h"
 #include "run.h"
@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 
+#define ANY UINT64_MAX
 #define CONTIG (3 * KMF_RANGE_MOST + 1234)
 
 /* Letters, of which some are no bases. */
@@ -120,9 +121,12 @@ static int add_file(kmf_embedder *e, const char *path, kmf_reader_stats *stats, 
     return got;
 }
 
-/* The rows of files by both ways, on several threads; either may fail. */
-static void check_same(const char *model, const kmf_embed_options *o, const char *const *files,
-                       size_t n, uint64_t fail_at)
+/*
+ * The rows of files by both ways, on several threads; either may fail. n_by_ranges: so many of the
+ * files are read in ranges to their end, or ANY.
+ */
+static void check_both(const char *model, const kmf_embed_options *o, const char *const *files,
+                       size_t n, uint64_t fail_at, uint64_t n_by_ranges)
 {
     rows one_by_one = {.fail_at = fail_at}, read = {.fail_at = fail_at};
     kmf_embedder *a = embedder_of(model, o, &one_by_one);
@@ -147,6 +151,7 @@ static void check_same(const char *model, const kmf_embed_options *o, const char
         status[1] = kmf_embedder_finish(b, &said[1]);
     ck_assert_int_eq(status[0], status[1]);
     ck_assert_str_eq(said[0].msg, said[1].msg);
+    ck_assert(n_by_ranges == ANY || b->n_by_ranges == n_by_ranges);
     kmf_embedder_statistics(a, &seen[0]);
     kmf_embedder_statistics(b, &seen[1]);
     if (status[0] == 0) {
@@ -173,6 +178,18 @@ static void check_same(const char *model, const kmf_embed_options *o, const char
     kmf_embedder_free(b);
     free(one_by_one.text.bytes);
     free(read.text.bytes);
+}
+
+/* Of one file, which is read in ranges to its end. */
+static void check_same(const char *model, const kmf_embed_options *o, const char *file)
+{
+    check_both(model, o, &file, 1, 0, 1);
+}
+
+/* Which is not. */
+static void check_usual(const char *model, const kmf_embed_options *o, const char *file)
+{
+    check_both(model, o, &file, 1, 0, 0);
 }
 
 /* A vector of 5 numbers for each word of 2 and 3 letters, but for some that were never seen. */
@@ -206,10 +223,12 @@ START_TEST(rows_are_those_of_records_added_one_by_one)
         const char *const files[] = {fasta, write_text("y.fa", ">small\nACGTACGT\n"), fasta};
         for (int threads = 1; threads <= 3; threads++) {
             kmf_embed_options o = options_of(threads);
-            check_same("tnf", &o, files, 3, 0);
+            check_both("tnf", &o, files, 3, 0, 2);
             o.norm = KMF_NORM_L2;
-            check_same("kmer:3", &o, files, 1, 0);
-            check_same(threads == 1 ? "kmer:1" : "kmer:7", &o, files, 1, 0);
+            check_same("kmer:3", &o, fasta);
+            check_same("kmer:1", &o, fasta);
+            check_same("kmer:6", &o, fasta);
+            check_usual("kmer:7", &o, fasta);
         }
         free(t.bytes);
     }
@@ -229,7 +248,7 @@ START_TEST(a_line_end_may_be_a_range)
     add(&t, "\n");
     const char *fasta = write_bytes("x.fa", t.bytes, t.len);
     kmf_embed_options o = options_of(1);
-    check_same("tnf", &o, &fasta, 1, 0);
+    check_same("tnf", &o, fasta);
     free(t.bytes);
 }
 END_TEST
@@ -253,7 +272,7 @@ START_TEST(lines_of_other_kinds_are_read)
         const char *const files[] = {write_bytes("x.fa", t.bytes, t.len),
                                      write_bytes("y.fa", crlf.bytes, crlf.len)};
         kmf_embed_options o = options_of(2);
-        check_same("tnf", &o, files, 2, 0);
+        check_both("tnf", &o, files, 2, 0, name < 1000 ? 2 : ANY);
         free(header);
         free(t.bytes);
         free(crlf.bytes);
@@ -267,15 +286,36 @@ START_TEST(rows_of_vectors_are_the_same)
     const char *fasta = write_bytes("x.fa", t.bytes, t.len);
     const char *vectors = save_vectors();
     kmf_embed_options o = options_of(2);
-    check_same(vectors, &o, &fasta, 1, 0);
+    check_same(vectors, &o, fasta);
     o.k = 3;
-    check_same(vectors, &o, &fasta, 1, 0);
+    check_same(vectors, &o, fasta);
     o.weights = KMF_WEIGHTS_SIF;
-    check_same(vectors, &o, &fasta, 1, 0);
+    check_usual(vectors, &o, fasta);
     o = options_of(3);
     o.stride = 2;
-    check_same(vectors, &o, &fasta, 1, 0);
+    check_usual(vectors, &o, fasta);
     free(t.bytes);
+}
+END_TEST
+
+static uint64_t exact_letters(const char *model, const kmf_embed_options *o)
+{
+    rows none = {0};
+    kmf_embedder *e = embedder_of(model, o, &none);
+    uint64_t n = kmf_embedder_method(e)->exact_letters;
+    kmf_embedder_free(e);
+    return n;
+}
+
+/* Numbers of 2^24 units stay below 2^53 in 2^29 words; a letter begins a word of each length. */
+START_TEST(sums_are_exact_up_to_so_many_letters)
+{
+    const char *vectors = save_vectors();
+    kmf_embed_options o = options_of(1);
+    ck_assert_uint_eq(exact_letters("kmer:2", &o), (uint64_t)1 << 53);
+    ck_assert_uint_eq(exact_letters(vectors, &o), (uint64_t)1 << 28);
+    o.k = 2;
+    ck_assert_uint_eq(exact_letters(vectors, &o), (uint64_t)1 << 29);
 }
 END_TEST
 
@@ -286,22 +326,22 @@ START_TEST(rows_by_other_options_are_the_same)
     const char *fasta = write_bytes("x.fa", t.bytes, t.len);
     kmf_embed_options o = options_of(2);
     o.strand = KMF_STRAND_BOTH;
-    check_same("kmer:3", &o, &fasta, 1, 0);
+    check_usual("kmer:3", &o, fasta);
     o = options_of(2);
     o.shard = 1;
     o.n_shards = 3;
-    check_same("tnf", &o, &fasta, 1, 0);
+    check_usual("tnf", &o, fasta);
     o = options_of(2);
     o.batch_tokens = KMF_RANGE_MOST;
-    check_same("tnf", &o, &fasta, 1, 0);
+    check_usual("tnf", &o, fasta);
     o.batch_tokens = KMF_RANGE_MOST + 3;
-    check_same("tnf", &o, &fasta, 1, 0);
+    check_same("tnf", &o, fasta);
     o = options_of(2);
     o.strict = 1; /* an N in the first record */
-    check_same("tnf", &o, &fasta, 1, 0);
+    check_usual("tnf", &o, fasta);
     o = options_of(2);
     o.ambiguous = KMF_AMBIGUOUS_ERROR;
-    check_same("tnf", &o, &fasta, 1, 0);
+    check_usual("tnf", &o, fasta);
     free(t.bytes);
 }
 END_TEST
@@ -311,8 +351,8 @@ START_TEST(more_records_than_a_batch_has_room_for_are_read_on)
     text t = make_fasta(4, true);
     const char *fasta = write_bytes("x.fa", t.bytes, t.len);
     kmf_embed_options o = options_of(2);
-    check_same("tnf", &o, &fasta, 1, 0);
-    check_same("kmer:5", &o, &fasta, 1, 0);
+    check_usual("tnf", &o, fasta);
+    check_usual("kmer:5", &o, fasta);
     free(t.bytes);
 }
 END_TEST
@@ -327,7 +367,7 @@ static void check_with_byte(uint64_t seed, char byte, size_t place, int threads)
     t.bytes[at] = byte;
     const char *fasta = write_bytes("x.fa", t.bytes, t.len);
     kmf_embed_options o = options_of(threads);
-    check_same("tnf", &o, &fasta, 1, 0);
+    check_usual("tnf", &o, fasta);
     free(t.bytes);
 }
 
@@ -353,7 +393,7 @@ START_TEST(a_row_that_is_refused_ends_the_run)
     const char *fasta = write_bytes("x.fa", t.bytes, t.len);
     kmf_embed_options o = options_of(2);
     for (uint64_t row = 1; row < 60; row += 19)
-        check_same("tnf", &o, &fasta, 1, row);
+        check_both("tnf", &o, &fasta, 1, row, 0);
     free(t.bytes);
 }
 END_TEST
@@ -501,6 +541,7 @@ int main(void)
     tcase_add_test(tests, a_line_end_may_be_a_range);
     tcase_add_test(tests, lines_of_other_kinds_are_read);
     tcase_add_test(tests, rows_of_vectors_are_the_same);
+    tcase_add_test(tests, sums_are_exact_up_to_so_many_letters);
     tcase_add_test(tests, rows_by_other_options_are_the_same);
     tcase_add_test(tests, more_records_than_a_batch_has_room_for_are_read_on);
     tcase_add_test(tests, faults_are_told_as_by_the_reader);

@@ -258,6 +258,7 @@ static int read_ranges(kmf_embedder *e, int file, kmf_reader_stats *stats, kmf_e
         stats->records--;
     }
     end(&x);
+    e->n_by_ranges += status == 0 && !x.stopped;
     return status < 0 ? status : !x.stopped;
 }
 
