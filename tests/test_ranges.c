@@ -331,6 +331,77 @@ START_TEST(a_file_that_changes_is_refused)
 }
 END_TEST
 
+START_TEST(a_size_may_be_a_multiple_of_ranges)
+{
+    text t = {0};
+    kmf_ranges r;
+    add(&t, ">a\nA\n\n\n\n");
+    while (t.len < (192 << 10))
+        add(&t, "ACGTACG\n");
+    ck_assert_uint_eq(t.len, 192 << 10);
+    ck_assert(opens(&r, &t, PARTS));
+    ck_assert_uint_eq(r.n, 4);
+    free(t.bytes);
+}
+END_TEST
+
+START_TEST(a_header_begins_a_line)
+{
+    text t = {0};
+    add(&t, ">a\nACGT>b\nTT\n");
+    int file = file_of(&t);
+    for (size_t step = 1; step <= t.len; step++) {
+        text got = {0};
+        ck_assert(!join_ranges(&got, file, t.len, step, 3));
+        free(got.bytes);
+    }
+    ck_assert_int_eq(close(file), 0);
+    free(t.bytes);
+}
+END_TEST
+
+/* So many that the letters behind a range are not at hand, with and without CR. */
+START_TEST(blank_lines_may_be_many)
+{
+    for (size_t n = 4080; n < 4120; n++)
+        for (int cr = 0; cr < 2; cr++)
+            for (int more = 0; more < 2; more++) {
+                text t = {0}, expected = {0}, got = {0};
+                add(&t, ">a\nACGT\n");
+                for (size_t i = 0; i < n; i++)
+                    add(&t, cr && i % 2 == 0 ? "\r" : "\n");
+                if (cr && n % 2 == 1)
+                    add(&t, "\n");
+                add(&t, more ? "ACGT\n>b\nTT\n" : ">b\nTT\n");
+                ck_assert(read_records(&expected, &t));
+                int file = file_of(&t);
+                static const size_t steps[] = {5, 8, 6000};
+                for (size_t i = 0; i < 3; i++) {
+                    got.len = 0;
+                    if (join_ranges(&got, file, t.len, steps[i], 3))
+                        ck_assert_str_eq(got.bytes, expected.bytes);
+                }
+                ck_assert_int_eq(close(file), 0);
+                free(t.bytes);
+                free(expected.bytes);
+                free(got.bytes);
+            }
+}
+END_TEST
+
+START_TEST(a_file_may_end_with_cr)
+{
+    text t = {0}, got = {0};
+    add(&t, ">a\r\nAC\r\nGT\r");
+    int file = file_of(&t);
+    for (size_t step = 1; step <= t.len; step++)
+        ck_assert(join_ranges(&got, file, t.len, step, 1));
+    ck_assert_int_eq(close(file), 0);
+    free(t.bytes);
+    free(got.bytes);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("ranges");
@@ -341,6 +412,10 @@ int main(void)
     tcase_add_test(tests, small_files_and_short_records_are_not_for_ranges);
     tcase_add_test(tests, a_range_of_too_much_is_refused);
     tcase_add_test(tests, a_file_that_changes_is_refused);
+    tcase_add_test(tests, a_size_may_be_a_multiple_of_ranges);
+    tcase_add_test(tests, a_header_begins_a_line);
+    tcase_add_test(tests, blank_lines_may_be_many);
+    tcase_add_test(tests, a_file_may_end_with_cr);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -280,6 +280,72 @@ START_TEST(lines_of_other_kinds_are_read)
 }
 END_TEST
 
+static void fill(text *t, kmf_rng *rng, size_t to)
+{
+    while (t->len < to) {
+        char letter = "ACGT"[kmf_rng_below(rng, 4)];
+        add_bytes(t, &letter, 1);
+    }
+}
+
+/* Lines as long as contigs; `middle` begins d bytes behind the end of the first range. */
+static text at_border(const char *middle, int d, size_t len)
+{
+    text t = {0};
+    kmf_rng rng = kmf_rng_stream(45, 0);
+    add(&t, ">a\n");
+    fill(&t, &rng, (size_t)((int)KMF_RANGE_MOST + d));
+    add(&t, middle);
+    fill(&t, &rng, len);
+    add(&t, "\n");
+    return t;
+}
+
+START_TEST(a_record_may_begin_anywhere_at_a_border)
+{
+    kmf_embed_options o = options_of(1);
+    for (int d = -12; d <= 4; d++) {
+        text t = at_border("\n>b\n", d, 4 * KMF_RANGE_MOST);
+        const char *fasta = write_bytes("x.fa", t.bytes, t.len);
+        check_same("kmer:5", &o, fasta);
+        free(t.bytes);
+    }
+}
+END_TEST
+
+START_TEST(a_long_header_at_a_border_is_no_sequence)
+{
+    kmf_embed_options o = options_of(1);
+    text name = {0};
+    kmf_rng rng = kmf_rng_stream(46, 0);
+    add(&name, "\n>");
+    fill(&name, &rng, 3500);
+    add(&name, "\n");
+    text t = at_border(name.bytes, -2000, 4 * KMF_RANGE_MOST);
+    const char *fasta = write_bytes("x.fa", t.bytes, t.len);
+    check_usual("tnf", &o, fasta);
+    free(t.bytes);
+    free(name.bytes);
+}
+END_TEST
+
+START_TEST(a_batch_makes_room_for_pieces)
+{
+    kmf_batch_shape shape = kmf_batch_choose(4096, 4096, 3, false);
+    kmf_batch *b = kmf_batch_new(&shape, NULL);
+    size_t cap = b->cap_pieces;
+    ck_assert_int_eq(kmf_batch_reserve(b, cap, NULL), 0);
+    ck_assert_uint_eq(b->cap_pieces, cap);
+    ck_assert_int_eq(kmf_batch_reserve(b, cap + 1, NULL), 0);
+    ck_assert_uint_eq(b->cap_pieces, cap + 1);
+    for (size_t i = 0; i <= cap; i++)
+        kmf_batch_place_letters(b, 2 * i, 1, 1);
+    ck_assert_uint_eq(b->n_pieces, cap + 1);
+    ck_assert_uint_eq(b->n_units, 2 * cap + 1);
+    kmf_batch_free(b);
+}
+END_TEST
+
 START_TEST(rows_of_vectors_are_the_same)
 {
     text t = make_fasta(7, false);
@@ -326,6 +392,8 @@ START_TEST(rows_by_other_options_are_the_same)
     const char *fasta = write_bytes("x.fa", t.bytes, t.len);
     kmf_embed_options o = options_of(2);
     o.strand = KMF_STRAND_BOTH;
+    check_usual("kmer:3", &o, fasta);
+    o.strand = KMF_STRAND_RC;
     check_usual("kmer:3", &o, fasta);
     o = options_of(2);
     o.shard = 1;
@@ -540,6 +608,9 @@ int main(void)
     tcase_add_test(tests, rows_are_those_of_records_added_one_by_one);
     tcase_add_test(tests, a_line_end_may_be_a_range);
     tcase_add_test(tests, lines_of_other_kinds_are_read);
+    tcase_add_test(tests, a_record_may_begin_anywhere_at_a_border);
+    tcase_add_test(tests, a_long_header_at_a_border_is_no_sequence);
+    tcase_add_test(tests, a_batch_makes_room_for_pieces);
     tcase_add_test(tests, rows_of_vectors_are_the_same);
     tcase_add_test(tests, sums_are_exact_up_to_so_many_letters);
     tcase_add_test(tests, rows_by_other_options_are_the_same);
