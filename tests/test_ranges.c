@@ -97,7 +97,9 @@ static void join_part(joined *j, const kmf_range *r, const kmf_part *part, const
         add(&j->name, r->names.bytes + part->name);
     }
     quick_assert(part->n == 0 || !j->whole || part->begins);
-    j->whole = part->whole;
+    quick_assert(!part->whole || part->begins);
+    if (part->begins)
+        j->whole = part->whole;
     quick_assert(part->more <= border && (last || part->more == 0));
     /* what the range before has shown of the letters to come is what comes */
     size_t n = j->ahead.len < part->n ? j->ahead.len : part->n;
@@ -353,6 +355,7 @@ START_TEST(a_header_begins_a_line)
     for (size_t step = 1; step <= t.len; step++) {
         text got = {0};
         ck_assert(!join_ranges(&got, file, t.len, step, 3));
+        ck_assert(!join_ranges(&got, file, t.len, step, 0));
         free(got.bytes);
     }
     ck_assert_int_eq(close(file), 0);

@@ -32,6 +32,7 @@ TARGET static KMF_INLINE void NAME(add_lines_)(double *sum, const int32_t *units
                                                const int32_t *times, const int32_t *rows,
                                                size_t n, size_t lines)
 {
+    _Static_assert(WAYS * VECS <= 8 && GROUP * VECS <= 8, "as many sums as there are");
     NAME(vec_) s[8];
     const size_t ways = lines == 1 ? WAYS : 1;
     const size_t vecs = lines * VECS;
