@@ -113,7 +113,7 @@ struct kmf_embedder {
     const char *source;   /* borrowed; of the records being added */
     uint64_t n_seen;      /* records given, those of other shards too */
     uint64_t source_seen; /* of them, those that were given before this source */
-    uint64_t n_by_ranges; /* files that were read in ranges to their end */
+    uint64_t n_by_ranges; /* files that were read in ranges to their end; for tests */
     kmf_embed_stats stats;
 };
 

@@ -76,9 +76,9 @@ struct kmf_method {
     size_t first; /* numbers of the first of two parts that are normed each; 0: there is one */
     kmf_cutter *cutters[2]; /* forward, reverse: pieces are chunks of ids; NULL: */
     kmf_stretch stretch;    /* they are stretches of letters */
-    uint64_t
-        exact_letters; /* letters of a record up to which its sums are exact, so that it may
-                               be cut anywhere (read.c); 0: by steps alone */
+    /* Letters of a record up to which its sums are exact, so that it may be cut anywhere (read.c);
+       0: by steps alone. */
+    uint64_t exact_letters;
 };
 
 /* Does it read chunks of ids, or letters? */

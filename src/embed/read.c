@@ -44,9 +44,9 @@ typedef struct reading {
     kmf_range *ranges;     /* owned [n_slots] of the embedder, of each slot */
     kmf_range_room *rooms; /* owned [threads], of each worker */
     uint64_t first_row;    /* of the file */
-    kmf_reader_stats
-        *stats;   /* borrowed; of what the caller has seen, a record that goes on included */
-    bool stopped; /* the caller has seen a range that is not to be counted */
+    bool stopped;          /* the caller has seen a range that is not to be counted */
+    /* Borrowed; of what the caller has seen, a record that goes on included. */
+    kmf_reader_stats *stats;
 
     pthread_mutex_t lock; /* of all that follows */
     pthread_cond_t turned;
@@ -62,19 +62,19 @@ static size_t border_of(const kmf_embedder *e)
     return e->method->stretch.span - e->method->stretch.step;
 }
 
-/* May records be cut anywhere, by any thread? */
-static bool cuts_anywhere(const kmf_embedder *e)
-{
-    return e->method->exact_letters > 0 &&
-           e->method->shape.units >= KMF_RANGE_MOST + border_of(e) &&
-           e->opts.strand == KMF_STRAND_FWD && e->opts.ambiguous != KMF_AMBIGUOUS_ERROR &&
-           e->opts.n_shards == 1;
-}
-
 /* Parts of a range. */
 static size_t most_parts(const kmf_embedder *e)
 {
     return CAPS_MOST * e->method->shape.cap_pieces;
+}
+
+/* May records be cut anywhere, by any thread? */
+static bool cuts_anywhere(const kmf_embedder *e)
+{
+    return e->method->exact_letters > 0 && kmf_range_step(most_parts(e)) > 0 &&
+           e->method->shape.units >= KMF_RANGE_MOST + border_of(e) &&
+           e->opts.strand == KMF_STRAND_FWD && e->opts.ambiguous != KMF_AMBIGUOUS_ERROR &&
+           e->opts.n_shards == 1;
 }
 
 size_t kmf_read_bytes(const kmf_embedder *e)

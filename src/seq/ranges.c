@@ -85,16 +85,22 @@ static bool has_contigs(const kmf_ranges *r)
     return headers <= n_samples * SAMPLE / PART_LEAST;
 }
 
+size_t kmf_range_step(size_t most)
+{
+    size_t step = KMF_RANGE_MOST;
+    while (step > most * PART_USUAL)
+        step /= 2;
+    return step < KMF_RANGE_MOST / 4 ? 0 : step;
+}
+
 bool kmf_ranges_open(kmf_ranges *ranges, int file, size_t border, size_t enough, size_t most)
 {
     struct stat st;
-    kmf_ranges r = {.file = file, .step = KMF_RANGE_MOST, .border = border, .most = most};
+    kmf_ranges r = {.file = file, .step = kmf_range_step(most), .border = border, .most = most};
     if (fstat(file, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= 0)
         return false;
     r.size = (uint64_t)st.st_size;
-    while (r.step > most * PART_USUAL)
-        r.step /= 2;
-    if (r.size < N_LEAST * RANGE_LEAST || r.step < KMF_RANGE_MOST / 4 || !has_contigs(&r))
+    if (r.size < N_LEAST * RANGE_LEAST || r.step == 0 || !has_contigs(&r))
         return false;
     while (r.step / 2 >= RANGE_LEAST && r.size / r.step < enough)
         r.step /= 2;

@@ -59,7 +59,9 @@ typedef struct kmf_range {
     kmf_text names; /* owned */
 } kmf_range;
 
-/* Bytes that a range of so many parts takes at most. */
+/* Bytes of the file in a range of so many parts, at most; 0: it would have too few. */
+size_t kmf_range_step(size_t most);
+/* Bytes of memory that it takes at most. */
 size_t kmf_range_bytes(size_t most);
 
 /* Room for a range, of whoever reads it. */
