@@ -60,6 +60,7 @@ void kmf_embedder_free(kmf_embedder *embedder)
     kmf_digests_free(e->digests);
     kmf_queue_free(e->queue);
     kmf_pool_free(e->pool);
+    kmf_reading_free(e->reading);
     kmf_flow_end(e);
     kmf_method_free(e->method);
     kmf_free(e);

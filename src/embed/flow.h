@@ -27,6 +27,7 @@
 #include "embed/crew.h"
 #include "embed/digests.h"
 #include "embed/job.h"
+#include "embed/read.h"
 #include "embed/rowstore.h"
 #include "seq/par.h"
 
@@ -89,6 +90,7 @@ struct kmf_embedder {
     kmf_pool *pool;       /* owned */
     kmf_queue *queue;     /* owned */
     kmf_digests *digests; /* owned, or NULL */
+    kmf_reading *reading; /* owned; NULL: no file has been read in ranges */
 
     kmf_slot *slots; /* owned [n_slots], a ring: n_sent under way from first_sent on, then
                         the one being filled */

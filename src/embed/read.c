@@ -37,14 +37,16 @@
 #define CAPS_MOST 4       /* times the pieces that batches usually have room for, for a range */
 #define RANGES_A_THREAD 4 /* or more, so that all end at about the same time */
 
-typedef struct reading {
+/* Made for the first file, as room of so many pages costs as much as a small one. */
+typedef struct kmf_reading {
     kmf_embedder *embedder; /* borrowed */
-    kmf_ranges file;
     kmf_filler filler;
     kmf_range *ranges;     /* owned [n_slots] of the embedder, of each slot */
     kmf_range_room *rooms; /* owned [threads], of each worker */
-    uint64_t first_row;    /* of the file */
-    bool stopped;          /* the caller has seen a range that is not to be counted */
+    /* of the file being read */
+    kmf_ranges file;
+    uint64_t first_row;
+    bool stopped; /* the caller has seen a range that is not to be counted */
     /* Borrowed; of what the caller has seen, a record that goes on included. */
     kmf_reader_stats *stats;
 
@@ -54,7 +56,7 @@ typedef struct reading {
     uint64_t end;       /* of the one before it, in the file */
     uint64_t n_records; /* that begin before it */
     bool broken;        /* it is not to be counted, nor are those that follow */
-} reading;
+} kmf_reading;
 
 /* Letters behind a range, for the windows that begin in it. */
 static size_t border_of(const kmf_embedder *e)
@@ -89,13 +91,13 @@ size_t kmf_read_bytes(const kmf_embedder *e)
 /* ---------------------------------------------------------------- a job ----------------- */
 
 /* A part has a piece if there is a window in it. */
-static size_t part_pieces(const reading *x, const kmf_part *part)
+static size_t part_pieces(const kmf_reading *x, const kmf_part *part)
 {
     return part->n > 0 && part->n + part->more >= x->embedder->method->stretch.least;
 }
 
 /* *row: of the first record that begins in the range. false: it is not to be counted. */
-static bool take_turn(reading *x, const kmf_range *r, uint64_t number, bool sound,
+static bool take_turn(kmf_reading *x, const kmf_range *r, uint64_t number, bool sound,
                       uint64_t *row)
 {
     pthread_mutex_lock(&x->lock);
@@ -115,7 +117,7 @@ static bool take_turn(reading *x, const kmf_range *r, uint64_t number, bool soun
     return good;
 }
 
-static void add_pieces(const reading *x, kmf_batch *b, const kmf_range *r, uint64_t row)
+static void add_pieces(const kmf_reading *x, kmf_batch *b, const kmf_range *r, uint64_t row)
 {
     for (size_t i = 0; i < r->n_parts; i++) {
         const kmf_part *part = &r->parts[i];
@@ -130,7 +132,7 @@ static void add_pieces(const reading *x, kmf_batch *b, const kmf_range *r, uint6
 
 static void work(void *user, kmf_slot *slot, int worker)
 {
-    reading *x = user;
+    kmf_reading *x = user;
     kmf_embedder *e = x->embedder;
     kmf_batch *b = slot->batch;
     kmf_range *r = &x->ranges[slot - e->slots];
@@ -159,7 +161,7 @@ static bool is_open(kmf_embedder *e)
 }
 
 /* Of the record that begins with the part. */
-static int open_part(reading *x, const kmf_range *r, const kmf_part *part, kmf_err *err)
+static int open_part(kmf_reading *x, const kmf_range *r, const kmf_part *part, kmf_err *err)
 {
     kmf_embedder *e = x->embedder;
     int status = 0;
@@ -183,7 +185,7 @@ static bool can_go_on(kmf_embedder *e, size_t n)
 
 static int open_records(void *user, kmf_slot *slot, kmf_err *err)
 {
-    reading *x = user;
+    kmf_reading *x = user;
     kmf_embedder *e = x->embedder;
     const kmf_range *r = &x->ranges[slot - e->slots];
     int status = 0;
@@ -205,26 +207,31 @@ static int open_records(void *user, kmf_slot *slot, kmf_err *err)
     return status < 0 || !r->last || !is_open(e) ? status : kmf_flow_close(e, err);
 }
 
-static int begin(reading *x, kmf_err *err)
+static kmf_reading *new_reading(kmf_embedder *e, kmf_err *err)
 {
-    kmf_embedder *e = x->embedder;
+    kmf_reading *x = kmf_calloc(1, sizeof *x, err);
+    if (!x)
+        return NULL;
+    x->embedder = e;
+    x->filler = (kmf_filler){.work = work, .open = open_records, .user = x};
     pthread_mutex_init(&x->lock, NULL);
     pthread_cond_init(&x->turned, NULL);
-    x->filler = (kmf_filler){.work = work, .open = open_records, .user = x};
     x->ranges = kmf_calloc(e->n_slots, sizeof *x->ranges, err);
     x->rooms = kmf_calloc((size_t)e->opts.threads, sizeof *x->rooms, err);
-    if (!x->ranges || !x->rooms)
-        return KMF_ENOMEM;
-    for (int i = 0; i < e->opts.threads; i++)
-        if (kmf_range_room_init(&x->rooms[i], x->file.border, err) < 0)
-            return KMF_ENOMEM;
-    int status = kmf_flow_send(e, err);
-    x->first_row = e->to.n_rows + e->n_pending;
-    return status;
+    bool made = x->ranges && x->rooms;
+    for (int i = 0; i < e->opts.threads && made; i++)
+        made = kmf_range_room_init(&x->rooms[i], border_of(e), err) == 0;
+    if (made)
+        return x;
+    kmf_reading_free(x);
+    return NULL;
 }
 
-static void end(reading *x)
+void kmf_reading_free(kmf_reading *reading)
 {
+    kmf_reading *x = reading;
+    if (!x)
+        return;
     for (size_t i = 0; x->ranges && i < x->embedder->n_slots; i++)
         kmf_range_free(&x->ranges[i]);
     for (int i = 0; x->rooms && i < x->embedder->opts.threads; i++)
@@ -233,33 +240,57 @@ static void end(reading *x)
     kmf_free(x->rooms);
     pthread_cond_destroy(&x->turned);
     pthread_mutex_destroy(&x->lock);
+    kmf_free(x);
+}
+
+/* When no job is at work: a file, whose records are the next ones. */
+static int begin(kmf_reading *x, const kmf_ranges *file, kmf_reader_stats *stats, kmf_err *err)
+{
+    kmf_embedder *e = x->embedder;
+    int status = kmf_flow_send(e, err);
+    x->file = *file;
+    x->stats = stats;
+    x->first_row = e->to.n_rows + e->n_pending;
+    x->stopped = x->broken = false;
+    x->turn = x->end = x->n_records = 0;
+    return status;
 }
 
 /*
  * 1: all records of the file have been added; 0: the first stats->records of them, and the others
  * are to be read in the usual way; or a failure.
  */
-static int read_ranges(kmf_embedder *e, int file, kmf_reader_stats *stats, kmf_err *err)
+static int read_ranges(kmf_embedder *e, const kmf_ranges *file, kmf_reader_stats *stats,
+                       kmf_err *err)
 {
-    reading x = {.embedder = e, .stats = stats};
+    if (!e->reading)
+        e->reading = new_reading(e, err);
+    kmf_reading *x = e->reading;
+    if (!x)
+        return KMF_ENOMEM;
     assert(most_parts(e) + 1 < e->n_records); /* none need be waited for */
-    if (!kmf_ranges_open(&x.file, file, border_of(e), RANGES_A_THREAD * (size_t)e->opts.threads,
-                         most_parts(e)))
-        return 0;
-    int status = begin(&x, err);
-    for (uint64_t i = 0; i < x.file.n && !x.stopped && status == 0; i++)
-        status = kmf_flow_send_empty(e, &x.filler, i, err);
+    int status = begin(x, file, stats, err);
+    for (uint64_t i = 0; i < file->n && !x->stopped && status == 0; i++)
+        status = kmf_flow_send_empty(e, &x->filler, i, err);
     if (status == 0)
         status = kmf_flow_collect(e, err);
     if (status < 0)
-        kmf_flow_reset(e); /* no job is at work then */
-    if (status == 0 && x.stopped && is_open(e)) {
+        return status;
+    if (x->stopped && is_open(e)) {
         kmf_flow_drop(e);
         stats->records--;
     }
-    end(&x);
-    e->n_by_ranges += status == 0 && !x.stopped;
-    return status < 0 ? status : !x.stopped;
+    e->n_by_ranges += !x->stopped;
+    return !x->stopped;
+}
+
+/* Is it a file for ranges? */
+static bool has_ranges(const kmf_embedder *e, const kmf_reader *reader, kmf_ranges *file)
+{
+    int descriptor = cuts_anywhere(e) ? kmf_reader_file(reader) : -1;
+    return descriptor >= 0 &&
+           kmf_ranges_open(file, descriptor, border_of(e),
+                           RANGES_A_THREAD * (size_t)e->opts.threads, most_parts(e));
 }
 
 /* ---------------------------------------------------------------- a file ---------------- */
@@ -279,8 +310,6 @@ static int read_records(kmf_embedder *e, kmf_reader *reader, uint64_t n_done,
             return got;
     }
     kmf_reader_statistics(reader, stats);
-    if (got < 0)
-        kmf_flow_reset(e);
     return got;
 }
 
@@ -289,6 +318,7 @@ int kmf_embedder_read(kmf_embedder *embedder, const char *path, const kmf_reader
 {
     kmf_embedder *e = embedder;
     kmf_err reason = {0};
+    kmf_ranges file;
     int status = 0;
     *stats = (kmf_reader_stats){0};
     kmf_reader *reader = kmf_reader_open(path, opts, e->pool, &reason);
@@ -296,11 +326,12 @@ int kmf_embedder_read(kmf_embedder *embedder, const char *path, const kmf_reader
         kmf_flow_reset(e);
         return kmf_fail(err, reason.code, "%s", reason.msg);
     }
-    int file = cuts_anywhere(e) ? kmf_reader_file(reader) : -1;
-    if (file >= 0)
-        status = read_ranges(e, file, stats, err);
+    if (has_ranges(e, reader, &file))
+        status = read_ranges(e, &file, stats, err);
     if (status == 0)
         status = read_records(e, reader, stats->records, stats, err);
+    if (status < 0)
+        kmf_flow_reset(e); /* no job is at work then */
     kmf_reader_close(reader);
     return status < 0 ? status : 0;
 }
