@@ -33,11 +33,17 @@ typedef struct cli {
 } cli;
 
 typedef struct cli_command {
-    const char *name;
-    int (*run)(cli *run, int argc,
-               char **argv); /* argv[0] is the command's name; an exit code */
+    const char *name; /* "embed", "vocab merge"; the user writes the last word */
+    int (*run)(cli *run, int argc, char **argv); /* argv[0] is that word; an exit code */
     const char *brief;
+    const struct cli_command *subcommands; /* a list, or NULL: none */
 } cli_command;
+
+/* The end of every list of commands. */
+#define CLI_COMMAND_END        \
+    {                          \
+        NULL, NULL, NULL, NULL \
+    }
 
 int cli_bench(cli *run, int argc, char **argv);
 int cli_convert(cli *run, int argc, char **argv);
@@ -56,11 +62,19 @@ int cli_tokenize(cli *run, int argc, char **argv);
 int cli_vocab(cli *run, int argc, char **argv);
 int cli_word2vec(cli *run, int argc, char **argv);
 
-/* Those of `kmerformer vocab`; argv[0] is "merge" and so on. */
+/* Those of `kmerformer vocab`. */
 int cli_vocab_export(cli *run, int argc, char **argv);
 int cli_vocab_merge(cli *run, int argc, char **argv);
 int cli_vocab_show(cli *run, int argc, char **argv);
 int cli_vocab_stats(cli *run, int argc, char **argv);
+
+extern const cli_command cli_eval_subcommands[];
+extern const cli_command cli_plot_subcommands[];
+extern const cli_command cli_probe_subcommands[];
+extern const cli_command cli_vocab_subcommands[];
+
+/* The command of a list that this word calls; NULL: none does. */
+const cli_command *cli_find_command(const cli_command *list, const char *word);
 
 /* ---------------------------------------------------------------- options --------------- */
 
@@ -137,6 +151,12 @@ typedef struct cli_usage {
  */
 int cli_parse(const cli *run, const cli_option *table, const cli_usage *usage, int argc,
               char **argv, int *first);
+
+/* The text of a help: `text`, then a line for each command of a list. Returns `to`. */
+const char *cli_list_commands(char *to, size_t cap, const char *text, const cli_command *list);
+/* What a command does that was called without one of its sub-commands: its help, or refuse. */
+int cli_want_subcommand(cli *run, const char *synopsis, const char *text,
+                        const cli_command *list, int argc, char **argv);
 
 /* ---------------------------------------------------------------- messages -------------- */
 

@@ -46,8 +46,8 @@ typedef struct eval {
     size_t n_rows;
 } eval;
 
-static const cli_usage usage = {
-    "eval [options] --train IN [--test IN]",
+static const char synopsis[] = "eval [options] --train IN [--test IN]";
+static const char about[] =
     "What the vectors of models are good for, on records whose labels are known: a table with "
     "a\n"
     "line for each model. From the vectors of --train a linear probe and nearest neighbours "
@@ -59,13 +59,19 @@ static const cli_usage usage = {
     "chosen on --dev, or a part of --train, never on --test.\n"
     "An input is a table with columns sequence and label (csv or tsv by content), or FASTA, "
     "FASTQ,\n"
-    "BAM with --labels or --label-key; plain or compressed; '-' is standard input.\n"
-    "\n"
-    "  kmerformer eval bits      what models know of hidden bases, beside Markov models",
-    0, 0};
+    "BAM with --labels or --label-key; plain or compressed; '-' is standard input.\n";
+
+const cli_command cli_eval_subcommands[] = {
+    {"eval bits", cli_eval_bits, "what models know of hidden bases, beside Markov models",
+     NULL},
+    CLI_COMMAND_END,
+};
 
 static int parse(cli *run, eval_args *a, int argc, char **argv)
 {
+    char text[2048];
+    const cli_usage usage = {
+        synopsis, cli_list_commands(text, sizeof text, about, cli_eval_subcommands), 0, 0};
     cli_labelled *l = &a->labelled;
     int first;
     const cli_option table[] = {
@@ -121,7 +127,7 @@ static int settle(cli *run, eval_args *a, kmf_err *err)
 {
     cli_labelled *l = &a->labelled;
     if (!l->train)
-        return cli_wrong(run, "no --train given; usage: kmerformer %s", usage.synopsis);
+        return cli_wrong(run, "no --train given; usage: kmerformer %s", synopsis);
     if (cli_labelled_check(l, err) < 0)
         return cli_fail(run, err);
     if (!(a->split > 0 && a->split < 1))
@@ -421,7 +427,7 @@ static void release(eval *e)
         free(e->rows[i].model);
 }
 
-static int evaluate(cli *run, int argc, char **argv)
+int cli_eval(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
     eval_args a = {.out = "-", .split = 0.2};
@@ -443,12 +449,4 @@ static int evaluate(cli *run, int argc, char **argv)
                  cli_now() - run->started, cli_cpu_seconds(), 1e-6 * cli_peak_memory());
     release(&e);
     return status == 0 ? CLI_DONE : cli_fail(run, &err);
-}
-
-int cli_eval(cli *run, int argc, char **argv)
-{
-    if (argc < 2 || strcmp(argv[1], "bits") != 0)
-        return evaluate(run, argc, argv);
-    run->command = "eval bits";
-    return cli_eval_bits(run, argc - 1, argv + 1);
 }

@@ -330,45 +330,20 @@ static int plot_positions(cli *run, int argc, char **argv)
 
 /* ---------------------------------------------------------------- which ----------------- */
 
-/* By their whole name; the second word is what the user writes. */
-static const cli_command subcommands[] = {
-    {"plot map", plot_map, "vectors along two principal components"},
-    {"plot similarity", plot_similarity, "cosines of vectors as a heat map"},
-    {"plot loss", plot_loss, "the curves of trainings"},
-    {"plot positions", plot_positions, "rotary decay and sinusoidal table"},
+const cli_command cli_plot_subcommands[] = {
+    {"plot map", plot_map, "vectors along two principal components", NULL},
+    {"plot similarity", plot_similarity, "cosines of vectors as a heat map", NULL},
+    {"plot loss", plot_loss, "the curves of trainings", NULL},
+    {"plot positions", plot_positions, "rotary decay and sinusoidal table", NULL},
+    CLI_COMMAND_END,
 };
-
-#define N_SUBCOMMANDS (sizeof subcommands / sizeof subcommands[0])
-
-static const char *help_text(char *text, size_t cap)
-{
-    size_t n =
-        (size_t)snprintf(text, cap,
-                         "Pictures by gnuplot, as SVG or PNG; the numbers in them, and the "
-                         "script that makes them\n"
-                         "again, are kept beside. Which:\n");
-    for (size_t i = 0; i < N_SUBCOMMANDS && n < cap; i++)
-        n += (size_t)snprintf(text + n, cap - n, "\n  kmerformer %-16s %s", subcommands[i].name,
-                              subcommands[i].brief);
-    return text;
-}
 
 int cli_plot(cli *run, int argc, char **argv)
 {
-    char text[1024];
-    const cli_usage usage = {"plot map|similarity|loss|positions [options] -o FILE ...",
-                             help_text(text, sizeof text), 1, -1};
-    const cli_option table[] = {CLI_COMMON(run)};
-    int first;
-    for (size_t i = 0; argc > 1 && i < N_SUBCOMMANDS; i++)
-        if (strcmp(subcommands[i].name + strlen("plot "), argv[1]) == 0) {
-            run->command = subcommands[i].name;
-            return subcommands[i].run(run, argc - 1, argv + 1);
-        }
-    bool other = argc > 1 && argv[1][0] != '-';
-    int code = other ? -1 : cli_parse(run, table, &usage, argc, argv, &first);
-    if (code >= 0)
-        return code;
-    return cli_wrong(run, "there is no plot '%s'; kmerformer plot --help lists them",
-                     argv[other ? 1 : first]);
+    static const char about[] =
+        "Pictures by gnuplot, as SVG or PNG; the numbers in them, and the script that makes "
+        "them\n"
+        "again, are kept beside. Which:\n";
+    return cli_want_subcommand(run, "plot map|similarity|loss|positions [options] -o FILE ...",
+                               about, cli_plot_subcommands, argc, argv);
 }

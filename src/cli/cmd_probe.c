@@ -12,16 +12,6 @@
 
 #define THREADS_MAX 1024
 
-static int run_train(cli *run, int argc, char **argv);
-static int run_predict(cli *run, int argc, char **argv);
-
-static const cli_command subcommands[] = {
-    {"probe train", run_train, "learns labels from labelled records"},
-    {"probe predict", run_predict, "gives records labels, with probabilities"},
-};
-
-#define N_SUBCOMMANDS (sizeof subcommands / sizeof subcommands[0])
-
 /* ---------------------------------------------------------------- train ----------------- */
 
 typedef struct train_args {
@@ -452,29 +442,15 @@ static int run_predict(cli *run, int argc, char **argv)
 
 /* ---------------------------------------------------------------- both ------------------ */
 
+const cli_command cli_probe_subcommands[] = {
+    {"probe train", run_train, "learns labels from labelled records", NULL},
+    {"probe predict", run_predict, "gives records labels, with probabilities", NULL},
+    CLI_COMMAND_END,
+};
+
 int cli_probe(cli *run, int argc, char **argv)
 {
-    char text[512];
-    int first;
-    size_t n =
-        (size_t)snprintf(text, sizeof text, "Labels for records, learnt from labelled ones:\n");
-    for (size_t i = 0; i < N_SUBCOMMANDS; i++) {
-        const cli_command *c = &subcommands[i];
-        if (argc > 1 && strcmp(c->name + strlen("probe "), argv[1]) == 0) {
-            run->command = c->name;
-            return c->run(run, argc - 1, argv + 1);
-        }
-        n += (size_t)snprintf(text + n, sizeof text - n, "\n  kmerformer %-14s %s", c->name,
-                              c->brief);
-    }
-    const cli_usage usage = {"probe train|predict [options]...", text, 0, -1};
-    const cli_option table[] = {CLI_COMMON(run)};
-    bool other = argc > 1 && argv[1][0] != '-';
-    int leave = other ? -1 : cli_parse(run, table, &usage, argc, argv, &first);
-    if (leave >= 0)
-        return leave;
-    return other || argc > first
-               ? cli_wrong(run, "there is no sub-command '%s': train or predict",
-                           argv[other ? 1 : first])
-               : cli_wrong(run, "train or predict? see kmerformer probe --help");
+    return cli_want_subcommand(run, "probe train|predict [options]...",
+                               "Labels for records, learnt from labelled ones:\n",
+                               cli_probe_subcommands, argc, argv);
 }

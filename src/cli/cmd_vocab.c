@@ -19,43 +19,25 @@ typedef struct vocab_args {
     int frames;
 } vocab_args;
 
-/* By their whole name; the second word is what the user writes. */
-static const cli_command subcommands[] = {
-    {"vocab merge", cli_vocab_merge, "the sum of tables"},
-    {"vocab stats", cli_vocab_stats, "totals, entropy, extremes and the count spectrum"},
-    {"vocab export", cli_vocab_export, "another format of a table, or a part of it"},
-    {"vocab show", cli_vocab_show, "the counts of some k-mers"},
+const cli_command cli_vocab_subcommands[] = {
+    {"vocab merge", cli_vocab_merge, "the sum of tables", NULL},
+    {"vocab stats", cli_vocab_stats, "totals, entropy, extremes and the count spectrum", NULL},
+    {"vocab export", cli_vocab_export, "another format of a table, or a part of it", NULL},
+    {"vocab show", cli_vocab_show, "the counts of some k-mers", NULL},
+    CLI_COMMAND_END,
 };
 
-#define N_SUBCOMMANDS (sizeof subcommands / sizeof subcommands[0])
-
-static const cli_command *find_subcommand(const char *word)
-{
-    for (size_t i = 0; i < N_SUBCOMMANDS; i++)
-        if (strcmp(subcommands[i].name + strlen("vocab "), word) == 0)
-            return &subcommands[i];
-    return NULL;
-}
-
-static const char *help_text(char *text, size_t cap)
-{
-    size_t n =
-        (size_t)snprintf(text, cap,
-                         "Counts the k-mers of FASTA, FASTQ, SAM, BAM or CRAM files, plain or "
-                         "compressed; '-' is\n"
-                         "standard input. Counts are exact, and the bytes of the table don't "
-                         "depend on threads,\n"
-                         "memory, compression or the order of the inputs. With tables:\n");
-    for (size_t i = 0; i < N_SUBCOMMANDS && n < cap; i++)
-        n += (size_t)snprintf(text + n, cap - n, "\n  kmerformer %-13s %s", subcommands[i].name,
-                              subcommands[i].brief);
-    return text;
-}
+static const char about[] =
+    "Counts the k-mers of FASTA, FASTQ, SAM, BAM or CRAM files, plain or compressed; '-' is\n"
+    "standard input. Counts are exact, and the bytes of the table don't depend on threads,\n"
+    "memory, compression or the order of the inputs. With tables:\n";
 
 static int parse(cli *run, vocab_args *a, int argc, char **argv, int *first)
 {
     char text[1024];
-    const cli_usage usage = {"vocab [options] IN...", help_text(text, sizeof text), 1, -1};
+    const cli_usage usage = {"vocab [options] IN...",
+                             cli_list_commands(text, sizeof text, about, cli_vocab_subcommands),
+                             1, -1};
     kmf_count_options *o = &a->opts;
     cli_listing *l = &a->listing;
     const cli_option table[] = {
@@ -178,7 +160,7 @@ static bool is_mistyped(const char *word)
     return !strpbrk(word, "./-") && stat(word, &s) != 0 && errno == ENOENT;
 }
 
-static int count(cli *run, int argc, char **argv)
+int cli_vocab(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
     vocab_args a = {.listing = CLI_LISTING_DEFAULT};
@@ -206,7 +188,7 @@ static int count(cli *run, int argc, char **argv)
         leave = cli_check_companions(run, a.listing.out, cli_listing_endings(&a.listing));
     if (leave >= 0)
         return leave;
-    if (is_mistyped(paths[0]) && find_subcommand(paths[0]))
+    if (is_mistyped(paths[0]) && cli_find_command(cli_vocab_subcommands, paths[0]))
         return cli_wrong(run, "%s: a sub-command stands before all options", paths[0]);
     if (is_mistyped(paths[0]))
         return cli_wrong(run, "there is neither a file nor a sub-command '%s'", paths[0]);
@@ -221,13 +203,4 @@ static int count(cli *run, int argc, char **argv)
         say_end(run, &info);
     kmf_counter_free(counter);
     return err.code == KMF_OK ? CLI_DONE : cli_fail(run, &err);
-}
-
-int cli_vocab(cli *run, int argc, char **argv)
-{
-    const cli_command *command = argc > 1 ? find_subcommand(argv[1]) : NULL;
-    if (!command)
-        return count(run, argc, argv);
-    run->command = command->name;
-    return command->run(run, argc - 1, argv + 1);
 }

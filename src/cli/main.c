@@ -15,34 +15,30 @@ static int run_version(cli *run, int argc, char **argv);
 static int run_help(cli *run, int argc, char **argv);
 
 static const cli_command commands[] = {
-    {"vocab", cli_vocab, "count k-mers; merge, summarise and export the tables"},
-    {"tokenize", cli_tokenize, "show the tokens that a model sees"},
-    {"pretrain", cli_pretrain, "learn an encoder from genomes"},
-    {"word2vec", cli_word2vec, "learn vectors of k-mers: skip-gram or CBOW, negative sampling"},
-    {"nearest", cli_nearest, "the k-mers whose vectors are nearest to a k-mer's"},
-    {"init", cli_init, "make a model with random weights"},
-    {"convert", cli_convert, "store a model or k-mer vectors in another precision or format"},
-    {"embed", cli_embed, "one vector for every sequence"},
-    {"logits", cli_logits, "what a model expects in the place of each token"},
-    {"probe", cli_probe, "learn to classify records by their vectors; classify"},
-    {"eval", cli_eval, "what vectors are good for, on labelled records"},
-    {"merge", cli_merge, "put the shards of an embed run together"},
-    {"plot", cli_plot, "pictures of vectors, trainings and positions, by gnuplot"},
-    {"info", cli_info, "what a model is: shape, vocabulary, provenance, memory"},
-    {"bench", cli_bench, "the encoder's speed beside the limits of the processor"},
-    {"version", run_version, "this program, its libraries and kernels"},
-    {"help", run_help, "this text, or a command's options"},
+    {"vocab", cli_vocab, "count k-mers; merge, summarise and export the tables",
+     cli_vocab_subcommands},
+    {"tokenize", cli_tokenize, "show the tokens that a model sees", NULL},
+    {"pretrain", cli_pretrain, "learn an encoder from genomes", NULL},
+    {"word2vec", cli_word2vec, "learn vectors of k-mers: skip-gram or CBOW, negative sampling",
+     NULL},
+    {"nearest", cli_nearest, "the k-mers whose vectors are nearest to a k-mer's", NULL},
+    {"init", cli_init, "make a model with random weights", NULL},
+    {"convert", cli_convert, "store a model or k-mer vectors in another precision or format",
+     NULL},
+    {"embed", cli_embed, "one vector for every sequence", NULL},
+    {"logits", cli_logits, "what a model expects in the place of each token", NULL},
+    {"probe", cli_probe, "learn to classify records by their vectors; classify",
+     cli_probe_subcommands},
+    {"eval", cli_eval, "what vectors are good for, on labelled records", cli_eval_subcommands},
+    {"merge", cli_merge, "put the shards of an embed run together", NULL},
+    {"plot", cli_plot, "pictures of vectors, trainings and positions, by gnuplot",
+     cli_plot_subcommands},
+    {"info", cli_info, "what a model is: shape, vocabulary, provenance, memory", NULL},
+    {"bench", cli_bench, "the encoder's speed beside the limits of the processor", NULL},
+    {"version", run_version, "this program, its libraries and kernels", NULL},
+    {"help", run_help, "this text, or a command's options", NULL},
+    CLI_COMMAND_END,
 };
-
-#define N_COMMANDS (sizeof commands / sizeof commands[0])
-
-static const cli_command *find_command(const char *name)
-{
-    for (size_t i = 0; i < N_COMMANDS; i++)
-        if (strcmp(commands[i].name, name) == 0)
-            return &commands[i];
-    return NULL;
-}
 
 static void print_commands(FILE *to)
 {
@@ -50,8 +46,8 @@ static void print_commands(FILE *to)
             "kmerformer %s: DNA sequences to vectors\n\n"
             "usage: kmerformer <command> [options] <in>...\n\n",
             kmf_version());
-    for (size_t i = 0; i < N_COMMANDS; i++)
-        fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].brief);
+    for (const cli_command *c = commands; c->name; c++)
+        fprintf(to, "  %-10s %s\n", c->name, c->brief);
     fprintf(to,
             "\nkmerformer <command> --help tells the options; start with\n\n"
             "  kmerformer embed reads.fq.gz\n\n"
@@ -90,22 +86,23 @@ static int run_help(cli *run, int argc, char **argv)
     if (leave >= 0)
         return leave;
     const char *name = first < argc ? argv[first] : "help";
-    const cli_command *command = find_command(name);
+    const cli_command *command = cli_find_command(commands, name);
     if (!command)
         return cli_wrong(run, "there is no command '%s'", name);
+    if (argc - first == 2) {
+        const char *word = argv[first + 1];
+        command = command->subcommands ? cli_find_command(command->subcommands, word) : NULL;
+        if (!command)
+            return cli_wrong(run, "%s has no sub-command '%s'", name, word);
+    }
     if (command->run == run_help) {
         print_commands(stdout);
         return CLI_DONE;
     }
     char help[] = "--help";
-    char *args[] = {argv[first], help, NULL, NULL};
-    int n = argc - first;
-    if (n == 2) {
-        args[1] = argv[first + 1];
-        args[2] = help;
-    }
+    char *args[] = {argv[argc - 1], help, NULL};
     run->command = command->name;
-    return command->run(run, n + 1, args);
+    return command->run(run, 2, args);
 }
 
 /* argv joined by blanks. */
@@ -205,18 +202,24 @@ int main(int argc, char **argv)
         name = "help";
     if (strcmp(name, "--version") == 0)
         name = "version";
-    const cli_command *command = find_command(name);
+    const cli_command *command = cli_find_command(commands, name);
     if (!command) {
         cli_wrong(&run, "there is no command '%s'; kmerformer help lists them", name);
         return CLI_USAGE;
     }
     char *line = join(argc, argv);
+    int at = 1; /* of the word that calls it */
+    if (command->subcommands && argc > 2) {
+        const cli_command *sub = cli_find_command(command->subcommands, argv[2]);
+        at = sub ? 2 : at;
+        command = sub ? sub : command;
+    }
     run.command = command->name;
     run.command_line = line ? line : "kmerformer";
     cli_catch_signals(&run);
     int status = check_environment(&run);
     if (status == CLI_DONE)
-        status = command->run(&run, argc - 1, argv + 1);
+        status = command->run(&run, argc - at, argv + at);
     if (status == CLI_DONE)
         status = cli_close_stdout(&run);
     free(line);

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* Lists of commands: which of them a word calls, and the help that names them. */
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const cli_command *cli_find_command(const cli_command *list, const char *word)
+{
+    for (; list->name; list++) {
+        const char *blank = strrchr(list->name, ' ');
+        if (strcmp(blank ? blank + 1 : list->name, word) == 0)
+            return list;
+    }
+    return NULL;
+}
+
+const char *cli_list_commands(char *to, size_t cap, const char *text, const cli_command *list)
+{
+    int width = 0;
+    for (const cli_command *c = list; c->name; c++)
+        width = (int)strlen(c->name) > width ? (int)strlen(c->name) : width;
+    size_t n = (size_t)snprintf(to, cap, "%s", text);
+    for (const cli_command *c = list; c->name && n < cap; c++)
+        n += (size_t)snprintf(to + n, cap - n, "\n  kmerformer %-*s  %s", width, c->name,
+                              c->brief);
+    return to;
+}
+
+int cli_want_subcommand(cli *run, const char *synopsis, const char *text,
+                        const cli_command *list, int argc, char **argv)
+{
+    char help[1024];
+    const cli_usage usage = {synopsis, cli_list_commands(help, sizeof help, text, list), 0, -1};
+    const cli_option table[] = {CLI_COMMON(run)};
+    int first = 1;
+    if (argc < 2 || argv[1][0] == '-') {
+        int leave = cli_parse(run, table, &usage, argc, argv, &first);
+        if (leave >= 0)
+            return leave;
+    }
+    return first < argc
+               ? cli_wrong(run, "there is no sub-command '%s'; see kmerformer %s --help",
+                           argv[first], run->command)
+               : cli_wrong(run, "no sub-command given; see kmerformer %s --help", run->command);
+}
