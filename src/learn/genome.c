@@ -309,14 +309,15 @@ static int check_rest(const kmf_genome *g, kmf_err *err)
             "T is held out",
             g->shortest);
     if (info->records == 0)
-        return kmf_fail(err, KMF_EFORMAT, "there is nothing to train on: no record");
+        return kmf_fail(err, KMF_EFORMAT, "there is nothing to learn from: no record");
     if (held > 0)
-        return kmf_fail(err, KMF_EINVAL,
-                        "there is nothing to train on: all runs of at least %zu bases A, C, G, "
-                        "T are held out",
-                        g->shortest);
+        return kmf_fail(
+            err, KMF_EINVAL,
+            "there is nothing to learn from: all runs of at least %zu bases A, C, G, "
+            "T are held out",
+            g->shortest);
     return kmf_fail(err, KMF_EFORMAT,
-                    "there is nothing to train on: no run of at least %zu bases A, C, G, T%s "
+                    "there is nothing to learn from: no run of at least %zu bases A, C, G, T%s "
                     "(%" PRIu64 " records, %" PRIu64 " letters, of which %" PRIu64
                     " are others)",
                     g->shortest, asked ? " outside of what is held out" : "", info->records,

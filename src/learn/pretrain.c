@@ -429,7 +429,7 @@ static int check_soft(const kmf_pretrain *t, kmf_err *err)
     if (t->opts.soft_weight > 0 || train->soft < train->kept)
         return 0;
     return kmf_fail(err, KMF_EFORMAT,
-                    "there is nothing to train on: all bases are lower case, and softmask 0 "
+                    "there is nothing to learn from: all bases are lower case, and softmask 0 "
                     "leaves those out");
 }
 

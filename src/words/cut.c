@@ -105,7 +105,8 @@ static int check_options(const kmf_vocab *vocab, const kmf_cut_options *o, kmf_e
         return kmf_fail(err, KMF_EMODEL, "the vocabulary has no [CLS] and [SEP]");
     if ((o->exact || o->ambiguous == KMF_AMBIGUOUS_UNK) &&
         kmf_vocab_special(vocab, KMF_UNK) < 0)
-        return kmf_fail(err, KMF_EMODEL, "the vocabulary has no [UNK]");
+        return kmf_fail(err, KMF_EMODEL,
+                        "ambiguous letters cannot become [UNK]: the vocabulary has none");
     return 0;
 }
 
