@@ -464,6 +464,57 @@ START_TEST(standard_input_is_read_from_a_pipe)
 }
 END_TEST
 
+/* The records of a file of 1000, of 1000 letters each, of which `then` are there once one was read. */
+static int read_while_it_changes(uint64_t *n_records, unsigned then, kmf_err *err)
+{
+    text in = {0};
+    kmf_record rec;
+    kmf_reader_stats stats;
+    char letters[1001];
+    memset(letters, 'A', 1000);
+    letters[1000] = '\0';
+    for (unsigned i = 0; i < (then > 1000 ? then : 1000); i++) {
+        add(&in, ">r\n");
+        add(&in, letters);
+        add(&in, "\n");
+    }
+    const size_t each = 1004;
+    const char *path = write_bytes("x.fa", in.bytes, 1000 * each);
+    kmf_reader *r = kmf_reader_open(path, NULL, NULL, err);
+    ck_assert_int_eq(kmf_reader_next(r, &rec, err), 1);
+    if (then <= 1000)
+        ck_assert_int_eq(truncate(path, (off_t)(then * each)), 0);
+    else
+        write_bytes("x.fa", in.bytes, then * each);
+    int status;
+    while ((status = kmf_reader_next(r, &rec, err)) > 0)
+        ck_assert_uint_eq(rec.len, 1000);
+    if (status < 0)
+        ck_assert_int_eq(kmf_reader_next(r, &rec, NULL), status);
+    kmf_reader_statistics(r, &stats);
+    *n_records = stats.records;
+    kmf_reader_close(r);
+    free(in.bytes);
+    return status;
+}
+
+START_TEST(a_file_that_becomes_shorter_while_it_is_read_is_refused)
+{
+    kmf_err err = {0};
+    uint64_t n = 0;
+    make_dir();
+    ck_assert_int_eq(read_while_it_changes(&n, 500, &err), KMF_EIO);
+    ck_assert_uint_eq(n, 500);
+    ck_assert_ptr_nonnull(strstr(err.msg, "/x.fa: the file became shorter while it was read"));
+    err = (kmf_err){0};
+    ck_assert_int_eq(read_while_it_changes(&n, 1000, &err), 0);
+    ck_assert_uint_eq(n, 1000);
+    ck_assert_int_eq(read_while_it_changes(&n, 1200, &err), 0);
+    ck_assert_uint_eq(n, 1200);
+    remove_dir();
+}
+END_TEST
+
 START_TEST(a_reader_can_be_closed_before_the_end)
 {
     text in = {0};
@@ -602,6 +653,7 @@ int main(void)
     tcase_add_test(tc, flipped_bits_in_compressed_input_are_found);
     tcase_add_test(tc, files_that_cannot_be_opened_are_named_with_the_reason);
     tcase_add_test(tc, standard_input_is_read_from_a_pipe);
+    tcase_add_test(tc, a_file_that_becomes_shorter_while_it_is_read_is_refused);
     tcase_add_test(tc, a_reader_can_be_closed_before_the_end);
     tcase_add_test(tc, any_failing_allocation_is_reported_and_nothing_leaks);
     tcase_add_test(tc, real_reads_have_the_records_and_bases_of_their_table);

@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/err.h"
 #include "base/mem.h"
@@ -37,6 +38,8 @@ struct kmf_reader {
     kmf_aligned *aligned; /* owned */
     kmf_regions *regions; /* owned */
     int file;             /* the descriptor of the whole file; -1: none */
+    char *name;           /* owned; of that file */
+    off_t size;           /* of that file when it was opened */
     kmf_reader_stats stats;
     bool by_record;   /* kmf_reader_next was called */
     bool as_text;     /* kmf_reader_fill was called */
@@ -159,9 +162,13 @@ void kmf_reader_options_default(kmf_reader_options *opts)
 static int attach_path(kmf_reader *r, const char *path, const char *reference, kmf_pool *pool,
                        kmf_bytes **table, kmf_err *err)
 {
-    const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
-    hFILE *file = kmf_input_open_file(path, &r->file, err);
-    return file ? attach(r, file, name, reference, pool, table, err) : KMF_EIO;
+    struct stat st = {0};
+    r->name = kmf_strdup(strcmp(path, "-") == 0 ? "standard input" : path, err);
+    hFILE *file = r->name ? kmf_input_open_file(path, &r->file, err) : NULL;
+    if (!file)
+        return KMF_EIO;
+    r->size = r->file >= 0 && fstat(r->file, &st) == 0 ? st.st_size : 0;
+    return attach(r, file, r->name, reference, pool, table, err);
 }
 
 kmf_reader *kmf_reader_or_table(const char *path, const char *reference, kmf_pool *pool,
@@ -253,9 +260,21 @@ static int fill_from_records(kmf_reader *r, kmf_text *text, size_t want)
     return 1;
 }
 
+/* At the end of a file, which may have been cut or overwritten meanwhile: 0, or KMF_EIO. */
+static int check_size(kmf_reader *r)
+{
+    struct stat st;
+    if (r->file < 0 || fstat(r->file, &st) < 0 || st.st_size >= r->size)
+        return 0;
+    return kmf_fail(&r->failure, KMF_EIO, "%s: the file became shorter while it was read",
+                    r->name);
+}
+
 /* What both ways of reading do: the end and a failure stay. */
 static int settle(kmf_reader *r, int status, kmf_err *err)
 {
+    if (status == 0)
+        status = check_size(r);
     if (status < 0)
         return kmf_fail(err, r->failure.code, "%s", r->failure.msg);
     r->ended = status == 0;
@@ -301,5 +320,6 @@ void kmf_reader_close(kmf_reader *r)
     kmf_textseq_close(r->text);
     kmf_aligned_close(r->aligned);
     kmf_regions_close(r->regions);
+    kmf_free(r->name);
     kmf_free(r);
 }
