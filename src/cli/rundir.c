@@ -141,6 +141,7 @@ int cli_rundir_open(cli_rundir *dir, const char *path, kmf_err *err)
     if (!dir->made && errno != EEXIST)
         return cli_raise(err, KMF_EIO, "%s: %s", path, strerror(errno));
     int status = check_content(dir, err);
+    dir->had_lock = cli_is_file(dir->lock_path);
     if (status == 0)
         status = lock(dir, err);
     if (status == 0) {
@@ -150,23 +151,24 @@ int cli_rundir_open(cli_rundir *dir, const char *path, kmf_err *err)
     return status;
 }
 
-/* A directory that was made for nothing goes. */
-static void remove_if_empty(const cli_rundir *d)
+/* A lock that was taken for nothing goes, and a directory that was made for nothing. */
+static void leave_unused(const cli_rundir *d)
 {
     char config[CLI_PATH_CAP + 16];
     snprintf(config, sizeof config, "%s/config.json", d->dir);
     if (cli_is_file(d->checkpoint) || cli_is_file(d->metrics) || cli_is_file(config))
         return;
     unlink(d->lock_path);
-    rmdir(d->dir);
+    if (d->made)
+        rmdir(d->dir);
 }
 
 void cli_rundir_close(cli_rundir *dir)
 {
     if (dir->journal >= 0)
         close(dir->journal);
-    if (dir->lock >= 0 && dir->made)
-        remove_if_empty(dir);
+    if (dir->lock >= 0 && !dir->had_lock)
+        leave_unused(dir);
     if (dir->lock >= 0)
         close(dir->lock);
     dir->journal = dir->lock = -1;

@@ -22,6 +22,7 @@ typedef struct cli_rundir {
     int lock;         /* descriptor; -1: none */
     int journal;      /* descriptor of the metrics, while they are written; else -1 */
     bool made;        /* the directory was not there before */
+    bool had_lock;    /* as a pretraining leaves it */
     const char *from; /* borrowed; the checkpoint that it goes on from; NULL: it begins */
     double seconds;   /* what the metrics had come to by then */
 } cli_rundir;
