@@ -326,6 +326,56 @@ START_TEST(what_is_not_published_or_is_withdrawn_is_gone)
 }
 END_TEST
 
+static char taken[256];
+
+/* The name goes to a folder between the look at it and the rename. */
+static void take_name(void)
+{
+    unlink(taken);
+    ck_assert_int_eq(mkdir(taken, 0777), 0);
+}
+
+static void give_name(void)
+{
+    ck_assert_int_eq(rmdir(taken), 0);
+}
+
+static void nothing(void)
+{
+}
+
+START_TEST(what_was_there_before_comes_back_when_another_file_gets_no_name)
+{
+    char old[256];
+    kmf_map map;
+    kmf_err err = {0};
+    path_of(old, "old.txt");
+    path_of(taken, "taken.txt");
+    ck_assert_int_eq(kmf_file_save(old, "before", 6, NULL), 0);
+    for (int round = 0; round < 2; round++) {
+        kmf_out *out[2] = {kmf_out_open(old, NULL), kmf_out_open(taken, NULL)};
+        for (int i = 0; i < 2; i++) {
+            ck_assert_int_eq(kmf_out_write(out[i], "after", 5, NULL), 0);
+            ck_assert_int_eq(kmf_out_finish(out[i], NULL), 0);
+        }
+        if (round == 0)
+            kmf_around_publishing(take_name, give_name);
+        ck_assert_int_eq(kmf_out_publish_all(out, 2, &err), round == 0 ? KMF_EIO : 0);
+        kmf_around_publishing(nothing, nothing);
+        kmf_out_free(out[0]);
+        kmf_out_free(out[1]);
+        ck_assert_int_eq(kmf_map_open(&map, old, NULL), 0);
+        ck_assert_uint_eq(map.len, round == 0 ? 6 : 5);
+        ck_assert_int_eq(memcmp(map.bytes, round == 0 ? "before" : "after", map.len), 0);
+        kmf_map_close(&map);
+        ck_assert_int_eq(exists(taken), round);
+    }
+    ck_assert_ptr_nonnull(strstr(err.msg, "taken.txt: Is a directory"));
+    unlink(old);
+    unlink(taken);
+}
+END_TEST
+
 static kmf_out *finished(const char *path)
 {
     kmf_out *out = kmf_out_open(path, NULL);
@@ -549,6 +599,7 @@ int main(void)
     tcase_add_test(tcase, a_handler_removes_files_and_then_their_folders);
     tcase_add_test(tcase, a_print_may_be_of_any_length);
     tcase_add_test(tcase, what_is_not_published_or_is_withdrawn_is_gone);
+    tcase_add_test(tcase, what_was_there_before_comes_back_when_another_file_gets_no_name);
     tcase_add_test(tcase, a_name_lasts_since_its_folder_is_synced);
     tcase_add_test(tcase, files_that_belong_together_sync_a_folder_once);
     tcase_add_test(tcase, a_name_without_a_folder_lies_in_the_current_one);

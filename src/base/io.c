@@ -130,12 +130,13 @@ void kmf_map_close(kmf_map *map)
 }
 
 struct kmf_out {
-    FILE *file;         /* owned unless it is stdout; NULL once finished */
-    gzFile gz;          /* owned; NULL if plain or finished */
-    char *path;         /* owned; final name */
-    kmf_temporary temp; /* owned; none when written in place, or published */
-    bool ended;         /* kmf_out_finish was called */
-    bool whole;         /* and all is in the file */
+    FILE *file; /* owned unless it is stdout; NULL once finished */
+    gzFile gz;  /* owned; NULL if plain or finished */
+    char *path; /* owned; final name */
+    kmf_temporary
+        temp;   /* owned; none when written in place; once published: what it replaced */
+    bool ended; /* kmf_out_finish was called */
+    bool whole; /* and all is in the file */
     bool published;
     char *buffer;       /* owned; stdio's, when the file is ours */
     uint64_t n_written; /* bytes, of a plain file */
@@ -526,9 +527,9 @@ int kmf_out_name(kmf_out *out, kmf_err *err)
 {
     if (!out->whole)
         return kmf_fail(err, KMF_EINVAL, "%s: its output is not finished", out->path);
-    if (!out->temp.path)
+    if (!out->temp.path || out->published)
         return 0;
-    if (!kmf_temporary_rename(&out->temp, out->path))
+    if (!kmf_temporary_exchange(&out->temp, out->path))
         return write_failed(out, err);
     out->published = true;
     return 0;
@@ -619,8 +620,11 @@ int kmf_file_save(const char *path, const void *bytes, size_t n, kmf_err *err)
 
 void kmf_out_withdraw(kmf_out *out)
 {
-    if (out->published)
+    bool given_back =
+        out->published && out->temp.path && kmf_temporary_rename(&out->temp, out->path);
+    if (out->published && !given_back)
         unlink(out->path);
+    out->published = false;
 }
 
 void kmf_out_free(kmf_out *out)

@@ -57,7 +57,7 @@ int kmf_out_publish_all(kmf_out *const *files, size_t n, kmf_err *err) KMF_MUST_
 /* Around names that are given one by one: what kmf_around_publishing was told. They may nest. */
 void kmf_publishing_begins(void);
 void kmf_publishing_ends(void);
-/* Takes a file back that has its name. */
+/* Takes a file back that has its name, which the one that had it before gets, if there was one. */
 void kmf_out_withdraw(kmf_out *out);
 
 /* Makes the names in a folder last, where the file system can do so. */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#define _XOPEN_SOURCE 700 /* PATH_MAX */
+#define _GNU_SOURCE /* PATH_MAX, renameat2 */
 #include "base/temporary.h"
 
 #include "base/err.h"
 #include "base/mem.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -114,6 +115,27 @@ bool kmf_temporary_rename(kmf_temporary *t, const char *path)
         return false;
     forget(t);
     return true;
+}
+
+#ifdef RENAME_EXCHANGE
+static bool exchange(const char *a, const char *b)
+{
+    struct stat st;
+    return lstat(b, &st) == 0 && S_ISREG(st.st_mode) &&
+           renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE) == 0;
+}
+#else
+static bool exchange(const char *a, const char *b)
+{
+    (void)a;
+    (void)b;
+    return false;
+}
+#endif
+
+bool kmf_temporary_exchange(kmf_temporary *t, const char *path)
+{
+    return exchange(t->path, path) || kmf_temporary_rename(t, path);
 }
 
 void kmf_temporary_remove(kmf_temporary *t)

@@ -22,6 +22,11 @@ FILE *kmf_temporary_file(kmf_temporary *t, const char *path, kmf_err *err) KMF_M
 int kmf_temporary_folder(kmf_temporary *t, const char *path, kmf_err *err) KMF_MUST_CHECK;
 /* Gives it its final name; false, with errno, and it stays what it was, if it cannot. */
 bool kmf_temporary_rename(kmf_temporary *t, const char *path) KMF_MUST_CHECK;
+/*
+ * The same, but a regular file that has the name gets the temporary one, so that it can be given
+ * back, by another rename, or removed. Not all systems can; then it is gone, as after a rename.
+ */
+bool kmf_temporary_exchange(kmf_temporary *t, const char *path) KMF_MUST_CHECK;
 /* Removes it: a file, or a folder in which nothing is. Accepts a zeroed one. */
 void kmf_temporary_remove(kmf_temporary *t);
 
