@@ -15,8 +15,8 @@
  * failure; the others return 0, or a count, or a negative kmf_code.
  *
  * Threads. An object may be used by one thread at a time, different objects by different
- * threads at once. kmf_model, kmf_vocab, kmf_vectors, kmf_counts, kmf_probe and kmf_pool are
- * read-only once made and may be shared.
+ * threads at once. kmf_model, kmf_vocab, kmf_vectors, kmf_counts and kmf_probe are read-only once
+ * made and may be shared, as may a kmf_pool.
  *
  * Locale. Numbers in files have a decimal point: a program that calls setlocale leaves LC_NUMERIC
  * at "C" while it reads or writes.

@@ -31,7 +31,7 @@ typedef enum kmf_limit_kind {
     KMF_LIMIT_READ_L1,     /* bytes/s: reading 16 KiB */
     KMF_LIMIT_READ_L2,     /* bytes/s: reading 256 KiB */
     KMF_LIMIT_READ_MEMORY, /* bytes/s: reading 128 MiB; less with more than 16 threads */
-    KMF_LIMIT_COPY_MEMORY, /* bytes/s: copying half of as much to the other half, each byte
+    KMF_LIMIT_COPY_MEMORY, /* bytes/s: copying one half of 128 MiB onto the other, each byte
                               counted once */
     KMF_N_LIMITS
 } kmf_limit_kind;

@@ -119,8 +119,8 @@ typedef enum kmf_counts_format {
 KMF_API extern const char *const kmf_counts_format_names[]; /* tsv vocab dnabert binary */
 
 /*
- * Reads a table, tsv (also gzip-compressed) or binary, told apart by content. Nothing in the
- * file is trusted. KMF_EMODEL names what is wrong.
+ * Reads a table, tsv (also gzip-compressed) or binary, told apart by content; "-": standard input.
+ * Nothing in the file is trusted. KMF_EMODEL names what is wrong; KMF_EIO: it cannot be read.
  */
 KMF_API kmf_counts *kmf_counts_load(const char *path, kmf_err *err) KMF_MUST_CHECK;
 
@@ -147,6 +147,7 @@ typedef struct kmf_count_options {
     const char *tmp; /* folder for what exceeds it; NULL: $TMPDIR, else /tmp. Copied */
 } kmf_count_options;
 
+/* DNA, k 6, stride 1, one strand. */
 KMF_API void kmf_count_options_default(kmf_count_options *opts);
 
 /*

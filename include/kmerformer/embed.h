@@ -40,7 +40,7 @@ typedef struct kmf_embed_options {
                             0 = 2^20 */
     int threads;         /* 1 .. 1024; 0: kmf_threads_default() */
     int strict;     /* any cut, chunk, ambiguity, unknown k-mer or empty record is an error */
-    uint64_t seed;  /* random models: that their weights are drawn from; 1 */
+    uint64_t seed;  /* of a random model's weights */
     uint64_t shard; /* with n_shards > 1 only records shard, shard + n_shards, ... */
     uint64_t n_shards; /* 0 and 1: all of them */
     int provenance;    /* kmf_provenance or kmf_embedder_identity will be called, by one thread
@@ -51,6 +51,7 @@ typedef struct kmf_embed_options {
 #define KMF_LAYER_MODEL (-1000000)
 #define KMF_OVERLAP_MODEL ((size_t)-1)
 
+/* As the model says, the usual batch and threads, seed 1, all records. */
 KMF_API void kmf_embed_options_default(kmf_embed_options *opts);
 
 /* What a whole run met. */

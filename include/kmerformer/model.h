@@ -156,7 +156,8 @@ KMF_API size_t kmf_config_columns(const kmf_config *config, kmf_vector_parts par
 
 /*
  * A new model with weights drawn from seed: normal-like with standard deviation 0.02, biases 0,
- * layer norms 1 and 0. The same bits on every machine.
+ * layer norms 1 and 0. The same bits on every machine. KMF_EINVAL: the configuration contradicts
+ * itself, or is of another family than ours; KMF_ENOMEM.
  */
 KMF_API kmf_model *kmf_model_new(const kmf_config *config, uint64_t seed,
                                  kmf_err *err) KMF_MUST_CHECK;

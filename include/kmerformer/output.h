@@ -40,7 +40,10 @@ KMF_API int kmf_output_row(void *output, const kmf_row *row, kmf_err *err);
  * freed, before the output is.
  */
 KMF_API void kmf_output_take(kmf_output *output, kmf_embedder *embedder);
-/* provenance: JSON object text for x.json; ignored on standard output. Once, be it in vain. */
+/*
+ * provenance: JSON object text for x.json; ignored on standard output. May be called once, even if
+ * it fails.
+ */
 KMF_API int kmf_output_commit(kmf_output *output, const char *provenance,
                               kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_output_free(kmf_output *output);
@@ -59,8 +62,9 @@ KMF_API char *kmf_real_name(const char *path, kmf_err *err) KMF_MUST_CHECK;
 /*
  * An output, gzip-compressed if path ends in ".gz". It is written under "path.tmp.NUMBER";
  * kmf_out_finish flushes, syncs and closes it, after which nothing more is written (KMF_EINVAL);
- * kmf_out_publish, if that went well (else KMF_EINVAL), gives it its name, which lasts;
- * kmf_out_free before that removes it. "-" is standard output: nothing to publish or remove.
+ * kmf_out_publish, if that went well (else KMF_EINVAL), gives it its name, which lasts, in place of
+ * a file that had it; kmf_out_free before that removes it. "-" is standard output: nothing to
+ * publish or remove.
  */
 typedef struct kmf_out kmf_out;
 
@@ -86,7 +90,7 @@ KMF_API int kmf_file_save(const char *path, const void *bytes, size_t n,
 
 /*
  * Removes the temporary files of all outputs of this process, and the temporary folder of
- * kmf_model_save, of 64 that there are at a time. Only for a signal handler that then ends the
+ * kmf_model_save; at most 64 are remembered at a time. Only for a signal handler that then ends the
  * process; async-signal-safe.
  */
 KMF_API void kmf_remove_temporaries(void);

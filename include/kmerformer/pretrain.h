@@ -52,7 +52,7 @@ typedef struct kmf_pretrain_options {
     const char *init;   /* a model directory; NULL: a new model. Its k is used          */
     int k;              /* 1 .. 12                                                     */
     size_t stride;      /* bases from one k-mer to the next, 1 .. k; 0: the model's, else 1 */
-    size_t window;      /* tokens, [CLS] and [SEP] included; 0: the model's                 */
+    size_t window;      /* tokens, [CLS] and [SEP] included, 8 .. 65536; 0: the model's     */
     int words;          /* kmf_words_start                                             */
     size_t composition; /* that the model gets (kmf_config), to 1024; 0: as it is          */
     int parts;          /* kmf_vector_parts; -1: the model's; if its composition is new
@@ -62,15 +62,15 @@ typedef struct kmf_pretrain_options {
                                none. NULL: none                                         */
 
     /* how long: exactly one is above 0 */
-    uint64_t steps;
-    double epochs;  /* passes over what is learnt from                                 */
+    uint64_t steps; /* to 10^15                                                        */
+    double epochs;  /* passes over what is learnt from, to 10^9                        */
     double seconds; /* as many steps as will take so long, by a measurement at the start */
 
     /* what is held out; neither: nothing, and no validation */
     const char *const *held; /* [n_held] names of records                              */
     size_t n_held;
     double held_fraction; /* 0 .. 0.5: the end of every other record                    */
-    uint64_t val_windows; /* held-out windows that are looked at, 1 or more             */
+    uint64_t val_windows; /* held-out windows that are looked at, 1 .. 10^7             */
     uint64_t val_every;   /* steps from one validation to the next; 0: a 20th of all    */
 
     /* what is hidden, see below */
@@ -85,29 +85,30 @@ typedef struct kmf_pretrain_options {
     size_t length_min, length_max; /* bases of a window; min 0: max alone; both 0: all of it */
     int all_positives;             /* 1: all of the source are positives, not the pair alone */
     double near;                   /* 0 .. 1: share of the pairs that are neighbours   */
-    size_t distance;               /* bases between neighbours, at most; 1 or more      */
+    size_t distance;               /* bases between neighbours, at most; 1 .. 2^40      */
     double mutations;              /* 0 .. 0.5: of a base of a window, to be another   */
     double drift;                  /* 0 .. 1: share of the pairs that drift            */
     double drift_rate;             /* 0 .. 0.5: of their bases that become others, at most */
     double temperature;            /* 0.001 .. 10                                      */
     double hardness;               /* 0 .. 10: weight of negatives that are much alike */
     double mix;                    /* 0 .. 1: share of the steps that mix hidden states */
-    double contrast; /* above 0: what the contrastive loss counts beside the other */
+    double contrast; /* above 0, to 1000: what the contrastive loss counts beside the other */
 
     /* a step */
-    size_t batch;      /* windows; of pairs both are counted                          */
-    size_t shards;     /* parts that are summed along a binary tree; a power of 2       */
+    size_t batch;      /* windows, 1 .. 10^6; of pairs both are counted, 4 .. 65536    */
+    size_t shards;     /* parts that are summed along a binary tree; a power of 2, to 65536 */
     size_t accumulate; /* pieces that a shard is worked off in; batch is a multiple of both */
     int recompute;     /* 1: less memory, a third more work                            */
     int precision;     /* kmf_precision, F32 or BF16, of all matrix products; sums, weights and
                           moments are float32. Where the processor lacks it: F32    */
     double dropout;    /* 0 .. 0.9                                                     */
-    double rate;       /* greatest learning rate                                       */
+    double rate;       /* greatest learning rate, above 0, to 1                        */
     double warmup;     /* 0 .. 1: share of the steps on which it rises from 0           */
     int schedule;      /* kmf_schedule                                                 */
-    double decay;      /* of weights that are matrices, AdamW                           */
-    double beta1, beta2, epsilon;
-    double clip; /* greatest norm of the gradient; 0: none                             */
+    double decay;      /* of weights that are matrices, AdamW, 0 .. 1                   */
+    double beta1, beta2; /* AdamW, 0 .. below 1                                        */
+    double epsilon;      /* AdamW, above 0, to 1                                       */
+    double clip;         /* greatest norm of the gradient, to 10^9; 0: none            */
     uint64_t seed;
 
     int threads;     /* 1 .. 1024; 0: kmf_threads_default(). Does not change the result */
@@ -115,6 +116,12 @@ typedef struct kmf_pretrain_options {
     const char *tmp; /* folder for what exceeds it; NULL: $TMPDIR, else /tmp            */
 } kmf_pretrain_options;
 
+/*
+ * A tiny model, k 6, that learns hidden bases: 32 windows a step, learning rate 1e-3 with a warm-up
+ * of 5 % and a cosine, decay 0.01, beta 0.9 and 0.98, epsilon 1e-6, clip 1, 512 windows in
+ * validation; of pairs a quarter are neighbours within 5000 bases, temperature 0.05. How long, and
+ * what is held out, is left to be said.
+ */
 KMF_API void kmf_pretrain_options_default(kmf_pretrain_options *opts);
 
 /*
@@ -185,8 +192,8 @@ KMF_API int kmf_pretrain_read(kmf_pretrain *trainer, kmf_reader *reader, int hel
                               kmf_progress_fn *fn, void *user, kmf_err *err) KMF_MUST_CHECK;
 /*
  * Ends the reading, counts the Markov models and makes all room that training takes. fn (NULL:
- * none) is told how many letters are counted. Once, be it in vain; before it there is no training,
- * and no checkpoint to save or load (KMF_EINVAL). KMF_EINVAL: a name to be held out never came, or
+ * none) is told how many letters are counted. May be called once, even if it fails; before it there
+ * is no training, and no checkpoint to save or load (KMF_EINVAL). KMF_EINVAL: a name to be held out never came, or
  * all that is held out is too short to ask about, or pairs are wanted and there is one source, or
  * one that is held out; KMF_EFORMAT: nothing to learn from; KMF_ENOMEM says what would be needed.
  */

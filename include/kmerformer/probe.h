@@ -84,7 +84,7 @@ KMF_API int32_t kmf_probe_predict(const kmf_probe *probe, double *probabilities,
 /* labels [n_classes] and identity are copied. KMF_EINVAL: a label has a control character. */
 KMF_API int kmf_probe_describe(kmf_probe *probe, const char *const *labels,
                                const char *identity, kmf_err *err) KMF_MUST_CHECK;
-/* "" before kmf_probe_describe. class: 0 .. n_classes - 1. */
+/* "" before kmf_probe_describe. number: of the class, 0 .. n_classes - 1. */
 KMF_API const char *kmf_probe_label(const kmf_probe *probe, size_t number);
 KMF_API const char *kmf_probe_identity(const kmf_probe *probe);
 

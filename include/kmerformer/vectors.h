@@ -45,11 +45,11 @@ typedef enum kmf_vectors_format {
 KMF_API extern const char *const kmf_vectors_format_names[]; /* safetensors text binary */
 
 /*
- * Reads a file of any of the formats, told apart by content; text and binary also as gensim,
- * fastText, word2vec.c and dna2vec write them. Counts of a text or binary file come from the file
- * "path.vocab", a line "word count" for each word, if there is one. Nothing in the files is
- * trusted: KMF_EMODEL says what is wrong and where. The vectors of a text or binary file are
- * taken for canonical if they are those of all canonical k-mers and of no others.
+ * Reads a file ("-": standard input) of any of the formats, told apart by content; text and binary
+ * also as gensim, fastText, word2vec.c and dna2vec write them. Counts of a text or binary file come
+ * from the file "path.vocab", a line "word count" for each word, if there is one. Nothing in the
+ * files is trusted: KMF_EMODEL says what is wrong and where. The vectors of a text or binary file
+ * are taken for canonical if they are those of all canonical k-mers and of no others.
  */
 KMF_API kmf_vectors *kmf_vectors_load(const char *path, kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_vectors_free(kmf_vectors *vectors);
