@@ -54,6 +54,9 @@ typedef struct kmf_err {
     char msg[1020];
 } kmf_err;
 
+/* Frees a text that a function of this library has made and says is freed so. NULL is. */
+KMF_API void kmf_text_free(char *text);
+
 /* Told how far a long job is; the function that takes it says in what unit. */
 typedef void kmf_progress_fn(void *user, uint64_t done);
 

@@ -122,7 +122,6 @@ KMF_API char *kmf_json_pairs(const char *const *pairs, size_t n, kmf_err *err) K
  */
 KMF_API char *kmf_json_append(const char *text, const char *key, const char *object,
                               kmf_err *err) KMF_MUST_CHECK;
-KMF_API void kmf_text_free(char *text);
 
 /*
  * Puts the files of a sharded run (each with its .ids.tsv and .json, in any order) back into

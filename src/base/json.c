@@ -225,3 +225,64 @@ int kmf_json_choice(int *out, const json_t *object, const char *key, const char 
     return kmf_fail(err, KMF_EMODEL, "%s: %s: must be one of %s, got %s", where, key, list,
                     word ? kmf_err_show(shown, word) : "something that is not a text");
 }
+
+char *kmf_json_string(const char *text, kmf_err *err)
+{
+    json_t *json = kmf_json_of_text(text);
+    if (!json) {
+        kmf_fail(err, KMF_ENOMEM, "out of memory");
+        return NULL;
+    }
+    char *string = kmf_json_text(json, JSON_ENCODE_ANY, err);
+    json_decref(json);
+    return string;
+}
+
+char *kmf_json_pairs(const char *const *pairs, size_t n, kmf_err *err)
+{
+    json_t *json = json_object();
+    char *text = NULL;
+    for (size_t i = 0; json && i < n; i++)
+        if (json_object_set_new(json, pairs[2 * i], kmf_json_of_text(pairs[2 * i + 1])) < 0) {
+            json_decref(json);
+            json = NULL;
+        }
+    if (json)
+        text = kmf_json_text(json, JSON_COMPACT, err);
+    else
+        kmf_fail(err, KMF_ENOMEM, "out of memory: no provenance could be made");
+    json_decref(json);
+    return text;
+}
+
+/* The list `key` of an object, made if need be: around what else is there. NULL: no memory. */
+static json_t *list_in(json_t *json, const char *key)
+{
+    json_t *there = json_object_get(json, key);
+    if (json_is_array(there))
+        return there;
+    json_t *list = json_array();
+    if (there && json_array_append(list, there) < 0) {
+        json_decref(list);
+        return NULL;
+    }
+    return json_object_set_new(json, key, list) < 0 ? NULL : list;
+}
+
+char *kmf_json_append(const char *text, const char *key, const char *object, kmf_err *err)
+{
+    char *whole = NULL;
+    json_t *json =
+        kmf_json_parse(text[0] ? text : "{}", text[0] ? strlen(text) : 2, "provenance", err);
+    if (!json)
+        return NULL;
+    json_t *item = kmf_json_parse(object, strlen(object), key, err);
+    json_t *list = item ? list_in(json, key) : NULL;
+    if (list && json_array_append(list, item) == 0)
+        whole = kmf_json_text(json, JSON_COMPACT, err);
+    else if (item)
+        kmf_fail(err, KMF_ENOMEM, "out of memory: no provenance could be made");
+    json_decref(item);
+    json_decref(json);
+    return whole;
+}

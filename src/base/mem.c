@@ -182,3 +182,8 @@ int kmf_grow(void *p, size_t *cap, size_t need, size_t size, kmf_err *err)
     *cap = new_cap;
     return 0;
 }
+
+void kmf_text_free(char *text)
+{
+    kmf_free(text);
+}
