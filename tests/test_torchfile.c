@@ -9,6 +9,8 @@
 #include "model/torchfile.h"
 #include "model/zip.h"
 #include "run.h"
+
+#include <zlib.h>
 #include "torchfiles.h"
 
 #include <stdio.h>
@@ -565,6 +567,42 @@ START_TEST(the_folder_of_an_archive_may_have_any_name)
 }
 END_TEST
 
+/* A state dict of one tensor, with checksums. */
+static bytes summed_archive(void)
+{
+    bytes pickle = {0};
+    ADD(&pickle, DICT("X\1\0\0\0a" TENSOR "tRs"));
+    member members[] = {{.name = "x/data.pkl", .data = pickle.at, .n = pickle.n},
+                        {.name = "x/data/7", .data = rising, .n = 16},
+                        {.name = "x/version", .data = "3\n", .n = 2}};
+    for (size_t i = 0; i < 3; i++)
+        members[i].checksum = (uint32_t)crc32(0, members[i].data, (uInt)members[i].n);
+    bytes b = archive_of(members, 3, false);
+    free(pickle.at);
+    return b;
+}
+
+START_TEST(any_flipped_bit_of_the_numbers_is_found_by_the_checksum)
+{
+    bytes b = summed_archive();
+    kmf_torchfile t;
+    kmf_err err = {0};
+    ck_assert_msg(parse(&t, b, &err) == 0, "%s", err.msg);
+    kmf_torchfile_free(&t);
+    size_t at = 0;
+    while (memcmp(b.at + at, rising, 16) != 0)
+        at++;
+    for (size_t bit = 0; bit < 8 * 16; bit++) {
+        b.at[at + bit / 8] ^= (unsigned char)(1u << bit % 8);
+        err = (kmf_err){0};
+        ck_assert_int_eq(parse(&t, b, &err), KMF_EMODEL);
+        ck_assert_ptr_nonnull(strstr(err.msg, "the checksum of entry x/data/7 is wrong"));
+        b.at[at + bit / 8] ^= (unsigned char)(1u << bit % 8);
+    }
+    free(b.at);
+}
+END_TEST
+
 START_TEST(entries_of_an_archive_are_found_by_name)
 {
     member members[] = {{.name = "b", .data = "two", .n = 3},
@@ -739,6 +777,7 @@ int main(void)
     tcase_add_test(tc, an_archive_that_lies_is_refused);
     tcase_add_test(tc, what_else_an_archive_may_hold);
     tcase_add_loop_test(tc, the_folder_of_an_archive_may_have_any_name, 0, 3);
+    tcase_add_test(tc, any_flipped_bit_of_the_numbers_is_found_by_the_checksum);
     tcase_add_test(tc, entries_of_an_archive_are_found_by_name);
     tcase_add_loop_test(tc, a_legacy_file_that_lies_is_refused, 0, COUNT(lies));
     tcase_add_test(tc, storages_of_a_legacy_file_are_of_one_kind_and_all_there);

@@ -108,6 +108,7 @@ typedef struct member {
     size_t n;
     unsigned method;
     unsigned flags;
+    uint32_t checksum; /* 0: none was computed */
 } member;
 
 /* What is said of a member in either header. */
@@ -115,7 +116,8 @@ static inline void add_sizes(bytes *b, const member *m, bool wide)
 {
     add_number(b, m->flags, 2);
     add_number(b, m->method, 2);
-    add_number(b, 0, 8); /* time, date, checksum */
+    add_number(b, 0, 4); /* time, date */
+    add_number(b, m->checksum, 4);
     add_number(b, wide ? UINT32_MAX : m->n, 4);
     add_number(b, wide ? UINT32_MAX : m->n, 4);
     add_number(b, strlen(m->name), 2);

@@ -252,7 +252,31 @@ static int find_storage(struct storage *s, const struct reader *r)
 
 /* ---- the two layouts --------------------------------------------------------------------- */
 
-/* Finds the folder by its data.pkl, and reads this. */
+/*
+ * The checksums of all entries, each of whose bytes is looked at once: together they are no longer
+ * than the file.
+ */
+static int check_sums(const struct reader *r)
+{
+    char shown[KMF_ERR_SHOW];
+    size_t room = r->len;
+    for (size_t i = 0; i < r->zip.n; i++) {
+        const kmf_zip_entry *e = &r->zip.entries[i];
+        const unsigned char *data;
+        if (kmf_zip_data(&data, &r->zip, e, r->name, NULL) < 0)
+            continue; /* told if it is one that is needed */
+        if (e->len > room)
+            return wrong(r, "damaged: entries of its ZIP archive overlap");
+        room -= e->len;
+        if (!kmf_zip_checks(e, data))
+            return kmf_fail(r->err, KMF_EMODEL,
+                            "%s: damaged: the checksum of entry %s is wrong", r->name,
+                            show(shown, e->name, e->name_len));
+    }
+    return 0;
+}
+
+/* Finds the folder by its data.pkl, and reads this. A file may be written without checksums. */
 static int read_archive(struct reader *r)
 {
     static const char file[] = "data.pkl";
@@ -281,6 +305,7 @@ static int read_archive(struct reader *r)
         return wrong(r, "the folder in the ZIP archive has too long a name");
     if (kmf_zip_data(&data, &r->zip, found, r->name, r->err) < 0)
         return KMF_EMODEL;
+    bool has_checksums = kmf_zip_checks(found, data);
     size_t beg = (size_t)(data - r->bytes);
     rc = kmf_pickle_read(&r->pickle, r->bytes, beg, beg + found->len, r->name, r->err);
     const kmf_zip_entry *byteorder = find_entry(r, "", "byteorder", 9);
@@ -289,6 +314,8 @@ static int read_archive(struct reader *r)
         if (rc == 0 && (byteorder->len != 6 || memcmp(data, "little", 6) != 0))
             rc = wrong(r, "written on a machine of another byte order, which is not read");
     }
+    if (rc == 0 && has_checksums)
+        rc = check_sums(r);
     return rc;
 }
 

@@ -12,8 +12,6 @@
  * local header is that it is there and has the entry's name, so that a directory of another file
  * is noticed.
  *
- * Checksums are not looked at: PyTorch does not either, and can be told to write none.
- *
  * Cost: O(n log n) in the number of entries; memory a little more than the directory's length.
  */
 #include "model/zip.h"
@@ -24,6 +22,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #define LOCAL_SIGNATURE 0x04034b50u
 #define LOCAL_BYTES 30
@@ -158,7 +157,8 @@ static size_t read_entry(kmf_zip_entry *entry, const unsigned char *p, size_t ro
                              .len = (size_t)len,
                              .stored = (size_t)stored,
                              .method = load16(p + 10),
-                             .flags = load16(p + 8)};
+                             .flags = load16(p + 8),
+                             .checksum = kmf_le_load32(p + 16)};
     return all;
 }
 
@@ -250,4 +250,9 @@ int kmf_zip_data(const unsigned char **data, const kmf_zip *zip, const kmf_zip_e
         return wrong(entry, "lies beyond the end of the file", name, err);
     *data = local + skip;
     return 0;
+}
+
+bool kmf_zip_checks(const kmf_zip_entry *entry, const unsigned char *data)
+{
+    return crc32_z(crc32(0, NULL, 0), data, entry->len) == entry->checksum;
 }

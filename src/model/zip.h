@@ -18,6 +18,7 @@ typedef struct kmf_zip_entry {
     size_t stored; /* bytes in the archive */
     unsigned method;
     unsigned flags;
+    uint32_t checksum; /* CRC-32 of the bytes as they are read; not all writers compute it */
 } kmf_zip_entry;
 
 typedef struct kmf_zip {
@@ -48,5 +49,7 @@ const kmf_zip_entry *kmf_zip_find(const kmf_zip *zip, const char *name);
  */
 int kmf_zip_data(const unsigned char **data, const kmf_zip *zip, const kmf_zip_entry *entry,
                  const char *name, kmf_err *err) KMF_MUST_CHECK;
+/* Is the checksum that of the entry's data? */
+bool kmf_zip_checks(const kmf_zip_entry *entry, const unsigned char *data);
 
 #endif
