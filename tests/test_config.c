@@ -262,9 +262,11 @@ START_TEST(the_vocabulary_decides_what_is_left_open)
 {
     kmf_err err = {0};
     kmf_vocab *vocab = kmf_vocab_new(1, &err);
-    const char *lines = "A\nC\nG\nT\n[x]\n[y]\n[z]\n[PAD]\n[CLS]\n";
+    const char *lines = "A\nC\nG\nT\n[x]\n[y]\n[z]\n[PAD]\n[w]\n";
+    const char *half = "A\nC\nG\nT\n[x]\n[y]\n[z]\n[PAD]\n[CLS]\n";
     kmf_vocab *bare = kmf_vocab_parse(lines, strlen(lines), "v", &err);
-    ck_assert_msg(vocab && bare, "%s", err.msg);
+    kmf_vocab *lost = kmf_vocab_parse(half, strlen(half), "v", &err);
+    ck_assert_msg(vocab && bare && lost, "%s", err.msg);
     ck_assert_uint_eq(kmf_vocab_size(bare), 9);
     kmf_config c = good("{" SIZES "}");
     ck_assert_int_eq(kmf_config_fit(&c, vocab, "config.json", &err), 0);
@@ -273,6 +275,12 @@ START_TEST(the_vocabulary_decides_what_is_left_open)
     c = good("{" SIZES "}");
     ck_assert_int_eq(kmf_config_fit(&c, bare, "config.json", &err), 0);
     ck_assert_int_eq(c.specials, 0);
+    c = good("{" SIZES "}");
+    ck_assert_int_eq(kmf_config_fit(&c, lost, "config.json", &err), KMF_EMODEL);
+    ck_assert_ptr_nonnull(strstr(err.msg, "[CLS] or [SEP], which a roformer model has"));
+    err = (kmf_err){0};
+    c = good(USE("\"specials\":false"));
+    ck_assert_int_eq(kmf_config_fit(&c, lost, "config.json", &err), 0);
 
     c = good(USE("\"specials\":true"));
     ck_assert_int_eq(kmf_config_fit(&c, bare, "config.json", &err), KMF_EMODEL);
@@ -289,6 +297,7 @@ START_TEST(the_vocabulary_decides_what_is_left_open)
     c.vocab_size = 10;
     ck_assert_int_eq(kmf_config_fit(&c, vocab, "config.json", &err), KMF_EMODEL);
     ck_assert_str_eq(err.msg, "config.json: vocab_size is 10, but vocab.txt has 9 tokens");
+    kmf_vocab_free(lost);
     kmf_vocab_free(vocab);
     kmf_vocab_free(bare);
 }

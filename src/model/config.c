@@ -288,10 +288,11 @@ int kmf_config_check_native(const kmf_config *c, const char *name, kmf_err *err)
 {
     if (!c->family || strcmp(c->family, kmf_family_roformer.name) != 0 ||
         c->positions != KMF_POSITIONS_ROTARY || c->position_offset != 0 ||
-        c->rotary_size != 0 || fabs(c->rotary_base - ROTARY_BASE) > 0 || !c->embedding_norm ||
-        c->pre_norm || c->closing_norm || c->gated || !c->bias_in || !c->bias_out ||
-        c->token_dropout || c->pooler || c->own_decoder || c->head_biases != 1 ||
-        fabs(c->head_eps) > 0 || c->head_gelu || c->type_vocab_size == 0)
+        c->rotary_size != 0 || !(fabs(c->rotary_base - ROTARY_BASE) <= 0) ||
+        !c->embedding_norm || c->pre_norm || c->closing_norm || c->gated || !c->bias_in ||
+        !c->bias_out || c->token_dropout || c->pooler || c->own_decoder ||
+        c->head_biases != 1 || !(fabs(c->head_eps) <= 0) || c->head_gelu ||
+        c->type_vocab_size == 0)
         return kmf_fail(
             err, KMF_EINVAL,
             "%s: only %s models are made here, with what kmf_config_preset sets apart", name,
@@ -340,16 +341,36 @@ static const kmf_family *find_family(kmf_config *config, const json_t *root,
     return NULL;
 }
 
-/* What GENA-LM's code calls it: blocks of keys, some of them drawn when the model is made. */
-static int refuse_sparse(const json_t *root, const char *name, kmf_err *err)
+/*
+ * What would change the computation and is not computed here. Sparse attention is what GENA-LM's
+ * code, or BigBird's, calls it: blocks of keys, some of them drawn when the model is made.
+ */
+static int refuse_uncomputed(const json_t *root, const char *name, kmf_err *err)
 {
-    static const char *const keys[] = {"sparse_attention", "sparse_config_cls"};
+    static const struct {
+        const char *key, *why;
+    } keys[] = {
+        {"sparse_attention", "attention is full here"},
+        {"sparse_config_cls", "attention is full here"},
+        {"rope_scaling", "rotary angles are not scaled here"},
+        {"rescaling_factor", "rotary angles are not scaled here"},
+        {"pruned_heads", "all heads are computed here"},
+        {"quantization_config",
+         "weights are f32, f16, bf16, or what kmerformer convert stores"},
+    };
+    const char *type = json_string_value(json_object_get(root, "attention_type"));
     for (size_t i = 0; i < LEN(keys); i++) {
-        const json_t *value = json_object_get(root, keys[i]);
-        if (value && !json_is_null(value) && !json_is_false(value))
-            return kmf_fail(err, KMF_EMODEL, "%s: %s: must be absent, attention is full here",
-                            name, keys[i]);
+        const json_t *value = json_object_get(root, keys[i].key);
+        bool none = !value || json_is_null(value) || json_is_false(value) ||
+                    (json_is_object(value) && json_object_size(value) == 0);
+        if (!none)
+            return kmf_fail(err, KMF_EMODEL, "%s: %s: must be absent, %s", name, keys[i].key,
+                            keys[i].why);
     }
+    if (type && strcmp(type, "block_sparse") == 0)
+        return kmf_fail(err, KMF_EMODEL,
+                        "%s: attention_type: must not be block_sparse, attention is full here",
+                        name);
     return 0;
 }
 
@@ -371,7 +392,7 @@ static int read_encoder(kmf_config *config, const json_t *root, const kmf_tensor
     if (rc >= 0)
         rc = kmf_json_bool(&decoder, root, "is_decoder", name, err);
     if (rc >= 0)
-        rc = refuse_sparse(root, name, err);
+        rc = refuse_uncomputed(root, name, err);
     if (rc < 0)
         return rc;
     if (decoder)
@@ -505,6 +526,13 @@ out:
     return rc;
 }
 
+/* Published families always are; of our own layout one of the two tokens tells. */
+static bool is_framed(const kmf_config *config, const kmf_vocab *vocab)
+{
+    return (config->family && strcmp(config->family, kmf_family_roformer.name) != 0) ||
+           kmf_vocab_special(vocab, KMF_CLS) >= 0 || kmf_vocab_special(vocab, KMF_SEP) >= 0;
+}
+
 int kmf_config_fit(kmf_config *config, const kmf_vocab *vocab, const char *name, kmf_err *err)
 {
     int k = kmf_vocab_k(vocab);
@@ -519,6 +547,10 @@ int kmf_config_fit(kmf_config *config, const kmf_vocab *vocab, const char *name,
     if (config->specials == 1 && !frames)
         return kmf_fail(err, KMF_EMODEL, "%s: specials is true, but %s lacks [CLS] or [SEP]",
                         name, kmf_vocab_file(vocab));
+    if (config->specials < 0 && !frames && is_framed(config, vocab))
+        return kmf_fail(err, KMF_EMODEL,
+                        "%s: %s lacks [CLS] or [SEP], which a %s model has around its k-mers",
+                        name, kmf_vocab_file(vocab), config->family);
     config->k = k;
     if (config->specials < 0)
         config->specials = frames;
