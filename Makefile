@@ -11,9 +11,12 @@ NATIVE ?= 0#           1: for this processor alone (-march=native); results may 
 MPI    ?= 0#           1: pretrain on several processes; wants an MPI's development files
 SAN    ?=#             address,undefined: build with these sanitizers
 V      ?= 0#           1: show whole commands
-prefix ?= /usr/local#  where `make install` puts things
+prefix ?= /usr/local#  where `make install` puts things; PREFIX says the same
 DESTDIR ?=#            in front of prefix, for packagers
 
+ifdef PREFIX
+prefix := $(PREFIX)
+endif
 bindir     ?= $(prefix)/bin
 libdir     ?= $(prefix)/lib
 includedir ?= $(prefix)/include

@@ -134,6 +134,9 @@ START_TEST(options_that_do_not_fit_are_refused)
     o.pooling = KMF_POOL_POOLER + 1;
     ck_assert_ptr_null(kmf_embedder_new(MODEL, &o, NULL));
     o = options();
+    o.precision = -2;
+    ck_assert_ptr_null(kmf_embedder_new(MODEL, &o, NULL));
+    o = options();
     o.pooling = KMF_POOL_POOLER; /* it has none */
     ck_assert_ptr_null(kmf_embedder_new(MODEL, &o, NULL));
     o = options();
@@ -196,6 +199,9 @@ START_TEST(after_a_failure_the_embedder_is_as_new)
     ck_assert_ptr_nonnull(e);
     ck_assert_int_eq(kmf_embed_sequence(e, want, "ACGTACGTACGT", NULL), 0);
     ck_assert_int_eq(kmf_embed_sequence(e, (float[64]){0}, "ACGTACNACGT", &err), KMF_EFORMAT);
+    check_as_new(e, want);
+    ck_assert_int_eq(kmf_embedder_add(e, "a\tb", "ACGTACGTACGT", 12, NULL), KMF_EINVAL);
+    ck_assert_int_eq(kmf_embedder_add(e, "a\nb", "ACGTACGTACGT", 12, NULL), KMF_EINVAL);
     check_as_new(e, want);
     kmf_embedder_free(e);
 

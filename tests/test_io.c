@@ -160,6 +160,23 @@ START_TEST(an_output_is_finished_once)
 }
 END_TEST
 
+START_TEST(a_provenance_is_an_object)
+{
+    static const float value = 1;
+    static const char *const bad[] = {NULL, "", "junk", "[]", "{} {}"};
+    char path[256];
+    path_of(path, "x.npy");
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        kmf_output *output = kmf_output_new(path, 1, 0, 0, NULL);
+        kmf_row row = {.name = "x", .position = -1, .vector = &value};
+        ck_assert_int_eq(kmf_output_row(output, &row, NULL), 0);
+        ck_assert_int_eq(kmf_output_commit(output, bad[i], NULL), KMF_EINVAL);
+        kmf_output_free(output);
+        ck_assert_int_eq(exists(path), 0);
+    }
+}
+END_TEST
+
 /* The header of the array counts the rows that are in it. */
 START_TEST(a_row_that_float16_cannot_hold_is_left_out)
 {
@@ -594,6 +611,7 @@ int main(void)
     tcase_add_test(tcase, a_file_has_its_name_only_once_published);
     tcase_add_test(tcase, what_is_put_lies_where_it_belongs);
     tcase_add_test(tcase, an_output_is_finished_once);
+    tcase_add_test(tcase, a_provenance_is_an_object);
     tcase_add_test(tcase, a_row_that_float16_cannot_hold_is_left_out);
     tcase_add_test(tcase, a_temporary_file_of_another_process_is_left_alone);
     tcase_add_test(tcase, a_handler_removes_files_and_then_their_folders);

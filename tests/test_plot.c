@@ -237,6 +237,16 @@ START_TEST(what_has_no_components_is_refused)
     err = (kmf_err){0};
     ck_assert_ptr_null(kmf_pca_new(KMF_PCA_DIM_MAX + 1, &err));
     ck_assert_int_eq(err.code, KMF_ENOMEM);
+    err = (kmf_err){0};
+    ck_assert_ptr_null(kmf_pca_new(0, &err));
+    ck_assert_int_eq(err.code, KMF_EINVAL);
+    pca = kmf_pca_new(2, NULL);
+    ck_assert_int_eq(kmf_pca_add(pca, equal, 4, NULL, NULL), 0);
+    ck_assert_int_eq(kmf_pca_finish(pca, 0, NULL), KMF_EINVAL);
+    ck_assert_int_eq(kmf_pca_finish(pca, 3, NULL), KMF_EINVAL);
+    ck_assert_int_eq(kmf_pca_finish(pca, 2, NULL), 0);
+    ck_assert_int_eq(kmf_pca_finish(pca, 2, NULL), KMF_EINVAL);
+    kmf_pca_free(pca);
 }
 END_TEST
 

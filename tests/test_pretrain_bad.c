@@ -205,6 +205,9 @@ START_TEST(nothing_is_trained_before_the_training_begins)
     ck_assert_int_eq(kmf_pretrain_load(t, "none/x", NULL), KMF_EINVAL);
     ck_assert_int_eq(kmf_pretrain_begin(t, NULL, NULL, NULL), KMF_EFORMAT);
     ck_assert_int_eq(kmf_pretrain_begin(t, NULL, NULL, NULL), KMF_EINVAL);
+    kmf_reader *late = kmf_reader_open("data/contigs.fa.gz", NULL, NULL, NULL);
+    ck_assert_int_eq(kmf_pretrain_read(t, late, 0, NULL, NULL, NULL), KMF_EINVAL);
+    kmf_reader_close(late);
     kmf_pretrain_free(t);
 }
 END_TEST

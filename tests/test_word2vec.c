@@ -532,6 +532,13 @@ START_TEST(nothing_is_trained_before_the_training_begins)
     ck_assert_int_eq(kmf_word2vec_save(trainer, "none/x", NULL), KMF_EINVAL);
     ck_assert_int_eq(kmf_word2vec_load(trainer, "none/x", NULL), KMF_EINVAL);
     ck_assert_ptr_null(kmf_word2vec_vectors(trainer, NULL));
+    ck_assert_int_eq(kmf_word2vec_add(trainer, "ACGTACGTACGT", 12, NULL), 0);
+    ck_assert_int_eq(kmf_word2vec_begin(trainer, NULL, NULL, NULL), 0);
+    kmf_reader *late = kmf_reader_open("data/contigs.fa.gz", NULL, NULL, NULL);
+    ck_assert_int_eq(kmf_word2vec_read(trainer, late, NULL, NULL, NULL), KMF_EINVAL);
+    ck_assert_int_eq(kmf_word2vec_add(trainer, "ACGT", 4, NULL), KMF_EINVAL);
+    kmf_reader_close(late);
+    ck_assert_int_eq(kmf_word2vec_train(trainer, NULL, NULL, NULL), 0);
     kmf_word2vec_free(trainer);
 }
 END_TEST

@@ -181,7 +181,10 @@ KMF_API int kmf_counter_read(kmf_counter *counter, kmf_reader *reader,
  */
 typedef void kmf_count_progress_fn(void *user, uint64_t letters, double made);
 KMF_API void kmf_counter_progress(kmf_counter *counter, kmf_count_progress_fn *fn, void *user);
-/* The table. The counter is spent: it can only be freed. The table needs it no longer. */
+/*
+ * The table, which needs the counter no longer. The counter is spent: it can only be freed, and all
+ * else is KMF_EINVAL.
+ */
 KMF_API kmf_counts *kmf_counter_finish(kmf_counter *counter, kmf_err *err) KMF_MUST_CHECK;
 
 /*

@@ -131,7 +131,8 @@ KMF_API void kmf_embedder_progress(kmf_embedder *embedder, kmf_progress_fn *fn, 
  */
 KMF_API void kmf_embedder_source(kmf_embedder *embedder, const char *source);
 /*
- * Adds a record; name and seq are copied as far as needed. After a failure, of fn or our own,
+ * Adds a record; name and seq are copied as far as needed. KMF_EINVAL: a tab or a line end in the
+ * name, which would break a table. After a failure, of fn or our own,
  * the records that are not out yet are dropped and the embedder is as new, its statistics
  * apart.
  */

@@ -81,6 +81,20 @@ json_t *kmf_json_parse(const char *text, size_t len, const char *where, kmf_err 
     return root;
 }
 
+int kmf_json_check(const char *provenance, kmf_err *err)
+{
+    kmf_err why = {0};
+    json_t *json =
+        provenance ? kmf_json_parse(provenance, strlen(provenance), "provenance", &why) : NULL;
+    bool good = json != NULL;
+    json_decref(json);
+    if (why.code == KMF_ENOMEM)
+        return kmf_fail(err, KMF_ENOMEM, "%s", why.msg);
+    return good ? 0
+                : kmf_fail(err, KMF_EINVAL, "%s",
+                           provenance ? why.msg : "provenance: there is none");
+}
+
 static char *dump(const json_t *json, size_t flags, kmf_err *err)
 {
     size_t len = json_dumpb(json, NULL, 0, flags);

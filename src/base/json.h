@@ -21,6 +21,9 @@
 json_t *kmf_json_parse(const char *text, size_t len, const char *where,
                        kmf_err *err) KMF_MUST_CHECK;
 
+/* Is this the text of an object, as a provenance is? 0, or KMF_EINVAL; NULL is none. */
+int kmf_json_check(const char *provenance, kmf_err *err) KMF_MUST_CHECK;
+
 /*
  * As text, numbers with the fewest digits that read back as the same. flags: JSON_INDENT(2) or
  * JSON_COMPACT. Freed by kmf_free.

@@ -254,10 +254,9 @@ static int add_record(kmf_embedder *e, const char *name, const char *seq, size_t
     return kmf_flow_close(e, err);
 }
 
-int kmf_embedder_add(kmf_embedder *embedder, const char *name, const char *seq, size_t len,
-                     kmf_err *err)
+int kmf_embedder_take(kmf_embedder *e, const char *name, const char *seq, size_t len,
+                      kmf_err *err)
 {
-    kmf_embedder *e = embedder;
     int status = 0;
     if (e->n_seen % e->opts.n_shards == e->opts.shard) {
         status = add_record(e, name, seq, len, err);
@@ -268,6 +267,17 @@ int kmf_embedder_add(kmf_embedder *embedder, const char *name, const char *seq, 
     }
     e->n_seen++;
     return 0;
+}
+
+int kmf_embedder_add(kmf_embedder *embedder, const char *name, const char *seq, size_t len,
+                     kmf_err *err)
+{
+    char shown[KMF_ERR_SHOW];
+    if (name[strcspn(name, "\t\n\r")] == '\0')
+        return kmf_embedder_take(embedder, name, seq, len, err);
+    kmf_flow_reset(embedder);
+    return kmf_fail(err, KMF_EINVAL, "'%s': a tab or a line end in a name",
+                    kmf_err_show(shown, name));
 }
 
 /* The end of a run: the last thread collects, the others help. */

@@ -13,6 +13,7 @@
 #include "base/fmt.h"
 #include "base/half.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "embed/npy.h"
 #include "embed/rowstore.h"
@@ -286,8 +287,8 @@ int kmf_output_commit(kmf_output *output, const char *provenance, kmf_err *err)
 {
     kmf_output *o = output;
     char header[KMF_NPY_HEADER];
-    int status = 0;
-    if (o->npy) {
+    int status = o->ids ? kmf_json_check(provenance, err) : 0;
+    if (status == 0 && o->npy) {
         kmf_npy_header(header, o->n_rows, o->dim, o->f16 ? 2 : 4);
         status = kmf_out_patch(o->table, header, sizeof header, err);
     }

@@ -305,7 +305,7 @@ static int read_records(kmf_embedder *e, kmf_reader *reader, uint64_t n_done,
         if (rec.index < n_done)
             continue;
         kmf_reader_statistics(reader, stats);
-        got = kmf_embedder_add(e, rec.name, rec.seq, rec.len, err);
+        got = kmf_embedder_take(e, rec.name, rec.seq, rec.len, err);
         if (got < 0)
             return got;
     }

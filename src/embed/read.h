@@ -9,6 +9,10 @@
 typedef struct kmf_reading kmf_reading;
 void kmf_reading_free(kmf_reading *reading);
 
+/* kmf_embedder_add of a record that a reader has made, whose name fits a line. */
+int kmf_embedder_take(kmf_embedder *e, const char *name, const char *seq, size_t len,
+                      kmf_err *err) KMF_MUST_CHECK;
+
 /* Bytes that kmf_embedder_read may take, at most. */
 size_t kmf_read_bytes(const kmf_embedder *e);
 

@@ -52,7 +52,7 @@ int kmf_settings_common(kmf_embed_options *o, kmf_err *err)
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
         int value;
         memcpy(&value, (const char *)o + ranges[i].field, sizeof value);
-        if (value > ranges[i].most)
+        if (value < -1 || value > ranges[i].most)
             return kmf_fail(err, KMF_EINVAL, "%s: %d is none of its values", ranges[i].name,
                             value);
     }

@@ -368,6 +368,8 @@ kmf_pool *kmf_pretrain_pool(kmf_pretrain *trainer)
 int kmf_pretrain_read(kmf_pretrain *trainer, kmf_reader *reader, int held_whole,
                       kmf_progress_fn *fn, void *user, kmf_err *err)
 {
+    if (trainer->tried)
+        return kmf_fail(err, KMF_EINVAL, "the training has begun: its reading has ended");
     return kmf_genome_read(trainer->genome, reader, held_whole != 0, fn, user, err);
 }
 

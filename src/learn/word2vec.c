@@ -131,11 +131,15 @@ kmf_pool *kmf_word2vec_pool(kmf_word2vec *trainer)
 int kmf_word2vec_read(kmf_word2vec *trainer, kmf_reader *reader, kmf_progress_fn *fn,
                       void *user, kmf_err *err)
 {
+    if (trainer->tried)
+        return kmf_fail(err, KMF_EINVAL, "the training has begun: its reading has ended");
     return kmf_corpus_read(trainer->corpus, reader, fn, user, err);
 }
 
 int kmf_word2vec_add(kmf_word2vec *trainer, const char *seq, size_t len, kmf_err *err)
 {
+    if (trainer->tried)
+        return kmf_fail(err, KMF_EINVAL, "the training has begun: its reading has ended");
     return kmf_corpus_add(trainer->corpus, seq, len, err);
 }
 

@@ -219,6 +219,8 @@ int kmf_vectors_save(const kmf_vectors *vectors, const char *path, kmf_vectors_f
     char *beside = NULL;
     if (!err)
         err = &own; /* the code is needed */
+    if ((unsigned)format > KMF_VECTORS_BINARY)
+        return kmf_fail(err, KMF_EINVAL, "there is no format number %d", (int)format);
     if (strcmp(path, "-") == 0 && format != KMF_VECTORS_TEXT)
         return kmf_fail(err, KMF_EINVAL, "%s vectors are not written to standard output",
                         kmf_vectors_format_names[format]);

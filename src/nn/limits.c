@@ -268,6 +268,8 @@ int kmf_limit_measure(double *rate, kmf_limit_kind kind, int threads, double sec
     int status = KMF_ENOMEM;
     trial t = {.fn = find_loop(kind), .seconds = seconds};
     *rate = 0;
+    if ((unsigned)kind >= KMF_N_LIMITS)
+        return kmf_fail(err, KMF_EINVAL, "there is no limit number %d", (int)kind);
     if (threads < 1 || threads > MOST_THREADS)
         return kmf_fail(err, KMF_EINVAL, "%d threads: it must be 1 to %d", threads,
                         MOST_THREADS);

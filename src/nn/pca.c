@@ -46,7 +46,10 @@ struct kmf_pca {
 
 kmf_pca *kmf_pca_new(size_t dim, kmf_err *err)
 {
-    assert(dim >= 1);
+    if (dim == 0) {
+        kmf_fail(err, KMF_EINVAL, "principal components of no columns");
+        return NULL;
+    }
     if (dim > KMF_PCA_DIM_MAX) {
         kmf_fail(err, KMF_ENOMEM,
                  "principal components of %zu columns: %d are the most that are computed", dim,
@@ -169,7 +172,9 @@ static void settle(kmf_pca *pca)
 
 int kmf_pca_finish(kmf_pca *pca, size_t count, kmf_err *err)
 {
-    assert(!pca->axes && 1 <= count && count <= pca->dim);
+    if (pca->axes || count < 1 || count > pca->dim)
+        return kmf_fail(err, KMF_EINVAL, "%zu components: once, from 1 to %zu", count,
+                        pca->dim);
     if (pca->n < 2)
         return kmf_fail(err, KMF_EMODEL, "principal components want two vectors at least");
     settle(pca);

@@ -37,11 +37,16 @@ void kmf_labelled_options_default(kmf_labelled_options *opts)
 
 static int find_columns(kmf_labelled *in, kmf_err *err)
 {
-    in->sequence = kmf_table_column(in->table, "sequence");
-    in->label = in->opts.optional ? -1 : kmf_table_column(in->table, "label");
-    in->name = kmf_table_column(in->table, "name");
-    if (in->name < 0)
-        in->name = kmf_table_column(in->table, "id");
+    in->label = in->name = -1;
+    int status = kmf_table_column(&in->sequence, in->table, "sequence", err);
+    if (status == 0 && !in->opts.optional)
+        status = kmf_table_column(&in->label, in->table, "label", err);
+    if (status == 0)
+        status = kmf_table_column(&in->name, in->table, "name", err);
+    if (status == 0 && in->name < 0)
+        status = kmf_table_column(&in->name, in->table, "id", err);
+    if (status < 0)
+        return status;
     if (in->sequence < 0)
         return kmf_fail(
             err, KMF_EFORMAT,

@@ -269,12 +269,17 @@ void kmf_table_close(kmf_table *t)
     kmf_free(t);
 }
 
-int kmf_table_column(const kmf_table *t, const char *name)
+int kmf_table_column(int *column, const kmf_table *t, const char *name, kmf_err *err)
 {
-    for (size_t i = 0; i < t->n_columns; i++)
-        if (strcmp(t->names.bytes + t->columns[i], name) == 0)
-            return (int)i;
-    return -1;
+    *column = -1;
+    for (size_t i = 0; i < t->n_columns; i++) {
+        if (strcmp(t->names.bytes + t->columns[i], name) != 0)
+            continue;
+        if (*column >= 0)
+            return kmf_fail(err, KMF_EFORMAT, "%s: two columns are called '%s'", t->file, name);
+        *column = (int)i;
+    }
+    return 0;
 }
 
 int kmf_table_next(kmf_table *t, kmf_err *err)

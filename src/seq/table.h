@@ -17,8 +17,9 @@ typedef struct kmf_table kmf_table;
  */
 kmf_table *kmf_table_open(kmf_bytes *in, const char *name, kmf_err *err) KMF_MUST_CHECK;
 void kmf_table_close(kmf_table *table);
-/* The first column of this name, or -1. */
-int kmf_table_column(const kmf_table *table, const char *name);
+/* The column of this name; -1: there is none. KMF_EFORMAT: there are two. */
+int kmf_table_column(int *column, const kmf_table *table, const char *name,
+                     kmf_err *err) KMF_MUST_CHECK;
 /*
  * 1: the next row that is not blank, 0: the end, or a negative kmf_code: a row with more or fewer
  * fields than there are columns, a quote that is not closed, a NUL.

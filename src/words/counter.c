@@ -375,10 +375,16 @@ static int flush(kmf_counter *c, kmf_err *err)
 
 /* ---------------------------------------------------------------- sequences ------------- */
 
+static int is_spent(kmf_err *err)
+{
+    return kmf_fail(err, KMF_EINVAL, "the counter has given its table away");
+}
+
 int kmf_counter_add(kmf_counter *counter, const char *seq, size_t len, kmf_err *err)
 {
     kmf_counter *c = counter;
-    assert(!c->spent);
+    if (c->spent)
+        return is_spent(err);
     c->counts->info.records++;
     c->counts->info.letters += len;
     int status = 0;
@@ -401,7 +407,8 @@ int kmf_counter_read(kmf_counter *counter, kmf_reader *reader, kmf_err *err)
     kmf_reader_stats before;
     kmf_reader_stats after;
     size_t want = c->text_max > 2 * OVERSHOOT ? c->text_max - OVERSHOOT : c->text_max / 2;
-    assert(!c->spent);
+    if (c->spent)
+        return is_spent(err);
     kmf_reader_statistics(reader, &before);
     int status = flush(c, err);
     int more = 1;
@@ -428,7 +435,8 @@ int kmf_counter_read(kmf_counter *counter, kmf_reader *reader, kmf_err *err)
 /* All texts are counted; their figures go to the info of the table to be. */
 static int end_counting(kmf_counter *c, kmf_err *err)
 {
-    assert(!c->spent);
+    if (c->spent)
+        return is_spent(err);
     c->spent = true;
     int status = flush(c, err);
     wait_for_all(c);

@@ -12,6 +12,7 @@
 #include "words/countfile.h"
 
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "seq/bytes.h"
 #include "words/alphabet.h"
@@ -238,6 +239,8 @@ static int check_format(const kmf_counts_info *info, kmf_counts_format format, i
                         kmf_err *err)
 {
     double possible = kmf_counts_possible(info);
+    if ((unsigned)format > KMF_COUNTS_BINARY)
+        return kmf_fail(err, KMF_EINVAL, "there is no format number %d", (int)format);
     if ((format == KMF_COUNTS_VOCAB || format == KMF_COUNTS_DNABERT) && info->k > K_VOCAB_MAX)
         return kmf_fail(err, KMF_EINVAL,
                         "k is %d: the k-mers of a model's vocabulary have 1 to %d letters",
@@ -284,6 +287,8 @@ int kmf_table_publish(kmf_out *table, const char *path, const char *provenance, 
     kmf_err cause = {0}; /* err may be NULL, and the code is needed */
     kmf_out *json = NULL;
     int status = kmf_out_finish(table, &cause);
+    if (status == 0 && provenance)
+        status = kmf_json_check(provenance, &cause);
     if (status == 0 && provenance) {
         json = write_json(path, provenance, &cause);
         status = json ? 0 : cause.code;

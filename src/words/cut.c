@@ -88,6 +88,10 @@ struct kmf_cutter {
 static int check_options(const kmf_vocab *vocab, const kmf_cut_options *o, kmf_err *err)
 {
     size_t frame = o->specials ? kmf_vocab_frame(vocab) : 0;
+    if ((unsigned)o->ambiguous > KMF_AMBIGUOUS_ERROR || (unsigned)o->policy > KMF_LONG_ERROR)
+        return kmf_fail(err, KMF_EINVAL,
+                        "ambiguous or policy: %d and %d are none of their values",
+                        (int)o->ambiguous, (int)o->policy);
     if (o->stride < 1 || o->stride > STRIDE_MAX)
         return kmf_fail(err, KMF_EINVAL, "the stride is %zu: it must be 1 to %zu", o->stride,
                         STRIDE_MAX);
