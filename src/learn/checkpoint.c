@@ -22,20 +22,6 @@
 
 typedef char number_text[16];
 
-uint64_t kmf_saved_double(double x)
-{
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-double kmf_double_saved(uint64_t bits)
-{
-    double x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 static void format_of(const kmf_checkpoint *c, char format[FORMAT_CAP])
 {
     snprintf(format, FORMAT_CAP, "kmerformer %s checkpoint %d", c->kind, VERSION);
@@ -53,19 +39,34 @@ static const char *kernels(void)
     return level >= KMF_CPU_AVX2 ? "vectors" : "baseline";
 }
 
+static void get_progress(const kmf_checkpoint *c, uint64_t *progress, const void *training)
+{
+    for (size_t i = 0; i < c->n_progress; i++)
+        memcpy(&progress[i], (const char *)training + c->progress[i], sizeof *progress);
+}
+
+static void set_progress(const kmf_checkpoint *c, void *training, const uint64_t *progress)
+{
+    for (size_t i = 0; i < c->n_progress; i++)
+        memcpy((char *)training + c->progress[i], &progress[i], sizeof *progress);
+}
+
 /* ---------------------------------------------------------------- writing --------------- */
 
-int kmf_checkpoint_write(const kmf_checkpoint *checkpoint, const char *path, kmf_err *err)
+int kmf_checkpoint_write(const kmf_checkpoint *checkpoint, const void *training,
+                         const char *path, kmf_err *err)
 {
     const kmf_checkpoint *c = checkpoint;
     kmf_stored tensors[TENSORS];
     const void *values[TENSORS];
     const char *pairs[2 * PAIRS];
     char format[FORMAT_CAP];
+    uint64_t progress[KMF_SAVED_PROGRESS];
     number_text text;
     uLong sum = crc32(0, NULL, 0);
     size_t n = 0;
-    assert(c->n_arrays <= KMF_SAVED_ARRAYS && c->n_settings <= KMF_SAVED_SETTINGS);
+    assert(c->n_arrays <= KMF_SAVED_ARRAYS && c->n_settings <= KMF_SAVED_SETTINGS &&
+           c->n_progress <= KMF_SAVED_PROGRESS);
     for (; n < c->n_arrays; n++) {
         const kmf_saved_array *a = &c->arrays[n];
         tensors[n] = (kmf_stored){
@@ -75,8 +76,9 @@ int kmf_checkpoint_write(const kmf_checkpoint *checkpoint, const char *path, kmf
     }
     tensors[n] =
         (kmf_stored){.name = "progress", .dtype = "U64", .shape = {c->n_progress}, .rank = 1};
-    values[n++] = c->progress;
-    sum = crc32_z(sum, (const Bytef *)c->progress, c->n_progress * sizeof *c->progress);
+    get_progress(c, progress, training);
+    values[n++] = progress;
+    sum = crc32_z(sum, (const Bytef *)progress, c->n_progress * sizeof *progress);
 
     size_t p = 0;
     format_of(c, format);
@@ -172,21 +174,32 @@ static bool is_whole(const kmf_checkpoint *c, const kmf_safetensors *st)
     return stored && strcmp(stored, text) == 0;
 }
 
-static void take(const kmf_checkpoint *c, const kmf_safetensors *st)
+/* Nothing if the progress is not sound: -1. */
+static int take(const kmf_checkpoint *c, void *training, const kmf_safetensors *st)
 {
+    uint64_t before[KMF_SAVED_PROGRESS];
+    uint64_t progress[KMF_SAVED_PROGRESS];
+    const kmf_stored *stored = find(c, st, c->n_arrays);
+    for (size_t i = 0; i < c->n_progress; i++)
+        progress[i] = kmf_le_load64(stored->values + 8 * i);
+    get_progress(c, before, training);
+    set_progress(c, training, progress);
+    if (c->is_sound && !c->is_sound(training)) {
+        set_progress(c, training, before);
+        return -1;
+    }
     for (size_t i = 0; i < c->n_arrays; i++) {
         const kmf_stored *t = find(c, st, i);
         kmf_stored_to_f32(c->arrays[i].values, t->values, KMF_F32, t->n);
     }
-    const kmf_stored *progress = find(c, st, c->n_arrays);
-    for (size_t i = 0; i < c->n_progress; i++)
-        c->progress[i] = kmf_le_load64(progress->values + 8 * i);
     const char *written = kmf_safetensors_metadata(st, "kernels");
     if (c->other_kernels)
         *c->other_kernels = written && strcmp(written, kernels()) != 0;
+    return 0;
 }
 
-int kmf_checkpoint_read(const kmf_checkpoint *checkpoint, const char *path, kmf_err *err)
+int kmf_checkpoint_read(const kmf_checkpoint *checkpoint, void *training, const char *path,
+                        kmf_err *err)
 {
     kmf_map map = {0};
     kmf_safetensors st = {0};
@@ -195,10 +208,8 @@ int kmf_checkpoint_read(const kmf_checkpoint *checkpoint, const char *path, kmf_
         status = kmf_safetensors_parse(&st, map.bytes, map.len, path, err);
     if (status == 0)
         status = check_settings(checkpoint, &st, path, err);
-    if (status == 0 && !is_whole(checkpoint, &st))
+    if (status == 0 && (!is_whole(checkpoint, &st) || take(checkpoint, training, &st) < 0))
         status = kmf_fail(err, KMF_EMODEL, "%s: the checkpoint is damaged", path);
-    if (status == 0)
-        take(checkpoint, &st);
     kmf_safetensors_free(&st);
     kmf_map_close(&map);
     return status;

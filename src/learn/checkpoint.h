@@ -30,31 +30,30 @@ typedef struct kmf_saved_array {
 
 #define KMF_SAVED_ARRAYS 4 /* at most */
 #define KMF_SAVED_SETTINGS 64
+#define KMF_SAVED_PROGRESS 32
 
-/* All borrowed. */
+/* What there is to save. All borrowed. */
 typedef struct kmf_checkpoint {
     const char *kind; /* "word2vec": of the format's name, and for messages */
     const kmf_setting *settings;
     size_t n_settings;
     const kmf_saved_array *arrays;
     size_t n_arrays;
-    uint64_t *progress;
+    const size_t *progress; /* where in the training its numbers are, of 64 bits each */
     size_t n_progress;
+    bool (*is_sound)(const void *training); /* by these numbers; NULL: whatever they are */
     bool *other_kernels; /* was what is read written by such? NULL: not asked */
 } kmf_checkpoint;
 
 /* Under its name only when it is complete and on disk: the one before stays until then. */
-int kmf_checkpoint_write(const kmf_checkpoint *checkpoint, const char *path,
-                         kmf_err *err) KMF_MUST_CHECK;
+int kmf_checkpoint_write(const kmf_checkpoint *checkpoint, const void *training,
+                         const char *path, kmf_err *err) KMF_MUST_CHECK;
 /*
- * Fills arrays, progress and *other_kernels. KMF_EMODEL: it is damaged, of another kind, or of
- * other settings, and the message names the first that differs; nothing is filled then.
+ * Fills arrays, the training's progress and *other_kernels. KMF_EMODEL: it is damaged, of another
+ * kind, or of other settings, and the message names the first that differs; nothing is filled
+ * then.
  */
-int kmf_checkpoint_read(const kmf_checkpoint *checkpoint, const char *path,
+int kmf_checkpoint_read(const kmf_checkpoint *checkpoint, void *training, const char *path,
                         kmf_err *err) KMF_MUST_CHECK;
-
-/* A double as a number of progress, and back. */
-uint64_t kmf_saved_double(double x);
-double kmf_double_saved(uint64_t bits);
 
 #endif

@@ -5,29 +5,17 @@
 #include "learn/ranks.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <zlib.h>
 
-enum {
-    STEP,
-    STEPS,
-    TOKENS,
-    LOSS,
-    BITS,
-    RATE,
-    NORM,
-    VAL_LOSS,
-    VAL_BITS,
-    CONTRAST,
-    HITS,
-    VAL_CONTRAST,
-    VAL_HITS,
-    BEST,
-    BEST_STEP,
-    VAL_EVERY,
-    N_PROGRESS
-};
+#define AT(field) offsetof(kmf_pretrain, field)
+static const size_t progress[] = {AT(step),     AT(steps),    AT(tokens),    AT(loss),
+                                  AT(bits),     AT(rate),     AT(norm),      AT(val_loss),
+                                  AT(val_bits), AT(contrast), AT(hits),      AT(val_contrast),
+                                  AT(val_hits), AT(best),     AT(best_step), AT(val_every)};
+#undef AT
 
 #define N_ARRAYS 3
 
@@ -170,10 +158,15 @@ int kmf_pretrain_agree(const kmf_pretrain *t, kmf_err *err)
         name);
 }
 
+static bool is_sound(const void *training)
+{
+    const kmf_pretrain *t = training;
+    return t->step <= t->steps && t->val_every > 0;
+}
+
 static kmf_checkpoint checkpoint_of(const kmf_pretrain *t,
                                     kmf_setting settings[KMF_SAVED_SETTINGS],
-                                    kmf_saved_array arrays[N_ARRAYS],
-                                    uint64_t progress[N_PROGRESS])
+                                    kmf_saved_array arrays[N_ARRAYS])
 {
     arrays[0] = (kmf_saved_array){"weights", t->model->slab, 1, t->slots.total};
     arrays[1] = (kmf_saved_array){"m", t->m, 1, t->slots.total};
@@ -184,68 +177,27 @@ static kmf_checkpoint checkpoint_of(const kmf_pretrain *t,
                             .arrays = arrays,
                             .n_arrays = N_ARRAYS,
                             .progress = progress,
-                            .n_progress = N_PROGRESS};
+                            .n_progress = sizeof progress / sizeof *progress,
+                            .is_sound = is_sound};
 }
 
 int kmf_pretrain_save(const kmf_pretrain *trainer, const char *path, kmf_err *err)
 {
-    const kmf_pretrain *t = trainer;
     kmf_setting settings[KMF_SAVED_SETTINGS];
     kmf_saved_array arrays[N_ARRAYS];
-    uint64_t progress[N_PROGRESS] = {
-        [STEP] = t->step,
-        [STEPS] = t->steps,
-        [TOKENS] = t->tokens,
-        [LOSS] = kmf_saved_double(t->loss),
-        [BITS] = kmf_saved_double(t->bits),
-        [RATE] = kmf_saved_double(t->rate),
-        [NORM] = kmf_saved_double(t->norm),
-        [VAL_LOSS] = kmf_saved_double(t->val_loss),
-        [VAL_BITS] = kmf_saved_double(t->val_bits),
-        [CONTRAST] = kmf_saved_double(t->contrast),
-        [HITS] = kmf_saved_double(t->hits),
-        [VAL_CONTRAST] = kmf_saved_double(t->val_contrast),
-        [VAL_HITS] = kmf_saved_double(t->val_hits),
-        [BEST] = kmf_saved_double(t->best),
-        [BEST_STEP] = t->best_step,
-        [VAL_EVERY] = t->val_every,
-    };
-    if (kmf_pretrain_check_begun(t, err) < 0)
+    if (kmf_pretrain_check_begun(trainer, err) < 0)
         return KMF_EINVAL;
-    kmf_checkpoint checkpoint = checkpoint_of(t, settings, arrays, progress);
-    return kmf_checkpoint_write(&checkpoint, path, err);
+    kmf_checkpoint checkpoint = checkpoint_of(trainer, settings, arrays);
+    return kmf_checkpoint_write(&checkpoint, trainer, path, err);
 }
 
 int kmf_pretrain_load(kmf_pretrain *trainer, const char *path, kmf_err *err)
 {
-    kmf_pretrain *t = trainer;
     kmf_setting settings[KMF_SAVED_SETTINGS];
     kmf_saved_array arrays[N_ARRAYS];
-    uint64_t progress[N_PROGRESS] = {0};
-    if (kmf_pretrain_check_begun(t, err) < 0)
+    if (kmf_pretrain_check_begun(trainer, err) < 0)
         return KMF_EINVAL;
-    kmf_checkpoint checkpoint = checkpoint_of(t, settings, arrays, progress);
-    checkpoint.other_kernels = &t->other_kernels;
-    int status = kmf_checkpoint_read(&checkpoint, path, err);
-    if (status < 0)
-        return status;
-    if (progress[STEP] > progress[STEPS] || progress[VAL_EVERY] == 0)
-        return kmf_fail(err, KMF_EMODEL, "%s: the checkpoint is damaged", path);
-    t->step = progress[STEP];
-    t->steps = progress[STEPS];
-    t->tokens = progress[TOKENS];
-    t->loss = kmf_double_saved(progress[LOSS]);
-    t->bits = kmf_double_saved(progress[BITS]);
-    t->rate = kmf_double_saved(progress[RATE]);
-    t->norm = kmf_double_saved(progress[NORM]);
-    t->val_loss = kmf_double_saved(progress[VAL_LOSS]);
-    t->val_bits = kmf_double_saved(progress[VAL_BITS]);
-    t->contrast = kmf_double_saved(progress[CONTRAST]);
-    t->hits = kmf_double_saved(progress[HITS]);
-    t->val_contrast = kmf_double_saved(progress[VAL_CONTRAST]);
-    t->val_hits = kmf_double_saved(progress[VAL_HITS]);
-    t->best = kmf_double_saved(progress[BEST]);
-    t->best_step = progress[BEST_STEP];
-    t->val_every = progress[VAL_EVERY];
-    return 0;
+    kmf_checkpoint checkpoint = checkpoint_of(trainer, settings, arrays);
+    checkpoint.other_kernels = &trainer->other_kernels;
+    return kmf_checkpoint_read(&checkpoint, trainer, path, err);
 }
