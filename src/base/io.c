@@ -188,13 +188,7 @@ static size_t stem_length(const char *path)
 
 char *kmf_sidecar(const char *path, const char *suffix, kmf_err *err)
 {
-    size_t n = stem_length(path);
-    char *name = kmf_malloc(n + strlen(suffix) + 1, 1, err);
-    if (!name)
-        return NULL;
-    memcpy(name, path, n);
-    strcpy(name + n, suffix);
-    return name;
+    return kmf_strprintf(err, "%.*s%s", (int)stem_length(path), path, suffix);
 }
 
 #define LINKS_MOST 40 /* from one to the next, as Linux has it */

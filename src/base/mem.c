@@ -4,7 +4,9 @@
 
 #include "base/err.h"
 
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -86,6 +88,22 @@ char *kmf_strdup(const char *s, kmf_err *err)
     if (copy)
         memcpy(copy, s, n);
     return copy;
+}
+
+char *kmf_strprintf(kmf_err *err, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    size_t room = n < 0 ? SIZE_MAX : (size_t)n + 1;
+    char *text = kmf_malloc(room, 1, err);
+    if (text) {
+        va_start(args, format);
+        vsnprintf(text, room, format, args);
+        va_end(args);
+    }
+    return text;
 }
 
 void kmf_free(void *p)

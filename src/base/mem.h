@@ -23,6 +23,8 @@ void *kmf_calloc(size_t n, size_t size, kmf_err *err) KMF_MUST_CHECK;
 /* On failure p stays valid. */
 void *kmf_realloc(void *p, size_t n, size_t size, kmf_err *err) KMF_MUST_CHECK;
 char *kmf_strdup(const char *s, kmf_err *err) KMF_MUST_CHECK;
+/* What printf would print. */
+char *kmf_strprintf(kmf_err *err, const char *format, ...) KMF_PRINTF(2, 3) KMF_MUST_CHECK;
 void kmf_free(void *p);
 
 /*

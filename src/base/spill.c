@@ -12,7 +12,6 @@
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -32,12 +31,11 @@ static int fail_io(const kmf_spill *s, uint64_t size, kmf_err *err)
 
 kmf_spill *kmf_spill_new(const char *dir, kmf_err *err)
 {
-    static const char tail[] = "/kmerformer.XXXXXX";
     const char *variable = getenv("TMPDIR");
     if (!dir || !dir[0])
         dir = variable && variable[0] ? variable : "/tmp";
     kmf_spill *s = kmf_calloc(1, sizeof *s, err);
-    char *path = kmf_malloc(strlen(dir) + sizeof tail, 1, err);
+    char *path = kmf_strprintf(err, "%s/kmerformer.XXXXXX", dir);
     if (s)
         s->fd = -1;
     if (!s || !path)
@@ -46,7 +44,6 @@ kmf_spill *kmf_spill_new(const char *dir, kmf_err *err)
     s->dir = kmf_strdup(dir, err);
     if (!s->dir)
         goto failed;
-    sprintf(path, "%s%s", dir, tail);
     s->fd = mkstemp(path);
     if (s->fd < 0) {
         kmf_fail(err, KMF_EIO, "%s: no temporary file can be made there: %s", dir,

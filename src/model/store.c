@@ -59,16 +59,6 @@ static const char *const file_names[N_FILES] = {"config.json",
                                                 "special_tokens_map.json",
                                                 "model.safetensors"};
 
-/* "dir/name"; freed by kmf_free. */
-static char *join(const char *dir, const char *name, kmf_err *err)
-{
-    size_t cap = strlen(dir) + strlen(name) + 2;
-    char *path = kmf_malloc(cap, 1, err);
-    if (path)
-        snprintf(path, cap, "%s/%s", dir, name);
-    return path;
-}
-
 bool kmf_model_is_native(const kmf_model *model)
 {
     return strcmp(model->config.family, kmf_family_roformer.name) == 0;
@@ -184,7 +174,7 @@ static char *text_of(const kmf_model *model, const char *name, size_t limit, cha
 {
     const char *kept = text_within(model, name);
     char *text = NULL;
-    *where = join(model->path, name, err);
+    *where = kmf_strprintf(err, "%s/%s", model->path, name);
     if (!*where)
         return NULL;
     if (kept) {
@@ -234,7 +224,7 @@ static int load_kept(kmf_model *model, kmf_err *err)
         size_t len = 0;
         const char *name = file_names[FILE_TOKENIZER_CONFIG + i];
         const char *within = text_within(model, name);
-        char *path = join(model->path, name, err);
+        char *path = kmf_strprintf(err, "%s/%s", model->path, name);
         int there = path && !within ? kmf_file_there(path, err) : path != NULL;
         if (there == 1)
             model->kept[i] = within ? kmf_strdup(within, err)
@@ -253,7 +243,7 @@ static int load_kept(kmf_model *model, kmf_err *err)
 static int load_from(kmf_model *model, kmf_err *err)
 {
     char *where = NULL;
-    char *config = join(model->path, file_names[FILE_CONFIG], err);
+    char *config = kmf_strprintf(err, "%s/%s", model->path, file_names[FILE_CONFIG]);
     int rc = config ? 0 : KMF_ENOMEM;
     struct stat st;
     /* what is missing is better said of config.json, which every model has */
@@ -426,7 +416,7 @@ static int fill_file(const kmf_model *model, kmf_out *out, size_t file, kmf_dtyp
 static kmf_out *write_file(const kmf_model *model, const char *dir, size_t file,
                            kmf_dtype dtype, const char *provenance, kmf_err *err)
 {
-    char *path = join(dir, file_names[file], err);
+    char *path = kmf_strprintf(err, "%s/%s", dir, file_names[file]);
     kmf_out *out = path ? kmf_out_open(path, err) : NULL;
     kmf_free(path);
     if (!out)

@@ -16,7 +16,6 @@
 #include "model/torchfile.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -91,13 +90,11 @@ static int parse_file(struct kmf_tensorfile *file, const unsigned char *bytes, s
 static int open_file(struct kmf_tensorfile *file, const char *dir, const char *base,
                      kmf_err *err)
 {
-    size_t cap = (dir ? strlen(dir) + 1 : 0) + strlen(base) + 1;
-    file->path = kmf_malloc(cap, 1, err);
+    file->path = kmf_strprintf(err, "%s%s%s", dir ? dir : "", dir ? "/" : "", base);
     if (!file->path)
         return KMF_ENOMEM;
-    snprintf(file->path, cap, "%s%s%s", dir ? dir : "", dir ? "/" : "", base);
     file->name = file->path;
-    file->base = file->path + cap - 1 - strlen(base);
+    file->base = file->path + strlen(file->path) - strlen(base);
     int rc = kmf_map_open(&file->map, file->path, err);
     return rc < 0 ? rc : parse_file(file, file->map.bytes, file->map.len, err);
 }
@@ -272,13 +269,10 @@ static int open_index(kmf_tensors *t, const char *dir, const char *path, kmf_err
 /* Opens dir/name, a file with tensors or an index; 1 if there is none. */
 static int try_name(kmf_tensors *t, const char *dir, const char *name, kmf_err *err)
 {
-    size_t cap = strlen(dir) + strlen(name) + 2;
-    char *path = kmf_malloc(cap, 1, err);
-    int rc;
+    char *path = kmf_strprintf(err, "%s/%s", dir, name);
     if (!path)
         return KMF_ENOMEM;
-    snprintf(path, cap, "%s/%s", dir, name);
-    rc = kmf_file_there(path, err);
+    int rc = kmf_file_there(path, err);
     if (rc == 0)
         rc = 1;
     else if (rc == 1 && kmf_ends_with(name, ".json"))

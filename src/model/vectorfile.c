@@ -16,21 +16,10 @@
 #include "seq/bytes.h"
 #include "words/countfile.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 const char *const kmf_vectors_format_names[] = {"safetensors", "text", "binary", NULL};
-
-/* "path.vocab"; freed by kmf_free. */
-static char *counts_path(const char *path, kmf_err *err)
-{
-    size_t cap = strlen(path) + sizeof ".vocab";
-    char *name = kmf_malloc(cap, 1, err);
-    if (name)
-        snprintf(name, cap, "%s.vocab", path);
-    return name;
-}
 
 /* ---------------------------------------------------------------- loading ---------------- */
 
@@ -114,7 +103,7 @@ kmf_vectors *kmf_vectors_parse(const void *bytes, size_t len, const char *name, 
 /* Counts from "path.vocab", if it is there. */
 static int load_counts(kmf_vectors *v, content *c, const char *path, bool mapped, kmf_err *err)
 {
-    char *name = counts_path(path, err);
+    char *name = kmf_strprintf(err, "%s.vocab", path);
     if (!name)
         return KMF_ENOMEM;
     int status = kmf_file_there(name, err);
@@ -225,7 +214,7 @@ int kmf_vectors_save(const kmf_vectors *vectors, const char *path, kmf_vectors_f
         return kmf_fail(err, KMF_EINVAL, "%s vectors are not written to standard output",
                         kmf_vectors_format_names[format]);
     if (format != KMF_VECTORS_SAFETENSORS && kmf_out_is_file(path)) {
-        beside = counts_path(path, err);
+        beside = kmf_strprintf(err, "%s.vocab", path);
         if (!beside)
             return KMF_ENOMEM;
         if (!vectors->info.counted && access(beside, F_OK) == 0) {

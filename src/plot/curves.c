@@ -46,14 +46,10 @@ typedef struct curves {
 /* DIR/metrics.tsv, or the file itself. */
 static char *metrics_path(const char *dir, kmf_err *err)
 {
-    static const char name[] = "/metrics.tsv";
     struct stat s;
     if (stat(dir, &s) == 0 && !S_ISDIR(s.st_mode))
         return kmf_strdup(dir, err);
-    char *path = kmf_malloc(strlen(dir) + sizeof name, 1, err);
-    if (path)
-        strcat(strcpy(path, dir), name);
-    return path;
+    return kmf_strprintf(err, "%s/metrics.tsv", dir);
 }
 
 /* Cuts a line at its tabs; how many fields there are, of which `most` are kept. */

@@ -141,12 +141,7 @@ char *kmf_picture_name(const char *path, const char *ending, kmf_err *err)
             kmf_fail(err, KMF_EINVAL, "the name of a picture is printable UTF-8");
             return NULL;
         }
-    char *name = kmf_malloc(n - 4 + strlen(ending) + 1, 1, err);
-    if (name) {
-        memcpy(name, path, n - 4);
-        strcpy(name + n - 4, ending);
-    }
-    return name;
+    return kmf_strprintf(err, "%.*s%s", (int)n - 4, path, ending);
 }
 
 /* Numbers and scripts of other pictures may be overwritten, and nothing else. */

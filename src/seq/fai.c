@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -36,21 +35,12 @@ typedef struct place {
     bool by_name;    /* as kmf_fai_open */
 } place;
 
-static char *name_beside(const char *path, const char *ending, kmf_err *err)
-{
-    size_t cap = strlen(path) + strlen(ending) + 1;
-    char *name = kmf_malloc(cap, 1, err);
-    if (name)
-        snprintf(name, cap, "%s%s", path, ending);
-    return name;
-}
-
 /* Tells the usual mistakes apart before htslib, which would only say no. */
 static int look_at(place *p, kmf_err *err)
 {
     htsFormat format;
-    p->fai = name_beside(p->path, ".fai", err);
-    p->gzi = name_beside(p->path, ".gzi", err);
+    p->fai = kmf_strprintf(err, "%s.fai", p->path);
+    p->gzi = kmf_strprintf(err, "%s.gzi", p->path);
     if (!p->fai || !p->gzi)
         return KMF_ENOMEM;
     if (hisremote(p->path))
