@@ -219,20 +219,20 @@ int kmf_json_bool(int *out, const json_t *object, const char *key, const char *w
 }
 
 int kmf_json_choice(int *out, const json_t *object, const char *key, const char *const *words,
-                    size_t n, const char *where, kmf_err *err)
+                    const char *where, kmf_err *err)
 {
     const json_t *value = value_of(object, key);
     if (!value)
         return 0;
     const char *word = json_string_value(value);
-    for (size_t i = 0; word && i < n; i++)
+    for (size_t i = 0; word && words[i]; i++)
         if (strcmp(word, words[i]) == 0) {
             *out = (int)i;
             return 1;
         }
     char list[256] = "";
     size_t used = 0;
-    for (size_t i = 0; i < n && used < sizeof list; i++)
+    for (size_t i = 0; words[i] && used < sizeof list; i++)
         used +=
             (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", words[i]);
     char shown[KMF_ERR_SHOW];

@@ -47,8 +47,8 @@ int kmf_json_double(double *out, const json_t *object, const char *key, double m
 /* true or false, as 1 or 0. */
 int kmf_json_bool(int *out, const json_t *object, const char *key, const char *where,
                   kmf_err *err) KMF_MUST_CHECK;
-/* One of n words; *out is its index. */
+/* One of the words, behind which is NULL; *out is its index. */
 int kmf_json_choice(int *out, const json_t *object, const char *key, const char *const *words,
-                    size_t n, const char *where, kmf_err *err) KMF_MUST_CHECK;
+                    const char *where, kmf_err *err) KMF_MUST_CHECK;
 
 #endif

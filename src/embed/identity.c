@@ -41,14 +41,6 @@ char *kmf_embedder_identity(const kmf_embedder *embedder, kmf_err *err)
 
 /* ---------------------------------------------------------------- settings -------------- */
 
-static size_t count_words(const char *const *words)
-{
-    size_t n = 0;
-    while (words[n])
-        n++;
-    return n;
-}
-
 static int read_words(kmf_embed_options *o, const json_t *json, kmf_err *err)
 {
     const struct {
@@ -64,8 +56,8 @@ static int read_words(kmf_embed_options *o, const json_t *json, kmf_err *err)
                 {"precision", kmf_precision_names, &o->precision},
                 {"weights", kmf_weights_names, &o->weights}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        int status = kmf_json_choice(rows[i].to, json, rows[i].key, rows[i].words,
-                                     count_words(rows[i].words), "embedder", err);
+        int status =
+            kmf_json_choice(rows[i].to, json, rows[i].key, rows[i].words, "embedder", err);
         if (status < 0)
             return status;
     }

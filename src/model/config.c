@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One table of sizes (key, field, range) serves reading, checking and the messages; the words
- * of the enums stand in arrays in the order of their values and serve both directions.
+ * One table of sizes (key, field, range) and one of enums (key, field, words) serve reading,
+ * checking and the messages; the words stand in the order of the values, for both directions.
  *
  * The ranges are far beyond any model there is and small enough that nothing derived from them
  * wraps around; the number of parameters, a product of several, is computed with checks and
@@ -52,13 +52,26 @@ static const struct size_key use_keys[] = {
     {"composition", offsetof(kmf_config, composition), 0, KMF_COMPOSITION_MAX, false},
 };
 
+/* Enums, which are as large as an int. */
+static const struct word_key {
+    const char *key;
+    size_t field;
+    const char *const *words;
+} word_keys[] = {
+    {"pooling", offsetof(kmf_config, pooling), kmf_pooling_names},
+    {"parts", offsetof(kmf_config, parts), kmf_parts_names},
+    {"strand", offsetof(kmf_config, strand), kmf_strand_names},
+    {"norm", offsetof(kmf_config, norm), kmf_norm_names},
+    {"ambiguous", offsetof(kmf_config, ambiguous), kmf_ambiguous_names},
+};
+
 static const char *const use_names[] = {
     "k",      "stride", "window",    "overlap",    "specials",    "pooling", "layer",
     "strand", "norm",   "ambiguous", "provenance", "composition", "parts"};
 
 /* In the order of kmf_activation, then other names of some of them. */
-static const char *const activation_words[] = {"gelu", "gelu_new",          "relu",
-                                               "silu", "gelu_pytorch_tanh", "swish"};
+static const char *const activation_words[] = {
+    "gelu", "gelu_new", "relu", "silu", "gelu_pytorch_tanh", "swish", NULL};
 #define N_ACTIVATIONS 4
 static const kmf_activation other_activations[] = {KMF_GELU_TANH, KMF_SILU};
 
@@ -90,6 +103,13 @@ static size_t get_size(const kmf_config *config, size_t field)
 static void set_size(kmf_config *config, size_t field, size_t value)
 {
     memcpy((char *)config + field, &value, sizeof value);
+}
+
+static int get_word(const kmf_config *config, size_t field)
+{
+    int value;
+    memcpy(&value, (const char *)config + field, sizeof value);
+    return value;
 }
 
 size_t kmf_config_columns(const kmf_config *config, kmf_vector_parts parts)
@@ -211,18 +231,9 @@ int kmf_config_check(const kmf_config *c, kmf_code code, const char *name, kmf_e
         rc = check_sizes(c, use_keys, LEN(use_keys), "kmerformer.", code, name, err);
     if (rc == 0)
         rc = check_word((int)c->activation, N_ACTIVATIONS, "hidden_act", code, name, err);
-    if (rc == 0)
-        rc =
-            check_word((int)c->pooling, n_words(kmf_pooling_names), "pooling", code, name, err);
-    if (rc == 0)
-        rc = check_word((int)c->parts, n_words(kmf_parts_names), "parts", code, name, err);
-    if (rc == 0)
-        rc = check_word((int)c->strand, n_words(kmf_strand_names), "strand", code, name, err);
-    if (rc == 0)
-        rc = check_word((int)c->norm, n_words(kmf_norm_names), "norm", code, name, err);
-    if (rc == 0)
-        rc = check_word((int)c->ambiguous, n_words(kmf_ambiguous_names), "ambiguous", code,
-                        name, err);
+    for (size_t i = 0; i < LEN(word_keys) && rc == 0; i++)
+        rc = check_word(get_word(c, word_keys[i].field), n_words(word_keys[i].words),
+                        word_keys[i].key, code, name, err);
     if (rc < 0)
         return rc;
     size_t K = c->hidden_size / c->n_heads;
@@ -387,8 +398,7 @@ static int read_encoder(kmf_config *config, const json_t *root, const kmf_tensor
         rc =
             kmf_json_double(&config->layer_norm_eps, root, "layer_norm_eps", 0, 0.1, name, err);
     if (rc >= 0)
-        rc = kmf_json_choice(&word, root, "hidden_act", activation_words, LEN(activation_words),
-                             name, err);
+        rc = kmf_json_choice(&word, root, "hidden_act", activation_words, name, err);
     if (rc >= 0)
         rc = kmf_json_bool(&decoder, root, "is_decoder", name, err);
     if (rc >= 0)
@@ -429,11 +439,6 @@ static int refuse_unknown(const json_t *use, const char *where, kmf_err *err)
 
 static int read_use(kmf_config *config, const json_t *use, const char *where, kmf_err *err)
 {
-    int pooling = (int)config->pooling;
-    int parts = (int)config->parts;
-    int strand = (int)config->strand;
-    int norm = (int)config->norm;
-    int ambiguous = (int)config->ambiguous;
     int64_t k = 0;
     int64_t layer = -1;
     int64_t L = (int64_t)config->n_layers;
@@ -446,30 +451,15 @@ static int read_use(kmf_config *config, const json_t *use, const char *where, km
         rc = kmf_json_int(&layer, use, "layer", -L - 1, L, where, err);
     if (rc >= 0)
         rc = kmf_json_bool(&config->specials, use, "specials", where, err);
-    if (rc >= 0)
-        rc = kmf_json_choice(&pooling, use, "pooling", kmf_pooling_names,
-                             n_words(kmf_pooling_names), where, err);
-    if (rc >= 0)
-        rc = kmf_json_choice(&parts, use, "parts", kmf_parts_names, n_words(kmf_parts_names),
-                             where, err);
-    if (rc >= 0)
-        rc = kmf_json_choice(&strand, use, "strand", kmf_strand_names,
-                             n_words(kmf_strand_names), where, err);
-    if (rc >= 0)
-        rc = kmf_json_choice(&norm, use, "norm", kmf_norm_names, n_words(kmf_norm_names), where,
-                             err);
-    if (rc >= 0)
-        rc = kmf_json_choice(&ambiguous, use, "ambiguous", kmf_ambiguous_names,
-                             n_words(kmf_ambiguous_names), where, err);
+    for (size_t i = 0; i < LEN(word_keys) && rc >= 0; i++) {
+        int value = get_word(config, word_keys[i].field);
+        rc = kmf_json_choice(&value, use, word_keys[i].key, word_keys[i].words, where, err);
+        memcpy((char *)config + word_keys[i].field, &value, sizeof value);
+    }
     if (rc < 0)
         return rc;
     config->k = (int)k;
     config->layer = (int)layer;
-    config->pooling = (kmf_pooling)pooling;
-    config->parts = (kmf_vector_parts)parts;
-    config->strand = (kmf_strand)strand;
-    config->norm = (kmf_norm)norm;
-    config->ambiguous = (kmf_ambiguous)ambiguous;
     return 0;
 }
 

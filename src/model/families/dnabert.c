@@ -19,10 +19,10 @@
 static int read(kmf_config *config, const json_t *root, const kmf_tensors *stored,
                 const char *where, kmf_err *err)
 {
-    static const char *const absolute[] = {"absolute"}; /* BERTs may have others */
+    static const char *const absolute[] = {"absolute", NULL}; /* BERTs may have others */
     int word = 0;
     (void)stored;
-    int rc = kmf_json_choice(&word, root, "position_embedding_type", absolute, 1, where, err);
+    int rc = kmf_json_choice(&word, root, "position_embedding_type", absolute, where, err);
     if (rc < 0)
         return rc;
     config->positions = KMF_POSITIONS_LEARNED;

@@ -60,9 +60,9 @@ const char *kmf_family_name(size_t i)
 int kmf_family_positions(kmf_config *config, const json_t *root, const char *where,
                          kmf_err *err)
 {
-    static const char *const words[] = {"absolute", "rotary"};
+    static const char *const words[] = {"absolute", "rotary", NULL};
     int word = 0;
-    int rc = kmf_json_choice(&word, root, "position_embedding_type", words, 2, where, err);
+    int rc = kmf_json_choice(&word, root, "position_embedding_type", words, where, err);
     if (rc < 0)
         return rc;
     config->positions = word == 0 ? KMF_POSITIONS_LEARNED : KMF_POSITIONS_ROTARY_HALVES;
