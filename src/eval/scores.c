@@ -30,34 +30,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct kmf_score_room {
+/* Room of one thread. */
+typedef struct room {
     double *truth;     /* owned [n_all]; t_k */
     double *predicted; /* owned [n_all]; p_k */
     double *both;      /* owned [n_all]; r_k */
-};
+} room;
 
-kmf_score_room *kmf_score_room_new(const kmf_scored *s, kmf_err *err)
+static void room_free(room *r)
 {
-    kmf_score_room *room = kmf_calloc(1, sizeof *room, err);
-    if (!room)
-        return NULL;
-    room->truth = kmf_calloc(s->n_all, sizeof *room->truth, err);
-    room->predicted = kmf_calloc(s->n_all, sizeof *room->predicted, err);
-    room->both = kmf_calloc(s->n_all, sizeof *room->both, err);
-    if (room->truth && room->predicted && room->both)
-        return room;
-    kmf_score_room_free(room);
-    return NULL;
+    if (!r)
+        return;
+    kmf_free(r->truth);
+    kmf_free(r->predicted);
+    kmf_free(r->both);
+    kmf_free(r);
 }
 
-void kmf_score_room_free(kmf_score_room *room)
+static room *room_new(const kmf_scored *s, kmf_err *err)
 {
-    if (!room)
-        return;
-    kmf_free(room->truth);
-    kmf_free(room->predicted);
-    kmf_free(room->both);
-    kmf_free(room);
+    room *r = kmf_calloc(1, sizeof *r, err);
+    if (!r)
+        return NULL;
+    r->truth = kmf_calloc(s->n_all, sizeof *r->truth, err);
+    r->predicted = kmf_calloc(s->n_all, sizeof *r->predicted, err);
+    r->both = kmf_calloc(s->n_all, sizeof *r->both, err);
+    if (r->truth && r->predicted && r->both)
+        return r;
+    room_free(r);
+    return NULL;
 }
 
 /* ---------------------------------------------------------------- AUC -------------------- */
@@ -98,7 +99,8 @@ static int sort_class(void *arg, size_t c, int worker, kmf_err *err)
     return 0;
 }
 
-int kmf_score_order(uint32_t *order, const kmf_scored *scored, kmf_pool *pool, kmf_err *err)
+/* The order of the records by each class's probability, [n_classes, n]. */
+static int sort_all(uint32_t *order, const kmf_scored *scored, kmf_pool *pool, kmf_err *err)
 {
     sorting s = {order, scored};
     return kmf_pool_each(pool, scored->n_classes, sort_class, &s, err);
@@ -143,48 +145,52 @@ static double auc(const kmf_scored *s, const uint32_t *order, const uint32_t *we
 
 /* ---------------------------------------------------------------- all of them ------------ */
 
-static double mcc(const kmf_score_room *room, size_t n_all, double n, double right)
+static double mcc(const room *r, size_t n_all, double n, double right)
 {
     double cross = 0;
     double squares[2] = {0};
     for (size_t k = 0; k < n_all; k++) {
-        cross += room->predicted[k] * room->truth[k];
-        squares[0] += room->predicted[k] * room->predicted[k];
-        squares[1] += room->truth[k] * room->truth[k];
+        cross += r->predicted[k] * r->truth[k];
+        squares[0] += r->predicted[k] * r->predicted[k];
+        squares[1] += r->truth[k] * r->truth[k];
     }
     double below = (n * n - squares[0]) * (n * n - squares[1]);
     return below > 0 ? (n * right - cross) / sqrt(below) : 0;
 }
 
-void kmf_score(double scores[KMF_N_SCORES], const kmf_scored *s, const uint32_t *order,
-               const uint32_t *weights, kmf_score_room *room)
+/*
+ * order may be NULL without probabilities. weights [n]: how often each record counts, NULL: once.
+ * What cannot be told is NaN.
+ */
+static void score(double scores[KMF_N_SCORES], const kmf_scored *s, const uint32_t *order,
+                  const uint32_t *weights, room *r)
 {
     double n = 0;
     double right = 0;
     double f1 = 0;
     size_t n_seen = 0;
-    memset(room->truth, 0, s->n_all * sizeof *room->truth);
-    memset(room->predicted, 0, s->n_all * sizeof *room->predicted);
-    memset(room->both, 0, s->n_all * sizeof *room->both);
+    memset(r->truth, 0, s->n_all * sizeof *r->truth);
+    memset(r->predicted, 0, s->n_all * sizeof *r->predicted);
+    memset(r->both, 0, s->n_all * sizeof *r->both);
     for (size_t i = 0; i < s->n; i++) {
         double w = weights ? weights[i] : 1;
         n += w;
-        room->truth[s->truth[i]] += w;
-        room->predicted[s->predicted[i]] += w;
+        r->truth[s->truth[i]] += w;
+        r->predicted[s->predicted[i]] += w;
         if (s->truth[i] == s->predicted[i])
-            room->both[s->truth[i]] += w;
+            r->both[s->truth[i]] += w;
     }
     for (size_t k = 0; k < s->n_all; k++) {
-        double seen = room->truth[k] + room->predicted[k];
-        right += room->both[k];
+        double seen = r->truth[k] + r->predicted[k];
+        right += r->both[k];
         if (seen > 0) {
-            f1 += 2 * room->both[k] / seen;
+            f1 += 2 * r->both[k] / seen;
             n_seen++;
         }
     }
     scores[KMF_ACCURACY] = right / n;
     scores[KMF_MACRO_F1] = f1 / (double)n_seen;
-    scores[KMF_MCC] = mcc(room, s->n_all, n, right);
+    scores[KMF_MCC] = mcc(r, s->n_all, n, right);
     scores[KMF_AUC] = auc(s, order, weights);
 }
 
@@ -194,9 +200,9 @@ typedef struct bootstrap {
     const kmf_scored *scored;
     const uint32_t *order;
     uint64_t seed;
-    kmf_score_room **rooms; /* owned [workers] */
-    uint32_t *weights;      /* owned [workers, n] */
-    double *scores;         /* owned [KMF_N_SCORES, resamples] */
+    room **rooms;      /* owned [workers] */
+    uint32_t *weights; /* owned [workers, n] */
+    double *scores;    /* owned [KMF_N_SCORES, resamples] */
     size_t resamples;
 } bootstrap;
 
@@ -211,7 +217,7 @@ static int draw_once(void *arg, size_t r, int worker, kmf_err *err)
     memset(weights, 0, n * sizeof *weights);
     for (size_t i = 0; i < n; i++)
         weights[kmf_rng_below(&rng, n)]++;
-    kmf_score(scores, b->scored, b->order, weights, b->rooms[worker]);
+    score(scores, b->scored, b->order, weights, b->rooms[worker]);
     for (size_t k = 0; k < KMF_N_SCORES; k++)
         b->scores[k * b->resamples + r] = scores[k];
     return 0;
@@ -265,15 +271,15 @@ int kmf_score_intervals(kmf_interval *intervals, const kmf_scored *s, int resamp
     if (!b.rooms || !b.weights || !b.scores || (s->probabilities && !order))
         goto out;
     for (size_t i = 0; i < workers; i++) {
-        b.rooms[i] = kmf_score_room_new(s, err);
+        b.rooms[i] = room_new(s, err);
         if (!b.rooms[i])
             goto out;
     }
-    status = order ? kmf_score_order(order, s, pool, err) : 0;
+    status = order ? sort_all(order, s, pool, err) : 0;
     if (status < 0)
         goto out;
     b.order = order;
-    kmf_score(scores, s, order, NULL, b.rooms[0]);
+    score(scores, s, order, NULL, b.rooms[0]);
     for (size_t k = 0; k < KMF_N_SCORES; k++)
         intervals[k] = (kmf_interval){scores[k], (double)NAN, (double)NAN};
     status = kmf_pool_each(pool, b.resamples, draw_once, &b, err);
@@ -281,7 +287,7 @@ int kmf_score_intervals(kmf_interval *intervals, const kmf_scored *s, int resamp
         read_percentiles(&b, intervals);
 out:
     for (size_t i = 0; b.rooms && i < workers; i++)
-        kmf_score_room_free(b.rooms[i]);
+        room_free(b.rooms[i]);
     kmf_free(b.rooms);
     kmf_free(b.weights);
     kmf_free(b.scores);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Scores of predictions and clusters. Classes are numbers from 0; truth and prediction both have
- * n of them. Weights say how often each record counts (NULL: once): a bootstrap's drawing.
+ * n of them.
  */
 #ifndef KMF_SCORES_H
 #define KMF_SCORES_H
@@ -21,22 +21,11 @@ typedef struct kmf_scored {
 /* The scores of kmf_eval_result, in its order but for knn, whose accuracy is one like the first. */
 enum { KMF_ACCURACY, KMF_MACRO_F1, KMF_MCC, KMF_AUC, KMF_N_SCORES };
 
-/* Room of one thread. */
-typedef struct kmf_score_room kmf_score_room;
-kmf_score_room *kmf_score_room_new(const kmf_scored *scored, kmf_err *err) KMF_MUST_CHECK;
-void kmf_score_room_free(kmf_score_room *room);
-
-/* The order of the records by each class's probability, [n_classes, n], for kmf_score. */
-int kmf_score_order(uint32_t *order, const kmf_scored *scored, kmf_pool *pool,
-                    kmf_err *err) KMF_MUST_CHECK;
-/* order may be NULL without probabilities. What cannot be told is NaN. */
-void kmf_score(double scores[KMF_N_SCORES], const kmf_scored *scored, const uint32_t *order,
-               const uint32_t *weights, kmf_score_room *room);
-
 /*
- * intervals[KMF_N_SCORES]: the scores, and percentiles 2.5 and 97.5, interpolated as numpy's
- * default, of those of `resamples` drawings of n records, each with the numbers of its own stream
- * of seed; a drawing of which a score cannot be told is left out of its percentiles.
+ * intervals[KMF_N_SCORES]: the scores, NaN where one cannot be told, and percentiles 2.5 and 97.5,
+ * interpolated as numpy's default, of those of `resamples` drawings of n records, each with the
+ * numbers of its own stream of seed; a drawing of which a score cannot be told is left out of its
+ * percentiles.
  */
 int kmf_score_intervals(kmf_interval *intervals, const kmf_scored *scored, int resamples,
                         uint64_t seed, kmf_pool *pool, kmf_err *err) KMF_MUST_CHECK;

@@ -170,7 +170,8 @@ static int check_options(const kmf_pretrain_options *o, kmf_err *err)
 
 /* ---------------------------------------------------------------- the model -------------- */
 
-size_t kmf_pretrain_letters(const kmf_pretrain *t)
+/* Bases of a window. */
+static size_t window_letters(const kmf_pretrain *t)
 {
     return kmf_spelling_letters(&t->spelling, t->model->config.window);
 }
@@ -198,7 +199,7 @@ uint64_t kmf_pretrain_held_pieces(const kmf_pretrain *t)
 static int set_comparison(kmf_pretrain *t, const kmf_pretrain_options *o, kmf_err *err)
 {
     kmf_config *c = &t->model->config;
-    size_t window = kmf_pretrain_letters(t);
+    size_t window = window_letters(t);
     size_t most = o->length_max > 0 ? o->length_max : window;
     size_t least = o->length_min > 0 ? o->length_min : most;
     int layer = c->layer < 0 ? (int)c->n_layers + 1 + c->layer : c->layer;
@@ -379,7 +380,7 @@ static kmf_questions_options questions_options(const kmf_pretrain *t)
 {
     return (kmf_questions_options){.genome = t->genome,
                                    .spelling = t->spelling,
-                                   .letters = kmf_pretrain_letters(t),
+                                   .letters = window_letters(t),
                                    .most = kmf_pretrain_piece(t),
                                    .soft_weight = (float)t->opts.soft_weight,
                                    .pool = t->pool};
@@ -387,7 +388,7 @@ static kmf_questions_options questions_options(const kmf_pretrain *t)
 
 static kmf_mlm_options mlm_options(const kmf_pretrain *t)
 {
-    size_t window = kmf_spelling_tokens(&t->spelling, kmf_pretrain_letters(t));
+    size_t window = kmf_spelling_tokens(&t->spelling, window_letters(t));
     return (kmf_mlm_options){.max_tokens = kmf_pretrain_piece(t) * window,
                              .max_seq = window,
                              .recompute = t->opts.recompute != 0,
@@ -417,8 +418,7 @@ static uint64_t short_segments(const kmf_pretrain *t)
     kmf_corpus_info info;
     kmf_corpus_information(corpus, &info);
     for (uint64_t s = 0; s < info.segments; s++)
-        n += kmf_corpus_start(corpus, s + 1) - kmf_corpus_start(corpus, s) <
-             kmf_pretrain_letters(t);
+        n += kmf_corpus_start(corpus, s + 1) - kmf_corpus_start(corpus, s) < window_letters(t);
     return n;
 }
 
@@ -483,7 +483,7 @@ static int make_windows(kmf_pretrain *t, kmf_err *err)
 {
     kmf_genome_info info;
     const kmf_corpus *held = kmf_genome_corpus(t->genome, KMF_GENOME_HELD);
-    size_t letters = kmf_pretrain_letters(t);
+    size_t letters = window_letters(t);
     kmf_genome_information(t->genome, &info);
     t->windows = kmf_windows_new(kmf_genome_corpus(t->genome, KMF_GENOME_TRAIN), letters, 2,
                                  t->opts.seed, err);
@@ -679,7 +679,7 @@ void kmf_pretrain_information(const kmf_pretrain *trainer, kmf_pretrain_state *s
         .held_windows = t->n_held,
         .parameters = t->model->n_parameters,
         .window = t->model->config.window,
-        .window_bases = kmf_pretrain_letters(t),
+        .window_bases = window_letters(t),
         .precision = t->opts.precision,
         .new_head = t->asks && t->new_head,
         .unfilled = t->unfilled,

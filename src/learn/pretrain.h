@@ -89,8 +89,6 @@ enum {
     KMF_SHARD_STATS
 };
 
-/* Bases of a window. */
-size_t kmf_pretrain_letters(const kmf_pretrain *t);
 /* Numbers of a vector that is compared. */
 size_t kmf_pretrain_columns(const kmf_pretrain *t);
 /* Windows of a piece: of what goes through the model at a time. */
