@@ -337,8 +337,22 @@ static KMF_INLINE kmf_real activate(bool fused, kmf_activation activation, bool 
     return slope ? kmf_relu_slope(x) : kmf_relu(x);
 }
 
-static KMF_INLINE void activate_rows(bool fused, kmf_real *y, size_t ld_y, const kmf_real *x,
-                                     size_t ld_x, kmf_activation activation, size_t N, size_t D)
+/* rows(fused, activation, ...), inlined once for each activation. */
+#define BY_ACTIVATION(rows, activation, ...)         \
+    do {                                             \
+        if ((activation) == KMF_GELU)                \
+            rows(fused, KMF_GELU, __VA_ARGS__);      \
+        else if ((activation) == KMF_GELU_TANH)      \
+            rows(fused, KMF_GELU_TANH, __VA_ARGS__); \
+        else if ((activation) == KMF_SILU)           \
+            rows(fused, KMF_SILU, __VA_ARGS__);      \
+        else                                         \
+            rows(fused, KMF_RELU, __VA_ARGS__);      \
+    } while (0)
+
+static KMF_INLINE void activate_rows(bool fused, kmf_activation activation, kmf_real *y,
+                                     size_t ld_y, const kmf_real *x, size_t ld_x, size_t N,
+                                     size_t D)
 {
     for (size_t n = 0; n < N; n++) {
         kmf_real *to = y + n * ld_y;
@@ -354,14 +368,7 @@ static KMF_INLINE void kmf_activation_forward_body(bool fused, kmf_real *y, size
                                                    kmf_activation activation, size_t N,
                                                    size_t D)
 {
-    if (activation == KMF_GELU)
-        activate_rows(fused, y, ld_y, x, ld_x, KMF_GELU, N, D);
-    else if (activation == KMF_GELU_TANH)
-        activate_rows(fused, y, ld_y, x, ld_x, KMF_GELU_TANH, N, D);
-    else if (activation == KMF_SILU)
-        activate_rows(fused, y, ld_y, x, ld_x, KMF_SILU, N, D);
-    else
-        activate_rows(fused, y, ld_y, x, ld_x, KMF_RELU, N, D);
+    BY_ACTIVATION(activate_rows, activation, y, ld_y, x, ld_x, N, D);
 }
 
 KMF_CLONES_FUSED(kmf_activation_forward,
@@ -370,10 +377,11 @@ KMF_CLONES_FUSED(kmf_activation_forward,
                  (y, ld_y, x, ld_x, activation, N, D))
 
 /* y NULL: act(x) is not wanted. */
-static KMF_INLINE void activate_rows_backward(bool fused, kmf_real *dx, size_t ld_dx,
-                                              kmf_real *y, size_t ld_y, const kmf_real *dy,
-                                              size_t ld_dy, const kmf_real *x, size_t ld_x,
-                                              kmf_activation activation, size_t N, size_t D)
+static KMF_INLINE void activate_rows_backward(bool fused, kmf_activation activation,
+                                              kmf_real *dx, size_t ld_dx, kmf_real *y,
+                                              size_t ld_y, const kmf_real *dy, size_t ld_dy,
+                                              const kmf_real *x, size_t ld_x, size_t N,
+                                              size_t D)
 {
     for (size_t n = 0; n < N; n++) {
         kmf_real *to = dx + n * ld_dx;
@@ -399,15 +407,8 @@ static KMF_INLINE void kmf_activation_backward_both_body(
     bool fused, kmf_real *dx, size_t ld_dx, kmf_real *y, size_t ld_y, const kmf_real *dy,
     size_t ld_dy, const kmf_real *x, size_t ld_x, kmf_activation activation, size_t N, size_t D)
 {
-    if (activation == KMF_GELU)
-        activate_rows_backward(fused, dx, ld_dx, y, ld_y, dy, ld_dy, x, ld_x, KMF_GELU, N, D);
-    else if (activation == KMF_GELU_TANH)
-        activate_rows_backward(fused, dx, ld_dx, y, ld_y, dy, ld_dy, x, ld_x, KMF_GELU_TANH, N,
-                               D);
-    else if (activation == KMF_SILU)
-        activate_rows_backward(fused, dx, ld_dx, y, ld_y, dy, ld_dy, x, ld_x, KMF_SILU, N, D);
-    else
-        activate_rows_backward(fused, dx, ld_dx, y, ld_y, dy, ld_dy, x, ld_x, KMF_RELU, N, D);
+    BY_ACTIVATION(activate_rows_backward, activation, dx, ld_dx, y, ld_y, dy, ld_dy, x, ld_x, N,
+                  D);
 }
 
 KMF_CLONES_FUSED(kmf_activation_backward_both,
@@ -423,8 +424,9 @@ void kmf_activation_backward(kmf_real *dx, size_t ld_dx, const kmf_real *dy, siz
     kmf_activation_backward_both(dx, ld_dx, NULL, 0, dy, ld_dy, x, ld_x, activation, N, D);
 }
 
-static KMF_INLINE void gate_rows(bool fused, kmf_real *y, size_t ld_y, const kmf_real *x,
-                                 size_t ld_x, kmf_activation activation, size_t N, size_t F)
+static KMF_INLINE void gate_rows(bool fused, kmf_activation activation, kmf_real *y,
+                                 size_t ld_y, const kmf_real *x, size_t ld_x, size_t N,
+                                 size_t F)
 {
     for (size_t n = 0; n < N; n++) {
         kmf_real *to = y + n * ld_y;
@@ -439,14 +441,7 @@ static KMF_INLINE void kmf_gate_forward_body(bool fused, kmf_real *y, size_t ld_
                                              const kmf_real *x, size_t ld_x,
                                              kmf_activation activation, size_t N, size_t F)
 {
-    if (activation == KMF_GELU)
-        gate_rows(fused, y, ld_y, x, ld_x, KMF_GELU, N, F);
-    else if (activation == KMF_GELU_TANH)
-        gate_rows(fused, y, ld_y, x, ld_x, KMF_GELU_TANH, N, F);
-    else if (activation == KMF_SILU)
-        gate_rows(fused, y, ld_y, x, ld_x, KMF_SILU, N, F);
-    else
-        gate_rows(fused, y, ld_y, x, ld_x, KMF_RELU, N, F);
+    BY_ACTIVATION(gate_rows, activation, y, ld_y, x, ld_x, N, F);
 }
 
 KMF_CLONES_FUSED(kmf_gate_forward,
