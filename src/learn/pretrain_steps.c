@@ -21,6 +21,7 @@
  */
 #include "learn/pretrain.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "learn/ranks.h"
 
@@ -28,17 +29,9 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #define PI 3.14159265358979323846
 #define CLIP_EPSILON 1e-6 /* as PyTorch's clip_grad_norm_ has it */
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 double kmf_pretrain_rate(const kmf_pretrain *t, uint64_t step)
 {
@@ -356,14 +349,14 @@ int kmf_pretrain_measure(kmf_pretrain *t, uint64_t *steps, kmf_err *err)
             there = back = 0;
         kmf_mlm_batch batch;
         piece p = {0};
-        double begun = now();
+        double begun = kmf_now();
         if (encode_piece(t, &p, &batch, t->compares ? t->comparison.vectors : NULL, err) < 0)
             return KMF_ENOMEM;
-        double turned = now();
+        double turned = kmf_now();
         if (return_piece(t, &p, &batch, &t->gradients[0], stats, err) < 0)
             return KMF_ENOMEM;
         there += turned - begun;
-        back += now() - turned;
+        back += kmf_now() - turned;
     }
     there /= rounds - 1;
     back /= rounds - 1;

@@ -23,6 +23,7 @@
 #include "learn/word2vec.h"
 
 #include "base/barrier.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "learn/order.h"
 #include "seq/par.h"
@@ -30,7 +31,6 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <time.h>
 
 #define FEW 4
 #define LOSS_LIMIT 10.0   /* times the targets of a pair: it begins at 0.7 of that */
@@ -53,13 +53,6 @@ typedef struct run {
     atomic_int stop;       /* 1: after the step under way. Set between two steps */
     bool diverged;         /* the caller's thread's */
 } run;
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 static kmf_order order_of(const kmf_word2vec *t, uint64_t epoch)
 {
@@ -147,7 +140,7 @@ static void keep_books(run *r, uint64_t step)
 static void call_back(run *r)
 {
     kmf_word2vec_state state;
-    double time = now();
+    double time = kmf_now();
     if (r->diverged)
         atomic_store(&r->stop, 1);
     if (!r->fn || time - r->called < CALL_SECONDS)

@@ -12,6 +12,7 @@
  * and v of the first layer once for each word of the vocabulary (packed.h), and not for each token.
  */
 #include "base/barrier.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -20,7 +21,6 @@
 #include "seq/par.h"
 
 #include <math.h>
-#include <time.h>
 
 #define MOST_THREADS 1024
 
@@ -55,13 +55,6 @@ typedef struct race {
     kmf_barrier start;
 } race;
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* What was done, and in how many seconds. */
 typedef struct tally {
     double done, seconds;
@@ -72,12 +65,12 @@ static void encode(tally *sum, const race *r, const runner *own, size_t layers, 
                    double seconds)
 {
     double done = 0;
-    double begin = now();
+    double begin = kmf_now();
     double elapsed;
     do {
         kmf_encoder_forward(own->encoder, own->ids, r->off, r->n_seq, layers);
         done += (double)r->off[r->n_seq];
-        elapsed = now() - begin;
+        elapsed = kmf_now() - begin;
     } while (done < tokens && elapsed < seconds);
     sum->done += done;
     sum->seconds += elapsed;
@@ -85,11 +78,11 @@ static void encode(tally *sum, const race *r, const runner *own, size_t layers, 
 
 static void reach_limit(tally *sum, kmf_limit_kind kind)
 {
-    double begin = now();
+    double begin = kmf_now();
     double elapsed;
     do {
         sum->done += kmf_limit_portion(kind);
-        elapsed = now() - begin;
+        elapsed = kmf_now() - begin;
     } while (elapsed < LIMIT_TURN);
     sum->seconds += elapsed;
 }

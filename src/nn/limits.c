@@ -12,6 +12,7 @@
  * makes it less.
  */
 #include "base/barrier.h"
+#include "base/clock.h"
 #include "base/cpu.h"
 #include "base/err.h"
 #include "base/mem.h"
@@ -22,7 +23,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #if KMF_X86_LEVELS
 #include <immintrin.h>
 #elif KMF_BASELINE_FMA
@@ -232,13 +232,6 @@ static void set_arrays(trial *t, kmf_limit_kind kind, int threads)
     t->calls = PIECE_BYTES / t->n;
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void run(void *arg, int thread)
 {
     trial *t = arg;
@@ -250,13 +243,13 @@ static void run(void *arg, int thread)
         double done = 0;
         double seconds;
         kmf_barrier_wait(&t->barrier);
-        double begin = now();
+        double begin = kmf_now();
         do {
             for (size_t i = 0; i < t->calls; i++) {
                 done += t->fn(to + (t->to > KMF_PAGE ? at : 0), from + at, t->n);
                 at = at + t->n < t->from ? at + t->n : 0;
             }
-            seconds = now() - begin;
+            seconds = kmf_now() - begin;
         } while (seconds < t->seconds);
         t->rates[thread * REPEATS + r] = done / seconds;
     }
