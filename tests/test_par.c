@@ -258,9 +258,12 @@ END_TEST
 START_TEST(the_digest_is_that_of_rfc_1321)
 {
     char hex[KMF_MD5_TEXT];
-    ck_assert_int_eq(kmf_md5(hex, "", 0, NULL), 0);
+    const kmf_map parts[] = {{(const unsigned char *)"message", 7},
+                             {(const unsigned char *)" digest", 7}};
+    const kmf_map *const files[] = {&parts[0], &parts[1]};
+    ck_assert_int_eq(kmf_md5_files(hex, files, 0, true, NULL, NULL), 0);
     ck_assert_str_eq(hex, "d41d8cd98f00b204e9800998ecf8427e");
-    ck_assert_int_eq(kmf_md5(hex, "message digest", 14, NULL), 0);
+    ck_assert_int_eq(kmf_md5_files(hex, files, 2, true, NULL, NULL), 0);
     ck_assert_str_eq(hex, "f96b697d7cb7938d525a2f31aaf161d0");
 }
 END_TEST

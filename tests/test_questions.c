@@ -100,10 +100,10 @@ static place place_of(const kind *of, int threads)
     add_random(p.genome, "h", 300, &rng);
     add_random(p.genome, "b", 57, &rng);
     ck_assert_msg(kmf_genome_finish(p.genome, &err) == 0, "%s", err.msg);
-    p.windows = kmf_windows_new(kmf_genome_corpus(p.genome, KMF_GENOME_TRAIN), of->letters, 2,
-                                SEED, &err);
-    p.held = kmf_windows_new(kmf_genome_corpus(p.genome, KMF_GENOME_HELD), of->letters, 2, SEED,
-                             &err);
+    p.windows =
+        kmf_windows_new(kmf_genome_corpus(p.genome, KMF_GENOME_TRAIN), of->letters, SEED, &err);
+    p.held =
+        kmf_windows_new(kmf_genome_corpus(p.genome, KMF_GENOME_HELD), of->letters, SEED, &err);
     if (threads > 1)
         p.pool = kmf_pool_new(threads - 1, &err);
     kmf_spans_options_default(&p.spans);

@@ -54,7 +54,7 @@ static place place_of(const record *records, size_t n, size_t window, double fra
     }
     ck_assert_msg(kmf_genome_finish(p.genome, &err) == 0, "%s", err.msg);
     kmf_genome_part part = fixed ? KMF_GENOME_HELD : KMF_GENOME_TRAIN;
-    p.windows = kmf_windows_new(kmf_genome_corpus(p.genome, part), window, 2, SEED, &err);
+    p.windows = kmf_windows_new(kmf_genome_corpus(p.genome, part), window, SEED, &err);
     ck_assert_ptr_nonnull(p.windows);
     p.viewer = (kmf_viewer){
         .genome = p.genome, .part = part, .windows = p.windows, .seed = SEED, .fixed = fixed};

@@ -214,7 +214,7 @@ static unsigned char *laid_out(const struct parts *parts, size_t shift, size_t *
         list[i].bytes = p->bytes;
         begin += p->bytes;
     }
-    char *header = kmf_safetensors_header(list, parts->n, &header_len, &err);
+    char *header = kmf_safetensors_header(list, parts->n, NULL, 0, &header_len, &err);
     ck_assert_msg(header != NULL, "%s", err.msg);
     unsigned char *bytes = malloc(header_len + shift + begin);
     memcpy(bytes, header, header_len);

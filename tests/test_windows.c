@@ -130,9 +130,9 @@ static kmf_corpus *corpus_of(const size_t *lens, size_t n)
     return corpus;
 }
 
-static kmf_windows *windows_of(const kmf_corpus *corpus, size_t letters, int strands)
+static kmf_windows *windows_of(const kmf_corpus *corpus, size_t letters)
 {
-    kmf_windows *w = kmf_windows_new(corpus, letters, strands, SEED, NULL);
+    kmf_windows *w = kmf_windows_new(corpus, letters, SEED, NULL);
     ck_assert_ptr_nonnull(w);
     return w;
 }
@@ -195,7 +195,7 @@ START_TEST(windows_of_an_epoch_are_those_of_the_definition)
     lens[0] = 1;
     kmf_corpus *corpus = corpus_of(lens, SEGMENTS);
     for (size_t letters = 1; letters <= 60; letters += letters < 8 ? 1 : 13) {
-        kmf_windows *w = windows_of(corpus, letters, 2);
+        kmf_windows *w = windows_of(corpus, letters);
         uint64_t count = 0;
         for (size_t s = 0; s < SEGMENTS; s++)
             count += naive_count(lens[s], letters);
@@ -227,7 +227,7 @@ START_TEST(counts_by_hand)
                  {27, 11, 1}, {28, 11, 2}, {3, 1, 2},   {1, 1, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         kmf_corpus *corpus = corpus_of(&cases[i].n, 1);
-        kmf_windows *w = windows_of(corpus, cases[i].letters, 1);
+        kmf_windows *w = windows_of(corpus, cases[i].letters);
         ck_assert_uint_eq(kmf_windows_count(w), cases[i].count);
         kmf_windows_free(w);
         kmf_corpus_free(corpus);
@@ -239,8 +239,8 @@ START_TEST(any_window_is_had_without_those_before_it)
 {
     static const size_t lens[] = {1000, 35, 7, 2000, 64};
     kmf_corpus *corpus = corpus_of(lens, 5);
-    kmf_windows *w = windows_of(corpus, 32, 2);
-    kmf_windows *other = windows_of(corpus, 32, 2);
+    kmf_windows *w = windows_of(corpus, 32);
+    kmf_windows *other = windows_of(corpus, 32);
     uint64_t n = kmf_windows_count(w);
     kmf_excerpt *in_order = malloc(3 * n * sizeof *in_order);
     size_t wrong = 0;
@@ -269,7 +269,7 @@ START_TEST(every_base_is_covered_over_the_epochs)
     static const size_t lens[] = {1, 9, 10, 11, 14, 19, 20, 25, 29, 30, 57, 200};
     enum { SEGMENTS = sizeof lens / sizeof lens[0], EPOCHS = 300 };
     kmf_corpus *corpus = corpus_of(lens, SEGMENTS);
-    kmf_windows *w = windows_of(corpus, 10, 2);
+    kmf_windows *w = windows_of(corpus, 10);
     uint64_t all = kmf_corpus_start(corpus, SEGMENTS);
     uint32_t *covered = calloc(all, sizeof *covered);
     size_t missed = 0;
@@ -298,7 +298,7 @@ START_TEST(offsets_are_uniform_and_strands_are_half_and_half)
     uint64_t pairs[4] = {0}; /* strand of a window in two epochs */
     double expected[30];
     kmf_corpus *corpus = corpus_of(lens, 2);
-    kmf_windows *w = windows_of(corpus, 20, 2);
+    kmf_windows *w = windows_of(corpus, 20);
     ck_assert_uint_eq(kmf_windows_count(w), 1 + 2);
     unsigned last = 0;
     for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
@@ -323,13 +323,6 @@ START_TEST(offsets_are_uniform_and_strands_are_half_and_half)
         expected[i] = EPOCHS / 4.0;
     chi_square_test("strands of two epochs", pairs, expected, 4);
     kmf_windows_free(w);
-    w = windows_of(corpus, 20, 1);
-    for (uint64_t i = 0; i < 300; i++) {
-        kmf_excerpt e;
-        kmf_windows_get(w, i / 3, i % 3, &e);
-        ck_assert(!e.reverse);
-    }
-    kmf_windows_free(w);
     kmf_corpus_free(corpus);
 }
 END_TEST
@@ -338,7 +331,7 @@ START_TEST(the_fixed_set_is_spread_evenly_and_stays_the_same)
 {
     static const size_t lens[] = {500, 3, 33, 4096, 9, 700};
     kmf_corpus *corpus = corpus_of(lens, 6);
-    kmf_windows *w = windows_of(corpus, 16, 2);
+    kmf_windows *w = windows_of(corpus, 16);
     uint64_t count = kmf_windows_count(w);
     kmf_excerpt *all = windows_in_place(w, 0);
     uint64_t reversed = 0;
@@ -450,7 +443,7 @@ START_TEST(no_window_touches_what_the_other_part_holds)
     ck_assert_int_eq(kmf_genome_finish(genome, &err), 0);
     for (kmf_genome_part part = 0; part < KMF_GENOME_PARTS; part++) {
         const kmf_corpus *corpus = kmf_genome_corpus(genome, part);
-        kmf_windows *w = windows_of(corpus, 40, 2);
+        kmf_windows *w = windows_of(corpus, 40);
         uint64_t n = kmf_windows_count(w);
         size_t foreign = 0;
         size_t letters = 0;
@@ -479,7 +472,7 @@ END_TEST
 START_TEST(an_empty_part_has_no_windows)
 {
     kmf_corpus *corpus = corpus_of(NULL, 0);
-    kmf_windows *w = windows_of(corpus, 10, 2);
+    kmf_windows *w = windows_of(corpus, 10);
     ck_assert_uint_eq(kmf_windows_count(w), 0);
     ck_assert_uint_eq(kmf_windows_fixed_count(w, 5), 0);
     kmf_windows_free(w);
@@ -494,11 +487,11 @@ START_TEST(every_allocation_may_fail)
     for (size_t at = 1; at <= 2; at++) {
         kmf_err err = {0};
         kmf_mem_fail_at(at);
-        ck_assert_ptr_null(kmf_windows_new(corpus, 5, 1, 1, &err));
+        ck_assert_ptr_null(kmf_windows_new(corpus, 5, 1, &err));
         ck_assert_int_eq(err.code, KMF_ENOMEM);
     }
     kmf_mem_fail_at(0);
-    kmf_windows *w = kmf_windows_new(corpus, 5, 1, 1, NULL);
+    kmf_windows *w = kmf_windows_new(corpus, 5, 1, NULL);
     ck_assert_uint_eq(kmf_mem_count(), 2);
     kmf_windows_free(w);
     kmf_corpus_free(corpus);

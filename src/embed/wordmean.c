@@ -103,12 +103,6 @@ typedef struct word_mean {
 
 /* ---------------------------------------------------------------- a piece --------------- */
 
-/* How many words there could be, where they have a table by code. */
-static size_t n_codes(const kmf_kmer_kind *kind)
-{
-    return (size_t)1 << kind->alphabet->bits * kind->k;
-}
-
 /* The windows of one length in a piece, whose codes come one after the other. */
 typedef struct walk {
     const length *words;
@@ -269,7 +263,7 @@ static size_t own_windows(const kmf_piece *p, const length *words)
 static bool worth_counting(const kmf_piece *p, const length *words)
 {
     size_t worth = words->bytes.kernel ? WORTH_BYTES : WORTH;
-    return words->column && own_windows(p, words) >= n_codes(&words->kind) / worth;
+    return words->column && own_windows(p, words) >= kmf_kmer_codes(&words->kind) / worth;
 }
 
 static walk walk_of(const word_mean *m, size_t j, const kmf_batch *b, const desk *own,
@@ -407,7 +401,9 @@ static size_t bytes(const kmf_method *method)
     }
     for (size_t j = 0; j < m->n_lengths; j++) {
         const length *words = &m->lengths[j];
-        total += words->column ? (n_codes(&words->kind) + words->n_rows) * sizeof(int32_t) : 0;
+        total += words->column
+                     ? (kmf_kmer_codes(&words->kind) + words->n_rows) * sizeof(int32_t)
+                     : 0;
         total += words->in_columns ? m->n_desks * kmf_columns_bytes(words->kind.k) : 0;
         total += words->weights ? words->n_rows * sizeof *words->weights : 0;
         total += kmf_bytetable_bytes(&words->bytes);
@@ -512,7 +508,7 @@ static void drop_words(const word_mean *m)
     for (size_t j = 0; j < m->n_lengths; j++) {
         const kmf_kmer_kind *words = &m->lengths[j].kind;
         int32_t *dense = m->vectors->words[words->k].dense;
-        for (size_t code = 0; dense && code < n_codes(words); code++)
+        for (size_t code = 0; dense && code < kmf_kmer_codes(words); code++)
             if (dense[code] >= 0 && m->weights[dense[code]] == 0)
                 dense[code] = -1;
     }
@@ -562,7 +558,7 @@ static int make_columns(length *words, const word_mean *m, kmf_err *err)
 {
     const kmf_vectors *v = m->vectors;
     const int32_t *dense = v->words[words->kind.k].dense;
-    size_t n = n_codes(&words->kind);
+    size_t n = kmf_kmer_codes(&words->kind);
     int32_t *column = kmf_malloc(v->info.n, sizeof *column, err); /* of each row */
     words->column = kmf_malloc(n, sizeof *words->column, err);
     words->rows = kmf_malloc(v->words[words->kind.k].n, sizeof *words->rows, err);
@@ -607,7 +603,7 @@ static int choose_pieces(word_mean *m, const kmf_embed_options *o, kmf_err *err)
         kmf_batch_choose(o->batch_tokens, m->base.stretch.span, m->vectors->info.dim, false);
     for (size_t j = 0; j < m->n_lengths; j++) {
         length *words = &m->lengths[j];
-        if (!m->vectors->words[words->kind.k].dense || n < n_codes(&words->kind) / WORTH)
+        if (!m->vectors->words[words->kind.k].dense || n < kmf_kmer_codes(&words->kind) / WORTH)
             continue;
         if (make_columns(words, m, err) < 0)
             return KMF_ENOMEM;

@@ -485,14 +485,14 @@ static int make_windows(kmf_pretrain *t, kmf_err *err)
     const kmf_corpus *held = kmf_genome_corpus(t->genome, KMF_GENOME_HELD);
     size_t letters = window_letters(t);
     kmf_genome_information(t->genome, &info);
-    t->windows = kmf_windows_new(kmf_genome_corpus(t->genome, KMF_GENOME_TRAIN), letters, 2,
+    t->windows = kmf_windows_new(kmf_genome_corpus(t->genome, KMF_GENOME_TRAIN), letters,
                                  t->opts.seed, err);
     if (!t->windows)
         return KMF_ENOMEM;
     t->short_segments = short_segments(t);
     if (info.parts[KMF_GENOME_HELD].kept == 0)
         return 0;
-    t->held_windows = kmf_windows_new(held, letters, 2, t->opts.seed, err);
+    t->held_windows = kmf_windows_new(held, letters, t->opts.seed, err);
     if (!t->held_windows)
         return KMF_ENOMEM;
     t->n_held = kmf_windows_fixed_count(t->held_windows, t->opts.val_windows);

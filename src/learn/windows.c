@@ -21,7 +21,6 @@
 struct kmf_windows {
     const kmf_corpus *corpus; /* borrowed */
     size_t letters;           /* W */
-    int strands;
     uint64_t seed;
     uint64_t n_segments;
     uint64_t *first; /* owned [n_segments + 1]; the last one is the number of windows */
@@ -42,10 +41,10 @@ static uint64_t windows_of(uint64_t n, uint64_t letters)
     return 2 * (n % letters) < letters ? c - 1 : c;
 }
 
-kmf_windows *kmf_windows_new(const kmf_corpus *corpus, size_t letters, int strands,
-                             uint64_t seed, kmf_err *err)
+kmf_windows *kmf_windows_new(const kmf_corpus *corpus, size_t letters, uint64_t seed,
+                             kmf_err *err)
 {
-    assert(letters >= 1 && (strands == 1 || strands == 2));
+    assert(letters >= 1);
     kmf_corpus_info info;
     kmf_windows *w = kmf_calloc(1, sizeof *w, err);
     if (!w)
@@ -53,7 +52,6 @@ kmf_windows *kmf_windows_new(const kmf_corpus *corpus, size_t letters, int stran
     kmf_corpus_information(corpus, &info);
     w->corpus = corpus;
     w->letters = letters;
-    w->strands = strands;
     w->seed = seed;
     w->n_segments = info.segments;
     w->first = kmf_malloc((size_t)info.segments + 1, sizeof *w->first, err);
@@ -119,7 +117,7 @@ static kmf_excerpt cut(const kmf_windows *w, uint64_t epoch, uint64_t number)
 static bool draw_strand(const kmf_windows *w, uint64_t purpose, uint64_t epoch, uint64_t number)
 {
     kmf_rng rng = kmf_draw(w->seed, purpose, epoch, number);
-    return w->strands == 2 && kmf_rng_below(&rng, 2) == 1;
+    return kmf_rng_below(&rng, 2) == 1;
 }
 
 void kmf_windows_get(const kmf_windows *windows, uint64_t epoch, uint64_t i,

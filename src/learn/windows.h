@@ -7,7 +7,7 @@
  *                          over
  *   where                  one after another, from an offset drawn for each epoch and segment,
  *                          0 .. n - c W
- *   strand                 forward, or drawn for each epoch and window
+ *   strand                 drawn for each epoch and window
  *   order                  that of order.h, another one in each epoch
  *
  * Windows of an epoch have no letter in common, and none crosses the end of a segment. All that
@@ -50,9 +50,9 @@ typedef struct kmf_excerpt {
 
 typedef struct kmf_windows kmf_windows;
 
-/* corpus: finished, of DNA; borrowed. letters: W, 1 or more. strands: 1 or 2. */
-kmf_windows *kmf_windows_new(const kmf_corpus *corpus, size_t letters, int strands,
-                             uint64_t seed, kmf_err *err) KMF_MUST_CHECK;
+/* corpus: finished, of DNA; borrowed. letters: W, 1 or more. */
+kmf_windows *kmf_windows_new(const kmf_corpus *corpus, size_t letters, uint64_t seed,
+                             kmf_err *err) KMF_MUST_CHECK;
 void kmf_windows_free(kmf_windows *windows);
 uint64_t kmf_windows_bytes(const kmf_windows *windows);
 

@@ -393,8 +393,8 @@ static char *header_text(const kmf_stored *tensors, size_t n, const char *const 
     return text;
 }
 
-static char *make_header(const kmf_stored *tensors, size_t n, const char *const *pairs,
-                         size_t n_pairs, size_t *len_bytes, kmf_err *err)
+char *kmf_safetensors_header(const kmf_stored *tensors, size_t n, const char *const *pairs,
+                             size_t n_pairs, size_t *len_bytes, kmf_err *err)
 {
     char *header = NULL;
     char *text = header_text(tensors, n, pairs, n_pairs, err);
@@ -415,12 +415,6 @@ static char *make_header(const kmf_stored *tensors, size_t n, const char *const 
     }
     kmf_free(text);
     return header;
-}
-
-char *kmf_safetensors_header(const kmf_stored *tensors, size_t n, size_t *len_bytes,
-                             kmf_err *err)
-{
-    return make_header(tensors, n, NULL, 0, len_bytes, err);
 }
 
 /* One value as stored; false if it is finite but would not be. */
@@ -499,7 +493,7 @@ int kmf_safetensors_write(kmf_out *out, kmf_stored *tensors, const void *const *
     size_t len = 0;
     place(tensors, n);
     kmf_err cause = {0}; /* err may be NULL, and the code is needed */
-    char *header = make_header(tensors, n, pairs, n_pairs, &len, &cause);
+    char *header = kmf_safetensors_header(tensors, n, pairs, n_pairs, &len, &cause);
     if (!header)
         return kmf_fail(err, cause.code, "%s", cause.msg);
     int rc = kmf_out_write(out, header, len, err);

@@ -69,10 +69,11 @@ void kmf_stored_to_f32(float *to, const unsigned char *bytes, kmf_dtype dtype, s
 
 /*
  * Length and header of a file with these tensors, in this order, begins as they say; padded
- * with spaces so that the data starts at a multiple of 64. Freed by kmf_free.
+ * with spaces so that the data starts at a multiple of 64. Freed by kmf_free. pairs: as
+ * kmf_safetensors_write.
  */
-char *kmf_safetensors_header(const kmf_stored *tensors, size_t n, size_t *len_bytes,
-                             kmf_err *err) KMF_MUST_CHECK;
+char *kmf_safetensors_header(const kmf_stored *tensors, size_t n, const char *const *pairs,
+                             size_t n_pairs, size_t *len_bytes, kmf_err *err) KMF_MUST_CHECK;
 
 /*
  * Writes header and data. On entry name, dtype, shape and rank of each are set, the rest is filled

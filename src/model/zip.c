@@ -39,11 +39,6 @@
 #define ENCRYPTED 1u
 #define STORED 0
 
-static unsigned load16(const unsigned char *p)
-{
-    return p[0] | (unsigned)p[1] << 8;
-}
-
 bool kmf_zip_begins(const unsigned char *bytes, size_t len)
 {
     return len >= LOCAL_BYTES && kmf_le_load32(bytes) == LOCAL_SIGNATURE;
@@ -62,7 +57,7 @@ static size_t find_end(const unsigned char *bytes, size_t len)
 {
     for (size_t comment = 0; comment <= COMMENT_MAX && comment + END_BYTES < len; comment++) {
         const unsigned char *p = bytes + len - comment - END_BYTES;
-        if (kmf_le_load32(p) == END_SIGNATURE && load16(p + 20) == comment)
+        if (kmf_le_load32(p) == END_SIGNATURE && kmf_le_load16(p + 20) == comment)
             return len - comment - END_BYTES;
     }
     return 0;
@@ -92,7 +87,7 @@ static int read_end(struct end *end, const unsigned char *bytes, size_t len, con
         return kmf_fail(err, KMF_EMODEL,
                         "%s: cut off: begins as a ZIP archive, but has no directory at its end",
                         name);
-    *end = (struct end){.n = load16(bytes + at + 10),
+    *end = (struct end){.n = kmf_le_load16(bytes + at + 10),
                         .bytes = kmf_le_load32(bytes + at + 12),
                         .begin = kmf_le_load32(bytes + at + 16),
                         .limit = at};
@@ -110,8 +105,8 @@ static int read_end(struct end *end, const unsigned char *bytes, size_t len, con
 static bool widen(uint64_t *number[3], const unsigned char *extra, size_t len)
 {
     while (len >= 4) {
-        size_t size = load16(extra + 2);
-        bool wide = load16(extra) == EXTRA_ZIP64;
+        size_t size = kmf_le_load16(extra + 2);
+        bool wide = kmf_le_load16(extra) == EXTRA_ZIP64;
         extra += 4;
         len -= 4;
         if (size > len)
@@ -141,9 +136,9 @@ static size_t read_entry(kmf_zip_entry *entry, const unsigned char *p, size_t ro
     uint64_t len = kmf_le_load32(p + 24);
     uint64_t header = kmf_le_load32(p + 42);
     uint64_t *numbers[3] = {&len, &stored, &header}; /* in the order of the ZIP64 field */
-    size_t name_len = load16(p + 28);
-    size_t extra_len = load16(p + 30);
-    size_t all = CENTRAL_BYTES + name_len + extra_len + load16(p + 32);
+    size_t name_len = kmf_le_load16(p + 28);
+    size_t extra_len = kmf_le_load16(p + 30);
+    size_t all = CENTRAL_BYTES + name_len + extra_len + kmf_le_load16(p + 32);
     if (all > room)
         return 0;
     if ((len == UINT32_MAX || stored == UINT32_MAX || header == UINT32_MAX) &&
@@ -156,8 +151,8 @@ static size_t read_entry(kmf_zip_entry *entry, const unsigned char *p, size_t ro
                              .header = (size_t)header,
                              .len = (size_t)len,
                              .stored = (size_t)stored,
-                             .method = load16(p + 10),
-                             .flags = load16(p + 8),
+                             .method = kmf_le_load16(p + 10),
+                             .flags = kmf_le_load16(p + 8),
                              .checksum = kmf_le_load32(p + 16)};
     return all;
 }
@@ -241,10 +236,11 @@ int kmf_zip_data(const unsigned char **data, const kmf_zip *zip, const kmf_zip_e
     if (entry->header > room || room - entry->header < LOCAL_BYTES + entry->name_len)
         return wrong(entry, "lies beyond the end of the file", name, err);
     const unsigned char *local = zip->bytes + entry->header;
-    if (kmf_le_load32(local) != LOCAL_SIGNATURE || load16(local + 26) != entry->name_len ||
+    if (kmf_le_load32(local) != LOCAL_SIGNATURE ||
+        kmf_le_load16(local + 26) != entry->name_len ||
         memcmp(local + LOCAL_BYTES, entry->name, entry->name_len) != 0)
         return wrong(entry, "is not where the ZIP directory says", name, err);
-    size_t skip = LOCAL_BYTES + entry->name_len + load16(local + 28);
+    size_t skip = LOCAL_BYTES + entry->name_len + kmf_le_load16(local + 28);
     room -= entry->header;
     if (skip > room || entry->len > room - skip)
         return wrong(entry, "lies beyond the end of the file", name, err);

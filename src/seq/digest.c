@@ -25,16 +25,6 @@ static void end(char hex[KMF_MD5_TEXT], hts_md5_context *md5)
     hts_md5_destroy(md5);
 }
 
-int kmf_md5(char hex[KMF_MD5_TEXT], const void *bytes, size_t n, kmf_err *err)
-{
-    hts_md5_context *md5 = begin(err);
-    if (!md5)
-        return KMF_ENOMEM;
-    hts_md5_update(md5, bytes, n);
-    end(hex, md5);
-    return 0;
-}
-
 int kmf_md5_files(char hex[KMF_MD5_TEXT], const kmf_map *const *files, size_t n, bool keep,
                   const atomic_bool *stop, kmf_err *err)
 {

@@ -10,11 +10,8 @@
 
 #define KMF_MD5_TEXT 33
 
-/* 32 lower-case hex digits and a NUL. KMF_ENOMEM. */
-int kmf_md5(char hex[KMF_MD5_TEXT], const void *bytes, size_t n, kmf_err *err) KMF_MUST_CHECK;
-
 /*
- * The same for n files, one behind another. What is read of them does not stay in memory; keep:
+ * 32 lower-case hex digits and a NUL, of n files, one behind another; or KMF_ENOMEM. What is read of them does not stay in memory; keep:
  * they are texts in memory, which stay. stop, unless NULL, may become true meanwhile: the digest is
  * then of no use.
  */

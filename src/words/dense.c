@@ -79,11 +79,6 @@ static int group_of(const kmf_kmer_kind *kind)
     return in_groups(kind) ? S_of[kind->k] : 1;
 }
 
-static size_t n_codes_of(const kmf_kmer_kind *kind)
-{
-    return (size_t)1 << kind->alphabet->bits * kind->k;
-}
-
 static size_t n_groups_of(const kmf_kmer_kind *kind)
 {
     int S = group_of(kind);
@@ -92,8 +87,8 @@ static size_t n_groups_of(const kmf_kmer_kind *kind)
 
 size_t kmf_dense_bytes(const kmf_kmer_kind *kind, int workers)
 {
-    return (size_t)workers * (sizeof(desk) + n_groups_of(kind) + n_codes_of(kind)) +
-           n_codes_of(kind) * sizeof(uint64_t) + n_codes_of(kind) / CARRIED + 1;
+    return (size_t)workers * (sizeof(desk) + n_groups_of(kind) + kmf_kmer_codes(kind)) +
+           kmf_kmer_codes(kind) * sizeof(uint64_t) + kmf_kmer_codes(kind) / CARRIED + 1;
 }
 
 kmf_dense *kmf_dense_new(const kmf_kmer_kind *kind, int workers, kmf_err *err)
@@ -103,7 +98,7 @@ kmf_dense *kmf_dense_new(const kmf_kmer_kind *kind, int workers, kmf_err *err)
     if (!d)
         return NULL;
     d->kind = kind;
-    d->n_codes = n_codes_of(kind);
+    d->n_codes = kmf_kmer_codes(kind);
     d->S = group_of(kind);
     d->W = kind->k + d->S - 1;
     d->workers = workers;

@@ -24,6 +24,12 @@ typedef struct kmf_kmer_kind {
     bool canonical;
 } kmf_kmer_kind;
 
+/* How many codes there are, for tables that have a place for each. */
+static inline size_t kmf_kmer_codes(const kmf_kmer_kind *kind)
+{
+    return (size_t)1 << kind->alphabet->bits * kind->k;
+}
+
 typedef struct kmf_tally {
     uint64_t kmers;     /* windows of letters alone */
     uint64_t ambiguous; /* the other windows        */

@@ -25,7 +25,6 @@
 
 #define BYTES_MAX ((size_t)1 << 28)
 #define TOKENS_MAX ((size_t)1 << 25)
-#define PART_MAX 128
 
 typedef struct reading {
     kmf_vocab *v;     /* borrowed */

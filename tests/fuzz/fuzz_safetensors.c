@@ -26,7 +26,7 @@ static void check_again(const kmf_safetensors *st)
     kmf_safetensors again;
     kmf_err err = {0};
     size_t header_len;
-    char *header = kmf_safetensors_header(st->tensors, st->n, &header_len, &err);
+    char *header = kmf_safetensors_header(st->tensors, st->n, NULL, 0, &header_len, &err);
     must(header != NULL && header_len % 64 == 0);
     unsigned char *bytes = kmf_malloc(header_len + st->data_len, 1, &err);
     must(bytes != NULL);
