@@ -186,9 +186,9 @@ static size_t stem_length(const char *path)
     return strlen(path);
 }
 
-char *kmf_sidecar(const char *path, const char *suffix, kmf_err *err)
+char *kmf_companion(const char *path, const char *ending, kmf_err *err)
 {
-    return kmf_strprintf(err, "%.*s%s", (int)stem_length(path), path, suffix);
+    return kmf_strprintf(err, "%.*s%s", (int)stem_length(path), path, ending);
 }
 
 #define LINKS_MOST 40 /* from one to the next, as Linux has it */

@@ -65,9 +65,6 @@ int kmf_folder_sync(const char *folder, kmf_err *err) KMF_MUST_CHECK;
 /* The same for the folder that path is in. */
 int kmf_parent_sync(const char *path, kmf_err *err) KMF_MUST_CHECK;
 
-/* path with its extension (.npy .tsv .tsv.gz) replaced by suffix. Freed by kmf_free. */
-char *kmf_sidecar(const char *path, const char *suffix, kmf_err *err) KMF_MUST_CHECK;
-
 bool kmf_ends_with(const char *s, const char *suffix);
 
 /* Does path exist and is no regular file: a pipe, a device? Such are written in place. */

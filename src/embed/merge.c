@@ -57,7 +57,7 @@ typedef struct merge {
 
 static int open_files(shard *s, kmf_err *err)
 {
-    char *name = kmf_sidecar(s->path, ".ids.tsv", err);
+    char *name = kmf_companion(s->path, ".ids.tsv", err);
     if (!name)
         return KMF_ENOMEM;
     s->ids = fopen(name, "rb");
@@ -74,7 +74,7 @@ static int read_provenance(shard *s, size_t n_shards, kmf_err *err)
 {
     size_t len;
     size_t count = 0;
-    char *name = kmf_sidecar(s->path, ".json", err);
+    char *name = kmf_companion(s->path, ".json", err);
     if (!name)
         return KMF_ENOMEM;
     char *text = kmf_file_read(name, JSON_BYTES_MAX, &len, err);

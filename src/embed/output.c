@@ -63,14 +63,9 @@ static int check_path(const char *path, int f16, kmf_err *err)
     return 0;
 }
 
-char *kmf_companion(const char *path, const char *ending, kmf_err *err)
-{
-    return kmf_sidecar(path, ending, err);
-}
-
 static kmf_out *open_companion(const char *path, const char *suffix, kmf_err *err)
 {
-    char *name = kmf_sidecar(path, suffix, err);
+    char *name = kmf_companion(path, suffix, err);
     kmf_out *out = name ? kmf_out_open(name, err) : NULL;
     kmf_free(name);
     return out;

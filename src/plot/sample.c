@@ -167,7 +167,7 @@ static int add_names(kmf_picked *s, const kmf_rows *rows, kmf_err *err)
 {
     size_t *places = NULL;
     int status = KMF_ENOMEM;
-    char *path = kmf_sidecar(rows->path, ".ids.tsv", err);
+    char *path = kmf_companion(rows->path, ".ids.tsv", err);
     if (!path)
         return KMF_ENOMEM;
     FILE *file = fopen(path, "rb");

@@ -271,7 +271,7 @@ int kmf_table_check_path(const char *path, bool beside, kmf_err *err)
 
 static kmf_out *write_json(const char *path, const char *provenance, kmf_err *err)
 {
-    char *name = kmf_sidecar(path, ".json", err);
+    char *name = kmf_companion(path, ".json", err);
     kmf_out *json = name ? kmf_out_open(name, err) : NULL;
     kmf_free(name);
     if (json && (kmf_out_write(json, provenance, strlen(provenance), err) < 0 ||
