@@ -90,6 +90,37 @@ int kmf_file_there(const char *path, kmf_err *err)
     return 0;
 }
 
+bool kmf_read_at(int fd, void *to, size_t n, uint64_t at, size_t *got)
+{
+    *got = 0;
+    while (*got < n) {
+        ssize_t done = pread(fd, (char *)to + *got, n - *got, (off_t)(at + *got));
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return false;
+        if (done == 0)
+            break;
+        *got += (size_t)done;
+    }
+    return true;
+}
+
+bool kmf_write_at(int fd, const void *bytes, size_t n, uint64_t at)
+{
+    for (size_t put = 0; put < n;) {
+        ssize_t done = pwrite(fd, (const char *)bytes + put, n - put, (off_t)(at + put));
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done == 0)
+            errno = EIO;
+        if (done <= 0)
+            return false;
+        put += (size_t)done;
+    }
+    return true;
+}
+
 int kmf_map_open(kmf_map *map, const char *path, kmf_err *err)
 {
     struct stat st;
@@ -380,23 +411,11 @@ int kmf_out_write(kmf_out *out, const void *data, size_t n, kmf_err *err)
 
 int kmf_out_put(kmf_out *out, uint64_t at, const void *data, size_t n, kmf_err *err)
 {
-    const char *bytes = data;
     int status = check_open(out, err);
     if (status < 0)
         return status;
     atomic_store_explicit(&out->put, true, memory_order_relaxed);
-    while (n > 0) {
-        errno = 0;
-        ssize_t done = pwrite(fileno(out->file), bytes, n, (off_t)at);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done <= 0)
-            return write_failed(out, err);
-        bytes += done;
-        at += (uint64_t)done;
-        n -= (size_t)done;
-    }
-    return 0;
+    return kmf_write_at(fileno(out->file), data, n, at) ? 0 : write_failed(out, err);
 }
 
 int kmf_out_pass(kmf_out *out, size_t n, kmf_err *err)

@@ -20,6 +20,11 @@ char *kmf_file_read(const char *path, size_t limit, size_t *len_bytes,
  */
 int kmf_file_there(const char *path, kmf_err *err) KMF_MUST_CHECK;
 
+/* Up to n bytes of a file from `at` on, fewer at its end; false: errno says why not. */
+bool kmf_read_at(int fd, void *to, size_t n, uint64_t at, size_t *got) KMF_MUST_CHECK;
+/* All n bytes; false: errno says why not. */
+bool kmf_write_at(int fd, const void *bytes, size_t n, uint64_t at) KMF_MUST_CHECK;
+
 /* A read-only map of a regular file. */
 typedef struct kmf_map {
     const unsigned char *bytes; /* NULL if len is 0 */

@@ -72,38 +72,19 @@ void kmf_spill_free(kmf_spill *spill)
 int kmf_spill_append(kmf_spill *spill, const void *bytes, size_t n, uint64_t *offset,
                      kmf_err *err)
 {
-    const char *p = bytes;
-    uint64_t at = atomic_fetch_add(&spill->size, (n + 7) & ~(uint64_t)7);
-    *offset = at;
-    while (n > 0) {
-        ssize_t put = pwrite(spill->fd, p, n, (off_t)at);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put <= 0)
-            return fail_io(spill, at, err);
-        p += put;
-        at += (uint64_t)put;
-        n -= (size_t)put;
-    }
-    return 0;
+    *offset = atomic_fetch_add(&spill->size, (n + 7) & ~(uint64_t)7);
+    return kmf_write_at(spill->fd, bytes, n, *offset) ? 0 : fail_io(spill, *offset, err);
 }
 
 int kmf_spill_read(const kmf_spill *spill, uint64_t offset, void *bytes, size_t n, kmf_err *err)
 {
-    char *p = bytes;
-    while (n > 0) {
-        ssize_t got = pread(spill->fd, p, n, (off_t)offset);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got == 0)
-            errno = EIO;
-        if (got <= 0)
-            return fail_io(spill, kmf_spill_size(spill), err);
-        p += got;
-        offset += (uint64_t)got;
-        n -= (size_t)got;
+    size_t got;
+    if (kmf_read_at(spill->fd, bytes, n, offset, &got)) {
+        if (got == n)
+            return 0;
+        errno = EIO;
     }
-    return 0;
+    return fail_io(spill, kmf_spill_size(spill), err);
 }
 
 int kmf_spill_map(const kmf_spill *spill, kmf_map *map, kmf_err *err)

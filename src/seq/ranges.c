@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "seq/ranges.h"
 
+#include "base/io.h"
 #include "base/mem.h"
 #include "seq/scan.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define RANGE_LEAST ((size_t)48 << 10) /* bytes; of less it does not pay */
 #define N_LEAST 4                      /* of a file that ranges are for */
@@ -39,23 +38,6 @@ typedef struct parse {
 
 /* ---------------------------------------------------------------- the file -------------- */
 
-/* Up to n bytes, fewer at the end of the file; false: it cannot be read. */
-static bool read_at(int file, char *to, size_t n, uint64_t at, size_t *got)
-{
-    *got = 0;
-    while (*got < n) {
-        ssize_t read = pread(file, to + *got, n - *got, (off_t)(at + *got));
-        if (read < 0 && errno == EINTR)
-            continue;
-        if (read < 0)
-            return false;
-        if (read == 0)
-            break;
-        *got += (size_t)read;
-    }
-    return true;
-}
-
 /* Lines that begin with '>' behind the first line end. */
 static size_t count_headers(const char *bytes, size_t n)
 {
@@ -77,7 +59,7 @@ static bool has_contigs(const kmf_ranges *r)
     uint64_t n_samples = r->size / SAMPLE_EVERY + 1;
     n_samples = n_samples < SAMPLES_MOST ? n_samples : SAMPLES_MOST;
     for (uint64_t i = 0; i < n_samples; i++) {
-        if (!read_at(r->file, bytes, sizeof bytes, r->size / n_samples * i, &n) || n == 0 ||
+        if (!kmf_read_at(r->file, bytes, sizeof bytes, r->size / n_samples * i, &n) || n == 0 ||
             (i == 0 && bytes[0] != '>'))
             return false;
         headers += count_headers(bytes, n);
@@ -312,7 +294,7 @@ bool kmf_range_read(kmf_range *range, const kmf_ranges *ranges, uint64_t i,
     size_t before = at < BEFORE ? (size_t)at : BEFORE;
     size_t own = ranges->size - at < ranges->step ? (size_t)(ranges->size - at) : ranges->step;
     size_t n;
-    if (!read_at(ranges->file, room->bytes, before + own + BEHIND, at - before, &n) ||
+    if (!kmf_read_at(ranges->file, room->bytes, before + own + BEHIND, at - before, &n) ||
         n < before + own)
         return false;
     parse w = {.ranges = ranges,
