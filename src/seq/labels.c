@@ -41,13 +41,8 @@ static int read_all(kmf_text *text, const char *path, kmf_err *err)
     kmf_bytes *in = file ? kmf_bytes_open(file, NULL, err) : NULL;
     if (!in)
         return KMF_EIO;
-    while (status == 0 && (status = kmf_bytes_next(in, &block, &n, &reason)) > 0) {
-        status = kmf_text_reserve(text, n, err);
-        if (status < 0)
-            break;
-        memcpy(text->bytes + text->len, block, n);
-        text->len += n;
-    }
+    while (status == 0 && (status = kmf_bytes_next(in, &block, &n, &reason)) > 0)
+        status = kmf_text_append(text, block, n, err);
     if (status == 0)
         status = kmf_text_reserve(text, 1, err);
     kmf_bytes_close(in);

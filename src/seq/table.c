@@ -66,16 +66,6 @@ static int peek(kmf_table *t, int *byte, kmf_err *err)
     return status < 0 ? status : 0;
 }
 
-static int put(kmf_table *t, const char *bytes, size_t n, kmf_err *err)
-{
-    int status = kmf_text_reserve(&t->row, n, err);
-    if (status < 0)
-        return status;
-    memcpy(t->row.bytes + t->row.len, bytes, n);
-    t->row.len += n;
-    return 0;
-}
-
 /* Appends what comes before the next byte that means something. */
 static int copy_plain(kmf_table *t, const char *meaning, size_t n_meaning, kmf_err *err)
 {
@@ -84,7 +74,7 @@ static int copy_plain(kmf_table *t, const char *meaning, size_t n_meaning, kmf_e
         const char *stop = t->p;
         while (stop < t->end && !memchr(meaning, *stop, n_meaning))
             stop++;
-        status = put(t, t->p, (size_t)(stop - t->p), err);
+        status = kmf_text_append(&t->row, t->p, (size_t)(stop - t->p), err);
         t->p = stop;
         if (status < 0 || stop < t->end)
             return status;
@@ -111,14 +101,14 @@ static int quoted_field(kmf_table *t, kmf_err *err)
         t->p++;
         if (byte == '\n') {
             t->line++;
-            status = put(t, "\n", 1, err);
+            status = kmf_text_append(&t->row, "\n", 1, err);
         } else {
             status = peek(t, &byte, err);
             if (status == 0 && byte != '"')
                 return 0;
             t->p += byte == '"';
             if (status == 0)
-                status = put(t, "\"", 1, err);
+                status = kmf_text_append(&t->row, "\"", 1, err);
         }
         if (status < 0)
             return status;
@@ -158,11 +148,11 @@ static int read_field(kmf_table *t, bool *last, kmf_err *err)
             break;
         status = peek(t, &byte, err); /* a CR is part of a line end, or a letter */
         if (status == 0 && byte != '\n' && byte != END)
-            status = put(t, "\r", 1, err);
+            status = kmf_text_append(&t->row, "\r", 1, err);
     }
     if (status == 0 && byte == '\n')
         t->line++;
-    return status < 0 ? status : put(t, "", 1, err);
+    return status < 0 ? status : kmf_text_append(&t->row, "", 1, err);
 }
 
 /* 1: a row, blank or not; 0: the end; negative: a kmf_code. */

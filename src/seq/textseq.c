@@ -218,18 +218,19 @@ int kmf_text_reserve(kmf_text *text, size_t n, kmf_err *err)
     return kmf_grow(&text->bytes, &text->cap, need, 1, err);
 }
 
-/* ---------------------------------------------------------------- lines ------------------- */
-
-static int append(kmf_text *text, const char *bytes, size_t n, kmf_err *err)
+int kmf_text_append(kmf_text *text, const char *bytes, size_t n, kmf_err *err)
 {
     int status = kmf_text_reserve(text, n, err);
     if (status < 0)
         return status;
-    memcpy(text->bytes + text->len, bytes, n);
+    if (n > 0)
+        memcpy(text->bytes + text->len, bytes, n);
     text->len += n;
     text->bytes[text->len] = '\0';
     return 0;
 }
+
+/* ---------------------------------------------------------------- lines ------------------- */
 
 /*
  * Adds to t->name what of a header comes before its first blank, and the rest to t->comment.
@@ -241,8 +242,8 @@ static int add_header(kmf_textseq *t, const char *header, size_t len, bool *whol
     while (!*whole && n < len && !is_blank(header[n]))
         n++;
     *whole = *whole || n < len;
-    int status = append(&t->name, header, n, err);
-    return status < 0 ? status : append(&t->comment, header + n, len - n, err);
+    int status = kmf_text_append(&t->name, header, n, err);
+    return status < 0 ? status : kmf_text_append(&t->comment, header + n, len - n, err);
 }
 
 /* '>' or '@', the name and the comment, which are left in t->name and t->comment. */

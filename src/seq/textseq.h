@@ -29,6 +29,8 @@ typedef struct kmf_text {
 
 /* Makes room for n more bytes and a NUL. 0 or KMF_ENOMEM. */
 int kmf_text_reserve(kmf_text *text, size_t n, kmf_err *err) KMF_MUST_CHECK;
+/* Adds n bytes, and a NUL that does not count. 0 or KMF_ENOMEM. */
+int kmf_text_append(kmf_text *text, const char *bytes, size_t n, kmf_err *err) KMF_MUST_CHECK;
 
 /*
  * Takes over `in`, on failure too; name, which messages begin with, is copied. KMF_EFORMAT if

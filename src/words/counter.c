@@ -304,22 +304,13 @@ static size_t phase_of(const kmf_counter *c, const slot *s, size_t at)
     return (at - beg + (beg == 0 ? s->phase : 0)) % c->kind.stride;
 }
 
-static int append(kmf_text *text, const char *bytes, size_t n, kmf_err *err)
-{
-    if (kmf_grow(&text->bytes, &text->cap, text->len + n, 1, err) < 0)
-        return KMF_ENOMEM;
-    if (n > 0)
-        memcpy(text->bytes + text->len, bytes, n);
-    text->len += n;
-    return 0;
-}
-
 /* What exceeds text_max waits in `rest`. */
 static int cut_text(kmf_counter *c, slot *s, kmf_err *err)
 {
     if (s->text.len <= c->text_max)
         return 0;
-    int status = append(&c->rest, s->text.bytes + c->text_max, s->text.len - c->text_max, err);
+    int status =
+        kmf_text_append(&c->rest, s->text.bytes + c->text_max, s->text.len - c->text_max, err);
     s->text.len = c->text_max;
     return status;
 }
@@ -345,7 +336,7 @@ static int end_text(kmf_counter *c, kmf_err *err)
     c->carry = n;
     if (c->progress)
         c->progress(c->user, c->letters, 0);
-    return append(&s->text, tail, n, err);
+    return kmf_text_append(&s->text, tail, n, err);
 }
 
 /* Texts of what waits. What then waits no longer fills a text. */
@@ -358,7 +349,7 @@ static int send_rest(kmf_counter *c, kmf_err *err)
         size_t n = c->rest.len - done;
         size_t room = c->text_max - s->text.len;
         n = n < room ? n : room;
-        status = append(&s->text, c->rest.bytes + done, n, err);
+        status = kmf_text_append(&s->text, c->rest.bytes + done, n, err);
         done += n;
         if (status == 0 && s->text.len == c->text_max)
             status = end_text(c, err);
@@ -392,13 +383,13 @@ int kmf_counter_add(kmf_counter *counter, const char *seq, size_t len, kmf_err *
         slot *s = filling(c);
         size_t room = c->text_max - s->text.len;
         size_t n = len < room ? len : room;
-        status = append(&s->text, seq, n, err);
+        status = kmf_text_append(&s->text, seq, n, err);
         seq += n;
         len -= n;
         if (status == 0 && s->text.len == c->text_max)
             status = end_text(c, err);
     } while (status == 0 && len > 0);
-    return status < 0 ? status : append(&filling(c)->text, "\n", 1, err);
+    return status < 0 ? status : kmf_text_append(&filling(c)->text, "\n", 1, err);
 }
 
 int kmf_counter_read(kmf_counter *counter, kmf_reader *reader, kmf_err *err)
