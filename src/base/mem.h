@@ -14,6 +14,16 @@
 bool kmf_mul(size_t a, size_t b, size_t *out) KMF_MUST_CHECK;
 bool kmf_add(size_t a, size_t b, size_t *out) KMF_MUST_CHECK;
 
+static inline size_t kmf_min(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline size_t kmf_max(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
 /*
  * n elements of `size` bytes; NULL after KMF_ENOMEM when there are none to be had or n * size
  * does not fit. n = 0 gives a valid pointer. kmf_calloc's are zero. Freed by kmf_free.

@@ -26,11 +26,6 @@
 
 _Static_assert(KMF_ROWTABLE_ROWS <= TIMES_MOST, "the rows of a call, once each, fit a sum");
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* ---------------------------------------------------------------- making ---------------- */
 
 static double weight_of(const uint64_t *weights, size_t row)
@@ -95,7 +90,7 @@ static int loses_too_much(const char *name, size_t row, kmf_err *err)
 static void put_row(kmf_rowtable *table, size_t row, const int32_t *units)
 {
     for (size_t d = 0; d < table->dim; d += table->width) {
-        size_t n = smaller(table->dim - d, table->width);
+        size_t n = kmf_min(table->dim - d, table->width);
         int32_t *to = table->units + d * table->n + row * table->width;
         memcpy(to, units + d, n * sizeof *to);
         memset(to + n, 0, (table->width - n) * sizeof *to);

@@ -111,9 +111,9 @@ TARGET static void NAME(add_)(double *sums, const kmf_rowtable *table, const int
     for (size_t d = 0; d < table->dim; d += table->width)
         for (size_t i = 0; i < n; i++)
             for (size_t at = off[i]; at < off[i + 1]; at += TIMES_MOST) {
-                size_t here = smaller(off[i + 1] - at, TIMES_MOST);
+                size_t here = kmf_min(off[i + 1] - at, TIMES_MOST);
                 if (table->width > KMF_ROWTABLE_LINE)
-                    fetched = fetch(table, rows, fetched, smaller(at + here + AHEAD, off[n]));
+                    fetched = fetch(table, rows, fetched, kmf_min(at + here + AHEAD, off[n]));
                 NAME(add_panel_)(sums + i * table->dim, table, d, NULL, rows + at, here);
             }
 }

@@ -62,16 +62,6 @@ static kmf_real *take(arena *a, size_t rows, size_t width)
     return at;
 }
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 /* Room for a weight packed either way. */
 static kmf_packing take_packing(const kmf_mlm *m, arena *a, size_t Dout, size_t Din)
 {
@@ -79,7 +69,7 @@ static kmf_packing take_packing(const kmf_mlm *m, arena *a, size_t Dout, size_t 
     size_t back = kmf_gemm_packed_bytes(Din, Dout, m->opts.precision);
     if (there == 0 || back == 0)
         a->too_much = true;
-    return (kmf_packing){.room = take(a, larger(there, back) / sizeof(kmf_real), 1)};
+    return (kmf_packing){.room = take(a, kmf_max(there, back) / sizeof(kmf_real), 1)};
 }
 
 /* Room for a factor of a gradient. */
@@ -118,11 +108,11 @@ static void lay_out_backward(kmf_mlm *m, arena *a)
     m->dsum1 = take(a, m->N, m->D);
     m->dheads = take(a, m->N, m->D);
     m->dqkv = take(a, m->N, 3 * m->D);
-    m->partial_width = larger(9 * m->D + m->F, 4 * m->E + m->D);
-    m->partial = take(a, larger(m->max_tiles, m->chunk / KMF_TILE), m->partial_width);
+    m->partial_width = kmf_max(9 * m->D + m->F, 4 * m->E + m->D);
+    m->partial = take(a, kmf_max(m->max_tiles, m->chunk / KMF_TILE), m->partial_width);
     for (size_t i = 0; i < KMF_FACTORS; i++)
         m->factors[i] =
-            take_factor(m, a, larger(m->stage * KMF_TILE, m->chunk), larger(m->D, m->E));
+            take_factor(m, a, kmf_max(m->stage * KMF_TILE, m->chunk), kmf_max(m->D, m->E));
     for (size_t i = 0; i < KMF_WIDE_FACTORS; i++)
         m->wide[i] = take_factor(m, a, m->stage * KMF_TILE, m->F);
     m->dlogits = take_factor(m, a, m->chunk, m->V);
@@ -134,8 +124,8 @@ static void lay_out_backward(kmf_mlm *m, arena *a)
 /* Terms of the longest sum of a weight product. */
 static size_t deepest(const kmf_mlm *m)
 {
-    size_t forward = larger(larger(m->D, m->E), m->F);
-    return m->opts.forward_only ? forward : larger(forward, larger(3 * m->D, m->V));
+    size_t forward = kmf_max(kmf_max(m->D, m->E), m->F);
+    return m->opts.forward_only ? forward : kmf_max(forward, kmf_max(3 * m->D, m->V));
 }
 
 static void lay_out_composition(kmf_mlm *m, arena *a)
@@ -153,7 +143,7 @@ static void lay_out_composition(kmf_mlm *m, arena *a)
 static void lay_out(kmf_mlm *m, arena *a)
 {
     size_t workers = (size_t)m->workers;
-    size_t widest = larger(m->D, m->E);
+    size_t widest = kmf_max(m->D, m->E);
     m->cos_t = take(a, m->opts.max_seq, m->K / 2);
     m->sin_t = take(a, m->opts.max_seq, m->K / 2);
     m->x = take(a, m->N, m->D);
@@ -166,8 +156,8 @@ static void lay_out(kmf_mlm *m, arena *a)
     m->strip_x = take(a, rows, m->D);
     m->strip_f = take(a, rows, m->F);
     m->strip_act = m->opts.forward_only ? NULL : take(a, rows, m->F);
-    m->scratch_size = larger(kmf_attn_scratch(m->opts.max_seq, m->K),
-                             kmf_attn_backward_scratch(m->opts.max_seq, m->K));
+    m->scratch_size = kmf_max(kmf_attn_scratch(m->opts.max_seq, m->K),
+                              kmf_attn_backward_scratch(m->opts.max_seq, m->K));
     m->scratch = take(a, workers, m->scratch_size);
     m->words_size =
         kmf_gemm_scratch(m->strip_rows, deepest(m), m->opts.precision) / sizeof(kmf_real);
@@ -216,7 +206,7 @@ static void set_sizes(kmf_mlm *m, const kmf_config *config, const kmf_mlm_option
     m->max_tiles = m->N / KMF_TILE;
     bool fast = m->max_tiles > 1 && kmf_gemm_rows(opts->precision) >= STRIP_ROWS;
     m->strip_rows = fast ? STRIP_ROWS : KMF_TILE;
-    m->stage = smaller(m->max_tiles, STAGE_TILES * (size_t)workers);
+    m->stage = kmf_min(m->max_tiles, STAGE_TILES * (size_t)workers);
     m->chunk = CHUNK_NUMBERS / m->V / KMF_TILE * KMF_TILE;
     if (m->chunk > m->N)
         m->chunk = m->N;
@@ -299,7 +289,7 @@ kmf_strip kmf_mlm_strip(const kmf_mlm *m, size_t first_tile, size_t i)
 {
     size_t at = i * m->strip_tiles * KMF_TILE;
     size_t row = first_tile * KMF_TILE + at;
-    return (kmf_strip){row / KMF_TILE, row, smaller(m->n - row, m->strip_tiles * KMF_TILE), at};
+    return (kmf_strip){row / KMF_TILE, row, kmf_min(m->n - row, m->strip_tiles * KMF_TILE), at};
 }
 
 uint64_t kmf_mlm_drop_key(const kmf_mlm *m, int site, size_t layer, size_t sequence)
@@ -388,12 +378,12 @@ void kmf_mlm_product_add(const kmf_mlm *m, size_t i, size_t rows)
 /* Strips of the stage under way. */
 static size_t strips_here(const kmf_mlm *m)
 {
-    return parts_of(smaller(m->tiles - m->first_tile, m->stage_tiles), m->strip_tiles);
+    return parts_of(kmf_min(m->tiles - m->first_tile, m->stage_tiles), m->strip_tiles);
 }
 
 size_t kmf_mlm_stage_rows(const kmf_mlm *m)
 {
-    return smaller(m->n - m->first_tile * KMF_TILE, m->stage_tiles * KMF_TILE);
+    return kmf_min(m->n - m->first_tile * KMF_TILE, m->stage_tiles * KMF_TILE);
 }
 
 static int add_products(void *arg, size_t i, int worker, kmf_err *err)
@@ -446,7 +436,7 @@ static size_t tiles_of(const kmf_strip *strip)
 /* Rows of tile t of a strip. */
 static size_t tile_rows(const kmf_strip *strip, size_t t)
 {
-    return smaller(strip->rows - t * KMF_TILE, KMF_TILE);
+    return kmf_min(strip->rows - t * KMF_TILE, KMF_TILE);
 }
 
 void kmf_mlm_clear_sums(const kmf_mlm *m, const kmf_strip *strip)

@@ -140,11 +140,6 @@ static size_t turned(const kmf_config *config)
     return !turns(config) ? 0 : config->rotary_size ? config->rotary_size : K;
 }
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 /* false if it does not fit a size_t. */
 static bool lay_out(layout *l, const kmf_config *config, kmf_precision precision,
                     size_t max_tokens, size_t max_seq)
@@ -153,17 +148,17 @@ static bool lay_out(layout *l, const kmf_config *config, kmf_precision precision
     size_t E = config->embedding_size;
     size_t F = config->intermediate_size;
     size_t K = D / config->n_heads;
-    size_t width = larger(D, E);
+    size_t width = kmf_max(D, E);
     size_t tile = kmf_gemm_rows(precision);
     size_t pairs = turned(config) / 2;
     size_t first = kmf_attend_scratch(max_seq, K, attention_precision(precision, 0));
     size_t scratch = kmf_attend_scratch(max_seq, K, attention_precision(precision, 1));
     size_t words = /* the first layer's q, k, v are float32 in any precision */
-        larger(kmf_gemm_scratch(tile, width, precision),
-               kmf_gemm_scratch(tile, width, KMF_PRECISION_F32));
+        kmf_max(kmf_gemm_scratch(tile, width, precision),
+                kmf_gemm_scratch(tile, width, KMF_PRECISION_F32));
     for (size_t i = 0; i < config->n_layers && i < 2; i++)
-        words = larger(words, kmf_gemm_pair_scratch(D, F, config->gated, precision,
-                                                    kmf_packed_w2(precision, i)));
+        words = kmf_max(words, kmf_gemm_pair_scratch(D, F, config->gated, precision,
+                                                     kmf_packed_w2(precision, i)));
     size_t N, D3;
     *l = (layout){0};
     if (!kmf_add(max_tokens, 2 * KMF_TILE - 1, &N) || !kmf_mul(D, 3, &D3) || first == 0 ||
@@ -176,7 +171,7 @@ static bool lay_out(layout *l, const kmf_config *config, kmf_precision precision
            place_floats(&l->cos_t, &l->total, max_seq, pairs) &&
            place_floats(&l->sin_t, &l->total, max_seq, pairs) &&
            place(&l->words, &l->total, 1, words) &&
-           place(&l->scratch, &l->total, 1, larger(first, scratch));
+           place(&l->scratch, &l->total, 1, kmf_max(first, scratch));
 }
 
 size_t kmf_encoder_bytes(const kmf_config *config, kmf_precision precision, size_t max_tokens,
@@ -253,11 +248,6 @@ void kmf_encoder_free(kmf_encoder *encoder)
 
 /* Below, e is the encoder whose batch it is, and own the one of the thread that works on it. */
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 static size_t share(size_t n, size_t parts)
 {
     return (n + parts - 1) / parts;
@@ -304,7 +294,7 @@ static void add_places(const batch *b, const kmf_encoder *own, float *y, size_t 
     size_t E = config->embedding_size;
     size_t end = beg + rows;
     for (size_t row = beg, s = sequence_of(b, beg); row < end; s++) {
-        size_t stop = smaller(b->off[s + 1], end);
+        size_t stop = kmf_min(b->off[s + 1], end);
         size_t t = row - b->off[s];
         float *to = y + (row - beg) * E;
         if (config->token_dropout)
@@ -387,7 +377,7 @@ static void turn(const batch *b, const kmf_encoder *own, float *qkv, size_t beg,
     size_t r = turned(config);
     int n_turned = config->rotary_value ? 3 : 2;
     for (size_t row = beg, s = sequence_of(b, beg); row < end; s++) {
-        size_t stop = smaller(b->off[s + 1], end);
+        size_t stop = kmf_min(b->off[s + 1], end);
         size_t at = (row - b->off[s]) * (r / 2);
         for (int i = 0; i < n_turned; i++) {
             float *x = qkv + (row - beg) * 3 * D + (size_t)i * D;
@@ -444,11 +434,11 @@ static void attend(kmf_encoder *e, kmf_encoder *own, size_t l, size_t s, size_t 
     size_t K = D / config->n_heads;
     size_t T = b->off[s + 1] - b->off[s];
     size_t rows = share(T, b->n_parts);
-    size_t beg = smaller(part * rows, T);
+    size_t beg = kmf_min(part * rows, T);
     float *q = e->qkv + b->off[s] * 3 * D + head * K;
     if (beg < T)
         kmf_attend(q, 3 * D, q, q + D, q + 2 * D, 3 * D, own->scratch, beg,
-                   smaller(beg + rows, T), T, K, slope_of(config, head),
+                   kmf_min(beg + rows, T), T, K, slope_of(config, head),
                    attention_precision(own->precision, l)); /* [T, 3K] -> [T, K] */
 }
 
@@ -493,11 +483,11 @@ static void open_round(kmf_encoder *e, size_t round)
     size_t pairs = b->n_seq * e->model->config.n_heads;
     size_t items;
     if (attends(round)) {
-        b->n_parts = n == 1 ? 1 : smaller(share(4 * n, pairs), share(e->max_seq, PART_ROWS));
+        b->n_parts = n == 1 ? 1 : kmf_min(share(4 * n, pairs), share(e->max_seq, PART_ROWS));
         items = pairs * b->n_parts;
     } else {
         size_t rows = share(share(b->rows, n), TILE_UNIT) * TILE_UNIT;
-        b->tile = smaller(rows, kmf_gemm_rows(e->precision));
+        b->tile = kmf_min(rows, kmf_gemm_rows(e->precision));
         items = share(b->rows, b->tile);
     }
     assert(items < UINT32_MAX && round < UINT32_MAX);
@@ -514,7 +504,7 @@ static void do_item(kmf_encoder *e, kmf_encoder *own, size_t round, size_t item)
         return;
     }
     size_t beg = item * b->tile;
-    size_t rows = smaller(b->rows - beg, b->tile);
+    size_t rows = kmf_min(b->rows - beg, b->tile);
     size_t next = round / 2;
     if (round == 0)
         embed(b, own, e->x + beg * e->model->config.hidden_size, b->ids + beg, beg, rows);
@@ -561,7 +551,7 @@ static const float *first_layer(kmf_encoder *own, size_t n_tokens)
         table = kmf_large(packed->table_bytes, 1, NULL); /* without memory it stays slow */
         for (size_t v = 0; table && v < V; v += KMF_TILE) {
             int32_t ids[KMF_TILE];
-            size_t rows = smaller(V - v, KMF_TILE);
+            size_t rows = kmf_min(V - v, KMF_TILE);
             for (size_t r = 0; r < rows; r++)
                 ids[r] = (int32_t)(v + r);
             embed(NULL, own, own->x, ids, 0, rows);
@@ -686,7 +676,7 @@ int kmf_encoder_logits(kmf_encoder *encoder, float *logits, const size_t *rows, 
         return kmf_fail(err, KMF_EMODEL, "the model has no masked-language-model head");
     float *h = encoder->out; /* [tile, E] */
     for (size_t r = 0; r < n_rows; r += KMF_TILE) {
-        size_t n = smaller(n_rows - r, KMF_TILE);
+        size_t n = kmf_min(n_rows - r, KMF_TILE);
         const float *x = gather(encoder, rows + r, n);
         float *y = logits + r * V;
         kmf_gemm_inner(h, E, x, D, w->head_w, D, n, E, D, KMF_GEMM_TB); /* [n, D] -> [n, E] */
@@ -707,7 +697,7 @@ int kmf_encoder_pooler(kmf_encoder *encoder, float *pooled, const size_t *rows, 
     if (!w->pool_w)
         return kmf_fail(err, KMF_EMODEL, "the model has no pooler");
     for (size_t r = 0; r < n_rows; r += KMF_TILE) {
-        size_t n = smaller(n_rows - r, KMF_TILE);
+        size_t n = kmf_min(n_rows - r, KMF_TILE);
         float *y = pooled + r * D;
         kmf_gemm_inner(y, D, gather(encoder, rows + r, n), D, w->pool_w, D, n, D, D,
                        KMF_GEMM_TB); /* [n, D] -> [n, D] */

@@ -377,7 +377,7 @@ static size_t room_for(const kmf_textseq *t, const kmf_text *to, size_t want)
 {
     size_t left = (size_t)(t->end - t->p);
     size_t wanted = want - to->len;
-    return (wanted < left ? wanted : left) + SLACK;
+    return kmf_min(wanted, left) + SLACK;
 }
 
 /*
@@ -389,7 +389,7 @@ static kmf_scan scan_from(const kmf_textseq *t, const kmf_text *to, size_t want,
     return (kmf_scan){.in = t->p,
                       .in_end = t->end,
                       .out = to->bytes + to->len,
-                      .stop = to->bytes + (want < room ? want : room),
+                      .stop = to->bytes + kmf_min(want, room),
                       .room = to->bytes + room,
                       .width = t->width};
 }

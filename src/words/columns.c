@@ -209,7 +209,7 @@ static size_t find_numbers(kmf_columns *c, size_t beg, size_t n)
         size_t left = c->n - beg;
         size_t most = BLOCK + KMF_EIGHTS_AHEAD;
         c->beg = beg;
-        c->end = beg + (left < most ? left : most);
+        c->end = beg + kmf_min(left, most);
         kmf_eights_take(&c->numbers, c->text + beg, c->end - beg);
     }
     return beg - c->beg;

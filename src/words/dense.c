@@ -230,7 +230,7 @@ static void count_block(kmf_dense *d, desk *own, place *at, size_t n)
         size_t end = kmf_eights_run(&own->numbers, i, reach);
         if (end >= i + k) {
             size_t behind_last = end - k + 1;
-            size_t windows = (behind_last < n ? behind_last : n) - i;
+            size_t windows = kmf_min(behind_last, n) - i;
             add_windows(d, own, own->numbers.codes + i, windows);
             at->kmers += windows;
         }
