@@ -65,7 +65,8 @@ typedef void kmf_progress_fn(void *user, uint64_t done);
 /* Worker threads, shared by decompression and computation. */
 typedef struct kmf_pool kmf_pool;
 
-/* threads: 1 to 1024. */
+#define KMF_THREADS_MAX 1024
+/* threads: 1 to KMF_THREADS_MAX. */
 KMF_API kmf_pool *kmf_pool_new(int threads, kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_pool_free(kmf_pool *pool);
 

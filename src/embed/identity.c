@@ -16,8 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_THREADS 1024
-
 static json_t *identity_json(const kmf_embedder *embedder, kmf_err *err)
 {
     json_t *model = kmf_model_json(embedder, err);
@@ -166,8 +164,8 @@ kmf_embedder *kmf_embedder_reopen(const char *identity, const char *model, int t
     kmf_embed_options opts;
     kmf_err cause = {0};
     kmf_embedder *embedder = NULL;
-    if (threads < 1 || threads > MOST_THREADS) {
-        kmf_fail(err, KMF_EINVAL, "threads: must be between 1 and %d, got %d", MOST_THREADS,
+    if (threads < 1 || threads > KMF_THREADS_MAX) {
+        kmf_fail(err, KMF_EINVAL, "threads: must be between 1 and %d, got %d", KMF_THREADS_MAX,
                  threads);
         return NULL;
     }

@@ -8,7 +8,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#define THREADS_MAX 1024
 #define BATCH_TOKENS 1024
 #define BATCH_WORDS 16384 /* tokens whose rows in a table are all that is wanted */
 #define BATCH_LETTERS ((size_t)1 << 20)
@@ -56,9 +55,9 @@ int kmf_settings_common(kmf_embed_options *o, kmf_err *err)
             return kmf_fail(err, KMF_EINVAL, "%s: %d is none of its values", ranges[i].name,
                             value);
     }
-    if (o->threads < 0 || o->threads > THREADS_MAX)
+    if (o->threads < 0 || o->threads > KMF_THREADS_MAX)
         return kmf_fail(err, KMF_EINVAL, "%d threads: it must be 1 to %d", o->threads,
-                        THREADS_MAX);
+                        KMF_THREADS_MAX);
     if (o->n_shards == 0)
         o->n_shards = 1;
     if (o->shard >= o->n_shards)

@@ -161,8 +161,8 @@ static int check_options(const kmf_pretrain_options *o, kmf_err *err)
         return kmf_fail(err, KMF_EINVAL, "val-fraction: from 0 to 0.5");
     if (o->val_windows < 1 || o->val_windows > 10000000)
         return kmf_fail(err, KMF_EINVAL, "val-windows: from 1 to 10000000");
-    if (o->threads < 0 || o->threads > 1024)
-        return kmf_fail(err, KMF_EINVAL, "threads: from 1 to 1024");
+    if (o->threads < 0 || o->threads > KMF_THREADS_MAX)
+        return kmf_fail(err, KMF_EINVAL, "threads: from 1 to %d", KMF_THREADS_MAX);
     if (o->objective < KMF_OBJECTIVE_MASKED || o->objective > KMF_OBJECTIVE_BOTH)
         return kmf_fail(err, KMF_EINVAL, "objective: unknown");
     return o->objective == KMF_OBJECTIVE_MASKED ? 0 : check_comparison(o, err);

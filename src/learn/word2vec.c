@@ -66,8 +66,8 @@ static int check_options(const kmf_word2vec_options *o, kmf_err *err)
         return kmf_fail(err, KMF_EINVAL, "alpha: above 0, to 1");
     if (o->epochs < 1 || o->epochs > 10000)
         return kmf_fail(err, KMF_EINVAL, "epochs: from 1 to 10000");
-    if (o->threads < 0 || o->threads > 1024)
-        return kmf_fail(err, KMF_EINVAL, "threads: from 1 to 1024");
+    if (o->threads < 0 || o->threads > KMF_THREADS_MAX)
+        return kmf_fail(err, KMF_EINVAL, "threads: from 1 to %d", KMF_THREADS_MAX);
     return 0;
 }
 

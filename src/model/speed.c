@@ -22,8 +22,6 @@
 
 #include <math.h>
 
-#define MOST_THREADS 1024
-
 /* Of a turn, in seconds. */
 #define ENCODER_TURN 20e-3
 #define LIMIT_TURN 6e-3
@@ -143,9 +141,9 @@ int kmf_encoder_speed(kmf_speed *speed, const kmf_model *model, int threads, siz
     if (!err)
         err = &cause; /* the code is needed */
     *speed = (kmf_speed){0};
-    if (threads < 1 || threads > MOST_THREADS)
+    if (threads < 1 || threads > KMF_THREADS_MAX)
         return kmf_fail(err, KMF_EINVAL, "%d threads: it must be 1 to %d", threads,
-                        MOST_THREADS);
+                        KMF_THREADS_MAX);
     if (T == 0)
         return kmf_fail(err, KMF_EINVAL, "a sequence needs at least one token");
     kmf_barrier_init(&r.start, threads);

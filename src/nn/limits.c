@@ -30,7 +30,6 @@
 #endif
 
 #define REPEATS 5
-#define MOST_THREADS 1024
 
 #define KB ((size_t)1024)
 #define L1_BYTES (16 * KB)
@@ -263,9 +262,9 @@ int kmf_limit_measure(double *rate, kmf_limit_kind kind, int threads, double sec
     *rate = 0;
     if ((unsigned)kind >= KMF_N_LIMITS)
         return kmf_fail(err, KMF_EINVAL, "there is no limit number %d", (int)kind);
-    if (threads < 1 || threads > MOST_THREADS)
+    if (threads < 1 || threads > KMF_THREADS_MAX)
         return kmf_fail(err, KMF_EINVAL, "%d threads: it must be 1 to %d", threads,
-                        MOST_THREADS);
+                        KMF_THREADS_MAX);
     if (!t.fn)
         return 0;
     set_arrays(&t, kind, threads);

@@ -31,7 +31,6 @@
 #include "kmerformer.h"
 
 #define PATH_CAP 4096
-#define MOST_THREADS 1024
 #define MOST_PROCESSORS 65536
 
 /* Reads one line; false if there is no such file. */
@@ -48,7 +47,7 @@ static bool read_line(const char *path, char *line, size_t cap)
 /* quota / period rounded up; 0 if that is no limit. */
 static int whole_cores(double quota, double period)
 {
-    if (!(quota > 0) || !(period > 0) || quota / period >= MOST_THREADS)
+    if (!(quota > 0) || !(period > 0) || quota / period >= KMF_THREADS_MAX)
         return 0;
     int cores = (int)(quota / period);
     return (double)cores * period < quota ? cores + 1 : cores;
@@ -176,5 +175,5 @@ int kmf_threads_default(void)
     int n = affinity();
     n = tighter(n, kmf_cores_quota("/proc/self/cgroup", "/sys/fs/cgroup"));
     n = tighter(n, slurm());
-    return n > MOST_THREADS ? MOST_THREADS : n;
+    return n > KMF_THREADS_MAX ? KMF_THREADS_MAX : n;
 }

@@ -36,8 +36,6 @@
 #include <htslib/hts.h>
 #include <htslib/thread_pool.h>
 
-#define MOST_THREADS 1024
-
 struct kmf_pool {
     hts_tpool *threads; /* owned */
     int n;
@@ -51,8 +49,8 @@ struct kmf_queue {
 
 kmf_pool *kmf_pool_new(int threads, kmf_err *err)
 {
-    if (threads < 1 || threads > MOST_THREADS) {
-        kmf_fail(err, KMF_EINVAL, "threads: must be between 1 and %d, got %d", MOST_THREADS,
+    if (threads < 1 || threads > KMF_THREADS_MAX) {
+        kmf_fail(err, KMF_EINVAL, "threads: must be between 1 and %d, got %d", KMF_THREADS_MAX,
                  threads);
         return NULL;
     }

@@ -23,6 +23,7 @@
 #include "seq/seqio.h"
 #include "words/countfile.h"
 #include "words/dense.h"
+#include "words/kmer.h"
 #include "words/parts.h"
 
 #include <assert.h>
@@ -30,11 +31,9 @@
 #include <string.h>
 
 #define MEMORY_DEFAULT ((uint64_t)4 << 30)
-#define STRIDE_MAX ((size_t)1 << 31)
 #define TEXT_MAX ((size_t)256 << 10)
 #define TEXT_MIN ((size_t)16 << 10)
 #define OVERSHOOT ((size_t)64 << 10) /* of kmf_reader_fill, in most cases */
-#define THREADS_MAX 1024
 
 /* A text in work. */
 typedef struct slot {
@@ -88,12 +87,12 @@ static int check_options(const kmf_count_options *o, kmf_err *err)
     if (o->canonical && !kmf_alphabet_of(o->alphabet)->complement)
         return kmf_fail(err, KMF_EINVAL, "%s has no reverse complement: no canonical k-mers",
                         kmf_alphabet_names[o->alphabet]);
-    if (o->stride < 1 || o->stride > STRIDE_MAX)
+    if (o->stride < 1 || o->stride > KMF_STRIDE_MAX)
         return kmf_fail(err, KMF_EINVAL, "the stride is %zu: it must be 1 to %zu", o->stride,
-                        STRIDE_MAX);
-    if (o->threads < 0 || o->threads > THREADS_MAX)
+                        KMF_STRIDE_MAX);
+    if (o->threads < 0 || o->threads > KMF_THREADS_MAX)
         return kmf_fail(err, KMF_EINVAL, "threads: must be between 1 and %d, got %d",
-                        THREADS_MAX, o->threads);
+                        KMF_THREADS_MAX, o->threads);
     return 0;
 }
 

@@ -16,13 +16,13 @@
 #include "base/mem.h"
 #include "seq/bytes.h"
 #include "words/alphabet.h"
+#include "words/kmer.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #define LINES_MAX ((double)(UINT64_C(1) << 32)) /* of a full listing */
 #define K_VOCAB_MAX 12
-#define STRIDE_MAX (UINT64_C(1) << 31)
 
 /* ---------------------------------------------------------------- what a file says ------- */
 
@@ -77,7 +77,7 @@ int kmf_counts_info_set(kmf_counts_info *info, const uint64_t values[KMF_N_INFO]
                               .max_size = values[KMF_INFO_MAX_SIZE]};
     if (values[KMF_INFO_CANONICAL] > 1 || (info->canonical && !row->complement))
         return out_of_range(name, KMF_INFO_CANONICAL, values[KMF_INFO_CANONICAL], err);
-    if (info->stride < 1 || info->stride > STRIDE_MAX)
+    if (info->stride < 1 || info->stride > KMF_STRIDE_MAX)
         return out_of_range(name, KMF_INFO_STRIDE, info->stride, err);
     if (info->min_count < 1)
         return out_of_range(name, KMF_INFO_MIN_COUNT, info->min_count, err);

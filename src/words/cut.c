@@ -36,7 +36,6 @@
 
 #define BLOCK 256
 #define WINDOW_MAX ((size_t)1 << 24)
-#define STRIDE_MAX ((size_t)1 << 31)
 
 typedef struct token {
     int32_t id;
@@ -92,9 +91,9 @@ static int check_options(const kmf_vocab *vocab, const kmf_cut_options *o, kmf_e
         return kmf_fail(err, KMF_EINVAL,
                         "ambiguous or policy: %d and %d are none of their values",
                         (int)o->ambiguous, (int)o->policy);
-    if (o->stride < 1 || o->stride > STRIDE_MAX)
+    if (o->stride < 1 || o->stride > KMF_STRIDE_MAX)
         return kmf_fail(err, KMF_EINVAL, "the stride is %zu: it must be 1 to %zu", o->stride,
-                        STRIDE_MAX);
+                        KMF_STRIDE_MAX);
     if (o->stride > 1 && kmf_vocab_kind_of(vocab) != KMF_VOCAB_KMERS)
         return kmf_fail(err, KMF_EINVAL, "the stride is %zu: this model's tokens have none",
                         o->stride);

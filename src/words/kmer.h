@@ -13,6 +13,8 @@
 
 #include <stdbool.h>
 
+#define KMF_STRIDE_MAX ((size_t)1 << 31)
+
 /* kmf_kmer_revcomp where a call would cost too much. */
 static inline uint64_t kmf_revcomp_of(uint64_t code, int k)
 {
