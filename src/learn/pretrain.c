@@ -326,7 +326,7 @@ kmf_pretrain *kmf_pretrain_new(const kmf_pretrain_options *opts, kmf_err *err)
     if (kmf_spans_options_check(&t->spans, err) < 0 || make_model(t, opts, err) < 0 ||
         make_genome(t, opts, err) < 0)
         goto failed;
-    if (t->opts.threads > 1 && !(t->pool = kmf_pool_new(t->opts.threads - 1, err)))
+    if (kmf_helpers_new(&t->pool, t->opts.threads, err) < 0)
         goto failed;
     return t;
 failed:

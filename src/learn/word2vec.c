@@ -91,7 +91,7 @@ kmf_word2vec *kmf_word2vec_new(const kmf_word2vec_options *opts, kmf_err *err)
         kmf_corpus_new(opts->alphabet, (size_t)opts->k_min, t->opts.memory, t->opts.tmp, err);
     if (!t->corpus)
         goto failed;
-    if (t->opts.threads > 1 && !(t->pool = kmf_pool_new(t->opts.threads - 1, err)))
+    if (kmf_helpers_new(&t->pool, t->opts.threads, err) < 0)
         goto failed;
     return t;
 failed:

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "plot/draft.h"
 #include "plot/survey.h"
+#include "seq/par.h"
 
 #include <inttypes.h>
 
@@ -224,12 +225,9 @@ int kmf_plot_map(const kmf_picture *picture, const kmf_plot_rows *asked,
     if (status < 0)
         goto out;
     pca = kmf_pca_new(rows.dim, err);
-    pool =
-        pca ? kmf_pool_new(asked->threads ? asked->threads : kmf_threads_default(), err) : NULL;
-    if (!pool) {
-        status = (int)err->code;
+    status = pca ? kmf_helpers_new(&pool, asked->threads, err) : KMF_ENOMEM;
+    if (status < 0)
         goto out;
-    }
     map m = {.picture = picture,
              .components = components,
              .colour = colour,

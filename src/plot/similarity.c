@@ -229,10 +229,8 @@ int kmf_plot_similarity(const kmf_picture *picture, const kmf_plot_rows *asked,
         err = &own; /* the code is needed */
     *report = (kmf_plot_report){0};
     int status = kmf_rows_open(&rows, asked->vectors, err);
-    if (status == 0) {
-        pool = kmf_pool_new(asked->threads ? asked->threads : kmf_threads_default(), err);
-        status = pool ? 0 : (int)err->code;
-    }
+    if (status == 0)
+        status = kmf_helpers_new(&pool, asked->threads, err);
     if (status == 0)
         status = kmf_survey(&rows, &sample, asked, true, NULL, NULL, pool, report, err);
     if (status == 0 && sample.n < 2)

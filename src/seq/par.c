@@ -69,6 +69,18 @@ kmf_pool *kmf_pool_new(int threads, kmf_err *err)
     return pool;
 }
 
+int kmf_helpers_new(kmf_pool **pool, int threads, kmf_err *err)
+{
+    *pool = NULL;
+    if (threads == 0)
+        threads = kmf_threads_default();
+    if (threads == 1)
+        return 0;
+    bool possible = threads > 1 && threads <= KMF_THREADS_MAX;
+    *pool = kmf_pool_new(possible ? threads - 1 : threads, err);
+    return *pool ? 0 : possible ? KMF_ENOMEM : KMF_EINVAL;
+}
+
 void kmf_pool_free(kmf_pool *pool)
 {
     if (!pool)
