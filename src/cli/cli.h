@@ -235,8 +235,6 @@ int cli_refuse_foreign_words(const cli *run, const char *out, const char *name);
 extern const char *const cli_row_endings[]; /* of rows: .ids.tsv, .json */
 /* Is a picture, or one of the two files beside it? */
 bool cli_picture_is_an_input(const char *picture, const char *const *paths, size_t n);
-/* One name a line, for provenance. Freed by free. */
-char *cli_join_lines(const char *const *texts, size_t n, kmf_err *err);
 /*
  * Before a long job: are all the n inputs, NULLs apart, and the reader's BED file and reference
  * (NULL: no reader) there to be read, standard input once, and the BED file, which is read for each
@@ -272,6 +270,24 @@ int cli_check_genomes(const kmf_reader_options *opts, const char *const *learn, 
 int cli_read_genomes(cli *run, kmf_pretrain *trainer, const kmf_reader_options *opts,
                      const char *const *learn, size_t n_learn, const char *const *held,
                      size_t n_held, kmf_err *err);
+
+/* ---------------------------------------------------------------- provenance ------------ */
+
+/* Names and texts on their way into the JSON beside an output; it begins as {0}. */
+#define CLI_PAIRS_MAX 32
+typedef struct cli_pairs {
+    const char *pairs[2 * CLI_PAIRS_MAX]; /* borrowed: name, text, name, text ... */
+    char *texts[CLI_PAIRS_MAX];           /* owned */
+    size_t n;
+    bool lost; /* there was no memory for one of them */
+} cli_pairs;
+
+/* One more; name is borrowed. */
+void cli_pair(cli_pairs *p, const char *name, const char *format, ...) KMF_PRINTF(3, 4);
+/* The same, with n lines as its text. */
+void cli_pair_lines(cli_pairs *p, const char *name, const char *const *lines, size_t n);
+/* The JSON of them all, freed by kmf_text_free; NULL with *err filled. p is empty afterwards. */
+char *cli_pairs_text(cli_pairs *p, kmf_err *err);
 
 /* ---------------------------------------------------------------- labelled records ------ */
 

@@ -2,8 +2,8 @@
 /* kmerformer logits: what a model expects at each token, as it stands or with tokens masked. */
 #include "cli/cli.h"
 
+#include <inttypes.h>
 #include <math.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -355,54 +355,44 @@ static int prepare(logits_run *r, kmf_err *err)
     return a->positions ? parse_positions(r, a->positions, err) : 0;
 }
 
-#define SETTINGS 9
-#define COUNTS 7
-
 /* What stands in x.json, all of it as texts. NULL with *err filled. */
-static char *provenance(const cli *run, const logits_run *r, const char *inputs, kmf_err *err)
+static char *provenance(const cli *run, const logits_run *r, const char *const *paths, size_t n,
+                        kmf_err *err)
 {
+    const logits_args *a = r->args;
     const kmf_embed_stats *s = &r->losses;
-    const char *const settings[2 * SETTINGS] = {
-        "program",   "kmerformer",
-        "version",   kmf_version(),
-        "command",   run->command_line,
-        "model",     kmf_model_path(r->model),
-        "values",    r->args->probabilities ? "probabilities" : "logits",
-        "mask",      mask_names[r->args->mask],
-        "tokens",    r->args->exact ? "exact" : "of bases",
-        "positions", r->args->positions ? r->args->positions : "all",
-        "inputs",    inputs};
-    const char *const names[COUNTS] = {"records", "rows",      "ambiguous", "unknown",
-                                       "chunked", "truncated", "empty"};
-    const uint64_t counts[COUNTS] = {r->n_records, r->n_rows,    s->ambiguous, s->unknown,
-                                     s->chunked,   s->truncated, s->empty};
-    const char *pairs[2 * (SETTINGS + COUNTS)];
-    char text[COUNTS][32];
-    memcpy(pairs, settings, sizeof settings);
-    for (size_t i = 0; i < COUNTS; i++) {
-        snprintf(text[i], sizeof text[i], "%llu", (unsigned long long)counts[i]);
-        pairs[2 * (SETTINGS + i)] = names[i];
-        pairs[2 * (SETTINGS + i) + 1] = text[i];
-    }
-    return kmf_json_pairs(pairs, SETTINGS + COUNTS, err);
+    cli_pairs p = {0};
+    cli_pair(&p, "program", "kmerformer");
+    cli_pair(&p, "version", "%s", kmf_version());
+    cli_pair(&p, "command", "%s", run->command_line);
+    cli_pair(&p, "model", "%s", kmf_model_path(r->model));
+    cli_pair(&p, "values", "%s", a->probabilities ? "probabilities" : "logits");
+    cli_pair(&p, "mask", "%s", mask_names[a->mask]);
+    cli_pair(&p, "tokens", "%s", a->exact ? "exact" : "of bases");
+    cli_pair(&p, "positions", "%s", a->positions ? a->positions : "all");
+    cli_pair_lines(&p, "inputs", paths, n);
+    cli_pair(&p, "records", "%" PRIu64, r->n_records);
+    cli_pair(&p, "rows", "%" PRIu64, r->n_rows);
+    cli_pair(&p, "ambiguous", "%" PRIu64, s->ambiguous);
+    cli_pair(&p, "unknown", "%" PRIu64, s->unknown);
+    cli_pair(&p, "chunked", "%" PRIu64, s->chunked);
+    cli_pair(&p, "truncated", "%" PRIu64, s->truncated);
+    cli_pair(&p, "empty", "%" PRIu64, s->empty);
+    return cli_pairs_text(&p, err);
 }
 
-static int commit(const cli *run, logits_run *r, char **argv, int first, int argc, kmf_err *err)
+static int commit(const cli *run, logits_run *r, const char *const *paths, size_t n,
+                  kmf_err *err)
 {
     if (!r->output)
         return 0;
-    char *inputs =
-        cli_join_lines((const char *const *)argv + first, (size_t)(argc - first), err);
-    if (!inputs)
-        return (int)err->code;
-    char *text = provenance(run, r, inputs, err);
+    char *text = provenance(run, r, paths, n, err);
     int status = text ? 0 : (int)err->code;
     cli_hold_signals();
     if (status == 0)
         status = kmf_output_commit(r->output, text, err);
     cli_release_signals();
     kmf_text_free(text);
-    free(inputs);
     return status;
 }
 
@@ -455,7 +445,7 @@ int cli_logits(cli *run, int argc, char **argv)
     }
     cli_progress_end();
     if (status == 0)
-        status = commit(run, &r, argv, first, argc, &err);
+        status = commit(run, &r, paths, n_paths, &err);
     if (status == 0) {
         cli_warn_of_losses(run, &r.losses, false);
         if (r.n_spans > 0 && r.n_rows == 0)

@@ -416,63 +416,53 @@ typedef struct training {
     kmf_err best_lost; /* why the best model so far is not in best; KMF_OK: it is */
 } training;
 
-#define PROVENANCE 32
-
 /* What the weights follow from, and what they are worth: a JSON object for config.json. */
 static char *provenance(const training *t, const kmf_pretrain_state *s, kmf_err *err)
 {
     const kmf_pretrain_options *o = &t->args->opts;
-    const char *pairs[2 * PROVENANCE];
-    char text[PROVENANCE][48];
-    size_t n = 0;
-#define PAIR(label, ...)                                \
-    do {                                                \
-        snprintf(text[n], sizeof text[n], __VA_ARGS__); \
-        pairs[2 * n] = (label);                         \
-        pairs[2 * n + 1] = text[n];                     \
-        n++;                                            \
-    } while (0)
-    PAIR("program", "kmerformer %s", kmf_version());
-    PAIR("method", "%s pretraining", kmf_objective_names[o->objective]);
-    PAIR("bases", "%llu", (unsigned long long)s->bases);
-    PAIR("held_out_bases", "%llu", (unsigned long long)s->held_bases);
-    PAIR("steps", "%llu of %llu", (unsigned long long)s->step, (unsigned long long)s->steps);
-    PAIR("tokens", "%llu", (unsigned long long)s->tokens);
-    PAIR("epochs", "%.4g", s->epochs);
-    PAIR("batch", "%zu", o->batch);
-    PAIR("lr", "%g", o->rate);
-    PAIR("precision", "%s", kmf_precision_names[s->precision]);
+    cli_pairs p = {0};
+    cli_pair(&p, "program", "kmerformer %s", kmf_version());
+    cli_pair(&p, "method", "%s pretraining", kmf_objective_names[o->objective]);
+    cli_pair(&p, "bases", "%llu", (unsigned long long)s->bases);
+    cli_pair(&p, "held_out_bases", "%llu", (unsigned long long)s->held_bases);
+    cli_pair(&p, "steps", "%llu of %llu", (unsigned long long)s->step,
+             (unsigned long long)s->steps);
+    cli_pair(&p, "tokens", "%llu", (unsigned long long)s->tokens);
+    cli_pair(&p, "epochs", "%.4g", s->epochs);
+    cli_pair(&p, "batch", "%zu", o->batch);
+    cli_pair(&p, "lr", "%g", o->rate);
+    cli_pair(&p, "precision", "%s", kmf_precision_names[s->precision]);
     if (o->objective != KMF_OBJECTIVE_CONTRASTIVE) {
-        PAIR("mask_rate", "%g", o->mask_rate);
-        PAIR("mask_span", "%zu-%zu", o->span_min, o->span_max);
+        cli_pair(&p, "mask_rate", "%g", o->mask_rate);
+        cli_pair(&p, "mask_span", "%zu-%zu", o->span_min, o->span_max);
     }
     if (o->objective != KMF_OBJECTIVE_MASKED) {
-        PAIR("sources", "%llu, by %s", (unsigned long long)s->sources,
-             kmf_sources_names[o->sources]);
-        PAIR("length", "%zu-%zu", o->length_min ? o->length_min : s->window_bases,
-             o->length_max ? o->length_max : s->window_bases);
-        PAIR("positives", "%s", o->all_positives ? "source" : "pair");
-        PAIR("near", "%g within %zu", o->near, o->distance);
-        PAIR("mutations", "%g", o->mutations);
+        cli_pair(&p, "sources", "%llu, by %s", (unsigned long long)s->sources,
+                 kmf_sources_names[o->sources]);
+        cli_pair(&p, "length", "%zu-%zu", o->length_min ? o->length_min : s->window_bases,
+                 o->length_max ? o->length_max : s->window_bases);
+        cli_pair(&p, "positives", "%s", o->all_positives ? "source" : "pair");
+        cli_pair(&p, "near", "%g within %zu", o->near, o->distance);
+        cli_pair(&p, "mutations", "%g", o->mutations);
         if (o->drift > 0)
-            PAIR("drift", "%g of the pairs, to %g", o->drift, o->drift_rate);
-        PAIR("temperature", "%g", o->temperature);
-        PAIR("hardness", "%g", o->hardness);
-        PAIR("mix", "%g", o->mix);
-        PAIR("contrast", "%.6g, weight %g", s->contrast, o->contrast);
+            cli_pair(&p, "drift", "%g of the pairs, to %g", o->drift, o->drift_rate);
+        cli_pair(&p, "temperature", "%g", o->temperature);
+        cli_pair(&p, "hardness", "%g", o->hardness);
+        cli_pair(&p, "mix", "%g", o->mix);
+        cli_pair(&p, "contrast", "%.6g, weight %g", s->contrast, o->contrast);
     }
-    PAIR("seed", "%llu", (unsigned long long)o->seed);
+    cli_pair(&p, "seed", "%llu", (unsigned long long)o->seed);
     if (!isnan(s->loss))
-        PAIR("loss", "%.6g", s->loss);
+        cli_pair(&p, "loss", "%.6g", s->loss);
     if (!isnan(s->val_contrast))
-        PAIR("val_contrast", "%.6g, %.4g of the %s found", s->val_contrast, s->val_hits,
-             o->all_positives ? "sources" : "pairs");
+        cli_pair(&p, "val_contrast", "%.6g, %.4g of the %s found", s->val_contrast, s->val_hits,
+                 o->all_positives ? "sources" : "pairs");
     if (!isnan(s->val_bits)) {
-        PAIR("val_bits", "%.6g", s->val_bits);
-        PAIR("markov_bits", "%.6g (order %d)", s->markov_bits[s->markov_best], s->markov_best);
+        cli_pair(&p, "val_bits", "%.6g", s->val_bits);
+        cli_pair(&p, "markov_bits", "%.6g (order %d)", s->markov_bits[s->markov_best],
+                 s->markov_best);
     }
-#undef PAIR
-    return kmf_json_pairs(pairs, n, err);
+    return cli_pairs_text(&p, err);
 }
 
 static int save_model(const training *t, const kmf_pretrain_state *s, const char *dir,

@@ -3,10 +3,8 @@
 #include "cli/cli.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define THREADS_MAX 1024
@@ -278,49 +276,37 @@ static int train(cli *run, const word2vec_args *a, kmf_word2vec *trainer,
     return 0;
 }
 
-#define SETTINGS 17
-#define BESIDE 3 /* pairs that stand in x.json alone: they do not change the vectors */
-
-/* A JSON object of the settings and figures and, with `inputs`, of the command and its inputs. */
+/* A JSON object of the settings and figures and, with inputs, of the command and its inputs. */
 static char *settings_text(const cli *run, const word2vec_args *a, const kmf_word2vec *trainer,
-                           const char *inputs, kmf_err *err)
+                           const char *const *inputs, size_t n, kmf_err *err)
 {
     const kmf_word2vec_options *o = &a->opts;
     kmf_word2vec_state s;
-    const char *pairs[2 * (SETTINGS + BESIDE)];
-    char text[SETTINGS][32];
-    size_t n = 0;
+    cli_pairs p = {0};
     kmf_word2vec_information(trainer, &s);
-#define PAIR(label, ...)                                \
-    do {                                                \
-        snprintf(text[n], sizeof text[n], __VA_ARGS__); \
-        pairs[2 * n] = (label);                         \
-        pairs[2 * n + 1] = text[n];                     \
-        n++;                                            \
-    } while (0)
-    PAIR("version", "%s", kmf_version());
-    PAIR("method", "%s", o->cbow ? "cbow" : "skip-gram");
-    PAIR("k", "%s", a->k);
-    PAIR("strand", "%s", kmf_word_strand_names[o->strand]);
-    PAIR("stride", "%zu", o->frames ? (size_t)o->k_max : o->stride);
-    PAIR("frames", "%d", o->frames ? o->k_max : 1);
-    PAIR("dim", "%zu", o->dim);
-    PAIR("window", "%d", o->window);
-    PAIR("negative", "%d", o->negative);
-    PAIR("sample", "%g", o->sample);
-    PAIR("epochs", "%d", o->epochs);
-    PAIR("alpha", "%g", o->alpha);
-    PAIR("seed", "%llu", (unsigned long long)o->seed);
-    PAIR("records", "%llu", (unsigned long long)s.records);
-    PAIR("letters", "%llu", (unsigned long long)s.letters);
-    PAIR("kmers", "%llu", (unsigned long long)s.kmers);
-    PAIR("loss", "%.6g", s.loss);
-#undef PAIR
-    const char *const beside[2 * BESIDE] = {"program",         "kmerformer", "command",
-                                            run->command_line, "inputs",     inputs};
-    for (size_t i = 0; inputs && i < 2 * BESIDE; i++)
-        pairs[2 * n + i] = beside[i];
-    return kmf_json_pairs(pairs, inputs ? n + BESIDE : n, err);
+    cli_pair(&p, "version", "%s", kmf_version());
+    cli_pair(&p, "method", "%s", o->cbow ? "cbow" : "skip-gram");
+    cli_pair(&p, "k", "%s", a->k);
+    cli_pair(&p, "strand", "%s", kmf_word_strand_names[o->strand]);
+    cli_pair(&p, "stride", "%zu", o->frames ? (size_t)o->k_max : o->stride);
+    cli_pair(&p, "frames", "%d", o->frames ? o->k_max : 1);
+    cli_pair(&p, "dim", "%zu", o->dim);
+    cli_pair(&p, "window", "%d", o->window);
+    cli_pair(&p, "negative", "%d", o->negative);
+    cli_pair(&p, "sample", "%g", o->sample);
+    cli_pair(&p, "epochs", "%d", o->epochs);
+    cli_pair(&p, "alpha", "%g", o->alpha);
+    cli_pair(&p, "seed", "%llu", (unsigned long long)o->seed);
+    cli_pair(&p, "records", "%llu", (unsigned long long)s.records);
+    cli_pair(&p, "letters", "%llu", (unsigned long long)s.letters);
+    cli_pair(&p, "kmers", "%llu", (unsigned long long)s.kmers);
+    cli_pair(&p, "loss", "%.6g", s.loss);
+    if (inputs) {
+        cli_pair(&p, "program", "kmerformer");
+        cli_pair(&p, "command", "%s", run->command_line);
+        cli_pair_lines(&p, "inputs", inputs, n);
+    }
+    return cli_pairs_text(&p, err);
 }
 
 /* x.json, whole and on the disk, but for its name. NULL with *err filled, or if it has none. */
@@ -342,9 +328,8 @@ static kmf_out *write_beside(const char *out, const char *text, kmf_err *err)
 static int save(const cli *run, const word2vec_args *a, const kmf_word2vec *trainer,
                 const char *const *paths, size_t n, kmf_err *err)
 {
-    char *inputs = cli_join_lines(paths, n, err);
-    char *kept = settings_text(run, a, trainer, NULL, err);
-    char *beside = inputs && kept ? settings_text(run, a, trainer, inputs, err) : NULL;
+    char *kept = settings_text(run, a, trainer, NULL, 0, err);
+    char *beside = kept ? settings_text(run, a, trainer, paths, n, err) : NULL;
     kmf_vectors *vectors = beside ? kmf_word2vec_vectors(trainer, err) : NULL;
     kmf_out *file = vectors ? write_beside(a->out, beside, err) : NULL;
     int status = (int)err->code;
@@ -359,7 +344,6 @@ static int save(const cli *run, const word2vec_args *a, const kmf_word2vec *trai
     kmf_vectors_free(vectors);
     kmf_text_free(beside);
     kmf_text_free(kept);
-    free(inputs);
     return status;
 }
 

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Inputs: what commands ask of names before a long job, reading, failures that they find. */
-#define _XOPEN_SOURCE 700 /* realpath */
 #include "cli/cli.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,7 +17,7 @@
 int cli_raise(kmf_err *err, kmf_code code, const char *format, ...)
 {
     va_list args;
-    if (err->code != KMF_OK)
+    if (!err || err->code != KMF_OK)
         return code;
     err->code = code;
     va_start(args, format);
@@ -276,23 +274,6 @@ bool cli_picture_is_an_input(const char *picture, const char *const *paths, size
         kmf_text_free(name);
     }
     return hit;
-}
-
-char *cli_join_lines(const char *const *texts, size_t n, kmf_err *err)
-{
-    size_t cap = 1;
-    for (size_t i = 0; i < n; i++)
-        cap += strlen(texts[i]) + 1;
-    char *lines = malloc(cap);
-    if (!lines) {
-        cli_raise(err, KMF_ENOMEM, "out of memory");
-        return NULL;
-    }
-    char *p = lines;
-    *p = '\0';
-    for (size_t i = 0; i < n; i++)
-        p += sprintf(p, "%s%s", i ? "\n" : "", texts[i]);
-    return lines;
 }
 
 static bool is_stdin(const char *path)

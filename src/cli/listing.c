@@ -13,7 +13,6 @@
 #include "cli/cli.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define FULL_K_DNA 8
@@ -105,38 +104,25 @@ int cli_listing_check(const cli *run, const cli_listing *l, const kmf_counts_inf
 static char *provenance(const cli *run, const kmf_counts_info *info, bool full,
                         const char *const *inputs, size_t n_inputs, kmf_err *err)
 {
-    enum { NUMBERS = 10, DIGITS = 24 };
-    const struct {
-        const char *name;
-        uint64_t value;
-    } numbers[NUMBERS] = {{"k", (uint64_t)info->k},       {"stride", info->stride},
-                          {"files", info->inputs},        {"records", info->records},
-                          {"letters", info->letters},     {"kmers", info->kmers},
-                          {"ambiguous", info->ambiguous}, {"distinct", info->distinct},
-                          {"min_count", info->min_count}, {"max_size", info->max_size}};
-    char digits[NUMBERS][DIGITS];
-    const char *pairs[2 * (NUMBERS + 7)] = {"program",     "kmerformer", "version",
-                                            kmf_version(), "command",    run->command_line};
-    size_t n = 6;
-    char *names = cli_join_lines(inputs, n_inputs, err);
-    if (!names)
-        return NULL;
-    pairs[n++] = "inputs";
-    pairs[n++] = names;
-    pairs[n++] = "alphabet";
-    pairs[n++] = kmf_alphabet_names[info->alphabet];
-    pairs[n++] = "canonical";
-    pairs[n++] = info->canonical ? "yes" : "no";
-    pairs[n++] = "listed";
-    pairs[n++] = full ? "all" : "observed";
-    for (size_t i = 0; i < NUMBERS; i++) {
-        snprintf(digits[i], DIGITS, "%" PRIu64, numbers[i].value);
-        pairs[n++] = numbers[i].name;
-        pairs[n++] = digits[i];
-    }
-    char *text = kmf_json_pairs(pairs, n / 2, err);
-    free(names);
-    return text;
+    cli_pairs p = {0};
+    cli_pair(&p, "program", "kmerformer");
+    cli_pair(&p, "version", "%s", kmf_version());
+    cli_pair(&p, "command", "%s", run->command_line);
+    cli_pair_lines(&p, "inputs", inputs, n_inputs);
+    cli_pair(&p, "alphabet", "%s", kmf_alphabet_names[info->alphabet]);
+    cli_pair(&p, "canonical", "%s", info->canonical ? "yes" : "no");
+    cli_pair(&p, "listed", "%s", full ? "all" : "observed");
+    cli_pair(&p, "k", "%d", info->k);
+    cli_pair(&p, "stride", "%" PRIu64, info->stride);
+    cli_pair(&p, "files", "%" PRIu64, info->inputs);
+    cli_pair(&p, "records", "%" PRIu64, info->records);
+    cli_pair(&p, "letters", "%" PRIu64, info->letters);
+    cli_pair(&p, "kmers", "%" PRIu64, info->kmers);
+    cli_pair(&p, "ambiguous", "%" PRIu64, info->ambiguous);
+    cli_pair(&p, "distinct", "%" PRIu64, info->distinct);
+    cli_pair(&p, "min_count", "%" PRIu64, info->min_count);
+    cli_pair(&p, "max_size", "%" PRIu64, info->max_size);
+    return cli_pairs_text(&p, err);
 }
 
 int cli_listing_save(const cli *run, const cli_listing *l, const kmf_counts *counts,
