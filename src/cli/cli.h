@@ -230,6 +230,13 @@ int cli_refuse_inputs(cli *run, const char *out, const char *const *endings,
  * a warning.
  */
 int cli_check_companions(const cli *run, const char *out, const char *const *endings);
+/*
+ * Both: out and what it brings against the inputs, a model and the reader's files (NULL: there is
+ * none), and against what lies there.
+ */
+int cli_check_place(cli *run, const char *out, const char *const *endings,
+                    const char *const *paths, size_t n, const char *model,
+                    const kmf_reader_options *reader);
 /* -1, or the exit code if a file beside k-mer vectors, x.json or x.vocab, is of something else. */
 int cli_refuse_foreign_words(const cli *run, const char *out, const char *name);
 extern const char *const cli_row_endings[]; /* of rows: .ids.tsv, .json */

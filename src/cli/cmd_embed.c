@@ -322,13 +322,7 @@ int cli_embed(cli *run, int argc, char **argv)
         return code;
     const char *const *paths = (const char *const *)(argv + first);
     size_t n_paths = (size_t)(argc - first);
-
-    const char *const beside[] = {a.model, a.reader.bed, a.reader.reference};
-    leave = cli_refuse_inputs(run, a.out, cli_row_endings, paths, n_paths);
-    if (leave < 0)
-        leave = cli_refuse_inputs(run, a.out, cli_row_endings, beside, 3);
-    if (leave < 0)
-        leave = cli_check_companions(run, a.out, cli_row_endings);
+    leave = cli_check_place(run, a.out, cli_row_endings, paths, n_paths, a.model, &a.reader);
     if (leave >= 0)
         return leave;
     if (cli_check_inputs(paths, n_paths, &a.reader, &err) < 0)

@@ -177,15 +177,8 @@ int cli_vocab(cli *run, int argc, char **argv)
         return leave;
     const char *const *paths = (const char *const *)(argv + first);
     size_t n_paths = (size_t)(argc - first);
-
-    const char *const beside[] = {a.reader.bed, a.reader.reference};
-    leave =
-        cli_refuse_inputs(run, a.listing.out, cli_listing_endings(&a.listing), paths, n_paths);
-    if (leave < 0)
-        leave =
-            cli_refuse_inputs(run, a.listing.out, cli_listing_endings(&a.listing), beside, 2);
-    if (leave < 0)
-        leave = cli_check_companions(run, a.listing.out, cli_listing_endings(&a.listing));
+    leave = cli_check_place(run, a.listing.out, cli_listing_endings(&a.listing), paths, n_paths,
+                            NULL, &a.reader);
     if (leave >= 0)
         return leave;
     if (is_mistyped(paths[0]) && cli_find_command(cli_vocab_subcommands, paths[0]))

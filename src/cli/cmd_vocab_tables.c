@@ -76,9 +76,7 @@ int cli_vocab_merge(cli *run, int argc, char **argv)
         return leave;
     const char *const *paths = (const char *const *)(argv + first);
     size_t n = (size_t)(argc - first);
-    leave = cli_refuse_inputs(run, l.out, cli_listing_endings(&l), paths, n);
-    if (leave < 0)
-        leave = cli_check_companions(run, l.out, cli_listing_endings(&l));
+    leave = cli_check_place(run, l.out, cli_listing_endings(&l), paths, n, NULL, NULL);
     if (leave >= 0)
         return leave;
     bool ready =
@@ -110,9 +108,7 @@ int cli_vocab_export(cli *run, int argc, char **argv)
     if (leave >= 0)
         return leave;
     const char *const *paths = (const char *const *)(argv + first);
-    leave = cli_refuse_inputs(run, l.out, cli_listing_endings(&l), paths, 1);
-    if (leave < 0)
-        leave = cli_check_companions(run, l.out, cli_listing_endings(&l));
+    leave = cli_check_place(run, l.out, cli_listing_endings(&l), paths, 1, NULL, NULL);
     if (leave >= 0)
         return leave;
     kmf_counts *counts =

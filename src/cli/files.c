@@ -259,6 +259,18 @@ int cli_check_companions(const cli *run, const char *out, const char *const *end
     return leave;
 }
 
+int cli_check_place(cli *run, const char *out, const char *const *endings,
+                    const char *const *paths, size_t n, const char *model,
+                    const kmf_reader_options *reader)
+{
+    const char *const others[] = {model, reader ? reader->bed : NULL,
+                                  reader ? reader->reference : NULL};
+    int leave = cli_refuse_inputs(run, out, endings, paths, n);
+    if (leave < 0)
+        leave = cli_refuse_inputs(run, out, endings, others, 3);
+    return leave < 0 ? cli_check_companions(run, out, endings) : leave;
+}
+
 int cli_refuse_foreign_words(const cli *run, const char *out, const char *name)
 {
     return refuse(run, out, name, is_beside_words);
