@@ -122,6 +122,11 @@ typedef struct cli_option {
     {                                                                  \
         NULL, text, CLI_SECTION, NULL, 0, 0, NULL, NULL, NULL, 0, NULL \
     }
+/* Threads that work: an int. */
+#define CLI_THREADS(target)                                                                 \
+    {                                                                                       \
+        "t@", "threads", CLI_INT, target, 1, KMF_THREADS_MAX, NULL, "N", "threads", 0, NULL \
+    }
 /* -q, -v, -h: the end of every table. */
 #define CLI_COMMON(run)                                                                     \
     {"q", "quiet", CLI_FLAG, &(run)->quiet, 0, 0, NULL, NULL, "errors only", 0, NULL},      \

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define THREADS_MAX 1024
 #define SECONDS_MAX 3600.0
 #define LIMIT_SECONDS 0.02
 #define LENGTHS_MAX 16
@@ -70,7 +69,7 @@ static int parse(cli *run, bench_args *a, int argc, char **argv, int *first)
          "of the encoder's matrix products; all: those that the processor has", 0, NULL},
         {NULL, "lengths", CLI_TEXT, &a->lengths, 0, 0, NULL, "LIST",
          "tokens of a sequence, by commas", 0, NULL},
-        {"t@", "threads", CLI_INT, &a->threads, 1, THREADS_MAX, NULL, "N",
+        {"t@", "threads", CLI_INT, &a->threads, 1, KMF_THREADS_MAX, NULL, "N",
          "threads, each with an encoder of its own", 0, NULL},
         {NULL, "batch-tokens", CLI_SIZE, &a->batch_tokens, 64, 1LL << 24, NULL, "N",
          "tokens worked on at once by a thread; a longer sequence is a batch of its own", 0,

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define THREADS_MAX 1024
-
 typedef struct embed_args {
     kmf_embed_options opts;
     kmf_reader_options reader;
@@ -101,8 +99,7 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
         CLI_HEADING("input"),
         CLI_READER_OPTIONS(&a->reader),
         CLI_HEADING("the run"),
-        {"t@", "threads", CLI_INT, &o->threads, 1, THREADS_MAX, NULL, "N", "worker threads", 0,
-         NULL},
+        CLI_THREADS(&o->threads),
         {NULL, "batch-tokens", CLI_SIZE, &o->batch_tokens, 64, 1LL << 24, NULL, "N",
          "tokens (tnf, kmer:K, k-mer vectors: letters) worked on at once by a thread; memory "
          "grows with it, results do not change",

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define THREADS_MAX 1024
-
 enum { FORMAT_TABLE, FORMAT_TSV, FORMAT_JSON };
 static const char *const format_names[] = {"table", "tsv", "json", NULL};
 
@@ -116,8 +114,7 @@ static int parse(cli *run, eval_args *a, int argc, char **argv)
          "compressed if it ends in .gz",
          0, NULL},
         CLI_HEADING("the run"),
-        {"t@", "threads", CLI_INT, &l->embed.threads, 1, THREADS_MAX, NULL, "N",
-         "worker threads", 0, NULL},
+        CLI_THREADS(&l->embed.threads),
         CLI_COMMON(run)};
     return cli_parse(run, table, &usage, argc, argv, &first);
 }

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define THREADS_MAX 1024
 #define HEADER "#model\tbits\tmarkov_bits\tmarkov_order\tcopy_bits\thidden_bases\twindows\n"
 
 static const char *const precisions[] = {"f32", "bf16", NULL};
@@ -67,7 +66,7 @@ static int parse(cli *run, bits_args *a, int argc, char **argv, int *first)
         CLI_HEADING("the run"),
         {NULL, "precision", CLI_CHOICE, &o->precision, 0, 0, precisions, NULL,
          "of matrix products", 0, NULL},
-        {"t@", "threads", CLI_INT, &o->threads, 1, THREADS_MAX, NULL, "N", "threads", 0, NULL},
+        CLI_THREADS(&o->threads),
         CLI_COMMON(run)};
     return cli_parse(run, table, &usage, argc, argv, first);
 }

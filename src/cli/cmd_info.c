@@ -179,8 +179,8 @@ int cli_info(cli *run, int argc, char **argv)
     const cli_option table[] = {
         {NULL, "batch-tokens", CLI_SIZE, &a.batch_tokens, 64, 1LL << 24, NULL, "N",
          "tokens of a batch, for the memory", 0, NULL},
-        {"t@", "threads", CLI_INT, &a.threads, 1, 1024, NULL, "N", "threads, for the memory", 0,
-         NULL},
+        {"t@", "threads", CLI_INT, &a.threads, 1, KMF_THREADS_MAX, NULL, "N",
+         "threads, for the memory", 0, NULL},
         {NULL, "tensors", CLI_FLAG, &a.tensors, 0, 0, NULL, NULL, "list all tensors", 0, NULL},
         CLI_COMMON(run)};
     int leave = cli_parse(run, table, &usage, argc, argv, &first);

@@ -77,7 +77,7 @@ static int parse(cli *run, logits_args *a, int argc, char **argv, int *first)
         {NULL, "exact", CLI_FLAG, &a->exact, 0, 0, NULL, NULL,
          "tokens as the published tokenizer gives them", 0, NULL},
         CLI_READER_OPTIONS(&a->reader),
-        {"t@", "threads", CLI_INT, &a->threads, 1, 1024, NULL, "N", "threads", 0, NULL},
+        CLI_THREADS(&a->threads),
         CLI_COMMON(run)};
     return cli_parse(run, table, &usage, argc, argv, first);
 }

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define THREADS_MAX 1024
 #define DRAWN_MAX 1000000
 #define SIMILARITY_MAX 5000
 #define TOKENS_MAX 65536
@@ -35,8 +34,7 @@ typedef struct plot_args {
     {NULL, "most", CLI_SIZE, &(r)->most, 2, max, NULL, "N",                                   \
      "rows that are drawn; of more, so many evenly spaced", 0, NULL}
 #define THREADS_OPTION(r)                                                                     \
-    {"t@", "threads", CLI_INT, &(r)->threads, 1, THREADS_MAX, NULL, "N", "worker threads", 0, \
-     NULL}
+    CLI_THREADS(&(r)->threads)
 /* clang-format on */
 
 /* ---------------------------------------------------------------- in common ------------- */

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define THREADS_MAX 1024
-
 static const char *const precisions[] = {"f32", "bf16", NULL};
 
 /* A list that was given with commas. */
@@ -182,7 +180,7 @@ static int parse(cli *run, pretrain_args *a, int argc, char **argv, int *first)
         CLI_HEADING("input"),
         CLI_READER_OPTIONS(&a->reader),
         CLI_HEADING("the run"),
-        {"t@", "threads", CLI_INT, &o->threads, 1, THREADS_MAX, NULL, "N", "threads", 0, NULL},
+        CLI_THREADS(&o->threads),
         {"m", "memory", CLI_SIZE, &a->memory, 1, INT64_MAX, NULL, "SIZE",
          "bytes for the genomes, 2 bits a base; what exceeds it goes to disk", 0, "4G"},
         {NULL, "tmp", CLI_TEXT, &o->tmp, 0, 0, NULL, "DIR",

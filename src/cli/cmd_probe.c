@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define THREADS_MAX 1024
-
 /* ---------------------------------------------------------------- train ----------------- */
 
 typedef struct train_args {
@@ -53,8 +51,7 @@ static int parse_train(cli *run, train_args *a, int argc, char **argv, kmf_err *
          0, NULL},
         {NULL, "seed", CLI_SEED, &l->samples.seed, 0, 0, NULL, "N",
          "of the part to choose by, and of random models", 0, NULL},
-        {"t@", "threads", CLI_INT, &l->embed.threads, 1, THREADS_MAX, NULL, "N",
-         "worker threads", 0, NULL},
+        CLI_THREADS(&l->embed.threads),
         CLI_COMMON(run)};
     int leave = cli_parse(run, table, &train_usage, argc, argv, &first);
     if (leave >= 0)
@@ -250,8 +247,7 @@ static int parse_predict(cli *run, predict_args *a, int argc, char **argv, int *
                                  "compressed if it ends in .gz; -: standard output", 0, NULL},
                                 {NULL, "reference", CLI_TEXT, &a->input.reference, 0, 0, NULL,
                                  "FASTA", "that a CRAM file was made against", 0, NULL},
-                                {"t@", "threads", CLI_INT, &a->threads, 1, THREADS_MAX, NULL,
-                                 "N", "worker threads", 0, NULL},
+                                CLI_THREADS(&a->threads),
                                 CLI_COMMON(run)};
     int leave = cli_parse(run, table, &predict_usage, argc, argv, first);
     const char *const *paths = (const char *const *)(argv + *first);

@@ -7,8 +7,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define THREADS_MAX 1024
-
 typedef struct vocab_args {
     kmf_count_options opts;
     kmf_reader_options reader;
@@ -59,8 +57,7 @@ static int parse(cli *run, vocab_args *a, int argc, char **argv, int *first)
         CLI_HEADING("input"),
         CLI_READER_OPTIONS(&a->reader),
         CLI_HEADING("the run"),
-        {"t@", "threads", CLI_INT, &o->threads, 1, THREADS_MAX, NULL, "N", "worker threads", 0,
-         NULL},
+        CLI_THREADS(&o->threads),
         {"m", "memory", CLI_SIZE, &a->memory, 1, INT64_MAX, NULL, "SIZE",
          "bytes for tables and buffers; what exceeds it goes to disk", 0, "4G"},
         {NULL, "tmp", CLI_TEXT, &o->tmp, 0, 0, NULL, "DIR",

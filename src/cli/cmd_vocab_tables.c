@@ -6,12 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define THREADS_MAX 1024
-#define CLI_THREADS(n)                                                                    \
-    {                                                                                     \
-        "t@", "threads", CLI_INT, n, 1, THREADS_MAX, NULL, "N", "worker threads", 0, NULL \
-    }
-
 /* Checks, and writes the table that came from the inputs. An exit code. */
 static int write_table(cli *run, const cli_listing *l, const kmf_counts *counts,
                        const char *const *inputs, size_t n_inputs, int threads)

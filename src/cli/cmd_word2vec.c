@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define THREADS_MAX 1024
 #define PATH_TEXT 4096
 
 typedef struct word2vec_args {
@@ -79,7 +78,7 @@ static int parse(cli *run, word2vec_args *a, int argc, char **argv, int *first)
         CLI_HEADING("input"),
         CLI_READER_OPTIONS(&a->reader),
         CLI_HEADING("the run"),
-        {"t@", "threads", CLI_INT, &o->threads, 1, THREADS_MAX, NULL, "N", "threads", 0, NULL},
+        CLI_THREADS(&o->threads),
         {"m", "memory", CLI_SIZE, &a->memory, 1, INT64_MAX, NULL, "SIZE",
          "bytes for the sequences; what exceeds it goes to disk", 0, "4G"},
         {NULL, "tmp", CLI_TEXT, &o->tmp, 0, 0, NULL, "DIR",

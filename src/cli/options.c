@@ -302,6 +302,7 @@ int cli_parse(const cli *run, const cli_option *table, const cli_usage *usage, i
     to_getopt(table, shorts, longs);
     opterr = 0;
     optind = 0;
+    *first = argc;
     for (;;) {
         got = getopt_long(argc, argv, shorts, longs, NULL);
         if (got == -1)
