@@ -245,6 +245,9 @@ typedef struct kmf_pretrain_state {
 
 KMF_API void kmf_pretrain_information(const kmf_pretrain *trainer, kmf_pretrain_state *state);
 
+/* What the model that `init` named tells of itself, as kmf_model_provenance; "" of a new one. */
+KMF_API const char *kmf_pretrain_origin(const kmf_pretrain *trainer);
+
 /*
  * Called after each step. 0: go on; 1: stop here. Negative, a kmf_code with *err filled: the
  * training ends with it. May call the functions below.

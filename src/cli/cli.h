@@ -286,7 +286,7 @@ int cli_read_genomes(cli *run, kmf_pretrain *trainer, const kmf_reader_options *
 /* ---------------------------------------------------------------- provenance ------------ */
 
 /* Names and texts on their way into the JSON beside an output; it begins as {0}. */
-#define CLI_PAIRS_MAX 32
+#define CLI_PAIRS_MAX 40
 typedef struct cli_pairs {
     const char *pairs[2 * CLI_PAIRS_MAX]; /* borrowed: name, text, name, text ... */
     char *texts[CLI_PAIRS_MAX];           /* owned */

@@ -31,6 +31,8 @@ typedef struct pretrain_args {
     size_t steps, val_windows, val_every, metrics_every;
     size_t memory; /* 0: not given */
     name_list held_names, held_files;
+    const char *const *inputs; /* [n_inputs] */
+    size_t n_inputs;
 } pretrain_args;
 
 static const cli_usage usage = {
@@ -414,7 +416,10 @@ typedef struct training {
     kmf_err best_lost; /* why the best model so far is not in best; KMF_OK: it is */
 } training;
 
-/* What the weights follow from, and what they are worth: a JSON object for config.json. */
+/*
+ * What the weights follow from but for the names of files, and what they are worth: a JSON object
+ * for config.json, with that of the model gone on with in its list "before".
+ */
 static char *provenance(const training *t, const kmf_pretrain_state *s, kmf_err *err)
 {
     const kmf_pretrain_options *o = &t->args->opts;
@@ -460,7 +465,35 @@ static char *provenance(const training *t, const kmf_pretrain_state *s, kmf_err 
         cli_pair(&p, "markov_bits", "%.6g (order %d)", s->markov_bits[s->markov_best],
                  s->markov_best);
     }
-    return cli_pairs_text(&p, err);
+    const char *origin = kmf_pretrain_origin(t->trainer);
+    char *text = cli_pairs_text(&p, err);
+    if (!text || !origin[0])
+        return text;
+    char *whole = kmf_json_append(text, "before", origin, err);
+    kmf_text_free(text);
+    return whole;
+}
+
+/* The command and the names in it, beside the model. */
+static int save_names(const training *t, kmf_err *err)
+{
+    const pretrain_args *a = t->args;
+    cli_pairs p = {0};
+    cli_pair(&p, "program", "kmerformer");
+    cli_pair(&p, "version", "%s", kmf_version());
+    cli_pair(&p, "command", "%s", t->run->command_line);
+    cli_pair_lines(&p, "inputs", a->inputs, a->n_inputs);
+    if (a->held_files.n > 0)
+        cli_pair_lines(&p, "held_out_inputs", (const char *const *)a->held_files.names,
+                       a->held_files.n);
+    if (a->opts.init)
+        cli_pair(&p, "init", "%s", a->opts.init);
+    if (a->opts.embeddings)
+        cli_pair(&p, "embeddings", "%s", a->opts.embeddings);
+    char *text = cli_pairs_text(&p, err);
+    int status = text ? kmf_file_save(t->dir->provenance, text, strlen(text), err) : KMF_ENOMEM;
+    kmf_text_free(text);
+    return status;
 }
 
 static int save_model(const training *t, const kmf_pretrain_state *s, const char *dir,
@@ -646,7 +679,7 @@ static int train(cli *run, const pretrain_args *a, kmf_pretrain *trainer, cli_ru
     t.started = t.saved = t.line_begun = cli_now();
     t.first_step = s.step;
     t.first_tokens = t.line_tokens = s.tokens;
-    if (t.writes && cli_metrics_open(dir, s.step, err) < 0)
+    if (t.writes && (cli_metrics_open(dir, s.step, err) < 0 || save_names(&t, err) < 0))
         return (int)err->code;
     if (t.writes && dir->from && !isnan(s.best) && cli_same_place(dir->from, dir->checkpoint) &&
         !cli_is_folder(dir->best))
@@ -779,13 +812,13 @@ int cli_pretrain(cli *run, int argc, char **argv)
     int code = parse(run, &a, argc, argv, &first);
     if (code < 0)
         code = settle(run, &a);
-    const char *const *paths = (const char *const *)(argv + first);
+    a.inputs = (const char *const *)(argv + first);
+    a.n_inputs = (size_t)(argc - first);
     if (code < 0)
-        code = check_names(run, &a, paths, (size_t)(argc - first));
+        code = check_names(run, &a, a.inputs, a.n_inputs);
     if (code < 0) {
-        code = kmf_ranks_start(NULL, NULL, &err) == 0
-                   ? pretrain(run, &a, paths, (size_t)(argc - first))
-                   : cli_fail(run, &err);
+        code = kmf_ranks_start(NULL, NULL, &err) == 0 ? pretrain(run, &a, a.inputs, a.n_inputs)
+                                                      : cli_fail(run, &err);
         kmf_ranks_end();
     }
     free_list(&a.held_names);

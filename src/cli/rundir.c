@@ -53,13 +53,10 @@ static int lock(cli_rundir *d, kmf_err *err)
 }
 
 /* What a pretraining writes, here or in best. */
-static const char *const our_names[] = {"config.json",
-                                        "checkpoint",
-                                        "metrics.tsv",
-                                        "model.safetensors",
-                                        "special_tokens_map.json",
-                                        "tokenizer.json",
-                                        "tokenizer_config.json",
+static const char *const our_names[] = {"config.json",     "checkpoint",
+                                        "metrics.tsv",     "model.safetensors",
+                                        "provenance.json", "special_tokens_map.json",
+                                        "tokenizer.json",  "tokenizer_config.json",
                                         "vocab.txt"};
 #define N_NAMES (sizeof our_names / sizeof our_names[0])
 
@@ -124,11 +121,12 @@ static void remove_left_over(const char *path)
 int cli_rundir_name(cli_rundir *dir, const char *path, kmf_err *err)
 {
     *dir = (cli_rundir){.dir = path, .lock = -1, .journal = -1};
-    if (strlen(path) + 16 > CLI_PATH_CAP)
+    if (strlen(path) + 24 > CLI_PATH_CAP)
         return cli_raise(err, KMF_EINVAL, "the name of the output is too long");
     snprintf(dir->best, sizeof dir->best, "%s/best", path);
     snprintf(dir->checkpoint, sizeof dir->checkpoint, "%s/checkpoint", path);
     snprintf(dir->metrics, sizeof dir->metrics, "%s/metrics.tsv", path);
+    snprintf(dir->provenance, sizeof dir->provenance, "%s/provenance.json", path);
     snprintf(dir->lock_path, sizeof dir->lock_path, "%s/lock", path);
     return 0;
 }

@@ -6,6 +6,7 @@
  *   DIR/best/                        the one that was best in validation
  *   DIR/checkpoint                   all that is needed to go on
  *   DIR/metrics.tsv                  a line for every so many steps
+ *   DIR/provenance.json              the last command, its inputs
  *   DIR/lock                         held by the process that is at work there
  */
 #ifndef KMF_RUNDIR_H
@@ -18,7 +19,7 @@
 typedef struct cli_rundir {
     const char *dir; /* borrowed */
     char best[CLI_PATH_CAP], checkpoint[CLI_PATH_CAP], metrics[CLI_PATH_CAP];
-    char lock_path[CLI_PATH_CAP];
+    char provenance[CLI_PATH_CAP], lock_path[CLI_PATH_CAP];
     int lock;         /* descriptor; -1: none */
     int journal;      /* descriptor of the metrics, while they are written; else -1 */
     bool made;        /* the directory was not there before */

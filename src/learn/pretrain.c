@@ -714,6 +714,11 @@ void kmf_pretrain_information(const kmf_pretrain *trainer, kmf_pretrain_state *s
     tell_baselines(t, state);
 }
 
+const char *kmf_pretrain_origin(const kmf_pretrain *trainer)
+{
+    return trainer->model->provenance;
+}
+
 int kmf_pretrain_model(const kmf_pretrain *trainer, const char *dir, kmf_dtype dtype,
                        const char *provenance, kmf_err *err)
 {
