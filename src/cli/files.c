@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FOREIGN_BYTES 64 /* by which a file is known */
+#define FOREIGN_BYTES 256 /* by which a file is known */
 #define LENGTH_BYTES 8   /* before the header of a safetensors file */
 #define CHECKPOINT_BEGINS "{\"__metadata__\":{\"format\":\"kmerformer %s checkpoint "
 #define CHECKPOINT_CAP 96
@@ -148,20 +148,40 @@ bool cli_same_output(const char *a, const char *b)
     return same;
 }
 
-/* The beginning of what lies beside rows and tables of counts. */
-static bool is_beside_rows(const char *text)
+static bool begins(const char *text, const char *with)
 {
-    static const char *const beginnings[] = {"#index\tname\t", "\"program\""};
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* The text of a pair that stands early in a JSON object, from its quote on; NULL: it does not. */
+static const char *value_of(const char *text, const char *key)
+{
+    const char *at = strstr(text, key);
+    return at ? at + strlen(key) + strspn(at + strlen(key), ": \n") : NULL;
+}
+
+/*
+ * Beside rows, or a table of counts, whichever this command makes. Of a JSON of ours the command
+ * tells; the library writes what it is told.
+ */
+static bool is_beside_rows(const cli *run, const char *text)
+{
     const char *first = text + strspn(text, "{ \n");
-    for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++)
-        if (strncmp(first, beginnings[i], strlen(beginnings[i])) == 0)
-            return true;
-    return false;
+    bool counts = begins(run->command, "vocab");
+    if (begins(first, "#index\tname\t"))
+        return true;
+    if (!begins(first, "\"program\"") ||
+        !begins(value_of(first, "\"program\""), "\"kmerformer\""))
+        return false;
+    const char *command = value_of(first, "\"command\"");
+    return !command || !begins(command, "\"kmerformer ") ||
+           begins(command, "\"kmerformer vocab") == counts;
 }
 
 /* Beside vectors of k-mers: their settings, or counts, in lines like "GATTACA 12\n". */
-static bool is_beside_words(const char *text)
+static bool is_beside_words(const cli *run, const char *text)
 {
+    (void)run;
     size_t word = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ*");
     size_t digits = text[word] == ' ' ? strspn(text + word + 1, "0123456789") : 0;
     if (strncmp(text, "{\"version\":", 11) == 0 && strstr(text, "\"method\":"))
@@ -171,7 +191,7 @@ static bool is_beside_words(const char *text)
 
 /* -1, or the exit code if there is a file of this name that is of something else. */
 static int refuse(const cli *run, const char *out, const char *name,
-                  bool (*is_ours)(const char *text))
+                  bool (*is_ours)(const cli *run, const char *text))
 {
     kmf_err err = {0};
     char text[FOREIGN_BYTES + 1];
@@ -181,7 +201,7 @@ static int refuse(const cli *run, const char *out, const char *name,
     size_t n = fread(text, 1, FOREIGN_BYTES, file);
     fclose(file);
     text[n] = '\0';
-    if (n == 0 || is_ours(text))
+    if (n == 0 || is_ours(run, text))
         return -1;
     cli_raise(&err, KMF_EIO,
               "%s is there, and is of something else: it is not overwritten; give %s another "

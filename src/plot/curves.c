@@ -297,12 +297,12 @@ static void write_title(const curves *c, FILE *to, size_t i, size_t j)
     kmf_draft_quote(to, word, KMF_DRAFT_TEXT_MOST);
 }
 
-/* What is measured now and then has points; what goes up and down at every step is fainter. */
+/* Validation has points; the training itself, which goes up and down at every step, is fainter. */
 static const char *style_of(const run *r, const char *column)
 {
     const char *last;
     size_t n = count_numbers(r, find(r, column), &last);
-    return 2 * n <= r->n_lines || n == 1
+    return strncmp(column, "val_", 4) == 0 || n == 1
                ? "linespoints pointtype 7 pointsize 0.5 linewidth 2 linecolor rgb"
                : "lines linewidth 1 linecolor rgb 0x60000000 +";
 }
