@@ -63,7 +63,8 @@ typedef struct kmf_embed_stats {
     uint64_t unknown;   /* k-mers that the vocabulary lacks; k-mer vectors: that have no
                            vector or never occurred in training, and are left out */
     uint64_t chunked;   /* records cut into more than one chunk                */
-    uint64_t truncated; /* records that lost tokens to --long truncate or skip */
+    uint64_t truncated; /* records that lost tokens to --long truncate, or all of them, and
+                           have rows of NaN, to skip */
     uint64_t empty;     /* records without a valid k-mer: rows of NaN          */
 } kmf_embed_stats;
 

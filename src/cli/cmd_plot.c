@@ -75,7 +75,11 @@ static int settle(cli *run, plot_args *a, const char *const *inputs, size_t n)
         a->picture.height = size[1];
     }
     if (cli_picture_is_an_input(a->picture.path, inputs, n))
-        return cli_wrong(run, "-o %s: an input would be overwritten", a->picture.path);
+        return cli_wrong(
+            run,
+            "-o %s: an input would be overwritten: the numbers go to a .tsv and the "
+            "script to a .gp of that name",
+            a->picture.path);
     a->picture.command_line = run->command_line;
     return cli_check_output(a->picture.path, &err) < 0 ? cli_fail(run, &err) : CLI_DONE;
 }

@@ -118,10 +118,10 @@ static int check_strict(const kmf_pending *p, const char *unknown, kmf_err *err)
 {
     char text[128];
     const char *what = NULL;
-    if (p->row.tokens == 0)
-        what = "no valid k-mer";
-    else if (p->cut)
+    if (p->cut)
         what = "k-mers left out";
+    else if (p->row.tokens == 0)
+        what = "no valid k-mer";
     else if (p->row.chunks > 1)
         what = "more than one chunk";
     else if (p->row.ambiguous > 0)
@@ -143,7 +143,7 @@ static void count_record(kmf_embed_stats *s, const kmf_pending *p)
     s->unknown += p->unknown;
     s->chunked += p->row.chunks > 1;
     s->truncated += p->cut;
-    s->empty += p->row.tokens == 0;
+    s->empty += p->row.tokens == 0 && !p->cut;
 }
 
 /*
