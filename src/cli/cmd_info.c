@@ -21,7 +21,7 @@ static const cli_usage usage = {"info [options] [MODEL]",
                                 "of a model directory or of one\n"
                                 "safetensors file of a model (default: the model that embed "
                                 "uses), or what a file of k-mer\n"
-                                "vectors holds, as name<TAB>value.",
+                                "vectors or of a probe holds, as name<TAB>value.",
                                 0, 1};
 
 static void print_config(const kmf_config *c)
@@ -143,9 +143,9 @@ static void print_lengths(const kmf_vectors *vectors)
 }
 
 /* JSON on one line: where it has control characters, blanks mean the same. */
-static void print_json(const char *text)
+static void print_json(const char *name, const char *text)
 {
-    printf("provenance\t");
+    printf("%s\t", name);
     for (; *text; text++)
         putchar((unsigned char)*text < ' ' ? ' ' : *text);
     putchar('\n');
@@ -167,8 +167,26 @@ static int print_vectors(const cli *run, const char *path)
            v.foreign);
     printf("bytes_vectors\t%" PRIu64 "\n", (uint64_t)v.n * v.dim * sizeof(float));
     if (kmf_vectors_provenance(vectors)[0])
-        print_json(kmf_vectors_provenance(vectors));
+        print_json("provenance", kmf_vectors_provenance(vectors));
     kmf_vectors_free(vectors);
+    return CLI_DONE;
+}
+
+/* ---------------------------------------------------------------- probe ----------------- */
+
+static int print_probe(const cli *run, const char *path)
+{
+    kmf_err err = {0};
+    kmf_probe *probe = kmf_probe_load(path, &err);
+    if (!probe)
+        return cli_fail(run, &err);
+    printf("probe\t%s\nclasses\t%zu\ncolumns\t%zu\nl2\t%g\n", path, kmf_probe_n_classes(probe),
+           kmf_probe_dim(probe), kmf_probe_l2(probe));
+    for (size_t c = 0; c < kmf_probe_n_classes(probe); c++)
+        printf("class_%zu\t%s\n", c, kmf_probe_label(probe, c));
+    print_json("embedder", kmf_probe_identity(probe));
+    print_json("provenance", kmf_probe_provenance(probe));
+    kmf_probe_free(probe);
     return CLI_DONE;
 }
 
@@ -191,6 +209,7 @@ int cli_info(cli *run, int argc, char **argv)
     int whole = path ? kmf_model_is_file(path, &err) : 0;
     if (whole < 0)
         return cli_fail(run, &err);
-    return path && cli_is_file(path) && !whole ? print_vectors(run, path)
-                                               : print_model(run, path, &a);
+    if (!path || !cli_is_file(path) || whole)
+        return print_model(run, path, &a);
+    return kmf_probe_is_file(path) ? print_probe(run, path) : print_vectors(run, path);
 }

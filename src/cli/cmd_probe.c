@@ -364,9 +364,14 @@ static int prepare_prediction(prediction *p, kmf_err *err)
     p->probe = kmf_probe_load(a->probe, err);
     if (!p->probe)
         return (int)err->code;
-    p->embedder = kmf_embedder_reopen(kmf_probe_identity(p->probe), a->model, a->threads, err);
+    kmf_err cause = {0};
+    p->embedder =
+        kmf_embedder_reopen(kmf_probe_identity(p->probe), a->model, a->threads, &cause);
     if (!p->embedder)
-        return (int)err->code;
+        return cli_raise(err, cause.code, "%s%s", cause.msg,
+                         a->model || cause.code != KMF_EIO
+                             ? ""
+                             : " (the probe's model; -m tells where it is now)");
     if (kmf_embedder_dim(p->embedder) != kmf_probe_dim(p->probe))
         return cli_raise(err, KMF_EMODEL, "%s: %zu columns, but the model has %zu", a->probe,
                          kmf_probe_dim(p->probe), kmf_embedder_dim(p->embedder));

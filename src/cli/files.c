@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define FOREIGN_BYTES 256 /* by which a file is known */
-#define LENGTH_BYTES 8   /* before the header of a safetensors file */
+#define LENGTH_BYTES 8    /* before the header of a safetensors file */
 #define CHECKPOINT_BEGINS "{\"__metadata__\":{\"format\":\"kmerformer %s checkpoint "
 #define CHECKPOINT_CAP 96
 

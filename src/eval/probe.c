@@ -66,6 +66,7 @@ void kmf_probe_free(kmf_probe *p)
     kmf_free(p->labels);
     kmf_free(p->text);
     kmf_free(p->identity);
+    kmf_free(p->provenance);
     kmf_free(p);
 }
 

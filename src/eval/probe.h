@@ -14,7 +14,8 @@ struct kmf_probe {
     const char **labels; /* owned [n_classes]; borrowed from text; NULL: not described */
     char *text;          /* owned; the names of the classes, each with a NUL */
     size_t text_len;
-    char *identity; /* owned; of the embedder; NULL: not described */
+    char *identity;   /* owned; of the embedder; NULL: not described */
+    char *provenance; /* owned; JSON of the pairs that it was saved with; NULL: not loaded */
 };
 
 /* Weights, biases and shares are to be filled in. */

@@ -84,6 +84,11 @@ const char *kmf_probe_identity(const kmf_probe *probe)
     return probe->identity ? probe->identity : "";
 }
 
+const char *kmf_probe_provenance(const kmf_probe *probe)
+{
+    return probe->provenance ? probe->provenance : "";
+}
+
 /* ---------------------------------------------------------------- writing ---------------- */
 
 /* The values of the pairs are UTF-8. */
@@ -185,6 +190,20 @@ static int check_values(const kmf_probe *p, const char *path, kmf_err *err)
     return 0;
 }
 
+/* What is told beside that which makes the probe, as JSON. */
+static char *read_pairs(const kmf_safetensors *st, kmf_err *err)
+{
+    static const char *const own[] = {VERSION_KEY, EMBEDDER_KEY, L2_KEY, "format"};
+    json_t *pairs = json_deep_copy(json_object_get(st->header, "__metadata__"));
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        (void)json_object_del(pairs, own[i]);
+    char *text = pairs ? kmf_json_text(pairs, JSON_COMPACT, err) : NULL;
+    if (!text)
+        kmf_fail(err, KMF_ENOMEM, "out of memory");
+    json_decref(pairs);
+    return text;
+}
+
 static kmf_probe *read_probe(const kmf_safetensors *st, const char *path, kmf_err *err)
 {
     const char *version = kmf_safetensors_metadata(st, VERSION_KEY);
@@ -208,7 +227,8 @@ static kmf_probe *read_probe(const kmf_safetensors *st, const char *path, kmf_er
         p->l2 = (double)NAN;
     p->text = kmf_calloc(t[1]->n + 1, 1, err);
     p->identity = kmf_strdup(identity, err);
-    if (!p->text || !p->identity)
+    p->provenance = read_pairs(st, err);
+    if (!p->text || !p->identity || !p->provenance)
         goto failed;
     p->text_len = t[1]->n;
     memcpy(p->text, t[1]->values, t[1]->n);
@@ -222,6 +242,21 @@ static kmf_probe *read_probe(const kmf_safetensors *st, const char *path, kmf_er
 failed:
     kmf_probe_free(p);
     return NULL;
+}
+
+int kmf_probe_is_file(const char *path)
+{
+    kmf_map map = {0};
+    kmf_safetensors st;
+    int is = 0;
+    if (kmf_map_open(&map, path, NULL) < 0)
+        return 0;
+    if (kmf_safetensors_parse(&st, map.bytes, map.len, path, NULL) == 0) {
+        is = kmf_safetensors_metadata(&st, VERSION_KEY) != NULL;
+        kmf_safetensors_free(&st);
+    }
+    kmf_map_close(&map);
+    return is;
 }
 
 kmf_probe *kmf_probe_load(const char *path, kmf_err *err)
