@@ -127,6 +127,34 @@ START_TEST(bad_regions_are_named)
 }
 END_TEST
 
+START_TEST(bed_lines_may_name_their_records)
+{
+    static const char bed[] = "chr1\t1\t5\tgene A\t0\t-\nchr1\t1\t5\tB\n";
+    kmf_reader_options opts = {.bed_names = 1};
+    kmf_record rec;
+    kmf_err err = {0};
+    make_dir();
+    const char *path = write_text("x.fa", ">chr1\nAACCGGTT\n");
+    ck_assert_ptr_null(kmf_reader_open(path, &opts, NULL, &err));
+    ck_assert_int_eq(err.code, KMF_EINVAL);
+    opts.bed = write_text("x.bed", bed);
+    kmf_reader *r = kmf_reader_open(path, &opts, NULL, NULL);
+    ck_assert_int_eq(kmf_reader_next(r, &rec, NULL), 1);
+    ck_assert_str_eq(rec.name, "gene A");
+    ck_assert_str_eq(rec.seq, "CGGT");
+    ck_assert_int_eq(kmf_reader_next(r, &rec, NULL), 1);
+    ck_assert_str_eq(rec.name, "B");
+    ck_assert_str_eq(rec.seq, "ACCG");
+    ck_assert_int_eq(kmf_reader_next(r, &rec, NULL), 0);
+    kmf_reader_close(r);
+    opts.bed = write_text("y.bed", "chr1\t1\t5\tA\nchr1\t1\t5\n");
+    err = (kmf_err){0};
+    ck_assert_ptr_null(kmf_reader_open(path, &opts, NULL, &err));
+    ck_assert_ptr_nonnull(strstr(err.msg, "line 2: no name in its fourth column"));
+    remove_dir();
+}
+END_TEST
+
 static void expect_bad_bed(const char *path, const char *lines, const char *what)
 {
     kmf_err err = {0};
@@ -461,6 +489,7 @@ int main(void)
     tcase_set_timeout(tc, 0);
     tcase_add_test(tc, regions_are_1_based_and_closed_and_keep_their_order);
     tcase_add_test(tc, bed_lines_are_0_based_and_half_open_and_honour_the_strand);
+    tcase_add_test(tc, bed_lines_may_name_their_records);
     tcase_add_test(tc, bad_regions_are_named);
     tcase_add_test(tc, bad_bed_lines_are_named);
     tcase_add_test(tc, bytes_of_bed_lines_reach_no_message_raw);

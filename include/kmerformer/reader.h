@@ -24,13 +24,14 @@ typedef struct kmf_reader_options {
                               (the .fai is made if it is missing, and must not be older than
                               the FASTA); NULL: the whole file                                */
     const char *bed; /* BED file of regions, the strand column honoured; NULL: none      */
+    int bed_names;   /* 1: their records are called by its fourth column                 */
 } kmf_reader_options;
 
 /*
  * name, comment and seq are borrowed from the reader, valid until its next call, and
  * NUL-terminated. seq is as the file has it: either case, U, IUPAC letters, '-', '.', '*'.
  * name is the header up to the first blank (regions: "chr:beg-end", with "(-)" when a BED line
- * says so; the sequence is then already reverse-complemented). comment is what follows the name
+ * says so, the sequence then already reverse-complemented, or the line's name). comment is what follows the name
  * and blanks in the header of a FASTA or FASTQ record, else "". Reads that an alignment turned
  * around are turned back.
  */

@@ -140,6 +140,8 @@ typedef struct cli_option {
      "chr:beg-end,... (1-based, inclusive) of an indexed FASTA", 0, NULL},                    \
     {NULL, "bed", CLI_TEXT, &(r)->bed, 0, 0, NULL, "FILE",                                    \
      "the regions of a BED file, on their strand", 0, NULL},                                  \
+    {NULL, "bed-names", CLI_FLAG, &(r)->bed_names, 0, 0, NULL, NULL,                          \
+     "records are called by the fourth column of --bed", 0, NULL},                            \
     {NULL, "reference", CLI_TEXT, &(r)->reference, 0, 0, NULL, "FASTA",                       \
      "that a CRAM file was made against", 0, NULL}
 /* clang-format on */

@@ -103,6 +103,7 @@ char *kmf_provenance(const kmf_embedder *embedder, const char *command_line,
     if (reader) {
         json = with_text(json, "regions", reader->regions);
         json = with_text(json, "bed", reader->bed);
+        json = with_text(json, "names", reader->bed_names ? "of the BED file" : NULL);
     }
     if (!json) {
         kmf_fail(err, KMF_ENOMEM, "out of memory: no provenance could be made");

@@ -4,12 +4,13 @@
  *
  *   regions   "chr1,chr2:100-200,chr3:5-": 1-based, both ends belong to it. A name that ends
  *             like a range, or holds a comma, is put in braces: "{a,b:1-2}:5-9"
- *   BED       contig, begin (0-based), end (not in it); columns 4 and 5 are ignored; column 6
+ *   BED       contig, begin (0-based), end (not in it), name if asked for; column 6
  *             is the strand, '-' asks for the reverse complement. Lines that are empty or begin
  *             with '#', or with "track" or "browser" and no number behind it, are passed
  *             over
  *
- * A record's name is "contig:beg-end" as in regions, "(-)" added for the reverse complement.
+ * A record's name is "contig:beg-end" as in regions, "(-)" added for the reverse complement, or
+ * that of the BED line.
  */
 #ifndef KMF_REGIONS_H
 #define KMF_REGIONS_H
@@ -19,11 +20,11 @@
 typedef struct kmf_regions kmf_regions;
 
 /*
- * Regions first, then those of the BED file, each in its order; either may be NULL. path.fai
+ * opts->regions first, then those of opts->bed, each in its order; either may be NULL. path.fai
  * is made if it is missing. All regions are checked here: KMF_EINVAL for a malformed or
  * unknown one in `regions`, KMF_EFORMAT with file and line in a BED file.
  */
-kmf_regions *kmf_regions_open(const char *path, const char *regions, const char *bed,
+kmf_regions *kmf_regions_open(const char *path, const kmf_reader_options *opts,
                               kmf_err *err) KMF_MUST_CHECK;
 void kmf_regions_close(kmf_regions *regions);
 

@@ -190,8 +190,8 @@ kmf_reader *kmf_reader_open(const char *path, const kmf_reader_options *opts, km
     kmf_reader *r = new_reader(err);
     if (!r)
         return NULL;
-    if (opts && (opts->regions || opts->bed)) {
-        r->regions = kmf_regions_open(path, opts->regions, opts->bed, err);
+    if (opts && (opts->regions || opts->bed || opts->bed_names)) {
+        r->regions = kmf_regions_open(path, opts, err);
         status = r->regions ? 0 : KMF_EFORMAT;
     } else {
         status = attach_path(r, path, reference, pool, NULL, err);
