@@ -464,7 +464,7 @@ START_TEST(standard_input_is_read_from_a_pipe)
 }
 END_TEST
 
-/* The records of a file of 1000, of 1000 letters each, of which `then` are there once one was read. */
+/* The records of a file of 1000 of them, of which `then` are there once one was read. */
 static int read_while_it_changes(uint64_t *n_records, unsigned then, kmf_err *err)
 {
     text in = {0};

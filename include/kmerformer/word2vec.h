@@ -69,9 +69,9 @@ KMF_API int kmf_word2vec_add(kmf_word2vec *trainer, const char *seq, size_t len,
                              kmf_err *err) KMF_MUST_CHECK;
 /*
  * Ends the reading, counts the words and makes all room that training takes. fn (NULL: none) is
- * told now and then how many letters were gone over, each once for every length. May be called once,
- * even if it fails; the functions below are KMF_EINVAL before. KMF_EFORMAT: not one k-mer; KMF_ENOMEM says what
- * would be needed.
+ * told now and then how many letters were gone over, each once for every length. May be called
+ * once, even if it fails; the functions below are KMF_EINVAL before. KMF_EFORMAT: not one k-mer;
+ * KMF_ENOMEM says what would be needed.
  */
 KMF_API int kmf_word2vec_begin(kmf_word2vec *trainer, kmf_progress_fn *fn, void *user,
                                kmf_err *err) KMF_MUST_CHECK;
