@@ -81,25 +81,21 @@ static int print_all(const kmf_counts *counts, const kmf_counts_info *info, size
 
 /* ---------------------------------------------------------------- the spectrum ---------- */
 
-static void write_spectrum(FILE *to, const kmf_spectrum *s)
-{
-    fprintf(to, "#count\tkmers\n");
-    for (size_t i = 0; i < s->n; i++)
-        fprintf(to, "%" PRIu64 "\t%" PRIu64 "\n", s->count[i], s->kmers[i]);
-}
-
+/* path may be "-". */
 static int save_spectrum(const char *path, const kmf_spectrum *s, kmf_err *err)
 {
-    char *text = NULL;
-    size_t n = 0;
-    FILE *to = open_memstream(&text, &n);
-    if (!to)
-        return cli_raise(err, KMF_ENOMEM, "out of memory");
-    write_spectrum(to, s);
-    int status = fclose(to) != 0 ? cli_raise(err, KMF_ENOMEM, "out of memory")
-                                 : kmf_file_save(path, text, n, err);
-    free(text);
-    return status;
+    kmf_err own = {0};
+    kmf_out *out = kmf_out_open(path, &own);
+    int status = out ? kmf_out_print(out, &own, "#count\tkmers\n") : (int)own.code;
+    for (size_t i = 0; i < s->n && status == 0; i++)
+        status =
+            kmf_out_print(out, &own, "%" PRIu64 "\t%" PRIu64 "\n", s->count[i], s->kmers[i]);
+    if (status == 0)
+        status = kmf_out_finish(out, &own);
+    if (status == 0)
+        status = kmf_out_publish(out, &own);
+    kmf_out_free(out);
+    return status < 0 ? cli_raise(err, own.code, "%s", own.msg) : 0;
 }
 
 /* ---------------------------------------------------------------- the run --------------- */
@@ -115,9 +111,7 @@ static int stats(const stats_args *a, const kmf_counts *counts, kmf_err *err)
         status = kmf_counts_spectrum(counts, &spectrum, err);
     if (status == 0 && !to_stdout)
         status = print_all(counts, &info, a->top, err);
-    if (status == 0 && to_stdout)
-        write_spectrum(stdout, &spectrum);
-    else if (status == 0 && a->spectrum)
+    if (status == 0 && a->spectrum)
         status = save_spectrum(a->spectrum, &spectrum, err);
     if (status == 0 && a->picture.path)
         status = kmf_plot_spectrum(&a->picture, &spectrum, &info, err);

@@ -30,6 +30,11 @@
 #define STEPS_MAX 1e15
 #define SHORTEST 16 /* bases: shorter runs tell nothing */
 
+const char *const kmf_schedule_names[] = {"cosine", "linear", "constant", NULL};
+const char *const kmf_words_start_names[] = {"letters", "random", "tetramers", NULL};
+const char *const kmf_objective_names[] = {"masked", "contrastive", "both", NULL};
+const char *const kmf_sources_names[] = {"input", "record", NULL};
+
 void kmf_pretrain_options_default(kmf_pretrain_options *opts)
 {
     kmf_spans_options spans;

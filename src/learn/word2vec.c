@@ -22,6 +22,8 @@
 #define HUGE_FLOATS ((size_t)1 << 20) /* from so many on memory comes in huge pages */
 #define MEMORY_DEFAULT ((uint64_t)4 << 30)
 
+const char *const kmf_word_strand_names[] = {"fwd", "both", "canonical", NULL};
+
 void kmf_word2vec_options_default(kmf_word2vec_options *opts)
 {
     *opts = (kmf_word2vec_options){.k_min = 6,

@@ -27,6 +27,13 @@
 #define ROTARY_BASE 10000.0
 #define LEN(array) (sizeof(array) / sizeof((array)[0]))
 
+const char *const kmf_pooling_names[] = {"mean",     "cls",    "max", "none",
+                                         "mean-all", "pooler", NULL};
+const char *const kmf_strand_names[] = {"fwd", "rc", "both", NULL};
+const char *const kmf_parts_names[] = {"states", "composition", "states+composition", NULL};
+const char *const kmf_norm_names[] = {"none", "l2", NULL};
+const char *const kmf_dtype_names[] = {"f32", "f16", "bf16", "int8", NULL};
+
 struct size_key {
     const char *key;
     size_t field;

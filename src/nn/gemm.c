@@ -26,6 +26,8 @@ extern int blas_thread_shutdown_(void) __attribute__((weak));
 #include <stdlib.h>
 #include <string.h>
 
+const char *const kmf_precision_names[] = {"f32", "bf16", "int8", "auto", NULL};
+
 /* ---------------------------------------------------------------- which engine ----------- */
 
 static struct {

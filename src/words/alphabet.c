@@ -16,6 +16,8 @@
 
 #include <assert.h>
 
+const char *const kmf_alphabet_names[] = {"dna", "protein", NULL};
+
 /* clang-format off */
 #define NO KMF_NO_LETTER
 

@@ -24,6 +24,8 @@
 #define LINES_MAX ((double)(UINT64_C(1) << 32)) /* of a full listing */
 #define K_VOCAB_MAX 12
 
+const char *const kmf_counts_format_names[] = {"tsv", "vocab", "dnabert", "binary", NULL};
+
 /* ---------------------------------------------------------------- what a file says ------- */
 
 const char *const kmf_counts_info_names[KMF_N_INFO] = {

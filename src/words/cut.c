@@ -37,6 +37,9 @@
 #define BLOCK 256
 #define WINDOW_MAX ((size_t)1 << 24)
 
+const char *const kmf_ambiguous_names[] = {"skip", "unk", "break", "error", NULL};
+const char *const kmf_long_names[] = {"chunk", "truncate", "skip", "error", NULL};
+
 typedef struct token {
     int32_t id;
     uint8_t real;
