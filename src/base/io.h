@@ -59,10 +59,13 @@ int kmf_out_patch(kmf_out *out, const void *data, size_t n, kmf_err *err) KMF_MU
 int kmf_out_name(kmf_out *out, kmf_err *err) KMF_MUST_CHECK;
 /* Publishes files in this order: all of them, or none if one does not get its name. */
 int kmf_out_publish_all(kmf_out *const *files, size_t n, kmf_err *err) KMF_MUST_CHECK;
-/* Around names that are given one by one: what kmf_around_publishing was told. They may nest. */
+/*
+ * To be called around names that are given one by one: they call what kmf_around_publishing was
+ * told. Calls may nest.
+ */
 void kmf_publishing_begins(void);
 void kmf_publishing_ends(void);
-/* Takes a file back that has its name, which the one that had it before gets, if there was one. */
+/* Removes a published file again; a file that it had replaced gets its name back. */
 void kmf_out_withdraw(kmf_out *out);
 
 /* Makes the names in a folder last, where the file system can do so. */

@@ -219,8 +219,8 @@ const char *cli_kept(const char *resume, const char *checkpoint);
 const char *cli_to_go_on(const char *resume);
 bool cli_ends_with(const char *text, const char *end);
 /*
- * Is out, "-" apart, one of the n inputs, NULLs and "-" among them apart, the index of one, or a
- * file of one that is a model's directory?
+ * Is out one of the n inputs, the index of one, or a file in one that is a model's directory? "-",
+ * and inputs that are NULL, never are.
  */
 bool cli_is_an_input(const char *out, const char *const *paths, size_t n);
 /* Do two outputs, there or not, get the same place? */
@@ -232,9 +232,8 @@ bool cli_same_output(const char *a, const char *b);
 int cli_refuse_inputs(cli *run, const char *out, const char *const *endings,
                       const char *const *paths, size_t n);
 /*
- * -1, or the exit code if what it brings would replace a file of something else, or cannot be
- * written where there is something. That it becomes what another table of the stem has beside it is
- * a warning.
+ * -1, or the exit code if a file that it brings would replace one of something else, or cannot be
+ * written. That the file now belongs to another table of the same stem is a warning.
  */
 int cli_check_companions(const cli *run, const char *out, const char *const *endings);
 /*
@@ -358,7 +357,7 @@ kmf_embedder *cli_labelled_embedder(const cli_labelled *l, const char *model, bo
 /* The vectors of all records, freed by free; NULL with *err filled. */
 float *cli_labelled_embed(const cli *run, const kmf_samples *samples,
                           const kmf_samples_info *info, kmf_embedder *embedder, kmf_err *err);
-/* Beside the caller's thread; *pool NULL: with one thread there is none. 0 or KMF_ENOMEM. */
+/* threads - 1 of them, as the caller works, too; *pool is NULL with one thread. 0 or KMF_ENOMEM. */
 int cli_helpers(kmf_pool **pool, int threads, kmf_err *err);
 
 /* ---------------------------------------------------------------- tables of counts ------ */

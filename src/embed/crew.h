@@ -26,7 +26,7 @@ typedef struct kmf_crew {
 
 int kmf_crew_init(kmf_crew *crew, const kmf_method *method, int threads,
                   kmf_err *err) KMF_MUST_CHECK;
-/* Also of one that is half made, all zeros. */
+/* A crew made in part, or of zeros, is freed, too. */
 void kmf_crew_free(kmf_crew *crew);
 
 /* A batch is about to be sent. */

@@ -216,7 +216,7 @@ static void pool_states(const encode *m, int worker, kmf_batch *batch, const flo
     }
 }
 
-/* Of the same tokens that max_rows looks at. */
+/* Sums the composition's rows of the tokens that each piece owns. */
 static void pool_words(const encode *m, kmf_batch *batch)
 {
     for (size_t i = 0; m->C > 0 && i < batch->n_pieces; i++) {

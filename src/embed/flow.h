@@ -133,7 +133,7 @@ static inline bool kmf_flow_per_token(const kmf_embedder *e)
 
 /* Batches and records of an embedder whose method, pool and options are there. */
 int kmf_flow_begin(kmf_embedder *e, kmf_err *err) KMF_MUST_CHECK;
-/* But for the queue. Of one that is half made, too. No job is under way. */
+/* Frees all of it but the queue, also of an embedder made in part; no job may be under way. */
 void kmf_flow_end(kmf_embedder *e);
 
 /* A place for a record, whose pieces come next. */

@@ -40,7 +40,7 @@ typedef struct kmf_method_kind {
      * object; NULL: out of memory.
      */
     json_t *(*settings)(const kmf_method *method, const kmf_embed_options *opts);
-    void (*free)(kmf_method *method); /* also of one that is half made */
+    void (*free)(kmf_method *method); /* one made in part, too */
     const char *unknown;              /* "k-mers that the vocabulary lacks", for messages */
 } kmf_method_kind;
 

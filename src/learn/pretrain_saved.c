@@ -19,7 +19,7 @@ static const size_t progress[] = {AT(step),     AT(steps),    AT(tokens),    AT(
 
 #define N_ARRAYS 3
 
-/* Of the tokens in their order. */
+/* CRC-32 of the tokens in the order of their ids. */
 static uint32_t vocabulary_sum(const kmf_vocab *vocab)
 {
     uLong sum = crc32(0, NULL, 0);
@@ -30,7 +30,7 @@ static uint32_t vocabulary_sum(const kmf_vocab *vocab)
     return (uint32_t)sum;
 }
 
-/* Of where they begin: files may be cut elsewhere and hold the same letters. */
+/* CRC-32 of where each source begins: the same letters may be cut into other files. */
 static uint32_t sources_sum(const kmf_genome *genome)
 {
     uLong sum = crc32(0, NULL, 0);

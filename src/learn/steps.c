@@ -115,7 +115,7 @@ static void take_in(kmf_word2vec *t, int worker)
     }
 }
 
-/* The caller's thread, while the others take in. */
+/* Done by the caller's thread, while the others are in take_in. */
 static void keep_books(run *r, uint64_t step)
 {
     kmf_word2vec *t = r->t;

@@ -50,7 +50,7 @@ static KMF_INLINE float kmf_number_at(bool fused, bool exact, const kmf_sums_row
                : x->numbers[j];
 }
 
-/* rough: what comes out is rounded soon. */
+/* rough: an approximate activation will do, as the result is rounded to bf16 or int8 next. */
 static KMF_INLINE void kmf_activate_row(bool fused, bool exact, float *restrict y,
                                         kmf_sums_row x, const float *restrict bias,
                                         kmf_activation activation, bool rough, size_t n)

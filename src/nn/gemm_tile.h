@@ -104,7 +104,7 @@ TARGET static KMF_INLINE void NAME(rows_)(int vecs, void *c_, size_t ld_c, const
         NAME(tile_)(1, vecs, c + i * ld_c, ld_c, a + i * ld_a, ld_a, 1, b, K, more, b, 0);
 }
 
-/* As kmf_panel_fn, which see. */
+/* A kmf_panel_fn: its contract stands in nn/kernels.h. */
 TARGET static void NAME(panel_)(void *c, size_t ld_c, const void *a, size_t ld_a, const void *b,
                                 size_t ld_b, size_t M, size_t cols, size_t K, bool more,
                                 kmf_ahead ahead)
@@ -122,7 +122,7 @@ TARGET static void NAME(panel_)(void *c, size_t ld_c, const void *a, size_t ld_a
 }
 
 #ifdef GATHERED
-/* As kmf_gather_fn, which see. */
+/* A kmf_gather_fn: its contract stands in nn/kernels.h. */
 TARGET static void NAME(gather_)(void *groups_, size_t ld, const void *a_, size_t ld_a,
                                  size_t M, size_t K)
 {
@@ -218,7 +218,7 @@ TARGET KMF_APART static void NAME(sum_tile_)(SUM *sums, const void *a, size_t ld
     NAME(tile_)(ROWS, VECS, sums, COLS, a, ld_a, 1, b, K, false, next, next_step);
 }
 
-/* As kmf_ended_fn, which see: a tile is ended while its sums are in the nearest cache. */
+/* A kmf_ended_fn (nn/kernels.h): a tile is ended while its sums are in the nearest cache. */
 TARGET static void NAME(ended_)(const kmf_ended *product)
 {
     _Alignas(64) SUM sums[ROWS * COLS];

@@ -81,7 +81,7 @@ bool kmf_ranges_open(kmf_ranges *ranges, int file, size_t border, size_t enough,
 int kmf_range_room_init(kmf_range_room *room, size_t border, kmf_err *err) KMF_MUST_CHECK;
 /* Bytes of it. */
 size_t kmf_range_room_bytes(size_t border);
-/* Also of one that is half made. */
+/* A room that was only made in part is freed, too. */
 void kmf_range_room_free(kmf_range_room *room);
 
 /*
