@@ -357,8 +357,6 @@ kmf_embedder *cli_labelled_embedder(const cli_labelled *l, const char *model, bo
 /* The vectors of all records, freed by free; NULL with *err filled. */
 float *cli_labelled_embed(const cli *run, const kmf_samples *samples,
                           const kmf_samples_info *info, kmf_embedder *embedder, kmf_err *err);
-/* threads - 1 of them, as the caller works, too; *pool is NULL with one thread. 0 or KMF_ENOMEM. */
-int cli_helpers(kmf_pool **pool, int threads, kmf_err *err);
 
 /* ---------------------------------------------------------------- tables of counts ------ */
 

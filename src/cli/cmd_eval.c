@@ -384,7 +384,7 @@ static int prepare(eval *e, kmf_err *err)
         kmf_embedder_free(embedder);
     }
     e->samples = cli_labelled_read(e->run, &a->labelled, &e->info, err);
-    if (!e->samples || cli_helpers(&e->pool, a->labelled.embed.threads, err) < 0)
+    if (!e->samples || kmf_helpers_new(&e->pool, a->labelled.embed.threads, err) < 0)
         return (int)err->code;
     if (!a->predictions)
         return 0;

@@ -171,7 +171,7 @@ static int train(training *t, kmf_err *err)
         return (int)err->code;
     t->samples = cli_labelled_read(t->run, l, &t->info, err);
     if (!t->samples || check_labels(t, err) < 0 ||
-        cli_helpers(&t->pool, l->embed.threads, err) < 0)
+        kmf_helpers_new(&t->pool, l->embed.threads, err) < 0)
         return (int)err->code;
     t->embedder = cli_labelled_embedder(l, t->args->model, true, err);
     if (t->embedder)

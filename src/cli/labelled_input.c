@@ -168,9 +168,3 @@ float *cli_labelled_embed(const cli *run, const kmf_samples *samples,
     free(x);
     return NULL;
 }
-
-int cli_helpers(kmf_pool **pool, int threads, kmf_err *err)
-{
-    *pool = threads > 1 ? kmf_pool_new(threads - 1, err) : NULL;
-    return threads > 1 && !*pool ? KMF_ENOMEM : 0;
-}

@@ -25,11 +25,6 @@ int kmf_queue_send(kmf_queue *queue, kmf_job_fn *fn, void *arg, kmf_err *err) KM
 /* What the oldest unfetched job returned; waits for it. A job must be under way. */
 void *kmf_queue_wait(kmf_queue *queue);
 
-/*
- * *pool: for kmf_pool_each on so many threads, the caller's being one of them; NULL if it is alone.
- * threads: 1 to KMF_THREADS_MAX, or 0: kmf_threads_default().
- */
-int kmf_helpers_new(kmf_pool **pool, int threads, kmf_err *err) KMF_MUST_CHECK;
 /* How many threads it has; NULL: 0. */
 int kmf_pool_threads(const kmf_pool *pool);
 
