@@ -231,18 +231,9 @@ static int check_word(int value, size_t n, const char *key, kmf_code code, const
     return 0;
 }
 
-int kmf_config_check(const kmf_config *c, kmf_code code, const char *name, kmf_err *err)
+/* What the layers are made of. */
+static int check_encoder(const kmf_config *c, kmf_code code, const char *name, kmf_err *err)
 {
-    int rc = check_sizes(c, encoder_keys, LEN(encoder_keys), "", code, name, err);
-    if (rc == 0)
-        rc = check_sizes(c, use_keys, LEN(use_keys), "kmerformer.", code, name, err);
-    if (rc == 0)
-        rc = check_word((int)c->activation, N_ACTIVATIONS, "hidden_act", code, name, err);
-    for (size_t i = 0; i < LEN(word_keys) && rc == 0; i++)
-        rc = check_word(get_word(c, word_keys[i].field), n_words(word_keys[i].words),
-                        word_keys[i].key, code, name, err);
-    if (rc < 0)
-        return rc;
     size_t K = c->hidden_size / c->n_heads;
     bool turned =
         c->positions == KMF_POSITIONS_ROTARY || c->positions == KMF_POSITIONS_ROTARY_HALVES;
@@ -262,14 +253,20 @@ int kmf_config_check(const kmf_config *c, kmf_code code, const char *name, kmf_e
                         c->embedding_size, c->hidden_size, c->family);
     if (!c->bias_in && !c->gated)
         return kmf_fail(err, code, "%s: a feed-forward with neither a bias nor a gate", name);
+    if (!(c->layer_norm_eps > 0 && c->layer_norm_eps <= 0.1))
+        return kmf_fail(err, code, "%s: layer_norm_eps: must be a number above 0, at most 0.1",
+                        name);
+    return 0;
+}
+
+/* How sequences are cut, and which states make their vectors. */
+static int check_use(const kmf_config *c, kmf_code code, const char *name, kmf_err *err)
+{
     if (c->positions == KMF_POSITIONS_LEARNED && c->window > c->max_positions)
         return kmf_fail(err, code,
                         "%s: window: must be at most the %zu positions that were learned, got "
                         "%zu",
                         name, c->max_positions, c->window);
-    if (!(c->layer_norm_eps > 0 && c->layer_norm_eps <= 0.1))
-        return kmf_fail(err, code, "%s: layer_norm_eps: must be a number above 0, at most 0.1",
-                        name);
     if (c->k < 0 || c->k > K_MAX)
         return kmf_fail(err, code, "%s: k: must be from 1 to %d, got %d", name, K_MAX, c->k);
     if (c->overlap > c->window / 2)
@@ -287,6 +284,11 @@ int kmf_config_check(const kmf_config *c, kmf_code code, const char *name, kmf_e
                         kmf_pooling_names[c->pooling]);
     if (c->pooling == KMF_POOL_POOLER && !c->pooler)
         return kmf_fail(err, code, "%s: pooling pooler: the model has no pooler", name);
+    return 0;
+}
+
+static int check_parts(const kmf_config *c, kmf_code code, const char *name, kmf_err *err)
+{
     if (c->composition > 0 &&
         !kmf_family_has(kmf_family_named(c->family), KMF_PART_COMPOSITION))
         return kmf_fail(err, code, "%s: composition %zu: must be 0 in a %s model", name,
@@ -297,6 +299,27 @@ int kmf_config_check(const kmf_config *c, kmf_code code, const char *name, kmf_e
     if (kmf_has_composition(c->parts) && c->pooling != KMF_POOL_MEAN)
         return kmf_fail(err, code, "%s: parts %s: a composition is a mean, and pooling is %s",
                         name, kmf_parts_names[c->parts], kmf_pooling_names[c->pooling]);
+    return 0;
+}
+
+int kmf_config_check(const kmf_config *c, kmf_code code, const char *name, kmf_err *err)
+{
+    int rc = check_sizes(c, encoder_keys, LEN(encoder_keys), "", code, name, err);
+    if (rc == 0)
+        rc = check_sizes(c, use_keys, LEN(use_keys), "kmerformer.", code, name, err);
+    if (rc == 0)
+        rc = check_word((int)c->activation, N_ACTIVATIONS, "hidden_act", code, name, err);
+    for (size_t i = 0; i < LEN(word_keys) && rc == 0; i++)
+        rc = check_word(get_word(c, word_keys[i].field), n_words(word_keys[i].words),
+                        word_keys[i].key, code, name, err);
+    if (rc == 0)
+        rc = check_encoder(c, code, name, err);
+    if (rc == 0)
+        rc = check_use(c, code, name, err);
+    if (rc == 0)
+        rc = check_parts(c, code, name, err);
+    if (rc < 0)
+        return rc;
     if (kmf_config_parameters(c, 1) == 0)
         return too_many_parameters(c, code, name, err);
     return 0;
