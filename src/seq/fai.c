@@ -155,6 +155,19 @@ static int count_contigs(const char *path, int64_t *n, kmf_err *err)
     return 0;
 }
 
+/* An index to be written; NULL where it cannot, as in a folder of somebody else's. */
+static kmf_out *open_index(const char *path, kmf_err *err)
+{
+    kmf_err cause = {0};
+    kmf_out *out = kmf_out_open(path, &cause);
+    if (!out)
+        kmf_fail(err, cause.code,
+                 "%s: the index of a FASTA is made beside it; a link to the FASTA, in a folder "
+                 "that can be written, will do",
+                 cause.msg);
+    return out;
+}
+
 static int make(const place *p, kmf_err *err)
 {
     kmf_out *outs[2] = {NULL, NULL};
@@ -167,9 +180,9 @@ static int make(const place *p, kmf_err *err)
         return kmf_fail(err, KMF_EIO,
                         "%s: has no .fai index and none can be made: it is no regular file",
                         p->path);
-    if (p->packed && !(outs[0] = kmf_out_open(p->gzi, err)))
+    if (p->packed && !(outs[0] = open_index(p->gzi, err)))
         goto out;
-    *fai = kmf_out_open(p->fai, err);
+    *fai = open_index(p->fai, err);
     if (!*fai)
         goto out;
     errno = 0;
