@@ -191,7 +191,7 @@ KMF_API extern const char *const kmf_dtype_names[];
 
 /*
  * Writes the directory, or the one file that holds all if dir ends in ".safetensors"; any dtype but
- * F64. A model of another family keeps its own names, config.json and tokenizer. provenance, the
+ * F64. A model of another family keeps the names of its family, config.json and tokenizer. provenance, the
  * text of a JSON object, is kept in config.json; NULL: the model's own stays. KMF_EINVAL:
  * provenance is no such text, or too long a one, or one file cannot hold the vocabulary because it
  * is not UTF-8; KMF_EMODEL: because it is too long, as of k-mers of 11 and 12 letters;
