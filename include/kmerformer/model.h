@@ -190,13 +190,13 @@ typedef enum kmf_dtype { KMF_F32, KMF_F16, KMF_BF16, KMF_I8, KMF_F64 } kmf_dtype
 KMF_API extern const char *const kmf_dtype_names[];
 
 /*
- * Writes the directory, or the one file that holds all if dir ends in ".safetensors"; any dtype but
- * F64. A model of another family keeps the names of its family, config.json and tokenizer. provenance, the
- * text of a JSON object, is kept in config.json; NULL: the model's own stays. KMF_EINVAL:
- * provenance is no such text, or too long a one, or one file cannot hold the vocabulary because it
- * is not UTF-8; KMF_EMODEL: because it is too long, as of k-mers of 11 and 12 letters;
- * KMF_ENUMERIC: a weight is too large for dtype; KMF_EIO: dir exists and is not empty, the file
- * exists, or it cannot be written. Nothing is left behind on failure.
+ * Writes the directory, or the one file that holds all if dir ends in ".safetensors"; any dtype
+ * but F64. A model of another family keeps the names of its family, config.json and tokenizer.
+ * provenance, the text of a JSON object, is kept in config.json; NULL: the model's own stays.
+ * KMF_EINVAL: provenance is no such text, or too long a one, or one file cannot hold the
+ * vocabulary because it is not UTF-8; KMF_EMODEL: because it is too long, as of k-mers of 11
+ * and 12 letters; KMF_ENUMERIC: a weight is too large for dtype; KMF_EIO: dir exists and is not
+ * empty, the file exists, or it cannot be written. Nothing is left behind on failure.
  */
 KMF_API int kmf_model_save(const kmf_model *model, const char *dir, kmf_dtype dtype,
                            const char *provenance, kmf_err *err) KMF_MUST_CHECK;
