@@ -32,13 +32,14 @@ typedef struct kmf_labelled_options {
      * there again with the same label. Plain or compressed; "-": standard input.
      */
     const char *labels;
-    const char *key;       /* what stands in the header before '=', at its beginning or after a
+    const char *key;  /* what stands in the header before '=', at its beginning or after a
                               blank, ';' or '|'; the label ends before the next blank or ';',
                               and after a '|' before the next one. NULL: none */
-    const char *rank;      /* with key: of the value's parts between commas, the one that begins
+    const char *rank; /* with key: of the value's parts between commas, the one that begins
                               with this and ':'; the label follows. NULL: all of it */
-    const char *reference; /* as in kmf_reader_options */
-    int optional;          /* 1: no label is asked for, none is given */
+    kmf_reader_options
+        reader;   /* of sequence files; regions have no header to look for a key in */
+    int optional; /* 1: no label is asked for, none is given */
 } kmf_labelled_options;
 
 /* Nothing set. */

@@ -321,8 +321,7 @@ typedef struct cli_labelled {
      "their labels stand in the headers behind KEY=", 0, NULL},                               \
     {NULL, "label-rank", CLI_TEXT, &(l)->input.rank, 0, 0, NULL, "R",                         \
      "of what stands there between commas, the part behind R:", 0, NULL},                     \
-    {NULL, "reference", CLI_TEXT, &(l)->input.reference, 0, 0, NULL, "FASTA",                 \
-     "that CRAM files were made against", 0, NULL},                                           \
+    CLI_READER_OPTIONS(&(l)->input.reader),                                                   \
     {NULL, "min-class", CLI_SIZE, &(l)->samples.min_class, 1, INT64_MAX, NULL, "N",           \
      "leave out classes with fewer records to train", 0, NULL}
 #define CLI_ENCODER_OPTIONS(l)                                                                \

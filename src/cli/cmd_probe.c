@@ -245,23 +245,23 @@ static int parse_predict(cli *run, predict_args *a, int argc, char **argv, int *
                                  NULL},
                                 {"o", "output", CLI_TEXT, &a->out, 0, 0, NULL, "FILE",
                                  "compressed if it ends in .gz; -: standard output", 0, NULL},
-                                {NULL, "reference", CLI_TEXT, &a->input.reference, 0, 0, NULL,
-                                 "FASTA", "that a CRAM file was made against", 0, NULL},
+                                CLI_READER_OPTIONS(&a->input.reader),
                                 CLI_THREADS(&a->threads),
                                 CLI_COMMON(run)};
     int leave = cli_parse(run, table, &predict_usage, argc, argv, first);
-    const char *const *paths = (const char *const *)(argv + *first);
-    size_t n = (size_t)(argc - *first);
     if (leave >= 0)
         return leave;
+    const char *const *paths = (const char *const *)(argv + *first);
+    size_t n = (size_t)(argc - *first);
     if (!a->probe)
         return cli_wrong(run, "no -p given; usage: kmerformer %s", predict_usage.synopsis);
     if (a->all && a->top > 1)
         return cli_wrong(run, "--all and --top: one of them");
-    if (cli_check_inputs(paths, n, NULL, err) < 0)
+    if (cli_check_inputs(paths, n, &a->input.reader, err) < 0)
         return cli_fail(run, err);
-    const char *const beside[] = {a->probe, a->model, a->input.reference};
-    if (cli_is_an_input(a->out, paths, n) || cli_is_an_input(a->out, beside, 3))
+    const char *const beside[] = {a->probe, a->model, a->input.reader.bed,
+                                  a->input.reader.reference};
+    if (cli_is_an_input(a->out, paths, n) || cli_is_an_input(a->out, beside, 4))
         return cli_wrong(run, "-o %s: that is an input", a->out);
     return -1;
 }
@@ -344,7 +344,7 @@ static int predict_file(prediction *p, const char *path, kmf_err *err)
         kmf_labelled_open(path, &p->args->input, kmf_embedder_pool(p->embedder), err);
     if (!input)
         return (int)err->code;
-    kmf_embedder_source(p->embedder, path);
+    kmf_embedder_source(p->embedder, strcmp(path, "-") == 0 ? "standard input" : path);
     int got;
     while ((got = kmf_labelled_next(input, &rec, err)) > 0) {
         got = kmf_embedder_add(p->embedder, rec.name, rec.seq, rec.len, err);
@@ -354,7 +354,7 @@ static int predict_file(prediction *p, const char *path, kmf_err *err)
     kmf_labelled_statistics(input, &stats);
     kmf_labelled_close(input);
     if (got == 0)
-        cli_warn_of_reading(p->run, path, NULL, &stats);
+        cli_warn_of_reading(p->run, path, &p->args->input.reader, &stats);
     return got;
 }
 

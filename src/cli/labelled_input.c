@@ -17,7 +17,7 @@ void cli_labelled_default(cli_labelled *l)
 /* ---------------------------------------------------------------- inputs ---------------- */
 
 #define N_PARTS 3
-#define N_INPUTS 5
+#define N_INPUTS 6
 
 /* The parts come first. */
 static void list_inputs(const cli_labelled *l, const char *inputs[N_INPUTS])
@@ -26,15 +26,15 @@ static void list_inputs(const cli_labelled *l, const char *inputs[N_INPUTS])
     inputs[1] = l->dev;
     inputs[2] = l->test;
     inputs[3] = l->input.labels;
-    inputs[4] = l->input.reference;
+    inputs[4] = l->input.reader.bed;
+    inputs[5] = l->input.reader.reference;
 }
 
 int cli_labelled_check(const cli_labelled *l, kmf_err *err)
 {
     const char *inputs[N_INPUTS];
-    kmf_reader_options reader = {.reference = l->input.reference};
     list_inputs(l, inputs);
-    int status = cli_check_inputs(inputs, N_PARTS + 1, &reader, err);
+    int status = cli_check_inputs(inputs, N_PARTS + 1, &l->input.reader, err);
     if (status == 0 && l->input.labels && (l->dev || l->test) && !cli_is_file(l->input.labels))
         status = cli_raise(err, KMF_EINVAL,
                            "--labels %s: it is read for each part anew, and this can be read "
@@ -70,7 +70,7 @@ static int read_part(const cli *run, const cli_labelled *l, kmf_samples *samples
                        strncmp(cause.msg, "no ", 3) == 0
                    ? cli_raise(err, cause.code, "%s: %s", path, cause.msg)
                    : cli_raise(err, cause.code, "%s", cause.msg);
-    cli_warn_of_reading(run, path, NULL, &stats);
+    cli_warn_of_reading(run, path, &l->input.reader, &stats);
     return 0;
 }
 

@@ -75,7 +75,7 @@ static int open_kind(kmf_labelled *in, const char *path, kmf_pool *pool, kmf_err
                         "not both; a rank needs a key");
     if (o->key && o->key[0] == '\0')
         return kmf_fail(err, KMF_EINVAL, "the key of the labels is empty");
-    in->reader = kmf_reader_or_table(path, o->reference, pool, &table, err);
+    in->reader = kmf_reader_or_table(path, &o->reader, pool, &table, err);
     if (table) {
         in->table = kmf_table_open(table, in->file, err);
         return in->table ? find_columns(in, err) : KMF_EFORMAT;

@@ -171,19 +171,9 @@ static int attach_path(kmf_reader *r, const char *path, const char *reference, k
     return attach(r, file, r->name, reference, pool, table, err);
 }
 
-kmf_reader *kmf_reader_or_table(const char *path, const char *reference, kmf_pool *pool,
-                                kmf_bytes **table, kmf_err *err)
-{
-    *table = NULL;
-    kmf_reader *r = new_reader(err);
-    if (r && attach_path(r, path, reference, pool, table, err) == 0 && !*table)
-        return r;
-    kmf_reader_close(r);
-    return NULL;
-}
-
-kmf_reader *kmf_reader_open(const char *path, const kmf_reader_options *opts, kmf_pool *pool,
-                            kmf_err *err)
+/* table: NULL, or as of kmf_reader_or_table. */
+static kmf_reader *open_reader(const char *path, const kmf_reader_options *opts, kmf_pool *pool,
+                               kmf_bytes **table, kmf_err *err)
 {
     int status = KMF_EIO;
     const char *reference = opts ? opts->reference : NULL;
@@ -194,12 +184,25 @@ kmf_reader *kmf_reader_open(const char *path, const kmf_reader_options *opts, km
         r->regions = kmf_regions_open(path, opts, err);
         status = r->regions ? 0 : KMF_EFORMAT;
     } else {
-        status = attach_path(r, path, reference, pool, NULL, err);
+        status = attach_path(r, path, reference, pool, table, err);
     }
-    if (status == 0)
+    if (status == 0 && !(table && *table))
         return r;
     kmf_reader_close(r);
     return NULL;
+}
+
+kmf_reader *kmf_reader_or_table(const char *path, const kmf_reader_options *opts,
+                                kmf_pool *pool, kmf_bytes **table, kmf_err *err)
+{
+    *table = NULL;
+    return open_reader(path, opts, pool, table, err);
+}
+
+kmf_reader *kmf_reader_open(const char *path, const kmf_reader_options *opts, kmf_pool *pool,
+                            kmf_err *err)
+{
+    return open_reader(path, opts, pool, NULL, err);
 }
 
 kmf_reader *kmf_reader_open_memory(const void *bytes, size_t len, kmf_pool *pool, kmf_err *err)

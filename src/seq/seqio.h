@@ -29,12 +29,12 @@ int kmf_reader_fill(kmf_reader *reader, kmf_text *text, size_t want,
 int kmf_reader_file(const kmf_reader *reader);
 
 /*
- * As kmf_reader_open of a whole file. But text that begins like none of its formats, as a table
+ * As kmf_reader_open. But of a whole file, text that begins like none of its formats, as a table
  * does, is handed over as it is: NULL is returned, and *table is to be closed by kmf_bytes_close.
  * Else *table is NULL.
  */
-kmf_reader *kmf_reader_or_table(const char *path, const char *reference, kmf_pool *pool,
-                                kmf_bytes **table, kmf_err *err) KMF_MUST_CHECK;
+kmf_reader *kmf_reader_or_table(const char *path, const kmf_reader_options *opts,
+                                kmf_pool *pool, kmf_bytes **table, kmf_err *err) KMF_MUST_CHECK;
 
 /*
  * For tests and fuzzers: a reader of `len` bytes, which are copied: the content of a file of
