@@ -14,7 +14,7 @@ V      ?= 0#           1: show whole commands
 prefix ?= /usr/local#  where `make install` puts things; PREFIX says the same
 DESTDIR ?=#            in front of prefix, for packagers
 
-ifdef PREFIX
+ifeq ($(origin PREFIX),command line)
 prefix := $(PREFIX)
 endif
 bindir     ?= $(prefix)/bin

@@ -5,6 +5,7 @@
 #include "run.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <string.h>
 
 START_TEST(npy_headers_come_back_and_others_are_refused)
@@ -31,6 +32,25 @@ START_TEST(npy_headers_come_back_and_others_are_refused)
 }
 END_TEST
 
+START_TEST(a_line_of_provenances_stays_one_list)
+{
+    char *line = NULL;
+    for (int i = 0; i < 100; i++) {
+        char own[32];
+        snprintf(own, sizeof own, "{\"i\": %d}", i);
+        char *next = kmf_json_before(own, line ? line : "{}", NULL);
+        ck_assert_ptr_nonnull(next);
+        kmf_text_free(line);
+        line = next;
+        if (i == 2)
+            ck_assert_str_eq(line, "{\"i\":2,\"before\":[{},{\"i\":0},{\"i\":1}]}");
+    }
+    ck_assert_ptr_nonnull(strstr(line, "{\"i\":97},{\"i\":98}]}"));
+    kmf_text_free(line);
+    ck_assert_ptr_null(kmf_json_before("{}", "[]", NULL));
+}
+END_TEST
+
 START_TEST(a_shard_that_is_not_there_is_an_input_that_fails)
 {
     const char *const shards[] = {"none.npy"};
@@ -48,6 +68,7 @@ int main(void)
     tcase_set_timeout(tcase, 0);
     tcase_add_test(tcase, npy_headers_come_back_and_others_are_refused);
     tcase_add_test(tcase, a_shard_that_is_not_there_is_an_input_that_fails);
+    tcase_add_test(tcase, a_line_of_provenances_stays_one_list);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

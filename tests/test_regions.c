@@ -151,6 +151,10 @@ START_TEST(bed_lines_may_name_their_records)
     err = (kmf_err){0};
     ck_assert_ptr_null(kmf_reader_open(path, &opts, NULL, &err));
     ck_assert_ptr_nonnull(strstr(err.msg, "line 2: no name in its fourth column"));
+    opts.bed = write_text("z.bed", "chr1\t1\t5\tA\rB\t0\t+\n");
+    err = (kmf_err){0};
+    ck_assert_ptr_null(kmf_reader_open(path, &opts, NULL, &err));
+    ck_assert_ptr_nonnull(strstr(err.msg, "line 1: a line end in a name"));
     remove_dir();
 }
 END_TEST

@@ -109,13 +109,20 @@ KMF_API char *kmf_provenance(const kmf_embedder *embedder, const char *command_l
                              const char *const *inputs, size_t n_inputs,
                              const kmf_reader_options *reader, kmf_err *err) KMF_MUST_CHECK;
 /*
- * Of the three that follow the text is freed by kmf_text_free; NULL: KMF_ENOMEM, or what is said.
+ * Of the four that follow the text is freed by kmf_text_free; NULL: KMF_ENOMEM, or what is said.
  *
  * Text as a JSON string, in its quotes; if it is not UTF-8, its bytes beyond ASCII are '?'.
  */
 KMF_API char *kmf_json_string(const char *text, kmf_err *err) KMF_MUST_CHECK;
 /* A JSON object of n pairs of strings: key, value, key, value, ... For kmf_model_save. */
 KMF_API char *kmf_json_pairs(const char *const *pairs, size_t n, kmf_err *err) KMF_MUST_CHECK;
+/*
+ * The JSON object of text with the list "before": that of another object, which came before it, and
+ * then this one without its list. So a line of provenances stays one list. KMF_EMODEL: one of them
+ * is no JSON object.
+ */
+KMF_API char *kmf_json_before(const char *text, const char *before,
+                              kmf_err *err) KMF_MUST_CHECK;
 /*
  * The JSON object of text ("": an empty one) with another at the end of the list `key` in it: a
  * provenance that goes on. KMF_EMODEL: one of them is no JSON object.

@@ -165,7 +165,7 @@ struct kmf_out {
     gzFile gz;  /* owned; NULL if plain or finished */
     char *path; /* owned; final name */
     kmf_temporary
-        temp;   /* owned; none when written in place; once published: what it replaced */
+        temp;   /* owned; none when written in place; once it has its name: what it replaced */
     bool ended; /* kmf_out_finish was called */
     bool whole; /* and all is in the file */
     bool published;
@@ -588,6 +588,8 @@ static int publish_all(kmf_out *const *files, size_t n, kmf_err *err)
             return status;
         synced = path;
     }
+    for (size_t i = 0; i < n; i++)
+        kmf_temporary_remove(&files[i]->temp);
     return 0;
 }
 
@@ -631,11 +633,20 @@ int kmf_file_save(const char *path, const void *bytes, size_t n, kmf_err *err)
     return status;
 }
 
+bool kmf_out_give_back(kmf_out *out)
+{
+    if (!out->published || !out->temp.path)
+        return false;
+    /* if it cannot be, the older file is better found under the temporary name than lost */
+    if (!kmf_temporary_rename(&out->temp, out->path))
+        kmf_temporary_leave(&out->temp);
+    out->published = false;
+    return true;
+}
+
 void kmf_out_withdraw(kmf_out *out)
 {
-    bool given_back =
-        out->published && out->temp.path && kmf_temporary_rename(&out->temp, out->path);
-    if (out->published && !given_back)
+    if (!kmf_out_give_back(out) && out->published)
         unlink(out->path);
     out->published = false;
 }

@@ -65,7 +65,9 @@ int kmf_out_publish_all(kmf_out *const *files, size_t n, kmf_err *err) KMF_MUST_
  */
 void kmf_publishing_begins(void);
 void kmf_publishing_ends(void);
-/* Removes a published file again; a file that it had replaced gets its name back. */
+/* A file that it had replaced gets its name back; false: there was none, or nobody knows it. */
+bool kmf_out_give_back(kmf_out *out);
+/* The same; where there was none, the published file is removed. */
 void kmf_out_withdraw(kmf_out *out);
 
 /* Makes the names in a folder last, where the file system can do so. */

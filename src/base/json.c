@@ -300,3 +300,19 @@ char *kmf_json_append(const char *text, const char *key, const char *object, kmf
     json_decref(json);
     return whole;
 }
+
+char *kmf_json_before(const char *text, const char *before, kmf_err *err)
+{
+    char *whole = NULL;
+    json_t *json = kmf_json_parse(text, strlen(text), "provenance", err);
+    json_t *last = json ? kmf_json_parse(before, strlen(before), "before", err) : NULL;
+    json_t *line = last ? list_in(last, "before") : NULL;
+    if (line && json_object_set(json, "before", line) == 0 &&
+        json_object_del(last, "before") == 0 && json_array_append(line, last) == 0)
+        whole = kmf_json_text(json, JSON_COMPACT, err);
+    else if (last)
+        kmf_fail(err, KMF_ENOMEM, "out of memory: no provenance could be made");
+    json_decref(last);
+    json_decref(json);
+    return whole;
+}

@@ -138,6 +138,12 @@ bool kmf_temporary_exchange(kmf_temporary *t, const char *path)
     return exchange(t->path, path) || kmf_temporary_rename(t, path);
 }
 
+void kmf_temporary_leave(kmf_temporary *t)
+{
+    if (t->path)
+        forget(t);
+}
+
 void kmf_temporary_remove(kmf_temporary *t)
 {
     if (!t->path)

@@ -27,6 +27,8 @@ bool kmf_temporary_rename(kmf_temporary *t, const char *path) KMF_MUST_CHECK;
  * back, by another rename, or removed. Not all systems can; then it is gone, as after a rename.
  */
 bool kmf_temporary_exchange(kmf_temporary *t, const char *path) KMF_MUST_CHECK;
+/* Forgets it, and it stays where it is. */
+void kmf_temporary_leave(kmf_temporary *t);
 /* Removes it: a file, or a folder in which nothing is. Accepts a zeroed one. */
 void kmf_temporary_remove(kmf_temporary *t);
 

@@ -290,7 +290,7 @@ static int put_record(logits_run *r, const kmf_record *rec, kmf_err *err)
     r->losses.unknown += s.unknown;
     r->losses.chunked += s.chunks > 1;
     r->losses.truncated += s.cut != 0;
-    r->losses.empty += s.tokens == 0 && !s.cut;
+    r->losses.empty += s.tokens == 0 && !(s.cut && s.chunks == 0);
     r->n_records++;
     r->n_short += rec->len < r->farthest;
     return got;

@@ -469,7 +469,7 @@ static char *provenance(const training *t, const kmf_pretrain_state *s, kmf_err 
     char *text = cli_pairs_text(&p, err);
     if (!text || !origin[0])
         return text;
-    char *whole = kmf_json_append(text, "before", origin, err);
+    char *whole = kmf_json_before(text, origin, err);
     kmf_text_free(text);
     return whole;
 }

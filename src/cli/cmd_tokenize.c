@@ -109,7 +109,7 @@ static void add_stats(kmf_embed_stats *total, const kmf_cut_stats *s)
     total->unknown += s->unknown;
     total->chunked += s->chunks > 1;
     total->truncated += s->cut != 0;
-    total->empty += s->tokens == 0 && !s->cut;
+    total->empty += s->tokens == 0 && !(s->cut && s->chunks == 0);
 }
 
 static int tokenize_record(kmf_cutter *cutter, const kmf_record *rec, const kmf_vocab *vocab,

@@ -166,16 +166,22 @@ static const char *value_of(const char *text, const char *key)
  */
 static bool is_beside_rows(const cli *run, const char *text)
 {
+    static const char *const of_rows[] = {"embed ", "logits ", "merge "};
+    static const char program[] = "\"kmerformer ";
     const char *first = text + strspn(text, "{ \n");
-    bool counts = begins(run->command, "vocab");
     if (begins(first, "#index\tname\t"))
         return true;
     if (!begins(first, "\"program\"") ||
         !begins(value_of(first, "\"program\""), "\"kmerformer\""))
         return false;
     const char *command = value_of(first, "\"command\"");
-    return !command || !begins(command, "\"kmerformer ") ||
-           begins(command, "\"kmerformer vocab") == counts;
+    if (!command || !begins(command, program))
+        return true;
+    command += strlen(program);
+    for (size_t i = 0; i < sizeof of_rows / sizeof of_rows[0]; i++)
+        if (begins(command, of_rows[i]))
+            return !begins(run->command, "vocab");
+    return begins(command, "vocab ") && begins(run->command, "vocab");
 }
 
 /* Beside vectors of k-mers: their settings, or counts, in lines like "GATTACA 12\n". */

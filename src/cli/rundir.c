@@ -52,12 +52,11 @@ static int lock(cli_rundir *d, kmf_err *err)
     return 0;
 }
 
-/* What a pretraining writes, here or in best. */
-static const char *const our_names[] = {"config.json",     "checkpoint",
-                                        "metrics.tsv",     "model.safetensors",
-                                        "provenance.json", "special_tokens_map.json",
-                                        "tokenizer.json",  "tokenizer_config.json",
-                                        "vocab.txt"};
+/* What a pretraining writes, here or, but for the first, in best. */
+static const char *const our_names[] = {
+    "provenance.json", "config.json",           "checkpoint",
+    "metrics.tsv",     "model.safetensors",     "special_tokens_map.json",
+    "tokenizer.json",  "tokenizer_config.json", "vocab.txt"};
 #define N_NAMES (sizeof our_names / sizeof our_names[0])
 
 /* The first of our names that is a file in a directory; NULL: there is none. */
@@ -183,7 +182,7 @@ static void remove_other(const cli_rundir *d)
 {
     char path[CLI_PATH_CAP + 32];
     unlink(d->checkpoint);
-    for (size_t i = 0; i < N_NAMES; i++) {
+    for (size_t i = 1; i < N_NAMES; i++) {
         snprintf(path, sizeof path, "%s/%s", d->best, our_names[i]);
         unlink(path);
     }

@@ -39,6 +39,8 @@ int cli_want_subcommand(cli *run, const char *synopsis, const char *text,
         if (leave >= 0)
             return leave;
     }
+    if (first < argc && cli_find_command(list, argv[first]))
+        return cli_wrong(run, "%s: a sub-command stands before all options", argv[first]);
     return first < argc
                ? cli_wrong(run, "there is no sub-command '%s'; see kmerformer %s --help",
                            argv[first], run->command)

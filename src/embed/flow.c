@@ -143,7 +143,7 @@ static void count_record(kmf_embed_stats *s, const kmf_pending *p)
     s->unknown += p->unknown;
     s->chunked += p->row.chunks > 1;
     s->truncated += p->cut;
-    s->empty += p->row.tokens == 0 && !p->cut;
+    s->empty += p->row.tokens == 0 && !(p->cut && p->row.chunks == 0);
 }
 
 /*

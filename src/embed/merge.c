@@ -125,9 +125,8 @@ static bool same_products(const json_t *one, const json_t *other)
 /* Each number once, and the same run. */
 static int check_set(merge *m, kmf_err *err)
 {
-    static const char *const same[] = {"program", "version",     "model",   "settings",
-                                       "inputs",  "input_bytes", "regions", "bed",
-                                       "names",   "columns"};
+    static const char *const same[] = {"program", "version", "model", "settings", "inputs",
+                                       "regions", "bed",     "names", "columns"};
     for (size_t i = 0; i < m->n; i++) {
         while (m->shards[i].number != i) {
             shard *other = &m->shards[m->shards[i].number];

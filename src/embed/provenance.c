@@ -11,9 +11,6 @@
 #include "embed/provenance.h"
 #include "nn/gemm.h"
 
-#include <stdbool.h>
-#include <sys/stat.h>
-
 /*
  * The MD5 of weights is taken through the map in use, so it is theirs even if the file has been
  * replaced since.
@@ -77,21 +74,6 @@ static json_t *list_json(const char *const *texts, size_t n)
     return list;
 }
 
-/* The bytes of each file, by which another one of the same name is told; null: it is a stream. */
-static json_t *sizes_json(const char *const *paths, size_t n)
-{
-    struct stat st;
-    json_t *list = json_array();
-    for (size_t i = 0; list && i < n; i++) {
-        bool file = stat(paths[i], &st) == 0 && S_ISREG(st.st_mode);
-        if (json_array_append_new(list, file ? json_integer(st.st_size) : json_null()) < 0) {
-            json_decref(list);
-            list = NULL;
-        }
-    }
-    return list;
-}
-
 /* json with `key`: text, if there is one. NULL: no memory, and json is gone. */
 static json_t *with_text(json_t *json, const char *key, const char *text)
 {
@@ -111,14 +93,13 @@ char *kmf_provenance(const kmf_embedder *embedder, const char *command_line,
     json_t *model = kmf_model_json(embedder, err);
     if (!model)
         return NULL;
-    json_t *json = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:{s:I, s:I}, s:s, s:o}",
-                             "program", "kmerformer", "version", kmf_version(), "command",
-                             kmf_json_of_text(command_line), "model", model, "settings",
-                             kmf_settings_json(embedder), "inputs", list_json(inputs, n_inputs),
-                             "input_bytes", sizes_json(inputs, n_inputs), "columns",
-                             (json_int_t)kmf_embedder_dim(embedder), "shard", "index",
-                             (json_int_t)o.shard, "count", (json_int_t)o.n_shards, "products",
-                             kmf_gemm_name(), "statistics", statistics_json(embedder));
+    json_t *json = json_pack(
+        "{s:s, s:s, s:o, s:o, s:o, s:o, s:I, s:{s:I, s:I}, s:s, s:o}", "program", "kmerformer",
+        "version", kmf_version(), "command", kmf_json_of_text(command_line), "model", model,
+        "settings", kmf_settings_json(embedder), "inputs", list_json(inputs, n_inputs),
+        "columns", (json_int_t)kmf_embedder_dim(embedder), "shard", "index",
+        (json_int_t)o.shard, "count", (json_int_t)o.n_shards, "products", kmf_gemm_name(),
+        "statistics", statistics_json(embedder));
     if (reader) {
         json = with_text(json, "regions", reader->regions);
         json = with_text(json, "bed", reader->bed);

@@ -382,6 +382,20 @@ static const kmf_family *find_family(kmf_config *config, const json_t *root,
     return NULL;
 }
 
+/* Absent, false, empty, a factor of 1, or rotary angles of the type default. */
+static bool changes_nothing(const json_t *value)
+{
+    if (json_is_object(value) && json_object_size(value) > 0) {
+        const char *type = json_string_value(json_object_get(value, "rope_type"));
+        if (!type)
+            type = json_string_value(json_object_get(value, "type"));
+        return type && strcmp(type, "default") == 0;
+    }
+    return !value || json_is_null(value) || json_is_false(value) || json_is_object(value) ||
+           (json_is_array(value) && json_array_size(value) == 0) ||
+           (json_is_number(value) && !(fabs(json_number_value(value) - 1) > 0));
+}
+
 /*
  * What would change the computation and is not computed here. Sparse attention is what GENA-LM's
  * code, or BigBird's, calls it: blocks of keys, some of them drawn when the model is made.
@@ -394,6 +408,7 @@ static int refuse_uncomputed(const json_t *root, const char *name, kmf_err *err)
         {"sparse_attention", "attention is full here"},
         {"sparse_config_cls", "attention is full here"},
         {"rope_scaling", "rotary angles are not scaled here"},
+        {"rope_parameters", "rotary angles are not scaled here"},
         {"rescaling_factor", "rotary angles are not scaled here"},
         {"pruned_heads", "all heads are computed here"},
         {"quantization_config",
@@ -401,10 +416,7 @@ static int refuse_uncomputed(const json_t *root, const char *name, kmf_err *err)
     };
     const char *type = json_string_value(json_object_get(root, "attention_type"));
     for (size_t i = 0; i < LEN(keys); i++) {
-        const json_t *value = json_object_get(root, keys[i].key);
-        bool none = !value || json_is_null(value) || json_is_false(value) ||
-                    (json_is_object(value) && json_object_size(value) == 0);
-        if (!none)
+        if (!changes_nothing(json_object_get(root, keys[i].key)))
             return kmf_fail(err, KMF_EMODEL, "%s: %s: must be absent, %s", name, keys[i].key,
                             keys[i].why);
     }
@@ -568,9 +580,11 @@ int kmf_config_fit(kmf_config *config, const kmf_vocab *vocab, const char *name,
         return kmf_fail(err, KMF_EMODEL, "%s: specials is true, but %s lacks [CLS] or [SEP]",
                         name, kmf_vocab_file(vocab));
     if (config->specials < 0 && !frames && is_framed(config, vocab))
-        return kmf_fail(err, KMF_EMODEL,
-                        "%s: %s lacks [CLS] or [SEP], which a %s model has around its k-mers",
-                        name, kmf_vocab_file(vocab), config->family);
+        return kmf_fail(
+            err, KMF_EMODEL,
+            "%s: %s lacks the special tokens, or one of them, that a %s model has "
+            "around its k-mers (\"kmerformer\": {\"specials\": false} does without)",
+            name, kmf_vocab_file(vocab), config->family);
     config->k = k;
     if (config->specials < 0)
         config->specials = frames;

@@ -345,7 +345,10 @@ static char *config_text(const kmf_model *model, const char *provenance, kmf_err
         kmf_fail(err, KMF_EINVAL,
                  "config.json would have %zu bytes with this provenance: %zu are read", n + 1,
                  CONFIG_BYTES_MAX);
-    char *line = text && n < CONFIG_BYTES_MAX ? kmf_realloc(text, n + 2, 1, err) : NULL;
+    json_t *read =
+        text && n < CONFIG_BYTES_MAX ? kmf_json_parse(text, n, "config.json", err) : NULL;
+    char *line = read ? kmf_realloc(text, n + 2, 1, err) : NULL;
+    json_decref(read);
     if (!line) {
         kmf_free(text);
         return NULL;
@@ -442,8 +445,8 @@ static int publish(kmf_out *const *outs, kmf_temporary *temp, const char *dir, b
         rc = kmf_folder_sync(temp ? temp->path : dir, err);
     if (rc == 0 && temp && !kmf_temporary_rename(temp, dir))
         rc = kmf_fail(err, KMF_EIO, "%s: %s", dir, strerror(errno));
-    for (size_t i = 0; i < N_FILES && taken_back && rc < 0; i++)
-        if (outs[i])
+    for (size_t i = 0; i < N_FILES && rc < 0; i++)
+        if (outs[i] && !kmf_out_give_back(outs[i]) && taken_back)
             kmf_out_withdraw(outs[i]);
     return rc;
 }

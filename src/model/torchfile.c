@@ -254,12 +254,14 @@ static int find_storage(struct storage *s, const struct reader *r)
 
 /*
  * The checksums of all entries, each of whose bytes is looked at once: together they are no longer
- * than the file.
+ * than the file. Where none of them is right the file was written without.
  */
 static int check_sums(const struct reader *r)
 {
     char shown[KMF_ERR_SHOW];
     size_t room = r->len;
+    size_t n_right = 0;
+    const kmf_zip_entry *wrong_one = NULL;
     for (size_t i = 0; i < r->zip.n; i++) {
         const kmf_zip_entry *e = &r->zip.entries[i];
         const unsigned char *data;
@@ -269,14 +271,17 @@ static int check_sums(const struct reader *r)
             return wrong(r, "damaged: entries of its ZIP archive overlap");
         room -= e->len;
         if (!kmf_zip_checks(e, data))
-            return kmf_fail(r->err, KMF_EMODEL,
-                            "%s: damaged: the checksum of entry %s is wrong", r->name,
-                            show(shown, e->name, e->name_len));
+            wrong_one = wrong_one ? wrong_one : e;
+        else
+            n_right += e->len > 0;
     }
-    return 0;
+    return n_right > 0 && wrong_one
+               ? kmf_fail(r->err, KMF_EMODEL, "%s: damaged: the checksum of entry %s is wrong",
+                          r->name, show(shown, wrong_one->name, wrong_one->name_len))
+               : 0;
 }
 
-/* Finds the folder by its data.pkl, and reads this. A file may be written without checksums. */
+/* Finds the folder by its data.pkl, and reads this. */
 static int read_archive(struct reader *r)
 {
     static const char file[] = "data.pkl";
@@ -305,7 +310,8 @@ static int read_archive(struct reader *r)
         return wrong(r, "the folder in the ZIP archive has too long a name");
     if (kmf_zip_data(&data, &r->zip, found, r->name, r->err) < 0)
         return KMF_EMODEL;
-    bool has_checksums = kmf_zip_checks(found, data);
+    if (check_sums(r) < 0)
+        return KMF_EMODEL;
     size_t beg = (size_t)(data - r->bytes);
     rc = kmf_pickle_read(&r->pickle, r->bytes, beg, beg + found->len, r->name, r->err);
     const kmf_zip_entry *byteorder = find_entry(r, "", "byteorder", 9);
@@ -314,8 +320,6 @@ static int read_archive(struct reader *r)
         if (rc == 0 && (byteorder->len != 6 || memcmp(data, "little", 6) != 0))
             rc = wrong(r, "written on a machine of another byte order, which is not read");
     }
-    if (rc == 0 && has_checksums)
-        rc = check_sums(r);
     return rc;
 }
 

@@ -224,6 +224,9 @@ static int parse_bed_line(kmf_regions *r, const char *bed, bool named, uint64_t 
     if (named && (n < 4 || !column[3][0]))
         return kmf_fail(err, KMF_EFORMAT, "%s: line %" PRIu64 ": no name in its fourth column",
                         bed, number);
+    if (named && strchr(column[3], '\r'))
+        return kmf_fail(err, KMF_EFORMAT, "%s: line %" PRIu64 ": a line end in a name", bed,
+                        number);
     size_t name = named ? r->names.len : NO_NAME;
     if (named && kmf_text_append(&r->names, column[3], strlen(column[3]) + 1, err) < 0)
         return KMF_ENOMEM;

@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/mem.h"
@@ -39,7 +40,8 @@ struct kmf_reader {
     kmf_regions *regions; /* owned */
     int file;             /* the descriptor of the whole file; -1: none */
     char *name;           /* owned; of that file */
-    off_t size;           /* of that file when it was opened */
+    int watched;          /* the same, or of standard input if that is a file; -1: none */
+    off_t size;           /* of that one when it was opened */
     kmf_reader_stats stats;
     bool by_record;   /* kmf_reader_next was called */
     bool as_text;     /* kmf_reader_fill was called */
@@ -54,7 +56,7 @@ static kmf_reader *new_reader(kmf_err *err)
     kmf_silence_htslib();
     kmf_reader *r = kmf_calloc(1, sizeof *r, err);
     if (r)
-        r->file = -1;
+        r->file = r->watched = -1;
     return r;
 }
 
@@ -167,7 +169,8 @@ static int attach_path(kmf_reader *r, const char *path, const char *reference, k
     hFILE *file = r->name ? kmf_input_open_file(path, &r->file, err) : NULL;
     if (!file)
         return KMF_EIO;
-    r->size = r->file >= 0 && fstat(r->file, &st) == 0 ? st.st_size : 0;
+    r->watched = r->file >= 0 ? r->file : STDIN_FILENO;
+    r->size = fstat(r->watched, &st) == 0 ? st.st_size : 0;
     return attach(r, file, r->name, reference, pool, table, err);
 }
 
@@ -267,7 +270,7 @@ static int fill_from_records(kmf_reader *r, kmf_text *text, size_t want)
 static int check_size(kmf_reader *r)
 {
     struct stat st;
-    if (r->file < 0 || fstat(r->file, &st) < 0 || st.st_size >= r->size)
+    if (r->watched < 0 || fstat(r->watched, &st) < 0 || st.st_size >= r->size)
         return 0;
     return kmf_fail(&r->failure, KMF_EIO, "%s: the file became shorter while it was read",
                     r->name);
