@@ -422,7 +422,8 @@ bool cli_progress_due(cli_progress *progress);
 void cli_progress_show(cli_progress *progress, const char *format, ...) KMF_PRINTF(2, 3);
 /* "reading, 1.2 M letters", when it is time: doing says the first. */
 void cli_progress_letters(cli_progress *progress, const char *doing, uint64_t letters);
-/* Wipes the line. */
+/* The same of reading, as the library calls it: progress is a cli_progress. */
+void cli_progress_reading(void *progress, uint64_t letters);
 /* Takes the line from the terminal. */
 void cli_progress_end(void);
 

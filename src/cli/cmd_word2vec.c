@@ -126,20 +126,15 @@ typedef struct intake {
     kmf_word2vec *trainer;
 } intake;
 
-static void show_reading(void *user, uint64_t letters)
-{
-    cli_progress_letters(&((intake *)user)->line, "reading", letters);
-}
-
 static void show_counting(void *user, uint64_t letters)
 {
-    cli_progress_letters(&((intake *)user)->line, "counting k-mers", letters);
+    cli_progress_letters(user, "counting k-mers", letters);
 }
 
 static int take(void *to, kmf_reader *reader, kmf_err *err)
 {
     intake *in = to;
-    return kmf_word2vec_read(in->trainer, reader, show_reading, in, err);
+    return kmf_word2vec_read(in->trainer, reader, cli_progress_reading, &in->line, err);
 }
 
 static int read_files(cli *run, const word2vec_args *a, kmf_word2vec *trainer,
@@ -152,7 +147,7 @@ static int read_files(cli *run, const word2vec_args *a, kmf_word2vec *trainer,
         status = cli_read_file(run, paths[i], &a->reader, kmf_word2vec_pool(trainer), take, &in,
                                err);
     if (status == 0)
-        status = kmf_word2vec_begin(trainer, show_counting, &in, err);
+        status = kmf_word2vec_begin(trainer, show_counting, &in.line, err);
     cli_progress_end();
     return status;
 }

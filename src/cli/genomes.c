@@ -11,20 +11,16 @@ typedef struct intake {
     int held_whole;
 } intake;
 
-static void show_reading(void *user, uint64_t letters)
-{
-    cli_progress_letters(&((intake *)user)->line, "reading", letters);
-}
-
 static void show_counting(void *user, uint64_t letters)
 {
-    cli_progress_letters(&((intake *)user)->line, "counting for the Markov models", letters);
+    cli_progress_letters(user, "counting for the Markov models", letters);
 }
 
 static int take(void *to, kmf_reader *reader, kmf_err *err)
 {
     intake *in = to;
-    return kmf_pretrain_read(in->trainer, reader, in->held_whole, show_reading, in, err);
+    return kmf_pretrain_read(in->trainer, reader, in->held_whole, cli_progress_reading,
+                             &in->line, err);
 }
 
 static int read_files(cli *run, const kmf_reader_options *opts, intake *in,
@@ -73,7 +69,7 @@ int cli_read_genomes(cli *run, kmf_pretrain *trainer, const kmf_reader_options *
         status = read_files(run, opts, &in, held, n_held, err);
     bool go_on = status == 0 && !kmf_ranks_any(cli_asked_to_stop());
     if (go_on)
-        status = kmf_pretrain_begin(trainer, show_counting, &in, err);
+        status = kmf_pretrain_begin(trainer, show_counting, &in.line, err);
     cli_progress_end();
     return status == 0 ? !go_on : status;
 }

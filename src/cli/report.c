@@ -248,6 +248,11 @@ void cli_progress_letters(cli_progress *progress, const char *doing, uint64_t le
         cli_progress_show(progress, "%s, %s letters", doing, cli_count(count, (double)letters));
 }
 
+void cli_progress_reading(void *progress, uint64_t letters)
+{
+    cli_progress_letters(progress, "reading", letters);
+}
+
 void cli_progress_end(void)
 {
     clear_line();
