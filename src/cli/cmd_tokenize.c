@@ -112,45 +112,42 @@ static void add_stats(kmf_embed_stats *total, const kmf_cut_stats *s)
     total->empty += s->tokens == 0 && !(s->cut && s->chunks == 0);
 }
 
-static int tokenize_record(kmf_cutter *cutter, const kmf_record *rec, const kmf_vocab *vocab,
-                           int as, kmf_embed_stats *total, kmf_err *err)
+typedef struct tokenize_run {
+    const tokenize_args *args;
+    const char *path; /* borrowed; the file at hand */
+    kmf_cutter *cutter;
+    const kmf_vocab *vocab;
+    kmf_embed_stats total;
+} tokenize_run;
+
+static int tokenize_record(tokenize_run *r, const kmf_record *rec, kmf_err *err)
 {
     kmf_chunk chunk;
     kmf_cut_stats stats;
     int got;
-    kmf_cutter_start(cutter, rec->name, rec->seq, rec->len);
-    while ((got = kmf_cutter_next(cutter, &chunk, err)) > 0)
-        print_chunk(rec->name, &chunk, vocab, as);
-    kmf_cutter_statistics(cutter, &stats);
+    kmf_cutter_start(r->cutter, rec->name, rec->seq, rec->len);
+    while ((got = kmf_cutter_next(r->cutter, &chunk, err)) > 0)
+        print_chunk(rec->name, &chunk, r->vocab, r->args->as);
+    kmf_cutter_statistics(r->cutter, &stats);
     if (got == 0 && stats.chunks == 0)
         printf("%s\t\n", rec->name);
-    add_stats(total, &stats);
+    add_stats(&r->total, &stats);
+    if (got < 0)
+        cli_name_file(r->path, err);
     return got;
 }
 
-static int tokenize_file(cli *run, const char *path, const tokenize_args *a, kmf_cutter *cutter,
-                         const kmf_vocab *vocab, kmf_embed_stats *total, kmf_err *err)
+/* A cli_take_fn. */
+static int take(void *to, kmf_reader *reader, kmf_err *err)
 {
     kmf_record rec;
-    kmf_reader_stats stats;
-    kmf_reader *reader = kmf_reader_open(path, &a->reader, NULL, err);
-    if (!reader)
-        return err->code;
     int got;
     while ((got = kmf_reader_next(reader, &rec, err)) > 0) {
-        int status = tokenize_record(cutter, &rec, vocab, a->as, total, err);
-        if (status < 0) {
-            cli_name_file(path, err);
-            got = status;
-        }
+        int status = tokenize_record(to, &rec, err);
         if (status < 0 || ferror(stdout))
-            break;
+            return status;
     }
-    kmf_reader_statistics(reader, &stats);
-    if (got == 0)
-        cli_warn_of_reading(run, path, &a->reader, &stats);
-    kmf_reader_close(reader);
-    return got < 0 ? got : 0;
+    return got;
 }
 
 /* The vocabulary and settings that -k, --vocab or the model stand for. */
@@ -187,8 +184,7 @@ int cli_tokenize(cli *run, int argc, char **argv)
     kmf_cut_options cut;
     kmf_model *model = NULL;
     kmf_vocab *own_vocab = NULL;
-    kmf_cutter *cutter = NULL;
-    kmf_embed_stats total = {0};
+    tokenize_run r = {.args = &a};
     int first;
     kmf_reader_options_default(&a.reader);
     int leave = parse(run, &a, argc, argv, &first);
@@ -204,16 +200,18 @@ int cli_tokenize(cli *run, int argc, char **argv)
     int status = load(&a, &model, &own_vocab, &config, &err);
     if (status < 0)
         goto out;
-    const kmf_vocab *vocab = model ? kmf_model_vocab(model) : own_vocab;
-    to_cut_options(&cut, &a, &config, vocab);
-    cutter = kmf_cutter_new(vocab, &cut, &err);
-    status = cutter ? 0 : (int)err.code;
-    for (int i = first; i < argc && status == 0 && !ferror(stdout); i++)
-        status = tokenize_file(run, argv[i], &a, cutter, vocab, &total, &err);
+    r.vocab = model ? kmf_model_vocab(model) : own_vocab;
+    to_cut_options(&cut, &a, &config, r.vocab);
+    r.cutter = kmf_cutter_new(r.vocab, &cut, &err);
+    status = r.cutter ? 0 : (int)err.code;
+    for (int i = first; i < argc && status == 0 && !ferror(stdout); i++) {
+        r.path = argv[i];
+        status = cli_read_file(run, argv[i], &a.reader, NULL, take, &r, &err);
+    }
     if (status == 0)
-        cli_warn_of_losses(run, &total, true);
+        cli_warn_of_losses(run, &r.total, true);
 out:
-    kmf_cutter_free(cutter);
+    kmf_cutter_free(r.cutter);
     kmf_vocab_free(own_vocab);
     kmf_model_free(model);
     return status == 0 ? CLI_DONE : cli_fail(run, &err);
