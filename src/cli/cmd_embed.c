@@ -143,15 +143,16 @@ static int shard_from_slurm(cli *run, embed_args *a)
             count, min, step);
     a->opts.shard = (id - min) / step;
     a->opts.n_shards = count;
-    return CLI_DONE;
+    return -1;
 }
 
+/* -1, or the exit code of what is no shard. */
 static int parse_shard(cli *run, embed_args *a)
 {
     char *slash;
     char *end = NULL;
     if (!a->shard)
-        return CLI_DONE;
+        return -1;
     if (strcmp(a->shard, "auto") == 0)
         return shard_from_slurm(run, a);
     errno = 0;
@@ -164,7 +165,7 @@ static int parse_shard(cli *run, embed_args *a)
                          a->shard);
     a->opts.shard = i;
     a->opts.n_shards = n;
-    return CLI_DONE;
+    return -1;
 }
 
 /* ---------------------------------------------------------------- the run --------------- */
@@ -314,12 +315,12 @@ int cli_embed(cli *run, int argc, char **argv)
     int leave = parse(run, &a, argc, argv, &first);
     if (leave >= 0)
         return leave;
-    code = parse_shard(run, &a);
-    if (code != CLI_DONE)
-        return code;
     const char *const *paths = (const char *const *)(argv + first);
     size_t n_paths = (size_t)(argc - first);
-    leave = cli_check_place(run, a.out, cli_row_endings, paths, n_paths, a.model, &a.reader);
+    leave = parse_shard(run, &a);
+    if (leave < 0)
+        leave =
+            cli_check_place(run, a.out, cli_row_endings, paths, n_paths, a.model, &a.reader);
     if (leave >= 0)
         return leave;
     if (cli_check_inputs(paths, n_paths, &a.reader, &err) < 0)

@@ -56,7 +56,7 @@ static bool two_numbers(const char *text, char mark, long min, long max, int to[
     return true;
 }
 
-/* CLI_DONE, or the exit code of what is wrong with the common options. */
+/* -1, or the exit code of what is wrong with the common options. */
 static int settle(cli *run, plot_args *a, const char *const *inputs, size_t n)
 {
     kmf_err err = {0};
@@ -81,7 +81,7 @@ static int settle(cli *run, plot_args *a, const char *const *inputs, size_t n)
             "script to a .gp of that name",
             a->picture.path);
     a->picture.command_line = run->command_line;
-    return cli_check_output(a->picture.path, &err) < 0 ? cli_fail(run, &err) : CLI_DONE;
+    return cli_check_output(a->picture.path, &err) < 0 ? cli_fail(run, &err) : -1;
 }
 
 static void say_files(const cli *run, const plot_args *a)
@@ -168,7 +168,7 @@ static int plot_map(cli *run, int argc, char **argv)
                          wanted);
     const char *const inputs[] = {rows.vectors, rows.labels ? rows.labels : "-"};
     code = settle(run, &a, inputs, 2);
-    if (code != CLI_DONE)
+    if (code >= 0)
         return code;
     cli_progress_start(&progress, run);
     rows.fn = show_rows;
@@ -214,7 +214,7 @@ static int plot_similarity(cli *run, int argc, char **argv)
     rows.vectors = argv[first];
     const char *const inputs[] = {rows.vectors, rows.labels ? rows.labels : "-"};
     code = settle(run, &a, inputs, 2);
-    if (code != CLI_DONE)
+    if (code >= 0)
         return code;
     cli_progress_start(&progress, run);
     rows.fn = show_rows;
@@ -255,7 +255,7 @@ static int plot_loss(cli *run, int argc, char **argv)
     const char *const *dirs = (const char *const *)(argv + first);
     size_t n = (size_t)(argc - first);
     code = settle(run, &a, dirs, n);
-    if (code != CLI_DONE)
+    if (code >= 0)
         return code;
     int status = kmf_plot_loss(&a.picture, dirs, n, (kmf_plot_x)x, columns, &err);
     return leave(run, status, &err, &a);
@@ -322,7 +322,7 @@ static int plot_positions(cli *run, int argc, char **argv)
     if (code >= 0)
         return code;
     code = settle(run, &a, NULL, 0);
-    if (code != CLI_DONE)
+    if (code >= 0)
         return code;
     int status = ask_model(&p, &err);
     if (status == 0)

@@ -133,7 +133,7 @@ static bool is_taken(const char *spectrum, const char *picture)
     return taken;
 }
 
-/* CLI_DONE, or the exit code of what is wrong with the names of files. */
+/* -1, or the exit code of what is wrong with the names of files. */
 static int check_names(const cli *run, const stats_args *a, const char *const *table)
 {
     kmf_err err = {0};
@@ -150,7 +150,7 @@ static int check_names(const cli *run, const stats_args *a, const char *const *t
     if (picture && a->spectrum && is_taken(a->spectrum, picture))
         return cli_wrong(run, "--spectrum %s: --plot keeps a file of its own there",
                          a->spectrum);
-    return CLI_DONE;
+    return -1;
 }
 
 int cli_vocab_stats(cli *run, int argc, char **argv)
@@ -174,7 +174,7 @@ int cli_vocab_stats(cli *run, int argc, char **argv)
     if (leave >= 0)
         return leave;
     leave = check_names(run, &a, (const char *const *)(argv + first));
-    if (leave != CLI_DONE)
+    if (leave >= 0)
         return leave;
     a.picture.command_line = run->command_line;
     kmf_counts *counts = kmf_counts_load(argv[first], &err);

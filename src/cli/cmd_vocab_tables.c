@@ -116,7 +116,7 @@ int cli_vocab_export(cli *run, int argc, char **argv)
 
 /* ---------------------------------------------------------------- show ------------------ */
 
-/* Is word a k-mer of such a table? 0, or an exit code after a message. */
+/* Is word a k-mer of such a table? -1, or an exit code after a message. */
 static int check_word(cli *run, const kmf_counts_info *info, const char *word)
 {
     uint64_t code;
@@ -126,7 +126,7 @@ static int check_word(cli *run, const kmf_counts_info *info, const char *word)
     if (kmf_alphabet_encode(info->alphabet, &code, word, info->k) != 0)
         return cli_wrong(run, "'%s': a letter is not one of %s", word,
                          kmf_alphabet_letters(info->alphabet));
-    return CLI_DONE;
+    return -1;
 }
 
 static void print_counts(const kmf_counts *counts, const kmf_counts_info *info, char **words,
@@ -153,7 +153,7 @@ int cli_vocab_show(cli *run, int argc, char **argv)
     kmf_counts_info info;
     const cli_option table[] = {CLI_COMMON(run)};
     int first;
-    int code = CLI_DONE;
+    int code = -1;
     int leave = cli_parse(run, table, &usage, argc, argv, &first);
     if (leave >= 0)
         return leave;
@@ -163,9 +163,10 @@ int cli_vocab_show(cli *run, int argc, char **argv)
     if (!counts)
         return cli_fail(run, &err);
     kmf_counts_information(counts, &info);
-    for (int i = 0; i < n && code == CLI_DONE; i++)
+    for (int i = 0; i < n && code < 0; i++)
         code = check_word(run, &info, words[i]);
-    if (code == CLI_DONE) {
+    if (code < 0) {
+        code = CLI_DONE;
         print_counts(counts, &info, words, n);
         if (info.min_count > 1 || info.max_size > 0)
             cli_warn(run, "k-mers were left out of the table: a count of 0 may mean that");

@@ -120,20 +120,20 @@ static char *join(int argc, char **argv)
     return line;
 }
 
-/* A variable that is set must hold one of the words. */
+/* A variable that is set must hold one of the words: -1, or an exit code. */
 static int check_variable(const cli *run, const char *name, const char *const *words)
 {
     const char *value = getenv(name);
     char list[64] = "";
     for (size_t i = 0; value && words[i]; i++) {
         if (strcmp(words[i], value) == 0)
-            return CLI_DONE;
+            return -1;
         size_t n = strlen(list);
         snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", words[i]);
     }
     return value ? cli_wrong(run, "the variable %s is '%s': it must be one of %s", name, value,
                              list)
-                 : CLI_DONE;
+                 : -1;
 }
 
 static int check_environment(const cli *run)
@@ -141,8 +141,8 @@ static int check_environment(const cli *run)
     static const char *const engines[] = {"openblas", "plain", NULL};
     static const char *const levels[] = {"baseline", "avx2", "avx512", "vnni",
                                          "bf16",     "amx",  NULL};
-    int status = check_variable(run, "KMERFORMER_GEMM", engines);
-    return status != CLI_DONE ? status : check_variable(run, "KMERFORMER_CPU", levels);
+    int leave = check_variable(run, "KMERFORMER_GEMM", engines);
+    return leave >= 0 ? leave : check_variable(run, "KMERFORMER_CPU", levels);
 }
 
 /*
@@ -218,7 +218,7 @@ int main(int argc, char **argv)
     run.command_line = line ? line : "kmerformer";
     cli_catch_signals(&run);
     int status = check_environment(&run);
-    if (status == CLI_DONE)
+    if (status < 0)
         status = command->run(&run, argc - at, argv + at);
     if (status == CLI_DONE)
         status = cli_close_stdout(&run);
