@@ -269,7 +269,7 @@ static int cut_list(name_list *list, const char *option, const char *text, kmf_e
     for (const char *at = text; (at = strchr(at, ',')); at++)
         most++;
     list->text = malloc(strlen(text) + 1);
-    list->names = malloc(most * sizeof *list->names);
+    list->names = calloc(most, sizeof *list->names);
     if (!list->text || !list->names)
         return cli_raise(err, KMF_ENOMEM, "out of memory");
     strcpy(list->text, text);
@@ -810,10 +810,11 @@ int cli_pretrain(cli *run, int argc, char **argv)
     a.opts.k = 0;
     a.opts.words = -1;
     int code = parse(run, &a, argc, argv, &first);
-    if (code < 0)
-        code = settle(run, &a);
+    if (code >= 0)
+        return code;
     a.inputs = (const char *const *)(argv + first);
     a.n_inputs = (size_t)(argc - first);
+    code = settle(run, &a);
     if (code < 0)
         code = check_names(run, &a, a.inputs, a.n_inputs);
     if (code < 0) {
