@@ -33,8 +33,6 @@ typedef struct plot_args {
      "lines name<TAB>label for the names in VECTORS' .ids.tsv", 0, NULL},                     \
     {NULL, "most", CLI_SIZE, &(r)->most, 2, max, NULL, "N",                                   \
      "rows that are drawn; of more, so many evenly spaced", 0, NULL}
-#define THREADS_OPTION(r)                                                                     \
-    CLI_THREADS(&(r)->threads)
 /* clang-format on */
 
 /* ---------------------------------------------------------------- in common ------------- */
@@ -156,7 +154,7 @@ static int plot_map(cli *run, int argc, char **argv)
         {NULL, "l2", CLI_FLAG, &l2, 0, 0, NULL, NULL,
          "scale each row to length 1 first; rows of length 0 are left out", 0, NULL},
         CLI_HEADING("the run"),
-        THREADS_OPTION(&rows),
+        CLI_THREADS(&rows.threads),
         CLI_COMMON(run)};
     int code = cli_parse(run, table, &usage, argc, argv, &first);
     if (code >= 0)
@@ -206,8 +204,8 @@ static int plot_similarity(cli *run, int argc, char **argv)
     cli_progress progress;
     int first;
     const cli_option table[] = {
-        CLI_HEADING("picture"), PICTURE_OPTIONS(&a),   ROWS_OPTIONS(&rows, SIMILARITY_MAX),
-        CLI_HEADING("the run"), THREADS_OPTION(&rows), CLI_COMMON(run)};
+        CLI_HEADING("picture"), PICTURE_OPTIONS(&a),        ROWS_OPTIONS(&rows, SIMILARITY_MAX),
+        CLI_HEADING("the run"), CLI_THREADS(&rows.threads), CLI_COMMON(run)};
     int code = cli_parse(run, table, &usage, argc, argv, &first);
     if (code >= 0)
         return code;
