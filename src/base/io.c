@@ -161,13 +161,12 @@ void kmf_map_close(kmf_map *map)
 }
 
 struct kmf_out {
-    FILE *file; /* owned unless it is stdout; NULL once finished */
-    gzFile gz;  /* owned; NULL if plain or finished */
-    char *path; /* owned; final name */
-    kmf_temporary
-        temp;   /* owned; none when written in place; once it has its name: what it replaced */
-    bool ended; /* kmf_out_finish was called */
-    bool whole; /* and all is in the file */
+    FILE *file;         /* owned unless it is stdout; NULL once finished */
+    gzFile gz;          /* owned; NULL if plain or finished */
+    char *path;         /* owned; final name */
+    kmf_temporary temp; /* owned; none if written in place; once published, what it replaced */
+    bool ended;         /* kmf_out_finish was called */
+    bool whole;         /* and all is in the file */
     bool published;
     char *buffer;       /* owned; stdio's, when the file is ours */
     uint64_t n_written; /* bytes, of a plain file */

@@ -40,7 +40,7 @@ struct kmf_reader {
     kmf_regions *regions; /* owned */
     int file;             /* the descriptor of the whole file; -1: none */
     char *name;           /* owned; of that file */
-    int watched;          /* the same, or of standard input if that is a file; -1: none */
+    int watched;          /* the same, or standard input's, if it is a regular file; -1: none */
     off_t size;           /* of that one when it was opened */
     kmf_reader_stats stats;
     bool by_record;   /* kmf_reader_next was called */
@@ -169,8 +169,11 @@ static int attach_path(kmf_reader *r, const char *path, const char *reference, k
     hFILE *file = r->name ? kmf_input_open_file(path, &r->file, err) : NULL;
     if (!file)
         return KMF_EIO;
-    r->watched = r->file >= 0 ? r->file : STDIN_FILENO;
-    r->size = fstat(r->watched, &st) == 0 ? st.st_size : 0;
+    int source = r->file >= 0 ? r->file : STDIN_FILENO;
+    if (fstat(source, &st) == 0 && S_ISREG(st.st_mode)) {
+        r->watched = source;
+        r->size = st.st_size;
+    }
     return attach(r, file, r->name, reference, pool, table, err);
 }
 
