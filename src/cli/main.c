@@ -177,12 +177,15 @@ __attribute__((section(".preinit_array"),
                                                             char **) = want_one_blas_thread;
 #endif
 
-/* A file must not become standard error because that was closed; what was closed stays so. */
+/*
+ * A file must not become standard error because that was closed; what was closed stays so. As
+ * standard output a folder does, which /dev/stdout cannot open for writing either.
+ */
 static bool occupy_closed(void)
 {
     for (int fd = 0; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 &&
-            open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_WRONLY) != fd)
+            (fd == STDOUT_FILENO ? open("/", O_RDONLY) : open("/dev/null", O_WRONLY)) != fd)
             return false;
     return true;
 }

@@ -453,7 +453,8 @@ static int read_encoder(kmf_config *config, const json_t *root, const kmf_tensor
     config->activation =
         word < N_ACTIVATIONS ? (kmf_activation)word : other_activations[word - N_ACTIVATIONS];
     config->pooler = stored && kmf_family_has(family, KMF_PART_POOLER) &&
-                     kmf_family_find(family, stored, "pooler.dense.weight");
+                     (kmf_family_find(family, stored, "pooler.dense.weight") ||
+                      kmf_family_find(family, stored, "pooler.dense.bias"));
     if (config->embedding_size == 0)
         config->embedding_size = config->hidden_size;
     rc = family->read(config, root, stored, name, err);
