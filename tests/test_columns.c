@@ -45,7 +45,7 @@ static int64_t code_at(size_t at, int k)
 static void check_stretch(kmf_columns *c, const int32_t *column, int k, size_t beg, size_t n)
 {
     static int32_t right[MOST], counts[MOST];
-    static uint64_t codes[LEN];
+    static int32_t codes[LEN];
     size_t n_clean = 0;
     size_t n_bytes = ((size_t)1 << 2 * k) * sizeof *right;
     memset(right, 0, n_bytes);
@@ -56,7 +56,7 @@ static void check_stretch(kmf_columns *c, const int32_t *column, int k, size_t b
         int64_t code = code_at(at, k);
         if (code < 0)
             continue;
-        quick_assert(codes[n_clean] == (uint64_t)code);
+        quick_assert(codes[n_clean] == code);
         n_clean++;
         right[column ? column[code] : code]++;
     }

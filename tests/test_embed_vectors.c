@@ -409,6 +409,8 @@ static const variant variants[] = {
     {KMF_DNA,     4, 4, false, false, false, 6, 0,    1,  33, KMF_STRAND_RC},
     {KMF_DNA,     4, 4, false, true,  false, 7, 0,    1,   7, KMF_STRAND_BOTH},
     {KMF_DNA,     4, 4, false, true,  true,  8, 0,    1, 100, KMF_STRAND_BOTH},
+    {KMF_DNA,     4, 4, false, true,  false, 8, 0,    1,  12, KMF_STRAND_FWD},
+    {KMF_DNA,     3, 5, false, false, false, 8, 0,    1,  20, KMF_STRAND_BOTH},
     {KMF_DNA,     1, 4, false, true,  true,  6, 0,    1,  36, KMF_STRAND_FWD},
     {KMF_DNA,     1, 4, false, true,  true,  6, 3,    1,  36, KMF_STRAND_RC},
     {KMF_DNA,     2, 4, false, false, false, 8, 0,    3,   5, KMF_STRAND_BOTH},

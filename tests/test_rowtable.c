@@ -112,7 +112,37 @@ static const char *sums(void)
     return NULL;
 }
 
-static const levels_part parts[] = {{"sums", sums}};
+/* Numbers that almost are 2^24 units, all with one sign, as many of them as fit a sum and more. */
+static const char *largest(void)
+{
+    enum { DIM = 16, LONGEST = 600 };
+    static const int32_t rows[LONGEST]; /* all the same */
+    for (int sign = -1; sign <= 1; sign += 2) {
+        const char *wrong = NULL;
+        double x = sign * 1023.0 / 1024;
+        float *values = kmf_malloc(DIM, sizeof *values, NULL);
+        kmf_rowtable table;
+        for (size_t d = 0; values && d < DIM; d++)
+            values[d] = (float)x;
+        if (!values || kmf_rowtable_make(&table, "table", values, NULL, 1, DIM, NULL) < 0)
+            return "there is no table";
+        for (size_t n = 0; n <= LONGEST; n++) {
+            double sum[DIM] = {0};
+            double numbers[DIM];
+            kmf_rowtable_add(sum, &table, rows, (size_t[]){0, n}, 1);
+            kmf_rowtable_scale(numbers, sum, &table);
+            for (size_t d = 0; d < DIM; d++)
+                if (numbers[d] != (double)n * x)
+                    wrong = "a sum of the largest numbers is another";
+        }
+        kmf_rowtable_free(&table);
+        if (wrong)
+            return wrong;
+    }
+    return NULL;
+}
+
+static const levels_part parts[] = {{"sums", sums}, {"largest", largest}};
 
 /* Of one column some lie so near 0 that a part of them is lost: no harm beside so many. */
 START_TEST(numbers_near_0_among_many_are_taken)
@@ -152,7 +182,7 @@ static const char *const settings[] = {"", "KMERFORMER_CPU=avx512", "KMERFORMER_
 
 START_TEST(sums_are_those_of_the_numbers)
 {
-    levels_run("sums", settings[_i], NULL);
+    levels_run("sums largest", settings[_i], NULL);
 }
 END_TEST
 

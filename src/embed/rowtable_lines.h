@@ -16,6 +16,9 @@
 #define VECS (KMF_ROWTABLE_LINE / LANES) /* of a line */
 #define GROUP (8 / VECS)
 #define WAYS (4 / VECS)
+/* The most rows of one line, so that of no sum, with those that are left at the end, there are more
+   than TIMES_MOST. */
+#define ROWS_MOST ((TIMES_MOST - WAYS + 1) * WAYS)
 
 typedef int32_t NAME(vec_) __attribute__((vector_size(LANES * 4)));
 /* The same anywhere in memory. */
@@ -24,9 +27,9 @@ typedef double NAME(sum_) __attribute__((vector_size(LANES * 8), aligned(8), may
 
 /*
  * sum [lines, KMF_ROWTABLE_LINE] += rows that stand `step` numbers apart, each as often as times
- * says, TIMES_MOST at most in all; times NULL: once. That, and the number of lines, GROUP or 1,
- * are constants where this is inlined. Of one line there are sums of every WAYS-th row, as one
- * addition waits for the one before.
+ * says, TIMES_MOST at most in all; times NULL: once, and of one line ROWS_MOST at most. That, and
+ * the number of lines, GROUP or 1, are constants where this is inlined. Of one line there are sums
+ * of every WAYS-th row, as one addition waits for the one before.
  */
 TARGET static KMF_INLINE void NAME(add_lines_)(double *sum, const int32_t *units, size_t step,
                                                const int32_t *times, const int32_t *rows,
@@ -60,11 +63,13 @@ TARGET static KMF_INLINE void NAME(add_lines_)(double *sum, const int32_t *units
         }
     }
     KMF_UNROLL(8)
-    for (size_t v = vecs; v < ways * vecs; v++)
-        s[v % vecs] += s[v];
-    KMF_UNROLL(8)
-    for (size_t v = 0; v < vecs; v++)
-        *(NAME(sum_) *)(sum + v * LANES) += __builtin_convertvector(s[v], NAME(sum_));
+    for (size_t v = 0; v < vecs; v++) {
+        NAME(sum_) all = *(NAME(sum_) *)(sum + v * LANES);
+        KMF_UNROLL(4)
+        for (size_t w = 0; w < ways; w++)
+            all += __builtin_convertvector(s[w * vecs + v], NAME(sum_));
+        *(NAME(sum_) *)(sum + v * LANES) = all;
+    }
 }
 
 /* The same of columns beg .. KMF_ROWTABLE_LINE - 1 of a line, or of those before end. */
@@ -108,10 +113,11 @@ TARGET static void NAME(add_)(double *sums, const kmf_rowtable *table, const int
                               const size_t *off, size_t n)
 {
     size_t fetched = off[0];
+    size_t most = table->width > KMF_ROWTABLE_LINE ? TIMES_MOST : ROWS_MOST;
     for (size_t d = 0; d < table->dim; d += table->width)
         for (size_t i = 0; i < n; i++)
-            for (size_t at = off[i]; at < off[i + 1]; at += TIMES_MOST) {
-                size_t here = kmf_min(off[i + 1] - at, TIMES_MOST);
+            for (size_t at = off[i]; at < off[i + 1]; at += most) {
+                size_t here = kmf_min(off[i + 1] - at, most);
                 if (table->width > KMF_ROWTABLE_LINE)
                     fetched = fetch(table, rows, fetched, kmf_min(at + here + AHEAD, off[n]));
                 NAME(add_panel_)(sums + i * table->dim, table, d, NULL, rows + at, here);
@@ -132,6 +138,7 @@ TARGET static void NAME(add_times_)(double *sum, const kmf_rowtable *table,
 #undef VECS
 #undef GROUP
 #undef WAYS
+#undef ROWS_MOST
 #undef LEVEL
 #undef TARGET
 #undef LANES

@@ -52,7 +52,7 @@
 /* Codes for each window up to which they are counted, and so multiplied. */
 #define WORTH 2
 #define WORTH_BYTES 4
-#define BLOCK 128                   /* windows that are looked up at a time */
+#define BLOCK 512                   /* windows that are looked up at a time */
 #define FAR_BYTES ((size_t)4 << 20) /* a larger table is not near the processor */
 #define GROUP 512                   /* pieces counted or listed before any are added */
 #define LISTED ((size_t)1 << 16)    /* rows that are listed at most */
@@ -64,6 +64,7 @@ typedef struct length {
     kmf_kmer_kind kind;
     bool in_columns; /* kmf_columns knows them */
     bool alike;      /* the weights of all that are found are 1 */
+    int32_t first; /* in_columns, and the row of each is its code and this; -1: it is not so */
     /* if pieces may have so many windows that words are counted, else NULL */
     int32_t *column; /* owned [n_codes]; n_rows: there is no vector, or its weight is 0 */
     int32_t *rows;   /* owned [n_rows], of each column, ascending */
@@ -115,15 +116,18 @@ typedef struct walk {
 /* At most BLOCK codes; none only at the end. */
 static size_t next_codes(walk *w, uint64_t *codes, kmf_piece *p)
 {
-    if (!w->columns) {
-        uint64_t before = w->text.tally.ambiguous;
-        size_t n = kmf_textkmers_next(&w->text, codes, BLOCK);
-        p->ambiguous += w->text.tally.ambiguous - before;
-        return n;
-    }
+    uint64_t before = w->text.tally.ambiguous;
+    size_t n = kmf_textkmers_next(&w->text, codes, BLOCK);
+    p->ambiguous += w->text.tally.ambiguous - before;
+    return n;
+}
+
+/* The same of words that are in columns. */
+static size_t next_columns(int32_t *codes, walk *w, kmf_piece *p)
+{
     size_t n = 0;
     while (n == 0 && w->beg < w->end) {
-        size_t windows = w->end - w->beg < BLOCK ? w->end - w->beg : BLOCK;
+        size_t windows = kmf_min(w->end - w->beg, BLOCK);
         n = kmf_columns_codes(w->columns, codes, w->beg, windows);
         p->ambiguous += windows - n;
         w->beg += windows;
@@ -131,15 +135,38 @@ static size_t next_codes(walk *w, uint64_t *codes, kmf_piece *p)
     return n;
 }
 
-/* The rows of n k-mers, those without a vector left out. */
-static size_t find_rows(int32_t *rows, const word_mean *m, const uint64_t *codes, size_t n,
-                        int k)
+/* -1: there is no vector. */
+static int32_t find_row(const word_mean *m, uint64_t code, int k)
 {
     const int32_t *dense = m->vectors->words[k].dense;
+    return dense ? dense[code] : (int32_t)kmf_vectors_lookup(m->vectors, code, k);
+}
+
+/* The rows of the next k-mers, -1 where there is none, BLOCK at most; none only at the end. */
+static size_t look_up(int32_t *rows, const word_mean *m, walk *w, kmf_piece *p)
+{
+    int k = w->words->kind.k;
+    if (w->columns) {
+        int32_t first = w->words->first;
+        size_t n = next_columns(rows, w, p);
+        for (size_t i = 0; first > 0 && i < n; i++)
+            rows[i] += first;
+        for (size_t i = 0; first < 0 && i < n; i++)
+            rows[i] = find_row(m, (uint64_t)rows[i], k);
+        return n;
+    }
+    uint64_t codes[BLOCK];
+    size_t n = next_codes(w, codes, p);
+    for (size_t i = 0; i < n; i++)
+        rows[i] = find_row(m, codes[i], k);
+    return n;
+}
+
+static size_t drop_unknown(int32_t *rows, size_t n)
+{
     size_t n_out = 0;
     for (size_t i = 0; i < n; i++) {
-        int32_t row =
-            dense ? dense[codes[i]] : (int32_t)kmf_vectors_lookup(m->vectors, codes[i], k);
+        int32_t row = rows[i];
         rows[n_out] = row;
         n_out += row >= 0;
     }
@@ -162,11 +189,10 @@ static size_t weigh_rows(uint64_t *sum, int32_t *rows, size_t n, const uint64_t 
 /* Rows of the next windows that have a vector, BLOCK at most; none only at the end. */
 static size_t next_rows(int32_t *rows, const word_mean *m, walk *w, kmf_piece *p)
 {
-    uint64_t codes[BLOCK];
     size_t n_rows = 0;
     size_t n;
-    while (n_rows == 0 && (n = next_codes(w, codes, p)) > 0) {
-        n_rows = find_rows(rows, m, codes, n, w->words->kind.k);
+    while (n_rows == 0 && (n = look_up(rows, m, w, p)) > 0) {
+        n_rows = w->words->first < 0 ? drop_unknown(rows, n) : n;
         if (w->words->alike)
             w->weight += n_rows * WEIGHT_ONE;
         else
@@ -546,6 +572,20 @@ static int make_weights(word_mean *m, const kmf_embed_options *o, kmf_err *err)
     return 0;
 }
 
+/* Finds the words whose rows need no looking up, as those of kmerformer word2vec. */
+static void find_ordered(word_mean *m)
+{
+    for (size_t j = 0; j < m->n_lengths; j++) {
+        length *words = &m->lengths[j];
+        const int32_t *dense = m->vectors->words[words->kind.k].dense;
+        size_t n = words->in_columns && dense ? kmf_kmer_codes(&words->kind) : 0;
+        size_t code = 0;
+        while (code < n && dense[0] >= 0 && dense[code] == dense[0] + (int32_t)code)
+            code++;
+        words->first = n > 0 && code == n ? dense[0] : -1;
+    }
+}
+
 static int make_table(word_mean *m, kmf_err *err)
 {
     const kmf_vectors_info *info = &m->vectors->info;
@@ -664,6 +704,7 @@ kmf_method *kmf_wordmean_open(const char *name, kmf_embed_options *opts, kmf_err
         make_table(m, err) < 0 || choose_pieces(m, opts, err) < 0 ||
         make_desks(m, (size_t)opts->threads, err) < 0)
         goto failed;
+    find_ordered(m);
     m->base.name = m->name;
     m->base.vectors = &m->vectors->info;
     return &m->base;

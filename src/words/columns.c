@@ -264,16 +264,27 @@ size_t kmf_columns_count(kmf_columns *columns, int32_t *counts, size_t beg, size
     return n_clean;
 }
 
-size_t kmf_columns_codes(kmf_columns *columns, uint64_t *codes, size_t beg, size_t windows)
+/* codes [n] = the first letters of these eights. */
+static void cut_eights(int32_t *codes, const uint16_t *eights, size_t n, int shift);
+
+static KMF_INLINE void cut_eights_body(int32_t *restrict codes, const uint16_t *restrict eights,
+                                       size_t n, int shift)
+{
+    for (size_t i = 0; i < n; i++)
+        codes[i] = eights[i] >> shift;
+}
+
+KMF_CLONES(cut_eights, (int32_t * codes, const uint16_t *eights, size_t n, int shift),
+           (codes, eights, n, shift))
+
+size_t kmf_columns_codes(kmf_columns *columns, int32_t *codes, size_t beg, size_t windows)
 {
     kmf_columns *c = columns;
-    int shift = 2 * (8 - c->k);
     size_t n_out = 0;
     for (size_t at = 0; at < windows; at += BLOCK) {
         run r = runs_of_block(c, beg + at, windows - at < BLOCK ? windows - at : BLOCK);
-        while (next_run(&r, c))
-            for (size_t i = 0; i < r.n; i++)
-                codes[n_out++] = (uint64_t)c->numbers.codes[r.first + i] >> shift;
+        for (; next_run(&r, c); n_out += r.n)
+            cut_eights(codes + n_out, c->numbers.codes + r.first, r.n, 2 * (8 - c->k));
     }
     return n_out;
 }

@@ -32,6 +32,6 @@ void kmf_columns_start(kmf_columns *columns, const char *text, size_t n);
 size_t kmf_columns_count(kmf_columns *columns, int32_t *counts, size_t beg, size_t windows);
 
 /* The codes of the same k-mers, in order; returns how many there are. */
-size_t kmf_columns_codes(kmf_columns *columns, uint64_t *codes, size_t beg, size_t windows);
+size_t kmf_columns_codes(kmf_columns *columns, int32_t *codes, size_t beg, size_t windows);
 
 #endif
