@@ -9,6 +9,7 @@ BUILD  ?= build#       where everything that is made goes; other settings deserv
 WERROR ?= 0#           1: a warning is an error
 NATIVE ?= 0#           1: for this processor alone (-march=native); results may differ in the last bits
 MPI    ?= 0#           1: pretrain on several processes; wants an MPI's development files
+ISAL   ?= 1#           0: inflates gzip by zlib even where ISA-L is found
 SAN    ?=#             address,undefined: build with these sanitizers
 V      ?= 0#           1: show whole commands
 prefix ?= /usr/local#  where `make install` puts things; PREFIX says the same
@@ -48,16 +49,19 @@ HAVE_OPENBLAS := $(call probe,openblas,,cblas.h,openblas)
 HAVE_ZLIB     := $(call probe,zlib,,zlib.h,z)
 HAVE_JANSSON  := $(call probe,jansson,,jansson.h,jansson)
 HAVE_CHECK    := $(call probe,check,,check.h,check)
+HAVE_ISAL     := $(if $(filter 1,$(ISAL)),$(call probe,libisal,2.30,isa-l.h,isal))
 
 MISSING := $(if $(HAVE_HTSLIB),,libhts-dev) $(if $(HAVE_OPENBLAS),,libopenblas-dev) \
            $(if $(HAVE_ZLIB),,zlib1g-dev) $(if $(HAVE_JANSSON),,libjansson-dev)
 MISSING := $(strip $(MISSING))
 
 BY_PKG := $(if $(filter pkg,$(HAVE_HTSLIB)),htslib) $(if $(filter pkg,$(HAVE_OPENBLAS)),openblas) \
-          $(if $(filter pkg,$(HAVE_ZLIB)),zlib) $(if $(filter pkg,$(HAVE_JANSSON)),jansson)
+          $(if $(filter pkg,$(HAVE_ZLIB)),zlib) $(if $(filter pkg,$(HAVE_JANSSON)),jansson) \
+          $(if $(filter pkg,$(HAVE_ISAL)),libisal)
 BY_PKG := $(strip $(BY_PKG))
 BY_CC  := $(if $(filter cc,$(HAVE_HTSLIB)),-lhts) $(if $(filter cc,$(HAVE_OPENBLAS)),-lopenblas) \
-          $(if $(filter cc,$(HAVE_ZLIB)),-lz) $(if $(filter cc,$(HAVE_JANSSON)),-ljansson)
+          $(if $(filter cc,$(HAVE_ZLIB)),-lz) $(if $(filter cc,$(HAVE_JANSSON)),-ljansson) \
+          $(if $(filter cc,$(HAVE_ISAL)),-lisal)
 BY_CC  := $(strip $(BY_CC)) -lm -lpthread
 
 # Whichever MPI pkg-config knows: the system's choice, Open MPI, MPICH.
@@ -68,7 +72,8 @@ BY_PKG  += $(MPI_PKG)
 endif
 
 # Foreign headers are not held to our warnings.
-LIB_CFLAGS := $(if $(BY_PKG),$(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(BY_PKG))))
+LIB_CFLAGS := $(if $(BY_PKG),$(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(BY_PKG)))) \
+              $(if $(HAVE_ISAL),-DKMF_ISAL)
 LIBS       := $(if $(BY_PKG),$(shell pkg-config --libs $(BY_PKG))) $(BY_CC)
 CHECK_LIBS := $(if $(filter pkg,$(HAVE_CHECK)),$(shell pkg-config --libs check),-lcheck -lsubunit -lrt)
 
@@ -307,6 +312,7 @@ info: ## settings and libraries found
 	@echo 'OpenBLAS   $(call found,$(HAVE_OPENBLAS))'
 	@echo 'zlib       $(call found,$(HAVE_ZLIB))'
 	@echo 'jansson    $(call found,$(HAVE_JANSSON))'
+	@echo 'ISA-L      $(if $(HAVE_ISAL),yes,no, zlib in its place)'
 	@echo 'check      $(call found,$(HAVE_CHECK)) (tests only)'
 	@echo 'MPI        $(if $(filter 1,$(MPI)),$(MPI_PKG),no)'
 	@echo 'build      $(BUILD)'

@@ -2,31 +2,23 @@
 /*
  * Decompression, kept ahead of the parser.
  *
- * Plain input is read straight into the block: nothing is gained by a second thread. gzip is
- * one stream, which only one thread at a time can inflate, so while the parser works on one
- * block a job inflates those that follow, as many as the ring has room for:
+ * Plain input is read straight into the block: nothing is gained by a second thread. gzip
+ * (seq/gunzip.h) is one stream, which only one thread at a time can inflate, so while the parser
+ * works on one block a job inflates those that follow, as many as the ring has room for:
  *
  *     parser   | wait | block 0 | block 1 | ..
  *     job      | fill 0 | fill 1 | fill 2 | ..       until the ring is full, or the input ends
  *
- * BGZF goes the same way. htslib could inflate its blocks on several threads, but (1.16) when
- * the file is damaged it then drops blocks that were sound, as many as happen to be under way,
- * so that the reported record depends on timing, and it may take the damage for the end of the
- * file if the last block it handed out was an empty one. One thread inflates BGZF at 1 GB/s.
+ * BGZF goes the same way. htslib could inflate its blocks on several threads, but (1.16) when the
+ * file is damaged it then drops blocks that were sound, as many as happen to be under way, so
+ * that the reported record depends on timing, and it may take the damage for the end of the file
+ * if the last block it handed out was an empty one.
  *
  * The job stands in the same pool as the computation and may be queued behind it. So the parser
  * never waits for a job that has not started: if it needs a block and nobody fills one, it does so
  * itself, and a job that comes meanwhile finds nothing to do. At most one that has not started is
  * in the pool. All that parser and job share but the bytes is under the lock, which is taken a few
  * times for each block.
- *
- * What counts as damage: htslib reports short blocks and wrong checksums, of BGZF and of gzip.
- * A BGZF file that was cut exactly between two blocks looks whole but for its last block,
- * which is empty by the format; when that is missing htslib sets no_eof_block, and we refuse
- * the file. Gzip members that follow one another are read to the last.
- *
- * Bytes are taken from htslib one of its blocks at a time (bgzf_peek loads it, block_length is
- * its size), because a bgzf_read that meets damage does not say how much it had read before.
  */
 #include "seq/bytes.h"
 
@@ -40,9 +32,9 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "seq/gunzip.h"
 #include "seq/par.h"
 
-#include <htslib/bgzf.h>
 #include <htslib/hfile.h>
 #include <htslib/hts_log.h>
 
@@ -56,8 +48,8 @@
 typedef enum ending { MORE, ENDED, FAILED } ending;
 
 struct kmf_bytes {
-    hFILE *file;      /* owned; NULL once gz has taken it over */
-    BGZF *gz;         /* owned; NULL: plain input */
+    hFILE *file;      /* owned */
+    kmf_gunzip *gzip; /* owned; NULL: plain input */
     kmf_queue *queue; /* owned; NULL: nothing runs ahead */
     size_t n_blocks;  /* of the ring */
     struct block {
@@ -160,29 +152,12 @@ static size_t read_plain(kmf_bytes *b, char *to, size_t room)
     return 0;
 }
 
-static size_t read_gz(kmf_bytes *b, char *to, size_t room)
+static size_t read_gzip(kmf_bytes *b, char *to, size_t room)
 {
-    BGZF *gz = b->gz;
-    int first = bgzf_peek(gz);
-    if (first >= 0) {
-        size_t n = (size_t)(gz->block_length - gz->block_offset);
-        ssize_t got = bgzf_read(gz, to, n < room ? n : room);
-        if (got > 0)
-            return (size_t)got;
-    }
-    if (first == -1 && !gz->no_eof_block) {
-        b->ending = ENDED;
-        return 0;
-    }
-    b->ending = FAILED;
-    if (first == -1)
-        kmf_fail(&b->reason, KMF_EFORMAT, "truncated: the BGZF end-of-file marker is missing");
-    else if ((gz->errcode & BGZF_ERR_IO) && herrno(gz->fp))
-        kmf_fail(&b->reason, KMF_EIO, "%s", strerror(herrno(gz->fp)));
-    else if (gz->errcode & BGZF_ERR_CRC)
-        kmf_fail(&b->reason, KMF_EFORMAT, "the checksum of the compressed data is wrong");
-    else
-        kmf_fail(&b->reason, KMF_EFORMAT, "the compressed data is truncated or damaged");
+    ptrdiff_t got = kmf_gunzip_read(b->gzip, to, room, &b->reason);
+    if (got > 0)
+        return (size_t)got;
+    b->ending = got < 0 ? FAILED : ENDED;
     return 0;
 }
 
@@ -190,11 +165,11 @@ static size_t read_gz(kmf_bytes *b, char *to, size_t room)
 static void fill(kmf_bytes *b, struct block *block)
 {
     block->len = 0;
-    size_t size = b->gz ? BLOCK : PLAIN;
+    size_t size = b->gzip ? BLOCK : PLAIN;
     while (block->len < size && b->ending == MORE) {
         char *to = block->bytes + block->len;
         size_t room = size - block->len;
-        block->len += b->gz ? read_gz(b, to, room) : read_plain(b, to, room);
+        block->len += b->gzip ? read_gzip(b, to, room) : read_plain(b, to, room);
     }
 }
 
@@ -263,7 +238,6 @@ static bool settle(kmf_bytes *b)
 
 kmf_bytes *kmf_bytes_open(hFILE *file, kmf_pool *pool, kmf_err *err)
 {
-    unsigned char magic[2];
     kmf_bytes *b = kmf_calloc(1, sizeof *b, err);
     if (!b) {
         hclose_abruptly(file);
@@ -276,15 +250,11 @@ kmf_bytes *kmf_bytes_open(hFILE *file, kmf_pool *pool, kmf_err *err)
     b->ring[0].bytes = kmf_malloc(BLOCK, 1, err);
     if (!b->ring[0].bytes)
         goto failed;
-    if (hpeek(file, magic, 2) != 2 || magic[0] != 0x1f || magic[1] != 0x8b)
+    if (!kmf_gunzip_knows(file))
         return b;
-
-    b->gz = bgzf_hopen(file, "r");
-    if (!b->gz) {
-        kmf_fail(err, KMF_ENOMEM, "out of memory: no room to decompress");
+    b->gzip = kmf_gunzip_new(file, err);
+    if (!b->gzip)
         goto failed;
-    }
-    b->file = NULL;
     if (!pool)
         return b;
     for (; b->n_blocks < AHEAD; b->n_blocks++) {
@@ -308,10 +278,8 @@ void kmf_bytes_close(kmf_bytes *b)
     b->closing = true;
     pthread_mutex_unlock(&b->lock);
     kmf_queue_free(b->queue);
-    if (b->gz)
-        bgzf_close(b->gz);
-    if (b->file)
-        hclose_abruptly(b->file);
+    kmf_gunzip_free(b->gzip);
+    hclose_abruptly(b->file);
     for (size_t i = 0; i < AHEAD; i++)
         kmf_free(b->ring[i].bytes);
     pthread_cond_destroy(&b->changed);

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * gzip files that zlib writes, in all its ways, and those that are cut off or have a wrong bit:
+ * what comes out is what went in, and zlib's own inflate is the judge of what is sound.
+ */
+#include "seq/gunzip.h"
+
+#include "base/rng.h"
+#include "checked.h"
+#include "run.h"
+#include "seq/bytes.h"
+
+#include <check.h>
+#include <htslib/hfile.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+enum { PLAIN_MOST = 1 << 20, PACKED_MOST = 4 << 20 };
+
+static unsigned char plain[PLAIN_MOST], packed[PACKED_MOST], out[PLAIN_MOST], twin[PLAIN_MOST];
+static size_t n_plain, n_packed;
+
+/* ---------------------------------------------------------------- files ------------------ */
+
+static void start_file(void)
+{
+    n_plain = n_packed = 0;
+}
+
+/* n letters more: of DNA, one alone, any bytes, lines that are much alike. */
+static void add_plain(size_t n, kmf_rng *rng)
+{
+    uint64_t kind = kmf_rng_below(rng, 4);
+    for (size_t i = 0; i < n; i++) {
+        size_t at = (i * 7 + (kmf_rng_below(rng, 50) == 0)) % 32;
+        plain[n_plain++] = kind == 0   ? (unsigned char)"ACGT"[kmf_rng_below(rng, 4)]
+                           : kind == 1 ? 'A'
+                           : kind == 2 ? (unsigned char)kmf_rng_below(rng, 256)
+                                       : (unsigned char)"ACGTACGTACGTACGTACGTTTTTTTTTTNN\n"[at];
+    }
+}
+
+/* What a header may have beside its ten bytes. */
+static void draw_header(gz_header *header, unsigned char *extra, kmf_rng *rng)
+{
+    static unsigned char name[] = "a name.fq", comment[] = "of some length";
+    *header = (gz_header){.name = kmf_rng_below(rng, 2) ? name : NULL,
+                          .comment = kmf_rng_below(rng, 2) ? comment : NULL,
+                          .hcrc = (int)kmf_rng_below(rng, 2)};
+    if (kmf_rng_below(rng, 2) == 0)
+        return;
+    header->extra = extra;
+    header->extra_len = (uInt)kmf_rng_below(rng, 60);
+}
+
+/* A member of n letters more. */
+static void add_member(size_t n, kmf_rng *rng)
+{
+    unsigned char extra[60] = {1, 2, 3};
+    gz_header header;
+    z_stream z = {0};
+    size_t beg = n_plain;
+    ck_assert_uint_le(beg + n, PLAIN_MOST);
+    add_plain(n, rng);
+    ck_assert_int_eq(deflateInit2(&z, (int)kmf_rng_below(rng, 10), Z_DEFLATED,
+                                  16 + 9 + (int)kmf_rng_below(rng, 7),
+                                  1 + (int)kmf_rng_below(rng, 9), (int)kmf_rng_below(rng, 5)),
+                     Z_OK);
+    draw_header(&header, extra, rng);
+    ck_assert_int_eq(deflateSetHeader(&z, &header), Z_OK);
+    z.next_in = plain + beg;
+    z.next_out = packed + n_packed;
+    z.avail_out = (uInt)(PACKED_MOST - n_packed);
+    if (kmf_rng_below(rng, 2)) { /* two blocks at least */
+        z.avail_in = (uInt)(n / 3);
+        ck_assert_int_eq(deflate(&z, kmf_rng_below(rng, 2) ? Z_SYNC_FLUSH : Z_FULL_FLUSH),
+                         Z_OK);
+    }
+    z.avail_in = (uInt)(plain + n_plain - z.next_in);
+    ck_assert_int_eq(deflate(&z, Z_FINISH), Z_STREAM_END);
+    n_packed += z.total_out;
+    ck_assert_int_eq(deflateEnd(&z), Z_OK);
+}
+
+/* ---------------------------------------------------------------- reading ---------------- */
+
+/* What the first n bytes of `packed` inflate to, in `out`; err tells whether that failed. */
+static size_t read_packed(size_t n, size_t room_most, kmf_rng *rng, kmf_err *err)
+{
+    size_t total = 0;
+    ptrdiff_t got;
+    *err = (kmf_err){0};
+    hFILE *file = kmf_input_memory(packed, n, NULL);
+    ck_assert_ptr_nonnull(file);
+    ck_assert(kmf_gunzip_knows(file));
+    kmf_gunzip *g = kmf_gunzip_new(file, NULL);
+    ck_assert_ptr_nonnull(g);
+    do {
+        size_t room = kmf_rng_below(rng, room_most) + 1;
+        room = room < PLAIN_MOST - total ? room : PLAIN_MOST - total;
+        got = kmf_gunzip_read(g, out + total, room > 0 ? room : 1, err);
+        ck_assert(got <= (ptrdiff_t)room);
+        total += got > 0 ? (size_t)got : 0;
+    } while (got > 0);
+    kmf_err again = {0};
+    ck_assert_int_eq(kmf_gunzip_read(g, out, 1, &again), got); /* it stays so */
+    ck_assert_str_eq(again.msg, err->msg);
+    kmf_gunzip_free(g);
+    hclose_abruptly(file);
+    return total;
+}
+
+/* The same by zlib, in `twin`; false: it fails. */
+static bool read_twin(size_t n, size_t *n_twin)
+{
+    z_stream z = {.next_in = packed, .avail_in = (uInt)n, .next_out = twin};
+    int status = Z_STREAM_END;
+    z.avail_out = PLAIN_MOST;
+    ck_assert_int_eq(inflateInit2(&z, 16 + MAX_WBITS), Z_OK);
+    while (status == Z_STREAM_END && z.avail_in > 0) {
+        ck_assert_int_eq(inflateReset(&z), Z_OK);
+        status = inflate(&z, Z_FINISH);
+    }
+    *n_twin = PLAIN_MOST - z.avail_out;
+    inflateEnd(&z);
+    return status == Z_STREAM_END;
+}
+
+static void check_against_zlib(size_t n, kmf_rng *rng)
+{
+    kmf_err err;
+    size_t n_twin;
+    size_t got = read_packed(n, 3000, rng, &err);
+    bool sound = read_twin(n, &n_twin);
+    ck_assert_int_eq(err.code, sound ? KMF_OK : KMF_EFORMAT);
+    if (sound) {
+        ck_assert_uint_eq(got, n_twin);
+        ck_assert_mem_eq(out, twin, got);
+    }
+}
+
+/* ---------------------------------------------------------------- tests ------------------ */
+
+START_TEST(all_that_zlib_writes_is_read)
+{
+    kmf_rng rng = kmf_rng_stream(51, 0);
+    for (int i = 0; i < (CHECKED ? 20 : 200); i++) {
+        kmf_err err;
+        start_file();
+        for (uint64_t left = 1 + kmf_rng_below(&rng, 3); left > 0; left--)
+            add_member(kmf_rng_below(&rng, i % 10 == 0 ? 300000 : 3000), &rng);
+        size_t n = read_packed(n_packed, i % 2 ? 100 : 200000, &rng, &err);
+        ck_assert_msg(err.code == KMF_OK, "file %d: %s", i, err.msg);
+        ck_assert_uint_eq(n, n_plain);
+        ck_assert_mem_eq(out, plain, n);
+    }
+}
+END_TEST
+
+/* Small members, so that what is read at a time ends in every part of one, its header above all. */
+START_TEST(members_lie_anywhere)
+{
+    kmf_rng rng = kmf_rng_stream(52, 0);
+    for (int i = 0; i < (CHECKED ? 4 : 40); i++) {
+        kmf_err err;
+        start_file();
+        while (n_packed < 600000)
+            add_member(kmf_rng_below(&rng, 30), &rng);
+        size_t n = read_packed(n_packed, 200000, &rng, &err);
+        ck_assert_msg(err.code == KMF_OK, "file %d: %s", i, err.msg);
+        ck_assert_uint_eq(n, n_plain);
+        ck_assert_mem_eq(out, plain, n);
+    }
+}
+END_TEST
+
+START_TEST(a_file_may_end_behind_a_member_alone)
+{
+    kmf_rng rng = kmf_rng_stream(53, 0);
+    for (int i = 0; i < 6; i++) {
+        size_t ends[3];
+        size_t plain_ends[3];
+        start_file();
+        for (size_t j = 0; j < 3; j++) {
+            add_member(kmf_rng_below(&rng, 300), &rng);
+            ends[j] = n_packed;
+            plain_ends[j] = n_plain;
+        }
+        for (size_t n = 2, j = 0; n <= n_packed; n++) {
+            kmf_err err;
+            size_t got = read_packed(n, 100, &rng, &err);
+            bool whole = n == ends[j];
+            ck_assert_int_eq(err.code, whole ? KMF_OK : KMF_EFORMAT);
+            if (whole)
+                ck_assert_uint_eq(got, plain_ends[j++]);
+            else
+                ck_assert_ptr_nonnull(strstr(err.msg, "truncated or damaged"));
+            ck_assert_mem_eq(out, plain, got);
+        }
+    }
+}
+END_TEST
+
+START_TEST(what_has_a_wrong_bit_is_refused_as_by_zlib)
+{
+    kmf_rng rng = kmf_rng_stream(54, 0);
+    for (int i = 0; i < (CHECKED ? 2 : 12); i++) {
+        start_file();
+        add_member(kmf_rng_below(&rng, 200), &rng);
+        add_member(kmf_rng_below(&rng, 200), &rng);
+        for (size_t bit = 16; bit < 8 * n_packed; bit++) {
+            packed[bit / 8] ^= (unsigned char)(1 << bit % 8);
+            check_against_zlib(n_packed, &rng);
+            packed[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        }
+    }
+}
+END_TEST
+
+/* Zeros, another file, half a header. */
+START_TEST(what_follows_must_be_a_member)
+{
+    kmf_rng rng = kmf_rng_stream(55, 0);
+    start_file();
+    add_member(1000, &rng);
+    for (size_t n = 1; n < 40; n++) {
+        kmf_err err;
+        memset(packed + n_packed, n % 2 ? 0 : 'A', n);
+        size_t got = read_packed(n_packed + n, 5000, &rng, &err);
+        ck_assert_int_eq(err.code, KMF_EFORMAT);
+        ck_assert_uint_eq(got, n_plain);
+        check_against_zlib(n_packed + n, &rng);
+    }
+}
+END_TEST
+
+START_TEST(checksums_and_lengths_are_told)
+{
+    kmf_rng rng = kmf_rng_stream(56, 0);
+    start_file();
+    add_member(1000, &rng);
+    for (size_t at = n_packed - 8; at < n_packed; at++) {
+        kmf_err err;
+        packed[at] ^= 1;
+        ck_assert_uint_eq(read_packed(n_packed, 5000, &rng, &err), n_plain);
+        ck_assert_str_eq(err.msg, "the checksum of the compressed data is wrong");
+        packed[at] ^= 1;
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("gunzip");
+    TCase *tc = tcase_create("all");
+    tcase_set_timeout(tc, 0);
+    tcase_add_test(tc, all_that_zlib_writes_is_read);
+    tcase_add_test(tc, members_lie_anywhere);
+    tcase_add_test(tc, a_file_may_end_behind_a_member_alone);
+    tcase_add_test(tc, what_has_a_wrong_bit_is_refused_as_by_zlib);
+    tcase_add_test(tc, what_follows_must_be_a_member);
+    tcase_add_test(tc, checksums_and_lengths_are_told);
+    suite_add_tcase(suite, tc);
+    return run_suite(suite);
+}
