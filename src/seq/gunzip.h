@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A gzip file (RFC 1952), member after member to the last, inflated by ISA-L if the program was built
- * with it, else by zlib, which takes two to three times as long. Both give the same bytes. BGZF, whose
- * members are blocks of 64 KB, is gzip and ends with an empty member, by which a file that was cut
- * between two blocks is known.
+ * A gzip file (RFC 1952), member after member to the last, inflated by ISA-L if the program was
+ * built with it, else by zlib, which takes two to three times as long. Both give the same bytes.
+ * BGZF, whose members are blocks of 64 KB, is gzip and ends with an empty member, by which a file
+ * that was cut between two blocks is known.
  */
 #ifndef KMF_GUNZIP_H
 #define KMF_GUNZIP_H
@@ -29,9 +29,9 @@ void kmf_gunzip_free(kmf_gunzip *gunzip);
 
 /*
  * The next bytes that the file inflates to: how many, 1 to room; 0: it ends, behind a whole member;
- * negative: KMF_EIO, or KMF_EFORMAT if the data is damaged or cut off, or something else than a member
- * follows one. Messages give the reason only. What could be inflated before a failure has been given
- * out then, and the end and a failure stay.   room: 1 or more
+ * negative: KMF_EIO, or KMF_EFORMAT if the data is damaged or cut off, or something else than a
+ * member follows one. Messages give the reason only. What could be inflated before a failure has
+ * been given out then, and the end and a failure stay.   room: 1 or more
  */
 ptrdiff_t kmf_gunzip_read(kmf_gunzip *gunzip, void *to, size_t room,
                           kmf_err *err) KMF_MUST_CHECK;
