@@ -121,6 +121,33 @@ bool kmf_write_at(int fd, const void *bytes, size_t n, uint64_t at)
     return true;
 }
 
+static kmf_stamp stamp_of(const struct stat *st)
+{
+    return (kmf_stamp){.device = (uint64_t)st->st_dev,
+                       .inode = (uint64_t)st->st_ino,
+                       .size = (uint64_t)st->st_size,
+                       .seconds = (int64_t)st->st_mtim.tv_sec,
+                       .nanoseconds = (int64_t)st->st_mtim.tv_nsec};
+}
+
+int kmf_map_check(const kmf_map *map, kmf_err *err)
+{
+    struct stat st;
+    if (!map->path || stat(map->path, &st) < 0)
+        return 0;
+    kmf_stamp was = map->stamp;
+    kmf_stamp is = stamp_of(&st);
+    if (is.device != was.device || is.inode != was.inode)
+        return 0; /* another file has the name */
+    if (is.size == was.size && is.seconds == was.seconds && is.nanoseconds == was.nanoseconds)
+        return 0;
+    return kmf_fail(
+        err, KMF_EIO,
+        "%s: the file was written to while it was in use: results may be of what it "
+        "was, of what it is, or of both",
+        map->path);
+}
+
 int kmf_map_open(kmf_map *map, const char *path, kmf_err *err)
 {
     struct stat st;
@@ -147,9 +174,13 @@ int kmf_map_open(kmf_map *map, const char *path, kmf_err *err)
     }
     map->bytes = bytes;
     map->len = (size_t)st.st_size;
-    status = 0;
+    map->stamp = stamp_of(&st);
+    map->path = kmf_strdup(path, err);
+    status = map->path ? 0 : KMF_ENOMEM;
 out:
     close(fd);
+    if (status < 0)
+        kmf_map_close(map);
     return status;
 }
 
@@ -157,6 +188,7 @@ void kmf_map_close(kmf_map *map)
 {
     if (map->bytes)
         munmap((void *)(uintptr_t)map->bytes, map->len);
+    kmf_free(map->path);
     *map = (kmf_map){0};
 }
 
@@ -290,8 +322,9 @@ static kmf_out *open_out(const char *path, bool packed, kmf_err *err)
     if (!out->path)
         goto fail;
     if (is_stdout) {
+        static char buffer[OUT_BUFFER]; /* for as long as there is a standard output */
         out->file = stdout;
-        setvbuf(stdout, NULL, _IOFBF, OUT_BUFFER);
+        setvbuf(stdout, buffer, _IOFBF, OUT_BUFFER);
         return out;
     }
     path = out->path;

@@ -25,13 +25,26 @@ bool kmf_read_at(int fd, void *to, size_t n, uint64_t at, size_t *got) KMF_MUST_
 /* All n bytes; false: errno says why not. */
 bool kmf_write_at(int fd, const void *bytes, size_t n, uint64_t at) KMF_MUST_CHECK;
 
-/* A read-only map of a regular file. */
+/* Which file it is, and its last change. */
+typedef struct kmf_stamp {
+    uint64_t device, inode, size;
+    int64_t seconds, nanoseconds;
+} kmf_stamp;
+
+/*
+ * A read-only map of a regular file. What others write to the file meanwhile shows in it; one that
+ * takes its name does not.
+ */
 typedef struct kmf_map {
     const unsigned char *bytes; /* NULL if len is 0 */
     size_t len;
+    char *path;      /* owned; NULL: no file's */
+    kmf_stamp stamp; /* the file's, when it was opened */
 } kmf_map;
 
 int kmf_map_open(kmf_map *map, const char *path, kmf_err *err) KMF_MUST_CHECK;
+/* KMF_EIO: the file was written to since. */
+int kmf_map_check(const kmf_map *map, kmf_err *err) KMF_MUST_CHECK;
 /* Accepts a zeroed map. */
 void kmf_map_close(kmf_map *map);
 

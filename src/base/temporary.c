@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE /* PATH_MAX, renameat2 */
 #include "base/temporary.h"
 
 #include "base/err.h"
 #include "base/mem.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -62,19 +60,28 @@ void kmf_remove_temporaries(void)
             rmdir(temporaries[i].path);
 }
 
-/* Makes what temp names; false, with errno, if it cannot. */
-typedef bool maker(const char *temp, FILE **file);
+/* Makes what temp names, beside path; false, with errno, if it cannot. */
+typedef bool maker(const char *temp, const char *path, FILE **file);
 
-static bool make_file(const char *temp, FILE **file)
+static bool make_file(const char *temp, const char *path, FILE **file)
 {
+    (void)path;
     *file = fopen(temp, "wbxe");
     return *file != NULL;
 }
 
-static bool make_folder(const char *temp, FILE **file)
+static bool make_folder(const char *temp, const char *path, FILE **file)
 {
+    (void)path;
     (void)file;
     return mkdir(temp, 0777) == 0;
+}
+
+/* A second name of a file. */
+static bool make_link(const char *temp, const char *path, FILE **file)
+{
+    (void)file;
+    return link(path, temp) == 0;
 }
 
 static int make(kmf_temporary *t, const char *path, maker *make_it, FILE **file, kmf_err *err)
@@ -86,7 +93,7 @@ static int make(kmf_temporary *t, const char *path, maker *make_it, FILE **file,
     long number = (long)getpid();
     for (bool made = false; !made; number++) {
         snprintf(temp, cap, "%s.tmp.%ld", path, number);
-        made = make_it(temp, file);
+        made = make_it(temp, path, file);
         if (!made && errno != EEXIST) {
             const char *name = errno == ENAMETOOLONG ? temp : path;
             int status = kmf_fail(err, KMF_EIO, "%s: %s", name, strerror(errno));
@@ -117,25 +124,20 @@ bool kmf_temporary_rename(kmf_temporary *t, const char *path)
     return true;
 }
 
-#ifdef RENAME_EXCHANGE
-static bool exchange(const char *a, const char *b)
-{
-    struct stat st;
-    return lstat(b, &st) == 0 && S_ISREG(st.st_mode) &&
-           renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE) == 0;
-}
-#else
-static bool exchange(const char *a, const char *b)
-{
-    (void)a;
-    (void)b;
-    return false;
-}
-#endif
-
 bool kmf_temporary_exchange(kmf_temporary *t, const char *path)
 {
-    return exchange(t->path, path) || kmf_temporary_rename(t, path);
+    struct stat st;
+    kmf_temporary older = {0};
+    if (lstat(path, &st) == 0 && S_ISREG(st.st_mode))
+        (void)make(&older, path, make_link, NULL, NULL);
+    if (!kmf_temporary_rename(t, path)) {
+        int reason = errno;
+        kmf_temporary_remove(&older);
+        errno = reason;
+        return false;
+    }
+    *t = older;
+    return true;
 }
 
 void kmf_temporary_leave(kmf_temporary *t)

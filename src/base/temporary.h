@@ -23,8 +23,9 @@ int kmf_temporary_folder(kmf_temporary *t, const char *path, kmf_err *err) KMF_M
 /* Gives it its final name; false, with errno, and it stays what it was, if it cannot. */
 bool kmf_temporary_rename(kmf_temporary *t, const char *path) KMF_MUST_CHECK;
 /*
- * The same, but a regular file that has the name gets the temporary one, so that it can be given
- * back, by another rename, or removed. Not all systems can; then it is gone, as after a rename.
+ * The same, but t then is the regular file that had the name, if there was one, under a temporary
+ * name: it can be given back, by another rename, or removed. Where a file cannot have two names it
+ * is gone, as after a rename.
  */
 bool kmf_temporary_exchange(kmf_temporary *t, const char *path) KMF_MUST_CHECK;
 /* Forgets it, and it stays where it is. */

@@ -344,6 +344,18 @@ void cli_leave_on_signals(const cli *run, const char *checkpoint, const char *fo
         act(stop_numbers[i], leave, 0);
 }
 
+static char cut_message[512];
+
+/* A map of a file that has become shorter, or whose disk fails, has no other way to tell. */
+static void leave_cut_file(int number)
+{
+    (void)number;
+    kmf_remove_temporaries();
+    ssize_t written = write(STDERR_FILENO, cut_message, strlen(cut_message));
+    (void)written;
+    _exit(CLI_DATA);
+}
+
 static volatile sig_atomic_t asked;
 static atomic_llong first_asked; /* in nanoseconds of some clock; 0: never */
 
@@ -382,6 +394,11 @@ void cli_catch_signals(const cli *run)
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     snprintf(stop_message, sizeof stop_message,
              "kmerformer %s: stopped by a signal; temporary files are removed\n", run->command);
+    snprintf(cut_message, sizeof cut_message,
+             "kmerformer %s: a model or table became shorter while it was read, or cannot be "
+             "read; no output was made\n",
+             run->command);
+    act(SIGBUS, leave_cut_file, 0);
     sigemptyset(&ignore.sa_mask);
     kmf_around_publishing(cli_hold_signals, cli_release_signals);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)

@@ -13,6 +13,7 @@
 #include "embed/flow.h"
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/mem.h"
 #include "embed/read.h"
 #include "embed/settings.h"
@@ -299,6 +300,16 @@ static void end(void *arg, int thread)
     kmf_crew_join(&e->crew, thread);
 }
 
+/* What the vectors were made from is what it was. */
+static int check_files(const kmf_method *method, kmf_err *err)
+{
+    int status = 0;
+    for (size_t i = 0; i < KMF_METHOD_FILES && method->files[i].key; i++)
+        for (size_t j = 0; status == 0 && j < method->files[i].n; j++)
+            status = kmf_map_check(method->files[i].maps[j], err);
+    return status;
+}
+
 int kmf_embedder_finish(kmf_embedder *embedder, kmf_err *err)
 {
     kmf_embedder *e = embedder;
@@ -310,7 +321,7 @@ int kmf_embedder_finish(kmf_embedder *embedder, kmf_err *err)
         x.status = kmf_flow_collect(e, err);
     assert(x.status < 0 || e->n_pending == 0);
     kmf_flow_reset(e);
-    return x.status;
+    return x.status < 0 ? x.status : check_files(e->method, err);
 }
 
 /* ---------------------------------------------------------------- one sequence ---------- */

@@ -417,8 +417,9 @@ static int list_texts(encode *m, kmf_method_file *files, kmf_err *err)
     if (!m->config)
         return KMF_ENOMEM;
     const char *vocabulary = kmf_vocab_text(model->vocab, &len);
-    m->texts[0] = (kmf_map){(const unsigned char *)m->config, strlen(m->config)};
-    m->texts[1] = (kmf_map){(const unsigned char *)vocabulary, len};
+    m->texts[0] =
+        (kmf_map){.bytes = (const unsigned char *)m->config, .len = strlen(m->config)};
+    m->texts[1] = (kmf_map){.bytes = (const unsigned char *)vocabulary, .len = len};
     for (size_t i = 0; i < 2; i++) {
         m->of_texts[i] = &m->texts[i];
         files[i].key = keys[i];
