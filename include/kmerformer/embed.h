@@ -95,11 +95,18 @@ typedef struct kmf_embedder kmf_embedder;
  */
 KMF_API kmf_embedder *kmf_embedder_new(const char *model, const kmf_embed_options *opts,
                                        kmf_err *err) KMF_MUST_CHECK;
+/* What makes vectors, and so which options there are: counts have the fewest. */
+typedef enum kmf_embedder_kind {
+    KMF_EMBEDDER_COUNTS,  /* tnf, kmer:K */
+    KMF_EMBEDDER_VECTORS, /* of k-mers */
+    KMF_EMBEDDER_ENCODER
+} kmf_embedder_kind;
+
 /*
- * Has the model of this name, as kmf_embedder_new takes it, an encoder, with the options that
- * counts and k-mer vectors lack? 1 (also where there is nothing of the name), 0, or KMF_ENOMEM.
+ * The kind that kmf_embedder_new would make of this name, an encoder also where there is nothing of
+ * the name; or KMF_ENOMEM.
  */
-KMF_API int kmf_embedder_has_encoder(const char *model, kmf_err *err) KMF_MUST_CHECK;
+KMF_API int kmf_embedder_kind_of(const char *model, kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_embedder_free(kmf_embedder *embedder);
 KMF_API size_t kmf_embedder_dim(const kmf_embedder *embedder);
 /* The options in force, every default filled in. */

@@ -310,6 +310,7 @@ typedef struct cli_labelled {
     kmf_labelled_options input;
     kmf_samples_options samples;
     kmf_embed_options embed;
+    bool some_have; /* of several models, one an encoder: others are not told what they lack */
 } cli_labelled;
 
 /* clang-format off */
@@ -324,9 +325,9 @@ typedef struct cli_labelled {
     CLI_READER_OPTIONS(&(l)->input.reader),                                                   \
     {NULL, "min-class", CLI_SIZE, &(l)->samples.min_class, 1, INT64_MAX, NULL, "N",           \
      "leave out classes with fewer records to train", 0, NULL}
-#define CLI_ENCODER_OPTIONS(l)                                                                \
+#define CLI_VECTOR_OPTIONS(l)                                                                 \
     {NULL, "pool", CLI_CHOICE, &(l)->embed.pooling, 0, 0, kmf_pooling_names, NULL,            \
-     "as in embed, not none", -1, "the model's"},                                             \
+     "as in embed, not none; an encoder's", -1, "the model's"},                               \
     {NULL, "layer", CLI_INT, &(l)->embed.layer, -1000, 1000, NULL, "N",                       \
      "0: embeddings, 1, 2, ...; negative from the end", KMF_LAYER_MODEL, "the model's"},      \
     {NULL, "parts", CLI_CHOICE, &(l)->embed.parts, 0, 0, kmf_parts_names, NULL,               \
@@ -334,7 +335,7 @@ typedef struct cli_labelled {
     {NULL, "strand", CLI_CHOICE, &(l)->embed.strand, 0, 0, kmf_strand_names, NULL,            \
      "both: the mean of the two", -1, "the model's"},                                         \
     {NULL, "stride", CLI_SIZE, &(l)->embed.stride, 1, 1LL << 31, NULL, "N",                   \
-     "bases from one k-mer to the next", 0, "the model's"},                                   \
+     "bases from one k-mer to the next, not of counts", 0, "the model's"},                    \
     {NULL, "precision", CLI_CHOICE, &(l)->embed.precision, 0, 0, kmf_precision_names, NULL,   \
      "of the encoder's matrix products", -1, "f32"}
 /* clang-format on */
@@ -348,8 +349,8 @@ bool cli_labelled_is_input(const cli_labelled *l, const char *out);
 kmf_samples *cli_labelled_read(const cli *run, const cli_labelled *l, kmf_samples_info *info,
                                kmf_err *err);
 /*
- * The embedder of a model; l->embed is for those with an encoder, others take threads alone.
- * identity: kmf_embedder_identity will be asked for.
+ * The embedder of a model with l->embed, of which a model may have no more than strand and stride,
+ * see some_have. identity: kmf_embedder_identity will be asked for.
  */
 kmf_embedder *cli_labelled_embedder(const cli_labelled *l, const char *model, bool identity,
                                     kmf_err *err);

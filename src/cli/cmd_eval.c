@@ -87,8 +87,8 @@ static int parse(cli *run, eval_args *a, int argc, char **argv)
          "once for each: as in embed; tnf, kmer:K; random: the default model's shape with "
          "random weights, random:MODEL: that of another",
          0, "the default model"},
-        CLI_HEADING("the vector, of models with an encoder; others have no such choice"),
-        CLI_ENCODER_OPTIONS(l),
+        CLI_HEADING("the vector, of the models that have the choice; as in embed if none has"),
+        CLI_VECTOR_OPTIONS(l),
         CLI_HEADING("judgement"),
         {NULL, "l2", CLI_REAL, &a->l2, 0, 0, NULL, "X",
          "of the probe: mean cross-entropy + X / 2 |W|^2 on standardised vectors; 0: chosen of "
@@ -141,6 +141,12 @@ static int settle(cli *run, eval_args *a, kmf_err *err)
         return cli_wrong(run, "--pool none: a record has one vector here");
     if (a->models.n == 0)
         a->models.texts[a->models.n++] = NULL;
+    for (size_t i = 0; i < a->models.n; i++) {
+        int kind = kmf_embedder_kind_of(a->models.texts[i], err);
+        if (kind < 0)
+            return cli_fail(run, err);
+        l->some_have = l->some_have || kind == KMF_EMBEDDER_ENCODER;
+    }
     a->opts.probe.l2 = a->l2;
     l->samples.test_share = a->split;
     l->samples.seed = a->opts.seed;

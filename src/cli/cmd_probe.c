@@ -42,8 +42,8 @@ static int parse_train(cli *run, train_args *a, int argc, char **argv, kmf_err *
          "the default model"},
         {"o", "output", CLI_TEXT, &a->out, 0, 0, NULL, "PROBE", "the file that is written", 0,
          NULL},
-        CLI_HEADING("the vector, of models with an encoder; others have no such choice"),
-        CLI_ENCODER_OPTIONS(l),
+        CLI_HEADING("the vector: what the model has, as in embed"),
+        CLI_VECTOR_OPTIONS(l),
         CLI_HEADING("the run"),
         {NULL, "l2", CLI_REAL, &a->opts.l2, 0, 0, NULL, "X",
          "mean cross-entropy + X / 2 |W|^2 on standardised vectors; 0: chosen of 1, 0.1, ... "

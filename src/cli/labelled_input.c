@@ -117,12 +117,14 @@ kmf_embedder *cli_labelled_embedder(const cli_labelled *l, const char *model, bo
                                     kmf_err *err)
 {
     kmf_embed_options opts = l->embed;
-    int encoder = kmf_embedder_has_encoder(model, err);
-    if (encoder < 0)
+    int kind = kmf_embedder_kind_of(model, err);
+    if (kind < 0)
         return NULL;
-    if (!encoder) {
+    if (l->some_have && kind != KMF_EMBEDDER_ENCODER) {
         kmf_embed_options_default(&opts);
         opts.threads = l->embed.threads;
+        opts.strand = l->embed.strand;
+        opts.stride = kind == KMF_EMBEDDER_VECTORS ? l->embed.stride : 0;
     }
     opts.provenance = identity;
     return kmf_embedder_new(model, &opts, err);

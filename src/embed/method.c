@@ -21,25 +21,27 @@ static bool is_file(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-int kmf_embedder_has_encoder(const char *model, kmf_err *err)
+int kmf_embedder_kind_of(const char *model, kmf_err *err)
 {
     if (!model || kmf_is_random(model))
-        return 1;
+        return KMF_EMBEDDER_ENCODER;
     if (is_frequency(model))
-        return 0;
+        return KMF_EMBEDDER_COUNTS;
     int whole = kmf_model_is_file(model, err);
-    return whole == 0 ? !is_file(model) : whole;
+    if (whole < 0)
+        return whole;
+    return whole || !is_file(model) ? KMF_EMBEDDER_ENCODER : KMF_EMBEDDER_VECTORS;
 }
 
 kmf_method *kmf_method_open(const char *name, kmf_embed_options *opts, kmf_err *err)
 {
-    int encoder = kmf_embedder_has_encoder(name, err);
-    if (encoder < 0)
+    int kind = kmf_embedder_kind_of(name, err);
+    if (kind < 0)
         return NULL;
-    if (encoder)
+    if (kind == KMF_EMBEDDER_ENCODER)
         return kmf_encode_open(name, opts, err);
-    return is_frequency(name) ? kmf_frequency_open(name, opts, err)
-                              : kmf_wordmean_open(name, opts, err);
+    return kind == KMF_EMBEDDER_COUNTS ? kmf_frequency_open(name, opts, err)
+                                       : kmf_wordmean_open(name, opts, err);
 }
 
 void kmf_method_free(kmf_method *method)
