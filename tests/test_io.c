@@ -188,6 +188,10 @@ START_TEST(a_row_that_float16_cannot_hold_is_left_out)
     path_of(json, "x.json");
     kmf_output *output = kmf_output_new(path, 1, 1, 0, NULL);
     ck_assert_ptr_nonnull(output);
+    for (int i = 0; i < 3; i++) { /* nor does a name that would be two lines */
+        kmf_row line = {.name = i == 0 ? "x\ty" : i == 1 ? "x\n" : "\r", .vector = values};
+        ck_assert_int_eq(kmf_output_row(output, &line, NULL), KMF_EINVAL);
+    }
     for (int i = 0; i < 2; i++) {
         kmf_row row = {.name = "x", .position = -1, .vector = &values[i]};
         ck_assert_int_eq(kmf_output_row(output, &row, NULL), i == 1 ? KMF_ENUMERIC : 0);
@@ -388,6 +392,8 @@ START_TEST(what_was_there_before_comes_back_when_another_file_gets_no_name)
         ck_assert_int_eq(exists(taken), round);
     }
     ck_assert_ptr_nonnull(strstr(err.msg, "taken.txt: Is a directory"));
+    kmf_around_publishing(NULL, NULL);
+    ck_assert_int_eq(kmf_file_save(old, "x", 1, NULL), 0);
     unlink(old);
     unlink(taken);
 }
@@ -603,6 +609,15 @@ START_TEST(the_first_error_wins_and_takes_a_prefix)
 }
 END_TEST
 
+START_TEST(a_message_is_one_line_for_a_terminal)
+{
+    kmf_err err = {0};
+    kmf_fail(&err, KMF_EIO, "a\nb\x1b[1m \xc3\xa9");
+    kmf_err_prefix(&err, "x\r\x7f.fa");
+    ck_assert_str_eq(err.msg, "x??.fa: a?b?[1m \xc3\xa9");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("io");
@@ -628,6 +643,7 @@ int main(void)
     tcase_add_test(tcase, a_whole_file_is_saved_or_not_there);
     tcase_add_test(tcase, sizes_do_not_wrap_and_absurd_ones_are_refused);
     tcase_add_test(tcase, the_first_error_wins_and_takes_a_prefix);
+    tcase_add_test(tcase, a_message_is_one_line_for_a_terminal);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -246,6 +246,7 @@ START_TEST(what_has_no_components_is_refused)
     ck_assert_int_eq(kmf_pca_finish(pca, 3, NULL), KMF_EINVAL);
     ck_assert_int_eq(kmf_pca_finish(pca, 2, NULL), 0);
     ck_assert_int_eq(kmf_pca_finish(pca, 2, NULL), KMF_EINVAL);
+    ck_assert_int_eq(kmf_pca_add(pca, equal, 4, NULL, NULL), KMF_EINVAL);
     kmf_pca_free(pca);
 }
 END_TEST

@@ -97,6 +97,7 @@ KMF_API void kmf_remove_temporaries(void);
 /*
  * From now on files get their final names between a call of begin and one of end, so that a
  * program can let signals wait meanwhile: of files that belong together all have them, or none.
+ * NULL: nothing is called.
  */
 KMF_API void kmf_around_publishing(void (*begin)(void), void (*end)(void));
 

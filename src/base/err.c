@@ -5,6 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A name may have line ends, and what a terminal obeys. */
+static void show_plainly(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 127)
+            *text = '?';
+}
+
 int kmf_fail(kmf_err *err, kmf_code code, const char *format, ...)
 {
     if (err && err->code == KMF_OK) {
@@ -13,6 +21,7 @@ int kmf_fail(kmf_err *err, kmf_code code, const char *format, ...)
         err->code = code;
         vsnprintf(err->msg, sizeof err->msg, format, args);
         va_end(args);
+        show_plainly(err->msg);
     }
     return (int)code;
 }
@@ -32,6 +41,7 @@ void kmf_err_prefix(kmf_err *err, const char *prefix)
     memcpy(err->msg, prefix, n);
     memcpy(err->msg + n, ": ", 2);
     err->msg[n + 2 + keep] = '\0';
+    show_plainly(err->msg);
 }
 
 char kmf_err_letter(char c)

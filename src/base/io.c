@@ -596,8 +596,8 @@ static struct {
 
 void kmf_around_publishing(void (*begin)(void), void (*end)(void))
 {
-    around.begin = begin;
-    around.end = end;
+    around.begin = begin ? begin : do_nothing;
+    around.end = end ? end : do_nothing;
 }
 
 static int publish_all(kmf_out *const *files, size_t n, kmf_err *err)

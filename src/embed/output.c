@@ -222,6 +222,10 @@ static int write_ids(kmf_output *o, const kmf_row *row, kmf_err *err)
 int kmf_output_row(void *output, const kmf_row *row, kmf_err *err)
 {
     kmf_output *o = output;
+    char shown[KMF_ERR_SHOW];
+    if (row->name[strcspn(row->name, "\t\n\r")] != '\0')
+        return kmf_fail(err, KMF_EINVAL, "'%s': a tab or a line end in a name",
+                        kmf_err_show(shown, row->name));
     int status = o->npy ? write_npy(o, row, err) : write_tsv(o, row, err);
     if (status == 0 && o->ids)
         status = write_ids(o, row, err);

@@ -26,7 +26,6 @@
 #include "nn/gemm.h"
 #include "seq/par.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -132,7 +131,8 @@ int kmf_pca_add(kmf_pca *pca, const float *x, size_t n, kmf_pool *pool, kmf_err 
     size_t strips = (D + STRIP - 1) / STRIP;
     size_t workers = (size_t)kmf_pool_threads(pool) + 1;
     int status = 0;
-    assert(!pca->axes);
+    if (pca->axes)
+        return kmf_fail(err, KMF_EINVAL, "components that are found take no more vectors");
     float *room = kmf_floats(workers * STRIP * D, err);
     if (!room)
         return KMF_ENOMEM;

@@ -19,7 +19,7 @@
 
 #define INPUT ((size_t)1 << 17)
 
-typedef enum outcome { GOES_ON, MEMBER_ENDS, DAMAGED, OTHER_CHECKSUM } outcome;
+typedef enum outcome { GOES_ON, MEMBER_ENDS, DAMAGED, OTHER_CHECKSUM, NO_MEMBER } outcome;
 
 /* A decoder goes on where it was: from in .. in_end - 1 to `room` bytes. It takes what it needs. */
 typedef struct stretch {
@@ -46,8 +46,10 @@ static outcome decode_by_zlib(z_stream *z, stretch *s, int flush)
     s->in = z->next_in;
     s->to = z->next_out;
     s->room = z->avail_out;
-    if (status == Z_DATA_ERROR && z->msg && strstr(z->msg, "incorrect"))
-        return OTHER_CHECKSUM;
+    if (status == Z_DATA_ERROR && z->msg && strcmp(z->msg, "incorrect header check") == 0)
+        return NO_MEMBER;
+    if (status == Z_DATA_ERROR && z->msg && strncmp(z->msg, "incorrect ", 10) == 0)
+        return OTHER_CHECKSUM; /* or length */
     if (status == Z_STREAM_END)
         return MEMBER_ENDS;
     return status == Z_OK || status == Z_BUF_ERROR ? GOES_ON : DAMAGED;
@@ -218,6 +220,9 @@ static void note(kmf_gunzip *g, outcome what)
         kmf_fail(&g->error, KMF_EFORMAT, "the compressed data is truncated or damaged");
     if (what == OTHER_CHECKSUM)
         kmf_fail(&g->error, KMF_EFORMAT, "the checksum of the compressed data is wrong");
+    if (what == NO_MEMBER)
+        kmf_fail(&g->error, KMF_EFORMAT,
+                 "the compressed data is followed by something that is not compressed");
 }
 
 /* Inflates what has been read: how many bytes, 0 if more has to be read for them. */
@@ -230,9 +235,24 @@ static size_t inflate_some(kmf_gunzip *g, void *to, size_t room)
     return room - s.room;
 }
 
+/* Tapes fill their last block with zeros, which say nothing; nothing may come behind them. */
+static void pass_padding(kmf_gunzip *g)
+{
+    bool padded = false;
+    while (has_input(g) && *g->in == 0) {
+        padded = true;
+        g->in++;
+    }
+    if (padded && has_input(g))
+        note(g, NO_MEMBER);
+}
+
 /* The next member's begin; false at the end of the file, and if that is too early. */
 static bool next_member(kmf_gunzip *g)
 {
+    pass_padding(g);
+    if (g->error.code != KMF_OK)
+        return false;
     if (!has_input(g)) {
         if (g->bgzf && !g->empty)
             kmf_fail(&g->error, KMF_EFORMAT,
