@@ -668,6 +668,17 @@ static void say_end(const training *t, const kmf_pretrain_state *s)
                  (unsigned long long)s->best_step);
 }
 
+/* The step of the model in a folder, as its provenance tells; 0: it cannot be read. */
+static uint64_t step_of(const char *folder)
+{
+    static const char key[] = "\"steps\":\"";
+    kmf_model *model = cli_is_folder(folder) ? kmf_model_load(folder, NULL) : NULL;
+    const char *at = model ? strstr(kmf_model_provenance(model), key) : NULL;
+    uint64_t step = at ? strtoull(at + strlen(key), NULL, 10) : 0;
+    kmf_model_free(model);
+    return step;
+}
+
 /* 0: to the end; 1: stopped, and the checkpoint is written. */
 static int train(cli *run, const pretrain_args *a, kmf_pretrain *trainer, cli_rundir *dir,
                  kmf_err *err)
@@ -682,7 +693,7 @@ static int train(cli *run, const pretrain_args *a, kmf_pretrain *trainer, cli_ru
     if (t.writes && (cli_metrics_open(dir, s.step, err) < 0 || save_names(&t, err) < 0))
         return (int)err->code;
     if (t.writes && dir->from && !isnan(s.best) && cli_same_place(dir->from, dir->checkpoint) &&
-        !cli_is_folder(dir->best))
+        step_of(dir->best) < s.best_step)
         (void)cli_raise(&t.best_lost, KMF_EIO, "%s: was not written, or is gone", dir->best);
     cli_progress_start(&t.line, run);
     int status = kmf_pretrain_train(trainer, after_step, &t, err);
