@@ -53,6 +53,7 @@ typedef struct merge {
     bool per_token;
     size_t dim;
     size_t element_bytes;
+    size_t n_tabs; /* of text, in the first row; 0 before it */
 } merge;
 
 static int open_files(shard *s, kmf_err *err)
@@ -211,9 +212,14 @@ static int read_row(shard *s, kmf_err *err)
     for (;;) {
         if (kmf_grow(&l->text, &l->cap, l->len + LINE_STEP, 1, err) < 0)
             return KMF_ENOMEM;
+        z_off_t at = gztell(s->table);
         if (!gzgets(s->table, l->text + l->len, (int)LINE_STEP))
             break;
-        l->len += strlen(l->text + l->len);
+        size_t n = strlen(l->text + l->len);
+        if (gztell(s->table) - at != (z_off_t)n)
+            return kmf_fail(err, KMF_EMODEL, "%s: a NUL in the row of record %" PRIu64, s->path,
+                            s->index);
+        l->len += n;
         if (l->len > 0 && l->text[l->len - 1] == '\n')
             return 1;
     }
@@ -246,8 +252,19 @@ static bool same_name(const shard *s)
     return strncmp(s->row.text, name, n) == 0 && s->row.text[n] == '\t';
 }
 
+/* Has a row of text as many fields as the first one? */
+static bool same_fields(merge *m, const shard *s)
+{
+    size_t n = 0;
+    for (const char *p = s->row.text; (p = strchr(p, '\t')) != NULL; p++)
+        n++;
+    if (m->n_tabs == 0)
+        m->n_tabs = n;
+    return n == m->n_tabs;
+}
+
 /* The next line of ids and, if there is one, its row. */
-static int advance(const merge *m, shard *s, kmf_err *err)
+static int advance(merge *m, shard *s, kmf_err *err)
 {
     int got = read_line(&s->id_line, s->ids, s->path, err);
     if (got < 0)
@@ -275,6 +292,9 @@ static int advance(const merge *m, shard *s, kmf_err *err)
     }
     if (got > 0 && !m->npy && !same_name(s))
         return kmf_fail(err, KMF_EMODEL, "%s: its rows are not those of its .ids.tsv", s->path);
+    if (got > 0 && !m->npy && !same_fields(m, s))
+        return kmf_fail(err, KMF_EMODEL, "%s: the row of record %" PRIu64 " has other fields",
+                        s->path, s->index);
     if (got == 0)
         return kmf_fail(err, KMF_EMODEL, "%s: it has fewer rows than its .ids.tsv", s->path);
     return got < 0 ? got : 0;
