@@ -57,8 +57,9 @@ START_TEST(without_a_test_part_nothing_is_judged)
     kmf_samples_options_default(&opts);
     opts.no_test = 1;
     ck_assert_int_eq(kmf_samples_settle(samples, &opts, &info, &err), 0);
-    kmf_samples_info again;
+    kmf_samples_info again = info;
     ck_assert_int_eq(kmf_samples_settle(samples, &opts, &again, NULL), KMF_EINVAL);
+    ck_assert_mem_eq(&again, &info, sizeof info);
     ck_assert_uint_eq(info.n, 8);
     ck_assert_uint_eq(info.n_test, 0);
     const float x[8] = {1, 2, 3, 4, -1, -2, -3, -4};

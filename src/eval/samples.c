@@ -331,15 +331,14 @@ static int check_parts(const kmf_samples_info *info, const kmf_samples_options *
 int kmf_samples_settle(kmf_samples *s, const kmf_samples_options *opts, kmf_samples_info *info,
                        kmf_err *err)
 {
-    *info = (kmf_samples_info){0};
     int status = check_options(s, opts, err);
-    size_t *list = status == 0 ? kmf_malloc(s->n, sizeof *list, err) : NULL;
-    size_t *begin = list ? kmf_malloc(s->n + 1, sizeof *begin, err) : NULL;
+    if (status < 0)
+        return status; /* of one that is settled info stays what it is */
+    *info = (kmf_samples_info){0};
+    size_t *list = kmf_malloc(s->n, sizeof *list, err);
+    size_t *begin = kmf_malloc(s->n + 1, sizeof *begin, err);
     bool dev_read = false;
-    if (!begin)
-        status = status < 0 ? status : KMF_ENOMEM;
-    if (status == 0)
-        status = number_classes(s, err);
+    status = list && begin ? number_classes(s, err) : KMF_ENOMEM;
     if (status == 0) {
         dev_read = count_part(s, KMF_ROLE_DEV) > 0; /* before classes are left out */
         if (!opts->no_test && count_part(s, KMF_ROLE_TEST) == 0)
