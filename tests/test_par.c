@@ -258,8 +258,8 @@ END_TEST
 START_TEST(the_digest_is_that_of_rfc_1321)
 {
     char hex[KMF_MD5_TEXT];
-    const kmf_map parts[] = {{(const unsigned char *)"message", 7},
-                             {(const unsigned char *)" digest", 7}};
+    const kmf_map parts[] = {{.bytes = (const unsigned char *)"message", .len = 7},
+                             {.bytes = (const unsigned char *)" digest", .len = 7}};
     const kmf_map *const files[] = {&parts[0], &parts[1]};
     ck_assert_int_eq(kmf_md5_files(hex, files, 0, true, NULL, NULL), 0);
     ck_assert_str_eq(hex, "d41d8cd98f00b204e9800998ecf8427e");
@@ -271,7 +271,9 @@ END_TEST
 typedef struct items {
     atomic_int done[N_JOBS];
     atomic_int workers[16];
-    size_t fails_at;
+    size_t fails_at; /* and all later ones */
+    bool waits;      /* that one for a later one */
+    atomic_int later;
 } items;
 
 static int note_item(void *arg, size_t i, int worker, kmf_err *err)
@@ -279,9 +281,12 @@ static int note_item(void *arg, size_t i, int worker, kmf_err *err)
     items *all = arg;
     atomic_fetch_add(&all->done[i], 1);
     atomic_fetch_add(&all->workers[worker], 1);
-    if (i == all->fails_at)
-        return kmf_fail(err, KMF_EIO, "item %zu", i);
-    return 0;
+    if (i < all->fails_at)
+        return 0;
+    while (i == all->fails_at && all->waits && !atomic_load(&all->later))
+        sched_yield();
+    atomic_store(&all->later, i > all->fails_at);
+    return kmf_fail(err, KMF_EIO, "item %zu", i);
 }
 
 START_TEST(each_item_is_worked_off_once_by_the_pool_and_the_caller)
@@ -306,6 +311,7 @@ START_TEST(each_item_is_worked_off_once_by_the_pool_and_the_caller)
 }
 END_TEST
 
+/* The first one, also if a later one fails before it. */
 START_TEST(a_failed_item_is_reported_and_ends_the_work)
 {
     for (int threads = 0; threads <= 2; threads += 2) {
@@ -314,6 +320,7 @@ START_TEST(a_failed_item_is_reported_and_ends_the_work)
         kmf_pool *pool = threads ? kmf_pool_new(threads, &err) : NULL;
         memset(&all, 0, sizeof all);
         all.fails_at = 10;
+        all.waits = threads > 0;
         ck_assert_int_eq(kmf_pool_each(pool, N_JOBS, note_item, &all, &err), KMF_EIO);
         ck_assert_str_eq(err.msg, "item 10");
         if (!pool)

@@ -49,9 +49,10 @@ static int look_at(place *p, kmf_err *err)
     if (!file)
         return KMF_EIO;
     int detected = hts_detect_format(file, &format);
+    int reason = herrno(file);
     hclose_abruptly(file);
     if (detected < 0)
-        return kmf_fail(err, KMF_EIO, "%s: %s", p->path, strerror(errno));
+        return kmf_fail(err, KMF_EIO, "%s: %s", p->path, strerror(reason ? reason : EIO));
     if (format.format != fasta_format && format.format != text_format)
         return kmf_fail(err, KMF_EFORMAT, "%s: not FASTA, which alone can be indexed", p->path);
     if (format.compression == gzip)

@@ -158,8 +158,9 @@ typedef struct round {
     void *arg;
     size_t n;
     atomic_size_t next;
-    atomic_int failed; /* 1: the failure is in err */
-    kmf_err err;
+    pthread_mutex_t lock; /* of what follows */
+    size_t failed_at;     /* the first item that failed; n: none */
+    kmf_err err;          /* its failure */
 } round;
 
 static void work_off(round *r, int worker)
@@ -170,8 +171,12 @@ static void work_off(round *r, int worker)
         if (r->fn(r->arg, i, worker, &err) == 0)
             continue;
         atomic_store(&r->next, r->n);
-        if (atomic_exchange(&r->failed, 1) == 0)
+        pthread_mutex_lock(&r->lock);
+        if (i < r->failed_at) {
+            r->failed_at = i;
             r->err = err;
+        }
+        pthread_mutex_unlock(&r->lock);
     }
 }
 
@@ -184,15 +189,17 @@ static void *work_job(void *arg)
 
 int kmf_pool_each(kmf_pool *pool, size_t n, kmf_item_fn *fn, void *arg, kmf_err *err)
 {
-    round r = {.pool = pool, .fn = fn, .arg = arg, .n = n};
+    round r = {.pool = pool, .fn = fn, .arg = arg, .n = n, .failed_at = n};
     atomic_init(&r.next, 0);
-    atomic_init(&r.failed, 0);
     int n_sent = 0;
     kmf_queue *queue = NULL;
     if (pool && n > 1) {
         queue = kmf_queue_new(pool, pool->n, err);
         if (!queue)
             return KMF_ENOMEM;
+    }
+    pthread_mutex_init(&r.lock, NULL);
+    if (queue) {
         /* Where no job can be sent the caller's thread does the work. */
         while (n_sent < pool->n && kmf_queue_send(queue, work_job, &r, NULL) == 0)
             n_sent++;
@@ -201,7 +208,8 @@ int kmf_pool_each(kmf_pool *pool, size_t n, kmf_item_fn *fn, void *arg, kmf_err 
     while (n_sent-- > 0)
         kmf_queue_wait(queue);
     kmf_queue_free(queue);
-    return atomic_load(&r.failed) ? kmf_fail(err, r.err.code, "%s", r.err.msg) : 0;
+    pthread_mutex_destroy(&r.lock);
+    return r.failed_at < n ? kmf_fail(err, r.err.code, "%s", r.err.msg) : 0;
 }
 
 typedef struct part {
