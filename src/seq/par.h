@@ -33,8 +33,8 @@ typedef int kmf_item_fn(void *arg, size_t i, int worker, kmf_err *err);
 /*
  * Calls fn for the items 0 .. n - 1, each once, in any order, on the pool's threads and on the
  * caller's, which is the last worker; on it alone if pool is NULL. Returns when all are done. After
- * a failure no further item is begun. The failure of the first item that fails is reported, whatever
- * the threads: items are begun in their order.
+ * a failure no further item is begun. The failure of the first item that fails is reported,
+ * whatever the threads: items are begun in their order.
  */
 int kmf_pool_each(kmf_pool *pool, size_t n, kmf_item_fn *fn, void *arg,
                   kmf_err *err) KMF_MUST_CHECK;
