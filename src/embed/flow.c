@@ -284,7 +284,8 @@ static int hand_out(kmf_embedder *e, kmf_batch *b, kmf_err *err)
     }
     kmf_batch_clear(b);
     if (e->progress)
-        e->progress(e->progress_user, e->tokens_done);
+        e->progress(e->progress_user,
+                    e->opts.strand == KMF_STRAND_BOTH ? e->tokens_done / 2 : e->tokens_done);
     return status < 0 ? status : emit_complete(e, err);
 }
 
