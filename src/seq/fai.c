@@ -139,21 +139,50 @@ static int check_count(const place *p, int64_t n, kmf_err *err)
     return 0;
 }
 
-/* Contigs of an index that have a base. */
-static int count_contigs(const char *path, int64_t *n, kmf_err *err)
+/* Numbers of a line behind its name. */
+enum { LENGTH, OFFSET, LINE_BASES, LINE_BYTES, NUMBERS };
+
+/* Each behind a tab; returns where they end, NULL: they are not there. */
+static const char *read_numbers(const char *p, uint64_t number[NUMBERS])
+{
+    for (int i = 0; i < NUMBERS && p; i++)
+        p = *p == '\t' ? kmf_read_digits(p + 1, &number[i]) : NULL;
+    return p;
+}
+
+/* htslib has 32 bits for the length of a line, so that of a longer one places would be others. */
+static int check_line_length(const place *p, const uint64_t number[NUMBERS], kmf_err *err)
+{
+    uint64_t length = number[LENGTH];
+    if (length <= UINT32_MAX || number[LINE_BASES] != (uint32_t)length)
+        return 0;
+    return kmf_fail(err, KMF_EFORMAT,
+                    "%s: a contig of %" PRIu64
+                    " bases on one line cannot be indexed: write it in "
+                    "shorter lines",
+                    p->path, length);
+}
+
+/* Contigs of an index just made that have a base. */
+static int count_contigs(const place *p, const char *index, int64_t *n, kmf_err *err)
 {
     size_t len;
-    char *text = kmf_file_read(path, INDEX_MOST, &len, err);
+    uint64_t number[NUMBERS] = {0};
+    int status = 0;
+    char *text = kmf_file_read(index, INDEX_MOST, &len, err);
     *n = 0;
     if (!text)
         return KMF_EIO;
-    for (const char *line = text; line && *line; line = strchr(line, '\n')) {
+    for (const char *line = text; line && *line && status == 0; line = strchr(line, '\n')) {
         line += *line == '\n';
         const char *tab = strchr(line, '\t');
-        *n += tab && tab[1] != '0';
+        if (!tab || !read_numbers(tab, number))
+            continue;
+        *n += number[LENGTH] > 0;
+        status = check_line_length(p, number, err);
     }
     kmf_free(text);
-    return 0;
+    return status;
 }
 
 /* An index to be written; NULL where it cannot, as in a folder of somebody else's. */
@@ -198,7 +227,7 @@ static int make(const place *p, kmf_err *err)
                                  p->path);
         goto out;
     }
-    status = count_contigs(kmf_out_temporary(*fai), &contigs, err);
+    status = count_contigs(p, kmf_out_temporary(*fai), &contigs, err);
     if (status == 0 && p->by_name)
         status = check_count(p, contigs, err);
     for (size_t i = 0; i < n && status == 0; i++)
@@ -242,16 +271,11 @@ static int check_age(const place *p, kmf_err *err)
                  : 0;
 }
 
-/* Numbers of a line behind its name. */
-enum { LENGTH, OFFSET, LINE_BASES, LINE_BYTES, NUMBERS };
-
 /* Splits a line in place, of which only the name is left. False: it is none of an index. */
 static bool parse_line(char *line, uint64_t number[NUMBERS])
 {
     char *end = strchr(line, '\t');
-    const char *p = end;
-    for (int i = 0; i < NUMBERS && p; i++)
-        p = *p == '\t' ? kmf_read_digits(p + 1, &number[i]) : NULL;
+    const char *p = end ? read_numbers(end, number) : NULL;
     if (!p || *p != '\0')
         return false;
     *end = '\0';
@@ -302,7 +326,9 @@ static int parse(kmf_fai *f, const place *p, kmf_err *err)
             *stop = '\0';
         if (!stop || !parse_line(line, number))
             return fail_line(p, f->n + 1, err);
-        int status = kmf_grow(&f->contigs, &f->cap, f->n + 1, sizeof *f->contigs, err);
+        int status = check_line_length(p, number, err);
+        if (status == 0)
+            status = kmf_grow(&f->contigs, &f->cap, f->n + 1, sizeof *f->contigs, err);
         if (status < 0)
             return status;
         f->contigs[f->n++] = (kmf_contig){line, number[LENGTH], number[OFFSET], end_of(number)};
