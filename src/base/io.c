@@ -574,10 +574,9 @@ int kmf_out_name(kmf_out *out, kmf_err *err)
         return kmf_fail(err, KMF_EINVAL, "%s: its output is not finished", out->path);
     if (!out->temp.path || out->published)
         return 0;
-    if (!kmf_temporary_exchange(&out->temp, out->path))
-        return write_failed(out, err);
-    out->published = true;
-    return 0;
+    int status = kmf_temporary_exchange(&out->temp, out->path, err);
+    out->published = status == 0;
+    return status;
 }
 
 static bool same_folder(const char *a, const char *b)

@@ -124,20 +124,21 @@ bool kmf_temporary_rename(kmf_temporary *t, const char *path)
     return true;
 }
 
-bool kmf_temporary_exchange(kmf_temporary *t, const char *path)
+int kmf_temporary_exchange(kmf_temporary *t, const char *path, kmf_err *err)
 {
     struct stat st;
+    kmf_err cause = {0};
     kmf_temporary older = {0};
-    if (lstat(path, &st) == 0 && S_ISREG(st.st_mode))
-        (void)make(&older, path, make_link, NULL, NULL);
+    if (lstat(path, &st) == 0 && S_ISREG(st.st_mode) &&
+        make(&older, path, make_link, NULL, &cause) == KMF_ENOMEM)
+        return kmf_fail(err, cause.code, "%s", cause.msg);
     if (!kmf_temporary_rename(t, path)) {
-        int reason = errno;
+        int status = kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
         kmf_temporary_remove(&older);
-        errno = reason;
-        return false;
+        return status;
     }
     *t = older;
-    return true;
+    return 0;
 }
 
 void kmf_temporary_leave(kmf_temporary *t)
