@@ -44,6 +44,7 @@
 #define AHEAD 4
 /* Plain input is read in smaller pieces, so that the cache has room for what is made of it. */
 #define PLAIN ((size_t)1 << 17)
+#define LOOKED_THROUGH ((size_t)64 << 20) /* for damage */
 
 typedef enum ending { MORE, ENDED, FAILED } ending;
 
@@ -317,4 +318,14 @@ int kmf_bytes_next(kmf_bytes *b, const char **block, size_t *len, kmf_err *err)
     *block = full->bytes;
     *len = n;
     return 1;
+}
+
+int kmf_bytes_look_for_damage(kmf_bytes *b, kmf_err *err)
+{
+    const char *block;
+    size_t len = 0;
+    int status = b->gzip != NULL;
+    for (size_t n = 0; status > 0 && n < LOOKED_THROUGH; n += len)
+        status = kmf_bytes_next(b, &block, &len, err);
+    return status < 0 ? status : 0;
 }

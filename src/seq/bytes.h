@@ -49,4 +49,10 @@ int kmf_bytes_peek(kmf_bytes *bytes, const char **block, size_t *len,
 int kmf_bytes_next(kmf_bytes *bytes, const char **block, size_t *len,
                    kmf_err *err) KMF_MUST_CHECK;
 
+/*
+ * For whoever has met nonsense: may it come of damage? Negative, as kmf_bytes_next: compressed data
+ * fails in what comes next, 64 MB at most, which is gone then; 0: it does not.
+ */
+int kmf_bytes_look_for_damage(kmf_bytes *bytes, kmf_err *err) KMF_MUST_CHECK;
+
 #endif

@@ -76,6 +76,24 @@ typedef struct piece {
 
 /* ---------------------------------------------------------------- messages ---------------- */
 
+/* What the source tells, with its place. */
+static int fail_source(const kmf_textseq *t, kmf_err *err, const kmf_err *reason)
+{
+    char place[64] = "";
+    if (t->n_records > 0)
+        snprintf(place, sizeof place, "record %" PRIu64 " (line %" PRIu64 "): ", t->n_records,
+                 t->line);
+    return kmf_fail(err, reason->code, "%s: %s%s", t->file, place, reason->msg);
+}
+
+/* Damaged data may inflate to nonsense before that is found: 0, or it is the failure. */
+static int blame_damage(const kmf_textseq *t, kmf_err *err)
+{
+    kmf_err reason = {0};
+    int status = kmf_bytes_look_for_damage(t->in, &reason);
+    return status < 0 ? fail_source(t, err, &reason) : 0;
+}
+
 /* "file: record 812 (line 3245): what" */
 static int fail_record(const kmf_textseq *t, kmf_err *err, const char *format, ...)
     KMF_PRINTF(3, 4);
@@ -87,6 +105,9 @@ static int fail_record(const kmf_textseq *t, kmf_err *err, const char *format, .
     va_start(args, format);
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
+    int status = blame_damage(t, err);
+    if (status < 0)
+        return status;
     return kmf_fail(err, KMF_EFORMAT, "%s: record %" PRIu64 " (line %" PRIu64 "): %s", t->file,
                     t->n_records, t->first_line, what);
 }
@@ -101,6 +122,9 @@ static int fail_byte(const kmf_textseq *t, kmf_err *err, unsigned char byte, con
         name[i] = (char)(c < 0x20 || c == 0x7f ? '?' : c);
     }
     name[n] = '\0';
+    int status = blame_damage(t, err);
+    if (status < 0)
+        return status;
     if (byte == '\r')
         return kmf_fail(
             err, KMF_EFORMAT,
@@ -129,13 +153,8 @@ static int refill(kmf_textseq *t, kmf_err *err)
     const char *block;
     size_t len;
     int status = kmf_bytes_next(t->in, &block, &len, &reason);
-    if (status < 0) {
-        char place[64] = "";
-        if (t->n_records > 0)
-            snprintf(place, sizeof place,
-                     "record %" PRIu64 " (line %" PRIu64 "): ", t->n_records, t->line);
-        return kmf_fail(err, reason.code, "%s: %s%s", t->file, place, reason.msg);
-    }
+    if (status < 0)
+        return fail_source(t, err, &reason);
     if (status > 0) {
         t->p = block;
         t->end = block + len;
