@@ -232,13 +232,16 @@ START_TEST(what_follows_is_a_member_or_zeros)
         packed[n_packed + n - 1] = 'A';
         packed[n_packed + n] = 'A';
         ck_assert_uint_eq(read_packed(n_packed + n + 1, 5000, &rng, &err), n_plain);
-        ck_assert_str_eq(err.msg,
-                         "the compressed data is followed by something that is not compressed");
+        ck_assert_str_eq(
+            err.msg, "the compressed data is followed by something that does not belong to it");
         memset(packed + n_packed, 0, n);
         packed[n_packed + n] = 0x1f;
         ck_assert_uint_eq(read_packed(n_packed + n + 1, 5000, &rng, &err), n_plain);
         ck_assert_int_eq(err.code, KMF_EFORMAT);
     }
+    packed[n_packed] = '\n';
+    ck_assert_uint_eq(read_packed(n_packed + 1, 5000, &rng, &err), n_plain);
+    ck_assert_ptr_nonnull(strstr(err.msg, "does not belong to it"));
     packed[n_packed] = 0x1f;
     packed[n_packed + 1] = 0x8b;
     ck_assert_uint_eq(read_packed(n_packed + 2, 5000, &rng, &err), n_plain);

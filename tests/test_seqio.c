@@ -9,6 +9,7 @@
 #include "run.h"
 
 #include <htslib/sam.h>
+#include <zlib.h>
 
 /* ---------------------------------------------------------------- random layouts ---------- */
 
@@ -320,6 +321,59 @@ START_TEST(alignments_and_regions_are_read_as_a_text_too)
 END_TEST
 
 /* ---------------------------------------------------------------- damage ------------------ */
+
+/* text [n] as a gzip file that stores it, with the checksum of `sum` [n]; n below 200. */
+static size_t store(unsigned char *file, const char *letters, const char *sum, size_t n)
+{
+    static const unsigned char header[] = {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 1};
+    uint32_t check = (uint32_t)crc32(0, (const Bytef *)sum, (uInt)n);
+    unsigned char *p = file;
+    memcpy(p, header, sizeof header);
+    p += sizeof header;
+    *p++ = (unsigned char)n;
+    *p++ = 0;
+    *p++ = (unsigned char)~n;
+    *p++ = 255;
+    memcpy(p, letters, n);
+    p += n;
+    for (int i = 0; i < 4; i++)
+        *p++ = (unsigned char)(check >> 8 * i);
+    *p++ = (unsigned char)n;
+    memset(p, 0, 3);
+    return (size_t)(p + 3 - file);
+}
+
+/* What a damaged byte makes of a record is not blamed on the record. */
+START_TEST(nonsense_out_of_damaged_data_is_told_as_damage)
+{
+    static const char sound[] = ">a\nACGT\nACGT\n>b\nAC\n";
+    static const struct {
+        size_t at;
+        char letter;
+        const char *told; /* where the data is not damaged */
+    } wrong[] = {
+        {0, 'X', "not FASTA"}, {8, '@', "a FASTQ record"}, {9, '!', "unexpected byte"}};
+    unsigned char file[256];
+    make_dir();
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        for (int damaged = 0; damaged < 2; damaged++) {
+            char letters[sizeof sound];
+            text out = {0};
+            kmf_err err = {0};
+            memcpy(letters, sound, sizeof sound);
+            letters[wrong[i].at] = wrong[i].letter;
+            size_t n = store(file, letters, damaged ? sound : letters, strlen(sound));
+            add(&out, "");
+            ck_assert_int_eq(read_memory((char *)file, n, 0, &out, &err), KMF_EFORMAT);
+            ck_assert_msg(strstr(err.msg, damaged
+                                              ? "the checksum of the compressed data is wrong"
+                                              : wrong[i].told),
+                          "%s", err.msg);
+            free(out.bytes);
+        }
+    remove_dir();
+}
+END_TEST
 
 START_TEST(truncated_compressed_input_is_refused_after_the_sound_records)
 {
@@ -649,6 +703,7 @@ int main(void)
     tcase_add_test(tc, a_text_holds_a_line_of_many_blocks_in_portions);
     tcase_add_test(tc, alignments_and_regions_are_read_as_a_text_too);
     tcase_add_test(tc, truncated_compressed_input_is_refused_after_the_sound_records);
+    tcase_add_test(tc, nonsense_out_of_damaged_data_is_told_as_damage);
     tcase_add_test(tc, a_bgzf_file_cut_between_two_blocks_is_refused);
     tcase_add_test(tc, flipped_bits_in_compressed_input_are_found);
     tcase_add_test(tc, files_that_cannot_be_opened_are_named_with_the_reason);

@@ -157,7 +157,10 @@ KMF_API int kmf_embedder_add(kmf_embedder *embedder, const char *name, const cha
 KMF_API int kmf_embedder_read(kmf_embedder *embedder, const char *path,
                               const kmf_reader_options *opts, kmf_reader_stats *stats,
                               kmf_err *err) KMF_MUST_CHECK;
-/* Waits for all rows. The embedder is then as new, its statistics apart; also on failure. */
+/*
+ * Waits for all rows. The embedder is then as new, its statistics apart; also on failure. KMF_EIO:
+ * a file of the model has been written to since it was opened, and the rows may be of either.
+ */
 KMF_API int kmf_embedder_finish(kmf_embedder *embedder, kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_embedder_statistics(const kmf_embedder *embedder, kmf_embed_stats *stats);
 

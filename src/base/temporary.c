@@ -129,7 +129,7 @@ int kmf_temporary_exchange(kmf_temporary *t, const char *path, kmf_err *err)
     struct stat st;
     kmf_err cause = {0};
     kmf_temporary older = {0};
-    if (lstat(path, &st) == 0 && S_ISREG(st.st_mode) &&
+    if (lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
         make(&older, path, make_link, NULL, &cause) == KMF_ENOMEM)
         return kmf_fail(err, cause.code, "%s", cause.msg);
     if (!kmf_temporary_rename(t, path)) {

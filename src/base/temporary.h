@@ -24,8 +24,8 @@ int kmf_temporary_folder(kmf_temporary *t, const char *path, kmf_err *err) KMF_M
 bool kmf_temporary_rename(kmf_temporary *t, const char *path) KMF_MUST_CHECK;
 /*
  * The same, but t then is the regular file that had the name, if there was one, under a temporary
- * name: it can be given back, by another rename, or removed. Where a file cannot have two names it
- * is gone, as after a rename. A failure names path.
+ * name: it can be given back, by another rename, or removed. Where a file cannot have two names,
+ * and if it is another user's, it is gone, as after a rename. A failure names path.
  */
 int kmf_temporary_exchange(kmf_temporary *t, const char *path, kmf_err *err) KMF_MUST_CHECK;
 /* Forgets it, and it stays where it is. */

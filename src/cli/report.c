@@ -347,10 +347,14 @@ void cli_leave_on_signals(const cli *run, const char *checkpoint, const char *fo
 static char cut_message[512];
 
 /* A map of a file that has become shorter, or whose disk fails, has no other way to tell. */
-static void leave_cut_file(int number)
+static void leave_cut_file(int number, siginfo_t *info, void *context)
 {
-    (void)number;
+    (void)context;
     kmf_remove_temporaries();
+    if (info->si_code != BUS_ADRERR) { /* something else: the action is the system's again */
+        raise(number);
+        return;
+    }
     ssize_t written = write(STDERR_FILENO, cut_message, strlen(cut_message));
     (void)written;
     _exit(CLI_DATA);
@@ -392,13 +396,16 @@ void cli_catch_signals(const cli *run)
     static const int numbers[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
                                   SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM};
     struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct sigaction cut = {.sa_sigaction = leave_cut_file,
+                            .sa_flags = SA_SIGINFO | (int)SA_RESETHAND};
+    sigemptyset(&cut.sa_mask);
     snprintf(stop_message, sizeof stop_message,
              "kmerformer %s: stopped by a signal; temporary files are removed\n", run->command);
     snprintf(cut_message, sizeof cut_message,
              "kmerformer %s: a model or table became shorter while it was read, or cannot be "
-             "read; no output was made\n",
+             "read; what was being written is removed\n",
              run->command);
-    act(SIGBUS, leave_cut_file, 0);
+    sigaction(SIGBUS, &cut, NULL);
     sigemptyset(&ignore.sa_mask);
     kmf_around_publishing(cli_hold_signals, cli_release_signals);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)

@@ -51,7 +51,7 @@ int kmf_bytes_next(kmf_bytes *bytes, const char **block, size_t *len,
 
 /*
  * For whoever has met nonsense: may it come of damage? Negative, as kmf_bytes_next: compressed data
- * fails in what comes next, 64 MB at most, which is gone then; 0: it does not.
+ * fails in what comes next, 64 MB at most; 0: not there. Nothing can be read any more.
  */
 int kmf_bytes_look_for_damage(kmf_bytes *bytes, kmf_err *err) KMF_MUST_CHECK;
 

@@ -150,7 +150,10 @@ static const char *read_numbers(const char *p, uint64_t number[NUMBERS])
     return p;
 }
 
-/* htslib has 32 bits for the length of a line, so that of a longer one places would be others. */
+/*
+ * htslib has 32 bits for the length of a line, so that places of a longer one would be others. A
+ * contig on one line is known by the rest; it is no other one's but by a chance of 2^-32.
+ */
 static int check_line_length(const place *p, const uint64_t number[NUMBERS], kmf_err *err)
 {
     uint64_t length = number[LENGTH];

@@ -18,6 +18,7 @@
 #endif
 
 #define INPUT ((size_t)1 << 17)
+#define MAGIC 0x1f /* the first byte of a member */
 
 typedef enum outcome { GOES_ON, MEMBER_ENDS, DAMAGED, OTHER_CHECKSUM, NO_MEMBER } outcome;
 
@@ -165,7 +166,7 @@ struct kmf_gunzip {
 bool kmf_gunzip_knows(hFILE *file)
 {
     unsigned char magic[2];
-    return hpeek(file, magic, 2) == 2 && magic[0] == 0x1f && magic[1] == 0x8b;
+    return hpeek(file, magic, 2) == 2 && magic[0] == MAGIC && magic[1] == 0x8b;
 }
 
 /* The first member has an extra field that begins with its own size, in two bytes called BC. */
@@ -222,7 +223,7 @@ static void note(kmf_gunzip *g, outcome what)
         kmf_fail(&g->error, KMF_EFORMAT, "the checksum of the compressed data is wrong");
     if (what == NO_MEMBER)
         kmf_fail(&g->error, KMF_EFORMAT,
-                 "the compressed data is followed by something that is not compressed");
+                 "the compressed data is followed by something that does not belong to it");
 }
 
 /* Inflates what has been read: how many bytes, 0 if more has to be read for them. */
@@ -257,6 +258,10 @@ static bool next_member(kmf_gunzip *g)
         if (g->bgzf && !g->empty)
             kmf_fail(&g->error, KMF_EFORMAT,
                      "truncated: the BGZF end-of-file marker is missing");
+        return false;
+    }
+    if (*g->in != MAGIC) {
+        note(g, NO_MEMBER);
         return false;
     }
     begin_member(&g->decoder);

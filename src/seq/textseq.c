@@ -465,11 +465,14 @@ static int fasta_sequence(kmf_textseq *t, kmf_text *to, size_t want, kmf_err *er
             status = peek(t, &first, err);
             if (status <= 0 || first == '>')
                 return status < 0 ? status : 0;
-            if (first == '@')
-                return kmf_fail(err, KMF_EFORMAT,
-                                "%s: record %" PRIu64 " (line %" PRIu64
-                                "): a FASTQ record ('@') in a FASTA file",
-                                t->file, t->n_records + 1, t->line + 1);
+            if (first == '@') {
+                status = blame_damage(t, err);
+                return status < 0 ? status
+                                  : kmf_fail(err, KMF_EFORMAT,
+                                             "%s: record %" PRIu64 " (line %" PRIu64
+                                             "): a FASTQ record ('@') in a FASTA file",
+                                             t->file, t->n_records + 1, t->line + 1);
+            }
         }
         status = sequence_line(t, to, want, err);
         if (status < 0)
@@ -582,7 +585,8 @@ kmf_textseq *kmf_textseq_open(kmf_bytes *in, const char *name, kmf_err *err)
     if (status < 0)
         goto failed;
     if (status > 0 && first != '>' && first != '@') {
-        kmf_fail(err, KMF_EFORMAT, "%s: not FASTA, FASTQ, SAM, BAM or CRAM", name);
+        if (blame_damage(t, err) == 0)
+            kmf_fail(err, KMF_EFORMAT, "%s: not FASTA, FASTQ, SAM, BAM or CRAM", name);
         goto failed;
     }
     t->fastq = first == '@';
