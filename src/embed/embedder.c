@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "embed/read.h"
 #include "embed/settings.h"
+#include "embed/sidecar.h"
 #include "seq/dna.h"
 
 #include <assert.h>
@@ -273,12 +274,11 @@ int kmf_embedder_take(kmf_embedder *e, const char *name, const char *seq, size_t
 int kmf_embedder_add(kmf_embedder *embedder, const char *name, const char *seq, size_t len,
                      kmf_err *err)
 {
-    char shown[KMF_ERR_SHOW];
-    if (name[strcspn(name, "\t\n\r")] == '\0')
+    int status = kmf_row_check_name(name, err);
+    if (status == 0)
         return kmf_embedder_take(embedder, name, seq, len, err);
     kmf_flow_reset(embedder);
-    return kmf_fail(err, KMF_EINVAL, "'%s': a tab or a line end in a name",
-                    kmf_err_show(shown, name));
+    return status;
 }
 
 /* The end of a run: the last thread collects, the others help. */

@@ -219,14 +219,21 @@ static int write_ids(kmf_output *o, const kmf_row *row, kmf_err *err)
     return kmf_out_write(o->ids, o->line, (size_t)(p - o->line), err);
 }
 
+int kmf_row_check_name(const char *name, kmf_err *err)
+{
+    char shown[KMF_ERR_SHOW];
+    if (name[strcspn(name, "\t\n\r")] == '\0')
+        return 0;
+    return kmf_fail(err, KMF_EINVAL, "'%s': a tab or a line end in a name",
+                    kmf_err_show(shown, name));
+}
+
 int kmf_output_row(void *output, const kmf_row *row, kmf_err *err)
 {
     kmf_output *o = output;
-    char shown[KMF_ERR_SHOW];
-    if (row->name[strcspn(row->name, "\t\n\r")] != '\0')
-        return kmf_fail(err, KMF_EINVAL, "'%s': a tab or a line end in a name",
-                        kmf_err_show(shown, row->name));
-    int status = o->npy ? write_npy(o, row, err) : write_tsv(o, row, err);
+    int status = kmf_row_check_name(row->name, err);
+    if (status == 0)
+        status = o->npy ? write_npy(o, row, err) : write_tsv(o, row, err);
     if (status == 0 && o->ids)
         status = write_ids(o, row, err);
     if (status == 0)
