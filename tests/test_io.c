@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/temporary.h"
 #include "run.h"
+#include "seq/par.h"
 
 #include <check.h>
 #include <errno.h>
@@ -485,21 +486,53 @@ START_TEST(a_name_without_a_folder_lies_in_the_current_one)
 }
 END_TEST
 
-START_TEST(names_in_gz_are_compressed)
+/* The bytes of out.gz, made of a text by so many threads; 0: by the caller's alone. */
+static char *pack(const char *text, size_t n, int threads, size_t *len)
 {
     char path[256];
-    char text[16] = {0};
     path_of(path, "out.gz");
+    kmf_pool *pool = threads > 0 ? kmf_pool_new(threads, NULL) : NULL;
     kmf_out *out = kmf_out_open(path, NULL);
-    ck_assert_int_eq(kmf_out_write(out, "some text", 9, NULL), 0);
+    ck_assert_int_eq(kmf_out_write(out, text, n / 3, NULL), 0);
+    if (pool)
+        kmf_out_share(out, kmf_pool_handle(pool), threads);
+    ck_assert_int_eq(kmf_out_write(out, text + n / 3, n - n / 3, NULL), 0);
     ck_assert_int_eq(kmf_out_finish(out, NULL), 0);
     ck_assert_int_eq(kmf_out_publish(out, NULL), 0);
     kmf_out_free(out);
-    gzFile gz = gzopen(path, "rb");
-    ck_assert_int_eq(gzread(gz, text, 15), 9);
-    ck_assert_int_eq(gzdirect(gz), 0);
-    ck_assert_str_eq(text, "some text");
-    gzclose(gz);
+    kmf_pool_free(pool);
+    return kmf_file_read(path, (size_t)1 << 24, len, NULL);
+}
+
+/* zlib has the text back; any number of threads makes the same bytes, in which there is no time. */
+START_TEST(names_in_gz_are_compressed)
+{
+    static char text[1 << 20], back[1 << 20];
+    static const char no_time[] = "\x1f\x8b\x08\x04\0\0\0\0";
+    char path[256];
+    size_t len, len_shared;
+    path_of(path, "out.gz");
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = "0123456789.\t\n"[i * i * 2654435761u >> 20 & 7];
+    const size_t sizes[] = {9, sizeof text};
+    for (int i = 0; i < 2; i++) {
+        size_t n = sizes[i];
+        char *packed = pack(text, n, 0, &len);
+        ck_assert_ptr_nonnull(packed);
+        ck_assert_mem_eq(packed, no_time, sizeof no_time - 1);
+        gzFile gz = gzopen(path, "rb");
+        ck_assert_int_eq(gzread(gz, back, sizeof back), (int)n);
+        ck_assert_int_eq(gzdirect(gz), 0);
+        ck_assert_int_eq(gzclose(gz), Z_OK);
+        ck_assert_mem_eq(back, text, n);
+        for (int threads = 1; threads <= 3; threads++) {
+            char *shared = pack(text, n, threads, &len_shared);
+            ck_assert_uint_eq(len_shared, len);
+            ck_assert_mem_eq(shared, packed, len);
+            kmf_free(shared);
+        }
+        kmf_free(packed);
+    }
     unlink(path);
 }
 END_TEST

@@ -28,7 +28,7 @@
 #define CONTIG 300000
 
 /* How an output is written. */
-enum form { ARRAY, HALVES, TEXT, N_FORMS };
+enum form { ARRAY, HALVES, TEXT, PACKED, N_FORMS };
 
 static char dir[] = "/tmp/kmf_rows.XXXXXX";
 static char *records[N_RECORDS];
@@ -81,10 +81,11 @@ static kmf_embedder *embedder_of(const char *model, int threads, int strand, siz
     return e;
 }
 
-/* "rows": rows.npy or rows.tsv. */
+/* "rows": rows.npy, rows.tsv or rows.tsv.gz. */
 static const char *file_of(char *file, const char *stem, enum form form)
 {
-    snprintf(file, 64, "%s.%s", stem, form == TEXT ? "tsv" : "npy");
+    static const char *const endings[] = {"npy", "npy", "tsv", "tsv.gz"};
+    snprintf(file, 64, "%s.%s", stem, endings[form]);
     return file;
 }
 
@@ -160,8 +161,8 @@ static void check_first(const char *model, int threads, int strand, enum form fo
     kmf_output *output = output_of("taken", e, form);
     kmf_output_take(output, e);
     ck_assert(add(e, 0, n, NULL) == 0 && kmf_embedder_finish(e, NULL) == 0);
+    kmf_embedder_free(e); /* whose threads may still compress */
     commit(output);
-    kmf_embedder_free(e);
     check_same_files(form);
 }
 
@@ -328,11 +329,11 @@ START_TEST(what_was_stored_of_rows_that_never_came_is_gone)
 END_TEST
 
 /* A run to an output that the disk has no room for. */
-static void check_full(kmf_embedder *e, const char *stem)
+static void check_full(kmf_embedder *e, const char *stem, enum form form)
 {
     struct rlimit before, few;
     kmf_err err = {0};
-    kmf_output *output = output_of(stem, e, ARRAY);
+    kmf_output *output = output_of(stem, e, form);
     kmf_output_take(output, e);
     ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
     few = before;
@@ -341,6 +342,8 @@ static void check_full(kmf_embedder *e, const char *stem)
     int status = add(e, 0, N_RECORDS, &err);
     if (status == 0)
         status = kmf_embedder_finish(e, &err);
+    if (status == 0) /* what is compressed is written when it is */
+        status = kmf_output_commit(output, "{}", &err);
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
     ck_assert_int_eq(status, KMF_EIO);
     ck_assert_int_eq(err.code, KMF_EIO);
@@ -356,9 +359,10 @@ START_TEST(a_full_disk_ends_the_run)
     for (int more = 0; more <= 2; more += 2) { /* no core to spare, on which rows would wait */
         kmf_embedder *e =
             embedder_of("tnf", kmf_threads_default() + more, KMF_STRAND_FWD, BATCH);
-        check_full(e, "first");
-        check_full(e, "second");
-        check_full(e, "third");
+        check_full(e, "first", ARRAY);
+        check_full(e, "second", PACKED);
+        check_full(e, "third", ARRAY);
+        check_full(e, "fourth", TEXT);
         for (int i = 0; i < 10; i++) /* each batch again */
             ck_assert_int_eq(kmf_embed_sequence(e, vector, "ACGT", NULL), 0);
         kmf_embedder_free(e);
@@ -390,7 +394,7 @@ START_TEST(a_run_that_is_given_up_leaves_nothing)
 {
     for (int i = 0; i < 20; i++) {
         kmf_embedder *e = embedder_of("tnf", 3, KMF_STRAND_FWD, BATCH);
-        kmf_output *output = output_of("up", e, i % 2 ? TEXT : ARRAY);
+        kmf_output *output = output_of("up", e, (enum form)(i % N_FORMS));
         kmf_output_take(output, e);
         ck_assert_int_eq(add(e, 0, 200, NULL), 0);
         kmf_embedder_free(e);

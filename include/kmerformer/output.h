@@ -14,7 +14,7 @@ extern "C" {
  * Where rows go.
  *   path "-"       TSV on standard output: name, [position,] values as %.8g
  *   path "x.npy"   NumPy 1.0, C order [rows, dim], float32 or float16
- *   any other      the same TSV, gzip-compressed if the name ends in .gz
+ *   any other      the same TSV; if the name ends in .gz, compressed as BGZF, which is gzip
  * A file brings x.ids.tsv (index, name, length, tokens, ambiguous, chunks[, position]; line i
  * describes row i) and x.json (provenance). All are written under temporary names, synced and
  * renamed by kmf_output_commit; kmf_output_free without it leaves nothing behind.
@@ -36,8 +36,8 @@ KMF_API int kmf_output_row(void *output, const kmf_row *row, kmf_err *err);
  * Before the first record of a run: the rows of the embedder from now on go to the output, as by
  * kmf_embedder_sink with kmf_output_row, and no others do. Vectors of records that one of the
  * threads that compute has made whole, as those of short ones are, it also writes, to .npy, or puts
- * into text, of which up to 64 MB may wait. So a run is finished, has failed, or the embedder is
- * freed, before the output is.
+ * into text, of which up to 64 MB may wait; they compress it, too, for as long as the output needs
+ * them. So a run is finished, has failed, or the embedder is freed, before the output is.
  */
 KMF_API void kmf_output_take(kmf_output *output, kmf_embedder *embedder);
 /*

@@ -4,7 +4,7 @@
  *
  *   open      path.tmp.NUMBER   a crash leaves a name that nobody mistakes for a result
  *   write     stdio, 1 MB       the first failure is remembered by the stream and reported
- *             (zlib's gz layer on the same descriptor for names in .gz; its header has no time)
+ *             (base/gzip.h on the same descriptor for names in .gz)
  *             A large file is sent to disk in windows of 16 MB while it is written, so that
  *             fsync finds little to do, and those that are there leave the system's cache:
  *             memory that is new to the cache can cost more than the writing
@@ -20,6 +20,7 @@
 #include "base/io.h"
 
 #include "base/err.h"
+#include "base/gzip.h"
 #include "base/mem.h"
 #include "base/temporary.h"
 
@@ -34,9 +35,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
-#define GZIP_LEVEL "wb6"
 #define PRINT_ROOM 1024 /* longer texts are allocated */
 #define OUT_BUFFER ((size_t)1 << 20)
 #define WINDOW ((uint64_t)16 << 20)
@@ -194,7 +193,7 @@ void kmf_map_close(kmf_map *map)
 
 struct kmf_out {
     FILE *file;         /* owned unless it is stdout; NULL once finished */
-    gzFile gz;          /* owned; NULL if plain or finished */
+    kmf_gzip *gz;       /* owned; NULL if plain or finished */
     char *path;         /* owned; final name */
     kmf_temporary temp; /* owned; none if written in place; once published, what it replaced */
     bool ended;         /* kmf_out_finish was called */
@@ -348,11 +347,9 @@ static kmf_out *open_out(const char *path, bool packed, kmf_err *err)
     setvbuf(out->file, out->buffer, _IOFBF, OUT_BUFFER);
     if (packed) {
         int fd = dup(fileno(out->file));
-        out->gz = fd < 0 ? NULL : gzdopen(fd, GZIP_LEVEL);
+        out->gz = fd < 0 ? NULL : kmf_gzip_new(fd);
         if (!out->gz) {
-            kmf_fail(err, KMF_EIO, "%s: cannot be compressed", path);
-            if (fd >= 0)
-                close(fd);
+            kmf_fail(err, KMF_EIO, "%s: cannot be compressed: %s", path, strerror(errno));
             goto fail;
         }
     }
@@ -371,6 +368,12 @@ kmf_out *kmf_out_open(const char *path, kmf_err *err)
 kmf_out *kmf_out_open_plain(const char *path, kmf_err *err)
 {
     return open_out(path, false, err);
+}
+
+void kmf_out_share(kmf_out *out, struct hts_tpool *pool, int threads)
+{
+    if (out->gz)
+        kmf_gzip_share(out->gz, pool, threads);
 }
 
 const char *kmf_out_temporary(const kmf_out *out)
@@ -431,8 +434,9 @@ int kmf_out_write(kmf_out *out, const void *data, size_t n, kmf_err *err)
         status = catch_up(out, err);
     if (status < 0 || n == 0)
         return status;
-    size_t done = out->gz ? gzfwrite(data, 1, n, out->gz) : fwrite(data, 1, n, out->file);
-    if (done != n)
+    bool done =
+        out->gz ? kmf_gzip_write(out->gz, data, n) == 0 : fwrite(data, 1, n, out->file) == n;
+    if (!done)
         return write_failed(out, err);
     if (out->temp.path && !out->gz) {
         out->n_written += n;
@@ -501,9 +505,9 @@ static int flush_and_close(kmf_out *out, kmf_err *err)
 {
     errno = 0;
     if (out->gz) {
-        int status = gzclose_w(out->gz);
+        int status = kmf_gzip_close(out->gz);
         out->gz = NULL;
-        if (status != Z_OK)
+        if (status < 0)
             return write_failed(out, err);
     }
     if (fflush(out->file) != 0 || ferror(out->file))
@@ -687,7 +691,7 @@ void kmf_out_free(kmf_out *out)
     if (!out)
         return;
     if (out->gz)
-        (void)gzclose_w(out->gz);
+        (void)kmf_gzip_close(out->gz);
     if (out->file && out->file != stdout)
         fclose(out->file);
     kmf_temporary_remove(&out->temp);

@@ -10,6 +10,8 @@
 
 #include <stdbool.h>
 
+struct hts_tpool;
+
 /* The whole file, NUL-terminated, at most limit bytes (KMF_EMODEL beyond). Freed by kmf_free. */
 char *kmf_file_read(const char *path, size_t limit, size_t *len_bytes,
                     kmf_err *err) KMF_MUST_CHECK;
@@ -52,6 +54,11 @@ void kmf_map_close(kmf_map *map);
 
 /* As kmf_out_open, but never compressed, whatever the name: for files that are mapped. */
 kmf_out *kmf_out_open_plain(const char *path, kmf_err *err) KMF_MUST_CHECK;
+/*
+ * What follows is compressed, if it is, on this pool of so many threads, borrowed until the output
+ * is finished or freed. To be called once.
+ */
+void kmf_out_share(kmf_out *out, struct hts_tpool *pool, int threads);
 /* The name under which it is written, for whoever writes it by name. It is a regular file's. */
 const char *kmf_out_temporary(const kmf_out *out);
 /*

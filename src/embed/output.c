@@ -19,6 +19,7 @@
 #include "embed/rowstore.h"
 #include "embed/rowtext.h"
 #include "embed/sidecar.h"
+#include "seq/par.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -33,6 +34,7 @@ struct kmf_output {
     kmf_values values;
     kmf_rowtext *texts; /* owned; NULL: the table is an array */
     kmf_out *table;     /* owned */
+    kmf_pool *pool;     /* owned, with others; NULL: none; where the table is compressed */
     kmf_out *ids;       /* owned; NULL on standard output */
     kmf_out *json;      /* owned; NULL on standard output */
     size_t dim;
@@ -117,6 +119,7 @@ void kmf_output_free(kmf_output *output)
     if (!output)
         return;
     kmf_out_free(output->table);
+    kmf_pool_free(output->pool);
     kmf_out_free(output->ids);
     kmf_out_free(output->json);
     kmf_rowtext_free(output->texts);
@@ -275,6 +278,11 @@ static int store_array(void *output, uint64_t row, float *vectors, size_t n, kmf
 void kmf_output_take(kmf_output *output, kmf_embedder *embedder)
 {
     output->n_before = output->n_rows;
+    if (!output->pool) {
+        output->pool = kmf_pool_keep(kmf_embedder_pool(embedder));
+        kmf_out_share(output->table, kmf_pool_handle(output->pool),
+                      kmf_pool_threads(output->pool));
+    }
     kmf_embedder_store(embedder, kmf_output_row, output->npy ? store_array : store_text,
                        output);
 }

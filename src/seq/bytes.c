@@ -31,12 +31,12 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/gzip.h"
 #include "base/mem.h"
 #include "seq/gunzip.h"
 #include "seq/par.h"
 
 #include <htslib/hfile.h>
-#include <htslib/hts_log.h>
 
 /* Inflating it takes 0.5 ms or more, handing it over some 10 us. */
 #define BLOCK ((size_t)1 << 19)
@@ -72,17 +72,6 @@ struct kmf_bytes {
     ending ending;          /* what follows the block filled last */
     kmf_err reason;         /* of FAILED */
 };
-
-static void silence(void)
-{
-    hts_set_log_level(HTS_LOG_OFF);
-}
-
-void kmf_silence_htslib(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, silence);
-}
 
 size_t kmf_byte_order_mark(const char *text, size_t n)
 {

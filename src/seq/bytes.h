@@ -22,9 +22,6 @@ struct hFILE *kmf_input_open_file(const char *path, int *descriptor,
 /* The same for bytes in memory, which are copied. */
 struct hFILE *kmf_input_memory(const void *bytes, size_t len, kmf_err *err) KMF_MUST_CHECK;
 
-/* htslib prints to standard error, where each failure is to be one sentence of ours: no more. */
-void kmf_silence_htslib(void);
-
 /* Has text what some editors put before UTF-8? How many bytes it takes: 3 or 0. */
 size_t kmf_byte_order_mark(const char *text, size_t n);
 

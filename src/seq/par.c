@@ -30,8 +30,8 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "base/gzip.h"
 #include "base/mem.h"
-#include "seq/bytes.h"
 
 #include <htslib/hts.h>
 #include <htslib/thread_pool.h>
@@ -40,6 +40,7 @@ struct kmf_pool {
     hts_tpool *threads; /* owned */
     int n;
     atomic_int n_numbered;
+    atomic_int n_owners;
 };
 
 struct kmf_queue {
@@ -59,6 +60,7 @@ kmf_pool *kmf_pool_new(int threads, kmf_err *err)
         return NULL;
     pool->n = threads;
     atomic_init(&pool->n_numbered, 0);
+    atomic_init(&pool->n_owners, 1);
     kmf_silence_htslib();
     pool->threads = hts_tpool_init(threads);
     if (!pool->threads) {
@@ -81,9 +83,15 @@ int kmf_helpers_new(kmf_pool **pool, int threads, kmf_err *err)
     return *pool ? 0 : possible ? KMF_ENOMEM : KMF_EINVAL;
 }
 
+kmf_pool *kmf_pool_keep(kmf_pool *pool)
+{
+    atomic_fetch_add(&pool->n_owners, 1);
+    return pool;
+}
+
 void kmf_pool_free(kmf_pool *pool)
 {
-    if (!pool)
+    if (!pool || atomic_fetch_sub(&pool->n_owners, 1) > 1)
         return;
     hts_tpool_destroy(pool->threads);
     kmf_free(pool);

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/gzip.h"
 #include "base/mem.h"
 #include "seq/aligned.h"
 #include "seq/bytes.h"

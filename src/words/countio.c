@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "seq/bytes.h"
+#include "seq/par.h"
 #include "words/alphabet.h"
 #include "words/kmer.h"
 
@@ -315,6 +316,8 @@ int kmf_counts_save(const kmf_counts *counts, const char *path, kmf_counts_forma
         return status;
     kmf_err cause = {0}; /* err may be NULL, and the code is needed */
     kmf_out *table = kmf_out_open(path, &cause);
+    if (table && pool)
+        kmf_out_share(table, kmf_pool_handle(pool), kmf_pool_threads(pool));
     if (table)
         status = format == KMF_COUNTS_BINARY
                      ? kmf_countfile_write(counts, table, &cause)
