@@ -13,6 +13,15 @@
 /* Fills *err (if there is one and it is still empty: the first cause wins), returns code. */
 int kmf_fail(kmf_err *err, kmf_code code, const char *format, ...) KMF_PRINTF(3, 4);
 
+/*
+ * err, or own if that is NULL: in functions that need the code of what failed below,
+ *     err = kmf_err_or(err, &(kmf_err){0});
+ */
+static inline kmf_err *kmf_err_or(kmf_err *err, kmf_err *own)
+{
+    return err ? err : own;
+}
+
 /* Puts "prefix: " before the message of a failed err. */
 void kmf_err_prefix(kmf_err *err, const char *prefix);
 

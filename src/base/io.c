@@ -653,9 +653,7 @@ int kmf_out_publish(kmf_out *out, kmf_err *err)
 
 int kmf_file_save(const char *path, const void *bytes, size_t n, kmf_err *err)
 {
-    kmf_err own = {0};
-    if (!err)
-        err = &own; /* the code is needed */
+    err = kmf_err_or(err, &(kmf_err){0});
     kmf_out *out = kmf_out_open(path, err);
     if (!out)
         return (int)err->code;

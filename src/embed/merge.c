@@ -395,9 +395,7 @@ int kmf_merge(const char *const *shards, size_t n_shards, const char *out,
     merge m = {.n = n_shards};
     kmf_output *output = NULL;
     char *provenance = NULL;
-    kmf_err own = {0};
-    if (!err)
-        err = &own; /* the code is needed */
+    err = kmf_err_or(err, &(kmf_err){0});
     int status = check_names(shards, n_shards, out, err);
     if (status < 0)
         return status;

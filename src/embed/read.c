@@ -317,14 +317,14 @@ int kmf_embedder_read(kmf_embedder *embedder, const char *path, const kmf_reader
                       kmf_reader_stats *stats, kmf_err *err)
 {
     kmf_embedder *e = embedder;
-    kmf_err reason = {0};
     kmf_ranges file;
     int status = 0;
+    err = kmf_err_or(err, &(kmf_err){0});
     *stats = (kmf_reader_stats){0};
-    kmf_reader *reader = kmf_reader_open(path, opts, e->pool, &reason);
+    kmf_reader *reader = kmf_reader_open(path, opts, e->pool, err);
     if (!reader) {
         kmf_flow_reset(e);
-        return kmf_fail(err, reason.code, "%s", reason.msg);
+        return (int)err->code;
     }
     if (has_ranges(e, reader, &file))
         status = read_ranges(e, &file, stats, err);

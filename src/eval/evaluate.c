@@ -81,10 +81,11 @@ static int judge_probe(judge *j, kmf_err *err)
     kmf_eval_result *r = j->result;
     kmf_interval intervals[KMF_N_SCORES];
     int status = KMF_ENOMEM;
+    err = kmf_err_or(err, &(kmf_err){0});
     kmf_probe *probe =
         kmf_probe_train(&j->train, &j->fit, &j->dev, j->dim, C, &j->opts->probe, j->pool, err);
     if (!probe)
-        return err ? (int)err->code : KMF_ENOMEM;
+        return (int)err->code;
     double *probabilities = kmf_malloc(j->test.n * C, sizeof *probabilities, err);
     if (probabilities) {
         for (size_t i = 0; i < j->test.n; i++)

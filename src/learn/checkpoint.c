@@ -94,17 +94,17 @@ int kmf_checkpoint_write(const kmf_checkpoint *checkpoint, const void *training,
     pairs[p++] = "checksum";
     pairs[p++] = text;
 
-    kmf_err cause = {0};
-    kmf_out *out = kmf_out_open_plain(path, &cause);
-    int status = out ? 0 : (int)cause.code;
+    err = kmf_err_or(err, &(kmf_err){0});
+    kmf_out *out = kmf_out_open_plain(path, err);
+    int status = out ? 0 : (int)err->code;
     if (status == 0)
-        status = kmf_safetensors_write(out, tensors, values, n, pairs, p / 2, &cause);
+        status = kmf_safetensors_write(out, tensors, values, n, pairs, p / 2, err);
     if (status == 0)
-        status = kmf_out_finish(out, &cause);
+        status = kmf_out_finish(out, err);
     if (status == 0)
-        status = kmf_out_publish(out, &cause);
+        status = kmf_out_publish(out, err);
     kmf_out_free(out);
-    return status == 0 ? 0 : kmf_fail(err, cause.code, "%s", cause.msg);
+    return status == 0 ? 0 : (int)err->code;
 }
 
 /* ---------------------------------------------------------------- reading --------------- */

@@ -306,9 +306,7 @@ static int make_genome(kmf_pretrain *t, const kmf_pretrain_options *o, kmf_err *
 
 kmf_pretrain *kmf_pretrain_new(const kmf_pretrain_options *opts, kmf_err *err)
 {
-    kmf_err own = {0};
-    if (!err)
-        err = &own; /* what is made below tells of a failure by it */
+    err = kmf_err_or(err, &(kmf_err){0});
     if (check_options(opts, err) < 0)
         return NULL;
     kmf_pretrain *t = kmf_calloc(1, sizeof *t, err);

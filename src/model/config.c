@@ -523,9 +523,7 @@ int kmf_config_parse(kmf_config *config, char **provenance, const char *text, si
                      const kmf_tensors *stored, const char *name, kmf_err *err)
 {
     char where[512];
-    kmf_err own = {0};
-    if (!err)
-        err = &own; /* the code is needed */
+    err = kmf_err_or(err, &(kmf_err){0});
     *provenance = NULL;
     set_defaults(config);
     json_t *root = kmf_json_parse(text, len, name, err);

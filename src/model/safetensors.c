@@ -265,10 +265,10 @@ int kmf_safetensors_parse(kmf_safetensors *st, const unsigned char *bytes, size_
                         "%s: not a safetensors file: its header does not begin with '{'", name);
     st->data = bytes + 8 + n;
     st->data_len = len - 8 - (size_t)n;
-    kmf_err cause = {0}; /* err may be NULL, and the code is needed */
-    st->header = kmf_json_parse((const char *)bytes + 8, (size_t)n, name, &cause);
+    err = kmf_err_or(err, &(kmf_err){0});
+    st->header = kmf_json_parse((const char *)bytes + 8, (size_t)n, name, err);
     if (!st->header)
-        return kmf_fail(err, cause.code, "%s", cause.msg);
+        return (int)err->code;
     int rc = read_entries(st, name, err);
     if (rc < 0)
         kmf_safetensors_free(st);
@@ -492,10 +492,10 @@ int kmf_safetensors_write(kmf_out *out, kmf_stored *tensors, const void *const *
 {
     size_t len = 0;
     place(tensors, n);
-    kmf_err cause = {0}; /* err may be NULL, and the code is needed */
-    char *header = kmf_safetensors_header(tensors, n, pairs, n_pairs, &len, &cause);
+    err = kmf_err_or(err, &(kmf_err){0});
+    char *header = kmf_safetensors_header(tensors, n, pairs, n_pairs, &len, err);
     if (!header)
-        return kmf_fail(err, cause.code, "%s", cause.msg);
+        return (int)err->code;
     int rc = kmf_out_write(out, header, len, err);
     kmf_free(header);
     for (size_t i = 0; i < n && rc == 0; i++) {

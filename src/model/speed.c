@@ -137,9 +137,7 @@ int kmf_encoder_speed(kmf_speed *speed, const kmf_model *model, int threads, siz
               .threads = threads,
               .seconds = seconds,
               .limit = (kmf_limit_kind)kmf_model_precision(model)};
-    kmf_err cause = {0};
-    if (!err)
-        err = &cause; /* the code is needed */
+    err = kmf_err_or(err, &(kmf_err){0});
     *speed = (kmf_speed){0};
     if (threads < 1 || threads > KMF_THREADS_MAX)
         return kmf_fail(err, KMF_EINVAL, "%d threads: it must be 1 to %d", threads,

@@ -268,9 +268,7 @@ static int load_from(kmf_model *model, kmf_err *err)
 
 static kmf_model *open_model(const char *path, kmf_err *err)
 {
-    kmf_err own = {0};
-    if (!err)
-        err = &own; /* the code is needed */
+    err = kmf_err_or(err, &(kmf_err){0});
     kmf_model *model = kmf_calloc(1, sizeof *model, err);
     if (!model)
         return NULL;
@@ -556,9 +554,7 @@ static int check_dtype(kmf_dtype dtype, kmf_err *err)
 int kmf_model_save(const kmf_model *model, const char *dir, kmf_dtype dtype,
                    const char *provenance, kmf_err *err)
 {
-    kmf_err own = {0};
-    if (!err)
-        err = &own; /* the code is needed */
+    err = kmf_err_or(err, &(kmf_err){0});
     if (check_dtype(dtype, err) < 0)
         return KMF_EINVAL;
     if (!provenance)
@@ -583,9 +579,7 @@ int kmf_model_save(const kmf_model *model, const char *dir, kmf_dtype dtype,
 int kmf_model_update(const kmf_model *model, const char *dir, kmf_dtype dtype,
                      const char *provenance, kmf_err *err)
 {
-    kmf_err own = {0};
-    if (!err)
-        err = &own; /* the code is needed */
+    err = kmf_err_or(err, &(kmf_err){0});
     if (check_dtype(dtype, err) < 0)
         return KMF_EINVAL;
     bool made = mkdir(dir, 0777) == 0;

@@ -249,14 +249,14 @@ static int open_shards(kmf_tensors *t, const char *dir, struct index *index, kmf
 static int open_index(kmf_tensors *t, const char *dir, const char *path, kmf_err *err)
 {
     size_t len;
-    kmf_err cause = {0}; /* err may be NULL, and the code is needed */
     json_t *json = NULL;
-    char *text = kmf_file_read(path, INDEX_BYTES_MAX, &len, &cause);
+    err = kmf_err_or(err, &(kmf_err){0});
+    char *text = kmf_file_read(path, INDEX_BYTES_MAX, &len, err);
     if (text)
-        json = kmf_json_parse(text, len, path, &cause);
+        json = kmf_json_parse(text, len, path, err);
     kmf_free(text);
     if (!json)
-        return kmf_fail(err, cause.code, "%s", cause.msg);
+        return (int)err->code;
     struct index index = {.path = path, .weight_map = json_object_get(json, "weight_map")};
     int rc = open_shards(t, dir, &index, err);
     kmf_free(index.shards);

@@ -67,8 +67,8 @@ static bool is_gzip(const kmf_map *map)
 static int content_read(content *c, const char *path, const char *name, bool mapped,
                         kmf_err *err)
 {
-    kmf_err cause = {0}; /* err may be NULL, and the code is needed */
     struct hFILE *file;
+    err = kmf_err_or(err, &(kmf_err){0});
     if (mapped || kmf_out_is_file(path)) {
         int status = kmf_map_open(&c->map, path, err);
         if (status == 0 && !is_gzip(&c->map)) {
@@ -77,13 +77,13 @@ static int content_read(content *c, const char *path, const char *name, bool map
         }
         if (status < 0 || !is_gzip(&c->map))
             return status;
-        file = kmf_input_memory(c->map.bytes, c->map.len, &cause);
+        file = kmf_input_memory(c->map.bytes, c->map.len, err);
     } else {
-        file = kmf_input_open(path, &cause);
+        file = kmf_input_open(path, err);
     }
-    kmf_bytes *from = file ? kmf_bytes_open(file, NULL, &cause) : NULL;
+    kmf_bytes *from = file ? kmf_bytes_open(file, NULL, err) : NULL;
     if (!from)
-        return kmf_fail(err, cause.code, "%s", cause.msg);
+        return (int)err->code;
     int status = append_all(c, from, name, err);
     kmf_bytes_close(from);
     return status;
@@ -204,10 +204,8 @@ static int save_both(const kmf_vectors *v, const char *path, const char *beside,
 int kmf_vectors_save(const kmf_vectors *vectors, const char *path, kmf_vectors_format format,
                      const char *provenance, kmf_err *err)
 {
-    kmf_err own = {0};
     char *beside = NULL;
-    if (!err)
-        err = &own; /* the code is needed */
+    err = kmf_err_or(err, &(kmf_err){0});
     if ((unsigned)format > KMF_VECTORS_BINARY)
         return kmf_fail(err, KMF_EINVAL, "there is no format number %d", (int)format);
     if (strcmp(path, "-") == 0 && format != KMF_VECTORS_TEXT)

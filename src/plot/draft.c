@@ -194,11 +194,12 @@ static void begin_script(kmf_draft *d, int width, int height)
 int kmf_draft_begin(kmf_draft *draft, const kmf_picture *picture, const char *kind, int width,
                     int height, kmf_err *err)
 {
+    err = kmf_err_or(err, &(kmf_err){0});
     *draft = (kmf_draft){.picture = picture};
     for (int i = 0; i < 2; i++) {
         draft->names[i] = kmf_picture_name(picture->path, endings[i], err);
         if (!draft->names[i])
-            return err ? (int)err->code : KMF_EINVAL;
+            return (int)err->code;
         int status = check_free(draft->names[i], err);
         if (status < 0)
             return status;

@@ -227,7 +227,7 @@ static int add_labels(kmf_picked *s, const kmf_rows *rows, const char *path, kmf
                         rows->path);
     s->label_file = kmf_labels_load(path, err);
     if (!s->label_file)
-        return err ? (int)err->code : KMF_EFORMAT;
+        return (int)err->code;
     const char **found = kmf_calloc(s->n, sizeof *found, err);
     if (!found)
         return KMF_ENOMEM;

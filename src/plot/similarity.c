@@ -224,9 +224,7 @@ int kmf_plot_similarity(const kmf_picture *picture, const kmf_plot_rows *asked,
     kmf_rows rows;
     kmf_picked sample = {0};
     kmf_pool *pool = NULL;
-    kmf_err own = {0};
-    if (!err)
-        err = &own; /* the code is needed */
+    err = kmf_err_or(err, &(kmf_err){0});
     *report = (kmf_plot_report){0};
     int status = kmf_rows_open(&rows, asked->vectors, err);
     if (status == 0)

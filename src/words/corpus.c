@@ -81,10 +81,11 @@ void kmf_corpus_free(kmf_corpus *corpus)
 static int spill_chunk(kmf_corpus *c, kmf_err *err)
 {
     uint64_t offset;
+    err = kmf_err_or(err, &(kmf_err){0});
     if (!c->spill)
         c->spill = kmf_spill_new(c->tmp, err);
     if (!c->spill)
-        return err ? (int)err->code : KMF_EIO;
+        return (int)err->code;
     for (; c->n_spilled < c->n_chunks; c->n_spilled++) {
         unsigned char *chunk = c->chunks[c->n_spilled];
         int status = kmf_spill_append(c->spill, chunk, chunk_bytes(c), &offset, err);

@@ -515,15 +515,15 @@ int kmf_counter_save(kmf_counter *counter, const char *path, kmf_table_text_fn *
                      void *user, kmf_counts_info *info, kmf_err *err)
 {
     kmf_counter *c = counter;
-    kmf_err cause = {0}; /* err may be NULL, and the code is needed */
+    err = kmf_err_or(err, &(kmf_err){0});
     int status = 0;
     if (!c->parts || !kmf_out_is_file(path) || kmf_ends_with(path, ".gz")) {
-        status = save_table(c, path, provenance, user, info, &cause);
+        status = save_table(c, path, provenance, user, info, err);
     } else {
-        status = kmf_table_check_path(path, provenance != NULL, &cause);
+        status = kmf_table_check_path(path, provenance != NULL, err);
         if (status == 0)
-            status = save_parts(c, path, provenance, user, &cause);
+            status = save_parts(c, path, provenance, user, err);
         *info = c->counts->info;
     }
-    return status < 0 ? kmf_fail(err, cause.code, "%s", cause.msg) : 0;
+    return status < 0 ? (int)err->code : 0;
 }

@@ -287,21 +287,21 @@ static kmf_out *write_json(const char *path, const char *provenance, kmf_err *er
 
 int kmf_table_publish(kmf_out *table, const char *path, const char *provenance, kmf_err *err)
 {
-    kmf_err cause = {0}; /* err may be NULL, and the code is needed */
+    err = kmf_err_or(err, &(kmf_err){0});
     kmf_out *json = NULL;
-    int status = kmf_out_finish(table, &cause);
+    int status = kmf_out_finish(table, err);
     if (status == 0 && provenance)
-        status = kmf_json_check(provenance, &cause);
+        status = kmf_json_check(provenance, err);
     if (status == 0 && provenance) {
-        json = write_json(path, provenance, &cause);
-        status = json ? 0 : cause.code;
+        json = write_json(path, provenance, err);
+        status = json ? 0 : (int)err->code;
     }
     kmf_out *files[] = {json, table};
     if (status == 0)
-        status = kmf_out_publish_all(json ? files : files + 1, json ? 2 : 1, &cause);
+        status = kmf_out_publish_all(json ? files : files + 1, json ? 2 : 1, err);
     kmf_out_free(table);
     kmf_out_free(json);
-    return status < 0 ? kmf_fail(err, cause.code, "%s", cause.msg) : 0;
+    return status < 0 ? (int)err->code : 0;
 }
 
 int kmf_counts_save(const kmf_counts *counts, const char *path, kmf_counts_format format,
@@ -314,16 +314,16 @@ int kmf_counts_save(const kmf_counts *counts, const char *path, kmf_counts_forma
         status = check_format(&counts->info, format, full, err);
     if (status < 0)
         return status;
-    kmf_err cause = {0}; /* err may be NULL, and the code is needed */
-    kmf_out *table = kmf_out_open(path, &cause);
+    err = kmf_err_or(err, &(kmf_err){0});
+    kmf_out *table = kmf_out_open(path, err);
     if (table && pool)
         kmf_out_share(table, kmf_pool_handle(pool), kmf_pool_threads(pool));
     if (table)
         status = format == KMF_COUNTS_BINARY
-                     ? kmf_countfile_write(counts, table, &cause)
-                     : kmf_counttext_write(counts, table, format, full, pool, &cause);
+                     ? kmf_countfile_write(counts, table, err)
+                     : kmf_counttext_write(counts, table, format, full, pool, err);
     if (table && status == 0)
         return kmf_table_publish(table, path, beside ? provenance : NULL, err);
     kmf_out_free(table);
-    return kmf_fail(err, cause.code, "%s", cause.msg);
+    return (int)err->code;
 }

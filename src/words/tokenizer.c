@@ -561,12 +561,13 @@ static int read_file(reading *r, json_t *root)
 
 int kmf_tokenizer_read(kmf_vocab *vocab, const char *name, kmf_err *err)
 {
+    err = kmf_err_or(err, &(kmf_err){0});
     reading r = {.v = vocab, .name = name, .err = err};
     if (vocab->len > BYTES_MAX)
         return kmf_fail(err, KMF_EMODEL, "%s: more than %zu bytes", name, BYTES_MAX);
     json_t *root = kmf_json_parse(vocab->text, vocab->len, name, err);
     if (!root)
-        return err ? (int)err->code : KMF_EMODEL;
+        return (int)err->code;
     vocab->kind = KMF_VOCAB_BPE;
     memset(vocab->class_of, KMF_LETTER_WORD, sizeof vocab->class_of);
     int rc = read_file(&r, root);
