@@ -201,7 +201,7 @@ static int judge_clusters(judge *j, kmf_err *err)
     int status = k > 0 && keep && cluster ? 0 : KMF_ENOMEM;
     if (status == 0) {
         size_t n_there = kmf_rows_there(keep, x, n, j->dim);
-        k = k < n_there ? k : n_there;
+        k = kmf_min(k, n_there);
         for (size_t i = 0; i < n_there; i++)
             memmove(x + i * j->dim, x + keep[i] * j->dim, j->dim * sizeof *x);
         if (k > 0)

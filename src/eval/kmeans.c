@@ -104,7 +104,7 @@ static size_t assign(const problem *p, room *r, int32_t *cluster)
         r->square[c] = (float)sum;
     }
     for (size_t i = 0; i < p->n; i += KMF_ROWS_BLOCK) {
-        size_t m = p->n - i < KMF_ROWS_BLOCK ? p->n - i : KMF_ROWS_BLOCK;
+        size_t m = kmf_min(p->n - i, KMF_ROWS_BLOCK);
         kmf_gemm_inner(r->products, p->k, p->x + i * p->dim, p->dim, r->centres, p->dim, m,
                        p->k, p->dim, KMF_GEMM_TB);
         for (size_t j = 0; j < m; j++) {

@@ -54,7 +54,7 @@ static int make_lane(kmf_logistic *l, size_t i, kmf_err *err)
     size_t blocks = (l->n + KMF_ROWS_BLOCK - 1) / KMF_ROWS_BLOCK;
     a->beg = blocks * i / l->n_lanes * KMF_ROWS_BLOCK;
     a->end = blocks * (i + 1) / l->n_lanes * KMF_ROWS_BLOCK;
-    a->end = a->end < l->n ? a->end : l->n;
+    a->end = kmf_min(a->end, l->n);
     a->weights = kmf_floats(l->C * l->dim, err);
     a->biases = kmf_calloc(l->C, sizeof *a->biases, err);
     a->logits = kmf_floats(KMF_ROWS_BLOCK * l->C, err);
@@ -70,7 +70,7 @@ kmf_logistic *kmf_logistic_new(const float *z, const int32_t *y, size_t n, size_
         return NULL;
     *l = (kmf_logistic){.z = z, .y = y, .n = n, .dim = dim, .C = n_classes, .pool = pool};
     size_t blocks = (n + KMF_ROWS_BLOCK - 1) / KMF_ROWS_BLOCK;
-    l->n_lanes = blocks < LANES ? blocks : LANES;
+    l->n_lanes = kmf_min(blocks, LANES);
     if (!kmf_mul(dim, n_classes, &room) || !kmf_mul(n_classes, KMF_ROWS_BLOCK, &room)) {
         kmf_fail(err, KMF_ENOMEM, "out of memory: %zu classes of %zu numbers", n_classes, dim);
         goto failed;
@@ -142,7 +142,7 @@ static int work_lane(void *arg, size_t i, int worker, kmf_err *err)
     a->loss = 0;
     memset(a->biases, 0, C * sizeof *a->biases);
     for (size_t beg = a->beg; beg < a->end; beg += KMF_ROWS_BLOCK) {
-        size_t n = a->end - beg < KMF_ROWS_BLOCK ? a->end - beg : KMF_ROWS_BLOCK;
+        size_t n = kmf_min(a->end - beg, KMF_ROWS_BLOCK);
         const float *z = l->z + beg * l->dim;
         kmf_gemm_inner(a->logits, C, z, l->dim, l->w, l->dim, n, C, l->dim, KMF_GEMM_TB);
         for (size_t r = 0; r < n; r++)

@@ -66,13 +66,13 @@ static int vote_tile(void *arg, size_t tile, int worker, kmf_err *err)
     votes *v = arg;
     const kmf_points *train = v->train;
     size_t beg = tile * QUERIES;
-    size_t n = v->n - beg < QUERIES ? v->n - beg : QUERIES;
+    size_t n = kmf_min(v->n - beg, QUERIES);
     float *products = v->products + (size_t)worker * QUERIES * KMF_ROWS_BLOCK;
     near *lists = v->lists + (size_t)worker * QUERIES * v->k;
     size_t found[QUERIES] = {0};
     (void)err;
     for (size_t i = 0; i < train->n; i += KMF_ROWS_BLOCK) {
-        size_t m = train->n - i < KMF_ROWS_BLOCK ? train->n - i : KMF_ROWS_BLOCK;
+        size_t m = kmf_min(train->n - i, KMF_ROWS_BLOCK);
         kmf_gemm_inner(products, KMF_ROWS_BLOCK, v->q + beg * v->dim, v->dim,
                        train->x + i * v->dim, v->dim, n, m, v->dim, KMF_GEMM_TB);
         for (size_t r = 0; r < n; r++)
@@ -97,7 +97,7 @@ int kmf_neighbours_vote(int32_t *predicted, const kmf_points *train, const float
                .q = q,
                .n = n,
                .dim = dim,
-               .k = k < train->n ? k : train->n,
+               .k = kmf_min(k, train->n),
                .otherwise = otherwise,
                .predicted = predicted};
     int status = KMF_ENOMEM;

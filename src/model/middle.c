@@ -39,7 +39,7 @@ static void moments(double *mean, double *deviation, const kmf_layer *w, const f
     int8_t q[PORTION];
     for (size_t i = 0; i < D; i++) {
         if (i % PORTION == 0)
-            kmf_int8_round(q, &unused, row + i, scale, D - i < PORTION ? D - i : PORTION);
+            kmf_int8_round(q, &unused, row + i, scale, kmf_min(D - i, PORTION));
         double weight = (double)q[i % PORTION] * (double)scale;
         double scaled = weight * (norm_w ? (double)norm_w[i] : 1);
         squares += scaled * scaled;

@@ -149,7 +149,7 @@ static void search(best *b, const kmf_vectors *v, const float *query, double len
     double squares[ROWS];
     size_t at = 0; /* of without, ascending */
     for (size_t beg = 0; beg < v->info.n; beg += ROWS) {
-        size_t n = v->info.n - beg < ROWS ? v->info.n - beg : ROWS;
+        size_t n = kmf_min(v->info.n - beg, ROWS);
         multiply(dots, squares, v->values + beg * v->info.dim, n, query, v->info.dim);
         for (size_t i = 0; i < n; i++) {
             size_t row = beg + i;

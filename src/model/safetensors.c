@@ -443,7 +443,7 @@ static int write_tensor(kmf_out *out, const kmf_stored *t, const float *values, 
 {
     unsigned char block[BLOCK * sizeof(float)];
     for (size_t i = 0; i < t->n;) {
-        size_t n = t->n - i < BLOCK ? t->n - i : BLOCK;
+        size_t n = kmf_min(t->n - i, BLOCK);
         for (size_t j = 0; j < n; j++)
             if (!store(block + j * t->item_bytes, values[i + j], dtype))
                 return kmf_fail(err, KMF_ENUMERIC, "tensor %s: %g is too large for %s", t->name,
@@ -479,7 +479,7 @@ static int write_numbers(kmf_out *out, const uint64_t *values, size_t n, kmf_err
     unsigned char block[BLOCK * sizeof(uint64_t)];
     int rc = 0;
     for (size_t i = 0; i < n && rc == 0; i += BLOCK) {
-        size_t m = n - i < BLOCK ? n - i : BLOCK;
+        size_t m = kmf_min(n - i, BLOCK);
         for (size_t j = 0; j < m; j++)
             kmf_le_store64(block + j * sizeof(uint64_t), values[i + j]);
         rc = kmf_out_write(out, block, m * sizeof(uint64_t), err);

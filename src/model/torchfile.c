@@ -95,7 +95,7 @@ static const char *show(char shown[KMF_ERR_SHOW], const char *text, size_t len)
 
 static int order(const char *a, size_t a_len, const char *b, size_t b_len)
 {
-    int sign = memcmp(a, b, a_len < b_len ? a_len : b_len);
+    int sign = memcmp(a, b, kmf_min(a_len, b_len));
     return sign != 0 ? sign : (a_len > b_len) - (a_len < b_len);
 }
 

@@ -197,7 +197,7 @@ static int read_text(source *s, kmf_err *err)
 static int read_binary_word(source *s, size_t i, kmf_err *err)
 {
     size_t rest = (size_t)(s->end - s->p);
-    size_t look = rest < WORD_MAX_BYTES ? rest : WORD_MAX_BYTES;
+    size_t look = kmf_min(rest, WORD_MAX_BYTES);
     const char *space = look > 0 ? memchr(s->p, ' ', look) : NULL;
     if (!space && look == rest)
         return kmf_fail(err, KMF_EMODEL,
@@ -251,7 +251,7 @@ static bool is_text(const char *p, size_t n)
 static bool begins_as_text(const source *s)
 {
     const char *p = skip_word(s->p, s->end);
-    size_t n = (size_t)(s->end - p) < LOOK_BYTES ? (size_t)(s->end - p) : LOOK_BYTES;
+    size_t n = kmf_min((size_t)(s->end - p), LOOK_BYTES);
     const char *newline = n > 0 ? memchr(p, '\n', n) : NULL;
     return is_text(p, newline ? (size_t)(newline - p) : n);
 }

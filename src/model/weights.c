@@ -343,7 +343,7 @@ static bool all_finite(const float *values, size_t n)
 {
     uint32_t bits[FINITE_BLOCK];
     for (size_t i = 0; i < n; i += FINITE_BLOCK) {
-        size_t m = n - i < FINITE_BLOCK ? n - i : FINITE_BLOCK;
+        size_t m = kmf_min(n - i, FINITE_BLOCK);
         uint32_t bad = 0;
         memcpy(bits, values + i, m * sizeof *bits);
         for (size_t j = 0; j < m; j++)
@@ -554,7 +554,7 @@ static double row_error(const float *row, size_t n, kmf_dtype dtype)
     for (size_t i = 0; i < n; i++) {
         size_t j = i % ROUND_BLOCK;
         if (dtype == KMF_I8 && j == 0)
-            kmf_int8_round(q, &sum, row + i, scale, n - i < ROUND_BLOCK ? n - i : ROUND_BLOCK);
+            kmf_int8_round(q, &sum, row + i, scale, kmf_min(n - i, ROUND_BLOCK));
         float stored = dtype == KMF_I8 ? (float)q[j] * scale : rounded(row[i], dtype);
         double d = (double)stored - (double)row[i];
         off += d * d;

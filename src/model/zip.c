@@ -161,7 +161,7 @@ static int by_name(const void *a, const void *b)
 {
     const kmf_zip_entry *x = a;
     const kmf_zip_entry *y = b;
-    size_t shorter = x->name_len < y->name_len ? x->name_len : y->name_len;
+    size_t shorter = kmf_min(x->name_len, y->name_len);
     int order = memcmp(x->name, y->name, shorter);
     return order != 0 ? order : (x->name_len > y->name_len) - (x->name_len < y->name_len);
 }

@@ -196,9 +196,7 @@ static int finish(map *m, kmf_pca *pca, kmf_plot_report *report, kmf_err *err)
     for (int i = 0; i < 2; i++)
         report->explained[i] = kmf_pca_variance(pca, (size_t)c[i] - 1) / kmf_pca_total(pca);
     bool by_label = m->colour == KMF_PLOT_LABEL;
-    report->n_legend = !by_label                        ? 0
-                       : report->n_labels < LEGEND_MOST ? report->n_labels
-                                                        : LEGEND_MOST;
+    report->n_legend = !by_label ? 0 : kmf_min(report->n_labels, LEGEND_MOST);
     m->pca = pca;
     m->report = report;
     return draw(m, err);

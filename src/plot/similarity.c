@@ -28,7 +28,7 @@ static int multiply(void *arg, size_t strip, int worker, kmf_err *err)
 {
     const product *p = arg;
     size_t beg = strip * STRIP;
-    size_t rows = p->n - beg < STRIP ? p->n - beg : STRIP;
+    size_t rows = kmf_min(p->n - beg, STRIP);
     (void)worker;
     (void)err;
     kmf_gemm_inner(p->c + beg * p->n, p->n, p->unit + beg * p->dim, p->dim, p->unit, p->dim,

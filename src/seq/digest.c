@@ -34,7 +34,7 @@ int kmf_md5_files(char hex[KMF_MD5_TEXT], const kmf_map *const *files, size_t n,
     for (size_t i = 0; i < n; i++)
         for (size_t at = 0; at < files[i]->len && !(stop && *stop); at += PIECE) {
             size_t left = files[i]->len - at;
-            size_t m = left < PIECE ? left : PIECE;
+            size_t m = kmf_min(left, PIECE);
             const unsigned char *piece = files[i]->bytes + at;
             hts_md5_update(md5, piece, m);
             if (!keep)

@@ -57,7 +57,7 @@ static bool has_contigs(const kmf_ranges *r)
     size_t n;
     size_t headers = 0;
     uint64_t n_samples = r->size / SAMPLE_EVERY + 1;
-    n_samples = n_samples < SAMPLES_MOST ? n_samples : SAMPLES_MOST;
+    n_samples = kmf_min(n_samples, SAMPLES_MOST);
     for (uint64_t i = 0; i < n_samples; i++) {
         if (!kmf_read_at(r->file, bytes, sizeof bytes, r->size / n_samples * i, &n) || n == 0 ||
             (i == 0 && bytes[0] != '>'))
@@ -196,8 +196,7 @@ static bool take_line(parse *w, const char *stop, size_t most)
     bool sound;
     const char *newline = memchr(w->p, '\n', (size_t)(w->end - w->p));
     size_t here = content(w, newline);
-    size_t n = (size_t)(stop - w->p) < here ? (size_t)(stop - w->p) : here;
-    n = n < most ? n : most;
+    size_t n = kmf_min(kmf_min((size_t)(stop - w->p), here), most);
     assert(n <= (size_t)(w->room - w->out));
     kmf_scan_letters(w->out, w->p, n, &sound);
     w->out += n;

@@ -254,7 +254,7 @@ static int fill_from_records(kmf_reader *r, kmf_text *text, size_t want)
             r->n_rest = rec.len;
         }
         size_t room = want - text->len;
-        size_t n = r->n_rest < room ? r->n_rest : room;
+        size_t n = kmf_min(r->n_rest, room);
         int status = kmf_text_reserve(text, n + 1, &r->failure);
         if (status < 0)
             return status;

@@ -201,7 +201,7 @@ static int next_piece(kmf_textseq *t, size_t most, piece *part, kmf_err *err)
         }
     }
     size_t left = (size_t)(t->end - t->p);
-    size_t n = left < most ? left : most;
+    size_t n = kmf_min(left, most);
     const char *newline = memchr(t->p, '\n', n);
     const char *stop = newline ? newline : t->p + n;
     part->bytes = t->p;

@@ -216,7 +216,7 @@ void kmf_bpe_free(kmf_bpe *bpe)
 
 static size_t most_nodes(const kmf_bpe *b, size_t n)
 {
-    size_t lists = b->pairs->n < 2 * n ? b->pairs->n : 2 * n;
+    size_t lists = kmf_min(b->pairs->n, 2 * n);
     return 2 * n / NODE_PLACES + lists + 1;
 }
 
@@ -231,7 +231,7 @@ static int make_room(kmf_bpe *b, size_t n, kmf_err *err)
                         " are supported",
                         n, UINT32_MAX - 1);
     size_t cap = b->cap ? 2 * b->cap : CAP_MIN;
-    cap = n > cap ? n : cap;
+    cap = kmf_max(cap, n);
     free_room(b);
     b->ids = kmf_large(cap, sizeof *b->ids, err);
     b->nodes = kmf_large(most_nodes(b, cap), sizeof *b->nodes, err);

@@ -250,7 +250,7 @@ size_t kmf_columns_count(kmf_columns *columns, int32_t *counts, size_t beg, size
     bool in_groups = c->groups && windows >= worth_groups(c);
     size_t n_clean = 0;
     for (size_t at = 0; at < windows; at += BLOCK) {
-        run r = runs_of_block(c, beg + at, windows - at < BLOCK ? windows - at : BLOCK);
+        run r = runs_of_block(c, beg + at, kmf_min(windows - at, BLOCK));
         while (next_run(&r, c)) {
             if (in_groups)
                 add_groups(c, counts, c->numbers.codes + r.first, r.n);
@@ -282,7 +282,7 @@ size_t kmf_columns_codes(kmf_columns *columns, int32_t *codes, size_t beg, size_
     kmf_columns *c = columns;
     size_t n_out = 0;
     for (size_t at = 0; at < windows; at += BLOCK) {
-        run r = runs_of_block(c, beg + at, windows - at < BLOCK ? windows - at : BLOCK);
+        run r = runs_of_block(c, beg + at, kmf_min(windows - at, BLOCK));
         for (; next_run(&r, c); n_out += r.n)
             cut_eights(codes + n_out, c->numbers.codes + r.first, r.n, 2 * (8 - c->k));
     }

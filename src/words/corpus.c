@@ -125,7 +125,7 @@ static int pack(kmf_corpus *c, const uint8_t *letters, size_t n, kmf_err *err)
                 return status;
         }
         size_t room = CHUNK_LETTERS - at;
-        size_t m = n - done < room ? n - done : room;
+        size_t m = kmf_min(n - done, room);
         unsigned char *chunk = c->chunks[c->n_chunks - 1];
         if (c->bits == 8)
             memcpy(chunk + at, letters + done, m);

@@ -155,9 +155,7 @@ kmf_counter *kmf_counter_new(const kmf_count_options *opts, kmf_err *err)
                               opts->canonical != 0};
     c->workers = opts->threads ? opts->threads : kmf_threads_default();
     c->text_max = (size_t)(memory / 256) / ((size_t)c->workers + 1);
-    c->text_max = c->text_max > TEXT_MAX   ? TEXT_MAX
-                  : c->text_max < TEXT_MIN ? TEXT_MIN
-                                           : c->text_max;
+    c->text_max = kmf_max(kmf_min(c->text_max, TEXT_MAX), TEXT_MIN);
     c->counts = kmf_counts_new(&info, err);
     if (!c->counts)
         goto failed;
@@ -347,7 +345,7 @@ static int send_rest(kmf_counter *c, kmf_err *err)
         slot *s = filling(c);
         size_t n = c->rest.len - done;
         size_t room = c->text_max - s->text.len;
-        n = n < room ? n : room;
+        n = kmf_min(n, room);
         status = kmf_text_append(&s->text, c->rest.bytes + done, n, err);
         done += n;
         if (status == 0 && s->text.len == c->text_max)
@@ -381,7 +379,7 @@ int kmf_counter_add(kmf_counter *counter, const char *seq, size_t len, kmf_err *
     do {
         slot *s = filling(c);
         size_t room = c->text_max - s->text.len;
-        size_t n = len < room ? len : room;
+        size_t n = kmf_min(len, room);
         status = kmf_text_append(&s->text, seq, n, err);
         seq += n;
         len -= n;

@@ -244,7 +244,7 @@ static void count_in_groups(kmf_dense *d, desk *own, const char *text, size_t le
     place at = {.text = text, .end = text + len, .sequence = text};
     while (at.text < at.end) {
         size_t left = (size_t)(at.end - at.text);
-        size_t n = left < BLOCK ? left : BLOCK;
+        size_t n = kmf_min(left, BLOCK);
         count_block(d, own, &at, n);
         at.text += n;
     }

@@ -118,7 +118,7 @@ static uint64_t least_memory(const kmf_parts *p, size_t text_max)
     uint64_t arena = (CHUNK_MIN + sizeof *p->before) *
                      chunks_of_text(CHUNK_MIN, p->key, p->n_parts, text_max);
     uint64_t scratch = (uint64_t)p->workers * PIECE_MIN * (2 * p->key + 2 * sizeof(uint64_t));
-    return 2 * arena > 4 * scratch ? 2 * arena : 4 * scratch;
+    return kmf_max(2 * arena, 4 * scratch);
 }
 
 static int plan(kmf_parts *p, size_t text_max, uint64_t memory, kmf_err *err)
@@ -383,7 +383,7 @@ static size_t gather(gathering *g, void *keys, size_t n_max)
     while (room > 0 && g->w < p->workers) {
         bool nothing = g->chunk == NO_CHUNK && !g->in_line;
         size_t n = nothing ? 0 : g->fill - g->done;
-        size_t take = n < room ? n : room;
+        size_t take = kmf_min(n, room);
         if (take > 0)
             memcpy(to, place_of(g) + g->done, take);
         to += take;

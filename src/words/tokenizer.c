@@ -164,7 +164,7 @@ static size_t measure(reading *r, size_t *bytes)
     json_object_foreach(r->vocab, key, value)
     {
         size_t len = strlen(key);
-        r->longest = len > r->longest ? len : r->longest;
+        r->longest = kmf_max(r->longest, len);
         sum += len + 1;
         n++;
     }
