@@ -49,11 +49,16 @@ char kmf_err_letter(char c)
     return c >= ' ' && c <= '~' ? c : '?';
 }
 
-const char *kmf_err_show(char buf[KMF_ERR_SHOW], const char *s)
+const char *kmf_err_show_n(char buf[KMF_ERR_SHOW], const char *s, size_t len)
 {
     size_t n = 0;
-    for (; s[n] && n + 4 < KMF_ERR_SHOW; n++)
+    for (; n < len && s[n] && n + 4 < KMF_ERR_SHOW; n++)
         buf[n] = kmf_err_letter(s[n]);
-    strcpy(buf + n, s[n] ? "..." : "");
+    strcpy(buf + n, n < len && s[n] ? "..." : "");
     return buf;
+}
+
+const char *kmf_err_show(char buf[KMF_ERR_SHOW], const char *s)
+{
+    return kmf_err_show_n(buf, s, SIZE_MAX);
 }

@@ -32,6 +32,8 @@ void kmf_err_prefix(kmf_err *err, const char *prefix);
  * that no file speaks to the user's terminal. Returns buf.
  */
 const char *kmf_err_show(char buf[KMF_ERR_SHOW], const char *s);
+/* The same of len bytes, or up to a NUL among them. */
+const char *kmf_err_show_n(char buf[KMF_ERR_SHOW], const char *s, size_t len);
 /* One byte of it, for %c. */
 char kmf_err_letter(char c);
 

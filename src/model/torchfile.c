@@ -85,14 +85,6 @@ static int wrong(const struct reader *r, const char *what)
     return KMF_EMODEL;
 }
 
-/* A text that is not terminated, for a message. */
-static const char *show(char shown[KMF_ERR_SHOW], const char *text, size_t len)
-{
-    char copy[KMF_ERR_SHOW] = "";
-    memcpy(copy, text, len < sizeof copy ? len : sizeof copy - 1);
-    return kmf_err_show(shown, copy);
-}
-
 static int order(const char *a, size_t a_len, const char *b, size_t b_len)
 {
     int sign = memcmp(a, b, kmf_min(a_len, b_len));
@@ -240,12 +232,12 @@ static int find_storage(struct storage *s, const struct reader *r)
     const kmf_zip_entry *entry = find_entry(r, "data/", s->key, s->key_len);
     if (!entry)
         return kmf_fail(r->err, KMF_EMODEL, "%s: damaged: no entry data/%s", r->name,
-                        show(shown, s->key, s->key_len));
+                        kmf_err_show_n(shown, s->key, s->key_len));
     if (!kmf_mul(s->n, s->item_bytes, &bytes) || bytes != entry->len)
         return kmf_fail(r->err, KMF_EMODEL,
                         "%s: damaged: entry data/%s is %zu bytes long, but holds %zu elements "
                         "of %zu bytes",
-                        r->name, show(shown, s->key, s->key_len), entry->len, s->n,
+                        r->name, kmf_err_show_n(shown, s->key, s->key_len), entry->len, s->n,
                         s->item_bytes);
     return kmf_zip_data(&s->values, &r->zip, entry, r->name, r->err);
 }
@@ -277,7 +269,7 @@ static int check_sums(const struct reader *r)
     }
     return n_right > 0 && wrong_one
                ? kmf_fail(r->err, KMF_EMODEL, "%s: damaged: the checksum of entry %s is wrong",
-                          r->name, show(shown, wrong_one->name, wrong_one->name_len))
+                          r->name, kmf_err_show_n(shown, wrong_one->name, wrong_one->name_len))
                : 0;
 }
 
@@ -406,7 +398,7 @@ static int list_entries(struct entry *entries, size_t *names_bytes, const struct
     for (uint32_t i = 0; i < dict->n; i++) {
         if (i > 0 && by_name(&entries[i - 1], &entries[i]) == 0)
             return kmf_fail(r->err, KMF_EMODEL, "%s: tensor %s is there twice", r->name,
-                            show(shown, entries[i].name, entries[i].len));
+                            kmf_err_show_n(shown, entries[i].name, entries[i].len));
         *names_bytes += entries[i].len + 1;
     }
     return 0;
@@ -417,8 +409,8 @@ static int list_entries(struct entry *entries, size_t *names_bytes, const struct
 static int bad_tensor(const struct reader *r, const struct entry *e, const char *what)
 {
     char shown[KMF_ERR_SHOW];
-    kmf_fail(r->err, KMF_EMODEL, "%s: tensor %s: %s", r->name, show(shown, e->name, e->len),
-             what);
+    kmf_fail(r->err, KMF_EMODEL, "%s: tensor %s: %s", r->name,
+             kmf_err_show_n(shown, e->name, e->len), what);
     return KMF_EMODEL;
 }
 

@@ -116,16 +116,6 @@ static int read_header(source *s, kmf_err *err)
 
 /* ---------------------------------------------------------------- text ------------------- */
 
-/* A word of the file, for a message. */
-static const char *show(char shown[KMF_ERR_SHOW], const char *word, size_t len)
-{
-    char copy[KMF_ERR_SHOW + 1];
-    size_t n = len < KMF_ERR_SHOW ? len : KMF_ERR_SHOW;
-    memcpy(copy, word, n);
-    copy[n] = '\0';
-    return kmf_err_show(shown, copy);
-}
-
 /* A number is missing, or something else stands in its place. */
 static int bad_number(const source *s, const char *p, size_t i, kmf_err *err)
 {
@@ -136,7 +126,7 @@ static int bad_number(const source *s, const char *p, size_t i, kmf_err *err)
                         "%s: line %zu: %zu numbers, where the first line says %zu", s->name,
                         s->line, i, s->dim);
     return kmf_fail(err, KMF_EMODEL, "%s: line %zu: '%s' is not a number", s->name, s->line,
-                    show(shown, p, n));
+                    kmf_err_show_n(shown, p, n));
 }
 
 static int too_many(const source *s, const char *p, kmf_err *err)
@@ -349,7 +339,7 @@ static int bad_count(const source *s, const char *word, size_t len, const char *
 {
     char shown[KMF_ERR_SHOW];
     return kmf_fail(err, KMF_EMODEL, "%s: line %zu: '%s' %s", s->name, s->line,
-                    show(shown, word, len), why);
+                    kmf_err_show_n(shown, word, len), why);
 }
 
 /* Sets v->count and seen of the word's row. */

@@ -218,10 +218,8 @@ const kmf_zip_entry *kmf_zip_find(const kmf_zip *zip, const char *name)
 static int wrong(const kmf_zip_entry *entry, const char *what, const char *name, kmf_err *err)
 {
     char shown[KMF_ERR_SHOW];
-    char text[KMF_ERR_SHOW] = "";
-    size_t n = entry->name_len < sizeof text ? entry->name_len : sizeof text - 1;
-    memcpy(text, entry->name, n);
-    return kmf_fail(err, KMF_EMODEL, "%s: entry %s %s", name, kmf_err_show(shown, text), what);
+    return kmf_fail(err, KMF_EMODEL, "%s: entry %s %s", name,
+                    kmf_err_show_n(shown, entry->name, entry->name_len), what);
 }
 
 int kmf_zip_data(const unsigned char **data, const kmf_zip *zip, const kmf_zip_entry *entry,

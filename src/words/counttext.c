@@ -381,13 +381,9 @@ void kmf_counttext_free(kmf_counttext *text)
 static int bad_line(const kmf_counttext *t, const char *line, size_t n, const char *why,
                     kmf_err *err)
 {
-    char copy[KMF_ERR_SHOW + 1];
     char shown[KMF_ERR_SHOW];
-    size_t kept = n < KMF_ERR_SHOW ? n : KMF_ERR_SHOW;
-    memcpy(copy, line, kept);
-    copy[kept] = '\0';
     return kmf_fail(err, KMF_EMODEL, "%s: line %" PRIu64 ": '%s' %s", t->name, t->n_lines,
-                    kmf_err_show(shown, copy), why);
+                    kmf_err_show_n(shown, line, n), why);
 }
 
 /* A whole number as we write it. */
