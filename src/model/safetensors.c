@@ -331,23 +331,14 @@ void kmf_stored_to_f32(float *to, const unsigned char *bytes, kmf_dtype dtype, s
 static json_t *entry_of(const kmf_stored *t)
 {
     json_t *shape = json_array();
-    json_t *offsets = json_array();
-    json_t *entry = json_object();
     size_t end = t->begin + t->bytes;
     int bad = 0;
     for (int i = 0; i < t->rank; i++)
         bad |= json_array_append_new(shape, json_integer((json_int_t)t->shape[i]));
-    bad |= json_array_append_new(offsets, json_integer((json_int_t)t->begin));
-    bad |= json_array_append_new(offsets, json_integer((json_int_t)end));
-    bad |= json_object_set_new(entry, "dtype", json_string(t->dtype));
-    bad |= json_object_set(entry, "shape", shape);
-    bad |= json_object_set(entry, "data_offsets", offsets);
+    json_t *entry = bad ? NULL
+                        : json_pack("{s:s, s:O, s:[I, I]}", "dtype", t->dtype, "shape", shape,
+                                    "data_offsets", (json_int_t)t->begin, (json_int_t)end);
     json_decref(shape);
-    json_decref(offsets);
-    if (bad) {
-        json_decref(entry);
-        return NULL;
-    }
     return entry;
 }
 
