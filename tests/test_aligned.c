@@ -146,8 +146,8 @@ START_TEST(a_cram_without_its_reference_says_what_to_give)
     expect_alignments(path, NULL); /* it names the file, which is there */
     ck_assert_int_eq(unlink(reference), 0);
     expect_path_failure(path, NULL, 0,
-                        "record 1: a CRAM needs the FASTA that it was made against: give it by "
-                        "--reference (if it needs none, the file is damaged)");
+                        "record 1: a CRAM needs the FASTA that it was made against: give it as "
+                        "the reference (if it needs none, the file is damaged)");
     ck_assert_str_eq(getenv("REF_PATH"), "/dev/null/%s");
 
     const char *other = write_text("other.fa", ">c\nTTTTTTTTTTTTTTTTTTTTTTTTTTTTTTTT\n");

@@ -220,7 +220,7 @@ START_TEST(one_source_is_refused)
     o.objective = KMF_OBJECTIVE_CONTRASTIVE;
     ck_assert_ptr_null(begun(&o, input, &err));
     ck_assert_msg(err.code == KMF_EINVAL && strstr(err.msg, "is one input") &&
-                      strstr(err.msg, "--sources record"),
+                      strstr(err.msg, "or take each record as a source"),
                   "%s", err.msg);
     o.sources = KMF_SOURCES_RECORD;
     o.held = a;

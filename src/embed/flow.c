@@ -130,7 +130,7 @@ static int check_strict(const kmf_pending *p, const char *unknown, kmf_err *err)
         what = unknown;
     if (!what)
         return 0;
-    snprintf(text, sizeof text, "%s, and --strict was asked for", what);
+    snprintf(text, sizeof text, "%s, and strict was asked for", what);
     return fail_record(p, KMF_EFORMAT, text, err);
 }
 

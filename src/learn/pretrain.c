@@ -447,9 +447,9 @@ static int check_sources(const kmf_pretrain *t, kmf_err *err)
     if (kmf_genome_n_sources(t->genome, KMF_GENOME_TRAIN) < 2)
         return kmf_fail(err, KMF_EINVAL,
                         "all that is learnt from is one %s, and windows of it have no others "
-                        "to be told from: give several, or %s",
+                        "to be told from: give several, or take %s",
                         inputs ? "input" : "record",
-                        inputs ? "--sources record" : "--objective masked");
+                        inputs ? "each record as a source" : "the masked objective");
     if (kmf_genome_n_sources(t->genome, KMF_GENOME_HELD) == 1)
         return kmf_fail(err, KMF_EINVAL,
                         "all that is held out is of one %s, and windows of it have no others "
@@ -545,10 +545,11 @@ static int check_memory(const kmf_pretrain *t, kmf_err *err)
     if (pages > 0 && page > 0 && t->bytes > (uint64_t)pages * (uint64_t)page)
         return kmf_fail(
             err, KMF_ENOMEM,
-            "%.1f GB of memory are needed, and this machine has %.1f: a smaller "
-            "--batch or --window, --accumulate, or --recompute%s",
+            "%.1f GB of memory are needed, and this machine has %.1f: take a "
+            "smaller batch or window, accumulate, or recompute%s",
             1e-9 * (double)t->bytes, 1e-9 * (double)pages * (double)page,
-            t->compares ? ", or fewer --val-windows, of which all pairs are compared" : "");
+            t->compares ? ", or look at fewer held-out windows, of which all pairs are compared"
+                        : "");
     return 0;
 }
 

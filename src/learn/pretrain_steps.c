@@ -32,6 +32,9 @@
 
 #define PI 3.14159265358979323846
 #define CLIP_EPSILON 1e-6 /* as PyTorch's clip_grad_norm_ has it */
+#define HOW_ON                                                                                \
+    ": begin anew, or elsewhere from the last model, with a smaller learning rate, a longer " \
+    "warm-up or a smaller clip"
 
 double kmf_pretrain_rate(const kmf_pretrain *t, uint64_t step)
 {
@@ -187,9 +190,7 @@ bool kmf_pretrain_validates(const kmf_pretrain *t, uint64_t step)
 static int held_not_finite(const kmf_pretrain *t, kmf_err *err)
 {
     return kmf_fail(err, KMF_ENUMERIC,
-                    "step %" PRIu64 ": the loss of what is held out is not finite: begin "
-                    "anew, or elsewhere from the last model (--init), with a smaller --lr "
-                    "or a longer --warmup",
+                    "step %" PRIu64 ": the loss of what is held out is not finite" HOW_ON,
                     t->step);
 }
 
@@ -253,10 +254,7 @@ int kmf_pretrain_validate(kmf_pretrain *trainer, kmf_err *err)
 static int not_finite(const kmf_pretrain *t, const char *what, kmf_err *err)
 {
     const char *tensor = kmf_update_broken(t->update, t->sums[0]);
-    return kmf_fail(err, KMF_ENUMERIC,
-                    "step %" PRIu64 ": %s is not finite%s%s: begin anew, or elsewhere from the "
-                    "last model (--init), with a smaller --lr, a longer --warmup or a smaller "
-                    "--clip",
+    return kmf_fail(err, KMF_ENUMERIC, "step %" PRIu64 ": %s is not finite%s%s" HOW_ON,
                     t->step + 1, what, tensor ? ", first in the gradient of " : "",
                     tensor ? tensor : "");
 }

@@ -185,7 +185,7 @@ static int choose_columns(curves *c, const char *asked, kmf_err *err)
     return c->n_columns > 0 ? 0
                             : kmf_fail(err, KMF_EMODEL,
                                        "%s: no column 'bits', 'contrast' or 'loss' has numbers "
-                                       "in every run (--columns)",
+                                       "in every run: name the columns",
                                        c->runs[0].path);
 }
 

@@ -208,7 +208,7 @@ static int fail_read(const kmf_aligned *a, kmf_err *err)
                         a->name, a->n + 1, a->reference);
     return kmf_fail(err, KMF_EFORMAT,
                     "%s: record %" PRIu64 ": a CRAM needs the FASTA that it was made against: "
-                    "give it by --reference (if it needs none, the file is damaged)",
+                    "give it as the reference (if it needs none, the file is damaged)",
                     a->name, a->n + 1);
 }
 
