@@ -2,18 +2,9 @@
 /* Which method a name stands for: tnf and kmer:K, a file of vectors, or else a model. */
 #include "embed/method.h"
 
-#include <string.h>
+#include "model/locate.h"
+
 #include <sys/stat.h>
-
-static bool is_frequency(const char *name)
-{
-    return strcmp(name, "tnf") == 0 || strncmp(name, "kmer:", 5) == 0;
-}
-
-bool kmf_is_random(const char *name)
-{
-    return name && (strcmp(name, "random") == 0 || strncmp(name, "random:", 7) == 0);
-}
 
 static bool is_file(const char *path)
 {
@@ -25,7 +16,7 @@ int kmf_embedder_kind_of(const char *model, kmf_err *err)
 {
     if (!model || kmf_is_random(model))
         return KMF_EMBEDDER_ENCODER;
-    if (is_frequency(model))
+    if (kmf_is_counts(model))
         return KMF_EMBEDDER_COUNTS;
     int whole = kmf_model_is_file(model, err);
     if (whole < 0)

@@ -95,9 +95,6 @@ kmf_method *kmf_method_open(const char *name, kmf_embed_options *opts,
                             kmf_err *err) KMF_MUST_CHECK;
 void kmf_method_free(kmf_method *method);
 
-/* Does the name, which may be NULL, ask for drawn weights: "random", "random:MODEL"? */
-bool kmf_is_random(const char *name);
-
 /* The same for one kind each. */
 kmf_method *kmf_encode_open(const char *name, kmf_embed_options *opts,
                             kmf_err *err) KMF_MUST_CHECK;

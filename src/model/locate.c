@@ -9,13 +9,22 @@
 #include "base/err.h"
 #include "base/mem.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define PATH_CAP 4096
+
+bool kmf_is_counts(const char *name)
+{
+    return name && (strcmp(name, "tnf") == 0 || strncmp(name, "kmer:", 5) == 0);
+}
+
+bool kmf_is_random(const char *name)
+{
+    return name && (strcmp(name, "random") == 0 || strncmp(name, "random:", 7) == 0);
+}
 
 static bool holds_model(const char *dir)
 {

@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the model that comes with the program is. */
+/* What a model's name stands for, and where the model that comes with the program is. */
 #ifndef KMF_LOCATE_H
 #define KMF_LOCATE_H
 
 #include "kmerformer.h"
+
+#include <stdbool.h>
+
+/*
+ * Names, or NULL, that embed takes for no path: of counts, "tnf" and "kmer:K"; of drawn weights,
+ * "random" and "random:MODEL".
+ */
+bool kmf_is_counts(const char *name);
+bool kmf_is_random(const char *name);
 
 /*
  * The directory of the default model, freed by kmf_free:

@@ -140,12 +140,26 @@ kmf_model *kmf_model_new(const kmf_config *config, uint64_t seed, kmf_err *err)
 
 /* ---- loading ----------------------------------------------------------------------------- */
 
+/* No path is a baseline, which commands that show or train an encoder cannot take. */
+static int fail_absent(const char *name, kmf_err *err)
+{
+    const char *why = kmf_is_counts(name)   ? "which has neither tokenizer nor encoder"
+                      : kmf_is_random(name) ? "whose weights are drawn and in no file"
+                                            : NULL;
+    if (!why)
+        return kmf_fail(err, KMF_EIO, "%s: %s", name, strerror(errno));
+    return kmf_fail(err, KMF_EMODEL,
+                    "%s: a baseline of embed, eval and probe, %s: give the directory or "
+                    "file of a model, such as init makes",
+                    name, why);
+}
+
 /* dir must be there; a file that is no model of one file is taken for a mistake. */
 static int check_there(const char *dir, const char *path, const char *name, kmf_err *err)
 {
     struct stat st;
     if (stat(dir, &st) != 0)
-        return kmf_fail(err, KMF_EIO, "%s: %s", dir, strerror(errno));
+        return fail_absent(dir, err);
     if (!S_ISDIR(st.st_mode))
         return kmf_fail(err, KMF_EMODEL,
                         "%s: no model: that is a directory with %s, or a safetensors file that "
