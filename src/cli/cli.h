@@ -263,8 +263,10 @@ int cli_check_inputs(const char *const *paths, size_t n, const kmf_reader_option
 int cli_check_output(const char *path, kmf_err *err);
 /* Fills err as the library does, for what a command finds out by itself; returns code. */
 int cli_raise(kmf_err *err, kmf_code code, const char *format, ...) KMF_PRINTF(3, 4);
-/* "x.fa: " before what a cutter says of a record. */
+/* "x.fa: " before a message; "-" is standard input. */
 void cli_name_file(const char *path, kmf_err *err);
+/* The same of what a cutter says of a record, with its number: "x.fa: record 7 'name': ...". */
+void cli_name_record(const char *path, const kmf_record *rec, kmf_err *err);
 
 /* Takes all records of a reader; 0 or a negative kmf_code. */
 typedef int cli_take_fn(void *to, kmf_reader *reader, kmf_err *err);

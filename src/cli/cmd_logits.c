@@ -175,23 +175,27 @@ static void print_best(const logits_run *r, const float *logits, const char *nam
     }
 }
 
-static int check_finite(const logits_run *r, const float *logits, kmf_err *err)
+static int check_finite(const logits_run *r, const kmf_record *rec, const float *logits,
+                        kmf_err *err)
 {
     size_t V = kmf_vocab_size(kmf_model_vocab(r->model));
-    for (size_t v = 0; v < V; v++)
-        if (!isfinite(logits[v]))
-            return cli_raise(err, KMF_ENUMERIC,
-                             "%s: record %llu: the model gives logits that are not finite",
-                             r->path, (unsigned long long)r->n_records + 1);
-    return 0;
+    size_t v = 0;
+    while (v < V && isfinite(logits[v]))
+        v++;
+    if (v == V)
+        return 0;
+    cli_raise(err, KMF_ENUMERIC, "record %llu: the model gives logits that are not finite",
+              (unsigned long long)rec->index + 1);
+    cli_name_file(r->path, err);
+    return KMF_ENUMERIC;
 }
 
 /* The logits of token t, which are changed if probabilities are asked for. */
 static int put_row(logits_run *r, const kmf_record *rec, const kmf_chunk *chunk, size_t t,
                    float *logits, kmf_err *err)
 {
-    if (check_finite(r, logits, err) < 0)
-        return (int)err->code;
+    if (check_finite(r, rec, logits, err) < 0)
+        return KMF_ENUMERIC;
     r->n_rows++;
     if (cli_progress_due(&r->line))
         cli_progress_show(&r->line, "%llu records done, %llu tokens",
@@ -284,7 +288,7 @@ static int put_record(logits_run *r, const kmf_record *rec, kmf_err *err)
             return status;
     }
     if (got < 0)
-        cli_name_file(r->path, err);
+        cli_name_record(r->path, rec, err);
     kmf_cutter_statistics(r->cutter, &s);
     r->losses.ambiguous += s.ambiguous;
     r->losses.unknown += s.unknown;

@@ -133,7 +133,7 @@ static int tokenize_record(tokenize_run *r, const kmf_record *rec, kmf_err *err)
         printf("%s\t\n", rec->name);
     add_stats(&r->total, &stats);
     if (got < 0)
-        cli_name_file(r->path, err);
+        cli_name_record(r->path, rec, err);
     return got;
 }
 

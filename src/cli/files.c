@@ -29,8 +29,20 @@ int cli_raise(kmf_err *err, kmf_code code, const char *format, ...)
 void cli_name_file(const char *path, kmf_err *err)
 {
     kmf_err named = {.code = err->code};
-    snprintf(named.msg, sizeof named.msg, "%.400s: %.600s", path, err->msg);
+    snprintf(named.msg, sizeof named.msg, "%.400s: %.600s",
+             strcmp(path, "-") == 0 ? "standard input" : path, err->msg);
     *err = named;
+}
+
+void cli_name_record(const char *path, const kmf_record *rec, kmf_err *err)
+{
+    kmf_err numbered = {.code = err->code};
+    if (strncmp(err->msg, "record '", 8) == 0) {
+        snprintf(numbered.msg, sizeof numbered.msg, "record %llu %.600s",
+                 (unsigned long long)rec->index + 1, err->msg + strlen("record "));
+        *err = numbered;
+    }
+    cli_name_file(path, err);
 }
 
 bool cli_is_file(const char *path)
