@@ -71,7 +71,7 @@ static int parse(cli *run, logits_args *a, int argc, char **argv, int *first)
          "put [MASK] in the place of the tokens asked for: of all at once, or of one after the "
          "other, each in a pass of its own",
          0, NULL},
-        {NULL, "top", CLI_INT, &a->top, 1, 1000, NULL, "N", "candidates for a token", 0, NULL},
+        {NULL, "top", CLI_INT, &a->top, 1, 1000, NULL, "N", "candidates for a token", 0, "5"},
         {NULL, "probabilities", CLI_FLAG, &a->probabilities, 0, 0, NULL, NULL,
          "with -o: their softmax instead of the logits", 0, NULL},
         {NULL, "exact", CLI_FLAG, &a->exact, 0, 0, NULL, NULL,
@@ -417,7 +417,7 @@ static void release(logits_run *r)
 int cli_logits(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
-    logits_args a = {.top = 5, .threads = kmf_threads_default()};
+    logits_args a = {.threads = kmf_threads_default()};
     int first;
     kmf_reader_options_default(&a.reader);
     int leave = parse(run, &a, argc, argv, &first);
@@ -435,6 +435,9 @@ int cli_logits(cli *run, int argc, char **argv)
     if (a.probabilities && !a.out)
         return cli_wrong(run,
                          "--probabilities is for -o: the table has them in its last column");
+    if (a.top > 0 && a.out)
+        return cli_wrong(run, "--top is for the table: -o has the logits of all candidates");
+    a.top = a.top > 0 ? a.top : 5;
     kmf_model *model = kmf_model_load(a.model, &err);
     logits_run r = {.args = &a, .model = model};
     int status = model ? prepare(&r, &err) : -1;

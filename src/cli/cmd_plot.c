@@ -139,7 +139,7 @@ static int plot_map(cli *run, int argc, char **argv)
     cli_progress progress;
     const char *wanted = "1,2";
     int components[2];
-    int colour = KMF_PLOT_LABEL;
+    int colour = -1;
     int l2 = 0;
     int first;
     const cli_option table[] = {
@@ -147,7 +147,7 @@ static int plot_map(cli *run, int argc, char **argv)
         PICTURE_OPTIONS(&a),
         ROWS_OPTIONS(&rows, DRAWN_MAX),
         {NULL, "colour", CLI_CHOICE, &colour, 0, 0, kmf_plot_colour_names, NULL,
-         "what colours say: the label, if there are labels; the length in bases", 0, NULL},
+         "what colours say: the label; the length in bases", -1, "label, if there are labels"},
         CLI_HEADING("components"),
         {NULL, "components", CLI_TEXT, &wanted, 0, 0, NULL, "A,B",
          "those of the two axes, 1 being that of the greatest variance", 0, NULL},
@@ -160,6 +160,9 @@ static int plot_map(cli *run, int argc, char **argv)
     if (code >= 0)
         return code;
     rows.vectors = argv[first];
+    if (colour == KMF_PLOT_LABEL && !rows.labels)
+        return cli_wrong(run, "--colour label: there are none without --labels FILE");
+    colour = colour < 0 ? KMF_PLOT_LABEL : colour;
     if (!two_numbers(wanted, ',', 1, KMF_PCA_DIM_MAX, components) ||
         components[0] == components[1])
         return cli_wrong(run, "--components: write A,B, two different numbers from 1; got '%s'",
