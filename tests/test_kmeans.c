@@ -101,11 +101,13 @@ START_TEST(kmeans_is_lloyd_from_kmeans_plus_plus_the_best_of_several)
             memcpy(want, one, sizeof want);
         }
     }
-    ck_assert_int_eq(kmf_kmeans(got, &inertia, x, N, DIM, K, RESTARTS, 9, NULL, NULL), 0);
+    ck_assert_int_eq(
+        kmf_kmeans(got, &inertia, x, N, DIM, K, RESTARTS, 9, NULL, NULL, NULL, NULL), 0);
     ck_assert_int_eq(memcmp(got, want, sizeof got), 0);
     ck_assert_double_eq_tol(inertia, best, 1e-3);
     kmf_pool *pool = kmf_pool_new(3, NULL);
-    ck_assert_int_eq(kmf_kmeans(one, &best, x, N, DIM, K, RESTARTS, 9, pool, NULL), 0);
+    ck_assert_int_eq(kmf_kmeans(one, &best, x, N, DIM, K, RESTARTS, 9, pool, NULL, NULL, NULL),
+                     0);
     ck_assert_int_eq(memcmp(got, one, sizeof got), 0);
     ck_assert_int_eq(memcmp(&best, &inertia, sizeof best), 0);
     kmf_pool_free(pool);
@@ -117,7 +119,7 @@ START_TEST(rows_that_are_all_the_same_are_clustered_too)
     float x[3 * DIM] = {0};
     int32_t got[3];
     double inertia;
-    ck_assert_int_eq(kmf_kmeans(got, &inertia, x, 3, DIM, 3, 2, 1, NULL, NULL), 0);
+    ck_assert_int_eq(kmf_kmeans(got, &inertia, x, 3, DIM, 3, 2, 1, NULL, NULL, NULL, NULL), 0);
     ck_assert(got[0] == 0 && got[1] == 0 && got[2] == 0);
     ck_assert_double_eq(inertia, 0);
 }
@@ -181,12 +183,13 @@ START_TEST(neighbours_vote_and_the_nearest_breaks_ties)
     kmf_pool *pool = kmf_pool_new(2, NULL);
     for (size_t j = 0; j < 5; j++) {
         size_t k = some_k[j];
-        ck_assert_int_eq(kmf_neighbours_vote(got, &train, q, QUERIES, DIM, k, 3, NULL, NULL),
-                         0);
+        ck_assert_int_eq(
+            kmf_neighbours_vote(got, &train, q, QUERIES, DIM, k, 3, NULL, NULL, NULL, NULL), 0);
         for (size_t i = 0; i < QUERIES; i++)
             ck_assert_int_eq(got[i], naive_vote(&train, q + i * DIM, k, 3));
-        ck_assert_int_eq(
-            kmf_neighbours_vote(threaded, &train, q, QUERIES, DIM, k, 3, pool, NULL), 0);
+        ck_assert_int_eq(kmf_neighbours_vote(threaded, &train, q, QUERIES, DIM, k, 3, pool,
+                                             NULL, NULL, NULL),
+                         0);
         ck_assert_int_eq(memcmp(got, threaded, sizeof got), 0);
     }
     kmf_pool_free(pool);

@@ -9,6 +9,8 @@
 
 #include "kmerformer.h"
 
+#include <pthread.h>
+
 /* Two classes of four records each. */
 static const char table[] = "name,sequence,label\n"
                             "a1,ACGTACGT,a\na2,ACGTACGA,a\na3,ACGTACGC,a\na4,ACGTACGG,a\n"
@@ -275,6 +277,78 @@ START_TEST(records_without_a_vector_are_a_cluster_of_their_own)
 }
 END_TEST
 
+#define TOLD 1000
+#define TOLD_MOST 64
+typedef struct told {
+    pthread_t caller;
+    size_t n;
+    struct {
+        char doing[16];
+        double share;
+    } calls[TOLD_MOST];
+} told;
+
+static void note_progress(void *user, const char *doing, double share)
+{
+    told *t = user;
+    ck_assert(pthread_equal(pthread_self(), t->caller));
+    ck_assert_uint_lt(t->n, TOLD_MOST);
+    snprintf(t->calls[t->n].doing, sizeof t->calls[0].doing, "%s", doing);
+    t->calls[t->n++].share = share;
+}
+
+/*
+ * 800 records train, 160 of which are a dev part that is compared with 640 by each of four scales;
+ * then 200 with all 800: by 64 at a time.
+ */
+START_TEST(comparisons_and_clusters_are_told_as_they_are_made)
+{
+    make_dir();
+    kmf_samples *samples = read_train(write_numbered(TOLD, even_label));
+    kmf_samples_options opts;
+    kmf_samples_info info;
+    kmf_eval_options how;
+    kmf_eval_result silent, alone, threaded;
+    static float x[TOLD];
+    told t = {.caller = pthread_self()};
+    size_t n = 0;
+    kmf_samples_options_default(&opts);
+    ck_assert_int_eq(kmf_samples_settle(samples, &opts, &info, NULL), 0);
+    for (size_t i = 0; i < TOLD; i++)
+        x[i] = (kmf_samples_classes(samples)[i] ? 1.0f : -1.0f) + (float)(i % 7) / 16;
+    kmf_eval_options_default(&how);
+    how.restarts = 3;
+    ck_assert_int_eq(kmf_evaluate(samples, &info, x, 1, &how, NULL, &silent, NULL, NULL), 0);
+    how.fn = note_progress;
+    how.user = &t;
+    ck_assert_int_eq(kmf_evaluate(samples, &info, x, 1, &how, NULL, &alone, NULL, NULL), 0);
+    ck_assert_mem_eq(&alone, &silent, sizeof alone);
+    for (int vote = 0; vote < 5; vote++)
+        for (int asked = 0; asked < (vote < 4 ? 160 : 200); asked += 64) {
+            double compared = vote * 160 * 640 + asked * (vote < 4 ? 640 : 800);
+            ck_assert_str_eq(t.calls[n].doing, "neighbours");
+            ck_assert_double_eq(t.calls[n++].share, compared / (4.0 * 160 * 640 + 200.0 * 800));
+        }
+    for (int run = 0; run < 3; run++) {
+        ck_assert_str_eq(t.calls[n].doing, "clusters");
+        ck_assert_double_eq(t.calls[n].share, run / 3.0);
+        while (n < t.n && t.calls[n].share <= run / 3.0)
+            n++;
+    }
+    ck_assert_uint_eq(n, t.n);
+    kmf_pool *pool = kmf_pool_new(3, NULL);
+    t.n = 0;
+    ck_assert_int_eq(kmf_evaluate(samples, &info, x, 1, &how, pool, &threaded, NULL, NULL), 0);
+    ck_assert_mem_eq(&threaded, &silent, sizeof threaded);
+    for (size_t i = 1; i < t.n; i++)
+        if (strcmp(t.calls[i].doing, t.calls[i - 1].doing) == 0)
+            ck_assert_double_ge(t.calls[i].share, t.calls[i - 1].share);
+    kmf_pool_free(pool);
+    kmf_samples_free(samples);
+    remove_dir();
+}
+END_TEST
+
 START_TEST(vectors_are_those_of_the_samples_alone)
 {
     kmf_samples_options opts;
@@ -312,6 +386,7 @@ int main(void)
     tcase_add_test(tc, a_part_has_its_share_of_each_class_and_any_record_of_it);
     tcase_add_test(tc, a_scale_is_chosen_by_records_that_nothing_was_learnt_from);
     tcase_add_test(tc, records_without_a_vector_are_a_cluster_of_their_own);
+    tcase_add_test(tc, comparisons_and_clusters_are_told_as_they_are_made);
     tcase_add_test(tc, vectors_are_those_of_the_samples_alone);
     suite_add_tcase(suite, tc);
     return run_suite(suite);

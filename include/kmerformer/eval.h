@@ -103,6 +103,9 @@ typedef enum kmf_scale {
 } kmf_scale;
 KMF_API extern const char *const kmf_scale_names[]; /* none standard l2 center-l2 auto */
 
+/* How much is done, 0 .. 1, of what takes long: of "neighbours", then of "clusters". */
+typedef void kmf_eval_progress_fn(void *user, const char *doing, double share);
+
 typedef struct kmf_eval_options {
     kmf_probe_options probe;
     int scale;     /* kmf_scale; AUTO */
@@ -110,6 +113,9 @@ typedef struct kmf_eval_options {
     int restarts;  /* of k-means, 1 .. 10000; 10 */
     int resamples; /* of the bootstrap, 0 (no intervals) .. 1000000; 1000 */
     uint64_t seed; /* 1 */
+    /* Called on the caller's thread; NULL: none. */
+    kmf_eval_progress_fn *fn;
+    void *user;
 } kmf_eval_options;
 
 KMF_API void kmf_eval_options_default(kmf_eval_options *opts);

@@ -187,8 +187,22 @@ static void warn_of_missing(const eval *e, const row *r)
                  r->model, r->result.without_train, r->result.without_test);
 }
 
+typedef struct judging {
+    cli_progress line;
+    const char *model;
+} judging;
+
+static void show_progress(void *user, const char *doing, double share)
+{
+    judging *j = user;
+    if (cli_progress_due(&j->line))
+        cli_progress_show(&j->line, "%s: %s, %.0f %%", j->model, doing, 100 * share);
+}
+
 static int judge(eval *e, const char *model, row *r, kmf_err *err)
 {
+    judging progress;
+    kmf_eval_options opts = e->args->opts;
     double begun = cli_now();
     float *x = NULL;
     kmf_embedder *embedder = cli_labelled_embedder(&e->args->labelled, model, false, err);
@@ -204,8 +218,13 @@ static int judge(eval *e, const char *model, row *r, kmf_err *err)
     cli_note(e->run, "%s: %zu columns, %.2f s to embed; judging", r->model ? r->model : "",
              r->dim, r->embed_seconds);
     begun = cli_now();
-    int status = kmf_evaluate(e->samples, &e->info, x, r->dim, &e->args->opts, e->pool,
-                              &r->result, &e->answers, err);
+    progress.model = r->model ? r->model : "";
+    cli_progress_start(&progress.line, e->run);
+    opts.fn = show_progress;
+    opts.user = &progress;
+    int status = kmf_evaluate(e->samples, &e->info, x, r->dim, &opts, e->pool, &r->result,
+                              &e->answers, err);
+    cli_progress_end();
     free(x);
     if (status == 0 && !r->model)
         status = cli_raise(err, KMF_ENOMEM, "out of memory");

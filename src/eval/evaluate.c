@@ -35,6 +35,8 @@ typedef struct judge {
     float *scaled;         /* owned [n, dim] */
     int32_t *answers;      /* owned [n]; room */
     kmf_eval_result *result;
+    double compared, comparisons; /* of two records each: of the votes before, and of all */
+    size_t n_learnt;              /* records that each one is compared with in this vote */
 } judge;
 
 void kmf_eval_options_default(kmf_eval_options *opts)
@@ -125,12 +127,23 @@ static int scale(judge *j, kmf_scale kind, const kmf_points *learnt, kmf_err *er
     return status;
 }
 
+static void tell_neighbours(void *arg, uint64_t asked)
+{
+    const judge *j = arg;
+    double compared = j->compared + (double)asked * (double)j->n_learnt;
+    j->opts->fn(j->opts->user, "neighbours", compared / j->comparisons);
+}
+
 static int vote(judge *j, const kmf_points *learnt, const kmf_points *asked, kmf_err *err)
 {
     kmf_points near = part(j, j->scaled, (size_t)(learnt->y - j->y), learnt->n);
     const float *q = j->scaled + (size_t)(asked->y - j->y) * j->dim;
-    return kmf_neighbours_vote(j->answers, &near, q, asked->n, j->dim, j->opts->k,
-                               j->most_frequent, j->pool, err);
+    j->n_learnt = learnt->n;
+    int status = kmf_neighbours_vote(j->answers, &near, q, asked->n, j->dim, j->opts->k,
+                                     j->most_frequent, j->pool,
+                                     j->opts->fn ? tell_neighbours : NULL, j, err);
+    j->compared += (double)learnt->n * (double)asked->n;
+    return status;
 }
 
 static int choose_scale(judge *j, kmf_err *err)
@@ -189,6 +202,12 @@ static size_t count_classes(const kmf_points *p, size_t n_all, kmf_err *err)
     return n;
 }
 
+static void tell_clusters(void *arg, uint64_t runs)
+{
+    const judge *j = arg;
+    j->opts->fn(j->opts->user, "clusters", (double)runs / j->opts->restarts);
+}
+
 /* The rows that are there are moved together, at the cost of j->scaled. */
 static int judge_clusters(judge *j, kmf_err *err)
 {
@@ -205,8 +224,9 @@ static int judge_clusters(judge *j, kmf_err *err)
         for (size_t i = 0; i < n_there; i++)
             memmove(x + i * j->dim, x + keep[i] * j->dim, j->dim * sizeof *x);
         if (k > 0)
-            status = kmf_kmeans(cluster, &inertia, x, n_there, j->dim, k, j->opts->restarts,
-                                j->opts->seed, j->pool, err);
+            status =
+                kmf_kmeans(cluster, &inertia, x, n_there, j->dim, k, j->opts->restarts,
+                           j->opts->seed, j->pool, j->opts->fn ? tell_clusters : NULL, j, err);
         for (size_t i = 0; i < n; i++)
             j->answers[i] = (int32_t)k;
         for (size_t i = 0; i < n_there; i++)
@@ -282,6 +302,9 @@ int kmf_evaluate(const kmf_samples *samples, const kmf_samples_info *info, const
     j.fit = part(&j, x, 0, info->n_fit);
     j.dev = part(&j, x, info->dev, info->n_dev);
     j.test = part(&j, x, info->test, info->n_test);
+    j.comparisons = (double)info->n_train * (double)info->n_test;
+    if (opts->scale == KMF_SCALE_AUTO)
+        j.comparisons += KMF_SCALE_AUTO * (double)info->n_fit * (double)info->n_dev;
     result->without_train = count_missing(&j.train, dim);
     result->without_test = count_missing(&j.test, dim);
     j.scaled = kmf_large(info->n * dim, sizeof *j.scaled, err);

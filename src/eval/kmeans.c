@@ -32,6 +32,9 @@ typedef struct problem {
         int32_t *cluster; /* owned [n] */
         double inertia;
     } * attempts; /* owned [restarts] */
+    int caller;   /* the worker who tells */
+    kmf_progress_fn *fn;
+    void *user;
 } problem;
 
 /* The room of one attempt. */
@@ -164,7 +167,6 @@ static int run(void *arg, size_t number, int worker, kmf_err *err)
     struct attempt *a = &p->attempts[number];
     kmf_rng rng = kmf_rng_stream(p->seed, number);
     room r;
-    (void)worker;
     int status = make_room(&r, p, err);
     a->cluster = kmf_malloc(p->n, sizeof *a->cluster, err);
     if (!a->cluster)
@@ -173,8 +175,11 @@ static int run(void *arg, size_t number, int worker, kmf_err *err)
         for (size_t i = 0; i < p->n; i++)
             a->cluster[i] = -1;
         begin(p, &r, &rng);
-        for (int i = 0; i < ROUNDS && assign(p, &r, a->cluster) > 0; i++)
+        for (int i = 0; i < ROUNDS && assign(p, &r, a->cluster) > 0; i++) {
+            if (p->fn && worker == p->caller)
+                p->fn(p->user, number);
             move_centres(p, &r, a->cluster);
+        }
         a->inertia = 0;
         for (size_t i = 0; i < p->n; i++)
             a->inertia +=
@@ -185,9 +190,17 @@ static int run(void *arg, size_t number, int worker, kmf_err *err)
 }
 
 int kmf_kmeans(int32_t *cluster, double *inertia, const float *x, size_t n, size_t dim,
-               size_t k, int restarts, uint64_t seed, kmf_pool *pool, kmf_err *err)
+               size_t k, int restarts, uint64_t seed, kmf_pool *pool, kmf_progress_fn *fn,
+               void *user, kmf_err *err)
 {
-    problem p = {.x = x, .n = n, .dim = dim, .k = k, .seed = seed};
+    problem p = {.x = x,
+                 .n = n,
+                 .dim = dim,
+                 .k = k,
+                 .seed = seed,
+                 .caller = kmf_pool_threads(pool),
+                 .fn = fn,
+                 .user = user};
     size_t n_runs = (size_t)restarts;
     p.attempts = kmf_calloc(n_runs, sizeof *p.attempts, err);
     if (!p.attempts)

@@ -32,6 +32,9 @@ typedef struct votes {
     float *square;   /* owned [train->n]; |x|^2 */
     float *products; /* owned [workers, QUERIES, KMF_ROWS_BLOCK] */
     near *lists;     /* owned [workers, QUERIES, k] */
+    int caller;      /* the worker who tells */
+    kmf_progress_fn *fn;
+    void *user;
 } votes;
 
 static void offer(near *list, size_t *n, size_t k, float distance, int32_t y)
@@ -71,6 +74,8 @@ static int vote_tile(void *arg, size_t tile, int worker, kmf_err *err)
     near *lists = v->lists + (size_t)worker * QUERIES * v->k;
     size_t found[QUERIES] = {0};
     (void)err;
+    if (v->fn && worker == v->caller)
+        v->fn(v->user, beg);
     for (size_t i = 0; i < train->n; i += KMF_ROWS_BLOCK) {
         size_t m = kmf_min(train->n - i, KMF_ROWS_BLOCK);
         kmf_gemm_inner(products, KMF_ROWS_BLOCK, v->q + beg * v->dim, v->dim,
@@ -90,7 +95,8 @@ static int vote_tile(void *arg, size_t tile, int worker, kmf_err *err)
 }
 
 int kmf_neighbours_vote(int32_t *predicted, const kmf_points *train, const float *q, size_t n,
-                        size_t dim, size_t k, int32_t otherwise, kmf_pool *pool, kmf_err *err)
+                        size_t dim, size_t k, int32_t otherwise, kmf_pool *pool,
+                        kmf_progress_fn *fn, void *user, kmf_err *err)
 {
     size_t workers = (size_t)kmf_pool_threads(pool) + 1;
     votes v = {.train = train,
@@ -99,7 +105,10 @@ int kmf_neighbours_vote(int32_t *predicted, const kmf_points *train, const float
                .dim = dim,
                .k = kmf_min(k, train->n),
                .otherwise = otherwise,
-               .predicted = predicted};
+               .predicted = predicted,
+               .caller = kmf_pool_threads(pool),
+               .fn = fn,
+               .user = user};
     int status = KMF_ENOMEM;
     v.square = kmf_malloc(train->n, sizeof *v.square, err);
     v.products = kmf_floats(workers * QUERIES * KMF_ROWS_BLOCK, err);

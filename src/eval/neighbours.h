@@ -12,9 +12,10 @@
  * distance; of equally near ones the first, of classes with as many votes that of the nearest.
  * train: n_train rows, q: n rows, [dim] each; a row of NaN in train is nobody's neighbour, one in q
  * gets `otherwise`. k beyond n_train is n_train. The same bits for any pool.
+ * fn: told, on the caller's thread, how many of q have been begun; NULL: none.
  */
 int kmf_neighbours_vote(int32_t *predicted, const kmf_points *train, const float *q, size_t n,
                         size_t dim, size_t k, int32_t otherwise, kmf_pool *pool,
-                        kmf_err *err) KMF_MUST_CHECK;
+                        kmf_progress_fn *fn, void *user, kmf_err *err) KMF_MUST_CHECK;
 
 #endif
