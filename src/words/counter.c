@@ -62,7 +62,6 @@ struct kmf_counter {
     size_t text_max;
     kmf_text rest; /* owned; what did not fit the last text */
     size_t carry;  /* letters at the beginning of the text being filled that are a repetition */
-    uint64_t letters; /* taken in, ends of sequences too */
 
     kmf_count_progress_fn *progress;
     void *user;
@@ -202,7 +201,7 @@ static void tell_made(void *counter, double made)
 {
     const kmf_counter *c = counter;
     if (c->progress)
-        c->progress(c->user, c->letters, made);
+        c->progress(c->user, c->counts->info.letters, made);
 }
 
 void kmf_counter_progress(kmf_counter *counter, kmf_count_progress_fn *fn, void *user)
@@ -323,7 +322,6 @@ static int end_text(kmf_counter *c, kmf_err *err)
     size_t n = tail_of(c, &s->text);
     size_t phase = phase_of(c, s, s->text.len - n);
     memcpy(tail, s->text.bytes + s->text.len - n, n);
-    c->letters += s->text.len - c->carry;
     status = send_text(c, err);
     if (status < 0)
         return status;
@@ -332,7 +330,7 @@ static int end_text(kmf_counter *c, kmf_err *err)
     s->phase = phase;
     c->carry = n;
     if (c->progress)
-        c->progress(c->user, c->letters, 0);
+        c->progress(c->user, c->counts->info.letters, 0);
     return kmf_text_append(&s->text, tail, n, err);
 }
 
@@ -374,13 +372,13 @@ int kmf_counter_add(kmf_counter *counter, const char *seq, size_t len, kmf_err *
     if (c->spent)
         return is_spent(err);
     c->counts->info.records++;
-    c->counts->info.letters += len;
     int status = 0;
     do {
         slot *s = filling(c);
         size_t room = c->text_max - s->text.len;
         size_t n = kmf_min(len, room);
         status = kmf_text_append(&s->text, seq, n, err);
+        c->counts->info.letters += n;
         seq += n;
         len -= n;
         if (status == 0 && s->text.len == c->text_max)
@@ -392,16 +390,19 @@ int kmf_counter_add(kmf_counter *counter, const char *seq, size_t len, kmf_err *
 int kmf_counter_read(kmf_counter *counter, kmf_reader *reader, kmf_err *err)
 {
     kmf_counter *c = counter;
-    kmf_reader_stats before;
-    kmf_reader_stats after;
+    kmf_reader_stats s;
     size_t want = c->text_max > 2 * OVERSHOOT ? c->text_max - OVERSHOOT : c->text_max / 2;
     if (c->spent)
         return is_spent(err);
-    kmf_reader_statistics(reader, &before);
+    kmf_counts_info *info = &c->counts->info;
+    const kmf_counts_info before = *info;
     int status = flush(c, err);
     int more = 1;
     while (status == 0 && more > 0) {
         more = kmf_reader_fill(reader, &filling(c)->text, want, err);
+        kmf_reader_statistics(reader, &s);
+        info->records = before.records + s.records;
+        info->letters = before.letters + s.bases;
         if (more > 0)
             status = end_text(c, err);
         if (status == 0 && more > 0)
@@ -411,10 +412,7 @@ int kmf_counter_read(kmf_counter *counter, kmf_reader *reader, kmf_err *err)
     }
     if (status == 0 && more == 0)
         status = flush(c, err);
-    kmf_reader_statistics(reader, &after);
-    c->counts->info.inputs++;
-    c->counts->info.records += after.records - before.records;
-    c->counts->info.letters += after.bases - before.bases;
+    info->inputs++;
     return status < 0 ? status : more;
 }
 
