@@ -241,6 +241,38 @@ START_TEST(order_and_shards_change_no_bit)
 }
 END_TEST
 
+#define PASSED_OVER ((size_t)1 << 20)
+
+static void count_calls(void *user, uint64_t tokens)
+{
+    (void)tokens;
+    ++*(size_t *)user;
+}
+
+START_TEST(progress_is_told_while_other_shards_are_passed_over)
+{
+    kmf_embed_options o = options();
+    size_t n = 0;
+    o.threads = 1;
+    o.n_shards = 4;
+    o.shard = 3;
+    kmf_embedder *e = kmf_embedder_new("tnf", &o, NULL);
+    kmf_embedder_progress(e, count_calls, &n);
+    char *seq = malloc(PASSED_OVER);
+    memset(seq, 'A', PASSED_OVER);
+    for (size_t i = 0; i < 11; i++) { /* 3 and 7 are the shard's own */
+        size_t before = n;
+        size_t len = i < 8 ? PASSED_OVER : PASSED_OVER / 2;
+        ck_assert_int_eq(kmf_embedder_add(e, "name", seq, len, NULL), 0);
+        if (i % 4 != 3)
+            ck_assert_uint_eq(n, before + (i != 8 && i != 10));
+    }
+    free(seq);
+    ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
+    kmf_embedder_free(e);
+}
+END_TEST
+
 /* ---------------------------------------------------------------- strands ---------------- */
 
 START_TEST(both_strands_make_a_sequence_and_its_reverse_complement_equal)
@@ -304,6 +336,7 @@ int main(void)
     tcase_add_test(tcase, one_sequence_equals_its_row);
     tcase_add_test(tcase, threads_and_batches_change_no_bit);
     tcase_add_test(tcase, order_and_shards_change_no_bit);
+    tcase_add_test(tcase, progress_is_told_while_other_shards_are_passed_over);
     tcase_add_test(tcase, both_strands_make_a_sequence_and_its_reverse_complement_equal);
     tcase_add_test(tcase, a_strand_without_a_kmer_adds_nothing);
     suite_add_tcase(suite, tcase);

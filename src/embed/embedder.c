@@ -23,6 +23,10 @@
 #include <assert.h>
 #include <string.h>
 
+/* Letters of other shards between two calls of the progress function: a call takes as long as a
+   read. */
+#define PASSED_OVER ((uint64_t)1 << 20)
+
 /* ---------------------------------------------------------------- making one ------------ */
 
 kmf_embedder *kmf_embedder_new(const char *model, const kmf_embed_options *opts, kmf_err *err)
@@ -266,6 +270,9 @@ int kmf_embedder_take(kmf_embedder *e, const char *name, const char *seq, size_t
             kmf_flow_reset(e);
             return status;
         }
+    } else if ((e->passed_over += len) >= PASSED_OVER) {
+        e->passed_over = 0;
+        kmf_flow_progress(e);
     }
     e->n_seen++;
     return 0;

@@ -260,6 +260,13 @@ static int emit_tokens(kmf_embedder *e, kmf_pending *p, kmf_batch *b, const kmf_
     return 0;
 }
 
+void kmf_flow_progress(const kmf_embedder *e)
+{
+    if (e->progress)
+        e->progress(e->progress_user,
+                    e->opts.strand == KMF_STRAND_BOTH ? e->tokens_done / 2 : e->tokens_done);
+}
+
 /* Gives the pieces of the oldest batch, which is done, to their records. */
 static int hand_out(kmf_embedder *e, kmf_batch *b, kmf_err *err)
 {
@@ -283,9 +290,7 @@ static int hand_out(kmf_embedder *e, kmf_batch *b, kmf_err *err)
             add_piece(e, piece, b->sums + piece->sum_beg);
     }
     kmf_batch_clear(b);
-    if (e->progress)
-        e->progress(e->progress_user,
-                    e->opts.strand == KMF_STRAND_BOTH ? e->tokens_done / 2 : e->tokens_done);
+    kmf_flow_progress(e);
     return status < 0 ? status : emit_complete(e, err);
 }
 

@@ -112,6 +112,7 @@ struct kmf_embedder {
     kmf_progress_fn *progress;
     void *progress_user;
     uint64_t tokens_done;
+    uint64_t passed_over; /* letters of other shards since it was told of them */
     const char *source;   /* borrowed; of the records being added */
     uint64_t n_seen;      /* records given, those of other shards too */
     uint64_t source_seen; /* of them, those that were given before this source */
@@ -144,6 +145,8 @@ kmf_pending *kmf_flow_newest(kmf_embedder *e);
 void kmf_flow_tell(kmf_pending *p);
 /* No piece of it will follow; it goes out now if its pieces are back. */
 int kmf_flow_close(kmf_embedder *e, kmf_err *err) KMF_MUST_CHECK;
+/* Tells how far it is. */
+void kmf_flow_progress(const kmf_embedder *e);
 /* What a failure says of it, "record 'name': what", with its number and source. Returns status. */
 int kmf_flow_source(const kmf_pending *p, int status, kmf_err *err);
 
