@@ -65,6 +65,20 @@ START_TEST(a_file_that_cannot_be_read_is_an_input_error)
 }
 END_TEST
 
+START_TEST(a_pipe_among_its_files_is_not_waited_for)
+{
+    static const char *const names[] = {"config.json", "vocab.txt", "tokenizer_config.json",
+                                        "model.safetensors"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        copy_golden(GOLDEN, "");
+        (void)unlink(in_scratch(names[i]));
+        ck_assert_int_eq(mkfifo(in_scratch(names[i]), 0600), 0);
+        refused(KMF_EIO, "not a regular file");
+        ck_assert_int_eq(unlink(in_scratch(names[i])), 0);
+    }
+}
+END_TEST
+
 START_TEST(config_and_vocabulary_must_go_together)
 {
     size_t len;
@@ -549,6 +563,7 @@ int main(void)
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_add_test(tc, a_directory_that_is_no_model_is_refused_in_words);
     tcase_add_test(tc, a_file_that_cannot_be_read_is_an_input_error);
+    tcase_add_test(tc, a_pipe_among_its_files_is_not_waited_for);
     tcase_add_test(tc, config_and_vocabulary_must_go_together);
     tcase_add_test(tc, a_config_that_promises_more_layers_is_held_to_it);
     tcase_add_test(tc, the_variable_names_the_default_model);

@@ -81,7 +81,9 @@ int kmf_file_there(const char *path, kmf_err *err)
 {
     struct stat st;
     if (stat(path, &st) == 0)
-        return 1;
+        return S_ISFIFO(st.st_mode)
+                   ? kmf_fail(err, KMF_EIO, "%s: not a regular file, but a pipe", path)
+                   : 1;
     if (errno != ENOENT && errno != ENOTDIR)
         return kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
     if (lstat(path, &st) == 0)

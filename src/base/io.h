@@ -18,7 +18,7 @@ char *kmf_file_read(const char *path, size_t limit, size_t *len_bytes,
 
 /*
  * 1: there is something at path; 0: nothing. A link to nothing is KMF_EIO: hubs keep models
- * as links, which are broken by copying a folder alone.
+ * as links, which are broken by copying a folder alone; so is a pipe, whose reader would wait.
  */
 int kmf_file_there(const char *path, kmf_err *err) KMF_MUST_CHECK;
 
