@@ -150,6 +150,20 @@ static int plan(kmf_parts *p, size_t text_max, uint64_t memory, kmf_err *err)
     return 0;
 }
 
+/* Addresses alone, which a limit on them counts as if they were filled. */
+static int reserve(kmf_parts *p, uint64_t memory, kmf_err *err)
+{
+    size_t bytes = p->n_chunks * p->chunk;
+    p->arena = kmf_reserve(bytes, NULL);
+    p->before = kmf_reserve(p->n_chunks * sizeof *p->before, NULL);
+    if (p->arena && p->before)
+        return 0;
+    return kmf_fail(err, KMF_ENOMEM,
+                    "out of memory: %zu bytes are not to be had at once, of %llu that were "
+                    "allowed: allow fewer (--memory), what exceeds them goes to disk",
+                    bytes, (unsigned long long)memory);
+}
+
 static int make_desk(const kmf_parts *p, desk *own, kmf_err *err)
 {
     own->lines = kmf_large(p->n_parts, LINE, err);
@@ -179,12 +193,10 @@ kmf_parts *kmf_parts_new(const kmf_kmer_kind *kind, kmf_cut_code cut, int worker
     p->cut = cut;
     p->n_parts = (size_t)1 << p->cut.prefix_bits;
     p->key = p->cut.suffix_bits > 32 ? 8 : 4;
-    if (plan(p, text_max, memory, err) < 0)
+    if (plan(p, text_max, memory, err) < 0 || reserve(p, memory, err) < 0)
         goto failed;
-    p->arena = kmf_reserve(p->n_chunks * p->chunk, err);
-    p->before = kmf_reserve(p->n_chunks * sizeof *p->before, err);
     p->desks = kmf_calloc((size_t)workers, sizeof *p->desks, err);
-    if (!p->arena || !p->before || !p->desks)
+    if (!p->desks)
         goto failed;
     for (int w = 0; w < workers; w++)
         if (make_desk(p, &p->desks[w], err) < 0)
