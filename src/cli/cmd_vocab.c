@@ -132,7 +132,12 @@ static void warn_of_losses(cli *run, const kmf_counts_info *info)
         cli_warn(run, "%llu k-mers touch a letter other than %s and are not counted",
                  (unsigned long long)info->ambiguous,
                  info->alphabet == KMF_DNA ? "A, C, G, T or U" : "those of the 20 amino acids");
-    if (info->records > 0 && info->kmers == 0)
+    if (info->records > 0 && info->kmers == 0 && info->stride > 1)
+        cli_warn(run,
+                 "no k-mer was counted: no record has %d valid letters in a row where --stride "
+                 "%llu begins a k-mer",
+                 info->k, (unsigned long long)info->stride);
+    else if (info->records > 0 && info->kmers == 0)
         cli_warn(run, "no k-mer was counted: no record has %d valid letters in a row", info->k);
 }
 
