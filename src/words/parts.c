@@ -160,7 +160,7 @@ static int reserve(kmf_parts *p, uint64_t memory, kmf_err *err)
         return 0;
     return kmf_fail(err, KMF_ENOMEM,
                     "out of memory: %zu bytes are not to be had at once, of %llu that were "
-                    "allowed: allow fewer (--memory), what exceeds them goes to disk",
+                    "allowed: allow less memory, as what exceeds it goes to disk",
                     bytes, (unsigned long long)memory);
 }
 
