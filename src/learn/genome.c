@@ -18,6 +18,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/search.h"
 #include "seq/dna.h"
 
 #include <inttypes.h>
@@ -363,26 +364,11 @@ const kmf_corpus *kmf_genome_corpus(const kmf_genome *genome, kmf_genome_part of
     return genome->parts[of].corpus;
 }
 
-/* Turns at or before a letter. */
-static size_t turns_to(const part *p, uint64_t at)
-{
-    size_t lo = 0;
-    size_t hi = p->n_turns;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (p->turns[mid] <= at)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
 void kmf_genome_soft(const kmf_genome *genome, kmf_genome_part of, uint8_t *to, uint64_t at,
                      size_t n)
 {
     const part *p = &genome->parts[of];
-    size_t turn = turns_to(p, at);
+    size_t turn = kmf_count_up_to(p->turns, p->n_turns, at);
     for (size_t i = 0; i < n; turn++) {
         size_t left = n - i;
         uint64_t next = turn < p->n_turns ? p->turns[turn] - at : n;
@@ -400,16 +386,7 @@ size_t kmf_genome_n_sources(const kmf_genome *genome, kmf_genome_part of)
 size_t kmf_genome_source(const kmf_genome *genome, kmf_genome_part of, uint64_t at)
 {
     const part *p = &genome->parts[of];
-    size_t lo = 0;
-    size_t hi = p->n_sources;
-    while (hi - lo > 1) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (p->sources[mid] <= at)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return lo;
+    return kmf_count_up_to(p->sources, p->n_sources, at) - 1;
 }
 
 uint64_t kmf_genome_source_start(const kmf_genome *genome, kmf_genome_part of, size_t source)

@@ -14,6 +14,7 @@
 #include "learn/windows.h"
 
 #include "base/mem.h"
+#include "base/search.h"
 #include "learn/order.h"
 
 #include <assert.h>
@@ -85,24 +86,10 @@ uint64_t kmf_windows_count(const kmf_windows *windows)
     return windows->first[windows->n_segments];
 }
 
-static uint64_t segment_of(const kmf_windows *w, uint64_t number)
-{
-    uint64_t lo = 0;
-    uint64_t hi = w->n_segments;
-    while (hi - lo > 1) {
-        uint64_t mid = lo + (hi - lo) / 2;
-        if (w->first[mid] <= number)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
 /* Window `number` of an epoch, in the order of the corpus; its strand is yet to be drawn. */
 static kmf_excerpt cut(const kmf_windows *w, uint64_t epoch, uint64_t number)
 {
-    uint64_t segment = segment_of(w, number);
+    uint64_t segment = kmf_count_up_to(w->first, w->n_segments, number) - 1;
     uint64_t at = kmf_corpus_start(w->corpus, segment);
     uint64_t n = kmf_corpus_start(w->corpus, segment + 1) - at;
     if (n <= w->letters)

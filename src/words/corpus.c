@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/search.h"
 #include "base/spill.h"
 #include "seq/seqio.h"
 
@@ -267,16 +268,7 @@ uint64_t kmf_corpus_bytes(const kmf_corpus *corpus)
 uint64_t kmf_corpus_segment(const kmf_corpus *corpus, uint64_t at)
 {
     assert(at < corpus->info.kept);
-    uint64_t lo = 0;
-    uint64_t hi = corpus->info.segments;
-    while (hi - lo > 1) {
-        uint64_t mid = lo + (hi - lo) / 2;
-        if (corpus->starts[mid] <= at)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return lo;
+    return kmf_count_up_to(corpus->starts, corpus->info.segments, at) - 1;
 }
 
 uint64_t kmf_corpus_start(const kmf_corpus *corpus, uint64_t segment)
