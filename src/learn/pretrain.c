@@ -24,7 +24,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #define STEPS_MAX 1e15
@@ -540,14 +539,13 @@ static uint64_t count_bytes(const kmf_pretrain *t)
 
 static int check_memory(const kmf_pretrain *t, kmf_err *err)
 {
-    long pages = sysconf(_SC_PHYS_PAGES);
-    long page = sysconf(_SC_PAGESIZE);
-    if (pages > 0 && page > 0 && t->bytes > (uint64_t)pages * (uint64_t)page)
+    uint64_t here = kmf_memory_here();
+    if (t->bytes > here)
         return kmf_fail(
             err, KMF_ENOMEM,
             "%.1f GB of memory are needed, and this machine has %.1f: take a "
             "smaller batch or window, accumulate, or recompute%s",
-            1e-9 * (double)t->bytes, 1e-9 * (double)pages * (double)page,
+            1e-9 * (double)t->bytes, 1e-9 * (double)here,
             t->compares ? ", or look at fewer held-out windows, of which all pairs are compared"
                         : "");
     return 0;

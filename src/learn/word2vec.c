@@ -15,7 +15,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define NOISE_POWER 0.75
 #define ALPHA_LAST 1e-4               /* of alpha, at the end */
@@ -256,16 +255,14 @@ static uint64_t table_bytes(const kmf_word2vec *t)
 
 static int check_memory(const kmf_word2vec *t, kmf_err *err)
 {
-    long pages = sysconf(_SC_PHYS_PAGES);
-    long page = sysconf(_SC_PAGESIZE);
+    uint64_t here = kmf_memory_here();
     uint64_t bytes = table_bytes(t) + kmf_corpus_bytes(t->corpus);
-    if (pages > 0 && page > 0 && bytes > (uint64_t)pages * (uint64_t)page)
+    if (bytes > here)
         return kmf_fail(err, KMF_ENOMEM,
                         "%" PRIu32
                         " words of %zu numbers need %.1f GB of memory, and this machine "
                         "has %.1f: a shorter k or a smaller dim",
-                        t->lexicon.n, t->opts.dim, 1e-9 * (double)bytes,
-                        1e-9 * (double)pages * (double)page);
+                        t->lexicon.n, t->opts.dim, 1e-9 * (double)bytes, 1e-9 * (double)here);
     return 0;
 }
 
