@@ -9,6 +9,7 @@
 #include "nn/gemm.h"
 
 #include <assert.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,17 @@ static void set_progress(const kmf_checkpoint *c, void *training, const uint64_t
 {
     for (size_t i = 0; i < c->n_progress; i++)
         memcpy((char *)training + c->progress[i], &progress[i], sizeof *progress);
+}
+
+void kmf_setting_add(kmf_settings *settings, const char *name, const char *format, ...)
+{
+    assert(settings->n < KMF_SAVED_SETTINGS);
+    kmf_setting *setting = &settings->list[settings->n++];
+    va_list args;
+    va_start(args, format);
+    setting->name = name;
+    vsnprintf(setting->value, sizeof setting->value, format, args);
+    va_end(args);
 }
 
 /* ---------------------------------------------------------------- writing --------------- */

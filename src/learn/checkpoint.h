@@ -22,6 +22,18 @@ typedef struct kmf_setting {
     char value[64];
 } kmf_setting;
 
+#define KMF_SAVED_SETTINGS 64 /* at most */
+
+/* Settings on their way into a checkpoint; it begins as {0}. */
+typedef struct kmf_settings {
+    kmf_setting list[KMF_SAVED_SETTINGS];
+    size_t n;
+} kmf_settings;
+
+/* One more; name is borrowed. */
+void kmf_setting_add(kmf_settings *settings, const char *name, const char *format, ...)
+    KMF_PRINTF(3, 4);
+
 typedef struct kmf_saved_array {
     const char *name;
     float *values; /* [rows, width] */
@@ -29,7 +41,6 @@ typedef struct kmf_saved_array {
 } kmf_saved_array;
 
 #define KMF_SAVED_ARRAYS 4 /* at most */
-#define KMF_SAVED_SETTINGS 64
 #define KMF_SAVED_PROGRESS 32
 
 /* What there is to save. All borrowed. */

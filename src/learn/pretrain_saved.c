@@ -6,7 +6,6 @@
 
 #include <inttypes.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -46,104 +45,96 @@ static uint32_t sources_sum(const kmf_genome *genome)
  * All that changes the result, causes before what follows from them: the first that differs is
  * the one that is told. How many steps a given time makes stands in the progress.
  */
-static size_t settings_of(const kmf_pretrain *t, kmf_setting settings[KMF_SAVED_SETTINGS])
+static void add_settings(kmf_settings *s, const kmf_pretrain *t)
 {
     const kmf_pretrain_options *o = &t->opts;
     const kmf_config *c = &t->model->config;
     kmf_genome_info info;
-    size_t n = 0;
     kmf_genome_information(t->genome, &info);
-#define SETTING(label, ...)                                                 \
-    do {                                                                    \
-        settings[n].name = (label);                                         \
-        snprintf(settings[n].value, sizeof settings[n].value, __VA_ARGS__); \
-        n++;                                                                \
-    } while (0)
-    SETTING("scheme", "2");
-    SETTING("objective", "%s", kmf_objective_names[o->objective]);
-    SETTING("k", "%d", c->k);
-    SETTING("layers", "%zu", c->n_layers);
-    SETTING("hidden size", "%zu", c->hidden_size);
-    SETTING("embedding size", "%zu", c->embedding_size);
-    SETTING("heads", "%zu", c->n_heads);
-    SETTING("feed-forward size", "%zu", c->intermediate_size);
-    SETTING("activation", "%d", (int)c->activation);
-    SETTING("rotary value", "%d", c->rotary_value);
-    SETTING("layer norm epsilon", "%.17g", c->layer_norm_eps);
-    SETTING("specials", "%d", c->specials);
+    kmf_setting_add(s, "scheme", "2");
+    kmf_setting_add(s, "objective", "%s", kmf_objective_names[o->objective]);
+    kmf_setting_add(s, "k", "%d", c->k);
+    kmf_setting_add(s, "layers", "%zu", c->n_layers);
+    kmf_setting_add(s, "hidden size", "%zu", c->hidden_size);
+    kmf_setting_add(s, "embedding size", "%zu", c->embedding_size);
+    kmf_setting_add(s, "heads", "%zu", c->n_heads);
+    kmf_setting_add(s, "feed-forward size", "%zu", c->intermediate_size);
+    kmf_setting_add(s, "activation", "%d", (int)c->activation);
+    kmf_setting_add(s, "rotary value", "%d", c->rotary_value);
+    kmf_setting_add(s, "layer norm epsilon", "%.17g", c->layer_norm_eps);
+    kmf_setting_add(s, "specials", "%d", c->specials);
     if (t->compares || c->composition > 0)
-        SETTING("composition", "%zu", c->composition);
-    SETTING("parameters", "%" PRIu64, t->model->n_parameters);
-    SETTING("checksum of the vocabulary", "%08" PRIx32, vocabulary_sum(t->model->vocab));
-    SETTING("stride", "%zu", c->stride);
-    SETTING("window", "%zu", c->window);
+        kmf_setting_add(s, "composition", "%zu", c->composition);
+    kmf_setting_add(s, "parameters", "%" PRIu64, t->model->n_parameters);
+    kmf_setting_add(s, "checksum of the vocabulary", "%08" PRIx32,
+                    vocabulary_sum(t->model->vocab));
+    kmf_setting_add(s, "stride", "%zu", c->stride);
+    kmf_setting_add(s, "window", "%zu", c->window);
     if (o->seconds > 0)
-        SETTING("time", "%.17g", o->seconds);
+        kmf_setting_add(s, "time", "%.17g", o->seconds);
     else if (o->epochs > 0)
-        SETTING("epochs", "%.17g", o->epochs);
+        kmf_setting_add(s, "epochs", "%.17g", o->epochs);
     else
-        SETTING("steps", "%" PRIu64, t->steps);
-    SETTING("mask rate", "%.17g", t->spans.rate);
-    SETTING("shortest span", "%zu", t->spans.span_min);
-    SETTING("longest span", "%zu", t->spans.span_max);
-    SETTING("masked spans", "%.17g", t->spans.p_mask);
-    SETTING("random spans", "%.17g", t->spans.p_random);
-    SETTING("softmask", "%.17g", o->soft_weight);
+        kmf_setting_add(s, "steps", "%" PRIu64, t->steps);
+    kmf_setting_add(s, "mask rate", "%.17g", t->spans.rate);
+    kmf_setting_add(s, "shortest span", "%zu", t->spans.span_min);
+    kmf_setting_add(s, "longest span", "%zu", t->spans.span_max);
+    kmf_setting_add(s, "masked spans", "%.17g", t->spans.p_mask);
+    kmf_setting_add(s, "random spans", "%.17g", t->spans.p_random);
+    kmf_setting_add(s, "softmask", "%.17g", o->soft_weight);
     if (t->compares) {
-        SETTING("parts", "%s", kmf_parts_names[c->parts]);
-        SETTING("sources", "%s", kmf_sources_names[o->sources]);
-        SETTING("shortest window", "%zu", t->pairs.length_min);
-        SETTING("longest window", "%zu", t->pairs.length_max);
-        SETTING("all of a source positive", "%d", o->all_positives != 0);
-        SETTING("near", "%.17g", o->near);
-        SETTING("distance", "%zu", o->distance);
-        SETTING("mutations", "%.17g", o->mutations);
-        SETTING("drift", "%.17g", o->drift);
-        SETTING("drift rate", "%.17g", o->drift_rate);
-        SETTING("temperature", "%.17g", o->temperature);
-        SETTING("hardness", "%.17g", o->hardness);
-        SETTING("mix", "%.17g", o->mix);
-        SETTING("weight of the contrastive loss", "%.17g", o->contrast);
-        SETTING("pooling", "%s", kmf_pooling_names[c->pooling]);
+        kmf_setting_add(s, "parts", "%s", kmf_parts_names[c->parts]);
+        kmf_setting_add(s, "sources", "%s", kmf_sources_names[o->sources]);
+        kmf_setting_add(s, "shortest window", "%zu", t->pairs.length_min);
+        kmf_setting_add(s, "longest window", "%zu", t->pairs.length_max);
+        kmf_setting_add(s, "all of a source positive", "%d", o->all_positives != 0);
+        kmf_setting_add(s, "near", "%.17g", o->near);
+        kmf_setting_add(s, "distance", "%zu", o->distance);
+        kmf_setting_add(s, "mutations", "%.17g", o->mutations);
+        kmf_setting_add(s, "drift", "%.17g", o->drift);
+        kmf_setting_add(s, "drift rate", "%.17g", o->drift_rate);
+        kmf_setting_add(s, "temperature", "%.17g", o->temperature);
+        kmf_setting_add(s, "hardness", "%.17g", o->hardness);
+        kmf_setting_add(s, "mix", "%.17g", o->mix);
+        kmf_setting_add(s, "weight of the contrastive loss", "%.17g", o->contrast);
+        kmf_setting_add(s, "pooling", "%s", kmf_pooling_names[c->pooling]);
     }
-    SETTING("batch", "%zu", o->batch);
-    SETTING("shards", "%zu", o->shards);
-    SETTING("accumulate", "%zu", o->accumulate);
-    SETTING("precision", "%s", kmf_precision_names[o->precision]);
-    SETTING("dropout", "%.17g", o->dropout);
-    SETTING("lr", "%.17g", o->rate);
-    SETTING("warmup", "%.17g", o->warmup);
-    SETTING("schedule", "%s", kmf_schedule_names[o->schedule]);
-    SETTING("decay", "%.17g", o->decay);
-    SETTING("beta1", "%.17g", o->beta1);
-    SETTING("beta2", "%.17g", o->beta2);
-    SETTING("epsilon", "%.17g", o->epsilon);
-    SETTING("clip", "%.17g", o->clip);
-    SETTING("seed", "%" PRIu64, o->seed);
-    SETTING("checksum of the first weights", "%08" PRIx32, t->first_weights);
-    SETTING("validation every", "%" PRIu64, o->val_every);
-    SETTING("validation windows", "%" PRIu64, t->n_held);
-    SETTING("bases", "%" PRIu64, info.parts[KMF_GENOME_TRAIN].kept);
-    SETTING("held-out bases", "%" PRIu64, info.parts[KMF_GENOME_HELD].kept);
-    SETTING("checksum of the inputs", "%08" PRIx32, info.checksum);
+    kmf_setting_add(s, "batch", "%zu", o->batch);
+    kmf_setting_add(s, "shards", "%zu", o->shards);
+    kmf_setting_add(s, "accumulate", "%zu", o->accumulate);
+    kmf_setting_add(s, "precision", "%s", kmf_precision_names[o->precision]);
+    kmf_setting_add(s, "dropout", "%.17g", o->dropout);
+    kmf_setting_add(s, "lr", "%.17g", o->rate);
+    kmf_setting_add(s, "warmup", "%.17g", o->warmup);
+    kmf_setting_add(s, "schedule", "%s", kmf_schedule_names[o->schedule]);
+    kmf_setting_add(s, "decay", "%.17g", o->decay);
+    kmf_setting_add(s, "beta1", "%.17g", o->beta1);
+    kmf_setting_add(s, "beta2", "%.17g", o->beta2);
+    kmf_setting_add(s, "epsilon", "%.17g", o->epsilon);
+    kmf_setting_add(s, "clip", "%.17g", o->clip);
+    kmf_setting_add(s, "seed", "%" PRIu64, o->seed);
+    kmf_setting_add(s, "checksum of the first weights", "%08" PRIx32, t->first_weights);
+    kmf_setting_add(s, "validation every", "%" PRIu64, o->val_every);
+    kmf_setting_add(s, "validation windows", "%" PRIu64, t->n_held);
+    kmf_setting_add(s, "bases", "%" PRIu64, info.parts[KMF_GENOME_TRAIN].kept);
+    kmf_setting_add(s, "held-out bases", "%" PRIu64, info.parts[KMF_GENOME_HELD].kept);
+    kmf_setting_add(s, "checksum of the inputs", "%08" PRIx32, info.checksum);
     if (t->compares)
-        SETTING("checksum of the sources", "%08" PRIx32, sources_sum(t->genome));
-#undef SETTING
-    return n;
+        kmf_setting_add(s, "checksum of the sources", "%08" PRIx32, sources_sum(t->genome));
 }
 
 int kmf_pretrain_agree(const kmf_pretrain *t, kmf_err *err)
 {
-    kmf_setting settings[KMF_SAVED_SETTINGS];
-    size_t n = settings_of(t, settings);
+    kmf_settings settings = {0};
     const char *name = NULL;
     uint32_t weights = (uint32_t)crc32_z(crc32(0, NULL, 0), (const Bytef *)t->model->slab,
                                          t->slots.total * sizeof *t->model->slab);
-    for (size_t i = 0; i < n && !name; i++) {
-        const char *value = settings[i].value;
+    add_settings(&settings, t);
+    for (size_t i = 0; i < settings.n && !name; i++) {
+        const char *value = settings.list[i].value;
         uLong sum = crc32_z(crc32(0, NULL, 0), (const Bytef *)value, strlen(value));
         if (!kmf_ranks_agree(sum))
-            name = settings[i].name;
+            name = settings.list[i].name;
     }
     if (!name && !kmf_ranks_agree(t->step))
         name = "the step that is gone on from";
@@ -164,16 +155,16 @@ static bool is_sound(const void *training)
     return t->step <= t->steps && t->val_every > 0;
 }
 
-static kmf_checkpoint checkpoint_of(const kmf_pretrain *t,
-                                    kmf_setting settings[KMF_SAVED_SETTINGS],
+static kmf_checkpoint checkpoint_of(const kmf_pretrain *t, kmf_settings *settings,
                                     kmf_saved_array arrays[N_ARRAYS])
 {
+    add_settings(settings, t);
     arrays[0] = (kmf_saved_array){"weights", t->model->slab, 1, t->slots.total};
     arrays[1] = (kmf_saved_array){"m", t->m, 1, t->slots.total};
     arrays[2] = (kmf_saved_array){"v", t->v, 1, t->slots.total};
     return (kmf_checkpoint){.kind = "pretrain",
-                            .settings = settings,
-                            .n_settings = settings_of(t, settings),
+                            .settings = settings->list,
+                            .n_settings = settings->n,
                             .arrays = arrays,
                             .n_arrays = N_ARRAYS,
                             .progress = progress,
@@ -183,21 +174,21 @@ static kmf_checkpoint checkpoint_of(const kmf_pretrain *t,
 
 int kmf_pretrain_save(const kmf_pretrain *trainer, const char *path, kmf_err *err)
 {
-    kmf_setting settings[KMF_SAVED_SETTINGS];
+    kmf_settings settings = {0};
     kmf_saved_array arrays[N_ARRAYS];
     if (kmf_pretrain_check_begun(trainer, err) < 0)
         return KMF_EINVAL;
-    kmf_checkpoint checkpoint = checkpoint_of(trainer, settings, arrays);
+    kmf_checkpoint checkpoint = checkpoint_of(trainer, &settings, arrays);
     return kmf_checkpoint_write(&checkpoint, trainer, path, err);
 }
 
 int kmf_pretrain_load(kmf_pretrain *trainer, const char *path, kmf_err *err)
 {
-    kmf_setting settings[KMF_SAVED_SETTINGS];
+    kmf_settings settings = {0};
     kmf_saved_array arrays[N_ARRAYS];
     if (kmf_pretrain_check_begun(trainer, err) < 0)
         return KMF_EINVAL;
-    kmf_checkpoint checkpoint = checkpoint_of(trainer, settings, arrays);
+    kmf_checkpoint checkpoint = checkpoint_of(trainer, &settings, arrays);
     checkpoint.other_kernels = &trainer->other_kernels;
     return kmf_checkpoint_read(&checkpoint, trainer, path, err);
 }

@@ -13,7 +13,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #define NOISE_POWER 0.75
@@ -397,40 +396,6 @@ void kmf_word2vec_information(const kmf_word2vec *trainer, kmf_word2vec_state *s
         .bytes = table_bytes(t) + kmf_corpus_bytes(t->corpus),
         .threads = t->opts.threads,
         .other_kernels = t->other_kernels};
-}
-
-void kmf_word2vec_settings(const kmf_word2vec *trainer,
-                           kmf_setting settings[KMF_WORD2VEC_SETTINGS])
-{
-    const kmf_word2vec_options *o = &trainer->opts;
-    kmf_corpus_info info;
-    kmf_corpus_information(trainer->corpus, &info);
-    size_t n = 0;
-#define SETTING(label, ...)                                                 \
-    do {                                                                    \
-        settings[n].name = (label);                                         \
-        snprintf(settings[n].value, sizeof settings[n].value, __VA_ARGS__); \
-        n++;                                                                \
-    } while (0)
-    SETTING("scheme", "1");
-    SETTING("alphabet", "%s", kmf_alphabet_names[o->alphabet]);
-    SETTING("k_min", "%d", o->k_min);
-    SETTING("k_max", "%d", o->k_max);
-    SETTING("strand", "%s", kmf_word_strand_names[o->strand]);
-    SETTING("stride", "%zu", o->stride);
-    SETTING("frames", "%d", o->frames != 0);
-    SETTING("dim", "%zu", o->dim);
-    SETTING("window", "%d", o->window);
-    SETTING("negative", "%d", o->negative);
-    SETTING("cbow", "%d", o->cbow != 0);
-    SETTING("sample", "%.17g", o->sample);
-    SETTING("alpha", "%.17g", o->alpha);
-    SETTING("epochs", "%d", o->epochs);
-    SETTING("seed", "%" PRIu64, o->seed);
-    SETTING("letters of the inputs", "%" PRIu64, info.kept);
-    SETTING("segments of the inputs", "%" PRIu64, info.segments);
-    SETTING("checksum of the inputs", "%08" PRIx32, info.checksum);
-#undef SETTING
 }
 
 /* ---------------------------------------------------------------- the result ------------ */

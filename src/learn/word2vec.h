@@ -53,11 +53,4 @@ uint64_t kmf_word2vec_steps(const kmf_word2vec *trainer);
 /* The learning rate of a step. */
 double kmf_word2vec_alpha(const kmf_word2vec *trainer, uint64_t step);
 
-/* Every setting that changes the result, for checkpoints and provenance. */
-#define KMF_WORD2VEC_SETTINGS 18
-
-/* Fills settings[] in a fixed order. */
-void kmf_word2vec_settings(const kmf_word2vec *trainer,
-                           kmf_setting settings[KMF_WORD2VEC_SETTINGS]);
-
 #endif
