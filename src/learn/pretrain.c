@@ -21,13 +21,16 @@
 #include "nn/composition.h"
 #include "seq/par.h"
 
+#include <float.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 #include <zlib.h>
 
 #define STEPS_MAX 1e15
-#define SHORTEST 16 /* bases: shorter runs tell nothing */
+#define ABOVE_0 DBL_TRUE_MIN /* the least number above it */
+#define SHORTEST 16          /* bases: shorter runs tell nothing */
 
 const char *const kmf_schedule_names[] = {"cosine", "linear", "constant", NULL};
 const char *const kmf_words_start_names[] = {"letters", "random", "tetramers", NULL};
@@ -73,9 +76,18 @@ void kmf_pretrain_options_default(kmf_pretrain_options *opts)
 
 /* ---------------------------------------------------------------- options ---------------- */
 
-static bool in_range(double x, double least, double most)
+typedef struct bounds {
+    double value, least, most;
+    const char *message;
+} bounds;
+
+/* NaN is out of all bounds. */
+static int check_bounds(const bounds *list, size_t n, kmf_err *err)
 {
-    return x >= least && x <= most;
+    for (size_t i = 0; i < n; i++)
+        if (!(list[i].value >= list[i].least && list[i].value <= list[i].most))
+            return kmf_fail(err, KMF_EINVAL, "%s", list[i].message);
+    return 0;
 }
 
 static int check_comparison(const kmf_pretrain_options *o, kmf_err *err)
@@ -88,30 +100,22 @@ static int check_comparison(const kmf_pretrain_options *o, kmf_err *err)
         return kmf_fail(err, KMF_EINVAL, "batch: two pairs, 4 windows, at least");
     if (o->batch > 65536)
         return kmf_fail(err, KMF_EINVAL, "batch: to 65536 windows in pairs");
-    if (o->sources < KMF_SOURCES_INPUT || o->sources > KMF_SOURCES_RECORD)
-        return kmf_fail(err, KMF_EINVAL, "sources: unknown");
     if (o->length_min > o->length_max)
         return kmf_fail(err, KMF_EINVAL, "length: %zu is more than %zu", o->length_min,
                         o->length_max);
-    if (!in_range(o->near, 0, 1))
-        return kmf_fail(err, KMF_EINVAL, "near: from 0 to 1");
-    if (o->distance < 1 || o->distance > (size_t)1 << 40)
-        return kmf_fail(err, KMF_EINVAL, "distance: from 1 to 2^40 bases");
-    if (!in_range(o->mutations, 0, 0.5))
-        return kmf_fail(err, KMF_EINVAL, "mutations: from 0 to 0.5");
-    if (!in_range(o->drift, 0, 1))
-        return kmf_fail(err, KMF_EINVAL, "drift: from 0 to 1");
-    if (!in_range(o->drift_rate, 0, 0.5))
-        return kmf_fail(err, KMF_EINVAL, "drift-rate: from 0 to 0.5");
-    if (!in_range(o->temperature, 0.001, 10))
-        return kmf_fail(err, KMF_EINVAL, "temperature: from 0.001 to 10");
-    if (!in_range(o->hardness, 0, 10))
-        return kmf_fail(err, KMF_EINVAL, "hardness: from 0 to 10");
-    if (!in_range(o->mix, 0, 1))
-        return kmf_fail(err, KMF_EINVAL, "mix: from 0 to 1");
-    if (!(o->contrast > 0 && o->contrast <= 1000))
-        return kmf_fail(err, KMF_EINVAL, "contrast: above 0, to 1000");
-    return 0;
+    const bounds list[] = {
+        {o->sources, KMF_SOURCES_INPUT, KMF_SOURCES_RECORD, "sources: unknown"},
+        {o->near, 0, 1, "near: from 0 to 1"},
+        {(double)o->distance, 1, 0x1p40, "distance: from 1 to 2^40 bases"},
+        {o->mutations, 0, 0.5, "mutations: from 0 to 0.5"},
+        {o->drift, 0, 1, "drift: from 0 to 1"},
+        {o->drift_rate, 0, 0.5, "drift-rate: from 0 to 0.5"},
+        {o->temperature, 0.001, 10, "temperature: from 0.001 to 10"},
+        {o->hardness, 0, 10, "hardness: from 0 to 10"},
+        {o->mix, 0, 1, "mix: from 0 to 1"},
+        {o->contrast, ABOVE_0, 1000, "contrast: above 0, to 1000"},
+    };
+    return check_bounds(list, sizeof list / sizeof *list, err);
 }
 
 static int check_options(const kmf_pretrain_options *o, kmf_err *err)
@@ -135,41 +139,32 @@ static int check_options(const kmf_pretrain_options *o, kmf_err *err)
         return kmf_fail(err, KMF_EINVAL,
                         "batch: %zu windows cannot be cut into %zu shards of %zu pieces",
                         o->batch, o->shards, o->accumulate);
-    if (!in_range(o->dropout, 0, 0.9))
-        return kmf_fail(err, KMF_EINVAL, "dropout: from 0 to 0.9");
-    if (!(o->rate > 0 && o->rate <= 1))
-        return kmf_fail(err, KMF_EINVAL, "lr: above 0, to 1");
-    if (o->schedule < KMF_SCHEDULE_COSINE || o->schedule > KMF_SCHEDULE_CONSTANT)
-        return kmf_fail(err, KMF_EINVAL, "schedule: unknown");
-    if (o->parts > KMF_PARTS_STATES_COMPOSITION)
-        return kmf_fail(err, KMF_EINVAL, "parts: unknown");
     if (o->composition > KMF_COMPOSITION_MAX)
         return kmf_fail(err, KMF_EINVAL, "composition: to %zu numbers", KMF_COMPOSITION_MAX);
-    if (o->words < KMF_WORDS_LETTERS || o->words > KMF_WORDS_TETRAMERS)
-        return kmf_fail(err, KMF_EINVAL, "words: unknown");
-    if (o->precision != KMF_PRECISION_F32 && o->precision != KMF_PRECISION_BF16)
-        return kmf_fail(err, KMF_EINVAL, "precision: f32 or bf16");
-    if (!in_range(o->warmup, 0, 1))
-        return kmf_fail(err, KMF_EINVAL, "warmup: from 0 to 1");
-    if (!in_range(o->decay, 0, 1))
-        return kmf_fail(err, KMF_EINVAL, "decay: from 0 to 1");
-    if (!in_range(o->beta1, 0, 0.99999) || !in_range(o->beta2, 0, 0.9999999))
-        return kmf_fail(err, KMF_EINVAL, "beta1, beta2: from 0 to below 1");
-    if (!(o->epsilon > 0 && o->epsilon <= 1))
-        return kmf_fail(err, KMF_EINVAL, "epsilon: above 0, to 1");
-    if (!in_range(o->clip, 0, 1e9))
-        return kmf_fail(err, KMF_EINVAL, "clip: 0 (none) or above");
-    if (!in_range(o->soft_weight, 0, 1))
-        return kmf_fail(err, KMF_EINVAL, "softmask: from 0 to 1");
-    if (!in_range(o->held_fraction, 0, 0.5))
-        return kmf_fail(err, KMF_EINVAL, "val-fraction: from 0 to 0.5");
-    if (o->val_windows < 1 || o->val_windows > 10000000)
-        return kmf_fail(err, KMF_EINVAL, "val-windows: from 1 to 10000000");
     if (o->threads < 0 || o->threads > KMF_THREADS_MAX)
         return kmf_fail(err, KMF_EINVAL, "threads: from 1 to %d", KMF_THREADS_MAX);
-    if (o->objective < KMF_OBJECTIVE_MASKED || o->objective > KMF_OBJECTIVE_BOTH)
-        return kmf_fail(err, KMF_EINVAL, "objective: unknown");
-    return o->objective == KMF_OBJECTIVE_MASKED ? 0 : check_comparison(o, err);
+    const bounds list[] = {
+        {o->dropout, 0, 0.9, "dropout: from 0 to 0.9"},
+        {o->rate, ABOVE_0, 1, "lr: above 0, to 1"},
+        {o->schedule, KMF_SCHEDULE_COSINE, KMF_SCHEDULE_CONSTANT, "schedule: unknown"},
+        {o->parts, INT_MIN, KMF_PARTS_STATES_COMPOSITION, "parts: unknown"},
+        {o->words, KMF_WORDS_LETTERS, KMF_WORDS_TETRAMERS, "words: unknown"},
+        {o->precision, KMF_PRECISION_F32, KMF_PRECISION_BF16, "precision: f32 or bf16"},
+        {o->warmup, 0, 1, "warmup: from 0 to 1"},
+        {o->decay, 0, 1, "decay: from 0 to 1"},
+        {o->beta1, 0, 0.99999, "beta1, beta2: from 0 to below 1"},
+        {o->beta2, 0, 0.9999999, "beta1, beta2: from 0 to below 1"},
+        {o->epsilon, ABOVE_0, 1, "epsilon: above 0, to 1"},
+        {o->clip, 0, 1e9, "clip: 0 (none) or above"},
+        {o->soft_weight, 0, 1, "softmask: from 0 to 1"},
+        {o->held_fraction, 0, 0.5, "val-fraction: from 0 to 0.5"},
+        {(double)o->val_windows, 1, 10000000, "val-windows: from 1 to 10000000"},
+        {o->objective, KMF_OBJECTIVE_MASKED, KMF_OBJECTIVE_BOTH, "objective: unknown"},
+    };
+    int status = check_bounds(list, sizeof list / sizeof *list, err);
+    if (status < 0 || o->objective == KMF_OBJECTIVE_MASKED)
+        return status;
+    return check_comparison(o, err);
 }
 
 /* ---------------------------------------------------------------- the model -------------- */
