@@ -159,6 +159,12 @@ typedef struct cli_usage {
 int cli_parse(const cli *run, const cli_option *table, const cli_usage *usage, int argc,
               char **argv, int *first);
 
+/*
+ * Reads "5" or "9-12" at text, numbers up to limit; a single one is both. Returns what follows, or
+ * NULL if it is neither.
+ */
+const char *cli_read_range(const char *text, uint64_t limit, uint64_t *first, uint64_t *last);
+
 /* The text of a help: `text`, then a line for each command of a list. Returns `to`. */
 const char *cli_list_commands(char *to, size_t cap, const char *text, const cli_command *list);
 /* What a command does that was called without one of its sub-commands: its help, or refuse. */

@@ -87,14 +87,8 @@ static int parse(cli *run, logits_args *a, int argc, char **argv, int *first)
 /* "9-12" or "5" at text; NULL if it is neither, else what follows. */
 static const char *parse_span(span *s, const char *text)
 {
-    char *end;
-    if (*text < '0' || *text > '9')
-        return NULL;
-    s->beg = strtoull(text, &end, 10);
-    s->end = s->beg;
-    if (*end == '-' && end[1] >= '0' && end[1] <= '9')
-        s->end = strtoull(end + 1, &end, 10);
-    if (s->beg == 0 || s->end < s->beg || s->end == UINT64_MAX)
+    const char *end = cli_read_range(text, UINT64_MAX - 1, &s->beg, &s->end);
+    if (!end || s->beg == 0 || s->end < s->beg)
         return NULL;
     s->beg--;
     return end;

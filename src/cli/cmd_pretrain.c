@@ -220,12 +220,12 @@ static int parse_time(cli *run, pretrain_args *a)
 /* "3" or "1-6". */
 static int parse_range(cli *run, const char *option, const char *text, size_t *min, size_t *max)
 {
-    int n = 0;
-    int fields = sscanf(text, "%7zu%n-%7zu%n", min, &n, max, &n);
-    if (fields == 1)
-        *max = *min;
-    if (fields < 1 || text[n] != '\0' || strspn(text, "0123456789-") != strlen(text))
+    uint64_t first, last;
+    const char *end = cli_read_range(text, 9999999, &first, &last);
+    if (!end || *end != '\0')
         return cli_wrong(run, "%s: write N, or MIN-MAX; got '%s'", option, text);
+    *min = (size_t)first;
+    *max = (size_t)last;
     return -1;
 }
 

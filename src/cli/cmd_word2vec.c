@@ -96,12 +96,12 @@ static int parse(cli *run, word2vec_args *a, int argc, char **argv, int *first)
 /* "6" or "3-8". */
 static int parse_k(cli *run, word2vec_args *a)
 {
-    int n = 0;
-    int fields = sscanf(a->k, "%3d%n-%3d%n", &a->opts.k_min, &n, &a->opts.k_max, &n);
-    if (fields == 1)
-        a->opts.k_max = a->opts.k_min;
-    if (fields < 1 || a->k[n] != '\0' || strspn(a->k, "0123456789-") != strlen(a->k))
+    uint64_t min, max;
+    const char *end = cli_read_range(a->k, 999, &min, &max);
+    if (!end || *end != '\0')
         return cli_wrong(run, "--kmer: write K, or KMIN-KMAX; got '%s'", a->k);
+    a->opts.k_min = (int)min;
+    a->opts.k_max = (int)max;
     return -1;
 }
 

@@ -261,6 +261,17 @@ static int store(const cli *run, const cli_option *row, const char *text)
     return leave;
 }
 
+const char *cli_read_range(const char *text, uint64_t limit, uint64_t *first, uint64_t *last)
+{
+    char *end;
+    if (!isdigit((unsigned char)*text))
+        return NULL;
+    *first = *last = strtoull(text, &end, 10);
+    if (*end == '-' && isdigit((unsigned char)end[1]))
+        *last = strtoull(end + 1, &end, 10);
+    return *first <= limit && *last <= limit ? end : NULL;
+}
+
 /* ---------------------------------------------------------------- parsing --------------- */
 
 static const cli_option *find_short(const cli_option *table, int letter)
