@@ -7,6 +7,7 @@
 
 #include "base/barrier.h"
 #include "base/err.h"
+#include "base/groups.h"
 #include "base/mem.h"
 #include "base/rounds.h"
 #include "checked.h"
@@ -194,6 +195,7 @@ static int quota(const char *membership)
 
 START_TEST(the_tightest_quota_on_the_way_to_the_root_counts)
 {
+    strcpy(dir + sizeof dir - 7, "XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(dir));
     make_dir("a");
     make_dir("a/b");
@@ -223,6 +225,48 @@ START_TEST(the_tightest_quota_on_the_way_to_the_root_counts)
     ck_assert_int_eq(quota("4:cpu:/job\n0::/a/b\n"), 2);
     ck_assert_int_eq(quota("no colon at all\n"), 0);
     ck_assert_int_eq(kmf_cores_quota("/nonexistent", dir), 0);
+    char command[64];
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
+static double memory(const char *membership)
+{
+    char path[256];
+    write_file("membership", membership);
+    snprintf(path, sizeof path, "%s/membership", dir);
+    return kmf_group_memory(path, dir);
+}
+
+START_TEST(the_least_memory_on_the_way_to_the_root_counts)
+{
+    strcpy(dir + sizeof dir - 7, "XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    make_dir("a");
+    make_dir("a/b");
+    make_dir("memory");
+    make_dir("memory/job");
+
+    ck_assert(memory("0::/a/b\n") == 0);
+    write_file("a/b/memory.max", "max\n");
+    ck_assert(memory("0::/a/b\n") == 0);
+    write_file("a/memory.max", "8589934592\n");
+    ck_assert(memory("0::/a/b\n") == 8589934592);
+    write_file("a/b/memory.max", "1073741824\n");
+    ck_assert(memory("0::/a/b\n") == 1073741824);
+    ck_assert(memory("0::/a\n") == 8589934592);
+    ck_assert(memory("0::/of/another/host\n") == 0);
+
+    write_file("memory/job/memory.limit_in_bytes", "9223372036854771712\n"); /* none */
+    ck_assert(memory("5:memory:/job\n4:cpu,cpuacct:/job\n") == 0);
+    write_file("memory/job/memory.limit_in_bytes", "536870912\n");
+    ck_assert(memory("5:memory:/job\n4:cpu,cpuacct:/job\n") == 536870912);
+    ck_assert(memory("5:cpu:/job\n0::/a/b\n") == 1073741824);
+
+    long pages = sysconf(_SC_PHYS_PAGES);
+    ck_assert_uint_gt(kmf_memory_here(), 0);
+    ck_assert_uint_le(kmf_memory_here(), (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE));
     char command[64];
     snprintf(command, sizeof command, "rm -r %s", dir);
     ck_assert_int_eq(system(command), 0);
@@ -521,6 +565,7 @@ int main(void)
     tcase_add_test(tc, a_pool_has_1_to_1024_threads);
     tcase_add_test(tc, pool_and_queue_report_that_memory_is_short);
     tcase_add_test(tc, the_tightest_quota_on_the_way_to_the_root_counts);
+    tcase_add_test(tc, the_least_memory_on_the_way_to_the_root_counts);
     tcase_add_test(tc, threads_default_to_the_affinity_mask_and_slurm);
     tcase_add_test(tc, the_digest_is_that_of_rfc_1321);
     tcase_add_test(tc, each_item_is_worked_off_once_by_the_pool_and_the_caller);

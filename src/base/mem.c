@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define CACHE_LINE 64
 #define HUGE_PAGE ((size_t)2 << 20)
@@ -200,13 +199,6 @@ int kmf_grow(void *p, size_t *cap, size_t need, size_t size, kmf_err *err)
     memcpy(p, &q, sizeof q);
     *cap = new_cap;
     return 0;
-}
-
-uint64_t kmf_memory_here(void)
-{
-    long pages = sysconf(_SC_PHYS_PAGES);
-    long page = sysconf(_SC_PAGESIZE);
-    return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : UINT64_MAX;
 }
 
 void kmf_text_free(char *text)

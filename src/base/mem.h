@@ -66,9 +66,6 @@ void kmf_discard(void *p, size_t bytes);
  */
 int kmf_grow(void *p, size_t *cap, size_t need, size_t size, kmf_err *err) KMF_MUST_CHECK;
 
-/* Bytes of memory that this machine has; UINT64_MAX where the system does not tell. */
-uint64_t kmf_memory_here(void);
-
 /* For tests: the n-th allocation from now (1 = the next) fails, once. 0 turns it off. */
 void kmf_mem_fail_at(size_t n);
 /* For tests: allocations since the last kmf_mem_fail_at. */

@@ -13,6 +13,7 @@
 #include "learn/pretrain.h"
 
 #include "base/err.h"
+#include "base/groups.h"
 #include "base/mem.h"
 #include "learn/firstwords.h"
 #include "learn/markov.h"
@@ -538,7 +539,7 @@ static int check_memory(const kmf_pretrain *t, kmf_err *err)
     if (t->bytes > here)
         return kmf_fail(
             err, KMF_ENOMEM,
-            "%.1f GB of memory are needed, and this machine has %.1f: take a "
+            "%.1f GB of memory are needed, and there are %.1f: take a "
             "smaller batch or window, accumulate, or recompute%s",
             1e-9 * (double)t->bytes, 1e-9 * (double)here,
             t->compares ? ", or look at fewer held-out windows, of which all pairs are compared"

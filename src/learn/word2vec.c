@@ -6,6 +6,7 @@
 #include "learn/word2vec.h"
 
 #include "base/err.h"
+#include "base/groups.h"
 #include "base/mem.h"
 #include "model/vectors.h"
 #include "seq/par.h"
@@ -259,8 +260,8 @@ static int check_memory(const kmf_word2vec *t, kmf_err *err)
     if (bytes > here)
         return kmf_fail(err, KMF_ENOMEM,
                         "%" PRIu32
-                        " words of %zu numbers need %.1f GB of memory, and this machine "
-                        "has %.1f: a shorter k or a smaller dim",
+                        " words of %zu numbers need %.1f GB of memory, and there are "
+                        "%.1f: a shorter k or a smaller dim",
                         t->lexicon.n, t->opts.dim, 1e-9 * (double)bytes, 1e-9 * (double)here);
     return 0;
 }
