@@ -16,6 +16,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -41,8 +42,8 @@ struct kmf_reader {
     kmf_regions *regions; /* owned */
     int file;             /* the descriptor of the whole file; -1: none */
     char *name;           /* owned; of that file */
-    int watched;          /* the same, or standard input's, if it is a regular file; -1: none */
-    off_t size;           /* of that one when it was opened */
+    int watched; /* owned; of the same, or standard input, if a regular file; -1: none */
+    off_t size;  /* of that one when it was opened */
     kmf_reader_stats stats;
     bool by_record;   /* kmf_reader_next was called */
     bool as_text;     /* kmf_reader_fill was called */
@@ -149,7 +150,8 @@ static int attach(kmf_reader *r, hFILE *file, const char *name, const char *refe
     /* '>' begins a FASTA, even if what follows has the tabs of a SAM without a header */
     bool fasta = format.format == sam && first_letter(file) == '>';
     if (!fasta && (format.format == sam || format.format == bam || format.format == cram)) {
-        r->aligned = kmf_aligned_open(file, name, reference, pool, err);
+        r->aligned =
+            kmf_aligned_open(file, r->file >= 0 ? r->watched : -1, name, reference, pool, err);
         return r->aligned ? 0 : KMF_EFORMAT;
     }
     kmf_bytes *bytes = kmf_bytes_open(file, pool, err);
@@ -172,8 +174,12 @@ static int attach_path(kmf_reader *r, const char *path, const char *reference, k
         return KMF_EIO;
     int source = r->file >= 0 ? r->file : STDIN_FILENO;
     if (fstat(source, &st) == 0 && S_ISREG(st.st_mode)) {
-        r->watched = source;
+        r->watched = fcntl(source, F_DUPFD_CLOEXEC, 0);
         r->size = st.st_size;
+        if (r->watched < 0) {
+            hclose_abruptly(file);
+            return kmf_fail(err, KMF_EIO, "%s: %s", r->name, strerror(errno));
+        }
     }
     return attach(r, file, r->name, reference, pool, table, err);
 }
@@ -330,6 +336,8 @@ void kmf_reader_close(kmf_reader *r)
     kmf_textseq_close(r->text);
     kmf_aligned_close(r->aligned);
     kmf_regions_close(r->regions);
+    if (r->watched >= 0)
+        close(r->watched);
     kmf_free(r->name);
     kmf_free(r);
 }
