@@ -605,6 +605,29 @@ START_TEST(a_counter_gives_its_table_away_once)
 }
 END_TEST
 
+START_TEST(a_reader_is_counted_once)
+{
+    kmf_count_options o;
+    kmf_counts_info info;
+    kmf_record rec;
+    kmf_count_options_default(&o);
+    kmf_counter *c = kmf_counter_new(&o, NULL);
+    kmf_reader *twice = kmf_reader_open_memory(">a\nACGTACGT\n", 12, NULL, NULL);
+    kmf_reader *begun = kmf_reader_open_memory(">a\nACGTACGT\n", 12, NULL, NULL);
+    ck_assert_int_eq(kmf_counter_read(c, twice, NULL), 0);
+    ck_assert_int_eq(kmf_counter_read(c, twice, NULL), KMF_EINVAL);
+    ck_assert_int_eq(kmf_reader_next(begun, &rec, NULL), 1);
+    ck_assert_int_eq(kmf_counter_read(c, begun, NULL), KMF_EINVAL);
+    kmf_counts *counts = kmf_counter_finish(c, NULL);
+    kmf_counts_information(counts, &info);
+    ck_assert(info.inputs == 1 && info.records == 1 && info.kmers == 3);
+    kmf_counts_free(counts);
+    kmf_reader_close(twice);
+    kmf_reader_close(begun);
+    kmf_counter_free(c);
+}
+END_TEST
+
 START_TEST(a_reader_that_fails_fails_the_count)
 {
     static const char file[] = ">a\nACGTACGT\n>b\nACG1\n";
@@ -729,6 +752,7 @@ int main(void)
     tcase_add_test(c, a_table_that_cannot_be_saved_leaves_no_file);
     tcase_add_test(c, options_out_of_range_are_refused);
     tcase_add_test(c, a_counter_gives_its_table_away_once);
+    tcase_add_test(c, a_reader_is_counted_once);
     tcase_add_test(c, a_reader_that_fails_fails_the_count);
     tcase_add_test(c, every_allocation_may_fail);
     tcase_add_test(c, an_empty_count_is_an_empty_table);

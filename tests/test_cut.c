@@ -280,6 +280,7 @@ START_TEST(settings_out_of_range_are_refused)
         {.stride = 1, .window = 2, .specials = 1},
         {.stride = 1, .window = ((size_t)1 << 24) + 1},
         {.stride = 1, .window = 6, .specials = 1, .overlap = 3},
+        {.stride = 1, .window = 6, .exact = (kmf_exact)(KMF_EXACT_WHOLE + 1)},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         kmf_err err = {0};

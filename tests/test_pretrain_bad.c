@@ -193,6 +193,20 @@ START_TEST(options_of_pairs_out_of_range_are_refused)
 }
 END_TEST
 
+START_TEST(a_reader_is_read_once)
+{
+    options o = small_options();
+    kmf_err err = {0};
+    kmf_pretrain *t = kmf_pretrain_new(&o, NULL);
+    kmf_reader *reader = kmf_reader_open("data/contigs.fa.gz", NULL, NULL, NULL);
+    ck_assert_int_eq(kmf_pretrain_read(t, reader, 0, NULL, NULL, NULL), 0);
+    ck_assert_int_eq(kmf_pretrain_read(t, reader, 0, NULL, NULL, &err), KMF_EINVAL);
+    ck_assert_ptr_nonnull(strstr(err.msg, "taken before"));
+    kmf_reader_close(reader);
+    kmf_pretrain_free(t);
+}
+END_TEST
+
 START_TEST(nothing_is_trained_before_the_training_begins)
 {
     kmf_err err = {0};
@@ -432,6 +446,7 @@ int main(void)
     tcase_add_test(bad, something_to_begin_with_is_asked_for);
     tcase_add_test(bad, options_out_of_range_are_refused);
     tcase_add_test(bad, options_of_pairs_out_of_range_are_refused);
+    tcase_add_test(bad, a_reader_is_read_once);
     tcase_add_test(bad, nothing_is_trained_before_the_training_begins);
     tcase_add_test(bad, one_source_is_refused);
     tcase_add_test(bad, inputs_without_anything_to_learn_from_are_refused);

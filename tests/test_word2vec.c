@@ -522,6 +522,20 @@ START_TEST(an_input_without_k_mers_is_refused)
 }
 END_TEST
 
+START_TEST(a_reader_is_read_once)
+{
+    options o = small_options();
+    kmf_err err = {0};
+    kmf_word2vec *trainer = kmf_word2vec_new(&o, NULL);
+    kmf_reader *reader = kmf_reader_open("data/contigs.fa.gz", NULL, NULL, NULL);
+    ck_assert_int_eq(kmf_word2vec_read(trainer, reader, NULL, NULL, NULL), 0);
+    ck_assert_int_eq(kmf_word2vec_read(trainer, reader, NULL, NULL, &err), KMF_EINVAL);
+    ck_assert_ptr_nonnull(strstr(err.msg, "taken before"));
+    kmf_reader_close(reader);
+    kmf_word2vec_free(trainer);
+}
+END_TEST
+
 START_TEST(nothing_is_trained_before_the_training_begins)
 {
     kmf_err err = {0};
@@ -881,6 +895,7 @@ int main(void)
     tcase_add_test(c, a_checkpoint_that_cannot_be_written_is_reported);
     tcase_add_test(c, options_out_of_range_are_refused);
     tcase_add_test(c, an_input_without_k_mers_is_refused);
+    tcase_add_test(c, a_reader_is_read_once);
     tcase_add_test(c, nothing_is_trained_before_the_training_begins);
     tcase_add_test(c, lonely_k_mers_end_as_they_began);
     tcase_add_test(c, every_allocation_may_fail);

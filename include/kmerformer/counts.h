@@ -172,7 +172,7 @@ KMF_API kmf_pool *kmf_counter_pool(kmf_counter *counter);
  */
 KMF_API int kmf_counter_add(kmf_counter *counter, const char *seq, size_t len,
                             kmf_err *err) KMF_MUST_CHECK;
-/* Counts all records of a reader from which none was taken, as one input. */
+/* Counts all records of a reader from which none was taken (else KMF_EINVAL), as one input. */
 KMF_API int kmf_counter_read(kmf_counter *counter, kmf_reader *reader,
                              kmf_err *err) KMF_MUST_CHECK;
 /*

@@ -20,6 +20,7 @@
 #include "base/mem.h"
 #include "base/search.h"
 #include "seq/dna.h"
+#include "seq/seqio.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -259,7 +260,9 @@ int kmf_genome_read(kmf_genome *genome, kmf_reader *reader, bool held_whole,
 {
     kmf_genome *g = genome;
     kmf_record rec;
-    int status;
+    int status = kmf_reader_unread(reader, err);
+    if (status < 0)
+        return status;
     uint64_t told = g->info.letters;
     g->info.inputs++;
     if (begin_source(g, err) < 0)

@@ -213,6 +213,9 @@ int kmf_plot_map(const kmf_picture *picture, const kmf_plot_rows *asked,
     err = kmf_err_or(err, &(kmf_err){0});
     *report = (kmf_plot_report){0};
     int status = kmf_rows_open(&rows, asked->vectors, err);
+    if (status == 0 && components[0] == components[1])
+        status = kmf_fail(err, KMF_EINVAL, "component %d twice: the axes of a map are two",
+                          components[0]);
     for (int i = 0; i < 2 && status == 0; i++)
         if (components[i] < 1 || (size_t)components[i] > rows.dim)
             status =

@@ -319,9 +319,16 @@ int kmf_reader_fill(kmf_reader *r, kmf_text *text, size_t want, kmf_err *err)
     return settle(r, status, err);
 }
 
+int kmf_reader_unread(const kmf_reader *r, kmf_err *err)
+{
+    if (r->by_record || r->as_text)
+        return kmf_fail(err, KMF_EINVAL, "the reader's records were taken before");
+    return 0;
+}
+
 int kmf_reader_file(const kmf_reader *r)
 {
-    return r->text && !r->by_record && !r->as_text ? r->file : -1;
+    return r->text && kmf_reader_unread(r, NULL) == 0 ? r->file : -1;
 }
 
 void kmf_reader_statistics(const kmf_reader *r, kmf_reader_stats *stats)

@@ -22,6 +22,9 @@
 int kmf_reader_fill(kmf_reader *reader, kmf_text *text, size_t want,
                     kmf_err *err) KMF_MUST_CHECK;
 
+/* 0: nothing has been asked of the reader; else KMF_EINVAL. */
+int kmf_reader_unread(const kmf_reader *reader, kmf_err *err) KMF_MUST_CHECK;
+
 /*
  * The descriptor of a file of text, plain or compressed, of which nothing has been asked for, to be
  * read by place (pread), which leaves the reader where it is; -1: there is none. Borrowed from it.

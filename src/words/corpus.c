@@ -215,7 +215,9 @@ int kmf_corpus_read(kmf_corpus *corpus, kmf_reader *reader, kmf_progress_fn *fn,
                     kmf_err *err)
 {
     kmf_text text = {0};
-    int status;
+    int status = kmf_reader_unread(reader, err);
+    if (status < 0)
+        return status;
     corpus->info.inputs++;
     while ((status = kmf_reader_fill(reader, &text, TEXT_BYTES, err)) > 0) {
         status = add_text(corpus, text.bytes, text.len, err);

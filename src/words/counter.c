@@ -394,9 +394,12 @@ int kmf_counter_read(kmf_counter *counter, kmf_reader *reader, kmf_err *err)
     size_t want = c->text_max > 2 * OVERSHOOT ? c->text_max - OVERSHOOT : c->text_max / 2;
     if (c->spent)
         return is_spent(err);
+    int status = kmf_reader_unread(reader, err);
+    if (status < 0)
+        return status;
     kmf_counts_info *info = &c->counts->info;
     const kmf_counts_info before = *info;
-    int status = flush(c, err);
+    status = flush(c, err);
     int more = 1;
     while (status == 0 && more > 0) {
         more = kmf_reader_fill(reader, &filling(c)->text, want, err);

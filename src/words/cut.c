@@ -94,6 +94,8 @@ static int check_options(const kmf_vocab *vocab, const kmf_cut_options *o, kmf_e
         return kmf_fail(err, KMF_EINVAL,
                         "ambiguous or policy: %d and %d are none of their values",
                         (int)o->ambiguous, (int)o->policy);
+    if ((unsigned)o->exact > KMF_EXACT_WHOLE)
+        return kmf_fail(err, KMF_EINVAL, "exact: %d is none of its values", (int)o->exact);
     if (o->stride < 1 || o->stride > KMF_STRIDE_MAX)
         return kmf_fail(err, KMF_EINVAL, "the stride is %zu: it must be 1 to %zu", o->stride,
                         KMF_STRIDE_MAX);
