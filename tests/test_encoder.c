@@ -21,6 +21,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static uint64_t seed = 88172645463325252u;
 
@@ -527,6 +528,36 @@ START_TEST(the_workspace_is_a_function_of_its_three_numbers)
 }
 END_TEST
 
+static long peak_kilobytes(void)
+{
+    struct rusage usage;
+    ck_assert_int_eq(getrusage(RUSAGE_SELF, &usage), 0);
+    return usage.ru_maxrss;
+}
+
+/* The tables of its angles would be 200 MB. */
+START_TEST(the_longest_sequence_takes_memory_when_it_comes)
+{
+    enum { T = 10, D = 48 };
+    kmf_err err = {0};
+    kmf_model *model = odd_model(32, D, 4, 96, &err);
+    ck_assert_msg(model != NULL, "%s", err.msg);
+    kmf_encoder *near = kmf_encoder_new(model, T, T, &err);
+    ck_assert_ptr_nonnull(near);
+    const size_t off[] = {0, 3, T};
+    const float *right = kmf_encoder_forward(near, ids_of[0], off, 2, 2);
+    long before = peak_kilobytes();
+    kmf_encoder *far = kmf_encoder_new(model, T, (size_t)1 << 22, &err);
+    ck_assert_msg(far != NULL, "%s", err.msg);
+    const float *hidden = kmf_encoder_forward(far, ids_of[0], off, 2, 2);
+    ck_assert_int_eq(memcmp(hidden, right, T * D * sizeof *hidden), 0);
+    ck_assert_int_lt(peak_kilobytes() - before, 50000);
+    kmf_encoder_free(near);
+    kmf_encoder_free(far);
+    kmf_model_free(model);
+}
+END_TEST
+
 /* The first encoder of a model packs its weights; after a failure a later one may. */
 START_TEST(an_encoder_says_so_when_memory_is_out)
 {
@@ -657,6 +688,7 @@ int main(int argc, char **argv)
     tcase_add_test(tcase, a_model_is_prepared_for_one_precision);
     tcase_add_test(tcase, no_sequence_is_no_work);
     tcase_add_test(tcase, the_workspace_is_a_function_of_its_three_numbers);
+    tcase_add_test(tcase, the_longest_sequence_takes_memory_when_it_comes);
     tcase_add_test(tcase, an_encoder_says_so_when_memory_is_out);
     tcase_add_test(tcase, a_failed_preparation_leaves_the_precision_open);
     tcase_add_test(tcase, encoders_without_room_are_refused);

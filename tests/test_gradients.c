@@ -329,7 +329,7 @@ START_TEST(rotary_has_the_gradient_of_its_forward)
 {
     static const size_t sizes[][3] = {{1, 1, 2}, {5, 3, 6}, {17, 2, 16}, {9, 1, 30}};
     T = sizes[_i][0], H = sizes[_i][1], K = sizes[_i][2];
-    kmf_rotary_table(cos_t, sin_t, 100.0, T, K);
+    kmf_rotary_table(cos_t, sin_t, 100.0, 0, T, K);
     input(&x, T, H * K, H * K + 1);
     input(&c, T, H * K, H * K + 2);
     output(&y, T, H * K, H * K + 3);

@@ -350,7 +350,7 @@ static const char *rotary_is_right(void)
 {
     /* K = 2, base anything: the frequency is 1, so position t turns by t radians. */
     float c[3], s[3];
-    kmf_rotary_table(c, s, 10000.0, 3, 2);
+    kmf_rotary_table(c, s, 10000.0, 0, 3, 2);
     for (int t = 0; t < 3; t++)
         if (!close_to(c[t], cos(t), 6e-8) || !close_to(s[t], sin(t), 6e-8))
             return "the table of one pair is wrong";
@@ -363,7 +363,7 @@ static const char *rotary_is_right(void)
 
     enum { T = 37, H = 3, K = 22, WIDTH = 80 };
     static float table_c[T * K / 2], table_s[T * K / 2], a[T * WIDTH], b[T * WIDTH];
-    kmf_rotary_table(table_c, table_s, 10000.0, T, K);
+    kmf_rotary_table(table_c, table_s, 10000.0, 0, T, K);
     fill(a, T * WIDTH, 1.0f);
     memcpy(b, a, sizeof a);
     kmf_rotary_forward(b, WIDTH, table_c, table_s, T, H, K);
@@ -392,7 +392,7 @@ static const char *halves_are_turned(void)
 {
     enum { T = 7, H = 3, K = 10, R = 6, WIDTH = H * K + 3 };
     static float c[T * R / 2], s[T * R / 2], x[T * WIDTH], y[T * WIDTH];
-    kmf_rotary_table(c, s, 5000.0, T, R);
+    kmf_rotary_table(c, s, 5000.0, 0, T, R);
     for (size_t i = 0; i < sizeof x / sizeof x[0]; i++)
         x[i] = levels_random(&seed);
     memcpy(y, x, sizeof y);

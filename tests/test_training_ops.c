@@ -290,7 +290,7 @@ static const char *rotary_turns_back(void)
 {
     enum { T = 37, H = 3, K = 22, WIDTH = 80 };
     static float table_c[T * K / 2], table_s[T * K / 2], x[T * WIDTH], y[T * WIDTH];
-    kmf_rotary_table(table_c, table_s, 10000.0, T, K);
+    kmf_rotary_table(table_c, table_s, 10000.0, 0, T, K);
     fill(x, T * WIDTH, 1.0f);
     memcpy(y, x, sizeof x);
     kmf_rotary_backward(y, WIDTH, table_c, table_s, T, H, K);

@@ -257,7 +257,7 @@ kmf_mlm *kmf_mlm_new(const kmf_config *config, const kmf_params *params,
     a = (arena){
         .base = (kmf_real *)(((uintptr_t)m->slab + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE)};
     lay_out(m, &a);
-    kmf_rotary_table(m->cos_t, m->sin_t, ROTARY_BASE, opts->max_seq, m->K);
+    kmf_rotary_table(m->cos_t, m->sin_t, ROTARY_BASE, 0, opts->max_seq, m->K);
     return m;
 }
 

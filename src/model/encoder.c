@@ -84,8 +84,9 @@ struct kmf_encoder {
     float *qkv;    /* [N, 3D]       q, then the attention's output; k; v */
     float *out;    /* [tile, max(D, E)] */
     float *normed; /* [tile, D]     pre_norm: what a sublayer reads */
-    float *cos_t;  /* [max_seq, r/2], where heads are turned */
+    float *cos_t;  /* [max_seq, r/2], where heads are turned: rows are made when they are met */
     float *sin_t;  /* [max_seq, r/2] */
+    size_t n_made; /* of these rows */
     void *words;   /* of the products */
     void *scratch; /* of the attention */
     batch batch;   /* that it works on */
@@ -230,9 +231,6 @@ kmf_encoder *kmf_encoder_new(const kmf_model *model, size_t max_tokens, size_t m
     encoder->scratch = room + l.scratch;
     kmf_rounds_init(&encoder->batch.rounds);
     atomic_init(&encoder->batch.helpers, 0);
-    if (turns(config))
-        kmf_rotary_table(encoder->cos_t, encoder->sin_t, config->rotary_base, max_seq,
-                         turned(config));
     return encoder;
 }
 
@@ -367,8 +365,19 @@ static void project(kmf_encoder *own, float *qkv, const float *x, size_t l, size
                     &(kmf_ending){.bias = packed->qkv_bias + l * 3 * D}, own->words);
 }
 
+/* Makes the tables' rows of n positions: the longest sequence that may come is often far away. */
+static void reach(kmf_encoder *own, size_t n)
+{
+    const kmf_config *config = &own->model->config;
+    if (n <= own->n_made)
+        return;
+    kmf_rotary_table(own->cos_t, own->sin_t, config->rotary_base, own->n_made, n,
+                     turned(config));
+    own->n_made = n;
+}
+
 /* Turns q and k, and v if the model says so, of rows beg .. end - 1 of any sequences. */
-static void turn(const batch *b, const kmf_encoder *own, float *qkv, size_t beg, size_t end)
+static void turn(const batch *b, kmf_encoder *own, float *qkv, size_t beg, size_t end)
 {
     const kmf_config *config = &own->model->config;
     size_t D = config->hidden_size;
@@ -379,6 +388,7 @@ static void turn(const batch *b, const kmf_encoder *own, float *qkv, size_t beg,
     for (size_t row = beg, s = sequence_of(b, beg); row < end; s++) {
         size_t stop = kmf_min(b->off[s + 1], end);
         size_t at = (row - b->off[s]) * (r / 2);
+        reach(own, stop - b->off[s]);
         for (int i = 0; i < n_turned; i++) {
             float *x = qkv + (row - beg) * 3 * D + (size_t)i * D;
             if (config->positions == KMF_POSITIONS_ROTARY)

@@ -507,12 +507,13 @@ KMF_CLONES(kmf_gather_backward,
 
 /* ---------------------------------------------------------------- rotary ----------------- */
 
-void kmf_rotary_table(kmf_real *cos_t, kmf_real *sin_t, double base, size_t T, size_t K)
+void kmf_rotary_table(kmf_real *cos_t, kmf_real *sin_t, double base, size_t beg, size_t end,
+                      size_t K)
 {
     assert(K % 2 == 0);
     for (size_t i = 0; i < K / 2; i++) {
         double frequency = pow(base, -2.0 * (double)i / (double)K);
-        for (size_t t = 0; t < T; t++) {
+        for (size_t t = beg; t < end; t++) {
             cos_t[t * (K / 2) + i] = (kmf_real)cos((double)t * frequency);
             sin_t[t * (K / 2) + i] = (kmf_real)sin((double)t * frequency);
         }

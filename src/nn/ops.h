@@ -124,10 +124,12 @@ void kmf_gather_backward(kmf_real *dword, const int32_t *ids, const kmf_real *dy
 /* ---------------------------------------------------------------- rotary ----------------- */
 
 /*
- * Rotary tables: cos_t, sin_t [T, K/2], angle(t, i) = t * base^(-2i/K), computed in double and
- * rounded once, as the published tables are.  (RoFormer, arXiv 2104.09864, eq. 34.)
+ * Rows beg .. end - 1 of rotary tables: cos_t, sin_t [T, K/2], angle(t, i) = t * base^(-2i/K),
+ * computed in double and rounded once, as the published tables are.  (RoFormer, arXiv 2104.09864,
+ * eq. 34.)
  */
-void kmf_rotary_table(kmf_real *cos_t, kmf_real *sin_t, double base, size_t T, size_t K);
+void kmf_rotary_table(kmf_real *cos_t, kmf_real *sin_t, double base, size_t beg, size_t end,
+                      size_t K);
 
 /*
  * Turns each interleaved pair (2i, 2i+1) of each of the H heads of x [T, H K], ld, row t by
