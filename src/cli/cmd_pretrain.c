@@ -812,6 +812,7 @@ int cli_pretrain(cli *run, int argc, char **argv)
     kmf_err err = {0};
     pretrain_args a = {.resume = "auto", .minutes = 10, .metrics_every = 10};
     int first;
+    cli_leave_on_signals(run, NULL, NULL, NULL);
     kmf_pretrain_options_default(&a.opts);
     kmf_reader_options_default(&a.reader);
     a.opts.threads = kmf_threads_default();

@@ -419,6 +419,7 @@ int cli_word2vec(cli *run, int argc, char **argv)
     char checkpoint[PATH_TEXT];
     outputs o;
     int first;
+    cli_leave_on_signals(run, NULL, NULL, NULL);
     kmf_word2vec_options_default(&a.opts);
     kmf_reader_options_default(&a.reader);
     a.opts.threads = kmf_threads_default();
