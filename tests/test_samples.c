@@ -75,6 +75,43 @@ START_TEST(without_a_test_part_nothing_is_judged)
 }
 END_TEST
 
+/* Of three records of a class one is drawn for the test, and none of two to choose by. */
+START_TEST(where_nothing_is_chosen_no_part_is_needed_for_it)
+{
+    kmf_err err = {0};
+    kmf_samples_options opts;
+    kmf_samples_info info;
+    kmf_eval_options how;
+    kmf_eval_result result;
+    float x[6];
+    make_dir();
+    const char *path = write_text("t.csv", "sequence,label\nA,a\nC,a\nG,a\nT,b\nAA,b\nCC,b\n");
+    kmf_samples_options_default(&opts);
+    kmf_samples *samples = kmf_samples_new(NULL);
+    ck_assert_int_eq(read_as(samples, path, 0, NULL), 0);
+    ck_assert_int_eq(kmf_samples_settle(samples, &opts, &info, NULL), KMF_EFORMAT);
+    kmf_samples_free(samples);
+
+    opts.no_dev = 1;
+    samples = kmf_samples_new(NULL);
+    ck_assert_int_eq(read_as(samples, path, 0, NULL), 0);
+    ck_assert_int_eq(kmf_samples_settle(samples, &opts, &info, NULL), 0);
+    ck_assert(info.n_train == 4 && info.n_fit == 4 && info.n_dev == 0 && info.n_test == 2);
+    for (size_t i = 0; i < 6; i++)
+        x[i] = (float)kmf_samples_classes(samples)[i];
+    kmf_eval_options_default(&how);
+    how.probe.l2 = 0.1;
+    ck_assert_int_eq(kmf_evaluate(samples, &info, x, 1, &how, NULL, &result, NULL, &err),
+                     KMF_EINVAL);
+    ck_assert_str_eq(err.msg, "no record to choose the scale by");
+    how.scale = KMF_SCALE_NONE;
+    ck_assert_int_eq(kmf_evaluate(samples, &info, x, 1, &how, NULL, &result, NULL, NULL), 0);
+    ck_assert_double_eq(result.accuracy.value, 1);
+    kmf_samples_free(samples);
+    remove_dir();
+}
+END_TEST
+
 /* ---------------------------------------------------------------- parts ------------------- */
 
 /* A table of n records, each with the label that follows from its number, which is its name. */
@@ -383,6 +420,7 @@ int main(void)
     tcase_set_timeout(tc, 0);
     tcase_add_test(tc, a_record_without_a_label_is_refused_by_its_name);
     tcase_add_test(tc, without_a_test_part_nothing_is_judged);
+    tcase_add_test(tc, where_nothing_is_chosen_no_part_is_needed_for_it);
     tcase_add_test(tc, a_part_has_its_share_of_each_class_and_any_record_of_it);
     tcase_add_test(tc, a_scale_is_chosen_by_records_that_nothing_was_learnt_from);
     tcase_add_test(tc, records_without_a_vector_are_a_cluster_of_their_own);

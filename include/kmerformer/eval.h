@@ -29,6 +29,7 @@ KMF_API int kmf_samples_read(kmf_samples *samples, kmf_role role, kmf_labelled *
 
 typedef struct kmf_samples_options {
     int no_test;       /* 1: there is no test part, none is made */
+    int no_dev;        /* 1: nothing is chosen: without a dev part none is made */
     double test_share; /* of each class that becomes the test part if none was read; 0.2 */
     double dev_share;  /* of each class of train that others are chosen by if no dev part was
                           read; 0.2 */
@@ -159,8 +160,9 @@ typedef struct kmf_eval_answers {
 
 /*
  * Judges the vectors x [info->n, dim] of settled samples. All that is chosen is chosen on train and
- * dev. The same bits for any pool (NULL: one thread). KMF_EINVAL: an option out of range, or no
- * test part (`no_test`); KMF_EFORMAT: no record of train has a vector.
+ * dev. The same bits for any pool (NULL: one thread). KMF_EINVAL: an option out of range, no test
+ * part (`no_test`), or none to choose a scale or L2 by (`no_dev`); KMF_EFORMAT: no record of train
+ * has a vector.
  */
 KMF_API int kmf_evaluate(const kmf_samples *samples, const kmf_samples_info *info,
                          const float *x, size_t dim, const kmf_eval_options *opts,

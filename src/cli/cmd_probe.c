@@ -35,7 +35,8 @@ static int parse_train(cli *run, train_args *a, int argc, char **argv, kmf_err *
         CLI_HEADING("records"),
         {NULL, "train", CLI_TEXT, &l->train, 0, 0, NULL, "IN", "to learn from", 0, NULL},
         {NULL, "dev", CLI_TEXT, &l->dev, 0, 0, NULL, "IN",
-         "to choose L2 by; nothing is learnt from it", 0, "a fifth of --train"},
+         "to choose L2 by; nothing is learnt from it", 0,
+         "a fifth of --train, if L2 is chosen"},
         CLI_LABEL_OPTIONS(l),
         CLI_HEADING("model and output"),
         {"m", "model", CLI_TEXT, &a->model, 0, 0, NULL, "MODEL", "as in embed", 0,
@@ -69,6 +70,7 @@ static int parse_train(cli *run, train_args *a, int argc, char **argv, kmf_err *
         return cli_wrong(run, "--pool none: a record has one vector here");
     l->embed.seed = l->samples.seed;
     l->samples.no_test = 1;
+    l->samples.no_dev = a->opts.l2 > 0;
     return -1;
 }
 

@@ -295,6 +295,8 @@ int kmf_evaluate(const kmf_samples *samples, const kmf_samples_info *info, const
     int status = check_options(opts, err);
     if (status == 0 && info->n_test == 0)
         status = kmf_fail(err, KMF_EINVAL, "no record to test: the samples have no test part");
+    if (status == 0 && info->n_dev == 0 && opts->scale == KMF_SCALE_AUTO)
+        status = kmf_fail(err, KMF_EINVAL, "no record to choose the scale by");
     if (status < 0)
         return status;
     *result = (kmf_eval_result){0};

@@ -318,7 +318,7 @@ static int check_parts(const kmf_samples_info *info, const kmf_samples_options *
                         "no record is left to choose by: their classes have fewer than %zu "
                         "records to train",
                         o->min_class);
-    if (info->n_dev == 0 || info->n_fit == 0)
+    if (!o->no_dev && (info->n_dev == 0 || info->n_fit == 0))
         return kmf_fail(err, KMF_EFORMAT,
                         "no class has the %.0f records to train of which one is kept back to "
                         "choose by: more are needed, or some given for that",
@@ -346,7 +346,7 @@ int kmf_samples_settle(kmf_samples *s, const kmf_samples_options *opts, kmf_samp
         status = order_classes(s, opts, info, err);
     }
     if (status == 0) {
-        if (!dev_read)
+        if (!dev_read && !opts->no_dev)
             draw(s, info->n_classes, opts->dev_share, false, opts->seed, list, begin);
         status = arrange(s, info, err);
     }
