@@ -75,6 +75,45 @@ START_TEST(without_a_test_part_nothing_is_judged)
 }
 END_TEST
 
+/* The file is cut to `then` rows of 2000 once the first has been read. */
+static int read_while_it_is_cut(size_t then, size_t *n_rows, kmf_err *err)
+{
+    enum { ROWS = 2000, HEADER = 15, LETTERS = 997, EACH = LETTERS + 3 };
+    text t = {0};
+    char line[EACH + 1];
+    kmf_labelled_record rec;
+    memset(line, 'A', LETTERS);
+    strcpy(line + LETTERS, ",a\n");
+    add(&t, "sequence,label\n");
+    for (size_t i = 0; i < ROWS; i++)
+        add(&t, line);
+    const char *path = write_text("t.csv", t.bytes);
+    free(t.bytes);
+    kmf_labelled *input = kmf_labelled_open(path, NULL, NULL, err);
+    ck_assert_int_eq(kmf_labelled_next(input, &rec, err), 1);
+    ck_assert_int_eq(truncate(path, (off_t)(HEADER + then * EACH)), 0);
+    int status = 1;
+    for (*n_rows = 0; status > 0; ++*n_rows)
+        status = kmf_labelled_next(input, &rec, err);
+    kmf_labelled_close(input);
+    return status;
+}
+
+START_TEST(a_table_that_becomes_shorter_while_it_is_read_is_refused)
+{
+    kmf_err err = {0};
+    size_t n;
+    make_dir();
+    ck_assert_int_eq(read_while_it_is_cut(2000, &n, NULL), 0);
+    ck_assert_uint_eq(n, 2000);
+    ck_assert_int_eq(read_while_it_is_cut(1500, &n, &err), KMF_EIO);
+    ck_assert_uint_eq(n, 1500);
+    ck_assert_ptr_nonnull(
+        strstr(err.msg, "t.csv: line 1502: the file became shorter while it was read"));
+    remove_dir();
+}
+END_TEST
+
 /* Of three records of a class one is drawn for the test, and none of two to choose by. */
 START_TEST(where_nothing_is_chosen_no_part_is_needed_for_it)
 {
@@ -421,6 +460,7 @@ int main(void)
     tcase_add_test(tc, a_record_without_a_label_is_refused_by_its_name);
     tcase_add_test(tc, without_a_test_part_nothing_is_judged);
     tcase_add_test(tc, where_nothing_is_chosen_no_part_is_needed_for_it);
+    tcase_add_test(tc, a_table_that_becomes_shorter_while_it_is_read_is_refused);
     tcase_add_test(tc, a_part_has_its_share_of_each_class_and_any_record_of_it);
     tcase_add_test(tc, a_scale_is_chosen_by_records_that_nothing_was_learnt_from);
     tcase_add_test(tc, records_without_a_vector_are_a_cluster_of_their_own);

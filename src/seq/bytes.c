@@ -59,6 +59,7 @@ struct kmf_bytes {
     } ring[AHEAD];
     const char *seen; /* a block that was peeked at, to be given out again; NULL: none */
     size_t n_seen;
+    kmf_watch watch;
     bool in_use; /* the block that was handed out last */
     bool sent;   /* a job is in the queue, running, or done and not fetched */
 
@@ -128,6 +129,22 @@ hFILE *kmf_input_memory(const void *bytes, size_t len, kmf_err *err)
         kmf_free(copy);
     }
     return file;
+}
+
+kmf_watch kmf_watch_begin(int file)
+{
+    struct stat st;
+    if (fstat(file, &st) < 0 || !S_ISREG(st.st_mode))
+        return (kmf_watch){0};
+    return (kmf_watch){.regular = true, .file = file, .size = st.st_size};
+}
+
+int kmf_watch_end(const kmf_watch *watch, kmf_err *err)
+{
+    struct stat st;
+    if (!watch->regular || fstat(watch->file, &st) < 0 || st.st_size >= watch->size)
+        return 0;
+    return kmf_fail(err, KMF_EIO, "the file became shorter while it was read");
 }
 
 /* At most `room` bytes; 0 and *ending, *reason set when there are no more. */
@@ -277,6 +294,11 @@ void kmf_bytes_close(kmf_bytes *b)
     kmf_free(b);
 }
 
+void kmf_bytes_watch(kmf_bytes *bytes, const kmf_watch *watch)
+{
+    bytes->watch = *watch;
+}
+
 int kmf_bytes_peek(kmf_bytes *b, const char **block, size_t *len, kmf_err *err)
 {
     int status = kmf_bytes_next(b, block, len, err);
@@ -302,6 +324,8 @@ int kmf_bytes_next(kmf_bytes *b, const char **block, size_t *len, kmf_err *err)
     const struct block *full = &b->ring[b->n_given_back % b->n_blocks];
     size_t n = b->in_use ? full->len : 0;
     pthread_mutex_unlock(&b->lock);
+    if (n == 0 && b->ending == ENDED && kmf_watch_end(&b->watch, &b->reason) < 0)
+        b->ending = FAILED;
     if (n == 0)
         return b->ending == ENDED ? 0 : kmf_fail(err, b->reason.code, "%s", b->reason.msg);
     *block = full->bytes;

@@ -8,6 +8,9 @@
 
 #include "kmerformer.h"
 
+#include <stdbool.h>
+#include <sys/types.h>
+
 struct hFILE;
 
 /*
@@ -25,6 +28,17 @@ struct hFILE *kmf_input_memory(const void *bytes, size_t len, kmf_err *err) KMF_
 /* Has text what some editors put before UTF-8? How many bytes it takes: 3 or 0. */
 size_t kmf_byte_order_mark(const char *text, size_t n);
 
+/* A file that is read, and may be cut or overwritten meanwhile. Zeroed: none. */
+typedef struct kmf_watch {
+    bool regular; /* a pipe has no size */
+    int file;     /* descriptor, borrowed */
+    off_t size;   /* when the watch began */
+} kmf_watch;
+
+kmf_watch kmf_watch_begin(int file);
+/* Where the reading has come to its end: 0, or KMF_EIO if the file is shorter now. */
+int kmf_watch_end(const kmf_watch *watch, kmf_err *err) KMF_MUST_CHECK;
+
 typedef struct kmf_bytes kmf_bytes;
 
 /*
@@ -33,6 +47,8 @@ typedef struct kmf_bytes kmf_bytes;
  */
 kmf_bytes *kmf_bytes_open(struct hFILE *file, kmf_pool *pool, kmf_err *err) KMF_MUST_CHECK;
 void kmf_bytes_close(kmf_bytes *bytes);
+/* The end will be none where this watch of its file says so. */
+void kmf_bytes_watch(kmf_bytes *bytes, const kmf_watch *watch);
 
 /* As kmf_bytes_next, which then gives the same block again. */
 int kmf_bytes_peek(kmf_bytes *bytes, const char **block, size_t *len,

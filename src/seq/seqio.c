@@ -19,7 +19,6 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -42,8 +41,8 @@ struct kmf_reader {
     kmf_regions *regions; /* owned */
     int file;             /* the descriptor of the whole file; -1: none */
     char *name;           /* owned; of that file */
-    int watched; /* owned; of the same, or standard input, if a regular file; -1: none */
-    off_t size;  /* of that one when it was opened */
+    kmf_watch watch;      /* of that file, or of standard input */
+    int spare; /* owned; of a file of alignments, whose own may be closed; -1: none */
     kmf_reader_stats stats;
     bool by_record;   /* kmf_reader_next was called */
     bool as_text;     /* kmf_reader_fill was called */
@@ -58,7 +57,7 @@ static kmf_reader *new_reader(kmf_err *err)
     kmf_silence_htslib();
     kmf_reader *r = kmf_calloc(1, sizeof *r, err);
     if (r)
-        r->file = r->watched = -1;
+        r->file = r->spare = -1;
     return r;
 }
 
@@ -96,6 +95,7 @@ static int attach_text(kmf_reader *r, kmf_bytes *bytes, const char *name, kmf_by
     size_t n;
     int got = table ? kmf_bytes_peek(bytes, &block, &n, &reason) : 0;
     if (got > 0 && is_other_text(block, n)) {
+        kmf_bytes_watch(bytes, &r->watch);
         *table = bytes;
         return 0;
     }
@@ -124,6 +124,15 @@ static char first_letter(hFILE *file)
     return (char)first;
 }
 
+/* One descriptor more of a regular file, by which it is watched, too. */
+static int keep_spare(kmf_reader *r, kmf_err *err)
+{
+    if (r->file < 0 || !r->watch.regular)
+        return 0;
+    r->spare = r->watch.file = fcntl(r->file, F_DUPFD_CLOEXEC, 0);
+    return r->spare >= 0 ? 0 : kmf_fail(err, KMF_EIO, "%s: %s", r->name, strerror(errno));
+}
+
 /*
  * Finds out what `file` is and takes it over, on failure too. table: as kmf_reader_or_table;
  * NULL: no tables.
@@ -150,8 +159,11 @@ static int attach(kmf_reader *r, hFILE *file, const char *name, const char *refe
     /* '>' begins a FASTA, even if what follows has the tabs of a SAM without a header */
     bool fasta = format.format == sam && first_letter(file) == '>';
     if (!fasta && (format.format == sam || format.format == bam || format.format == cram)) {
-        r->aligned =
-            kmf_aligned_open(file, r->file >= 0 ? r->watched : -1, name, reference, pool, err);
+        if (keep_spare(r, err) < 0) {
+            hclose_abruptly(file);
+            return KMF_EIO;
+        }
+        r->aligned = kmf_aligned_open(file, r->spare, name, reference, pool, err);
         return r->aligned ? 0 : KMF_EFORMAT;
     }
     kmf_bytes *bytes = kmf_bytes_open(file, pool, err);
@@ -167,20 +179,11 @@ void kmf_reader_options_default(kmf_reader_options *opts)
 static int attach_path(kmf_reader *r, const char *path, const char *reference, kmf_pool *pool,
                        kmf_bytes **table, kmf_err *err)
 {
-    struct stat st = {0};
     r->name = kmf_strdup(strcmp(path, "-") == 0 ? "standard input" : path, err);
     hFILE *file = r->name ? kmf_input_open_file(path, &r->file, err) : NULL;
     if (!file)
         return KMF_EIO;
-    int source = r->file >= 0 ? r->file : STDIN_FILENO;
-    if (fstat(source, &st) == 0 && S_ISREG(st.st_mode)) {
-        r->watched = fcntl(source, F_DUPFD_CLOEXEC, 0);
-        r->size = st.st_size;
-        if (r->watched < 0) {
-            hclose_abruptly(file);
-            return kmf_fail(err, KMF_EIO, "%s: %s", r->name, strerror(errno));
-        }
-    }
+    r->watch = kmf_watch_begin(r->file >= 0 ? r->file : STDIN_FILENO);
     return attach(r, file, r->name, reference, pool, table, err);
 }
 
@@ -276,21 +279,13 @@ static int fill_from_records(kmf_reader *r, kmf_text *text, size_t want)
     return 1;
 }
 
-/* At the end of a file, which may have been cut or overwritten meanwhile: 0, or KMF_EIO. */
-static int check_size(kmf_reader *r)
-{
-    struct stat st;
-    if (r->watched < 0 || fstat(r->watched, &st) < 0 || st.st_size >= r->size)
-        return 0;
-    return kmf_fail(&r->failure, KMF_EIO, "%s: the file became shorter while it was read",
-                    r->name);
-}
-
 /* What both ways of reading do: the end and a failure stay. */
 static int settle(kmf_reader *r, int status, kmf_err *err)
 {
-    if (status == 0)
-        status = check_size(r);
+    if (status == 0 && kmf_watch_end(&r->watch, &r->failure) < 0) {
+        kmf_err_prefix(&r->failure, r->name);
+        status = KMF_EIO;
+    }
     if (status < 0)
         return kmf_fail(err, r->failure.code, "%s", r->failure.msg);
     r->ended = status == 0;
@@ -343,8 +338,8 @@ void kmf_reader_close(kmf_reader *r)
     kmf_textseq_close(r->text);
     kmf_aligned_close(r->aligned);
     kmf_regions_close(r->regions);
-    if (r->watched >= 0)
-        close(r->watched);
+    if (r->spare >= 0)
+        close(r->spare);
     kmf_free(r->name);
     kmf_free(r);
 }
