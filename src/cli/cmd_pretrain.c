@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const precisions[] = {"f32", "bf16", NULL};
 
@@ -744,14 +745,20 @@ static int enter(cli *run, const pretrain_args *a, cli_rundir *dir, kmf_err *err
     return cli_rundir_name(dir, a->out, err);
 }
 
-/* Until the training begins a signal ends one process at once; several have to agree to end. */
-static void watch(const cli *run, const pretrain_args *a, const cli_rundir *dir)
+/*
+ * Most of what fails, fails on all ranks: the first one tells it and ends the others, which wait
+ * for that. A rank that fails alone tells it itself after these seconds.
+ */
+#define FIRST_TELLS 5
+
+static int tell(const cli *run, const kmf_err *err)
 {
-    if (kmf_ranks() > 1)
-        cli_watch_signals();
-    else
-        cli_leave_on_signals(run, cli_kept(a->resume, dir->checkpoint),
-                             dir->made ? dir->dir : NULL, dir->made ? dir->lock_path : NULL);
+    unsigned left = kmf_rank() > 0 ? FIRST_TELLS : 0;
+    while (left > 0)
+        left = sleep(left);
+    int code = cli_fail(run, err);
+    kmf_ranks_abort(code);
+    return code;
 }
 
 /* An exit code. */
@@ -762,14 +769,22 @@ static int pretrain(cli *run, const pretrain_args *a, const char *const *paths, 
     kmf_pretrain_state s = {0};
     kmf_pretrain *trainer = NULL;
     int stopped = 0;
+    if (kmf_ranks_start(NULL, NULL, &err) < 0)
+        goto out;
+    if (kmf_ranks() > 1)
+        cli_watch_signals(); /* they have to agree to end */
     for (size_t i = 0; i < n && kmf_ranks() > 1; i++)
         if (strcmp(paths[i], "-") == 0)
-            return cli_wrong(run, "-: standard input reaches one rank alone: give files");
-    if (cli_check_genomes(&a->reader, paths, n, a->held_files.names, a->held_files.n, &err) <
+            (void)cli_raise(&err, KMF_EINVAL,
+                            "-: standard input reaches one rank alone: give files");
+    if (err.code != KMF_OK ||
+        cli_check_genomes(&a->reader, paths, n, a->held_files.names, a->held_files.n, &err) <
             0 ||
         enter(run, a, &dir, &err) < 0)
         goto out;
-    watch(run, a, &dir);
+    if (kmf_ranks() == 1) /* until the training begins a signal ends the process at once */
+        cli_leave_on_signals(run, cli_kept(a->resume, dir.checkpoint),
+                             dir.made ? dir.dir : NULL, dir.made ? dir.lock_path : NULL);
     trainer = kmf_pretrain_new(&a->opts, &err);
     if (!trainer)
         goto out;
@@ -792,11 +807,8 @@ static int pretrain(cli *run, const pretrain_args *a, const char *const *paths, 
 out:
     kmf_pretrain_free(trainer);
     cli_rundir_close(&dir);
-    if (err.code != KMF_OK) {
-        int code = cli_fail(run, &err);
-        kmf_ranks_abort(code);
-        return code;
-    }
+    if (err.code != KMF_OK)
+        return tell(run, &err);
     if (stopped == 1 && s.steps == 0)
         cli_note(run, "stopped by a signal before there was anything to keep");
     else if (stopped == 1)
@@ -809,7 +821,6 @@ out:
 
 int cli_pretrain(cli *run, int argc, char **argv)
 {
-    kmf_err err = {0};
     pretrain_args a = {.resume = "auto", .minutes = 10, .metrics_every = 10};
     int first;
     cli_leave_on_signals(run, NULL, NULL, NULL);
@@ -830,8 +841,7 @@ int cli_pretrain(cli *run, int argc, char **argv)
     if (code < 0)
         code = check_names(run, &a, a.inputs, a.n_inputs);
     if (code < 0) {
-        code = kmf_ranks_start(NULL, NULL, &err) == 0 ? pretrain(run, &a, a.inputs, a.n_inputs)
-                                                      : cli_fail(run, &err);
+        code = pretrain(run, &a, a.inputs, a.n_inputs);
         kmf_ranks_end();
     }
     free_list(&a.held_names);
