@@ -134,84 +134,6 @@ START_TEST(truncated_alignments_are_refused)
 }
 END_TEST
 
-/* What comes of a file without threads comes of it with any. */
-static void expect_alike(const char *path, const char *what, size_t place)
-{
-    text want = {0};
-    kmf_err told = {0};
-    int status = read_path(path, NULL, 0, &want, &told);
-    for (int threads = 1; threads <= 3; threads++) {
-        text out = {0};
-        kmf_err err = {0};
-        ck_assert_msg(read_path(path, NULL, threads, &out, &err) == status, "%s, byte %zu: %s",
-                      what, place, err.msg);
-        ck_assert_str_eq(err.msg, told.msg);
-        ck_assert_msg(out.len == want.len &&
-                          (out.len == 0 || !memcmp(out.bytes, want.bytes, out.len)),
-                      "%s, byte %zu: %zu of %zu letters", what, place, out.len, want.len);
-        free(out.bytes);
-    }
-    free(want.bytes);
-}
-
-START_TEST(damage_of_a_bam_is_told_alike_by_any_number_of_threads)
-{
-    make_dir();
-    const char *sound = write_alignments("sound.bam", "wb", NULL, 9000);
-    text file = read_file(sound);
-    ck_assert_uint_gt(file.len, 15000);
-    expect_alike(sound, "sound", 0);
-    for (size_t i = 0; i < 60; i++) {
-        size_t place = file.len / 60 * i + 7 * i % 60;
-        file.bytes[place] ^= (char)(1 << i % 8);
-        expect_alike(write_bytes("x.bam", file.bytes, file.len), "a bit turned", place);
-        file.bytes[place] ^= (char)(1 << i % 8);
-        expect_alike(write_bytes("x.bam", file.bytes, place), "cut", place);
-    }
-    /* the marker, an empty block, amid the others, and damage behind it */
-    size_t end = file.len - BGZF_MARKER;
-    text twice = {0};
-    add_bytes(&twice, file.bytes, file.len);
-    add_bytes(&twice, file.bytes + end, BGZF_MARKER);
-    expect_alike(write_bytes("x.bam", twice.bytes, twice.len), "two markers", end);
-    twice.bytes[file.len + 20] ^= 1;
-    expect_alike(write_bytes("x.bam", twice.bytes, twice.len), "a bit of the second", end);
-    free(twice.bytes);
-    free(file.bytes);
-    remove_dir();
-}
-END_TEST
-
-/* Bytes that this process has read; 0: the system does not tell. */
-static unsigned long long bytes_read(void)
-{
-    unsigned long long n = 0;
-    FILE *io = fopen("/proc/self/io", "r");
-    if (!io || fscanf(io, "rchar: %llu", &n) != 1)
-        n = 0;
-    if (io)
-        fclose(io);
-    return n;
-}
-
-START_TEST(a_sound_bam_is_read_once)
-{
-    make_dir();
-    const char *path = write_alignments("sound.bam", "wb", NULL, 9000);
-    struct stat st;
-    ck_assert_int_eq(stat(path, &st), 0);
-    for (int threads = 0; threads <= 3; threads++) {
-        text out = {0};
-        kmf_err err = {0};
-        unsigned long long before = bytes_read();
-        ck_assert_int_eq(read_path(path, NULL, threads, &out, &err), 0);
-        ck_assert_uint_lt(bytes_read() - before, (unsigned long long)st.st_size * 3 / 2);
-        free(out.bytes);
-    }
-    remove_dir();
-}
-END_TEST
-
 START_TEST(a_cram_without_its_reference_says_what_to_give)
 {
     make_dir();
@@ -353,8 +275,6 @@ int main(void)
     tcase_set_timeout(tc, 0);
     tcase_add_test(tc, primary_alignments_are_read_as_sequenced_from_sam_bam_and_cram);
     tcase_add_test(tc, truncated_alignments_are_refused);
-    tcase_add_test(tc, damage_of_a_bam_is_told_alike_by_any_number_of_threads);
-    tcase_add_test(tc, a_sound_bam_is_read_once);
     tcase_add_test(tc, a_cram_without_its_reference_says_what_to_give);
     tcase_add_test(tc, a_reference_need_not_be_older_than_its_index);
     tcase_add_test(tc, a_network_address_in_ref_path_is_not_followed);

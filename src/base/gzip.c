@@ -1,18 +1,41 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * htslib's bgzf_compress, a block at a time, by the caller or as jobs of a pool, whose results come
+ * back in their order. Not its bgzf_write, which (1.16) loses memory and a descriptor when the disk
+ * is full.
+ */
 #include "base/gzip.h"
+
+#include "base/mem.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <sys/types.h>
-#include <unistd.h>
+#include <stdbool.h>
+#include <string.h>
 
 #include <htslib/bgzf.h>
-#include <htslib/hfile.h>
 #include <htslib/hts_log.h>
+#include <htslib/thread_pool.h>
 
-/* Of libdeflate, which htslib has on most systems: files as small as those of gzip -6. */
-#define MODE "w5"
-#define BLOCKS_A_THREAD 4 /* that wait to be compressed or written */
+#define LEVEL 5      /* of libdeflate, which htslib mostly has: about as small as by gzip -6 */
+#define BLOCK 0xff00 /* bytes, as bgzip has them */
+#define BLOCKS_A_THREAD 4 /* that are under way */
+
+typedef struct block {
+    char plain[BLOCK];
+    size_t n;
+    char packed[BGZF_MAX_BLOCK_SIZE];
+    size_t n_packed; /* 0: it could not be compressed */
+} block;
+
+struct kmf_gzip {
+    FILE *file;    /* borrowed */
+    block *blocks; /* owned [n_blocks], a ring: n_sent under way, then the one being filled */
+    size_t n_blocks;
+    size_t first_sent, n_sent;
+    hts_tpool *pool;          /* borrowed; NULL: none */
+    hts_tpool_process *queue; /* owned */
+};
 
 static void silence(void)
 {
@@ -25,48 +48,126 @@ void kmf_silence_htslib(void)
     pthread_once(&once, silence);
 }
 
-kmf_gzip *kmf_gzip_new(int fd)
+kmf_gzip *kmf_gzip_new(FILE *file, kmf_err *err)
 {
-    kmf_silence_htslib();
-    hFILE *file = hdopen(fd, "w");
-    if (!file) {
-        int reason = errno;
-        close(fd);
-        errno = reason;
+    kmf_gzip *g = kmf_calloc(1, sizeof *g, err);
+    if (!g)
         return NULL;
-    }
-    kmf_gzip *gzip = bgzf_hopen(file, MODE);
-    if (!gzip) {
-        hclose_abruptly(file);
-        errno = ENOMEM;
-    }
-    return gzip;
+    g->file = file;
+    g->n_blocks = 1;
+    g->blocks = kmf_calloc(1, sizeof *g->blocks, err);
+    if (g->blocks)
+        return g;
+    kmf_free(g);
+    return NULL;
 }
 
 void kmf_gzip_share(kmf_gzip *gzip, struct hts_tpool *pool, int threads)
 {
-    (void)bgzf_thread_pool(gzip, pool, BLOCKS_A_THREAD * threads);
+    size_t n = (size_t)threads * BLOCKS_A_THREAD + 1;
+    block *blocks = kmf_malloc(n, sizeof *blocks, NULL);
+    /* seq/par.c tells why a queue has more room than jobs */
+    hts_tpool_process *queue =
+        blocks ? hts_tpool_process_init(pool, (int)n + threads + 1, 0) : NULL;
+    if (!queue) {
+        kmf_free(blocks);
+        return;
+    }
+    blocks[0].n = gzip->blocks[0].n;
+    memcpy(blocks[0].plain, gzip->blocks[0].plain, blocks[0].n);
+    kmf_free(gzip->blocks);
+    gzip->blocks = blocks;
+    gzip->n_blocks = n;
+    gzip->pool = pool;
+    gzip->queue = queue;
 }
 
-/* Another thread may have met the failure, so that errno is the file's. */
-static int failed(kmf_gzip *gzip)
+static void *compress_block(void *arg)
 {
-    if (herrno(gzip->fp) != 0)
-        errno = herrno(gzip->fp);
-    return -1;
+    block *b = arg;
+    b->n_packed = sizeof b->packed;
+    if (bgzf_compress(b->packed, &b->n_packed, b->plain, b->n, LEVEL) < 0)
+        b->n_packed = 0;
+    return NULL;
+}
+
+static int write_block(kmf_gzip *g, const block *b)
+{
+    if (b->n_packed == 0) {
+        errno = ENOMEM;
+        return -1;
+    }
+    return fwrite(b->packed, 1, b->n_packed, g->file) == b->n_packed ? 0 : -1;
+}
+
+/* The oldest block under way goes to the file. */
+static int collect(kmf_gzip *g)
+{
+    hts_tpool_delete_result(hts_tpool_next_result_wait(g->queue), 0);
+    const block *b = &g->blocks[g->first_sent];
+    g->first_sent = (g->first_sent + 1) % g->n_blocks;
+    g->n_sent--;
+    return write_block(g, b);
+}
+
+static block *filling(const kmf_gzip *g)
+{
+    return &g->blocks[(g->first_sent + g->n_sent) % g->n_blocks];
+}
+
+/* The block being filled is compressed, now or by and by; an empty one is the end marker. */
+static int send(kmf_gzip *g)
+{
+    int status = 0;
+    if (g->queue && hts_tpool_dispatch(g->pool, g->queue, compress_block, filling(g)) == 0) {
+        g->n_sent++;
+        if (g->n_sent == g->n_blocks)
+            status = collect(g);
+    } else {
+        while (g->n_sent > 0 && status == 0)
+            status = collect(g);
+        compress_block(filling(g));
+        status = status == 0 ? write_block(g, filling(g)) : status;
+    }
+    filling(g)->n = 0;
+    return status;
 }
 
 int kmf_gzip_write(kmf_gzip *gzip, const void *data, size_t n)
 {
-    return bgzf_write(gzip, data, n) == (ssize_t)n ? 0 : failed(gzip);
+    const char *from = data;
+    while (n > 0) {
+        block *b = filling(gzip);
+        size_t m = kmf_min(n, BLOCK - b->n);
+        memcpy(b->plain + b->n, from, m);
+        b->n += m;
+        from += m;
+        n -= m;
+        if (b->n == BLOCK && send(gzip) < 0)
+            return -1;
+    }
+    return 0;
 }
 
-int kmf_gzip_close(kmf_gzip *gzip)
+int kmf_gzip_finish(kmf_gzip *gzip)
 {
-    int status = bgzf_flush(gzip) == 0 ? 0 : failed(gzip);
-    int reason = errno;
-    if (bgzf_close(gzip) != 0 && status == 0)
-        return -1;
-    errno = reason;
+    int status = filling(gzip)->n > 0 ? send(gzip) : 0;
+    status = status == 0 ? send(gzip) : status;
+    while (gzip->n_sent > 0 && status == 0)
+        status = collect(gzip);
     return status;
+}
+
+void kmf_gzip_free(kmf_gzip *gzip)
+{
+    if (!gzip)
+        return;
+    while (gzip->n_sent > 0) {
+        hts_tpool_delete_result(hts_tpool_next_result_wait(gzip->queue), 0);
+        gzip->n_sent--;
+    }
+    if (gzip->queue)
+        hts_tpool_process_destroy(gzip->queue);
+    kmf_free(gzip->blocks);
+    kmf_free(gzip);
 }

@@ -7,21 +7,25 @@
 #ifndef KMF_GZIP_H
 #define KMF_GZIP_H
 
-#include <stddef.h>
+#include "kmerformer.h"
+
+#include <stdio.h>
 
 /* htslib prints to standard error, where each failure is to be one sentence of ours: no more. */
 void kmf_silence_htslib(void);
 
 struct hts_tpool;
-typedef struct BGZF kmf_gzip;
+typedef struct kmf_gzip kmf_gzip;
 
-/* Of a descriptor, which it takes over, on failure too. NULL: errno says why. */
-kmf_gzip *kmf_gzip_new(int fd);
+/* To a file, borrowed. */
+kmf_gzip *kmf_gzip_new(FILE *file, kmf_err *err) KMF_MUST_CHECK;
 /* What follows is compressed by a pool, borrowed; without memory for that, by the caller still. */
 void kmf_gzip_share(kmf_gzip *gzip, struct hts_tpool *pool, int threads);
-/* 0; -1: errno says why, of this or an earlier call. */
+/* 0; -1: errno says why. After a failure it can only be freed. */
 int kmf_gzip_write(kmf_gzip *gzip, const void *data, size_t n);
-/* All is written, and the descriptor closed. The same; freed either way. */
-int kmf_gzip_close(kmf_gzip *gzip);
+/* All that was written goes to the file, and the end marker. The same. */
+int kmf_gzip_finish(kmf_gzip *gzip);
+/* Drops what is not in the file. */
+void kmf_gzip_free(kmf_gzip *gzip);
 
 #endif

@@ -4,7 +4,7 @@
  *
  *   open      path.tmp.NUMBER   a crash leaves a name that nobody mistakes for a result
  *   write     stdio, 1 MB       the first failure is remembered by the stream and reported
- *             (base/gzip.h on the same descriptor for names in .gz)
+ *             (through base/gzip.h for names in .gz)
  *             A large file is sent to disk in windows of 16 MB while it is written, so that
  *             fsync finds little to do, and those that are there leave the system's cache:
  *             memory that is new to the cache can cost more than the writing
@@ -348,12 +348,9 @@ static kmf_out *open_out(const char *path, bool packed, kmf_err *err)
     }
     setvbuf(out->file, out->buffer, _IOFBF, OUT_BUFFER);
     if (packed) {
-        int fd = dup(fileno(out->file));
-        out->gz = fd < 0 ? NULL : kmf_gzip_new(fd);
-        if (!out->gz) {
-            kmf_fail(err, KMF_EIO, "%s: cannot be compressed: %s", path, strerror(errno));
+        out->gz = kmf_gzip_new(out->file, err);
+        if (!out->gz)
             goto fail;
-        }
     }
     return out;
 fail:
@@ -507,8 +504,11 @@ static int flush_and_close(kmf_out *out, kmf_err *err)
 {
     errno = 0;
     if (out->gz) {
-        int status = kmf_gzip_close(out->gz);
+        int status = kmf_gzip_finish(out->gz);
+        int reason = errno;
+        kmf_gzip_free(out->gz);
         out->gz = NULL;
+        errno = reason;
         if (status < 0)
             return write_failed(out, err);
     }
@@ -690,8 +690,7 @@ void kmf_out_free(kmf_out *out)
 {
     if (!out)
         return;
-    if (out->gz)
-        (void)kmf_gzip_close(out->gz);
+    kmf_gzip_free(out->gz);
     if (out->file && out->file != stdout)
         fclose(out->file);
     kmf_temporary_remove(&out->temp);

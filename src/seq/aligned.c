@@ -22,28 +22,21 @@
  *     htslib uses (for one that does not exist it would print a line of its own).
  * Only name, flags and sequence are asked for, which lets htslib pass over the other columns.
  *
- * The end-of-file markers of BGZF and CRAM are insisted on, like in bytes.c. CRAM is decoded on
- * the pool; htslib (1.16) then no longer tells whether it met the marker, so it is looked for
- * beforehand, and a stream, where that is impossible, gets no threads.
- *
- * A BAM that is a file is inflated on the pool, too. Of one that is damaged htslib (1.16) then
- * drops blocks that were sound, as many as happen to be under way, and may take the damage for the
- * end (bytes.c). So whatever ends such a reading but the marker at the end of the file makes it
- * begin anew, on the caller's thread alone, which passes over the records that came already and
- * finds out what is wrong, the same for any number of threads.
+ * The end-of-file markers of BGZF and CRAM are insisted on, like in bytes.c. BAM is inflated on
+ * the caller's thread for the reason told there. CRAM, which takes several times as long, is
+ * decoded on the pool; htslib (1.16) then no longer tells whether it met the marker, so it is
+ * looked for beforehand, and a stream, where that is impossible, gets no threads.
  */
 #define _GNU_SOURCE /* strcasestr */
 
 #include "seq/aligned.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -60,7 +53,6 @@
 
 #define NOWHERE "/dev/null/%s" /* a search path in which nothing can be found */
 #define MARKER_UNKNOWN 2       /* of hts_check_EOF: the input cannot be searched */
-#define MARKER_BYTES 28        /* of BGZF */
 
 static const char packed_letters[] = "=ACMGRSVTWYHKDBN";
 
@@ -74,7 +66,6 @@ struct kmf_aligned {
     size_t cap;
     char letters[256][2]; /* of a byte that BAM packs two into */
     uint64_t n;           /* alignments read so far, of any kind */
-    int again;            /* borrowed; the file, read with threads; -1: it is read without */
 };
 
 static void forbid_network(void)
@@ -149,55 +140,14 @@ static int prepare_cram(kmf_aligned *a, kmf_pool *pool, kmf_err *err)
     return 0;
 }
 
-/* Threads, where there is a pool and a file to begin anew with. */
-static int prepare_bam(kmf_aligned *a, int descriptor, kmf_pool *pool, kmf_err *err)
-{
-    if (!pool || descriptor < 0)
-        return 0;
-    htsThreadPool threads = {kmf_pool_handle(pool), 0};
-    a->again = descriptor;
-    if (hts_set_thread_pool(a->file, &threads) < 0)
-        return kmf_fail(err, KMF_ENOMEM, "out of memory: no room to decode with threads");
-    return 0;
-}
-
-/*
- * Makes a->file and a->header of a file at its beginning, which is taken over, on failure too. A
- * BAM's header is read without threads, so that what is damaged behind it is not taken for it.
- */
-static int open_file(kmf_aligned *a, hFILE *file, int descriptor, kmf_pool *pool, kmf_err *err)
-{
-    a->file = hts_hopen(file, a->name, "r");
-    if (!a->file)
-        hclose_abruptly(file);
-    else if (a->file->format.format == cram && prepare_cram(a, pool, err) < 0)
-        return (int)err->code;
-    else
-        a->header = sam_hdr_read(a->file);
-    if (!a->header)
-        return kmf_fail(err, KMF_EFORMAT, "%s: the header is truncated or damaged", a->name);
-    return a->file->format.format == bam ? prepare_bam(a, descriptor, pool, err) : 0;
-}
-
-static void close_file(kmf_aligned *a)
-{
-    sam_hdr_destroy(a->header);
-    if (a->file)
-        hts_close(a->file);
-    a->header = NULL;
-    a->file = NULL;
-}
-
-kmf_aligned *kmf_aligned_open(hFILE *file, int descriptor, const char *name,
-                              const char *reference, kmf_pool *pool, kmf_err *err)
+kmf_aligned *kmf_aligned_open(hFILE *file, const char *name, const char *reference,
+                              kmf_pool *pool, kmf_err *err)
 {
     kmf_aligned *a = kmf_calloc(1, sizeof *a, err);
     if (!a) {
         hclose_abruptly(file);
         return NULL;
     }
-    err = kmf_err_or(err, &(kmf_err){0});
-    a->again = -1;
     for (size_t i = 0; i < 256; i++) {
         a->letters[i][0] = packed_letters[i >> 4];
         a->letters[i][1] = packed_letters[i & 15];
@@ -209,8 +159,19 @@ kmf_aligned *kmf_aligned_open(hFILE *file, int descriptor, const char *name,
         hclose_abruptly(file);
         goto failed;
     }
-    if (open_file(a, file, descriptor, pool, err) < 0)
+    a->file = hts_hopen(file, name, "r");
+    if (!a->file) {
+        kmf_fail(err, KMF_EFORMAT, "%s: the header is truncated or damaged", name);
+        hclose_abruptly(file);
         goto failed;
+    }
+    if (a->file->format.format == cram && prepare_cram(a, pool, err) < 0)
+        goto failed;
+    a->header = sam_hdr_read(a->file);
+    if (!a->header) {
+        kmf_fail(err, KMF_EFORMAT, "%s: the header is truncated or damaged", name);
+        goto failed;
+    }
     a->alignment = bam_init1();
     if (!a->alignment) {
         kmf_fail(err, KMF_ENOMEM, "out of memory: no room for an alignment");
@@ -227,7 +188,9 @@ void kmf_aligned_close(kmf_aligned *a)
     if (!a)
         return;
     bam_destroy1(a->alignment);
-    close_file(a);
+    sam_hdr_destroy(a->header);
+    if (a->file)
+        hts_close(a->file);
     kmf_free(a->name);
     kmf_free(a->reference);
     kmf_free(a->seq);
@@ -267,52 +230,6 @@ static int end_of_file(const kmf_aligned *a, kmf_err *err)
     return 0;
 }
 
-/* Did a reading with threads come to the marker at the end of the file? */
-static bool came_to_the_end(const kmf_aligned *a, int status)
-{
-    const BGZF *bgzf = a->file->fp.bgzf;
-    struct stat st;
-    return status == -1 && !bgzf->no_eof_block && fstat(a->again, &st) == 0 &&
-           bgzf->block_address == st.st_size - MARKER_BYTES;
-}
-
-/* From the beginning, without threads, up to the alignment that would have been the next. */
-static int begin_anew(kmf_aligned *a, kmf_err *err)
-{
-    close_file(a);
-    int own = fcntl(a->again, F_DUPFD_CLOEXEC, 0);
-    hFILE *file = own >= 0 && lseek(own, 0, SEEK_SET) == 0 ? hdopen(own, "r") : NULL;
-    if (!file) {
-        kmf_fail(err, KMF_EIO, "%s: %s", a->name, strerror(errno));
-        if (own >= 0)
-            close(own);
-        return KMF_EIO;
-    }
-    a->again = -1;
-    int status = open_file(a, file, -1, NULL, err);
-    uint64_t n = a->n;
-    for (a->n = 0; a->n < n && status == 0; a->n += status == 0)
-        if (sam_read1(a->file, a->header, a->alignment) < 0)
-            status = fail_read(a, err);
-    return status;
-}
-
-/* The next alignment: 1; 0: the end; or a failure. */
-static int next_alignment(kmf_aligned *a, kmf_err *err)
-{
-    int status = sam_read1(a->file, a->header, a->alignment);
-    if (status < 0 && a->again >= 0 && !came_to_the_end(a, status)) {
-        int begun = begin_anew(a, err);
-        if (begun < 0)
-            return begun;
-        status = sam_read1(a->file, a->header, a->alignment);
-    }
-    if (status < 0)
-        return status == -1 ? end_of_file(a, err) : fail_read(a, err);
-    a->n++;
-    return 1;
-}
-
 static void unpack(char *seq, char (*letters)[2], const uint8_t *packed, size_t len)
 {
     for (size_t i = 0; i + 1 < len; i += 2)
@@ -327,9 +244,10 @@ int kmf_aligned_next(kmf_aligned *a, kmf_record *rec, kmf_reader_stats *stats, k
     bam1_t *b = a->alignment;
     char shown[KMF_ERR_SHOW];
     for (;;) {
-        int status = next_alignment(a, err);
-        if (status <= 0)
-            return status;
+        int status = sam_read1(a->file, a->header, b);
+        if (status < 0)
+            return status == -1 ? end_of_file(a, err) : fail_read(a, err);
+        a->n++;
         if (!(b->core.flag & (BAM_FSECONDARY | BAM_FSUPPLEMENTARY)))
             break;
         if (b->core.flag & BAM_FSECONDARY)

@@ -12,13 +12,11 @@ struct hFILE;
 typedef struct kmf_aligned kmf_aligned;
 
 /*
- * Takes over `file`, which is at its beginning, on failure too; name, which messages begin with, is
- * copied. descriptor: of a regular file, one more, borrowed; else -1. reference: the FASTA of a
- * CRAM, or NULL. pool may be NULL.
+ * Takes over `file`, on failure too; name, which messages begin with, is copied. reference: the
+ * FASTA of a CRAM, or NULL. pool may be NULL.
  */
-kmf_aligned *kmf_aligned_open(struct hFILE *file, int descriptor, const char *name,
-                              const char *reference, kmf_pool *pool,
-                              kmf_err *err) KMF_MUST_CHECK;
+kmf_aligned *kmf_aligned_open(struct hFILE *file, const char *name, const char *reference,
+                              kmf_pool *pool, kmf_err *err) KMF_MUST_CHECK;
 void kmf_aligned_close(kmf_aligned *aligned);
 
 /*

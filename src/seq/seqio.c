@@ -16,7 +16,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
@@ -42,7 +41,6 @@ struct kmf_reader {
     int file;             /* the descriptor of the whole file; -1: none */
     char *name;           /* owned; of that file */
     kmf_watch watch;      /* of that file, or of standard input */
-    int spare; /* owned; of a file of alignments, whose own may be closed; -1: none */
     kmf_reader_stats stats;
     bool by_record;   /* kmf_reader_next was called */
     bool as_text;     /* kmf_reader_fill was called */
@@ -57,7 +55,7 @@ static kmf_reader *new_reader(kmf_err *err)
     kmf_silence_htslib();
     kmf_reader *r = kmf_calloc(1, sizeof *r, err);
     if (r)
-        r->file = r->spare = -1;
+        r->file = -1;
     return r;
 }
 
@@ -124,15 +122,6 @@ static char first_letter(hFILE *file)
     return (char)first;
 }
 
-/* One descriptor more of a regular file, by which it is watched, too. */
-static int keep_spare(kmf_reader *r, kmf_err *err)
-{
-    if (r->file < 0 || !r->watch.regular)
-        return 0;
-    r->spare = r->watch.file = fcntl(r->file, F_DUPFD_CLOEXEC, 0);
-    return r->spare >= 0 ? 0 : kmf_fail(err, KMF_EIO, "%s: %s", r->name, strerror(errno));
-}
-
 /*
  * Finds out what `file` is and takes it over, on failure too. table: as kmf_reader_or_table;
  * NULL: no tables.
@@ -159,11 +148,7 @@ static int attach(kmf_reader *r, hFILE *file, const char *name, const char *refe
     /* '>' begins a FASTA, even if what follows has the tabs of a SAM without a header */
     bool fasta = format.format == sam && first_letter(file) == '>';
     if (!fasta && (format.format == sam || format.format == bam || format.format == cram)) {
-        if (keep_spare(r, err) < 0) {
-            hclose_abruptly(file);
-            return KMF_EIO;
-        }
-        r->aligned = kmf_aligned_open(file, r->spare, name, reference, pool, err);
+        r->aligned = kmf_aligned_open(file, name, reference, pool, err);
         return r->aligned ? 0 : KMF_EFORMAT;
     }
     kmf_bytes *bytes = kmf_bytes_open(file, pool, err);
@@ -338,8 +323,6 @@ void kmf_reader_close(kmf_reader *r)
     kmf_textseq_close(r->text);
     kmf_aligned_close(r->aligned);
     kmf_regions_close(r->regions);
-    if (r->spare >= 0)
-        close(r->spare);
     kmf_free(r->name);
     kmf_free(r);
 }
