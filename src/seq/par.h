@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * htslib's thread pool behind a few names, so that only this floor includes htslib. One pool
- * serves decompression and computation. Jobs of a queue begin, and come back, in the order in
- * which they were sent.
+ * htslib's thread pool behind a few names, so that this floor and base/gzip.c alone include htslib.
+ * One pool serves decompression and computation. Jobs of a queue begin, and come back, in the order
+ * in which they were sent.
  */
 #ifndef KMF_PAR_H
 #define KMF_PAR_H
