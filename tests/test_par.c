@@ -185,22 +185,43 @@ static void make_dir(const char *name)
     ck_assert_int_eq(mkdir(path, 0700), 0);
 }
 
-static int quota(const char *membership)
+/* A folder with groups a, a/b, and one of version 1's controller. */
+static void make_groups(const char *controller)
 {
-    char path[256];
-    write_file("membership", membership);
-    snprintf(path, sizeof path, "%s/membership", dir);
-    return kmf_cores_quota(path, dir);
-}
-
-START_TEST(the_tightest_quota_on_the_way_to_the_root_counts)
-{
+    char inner[64];
     strcpy(dir + sizeof dir - 7, "XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(dir));
     make_dir("a");
     make_dir("a/b");
-    make_dir("cpu");
-    make_dir("cpu/job");
+    make_dir(controller);
+    snprintf(inner, sizeof inner, "%s/job", controller);
+    make_dir(inner);
+}
+
+static void remove_groups(void)
+{
+    char command[64];
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* The file of a process's groups. */
+static const char *member(char path[256], const char *membership)
+{
+    write_file("membership", membership);
+    snprintf(path, 256, "%s/membership", dir);
+    return path;
+}
+
+static int quota(const char *membership)
+{
+    char path[256];
+    return kmf_cores_quota(member(path, membership), dir);
+}
+
+START_TEST(the_tightest_quota_on_the_way_to_the_root_counts)
+{
+    make_groups("cpu");
 
     ck_assert_int_eq(quota("0::/a/b\n"), 0);
     write_file("a/b/cpu.max", "max 100000\n");
@@ -225,28 +246,19 @@ START_TEST(the_tightest_quota_on_the_way_to_the_root_counts)
     ck_assert_int_eq(quota("4:cpu:/job\n0::/a/b\n"), 2);
     ck_assert_int_eq(quota("no colon at all\n"), 0);
     ck_assert_int_eq(kmf_cores_quota("/nonexistent", dir), 0);
-    char command[64];
-    snprintf(command, sizeof command, "rm -r %s", dir);
-    ck_assert_int_eq(system(command), 0);
+    remove_groups();
 }
 END_TEST
 
 static double memory(const char *membership)
 {
     char path[256];
-    write_file("membership", membership);
-    snprintf(path, sizeof path, "%s/membership", dir);
-    return kmf_group_memory(path, dir);
+    return kmf_group_memory(member(path, membership), dir);
 }
 
 START_TEST(the_least_memory_on_the_way_to_the_root_counts)
 {
-    strcpy(dir + sizeof dir - 7, "XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    make_dir("a");
-    make_dir("a/b");
-    make_dir("memory");
-    make_dir("memory/job");
+    make_groups("memory");
 
     ck_assert(memory("0::/a/b\n") == 0);
     write_file("a/b/memory.max", "max\n");
@@ -267,9 +279,7 @@ START_TEST(the_least_memory_on_the_way_to_the_root_counts)
     long pages = sysconf(_SC_PHYS_PAGES);
     ck_assert_uint_gt(kmf_memory_here(), 0);
     ck_assert_uint_le(kmf_memory_here(), (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE));
-    char command[64];
-    snprintf(command, sizeof command, "rm -r %s", dir);
-    ck_assert_int_eq(system(command), 0);
+    remove_groups();
 }
 END_TEST
 
