@@ -128,15 +128,18 @@ TARGET static void NAME(gather_)(void *groups_, size_t ld, const void *a_, size_
 {
     NAME(word_mem_) *groups = groups_;
     const NAME(word_mem_) *a = a_;
-    for (size_t i = 0; i < M; i += ROWS) {
-        size_t rows = M - i < ROWS ? M - i : ROWS;
-        NAME(word_mem_) *group = groups + i * ld;
-        if (rows == ROWS)
-            for (size_t k = 0; k < K; k++)
-                memcpy(group + k * ROWS, a + k * ld_a + i, ROWS * sizeof *a);
-        else
-            for (size_t k = 0; k < K; k++)
-                memcpy(group + k * ROWS, a + k * ld_a + i, rows * sizeof *a);
+    for (size_t beg = 0; beg < K; beg += GATHER_DEEP) {
+        size_t end = K - beg < GATHER_DEEP ? K : beg + GATHER_DEEP;
+        for (size_t i = 0; i < M; i += ROWS) {
+            size_t rows = M - i < ROWS ? M - i : ROWS;
+            NAME(word_mem_) *group = groups + i * ld;
+            if (rows == ROWS)
+                for (size_t k = beg; k < end; k++)
+                    memcpy(group + k * ROWS, a + k * ld_a + i, ROWS * sizeof *a);
+            else
+                for (size_t k = beg; k < end; k++)
+                    memcpy(group + k * ROWS, a + k * ld_a + i, rows * sizeof *a);
+        }
     }
 }
 

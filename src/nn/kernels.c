@@ -43,6 +43,8 @@ static KMF_INLINE floats_4 fma_4(float a, floats_4 b, floats_4 c)
 #define BASELINE_ADD(a, b, c) ((c) + (a) * (b))
 #endif
 
+#define GATHER_DEEP 8 /* rows of a whose lines the first-level cache keeps, however far apart */
+
 #define LEVEL baseline
 #define TARGET
 #define LANES 4

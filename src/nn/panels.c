@@ -613,18 +613,15 @@ static void find_column_scales(float *scales, float *factors, const matrix *m, s
     }
 }
 
-/* Words of one term or of four, of n columns of a panel. */
-static void panel_words(uint32_t *to, const kmf_kernel *kernel, const matrix *m, size_t o,
-                        size_t beg, size_t n, const float *factors)
+/* Words of four terms, of n columns of a panel. */
+static void quad_words(uint32_t *to, const matrix *m, size_t o, size_t beg, size_t n,
+                       const float *factors)
 {
     static const float zeros[KMF_PANEL_COLS];
     const float *rows[4] = {zeros, zeros, zeros, zeros};
-    for (size_t i = 0; i < kernel->terms && o + i < m->rows; i++)
+    for (size_t i = 0; i < 4 && o + i < m->rows; i++)
         rows[i] = row_of(m, o + i) + beg;
-    if (kernel->terms == 1)
-        memcpy(to, rows[0], n * sizeof *to);
-    else
-        quad_rows(to, rows, factors, n);
+    quad_rows(to, rows, factors, n);
 }
 
 /*
@@ -637,14 +634,17 @@ static void column_words(uint32_t *to, size_t ld, const kmf_kernel *kernel, cons
     size_t cols = kernel->cols;
     size_t last = n % cols; /* columns of a panel that is not full */
     assert(kernel->terms != 2 || cols == PAIRED || (cols % PAIRED == 0 && n <= cols));
-    if (kernel->terms == 2) {
+    assert(kernel->terms != 1 || n <= cols);
+    if (kernel->terms == 1) {
+        memcpy(to, row_of(m, o) + beg, n * sizeof *to);
+    } else if (kernel->terms == 2) {
         const float *next = o + 1 < m->rows ? row_of(m, o + 1) + beg : NULL;
         pair_rows(to, cols == PAIRED ? ld : PAIRED, kernel->unit * cols, kernel->parts,
                   row_of(m, o) + beg, next, n);
     } else {
         for (size_t j = 0; j < n; j += cols)
-            panel_words(to + j / cols * ld, kernel, m, o, beg + j, n - j < cols ? n - j : cols,
-                        factors + j);
+            quad_words(to + j / cols * ld, m, o, beg + j, n - j < cols ? n - j : cols,
+                       factors + j);
     }
     for (size_t p = 0; last > 0 && p < kernel->parts; p++)
         memset(to + n / cols * ld + p * kernel->unit * cols + last, 0,
