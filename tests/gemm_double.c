@@ -75,7 +75,7 @@ size_t kmf_gemm_factor_bytes(size_t N, size_t cols, kmf_precision precision)
 void kmf_gemm_pack_left(const kmf_factor *dy, const kmf_real *from, size_t ld_from, size_t row,
                         size_t rows)
 {
-    assert(row % KMF_TILE == 0 && row + rows <= dy->N);
+    assert(row % KMF_FACTOR_ROWS == 0 && row + rows <= dy->N);
     for (size_t n = 0; n < rows; n++)
         memcpy((kmf_real *)dy->room + (row + n) * dy->cols, from + n * ld_from,
                dy->cols * sizeof *from);

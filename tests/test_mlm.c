@@ -193,6 +193,38 @@ END_TEST
 
 /* ---------------------------------------------------------------- bits ------------------- */
 
+static int no_work(void *arg, size_t i, int worker, kmf_err *err)
+{
+    (void)arg, (void)i, (void)worker, (void)err;
+    return 0;
+}
+
+/* All rows, each once, by strips of whole units, as many for each thread and as long. */
+static void strips_are_shared_out(kmf_mlm *m)
+{
+    static const size_t units[] = {KMF_GRAIN, KMF_TILE};
+    kmf_err err = {0};
+    for (size_t rows = 1; rows < 2500; rows += 61)
+        for (size_t u = 0; u < 2; u++) {
+            ck_assert_int_eq(kmf_mlm_each(m, rows, units[u], no_work, &err), 0);
+            size_t n = m->strips.n, end = 0, least = SIZE_MAX, most = 0;
+            for (size_t i = 0; i < n; i++) {
+                kmf_strip strip = kmf_mlm_strip(m, i);
+                ck_assert_uint_eq(strip.row, end);
+                ck_assert_uint_eq(strip.at, end);
+                ck_assert_uint_eq(strip.row % units[u], 0);
+                ck_assert(strip.rows > 0 && strip.rows <= m->strip_rows);
+                end += strip.rows;
+                size_t whole = (strip.rows + units[u] - 1) / units[u];
+                least = kmf_min(least, whole);
+                most = kmf_max(most, whole);
+            }
+            ck_assert_uint_eq(end, rows);
+            ck_assert_uint_le(most - least, 1);
+            ck_assert(n % (size_t)m->workers == 0 || most == 1);
+        }
+}
+
 START_TEST(threads_do_not_change_a_bit)
 {
     static const int threads[] = {1, 2, 4};
@@ -202,8 +234,7 @@ START_TEST(threads_do_not_change_a_bit)
     kmf_mlm *alone = mlm_of(&s, false, NULL);
     double loss = learn(alone, &s.batch, &s.gradients).loss;
     double evaluated = evaluate(alone, &s.batch).loss;
-    bool in_twos = kmf_gemm_rows(s.precision) >= (size_t)2 * KMF_TILE;
-    ck_assert_uint_eq(alone->strip_tiles, in_twos ? 2 : 1);
+    strips_are_shared_out(alone);
     for (size_t i = 0; i < 3; i++) {
         kmf_err err = {0};
         kmf_pool *pool = kmf_pool_new(threads[i], &err);
@@ -214,10 +245,9 @@ START_TEST(threads_do_not_change_a_bit)
         ck_assert_double_eq(evaluate(mlm, &s.batch).loss, evaluated);
         ck_assert_msg(same_slabs(&s, &s.gradients, &s.others), "gradients by %d threads differ",
                       threads[i] + 1);
-        size_t most = in_twos ? 2 : 1;
-        ck_assert_uint_eq(mlm->strip_tiles, threads[i] == 2 ? 1 : most);
+        strips_are_shared_out(mlm);
         ck_assert_ptr_eq(kmf_mlm_of_worker(mlm, mlm->strip_x, 1, mlm->D),
-                         mlm->strip_x + most * KMF_TILE * mlm->D);
+                         mlm->strip_x + mlm->strip_rows * mlm->D);
         ck_assert(kmf_mlm_of_worker(mlm, mlm->strip_x, mlm->workers, mlm->D) <= mlm->strip_f);
         kmf_mlm_free(mlm);
         kmf_pool_free(pool);

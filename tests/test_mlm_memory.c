@@ -62,7 +62,7 @@ END_TEST
 
 START_TEST(what_is_not_kept_takes_no_room)
 {
-    const size_t N = (1000 / KMF_TILE + 1) * KMF_TILE;
+    const size_t grains = (1000 / KMF_GRAIN + 1) * KMF_GRAIN, N = grains + KMF_TILE - KMF_GRAIN;
     kmf_mlm_options opts = {.max_tokens = 1000, .max_seq = 100};
     kmf_config config = deep_config();
     size_t per_layer =
@@ -75,10 +75,10 @@ START_TEST(what_is_not_kept_takes_no_room)
     opts.forward_only = true;
     size_t forward = kmf_mlm_bytes(&config, &opts, 1);
     ck_assert_uint_lt(forward, again - 119 * N * config.hidden_size * sizeof(kmf_real));
-    opts.max_tokens = N;
-    ck_assert_uint_le(kmf_mlm_bytes(&config, &opts, 1), forward + (N - 1000) * 24);
-    opts.max_tokens = N + 1;
-    ck_assert_uint_gt(kmf_mlm_bytes(&config, &opts, 1), forward + KMF_TILE * 24);
+    opts.max_tokens = grains;
+    ck_assert_uint_le(kmf_mlm_bytes(&config, &opts, 1), forward + (grains - 1000) * 24);
+    opts.max_tokens = grains + 1;
+    ck_assert_uint_gt(kmf_mlm_bytes(&config, &opts, 1), forward + KMF_GRAIN * 24);
 }
 END_TEST
 

@@ -9,10 +9,10 @@
  * A part is a row of phases; in a phase the threads take items, and it ends when all are done.
  * Two kinds of sums over tokens want an order that does not depend on threads. A weight's gradient
  * dy^T x is cut by blocks of the weight, and each item goes over the tokens in order; dy and x are
- * packed for that, once, by the strips that make them or take them up, for a stage of some tiles at
- * a time. Gradients of vectors (biases, norms) are summed by tiles, into partial sums that one item
- * then adds up in order. A strip is one tile or two, as is faster with so many threads; sums go by
- * tiles whatever the strip.
+ * packed for that, once, by the strips that make them or take them up, for a stage of some rows at
+ * a time. Gradients of vectors (biases, norms) are summed by grains of rows, into partial sums that
+ * one item then adds up in order. Strips are cut so that all threads have as much to do; sums go by
+ * grains whatever the strip.
  *
  * Weights are packed for the products one layer at a time, when they are wanted: they change with
  * every step, and packing takes less than a hundredth of the time of the products.
@@ -34,12 +34,17 @@
 #include <string.h>
 
 #define ROTARY_BASE 10000.0
-#define CHUNK_NUMBERS ((size_t)1 << 22) /* of the head's probabilities, about */
-#define STRIP_ROWS ((size_t)KMF_STRIP_TILES * KMF_TILE)
-#define STAGE_TILES ((size_t)6) /* of a worker: the processor's caches hold what they pack */
-_Static_assert(STAGE_TILES % KMF_STRIP_TILES == 0, "no strip is of two stages");
+#define CHUNK_NUMBERS ((size_t)1 << 22)   /* of the head's probabilities, about */
+#define STRIP_ROWS ((size_t)2 * KMF_TILE) /* the most, where a product works on as many */
+#define STAGE_ROWS ((size_t)6 * KMF_TILE) /* of a worker: caches hold what they pack */
+_Static_assert(KMF_TILE % KMF_GRAIN == 0, "strips of whole tiles are of whole grains");
 #define MOST_NUMBERS ((size_t)1 << 56) /* of a slab: sums of so many do not wrap around */
 #define CACHE_LINE ((size_t)64)        /* where the slab's arrays begin */
+
+static size_t parts_of(size_t n, size_t each)
+{
+    return (n + each - 1) / each;
+}
 
 /* ---------------------------------------------------------------- workspace -------------- */
 
@@ -109,12 +114,12 @@ static void lay_out_backward(kmf_mlm *m, arena *a)
     m->dheads = take(a, m->N, m->D);
     m->dqkv = take(a, m->N, 3 * m->D);
     m->partial_width = kmf_max(9 * m->D + m->F, 4 * m->E + m->D);
-    m->partial = take(a, kmf_max(m->max_tiles, m->chunk / KMF_TILE), m->partial_width);
+    m->partial =
+        take(a, parts_of(kmf_max(m->opts.max_tokens, m->chunk), KMF_GRAIN), m->partial_width);
     for (size_t i = 0; i < KMF_FACTORS; i++)
-        m->factors[i] =
-            take_factor(m, a, kmf_max(m->stage * KMF_TILE, m->chunk), kmf_max(m->D, m->E));
+        m->factors[i] = take_factor(m, a, kmf_max(m->stage, m->chunk), kmf_max(m->D, m->E));
     for (size_t i = 0; i < KMF_WIDE_FACTORS; i++)
-        m->wide[i] = take_factor(m, a, m->stage * KMF_TILE, m->F);
+        m->wide[i] = take_factor(m, a, m->stage, m->F);
     m->dlogits = take_factor(m, a, m->chunk, m->V);
     m->head_weights = take(a, m->chunk, 1);
     m->head_back = take_packing(m, a, m->E, m->D);
@@ -156,8 +161,8 @@ static void lay_out(kmf_mlm *m, arena *a)
     m->strip_x = take(a, rows, m->D);
     m->strip_f = take(a, rows, m->F);
     m->strip_act = m->opts.forward_only ? NULL : take(a, rows, m->F);
-    m->scratch_size = kmf_max(kmf_attn_scratch(m->opts.max_seq, m->K),
-                              kmf_attn_backward_scratch(m->opts.max_seq, m->K));
+    m->scratch_size =
+        kmf_max(kmf_attn_scratch(m->opts.max_seq), kmf_attn_backward_scratch(m->opts.max_seq));
     m->scratch = take(a, workers, m->scratch_size);
     m->words_size =
         kmf_gemm_scratch(m->strip_rows, deepest(m), m->opts.precision) / sizeof(kmf_real);
@@ -200,18 +205,14 @@ static void set_sizes(kmf_mlm *m, const kmf_config *config, const kmf_mlm_option
     m->K = m->D / m->H;
     m->V = config->vocab_size;
     m->L = config->n_layers;
-    m->N = opts->composes && opts->unasked
-               ? KMF_TILE
-               : (opts->max_tokens + KMF_TILE - 1) / KMF_TILE * KMF_TILE;
-    m->max_tiles = m->N / KMF_TILE;
-    bool fast = m->max_tiles > 1 && kmf_gemm_rows(opts->precision) >= STRIP_ROWS;
+    size_t tokens = opts->composes && opts->unasked ? 1 : opts->max_tokens;
+    size_t whole = parts_of(tokens, KMF_TILE) * KMF_TILE;
+    m->N = parts_of(tokens, KMF_GRAIN) * KMF_GRAIN + KMF_TILE - KMF_GRAIN;
+    bool fast = whole > KMF_TILE && kmf_gemm_rows(opts->precision) >= STRIP_ROWS;
     m->strip_rows = fast ? STRIP_ROWS : KMF_TILE;
-    m->stage = kmf_min(m->max_tiles, STAGE_TILES * (size_t)workers);
+    m->stage = kmf_min(whole, STAGE_ROWS * (size_t)workers);
     m->chunk = CHUNK_NUMBERS / m->V / KMF_TILE * KMF_TILE;
-    if (m->chunk > m->N)
-        m->chunk = m->N;
-    if (m->chunk < KMF_TILE)
-        m->chunk = KMF_TILE;
+    m->chunk = kmf_max(kmf_min(m->chunk, whole), KMF_TILE);
 }
 
 size_t kmf_mlm_bytes(const kmf_config *config, const kmf_mlm_options *opts, int threads)
@@ -275,21 +276,26 @@ void kmf_mlm_free(kmf_mlm *mlm)
 
 /* ---------------------------------------------------------------- shared by the parts ---- */
 
-static size_t parts_of(size_t n, size_t each)
+static kmf_strips cut(const kmf_mlm *m, size_t row, size_t rows, size_t unit)
 {
-    return (n + each - 1) / each;
+    size_t units = parts_of(rows, unit), workers = (size_t)m->workers;
+    size_t n = parts_of(parts_of(units, m->strip_rows / unit), workers) * workers;
+    return (kmf_strips){row, rows, unit, kmf_min(n, units)};
 }
 
-size_t kmf_mlm_strips(const kmf_mlm *m)
+kmf_strip kmf_mlm_strip(const kmf_mlm *m, size_t i)
 {
-    return parts_of(m->tiles, m->strip_tiles);
+    const kmf_strips *all = &m->strips;
+    size_t units = parts_of(all->rows, all->unit);
+    size_t beg = units * i / all->n * all->unit;
+    size_t end = kmf_min(units * (i + 1) / all->n * all->unit, all->rows);
+    return (kmf_strip){all->row + beg, end - beg, beg};
 }
 
-kmf_strip kmf_mlm_strip(const kmf_mlm *m, size_t first_tile, size_t i)
+int kmf_mlm_each(kmf_mlm *m, size_t rows, size_t unit, kmf_item_fn *fn, kmf_err *err)
 {
-    size_t at = i * m->strip_tiles * KMF_TILE;
-    size_t row = first_tile * KMF_TILE + at;
-    return (kmf_strip){row / KMF_TILE, row, kmf_min(m->n - row, m->strip_tiles * KMF_TILE), at};
+    m->strips = cut(m, 0, rows, unit);
+    return kmf_pool_each(m->pool, m->strips.n, fn, m, err);
 }
 
 uint64_t kmf_mlm_drop_key(const kmf_mlm *m, int site, size_t layer, size_t sequence)
@@ -375,40 +381,27 @@ void kmf_mlm_product_add(const kmf_mlm *m, size_t i, size_t rows)
     kmf_gemm_outer(p->dw + o * Din + k, Din, &p->dy, o, n_rows, &p->x, k, n_cols, rows);
 }
 
-/* Strips of the stage under way. */
-static size_t strips_here(const kmf_mlm *m)
-{
-    return parts_of(kmf_min(m->tiles - m->first_tile, m->stage_tiles), m->strip_tiles);
-}
-
-size_t kmf_mlm_stage_rows(const kmf_mlm *m)
-{
-    return kmf_min(m->n - m->first_tile * KMF_TILE, m->stage_tiles * KMF_TILE);
-}
-
 static int add_products(void *arg, size_t i, int worker, kmf_err *err)
 {
     const kmf_mlm *m = arg;
     (void)worker;
     (void)err;
-    kmf_mlm_product_add(m, i, kmf_mlm_stage_rows(m));
+    kmf_mlm_product_add(m, i, m->strips.rows);
     return 0;
 }
 
 int kmf_mlm_stages(kmf_mlm *m, kmf_item_fn *fn, kmf_err *err)
 {
-    size_t stages = m->n_products > 0 ? parts_of(m->tiles, m->stage) : 1;
-    size_t each = m->strip_tiles * (size_t)m->workers;
-    size_t about = parts_of(parts_of(m->tiles, stages), each) * each;
-    m->stage_tiles = stages > 1 ? about : m->tiles;
-    assert(m->stage_tiles <= m->stage || m->n_products == 0);
-    m->first_tile = 0;
-    int rc = kmf_pool_each(m->pool, strips_here(m), fn, m, err);
-    while (rc == 0 && m->first_tile + m->stage_tiles < m->tiles) {
-        rc = kmf_pool_each(m->pool, kmf_mlm_product_items(m), add_products, m, err);
-        m->first_tile += m->stage_tiles;
+    size_t stages = m->n_products > 0 ? parts_of(m->n, m->stage) : 1;
+    size_t most = parts_of(parts_of(m->n, KMF_GRAIN), stages) * KMF_GRAIN;
+    assert(most <= m->stage || m->n_products == 0);
+    int rc = 0;
+    for (size_t row = 0; row < m->n && rc == 0; row += most) {
+        if (row > 0)
+            rc = kmf_pool_each(m->pool, kmf_mlm_product_items(m), add_products, m, err);
+        m->strips = cut(m, row, kmf_min(m->n - row, most), KMF_GRAIN);
         if (rc == 0)
-            rc = kmf_pool_each(m->pool, strips_here(m), fn, m, err);
+            rc = kmf_pool_each(m->pool, m->strips.n, fn, m, err);
     }
     return rc;
 }
@@ -422,78 +415,48 @@ size_t kmf_mlm_sum(kmf_mlm *m, kmf_real *to, size_t n)
     return from;
 }
 
-/* Those of tile t of a strip. */
-static kmf_real *partial_of(const kmf_mlm *m, const kmf_strip *strip, size_t t, size_t sum)
+/* Those of the grain that begins at a row. */
+static kmf_real *partials(const kmf_mlm *m, size_t row)
 {
-    return m->partial + (strip->tile + t) * m->partial_width + m->sums[sum].from;
-}
-
-static size_t tiles_of(const kmf_strip *strip)
-{
-    return parts_of(strip->rows, KMF_TILE);
-}
-
-/* Rows of tile t of a strip. */
-static size_t tile_rows(const kmf_strip *strip, size_t t)
-{
-    return kmf_min(strip->rows - t * KMF_TILE, KMF_TILE);
+    return m->partial + row / KMF_GRAIN * m->partial_width;
 }
 
 void kmf_mlm_clear_sums(const kmf_mlm *m, const kmf_strip *strip)
 {
-    memset(m->partial + strip->tile * m->partial_width, 0,
-           tiles_of(strip) * m->partial_width * sizeof *m->partial);
+    memset(partials(m, strip->row), 0,
+           parts_of(strip->rows, KMF_GRAIN) * m->partial_width * sizeof *m->partial);
 }
 
 void kmf_mlm_bias_backward(const kmf_mlm *m, const kmf_strip *strip, size_t sum,
                            const kmf_real *dy, size_t ld)
 {
-    for (size_t t = 0; t < tiles_of(strip); t++)
-        kmf_bias_backward(partial_of(m, strip, t, sum), dy + t * KMF_TILE * ld, ld,
-                          tile_rows(strip, t), m->sums[sum].n);
+    for (size_t r = 0; r < strip->rows; r += KMF_GRAIN)
+        kmf_bias_backward(partials(m, strip->row + r) + m->sums[sum].from, dy + r * ld, ld,
+                          kmf_min(strip->rows - r, KMF_GRAIN), m->sums[sum].n);
 }
 
 void kmf_mlm_norm_backward(const kmf_mlm *m, const kmf_strip *strip, size_t weight_sum,
                            size_t bias_sum, kmf_real *dx, const kmf_real *x, const kmf_real *w)
 {
     size_t D = m->sums[weight_sum].n;
-    for (size_t t = 0; t < tiles_of(strip); t++) {
-        size_t at = t * KMF_TILE * D;
-        kmf_layernorm_backward(dx + at, D, partial_of(m, strip, t, weight_sum),
-                               partial_of(m, strip, t, bias_sum), dx + at, D, x + at, D, w,
-                               m->config.layer_norm_eps, tile_rows(strip, t), D);
+    for (size_t r = 0; r < strip->rows; r += KMF_GRAIN) {
+        kmf_real *sums = partials(m, strip->row + r);
+        kmf_layernorm_backward(dx + r * D, D, sums + m->sums[weight_sum].from,
+                               sums + m->sums[bias_sum].from, dx + r * D, D, x + r * D, D, w,
+                               m->config.layer_norm_eps, kmf_min(strip->rows - r, KMF_GRAIN),
+                               D);
     }
 }
 
-void kmf_mlm_reduce(const kmf_mlm *m, size_t tiles)
+void kmf_mlm_reduce(const kmf_mlm *m, size_t rows)
 {
     for (size_t s = 0; s < m->n_sums; s++)
-        for (size_t t = 0; t < tiles; t++)
-            kmf_residual_forward(m->sums[s].to, m->sums[s].n,
-                                 m->partial + t * m->partial_width + m->sums[s].from,
+        for (size_t r = 0; r < rows; r += KMF_GRAIN)
+            kmf_residual_forward(m->sums[s].to, m->sums[s].n, partials(m, r) + m->sums[s].from,
                                  m->partial_width, NULL, 1, m->sums[s].n);
 }
 
 /* ---------------------------------------------------------------- the pass --------------- */
-
-/* The most tiles that one thread has to do, in strips of so many, of which the last may be less. */
-static size_t share(const kmf_mlm *m, size_t strip)
-{
-    size_t strips = parts_of(m->tiles, strip), workers = (size_t)m->workers;
-    size_t most = parts_of(strips, workers) * strip;
-    return (strips - 1) % workers == 0 ? most - (strips * strip - m->tiles) : most;
-}
-
-/*
- * Where a product works on several tiles at a time a strip of two is a tenth faster than one, if it
- * leaves no thread without work for longer.
- */
-static size_t choose_strip(const kmf_mlm *m)
-{
-    return m->strip_rows == STRIP_ROWS && 10 * share(m, KMF_STRIP_TILES) <= 11 * share(m, 1)
-               ? KMF_STRIP_TILES
-               : 1;
-}
 
 static void begin(kmf_mlm *m, const kmf_mlm_batch *batch, bool training)
 {
@@ -502,8 +465,6 @@ static void begin(kmf_mlm *m, const kmf_mlm_batch *batch, bool training)
     m->training = training;
     m->d = NULL;
     m->n = batch->off[batch->n_seq];
-    m->tiles = parts_of(m->n, KMF_TILE);
-    m->strip_tiles = choose_strip(m);
     m->n_labels = 0;
     assert(m->n > 0 && m->n <= m->opts.max_tokens);
     for (size_t s = 0; s < batch->n_seq; s++)

@@ -61,7 +61,7 @@ static int qkv_forward(void *arg, size_t i, int worker, kmf_err *err)
 {
     const kmf_mlm *m = arg;
     size_t ld = 3 * m->D;
-    kmf_strip strip = kmf_mlm_strip(m, 0, i);
+    kmf_strip strip = kmf_mlm_strip(m, i);
     kmf_real *qkv = m->layers[m->layer].qkv + strip.row * ld;
     (void)err;
     kmf_mlm_multiply(m, worker, qkv, ld, m->x + strip.row * m->D, m->D, &m->qkv, strip.rows,
@@ -101,7 +101,7 @@ static int feed_forward(void *arg, size_t i, int worker, kmf_err *err)
     const kmf_activations *a = &m->layers[m->layer];
     double eps = m->config.layer_norm_eps;
     size_t D = m->D, F = m->F;
-    kmf_strip strip = kmf_mlm_strip(m, 0, i);
+    kmf_strip strip = kmf_mlm_strip(m, i);
     size_t row = strip.row, rows = strip.rows;
     size_t cells = rows * D * sizeof(kmf_real);
     kmf_real *x = m->x + row * D;
@@ -134,11 +134,11 @@ int kmf_mlm_block_forward(kmf_mlm *m, size_t layer, kmf_err *err)
     m->layer = layer;
     int rc = kmf_pool_each(m->pool, N_WEIGHTS, pack_forward, m, err);
     if (rc == 0)
-        rc = kmf_pool_each(m->pool, kmf_mlm_strips(m), qkv_forward, m, err);
+        rc = kmf_mlm_each(m, m->n, KMF_GRAIN, qkv_forward, err);
     if (rc == 0)
         rc = kmf_pool_each(m->pool, m->batch->n_seq * m->H, attention_forward, m, err);
     if (rc == 0)
-        rc = kmf_pool_each(m->pool, kmf_mlm_strips(m), feed_forward, m, err);
+        rc = kmf_mlm_each(m, m->n, KMF_GRAIN, feed_forward, err);
     return rc;
 }
 
@@ -183,12 +183,12 @@ enum { DQ, DK, DV, IN };
 
 static kmf_factor factor(const kmf_mlm *m, size_t i)
 {
-    return kmf_mlm_factor(m, m->factors[i], m->stage * KMF_TILE, m->D);
+    return kmf_mlm_factor(m, m->factors[i], m->stage, m->D);
 }
 
 static kmf_factor wide_factor(const kmf_mlm *m, size_t i)
 {
-    return kmf_mlm_factor(m, m->wide[i], m->stage * KMF_TILE, m->F);
+    return kmf_mlm_factor(m, m->wide[i], m->stage, m->F);
 }
 
 static int feed_backward(void *arg, size_t i, int worker, kmf_err *err)
@@ -197,7 +197,7 @@ static int feed_backward(void *arg, size_t i, int worker, kmf_err *err)
     const kmf_layer *w = &m->w->layers[m->layer];
     const kmf_activations *a = &m->layers[m->layer];
     size_t D = m->D, F = m->F;
-    kmf_strip strip = kmf_mlm_strip(m, m->first_tile, i);
+    kmf_strip strip = kmf_mlm_strip(m, i);
     size_t row = strip.row, rows = strip.rows, at = strip.at;
     size_t cells = rows * D * sizeof(kmf_real);
     kmf_real *dx = m->dx + row * D; /* then ds2 */
@@ -272,11 +272,11 @@ static int attention_and_weights_backward(void *arg, size_t i, int worker, kmf_e
     size_t n_heads = m->batch->n_seq * m->H;
     (void)err;
     if (i < n_products)
-        kmf_mlm_product_add(m, i, kmf_mlm_stage_rows(m));
+        kmf_mlm_product_add(m, i, m->strips.rows);
     else if (i - n_products < n_heads)
         attention_backward(m, i - n_products, worker);
     else
-        kmf_mlm_reduce(m, m->tiles);
+        kmf_mlm_reduce(m, m->n);
     return 0;
 }
 
@@ -286,7 +286,7 @@ static int qkv_backward(void *arg, size_t i, int worker, kmf_err *err)
     const kmf_mlm *m = arg;
     size_t D = m->D;
     size_t ld = 3 * D;
-    kmf_strip strip = kmf_mlm_strip(m, m->first_tile, i);
+    kmf_strip strip = kmf_mlm_strip(m, i);
     size_t row = strip.row, rows = strip.rows, at = strip.at;
     kmf_real *dx = m->dx + row * D;
     const kmf_real *dqkv = m->dqkv + row * ld;
@@ -311,9 +311,9 @@ static int qkv_weights_backward(void *arg, size_t i, int worker, kmf_err *err)
     (void)worker;
     (void)err;
     if (i < kmf_mlm_product_items(m))
-        kmf_mlm_product_add(m, i, kmf_mlm_stage_rows(m));
+        kmf_mlm_product_add(m, i, m->strips.rows);
     else
-        kmf_mlm_reduce(m, m->tiles);
+        kmf_mlm_reduce(m, m->n);
     return 0;
 }
 

@@ -16,7 +16,7 @@ static int embed_strip_forward(void *arg, size_t i, int worker, kmf_err *err)
 {
     const kmf_mlm *m = arg;
     const kmf_params *w = m->w;
-    kmf_strip strip = kmf_mlm_strip(m, 0, i);
+    kmf_strip strip = kmf_mlm_strip(m, i);
     size_t row = strip.row, rows = strip.rows;
     kmf_real *x = m->x + row * m->D;
     kmf_real *s = m->emb_sum + row * m->E;
@@ -37,7 +37,7 @@ int kmf_mlm_embed_forward(kmf_mlm *m, kmf_err *err)
 {
     if (m->proj.room)
         kmf_mlm_pack(m, &m->proj, (const kmf_real *[]){m->w->proj_w}, 1, m->D, m->E);
-    return kmf_pool_each(m->pool, kmf_mlm_strips(m), embed_strip_forward, m, err);
+    return kmf_mlm_each(m, m->n, KMF_TILE, embed_strip_forward, err);
 }
 
 /* ---------------------------------------------------------------- backward --------------- */
@@ -48,7 +48,7 @@ enum { LN_W, LN_B, TYPE, PROJ_B };
 static int embed_strip_backward(void *arg, size_t i, int worker, kmf_err *err)
 {
     const kmf_mlm *m = arg;
-    kmf_strip strip = kmf_mlm_strip(m, m->first_tile, i);
+    kmf_strip strip = kmf_mlm_strip(m, i);
     size_t row = strip.row, rows = strip.rows;
     const kmf_real *dx = m->dx + row * m->D;
     kmf_real *s = m->emb_sum + row * m->E;
@@ -88,9 +88,9 @@ static int embed_weights_backward(void *arg, size_t i, int worker, kmf_err *err)
                             m->E - beg < KMF_WORD_COLS ? m->E : beg + KMF_WORD_COLS, m->n,
                             m->E);
     else if (i - word_items(m) < kmf_mlm_product_items(m))
-        kmf_mlm_product_add(m, i - word_items(m), kmf_mlm_stage_rows(m));
+        kmf_mlm_product_add(m, i - word_items(m), m->strips.rows);
     else
-        kmf_mlm_reduce(m, m->tiles);
+        kmf_mlm_reduce(m, m->n);
     return 0;
 }
 
@@ -102,7 +102,7 @@ int kmf_mlm_embed_backward(kmf_mlm *m, kmf_err *err)
     kmf_mlm_sum(m, m->d->type, m->E);
     if (m->proj.room) {
         kmf_mlm_sum(m, m->d->proj_b, m->D);
-        size_t n = m->stage * KMF_TILE;
+        size_t n = m->stage;
         kmf_mlm_product(m, m->d->proj_w, kmf_mlm_factor(m, m->factors[0], n, m->D),
                         kmf_mlm_factor(m, m->factors[1], n, m->E));
         kmf_mlm_pack_back(m, &m->proj, (const kmf_real *[]){m->w->proj_w}, 1, m->D, m->E);

@@ -34,22 +34,14 @@ static int pack_head(void *arg, size_t i, int worker, kmf_err *err)
     return 0;
 }
 
-/* Rows of tile t of the chunk that hold labelled tokens. */
-static size_t rows_of(const kmf_mlm *m, size_t t)
-{
-    size_t beg = t * KMF_TILE;
-    return m->n_chunk - beg < KMF_TILE ? m->n_chunk - beg : KMF_TILE;
-}
-
 /* ---------------------------------------------------------------- forward ---------------- */
 
-/* [t, D] -> probabilities [t, V] and losses. */
-static void tile_forward(const kmf_mlm *m, size_t t, int worker)
+/* [t, D] -> probabilities [t, V] and losses, for a strip of the chunk. */
+static void strip_forward(const kmf_mlm *m, const kmf_strip *strip, int worker)
 {
     const kmf_params *w = m->w;
     size_t D = m->D, E = m->E, V = m->V;
-    size_t beg = t * KMF_TILE;
-    size_t rows = rows_of(m, t);
+    size_t beg = strip->row, rows = strip->rows;
     size_t first = m->first + beg;
     kmf_real *x = m->head_x + beg * D;
     kmf_real *h = m->head_h + beg * E;
@@ -74,29 +66,27 @@ static void tile_forward(const kmf_mlm *m, size_t t, int worker)
 enum { LN_W, LN_B, HEAD_B };
 
 /* Probabilities -> gradients by the logits, in place, and by x, to dx. */
-static void tile_backward(const kmf_mlm *m, size_t t, int worker)
+static void strip_backward(const kmf_mlm *m, const kmf_strip *strip, int worker)
 {
     const kmf_params *w = m->w;
     size_t D = m->D, E = m->E, V = m->V;
-    size_t beg = t * KMF_TILE;
-    size_t rows = rows_of(m, t);
+    size_t beg = strip->row, rows = strip->rows;
     size_t first = m->first + beg;
     kmf_real *p = m->probs + beg * V;
     kmf_real *dh = kmf_mlm_of_worker(m, m->strip_y, worker, D > E ? D : E);
     kmf_real *dx = kmf_mlm_of_worker(m, m->strip_x, worker, D);
     kmf_real *weights = m->head_weights + beg;
-    kmf_strip strip = {t, beg, rows, beg}; /* of labelled tokens */
-    kmf_mlm_clear_sums(m, &strip);
+    kmf_mlm_clear_sums(m, strip);
     for (size_t i = 0; i < rows; i++)
         weights[i] = m->batch->weights ? m->batch->weights[m->rows[first + i]] : 1;
     kmf_softmax_backward(p, V, m->labels + first, weights, rows, V);
     kmf_gemm_pack_left(&m->products[WORD].dy, p, V, beg, rows);
     kmf_gemm_pack_right(&m->products[WORD].x, m->head_out + beg * E, E, beg, rows);
     kmf_mlm_multiply(m, worker, dh, E, p, V, &m->word_back, rows, NULL); /* [t, V] -> [t, E] */
-    kmf_mlm_norm_backward(m, &strip, LN_W, LN_B, dh, m->head_act + beg * E, w->head_ln_w);
+    kmf_mlm_norm_backward(m, strip, LN_W, LN_B, dh, m->head_act + beg * E, w->head_ln_w);
     kmf_activation_backward(dh, E, dh, E, m->head_h + beg * E, E, m->config.activation, rows,
                             E);
-    kmf_mlm_bias_backward(m, &strip, HEAD_B, dh, E);
+    kmf_mlm_bias_backward(m, strip, HEAD_B, dh, E);
     kmf_gemm_pack_left(&m->products[HEAD].dy, dh, E, beg, rows);
     kmf_gemm_pack_right(&m->products[HEAD].x, m->head_x + beg * D, D, beg, rows);
     kmf_mlm_multiply(m, worker, dx, D, dh, E, &m->head_back, rows, NULL); /* [t, E] -> [t, D] */
@@ -104,13 +94,14 @@ static void tile_backward(const kmf_mlm *m, size_t t, int worker)
         memcpy(m->dx + m->rows[first + i] * D, dx + i * D, D * sizeof *dx);
 }
 
-static int tile_pass(void *arg, size_t t, int worker, kmf_err *err)
+static int strip_pass(void *arg, size_t i, int worker, kmf_err *err)
 {
     const kmf_mlm *m = arg;
+    kmf_strip strip = kmf_mlm_strip(m, i);
     (void)err;
-    tile_forward(m, t, worker);
+    strip_forward(m, &strip, worker);
     if (m->d)
-        tile_backward(m, t, worker);
+        strip_backward(m, &strip, worker);
     return 0;
 }
 
@@ -133,7 +124,7 @@ static int weights_backward(void *arg, size_t i, int worker, kmf_err *err)
         size_t n = m->V - beg < KMF_WEIGHT_ROWS ? m->V - beg : KMF_WEIGHT_ROWS;
         kmf_bias_backward(m->d->head_bias + beg, m->probs + beg, m->V, m->n_chunk, n);
     } else {
-        kmf_mlm_reduce(m, (m->n_chunk + KMF_TILE - 1) / KMF_TILE);
+        kmf_mlm_reduce(m, m->n_chunk);
     }
     return 0;
 }
@@ -155,7 +146,7 @@ static int chunk_pass(kmf_mlm *m, kmf_err *err)
 {
     if (m->d)
         plan_backward(m);
-    int rc = kmf_pool_each(m->pool, (m->n_chunk + KMF_TILE - 1) / KMF_TILE, tile_pass, m, err);
+    int rc = kmf_mlm_each(m, m->n_chunk, KMF_TILE, strip_pass, err);
     if (rc == 0 && m->d)
         rc = kmf_pool_each(m->pool, kmf_mlm_product_items(m) + bias_items(m) + 1,
                            weights_backward, m, err);

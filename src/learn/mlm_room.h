@@ -26,7 +26,7 @@ enum { KMF_FACTORS = 4, KMF_WIDE_FACTORS = 2 };
 /* What draws from dropout, each with a key of its own in every layer. */
 enum { KMF_DROP_ATTENTION, KMF_DROP_HEADS, KMF_DROP_FEED, KMF_DROP_SITES };
 
-/* What a block's backward needs of its forward. N: max_tokens up to a whole tile. */
+/* What a block's backward needs of its forward. */
 typedef struct kmf_activations {
     kmf_real *qkv;   /* [N, 3D]  q and k turned */
     kmf_real *heads; /* [N, D]   the attention's output */
@@ -42,14 +42,21 @@ typedef struct kmf_packing {
     kmf_weight weight;
 } kmf_packing;
 
-/* Tiles, one behind the other, that an item of work takes: KMF_STRIP_TILES at most. */
-enum { KMF_STRIP_TILES = 2 };
+/* Rows that go into one partial sum of a vector, and that strips are made up of. */
+#define KMF_GRAIN ((size_t)KMF_FACTOR_ROWS)
+
+/* Rows that an item of work takes; no bit depends on how many they are. */
 typedef struct kmf_strip {
-    size_t tile; /* the first */
-    size_t row;  /* its first token */
-    size_t rows; /* tokens of all */
-    size_t at;   /* where they begin in the factors of a stage */
+    size_t row, rows; /* the first: a multiple of KMF_GRAIN */
+    size_t at;        /* from the first row of all strips, where it begins in their factors */
 } kmf_strip;
+
+/* Rows cut into strips, as many for each thread, as long as each other but for a unit. */
+typedef struct kmf_strips {
+    size_t row, rows;
+    size_t unit; /* that a strip is whole ones of: KMF_GRAIN, or KMF_TILE */
+    size_t n;
+} kmf_strips;
 
 /* dw [Dout, Din] += dy^T x */
 typedef struct kmf_product {
@@ -57,7 +64,7 @@ typedef struct kmf_product {
     kmf_factor dy, x;
 } kmf_product;
 
-/* to [n] += the sum over tiles of the partial sums at `from`. */
+/* to [n] += the sum over grains of the partial sums at `from`. */
 typedef struct kmf_partial_sum {
     kmf_real *to;
     size_t from, n;
@@ -70,11 +77,10 @@ struct kmf_mlm {
     kmf_pool *pool; /* borrowed */
     int workers;
     size_t D, E, F, H, K, V, L;
-    size_t N; /* max_tokens up to a whole tile */
-    size_t max_tiles;
+    size_t N;          /* rows of an array: max_tokens, and those beyond that a product reads */
     size_t chunk;      /* labelled tokens that the head takes at a time */
     size_t strip_rows; /* the most of a strip */
-    size_t stage;      /* tiles whose factors there is room for */
+    size_t stage;      /* rows whose factors there is room for */
 
     void *slab;              /* owned; the arrays below lie in it */
     kmf_activations *layers; /* owned [L]; with recompute they share all but sum2 */
@@ -103,7 +109,7 @@ struct kmf_mlm {
     kmf_real *dsum1;   /* [N, D] */
     kmf_real *dheads;  /* [N, D] */
     kmf_real *dqkv;    /* [N, 3D] */
-    kmf_real *partial; /* [max_tiles, partial_width] sums over the rows of a tile */
+    kmf_real *partial; /* [.., partial_width] sums over a grain of rows */
     size_t partial_width;
     kmf_real *factors[KMF_FACTORS];   /* [stage, max(D, E)], packed; the parts say of what */
     kmf_real *wide[KMF_WIDE_FACTORS]; /* [stage, F] */
@@ -128,10 +134,8 @@ struct kmf_mlm {
     const kmf_mlm_batch *batch;
     bool training;       /* dropout, and a way back */
     const kmf_params *d; /* gradients; NULL: not on the way back */
-    size_t n, tiles;     /* tokens, and tiles of them */
-    size_t strip_tiles;  /* of a strip but the last; no bit depends on it */
-    size_t first_tile;   /* of those whose factors are kept */
-    size_t stage_tiles; /* how many at a time: whole strips for all threads, but for the last */
+    size_t n;            /* tokens */
+    kmf_strips strips;   /* under way; on the way back those whose factors are kept */
     size_t n_labels;
     size_t layer;          /* the block under way */
     size_t first, n_chunk; /* labelled tokens under way in the head */
@@ -170,9 +174,15 @@ void kmf_mlm_mix_backward(const kmf_mlm *m, kmf_real *dx, size_t layer);
 
 /* ---- what the parts share: mlm.c --------------------------------------------------------- */
 
-/* Strips of all tiles, and the i-th from a tile on. */
-size_t kmf_mlm_strips(const kmf_mlm *m);
-kmf_strip kmf_mlm_strip(const kmf_mlm *m, size_t first_tile, size_t i);
+/*
+ * Works `rows` rows off by fn, whose item i is the i-th strip of whole units. A product of a strip
+ * reads rows beyond it: where they are written in the same phase, by another strip, the unit must
+ * be KMF_TILE.
+ */
+int kmf_mlm_each(kmf_mlm *m, size_t rows, size_t unit, kmf_item_fn *fn,
+                 kmf_err *err) KMF_MUST_CHECK;
+/* The i-th of the strips under way. */
+kmf_strip kmf_mlm_strip(const kmf_mlm *m, size_t i);
 /* Drops elements of rows from `row` on, width wide, as site and layer say; forward and backward. */
 void kmf_mlm_drop(const kmf_mlm *m, kmf_real *x, size_t ld, int site, size_t layer, size_t row,
                   size_t rows, size_t width);
@@ -190,7 +200,7 @@ void kmf_mlm_multiply(const kmf_mlm *m, int worker, kmf_real *y, size_t ld_y, co
 /* The worker's piece of an array of [workers, strip_rows, width]. */
 kmf_real *kmf_mlm_of_worker(const kmf_mlm *m, kmf_real *array, int worker, size_t width);
 
-/* A factor of N tokens, a multiple of a tile, and cols columns in a room. */
+/* A factor of N tokens, a multiple of KMF_GRAIN, and cols columns in a room. */
 kmf_factor kmf_mlm_factor(const kmf_mlm *m, kmf_real *room, size_t N, size_t cols);
 /* A weight's gradient is wanted in the next phase. */
 void kmf_mlm_product(kmf_mlm *m, kmf_real *dw, kmf_factor dy, kmf_factor x);
@@ -199,27 +209,26 @@ size_t kmf_mlm_product_items(const kmf_mlm *m);
 /* Adds item i of the products over the first `rows` tokens of their factors. */
 void kmf_mlm_product_add(const kmf_mlm *m, size_t i, size_t rows);
 /*
- * Works tiles off by fn, a stage at a time: item i of fn is the i-th strip from m->first_tile on.
- * Behind each stage its products are added; those of the last one, over kmf_mlm_stage_rows tokens,
- * are left to the caller.
+ * Works all tokens off by fn, a stage at a time: item i of fn is the i-th strip under way. Behind
+ * each stage its products are added; those of the last one, over m->strips.rows tokens, are left to
+ * the caller.
  */
 int kmf_mlm_stages(kmf_mlm *m, kmf_item_fn *fn, kmf_err *err) KMF_MUST_CHECK;
-size_t kmf_mlm_stage_rows(const kmf_mlm *m);
 
-/* Where in a tile's partial sums the n numbers of a vector's gradient are added up. */
+/* Where in a grain's partial sums the n numbers of a vector's gradient are added up. */
 size_t kmf_mlm_sum(kmf_mlm *m, kmf_real *to, size_t n);
-/* Sets all partial sums of a strip's tiles to 0. */
+/* Sets all partial sums of a strip's grains to 0. */
 void kmf_mlm_clear_sums(const kmf_mlm *m, const kmf_strip *strip);
-/* What kmf_bias_backward adds for the rows of a strip, dy, goes to a sum of each tile. */
+/* What kmf_bias_backward adds for the rows of a strip, dy, goes to a sum of each grain. */
 void kmf_mlm_bias_backward(const kmf_mlm *m, const kmf_strip *strip, size_t sum,
                            const kmf_real *dy, size_t ld);
 /*
  * kmf_layernorm_backward in place for the rows of a strip, dx [rows, D] and x [rows, D], the norm's
- * input; what it adds goes to two sums of each tile.
+ * input; what it adds goes to two sums of each grain.
  */
 void kmf_mlm_norm_backward(const kmf_mlm *m, const kmf_strip *strip, size_t weight_sum,
                            size_t bias_sum, kmf_real *dx, const kmf_real *x, const kmf_real *w);
-/* Adds them up, tile after tile. */
-void kmf_mlm_reduce(const kmf_mlm *m, size_t tiles);
+/* Adds those of so many rows up, grain after grain. */
+void kmf_mlm_reduce(const kmf_mlm *m, size_t rows);
 
 #endif

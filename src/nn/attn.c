@@ -3,12 +3,11 @@
  * Self-attention, a head and KMF_ATTN_ROWS queries at a time (Vaswani et al., 2017, eq. 1;
  * nothing is masked):
  *
- *   k^T             [K, T]        once per head: the products below read it in order
  *   S = q k^T       [rows, T]
  *   P = e^((S - max S) / sqrt K), s = sum of a row of P
  *   out = P v / s   [rows, K]     the K results are divided, and not the T weights: less work
  *
- * Scratch is k^T and one block of S, so memory grows with T and not with its square.
+ * Scratch is one block of S, so memory grows with T and not with its square.
  *
  * The backward goes over the same blocks. From max S and 1 / s of each row, kept by the forward,
  * it computes P / s again, with the same bits. Two blocks [rows, T] are at work, S and the
@@ -118,26 +117,18 @@ static KMF_INLINE void divide_body(kmf_real *out, size_t ld, const kmf_real *inv
 KMF_CLONES(divide, (kmf_real * out, size_t ld, const kmf_real *inverse, size_t rows, size_t K),
            (out, ld, inverse, rows, K))
 
-/* k_t [K, T] = k^T, in squares that stay in the nearest cache. */
-static void transpose(kmf_real *restrict k_t, const kmf_real *restrict k, size_t ld, size_t T,
-                      size_t K)
-{
-    enum { SQUARE = 16 };
-    for (size_t t0 = 0; t0 < T; t0 += SQUARE)
-        for (size_t i0 = 0; i0 < K; i0 += SQUARE)
-            for (size_t i = i0; i < K && i < i0 + SQUARE; i++)
-                for (size_t t = t0; t < T && t < t0 + SQUARE; t++)
-                    k_t[i * T + t] = k[t * ld + i];
-}
-
 /* ---------------------------------------------------------------- forward ---------------- */
 
-size_t kmf_attn_scratch(size_t T, size_t K)
+/* Rows of a block. */
+static size_t block_rows(size_t T)
 {
-    size_t rows, floats;
-    if (!kmf_add(K, KMF_ATTN_ROWS, &rows) || !kmf_mul(rows, T, &floats))
-        return 0;
-    return floats;
+    return kmf_min(T, KMF_ATTN_ROWS);
+}
+
+size_t kmf_attn_scratch(size_t T)
+{
+    size_t floats;
+    return kmf_mul(block_rows(T), T, &floats) ? floats : 0;
 }
 
 static kmf_real scale_of(size_t K)
@@ -156,18 +147,17 @@ void kmf_attn_forward_train(kmf_real *out, size_t ld_out, kmf_real *stats, const
                             kmf_precision precision)
 {
     assert(T > 0 && K > 0);
-    kmf_real *k_t = scratch;
-    kmf_real *scores = scratch + K * T;
+    kmf_real *scores = scratch;
     kmf_real largest[KMF_ATTN_ROWS];
     kmf_real inverse[KMF_ATTN_ROWS];
     kmf_real scale = scale_of(K);
-    int how = how_of(precision);
+    int how = how_of(precision), turned = how | KMF_GEMM_TB;
     for (size_t h = h0; h < h1; h++) {
-        transpose(k_t, k + h * K, ld, T, K);
         for (size_t t = 0; t < T; t += KMF_ATTN_ROWS) {
             size_t rows = T - t < KMF_ATTN_ROWS ? T - t : KMF_ATTN_ROWS;
             kmf_real *to = out + t * ld_out + h * K;
-            kmf_gemm_inner(scores, T, q + t * ld + h * K, ld, k_t, T, rows, T, K, how);
+            kmf_gemm_inner(scores, T, q + t * ld + h * K, ld, k + h * K, ld, rows, T, K,
+                           turned);
             weigh(scores, largest, inverse, scale, rows, T);
             kmf_dropout_forward(scores, T, key, (h * T + t) * T, p, rows, T);
             kmf_gemm_inner(to, ld_out, scores, T, v + h * K, ld, rows, K, T, how);
@@ -182,14 +172,11 @@ void kmf_attn_forward_train(kmf_real *out, size_t ld_out, kmf_real *stats, const
 
 /* ---------------------------------------------------------------- backward --------------- */
 
-/* k^T and v^T; a block of S and one of the gradient by the weights; a row of dropout's factors. */
-size_t kmf_attn_backward_scratch(size_t T, size_t K)
+/* A block of S and one of the gradient by the weights; a row of dropout's factors. */
+size_t kmf_attn_backward_scratch(size_t T)
 {
-    size_t rows, floats;
-    if (!kmf_mul(K, 2, &rows) || !kmf_add(rows, 2 * KMF_ATTN_ROWS + 1, &rows) ||
-        !kmf_mul(rows, T, &floats))
-        return 0;
-    return floats;
+    size_t floats;
+    return kmf_mul(2 * block_rows(T) + 1, T, &floats) ? floats : 0;
 }
 
 void kmf_attn_backward(kmf_real *dq, kmf_real *dk, kmf_real *dv, size_t ld_d,
@@ -199,28 +186,24 @@ void kmf_attn_backward(kmf_real *dq, kmf_real *dk, kmf_real *dv, size_t ld_d,
                        size_t T, size_t h0, size_t h1, size_t K, kmf_precision precision)
 {
     assert(T > 0 && K > 0);
-    kmf_real *k_t = scratch;
-    kmf_real *v_t = k_t + K * T;
-    kmf_real *scores = v_t + K * T;
-    kmf_real *dweights = scores + KMF_ATTN_ROWS * T;
-    kmf_real *factors = dweights + KMF_ATTN_ROWS * T;
+    kmf_real *scores = scratch;
+    kmf_real *dweights = scores + block_rows(T) * T;
+    kmf_real *factors = dweights + block_rows(T) * T;
     kmf_real dots[KMF_ATTN_ROWS];
     bool dropped = p > 0.0;
     kmf_real scale = scale_of(K);
-    int how = how_of(precision);
+    int how = how_of(precision), turned = how | KMF_GEMM_TB;
     for (size_t h = h0; h < h1; h++) {
         const kmf_real *largest = stats + h * 2 * T;
         const kmf_real *inverse = largest + T;
         size_t at = h * K; /* of a row, where this head begins */
-        transpose(k_t, k + at, ld, T, K);
-        transpose(v_t, v + at, ld, T, K);
         for (size_t t = 0; t < T; t += KMF_ATTN_ROWS) {
             size_t n = T - t < KMF_ATTN_ROWS ? T - t : KMF_ATTN_ROWS;
             const kmf_real *queries = q + t * ld + at;
             const kmf_real *dy = dout + t * ld_dout + at;
             int add = how | KMF_GEMM_TA | (t > 0 ? KMF_GEMM_ADD : 0);
-            kmf_gemm_inner(scores, T, queries, ld, k_t, T, n, T, K, how); /* [n, T] */
-            kmf_gemm_inner(dweights, T, dy, ld_dout, v_t, T, n, T, K, how);
+            kmf_gemm_inner(scores, T, queries, ld, k + at, ld, n, T, K, turned); /* [n, T] */
+            kmf_gemm_inner(dweights, T, dy, ld_dout, v + at, ld, n, T, K, turned);
             kmf_dots_forward(dots, dy, ld_dout, out + t * ld_out + at, ld_out, n, K);
             for (size_t r = 0; r < n; r++) {
                 size_t first = (h * T + t + r) * T;

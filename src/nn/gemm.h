@@ -138,25 +138,26 @@ void kmf_gemm_inner(kmf_real *c, size_t ld_c, const kmf_real *a, size_t ld_a, co
 
 /*
  * The gradient of a weight, dw [Dout, Din] += dy^T x over tokens. A factor, dy or x, is packed some
- * tiles of tokens at a time, where it is made: once, in however many parts the product is computed.
+ * tokens at a time, where it is made: once, in however many parts the product is computed.
  * Plain kernels with either engine; an element of dw has the same bits in any part.
  */
 typedef struct kmf_factor {
-    size_t N;                /* tokens that there is room for, a multiple of KMF_TILE */
+    size_t N;                /* tokens that there is room for, a multiple of KMF_FACTOR_ROWS */
     size_t cols;             /* Dout of dy, Din of x */
     kmf_precision precision; /* F32 or BF16 */
     void *room;              /* borrowed, of kmf_gemm_factor_bytes, aligned to 64 */
 } kmf_factor;
 
-/* Columns where a part of x may begin: multiples of it. */
+/* Rows where a piece of a factor may begin, columns where a part of x may: multiples of it. */
+#define KMF_FACTOR_ROWS 32
 #define KMF_FACTOR_COLS 192
 
 /* A multiple of 64, enough for either factor; 0: does not fit a size_t. */
 size_t kmf_gemm_factor_bytes(size_t N, size_t cols, kmf_precision precision);
 
 /*
- * Rows [rows, cols] become tokens row .. row + rows - 1: whole tiles, if they are not the last
- * ones.
+ * Rows [rows, cols] become tokens row .. row + rows - 1: a multiple of KMF_FACTOR_ROWS, if they are
+ * not the last ones.
  */
 void kmf_gemm_pack_left(const kmf_factor *dy, const kmf_real *from, size_t ld_from, size_t row,
                         size_t rows);

@@ -32,7 +32,8 @@ _Static_assert(DEPTH % (KMF_ROWS_TILE * KMF_MOST_PARTS) == 0, "whole units of an
 _Static_assert(TILED_DEPTH % (KMF_ROWS_TILE * KMF_MOST_PARTS) == 0, "and here");
 _Static_assert(ROWS % KMF_ROW_STEP == 0, "rows at a time are whole groups");
 _Static_assert(KMF_TILE % KMF_ROW_STEP == 0, "and those of a tile");
-_Static_assert(KMF_TILE % (2 * PART_WORDS) == 0, "no pair of tokens is of two tiles");
+_Static_assert(KMF_FACTOR_ROWS % (2 * PART_WORDS) == 0, "no pair of tokens is of two pieces");
+_Static_assert(KMF_FACTOR_ROWS % (2 * KMF_ROWS_TILE) == 0, "units of tile registers are whole");
 
 /*
  * Panels of which only `cols` columns are wanted. Steps of a kernel's rows are whole groups, and
@@ -197,7 +198,7 @@ void kmf_gemm_pack_left(const kmf_factor *dy, const float *from, size_t ld_from,
     const kmf_kernel *kernel = kernel_of(dy);
     size_t ld = kmf_kernel_words(kernel, dy->N);
     float *groups = (float *)dy->room + kmf_kernel_words(kernel, row) * kernel->group;
-    assert(row % KMF_TILE == 0 && row + rows <= dy->N);
+    assert(row % KMF_FACTOR_ROWS == 0 && row + rows <= dy->N);
     if (kernel->terms == 2)
         gather_pairs(groups, ld, kernel, from, ld_from, rows, dy->cols);
     else
@@ -208,7 +209,7 @@ void kmf_gemm_pack_right(const kmf_factor *x, const float *from, size_t ld_from,
                          size_t rows)
 {
     const kmf_kernel *kernel = kernel_of(x);
-    assert(row % KMF_TILE == 0 && row + rows <= x->N);
+    assert(row % KMF_FACTOR_ROWS == 0 && row + rows <= x->N);
     kmf_panels_pack_rows((float *)x->room + kmf_kernel_words(kernel, row) * kernel->cols,
                          kmf_kernel_words(kernel, x->N), kernel, from, ld_from, rows, x->cols);
 }

@@ -19,9 +19,9 @@ static size_t round_up(size_t n, size_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
-#define WORDS_UNIT 16 /* of a row of activations */
-#define FETCHED 256   /* numbers of a row */
-#define ROWS_AHEAD 16 /* of the one that is read */
+#define WORDS_UNIT 16    /* of a row of activations */
+#define NUMBERS_AHEAD 64 /* of a row, and of those beside it */
+#define ROWS_AHEAD 16    /* of the one that is read */
 
 /* ---------------------------------------------------------------- sizes ------------------ */
 
@@ -525,6 +525,22 @@ static void fetch_rows(const matrix *m, size_t o, size_t n_rows, size_t beg, siz
     }
 }
 
+/*
+ * Of n_cols rows from o on, which are read n numbers at a time, those that come some steps behind
+ * the numbers from k on; near the end of the rows, of the n_cols rows behind them.
+ */
+static void fetch_ahead(const matrix *m, size_t o, size_t n_cols, size_t k, size_t n,
+                        size_t Din)
+{
+    size_t at = k + NUMBERS_AHEAD;
+    if (Din <= NUMBERS_AHEAD)
+        fetch_rows(m, o + n_cols, n_cols, k, n);
+    else if (at < Din)
+        fetch_rows(m, o, n_cols, at, n);
+    else
+        fetch_rows(m, o + n_cols, n_cols, at - Din, n);
+}
+
 static float row_scale(const kmf_kernel *kernel, const float *row, size_t K)
 {
     return kernel->operand == KMF_OPERAND_INT16 ? int16_scale(row, K) : kmf_int8_scale(row, K);
@@ -575,7 +591,7 @@ void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const 
     for (size_t beg = 0; beg < Dout; beg += cols) {
         uint32_t *panel = (uint32_t *)panels + beg * words;
         size_t n_cols = Dout - beg < cols ? Dout - beg : cols;
-        fetch_rows(&m, beg + cols, cols, 0, Din < FETCHED ? Din : FETCHED);
+        bool in_place = kernel->terms == 1 && beg % m.part_rows + n_cols <= m.part_rows;
         for (size_t j = 0; quantised && j < n_cols; j++)
             scales[beg + j] = row_scale(kernel, row_of(&m, beg + j), Din);
         for (size_t k = 0; k < Din; k += most) {
@@ -583,10 +599,15 @@ void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const 
             size_t n_words = kmf_kernel_words(kernel, n);
             uint32_t *to = panel + kmf_kernel_words(kernel, k) * cols;
             float *sums = quantised ? scales + (2 + k / KMF_INT8_GROUP) * Dout + beg : NULL;
-            for (size_t j = 0; j < n_cols; j++)
-                weight_words(rows + j * row_words, kernel, &m, beg + j, k, n,
-                             quantised ? scales[beg + j] : 0.0f, sums ? &sums[j] : NULL);
-            kmf_turn_words(to, cols, rows, row_words, n_cols, n_words);
+            fetch_ahead(&m, beg, cols, k, n, Din);
+            if (in_place) {
+                kmf_turn_words(to, cols, row_of(&m, beg) + k, ld, n_cols, n);
+            } else {
+                for (size_t j = 0; j < n_cols; j++)
+                    weight_words(rows + j * row_words, kernel, &m, beg + j, k, n,
+                                 quantised ? scales[beg + j] : 0.0f, sums ? &sums[j] : NULL);
+                kmf_turn_words(to, cols, rows, row_words, n_cols, n_words);
+            }
             for (size_t i = 0; n_cols < cols && i < n_words; i++)
                 memset(to + i * cols + n_cols, 0, (cols - n_cols) * sizeof *to);
         }
