@@ -35,16 +35,21 @@ _Static_assert(KMF_TILE % KMF_ROW_STEP == 0, "and those of a tile");
 _Static_assert(KMF_FACTOR_ROWS % (2 * PART_WORDS) == 0, "no pair of tokens is of two pieces");
 _Static_assert(KMF_FACTOR_ROWS % (2 * KMF_ROWS_TILE) == 0, "units of tile registers are whole");
 
-/*
- * Panels of which only `cols` columns are wanted. Steps of a kernel's rows are whole groups, and
- * where they begin does not depend on the layout of a: a gathered one has ld_a words a row as well.
- */
-static void edge_panel(const kmf_kernel *kernel, kmf_panel_fn *panel, float *c, size_t ld_c,
-                       const float *a, size_t ld_a, const float *b, size_t ld_b, size_t M,
-                       size_t cols, size_t K, bool more, kmf_ahead ahead)
+/* A left operand, and the kernel's product that reads it. */
+typedef struct lefts {
+    kmf_panel_fn *panel;
+    const float *words;
+    size_t ld;  /* as panel wants it */
+    size_t row; /* words from a row to the next one, of whole groups if it is gathered */
+} lefts;
+
+/* Panels of which only `cols` columns are wanted. Steps of a kernel's rows are whole groups. */
+static void edge_panel(const kmf_kernel *kernel, const lefts *a, float *c, size_t ld_c,
+                       const float *b, size_t ld_b, size_t M, size_t cols, size_t K, bool more,
+                       kmf_ahead ahead)
 {
     if (cols % kernel->cols == 0) {
-        panel(c, ld_c, a, ld_a, b, ld_b, M, cols, K, more, ahead);
+        a->panel(c, ld_c, a->words, a->ld, b, ld_b, M, cols, K, more, ahead);
         return;
     }
     float whole[KMF_ROW_STEP * KMF_KERNEL_COLS];
@@ -53,8 +58,8 @@ static void edge_panel(const kmf_kernel *kernel, kmf_panel_fn *panel, float *c, 
         size_t rows = M - i < kernel->rows ? M - i : kernel->rows;
         for (size_t r = 0; more && r < rows; r++)
             memcpy(whole + r * kernel->width, c + (i + r) * ld_c, cols * sizeof *c);
-        panel(whole, kernel->width, a + i * ld_a, ld_a, b, ld_b, rows, cols, K, more,
-              (kmf_ahead){0});
+        a->panel(whole, kernel->width, a->words + i * a->row, a->ld, b, ld_b, rows, cols, K,
+                 more, (kmf_ahead){0});
         for (size_t r = 0; r < rows; r++)
             memcpy(c + (i + r) * ld_c, whole + r * kernel->width, cols * sizeof *c);
     }
@@ -72,32 +77,26 @@ static void pack_b(float *panel, const kmf_kernel *kernel, const float *b, size_
                              depth, cols);
 }
 
-/*
- * The M rows of a, terms k .. k + depth - 1, as the kernel reads them: in place, or in words, or
- * gathered. Returns them and their ld.
- */
-static const float *pack_a(float *words, float *groups, size_t *ld, const kmf_kernel *kernel,
-                           const float *a, size_t ld_a, size_t M, size_t k, size_t depth,
-                           bool transposed)
+/* The M rows of a, terms k .. k + depth - 1: in place, or in words, or those gathered. */
+static lefts pack_a(float *words, float *groups, const kmf_kernel *kernel, const float *a,
+                    size_t ld_a, size_t M, size_t k, size_t depth, bool transposed)
 {
     bool convert = kernel->terms == 2;
-    *ld = kmf_kernel_words(kernel, depth);
-    if (transposed && convert) {
-        kmf_words_pairs(words, M, kernel, a + k * ld_a, ld_a, M, depth);
-        kernel->gather(groups, *ld, words, M, M, *ld);
-        return groups;
+    size_t ld = kmf_kernel_words(kernel, depth);
+    if (!transposed && !convert)
+        return (lefts){kernel->panel, a + k, ld_a, ld_a};
+    if (!transposed) {
+        ld = kmf_words_ld(kernel, depth);
+        kmf_words_bf16(kmf_kernel_rows(kernel, words, ld), a + k, ld_a, M, depth);
+        return (lefts){kernel->panel, words, ld, ld};
     }
-    if (transposed) {
-        kernel->gather(groups, *ld, a + k * ld_a, ld_a, M, depth);
-        return groups;
-    }
-    if (convert) {
-        *ld = kmf_words_ld(kernel, depth);
-        kmf_words_bf16(kmf_kernel_rows(kernel, words, *ld), a + k, ld_a, M, depth);
-        return words;
-    }
-    *ld = ld_a;
-    return a + k;
+    if (!convert)
+        return (lefts){kernel->back_panel, a + k * ld_a, ld_a, 1};
+    kmf_words_pairs(words, M, kernel, a + k * ld_a, ld_a, M, depth);
+    if (kernel->back_panel)
+        return (lefts){kernel->back_panel, words, M, 1};
+    kernel->gather(groups, ld, words, M, M, ld);
+    return (lefts){kernel->group_panel, groups, ld, ld};
 }
 
 static const kmf_kernel *kernel_for(int how)
@@ -114,7 +113,6 @@ static const kmf_kernel *kernel_for(int how)
 static void inner_rows(float *c, size_t ld_c, const float *a, size_t ld_a, const float *b,
                        size_t ld_b, size_t M, size_t N, size_t K, int how)
 {
-    bool gathered = how & KMF_GEMM_TA;
     const kmf_kernel *kernel = kernel_for(how);
     _Alignas(64) float panel[DEPTH * KMF_KERNEL_COLS];
     _Alignas(64) float words[ROWS * DEPTH];
@@ -123,14 +121,12 @@ static void inner_rows(float *c, size_t ld_c, const float *a, size_t ld_a, const
     for (size_t k = 0; k == 0 || k < K; k += most) {
         size_t depth = K - k < most ? K - k : most;
         size_t words_deep = kmf_kernel_words(kernel, depth);
-        size_t ld;
-        const float *left = pack_a(words, groups, &ld, kernel, a, ld_a, M, k, depth, gathered);
+        lefts rows = pack_a(words, groups, kernel, a, ld_a, M, k, depth, how & KMF_GEMM_TA);
         for (size_t beg = 0; beg < N; beg += kernel->width) {
             size_t cols = N - beg < kernel->width ? N - beg : kernel->width;
             pack_b(panel, kernel, b, ld_b, beg, cols, k, depth, how & KMF_GEMM_TB);
-            edge_panel(kernel, gathered ? kernel->group_panel : kernel->panel, c + beg, ld_c,
-                       left, ld, panel, kernel->cols * words_deep, M, cols, words_deep,
-                       k > 0 || how & KMF_GEMM_ADD, (kmf_ahead){0});
+            edge_panel(kernel, &rows, c + beg, ld_c, panel, kernel->cols * words_deep, M, cols,
+                       words_deep, k > 0 || how & KMF_GEMM_ADD, (kmf_ahead){0});
         }
     }
 }
@@ -220,7 +216,7 @@ void kmf_gemm_outer(float *dw, size_t ld, const kmf_factor *dy, size_t o, size_t
     const kmf_kernel *kernel = kernel_of(x);
     size_t words = kmf_kernel_words(kernel, x->N);
     size_t last = kmf_kernel_words(kernel, n);
-    const float *left = (const float *)dy->room + o * words;
+    const float *groups = (const float *)dy->room + o * words;
     const float *right = (const float *)x->room + k * words;
     assert(KMF_TILE % kernel->group == 0 && KMF_FACTOR_COLS % kernel->cols == 0);
     assert(dy->precision == x->precision && dy->N == x->N && n <= x->N);
@@ -230,14 +226,14 @@ void kmf_gemm_outer(float *dw, size_t ld, const kmf_factor *dy, size_t o, size_t
     size_t most = kernel->tiled ? TILED_DEPTH : DEPTH;
     for (size_t w = 0; w < last; w += most) {
         size_t depth = last - w < most ? last - w : most;
+        lefts rows = {kernel->group_panel, groups + w * kernel->group, words, words};
         for (size_t beg = 0; beg < Din; beg += kernel->width) {
             size_t cols = Din - beg < kernel->width ? Din - beg : kernel->width;
             const float *panel = right + beg * words + w * kernel->cols;
             const float *after = beg + cols < Din ? panel + kernel->width * words
                                                   : right + (w + depth) * kernel->cols;
-            edge_panel(kernel, kernel->group_panel, dw + beg, ld, left + w * kernel->group,
-                       words, panel, kernel->cols * words, Dout, cols, depth, true,
-                       (kmf_ahead){after, depth * kernel->cols * sizeof(float)});
+            edge_panel(kernel, &rows, dw + beg, ld, panel, kernel->cols * words, Dout, cols,
+                       depth, true, (kmf_ahead){after, depth * kernel->cols * sizeof(float)});
         }
     }
     kmf_kernels_close(kernel->tiled);

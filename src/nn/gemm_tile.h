@@ -9,7 +9,7 @@
  *   ROWS      rows of a register tile    COLS      its columns, a multiple of LANES
  *   WORD      a word of the operands     MULTIPLY_ADD(a, b, c)  c + a b for a word a and vectors
  *                                        b and c, where a and b hold several terms: c + a . b
- *   GATHERED  defined: kmf_gather_fn and the products of what it makes are wanted, too
+ *   GATHERED  defined: kmf_gather_fn and products with a transposed a are wanted, too
  *   ROUGH     defined: products that end themselves (nn/ending.h) are wanted; true where what they
  *             end in is rounded soon. EXACT: whether sums are integers. For fused levels alone
  *
@@ -143,24 +143,40 @@ TARGET static void NAME(gather_)(void *groups_, size_t ld, const void *a_, size_
     }
 }
 
-/* The same product as panel_ for an a that was gathered. */
-TARGET static void NAME(group_panel_)(void *c_, size_t ld_c, const void *groups_, size_t ld,
-                                      const void *b, size_t ld_b, size_t M, size_t cols,
-                                      size_t K, bool more, kmf_ahead ahead)
+/* Word i, k of a is a[i * row + k * step]. */
+TARGET static KMF_INLINE void NAME(columns_)(void *c_, size_t ld_c, const void *a_, size_t row,
+                                             size_t step, const void *b, size_t M, size_t K,
+                                             bool more, kmf_ahead ahead)
 {
     SUM *c = c_;
-    const NAME(word_mem_) *groups = groups_;
-    (void)ld_b;
-    (void)cols;
+    const NAME(word_mem_) *a = a_;
     const char *next = ahead.bytes > 0 ? ahead.from : b;
     size_t by = ahead.bytes > 0 ? ahead.bytes / ((M + ROWS - 1) / ROWS * K) : 0;
     size_t i = 0;
-    for (; i + ROWS <= M; i += ROWS, next += K * by) {
-        const NAME(word_mem_) *group = groups + i * ld;
-        NAME(tile_)(ROWS, VECS, c + i * ld_c, ld_c, group, 1, ROWS, b, K, more, next, by);
-    }
-    for (const NAME(word_mem_) *row = groups + i * ld; i < M; i++, row++)
-        NAME(tile_)(1, VECS, c + i * ld_c, ld_c, row, 1, ROWS, b, K, more, b, 0);
+    for (; i + ROWS <= M; i += ROWS, next += K * by)
+        NAME(tile_)(ROWS, VECS, c + i * ld_c, ld_c, a + i * row, 1, step, b, K, more, next, by);
+    for (const NAME(word_mem_) *last = a + i * row; i < M; i++, last++)
+        NAME(tile_)(1, VECS, c + i * ld_c, ld_c, last, 1, step, b, K, more, b, 0);
+}
+
+/* The same product as panel_ for an a that was gathered; */
+TARGET static void NAME(group_panel_)(void *c, size_t ld_c, const void *groups, size_t ld,
+                                      const void *b, size_t ld_b, size_t M, size_t cols,
+                                      size_t K, bool more, kmf_ahead ahead)
+{
+    (void)ld_b;
+    (void)cols;
+    NAME(columns_)(c, ld_c, groups, ld, ROWS, b, M, K, more, ahead);
+}
+
+/* and for one that lies the other way round. */
+TARGET static void NAME(back_panel_)(void *c, size_t ld_c, const void *a, size_t ld_a,
+                                     const void *b, size_t ld_b, size_t M, size_t cols,
+                                     size_t K, bool more, kmf_ahead ahead)
+{
+    (void)ld_b;
+    (void)cols;
+    NAME(columns_)(c, ld_c, a, 1, ld_a, b, M, K, more, ahead);
 }
 #endif
 

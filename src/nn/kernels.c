@@ -146,8 +146,9 @@ _Static_assert(THIRDS_DEEP % (3 * KMF_ROWS_TILE) == 0, "whole units of three par
     .operand = (which), .panel = panel_##level, .rows = 24, .cols = (n_cols),         \
     .terms = (n_terms), .parts = 1, .unit = 1, .width = (n_cols), .product_rows = 96, \
     .depth = WORDS_DEEP
-#define GATHERS(level, n_rows) \
-    .group_panel = group_panel_##level, .gather = gather_##level, .group = (n_rows)
+#define GATHERS(level, n_rows)                                            \
+    .group_panel = group_panel_##level, .back_panel = back_panel_##level, \
+    .gather = gather_##level, .group = (n_rows)
 
 static const kmf_kernel f32_kernels[] = {
     [KMF_CPU_BASELINE] = {IN_ROWS(KMF_OPERAND_F32, baseline, 8, 1),
