@@ -21,7 +21,8 @@
  */
 #define DEPTH 288
 #define ROWS 192
-/* Of a gradient's sums in tile registers, where processors have 2 MB of that cache. */
+/* Of a gradient's sums; in tile registers, where processors have 2 MB of that cache. */
+#define GRADIENT_DEPTH 576
 #define TILED_DEPTH 1152
 
 /* A part of an a while it is gathered: words, and its columns. */
@@ -223,7 +224,7 @@ void kmf_gemm_outer(float *dw, size_t ld, const kmf_factor *dy, size_t o, size_t
     assert(o % KMF_TILE == 0 && k % KMF_FACTOR_COLS == 0);
     assert(Dout > 0 && o + Dout <= dy->cols && k + Din <= x->cols);
     kmf_kernels_open(kernel->tiled);
-    size_t most = kernel->tiled ? TILED_DEPTH : DEPTH;
+    size_t most = kernel->tiled ? TILED_DEPTH : GRADIENT_DEPTH;
     for (size_t w = 0; w < last; w += most) {
         size_t depth = last - w < most ? last - w : most;
         lefts rows = {kernel->group_panel, groups + w * kernel->group, words, words};

@@ -2,7 +2,8 @@
 /*
  * A training step: forward, backward, clipping and AdamW, of a model of 6-mers on B sequences of T
  * tokens, 15 % of them masked. One line: tokens/s, median and range of STEPS steps; GFLOP/s,
- * counted as three times the forward's products; peak memory.
+ * counted as three times the forward's products, and their share of what all threads multiply and
+ * add in turns with the steps, LIMIT_SECONDS before each (kmf_limit_portion); peak memory.
  *
  *   bench_train PRESET B T THREADS [f32|bf16 [recompute]]
  *
@@ -13,6 +14,8 @@
 #include "learn/mlm.h"
 #include "learn/update.h"
 #include "model/model.h"
+#include "nn/limits.h"
+#include "seq/par.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +23,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#define LIMIT_SECONDS 0.05
 enum { STEPS = 9, WARM = 2, MASK = 4, FIRST_WORD = 5 };
 
 static double now(void)
@@ -58,12 +62,41 @@ static void draw(int32_t *ids, int32_t *labels, size_t n, size_t V, kmf_rng *rng
     }
 }
 
+typedef struct limit {
+    kmf_limit_kind kind;
+    double done[256]; /* of each item of work */
+} limit;
+
+static int limit_item(void *arg, size_t i, int worker, kmf_err *err)
+{
+    limit *l = arg;
+    double begun = now();
+    (void)worker, (void)err;
+    for (l->done[i] = 0; now() - begun < LIMIT_SECONDS;)
+        l->done[i] += kmf_limit_portion(l->kind);
+    return 0;
+}
+
+/* Operations a second that so many threads reach. */
+static double limit_of(kmf_pool *pool, int threads, kmf_limit_kind kind)
+{
+    limit l = {.kind = kind};
+    kmf_err err = {0};
+    double sum = 0, begun = now();
+    if (kmf_pool_each(pool, (size_t)threads, limit_item, &l, &err) < 0)
+        need(NULL, &err);
+    double seconds = now() - begun;
+    for (int i = 0; i < threads; i++)
+        sum += l.done[i];
+    return sum / seconds;
+}
+
 int main(int argc, char **argv)
 {
     kmf_err err = {0};
     kmf_config config;
     kmf_slots slots = {0};
-    if (argc < 5 || kmf_config_preset(&config, argv[1], 6, &err) < 0) {
+    if (argc < 5 || atoi(argv[4]) > 256 || kmf_config_preset(&config, argv[1], 6, &err) < 0) {
         fprintf(stderr, "usage: bench_train PRESET B T THREADS [f32|bf16 [recompute]]\n");
         return 1;
     }
@@ -89,7 +122,7 @@ int main(int argc, char **argv)
     for (size_t s = 0; s <= B; s++)
         off[s] = s * T;
 
-    double seconds[STEPS], loss = 0;
+    double seconds[STEPS], limits[STEPS + WARM], loss = 0;
     kmf_rng rng = kmf_rng_stream(1, 0);
     for (int step = 0; step < STEPS + WARM; step++) {
         kmf_mlm_batch batch = {.ids = ids, .labels = labels, .off = off, .n_seq = B};
@@ -98,6 +131,7 @@ int main(int argc, char **argv)
             .rate = 1e-4, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .decay = 0.01};
         double norm;
         draw(ids, labels, n, config.vocab_size, &rng);
+        limits[step] = limit_of(pool, threads, (kmf_limit_kind)opts.precision);
         double begun = now();
         if (kmf_update_clear(update, g, &err) < 0 ||
             kmf_mlm_learn(mlm, &batch, &d, &result, &err) < 0 ||
@@ -113,6 +147,8 @@ int main(int argc, char **argv)
         loss = result.loss / result.weight;
     }
     qsort(seconds, STEPS, sizeof *seconds, by_size);
+    qsort(limits, STEPS + WARM, sizeof *limits, by_size);
+    double peak = limits[(STEPS + WARM) / 2];
     double D = (double)config.hidden_size, F = (double)config.intermediate_size;
     double head = 0.15 * 2 * (D * D + D * (double)config.vocab_size);
     double layer = 2 * (4 * D * D + 2 * D * F) + 4 * (double)T * D;
@@ -121,10 +157,11 @@ int main(int argc, char **argv)
     getrusage(RUSAGE_SELF, &usage);
     printf(
         "kmerformer train %-5s B %3zu T %4zu threads %d %s: %7.0f tokens/s [%.0f %.0f]  %6.1f "
-        "GFLOP/s  peak memory %ld MB  loss %.3f\n",
+        "GFLOP/s: %.1f %% of %.1f  peak memory %ld MB  loss %.3f\n",
         argv[1], B, T, threads, kmf_precision_names[opts.precision],
         (double)n / seconds[STEPS / 2], (double)n / seconds[STEPS - 1], (double)n / seconds[0],
-        1e-9 * flops / seconds[STEPS / 2], usage.ru_maxrss / 1024, loss);
+        1e-9 * flops / seconds[STEPS / 2], 1e2 * flops / seconds[STEPS / 2] / peak, 1e-9 * peak,
+        usage.ru_maxrss / 1024, loss);
     kmf_mlm_free(mlm);
     kmf_update_free(update);
     kmf_slots_free(&slots);
