@@ -58,8 +58,8 @@ static inline void draw_batch(held_batch *b, size_t vocab_size, const size_t *le
 static inline void scene_begin(scene *s)
 {
     /*
-     * 9 tiles: two stages for one thread, one for more; of three threads each takes a tile at a
-     * time where others may take two
+     * Two stages for one thread, one for more; no multiple of a grain, and strips of several
+     * lengths.
      */
     static const size_t lengths[] = {
         1, 130, 41, 1, CHECKED ? 20 : 220, 7, 64, CHECKED ? 600 : 400};

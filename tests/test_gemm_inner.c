@@ -75,6 +75,20 @@ static bool factor_new(kmf_factor *f, size_t N, size_t cols, kmf_precision preci
  * Gradients over no whole tiles of tokens, added to what is there; in one part and in many they
  * have the same bits.
  */
+/* Rows beg .. end - 1 become tokens of both factors from 0 on, in pieces of 32 to 96. */
+static void pack_pieces(const kmf_factor *left, const float *dy, size_t ld_dy,
+                        const kmf_factor *right, const float *x, size_t ld_x, size_t beg,
+                        size_t end)
+{
+    size_t rows = 0;
+    for (size_t row = beg, i = 0; row < end; row += rows, i++) {
+        rows = (1 + i % 3) * KMF_FACTOR_ROWS;
+        rows = end - row < rows ? end - row : rows;
+        kmf_gemm_pack_left(left, dy + row * ld_dy, ld_dy, row - beg, rows);
+        kmf_gemm_pack_right(right, x + row * ld_x, ld_x, row - beg, rows);
+    }
+}
+
 static const char *outer_is_right(kmf_precision precision)
 {
     static const size_t sizes[][3] = {{1, 1, 1},      {7, 70, 5},      {64, 16, 96},
@@ -92,11 +106,7 @@ static const char *outer_is_right(kmf_precision precision)
         if (!dy || !turned || !x || !before || !whole || !cut ||
             !factor_new(&left, N, Dout, precision) || !factor_new(&right, N, Din, precision))
             return "no memory";
-        for (size_t row = 0; row < n; row += KMF_TILE) {
-            size_t rows = n - row < KMF_TILE ? n - row : KMF_TILE;
-            kmf_gemm_pack_left(&left, dy + row * ld_dy, ld_dy, row, rows);
-            kmf_gemm_pack_right(&right, x + row * ld_x, ld_x, row, rows);
-        }
+        pack_pieces(&left, dy, ld_dy, &right, x, ld_x, 0, n);
         memcpy(whole, before, Dout * ld * sizeof *whole);
         memcpy(cut, before, Dout * ld * sizeof *cut);
         kmf_gemm_outer(whole, ld, &left, 0, Dout, &right, 0, Din, n);
@@ -107,6 +117,14 @@ static const char *outer_is_right(kmf_precision precision)
                                Din - k < KMF_FACTOR_COLS ? Din - k : KMF_FACTOR_COLS, n);
         if (memcmp(whole, cut, Dout * ld * sizeof *whole) != 0)
             return "a gradient depends on the parts that it is computed in";
+        size_t stage = n / 2 / KMF_FACTOR_ROWS * KMF_FACTOR_ROWS;
+        memcpy(cut, before, Dout * ld * sizeof *cut);
+        if (stage > 0)
+            kmf_gemm_outer(cut, ld, &left, 0, Dout, &right, 0, Din, stage);
+        pack_pieces(&left, dy, ld_dy, &right, x, ld_x, stage, n);
+        kmf_gemm_outer(cut, ld, &left, 0, Dout, &right, 0, Din, n - stage);
+        if (memcmp(whole, cut, Dout * ld * sizeof *whole) != 0)
+            return "a gradient depends on the stages that it is computed in";
         for (size_t o = 0; o < Dout; o++) {
             if (memcmp(whole + o * ld + Din, before + o * ld + Din, APART * sizeof *whole) != 0)
                 return "something was written behind a row";

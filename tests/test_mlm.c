@@ -222,6 +222,8 @@ static void strips_are_shared_out(kmf_mlm *m)
             ck_assert_uint_eq(end, rows);
             ck_assert_uint_le(most - least, 1);
             ck_assert(n % (size_t)m->workers == 0 || most == 1);
+            size_t fewest = (rows + m->strip_rows - 1) / m->strip_rows;
+            ck_assert_uint_lt(n, fewest + (size_t)m->workers);
         }
 }
 
@@ -234,6 +236,8 @@ START_TEST(threads_do_not_change_a_bit)
     kmf_mlm *alone = mlm_of(&s, false, NULL);
     double loss = learn(alone, &s.batch, &s.gradients).loss;
     double evaluated = evaluate(alone, &s.batch).loss;
+    bool in_twos = kmf_gemm_rows(s.precision) >= (size_t)2 * KMF_TILE;
+    ck_assert_uint_eq(alone->strip_rows, (in_twos ? 2 : 1) * (size_t)KMF_TILE);
     strips_are_shared_out(alone);
     for (size_t i = 0; i < 3; i++) {
         kmf_err err = {0};
@@ -273,7 +277,7 @@ START_TEST(activations_made_again_do_not_change_a_bit)
 }
 END_TEST
 
-/* The small batch leaves most rows of the large one in the last of its tiles. */
+/* The small batch leaves most rows of the large one in place. */
 START_TEST(what_was_done_before_does_not_show)
 {
     static const size_t lengths[] = {5, 129, 2};

@@ -93,6 +93,11 @@ START_TEST(an_encoder_that_is_not_asked_takes_no_room)
     size_t both = kmf_mlm_bytes(&config, &opts, 1);
     opts.unasked = true;
     size_t alone = kmf_mlm_bytes(&config, &opts, 1);
+    opts.max_tokens *= 2; /* rows, labels, nll of each token */
+    size_t longer = kmf_mlm_bytes(&config, &opts, 1);
+    ck_assert_uint_eq(longer - alone,
+                      100000 * (sizeof(size_t) + sizeof(int32_t) + sizeof(double)));
+    opts.max_tokens /= 2;
     opts.max_seqs = 2000;
     size_t more = kmf_mlm_bytes(&config, &opts, 1);
     ck_assert_uint_lt(alone, both / 100);

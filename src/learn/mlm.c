@@ -114,8 +114,7 @@ static void lay_out_backward(kmf_mlm *m, arena *a)
     m->dheads = take(a, m->N, m->D);
     m->dqkv = take(a, m->N, 3 * m->D);
     m->partial_width = kmf_max(9 * m->D + m->F, 4 * m->E + m->D);
-    m->partial =
-        take(a, parts_of(kmf_max(m->opts.max_tokens, m->chunk), KMF_GRAIN), m->partial_width);
+    m->partial = take(a, m->N / KMF_GRAIN, m->partial_width);
     for (size_t i = 0; i < KMF_FACTORS; i++)
         m->factors[i] = take_factor(m, a, kmf_max(m->stage, m->chunk), kmf_max(m->D, m->E));
     for (size_t i = 0; i < KMF_WIDE_FACTORS; i++)
@@ -276,6 +275,10 @@ void kmf_mlm_free(kmf_mlm *mlm)
 
 /* ---------------------------------------------------------------- shared by the parts ---- */
 
+/*
+ * As few strips as strip_rows allows, but as many for each thread; where there are fewer units than
+ * threads, one unit each.
+ */
 static kmf_strips cut(const kmf_mlm *m, size_t row, size_t rows, size_t unit)
 {
     size_t units = parts_of(rows, unit), workers = (size_t)m->workers;
@@ -393,13 +396,13 @@ static int add_products(void *arg, size_t i, int worker, kmf_err *err)
 int kmf_mlm_stages(kmf_mlm *m, kmf_item_fn *fn, kmf_err *err)
 {
     size_t stages = m->n_products > 0 ? parts_of(m->n, m->stage) : 1;
-    size_t most = parts_of(parts_of(m->n, KMF_GRAIN), stages) * KMF_GRAIN;
-    assert(most <= m->stage || m->n_products == 0);
+    size_t each = parts_of(parts_of(m->n, KMF_GRAIN), stages) * KMF_GRAIN;
+    assert(each <= m->stage || m->n_products == 0); /* stage is whole grains */
     int rc = 0;
-    for (size_t row = 0; row < m->n && rc == 0; row += most) {
+    for (size_t row = 0; row < m->n && rc == 0; row += each) {
         if (row > 0)
             rc = kmf_pool_each(m->pool, kmf_mlm_product_items(m), add_products, m, err);
-        m->strips = cut(m, row, kmf_min(m->n - row, most), KMF_GRAIN);
+        m->strips = cut(m, row, kmf_min(m->n - row, each), KMF_GRAIN);
         if (rc == 0)
             rc = kmf_pool_each(m->pool, m->strips.n, fn, m, err);
     }

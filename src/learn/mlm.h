@@ -9,9 +9,9 @@
  *   gradients  of the sum of both, ADDED to those that are there already: batches are accumulated
  *              by calling again, and who wants a mean divides by the sum of the weights
  *
- * Work is cut into items (strips of tokens, heads of a sequence, blocks of a
- * weight), each done by one thread, and every sum has an order that depends on the batch alone: the
- * bits do not depend on the number of threads.
+ * Work is cut into items (strips of tokens, heads of a sequence, blocks of a weight), each done by
+ * one thread, and every sum has an order that depends on the batch alone: the bits do not depend on
+ * the number of threads.
  */
 #ifndef KMF_MLM_H
 #define KMF_MLM_H

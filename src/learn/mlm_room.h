@@ -47,11 +47,11 @@ typedef struct kmf_packing {
 
 /* Rows that an item of work takes; no bit depends on how many they are. */
 typedef struct kmf_strip {
-    size_t row, rows; /* the first: a multiple of KMF_GRAIN */
+    size_t row, rows; /* row is a multiple of KMF_GRAIN */
     size_t at;        /* from the first row of all strips, where it begins in their factors */
 } kmf_strip;
 
-/* Rows cut into strips, as many for each thread, as long as each other but for a unit. */
+/* Rows cut into strips that are as long as each other but for a unit. */
 typedef struct kmf_strips {
     size_t row, rows;
     size_t unit; /* that a strip is whole ones of: KMF_GRAIN, or KMF_TILE */
@@ -109,7 +109,7 @@ struct kmf_mlm {
     kmf_real *dsum1;   /* [N, D] */
     kmf_real *dheads;  /* [N, D] */
     kmf_real *dqkv;    /* [N, 3D] */
-    kmf_real *partial; /* [.., partial_width] sums over a grain of rows */
+    kmf_real *partial; /* [N / KMF_GRAIN, partial_width] sums over a grain of rows */
     size_t partial_width;
     kmf_real *factors[KMF_FACTORS];   /* [stage, max(D, E)], packed; the parts say of what */
     kmf_real *wide[KMF_WIDE_FACTORS]; /* [stage, F] */
@@ -211,7 +211,8 @@ void kmf_mlm_product_add(const kmf_mlm *m, size_t i, size_t rows);
 /*
  * Works all tokens off by fn, a stage at a time: item i of fn is the i-th strip under way. Behind
  * each stage its products are added; those of the last one, over m->strips.rows tokens, are left to
- * the caller.
+ * the caller. Strips are of whole grains: what fn multiplies is not written in the phase, unless it
+ * is the worker's own.
  */
 int kmf_mlm_stages(kmf_mlm *m, kmf_item_fn *fn, kmf_err *err) KMF_MUST_CHECK;
 

@@ -148,7 +148,7 @@ typedef struct kmf_factor {
     void *room;              /* borrowed, of kmf_gemm_factor_bytes, aligned to 64 */
 } kmf_factor;
 
-/* Rows where a piece of a factor may begin, columns where a part of x may: multiples of it. */
+/* Pieces of a factor begin at multiples of so many rows, parts of x of so many columns. */
 #define KMF_FACTOR_ROWS 32
 #define KMF_FACTOR_COLS 192
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Small products, such as those inside a sequence, and gradients of weights in parts: too small for
- * a BLAS, which would copy both factors for each. Of small ones b is copied to panels on the stack,
- * and so is an a that is stored the other way round. Of a gradient, dy^T x, both factors are copied
- * when they are made, and an item of work multiplies parts of them. bf16 is rounded on the way, and
- * thirds are made.
+ * a BLAS, which would copy both factors for each. Of small ones b is copied to panels on the stack;
+ * an a that is stored the other way round is read as it lies, or gathered there: for many panels,
+ * and for tile registers. Of a gradient, dy^T x, both factors are copied when they are made, and an
+ * item of work multiplies parts of them. bf16 is rounded on the way, and thirds are made.
  */
 #include "nn/gemm.h"
 
@@ -21,9 +21,14 @@
  */
 #define DEPTH 288
 #define ROWS 192
-/* Of a gradient's sums; in tile registers, where processors have 2 MB of that cache. */
-#define GRADIENT_DEPTH 576
+/*
+ * Words of a gradient's sums. With panels of 64 columns, which means AVX-512: 192 rows and a panel
+ * are 590 KB, where that cache has 1 MB; in tile registers it has 2 MB; others as above.
+ */
+#define WIDE_DEPTH 576
 #define TILED_DEPTH 1152
+/* Panels for which a transposed a is not worth gathering. */
+#define FEW_PANELS 4
 
 /* A part of an a while it is gathered: words, and its columns. */
 #define PART_WORDS 16
@@ -78,9 +83,12 @@ static void pack_b(float *panel, const kmf_kernel *kernel, const float *b, size_
                              depth, cols);
 }
 
-/* The M rows of a, terms k .. k + depth - 1: in place, or in words, or those gathered. */
+/*
+ * The M rows of a, terms k .. k + depth - 1, for a product of N columns: in place, or in words. A
+ * transposed one is read as it lies if that is for few panels, else gathered.
+ */
 static lefts pack_a(float *words, float *groups, const kmf_kernel *kernel, const float *a,
-                    size_t ld_a, size_t M, size_t k, size_t depth, bool transposed)
+                    size_t ld_a, size_t M, size_t N, size_t k, size_t depth, bool transposed)
 {
     bool convert = kernel->terms == 2;
     size_t ld = kmf_kernel_words(kernel, depth);
@@ -91,12 +99,13 @@ static lefts pack_a(float *words, float *groups, const kmf_kernel *kernel, const
         kmf_words_bf16(kmf_kernel_rows(kernel, words, ld), a + k, ld_a, M, depth);
         return (lefts){kernel->panel, words, ld, ld};
     }
-    if (!convert)
-        return (lefts){kernel->back_panel, a + k * ld_a, ld_a, 1};
-    kmf_words_pairs(words, M, kernel, a + k * ld_a, ld_a, M, depth);
-    if (kernel->back_panel)
-        return (lefts){kernel->back_panel, words, M, 1};
-    kernel->gather(groups, ld, words, M, M, ld);
+    const float *columns = convert ? words : a + k * ld_a;
+    size_t ld_columns = convert ? M : ld_a;
+    if (convert)
+        kmf_words_pairs(words, M, kernel, a + k * ld_a, ld_a, M, depth);
+    if (kernel->back_panel && N <= FEW_PANELS * kernel->width)
+        return (lefts){kernel->back_panel, columns, ld_columns, 1};
+    kernel->gather(groups, ld, columns, ld_columns, M, ld);
     return (lefts){kernel->group_panel, groups, ld, ld};
 }
 
@@ -122,7 +131,7 @@ static void inner_rows(float *c, size_t ld_c, const float *a, size_t ld_a, const
     for (size_t k = 0; k == 0 || k < K; k += most) {
         size_t depth = K - k < most ? K - k : most;
         size_t words_deep = kmf_kernel_words(kernel, depth);
-        lefts rows = pack_a(words, groups, kernel, a, ld_a, M, k, depth, how & KMF_GEMM_TA);
+        lefts rows = pack_a(words, groups, kernel, a, ld_a, M, N, k, depth, how & KMF_GEMM_TA);
         for (size_t beg = 0; beg < N; beg += kernel->width) {
             size_t cols = N - beg < kernel->width ? N - beg : kernel->width;
             pack_b(panel, kernel, b, ld_b, beg, cols, k, depth, how & KMF_GEMM_TB);
@@ -224,7 +233,9 @@ void kmf_gemm_outer(float *dw, size_t ld, const kmf_factor *dy, size_t o, size_t
     assert(o % KMF_TILE == 0 && k % KMF_FACTOR_COLS == 0);
     assert(Dout > 0 && o + Dout <= dy->cols && k + Din <= x->cols);
     kmf_kernels_open(kernel->tiled);
-    size_t most = kernel->tiled ? TILED_DEPTH : GRADIENT_DEPTH;
+    size_t most = kernel->tiled                     ? TILED_DEPTH
+                  : kernel->cols == KMF_KERNEL_COLS ? WIDE_DEPTH
+                                                    : DEPTH;
     for (size_t w = 0; w < last; w += most) {
         size_t depth = last - w < most ? last - w : most;
         lefts rows = {kernel->group_panel, groups + w * kernel->group, words, words};

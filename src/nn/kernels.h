@@ -92,7 +92,7 @@ typedef struct kmf_kernel {
     bool tiled;                /* works in tile registers (nn/tiles.h), and reads a in tiles */
     kmf_panel_fn *panel;       /* a is kmf_rows */
     kmf_panel_fn *group_panel; /* a gathered, ld_a words a row; NULL: there is none */
-    kmf_panel_fn *back_panel;  /* a is [K, M], ld_a; NULL: there is none */
+    kmf_panel_fn *back_panel;  /* a is [K, M] words, ld_a; NULL: there is none */
     kmf_gather_fn *gather;
     size_t group;        /* its rows, a divisor of KMF_ROW_STEP */
     kmf_ended_fn *ended; /* NULL: endings are a pass of their own */

@@ -536,7 +536,7 @@ static void fetch_ahead(const matrix *m, size_t o, size_t n_cols, size_t k, size
     if (Din <= NUMBERS_AHEAD)
         fetch_rows(m, o + n_cols, n_cols, k, n);
     else if (at < Din)
-        fetch_rows(m, o, n_cols, at, n);
+        fetch_rows(m, o, n_cols, at, kmf_min(n, Din - at));
     else
         fetch_rows(m, o + n_cols, n_cols, at - Din, n);
 }
@@ -591,7 +591,10 @@ void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const 
     for (size_t beg = 0; beg < Dout; beg += cols) {
         uint32_t *panel = (uint32_t *)panels + beg * words;
         size_t n_cols = Dout - beg < cols ? Dout - beg : cols;
-        bool in_place = kernel->terms == 1 && beg % m.part_rows + n_cols <= m.part_rows;
+        bool in_place = kernel->terms == 1 && cols <= KMF_KERNEL_COLS &&
+                        beg % m.part_rows + n_cols <= m.part_rows;
+        if (quantised)
+            fetch_rows(&m, beg + cols, cols, 0, kmf_min(Din, 4 * NUMBERS_AHEAD));
         for (size_t j = 0; quantised && j < n_cols; j++)
             scales[beg + j] = row_scale(kernel, row_of(&m, beg + j), Din);
         for (size_t k = 0; k < Din; k += most) {
@@ -599,7 +602,8 @@ void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const 
             size_t n_words = kmf_kernel_words(kernel, n);
             uint32_t *to = panel + kmf_kernel_words(kernel, k) * cols;
             float *sums = quantised ? scales + (2 + k / KMF_INT8_GROUP) * Dout + beg : NULL;
-            fetch_ahead(&m, beg, cols, k, n, Din);
+            if (!quantised) /* then all were read to find the scales */
+                fetch_ahead(&m, beg, cols, k, n, Din);
             if (in_place) {
                 kmf_turn_words(to, cols, row_of(&m, beg) + k, ld, n_cols, n);
             } else {
