@@ -23,7 +23,7 @@ static const char *inner_is_right(kmf_precision precision)
     static const size_t sizes[][3] = {{1, 1, 1},        {3, 50, 7},    {64, 148, 64},
                                       {20, 64, 148},    {13, 33, 300}, {70, 31, 513},
                                       {300, 40, 260},   {7, 3, 2},     {133, 65, 9},
-                                      {197, 130, 1025}, {5, 7, 0}};
+                                      {197, 130, 1025}, {5, 7, 0},     {199, 300, 301}};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         size_t M = sizes[s][0], N = sizes[s][1], K = sizes[s][2];
         size_t ld_a = K + 3, ld_t = M + 1, ld_b = N > K ? N + 5 : K + 5, ld_c = N + 2;

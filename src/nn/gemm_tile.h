@@ -9,7 +9,8 @@
  *   ROWS      rows of a register tile    COLS      its columns, a multiple of LANES
  *   WORD      a word of the operands     MULTIPLY_ADD(a, b, c)  c + a b for a word a and vectors
  *                                        b and c, where a and b hold several terms: c + a . b
- *   GATHERED  defined: kmf_gather_fn and products with a transposed a are wanted, too
+ *   GATHERED  defined: kmf_gather_fn and products with a transposed a are wanted, too;
+ *             GATHER_DEEP rows of it at a time
  *   ROUGH     defined: products that end themselves (nn/ending.h) are wanted; true where what they
  *             end in is rounded soon. EXACT: whether sums are integers. For fused levels alone
  *

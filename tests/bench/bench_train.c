@@ -24,7 +24,7 @@
 #include <time.h>
 
 #define LIMIT_SECONDS 0.05
-enum { STEPS = 9, WARM = 2, MASK = 4, FIRST_WORD = 5 };
+enum { STEPS = 9, WARM = 2, MASK = 4, FIRST_WORD = 5, MOST_THREADS = 256 };
 
 static double now(void)
 {
@@ -64,16 +64,17 @@ static void draw(int32_t *ids, int32_t *labels, size_t n, size_t V, kmf_rng *rng
 
 typedef struct limit {
     kmf_limit_kind kind;
-    double done[256]; /* of each item of work */
+    double rates[MOST_THREADS]; /* of each item of work */
 } limit;
 
 static int limit_item(void *arg, size_t i, int worker, kmf_err *err)
 {
     limit *l = arg;
-    double begun = now();
+    double begun = now(), done = 0, elapsed = 0;
     (void)worker, (void)err;
-    for (l->done[i] = 0; now() - begun < LIMIT_SECONDS;)
-        l->done[i] += kmf_limit_portion(l->kind);
+    for (; elapsed < LIMIT_SECONDS; elapsed = now() - begun)
+        done += kmf_limit_portion(l->kind);
+    l->rates[i] = done / elapsed;
     return 0;
 }
 
@@ -82,13 +83,12 @@ static double limit_of(kmf_pool *pool, int threads, kmf_limit_kind kind)
 {
     limit l = {.kind = kind};
     kmf_err err = {0};
-    double sum = 0, begun = now();
+    double sum = 0;
     if (kmf_pool_each(pool, (size_t)threads, limit_item, &l, &err) < 0)
         need(NULL, &err);
-    double seconds = now() - begun;
     for (int i = 0; i < threads; i++)
-        sum += l.done[i];
-    return sum / seconds;
+        sum += l.rates[i];
+    return sum;
 }
 
 int main(int argc, char **argv)
@@ -96,7 +96,8 @@ int main(int argc, char **argv)
     kmf_err err = {0};
     kmf_config config;
     kmf_slots slots = {0};
-    if (argc < 5 || atoi(argv[4]) > 256 || kmf_config_preset(&config, argv[1], 6, &err) < 0) {
+    if (argc < 5 || atoi(argv[4]) > MOST_THREADS ||
+        kmf_config_preset(&config, argv[1], 6, &err) < 0) {
         fprintf(stderr, "usage: bench_train PRESET B T THREADS [f32|bf16 [recompute]]\n");
         return 1;
     }
