@@ -13,6 +13,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
 enum { MAX_T = CHECKED ? 650 : 1200, MAX_K = 300, GUARD = 64 };
 
@@ -639,7 +640,7 @@ static const char *small_weights_are_kept(void)
 }
 
 /* A row's scores, the same n times as many pieces, and then some that are 3 larger. */
-static const char *sums_of_pieces(kmf_precision precision)
+static const char *sums_of_pieces(kmf_precision precision, bool known)
 {
     enum { N = KMF_WEIGH_STEP, PIECES = 4 };
     _Alignas(64) float scores[N];
@@ -650,12 +651,13 @@ static const char *sums_of_pieces(kmf_precision precision)
     for (int piece = 0; piece <= PIECES; piece++) {
         for (int j = 0; j < N; j++)
             scores[j] = (piece == PIECES ? 3.0f : 0.0f) - (float)j / 8;
+        const float *most = known ? (const float[]){scores[0]} : NULL;
         if (precision == KMF_PRECISION_F32)
-            kmf_weigh(scores, N, &r, piece == 0, 1, N);
+            kmf_weigh(scores, N, &r, most, piece == 0, 1, N);
         else if (precision == KMF_PRECISION_BF16)
-            kmf_weigh_bf16(to, scores, N, &r, piece == 0, 1, N);
+            kmf_weigh_bf16(to, scores, N, &r, most, piece == 0, 1, N);
         else
-            kmf_weigh_int8(to, scores, N, &r, piece == 0, 1, N);
+            kmf_weigh_int8(to, scores, N, &r, most, piece == 0, 1, N);
         if (piece == 0)
             sum = r.sum[0];
         else if (piece < PIECES &&
@@ -671,9 +673,65 @@ static const char *a_maximum_may_stay(void)
 {
     const char *wrong = NULL;
     for (int p = KMF_PRECISION_F32; p <= KMF_PRECISION_INT8 && !wrong; p++)
-        if (kmf_precision_here((kmf_precision)p) == (kmf_precision)p)
-            wrong = sums_of_pieces((kmf_precision)p);
+        for (int known = 0; known <= 1 && !wrong; known++)
+            if (kmf_precision_here((kmf_precision)p) == (kmf_precision)p)
+                wrong = sums_of_pieces((kmf_precision)p, known == 1);
     return wrong;
+}
+
+/*
+ * Sums of integers, of any number of rows and keys, against the equation of nn/panels.h; nothing
+ * behind them is touched.
+ */
+static const char *sums_become_scores(void)
+{
+    enum { ROWS = 7, LD = 80, UNTOUCHED = 12345 };
+    static const size_t widths[] = {1, 15, 16, 17, 64, 77};
+    if (!kmf_kernel_of(KMF_OPERAND_INT8)) {
+        puts("skip: no products of integers here");
+        return NULL;
+    }
+    kmf_units units;
+    float key_scales[LD], key_sums[LD];
+    fill(units.scale, ROWS, 0.01f);
+    fill(units.low, ROWS, 1);
+    fill(key_scales, LD, 0.01f);
+    fill(key_sums, LD, 100);
+    units.key_scales = key_scales;
+    units.key_sums = key_sums;
+    for (size_t i = 0; i < sizeof widths / sizeof widths[0] * ROWS; i++) {
+        size_t n = widths[i / ROWS];
+        size_t rows = i % ROWS + 1;
+        int32_t sums[ROWS * LD];
+        float scores[ROWS * LD], most[ROWS + 1];
+        for (size_t j = 0; j < sizeof sums / sizeof sums[0]; j++)
+            sums[j] = j % LD < n && j / LD < rows ? (int32_t)(1e5f * levels_random(&seed))
+                                                  : UNTOUCHED;
+        memcpy(scores, sums, sizeof scores);
+        most[rows] = UNTOUCHED;
+        kmf_number_scores(scores, LD, &units, most, rows, n);
+        for (size_t r = 0; r < ROWS; r++) {
+            double largest = -HUGE_VAL;
+            for (size_t j = 0; j < LD; j++) {
+                float got = scores[r * LD + j];
+                double want =
+                    (double)key_scales[j] * ((double)units.scale[r] * sums[r * LD + j] +
+                                             (double)units.low[r] * (double)key_sums[j]);
+                bool there = r < rows && j < n;
+                int32_t bits;
+                memcpy(&bits, &got, sizeof bits);
+                if (there ? !(fabs((double)got - want) <= 1e-5) : bits != UNTOUCHED)
+                    return there ? "a score is wrong" : "what is no score was written";
+                if (there && (double)got > largest)
+                    largest = (double)got;
+            }
+            if (r < rows && (double)most[r] != largest)
+                return "the largest score is another";
+        }
+        if (most[rows] != UNTOUCHED)
+            return "a maximum of no row was written";
+    }
+    return NULL;
 }
 
 static const levels_part parts[] = {
@@ -683,6 +741,7 @@ static const levels_part parts[] = {
     {"parts", parts_have_the_bits},
     {"small", small_weights_are_kept},
     {"stays", a_maximum_may_stay},
+    {"numbers", sums_become_scores},
     {"nan", nan_is_kept},
     {"large", large_scores_are_stood},
 };
@@ -720,6 +779,12 @@ END_TEST
 START_TEST(sums_so_far_stay_as_long_as_the_maximum_does)
 {
     levels_run("stays", levels_cpu[_i], NULL);
+}
+END_TEST
+
+START_TEST(sums_of_integers_become_scores)
+{
+    levels_run("numbers", "", NULL);
 }
 END_TEST
 
@@ -776,6 +841,7 @@ int main(int argc, char **argv)
     tcase_add_test(tcase, attention_in_bf16_and_bytes_rounds_and_does_no_more);
     tcase_add_test(tcase, weights_in_bf16_are_powers_of_2);
     tcase_add_test(tcase, many_small_weights_in_bytes_keep_their_sum);
+    tcase_add_test(tcase, sums_of_integers_become_scores);
     tcase_add_loop_test(tcase, sums_so_far_stay_as_long_as_the_maximum_does, 0, N_LEVELS_CPU);
     tcase_add_loop_test(tcase, rows_in_parts_and_in_place_of_q_have_the_same_bits, 0,
                         N_LEVELS_CPU);

@@ -104,32 +104,6 @@ size_t kmf_attend_scratch(size_t T, size_t K, kmf_attend_precision precision)
 
 /* ---------------------------------------------------------------- scores ----------------- */
 
-/* What turns sums of integers into scores (nn/panels.h). */
-typedef struct quantised {
-    float scale[MOST_ROWS], low[MOST_ROWS]; /* of the queries */
-    const float *key_scales, *key_sums;     /* of the first key at work, and on */
-} quantised;
-
-/* Sums [rows, n] become the scores that they stand for, in their place. */
-static void number_scores(float *scores, size_t ld, const quantised *q, size_t rows, size_t n);
-
-static KMF_INLINE void number_scores_body(bool fused, float *scores, size_t ld,
-                                          const quantised *q, size_t rows, size_t n)
-{
-    for (size_t i = 0; i < rows; i++) {
-        float *row = scores + i * ld;
-        const int32_t *sums = (const int32_t *)(const void *)row;
-        KMF_INDEPENDENT
-        for (size_t j = 0; j < n; j++)
-            row[j] = kmf_int8_number(fused, sums[j], q->scale[i], q->low[i], q->key_scales[j],
-                                     q->key_sums[j]);
-    }
-}
-
-KMF_CLONES_FUSED(number_scores,
-                 (float *scores, size_t ld, const quantised *q, size_t rows, size_t n),
-                 (scores, ld, q, rows, n))
-
 /* scores [rows, n] of the queries t .. and the keys u ..: less slope for each place between. */
 static void lean(float *scores, size_t ld, float slope, size_t t, size_t u, size_t rows,
                  size_t n);
@@ -223,7 +197,9 @@ typedef struct head {
     float *queries, *scores, *weights, *sums; /* of some queries; weights may be scores */
     int32_t *parts;                           /* sums of bytes */
     float slope;
-    quantised units;
+    kmf_units units;
+    const float *most; /* the largest score of each of them; NULL: not known */
+    float largest[MOST_ROWS];
     kmf_running r;
 } head;
 
@@ -297,10 +273,11 @@ static void score(head *h, size_t t, size_t u, size_t rows, size_t n)
     if (kmf_has_scales(kernel)) {
         h->units.key_scales = kmf_panels_scales(kernel, h->keys, h->T, h->K) + u;
         h->units.key_sums = h->units.key_scales + h->T;
-        number_scores(h->scores, KEYS, &h->units, rows, n);
+        kmf_number_scores(h->scores, KEYS, &h->units, h->largest, rows, n);
     }
     if (h->slope > 0)
         lean(h->scores, KEYS, h->slope, t, u, rows, n);
+    h->most = kmf_has_scales(kernel) && h->slope <= 0 ? h->largest : NULL;
 }
 
 static void weigh(head *h, bool first, size_t rows, size_t n)
@@ -308,11 +285,11 @@ static void weigh(head *h, bool first, size_t rows, size_t n)
     kmf_rows to = kmf_kernel_rows(h->for_values, h->weights, h->ld_weights);
     kmf_operand operand = h->for_values->operand;
     if (operand == KMF_OPERAND_BF16)
-        kmf_weigh_bf16(to, h->scores, KEYS, &h->r, first, rows, n);
+        kmf_weigh_bf16(to, h->scores, KEYS, &h->r, h->most, first, rows, n);
     else if (operand == KMF_OPERAND_INT8)
-        kmf_weigh_int8(to, h->scores, KEYS, &h->r, first, rows, n);
+        kmf_weigh_int8(to, h->scores, KEYS, &h->r, h->most, first, rows, n);
     else
-        kmf_weigh(h->scores, KEYS, &h->r, first, rows, n);
+        kmf_weigh(h->scores, KEYS, &h->r, h->most, first, rows, n);
     if (h->for_values->parts > 1)
         kmf_words_bf16(to, h->scores, KEYS, rows, n);
 }

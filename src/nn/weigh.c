@@ -51,6 +51,11 @@ static KMF_INLINE float max_of(const float *restrict row, float x, size_t n)
     return max_lanes(part);
 }
 
+static KMF_INLINE float larger_of(float a, float b)
+{
+    return b > a ? b : a;
+}
+
 /* The weights 2^(score - max) of n scores, in whole steps and in their place, and their sum. */
 static KMF_INLINE float weigh_row(bool fused, float *restrict row, float max, size_t n)
 {
@@ -77,13 +82,14 @@ static KMF_INLINE void add_sum(kmf_running *r, size_t i, bool first, float sum)
 }
 
 static KMF_INLINE void kmf_weigh_body(bool fused, float *scores, size_t ld, kmf_running *r,
-                                      bool first, size_t rows, size_t n)
+                                      const float *most, bool first, size_t rows, size_t n)
 {
     size_t steps = n;
     for (size_t i = 0; i < rows; i++) {
         float *row = scores + i * ld;
         steps = fill_step(row, n);
-        float max = max_of(row, first ? -HUGE_VALF : r->max[i], steps);
+        float before = first ? -HUGE_VALF : r->max[i];
+        float max = most ? larger_of(before, most[i]) : max_of(row, before, steps);
         r->factor[i] = first ? 0.0f : kmf_exp2_down(fused, r->max[i] - max);
         r->max[i] = max;
     }
@@ -92,8 +98,9 @@ static KMF_INLINE void kmf_weigh_body(bool fused, float *scores, size_t ld, kmf_
 }
 
 KMF_CLONES_FUSED(kmf_weigh,
-                 (float *scores, size_t ld, kmf_running *r, bool first, size_t rows, size_t n),
-                 (scores, ld, r, first, rows, n))
+                 (float *scores, size_t ld, kmf_running *r, const float *most, bool first,
+                  size_t rows, size_t n),
+                 (scores, ld, r, most, first, rows, n))
 
 /* ---------------------------------------------------------------- in vector code --------- */
 
@@ -115,10 +122,10 @@ KMF_TARGET_AVX512 static KMF_INLINE __m512 power_of_2(__m512 x, __m512 max)
     return _mm512_scalef_ps(p, whole);
 }
 
-/* The largest of x and of row, in whole steps; a NaN may be passed over. */
-KMF_TARGET_AVX512 static KMF_INLINE float max_of_steps(const float *row, float x, size_t n)
+/* The largest of row, in whole steps; a NaN may be passed over. */
+KMF_TARGET_AVX512 static KMF_INLINE float max_of_steps(const float *row, size_t n)
 {
-    __m512 a = _mm512_set1_ps(x);
+    __m512 a = _mm512_set1_ps(-HUGE_VALF);
     __m512 b = a;
     for (size_t j = 0; j < n; j += STEP) {
         a = _mm512_max_ps(a, _mm512_loadu_ps(row + j));
@@ -127,21 +134,94 @@ KMF_TARGET_AVX512 static KMF_INLINE float max_of_steps(const float *row, float x
     return _mm512_reduce_max_ps(_mm512_max_ps(a, b));
 }
 
-/* Weights of n scores, in whole steps, to half, and their sum. */
-KMF_TARGET_BF16 static KMF_INLINE float weigh_row_bf16(uint16_t *half, size_t step,
-                                                       const float *row, float max, size_t n)
+#define AT_ONCE 4 /* rows */
+
+/* The first n lanes of 16, or all. */
+KMF_TARGET_AVX512 static KMF_INLINE __mmask16 first_lanes(size_t n)
 {
-    __m512 top = _mm512_set1_ps(max);
-    __m512 a = _mm512_setzero_ps();
-    __m512 b = _mm512_setzero_ps();
-    for (size_t j = 0; j < n; j += STEP, half += step) {
-        __m512 x = power_of_2(_mm512_loadu_ps(row + j), top);
-        __m512 y = power_of_2(_mm512_loadu_ps(row + j + 16), top);
-        a = _mm512_add_ps(a, x);
-        b = _mm512_add_ps(b, y);
-        _mm512_storeu_si512(half, (__m512i)_mm512_cvtne2ps_pbh(y, x));
+    return (__mmask16)(n < 16 ? 0xffffu >> (16 - n) : 0xffffu);
+}
+
+/* a + b, or the larger one: b where one is NaN. */
+KMF_TARGET_AVX512 static KMF_INLINE __m512 fold(__m512 a, __m512 b, bool largest)
+{
+    return largest ? _mm512_max_ps(a, b) : _mm512_add_ps(a, b);
+}
+
+/* The sum of each vector's lanes, or their largest: halves, then halves of these, and so on. */
+KMF_TARGET_AVX512 static KMF_INLINE __m128 fold_rows(const __m512 v[AT_ONCE], bool largest)
+{
+    __m512 a = fold(_mm512_shuffle_f32x4(v[0], v[1], 0xee),
+                    _mm512_shuffle_f32x4(v[0], v[1], 0x44), largest);
+    __m512 b = fold(_mm512_shuffle_f32x4(v[2], v[3], 0xee),
+                    _mm512_shuffle_f32x4(v[2], v[3], 0x44), largest);
+    __m512 x =
+        fold(_mm512_shuffle_f32x4(a, b, 0xdd), _mm512_shuffle_f32x4(a, b, 0x88), largest);
+    x = fold(_mm512_permute_ps(x, 0x4e), x, largest);
+    x = fold(_mm512_permute_ps(x, 0xb1), x, largest);
+    __m512i firsts = _mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12);
+    return _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, x));
+}
+
+KMF_TARGET_AVX512 static KMF_INLINE void store_rows(float *to, __m128 x, size_t rows)
+{
+    _mm_mask_storeu_ps(to, (__mmask8)((1u << rows) - 1), x);
+}
+
+/* Of some rows: what turns their sums into scores, and the largest ones so far, in lanes. */
+typedef struct numbering {
+    __m512 scale[AT_ONCE], low[AT_ONCE], most[AT_ONCE];
+} numbering;
+
+/* Those of 16 keys that are there, as kmf_int8_number has it. */
+KMF_TARGET_AVX512 static KMF_INLINE void number_16(numbering *of, float *scores, size_t ld,
+                                                   const float *key_scales,
+                                                   const float *key_sums, __mmask16 there,
+                                                   size_t rows)
+{
+    __m512 by = _mm512_maskz_loadu_ps(there, key_scales);
+    __m512 more = _mm512_maskz_loadu_ps(there, key_sums);
+    KMF_UNROLL(AT_ONCE)
+    for (size_t r = 0; r < rows; r++) {
+        __m512 sums = _mm512_cvtepi32_ps(_mm512_maskz_loadu_epi32(there, scores + r * ld));
+        __m512 x = _mm512_fmadd_ps(of->scale[r], sums, _mm512_mul_ps(of->low[r], more));
+        x = _mm512_mul_ps(by, x);
+        _mm512_mask_storeu_ps(scores + r * ld, there, x);
+        of->most[r] = _mm512_mask_max_ps(of->most[r], there, of->most[r], x);
     }
-    return _mm512_reduce_add_ps(_mm512_add_ps(a, b));
+}
+
+/* The rows from i on; how many is a constant wherever this is inlined. */
+KMF_TARGET_AVX512 static KMF_INLINE void number_rows(float *scores, size_t ld,
+                                                     const kmf_units *units, float *most,
+                                                     size_t i, size_t rows, size_t n)
+{
+    numbering of;
+    KMF_UNROLL(AT_ONCE)
+    for (size_t r = 0; r < AT_ONCE; r++) {
+        of.scale[r] = _mm512_set1_ps(r < rows ? units->scale[i + r] : 0);
+        of.low[r] = _mm512_set1_ps(r < rows ? units->low[i + r] : 0);
+        of.most[r] = _mm512_set1_ps(-HUGE_VALF);
+    }
+    scores += i * ld;
+    size_t j = 0;
+    for (; j + 16 <= n; j += 16)
+        number_16(&of, scores + j, ld, units->key_scales + j, units->key_sums + j, 0xffff,
+                  rows);
+    if (j < n)
+        number_16(&of, scores + j, ld, units->key_scales + j, units->key_sums + j,
+                  first_lanes(n - j), rows);
+    store_rows(most + i, fold_rows(of.most, true), rows);
+}
+
+KMF_TARGET_AVX512 void kmf_number_scores(float *scores, size_t ld, const kmf_units *units,
+                                         float *most, size_t rows, size_t n)
+{
+    size_t i = 0;
+    for (; i + AT_ONCE <= rows; i += AT_ONCE)
+        number_rows(scores, ld, units, most, i, AT_ONCE, n);
+    for (; i < rows; i++)
+        number_rows(scores, ld, units, most, i, 1, n);
 }
 
 /* As fill_step, by vectors: loads of whole ones need not wait for single stores. */
@@ -157,24 +237,50 @@ KMF_TARGET_AVX512 static KMF_INLINE size_t fill_vectors(float *row, size_t n, si
 }
 
 /*
- * The rows' new maxima, and the factors that go with them: 1, and not 1 - 7e-5, if one stays. How
- * many scores there are in whole steps. All rows before any is weighed: a row ends in operations
- * that wait for each other, and the processor goes on with the next one meanwhile.
+ * The rows' new maxima, and the factors that go with them: 1, and not 1 - 7e-5, if one stays. All
+ * rows before any is weighed.
  */
-KMF_TARGET_AVX512 static KMF_INLINE size_t raise(kmf_running *r, float *scores, size_t ld,
-                                                 bool first, size_t rows, size_t n, size_t step)
+KMF_TARGET_AVX512 static KMF_INLINE void raise(kmf_running *r, const float *most, bool first,
+                                               size_t rows)
 {
+    for (size_t i = 0; i < rows; i += 16) {
+        __mmask16 there = first_lanes(rows - i);
+        __m512 before =
+            first ? _mm512_set1_ps(-HUGE_VALF) : _mm512_maskz_loadu_ps(there, r->max + i);
+        __m512 max = _mm512_max_ps(_mm512_maskz_loadu_ps(there, most + i), before);
+        __mmask16 stays = _mm512_cmp_ps_mask(before, max, _CMP_EQ_OQ);
+        __m512 factor =
+            _mm512_mask_mov_ps(power_of_2(before, max), stays, _mm512_set1_ps(1.0f));
+        _mm512_mask_storeu_ps(r->max + i, there, max);
+        _mm512_mask_storeu_ps(r->factor + i, there, first ? _mm512_setzero_ps() : factor);
+    }
+}
+
+/* Fills up all rows, and takes in their maxima. How many scores there are in whole steps. */
+KMF_TARGET_AVX512 static KMF_INLINE size_t prepare(kmf_running *r, float *scores, size_t ld,
+                                                   const float *most, bool first, size_t rows,
+                                                   size_t n, size_t step)
+{
+    float found[KMF_WEIGH_ROWS];
     size_t steps = n;
     for (size_t i = 0; i < rows; i++) {
-        float *row = scores + i * ld;
-        steps = fill_vectors(row, n, step);
-        float before = first ? -HUGE_VALF : r->max[i];
-        float max = max_of_steps(row, before, steps);
-        __m512 factor = power_of_2(_mm512_set1_ps(before), _mm512_set1_ps(max));
-        r->factor[i] = first ? 0.0f : before == max ? 1.0f : _mm512_cvtss_f32(factor);
-        r->max[i] = max;
+        steps = fill_vectors(scores + i * ld, n, step);
+        if (!most)
+            found[i] = max_of_steps(scores + i * ld, steps);
     }
+    raise(r, most ? most : found, first, rows);
     return steps;
+}
+
+/* s of some rows, from the lanes' sums. */
+KMF_TARGET_AVX512 static KMF_INLINE void add_sums(kmf_running *r, size_t i, bool first,
+                                                  const __m512 sums[AT_ONCE], size_t rows)
+{
+    __m128 sum = fold_rows(sums, false);
+    if (!first)
+        sum =
+            _mm_add_ps(_mm_mul_ps(_mm_loadu_ps(r->sum + i), _mm_loadu_ps(r->factor + i)), sum);
+    store_rows(r->sum + i, sum, rows);
 }
 
 /*
@@ -189,15 +295,37 @@ static KMF_INLINE unsigned flush_subnormal(void)
     return before;
 }
 
-KMF_TARGET_BF16 void kmf_weigh_bf16(kmf_rows to, float *scores, size_t ld, kmf_running *r,
-                                    bool first, size_t rows, size_t n)
+/* Weights of n scores, in whole steps, to half, and their lanes' sums. */
+KMF_TARGET_BF16 static KMF_INLINE __m512 weigh_row_bf16(uint16_t *half, size_t step,
+                                                        const float *row, float max, size_t n)
 {
-    size_t steps = raise(r, scores, ld, first, rows, n, STEP);
+    __m512 top = _mm512_set1_ps(max);
+    __m512 a = _mm512_setzero_ps();
+    __m512 b = _mm512_setzero_ps();
+    for (size_t j = 0; j < n; j += STEP, half += step) {
+        __m512 x = power_of_2(_mm512_loadu_ps(row + j), top);
+        __m512 y = power_of_2(_mm512_loadu_ps(row + j + 16), top);
+        a = _mm512_add_ps(a, x);
+        b = _mm512_add_ps(b, y);
+        _mm512_storeu_si512(half, (__m512i)_mm512_cvtne2ps_pbh(y, x));
+    }
+    return _mm512_add_ps(a, b);
+}
+
+KMF_TARGET_BF16 void kmf_weigh_bf16(kmf_rows to, float *scores, size_t ld, kmf_running *r,
+                                    const float *most, bool first, size_t rows, size_t n)
+{
+    size_t steps = prepare(r, scores, ld, most, first, rows, n, STEP);
     unsigned before = flush_subnormal();
-    for (size_t i = 0; i < rows; i++)
-        add_sum(r, i, first,
-                weigh_row_bf16((uint16_t *)(to.words + kmf_rows_at(&to, i, 0)),
-                               kmf_rows_step(&to) * 2, scores + i * ld, r->max[i], steps));
+    for (size_t i = 0; i < rows; i += AT_ONCE) {
+        __m512 sums[AT_ONCE] = {_mm512_setzero_ps()};
+        size_t some = rows - i < AT_ONCE ? rows - i : AT_ONCE;
+        for (size_t k = 0; k < some; k++)
+            sums[k] = weigh_row_bf16((uint16_t *)(to.words + kmf_rows_at(&to, i + k, 0)),
+                                     kmf_rows_step(&to) * 2, scores + (i + k) * ld,
+                                     r->max[i + k], steps);
+        add_sums(r, i, first, sums, some);
+    }
     _mm_setcsr(before);
 }
 
@@ -218,9 +346,14 @@ KMF_TARGET_VNNI static KMF_INLINE __m512i level(const float *row, __m512 top, __
     return _mm512_cvtps_epi32(_mm512_add_ps(power_of_2(_mm512_loadu_ps(row), top), threshold));
 }
 
-/* Weights of n scores, in whole steps, to bytes, and their sum. */
-KMF_TARGET_VNNI static KMF_INLINE float weigh_row_int8(uint8_t *bytes, size_t step,
-                                                       const float *row, float max, size_t n)
+KMF_TARGET_VNNI static KMF_INLINE __m512i or_3(__m512i a, __m512i b, __m512i c)
+{
+    return _mm512_ternarylogic_epi32(a, b, c, 0xfe);
+}
+
+/* Weights of n scores, in whole steps, to bytes, and their lanes' sums. */
+KMF_TARGET_VNNI static KMF_INLINE __m512 weigh_row_int8(uint8_t *bytes, size_t step,
+                                                        const float *row, float max, size_t n)
 {
     __m512 top = _mm512_set1_ps(max - LOG2_LARGEST);
     __m512 of_a = thresholds(0);
@@ -235,38 +368,50 @@ KMF_TARGET_VNNI static KMF_INLINE float weigh_row_int8(uint8_t *bytes, size_t st
         __m512i c = level(row + j + 32, top, of_c);
         __m512i d = level(row + j + 48, top, of_d);
         __m512i packed = kmf_bytes_of(a, b, c, d);
-        any =
-            _mm512_or_si512(any, _mm512_or_si512(_mm512_or_si512(a, b), _mm512_or_si512(c, d)));
+        any = or_3(or_3(any, a, b), c, d);
         sum = _mm512_dpbusd_epi32(sum, packed, _mm512_set1_epi8(1));
         _mm512_storeu_si512(bytes, packed);
     }
-    bool number = _mm512_movepi32_mask(any) == 0;
-    return number ? (float)_mm512_reduce_add_epi32(sum) : NAN;
+    return _mm512_mask_mov_ps(_mm512_cvtepi32_ps(sum), _mm512_movepi32_mask(any),
+                              _mm512_set1_ps(NAN));
 }
 
 KMF_TARGET_VNNI void kmf_weigh_int8(kmf_rows to, float *scores, size_t ld, kmf_running *r,
-                                    bool first, size_t rows, size_t n)
+                                    const float *most, bool first, size_t rows, size_t n)
 {
-    size_t steps = raise(r, scores, ld, first, rows, n, KMF_WEIGH_STEP);
+    size_t steps = prepare(r, scores, ld, most, first, rows, n, KMF_WEIGH_STEP);
     unsigned before = flush_subnormal();
-    for (size_t i = 0; i < rows; i++)
-        add_sum(r, i, first,
-                weigh_row_int8((uint8_t *)(to.words + kmf_rows_at(&to, i, 0)),
-                               kmf_rows_step(&to) * 4, scores + i * ld, r->max[i], steps));
+    for (size_t i = 0; i < rows; i += AT_ONCE) {
+        __m512 sums[AT_ONCE] = {_mm512_setzero_ps()};
+        size_t some = rows - i < AT_ONCE ? rows - i : AT_ONCE;
+        for (size_t k = 0; k < some; k++)
+            sums[k] = weigh_row_int8((uint8_t *)(to.words + kmf_rows_at(&to, i + k, 0)),
+                                     kmf_rows_step(&to) * 4, scores + (i + k) * ld,
+                                     r->max[i + k], steps);
+        add_sums(r, i, first, sums, some);
+    }
     _mm_setcsr(before);
 }
+
 #else
-void kmf_weigh_bf16(kmf_rows to, float *scores, size_t ld, kmf_running *r, bool first,
-                    size_t rows, size_t n)
+void kmf_number_scores(float *scores, size_t ld, const kmf_units *units, float *most,
+                       size_t rows, size_t n)
 {
-    (void)to, (void)scores, (void)ld, (void)r, (void)first, (void)rows;
+    (void)scores, (void)ld, (void)units, (void)most, (void)rows, (void)n;
+    assert(!"integers where kmf_kernel_of has none");
+}
+
+void kmf_weigh_bf16(kmf_rows to, float *scores, size_t ld, kmf_running *r, const float *most,
+                    bool first, size_t rows, size_t n)
+{
+    (void)to, (void)scores, (void)ld, (void)r, (void)most, (void)first, (void)rows;
     (void)n;
     assert(!"words where kmf_precision_here has none");
 }
 
-void kmf_weigh_int8(kmf_rows to, float *scores, size_t ld, kmf_running *r, bool first,
-                    size_t rows, size_t n)
+void kmf_weigh_int8(kmf_rows to, float *scores, size_t ld, kmf_running *r, const float *most,
+                    bool first, size_t rows, size_t n)
 {
-    kmf_weigh_bf16(to, scores, ld, r, first, rows, n);
+    kmf_weigh_bf16(to, scores, ld, r, most, first, rows, n);
 }
 #endif
