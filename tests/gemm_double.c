@@ -109,6 +109,27 @@ void kmf_gemm_inner(kmf_real *c, size_t ld_c, const kmf_real *a, size_t ld_a, co
         }
 }
 
+/* Packed, b is [K, N]. */
+size_t kmf_gemm_inner_floats(size_t N, size_t K, int how)
+{
+    (void)how;
+    return (N * K + 15) / 16 * 16;
+}
+
+void kmf_gemm_inner_pack(kmf_real *packed, const kmf_real *b, size_t ld_b, size_t N, size_t K,
+                         int how)
+{
+    for (size_t k = 0; k < K; k++)
+        for (size_t n = 0; n < N; n++)
+            packed[k * N + n] = how & KMF_GEMM_TB ? b[n * ld_b + k] : b[k * ld_b + n];
+}
+
+void kmf_gemm_inner_packed(kmf_real *c, size_t ld_c, const kmf_real *a, size_t ld_a,
+                           const kmf_real *packed, size_t M, size_t N, size_t K, int how)
+{
+    kmf_gemm_inner(c, ld_c, a, ld_a, packed, N, M, N, K, how);
+}
+
 void kmf_dots_product(kmf_real *y, size_t ld_y, const kmf_real *x, size_t ld_x,
                       const kmf_real *w, size_t ld_w, size_t N, size_t R, size_t K)
 {

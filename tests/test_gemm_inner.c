@@ -16,6 +16,30 @@ static void turn(float *to, size_t ld_to, const float *x, size_t ld, size_t M, s
             to[k * ld_to + m] = x[m * ld + k];
 }
 
+/* The product c, of whose b the packed form is another way to give it, has the same bits by it. */
+static const char *packed_has_the_bits(const float *c, const float *before, size_t ld_c,
+                                       const float *a, size_t ld_a, const float *b, size_t ld_b,
+                                       size_t M, size_t N, size_t K, int how)
+{
+    size_t n = kmf_gemm_inner_floats(N, K, how);
+    float *packed = kmf_floats(n + 1, NULL);
+    float *again = kmf_floats(M * ld_c, NULL);
+    if (!packed || !again)
+        return "no memory";
+    memset(packed, 0xff, (n + 1) * sizeof *packed);
+    memcpy(again, before, M * ld_c * sizeof *again);
+    kmf_gemm_inner_pack(packed, b, ld_b, N, K, how);
+    kmf_gemm_inner_packed(again, ld_c, a, ld_a, packed, M, N, K, how);
+    bool same = memcmp(again, c, M * ld_c * sizeof *c) == 0;
+    uint32_t behind;
+    memcpy(&behind, packed + n, sizeof behind);
+    kmf_free(packed);
+    kmf_free(again);
+    if (behind != UINT32_MAX)
+        return "something was written behind what is packed";
+    return same ? NULL : "with a packed factor a product has other bits";
+}
+
 /* Each way to store a and b, and with something in c already. */
 static const char *inner_is_right(kmf_precision precision)
 {
@@ -38,9 +62,14 @@ static const char *inner_is_right(kmf_precision precision)
         for (int ways = 0; ways < (bf16 ? 8 : 16); ways++) {
             int how = ways % 8 + (ways < 8 ? 0 : KMF_GEMM_TILES);
             const float *left = how & KMF_GEMM_TA ? t : a;
+            size_t ld_left = how & KMF_GEMM_TA ? ld_t : ld_a;
+            int as = how | (bf16 ? KMF_GEMM_BF16 : 0);
             memcpy(c, before, M * ld_c * sizeof *c);
-            kmf_gemm_inner(c, ld_c, left, how & KMF_GEMM_TA ? ld_t : ld_a, b, ld_b, M, N, K,
-                           how | (bf16 ? KMF_GEMM_BF16 : 0));
+            kmf_gemm_inner(c, ld_c, left, ld_left, b, ld_b, M, N, K, as);
+            const char *wrong =
+                packed_has_the_bits(c, before, ld_c, left, ld_left, b, ld_b, M, N, K, as);
+            if (wrong)
+                return wrong;
             for (size_t m = 0; m < M; m++) {
                 for (size_t i = N; i < ld_c; i++)
                     if (memcmp(&c[m * ld_c + i], &before[m * ld_c + i], sizeof *c) != 0)

@@ -359,7 +359,7 @@ static void attention_backward(size_t h0, size_t h1)
 {
     for (size_t i = 0; i < SCRATCH; i++)
         scratch[i] = NOTHING;
-    ck_assert_uint_le(kmf_attn_backward_scratch(T), SCRATCH);
+    ck_assert_uint_le(kmf_attn_backward_scratch(T, K, KMF_PRECISION_F32), SCRATCH);
     kmf_attn_backward(dq.a, dk.a, dv.a, dq.ld, c.a, c.ld, y.a, y.ld, q.a, k.a, v.a, q.ld, stats,
                       scratch, key, rate, T, h0, h1, K, KMF_PRECISION_F32);
 }

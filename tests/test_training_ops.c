@@ -373,7 +373,7 @@ static const char *attention_of(size_t T, size_t H, size_t K, double rate, doubl
     float *grad = kmf_floats(N_ARRAYS * T * D, NULL); /* out, dq, dk, dv */
     float *dout = kmf_floats(T * D, NULL);
     float *stats = kmf_floats(2 * H * T, NULL);
-    float *scratch = kmf_floats(kmf_attn_backward_scratch(T), NULL);
+    float *scratch = kmf_floats(kmf_attn_backward_scratch(T, K, KMF_PRECISION_F32), NULL);
     double *right = kmf_malloc(N_ARRAYS * T * D, sizeof *right, NULL);
     const char *wrong = "no memory";
     if (!qkv || !grad || !dout || !stats || !scratch || !right)
@@ -437,7 +437,9 @@ static const char *attention_keeps_nan(void)
 {
     enum { T = 200, H = 2, K = 8, D = H * K };
     static float q[T * D], k[T * D], v[T * D], out[T * D];
-    static float scratch[KMF_ATTN_ROWS * T];
+    float *scratch = kmf_floats(kmf_attn_scratch(T, K, KMF_PRECISION_F32), NULL);
+    if (!scratch)
+        return "no memory";
     fill(q, T * D, 1.0f);
     fill(k, T * D, 1.0f);
     fill(v, T * D, 1.0f);
@@ -451,6 +453,7 @@ static const char *attention_keeps_nan(void)
     k[5 * D + K] = NAN; /* one key of head 1: all of that head */
     kmf_attn_forward_train(out, D, NULL, q, k, v, D, scratch, 0, 0.0, T, 0, H, K,
                            KMF_PRECISION_F32);
+    kmf_free(scratch);
     for (size_t t = 0; t < T; t++)
         for (size_t i = K; i < D; i++)
             if (!isnan(out[t * D + i]))
@@ -462,7 +465,10 @@ static const char *attention_keeps_nan(void)
 static const char *attention_stands_large_scores(void)
 {
     enum { T = 5, K = 4 };
-    float q[T * K], k[T * K], v[T * K], out[T * K], scratch[T * T];
+    float q[T * K], k[T * K], v[T * K], out[T * K];
+    float *scratch = kmf_floats(kmf_attn_scratch(T, K, KMF_PRECISION_F32), NULL);
+    if (!scratch)
+        return "no memory";
     fill(v, T * K, 1.0f);
     for (size_t i = 0; i < T * K; i++) {
         q[i] = 100.0f;
@@ -470,6 +476,7 @@ static const char *attention_stands_large_scores(void)
     }
     kmf_attn_forward_train(out, K, NULL, q, k, v, K, scratch, 0, 0.0, T, 0, 1, K,
                            KMF_PRECISION_F32);
+    kmf_free(scratch);
     for (size_t i = 0; i < T * K; i++)
         if (!(fabs((double)out[i] - (double)v[3 * K + i % K]) <= 1e-6))
             return "a large score is not all there is";
@@ -734,10 +741,13 @@ static const char *print_fused_bits(void)
 {
     enum { T = 200, H = 2, K = 24, D = H * K };
     static float q[T * D], k[T * D], v[T * D], out[T * D], dout[T * D], stats[2 * H * T];
-    static float dq[T * D], dk[T * D], dv[T * D], scratch[(2 * KMF_ATTN_ROWS + 1) * T];
+    static float dq[T * D], dk[T * D], dv[T * D];
+    float *scratch = kmf_floats(kmf_attn_backward_scratch(T, K, KMF_PRECISION_F32), NULL);
     static double nll[T];
     static int32_t labels[T];
     uint64_t hash = 0;
+    if (!scratch)
+        return "no memory";
     fill(q, T * D, 1.5f);
     fill(k, T * D, 1.5f);
     fill(v, T * D, 1.5f);
@@ -746,6 +756,7 @@ static const char *print_fused_bits(void)
                            KMF_PRECISION_F32);
     kmf_attn_backward(dq, dk, dv, D, dout, D, out, D, q, k, v, D, stats, scratch, 1, 0.1, T, 0,
                       H, K, KMF_PRECISION_F32);
+    kmf_free(scratch);
     hash = hash_of(hash_of(hash_of(hash, dq, T * D), dk, T * D), dv, T * D);
     kmf_activation_backward(dq, D, dk, D, dv, D, KMF_GELU, T, D);
     kmf_activation_backward(dk, D, dq, D, dv, D, KMF_GELU_TANH, T, D);
@@ -860,11 +871,19 @@ END_TEST
 
 START_TEST(attention_scratch_that_does_not_fit_is_0)
 {
-    ck_assert_uint_eq(kmf_attn_scratch(SIZE_MAX / 8), 0);
-    ck_assert_uint_eq(kmf_attn_scratch(100), 100 * 100);
-    ck_assert_uint_eq(kmf_attn_scratch(1000), KMF_ATTN_ROWS * 1000);
-    ck_assert_uint_eq(kmf_attn_backward_scratch(SIZE_MAX / 8), 0);
-    ck_assert_uint_eq(kmf_attn_backward_scratch(100), (2 * 100 + 1) * 100);
+    const kmf_precision f32 = KMF_PRECISION_F32;
+    static const size_t sizes[][2] = {{SIZE_MAX / 8, 64}, {64, SIZE_MAX / 8}, {SIZE_MAX, 1}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        ck_assert_uint_eq(kmf_attn_scratch(sizes[i][0], sizes[i][1], f32), 0);
+        ck_assert_uint_eq(kmf_attn_backward_scratch(sizes[i][0], sizes[i][1], f32), 0);
+    }
+    /* Linear in T: blocks of rows, keys and values; of 1152 whole panels at any level. */
+    size_t rows = KMF_ATTN_ROWS, T = 1152, K = 192;
+    ck_assert_uint_eq(kmf_attn_scratch(T, K, f32), (rows + 2 * K) * T);
+    ck_assert_uint_eq(kmf_attn_scratch(2 * T, K, f32), 2 * (rows + 2 * K) * T);
+    ck_assert_uint_eq(kmf_attn_backward_scratch(T, K, f32), (2 * rows + 1 + 3 * K) * T);
+    ck_assert_uint_ge(kmf_attn_scratch(100, 5, f32), (100 + 2 * 5) * 100);
+    ck_assert_uint_eq(kmf_attn_scratch(101, 5, f32) % 16, 0);
 }
 END_TEST
 

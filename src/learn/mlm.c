@@ -161,7 +161,8 @@ static void lay_out(kmf_mlm *m, arena *a)
     m->strip_f = take(a, rows, m->F);
     m->strip_act = m->opts.forward_only ? NULL : take(a, rows, m->F);
     m->scratch_size =
-        kmf_max(kmf_attn_scratch(m->opts.max_seq), kmf_attn_backward_scratch(m->opts.max_seq));
+        kmf_max(kmf_attn_scratch(m->opts.max_seq, m->K, m->opts.precision),
+                kmf_attn_backward_scratch(m->opts.max_seq, m->K, m->opts.precision));
     m->scratch = take(a, workers, m->scratch_size);
     m->words_size =
         kmf_gemm_scratch(m->strip_rows, deepest(m), m->opts.precision) / sizeof(kmf_real);

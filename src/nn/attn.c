@@ -125,12 +125,6 @@ static size_t block_rows(size_t T)
     return kmf_min(T, KMF_ATTN_ROWS);
 }
 
-size_t kmf_attn_scratch(size_t T)
-{
-    size_t floats;
-    return kmf_mul(block_rows(T), T, &floats) ? floats : 0;
-}
-
 static kmf_real scale_of(size_t K)
 {
     return (kmf_real)(1.0 / sqrt((double)K));
@@ -141,26 +135,64 @@ static int how_of(kmf_precision precision)
     return precision == KMF_PRECISION_BF16 ? KMF_GEMM_BF16 : KMF_GEMM_TILES;
 }
 
+/* Numbers of keys or values of a head, packed: as they are, or the other way round. */
+static size_t packed_floats(size_t T, size_t K, int how)
+{
+    return how & KMF_GEMM_TB ? kmf_gemm_inner_floats(T, K, how)
+                             : kmf_gemm_inner_floats(K, T, how);
+}
+
+static void pack(kmf_real *packed, const kmf_real *rows, size_t ld, size_t T, size_t K, int how)
+{
+    if (how & KMF_GEMM_TB)
+        kmf_gemm_inner_pack(packed, rows, ld, T, K, how);
+    else
+        kmf_gemm_inner_pack(packed, rows, ld, K, T, how);
+}
+
+/* Keys or values packed so often straight and turned, blocks [rows, T], and rows of T. */
+static size_t scratch_of(size_t T, size_t K, kmf_precision precision, size_t straight,
+                         size_t turned, size_t blocks, size_t more)
+{
+    int how = how_of(precision);
+    size_t one = packed_floats(T, K, how);
+    size_t other = packed_floats(T, K, how | KMF_GEMM_TB);
+    size_t n;
+    bool fits = one > 0 && other > 0 && kmf_mul(straight, one, &one) &&
+                kmf_mul(turned, other, &other) &&
+                kmf_mul(blocks * block_rows(T) + more, T, &n) && kmf_add(n, 15, &n) &&
+                kmf_add(n, one, &n) && kmf_add(n, other, &n);
+    return fits ? n / 16 * 16 : 0;
+}
+
+size_t kmf_attn_scratch(size_t T, size_t K, kmf_precision precision)
+{
+    return scratch_of(T, K, precision, 1, 1, 1, 0);
+}
+
 void kmf_attn_forward_train(kmf_real *out, size_t ld_out, kmf_real *stats, const kmf_real *q,
                             const kmf_real *k, const kmf_real *v, size_t ld, kmf_real *scratch,
                             uint64_t key, double p, size_t T, size_t h0, size_t h1, size_t K,
                             kmf_precision precision)
 {
     assert(T > 0 && K > 0);
-    kmf_real *scores = scratch;
     kmf_real largest[KMF_ATTN_ROWS];
     kmf_real inverse[KMF_ATTN_ROWS];
     kmf_real scale = scale_of(K);
     int how = how_of(precision), turned = how | KMF_GEMM_TB;
+    kmf_real *keys = scratch;
+    kmf_real *values = keys + packed_floats(T, K, turned);
+    kmf_real *scores = values + packed_floats(T, K, how);
     for (size_t h = h0; h < h1; h++) {
+        pack(keys, k + h * K, ld, T, K, turned);
+        pack(values, v + h * K, ld, T, K, how);
         for (size_t t = 0; t < T; t += KMF_ATTN_ROWS) {
             size_t rows = T - t < KMF_ATTN_ROWS ? T - t : KMF_ATTN_ROWS;
             kmf_real *to = out + t * ld_out + h * K;
-            kmf_gemm_inner(scores, T, q + t * ld + h * K, ld, k + h * K, ld, rows, T, K,
-                           turned);
+            kmf_gemm_inner_packed(scores, T, q + t * ld + h * K, ld, keys, rows, T, K, how);
             weigh(scores, largest, inverse, scale, rows, T);
             kmf_dropout_forward(scores, T, key, (h * T + t) * T, p, rows, T);
-            kmf_gemm_inner(to, ld_out, scores, T, v + h * K, ld, rows, K, T, how);
+            kmf_gemm_inner_packed(to, ld_out, scores, T, values, rows, K, T, how);
             divide(to, ld_out, inverse, rows, K);
             if (stats) {
                 memcpy(stats + h * 2 * T + t, largest, rows * sizeof *largest);
@@ -173,10 +205,9 @@ void kmf_attn_forward_train(kmf_real *out, size_t ld_out, kmf_real *stats, const
 /* ---------------------------------------------------------------- backward --------------- */
 
 /* A block of S and one of the gradient by the weights; a row of dropout's factors. */
-size_t kmf_attn_backward_scratch(size_t T)
+size_t kmf_attn_backward_scratch(size_t T, size_t K, kmf_precision precision)
 {
-    size_t floats;
-    return kmf_mul(2 * block_rows(T) + 1, T, &floats) ? floats : 0;
+    return scratch_of(T, K, precision, 1, 2, 2, 1);
 }
 
 void kmf_attn_backward(kmf_real *dq, kmf_real *dk, kmf_real *dv, size_t ld_d,
@@ -186,24 +217,32 @@ void kmf_attn_backward(kmf_real *dq, kmf_real *dk, kmf_real *dv, size_t ld_d,
                        size_t T, size_t h0, size_t h1, size_t K, kmf_precision precision)
 {
     assert(T > 0 && K > 0);
-    kmf_real *scores = scratch;
+    int how = how_of(precision), turned = how | KMF_GEMM_TB;
+    size_t floats = packed_floats(T, K, turned);
+    kmf_real *keys_turned = scratch;
+    kmf_real *values_turned = keys_turned + floats;
+    kmf_real *keys = values_turned + floats;
+    kmf_real *scores = keys + packed_floats(T, K, how);
     kmf_real *dweights = scores + block_rows(T) * T;
     kmf_real *factors = dweights + block_rows(T) * T;
     kmf_real dots[KMF_ATTN_ROWS];
     bool dropped = p > 0.0;
     kmf_real scale = scale_of(K);
-    int how = how_of(precision), turned = how | KMF_GEMM_TB;
     for (size_t h = h0; h < h1; h++) {
         const kmf_real *largest = stats + h * 2 * T;
         const kmf_real *inverse = largest + T;
         size_t at = h * K; /* of a row, where this head begins */
+        pack(keys_turned, k + at, ld, T, K, turned);
+        pack(values_turned, v + at, ld, T, K, turned);
+        pack(keys, k + at, ld, T, K, how);
         for (size_t t = 0; t < T; t += KMF_ATTN_ROWS) {
             size_t n = T - t < KMF_ATTN_ROWS ? T - t : KMF_ATTN_ROWS;
             const kmf_real *queries = q + t * ld + at;
             const kmf_real *dy = dout + t * ld_dout + at;
             int add = how | KMF_GEMM_TA | (t > 0 ? KMF_GEMM_ADD : 0);
-            kmf_gemm_inner(scores, T, queries, ld, k + at, ld, n, T, K, turned); /* [n, T] */
-            kmf_gemm_inner(dweights, T, dy, ld_dout, v + at, ld, n, T, K, turned);
+            /* [n, T] */
+            kmf_gemm_inner_packed(scores, T, queries, ld, keys_turned, n, T, K, how);
+            kmf_gemm_inner_packed(dweights, T, dy, ld_dout, values_turned, n, T, K, how);
             kmf_dots_forward(dots, dy, ld_dout, out + t * ld_out + at, ld_out, n, K);
             for (size_t r = 0; r < n; r++) {
                 size_t first = (h * T + t + r) * T;
@@ -213,7 +252,7 @@ void kmf_attn_backward(kmf_real *dq, kmf_real *dk, kmf_real *dv, size_t ld_d,
                                largest[t + r], inverse[t + r], dots[r], scale, T);
             }
             kmf_gemm_inner(dv + at, ld_d, scores, T, dy, ld_dout, T, K, n, add); /* [T, K] */
-            kmf_gemm_inner(dq + t * ld_d + at, ld_d, dweights, T, k + at, ld, n, K, T, how);
+            kmf_gemm_inner_packed(dq + t * ld_d + at, ld_d, dweights, T, keys, n, K, T, how);
             kmf_gemm_inner(dk + at, ld_d, dweights, T, queries, ld, T, K, n, add);
         }
     }

@@ -15,13 +15,16 @@
 #include "kmerformer.h"
 #include "nn/real.h"
 
-/* So many that packing keys and values is little beside the products with them. */
+/* So many that keys and values, packed, come from the second-level cache seldom enough. */
 #define KMF_ATTN_ROWS ((size_t)192)
 
-/* Numbers of scratch for sequences of at most T tokens; 0 if it does not fit a size_t. */
-size_t kmf_attn_scratch(size_t T);
+/*
+ * Numbers of scratch for sequences of at most T tokens, a multiple of 16, as scratch is aligned to
+ * 64; 0 if it does not fit a size_t.
+ */
+size_t kmf_attn_scratch(size_t T, size_t K, kmf_precision precision);
 /* The same for kmf_attn_backward. */
-size_t kmf_attn_backward_scratch(size_t T);
+size_t kmf_attn_backward_scratch(size_t T, size_t K, kmf_precision precision);
 
 /*
  * out, and what the backward needs.  q, k, v: row stride ld.  out: row stride ld_out; it must not
@@ -47,7 +50,7 @@ void kmf_attn_forward_train(kmf_real *out, size_t ld_out, kmf_real *stats, const
  *   dq = dS k           dk = dS^T q
  *
  * Overwrites the columns of heads h0 .. h1 - 1 of dq, dk and dv, which must not overlap the
- * inputs. scratch: kmf_attn_backward_scratch(T).
+ * inputs. scratch: kmf_attn_backward_scratch.
  */
 void kmf_attn_backward(kmf_real *dq, kmf_real *dk, kmf_real *dv, size_t ld_d,
                        const kmf_real *dout, size_t ld_dout, const kmf_real *out, size_t ld_out,

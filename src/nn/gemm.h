@@ -137,6 +137,17 @@ void kmf_gemm_inner(kmf_real *c, size_t ld_c, const kmf_real *a, size_t ld_a, co
                     size_t ld_b, size_t M, size_t N, size_t K, int how);
 
 /*
+ * The same with a b that was packed before, for several products; the same bits. how has the same
+ * KMF_GEMM_BF16 and KMF_GEMM_TILES for all three, and KMF_GEMM_TB for those with b.
+ * packed: kmf_gemm_inner_floats(N, K, how) of them, a multiple of 16; 0: does not fit a size_t.
+ */
+size_t kmf_gemm_inner_floats(size_t N, size_t K, int how);
+void kmf_gemm_inner_pack(kmf_real *packed, const kmf_real *b, size_t ld_b, size_t N, size_t K,
+                         int how);
+void kmf_gemm_inner_packed(kmf_real *c, size_t ld_c, const kmf_real *a, size_t ld_a,
+                           const kmf_real *packed, size_t M, size_t N, size_t K, int how);
+
+/*
  * The gradient of a weight, dw [Dout, Din] += dy^T x over tokens. A factor, dy or x, is packed some
  * tokens at a time, where it is made: once, in however many parts the product is computed.
  * Plain kernels with either engine; an element of dw has the same bits in any part.

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Small products, such as those inside a sequence, and gradients of weights in parts: too small for
- * a BLAS, which would copy both factors for each. Of small ones b is copied to panels on the stack;
- * an a that is stored the other way round is read as it lies, or gathered there: for many panels,
- * and for tile registers. Of a gradient, dy^T x, both factors are copied when they are made, and an
- * item of work multiplies parts of them. bf16 is rounded on the way, and thirds are made.
+ * a BLAS, which would copy both factors for each. Of small ones b is copied to panels on the stack,
+ * or was packed before, for several of them; an a that is stored the other way round is read as it
+ * lies, or gathered there: for many panels, and for tile registers. Of a gradient, dy^T x, both
+ * factors are copied when they are made, and an item of work multiplies parts of them. bf16 is
+ * rounded on the way, and thirds are made.
  */
 #include "nn/gemm.h"
 
@@ -119,12 +120,37 @@ static const kmf_kernel *kernel_for(int how)
 
 /* ---------------------------------------------------------------- small products --------- */
 
+/* n up to a multiple of unit; false: does not fit a size_t. */
+static bool rounded(size_t n, size_t unit, size_t *to)
+{
+    if (!kmf_add(n, unit - 1, to))
+        return false;
+    *to = *to / unit * unit;
+    return true;
+}
+
+/* b of a small product: as it is, to be copied panel by panel, or packed. */
+typedef struct rights {
+    const float *b; /* NULL: */
+    const float *packed;
+    size_t ld;
+} rights;
+
+/* Where terms k .. of columns beg .. stand among the panels of a b that is packed. */
+static size_t packed_at(const kmf_kernel *kernel, size_t N, size_t K, size_t k, size_t beg)
+{
+    size_t most = kmf_kernel_terms(kernel, DEPTH);
+    size_t columns = (N + kernel->width - 1) / kernel->width * kernel->width;
+    return kmf_kernel_words(kernel, k) * columns +
+           kmf_kernel_words(kernel, kmf_min(K - k, most)) * beg;
+}
+
 /* c (+)= a b for M <= ROWS rows of c. The panel of b is copied for each depth. */
-static void inner_rows(float *c, size_t ld_c, const float *a, size_t ld_a, const float *b,
-                       size_t ld_b, size_t M, size_t N, size_t K, int how)
+static void inner_rows(float *c, size_t ld_c, const float *a, size_t ld_a, const rights *b,
+                       size_t M, size_t N, size_t K, int how)
 {
     const kmf_kernel *kernel = kernel_for(how);
-    _Alignas(64) float panel[DEPTH * KMF_KERNEL_COLS];
+    _Alignas(64) float copy[DEPTH * KMF_KERNEL_COLS];
     _Alignas(64) float words[ROWS * DEPTH];
     _Alignas(64) float groups[ROWS * DEPTH];
     size_t most = kmf_kernel_terms(kernel, DEPTH);
@@ -134,23 +160,59 @@ static void inner_rows(float *c, size_t ld_c, const float *a, size_t ld_a, const
         lefts rows = pack_a(words, groups, kernel, a, ld_a, M, N, k, depth, how & KMF_GEMM_TA);
         for (size_t beg = 0; beg < N; beg += kernel->width) {
             size_t cols = N - beg < kernel->width ? N - beg : kernel->width;
-            pack_b(panel, kernel, b, ld_b, beg, cols, k, depth, how & KMF_GEMM_TB);
+            const float *panel = copy;
+            if (b->packed)
+                panel = b->packed + packed_at(kernel, N, K, k, beg);
+            else
+                pack_b(copy, kernel, b->b, b->ld, beg, cols, k, depth, how & KMF_GEMM_TB);
             edge_panel(kernel, &rows, c + beg, ld_c, panel, kernel->cols * words_deep, M, cols,
                        words_deep, k > 0 || how & KMF_GEMM_ADD, (kmf_ahead){0});
         }
     }
 }
 
-void kmf_gemm_inner(float *c, size_t ld_c, const float *a, size_t ld_a, const float *b,
-                    size_t ld_b, size_t M, size_t N, size_t K, int how)
+static void inner(float *c, size_t ld_c, const float *a, size_t ld_a, const rights *b, size_t M,
+                  size_t N, size_t K, int how)
 {
     size_t step = how & KMF_GEMM_TA ? 1 : ld_a; /* from a row of a to the next */
     bool tiled = kernel_for(how)->tiled;
     kmf_kernels_open(tiled);
     for (size_t i = 0; i < M; i += ROWS)
-        inner_rows(c + i * ld_c, ld_c, a + i * step, ld_a, b, ld_b, M - i < ROWS ? M - i : ROWS,
-                   N, K, how);
+        inner_rows(c + i * ld_c, ld_c, a + i * step, ld_a, b, M - i < ROWS ? M - i : ROWS, N, K,
+                   how);
     kmf_kernels_close(tiled);
+}
+
+void kmf_gemm_inner(float *c, size_t ld_c, const float *a, size_t ld_a, const float *b,
+                    size_t ld_b, size_t M, size_t N, size_t K, int how)
+{
+    inner(c, ld_c, a, ld_a, &(rights){.b = b, .ld = ld_b}, M, N, K, how);
+}
+
+size_t kmf_gemm_inner_floats(size_t N, size_t K, int how)
+{
+    const kmf_kernel *kernel = kernel_for(how);
+    size_t columns, n;
+    if (!rounded(N, kernel->width, &columns) || K > SIZE_MAX / 8)
+        return 0;
+    return kmf_mul(columns, kmf_kernel_words(kernel, K), &n) && rounded(n, 16, &n) ? n : 0;
+}
+
+void kmf_gemm_inner_pack(float *packed, const float *b, size_t ld_b, size_t N, size_t K,
+                         int how)
+{
+    const kmf_kernel *kernel = kernel_for(how);
+    size_t most = kmf_kernel_terms(kernel, DEPTH);
+    for (size_t k = 0; k < K; k += most)
+        for (size_t beg = 0; beg < N; beg += kernel->width)
+            pack_b(packed + packed_at(kernel, N, K, k, beg), kernel, b, ld_b, beg,
+                   kmf_min(N - beg, kernel->width), k, kmf_min(K - k, most), how & KMF_GEMM_TB);
+}
+
+void kmf_gemm_inner_packed(float *c, size_t ld_c, const float *a, size_t ld_a,
+                           const float *packed, size_t M, size_t N, size_t K, int how)
+{
+    inner(c, ld_c, a, ld_a, &(rights){.packed = packed}, M, N, K, how);
 }
 
 /* ---------------------------------------------------------------- gradients of weights --- */
@@ -158,15 +220,6 @@ void kmf_gemm_inner(float *c, size_t ld_c, const float *a, size_t ld_a, const fl
 static const kmf_kernel *kernel_of(const kmf_factor *f)
 {
     return kmf_kernel_of(kmf_operand_of(f->precision));
-}
-
-/* n up to a multiple of unit; false: does not fit a size_t. */
-static bool rounded(size_t n, size_t unit, size_t *to)
-{
-    if (!kmf_add(n, unit - 1, to))
-        return false;
-    *to = *to / unit * unit;
-    return true;
 }
 
 size_t kmf_gemm_factor_bytes(size_t N, size_t cols, kmf_precision precision)
