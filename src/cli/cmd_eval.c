@@ -149,6 +149,7 @@ static int settle(cli *run, eval_args *a, kmf_err *err)
     }
     a->opts.probe.l2 = a->l2;
     l->samples.test_share = a->split;
+    l->samples.no_dev = a->l2 > 0 && a->opts.scale != KMF_SCALE_AUTO;
     l->samples.seed = a->opts.seed;
     l->embed.seed = a->opts.seed;
     return -1;
