@@ -127,7 +127,7 @@ void kmf_gemm_inner_pack(kmf_real *packed, const kmf_real *b, size_t ld_b, size_
 void kmf_gemm_inner_packed(kmf_real *c, size_t ld_c, const kmf_real *a, size_t ld_a,
                            const kmf_real *packed, size_t M, size_t N, size_t K, int how)
 {
-    kmf_gemm_inner(c, ld_c, a, ld_a, packed, N, M, N, K, how);
+    kmf_gemm_inner(c, ld_c, a, ld_a, packed, N, M, N, K, how & ~KMF_GEMM_TB);
 }
 
 void kmf_dots_product(kmf_real *y, size_t ld_y, const kmf_real *x, size_t ld_x,

@@ -8,6 +8,7 @@
 #include "kmerformer.h"
 #include "levels.h"
 #include "nn/attend.h"
+#include "nn/panels.h"
 #include "nn/weigh.h"
 #include "run.h"
 
@@ -351,10 +352,11 @@ static const double limits[] = {[KMF_OPERAND_F32] = INT16_LIMIT,
                                 [KMF_OPERAND_INT8] = BYTES_LIMIT,
                                 [KMF_OPERAND_THIRDS] = 1e-5};
 
-static const char *rough_case(kmf_attend_precision as, size_t T, size_t K, double *worst,
-                              double *cosine)
+static const char *rough_case(kmf_attend_precision as, size_t T, size_t K, bool leans,
+                              double *worst, double *cosine)
 {
     head h = make_head(T, K, as);
+    h.slope = leans ? h.slope : 0;
     double want[MAX_K], plain[MAX_K], size[MAX_K], open[MAX_K], unused[2][MAX_K];
     double dot = 0.0, ours = 0.0, theirs = 0.0;
     attend(&h);
@@ -383,9 +385,9 @@ static const char *rough_is_right(void)
     for (size_t kind = 1; kind < n; kind++) {
         double worst = 0.0;
         double cosine = 1.0;
-        for (size_t s = 0; s < N_SIZES; s++) {
-            const char *wrong =
-                rough_case(kinds[kind], sizes[s][0], sizes[s][1], &worst, &cosine);
+        for (size_t s = 0; s < 2 * N_SIZES; s++) {
+            const char *wrong = rough_case(kinds[kind], sizes[s / 2][0], sizes[s / 2][1],
+                                           s % 2 > 0, &worst, &cosine);
             if (wrong)
                 return wrong;
         }
@@ -465,10 +467,12 @@ static bool nan_at(const head *h, size_t row, size_t col)
 }
 
 /* One NaN of these bits in a query, a key, a value; an infinite key, which one query points to. */
-static const char *nan_case(kmf_attend_precision precision, size_t T, size_t at, uint32_t bits)
+static const char *nan_case(kmf_attend_precision precision, size_t T, size_t at, bool leans,
+                            uint32_t bits)
 {
     enum { K = 10 };
     head h = make_head(T, K, precision);
+    h.slope = leans ? h.slope : 0;
     const kmf_kernel *scores = kmf_kernel_of(precision.scores);
     bool of_parts = scores->parts > 1 || precision.scores == KMF_OPERAND_INT8 ||
                     precision.scores == KMF_OPERAND_INT16;
@@ -506,9 +510,10 @@ static const char *nan_is_kept(void)
     const char *wrong = NULL;
     size_t n = n_kinds();
     for (size_t i = 0; i < 4; i++)
-        for (size_t p = 0; p < 4; p++)
+        for (size_t p = 0; p < 8; p++)
             for (size_t kind = 0; kind < n && !wrong; kind++)
-                wrong = nan_case(kinds[kind], places[p][0], places[p][1], bits[i]);
+                wrong = nan_case(kinds[kind], places[p / 2][0], places[p / 2][1], p % 2 > 0,
+                                 bits[i]);
     return wrong;
 }
 
@@ -679,57 +684,144 @@ static const char *a_maximum_may_stay(void)
     return wrong;
 }
 
-/*
- * Sums of integers, of any number of rows and keys, against the equation of nn/panels.h; nothing
- * behind them is touched.
- */
+enum { SCORE_ROWS = 21, SCORE_LD = 640, UNTOUCHED = 12345 };
+
+/* Scores of sums, and the rest as it was: the equation of nn/panels.h, rounded as it is there. */
+static const char *are_scores(const float *scores, const float *most, const int32_t *sums,
+                              const kmf_units *units, size_t rows, size_t n)
+{
+    for (size_t r = 0; r < SCORE_ROWS; r++) {
+        float largest = -HUGE_VALF;
+        bool number = true;
+        for (size_t j = 0; j < SCORE_LD; j++) {
+            size_t at = r * SCORE_LD + j;
+            bool there = r < rows && j < n;
+            float want;
+            memcpy(&want, &sums[at], sizeof want);
+            if (there)
+                want = kmf_int8_number(true, sums[at], units->scale[r], units->low[r],
+                                       units->key_scales[j], units->key_sums[j]);
+            if (!(there && isnan(want) && isnan(scores[at])) &&
+                memcmp(&scores[at], &want, sizeof want) != 0)
+                return there ? "a score is wrong" : "what is no score was written";
+            if (there && want > largest)
+                largest = want;
+            number = number && !(there && isnan(want));
+        }
+        if (r < rows && number && most[r] != largest)
+            return "the largest score is another";
+    }
+    return most[rows] == UNTOUCHED ? NULL : "a maximum of no row was written";
+}
+
+/* Any number of rows and keys; a NaN of a key and one of a query. */
 static const char *sums_become_scores(void)
 {
-    enum { ROWS = 7, LD = 80, UNTOUCHED = 12345 };
-    static const size_t widths[] = {1, 15, 16, 17, 64, 77};
+    static const size_t widths[] = {1, 15, 16, 17, 64, 77, 577};
+    static int32_t sums[SCORE_ROWS * SCORE_LD];
+    static float scores[SCORE_ROWS * SCORE_LD];
     if (!kmf_kernel_of(KMF_OPERAND_INT8)) {
         puts("skip: no products of integers here");
         return NULL;
     }
     kmf_units units;
-    float key_scales[LD], key_sums[LD];
-    fill(units.scale, ROWS, 0.01f);
-    fill(units.low, ROWS, 1);
-    fill(key_scales, LD, 0.01f);
-    fill(key_sums, LD, 100);
+    float key_scales[SCORE_LD], key_sums[SCORE_LD];
+    fill(units.scale, SCORE_ROWS, 0.01f);
+    fill(units.low, SCORE_ROWS, 1);
+    fill(key_scales, SCORE_LD, 0.01f);
+    fill(key_sums, SCORE_LD, 100);
+    key_scales[70] = NAN;
+    units.scale[2] = NAN;
     units.key_scales = key_scales;
     units.key_sums = key_sums;
-    for (size_t i = 0; i < sizeof widths / sizeof widths[0] * ROWS; i++) {
-        size_t n = widths[i / ROWS];
-        size_t rows = i % ROWS + 1;
-        int32_t sums[ROWS * LD];
-        float scores[ROWS * LD], most[ROWS + 1];
+    for (size_t i = 0; i < sizeof widths / sizeof widths[0] * SCORE_ROWS; i++) {
+        size_t n = widths[i / SCORE_ROWS];
+        size_t rows = i % SCORE_ROWS + 1;
+        float most[SCORE_ROWS + 1];
         for (size_t j = 0; j < sizeof sums / sizeof sums[0]; j++)
-            sums[j] = j % LD < n && j / LD < rows ? (int32_t)(1e5f * levels_random(&seed))
-                                                  : UNTOUCHED;
+            sums[j] = (int32_t)(1e5f * levels_random(&seed));
         memcpy(scores, sums, sizeof scores);
         most[rows] = UNTOUCHED;
-        kmf_number_scores(scores, LD, &units, most, rows, n);
-        for (size_t r = 0; r < ROWS; r++) {
-            double largest = -HUGE_VAL;
-            for (size_t j = 0; j < LD; j++) {
-                float got = scores[r * LD + j];
-                double want =
-                    (double)key_scales[j] * ((double)units.scale[r] * sums[r * LD + j] +
-                                             (double)units.low[r] * (double)key_sums[j]);
-                bool there = r < rows && j < n;
-                int32_t bits;
-                memcpy(&bits, &got, sizeof bits);
-                if (there ? !(fabs((double)got - want) <= 1e-5) : bits != UNTOUCHED)
-                    return there ? "a score is wrong" : "what is no score was written";
-                if (there && (double)got > largest)
-                    largest = (double)got;
+        kmf_number_scores(scores, SCORE_LD, &units, most, rows, n);
+        const char *wrong = are_scores(scores, most, sums, &units, rows, n);
+        if (wrong)
+            return wrong;
+    }
+    return NULL;
+}
+
+/* Rows of scores that are weighed in two pieces. */
+typedef struct weighed {
+    float scores[SCORE_ROWS * SCORE_LD];
+    uint32_t words[SCORE_ROWS * SCORE_LD];
+    kmf_running r;
+} weighed;
+
+/* The same numbers each time, with a NaN and an infinity among them. */
+static void weigh_rows(weighed *w, kmf_precision precision, size_t first_row, size_t rows,
+                       size_t n, bool known)
+{
+    kmf_rows to = {w->words, SCORE_LD, false, 1};
+    memset(w, 0, sizeof *w);
+    for (int piece = 0; piece < 2; piece++) {
+        float most[SCORE_ROWS];
+        for (size_t r = 0; r < rows; r++) {
+            uint64_t row_seed = 1 + 2 * (first_row + r) + (uint64_t)piece;
+            most[r] = -HUGE_VALF;
+            for (size_t j = 0; j < n; j++) {
+                float x = 10 * levels_random(&row_seed);
+                x = first_row + r == 3 && j == n / 2 && piece == 1 ? NAN : x;
+                x = first_row + r == 6 && j == n / 3 ? HUGE_VALF : x;
+                w->scores[r * SCORE_LD + j] = x;
+                most[r] = x > most[r] ? x : most[r];
             }
-            if (r < rows && (double)most[r] != largest)
-                return "the largest score is another";
         }
-        if (most[rows] != UNTOUCHED)
-            return "a maximum of no row was written";
+        const float *largest = known ? most : NULL;
+        if (precision == KMF_PRECISION_F32)
+            kmf_weigh(w->scores, SCORE_LD, &w->r, largest, piece == 0, rows, n);
+        else if (precision == KMF_PRECISION_BF16)
+            kmf_weigh_bf16(to, w->scores, SCORE_LD, &w->r, largest, piece == 0, rows, n);
+        else
+            kmf_weigh_int8(to, w->scores, SCORE_LD, &w->r, largest, piece == 0, rows, n);
+    }
+}
+
+/* Whether row r of one is row k of the other; of words so many are written. */
+static bool same_row(const weighed *a, size_t r, const weighed *b, size_t k, size_t n_words)
+{
+    return memcmp(a->scores + r * SCORE_LD, b->scores + k * SCORE_LD,
+                  SCORE_LD * sizeof *a->scores) == 0 &&
+           memcmp(a->words + r * SCORE_LD, b->words + k * SCORE_LD,
+                  n_words * sizeof *a->words) == 0 &&
+           memcmp(&a->r.sum[r], &b->r.sum[k], sizeof a->r.sum[r]) == 0 &&
+           memcmp(&a->r.max[r], &b->r.max[k], sizeof a->r.max[r]) == 0 &&
+           memcmp(&a->r.factor[r], &b->r.factor[k], sizeof a->r.factor[r]) == 0;
+}
+
+/* A row's weights have the same bits with others and alone, with its maximum known and not. */
+static const char *rows_have_their_bits(void)
+{
+    static const size_t widths[] = {1, 15, 16, 17, 33, 64, 577};
+    static weighed all, one;
+    for (int p = KMF_PRECISION_F32; p <= KMF_PRECISION_INT8; p++) {
+        kmf_precision precision = (kmf_precision)p;
+        if (kmf_precision_here(precision) != precision)
+            continue;
+        size_t in_word = precision == KMF_PRECISION_INT8 ? 4 : 2;
+        for (size_t i = 0; i < sizeof widths / sizeof widths[0] * SCORE_ROWS; i++) {
+            size_t n = widths[i / SCORE_ROWS];
+            size_t rows = i % SCORE_ROWS + 1;
+            size_t steps = (n + KMF_WEIGH_STEP - 1) / KMF_WEIGH_STEP * KMF_WEIGH_STEP;
+            weigh_rows(&all, precision, 0, rows, n, true);
+            for (size_t r = 0; r < rows; r++) {
+                weigh_rows(&one, precision, r, 1, n, false);
+                bool number = r != 3 && r != 6;
+                if (number && !same_row(&all, r, &one, 0, steps / in_word))
+                    return "a row's weights depend on other rows, or on who finds its maximum";
+                if (number == (bool)isnan(one.r.sum[0]) || number == (bool)isnan(all.r.sum[r]))
+                    return "NaN of a row's sum is not where it belongs";
+            }
+        }
     }
     return NULL;
 }
@@ -742,6 +834,7 @@ static const levels_part parts[] = {
     {"small", small_weights_are_kept},
     {"stays", a_maximum_may_stay},
     {"numbers", sums_become_scores},
+    {"rows", rows_have_their_bits},
     {"nan", nan_is_kept},
     {"large", large_scores_are_stood},
 };
@@ -785,6 +878,12 @@ END_TEST
 START_TEST(sums_of_integers_become_scores)
 {
     levels_run("numbers", "", NULL);
+}
+END_TEST
+
+START_TEST(weights_of_a_row_are_its_own)
+{
+    levels_run("rows", levels_cpu[_i], NULL);
 }
 END_TEST
 
@@ -842,6 +941,7 @@ int main(int argc, char **argv)
     tcase_add_test(tcase, weights_in_bf16_are_powers_of_2);
     tcase_add_test(tcase, many_small_weights_in_bytes_keep_their_sum);
     tcase_add_test(tcase, sums_of_integers_become_scores);
+    tcase_add_loop_test(tcase, weights_of_a_row_are_its_own, 0, N_LEVELS_CPU);
     tcase_add_loop_test(tcase, sums_so_far_stay_as_long_as_the_maximum_does, 0, N_LEVELS_CPU);
     tcase_add_loop_test(tcase, rows_in_parts_and_in_place_of_q_have_the_same_bits, 0,
                         N_LEVELS_CPU);

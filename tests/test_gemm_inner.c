@@ -35,8 +35,8 @@ static const char *packed_has_the_bits(const float *c, const float *before, size
     memcpy(&behind, packed + n, sizeof behind);
     kmf_free(packed);
     kmf_free(again);
-    if (behind != UINT32_MAX)
-        return "something was written behind what is packed";
+    if (behind != UINT32_MAX || n % 16 != 0)
+        return "something was written behind what is packed, or it is no multiple of 16";
     return same ? NULL : "with a packed factor a product has other bits";
 }
 
@@ -212,6 +212,9 @@ START_TEST(a_size_that_does_not_fit_is_0)
 {
     ck_assert_uint_eq(kmf_gemm_factor_bytes(SIZE_MAX / 96 * 96, 3, KMF_PRECISION_F32), 0);
     ck_assert_uint_eq(kmf_gemm_factor_bytes(96, SIZE_MAX - 1, KMF_PRECISION_F32), 0);
+    ck_assert_uint_eq(kmf_gemm_inner_floats(SIZE_MAX - 1, 3, KMF_GEMM_TILES), 0);
+    ck_assert_uint_eq(kmf_gemm_inner_floats(3, SIZE_MAX - 1, KMF_GEMM_TILES), 0);
+    ck_assert_uint_eq(kmf_gemm_inner_floats(SIZE_MAX / 64, 64, 0), 0);
 }
 END_TEST
 

@@ -10,6 +10,7 @@
 #include "nn/adamw.h"
 #include "nn/attn.h"
 #include "nn/dropout.h"
+#include "nn/gemm.h"
 #include "nn/loss.h"
 #include "nn/ops.h"
 #include "nn/vmath.h"
@@ -17,6 +18,8 @@
 
 #include <math.h>
 #include <stdbool.h>
+
+enum { GUARD = 64 };
 
 static uint64_t seed = 88172645463325252u;
 
@@ -364,7 +367,25 @@ static double relative_error(const float *ours, const double *right, size_t n)
     return difference(ours, right, n) / largest;
 }
 
-static const char *attention_of(size_t T, size_t H, size_t K, double rate, double *worst)
+/* Scratch of n numbers, NaN if they were read, and some behind it. */
+static float *guarded(size_t n)
+{
+    float *scratch = kmf_floats(n + GUARD, NULL);
+    if (scratch)
+        memset(scratch, 0xff, (n + GUARD) * sizeof *scratch);
+    return scratch;
+}
+
+static bool guard_stands(const float *scratch, size_t n)
+{
+    for (size_t i = 0; i < GUARD; i++)
+        if (kmf_float_bits(scratch[n + i]) != UINT32_MAX)
+            return false;
+    return true;
+}
+
+static const char *attention_of(size_t T, size_t H, size_t K, double rate,
+                                kmf_precision precision, double *worst)
 {
     enum { N_ARRAYS = 4 };
     const uint64_t key = UINT64_C(0xfeedfacecafebeef);
@@ -373,27 +394,31 @@ static const char *attention_of(size_t T, size_t H, size_t K, double rate, doubl
     float *grad = kmf_floats(N_ARRAYS * T * D, NULL); /* out, dq, dk, dv */
     float *dout = kmf_floats(T * D, NULL);
     float *stats = kmf_floats(2 * H * T, NULL);
-    float *scratch = kmf_floats(kmf_attn_backward_scratch(T, K, KMF_PRECISION_F32), NULL);
+    size_t n_there = kmf_attn_scratch(T, K, precision);
+    size_t n_back = kmf_attn_backward_scratch(T, K, precision);
+    float *there = guarded(n_there), *back = guarded(n_back);
     double *right = kmf_malloc(N_ARRAYS * T * D, sizeof *right, NULL);
     const char *wrong = "no memory";
-    if (!qkv || !grad || !dout || !stats || !scratch || !right)
+    if (!qkv || !grad || !dout || !stats || !there || !back || !right)
         goto out;
     fill(qkv, T * ld, 1.5f);
     fill(dout, T * D, 1.0f);
     size_t n = T * D;
     const float *q = qkv, *k = qkv + D, *v = qkv + 2 * D;
     wrong = "attention of one head differs from that of all";
-    kmf_attn_forward_train(grad, D, NULL, q, k, v, ld, scratch, key, rate, T, 0, H, K,
-                           KMF_PRECISION_F32);
+    kmf_attn_forward_train(grad, D, NULL, q, k, v, ld, there, key, rate, T, 0, H, K, precision);
     for (size_t h = H; h-- > 0;)
-        kmf_attn_forward_train(grad + n, D, stats, q, k, v, ld, scratch, key, rate, T, h, h + 1,
-                               K, KMF_PRECISION_F32);
+        kmf_attn_forward_train(grad + n, D, stats, q, k, v, ld, there, key, rate, T, h, h + 1,
+                               K, precision);
     if (!equal(grad, grad + n, n))
         goto out;
     memcpy(grad, grad + n, n * sizeof *grad);
     for (size_t h = H; h-- > 0;)
         kmf_attn_backward(grad + n, grad + 2 * n, grad + 3 * n, D, dout, D, grad, D, q, k, v,
-                          ld, stats, scratch, key, rate, T, h, h + 1, K, KMF_PRECISION_F32);
+                          ld, stats, back, key, rate, T, h, h + 1, K, precision);
+    wrong = "attention wrote behind its scratch";
+    if (!guard_stands(there, n_there) || !guard_stands(back, n_back))
+        goto out;
     for (size_t h = 0; h < H; h++)
         attention_twin(right + n, right + 2 * n, right + 3 * n, right, dout, q, k, v, ld, key,
                        rate, T, h, K, D);
@@ -409,7 +434,8 @@ out:
     kmf_free(grad);
     kmf_free(dout);
     kmf_free(stats);
-    kmf_free(scratch);
+    kmf_free(there);
+    kmf_free(back);
     kmf_free(right);
     return wrong;
 }
@@ -420,17 +446,30 @@ static const char *attention_is_right(void)
         {1, 2, 4},   {2, 3, 10},   {63, 2, 16}, {193, 2, 6},
         {65, 2, 64}, {148, 3, 22}, {192, 1, 8}, {MAX_T, 2, 32},
     };
-    double worst = 0.0;
+    static const struct {
+        kmf_precision precision;
+        double
+            limit; /* bf16: of factors of 8 bits, in scores, weights and products with them */
+    } kinds[] = {{KMF_PRECISION_F32, 2e-6}, {KMF_PRECISION_BF16, 3e-2}};
     size_t n_sizes = sizeof sizes / sizeof sizes[0] - (CHECKED ? 3 : 0);
-    for (size_t s = 0; s < n_sizes; s++)
-        for (int dropped = 0; dropped < 2; dropped++) {
-            const char *wrong = attention_of(sizes[s][0], sizes[s][1], sizes[s][2],
-                                             dropped ? 0.25 : 0.0, &worst);
-            if (wrong)
-                return wrong;
-        }
-    printf("largest error of attention's gradients over the largest gradient: %.3g\n", worst);
-    return worst <= 2e-6 ? NULL : "attention's gradients differ from their definition";
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        double worst = 0.0;
+        if (kmf_precision_here(kinds[k].precision) != kinds[k].precision)
+            continue;
+        for (size_t s = 0; s < n_sizes; s++)
+            for (int dropped = 0; dropped < 2; dropped++) {
+                const char *wrong =
+                    attention_of(sizes[s][0], sizes[s][1], sizes[s][2], dropped ? 0.25 : 0.0,
+                                 kinds[k].precision, &worst);
+                if (wrong)
+                    return wrong;
+            }
+        printf("largest error of attention's gradients over the largest gradient, %s: %.3g\n",
+               kmf_precision_names[kinds[k].precision], worst);
+        if (!(worst <= kinds[k].limit))
+            return "attention's gradients differ from their definition";
+    }
+    return NULL;
 }
 
 static const char *attention_keeps_nan(void)
@@ -877,11 +916,14 @@ START_TEST(attention_scratch_that_does_not_fit_is_0)
         ck_assert_uint_eq(kmf_attn_scratch(sizes[i][0], sizes[i][1], f32), 0);
         ck_assert_uint_eq(kmf_attn_backward_scratch(sizes[i][0], sizes[i][1], f32), 0);
     }
-    /* Linear in T: blocks of rows, keys and values; of 1152 whole panels at any level. */
+    /* Linear in T: blocks of rows, keys and values; of 1152 and 192 all panels are whole. */
     size_t rows = KMF_ATTN_ROWS, T = 1152, K = 192;
-    ck_assert_uint_eq(kmf_attn_scratch(T, K, f32), (rows + 2 * K) * T);
-    ck_assert_uint_eq(kmf_attn_scratch(2 * T, K, f32), 2 * (rows + 2 * K) * T);
-    ck_assert_uint_eq(kmf_attn_backward_scratch(T, K, f32), (2 * rows + 1 + 3 * K) * T);
+    size_t packed = kmf_gemm_inner_floats(T, K, KMF_GEMM_TILES);
+    ck_assert_uint_ge(packed, T * K);
+    ck_assert_uint_eq(packed, kmf_gemm_inner_floats(K, T, KMF_GEMM_TILES));
+    ck_assert_uint_eq(kmf_attn_scratch(T, K, f32), rows * T + 2 * packed);
+    ck_assert_uint_eq(kmf_attn_scratch(2 * T, K, f32), 2 * (rows * T + 2 * packed));
+    ck_assert_uint_eq(kmf_attn_backward_scratch(T, K, f32), (2 * rows + 1) * T + 3 * packed);
     ck_assert_uint_ge(kmf_attn_scratch(100, 5, f32), (100 + 2 * 5) * 100);
     ck_assert_uint_eq(kmf_attn_scratch(101, 5, f32) % 16, 0);
 }

@@ -160,9 +160,11 @@ static void lay_out(kmf_mlm *m, arena *a)
     m->strip_x = take(a, rows, m->D);
     m->strip_f = take(a, rows, m->F);
     m->strip_act = m->opts.forward_only ? NULL : take(a, rows, m->F);
-    m->scratch_size =
-        kmf_max(kmf_attn_scratch(m->opts.max_seq, m->K, m->opts.precision),
-                kmf_attn_backward_scratch(m->opts.max_seq, m->K, m->opts.precision));
+    m->scratch_size = m->opts.forward_only
+                          ? kmf_attn_scratch(m->opts.max_seq, m->K, m->opts.precision)
+                          : kmf_attn_backward_scratch(m->opts.max_seq, m->K, m->opts.precision);
+    if (m->scratch_size == 0)
+        a->too_much = true;
     m->scratch = take(a, workers, m->scratch_size);
     m->words_size =
         kmf_gemm_scratch(m->strip_rows, deepest(m), m->opts.precision) / sizeof(kmf_real);

@@ -270,14 +270,15 @@ static void score(head *h, size_t t, size_t u, size_t rows, size_t n)
     const kmf_kernel *kernel = h->for_scores;
     multiply(h->scores, KEYS, h->queries, h->ld_queries, h->keys + u * h->key_words,
              h->key_words * kernel->cols, kernel, rows, n, h->key_words, false); /* [rows, n] */
+    h->most = NULL;
     if (kmf_has_scales(kernel)) {
         h->units.key_scales = kmf_panels_scales(kernel, h->keys, h->T, h->K) + u;
         h->units.key_sums = h->units.key_scales + h->T;
         kmf_number_scores(h->scores, KEYS, &h->units, h->largest, rows, n);
+        h->most = h->slope > 0 ? NULL : h->largest;
     }
     if (h->slope > 0)
         lean(h->scores, KEYS, h->slope, t, u, rows, n);
-    h->most = kmf_has_scales(kernel) && h->slope <= 0 ? h->largest : NULL;
 }
 
 static void weigh(head *h, bool first, size_t rows, size_t n)

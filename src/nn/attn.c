@@ -7,7 +7,8 @@
  *   P = e^((S - max S) / sqrt K), s = sum of a row of P
  *   out = P v / s   [rows, K]     the K results are divided, and not the T weights: less work
  *
- * Scratch is one block of S, so memory grows with T and not with its square.
+ * Keys and values are packed once a head, for all blocks. Scratch is these and one block of S, so
+ * memory grows with T and not with its square.
  *
  * The backward goes over the same blocks. From max S and 1 / s of each row, kept by the forward,
  * it computes P / s again, with the same bits. Two blocks [rows, T] are at work, S and the
@@ -135,39 +136,42 @@ static int how_of(kmf_precision precision)
     return precision == KMF_PRECISION_BF16 ? KMF_GEMM_BF16 : KMF_GEMM_TILES;
 }
 
-/* Numbers of keys or values of a head, packed: as they are, or the other way round. */
-static size_t packed_floats(size_t T, size_t K, int how)
+/* Where arrays begin in scratch, in numbers; those of the backward alone are 0 in the forward. */
+typedef struct layout {
+    size_t keys, values; /* packed as k^T and v^T; the forward's values as v */
+    size_t keys_back;    /* packed as k */
+    size_t scores, dweights, factors;
+    size_t floats; /* in all */
+} layout;
+
+static bool place(size_t *at, size_t *floats, size_t n)
 {
-    return how & KMF_GEMM_TB ? kmf_gemm_inner_floats(T, K, how)
-                             : kmf_gemm_inner_floats(K, T, how);
+    *at = *floats;
+    return kmf_add(n, 15, &n) && kmf_add(*floats, n / 16 * 16, floats);
 }
 
-static void pack(kmf_real *packed, const kmf_real *rows, size_t ld, size_t T, size_t K, int how)
-{
-    if (how & KMF_GEMM_TB)
-        kmf_gemm_inner_pack(packed, rows, ld, T, K, how);
-    else
-        kmf_gemm_inner_pack(packed, rows, ld, K, T, how);
-}
-
-/* Keys or values packed so often straight and turned, blocks [rows, T], and rows of T. */
-static size_t scratch_of(size_t T, size_t K, kmf_precision precision, size_t straight,
-                         size_t turned, size_t blocks, size_t more)
+/* false if it does not fit a size_t. */
+static bool lay_out(layout *l, size_t T, size_t K, kmf_precision precision, bool backward)
 {
     int how = how_of(precision);
-    size_t one = packed_floats(T, K, how);
-    size_t other = packed_floats(T, K, how | KMF_GEMM_TB);
-    size_t n;
-    bool fits = one > 0 && other > 0 && kmf_mul(straight, one, &one) &&
-                kmf_mul(turned, other, &other) &&
-                kmf_mul(blocks * block_rows(T) + more, T, &n) && kmf_add(n, 15, &n) &&
-                kmf_add(n, one, &n) && kmf_add(n, other, &n);
-    return fits ? n / 16 * 16 : 0;
+    size_t turned = kmf_gemm_inner_floats(T, K, how);
+    size_t straight = kmf_gemm_inner_floats(K, T, how);
+    size_t block;
+    *l = (layout){0};
+    bool fits = turned > 0 && straight > 0 && kmf_mul(block_rows(T), T, &block) &&
+                place(&l->keys, &l->floats, turned) &&
+                place(&l->values, &l->floats, backward ? turned : straight) &&
+                place(&l->scores, &l->floats, block);
+    if (backward)
+        fits = fits && place(&l->keys_back, &l->floats, straight) &&
+               place(&l->dweights, &l->floats, block) && place(&l->factors, &l->floats, T);
+    return fits;
 }
 
 size_t kmf_attn_scratch(size_t T, size_t K, kmf_precision precision)
 {
-    return scratch_of(T, K, precision, 1, 1, 1, 0);
+    layout l;
+    return lay_out(&l, T, K, precision, false) ? l.floats : 0;
 }
 
 void kmf_attn_forward_train(kmf_real *out, size_t ld_out, kmf_real *stats, const kmf_real *q,
@@ -180,12 +184,15 @@ void kmf_attn_forward_train(kmf_real *out, size_t ld_out, kmf_real *stats, const
     kmf_real inverse[KMF_ATTN_ROWS];
     kmf_real scale = scale_of(K);
     int how = how_of(precision), turned = how | KMF_GEMM_TB;
-    kmf_real *keys = scratch;
-    kmf_real *values = keys + packed_floats(T, K, turned);
-    kmf_real *scores = values + packed_floats(T, K, how);
+    layout l;
+    bool fits = lay_out(&l, T, K, precision, false);
+    assert(fits);
+    (void)fits;
+    kmf_real *keys = scratch + l.keys, *values = scratch + l.values;
+    kmf_real *scores = scratch + l.scores;
     for (size_t h = h0; h < h1; h++) {
-        pack(keys, k + h * K, ld, T, K, turned);
-        pack(values, v + h * K, ld, T, K, how);
+        kmf_gemm_inner_pack(keys, k + h * K, ld, T, K, turned);
+        kmf_gemm_inner_pack(values, v + h * K, ld, K, T, how);
         for (size_t t = 0; t < T; t += KMF_ATTN_ROWS) {
             size_t rows = T - t < KMF_ATTN_ROWS ? T - t : KMF_ATTN_ROWS;
             kmf_real *to = out + t * ld_out + h * K;
@@ -204,10 +211,10 @@ void kmf_attn_forward_train(kmf_real *out, size_t ld_out, kmf_real *stats, const
 
 /* ---------------------------------------------------------------- backward --------------- */
 
-/* A block of S and one of the gradient by the weights; a row of dropout's factors. */
 size_t kmf_attn_backward_scratch(size_t T, size_t K, kmf_precision precision)
 {
-    return scratch_of(T, K, precision, 1, 2, 2, 1);
+    layout l;
+    return lay_out(&l, T, K, precision, true) ? l.floats : 0;
 }
 
 void kmf_attn_backward(kmf_real *dq, kmf_real *dk, kmf_real *dv, size_t ld_d,
@@ -218,13 +225,14 @@ void kmf_attn_backward(kmf_real *dq, kmf_real *dk, kmf_real *dv, size_t ld_d,
 {
     assert(T > 0 && K > 0);
     int how = how_of(precision), turned = how | KMF_GEMM_TB;
-    size_t floats = packed_floats(T, K, turned);
-    kmf_real *keys_turned = scratch;
-    kmf_real *values_turned = keys_turned + floats;
-    kmf_real *keys = values_turned + floats;
-    kmf_real *scores = keys + packed_floats(T, K, how);
-    kmf_real *dweights = scores + block_rows(T) * T;
-    kmf_real *factors = dweights + block_rows(T) * T;
+    layout l;
+    bool fits = lay_out(&l, T, K, precision, true);
+    assert(fits);
+    (void)fits;
+    kmf_real *keys = scratch + l.keys, *values = scratch + l.values;
+    kmf_real *keys_back = scratch + l.keys_back;
+    kmf_real *scores = scratch + l.scores, *dweights = scratch + l.dweights;
+    kmf_real *factors = scratch + l.factors; /* of dropout, of a row */
     kmf_real dots[KMF_ATTN_ROWS];
     bool dropped = p > 0.0;
     kmf_real scale = scale_of(K);
@@ -232,17 +240,17 @@ void kmf_attn_backward(kmf_real *dq, kmf_real *dk, kmf_real *dv, size_t ld_d,
         const kmf_real *largest = stats + h * 2 * T;
         const kmf_real *inverse = largest + T;
         size_t at = h * K; /* of a row, where this head begins */
-        pack(keys_turned, k + at, ld, T, K, turned);
-        pack(values_turned, v + at, ld, T, K, turned);
-        pack(keys, k + at, ld, T, K, how);
+        kmf_gemm_inner_pack(keys, k + at, ld, T, K, turned);
+        kmf_gemm_inner_pack(values, v + at, ld, T, K, turned);
+        kmf_gemm_inner_pack(keys_back, k + at, ld, K, T, how);
         for (size_t t = 0; t < T; t += KMF_ATTN_ROWS) {
             size_t n = T - t < KMF_ATTN_ROWS ? T - t : KMF_ATTN_ROWS;
             const kmf_real *queries = q + t * ld + at;
             const kmf_real *dy = dout + t * ld_dout + at;
             int add = how | KMF_GEMM_TA | (t > 0 ? KMF_GEMM_ADD : 0);
             /* [n, T] */
-            kmf_gemm_inner_packed(scores, T, queries, ld, keys_turned, n, T, K, how);
-            kmf_gemm_inner_packed(dweights, T, dy, ld_dout, values_turned, n, T, K, how);
+            kmf_gemm_inner_packed(scores, T, queries, ld, keys, n, T, K, how);
+            kmf_gemm_inner_packed(dweights, T, dy, ld_dout, values, n, T, K, how);
             kmf_dots_forward(dots, dy, ld_dout, out + t * ld_out + at, ld_out, n, K);
             for (size_t r = 0; r < n; r++) {
                 size_t first = (h * T + t + r) * T;
@@ -252,7 +260,8 @@ void kmf_attn_backward(kmf_real *dq, kmf_real *dk, kmf_real *dv, size_t ld_d,
                                largest[t + r], inverse[t + r], dots[r], scale, T);
             }
             kmf_gemm_inner(dv + at, ld_d, scores, T, dy, ld_dout, T, K, n, add); /* [T, K] */
-            kmf_gemm_inner_packed(dq + t * ld_d + at, ld_d, dweights, T, keys, n, K, T, how);
+            kmf_gemm_inner_packed(dq + t * ld_d + at, ld_d, dweights, T, keys_back, n, K, T,
+                                  how);
             kmf_gemm_inner(dk + at, ld_d, dweights, T, queries, ld, T, K, n, add);
         }
     }

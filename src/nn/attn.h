@@ -19,8 +19,8 @@
 #define KMF_ATTN_ROWS ((size_t)192)
 
 /*
- * Numbers of scratch for sequences of at most T tokens, a multiple of 16, as scratch is aligned to
- * 64; 0 if it does not fit a size_t.
+ * Numbers of scratch for sequences of at most T tokens with the same K and precision, a multiple of
+ * 16; 0 if it does not fit a size_t. Scratch is aligned to 64 bytes.
  */
 size_t kmf_attn_scratch(size_t T, size_t K, kmf_precision precision);
 /* The same for kmf_attn_backward. */
@@ -33,6 +33,7 @@ size_t kmf_attn_backward_scratch(size_t T, size_t K, kmf_precision precision);
  * stats  [H, 2, T], head h's at stats + h 2 T: for each row t the largest q k^T, [0][t], and the
  *        inverse of the sum of e^((q k^T - largest) / sqrt K), [1][t]. NULL: not kept.
  * precision  of the products: F32, or BF16 where kmf_precision_here has it
+ * scratch    kmf_attn_scratch
  * p, key  the weight of row t and column u of head h is dropped by kmf_dropout_forward's rule
  *        (nn/dropout.h) with the counter (h T + t) T + u; key is this sequence's alone.
  */

@@ -137,9 +137,12 @@ void kmf_gemm_inner(kmf_real *c, size_t ld_c, const kmf_real *a, size_t ld_a, co
                     size_t ld_b, size_t M, size_t N, size_t K, int how);
 
 /*
- * The same with a b that was packed before, for several products; the same bits. how has the same
- * KMF_GEMM_BF16 and KMF_GEMM_TILES for all three, and KMF_GEMM_TB for those with b.
- * packed: kmf_gemm_inner_floats(N, K, how) of them, a multiple of 16; 0: does not fit a size_t.
+ * The same with a b that is packed before, for several products; the same bits. N and K are the
+ * same in all three, and so are KMF_GEMM_BF16 and KMF_GEMM_TILES of how.
+ *   kmf_gemm_inner_floats  numbers of room, a multiple of 16; 0 if N or K is 0, or if they do not
+ *                          fit a size_t
+ *   kmf_gemm_inner_pack    to packed, aligned to 64 for speed; KMF_GEMM_TB tells how b is stored
+ *   kmf_gemm_inner_packed  takes KMF_GEMM_TA and KMF_GEMM_ADD
  */
 size_t kmf_gemm_inner_floats(size_t N, size_t K, int how);
 void kmf_gemm_inner_pack(kmf_real *packed, const kmf_real *b, size_t ld_b, size_t N, size_t K,

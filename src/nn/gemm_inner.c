@@ -131,9 +131,9 @@ static bool rounded(size_t n, size_t unit, size_t *to)
 
 /* b of a small product: as it is, to be copied panel by panel, or packed. */
 typedef struct rights {
-    const float *b; /* NULL: */
-    const float *packed;
+    const float *b;
     size_t ld;
+    const float *packed; /* NULL: it is as it is */
 } rights;
 
 /* Where terms k .. of columns beg .. stand among the panels of a b that is packed. */
@@ -145,7 +145,7 @@ static size_t packed_at(const kmf_kernel *kernel, size_t N, size_t K, size_t k, 
            kmf_kernel_words(kernel, kmf_min(K - k, most)) * beg;
 }
 
-/* c (+)= a b for M <= ROWS rows of c. The panel of b is copied for each depth. */
+/* c (+)= a b for M <= ROWS rows of c. A panel of b is copied for each depth, or is there. */
 static void inner_rows(float *c, size_t ld_c, const float *a, size_t ld_a, const rights *b,
                        size_t M, size_t N, size_t K, int how)
 {
@@ -192,10 +192,10 @@ void kmf_gemm_inner(float *c, size_t ld_c, const float *a, size_t ld_a, const fl
 size_t kmf_gemm_inner_floats(size_t N, size_t K, int how)
 {
     const kmf_kernel *kernel = kernel_for(how);
-    size_t columns, n;
-    if (!rounded(N, kernel->width, &columns) || K > SIZE_MAX / 8)
-        return 0;
-    return kmf_mul(columns, kmf_kernel_words(kernel, K), &n) && rounded(n, 16, &n) ? n : 0;
+    size_t columns;
+    return rounded(N, kernel->width, &columns)
+               ? kmf_panels_bytes(kernel, columns, K) / sizeof(float)
+               : 0;
 }
 
 void kmf_gemm_inner_pack(float *packed, const float *b, size_t ld_b, size_t N, size_t K,

@@ -39,7 +39,7 @@ static KMF_INLINE float max_lanes(const float *part)
     return a > b ? a : b;
 }
 
-/* The largest of x and of row, in whole steps; a NaN may be passed over. */
+/* The largest of x and of row, in whole steps; of those with a NaN, any. */
 static KMF_INLINE float max_of(const float *restrict row, float x, size_t n)
 {
     float part[KMF_SUM_LANES];
@@ -122,7 +122,7 @@ KMF_TARGET_AVX512 static KMF_INLINE __m512 power_of_2(__m512 x, __m512 max)
     return _mm512_scalef_ps(p, whole);
 }
 
-/* The largest of row, in whole steps; a NaN may be passed over. */
+/* The largest of row, in whole steps; of one with a NaN, any. */
 KMF_TARGET_AVX512 static KMF_INLINE float max_of_steps(const float *row, size_t n)
 {
     __m512 a = _mm512_set1_ps(-HUGE_VALF);
@@ -135,6 +135,8 @@ KMF_TARGET_AVX512 static KMF_INLINE float max_of_steps(const float *row, size_t 
 }
 
 #define AT_ONCE 4 /* rows */
+
+_Static_assert(KMF_WEIGH_ROWS % AT_ONCE == 0, "sums of rows are read so many at a time");
 
 /* The first n lanes of 16, or all. */
 KMF_TARGET_AVX512 static KMF_INLINE __mmask16 first_lanes(size_t n)
@@ -218,6 +220,7 @@ KMF_TARGET_AVX512 void kmf_number_scores(float *scores, size_t ld, const kmf_uni
                                          float *most, size_t rows, size_t n)
 {
     size_t i = 0;
+    assert(rows <= KMF_WEIGH_ROWS);
     for (; i + AT_ONCE <= rows; i += AT_ONCE)
         number_rows(scores, ld, units, most, i, AT_ONCE, n);
     for (; i < rows; i++)
@@ -263,6 +266,7 @@ KMF_TARGET_AVX512 static KMF_INLINE size_t prepare(kmf_running *r, float *scores
 {
     float found[KMF_WEIGH_ROWS];
     size_t steps = n;
+    assert(rows <= KMF_WEIGH_ROWS);
     for (size_t i = 0; i < rows; i++) {
         steps = fill_vectors(scores + i * ld, n, step);
         if (!most)

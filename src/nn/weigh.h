@@ -29,16 +29,16 @@ typedef struct kmf_running {
         factor[KMF_WEIGH_ROWS]; /* 2^(m - m'): what was summed up before is multiplied by it */
 } kmf_running;
 
-/* What turns sums of integers into scores (nn/panels.h). */
+/* What turns sums of integers into scores (kmf_int8_number, nn/panels.h). */
 typedef struct kmf_units {
     float scale[KMF_WEIGH_ROWS], low[KMF_WEIGH_ROWS]; /* of the queries */
-    const float *key_scales, *key_sums;               /* of the keys */
+    const float *key_scales, *key_sums;               /* [n], of the keys at work */
 } kmf_units;
 
 /*
- * Sums of integers, int32 [rows, n], become the scores that they stand for, in their place; most
- * [rows]: the largest of each row, where a NaN may be passed over. Only where kmf_kernel_of has
- * integers.
+ * Sums of integers, int32 [rows, n], become the scores that they stand for, in their place; what is
+ * behind the n-th is left alone. most [rows]: the largest of each row; of one with a NaN, any. Only
+ * where kmf_kernel_of has integers.
  */
 void kmf_number_scores(float *scores, size_t ld, const kmf_units *units, float *most,
                        size_t rows, size_t n);
@@ -46,9 +46,10 @@ void kmf_number_scores(float *scores, size_t ld, const kmf_units *units, float *
 /*
  * Takes in n more scores of each row, S [rows, ld], which become weights P: in their place, or in
  * words; of bytes, s is the sum. What is behind the n-th up to a multiple of KMF_WEIGH_STEP is
- * written over, and words have room for as many. most: the largest of each row's scores, if they
- * are known, or NULL. first: there were none before. A NaN or +infinity makes its row's sum NaN.
- * Words only where kmf_precision_here has the precision.
+ * written over, and words have room for as many. most: the largest of each row's n scores as they
+ * are now, of one with a NaN any; NULL: not known. first: there were none before. A NaN or
+ * +infinity makes its row's sum NaN, and so does a row of nothing but -infinity. Words only where
+ * kmf_precision_here has the precision.
  */
 void kmf_weigh(float *scores, size_t ld, kmf_running *r, const float *most, bool first,
                size_t rows, size_t n);
