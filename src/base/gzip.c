@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * htslib's bgzf_compress, a block at a time, by the caller or as jobs of a pool, whose results come
- * back in their order. Not its bgzf_write, which (1.16) loses memory and a descriptor when the disk
- * is full.
+ * htslib's bgzf_compress, a block at a time: as jobs of a pool, whose results come back in their
+ * order, and by the caller, where there is none, or where it would wait for one and has nothing
+ * better to do. Not its bgzf_write, which (1.16) loses memory and a descriptor when the disk is
+ * full.
  */
 #include "base/gzip.h"
 
@@ -26,6 +27,7 @@ typedef struct block {
     size_t n;
     char packed[BGZF_MAX_BLOCK_SIZE];
     size_t n_packed; /* 0: it could not be compressed */
+    bool here;       /* compressed by the caller: no result of it will come */
 } block;
 
 struct kmf_gzip {
@@ -34,6 +36,7 @@ struct kmf_gzip {
     size_t n_blocks;
     size_t first_sent, n_sent;
     hts_tpool *pool;          /* borrowed; NULL: none */
+    bool caller_too;          /* compresses a block where it would wait for one */
     hts_tpool_process *queue; /* owned */
 };
 
@@ -62,7 +65,7 @@ kmf_gzip *kmf_gzip_new(FILE *file, kmf_err *err)
     return NULL;
 }
 
-void kmf_gzip_share(kmf_gzip *gzip, struct hts_tpool *pool, int threads)
+void kmf_gzip_share(kmf_gzip *gzip, struct hts_tpool *pool, int threads, bool caller_too)
 {
     size_t n = (size_t)threads * BLOCKS_A_THREAD + 1;
     block *blocks = kmf_malloc(n, sizeof *blocks, NULL);
@@ -79,6 +82,7 @@ void kmf_gzip_share(kmf_gzip *gzip, struct hts_tpool *pool, int threads)
     gzip->blocks = blocks;
     gzip->n_blocks = n;
     gzip->pool = pool;
+    gzip->caller_too = caller_too;
     gzip->queue = queue;
 }
 
@@ -100,14 +104,32 @@ static int write_block(kmf_gzip *g, const block *b)
     return fwrite(b->packed, 1, b->n_packed, g->file) == b->n_packed ? 0 : -1;
 }
 
-/* The oldest block under way goes to the file. */
-static int collect(kmf_gzip *g)
+/* Fetches the result of the oldest block under way, once. false: it is not there yet. */
+static bool fetch(kmf_gzip *g, bool wait)
 {
-    hts_tpool_delete_result(hts_tpool_next_result_wait(g->queue), 0);
+    if (g->blocks[g->first_sent].here)
+        return true;
+    hts_tpool_result *result =
+        wait ? hts_tpool_next_result_wait(g->queue) : hts_tpool_next_result(g->queue);
+    if (result)
+        hts_tpool_delete_result(result, 0);
+    return result != NULL;
+}
+
+/* The oldest block under way, whose result was fetched. */
+static const block *take(kmf_gzip *g)
+{
     const block *b = &g->blocks[g->first_sent];
     g->first_sent = (g->first_sent + 1) % g->n_blocks;
     g->n_sent--;
-    return write_block(g, b);
+    return b;
+}
+
+/* It goes to the file. */
+static int collect(kmf_gzip *g)
+{
+    (void)fetch(g, true);
+    return write_block(g, take(g));
 }
 
 static block *filling(const kmf_gzip *g)
@@ -118,17 +140,20 @@ static block *filling(const kmf_gzip *g)
 /* The block being filled is compressed, now or by and by; an empty one is the end marker. */
 static int send(kmf_gzip *g)
 {
+    block *b = filling(g);
     int status = 0;
-    if (g->queue && hts_tpool_dispatch(g->pool, g->queue, compress_block, filling(g)) == 0) {
-        g->n_sent++;
-        if (g->n_sent == g->n_blocks)
-            status = collect(g);
-    } else {
-        while (g->n_sent > 0 && status == 0)
-            status = collect(g);
-        compress_block(filling(g));
-        status = status == 0 ? write_block(g, filling(g)) : status;
+    bool room = !g->caller_too || g->n_sent + 1 < g->n_blocks;
+    if (!room && g->n_sent > 0 && fetch(g, false)) {
+        status = write_block(g, take(g));
+        room = true;
     }
+    b->here =
+        !g->queue || !room || hts_tpool_dispatch(g->pool, g->queue, compress_block, b) < 0;
+    if (b->here)
+        compress_block(b);
+    g->n_sent++;
+    if (g->n_sent == g->n_blocks && status == 0)
+        status = collect(g);
     filling(g)->n = 0;
     return status;
 }
@@ -163,8 +188,8 @@ void kmf_gzip_free(kmf_gzip *gzip)
     if (!gzip)
         return;
     while (gzip->n_sent > 0) {
-        hts_tpool_delete_result(hts_tpool_next_result_wait(gzip->queue), 0);
-        gzip->n_sent--;
+        (void)fetch(gzip, true);
+        (void)take(gzip);
     }
     if (gzip->queue)
         hts_tpool_process_destroy(gzip->queue);

@@ -9,6 +9,7 @@
 
 #include "kmerformer.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 
 /* htslib prints to standard error, where each failure is to be one sentence of ours: no more. */
@@ -19,8 +20,11 @@ typedef struct kmf_gzip kmf_gzip;
 
 /* To a file, borrowed. */
 kmf_gzip *kmf_gzip_new(FILE *file, kmf_err *err) KMF_MUST_CHECK;
-/* What follows is compressed by a pool, borrowed; without memory for that, by the caller still. */
-void kmf_gzip_share(kmf_gzip *gzip, struct hts_tpool *pool, int threads);
+/*
+ * What follows is compressed by a pool, borrowed, and with caller_too by the caller, where it would
+ * wait for the pool; without memory for that, by the caller alone still. Before the first block.
+ */
+void kmf_gzip_share(kmf_gzip *gzip, struct hts_tpool *pool, int threads, bool caller_too);
 /* 0; -1: errno says why. After a failure it can only be freed. */
 int kmf_gzip_write(kmf_gzip *gzip, const void *data, size_t n);
 /* All that was written goes to the file, and the end marker. The same. */

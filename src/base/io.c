@@ -369,10 +369,10 @@ kmf_out *kmf_out_open_plain(const char *path, kmf_err *err)
     return open_out(path, false, err);
 }
 
-void kmf_out_share(kmf_out *out, struct hts_tpool *pool, int threads)
+void kmf_out_share(kmf_out *out, struct hts_tpool *pool, int threads, bool caller_too)
 {
     if (out->gz)
-        kmf_gzip_share(out->gz, pool, threads);
+        kmf_gzip_share(out->gz, pool, threads, caller_too);
 }
 
 const char *kmf_out_temporary(const kmf_out *out)

@@ -56,9 +56,10 @@ void kmf_map_close(kmf_map *map);
 kmf_out *kmf_out_open_plain(const char *path, kmf_err *err) KMF_MUST_CHECK;
 /*
  * What follows is compressed, if it is, on this pool of so many threads, borrowed until the output
- * is finished or freed. To be called once.
+ * is finished or freed, and with caller_too, for a caller who has nothing better to do, on its own
+ * where it would wait. To be called once.
  */
-void kmf_out_share(kmf_out *out, struct hts_tpool *pool, int threads);
+void kmf_out_share(kmf_out *out, struct hts_tpool *pool, int threads, bool caller_too);
 /* The name under which it is written, for whoever writes it by name. It is a regular file's. */
 const char *kmf_out_temporary(const kmf_out *out);
 /*

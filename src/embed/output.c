@@ -281,7 +281,7 @@ void kmf_output_take(kmf_output *output, kmf_embedder *embedder)
     if (!output->pool) {
         output->pool = kmf_pool_keep(kmf_embedder_pool(embedder));
         kmf_out_share(output->table, kmf_pool_handle(output->pool),
-                      kmf_pool_threads(output->pool));
+                      kmf_pool_threads(output->pool), false);
     }
     kmf_embedder_store(embedder, kmf_output_row, output->npy ? store_array : store_text,
                        output);

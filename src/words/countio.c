@@ -317,7 +317,7 @@ int kmf_counts_save(const kmf_counts *counts, const char *path, kmf_counts_forma
     err = kmf_err_or(err, &(kmf_err){0});
     kmf_out *table = kmf_out_open(path, err);
     if (table && pool)
-        kmf_out_share(table, kmf_pool_handle(pool), kmf_pool_threads(pool));
+        kmf_out_share(table, kmf_pool_handle(pool), kmf_pool_threads(pool), true);
     if (table)
         status = format == KMF_COUNTS_BINARY
                      ? kmf_countfile_write(counts, table, err)
