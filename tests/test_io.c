@@ -486,8 +486,8 @@ START_TEST(a_name_without_a_folder_lies_in_the_current_one)
 }
 END_TEST
 
-/* The bytes of out.gz, made of a text by so many threads; 0: by the caller's alone. */
-static char *pack(const char *text, size_t n, int threads, size_t *len)
+/* The bytes of out.gz, made of a text by so many threads, and the caller's; 0: by that alone. */
+static char *pack(const char *text, size_t n, int threads, bool caller_too, size_t *len)
 {
     char path[256];
     path_of(path, "out.gz");
@@ -495,7 +495,7 @@ static char *pack(const char *text, size_t n, int threads, size_t *len)
     kmf_out *out = kmf_out_open(path, NULL);
     ck_assert_int_eq(kmf_out_write(out, text, n / 3, NULL), 0);
     if (pool)
-        kmf_out_share(out, kmf_pool_handle(pool), threads);
+        kmf_out_share(out, kmf_pool_handle(pool), threads, caller_too);
     ck_assert_int_eq(kmf_out_write(out, text + n / 3, n - n / 3, NULL), 0);
     ck_assert_int_eq(kmf_out_finish(out, NULL), 0);
     ck_assert_int_eq(kmf_out_publish(out, NULL), 0);
@@ -517,7 +517,7 @@ START_TEST(names_in_gz_are_compressed)
     const size_t sizes[] = {9, sizeof text};
     for (int i = 0; i < 2; i++) {
         size_t n = sizes[i];
-        char *packed = pack(text, n, 0, &len);
+        char *packed = pack(text, n, 0, false, &len);
         ck_assert_ptr_nonnull(packed);
         ck_assert_mem_eq(packed, no_time, sizeof no_time - 1);
         gzFile gz = gzopen(path, "rb");
@@ -525,8 +525,8 @@ START_TEST(names_in_gz_are_compressed)
         ck_assert_int_eq(gzdirect(gz), 0);
         ck_assert_int_eq(gzclose(gz), Z_OK);
         ck_assert_mem_eq(back, text, n);
-        for (int threads = 1; threads <= 3; threads++) {
-            char *shared = pack(text, n, threads, &len_shared);
+        for (int way = 2; way < 8; way++) {
+            char *shared = pack(text, n, way / 2, way % 2 > 0, &len_shared);
             ck_assert_uint_eq(len_shared, len);
             ck_assert_mem_eq(shared, packed, len);
             kmf_free(shared);

@@ -22,7 +22,7 @@ typedef struct kmf_gzip kmf_gzip;
 kmf_gzip *kmf_gzip_new(FILE *file, kmf_err *err) KMF_MUST_CHECK;
 /*
  * What follows is compressed by a pool, borrowed, and with caller_too by the caller, where it would
- * wait for the pool; without memory for that, by the caller alone still. Before the first block.
+ * wait for the pool; without memory for that, by the caller alone still.
  */
 void kmf_gzip_share(kmf_gzip *gzip, struct hts_tpool *pool, int threads, bool caller_too);
 /* 0; -1: errno says why. After a failure it can only be freed. */
