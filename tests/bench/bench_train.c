@@ -10,6 +10,7 @@
  * Shapes, masked share and the count of operations are those of the step that it is measured
  * beside (scripts/bench, section train).
  */
+#include "base/mem.h"
 #include "base/rng.h"
 #include "learn/mlm.h"
 #include "learn/update.h"
@@ -112,9 +113,9 @@ int main(int argc, char **argv)
         opts.precision = kmf_precision_here(KMF_PRECISION_BF16);
     kmf_mlm *mlm = need(kmf_mlm_new(&config, &model->params, &opts, pool, &err), &err);
     kmf_update *update = need(kmf_update_new(&slots, KMF_LEARN_ENCODER, pool, &err), &err);
-    float *m = need(calloc(slots.total, sizeof *m), &err);
-    float *v = need(calloc(slots.total, sizeof *v), &err);
-    float *g = need(calloc(slots.total, sizeof *g), &err);
+    float *m = need(kmf_large_zeroed(slots.total, sizeof *m, &err), &err);
+    float *v = need(kmf_large_zeroed(slots.total, sizeof *v, &err), &err);
+    float *g = need(kmf_large_zeroed(slots.total, sizeof *g, &err), &err);
     int32_t *ids = need(calloc(n, sizeof *ids), &err);
     int32_t *labels = need(calloc(n, sizeof *labels), &err);
     size_t *off = need(calloc(B + 1, sizeof *off), &err);
@@ -168,9 +169,9 @@ int main(int argc, char **argv)
     kmf_slots_free(&slots);
     kmf_model_free(model);
     kmf_pool_free(pool);
-    free(m);
-    free(v);
-    free(g);
+    kmf_free(m);
+    kmf_free(v);
+    kmf_free(g);
     free(ids);
     free(labels);
     free(off);
