@@ -101,6 +101,15 @@ enum { N_LEVELS = sizeof levels_all / sizeof levels_all[0] };
 static const char *const levels_digits[] = {"", "KMERFORMER_CPU=bf16", "KMERFORMER_CPU=vnni"};
 enum { N_DIGITS = sizeof levels_digits / sizeof levels_digits[0] };
 
+/* The processor's own level, which may be amx, and every other one. */
+static const char *const levels_each[] = {"",
+                                          "KMERFORMER_CPU=bf16",
+                                          "KMERFORMER_CPU=vnni",
+                                          "KMERFORMER_CPU=avx512",
+                                          "KMERFORMER_CPU=avx2",
+                                          "KMERFORMER_CPU=baseline"};
+enum { N_EACH = sizeof levels_each / sizeof levels_each[0] };
+
 /* xorshift: the tests' own random numbers, uniform in [-1, 1). */
 static inline float levels_random(uint64_t *state)
 {

@@ -653,17 +653,9 @@ static const levels_part parts[] = {
 };
 enum { N_PARTS = sizeof parts / sizeof parts[0] };
 
-static const char *const levels_cpu[] = {"",
-                                         "KMERFORMER_CPU=bf16",
-                                         "KMERFORMER_CPU=vnni",
-                                         "KMERFORMER_CPU=avx512",
-                                         "KMERFORMER_CPU=avx2",
-                                         "KMERFORMER_CPU=baseline"};
-enum { N_LEVELS_CPU = sizeof levels_cpu / sizeof levels_cpu[0] };
-
 START_TEST(attention_equals_its_definition_in_double)
 {
-    levels_run("f32", levels_cpu[_i], NULL);
+    levels_run("f32", levels_each[_i], NULL);
 }
 END_TEST
 
@@ -691,19 +683,19 @@ END_TEST
 
 START_TEST(rows_in_parts_and_in_place_of_q_have_the_same_bits)
 {
-    levels_run("parts", levels_cpu[_i], NULL);
+    levels_run("parts", levels_each[_i], NULL);
 }
 END_TEST
 
 START_TEST(attention_keeps_nan_where_it_belongs)
 {
-    levels_run("nan", levels_cpu[_i], NULL);
+    levels_run("nan", levels_each[_i], NULL);
 }
 END_TEST
 
 START_TEST(attention_stands_large_scores)
 {
-    levels_run("large", levels_cpu[_i], NULL);
+    levels_run("large", levels_each[_i], NULL);
 }
 END_TEST
 
@@ -731,14 +723,13 @@ int main(int argc, char **argv)
     Suite *suite = suite_create("attend");
     TCase *tcase = tcase_create("all");
     tcase_set_timeout(tcase, 0);
-    tcase_add_loop_test(tcase, attention_equals_its_definition_in_double, 0, N_LEVELS_CPU);
+    tcase_add_loop_test(tcase, attention_equals_its_definition_in_double, 0, N_EACH);
     tcase_add_test(tcase, attention_in_bf16_and_bytes_rounds_and_does_no_more);
     tcase_add_test(tcase, weights_in_bf16_are_powers_of_2);
     tcase_add_test(tcase, many_small_weights_in_bytes_keep_their_sum);
-    tcase_add_loop_test(tcase, rows_in_parts_and_in_place_of_q_have_the_same_bits, 0,
-                        N_LEVELS_CPU);
-    tcase_add_loop_test(tcase, attention_keeps_nan_where_it_belongs, 0, N_LEVELS_CPU);
-    tcase_add_loop_test(tcase, attention_stands_large_scores, 0, N_LEVELS_CPU);
+    tcase_add_loop_test(tcase, rows_in_parts_and_in_place_of_q_have_the_same_bits, 0, N_EACH);
+    tcase_add_loop_test(tcase, attention_keeps_nan_where_it_belongs, 0, N_EACH);
+    tcase_add_loop_test(tcase, attention_stands_large_scores, 0, N_EACH);
     tcase_add_test(tcase, attention_scratch_that_does_not_fit_is_0);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
