@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A FASTA file in ranges of any size, from one byte on, against the reader of records: the same
- * names and letters, the letters behind each range, and what is refused.
+ * A FASTA file, plain and as gzip, in ranges of any size, from one byte on, against the reader of
+ * records: the same names and letters, the letters behind each range, and what is refused.
  */
 #include "base/rng.h"
 #include "run.h"
@@ -47,14 +47,22 @@ static void make_fasta(text *t, kmf_rng *rng, unsigned traits)
         t->len -= strlen(newline);
 }
 
-/* A file without a name that holds the text. */
+/* A file that holds the text, to be unlinked before the next is made; *file: open of it. */
+static const char *kept_file(const text *t, int *file)
+{
+    static char path[64];
+    snprintf(path, sizeof path, "/tmp/kmf_ranges.XXXXXX");
+    *file = mkstemp(path);
+    ck_assert_int_ge(*file, 0);
+    ck_assert_int_eq(write(*file, t->bytes, t->len), (ssize_t)t->len);
+    return path;
+}
+
+/* A file without a name. */
 static int file_of(const text *t)
 {
-    char path[] = "/tmp/kmf_ranges.XXXXXX";
-    int file = mkstemp(path);
-    ck_assert_int_ge(file, 0);
-    ck_assert_int_eq(unlink(path), 0);
-    ck_assert_int_eq(write(file, t->bytes, t->len), (ssize_t)t->len);
+    int file;
+    ck_assert_int_eq(unlink(kept_file(t, &file)), 0);
     return file;
 }
 
@@ -117,28 +125,24 @@ static void join_part(joined *j, const kmf_range *r, const kmf_part *part, const
     add_bytes(&j->ahead, more, part->more);
 }
 
-/* The records of a file by ranges of `step` bytes; false: one of them is refused. */
-static bool join_ranges(text *records, int file, size_t len, size_t step, size_t border)
+/* The records of a text of `len` bytes by ranges; false: one of them is refused. */
+static bool join(text *records, const kmf_ranges *ranges, size_t len)
 {
-    kmf_ranges ranges = {.file = file,
-                         .size = len,
-                         .step = step,
-                         .border = border,
-                         .most = PARTS,
-                         .n = len / step + (len % step > 0)};
     kmf_range range = {0};
     kmf_range_room room = {0};
     joined j = {.records = records};
     uint64_t end = 0;
     bool sound = true;
-    ck_assert_int_eq(kmf_range_room_init(&room, border, NULL), 0);
-    for (uint64_t i = 0; i < ranges.n && sound; i++) {
-        sound = kmf_range_read(&range, &ranges, i, &room) && range.beg == end;
+    ck_assert_int_eq(kmf_range_room_init(&room, ranges->border, NULL), 0);
+    for (uint64_t i = 0; sound && !range.last; i++) {
+        sound = kmf_range_read(&range, ranges, i, &room) && range.beg == end;
         for (size_t p = 0; sound && p < range.n_parts; p++)
-            join_part(&j, &range, &range.parts[p], room.letters, border,
+            join_part(&j, &range, &range.parts[p], room.letters, ranges->border,
                       p + 1 == range.n_parts);
-        quick_assert(!sound || range.last == (i + 1 == ranges.n));
+        quick_assert(!sound || ranges->portions || range.last == (i + 1 == ranges->n));
         end = range.end;
+        if (sound && range.last)
+            quick_assert(!kmf_range_read(&range, ranges, i + 1, &room) || !ranges->portions);
     }
     if (sound) {
         ck_assert_uint_eq(end, len);
@@ -149,6 +153,35 @@ static bool join_ranges(text *records, int file, size_t len, size_t step, size_t
     free(j.name.bytes);
     free(j.letters.bytes);
     free(j.ahead.bytes);
+    return sound;
+}
+
+/* Of a plain file, by ranges of `step` bytes. */
+static bool join_ranges(text *records, int file, size_t len, size_t step, size_t border)
+{
+    kmf_ranges ranges = {.file = file,
+                         .size = len,
+                         .step = step,
+                         .border = border,
+                         .most = PARTS,
+                         .n = len / step + (len % step > 0)};
+    return join(records, &ranges, len);
+}
+
+/* Of the same text as gzip, by ranges of `step` bytes or `most` parts. */
+static bool join_gzip(text *records, const text *t, size_t step, size_t border, size_t most)
+{
+    text packed = gzipped(t->bytes, t->len);
+    int file;
+    const char *path = kept_file(&packed, &file);
+    kmf_ranges ranges = {.border = border, .most = most};
+    ranges.portions = kmf_portions_open(path, file, step, '>', most - 1);
+    ck_assert_ptr_nonnull(ranges.portions);
+    bool sound = join(records, &ranges, t->len);
+    kmf_ranges_close(&ranges);
+    ck_assert_int_eq(close(file), 0);
+    ck_assert_int_eq(unlink(path), 0);
+    free(packed.bytes);
     return sound;
 }
 
@@ -170,6 +203,10 @@ START_TEST(records_are_those_of_the_reader)
         ck_assert_msg(join_ranges(&got, file, t.len, step, border), "steps of %zu", step);
         ck_assert_msg(strcmp(got.bytes, expected.bytes) == 0, "steps of %zu", step);
         ck_assert_int_eq(close(file), 0);
+        got.len = 0;
+        size_t most = 2 + kmf_rng_below(&rng, 20);
+        ck_assert_msg(join_gzip(&got, &t, step, border, most), "steps of %zu", step);
+        ck_assert_msg(strcmp(got.bytes, expected.bytes) == 0, "steps of %zu", step);
         free(t.bytes);
         free(expected.bytes);
         free(got.bytes);
@@ -190,10 +227,15 @@ START_TEST(what_is_no_fasta_is_refused)
             bytes[kmf_rng_below(&rng, sizeof bytes - 1)];
         bool sound = read_records(&expected, &t);
         int file = file_of(&t);
-        bool read = join_ranges(&got, file, t.len, choose_step(&rng), 7);
+        size_t step = choose_step(&rng);
+        bool read = join_ranges(&got, file, t.len, step, 7);
         n_refused += !read;
         n_faults += !sound;
         ck_assert(sound || !read);
+        if (read)
+            ck_assert_str_eq(got.bytes, expected.bytes);
+        got.len = 0;
+        ck_assert_int_eq(join_gzip(&got, &t, step, 7, PARTS), read);
         if (read)
             ck_assert_str_eq(got.bytes, expected.bytes);
         ck_assert_int_eq(close(file), 0);
@@ -405,6 +447,43 @@ START_TEST(a_file_may_end_with_cr)
 }
 END_TEST
 
+/* gzip: what is for ranges, and what is not. */
+START_TEST(gzip_of_contigs_is_for_ranges)
+{
+    kmf_rng rng = kmf_rng_stream(34, 0);
+    static const struct {
+        const char *header;
+        size_t length, n_records;
+        bool for_ranges;
+    } files[] = {{">a\n", 1000000, 1, true},  {">a\n", 300000, 1, false},
+                 {">a\n", 1000, 1000, false}, {">a\n", 1030, 1000, true},
+                 {"@a\n", 1000000, 1, false}, {"\n>a\n", 1000000, 1, false}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        text t = {0};
+        int file;
+        kmf_ranges r;
+        for (size_t j = 0; j < files[i].n_records; j++) {
+            add(&t, files[i].header);
+            add_letters(&t, &rng, files[i].length - strlen(files[i].header) - 1);
+            add(&t, "\n");
+        }
+        text packed = gzipped(t.bytes, t.len);
+        const char *path = kept_file(&packed, &file);
+        bool opened = kmf_ranges_open_gzip(&r, path, file, 5, 4, PARTS);
+        ck_assert_msg(opened == files[i].for_ranges, "%zu", i);
+        if (opened) {
+            ck_assert_uint_eq(r.n, UINT64_MAX);
+            ck_assert_uint_eq(r.size, packed.len);
+            kmf_ranges_close(&r);
+        }
+        ck_assert_int_eq(close(file), 0);
+        ck_assert_int_eq(unlink(path), 0);
+        free(packed.bytes);
+        free(t.bytes);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("ranges");
@@ -419,6 +498,7 @@ int main(void)
     tcase_add_test(tests, a_header_begins_a_line);
     tcase_add_test(tests, blank_lines_may_be_many);
     tcase_add_test(tests, a_file_may_end_with_cr);
+    tcase_add_test(tests, gzip_of_contigs_is_for_ranges);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

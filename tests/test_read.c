@@ -192,6 +192,14 @@ static void check_usual(const char *model, const kmf_embed_options *o, const cha
     check_both(model, o, &file, 1, 0, 0);
 }
 
+static const char *write_gzip(const char *name, const text *t)
+{
+    text packed = gzipped(t->bytes, t->len);
+    const char *path = write_bytes(name, packed.bytes, packed.len);
+    free(packed.bytes);
+    return path;
+}
+
 /* A vector of 5 numbers for each word of 2 and 3 letters, but for some that were never seen. */
 static const char *save_vectors(void)
 {
@@ -231,6 +239,30 @@ START_TEST(rows_are_those_of_records_added_one_by_one)
         kmf_embed_options o = options_of(2);
         check_same("kmer:6", &o, fasta);
         check_usual("kmer:7", &o, fasta);
+        free(t.bytes);
+    }
+}
+END_TEST
+
+/* gzip, of which one thread alone would inflate and count, is for several. */
+START_TEST(rows_of_gzip_are_the_same)
+{
+    for (uint64_t seed = 0; seed < 2; seed++) {
+        text t = make_fasta(seed, false);
+        const char *gz = write_gzip("x.fa.gz", &t);
+        text blocks = bgzipped(t.bytes, t.len);
+        const char *bgzf = write_bytes("y.fa.gz", blocks.bytes, blocks.len);
+        const char *const files[] = {gz, write_text("z.fa", ">small\nACGTACGT\n"), bgzf, gz};
+        for (int threads = 2; threads <= 4; threads++) {
+            kmf_embed_options o = options_of(threads);
+            check_both("tnf", &o, files, 4, 0, 3);
+            check_same("kmer:6", &o, gz);
+        }
+        kmf_embed_options o = options_of(1);
+        check_usual("tnf", &o, gz);
+        o.threads = 16;
+        check_same("tnf", &o, bgzf);
+        free(blocks.bytes);
         free(t.bytes);
     }
 }
@@ -436,6 +468,9 @@ START_TEST(more_records_than_a_batch_has_room_for_are_read_on)
     kmf_embed_options o = options_of(2);
     check_usual("tnf", &o, fasta);
     check_usual("kmer:5", &o, fasta);
+    const char *gz = write_gzip("x.fa.gz", &t); /* whose ranges end before there are too many */
+    check_same("tnf", &o, gz);
+    check_same("kmer:5", &o, gz);
     free(t.bytes);
 }
 END_TEST
@@ -451,6 +486,8 @@ static void check_with_byte(uint64_t seed, char byte, size_t place, int threads)
     const char *fasta = write_bytes("x.fa", t.bytes, t.len);
     kmf_embed_options o = options_of(threads);
     check_usual("tnf", &o, fasta);
+    o = options_of(2);
+    check_usual("tnf", &o, write_gzip("x.fa.gz", &t));
     free(t.bytes);
 }
 
@@ -470,13 +507,32 @@ START_TEST(blanks_in_a_line_are_left_out)
 }
 END_TEST
 
+/* Cut off or with a wrong bit, at some places. */
+START_TEST(damage_is_told_as_by_the_reader)
+{
+    text t = make_fasta(5, false);
+    text packed = gzipped(t.bytes, t.len);
+    kmf_embed_options o = options_of(3);
+    for (size_t i = 1; i < 40; i += 6) {
+        size_t at = packed.len / 40 * i;
+        check_usual("tnf", &o, write_bytes("cut.gz", packed.bytes, at));
+        packed.bytes[at] ^= 8;
+        check_usual("tnf", &o, write_bytes("bit.gz", packed.bytes, packed.len));
+        packed.bytes[at] ^= 8;
+    }
+    free(packed.bytes);
+    free(t.bytes);
+}
+END_TEST
+
 START_TEST(a_row_that_is_refused_ends_the_run)
 {
     text t = make_fasta(5, false);
-    const char *fasta = write_bytes("x.fa", t.bytes, t.len);
+    const char *files[] = {write_bytes("x.fa", t.bytes, t.len), write_gzip("x.fa.gz", &t)};
     kmf_embed_options o = options_of(2);
     for (uint64_t row = 1; row < 60; row += 19)
-        check_both("tnf", &o, &fasta, 1, row, 0);
+        for (int i = 0; i < 2; i++)
+            check_both("tnf", &o, &files[i], 1, row, 0);
     free(t.bytes);
 }
 END_TEST
@@ -559,14 +615,14 @@ START_TEST(any_failing_allocation_leaves_rows_right)
 {
     text t = {0};
     kmf_rng rng = kmf_rng_stream(44, 0);
-    kmf_embed_options o = options_of(1);
+    kmf_embed_options o = options_of(1 + _i);
     kmf_reader_stats stats;
     rows expected = {0};
     size_t n_whole = 0;
     add_contig(&t, &rng, "contig", 1400000);
     for (int i = 0; i < 1300; i++) /* more than a batch has room for */
         add_contig(&t, &rng, "short", 100);
-    const char *fasta = write_bytes("x.fa", t.bytes, t.len);
+    const char *fasta = _i ? write_gzip("x.fa.gz", &t) : write_bytes("x.fa", t.bytes, t.len);
     kmf_embedder *e = embedder_of("tnf", &o, &expected);
     ck_assert_int_eq(add_file(e, fasta, &stats, NULL), 0);
     ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
@@ -624,6 +680,7 @@ int main(void)
     tcase_add_unchecked_fixture(tests, make_dir, remove_dir);
     tcase_set_timeout(tests, 300);
     tcase_add_test(tests, rows_are_those_of_records_added_one_by_one);
+    tcase_add_test(tests, rows_of_gzip_are_the_same);
     tcase_add_test(tests, a_line_end_may_be_a_range);
     tcase_add_test(tests, lines_of_other_kinds_are_read);
     tcase_add_test(tests, a_record_may_begin_anywhere_at_a_border);
@@ -636,10 +693,11 @@ int main(void)
     tcase_add_test(tests, more_records_than_a_batch_has_room_for_are_read_on);
     tcase_add_test(tests, faults_are_told_as_by_the_reader);
     tcase_add_test(tests, blanks_in_a_line_are_left_out);
+    tcase_add_test(tests, damage_is_told_as_by_the_reader);
     tcase_add_test(tests, a_row_that_is_refused_ends_the_run);
     tcase_add_test(tests, contigs_that_are_too_long_are_read_on);
     tcase_add_test(tests, files_are_those_of_rows_one_by_one);
-    tcase_add_test(tests, any_failing_allocation_leaves_rows_right);
+    tcase_add_loop_test(tests, any_failing_allocation_leaves_rows_right, 0, 2);
     tcase_add_test(tests, a_file_that_cannot_be_opened_is_told);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -149,8 +149,8 @@ KMF_API int kmf_embedder_add(kmf_embedder *embedder, const char *name, const cha
                              size_t len, kmf_err *err) KMF_MUST_CHECK;
 /*
  * Adds all records of a file, as kmf_reader_open and kmf_embedder_add do; the vectors are the same.
- * Where they are of tnf, kmer:K or k-mer vectors, the threads may read a plain FASTA file of
- * contigs themselves, each a part of it.
+ * Where they are of tnf, kmer:K or k-mer vectors, the threads may read a FASTA file of contigs
+ * themselves, each a part of it; path, of a compressed one, is then opened twice.
  * opts: as kmf_reader_open   *stats: set, and kept up to date meanwhile
  * KMF_EIO, KMF_EFORMAT and KMF_EINVAL as kmf_reader_open and kmf_reader_next; a failure is as one
  * of kmf_embedder_add.

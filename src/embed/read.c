@@ -4,9 +4,9 @@
  *
  * Of most files the caller's thread reads record by record and adds them. Where letters of contigs
  * are counted, that thread would have more to do than those that count, and the letters would go
- * from one core's cache to another's. So a plain FASTA file of contigs is sent out in ranges
- * (seq/ranges.h): the thread that counts a range reads and parses it, too, and the caller has the
- * results alone.
+ * from one core's cache to another's. So a FASTA file of contigs is sent out in ranges
+ * (seq/ranges.h): the thread that counts a range reads, or inflates, and parses it, too, and the
+ * caller has the results alone. Nor is there a record in memory as a whole.
  *
  *   job     range 0: read, parse, turn 0, count      caller   open contig1
  *           range 1: read, parse, turn 1, count               contig1 goes on, ends; contig2
@@ -46,7 +46,8 @@ typedef struct kmf_reading {
     /* of the file being read */
     kmf_ranges file;
     uint64_t first_row;
-    bool stopped; /* the caller has seen a range that is not to be counted */
+    bool stopped; /* the caller has seen a range that is not to be counted, */
+    bool ended;   /* or the last one: what comes behind it is none */
     /* Borrowed; of what the caller has seen, a record that goes on included. */
     kmf_reader_stats *stats;
 
@@ -85,6 +86,7 @@ size_t kmf_read_bytes(const kmf_embedder *e)
     if (!cuts_anywhere(e))
         return 0;
     return (size_t)e->opts.threads * kmf_range_room_bytes(border_of(e)) +
+           kmf_portions_bytes(KMF_RANGE_MOST) +
            e->n_slots * (kmf_range_bytes(most_parts(e)) + most_parts(e) * piece);
 }
 
@@ -189,8 +191,8 @@ static int open_records(void *user, kmf_slot *slot, kmf_err *err)
     kmf_embedder *e = x->embedder;
     const kmf_range *r = &x->ranges[slot - e->slots];
     int status = 0;
-    x->stopped = x->stopped || r->n_parts == 0 || !can_go_on(e, r->parts[0].n);
-    if (x->stopped) {
+    x->stopped = x->stopped || (!x->ended && (r->n_parts == 0 || !can_go_on(e, r->parts[0].n)));
+    if (x->stopped || x->ended) {
         kmf_batch_clear(slot->batch);
         return 0;
     }
@@ -204,6 +206,7 @@ static int open_records(void *user, kmf_slot *slot, kmf_err *err)
         kmf_flow_newest(e)->n_pieces += part_pieces(x, part);
         x->stats->bases += part->n;
     }
+    x->ended = r->last;
     return status < 0 || !r->last || !is_open(e) ? status : kmf_flow_close(e, err);
 }
 
@@ -251,7 +254,7 @@ static int begin(kmf_reading *x, const kmf_ranges *file, kmf_reader_stats *stats
     x->file = *file;
     x->stats = stats;
     x->first_row = e->to.n_rows + e->n_pending;
-    x->stopped = x->broken = false;
+    x->stopped = x->ended = x->broken = false;
     x->turn = x->end = x->n_records = 0;
     return status;
 }
@@ -270,7 +273,7 @@ static int read_ranges(kmf_embedder *e, const kmf_ranges *file, kmf_reader_stats
         return KMF_ENOMEM;
     assert(most_parts(e) + 1 < e->n_records); /* none need be waited for */
     int status = begin(x, file, stats, err);
-    for (uint64_t i = 0; i < file->n && !x->stopped && status == 0; i++)
+    for (uint64_t i = 0; i < file->n && !x->stopped && !x->ended && status == 0; i++)
         status = kmf_flow_send_empty(e, &x->filler, i, err);
     if (status == 0)
         status = kmf_flow_collect(e, err);
@@ -285,12 +288,15 @@ static int read_ranges(kmf_embedder *e, const kmf_ranges *file, kmf_reader_stats
 }
 
 /* Is it a file for ranges? */
-static bool has_ranges(const kmf_embedder *e, const kmf_reader *reader, kmf_ranges *file)
+static bool has_ranges(const kmf_embedder *e, const kmf_reader *reader, const char *path,
+                       kmf_ranges *ranges)
 {
-    int descriptor = cuts_anywhere(e) ? kmf_reader_file(reader) : -1;
-    return descriptor >= 0 &&
-           kmf_ranges_open(file, descriptor, border_of(e),
-                           RANGES_A_THREAD * (size_t)e->opts.threads, most_parts(e));
+    int file = cuts_anywhere(e) ? kmf_reader_file(reader) : -1;
+    size_t enough = RANGES_A_THREAD * (size_t)e->opts.threads;
+    return file >= 0 &&
+           (kmf_ranges_open(ranges, file, border_of(e), enough, most_parts(e)) ||
+            (e->opts.threads > 1 &&
+             kmf_ranges_open_gzip(ranges, path, file, border_of(e), enough, most_parts(e))));
 }
 
 /* ---------------------------------------------------------------- a file ---------------- */
@@ -326,8 +332,12 @@ int kmf_embedder_read(kmf_embedder *embedder, const char *path, const kmf_reader
         kmf_flow_reset(e);
         return (int)err->code;
     }
-    if (has_ranges(e, reader, &file))
+    if (has_ranges(e, reader, path, &file)) {
         status = read_ranges(e, &file, stats, err);
+        if (status < 0)
+            kmf_flow_reset(e); /* no job is at work when it is closed */
+        kmf_ranges_close(&file);
+    }
     if (status == 0)
         status = read_records(e, reader, stats->records, stats, err);
     if (status < 0)

@@ -17,8 +17,8 @@
  * The job stands in the same pool as the computation and may be queued behind it. So the parser
  * never waits for a job that has not started: if it needs a block and nobody fills one, it does so
  * itself, and a job that comes meanwhile finds nothing to do. At most one that has not started is
- * in the pool. All that parser and job share but the bytes is under the lock, which is taken a few
- * times for each block.
+ * in the pool, and none before a second block is asked for. All that parser and job share but the
+ * bytes is under the lock, which is taken a few times for each block.
  */
 #include "seq/bytes.h"
 
@@ -320,7 +320,8 @@ int kmf_bytes_next(kmf_bytes *b, const char **block, size_t *len, kmf_err *err)
     pthread_mutex_lock(&b->lock);
     b->n_given_back += b->in_use;
     b->in_use = settle(b);
-    start_ahead(b);
+    if (b->n_given_back > 0) /* the first block may be all that is asked for */
+        start_ahead(b);
     const struct block *full = &b->ring[b->n_given_back % b->n_blocks];
     size_t n = b->in_use ? full->len : 0;
     pthread_mutex_unlock(&b->lock);

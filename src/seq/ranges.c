@@ -13,8 +13,8 @@
 #define N_LEAST 4                      /* of a file that ranges are for */
 #define PART_LEAST 1024 /* bytes of a record, on average; shorter ones are faster one by one */
 #define PART_USUAL 512  /* bytes that a range has for each part that there is room for */
-#define BEFORE ((size_t)1024)     /* bytes, in which the beginning of a line is looked for */
-#define BEHIND ((size_t)4096)     /* bytes, for the rest of a header or some letters */
+#define BEFORE KMF_PORTION_BEFORE /* bytes, in which the beginning of a line is looked for */
+#define BEHIND KMF_PORTION_BEHIND /* bytes, for the rest of a header or some letters */
 #define SLACK ((size_t)64)        /* bytes that vector code may touch in vain */
 #define SAMPLE ((size_t)16 << 10) /* bytes that are looked at to see how long records are, */
 #define SAMPLE_EVERY ((uint64_t)512 << 10) /* of so many, */
@@ -50,7 +50,13 @@ static size_t count_headers(const char *bytes, size_t n)
     return count;
 }
 
-/* Is it a FASTA whose records have PART_LEAST bytes on average, going by some places in it? */
+/* Of a FASTA, n bytes at its beginning: have records PART_LEAST of them on average? */
+static bool begins_with_contigs(const char *bytes, size_t n)
+{
+    return n > 0 && bytes[0] == '>' && count_headers(bytes, n) <= n / PART_LEAST;
+}
+
+/* The same going by some places in a plain file. */
 static bool has_contigs(const kmf_ranges *r)
 {
     char bytes[SAMPLE];
@@ -75,20 +81,52 @@ size_t kmf_range_step(size_t most)
     return step < KMF_RANGE_MOST / 4 ? 0 : step;
 }
 
-bool kmf_ranges_open(kmf_ranges *ranges, int file, size_t border, size_t enough, size_t most)
+/* Ranges of `step` bytes or, in a small file, fewer; false: there would be too few. */
+static bool choose(kmf_ranges *r, int file, size_t step, size_t border, size_t enough,
+                   size_t most)
 {
     struct stat st;
-    kmf_ranges r = {.file = file, .step = kmf_range_step(most), .border = border, .most = most};
+    *r = (kmf_ranges){.file = file, .step = step, .border = border, .most = most};
     if (fstat(file, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= 0)
         return false;
-    r.size = (uint64_t)st.st_size;
-    if (r.size < N_LEAST * RANGE_LEAST || r.step == 0 || !has_contigs(&r))
+    r->size = (uint64_t)st.st_size;
+    if (r->size < N_LEAST * RANGE_LEAST || r->step == 0)
         return false;
-    while (r.step / 2 >= RANGE_LEAST && r.size / r.step < enough)
-        r.step /= 2;
-    r.n = r.size / r.step + (r.size % r.step > 0);
-    *ranges = r;
+    while (r->step / 2 >= RANGE_LEAST && r->size / r->step < enough)
+        r->step /= 2;
     return true;
+}
+
+bool kmf_ranges_open(kmf_ranges *ranges, int file, size_t border, size_t enough, size_t most)
+{
+    if (!choose(ranges, file, kmf_range_step(most), border, enough, most) ||
+        !has_contigs(ranges))
+        return false;
+    ranges->n = ranges->size / ranges->step + (ranges->size % ranges->step > 0);
+    return true;
+}
+
+bool kmf_ranges_open_gzip(kmf_ranges *ranges, const char *path, int file, size_t border,
+                          size_t enough, size_t most)
+{
+    size_t n;
+    if (!choose(ranges, file, KMF_RANGE_MOST, border, enough, most))
+        return false;
+    ranges->portions = kmf_portions_open(path, file, ranges->step, '>', most - 1);
+    if (!ranges->portions)
+        return false;
+    const char *bytes = kmf_portions_begin(ranges->portions, &n);
+    ranges->n = UINT64_MAX;
+    if (begins_with_contigs(bytes, n))
+        return true;
+    kmf_ranges_close(ranges);
+    return false;
+}
+
+void kmf_ranges_close(kmf_ranges *ranges)
+{
+    kmf_portions_close(ranges->portions);
+    ranges->portions = NULL;
 }
 
 /* ---------------------------------------------------------------- room ------------------ */
@@ -286,35 +324,47 @@ static bool find_beginning(parse *w, const char *from, bool known, const char *a
     return true;
 }
 
+/* The bytes of range i of a plain file. false: they are not there any more. */
+static bool read_plain(kmf_portion *portion, const kmf_ranges *ranges, uint64_t i, char *bytes)
+{
+    uint64_t at = i * ranges->step;
+    kmf_portion p = {.at = at, .before = at < BEFORE ? (size_t)at : BEFORE};
+    p.own = ranges->size - at < ranges->step ? (size_t)(ranges->size - at) : ranges->step;
+    size_t most = p.before + p.own + BEHIND;
+    if (!kmf_read_at(ranges->file, bytes, most, at - p.before, &p.n) || p.n < p.before + p.own)
+        return false;
+    p.ends = p.n < most || at - p.before + p.n == ranges->size;
+    *portion = p;
+    bool nothing_follows = p.n == p.before + p.own;
+    return nothing_follows == (i + 1 == ranges->n); /* else it has grown or shrunk */
+}
+
 bool kmf_range_read(kmf_range *range, const kmf_ranges *ranges, uint64_t i,
                     kmf_range_room *room)
 {
-    uint64_t at = i * ranges->step;
-    size_t before = at < BEFORE ? (size_t)at : BEFORE;
-    size_t own = ranges->size - at < ranges->step ? (size_t)(ranges->size - at) : ranges->step;
-    size_t n;
-    if (!kmf_read_at(ranges->file, room->bytes, before + own + BEHIND, at - before, &n) ||
-        n < before + own)
+    kmf_portion p;
+    bool there = ranges->portions ? kmf_portions_take(ranges->portions, i, room->bytes, &p)
+                                  : read_plain(&p, ranges, i, room->bytes);
+    range->n_parts = range->n_begun = range->names.len = 0;
+    if (!there)
         return false;
+    const char *at = room->bytes + p.before;
     parse w = {.ranges = ranges,
                .p = room->bytes,
-               .own_end = room->bytes + before + own,
-               .end = room->bytes + n,
-               .file_ends = n < before + own + BEHIND || at - before + n == ranges->size,
+               .own_end = at + p.own,
+               .end = room->bytes + p.n,
+               .file_ends = p.ends,
                .line_begins = true,
                .headers = room->bytes,
                .out = room->letters,
                .room = room->letters + KMF_RANGE_MOST + ranges->border + SLACK};
-    range->n_parts = range->n_begun = range->names.len = 0;
-    range->last = i + 1 == ranges->n;
-    if (range->last && w.end != w.own_end)
-        return false; /* it has grown */
-    if (i > 0 && !find_beginning(&w, room->bytes, before == at, room->bytes + before))
+    range->last = p.ends && w.end == w.own_end;
+    if (i > 0 && !find_beginning(&w, room->bytes, p.before == p.at, at))
         return false;
-    range->beg = at + (size_t)(w.p - (room->bytes + before));
+    range->beg = p.at + (size_t)(w.p - at);
     if (!take_own(&w, range, room->letters))
         return false;
     const char *end = w.headers > w.own_end ? w.headers : w.own_end;
-    range->end = at + (size_t)(end - (room->bytes + before));
+    range->end = p.at + (size_t)(end - at);
     return range->parts[range->n_parts - 1].n == 0 || take_border(&w, range, ranges->border);
 }

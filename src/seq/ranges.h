@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A plain FASTA file in ranges of bytes, which several threads read and parse at a time, each the
- * ranges that it is given.
+ * A FASTA file in ranges of bytes, which several threads read and parse at a time, each the ranges
+ * that it is given. A plain file is read in any order. gzip is inflated in turns (seq/portions.h),
+ * and where the file ends is only known when it is read.
  *
  *   file    >contig1 x\nACGTAC\nACG | TAC\nACGTAC\n>contig2\nAC | GTAC\nACGTAC\n
  *   range   0                         1                           2
@@ -22,6 +23,7 @@
 #define KMF_RANGES_H
 
 #include "kmerformer.h"
+#include "seq/portions.h"
 #include "seq/textseq.h"
 
 #include <stdbool.h>
@@ -29,12 +31,13 @@
 #define KMF_RANGE_MOST ((size_t)768 << 10) /* bytes of a range, and so its letters, at most */
 
 typedef struct kmf_ranges {
-    int file; /* borrowed; never moved by what is done here */
-    uint64_t size;
-    size_t step;   /* bytes of a range; the last may have fewer */
-    size_t border; /* letters behind it that are handed out with it, if there are */
-    size_t most;   /* parts of a range */
-    uint64_t n;    /* ranges */
+    int file;               /* borrowed; never moved by what is done here */
+    kmf_portions *portions; /* owned; of gzip, else NULL */
+    uint64_t size;          /* of the file */
+    size_t step;            /* bytes of a range; the last may have fewer, and any of gzip */
+    size_t border;          /* letters behind it that are handed out with it, if there are */
+    size_t most;            /* parts of a range */
+    uint64_t n;             /* ranges; of gzip UINT64_MAX, the last is known by range->last */
 } kmf_ranges;
 
 /* The letters of one record in a range. */
@@ -77,6 +80,13 @@ typedef struct kmf_range_room {
  * small, has short records, there is room for too few parts, or it cannot be read.
  */
 bool kmf_ranges_open(kmf_ranges *ranges, int file, size_t border, size_t enough, size_t most);
+/*
+ * The same of gzip, going by its beginning; it is closed by kmf_ranges_close. path: of the same
+ * file, which is opened once more. Of parts no range has more than `most`.
+ */
+bool kmf_ranges_open_gzip(kmf_ranges *ranges, const char *path, int file, size_t border,
+                          size_t enough, size_t most);
+void kmf_ranges_close(kmf_ranges *ranges);
 
 int kmf_range_room_init(kmf_range_room *room, size_t border, kmf_err *err) KMF_MUST_CHECK;
 /* Bytes of it. */
@@ -85,8 +95,9 @@ size_t kmf_range_room_bytes(size_t border);
 void kmf_range_room_free(kmf_range_room *room);
 
 /*
- * Reads range i. false: there is something in it that is not read here, or no memory, and the
- * range tells nothing. From any thread, with a room and a range of its own.
+ * Reads range i; of gzip, when those before it have been inflated. false: there is something in it
+ * that is not read here, or no memory, or no such range, and it tells nothing. From any thread,
+ * with a room and a range of its own.
  */
 bool kmf_range_read(kmf_range *range, const kmf_ranges *ranges, uint64_t i,
                     kmf_range_room *room);

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A gzip file in portions, which several threads inflate in turns, each the portions that it is
+ * given, into memory of its own.
+ *
+ *   thread a   | inflate 0 | what it does with 0 | inflate 2 | ..
+ *   thread b               | inflate 1 | what it does with 1 | inflate 3 | ..
+ *
+ * gzip can only be inflated by one thread at a time, but it need not always be the same. So what is
+ * made of the bytes is made where they are in the cache, and no thread is ahead of the others.
+ */
+#ifndef KMF_PORTIONS_H
+#define KMF_PORTIONS_H
+
+#include "kmerformer.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct kmf_portions kmf_portions;
+
+/* The bytes on both sides of a portion that are handed out with it, if there are so many. */
+#define KMF_PORTION_BEFORE ((size_t)1024)
+#define KMF_PORTION_BEHIND ((size_t)4096)
+
+typedef struct kmf_portion {
+    uint64_t at;   /* its place among the inflated bytes */
+    size_t before; /* bytes before it */
+    size_t own;    /* its own bytes */
+    size_t n;      /* all bytes, with those before and behind */
+    bool ends;     /* no byte follows the last one */
+} kmf_portion;
+
+/*
+ * The file at path, if it is regular, gzip, and the same that `file` is open of; else NULL, as if
+ * there is no memory. own: bytes of a portion, 1 or more; most: of them that are `mark`, 1 or more.
+ */
+kmf_portions *kmf_portions_open(const char *path, int file, size_t own, char mark, size_t most);
+void kmf_portions_close(kmf_portions *portions);
+/* Bytes of memory that it takes, beside what inflates, for portions of so many bytes. */
+size_t kmf_portions_bytes(size_t own);
+
+/* Before any portion is taken: the first bytes, 64 KB and the own ones of a portion at most. */
+const char *kmf_portions_begin(const kmf_portions *portions, size_t *n);
+
+/*
+ * Portion i, when those before it have been taken. Of `own` bytes; fewer if that would be more than
+ * `most` marks, before the first that is too many, and at the end. false: there is no such portion,
+ * as the file ended before it, could not be read, or its data is damaged, there or before.
+ *   bytes: room for `own` and those on both sides.   From any thread
+ */
+bool kmf_portions_take(kmf_portions *portions, uint64_t i, char *bytes, kmf_portion *portion);
+
+#endif
