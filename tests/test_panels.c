@@ -2,6 +2,7 @@
 /* Where words stand: turned about, in rows and in tiles. */
 #include "levels.h"
 #include "nn/panels.h"
+#include "nn/quantise.h"
 #include "nn/turn.h"
 #include "run.h"
 

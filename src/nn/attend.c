@@ -28,6 +28,7 @@
 #include "base/cpu.h"
 #include "base/mem.h"
 #include "nn/panels.h"
+#include "nn/quantise.h"
 #include "nn/vmath.h"
 #include "nn/weigh.h"
 

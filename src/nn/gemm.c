@@ -15,6 +15,7 @@
 #include "nn/ending.h"
 #include "nn/ops.h"
 #include "nn/panels.h"
+#include "nn/quantise.h"
 
 #include <assert.h>
 #include <cblas.h>

@@ -34,8 +34,8 @@ KMF_TARGET_BF16 static KMF_INLINE void kmf_store_parts(uint32_t *to, size_t step
 }
 
 /* 64 integers in 0 .. 255 to bytes, in their order. */
-KMF_TARGET_VNNI static KMF_INLINE __m512i kmf_bytes_of(__m512i a, __m512i b, __m512i c,
-                                                       __m512i d)
+KMF_TARGET_AVX512 static KMF_INLINE __m512i kmf_bytes_of(__m512i a, __m512i b, __m512i c,
+                                                         __m512i d)
 {
     /* packing goes on within 128 bits: four of a, b, c, d, the next four .. */
     __m512i in_order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);

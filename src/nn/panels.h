@@ -4,8 +4,7 @@
  * rows of activations turned into words.
  *
  * bf16 rounds to nearest, ties to even. int8 (b): row o of W is q scale[o], q = -127 .. 127,
- * scale[o] = max |w| / 127. int8 (a): row n of x is u scale[n] + low[n], u = 0 .. 255, low the
- * smallest of the row and scale (largest - smallest) / 255. So
+ * scale[o] = max |w| / 127. int8 (a): row n of x is u scale[n] + low[n] (nn/quantise.h). So
  *
  *   x W^T [n, o] = scale[o] (scale[n] sum_k u q + low[n] sum_k q)
  *
@@ -93,12 +92,6 @@ void kmf_words_bf16(kmf_rows to, const float *x, size_t ld_x, size_t N, size_t K
  */
 void kmf_words_pairs(void *words, size_t ld, const kmf_kernel *kernel, const float *x,
                      size_t ld_x, size_t N, size_t K);
-/*
- * x [N, K] to bytes, scale [N] and low [N]; behind the K-th up to a multiple of 64 there are zeros.
- * Only where kmf_precision_here has INT8.
- */
-void kmf_words_int8(kmf_rows to, float *scale, float *low, const float *x, size_t ld_x,
-                    size_t N, size_t K);
 /*
  * x [N, K] to int16, not tiled, scale [N] and low [N], which is 0; behind the K-th up to a multiple
  * of 32 there are zeros. Only where kmf_kernel_of has INT16.
