@@ -98,7 +98,8 @@ static const char *const levels_all[] = {
 enum { N_LEVELS = sizeof levels_all / sizeof levels_all[0] };
 
 /* What the processor may have beside float32; the first layer's attention differs in each. */
-static const char *const levels_digits[] = {"", "KMERFORMER_CPU=bf16", "KMERFORMER_CPU=vnni"};
+static const char *const levels_digits[] = {"", "KMERFORMER_CPU=bf16", "KMERFORMER_CPU=vnni",
+                                            "KMERFORMER_CPU=avxvnni"};
 enum { N_DIGITS = sizeof levels_digits / sizeof levels_digits[0] };
 
 /* The processor's own level, which may be amx, and every other one. */
@@ -106,6 +107,7 @@ static const char *const levels_each[] = {"",
                                           "KMERFORMER_CPU=bf16",
                                           "KMERFORMER_CPU=vnni",
                                           "KMERFORMER_CPU=avx512",
+                                          "KMERFORMER_CPU=avxvnni",
                                           "KMERFORMER_CPU=avx2",
                                           "KMERFORMER_CPU=baseline"};
 enum { N_EACH = sizeof levels_each / sizeof levels_each[0] };

@@ -119,8 +119,8 @@ static inline bool has(const char *precision, const char *under)
 
 /* With either engine of float32; bytes need less of a processor than bfloat16. */
 static const char *const precise[] = {"", "KMERFORMER_GEMM=openblas", "KMERFORMER_CPU=bf16",
-                                      "KMERFORMER_CPU=vnni"};
-enum { N_PRECISE = sizeof precise / sizeof precise[0] };
+                                      "KMERFORMER_CPU=vnni", "KMERFORMER_CPU=avxvnni"};
+enum { N_PRECISE = sizeof precise / sizeof precise[0], N_BF16 = 3 }; /* the first, with bf16 */
 
 /* A part for a precision: weight_f32, weight_bf16, .. */
 #define PART(name, precision, function)             \

@@ -133,6 +133,8 @@ START_TEST(without_the_instructions_there_is_no_table)
     char said[256] = "";
     levels_run("products", "KMERFORMER_CPU=avx512", said);
     ck_assert_str_eq(said, "none");
+    levels_run("products", "KMERFORMER_CPU=avxvnni", said); /* whose panels are narrow */
+    ck_assert_str_eq(said, "none");
 }
 END_TEST
 

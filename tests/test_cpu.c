@@ -8,6 +8,7 @@
 
 #include <check.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -64,13 +65,29 @@ static int number_of(const char *name)
     return -1;
 }
 
+/* Linux's own word for it. */
+static bool has_avxvnni(void)
+{
+    char line[8192];
+    bool found = false;
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    while (file && !found && fgets(line, sizeof line, file))
+        found = strncmp(line, "flags", 5) == 0 && strstr(line, " avx_vnni ");
+    if (file)
+        fclose(file);
+    return found;
+}
+
 START_TEST(a_level_is_lowered_by_its_name_and_never_raised)
 {
     char own[256] = "", said[256] = "", setting[64];
     levels_run("level", "", own);
     snprintf(setting, sizeof setting, "KMERFORMER_CPU=%s", kmf_cpu_name((kmf_cpu)_i));
     levels_run("level", setting, said);
-    ck_assert_int_eq(number_of(said), number_of(own) < _i ? number_of(own) : _i);
+    int expected = number_of(own) < _i ? number_of(own) : _i;
+    if (expected == KMF_CPU_AVXVNNI && !has_avxvnni())
+        expected = KMF_CPU_AVX2;
+    ck_assert_int_eq(number_of(said), expected);
 }
 END_TEST
 

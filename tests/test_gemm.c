@@ -820,8 +820,7 @@ int main(int argc, char **argv)
                         the_gradient_of_a_weight_products_input_equals_three_loops_in_double, 0,
                         N_SETTINGS);
     tcase_add_loop_test(tcase, endings_equal_the_loops_that_they_stand_for, 0, N_SETTINGS);
-    tcase_add_loop_test(tcase, bf16_products_equal_those_of_the_rounded_operands, 0,
-                        N_PRECISE - 1);
+    tcase_add_loop_test(tcase, bf16_products_equal_those_of_the_rounded_operands, 0, N_BF16);
     tcase_add_loop_test(tcase, int8_products_equal_those_of_the_quantised_operands, 0,
                         N_PRECISE);
     tcase_add_test(tcase, a_precision_that_the_processor_lacks_is_f32);

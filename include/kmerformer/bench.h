@@ -11,7 +11,7 @@ extern "C" {
 
 typedef struct kmf_processor {
     char name[128];       /* as the system has it; "unknown" if it does not tell */
-    const char *level;    /* baseline, avx2, avx512, vnni, bf16, amx: instructions in use */
+    const char *level;    /* baseline, avx2, avxvnni, avx512, vnni, bf16, amx: in use */
     const char *products; /* what computes products of float32: "plain avx512" */
 } kmf_processor;
 

@@ -13,18 +13,24 @@
 #include <unistd.h>
 #endif
 
-static const char *const names[KMF_N_CPU] = {"baseline", "avx2", "avx512",
+static const char *const names[KMF_N_CPU] = {"baseline", "avx2", "avxvnni", "avx512",
                                              "vnni",     "bf16", "amx"};
 
 /* The level, or -1 until somebody asks. Two threads asking at once find the same. */
 static atomic_int known = -1;
 
 #if KMF_X86_LEVELS
-/* CPUID, leaf 7, register EDX. */
+/* CPUID, leaf 7, register EDX; of its second part, EAX. */
 static unsigned extended_features(void)
 {
     unsigned a, b, c, d;
     return __get_cpuid_count(7, 0, &a, &b, &c, &d) ? d : 0;
+}
+
+static unsigned later_features(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) ? a : 0;
 }
 #endif
 
@@ -44,27 +50,39 @@ static bool takes_tiles(void)
 #endif
 }
 
-static kmf_cpu detect(void)
+/* Which levels the processor has, but for AMX. */
+static void find_levels(bool *has)
 {
-    kmf_cpu level = KMF_CPU_BASELINE;
+    has[KMF_CPU_BASELINE] = true;
 #if KMF_X86_LEVELS
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        level = KMF_CPU_AVX2;
-    if (level == KMF_CPU_AVX2 && __builtin_cpu_supports("avx512f") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq"))
-        level = KMF_CPU_AVX512;
-    if (level == KMF_CPU_AVX512 && __builtin_cpu_supports("avx512vnni"))
-        level = KMF_CPU_VNNI;
-    if (level == KMF_CPU_VNNI && __builtin_cpu_supports("avx512bf16"))
-        level = KMF_CPU_BF16;
+    has[KMF_CPU_AVX2] = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    has[KMF_CPU_AVXVNNI] = has[KMF_CPU_AVX2] && (later_features() & 1u << 4);
+    has[KMF_CPU_AVX512] = has[KMF_CPU_AVX2] && __builtin_cpu_supports("avx512f") &&
+                          __builtin_cpu_supports("avx512vl") &&
+                          __builtin_cpu_supports("avx512bw") &&
+                          __builtin_cpu_supports("avx512dq");
+    has[KMF_CPU_VNNI] = has[KMF_CPU_AVX512] && __builtin_cpu_supports("avx512vnni");
+    has[KMF_CPU_BF16] = has[KMF_CPU_VNNI] && __builtin_cpu_supports("avx512bf16");
 #endif
+}
+
+static kmf_cpu detect(void)
+{
+    bool has[KMF_N_CPU] = {false};
+    int level = KMF_CPU_BF16;
+    find_levels(has);
+    while (!has[level])
+        level--;
     const char *limit = getenv("KMERFORMER_CPU");
-    for (int i = 0; limit && i <= (int)level; i++)
-        if (strcmp(limit, names[i]) == 0)
-            return (kmf_cpu)i;
-    return level == KMF_CPU_BF16 && takes_tiles() ? KMF_CPU_AMX : level;
+    for (int i = 0; limit && i <= level; i++) {
+        if (strcmp(limit, names[i]) != 0)
+            continue;
+        while (!has[i])
+            i--;
+        return (kmf_cpu)i;
+    }
+    return level == KMF_CPU_BF16 && takes_tiles() ? KMF_CPU_AMX : (kmf_cpu)level;
 }
 
 kmf_cpu kmf_cpu_level(void)
@@ -80,7 +98,9 @@ kmf_cpu kmf_cpu_level(void)
 kmf_cpu kmf_cpu_vectors(void)
 {
     kmf_cpu level = kmf_cpu_level();
-    return level < KMF_CPU_AVX512 ? level : KMF_CPU_AVX512;
+    if (level >= KMF_CPU_AVX512)
+        return KMF_CPU_AVX512;
+    return level >= KMF_CPU_AVX2 ? KMF_CPU_AVX2 : KMF_CPU_BASELINE;
 }
 
 bool kmf_cpu_bf16_is_faster(void)

@@ -5,15 +5,17 @@
  *
  *   baseline   what the compiler was told to build for (x86-64: SSE2; arm64: NEON)
  *   avx2       AVX2 and FMA
- *   avx512     AVX-512 F, VL, BW, DQ
+ *   avxvnni    and AVX-VNNI: dot products of bytes, of processors without AVX-512
+ *   avx512     AVX2, FMA and AVX-512 F, VL, BW, DQ
  *   vnni       and AVX512-VNNI: dot products of bytes
  *   bf16       and AVX512-BF16: dot products of bfloat16
  *   amx        and AMX: products of tiles of bfloat16, of which those of float32 are made there,
  *              and of bytes, where the kernel allows them
  *
- * KMERFORMER_CPU=baseline|avx2|avx512|vnni|bf16|amx lowers the level; it never raises it. To
- * ask for AMX gives the whole process the permission, for which Linux wants alternate signal stacks
- * to have room for the tiles; KMERFORMER_CPU=bf16 does not ask.
+ * KMERFORMER_CPU=baseline|avx2|avxvnni|avx512|vnni|bf16|amx lowers the level; it never raises it;
+ * avxvnni is avx2 where a processor with AVX-512 lacks it. To ask for AMX gives the whole process
+ * the permission, for which Linux wants alternate signal stacks to have room for the tiles;
+ * KMERFORMER_CPU=bf16 does not ask.
  */
 #ifndef KMF_CPU_H
 #define KMF_CPU_H
@@ -23,6 +25,7 @@
 typedef enum kmf_cpu {
     KMF_CPU_BASELINE,
     KMF_CPU_AVX2,
+    KMF_CPU_AVXVNNI,
     KMF_CPU_AVX512,
     KMF_CPU_VNNI,
     KMF_CPU_BF16,
@@ -32,14 +35,14 @@ typedef enum kmf_cpu {
 
 /* The same answer throughout the process. */
 kmf_cpu kmf_cpu_level(void);
-/* The same, at most avx512: which vectors there are, for code that uses no dot products. */
+/* The same, baseline, avx2 or avx512: which vectors there are, for code without dot products. */
 kmf_cpu kmf_cpu_vectors(void);
 /*
  * Whether products of bfloat16 are faster than those of float32. Those of AVX512-BF16 are not on
  * Intel's processors with AVX512-FP16, which leave the work to AMX: half as fast.
  */
 bool kmf_cpu_bf16_is_faster(void);
-/* "baseline", "avx2", "avx512", "vnni", "bf16", "amx". */
+/* "baseline", "avx2", "avxvnni", "avx512", "vnni", "bf16", "amx". */
 const char *kmf_cpu_name(kmf_cpu level);
 
 #if defined(__GNUC__)
@@ -122,7 +125,7 @@ const char *kmf_cpu_name(kmf_cpu level);
         kmf_cpu level = kmf_cpu_level();                           \
         if (level >= KMF_CPU_AVX512)                               \
             name##_avx512 arguments;                               \
-        else if (level == KMF_CPU_AVX2)                            \
+        else if (level >= KMF_CPU_AVX2)                            \
             name##_avx2 arguments;                                 \
         else                                                       \
             name##_body body_arguments;                            \

@@ -139,8 +139,8 @@ static int check_variable(const cli *run, const char *name, const char *const *w
 static int check_environment(const cli *run)
 {
     static const char *const engines[] = {"openblas", "plain", NULL};
-    static const char *const levels[] = {"baseline", "avx2", "avx512", "vnni",
-                                         "bf16",     "amx",  NULL};
+    static const char *const levels[] = {"baseline", "avx2", "avxvnni", "avx512",
+                                         "vnni",     "bf16", "amx",     NULL};
     int leave = check_variable(run, "KMERFORMER_GEMM", engines);
     return leave >= 0 ? leave : check_variable(run, "KMERFORMER_CPU", levels);
 }

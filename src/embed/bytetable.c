@@ -61,10 +61,11 @@ int kmf_bytetable_make(kmf_bytetable *table, const kmf_rowtable *from, const int
                        size_t n, kmf_err *err)
 {
     assert(n > 0 && n <= KMF_BYTETABLE_MOST);
-    *table =
-        (kmf_bytetable){.kernel = kmf_kernel_of(KMF_OPERAND_INT8), .n = n, .dim = from->dim};
-    if (!table->kernel)
+    const kmf_kernel *kernel = kmf_kernel_of(KMF_OPERAND_INT8);
+    *table = (kmf_bytetable){.n = n, .dim = from->dim};
+    if (!kernel || (!kernel->tiled && kernel->cols != COLS))
         return 0;
+    table->kernel = kernel;
     table->words = kmf_words_ld(table->kernel, n);
     table->panels = zeros(kmf_bytetable_bytes(table), err);
     if (!table->panels)

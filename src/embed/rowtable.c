@@ -174,11 +174,11 @@ static const struct level {
                 size_t n);
     void (*add_times)(double *sum, const kmf_rowtable *table, const int32_t *times,
                       const int32_t *rows, size_t n);
-} levels[KMF_CPU_AVX512 + 1] = {
-    {add_baseline, add_times_baseline},
+} levels[] = {
+    [KMF_CPU_BASELINE] = {add_baseline, add_times_baseline},
 #if KMF_X86_LEVELS
-    {add_avx2, add_times_avx2},
-    {add_avx512, add_times_avx512},
+    [KMF_CPU_AVX2] = {add_avx2, add_times_avx2},
+    [KMF_CPU_AVX512] = {add_avx512, add_times_avx512},
 #endif
 };
 

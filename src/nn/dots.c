@@ -62,11 +62,11 @@ static inline void take_four(four_rows *four, const float *w, size_t ld_w, size_
 typedef void product_fn(float *y, size_t ld_y, const float *x, size_t ld_x, const float *w,
                         size_t ld_w, size_t N, size_t R, size_t K);
 
-static product_fn *const levels[KMF_CPU_AVX512 + 1] = {
-    product_baseline,
+static product_fn *const levels[] = {
+    [KMF_CPU_BASELINE] = product_baseline,
 #if KMF_X86_LEVELS
-    product_avx2,
-    product_avx512,
+    [KMF_CPU_AVX2] = product_avx2,
+    [KMF_CPU_AVX512] = product_avx512,
 #endif
 };
 

@@ -112,7 +112,25 @@ static KMF_INLINE floats_4 fma_4(float a, floats_4 b, floats_4 c)
 DOT(dot_bytes, "vpdpbusd")
 DOT(dot_halves, "vpdpwssd")
 
+/* By AVX-VNNI, in the encoding that is its own. */
+KMF_TARGET_AVX2 static KMF_INLINE __m256i dot_bytes_8(int a, __m256i b, __m256i c)
+{
+    __m256i words = _mm256_set1_epi32(a);
+    __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(c) : "x"(words), "x"(b));
+    return c;
+}
+
 /* Exact as long as it fits: Din up to 65536. */
+#define LEVEL int8_avx2
+#define TARGET KMF_TARGET_AVX2
+#define LANES 8
+#define SUM int
+#define WORD int
+#define ROWS 6
+#define COLS 16
+#define MULTIPLY_ADD(a, b, c) (sums_int8_avx2) dot_bytes_8(a, (__m256i)(b), (__m256i)(c))
+#include "nn/gemm_tile.h"
+
 #define LEVEL int8
 #define TARGET KMF_TARGET_VNNI
 #define LANES 16
@@ -163,6 +181,7 @@ static const kmf_kernel f32_kernels[] = {
 #if KMF_X86_LEVELS
 static const kmf_kernel bf16_kernel = {IN_ROWS(KMF_OPERAND_BF16, bf16, 64, 2), GATHERS(bf16, 6),
                                        .ended = ended_bf16};
+static const kmf_kernel int8_avx2_kernel = {IN_ROWS(KMF_OPERAND_INT8, int8_avx2, 16, 4)};
 static const kmf_kernel int8_kernel = {IN_ROWS(KMF_OPERAND_INT8, int8, 64, 4),
                                        .ended = ended_int8};
 static const kmf_kernel int16_kernel = {IN_ROWS(KMF_OPERAND_INT16, int16, 64, 2)};
@@ -199,6 +218,8 @@ const kmf_kernel *kmf_kernel_of(kmf_operand operand)
     kmf_cpu level = kmf_cpu_level();
     if (operand == KMF_OPERAND_BF16)
         return level >= KMF_CPU_AMX ? &bf16_tiles : level >= KMF_CPU_BF16 ? &bf16_kernel : NULL;
+    if (operand == KMF_OPERAND_INT8 && level == KMF_CPU_AVXVNNI)
+        return &int8_avx2_kernel;
     if (operand == KMF_OPERAND_INT8)
         return level >= KMF_CPU_AMX ? &int8_tiles : level >= KMF_CPU_VNNI ? &int8_kernel : NULL;
     if (operand == KMF_OPERAND_INT16)

@@ -108,6 +108,21 @@ KMF_TARGET_VNNI static KMF_INLINE __m512i dot_bytes(__m512i c, __m512i a, __m512
     return c;
 }
 
+KMF_TARGET_AVX2 static KMF_INLINE __m256i dot_bytes_8(__m256i c, __m256i a, __m256i b)
+{
+    __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(c) : "x"(a), "x"(b));
+    return c;
+}
+
+#define LEVEL int8_avx2
+#define TARGET KMF_TARGET_AVX2
+#define LANES 8
+#define SUM int
+#define TERMS 4
+#define SUMS 12
+#define STEP(c, a, b) dot_bytes_8((__m256i)(c), (__m256i)(a), (__m256i)(b))
+#include "nn/limits_level.h"
+
 #define LEVEL int8
 #define TARGET KMF_TARGET_VNNI
 #define LANES 16
@@ -179,6 +194,8 @@ static loop_fn *find_loop(kmf_limit_kind kind)
             return multiply_tiles_int8;
         if (kmf_cpu_level() >= KMF_CPU_VNNI)
             return multiply_int8;
+        if (kmf_cpu_level() == KMF_CPU_AVXVNNI)
+            return multiply_int8_avx2;
 #endif
         return NULL;
     case KMF_LIMIT_COPY_MEMORY:

@@ -30,13 +30,71 @@
 #define ROUND _mm512_cvtps_epi32
 #define BYTES kmf_bytes_of
 #include "nn/quantise_level.h"
+
+/* The first n lanes. */
+KMF_TARGET_AVX2 static KMF_INLINE __m256i first_lanes(size_t n)
+{
+    __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n < 8 ? (int)n : 8), lane);
+}
+
+KMF_TARGET_AVX2 static KMF_INLINE __m256 load_some(const float *p, __m256i there, __m256 other)
+{
+    return _mm256_blendv_ps(other, _mm256_maskload_ps(p, there), _mm256_castsi256_ps(there));
+}
+
+KMF_TARGET_AVX2 static KMF_INLINE float least_of(__m256 v)
+{
+    __m128 four = _mm_min_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    __m128 two = _mm_min_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_min_ps(two, _mm_movehdup_ps(two)));
+}
+
+KMF_TARGET_AVX2 static KMF_INLINE float most_of(__m256 v)
+{
+    return -least_of(_mm256_sub_ps(_mm256_setzero_ps(), v));
+}
+
+/* 32 integers in 0 .. 255 to bytes, in their order. */
+KMF_TARGET_AVX2 static KMF_INLINE __m256i bytes_of(__m256i a, __m256i b, __m256i c, __m256i d)
+{
+    /* packing goes on within 128 bits: four of a, b, c, d, the next four .. */
+    __m256i in_order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    __m256i packed = _mm256_packus_epi16(_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d));
+    return _mm256_permutevar8x32_epi32(packed, in_order);
+}
+
+#define LEVEL avx2
+#define TARGET KMF_TARGET_AVX2
+#define LANES 8
+#define FLOATS __m256
+#define INTS __m256i
+#define MASK __m256i
+#define SET(x) _mm256_set1_ps(x)
+#define MIN _mm256_min_ps
+#define MAX _mm256_max_ps
+#define MULTIPLY_ADD _mm256_fmadd_ps
+#define LOAD _mm256_loadu_ps
+#define STORE(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
+#define FIRST first_lanes
+#define LOAD_SOME load_some
+#define KEEP(there, v) _mm256_and_si256(there, v)
+#define FINITE(zero) (_mm256_movemask_ps(_mm256_cmp_ps(zero, zero, _CMP_UNORD_Q)) == 0)
+#define LEAST least_of
+#define MOST most_of
+#define ROUND _mm256_cvtps_epi32
+#define BYTES bytes_of
+#include "nn/quantise_level.h"
 #endif
 
 void kmf_words_int8(kmf_rows to, float *scale, float *low, const float *x, size_t ld_x,
                     size_t N, size_t K)
 {
 #if KMF_X86_LEVELS
-    rows_avx512(to, scale, low, x, ld_x, N, K);
+    if (kmf_cpu_level() >= KMF_CPU_AVX512)
+        rows_avx512(to, scale, low, x, ld_x, N, K);
+    else
+        rows_avx2(to, scale, low, x, ld_x, N, K);
 #else
     (void)to, (void)scale, (void)low, (void)x, (void)ld_x, (void)N, (void)K;
     assert(!"bytes where kmf_precision_here has none");

@@ -82,11 +82,11 @@ static const struct level {
     void (*learn)(float *rows, size_t ld, const kmf_sgns_example *examples, size_t n, bool mean,
                   float alpha, double *loss);
     void (*add)(float *to, float own, const float *from, float scale, size_t n);
-} levels[KMF_CPU_AVX512 + 1] = {
-    {learn_baseline, add_baseline},
+} levels[] = {
+    [KMF_CPU_BASELINE] = {learn_baseline, add_baseline},
 #if KMF_X86_LEVELS
-    {learn_avx2, add_avx2},
-    {learn_avx512, add_avx512},
+    [KMF_CPU_AVX2] = {learn_avx2, add_avx2},
+    [KMF_CPU_AVX512] = {learn_avx512, add_avx512},
 #endif
 };
 
