@@ -664,6 +664,7 @@ START_TEST(attention_in_bf16_and_bytes_rounds_and_does_no_more)
     levels_run("rough", "", NULL);
     levels_run("rough", "KMERFORMER_CPU=bf16", NULL);
     levels_run("rough", "KMERFORMER_CPU=vnni", NULL);
+    levels_run("rough", "KMERFORMER_CPU=avxvnni", NULL);
 }
 END_TEST
 
@@ -678,6 +679,7 @@ START_TEST(many_small_weights_in_bytes_keep_their_sum)
 {
     levels_run("small", "", NULL);
     levels_run("small", "KMERFORMER_CPU=bf16", NULL);
+    levels_run("small", "KMERFORMER_CPU=avxvnni", NULL);
 }
 END_TEST
 

@@ -218,7 +218,7 @@ END_TEST
 
 START_TEST(sums_of_integers_become_scores)
 {
-    levels_run("numbers", "", NULL);
+    levels_run("numbers", levels_digits[_i], NULL);
 }
 END_TEST
 
@@ -236,7 +236,7 @@ int main(int argc, char **argv)
     TCase *tcase = tcase_create("all");
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, sums_so_far_stay_as_long_as_the_maximum_does, 0, N_EACH);
-    tcase_add_test(tcase, sums_of_integers_become_scores);
+    tcase_add_loop_test(tcase, sums_of_integers_become_scores, 0, N_DIGITS);
     tcase_add_loop_test(tcase, weights_of_a_row_are_its_own, 0, N_EACH);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

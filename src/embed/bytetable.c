@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A panel of 64 columns has the four digits of 16 numbers, the lowest of all 16 first, so that what
- * comes of a panel is put together before the next one.
+ * Panels of 64 columns together have the four digits of 16 numbers, the lowest of all 16 first, so
+ * that what comes of them is put together before the next ones.
  */
 #include "embed/bytetable.h"
 
@@ -12,7 +12,7 @@
 #include <assert.h>
 #include <string.h>
 
-#define NUMBERS 16 /* of a panel */
+#define NUMBERS 16 /* of 64 columns */
 #define DIGITS 4   /* of each */
 #define COLS (NUMBERS * DIGITS)
 #define LINE 64 /* counts that stand side by side */
@@ -61,11 +61,11 @@ int kmf_bytetable_make(kmf_bytetable *table, const kmf_rowtable *from, const int
                        size_t n, kmf_err *err)
 {
     assert(n > 0 && n <= KMF_BYTETABLE_MOST);
-    const kmf_kernel *kernel = kmf_kernel_of(KMF_OPERAND_INT8);
-    *table = (kmf_bytetable){.n = n, .dim = from->dim};
-    if (!kernel || (!kernel->tiled && kernel->cols != COLS))
+    *table =
+        (kmf_bytetable){.kernel = kmf_kernel_of(KMF_OPERAND_INT8), .n = n, .dim = from->dim};
+    if (!table->kernel)
         return 0;
-    table->kernel = kernel;
+    assert(COLS % table->kernel->cols == 0);
     table->words = kmf_words_ld(table->kernel, n);
     table->panels = zeros(kmf_bytetable_bytes(table), err);
     if (!table->panels)
@@ -184,20 +184,30 @@ KMF_CLONES(add_panel,
             size_t n),
            (sums, digits, c, dim, d, n))
 
+/* c [.., COLS] of all digits: the panels from d on. */
+static void multiply_panels(int32_t *c, const kmf_digits *digits, const kmf_bytetable *table,
+                            size_t d)
+{
+    const kmf_kernel *kernel = table->kernel;
+    size_t words = table->words;
+    size_t cols = kernel->tiled ? COLS : kernel->cols; /* at a time */
+    kmf_rows rows = kmf_kernel_rows(kernel, digits->words, words);
+    const uint32_t *panels = table->panels + d * DIGITS * words;
+    for (size_t k = 0; k < words; k += kernel->depth)
+        for (size_t j = 0; j < COLS; j += cols)
+            kernel->panel(
+                c + j, COLS, rows.words + kmf_rows_at(&rows, 0, k), words,
+                panels + j * words + k * kernel->cols, kernel->cols * words, digits->n, cols,
+                words - k < kernel->depth ? words - k : kernel->depth, k > 0, (kmf_ahead){0});
+}
+
 void kmf_digits_multiply(kmf_digits *digits, const kmf_bytetable *table, double *sums)
 {
     _Alignas(64) int32_t c[KMF_BYTETABLE_ROWS * COLS] = {0};
     const kmf_kernel *kernel = table->kernel;
-    size_t words = table->words;
-    kmf_rows rows = kmf_kernel_rows(kernel, digits->words, words);
     kmf_kernels_open(kernel->tiled);
     for (size_t d = 0; d < table->dim; d += NUMBERS) {
-        const uint32_t *panel = table->panels + d * DIGITS * words;
-        for (size_t k = 0; k < words; k += kernel->depth)
-            kernel->panel(c, COLS, rows.words + kmf_rows_at(&rows, 0, k), words,
-                          panel + k * kernel->cols, kernel->cols * words, digits->n, COLS,
-                          words - k < kernel->depth ? words - k : kernel->depth, k > 0,
-                          (kmf_ahead){0});
+        multiply_panels(c, digits, table, d);
         add_panel(sums, digits, c, table->dim, d,
                   table->dim - d < NUMBERS ? table->dim - d : NUMBERS);
     }

@@ -118,8 +118,8 @@ typedef struct kmf_kernel {
 
 /*
  * NULL if the processor, or the level asked for (base/cpu.h), lacks the instructions. Who has those
- * of int16 has those of int8 and what attention wants besides (nn/weigh.h); split is only where it
- * is faster than they are, thirds where they are faster than f32.
+ * of int16 has those of int8; split is only where it is faster than they are, thirds where they are
+ * faster than f32.
  */
 const kmf_kernel *kmf_kernel_of(kmf_operand operand);
 

@@ -42,6 +42,15 @@ KMF_TARGET_AVX512 static KMF_INLINE __m512i kmf_bytes_of(__m512i a, __m512i b, _
     __m512i packed = _mm512_packus_epi16(_mm512_packus_epi32(a, b), _mm512_packus_epi32(c, d));
     return _mm512_permutexvar_epi32(in_order, packed);
 }
+
+/* The same of 32, eight a vector. */
+KMF_TARGET_AVX2 static KMF_INLINE __m256i kmf_bytes_of_8(__m256i a, __m256i b, __m256i c,
+                                                         __m256i d)
+{
+    __m256i in_order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    __m256i packed = _mm256_packus_epi16(_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d));
+    return _mm256_permutevar8x32_epi32(packed, in_order);
+}
 #endif
 
 #endif

@@ -213,9 +213,6 @@ void kmf_words_pairs(void *words, size_t ld, const kmf_kernel *kernel, const flo
 
 /* ---------------------------------------------------------------- int8 ------------------- */
 
-/* Adding it to a float leaves the nearest integer, up to 2^22, in the low bits. */
-#define TO_INTEGER 12582912.0f
-
 /* most: the bits of the largest magnitude. */
 static KMF_INLINE float scale_of(uint32_t most)
 {
@@ -265,7 +262,7 @@ float kmf_int8_scale(const float *row, size_t K)
 /* x factor, rounded: two's complement. */
 static KMF_INLINE uint32_t low_byte(float x, float factor)
 {
-    return kmf_float_bits(x * factor + TO_INTEGER) & 0xffu;
+    return kmf_float_bits(x * factor + KMF_TO_INTEGER) & 0xffu;
 }
 
 static KMF_INLINE void kmf_int8_round_body(int8_t *restrict q, float *sum,

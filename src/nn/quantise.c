@@ -55,15 +55,6 @@ KMF_TARGET_AVX2 static KMF_INLINE float most_of(__m256 v)
     return -least_of(_mm256_sub_ps(_mm256_setzero_ps(), v));
 }
 
-/* 32 integers in 0 .. 255 to bytes, in their order. */
-KMF_TARGET_AVX2 static KMF_INLINE __m256i bytes_of(__m256i a, __m256i b, __m256i c, __m256i d)
-{
-    /* packing goes on within 128 bits: four of a, b, c, d, the next four .. */
-    __m256i in_order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-    __m256i packed = _mm256_packus_epi16(_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d));
-    return _mm256_permutevar8x32_epi32(packed, in_order);
-}
-
 #define LEVEL avx2
 #define TARGET KMF_TARGET_AVX2
 #define LANES 8
@@ -83,7 +74,7 @@ KMF_TARGET_AVX2 static KMF_INLINE __m256i bytes_of(__m256i a, __m256i b, __m256i
 #define LEAST least_of
 #define MOST most_of
 #define ROUND _mm256_cvtps_epi32
-#define BYTES bytes_of
+#define BYTES kmf_bytes_of_8
 #include "nn/quantise_level.h"
 #endif
 

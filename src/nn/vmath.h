@@ -45,6 +45,9 @@ static KMF_INLINE float kmf_multiply_add(bool fused, float a, float b, float c)
     return fused ? __builtin_fmaf(a, b, c) : a * b + c;
 }
 
+/* Adding it to a float leaves the nearest integer, up to 2^22, in the low bits: 1.5 2^23. */
+#define KMF_TO_INTEGER 12582912.0f
+
 static KMF_INLINE uint32_t kmf_float_bits(float x)
 {
     uint32_t bits;
@@ -140,7 +143,7 @@ static KMF_INLINE float kmf_order_back(kmf_order order)
  */
 static KMF_INLINE float kmf_exp_within(bool fused, float x)
 {
-    const float shift = 12582912.0f; /* 1.5 * 2^23 */
+    const float shift = KMF_TO_INTEGER;
     float t = kmf_multiply_add(fused, x, 1.44269502f, shift);
     float n = t - shift;
     float r = kmf_multiply_add(fused, n, -0.69140625f, x);
@@ -171,7 +174,7 @@ static KMF_INLINE float kmf_exp(bool fused, float x)
  */
 static KMF_INLINE float kmf_exp2_down(bool fused, float x)
 {
-    const float shift = 12582912.0f; /* 1.5 * 2^23 */
+    const float shift = KMF_TO_INTEGER;
     float y = x < -127.0f ? -127.0f : x;
     float t = y + shift;
     float f = y - (t - shift);

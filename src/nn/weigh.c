@@ -4,6 +4,7 @@
 #include "base/cpu.h"
 #include "nn/lanes.h"
 #include "nn/narrow.h"
+#include "nn/panels.h"
 #include "nn/vmath.h"
 
 #include <assert.h>
@@ -16,7 +17,13 @@
 #define STEP 32                  /* scores at a time, to bf16 */
 #define LOG2_LARGEST 7.98868469f /* of 254, the largest weight as a byte before it is rounded */
 
-/* ---------------------------------------------------------------- f32 -------------------- */
+/* 2^f for |f| <= 1/2, to 1e-4: a polynomial, its first coefficient that of f^0. */
+#define POWER_0 0.999928057f
+#define POWER_1 0.693260968f
+#define POWER_2 0.242611125f
+#define POWER_3 0.0551716685f
+
+/* ---------------------------------------------------------------- plain ------------------ */
 
 typedef float four __attribute__((vector_size(16)));
 typedef int32_t four_bits __attribute__((vector_size(16)));
@@ -69,11 +76,28 @@ static KMF_INLINE float weigh_row(bool fused, float *restrict row, float max, si
 }
 
 /* Behind the n-th score up to a whole step: weights of 0. Where that ends. */
-static KMF_INLINE size_t fill_step(float *row, size_t n)
+static KMF_INLINE size_t fill_step(float *row, size_t n, size_t step)
 {
-    for (; n % KMF_SUM_LANES != 0; n++)
+    for (; n % step != 0; n++)
         row[n] = -HUGE_VALF;
     return n;
+}
+
+/* Fills up all rows, and takes in their maxima. How many scores there are in whole steps. */
+static KMF_INLINE size_t prepare_rows(bool fused, kmf_running *r, float *scores, size_t ld,
+                                      const float *most, bool first, size_t rows, size_t n,
+                                      size_t step)
+{
+    size_t steps = n;
+    for (size_t i = 0; i < rows; i++) {
+        float *row = scores + i * ld;
+        steps = fill_step(row, n, step);
+        float before = first ? -HUGE_VALF : r->max[i];
+        float max = most ? larger_of(before, most[i]) : max_of(row, before, steps);
+        r->factor[i] = first ? 0.0f : kmf_exp2_down(fused, r->max[i] - max);
+        r->max[i] = max;
+    }
+    return steps;
 }
 
 static KMF_INLINE void add_sum(kmf_running *r, size_t i, bool first, float sum)
@@ -84,15 +108,7 @@ static KMF_INLINE void add_sum(kmf_running *r, size_t i, bool first, float sum)
 static KMF_INLINE void kmf_weigh_body(bool fused, float *scores, size_t ld, kmf_running *r,
                                       const float *most, bool first, size_t rows, size_t n)
 {
-    size_t steps = n;
-    for (size_t i = 0; i < rows; i++) {
-        float *row = scores + i * ld;
-        steps = fill_step(row, n);
-        float before = first ? -HUGE_VALF : r->max[i];
-        float max = most ? larger_of(before, most[i]) : max_of(row, before, steps);
-        r->factor[i] = first ? 0.0f : kmf_exp2_down(fused, r->max[i] - max);
-        r->max[i] = max;
-    }
+    size_t steps = prepare_rows(fused, r, scores, ld, most, first, rows, n, KMF_SUM_LANES);
     for (size_t i = 0; i < rows; i++)
         add_sum(r, i, first, weigh_row(fused, scores + i * ld, r->max[i], steps));
 }
@@ -102,9 +118,96 @@ KMF_CLONES_FUSED(kmf_weigh,
                   size_t rows, size_t n),
                  (scores, ld, r, most, first, rows, n))
 
-/* ---------------------------------------------------------------- in vector code --------- */
-
 #if KMF_X86_LEVELS
+/*
+ * What is added to the weights of 16 keys before they are rounded, in units of 1/64 and beside
+ * -31.5 of them: the four highest bits of six, turned round. Those of the next 16 keys are 2, 1, 3
+ * more.
+ */
+static const float of_16[16] = {0, 32, 16, 48, 8, 40, 24, 56, 4, 36, 20, 52, 12, 44, 28, 60};
+static const float of_64[4] = {0, 2, 1, 3};
+
+/* As power_of_2, which has two units more at hand. */
+KMF_TARGET_AVX2 static KMF_INLINE __m256 power_of_2_by_8(__m256 x, __m256 max)
+{
+    __m256 shift = _mm256_set1_ps(KMF_TO_INTEGER);
+    __m256 y = _mm256_max_ps(_mm256_set1_ps(-127.0f), _mm256_sub_ps(x, max)); /* or NaN */
+    __m256 t = _mm256_add_ps(y, shift);
+    __m256 f = _mm256_sub_ps(y, _mm256_sub_ps(t, shift));
+    __m256 p = _mm256_set1_ps(POWER_3);
+    p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(POWER_2));
+    p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(POWER_1));
+    p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(POWER_0));
+    __m256i n = _mm256_add_epi32(_mm256_castps_si256(t), _mm256_set1_epi32(127));
+    return _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(n, 23)));
+}
+
+/* The weight of key l of 64 and the seven behind it, to integers; below 0 for NaN. */
+KMF_TARGET_AVX2 static KMF_INLINE __m256i level_by_8(const float *row, size_t l, __m256 top)
+{
+    __m256 of = _mm256_loadu_ps(of_16 + l % 16);
+    __m256 more = _mm256_set1_ps(of_64[l / 16] - 31.5f);
+    __m256 threshold = _mm256_mul_ps(_mm256_add_ps(of, more), _mm256_set1_ps(0x1p-6f));
+    __m256 weight = power_of_2_by_8(_mm256_loadu_ps(row + l), top);
+    return _mm256_cvtps_epi32(_mm256_add_ps(weight, threshold));
+}
+
+/* Weights of n scores, in whole steps, to bytes, and their sum. */
+KMF_TARGET_AVX2 static KMF_INLINE float weigh_row_by_8(uint8_t *bytes, const float *row,
+                                                       float max, size_t n)
+{
+    __m256 top = _mm256_set1_ps(max - LOG2_LARGEST);
+    __m256i sum = _mm256_setzero_si256();
+    __m256i any = sum;
+    for (size_t j = 0; j < n; j += KMF_WEIGH_STEP) {
+        KMF_UNROLL(2)
+        for (size_t l = 0; l < KMF_WEIGH_STEP; l += 32) {
+            __m256i a = level_by_8(row + j, l, top);
+            __m256i b = level_by_8(row + j, l + 8, top);
+            __m256i c = level_by_8(row + j, l + 16, top);
+            __m256i d = level_by_8(row + j, l + 24, top);
+            __m256i packed = kmf_bytes_of_8(a, b, c, d);
+            any = _mm256_or_si256(_mm256_or_si256(any, _mm256_or_si256(a, b)),
+                                  _mm256_or_si256(c, d));
+            sum = _mm256_add_epi64(sum, _mm256_sad_epu8(packed, _mm256_setzero_si256()));
+            _mm256_storeu_si256((__m256i *)(void *)(bytes + j + l), packed);
+        }
+    }
+    __m128i half = _mm_add_epi64(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
+    half = _mm_add_epi64(half, _mm_unpackhi_epi64(half, half));
+    bool nan = _mm256_movemask_ps(_mm256_castsi256_ps(any)) != 0;
+    return nan ? NAN : (float)_mm_cvtsi128_si32(half);
+}
+
+KMF_TARGET_AVX2 static void weigh_int8_avx2(kmf_rows to, float *scores, size_t ld,
+                                            kmf_running *r, const float *most, bool first,
+                                            size_t rows, size_t n)
+{
+    size_t steps = prepare_rows(true, r, scores, ld, most, first, rows, n, KMF_WEIGH_STEP);
+    assert(!to.tiled);
+    for (size_t i = 0; i < rows; i++)
+        add_sum(r, i, first,
+                weigh_row_by_8((uint8_t *)(to.words + i * to.ld), scores + i * ld, r->max[i],
+                               steps));
+}
+
+KMF_TARGET_AVX2 static void number_scores_avx2(float *scores, size_t ld, const kmf_units *units,
+                                               float *most, size_t rows, size_t n)
+{
+    for (size_t i = 0; i < rows; i++) {
+        float *row = scores + i * ld;
+        size_t steps = n / KMF_SUM_LANES * KMF_SUM_LANES;
+        for (size_t j = 0; j < n; j++)
+            row[j] = kmf_int8_number(true, (int32_t)kmf_float_bits(row[j]), units->scale[i],
+                                     units->low[i], units->key_scales[j], units->key_sums[j]);
+        most[i] = max_of(row, -HUGE_VALF, steps);
+        for (size_t j = steps; j < n; j++)
+            most[i] = larger_of(most[i], row[j]);
+    }
+}
+
+/* ---------------------------------------------------------------- by AVX-512 ------------- */
+
 /*
  * 2^(x - max) to 1e-4, down to 0: 2^n p(f), |f| <= 1/2. NaN stays NaN; for x of -infinity f and p
  * are NaN, and vscalefps makes 0 of a NaN times 2^-infinity. x - max is a product as well, because
@@ -115,10 +218,10 @@ KMF_TARGET_AVX512 static KMF_INLINE __m512 power_of_2(__m512 x, __m512 max)
     __m512 y = _mm512_fmsub_ps(x, _mm512_set1_ps(1.0f), max);
     __m512 whole = _mm512_roundscale_ps(y, 8);
     __m512 f = _mm512_sub_ps(y, whole);
-    __m512 p = _mm512_set1_ps(0.0551716685f);
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.242611125f));
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.693260968f));
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.999928057f));
+    __m512 p = _mm512_set1_ps(POWER_3);
+    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(POWER_2));
+    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(POWER_1));
+    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(POWER_0));
     return _mm512_scalef_ps(p, whole);
 }
 
@@ -216,11 +319,11 @@ KMF_TARGET_AVX512 static KMF_INLINE void number_rows(float *scores, size_t ld,
     store_rows(most + i, fold_rows(of.most, true), rows);
 }
 
-KMF_TARGET_AVX512 void kmf_number_scores(float *scores, size_t ld, const kmf_units *units,
-                                         float *most, size_t rows, size_t n)
+KMF_TARGET_AVX512 static void number_scores_avx512(float *scores, size_t ld,
+                                                   const kmf_units *units, float *most,
+                                                   size_t rows, size_t n)
 {
     size_t i = 0;
-    assert(rows <= KMF_WEIGH_ROWS);
     for (; i + AT_ONCE <= rows; i += AT_ONCE)
         number_rows(scores, ld, units, most, i, AT_ONCE, n);
     for (; i < rows; i++)
@@ -333,15 +436,12 @@ KMF_TARGET_BF16 void kmf_weigh_bf16(kmf_rows to, float *scores, size_t ld, kmf_r
     _mm_setcsr(before);
 }
 
-/*
- * What is added to the weights of 16 keys before they are rounded: the four highest bits of six,
- * turned round. Those of the next 16 keys are 2, 1, 3 of 64 more.
- */
-KMF_TARGET_VNNI static KMF_INLINE __m512 thresholds(int more)
+/* Of 16 keys, numbered in their 64. */
+KMF_TARGET_VNNI static KMF_INLINE __m512 thresholds(int which)
 {
-    __m512 of_16 = _mm512_setr_ps(0, 32, 16, 48, 8, 40, 24, 56, 4, 36, 20, 52, 12, 44, 28, 60);
-    return _mm512_mul_ps(_mm512_add_ps(of_16, _mm512_set1_ps((float)more - 31.5f)),
-                         _mm512_set1_ps(0x1p-6f));
+    return _mm512_mul_ps(
+        _mm512_add_ps(_mm512_loadu_ps(of_16), _mm512_set1_ps(of_64[which] - 31.5f)),
+        _mm512_set1_ps(0x1p-6f));
 }
 
 /* A weight in units of 1/254 of the largest, to an integer; below 0 for NaN. */
@@ -361,8 +461,8 @@ KMF_TARGET_VNNI static KMF_INLINE __m512 weigh_row_int8(uint8_t *bytes, size_t s
 {
     __m512 top = _mm512_set1_ps(max - LOG2_LARGEST);
     __m512 of_a = thresholds(0);
-    __m512 of_b = thresholds(2);
-    __m512 of_c = thresholds(1);
+    __m512 of_b = thresholds(1);
+    __m512 of_c = thresholds(2);
     __m512 of_d = thresholds(3);
     __m512i sum = _mm512_setzero_si512();
     __m512i any = sum;
@@ -380,8 +480,9 @@ KMF_TARGET_VNNI static KMF_INLINE __m512 weigh_row_int8(uint8_t *bytes, size_t s
                               _mm512_set1_ps(NAN));
 }
 
-KMF_TARGET_VNNI void kmf_weigh_int8(kmf_rows to, float *scores, size_t ld, kmf_running *r,
-                                    const float *most, bool first, size_t rows, size_t n)
+KMF_TARGET_VNNI static void weigh_int8_vnni(kmf_rows to, float *scores, size_t ld,
+                                            kmf_running *r, const float *most, bool first,
+                                            size_t rows, size_t n)
 {
     size_t steps = prepare(r, scores, ld, most, first, rows, n, KMF_WEIGH_STEP);
     unsigned before = flush_subnormal();
@@ -395,6 +496,25 @@ KMF_TARGET_VNNI void kmf_weigh_int8(kmf_rows to, float *scores, size_t ld, kmf_r
         add_sums(r, i, first, sums, some);
     }
     _mm_setcsr(before);
+}
+
+void kmf_number_scores(float *scores, size_t ld, const kmf_units *units, float *most,
+                       size_t rows, size_t n)
+{
+    assert(rows <= KMF_WEIGH_ROWS);
+    if (kmf_cpu_level() >= KMF_CPU_AVX512)
+        number_scores_avx512(scores, ld, units, most, rows, n);
+    else
+        number_scores_avx2(scores, ld, units, most, rows, n);
+}
+
+void kmf_weigh_int8(kmf_rows to, float *scores, size_t ld, kmf_running *r, const float *most,
+                    bool first, size_t rows, size_t n)
+{
+    if (kmf_cpu_level() >= KMF_CPU_VNNI)
+        weigh_int8_vnni(to, scores, ld, r, most, first, rows, n);
+    else
+        weigh_int8_avx2(to, scores, ld, r, most, first, rows, n);
 }
 
 #else
