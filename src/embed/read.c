@@ -287,7 +287,7 @@ static int read_ranges(kmf_embedder *e, const kmf_ranges *file, kmf_reader_stats
     return !x->stopped;
 }
 
-/* Is it a file for ranges? */
+/* Is it a file for ranges? Those of gzip end where a batch is full. */
 static bool has_ranges(const kmf_embedder *e, const kmf_reader *reader, const char *path,
                        kmf_ranges *ranges)
 {
@@ -295,8 +295,8 @@ static bool has_ranges(const kmf_embedder *e, const kmf_reader *reader, const ch
     size_t enough = RANGES_A_THREAD * (size_t)e->opts.threads;
     return file >= 0 &&
            (kmf_ranges_open(ranges, file, border_of(e), enough, most_parts(e)) ||
-            (e->opts.threads > 1 &&
-             kmf_ranges_open_gzip(ranges, path, file, border_of(e), enough, most_parts(e))));
+            (e->opts.threads > 1 && kmf_ranges_open_gzip(ranges, path, file, border_of(e),
+                                                         enough, e->method->shape.cap_pieces)));
 }
 
 /* ---------------------------------------------------------------- a file ---------------- */

@@ -13,7 +13,8 @@
 
 #include <htslib/hfile.h>
 
-#define PIECE ((size_t)256 << 10)    /* bytes, which take 0.2 ms */
+#define PIECE ((size_t)256 << 10)    /* bytes, at the end of which marks are counted */
+#define LAST ((size_t)128 << 10)     /* which take 0.1 ms, as waking a thread may */
 #define BEGINNING ((size_t)64 << 10) /* bytes, to tell what is in the file */
 
 struct kmf_portions {
@@ -144,10 +145,11 @@ static bool take_next(kmf_portions *p, char *bytes, kmf_portion *portion)
     bool whole = false;
     memcpy(bytes, p->kept, p->n_kept);
     while (!whole) {
-        size_t wanted = kmf_min(own + PIECE, p->own);
-        if (wanted == p->own)
+        size_t left = p->own - own;
+        if (left <= LAST)
             call_next(p);
-        end = inflate_to(p, end, first + wanted);
+        end = inflate_to(p, end,
+                         first + own + (left <= LAST ? left : kmf_min(left - LAST, PIECE)));
         size_t here = kmf_min((size_t)(end - first), p->own);
         size_t n = with_marks(first + own, here - own, p->mark, &marks);
         own += n;
