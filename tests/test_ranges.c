@@ -469,7 +469,7 @@ START_TEST(gzip_of_contigs_is_for_ranges)
         }
         text packed = gzipped(t.bytes, t.len);
         const char *path = kept_file(&packed, &file);
-        bool opened = kmf_ranges_open_gzip(&r, path, file, 5, 4, PARTS);
+        bool opened = kmf_ranges_open_gzip(&r, path, file, 5, 4, 2, PARTS);
         ck_assert_msg(opened == files[i].for_ranges, "%zu", i);
         if (opened) {
             ck_assert_uint_eq(r.n, UINT64_MAX);

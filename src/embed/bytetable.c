@@ -17,7 +17,7 @@
 #define COLS (NUMBERS * DIGITS)
 #define LINE 64 /* counts that stand side by side */
 
-_Static_assert(COLS == KMF_KERNEL_COLS, "what a kernel computes at a time");
+_Static_assert(COLS == KMF_KERNEL_COLS, "the most that a kernel computes at a time");
 
 /* ---------------------------------------------------------------- the table ------------- */
 
@@ -162,7 +162,7 @@ static KMF_INLINE void put_together(double *restrict sum, const int32_t *restric
                    0x1p16 * (double)c[2 * NUMBERS + d] + 0x1p24 * (double)c[3 * NUMBERS + d]);
 }
 
-/* Numbers d .. d + n - 1 of all rows, from what their panel gave. */
+/* Numbers d .. d + n - 1 of all rows, from what their panels gave. */
 static void add_panel(double *sums, const kmf_digits *digits, const int32_t *c, size_t dim,
                       size_t d, size_t n);
 

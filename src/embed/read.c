@@ -293,10 +293,10 @@ static bool has_ranges(const kmf_embedder *e, const kmf_reader *reader, const ch
 {
     int file = cuts_anywhere(e) ? kmf_reader_file(reader) : -1;
     size_t enough = RANGES_A_THREAD * (size_t)e->opts.threads;
-    return file >= 0 &&
-           (kmf_ranges_open(ranges, file, border_of(e), enough, most_parts(e)) ||
-            (e->opts.threads > 1 && kmf_ranges_open_gzip(ranges, path, file, border_of(e),
-                                                         enough, e->method->shape.cap_pieces)));
+    return file >= 0 && (kmf_ranges_open(ranges, file, border_of(e), enough, most_parts(e)) ||
+                         (e->opts.threads > 1 &&
+                          kmf_ranges_open_gzip(ranges, path, file, border_of(e), enough,
+                                               e->method->shape.cap_pieces, most_parts(e))));
 }
 
 /* ---------------------------------------------------------------- a file ---------------- */

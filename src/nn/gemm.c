@@ -530,7 +530,11 @@ static size_t columns_between(const kmf_kernel *first, const kmf_kernel *second,
 {
     size_t terms = second->terms * second->unit;
     size_t unit = first->width > terms ? first->width : terms;
-    size_t most = second->terms == 4 ? KMF_INT8_GROUP : kmf_kernel_terms(second, second->depth);
+    size_t most = kmf_kernel_terms(second, second->depth);
+    if (second->terms == 4) { /* groups are the same whatever the panels */
+        unit = KMF_KERNEL_COLS;
+        most = KMF_INT8_GROUP;
+    }
     if (most >= F || (gated && F % unit != 0))
         return F;
     if (second->terms == 4)

@@ -18,6 +18,7 @@
 
 #include "base/cpu.h"
 #include "nn/ending.h"
+#include "nn/narrow.h"
 #include "nn/tiles.h"
 
 #include <assert.h>
@@ -98,28 +99,6 @@ static KMF_INLINE floats_4 fma_4(float a, floats_4 b, floats_4 c)
 #define EXACT false
 #include "nn/gemm_tile.h"
 
-/*
- * c + a0 b0 + .. of the integers in a word. By hand, because gcc 12 copies each sum for the
- * intrinsic functions.
- */
-#define DOT(name, instruction)                                                  \
-    KMF_TARGET_VNNI static KMF_INLINE __m512i name(int a, __m512i b, __m512i c) \
-    {                                                                           \
-        __m512i words = _mm512_set1_epi32(a);                                   \
-        __asm__(instruction " %2, %1, %0" : "+v"(c) : "v"(words), "v"(b));      \
-        return c;                                                               \
-    }
-DOT(dot_bytes, "vpdpbusd")
-DOT(dot_halves, "vpdpwssd")
-
-/* By AVX-VNNI, in the encoding that is its own. */
-KMF_TARGET_AVX2 static KMF_INLINE __m256i dot_bytes_8(int a, __m256i b, __m256i c)
-{
-    __m256i words = _mm256_set1_epi32(a);
-    __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(c) : "x"(words), "x"(b));
-    return c;
-}
-
 /* Exact as long as it fits: Din up to 65536. */
 #define LEVEL int8_avx2
 #define TARGET KMF_TARGET_AVX2
@@ -128,7 +107,8 @@ KMF_TARGET_AVX2 static KMF_INLINE __m256i dot_bytes_8(int a, __m256i b, __m256i 
 #define WORD int
 #define ROWS 6
 #define COLS 16
-#define MULTIPLY_ADD(a, b, c) (sums_int8_avx2) dot_bytes_8(a, (__m256i)(b), (__m256i)(c))
+#define MULTIPLY_ADD(a, b, c) \
+    (sums_int8_avx2) kmf_dot_bytes_8(_mm256_set1_epi32(a), (__m256i)(b), (__m256i)(c))
 #include "nn/gemm_tile.h"
 
 #define LEVEL int8
@@ -138,7 +118,8 @@ KMF_TARGET_AVX2 static KMF_INLINE __m256i dot_bytes_8(int a, __m256i b, __m256i 
 #define WORD int
 #define ROWS 6
 #define COLS 64
-#define MULTIPLY_ADD(a, b, c) (sums_int8) dot_bytes(a, (__m512i)(b), (__m512i)(c))
+#define MULTIPLY_ADD(a, b, c) \
+    (sums_int8) kmf_dot_bytes(_mm512_set1_epi32(a), (__m512i)(b), (__m512i)(c))
 #define ROUGH true
 #define EXACT true
 #include "nn/gemm_tile.h"
@@ -151,7 +132,8 @@ KMF_TARGET_AVX2 static KMF_INLINE __m256i dot_bytes_8(int a, __m256i b, __m256i 
 #define WORD int
 #define ROWS 6
 #define COLS 64
-#define MULTIPLY_ADD(a, b, c) (sums_int16) dot_halves(a, (__m512i)(b), (__m512i)(c))
+#define MULTIPLY_ADD(a, b, c) \
+    (sums_int16) kmf_dot_halves(_mm512_set1_epi32(a), (__m512i)(b), (__m512i)(c))
 #include "nn/gemm_tile.h"
 #endif
 

@@ -18,6 +18,7 @@
 #include "base/mem.h"
 #include "nn/gemm.h"
 #include "nn/limits.h"
+#include "nn/narrow.h"
 #include "nn/tiles.h"
 #include "seq/par.h"
 
@@ -101,26 +102,13 @@ typedef double loop_fn(void *to, const void *from, size_t n);
     _mm512_dpbf16_ps((__m512)(c), (__m512bh)(__m512)(a), (__m512bh)(__m512)(b))
 #include "nn/limits_level.h"
 
-/* By hand, as in kernels.c. */
-KMF_TARGET_VNNI static KMF_INLINE __m512i dot_bytes(__m512i c, __m512i a, __m512i b)
-{
-    __asm__("vpdpbusd %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
-    return c;
-}
-
-KMF_TARGET_AVX2 static KMF_INLINE __m256i dot_bytes_8(__m256i c, __m256i a, __m256i b)
-{
-    __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(c) : "x"(a), "x"(b));
-    return c;
-}
-
 #define LEVEL int8_avx2
 #define TARGET KMF_TARGET_AVX2
 #define LANES 8
 #define SUM int
 #define TERMS 4
 #define SUMS 12
-#define STEP(c, a, b) dot_bytes_8((__m256i)(c), (__m256i)(a), (__m256i)(b))
+#define STEP(c, a, b) kmf_dot_bytes_8((__m256i)(a), (__m256i)(b), (__m256i)(c))
 #include "nn/limits_level.h"
 
 #define LEVEL int8
@@ -129,7 +117,7 @@ KMF_TARGET_AVX2 static KMF_INLINE __m256i dot_bytes_8(__m256i c, __m256i a, __m2
 #define SUM int
 #define TERMS 4
 #define SUMS 24
-#define STEP(c, a, b) dot_bytes((__m512i)(c), (__m512i)(a), (__m512i)(b))
+#define STEP(c, a, b) kmf_dot_bytes((__m512i)(a), (__m512i)(b), (__m512i)(c))
 #include "nn/limits_level.h"
 
 /* n rounds of four products of tiles that do not wait for one another; all are 0. */

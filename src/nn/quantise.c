@@ -52,7 +52,9 @@ KMF_TARGET_AVX2 static KMF_INLINE float least_of(__m256 v)
 
 KMF_TARGET_AVX2 static KMF_INLINE float most_of(__m256 v)
 {
-    return -least_of(_mm256_sub_ps(_mm256_setzero_ps(), v));
+    __m128 four = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ps(two, _mm_movehdup_ps(two)));
 }
 
 #define LEVEL avx2

@@ -127,7 +127,7 @@ KMF_CLONES_FUSED(kmf_weigh,
 static const float of_16[16] = {0, 32, 16, 48, 8, 40, 24, 56, 4, 36, 20, 52, 12, 44, 28, 60};
 static const float of_64[4] = {0, 2, 1, 3};
 
-/* As power_of_2, which has two units more at hand. */
+/* 2^(x - max) as by AVX-512, below; without its instructions: n = -127 makes the bits of 0. */
 KMF_TARGET_AVX2 static KMF_INLINE __m256 power_of_2_by_8(__m256 x, __m256 max)
 {
     __m256 shift = _mm256_set1_ps(KMF_TO_INTEGER);

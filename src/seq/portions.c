@@ -14,6 +14,7 @@
 #include <htslib/hfile.h>
 
 #define PIECE ((size_t)256 << 10)    /* bytes, at the end of which marks are counted */
+#define CALLS 16                     /* so that few wake up who are not meant */
 #define LAST ((size_t)128 << 10)     /* which take 0.1 ms, as waking a thread may */
 #define BEGINNING ((size_t)64 << 10) /* bytes, to tell what is in the file */
 
@@ -33,10 +34,10 @@ struct kmf_portions {
     bool ended;  /* nothing follows what is kept */
     bool failed; /* it cannot be inflated to its end */
 
-    _Atomic uint64_t turn; /* the portion that may be taken */
-    pthread_mutex_t lock;  /* of what follows */
-    pthread_cond_t is_called;
-    uint64_t called; /* the portion whose turn it is, or nearly so */
+    _Atomic uint64_t turn;           /* the portion that may be taken */
+    pthread_mutex_t lock;            /* of what follows */
+    uint64_t called;                 /* the portion whose turn it is, or nearly so */
+    pthread_cond_t is_called[CALLS]; /* one of those whose number has this remainder */
 };
 
 size_t kmf_portions_bytes(size_t own)
@@ -72,7 +73,8 @@ kmf_portions *kmf_portions_open(const char *path, int file, size_t own, char mar
         return NULL;
     *p = (kmf_portions){.own = own, .mark = mark, .most = most};
     pthread_mutex_init(&p->lock, NULL);
-    pthread_cond_init(&p->is_called, NULL);
+    for (size_t i = 0; i < CALLS; i++)
+        pthread_cond_init(&p->is_called[i], NULL);
     p->kept = kmf_malloc(KMF_PORTION_BEFORE + own + KMF_PORTION_BEHIND, 1, NULL);
     p->file = p->kept ? kmf_input_open_file(path, &opened, NULL) : NULL;
     if (!p->file || !is_same(opened, file) || !kmf_gunzip_knows(p->file))
@@ -98,7 +100,8 @@ void kmf_portions_close(kmf_portions *portions)
     if (p->file)
         hclose_abruptly(p->file);
     kmf_free(p->kept);
-    pthread_cond_destroy(&p->is_called);
+    for (size_t i = 0; i < CALLS; i++)
+        pthread_cond_destroy(&p->is_called[i]);
     pthread_mutex_destroy(&p->lock);
     kmf_free(p);
 }
@@ -123,12 +126,12 @@ static size_t with_marks(const char *bytes, size_t n, char mark, size_t *left)
     return n;
 }
 
-/* Whoever has the next turn wakes up, which takes as long as it takes to inflate a piece. */
+/* Whoever has the next turn wakes up, which takes about as long as inflating the LAST bytes. */
 static void call_next(kmf_portions *p)
 {
     pthread_mutex_lock(&p->lock);
     p->called = atomic_load(&p->turn) + 1;
-    pthread_cond_broadcast(&p->is_called);
+    pthread_cond_broadcast(&p->is_called[p->called % CALLS]);
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -175,7 +178,7 @@ static void await_turn(kmf_portions *p, uint64_t i)
     int tries = 0;
     pthread_mutex_lock(&p->lock);
     while (p->called < i)
-        pthread_cond_wait(&p->is_called, &p->lock);
+        pthread_cond_wait(&p->is_called[i % CALLS], &p->lock);
     pthread_mutex_unlock(&p->lock);
     while (atomic_load(&p->turn) != i)
         kmf_spin(&tries);

@@ -20,7 +20,8 @@
 
 typedef struct kmf_portions kmf_portions;
 
-/* The bytes on both sides of a portion that are handed out with it, if there are so many. */
+/* The bytes on both sides of a portion that are handed out with it, if there are so many; behind
+   it there may be more. */
 #define KMF_PORTION_BEFORE ((size_t)1024)
 #define KMF_PORTION_BEHIND ((size_t)4096)
 
@@ -47,7 +48,8 @@ const char *kmf_portions_begin(const kmf_portions *portions, size_t *n);
 /*
  * Portion i, when those before it have been taken. Of `own` bytes; fewer if that would be more than
  * `most` marks, before the first that is too many, and at the end. false: there is no such portion,
- * as the file ended before it, could not be read, or its data is damaged, there or before.
+ * as the file ended before it, or what was inflated for it, bytes behind it included, or for one
+ * before, could not be read or is damaged.
  *   bytes: room for `own` and those on both sides.   From any thread
  */
 bool kmf_portions_take(kmf_portions *portions, uint64_t i, char *bytes, kmf_portion *portion);

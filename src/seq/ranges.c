@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #define RANGE_LEAST ((size_t)48 << 10) /* bytes; of less it does not pay */
+#define GZIP_LEAST ((size_t)256 << 10) /* of gzip, where threads take turns */
 #define N_LEAST 4                      /* of a file that ranges are for */
 #define PART_LEAST 1024 /* bytes of a record, on average; shorter ones are faster one by one */
 #define PART_USUAL 512  /* bytes that a range has for each part that there is room for */
@@ -81,9 +82,11 @@ size_t kmf_range_step(size_t most)
     return step < KMF_RANGE_MOST / 4 ? 0 : step;
 }
 
-/* Ranges of `step` bytes or, in a small file, fewer; false: there would be too few. */
-static bool choose(kmf_ranges *r, int file, size_t step, size_t border, size_t enough,
-                   size_t most)
+/*
+ * Ranges of `step` bytes or, in a small file, of `least` and more; false: there would be too few.
+ */
+static bool choose(kmf_ranges *r, int file, size_t step, size_t least, size_t border,
+                   size_t enough, size_t most)
 {
     struct stat st;
     *r = (kmf_ranges){.file = file, .step = step, .border = border, .most = most};
@@ -92,14 +95,14 @@ static bool choose(kmf_ranges *r, int file, size_t step, size_t border, size_t e
     r->size = (uint64_t)st.st_size;
     if (r->size < N_LEAST * RANGE_LEAST || r->step == 0)
         return false;
-    while (r->step / 2 >= RANGE_LEAST && r->size / r->step < enough)
+    while (r->step / 2 >= least && r->size / r->step < enough)
         r->step /= 2;
     return true;
 }
 
 bool kmf_ranges_open(kmf_ranges *ranges, int file, size_t border, size_t enough, size_t most)
 {
-    if (!choose(ranges, file, kmf_range_step(most), border, enough, most) ||
+    if (!choose(ranges, file, kmf_range_step(most), RANGE_LEAST, border, enough, most) ||
         !has_contigs(ranges))
         return false;
     ranges->n = ranges->size / ranges->step + (ranges->size % ranges->step > 0);
@@ -107,12 +110,13 @@ bool kmf_ranges_open(kmf_ranges *ranges, int file, size_t border, size_t enough,
 }
 
 bool kmf_ranges_open_gzip(kmf_ranges *ranges, const char *path, int file, size_t border,
-                          size_t enough, size_t most)
+                          size_t enough, size_t full, size_t most)
 {
     size_t n;
-    if (!choose(ranges, file, KMF_RANGE_MOST, border, enough, most))
+    assert(full >= 2 && full <= most);
+    if (!choose(ranges, file, KMF_RANGE_MOST, GZIP_LEAST, border, enough, most))
         return false;
-    ranges->portions = kmf_portions_open(path, file, ranges->step, '>', most - 1);
+    ranges->portions = kmf_portions_open(path, file, ranges->step, '>', full - 1);
     if (!ranges->portions)
         return false;
     const char *bytes = kmf_portions_begin(ranges->portions, &n);

@@ -82,10 +82,11 @@ typedef struct kmf_range_room {
 bool kmf_ranges_open(kmf_ranges *ranges, int file, size_t border, size_t enough, size_t most);
 /*
  * The same of gzip, going by its beginning; it is closed by kmf_ranges_close. path: of the same
- * file, which is opened once more. Of parts no range has more than `most`.
+ * file, which is opened once more. Ranges are smaller in a small file, and end before they have
+ * more than `full` parts, 2 to most.
  */
 bool kmf_ranges_open_gzip(kmf_ranges *ranges, const char *path, int file, size_t border,
-                          size_t enough, size_t most);
+                          size_t enough, size_t full, size_t most);
 void kmf_ranges_close(kmf_ranges *ranges);
 
 int kmf_range_room_init(kmf_range_room *room, size_t border, kmf_err *err) KMF_MUST_CHECK;
