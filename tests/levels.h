@@ -112,6 +112,11 @@ static const char *const levels_each[] = {"",
                                           "KMERFORMER_CPU=baseline"};
 enum { N_EACH = sizeof levels_each / sizeof levels_each[0] };
 
+/* Vectors of each width, for what uses no other instructions. */
+static const char *const levels_vectors[] = {"", "KMERFORMER_CPU=avx2",
+                                             "KMERFORMER_CPU=baseline"};
+enum { N_VECTORS = sizeof levels_vectors / sizeof levels_vectors[0] };
+
 /* xorshift: the tests' own random numbers, uniform in [-1, 1). */
 static inline float levels_random(uint64_t *state)
 {

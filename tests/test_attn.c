@@ -235,13 +235,9 @@ static const levels_part parts[] = {
 };
 enum { N_PARTS = sizeof parts / sizeof parts[0] };
 
-static const char *const levels_cpu[] = {"KMERFORMER_CPU=", "KMERFORMER_CPU=avx2",
-                                         "KMERFORMER_CPU=baseline"};
-enum { N_LEVELS_CPU = sizeof levels_cpu / sizeof levels_cpu[0] };
-
 START_TEST(gradients_of_attention_equal_their_definition)
 {
-    levels_run("attention attention_nan attention_large", levels_cpu[_i], NULL);
+    levels_run("attention attention_nan attention_large", levels_vectors[_i], NULL);
 }
 END_TEST
 
@@ -273,7 +269,7 @@ int main(int argc, char **argv)
     Suite *suite = suite_create("attn");
     TCase *tcase = tcase_create("all");
     tcase_set_timeout(tcase, 0);
-    tcase_add_loop_test(tcase, gradients_of_attention_equal_their_definition, 0, N_LEVELS_CPU);
+    tcase_add_loop_test(tcase, gradients_of_attention_equal_their_definition, 0, N_VECTORS);
     tcase_add_test(tcase, attention_scratch_that_does_not_fit_is_0);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

@@ -124,13 +124,9 @@ static const char *ends_are_ends(void)
 static const levels_part parts[] = {
     {"order", products_are_in_order}, {"alone", rows_are_alone}, {"ends", ends_are_ends}};
 
-static const char *const levels_cpu[] = {"KMERFORMER_CPU=", "KMERFORMER_CPU=avx2",
-                                         "KMERFORMER_CPU=baseline"};
-enum { N_LEVELS_CPU = sizeof levels_cpu / sizeof levels_cpu[0] };
-
 START_TEST(products_have_the_same_bits_at_every_level)
 {
-    levels_run("order alone ends", levels_cpu[_i], NULL);
+    levels_run("order alone ends", levels_vectors[_i], NULL);
 }
 END_TEST
 
@@ -141,7 +137,7 @@ int main(int argc, char **argv)
     Suite *s = suite_create("dots");
     TCase *c = tcase_create("products");
     tcase_set_timeout(c, 60);
-    tcase_add_loop_test(c, products_have_the_same_bits_at_every_level, 0, N_LEVELS_CPU);
+    tcase_add_loop_test(c, products_have_the_same_bits_at_every_level, 0, N_VECTORS);
     suite_add_tcase(s, c);
     return run_suite(s);
 }

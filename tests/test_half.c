@@ -161,11 +161,10 @@ static const char *check_narrow(void)
 }
 
 static const levels_part parts[] = {{"narrow", check_narrow}};
-static const char *const settings[] = {"", "KMERFORMER_CPU=avx2", "KMERFORMER_CPU=baseline"};
 
 START_TEST(many_at_a_time_are_as_one_by_one)
 {
-    levels_run("narrow", settings[_i], NULL);
+    levels_run("narrow", levels_vectors[_i], NULL);
 }
 END_TEST
 
@@ -182,8 +181,7 @@ int main(int argc, char **argv)
     tcase_add_test(tc, bf16_rounds_to_nearest_and_ties_to_even_between_all_neighbours);
     tcase_add_test(tc, too_large_becomes_infinite_and_too_small_zero);
     tcase_add_test(tc, a_nan_stays_a_nan_whatever_its_bits);
-    tcase_add_loop_test(tc, many_at_a_time_are_as_one_by_one, 0,
-                        sizeof settings / sizeof settings[0]);
+    tcase_add_loop_test(tc, many_at_a_time_are_as_one_by_one, 0, N_VECTORS);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

@@ -372,41 +372,38 @@ static const levels_part parts[] = {
     {"extremes", extremes_part}, {"add", add_part},       {"bits", bits_part},
 };
 
-static const char *const levels[] = {"", "KMERFORMER_CPU=avx2", "KMERFORMER_CPU=baseline"};
-enum { N = sizeof levels / sizeof levels[0] };
-
 START_TEST(rows_and_losses_are_those_of_the_twin)
 {
-    for (int i = 0; i < N; i++)
-        levels_run("twin", levels[i], NULL);
+    for (int i = 0; i < N_VECTORS; i++)
+        levels_run("twin", levels_vectors[i], NULL);
 }
 END_TEST
 
 START_TEST(steps_are_the_slopes_of_the_loss)
 {
-    for (int i = 0; i < N; i++)
-        levels_run("slopes", levels[i], NULL);
+    for (int i = 0; i < N_VECTORS; i++)
+        levels_run("slopes", levels_vectors[i], NULL);
 }
 END_TEST
 
 START_TEST(what_lies_beyond_the_dimension_stays_zero)
 {
-    for (int i = 0; i < N; i++)
-        levels_run("padding", levels[i], NULL);
+    for (int i = 0; i < N_VECTORS; i++)
+        levels_run("padding", levels_vectors[i], NULL);
 }
 END_TEST
 
 START_TEST(products_out_of_all_proportion_give_finite_steps)
 {
-    for (int i = 0; i < N; i++)
-        levels_run("extremes", levels[i], NULL);
+    for (int i = 0; i < N_VECTORS; i++)
+        levels_run("extremes", levels_vectors[i], NULL);
 }
 END_TEST
 
 START_TEST(rows_are_added_as_by_plain_arithmetic)
 {
-    for (int i = 0; i < N; i++)
-        levels_run("add", levels[i], NULL);
+    for (int i = 0; i < N_VECTORS; i++)
+        levels_run("add", levels_vectors[i], NULL);
 }
 END_TEST
 

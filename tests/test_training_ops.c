@@ -605,43 +605,39 @@ static const levels_part parts[] = {
 };
 enum { N_PARTS = sizeof parts / sizeof parts[0] };
 
-static const char *const levels_cpu[] = {"KMERFORMER_CPU=", "KMERFORMER_CPU=avx2",
-                                         "KMERFORMER_CPU=baseline"};
-enum { N_LEVELS_CPU = sizeof levels_cpu / sizeof levels_cpu[0] };
-
 START_TEST(slopes_are_within_their_error_of_libm)
 {
-    levels_run("slopes limits again", levels_cpu[_i], NULL);
+    levels_run("slopes limits again", levels_vectors[_i], NULL);
 }
 END_TEST
 
 START_TEST(gradients_of_a_norm_equal_their_definition)
 {
-    levels_run("norms", levels_cpu[_i], NULL);
+    levels_run("norms", levels_vectors[_i], NULL);
 }
 END_TEST
 
 START_TEST(parts_of_a_fused_forward_give_its_bits)
 {
-    levels_run("whole", levels_cpu[_i], NULL);
+    levels_run("whole", levels_vectors[_i], NULL);
 }
 END_TEST
 
 START_TEST(sums_over_rows_are_taken_in_order)
 {
-    levels_run("sums", levels_cpu[_i], NULL);
+    levels_run("sums", levels_vectors[_i], NULL);
 }
 END_TEST
 
 START_TEST(rotary_turns_gradients_back)
 {
-    levels_run("rotary", levels_cpu[_i], NULL);
+    levels_run("rotary", levels_vectors[_i], NULL);
 }
 END_TEST
 
 START_TEST(dropout_goes_by_the_number_of_an_element)
 {
-    levels_run("dropout", levels_cpu[_i], NULL);
+    levels_run("dropout", levels_vectors[_i], NULL);
 }
 END_TEST
 
@@ -653,23 +649,23 @@ END_TEST
 
 START_TEST(loss_equals_its_definition_and_keeps_nan)
 {
-    levels_run("loss loss_nan", levels_cpu[_i], NULL);
+    levels_run("loss loss_nan", levels_vectors[_i], NULL);
 }
 END_TEST
 
 START_TEST(adamw_equals_its_definition)
 {
-    levels_run("steps squares", levels_cpu[_i], NULL);
+    levels_run("steps squares", levels_vectors[_i], NULL);
 }
 END_TEST
 
 START_TEST(levels_agree_in_every_bit)
 {
     char first[256], other[256];
-    levels_run("common_bits", levels_cpu[0], first);
+    levels_run("common_bits", levels_vectors[0], first);
     ck_assert_uint_gt(strlen(first), 16);
-    for (int i = 1; i < N_LEVELS_CPU; i++) {
-        levels_run("common_bits", levels_cpu[i], other);
+    for (int i = 1; i < N_VECTORS; i++) {
+        levels_run("common_bits", levels_vectors[i], other);
         ck_assert_str_eq(first, other);
     }
     levels_run("fused_bits", "KMERFORMER_CPU=avx512", first);
@@ -685,15 +681,15 @@ int main(int argc, char **argv)
     Suite *suite = suite_create("training_ops");
     TCase *tcase = tcase_create("all");
     tcase_set_timeout(tcase, 0);
-    tcase_add_loop_test(tcase, slopes_are_within_their_error_of_libm, 0, N_LEVELS_CPU);
-    tcase_add_loop_test(tcase, gradients_of_a_norm_equal_their_definition, 0, N_LEVELS_CPU);
-    tcase_add_loop_test(tcase, parts_of_a_fused_forward_give_its_bits, 0, N_LEVELS_CPU);
-    tcase_add_loop_test(tcase, sums_over_rows_are_taken_in_order, 0, N_LEVELS_CPU);
-    tcase_add_loop_test(tcase, rotary_turns_gradients_back, 0, N_LEVELS_CPU);
-    tcase_add_loop_test(tcase, dropout_goes_by_the_number_of_an_element, 0, N_LEVELS_CPU);
+    tcase_add_loop_test(tcase, slopes_are_within_their_error_of_libm, 0, N_VECTORS);
+    tcase_add_loop_test(tcase, gradients_of_a_norm_equal_their_definition, 0, N_VECTORS);
+    tcase_add_loop_test(tcase, parts_of_a_fused_forward_give_its_bits, 0, N_VECTORS);
+    tcase_add_loop_test(tcase, sums_over_rows_are_taken_in_order, 0, N_VECTORS);
+    tcase_add_loop_test(tcase, rotary_turns_gradients_back, 0, N_VECTORS);
+    tcase_add_loop_test(tcase, dropout_goes_by_the_number_of_an_element, 0, N_VECTORS);
     tcase_add_test(tcase, dropout_is_random_enough);
-    tcase_add_loop_test(tcase, loss_equals_its_definition_and_keeps_nan, 0, N_LEVELS_CPU);
-    tcase_add_loop_test(tcase, adamw_equals_its_definition, 0, N_LEVELS_CPU);
+    tcase_add_loop_test(tcase, loss_equals_its_definition_and_keeps_nan, 0, N_VECTORS);
+    tcase_add_loop_test(tcase, adamw_equals_its_definition, 0, N_VECTORS);
     tcase_add_test(tcase, levels_agree_in_every_bit);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

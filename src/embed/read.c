@@ -287,7 +287,10 @@ static int read_ranges(kmf_embedder *e, const kmf_ranges *file, kmf_reader_stats
     return !x->stopped;
 }
 
-/* Is it a file for ranges? Those of gzip end where a batch is full. */
+/*
+ * Is it a file for ranges? Those of gzip end where a batch is full; one thread would inflate and
+ * count in turn, where in the usual way the caller parses meanwhile.
+ */
 static bool has_ranges(const kmf_embedder *e, const kmf_reader *reader, const char *path,
                        kmf_ranges *ranges)
 {
