@@ -2,7 +2,7 @@
 /* What this build is made of, for `version`. */
 #include "base/cpu.h"
 #include "nn/gemm.h"
-#include "seq/gunzip.h"
+#include "seq/inflate.h"
 #include "seq/par.h"
 
 #include <jansson.h>
@@ -26,5 +26,5 @@ void kmf_build_info(char *text, size_t cap)
         "gcc " __VERSION__,
 #endif
         kmf_htslib_version(), kmf_gemm_library(), jansson_version_str(), zlibVersion(),
-        kmf_gunzip_library(), kmf_gemm_name(), kmf_cpu_name(kmf_cpu_level()));
+        kmf_inflate_library(), kmf_gemm_name(), kmf_cpu_name(kmf_cpu_level()));
 }

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A gzip file (RFC 1952), member after member to the last, inflated by ISA-L if the program was
- * built with it, else by zlib, which takes two to three times as long. Both give the same bytes of
- * what is sound; of damaged data one may give more than the other before it fails. BGZF, whose
- * members are blocks of 64 KB, is gzip and ends with an empty member, by which a file that was cut
- * between two blocks is known.
+ * A gzip file, member after member (seq/inflate.h) to the last. BGZF, whose members are blocks of
+ * 64 KB, is gzip and ends with an empty member, by which a file that was cut between two blocks is
+ * known.
  */
 #ifndef KMF_GUNZIP_H
 #define KMF_GUNZIP_H
@@ -17,9 +15,6 @@
 struct hFILE;
 
 typedef struct kmf_gunzip kmf_gunzip;
-
-/* Name and version of what inflates. */
-const char *kmf_gunzip_library(void);
 
 /* Does a file begin as gzip does? It stays at its first byte. */
 bool kmf_gunzip_knows(struct hFILE *file);
