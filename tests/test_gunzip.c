@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "checked.h"
 #include "run.h"
-#include "seq/bytes.h"
+#include "seq/input.h"
 
 #include <check.h>
 #include <htslib/hfile.h>

@@ -17,7 +17,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/number.h"
-#include "seq/bytes.h"
+#include "seq/input.h"
 
 #include <htslib/bgzf.h>
 #include <htslib/hfile.h>

@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "base/spin.h"
-#include "seq/bytes.h"
+#include "seq/input.h"
 #include "seq/gunzip.h"
 
 #include <pthread.h>

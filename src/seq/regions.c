@@ -19,7 +19,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/number.h"
-#include "seq/bytes.h"
+#include "seq/input.h"
 #include "seq/dna.h"
 #include "seq/fai.h"
 #include "seq/textseq.h"
