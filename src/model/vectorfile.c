@@ -81,7 +81,7 @@ static int content_read(content *c, const char *path, const char *name, bool map
     } else {
         file = kmf_input_open(path, err);
     }
-    kmf_bytes *from = file ? kmf_bytes_open(file, NULL, err) : NULL;
+    kmf_bytes *from = file ? kmf_bytes_open(file, -1, NULL, err) : NULL;
     if (!from)
         return (int)err->code;
     int status = append_all(c, from, name, err);

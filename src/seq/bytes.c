@@ -2,171 +2,308 @@
 /*
  * Decompression, kept ahead of the parser.
  *
- * Plain input is read straight into the block: nothing is gained by a second thread. gzip
+ * Plain input is read straight into the portion: nothing is gained by a second thread. gzip
  * (seq/gunzip.h) is one stream, which only one thread at a time can inflate, so while the parser
- * works on one block a job inflates those that follow, as many as the ring has room for:
+ * works on one portion a job inflates those that follow, as many as the ring has room for:
  *
- *     parser   | wait | block 0 | block 1 | ..
+ *     parser   | wait | portion 0 | portion 1 | ..
  *     job      | fill 0 | fill 1 | fill 2 | ..       until the ring is full, or the input ends
  *
- * BGZF goes the same way. htslib could inflate its blocks on several threads, but (1.16) when the
- * file is damaged it then drops blocks that were sound, as many as happen to be under way, so
+ * A file of BGZF is read in blocks (seq/blocks.h), some for each portion, one reading after the
+ * other, but inflated by several jobs at a time, and by the parser while it waits:
+ *
+ *     job      | read 0 | inflate 0      | read 2 | ..
+ *     job               | read 1 | inflate 1      | ..
+ *
+ * If there is anything that is not regular, its portion says so, those behind it are forgotten, and
+ * what comes from there on is read as gzip. So damage is met where it is, and told in the same
+ * words, whatever the threads. htslib could inflate BGZF on several threads, too, but (1.16) when
+ * the file is damaged it then drops blocks that were sound, as many as happen to be under way, so
  * that the reported record depends on timing, and it may take the damage for the end of the file
  * if the last block it handed out was an empty one.
  *
- * The job stands in the same pool as the computation and may be queued behind it. So the parser
- * never waits for a job that has not started: if it needs a block and nobody fills one, it does so
- * itself, and a job that comes meanwhile finds nothing to do. At most one that has not started is
- * in the pool, and none before a second block is asked for. All that parser and job share but the
- * bytes is under the lock, which is taken a few times for each block.
+ * Jobs stand in the same pool as the computation and may be queued behind it. So the parser never
+ * waits for a job that has not started: if it needs a portion and nobody fills it, it does so
+ * itself, and a job that comes meanwhile finds nothing to do. No more jobs wait in the pool than
+ * there are portions to fill, and none before a second portion is asked for. All that parser and
+ * jobs share but the bytes is under the lock, which is taken a few times for each portion.
  */
 #include "seq/bytes.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "seq/blocks.h"
 #include "seq/gunzip.h"
 #include "seq/par.h"
 
 #include <htslib/hfile.h>
 
 /* Inflating it takes 0.5 ms or more, handing it over some 10 us. */
-#define BLOCK ((size_t)1 << 19)
+#define PIECE ((size_t)1 << 19)
 /* Of the ring, the one that the parser has among them: 2 MB, which stay in a shared cache. */
 #define AHEAD 4
+/* Jobs for BGZF at most, and so the pieces ahead: a parser is not faster than so many. */
+#define JOBS_MOST 8
+#define PIECES_MOST (AHEAD - 1 + JOBS_MOST)
 /* Plain input is read in smaller pieces, so that the cache has room for what is made of it. */
 #define PLAIN ((size_t)1 << 17)
 #define LOOKED_THROUGH ((size_t)64 << 20) /* for damage */
 
-typedef enum ending { MORE, ENDED, FAILED } ending;
+typedef enum ending { MORE, ENDED, FAILED, BROKEN_OFF } ending;
+
+typedef struct piece {
+    char *bytes; /* owned [PIECE + 1] */
+    size_t len;
+    bool full;
+    bool refused;           /* what was read for it is not regular: nothing is in it */
+    kmf_blocks packed;      /* owned; of BGZF */
+    kmf_inflater *inflater; /* owned; of BGZF, else NULL */
+} piece;
+
+typedef struct job {
+    kmf_bytes *of;    /* borrowed */
+    kmf_queue *queue; /* owned */
+    bool sent;        /* it is in the queue, running, or done and not fetched */
+    bool under_way;   /* not done; under the lock */
+} job;
 
 struct kmf_bytes {
     hFILE *file;      /* owned */
-    kmf_gunzip *gzip; /* owned; NULL: plain input */
-    kmf_queue *queue; /* owned; NULL: nothing runs ahead */
-    size_t n_blocks;  /* of the ring */
-    struct block {
-        char *bytes; /* owned [BLOCK]; NULL beyond n_blocks */
-        size_t len;
-    } ring[AHEAD];
-    const char *seen; /* a block that was peeked at, to be given out again; NULL: none */
+    kmf_gunzip *gzip; /* owned; NULL: plain input, or BGZF in blocks */
+    int blocks;       /* borrowed: the descriptor to read blocks of BGZF from; -1: none */
+    job jobs[JOBS_MOST];
+    size_t n_jobs;
+    piece ring[PIECES_MOST];
+    size_t n_pieces;  /* of the ring that there are */
+    const char *seen; /* bytes that were peeked at, to be given out again; NULL: none */
     size_t n_seen;
     kmf_watch watch;
-    bool in_use; /* the block that was handed out last */
-    bool sent;   /* a job is in the queue, running, or done and not fetched */
+    bool in_use; /* the piece that was handed out last */
 
     pthread_mutex_t lock;   /* of all that follows */
-    pthread_cond_t changed; /* a block was filled, or nobody fills any more */
-    size_t n_filled;        /* blocks so far */
+    pthread_cond_t changed; /* a piece was filled, or what comes next was read */
+    size_t n_begun;         /* pieces that somebody fills or has filled */
     size_t n_given_back;    /* by the parser */
-    bool filling;           /* somebody is: the next block, ending and reason are theirs */
-    bool waiting;           /* a job was sent that has not started */
+    size_t n_filling;       /* of the former */
+    size_t n_waiting;       /* jobs that have not started */
+    bool reading;           /* somebody is: `at` and, but for blocks, ending are theirs */
+    uint64_t at;            /* where the next blocks begin */
     bool closing;           /* no more is wanted */
-    ending ending;          /* what follows the block filled last */
+    ending ending;          /* what follows the piece begun last */
     kmf_err reason;         /* of FAILED */
 };
 
-/* At most `room` bytes; 0 and *ending, *reason set when there are no more. */
-static size_t read_plain(kmf_bytes *b, char *to, size_t room)
+/* ---------------------------------------------------------------- a piece --------------- */
+
+/* At most `room` bytes; 0 and *end, b->reason set when there are no more. */
+static size_t read_plain(kmf_bytes *b, char *to, size_t room, ending *end)
 {
     ssize_t got = hread(b->file, to, room);
     if (got > 0)
         return (size_t)got;
-    b->ending = got < 0 ? FAILED : ENDED;
+    *end = got < 0 ? FAILED : ENDED;
     if (got < 0)
         kmf_fail(&b->reason, KMF_EIO, "%s", strerror(errno));
     return 0;
 }
 
-static size_t read_gzip(kmf_bytes *b, char *to, size_t room)
+static size_t read_gzip(kmf_bytes *b, char *to, size_t room, ending *end)
 {
     ptrdiff_t got = kmf_gunzip_read(b->gzip, to, room, &b->reason);
     if (got > 0)
         return (size_t)got;
-    b->ending = got < 0 ? FAILED : ENDED;
+    *end = got < 0 ? FAILED : ENDED;
     return 0;
 }
 
-/* Fills a block to the brim, or to the end. */
-static void fill(kmf_bytes *b, struct block *block)
+/* To the brim, or to the end, which is told. */
+static ending fill(kmf_bytes *b, piece *p)
 {
-    block->len = 0;
-    size_t size = b->gzip ? BLOCK : PLAIN;
-    while (block->len < size && b->ending == MORE) {
-        char *to = block->bytes + block->len;
-        size_t room = size - block->len;
-        block->len += b->gzip ? read_gzip(b, to, room) : read_plain(b, to, room);
+    ending end = MORE;
+    size_t size = b->gzip ? PIECE : PLAIN;
+    p->len = 0;
+    while (p->len < size && end == MORE) {
+        char *to = p->bytes + p->len;
+        size_t room = size - p->len;
+        p->len += b->gzip ? read_gzip(b, to, room, &end) : read_plain(b, to, room, &end);
     }
+    return end;
 }
 
-/* Under the lock, as those that follow: is there anything to fill, and room for it? */
+/* The next blocks, as many as there is room for. */
+static ending read_blocks(kmf_bytes *b, piece *p)
+{
+    if (!kmf_blocks_read(&p->packed, b->blocks, b->at, PIECE))
+        return BROKEN_OFF;
+    b->at += p->packed.n_in;
+    p->len = p->packed.n_out;
+    return p->packed.ends ? ENDED : MORE;
+}
+
+/* Under the lock, which is given back meanwhile. */
+static void inflate_blocks(kmf_bytes *b, piece *p)
+{
+    b->n_filling++;
+    pthread_cond_broadcast(&b->changed);
+    pthread_mutex_unlock(&b->lock);
+    bool sound = kmf_blocks_inflate(&p->packed, p->inflater, (uint8_t *)p->bytes);
+    pthread_mutex_lock(&b->lock);
+    b->n_filling--;
+    p->refused = !sound;
+    if (!sound)
+        b->ending = BROKEN_OFF;
+}
+
+/* ---------------------------------------------------------------- the ring -------------- */
+
+/* Under the lock, as all that follow: is there anything to fill, and room for it? */
 static bool wants_more(const kmf_bytes *b)
 {
-    return b->ending == MORE && !b->closing && b->n_filled - b->n_given_back < b->n_blocks;
+    return b->ending == MORE && !b->closing && b->n_begun - b->n_given_back < b->n_pieces;
 }
 
-/* By whoever has set `filling`; the lock is given back meanwhile. */
+/* Where more is wanted and nobody is reading. The lock is given back meanwhile. */
 static void fill_next(kmf_bytes *b)
 {
-    struct block *block = &b->ring[b->n_filled % b->n_blocks];
+    bool in_blocks = b->blocks >= 0;
+    piece *p = &b->ring[b->n_begun++ % b->n_pieces];
+    p->full = false;
+    b->reading = true;
     pthread_mutex_unlock(&b->lock);
-    fill(b, block);
+    ending end = in_blocks ? read_blocks(b, p) : fill(b, p);
     pthread_mutex_lock(&b->lock);
-    b->n_filled++;
-    pthread_cond_signal(&b->changed);
+    b->reading = false;
+    p->refused = end == BROKEN_OFF;
+    if (b->ending == MORE) /* else one that was begun before was refused meanwhile */
+        b->ending = end;
+    if (in_blocks && !p->refused)
+        inflate_blocks(b, p);
+    p->full = true;
+    pthread_cond_broadcast(&b->changed);
 }
 
 static void *fill_job(void *arg)
 {
-    kmf_bytes *b = arg;
+    job *j = arg;
+    kmf_bytes *b = j->of;
     pthread_mutex_lock(&b->lock);
-    b->waiting = false;
-    if (!b->filling) {
-        b->filling = true;
-        while (wants_more(b))
+    b->n_waiting--;
+    while (wants_more(b) && (!b->reading || b->blocks >= 0)) {
+        if (b->reading)
+            pthread_cond_wait(&b->changed, &b->lock);
+        else
             fill_next(b);
-        b->filling = false;
-        pthread_cond_signal(&b->changed);
     }
+    j->under_way = false;
     pthread_mutex_unlock(&b->lock);
     return NULL;
 }
 
-/* Where no job can be sent the parser fills its blocks itself. */
+/* Where no job can be sent the parser fills its pieces itself. */
 static void start_ahead(kmf_bytes *b)
 {
-    if (!b->queue || b->filling || b->waiting || !wants_more(b))
+    job *j = b->jobs;
+    while (j < b->jobs + b->n_jobs && j->under_way)
+        j++;
+    if (j == b->jobs + b->n_jobs || !wants_more(b) || (b->blocks < 0 && b->reading) ||
+        b->n_waiting >= b->n_pieces - (b->n_begun - b->n_given_back))
         return;
-    if (b->sent)
-        kmf_queue_wait(b->queue); /* it has nothing left to do but return */
-    b->waiting = true;
-    b->sent = kmf_queue_send(b->queue, fill_job, b, NULL) == 0;
-    if (!b->sent)
-        b->waiting = false;
+    if (j->sent)
+        kmf_queue_wait(j->queue); /* it has nothing left to do but return */
+    b->n_waiting++;
+    j->under_way = true;
+    j->sent = kmf_queue_send(j->queue, fill_job, j, NULL) == 0;
+    if (!j->sent) {
+        b->n_waiting--;
+        j->under_way = false;
+    }
 }
 
-/* Returns when a block is filled: true; or there will be none. */
+/* From the refused piece on, which is the next one. */
+static void go_on_as_gzip(kmf_bytes *b, const piece *refused)
+{
+    while (b->reading || b->n_filling > 0)
+        pthread_cond_wait(&b->changed, &b->lock);
+    b->n_begun = b->n_given_back;
+    b->blocks = -1;
+    b->ending = FAILED;
+    if (hseek(b->file, (off_t)refused->packed.at, SEEK_SET) < 0)
+        kmf_fail(&b->reason, KMF_EIO, "%s", strerror(errno));
+    else if ((b->gzip = kmf_gunzip_new(b->file, &b->reason)) != NULL)
+        b->ending = MORE;
+}
+
+/* Returns when a piece is filled: true; or there will be none. */
 static bool settle(kmf_bytes *b)
 {
-    while (b->n_filled == b->n_given_back) {
-        if (b->filling) {
+    for (;;) {
+        const piece *next =
+            b->n_begun > b->n_given_back ? &b->ring[b->n_given_back % b->n_pieces] : NULL;
+        if (next && next->full && next->refused)
+            go_on_as_gzip(b, next);
+        else if (next && next->full && next->len > 0)
+            return true;
+        else if (next && next->full)
+            b->n_given_back++; /* of empty blocks, or the end */
+        else if (wants_more(b) && !b->reading)
+            fill_next(b);
+        else if (next)
             pthread_cond_wait(&b->changed, &b->lock);
-            continue;
-        }
-        if (b->ending != MORE)
+        else
             return false;
-        b->filling = true;
-        fill_next(b);
-        b->filling = false;
     }
-    return true;
 }
 
-kmf_bytes *kmf_bytes_open(hFILE *file, kmf_pool *pool, kmf_err *err)
+/* ---------------------------------------------------------------- the input ------------- */
+
+static int add_piece(kmf_bytes *b, kmf_err *err)
+{
+    piece *p = &b->ring[b->n_pieces];
+    b->n_pieces++;
+    p->bytes = kmf_malloc(PIECE + 1, 1, err);
+    if (!p->bytes)
+        return KMF_ENOMEM;
+    if (b->blocks < 0)
+        return 0;
+    p->inflater = kmf_inflater_new(err);
+    return p->inflater ? kmf_blocks_init(&p->packed, PIECE, err) : KMF_ENOMEM;
+}
+
+static int add_job(kmf_bytes *b, kmf_pool *pool, kmf_err *err)
+{
+    job *j = &b->jobs[b->n_jobs++];
+    j->of = b;
+    j->queue = kmf_queue_new(pool, 1, err);
+    return j->queue ? 0 : KMF_ENOMEM;
+}
+
+/* Of a compressed file. */
+static int begin_ahead(kmf_bytes *b, int descriptor, kmf_pool *pool, kmf_err *err)
+{
+    bool in_blocks = pool && kmf_blocks_knows(descriptor);
+    size_t n_jobs = in_blocks ? kmf_min((size_t)kmf_pool_threads(pool), JOBS_MOST)
+                    : pool    ? 1
+                              : 0;
+    size_t n_pieces = pool ? AHEAD - 1 + n_jobs : 1;
+    int status = 0;
+    if (in_blocks)
+        b->blocks = descriptor;
+    else if (!(b->gzip = kmf_gunzip_new(b->file, err)))
+        status = KMF_ENOMEM;
+    while (status == 0 && b->n_pieces < n_pieces)
+        status = add_piece(b, err);
+    while (status == 0 && b->n_jobs < n_jobs)
+        status = add_job(b, pool, err);
+    return status;
+}
+
+kmf_bytes *kmf_bytes_open(hFILE *file, int descriptor, kmf_pool *pool, kmf_err *err)
 {
     kmf_bytes *b = kmf_calloc(1, sizeof *b, err);
     if (!b) {
@@ -174,28 +311,13 @@ kmf_bytes *kmf_bytes_open(hFILE *file, kmf_pool *pool, kmf_err *err)
         return NULL;
     }
     b->file = file;
+    b->blocks = -1;
     pthread_mutex_init(&b->lock, NULL);
     pthread_cond_init(&b->changed, NULL);
-    b->n_blocks = 1;
-    b->ring[0].bytes = kmf_malloc(BLOCK, 1, err);
-    if (!b->ring[0].bytes)
-        goto failed;
-    if (!kmf_gunzip_knows(file))
+    int status =
+        kmf_gunzip_knows(file) ? begin_ahead(b, descriptor, pool, err) : add_piece(b, err);
+    if (status == 0)
         return b;
-    b->gzip = kmf_gunzip_new(file, err);
-    if (!b->gzip)
-        goto failed;
-    if (!pool)
-        return b;
-    for (; b->n_blocks < AHEAD; b->n_blocks++) {
-        b->ring[b->n_blocks].bytes = kmf_malloc(BLOCK, 1, err);
-        if (!b->ring[b->n_blocks].bytes)
-            goto failed;
-    }
-    b->queue = kmf_queue_new(pool, 1, err);
-    if (b->queue)
-        return b;
-failed:
     kmf_bytes_close(b);
     return NULL;
 }
@@ -207,11 +329,15 @@ void kmf_bytes_close(kmf_bytes *b)
     pthread_mutex_lock(&b->lock);
     b->closing = true;
     pthread_mutex_unlock(&b->lock);
-    kmf_queue_free(b->queue);
+    for (size_t i = 0; i < b->n_jobs; i++)
+        kmf_queue_free(b->jobs[i].queue);
     kmf_gunzip_free(b->gzip);
     hclose_abruptly(b->file);
-    for (size_t i = 0; i < AHEAD; i++)
+    for (size_t i = 0; i < b->n_pieces; i++) {
         kmf_free(b->ring[i].bytes);
+        kmf_blocks_free(&b->ring[i].packed);
+        kmf_inflater_free(b->ring[i].inflater);
+    }
     pthread_cond_destroy(&b->changed);
     pthread_mutex_destroy(&b->lock);
     kmf_free(b);
@@ -243,9 +369,9 @@ int kmf_bytes_next(kmf_bytes *b, const char **block, size_t *len, kmf_err *err)
     pthread_mutex_lock(&b->lock);
     b->n_given_back += b->in_use;
     b->in_use = settle(b);
-    if (b->n_given_back > 0) /* the first block may be all that is asked for */
+    if (b->n_given_back > 0) /* the first piece may be all that is asked for */
         start_ahead(b);
-    const struct block *full = &b->ring[b->n_given_back % b->n_blocks];
+    const piece *full = &b->ring[b->n_given_back % b->n_pieces];
     size_t n = b->in_use ? full->len : 0;
     pthread_mutex_unlock(&b->lock);
     if (n == 0 && b->ending == ENDED && kmf_watch_end(&b->watch, &b->reason) < 0)
@@ -261,7 +387,7 @@ int kmf_bytes_look_for_damage(kmf_bytes *b, kmf_err *err)
 {
     const char *block;
     size_t len = 0;
-    int status = b->gzip != NULL;
+    int status = b->gzip || b->blocks >= 0;
     for (size_t n = 0; status > 0 && n < LOOKED_THROUGH; n += len)
         status = kmf_bytes_next(b, &block, &len, err);
     return status < 0 ? status : 0;

@@ -15,10 +15,11 @@
 typedef struct kmf_bytes kmf_bytes;
 
 /*
- * Takes over `file`, on failure too. With a pool (may be NULL) inflating runs some blocks
- * ahead, as a job on it.
+ * Takes over `file`, on failure too. With a pool (may be NULL) inflating runs some blocks ahead, as
+ * a job on it, or as several for BGZF.   descriptor: of `file`, at its beginning; -1: none is known
  */
-kmf_bytes *kmf_bytes_open(struct hFILE *file, kmf_pool *pool, kmf_err *err) KMF_MUST_CHECK;
+kmf_bytes *kmf_bytes_open(struct hFILE *file, int descriptor, kmf_pool *pool,
+                          kmf_err *err) KMF_MUST_CHECK;
 void kmf_bytes_close(kmf_bytes *bytes);
 /* The end will be none where this watch of its file says so. */
 void kmf_bytes_watch(kmf_bytes *bytes, const kmf_watch *watch);

@@ -38,7 +38,7 @@ static int read_all(kmf_text *text, const char *path, kmf_err *err)
     size_t n;
     int status = 0;
     struct hFILE *file = kmf_input_open(path, err);
-    kmf_bytes *in = file ? kmf_bytes_open(file, NULL, err) : NULL;
+    kmf_bytes *in = file ? kmf_bytes_open(file, -1, NULL, err) : NULL;
     if (!in)
         return KMF_EIO;
     while (status == 0 && (status = kmf_bytes_next(in, &block, &n, &reason)) > 0)

@@ -151,7 +151,7 @@ static int attach(kmf_reader *r, hFILE *file, const char *name, const char *refe
         r->aligned = kmf_aligned_open(file, name, reference, pool, err);
         return r->aligned ? 0 : KMF_EFORMAT;
     }
-    kmf_bytes *bytes = kmf_bytes_open(file, pool, err);
+    kmf_bytes *bytes = kmf_bytes_open(file, r->file, pool, err);
     return bytes ? attach_text(r, bytes, name, table, err) : KMF_ENOMEM;
 }
 

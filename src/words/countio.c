@@ -201,7 +201,7 @@ static kmf_counts *load_stream(const char *path, kmf_err *err)
     size_t n = 0;
     kmf_counts *counts = NULL;
     struct hFILE *file = kmf_input_open(path, err);
-    kmf_bytes *bytes = file ? kmf_bytes_open(file, NULL, err) : NULL;
+    kmf_bytes *bytes = file ? kmf_bytes_open(file, -1, NULL, err) : NULL;
     if (!bytes)
         return NULL;
     int status = next_bytes(bytes, &block, &n, name, err);

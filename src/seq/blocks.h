@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * BGZF (SAM specification, 4.1): gzip whose members, the blocks, tell how many bytes they take in
+ * the file, and inflated, so that several threads can inflate blocks of one file at the same time.
+ *
+ * Only what is regular is read: a block that another one follows, or an empty one that the file
+ * ends with. Of all else, sound or not, seq/gunzip.h knows what to say.
+ */
+#ifndef KMF_BLOCKS_H
+#define KMF_BLOCKS_H
+
+#include "seq/inflate.h"
+
+#include "kmerformer.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define KMF_BLOCK_MOST ((size_t)64 << 10) /* bytes of a block, in the file and inflated */
+#define KMF_BLOCK_HEADER ((size_t)18)
+
+/* Blocks that stand behind each other. */
+typedef struct kmf_blocks {
+    uint8_t *in;  /* owned [cap] */
+    size_t cap;   /* KMF_BLOCK_MOST + KMF_BLOCK_HEADER or more */
+    uint64_t at;  /* where the first one begins in the file */
+    size_t n_in;  /* bytes in the file */
+    size_t n_out; /* bytes that they inflate to */
+    bool ends;    /* the file ends with them */
+} kmf_blocks;
+
+/* Does the file, open of a regular one, begin with a block? */
+bool kmf_blocks_knows(int file);
+
+/* For blocks of so many bytes inflated. All zeros can be freed. */
+int kmf_blocks_init(kmf_blocks *blocks, size_t most, kmf_err *err) KMF_MUST_CHECK;
+void kmf_blocks_free(kmf_blocks *blocks);
+
+/*
+ * Reads those from `at` on that inflate to no more than `most` bytes, KMF_BLOCK_MOST or more, and
+ * that there is room for. false: none is regular there, or it cannot be read.
+ */
+bool kmf_blocks_read(kmf_blocks *blocks, int file, uint64_t at, size_t most);
+
+/*
+ * Inflates them. false: something else came of one than what it tells.
+ *   to: room for blocks->n_out + 1 bytes
+ */
+bool kmf_blocks_inflate(const kmf_blocks *blocks, kmf_inflater *inflater, uint8_t *to);
+
+#endif
