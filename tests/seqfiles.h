@@ -137,14 +137,24 @@ static inline text gzipped(const char *bytes, size_t n)
     return t;
 }
 
-static inline text bgzipped(const char *bytes, size_t n)
+/* BGZF with a block for each `most` bytes, or as htslib makes them. */
+static inline text bgzipped_by(const char *bytes, size_t n, size_t most)
 {
     const char *path = in_dir("bgzipped");
     BGZF *file = bgzf_open(path, "w1");
     ck_assert_ptr_nonnull(file);
-    ck_assert_int_eq(bgzf_write(file, bytes, n), (ssize_t)n);
+    for (size_t here, at = 0; at < n; at += here) {
+        here = n - at < most ? n - at : most;
+        ck_assert_int_eq(bgzf_write(file, bytes + at, here), (ssize_t)here);
+        ck_assert_int_eq(most < n ? bgzf_flush(file) : 0, 0);
+    }
     ck_assert_int_eq(bgzf_close(file), 0);
     return read_file(path);
+}
+
+static inline text bgzipped(const char *bytes, size_t n)
+{
+    return bgzipped_by(bytes, n, n);
 }
 
 #define BGZF_MARKER 28 /* bytes of the empty block that ends a BGZF file */

@@ -80,6 +80,22 @@ static text with_empty_blocks(const text *t, kmf_rng *rng)
     return packed;
 }
 
+/* The first bytes of any of them are those of all. */
+static void check_peek(const kmf_blocks *b, kmf_inflater *inflater, const uint8_t *out,
+                       kmf_rng *rng)
+{
+    static uint8_t some[MOST + 1];
+    size_t first = kmf_rng_below(rng, b->n);
+    size_t before = first > 0 ? b->outs[first - 1] : 0;
+    size_t rest = b->outs[b->n - 1] - before;
+    size_t n = kmf_rng_below(rng, rest + 1);
+    some[n] = 7;
+    ck_assert(kmf_blocks_peek(b, first, inflater, some, n));
+    ck_assert_int_eq(memcmp(some, out + before, n), 0);
+    ck_assert_uint_eq(some[n], 7);
+    ck_assert(!kmf_blocks_peek(b, first, inflater, some, rest + 1));
+}
+
 START_TEST(blocks_are_the_text)
 {
     kmf_rng rng = kmf_rng_stream(81, 0);
@@ -99,10 +115,11 @@ START_TEST(blocks_are_the_text)
             size_t most = KMF_BLOCK_MOST + kmf_rng_below(&rng, MOST - KMF_BLOCK_MOST + 1);
             ck_assert(kmf_blocks_read(&b, file, at, most));
             ck_assert_uint_eq(b.at, at);
-            ck_assert_uint_le(b.n_out, most);
-            ck_assert(kmf_blocks_inflate(&b, inflater, out));
-            add_bytes(&got, out, b.n_out);
-            at += b.n_in;
+            ck_assert_uint_le(b.outs[b.n - 1], most);
+            ck_assert(kmf_blocks_inflate(&b, b.n, inflater, out));
+            add_bytes(&got, out, b.outs[b.n - 1]);
+            check_peek(&b, inflater, out, &rng);
+            at += b.ins[b.n - 1];
         } while (!b.ends);
         ck_assert_uint_eq(at, packed.len);
         ck_assert_uint_eq(got.len, t.len);
@@ -135,7 +152,7 @@ START_TEST(only_regular_blocks_are_read)
     packed.len = marker; /* without a marker */
     int file = open_file(&packed);
     ck_assert(kmf_blocks_read(&b, file, 0, MOST));
-    ck_assert_uint_eq(b.n_in, last);
+    ck_assert_uint_eq(b.ins[b.n - 1], last);
     ck_assert(!b.ends);
     ck_assert(!kmf_blocks_read(&b, file, last, MOST));
     close(file);
@@ -143,7 +160,7 @@ START_TEST(only_regular_blocks_are_read)
     packed.len -= 1; /* cut off */
     file = open_file(&packed);
     ck_assert(kmf_blocks_read(&b, file, 0, MOST));
-    ck_assert_uint_eq(b.n_in, last);
+    ck_assert_uint_eq(b.ins[b.n - 1], last);
     ck_assert(!kmf_blocks_read(&b, file, last, MOST));
     close(file);
 
@@ -151,7 +168,7 @@ START_TEST(only_regular_blocks_are_read)
     packed.bytes[last + 12] = 'X'; /* another gzip member */
     file = open_file(&packed);
     ck_assert(kmf_blocks_read(&b, file, 0, MOST));
-    ck_assert_uint_eq(b.n_in, block_at(&packed, 1));
+    ck_assert_uint_eq(b.ins[b.n - 1], block_at(&packed, 1));
     close(file);
     packed.bytes[last + 12] = 'B';
 
@@ -159,7 +176,7 @@ START_TEST(only_regular_blocks_are_read)
     file = open_file(&packed);
     ck_assert(kmf_blocks_read(&b, file, 0, MOST));
     ck_assert(b.ends);
-    ck_assert(!kmf_blocks_inflate(&b, inflater, out));
+    ck_assert(!kmf_blocks_inflate(&b, b.n, inflater, out));
     packed.bytes[last - 8] ^= 1;
     close(file);
 

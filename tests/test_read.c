@@ -15,7 +15,7 @@
 
 #define ANY UINT64_MAX
 #define BEGUN (UINT64_MAX - 1) /* one is read in ranges, and not to its end */
-#define CONTIG (3 * KMF_RANGE_MOST + 1234)
+#define CONTIG (3 * KMF_RANGE_STEP + 1234)
 
 /* Letters, of which some are no bases, in lines of up to 255. */
 static void add_letters(text *t, kmf_rng *rng, size_t n, size_t width)
@@ -204,6 +204,14 @@ static const char *write_gzip(const char *name, const text *t)
     return path;
 }
 
+static const char *write_bgzf(const char *name, const text *t)
+{
+    text packed = bgzipped(t->bytes, t->len);
+    const char *path = write_bytes(name, packed.bytes, packed.len);
+    free(packed.bytes);
+    return path;
+}
+
 /* A vector of 5 numbers for each word of 2 and 3 letters, but for some that were never seen. */
 static const char *save_vectors(void)
 {
@@ -254,8 +262,7 @@ START_TEST(rows_of_gzip_are_the_same)
     for (uint64_t seed = 0; seed < 2; seed++) {
         text t = make_fasta(seed, false);
         const char *gz = write_gzip("x.fa.gz", &t);
-        text blocks = bgzipped(t.bytes, t.len);
-        const char *bgzf = write_bytes("y.fa.gz", blocks.bytes, blocks.len);
+        const char *bgzf = write_bgzf("y.fa.gz", &t);
         const char *const files[] = {gz, write_text("z.fa", ">small\nACGTACGT\n"), bgzf, gz};
         for (int threads = 2; threads <= 4; threads++) {
             kmf_embed_options o = options_of(threads);
@@ -266,7 +273,8 @@ START_TEST(rows_of_gzip_are_the_same)
         check_usual("tnf", &o, gz);
         o.threads = 16;
         check_same("tnf", &o, bgzf);
-        free(blocks.bytes);
+        o.threads = 3;
+        check_same("kmer:6", &o, bgzf);
         free(t.bytes);
     }
 }
@@ -277,10 +285,10 @@ START_TEST(a_line_end_may_be_a_range)
 {
     text t = {0};
     kmf_rng rng = kmf_rng_stream(45, 0);
-    while (t.len < 4 * KMF_RANGE_MOST - 10000)
+    while (t.len < 4 * KMF_RANGE_STEP - 10000)
         add_contig(&t, &rng, "contig", 4000);
     add(&t, ">last\n");
-    while (t.len < 4 * KMF_RANGE_MOST)
+    while (t.len < 4 * KMF_RANGE_STEP)
         add(&t, "A");
     add(&t, "\n");
     const char *fasta = write_bytes("x.fa", t.bytes, t.len);
@@ -299,7 +307,7 @@ START_TEST(lines_of_other_kinds_are_read)
         char *header = malloc(name + 1);
         memset(header, 'A', name);
         header[name] = '\0';
-        while (t.len < 4 * KMF_RANGE_MOST) {
+        while (t.len < 4 * KMF_RANGE_STEP) {
             add_contig(&t, &rng, header, 1 + kmf_rng_below(&rng, 12000));
             add(&t, "\n\n");
         }
@@ -334,7 +342,7 @@ static text at_border(const char *middle, int d, size_t len)
     text t = {0};
     kmf_rng rng = kmf_rng_stream(45, 0);
     add(&t, ">a\n");
-    fill(&t, &rng, (size_t)((int)KMF_RANGE_MOST + d));
+    fill(&t, &rng, (size_t)((int)KMF_RANGE_STEP + d));
     add(&t, middle);
     fill(&t, &rng, len);
     add(&t, "\n");
@@ -345,7 +353,7 @@ START_TEST(a_record_may_begin_anywhere_at_a_border)
 {
     kmf_embed_options o = options_of(1);
     for (int d = -12; d <= 4; d++) {
-        text t = at_border("\n>b\n", d, 3 * KMF_RANGE_MOST + 1000);
+        text t = at_border("\n>b\n", d, 3 * KMF_RANGE_STEP + 1000);
         const char *fasta = write_bytes("x.fa", t.bytes, t.len);
         check_same("tnf", &o, fasta);
         free(t.bytes);
@@ -356,16 +364,21 @@ END_TEST
 START_TEST(a_long_header_at_a_border_is_no_sequence)
 {
     kmf_embed_options o = options_of(1);
-    text name = {0};
-    kmf_rng rng = kmf_rng_stream(46, 0);
-    add(&name, "\n>");
-    fill(&name, &rng, 3500);
-    add(&name, "\n");
-    text t = at_border(name.bytes, -2000, 4 * KMF_RANGE_MOST);
-    const char *fasta = write_bytes("x.fa", t.bytes, t.len);
-    check_usual("tnf", &o, fasta);
-    free(t.bytes);
-    free(name.bytes);
+    for (size_t len = 3000; len <= 4000; len += 1000) {
+        text name = {0};
+        kmf_rng rng = kmf_rng_stream(46, 0);
+        add(&name, "\n>");
+        fill(&name, &rng, len);
+        add(&name, "\n");
+        text t = at_border(name.bytes, -1500, 4 * KMF_RANGE_STEP);
+        const char *fasta = write_bytes("x.fa", t.bytes, t.len);
+        if (len > KMF_RANGE_SEEK + 1500)
+            check_usual("tnf", &o, fasta);
+        else
+            check_same("tnf", &o, fasta);
+        free(t.bytes);
+        free(name.bytes);
+    }
 }
 END_TEST
 
@@ -475,6 +488,9 @@ START_TEST(more_records_than_a_batch_has_room_for_are_read_on)
     const char *gz = write_gzip("x.fa.gz", &t); /* whose ranges end before there are too many */
     check_same("tnf", &o, gz);
     check_same("kmer:5", &o, gz);
+    const char *bgzf = write_bgzf("y.fa.gz", &t); /* where that is a guess */
+    check_both("tnf", &o, &bgzf, 1, 0, ANY);
+    check_both("kmer:5", &o, &bgzf, 1, 0, ANY);
     free(t.bytes);
 }
 END_TEST
@@ -493,6 +509,8 @@ static void check_with_byte(uint64_t seed, char byte, size_t place, int threads)
     const char *gz = write_gzip("x.fa.gz", &t);
     o = options_of(2);
     check_both("tnf", &o, &gz, 1, 0, BEGUN);
+    const char *bgzf = write_bgzf("y.fa.gz", &t);
+    check_both("tnf", &o, &bgzf, 1, 0, BEGUN);
     free(t.bytes);
 }
 
@@ -516,7 +534,7 @@ END_TEST
 START_TEST(damage_is_told_as_by_the_reader)
 {
     text t = make_fasta(5, false);
-    text packed = gzipped(t.bytes, t.len);
+    text packed = _i ? bgzipped(t.bytes, t.len) : gzipped(t.bytes, t.len);
     kmf_embed_options o = options_of(3);
     for (size_t i = 1; i < 40; i += 6) {
         size_t at = packed.len / 40 * i;
@@ -535,10 +553,11 @@ END_TEST
 START_TEST(a_row_that_is_refused_ends_the_run)
 {
     text t = make_fasta(5, false);
-    const char *files[] = {write_bytes("x.fa", t.bytes, t.len), write_gzip("x.fa.gz", &t)};
+    const char *files[] = {write_bytes("x.fa", t.bytes, t.len), write_gzip("x.fa.gz", &t),
+                           write_bgzf("y.fa.gz", &t)};
     kmf_embed_options o = options_of(2);
     for (uint64_t row = 1; row < 60; row += 19)
-        for (int i = 0; i < 2; i++)
+        for (int i = 0; i < 3; i++)
             check_both("tnf", &o, &files[i], 1, row, 0);
     free(t.bytes);
 }
@@ -583,8 +602,9 @@ START_TEST(files_are_those_of_rows_one_by_one)
         text t = make_fasta(9, i % 4 == 3);
         if (i % 4 == 1)
             memcpy(strchr(t.bytes + t.len / 2, '\n') - 1, " ", 1);
-        const char *fasta =
-            i < 8 ? write_bytes("x.fa", t.bytes, t.len) : write_gzip("x.fa.gz", &t);
+        const char *fasta = i < 8        ? write_bytes("x.fa", t.bytes, t.len)
+                            : i % 2 == 0 ? write_gzip("x.fa.gz", &t)
+                                         : write_bgzf("x.fa.gz", &t);
         for (int by_read = 0; by_read < 2; by_read++) {
             kmf_embed_options o = options_of(2);
             kmf_reader_stats stats;
@@ -623,14 +643,16 @@ START_TEST(any_failing_allocation_leaves_rows_right)
 {
     text t = {0};
     kmf_rng rng = kmf_rng_stream(44, 0);
-    kmf_embed_options o = options_of(1 + _i);
+    kmf_embed_options o = options_of(_i > 0 ? 2 : 1);
     kmf_reader_stats stats;
     rows expected = {0};
     size_t n_whole = 0;
     add_contig(&t, &rng, "contig", 1400000);
     for (int i = 0; i < 1300; i++) /* more than a batch has room for */
         add_contig(&t, &rng, "short", 100);
-    const char *fasta = _i ? write_gzip("x.fa.gz", &t) : write_bytes("x.fa", t.bytes, t.len);
+    const char *fasta = _i == 0   ? write_bytes("x.fa", t.bytes, t.len)
+                        : _i == 1 ? write_gzip("x.fa.gz", &t)
+                                  : write_bgzf("x.fa.gz", &t);
     kmf_embedder *e = embedder_of("tnf", &o, &expected);
     ck_assert_int_eq(add_file(e, fasta, &stats, NULL), 0);
     ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
@@ -701,11 +723,11 @@ int main(void)
     tcase_add_test(tests, more_records_than_a_batch_has_room_for_are_read_on);
     tcase_add_test(tests, faults_are_told_as_by_the_reader);
     tcase_add_test(tests, blanks_in_a_line_are_left_out);
-    tcase_add_test(tests, damage_is_told_as_by_the_reader);
+    tcase_add_loop_test(tests, damage_is_told_as_by_the_reader, 0, 2);
     tcase_add_test(tests, a_row_that_is_refused_ends_the_run);
     tcase_add_test(tests, contigs_that_are_too_long_are_read_on);
     tcase_add_test(tests, files_are_those_of_rows_one_by_one);
-    tcase_add_loop_test(tests, any_failing_allocation_leaves_rows_right, 0, 2);
+    tcase_add_loop_test(tests, any_failing_allocation_leaves_rows_right, 0, 3);
     tcase_add_test(tests, a_file_that_cannot_be_opened_is_told);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

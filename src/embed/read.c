@@ -11,9 +11,9 @@
  *   job     range 0: read, parse, turn 0, count      caller   open contig1
  *           range 1: read, parse, turn 1, count               contig1 goes on, ends; contig2
  *
- * In a range's turn, which comes when those before it are parsed, it is checked that it begins
- * where the one before it ended, and found out how many records began before it, which tells the
- * rows of its own. Jobs begin in order, so that whoever has the next turn is at work.
+ * In a range's turn, which comes when those before it are parsed, it is found out how many records
+ * began before it, which tells the rows of its own. Jobs begin in order, so that whoever has the
+ * next turn is at work.
  *
  * A range that cannot be read so, be it that there is a fault in it, ends this: the record that was
  * not at its end is dropped, and the file is read once more in the usual way; the records that are
@@ -54,7 +54,6 @@ typedef struct kmf_reading {
     pthread_mutex_t lock; /* of all that follows */
     pthread_cond_t turned;
     uint64_t turn;      /* the range whose turn it is */
-    uint64_t end;       /* of the one before it, in the file */
     uint64_t n_records; /* that begin before it */
     bool broken;        /* it is not to be counted, nor are those that follow */
 } kmf_reading;
@@ -86,7 +85,7 @@ size_t kmf_read_bytes(const kmf_embedder *e)
     if (!cuts_anywhere(e))
         return 0;
     return (size_t)e->opts.threads * kmf_range_room_bytes(border_of(e)) +
-           kmf_portions_bytes(KMF_RANGE_MOST) +
+           kmf_portions_bytes(KMF_RANGE_STEP, (size_t)e->opts.threads) +
            e->n_slots * (kmf_range_bytes(most_parts(e)) + most_parts(e) * piece);
 }
 
@@ -106,12 +105,8 @@ static bool take_turn(kmf_reading *x, const kmf_range *r, uint64_t number, bool 
     while (x->turn != number)
         pthread_cond_wait(&x->turned, &x->lock);
     *row = x->first_row + x->n_records;
-    if (x->broken || !sound || r->beg != x->end) {
-        x->broken = true;
-    } else {
-        x->end = r->end;
-        x->n_records += r->n_begun;
-    }
+    x->broken = x->broken || !sound;
+    x->n_records += x->broken ? 0 : r->n_begun;
     bool good = !x->broken;
     x->turn++;
     pthread_cond_broadcast(&x->turned);
@@ -255,7 +250,7 @@ static int begin(kmf_reading *x, const kmf_ranges *file, kmf_reader_stats *stats
     x->stats = stats;
     x->first_row = e->to.n_rows + e->n_pending;
     x->stopped = x->ended = x->broken = false;
-    x->turn = x->end = x->n_records = 0;
+    x->turn = x->n_records = 0;
     return status;
 }
 

@@ -38,9 +38,14 @@ bool kmf_blocks_knows(int file)
            block_bytes(header) > 0;
 }
 
+size_t kmf_blocks_bytes(size_t most)
+{
+    return most + 2 * KMF_BLOCK_MOST;
+}
+
 int kmf_blocks_init(kmf_blocks *blocks, size_t most, kmf_err *err)
 {
-    size_t cap = most + KMF_BLOCK_MOST + KMF_BLOCK_HEADER;
+    size_t cap = kmf_blocks_bytes(most);
     *blocks = (kmf_blocks){.in = kmf_malloc(cap, 1, err), .cap = cap};
     return blocks->in ? 0 : KMF_ENOMEM;
 }
@@ -50,7 +55,7 @@ void kmf_blocks_free(kmf_blocks *blocks)
     kmf_free(blocks->in);
 }
 
-/* Of the bytes from blocks->at on, *n of which are there, n_wanted or, where the file ends, fewer. */
+/* Of the bytes from b->at on, *n of which are there, n_wanted or, to the file's end, fewer. */
 static bool read_to(kmf_blocks *b, int file, size_t *n, size_t n_wanted)
 {
     size_t got;
@@ -63,44 +68,66 @@ static bool read_to(kmf_blocks *b, int file, size_t *n, size_t n_wanted)
     return true;
 }
 
+/* Of the block that ends at tail + 4. */
+static size_t inflated_bytes(const uint8_t *tail)
+{
+    return two_bytes(tail) | two_bytes(tail + 2) << 16;
+}
+
 bool kmf_blocks_read(kmf_blocks *blocks, int file, uint64_t at, size_t most)
 {
     kmf_blocks *b = blocks;
-    size_t n = 0; /* bytes that are there */
+    size_t there = 0; /* bytes */
+    size_t in = 0;
+    size_t out = 0;
     b->at = at;
-    b->n_in = b->n_out = 0;
+    b->n = 0;
     b->ends = false;
-    if (!read_to(b, file, &n, kmf_min(most / PACKED, b->cap)))
+    if (!read_to(b, file, &there, kmf_min(most / PACKED, b->cap)))
         return false;
-    while (!b->ends && b->n_in + KMF_BLOCK_MOST + KMF_BLOCK_HEADER <= b->cap) {
-        if (!read_to(b, file, &n, b->n_in + KMF_BLOCK_HEADER) || n < b->n_in + KMF_BLOCK_HEADER)
+    while (!b->ends && b->n < KMF_BLOCKS_MOST && in + 2 * KMF_BLOCK_MOST <= b->cap) {
+        if (!read_to(b, file, &there, in + KMF_BLOCK_HEADER) || there < in + KMF_BLOCK_HEADER)
             break;
-        size_t size = block_bytes(b->in + b->n_in);
-        size_t end = b->n_in + size;
-        if (size == 0 || !read_to(b, file, &n, end + KMF_BLOCK_HEADER) || n < end)
+        size_t n_in = block_bytes(b->in + in);
+        size_t end = in + n_in;
+        if (n_in == 0 || !read_to(b, file, &there, end + KMF_BLOCK_HEADER) || there < end)
             break;
-        const uint8_t *tail = b->in + end - 4;
-        size_t n_out = two_bytes(tail) | two_bytes(tail + 2) << 16;
-        bool ends = n == end && n_out == 0;
-        bool goes_on = n >= end + KMF_BLOCK_HEADER && block_bytes(b->in + end) > 0;
-        if (n_out > most - b->n_out || !(ends || goes_on))
+        size_t n_out = inflated_bytes(b->in + end - 4);
+        bool ends = there == end && n_out == 0;
+        bool goes_on = there >= end + KMF_BLOCK_HEADER && block_bytes(b->in + end) > 0;
+        if (n_out > KMF_BLOCK_MOST || n_out > most - out || !(ends || goes_on))
             break;
-        b->n_in = end;
-        b->n_out += n_out;
+        in = b->ins[b->n] = end;
+        out = b->outs[b->n] = out + n_out;
+        b->n++;
         b->ends = ends;
     }
-    return b->n_in > 0;
+    return b->n > 0;
 }
 
-bool kmf_blocks_inflate(const kmf_blocks *blocks, kmf_inflater *inflater, uint8_t *to)
+bool kmf_blocks_inflate(const kmf_blocks *blocks, size_t n, kmf_inflater *inflater, uint8_t *to)
 {
-    kmf_stretch s = {.in = blocks->in, .to = to, .room = blocks->n_out + 1};
-    const uint8_t *end = blocks->in + blocks->n_in;
-    while (s.in < end) {
-        s.in_end = s.in + block_bytes(s.in);
+    kmf_stretch s = {.in = blocks->in, .to = to, .room = blocks->outs[n - 1] + 1};
+    for (size_t i = 0; i < n; i++) {
+        s.in_end = blocks->in + blocks->ins[i];
         kmf_inflater_begin(inflater);
         if (kmf_inflater_go(inflater, &s) != KMF_INFLATED_ALL || s.in != s.in_end)
             return false;
     }
     return s.room == 1;
+}
+
+bool kmf_blocks_peek(const kmf_blocks *blocks, size_t first, kmf_inflater *inflater,
+                     uint8_t *to, size_t n_bytes)
+{
+    kmf_stretch s = {.to = to, .room = n_bytes};
+    for (size_t i = first; s.room > 0 && i < blocks->n; i++) {
+        s.in = blocks->in + (i > 0 ? blocks->ins[i - 1] : 0);
+        s.in_end = blocks->in + blocks->ins[i];
+        kmf_inflater_begin(inflater);
+        kmf_inflated how = kmf_inflater_peek(inflater, &s);
+        if (how != KMF_INFLATED_ALL && (how != KMF_INFLATED_SOME || s.room > 0))
+            return false;
+    }
+    return s.room == 0;
 }

@@ -141,8 +141,8 @@ static ending read_blocks(kmf_bytes *b, piece *p)
 {
     if (!kmf_blocks_read(&p->packed, b->blocks, b->at, PIECE))
         return BROKEN_OFF;
-    b->at += p->packed.n_in;
-    p->len = p->packed.n_out;
+    b->at += p->packed.ins[p->packed.n - 1];
+    p->len = p->packed.outs[p->packed.n - 1];
     return p->packed.ends ? ENDED : MORE;
 }
 
@@ -152,7 +152,7 @@ static void inflate_blocks(kmf_bytes *b, piece *p)
     b->n_filling++;
     pthread_cond_broadcast(&b->changed);
     pthread_mutex_unlock(&b->lock);
-    bool sound = kmf_blocks_inflate(&p->packed, p->inflater, (uint8_t *)p->bytes);
+    bool sound = kmf_blocks_inflate(&p->packed, p->packed.n, p->inflater, (uint8_t *)p->bytes);
     pthread_mutex_lock(&b->lock);
     b->n_filling--;
     p->refused = !sound;

@@ -80,6 +80,11 @@ static void end(decoder *d)
     inflateEnd(&d->header);
 }
 
+static kmf_inflated peek(decoder *d, kmf_stretch *s)
+{
+    return decode_by_zlib(&d->header, s, Z_NO_FLUSH);
+}
+
 static kmf_inflated decode(decoder *d, kmf_stretch *s)
 {
     struct inflate_state *body = &d->body;
@@ -126,9 +131,14 @@ static void end(decoder *d)
     inflateEnd(d);
 }
 
-static kmf_inflated decode(decoder *d, kmf_stretch *s)
+static kmf_inflated peek(decoder *d, kmf_stretch *s)
 {
     return decode_by_zlib(d, s, Z_NO_FLUSH);
+}
+
+static kmf_inflated decode(decoder *d, kmf_stretch *s)
+{
+    return peek(d, s);
 }
 
 #endif
@@ -168,4 +178,9 @@ void kmf_inflater_begin(kmf_inflater *inflater)
 kmf_inflated kmf_inflater_go(kmf_inflater *inflater, kmf_stretch *s)
 {
     return decode(&inflater->decoder, s);
+}
+
+kmf_inflated kmf_inflater_peek(kmf_inflater *inflater, kmf_stretch *s)
+{
+    return peek(&inflater->decoder, s);
 }

@@ -41,5 +41,10 @@ void kmf_inflater_free(kmf_inflater *inflater);
 void kmf_inflater_begin(kmf_inflater *inflater);
 /* Goes on where it was; s is moved on by what was read and written. Not beyond the member. */
 kmf_inflated kmf_inflater_go(kmf_inflater *inflater, kmf_stretch *s);
+/*
+ * The same for a member's beginning alone: by zlib in any case, which stops where it is to, while
+ * ISA-L inflates 64 KB to give out some.
+ */
+kmf_inflated kmf_inflater_peek(kmf_inflater *inflater, kmf_stretch *s);
 
 #endif

@@ -14,8 +14,7 @@
 #define N_LEAST 4                      /* of a file that ranges are for */
 #define PART_LEAST 1024 /* bytes of a record, on average; shorter ones are faster one by one */
 #define PART_USUAL 512  /* bytes that a range has for each part that there is room for */
-#define BEFORE KMF_PORTION_BEFORE /* bytes, in which the beginning of a line is looked for */
-#define BEHIND KMF_PORTION_BEHIND /* bytes, for the rest of a header or some letters */
+#define BEHIND KMF_PORTION_BEHIND /* bytes, for a line end and some letters */
 #define SLACK ((size_t)64)        /* bytes that vector code may touch in vain */
 #define SAMPLE ((size_t)16 << 10) /* bytes that are looked at to see how long records are, */
 #define SAMPLE_EVERY ((uint64_t)512 << 10) /* of so many, */
@@ -31,7 +30,6 @@ typedef struct parse {
     const char *end;     /* of what was read */
     bool file_ends;      /* there */
     bool line_begins;    /* at p */
-    const char *headers; /* the end of the last one */
     char *out;           /* where the next letter goes */
     const char *room;    /* nothing goes there */
     size_t width;        /* of a line, a guess */
@@ -76,10 +74,10 @@ static bool has_contigs(const kmf_ranges *r)
 
 size_t kmf_range_step(size_t most)
 {
-    size_t step = KMF_RANGE_MOST;
+    size_t step = KMF_RANGE_STEP;
     while (step > most * PART_USUAL)
         step /= 2;
-    return step < KMF_RANGE_MOST / 4 ? 0 : step;
+    return step < KMF_RANGE_STEP / 4 ? 0 : step;
 }
 
 /*
@@ -113,10 +111,10 @@ bool kmf_ranges_open_gzip(kmf_ranges *ranges, const char *path, int file, size_t
                           size_t enough, size_t full, size_t most)
 {
     size_t n;
-    assert(full >= 2 && full <= most);
-    if (!choose(ranges, file, KMF_RANGE_MOST, GZIP_LEAST, border, enough, most))
+    assert(full >= 3 && full <= most);
+    if (!choose(ranges, file, KMF_RANGE_STEP, GZIP_LEAST, border, enough, most))
         return false;
-    ranges->portions = kmf_portions_open(path, file, ranges->step, '>', full - 1);
+    ranges->portions = kmf_portions_open(path, file, ranges->step, '>', full - 2);
     if (!ranges->portions)
         return false;
     const char *bytes = kmf_portions_begin(ranges->portions, &n);
@@ -137,12 +135,12 @@ void kmf_ranges_close(kmf_ranges *ranges)
 
 size_t kmf_range_room_bytes(size_t border)
 {
-    return BEFORE + KMF_RANGE_MOST + BEHIND + KMF_RANGE_MOST + border + SLACK;
+    return KMF_RANGE_STEP + BEHIND + KMF_RANGE_MOST + border + SLACK;
 }
 
 int kmf_range_room_init(kmf_range_room *room, size_t border, kmf_err *err)
 {
-    room->bytes = kmf_malloc(BEFORE + KMF_RANGE_MOST + BEHIND, 1, err);
+    room->bytes = kmf_malloc(KMF_RANGE_STEP + BEHIND, 1, err);
     room->letters = kmf_malloc(KMF_RANGE_MOST + border + SLACK, 1, err);
     return room->bytes && room->letters ? 0 : KMF_ENOMEM;
 }
@@ -228,7 +226,6 @@ static bool take_header(parse *w, kmf_range *r, size_t beg)
     r->n_begun++;
     bool named = add_name(w, r, w->p, n);
     next_line(w, newline);
-    w->headers = w->p;
     return named;
 }
 
@@ -307,39 +304,28 @@ static bool take_border(parse *w, kmf_range *r, size_t border)
     return true;
 }
 
-/*
- * Where the range's own bytes begin, if it is not the first: at `at`, or behind the header that it
- * is in. known: `from` is the beginning of a line.
- */
-static bool find_beginning(parse *w, const char *from, bool known, const char *at)
+/* Where a range begins whose place is `place`; the file's last line may end with it. */
+static const char *find_beginning(const char *place, const char *end, bool file_ends)
 {
-    const char *line = at;
-    while (line > from && line[-1] != '\n')
-        line--;
-    w->p = at;
-    w->line_begins = line == at;
-    if (line == at || (line == from && !known) || *line != '>')
-        return true;
-    const char *newline = memchr(at, '\n', (size_t)(w->end - at));
-    if (!newline && !w->file_ends)
-        return false;
-    next_line(w, newline);
-    w->headers = w->p;
-    return true;
+    size_t n = (size_t)(end - place);
+    const char *newline = memchr(place, '\n', kmf_min(n, KMF_RANGE_SEEK));
+    if (newline)
+        return newline + 1;
+    return file_ends && n <= KMF_RANGE_SEEK ? end : place;
 }
 
 /* The bytes of range i of a plain file. false: they are not there any more. */
 static bool read_plain(kmf_portion *portion, const kmf_ranges *ranges, uint64_t i, char *bytes)
 {
     uint64_t at = i * ranges->step;
-    kmf_portion p = {.at = at, .before = at < BEFORE ? (size_t)at : BEFORE};
+    kmf_portion p = {.at = at};
     p.own = ranges->size - at < ranges->step ? (size_t)(ranges->size - at) : ranges->step;
-    size_t most = p.before + p.own + BEHIND;
-    if (!kmf_read_at(ranges->file, bytes, most, at - p.before, &p.n) || p.n < p.before + p.own)
+    size_t most = p.own + BEHIND;
+    if (!kmf_read_at(ranges->file, bytes, most, at, &p.n) || p.n < p.own)
         return false;
-    p.ends = p.n < most || at - p.before + p.n == ranges->size;
+    p.ends = p.n < most || at + p.n == ranges->size;
     *portion = p;
-    bool nothing_follows = p.n == p.before + p.own;
+    bool nothing_follows = p.n == p.own;
     return nothing_follows == (i + 1 == ranges->n); /* else it has grown or shrunk */
 }
 
@@ -352,23 +338,17 @@ bool kmf_range_read(kmf_range *range, const kmf_ranges *ranges, uint64_t i,
     range->n_parts = range->n_begun = range->names.len = 0;
     if (!there)
         return false;
-    const char *at = room->bytes + p.before;
+    const char *end = room->bytes + p.n;
+    const char *beginning = i == 0 ? room->bytes : find_beginning(room->bytes, end, p.ends);
     parse w = {.ranges = ranges,
-               .p = room->bytes,
-               .own_end = at + p.own,
-               .end = room->bytes + p.n,
+               .p = beginning,
+               .own_end = find_beginning(room->bytes + p.own, end, p.ends),
+               .end = end,
                .file_ends = p.ends,
-               .line_begins = true,
-               .headers = room->bytes,
+               .line_begins = i == 0 || beginning > room->bytes,
                .out = room->letters,
                .room = room->letters + KMF_RANGE_MOST + ranges->border + SLACK};
-    range->last = p.ends && w.end == w.own_end;
-    if (i > 0 && !find_beginning(&w, room->bytes, p.before == p.at, at))
-        return false;
-    range->beg = p.at + (size_t)(w.p - at);
-    if (!take_own(&w, range, room->letters))
-        return false;
-    const char *end = w.headers > w.own_end ? w.headers : w.own_end;
-    range->end = p.at + (size_t)(end - at);
-    return range->parts[range->n_parts - 1].n == 0 || take_border(&w, range, ranges->border);
+    range->last = p.ends && p.n == p.own;
+    return take_own(&w, range, room->letters) && w.p == w.own_end &&
+           (range->parts[range->n_parts - 1].n == 0 || take_border(&w, range, ranges->border));
 }

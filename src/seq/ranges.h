@@ -7,14 +7,13 @@
  *   file    >contig1 x\nACGTAC\nACG | TAC\nACGTAC\n>contig2\nAC | GTAC\nACGTAC\n
  *   range   0                         1                           2
  *
- * A letter is of the range that holds its byte, and a header, to its end, of the one that it begins
- * in. Windows that begin in a range may end behind it, so the first letters of the record that come
- * next are handed out with it, too.
+ * A range begins behind the first line end, or end of the file, within KMF_RANGE_SEEK bytes from
+ * its place on, which the one before it sees, too, and ends there. If there is none, it begins at
+ * its place, in the middle of a line, which is taken to be of letters; were it a header, the range
+ * before would be refused. So a range is right if those before it are.
  *
- * What lies in a range can be told from its bytes and some before it, but for one thing: whether a
- * long line that began before them is of letters, which is what is taken for granted, or a header.
- * So a range tells where its own bytes begin and end, and is right if the one before it is and ends
- * where it begins.
+ * Windows that begin in a range may end behind it, so the first letters of the record that come
+ * next are handed out with it, too.
  *
  * Only what is sound is read: letters of sequence lines, blank lines without blanks, headers. All
  * else, sound or not, makes the file one for kmf_reader_next, which knows what to say.
@@ -28,7 +27,9 @@
 
 #include <stdbool.h>
 
-#define KMF_RANGE_MOST ((size_t)768 << 10) /* bytes of a range, and so its letters, at most */
+#define KMF_RANGE_STEP ((size_t)768 << 10) /* bytes between the places of ranges, at most */
+#define KMF_RANGE_SEEK ((size_t)2048)      /* bytes in which a line end is looked for */
+#define KMF_RANGE_MOST (KMF_RANGE_STEP + KMF_RANGE_SEEK) /* letters of a range */
 
 typedef struct kmf_ranges {
     int file;               /* borrowed; never moved by what is done here */
@@ -54,9 +55,8 @@ typedef struct kmf_part {
  * before, of no letters if nothing does; all others begin here.
  */
 typedef struct kmf_range {
-    uint64_t beg, end; /* its bytes, in the file */
-    bool last;         /* the file ends with it */
-    kmf_part *parts;   /* owned [n_parts], 1 or more, in the order of the file */
+    bool last;       /* the file ends with it */
+    kmf_part *parts; /* owned [n_parts], 1 or more, in the order of the file */
     size_t n_parts, cap_parts;
     size_t n_begun; /* parts that begin here */
     kmf_text names; /* owned */
@@ -83,7 +83,7 @@ bool kmf_ranges_open(kmf_ranges *ranges, int file, size_t border, size_t enough,
 /*
  * The same of gzip, going by its beginning; it is closed by kmf_ranges_close. path: of the same
  * file, which is opened once more. Ranges are smaller in a small file, and end before they have
- * more than `full` parts, 2 to most.
+ * more than `full` parts, 3 to most.
  */
 bool kmf_ranges_open_gzip(kmf_ranges *ranges, const char *path, int file, size_t border,
                           size_t enough, size_t full, size_t most);
