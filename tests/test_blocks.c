@@ -310,6 +310,28 @@ START_TEST(any_threads_read_what_one_reads)
 }
 END_TEST
 
+/* What of a damaged block comes out does not go by how much is asked for. */
+START_TEST(bytes_before_damage_are_the_same)
+{
+    kmf_rng rng = kmf_rng_stream(85, 0);
+    text t = make_text(&rng, 600000);
+    text packed = bgzipped(t.bytes, t.len);
+    size_t beg = block_at(&packed, 8); /* bytes on both sides of the end of a piece */
+    size_t end = block_at(&packed, 9);
+    for (size_t at = beg + KMF_BLOCK_HEADER; at < end; at += CHECKED ? 997 : 149) {
+        packed.bytes[at] ^= 0x55;
+        const char *path = write_bytes("t.gz", packed.bytes, packed.len);
+        outcome expected = read_bytes(path, 0);
+        ck_assert_int_lt(expected.status, 0);
+        check_same(path, &expected, 3);
+        free(expected.out.bytes);
+        packed.bytes[at] ^= 0x55;
+    }
+    free(packed.bytes);
+    free(t.bytes);
+}
+END_TEST
+
 /* It may be closed at any time. */
 START_TEST(a_file_is_left_before_its_end)
 {
@@ -347,6 +369,7 @@ int main(void)
     tcase_add_test(tests, blocks_are_the_text);
     tcase_add_test(tests, only_regular_blocks_are_read);
     tcase_add_test(tests, any_threads_read_what_one_reads);
+    tcase_add_test(tests, bytes_before_damage_are_the_same);
     tcase_add_test(tests, a_file_is_left_before_its_end);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

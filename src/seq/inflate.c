@@ -50,6 +50,7 @@ typedef struct decoder {
     z_stream header;
     bool in_header;
     struct inflate_state body;
+    kmf_inflated failure; /* of the body, KMF_INFLATED_SOME: none */
 } decoder;
 
 #define TEXT_OF(x) #x
@@ -73,6 +74,7 @@ static void begin_member(decoder *d)
     isal_inflate_reset(&d->body);
     d->body.crc_flag = ISAL_GZIP_NO_HDR_VER;
     d->in_header = true;
+    d->failure = KMF_INFLATED_SOME;
 }
 
 static void end(decoder *d)
@@ -85,9 +87,24 @@ static kmf_inflated peek(decoder *d, kmf_stretch *s)
     return decode_by_zlib(&d->header, s, Z_NO_FLUSH);
 }
 
+/* Before the failure comes what ISA-L had inflated, of which it gives out as much as has room. */
+static kmf_inflated give_rest(decoder *d, kmf_stretch *s)
+{
+    struct inflate_state *body = &d->body;
+    size_t rest = (size_t)(body->tmp_out_valid - body->tmp_out_processed);
+    size_t n = kmf_min(rest, s->room);
+    memcpy(s->to, body->tmp_out_buffer + body->tmp_out_processed, n);
+    body->tmp_out_processed += (int32_t)n;
+    s->to += n;
+    s->room -= n;
+    return n < rest ? KMF_INFLATED_SOME : d->failure;
+}
+
 static kmf_inflated decode(decoder *d, kmf_stretch *s)
 {
     struct inflate_state *body = &d->body;
+    if (d->failure != KMF_INFLATED_SOME)
+        return give_rest(d, s);
     if (d->in_header) {
         kmf_inflated so_far = decode_by_zlib(&d->header, s, Z_BLOCK);
         d->in_header = !(d->header.data_type & 128); /* it has stopped there */
@@ -102,8 +119,11 @@ static kmf_inflated decode(decoder *d, kmf_stretch *s)
     s->in = body->next_in;
     s->to = body->next_out;
     s->room = body->avail_out;
-    if (status != ISAL_DECOMP_OK)
-        return status == ISAL_INCORRECT_CHECKSUM ? KMF_INFLATED_OTHER : KMF_INFLATED_BADLY;
+    if (status != ISAL_DECOMP_OK) {
+        d->failure =
+            status == ISAL_INCORRECT_CHECKSUM ? KMF_INFLATED_OTHER : KMF_INFLATED_BADLY;
+        return give_rest(d, s);
+    }
     return body->block_state == ISAL_BLOCK_FINISH ? KMF_INFLATED_ALL : KMF_INFLATED_SOME;
 }
 

@@ -24,7 +24,7 @@ typedef enum kmf_inflated {
     KMF_INFLATED_NONE   /* or is none */
 } kmf_inflated;
 
-/* Where it reads from, in .. in_end - 1, and writes to, and how many bytes may be written. */
+/* Where it reads from, in .. in_end - 1, and writes to, how many bytes; both below 4 GB. */
 typedef struct kmf_stretch {
     const uint8_t *in, *in_end;
     uint8_t *to;
@@ -42,8 +42,8 @@ void kmf_inflater_begin(kmf_inflater *inflater);
 /* Goes on where it was; s is moved on by what was read and written. Not beyond the member. */
 kmf_inflated kmf_inflater_go(kmf_inflater *inflater, kmf_stretch *s);
 /*
- * The same for a member's beginning alone: by zlib in any case, which stops where it is to, while
- * ISA-L inflates 64 KB to give out some.
+ * The same, where no more than the beginning of a member is wanted: by zlib in any case, which
+ * stops where it is to, while ISA-L inflates 64 KB to give out some. Not by turns with the other.
  */
 kmf_inflated kmf_inflater_peek(kmf_inflater *inflater, kmf_stretch *s);
 
