@@ -27,9 +27,9 @@ typedef struct kmf_blocks {
     uint8_t *in;                  /* owned [cap] */
     size_t cap;                   /* 2 KMF_BLOCK_MOST or more */
     uint64_t at;                  /* where the first one begins in the file */
-    size_t n;                     /* blocks; bytes, up to the end of each, */
-    size_t ins[KMF_BLOCKS_MOST];  /* in the file, */
-    size_t outs[KMF_BLOCKS_MOST]; /* and inflated */
+    size_t n;                     /* blocks */
+    size_t ins[KMF_BLOCKS_MOST];  /* bytes of `in` up to the end of each */
+    size_t outs[KMF_BLOCKS_MOST]; /* bytes inflated up to the end of each */
     bool ends;                    /* the file ends with them */
 } kmf_blocks;
 
@@ -44,7 +44,7 @@ size_t kmf_blocks_bytes(size_t most);
 
 /*
  * Reads those from `at` on that inflate to no more than `most` bytes, KMF_BLOCK_MOST or more, and
- * that there is room for. false: none is regular there, or it cannot be read.
+ * that there is room for. false: none is regular there, or it cannot be read; `at` is kept, too.
  */
 bool kmf_blocks_read(kmf_blocks *blocks, int file, uint64_t at, size_t most);
 

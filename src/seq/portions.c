@@ -4,8 +4,8 @@
 #include "base/mem.h"
 #include "base/spin.h"
 #include "seq/blocks.h"
-#include "seq/input.h"
 #include "seq/gunzip.h"
+#include "seq/input.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -20,11 +20,11 @@
 #define BEGINNING ((size_t)64 << 10) /* bytes, to tell what is in the file */
 
 /* What a thread inflates blocks with. */
-typedef struct bench {
+typedef struct scratch {
     kmf_blocks blocks;      /* owned */
     kmf_inflater *inflater; /* owned */
-    struct bench *next;     /* of those that are free */
-} bench;
+    struct scratch *next;   /* of those that are free */
+} scratch;
 
 struct kmf_portions {
     hFILE *file;        /* owned */
@@ -43,18 +43,47 @@ struct kmf_portions {
     bool ended;  /* nothing follows what is kept; of BGZF, the portion that was taken last */
     bool failed; /* it cannot be inflated to its end */
 
-    atomic_size_t usual;             /* of BGZF: bytes that the next one may have */
+    atomic_size_t next_own;          /* of BGZF: bytes that the next one may have */
     _Atomic uint64_t turn;           /* the portion that may be taken */
     pthread_mutex_t lock;            /* of what follows */
     uint64_t called;                 /* the portion whose turn it is, or nearly so */
     pthread_cond_t is_called[CALLS]; /* one of those whose number has this remainder */
-    bench *benches;                  /* owned; of BGZF, those that are free */
+    scratch *idle;                   /* owned; of BGZF */
 };
+
+/* Bytes that are read, inflated, so that those behind the portion are among them. */
+static size_t most_read(size_t own)
+{
+    return own + KMF_BLOCK_MOST + KMF_PORTION_BEHIND;
+}
 
 size_t kmf_portions_bytes(size_t own, size_t threads)
 {
     return sizeof(kmf_portions) + own + KMF_PORTION_BEHIND +
-           threads * (sizeof(bench) + kmf_blocks_bytes(own + KMF_BLOCK_MOST));
+           threads * (sizeof(scratch) + kmf_blocks_bytes(most_read(own)));
+}
+
+/* ---------------------------------------------------------------- turns ----------------- */
+
+/* Whoever has the next turn wakes up, which takes about as long as inflating the LAST bytes. */
+static void call_next(kmf_portions *p)
+{
+    pthread_mutex_lock(&p->lock);
+    p->called = atomic_load(&p->turn) + 1;
+    pthread_cond_broadcast(&p->is_called[p->called % CALLS]);
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* Waits: asleep until it is nearly portion i's turn. */
+static void await_turn(kmf_portions *p, uint64_t i)
+{
+    int tries = 0;
+    pthread_mutex_lock(&p->lock);
+    while (p->called < i)
+        pthread_cond_wait(&p->is_called[i % CALLS], &p->lock);
+    pthread_mutex_unlock(&p->lock);
+    while (atomic_load(&p->turn) != i)
+        kmf_spin(&tries);
 }
 
 /* ---------------------------------------------------------------- gzip ------------------ */
@@ -83,15 +112,6 @@ static size_t with_marks(const char *bytes, size_t n, char mark, size_t *left)
         at++;
     }
     return n;
-}
-
-/* Whoever has the next turn wakes up, which takes about as long as inflating the LAST bytes. */
-static void call_next(kmf_portions *p)
-{
-    pthread_mutex_lock(&p->lock);
-    p->called = atomic_load(&p->turn) + 1;
-    pthread_cond_broadcast(&p->is_called[p->called % CALLS]);
-    pthread_mutex_unlock(&p->lock);
 }
 
 /*
@@ -125,18 +145,6 @@ static bool take_next(kmf_portions *p, char *bytes, kmf_portion *portion)
     return own > 0 && !p->failed;
 }
 
-/* Waits: asleep until it is nearly portion i's turn. */
-static void await_turn(kmf_portions *p, uint64_t i)
-{
-    int tries = 0;
-    pthread_mutex_lock(&p->lock);
-    while (p->called < i)
-        pthread_cond_wait(&p->is_called[i % CALLS], &p->lock);
-    pthread_mutex_unlock(&p->lock);
-    while (atomic_load(&p->turn) != i)
-        kmf_spin(&tries);
-}
-
 static bool take_gzip(kmf_portions *p, uint64_t i, char *bytes, kmf_portion *portion)
 {
     await_turn(p, i);
@@ -149,39 +157,39 @@ static bool take_gzip(kmf_portions *p, uint64_t i, char *bytes, kmf_portion *por
 
 /* ---------------------------------------------------------------- BGZF ------------------ */
 
-static void free_bench(bench *b)
+static void free_scratch(scratch *x)
 {
-    if (!b)
+    if (!x)
         return;
-    kmf_blocks_free(&b->blocks);
-    kmf_inflater_free(b->inflater);
-    kmf_free(b);
+    kmf_blocks_free(&x->blocks);
+    kmf_inflater_free(x->inflater);
+    kmf_free(x);
 }
 
 /* One that is free, or a new one; NULL: no memory. */
-static bench *take_bench(kmf_portions *p)
+static scratch *take_scratch(kmf_portions *p)
 {
     pthread_mutex_lock(&p->lock);
-    bench *b = p->benches;
-    p->benches = b ? b->next : NULL;
+    scratch *x = p->idle;
+    p->idle = x ? x->next : NULL;
     pthread_mutex_unlock(&p->lock);
-    if (b)
-        return b;
-    b = kmf_calloc(1, sizeof *b, NULL);
-    if (!b)
+    if (x)
+        return x;
+    x = kmf_calloc(1, sizeof *x, NULL);
+    if (!x)
         return NULL;
-    b->inflater = kmf_inflater_new(NULL);
-    if (b->inflater && kmf_blocks_init(&b->blocks, p->own + KMF_BLOCK_MOST, NULL) == 0)
-        return b;
-    free_bench(b);
+    x->inflater = kmf_inflater_new(NULL);
+    if (x->inflater && kmf_blocks_init(&x->blocks, most_read(p->own), NULL) == 0)
+        return x;
+    free_scratch(x);
     return NULL;
 }
 
-static void give_back(kmf_portions *p, bench *b)
+static void give_back(kmf_portions *p, scratch *x)
 {
     pthread_mutex_lock(&p->lock);
-    b->next = p->benches;
-    p->benches = b;
+    x->next = p->idle;
+    p->idle = x;
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -199,9 +207,9 @@ static size_t choose_blocks(const kmf_blocks *b, size_t own)
 /* The next blocks: how many are those of the portion; 0: they are not there. */
 static size_t read_next(kmf_portions *p, kmf_blocks *b, kmf_portion *portion)
 {
-    size_t own = atomic_load(&p->usual);
+    size_t own = atomic_load(&p->next_own);
     size_t n = 0;
-    if (kmf_blocks_read(b, p->descriptor, p->at_block, own + KMF_BLOCK_MOST))
+    if (kmf_blocks_read(b, p->descriptor, p->at_block, most_read(own)))
         n = choose_blocks(b, own);
     p->failed = n == 0;
     if (n == 0)
@@ -219,7 +227,7 @@ static size_t read_next(kmf_portions *p, kmf_blocks *b, kmf_portion *portion)
 }
 
 /* How many bytes the next portions may have, going by one of so many bytes and marks. */
-static size_t usual_bytes(const kmf_portions *p, size_t n, size_t marks)
+static size_t guess_own(const kmf_portions *p, size_t n, size_t marks)
 {
     size_t for_mark = n / (marks + 1);
     size_t most = p->most - p->most / 4;
@@ -235,35 +243,35 @@ static size_t count_marks(const char *bytes, size_t n, char mark)
 }
 
 /* In turn: the next blocks, n of which are those of the portion. false: there are none. */
-static bool read_in_turn(kmf_portions *p, uint64_t i, bench *b, size_t *n, kmf_portion *portion)
+static bool read_in_turn(kmf_portions *p, uint64_t i, scratch *x, size_t *n,
+                         kmf_portion *portion)
 {
-    int tries = 0;
-    while (atomic_load(&p->turn) != i)
-        kmf_spin(&tries);
-    p->failed = p->failed || !b;
-    *n = p->failed || p->ended ? 0 : read_next(p, &b->blocks, portion);
+    await_turn(p, i);
+    call_next(p); /* reading takes less time than waking does */
+    p->failed = p->failed || !x;
+    *n = p->failed || p->ended ? 0 : read_next(p, &x->blocks, portion);
     atomic_store(&p->turn, i + 1);
     return *n > 0;
 }
 
-static bool inflate(const bench *b, size_t n, char *bytes, const kmf_portion *portion)
+static bool inflate(const scratch *x, size_t n, char *bytes, const kmf_portion *portion)
 {
     uint8_t *to = (uint8_t *)bytes;
-    return kmf_blocks_inflate(&b->blocks, n, b->inflater, to) &&
-           kmf_blocks_peek(&b->blocks, n, b->inflater, to + portion->own,
+    return kmf_blocks_inflate(&x->blocks, n, x->inflater, to) &&
+           kmf_blocks_peek(&x->blocks, n, x->inflater, to + portion->own,
                            portion->n - portion->own);
 }
 
 static bool take_blocks(kmf_portions *p, uint64_t i, char *bytes, kmf_portion *portion)
 {
     size_t n;
-    bench *b = take_bench(p);
-    bool taken = read_in_turn(p, i, b, &n, portion) && inflate(b, n, bytes, portion);
+    scratch *x = take_scratch(p);
+    bool taken = read_in_turn(p, i, x, &n, portion) && inflate(x, n, bytes, portion);
     if (taken)
-        atomic_store(&p->usual,
-                     usual_bytes(p, portion->own, count_marks(bytes, portion->own, p->mark)));
-    if (b)
-        give_back(p, b);
+        atomic_store(&p->next_own,
+                     guess_own(p, portion->own, count_marks(bytes, portion->own, p->mark)));
+    if (x)
+        give_back(p, x);
     return taken;
 }
 
@@ -283,7 +291,8 @@ static void begin_blocks(kmf_portions *p)
     kmf_gunzip_free(p->gunzip);
     p->gunzip = NULL;
     p->ended = p->failed = false;
-    atomic_init(&p->usual, usual_bytes(p, p->n_kept, count_marks(p->kept, p->n_kept, p->mark)));
+    atomic_init(&p->next_own,
+                guess_own(p, p->n_kept, count_marks(p->kept, p->n_kept, p->mark)));
 }
 
 kmf_portions *kmf_portions_open(const char *path, int file, size_t own, char mark, size_t most)
@@ -319,9 +328,9 @@ void kmf_portions_close(kmf_portions *portions)
     if (!p)
         return;
     kmf_gunzip_free(p->gunzip);
-    for (bench *next, *b = p->benches; b; b = next) {
-        next = b->next;
-        free_bench(b);
+    for (scratch *next, *x = p->idle; x; x = next) {
+        next = x->next;
+        free_scratch(x);
     }
     if (p->file)
         hclose_abruptly(p->file);

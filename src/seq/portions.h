@@ -25,7 +25,7 @@
 
 typedef struct kmf_portions kmf_portions;
 
-/* The bytes behind a portion that are handed out with it, if there are so many. */
+/* So many bytes behind a portion are handed out with it, if they are there, or more. */
 #define KMF_PORTION_BEHIND ((size_t)3072)
 
 typedef struct kmf_portion {
@@ -37,8 +37,8 @@ typedef struct kmf_portion {
 
 /*
  * The file at path, if it is regular, gzip, and the same that `file` is open of; else NULL, as if
- * there is no memory. own: bytes of a portion, 1 or more, of BGZF KMF_BLOCK_MOST or more; most: of
- * them that are `mark`, 1 or more.
+ * there is no memory. own: bytes of a portion, 1 or more; with less than KMF_BLOCK_MOST BGZF is
+ * taken for gzip; most: of them that are `mark`, 1 or more.
  */
 kmf_portions *kmf_portions_open(const char *path, int file, size_t own, char mark, size_t most);
 void kmf_portions_close(kmf_portions *portions);
@@ -53,8 +53,9 @@ const char *kmf_portions_begin(const kmf_portions *portions, size_t *n);
  * `most` marks, before the first that is too many, and at the end. Of BGZF fewer, as many as whole
  * blocks have, and going by those that were inflated last it has `most` marks or less. false: there
  * is no such portion, as the file ended before it; or what was inflated for it, bytes behind it
- * included, could not be read or is damaged, or, but for BGZF, that for one before.
- *   bytes: room for `own` and those behind.   From any thread
+ * included, could not be read or is damaged. That of gzip ends it, while portions of BGZF may follow
+ * one that is damaged.
+ *   bytes: room for `own` and KMF_PORTION_BEHIND.   From any thread
  */
 bool kmf_portions_take(kmf_portions *portions, uint64_t i, char *bytes, kmf_portion *portion);
 

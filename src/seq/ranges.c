@@ -3,6 +3,7 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "seq/blocks.h"
 #include "seq/scan.h"
 
 #include <assert.h>
@@ -112,7 +113,10 @@ bool kmf_ranges_open_gzip(kmf_ranges *ranges, const char *path, int file, size_t
 {
     size_t n;
     assert(full >= 3 && full <= most);
-    if (!choose(ranges, file, KMF_RANGE_STEP, GZIP_LEAST, border, enough, most))
+    size_t step = KMF_RANGE_STEP;
+    if (kmf_blocks_knows(file)) /* how many headers there are is only known afterwards */
+        step = kmf_min(step, most * PART_LEAST);
+    if (!choose(ranges, file, step, GZIP_LEAST, border, enough, most))
         return false;
     ranges->portions = kmf_portions_open(path, file, ranges->step, '>', full - 2);
     if (!ranges->portions)
@@ -304,7 +308,7 @@ static bool take_border(parse *w, kmf_range *r, size_t border)
     return true;
 }
 
-/* Where a range begins whose place is `place`; the file's last line may end with it. */
+/* Where the range begins whose place is `place`; an unterminated last line ends at `end`. */
 static const char *find_beginning(const char *place, const char *end, bool file_ends)
 {
     size_t n = (size_t)(end - place);

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A FASTA file in ranges of bytes, which several threads read and parse at a time, each the ranges
- * that it is given. A plain file is read in any order. gzip is inflated in turns (seq/portions.h),
- * and where the file ends is only known when it is read.
+ * that it is given. A plain file is read in any order, gzip and BGZF in portions (seq/portions.h),
+ * where it is only known when the file is read where it ends.
  *
  *   file    >contig1 x\nACGTAC\nACG | TAC\nACGTAC\n>contig2\nAC | GTAC\nACGTAC\n
- *   range   0                         1                           2
+ *   place   0                         1                           2
  *
- * A range begins behind the first line end, or end of the file, within KMF_RANGE_SEEK bytes from
- * its place on, which the one before it sees, too, and ends there. If there is none, it begins at
- * its place, in the middle of a line, which is taken to be of letters; were it a header, the range
- * before would be refused. So a range is right if those before it are.
+ * Place i is where portion i begins, or as many steps behind the beginning of a plain file. Range i
+ * begins behind the first line end, or at the end of the file, within KMF_RANGE_SEEK bytes from
+ * place i on, and range i - 1 ends there: both see these bytes. If there is no line end, range i
+ * begins at its place, in a line that is taken to be of letters. Were it a header, range i - 1,
+ * which it begins in, would be refused; or range i, if the header begins at the place. So a range
+ * is right if those before it are. Of a file that is overwritten meanwhile the two may see other
+ * bytes, which cannot be told.
  *
  * Windows that begin in a range may end behind it, so the first letters of the record that come
  * next are handed out with it, too.
@@ -82,8 +85,8 @@ typedef struct kmf_range_room {
 bool kmf_ranges_open(kmf_ranges *ranges, int file, size_t border, size_t enough, size_t most);
 /*
  * The same of gzip, going by its beginning; it is closed by kmf_ranges_close. path: of the same
- * file, which is opened once more. Ranges are smaller in a small file, and end before they have
- * more than `full` parts, 3 to most.
+ * file, which is opened once more. Ranges are smaller in a small file. They end before they have
+ * more than `full` parts, 3 to most; those of BGZF go by the ones before, and may have more.
  */
 bool kmf_ranges_open_gzip(kmf_ranges *ranges, const char *path, int file, size_t border,
                           size_t enough, size_t full, size_t most);
@@ -96,7 +99,7 @@ size_t kmf_range_room_bytes(size_t border);
 void kmf_range_room_free(kmf_range_room *room);
 
 /*
- * Reads range i; of gzip, when those before it have been inflated. false: there is something in it
+ * Reads range i; of gzip and BGZF, when those before it have been taken. false: there is something in it
  * that is not read here, or no memory, or no such range, and it tells nothing. From any thread,
  * with a room and a range of its own.
  */
