@@ -16,7 +16,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 
-enum { MANY = CHECKED ? 60 : 400, MOST = 4 * KMF_BLOCK_MOST };
+enum { MANY = CHECKED ? 60 : 400, MOST = 4 * KMF_BLOCK_MOST, HTSLIB_BLOCK = 0xff00 };
 
 static text make_text(kmf_rng *rng, size_t n)
 {
@@ -287,7 +287,7 @@ static void spoil(text *packed, kmf_rng *rng)
 
 START_TEST(any_threads_read_what_one_reads)
 {
-    static const size_t lengths[] = {0, 1, 70000, 600000, 3000000};
+    static const size_t lengths[] = {0, 1, 600000, 900000, 3000000};
     kmf_rng rng = kmf_rng_stream(83, 0);
     size_t sound = 0;
     size_t in_part = 0;
@@ -351,10 +351,56 @@ START_TEST(a_file_is_left_before_its_end)
         for (size_t i = 0; i < n_read; i++, at += n) {
             ck_assert_int_eq(kmf_bytes_next(b, &block, &n, NULL), 1);
             ck_assert_int_eq(memcmp(block, t.bytes + at, n), 0);
+            ck_assert(n % HTSLIB_BLOCK == 0 || at + n == t.len); /* whole blocks */
         }
         kmf_bytes_close(b);
     }
     kmf_pool_free(pool);
+    free(packed.bytes);
+    free(t.bytes);
+}
+END_TEST
+
+/* Read in part, it becomes one that is sound and shorter, or has no end marker. */
+START_TEST(a_file_that_becomes_shorter_is_told)
+{
+    static const char *const told[] = {"the file became shorter while it was read",
+                                       "truncated: the BGZF end-of-file marker is missing"};
+    kmf_rng rng = kmf_rng_stream(86, 0);
+    text t = make_text(&rng, 5000000);
+    text packed = bgzipped(t.bytes, t.len);
+    size_t len = block_at(&packed, 60);
+    for (int cut = 0; cut < 2; cut++) {
+        kmf_err err = {0};
+        int descriptor, status;
+        const char *block;
+        size_t n;
+        size_t all = 0;
+        const char *path = write_bytes("t.gz", packed.bytes, packed.len);
+        kmf_pool *pool = kmf_pool_new(2, NULL);
+        struct hFILE *file = kmf_input_open_file(path, &descriptor, NULL);
+        kmf_watch watch = kmf_watch_begin(descriptor);
+        kmf_bytes *b = kmf_bytes_open(file, descriptor, pool, NULL);
+        kmf_bytes_watch(b, &watch);
+        ck_assert_int_eq(kmf_bytes_next(b, &block, &n, NULL), 1);
+        ck_assert_int_eq(truncate(path, (off_t)len), 0);
+        if (cut == 0) {
+            FILE *more = fopen(path, "ab");
+            ck_assert_ptr_nonnull(more);
+            ck_assert_uint_eq(
+                fwrite(packed.bytes + packed.len - BGZF_MARKER, 1, BGZF_MARKER, more),
+                BGZF_MARKER);
+            ck_assert_int_eq(fclose(more), 0);
+        }
+        do
+            all += n;
+        while ((status = kmf_bytes_next(b, &block, &n, &err)) > 0);
+        ck_assert_int_lt(status, 0);
+        ck_assert_str_eq(err.msg, told[cut]);
+        ck_assert_uint_eq(all, 60 * HTSLIB_BLOCK);
+        kmf_bytes_close(b);
+        kmf_pool_free(pool);
+    }
     free(packed.bytes);
     free(t.bytes);
 }
@@ -371,6 +417,7 @@ int main(void)
     tcase_add_test(tests, any_threads_read_what_one_reads);
     tcase_add_test(tests, bytes_before_damage_are_the_same);
     tcase_add_test(tests, a_file_is_left_before_its_end);
+    tcase_add_test(tests, a_file_that_becomes_shorter_is_told);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A gzip file in portions, taken by one thread or by several in turns, against the text that it
+ * A file of gzip or BGZF in portions, taken by one thread or by several, against the text that it
  * holds; and what is no such file, or damaged.
  */
 #include "base/rng.h"
@@ -49,7 +49,7 @@ typedef struct takers {
     kmf_portions *portions;
     const text *t;
     size_t own, most;
-    bool in_blocks;     /* which decide where portions end */
+    size_t block;       /* bytes of each, which end portions; 0: gzip */
     atomic_size_t next; /* portion */
     atomic_size_t taken, wrong;
     _Atomic uint64_t end; /* of all that was taken */
@@ -68,8 +68,9 @@ static bool is_right(const takers *x, const kmf_portion *p, const char *bytes)
     size_t marks = count_marks(t->bytes + at, p->own);
     bool full =
         p->own == x->own || follow == 0 || (marks == x->most && t->bytes[at + p->own] == '>');
-    bool fits = marks <= x->most || (x->in_blocks && p->own <= KMF_BLOCK_MOST);
-    return p->own > 0 && p->own <= x->own && fits && (full || x->in_blocks) &&
+    bool fits = marks <= x->most || (x->block > 0 && p->own <= KMF_BLOCK_MOST);
+    bool whole = x->block > 0 ? follow == 0 || (at + p->own) % x->block == 0 : full;
+    return p->own > 0 && p->own <= x->own && fits && whole &&
            memcmp(bytes, t->bytes + at, p->n) == 0 &&
            (behind == follow || (behind < follow && behind >= KMF_PORTION_BEHIND)) &&
            (!p->ends || behind == follow);
@@ -93,13 +94,12 @@ static void take(void *arg, int thread)
     free(bytes);
 }
 
-static takers take_all(const char *path, const text *t, size_t own, size_t most, int threads)
+static takers take_all(const char *path, const text *t, size_t own, size_t most, size_t block,
+                       int threads)
 {
     size_t n;
     takers x = {.portions = open_portions(path, own, most), .t = t, .own = own, .most = most};
-    int file = open(path, O_RDONLY);
-    x.in_blocks = own >= KMF_BLOCK_MOST && kmf_blocks_knows(file);
-    close(file);
+    x.block = own >= KMF_BLOCK_MOST ? block : 0;
     ck_assert_ptr_nonnull(x.portions);
     const char *first = kmf_portions_begin(x.portions, &n);
     ck_assert_uint_le(n, own);
@@ -110,17 +110,23 @@ static takers take_all(const char *path, const text *t, size_t own, size_t most,
     return x;
 }
 
-static const char *packed_file(const text *t, int how)
+/* In one member or in several. */
+static const char *gzip_file(const text *t, bool members)
 {
-    text packed = how % 3 == 2 ? bgzipped(t->bytes, t->len) : gzipped(t->bytes, t->len / 3);
-    if (how % 3 == 1) { /* members */
+    text packed = gzipped(t->bytes, members ? t->len / 3 : t->len);
+    if (members) {
         text rest = gzipped(t->bytes + t->len / 3, t->len - t->len / 3);
         add_bytes(&packed, rest.bytes, rest.len);
         free(rest.bytes);
-    } else if (how % 3 == 0) {
-        free(packed.bytes);
-        packed = gzipped(t->bytes, t->len);
     }
+    const char *path = write_bytes("t.gz", packed.bytes, packed.len);
+    free(packed.bytes);
+    return path;
+}
+
+static const char *bgzf_file(const text *t, size_t block)
+{
+    text packed = bgzipped_by(t->bytes, t->len, block);
     const char *path = write_bytes("t.gz", packed.bytes, packed.len);
     free(packed.bytes);
     return path;
@@ -130,14 +136,30 @@ START_TEST(portions_are_the_text)
 {
     kmf_rng rng = kmf_rng_stream(61, (uint64_t)_i);
     for (int round = 0; round < 40; round++) {
-        bool large = round % 8 >= 6;
+        bool large = round % 8 == 7;
         text t = make_text(&rng, 1 + kmf_rng_below(&rng, large ? 2000000 : 30000));
         size_t own = 1 + kmf_rng_below(&rng, large ? 900000 : 9000);
         size_t most = 1 + kmf_rng_below(&rng, large ? 20000 : 200);
-        takers x = take_all(packed_file(&t, round), &t, own, most, 1 + _i);
+        takers x = take_all(gzip_file(&t, round % 2), &t, own, most, 0, 1 + _i);
         ck_assert_uint_eq(x.end, t.len);
         ck_assert_uint_eq(x.ends, 1);
         ck_assert_uint_ge(x.taken, (t.len + own - 1) / own);
+        free(t.bytes);
+    }
+}
+END_TEST
+
+START_TEST(portions_of_blocks_are_the_text)
+{
+    kmf_rng rng = kmf_rng_stream(63, (uint64_t)_i);
+    for (int round = 0; round < 20; round++) {
+        text t = make_text(&rng, 1 + kmf_rng_below(&rng, round % 2 ? 2000000 : 300000));
+        size_t own = KMF_BLOCK_MOST + kmf_rng_below(&rng, round % 3 ? 900000 : 1000);
+        size_t most = round % 4 ? ANY : 1 + kmf_rng_below(&rng, 20000);
+        size_t block = round % 5 ? 1000 + kmf_rng_below(&rng, 0xff00 - 1000) : 0xff00;
+        takers x = take_all(bgzf_file(&t, block), &t, own, most, block, 1 + _i);
+        ck_assert_uint_eq(x.end, t.len);
+        ck_assert_uint_eq(x.ends, 1);
         free(t.bytes);
     }
 }
@@ -156,7 +178,7 @@ START_TEST(damaged_files_end_early)
         else
             packed.bytes[packed.len - 8 - (round % 2 ? 0 : BGZF_MARKER)] ^= 1; /* a checksum */
         takers x = take_all(write_bytes("t.gz", packed.bytes, packed.len), &t,
-                            round % 4 < 2 ? 7000 : 70000, ANY, 2);
+                            round % 4 < 2 ? 7000 : 70000, ANY, round % 2 ? 0 : 0xff00, 2);
         ck_assert_uint_lt(x.end, t.len);
         ck_assert_uint_eq(x.ends, 0);
         some += x.taken > 0;
@@ -220,15 +242,54 @@ START_TEST(a_file_that_becomes_shorter_ends_early)
 }
 END_TEST
 
+/* By one that is sound, and by one without an end marker. */
+START_TEST(blocks_of_a_file_that_becomes_shorter_end_early)
+{
+    kmf_rng rng = kmf_rng_stream(64, 0);
+    text t = make_text(&rng, 20 * 40000);
+    text packed = bgzipped_by(t.bytes, t.len, 40000);
+    text first = bgzipped_by(t.bytes, 10 * 40000, 40000);
+    for (int cut = 0; cut < 2; cut++) {
+        kmf_portion got;
+        char *bytes = malloc(KMF_BLOCK_MOST + KMF_PORTION_BEHIND);
+        const char *path = write_bytes("t.gz", packed.bytes, packed.len);
+        kmf_portions *p = open_portions(path, KMF_BLOCK_MOST, ANY);
+        ck_assert_ptr_nonnull(p);
+        ck_assert_ptr_nonnull(bytes);
+        uint64_t i = 0;
+        for (; i < 3; i++)
+            ck_assert(kmf_portions_take(p, i, bytes, &got));
+        ck_assert_int_eq(truncate(path, (off_t)(first.len - (cut ? BGZF_MARKER : 0))), 0);
+        if (!cut) {
+            int file = open(path, O_WRONLY);
+            ck_assert_int_eq(pwrite(file, first.bytes, first.len, 0), (ssize_t)first.len);
+            ck_assert_int_eq(close(file), 0);
+        }
+        for (; kmf_portions_take(p, i, bytes, &got); i++)
+            ck_assert(!got.ends || got.own < got.n);
+        ck_assert_uint_eq(i,
+                          cut ? 8 : 9); /* of ten; but for the last, or with the one before */
+        ck_assert(!kmf_portions_take(p, i + 1, bytes, &got));
+        kmf_portions_close(p);
+        free(bytes);
+    }
+    free(first.bytes);
+    free(packed.bytes);
+    free(t.bytes);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("portions");
     TCase *tests = tcase_create("portions");
     tcase_add_checked_fixture(tests, make_dir, remove_dir);
     tcase_add_loop_test(tests, portions_are_the_text, 0, 4);
+    tcase_add_loop_test(tests, portions_of_blocks_are_the_text, 0, 4);
     tcase_add_test(tests, damaged_files_end_early);
     tcase_add_test(tests, other_files_are_refused);
     tcase_add_test(tests, a_file_that_becomes_shorter_ends_early);
+    tcase_add_test(tests, blocks_of_a_file_that_becomes_shorter_end_early);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

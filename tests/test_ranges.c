@@ -232,6 +232,8 @@ START_TEST(records_in_blocks_are_those_of_the_reader)
             if (more > 0)
                 add(&t, "\n");
         }
+        if (_i & CUT_END)
+            t.len -= _i & CR && t.bytes[t.len - 2] == '\r' ? 2 : 1;
         ck_assert(read_records(&expected, &t));
         text packed = bgzipped_by(t.bytes, t.len, 500 + kmf_rng_below(&rng, 20000));
         size_t step = KMF_BLOCK_MOST + kmf_rng_below(&rng, 200000);

@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Decompression, kept ahead of the parser.
+ * Decompression, kept ahead of the parser, in pieces.
  *
- * Plain input is read straight into the portion: nothing is gained by a second thread. gzip
+ * Plain input is read straight into the piece: nothing is gained by a second thread. gzip
  * (seq/gunzip.h) is one stream, which only one thread at a time can inflate, so while the parser
- * works on one portion a job inflates those that follow, as many as the ring has room for:
+ * works on one piece a job inflates those that follow, as many as the ring has room for:
  *
- *     parser   | wait | portion 0 | portion 1 | ..
+ *     parser   | wait | piece 0 | piece 1 | ..
  *     job      | fill 0 | fill 1 | fill 2 | ..       until the ring is full, or the input ends
  *
- * A file of BGZF is read in blocks (seq/blocks.h), some for each portion, one reading after the
- * other, but inflated by several jobs at a time, and by the parser while it waits:
+ * A file of BGZF is read in blocks (seq/blocks.h), some for each piece, one reading after the other,
+ * but inflated by several jobs at a time, and by the parser while it waits:
  *
  *     job      | read 0 | inflate 0      | read 2 | ..
  *     job               | read 1 | inflate 1      | ..
  *
- * If there is anything that is not regular, its portion says so, those behind it are forgotten, and
- * what comes from there on is read as gzip. So damage is met where it is, and told in the same
- * words, whatever the threads. htslib could inflate BGZF on several threads, too, but (1.16) when
- * the file is damaged it then drops blocks that were sound, as many as happen to be under way, so
- * that the reported record depends on timing, and it may take the damage for the end of the file
- * if the last block it handed out was an empty one.
+ * Half of the pool's threads do so: the others have what is made of the bytes to do. If there is
+ * anything that is not regular, its piece says so, those behind it are forgotten, and what comes
+ * from there on is read as gzip. So damage is met where it is, and told in the same words, whatever
+ * the threads. htslib could inflate BGZF on several threads, too, but (1.16) when the file is
+ * damaged it then drops blocks that were sound, as many as happen to be under way, so that the
+ * reported record depends on timing, and it may take the damage for the end of the file if the
+ * last block it handed out was an empty one.
  *
  * Jobs stand in the same pool as the computation and may be queued behind it. So the parser never
- * waits for a job that has not started: if it needs a portion and nobody fills it, it does so
- * itself, and a job that comes meanwhile finds nothing to do. No more jobs wait in the pool than
- * there are portions to fill, and none before a second portion is asked for. All that parser and
- * jobs share but the bytes is under the lock, which is taken a few times for each portion.
+ * waits for a job that has not started: if it needs a piece and nobody fills it, it does so itself,
+ * and a job that comes meanwhile finds nothing to do. No more jobs wait in the pool than there are
+ * pieces to fill, and none before a second piece is asked for. All that parser and jobs share but
+ * the bytes is under the lock, which is taken a few times for each piece.
  */
 #include "seq/bytes.h"
 
@@ -35,6 +36,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/err.h"
 #include "base/mem.h"
@@ -48,23 +50,26 @@
 #define PIECE ((size_t)1 << 19)
 /* Of the ring, the one that the parser has among them: 2 MB, which stay in a shared cache. */
 #define AHEAD 4
-/* Jobs for BGZF at most, and so the pieces ahead: a parser is not faster than so many. */
+/* Jobs for BGZF at most: a parser is not faster than so many. */
 #define JOBS_MOST 8
-#define PIECES_MOST (AHEAD - 1 + JOBS_MOST)
+/* Bytes of a file of BGZF; in less there is not enough to do for several. */
+#define BLOCKS_LEAST ((off_t)128 << 10)
+#define SLOTS_MOST (AHEAD - 1 + JOBS_MOST)
 /* Plain input is read in smaller pieces, so that the cache has room for what is made of it. */
 #define PLAIN ((size_t)1 << 17)
 #define LOOKED_THROUGH ((size_t)64 << 20) /* for damage */
 
-typedef enum ending { MORE, ENDED, FAILED, BROKEN_OFF } ending;
+typedef enum ending { MORE, ENDED, FAILED, IRREGULAR } ending; /* blocks that are not regular */
 
-typedef struct piece {
+/* A place in the ring, for a piece. */
+typedef struct slot {
     char *bytes; /* owned [PIECE + 1] */
     size_t len;
     bool full;
     bool refused;           /* what was read for it is not regular: nothing is in it */
     kmf_blocks packed;      /* owned; of BGZF */
     kmf_inflater *inflater; /* owned; of BGZF, else NULL */
-} piece;
+} slot;
 
 typedef struct job {
     kmf_bytes *of;    /* borrowed */
@@ -79,8 +84,8 @@ struct kmf_bytes {
     int blocks;       /* borrowed: the descriptor to read blocks of BGZF from; -1: none */
     job jobs[JOBS_MOST];
     size_t n_jobs;
-    piece ring[PIECES_MOST];
-    size_t n_pieces;  /* of the ring that there are */
+    slot ring[SLOTS_MOST];
+    size_t n_slots;   /* of the ring that there are */
     const char *seen; /* bytes that were peeked at, to be given out again; NULL: none */
     size_t n_seen;
     kmf_watch watch;
@@ -90,9 +95,9 @@ struct kmf_bytes {
     pthread_cond_t changed; /* a piece was filled, or what comes next was read */
     size_t n_begun;         /* pieces that somebody fills or has filled */
     size_t n_given_back;    /* by the parser */
-    size_t n_filling;       /* of the former */
+    size_t n_inflating;     /* pieces whose blocks somebody inflates */
     size_t n_waiting;       /* jobs that have not started */
-    bool reading;           /* somebody is: `at` and, but for blocks, ending are theirs */
+    bool reading;           /* somebody is: the file, gzip, `at` and reason are theirs */
     uint64_t at;            /* where the next blocks begin */
     bool closing;           /* no more is wanted */
     ending ending;          /* what follows the piece begun last */
@@ -123,7 +128,7 @@ static size_t read_gzip(kmf_bytes *b, char *to, size_t room, ending *end)
 }
 
 /* To the brim, or to the end, which is told. */
-static ending fill(kmf_bytes *b, piece *p)
+static ending fill(kmf_bytes *b, slot *p)
 {
     ending end = MORE;
     size_t size = b->gzip ? PIECE : PLAIN;
@@ -137,27 +142,27 @@ static ending fill(kmf_bytes *b, piece *p)
 }
 
 /* The next blocks, as many as there is room for. */
-static ending read_blocks(kmf_bytes *b, piece *p)
+static ending read_blocks(kmf_bytes *b, slot *p)
 {
     if (!kmf_blocks_read(&p->packed, b->blocks, b->at, PIECE))
-        return BROKEN_OFF;
+        return IRREGULAR;
     b->at += p->packed.ins[p->packed.n - 1];
     p->len = p->packed.outs[p->packed.n - 1];
     return p->packed.ends ? ENDED : MORE;
 }
 
 /* Under the lock, which is given back meanwhile. */
-static void inflate_blocks(kmf_bytes *b, piece *p)
+static void inflate_blocks(kmf_bytes *b, slot *p)
 {
-    b->n_filling++;
+    b->n_inflating++;
     pthread_cond_broadcast(&b->changed);
     pthread_mutex_unlock(&b->lock);
     bool sound = kmf_blocks_inflate(&p->packed, p->packed.n, p->inflater, (uint8_t *)p->bytes);
     pthread_mutex_lock(&b->lock);
-    b->n_filling--;
+    b->n_inflating--;
     p->refused = !sound;
     if (!sound)
-        b->ending = BROKEN_OFF;
+        b->ending = IRREGULAR;
 }
 
 /* ---------------------------------------------------------------- the ring -------------- */
@@ -165,21 +170,21 @@ static void inflate_blocks(kmf_bytes *b, piece *p)
 /* Under the lock, as all that follow: is there anything to fill, and room for it? */
 static bool wants_more(const kmf_bytes *b)
 {
-    return b->ending == MORE && !b->closing && b->n_begun - b->n_given_back < b->n_pieces;
+    return b->ending == MORE && !b->closing && b->n_begun - b->n_given_back < b->n_slots;
 }
 
 /* Where more is wanted and nobody is reading. The lock is given back meanwhile. */
 static void fill_next(kmf_bytes *b)
 {
     bool in_blocks = b->blocks >= 0;
-    piece *p = &b->ring[b->n_begun++ % b->n_pieces];
+    slot *p = &b->ring[b->n_begun++ % b->n_slots];
     p->full = false;
     b->reading = true;
     pthread_mutex_unlock(&b->lock);
     ending end = in_blocks ? read_blocks(b, p) : fill(b, p);
     pthread_mutex_lock(&b->lock);
     b->reading = false;
-    p->refused = end == BROKEN_OFF;
+    p->refused = end == IRREGULAR;
     if (b->ending == MORE) /* else one that was begun before was refused meanwhile */
         b->ending = end;
     if (in_blocks && !p->refused)
@@ -212,7 +217,7 @@ static void start_ahead(kmf_bytes *b)
     while (j < b->jobs + b->n_jobs && j->under_way)
         j++;
     if (j == b->jobs + b->n_jobs || !wants_more(b) || (b->blocks < 0 && b->reading) ||
-        b->n_waiting >= b->n_pieces - (b->n_begun - b->n_given_back))
+        b->n_waiting >= b->n_slots - (b->n_begun - b->n_given_back))
         return;
     if (j->sent)
         kmf_queue_wait(j->queue); /* it has nothing left to do but return */
@@ -226,9 +231,9 @@ static void start_ahead(kmf_bytes *b)
 }
 
 /* From the refused piece on, which is the next one. */
-static void go_on_as_gzip(kmf_bytes *b, const piece *refused)
+static void go_on_as_gzip(kmf_bytes *b, const slot *refused)
 {
-    while (b->reading || b->n_filling > 0)
+    while (b->reading || b->n_inflating > 0)
         pthread_cond_wait(&b->changed, &b->lock);
     b->n_begun = b->n_given_back;
     b->blocks = -1;
@@ -243,8 +248,8 @@ static void go_on_as_gzip(kmf_bytes *b, const piece *refused)
 static bool settle(kmf_bytes *b)
 {
     for (;;) {
-        const piece *next =
-            b->n_begun > b->n_given_back ? &b->ring[b->n_given_back % b->n_pieces] : NULL;
+        const slot *next =
+            b->n_begun > b->n_given_back ? &b->ring[b->n_given_back % b->n_slots] : NULL;
         if (next && next->full && next->refused)
             go_on_as_gzip(b, next);
         else if (next && next->full && next->len > 0)
@@ -262,10 +267,10 @@ static bool settle(kmf_bytes *b)
 
 /* ---------------------------------------------------------------- the input ------------- */
 
-static int add_piece(kmf_bytes *b, kmf_err *err)
+static int add_slot(kmf_bytes *b, kmf_err *err)
 {
-    piece *p = &b->ring[b->n_pieces];
-    b->n_pieces++;
+    slot *p = &b->ring[b->n_slots];
+    b->n_slots++;
     p->bytes = kmf_malloc(PIECE + 1, 1, err);
     if (!p->bytes)
         return KMF_ENOMEM;
@@ -283,21 +288,27 @@ static int add_job(kmf_bytes *b, kmf_pool *pool, kmf_err *err)
     return j->queue ? 0 : KMF_ENOMEM;
 }
 
+static bool is_for_blocks(int descriptor)
+{
+    struct stat st;
+    return kmf_blocks_knows(descriptor) && fstat(descriptor, &st) == 0 &&
+           st.st_size >= BLOCKS_LEAST;
+}
+
 /* Of a compressed file. */
 static int begin_ahead(kmf_bytes *b, int descriptor, kmf_pool *pool, kmf_err *err)
 {
-    bool in_blocks = pool && kmf_blocks_knows(descriptor);
-    size_t n_jobs = in_blocks ? kmf_min((size_t)kmf_pool_threads(pool), JOBS_MOST)
-                    : pool    ? 1
-                              : 0;
-    size_t n_pieces = pool ? AHEAD - 1 + n_jobs : 1;
+    bool in_blocks = pool && is_for_blocks(descriptor);
+    size_t threads = (size_t)kmf_pool_threads(pool);
+    size_t n_jobs = in_blocks ? kmf_min((threads + 1) / 2, JOBS_MOST) : threads > 0;
+    size_t n_slots = pool ? AHEAD - 1 + n_jobs : 1;
     int status = 0;
     if (in_blocks)
         b->blocks = descriptor;
     else if (!(b->gzip = kmf_gunzip_new(b->file, err)))
         status = KMF_ENOMEM;
-    while (status == 0 && b->n_pieces < n_pieces)
-        status = add_piece(b, err);
+    while (status == 0 && b->n_slots < n_slots)
+        status = add_slot(b, err);
     while (status == 0 && b->n_jobs < n_jobs)
         status = add_job(b, pool, err);
     return status;
@@ -315,7 +326,7 @@ kmf_bytes *kmf_bytes_open(hFILE *file, int descriptor, kmf_pool *pool, kmf_err *
     pthread_mutex_init(&b->lock, NULL);
     pthread_cond_init(&b->changed, NULL);
     int status =
-        kmf_gunzip_knows(file) ? begin_ahead(b, descriptor, pool, err) : add_piece(b, err);
+        kmf_gunzip_knows(file) ? begin_ahead(b, descriptor, pool, err) : add_slot(b, err);
     if (status == 0)
         return b;
     kmf_bytes_close(b);
@@ -333,7 +344,7 @@ void kmf_bytes_close(kmf_bytes *b)
         kmf_queue_free(b->jobs[i].queue);
     kmf_gunzip_free(b->gzip);
     hclose_abruptly(b->file);
-    for (size_t i = 0; i < b->n_pieces; i++) {
+    for (size_t i = 0; i < b->n_slots; i++) {
         kmf_free(b->ring[i].bytes);
         kmf_blocks_free(&b->ring[i].packed);
         kmf_inflater_free(b->ring[i].inflater);
@@ -348,20 +359,20 @@ void kmf_bytes_watch(kmf_bytes *bytes, const kmf_watch *watch)
     bytes->watch = *watch;
 }
 
-int kmf_bytes_peek(kmf_bytes *b, const char **block, size_t *len, kmf_err *err)
+int kmf_bytes_peek(kmf_bytes *b, const char **piece, size_t *len, kmf_err *err)
 {
-    int status = kmf_bytes_next(b, block, len, err);
+    int status = kmf_bytes_next(b, piece, len, err);
     if (status > 0) {
-        b->seen = *block;
+        b->seen = *piece;
         b->n_seen = *len;
     }
     return status;
 }
 
-int kmf_bytes_next(kmf_bytes *b, const char **block, size_t *len, kmf_err *err)
+int kmf_bytes_next(kmf_bytes *b, const char **piece, size_t *len, kmf_err *err)
 {
     if (b->seen) {
-        *block = b->seen;
+        *piece = b->seen;
         *len = b->n_seen;
         b->seen = NULL;
         return 1;
@@ -371,24 +382,26 @@ int kmf_bytes_next(kmf_bytes *b, const char **block, size_t *len, kmf_err *err)
     b->in_use = settle(b);
     if (b->n_given_back > 0) /* the first piece may be all that is asked for */
         start_ahead(b);
-    const piece *full = &b->ring[b->n_given_back % b->n_pieces];
-    size_t n = b->in_use ? full->len : 0;
-    pthread_mutex_unlock(&b->lock);
-    if (n == 0 && b->ending == ENDED && kmf_watch_end(&b->watch, &b->reason) < 0)
+    if (!b->in_use && b->ending == ENDED && kmf_watch_end(&b->watch, &b->reason) < 0)
         b->ending = FAILED;
-    if (n == 0)
-        return b->ending == ENDED ? 0 : kmf_fail(err, b->reason.code, "%s", b->reason.msg);
-    *block = full->bytes;
-    *len = n;
-    return 1;
+    int status = b->in_use ? 1 : b->ending == ENDED ? 0 : -1;
+    const slot *full = &b->ring[b->n_given_back % b->n_slots];
+    pthread_mutex_unlock(&b->lock);
+    if (status < 0)
+        return kmf_fail(err, b->reason.code, "%s", b->reason.msg);
+    if (status > 0) {
+        *piece = full->bytes;
+        *len = full->len;
+    }
+    return status;
 }
 
 int kmf_bytes_look_for_damage(kmf_bytes *b, kmf_err *err)
 {
-    const char *block;
+    const char *piece;
     size_t len = 0;
     int status = b->gzip || b->blocks >= 0;
     for (size_t n = 0; status > 0 && n < LOOKED_THROUGH; n += len)
-        status = kmf_bytes_next(b, &block, &len, err);
+        status = kmf_bytes_next(b, &piece, &len, err);
     return status < 0 ? status : 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An input as a stream of blocks of plain bytes, whatever it was compressed with. Messages of
+ * An input as pieces of plain bytes, whatever it was compressed with. Messages of
  * kmf_bytes_next give the reason only; the caller knows the place and puts it before.
  */
 #ifndef KMF_BYTES_H
@@ -15,7 +15,7 @@
 typedef struct kmf_bytes kmf_bytes;
 
 /*
- * Takes over `file`, on failure too. With a pool (may be NULL) inflating runs some blocks ahead, as
+ * Takes over `file`, on failure too. With a pool (may be NULL) inflating runs some pieces ahead, as
  * a job on it, or as several for BGZF.   descriptor: of `file`, at its beginning; -1: none is known
  */
 kmf_bytes *kmf_bytes_open(struct hFILE *file, int descriptor, kmf_pool *pool,
@@ -24,16 +24,16 @@ void kmf_bytes_close(kmf_bytes *bytes);
 /* The end will be none where this watch of its file says so. */
 void kmf_bytes_watch(kmf_bytes *bytes, const kmf_watch *watch);
 
-/* As kmf_bytes_next, which then gives the same block again. */
-int kmf_bytes_peek(kmf_bytes *bytes, const char **block, size_t *len,
+/* As kmf_bytes_next, which then gives the same piece again. */
+int kmf_bytes_peek(kmf_bytes *bytes, const char **piece, size_t *len,
                    kmf_err *err) KMF_MUST_CHECK;
 
 /*
- * 1: *block has *len > 0 bytes, borrowed until the next call; 0: the end, and the input is
+ * 1: *piece has *len > 0 bytes, borrowed until the next call; 0: the end, and the input is
  * sound; negative: KMF_EIO or, if the compressed data is damaged or cut off, KMF_EFORMAT. All
  * that could be inflated has been handed out by then. The end and a failure stay.
  */
-int kmf_bytes_next(kmf_bytes *bytes, const char **block, size_t *len,
+int kmf_bytes_next(kmf_bytes *bytes, const char **piece, size_t *len,
                    kmf_err *err) KMF_MUST_CHECK;
 
 /*

@@ -99,9 +99,9 @@ size_t kmf_range_room_bytes(size_t border);
 void kmf_range_room_free(kmf_range_room *room);
 
 /*
- * Reads range i; of gzip and BGZF, when those before it have been taken. false: there is something in it
- * that is not read here, or no memory, or no such range, and it tells nothing. From any thread,
- * with a room and a range of its own.
+ * Reads range i; of gzip and BGZF, when those before it have been taken. false: there is something
+ * in it that is not read here, or no memory, or no such range, and it tells nothing. From any
+ * thread, with a room and a range of its own.
  */
 bool kmf_range_read(kmf_range *range, const kmf_ranges *ranges, uint64_t i,
                     kmf_range_room *room);
