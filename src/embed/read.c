@@ -283,8 +283,8 @@ static int read_ranges(kmf_embedder *e, const kmf_ranges *file, kmf_reader_stats
 }
 
 /*
- * Is it a file for ranges? Those of gzip end where a batch is full; one thread would inflate and
- * count in turn, where in the usual way the caller parses meanwhile.
+ * Is it a file for ranges? Those of gzip end where a batch is full, those of BGZF about there; one
+ * thread would inflate and count in turn, where in the usual way the caller parses meanwhile.
  */
 static bool has_ranges(const kmf_embedder *e, const kmf_reader *reader, const char *path,
                        kmf_ranges *ranges)

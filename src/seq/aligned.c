@@ -22,8 +22,8 @@
  *     htslib uses (for one that does not exist it would print a line of its own).
  * Only name, flags and sequence are asked for, which lets htslib pass over the other columns.
  *
- * The end-of-file markers of BGZF and CRAM are insisted on, like in bytes.c. BAM is inflated on
- * the caller's thread for the reason told there. CRAM, which takes several times as long, is
+ * The end-of-file markers of BGZF and CRAM are insisted on, like in gunzip.c. BAM is inflated on
+ * the caller's thread for the reason told in bytes.c. CRAM, which takes several times as long, is
  * decoded on the pool; htslib (1.16) then no longer tells whether it met the marker, so it is
  * looked for beforehand, and a stream, where that is impossible, gets no threads.
  */
