@@ -9,7 +9,7 @@
  *     parser   | wait | piece 0 | piece 1 | ..
  *     job      | fill 0 | fill 1 | fill 2 | ..       until the ring is full, or the input ends
  *
- * A file of BGZF is read in blocks (seq/blocks.h), some for each piece, one reading after the other,
+ * A file of BGZF is read in blocks (seq/blocks.h), some for each piece, one reading after another,
  * but inflated by several jobs at a time, and by the parser while it waits:
  *
  *     job      | read 0 | inflate 0      | read 2 | ..

@@ -53,8 +53,8 @@ const char *kmf_portions_begin(const kmf_portions *portions, size_t *n);
  * `most` marks, before the first that is too many, and at the end. Of BGZF fewer, as many as whole
  * blocks have, and going by those that were inflated last it has `most` marks or less. false: there
  * is no such portion, as the file ended before it; or what was inflated for it, bytes behind it
- * included, could not be read or is damaged. That of gzip ends it, while portions of BGZF may follow
- * one that is damaged.
+ * included, could not be read or is damaged. Of gzip that is the end, while portions of BGZF may
+ * follow one that is damaged.
  *   bytes: room for `own` and KMF_PORTION_BEHIND.   From any thread
  */
 bool kmf_portions_take(kmf_portions *portions, uint64_t i, char *bytes, kmf_portion *portion);
