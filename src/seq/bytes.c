@@ -244,8 +244,8 @@ static void go_on_as_gzip(kmf_bytes *b, const slot *refused)
         b->ending = MORE;
 }
 
-/* Returns when a piece is filled: true; or there will be none. */
-static bool settle(kmf_bytes *b)
+/* Returns when the next piece is filled; NULL: there is none. */
+static const slot *settle(kmf_bytes *b)
 {
     for (;;) {
         const slot *next =
@@ -253,7 +253,7 @@ static bool settle(kmf_bytes *b)
         if (next && next->full && next->refused)
             go_on_as_gzip(b, next);
         else if (next && next->full && next->len > 0)
-            return true;
+            return next;
         else if (next && next->full)
             b->n_given_back++; /* of empty blocks, or the end */
         else if (wants_more(b) && !b->reading)
@@ -261,7 +261,7 @@ static bool settle(kmf_bytes *b)
         else if (next)
             pthread_cond_wait(&b->changed, &b->lock);
         else
-            return false;
+            return NULL;
     }
 }
 
@@ -379,21 +379,19 @@ int kmf_bytes_next(kmf_bytes *b, const char **piece, size_t *len, kmf_err *err)
     }
     pthread_mutex_lock(&b->lock);
     b->n_given_back += b->in_use;
-    b->in_use = settle(b);
+    const slot *full = settle(b);
+    b->in_use = full != NULL;
     if (b->n_given_back > 0) /* the first piece may be all that is asked for */
         start_ahead(b);
-    if (!b->in_use && b->ending == ENDED && kmf_watch_end(&b->watch, &b->reason) < 0)
+    if (!full && b->ending == ENDED && kmf_watch_end(&b->watch, &b->reason) < 0)
         b->ending = FAILED;
-    int status = b->in_use ? 1 : b->ending == ENDED ? 0 : -1;
-    const slot *full = &b->ring[b->n_given_back % b->n_slots];
+    int status = full ? 1 : b->ending == ENDED ? 0 : -1;
     pthread_mutex_unlock(&b->lock);
-    if (status < 0)
-        return kmf_fail(err, b->reason.code, "%s", b->reason.msg);
-    if (status > 0) {
+    if (full) {
         *piece = full->bytes;
         *len = full->len;
     }
-    return status;
+    return status < 0 ? kmf_fail(err, b->reason.code, "%s", b->reason.msg) : status;
 }
 
 int kmf_bytes_look_for_damage(kmf_bytes *b, kmf_err *err)
