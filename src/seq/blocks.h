@@ -57,7 +57,8 @@ bool kmf_blocks_inflate(const kmf_blocks *blocks, size_t n, kmf_inflater *inflat
 
 /*
  * The first n_bytes of what block `first` and those behind it inflate to, which is no less; whether
- * the rest is sound is not looked at. false: they do not inflate to so many.   to: [n_bytes]
+ * the rest is sound is not looked at. false: they do not inflate to so many, going by zlib.
+ *   to: [n_bytes]
  */
 bool kmf_blocks_peek(const kmf_blocks *blocks, size_t first, kmf_inflater *inflater,
                      uint8_t *to, size_t n_bytes);

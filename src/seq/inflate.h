@@ -43,7 +43,8 @@ void kmf_inflater_begin(kmf_inflater *inflater);
 kmf_inflated kmf_inflater_go(kmf_inflater *inflater, kmf_stretch *s);
 /*
  * The same, where no more than the beginning of a member is wanted: by zlib in any case, which
- * stops where it is to, while ISA-L inflates 64 KB to give out some. Not by turns with the other.
+ * stops where it is to, while ISA-L inflates 64 KB to give out some. It refuses some sets of codes
+ * that ISA-L takes. Not by turns with the other.
  */
 kmf_inflated kmf_inflater_peek(kmf_inflater *inflater, kmf_stretch *s);
 

@@ -36,14 +36,15 @@ static void must_follow(kmf_gunzip *gzip, const uint8_t *bytes, size_t n)
         abort();
 }
 
-static void must_begin(const kmf_blocks *b, size_t first, kmf_inflater *inflater,
-                       const uint8_t *bytes)
+/* zlib refuses sets of codes that ISA-L takes, so that the first bytes may be refused. */
+static void may_begin(const kmf_blocks *b, size_t first, kmf_inflater *inflater,
+                      const uint8_t *bytes)
 {
     static uint8_t some[AT_ONCE];
     size_t beg = first > 0 ? b->outs[first - 1] : 0;
     size_t n = (b->outs[b->n - 1] - beg) / 3;
-    if (!kmf_blocks_peek(b, first, inflater, some, n) ||
-        (n > 0 && memcmp(some, bytes + beg, n) != 0))
+    if (n > 0 && kmf_blocks_peek(b, first, inflater, some, n) &&
+        memcmp(some, bytes + beg, n) != 0)
         abort();
 }
 
@@ -67,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while (kmf_blocks_read(&b, fileno(file), at, most) &&
            kmf_blocks_inflate(&b, b.n, inflater, out)) {
         must_follow(gzip, out, b.outs[b.n - 1]);
-        must_begin(&b, size % b.n, inflater, out);
+        may_begin(&b, size % b.n, inflater, out);
         at += b.ins[b.n - 1];
         if (!b.ends)
             continue;
