@@ -206,19 +206,19 @@ static outcome read_bytes(const char *path, int threads)
 {
     outcome o = {0};
     int descriptor;
-    const char *block;
+    const char *piece;
     size_t n;
     kmf_pool *pool = threads > 0 ? kmf_pool_new(threads, NULL) : NULL;
     struct hFILE *file = kmf_input_open_file(path, &descriptor, NULL);
     ck_assert_ptr_nonnull(file);
     kmf_bytes *b = kmf_bytes_open(file, pool ? descriptor : -1, pool, NULL);
     ck_assert_ptr_nonnull(b);
-    while ((o.status = kmf_bytes_next(b, &block, &n, &o.err)) > 0) {
+    while ((o.status = kmf_bytes_next(b, &piece, &n, &o.err)) > 0) {
         ck_assert_uint_gt(n, 0);
-        add_bytes(&o.out, block, n);
+        add_bytes(&o.out, piece, n);
     }
     kmf_err again = {0};
-    ck_assert_int_eq(kmf_bytes_next(b, &block, &n, &again), o.status);
+    ck_assert_int_eq(kmf_bytes_next(b, &piece, &n, &again), o.status);
     ck_assert_str_eq(again.msg, o.err.msg);
     kmf_bytes_close(b);
     kmf_pool_free(pool);
@@ -342,15 +342,15 @@ START_TEST(a_file_is_left_before_its_end)
     kmf_pool *pool = kmf_pool_new(3, NULL);
     for (size_t n_read = 0; n_read < 10; n_read++) {
         int descriptor;
-        const char *block;
+        const char *piece;
         size_t n;
         size_t at = 0;
         struct hFILE *file = kmf_input_open_file(path, &descriptor, NULL);
         kmf_bytes *b = kmf_bytes_open(file, descriptor, pool, NULL);
         ck_assert_ptr_nonnull(b);
         for (size_t i = 0; i < n_read; i++, at += n) {
-            ck_assert_int_eq(kmf_bytes_next(b, &block, &n, NULL), 1);
-            ck_assert_int_eq(memcmp(block, t.bytes + at, n), 0);
+            ck_assert_int_eq(kmf_bytes_next(b, &piece, &n, NULL), 1);
+            ck_assert_int_eq(memcmp(piece, t.bytes + at, n), 0);
             ck_assert(n % HTSLIB_BLOCK == 0 || at + n == t.len); /* whole blocks */
         }
         kmf_bytes_close(b);
@@ -373,7 +373,7 @@ START_TEST(a_file_that_becomes_shorter_is_told)
     for (int cut = 0; cut < 2; cut++) {
         kmf_err err = {0};
         int descriptor, status;
-        const char *block;
+        const char *piece;
         size_t n;
         size_t all = 0;
         const char *path = write_bytes("t.gz", packed.bytes, packed.len);
@@ -382,7 +382,7 @@ START_TEST(a_file_that_becomes_shorter_is_told)
         kmf_watch watch = kmf_watch_begin(descriptor);
         kmf_bytes *b = kmf_bytes_open(file, descriptor, pool, NULL);
         kmf_bytes_watch(b, &watch);
-        ck_assert_int_eq(kmf_bytes_next(b, &block, &n, NULL), 1);
+        ck_assert_int_eq(kmf_bytes_next(b, &piece, &n, NULL), 1);
         ck_assert_int_eq(truncate(path, (off_t)len), 0);
         if (cut == 0) {
             FILE *more = fopen(path, "ab");
@@ -394,7 +394,7 @@ START_TEST(a_file_that_becomes_shorter_is_told)
         }
         do
             all += n;
-        while ((status = kmf_bytes_next(b, &block, &n, &err)) > 0);
+        while ((status = kmf_bytes_next(b, &piece, &n, &err)) > 0);
         ck_assert_int_lt(status, 0);
         ck_assert_str_eq(err.msg, told[cut]);
         ck_assert_uint_eq(all, 60 * HTSLIB_BLOCK);
