@@ -387,10 +387,12 @@ START_TEST(a_batch_makes_room_for_pieces)
     kmf_batch_shape shape = kmf_batch_choose(4096, 4096, 3, false);
     kmf_batch *b = kmf_batch_new(&shape, NULL);
     size_t cap = b->cap_pieces;
-    ck_assert_int_eq(kmf_batch_reserve(b, cap, NULL), 0);
-    ck_assert_uint_eq(b->cap_pieces, cap);
-    ck_assert_int_eq(kmf_batch_reserve(b, cap + 1, NULL), 0);
-    ck_assert_uint_eq(b->cap_pieces, cap + 1);
+    ck_assert_int_eq(kmf_batch_reserve(b, cap, cap, NULL), 0);
+    ck_assert(b->cap_pieces == cap && b->cap_sums == cap);
+    ck_assert_int_eq(kmf_batch_reserve(b, cap + 1, 1, NULL), 0);
+    ck_assert(b->cap_pieces == cap + 1 && b->cap_sums == cap);
+    ck_assert_int_eq(kmf_batch_reserve(b, 1, cap + 2, NULL), 0);
+    ck_assert(b->cap_pieces == cap + 1 && b->cap_sums == cap + 2);
     for (size_t i = 0; i <= cap; i++)
         kmf_batch_place_letters(b, 2 * i, 1, 1);
     ck_assert_uint_eq(b->n_pieces, cap + 1);
@@ -593,46 +595,130 @@ START_TEST(contigs_that_are_too_long_are_read_on)
 }
 END_TEST
 
-/* Files of vectors, which the threads write where they belong, some of them in vain. */
+/* The table at `path` of a record, a FASTA, and both once more. by_read: as it is meant. */
+static text table_of(const char *model, const kmf_embed_options *o, const char *fasta,
+                     const char *path, bool by_read, uint64_t n_by_ranges)
+{
+    kmf_reader_stats stats;
+    rows none = {0};
+    kmf_embedder *e = embedder_of(model, o, &none);
+    kmf_output *output = kmf_output_new(path, none.dim, 0, 0, NULL);
+    ck_assert_ptr_nonnull(output);
+    if (by_read)
+        kmf_output_take(output, e);
+    else
+        kmf_embedder_sink(e, kmf_output_row, output);
+    for (int file = 0; file < 2; file++) {
+        ck_assert_int_eq(kmf_embedder_add(e, "before", "ACGTT", 5, NULL), 0);
+        ck_assert_int_eq(by_read ? kmf_embedder_read(e, fasta, NULL, &stats, NULL)
+                                 : add_file(e, fasta, &stats, NULL),
+                         0);
+    }
+    ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
+    ck_assert_int_eq(kmf_output_commit(output, "{}", NULL), 0);
+    ck_assert(!by_read || n_by_ranges == ANY || e->n_by_ranges == n_by_ranges);
+    kmf_embedder_free(e);
+    kmf_output_free(output);
+    return read_file(path);
+}
+
+/* Rows that threads write where they belong against rows one by one. */
+static void check_table(const char *model, const kmf_embed_options *o, const char *fasta,
+                        const char *name, uint64_t n_by_ranges)
+{
+    const char *path = in_dir(name);
+    text one_by_one = table_of(model, o, fasta, path, false, 0);
+    text read = table_of(model, o, fasta, path, true, n_by_ranges);
+    ck_assert_uint_eq(one_by_one.len, read.len);
+    ck_assert_int_eq(memcmp(one_by_one.bytes, read.bytes, read.len), 0);
+    free(one_by_one.bytes);
+    free(read.bytes);
+}
+
+/* Files of vectors, some of which are written in vain. */
 START_TEST(files_are_those_of_rows_one_by_one)
 {
     static const char *const names[] = {"x.npy", "x.tsv"};
+    kmf_embed_options o = options_of(2);
     for (int i = 0; i < 16; i++) {
-        text files[2];
         text t = make_fasta(9, i % 4 == 3);
         if (i % 4 == 1)
             memcpy(strchr(t.bytes + t.len / 2, '\n') - 1, " ", 1);
         const char *fasta = i < 8        ? write_bytes("x.fa", t.bytes, t.len)
                             : i % 2 == 0 ? write_gzip("x.fa.gz", &t)
                                          : write_bgzf("x.fa.gz", &t);
-        for (int by_read = 0; by_read < 2; by_read++) {
-            kmf_embed_options o = options_of(2);
-            kmf_reader_stats stats;
-            rows none = {0};
-            kmf_embedder *e = embedder_of("kmer:2", &o, &none);
-            const char *path = in_dir(names[i / 4 % 2]);
-            kmf_output *output = kmf_output_new(path, none.dim, 0, 0, NULL);
-            ck_assert_ptr_nonnull(output);
-            if (by_read)
-                kmf_output_take(output, e);
-            else
-                kmf_embedder_sink(e, kmf_output_row, output);
-            for (int file = 0; file < 2; file++) {
-                ck_assert_int_eq(kmf_embedder_add(e, "before", "ACGTT", 5, NULL), 0);
-                ck_assert_int_eq(by_read ? kmf_embedder_read(e, fasta, NULL, &stats, NULL)
-                                         : add_file(e, fasta, &stats, NULL),
-                                 0);
-            }
-            ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
-            ck_assert_int_eq(kmf_output_commit(output, "{}", NULL), 0);
-            kmf_embedder_free(e);
-            kmf_output_free(output);
-            files[by_read] = read_file(path);
-        }
-        ck_assert_uint_eq(files[0].len, files[1].len);
-        ck_assert_int_eq(memcmp(files[0].bytes, files[1].bytes, files[0].len), 0);
-        free(files[0].bytes);
-        free(files[1].bytes);
+        check_table("kmer:2", &o, fasta, names[i / 4 % 2], ANY);
+        free(t.bytes);
+    }
+}
+END_TEST
+
+/* Some long contigs, and in the midst of them many that stand in one range. */
+static text make_crowd(size_t n_crowd)
+{
+    text t = {0};
+    kmf_rng rng = kmf_rng_stream(47, 0);
+    for (int i = 0; i < 4; i++) {
+        add_contig(&t, &rng, "long", CONTIG);
+        for (size_t j = 0; i == 1 && j < n_crowd; j++)
+            add_contig(&t, &rng, "short", 200 + j % 50);
+    }
+    return t;
+}
+
+/* A batch has room for the sums of 512 of kmer:5, and of 8 of kmer:8. */
+START_TEST(vectors_are_stored_as_they_are_made)
+{
+    kmf_embed_options o = options_of(2);
+    kmf_embed_options both = options_of(2);
+    text t = make_crowd(2500);
+    text small = make_crowd(40);
+    check_table("kmer:5", &o, write_gzip("x.fa.gz", &t), "x.npy", 2);
+    check_table("kmer:5", &o, write_bgzf("y.fa.gz", &t), "x.npy", ANY);
+    check_table("kmer:8", &o, write_bytes("few.fa", small.bytes, small.len), "x.npy", 2);
+    const char *fasta = write_bytes("x.fa", t.bytes, t.len);
+    check_table("kmer:5", &o, fasta, "x.npy", 2);
+    check_table("kmer:5", &o, fasta, "x.tsv", 0);
+    both.strand = KMF_STRAND_BOTH;
+    check_table("kmer:5", &both, fasta, "x.npy", 0);
+    free(t.bytes);
+    free(small.bytes);
+}
+END_TEST
+
+static int store_none(void *user, uint64_t row, float *vectors, size_t n, kmf_err *err)
+{
+    (void)user;
+    (void)row;
+    (void)vectors;
+    (void)n;
+    (void)err;
+    return 0;
+}
+
+/* It is thought to take all: rows come whether there is room for those of a range or not. */
+START_TEST(rows_that_are_not_stored_come_all_the_same)
+{
+    kmf_embed_options o = options_of(2);
+    kmf_reader_stats stats;
+    for (size_t n = 300; n <= 2500; n += 2200) {
+        text t = make_crowd(n);
+        rows one_by_one = {0}, read = {0};
+        kmf_rowstore store = {.fn = store_none, .user = &read, .all = true};
+        const char *fasta = write_bytes("x.fa", t.bytes, t.len);
+        kmf_embedder *a = embedder_of("kmer:5", &o, &one_by_one);
+        kmf_embedder *b = embedder_of("kmer:5", &o, &read);
+        kmf_embedder_store(b, keep, &store);
+        ck_assert_int_eq(add_file(a, fasta, &stats, NULL), 0);
+        ck_assert_int_eq(kmf_embedder_read(b, fasta, NULL, &stats, NULL), 0);
+        ck_assert_int_eq(kmf_embedder_finish(a, NULL) + kmf_embedder_finish(b, NULL), 0);
+        ck_assert_uint_eq(b->n_by_ranges, n < 512);
+        ck_assert_uint_eq(one_by_one.text.len, read.text.len);
+        ck_assert_int_eq(memcmp(one_by_one.text.bytes, read.text.bytes, read.text.len), 0);
+        kmf_embedder_free(a);
+        kmf_embedder_free(b);
+        free(one_by_one.text.bytes);
+        free(read.text.bytes);
         free(t.bytes);
     }
 }
@@ -727,6 +813,8 @@ int main(void)
     tcase_add_test(tests, a_row_that_is_refused_ends_the_run);
     tcase_add_test(tests, contigs_that_are_too_long_are_read_on);
     tcase_add_test(tests, files_are_those_of_rows_one_by_one);
+    tcase_add_test(tests, vectors_are_stored_as_they_are_made);
+    tcase_add_test(tests, rows_that_are_not_stored_come_all_the_same);
     tcase_add_loop_test(tests, any_failing_allocation_leaves_rows_right, 0, 3);
     tcase_add_test(tests, a_file_that_cannot_be_opened_is_told);
     suite_add_tcase(suite, tests);

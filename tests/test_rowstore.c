@@ -442,7 +442,7 @@ START_TEST(a_vector_is_stored_or_comes_with_its_row)
     halves h = {0};
     size_t n_stored = 0;
     kmf_embedder *e = embedder_of("kmer:1", 2, _i ? KMF_STRAND_BOTH : KMF_STRAND_FWD, BATCH);
-    kmf_embedder_store(e, take_rest, store_half, &h);
+    kmf_embedder_store(e, take_rest, &(kmf_rowstore){.fn = store_half, .user = &h});
     ck_assert(add(e, 0, N_RECORDS, NULL) == 0 && kmf_embedder_finish(e, NULL) == 0);
     ck_assert_uint_eq(h.n_rows, N_RECORDS);
     size_t n_calls = h.n_calls;

@@ -62,6 +62,7 @@ kmf_batch *kmf_batch_new(const kmf_batch_shape *shape, kmf_err *err)
     if (!b)
         return NULL;
     b->cap_pieces = shape->cap_pieces;
+    b->cap_sums = shape->cap_pieces;
     b->units = shape->units;
     b->cap_units = shape->cap_units;
     b->dim = shape->dim;
@@ -118,23 +119,25 @@ void kmf_batch_free(kmf_batch *batch)
     kmf_free(batch);
 }
 
-int kmf_batch_reserve(kmf_batch *batch, size_t n, kmf_err *err)
+int kmf_batch_reserve(kmf_batch *batch, size_t n_pieces, size_t n_sums, kmf_err *err)
 {
     assert(batch->n_pieces == 0 && batch->letters);
-    if (n <= batch->cap_pieces)
-        return 0;
-    kmf_piece *pieces = kmf_malloc(n, sizeof *pieces, err);
-    double *sums = kmf_malloc(n * batch->dim, sizeof *sums, err);
-    if (!pieces || !sums) {
-        kmf_free(pieces);
-        kmf_free(sums);
-        return KMF_ENOMEM;
+    if (n_pieces > batch->cap_pieces) {
+        kmf_piece *pieces = kmf_malloc(n_pieces, sizeof *pieces, err);
+        if (!pieces)
+            return KMF_ENOMEM;
+        kmf_free(batch->pieces);
+        batch->pieces = pieces;
+        batch->cap_pieces = n_pieces;
     }
-    kmf_free(batch->pieces);
-    kmf_free(batch->sums);
-    batch->pieces = pieces;
-    batch->sums = sums;
-    batch->cap_pieces = n;
+    if (n_sums > batch->cap_sums) {
+        double *sums = kmf_malloc(n_sums * batch->dim, sizeof *sums, err);
+        if (!sums)
+            return KMF_ENOMEM;
+        kmf_free(batch->sums);
+        batch->sums = sums;
+        batch->cap_sums = n_sums;
+    }
     return 0;
 }
 
@@ -147,13 +150,13 @@ void kmf_batch_clear(kmf_batch *batch)
 bool kmf_batch_fits(const kmf_batch *batch, size_t n)
 {
     size_t room = batch->n_pieces == 0 ? batch->cap_units : batch->units;
-    return batch->n_pieces < batch->cap_pieces && batch->n_units <= room &&
+    return batch->n_pieces < batch->cap_sums && batch->n_units <= room &&
            n <= room - batch->n_units;
 }
 
 static kmf_piece *add_piece(kmf_batch *b, size_t n, bool reverse)
 {
-    assert(kmf_batch_fits(b, n));
+    assert(b->n_pieces < b->cap_pieces && b->n_units + n <= b->cap_units);
     kmf_piece *piece = &b->pieces[b->n_pieces];
     *piece = (kmf_piece){.beg = b->n_units,
                          .end = b->n_units + n,

@@ -38,7 +38,8 @@ typedef struct kmf_piece {
 
 typedef struct kmf_batch {
     size_t cap_pieces, cap_units;
-    size_t units; /* to be filled up to; a piece of more is alone */
+    size_t cap_sums; /* of as many pieces */
+    size_t units;    /* to be filled up to; a piece of more is alone */
     size_t n_pieces;
     size_t n_units;    /* tokens or letters in use */
     kmf_piece *pieces; /* owned [cap_pieces] */
@@ -53,7 +54,7 @@ typedef struct kmf_batch {
 
     /* results */
     size_t dim;
-    double *sums;      /* owned [cap_pieces, dim]; NULL per token. Of chunks those of the pieces
+    double *sums;      /* owned [cap_sums, dim]; NULL per token. Of chunks those of the pieces
                           in their order; then, as of stretches at once, those that are no whole
                           records, and the vectors, floats, of those that are */
     float *rows;       /* owned [cap_units, dim]; per token only */
@@ -83,8 +84,12 @@ kmf_batch *kmf_batch_new(const kmf_batch_shape *shape, kmf_err *err) KMF_MUST_CH
 void kmf_batch_free(kmf_batch *batch);
 void kmf_batch_clear(kmf_batch *batch);
 
-/* Of an empty batch of stretches: room for n pieces, of no more letters. Else it stays as it is. */
-int kmf_batch_reserve(kmf_batch *batch, size_t n, kmf_err *err) KMF_MUST_CHECK;
+/*
+ * Of an empty batch of stretches: room for so many pieces, of no more letters, and for so many
+ * sums, at least. Else it stays as it is.
+ */
+int kmf_batch_reserve(kmf_batch *batch, size_t n_pieces, size_t n_sums,
+                      kmf_err *err) KMF_MUST_CHECK;
 
 /* Room for one more piece of n units? */
 bool kmf_batch_fits(const kmf_batch *batch, size_t n);

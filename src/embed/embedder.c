@@ -122,12 +122,12 @@ size_t kmf_embedder_bytes(const kmf_embedder *embedder)
 
 void kmf_embedder_sink(kmf_embedder *embedder, kmf_row_fn *fn, void *user)
 {
-    kmf_embedder_store(embedder, fn, NULL, user);
+    kmf_embedder_store(embedder, fn, &(kmf_rowstore){.user = user});
 }
 
-void kmf_embedder_store(kmf_embedder *embedder, kmf_row_fn *fn, kmf_store_fn *store, void *user)
+void kmf_embedder_store(kmf_embedder *embedder, kmf_row_fn *fn, const kmf_rowstore *store)
 {
-    embedder->to = (kmf_sink){.fn = fn, .store = store, .user = user};
+    embedder->to = (kmf_sink){.fn = fn, .store = *store};
 }
 
 void kmf_embedder_progress(kmf_embedder *embedder, kmf_progress_fn *fn, void *user)

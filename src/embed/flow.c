@@ -38,7 +38,7 @@ int kmf_flow_begin(kmf_embedder *e, kmf_err *err)
         if (!e->slots[i].batch)
             return KMF_ENOMEM;
     }
-    e->n_records = 2 * e->n_slots * e->method->shape.cap_pieces;
+    e->n_records = kmf_max(2 * e->n_slots * e->method->shape.cap_pieces, kmf_read_records(e));
     e->records = kmf_calloc(e->n_records, sizeof *e->records, err);
     e->vector = kmf_floats(e->dim, err);
     e->sums[0].values = kmf_calloc(e->dim, sizeof(double), err);
@@ -176,7 +176,7 @@ static int emit(kmf_embedder *e, const kmf_piece *made, const float *whole, kmf_
             status = fail_not_finite(p, err);
         p->row.position = -1;
         if (status == 0 && e->to.fn)
-            status = kmf_flow_source(p, e->to.fn(e->to.user, &p->row, err), err);
+            status = kmf_flow_source(p, e->to.fn(e->to.store.user, &p->row, err), err);
     }
     count_record(&e->stats, p);
     e->to.n_rows += status == 0;
@@ -207,17 +207,16 @@ static void *work(void *arg)
     kmf_slot *s = arg;
     kmf_embedder *e = s->embedder;
     int room = kmf_crew_enter(&e->crew, kmf_pool_worker(e->pool));
-    if (s->filler)
-        s->filler->work(s->filler->user, s, room);
-    else
-        kmf_job_work(e->method, &e->opts, s->batch, room);
+    s->failed = (kmf_err){0};
+    s->status =
+        s->filler ? s->filler->work(s->filler->user, s, room, &s->failed)
+                  : kmf_job_work(e->method, &e->opts, s->batch, room, &e->to.store, &s->failed);
+    assert(s->status <= 0); /* pieces that were added have room */
     kmf_crew_leave(&e->crew, room);
     /* where the caller is idle, and has a core, its writing the rows holds up the run less */
     bool idle = e->spare_core && atomic_load(&e->awaited) == s;
-    s->status = 0;
-    s->failed = (kmf_err){0};
-    if (e->to.store && !idle)
-        s->status = kmf_store_batch(s->batch, e->to.store, e->to.user, &s->failed);
+    if (s->status == 0 && e->to.store.fn && !idle)
+        s->status = kmf_store_pieces(s->batch, 0, s->batch->n_pieces, &e->to.store, &s->failed);
     return s;
 }
 
@@ -253,7 +252,7 @@ static int emit_tokens(kmf_embedder *e, kmf_pending *p, kmf_batch *b, const kmf_
         p->row.vector = vector;
         p->row.position = (int64_t)b->row_pos[piece->row_beg + i];
         if (status == 0 && e->to.fn)
-            status = kmf_flow_source(p, e->to.fn(e->to.user, &p->row, err), err);
+            status = kmf_flow_source(p, e->to.fn(e->to.store.user, &p->row, err), err);
         if (status < 0)
             return status;
     }

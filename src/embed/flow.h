@@ -58,8 +58,8 @@ typedef struct kmf_slot kmf_slot;
 
 /* Batches that are sent empty. */
 typedef struct kmf_filler {
-    /* In the job: fills the batch and works on it, as kmf_job_work. */
-    void (*work)(void *user, kmf_slot *slot, int worker);
+    /* In the job: fills the batch and works on it; a failure is that of storing vectors. */
+    int (*work)(void *user, kmf_slot *slot, int worker, kmf_err *err);
     /* By the caller, in the order of the batches: opens the records that its pieces are of. */
     int (*open)(void *user, kmf_slot *slot, kmf_err *err);
     void *user;
@@ -76,10 +76,9 @@ struct kmf_slot {
 
 /* Where rows go. */
 typedef struct kmf_sink {
-    kmf_row_fn *fn;      /* NULL: nowhere */
-    kmf_store_fn *store; /* NULL: there is none */
-    void *user;          /* borrowed; of both */
-    uint64_t n_rows;     /* handed out so far */
+    kmf_row_fn *fn;     /* NULL: nowhere */
+    kmf_rowstore store; /* its user is that of both */
+    uint64_t n_rows;    /* handed out so far */
 } kmf_sink;
 
 struct kmf_embedder {

@@ -42,14 +42,17 @@ void kmf_sums_vector(const kmf_method *method, const kmf_embed_options *opts, fl
 
 /* ---------------------------------------------------------------- a batch --------------- */
 
-/* Records whose vectors are ended together. */
-#define AT_ONCE 16
+#define AT_ONCE 16                      /* records whose vectors are ended together */
+#define STORE_BYTES ((size_t)512 << 10) /* of vectors that are stored together */
 
 /* A walk along the pieces of a batch: their sums and vectors lie one behind the other. */
 typedef struct walk {
     const kmf_method *method;
     const kmf_embed_options *opts;
     kmf_batch *batch;
+    const kmf_rowstore *store;
+    size_t n_offered;           /* pieces: their vectors, if any, were offered to the store */
+    size_t kept;                /* floats, of all that must stay where it is */
     size_t end;                 /* of what has its place, in floats */
     kmf_sum strands[2];         /* of the record under way, if it is there as a whole */
     kmf_piece *joined[AT_ONCE]; /* [n_joined] of records whose vectors are not ended yet */
@@ -60,7 +63,7 @@ typedef struct walk {
 static double *place_sum(walk *w, kmf_piece *p)
 {
     p->sum_beg = (w->end + 1) / 2;
-    w->end = 2 * (p->sum_beg + w->batch->dim);
+    w->kept = w->end = 2 * (p->sum_beg + w->batch->dim);
     return w->batch->sums + p->sum_beg;
 }
 
@@ -104,7 +107,35 @@ static void take_whole(walk *w, kmf_piece *p, double *values)
     memset(w->strands, 0, sizeof w->strands);
 }
 
-static void work_stretches(walk *w, int worker)
+/* Offers the vectors of pieces before `end`; the places of those that are stored are free. */
+static int store_vectors(walk *w, size_t end, kmf_err *err)
+{
+    end_joined(w);
+    int stored = kmf_store_pieces(w->batch, w->n_offered, end, w->store, err);
+    if (stored < 0)
+        return stored;
+    w->n_offered = end;
+    if (stored)
+        w->end = w->kept;
+    else
+        w->kept = w->end;
+    return 0;
+}
+
+/* Room for the sum of piece i: 0; 1: there is none; or a failure. */
+static int make_room(walk *w, size_t i, kmf_err *err)
+{
+    size_t last = 2 * (w->batch->cap_sums - 1) * w->batch->dim; /* place of a sum */
+    bool many = (w->end - w->kept) * sizeof(float) >= STORE_BYTES;
+    if (w->store->all && (many || w->end > last)) {
+        int status = store_vectors(w, i, err);
+        if (status < 0)
+            return status;
+    }
+    return w->end > last;
+}
+
+static int work_stretches(walk *w, int worker, kmf_err *err)
 {
     const kmf_method *m = w->method;
     kmf_batch *b = w->batch;
@@ -112,6 +143,9 @@ static void work_stretches(walk *w, int worker)
     m->kind->start(m, b, worker);
     for (size_t i = 0; i < b->n_pieces; i++) {
         kmf_piece *p = &b->pieces[i];
+        int status = make_room(w, i, err);
+        if (status != 0)
+            return status;
         if (p->half || p->whole) {
             double *values = b->sum + (p->half ? b->dim : 0);
             m->kind->piece(m, b, p, values, worker);
@@ -120,6 +154,7 @@ static void work_stretches(walk *w, int worker)
             m->kind->piece(m, b, p, place_sum(w, p), worker);
         }
     }
+    return 0;
 }
 
 /* No piece's sum has its new place behind the one that the method gave it. */
@@ -137,13 +172,15 @@ static void work_chunks(walk *w, int worker)
     }
 }
 
-void kmf_job_work(const kmf_method *method, const kmf_embed_options *opts, kmf_batch *batch,
-                  int worker)
+int kmf_job_work(const kmf_method *method, const kmf_embed_options *opts, kmf_batch *batch,
+                 int worker, const kmf_rowstore *store, kmf_err *err)
 {
-    walk w = {.method = method, .opts = opts, .batch = batch};
+    walk w = {.method = method, .opts = opts, .batch = batch, .store = store};
+    int status = 0;
     if (kmf_method_takes_ids(method))
         work_chunks(&w, worker);
     else
-        work_stretches(&w, worker);
+        status = work_stretches(&w, worker, err);
     end_joined(&w);
+    return status;
 }

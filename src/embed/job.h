@@ -7,6 +7,7 @@
 #define KMF_JOB_H
 
 #include "embed/method.h"
+#include "embed/rowstore.h"
 
 /* What the pieces of one strand of a record add up to. */
 typedef struct kmf_sum {
@@ -18,8 +19,12 @@ typedef struct kmf_sum {
 /* strands: forward, reverse; one has a token. opts: resolved.   vector: [dim] */
 void kmf_sums_vector(const kmf_method *method, const kmf_embed_options *opts, float *vector,
                      const kmf_sum strands[2]);
-/* worker: 0 .. threads - 1. The results of the pieces are filled in, batch.h. */
-void kmf_job_work(const kmf_method *method, const kmf_embed_options *opts, kmf_batch *batch,
-                  int worker);
+/*
+ * worker: 0 .. threads - 1. 0: the results of the pieces are filled in, batch.h; some may be stored
+ * already, if it is a store of all, so that a batch may have more of them than it has room for. 1:
+ * it has no room for all of them; or a failure of the store, which may be none.
+ */
+int kmf_job_work(const kmf_method *method, const kmf_embed_options *opts, kmf_batch *batch,
+                 int worker, const kmf_rowstore *store, kmf_err *err) KMF_MUST_CHECK;
 
 #endif

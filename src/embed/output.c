@@ -283,8 +283,9 @@ void kmf_output_take(kmf_output *output, kmf_embedder *embedder)
         kmf_out_share(output->table, kmf_pool_handle(output->pool),
                       kmf_pool_threads(output->pool), false);
     }
-    kmf_embedder_store(embedder, kmf_output_row, output->npy ? store_array : store_text,
-                       output);
+    kmf_rowstore store = {
+        .fn = output->npy ? store_array : store_text, .user = output, .all = output->npy};
+    kmf_embedder_store(embedder, kmf_output_row, &store);
 }
 
 int kmf_output_copy(kmf_output *output, const void *row, size_t n, const char *ids,

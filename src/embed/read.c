@@ -34,7 +34,9 @@
 #include <pthread.h>
 #include <string.h>
 
-#define CAPS_MOST 4       /* times the pieces that batches usually have room for, for a range */
+#define PARTS_MOST ((size_t)4096) /* of a range, if their vectors need not be kept; */
+#define CAPS_MOST 4  /* else as many times the pieces that batches usually have room for */
+#define SUMS_LEAST 4 /* that there is room for: of two records that go on, and of vectors */
 #define RANGES_A_THREAD 4 /* or more, so that all end at about the same time */
 
 /* Made for the first file, as room of so many pages costs as much as a small one. */
@@ -64,29 +66,48 @@ static size_t border_of(const kmf_embedder *e)
     return e->method->stretch.span - e->method->stretch.step;
 }
 
-/* Parts of a range. */
-static size_t most_parts(const kmf_embedder *e)
+/* Parts of a range; `stored`: their vectors are, as soon as they are made. */
+static size_t most_parts(const kmf_embedder *e, bool stored)
 {
-    return CAPS_MOST * e->method->shape.cap_pieces;
+    return stored ? PARTS_MOST : CAPS_MOST * e->method->shape.cap_pieces;
+}
+
+/* Of those whose sums or vectors are kept. */
+static size_t most_sums(const kmf_embedder *e, bool stored)
+{
+    return stored ? e->method->shape.cap_pieces : most_parts(e, stored);
 }
 
 /* May records be cut anywhere, by any thread? */
-static bool cuts_anywhere(const kmf_embedder *e)
+static bool cuts_anywhere(const kmf_embedder *e, bool stored)
 {
-    return e->method->exact_letters > 0 && kmf_range_step(most_parts(e)) > 0 &&
+    return e->method->exact_letters > 0 && kmf_range_step(most_parts(e, stored)) > 0 &&
+           most_sums(e, stored) >= SUMS_LEAST &&
            e->method->shape.units >= KMF_RANGE_MOST + border_of(e) &&
            e->opts.strand == KMF_STRAND_FWD && e->opts.ambiguous != KMF_AMBIGUOUS_ERROR &&
            e->opts.n_shards == 1;
 }
 
-size_t kmf_read_bytes(const kmf_embedder *e)
+size_t kmf_read_records(const kmf_embedder *e)
 {
-    size_t piece = sizeof(kmf_piece) + e->method->shape.dim * sizeof(double);
-    if (!cuts_anywhere(e))
+    size_t parts = kmf_max(most_parts(e, false), most_parts(e, true));
+    return kmf_method_takes_ids(e->method) ? 0 : parts + 2;
+}
+
+static size_t bytes_of(const kmf_embedder *e, bool stored)
+{
+    size_t parts = most_parts(e, stored);
+    if (!cuts_anywhere(e, stored))
         return 0;
     return (size_t)e->opts.threads * kmf_range_room_bytes(border_of(e)) +
            kmf_portions_bytes(KMF_RANGE_STEP, (size_t)e->opts.threads) +
-           e->n_slots * (kmf_range_bytes(most_parts(e)) + most_parts(e) * piece);
+           e->n_slots * (kmf_range_bytes(parts) + parts * sizeof(kmf_piece) +
+                         most_sums(e, stored) * e->method->shape.dim * sizeof(double));
+}
+
+size_t kmf_read_bytes(const kmf_embedder *e)
+{
+    return kmf_max(bytes_of(e, false), bytes_of(e, true));
 }
 
 /* ---------------------------------------------------------------- a job ----------------- */
@@ -127,7 +148,7 @@ static void add_pieces(const kmf_reading *x, kmf_batch *b, const kmf_range *r, u
     }
 }
 
-static void work(void *user, kmf_slot *slot, int worker)
+static int work(void *user, kmf_slot *slot, int worker, kmf_err *err)
 {
     kmf_reading *x = user;
     kmf_embedder *e = x->embedder;
@@ -136,17 +157,22 @@ static void work(void *user, kmf_slot *slot, int worker)
     kmf_range_room *room = &x->rooms[worker];
     uint64_t row;
     bool sound = kmf_range_read(r, &x->file, slot->number, room);
-    if (sound && r->n_parts > b->cap_pieces)
-        sound = kmf_batch_reserve(b, x->file.most, NULL) == 0;
+    if (sound && r->n_parts > kmf_min(b->cap_pieces, b->cap_sums))
+        sound = kmf_batch_reserve(b, x->file.most, most_sums(e, e->to.store.all), NULL) == 0;
     if (!take_turn(x, r, slot->number, sound, &row)) {
         r->n_parts = 0;
-        return;
+        return 0;
     }
     char *letters = b->letters;
     b->letters = room->letters;
     add_pieces(x, b, r, row);
-    kmf_job_work(e->method, &e->opts, b, worker);
+    int status = kmf_job_work(e->method, &e->opts, b, worker, &e->to.store, err);
     b->letters = letters;
+    if (status > 0) { /* what is not stored of them has no room */
+        kmf_batch_clear(b);
+        r->n_parts = 0;
+    }
+    return status < 0 ? status : 0;
 }
 
 /* ---------------------------------------------------------------- the caller ------------ */
@@ -266,7 +292,7 @@ static int read_ranges(kmf_embedder *e, const kmf_ranges *file, kmf_reader_stats
     kmf_reading *x = e->reading;
     if (!x)
         return KMF_ENOMEM;
-    assert(most_parts(e) + 1 < e->n_records); /* none need be waited for */
+    assert(file->most + 1 < e->n_records); /* none need be waited for */
     int status = begin(x, file, stats, err);
     for (uint64_t i = 0; i < file->n && !x->stopped && !x->ended && status == 0; i++)
         status = kmf_flow_send_empty(e, &x->filler, i, err);
@@ -289,12 +315,16 @@ static int read_ranges(kmf_embedder *e, const kmf_ranges *file, kmf_reader_stats
 static bool has_ranges(const kmf_embedder *e, const kmf_reader *reader, const char *path,
                        kmf_ranges *ranges)
 {
-    int file = cuts_anywhere(e) ? kmf_reader_file(reader) : -1;
+    bool stored = e->to.store.all;
+    int file = cuts_anywhere(e, stored) ? kmf_reader_file(reader) : -1;
     size_t enough = RANGES_A_THREAD * (size_t)e->opts.threads;
-    return file >= 0 && (kmf_ranges_open(ranges, file, border_of(e), enough, most_parts(e)) ||
-                         (e->opts.threads > 1 &&
-                          kmf_ranges_open_gzip(ranges, path, file, border_of(e), enough,
-                                               e->method->shape.cap_pieces, most_parts(e))));
+    size_t most = most_parts(e, stored);
+    size_t full = stored ? most : e->method->shape.cap_pieces;
+    if (file < 0)
+        return false;
+    return kmf_ranges_open(ranges, file, border_of(e), enough, most) ||
+           (e->opts.threads > 1 &&
+            kmf_ranges_open_gzip(ranges, path, file, border_of(e), enough, full, most));
 }
 
 /* ---------------------------------------------------------------- a file ---------------- */

@@ -5,14 +5,14 @@
  * From piece *at on, vectors that lie one after the other, here and among the rows: how many, the
  * first one's piece, and in *at the piece behind the last. A half has none, nor a place.
  */
-static size_t next_run(kmf_batch *b, size_t *at, kmf_piece **first)
+static size_t next_run(kmf_batch *b, size_t *at, size_t end, kmf_piece **first)
 {
     size_t n = 0;
-    for (; *at < b->n_pieces; ++*at) {
+    for (; *at < end; ++*at) {
         kmf_piece *p = &b->pieces[*at];
         if (p->half)
             continue;
-        if (!p->finite || (n > 0 && p->row != (*first)->row + n))
+        if (!p->finite || p->stored || (n > 0 && p->row != (*first)->row + n))
             break;
         if (n == 0)
             *first = p;
@@ -21,21 +21,24 @@ static size_t next_run(kmf_batch *b, size_t *at, kmf_piece **first)
     return n;
 }
 
-int kmf_store_batch(kmf_batch *batch, kmf_store_fn *store, void *user, kmf_err *err)
+int kmf_store_pieces(kmf_batch *batch, size_t beg, size_t end, const kmf_rowstore *store,
+                     kmf_err *err)
 {
-    size_t at = 0;
-    while (at < batch->n_pieces) {
+    size_t at = beg;
+    int all = 1;
+    while (at < end) {
         kmf_piece *first;
-        size_t n = next_run(batch, &at, &first);
+        size_t n = next_run(batch, &at, end, &first);
         if (n == 0) {
             at++;
             continue;
         }
-        int stored = store(user, first->row, kmf_batch_vector(batch, first), n, err);
+        int stored = store->fn(store->user, first->row, kmf_batch_vector(batch, first), n, err);
         if (stored < 0)
             return stored;
         for (kmf_piece *p = first; p < batch->pieces + at; p++)
             p->stored = stored > 0;
+        all = all && stored > 0;
     }
-    return 0;
+    return all;
 }

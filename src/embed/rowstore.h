@@ -12,17 +12,25 @@
  */
 typedef int kmf_store_fn(void *user, uint64_t row, float *vectors, size_t n, kmf_err *err);
 
-/*
- * As kmf_embedder_sink, which ends it. Vectors of records that are whole in a batch are offered to
- * `store` first, unless there is nothing to gain by that, and if they are stored their rows have
- * NULL. What was stored of rows that never come, after a failure, is overwritten by those that come
- * in their place, or to be dropped.
- */
-void kmf_embedder_store(kmf_embedder *embedder, kmf_row_fn *fn, kmf_store_fn *store,
-                        void *user);
+typedef struct kmf_rowstore {
+    kmf_store_fn *fn; /* NULL: there is none */
+    void *user;       /* borrowed */
+    bool all;         /* it stores whatever it is offered, but for what ends the run as a row */
+} kmf_rowstore;
 
-/* The vectors of a batch that is done; its pieces tell what is stored. */
-int kmf_store_batch(kmf_batch *batch, kmf_store_fn *store, void *user,
-                    kmf_err *err) KMF_MUST_CHECK;
+/*
+ * As kmf_embedder_sink with the store's user, which ends it. Vectors of records that are whole in a
+ * batch are offered to `store` first, unless there is nothing to gain by that, and if they are
+ * stored their rows have NULL. What was stored of rows that never come, after a failure, is
+ * overwritten by those that come in their place, or to be dropped.
+ */
+void kmf_embedder_store(kmf_embedder *embedder, kmf_row_fn *fn, const kmf_rowstore *store);
+
+/*
+ * Offers the vectors of pieces beg .. end - 1 that are made and not stored; they tell what is.
+ * 1: all are stored that are finite; 0: some are not; or a failure.
+ */
+int kmf_store_pieces(kmf_batch *batch, size_t beg, size_t end, const kmf_rowstore *store,
+                     kmf_err *err) KMF_MUST_CHECK;
 
 #endif
