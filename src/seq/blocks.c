@@ -107,7 +107,7 @@ bool kmf_blocks_read(kmf_blocks *blocks, int file, uint64_t at, size_t most)
 
 bool kmf_blocks_inflate(const kmf_blocks *blocks, size_t n, kmf_inflater *inflater, uint8_t *to)
 {
-    kmf_stretch s = {.in = blocks->in, .to = to, .room = blocks->outs[n - 1] + 1};
+    kmf_inflating s = {.in = blocks->in, .to = to, .room = blocks->outs[n - 1] + 1};
     for (size_t i = 0; i < n; i++) {
         s.in_end = blocks->in + blocks->ins[i];
         kmf_inflater_begin(inflater);
@@ -120,7 +120,7 @@ bool kmf_blocks_inflate(const kmf_blocks *blocks, size_t n, kmf_inflater *inflat
 bool kmf_blocks_peek(const kmf_blocks *blocks, size_t first, kmf_inflater *inflater,
                      uint8_t *to, size_t n_bytes)
 {
-    kmf_stretch s = {.to = to, .room = n_bytes};
+    kmf_inflating s = {.to = to, .room = n_bytes};
     for (size_t i = first; s.room > 0 && i < blocks->n; i++) {
         s.in = blocks->in + (i > 0 ? blocks->ins[i - 1] : 0);
         s.in_end = blocks->in + blocks->ins[i];

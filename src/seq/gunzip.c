@@ -90,7 +90,7 @@ static void note(kmf_gunzip *g, kmf_inflated what)
 /* Inflates what has been read: how many bytes, 0 if more has to be read for them. */
 static size_t inflate_some(kmf_gunzip *g, void *to, size_t room)
 {
-    kmf_stretch s = {.in = g->in, .in_end = g->in_end, .to = to, .room = room};
+    kmf_inflating s = {.in = g->in, .in_end = g->in_end, .to = to, .room = room};
     note(g, kmf_inflater_go(g->inflater, &s));
     g->in = s.in;
     g->empty = g->empty && s.room == room;

@@ -21,7 +21,7 @@ static bool open_zlib(z_stream *z)
 }
 
 /* flush Z_BLOCK: stops where a header ends. */
-static kmf_inflated decode_by_zlib(z_stream *z, kmf_stretch *s, int flush)
+static kmf_inflated decode_by_zlib(z_stream *z, kmf_inflating *s, int flush)
 {
     z->next_in = (uint8_t *)(uintptr_t)s->in; /* which it does not write to */
     z->avail_in = (uInt)(s->in_end - s->in);
@@ -82,13 +82,13 @@ static void end(decoder *d)
     inflateEnd(&d->header);
 }
 
-static kmf_inflated peek(decoder *d, kmf_stretch *s)
+static kmf_inflated peek(decoder *d, kmf_inflating *s)
 {
     return decode_by_zlib(&d->header, s, Z_NO_FLUSH);
 }
 
 /* Before the failure comes what ISA-L had inflated, of which it gives out as much as has room. */
-static kmf_inflated give_rest(decoder *d, kmf_stretch *s)
+static kmf_inflated give_rest(decoder *d, kmf_inflating *s)
 {
     struct inflate_state *body = &d->body;
     size_t rest = (size_t)(body->tmp_out_valid - body->tmp_out_processed);
@@ -100,7 +100,7 @@ static kmf_inflated give_rest(decoder *d, kmf_stretch *s)
     return n < rest ? KMF_INFLATED_SOME : d->failure;
 }
 
-static kmf_inflated decode(decoder *d, kmf_stretch *s)
+static kmf_inflated decode(decoder *d, kmf_inflating *s)
 {
     struct inflate_state *body = &d->body;
     if (d->failure != KMF_INFLATED_SOME)
@@ -151,12 +151,12 @@ static void end(decoder *d)
     inflateEnd(d);
 }
 
-static kmf_inflated peek(decoder *d, kmf_stretch *s)
+static kmf_inflated peek(decoder *d, kmf_inflating *s)
 {
     return decode_by_zlib(d, s, Z_NO_FLUSH);
 }
 
-static kmf_inflated decode(decoder *d, kmf_stretch *s)
+static kmf_inflated decode(decoder *d, kmf_inflating *s)
 {
     return peek(d, s);
 }
@@ -195,12 +195,12 @@ void kmf_inflater_begin(kmf_inflater *inflater)
     begin_member(&inflater->decoder);
 }
 
-kmf_inflated kmf_inflater_go(kmf_inflater *inflater, kmf_stretch *s)
+kmf_inflated kmf_inflater_go(kmf_inflater *inflater, kmf_inflating *s)
 {
     return decode(&inflater->decoder, s);
 }
 
-kmf_inflated kmf_inflater_peek(kmf_inflater *inflater, kmf_stretch *s)
+kmf_inflated kmf_inflater_peek(kmf_inflater *inflater, kmf_inflating *s)
 {
     return peek(&inflater->decoder, s);
 }

@@ -25,11 +25,11 @@ typedef enum kmf_inflated {
 } kmf_inflated;
 
 /* Where it reads from, in .. in_end - 1, and writes to, how many bytes; both below 4 GB. */
-typedef struct kmf_stretch {
+typedef struct kmf_inflating {
     const uint8_t *in, *in_end;
     uint8_t *to;
     size_t room;
-} kmf_stretch;
+} kmf_inflating;
 
 /* Name and version of what inflates. */
 const char *kmf_inflate_library(void);
@@ -40,12 +40,12 @@ void kmf_inflater_free(kmf_inflater *inflater);
 /* The next byte is the first of a member. */
 void kmf_inflater_begin(kmf_inflater *inflater);
 /* Goes on where it was; s is moved on by what was read and written. Not beyond the member. */
-kmf_inflated kmf_inflater_go(kmf_inflater *inflater, kmf_stretch *s);
+kmf_inflated kmf_inflater_go(kmf_inflater *inflater, kmf_inflating *s);
 /*
  * The same, where no more than the beginning of a member is wanted: by zlib in any case, which
  * stops where it is to, while ISA-L inflates 64 KB to give out some. It refuses some sets of codes
  * that ISA-L takes. Not by turns with the other.
  */
-kmf_inflated kmf_inflater_peek(kmf_inflater *inflater, kmf_stretch *s);
+kmf_inflated kmf_inflater_peek(kmf_inflater *inflater, kmf_inflating *s);
 
 #endif
