@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A file of gzip or BGZF in portions, taken by one thread or by several, against the text that it
- * holds; and what is no such file, or damaged.
+ * A file of gzip or BGZF in portions, read in turns by one thread or by several, which inflate them
+ * at the same time, against the text that it holds; and what is no such file, or damaged.
  */
 #include "base/rng.h"
 #include "run.h"
@@ -11,6 +11,7 @@
 #include "seqfiles.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/stat.h>
@@ -49,8 +50,8 @@ typedef struct takers {
     kmf_portions *portions;
     const text *t;
     size_t own, most;
-    size_t block;       /* bytes of each, which end portions; 0: gzip */
-    atomic_size_t next; /* portion */
+    size_t block;         /* bytes of each, which end portions; 0: gzip */
+    pthread_mutex_t lock; /* of reading what comes next */
     atomic_size_t taken, wrong;
     _Atomic uint64_t end; /* of all that was taken */
     atomic_size_t ends;   /* portions that said so, behind which nothing is */
@@ -80,18 +81,23 @@ static void take(void *arg, int thread)
 {
     takers *x = arg;
     (void)thread;
-    char *bytes = malloc(x->own + KMF_PORTION_BEHIND);
-    ck_assert_ptr_nonnull(bytes);
+    char *room = malloc(x->own + KMF_PORTION_BEHIND);
+    ck_assert_ptr_nonnull(room);
+    kmf_portion p = {0};
     for (;;) {
-        kmf_portion p;
-        if (!kmf_portions_take(x->portions, atomic_fetch_add(&x->next, 1), bytes, &p))
+        pthread_mutex_lock(&x->lock);
+        bool there = kmf_portions_next(x->portions, &p);
+        pthread_mutex_unlock(&x->lock);
+        const char *bytes = there ? kmf_portions_inflate(x->portions, &p, room) : NULL;
+        if (!bytes)
             break;
         atomic_fetch_add(&x->taken, 1);
         atomic_fetch_add(&x->end, p.own);
         atomic_fetch_add(&x->wrong, !is_right(x, &p, bytes));
         atomic_fetch_add(&x->ends, p.ends && p.own == p.n);
     }
-    free(bytes);
+    kmf_portion_free(&p);
+    free(room);
 }
 
 static takers take_all(const char *path, const text *t, size_t own, size_t most, size_t block,
@@ -102,11 +108,14 @@ static takers take_all(const char *path, const text *t, size_t own, size_t most,
     x.block = own >= KMF_BLOCK_MOST ? block : 0;
     ck_assert_ptr_nonnull(x.portions);
     const char *first = kmf_portions_begin(x.portions, &n);
+    pthread_mutex_init(&x.lock, NULL);
     ck_assert_uint_le(n, own);
     ck_assert_int_eq(memcmp(first, t->bytes, n), 0);
     ck_assert_int_eq(kmf_together(threads, take, &x, NULL), 0);
     ck_assert_uint_eq(x.wrong, 0);
+    ck_assert_int_eq(kmf_portions_are_blocks(x.portions), x.block > 0);
     kmf_portions_close(x.portions);
+    pthread_mutex_destroy(&x.lock);
     return x;
 }
 
@@ -224,18 +233,16 @@ START_TEST(a_file_that_becomes_shorter_ends_early)
     for (int cut = 0; cut < 2; cut++) {
         const char *path = write_bytes("t.gz", packed.bytes, packed.len);
         kmf_portions *p = open_portions(path, OWN, ANY);
-        kmf_portion got;
-        char *bytes = malloc(OWN + KMF_PORTION_BEHIND);
+        kmf_portion got = {0};
         ck_assert_ptr_nonnull(p);
-        ck_assert_ptr_nonnull(bytes);
         if (cut)
             ck_assert_int_eq(truncate(path, (off_t)one), 0);
-        for (uint64_t i = 0; i < 3; i++)
-            ck_assert(kmf_portions_take(p, i, bytes, &got));
-        ck_assert_int_eq(kmf_portions_take(p, 3, bytes, &got), !cut);
-        ck_assert_int_eq(kmf_portions_take(p, 4, bytes, &got), !cut);
+        for (int i = 0; i < 3; i++)
+            ck_assert(kmf_portions_next(p, &got));
+        ck_assert_int_eq(kmf_portions_next(p, &got), !cut);
+        ck_assert_int_eq(kmf_portions_next(p, &got), !cut);
         kmf_portions_close(p);
-        free(bytes);
+        kmf_portion_free(&got);
     }
     free(packed.bytes);
     free(t.bytes);
@@ -250,28 +257,25 @@ START_TEST(blocks_of_a_file_that_becomes_shorter_end_early)
     text packed = bgzipped_by(t.bytes, t.len, 40000);
     text first = bgzipped_by(t.bytes, 10 * 40000, 40000);
     for (int cut = 0; cut < 2; cut++) {
-        kmf_portion got;
-        char *bytes = malloc(KMF_BLOCK_MOST + KMF_PORTION_BEHIND);
+        kmf_portion got = {0};
         const char *path = write_bytes("t.gz", packed.bytes, packed.len);
         kmf_portions *p = open_portions(path, KMF_BLOCK_MOST, ANY);
         ck_assert_ptr_nonnull(p);
-        ck_assert_ptr_nonnull(bytes);
-        uint64_t i = 0;
+        int i = 0;
         for (; i < 3; i++)
-            ck_assert(kmf_portions_take(p, i, bytes, &got));
+            ck_assert(kmf_portions_next(p, &got));
         ck_assert_int_eq(truncate(path, (off_t)(first.len - (cut ? BGZF_MARKER : 0))), 0);
         if (!cut) {
             int file = open(path, O_WRONLY);
             ck_assert_int_eq(pwrite(file, first.bytes, first.len, 0), (ssize_t)first.len);
             ck_assert_int_eq(close(file), 0);
         }
-        for (; kmf_portions_take(p, i, bytes, &got); i++)
+        for (; kmf_portions_next(p, &got); i++)
             ck_assert(!got.ends || got.own < got.n);
-        ck_assert_uint_eq(i,
-                          cut ? 8 : 9); /* of ten; but for the last, or with the one before */
-        ck_assert(!kmf_portions_take(p, i + 1, bytes, &got));
+        ck_assert_int_eq(i, cut ? 8 : 9); /* of ten; but for the last, or with the one before */
+        ck_assert(!kmf_portions_next(p, &got));
         kmf_portions_close(p);
-        free(bytes);
+        kmf_portion_free(&got);
     }
     free(first.bytes);
     free(packed.bytes);

@@ -131,22 +131,24 @@ static bool join(text *records, const kmf_ranges *ranges)
 {
     kmf_range range = {0};
     kmf_range_room room = {0};
+    kmf_portion portion = {0};
     joined j = {.records = records};
     bool sound = true;
     ck_assert_int_eq(kmf_range_room_init(&room, ranges->border, NULL), 0);
     for (uint64_t i = 0; sound && !range.last; i++) {
-        sound = kmf_range_read(&range, ranges, i, &room);
+        sound = kmf_ranges_next(ranges, i, &portion) &&
+                kmf_range_read(&range, ranges, i, &portion, &room);
         for (size_t p = 0; sound && p < range.n_parts; p++)
             join_part(&j, &range, &range.parts[p], room.letters, ranges->border,
                       p + 1 == range.n_parts);
         quick_assert(!sound || ranges->portions || range.last == (i + 1 == ranges->n));
-        if (sound && range.last)
-            quick_assert(!kmf_range_read(&range, ranges, i + 1, &room) || !ranges->portions);
+        quick_assert(!sound || !range.last || !kmf_ranges_next(ranges, i + 1, &portion));
     }
     if (sound)
         end_record(&j);
     kmf_range_free(&range);
     kmf_range_room_free(&room);
+    kmf_portion_free(&portion);
     free(j.name.bytes);
     free(j.letters.bytes);
     free(j.ahead.bytes);
@@ -222,7 +224,6 @@ END_TEST
 START_TEST(records_in_blocks_are_those_of_the_reader)
 {
     kmf_rng rng = kmf_rng_stream(34, (uint64_t)_i);
-    make_dir();
     for (int round = 0; round < 10; round++) {
         text t = {0}, expected = {0}, got = {0};
         while (t.len < 400000) {
@@ -245,7 +246,6 @@ START_TEST(records_in_blocks_are_those_of_the_reader)
         free(expected.bytes);
         free(got.bytes);
     }
-    remove_dir();
 }
 END_TEST
 
@@ -372,10 +372,10 @@ START_TEST(a_range_of_too_much_is_refused)
     int file = file_of(&t);
     kmf_ranges ranges = {.file = file, .size = t.len, .step = t.len, .n = 1, .most = 21};
     ck_assert_int_eq(kmf_range_room_init(&room, 0, NULL), 0);
-    ck_assert(kmf_range_read(&range, &ranges, 0, &room));
+    ck_assert(kmf_range_read(&range, &ranges, 0, NULL, &room));
     ck_assert_uint_eq(range.n_parts, 21);
     ranges.most = 20;
-    ck_assert(!kmf_range_read(&range, &ranges, 0, &room));
+    ck_assert(!kmf_range_read(&range, &ranges, 0, NULL, &room));
     ck_assert_int_eq(close(file), 0);
     t.len = 0;
     add(&t, ">");
@@ -384,9 +384,9 @@ START_TEST(a_range_of_too_much_is_refused)
     add(&t, "\nA\n");
     file = file_of(&t);
     ranges = (kmf_ranges){.file = file, .size = t.len, .step = t.len, .n = 1, .most = 2};
-    ck_assert(kmf_range_read(&range, &ranges, 0, &room));
+    ck_assert(kmf_range_read(&range, &ranges, 0, NULL, &room));
     ranges.most = 1;
-    ck_assert(!kmf_range_read(&range, &ranges, 0, &room));
+    ck_assert(!kmf_range_read(&range, &ranges, 0, NULL, &room));
     ck_assert_int_eq(close(file), 0);
     kmf_range_free(&range);
     kmf_range_room_free(&room);
@@ -504,13 +504,22 @@ START_TEST(gzip_of_contigs_is_for_ranges)
         }
         text packed = gzipped(t.bytes, t.len);
         const char *path = kept_file(&packed, &file);
-        bool opened = kmf_ranges_open_gzip(&r, path, file, 5, 4, 3, PARTS);
+        bool opened = kmf_ranges_open_gzip(&r, path, file, 5, 4, 3, PARTS, true);
         ck_assert_msg(opened == files[i].for_ranges, "%zu", i);
         if (opened) {
             ck_assert_uint_eq(r.n, UINT64_MAX);
             ck_assert_uint_eq(r.size, packed.len);
             kmf_ranges_close(&r);
         }
+        text blocks = bgzipped(t.bytes, t.len);
+        ck_assert_int_eq(pwrite(file, blocks.bytes, blocks.len, 0), (ssize_t)blocks.len);
+        ck_assert_int_eq(ftruncate(file, (off_t)blocks.len), 0);
+        opened = kmf_ranges_open_gzip(&r, path, file, 5, 4, 3, PARTS, true);
+        if (opened)
+            kmf_ranges_close(&r);
+        ck_assert_int_eq(opened, files[i].for_ranges);
+        ck_assert(!kmf_ranges_open_gzip(&r, path, file, 5, 4, 3, PARTS, false));
+        free(blocks.bytes);
         ck_assert_int_eq(close(file), 0);
         ck_assert_int_eq(unlink(path), 0);
         free(packed.bytes);
@@ -523,6 +532,7 @@ int main(void)
 {
     Suite *suite = suite_create("ranges");
     TCase *tests = tcase_create("ranges");
+    tcase_add_checked_fixture(tests, make_dir, remove_dir);
     tcase_add_loop_test(tests, records_are_those_of_the_reader, 0, TRAITS);
     tcase_add_loop_test(tests, records_in_blocks_are_those_of_the_reader, 0, TRAITS);
     tcase_add_test(tests, what_is_no_fasta_is_refused);

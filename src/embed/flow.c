@@ -308,19 +308,19 @@ static int collect(kmf_embedder *e, kmf_err *err)
     return status < 0 ? status : hand_out(e, s->batch, err);
 }
 
-static kmf_slot *filling(kmf_embedder *e)
+size_t kmf_flow_slot(const kmf_embedder *e)
 {
-    return &e->slots[(e->first_sent + e->n_sent) % e->n_slots];
+    return (e->first_sent + e->n_sent) % e->n_slots;
 }
 
 kmf_batch *kmf_flow_batch(kmf_embedder *e)
 {
-    return filling(e)->batch;
+    return e->slots[kmf_flow_slot(e)].batch;
 }
 
 static int send(kmf_embedder *e, const kmf_filler *filler, uint64_t number, kmf_err *err)
 {
-    kmf_slot *s = filling(e);
+    kmf_slot *s = &e->slots[kmf_flow_slot(e)];
     s->filler = filler;
     s->number = number;
     kmf_crew_expect(&e->crew);

@@ -155,6 +155,8 @@ kmf_batch *kmf_flow_batch(kmf_embedder *e);
 int kmf_flow_room(kmf_embedder *e, size_t n, kmf_err *err) KMF_MUST_CHECK;
 /* Sends it, if it holds anything; afterwards an empty one stands in its place. */
 int kmf_flow_send(kmf_embedder *e, kmf_err *err) KMF_MUST_CHECK;
+/* The one that is sent next. */
+size_t kmf_flow_slot(const kmf_embedder *e);
 /* Sends an empty batch; none is being filled. */
 int kmf_flow_send_empty(kmf_embedder *e, const kmf_filler *filler, uint64_t number,
                         kmf_err *err) KMF_MUST_CHECK;

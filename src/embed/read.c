@@ -5,8 +5,9 @@
  * Of most files the caller's thread reads record by record and adds them. Where letters of contigs
  * are counted, that thread would have more to do than those that count, and the letters would go
  * from one core's cache to another's. So a FASTA file of contigs is sent out in ranges
- * (seq/ranges.h): the thread that counts a range reads, or inflates, and parses it, too, and the
- * caller has the results alone. Nor is there a record in memory as a whole.
+ * (seq/ranges.h): the thread that counts a range reads and parses it, too, and the caller has the
+ * results alone; but that it inflates gzip, which nobody else could do at the same time. Nor is
+ * there a record in memory as a whole.
  *
  *   job     range 0: read, parse, turn 0, count      caller   open contig1
  *           range 1: read, parse, turn 1, count               contig1 goes on, ends; contig2
@@ -43,7 +44,8 @@
 typedef struct kmf_reading {
     kmf_embedder *embedder; /* borrowed */
     kmf_filler filler;
-    kmf_range *ranges;     /* owned [n_slots] of the embedder, of each slot */
+    kmf_range *ranges;     /* owned [n_slots] of the embedder, of each slot, */
+    kmf_portion *portions; /* owned [n_slots], and what they are of, if it is gzip */
     kmf_range_room *rooms; /* owned [threads], of each worker */
     /* of the file being read */
     kmf_ranges file;
@@ -100,8 +102,9 @@ static size_t bytes_of(const kmf_embedder *e, bool stored)
     if (!cuts_anywhere(e, stored))
         return 0;
     return (size_t)e->opts.threads * kmf_range_room_bytes(border_of(e)) +
-           kmf_portions_bytes(KMF_RANGE_STEP, (size_t)e->opts.threads) +
-           e->n_slots * (kmf_range_bytes(parts) + parts * sizeof(kmf_piece) +
+           kmf_portions_bytes(KMF_RANGE_STEP) +
+           e->n_slots * (kmf_portion_bytes(KMF_RANGE_STEP) + kmf_range_bytes(parts) +
+                         parts * sizeof(kmf_piece) +
                          most_sums(e, stored) * e->method->shape.dim * sizeof(double));
 }
 
@@ -156,7 +159,7 @@ static int work(void *user, kmf_slot *slot, int worker, kmf_err *err)
     kmf_range *r = &x->ranges[slot - e->slots];
     kmf_range_room *room = &x->rooms[worker];
     uint64_t row;
-    bool sound = kmf_range_read(r, &x->file, slot->number, room);
+    bool sound = kmf_range_read(r, &x->file, slot->number, &x->portions[slot - e->slots], room);
     if (sound && r->n_parts > kmf_min(b->cap_pieces, b->cap_sums))
         sound = kmf_batch_reserve(b, x->file.most, most_sums(e, e->to.store.all), NULL) == 0;
     if (!take_turn(x, r, slot->number, sound, &row)) {
@@ -241,8 +244,9 @@ static kmf_reading *new_reading(kmf_embedder *e, kmf_err *err)
     pthread_mutex_init(&x->lock, NULL);
     pthread_cond_init(&x->turned, NULL);
     x->ranges = kmf_calloc(e->n_slots, sizeof *x->ranges, err);
+    x->portions = kmf_calloc(e->n_slots, sizeof *x->portions, err);
     x->rooms = kmf_calloc((size_t)e->opts.threads, sizeof *x->rooms, err);
-    bool made = x->ranges && x->rooms;
+    bool made = x->ranges && x->portions && x->rooms;
     for (int i = 0; i < e->opts.threads && made; i++)
         made = kmf_range_room_init(&x->rooms[i], border_of(e), err) == 0;
     if (made)
@@ -258,9 +262,12 @@ void kmf_reading_free(kmf_reading *reading)
         return;
     for (size_t i = 0; x->ranges && i < x->embedder->n_slots; i++)
         kmf_range_free(&x->ranges[i]);
+    for (size_t i = 0; x->portions && i < x->embedder->n_slots; i++)
+        kmf_portion_free(&x->portions[i]);
     for (int i = 0; x->rooms && i < x->embedder->opts.threads; i++)
         kmf_range_room_free(&x->rooms[i]);
     kmf_free(x->ranges);
+    kmf_free(x->portions);
     kmf_free(x->rooms);
     pthread_cond_destroy(&x->turned);
     pthread_mutex_destroy(&x->lock);
@@ -294,12 +301,15 @@ static int read_ranges(kmf_embedder *e, const kmf_ranges *file, kmf_reader_stats
         return KMF_ENOMEM;
     assert(file->most + 1 < e->n_records); /* none need be waited for */
     int status = begin(x, file, stats, err);
-    for (uint64_t i = 0; i < file->n && !x->stopped && !x->ended && status == 0; i++)
+    for (uint64_t i = 0;
+         !x->stopped && status == 0 && kmf_ranges_next(file, i, &x->portions[kmf_flow_slot(e)]);
+         i++)
         status = kmf_flow_send_empty(e, &x->filler, i, err);
     if (status == 0)
         status = kmf_flow_collect(e, err);
     if (status < 0)
         return status;
+    x->stopped = x->stopped || !x->ended;
     if (x->stopped && is_open(e)) {
         kmf_flow_drop(e);
         stats->records--;
@@ -309,8 +319,8 @@ static int read_ranges(kmf_embedder *e, const kmf_ranges *file, kmf_reader_stats
 }
 
 /*
- * Is it a file for ranges? Those of gzip end where a batch is full, those of BGZF about there; one
- * thread would inflate and count in turn, where in the usual way the caller parses meanwhile.
+ * Is it a file for ranges? Those of gzip end where a batch is full, those of BGZF about there. One
+ * thread alone would inflate BGZF and count, where in the usual way the caller does a part of it.
  */
 static bool has_ranges(const kmf_embedder *e, const kmf_reader *reader, const char *path,
                        kmf_ranges *ranges)
@@ -323,8 +333,8 @@ static bool has_ranges(const kmf_embedder *e, const kmf_reader *reader, const ch
     if (file < 0)
         return false;
     return kmf_ranges_open(ranges, file, border_of(e), enough, most) ||
-           (e->opts.threads > 1 &&
-            kmf_ranges_open_gzip(ranges, path, file, border_of(e), enough, full, most));
+           kmf_ranges_open_gzip(ranges, path, file, border_of(e), enough, full, most,
+                                e->opts.threads > 1);
 }
 
 /* ---------------------------------------------------------------- a file ---------------- */

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A gzip file in portions, which several threads inflate, each the portions that it is given, into
- * memory of its own. So what is made of the bytes is made where they are in the cache, and no
- * thread is ahead of the others.
+ * A gzip file in portions, which one thread reads in their order, while others make something of
+ * those before. gzip can only be inflated by one thread at a time, so whoever reads inflates:
  *
- * gzip can only be inflated by one thread at a time, but it need not always be the same:
+ *   reader     | inflate 0 | inflate 1 | inflate 2 | ..
+ *   thread a               | what it does with 0   | ..
+ *   thread b                           | what it does with 1 | ..
  *
- *   thread a   | inflate 0 | what it does with 0 | inflate 2 | ..
- *   thread b               | inflate 1 | what it does with 1 | inflate 3 | ..
+ * BGZF is read in whole blocks (seq/blocks.h), and inflated by whoever has the portion:
  *
- * BGZF is read in turns, in whole blocks (seq/blocks.h), and inflated by all at the same time:
- *
- *   thread a   | read 0 | inflate 0 | what it does with 0 | read 2 | ..
- *   thread b            | read 1 | inflate 1 | what it does with 1 | read 3 | ..
+ *   reader     | read 0 | read 1 | read 2 | ..
+ *   thread a            | inflate 0 | what it does with 0 | ..
+ *   thread b                     | inflate 1 | what it does with 1 | ..
  */
 #ifndef KMF_PORTIONS_H
 #define KMF_PORTIONS_H
+
+#include "seq/blocks.h"
 
 #include "kmerformer.h"
 
@@ -28,11 +29,18 @@ typedef struct kmf_portions kmf_portions;
 /* So many bytes behind a portion are handed out with it, if they are there, or more. */
 #define KMF_PORTION_BEHIND ((size_t)3072)
 
+/* A portion and its room. All zeros is one to begin with. */
 typedef struct kmf_portion {
     uint64_t at; /* its place among the inflated bytes */
     size_t own;  /* its own bytes */
     size_t n;    /* all bytes, with those behind */
     bool ends;   /* no byte follows the last one */
+
+    char *bytes; /* owned [cap]; of gzip: [n] */
+    size_t cap;
+    kmf_blocks blocks;      /* owned; of BGZF, */
+    size_t n_blocks;        /* of them its own */
+    kmf_inflater *inflater; /* owned */
 } kmf_portion;
 
 /*
@@ -42,21 +50,29 @@ typedef struct kmf_portion {
  */
 kmf_portions *kmf_portions_open(const char *path, int file, size_t own, char mark, size_t most);
 void kmf_portions_close(kmf_portions *portions);
-/* Bytes of memory that it takes at most, beside what inflates, for portions of so many bytes. */
-size_t kmf_portions_bytes(size_t own, size_t threads);
+/* Bytes of memory that it takes at most, and a portion's room, beside what inflates. */
+size_t kmf_portions_bytes(size_t own);
+size_t kmf_portion_bytes(size_t own);
 
-/* Before any portion is taken: the first bytes, 64 KB and the own ones of a portion at most. */
+/* Is it inflated by whoever has a portion? */
+bool kmf_portions_are_blocks(const kmf_portions *portions);
+/* Before any portion is read: the first bytes, 64 KB and the own ones of a portion at most. */
 const char *kmf_portions_begin(const kmf_portions *portions, size_t *n);
 
 /*
- * Portion i, when those before it have been taken. Of `own` bytes; fewer if that would be more than
- * `most` marks, before the first that is too many, and at the end. Of BGZF fewer, as many as whole
- * blocks have, and going by those that were inflated last it has `most` marks or less. false: there
- * is no such portion, as the file ended before it; or what was inflated for it, bytes behind it
- * included, could not be read or is damaged. Of gzip that is the end, while portions of BGZF may
- * follow one that is damaged.
- *   bytes: room for `own` and KMF_PORTION_BEHIND.   From any thread
+ * The next portion. Of `own` bytes; fewer if that would be more than `most` marks, before the first
+ * that is too many, and at the end. Of BGZF fewer, as many as whole blocks have, and going by those
+ * that were inflated last it has `most` marks or less. false: the file has ended, or what comes
+ * next, bytes behind the portion included, could not be read or is damaged, or there is no memory;
+ * no other follows.   One thread at a time
  */
-bool kmf_portions_take(kmf_portions *portions, uint64_t i, char *bytes, kmf_portion *portion);
+bool kmf_portions_next(kmf_portions *portions, kmf_portion *portion);
+/*
+ * Its bytes: those of gzip, or those of BGZF in `room` [own + KMF_PORTION_BEHIND]. NULL: they are
+ * damaged.   From any thread, several at a time
+ */
+const char *kmf_portions_inflate(kmf_portions *portions, const kmf_portion *portion,
+                                 char *room);
+void kmf_portion_free(kmf_portion *portion);
 
 #endif

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 
 #define RANGE_LEAST ((size_t)48 << 10) /* bytes; of less it does not pay */
-#define GZIP_LEAST ((size_t)256 << 10) /* of gzip, where threads take turns */
+#define GZIP_LEAST ((size_t)256 << 10) /* of gzip, which one thread inflates */
 #define N_LEAST 4                      /* of a file that ranges are for */
 #define PART_LEAST 1024 /* bytes of a record, on average; shorter ones are faster one by one */
 #define PART_USUAL 512  /* bytes that a range has for each part that there is room for */
@@ -109,7 +109,7 @@ bool kmf_ranges_open(kmf_ranges *ranges, int file, size_t border, size_t enough,
 }
 
 bool kmf_ranges_open_gzip(kmf_ranges *ranges, const char *path, int file, size_t border,
-                          size_t enough, size_t full, size_t most)
+                          size_t enough, size_t full, size_t most, bool blocks)
 {
     size_t n;
     assert(full >= 3 && full <= most);
@@ -123,7 +123,7 @@ bool kmf_ranges_open_gzip(kmf_ranges *ranges, const char *path, int file, size_t
         return false;
     const char *bytes = kmf_portions_begin(ranges->portions, &n);
     ranges->n = UINT64_MAX;
-    if (begins_with_contigs(bytes, n))
+    if ((blocks || !kmf_portions_are_blocks(ranges->portions)) && begins_with_contigs(bytes, n))
         return true;
     kmf_ranges_close(ranges);
     return false;
@@ -318,41 +318,50 @@ static const char *find_beginning(const char *place, const char *end, bool file_
     return file_ends && n <= KMF_RANGE_SEEK ? end : place;
 }
 
-/* The bytes of range i of a plain file. false: they are not there any more. */
-static bool read_plain(kmf_portion *portion, const kmf_ranges *ranges, uint64_t i, char *bytes)
+bool kmf_ranges_next(const kmf_ranges *ranges, uint64_t i, kmf_portion *portion)
+{
+    return ranges->portions ? kmf_portions_next(ranges->portions, portion) : i < ranges->n;
+}
+
+/* Range i of a plain file. NULL: it is not there any more. */
+static const char *read_plain(kmf_portion *portion, const kmf_ranges *ranges, uint64_t i,
+                              char *bytes)
 {
     uint64_t at = i * ranges->step;
     kmf_portion p = {.at = at};
     p.own = ranges->size - at < ranges->step ? (size_t)(ranges->size - at) : ranges->step;
     size_t most = p.own + BEHIND;
     if (!kmf_read_at(ranges->file, bytes, most, at, &p.n) || p.n < p.own)
-        return false;
+        return NULL;
     p.ends = p.n < most || at + p.n == ranges->size;
     *portion = p;
     bool nothing_follows = p.n == p.own;
-    return nothing_follows == (i + 1 == ranges->n); /* else it has grown or shrunk */
+    bool is_last = i + 1 == ranges->n;
+    return nothing_follows == is_last ? bytes : NULL; /* else it has grown or shrunk */
 }
 
 bool kmf_range_read(kmf_range *range, const kmf_ranges *ranges, uint64_t i,
-                    kmf_range_room *room)
+                    const kmf_portion *portion, kmf_range_room *room)
 {
-    kmf_portion p;
-    bool there = ranges->portions ? kmf_portions_take(ranges->portions, i, room->bytes, &p)
-                                  : read_plain(&p, ranges, i, room->bytes);
+    kmf_portion plain;
+    const kmf_portion *p = ranges->portions ? portion : &plain;
+    const char *bytes = ranges->portions
+                            ? kmf_portions_inflate(ranges->portions, p, room->bytes)
+                            : read_plain(&plain, ranges, i, room->bytes);
     range->n_parts = range->n_begun = range->names.len = 0;
-    if (!there)
+    if (!bytes)
         return false;
-    const char *end = room->bytes + p.n;
-    const char *beginning = i == 0 ? room->bytes : find_beginning(room->bytes, end, p.ends);
+    const char *end = bytes + p->n;
+    const char *beginning = i == 0 ? bytes : find_beginning(bytes, end, p->ends);
     parse w = {.ranges = ranges,
                .p = beginning,
-               .own_end = find_beginning(room->bytes + p.own, end, p.ends),
+               .own_end = find_beginning(bytes + p->own, end, p->ends),
                .end = end,
-               .file_ends = p.ends,
-               .line_begins = i == 0 || beginning > room->bytes,
+               .file_ends = p->ends,
+               .line_begins = i == 0 || beginning > bytes,
                .out = room->letters,
                .room = room->letters + KMF_RANGE_MOST + ranges->border + SLACK};
-    range->last = p.ends && p.n == p.own;
+    range->last = p->ends && p->n == p->own;
     return take_own(&w, range, room->letters) && w.p == w.own_end &&
            (range->parts[range->n_parts - 1].n == 0 || take_border(&w, range, ranges->border));
 }

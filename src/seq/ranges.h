@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A FASTA file in ranges of bytes, which several threads read and parse at a time, each the ranges
- * that it is given. A plain file is read in any order, gzip and BGZF in portions (seq/portions.h),
- * where it is only known when the file is read where it ends.
+ * A FASTA file in ranges of bytes, which several threads parse at a time, each those that it is
+ * given. A plain file is read by them, too, in any order; gzip and BGZF by one thread in portions
+ * (seq/portions.h), where it is only known when the file is read where it ends.
  *
  *   file    >contig1 x\nACGTAC\nACG | TAC\nACGTAC\n>contig2\nAC | GTAC\nACGTAC\n
  *   place   0                         1                           2
@@ -70,7 +70,7 @@ size_t kmf_range_step(size_t most);
 /* Bytes of memory that it takes at most. */
 size_t kmf_range_bytes(size_t most);
 
-/* Room for a range, of whoever reads it. */
+/* Room for a range, of whoever parses it. */
 typedef struct kmf_range_room {
     char *bytes;   /* owned */
     char *letters; /* owned: of the range that was read last, and those behind it */
@@ -86,10 +86,11 @@ bool kmf_ranges_open(kmf_ranges *ranges, int file, size_t border, size_t enough,
 /*
  * The same of gzip, going by its beginning; it is closed by kmf_ranges_close. path: of the same
  * file, which is opened once more. Ranges are smaller in a small file. They end before they have
- * more than `full` parts, 3 to most; those of BGZF go by the ones before, and may have more.
+ * more than `full` parts, 3 to most; those of BGZF, if `blocks` may be, go by the ones before, and
+ * may have more.
  */
 bool kmf_ranges_open_gzip(kmf_ranges *ranges, const char *path, int file, size_t border,
-                          size_t enough, size_t full, size_t most);
+                          size_t enough, size_t full, size_t most, bool blocks);
 void kmf_ranges_close(kmf_ranges *ranges);
 
 int kmf_range_room_init(kmf_range_room *room, size_t border, kmf_err *err) KMF_MUST_CHECK;
@@ -99,12 +100,17 @@ size_t kmf_range_room_bytes(size_t border);
 void kmf_range_room_free(kmf_range_room *room);
 
 /*
- * Reads range i; of gzip and BGZF, when those before it have been taken. false: there is something
- * in it that is not read here, or no memory, or no such range, and it tells nothing. From any
- * thread, with a room and a range of its own.
+ * Range i, from 0 on; of gzip and BGZF what is read of it. false: there is none, or it cannot be
+ * read, and no other follows. By one thread at a time.
+ */
+bool kmf_ranges_next(const kmf_ranges *ranges, uint64_t i, kmf_portion *portion);
+/*
+ * Parses range i, which is `portion` of gzip and BGZF. false: there is something in it that is not
+ * read here, or no memory, and it tells nothing. From any thread, with a room and a range of its
+ * own.
  */
 bool kmf_range_read(kmf_range *range, const kmf_ranges *ranges, uint64_t i,
-                    kmf_range_room *room);
+                    const kmf_portion *portion, kmf_range_room *room);
 void kmf_range_free(kmf_range *range);
 
 #endif
