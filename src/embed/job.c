@@ -125,7 +125,10 @@ static int store_vectors(walk *w, size_t end, kmf_err *err)
 /* Room for the sum of piece i: 0; 1: there is none; or a failure. */
 static int make_room(walk *w, size_t i, kmf_err *err)
 {
-    size_t last = 2 * (w->batch->cap_sums - 1) * w->batch->dim; /* place of a sum */
+    const kmf_batch *b = w->batch;
+    if (b->n_pieces <= b->cap_sums)
+        return 0; /* for all of them, which are stored when they are done */
+    size_t last = 2 * (b->cap_sums - 1) * b->dim; /* place of a sum */
     bool many = (w->end - w->kept) * sizeof(float) >= STORE_BYTES;
     if (w->store->all && (many || w->end > last)) {
         int status = store_vectors(w, i, err);
