@@ -129,6 +129,10 @@ START_TEST(a_reader_is_read_once)
     ck_assert_int_eq(kmf_word2vec_read(trainer, reader, NULL, NULL, NULL), 0);
     ck_assert_int_eq(kmf_word2vec_read(trainer, reader, NULL, NULL, &err), KMF_EINVAL);
     ck_assert_ptr_nonnull(strstr(err.msg, "taken before"));
+    kmf_record rec;
+    err = (kmf_err){0};
+    ck_assert_int_eq(kmf_reader_next(reader, &rec, &err), KMF_EINVAL);
+    ck_assert_ptr_nonnull(strstr(err.msg, "taken before"));
     kmf_reader_close(reader);
     kmf_word2vec_free(trainer);
 }

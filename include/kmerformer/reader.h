@@ -63,7 +63,8 @@ KMF_API kmf_reader *kmf_reader_open(const char *path, const kmf_reader_options *
 /*
  * 1: *rec holds the next record; 0: the end was reached and the input is sound; negative: a
  * kmf_code, and the message names file, record and, in text files, the line. KMF_EFORMAT: damaged,
- * cut off or malformed; KMF_EIO: reading failed, or the file became shorter meanwhile; KMF_ENOMEM.
+ * cut off or malformed; KMF_EIO: reading failed, or the file became shorter meanwhile; KMF_ENOMEM;
+ * KMF_EINVAL: another function has taken the records, as kmf_counter_read does.
  */
 KMF_API int kmf_reader_next(kmf_reader *reader, kmf_record *rec, kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_reader_statistics(const kmf_reader *reader, kmf_reader_stats *stats);

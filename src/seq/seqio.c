@@ -277,9 +277,15 @@ static int settle(kmf_reader *r, int status, kmf_err *err)
     return status;
 }
 
+static int fail_taken(kmf_err *err)
+{
+    return kmf_fail(err, KMF_EINVAL, "the reader's records were taken before");
+}
+
 int kmf_reader_next(kmf_reader *r, kmf_record *rec, kmf_err *err)
 {
-    assert(!r->as_text);
+    if (r->as_text)
+        return fail_taken(err);
     r->by_record = true;
     if (r->failure.code != KMF_OK)
         return settle(r, r->failure.code, err);
@@ -301,9 +307,7 @@ int kmf_reader_fill(kmf_reader *r, kmf_text *text, size_t want, kmf_err *err)
 
 int kmf_reader_unread(const kmf_reader *r, kmf_err *err)
 {
-    if (r->by_record || r->as_text)
-        return kmf_fail(err, KMF_EINVAL, "the reader's records were taken before");
-    return 0;
+    return r->by_record || r->as_text ? fail_taken(err) : 0;
 }
 
 int kmf_reader_file(const kmf_reader *r)
