@@ -87,6 +87,12 @@ static int keep(void *user, const kmf_row *row, kmf_err *err)
     return 0;
 }
 
+static void check_text(const text *a, const text *b)
+{
+    ck_assert_uint_eq(a->len, b->len);
+    ck_assert_int_eq(memcmp(a->bytes, b->bytes, a->len), 0);
+}
+
 static kmf_embed_options options_of(int threads)
 {
     kmf_embed_options o;
@@ -176,8 +182,7 @@ static void check_both(const char *model, const kmf_embed_options *o, const char
         ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
     }
     ck_assert_uint_gt(read.text.len, 0);
-    ck_assert_uint_eq(one_by_one.text.len, read.text.len);
-    ck_assert_int_eq(memcmp(one_by_one.text.bytes, read.text.bytes, read.text.len), 0);
+    check_text(&one_by_one.text, &read.text);
     kmf_embedder_free(a);
     kmf_embedder_free(b);
     free(one_by_one.text.bytes);
@@ -586,8 +591,7 @@ START_TEST(contigs_that_are_too_long_are_read_on)
         ck_assert_msg(kmf_embedder_read(e, fasta, NULL, &stats, &err) == 0, "%s", err.msg);
         ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
         ck_assert_uint_eq(e->n_by_ranges, most + 1 >= CONTIG);
-        ck_assert_uint_eq(got.text.len, expected.text.len);
-        ck_assert_int_eq(memcmp(got.text.bytes, expected.text.bytes, got.text.len), 0);
+        check_text(&got.text, &expected.text);
         kmf_embedder_free(e);
         free(got.text.bytes);
     }
@@ -630,8 +634,7 @@ static void check_table(const char *model, const kmf_embed_options *o, const cha
     const char *path = in_dir(name);
     text one_by_one = table_of(model, o, fasta, path, false, 0);
     text read = table_of(model, o, fasta, path, true, n_by_ranges);
-    ck_assert_uint_eq(one_by_one.len, read.len);
-    ck_assert_int_eq(memcmp(one_by_one.bytes, read.bytes, read.len), 0);
+    check_text(&one_by_one, &read);
     free(one_by_one.bytes);
     free(read.bytes);
 }
@@ -714,8 +717,7 @@ START_TEST(rows_that_are_not_stored_come_all_the_same)
         ck_assert_int_eq(kmf_embedder_read(b, fasta, NULL, &stats, NULL), 0);
         ck_assert_int_eq(kmf_embedder_finish(a, NULL) + kmf_embedder_finish(b, NULL), 0);
         ck_assert_uint_eq(b->n_by_ranges, n < 512);
-        ck_assert_uint_eq(one_by_one.text.len, read.text.len);
-        ck_assert_int_eq(memcmp(one_by_one.text.bytes, read.text.bytes, read.text.len), 0);
+        check_text(&one_by_one.text, &read.text);
         kmf_embedder_free(a);
         kmf_embedder_free(b);
         free(one_by_one.text.bytes);
@@ -758,8 +760,7 @@ START_TEST(any_failing_allocation_leaves_rows_right)
         ck_assert_int_eq(status == 0, err.code == KMF_OK);
         if (status == 0) {
             n_whole++;
-            ck_assert_uint_eq(got.text.len, expected.text.len);
-            ck_assert_int_eq(memcmp(got.text.bytes, expected.text.bytes, got.text.len), 0);
+            check_text(&got.text, &expected.text);
         }
         kmf_embedder_free(e);
         free(got.text.bytes);
