@@ -113,7 +113,6 @@ static takers take_all(const char *path, const text *t, size_t own, size_t most,
     ck_assert_int_eq(memcmp(first, t->bytes, n), 0);
     ck_assert_int_eq(kmf_together(threads, take, &x, NULL), 0);
     ck_assert_uint_eq(x.wrong, 0);
-    ck_assert_int_eq(kmf_portions_are_blocks(x.portions), x.block > 0);
     kmf_portions_close(x.portions);
     pthread_mutex_destroy(&x.lock);
     return x;

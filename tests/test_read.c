@@ -3,6 +3,7 @@
  * Files read by the embedder against their records added one by one: the same rows, statistics and
  * failures, whether the threads read the file in ranges or not.
  */
+#include "base/err.h"
 #include "base/rng.h"
 #include "embed/flow.h"
 #include "kmerformer.h"
@@ -11,6 +12,7 @@
 #include "seq/ranges.h"
 #include "seqfiles.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #define ANY UINT64_MAX
@@ -218,7 +220,7 @@ static const char *write_bgzf(const char *name, const text *t)
 }
 
 /* A vector of 5 numbers for each word of 2 and 3 letters, but for some that were never seen. */
-static const char *save_vectors(void)
+static const char *save_vectors(float scale)
 {
     kmf_rng rng = kmf_rng_stream(42, 0);
     const char *path = in_dir("v.safetensors");
@@ -229,7 +231,7 @@ static const char *save_vectors(void)
         v->k[i] = i < 16 ? 2 : 3;
         v->count[i] = i % 7 == 2 ? 0 : 1 + i * i;
         for (size_t d = 0; d < 5; d++)
-            v->values[i * 5 + d] = (float)kmf_rng_below(&rng, 1000) / 999 - 0.3f;
+            v->values[i * 5 + d] = scale * ((float)kmf_rng_below(&rng, 1000) / 999 - 0.3f);
     }
     v->info.canonical = 0;
     ck_assert_int_eq(kmf_vectors_index(v, "v", NULL), 0);
@@ -261,7 +263,7 @@ START_TEST(rows_are_those_of_records_added_one_by_one)
 }
 END_TEST
 
-/* gzip, of which one thread alone would inflate and count, is for several. */
+/* BGZF, which one thread alone would inflate and count, is for several. */
 START_TEST(rows_of_gzip_are_the_same)
 {
     for (uint64_t seed = 0; seed < 2; seed++) {
@@ -397,8 +399,8 @@ START_TEST(a_batch_makes_room_for_pieces)
     ck_assert(b->cap_pieces == cap && b->cap_sums == cap);
     ck_assert_int_eq(kmf_batch_reserve(b, cap + 1, 1, NULL), 0);
     ck_assert(b->cap_pieces == cap + 1 && b->cap_sums == cap);
-    ck_assert_int_eq(kmf_batch_reserve(b, 1, cap + 2, NULL), 0);
-    ck_assert(b->cap_pieces == cap + 1 && b->cap_sums == cap + 2);
+    ck_assert_int_eq(kmf_batch_reserve(b, cap + 2, cap + 2, NULL), 0);
+    ck_assert(b->cap_pieces == cap + 2 && b->cap_sums == cap + 2);
     for (size_t i = 0; i <= cap; i++)
         kmf_batch_place_letters(b, 2 * i, 1, 1);
     ck_assert_uint_eq(b->n_pieces, cap + 1);
@@ -422,7 +424,7 @@ START_TEST(rows_of_vectors_are_the_same)
 {
     text t = make_fasta(7, false);
     const char *fasta = write_bytes("x.fa", t.bytes, t.len);
-    const char *vectors = save_vectors();
+    const char *vectors = save_vectors(1);
     kmf_embed_options o = options_of(2);
     check_same(vectors, &o, fasta);
     o.k = 3;
@@ -448,7 +450,7 @@ static uint64_t exact_letters(const char *model, const kmf_embed_options *o)
 /* Numbers of 2^24 units stay below 2^53 in 2^29 words; a letter begins a word of each length. */
 START_TEST(sums_are_exact_up_to_so_many_letters)
 {
-    const char *vectors = save_vectors();
+    const char *vectors = save_vectors(1);
     kmf_embed_options o = options_of(1);
     ck_assert_uint_eq(exact_letters("kmer:2", &o), (uint64_t)1 << 53);
     ck_assert_uint_eq(exact_letters(vectors, &o), (uint64_t)1 << 28);
@@ -602,12 +604,12 @@ END_TEST
 
 /* The table at `path` of a record, a FASTA, and both once more. by_read: as it is meant. */
 static text table_of(const char *model, const kmf_embed_options *o, const char *fasta,
-                     const char *path, bool by_read, uint64_t n_by_ranges)
+                     const char *path, bool f16, bool by_read, uint64_t n_by_ranges)
 {
     kmf_reader_stats stats;
     rows none = {0};
     kmf_embedder *e = embedder_of(model, o, &none);
-    kmf_output *output = kmf_output_new(path, none.dim, 0, 0, NULL);
+    kmf_output *output = kmf_output_new(path, none.dim, f16, 0, NULL);
     ck_assert_ptr_nonnull(output);
     if (by_read)
         kmf_output_take(output, e);
@@ -629,11 +631,11 @@ static text table_of(const char *model, const kmf_embed_options *o, const char *
 
 /* Rows that threads write where they belong against rows one by one. */
 static void check_table(const char *model, const kmf_embed_options *o, const char *fasta,
-                        const char *name, uint64_t n_by_ranges)
+                        const char *name, bool f16, uint64_t n_by_ranges)
 {
     const char *path = in_dir(name);
-    text one_by_one = table_of(model, o, fasta, path, false, 0);
-    text read = table_of(model, o, fasta, path, true, n_by_ranges);
+    text one_by_one = table_of(model, o, fasta, path, f16, false, 0);
+    text read = table_of(model, o, fasta, path, f16, true, n_by_ranges);
     check_text(&one_by_one, &read);
     free(one_by_one.bytes);
     free(read.bytes);
@@ -651,7 +653,7 @@ START_TEST(files_are_those_of_rows_one_by_one)
         const char *fasta = i < 8        ? write_bytes("x.fa", t.bytes, t.len)
                             : i % 2 == 0 ? write_gzip("x.fa.gz", &t)
                                          : write_bgzf("x.fa.gz", &t);
-        check_table("kmer:2", &o, fasta, names[i / 4 % 2], ANY);
+        check_table("kmer:2", &o, fasta, names[i / 4 % 2], false, i % 2 ? ANY : 2);
         free(t.bytes);
     }
 }
@@ -664,66 +666,220 @@ static text make_crowd(size_t n_crowd)
     kmf_rng rng = kmf_rng_stream(47, 0);
     for (int i = 0; i < 4; i++) {
         add_contig(&t, &rng, "long", CONTIG);
-        for (size_t j = 0; i == 1 && j < n_crowd; j++)
-            add_contig(&t, &rng, "short", 200 + j % 50);
+        for (size_t j = 0; i == 1 && j < n_crowd; j++) {
+            add_contig(&t, &rng, "short", j % 100 == 30 ? 0 : 200 + j % 50);
+            if (j % 300 == 70)
+                add(&t, ">unknown\nNNNNNNNNNNNNNNN\n");
+        }
     }
     return t;
 }
 
-/* A batch has room for the sums of 512 of kmer:5, and of 8 of kmer:8. */
+/* A batch has room for the sums of 512 of kmer:5, of 8 of kmer:8, of 1025 of these vectors. */
 START_TEST(vectors_are_stored_as_they_are_made)
 {
     kmf_embed_options o = options_of(2);
+    kmf_embed_options one = options_of(1);
     kmf_embed_options both = options_of(2);
+    char vectors[256];
+    snprintf(vectors, sizeof vectors, "%s", save_vectors(1));
     text t = make_crowd(2500);
     text small = make_crowd(40);
-    check_table("kmer:5", &o, write_gzip("x.fa.gz", &t), "x.npy", 2);
-    check_table("kmer:5", &o, write_bgzf("y.fa.gz", &t), "x.npy", ANY);
-    check_table("kmer:8", &o, write_bytes("few.fa", small.bytes, small.len), "x.npy", 2);
+    check_table("kmer:5", &one, write_gzip("x.fa.gz", &t), "x.npy", false, 2);
+    check_table("kmer:5", &o, write_bgzf("y.fa.gz", &t), "x.npy", false, 2);
+    check_table("kmer:8", &o, write_bytes("few.fa", small.bytes, small.len), "x.npy", false, 2);
     const char *fasta = write_bytes("x.fa", t.bytes, t.len);
-    check_table("kmer:5", &o, fasta, "x.npy", 2);
-    check_table("kmer:5", &o, fasta, "x.tsv", 0);
+    check_table("kmer:5", &o, fasta, "x.npy", false, 2);
+    check_table("kmer:5", &o, fasta, "y.npy", true, 2);
+    check_table(vectors, &o, fasta, "x.npy", false, 2);
+    check_table(vectors, &one, fasta, "y.npy", true, 2);
+    check_table("kmer:5", &o, fasta, "x.tsv", false, 0);
     both.strand = KMF_STRAND_BOTH;
-    check_table("kmer:5", &both, fasta, "x.npy", 0);
+    check_table("kmer:5", &both, fasta, "x.npy", false, 0);
     free(t.bytes);
     free(small.bytes);
 }
 END_TEST
 
-static int store_none(void *user, uint64_t row, float *vectors, size_t n, kmf_err *err)
+/* Who stores some of the vectors, and has all rows. */
+typedef struct storing {
+    rows rows;
+    size_t n_rows;
+    enum { NONE, SOME, FAILING } what;
+    atomic_size_t n_calls;
+    float *vectors; /* owned; of the rows that are stored */
+} storing;
+
+static int store(void *user, uint64_t row, float *vectors, size_t n, kmf_err *err)
 {
-    (void)user;
-    (void)row;
-    (void)vectors;
-    (void)n;
-    (void)err;
-    return 0;
+    storing *s = user;
+    size_t call = atomic_fetch_add(&s->n_calls, 1);
+    if (s->what == FAILING && call == 1)
+        return kmf_fail(err, KMF_EIO, "the second call");
+    if (s->what == NONE || call % 2)
+        return 0;
+    memcpy(s->vectors + row * s->rows.dim, vectors, n * s->rows.dim * sizeof *vectors);
+    memset(vectors, 0, n * s->rows.dim * sizeof *vectors);
+    return 1;
 }
 
-/* It is thought to take all: rows come whether there is room for those of a range or not. */
-START_TEST(rows_that_are_not_stored_come_all_the_same)
+static int keep_stored(void *user, const kmf_row *row, kmf_err *err)
+{
+    storing *s = user;
+    kmf_row whole = *row;
+    if (!row->vector)
+        whole.vector = s->vectors + s->n_rows * s->rows.dim;
+    s->n_rows++;
+    return keep(&s->rows, &whole, err);
+}
+
+static kmf_embedder *storing_embedder(storing *s, size_t n_rows)
 {
     kmf_embed_options o = options_of(2);
+    kmf_embedder *e = embedder_of("kmer:5", &o, &s->rows);
+    s->vectors = calloc(n_rows * s->rows.dim, sizeof *s->vectors);
+    ck_assert_ptr_nonnull(s->vectors);
+    kmf_embedder_store(e, keep_stored, &(kmf_rowstore){.fn = store, .user = s, .all = true});
+    return e;
+}
+
+/*
+ * They are thought to be stored: rows come whether there is room for those of a range or not; it
+ * has 512 sums, or 1024 vectors.
+ */
+START_TEST(rows_that_are_not_stored_come_all_the_same)
+{
+    static const size_t crowds[] = {300, 700, 2500};
+    kmf_embed_options o = options_of(2);
     kmf_reader_stats stats;
-    for (size_t n = 300; n <= 2500; n += 2200) {
+    for (int i = 0; i < 6; i++) {
+        size_t n = crowds[i / 2];
         text t = make_crowd(n);
-        rows one_by_one = {0}, read = {0};
-        kmf_rowstore store = {.fn = store_none, .user = &read, .all = true};
+        rows one_by_one = {0};
+        storing s = {.what = i % 2 ? SOME : NONE};
         const char *fasta = write_bytes("x.fa", t.bytes, t.len);
         kmf_embedder *a = embedder_of("kmer:5", &o, &one_by_one);
-        kmf_embedder *b = embedder_of("kmer:5", &o, &read);
-        kmf_embedder_store(b, keep, &store);
+        kmf_embedder *b = storing_embedder(&s, 3000);
         ck_assert_int_eq(add_file(a, fasta, &stats, NULL), 0);
         ck_assert_int_eq(kmf_embedder_read(b, fasta, NULL, &stats, NULL), 0);
         ck_assert_int_eq(kmf_embedder_finish(a, NULL) + kmf_embedder_finish(b, NULL), 0);
-        ck_assert_uint_eq(b->n_by_ranges, n < 512);
-        check_text(&one_by_one.text, &read.text);
+        ck_assert(s.what == SOME || b->n_by_ranges == (n < 1024));
+        check_text(&one_by_one.text, &s.rows.text);
         kmf_embedder_free(a);
         kmf_embedder_free(b);
         free(one_by_one.text.bytes);
-        free(read.text.bytes);
+        free(s.rows.text.bytes);
+        free(s.vectors);
         free(t.bytes);
     }
+}
+END_TEST
+
+START_TEST(a_store_that_fails_amid_a_batch_ends_the_run)
+{
+    text t = make_crowd(2500);
+    const char *fasta = write_bytes("x.fa", t.bytes, t.len);
+    kmf_reader_stats stats;
+    kmf_err err = {0};
+    storing s = {.what = FAILING};
+    kmf_embedder *e = storing_embedder(&s, 3000);
+    int status = kmf_embedder_read(e, fasta, NULL, &stats, &err);
+    ck_assert_int_eq(status == 0 ? kmf_embedder_finish(e, &err) : status, KMF_EIO);
+    ck_assert_str_eq(err.msg, "the second call");
+    kmf_embedder_sink(e, keep, &s.rows);
+    s.rows.text.len = 0;
+    ck_assert_int_eq(kmf_embedder_add(e, "x", "ACGTACGT", 8, NULL), 0);
+    ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
+    ck_assert_uint_gt(s.rows.text.len, 0);
+    kmf_embedder_free(e);
+    free(s.rows.text.bytes);
+    free(s.vectors);
+    free(t.bytes);
+}
+END_TEST
+
+/* AAA, which one record of a crowd has, has numbers beyond float16. */
+START_TEST(a_number_too_large_amid_a_batch_names_its_record)
+{
+    char name[32];
+    kmf_embed_options o = options_of(2);
+    o.k = 3;
+    text t = {0};
+    kmf_vectors *v = kmf_vectors_new(KMF_DNA, 64, 5, 1, NULL);
+    char model[256];
+    snprintf(model, sizeof model, "%s", in_dir("large.safetensors"));
+    for (size_t i = 0; i < 64; i++) {
+        v->code[i] = i;
+        v->k[i] = 3;
+        v->count[i] = 1;
+        for (size_t d = 0; d < 5; d++)
+            v->values[i * 5 + d] = i == 0 ? 1e6f : 1;
+    }
+    v->info.canonical = 0;
+    ck_assert_int_eq(kmf_vectors_index(v, "v", NULL), 0);
+    ck_assert_int_eq(kmf_vectors_save(v, model, KMF_VECTORS_SAFETENSORS, NULL, NULL), 0);
+    kmf_vectors_free(v);
+    for (int i = 0; i < 2; i++) {
+        add(&t, ">long\n");
+        for (size_t j = 0; j < CONTIG / 50; j++)
+            add(&t, "ACGTCGTACGATCGACTAGCTACGTAGCATCGACTGACTGACTGCATGCA\n");
+        for (int j = 0; j < 2500; j++) {
+            snprintf(name, sizeof name, ">short%d\n", j);
+            add(&t, name);
+            for (int line = 0; line < 4; line++)
+                add(&t, i == 0 && j == 1700 ? "ACGTAAAACGT\n" : "ACGTACGTCAG\n");
+        }
+    }
+    const char *fasta = write_bytes("x.fa", t.bytes, t.len);
+    for (int by_read = 0; by_read < 2; by_read++) {
+        rows none = {0};
+        kmf_reader_stats stats;
+        kmf_err err = {0};
+        kmf_embedder *e = embedder_of(model, &o, &none);
+        kmf_output *output = kmf_output_new(in_dir("x.npy"), none.dim, 1, 0, NULL);
+        ck_assert_ptr_nonnull(output);
+        if (by_read)
+            kmf_output_take(output, e);
+        else
+            kmf_embedder_sink(e, kmf_output_row, output);
+        int status = by_read ? kmf_embedder_read(e, fasta, NULL, &stats, &err)
+                             : add_file(e, fasta, &stats, &err);
+        ck_assert_int_eq(status == 0 ? kmf_embedder_finish(e, &err) : status, KMF_ENUMERIC);
+        ck_assert_msg(strstr(err.msg, "'short1700': ") && strstr(err.msg, "float16"), "%s",
+                      err.msg);
+        kmf_embedder_free(e);
+        kmf_output_free(output);
+    }
+    free(t.bytes);
+}
+END_TEST
+
+/* A file is read the usual way if there is no memory, and not the next one, when there is. */
+START_TEST(a_failing_allocation_is_not_remembered)
+{
+    text t = {0};
+    kmf_rng rng = kmf_rng_stream(48, 0);
+    add_contig(&t, &rng, "contig", 1400000);
+    const char *fasta = _i ? write_bgzf("x.fa.gz", &t) : write_gzip("x.fa.gz", &t);
+    kmf_embed_options o = options_of(2);
+    size_t n_usual = 0;
+    for (size_t n = 1; n < 60; n++) {
+        rows none = {0};
+        kmf_reader_stats stats;
+        kmf_embedder *e = embedder_of("tnf", &o, &none);
+        kmf_mem_fail_at(n);
+        int status = kmf_embedder_read(e, fasta, NULL, &stats, NULL);
+        kmf_mem_fail_at(0);
+        uint64_t before = e->n_by_ranges;
+        n_usual += status == 0 && before == 0;
+        ck_assert_int_eq(kmf_embedder_read(e, fasta, NULL, &stats, NULL), 0);
+        ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
+        ck_assert_uint_eq(e->n_by_ranges, before + 1);
+        kmf_embedder_free(e);
+        free(none.text.bytes);
+    }
+    ck_assert_uint_gt(n_usual, 3);
+    free(t.bytes);
 }
 END_TEST
 
@@ -817,6 +973,9 @@ int main(void)
     tcase_add_test(tests, files_are_those_of_rows_one_by_one);
     tcase_add_test(tests, vectors_are_stored_as_they_are_made);
     tcase_add_test(tests, rows_that_are_not_stored_come_all_the_same);
+    tcase_add_test(tests, a_store_that_fails_amid_a_batch_ends_the_run);
+    tcase_add_test(tests, a_number_too_large_amid_a_batch_names_its_record);
+    tcase_add_loop_test(tests, a_failing_allocation_is_not_remembered, 0, 2);
     tcase_add_loop_test(tests, any_failing_allocation_leaves_rows_right, 0, 3);
     tcase_add_test(tests, a_file_that_cannot_be_opened_is_told);
     suite_add_tcase(suite, tests);

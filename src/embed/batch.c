@@ -122,6 +122,14 @@ void kmf_batch_free(kmf_batch *batch)
 int kmf_batch_reserve(kmf_batch *batch, size_t n_pieces, size_t n_sums, kmf_err *err)
 {
     assert(batch->n_pieces == 0 && batch->letters);
+    assert(n_sums <= n_pieces);
+    if (n_sums > batch->cap_sums) {
+        double *sums = kmf_malloc(n_sums * batch->dim, sizeof *sums, err);
+        if (!sums)
+            return KMF_ENOMEM;
+        kmf_free(batch->sums);
+        batch->sums = sums;
+    }
     if (n_pieces > batch->cap_pieces) {
         kmf_piece *pieces = kmf_malloc(n_pieces, sizeof *pieces, err);
         if (!pieces)
@@ -130,14 +138,7 @@ int kmf_batch_reserve(kmf_batch *batch, size_t n_pieces, size_t n_sums, kmf_err 
         batch->pieces = pieces;
         batch->cap_pieces = n_pieces;
     }
-    if (n_sums > batch->cap_sums) {
-        double *sums = kmf_malloc(n_sums * batch->dim, sizeof *sums, err);
-        if (!sums)
-            return KMF_ENOMEM;
-        kmf_free(batch->sums);
-        batch->sums = sums;
-        batch->cap_sums = n_sums;
-    }
+    batch->cap_sums = kmf_max(batch->cap_sums, n_sums);
     return 0;
 }
 

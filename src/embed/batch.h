@@ -38,7 +38,7 @@ typedef struct kmf_piece {
 
 typedef struct kmf_batch {
     size_t cap_pieces, cap_units;
-    size_t cap_sums; /* of as many pieces */
+    size_t cap_sums; /* of as many pieces, cap_pieces at most: those that are added have room */
     size_t units;    /* to be filled up to; a piece of more is alone */
     size_t n_pieces;
     size_t n_units;    /* tokens or letters in use */
@@ -85,13 +85,13 @@ void kmf_batch_free(kmf_batch *batch);
 void kmf_batch_clear(kmf_batch *batch);
 
 /*
- * Of an empty batch of stretches: room for so many pieces, of no more letters, and for so many
- * sums, at least. Else it stays as it is.
+ * Of an empty batch of stretches: room for so many pieces to be placed, of no more letters, and for
+ * so many sums, n_pieces at most; or more. KMF_ENOMEM: there is as much room as was, or more.
  */
 int kmf_batch_reserve(kmf_batch *batch, size_t n_pieces, size_t n_sums,
                       kmf_err *err) KMF_MUST_CHECK;
 
-/* Room for one more piece of n units? */
+/* Room for one more piece of n units, and its sum? */
 bool kmf_batch_fits(const kmf_batch *batch, size_t n);
 void kmf_batch_add_chunk(kmf_batch *batch, const kmf_chunk *chunk, bool reverse);
 /* Windows that start in the first n_own of the n letters belong to the piece. */
@@ -106,7 +106,7 @@ kmf_piece *kmf_batch_last(kmf_batch *batch);
  * each strand? The last piece is then whole, and the one before it its half.
  */
 bool kmf_batch_close(kmf_batch *batch, uint64_t n_pieces);
-/* The vector of a piece that is whole, [dim]. */
+/* The vector of a piece that is whole, [dim]; of one that is stored its place may be another's. */
 float *kmf_batch_vector(const kmf_batch *batch, const kmf_piece *piece);
 /* Turns the letters of the other strand round, so that all are read from left to right. */
 void kmf_batch_turn(kmf_batch *batch);

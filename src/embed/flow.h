@@ -10,8 +10,8 @@
  * the method's business (method.h); what a job does with that is job.h's; who computes, and who
  * helps whom at the end, is crew.h's; how records become pieces is that of who adds them.
  *
- * The caller's thread cuts, sends and collects; the pool's threads compute. Jobs come back in
- * the order in which they were sent and pieces lie in input order, so one accumulator is enough:
+ * The caller's thread reads or cuts, sends and collects; the pool's threads compute. Jobs come back
+ * in the order in which they were sent and pieces lie in input order, so one accumulator is enough:
  * a piece belongs to the oldest record that is not complete. Records that are one piece, or one of
  * each strand in one batch, as reads are, need none: the job makes their vectors, and may store
  * them where they belong (rowstore.h), so that nobody else need touch them. Nothing is sorted by
@@ -70,7 +70,7 @@ struct kmf_slot {
     kmf_batch *batch;         /* owned */
     const kmf_filler *filler; /* borrowed; NULL: the batch is filled before it is sent */
     uint64_t number;          /* of those that are sent empty */
-    int status;               /* of storing its vectors, */
+    int status;               /* negative: its vectors could not be stored, */
     kmf_err failed;           /* and why */
 };
 
@@ -155,7 +155,7 @@ kmf_batch *kmf_flow_batch(kmf_embedder *e);
 int kmf_flow_room(kmf_embedder *e, size_t n, kmf_err *err) KMF_MUST_CHECK;
 /* Sends it, if it holds anything; afterwards an empty one stands in its place. */
 int kmf_flow_send(kmf_embedder *e, kmf_err *err) KMF_MUST_CHECK;
-/* The one that is sent next. */
+/* Which of the slots is sent next. */
 size_t kmf_flow_slot(const kmf_embedder *e);
 /* Sends an empty batch; none is being filled. */
 int kmf_flow_send_empty(kmf_embedder *e, const kmf_filler *filler, uint64_t number,

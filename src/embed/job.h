@@ -20,9 +20,10 @@ typedef struct kmf_sum {
 void kmf_sums_vector(const kmf_method *method, const kmf_embed_options *opts, float *vector,
                      const kmf_sum strands[2]);
 /*
- * worker: 0 .. threads - 1. 0: the results of the pieces are filled in, batch.h; some may be stored
- * already, if it is a store of all, so that a batch may have more of them than it has room for. 1:
- * it has no room for all of them; or a failure of the store, which may be none.
+ * worker: 0 .. threads - 1; store: its fn may be NULL. 0: the results of the pieces are filled in,
+ * batch.h; some may be stored already, if it is a store of all, so that a batch may have more of
+ * them than sums. 1: there is no room for all, or a failure of the store: some pieces may have
+ * results, and some be stored.
  */
 int kmf_job_work(const kmf_method *method, const kmf_embed_options *opts, kmf_batch *batch,
                  int worker, const kmf_rowstore *store, kmf_err *err) KMF_MUST_CHECK;

@@ -6,8 +6,8 @@
  * are counted, that thread would have more to do than those that count, and the letters would go
  * from one core's cache to another's. So a FASTA file of contigs is sent out in ranges
  * (seq/ranges.h): the thread that counts a range reads and parses it, too, and the caller has the
- * results alone; but that it inflates gzip, which nobody else could do at the same time. Nor is
- * there a record in memory as a whole.
+ * results alone. Of compressed files the caller reads the portions, and inflates them if they are
+ * gzip, which nobody else could do at the same time. Nor is there a record in memory as a whole.
  *
  *   job     range 0: read, parse, turn 0, count      caller   open contig1
  *           range 1: read, parse, turn 1, count               contig1 goes on, ends; contig2
@@ -44,14 +44,15 @@
 typedef struct kmf_reading {
     kmf_embedder *embedder; /* borrowed */
     kmf_filler filler;
-    kmf_range *ranges;     /* owned [n_slots] of the embedder, of each slot, */
-    kmf_portion *portions; /* owned [n_slots], and what they are of, if it is gzip */
+    kmf_range *ranges;     /* owned [n_slots] of the embedder, of each slot */
+    kmf_portion *portions; /* owned [n_slots], of gzip: what ranges are read from, */
+    kmf_portion **given;   /* owned [n_slots], and which one is whose; borrowed of portions */
     kmf_range_room *rooms; /* owned [threads], of each worker */
     /* of the file being read */
     kmf_ranges file;
     uint64_t first_row;
     bool stopped; /* the caller has seen a range that is not to be counted, */
-    bool ended;   /* or the last one: what comes behind it is none */
+    bool ended;   /* or the last one */
     /* Borrowed; of what the caller has seen, a record that goes on included. */
     kmf_reader_stats *stats;
 
@@ -60,6 +61,8 @@ typedef struct kmf_reading {
     uint64_t turn;      /* the range whose turn it is */
     uint64_t n_records; /* that begin before it */
     bool broken;        /* it is not to be counted, nor are those that follow */
+    kmf_portion **idle; /* owned [n_idle], as given: the last one is taken first */
+    size_t n_idle;
 } kmf_reading;
 
 /* Letters behind a range, for the windows that begin in it. */
@@ -74,7 +77,7 @@ static size_t most_parts(const kmf_embedder *e, bool stored)
     return stored ? PARTS_MOST : CAPS_MOST * e->method->shape.cap_pieces;
 }
 
-/* Of those whose sums or vectors are kept. */
+/* Of those whose sums or vectors are kept: as many as any batch has room for, or all. */
 static size_t most_sums(const kmf_embedder *e, bool stored)
 {
     return stored ? e->method->shape.cap_pieces : most_parts(e, stored);
@@ -96,21 +99,44 @@ size_t kmf_read_records(const kmf_embedder *e)
     return kmf_method_takes_ids(e->method) ? 0 : parts + 2;
 }
 
+/* A batch may have room for more pieces and sums beside that which it had. */
 static size_t bytes_of(const kmf_embedder *e, bool stored)
 {
     size_t parts = most_parts(e, stored);
+    size_t sums = most_sums(e, stored);
     if (!cuts_anywhere(e, stored))
         return 0;
+    if (sums == e->method->shape.cap_pieces)
+        sums = 0;
     return (size_t)e->opts.threads * kmf_range_room_bytes(border_of(e)) +
            kmf_portions_bytes(KMF_RANGE_STEP) +
-           e->n_slots * (kmf_portion_bytes(KMF_RANGE_STEP) + kmf_range_bytes(parts) +
-                         parts * sizeof(kmf_piece) +
-                         most_sums(e, stored) * e->method->shape.dim * sizeof(double));
+           e->n_slots *
+               (kmf_portion_bytes(KMF_RANGE_STEP) + kmf_range_bytes(parts) +
+                parts * sizeof(kmf_piece) + sums * e->method->shape.dim * sizeof(double));
 }
 
 size_t kmf_read_bytes(const kmf_embedder *e)
 {
     return kmf_max(bytes_of(e, false), bytes_of(e, true));
+}
+
+/* ---------------------------------------------------------------- portions -------------- */
+
+/* One that is idle; there is one for each slot. */
+static kmf_portion *take_portion(kmf_reading *x)
+{
+    pthread_mutex_lock(&x->lock);
+    assert(x->n_idle > 0);
+    kmf_portion *p = x->idle[--x->n_idle];
+    pthread_mutex_unlock(&x->lock);
+    return p;
+}
+
+static void give_back(kmf_reading *x, kmf_portion *p)
+{
+    pthread_mutex_lock(&x->lock);
+    x->idle[x->n_idle++] = p;
+    pthread_mutex_unlock(&x->lock);
 }
 
 /* ---------------------------------------------------------------- a job ----------------- */
@@ -159,7 +185,9 @@ static int work(void *user, kmf_slot *slot, int worker, kmf_err *err)
     kmf_range *r = &x->ranges[slot - e->slots];
     kmf_range_room *room = &x->rooms[worker];
     uint64_t row;
-    bool sound = kmf_range_read(r, &x->file, slot->number, &x->portions[slot - e->slots], room);
+    kmf_portion *p = x->given[slot - e->slots];
+    bool sound = kmf_range_read(r, &x->file, slot->number, p, room);
+    give_back(x, p);
     if (sound && r->n_parts > kmf_min(b->cap_pieces, b->cap_sums))
         sound = kmf_batch_reserve(b, x->file.most, most_sums(e, e->to.store.all), NULL) == 0;
     if (!take_turn(x, r, slot->number, sound, &row)) {
@@ -215,8 +243,8 @@ static int open_records(void *user, kmf_slot *slot, kmf_err *err)
     kmf_embedder *e = x->embedder;
     const kmf_range *r = &x->ranges[slot - e->slots];
     int status = 0;
-    x->stopped = x->stopped || (!x->ended && (r->n_parts == 0 || !can_go_on(e, r->parts[0].n)));
-    if (x->stopped || x->ended) {
+    x->stopped = x->stopped || r->n_parts == 0 || !can_go_on(e, r->parts[0].n);
+    if (x->stopped) {
         kmf_batch_clear(slot->batch);
         return 0;
     }
@@ -245,8 +273,10 @@ static kmf_reading *new_reading(kmf_embedder *e, kmf_err *err)
     pthread_cond_init(&x->turned, NULL);
     x->ranges = kmf_calloc(e->n_slots, sizeof *x->ranges, err);
     x->portions = kmf_calloc(e->n_slots, sizeof *x->portions, err);
+    x->given = kmf_calloc(e->n_slots, sizeof(kmf_portion *), err);
+    x->idle = kmf_calloc(e->n_slots, sizeof(kmf_portion *), err);
     x->rooms = kmf_calloc((size_t)e->opts.threads, sizeof *x->rooms, err);
-    bool made = x->ranges && x->portions && x->rooms;
+    bool made = x->ranges && x->portions && x->given && x->idle && x->rooms;
     for (int i = 0; i < e->opts.threads && made; i++)
         made = kmf_range_room_init(&x->rooms[i], border_of(e), err) == 0;
     if (made)
@@ -268,6 +298,8 @@ void kmf_reading_free(kmf_reading *reading)
         kmf_range_room_free(&x->rooms[i]);
     kmf_free(x->ranges);
     kmf_free(x->portions);
+    kmf_free(x->given);
+    kmf_free(x->idle);
     kmf_free(x->rooms);
     pthread_cond_destroy(&x->turned);
     pthread_mutex_destroy(&x->lock);
@@ -284,7 +316,21 @@ static int begin(kmf_reading *x, const kmf_ranges *file, kmf_reader_stats *stats
     x->first_row = e->to.n_rows + e->n_pending;
     x->stopped = x->ended = x->broken = false;
     x->turn = x->n_records = 0;
+    for (x->n_idle = 0; x->n_idle < e->n_slots; x->n_idle++)
+        x->idle[x->n_idle] = &x->portions[x->n_idle];
     return status;
+}
+
+/* Sends range i; 1: it is sent, 0: there is none, or it cannot be read; or a failure. */
+static int send_range(kmf_reading *x, uint64_t i, kmf_err *err)
+{
+    kmf_embedder *e = x->embedder;
+    kmf_portion *p = take_portion(x);
+    if (!kmf_ranges_next(&x->file, i, p))
+        return 0;
+    x->given[kmf_flow_slot(e)] = p;
+    int status = kmf_flow_send_empty(e, &x->filler, i, err);
+    return status < 0 ? status : 1;
 }
 
 /*
@@ -301,12 +347,10 @@ static int read_ranges(kmf_embedder *e, const kmf_ranges *file, kmf_reader_stats
         return KMF_ENOMEM;
     assert(file->most + 1 < e->n_records); /* none need be waited for */
     int status = begin(x, file, stats, err);
-    for (uint64_t i = 0;
-         !x->stopped && status == 0 && kmf_ranges_next(file, i, &x->portions[kmf_flow_slot(e)]);
-         i++)
-        status = kmf_flow_send_empty(e, &x->filler, i, err);
-    if (status == 0)
-        status = kmf_flow_collect(e, err);
+    int sent = status < 0 ? status : 1;
+    for (uint64_t i = 0; sent > 0 && !x->stopped; i++)
+        sent = send_range(x, i, err);
+    status = sent < 0 ? sent : kmf_flow_collect(e, err);
     if (status < 0)
         return status;
     x->stopped = x->stopped || !x->ended;

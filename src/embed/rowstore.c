@@ -2,8 +2,8 @@
 #include "embed/rowstore.h"
 
 /*
- * From piece *at on, vectors that lie one after the other, here and among the rows: how many, the
- * first one's piece, and in *at the piece behind the last. A half has none, nor a place.
+ * From piece *at to end - 1, vectors that lie one after the other, here and among the rows: how
+ * many, the first one's piece, and in *at the piece behind the last. A half has none, nor a place.
  */
 static size_t next_run(kmf_batch *b, size_t *at, size_t end, kmf_piece **first)
 {

@@ -19,16 +19,17 @@ typedef struct kmf_rowstore {
 } kmf_rowstore;
 
 /*
- * As kmf_embedder_sink with the store's user, which ends it. Vectors of records that are whole in a
- * batch are offered to `store` first, unless there is nothing to gain by that, and if they are
- * stored their rows have NULL. What was stored of rows that never come, after a failure, is
- * overwritten by those that come in their place, or to be dropped.
+ * As kmf_embedder_sink with fn and the user of the store, which is copied; that, in turn, ends it.
+ * Vectors of records that are whole in a batch are offered to the store first, unless there is
+ * nothing to gain by that, and if they are stored their rows have NULL. What was stored of rows
+ * that never come, after a failure, is overwritten by those that come in their place, or to be
+ * dropped.
  */
 void kmf_embedder_store(kmf_embedder *embedder, kmf_row_fn *fn, const kmf_rowstore *store);
 
 /*
- * Offers the vectors of pieces beg .. end - 1 that are made and not stored; they tell what is.
- * 1: all are stored that are finite; 0: some are not; or a failure.
+ * Offers the vectors of pieces beg .. end - 1 that are made and not stored to a store, which there
+ * is; the pieces tell what is stored. 1: all are that are finite; 0: some are not; or a failure.
  */
 int kmf_store_pieces(kmf_batch *batch, size_t beg, size_t end, const kmf_rowstore *store,
                      kmf_err *err) KMF_MUST_CHECK;

@@ -46,8 +46,11 @@ size_t kmf_blocks_bytes(size_t most)
 int kmf_blocks_init(kmf_blocks *blocks, size_t most, kmf_err *err)
 {
     size_t cap = kmf_blocks_bytes(most);
-    *blocks = (kmf_blocks){.in = kmf_malloc(cap, 1, err), .cap = cap};
-    return blocks->in ? 0 : KMF_ENOMEM;
+    *blocks = (kmf_blocks){.in = kmf_malloc(cap, 1, err)};
+    if (!blocks->in)
+        return KMF_ENOMEM;
+    blocks->cap = cap;
+    return 0;
 }
 
 void kmf_blocks_free(kmf_blocks *blocks)

@@ -55,6 +55,7 @@ void kmf_portion_free(kmf_portion *portion)
     kmf_free(portion->bytes);
     kmf_blocks_free(&portion->blocks);
     kmf_inflater_free(portion->inflater);
+    *portion = (kmf_portion){0};
 }
 
 /* ---------------------------------------------------------------- gzip ------------------ */
@@ -90,7 +91,7 @@ static bool has_room(const kmf_portions *p, kmf_portion *portion)
     size_t need = p->own + KMF_PORTION_BEHIND;
     if (portion->cap >= need)
         return true;
-    kmf_free(portion->bytes);
+    kmf_portion_free(portion);
     portion->bytes = kmf_malloc(need, 1, NULL);
     portion->cap = portion->bytes ? need : 0;
     return portion->bytes != NULL;
@@ -130,12 +131,11 @@ static bool next_gzip(kmf_portions *p, kmf_portion *portion)
 static bool has_room_for_blocks(const kmf_portions *p, kmf_portion *portion)
 {
     size_t need = most_read(p->own);
-    if (!portion->inflater)
-        portion->inflater = kmf_inflater_new(NULL);
-    if (portion->blocks.cap >= kmf_blocks_bytes(need))
-        return portion->inflater != NULL;
-    kmf_blocks_free(&portion->blocks);
-    return kmf_blocks_init(&portion->blocks, need, NULL) == 0 && portion->inflater != NULL;
+    if (portion->inflater && portion->blocks.cap >= kmf_blocks_bytes(need))
+        return true;
+    kmf_portion_free(portion);
+    portion->inflater = kmf_inflater_new(NULL);
+    return portion->inflater && kmf_blocks_init(&portion->blocks, need, NULL) == 0;
 }
 
 /* How many of the blocks are a portion of `own` bytes or less; 0: what must follow is not there. */
@@ -206,7 +206,7 @@ bool kmf_portions_next(kmf_portions *portions, kmf_portion *portion)
     return there;
 }
 
-const char *kmf_portions_inflate(kmf_portions *portions, const kmf_portion *portion, char *room)
+const char *kmf_portions_inflate(kmf_portions *portions, kmf_portion *portion, char *room)
 {
     kmf_portions *p = portions;
     if (p->gunzip)
@@ -216,11 +216,6 @@ const char *kmf_portions_inflate(kmf_portions *portions, const kmf_portion *port
     size_t marks = count_marks(room, portion->own, p->mark);
     atomic_store(&p->next_own, guess_own(p, portion->own, marks));
     return room;
-}
-
-bool kmf_portions_are_blocks(const kmf_portions *portions)
-{
-    return !portions->gunzip;
 }
 
 /* Is it a regular file, and the one that `file` is open of? */

@@ -29,7 +29,7 @@ typedef struct kmf_portions kmf_portions;
 /* So many bytes behind a portion are handed out with it, if they are there, or more. */
 #define KMF_PORTION_BEHIND ((size_t)3072)
 
-/* A portion and its room. All zeros is one to begin with. */
+/* A portion and its room, which serves one file after the other. All zeros is one to begin with. */
 typedef struct kmf_portion {
     uint64_t at; /* its place among the inflated bytes */
     size_t own;  /* its own bytes */
@@ -54,8 +54,6 @@ void kmf_portions_close(kmf_portions *portions);
 size_t kmf_portions_bytes(size_t own);
 size_t kmf_portion_bytes(size_t own);
 
-/* Is it inflated by whoever has a portion? */
-bool kmf_portions_are_blocks(const kmf_portions *portions);
 /* Before any portion is read: the first bytes, 64 KB and the own ones of a portion at most. */
 const char *kmf_portions_begin(const kmf_portions *portions, size_t *n);
 
@@ -68,11 +66,12 @@ const char *kmf_portions_begin(const kmf_portions *portions, size_t *n);
  */
 bool kmf_portions_next(kmf_portions *portions, kmf_portion *portion);
 /*
- * Its bytes: those of gzip, or those of BGZF in `room` [own + KMF_PORTION_BEHIND]. NULL: they are
- * damaged.   From any thread, several at a time
+ * Its bytes: of gzip its own, until it is the next one; of BGZF those in `room`, which has room for
+ * `own` of kmf_portions_open and KMF_PORTION_BEHIND. NULL: they are damaged.   From any thread,
+ * several at a time, each with a portion and a room of its own
  */
-const char *kmf_portions_inflate(kmf_portions *portions, const kmf_portion *portion,
-                                 char *room);
+const char *kmf_portions_inflate(kmf_portions *portions, kmf_portion *portion, char *room);
+/* Frees its room; it is all zeros then. */
 void kmf_portion_free(kmf_portion *portion);
 
 #endif

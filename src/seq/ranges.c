@@ -112,18 +112,18 @@ bool kmf_ranges_open_gzip(kmf_ranges *ranges, const char *path, int file, size_t
                           size_t enough, size_t full, size_t most, bool blocks)
 {
     size_t n;
+    bool is_blocks = kmf_blocks_knows(file);
     assert(full >= 3 && full <= most);
     size_t step = KMF_RANGE_STEP;
-    if (kmf_blocks_knows(file)) /* how many headers there are is only known afterwards */
+    if (is_blocks) /* how many headers there are is only known afterwards */
         step = kmf_min(step, most * PART_LEAST);
-    if (!choose(ranges, file, step, GZIP_LEAST, border, enough, most))
+    if ((is_blocks && !blocks) || !choose(ranges, file, step, GZIP_LEAST, border, enough, most))
         return false;
     ranges->portions = kmf_portions_open(path, file, ranges->step, '>', full - 2);
     if (!ranges->portions)
         return false;
-    const char *bytes = kmf_portions_begin(ranges->portions, &n);
-    ranges->n = UINT64_MAX;
-    if ((blocks || !kmf_portions_are_blocks(ranges->portions)) && begins_with_contigs(bytes, n))
+    const char *beginning = kmf_portions_begin(ranges->portions, &n);
+    if (begins_with_contigs(beginning, n))
         return true;
     kmf_ranges_close(ranges);
     return false;
@@ -323,45 +323,56 @@ bool kmf_ranges_next(const kmf_ranges *ranges, uint64_t i, kmf_portion *portion)
     return ranges->portions ? kmf_portions_next(ranges->portions, portion) : i < ranges->n;
 }
 
-/* Range i of a plain file. NULL: it is not there any more. */
-static const char *read_plain(kmf_portion *portion, const kmf_ranges *ranges, uint64_t i,
-                              char *bytes)
+/* Bytes of the file: those of a range and some behind it. */
+typedef struct bytes {
+    const char *at;
+    size_t own, n;
+    bool end; /* no byte follows */
+} bytes;
+
+/* Range i of a plain file. false: it is not there any more. */
+static bool read_plain(bytes *b, const kmf_ranges *ranges, uint64_t i, char *to)
 {
     uint64_t at = i * ranges->step;
-    kmf_portion p = {.at = at};
-    p.own = ranges->size - at < ranges->step ? (size_t)(ranges->size - at) : ranges->step;
-    size_t most = p.own + BEHIND;
-    if (!kmf_read_at(ranges->file, bytes, most, at, &p.n) || p.n < p.own)
-        return NULL;
-    p.ends = p.n < most || at + p.n == ranges->size;
-    *portion = p;
-    bool nothing_follows = p.n == p.own;
-    bool is_last = i + 1 == ranges->n;
-    return nothing_follows == is_last ? bytes : NULL; /* else it has grown or shrunk */
+    b->at = to;
+    b->own = ranges->size - at < ranges->step ? (size_t)(ranges->size - at) : ranges->step;
+    size_t most = b->own + BEHIND;
+    if (!kmf_read_at(ranges->file, to, most, at, &b->n) || b->n < b->own)
+        return false;
+    b->end = b->n < most || at + b->n == ranges->size;
+    bool nothing_follows = b->n == b->own;
+    return nothing_follows == (i + 1 == ranges->n); /* else it has grown or shrunk */
+}
+
+static bool inflate(bytes *b, const kmf_ranges *ranges, kmf_portion *portion, char *room)
+{
+    b->at = kmf_portions_inflate(ranges->portions, portion, room);
+    b->own = portion->own;
+    b->n = portion->n;
+    b->end = portion->ends;
+    return b->at != NULL;
 }
 
 bool kmf_range_read(kmf_range *range, const kmf_ranges *ranges, uint64_t i,
-                    const kmf_portion *portion, kmf_range_room *room)
+                    kmf_portion *portion, kmf_range_room *room)
 {
-    kmf_portion plain;
-    const kmf_portion *p = ranges->portions ? portion : &plain;
-    const char *bytes = ranges->portions
-                            ? kmf_portions_inflate(ranges->portions, p, room->bytes)
-                            : read_plain(&plain, ranges, i, room->bytes);
+    bytes b;
+    bool there = ranges->portions ? inflate(&b, ranges, portion, room->bytes)
+                                  : read_plain(&b, ranges, i, room->bytes);
     range->n_parts = range->n_begun = range->names.len = 0;
-    if (!bytes)
+    if (!there)
         return false;
-    const char *end = bytes + p->n;
-    const char *beginning = i == 0 ? bytes : find_beginning(bytes, end, p->ends);
+    const char *end = b.at + b.n;
+    const char *beginning = i == 0 ? b.at : find_beginning(b.at, end, b.end);
     parse w = {.ranges = ranges,
                .p = beginning,
-               .own_end = find_beginning(bytes + p->own, end, p->ends),
+               .own_end = find_beginning(b.at + b.own, end, b.end),
                .end = end,
-               .file_ends = p->ends,
-               .line_begins = i == 0 || beginning > bytes,
+               .file_ends = b.end,
+               .line_begins = i == 0 || beginning > b.at,
                .out = room->letters,
                .room = room->letters + KMF_RANGE_MOST + ranges->border + SLACK};
-    range->last = p->ends && p->n == p->own;
+    range->last = b.end && b.n == b.own;
     return take_own(&w, range, room->letters) && w.p == w.own_end &&
            (range->parts[range->n_parts - 1].n == 0 || take_border(&w, range, ranges->border));
 }

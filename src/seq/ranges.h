@@ -41,7 +41,7 @@ typedef struct kmf_ranges {
     size_t step;            /* bytes of a range; the last may have fewer, and any of gzip */
     size_t border;          /* letters behind it that are handed out with it, if there are */
     size_t most;            /* parts of a range */
-    uint64_t n;             /* ranges; of gzip UINT64_MAX, the last is known by range->last */
+    uint64_t n;             /* ranges of a plain file */
 } kmf_ranges;
 
 /* The letters of one record in a range. */
@@ -86,8 +86,8 @@ bool kmf_ranges_open(kmf_ranges *ranges, int file, size_t border, size_t enough,
 /*
  * The same of gzip, going by its beginning; it is closed by kmf_ranges_close. path: of the same
  * file, which is opened once more. Ranges are smaller in a small file. They end before they have
- * more than `full` parts, 3 to most; those of BGZF, if `blocks` may be, go by the ones before, and
- * may have more.
+ * more than `full` parts, 3 to most; those of BGZF go by the ones before, and may have more; unless
+ * `blocks`, it is refused.
  */
 bool kmf_ranges_open_gzip(kmf_ranges *ranges, const char *path, int file, size_t border,
                           size_t enough, size_t full, size_t most, bool blocks);
@@ -105,12 +105,12 @@ void kmf_range_room_free(kmf_range_room *room);
  */
 bool kmf_ranges_next(const kmf_ranges *ranges, uint64_t i, kmf_portion *portion);
 /*
- * Parses range i, which is `portion` of gzip and BGZF. false: there is something in it that is not
- * read here, or no memory, and it tells nothing. From any thread, with a room and a range of its
- * own.
+ * Parses range i, which of gzip and BGZF is `portion`, else unused. false: there is something in it
+ * that is not read here, or no memory, and it tells nothing. From any thread, with a portion, a
+ * room and a range of its own.
  */
 bool kmf_range_read(kmf_range *range, const kmf_ranges *ranges, uint64_t i,
-                    const kmf_portion *portion, kmf_range_room *room);
+                    kmf_portion *portion, kmf_range_room *room);
 void kmf_range_free(kmf_range *range);
 
 #endif
