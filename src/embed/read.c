@@ -99,15 +99,12 @@ size_t kmf_read_records(const kmf_embedder *e)
     return kmf_method_takes_ids(e->method) ? 0 : parts + 2;
 }
 
-/* A batch may have room for more pieces and sums beside that which it had. */
 static size_t bytes_of(const kmf_embedder *e, bool stored)
 {
     size_t parts = most_parts(e, stored);
-    size_t sums = most_sums(e, stored);
+    size_t sums = stored ? 0 : most_sums(e, stored); /* beside those that a batch has anyway */
     if (!cuts_anywhere(e, stored))
         return 0;
-    if (sums == e->method->shape.cap_pieces)
-        sums = 0;
     return (size_t)e->opts.threads * kmf_range_room_bytes(border_of(e)) +
            kmf_portions_bytes(KMF_RANGE_STEP) +
            e->n_slots *
@@ -321,7 +318,7 @@ static int begin(kmf_reading *x, const kmf_ranges *file, kmf_reader_stats *stats
     return status;
 }
 
-/* Sends range i; 1: it is sent, 0: there is none, or it cannot be read; or a failure. */
+/* Sends range i. 1: it is sent; 0: it is not there, or cannot be read, nor others; or a failure. */
 static int send_range(kmf_reading *x, uint64_t i, kmf_err *err)
 {
     kmf_embedder *e = x->embedder;
