@@ -93,10 +93,14 @@ static bool cuts_anywhere(const kmf_embedder *e, bool stored)
            e->opts.n_shards == 1;
 }
 
+static size_t records_of(const kmf_embedder *e, bool stored)
+{
+    return cuts_anywhere(e, stored) ? most_parts(e, stored) + 2 : 0;
+}
+
 size_t kmf_read_records(const kmf_embedder *e)
 {
-    size_t parts = kmf_max(most_parts(e, false), most_parts(e, true));
-    return kmf_method_takes_ids(e->method) ? 0 : parts + 2;
+    return kmf_max(records_of(e, false), records_of(e, true));
 }
 
 static size_t bytes_of(const kmf_embedder *e, bool stored)

@@ -13,7 +13,7 @@ void kmf_reading_free(kmf_reading *reading);
 int kmf_embedder_take(kmf_embedder *e, const char *name, const char *seq, size_t len,
                       kmf_err *err) KMF_MUST_CHECK;
 
-/* Records that one range may open, and one that goes on, at most. */
+/* Records that one range may open, and one that goes on, at most; 0: it reads no ranges. */
 size_t kmf_read_records(const kmf_embedder *e);
 /* Bytes that kmf_embedder_read may take beside readers and what inflates, at most. */
 size_t kmf_read_bytes(const kmf_embedder *e);
