@@ -293,19 +293,38 @@ static int hand_out(kmf_embedder *e, kmf_batch *b, kmf_err *err)
     return status < 0 ? status : emit_complete(e, err);
 }
 
-/* Waits for the oldest batch. */
-static int collect(kmf_embedder *e, kmf_err *err)
+/* The oldest batch, whose job is done. */
+static int take_back(kmf_embedder *e, kmf_slot *s, kmf_err *err)
 {
-    assert(e->n_sent > 0);
-    atomic_store(&e->awaited, &e->slots[e->first_sent]);
-    kmf_slot *s = kmf_queue_wait(e->queue);
-    atomic_store(&e->awaited, NULL);
     e->first_sent = (e->first_sent + 1) % e->n_slots;
     e->n_sent--;
     if (s->status < 0)
         return kmf_fail(err, s->failed.code, "%s", s->failed.msg);
     int status = s->filler ? s->filler->open(s->filler->user, s, err) : 0;
     return status < 0 ? status : hand_out(e, s->batch, err);
+}
+
+int kmf_flow_wait(kmf_embedder *e, kmf_err *err)
+{
+    assert(e->n_sent > 0);
+    atomic_store(&e->awaited, &e->slots[e->first_sent]);
+    kmf_slot *s = kmf_queue_wait(e->queue);
+    atomic_store(&e->awaited, NULL);
+    return take_back(e, s, err);
+}
+
+int kmf_flow_poll(kmf_embedder *e, kmf_err *err)
+{
+    kmf_slot *s;
+    int status = 0;
+    while (status == 0 && (s = kmf_queue_poll(e->queue)) != NULL)
+        status = take_back(e, s, err);
+    return status;
+}
+
+bool kmf_flow_is_full(const kmf_embedder *e)
+{
+    return e->n_sent + 1 == e->n_slots;
 }
 
 size_t kmf_flow_slot(const kmf_embedder *e)
@@ -330,7 +349,7 @@ static int send(kmf_embedder *e, const kmf_filler *filler, uint64_t number, kmf_
         return status;
     }
     e->n_sent++;
-    return e->n_sent == e->n_slots ? collect(e, err) : 0;
+    return e->n_sent == e->n_slots ? kmf_flow_wait(e, err) : 0;
 }
 
 int kmf_flow_send(kmf_embedder *e, kmf_err *err)
@@ -354,7 +373,7 @@ int kmf_flow_collect(kmf_embedder *e, kmf_err *err)
 {
     int status = 0;
     while (status == 0 && e->n_sent > 0)
-        status = collect(e, err);
+        status = kmf_flow_wait(e, err);
     return status;
 }
 
@@ -363,7 +382,7 @@ int kmf_flow_collect(kmf_embedder *e, kmf_err *err)
 int kmf_flow_open(kmf_embedder *e, const char *name, size_t len, kmf_err *err)
 {
     while (e->n_pending == e->n_records) {
-        int status = e->n_sent > 0 ? collect(e, err) : kmf_flow_send(e, err);
+        int status = e->n_sent > 0 ? kmf_flow_wait(e, err) : kmf_flow_send(e, err);
         if (status < 0)
             return status;
     }

@@ -160,7 +160,11 @@ size_t kmf_flow_slot(const kmf_embedder *e);
 /* Sends an empty batch; none is being filled. */
 int kmf_flow_send_empty(kmf_embedder *e, const kmf_filler *filler, uint64_t number,
                         kmf_err *err) KMF_MUST_CHECK;
-/* Hands out all batches that were sent. */
+/* Would sending wait for a batch? */
+bool kmf_flow_is_full(const kmf_embedder *e);
+/* Hands out the oldest batch, for which it waits; those that are done, without waiting; or all. */
+int kmf_flow_wait(kmf_embedder *e, kmf_err *err) KMF_MUST_CHECK;
+int kmf_flow_poll(kmf_embedder *e, kmf_err *err) KMF_MUST_CHECK;
 int kmf_flow_collect(kmf_embedder *e, kmf_err *err) KMF_MUST_CHECK;
 
 /* Drops the record opened last, the only one that is pending. */

@@ -38,15 +38,19 @@
 #define PARTS_MOST ((size_t)4096) /* of a range, if their vectors need not be kept; */
 #define CAPS_MOST 4  /* else as many times the pieces that batches usually have room for */
 #define SUMS_LEAST 4 /* that there is room for: of two records that go on, and of vectors */
-#define RANGES_A_THREAD 4 /* or more, so that all end at about the same time */
+#define RANGES_A_THREAD 4  /* or more, so that all end at about the same time */
+#define AHEAD ((size_t)24) /* portions of gzip that are inflated before they can be sent */
 
 /* Made for the first file, as room of so many pages costs as much as a small one. */
 typedef struct kmf_reading {
     kmf_embedder *embedder; /* borrowed */
     kmf_filler filler;
-    kmf_range *ranges;     /* owned [n_slots] of the embedder, of each slot */
-    kmf_portion *portions; /* owned [n_slots], of gzip: what ranges are read from, */
-    kmf_portion **given;   /* owned [n_slots], and which one is whose; borrowed of portions */
+    kmf_range *ranges;         /* owned [n_slots] of the embedder, of each slot */
+    kmf_portion *portions;     /* owned [n_portions]: what ranges of gzip are parsed from, */
+    size_t n_portions;         /* and of the others nothing is in them; */
+    kmf_portion **given;       /* owned [n_slots], which one is whose */
+    kmf_portion *ready[AHEAD]; /* a ring: of n_ready ranges, from the next one to be sent on */
+    size_t first_ready, n_ready;
     kmf_range_room *rooms; /* owned [threads], of each worker */
     /* of the file being read */
     kmf_ranges file;
@@ -61,7 +65,7 @@ typedef struct kmf_reading {
     uint64_t turn;      /* the range whose turn it is */
     uint64_t n_records; /* that begin before it */
     bool broken;        /* it is not to be counted, nor are those that follow */
-    kmf_portion **idle; /* owned [n_idle], as given: the last one is taken first */
+    kmf_portion **idle; /* owned [n_idle]: the last one is taken first */
     size_t n_idle;
 } kmf_reading;
 
@@ -111,9 +115,9 @@ static size_t bytes_of(const kmf_embedder *e, bool stored)
         return 0;
     return (size_t)e->opts.threads * kmf_range_room_bytes(border_of(e)) +
            kmf_portions_bytes(KMF_RANGE_STEP) +
-           e->n_slots *
-               (kmf_portion_bytes(KMF_RANGE_STEP) + kmf_range_bytes(parts) +
-                parts * sizeof(kmf_piece) + sums * e->method->shape.dim * sizeof(double));
+           (e->n_slots + AHEAD) * kmf_portion_bytes(KMF_RANGE_STEP) +
+           e->n_slots * (kmf_range_bytes(parts) + parts * sizeof(kmf_piece) +
+                         sums * e->method->shape.dim * sizeof(double));
 }
 
 size_t kmf_read_bytes(const kmf_embedder *e)
@@ -123,7 +127,7 @@ size_t kmf_read_bytes(const kmf_embedder *e)
 
 /* ---------------------------------------------------------------- portions -------------- */
 
-/* One that is idle; there is one for each slot. */
+/* One that is idle; there is one for each slot, and for each range that is ready. */
 static kmf_portion *take_portion(kmf_reading *x)
 {
     pthread_mutex_lock(&x->lock);
@@ -273,9 +277,10 @@ static kmf_reading *new_reading(kmf_embedder *e, kmf_err *err)
     pthread_mutex_init(&x->lock, NULL);
     pthread_cond_init(&x->turned, NULL);
     x->ranges = kmf_calloc(e->n_slots, sizeof *x->ranges, err);
-    x->portions = kmf_calloc(e->n_slots, sizeof *x->portions, err);
+    x->n_portions = e->n_slots + AHEAD;
+    x->portions = kmf_calloc(x->n_portions, sizeof *x->portions, err);
     x->given = kmf_calloc(e->n_slots, sizeof(kmf_portion *), err);
-    x->idle = kmf_calloc(e->n_slots, sizeof(kmf_portion *), err);
+    x->idle = kmf_calloc(x->n_portions, sizeof(kmf_portion *), err);
     x->rooms = kmf_calloc((size_t)e->opts.threads, sizeof *x->rooms, err);
     bool made = x->ranges && x->portions && x->given && x->idle && x->rooms;
     for (int i = 0; i < e->opts.threads && made; i++)
@@ -293,7 +298,7 @@ void kmf_reading_free(kmf_reading *reading)
         return;
     for (size_t i = 0; x->ranges && i < x->embedder->n_slots; i++)
         kmf_range_free(&x->ranges[i]);
-    for (size_t i = 0; x->portions && i < x->embedder->n_slots; i++)
+    for (size_t i = 0; x->portions && i < x->n_portions; i++)
         kmf_portion_free(&x->portions[i]);
     for (int i = 0; x->rooms && i < x->embedder->opts.threads; i++)
         kmf_range_room_free(&x->rooms[i]);
@@ -317,21 +322,57 @@ static int begin(kmf_reading *x, const kmf_ranges *file, kmf_reader_stats *stats
     x->first_row = e->to.n_rows + e->n_pending;
     x->stopped = x->ended = x->broken = false;
     x->turn = x->n_records = 0;
-    for (x->n_idle = 0; x->n_idle < e->n_slots; x->n_idle++)
+    x->n_ready = 0;
+    for (x->n_idle = 0; x->n_idle < x->n_portions; x->n_idle++)
         x->idle[x->n_idle] = &x->portions[x->n_idle];
     return status;
 }
 
-/* Sends range i. 1: it is sent; 0: it is not there, or cannot be read, nor others; or a failure. */
-static int send_range(kmf_reading *x, uint64_t i, kmf_err *err)
+/* Range i, to be sent behind those that are ready. false: there is none, or it cannot be read. */
+static bool make_ready(kmf_reading *x, uint64_t i)
 {
-    kmf_embedder *e = x->embedder;
     kmf_portion *p = take_portion(x);
     if (!kmf_ranges_next(&x->file, i, p))
-        return 0;
-    x->given[kmf_flow_slot(e)] = p;
-    int status = kmf_flow_send_empty(e, &x->filler, i, err);
-    return status < 0 ? status : 1;
+        return false;
+    x->ready[(x->first_ready + x->n_ready++) % AHEAD] = p;
+    return true;
+}
+
+/* Sends those that are ready, from range i on, as long as none need be waited for. */
+static int send_ready(kmf_reading *x, uint64_t i, kmf_err *err)
+{
+    kmf_embedder *e = x->embedder;
+    int status = kmf_flow_poll(e, err);
+    while (status == 0 && x->n_ready > 0 && !kmf_flow_is_full(e)) {
+        x->given[kmf_flow_slot(e)] = x->ready[x->first_ready];
+        x->first_ready = (x->first_ready + 1) % AHEAD;
+        x->n_ready--;
+        status = kmf_flow_send_empty(e, &x->filler, i++, err);
+    }
+    return status;
+}
+
+/*
+ * Sends all ranges, in their order. Where batches take long, as where records are short, the caller
+ * inflates gzip meanwhile, which makes up for that where they take less time than inflating does.
+ */
+static int send_ranges(kmf_reading *x, kmf_err *err)
+{
+    size_t most = x->file.inflated_ahead ? AHEAD : 1;
+    uint64_t n = 0; /* made ready */
+    bool more = true;
+    int status = 0;
+    while (status == 0 && !x->stopped && (more || x->n_ready > 0)) {
+        if (more && x->n_ready < most) {
+            more = make_ready(x, n);
+            n += more;
+        } else if (x->n_ready > 0) {
+            status = kmf_flow_wait(x->embedder, err);
+        }
+        if (status == 0)
+            status = send_ready(x, n - x->n_ready, err);
+    }
+    return status;
 }
 
 /*
@@ -348,10 +389,10 @@ static int read_ranges(kmf_embedder *e, const kmf_ranges *file, kmf_reader_stats
         return KMF_ENOMEM;
     assert(file->most + 1 < e->n_records); /* none need be waited for */
     int status = begin(x, file, stats, err);
-    int sent = status < 0 ? status : 1;
-    for (uint64_t i = 0; sent > 0 && !x->stopped; i++)
-        sent = send_range(x, i, err);
-    status = sent < 0 ? sent : kmf_flow_collect(e, err);
+    if (status == 0)
+        status = send_ranges(x, err);
+    if (status == 0)
+        status = kmf_flow_collect(e, err);
     if (status < 0)
         return status;
     x->stopped = x->stopped || !x->ended;

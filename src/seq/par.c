@@ -145,13 +145,24 @@ int kmf_queue_send(kmf_queue *queue, kmf_job_fn *fn, void *arg, kmf_err *err)
     return 0;
 }
 
+static void *take_value(hts_tpool_result *result)
+{
+    void *value = hts_tpool_result_data(result);
+    hts_tpool_delete_result(result, 0);
+    return value;
+}
+
 void *kmf_queue_wait(kmf_queue *queue)
 {
     hts_tpool_result *result = hts_tpool_next_result_wait(queue->process);
     assert(result);
-    void *value = hts_tpool_result_data(result);
-    hts_tpool_delete_result(result, 0);
-    return value;
+    return take_value(result);
+}
+
+void *kmf_queue_poll(kmf_queue *queue)
+{
+    hts_tpool_result *result = hts_tpool_next_result(queue->process);
+    return result ? take_value(result) : NULL;
 }
 
 int kmf_pool_threads(const kmf_pool *pool)

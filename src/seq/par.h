@@ -26,6 +26,8 @@ void kmf_queue_free(kmf_queue *queue);
 int kmf_queue_send(kmf_queue *queue, kmf_job_fn *fn, void *arg, kmf_err *err) KMF_MUST_CHECK;
 /* What the oldest unfetched job returned; waits for it. A job must be under way. */
 void *kmf_queue_wait(kmf_queue *queue);
+/* The same without waiting. NULL: it is not done, or there is none. */
+void *kmf_queue_poll(kmf_queue *queue);
 
 /* How many threads it has; NULL: 0. */
 int kmf_pool_threads(const kmf_pool *pool);

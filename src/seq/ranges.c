@@ -122,6 +122,7 @@ bool kmf_ranges_open_gzip(kmf_ranges *ranges, const char *path, int file, size_t
     ranges->portions = kmf_portions_open(path, file, ranges->step, '>', full - 2);
     if (!ranges->portions)
         return false;
+    ranges->inflated_ahead = !is_blocks;
     const char *beginning = kmf_portions_begin(ranges->portions, &n);
     if (begins_with_contigs(beginning, n))
         return true;

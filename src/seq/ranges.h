@@ -37,6 +37,7 @@
 typedef struct kmf_ranges {
     int file;               /* borrowed; never moved by what is done here */
     kmf_portions *portions; /* owned; of gzip, else NULL */
+    bool inflated_ahead;    /* of gzip that is no BGZF: by whoever reads the portions */
     uint64_t size;          /* of the file */
     size_t step;            /* bytes of a range; the last may have fewer, and any of gzip */
     size_t border;          /* letters behind it that are handed out with it, if there are */
