@@ -45,10 +45,10 @@
 typedef struct kmf_reading {
     kmf_embedder *embedder; /* borrowed */
     kmf_filler filler;
-    kmf_range *ranges;         /* owned [n_slots] of the embedder, of each slot */
-    kmf_portion *portions;     /* owned [n_portions]: what ranges of gzip are parsed from, */
-    size_t n_portions;         /* and of the others nothing is in them; */
-    kmf_portion **given;       /* owned [n_slots], which one is whose */
+    kmf_range *ranges;     /* owned [n_slots] of the embedder, of each slot */
+    kmf_portion *portions; /* owned [n_portions]; of gzip: what ranges are parsed from */
+    size_t n_portions;
+    kmf_portion **given;       /* owned [n_slots]: which one is whose */
     kmf_portion *ready[AHEAD]; /* a ring: of n_ready ranges, from the next one to be sent on */
     size_t first_ready, n_ready;
     kmf_range_room *rooms; /* owned [threads], of each worker */
