@@ -48,12 +48,12 @@ typedef struct kmf_reading {
     kmf_range *ranges;     /* owned [n_slots] of the embedder, of each slot */
     kmf_portion *portions; /* owned [n_portions]; of gzip: what ranges are parsed from */
     size_t n_portions;
-    kmf_portion **given;       /* owned [n_slots]: which one is whose */
-    kmf_portion *ready[AHEAD]; /* a ring: of n_ready ranges, from the next one to be sent on */
-    size_t first_ready, n_ready;
+    kmf_portion **given;   /* owned [n_slots]: which one is whose */
     kmf_range_room *rooms; /* owned [threads], of each worker */
     /* of the file being read */
     kmf_ranges file;
+    kmf_portion *ready[AHEAD]; /* a ring: of n_ready ranges, from the next one to be sent on */
+    size_t first_ready, n_ready;
     uint64_t first_row;
     bool stopped; /* the caller has seen a range that is not to be counted, */
     bool ended;   /* or the last one */
