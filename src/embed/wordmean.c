@@ -142,35 +142,40 @@ static int32_t find_row(const word_mean *m, uint64_t code, int k)
     return dense ? dense[code] : (int32_t)kmf_vectors_lookup(m->vectors, code, k);
 }
 
-/* The rows of the next k-mers, -1 where there is none, BLOCK at most; none only at the end. */
-static size_t look_up(int32_t *rows, const word_mean *m, walk *w, kmf_piece *p)
+/* Behind n rows the one of a code, if there is a vector; how many there are now. */
+static KMF_INLINE size_t keep_row(int32_t *rows, size_t n, const word_mean *m, uint64_t code,
+                                  int k)
 {
-    int k = w->words->kind.k;
-    if (w->columns) {
-        int32_t first = w->words->first;
-        size_t n = next_columns(rows, w, p);
-        for (size_t i = 0; first > 0 && i < n; i++)
-            rows[i] += first;
-        for (size_t i = 0; first < 0 && i < n; i++)
-            rows[i] = find_row(m, (uint64_t)rows[i], k);
-        return n;
-    }
-    uint64_t codes[BLOCK];
-    size_t n = next_codes(w, codes, p);
-    for (size_t i = 0; i < n; i++)
-        rows[i] = find_row(m, codes[i], k);
-    return n;
+    rows[n] = find_row(m, code, k);
+    return n + (rows[n] >= 0);
 }
 
-static size_t drop_unknown(int32_t *rows, size_t n)
+/*
+ * Looks up the next k-mers, BLOCK at most; returns how many, none only at the end. rows: of the
+ * *n_rows that have a vector
+ */
+static size_t look_up(int32_t *rows, size_t *n_rows, const word_mean *m, walk *w, kmf_piece *p)
 {
+    int k = w->words->kind.k;
+    int32_t first = w->words->first;
     size_t n_out = 0;
-    for (size_t i = 0; i < n; i++) {
-        int32_t row = rows[i];
-        rows[n_out] = row;
-        n_out += row >= 0;
+    size_t n;
+    if (w->columns && first >= 0) {
+        n = n_out = next_columns(rows, w, p);
+        for (size_t i = 0; first > 0 && i < n; i++)
+            rows[i] += first;
+    } else if (w->columns) {
+        n = next_columns(rows, w, p);
+        for (size_t i = 0; i < n; i++)
+            n_out = keep_row(rows, n_out, m, (uint64_t)rows[i], k);
+    } else {
+        uint64_t codes[BLOCK];
+        n = next_codes(w, codes, p);
+        for (size_t i = 0; i < n; i++)
+            n_out = keep_row(rows, n_out, m, codes[i], k);
     }
-    return n_out;
+    *n_rows = n_out;
+    return n;
 }
 
 /* Rows of weight 0 are left out; *sum: the weights of the others are added. */
@@ -191,8 +196,7 @@ static size_t next_rows(int32_t *rows, const word_mean *m, walk *w, kmf_piece *p
 {
     size_t n_rows = 0;
     size_t n;
-    while (n_rows == 0 && (n = look_up(rows, m, w, p)) > 0) {
-        n_rows = w->words->first < 0 ? drop_unknown(rows, n) : n;
+    while (n_rows == 0 && (n = look_up(rows, &n_rows, m, w, p)) > 0) {
         if (w->words->alike)
             w->weight += n_rows * WEIGHT_ONE;
         else
