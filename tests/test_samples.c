@@ -61,6 +61,7 @@ START_TEST(without_a_test_part_nothing_is_judged)
     ck_assert_int_eq(kmf_samples_settle(samples, &opts, &info, &err), 0);
     kmf_samples_info again = info;
     ck_assert_int_eq(kmf_samples_settle(samples, &opts, &again, NULL), KMF_EINVAL);
+    ck_assert_int_eq(read_as(samples, write_text("more.csv", table), 0, NULL), KMF_EINVAL);
     ck_assert_mem_eq(&again, &info, sizeof info);
     ck_assert_uint_eq(info.n, 8);
     ck_assert_uint_eq(info.n_test, 0);

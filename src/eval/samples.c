@@ -78,6 +78,8 @@ int kmf_samples_read(kmf_samples *s, kmf_role role, kmf_labelled *input, kmf_err
     int status;
     if ((unsigned)role >= sizeof names / sizeof names[0])
         return kmf_fail(err, KMF_EINVAL, "there is no role number %d", (int)role);
+    if (s->classes)
+        return kmf_fail(err, KMF_EINVAL, "the samples are settled already");
     while ((status = kmf_labelled_next(input, &rec, err)) > 0) {
         if (!rec.label)
             return kmf_fail(err, KMF_EINVAL,
