@@ -147,6 +147,8 @@ static void take_step(search *p, double value)
         p->rho[j] = 1 / curvature;
         p->last_pair = j;
         p->n_pairs += p->n_pairs < p->m;
+    } else {
+        p->n_pairs -= p->n_pairs == p->m; /* the oldest one's place is overwritten */
     }
     memcpy(p->x, p->next_x, p->n * sizeof *p->x);
     swap(&p->g, &p->next_g);

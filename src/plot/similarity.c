@@ -135,18 +135,23 @@ static void write_border(FILE *to, size_t at)
             at, at, at, at);
 }
 
+/* Can all labels be named at the axes, with that of rows that have none? */
+static bool labels_fit(const kmf_picked *sample)
+{
+    return sample->n_labels + (sample->unlabelled > 0) <= TICS_MOST;
+}
+
 /* Borders between labels; labels at the middle of their rows if the rows are not named. */
 static void write_labels(const heat *h, FILE *to, bool named)
 {
     size_t n = h->sample->n;
-    size_t n_labels = h->sample->n_labels + (h->sample->unlabelled > 0);
     for (size_t beg = 0, end; beg < n; beg = end) {
         end = beg + 1;
         while (end < n && h->order[end].label == h->order[beg].label)
             end++;
         if (beg > 0)
             write_border(to, beg);
-        if (!named && n_labels <= TICS_MOST)
+        if (!named && labels_fit(h->sample))
             write_tic(to, h->order[beg].label < 0 ? "unlabelled" : label_of(h, beg),
                       0.5 * (double)(beg + end - 1));
     }
@@ -238,8 +243,7 @@ int kmf_plot_similarity(const kmf_picture *picture, const kmf_plot_rows *asked,
         if (sample.n_labels > 0)
             qsort(sample.drawn, sample.n, sizeof *sample.drawn, by_label);
         heat h = {.rows = &rows, .sample = &sample, .order = sample.drawn, .report = report};
-        report->n_legend =
-            sample.n <= TICS_MOST || sample.n_labels <= TICS_MOST ? sample.n_labels : 0;
+        report->n_legend = sample.n <= TICS_MOST || labels_fit(&sample) ? sample.n_labels : 0;
         status = compare(picture, &h, pool, err);
     }
     kmf_pool_free(pool);
