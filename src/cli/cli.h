@@ -225,8 +225,8 @@ const char *cli_kept(const char *resume, const char *checkpoint);
 const char *cli_to_go_on(const char *resume);
 bool cli_ends_with(const char *text, const char *end);
 /*
- * Is out one of the n inputs, the index of one, or a file in one that is a model's directory? "-",
- * and inputs that are NULL, never are.
+ * Is out one of the n inputs, the index of one, or a file in one that is a model's directory, or
+ * random: and that? "-", and inputs that are NULL, never are.
  */
 bool cli_is_an_input(const char *out, const char *const *paths, size_t n);
 /* Do two outputs, there or not, get the same place? */

@@ -91,16 +91,21 @@ static kmf_points points(const training *t, size_t beg, size_t n)
                         kmf_samples_classes(t->samples) + beg, n};
 }
 
-/* The share of records that the probe is right about; NaN: out of memory. */
-static double accuracy(const training *t, kmf_points p)
+#define SHARE_TEXT 24 /* bytes of a share as text */
+
+/* The share of records that the probe is right about. */
+static int accuracy(char text[SHARE_TEXT], const training *t, kmf_points p, kmf_err *err)
 {
     double *probabilities = calloc(t->info.n_classes, sizeof *probabilities);
     size_t dim = kmf_probe_dim(t->probe);
     size_t right = 0;
-    for (size_t i = 0; probabilities && i < p.n; i++)
+    if (!probabilities)
+        return cli_raise(err, KMF_ENOMEM, "out of memory");
+    for (size_t i = 0; i < p.n; i++)
         right += kmf_probe_predict(t->probe, probabilities, p.x + i * dim) == p.y[i];
     free(probabilities);
-    return (double)right / (double)p.n;
+    snprintf(text, SHARE_TEXT, "%.6f", (double)right / (double)p.n);
+    return 0;
 }
 
 static int describe(training *t, kmf_err *err)
@@ -123,17 +128,17 @@ static int describe(training *t, kmf_err *err)
 static int save(training *t, kmf_err *err)
 {
     char records[24];
-    char train[24];
-    char dev[24] = "";
-    double seen = accuracy(t, points(t, 0, t->info.n_train));
+    char train[SHARE_TEXT] = "";
+    char dev[SHARE_TEXT] = "";
     snprintf(records, sizeof records, "%zu", t->info.n_train);
-    snprintf(train, sizeof train, "%.6f", seen);
-    if (t->args->labelled.dev)
-        snprintf(dev, sizeof dev, "%.6f", accuracy(t, points(t, t->info.dev, t->info.n_dev)));
+    int status = accuracy(train, t, points(t, 0, t->info.n_train), err);
+    if (status == 0 && t->args->labelled.dev)
+        status = accuracy(dev, t, points(t, t->info.dev, t->info.n_dev), err);
     const char *const pairs[] = {
         "version", kmf_version(),    "command", t->run->command_line, "records",
         records,   "accuracy_train", train,     "accuracy_dev",       dev};
-    int status = describe(t, err);
+    if (status == 0)
+        status = describe(t, err);
     cli_hold_signals();
     if (status == 0)
         status = kmf_probe_save(t->probe, t->args->out, pairs, dev[0] ? 5 : 4, err);
@@ -374,6 +379,9 @@ static int prepare_prediction(prediction *p, kmf_err *err)
                          a->model || cause.code != KMF_EIO
                              ? ""
                              : " (the probe's model; -m tells where it is now)");
+    const char *model = kmf_embedder_name(p->embedder);
+    if (cli_is_an_input(a->out, &model, 1)) /* where none is given, the probe names it */
+        return cli_raise(err, KMF_EINVAL, "-o %s: that is an input", a->out);
     if (kmf_embedder_dim(p->embedder) != kmf_probe_dim(p->probe))
         return cli_raise(err, KMF_EMODEL, "%s: %zu columns, but the model has %zu", a->probe,
                          kmf_probe_dim(p->probe), kmf_embedder_dim(p->embedder));

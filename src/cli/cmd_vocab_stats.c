@@ -124,10 +124,10 @@ static bool is_taken(const char *spectrum, const char *picture)
 {
     static const char *const endings[] = {".tsv", ".gp"};
     bool taken =
-        strcmp(spectrum, picture) == 0 || cli_picture_is_an_input(picture, &spectrum, 1);
+        cli_same_output(spectrum, picture) || cli_picture_is_an_input(picture, &spectrum, 1);
     for (size_t i = 0; i < 2; i++) {
         char *name = kmf_picture_name(picture, endings[i], NULL);
-        taken = taken || (name && strcmp(spectrum, name) == 0);
+        taken = taken || (name && cli_same_output(spectrum, name));
         kmf_text_free(name);
     }
     return taken;

@@ -113,19 +113,32 @@ static bool is_index_of(const struct stat *o, const char *path)
     return false;
 }
 
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* Is out, of which o is known, the file at path, an index of it, or one of the model there? */
+static bool is_at(const char *out, const struct stat *o, const char *path)
+{
+    struct stat in;
+    if (strcmp(path, "-") == 0 || stat(path, &in) != 0)
+        return false;
+    return same_file(o, &in) || is_index_of(o, path) ||
+           (S_ISDIR(in.st_mode) && is_of_model(out, o, path));
+}
+
 bool cli_is_an_input(const char *out, const char *const *paths, size_t n)
 {
+    static const char random[] = "random:";
     struct stat o;
-    struct stat in;
     if (strcmp(out, "-") == 0 || stat(out, &o) != 0 || !S_ISREG(o.st_mode))
         return false;
-    for (size_t i = 0; i < n; i++) {
-        if (!paths[i] || strcmp(paths[i], "-") == 0 || stat(paths[i], &in) != 0)
-            continue;
-        if (same_file(&o, &in) || is_index_of(&o, paths[i]) ||
-            (S_ISDIR(in.st_mode) && is_of_model(out, &o, paths[i])))
+    for (size_t i = 0; i < n; i++)
+        if (paths[i] &&
+            (is_at(out, &o, paths[i]) ||
+             (begins(paths[i], random) && is_at(out, &o, paths[i] + strlen(random)))))
             return true;
-    }
     return false;
 }
 
@@ -158,11 +171,6 @@ bool cli_same_output(const char *a, const char *b)
     kmf_text_free(real_a);
     kmf_text_free(real_b);
     return same;
-}
-
-static bool begins(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
 }
 
 /* The text of a pair that stands early in a JSON object, from its quote on; NULL: it does not. */
@@ -350,11 +358,14 @@ int cli_check_inputs(const char *const *paths, size_t n, const kmf_reader_option
     size_t dashes = is_stdin(bed);
     struct stat s;
     int status = 0;
-    for (size_t i = 0; i < n; i++)
+    size_t there = 0;
+    for (size_t i = 0; i < n; i++) {
+        there += paths[i] != NULL;
         dashes += is_stdin(paths[i]);
+    }
     if (dashes > 1)
         return cli_raise(err, KMF_EINVAL, "standard input can be read once");
-    if (bed && n > 1 && (is_stdin(bed) || (stat(bed, &s) == 0 && !S_ISREG(s.st_mode))))
+    if (bed && there > 1 && (is_stdin(bed) || (stat(bed, &s) == 0 && !S_ISREG(s.st_mode))))
         return cli_raise(err, KMF_EINVAL,
                          "--bed %s: it is read for each input anew, and this can be read once: "
                          "give a file, or one input",
