@@ -97,7 +97,7 @@ KMF_API int kmf_probe_save(const kmf_probe *probe, const char *path, const char 
                            size_t n_pairs, kmf_err *err) KMF_MUST_CHECK;
 /* Nothing in the file is trusted: KMF_EMODEL says what is wrong. */
 KMF_API kmf_probe *kmf_probe_load(const char *path, kmf_err *err) KMF_MUST_CHECK;
-/* 1: path is a file of a probe, sound or not; 0: it is not, or cannot be read. */
+/* 1: a file of a probe, by its header; 0: it is none, is cut, or cannot be read. */
 KMF_API int kmf_probe_is_file(const char *path);
 /* The pairs that a loaded probe was saved with, as a JSON object; "" of another. Borrowed. */
 KMF_API const char *kmf_probe_provenance(const kmf_probe *probe);
