@@ -243,6 +243,21 @@ START_TEST(ambiguous_and_unknown_kmers_are_counted_and_named)
     ck_assert_uint_eq(stats.tokens, 3);
     kmf_cutter_free(c);
 
+    /* what is cut off is not counted, its first token neither: AC CA AC, [CG GT TC CA] */
+    o.window = 5;
+    o.overlap = 0;
+    o.policy = KMF_LONG_TRUNCATE;
+    c = kmf_cutter_new(v, &o, NULL);
+    kmf_cutter_start(c, "x", "ACACGTCA", 8);
+    ck_assert_int_eq(kmf_cutter_next(c, &chunk, NULL), 1);
+    ck_assert_int_eq(kmf_cutter_next(c, &chunk, NULL), 0);
+    kmf_cutter_statistics(c, &stats);
+    ck_assert_uint_eq(stats.unknown, 0);
+    ck_assert_uint_eq(stats.tokens, 3);
+    ck_assert_int_eq(stats.cut, 1);
+    kmf_cutter_free(c);
+    o = plain;
+
     o.ambiguous = KMF_AMBIGUOUS_ERROR;
     c = kmf_cutter_new(v, &o, NULL);
     kmf_cutter_start(c, "x", "ACNAC", 5);

@@ -83,7 +83,8 @@ struct kmf_cutter {
     size_t n;       /* content tokens collected */
     size_t own_beg; /* first of them that the coming chunk owns */
     bool has_held;
-    token held; /* the token after a full chunk */
+    token held;            /* the token after a full chunk */
+    uint64_t held_unknown; /* 1: it is counted as unknown */
     bool ended;
 };
 
@@ -365,23 +366,26 @@ static int collect(kmf_cutter *c, kmf_err *err)
 {
     token t = {0};
     int got;
+    uint64_t unknown = c->stats.unknown;
     while ((got = pull(c, &t, err)) == PULLED_TOKEN) {
         if (c->n == c->cap) {
             c->held = t;
             c->has_held = true;
+            c->held_unknown = c->stats.unknown - unknown;
             return got;
         }
         append(c, &t);
+        unknown = c->stats.unknown;
     }
     return got;
 }
 
-/* The tokens after a truncated chunk, up to the end of the run: looked at, not kept. */
+/* The tokens after a truncated chunk, from the held one to the end of the run: not kept. */
 static int drop_run(kmf_cutter *c, kmf_err *err)
 {
     token t = {0};
     int got;
-    uint64_t unknown = c->stats.unknown;
+    uint64_t unknown = c->stats.unknown - c->held_unknown;
     while ((got = pull(c, &t, err)) == PULLED_TOKEN)
         continue;
     c->stats.unknown = unknown;
