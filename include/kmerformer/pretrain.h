@@ -268,8 +268,8 @@ KMF_API int kmf_pretrain_train(kmf_pretrain *trainer, kmf_pretrain_fn *fn, void 
 
 /*
  * The held-out windows, as after a step: the fields val_ of the state. For who wants to know what
- * a model knows and does not train it. KMF_EINVAL: nothing is held out; KMF_ENUMERIC: the
- * loss is not finite.
+ * a model knows and does not train it. KMF_EINVAL: nothing is held out, or it has not
+ * begun; KMF_ENUMERIC: the loss is not finite.
  */
 KMF_API int kmf_pretrain_validate(kmf_pretrain *trainer, kmf_err *err) KMF_MUST_CHECK;
 

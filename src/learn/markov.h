@@ -20,8 +20,8 @@
 typedef struct kmf_markov kmf_markov;
 
 /*
- * Counts are exact up to 2^32 - 1 and then stay there; those of words of up to 8 bases are
- * always exact. Words lie within segments. fn (NULL: none) is told now and then how many
+ * Counts are exact up to 2^32 - 1 and then stay there; those of shorter words,
+ * which are sums of theirs, are exact where none has got there. Words lie within segments. fn (NULL: none) is told now and then how many
  * letters are counted. max_order: 0 .. KMF_MARKOV_MAX. The corpus is no longer needed
  * afterwards.
  */

@@ -231,6 +231,8 @@ static int validate_masked(kmf_pretrain *t, kmf_err *err)
 int kmf_pretrain_validate(kmf_pretrain *trainer, kmf_err *err)
 {
     kmf_pretrain *t = trainer;
+    if (kmf_pretrain_check_begun(t, err) < 0)
+        return KMF_EINVAL;
     if (t->n_held == 0)
         return kmf_fail(err, KMF_EINVAL, "nothing is held out that could be asked for");
     int status = t->asks ? validate_masked(t, err) : 0;

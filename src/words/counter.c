@@ -516,6 +516,8 @@ int kmf_counter_save(kmf_counter *counter, const char *path, kmf_table_text_fn *
     kmf_counter *c = counter;
     err = kmf_err_or(err, &(kmf_err){0});
     int status = 0;
+    if (c->spent)
+        return is_spent(err);
     if (!c->parts || !kmf_out_is_file(path) || kmf_ends_with(path, ".gz")) {
         status = save_table(c, path, provenance, user, info, err);
     } else {
