@@ -20,10 +20,10 @@
 typedef struct kmf_markov kmf_markov;
 
 /*
- * Counts are exact up to 2^32 - 1 and then stay there; those of shorter words,
- * which are sums of theirs, are exact where none has got there. Words lie within segments. fn (NULL: none) is told now and then how many
- * letters are counted. max_order: 0 .. KMF_MARKOV_MAX. The corpus is no longer needed
- * afterwards.
+ * Counts are exact up to 2^32 - 1 and then stay there; those of shorter words, which are sums of
+ * theirs, are exact where none has got there. Words lie within segments. fn (NULL: none) is told
+ * now and then how many letters are counted. max_order: 0 .. KMF_MARKOV_MAX. The corpus is no
+ * longer needed afterwards.
  */
 kmf_markov *kmf_markov_new(const kmf_corpus *corpus, int max_order, kmf_progress_fn *fn,
                            void *user, kmf_err *err) KMF_MUST_CHECK;
