@@ -154,6 +154,12 @@ KMF_API int kmf_config_preset(kmf_config *config, const char *preset, int k,
 
 /* Numbers of a vector of `parts`. */
 KMF_API size_t kmf_config_columns(const kmf_config *config, kmf_vector_parts parts);
+/*
+ * The overlap of windows of so many tokens, framed by specials or not: the configuration's, or
+ * half of the window's k-mers, which is the most that kmf_cutter_new takes.
+ */
+KMF_API size_t kmf_config_overlap(const kmf_config *config, const kmf_vocab *vocab,
+                                  size_t window, int specials);
 
 /*
  * A new model with weights drawn from seed: normal-like with standard deviation 0.02, biases 0,

@@ -316,11 +316,9 @@ static int prepare(logits_run *r, kmf_err *err)
     kmf_long policy = !a->exact    ? KMF_LONG_CHUNK
                       : c->bounded ? KMF_LONG_TRUNCATE
                                    : KMF_LONG_ERROR;
-    size_t frame = c->specials ? kmf_vocab_frame(vocab) : 0;
-    size_t overlap = (c->window - frame) / 2; /* the most; a model has windows of 3 or more */
     kmf_cut_options cut = {.stride = c->stride,
                            .window = c->window,
-                           .overlap = c->overlap < overlap ? c->overlap : overlap,
+                           .overlap = kmf_config_overlap(c, vocab, c->window, c->specials),
                            .specials = c->specials,
                            .ambiguous = c->ambiguous,
                            .policy = policy,
@@ -332,8 +330,8 @@ static int prepare(logits_run *r, kmf_err *err)
     r->ids = calloc(c->window, sizeof *r->ids);
     r->rows = calloc(c->window, sizeof *r->rows);
     r->logits = calloc(c->vocab_size, ROWS * sizeof *r->logits);
-    r->lead = frame > 0;
-    r->trail = frame > 1;
+    r->lead = c->specials && kmf_vocab_frame(vocab) > 0;
+    r->trail = c->specials && kmf_vocab_frame(vocab) > 1;
     r->best = calloc((size_t)a->top, sizeof *r->best);
     if (!r->cutter)
         return (int)err->code;

@@ -81,10 +81,9 @@ static void to_cut_options(kmf_cut_options *cut, const tokenize_args *a, const k
         .policy = policy,
         .reverse = a->strand,
         .exact = a->exact ? c->exact : KMF_EXACT_NO};
-    size_t most = (cut->window - (cut->specials ? kmf_vocab_frame(vocab) : 0)) / 2;
-    cut->overlap = a->overlap != OVERLAP_UNSET ? a->overlap
-                   : c->overlap < most         ? c->overlap
-                                               : most;
+    cut->overlap = a->overlap != OVERLAP_UNSET
+                       ? a->overlap
+                       : kmf_config_overlap(c, vocab, cut->window, cut->specials);
 }
 
 static void print_chunk(const char *name, const kmf_chunk *chunk, const kmf_vocab *vocab,

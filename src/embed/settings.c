@@ -118,11 +118,8 @@ int kmf_settings_model(kmf_embed_options *o, const kmf_config *c, const kmf_voca
         return kmf_fail(err, KMF_EINVAL,
                         "a window of %zu tokens: the model has learned %zu positions, no more",
                         o->window, c->max_positions);
-    if (o->overlap == KMF_OVERLAP_MODEL) {
-        size_t frame = c->specials ? kmf_vocab_frame(vocab) : 0;
-        size_t most = o->window > frame ? (o->window - frame) / 2 : 0;
-        o->overlap = c->overlap < most ? c->overlap : most;
-    }
+    if (o->overlap == KMF_OVERLAP_MODEL)
+        o->overlap = kmf_config_overlap(c, vocab, o->window, c->specials);
     if (o->batch_tokens == 0)
         o->batch_tokens =
             kmf_has_states((kmf_vector_parts)o->parts) ? BATCH_TOKENS : BATCH_WORDS;

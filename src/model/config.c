@@ -125,6 +125,14 @@ size_t kmf_config_columns(const kmf_config *config, kmf_vector_parts parts)
            (kmf_has_composition(parts) ? config->composition : 0);
 }
 
+size_t kmf_config_overlap(const kmf_config *config, const kmf_vocab *vocab, size_t window,
+                          int specials)
+{
+    size_t frame = specials ? kmf_vocab_frame(vocab) : 0;
+    size_t most = window > frame ? (window - frame) / 2 : 0;
+    return config->overlap < most ? config->overlap : most;
+}
+
 bool kmf_has_states(kmf_vector_parts parts)
 {
     return parts != KMF_PARTS_COMPOSITION;
