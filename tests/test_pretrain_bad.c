@@ -226,6 +226,29 @@ START_TEST(nothing_is_trained_before_the_training_begins)
 }
 END_TEST
 
+START_TEST(after_a_beginning_that_failed_nothing_is_validated)
+{
+    options o = small_options();
+    o.held_fraction = 0.1;
+    bool begins = false;
+    for (size_t at = 1; !begins; at++) {
+        kmf_err err = {0};
+        kmf_pretrain *t = kmf_pretrain_new(&o, NULL);
+        ck_assert_int_eq(read_text(t, input, 0, NULL), 0);
+        kmf_mem_fail_at(at);
+        int status = kmf_pretrain_begin(t, NULL, NULL, &err);
+        begins = status == 0;
+        kmf_mem_fail_at(0);
+        ck_assert_int_eq(status, begins ? 0 : KMF_ENOMEM);
+        err = (kmf_err){0};
+        ck_assert_int_eq(kmf_pretrain_validate(t, &err), begins ? 0 : KMF_EINVAL);
+        ck_assert_str_eq(err.msg, begins ? "" : "the training has not begun");
+        kmf_pretrain_free(t);
+        ck_assert_msg(!begins || at > 5, "%zu allocations", at - 1);
+    }
+}
+END_TEST
+
 START_TEST(one_source_is_refused)
 {
     static const char *const a[] = {"a"};
@@ -448,6 +471,7 @@ int main(void)
     tcase_add_test(bad, options_of_pairs_out_of_range_are_refused);
     tcase_add_test(bad, a_reader_is_read_once);
     tcase_add_test(bad, nothing_is_trained_before_the_training_begins);
+    tcase_add_test(bad, after_a_beginning_that_failed_nothing_is_validated);
     tcase_add_test(bad, one_source_is_refused);
     tcase_add_test(bad, inputs_without_anything_to_learn_from_are_refused);
     tcase_add_test(bad, memory_is_told_and_not_exceeded);
