@@ -86,6 +86,7 @@ typedef enum cli_kind {
     CLI_REAL,   /* double, 0 or more; the library checks its range        */
     CLI_CHOICE, /* int, index of one of `words`                           */
     CLI_TEXT,   /* const char *, borrowed from argv                       */
+    CLI_ONCE,   /* as CLI_TEXT; two would be thought to add up: refused   */
     CLI_LIST,   /* cli_list: as CLI_TEXT, one more each time it is given  */
     CLI_HELP,   /* prints the help and ends well                          */
     CLI_SECTION /* no option: a heading in the help                       */
@@ -136,9 +137,9 @@ typedef struct cli_option {
 /* clang-format off */
 /* How inputs are read: rows for a kmf_reader_options. */
 #define CLI_READER_OPTIONS(r)                                                                 \
-    {NULL, "regions", CLI_TEXT, &(r)->regions, 0, 0, NULL, "LIST",                            \
+    {NULL, "regions", CLI_ONCE, &(r)->regions, 0, 0, NULL, "LIST",                            \
      "chr:beg-end,... (1-based, inclusive) of an indexed FASTA", 0, NULL},                    \
-    {NULL, "bed", CLI_TEXT, &(r)->bed, 0, 0, NULL, "FILE",                                    \
+    {NULL, "bed", CLI_ONCE, &(r)->bed, 0, 0, NULL, "FILE",                                    \
      "the regions of a BED file, on their strand", 0, NULL},                                  \
     {NULL, "bed-names", CLI_FLAG, &(r)->bed_names, 0, 0, NULL, NULL,                          \
      "records are called by the fourth column of --bed", 0, NULL},                            \
@@ -226,7 +227,8 @@ const char *cli_to_go_on(const char *resume);
 bool cli_ends_with(const char *text, const char *end);
 /*
  * Is out one of the n inputs, the index of one, or a file in one that is a model's directory, or
- * random: and that? "-", and inputs that are NULL, never are.
+ * random: and that? An input "-" is the file that standard input comes from, if any. An out "-",
+ * and inputs that are NULL, never are.
  */
 bool cli_is_an_input(const char *out, const char *const *paths, size_t n);
 /* Do two outputs, there or not, get the same place? */
@@ -324,7 +326,7 @@ typedef struct cli_labelled {
 /* clang-format off */
 /* Their rows in an option table. */
 #define CLI_LABEL_OPTIONS(l)                                                                  \
-    {NULL, "labels", CLI_TEXT, &(l)->input.labels, 0, 0, NULL, "TSV",                         \
+    {NULL, "labels", CLI_ONCE, &(l)->input.labels, 0, 0, NULL, "TSV",                         \
      "lines name<tab>label for the records of FASTA, FASTQ, BAM", 0, NULL},                   \
     {NULL, "label-key", CLI_TEXT, &(l)->input.key, 0, 0, NULL, "KEY",                         \
      "their labels stand in the headers behind KEY=", 0, NULL},                               \

@@ -67,7 +67,7 @@ static int parse(cli *run, bench_args *a, int argc, char **argv, int *first)
          "random weights instead: nano, tiny, small, base (see init)", 0, NULL},
         {NULL, "precision", CLI_CHOICE, &a->precision, 0, 0, precisions, NULL,
          "of the encoder's matrix products; all: those that the processor has", 0, NULL},
-        {NULL, "lengths", CLI_TEXT, &a->lengths, 0, 0, NULL, "LIST",
+        {NULL, "lengths", CLI_ONCE, &a->lengths, 0, 0, NULL, "LIST",
          "tokens of a sequence, by commas", 0, NULL},
         {"t@", "threads", CLI_INT, &a->threads, 1, KMF_THREADS_MAX, NULL, "N",
          "threads, each with an encoder of its own", 0, NULL},

@@ -74,10 +74,10 @@ static int parse(cli *run, eval_args *a, int argc, char **argv)
     int first;
     const cli_option table[] = {
         CLI_HEADING("records"),
-        {NULL, "train", CLI_TEXT, &l->train, 0, 0, NULL, "IN", "to learn from", 0, NULL},
-        {NULL, "test", CLI_TEXT, &l->test, 0, 0, NULL, "IN", "to be asked for", 0,
+        {NULL, "train", CLI_ONCE, &l->train, 0, 0, NULL, "IN", "to learn from", 0, NULL},
+        {NULL, "test", CLI_ONCE, &l->test, 0, 0, NULL, "IN", "to be asked for", 0,
          "a part of --train"},
-        {NULL, "dev", CLI_TEXT, &l->dev, 0, 0, NULL, "IN",
+        {NULL, "dev", CLI_ONCE, &l->dev, 0, 0, NULL, "IN",
          "to choose L2 and scale by; nothing is learnt from it", 0,
          "a fifth of what trains, if one is chosen"},
         {NULL, "split", CLI_REAL, &a->split, 0, 0, NULL, "F",

@@ -65,7 +65,7 @@ static int parse(cli *run, logits_args *a, int argc, char **argv, int *first)
          "x.npy: all logits, [tokens, vocabulary]; any other name: the same as a table; each "
          "with x.ids.tsv and x.json beside it",
          0, "the best candidates on standard output"},
-        {NULL, "positions", CLI_TEXT, &a->positions, 0, 0, NULL, "LIST",
+        {NULL, "positions", CLI_ONCE, &a->positions, 0, 0, NULL, "LIST",
          "bases, as 5,9-12, counted from 1: the tokens that hold one of them", 0, "all tokens"},
         {NULL, "mask", CLI_CHOICE, &a->mask, 0, 0, mask_names, NULL,
          "put [MASK] in the place of the tokens asked for: of all at once, or of one after the "

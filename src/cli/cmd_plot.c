@@ -29,7 +29,7 @@ typedef struct plot_args {
     {NULL, "no-picture", CLI_FLAG, &(a)->picture.data_only, 0, 0, NULL, NULL,                 \
      "numbers and script only; gnuplot is not run", 0, NULL}
 #define ROWS_OPTIONS(r, max)                                                                  \
-    {NULL, "labels", CLI_TEXT, &(r)->labels, 0, 0, NULL, "FILE",                              \
+    {NULL, "labels", CLI_ONCE, &(r)->labels, 0, 0, NULL, "FILE",                              \
      "lines name<TAB>label for the names in VECTORS' .ids.tsv", 0, NULL},                     \
     {NULL, "most", CLI_SIZE, &(r)->most, 2, max, NULL, "N",                                   \
      "rows that are drawn; of more, so many evenly spaced", 0, NULL}
@@ -246,7 +246,7 @@ static int plot_loss(cli *run, int argc, char **argv)
     const cli_option table[] = {PICTURE_OPTIONS(&a),
                                 {NULL, "x", CLI_CHOICE, &x, 0, 0, kmf_plot_x_names, NULL,
                                  "the horizontal axis", 0, NULL},
-                                {NULL, "columns", CLI_TEXT, &columns, 0, 0, NULL, "A,B,...",
+                                {NULL, "columns", CLI_ONCE, &columns, 0, 0, NULL, "A,B,...",
                                  "curves, by their names in the header of metrics.tsv", 0,
                                  "bits, contrast or loss, and val_"},
                                 CLI_COMMON(run)};

@@ -33,8 +33,8 @@ static int parse_train(cli *run, train_args *a, int argc, char **argv, kmf_err *
     int first;
     const cli_option table[] = {
         CLI_HEADING("records"),
-        {NULL, "train", CLI_TEXT, &l->train, 0, 0, NULL, "IN", "to learn from", 0, NULL},
-        {NULL, "dev", CLI_TEXT, &l->dev, 0, 0, NULL, "IN",
+        {NULL, "train", CLI_ONCE, &l->train, 0, 0, NULL, "IN", "to learn from", 0, NULL},
+        {NULL, "dev", CLI_ONCE, &l->dev, 0, 0, NULL, "IN",
          "to choose L2 by; nothing is learnt from it", 0,
          "a fifth of --train, if L2 is chosen"},
         CLI_LABEL_OPTIONS(l),

@@ -118,11 +118,16 @@ static bool begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Is out, of which o is known, the file at path, an index of it, or one of the model there? */
+/*
+ * Is out, of which o is known, the file at path or behind standard input, an index of it, or one
+ * of the model there?
+ */
 static bool is_at(const char *out, const struct stat *o, const char *path)
 {
     struct stat in;
-    if (strcmp(path, "-") == 0 || stat(path, &in) != 0)
+    if (strcmp(path, "-") == 0)
+        return fstat(STDIN_FILENO, &in) == 0 && same_file(o, &in);
+    if (stat(path, &in) != 0)
         return false;
     return same_file(o, &in) || is_index_of(o, path) ||
            (S_ISDIR(in.st_mode) && is_of_model(out, o, path));

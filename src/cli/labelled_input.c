@@ -30,11 +30,27 @@ static void list_inputs(const cli_labelled *l, const char *inputs[N_INPUTS])
     inputs[5] = l->input.reader.reference;
 }
 
+/* What is judged by, or chosen by, is none of what is learnt from. */
+static int check_parts(const char *const inputs[N_PARTS], kmf_err *err)
+{
+    static const char *const names[N_PARTS] = {"train", "dev", "test"};
+    for (size_t i = 0; i < N_PARTS; i++)
+        for (size_t j = i + 1; j < N_PARTS; j++)
+            if (inputs[j] && cli_is_an_input(inputs[j], &inputs[i], 1))
+                return cli_raise(err, KMF_EINVAL, "--%s %s: that is the input of --%s, too",
+                                 names[j], inputs[j], names[i]);
+    return 0;
+}
+
 int cli_labelled_check(const cli_labelled *l, kmf_err *err)
 {
     const char *inputs[N_INPUTS];
     list_inputs(l, inputs);
-    int status = cli_check_inputs(inputs, N_PARTS + 1, &l->input.reader, err);
+    int status = cli_check_inputs(inputs, N_PARTS, &l->input.reader, err);
+    if (status == 0) /* labels and regions, too, are read once from standard input, if at all */
+        status = cli_check_inputs(inputs, N_INPUTS - 1, NULL, err);
+    if (status == 0)
+        status = check_parts(inputs, err);
     if (status == 0 && l->input.labels && (l->dev || l->test) && !cli_is_file(l->input.labels))
         status = cli_raise(err, KMF_EINVAL,
                            "--labels %s: it is read for each part anew, and this can be read "

@@ -53,7 +53,8 @@ static void default_text(const cli_option *row, char *text, size_t cap)
     case CLI_REAL:
         snprintf(text, cap, " [%g]", *(const double *)row->target);
         return;
-    case CLI_TEXT: {
+    case CLI_TEXT:
+    case CLI_ONCE: {
         const char *s = *(const char *const *)row->target;
         if (s || row->unset_text)
             snprintf(text, cap, " [%s]", s ? s : row->unset_text);
@@ -247,6 +248,7 @@ static int store(const cli *run, const cli_option *row, const char *text)
         leave = parse_choice(run, row, text);
         break;
     case CLI_TEXT:
+    case CLI_ONCE:
         if (text[0] == '\0')
             return no_text(run, row);
         *(const char **)row->target = text;
@@ -309,6 +311,7 @@ int cli_parse(const cli *run, const cli_option *table, const cli_usage *usage, i
 {
     char shorts[4 * OPTIONS_MAX];
     struct option longs[OPTIONS_MAX];
+    bool given[OPTIONS_MAX] = {false};
     int got;
     to_getopt(table, shorts, longs);
     opterr = 0;
@@ -335,6 +338,9 @@ int cli_parse(const cli *run, const cli_option *table, const cli_usage *usage, i
             print_help(table, usage);
             return cli_close_stdout(run);
         }
+        if (row->kind == CLI_ONCE && given[row - table])
+            return cli_wrong(run, "--%s %s: it is given twice", row->name, optarg);
+        given[row - table] = true;
         int leave = store(run, row, optarg);
         if (leave >= 0)
             return leave;
