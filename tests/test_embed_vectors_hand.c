@@ -233,7 +233,7 @@ START_TEST(any_failing_allocation_is_reported)
         if (status == 0)
             status = kmf_embedder_finish(e, &err);
         if (status == 0) {
-            json = kmf_provenance(e, "command", &path, 1, NULL, &err);
+            json = kmf_provenance(e, "x.npy", "command", &path, 1, NULL, &err);
             status = json ? 0 : (int)err.code;
         }
         bool reached = kmf_mem_count() >= n;

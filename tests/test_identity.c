@@ -27,7 +27,7 @@ START_TEST(provenance_without_memory_is_an_error_and_never_half)
     ck_assert_ptr_nonnull(e);
     for (int identity = 0; identity < 2; identity++) {
         char *whole = identity ? kmf_embedder_identity(e, NULL)
-                               : kmf_provenance(e, "x\xff", inputs, 2, &reader, NULL);
+                               : kmf_provenance(e, "x.npy", "x\xff", inputs, 2, &reader, NULL);
         size_t n_failed = 0;
         bool reached = true;
         ck_assert_ptr_nonnull(whole);
@@ -35,7 +35,7 @@ START_TEST(provenance_without_memory_is_an_error_and_never_half)
             kmf_err err = {0};
             kmf_mem_fail_at(n);
             char *text = identity ? kmf_embedder_identity(e, &err)
-                                  : kmf_provenance(e, "x\xff", inputs, 2, &reader, &err);
+                                  : kmf_provenance(e, "x.npy", "x\xff", inputs, 2, &reader, &err);
             reached = kmf_mem_count() >= n;
             kmf_mem_fail_at(0);
             ck_assert_int_eq(err.code, text ? KMF_OK : KMF_ENOMEM);

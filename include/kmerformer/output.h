@@ -102,13 +102,14 @@ KMF_API void kmf_remove_temporaries(void);
 KMF_API void kmf_around_publishing(void (*begin)(void), void (*end)(void));
 
 /*
- * Provenance of a run as JSON text, for kmf_output_commit: version, command line, model and its
- * MD5, settings, inputs and which regions of them (reader; NULL: all), statistics. The caller frees
- * it with kmf_text_free.
+ * Provenance of a run as JSON text, for kmf_output_commit: version, the name of the output (a path
+ * is cut to its last part), command line, model and its MD5, settings, inputs and which regions of
+ * them (reader; NULL: all), statistics. The caller frees it with kmf_text_free.
  */
-KMF_API char *kmf_provenance(const kmf_embedder *embedder, const char *command_line,
-                             const char *const *inputs, size_t n_inputs,
-                             const kmf_reader_options *reader, kmf_err *err) KMF_MUST_CHECK;
+KMF_API char *kmf_provenance(const kmf_embedder *embedder, const char *output,
+                             const char *command_line, const char *const *inputs,
+                             size_t n_inputs, const kmf_reader_options *reader,
+                             kmf_err *err) KMF_MUST_CHECK;
 /*
  * Of the four that follow the text is freed by kmf_text_free; NULL: KMF_ENOMEM, or what is said.
  *

@@ -303,7 +303,8 @@ static int finish_output(cli *run, const embed_args *a, kmf_embedder *embedder,
 {
     char *provenance = NULL;
     if (has_provenance(a)) {
-        provenance = kmf_provenance(embedder, run->command_line, paths, n, &a->reader, err);
+        provenance =
+            kmf_provenance(embedder, a->out, run->command_line, paths, n, &a->reader, err);
         if (!provenance)
             return (int)err->code;
     }

@@ -25,7 +25,6 @@
 #include <zlib.h>
 
 #define LINE_STEP ((size_t)4096)
-#define JSON_BYTES_MAX ((size_t)64 << 20)
 
 typedef struct line {
     char *text; /* owned */
@@ -73,15 +72,11 @@ static int open_files(shard *s, kmf_err *err)
 
 static int read_provenance(shard *s, size_t n_shards, kmf_err *err)
 {
-    size_t len;
     size_t count = 0;
     char *name = kmf_companion(s->path, ".json", err);
     if (!name)
         return KMF_ENOMEM;
-    char *text = kmf_file_read(name, JSON_BYTES_MAX, &len, err);
-    if (text)
-        s->json = kmf_json_parse(text, len, name, err);
-    kmf_free(text);
+    s->json = kmf_provenance_read(s->path, name, err);
     int status = s->json ? 0 : (int)err->code;
     if (status == 0) {
         const json_t *place = json_object_get(s->json, "shard");
@@ -334,7 +329,8 @@ static int copy_rows(merge *m, kmf_output *out, kmf_err *err)
 }
 
 /* The first shard's, for the whole. */
-static char *merged_provenance(merge *m, const char *command_line, kmf_err *err)
+static char *merged_provenance(merge *m, const char *out, const char *command_line,
+                               kmf_err *err)
 {
     json_t *json = m->shards[0].json;
     json_t *sums = json_object_get(json, "statistics");
@@ -352,7 +348,8 @@ static char *merged_provenance(merge *m, const char *command_line, kmf_err *err)
             json_integer_set(value, (json_int_t)total);
         }
     m->n_records = (uint64_t)json_integer_value(json_object_get(sums, "records"));
-    good = good && json_object_set_new(json, "command", kmf_json_of_text(command_line)) == 0 &&
+    good = good && json_object_set_new(json, "output", kmf_output_json(out)) == 0 &&
+           json_object_set_new(json, "command", kmf_json_of_text(command_line)) == 0 &&
            json_object_set_new(json, "shard",
                                json_pack("{s:i, s:i}", "index", 0, "count", 1)) == 0;
     if (!good) {
@@ -413,7 +410,7 @@ int kmf_merge(const char *const *shards, size_t n_shards, const char *out,
         status = open_tables(&m, err);
     if (status < 0)
         goto out;
-    provenance = merged_provenance(&m, command_line, err);
+    provenance = merged_provenance(&m, out, command_line, err);
     output =
         provenance ? kmf_output_new(out, m.dim, m.element_bytes == 2, m.per_token, err) : NULL;
     if (!output) {

@@ -5,11 +5,16 @@
  * change a bit of the result.
  */
 #include "base/err.h"
+#include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "embed/digests.h"
 #include "embed/provenance.h"
 #include "nn/gemm.h"
+
+#include <string.h>
+
+#define JSON_BYTES_MAX ((size_t)64 << 20)
 
 /*
  * The MD5 of weights is taken through the map in use, so it is theirs even if the file has been
@@ -83,7 +88,31 @@ static json_t *with_text(json_t *json, const char *key, const char *text)
     return NULL;
 }
 
-char *kmf_provenance(const kmf_embedder *embedder, const char *command_line,
+json_t *kmf_output_json(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return kmf_json_of_text(slash ? slash + 1 : path);
+}
+
+json_t *kmf_provenance_read(const char *path, const char *name, kmf_err *err)
+{
+    size_t len;
+    char *text = kmf_file_read(name, JSON_BYTES_MAX, &len, err);
+    json_t *json = text ? kmf_json_parse(text, len, name, err) : NULL;
+    const char *output = json_string_value(json_object_get(json, "output"));
+    kmf_free(text);
+    if (output && kmf_ends_with(output, ".npy") != kmf_ends_with(path, ".npy")) {
+        char shown[KMF_ERR_SHOW];
+        kmf_fail(err, KMF_EMODEL,
+                 "%s: it is that of %s, which was written later than %s: make that anew", name,
+                 kmf_err_show(shown, output), path);
+        json_decref(json);
+        json = NULL;
+    }
+    return json;
+}
+
+char *kmf_provenance(const kmf_embedder *embedder, const char *output, const char *command_line,
                      const char *const *inputs, size_t n_inputs,
                      const kmf_reader_options *reader, kmf_err *err)
 {
@@ -93,13 +122,14 @@ char *kmf_provenance(const kmf_embedder *embedder, const char *command_line,
     json_t *model = kmf_model_json(embedder, err);
     if (!model)
         return NULL;
-    json_t *json = json_pack(
-        "{s:s, s:s, s:o, s:o, s:o, s:o, s:I, s:{s:I, s:I}, s:s, s:o}", "program", "kmerformer",
-        "version", kmf_version(), "command", kmf_json_of_text(command_line), "model", model,
-        "settings", kmf_settings_json(embedder), "inputs", list_json(inputs, n_inputs),
-        "columns", (json_int_t)kmf_embedder_dim(embedder), "shard", "index",
-        (json_int_t)o.shard, "count", (json_int_t)o.n_shards, "products", kmf_gemm_name(),
-        "statistics", statistics_json(embedder));
+    json_t *json =
+        json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:{s:I, s:I}, s:s, s:o}", "program",
+                  "kmerformer", "version", kmf_version(), "output", kmf_output_json(output),
+                  "command", kmf_json_of_text(command_line), "model", model, "settings",
+                  kmf_settings_json(embedder), "inputs", list_json(inputs, n_inputs), "columns",
+                  (json_int_t)kmf_embedder_dim(embedder), "shard", "index", (json_int_t)o.shard,
+                  "count", (json_int_t)o.n_shards, "products", kmf_gemm_name(), "statistics",
+                  statistics_json(embedder));
     if (reader) {
         json = with_text(json, "regions", reader->regions);
         json = with_text(json, "bed", reader->bed);

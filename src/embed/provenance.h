@@ -8,6 +8,14 @@
 
 /* {"name", "md5", "config_md5", "vocab_md5"}: the model. NULL after an error. */
 json_t *kmf_model_json(const kmf_embedder *embedder, kmf_err *err);
+/* The name of an output for its provenance: the last part of path. NULL: out of memory. */
+json_t *kmf_output_json(const char *path);
+/*
+ * The provenance of a table from its file name, that of path with .json. NULL after an error;
+ * KMF_EMODEL: it says that it is of an array and path is of text, or the other way round, so what
+ * lies beside path is no longer its own.
+ */
+json_t *kmf_provenance_read(const char *path, const char *name, kmf_err *err);
 /* The options that decide the vectors. NULL: out of memory. */
 json_t *kmf_settings_json(const kmf_embedder *embedder);
 

@@ -7,6 +7,7 @@
 #include "base/le.h"
 #include "base/mem.h"
 #include "embed/npy.h"
+#include "embed/provenance.h"
 #include "embed/sidecar.h"
 
 #include <assert.h>
@@ -163,6 +164,20 @@ static int read_names(kmf_picked *s, const kmf_rows *rows, FILE *file, const cha
     return status;
 }
 
+/* KMF_EMODEL: what lies beside the rows is of another table. Without a .json nothing says so. */
+static int check_beside(const kmf_rows *rows, kmf_err *err)
+{
+    char *name = kmf_companion(rows->path, ".json", err);
+    if (!name)
+        return KMF_ENOMEM;
+    bool there = access(name, F_OK) == 0;
+    json_t *json = there ? kmf_provenance_read(rows->path, name, err) : NULL;
+    int status = json || !there ? 0 : (int)err->code;
+    json_decref(json);
+    kmf_free(name);
+    return status;
+}
+
 static int add_names(kmf_picked *s, const kmf_rows *rows, kmf_err *err)
 {
     size_t *places = NULL;
@@ -175,8 +190,11 @@ static int add_names(kmf_picked *s, const kmf_rows *rows, kmf_err *err)
         status = errno == ENOENT ? 0 : kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
         goto out;
     }
-    places = kmf_calloc(s->n, sizeof *places, err);
-    if (places)
+    status = check_beside(rows, err);
+    places = status == 0 ? kmf_calloc(s->n, sizeof *places, err) : NULL;
+    if (status == 0 && !places)
+        status = KMF_ENOMEM;
+    if (status == 0)
         status = read_names(s, rows, file, path, places, err);
     fclose(file);
     s->named = status == 0;
