@@ -189,6 +189,8 @@ void cli_warn_of_losses(const cli *run, const kmf_embed_stats *s, bool options);
  * the records that have no valid k-mer.
  */
 void cli_warn_of_embedding(const cli *run, const kmf_embedder *embedder, bool options);
+/* Of letters that are in no k-mer, as the stride passes over them; k 0: tokens are no k-mers. */
+void cli_warn_of_stride(const cli *run, size_t stride, int k);
 /* Of a training that goes on: other_kernels of its state. */
 void cli_warn_of_kernels(const cli *run);
 /*

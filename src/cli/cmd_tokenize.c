@@ -203,6 +203,8 @@ int cli_tokenize(cli *run, int argc, char **argv)
     to_cut_options(&cut, &a, &config, r.vocab);
     r.cutter = kmf_cutter_new(r.vocab, &cut, &err);
     status = r.cutter ? 0 : (int)err.code;
+    if (status == 0)
+        cli_warn_of_stride(run, cut.stride, config.k);
     for (int i = first; i < argc && status == 0 && !ferror(stdout); i++) {
         r.path = argv[i];
         status = cli_read_file(run, argv[i], &a.reader, NULL, take, &r, &err);

@@ -145,6 +145,7 @@ static void say_end(cli *run, const kmf_counts_info *info)
 {
     char kmers[CLI_COUNT_TEXT];
     double seconds = cli_now() - run->started;
+    cli_warn_of_stride(run, (size_t)info->stride, info->k);
     warn_of_losses(run, info);
     cli_note(run,
              "%llu records, %.3f M letters, %s k-mers, %llu distinct in %.2f s (%.2f s of "

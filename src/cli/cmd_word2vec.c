@@ -152,11 +152,13 @@ static int read_files(cli *run, const word2vec_args *a, kmf_word2vec *trainer,
     return status;
 }
 
-static void say_begin(cli *run, const kmf_word2vec *trainer)
+static void say_begin(cli *run, const kmf_word2vec_options *opts, const kmf_word2vec *trainer)
 {
     kmf_word2vec_state s;
     char kmers[CLI_COUNT_TEXT];
     kmf_word2vec_information(trainer, &s);
+    if (!opts->frames)
+        cli_warn_of_stride(run, opts->stride, opts->k_max);
     if (s.ambiguous > 0)
         cli_warn(run, "%llu letters are none of the alphabet; sequences are cut there",
                  (unsigned long long)s.ambiguous);
@@ -448,7 +450,7 @@ int cli_word2vec(cli *run, int argc, char **argv)
     if (!trainer || read_files(run, &a, trainer, paths, n_paths, &err) < 0)
         goto out;
     cli_watch_signals();
-    say_begin(run, trainer);
+    say_begin(run, &a.opts, trainer);
     if (resume(run, &a, trainer, checkpoint, &err) < 0)
         goto out;
     stopped = train(run, &a, trainer, checkpoint, &err);

@@ -109,6 +109,14 @@ void cli_warn_of_losses(const cli *run, const kmf_embed_stats *s, bool options)
         cli_warn(run, "%llu records have no valid k-mer", (unsigned long long)s->empty);
 }
 
+void cli_warn_of_stride(const cli *run, size_t stride, int k)
+{
+    if (k > 0 && stride > (size_t)k)
+        cli_warn(run,
+                 "a stride of %zu: %zu of %zu letters lie between %d-mers, in none of them",
+                 stride, stride - (size_t)k, stride, k);
+}
+
 void cli_warn_of_embedding(const cli *run, const kmf_embedder *embedder, bool options)
 {
     kmf_embed_stats s;

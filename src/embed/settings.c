@@ -73,6 +73,17 @@ int kmf_settings_common(kmf_embed_options *o, kmf_err *err)
     return 0;
 }
 
+/* Between k-mers there would be letters that no vector sees. k 0: tokens are no k-mers. */
+static int check_gaps(const kmf_embed_options *o, int k, kmf_err *err)
+{
+    if (o->strict && k > 0 && o->stride > (size_t)k)
+        return kmf_fail(err, KMF_EINVAL,
+                        "a stride of %zu passes over letters between %d-mers, and strict was "
+                        "asked for",
+                        o->stride, k);
+    return 0;
+}
+
 /*
  * The published tokenizer's own limit: what is beyond is cut, and where there is none nothing may
  * be; and what is no base has the token that it gives it.
@@ -148,7 +159,7 @@ int kmf_settings_model(kmf_embed_options *o, const kmf_config *c, const kmf_voca
         return kmf_fail(
             err, KMF_EINVAL,
             "the strands' tokens have no common vector: choose fwd or rc, or a pooling");
-    return 0;
+    return check_gaps(o, c->k, err);
 }
 
 static int no_precision(const kmf_embed_options *o, const char *name, kmf_err *err)
@@ -208,6 +219,8 @@ int kmf_settings_vectors(kmf_embed_options *o, const char *name, const kmf_vecto
     settle_letters(o);
     if (info->k_min == info->k_max)
         o->k = info->k_min;
+    if (check_gaps(o, o->k > 0 ? o->k : info->k_max, err) < 0)
+        return KMF_EINVAL;
     return no_precision(o, name, err);
 }
 
