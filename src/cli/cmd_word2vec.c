@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* kmerformer word2vec: sequences in, a vector for every k-mer out. */
 #include "cli/cli.h"
+#include "cli/lock.h"
 
 #include <assert.h>
 #include <math.h>
@@ -419,6 +420,7 @@ int cli_word2vec(cli *run, int argc, char **argv)
     kmf_err err = {0};
     word2vec_args a = {.k = "6", .resume = "auto", .minutes = 10};
     char checkpoint[PATH_TEXT];
+    char lock_path[PATH_TEXT + 8];
     outputs o;
     int first;
     cli_leave_on_signals(run, NULL, NULL, NULL);
@@ -436,6 +438,7 @@ int cli_word2vec(cli *run, int argc, char **argv)
                               : snprintf(checkpoint, sizeof checkpoint, "%s.checkpoint", a.out);
     if (length >= (int)sizeof checkpoint)
         return cli_wrong(run, "the name of the output is too long");
+    snprintf(lock_path, sizeof lock_path, "%s.lock", checkpoint);
     list_outputs(&o, &a);
     leave = check_outputs(run, &a, &o, checkpoint, paths, n_paths);
     if (leave >= 0)
@@ -445,7 +448,11 @@ int cli_word2vec(cli *run, int argc, char **argv)
         return cli_fail(run, &err);
 
     int stopped = 0;
-    cli_leave_on_signals(run, cli_kept(a.resume, checkpoint), NULL, NULL);
+    bool alone = kmf_out_is_file(checkpoint);
+    int lock = alone ? cli_lock(lock_path, checkpoint, &err) : -1;
+    if (alone && lock < 0)
+        return cli_fail(run, &err);
+    cli_leave_on_signals(run, cli_kept(a.resume, checkpoint), NULL, alone ? lock_path : NULL);
     kmf_word2vec *trainer = kmf_word2vec_new(&a.opts, &err);
     if (!trainer || read_files(run, &a, trainer, paths, n_paths, &err) < 0)
         goto out;
@@ -460,6 +467,7 @@ int cli_word2vec(cli *run, int argc, char **argv)
         (void)remove(checkpoint);
 out:
     kmf_word2vec_free(trainer);
+    cli_unlock(lock, lock_path);
     if (err.code != KMF_OK)
         return cli_fail(run, &err);
     if (stopped == 1) {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/rundir.h"
 
+#include "cli/lock.h"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -26,31 +28,6 @@ bool cli_same_place(const char *a, const char *b)
 }
 
 /* ---------------------------------------------------------------- the directory ---------- */
-
-/* Locked by fcntl, which other machines see as well where the file system can do that. */
-static int lock(cli_rundir *d, kmf_err *err)
-{
-    const char *path = d->lock_path;
-    char who[LINE_CAP] = "";
-    char host[256] = "";
-    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    d->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (d->lock < 0)
-        return cli_raise(err, KMF_EIO, "%s: %s", path, strerror(errno));
-    if (fcntl(d->lock, F_SETLK, &whole) != 0) {
-        if (errno != EACCES && errno != EAGAIN)
-            return 0; /* a file system without locks */
-        ssize_t n = read(d->lock, who, sizeof who - 1);
-        who[n > 0 ? strcspn(who, "\n") : 0] = '\0';
-        return cli_raise(err, KMF_EIO, "%s: another run is at work there%s%s", d->dir,
-                         who[0] ? ": " : "", who);
-    }
-    gethostname(host, sizeof host - 1);
-    int n = snprintf(who, sizeof who, "process %ld on %s\n", (long)getpid(), host);
-    if (ftruncate(d->lock, 0) != 0 || write(d->lock, who, (size_t)n) != n)
-        return cli_raise(err, KMF_EIO, "%s: %s", path, strerror(errno));
-    return 0;
-}
 
 /* What a pretraining writes, here or, but for the first, in best. */
 static const char *const our_names[] = {
@@ -140,7 +117,9 @@ int cli_rundir_open(cli_rundir *dir, const char *path, kmf_err *err)
     int status = check_content(dir, err);
     dir->had_lock = cli_is_file(dir->lock_path);
     if (status == 0)
-        status = lock(dir, err);
+        dir->lock = cli_lock(dir->lock_path, dir->dir, err);
+    if (status == 0 && dir->lock < 0)
+        status = err->code;
     if (status == 0) {
         remove_left_over(dir->dir);
         remove_left_over(dir->best);
@@ -155,7 +134,8 @@ static void leave_unused(const cli_rundir *d)
     snprintf(config, sizeof config, "%s/config.json", d->dir);
     if (cli_is_file(d->checkpoint) || cli_is_file(d->metrics) || cli_is_file(config))
         return;
-    unlink(d->lock_path);
+    if (d->lock >= 0)
+        unlink(d->lock_path);
     if (d->made)
         rmdir(d->dir);
 }
@@ -164,7 +144,7 @@ void cli_rundir_close(cli_rundir *dir)
 {
     if (dir->journal >= 0)
         close(dir->journal);
-    if (dir->lock >= 0 && !dir->had_lock)
+    if (dir->dir && !dir->had_lock)
         leave_unused(dir);
     if (dir->lock >= 0)
         close(dir->lock);
