@@ -7,6 +7,7 @@
  */
 #include "cli/cli.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -312,14 +313,22 @@ static size_t next_best(const prediction *p)
     return best;
 }
 
-/* A kmf_row_fn. */
-static int put_row(void *user, const kmf_row *row, kmf_err *err)
+/* Of a record that has no vector. */
+static int put_missing(prediction *p, kmf_err *err)
 {
-    prediction *p = user;
+    size_t fields = 2 * p->top + (p->args->all ? kmf_probe_n_classes(p->probe) : 0);
+    int status = 0;
+    for (size_t i = 0; i < fields && status == 0; i++)
+        status = put(p, "\t", "NA", err);
+    return status;
+}
+
+static int put_labels(prediction *p, const float *vector, kmf_err *err)
+{
     size_t n = kmf_probe_n_classes(p->probe);
+    int status = 0;
     memset(p->told, 0, n * sizeof *p->told);
-    (void)kmf_probe_predict(p->probe, p->probabilities, row->vector);
-    int status = put(p, "", row->name, err);
+    (void)kmf_probe_predict(p->probe, p->probabilities, vector);
     for (size_t i = 0; i < p->top && status == 0; i++) {
         size_t c = next_best(p);
         p->told[c] = true;
@@ -329,6 +338,16 @@ static int put_row(void *user, const kmf_row *row, kmf_err *err)
     }
     for (size_t c = 0; p->args->all && c < n && status == 0; c++)
         status = kmf_out_print(p->out, err, "\t%.6g", p->probabilities[c]);
+    return status;
+}
+
+/* A kmf_row_fn. */
+static int put_row(void *user, const kmf_row *row, kmf_err *err)
+{
+    prediction *p = user;
+    int status = put(p, "", row->name, err);
+    if (status == 0)
+        status = isnan(row->vector[0]) ? put_missing(p, err) : put_labels(p, row->vector, err);
     return status < 0 ? status : put(p, "", "\n", err);
 }
 
@@ -435,11 +454,8 @@ static int run_predict(cli *run, int argc, char **argv)
     if (status == 0) {
         kmf_embedder_statistics(p.embedder, &s);
         if (s.empty > 0)
-            cli_warn(
-                run,
-                "%llu records have no valid k-mer: they get the most frequent label of the "
-                "training, and its share there",
-                (unsigned long long)s.empty);
+            cli_warn(run, "%llu records have no valid k-mer: NA in place of a label",
+                     (unsigned long long)s.empty);
         cli_note(run, "%llu records, %.3f Mbp in %.2f s", (unsigned long long)s.records,
                  1e-6 * (double)s.bases, cli_now() - run->started);
     }
