@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define WIDTH_MAX 65536
+#define LARGE_TABLE 1e9 /* bytes of the tokens' vectors, beyond which it is told before */
 
 typedef struct init_args {
     const char *preset;
@@ -114,6 +115,10 @@ int cli_init(cli *run, int argc, char **argv)
         return cli_wrong(run,
                          "--pool none: the strands' tokens have no common vector: --strand "
                          "fwd or rc");
+    double table = 4.0 * (double)config.vocab_size * (double)config.embedding_size;
+    if (table >= LARGE_TABLE)
+        cli_warn(run, "%zu tokens: their vectors alone take %.1f GB of memory",
+                 config.vocab_size, 1e-9 * table);
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)a.seed);
     const char *pairs[] = {"weights", "random",          "seed",    seed,
                            "command", run->command_line, "version", kmf_version()};
