@@ -218,6 +218,10 @@ static void warn_of_settings(cli *run, const embed_args *a, const kmf_embedder *
     if (model && used->window > kmf_model_config(model)->max_positions)
         cli_warn(run, "a window of %zu tokens; the model was made for %zu at most",
                  used->window, kmf_model_config(model)->max_positions);
+    if (model && used->parts == KMF_PARTS_COMPOSITION &&
+        (asked >= 0 || a->opts.layer != KMF_LAYER_MODEL))
+        cli_warn(run, "%s changes nothing: a composition (--parts) is made without the layers",
+                 asked >= 0 ? "--precision" : "--layer");
     cli_warn_of_stride(run, used->stride,
                        model         ? kmf_model_config(model)->k
                        : !vectors    ? 0
