@@ -140,7 +140,8 @@ static int check_set(merge *m, kmf_err *err)
         for (size_t j = 0; j < sizeof same / sizeof same[0] && !differs; j++)
             differs = agree(one, other, same[j]) ? NULL : same[j];
         if (differs)
-            return kmf_fail(err, KMF_EMODEL, "%s and %s are of different runs: their %s differ",
+            return kmf_fail(err, KMF_EMODEL,
+                            "%s and %s are of different runs: they differ in %s",
                             m->shards[0].path, m->shards[i].path, differs);
     }
     return 0;

@@ -43,9 +43,14 @@ static int check_options(const kmf_word2vec_options *o, kmf_err *err)
     if (o->alphabet < 0 || o->alphabet >= KMF_N_ALPHABETS)
         return kmf_fail(err, KMF_EINVAL, "alphabet: no such alphabet");
     int k_max = kmf_lexicon_k_max(o->alphabet);
-    if (o->k_min < 1 || o->k_min > o->k_max || o->k_max > k_max)
-        return kmf_fail(err, KMF_EINVAL, "k: from 1 to %d for %s, the shorter length first",
-                        k_max, kmf_alphabet_names[o->alphabet]);
+    bool within = o->k_min >= 1 && o->k_max <= k_max;
+    if (!within && o->k_min == o->k_max)
+        return kmf_fail(err, KMF_EINVAL, "k: %d is not from 1 to %d for %s", o->k_min, k_max,
+                        kmf_alphabet_names[o->alphabet]);
+    if (!within || o->k_min > o->k_max)
+        return kmf_fail(err, KMF_EINVAL,
+                        "k: %d to %d is not from 1 to %d for %s, the shorter length first",
+                        o->k_min, o->k_max, k_max, kmf_alphabet_names[o->alphabet]);
     if (o->strand < KMF_WORDS_FWD || o->strand > KMF_WORDS_CANONICAL)
         return kmf_fail(err, KMF_EINVAL, "strand: no such choice");
     if (o->strand != KMF_WORDS_FWD && o->alphabet != KMF_DNA)
@@ -62,9 +67,9 @@ static int check_options(const kmf_word2vec_options *o, kmf_err *err)
     if (o->negative < 1 || o->negative >= KMF_SGNS_TARGETS_MAX)
         return kmf_fail(err, KMF_EINVAL, "negative: from 1 to %d", KMF_SGNS_TARGETS_MAX - 1);
     if (!(o->sample >= 0 && o->sample <= 1))
-        return kmf_fail(err, KMF_EINVAL, "sample: from 0 to 1");
+        return kmf_fail(err, KMF_EINVAL, "sample: %g is not from 0 to 1", o->sample);
     if (!(o->alpha > 0 && o->alpha <= 1))
-        return kmf_fail(err, KMF_EINVAL, "alpha: above 0, to 1");
+        return kmf_fail(err, KMF_EINVAL, "alpha: %g is not above 0, and 1 at most", o->alpha);
     if (o->epochs < 1 || o->epochs > 10000)
         return kmf_fail(err, KMF_EINVAL, "epochs: from 1 to 10000");
     if (o->threads < 0 || o->threads > KMF_THREADS_MAX)
