@@ -452,6 +452,11 @@ void cli_catch_signals(const cli *run);
 void cli_hold_signals(void);
 void cli_release_signals(void);
 /*
+ * While they are delayed SIGINT, SIGTERM, SIGHUP and SIGUSR1 do not reach the calling thread, the
+ * only one: what cli_leave_on_signals shall remove is made meanwhile.
+ */
+void cli_delay_signals(bool delay);
+/*
  * From now on SIGINT, SIGTERM, SIGHUP and SIGUSR1 end the process with CLI_STOPPED, whatever it is
  * waiting for: for a job with checkpoints that has nothing to keep yet.   checkpoint: one that a
  * former run left, or NULL   folder, lock: which it made for itself, and which go; borrowed, or

@@ -778,13 +778,17 @@ static int pretrain(cli *run, const pretrain_args *a, const char *const *paths, 
             (void)cli_raise(&err, KMF_EINVAL,
                             "-: standard input reaches one rank alone: give files");
     if (err.code != KMF_OK ||
-        cli_check_genomes(&a->reader, paths, n, a->held_files.names, a->held_files.n, &err) <
-            0 ||
-        enter(run, a, &dir, &err) < 0)
+        cli_check_genomes(&a->reader, paths, n, a->held_files.names, a->held_files.n, &err) < 0)
         goto out;
+    cli_delay_signals(true);
+    int status = enter(run, a, &dir, &err);
+    bool made = dir.made && dir.lock >= 0;
     if (kmf_ranks() == 1) /* until the training begins a signal ends the process at once */
-        cli_leave_on_signals(run, cli_kept(a->resume, dir.checkpoint),
-                             dir.made ? dir.dir : NULL, dir.made ? dir.lock_path : NULL);
+        cli_leave_on_signals(run, cli_kept(a->resume, dir.checkpoint), made ? dir.dir : NULL,
+                             made ? dir.lock_path : NULL);
+    cli_delay_signals(false);
+    if (status < 0)
+        goto out;
     trainer = kmf_pretrain_new(&a->opts, &err);
     if (!trainer)
         goto out;

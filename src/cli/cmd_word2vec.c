@@ -449,10 +449,13 @@ int cli_word2vec(cli *run, int argc, char **argv)
 
     int stopped = 0;
     bool alone = kmf_out_is_file(checkpoint);
+    cli_delay_signals(true);
     int lock = alone ? cli_lock(lock_path, checkpoint, &err) : -1;
+    cli_leave_on_signals(run, cli_kept(a.resume, checkpoint), NULL,
+                         lock >= 0 ? lock_path : NULL);
+    cli_delay_signals(false);
     if (alone && lock < 0)
         return cli_fail(run, &err);
-    cli_leave_on_signals(run, cli_kept(a.resume, checkpoint), NULL, alone ? lock_path : NULL);
     kmf_word2vec *trainer = kmf_word2vec_new(&a.opts, &err);
     if (!trainer || read_files(run, &a, trainer, paths, n_paths, &err) < 0)
         goto out;

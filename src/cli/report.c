@@ -322,6 +322,15 @@ static void act(int number, void (*action)(int), int flags)
 static const int stop_numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 #define STOP_NUMBERS (sizeof stop_numbers / sizeof stop_numbers[0])
 
+void cli_delay_signals(bool delay)
+{
+    sigset_t stops;
+    sigemptyset(&stops);
+    for (size_t i = 0; i < STOP_NUMBERS; i++)
+        sigaddset(&stops, stop_numbers[i]);
+    pthread_sigmask(delay ? SIG_BLOCK : SIG_UNBLOCK, &stops, NULL);
+}
+
 static char leave_message[512];
 static const char *leave_folder, *leave_lock;
 
