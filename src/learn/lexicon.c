@@ -53,6 +53,15 @@ int kmf_lexicon_make(kmf_lexicon *lexicon, kmf_alphabet alphabet, int k_min, int
     return 0;
 }
 
+uint64_t kmf_lexicon_bytes(const kmf_lexicon *lexicon)
+{
+    uint64_t bytes = 0;
+    for (int k = lexicon->k_min; k <= lexicon->k_max; k++)
+        if (lexicon->of_code[k])
+            bytes += sizeof **lexicon->of_code << lexicon->alphabet->bits * k;
+    return bytes;
+}
+
 void kmf_lexicon_clear(kmf_lexicon *lexicon)
 {
     for (int k = 0; k <= KMF_K_MAX; k++)

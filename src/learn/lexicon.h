@@ -29,6 +29,8 @@ int kmf_lexicon_k_max(kmf_alphabet alphabet);
 /* 1 <= k_min <= k_max <= kmf_lexicon_k_max. */
 int kmf_lexicon_make(kmf_lexicon *lexicon, kmf_alphabet alphabet, int k_min, int k_max,
                      bool canonical, kmf_err *err) KMF_MUST_CHECK;
+/* Bytes of memory held by its tables. */
+uint64_t kmf_lexicon_bytes(const kmf_lexicon *lexicon);
 /* Accepts a zeroed one. */
 void kmf_lexicon_clear(kmf_lexicon *lexicon);
 

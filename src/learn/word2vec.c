@@ -251,17 +251,23 @@ static int make_keep(kmf_word2vec *t, kmf_err *err)
 
 /* ---------------------------------------------------------------- the table ------------- */
 
-static uint64_t table_bytes(const kmf_word2vec *t)
+/* Of all that grows with the words or the letters, and the lessons once they are made. */
+static uint64_t bytes_held(const kmf_word2vec *t)
 {
     uint64_t rows = 2 * (uint64_t)t->lexicon.n;
-    return rows * (t->ld * sizeof *t->table + sizeof *t->visits +
-                   (uint64_t)t->opts.threads * sizeof(uint32_t));
+    uint64_t of_row = t->ld * sizeof *t->table + sizeof *t->visits +
+                      (uint64_t)t->opts.threads * sizeof(uint32_t);
+    uint64_t of_word = sizeof *t->counts + sizeof *t->noise.bins +
+                       (t->opts.sample > 0 ? sizeof *t->keep : 0);
+    uint64_t lessons = t->lessons ? kmf_lesson_floats(&t->syllabus) * t->n_lessons : 0;
+    return rows * of_row + t->lexicon.n * of_word + lessons * sizeof *t->copies +
+           kmf_lexicon_bytes(&t->lexicon) + kmf_corpus_bytes(t->corpus);
 }
 
 static int check_memory(const kmf_word2vec *t, kmf_err *err)
 {
     uint64_t here = kmf_memory_here();
-    uint64_t bytes = table_bytes(t) + kmf_corpus_bytes(t->corpus);
+    uint64_t bytes = bytes_held(t);
     if (bytes > here)
         return kmf_fail(err, KMF_ENOMEM,
                         "%" PRIu32
@@ -399,7 +405,7 @@ void kmf_word2vec_information(const kmf_word2vec *trainer, kmf_word2vec_state *s
         .done = steps > 0 ? (double)t->step / (double)steps : 0,
         .alpha = kmf_word2vec_alpha(t, t->step),
         .loss = t->loss,
-        .bytes = table_bytes(t) + kmf_corpus_bytes(t->corpus),
+        .bytes = bytes_held(t),
         .threads = t->opts.threads,
         .other_kernels = t->other_kernels};
 }
