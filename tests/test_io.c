@@ -420,7 +420,7 @@ START_TEST(a_name_lasts_since_its_folder_is_synced)
         folder_fails = i == 0 ? 0 : i == 1 ? EIO : harmless[i - 2];
         ck_assert_int_eq(kmf_out_publish(out, &err), i == 1 ? KMF_EIO : 0);
         ck_assert_int_eq(n_folders, 1);
-        ck_assert_int_eq(exists(path), 1);
+        ck_assert_int_eq(exists(path), i != 1);
         kmf_out_free(out);
         unlink(path);
     }
@@ -433,6 +433,31 @@ START_TEST(a_name_lasts_since_its_folder_is_synced)
     ck_assert_int_eq(kmf_out_publish(out, NULL), 0);
     ck_assert_int_eq(n_folders, 0);
     kmf_out_free(out);
+}
+END_TEST
+
+START_TEST(names_that_may_not_last_are_withdrawn)
+{
+    static const char *const names[] = {"new", "older"};
+    char path[2][256];
+    kmf_out *out[2];
+    size_t len;
+    for (size_t i = 0; i < 2; i++)
+        path_of(path[i], names[i]);
+    ck_assert_int_eq(kmf_file_save(path[1], "before", 6, NULL), 0);
+    for (size_t i = 0; i < 2; i++)
+        out[i] = finished(path[i]);
+    folder_fails = EIO;
+    ck_assert_int_eq(kmf_out_publish_all(out, 2, NULL), KMF_EIO);
+    folder_fails = 0;
+    for (size_t i = 0; i < 2; i++)
+        kmf_out_free(out[i]);
+    ck_assert_int_eq(exists(path[0]), 0);
+    char *text = kmf_file_read(path[1], 100, &len, NULL);
+    ck_assert_ptr_nonnull(text);
+    ck_assert_str_eq(text, "before");
+    kmf_free(text);
+    ck_assert_int_eq(unlink(path[1]), 0);
 }
 END_TEST
 
@@ -667,6 +692,7 @@ int main(void)
     tcase_add_test(tcase, what_is_not_published_or_is_withdrawn_is_gone);
     tcase_add_test(tcase, what_was_there_before_comes_back_when_another_file_gets_no_name);
     tcase_add_test(tcase, a_name_lasts_since_its_folder_is_synced);
+    tcase_add_test(tcase, names_that_may_not_last_are_withdrawn);
     tcase_add_test(tcase, files_that_belong_together_sync_a_folder_once);
     tcase_add_test(tcase, a_name_without_a_folder_lies_in_the_current_one);
     tcase_add_test(tcase, names_in_gz_are_compressed);

@@ -605,14 +605,20 @@ void kmf_around_publishing(void (*begin)(void), void (*end)(void))
     around.end = end ? end : do_nothing;
 }
 
+/* The last first: whoever waits for it has waited for the others. */
+static void withdraw_all(kmf_out *const *files, size_t n)
+{
+    while (n > 0)
+        kmf_out_withdraw(files[--n]);
+}
+
 static int publish_all(kmf_out *const *files, size_t n, kmf_err *err)
 {
     const char *synced = NULL;
     for (size_t i = 0; i < n; i++) {
         int status = kmf_out_name(files[i], err);
         if (status < 0) {
-            while (i > 0)
-                kmf_out_withdraw(files[--i]);
+            withdraw_all(files, i);
             return status;
         }
     }
@@ -621,8 +627,10 @@ static int publish_all(kmf_out *const *files, size_t n, kmf_err *err)
         if (!files[i]->published || (synced && same_folder(path, synced)))
             continue;
         int status = kmf_parent_sync(path, err);
-        if (status < 0)
+        if (status < 0) {
+            withdraw_all(files, n);
             return status;
+        }
         synced = path;
     }
     for (size_t i = 0; i < n; i++)

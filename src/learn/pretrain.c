@@ -27,7 +27,6 @@
 #include <limits.h>
 #include <math.h>
 #include <string.h>
-#include <zlib.h>
 
 #define STEPS_MAX 1e15
 #define ABOVE_0 DBL_TRUE_MIN /* the least number above it */
@@ -630,8 +629,7 @@ int kmf_pretrain_begin(kmf_pretrain *trainer, kmf_progress_fn *fn, void *user, k
         status = make_training(t, err);
     if (status < 0)
         return status;
-    t->first_weights = (uint32_t)crc32_z(crc32(0, NULL, 0), (const Bytef *)t->model->slab,
-                                         t->slots.total * sizeof *t->model->slab);
+    t->first_weights = kmf_pretrain_checksum(t);
     status = set_steps(t, err);
     t->val_every = t->opts.val_every;
     if (t->opts.val_every == 0)

@@ -129,6 +129,8 @@ double kmf_pretrain_steps_of_time(double seconds, double step, double validation
 int kmf_pretrain_measure(kmf_pretrain *t, uint64_t *steps, kmf_err *err) KMF_MUST_CHECK;
 /* Whether there is a validation after the step with this number, counted from 1. */
 bool kmf_pretrain_validates(const kmf_pretrain *t, uint64_t step);
+/* Of the weights as they are. */
+uint32_t kmf_pretrain_checksum(const kmf_pretrain *t);
 /*
  * Whether all ranks have the same settings, inputs, weights and step, or they would learn nonsense
  * together: a node without the checkpoint, an older copy of a genome. Else KMF_EMODEL.

@@ -123,12 +123,17 @@ static void add_settings(kmf_settings *s, const kmf_pretrain *t)
         kmf_setting_add(s, "checksum of the sources", "%08" PRIx32, sources_sum(t->genome));
 }
 
+uint32_t kmf_pretrain_checksum(const kmf_pretrain *t)
+{
+    return (uint32_t)crc32_z(crc32(0, NULL, 0), (const Bytef *)t->model->slab,
+                             t->slots.total * sizeof *t->model->slab);
+}
+
 int kmf_pretrain_agree(const kmf_pretrain *t, kmf_err *err)
 {
     kmf_settings settings = {0};
     const char *name = NULL;
-    uint32_t weights = (uint32_t)crc32_z(crc32(0, NULL, 0), (const Bytef *)t->model->slab,
-                                         t->slots.total * sizeof *t->model->slab);
+    uint32_t weights = kmf_pretrain_checksum(t);
     add_settings(&settings, t);
     for (size_t i = 0; i < settings.n && !name; i++) {
         const char *value = settings.list[i].value;

@@ -17,6 +17,8 @@ int kmf_ranks_start(int *argc, char ***argv, kmf_err *err)
     MPI_Initialized(&ready);
     if (!ready && MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS)
         return kmf_fail(err, KMF_EIO, "MPI cannot be started");
+    if (MPI_Query_thread(&level) != MPI_SUCCESS || level < MPI_THREAD_FUNNELED)
+        return kmf_fail(err, KMF_EIO, "this MPI cannot be used beside threads");
     int n = kmf_ranks();
     if ((n & (n - 1)) != 0)
         return kmf_fail(err, KMF_EINVAL, "%d ranks: their number must be a power of 2", n);

@@ -18,12 +18,12 @@
 #include "seq/par.h"
 #include "words/alphabet.h"
 #include "words/kmer.h"
+#include "words/vocab.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #define LINES_MAX ((double)(UINT64_C(1) << 32)) /* of a full listing */
-#define K_VOCAB_MAX 12
 
 const char *const kmf_counts_format_names[] = {"tsv", "vocab", "dnabert", "binary", NULL};
 
@@ -244,10 +244,11 @@ static int check_format(const kmf_counts_info *info, kmf_counts_format format, i
     double possible = kmf_counts_possible(info);
     if ((unsigned)format > KMF_COUNTS_BINARY)
         return kmf_fail(err, KMF_EINVAL, "there is no format number %d", (int)format);
-    if ((format == KMF_COUNTS_VOCAB || format == KMF_COUNTS_DNABERT) && info->k > K_VOCAB_MAX)
+    if ((format == KMF_COUNTS_VOCAB || format == KMF_COUNTS_DNABERT) &&
+        info->k > KMF_VOCAB_K_MAX)
         return kmf_fail(err, KMF_EINVAL,
                         "k is %d: the k-mers of a model's vocabulary have 1 to %d letters",
-                        info->k, K_VOCAB_MAX);
+                        info->k, KMF_VOCAB_K_MAX);
     if (format == KMF_COUNTS_DNABERT && info->alphabet != KMF_DNA)
         return kmf_fail(err, KMF_EINVAL, "DNABERT's order A < T < C < G is none of %s",
                         kmf_alphabet_names[info->alphabet]);

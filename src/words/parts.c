@@ -508,12 +508,13 @@ static bool may_have_to_spill(const kmf_parts *p)
 
 int kmf_parts_settle(kmf_parts *parts, kmf_pool *pool, kmf_err *err)
 {
+    err = kmf_err_or(err, &(kmf_err){0});
     if (new_run(parts, err) < 0)
         return KMF_ENOMEM;
     if (!parts->spill && may_have_to_spill(parts)) {
         parts->spill = kmf_spill_new(parts->tmp, err);
         if (!parts->spill)
-            return KMF_EIO;
+            return (int)err->code;
     }
     int status = kmf_pool_each(pool, parts->n_parts, count_part, parts, err);
     clear_lists(parts);

@@ -23,7 +23,6 @@
 
 #include <string.h>
 
-#define K_VOCAB_MAX 12
 #define VOCAB_BYTES_MAX ((size_t)1 << 30)
 
 /* By kmf_vocab_kind; BPE finds its own. */
@@ -148,11 +147,11 @@ static int add_kmer(kmf_vocab *v, size_t id, const char *name, kmf_err *err)
             "brackets",
             name, id + 1, kmf_err_show(shown, token));
     if (!v->id_of) {
-        if (n > K_VOCAB_MAX)
+        if (n > KMF_VOCAB_K_MAX)
             return kmf_fail(err, KMF_EMODEL,
                             "%s: line %zu: k-mers of %zu bases; at most %d are "
                             "supported",
-                            name, id + 1, n, K_VOCAB_MAX);
+                            name, id + 1, n, KMF_VOCAB_K_MAX);
         v->k = (int)n;
         v->id_of = kmf_malloc(n_codes(v->k), sizeof *v->id_of, err);
         if (!v->id_of)
@@ -260,9 +259,9 @@ kmf_vocab *kmf_vocab_parse(const char *text, size_t len_bytes, const char *name,
 
 kmf_vocab *kmf_vocab_new(int k, kmf_err *err)
 {
-    if (k < 1 || k > K_VOCAB_MAX) {
+    if (k < 1 || k > KMF_VOCAB_K_MAX) {
         kmf_fail(err, KMF_EINVAL, "k is %d: a model's k-mers have 1 to %d bases", k,
-                 K_VOCAB_MAX);
+                 KMF_VOCAB_K_MAX);
         return NULL;
     }
     size_t line = (size_t)k + 1;

@@ -8,6 +8,8 @@
 
 #include "words/bpe.h"
 
+#define KMF_VOCAB_K_MAX 12 /* of a vocabulary of all k-mers: 16.8 million */
+
 /* How a letter stands to its neighbours before BPE. Letters of one class make a word. */
 typedef enum kmf_letter_class {
     KMF_LETTER_DROPPED, /* no token: white space */
