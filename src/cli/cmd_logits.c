@@ -124,13 +124,20 @@ static bool is_wanted(const logits_run *r, const kmf_chunk *chunk, size_t t)
 
 /* ---------------------------------------------------------------- one token ------------- */
 
-static void to_probabilities(float *logits, size_t V)
+static double sum_of_exponentials(const float *logits, size_t V, double max)
 {
-    double max = (double)logits[0], sum = 0;
-    for (size_t v = 1; v < V; v++)
-        max = (double)logits[v] > max ? (double)logits[v] : max;
+    double sum = 0;
     for (size_t v = 0; v < V; v++)
         sum += exp((double)logits[v] - max);
+    return sum;
+}
+
+static void to_probabilities(float *logits, size_t V)
+{
+    double max = (double)logits[0];
+    for (size_t v = 1; v < V; v++)
+        max = (double)logits[v] > max ? (double)logits[v] : max;
+    double sum = sum_of_exponentials(logits, V, max);
     for (size_t v = 0; v < V; v++)
         logits[v] = (float)(exp((double)logits[v] - max) / sum);
 }
@@ -155,17 +162,16 @@ static void print_best(const logits_run *r, const float *logits, const char *nam
 {
     const kmf_vocab *vocab = kmf_model_vocab(r->model);
     size_t V = kmf_vocab_size(vocab);
-    double sum = 0;
     size_t n = largest(r->best, (size_t)r->args->top, logits, V);
-    for (size_t v = 0; v < V; v++)
-        sum += exp((double)logits[v] - (double)logits[r->best[0]]);
+    double max = (double)logits[r->best[0]];
+    double sum = sum_of_exponentials(logits, V, max);
     for (size_t i = 0; i < n; i++) {
         double logit = (double)logits[r->best[i]];
         printf("%s\t%llu\t", name, (unsigned long long)pos + 1);
         cli_put_token(kmf_vocab_token(vocab, id));
         putchar('\t');
         cli_put_token(kmf_vocab_token(vocab, (int32_t)r->best[i]));
-        printf("\t%.6g\t%.6g\n", logit, exp(logit - (double)logits[r->best[0]]) / sum);
+        printf("\t%.6g\t%.6g\n", logit, exp(logit - max) / sum);
     }
 }
 
@@ -284,11 +290,7 @@ static int put_record(logits_run *r, const kmf_record *rec, kmf_err *err)
     if (got < 0)
         cli_name_record(r->path, rec, err);
     kmf_cutter_statistics(r->cutter, &s);
-    r->losses.ambiguous += s.ambiguous;
-    r->losses.unknown += s.unknown;
-    r->losses.chunked += s.chunks > 1;
-    r->losses.truncated += s.cut != 0;
-    r->losses.empty += s.tokens == 0 && !(s.cut && s.chunks == 0);
+    cli_add_losses(&r->losses, &s);
     r->n_records++;
     r->n_short += rec->len < r->farthest;
     return got;

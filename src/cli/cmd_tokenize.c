@@ -100,17 +100,6 @@ static void print_chunk(const char *name, const kmf_chunk *chunk, const kmf_voca
     putchar('\n');
 }
 
-static void add_stats(kmf_embed_stats *total, const kmf_cut_stats *s)
-{
-    total->records++;
-    total->tokens += s->tokens;
-    total->ambiguous += s->ambiguous;
-    total->unknown += s->unknown;
-    total->chunked += s->chunks > 1;
-    total->truncated += s->cut != 0;
-    total->empty += s->tokens == 0 && !(s->cut && s->chunks == 0);
-}
-
 typedef struct tokenize_run {
     const tokenize_args *args;
     const char *path; /* borrowed; the file at hand */
@@ -130,7 +119,7 @@ static int tokenize_record(tokenize_run *r, const kmf_record *rec, kmf_err *err)
     kmf_cutter_statistics(r->cutter, &stats);
     if (got == 0 && stats.chunks == 0)
         printf("%s\t\n", rec->name);
-    add_stats(&r->total, &stats);
+    cli_add_losses(&r->total, &stats);
     if (got < 0)
         cli_name_record(r->path, rec, err);
     return got;
