@@ -28,22 +28,12 @@ static uint64_t mask_of(int k)
 
 int kmf_kmer_encode(uint64_t *code, const char *seq, int k)
 {
-    uint64_t c = 0;
-    for (int i = 0; i < k; i++) {
-        unsigned base = kmf_base_code[(unsigned char)seq[i]];
-        if (base > 3)
-            return KMF_EFORMAT;
-        c = c << 2 | base;
-    }
-    *code = c;
-    return 0;
+    return kmf_alphabet_encode(KMF_DNA, code, seq, k);
 }
 
 void kmf_kmer_decode(char *text, uint64_t code, int k)
 {
-    text[k] = '\0';
-    for (int i = k - 1; i >= 0; i--, code >>= 2)
-        text[i] = "ACGT"[code & 3];
+    kmf_alphabet_decode(KMF_DNA, text, code, k);
 }
 
 uint64_t kmf_kmer_revcomp(uint64_t code, int k)
