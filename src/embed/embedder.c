@@ -22,10 +22,12 @@
 
 #include <assert.h>
 #include <string.h>
+#include <zlib.h>
 
 /* Letters of other shards between two calls of the progress function: a call takes as long as a
    read. */
 #define PASSED_OVER ((uint64_t)1 << 20)
+#define SUMMED ((size_t)2048) /* letters at each end of a record */
 
 /* ---------------------------------------------------------------- making one ------------ */
 
@@ -105,6 +107,11 @@ const kmf_vectors_info *kmf_embedder_vectors(const kmf_embedder *embedder)
 const kmf_method *kmf_embedder_method(const kmf_embedder *embedder)
 {
     return embedder->method;
+}
+
+uint32_t kmf_embedder_seen_sum(const kmf_embedder *embedder)
+{
+    return embedder->seen_sum;
 }
 
 kmf_digests *kmf_embedder_digests(const kmf_embedder *embedder)
@@ -260,10 +267,23 @@ static int add_record(kmf_embedder *e, const char *name, const char *seq, size_t
     return kmf_flow_close(e, err);
 }
 
+/* Shards that are given the same records have the same sum: by names, lengths and both ends. */
+static void add_to_sum(kmf_embedder *e, const char *name, const char *seq, size_t len)
+{
+    const uint64_t length = len;
+    size_t n = kmf_min(len, SUMMED);
+    uLong sum = crc32_z(e->seen_sum, (const Bytef *)name, strlen(name));
+    sum = crc32_z(sum, (const Bytef *)&length, sizeof length);
+    sum = crc32_z(sum, (const Bytef *)seq, n);
+    e->seen_sum = (uint32_t)crc32_z(sum, (const Bytef *)seq + (len - n), n);
+}
+
 int kmf_embedder_take(kmf_embedder *e, const char *name, const char *seq, size_t len,
                       kmf_err *err)
 {
     int status = 0;
+    if (e->opts.n_shards > 1)
+        add_to_sum(e, name, seq, len);
     if (e->n_seen % e->opts.n_shards == e->opts.shard) {
         status = add_record(e, name, seq, len, err);
         if (status < 0) {

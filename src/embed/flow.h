@@ -114,6 +114,7 @@ struct kmf_embedder {
     uint64_t passed_over; /* letters of other shards since it was told of them */
     const char *source;   /* borrowed; of the records being added */
     uint64_t n_seen;      /* records given, those of other shards too */
+    uint32_t seen_sum;    /* checksum of these; of shards alone */
     uint64_t source_seen; /* of them, those that were given before this source */
     uint64_t n_by_ranges; /* files that were read in ranges to their end; for tests */
     kmf_embed_stats stats;

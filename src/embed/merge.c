@@ -121,8 +121,9 @@ static bool same_products(const json_t *one, const json_t *other)
 /* Each number once, and the same run. */
 static int check_set(merge *m, kmf_err *err)
 {
-    static const char *const same[] = {"program", "version", "model", "settings", "inputs",
-                                       "regions", "bed",     "names", "columns"};
+    static const char *const same[] = {"program", "version",         "model", "settings",
+                                       "inputs",  "regions",         "bed",   "names",
+                                       "columns", "records_checksum"};
     for (size_t i = 0; i < m->n; i++) {
         while (m->shards[i].number != i) {
             shard *other = &m->shards[m->shards[i].number];
@@ -162,6 +163,16 @@ static int read_line(line *l, FILE *file, const char *path, kmf_err *err)
     return 1;
 }
 
+/* Of an array; a text names its rows itself. */
+static int check_columns(const shard *s, size_t dim, kmf_err *err)
+{
+    char *name = kmf_companion(s->path, ".json", err);
+    int status =
+        name ? kmf_provenance_check_columns(s->json, name, s->path, dim, err) : KMF_ENOMEM;
+    kmf_free(name);
+    return status;
+}
+
 static int open_tables(merge *m, kmf_err *err)
 {
     char header[KMF_NPY_HEADER];
@@ -178,6 +189,8 @@ static int open_tables(merge *m, kmf_err *err)
                 return kmf_fail(err, KMF_EMODEL, "%s: not an array written by kmerformer",
                                 s->path);
             status = kmf_npy_parse(header, s->path, &rows, &dim, &element, err);
+            if (status == 0)
+                status = check_columns(s, dim, err);
             if (status < 0)
                 return status;
         }
@@ -353,6 +366,7 @@ static char *merged_provenance(merge *m, const char *out, const char *command_li
            json_object_set_new(json, "command", kmf_json_of_text(command_line)) == 0 &&
            json_object_set_new(json, "shard",
                                json_pack("{s:i, s:i}", "index", 0, "count", 1)) == 0;
+    (void)json_object_del(json, "records_checksum"); /* of shards alone */
     if (!good) {
         kmf_fail(err, KMF_EMODEL, "%s: its .json has no statistics", m->shards[0].path);
         return NULL;

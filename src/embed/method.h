@@ -105,5 +105,7 @@ kmf_method *kmf_wordmean_open(const char *name, kmf_embed_options *opts,
 
 /* That of an embedder. */
 const kmf_method *kmf_embedder_method(const kmf_embedder *embedder);
+/* Checksum of the records that it was given, of all shards, if it is one of several. */
+uint32_t kmf_embedder_seen_sum(const kmf_embedder *embedder);
 
 #endif

@@ -12,6 +12,8 @@
 #include "embed/provenance.h"
 #include "nn/gemm.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define JSON_BYTES_MAX ((size_t)64 << 20)
@@ -112,6 +114,17 @@ json_t *kmf_provenance_read(const char *path, const char *name, kmf_err *err)
     return json;
 }
 
+int kmf_provenance_check_columns(const json_t *json, const char *name, const char *path,
+                                 size_t columns, kmf_err *err)
+{
+    const json_t *told = json_object_get(json, "columns");
+    if (!json_is_integer(told) || json_integer_value(told) == (json_int_t)columns)
+        return 0;
+    return kmf_fail(err, KMF_EMODEL,
+                    "%s: it is of %lld columns, and %s has %zu: make that anew", name,
+                    (long long)json_integer_value(told), path, columns);
+}
+
 char *kmf_provenance(const kmf_embedder *embedder, const char *output, const char *command_line,
                      const char *const *inputs, size_t n_inputs,
                      const kmf_reader_options *reader, kmf_err *err)
@@ -130,6 +143,11 @@ char *kmf_provenance(const kmf_embedder *embedder, const char *output, const cha
                   (json_int_t)kmf_embedder_dim(embedder), "shard", "index", (json_int_t)o.shard,
                   "count", (json_int_t)o.n_shards, "products", kmf_gemm_name(), "statistics",
                   statistics_json(embedder));
+    if (o.n_shards > 1) {
+        char sum[16];
+        snprintf(sum, sizeof sum, "%08" PRIx32, kmf_embedder_seen_sum(embedder));
+        json = with_text(json, "records_checksum", sum);
+    }
     if (reader) {
         json = with_text(json, "regions", reader->regions);
         json = with_text(json, "bed", reader->bed);

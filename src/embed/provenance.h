@@ -16,6 +16,9 @@ json_t *kmf_output_json(const char *path);
  * lies beside path is no longer its own.
  */
 json_t *kmf_provenance_read(const char *path, const char *name, kmf_err *err);
+/* KMF_EMODEL: it tells another number of columns than path has. */
+int kmf_provenance_check_columns(const json_t *json, const char *name, const char *path,
+                                 size_t columns, kmf_err *err);
 /* The options that decide the vectors. NULL: out of memory. */
 json_t *kmf_settings_json(const kmf_embedder *embedder);
 

@@ -173,6 +173,8 @@ static int check_beside(const kmf_rows *rows, kmf_err *err)
     bool there = access(name, F_OK) == 0;
     json_t *json = there ? kmf_provenance_read(rows->path, name, err) : NULL;
     int status = json || !there ? 0 : (int)err->code;
+    if (json)
+        status = kmf_provenance_check_columns(json, name, rows->path, rows->dim, err);
     json_decref(json);
     kmf_free(name);
     return status;
