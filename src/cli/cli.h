@@ -235,6 +235,9 @@ bool cli_ends_with(const char *text, const char *end);
  * and inputs that are NULL, never are.
  */
 bool cli_is_an_input(const char *out, const char *const *paths, size_t n);
+/* One of n inputs that is the same file as another one; NULL: none is. */
+const char *cli_given_twice(const char *const *paths, size_t n);
+void cli_warn_of_twice(const cli *run, const char *const *paths, size_t n);
 /* Do two outputs, there or not, get the same place? */
 bool cli_same_output(const char *a, const char *b);
 /*

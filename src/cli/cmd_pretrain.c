@@ -733,6 +733,10 @@ static int check_names(cli *run, const pretrain_args *a, const char *const *path
             return cli_wrong(run,
                              "--val-genome %s: that is an input, too: it would be learnt from",
                              held[i]);
+    const char *twice = cli_given_twice(paths, n);
+    if (twice && a->opts.objective != KMF_OBJECTIVE_MASKED)
+        return cli_wrong(run, "%s is given twice: it would be two sources to be told apart",
+                         twice);
     return -1;
 }
 
@@ -789,6 +793,7 @@ static int pretrain(cli *run, const pretrain_args *a, const char *const *paths, 
     cli_delay_signals(false);
     if (status < 0)
         goto out;
+    cli_warn_of_twice(run, paths, n);
     trainer = kmf_pretrain_new(&a->opts, &err);
     if (!trainer)
         goto out;

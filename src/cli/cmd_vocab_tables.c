@@ -75,6 +75,8 @@ int cli_vocab_merge(cli *run, int argc, char **argv)
         return leave;
     bool ready =
         cli_check_inputs(paths, n, NULL, &err) == 0 && cli_check_output(l.out, &err) == 0;
+    if (ready)
+        cli_warn_of_twice(run, paths, n);
     kmf_counts *sum = ready ? merge(paths, n, &err) : NULL;
     if (!sum)
         return cli_fail(run, &err);

@@ -447,6 +447,7 @@ int cli_word2vec(cli *run, int argc, char **argv)
         check_places(&o, checkpoint, strcmp(a.resume, "auto") != 0, &err) < 0)
         return cli_fail(run, &err);
 
+    cli_warn_of_twice(run, paths, n_paths);
     int stopped = 0;
     bool alone = kmf_out_is_file(checkpoint);
     cli_delay_signals(true);

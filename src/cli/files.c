@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -337,6 +338,44 @@ bool cli_picture_is_an_input(const char *picture, const char *const *paths, size
         kmf_text_free(name);
     }
     return hit;
+}
+
+typedef struct given {
+    struct stat file;
+    const char *path; /* borrowed */
+} given;
+
+static int by_file(const void *a, const void *b)
+{
+    const struct stat *x = &((const given *)a)->file;
+    const struct stat *y = &((const given *)b)->file;
+    if (x->st_dev != y->st_dev)
+        return x->st_dev < y->st_dev ? -1 : 1;
+    return x->st_ino < y->st_ino ? -1 : x->st_ino > y->st_ino;
+}
+
+const char *cli_given_twice(const char *const *paths, size_t n)
+{
+    const char *twice = NULL;
+    size_t m = 0;
+    given *files = calloc(n, sizeof *files);
+    for (size_t i = 0; files && i < n; i++) {
+        files[m].path = paths[i];
+        m += stat(paths[i], &files[m].file) == 0 && S_ISREG(files[m].file.st_mode);
+    }
+    if (m > 0)
+        qsort(files, m, sizeof *files, by_file);
+    for (size_t i = 1; i < m && !twice; i++)
+        twice = by_file(&files[i - 1], &files[i]) == 0 ? files[i].path : NULL;
+    free(files);
+    return twice;
+}
+
+void cli_warn_of_twice(const cli *run, const char *const *paths, size_t n)
+{
+    const char *twice = cli_given_twice(paths, n);
+    if (twice)
+        cli_warn(run, "%s is given twice, and counts as often", twice);
 }
 
 static bool is_stdin(const char *path)
