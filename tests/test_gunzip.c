@@ -41,9 +41,17 @@ static void add_plain(size_t n, kmf_rng *rng)
     }
 }
 
+/* Of the next members: each is a block of BGZF; only where it stands matters, not its size. */
+static bool blocks;
+
 /* What a header may have beside its ten bytes. */
 static void draw_header(gz_header *header, unsigned char *extra, kmf_rng *rng)
 {
+    if (blocks) {
+        memcpy(extra, "BC\2\0\1\1", 6);
+        *header = (gz_header){.extra = extra, .extra_len = 6};
+        return;
+    }
     static unsigned char name[] = "a name.fq", comment[] = "of some length";
     *header = (gz_header){.name = kmf_rng_below(rng, 2) ? name : NULL,
                           .comment = kmf_rng_below(rng, 2) ? comment : NULL,
@@ -204,6 +212,36 @@ START_TEST(a_file_may_end_behind_a_member_alone)
 }
 END_TEST
 
+/*
+ * A last member that is a block of BGZF, and not the empty one of its end, is not the last that there
+ * was. Those before it may be anything, and so long that its header lies anywhere in what is read.
+ */
+START_TEST(what_ends_in_a_block_ends_in_an_empty_one)
+{
+    kmf_rng rng = kmf_rng_stream(57, 0);
+    for (int i = 0; i < (CHECKED ? 40 : 400); i++) {
+        kmf_err err;
+        start_file();
+        size_t before = 131072 - 40 + kmf_rng_below(&rng, 60);
+        while (n_packed < (i % 4 ? 100 : before)) {
+            blocks = kmf_rng_below(&rng, 2);
+            add_member(kmf_rng_below(&rng, 30), &rng);
+        }
+        blocks = i / 4 % 2;
+        size_t last = i / 8 % 2 ? 0 : 1 + kmf_rng_below(&rng, 30);
+        add_member(last, &rng);
+        bool cut = blocks && last > 0;
+        blocks = false;
+        size_t got = read_packed(n_packed, 200000, &rng, &err);
+        ck_assert_int_eq(err.code, cut ? KMF_EFORMAT : KMF_OK);
+        ck_assert_str_eq(err.msg,
+                         cut ? "truncated: the BGZF end-of-file marker is missing" : "");
+        ck_assert_uint_eq(got, n_plain);
+        ck_assert_mem_eq(out, plain, got);
+    }
+}
+END_TEST
+
 START_TEST(what_has_a_wrong_bit_is_refused_as_by_zlib)
 {
     kmf_rng rng = kmf_rng_stream(54, 0);
@@ -274,6 +312,7 @@ int main(void)
     tcase_add_test(tc, all_that_zlib_writes_is_read);
     tcase_add_test(tc, members_lie_anywhere);
     tcase_add_test(tc, a_file_may_end_behind_a_member_alone);
+    tcase_add_test(tc, what_ends_in_a_block_ends_in_an_empty_one);
     tcase_add_test(tc, what_has_a_wrong_bit_is_refused_as_by_zlib);
     tcase_add_test(tc, what_follows_is_a_member_or_zeros);
     tcase_add_test(tc, checksums_and_lengths_are_told);

@@ -50,6 +50,7 @@ START_TEST(a_name_has_the_label_behind_its_tab)
                                  "",  "none", "d", NULL, "B", NULL};
     expect("b\tx y\na\t1\r\n\n\tnone\nc\tz", pairs, 6);
     expect("c\tz\tmore\nb\tx y\t\t\r\na\t1\t2\t3\n\r\n\tnone\tx\n", pairs, 6);
+    expect(" \nb\tx y\n\t \r\na\t1\n  \nc\tz\n\tnone\n ", pairs, 6);
     expect("", (const char *const[]){"", NULL, "a", NULL}, 2);
 }
 END_TEST

@@ -291,8 +291,10 @@ START_TEST(a_bed_file_that_was_cut_off_is_refused)
     opts.bed = write_bytes("x.bed.gz", packed.bytes, packed.len - 28);
     kmf_err err = {0};
     ck_assert_ptr_null(kmf_reader_open(path, &opts, NULL, &err));
-    ck_assert_msg(err.code == KMF_EFORMAT && strstr(err.msg, "truncated or damaged"), "%s",
-                  err.msg);
+    ck_assert_msg(
+        err.code == KMF_EFORMAT &&
+            strstr(err.msg, "x.bed.gz: truncated: the BGZF end-of-file marker is missing"),
+        "%s", err.msg);
     expect_regions(path, NULL, write_bytes("x.bed.gz", packed.bytes, packed.len),
                    "[chr1:1-4|ACGT]");
     free(packed.bytes);
@@ -372,6 +374,125 @@ START_TEST(fasta_of_many_shapes_has_regions)
 }
 END_TEST
 
+/* By the numbers of an index places would be others than what is read of the whole file. */
+START_TEST(lines_with_blanks_between_bases_have_no_regions)
+{
+    static const struct {
+        const char *fasta, *regions, *records; /* NULL: refused */
+    } shapes[] = {
+        {">c\nAAAAACCCCC GGGGG\nACGTACGTAC ACGTA\nACG\n", "c:13-16", NULL},
+        {">d\n ACGT\n ACCC\n", "d:3-6", NULL},
+        {">c\nAAAAACCCCC\nAC GT\n", "c:14-14", NULL},
+        {">c\nAAAAACCCCC\nAC\tGT\n", "c:11-14", NULL},
+        {">c\nAA\n>d\nA C\nA C\n", "c", NULL},
+        {">c\r\nA CG\r\nA CG\r\n", "c:2-3", NULL},
+        {">c\nACGT  \nGGCC  \nA \n", "c:4-9", "[c:4-9|TGGCCA]"},
+        {">c d e\nACGT\t\r\nGGCC \r\n", "c:4-8", "[c:4-8|TGGCC]"},
+    };
+    make_dir();
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        char name[32];
+        kmf_err err = {0};
+        kmf_reader_options opts;
+        kmf_reader_options_default(&opts);
+        opts.regions = shapes[i].regions;
+        snprintf(name, sizeof name, "x%zu.fa", i);
+        const char *path = write_text(name, shapes[i].fasta);
+        if (shapes[i].records) {
+            expect_regions(path, opts.regions, NULL, shapes[i].records);
+            continue;
+        }
+        ck_assert_ptr_null(kmf_reader_open(path, &opts, NULL, &err));
+        ck_assert_msg(strstr(err.msg, "blanks between bases: an index cannot tell"), "%zu: %s",
+                      i, err.msg);
+    }
+    /* an index that samtools makes of the first */
+    const char *path = write_text("y.fa", shapes[0].fasta);
+    write_text("y.fa.fai", "c\t33\t3\t15\t17\n");
+    expect_path_failure(path, &(kmf_reader_options){.regions = "c:13-16"}, 0,
+                        "by its .fai lines have blanks between bases, or that was made of "
+                        "another one");
+    remove_dir();
+}
+END_TEST
+
+/* htslib takes what a .gzi says for the truth, and ends the process where it is not. */
+START_TEST(a_gzi_is_that_of_its_file)
+{
+    enum { BASES = 3000, MOST = 400 };
+    static char fasta[BASES + 64];
+    make_dir();
+    kmf_reader_options opts;
+    kmf_reader_options_default(&opts);
+    opts.regions = "a:2995-3000";
+    size_t n = (size_t)snprintf(fasta, sizeof fasta, ">a\n");
+    for (int i = 0; i < BASES; i++)
+        fasta[n++] = "ACGT"[i * i % 7 % 4];
+    fasta[n++] = '\n';
+    text packed = bgzipped_by(fasta, n, MOST);
+    char path[512];
+    snprintf(path, sizeof path, "%s", write_bytes("x.fa.gz", packed.bytes, packed.len));
+    char records[64];
+    snprintf(records, sizeof records, "[a:2995-3000|%.6s]", fasta + 3 + 2994);
+    expect_regions(path, opts.regions, NULL, records);
+    text index = read_file(in_dir("x.fa.gz.gzi"));
+    ck_assert_uint_ge(index.len, 8 + 7 * 16);
+    for (int i = 0; i < 8; i++) {
+        text other = {0};
+        kmf_err err = {0};
+        add_bytes(&other, index.bytes, index.len);
+        unsigned char *p = (unsigned char *)other.bytes;
+        if (i == 0) { /* without the last */
+            other.len -= 16;
+            p[0]--;
+        } else if (i == 1) {
+            p[0] = 0;
+        } else if (i == 2) {
+            p[7] = 0x10;
+        } else if (i == 3) {
+            p[8 + 8] += 5; /* of the text */
+        } else if (i == 4) {
+            p[8] ^= 1; /* of the file */
+        } else if (i == 5) {
+            other.len = 0;
+        } else if (i == 6) {
+            memmove(p + 8, p + 24, other.len - 24); /* without the first */
+            other.len -= 16;
+            p[0]--;
+        } else {
+            other.len--;
+        }
+        write_bytes("x.fa.gz.gzi", other.bytes, other.len);
+        ck_assert_ptr_null(kmf_reader_open(path, &opts, NULL, &err));
+        ck_assert_msg(strstr(err.msg, "x.fa.gz as it is: remove it, and it is made anew"),
+                      "%d: %s", i, err.msg);
+        free(other.bytes);
+    }
+    write_bytes("x.fa.gz.gzi", index.bytes, index.len);
+    expect_regions(path, opts.regions, NULL, records);
+    free(index.bytes);
+    free(packed.bytes);
+    remove_dir();
+}
+END_TEST
+
+/* bgzip's end-of-file block is missing, or more. */
+START_TEST(packed_fasta_that_was_cut_off_has_no_regions)
+{
+    make_dir();
+    kmf_reader_options opts;
+    kmf_reader_options_default(&opts);
+    opts.regions = "chr1:1-2";
+    text packed = bgzipped(regions_fasta, strlen(regions_fasta));
+    const char *path = write_bytes("x.fa.gz", packed.bytes, packed.len);
+    expect_regions(path, opts.regions, NULL, "[chr1:1-2|AC]");
+    path = write_bytes("y.fa.gz", packed.bytes, packed.len - 28);
+    expect_path_failure(path, &opts, 0, "truncated: the BGZF end-of-file marker is missing");
+    free(packed.bytes);
+    remove_dir();
+}
+END_TEST
+
 /* A part of the two files of a packed one's index; a file that is shorter than its index says. */
 START_TEST(an_index_and_its_file_fit)
 {
@@ -390,7 +511,8 @@ START_TEST(an_index_and_its_file_fit)
     write_text("x.fa.gz.gzi", "x");
     kmf_err err = {0};
     ck_assert_ptr_null(kmf_reader_open(path, &opts, NULL, &err));
-    ck_assert_msg(strstr(err.msg, "x.fa.gz.gzi: cannot be used: remove it"), "%s", err.msg);
+    ck_assert_msg(strstr(err.msg, "x.fa.gz as it is: remove it, and it is made anew"), "%s",
+                  err.msg);
     free(packed.bytes);
     path = write_text("y.fa", fasta);
     expect_regions(path, "b", NULL, "[b:1-3|GGC]");
@@ -502,6 +624,9 @@ int main(void)
     tcase_add_test(tc, a_bed_file_that_was_cut_off_is_refused);
     tcase_add_test(tc, an_index_that_is_not_whole_is_refused);
     tcase_add_test(tc, fasta_of_many_shapes_has_regions);
+    tcase_add_test(tc, lines_with_blanks_between_bases_have_no_regions);
+    tcase_add_test(tc, packed_fasta_that_was_cut_off_has_no_regions);
+    tcase_add_test(tc, a_gzi_is_that_of_its_file);
     tcase_add_test(tc, an_index_and_its_file_fit);
     tcase_add_test(tc, an_index_ends_where_the_file_does);
     tcase_add_test(tc, a_name_that_is_there_twice_has_no_regions);

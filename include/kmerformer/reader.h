@@ -29,7 +29,8 @@ typedef struct kmf_reader_options {
 
 /*
  * name, comment and seq are borrowed from the reader, valid until its next call, and
- * NUL-terminated. seq is as the file has it: either case, U, IUPAC letters, '-', '.', '*'.
+ * NUL-terminated. seq is as the file has it: either case, U, IUPAC letters, '-', '.', '*'; of an
+ * alignment as htslib keeps it: upper case, and N for what BAM has no code for, U among it.
  * name is the header up to the first blank; of a region "chr:beg-end", with "(-)" when a BED line
  * says so, the sequence then already reverse-complemented, or that line's name. comment is what
  * follows the name and blanks in the header of a FASTA or FASTQ record, else "". Reads that an

@@ -17,6 +17,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/number.h"
+#include "seq/gzi.h"
 #include "seq/input.h"
 
 #include <htslib/bgzf.h>
@@ -26,6 +27,7 @@
 #define INDEX_MOST ((size_t)4 << 30)
 #define BLOCK 65536
 #define NAME_CAP 1024
+#define LINE_END_MOST 256 /* bytes behind the bases of a line */
 
 /* A file and the names of what is beside it. */
 typedef struct place {
@@ -67,6 +69,7 @@ static int look_at(place *p, kmf_err *err)
 /* Records that have a base: those without one are in no index, or have length 0 there. */
 typedef struct records {
     int64_t n;
+    bool torn;            /* a line of bases has a blank between them */
     char first[NAME_CAP]; /* the name of the first of them, what of it has room */
 } records;
 
@@ -75,20 +78,41 @@ typedef struct reading {
     bool begins; /* the next byte is the first of a line */
     bool header; /* the line is a header */
     bool behind; /* a header came, and no base yet */
+    bool blank;  /* a blank came in this line, of bases */
+    bool torn;   /* a base came behind such a blank, in some line */
     char name[NAME_CAP];
     size_t n_name;
     bool name_ends;
 } reading;
 
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* Of a line of bases a part without its end. Places are told by the bytes of lines. */
+static void read_bases(reading *r, const char *p, const char *end)
+{
+    size_t n = (size_t)(end - p);
+    if (!r->blank && !memchr(p, ' ', n) && !memchr(p, '\t', n))
+        return;
+    for (; p < end; p++) {
+        r->torn = r->torn || (r->blank && !is_blank(*p) && *p != '\r');
+        r->blank = r->blank || is_blank(*p);
+    }
+}
+
 static void read_byte(reading *r, records *found, char c)
 {
-    bool blank = c == '\n' || c == '\r' || c == ' ' || c == '\t';
+    bool blank = c == '\n' || c == '\r' || is_blank(c);
     if (r->begins && c == '>') {
-        *r = (reading){.header = true, .behind = true};
+        *r = (reading){.header = true, .behind = true, .torn = r->torn};
         return;
     }
     if (r->begins)
-        r->header = false;
+        r->header = r->blank = false;
+    if (!r->header)
+        read_bases(r, &c, &c + (c != '\n'));
     r->begins = c == '\n';
     if (r->header) {
         r->name_ends = r->name_ends || blank;
@@ -101,8 +125,12 @@ static void read_byte(reading *r, records *found, char c)
     }
 }
 
-/* Records of the file, from where it stands on, which may be within one. -1: it cannot be read. */
-static int count_records(BGZF *file, bool begins, records *found)
+/*
+ * Records of the file, from where it stands on, which may be within one. KMF_EFORMAT: its compressed
+ * data is damaged, or cut off where a block ends.
+ */
+static int count_records(BGZF *file, const char *path, bool begins, records *found,
+                         kmf_err *err)
 {
     char block[BLOCK];
     reading r = {.begins = begins};
@@ -113,12 +141,21 @@ static int count_records(BGZF *file, bool begins, records *found)
             /* of a line of bases nothing but its end matters */
             bool bases = !r.begins && !r.header && !r.behind;
             const char *stop = bases ? memchr(p, '\n', (size_t)(end - p)) : p;
+            if (bases)
+                read_bases(&r, p, stop ? stop : end);
             if (!stop)
                 break;
             read_byte(&r, found, *stop);
             p = stop + 1;
         }
-    return got < 0 ? -1 : 0;
+    found->torn = r.torn;
+    if (got < 0)
+        return kmf_fail(err, KMF_EFORMAT, "%s: the compressed data is truncated or damaged",
+                        path);
+    if (file->is_compressed && file->no_eof_block)
+        return kmf_fail(err, KMF_EFORMAT,
+                        "%s: truncated: the BGZF end-of-file marker is missing", path);
+    return 0;
 }
 
 /* Has the FASTA, of which htslib has made an index with bases of n contigs, no more of them? */
@@ -126,17 +163,41 @@ static int check_count(const place *p, int64_t n, kmf_err *err)
 {
     records all;
     BGZF *file = bgzf_open(p->path, "r");
-    int status = file ? count_records(file, true, &all) : -1;
+    int status = file ? count_records(file, p->path, true, &all, err)
+                      : kmf_fail(err, KMF_EIO, "%s: cannot be read", p->path);
     if (file)
         bgzf_close(file);
     if (status < 0)
-        return kmf_fail(err, KMF_EIO, "%s: cannot be read", p->path);
+        return status;
+    if (all.torn)
+        return kmf_fail(
+            err, KMF_EFORMAT,
+            "%s: it has lines with blanks between bases: an index cannot tell their "
+            "places",
+            p->path);
     if (all.n != n)
         return kmf_fail(err, KMF_EFORMAT,
                         "%s: %" PRId64 " records of %" PRId64 " different names: regions could "
                         "not be told apart",
                         p->path, all.n, n);
     return 0;
+}
+
+/* Why htslib can make no index: the file is damaged, or its layout has none. */
+static int blame(const place *p, kmf_err *err)
+{
+    records all;
+    BGZF *file = bgzf_open(p->path, "r");
+    int status = file ? count_records(file, p->path, true, &all, err) : 0;
+    if (file)
+        bgzf_close(file);
+    return status < 0
+               ? status
+               : kmf_fail(
+                     err, KMF_EFORMAT,
+                     "%s: has no .fai index and none can be made: it must begin with '>', no "
+                     "name come twice, and lines of a sequence be of one length, none empty",
+                     p->path);
 }
 
 /* Numbers of a line behind its name. */
@@ -222,12 +283,8 @@ static int make(const place *p, kmf_err *err)
     if (fai_build3(p->path, kmf_out_temporary(*fai),
                    p->packed ? kmf_out_temporary(outs[0]) : NULL) < 0) {
         bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == EIO;
-        status = full ? kmf_fail(err, KMF_EIO, "%s: %s", p->fai, strerror(errno))
-                      : kmf_fail(err, KMF_EFORMAT,
-                                 "%s: has no .fai index and none can be made: it must begin "
-                                 "with '>', no name come twice, and lines of a sequence be of "
-                                 "one length, none empty",
-                                 p->path);
+        status =
+            full ? kmf_fail(err, KMF_EIO, "%s: %s", p->fai, strerror(errno)) : blame(p, err);
         goto out;
     }
     status = count_contigs(p, kmf_out_temporary(*fai), &contigs, err);
@@ -320,7 +377,8 @@ static int fail_line(const place *p, uint64_t line, kmf_err *err)
                     p->fai, line);
 }
 
-static int parse(kmf_fai *f, const place *p, kmf_err *err)
+/* first: the numbers of the first contig, if there is one. */
+static int parse(kmf_fai *f, const place *p, uint64_t first[NUMBERS], kmf_err *err)
 {
     uint64_t number[NUMBERS];
     for (char *line = f->text; *line;) {
@@ -334,10 +392,36 @@ static int parse(kmf_fai *f, const place *p, kmf_err *err)
             status = kmf_grow(&f->contigs, &f->cap, f->n + 1, sizeof *f->contigs, err);
         if (status < 0)
             return status;
+        if (f->n == 0)
+            memcpy(first, number, sizeof number);
         f->contigs[f->n++] = (kmf_contig){line, number[LENGTH], number[OFFSET], end_of(number)};
         line = stop + 1;
     }
     return 0;
+}
+
+/*
+ * Of an index that somebody else has made: what it takes for the end of a line of bases is one. The
+ * first contig stands for all.
+ */
+static int check_line_end(const place *p, BGZF *file, const uint64_t first[NUMBERS],
+                          kmf_err *err)
+{
+    char end[LINE_END_MOST];
+    if (first[LENGTH] <= first[LINE_BASES])
+        return 0;
+    uint64_t n = first[LINE_BYTES] - first[LINE_BASES];
+    bool good = n <= sizeof end &&
+                bgzf_useek(file, (off_t)(first[OFFSET] + first[LINE_BASES]), SEEK_SET) == 0 &&
+                bgzf_read(file, end, (size_t)n) == (ssize_t)n && end[n - 1] == '\n';
+    for (uint64_t i = 0; good && i + 1 < n; i++)
+        good = is_blank(end[i]) || end[i] == '\r';
+    return good ? 0
+                : kmf_fail(
+                      err, KMF_EFORMAT,
+                      "%s: by its .fai lines have blanks between bases, or that was made of "
+                      "another one",
+                      p->path);
 }
 
 /* No place is that of two contigs, no name either. end: one past the last base. */
@@ -367,12 +451,15 @@ static int check_contigs(kmf_fai *f, const place *p, uint64_t *end, kmf_err *err
  * The last base of the index must be there, and behind it no record that the index does not know:
  * one whose name it has already is not in it.
  */
-static int check_end(const kmf_fai *f, const place *p, uint64_t end, kmf_err *err)
+static int check_end(const kmf_fai *f, const place *p, const uint64_t first[NUMBERS],
+                     uint64_t end, kmf_err *err)
 {
     char last;
     records more;
     BGZF *file = bgzf_open(p->path, "r");
     int status = file ? 0 : kmf_fail(err, KMF_EIO, "%s: cannot be read", p->path);
+    if (status == 0 && p->packed)
+        status = kmf_gzi_check(p->path, p->gzi, err);
     if (status == 0 && p->packed && bgzf_index_load(file, p->path, ".gzi") < 0)
         status = kmf_fail(err, KMF_EFORMAT,
                           "%s: cannot be used: remove it, and it is made anew", p->gzi);
@@ -382,12 +469,14 @@ static int check_end(const kmf_fai *f, const place *p, uint64_t end, kmf_err *er
                           "%s: ends before its .fai does: it was cut off, or that was made of "
                           "another one",
                           p->path);
-    if (status == 0 && count_records(file, end == 0, &more) < 0)
-        status = kmf_fail(err, KMF_EIO, "%s: cannot be read", p->path);
+    if (status == 0)
+        status = count_records(file, p->path, end == 0, &more, err);
     if (status == 0 && more.n > 0 && kmf_fai_find(f, more.first, strlen(more.first)) < 0)
         status = kmf_fail(err, KMF_EFORMAT,
                           "%s: its .fai ends before it does: remove that, and it is made anew",
                           p->path);
+    if (status == 0)
+        status = check_line_end(p, file, first, err);
     if (file)
         bgzf_close(file);
     return status;
@@ -396,6 +485,7 @@ static int check_end(const kmf_fai *f, const place *p, uint64_t end, kmf_err *er
 int kmf_fai_open(kmf_fai *fai, const char *path, bool by_name, kmf_err *err)
 {
     place p = {.path = path, .by_name = by_name};
+    uint64_t first[NUMBERS] = {0};
     uint64_t end;
     size_t len;
     *fai = (kmf_fai){0};
@@ -410,11 +500,11 @@ int kmf_fai_open(kmf_fai *fai, const char *path, bool by_name, kmf_err *err)
     fai->text = kmf_file_read(p.fai, INDEX_MOST, &len, err);
     if (!fai->text)
         goto out;
-    status = parse(fai, &p, err);
+    status = parse(fai, &p, first, err);
     if (status == 0)
         status = check_contigs(fai, &p, &end, err);
     if (status == 0)
-        status = check_end(fai, &p, end, err);
+        status = check_end(fai, &p, first, end, err);
     if (status < 0)
         goto out;
     fai->index = fai_load3(path, p.fai, p.packed ? p.gzi : NULL, 0);

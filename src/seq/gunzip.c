@@ -13,10 +13,11 @@
 #include <htslib/hfile.h>
 
 #define INPUT ((size_t)1 << 17)
+#define BLOCK_HEADER 16 /* bytes by which a block is known */
 
 struct kmf_gunzip {
-    hFILE *file; /* borrowed */
-    bool bgzf;
+    hFILE *file;   /* borrowed */
+    bool bgzf;     /* the member is a block of it */
     bool between;  /* members: the next byte is the first of another one, or there is none */
     bool empty;    /* the member so far */
     kmf_err error; /* code: KMF_OK if there was none */
@@ -31,21 +32,12 @@ bool kmf_gunzip_knows(hFILE *file)
     return hpeek(file, magic, 2) == 2 && magic[0] == KMF_GZIP_MAGIC && magic[1] == 0x8b;
 }
 
-/* The first member has an extra field that begins with its own size, in two bytes called BC. */
-static bool is_bgzf(hFILE *file)
-{
-    unsigned char header[16];
-    return hpeek(file, header, sizeof header) == sizeof header && (header[3] & 4) &&
-           memcmp(header + 12, "BC\2", 4) == 0;
-}
-
 kmf_gunzip *kmf_gunzip_new(hFILE *file, kmf_err *err)
 {
     kmf_gunzip *g = kmf_calloc(1, sizeof *g, err);
     if (!g)
         return NULL;
     g->file = file;
-    g->bgzf = is_bgzf(file);
     g->between = true;
     g->inflater = kmf_inflater_new(err);
     if (g->inflater)
@@ -109,6 +101,22 @@ static void pass_padding(kmf_gunzip *g)
         note(g, KMF_INFLATED_NONE);
 }
 
+/* A block of BGZF has an extra field that begins with its own size, in two bytes called BC. */
+static bool is_block(kmf_gunzip *g)
+{
+    size_t n = (size_t)(g->in_end - g->in);
+    if (n < BLOCK_HEADER) { /* the rest of it is not read yet */
+        memmove(g->bytes, g->in, n);
+        ssize_t more = hread(g->file, g->bytes + n, INPUT - n);
+        g->in = g->bytes;
+        g->in_end = g->bytes + n + (more > 0 ? more : 0);
+        if (more < 0)
+            kmf_fail(&g->error, KMF_EIO, "%s", strerror(errno));
+    }
+    return g->in_end - g->in >= BLOCK_HEADER && (g->in[3] & 4) &&
+           memcmp(g->in + 12, "BC\2", 4) == 0;
+}
+
 /* The next member's begin; false at the end of the file, and if that is too early. */
 static bool next_member(kmf_gunzip *g)
 {
@@ -125,10 +133,11 @@ static bool next_member(kmf_gunzip *g)
         note(g, KMF_INFLATED_NONE);
         return false;
     }
+    g->bgzf = is_block(g);
     kmf_inflater_begin(g->inflater);
     g->between = false;
     g->empty = true;
-    return true;
+    return g->error.code == KMF_OK;
 }
 
 ptrdiff_t kmf_gunzip_read(kmf_gunzip *g, void *to, size_t room, kmf_err *err)

@@ -31,7 +31,7 @@ struct kmf_labels {
     bool begun; /* a line was neither blank nor a comment */
 };
 
-static int read_all(kmf_text *text, const char *path, kmf_err *err)
+static int read_all(kmf_text *text, const char *path, const char *shown, kmf_err *err)
 {
     kmf_err reason = {0};
     const char *block;
@@ -46,7 +46,7 @@ static int read_all(kmf_text *text, const char *path, kmf_err *err)
     if (status == 0)
         status = kmf_text_reserve(text, 1, err);
     kmf_bytes_close(in);
-    return reason.code ? kmf_fail(err, reason.code, "%s: %s", path, reason.msg) : status;
+    return reason.code ? kmf_fail(err, reason.code, "%s: %s", shown, reason.msg) : status;
 }
 
 /* One line, which is cut into its texts. */
@@ -55,7 +55,7 @@ static int add_line(kmf_labels *l, char *line, char *end, uint64_t number, kmf_e
     if (end > line && end[-1] == '\r')
         end--;
     *end = '\0';
-    if (end == line || *line == '#')
+    if (line + strspn(line, " \t") == end || *line == '#')
         return 0;
     char *tab = memchr(line, '\t', (size_t)(end - line));
     if (!tab || strlen(line) != (size_t)(end - line))
@@ -118,8 +118,8 @@ kmf_labels *kmf_labels_load(const char *path, kmf_err *err)
     kmf_labels *l = kmf_calloc(1, sizeof *l, err);
     if (!l)
         return NULL;
-    l->path = path;
-    int status = read_all(&l->text, path, err);
+    l->path = strcmp(path, "-") == 0 ? "standard input" : path;
+    int status = read_all(&l->text, path, l->path, err);
     if (status == 0)
         status = add_lines(l, err);
     if (l->n > 1)

@@ -19,15 +19,13 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/number.h"
-#include "seq/input.h"
+#include "seq/bytes.h"
 #include "seq/dna.h"
 #include "seq/fai.h"
 #include "seq/textseq.h"
 
-#include <htslib/bgzf.h>
 #include <htslib/hfile.h>
 #include <htslib/hts.h>
-#include <htslib/kstring.h>
 
 #define BED_COLUMNS 6
 #define NO_NAME SIZE_MAX
@@ -180,22 +178,23 @@ static bool is_header(const char *line, const char *word)
     return *more == '\0' || (more > line + n && !kmf_read_digits(more, &number));
 }
 
+/* line [len], without its newline but with a NUL, which is cut into its columns. */
 static int parse_bed_line(kmf_regions *r, const char *bed, bool named, uint64_t number,
-                          kstring_t *line, kmf_err *err)
+                          char *line, size_t len, kmf_err *err)
 {
     char *column[BED_COLUMNS] = {0};
     char shown[KMF_ERR_SHOW];
     uint64_t beg;
     uint64_t end;
-    if (strlen(line->s) != line->l)
+    if (strlen(line) != len)
         return kmf_fail(err, KMF_EFORMAT, "%s: line %" PRIu64 ": unexpected byte 0x00", bed,
                         number);
-    if (line->l > 0 && line->s[line->l - 1] == '\r')
-        line->s[--line->l] = '\0';
-    if (line->s[strspn(line->s, " \t")] == '\0' || *line->s == '#' ||
-        is_header(line->s, "track") || is_header(line->s, "browser"))
+    if (len > 0 && line[len - 1] == '\r')
+        line[len - 1] = '\0';
+    if (line[strspn(line, " \t")] == '\0' || *line == '#' || is_header(line, "track") ||
+        is_header(line, "browser"))
         return 0;
-    int n = split(line->s, column);
+    int n = split(line, column);
     const char *stop_beg = n >= 3 ? kmf_read_digits(column[1], &beg) : NULL;
     const char *stop_end = n >= 3 ? kmf_read_digits(column[2], &end) : NULL;
     if (!stop_beg || *stop_beg || !stop_end || *stop_end)
@@ -233,32 +232,64 @@ static int parse_bed_line(kmf_regions *r, const char *bed, bool named, uint64_t 
     return add_region(r, (struct region){(size_t)contig, beg, end, name, *strand == '-'}, err);
 }
 
+/* Lines of a BED file as pieces of it come. */
+typedef struct bed_lines {
+    kmf_regions *regions; /* borrowed */
+    const char *bed;      /* borrowed; for messages */
+    bool named;
+    kmf_text line;   /* owned; the line at hand */
+    uint64_t number; /* of lines that have ended */
+} bed_lines;
+
+static int end_line(bed_lines *b, kmf_err *err)
+{
+    size_t len = b->line.len;
+    int status = kmf_text_append(&b->line, "", 1, err);
+    if (status == 0)
+        status =
+            parse_bed_line(b->regions, b->bed, b->named, ++b->number, b->line.bytes, len, err);
+    b->line.len = 0;
+    return status;
+}
+
+static int add_piece(bed_lines *b, const char *piece, size_t n, kmf_err *err)
+{
+    const char *end = piece + n;
+    int status = 0;
+    if (b->number == 0 && b->line.len == 0)
+        piece += kmf_byte_order_mark(piece, n);
+    while (piece < end && status == 0) {
+        const char *newline = memchr(piece, '\n', (size_t)(end - piece));
+        const char *stop = newline ? newline : end;
+        status = kmf_text_append(&b->line, piece, (size_t)(stop - piece), err);
+        if (status == 0 && newline)
+            status = end_line(b, err);
+        piece = stop + 1;
+    }
+    return status;
+}
+
 static int parse_bed(kmf_regions *r, const char *bed, bool named, kmf_err *err)
 {
-    kstring_t line = KS_INITIALIZE;
-    uint64_t number = 0;
-    int status = KMF_EIO;
-    int got;
+    bed_lines b = {.regions = r, .bed = bed, .named = named};
+    kmf_err reason = {0};
+    const char *piece;
+    size_t n;
+    int status = 0;
     hFILE *file = kmf_input_open(bed, err);
-    if (!file)
+    kmf_bytes *in = file ? kmf_bytes_open(file, -1, NULL, err) : NULL;
+    if (!in)
         return KMF_EIO;
-    BGZF *text = bgzf_hopen(file, "r");
-    if (!text) {
-        hclose_abruptly(file);
-        return kmf_fail(err, KMF_ENOMEM, "out of memory: no room to read %s", bed);
-    }
-    while ((got = bgzf_getline(text, '\n', &line)) >= 0) {
-        status = parse_bed_line(r, bed, named, ++number, &line, err);
-        if (status < 0)
-            goto out;
-    }
-    status = 0;
-    if (got < -1 || text->errcode || (text->is_compressed && text->no_eof_block))
-        status = kmf_fail(err, KMF_EFORMAT, "%s: line %" PRIu64 ": truncated or damaged", bed,
-                          number + 1);
-out:
-    free(line.s);
-    bgzf_close(text);
+    if (strcmp(bed, "-") == 0)
+        b.bed = "standard input";
+    while (status == 0 && (status = kmf_bytes_next(in, &piece, &n, &reason)) > 0)
+        status = add_piece(&b, piece, n, err);
+    if (status == 0 && b.line.len > 0)
+        status = end_line(&b, err);
+    if (reason.code)
+        status = kmf_fail(err, reason.code, "%s: %s", b.bed, reason.msg);
+    kmf_bytes_close(in);
+    kmf_free(b.line.bytes);
     return status;
 }
 
@@ -314,10 +345,14 @@ static int fetch(kmf_regions *r, const struct region *region, kmf_err *err)
     hts_pos_t got = 0;
     free(r->seq);
     r->seq = NULL;
+    errno = 0;
     /* faidx takes an end before the beginning for 1 base: it is not asked for no bases. */
     r->seq = n == 0 ? calloc(1, 1)
                     : faidx_fetch_seq64(r->fai.index, name, (hts_pos_t)region->beg,
                                         (hts_pos_t)region->end - 1, &got);
+    if (!r->seq && errno == ENOMEM)
+        return kmf_fail(err, KMF_ENOMEM, "out of memory: no room for %s:%" PRIu64 "-%" PRIu64,
+                        kmf_err_show(shown, name), region->beg + 1, region->end);
     for (hts_pos_t i = 0; r->seq && i < got; i++)
         bad |= kmf_not_a_base(r->seq[i]);
     if (!r->seq || (uint64_t)got != n || bad)

@@ -34,6 +34,7 @@ struct kmf_table {
     size_t *begin; /* owned [cap_fields + 1]; of its fields, and where a next would begin */
     size_t cap_fields;
     size_t n_fields;
+    bool quoted;     /* a field of the row was */
     kmf_text names;  /* owned; the first row */
     size_t *columns; /* owned [n_columns]; where they begin in it */
     size_t n_columns;
@@ -123,6 +124,7 @@ static int read_field(kmf_table *t, bool *last, kmf_err *err)
     int status = peek(t, &byte, err);
     bool quoted = status == 0 && byte == '"';
     if (quoted) {
+        t->quoted = true;
         t->p++;
         status = quoted_field(t, err);
     }
@@ -166,6 +168,7 @@ static int read_row(kmf_table *t, kmf_err *err)
     t->row.len = 0;
     t->n_fields = 0;
     t->first_line = t->line;
+    t->quoted = false;
     while (!last && status == 0) {
         if (kmf_grow(&t->begin, &t->cap_fields, t->n_fields + 2, sizeof *t->begin, err) < 0)
             return KMF_ENOMEM;
@@ -178,7 +181,7 @@ static int read_row(kmf_table *t, kmf_err *err)
 
 static bool is_blank_row(const kmf_table *t)
 {
-    return t->n_fields == 1 && t->row.bytes[strspn(t->row.bytes, " \t")] == '\0';
+    return t->n_fields == 1 && !t->quoted && t->row.bytes[strspn(t->row.bytes, " \t")] == '\0';
 }
 
 static bool is_blank_line(const char *line, size_t n)

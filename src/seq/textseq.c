@@ -45,7 +45,6 @@
 #include "seq/scan.h"
 
 #define SHRINK_ABOVE ((size_t)64 << 20) /* a larger buffer is given back after a small record */
-#define SHOWN_NAME 80                   /* bytes of a name that a message shows */
 #define SLACK ((size_t)64 << 10)        /* bytes by which a text may go beyond what is wanted */
 
 struct kmf_textseq {
@@ -115,13 +114,7 @@ static int fail_record(const kmf_textseq *t, kmf_err *err, const char *format, .
 /* The same with the record's name and the line at hand. */
 static int fail_byte(const kmf_textseq *t, kmf_err *err, unsigned char byte, const char *where)
 {
-    char name[SHOWN_NAME + 1];
-    size_t n = t->name.len < SHOWN_NAME ? t->name.len : SHOWN_NAME;
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)t->name.bytes[i];
-        name[i] = (char)(c < 0x20 || c == 0x7f ? '?' : c);
-    }
-    name[n] = '\0';
+    char shown[KMF_ERR_SHOW];
     int status = blame_damage(t, err);
     if (status < 0)
         return status;
@@ -135,7 +128,9 @@ static int fail_byte(const kmf_textseq *t, kmf_err *err, unsigned char byte, con
     return kmf_fail(err, KMF_EFORMAT,
                     "%s: record %" PRIu64 " '%s' (line %" PRIu64
                     "): unexpected byte 0x%02x in the %s",
-                    t->file, t->n_records, name, t->line, byte, where);
+                    t->file, t->n_records,
+                    kmf_err_show_n(shown, t->name.len > 0 ? t->name.bytes : "", t->name.len),
+                    t->line, byte, where);
 }
 
 static int fail_end(const kmf_textseq *t, kmf_err *err)
