@@ -248,6 +248,15 @@ START_TEST(what_has_no_components_is_refused)
     ck_assert_int_eq(kmf_pca_finish(pca, 2, NULL), KMF_EINVAL);
     ck_assert_int_eq(kmf_pca_add(pca, equal, 4, NULL, NULL), KMF_EINVAL);
     kmf_pca_free(pca);
+    for (size_t fails = 1; fails <= 2; fails++) { /* what has failed in the middle has ended */
+        pca = kmf_pca_new(2, NULL);
+        ck_assert_int_eq(kmf_pca_add(pca, equal, 4, NULL, NULL), 0);
+        kmf_mem_fail_at(fails);
+        ck_assert_int_eq(kmf_pca_finish(pca, 2, NULL), KMF_ENOMEM);
+        kmf_mem_fail_at(0);
+        ck_assert_int_eq(kmf_pca_finish(pca, 2, NULL), KMF_EINVAL);
+        kmf_pca_free(pca);
+    }
 }
 END_TEST
 

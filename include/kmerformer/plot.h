@@ -32,8 +32,9 @@ KMF_API void kmf_pca_free(kmf_pca *pca);
 KMF_API int kmf_pca_add(kmf_pca *pca, const float *x, size_t n, kmf_pool *pool,
                         kmf_err *err) KMF_MUST_CHECK;
 /*
- * Ends the adding and computes the first `count` components, 1 .. dim, once (else KMF_EINVAL).
- * KMF_EMODEL: there were fewer than 2 rows, or all were equal.
+ * Ends the adding and computes the first `count` components, 1 .. dim, once (else KMF_EINVAL), also
+ * where that fails. KMF_EMODEL: there were fewer than 2 rows, which may be added still, or all
+ * were equal.
  */
 KMF_API int kmf_pca_finish(kmf_pca *pca, size_t count, kmf_err *err) KMF_MUST_CHECK;
 /* After kmf_pca_finish; i: 0 .. count - 1. The variance (n - 1 below) along component i. */

@@ -375,7 +375,12 @@ static const kmf_family *find_family(kmf_config *config, const json_t *root,
     char shown[KMF_ERR_SHOW];
     char list[128] = "";
     size_t len = 0;
-    const char *type = json_string_value(json_object_get(root, "model_type"));
+    const json_t *told = json_object_get(root, "model_type");
+    const char *type = json_string_value(told);
+    if (told && !type && !json_is_null(told)) {
+        kmf_fail(err, KMF_EMODEL, "%s: model_type: must be a text", name);
+        return NULL;
+    }
     const kmf_family *family = kmf_family_detect(type, stored);
     if (family) {
         config->family = family->name;
@@ -390,18 +395,30 @@ static const kmf_family *find_family(kmf_config *config, const json_t *root,
     return NULL;
 }
 
-/* Absent, false, empty, a factor of 1, or rotary angles of the type default. */
-static bool changes_nothing(const json_t *value)
+/* Rotary angles of the type default and the usual base, and nothing else. */
+static bool are_usual_angles(json_t *object)
 {
-    if (json_is_object(value) && json_object_size(value) > 0) {
-        const char *type = json_string_value(json_object_get(value, "rope_type"));
-        if (!type)
-            type = json_string_value(json_object_get(value, "type"));
-        return type && strcmp(type, "default") == 0;
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value)
+    {
+        const char *text = json_string_value(value);
+        bool type = strcmp(key, "rope_type") == 0 || strcmp(key, "type") == 0;
+        bool base = strcmp(key, "rope_theta") == 0 && json_is_number(value) &&
+                    fabs(json_number_value(value) - ROTARY_BASE) <= 0;
+        if (!base && !(type && text && strcmp(text, "default") == 0))
+            return false;
     }
-    return !value || json_is_null(value) || json_is_false(value) || json_is_object(value) ||
+    return true;
+}
+
+/* Absent, false, empty, the number that is usual, or usual rotary angles. */
+static bool changes_nothing(json_t *value, double usual)
+{
+    return !value || json_is_null(value) || json_is_false(value) ||
+           (json_is_object(value) && are_usual_angles(value)) ||
            (json_is_array(value) && json_array_size(value) == 0) ||
-           (json_is_number(value) && !(fabs(json_number_value(value) - 1) > 0));
+           (json_is_number(value) && fabs(json_number_value(value) - usual) <= 0);
 }
 
 /*
@@ -411,20 +428,23 @@ static bool changes_nothing(const json_t *value)
 static int refuse_uncomputed(const json_t *root, const char *name, kmf_err *err)
 {
     static const struct {
-        const char *key, *why;
+        const char *key;
+        double usual; /* the number that changes nothing; NaN: none */
+        const char *why;
     } keys[] = {
-        {"sparse_attention", "attention is full here"},
-        {"sparse_config_cls", "attention is full here"},
-        {"rope_scaling", "rotary angles are not scaled here"},
-        {"rope_parameters", "rotary angles are not scaled here"},
-        {"rescaling_factor", "rotary angles are not scaled here"},
-        {"pruned_heads", "all heads are computed here"},
-        {"quantization_config",
+        {"sparse_attention", NAN, "attention is full here"},
+        {"sparse_config_cls", NAN, "attention is full here"},
+        {"rope_theta", ROTARY_BASE, "rotary angles have the base 10000 here"},
+        {"rope_scaling", NAN, "rotary angles are not scaled here"},
+        {"rope_parameters", NAN, "rotary angles are not scaled here"},
+        {"rescaling_factor", 1, "rotary angles are not scaled here"},
+        {"pruned_heads", NAN, "all heads are computed here"},
+        {"quantization_config", NAN,
          "weights are f32, f16, bf16, or what kmerformer convert stores"},
     };
     const char *type = json_string_value(json_object_get(root, "attention_type"));
     for (size_t i = 0; i < LEN(keys); i++) {
-        if (!changes_nothing(json_object_get(root, keys[i].key)))
+        if (!changes_nothing(json_object_get(root, keys[i].key), keys[i].usual))
             return kmf_fail(err, KMF_EMODEL, "%s: %s: must be absent, %s", name, keys[i].key,
                             keys[i].why);
     }

@@ -9,7 +9,9 @@
  *   max_position_embeddings  1536      type_vocab_size  2      layer_norm_eps  1e-12
  *   hidden_act               gelu (by erf); gelu_new or gelu_pytorch_tanh; relu; silu or swish
  *   is_decoder               must not be true
- *   sparse_attention, sparse_config_cls   must not be there, or null or false
+ *   what would change the computation and is not computed: absent, null, false or empty, as
+ *   sparse_attention, sparse_config_cls, pruned_heads, quantization_config; rope_scaling and
+ *   rope_parameters may have the type default, rope_theta may be 10000, rescaling_factor 1
  *
  * Other keys there are ignored, as Hugging Face ignores what it does not know. What the model
  * was made for stands in an object of ours, all keys optional, unknown ones refused (a newer

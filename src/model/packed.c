@@ -5,11 +5,13 @@
 #include "base/mem.h"
 #include "model/middle.h"
 #include "model/model.h"
+#include "nn/kernels.h"
 
 #include <assert.h>
 #include <string.h>
 
 /* A table larger than this would not stay in any cache, and takes long to make. */
+#define SUM_TERMS_MOST 65536 /* of products of two bytes, in 32 bits */
 #define TABLE_BYTES_MAX ((size_t)64 << 20)
 
 kmf_packed *kmf_packed_new(kmf_err *err)
@@ -230,6 +232,20 @@ static int make(kmf_packed *packed, const kmf_config *config, const kmf_params *
     return status;
 }
 
+/* A gated feed-forward that cannot be halved at a panel is one sum in int8, of 32 bits. */
+static int check_sums(const kmf_config *config, kmf_precision precision, kmf_err *err)
+{
+    size_t F = config->intermediate_size;
+    if (precision != KMF_PRECISION_INT8 || !config->gated || F <= SUM_TERMS_MOST ||
+        F % KMF_KERNEL_COLS == 0)
+        return 0;
+    return kmf_fail(
+        err, KMF_EMODEL,
+        "int8: intermediate_size %zu: above %d it must be a multiple of %d, or sums "
+        "would not fit",
+        F, SUM_TERMS_MOST, KMF_KERNEL_COLS);
+}
+
 int kmf_packed_make(kmf_packed *packed, const kmf_config *config, const kmf_params *params,
                     const kmf_tensors *stored, kmf_precision precision, kmf_err *err)
 {
@@ -241,7 +257,9 @@ int kmf_packed_make(kmf_packed *packed, const kmf_config *config, const kmf_para
                      kmf_precision_names[packed->precision], kmf_precision_names[precision]);
     } else if (!packed->ready) {
         packed->precision = precision;
-        status = make(packed, config, params, stored, err);
+        status = check_sums(config, precision, err);
+        if (status == 0)
+            status = make(packed, config, params, stored, err);
         packed->ready = status == 0;
         if (status < 0) { /* a later call may find more memory */
             kmf_free(packed->slab);

@@ -218,8 +218,9 @@ int kmf_vectortensors_write(const kmf_vectors *vectors, const char *provenance, 
                            CANONICAL_KEY,  info->canonical ? "1" : "0",
                            PROVENANCE_KEY, provenance};
     bool empty = provenance[0] == '\0';
-    if (!empty && check_provenance(provenance, "k-mer vectors", KMF_EINVAL, err) < 0)
-        return KMF_EINVAL;
+    int rc = empty ? 0 : check_provenance(provenance, "k-mer vectors", KMF_EINVAL, err);
+    if (rc < 0)
+        return rc;
     char *words = spell_words(vectors, err);
     if (!words)
         return KMF_ENOMEM;

@@ -27,8 +27,8 @@ int kmf_weights_bind(kmf_model *model, kmf_err *err) KMF_MUST_CHECK;
 int kmf_weights_new(kmf_model *model, uint64_t seed, kmf_err *err) KMF_MUST_CHECK;
 
 /*
- * Copies the weights of a model that is bound to a slab of its own and draws a head as above if it
- * has none.
+ * Copies the weights of a model that is bound to a slab of its own, and draws as above what its
+ * config has and they have not: a head, or a composition.
  */
 int kmf_weights_own(kmf_model *model, uint64_t seed, kmf_err *err) KMF_MUST_CHECK;
 

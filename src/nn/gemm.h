@@ -11,7 +11,7 @@
  * NEIGHBOURS, nor on their number. A BLAS always sees multiples of some rows; and since some
  * OpenBLAS kernels (Haswell's and Zen's of 0.3.21 among them) sum the rows of one tile in different
  * orders even so, OpenBLAS is asked at start-up whether equal rows give equal bits before it is
- * used.
+ * used, unless KMERFORMER_GEMM=openblas wants it as it is.
  *
  * Numbers that are not finite make sums that are not: NaN, or infinite; those beyond 3.38e38 may.
  *

@@ -227,7 +227,7 @@ static void set_arrays(trial *t, kmf_limit_kind kind, int threads)
     if (kind < KMF_LIMIT_READ_L1)
         return;
     if (kind == KMF_LIMIT_COPY_MEMORY)
-        t->to = t->from = memory / 2;
+        t->to = t->from = memory / 2 / PIECE_BYTES * PIECE_BYTES; /* 1 MB or more */
     else
         t->from = kind == KMF_LIMIT_READ_L1   ? L1_BYTES
                   : kind == KMF_LIMIT_READ_L2 ? L2_BYTES

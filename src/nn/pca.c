@@ -40,6 +40,7 @@ struct kmf_pca {
     double *axes;     /* [count, dim], owned; NULL until finish */
     double *variance; /* [count], owned; NULL until finish */
     double total;
+    bool spent;   /* finish has begun */
     float *block; /* y [KMF_PCA_BLOCK, dim], owned */
 };
 
@@ -172,11 +173,12 @@ static void settle(kmf_pca *pca)
 
 int kmf_pca_finish(kmf_pca *pca, size_t count, kmf_err *err)
 {
-    if (pca->axes || count < 1 || count > pca->dim)
+    if (pca->spent || count < 1 || count > pca->dim)
         return kmf_fail(err, KMF_EINVAL, "%zu components: once, from 1 to %zu", count,
                         pca->dim);
     if (pca->n < 2)
         return kmf_fail(err, KMF_EMODEL, "principal components want two vectors at least");
+    pca->spent = true;
     settle(pca);
     if (pca->total <= 0)
         return kmf_fail(err, KMF_EMODEL,

@@ -22,7 +22,6 @@ static int read(kmf_config *config, const json_t *root, const kmf_tensors *store
 {
     (void)stored;
     int pre = 1;
-    size_t K = config->hidden_size / config->n_heads;
     int rc = kmf_family_positions(config, root, where, err);
     if (rc >= 0)
         rc = kmf_json_bool(&pre, root, "pre_layer_norm", where, err);
@@ -35,7 +34,8 @@ static int read(kmf_config *config, const json_t *root, const kmf_tensors *store
     if (rc >= 0)
         rc = kmf_json_bool(&config->closing_norm, root, "last_layer_norm", where, err);
     if (rc >= 0)
-        rc = kmf_json_size(&config->rotary_size, root, "rotary_dim", 2, K, where, err);
+        rc = kmf_json_size(&config->rotary_size, root, "rotary_dim", 2, config->hidden_size,
+                           where, err);
     if (rc >= 0)
         rc = kmf_json_double(&config->rotary_base, root, "rotary_base", 1, 1e9, where, err);
     if (rc < 0)

@@ -92,8 +92,7 @@ static int read(kmf_config *config, const json_t *root, const kmf_tensors *store
     config->bias_in = ffn_bias;
     config->bias_out = ffn_bias;
     config->own_decoder = !tied;
-    if (config->gated)
-        config->activation = KMF_SILU;
+    config->activation = config->gated ? KMF_SILU : KMF_GELU; /* whatever hidden_act says */
     config->head_gelu = 1;
     /* a learned table has rows for padding first; a turned model was made for as many tokens */
     config->position_offset = (size_t)pad + 1;
