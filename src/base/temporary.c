@@ -96,7 +96,8 @@ static int make(kmf_temporary *t, const char *path, maker *make_it, FILE **file,
         made = make_it(temp, path, file);
         if (!made && errno != EEXIST) {
             const char *name = errno == ENAMETOOLONG ? temp : path;
-            int status = kmf_fail(err, KMF_EIO, "%s: %s", name, strerror(errno));
+            int status = kmf_fail(err, KMF_EIO, "%s: %s%s", name, strerror(errno),
+                                  errno == ENOENT ? ": the folder is not there" : "");
             kmf_free(temp);
             return status;
         }

@@ -459,7 +459,9 @@ int cli_check_output(const char *path, kmf_err *err)
             reason = check_folder(name);
         kmf_text_free(name);
     }
-    return reason ? cli_raise(err, KMF_EIO, "%s: %s", path, strerror(reason)) : 0;
+    return reason ? cli_raise(err, KMF_EIO, "%s: %s%s", path, strerror(reason),
+                              reason == ENOENT ? ": the folder is not there" : "")
+                  : 0;
 }
 
 int cli_read_file(const cli *run, const char *path, const kmf_reader_options *opts,

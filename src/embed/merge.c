@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #define LINE_STEP ((size_t)4096)
@@ -76,7 +77,12 @@ static int read_provenance(shard *s, size_t n_shards, kmf_err *err)
     char *name = kmf_companion(s->path, ".json", err);
     if (!name)
         return KMF_ENOMEM;
-    s->json = kmf_provenance_read(s->path, name, err);
+    if (access(name, F_OK) != 0)
+        kmf_fail(err, KMF_EIO,
+                 "%s: %s: shards are joined by what embed -o FILE writes beside them", name,
+                 strerror(errno));
+    else
+        s->json = kmf_provenance_read(s->path, name, err);
     int status = s->json ? 0 : (int)err->code;
     if (status == 0) {
         const json_t *place = json_object_get(s->json, "shard");

@@ -2,8 +2,11 @@
 /* Which method a name stands for: tnf and kmer:K, a file of vectors, or else a model. */
 #include "embed/method.h"
 
+#include "base/err.h"
 #include "model/locate.h"
 
+#include <errno.h>
+#include <string.h>
 #include <sys/stat.h>
 
 static bool is_file(const char *path)
@@ -26,9 +29,18 @@ int kmf_embedder_kind_of(const char *model, kmf_err *err)
 
 kmf_method *kmf_method_open(const char *name, kmf_embed_options *opts, kmf_err *err)
 {
+    struct stat st;
     int kind = kmf_embedder_kind_of(name, err);
     if (kind < 0)
         return NULL;
+    if (kind == KMF_EMBEDDER_ENCODER && name && !kmf_is_random(name) && stat(name, &st) != 0 &&
+        errno == ENOENT) {
+        kmf_fail(err, KMF_EIO,
+                 "%s: %s: a model is a directory or a file, or one of tnf, kmer:K, random and "
+                 "random:DIRECTORY",
+                 name, strerror(ENOENT));
+        return NULL;
+    }
     if (kind == KMF_EMBEDDER_ENCODER)
         return kmf_encode_open(name, opts, err);
     return kind == KMF_EMBEDDER_COUNTS ? kmf_frequency_open(name, opts, err)

@@ -33,6 +33,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -287,7 +288,10 @@ static kmf_model *open_model(const char *path, kmf_err *err)
     if (!model)
         return NULL;
     model->path = path ? kmf_strdup(path, err) : kmf_locate_default(err);
+    const char *wish = path ? NULL : getenv("KMERFORMER_MODEL");
     if (!model->path || load_from(model, err) < 0) {
+        if (wish && *wish)
+            kmf_err_prefix(err, "the variable KMERFORMER_MODEL");
         kmf_model_free(model);
         return NULL;
     }
