@@ -599,7 +599,7 @@ START_TEST(a_full_device_and_a_missing_folder_are_errors)
     ck_assert_int_eq(exists("/dev/full"), 1);
     err = (kmf_err){0};
     ck_assert_ptr_null(kmf_out_open("/nonexistent/x", &err));
-    ck_assert_str_eq(err.msg, "/nonexistent/x: No such file or directory");
+    ck_assert_str_eq(err.msg, "/nonexistent/x: No such file or directory: the folder is not there");
 }
 END_TEST
 

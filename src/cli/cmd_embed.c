@@ -261,6 +261,9 @@ static int embed_file(cli *run, const embed_args *a, kmf_embedder *embedder, con
     kmf_embedder_source(embedder, strcmp(path, "-") == 0 ? "standard input" : path);
     int status = kmf_embedder_read(embedder, path, &a->reader, &progress->file, err);
     progress->bases += progress->file.bases;
+    if (status == 0 && a->opts.strict && progress->file.records == 0)
+        status = cli_raise(err, KMF_EFORMAT, "%s: no records, and strict was asked for",
+                           strcmp(path, "-") == 0 ? "standard input" : path);
     if (status == 0)
         cli_warn_of_reading(run, path, &a->reader, &progress->file);
     progress->file.bases = 0;

@@ -14,6 +14,9 @@
 enum { FORMAT_TABLE, FORMAT_TSV, FORMAT_JSON };
 static const char *const format_names[] = {"table", "tsv", "json", NULL};
 
+#define SPLIT_USUAL 0.2
+#define SPLIT_UNSET (-1)
+
 typedef struct eval_args {
     cli_labelled labelled;
     cli_list models;
@@ -81,7 +84,7 @@ static int parse(cli *run, eval_args *a, int argc, char **argv)
          "to choose L2 and scale by; nothing is learnt from it", 0,
          "a fifth of what trains, if one is chosen"},
         {NULL, "split", CLI_REAL, &a->split, 0, 0, NULL, "F",
-         "without --test: so much of each class becomes the test part", 0, NULL},
+         "without --test: so much of each class becomes the test part", SPLIT_UNSET, "0.2"},
         CLI_LABEL_OPTIONS(l),
         CLI_HEADING("models"),
         {"m", "model", CLI_LIST, &a->models, 0, 0, NULL, "MODEL",
@@ -128,6 +131,11 @@ static int settle(cli *run, eval_args *a, kmf_err *err)
         return cli_wrong(run, "no --train given; usage: kmerformer %s", synopsis);
     if (cli_labelled_check(l, err) < 0)
         return cli_fail(run, err);
+    bool asked = fabs(a->split - SPLIT_UNSET) > 0;
+    if (asked && l->test)
+        return cli_wrong(run, "--split: the test part is that of --test");
+    if (!asked)
+        a->split = SPLIT_USUAL;
     if (!(a->split > 0 && a->split < 1))
         return cli_wrong(run, "--split: must be above 0 and below 1, got %g", a->split);
     if (cli_labelled_is_input(l, a->out) ||
@@ -454,7 +462,7 @@ static void release(eval *e)
 int cli_eval(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
-    eval_args a = {.out = "-", .split = 0.2};
+    eval_args a = {.out = "-", .split = SPLIT_UNSET};
     eval e = {.run = run, .args = &a};
     cli_labelled_default(&a.labelled);
     kmf_eval_options_default(&a.opts);

@@ -125,7 +125,7 @@ static int wrong_length(const nearest_args *a, const kmf_vectors_info *info, con
     char most[16] = "";
     if (info->k_max > info->k_min)
         snprintf(most, sizeof most, " to %d", info->k_max);
-    return cli_raise(err, KMF_EMODEL, "'%.*s' has %zu letters, the k-mers of %s have %d%s",
+    return cli_raise(err, KMF_EINVAL, "'%.*s' has %zu letters, the k-mers of %s have %d%s",
                      (int)(t->len < 64 ? t->len : 64), t->word, t->len, a->path, info->k_min,
                      most);
 }

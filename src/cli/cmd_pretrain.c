@@ -90,7 +90,7 @@ static int parse(cli *run, pretrain_args *a, int argc, char **argv, int *first)
         CLI_HEADING("how long: one of these"),
         {NULL, "steps", CLI_SIZE, &a->steps, 1, INT64_MAX, NULL, "N", "steps", 0, "none"},
         {NULL, "epochs", CLI_REAL, &o->epochs, 0, 0, NULL, "E", "passes over the genomes", 0,
-         ""},
+         "none"},
         {NULL, "time", CLI_TEXT, &a->time, 0, 0, NULL, "3h",
          "as many steps as take so long (s, m, h or d), by a measurement at the start", 0,
          NULL},

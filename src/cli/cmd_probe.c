@@ -283,6 +283,7 @@ typedef struct prediction {
     size_t top;            /* classes told first, no more than there are */
     double *probabilities; /* [n_classes] */
     bool *told;            /* [n_classes]; in the line under way */
+    bool begun;            /* the first line, of names, is written */
     cli_progress line;
 } prediction;
 
@@ -292,8 +293,12 @@ static int put(prediction *p, const char *before, const char *text, kmf_err *err
     return status < 0 ? status : kmf_out_write(p->out, text, strlen(text), err);
 }
 
+/* Names of the columns, before the first record or, without one, at the end. */
 static int put_header(prediction *p, kmf_err *err)
 {
+    if (p->begun)
+        return 0;
+    p->begun = true;
     int status = put(p, "#name", "\tlabel\tprobability", err);
     for (size_t i = 2; i <= p->top && status == 0; i++)
         status = kmf_out_print(p->out, err, "\tlabel%zu\tprobability%zu", i, i);
@@ -345,7 +350,9 @@ static int put_labels(prediction *p, const float *vector, kmf_err *err)
 static int put_row(void *user, const kmf_row *row, kmf_err *err)
 {
     prediction *p = user;
-    int status = put(p, "", row->name, err);
+    int status = put_header(p, err);
+    if (status == 0)
+        status = put(p, "", row->name, err);
     if (status == 0)
         status = isnan(row->vector[0]) ? put_missing(p, err) : put_labels(p, row->vector, err);
     return status < 0 ? status : put(p, "", "\n", err);
@@ -411,7 +418,7 @@ static int prepare_prediction(prediction *p, kmf_err *err)
     if (!p->probabilities || !p->told)
         return cli_raise(err, KMF_ENOMEM, "out of memory");
     p->out = kmf_out_open(a->out, err);
-    return p->out ? put_header(p, err) : KMF_EIO;
+    return p->out ? 0 : KMF_EIO;
 }
 
 static int predict(prediction *p, const char *const *paths, size_t n, kmf_err *err)
@@ -426,6 +433,8 @@ static int predict(prediction *p, const char *const *paths, size_t n, kmf_err *e
         status = predict_file(p, paths[i], err);
     if (status == 0)
         status = kmf_embedder_finish(p->embedder, err);
+    if (status == 0)
+        status = put_header(p, err);
     cli_progress_end();
     if (status == 0) {
         cli_warn_of_embedding(p->run, p->embedder, false);

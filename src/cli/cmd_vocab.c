@@ -139,6 +139,9 @@ static void warn_of_losses(cli *run, const kmf_counts_info *info)
                  info->k, (unsigned long long)info->stride);
     else if (info->records > 0 && info->kmers == 0)
         cli_warn(run, "no k-mer was counted: no record has %d valid letters in a row", info->k);
+    else if (info->kmers > 0 && info->distinct == 0)
+        cli_warn(run, "the table is empty: no k-mer has a count of %llu (--min-count)",
+                 (unsigned long long)info->min_count);
 }
 
 static void say_end(cli *run, const kmf_counts_info *info)
@@ -187,8 +190,8 @@ int cli_vocab(cli *run, int argc, char **argv)
     if (is_mistyped(paths[0]) && cli_find_command(cli_vocab_subcommands, paths[0]))
         return cli_wrong(run, "%s: a sub-command stands before all options", paths[0]);
     if (is_mistyped(paths[0]))
-        return cli_wrong(run, "there is neither a file nor a sub-command '%s'", paths[0]);
-    if (cli_check_inputs(paths, n_paths, &a.reader, &err) < 0 ||
+        cli_raise(&err, KMF_EIO, "there is neither a file nor a sub-command '%s'", paths[0]);
+    if (err.code != KMF_OK || cli_check_inputs(paths, n_paths, &a.reader, &err) < 0 ||
         cli_check_output(a.listing.out, &err) < 0)
         return cli_fail(run, &err);
     cli_warn_of_twice(run, paths, n_paths);

@@ -50,9 +50,14 @@ static void default_text(const cli_option *row, char *text, size_t cap)
     case CLI_SEED:
         value = (long long)*(const uint64_t *)row->target;
         break;
-    case CLI_REAL:
-        snprintf(text, cap, " [%g]", *(const double *)row->target);
+    case CLI_REAL: {
+        double real = *(const double *)row->target;
+        if (row->unset_text && fabs(real - (double)row->unset) <= 0)
+            snprintf(text, cap, " [%s]", row->unset_text);
+        else
+            snprintf(text, cap, " [%g]", real);
         return;
+    }
     case CLI_TEXT:
     case CLI_ONCE: {
         const char *s = *(const char *const *)row->target;

@@ -9,11 +9,12 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "seq/bytes.h"
-#include "seq/textseq.h"
+#include "seq/input.h"
+#include "seq/text.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,24 +31,6 @@ struct kmf_labels {
     size_t n, cap;
     bool begun; /* a line was neither blank nor a comment */
 };
-
-static int read_all(kmf_text *text, const char *path, const char *shown, kmf_err *err)
-{
-    kmf_err reason = {0};
-    const char *block;
-    size_t n;
-    int status = 0;
-    struct hFILE *file = kmf_input_open(path, err);
-    kmf_bytes *in = file ? kmf_bytes_open(file, -1, NULL, err) : NULL;
-    if (!in)
-        return KMF_EIO;
-    while (status == 0 && (status = kmf_bytes_next(in, &block, &n, &reason)) > 0)
-        status = kmf_text_append(text, block, n, err);
-    if (status == 0)
-        status = kmf_text_reserve(text, 1, err);
-    kmf_bytes_close(in);
-    return reason.code ? kmf_fail(err, reason.code, "%s: %s", shown, reason.msg) : status;
-}
 
 /* One line, which is cut into its texts. */
 static int add_line(kmf_labels *l, char *line, char *end, uint64_t number, kmf_err *err)
@@ -119,7 +102,7 @@ kmf_labels *kmf_labels_load(const char *path, kmf_err *err)
     if (!l)
         return NULL;
     l->path = strcmp(path, "-") == 0 ? "standard input" : path;
-    int status = read_all(&l->text, path, l->path, err);
+    int status = kmf_text_load(&l->text, path, SIZE_MAX, err);
     if (status == 0)
         status = add_lines(l, err);
     if (l->n > 1)

@@ -243,11 +243,8 @@ typedef struct bed_lines {
 
 static int end_line(bed_lines *b, kmf_err *err)
 {
-    size_t len = b->line.len;
-    int status = kmf_text_append(&b->line, "", 1, err);
-    if (status == 0)
-        status =
-            parse_bed_line(b->regions, b->bed, b->named, ++b->number, b->line.bytes, len, err);
+    int status = parse_bed_line(b->regions, b->bed, b->named, ++b->number, b->line.bytes,
+                                b->line.len, err);
     b->line.len = 0;
     return status;
 }

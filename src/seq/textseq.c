@@ -222,28 +222,6 @@ static bool is_quality(char c)
     return c >= 33 && c <= 126;
 }
 
-int kmf_text_reserve(kmf_text *text, size_t n, kmf_err *err)
-{
-    size_t need;
-    if (text->cap - text->len > n)
-        return 0;
-    if (!kmf_add(text->len, n, &need) || !kmf_add(need, 1, &need))
-        return kmf_fail(err, KMF_ENOMEM, "out of memory: a record does not fit");
-    return kmf_grow(&text->bytes, &text->cap, need, 1, err);
-}
-
-int kmf_text_append(kmf_text *text, const char *bytes, size_t n, kmf_err *err)
-{
-    int status = kmf_text_reserve(text, n, err);
-    if (status < 0)
-        return status;
-    if (n > 0)
-        memcpy(text->bytes + text->len, bytes, n);
-    text->len += n;
-    text->bytes[text->len] = '\0';
-    return 0;
-}
-
 /* ---------------------------------------------------------------- lines ------------------- */
 
 /*

@@ -17,20 +17,9 @@
 
 #include "kmerformer.h"
 #include "seq/bytes.h"
+#include "seq/text.h"
 
 typedef struct kmf_textseq kmf_textseq;
-
-/* Bytes that grow. All zero is an empty one. */
-typedef struct kmf_text {
-    char *bytes; /* owned by whoever holds the text; freed by kmf_free */
-    size_t len;
-    size_t cap;
-} kmf_text;
-
-/* Makes room for n more bytes and a NUL. 0 or KMF_ENOMEM. */
-int kmf_text_reserve(kmf_text *text, size_t n, kmf_err *err) KMF_MUST_CHECK;
-/* Adds n bytes, and a NUL that does not count. 0 or KMF_ENOMEM. */
-int kmf_text_append(kmf_text *text, const char *bytes, size_t n, kmf_err *err) KMF_MUST_CHECK;
 
 /*
  * Takes over `in`, on failure too; name, which messages begin with, is copied. KMF_EFORMAT if

@@ -18,8 +18,8 @@
 #include "words/vocab.h"
 
 #include "base/err.h"
-#include "base/io.h"
 #include "base/mem.h"
+#include "seq/text.h"
 
 #include <string.h>
 
@@ -242,9 +242,11 @@ static kmf_vocab *from_text(char *text, size_t len, const char *name, kmf_err *e
 
 kmf_vocab *kmf_vocab_load(const char *path, kmf_err *err)
 {
-    size_t len;
-    char *text = kmf_file_read(path, VOCAB_BYTES_MAX, &len, err);
-    return text ? from_text(text, len, path, err) : NULL;
+    kmf_text text = {0};
+    if (kmf_text_load(&text, path, VOCAB_BYTES_MAX, err) == 0)
+        return from_text(text.bytes, text.len, path, err);
+    kmf_free(text.bytes);
+    return NULL;
 }
 
 kmf_vocab *kmf_vocab_parse(const char *text, size_t len_bytes, const char *name, kmf_err *err)
