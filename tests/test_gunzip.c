@@ -213,8 +213,9 @@ START_TEST(a_file_may_end_behind_a_member_alone)
 END_TEST
 
 /*
- * A last member that is a block of BGZF, and not the empty one of its end, is not the last that there
- * was. Those before it may be anything, and so long that its header lies anywhere in what is read.
+ * A last member that is a block of BGZF, and not the empty one of its end, is not the last that
+ * there was. Those before it may be anything, and so long that its header lies anywhere in what is
+ * read.
  */
 START_TEST(what_ends_in_a_block_ends_in_an_empty_one)
 {

@@ -126,8 +126,8 @@ static void read_byte(reading *r, records *found, char c)
 }
 
 /*
- * Records of the file, from where it stands on, which may be within one. KMF_EFORMAT: its compressed
- * data is damaged, or cut off where a block ends.
+ * Records of the file, from where it stands on, which may be within one. KMF_EFORMAT: its data is
+ * damaged, or cut off where a block ends.
  */
 static int count_records(BGZF *file, const char *path, bool begins, records *found,
                          kmf_err *err)
@@ -138,7 +138,7 @@ static int count_records(BGZF *file, const char *path, bool begins, records *fou
     *found = (records){0};
     while ((got = bgzf_read(file, block, sizeof block)) > 0)
         for (const char *p = block, *end = block + got; p < end;) {
-            /* of a line of bases nothing but its end matters */
+            /* of a line of bases nothing matters but its end, and blanks */
             bool bases = !r.begins && !r.header && !r.behind;
             const char *stop = bases ? memchr(p, '\n', (size_t)(end - p)) : p;
             if (bases)
@@ -150,23 +150,33 @@ static int count_records(BGZF *file, const char *path, bool begins, records *fou
         }
     found->torn = r.torn;
     if (got < 0)
-        return kmf_fail(err, KMF_EFORMAT, "%s: the compressed data is truncated or damaged",
-                        path);
+        return file->is_compressed
+                   ? kmf_fail(err, KMF_EFORMAT,
+                              "%s: the compressed data is truncated or damaged", path)
+                   : kmf_fail(err, KMF_EIO, "%s: cannot be read", path);
     if (file->is_compressed && file->no_eof_block)
         return kmf_fail(err, KMF_EFORMAT,
                         "%s: truncated: the BGZF end-of-file marker is missing", path);
     return 0;
 }
 
+/* The same of the whole file. */
+static int count_all(const place *p, records *found, kmf_err *err)
+{
+    BGZF *file = bgzf_open(p->path, "r");
+    *found = (records){0};
+    if (!file)
+        return kmf_fail(err, KMF_EIO, "%s: cannot be read", p->path);
+    int status = count_records(file, p->path, true, found, err);
+    bgzf_close(file);
+    return status;
+}
+
 /* Has the FASTA, of which htslib has made an index with bases of n contigs, no more of them? */
 static int check_count(const place *p, int64_t n, kmf_err *err)
 {
     records all;
-    BGZF *file = bgzf_open(p->path, "r");
-    int status = file ? count_records(file, p->path, true, &all, err)
-                      : kmf_fail(err, KMF_EIO, "%s: cannot be read", p->path);
-    if (file)
-        bgzf_close(file);
+    int status = count_all(p, &all, err);
     if (status < 0)
         return status;
     if (all.torn)
@@ -187,10 +197,7 @@ static int check_count(const place *p, int64_t n, kmf_err *err)
 static int blame(const place *p, kmf_err *err)
 {
     records all;
-    BGZF *file = bgzf_open(p->path, "r");
-    int status = file ? count_records(file, p->path, true, &all, err) : 0;
-    if (file)
-        bgzf_close(file);
+    int status = count_all(p, &all, err);
     return status < 0
                ? status
                : kmf_fail(
@@ -457,8 +464,10 @@ static int check_end(const kmf_fai *f, const place *p, const uint64_t first[NUMB
     char last;
     records more;
     BGZF *file = bgzf_open(p->path, "r");
-    int status = file ? 0 : kmf_fail(err, KMF_EIO, "%s: cannot be read", p->path);
-    if (status == 0 && p->packed)
+    if (!file)
+        return kmf_fail(err, KMF_EIO, "%s: cannot be read", p->path);
+    int status = 0;
+    if (p->packed)
         status = kmf_gzi_check(p->path, p->gzi, err);
     if (status == 0 && p->packed && bgzf_index_load(file, p->path, ".gzi") < 0)
         status = kmf_fail(err, KMF_EFORMAT,
@@ -477,8 +486,7 @@ static int check_end(const kmf_fai *f, const place *p, const uint64_t first[NUMB
                           p->path);
     if (status == 0)
         status = check_line_end(p, file, first, err);
-    if (file)
-        bgzf_close(file);
+    bgzf_close(file);
     return status;
 }
 

@@ -92,7 +92,8 @@ extern const kmf_family kmf_family_gena;
 
 /*
  * The first family, in the order that tells them apart, whose model_type it is; of one without a
- * model_type, or where none is given, whose marker is among the tensors. NULL: none. Either argument may be NULL.
+ * model_type, or where none is given, whose marker is among the tensors. NULL: none.
+ * Either argument may be NULL.
  */
 const kmf_family *kmf_family_detect(const char *model_type, const kmf_tensors *stored);
 /* By kmf_config.family, which is one of theirs. */
