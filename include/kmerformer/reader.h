@@ -49,6 +49,7 @@ typedef struct kmf_reader_stats {
     uint64_t bases;         /* in them                                            */
     uint64_t secondary;     /* alignments passed over: secondary                  */
     uint64_t supplementary; /* alignments passed over: supplementary              */
+    int indexed;            /* 1: an index was made beside the file, or the reference */
 } kmf_reader_stats;
 
 /* All of the file. */

@@ -147,6 +147,9 @@ static int check_names(const cli *run, const stats_args *a, const char *const *t
     if ((a->spectrum && cli_is_an_input(a->spectrum, table, 1)) ||
         (picture && cli_picture_is_an_input(picture, table, 1)))
         return cli_wrong(run, "%s: the table itself would be overwritten", table[0]);
+    if ((a->spectrum && cli_check_output(a->spectrum, &err) < 0) ||
+        (picture && cli_check_output(picture, &err) < 0))
+        return cli_fail(run, &err);
     if (picture && a->spectrum && is_taken(a->spectrum, picture))
         return cli_wrong(run, "--spectrum %s: --plot keeps a file of its own there",
                          a->spectrum);

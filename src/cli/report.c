@@ -160,6 +160,9 @@ void cli_warn_of_reading(const cli *run, const char *path, const kmf_reader_opti
                          const kmf_reader_stats *s)
 {
     const char *bed = opts ? opts->bed : NULL;
+    if (s->indexed)
+        cli_note(run, "an index was made: %s.fai",
+                 opts && opts->reference ? opts->reference : path);
     if (strcmp(path, "-") == 0)
         path = "standard input";
     if (s->records == 0 && bed)

@@ -66,6 +66,7 @@ struct kmf_aligned {
     size_t cap;
     char letters[256][2]; /* of a byte that BAM packs two into */
     uint64_t n;           /* alignments read so far, of any kind */
+    bool indexed;         /* the reference was */
 };
 
 static void forbid_network(void)
@@ -115,6 +116,7 @@ static int set_reference(kmf_aligned *a, kmf_err *err)
     int status = kmf_fai_open(&fai, a->reference, false, err);
     if (status < 0)
         return status;
+    a->indexed = fai.made;
     kmf_fai_close(&fai);
     if (hts_set_fai_filename(a->file, a->reference) < 0)
         return kmf_fail(err, KMF_EIO, "%s: cannot be used as a reference", a->reference);
@@ -243,6 +245,7 @@ int kmf_aligned_next(kmf_aligned *a, kmf_record *rec, kmf_reader_stats *stats, k
 {
     bam1_t *b = a->alignment;
     char shown[KMF_ERR_SHOW];
+    stats->indexed = a->indexed;
     for (;;) {
         int status = sam_read1(a->file, a->header, b);
         if (status < 0)

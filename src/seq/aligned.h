@@ -20,8 +20,8 @@ kmf_aligned *kmf_aligned_open(struct hFILE *file, const char *name, const char *
 void kmf_aligned_close(kmf_aligned *aligned);
 
 /*
- * As kmf_reader_next; rec->index is not set. Adds the records passed over to stats. Not to be
- * called again after a failure.
+ * As kmf_reader_next; rec->index is not set. Adds the records passed over to stats, and whether an
+ * index was made. Not to be called again after a failure.
  */
 int kmf_aligned_next(kmf_aligned *aligned, kmf_record *rec, kmf_reader_stats *stats,
                      kmf_err *err) KMF_MUST_CHECK;

@@ -308,7 +308,7 @@ out:
 }
 
 /* One thread makes it, the others find it. */
-static int make_if_missing(const place *p, kmf_err *err)
+static int make_if_missing(const place *p, bool *made, kmf_err *err)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     struct stat s;
@@ -316,6 +316,7 @@ static int make_if_missing(const place *p, kmf_err *err)
     bool there = stat(p->fai, &s) == 0 && (!p->packed || stat(p->gzi, &s) == 0);
     int status = there ? 0 : make(p, err);
     pthread_mutex_unlock(&lock);
+    *made = !there && status == 0;
     return status;
 }
 
@@ -499,7 +500,7 @@ int kmf_fai_open(kmf_fai *fai, const char *path, bool by_name, kmf_err *err)
     *fai = (kmf_fai){0};
     int status = look_at(&p, err);
     if (status == 0)
-        status = make_if_missing(&p, err);
+        status = make_if_missing(&p, &fai->made, err);
     if (status == 0 && by_name)
         status = check_age(&p, err);
     if (status < 0)

@@ -31,6 +31,7 @@ typedef struct kmf_fai {
     kmf_contig *contigs; /* [n], sorted by name */
     size_t n, cap;
     char *text;
+    bool made; /* it was not there before */
 } kmf_fai;
 
 /*

@@ -319,6 +319,11 @@ failed:
     return NULL;
 }
 
+bool kmf_regions_made_index(const kmf_regions *regions)
+{
+    return regions->fai.made;
+}
+
 void kmf_regions_close(kmf_regions *r)
 {
     if (!r)

@@ -17,6 +17,8 @@
 
 #include "kmerformer.h"
 
+#include <stdbool.h>
+
 typedef struct kmf_regions kmf_regions;
 
 /*
@@ -27,6 +29,9 @@ typedef struct kmf_regions kmf_regions;
 kmf_regions *kmf_regions_open(const char *path, const kmf_reader_options *opts,
                               kmf_err *err) KMF_MUST_CHECK;
 void kmf_regions_close(kmf_regions *regions);
+
+/* Was an index made? */
+bool kmf_regions_made_index(const kmf_regions *regions);
 
 /* As kmf_reader_next; rec->index is not set. Not to be called again after a failure. */
 int kmf_regions_next(kmf_regions *regions, kmf_record *rec, kmf_err *err) KMF_MUST_CHECK;
