@@ -258,6 +258,8 @@ int cli_check_companions(const cli *run, const char *out, const char *const *end
 int cli_check_place(cli *run, const char *out, const char *const *endings,
                     const char *const *paths, size_t n, const char *model,
                     const kmf_reader_options *reader);
+/* The kmf_vectors_format that a name asks for by its ending; -1: none. */
+int cli_vectors_format(const char *name);
 /* -1, or the exit code if a file beside k-mer vectors, x.json or x.vocab, is of something else. */
 int cli_refuse_foreign_words(const cli *run, const char *out, const char *name);
 extern const char *const cli_row_endings[]; /* of rows: .ids.tsv, .json */

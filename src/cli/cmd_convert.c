@@ -99,22 +99,6 @@ static int convert(const cli *run, const kmf_model *model, const char *out, int 
 
 /* ---------------------------------------------------------------- vectors --------------- */
 
-/* The format that a name asks for; -1: none. */
-static int format_of(const char *name)
-{
-    static const struct {
-        const char *end;
-        kmf_vectors_format format;
-    } ends[] = {{".safetensors", KMF_VECTORS_SAFETENSORS},
-                {".txt", KMF_VECTORS_TEXT},
-                {".vec", KMF_VECTORS_TEXT},
-                {".bin", KMF_VECTORS_BINARY}};
-    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
-        if (cli_ends_with(name, ends[i].end))
-            return (int)ends[i].format;
-    return -1;
-}
-
 /* Neither the file nor, beside text and binary, that of the counts. */
 static int check_absent(const char *out, int format, kmf_err *err)
 {
@@ -144,7 +128,7 @@ static void warn_of_loss(const cli *run, const kmf_vectors *vectors, const char 
 static int convert_vectors(const cli *run, const char *in, const char *out, kmf_err *err)
 {
     kmf_vectors_info info;
-    int format = format_of(out);
+    int format = cli_vectors_format(out);
     if (check_absent(out, format, err) < 0)
         return KMF_EIO;
     kmf_vectors *vectors = kmf_vectors_load(in, err);

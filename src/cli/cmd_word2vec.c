@@ -75,7 +75,8 @@ static int parse(cli *run, word2vec_args *a, int argc, char **argv, int *first)
         CLI_HEADING("output"),
         {"o", "output", CLI_TEXT, &a->out, 0, 0, NULL, "FILE", "where the vectors go", 0, NULL},
         {NULL, "format", CLI_CHOICE, &a->format, 0, 0, kmf_vectors_format_names, NULL,
-         "text and binary are those of word2vec, gensim and fastText", 0, NULL},
+         "text and binary are those of word2vec, gensim and fastText", -1,
+         "text for x.txt and x.vec, binary for x.bin, else safetensors"},
         CLI_HEADING("input"),
         CLI_READER_OPTIONS(&a->reader),
         CLI_HEADING("the run"),
@@ -113,6 +114,11 @@ static int settle(cli *run, word2vec_args *a)
     a->opts.memory = a->memory;
     if (!a->out)
         return cli_wrong(run, "no output given: -o FILE");
+    int named = cli_vectors_format(a->out);
+    if (a->format >= 0 && named >= 0 && named != a->format)
+        cli_warn(run, "%s is written as %s", a->out, kmf_vectors_format_names[a->format]);
+    if (a->format < 0)
+        a->format = named >= 0 ? named : (int)KMF_VECTORS_SAFETENSORS;
     if (strcmp(a->out, "-") == 0 && a->format != KMF_VECTORS_TEXT)
         return cli_wrong(run, "-o -: only --format text goes to standard output");
     if (strcmp(a->out, "-") == 0 && !a->checkpoint)
@@ -418,7 +424,7 @@ static void keep(const cli *run, const kmf_word2vec *trainer, const char *checkp
 int cli_word2vec(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
-    word2vec_args a = {.k = "6", .resume = "auto", .minutes = 10};
+    word2vec_args a = {.k = "6", .format = -1, .resume = "auto", .minutes = 10};
     char checkpoint[PATH_TEXT];
     char lock_path[PATH_TEXT + 8];
     outputs o;

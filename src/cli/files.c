@@ -221,6 +221,21 @@ static bool is_beside_words(const cli *run, const char *text)
     return word > 0 && digits > 0 && text[word + 1 + digits] == '\n';
 }
 
+int cli_vectors_format(const char *name)
+{
+    static const struct {
+        const char *end;
+        kmf_vectors_format format;
+    } ends[] = {{".safetensors", KMF_VECTORS_SAFETENSORS},
+                {".txt", KMF_VECTORS_TEXT},
+                {".vec", KMF_VECTORS_TEXT},
+                {".bin", KMF_VECTORS_BINARY}};
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        if (cli_ends_with(name, ends[i].end))
+            return (int)ends[i].format;
+    return -1;
+}
+
 /* -1, or the exit code if there is a file of this name that is of something else. */
 static int refuse(const cli *run, const char *out, const char *name,
                   bool (*is_ours)(const cli *run, const char *text))

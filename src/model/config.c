@@ -25,6 +25,7 @@
 #define WINDOW_MAX ((size_t)1 << 24)
 #define UNSET ((size_t)-1)
 #define ROTARY_BASE 10000.0
+#define NO_NUMBER ((double)NAN) /* none changes nothing */
 #define LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 const char *const kmf_pooling_names[] = {"mean",     "cls",    "max", "none",
@@ -429,17 +430,17 @@ static int refuse_uncomputed(const json_t *root, const char *name, kmf_err *err)
 {
     static const struct {
         const char *key;
-        double usual; /* the number that changes nothing; NaN: none */
+        double usual; /* the number that changes nothing */
         const char *why;
     } keys[] = {
-        {"sparse_attention", NAN, "attention is full here"},
-        {"sparse_config_cls", NAN, "attention is full here"},
+        {"sparse_attention", NO_NUMBER, "attention is full here"},
+        {"sparse_config_cls", NO_NUMBER, "attention is full here"},
         {"rope_theta", ROTARY_BASE, "rotary angles have the base 10000 here"},
-        {"rope_scaling", NAN, "rotary angles are not scaled here"},
-        {"rope_parameters", NAN, "rotary angles are not scaled here"},
+        {"rope_scaling", NO_NUMBER, "rotary angles are not scaled here"},
+        {"rope_parameters", NO_NUMBER, "rotary angles are not scaled here"},
         {"rescaling_factor", 1, "rotary angles are not scaled here"},
-        {"pruned_heads", NAN, "all heads are computed here"},
-        {"quantization_config", NAN,
+        {"pruned_heads", NO_NUMBER, "all heads are computed here"},
+        {"quantization_config", NO_NUMBER,
          "weights are f32, f16, bf16, or what kmerformer convert stores"},
     };
     const char *type = json_string_value(json_object_get(root, "attention_type"));
