@@ -32,6 +32,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -230,6 +231,19 @@ bool kmf_path_is_special(const char *path)
 int kmf_out_is_file(const char *path)
 {
     return strcmp(path, "-") != 0 && !kmf_path_is_special(path);
+}
+
+const char *kmf_foreign_ending(const char *path)
+{
+    static const char *const endings[] = {".npy", ".npz",  ".csv",    ".csv.gz",
+                                          ".h5",  ".hdf5", ".parquet"};
+    size_t n = strlen(path);
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        size_t m = strlen(endings[i]);
+        if (n >= m && strcasecmp(path + n - m, endings[i]) == 0 && !kmf_ends_with(path, ".npy"))
+            return path + n - m;
+    }
+    return NULL;
 }
 
 bool kmf_ends_with(const char *s, const char *suffix)

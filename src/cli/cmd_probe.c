@@ -271,7 +271,7 @@ static int parse_predict(cli *run, predict_args *a, int argc, char **argv, int *
                                   a->input.reader.reference};
     if (cli_is_an_input(a->out, paths, n) || cli_is_an_input(a->out, beside, 4))
         return cli_wrong(run, "-o %s: that is an input", a->out);
-    return -1;
+    return cli_refuse_array(run, a->out);
 }
 
 typedef struct prediction {

@@ -221,6 +221,13 @@ static bool is_beside_words(const cli *run, const char *text)
     return word > 0 && digits > 0 && text[word + 1 + digits] == '\n';
 }
 
+int cli_refuse_array(const cli *run, const char *out)
+{
+    if (!kmf_foreign_ending(out) && !cli_ends_with(out, ".npy"))
+        return -1;
+    return cli_wrong(run, "%s: what is written is text with tabs, as .tsv or .tsv.gz", out);
+}
+
 int cli_vectors_format(const char *name)
 {
     static const struct {

@@ -26,7 +26,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #define F16_INFINITE 65520.0f /* to nearest, from here on */
 #define PART 256              /* numbers that are narrowed at a time */
@@ -48,23 +47,9 @@ struct kmf_output {
     size_t line_cap;
 };
 
-/* The ending of another format, in which no table is written, or of .npy in capitals; or NULL. */
-static const char *foreign_ending(const char *path)
-{
-    static const char *const endings[] = {".npy", ".npz",  ".csv",    ".csv.gz",
-                                          ".h5",  ".hdf5", ".parquet"};
-    size_t n = strlen(path);
-    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
-        size_t m = strlen(endings[i]);
-        if (n >= m && strcasecmp(path + n - m, endings[i]) == 0 && !kmf_ends_with(path, ".npy"))
-            return path + n - m;
-    }
-    return NULL;
-}
-
 static int check_path(const char *path, int f16, kmf_err *err)
 {
-    const char *foreign = foreign_ending(path);
+    const char *foreign = kmf_foreign_ending(path);
     int npy = kmf_ends_with(path, ".npy");
     if (path[0] == '\0')
         return kmf_fail(err, KMF_EINVAL, "the output has an empty name");
