@@ -26,13 +26,13 @@ static int take(int file, const char *path, const char *place, kmf_err *err)
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     char who[WHO_BYTES] = "";
     char host[256] = "";
-    bool held = fcntl(file, F_SETLK, &whole) != 0;
-    if (held && errno != EACCES && errno != EAGAIN)
-        return 0; /* a file system without locks */
     ssize_t n = pread(file, who, sizeof who - 1, 0);
     who[n > 0 ? strcspn(who, "\n") : 0] = '\0';
     if (n > 0 && strncmp(who, WHO_BEGINS, strlen(WHO_BEGINS)) != 0)
         return cli_raise(err, KMF_EIO, "%s is there, and is no lock of kmerformer", path);
+    bool held = fcntl(file, F_SETLK, &whole) != 0;
+    if (held && errno != EACCES && errno != EAGAIN)
+        return 0; /* a file system without locks */
     if (held)
         return cli_raise(err, KMF_EIO, "%s: another run is at work there%s%s", place,
                          who[0] ? ": " : "", who);
