@@ -9,6 +9,7 @@
 
 #include "kmerformer.h"
 #include "model/model.h"
+#include "model/packed.h"
 #include "run.h"
 
 #include <jansson.h>
@@ -251,6 +252,20 @@ static const levels_part parts[] = {
 };
 enum { N_PARTS = sizeof parts / sizeof parts[0] };
 
+/* A gated middle that no panel halves is one sum of 32 bits: beyond its room it is refused. */
+START_TEST(sums_that_could_wrap_are_refused)
+{
+    const kmf_config config = {.gated = 1, .intermediate_size = 65537};
+    kmf_err err = {0};
+    kmf_packed *packed = kmf_packed_new(&err);
+    ck_assert_ptr_nonnull(packed);
+    ck_assert_int_eq(kmf_packed_make(packed, &config, NULL, NULL, KMF_PRECISION_INT8, &err),
+                     KMF_EMODEL);
+    ck_assert_ptr_nonnull(strstr(err.msg, "intermediate_size 65537: above 65536"));
+    kmf_packed_free(packed);
+}
+END_TEST
+
 START_TEST(vectors_meet_the_golden_ones)
 {
     levels_run("golden odd_shapes first_scores", levels_digits[_i], NULL);
@@ -264,6 +279,7 @@ int main(int argc, char **argv)
     Suite *suite = suite_create("encoder_precision");
     TCase *tcase = tcase_create("all");
     tcase_set_timeout(tcase, 0);
+    tcase_add_test(tcase, sums_that_could_wrap_are_refused);
     tcase_add_loop_test(tcase, vectors_meet_the_golden_ones, 0, N_DIGITS);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
