@@ -51,6 +51,12 @@ bool kmf_add(size_t a, size_t b, size_t *out)
     return true;
 }
 
+bool kmf_place(size_t *at, size_t *total, size_t n, size_t size)
+{
+    *at = *total;
+    return kmf_mul(n, size, &n) && kmf_add(n, 63, &n) && kmf_add(*total, n / 64 * 64, total);
+}
+
 static void *no_memory(size_t n, size_t size, kmf_err *err)
 {
     kmf_fail(err, KMF_ENOMEM, "out of memory: %zu x %zu bytes are not to be had", n, size);

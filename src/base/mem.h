@@ -14,6 +14,12 @@
 bool kmf_mul(size_t a, size_t b, size_t *out) KMF_MUST_CHECK;
 bool kmf_add(size_t a, size_t b, size_t *out) KMF_MUST_CHECK;
 
+/*
+ * For the parts of one block of memory: *at = where a part of n elements of `size` bytes begins,
+ * *total moves on behind it, to a cache line. false, *total as it was, if it does not fit.
+ */
+bool kmf_place(size_t *at, size_t *total, size_t n, size_t size) KMF_MUST_CHECK;
+
 static inline size_t kmf_min(size_t a, size_t b)
 {
     return a < b ? a : b;

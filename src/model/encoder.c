@@ -99,17 +99,10 @@ typedef struct layout {
     size_t x, qkv, out, normed, cos_t, sin_t, words, scratch, total;
 } layout;
 
-/* *at = where an array of n things begins; *total moves on behind it, to a cache line. */
-static bool place(size_t *at, size_t *total, size_t n, size_t size)
-{
-    *at = *total;
-    return kmf_mul(n, size, &n) && kmf_add(n, 63, &n) && kmf_add(*total, n / 64 * 64, total);
-}
-
 static bool place_floats(size_t *at, size_t *total, size_t rows, size_t cols)
 {
     size_t n;
-    return kmf_mul(rows, cols, &n) && place(at, total, n, sizeof(float));
+    return kmf_mul(rows, cols, &n) && kmf_place(at, total, n, sizeof(float));
 }
 
 /*
@@ -173,8 +166,8 @@ static bool lay_out(layout *l, const kmf_config *config, kmf_precision precision
            place_floats(&l->normed, &l->total, config->pre_norm ? tile : 0, D) &&
            place_floats(&l->cos_t, &l->total, max_seq, pairs) &&
            place_floats(&l->sin_t, &l->total, max_seq, pairs) &&
-           place(&l->words, &l->total, 1, words) &&
-           place(&l->scratch, &l->total, 1, kmf_max(first, scratch));
+           kmf_place(&l->words, &l->total, 1, words) &&
+           kmf_place(&l->scratch, &l->total, 1, kmf_max(first, scratch));
 }
 
 size_t kmf_encoder_bytes(const kmf_config *config, kmf_precision precision, size_t max_tokens,

@@ -19,6 +19,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "model/vectors.h"
+#include "nn/lanes.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -32,14 +33,6 @@
 /* dots[i] = query . x, squares[i] = x . x, where x is row i of rows [n, dim]. */
 static void multiply(double *dots, double *squares, const float *rows, size_t n,
                      const float *query, size_t dim);
-
-static KMF_INLINE double sum_of(double part[LANES])
-{
-    for (size_t half = LANES / 2; half > 0; half /= 2)
-        for (size_t l = 0; l < half; l++)
-            part[l] += part[l + half];
-    return part[0];
-}
 
 static KMF_INLINE void multiply_body(double *dots, double *squares, const float *rows, size_t n,
                                      const float *query, size_t dim)
@@ -60,8 +53,8 @@ static KMF_INLINE void multiply_body(double *dots, double *squares, const float 
             dot[l] += value * (double)query[i + l];
             square[l] += value * value;
         }
-        dots[row] = sum_of(dot);
-        squares[row] = sum_of(square);
+        dots[row] = kmf_fold_lanes(dot, LANES);
+        squares[row] = kmf_fold_lanes(square, LANES);
     }
 }
 

@@ -9,6 +9,7 @@
 #include "nn/adamw.h"
 
 #include "base/cpu.h"
+#include "nn/lanes.h"
 #include "nn/vmath.h"
 
 #include <assert.h>
@@ -81,10 +82,7 @@ static KMF_INLINE void squares_body(double *sum, const kmf_real *g, size_t n)
             part[l] += (double)g[i + l] * (double)g[i + l];
     for (size_t l = 0; i + l < n; l++)
         part[l] += (double)g[i + l] * (double)g[i + l];
-    for (size_t half = SUM_LANES / 2; half > 0; half /= 2)
-        for (size_t l = 0; l < half; l++)
-            part[l] += part[l + half];
-    *sum = part[0];
+    *sum = kmf_fold_lanes(part, SUM_LANES);
 }
 
 KMF_CLONES(squares, (double *sum, const kmf_real *g, size_t n), (sum, g, n))

@@ -47,12 +47,6 @@ typedef struct layout {
     size_t bytes;                                               /* in all */
 } layout;
 
-static bool place(size_t *at, size_t *bytes, size_t n)
-{
-    *at = *bytes;
-    return kmf_add(n, 63, &n) && kmf_add(*bytes, n / 64 * 64, bytes);
-}
-
 /* The kernels of both products. */
 typedef struct kernels {
     const kmf_kernel *scores, *values;
@@ -87,13 +81,13 @@ static bool lay_out(layout *l, const kernels *with, size_t T, size_t K)
     size_t weights = kmf_words_ld(with->values, KEYS);
     size_t queries = kmf_words_ld(with->scores, K);
     *l = (layout){0};
-    return keys && values && place(&l->keys, &l->bytes, keys) &&
-           place(&l->values, &l->bytes, values) &&
-           place(&l->scores, &l->bytes, rows * KEYS * sizeof(float)) &&
-           place(&l->weights, &l->bytes, rows * weights * sizeof(float)) &&
-           place(&l->queries, &l->bytes, rows * queries * sizeof(float)) &&
-           place(&l->sums, &l->bytes, rows * out * sizeof(float)) &&
-           place(&l->parts, &l->bytes, rows * out * sizeof(int32_t));
+    return keys && values && kmf_place(&l->keys, &l->bytes, keys, 1) &&
+           kmf_place(&l->values, &l->bytes, values, 1) &&
+           kmf_place(&l->scores, &l->bytes, rows * KEYS, sizeof(float)) &&
+           kmf_place(&l->weights, &l->bytes, rows * weights, sizeof(float)) &&
+           kmf_place(&l->queries, &l->bytes, rows * queries, sizeof(float)) &&
+           kmf_place(&l->sums, &l->bytes, rows * out, sizeof(float)) &&
+           kmf_place(&l->parts, &l->bytes, rows * out, sizeof(int32_t));
 }
 
 size_t kmf_attend_scratch(size_t T, size_t K, kmf_attend_precision precision)

@@ -144,13 +144,7 @@ typedef struct layout {
     size_t floats; /* in all */
 } layout;
 
-static bool place(size_t *at, size_t *floats, size_t n)
-{
-    *at = *floats;
-    return kmf_add(n, 15, &n) && kmf_add(*floats, n / 16 * 16, floats);
-}
-
-/* false if it does not fit a size_t. */
+/* Counted in floats: 64 of them are whole cache lines, too. false if it does not fit a size_t. */
 static bool lay_out(layout *l, size_t T, size_t K, kmf_precision precision, bool backward)
 {
     int how = how_of(precision);
@@ -159,12 +153,13 @@ static bool lay_out(layout *l, size_t T, size_t K, kmf_precision precision, bool
     size_t block;
     *l = (layout){0};
     bool fits = turned > 0 && straight > 0 && kmf_mul(block_rows(T), T, &block) &&
-                place(&l->keys, &l->floats, turned) &&
-                place(&l->values, &l->floats, backward ? turned : straight) &&
-                place(&l->scores, &l->floats, block);
+                kmf_place(&l->keys, &l->floats, turned, 1) &&
+                kmf_place(&l->values, &l->floats, backward ? turned : straight, 1) &&
+                kmf_place(&l->scores, &l->floats, block, 1);
     if (backward)
-        fits = fits && place(&l->keys_back, &l->floats, straight) &&
-               place(&l->dweights, &l->floats, block) && place(&l->factors, &l->floats, T);
+        fits = fits && kmf_place(&l->keys_back, &l->floats, straight, 1) &&
+               kmf_place(&l->dweights, &l->floats, block, 1) &&
+               kmf_place(&l->factors, &l->floats, T, 1);
     return fits;
 }
 

@@ -27,6 +27,15 @@ static KMF_INLINE kmf_real kmf_sum_lanes(const kmf_real *part)
     return (sum[0] + sum[2]) + (sum[1] + sum[3]);
 }
 
+/* The sum of n partial sums, a power of 2: of two halves, side by side, until one is left. */
+static KMF_INLINE double kmf_fold_lanes(double *part, size_t n)
+{
+    for (size_t half = n / 2; half > 0; half /= 2)
+        for (size_t l = 0; l < half; l++)
+            part[l] += part[l + half];
+    return part[0];
+}
+
 /* The sum of a row. */
 static KMF_INLINE kmf_real kmf_sum_row(const kmf_real *x, size_t n)
 {

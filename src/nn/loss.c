@@ -7,6 +7,7 @@
 #include "nn/loss.h"
 
 #include "base/cpu.h"
+#include "nn/lanes.h"
 #include "nn/vmath.h"
 
 #include <assert.h>
@@ -33,15 +34,12 @@ static KMF_INLINE void softmax_row(bool fused, kmf_real *restrict row, kmf_real 
             part[l] += (double)row[i + l];
     for (size_t l = 0; i + l < V; l++)
         part[l] += (double)row[i + l];
-    for (size_t half = SUM_LANES / 2; half > 0; half /= 2)
-        for (size_t l = 0; l < half; l++)
-            part[l] += part[l + half];
+    *sum = kmf_fold_lanes(part, SUM_LANES);
 
-    kmf_real inverse = (kmf_real)(1.0 / part[0]);
+    kmf_real inverse = (kmf_real)(1.0 / *sum);
     for (i = 0; i < V; i++)
         row[i] *= inverse;
     *max = top;
-    *sum = part[0];
 }
 
 static KMF_INLINE void kmf_softmax_forward_body(bool fused, kmf_real *x, size_t ld, double *nll,

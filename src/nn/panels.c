@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "nn/narrow.h"
 #include "nn/turn.h"
+#include "nn/vec.h"
 #include "nn/vmath.h"
 
 #include <assert.h>
@@ -93,7 +94,7 @@ size_t kmf_words_ld(const kmf_kernel *kernel, size_t K)
 /* The lanes that the numbers of K from i on fill. */
 static KMF_INLINE __mmask16 lanes_at(size_t i, size_t K)
 {
-    return (__mmask16)(K <= i ? 0u : K - i < 16 ? (1u << (K - i)) - 1u : 0xffffu);
+    return kmf_first_lanes(K > i ? K - i : 0);
 }
 
 KMF_TARGET_BF16 static KMF_INLINE void row_to_parts(uint32_t *to, size_t step, size_t parts,

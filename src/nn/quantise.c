@@ -3,6 +3,7 @@
 
 #include "base/cpu.h"
 #include "nn/narrow.h"
+#include "nn/vec.h"
 
 #include <assert.h>
 #include <math.h>
@@ -21,7 +22,7 @@
 #define MULTIPLY_ADD _mm512_fmadd_ps
 #define LOAD _mm512_loadu_ps
 #define STORE(p, v) _mm512_storeu_si512(p, v)
-#define FIRST(n) (__mmask16)((n) < 16 ? (1u << (n)) - 1 : 0xffffu)
+#define FIRST kmf_first_lanes
 #define LOAD_SOME(p, there, other) _mm512_mask_loadu_ps(other, there, p)
 #define KEEP(there, v) _mm512_maskz_mov_epi32(there, v)
 #define FINITE(zero) (_mm512_cmp_ps_mask(zero, zero, _CMP_UNORD_Q) == 0)

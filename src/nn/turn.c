@@ -2,6 +2,7 @@
 #include "nn/turn.h"
 
 #include "base/cpu.h"
+#include "nn/vec.h"
 
 #include <stdint.h>
 #if KMF_X86_LEVELS
@@ -37,11 +38,6 @@ KMF_TARGET_AVX512 static KMF_INLINE void interleave(__m512i y[16], const __m512i
     }
 }
 
-KMF_TARGET_AVX512 static KMF_INLINE __mmask16 lanes(size_t n)
-{
-    return (__mmask16)(n < SIDE ? (1u << n) - 1u : 0xffffu);
-}
-
 /* rows <= 16, cols <= 16 */
 KMF_TARGET_AVX512 static KMF_INLINE void turn_square(uint32_t *to, size_t ld_to,
                                                      const uint32_t *from, size_t ld_from,
@@ -51,7 +47,7 @@ KMF_TARGET_AVX512 static KMF_INLINE void turn_square(uint32_t *to, size_t ld_to,
     __m512i b[16];
     KMF_UNROLL(16)
     for (size_t i = 0; i < SIDE; i++)
-        a[i] = i < rows ? _mm512_maskz_loadu_epi32(lanes(cols), from + i * ld_from)
+        a[i] = i < rows ? _mm512_maskz_loadu_epi32(kmf_first_lanes(cols), from + i * ld_from)
                         : _mm512_setzero_si512();
     interleave(b, a);
     interleave(a, b);
@@ -60,7 +56,7 @@ KMF_TARGET_AVX512 static KMF_INLINE void turn_square(uint32_t *to, size_t ld_to,
     KMF_UNROLL(16)
     for (size_t j = 0; j < SIDE; j++)
         if (j < cols)
-            _mm512_mask_storeu_epi32(to + j * ld_to, lanes(rows), a[j]);
+            _mm512_mask_storeu_epi32(to + j * ld_to, kmf_first_lanes(rows), a[j]);
 }
 
 KMF_TARGET_AVX512 static void turn_avx512(uint32_t *to, size_t ld_to, const uint32_t *from,

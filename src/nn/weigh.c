@@ -5,6 +5,7 @@
 #include "nn/lanes.h"
 #include "nn/narrow.h"
 #include "nn/panels.h"
+#include "nn/vec.h"
 #include "nn/vmath.h"
 
 #include <assert.h>
@@ -241,12 +242,6 @@ KMF_TARGET_AVX512 static KMF_INLINE float max_of_steps(const float *row, size_t 
 
 _Static_assert(KMF_WEIGH_ROWS % AT_ONCE == 0, "sums of rows are read so many at a time");
 
-/* The first n lanes of 16, or all. */
-KMF_TARGET_AVX512 static KMF_INLINE __mmask16 first_lanes(size_t n)
-{
-    return (__mmask16)(n < 16 ? 0xffffu >> (16 - n) : 0xffffu);
-}
-
 /* a + b, or the larger one: b where one is NaN. */
 KMF_TARGET_AVX512 static KMF_INLINE __m512 fold(__m512 a, __m512 b, bool largest)
 {
@@ -315,7 +310,7 @@ KMF_TARGET_AVX512 static KMF_INLINE void number_rows(float *scores, size_t ld,
                   rows);
     if (j < n)
         number_16(&of, scores + j, ld, units->key_scales + j, units->key_sums + j,
-                  first_lanes(n - j), rows);
+                  kmf_first_lanes(n - j), rows);
     store_rows(most + i, fold_rows(of.most, true), rows);
 }
 
@@ -350,7 +345,7 @@ KMF_TARGET_AVX512 static KMF_INLINE void raise(kmf_running *r, const float *most
                                                size_t rows)
 {
     for (size_t i = 0; i < rows; i += 16) {
-        __mmask16 there = first_lanes(rows - i);
+        __mmask16 there = kmf_first_lanes(rows - i);
         __m512 before =
             first ? _mm512_set1_ps(-HUGE_VALF) : _mm512_maskz_loadu_ps(there, r->max + i);
         __m512 max = _mm512_max_ps(_mm512_maskz_loadu_ps(there, most + i), before);
