@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "embed/vector.h"
+#include "model/config.h"
 
 #include <assert.h>
 #include <math.h>
@@ -157,6 +158,8 @@ static int emit(kmf_embedder *e, const kmf_piece *made, const float *whole, kmf_
     if (!kmf_flow_takes_ids(e)) {
         kmf_flow_tell(p);
         p->row.chunks = p->row.tokens > 0;
+    } else if (!kmf_has_states((kmf_vector_parts)e->opts.parts) && p->row.chunks > 1) {
+        p->row.chunks = 1; /* a composition is that of the record, wherever it was cut */
     }
     bool empty = kmf_flow_per_token(e) || whole
                      ? p->row.tokens == 0

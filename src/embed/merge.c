@@ -34,11 +34,11 @@ typedef struct line {
 } line;
 
 typedef struct shard {
-    const char *path; /* borrowed */
-    json_t *json;     /* owned */
-    size_t number;
-    FILE *ids;    /* owned */
-    gzFile table; /* owned; reads plain files as they are */
+    const char *path;     /* borrowed */
+    json_t *json;         /* owned */
+    size_t number, count; /* of those of its run */
+    FILE *ids;            /* owned */
+    gzFile table;         /* owned; reads plain files as they are */
     line id_line;
     line row;
     uint64_t index; /* record of the line at hand */
@@ -71,9 +71,8 @@ static int open_files(shard *s, kmf_err *err)
     return status;
 }
 
-static int read_provenance(shard *s, size_t n_shards, kmf_err *err)
+static int read_provenance(shard *s, kmf_err *err)
 {
-    size_t count = 0;
     char *name = kmf_companion(s->path, ".json", err);
     if (!name)
         return KMF_ENOMEM;
@@ -86,17 +85,15 @@ static int read_provenance(shard *s, size_t n_shards, kmf_err *err)
     int status = s->json ? 0 : (int)err->code;
     if (status == 0) {
         const json_t *place = json_object_get(s->json, "shard");
-        int a = place ? kmf_json_size(&count, place, "count", 1, SIZE_MAX / 2, name, err) : 0;
-        int b = a > 0 ? kmf_json_size(&s->number, place, "index", 0, count - 1, name, err) : a;
+        int a =
+            place ? kmf_json_size(&s->count, place, "count", 1, SIZE_MAX / 2, name, err) : 0;
+        int b =
+            a > 0 ? kmf_json_size(&s->number, place, "index", 0, s->count - 1, name, err) : a;
         if (b < 0)
             status = b;
         else if (b == 0)
             status = kmf_fail(err, KMF_EMODEL, "%s: it does not say which shard it belongs to",
                               name);
-        else if (count != n_shards)
-            status =
-                kmf_fail(err, KMF_EMODEL, "%s: it is one of %zu shards, and %zu were given",
-                         name, count, n_shards);
     }
     kmf_free(name);
     return status;
@@ -124,23 +121,49 @@ static bool same_products(const json_t *one, const json_t *other)
     return strcmp(precision, "f32") == 0 ? kmf_gemm_same_f32(a, b) : strcmp(a, b) == 0;
 }
 
+static int by_number(const void *a, const void *b)
+{
+    const shard *one = a, *other = b;
+    return one->number != other->number ? (one->number > other->number ? 1 : -1)
+                                        : strcmp(one->path, other->path);
+}
+
+/* The shards are in order, and none of them is there twice. */
+static int fail_missing(const merge *m, kmf_err *err)
+{
+    char list[128] = "";
+    size_t count = m->shards[0].count;
+    size_t told = 0, at = 0, len = 0;
+    for (size_t i = 0; told < 4 && i < count; i++) {
+        if (at < m->n && m->shards[at].number == i) {
+            at++;
+            continue;
+        }
+        len += (size_t)snprintf(list + len, sizeof list - len, "%s%zu", told ? ", " : "", i);
+        told++;
+    }
+    return kmf_fail(err, KMF_EMODEL, "%zu of %zu shards were given; there is no shard %s%s",
+                    m->n, count, list, count - m->n > told ? ", .." : "");
+}
+
 /* Each number once, and the same run. */
 static int check_set(merge *m, kmf_err *err)
 {
     static const char *const same[] = {"program", "version",         "model", "settings",
                                        "inputs",  "regions",         "bed",   "names",
                                        "columns", "records_checksum"};
-    for (size_t i = 0; i < m->n; i++) {
-        while (m->shards[i].number != i) {
-            shard *other = &m->shards[m->shards[i].number];
-            if (other->number == m->shards[i].number)
-                return kmf_fail(err, KMF_EMODEL, "%s and %s are both shard %zu", other->path,
-                                m->shards[i].path, other->number);
-            shard swap = *other;
-            *other = m->shards[i];
-            m->shards[i] = swap;
-        }
+    qsort(m->shards, m->n, sizeof *m->shards, by_number);
+    for (size_t i = 1; i < m->n; i++) {
+        const shard *one = &m->shards[i - 1], *other = &m->shards[i];
+        if (one->count != other->count)
+            return kmf_fail(err, KMF_EMODEL, "%s is one of %zu shards, and %s is one of %zu",
+                            one->path, one->count, other->path, other->count);
+        if (one->number == other->number)
+            return kmf_fail(err, KMF_EMODEL, "%s and %s are both shard %zu", one->path,
+                            other->path, one->number);
     }
+    if (m->n != m->shards[0].count)
+        return fail_missing(m, err);
     for (size_t i = 1; i < m->n; i++) {
         const json_t *one = m->shards[0].json, *other = m->shards[i].json;
         const char *differs = same_products(one, other) ? NULL : "products";
@@ -423,7 +446,7 @@ int kmf_merge(const char *const *shards, size_t n_shards, const char *out,
         return KMF_ENOMEM;
     for (size_t i = 0; i < n_shards && status == 0; i++) {
         m.shards[i].path = shards[i];
-        status = read_provenance(&m.shards[i], n_shards, err);
+        status = read_provenance(&m.shards[i], err);
     }
     if (status == 0)
         status = check_set(&m, err);

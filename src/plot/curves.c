@@ -247,30 +247,31 @@ static bool ends_as(const curves *c, const char *end)
     return true;
 }
 
-/* The unit of time by the longest run; what a second is in it. */
-static double time_unit(const curves *c, const char **name)
+/* How far the longest run goes. */
+static double largest_x(const curves *c)
 {
-    double longest = 0;
+    double largest = 0;
     for (size_t i = 0; i < c->n; i++) {
         const char *last = "0";
-        count_numbers(&c->runs[i], find(&c->runs[i], x_columns[KMF_PLOT_TIME]), &last);
-        double seconds = strtod(last, NULL);
-        longest = seconds > longest ? seconds : longest;
+        count_numbers(&c->runs[i], find(&c->runs[i], x_columns[c->x]), &last);
+        largest = fmax(largest, strtod(last, NULL));
     }
-    *name = longest >= 7200 ? "hours" : longest >= 120 ? "minutes" : "seconds";
-    return longest >= 7200 ? 3600 : longest >= 120 ? 60 : 1;
+    return largest;
 }
 
 static void write_axes(const curves *c, FILE *to, double *unit)
 {
-    const char *name;
-    *unit = 1;
+    static const char *const thousands[] = {"", " (thousands)", " (millions)", " (10^9)"};
+    double largest = largest_x(c);
     if (c->x == KMF_PLOT_TIME) {
-        *unit = time_unit(c, &name);
-        fprintf(to, "set xlabel 'time (%s)'\n", name);
+        *unit = largest >= 7200 ? 3600 : largest >= 120 ? 60 : 1;
+        fprintf(to, "set xlabel 'time (%s)'\n",
+                largest >= 7200  ? "hours"
+                : largest >= 120 ? "minutes"
+                                 : "seconds");
     } else {
-        fprintf(to, "set xlabel '%s'\nset format x '%%.0s%%c'\n",
-                c->x == KMF_PLOT_STEP ? "step" : "tokens");
+        const char *what = c->x == KMF_PLOT_STEP ? "step" : "tokens";
+        fprintf(to, "set xlabel '%s%s'\n", what, thousands[kmf_draft_thousands(largest, unit)]);
     }
     if (ends_as(c, "bits"))
         fputs("set ylabel 'bits a hidden base'\n", to);

@@ -15,6 +15,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 
+#include <math.h>
 #include <string.h>
 
 #define MARK "# kmerformer plot"
@@ -89,6 +90,18 @@ void kmf_draft_quote_tic(FILE *to, const char *text, size_t most)
     quote(to, text, most, true);
 }
 
+size_t kmf_draft_letters(const char *text, size_t most)
+{
+    size_t letters = 0;
+    for (const unsigned char *p = (const unsigned char *)text; *p; letters++) {
+        size_t n = character(p);
+        if (letters == most)
+            return most + 3; /* "..." */
+        p += n ? n : 1;
+    }
+    return letters;
+}
+
 void kmf_draft_remark(FILE *to, const char *key, const char *text)
 {
     fprintf(to, "# %s: ", key);
@@ -110,6 +123,14 @@ void kmf_draft_colours(FILE *to)
         "colour(i) = i < 0 ? 0xbbbbbb : colours[int(i) % 12 + 1]\n"
         "shape(i) = i < 0 ? 7 : shapes[int(i) / 12 % 5 + 1]\n",
         to);
+}
+
+int kmf_draft_thousands(double most, double *unit)
+{
+    int thousands = 0;
+    for (*unit = 1; thousands < 3 && most / *unit >= 20000; thousands++)
+        *unit *= 1000;
+    return thousands;
 }
 
 void kmf_draft_palette(FILE *to)
@@ -167,19 +188,23 @@ static void begin_script(kmf_draft *d, int width, int height)
     const char *path = d->picture->path;
     width = d->picture->width ? d->picture->width : width;
     height = d->picture->height ? d->picture->height : height;
+    /* Texts of pictures below this size are smaller, so that they leave room for the rest. A
+       letter has a point, as gnuplot divides whole numbers without a rest. */
+    double scale = fmin(1, fmin(width / 600.0, height / 400.0));
+    fprintf(to, "width = %d\nheight = %d\nletter = %#.3g\n", width, height, 8.4 * scale);
     fputs("if (!exists('data')) data = './' . ", to);
     kmf_draft_quote(to, base_name(d->names[DATA]), SIZE_MAX);
     fputc('\n', to);
     if (kmf_ends_with(path, ".svg"))
         fprintf(to,
-                "set terminal svg noenhanced size %d,%d font 'sans-serif,14' background "
-                "'#ffffff'\n",
-                width, height);
+                "set terminal svg noenhanced size width,height font 'sans-serif,%.3g' "
+                "background '#ffffff'\n",
+                14 * scale);
     else
         fprintf(to,
-                "set terminal pngcairo noenhanced size %d,%d font 'Sans,11' background "
-                "'#ffffff'\n",
-                width, height);
+                "set terminal pngcairo noenhanced size width,height font 'Sans,%.3g' "
+                "background '#ffffff'\n",
+                11 * scale);
     fputs("if (!exists('to_stdout')) set output './' . ", to);
     kmf_draft_quote(to, base_name(path), SIZE_MAX);
     fputs("\nset encoding utf8\n"

@@ -12,6 +12,7 @@
 #include "seq/par.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 const char *const kmf_plot_colour_names[] = {"label", "length", NULL};
 
@@ -85,6 +86,44 @@ static double point_size(size_t n)
     return n <= 500 ? 0.8 : n <= 3000 ? 0.5 : 0.3;
 }
 
+/* 1, 2, 5, 10, 20, .. */
+static double round_number(int i)
+{
+    static const int digits[] = {1, 2, 5};
+    return digits[i % 3] * pow(10, i / 3);
+}
+
+/* The bar's tics: both ends, and round numbers that stand apart from these and each other. */
+static void write_lengths(FILE *to, double least, double most, bool logarithmic)
+{
+    static const char *const names[] = {"bases", "kb", "Mb", "Gb"};
+    double unit;
+    const char *name = names[kmf_draft_thousands(most, &unit)];
+    double apart = (logarithmic ? log(most / least) : most - least) / 12;
+    double before = least;
+    int i = 0;
+    while (!logarithmic && round_number(i) < apart)
+        i++;
+    double step = round_number(i);
+    fprintf(
+        to,
+        "set label 'length (%s)' at screen 1 - letter * 1.5 / width, graph 0.5 center rotate\n"
+        "set cbtics ('%.5g' %.17g",
+        name, least / unit, least);
+    for (i = 0;; i++) {
+        double at = logarithmic ? round_number(i) : step * (floor(least / step) + i);
+        if (at >= most)
+            break;
+        double behind = logarithmic ? log(at / before) : at - before;
+        double ahead = logarithmic ? log(most / at) : most - at;
+        if (behind >= apart && ahead >= apart) {
+            fprintf(to, ", '%.5g' %.17g", at / unit, at);
+            before = at;
+        }
+    }
+    fprintf(to, ", '%.5g' %.17g)\n", most / unit, most);
+}
+
 static void colour_by_length(const map *m, FILE *to)
 {
     uint64_t least = UINT64_MAX;
@@ -96,12 +135,14 @@ static void colour_by_length(const map *m, FILE *to)
     }
     kmf_draft_palette(to);
     /* A range of one length, or of 0, has no logarithmic scale. */
-    if (least > 0 && most / least >= 10)
+    bool logarithmic = least > 0 && most / least >= 10;
+    if (logarithmic)
         fprintf(to, "set logscale cb\n");
     fprintf(to, "set cbrange [%.17g:%.17g]\n", (double)least, (double)most + (most == least));
+    write_lengths(to, (double)least, (double)most + (most == least), logarithmic);
     fprintf(to,
-            "set format cb '%%.0s %%c'\nset cblabel 'length (bases)'\nset border 3\n"
-            "set colorbox noborder\n"
+            "set border 3\nset colorbox noborder\n"
+            "set rmargin at screen 0.93 - letter * 10 / width\n"
             "plot data using 1:2:4 with points pointtype 7 pointsize size linecolor palette "
             "notitle\n");
 }

@@ -114,9 +114,10 @@ static void write_data(const heat *h, FILE *to)
             fprintf(to, "%.6f%c", (double)h->cosines[i * n + j], j + 1 < n ? '\t' : '\n');
 }
 
-/* A tic on both axes. */
-static void write_tic(FILE *to, const char *text, double at)
+/* A tic on both axes; *letters becomes the most that a tic has. */
+static void write_tic(FILE *to, const char *text, double at, size_t *letters)
 {
+    *letters = kmf_max(*letters, kmf_draft_letters(text, KMF_DRAFT_TEXT_MOST / 2));
     static const char *const axes[] = {"x", "y"};
     for (int i = 0; i < 2; i++) {
         fprintf(to, "set %stics add (", axes[i]);
@@ -141,8 +142,26 @@ static bool labels_fit(const kmf_picked *sample)
     return sample->n_labels + (sample->unlabelled > 0) <= TICS_MOST;
 }
 
+/*
+ * Room for the texts, the longest of which has so many letters, and a square in the rest: what
+ * gnuplot finds by itself is none once texts at an axis are turned.
+ */
+static void write_margins(FILE *to, size_t letters, int turned)
+{
+    double steep = turned == 90 ? 1 : 0.75;
+    fprintf(to,
+            "left = letter * %zu\nbottom = letter * %.1f\n"
+            "side = (width - left - letter * 10) / 1.08\n"
+            "if (side > height - bottom - letter * 2) side = height - bottom - letter * 2\n"
+            "set lmargin at screen left / width\n"
+            "set rmargin at screen (left + side) / width\n"
+            "set bmargin at screen bottom / height\n"
+            "set tmargin at screen (bottom + side) / height\n",
+            letters + 2, turned ? steep * (double)letters + 2 : 7);
+}
+
 /* Borders between labels; labels at the middle of their rows if the rows are not named. */
-static void write_labels(const heat *h, FILE *to, bool named)
+static void write_labels(const heat *h, FILE *to, bool named, size_t *letters)
 {
     size_t n = h->sample->n;
     for (size_t beg = 0, end; beg < n; beg = end) {
@@ -153,7 +172,7 @@ static void write_labels(const heat *h, FILE *to, bool named)
             write_border(to, beg);
         if (!named && labels_fit(h->sample))
             write_tic(to, h->order[beg].label < 0 ? "unlabelled" : label_of(h, beg),
-                      0.5 * (double)(beg + end - 1));
+                      0.5 * (double)(beg + end - 1), letters);
     }
 }
 
@@ -162,21 +181,23 @@ static void write_script(const heat *h, const char *path, FILE *to)
     size_t n = h->sample->n;
     bool named = h->sample->named && n <= TICS_MOST;
     bool labelled = h->sample->n_labels > 0;
+    int turned = named && n > TICS_MOST / 4 ? 90 : named || labelled ? 45 : 0;
+    size_t letters = turned ? 0 : 8; /* of numbers, and of what they are */
     fprintf(to,
-            "set size ratio -1\nset border 15\nunset key\n"
+            "set border 15\nunset key\n"
             "set xrange [-0.5:%zu.5]\nset yrange [%zu.5:-0.5]\n"
             "set cblabel 'cosine'\nset colorbox noborder\n",
             n - 1, n - 1);
     kmf_draft_palette(to);
-    if (named || labelled)
-        fprintf(to, "set xtics rotate by %d right scale 0 ()\nset ytics scale 0 ()\n",
-                named && n > TICS_MOST / 4 ? 90 : 45);
+    if (turned)
+        fprintf(to, "set xtics rotate by %d right scale 0 ()\nset ytics scale 0 ()\n", turned);
     else
         fprintf(to, "set xlabel 'row drawn'\nset ylabel 'row drawn'\n");
     for (size_t i = 0; named && i < n; i++)
-        write_tic(to, h->order[i].name, (double)i);
+        write_tic(to, h->order[i].name, (double)i, &letters);
     if (labelled)
-        write_labels(h, to, named);
+        write_labels(h, to, named, &letters);
+    write_margins(to, letters, turned);
     /* Who shows an SVG may blur a picture in it, so few cells are rectangles. */
     bool sharp = n <= TICS_MOST && kmf_ends_with(path, ".svg");
     fprintf(to, "plot data matrix with image%s\n", sharp ? " pixels" : "");
