@@ -9,6 +9,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <htslib/cram.h>
+#include <htslib/hfile.h>
 #include <htslib/hts.h>
 #include <htslib/sam.h>
 
@@ -129,6 +131,51 @@ START_TEST(truncated_alignments_are_refused)
         cut_file(path, 38); /* the CRAM 3.0 end container */
         expect_path_failure(path, &opts, threads,
                             "truncated: the CRAM end-of-file marker is missing");
+    }
+    remove_dir();
+}
+END_TEST
+
+/* Changes a byte in the header of container n of those with alignments, from 0. */
+static void damage_container(const char *path, int n)
+{
+    cram_fd *cram = cram_open(path, "r");
+    ck_assert_ptr_nonnull(cram);
+    hFILE *bytes = cram_fd_get_fp(cram);
+    off_t at = htell(bytes);
+    for (; n > 0; n--) {
+        cram_container *container = cram_read_container(cram);
+        ck_assert_ptr_nonnull(container);
+        ck_assert_int_gt(hseek(bytes, cram_container_get_length(container), SEEK_CUR), 0);
+        cram_free_container(container);
+        at = htell(bytes);
+    }
+    ck_assert_int_eq(cram_close(cram), 0);
+    FILE *file = fopen(path, "r+b");
+    ck_assert(file && fseek(file, at + 4, SEEK_SET) == 0);
+    int byte = fgetc(file);
+    ck_assert(byte != EOF && fseek(file, at + 4, SEEK_SET) == 0 &&
+              fputc(byte ^ 1, file) != EOF);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+/* 24,000 alignments, in three containers: with threads htslib takes a damaged one for the end. */
+START_TEST(a_damaged_container_is_not_the_end)
+{
+    make_dir();
+    kmf_reader_options opts;
+    kmf_reader_options_default(&opts);
+    opts.reference = write_reference();
+    for (int n = 0; n < 3; n++) {
+        const char *path = write_alignments("x.cram", "wc", opts.reference, 3000);
+        damage_container(path, n);
+        for (int threads = 0; threads <= 2; threads++) {
+            text out = {0};
+            kmf_err err = {0};
+            ck_assert_int_eq(read_path(path, &opts, threads, &out, &err), KMF_EFORMAT);
+            ck_assert_msg(strstr(err.msg, "damaged") != NULL, "%s", err.msg);
+            free(out.bytes);
+        }
     }
     remove_dir();
 }
@@ -275,6 +322,7 @@ int main(void)
     tcase_set_timeout(tc, 0);
     tcase_add_test(tc, primary_alignments_are_read_as_sequenced_from_sam_bam_and_cram);
     tcase_add_test(tc, truncated_alignments_are_refused);
+    tcase_add_test(tc, a_damaged_container_is_not_the_end);
     tcase_add_test(tc, a_cram_without_its_reference_says_what_to_give);
     tcase_add_test(tc, a_reference_need_not_be_older_than_its_index);
     tcase_add_test(tc, a_network_address_in_ref_path_is_not_followed);

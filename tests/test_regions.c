@@ -476,6 +476,31 @@ START_TEST(a_gzi_is_that_of_its_file)
 }
 END_TEST
 
+/* A file of one block has a .gzi that fits any such file, and htslib goes where a .fai sends it. */
+START_TEST(a_fai_beyond_the_only_block_is_refused)
+{
+    static const char short_one[] = ">a\nACGTACGT\n";
+    make_dir();
+    kmf_err err = {0};
+    kmf_reader_options opts;
+    kmf_reader_options_default(&opts);
+    opts.regions = "a:2-3";
+    text packed = bgzipped(short_one, sizeof short_one - 1);
+    const char *path = write_bytes("x.fa.gz", packed.bytes, packed.len);
+    expect_regions(path, opts.regions, NULL, "[a:2-3|CG]");
+    for (int i = 0; i < 2; i++) {
+        write_text("x.fa.gz.fai", i ? "a\t8\t3\t8\t9\n" : "a\t6161\t3\t6161\t6162\n");
+        kmf_reader *reader = kmf_reader_open(path, &opts, NULL, &err);
+        ck_assert_int_eq(reader != NULL, i);
+        kmf_reader_close(reader);
+    }
+    ck_assert_int_eq(err.code, KMF_EFORMAT);
+    ck_assert_ptr_nonnull(strstr(err.msg, "x.fa.gz: ends before its .fai does"));
+    free(packed.bytes);
+    remove_dir();
+}
+END_TEST
+
 /* bgzip's end-of-file block is missing, or more. */
 START_TEST(packed_fasta_that_was_cut_off_has_no_regions)
 {
@@ -627,6 +652,7 @@ int main(void)
     tcase_add_test(tc, lines_with_blanks_between_bases_have_no_regions);
     tcase_add_test(tc, packed_fasta_that_was_cut_off_has_no_regions);
     tcase_add_test(tc, a_gzi_is_that_of_its_file);
+    tcase_add_test(tc, a_fai_beyond_the_only_block_is_refused);
     tcase_add_test(tc, an_index_and_its_file_fit);
     tcase_add_test(tc, an_index_ends_where_the_file_does);
     tcase_add_test(tc, a_name_that_is_there_twice_has_no_regions);

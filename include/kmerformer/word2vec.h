@@ -86,7 +86,7 @@ typedef struct kmf_word2vec_state {
     double done;                          /* 0 .. 1                                   */
     double alpha;
     double loss;       /* nats a pair, noise included, of late; NaN before */
-    uint64_t bytes;    /* of memory held */
+    uint64_t bytes;    /* of memory held, with that of kmf_word2vec_vectors */
     int threads;       /* that are used: no more than find work */
     int other_kernels; /* 1: the checkpoint gone on from was written where last digits differ */
 } kmf_word2vec_state;

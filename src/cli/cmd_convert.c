@@ -125,7 +125,8 @@ static void warn_of_loss(const cli *run, const kmf_vectors *vectors, const char 
              out, kind[0], kind[1]);
 }
 
-static int convert_vectors(const cli *run, const char *in, const char *out, kmf_err *err)
+static int convert_vectors(const cli *run, const char *in, const char *out, int dtype,
+                           kmf_err *err)
 {
     kmf_vectors_info info;
     int format = cli_vectors_format(out);
@@ -137,7 +138,8 @@ static int convert_vectors(const cli *run, const char *in, const char *out, kmf_
     kmf_vectors_information(vectors, &info);
     cli_hold_signals();
     int status =
-        format < 0
+        dtype != KMF_F32 ? cli_raise(err, KMF_EINVAL, "%.400s: k-mer vectors are float32", in)
+        : format < 0
             ? cli_raise(err, KMF_EINVAL,
                         "%.400s: the k-mer vectors of %.400s are written as .safetensors, "
                         ".txt, .vec or .bin",
@@ -181,9 +183,7 @@ int cli_convert(cli *run, int argc, char **argv)
     if (cli_is_an_input(out, &in, 1))
         return cli_wrong(run, "%s: that is the input", out);
     if (holds_vectors(in)) {
-        int status = dtype == KMF_F32
-                         ? convert_vectors(run, in, out, &err)
-                         : cli_raise(&err, KMF_EINVAL, "%.400s: k-mer vectors are float32", in);
+        int status = convert_vectors(run, in, out, dtype, &err);
         return status == 0 ? CLI_DONE : cli_fail(run, &err);
     }
     kmf_model *model = kmf_model_load(in, &err);

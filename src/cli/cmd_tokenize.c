@@ -86,27 +86,50 @@ static void to_cut_options(kmf_cut_options *cut, const tokenize_args *a, const k
                        : kmf_config_overlap(c, vocab, cut->window, cut->specials);
 }
 
+/* As printf would, which takes most of a run's time here. */
+static void put_number(int32_t id)
+{
+    char digits[10];
+    size_t at = sizeof digits;
+    uint32_t left = (uint32_t)id; /* none is negative */
+    do {
+        digits[--at] = (char)('0' + left % 10);
+        left /= 10;
+    } while (left > 0);
+    while (at < sizeof digits)
+        putc_unlocked(digits[at++], stdout);
+}
+
 static void print_chunk(const char *name, const kmf_chunk *chunk, const kmf_vocab *vocab,
                         int as)
 {
     fputs(name, stdout);
     for (size_t i = 0; i < chunk->n; i++) {
-        putchar(i == 0 ? '\t' : ' ');
+        putc_unlocked(i == 0 ? '\t' : ' ', stdout);
         if (as == AS_TOKENS)
             cli_put_token(kmf_vocab_token(vocab, chunk->ids[i]));
         else
-            printf("%d", (int)chunk->ids[i]);
+            put_number(chunk->ids[i]);
     }
-    putchar('\n');
+    putc_unlocked('\n', stdout);
 }
 
 typedef struct tokenize_run {
     const tokenize_args *args;
-    const char *path; /* borrowed; the file at hand */
+    cli_progress line;
+    uint64_t records, printed; /* done; tokens */
+    const char *path;          /* borrowed; the file at hand */
     kmf_cutter *cutter;
     const kmf_vocab *vocab;
     kmf_embed_stats total;
 } tokenize_run;
+
+static void show_progress(tokenize_run *r)
+{
+    if (cli_progress_due(&r->line))
+        cli_progress_show(&r->line, "%llu records done, %llu tokens",
+                          (unsigned long long)r->records, (unsigned long long)r->printed);
+}
 
 static int tokenize_record(tokenize_run *r, const kmf_record *rec, kmf_err *err)
 {
@@ -114,12 +137,16 @@ static int tokenize_record(tokenize_run *r, const kmf_record *rec, kmf_err *err)
     kmf_cut_stats stats;
     int got;
     kmf_cutter_start(r->cutter, rec->name, rec->seq, rec->len);
-    while ((got = kmf_cutter_next(r->cutter, &chunk, err)) > 0)
+    while ((got = kmf_cutter_next(r->cutter, &chunk, err)) > 0) {
         print_chunk(rec->name, &chunk, r->vocab, r->args->as);
+        r->printed += chunk.n;
+        show_progress(r);
+    }
     kmf_cutter_statistics(r->cutter, &stats);
     if (got == 0 && stats.chunks == 0)
         printf("%s\t\n", rec->name);
     cli_add_losses(&r->total, &stats);
+    r->records++;
     if (got < 0)
         cli_name_record(r->path, rec, err);
     return got;
@@ -194,10 +221,12 @@ int cli_tokenize(cli *run, int argc, char **argv)
     status = r.cutter ? 0 : (int)err.code;
     if (status == 0)
         cli_warn_of_stride(run, cut.stride, config.k);
+    cli_progress_start(&r.line, run);
     for (int i = first; i < argc && status == 0 && !ferror(stdout); i++) {
         r.path = argv[i];
         status = cli_read_file(run, argv[i], &a.reader, NULL, take, &r, &err);
     }
+    cli_progress_end();
     if (status == 0)
         cli_warn_of_losses(run, &r.total, true);
 out:

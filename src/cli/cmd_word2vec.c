@@ -191,7 +191,8 @@ typedef struct training {
     double started;    /* seconds, the training */
     double done_first; /* share that an earlier run has done */
     uint64_t tokens_first;
-    double saved; /* when a checkpoint was written, or could not be */
+    double saved;   /* when a checkpoint was written, or could not be */
+    double seconds; /* that the training took */
 } training;
 
 static void show_progress(training *t, const kmf_word2vec_state *s)
@@ -246,37 +247,41 @@ static int resume(cli *run, const word2vec_args *a, kmf_word2vec *trainer,
 }
 
 /* 0: to the end; 1: stopped, and the checkpoint is written. */
-static int train(cli *run, const word2vec_args *a, kmf_word2vec *trainer,
-                 const char *checkpoint, kmf_err *err)
+static int train(cli *run, training *t, kmf_word2vec *trainer, kmf_err *err)
 {
     kmf_word2vec_state s;
-    training t = {.args = a, .trainer = trainer, .checkpoint = checkpoint};
     kmf_word2vec_information(trainer, &s);
-    t.started = t.saved = cli_now();
-    t.done_first = s.done;
-    t.tokens_first = s.tokens;
-    cli_progress_start(&t.line, run);
-    int status = kmf_word2vec_train(trainer, between_steps, &t, err);
+    t->started = t->saved = cli_now();
+    t->done_first = s.done;
+    t->tokens_first = s.tokens;
+    cli_progress_start(&t->line, run);
+    int status = kmf_word2vec_train(trainer, between_steps, t, err);
     cli_progress_end();
     if (err->code != KMF_OK)
         return err->code;
     if (status == 1) {
-        int saved = kmf_word2vec_save(trainer, checkpoint, err);
+        int saved = kmf_word2vec_save(trainer, t->checkpoint, err);
         return saved < 0 ? saved : 1;
     }
     kmf_word2vec_information(trainer, &s);
     if (isnan(s.loss))
-        cli_warn(run, a->opts.sample > 0
+        cli_warn(run, t->args->opts.sample > 0
                           ? "nothing was learnt: --sample leaves no k-mer a neighbour"
                           : "no k-mer has a neighbour in its sequence: nothing was learnt");
-    double seconds = cli_now() - t.started;
+    t->seconds = cli_now() - t->started;
+    return 0;
+}
+
+static void say_end(const cli *run, const training *t)
+{
+    kmf_word2vec_state s;
     char tokens[CLI_COUNT_TEXT];
     char rate[CLI_COUNT_TEXT];
+    kmf_word2vec_information(t->trainer, &s);
     cli_note(run, "%s tokens learnt in %.2f s: %s tokens/s; loss %.4f; peak memory %.0f MB",
-             cli_count(tokens, (double)(s.tokens - t.tokens_first)), seconds,
-             cli_count(rate, (double)(s.tokens - t.tokens_first) / seconds), s.loss,
+             cli_count(tokens, (double)(s.tokens - t->tokens_first)), t->seconds,
+             cli_count(rate, (double)(s.tokens - t->tokens_first) / t->seconds), s.loss,
              1e-6 * cli_peak_memory());
-    return 0;
 }
 
 /* A JSON object of the settings and figures and, with inputs, of the command and its inputs. */
@@ -470,11 +475,15 @@ int cli_word2vec(cli *run, int argc, char **argv)
     say_begin(run, &a.opts, trainer);
     if (resume(run, &a, trainer, checkpoint, &err) < 0)
         goto out;
-    stopped = train(run, &a, trainer, checkpoint, &err);
-    if (stopped == 0 && save(run, &a, trainer, paths, n_paths, &err) < 0)
+    training t = {.args = &a, .trainer = trainer, .checkpoint = checkpoint};
+    stopped = train(run, &t, trainer, &err);
+    if (stopped == 0 && save(run, &a, trainer, paths, n_paths, &err) < 0) {
         keep(run, trainer, checkpoint, a.resume);
-    else if (stopped == 0 && cli_is_file(checkpoint))
-        (void)remove(checkpoint);
+    } else if (stopped == 0) {
+        if (cli_is_file(checkpoint))
+            (void)remove(checkpoint);
+        say_end(run, &t);
+    }
 out:
     kmf_word2vec_free(trainer);
     cli_unlock(lock, lock_path);

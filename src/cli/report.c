@@ -201,7 +201,7 @@ void cli_put_token(const char *token)
         if (*c < ' ' || *c == 0x7f)
             printf("\\x%02x", *c);
         else
-            putchar(*c);
+            putc_unlocked(*c, stdout);
 }
 
 double cli_peak_memory(void)

@@ -221,12 +221,17 @@ static int fail_read(const kmf_aligned *a, kmf_err *err)
                     a->name, a->n + 1);
 }
 
-/* The end was reached: is the marker there? */
+/*
+ * The end was reached: is the marker there? With threads htslib (1.16) takes a container that it
+ * cannot read for the end of a CRAM; then there are bytes left.
+ */
 static int end_of_file(const kmf_aligned *a, kmf_err *err)
 {
     const htsFile *file = a->file;
     if (file->format.format == cram && cram_eof(file->fp.cram) == 2)
         return fail_marker(a, "CRAM", err);
+    if (file->format.format == cram && hgetc(cram_fd_get_fp(file->fp.cram)) != EOF)
+        return kmf_fail(err, KMF_EFORMAT, "%s: damaged behind record %" PRIu64, a->name, a->n);
     if (file->format.compression == bgzf && file->fp.bgzf->no_eof_block)
         return fail_marker(a, "BGZF", err);
     return 0;

@@ -464,17 +464,19 @@ static int check_end(const kmf_fai *f, const place *p, const uint64_t first[NUMB
 {
     char last;
     records more;
+    uint64_t text = UINT64_MAX; /* told by the blocks; htslib may not be sent beyond the last */
     BGZF *file = bgzf_open(p->path, "r");
     if (!file)
         return kmf_fail(err, KMF_EIO, "%s: cannot be read", p->path);
     int status = 0;
     if (p->packed)
-        status = kmf_gzi_check(p->path, p->gzi, err);
+        status = kmf_gzi_check(p->path, p->gzi, &text, err);
     if (status == 0 && p->packed && bgzf_index_load(file, p->path, ".gzi") < 0)
         status = kmf_fail(err, KMF_EFORMAT,
                           "%s: cannot be used: remove it, and it is made anew", p->gzi);
     if (status == 0 && end > 0 &&
-        (bgzf_useek(file, (off_t)end - 1, SEEK_SET) < 0 || bgzf_read(file, &last, 1) != 1))
+        (end > text || bgzf_useek(file, (off_t)end - 1, SEEK_SET) < 0 ||
+         bgzf_read(file, &last, 1) != 1))
         status = kmf_fail(err, KMF_EFORMAT,
                           "%s: ends before its .fai does: it was cut off, or that was made of "
                           "another one",

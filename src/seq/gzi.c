@@ -81,7 +81,7 @@ static bool agrees(walk *w, const unsigned char *index, size_t len, bool *sound)
     return pair == end;
 }
 
-int kmf_gzi_check(const char *path, const char *gzi, kmf_err *err)
+int kmf_gzi_check(const char *path, const char *gzi, uint64_t *text, kmf_err *err)
 {
     size_t len;
     struct stat st;
@@ -103,6 +103,7 @@ int kmf_gzi_check(const char *path, const char *gzi, kmf_err *err)
                                       gzi, path)
                            : kmf_fail(err, KMF_EFORMAT,
                                       "%s: the compressed data is truncated or damaged", path);
+        *text = w.text;
     }
     if (w.file >= 0)
         close(w.file);
