@@ -645,6 +645,11 @@ START_TEST(a_reader_that_fails_fails_the_count)
         ck_assert_int_eq(kmf_counter_read(counter, reader, &err), KMF_EFORMAT);
         ck_assert_ptr_nonnull(strstr(err.msg, "record 2"));
         kmf_reader_close(reader);
+        err = (kmf_err){0};
+        /* what was counted of it makes no table */
+        ck_assert_ptr_null(kmf_counter_finish(counter, &err));
+        ck_assert_int_eq(err.code, KMF_EINVAL);
+        ck_assert_int_eq(kmf_counter_add(counter, "ACGTACGT", 8, &err), KMF_EINVAL);
         kmf_counter_free(counter);
         err = (kmf_err){0};
     }

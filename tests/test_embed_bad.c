@@ -253,6 +253,62 @@ static void add_all(kmf_embedder *e)
     ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
 }
 
+/* kmf_embed_sequence knows no source, and one that was given is forgotten with its records. */
+START_TEST(a_source_is_that_of_its_records)
+{
+    kmf_err err = {0};
+    kmf_embed_options o = options();
+    float vector[512];
+    o.ambiguous = KMF_AMBIGUOUS_ERROR;
+    kmf_embedder *e = kmf_embedder_new(MODEL, &o, &err);
+    ck_assert_msg(e && kmf_embedder_dim(e) <= 512, "%s", err.msg);
+    char *source = strdup("x.fa");
+    kmf_embedder_source(e, source);
+    ck_assert_int_lt(kmf_embed_sequence(e, vector, "ACGTNACGT", &err), 0);
+    ck_assert_msg(strstr(err.msg, "x.fa") == NULL, "%s", err.msg);
+    err = (kmf_err){0};
+    kmf_embedder_source(e, source);
+    ck_assert_int_lt(kmf_embedder_add(e, "a", "ACGTNACGT", 9, &err), 0);
+    ck_assert_msg(strncmp(err.msg, "x.fa: record 1 'a'", 18) == 0, "%s", err.msg);
+    err = (kmf_err){0};
+    kmf_embedder_source(e, source);
+    ck_assert_int_eq(kmf_embedder_add(e, "a", "ACGTTACGT", 9, &err), 0);
+    ck_assert_int_eq(kmf_embedder_finish(e, &err), 0);
+    free(source);
+    ck_assert_int_lt(kmf_embedder_add(e, "b", "ACGTNACGT", 9, &err), 0);
+    ck_assert_msg(strncmp(err.msg, "record 1 'b'", 12) == 0, "%s", err.msg);
+    kmf_embedder_free(e);
+}
+END_TEST
+
+static int answer_one(void *user, const kmf_row *row, kmf_err *err)
+{
+    (void)row;
+    (void)err;
+    ++*(int *)user;
+    return 1;
+}
+
+START_TEST(an_answer_that_is_no_code_ends_the_run)
+{
+    kmf_err err = {0};
+    kmf_embed_options o = options();
+    int rows = 0;
+    kmf_embedder *e = kmf_embedder_new("tnf", &o, &err);
+    ck_assert_msg(e != NULL, "%s", err.msg);
+    kmf_embedder_sink(e, answer_one, &rows);
+    int status = 0;
+    for (int i = 0; i < 3 && status == 0; i++)
+        status = kmf_embedder_add(e, "a", "ACGTTACGT", 9, &err);
+    if (status == 0)
+        status = kmf_embedder_finish(e, &err);
+    ck_assert_int_eq(status, KMF_EINVAL);
+    ck_assert_str_eq(err.msg, "a row was answered by 1, which is no kmf_code");
+    ck_assert_int_eq(rows, 1);
+    kmf_embedder_free(e);
+}
+END_TEST
+
 START_TEST(no_batch_and_no_record_takes_memory)
 {
     static const char *const models[] = {MODEL, "kmer:3"};
@@ -326,6 +382,8 @@ int main(void)
     tcase_add_test(tcase, strict_refuses_every_loss);
     tcase_add_test(tcase, options_that_do_not_fit_are_refused);
     tcase_add_test(tcase, after_a_failure_the_embedder_is_as_new);
+    tcase_add_test(tcase, a_source_is_that_of_its_records);
+    tcase_add_test(tcase, an_answer_that_is_no_code_ends_the_run);
     tcase_add_test(tcase, no_batch_and_no_record_takes_memory);
     tcase_add_test(tcase, any_failing_allocation_is_reported);
     suite_add_tcase(suite, tcase);

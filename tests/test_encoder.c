@@ -640,6 +640,9 @@ START_TEST(forward_and_logits_allocate_nothing)
         ck_assert_int_eq(kmf_encoder_logits(encoder, logits, &row, 1, &err), 0);
         ck_assert_uint_eq(kmf_mem_count(), i == 1);
     }
+    ck_assert_ptr_nonnull(kmf_encoder_forward(encoder, ids_of[5], off, 2, 1));
+    ck_assert_int_eq(kmf_encoder_logits(encoder, logits, &row, 1, &err), KMF_EINVAL);
+    ck_assert_str_eq(err.msg, "the last forward did not go through all layers");
     kmf_free(logits);
     kmf_encoder_free(encoder);
     kmf_model_free(model);

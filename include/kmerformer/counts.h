@@ -172,7 +172,10 @@ KMF_API kmf_pool *kmf_counter_pool(kmf_counter *counter);
  */
 KMF_API int kmf_counter_add(kmf_counter *counter, const char *seq, size_t len,
                             kmf_err *err) KMF_MUST_CHECK;
-/* Counts all records of a reader from which none was taken (else KMF_EINVAL), as one input. */
+/*
+ * Counts all records of a reader from which none was taken (else KMF_EINVAL), as one input. After
+ * another failure the counter can only be freed.
+ */
 KMF_API int kmf_counter_read(kmf_counter *counter, kmf_reader *reader,
                              kmf_err *err) KMF_MUST_CHECK;
 /*

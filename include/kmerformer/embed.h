@@ -39,10 +39,10 @@ typedef struct kmf_embed_options {
                             is a batch of its own; tnf, kmer:K, k-mer vectors: letters,
                             0 = 2^20 */
     int threads;         /* 1 .. 1024; 0: kmf_threads_default() */
-    int strict;          /* any cut, chunk, ambiguity, unknown k-mer, empty record or stride above
+    int strict;        /* any cut, chunk, ambiguity, unknown k-mer, empty record or stride above
                             k is an error */
-    uint64_t seed;  /* of a random model's weights */
-    uint64_t shard; /* with n_shards > 1 only records shard, shard + n_shards, ... */
+    uint64_t seed;     /* of a random model's weights */
+    uint64_t shard;    /* with n_shards > 1 only records shard, shard + n_shards, ... */
     uint64_t n_shards; /* 0 and 1: all of them */
     int provenance;    /* kmf_provenance or kmf_embedder_identity will be called, by one thread
                           at a time: what they tell of the model's files is computed beside the
@@ -81,7 +81,10 @@ typedef struct kmf_row {
     const float *vector; /* [dim] */
 } kmf_row;
 
-/* Called in input order. Returns 0, or a negative kmf_code with *err filled: the run ends. */
+/*
+ * Called in input order. Returns 0, or a negative kmf_code with *err filled: the run ends. Any other
+ * number ends it, too: KMF_EINVAL.
+ */
 typedef int kmf_row_fn(void *user, const kmf_row *row, kmf_err *err);
 
 typedef struct kmf_embedder kmf_embedder;
@@ -110,7 +113,10 @@ typedef enum kmf_embedder_kind {
 KMF_API int kmf_embedder_kind_of(const char *model, kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_embedder_free(kmf_embedder *embedder);
 KMF_API size_t kmf_embedder_dim(const kmf_embedder *embedder);
-/* The options in force, every default filled in. */
+/*
+ * The options in force, defaults filled in where the method has such an option. To be looked at:
+ * for another embedder like this one, kmf_embedder_reopen.
+ */
 KMF_API void kmf_embedder_options(const kmf_embedder *embedder, kmf_embed_options *opts);
 /* The embedder's; readers that use it are closed before the embedder is freed. */
 KMF_API kmf_pool *kmf_embedder_pool(kmf_embedder *embedder);
@@ -120,7 +126,7 @@ KMF_API const char *kmf_embedder_name(const kmf_embedder *embedder);
 KMF_API const kmf_model *kmf_embedder_model(const kmf_embedder *embedder);
 /* What the k-mer vectors are, as long as the embedder; NULL for all else. */
 KMF_API const kmf_vectors_info *kmf_embedder_vectors(const kmf_embedder *embedder);
-/* Bytes for models, batches and workspaces, at most; the longest record comes on top. */
+/* Bytes for models, batches and workspaces, at most; mapped files and the longest record come on top. */
 KMF_API size_t kmf_embedder_bytes(const kmf_embedder *embedder);
 
 /*

@@ -99,7 +99,7 @@ typedef enum kmf_exact {
 typedef struct kmf_cut_options {
     size_t stride;  /* bases between the starts of two windows; 1 .. 2^31, 1 but for KMERS */
     size_t window;  /* tokens of a chunk, its frame included: at least one more, to 2^24   */
-    size_t overlap; /* tokens shared by neighbouring chunks; at most half a window         */
+    size_t overlap; /* tokens shared by neighbouring chunks; to half a window less its frame */
     int specials;   /* put every chunk into the vocabulary's frame                         */
     kmf_ambiguous ambiguous;
     kmf_long policy;

@@ -90,7 +90,7 @@ static int convert(const cli *run, const kmf_model *model, const char *out, int 
     cli_hold_signals();
     if (status == 0)
         status = kmf_model_save(model, out, (kmf_dtype)dtype, text, err);
-    cli_release_signals();
+    cli_release_signals(status == 0);
     if (status == 0)
         report(run, model, out, dtype, &rounding);
     kmf_text_free(text);
@@ -146,7 +146,7 @@ static int convert_vectors(const cli *run, const char *in, const char *out, int 
                         out, in)
             : kmf_vectors_save(vectors, out, (kmf_vectors_format)format,
                                kmf_vectors_provenance(vectors), err);
-    cli_release_signals();
+    cli_release_signals(status == 0);
     if (status == 0 && info.foreign > 0)
         cli_warn(run, "%s: %zu words that are no k-mers are left out", in, info.foreign);
     if (status == 0 && format != (int)KMF_VECTORS_SAFETENSORS && !kmf_vectors_plain(vectors))

@@ -175,9 +175,12 @@ static void say_begin(const cli *run, const kmf_embedder *embedder,
 {
     const kmf_vectors_info *v = kmf_embedder_vectors(embedder);
     char lengths[32];
-    cli_note(run, "model %s, %d threads, at most %.0f MB and the longest record",
-             kmf_embedder_name(embedder), used->threads,
-             1e-6 * (double)kmf_embedder_bytes(embedder));
+    cli_note(
+        run,
+        "model %s, %d threads, at most %.0f MB besides the program, mapped weights and the "
+        "longest record",
+        kmf_embedder_name(embedder), used->threads,
+        1e-6 * (double)kmf_embedder_bytes(embedder));
     if (!v)
         return;
     if (used->k)
@@ -323,7 +326,7 @@ static int finish_output(cli *run, const embed_args *a, kmf_embedder *embedder,
     }
     cli_hold_signals();
     int status = kmf_output_commit(output, provenance, err);
-    cli_release_signals();
+    cli_release_signals(status == 0);
     kmf_text_free(provenance);
     return status;
 }

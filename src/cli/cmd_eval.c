@@ -383,7 +383,7 @@ static int put_json(FILE *to, const eval *e, kmf_err *err)
     return status;
 }
 
-static int put_rows(const eval *e, kmf_err *err)
+static int put_rows(kmf_out *out, const eval *e, kmf_err *err)
 {
     char *text = NULL;
     size_t n = 0;
@@ -401,7 +401,9 @@ static int put_rows(const eval *e, kmf_err *err)
     if ((fclose(to) != 0 || bad) && status == 0)
         status = cli_raise(err, KMF_ENOMEM, "out of memory");
     if (status == 0)
-        status = kmf_file_save(e->args->out, text, n, err);
+        status = kmf_out_write(out, text, n, err);
+    if (status == 0)
+        status = kmf_out_finish(out, err);
     free(text);
     return status;
 }
@@ -437,16 +439,27 @@ static int prepare(eval *e, kmf_err *err)
                           : KMF_EIO;
 }
 
-/* The table comes last: who waits for it finds the predictions. */
+/*
+ * The table comes last: who waits for it finds the predictions. As a file it is whole before these
+ * have their name, so that a full disk leaves neither.
+ */
 static int finish(eval *e, kmf_err *err)
 {
+    bool file = kmf_out_is_file(e->args->out);
     int status = e->predictions ? kmf_out_finish(e->predictions, err) : 0;
+    kmf_out *table = status == 0 ? kmf_out_open(e->args->out, err) : NULL;
+    status = table ? 0 : (int)err->code;
     cli_hold_signals();
+    if (status == 0 && file)
+        status = put_rows(table, e, err);
     if (status == 0 && e->predictions)
         status = kmf_out_publish(e->predictions, err);
+    if (status == 0 && !file)
+        status = put_rows(table, e, err);
     if (status == 0)
-        status = put_rows(e, err);
-    cli_release_signals();
+        status = kmf_out_publish(table, err);
+    kmf_out_free(table);
+    cli_release_signals(status == 0);
     return status;
 }
 

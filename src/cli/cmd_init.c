@@ -128,7 +128,7 @@ int cli_init(cli *run, int argc, char **argv)
     cli_hold_signals();
     int status =
         model ? kmf_model_save(model, a.out, (kmf_dtype)a.dtype, provenance, &err) : -1;
-    cli_release_signals();
+    cli_release_signals(status == 0);
     if (status == 0)
         cli_note(run, "%s: %llu random parameters, seed %s", a.out,
                  (unsigned long long)kmf_model_n_parameters(model), seed);

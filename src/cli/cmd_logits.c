@@ -391,7 +391,7 @@ static int commit(const cli *run, logits_run *r, const char *const *paths, size_
     cli_hold_signals();
     if (status == 0)
         status = kmf_output_commit(r->output, text, err);
-    cli_release_signals();
+    cli_release_signals(status == 0);
     kmf_text_free(text);
     return status;
 }

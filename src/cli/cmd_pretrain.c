@@ -515,7 +515,7 @@ static int save(const training *t, const kmf_pretrain_state *s, kmf_err *err)
     cli_hold_signals();
     int status = kmf_pretrain_save(t->trainer, t->dir->checkpoint, &own);
     int model = save_model(t, s, t->dir->dir, status == 0 ? err : NULL);
-    cli_release_signals();
+    cli_release_signals(false);
     if (status == 0)
         return model;
     return cli_raise(err, own.code, "%s%s", own.msg,
@@ -537,7 +537,7 @@ static int save_best(const training *t, const kmf_pretrain_state *s, kmf_err *er
 {
     cli_hold_signals();
     int status = save_model(t, s, t->dir->best, err);
-    cli_release_signals();
+    cli_release_signals(false);
     return status;
 }
 

@@ -143,7 +143,7 @@ static int save(training *t, kmf_err *err)
     cli_hold_signals();
     if (status == 0)
         status = kmf_probe_save(t->probe, t->args->out, pairs, dev[0] ? 5 : 4, err);
-    cli_release_signals();
+    cli_release_signals(status == 0);
     if (status == 0)
         cli_note(t->run, "%s: %zu classes, %zu columns, L2 %g; right about %s of train%s%s%s",
                  t->args->out, t->info.n_classes, kmf_probe_dim(t->probe),
@@ -443,7 +443,7 @@ static int predict(prediction *p, const char *const *paths, size_t n, kmf_err *e
     cli_hold_signals();
     if (status == 0)
         status = kmf_out_publish(p->out, err);
-    cli_release_signals();
+    cli_release_signals(status == 0);
     return status;
 }
 

@@ -346,7 +346,7 @@ static int save(const cli *run, const word2vec_args *a, const kmf_word2vec *trai
         status = kmf_vectors_save(vectors, a->out, (kmf_vectors_format)a->format, kept, err);
         if (status == 0 && file)
             status = kmf_out_publish(file, err);
-        cli_release_signals();
+        cli_release_signals(status == 0);
     }
     kmf_out_free(file);
     kmf_vectors_free(vectors);

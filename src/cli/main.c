@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #define VARIABLES_MOST 4096 /* of the environment */
+#define STACK_LEAST ((rlim_t)1 << 20)
 
 static int run_version(cli *run, int argc, char **argv);
 static int run_help(cli *run, int argc, char **argv);
@@ -141,8 +142,17 @@ static int check_environment(const cli *run)
     static const char *const engines[] = {"openblas", "plain", NULL};
     static const char *const levels[] = {"baseline", "avx2", "avxvnni", "avx512",
                                          "vnni",     "bf16", "amx",     NULL};
+    struct rlimit stack;
     int leave = check_variable(run, "KMERFORMER_GEMM", engines);
-    return leave >= 0 ? leave : check_variable(run, "KMERFORMER_CPU", levels);
+    if (leave < 0)
+        leave = check_variable(run, "KMERFORMER_CPU", levels);
+    if (leave >= 0 || getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >= STACK_LEAST)
+        return leave;
+    kmf_err err = {0};
+    cli_raise(&err, KMF_ENOMEM,
+              "the stack is limited to %llu KB (ulimit -s), and takes 1 MB: ulimit -s 8192",
+              (unsigned long long)stack.rlim_cur >> 10);
+    return cli_fail(run, &err);
 }
 
 /*

@@ -314,8 +314,10 @@ void cli_hold_signals(void)
     holding++;
 }
 
-void cli_release_signals(void)
+void cli_release_signals(bool done)
 {
+    if (done)
+        held = 0;
     holding--;
     if (held && !holding)
         raise((int)held);
@@ -421,6 +423,12 @@ bool cli_asked_to_stop(void)
     return asked;
 }
 
+/* An output has its name, and more may come. */
+static void go_on(void)
+{
+    cli_release_signals(false);
+}
+
 void cli_catch_signals(const cli *run)
 {
     static const int numbers[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
@@ -437,7 +445,7 @@ void cli_catch_signals(const cli *run)
              run->command);
     sigaction(SIGBUS, &cut, NULL);
     sigemptyset(&ignore.sa_mask);
-    kmf_around_publishing(cli_hold_signals, cli_release_signals);
+    kmf_around_publishing(cli_hold_signals, go_on);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         act(numbers[i], stop, 0);
     sigaction(SIGPIPE, &ignore, NULL);

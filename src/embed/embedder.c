@@ -375,10 +375,13 @@ int kmf_embed_sequence(kmf_embedder *embedder, float *vector, const char *seq, k
         return kmf_fail(err, KMF_EINVAL,
                         "one vector was asked for amid other records or of a shard");
     kmf_sink before = embedder->to;
+    const char *source = embedder->source;
+    embedder->source = NULL;
     kmf_embedder_sink(embedder, keep_vector, &one);
     int status = kmf_embedder_add(embedder, "sequence", seq, strlen(seq), err);
     if (status == 0)
         status = kmf_embedder_finish(embedder, err);
     embedder->to = before;
+    embedder->source = source;
     return status;
 }

@@ -100,6 +100,9 @@ static int fail_record(const kmf_pending *p, kmf_code code, const char *what, km
 int kmf_flow_source(const kmf_pending *p, int status, kmf_err *err)
 {
     kmf_err told = {0};
+    if (status > 0)
+        return kmf_fail(err, KMF_EINVAL, "a row was answered by %d, which is no kmf_code",
+                        status);
     if (status == 0 || !err || strncmp(err->msg, "record '", 8) != 0)
         return status;
     kmf_fail(&told, err->code, "record %llu %s", (unsigned long long)p->number,
@@ -435,5 +438,6 @@ void kmf_flow_reset(kmf_embedder *e)
     e->n_pending = 0;
     e->n_seen = 0;
     e->source_seen = 0;
+    e->source = NULL;
     clear_sums(e);
 }

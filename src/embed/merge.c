@@ -282,6 +282,15 @@ static int check_end(shard *s, kmf_err *err)
     return code == Z_OK ? 0 : kmf_fail(err, KMF_EIO, "%s: truncated", s->path);
 }
 
+/* Behind the index and the name are only numbers, and -1 where a vector has no position. */
+static bool sound_fields(const shard *s)
+{
+    const char *numbers = strchr(s->id_line.text, '\t');
+    numbers = numbers ? strchr(numbers + 1, '\t') : NULL;
+    return numbers && strlen(s->id_line.text) == s->id_line.len &&
+           numbers[strspn(numbers, "\t0123456789-")] == '\n';
+}
+
 /* Does a row of text begin with the name that its line of ids has? */
 static bool same_name(const shard *s)
 {
@@ -315,7 +324,7 @@ static int advance(merge *m, shard *s, kmf_err *err)
     char shown[KMF_ERR_SHOW];
     errno = 0;
     uint64_t index = strtoull(s->id_line.text, &end, 10);
-    if (errno || *end != '\t' || index % m->n != s->number)
+    if (errno || *end != '\t' || index % m->n != s->number || !sound_fields(s))
         return kmf_fail(err, KMF_EMODEL, "%s: '%s' in its .ids.tsv is no record of shard %zu",
                         s->path, kmf_err_show(shown, s->id_line.text), s->number);
     s->index = index;

@@ -21,6 +21,7 @@
 #include "model/config.h"
 #include "nn/composition.h"
 #include "seq/par.h"
+#include "words/vocab.h"
 
 #include <float.h>
 #include <inttypes.h>
@@ -521,7 +522,8 @@ static uint64_t count_bytes(const kmf_pretrain *t)
     kmf_mlm_options mlm = mlm_options(t);
     uint64_t slab = t->slots.total * sizeof(float);
     uint64_t held = t->held_windows ? kmf_windows_bytes(t->held_windows) : 0;
-    uint64_t kept = kmf_genome_bytes(t->genome) + kmf_windows_bytes(t->windows) + held + slab +
+    uint64_t kept = kmf_vocab_bytes(t->model->vocab) + kmf_genome_bytes(t->genome) +
+                    kmf_windows_bytes(t->windows) + held + slab +
                     kmf_questions_bytes(&questions) + kmf_pretrain_piece(t) * sizeof *t->views;
     uint64_t trained = (2 + open_sums(t)) * slab +
                        kmf_ranks_scratch(t->slots.total) * sizeof(float) +

@@ -666,6 +666,11 @@ static const float *gather(kmf_encoder *encoder, const size_t *rows, size_t n)
     return encoder->qkv;
 }
 
+static int fail_unfinished(kmf_err *err)
+{
+    return kmf_fail(err, KMF_EINVAL, "the last forward did not go through all layers");
+}
+
 int kmf_encoder_logits(kmf_encoder *encoder, float *logits, const size_t *rows, size_t n_rows,
                        kmf_err *err)
 {
@@ -679,6 +684,8 @@ int kmf_encoder_logits(kmf_encoder *encoder, float *logits, const size_t *rows, 
     size_t V = config->vocab_size;
     if (!w->head_w)
         return kmf_fail(err, KMF_EMODEL, "the model has no masked-language-model head");
+    if (encoder->batch.layer != config->n_layers)
+        return fail_unfinished(err);
     float *h = encoder->out; /* [tile, E] */
     for (size_t r = 0; r < n_rows; r += KMF_TILE) {
         size_t n = kmf_min(n_rows - r, KMF_TILE);
@@ -701,6 +708,8 @@ int kmf_encoder_pooler(kmf_encoder *encoder, float *pooled, const size_t *rows, 
     size_t D = encoder->model->config.hidden_size;
     if (!w->pool_w)
         return kmf_fail(err, KMF_EMODEL, "the model has no pooler");
+    if (encoder->batch.layer != encoder->model->config.n_layers)
+        return fail_unfinished(err);
     for (size_t r = 0; r < n_rows; r += KMF_TILE) {
         size_t n = kmf_min(n_rows - r, KMF_TILE);
         float *y = pooled + r * D;

@@ -124,6 +124,8 @@ static kmf_model *packable(kmf_model *model, kmf_err *err)
 
 int kmf_model_prepare(const kmf_model *model, kmf_precision precision, kmf_err *err)
 {
+    if (precision < KMF_PRECISION_F32 || precision > KMF_PRECISION_AUTO)
+        return kmf_fail(err, KMF_EINVAL, "precision: there is no number %d", (int)precision);
     precision = kmf_precision_here(precision);
     return kmf_packed_make(model->packed, &model->config, &model->params, &model->stored,
                            precision, err);

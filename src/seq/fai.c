@@ -520,8 +520,11 @@ int kmf_fai_open(kmf_fai *fai, const char *path, bool by_name, kmf_err *err)
         goto out;
     fai->index = fai_load3(path, p.fai, p.packed ? p.gzi : NULL, 0);
     if (!fai->index)
-        status = kmf_fail(err, KMF_EFORMAT,
-                          "%s: its .fai cannot be used: remove it, and it is made anew", path);
+        status =
+            kmf_fail(err, KMF_EFORMAT,
+                     "%s: its .fai cannot be used: htslib takes no names of more than some "
+                     "65,000 letters; else remove it, and it is made anew",
+                     path);
 out:
     kmf_free(p.fai);
     kmf_free(p.gzi);

@@ -363,7 +363,7 @@ static int flush(kmf_counter *c, kmf_err *err)
 
 static int is_spent(kmf_err *err)
 {
-    return kmf_fail(err, KMF_EINVAL, "the counter has given its table away");
+    return kmf_fail(err, KMF_EINVAL, "the counter has given its table away, or failed");
 }
 
 int kmf_counter_add(kmf_counter *counter, const char *seq, size_t len, kmf_err *err)
@@ -384,7 +384,10 @@ int kmf_counter_add(kmf_counter *counter, const char *seq, size_t len, kmf_err *
         if (status == 0 && s->text.len == c->text_max)
             status = end_text(c, err);
     } while (status == 0 && len > 0);
-    return status < 0 ? status : kmf_text_append(&filling(c)->text, "\n", 1, err);
+    if (status == 0)
+        status = kmf_text_append(&filling(c)->text, "\n", 1, err);
+    c->spent = status < 0;
+    return status;
 }
 
 int kmf_counter_read(kmf_counter *counter, kmf_reader *reader, kmf_err *err)
@@ -416,7 +419,9 @@ int kmf_counter_read(kmf_counter *counter, kmf_reader *reader, kmf_err *err)
     if (status == 0 && more == 0)
         status = flush(c, err);
     info->inputs++;
-    return status < 0 ? status : more;
+    status = status < 0 ? status : more;
+    c->spent = status < 0;
+    return status;
 }
 
 /* ---------------------------------------------------------------- the table ------------- */

@@ -67,6 +67,9 @@ static inline const char *kmf_token_text(const kmf_vocab *vocab, size_t id)
  */
 int kmf_tokenizer_read(kmf_vocab *vocab, const char *name, kmf_err *err) KMF_MUST_CHECK;
 
+/* Bytes of a vocabulary in memory. */
+size_t kmf_vocab_bytes(const kmf_vocab *vocab);
+
 /* What kmf_tokenizer_read and the reading of vocab.txt end with: of_dna and written_first. */
 int kmf_vocab_finish(kmf_vocab *vocab, kmf_err *err) KMF_MUST_CHECK;
 
