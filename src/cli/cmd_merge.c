@@ -12,14 +12,21 @@ static const cli_usage usage = {"merge -o FILE SHARD...",
                                 "stand beside it.",
                                 1, -1};
 
+#define FILES_BESIDE 16 /* open beside those of the shards */
+
 /* Every shard has two files open: take as many as the system would give. */
-static void allow_open_files(void)
+static int allow_open_files(size_t n, kmf_err *err)
 {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &limit);
-    }
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 0;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_max == RLIM_INFINITY || 2 * n + FILES_BESIDE <= limit.rlim_max)
+        return 0;
+    return cli_raise(err, KMF_EIO,
+                     "%zu shards are %zu open files, and %llu are allowed here: ulimit -n %zu",
+                     n, 2 * n, (unsigned long long)limit.rlim_max, 2 * n + FILES_BESIDE);
 }
 
 /* -1, or the exit code if a file of a shard, or a foreign one, would be written over. */
@@ -54,8 +61,7 @@ int cli_merge(cli *run, int argc, char **argv)
     leave = refuse_shards(run, out, shards, n);
     if (leave >= 0)
         return leave;
-    allow_open_files();
-    if (kmf_merge(shards, n, out, run->command_line, &err) < 0)
+    if (allow_open_files(n, &err) < 0 || kmf_merge(shards, n, out, run->command_line, &err) < 0)
         return cli_fail(run, &err);
     cli_note(run, "%d shards joined in %s", argc - first, out);
     return CLI_DONE;

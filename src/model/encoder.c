@@ -684,7 +684,7 @@ int kmf_encoder_logits(kmf_encoder *encoder, float *logits, const size_t *rows, 
     size_t V = config->vocab_size;
     if (!w->head_w)
         return kmf_fail(err, KMF_EMODEL, "the model has no masked-language-model head");
-    if (encoder->batch.layer != config->n_layers)
+    if (n_rows > 0 && encoder->batch.layer != config->n_layers)
         return fail_unfinished(err);
     float *h = encoder->out; /* [tile, E] */
     for (size_t r = 0; r < n_rows; r += KMF_TILE) {
@@ -708,7 +708,7 @@ int kmf_encoder_pooler(kmf_encoder *encoder, float *pooled, const size_t *rows, 
     size_t D = encoder->model->config.hidden_size;
     if (!w->pool_w)
         return kmf_fail(err, KMF_EMODEL, "the model has no pooler");
-    if (encoder->batch.layer != encoder->model->config.n_layers)
+    if (n_rows > 0 && encoder->batch.layer != encoder->model->config.n_layers)
         return fail_unfinished(err);
     for (size_t r = 0; r < n_rows; r += KMF_TILE) {
         size_t n = kmf_min(n_rows - r, KMF_TILE);

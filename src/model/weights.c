@@ -252,12 +252,17 @@ static bool is_near(const kmf_stored *t, size_t i, double right, double error)
     return fabs((double)stored - right) <= error;
 }
 
-/* The frequencies that are stored must be those that are computed here. */
+/* The frequencies that are stored must be those that are computed here, where anything is turned. */
 static int check_frequencies(const struct source *source, const kmf_config *config,
                              const kmf_stored *t, kmf_err *err)
 {
     size_t K = config->hidden_size / config->n_heads;
     size_t r = config->rotary_size ? config->rotary_size : K;
+    if (config->positions != KMF_POSITIONS_ROTARY &&
+        config->positions != KMF_POSITIONS_ROTARY_HALVES)
+        return fail_tensor(
+            source, t, err,
+            "holds frequencies of rotation, and config.json has other positions");
     bool fits = kmf_stored_dtype(t) >= 0 && t->n == r / 2;
     for (size_t i = 0; fits && i < t->n; i++) {
         double right = pow(config->rotary_base, -2.0 * (double)i / (double)r);
