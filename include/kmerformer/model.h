@@ -238,8 +238,8 @@ KMF_API const char *kmf_model_path(const kmf_model *model);
 KMF_API const char *kmf_model_provenance(const kmf_model *model);
 KMF_API uint64_t kmf_model_n_parameters(const kmf_model *model);
 /*
- * Bytes of memory for the weights in a run of float32, about: 4 each, with AMX 6, as they are
- * multiplied, and 4 more where they had to be converted first.
+ * Bytes of memory for the weights in a run of float32, about: 4 each, with AMX 6 of those that are
+ * multiplied; these once more, 4 each, where they had to be converted first.
  */
 KMF_API uint64_t kmf_model_bytes(const kmf_model *model);
 /* Tensors of its files that the encoder has no use for, and that are not written again. */

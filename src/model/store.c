@@ -645,9 +645,19 @@ static uint64_t bytes_packed(void)
     return kmf_gemm_packed_bytes(MANY, MANY, KMF_PRECISION_F32) / ((size_t)MANY * MANY);
 }
 
+/* Weights of the layers' matrices, which are packed. */
+static uint64_t n_packed(const kmf_config *c)
+{
+    uint64_t D = c->hidden_size;
+    uint64_t F = c->intermediate_size;
+    return c->n_layers * (4 * D * D + (c->gated ? 3 : 2) * F * D);
+}
+
 uint64_t kmf_model_bytes(const kmf_model *model)
 {
-    return model->n_parameters * (bytes_packed() + (model->slab ? sizeof(float) : 0));
+    uint64_t packed = n_packed(&model->config);
+    uint64_t plain = model->n_parameters - (model->slab ? 0 : packed);
+    return packed * bytes_packed() + plain * sizeof(float);
 }
 
 size_t kmf_model_n_unused(const kmf_model *model)
