@@ -12,8 +12,8 @@
  *
  * Errors. A function that can be failed by the outside world takes a kmf_err as its last
  * argument (NULL if the reason is not wanted). One that makes something returns NULL on
- * failure; the others return 0, or a count, or a negative kmf_code. Pointers may be NULL where that
- * is said, and are not where it is not.
+ * failure; the others return 0, or a count, or a negative kmf_code. Pointers may be NULL where
+ * that is said, and nowhere else.
  *
  * Threads. An object may be used by one thread at a time, different objects by different
  * threads at once. kmf_model, kmf_vocab, kmf_vectors, kmf_counts and kmf_probe are read-only once

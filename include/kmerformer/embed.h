@@ -39,10 +39,10 @@ typedef struct kmf_embed_options {
                             is a batch of its own; tnf, kmer:K, k-mer vectors: letters,
                             0 = 2^20 */
     int threads;         /* 1 .. 1024; 0: kmf_threads_default() */
-    int strict;        /* any cut, chunk, ambiguity, unknown k-mer, empty record or stride above
+    int strict;          /* any cut, chunk, ambiguity, unknown k-mer, empty record or stride above
                             k is an error */
-    uint64_t seed;     /* of a random model's weights */
-    uint64_t shard;    /* with n_shards > 1 only records shard, shard + n_shards, ... */
+    uint64_t seed;  /* of a random model's weights */
+    uint64_t shard; /* with n_shards > 1 only records shard, shard + n_shards, ... */
     uint64_t n_shards; /* 0 and 1: all of them */
     int provenance;    /* kmf_provenance or kmf_embedder_identity will be called, by one thread
                           at a time: what they tell of the model's files is computed beside the
@@ -82,8 +82,8 @@ typedef struct kmf_row {
 } kmf_row;
 
 /*
- * Called in input order. Returns 0, or a negative kmf_code with *err filled: the run ends. Any other
- * number ends it, too: KMF_EINVAL.
+ * Called in input order. Returns 0, or a negative kmf_code with *err filled: the run ends. Any
+ * other number ends it, too: KMF_EINVAL.
  */
 typedef int kmf_row_fn(void *user, const kmf_row *row, kmf_err *err);
 
@@ -126,7 +126,10 @@ KMF_API const char *kmf_embedder_name(const kmf_embedder *embedder);
 KMF_API const kmf_model *kmf_embedder_model(const kmf_embedder *embedder);
 /* What the k-mer vectors are, as long as the embedder; NULL for all else. */
 KMF_API const kmf_vectors_info *kmf_embedder_vectors(const kmf_embedder *embedder);
-/* Bytes for models, batches and workspaces, at most; mapped files and the longest record come on top. */
+/*
+ * Bytes for models, batches and workspaces, at most; mapped files and the longest record come on
+ * top.
+ */
 KMF_API size_t kmf_embedder_bytes(const kmf_embedder *embedder);
 
 /*

@@ -222,8 +222,8 @@ KMF_API int kmf_model_rounding(const kmf_model *model, kmf_dtype dtype, kmf_roun
 
 /*
  * Packs the weights for encoders that compute in kmf_precision_here(precision). Once per model:
- * KMF_EINVAL with another precision later, or one that there is not; the first kmf_encoder_new of a model for which it was
- * not called does it for F32. Thread-safe.
+ * KMF_EINVAL with another precision later, or one that there is not; the first kmf_encoder_new of a
+ * model for which it was not called does it for F32. Thread-safe.
  */
 KMF_API int kmf_model_prepare(const kmf_model *model, kmf_precision precision,
                               kmf_err *err) KMF_MUST_CHECK;
@@ -283,9 +283,10 @@ KMF_API const float *kmf_encoder_forward(kmf_encoder *encoder, const int32_t *id
                                          const size_t *off, size_t n_seq, size_t layer);
 
 /*
- * The same, with the bits of kmf_encoder_forward, by n (1 or more) encoders of one model and room, a
- * thread for each, the caller's among them: for a few long sequences rather than for many, which are better
- * given to an encoder each. The result, and what kmf_encoder_logits needs, is encoders[0]'s.
+ * The same, with the bits of kmf_encoder_forward, by n (1 or more) encoders of one model and room,
+ * a thread for each, the caller's among them: for a few long sequences rather than for many, which
+ * are better given to an encoder each. The result, and what kmf_encoder_logits needs, is
+ * encoders[0]'s.
  * KMF_ENOMEM: there cannot be so many threads.
  */
 KMF_API int kmf_encoder_forward_together(kmf_encoder *const *encoders, size_t n,

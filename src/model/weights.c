@@ -252,7 +252,7 @@ static bool is_near(const kmf_stored *t, size_t i, double right, double error)
     return fabs((double)stored - right) <= error;
 }
 
-/* The frequencies that are stored must be those that are computed here, where anything is turned. */
+/* The frequencies that are stored must be those that are computed here, where these are. */
 static int check_frequencies(const struct source *source, const kmf_config *config,
                              const kmf_stored *t, kmf_err *err)
 {

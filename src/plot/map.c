@@ -90,7 +90,8 @@ static double point_size(size_t n)
 static double round_number(int i)
 {
     static const int digits[] = {1, 2, 5};
-    return digits[i % 3] * pow(10, i / 3);
+    int power = i / 3;
+    return digits[i % 3] * pow(10, power);
 }
 
 /* The bar's tics: both ends, and round numbers that stand apart from these and each other. */

@@ -7,7 +7,8 @@
 
 /*
  * Does the index at gzi say of every block of the file at path where it begins, in it and in what
- * it holds? *text = the bytes that all blocks hold. KMF_EFORMAT: it does not, or the file is no sound sequence of blocks; KMF_EIO.
+ * it holds? *text = the bytes that all blocks hold. KMF_EFORMAT: it does not, or the file is no
+ * sound sequence of blocks; KMF_EIO.
  */
 int kmf_gzi_check(const char *path, const char *gzi, uint64_t *text,
                   kmf_err *err) KMF_MUST_CHECK;
