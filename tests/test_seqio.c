@@ -8,6 +8,8 @@
 #include "fills.h"
 #include "run.h"
 
+#include <math.h>
+
 #include <htslib/sam.h>
 #include <zlib.h>
 
@@ -518,6 +520,60 @@ START_TEST(standard_input_is_read_from_a_pipe)
 }
 END_TEST
 
+/* By whose time is told: the share of the bytes is about that of the records before. */
+START_TEST(the_share_of_a_file_follows_its_records)
+{
+    enum { RECORDS = 60000, LETTERS = 150 };
+    static const char *const names[] = {"x.fa", "x.fa.gz", "y.fa.gz"};
+    char seq[LETTERS + 1];
+    char name[32];
+    text fasta = {0};
+    make_dir();
+    uint64_t draw = 1;
+    for (int i = 0; i < RECORDS; i++) {
+        for (int j = 0; j < LETTERS; j++, draw = draw * 6364136223846793005U + 1)
+            seq[j] = "ACGT"[draw >> 62];
+        seq[LETTERS] = '\0';
+        snprintf(name, sizeof name, ">r%d\n", i);
+        add(&fasta, name);
+        add(&fasta, seq);
+        add(&fasta, "\n");
+    }
+    text files[] = {fasta, gzipped(fasta.bytes, fasta.len), bgzipped(fasta.bytes, fasta.len)};
+    for (int f = 0; f < 3; f++) {
+        const char *path = write_bytes(names[f], files[f].bytes, files[f].len);
+        for (int threads = 0; threads <= 2; threads += 2) {
+            kmf_err err = {0};
+            kmf_record rec;
+            kmf_pool *pool = threads ? kmf_pool_new(threads, &err) : NULL;
+            kmf_reader *reader = kmf_reader_open(path, NULL, pool, &err);
+            ck_assert_msg(reader != NULL, "%s", err.msg);
+            for (int i = 0; i < RECORDS; i++) {
+                ck_assert_int_eq(kmf_reader_next(reader, &rec, &err), 1);
+                double share = kmf_reader_share(reader);
+                double right = (double)i / RECORDS;
+                ck_assert_msg(share >= 0 && share <= 1 && fabs(share - right) < 0.2,
+                              "%s, %d threads: %g after %d records", path, threads, share, i);
+            }
+            kmf_reader_close(reader);
+            kmf_pool_free(pool);
+        }
+    }
+    kmf_err err = {0};
+    kmf_reader_options opts;
+    kmf_record rec;
+    kmf_reader_options_default(&opts);
+    opts.regions = "r1";
+    kmf_reader *regions = kmf_reader_open(in_dir("x.fa"), &opts, NULL, &err);
+    ck_assert_msg(regions && kmf_reader_next(regions, &rec, &err) == 1, "%s", err.msg);
+    ck_assert_double_eq(kmf_reader_share(regions), 0);
+    kmf_reader_close(regions);
+    for (int f = 0; f < 3; f++)
+        free(files[f].bytes);
+    remove_dir();
+}
+END_TEST
+
 /* The records of a file of 1000 of them, of which `then` are there once one was read. */
 static int read_while_it_changes(uint64_t *n_records, unsigned then, kmf_err *err)
 {
@@ -708,6 +764,7 @@ int main(void)
     tcase_add_test(tc, flipped_bits_in_compressed_input_are_found);
     tcase_add_test(tc, files_that_cannot_be_opened_are_named_with_the_reason);
     tcase_add_test(tc, standard_input_is_read_from_a_pipe);
+    tcase_add_test(tc, the_share_of_a_file_follows_its_records);
     tcase_add_test(tc, a_file_that_becomes_shorter_while_it_is_read_is_refused);
     tcase_add_test(tc, a_reader_can_be_closed_before_the_end);
     tcase_add_test(tc, any_failing_allocation_is_reported_and_nothing_leaks);

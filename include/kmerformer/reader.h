@@ -49,6 +49,8 @@ typedef struct kmf_reader_stats {
     uint64_t bases;         /* in them                                            */
     uint64_t secondary;     /* alignments passed over: secondary                  */
     uint64_t supplementary; /* alignments passed over: supplementary              */
+    double share;           /* of the file's bytes, taken so far by kmf_embedder_read: 0 .. 1;
+                               0: not known */
     int indexed;            /* 1: an index was made beside the file, or the reference */
 } kmf_reader_stats;
 

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <string.h>
 
 typedef struct embed_args {
@@ -240,7 +241,39 @@ typedef struct embed_progress {
     const kmf_embedder *embedder;
     uint64_t bases;        /* read, of the files before */
     kmf_reader_stats file; /* of the one being read */
+    uint64_t bytes;        /* of all files; 0: not known, as of a pipe */
+    uint64_t bytes_before; /* of the files before, and */
+    uint64_t bytes_file;   /* of the one being read */
 } embed_progress;
+
+#define SHARE_LEAST 0.001 /* from which on the time that is left can be told */
+
+/* ", 3.5 h left", or nothing. */
+static const char *left(char buf[32], const embed_progress *p, double seconds)
+{
+    double done = p->bytes > 0
+                      ? ((double)p->bytes_before + p->file.share * (double)p->bytes_file) /
+                            (double)p->bytes
+                      : 0;
+    double rest = done >= SHARE_LEAST ? seconds * (1 - done) / done : 0;
+    bool known = p->file.share > 0 && done >= SHARE_LEAST;
+    buf[0] = '\0';
+    if (known && rest >= 7200)
+        snprintf(buf, 32, ", %.1f h left", rest / 3600);
+    else if (known && rest >= 120)
+        snprintf(buf, 32, ", %.0f min left", rest / 60);
+    else if (known)
+        snprintf(buf, 32, ", %.0f s left", rest);
+    return buf;
+}
+
+/* Bytes of a regular file, of which all is read; else 0. */
+static uint64_t size_of(const embed_args *a, const char *path)
+{
+    struct stat st;
+    bool whole = !a->reader.regions && !a->reader.bed && !a->reader.bed_names;
+    return whole && stat(path, &st) == 0 && S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
+}
 
 static void show_progress(void *user, uint64_t tokens)
 {
@@ -248,28 +281,32 @@ static void show_progress(void *user, uint64_t tokens)
     kmf_embed_stats s;
     char done[CLI_COUNT_TEXT];
     char rate[CLI_COUNT_TEXT];
+    char rest[32];
     if (!cli_progress_due(&p->line))
         return;
     kmf_embedder_statistics(p->embedder, &s);
     double seconds = cli_now() - p->line.run->started;
-    cli_progress_show(&p->line, "%llu records done, %.3f Mbp read, %s tokens, %s tokens/s",
+    cli_progress_show(&p->line, "%llu records done, %.3f Mbp read, %s tokens, %s tokens/s%s",
                       (unsigned long long)s.records, 1e-6 * (double)(p->bases + p->file.bases),
                       cli_count(done, (double)tokens),
-                      cli_count(rate, (double)tokens / seconds));
+                      cli_count(rate, (double)tokens / seconds), left(rest, p, seconds));
 }
 
 static int embed_file(cli *run, const embed_args *a, kmf_embedder *embedder, const char *path,
                       embed_progress *progress, kmf_err *err)
 {
     kmf_embedder_source(embedder, strcmp(path, "-") == 0 ? "standard input" : path);
+    progress->bytes_file = size_of(a, path);
     int status = kmf_embedder_read(embedder, path, &a->reader, &progress->file, err);
     progress->bases += progress->file.bases;
+    progress->bytes_before += progress->bytes_file;
     if (status == 0 && a->opts.strict && progress->file.records == 0)
         status = cli_raise(err, KMF_EFORMAT, "%s: no records, and strict was asked for",
                            strcmp(path, "-") == 0 ? "standard input" : path);
     if (status == 0)
         cli_warn_of_reading(run, path, &a->reader, &progress->file);
     progress->file.bases = 0;
+    progress->file.share = 0;
     return status;
 }
 
@@ -297,6 +334,11 @@ static int embed_files(cli *run, const embed_args *a, kmf_embedder *embedder,
 {
     embed_progress progress = {.embedder = embedder};
     int status = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t bytes = size_of(a, paths[i]);
+        progress.bytes =
+            bytes > 0 && (i == 0 || progress.bytes > 0) ? progress.bytes + bytes : 0;
+    }
     cli_progress_start(&progress.line, run);
     kmf_embedder_progress(embedder, show_progress, &progress);
     for (size_t i = 0; i < n && status == 0; i++)

@@ -425,16 +425,22 @@ static bool has_ranges(const kmf_embedder *e, const kmf_reader *reader, const ch
 
 /* ---------------------------------------------------------------- a file ---------------- */
 
+#define SHARE_EVERY 64 /* records: asking takes a call of the system */
+
 /* The records from number n_done on, which stats tells of. */
 static int read_records(kmf_embedder *e, kmf_reader *reader, uint64_t n_done,
                         kmf_reader_stats *stats, kmf_err *err)
 {
     kmf_record rec;
     int got;
+    double share = 0;
     while ((got = kmf_reader_next(reader, &rec, err)) > 0) {
         if (rec.index < n_done)
             continue;
         kmf_reader_statistics(reader, stats);
+        if (rec.index % SHARE_EVERY == 0)
+            share = kmf_reader_share(reader);
+        stats->share = share;
         got = kmf_embedder_take(e, rec.name, rec.seq, rec.len, err);
         if (got < 0)
             return got;

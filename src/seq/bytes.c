@@ -37,6 +37,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/mem.h"
@@ -357,6 +358,17 @@ void kmf_bytes_close(kmf_bytes *b)
 void kmf_bytes_watch(kmf_bytes *bytes, const kmf_watch *watch)
 {
     bytes->watch = *watch;
+}
+
+uint64_t kmf_bytes_taken(kmf_bytes *bytes, int descriptor)
+{
+    pthread_mutex_lock(&bytes->lock);
+    double done = bytes->n_begun > 0 ? (double)bytes->n_given_back / (double)bytes->n_begun : 0;
+    double at = (double)bytes->at;
+    pthread_mutex_unlock(&bytes->lock);
+    if (at <= 0)
+        at = (double)lseek(descriptor, 0, SEEK_CUR);
+    return at > 0 ? (uint64_t)(at * done) : 0;
 }
 
 int kmf_bytes_peek(kmf_bytes *b, const char **piece, size_t *len, kmf_err *err)

@@ -24,6 +24,12 @@ void kmf_bytes_close(kmf_bytes *bytes);
 /* The end will be none where this watch of its file says so. */
 void kmf_bytes_watch(kmf_bytes *bytes, const kmf_watch *watch);
 
+/*
+ * Bytes of the file that the pieces before the one at hand have taken, about: as if those ahead were
+ * alike. descriptor: as of kmf_bytes_open.
+ */
+uint64_t kmf_bytes_taken(kmf_bytes *bytes, int descriptor);
+
 /* As kmf_bytes_next, which then gives the same piece again. */
 int kmf_bytes_peek(kmf_bytes *bytes, const char **piece, size_t *len,
                    kmf_err *err) KMF_MUST_CHECK;

@@ -17,6 +17,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -314,6 +315,15 @@ int kmf_reader_unread(const kmf_reader *r, kmf_err *err)
 int kmf_reader_file(const kmf_reader *r)
 {
     return r->text && kmf_reader_unread(r, NULL) == 0 ? r->file : -1;
+}
+
+double kmf_reader_share(const kmf_reader *r)
+{
+    if (r->regions || !r->watch.regular || r->watch.size <= 0)
+        return 0;
+    off_t at = r->text ? (off_t)kmf_textseq_taken(r->text, r->watch.file)
+                       : lseek(r->watch.file, 0, SEEK_CUR);
+    return at > 0 ? fmin((double)at / (double)r->watch.size, 1) : 0;
 }
 
 void kmf_reader_statistics(const kmf_reader *r, kmf_reader_stats *stats)

@@ -599,6 +599,11 @@ static int simple_record(kmf_textseq *t, kmf_err *err)
     return status < 0 ? status : 1;
 }
 
+uint64_t kmf_textseq_taken(kmf_textseq *t, int descriptor)
+{
+    return kmf_bytes_taken(t->in, descriptor);
+}
+
 int kmf_textseq_next(kmf_textseq *t, kmf_record *rec, kmf_err *err)
 {
     if (t->seq.cap > SHRINK_ABOVE && t->seq.len < t->seq.cap / 8) {

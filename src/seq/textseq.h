@@ -27,6 +27,8 @@ typedef struct kmf_textseq kmf_textseq;
  */
 kmf_textseq *kmf_textseq_open(kmf_bytes *in, const char *name, kmf_err *err) KMF_MUST_CHECK;
 void kmf_textseq_close(kmf_textseq *t);
+/* kmf_bytes_taken of the input. */
+uint64_t kmf_textseq_taken(kmf_textseq *t, int descriptor);
 
 /* As kmf_reader_next; rec->index is not set. Not to be called again after a failure. */
 int kmf_textseq_next(kmf_textseq *t, kmf_record *rec, kmf_err *err) KMF_MUST_CHECK;
