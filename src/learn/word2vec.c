@@ -251,8 +251,6 @@ static int make_keep(kmf_word2vec *t, kmf_err *err)
 
 /* ---------------------------------------------------------------- the table ------------- */
 
-#define OF_INDEX 8 /* bytes of a word's place in the index, about */
-
 /*
  * Of all that grows with the words or the letters, the lessons once they are made, and the vectors
  * that are made in the end.
@@ -264,8 +262,10 @@ static uint64_t bytes_held(const kmf_word2vec *t)
                       (uint64_t)t->opts.threads * sizeof(uint32_t);
     uint64_t of_word =
         sizeof *t->counts + sizeof *t->noise.bins + (t->opts.sample > 0 ? sizeof *t->keep : 0);
-    uint64_t of_vector =
-        t->opts.dim * sizeof *t->table + sizeof(uint64_t) * 2 + sizeof(uint8_t) + OF_INDEX;
+    /* values, code, count, k, place in the index and, while they are written, the word itself */
+    uint64_t of_vector = t->opts.dim * sizeof *t->table + 2 * sizeof(uint64_t) +
+                         sizeof(uint8_t) + (t->lexicon.canonical ? 2 : 1) * sizeof(int32_t) +
+                         (uint64_t)t->opts.k_max;
     uint64_t lessons = t->lessons ? kmf_lesson_floats(&t->syllabus) * t->n_lessons : 0;
     return rows * of_row + t->lexicon.n * (of_word + of_vector) + lessons * sizeof *t->copies +
            kmf_lexicon_bytes(&t->lexicon) + kmf_corpus_bytes(t->corpus);
