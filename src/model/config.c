@@ -322,6 +322,8 @@ int kmf_config_check(const kmf_config *c, kmf_code code, const char *name, kmf_e
         rc = check_word(get_word(c, word_keys[i].field), n_words(word_keys[i].words),
                         word_keys[i].key, code, name, err);
     if (rc == 0)
+        rc = check_word((int)c->exact, KMF_EXACT_WHOLE + 1, "exact", code, name, err);
+    if (rc == 0)
         rc = check_encoder(c, code, name, err);
     if (rc == 0)
         rc = check_use(c, code, name, err);
