@@ -136,6 +136,40 @@ START_TEST(truncated_alignments_are_refused)
 }
 END_TEST
 
+/* It cannot be searched, so the marker is looked for where reading ended. */
+START_TEST(a_cram_from_a_pipe_ends_in_its_marker)
+{
+    enum { MARKER = 38, MOST = 1 << 15 }; /* a pipe holds 64 KB */
+    make_dir();
+    kmf_reader_options opts;
+    kmf_reader_options_default(&opts);
+    opts.reference = write_reference();
+    text cram = read_file(write_alignments("x.cram", "wc", opts.reference, 1));
+    ck_assert(cram.len > MARKER && cram.len < MOST);
+    for (int i = 0; i < 4; i++) { /* whole and cut, alone and with threads */
+        bool cut = i % 2;
+        int pair[2];
+        char path[32];
+        text out = {0};
+        kmf_err err = {0};
+        size_t n = cram.len - (cut ? MARKER : 0);
+        ck_assert_int_eq(pipe(pair), 0);
+        ck_assert_int_eq(write(pair[1], cram.bytes, n), (ssize_t)n);
+        ck_assert_int_eq(close(pair[1]), 0);
+        snprintf(path, sizeof path, "/dev/fd/%d", pair[0]);
+        ck_assert_int_eq(read_path(path, &opts, i / 2 * 2, &out, &err), cut ? KMF_EFORMAT : 0);
+        ck_assert_str_eq(out.bytes, sam_records);
+        if (cut)
+            ck_assert_ptr_nonnull(
+                strstr(err.msg, ": truncated: the CRAM end-of-file marker is missing"));
+        ck_assert_int_eq(close(pair[0]), 0);
+        free(out.bytes);
+    }
+    free(cram.bytes);
+    remove_dir();
+}
+END_TEST
+
 /* Changes a byte in the header of container n of those with alignments, from 0. */
 static void damage_container(const char *path, int n)
 {
@@ -322,6 +356,7 @@ int main(void)
     tcase_set_timeout(tc, 0);
     tcase_add_test(tc, primary_alignments_are_read_as_sequenced_from_sam_bam_and_cram);
     tcase_add_test(tc, truncated_alignments_are_refused);
+    tcase_add_test(tc, a_cram_from_a_pipe_ends_in_its_marker);
     tcase_add_test(tc, a_damaged_container_is_not_the_end);
     tcase_add_test(tc, a_cram_without_its_reference_says_what_to_give);
     tcase_add_test(tc, a_reference_need_not_be_older_than_its_index);
