@@ -243,6 +243,27 @@ START_TEST(what_ends_in_a_block_ends_in_an_empty_one)
 }
 END_TEST
 
+/* Twelve bytes in, where a block is called BC, the name of a file may say anything. */
+START_TEST(a_name_makes_no_block_of_a_member)
+{
+    kmf_rng rng = kmf_rng_stream(58, 0);
+    unsigned char name[] = "xxBC\2";
+    gz_header header = {.name = name};
+    z_stream z = {.next_in = plain, .avail_in = 100, .next_out = packed};
+    z.avail_out = PACKED_MOST;
+    start_file();
+    add_plain(100, &rng);
+    ck_assert_int_eq(deflateInit2(&z, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY),
+                     Z_OK);
+    ck_assert_int_eq(deflateSetHeader(&z, &header), Z_OK);
+    ck_assert_int_eq(deflate(&z, Z_FINISH), Z_STREAM_END);
+    n_packed = z.total_out;
+    ck_assert_int_eq(deflateEnd(&z), Z_OK);
+    ck_assert_mem_eq(packed + 12, "BC\2", 4);
+    check_whole(200000, &rng);
+}
+END_TEST
+
 START_TEST(what_has_a_wrong_bit_is_refused_as_by_zlib)
 {
     kmf_rng rng = kmf_rng_stream(54, 0);
@@ -290,6 +311,31 @@ START_TEST(what_follows_is_a_member_or_zeros)
 }
 END_TEST
 
+/* Not even one that would be sound right behind the member before. */
+START_TEST(no_member_follows_zeros)
+{
+    static const size_t zeros[] = {1, 512, 200000};
+    kmf_rng rng = kmf_rng_stream(59, 0);
+    for (size_t i = 0; i < 3; i++) {
+        kmf_err err;
+        start_file();
+        add_member(1000, &rng);
+        size_t n = n_plain;
+        memset(packed + n_packed, 0, zeros[i]);
+        n_packed += zeros[i];
+        size_t at = n_packed;
+        add_member(1000, &rng);
+        ck_assert_uint_eq(read_packed(n_packed, 5000, &rng, &err), n);
+        ck_assert_int_eq(err.code, KMF_EFORMAT);
+        ck_assert_str_eq(
+            err.msg, "the compressed data is followed by something that does not belong to it");
+        memmove(packed + at - zeros[i], packed + at, n_packed - at);
+        n_packed -= zeros[i];
+        check_whole(5000, &rng);
+    }
+}
+END_TEST
+
 START_TEST(checksums_and_lengths_are_told)
 {
     kmf_rng rng = kmf_rng_stream(56, 0);
@@ -314,8 +360,10 @@ int main(void)
     tcase_add_test(tc, members_lie_anywhere);
     tcase_add_test(tc, a_file_may_end_behind_a_member_alone);
     tcase_add_test(tc, what_ends_in_a_block_ends_in_an_empty_one);
+    tcase_add_test(tc, a_name_makes_no_block_of_a_member);
     tcase_add_test(tc, what_has_a_wrong_bit_is_refused_as_by_zlib);
     tcase_add_test(tc, what_follows_is_a_member_or_zeros);
+    tcase_add_test(tc, no_member_follows_zeros);
     tcase_add_test(tc, checksums_and_lengths_are_told);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
