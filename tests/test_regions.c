@@ -476,6 +476,23 @@ START_TEST(a_gzi_is_that_of_its_file)
 }
 END_TEST
 
+/* Other programs count no end to a line that has none, the last of the file. */
+START_TEST(an_index_may_count_no_end_to_the_last_line)
+{
+    static const char *const endings[] = {"6", "7"};
+    make_dir();
+    const char *path = write_text("x.fa", ">a\nACGTACGT\nAC\n>b\nGGCCTA");
+    for (size_t i = 0; i < 2; i++) {
+        char index[64];
+        snprintf(index, sizeof index, "a\t10\t3\t8\t9\nb\t6\t18\t6\t%s\n", endings[i]);
+        write_text("x.fa.fai", index);
+        expect_regions(path, "b:2-6,a:7-10,b", NULL,
+                       "[b:2-6|GCCTA][a:7-10|GTAC][b:1-6|GGCCTA]");
+    }
+    remove_dir();
+}
+END_TEST
+
 /* A file of one block has a .gzi that fits any such file, and htslib goes where a .fai sends it. */
 START_TEST(a_fai_beyond_the_only_block_is_refused)
 {
@@ -652,6 +669,7 @@ int main(void)
     tcase_add_test(tc, lines_with_blanks_between_bases_have_no_regions);
     tcase_add_test(tc, packed_fasta_that_was_cut_off_has_no_regions);
     tcase_add_test(tc, a_gzi_is_that_of_its_file);
+    tcase_add_test(tc, an_index_may_count_no_end_to_the_last_line);
     tcase_add_test(tc, a_fai_beyond_the_only_block_is_refused);
     tcase_add_test(tc, an_index_and_its_file_fit);
     tcase_add_test(tc, an_index_ends_where_the_file_does);
