@@ -22,15 +22,20 @@
 #include <unistd.h>
 #include <zlib.h>
 
-/* Folders are counted, and fail if they are told to; files go their way. */
+/* Files and folders are counted, and fail if they are told to; files go their way, else. */
+static int n_files;
 static int n_folders;
-static int folder_fails; /* an errno; 0: none */
+static int file_fails;   /* an errno; 0: none */
+static int folder_fails; /* likewise */
 
 int fsync(int fd)
 {
     struct stat st;
-    if (fstat(fd, &st) != 0 || !S_ISDIR(st.st_mode))
-        return fdatasync(fd);
+    if (fstat(fd, &st) != 0 || !S_ISDIR(st.st_mode)) {
+        n_files++;
+        errno = file_fails;
+        return file_fails ? -1 : fdatasync(fd);
+    }
     n_folders++;
     errno = folder_fails;
     return folder_fails ? -1 : 0;
@@ -408,6 +413,35 @@ static kmf_out *finished(const char *path)
     return out;
 }
 
+/* A name must not outlast what it names: the bytes are on the disk before it is given. */
+START_TEST(a_file_is_synced_before_it_has_a_name)
+{
+    static const char *const names[] = {"out.txt", "out.gz"};
+    for (size_t i = 0; i < 4; i++) {
+        char path[256];
+        char want[320];
+        kmf_err err = {0};
+        path_of(path, names[i % 2]);
+        kmf_out *out = kmf_out_open(path, NULL);
+        ck_assert_ptr_nonnull(out);
+        ck_assert_int_eq(kmf_out_write(out, "x", 1, NULL), 0);
+        n_files = 0;
+        file_fails = i / 2 ? EIO : 0;
+        ck_assert_int_eq(kmf_out_finish(out, &err), i / 2 ? KMF_EIO : 0);
+        file_fails = 0;
+        ck_assert_int_eq(n_files, 1);
+        ck_assert_int_eq(exists(path), 0);
+        snprintf(want, sizeof want, "%s: %s", path, strerror(EIO));
+        ck_assert_str_eq(err.msg, i / 2 ? want : "");
+        ck_assert_int_eq(kmf_out_publish(out, NULL), i / 2 ? KMF_EINVAL : 0);
+        ck_assert_int_eq(n_files, 1);
+        ck_assert_int_eq(exists(path), i / 2 == 0);
+        kmf_out_free(out);
+        unlink(path);
+    }
+}
+END_TEST
+
 START_TEST(a_name_lasts_since_its_folder_is_synced)
 {
     static const int harmless[] = {EINVAL, ENOTSUP, EBADF};
@@ -599,7 +633,8 @@ START_TEST(a_full_device_and_a_missing_folder_are_errors)
     ck_assert_int_eq(exists("/dev/full"), 1);
     err = (kmf_err){0};
     ck_assert_ptr_null(kmf_out_open("/nonexistent/x", &err));
-    ck_assert_str_eq(err.msg, "/nonexistent/x: No such file or directory: the folder is not there");
+    ck_assert_str_eq(err.msg,
+                     "/nonexistent/x: No such file or directory: the folder is not there");
 }
 END_TEST
 
@@ -691,6 +726,7 @@ int main(void)
     tcase_add_test(tcase, a_print_may_be_of_any_length);
     tcase_add_test(tcase, what_is_not_published_or_is_withdrawn_is_gone);
     tcase_add_test(tcase, what_was_there_before_comes_back_when_another_file_gets_no_name);
+    tcase_add_test(tcase, a_file_is_synced_before_it_has_a_name);
     tcase_add_test(tcase, a_name_lasts_since_its_folder_is_synced);
     tcase_add_test(tcase, names_that_may_not_last_are_withdrawn);
     tcase_add_test(tcase, files_that_belong_together_sync_a_folder_once);
