@@ -386,6 +386,9 @@ START_TEST(checks_hold_for_a_config_made_in_code)
     c.activation = (kmf_activation)4;
     ck_assert_int_eq(kmf_config_check(&c, KMF_EINVAL, "c", NULL), KMF_EINVAL);
     c = base;
+    c.exact = (kmf_exact)9;
+    ck_assert_int_eq(kmf_config_check(&c, KMF_EINVAL, "c", NULL), KMF_EINVAL);
+    c = base;
     c.k = 13;
     ck_assert_int_eq(kmf_config_check(&c, KMF_EINVAL, "c", NULL), KMF_EINVAL);
     c = base;
