@@ -93,6 +93,26 @@ START_TEST(large_orders_go_on_by_one_step)
 }
 END_TEST
 
+/*
+ * From the last piece one step more leads to the first, as n steps of a are 0 mod n: so i pieces
+ * before the end is b - i a. There a j is largest: a product cut to 64 bits is wrong from
+ * n = 2^32.3 on.
+ */
+START_TEST(large_orders_end_where_they_began)
+{
+    for (int bits = 30; bits <= 62; bits++)
+        for (uint64_t less = 0; less < 12; less++) {
+            uint64_t n = ((uint64_t)1 << bits) - less;
+            kmf_order order = kmf_order_of(7, 3, less, n);
+            uint64_t at = order.b;
+            for (uint64_t i = 1; i <= 20; i++) {
+                at = at >= order.a ? at - order.a : at + (n - order.a);
+                ck_assert_uint_eq(kmf_order_at(&order, n - i), at);
+            }
+        }
+}
+END_TEST
+
 START_TEST(streams_of_purposes_epochs_and_numbers_differ)
 {
     uint64_t drawn[5 * 5 * 5];
@@ -506,6 +526,7 @@ int main(void)
     tcase_add_test(c, orders_are_those_computed_elsewhere);
     tcase_add_test(c, an_order_has_every_piece_once);
     tcase_add_test(c, large_orders_go_on_by_one_step);
+    tcase_add_test(c, large_orders_end_where_they_began);
     tcase_add_test(c, streams_of_purposes_epochs_and_numbers_differ);
     tcase_add_test(c, windows_of_an_epoch_are_those_of_the_definition);
     tcase_add_test(c, counts_by_hand);
