@@ -7,12 +7,15 @@
 
 #include "learn/checkpoint.h"
 
+#include "base/io.h"
+#include "model/safetensors.h"
 #include "models.h"
 #include "run.h"
 
 #include <math.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <zlib.h>
 
 #define ROWS 5
 #define WIDTH 3
@@ -229,6 +232,60 @@ START_TEST(arrays_of_another_size_or_name_are_refused)
 }
 END_TEST
 
+/* A checkpoint put together here, `others` being ones of a dtype, with the checksum that is due. */
+static void write_ones(const state *s, const char *path, const char *dtype, const char *bytes,
+                       size_t n_bytes)
+{
+    static const float ones[OTHERS] = {1, 1, 1, 1, 1, 1, 1};
+    kmf_stored tensors[] = {
+        {.name = "table", .dtype = "F32", .shape = {ROWS, WIDTH}, .rank = 2},
+        {.name = "others", .dtype = dtype, .shape = {1, OTHERS}, .rank = 2},
+        {.name = "progress", .dtype = "U64", .shape = {COUNTS}, .rank = 1}};
+    const void *const values[] = {s->table, ones, s->counts};
+    uLong sum = crc32(0, (const Bytef *)s->table, sizeof s->table);
+    char text[16];
+    for (size_t i = 0; i < OTHERS; i++)
+        sum = crc32(sum, (const Bytef *)bytes, (uInt)n_bytes);
+    sum = crc32(sum, (const Bytef *)s->counts, sizeof s->counts);
+    snprintf(text, sizeof text, "%08lx", (unsigned long)sum);
+    const char *const pairs[] = {"format",
+                                 "kmerformer test checkpoint 2",
+                                 "k",
+                                 s->settings[0].value,
+                                 "learning rate",
+                                 s->settings[1].value,
+                                 "seed",
+                                 s->settings[2].value,
+                                 "checksum",
+                                 text};
+    kmf_out *out = kmf_out_open_plain(path, NULL);
+    ck_assert_ptr_nonnull(out);
+    ck_assert_int_eq(kmf_safetensors_write(out, tensors, values, 3, pairs, 5, NULL), 0);
+    ck_assert_int_eq(kmf_out_finish(out, NULL), 0);
+    ck_assert_int_eq(kmf_out_publish(out, NULL), 0);
+    kmf_out_free(out);
+}
+
+/* Of as many numbers, and whole by their checksum: read as floats they would end in others. */
+START_TEST(arrays_of_another_dtype_are_refused)
+{
+    state a, b;
+    const char *path = in_scratch("c");
+    fill(&a);
+    fill_empty(&b);
+    write_ones(&a, path, "F16", "\x00\x3c", 2);
+    refuse(&b, path, "damaged");
+    write_ones(&a, path, "BF16", "\x80\x3f", 2);
+    refuse(&b, path, "damaged");
+    /* the same in F32 is one that is read */
+    write_ones(&a, path, "F32", "\x00\x00\x80\x3f", 4);
+    ck_assert_int_eq(kmf_checkpoint_read(&b.checkpoint, b.counts, path, NULL), 0);
+    for (size_t i = 0; i < OTHERS; i++)
+        a.others[i] = 1;
+    ck_assert(same_numbers(&a, &b));
+}
+END_TEST
+
 START_TEST(a_progress_that_cannot_be_is_refused)
 {
     state a, b;
@@ -379,6 +436,7 @@ int main(void)
     tcase_add_test(bad, another_setting_is_named);
     tcase_add_test(bad, another_kind_is_refused);
     tcase_add_test(bad, arrays_of_another_size_or_name_are_refused);
+    tcase_add_test(bad, arrays_of_another_dtype_are_refused);
     tcase_add_test(bad, a_progress_that_cannot_be_is_refused);
     tcase_add_test(bad, a_changed_byte_is_noticed);
     tcase_add_test(bad, a_cut_file_is_refused);
