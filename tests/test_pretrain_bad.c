@@ -308,6 +308,37 @@ START_TEST(inputs_without_anything_to_learn_from_are_refused)
 }
 END_TEST
 
+/* Whole by their checksum, but of a training that cannot be: nothing is filled. */
+START_TEST(a_checkpoint_of_an_impossible_progress_is_refused)
+{
+    const char *path = in_scratch("checkpoint");
+    options o = small_options();
+    o.held_fraction = 0.1;
+    for (int k = 0; k < 3; k++) {
+        kmf_err err = {0};
+        kmf_pretrain *t = begin(&o);
+        uint64_t steps = t->steps, val_every = t->val_every;
+        t->step = 7;
+        t->model->slab[0] = 3;
+        if (k == 1)
+            t->val_every = 0; /* by which steps are divided */
+        if (k == 2)
+            t->step = steps + 1;
+        ck_assert_int_eq(kmf_pretrain_save(t, path, NULL), 0);
+        t->step = 2;
+        t->val_every = val_every;
+        t->model->slab[0] = 4;
+        int status = kmf_pretrain_load(t, path, &err);
+        ck_assert_int_eq(status, k == 0 ? 0 : KMF_EMODEL);
+        ck_assert_msg(k == 0 || (strstr(err.msg, path) && strstr(err.msg, "damaged")), "%s",
+                      err.msg);
+        ck_assert(t->step == (k == 0 ? 7 : 2) && t->steps == steps &&
+                  t->val_every == val_every && t->model->slab[0] == (k == 0 ? 3 : 4));
+        kmf_pretrain_free(t);
+    }
+}
+END_TEST
+
 /* ---------------------------------------------------------------- memory ---------------- */
 
 /* In kB, by the kernel; reset by the one who forked. */
@@ -474,6 +505,7 @@ int main(void)
     tcase_add_test(bad, after_a_beginning_that_failed_nothing_is_validated);
     tcase_add_test(bad, one_source_is_refused);
     tcase_add_test(bad, inputs_without_anything_to_learn_from_are_refused);
+    tcase_add_test(bad, a_checkpoint_of_an_impossible_progress_is_refused);
     tcase_add_test(bad, memory_is_told_and_not_exceeded);
     tcase_add_test(bad, every_allocation_may_fail);
     suite_add_tcase(suite, bad);
