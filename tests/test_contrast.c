@@ -323,6 +323,38 @@ START_TEST(without_others_there_is_nothing_to_learn)
 }
 END_TEST
 
+/*
+ * All vectors are the same, in numbers that are exact: nothing is nearer than anything else, so
+ * there is no hit, and each loss is the logarithm of how many are compared, those alike among them.
+ */
+START_TEST(as_near_as_the_others_is_no_hit)
+{
+    for (int number = 0; number < N_EXAMPLES; number++) {
+        example e = example_of(number);
+        kmf_contrast_views views = views_of(&e);
+        kmf_contrast_result result;
+        e.all = false;
+        for (size_t i = 0; i < e.n * e.D; i++)
+            e.vectors[i] = i % e.D == 0 ? 2 : 0;
+        kmf_contrast *c = contrast_of(&e, NULL);
+        ck_assert_int_eq(kmf_contrast_learn(c, NULL, &views, 1, &result, NULL), 0);
+        ck_assert_msg(result.hits == 0, "%d: %g hits", number, result.hits);
+        double loss = 0, anchors = 0;
+        for (size_t i = 0; i < e.n; i += e.mixed ? 2 : 1, anchors++) {
+            size_t r = e.mixed ? e.partner[i] : i, others = 0;
+            for (size_t j = 0; j < e.n; j++)
+                others += (j % 2 == 1 || !e.mixed) && e.sources[j] != e.sources[i] &&
+                          e.sources[j] != e.sources[r];
+            loss += log((double)others + (r != i ? 2 : 1));
+        }
+        ck_assert_msg(fabs(result.loss - loss / anchors) < 1e-5, "%d: %.9g, not %.9g", number,
+                      result.loss, loss / anchors);
+        kmf_contrast_free(c);
+        example_free(&e);
+    }
+}
+END_TEST
+
 /* Fewer views than there is room for, and none. */
 START_TEST(room_for_more_does_not_matter)
 {
@@ -406,6 +438,7 @@ int main(void)
     tcase_add_test(ends, threads_do_not_change_a_bit);
     tcase_add_test(ends, a_vector_of_length_0_has_no_gradient);
     tcase_add_test(ends, without_others_there_is_nothing_to_learn);
+    tcase_add_test(ends, as_near_as_the_others_is_no_hit);
     tcase_add_test(ends, room_for_more_does_not_matter);
     tcase_add_test(ends, memory_is_told);
     tcase_add_test(ends, every_allocation_may_fail);
