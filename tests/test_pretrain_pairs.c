@@ -434,6 +434,65 @@ START_TEST(with_both_the_best_model_is_that_of_the_pairs)
 }
 END_TEST
 
+/* A rate so small that no weight moves: all validations are equal, and the first is the best. */
+START_TEST(of_equal_validations_the_first_is_the_best)
+{
+    for (int i = 0; i < KMF_OBJECTIVE_BOTH + 1; i++) {
+        options o = pair_options((kmf_objective)i);
+        watch w = {.stop_at = 2, .answer = 1};
+        o.rate = 1e-300;
+        o.held_fraction = 0.1;
+        o.val_every = 2;
+        o.val_windows = 9;
+        kmf_pretrain *t = begin(&o);
+        train(t, look, &w);
+        double best = state_of(t).best;
+        ck_assert(isfinite(best) && state_of(t).best_step == 2);
+        train(t, NULL, NULL);
+        state s = state_of(t);
+        ck_assert(s.step == 6 && s.validated);
+        ck_assert((s.val_contrast == best) == (i != KMF_OBJECTIVE_MASKED));
+        ck_assert(i != KMF_OBJECTIVE_MASKED || s.val_bits == best);
+        ck_assert(s.best == best && s.best_step == 2);
+        kmf_pretrain_free(t);
+    }
+}
+END_TEST
+
+/*
+ * A gradient longer than clip - 10^-6 is made clip / (length + 10^-6) times as long, as PyTorch's
+ * clip_grad_norm_ does. After one step the first moments are 1 - beta1 of it. A loss so light that
+ * the gradient's length is 10^-5 lets the small number be seen.
+ */
+START_TEST(a_long_gradient_is_made_as_long_as_the_clip)
+{
+    const double length = 1e-5;
+    const double clips[] = {1e-6, 0.5 * length, length + 5e-7, length + 2e-6, 1, 0};
+    options o = pair_options(KMF_OBJECTIVE_CONTRASTIVE);
+    o.steps = 1;
+    o.clip = 0;
+    kmf_pretrain *t = begin(&o);
+    train(t, NULL, NULL);
+    o.contrast = length / t->norm;
+    kmf_pretrain_free(t);
+    for (size_t i = 0; i < sizeof clips / sizeof clips[0]; i++) {
+        double squares = 0, wanted = length;
+        o.clip = clips[i];
+        t = begin(&o);
+        train(t, NULL, NULL);
+        ck_assert(fabs(t->norm / length - 1) < 1e-4);
+        if (o.clip > 0 && o.clip < length + 1e-6)
+            wanted = o.clip * length / (length + 1e-6);
+        for (size_t j = 0; j < t->slots.total; j++)
+            squares += (double)t->m[j] * (double)t->m[j];
+        double got = sqrt(squares) / (1 - o.beta1);
+        ck_assert_msg(fabs(got / wanted - 1) < 1e-3, "clip %g: %g, not %g", o.clip, got,
+                      wanted);
+        kmf_pretrain_free(t);
+    }
+}
+END_TEST
+
 /* ---------------------------------------------------------------- draws ------------------ */
 
 static int compare_keys(const void *a, const void *b)
@@ -600,6 +659,8 @@ int main(void)
     tcase_add_checked_fixture(steps, begin_test, tear_down);
     tcase_add_test(steps, a_step_of_both_is_the_sum_of_both);
     tcase_add_test(steps, with_both_the_best_model_is_that_of_the_pairs);
+    tcase_add_test(steps, of_equal_validations_the_first_is_the_best);
+    tcase_add_test(steps, a_long_gradient_is_made_as_long_as_the_clip);
     tcase_add_checked_fixture(draws, begin_test, tear_down);
     tcase_add_test(draws, each_piece_has_a_dropout_of_its_own);
     tcase_add_test(draws, mixtures_are_drawn_evenly);
