@@ -95,7 +95,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-enum { N = 37, DRAWINGS = 41 };
+enum { N = 997, DRAWINGS = 41 };
 
 /* 40 gaps between 41 values: percentile 2.5 is the second, 97.5 the last but one. */
 START_TEST(intervals_are_percentiles_of_scores_of_drawn_records)
@@ -120,6 +120,10 @@ START_TEST(intervals_are_percentiles_of_scores_of_drawn_records)
         accuracy[r] = right / (double)N;
     }
     qsort(accuracy, DRAWINGS, sizeof *accuracy, compare);
+    for (int i = 0; i < 2; i++) { /* so that none can be taken for its neighbour */
+        ck_assert_double_lt(accuracy[i], accuracy[i + 1]);
+        ck_assert_double_lt(accuracy[DRAWINGS - 2 - i], accuracy[DRAWINGS - 1 - i]);
+    }
     const kmf_scored scored = {truth, predicted, NULL, N, 3, 3};
     ck_assert_int_eq(kmf_score_intervals(got, &scored, DRAWINGS, 77, NULL, NULL), 0);
     ck_assert_double_eq_tol(got[KMF_ACCURACY].low, accuracy[1], TOLERANCE);
