@@ -114,6 +114,48 @@ START_TEST(kmeans_is_lloyd_from_kmeans_plus_plus_the_best_of_several)
 }
 END_TEST
 
+static void count_rounds(void *user, uint64_t restart)
+{
+    (void)restart;
+    ++*(int *)user;
+}
+
+/*
+ * Along a line the borders of clusters move slowly, and all the more rows pass over them. In the
+ * end each row is with the nearest of the clusters' means, but for roundings of squares up to 1.
+ */
+START_TEST(kmeans_goes_on_until_no_row_moves)
+{
+    enum { ROWS = 4096, CLUSTERS = 12 };
+    static float x[ROWS];
+    static int32_t cluster[ROWS];
+    int most = 0;
+    for (size_t i = 0; i < ROWS; i++)
+        x[i] = (float)i / ROWS;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        double mean[CLUSTERS] = {0};
+        double count[CLUSTERS] = {0};
+        double inertia;
+        int rounds = 0;
+        ck_assert_int_eq(kmf_kmeans(cluster, &inertia, x, ROWS, 1, CLUSTERS, 1, seed, NULL,
+                                    count_rounds, &rounds, NULL),
+                         0);
+        most = rounds > most ? rounds : most;
+        for (size_t i = 0; i < ROWS; i++) {
+            mean[cluster[i]] += (double)x[i];
+            count[cluster[i]]++;
+        }
+        for (size_t c = 0; c < CLUSTERS; c++)
+            mean[c] /= count[c];
+        for (size_t i = 0; i < ROWS; i++)
+            for (size_t c = 0; c < CLUSTERS; c++)
+                ck_assert_double_le(pow((double)x[i] - mean[cluster[i]], 2),
+                                    pow((double)x[i] - mean[c], 2) + 1e-6);
+    }
+    ck_assert_msg(most > 60, "%d rounds", most);
+}
+END_TEST
+
 START_TEST(rows_that_are_all_the_same_are_clustered_too)
 {
     float x[3 * DIM] = {0};
@@ -196,6 +238,36 @@ START_TEST(neighbours_vote_and_the_nearest_breaks_ties)
 }
 END_TEST
 
+/* The first ones too, which come when a list has room for anything; some lists are never full. */
+START_TEST(train_rows_without_a_vector_have_no_vote)
+{
+    enum { MISSING = 9, THERE = 11 };
+    float x[(MISSING + THERE) * DIM];
+    float q[QUERIES * DIM];
+    int32_t y[MISSING + THERE];
+    int32_t got[QUERIES];
+    draw(x, MISSING + THERE, 23);
+    draw(q, QUERIES, 24);
+    for (size_t i = 0; i < MISSING + THERE; i++)
+        y[i] = i < MISSING ? 4 : (int32_t)(i % 4);
+    for (size_t i = 0; i < MISSING * DIM; i++)
+        x[i] = NAN;
+    const kmf_points train = {x, y, MISSING + THERE};
+    const kmf_points there = {x + MISSING * DIM, y + MISSING, THERE};
+    for (size_t k = 1; k <= 16; k++) {
+        ck_assert_int_eq(
+            kmf_neighbours_vote(got, &train, q, QUERIES, DIM, k, 3, NULL, NULL, NULL, NULL), 0);
+        for (size_t i = 0; i < QUERIES; i++)
+            ck_assert_int_eq(got[i], naive_vote(&there, q + i * DIM, k, 3));
+    }
+    const kmf_points none = {x, y, MISSING};
+    ck_assert_int_eq(
+        kmf_neighbours_vote(got, &none, q, QUERIES, DIM, 5, 3, NULL, NULL, NULL, NULL), 0);
+    for (size_t i = 0; i < QUERIES; i++)
+        ck_assert_int_eq(got[i], 3);
+}
+END_TEST
+
 /* ---------------------------------------------------------------- scales ----------------- */
 
 START_TEST(scales_are_what_they_say_up_to_a_shift)
@@ -253,15 +325,48 @@ START_TEST(scales_are_what_they_say_up_to_a_shift)
 }
 END_TEST
 
+/*
+ * One row of many is away from the others by the last bit of a float32: divided by the deviation it
+ * would be as far out as a row can be.
+ */
+START_TEST(a_column_that_changes_by_roundings_alone_is_not_blown_up)
+{
+    enum { ROWS = 5000 };
+    static float x[2 * ROWS];
+    static float y[2 * ROWS];
+    double mean = 0;
+    double square = 0;
+    for (size_t i = 0; i < ROWS; i++) {
+        x[2 * i] = i == 77 ? nextafterf(1.9f, 2) : 1.9f;
+        x[2 * i + 1] = (float)(i % 2); /* m = s = 1/2 */
+        mean += (double)x[2 * i] / ROWS;
+    }
+    for (size_t i = 0; i < ROWS; i++)
+        square += pow((double)x[2 * i] - mean, 2) / ROWS;
+    ck_assert_double_gt(square, 0);
+    kmf_scaler scaler;
+    ck_assert_int_eq(kmf_scaler_init(&scaler, KMF_SCALE_STANDARD, x, ROWS, 2, NULL), 0);
+    kmf_scaler_apply(&scaler, y, x, ROWS);
+    kmf_scaler_free(&scaler);
+    for (size_t i = 0; i < ROWS; i++) {
+        ck_assert_double_eq_tol((double)y[2 * i], 0, 1e-6);
+        ck_assert_double_eq_tol((double)y[2 * i + 1], i % 2 ? 1 : -1, 1e-6);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("kmeans");
     TCase *tc = tcase_create("kmeans");
     tcase_set_timeout(tc, 0);
     tcase_add_test(tc, kmeans_is_lloyd_from_kmeans_plus_plus_the_best_of_several);
+    tcase_add_test(tc, kmeans_goes_on_until_no_row_moves);
     tcase_add_test(tc, rows_that_are_all_the_same_are_clustered_too);
     tcase_add_test(tc, neighbours_vote_and_the_nearest_breaks_ties);
+    tcase_add_test(tc, train_rows_without_a_vector_have_no_vote);
     tcase_add_test(tc, scales_are_what_they_say_up_to_a_shift);
+    tcase_add_test(tc, a_column_that_changes_by_roundings_alone_is_not_blown_up);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }
