@@ -12,6 +12,9 @@
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
 
 static uint64_t seed = 88172645463325252u;
 
@@ -203,8 +206,39 @@ static const char *rows_have_their_bits(void)
     return NULL;
 }
 
+#if defined(__x86_64__)
+#define CONTROL 0xffc0u /* of the register: the rest are flags, which any operation may raise */
+
+/* How a thread rounds, and what becomes of its subnormal numbers, is the caller's business. */
+static const char *the_thread_is_left_as_it_was(void)
+{
+    static weighed w;
+    for (int p = KMF_PRECISION_F32; p <= KMF_PRECISION_INT8; p++)
+        for (int flush = 0; flush <= 1; flush++) {
+            if (kmf_precision_here((kmf_precision)p) != (kmf_precision)p)
+                continue;
+            unsigned before = _mm_getcsr();
+            _MM_SET_FLUSH_ZERO_MODE(flush ? _MM_FLUSH_ZERO_ON : _MM_FLUSH_ZERO_OFF);
+            unsigned set = _mm_getcsr();
+            weigh_rows(&w, (kmf_precision)p, 0, SCORE_ROWS, 77, false);
+            unsigned after = _mm_getcsr();
+            _mm_setcsr(before);
+            if ((after & CONTROL) != (set & CONTROL))
+                return "the thread's control register has changed";
+        }
+    return NULL;
+}
+#else
+static const char *the_thread_is_left_as_it_was(void)
+{
+    puts("skip: no control register known here");
+    return NULL;
+}
+#endif
+
 static const levels_part parts[] = {
     {"stays", a_maximum_may_stay},
+    {"control", the_thread_is_left_as_it_was},
     {"numbers", sums_become_scores},
     {"rows", rows_have_their_bits},
 };
@@ -228,6 +262,12 @@ START_TEST(weights_of_a_row_are_its_own)
 }
 END_TEST
 
+START_TEST(weighing_leaves_the_thread_as_it_was)
+{
+    levels_run("control", levels_each[_i], NULL);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     if (argc > 2)
@@ -238,6 +278,7 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tcase, sums_so_far_stay_as_long_as_the_maximum_does, 0, N_EACH);
     tcase_add_loop_test(tcase, sums_of_integers_become_scores, 0, N_DIGITS);
     tcase_add_loop_test(tcase, weights_of_a_row_are_its_own, 0, N_EACH);
+    tcase_add_loop_test(tcase, weighing_leaves_the_thread_as_it_was, 0, N_EACH);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }
