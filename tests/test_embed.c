@@ -273,6 +273,58 @@ START_TEST(progress_is_told_while_other_shards_are_passed_over)
 }
 END_TEST
 
+static void keep_last(void *user, uint64_t tokens)
+{
+    *(uint64_t *)user = tokens;
+}
+
+/* Of two strands half of both is told: a stride of 1 has as many k-mers on either. */
+START_TEST(the_last_number_told_is_that_of_all_tokens)
+{
+    static const char *const models[] = {MODEL, "tnf", "kmer:3"};
+    make_input();
+    for (size_t m = 0; m < 3; m++)
+        for (int strand = KMF_STRAND_FWD; strand <= KMF_STRAND_BOTH; strand++) {
+            kmf_embed_options o = options();
+            uint64_t told = 0;
+            o.strand = strand;
+            kmf_embedder *e = kmf_embedder_new(models[m], &o, NULL);
+            ck_assert_ptr_nonnull(e);
+            kmf_embedder_progress(e, keep_last, &told);
+            for (size_t i = 0; i < N_SEQ; i++)
+                ck_assert_int_eq(kmf_embedder_add(e, "x", seqs[i], strlen(seqs[i]), NULL), 0);
+            ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
+            kmf_embed_stats stats;
+            kmf_embedder_statistics(e, &stats);
+            ck_assert_uint_gt(told, 0);
+            ck_assert_uint_eq(told, stats.tokens);
+            kmf_embedder_free(e);
+        }
+}
+END_TEST
+
+/* ---------------------------------------------------------------- memory ----------------- */
+
+/*
+ * Numbers of a file are used where they are, but for those that are packed, which are not held
+ * twice; drawn ones are all held beside what is packed of them: that much more, by hand.
+ */
+START_TEST(memory_that_is_told_is_that_of_four_bytes_a_number)
+{
+    enum { LAYERS = 3, WORD = 32, WIDTH = 48, INNER = 96 };
+    const size_t packed = WIDTH * WORD + LAYERS * (4 * WIDTH * WIDTH + 2 * WIDTH * INNER);
+    kmf_embed_options o = options();
+    kmf_embedder *stored = kmf_embedder_new(MODEL, &o, NULL);
+    kmf_embedder *drawn = kmf_embedder_new("random:" MODEL, &o, NULL);
+    ck_assert(stored && drawn);
+    size_t n = (size_t)kmf_model_n_parameters(kmf_embedder_model(drawn));
+    ck_assert_uint_ge(kmf_embedder_bytes(drawn), 4 * (n + packed));
+    ck_assert_uint_eq(kmf_embedder_bytes(drawn) - kmf_embedder_bytes(stored), 4 * packed);
+    kmf_embedder_free(stored);
+    kmf_embedder_free(drawn);
+}
+END_TEST
+
 /* ---------------------------------------------------------------- strands ---------------- */
 
 START_TEST(both_strands_make_a_sequence_and_its_reverse_complement_equal)
@@ -339,6 +391,8 @@ int main(void)
     tcase_add_test(tcase, progress_is_told_while_other_shards_are_passed_over);
     tcase_add_test(tcase, both_strands_make_a_sequence_and_its_reverse_complement_equal);
     tcase_add_test(tcase, a_strand_without_a_kmer_adds_nothing);
+    tcase_add_test(tcase, the_last_number_told_is_that_of_all_tokens);
+    tcase_add_test(tcase, memory_that_is_told_is_that_of_four_bytes_a_number);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }
