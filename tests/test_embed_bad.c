@@ -277,6 +277,14 @@ START_TEST(a_source_is_that_of_its_records)
     free(source);
     ck_assert_int_lt(kmf_embedder_add(e, "b", "ACGTNACGT", 9, &err), 0);
     ck_assert_msg(strncmp(err.msg, "record 1 'b'", 12) == 0, "%s", err.msg);
+    /* nor does it go on to count from where a second source of a run began */
+    ck_assert_int_eq(kmf_embedder_add(e, "a", "ACGTTACGT", 9, NULL), 0);
+    kmf_embedder_source(e, "y.fa");
+    ck_assert_int_eq(kmf_embedder_add(e, "a", "ACGTTACGT", 9, NULL), 0);
+    ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
+    err = (kmf_err){0};
+    ck_assert_int_lt(kmf_embedder_add(e, "c", "ACGTNACGT", 9, &err), 0);
+    ck_assert_msg(strncmp(err.msg, "record 1 'c'", 12) == 0, "%s", err.msg);
     kmf_embedder_free(e);
 }
 END_TEST
