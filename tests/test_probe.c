@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "eval/lbfgs.h"
 #include "eval/logistic.h"
+#include "model/safetensors.h"
 #include "numbers.h"
 #include "run.h"
 
@@ -356,6 +357,7 @@ START_TEST(rows_of_nan_teach_nothing_and_get_the_most_frequent_class)
 {
     static data d;
     double p[CLASSES];
+    double share[CLASSES] = {0};
     draw(&d, 6);
     for (size_t i = 0; i < ROWS; i++)
         if (i % 7 == 0) {
@@ -368,6 +370,10 @@ START_TEST(rows_of_nan_teach_nothing_and_get_the_most_frequent_class)
     for (size_t i = 0; i < DIM * CLASSES; i++)
         ck_assert(isfinite(kmf_probe_weights(probe)[i]));
     ck_assert_int_eq(kmf_probe_predict(probe, p, d.x), 2);
+    for (size_t i = 0; i < ROWS; i++)
+        share[d.y[i]] += 1.0 / ROWS;
+    for (size_t c = 0; c < CLASSES; c++)
+        ck_assert_double_eq_tol(p[c], share[c], 1e-6);
     double sum = p[0] + p[1] + p[2] + p[3];
     ck_assert_double_eq_tol(sum, 1, 1e-6);
     ck_assert(p[2] > p[0] && p[2] > p[1] && p[2] > p[3]);
@@ -470,6 +476,59 @@ START_TEST(a_file_brings_the_probe_back_and_lies_are_told)
 }
 END_TEST
 
+/* A file whose header is right; NULL, or why it is no probe: in err. */
+static kmf_probe *load_written(const char *labels, size_t n_labels, const float *shares,
+                               size_t n_shares, kmf_err *err)
+{
+    static const float weights[CLASSES * DIM] = {1, 2, 3};
+    static const float biases[CLASSES] = {1, 2};
+    const char *const pairs[] = {"kmerformer.probe", "1", "embedder", "{}", "l2", "0.5"};
+    kmf_stored tensors[] = {
+        {.name = "biases", .dtype = "F32", .shape = {CLASSES}, .rank = 1},
+        {.name = "labels", .dtype = "U8", .shape = {n_labels}, .rank = 1},
+        {.name = "shares", .dtype = "F32", .shape = {n_shares}, .rank = 1},
+        {.name = "weights", .dtype = "F32", .shape = {CLASSES, DIM}, .rank = 2}};
+    const void *const values[] = {biases, labels, shares, weights};
+    kmf_out *out = kmf_out_open_plain(path, NULL);
+    ck_assert_ptr_nonnull(out);
+    ck_assert_int_eq(kmf_safetensors_write(out, tensors, values, 4, pairs, 3, NULL), 0);
+    ck_assert_int_eq(kmf_out_finish(out, NULL), 0);
+    ck_assert_int_eq(kmf_out_publish(out, NULL), 0);
+    kmf_out_free(out);
+    return kmf_probe_load(path, err);
+}
+
+START_TEST(a_file_of_other_numbers_than_a_probe_has_is_refused)
+{
+    static const char labels[] = "a\0b\0c\0d\0e"; /* with the last 0 of all strings */
+    static const float good[CLASSES] = {0.1f, 0.2f, 0.3f, 0.4f};
+    static const float endless[CLASSES] = {0.1f, 0.2f, 0.3f, INFINITY};
+    static const struct {
+        const float *shares;
+        size_t n_labels, n_shares;
+        const char *says;
+    } lies[] = {{endless, 8, 4, "a bias or share is not finite"},
+                {good, 8, 3, "weights, biases, shares and labels do not fit together"},
+                {good, 10, 4, "5 labels for 4 classes"},
+                {good, 6, 4, "3 labels for 4 classes"},
+                {good, 7, 4, "3 labels for 4 classes"},
+                {good, 9, 4, "4 labels for 4 classes"}};
+    close(mkstemp(path));
+    kmf_probe *probe = load_written(labels, 8, good, 4, NULL);
+    ck_assert_ptr_nonnull(probe);
+    ck_assert_str_eq(kmf_probe_label(probe, 3), "d");
+    kmf_probe_free(probe);
+    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        kmf_err err = {0};
+        ck_assert_ptr_null(
+            load_written(labels, lies[i].n_labels, lies[i].shares, lies[i].n_shares, &err));
+        ck_assert_int_eq(err.code, KMF_EMODEL);
+        ck_assert_msg(strstr(err.msg, lies[i].says), "%s", err.msg);
+    }
+    unlink(path);
+}
+END_TEST
+
 START_TEST(texts_that_are_not_utf8_do_not_lose_a_probe)
 {
     static data d;
@@ -557,6 +616,7 @@ int main(void)
     tcase_add_test(tc, rows_of_nan_teach_nothing_and_get_the_most_frequent_class);
     tcase_add_test(tc, threads_change_no_bit_of_a_probe);
     tcase_add_test(tc, a_file_brings_the_probe_back_and_lies_are_told);
+    tcase_add_test(tc, a_file_of_other_numbers_than_a_probe_has_is_refused);
     tcase_add_test(tc, texts_that_are_not_utf8_do_not_lose_a_probe);
     tcase_add_test(tc, a_class_that_there_is_none_of_is_refused);
     tcase_add_test(tc, no_memory_is_an_error_wherever_it_runs_out);
