@@ -16,16 +16,22 @@ static const char table[] = "name,sequence,label\n"
                             "a1,ACGTACGT,a\na2,ACGTACGA,a\na3,ACGTACGC,a\na4,ACGTACGG,a\n"
                             "b1,TTTTTTGT,b\nb2,TTTTTTGA,b\nb3,TTTTTTGC,b\nb4,TTTTTTGG,b\n";
 
-static int read_as(kmf_samples *samples, const char *path, int optional, kmf_err *err)
+static int read_part(kmf_samples *samples, kmf_role role, const char *path, int optional,
+                     kmf_err *err)
 {
     kmf_labelled_options opts;
     kmf_labelled_options_default(&opts);
     opts.optional = optional;
     kmf_labelled *input = kmf_labelled_open(path, &opts, NULL, err);
     ck_assert_msg(input != NULL, "%s", err->msg);
-    int status = kmf_samples_read(samples, KMF_ROLE_TRAIN, input, err);
+    int status = kmf_samples_read(samples, role, input, err);
     kmf_labelled_close(input);
     return status;
+}
+
+static int read_as(kmf_samples *samples, const char *path, int optional, kmf_err *err)
+{
+    return read_part(samples, KMF_ROLE_TRAIN, path, optional, err);
 }
 
 START_TEST(a_record_without_a_label_is_refused_by_its_name)
@@ -153,6 +159,30 @@ START_TEST(where_nothing_is_chosen_no_part_is_needed_for_it)
 END_TEST
 
 /* ---------------------------------------------------------------- parts ------------------- */
+
+/* Of x three records, two of them to test; of y one to test, of z one to choose by. */
+START_TEST(classes_that_train_lacks_are_counted_once_in_the_test_part_alone)
+{
+    kmf_samples_options opts;
+    kmf_samples_info info;
+    make_dir();
+    kmf_samples *samples = kmf_samples_new(NULL);
+    const char *dev = write_text("d.csv", "sequence,label\nA,a\nC,x\nG,z\n");
+    const char *test = write_text("e.csv", "sequence,label\nA,x\nC,a\nG,y\nT,x\nAA,b\n");
+    ck_assert_int_eq(read_as(samples, write_text("t.csv", table), 0, NULL), 0);
+    ck_assert_int_eq(read_part(samples, KMF_ROLE_DEV, dev, 0, NULL), 0);
+    ck_assert_int_eq(read_part(samples, KMF_ROLE_TEST, test, 0, NULL), 0);
+    kmf_samples_options_default(&opts);
+    ck_assert_int_eq(kmf_samples_settle(samples, &opts, &info, NULL), 0);
+    ck_assert_uint_eq(info.n_classes, 2);
+    ck_assert_uint_eq(info.n_all, 5);
+    ck_assert_uint_eq(info.unknown, 3);
+    ck_assert_uint_eq(info.classes_unknown, 2);
+    ck_assert_uint_eq(info.dev_unknown, 2);
+    kmf_samples_free(samples);
+    remove_dir();
+}
+END_TEST
 
 /* A table of n records, each with the label that follows from its number, which is its name. */
 static const char *write_numbered(size_t n, const char *(*label)(size_t))
@@ -312,6 +342,39 @@ START_TEST(a_scale_is_chosen_by_records_that_nothing_was_learnt_from)
 }
 END_TEST
 
+/*
+ * Records of dev, which are part of train in the end, spread the column that misleads: neighbours
+ * know the class by the scale of all of train, and are wrong by that of its rest.
+ */
+START_TEST(a_scale_is_that_of_all_of_train_once_it_is_chosen)
+{
+    kmf_err err = {0};
+    make_dir();
+    kmf_samples *samples = read_train(write_numbered(JUDGED, even_label));
+    kmf_samples_options opts;
+    kmf_samples_info info;
+    kmf_eval_options how;
+    kmf_eval_result result;
+    float x[JUDGED][2];
+    kmf_samples_options_default(&opts);
+    ck_assert_int_eq(kmf_samples_settle(samples, &opts, &info, &err), 0);
+    for (size_t i = 0; i < JUDGED; i++) {
+        float side = kmf_samples_classes(samples)[i] ? 1.0f : -1.0f;
+        bool test = i >= info.test;
+        x[i][0] = test ? 0.6f * side : side;
+        x[i][1] = test ? -side : i < info.dev ? side : 1000 * side;
+    }
+    kmf_eval_options_default(&how);
+    how.scale = KMF_SCALE_STANDARD;
+    how.k = 1;
+    how.resamples = 0;
+    ck_assert_int_eq(kmf_evaluate(samples, &info, x[0], 2, &how, NULL, &result, NULL, &err), 0);
+    ck_assert_double_eq(result.knn.value, 1);
+    kmf_samples_free(samples);
+    remove_dir();
+}
+END_TEST
+
 /* Where all but n records of the test part have no vector: they are what is left of clusters. */
 START_TEST(records_without_a_vector_are_a_cluster_of_their_own)
 {
@@ -464,6 +527,8 @@ int main(void)
     tcase_add_test(tc, a_table_that_becomes_shorter_while_it_is_read_is_refused);
     tcase_add_test(tc, a_part_has_its_share_of_each_class_and_any_record_of_it);
     tcase_add_test(tc, a_scale_is_chosen_by_records_that_nothing_was_learnt_from);
+    tcase_add_test(tc, a_scale_is_that_of_all_of_train_once_it_is_chosen);
+    tcase_add_test(tc, classes_that_train_lacks_are_counted_once_in_the_test_part_alone);
     tcase_add_test(tc, records_without_a_vector_are_a_cluster_of_their_own);
     tcase_add_test(tc, comparisons_and_clusters_are_told_as_they_are_made);
     tcase_add_test(tc, vectors_are_those_of_the_samples_alone);
