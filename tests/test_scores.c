@@ -75,6 +75,18 @@ START_TEST(a_class_that_training_lacks_counts_as_a_mistake)
 }
 END_TEST
 
+/* Of three classes one is not there to be tested; the others have 3/4 and 1. By hand. */
+START_TEST(a_class_that_the_test_part_lacks_has_no_part_in_the_auc)
+{
+    const int32_t truth[] = {0, 0, 1, 1};
+    const double p[] = {0.7, 0.2, 0.1, 0.3, 0.5, 0.2, 0.35, 0.6, 0.05, 0.1, 0.8, 0.1};
+    const kmf_scored scored = {truth, truth, p, 4, 3, 3};
+    kmf_interval got[KMF_N_SCORES];
+    ck_assert_int_eq(kmf_score_intervals(got, &scored, 0, 1, NULL, NULL), 0);
+    ck_assert_double_eq_tol(got[KMF_AUC].value, (0.75 + 1) / 2, TOLERANCE);
+}
+END_TEST
+
 START_TEST(without_a_second_class_there_is_no_auc)
 {
     const int32_t truth[] = {1, 1, 1};
@@ -145,6 +157,7 @@ int main(void)
     tcase_add_test(tc, scores_are_those_of_scikit_learn);
     tcase_add_test(tc, clusters_are_scored_as_by_scikit_learn);
     tcase_add_test(tc, a_class_that_training_lacks_counts_as_a_mistake);
+    tcase_add_test(tc, a_class_that_the_test_part_lacks_has_no_part_in_the_auc);
     tcase_add_test(tc, without_a_second_class_there_is_no_auc);
     tcase_add_test(tc, intervals_are_percentiles_of_scores_of_drawn_records);
     suite_add_tcase(suite, tc);
