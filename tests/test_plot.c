@@ -316,6 +316,24 @@ START_TEST(cosines_of_many_rows_are_symmetric_and_the_same_for_any_threads)
 }
 END_TEST
 
+/* Along one line, either way: roundings of float32 would leave some a little beyond 1. */
+START_TEST(no_cosine_is_beyond_one)
+{
+    enum { ROWS = 60, COLS = 33 };
+    static float x[ROWS * COLS], c[ROWS * ROWS];
+    for (size_t j = 0; j < COLS; j++)
+        x[j] = (float)draw();
+    for (size_t i = 1; i < ROWS; i++)
+        for (size_t j = 0; j < COLS; j++)
+            x[i * COLS + j] = (float)(i % 2 ? -1.1 : 1.3) * x[(i - 1) * COLS + j];
+    ck_assert_int_eq(kmf_cosines(c, x, ROWS, COLS, NULL, NULL), 0);
+    for (size_t i = 0; i < ROWS * ROWS; i++) {
+        ck_assert(c[i] >= -1 && c[i] <= 1);
+        ck_assert_double_eq_tol(fabs((double)c[i]), 1, 1e-6);
+    }
+}
+END_TEST
+
 /*
  * At distance 0 |S_j| = j. One pair: theta = 1, score cos m and bound 1. Base 1: all pairs are
  * alike, score cos m and |S_j| = j. Two pairs: |1 + exp(i(t0 - t1)m)| = 2 |cos((t0 - t1) m / 2)|.
@@ -487,6 +505,7 @@ int main(void)
     tcase_add_test(tc, what_has_no_components_is_refused);
     tcase_add_test(tc, eigenvectors_by_hand);
     tcase_add_test(tc, cosines_by_hand);
+    tcase_add_test(tc, no_cosine_is_beyond_one);
     tcase_add_test(tc, cosines_of_many_rows_are_symmetric_and_the_same_for_any_threads);
     tcase_add_test(tc, rotary_decay_has_its_closed_forms);
     tcase_add_test(tc, sinusoids_have_their_frequencies);
