@@ -78,6 +78,10 @@ START_TEST(a_token_in_angle_brackets_makes_the_other_kind)
     ck_assert_uint_eq(len, sizeof text - 1);
     ck_assert_str_eq(kmf_vocab_file(v), "vocab.txt");
     kmf_vocab_free(v);
+    v = parse("<unk>\nAA\n~", &err);
+    ck_assert_msg(v != NULL, "%s", err.msg);
+    ck_assert_uint_eq(kmf_vocab_frame(v), 0); /* nothing to put in front */
+    kmf_vocab_free(v);
 }
 END_TEST
 
@@ -117,6 +121,8 @@ START_TEST(what_does_not_fit_is_named_by_its_line)
         {"<unk>\nAC\n[CLS]\n", "line 3: '[CLS]' is neither"},
         {"<unk>\nAC\n\n", "line 3: '' is neither"},
         {"<unk>\nAC\n\t\n", "line 3: not a letter"},
+        {"<unk>\nAC\n \n", "line 3: not a letter"},
+        {"<unk>\nAC\n\x7f\n", "line 3: not a letter"},
         {"<unk>\nA\nC\n", "no k-mer"},
         {"<cls>\nA\nAC\n", "no <unk>"},
     };
