@@ -292,6 +292,38 @@ START_TEST(binary_files_made_to_harm_are_refused_though_their_checksums_are_righ
 }
 END_TEST
 
+/* Each of the two blocks is right by itself, and the header agrees with what is left of the sum. */
+START_TEST(binary_files_whose_sum_is_too_large_are_refused)
+{
+    static const kmf_kmer_count kmers[] = {{5, UINT64_MAX - 1}, {0xc0000000, 1}};
+    list constant = {.info = {.alphabet = KMF_DNA,
+                              .k = 16,
+                              .stride = 1,
+                              .min_count = 1,
+                              .kmers = UINT64_MAX,
+                              .distinct = 2},
+                     .n = 2,
+                     .kmers = (kmf_kmer_count *)(uintptr_t)kmers};
+    list l = copy_of(&constant);
+    kmf_counts *counts = table_of(&l);
+    text t = saved(counts, KMF_COUNTS_BINARY, 0, NULL);
+    uint64_t n_blocks = (uint64_t)1 << number(&t, 112, 8);
+    uint64_t entry = number(&t, 128, 8) + n_blocks / 4 * 3 * ENTRY;
+    uint64_t count = number(&t, entry, 8) + number(&t, entry + 16, 4);
+    ck_assert_uint_gt(n_blocks, 1);
+    ck_assert_uint_eq(number(&t, entry + 8, 8), 1);
+    ck_assert_uint_eq(*at(&t, count), 1);
+    kmf_counts *back = kmf_counts_parse(t.bytes, t.len, "x", NULL);
+    ck_assert_ptr_nonnull(back);
+    kmf_counts_free(back);
+    kmf_le_store64(at(&t, 72), 5);
+    refuses(&t, count, 1, 7, "the sum of the counts exceeds 64 bits");
+    free_text(&t);
+    kmf_counts_free(counts);
+    free_list(&l);
+}
+END_TEST
+
 /* ---------------------------------------------------------------- saving ------------------ */
 
 static int exists(const char *name)
@@ -517,6 +549,7 @@ int main(void)
     tcase_add_test(tcase, any_changed_byte_and_any_cut_of_a_binary_file_is_found);
     tcase_add_test(tcase,
                    binary_files_made_to_harm_are_refused_though_their_checksums_are_right);
+    tcase_add_test(tcase, binary_files_whose_sum_is_too_large_are_refused);
     tcase_add_test(tcase, provenance_stands_beside_tables_and_nothing_else);
     tcase_add_test(tcase, what_cannot_be_saved_leaves_nothing_behind);
     tcase_add_test(tcase, standard_input_serves_both_formats);
