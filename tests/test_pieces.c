@@ -296,6 +296,25 @@ START_TEST(kmers_are_read_exactly_as_words)
 }
 END_TEST
 
+/* Exact, the normaliser strips white space off the ends; else it is a letter that is no base. */
+START_TEST(white_space_at_the_ends_is_a_loss_unless_exact)
+{
+    static const char *const texts[] = {" AC", "AC ", " AC ", "AC"};
+    static const uint64_t lost[] = {1, 1, 2, 0};
+    kmf_vocab *v = vocab_of(gena_json);
+    for (size_t i = 0; i < 4; i++) {
+        kmf_cut_options o = plain;
+        kmf_cut_stats stats;
+        ck_assert_str_eq(cut(v, &o, texts[i], &stats), "1 11 2");
+        ck_assert_uint_eq(stats.ambiguous, lost[i]);
+        o.exact = 1;
+        ck_assert_str_eq(cut(v, &o, texts[i], &stats), "1 11 2");
+        ck_assert_uint_eq(stats.ambiguous, 0);
+    }
+    kmf_vocab_free(v);
+}
+END_TEST
+
 START_TEST(chunks_and_policies_hold_for_tokens)
 {
     kmf_cut_options o = plain;
@@ -552,6 +571,7 @@ int main(void)
     tcase_add_test(tcase, greedy_takes_the_longest_token);
     tcase_add_test(tcase, a_letter_that_a_vocabulary_lacks_is_unknown);
     tcase_add_test(tcase, kmers_are_read_exactly_as_words);
+    tcase_add_test(tcase, white_space_at_the_ends_is_a_loss_unless_exact);
     tcase_add_test(tcase, chunks_and_policies_hold_for_tokens);
     tcase_add_test(tcase, any_failing_allocation_is_reported);
     tcase_add_test(tcase, published_tokenizers_give_the_listed_ids);
