@@ -227,8 +227,7 @@ int main(int argc, char **argv)
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, small_products_equal_three_loops_in_double, 0, N_SETTINGS);
     tcase_add_loop_test(tcase, gradients_of_weights_equal_three_loops_in_double, 0, N_SETTINGS);
-    tcase_add_loop_test(tcase, in_bf16_they_are_those_of_the_rounded_operands, 0,
-                        N_BF16);
+    tcase_add_loop_test(tcase, in_bf16_they_are_those_of_the_rounded_operands, 0, N_BF16);
     tcase_add_test(tcase, a_size_that_does_not_fit_is_0);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

@@ -34,8 +34,9 @@ START_TEST(provenance_without_memory_is_an_error_and_never_half)
         for (size_t n = 1; reached; n++) {
             kmf_err err = {0};
             kmf_mem_fail_at(n);
-            char *text = identity ? kmf_embedder_identity(e, &err)
-                                  : kmf_provenance(e, "x.npy", "x\xff", inputs, 2, &reader, &err);
+            char *text = identity
+                             ? kmf_embedder_identity(e, &err)
+                             : kmf_provenance(e, "x.npy", "x\xff", inputs, 2, &reader, &err);
             reached = kmf_mem_count() >= n;
             kmf_mem_fail_at(0);
             ck_assert_int_eq(err.code, text ? KMF_OK : KMF_ENOMEM);

@@ -39,10 +39,10 @@ typedef struct kmf_embed_options {
                             is a batch of its own; tnf, kmer:K, k-mer vectors: letters,
                             0 = 2^20 */
     int threads;         /* 1 .. 1024; 0: kmf_threads_default() */
-    int strict;          /* any cut, chunk, ambiguity, unknown k-mer, empty record or stride above
-                            k is an error */
-    uint64_t seed;  /* of a random model's weights */
-    uint64_t shard; /* with n_shards > 1 only records shard, shard + n_shards, ... */
+    /* any cut, chunk, ambiguity, unknown k-mer, empty record or stride above k is an error */
+    int strict;
+    uint64_t seed;     /* of a random model's weights */
+    uint64_t shard;    /* with n_shards > 1 only records shard, shard + n_shards, ... */
     uint64_t n_shards; /* 0 and 1: all of them */
     int provenance;    /* kmf_provenance or kmf_embedder_identity will be called, by one thread
                           at a time: what they tell of the model's files is computed beside the

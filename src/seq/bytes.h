@@ -25,8 +25,8 @@ void kmf_bytes_close(kmf_bytes *bytes);
 void kmf_bytes_watch(kmf_bytes *bytes, const kmf_watch *watch);
 
 /*
- * Bytes of the file that the pieces before the one at hand have taken, about: as if those ahead were
- * alike. descriptor: as of kmf_bytes_open.
+ * Bytes of the file that the pieces before the one at hand have taken, about: as if those ahead
+ * were alike. descriptor: as of kmf_bytes_open.
  */
 uint64_t kmf_bytes_taken(kmf_bytes *bytes, int descriptor);
 
