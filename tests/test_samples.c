@@ -306,6 +306,20 @@ static const char *even_label(size_t i)
     return i % 2 ? "b" : "a";
 }
 
+/* So many records of two classes, of which the one nearest neighbour is to be asked. */
+static kmf_samples *judged(kmf_samples_info *info, kmf_eval_options *how)
+{
+    kmf_err err = {0};
+    kmf_samples_options opts;
+    kmf_samples *samples = read_train(write_numbered(JUDGED, even_label));
+    kmf_samples_options_default(&opts);
+    ck_assert_int_eq(kmf_samples_settle(samples, &opts, info, &err), 0);
+    kmf_eval_options_default(how);
+    how->k = 1;
+    how->resamples = 0;
+    return samples;
+}
+
 /*
  * Of two columns one tells the class and is small, the other does not and is large: neighbours
  * know the class by standardised columns alone. Whoever asks for records that are among those
@@ -316,14 +330,11 @@ START_TEST(a_scale_is_chosen_by_records_that_nothing_was_learnt_from)
 {
     kmf_err err = {0};
     make_dir();
-    kmf_samples *samples = read_train(write_numbered(JUDGED, even_label));
-    kmf_samples_options opts;
     kmf_samples_info info;
     kmf_eval_options how;
     kmf_eval_result result;
+    kmf_samples *samples = judged(&info, &how);
     float x[JUDGED][2];
-    kmf_samples_options_default(&opts);
-    ck_assert_int_eq(kmf_samples_settle(samples, &opts, &info, &err), 0);
     ck_assert_uint_eq(info.n, JUDGED);
     ck_assert_uint_eq(info.n_dev, 32);
     ck_assert_uint_eq(info.n_test, 40);
@@ -332,9 +343,6 @@ START_TEST(a_scale_is_chosen_by_records_that_nothing_was_learnt_from)
         x[i][1] = (float)(i * 7919 % 1009) + 0.5f;
     }
     x[info.dev][0] = 1e6f;
-    kmf_eval_options_default(&how);
-    how.k = 1;
-    how.resamples = 0;
     ck_assert_int_eq(kmf_evaluate(samples, &info, x[0], 2, &how, NULL, &result, NULL, &err), 0);
     ck_assert_int_eq(result.scale, KMF_SCALE_STANDARD);
     kmf_samples_free(samples);
@@ -350,24 +358,18 @@ START_TEST(a_scale_is_that_of_all_of_train_once_it_is_chosen)
 {
     kmf_err err = {0};
     make_dir();
-    kmf_samples *samples = read_train(write_numbered(JUDGED, even_label));
-    kmf_samples_options opts;
     kmf_samples_info info;
     kmf_eval_options how;
     kmf_eval_result result;
+    kmf_samples *samples = judged(&info, &how);
     float x[JUDGED][2];
-    kmf_samples_options_default(&opts);
-    ck_assert_int_eq(kmf_samples_settle(samples, &opts, &info, &err), 0);
     for (size_t i = 0; i < JUDGED; i++) {
         float side = kmf_samples_classes(samples)[i] ? 1.0f : -1.0f;
         bool test = i >= info.test;
         x[i][0] = test ? 0.6f * side : side;
         x[i][1] = test ? -side : i < info.dev ? side : 1000 * side;
     }
-    kmf_eval_options_default(&how);
     how.scale = KMF_SCALE_STANDARD;
-    how.k = 1;
-    how.resamples = 0;
     ck_assert_int_eq(kmf_evaluate(samples, &info, x[0], 2, &how, NULL, &result, NULL, &err), 0);
     ck_assert_double_eq(result.knn.value, 1);
     kmf_samples_free(samples);
