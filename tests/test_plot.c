@@ -462,6 +462,9 @@ START_TEST(a_failure_is_told_by_the_code_that_is_returned)
     ck_assert_int_eq(
         kmf_plot_map(&picture, &sound, (const int[]){2, 2}, 1, KMF_PLOT_LABEL, &report, NULL),
         KMF_EINVAL);
+    ck_assert_int_eq(kmf_plot_map(&picture, &sound, (const int[]){1, 2}, 1, (kmf_plot_colour)9,
+                                  &report, NULL),
+                     KMF_EINVAL);
     kmf_mem_fail_at(1);
     ck_assert_int_eq(each_plot(2, picture.path, NULL), KMF_ENOMEM);
     kmf_mem_fail_at(0);

@@ -132,8 +132,8 @@ typedef enum kmf_plot_colour { KMF_PLOT_LABEL, KMF_PLOT_LENGTH } kmf_plot_colour
 KMF_API extern const char *const kmf_plot_colour_names[]; /* label length */
 
 /*
- * A map of vectors: two principal components of all rows, two different numbers from 1, else
- * KMF_EINVAL. KMF_EMODEL: not such a file, or nothing to draw; KMF_EFORMAT: the labels.
+ * A map of vectors: two principal components of all rows, two different numbers from 1, coloured as
+ * there is, else KMF_EINVAL. KMF_EMODEL: not such a file, or nothing to draw; KMF_EFORMAT: the labels.
  */
 KMF_API int kmf_plot_map(const kmf_picture *picture, const kmf_plot_rows *rows,
                          const int components[2], int l2, kmf_plot_colour colour,

@@ -254,6 +254,8 @@ int kmf_plot_map(const kmf_picture *picture, const kmf_plot_rows *asked,
     kmf_pool *pool = NULL;
     err = kmf_err_or(err, &(kmf_err){0});
     *report = (kmf_plot_report){0};
+    if (colour < KMF_PLOT_LABEL || colour > KMF_PLOT_LENGTH)
+        return kmf_fail(err, KMF_EINVAL, "colour: there is no number %d", (int)colour);
     int status = kmf_rows_open(&rows, asked->vectors, err);
     if (status == 0 && components[0] == components[1])
         status = kmf_fail(err, KMF_EINVAL, "component %d twice: the axes of a map are two",
