@@ -458,11 +458,11 @@ void cli_progress_end(void);
  */
 void cli_catch_signals(const cli *run);
 /*
- * Between these two, which may nest, a first signal waits: outputs get their names together. done:
- * they have them, so that the run is over, and what waited comes too late to stop it.
+ * Between these two, which may nest, a first signal waits: outputs get their names together. over:
+ * they have them, so that the run is over; what waited, and what comes, is too late to stop it.
  */
 void cli_hold_signals(void);
-void cli_release_signals(bool done);
+void cli_release_signals(bool over);
 /*
  * While they are delayed SIGINT, SIGTERM, SIGHUP and SIGUSR1 do not reach the calling thread, the
  * only one: what cli_leave_on_signals shall remove is made meanwhile.

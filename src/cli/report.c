@@ -219,16 +219,6 @@ double cli_cpu_seconds(void)
            1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
-int cli_close_stdout(const cli *run)
-{
-    errno = 0;
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return CLI_DONE;
-    print_name(run);
-    fprintf(stderr, "standard output: %s\n", strerror(errno ? errno : EIO));
-    return CLI_DATA;
-}
-
 /* ---------------------------------------------------------------- progress -------------- */
 
 void cli_progress_start(cli_progress *progress, const cli *run)
@@ -288,6 +278,7 @@ void cli_progress_end(void)
 static char stop_message[96];
 static volatile sig_atomic_t holding;
 static volatile sig_atomic_t held;
+static volatile sig_atomic_t done; /* all outputs have their names */
 static atomic_flag stopping = ATOMIC_FLAG_INIT;
 
 /*
@@ -296,6 +287,8 @@ static atomic_flag stopping = ATOMIC_FLAG_INIT;
  */
 static void stop(int number)
 {
+    if (done)
+        return;
     if (holding) {
         held = number;
         return;
@@ -314,9 +307,10 @@ void cli_hold_signals(void)
     holding++;
 }
 
-void cli_release_signals(bool done)
+void cli_release_signals(bool over)
 {
-    if (done)
+    done = over;
+    if (over)
         held = 0;
     holding--;
     if (held && !holding)
@@ -344,6 +338,20 @@ void cli_delay_signals(bool delay)
     for (size_t i = 0; i < STOP_NUMBERS; i++)
         sigaddset(&stops, stop_numbers[i]);
     pthread_sigmask(delay ? SIG_BLOCK : SIG_UNBLOCK, &stops, NULL);
+}
+
+int cli_close_stdout(const cli *run)
+{
+    sig_atomic_t before = done;
+    errno = 0;
+    done = 0; /* who reads may keep it waiting */
+    bool flushed = fflush(stdout) == 0 && !ferror(stdout);
+    done = before;
+    if (flushed)
+        return CLI_DONE;
+    print_name(run);
+    fprintf(stderr, "standard output: %s\n", strerror(errno ? errno : EIO));
+    return CLI_DATA;
 }
 
 static char leave_message[512];
