@@ -133,7 +133,8 @@ KMF_API extern const char *const kmf_plot_colour_names[]; /* label length */
 
 /*
  * A map of vectors: two principal components of all rows, two different numbers from 1, coloured as
- * there is, else KMF_EINVAL. KMF_EMODEL: not such a file, or nothing to draw; KMF_EFORMAT: the labels.
+ * one of the names says, else KMF_EINVAL. KMF_EMODEL: not such a file, or nothing to draw;
+ * KMF_EFORMAT: the labels.
  */
 KMF_API int kmf_plot_map(const kmf_picture *picture, const kmf_plot_rows *rows,
                          const int components[2], int l2, kmf_plot_colour colour,
