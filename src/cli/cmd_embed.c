@@ -272,7 +272,9 @@ static uint64_t size_of(const embed_args *a, const char *path)
 {
     struct stat st;
     bool whole = !a->reader.regions && !a->reader.bed && !a->reader.bed_names;
-    return whole && stat(path, &st) == 0 && S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
+    return whole && strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode)
+               ? (uint64_t)st.st_size
+               : 0;
 }
 
 static void show_progress(void *user, uint64_t tokens)
