@@ -248,23 +248,11 @@ typedef struct embed_progress {
 
 #define SHARE_LEAST 0.001 /* from which on the time that is left can be told */
 
-/* ", 3.5 h left", or nothing. */
-static const char *left(char buf[32], const embed_progress *p, double seconds)
+/* The share of all files that was read; 0: not known. */
+static double share_of(const embed_progress *p)
 {
-    double done = p->bytes > 0
-                      ? ((double)p->bytes_before + p->file.share * (double)p->bytes_file) /
-                            (double)p->bytes
-                      : 0;
-    double rest = done >= SHARE_LEAST ? seconds * (1 - done) / done : 0;
-    bool known = p->file.share > 0 && done >= SHARE_LEAST;
-    buf[0] = '\0';
-    if (known && rest >= 7200)
-        snprintf(buf, 32, ", %.1f h left", rest / 3600);
-    else if (known && rest >= 120)
-        snprintf(buf, 32, ", %.0f min left", rest / 60);
-    else if (known)
-        snprintf(buf, 32, ", %.0f s left", rest);
-    return buf;
+    double read = (double)p->bytes_before + p->file.share * (double)p->bytes_file;
+    return p->bytes > 0 && p->file.share > 0 ? read / (double)p->bytes : 0;
 }
 
 /* Bytes of a regular file, of which all is read; else 0. */
@@ -283,15 +271,20 @@ static void show_progress(void *user, uint64_t tokens)
     kmf_embed_stats s;
     char done[CLI_COUNT_TEXT];
     char rate[CLI_COUNT_TEXT];
-    char rest[32];
+    char left[CLI_COUNT_TEXT] = "";
     if (!cli_progress_due(&p->line))
         return;
     kmf_embedder_statistics(p->embedder, &s);
     double seconds = cli_now() - p->line.run->started;
-    cli_progress_show(&p->line, "%llu records done, %.3f Mbp read, %s tokens, %s tokens/s%s",
-                      (unsigned long long)s.records, 1e-6 * (double)(p->bases + p->file.bases),
-                      cli_count(done, (double)tokens),
-                      cli_count(rate, (double)tokens / seconds), left(rest, p, seconds));
+    double share = share_of(p);
+    bool known = share >= SHARE_LEAST;
+    if (known)
+        cli_time(left, seconds * (1 - share) / share);
+    cli_progress_show(
+        &p->line, "%llu records done, %.3f Mbp read, %s tokens, %s tokens/s%s%s%s",
+        (unsigned long long)s.records, 1e-6 * (double)(p->bases + p->file.bases),
+        cli_count(done, (double)tokens), cli_count(rate, (double)tokens / seconds),
+        known ? ", " : "", left, known ? " left" : "");
 }
 
 static int embed_file(cli *run, const embed_args *a, kmf_embedder *embedder, const char *path,

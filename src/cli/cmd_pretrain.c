@@ -561,16 +561,17 @@ static void tell_losses(char *to, size_t cap, const kmf_pretrain_state *s)
 static void show_progress(training *t, const kmf_pretrain_state *s)
 {
     char rate[CLI_COUNT_TEXT];
+    char rest[CLI_COUNT_TEXT];
     char losses[192] = "";
     double seconds = cli_now() - t->started;
     double left = seconds * (double)(s->steps - s->step) / (double)(s->step - t->first_step);
     if (!cli_progress_due(&t->line))
         return;
     tell_losses(losses, sizeof losses, s);
-    cli_progress_show(&t->line, "step %llu of %llu, epoch %.2f%s, %s tokens/s, %.0f s left",
+    cli_progress_show(&t->line, "step %llu of %llu, epoch %.2f%s, %s tokens/s, %s left",
                       (unsigned long long)s->step, (unsigned long long)s->steps, s->epochs,
                       losses, cli_count(rate, (double)(s->tokens - t->first_tokens) / seconds),
-                      left);
+                      cli_time(rest, left));
 }
 
 static void note_metrics(training *t, const kmf_pretrain_state *s)

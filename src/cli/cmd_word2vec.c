@@ -198,6 +198,7 @@ typedef struct training {
 static void show_progress(training *t, const kmf_word2vec_state *s)
 {
     char rate[CLI_COUNT_TEXT];
+    char rest[CLI_COUNT_TEXT];
     double seconds = cli_now() - t->started;
     double left = seconds * (1 - s->done) / (s->done - t->done_first);
     int epochs = t->args->opts.epochs;
@@ -205,9 +206,9 @@ static void show_progress(training *t, const kmf_word2vec_state *s)
     if (!cli_progress_due(&t->line))
         return;
     cli_progress_show(
-        &t->line, "epoch %d of %d, %.1f %%, loss %.4f, alpha %.5f, %s tokens/s, %.0f s left",
-        epoch, epochs, 100 * s->done, s->loss, s->alpha,
-        cli_count(rate, (double)(s->tokens - t->tokens_first) / seconds), left);
+        &t->line, "epoch %d of %d, %.1f %%, loss %.4f, alpha %.5f, %s tokens/s, %s left", epoch,
+        epochs, 100 * s->done, s->loss, s->alpha,
+        cli_count(rate, (double)(s->tokens - t->tokens_first) / seconds), cli_time(rest, left));
 }
 
 /* A kmf_word2vec_fn. A checkpoint that cannot be written is none: the training goes on. */

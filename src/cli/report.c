@@ -195,6 +195,14 @@ const char *cli_count(char buf[CLI_COUNT_TEXT], double n)
     return buf;
 }
 
+const char *cli_time(char buf[CLI_COUNT_TEXT], double seconds)
+{
+    const char *unit = seconds >= 7200 ? "h" : seconds >= 120 ? "min" : "s";
+    double scale = seconds >= 7200 ? 3600 : seconds >= 120 ? 60 : 1;
+    snprintf(buf, CLI_COUNT_TEXT, "%.*f %s", scale > 60 ? 1 : 0, seconds / scale, unit);
+    return buf;
+}
+
 void cli_put_token(const char *token)
 {
     for (const unsigned char *c = (const unsigned char *)token; *c; c++)
