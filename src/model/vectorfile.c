@@ -120,7 +120,7 @@ static int load_counts(kmf_vectors *v, content *c, const char *path, bool mapped
 static kmf_vectors *load(content *c, content *counts, const char *path, bool mapped,
                          kmf_err *err)
 {
-    const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
+    const char *name = kmf_input_name(path);
     if (content_read(c, path, name, mapped, err) < 0)
         return NULL;
     bool plain = !kmf_safetensors_begins(c->bytes, c->len);

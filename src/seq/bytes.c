@@ -334,6 +334,12 @@ kmf_bytes *kmf_bytes_open(hFILE *file, int descriptor, kmf_pool *pool, kmf_err *
     return NULL;
 }
 
+kmf_bytes *kmf_bytes_open_path(const char *path, kmf_err *err)
+{
+    hFILE *file = kmf_input_open(path, err);
+    return file ? kmf_bytes_open(file, -1, NULL, err) : NULL;
+}
+
 void kmf_bytes_close(kmf_bytes *b)
 {
     if (!b)

@@ -16,10 +16,13 @@ typedef struct kmf_bytes kmf_bytes;
 
 /*
  * Takes over `file`, on failure too. With a pool (may be NULL) inflating runs some pieces ahead, as
- * a job on it, or as several for BGZF.   descriptor: of `file`, at its beginning; -1: none is known
+ * a job on it, or as several for BGZF.
+ * descriptor: of `file`, at its beginning; -1: none is known
  */
 kmf_bytes *kmf_bytes_open(struct hFILE *file, int descriptor, kmf_pool *pool,
                           kmf_err *err) KMF_MUST_CHECK;
+/* A file, or standard input if path is "-", from its beginning; the caller inflates it. */
+kmf_bytes *kmf_bytes_open_path(const char *path, kmf_err *err) KMF_MUST_CHECK;
 void kmf_bytes_close(kmf_bytes *bytes);
 /* The end will be none where this watch of its file says so. */
 void kmf_bytes_watch(kmf_bytes *bytes, const kmf_watch *watch);

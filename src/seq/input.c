@@ -18,6 +18,11 @@ size_t kmf_byte_order_mark(const char *text, size_t n)
     return n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
 }
 
+const char *kmf_input_name(const char *path)
+{
+    return strcmp(path, "-") == 0 ? "standard input" : path;
+}
+
 hFILE *kmf_input_open(const char *path, kmf_err *err)
 {
     int fd;

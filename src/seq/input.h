@@ -22,7 +22,10 @@ struct hFILE *kmf_input_open(const char *path, kmf_err *err) KMF_MUST_CHECK;
 struct hFILE *kmf_input_open_file(const char *path, int *descriptor,
                                   kmf_err *err) KMF_MUST_CHECK;
 
-/* The same for bytes in memory, which are copied. */
+/* What messages call it: "-" is standard input. */
+const char *kmf_input_name(const char *path);
+
+/* Bytes in memory, which are copied, for htslib to read. */
 struct hFILE *kmf_input_memory(const void *bytes, size_t len, kmf_err *err) KMF_MUST_CHECK;
 
 /* Has text what some editors put before UTF-8? How many bytes it takes: 3 or 0. */

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "seq/dna.h"
+#include "seq/input.h"
 #include "seq/labels.h"
 #include "seq/seqio.h"
 #include "seq/table.h"
@@ -99,7 +100,7 @@ kmf_labelled *kmf_labelled_open(const char *path, const kmf_labelled_options *op
         return NULL;
     if (opts)
         in->opts = *opts;
-    in->file = kmf_strdup(strcmp(path, "-") == 0 ? "standard input" : path, err);
+    in->file = kmf_strdup(kmf_input_name(path), err);
     if (in->file && open_kind(in, path, pool, err) == 0)
         return in;
     kmf_labelled_close(in);

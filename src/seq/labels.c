@@ -101,7 +101,7 @@ kmf_labels *kmf_labels_load(const char *path, kmf_err *err)
     kmf_labels *l = kmf_calloc(1, sizeof *l, err);
     if (!l)
         return NULL;
-    l->path = strcmp(path, "-") == 0 ? "standard input" : path;
+    l->path = kmf_input_name(path);
     int status = kmf_text_load(&l->text, path, SIZE_MAX, err);
     if (status == 0)
         status = add_lines(l, err);

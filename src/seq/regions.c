@@ -24,7 +24,6 @@
 #include "seq/fai.h"
 #include "seq/textseq.h"
 
-#include <htslib/hfile.h>
 #include <htslib/hts.h>
 
 #define BED_COLUMNS 6
@@ -268,17 +267,14 @@ static int add_piece(bed_lines *b, const char *piece, size_t n, kmf_err *err)
 
 static int parse_bed(kmf_regions *r, const char *bed, bool named, kmf_err *err)
 {
-    bed_lines b = {.regions = r, .bed = bed, .named = named};
+    bed_lines b = {.regions = r, .bed = kmf_input_name(bed), .named = named};
     kmf_err reason = {0};
     const char *piece;
     size_t n;
     int status = 0;
-    hFILE *file = kmf_input_open(bed, err);
-    kmf_bytes *in = file ? kmf_bytes_open(file, -1, NULL, err) : NULL;
+    kmf_bytes *in = kmf_bytes_open_path(bed, err);
     if (!in)
         return KMF_EIO;
-    if (strcmp(bed, "-") == 0)
-        b.bed = "standard input";
     while (status == 0 && (status = kmf_bytes_next(in, &piece, &n, &reason)) > 0)
         status = add_piece(&b, piece, n, err);
     if (status == 0 && b.line.len > 0)

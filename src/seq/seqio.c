@@ -165,7 +165,7 @@ void kmf_reader_options_default(kmf_reader_options *opts)
 static int attach_path(kmf_reader *r, const char *path, const char *reference, kmf_pool *pool,
                        kmf_bytes **table, kmf_err *err)
 {
-    r->name = kmf_strdup(strcmp(path, "-") == 0 ? "standard input" : path, err);
+    r->name = kmf_strdup(kmf_input_name(path), err);
     hFILE *file = r->name ? kmf_input_open_file(path, &r->file, err) : NULL;
     if (!file)
         return KMF_EIO;

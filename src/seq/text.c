@@ -31,12 +31,11 @@ int kmf_text_append(kmf_text *text, const char *bytes, size_t n, kmf_err *err)
 
 int kmf_text_load(kmf_text *text, const char *path, size_t most, kmf_err *err)
 {
-    const char *shown = strcmp(path, "-") == 0 ? "standard input" : path;
+    const char *shown = kmf_input_name(path);
     kmf_err reason = {0};
     const char *block;
     size_t n;
-    struct hFILE *file = kmf_input_open(path, err);
-    kmf_bytes *in = file ? kmf_bytes_open(file, -1, NULL, err) : NULL;
+    kmf_bytes *in = kmf_bytes_open_path(path, err);
     if (!in)
         return KMF_EIO;
     int status = kmf_text_append(text, "", 0, err);

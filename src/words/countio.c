@@ -196,12 +196,11 @@ static kmf_counts *text_of(kmf_bytes *from, const char *block, size_t n, const c
 
 static kmf_counts *load_stream(const char *path, kmf_err *err)
 {
-    const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
+    const char *name = kmf_input_name(path);
     const char *block = "";
     size_t n = 0;
     kmf_counts *counts = NULL;
-    struct hFILE *file = kmf_input_open(path, err);
-    kmf_bytes *bytes = file ? kmf_bytes_open(file, -1, NULL, err) : NULL;
+    kmf_bytes *bytes = kmf_bytes_open_path(path, err);
     if (!bytes)
         return NULL;
     int status = next_bytes(bytes, &block, &n, name, err);
