@@ -284,7 +284,9 @@ int cli_check_inputs(const char *const *paths, size_t n, const kmf_reader_option
 int cli_check_output(const char *path, kmf_err *err);
 /* Fills err as the library does, for what a command finds out by itself; returns code. */
 int cli_raise(kmf_err *err, kmf_code code, const char *format, ...) KMF_PRINTF(3, 4);
-/* "x.fa: " before a message; "-" is standard input. */
+/* What messages call an input: "-" is standard input. */
+const char *cli_input_name(const char *path);
+/* "x.fa: " before a message. */
 void cli_name_file(const char *path, kmf_err *err);
 /* The same of what a cutter says of a record, with its number: "x.fa: record 7 'name': ...". */
 void cli_name_record(const char *path, const kmf_record *rec, kmf_err *err);

@@ -290,14 +290,14 @@ static void show_progress(void *user, uint64_t tokens)
 static int embed_file(cli *run, const embed_args *a, kmf_embedder *embedder, const char *path,
                       embed_progress *progress, kmf_err *err)
 {
-    kmf_embedder_source(embedder, strcmp(path, "-") == 0 ? "standard input" : path);
+    kmf_embedder_source(embedder, cli_input_name(path));
     progress->bytes_file = size_of(a, path);
     int status = kmf_embedder_read(embedder, path, &a->reader, &progress->file, err);
     progress->bases += progress->file.bases;
     progress->bytes_before += progress->bytes_file;
     if (status == 0 && a->opts.strict && progress->file.records == 0)
         status = cli_raise(err, KMF_EFORMAT, "%s: no records, and strict was asked for",
-                           strcmp(path, "-") == 0 ? "standard input" : path);
+                           cli_input_name(path));
     if (status == 0)
         cli_warn_of_reading(run, path, &a->reader, &progress->file);
     progress->file.bases = 0;

@@ -53,8 +53,7 @@ static void free_args(nearest_args *a)
 
 static int out_of_memory(kmf_err *err)
 {
-    cli_raise(err, KMF_ENOMEM, "out of memory");
-    return KMF_ENOMEM;
+    return cli_raise(err, KMF_ENOMEM, "out of memory");
 }
 
 /* ---------------------------------------------------------------- queries --------------- */
@@ -309,7 +308,7 @@ int cli_nearest(cli *run, int argc, char **argv)
     int leave = cli_parse(run, table, &usage, argc, argv, &first);
     if (leave >= 0)
         return leave;
-    a.path = strcmp(argv[first], "-") == 0 ? "standard input" : argv[first];
+    a.path = cli_input_name(argv[first]);
     kmf_vectors *vectors = NULL;
     int status = join(&a, argv + first + 1, argc - first - 1, &err);
     if (status == 0)

@@ -377,7 +377,7 @@ static int predict_file(prediction *p, const char *path, kmf_err *err)
         kmf_labelled_open(path, &p->args->input, kmf_embedder_pool(p->embedder), err);
     if (!input)
         return (int)err->code;
-    kmf_embedder_source(p->embedder, strcmp(path, "-") == 0 ? "standard input" : path);
+    kmf_embedder_source(p->embedder, cli_input_name(path));
     int got;
     while ((got = kmf_labelled_next(input, &rec, err)) > 0) {
         got = kmf_embedder_add(p->embedder, rec.name, rec.seq, rec.len, err);

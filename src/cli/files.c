@@ -27,11 +27,15 @@ int cli_raise(kmf_err *err, kmf_code code, const char *format, ...)
     return code;
 }
 
+const char *cli_input_name(const char *path)
+{
+    return strcmp(path, "-") == 0 ? "standard input" : path;
+}
+
 void cli_name_file(const char *path, kmf_err *err)
 {
     kmf_err named = {.code = err->code};
-    snprintf(named.msg, sizeof named.msg, "%.400s: %.600s",
-             strcmp(path, "-") == 0 ? "standard input" : path, err->msg);
+    snprintf(named.msg, sizeof named.msg, "%.400s: %.600s", cli_input_name(path), err->msg);
     *err = named;
 }
 

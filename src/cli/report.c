@@ -163,8 +163,7 @@ void cli_warn_of_reading(const cli *run, const char *path, const kmf_reader_opti
     if (s->indexed)
         cli_note(run, "an index was made: %s.fai",
                  opts && opts->reference ? opts->reference : path);
-    if (strcmp(path, "-") == 0)
-        path = "standard input";
+    path = cli_input_name(path);
     if (s->records == 0 && bed)
         cli_warn(run, "%s: no records, as %s has no regions", path, bed);
     else if (s->records == 0)
