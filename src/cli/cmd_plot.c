@@ -125,6 +125,19 @@ static int leave(const cli *run, int status, const kmf_err *err, const plot_args
 
 /* ---------------------------------------------------------------- vectors --------------- */
 
+/* What a plot of rows begins with, once its options are known to be right; -1, or an exit code. */
+static int begin_rows(cli *run, plot_args *a, kmf_plot_rows *rows, cli_progress *progress)
+{
+    const char *const inputs[] = {rows->vectors, rows->labels};
+    int code = settle(run, a, inputs, 2);
+    if (code >= 0)
+        return code;
+    cli_progress_start(progress, run);
+    rows->fn = show_rows;
+    rows->user = progress;
+    return -1;
+}
+
 static int plot_map(cli *run, int argc, char **argv)
 {
     static const cli_usage usage = {
@@ -167,13 +180,9 @@ static int plot_map(cli *run, int argc, char **argv)
         components[0] == components[1])
         return cli_wrong(run, "--components: write A,B, two different numbers from 1; got '%s'",
                          wanted);
-    const char *const inputs[] = {rows.vectors, rows.labels ? rows.labels : "-"};
-    code = settle(run, &a, inputs, 2);
+    code = begin_rows(run, &a, &rows, &progress);
     if (code >= 0)
         return code;
-    cli_progress_start(&progress, run);
-    rows.fn = show_rows;
-    rows.user = &progress;
     int status =
         kmf_plot_map(&a.picture, &rows, components, l2, (kmf_plot_colour)colour, &report, &err);
     cli_progress_end();
@@ -213,13 +222,9 @@ static int plot_similarity(cli *run, int argc, char **argv)
     if (code >= 0)
         return code;
     rows.vectors = argv[first];
-    const char *const inputs[] = {rows.vectors, rows.labels ? rows.labels : "-"};
-    code = settle(run, &a, inputs, 2);
+    code = begin_rows(run, &a, &rows, &progress);
     if (code >= 0)
         return code;
-    cli_progress_start(&progress, run);
-    rows.fn = show_rows;
-    rows.user = &progress;
     int status = kmf_plot_similarity(&a.picture, &rows, &report, &err);
     cli_progress_end();
     if (report.drawn > 0)
