@@ -72,59 +72,64 @@ void kmf_firstwords_compose(kmf_model *model, uint64_t seed)
     }
 }
 
+/* Are they of the model's k-mers, and as wide as its word table? */
+static int check_vectors(const kmf_config *config, const kmf_vectors_info *info,
+                         const char *path, kmf_err *err)
+{
+    if (info->alphabet != KMF_DNA)
+        return kmf_fail(err, KMF_EMODEL,
+                        "%s: vectors of words of protein; the model's word table has k-mers of "
+                        "DNA",
+                        path);
+    if (info->k_min > config->k || info->k_max < config->k ||
+        info->dim != config->embedding_size)
+        return kmf_fail(err, KMF_EMODEL,
+                        "%s: vectors of %d- to %d-mers, %zu numbers each; the model's word "
+                        "table has %d-mers of %zu numbers",
+                        path, info->k_min, info->k_max, info->dim, config->k,
+                        config->embedding_size);
+    return 0;
+}
+
+/* The vector of a k-mer; NULL: it has none, or training has never seen it. */
+static const float *vector_of(const kmf_vectors *vectors, const kmf_vectors_info *info,
+                              uint64_t code, int k)
+{
+    int64_t row = kmf_vectors_find(vectors, code, k);
+    if (row < 0 || (info->counted && kmf_vectors_count(vectors, (size_t)row) == 0))
+        return NULL;
+    return kmf_vectors_row(vectors, (size_t)row);
+}
+
 int kmf_firstwords_take(kmf_model *model, const char *path, uint64_t *unfilled, kmf_err *err)
 {
     const kmf_config *config = &model->config;
     kmf_vectors_info info;
-    kmf_vectors *vectors = kmf_vectors_load(path, err);
-    int status = -1;
     double squares = 0;
     uint64_t n = 0, known = 0, codes = UINT64_C(1) << 2 * config->k;
+    kmf_vectors *vectors = kmf_vectors_load(path, err);
     if (!vectors)
         return err->code;
     kmf_vectors_information(vectors, &info);
-    if (info.alphabet != KMF_DNA) {
-        status =
-            kmf_fail(err, KMF_EMODEL,
-                     "%s: vectors of words of protein; the model's word table has k-mers of "
-                     "DNA",
-                     path);
-        goto out;
+    int status = check_vectors(config, &info, path, err);
+    for (uint64_t code = 0; code < codes && status == 0; code++) {
+        const float *vector = vector_of(vectors, &info, code, config->k);
+        bool wanted = kmf_vocab_kmer(model->vocab, code) >= 0;
+        known += wanted;
+        n += wanted && vector;
+        for (size_t i = 0; i < info.dim && wanted && vector; i++)
+            squares += (double)vector[i] * (double)vector[i];
     }
-    if (info.k_min > config->k || info.k_max < config->k ||
-        info.dim != config->embedding_size) {
-        status =
-            kmf_fail(err, KMF_EMODEL,
-                     "%s: vectors of %d- to %d-mers, %zu numbers each; the model's word "
-                     "table has %d-mers of %zu numbers",
-                     path, info.k_min, info.k_max, info.dim, config->k, config->embedding_size);
-        goto out;
+    if (status == 0 && !(squares > 0))
+        status = kmf_fail(err, KMF_EMODEL, "%s: none of the model's k-mers has a vector", path);
+    for (uint64_t code = 0; code < codes && status == 0; code++) {
+        const float *vector = vector_of(vectors, &info, code, config->k);
+        int32_t id = kmf_vocab_kmer(model->vocab, code);
+        for (size_t i = 0; i < info.dim && id >= 0 && vector; i++)
+            model->params.word[(size_t)id * info.dim + i] =
+                (float)((double)vector[i] * INIT_STD / sqrt(squares / (double)(n * info.dim)));
     }
-    for (int pass = 0; pass < 2; pass++)
-        for (uint64_t code = 0; code < codes; code++) {
-            int64_t row = kmf_vectors_find(vectors, code, config->k);
-            int32_t id = kmf_vocab_kmer(model->vocab, code);
-            known += pass == 0 && id >= 0;
-            if (row < 0 || id < 0 ||
-                (info.counted && kmf_vectors_count(vectors, (size_t)row) == 0))
-                continue;
-            const float *vector = kmf_vectors_row(vectors, (size_t)row);
-            for (size_t i = 0; i < info.dim; i++) {
-                if (pass == 0)
-                    squares += (double)vector[i] * (double)vector[i];
-                else
-                    model->params.word[(size_t)id * info.dim + i] =
-                        (float)((double)vector[i] * INIT_STD /
-                                sqrt(squares / (double)(n * info.dim)));
-            }
-            n += pass == 0;
-        }
     *unfilled = known - n;
-    status =
-        n > 0 && squares > 0
-            ? 0
-            : kmf_fail(err, KMF_EMODEL, "%s: none of the model's k-mers has a vector", path);
-out:
     kmf_vectors_free(vectors);
     return status;
 }
