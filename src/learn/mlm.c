@@ -113,7 +113,8 @@ static void lay_out_backward(kmf_mlm *m, arena *a)
     m->dsum1 = take(a, m->N, m->D);
     m->dheads = take(a, m->N, m->D);
     m->dqkv = take(a, m->N, 3 * m->D);
-    m->partial_width = kmf_max(9 * m->D + m->F, 4 * m->E + m->D);
+    /* gradients of a block's vectors, or of the embedding's */
+    m->partial_width = kmf_max(6 * m->D + m->F, 3 * m->E + m->D);
     m->partial = take(a, m->N / KMF_GRAIN, m->partial_width);
     for (size_t i = 0; i < KMF_FACTORS; i++)
         m->factors[i] = take_factor(m, a, kmf_max(m->stage, m->chunk), kmf_max(m->D, m->E));
@@ -147,7 +148,6 @@ static void lay_out_composition(kmf_mlm *m, arena *a)
 static void lay_out(kmf_mlm *m, arena *a)
 {
     size_t workers = (size_t)m->workers;
-    size_t widest = kmf_max(m->D, m->E);
     m->cos_t = take(a, m->opts.max_seq, m->K / 2);
     m->sin_t = take(a, m->opts.max_seq, m->K / 2);
     m->x = take(a, m->N, m->D);
@@ -156,7 +156,7 @@ static void lay_out(kmf_mlm *m, arena *a)
     m->x0 = m->opts.forward_only ? NULL : take(a, m->N, m->D);
     lay_out_layers(m, a);
     size_t rows = workers * m->strip_rows;
-    m->strip_y = take(a, rows, widest);
+    m->strip_y = take(a, rows, kmf_max(m->D, m->E));
     m->strip_x = take(a, rows, m->D);
     m->strip_f = take(a, rows, m->F);
     m->strip_act = m->opts.forward_only ? NULL : take(a, rows, m->F);

@@ -20,20 +20,34 @@
  *                                                      |          dWo += dy1^T a
  *   strips  dx = ds1 + dqkv Wqkv                       | weights  dWqkv += dqkv^T x
  */
+#include "base/mem.h"
 #include "learn/mlm_room.h"
 #include "nn/attn.h"
 #include "nn/ops.h"
 
 #include <string.h>
 
-static size_t widest(const kmf_mlm *m)
-{
-    return m->D > m->E ? m->D : m->E;
-}
-
 /* ---------------------------------------------------------------- forward ---------------- */
 
 enum { QKV, WO, W1, W2, N_WEIGHTS };
+
+/* For products with the weights, kmf_mlm_pack, or with their transposes, kmf_mlm_pack_back. */
+typedef void pack_fn(const kmf_mlm *m, kmf_packing *p, const kmf_real *const *w, size_t n_parts,
+                     size_t Dout, size_t Din);
+
+static void pack_weight(kmf_mlm *m, size_t i, pack_fn *pack)
+{
+    const kmf_layer *w = &m->w->layers[m->layer];
+    size_t D = m->D;
+    if (i == QKV)
+        pack(m, &m->qkv, (const kmf_real *[]){w->wq, w->wk, w->wv}, 3, 3 * D, D);
+    else if (i == WO)
+        pack(m, &m->wo, (const kmf_real *[]){w->wo}, 1, D, D);
+    else if (i == W1)
+        pack(m, &m->w1, (const kmf_real *[]){w->w1}, 1, m->F, D);
+    else
+        pack(m, &m->w2, (const kmf_real *[]){w->w2}, 1, D, m->F);
+}
 
 static int pack_forward(void *arg, size_t i, int worker, kmf_err *err)
 {
@@ -42,17 +56,11 @@ static int pack_forward(void *arg, size_t i, int worker, kmf_err *err)
     size_t D = m->D;
     (void)worker;
     (void)err;
+    pack_weight(m, i, kmf_mlm_pack);
     if (i == QKV) {
-        kmf_mlm_pack(m, &m->qkv, (const kmf_real *[]){w->wq, w->wk, w->wv}, 3, 3 * D, D);
         memcpy(m->qkv_bias, w->bq, D * sizeof *w->bq);
         memcpy(m->qkv_bias + D, w->bk, D * sizeof *w->bk);
         memcpy(m->qkv_bias + 2 * D, w->bv, D * sizeof *w->bv);
-    } else if (i == WO) {
-        kmf_mlm_pack(m, &m->wo, (const kmf_real *[]){w->wo}, 1, D, D);
-    } else if (i == W1) {
-        kmf_mlm_pack(m, &m->w1, (const kmf_real *[]){w->w1}, 1, m->F, D);
-    } else {
-        kmf_mlm_pack(m, &m->w2, (const kmf_real *[]){w->w2}, 1, D, m->F);
     }
     return 0;
 }
@@ -108,7 +116,7 @@ static int feed_forward(void *arg, size_t i, int worker, kmf_err *err)
     kmf_real *sum1 = a->sum1 + row * D;
     kmf_real *sum2 = a->sum2 + row * D;
     kmf_real *h = a->h + row * F;
-    kmf_real *y = kmf_mlm_of_worker(m, m->strip_y, worker, widest(m));
+    kmf_real *y = kmf_mlm_of_worker(m, m->strip_y, worker, kmf_max(m->D, m->E));
     kmf_real *mid = kmf_mlm_of_worker(m, m->strip_x, worker, D);
     kmf_real *act = kmf_mlm_of_worker(m, m->strip_f, worker, F);
     (void)err;
@@ -146,19 +154,9 @@ int kmf_mlm_block_forward(kmf_mlm *m, size_t layer, kmf_err *err)
 
 static int pack_backward(void *arg, size_t i, int worker, kmf_err *err)
 {
-    kmf_mlm *m = arg;
-    const kmf_layer *w = &m->w->layers[m->layer];
-    size_t D = m->D;
     (void)worker;
     (void)err;
-    if (i == QKV)
-        kmf_mlm_pack_back(m, &m->qkv, (const kmf_real *[]){w->wq, w->wk, w->wv}, 3, 3 * D, D);
-    else if (i == WO)
-        kmf_mlm_pack_back(m, &m->wo, (const kmf_real *[]){w->wo}, 1, D, D);
-    else if (i == W1)
-        kmf_mlm_pack_back(m, &m->w1, (const kmf_real *[]){w->w1}, 1, m->F, D);
-    else
-        kmf_mlm_pack_back(m, &m->w2, (const kmf_real *[]){w->w2}, 1, D, m->F);
+    pack_weight(arg, i, kmf_mlm_pack_back);
     return 0;
 }
 
@@ -205,7 +203,7 @@ static int feed_backward(void *arg, size_t i, int worker, kmf_err *err)
     kmf_real *mid = kmf_mlm_of_worker(m, m->strip_x, worker, D);
     kmf_real *dh = kmf_mlm_of_worker(m, m->strip_f, worker, F);
     kmf_real *act = kmf_mlm_of_worker(m, m->strip_act, worker, F);
-    kmf_real *dy2 = kmf_mlm_of_worker(m, m->strip_y, worker, widest(m));
+    kmf_real *dy2 = kmf_mlm_of_worker(m, m->strip_y, worker, kmf_max(m->D, m->E));
     kmf_real *dy1 = dy2;
     kmf_real *ds1 = m->dsum1 + row * D;
     kmf_real *sum1 = a->sum1 + row * D;

@@ -5,6 +5,7 @@
  *
  *   s = word[id] + type[0]    y = dropout(LN(s))    x = y, or y Wp^T + bp
  */
+#include "base/mem.h"
 #include "learn/mlm_room.h"
 #include "nn/ops.h"
 
@@ -52,7 +53,7 @@ static int embed_strip_backward(void *arg, size_t i, int worker, kmf_err *err)
     size_t row = strip.row, rows = strip.rows;
     const kmf_real *dx = m->dx + row * m->D;
     kmf_real *s = m->emb_sum + row * m->E;
-    kmf_real *dy = kmf_mlm_of_worker(m, m->strip_y, worker, m->D > m->E ? m->D : m->E);
+    kmf_real *dy = kmf_mlm_of_worker(m, m->strip_y, worker, kmf_max(m->D, m->E));
     (void)err;
     kmf_mlm_clear_sums(m, &strip);
     if (m->proj.room) {

@@ -9,6 +9,7 @@
  * one from the embedding.
  */
 #include "base/err.h"
+#include "base/mem.h"
 #include "learn/mlm_room.h"
 #include "nn/loss.h"
 #include "nn/ops.h"
@@ -73,7 +74,7 @@ static void strip_backward(const kmf_mlm *m, const kmf_strip *strip, int worker)
     size_t beg = strip->row, rows = strip->rows;
     size_t first = m->first + beg;
     kmf_real *p = m->probs + beg * V;
-    kmf_real *dh = kmf_mlm_of_worker(m, m->strip_y, worker, D > E ? D : E);
+    kmf_real *dh = kmf_mlm_of_worker(m, m->strip_y, worker, kmf_max(D, E));
     kmf_real *dx = kmf_mlm_of_worker(m, m->strip_x, worker, D);
     kmf_real *weights = m->head_weights + beg;
     kmf_mlm_clear_sums(m, strip);

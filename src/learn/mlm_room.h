@@ -19,7 +19,7 @@
 /* Columns of the word table that one item adds the embedding's gradient to. */
 #define KMF_WORD_COLS ((size_t)64)
 /* The most weights whose gradients one phase adds, and vectors that one reduction sums. */
-enum { KMF_MOST_PRODUCTS = 4, KMF_MOST_SUMS = 12 };
+enum { KMF_MOST_PRODUCTS = 3, KMF_MOST_SUMS = 7 };
 /* Factors of these gradients that are there at a time, but for those in rooms of their own. */
 enum { KMF_FACTORS = 4, KMF_WIDE_FACTORS = 2 };
 
@@ -127,7 +127,7 @@ struct kmf_mlm {
     kmf_real *probs;             /* [chunk, V] */
     kmf_real *dlogits;           /* [chunk, V], packed */
     kmf_real *head_weights;      /* [chunk] */
-    kmf_real *sites;             /* [max_tokens up to a chunk, n_sites] */
+    kmf_real *sites;             /* [N + chunk, n_sites] */
     kmf_packing head, word, head_back, word_back;
 
     /* the call under way */
