@@ -112,8 +112,7 @@ static inline const char *golden(const char *dir)
     bool medium = of && strstr(of, "'medium'");
     size_t c;
     json_t *item;
-    json_array_foreach(json_object_get(expected, "cases"), c, item)
-    {
+    json_array_foreach(json_object_get(expected, "cases"), c, item) {
         size_t T = case_ids(ids, item);
         const size_t off[2] = {0, T};
         size_t row = (size_t)json_integer_value(json_object_get(item, "hidden_row"));
@@ -129,8 +128,7 @@ static inline const char *golden(const char *dir)
         n_tokens += T;
         size_t m;
         json_t *mlm;
-        json_array_foreach(json_object_get(item, "mlm"), m, mlm)
-        {
+        json_array_foreach(json_object_get(item, "mlm"), m, mlm) {
             size_t position = (size_t)json_integer_value(json_object_get(mlm, "position"));
             size_t at = (size_t)json_integer_value(json_object_get(mlm, "logits_row"));
             if (kmf_encoder_logits(encoder, row_logits, &position, 1, &err) != 0)

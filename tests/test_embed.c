@@ -57,8 +57,7 @@ static void check_golden(const char *dir, size_t dim)
     o.policy = KMF_LONG_TRUNCATE; /* as the golden tokens were */
     size_t i;
     json_t *c;
-    json_array_foreach(json_object_get(expected, "cases"), i, c)
-    {
+    json_array_foreach(json_object_get(expected, "cases"), i, c) {
         const char *seq = json_string_value(json_object_get(c, "sequence"));
         const json_t *ids = json_object_get(c, "input_ids");
         if (json_object_get(c, "note") || !seq || !plain_upper_case(seq))

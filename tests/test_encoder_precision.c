@@ -60,8 +60,7 @@ static const char *golden_pooled(const char *dir, kmf_precision precision, doubl
         return "no encoder";
     double worst = 1.0;
     json_t *item;
-    json_array_foreach(json_object_get(expected, "cases"), c, item)
-    {
+    json_array_foreach(json_object_get(expected, "cases"), c, item) {
         int32_t ids[GOLDEN_TOKENS];
         size_t T = case_ids(ids, item);
         size_t row = (size_t)json_integer_value(json_object_get(item, "hidden_row"));

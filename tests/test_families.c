@@ -69,8 +69,7 @@ static double pooled_error(const char *dir, const json_t *cases, int pooling, co
         return -1;
     }
     float *vector = kmf_floats(kmf_embedder_dim(embedder), NULL);
-    json_array_foreach(cases, c, item)
-    {
+    json_array_foreach(cases, c, item) {
         json_t *want = json_object_get(json_object_get(item, "f64"), key);
         const char *sequence = json_string_value(json_object_get(item, "sequence"));
         if (!want || !sequence || json_object_get(item, "note"))
@@ -139,8 +138,7 @@ static void gather_cases(company *all, const json_t *cases)
     json_t *item;
     all->n = 0;
     all->off[0] = 0;
-    json_array_foreach(cases, c, item)
-    {
+    json_array_foreach(cases, c, item) {
         size_t beg = all->off[all->n];
         if (all->n == 63 || beg + GOLDEN_TOKENS > MANY_TOKENS)
             break;

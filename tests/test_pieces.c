@@ -450,8 +450,7 @@ static void check_items(const char *dir, const kmf_vocab *v, json_t *items)
 {
     size_t i;
     json_t *item;
-    json_array_foreach(items, i, item)
-    {
+    json_array_foreach(items, i, item) {
         const char *text = json_string_value(json_object_get(item, "text"));
         json_t *ids = json_object_get(item, "ids");
         size_t most = (size_t)json_integer_value(json_object_get(item, "max_length"));
@@ -500,8 +499,7 @@ static void check_cases_of_tokens(const kmf_vocab *v, json_t *cases)
 {
     size_t i;
     json_t *one;
-    json_array_foreach(cases, i, one)
-    {
+    json_array_foreach(cases, i, one) {
         const char *text = json_string_value(json_object_get(one, "sequence"));
         json_t *cut_ids = json_object_get(one, "ids_max_length_512");
         json_t *all_ids = json_object_get(one, "ids_no_limit");
@@ -542,8 +540,7 @@ START_TEST(sequences_of_the_fixtures_give_their_ids)
             continue;
         }
         kmf_vocab *v = fixture_vocab(models[m].dir, models[m].file);
-        json_array_foreach(json_object_get(expected, "cases"), i, one)
-        {
+        json_array_foreach(json_object_get(expected, "cases"), i, one) {
             const char *text = json_string_value(json_object_get(one, "sequence"));
             size_t window = models[m].window ? models[m].window : plain.window;
             if (!text || json_object_get(one, "note")) /* a note says that ids were changed */

@@ -101,11 +101,12 @@ const char *kmf_json_difference(json_t *a, json_t *b, const char *but)
 {
     const char *key;
     json_t *value;
-    json_object_foreach(a, key,
-                        value) if (strcmp(key, but) != 0 &&
-                                   !json_equal(value, json_object_get(b, key))) return key;
-    json_object_foreach(b, key, value) if (strcmp(key, but) != 0 &&
-                                           !json_object_get(a, key)) return key;
+    json_object_foreach(a, key, value)
+        if (strcmp(key, but) != 0 && !json_equal(value, json_object_get(b, key)))
+            return key;
+    json_object_foreach(b, key, value)
+        if (strcmp(key, but) != 0 && !json_object_get(a, key))
+            return key;
     return NULL;
 }
 

@@ -390,8 +390,7 @@ static char *merged_provenance(merge *m, const char *out, const char *command_li
     json_t *value;
     bool good = json_is_object(sums);
     if (good)
-        json_object_foreach(sums, key, value)
-        {
+        json_object_foreach(sums, key, value) {
             uint64_t total =
                 (uint64_t)json_integer_value(value); /* from a file: it may overflow */
             for (size_t i = 1; i < m->n; i++)

@@ -403,8 +403,7 @@ static bool are_usual_angles(json_t *object)
 {
     const char *key;
     json_t *value;
-    json_object_foreach(object, key, value)
-    {
+    json_object_foreach(object, key, value) {
         const char *text = json_string_value(value);
         bool type = strcmp(key, "rope_type") == 0 || strcmp(key, "type") == 0;
         bool base = strcmp(key, "rope_theta") == 0 && json_is_number(value) &&

@@ -168,7 +168,8 @@ static int check_metadata(json_t *metadata, const char *file, kmf_err *err)
     const char *key;
     json_t *value;
     bool good = json_is_object(metadata);
-    json_object_foreach(metadata, key, value) good = good && json_is_string(value);
+    json_object_foreach(metadata, key, value)
+        good = good && json_is_string(value);
     return good ? 0 : kmf_fail(err, KMF_EMODEL, "%s: __metadata__ must hold texts only", file);
 }
 
@@ -219,8 +220,7 @@ static int read_entries(kmf_safetensors *st, const char *file, kmf_err *err)
     st->tensors = kmf_calloc(json_object_size(st->header), sizeof *st->tensors, err);
     if (!st->tensors)
         return KMF_ENOMEM;
-    json_object_foreach((json_t *)st->header, key, entry)
-    {
+    json_object_foreach((json_t *)st->header, key, entry) {
         bool metadata = strcmp(key, "__metadata__") == 0;
         int rc = metadata
                      ? check_metadata(entry, file, err)

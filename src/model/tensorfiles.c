@@ -189,8 +189,7 @@ static int list_shards(struct index *index, kmf_err *err)
     index->shards = kmf_calloc(json_object_size(index->weight_map), sizeof *index->shards, err);
     if (!index->shards)
         return KMF_ENOMEM;
-    json_object_foreach(index->weight_map, key, value)
-    {
+    json_object_foreach(index->weight_map, key, value) {
         const char *shard = json_string_value(value);
         if (!shard || !is_beside(shard))
             return kmf_fail(err, KMF_EMODEL,
@@ -220,8 +219,7 @@ static int check_shards(const kmf_tensors *t, const struct index *index, kmf_err
                             index->path, kmf_err_show(shown[0], name),
                             kmf_err_show(shown[1], file_of(t, &t->list[i])->base));
     }
-    json_object_foreach(index->weight_map, name, shard)
-    {
+    json_object_foreach(index->weight_map, name, shard) {
         const char *base = json_string_value(shard);
         const kmf_stored *tensor = kmf_tensors_find(t, name);
         if (!tensor || strcmp(file_of(t, tensor)->base, base) != 0)

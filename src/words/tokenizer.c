@@ -161,15 +161,13 @@ static size_t measure(reading *r, size_t *bytes)
     const char *key;
     json_t *value;
     size_t i;
-    json_object_foreach(r->vocab, key, value)
-    {
+    json_object_foreach(r->vocab, key, value) {
         size_t len = strlen(key);
         r->longest = kmf_max(r->longest, len);
         sum += len + 1;
         n++;
     }
-    json_array_foreach(r->added, i, value)
-    {
+    json_array_foreach(r->added, i, value) {
         const char *content = json_string_value(json_object_get(value, "content"));
         if (!json_object_get(r->vocab, content)) {
             sum += strlen(content) + 1;
@@ -190,8 +188,7 @@ static int read_tokens(reading *r)
     size_t i;
     if (!json_is_object(r->vocab))
         return refuse(r, "model: vocab", "must be an object");
-    json_array_foreach(r->added, i, value)
-    {
+    json_array_foreach(r->added, i, value) {
         int rc = check_added(r, value);
         if (rc < 0)
             return rc;
@@ -205,8 +202,7 @@ static int read_tokens(reading *r)
     if (!v->tokens || !v->off || !v->written)
         return KMF_ENOMEM;
     memset(v->off, 0xff, v->size * sizeof *v->off);
-    json_object_foreach(r->vocab, key, value)
-    {
+    json_object_foreach(r->vocab, key, value) {
         unsigned char letter = (unsigned char)key[0];
         int rc = place(r, key, value, &used);
         if (rc < 0)
@@ -214,8 +210,7 @@ static int read_tokens(reading *r)
         if (key[1] == '\0' && letter < 0x80)
             v->letter[letter] = (int32_t)json_integer_value(value);
     }
-    json_array_foreach(r->added, i, value)
-    {
+    json_array_foreach(r->added, i, value) {
         json_t *id = json_object_get(value, "id");
         const char *content = json_string_value(json_object_get(value, "content"));
         if (!json_object_get(r->vocab, content)) {
