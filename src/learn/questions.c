@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "learn/drift.h"
+#include "seq/dna.h"
 #include "seq/par.h"
 
 #include <assert.h>
@@ -60,12 +61,6 @@ size_t kmf_questions_bytes(const kmf_questions_options *opts)
            kmf_vocab_size(s->vocab) * 4 * s->k * sizeof(kmf_real);
 }
 
-static int letter_number(char letter)
-{
-    const char *at = strchr("ACGT", letter);
-    return at && letter != '\0' ? (int)(at - "ACGT") : -1;
-}
-
 static int make_sites(kmf_questions *q, kmf_err *err)
 {
     const kmf_spelling *s = &q->opts.spelling;
@@ -77,7 +72,7 @@ static int make_sites(kmf_questions *q, kmf_err *err)
     for (size_t id = 0; id < V; id++) {
         const char *token = kmf_vocab_token(s->vocab, (int32_t)id);
         for (size_t i = 0; token[0] != '[' && i < s->k; i++)
-            q->sites[id * width + 4 * i + (size_t)letter_number(token[i])] = 1;
+            q->sites[id * width + 4 * i + kmf_base_code[(unsigned char)token[i]]] = 1;
     }
     return 0;
 }
