@@ -19,6 +19,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "seq/input.h"
 #include "seq/text.h"
 
 #include <string.h>
@@ -252,7 +253,7 @@ kmf_vocab *kmf_vocab_load(const char *path, kmf_err *err)
 {
     kmf_text text = {0};
     if (kmf_text_load(&text, path, VOCAB_BYTES_MAX, err) == 0)
-        return from_text(text.bytes, text.len, path, err);
+        return from_text(text.bytes, text.len, kmf_input_name(path), err);
     kmf_free(text.bytes);
     return NULL;
 }
