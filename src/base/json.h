@@ -16,7 +16,7 @@
 
 /*
  * The object in text; released by json_decref. KMF_EMODEL: not JSON, not an object, a key twice
- * in one object, or nested deeper than 64 levels.
+ * in one object, nested deeper than 64 levels, or of more than 200,000 objects and lists.
  */
 json_t *kmf_json_parse(const char *text, size_t len, const char *where,
                        kmf_err *err) KMF_MUST_CHECK;

@@ -474,9 +474,9 @@ void cli_release_signals(bool over);
 void cli_delay_signals(bool delay);
 /*
  * From now on SIGINT, SIGTERM, SIGHUP and SIGUSR1 end the process with CLI_STOPPED, whatever it is
- * waiting for: for a job with checkpoints that has nothing to keep yet.   checkpoint: one that a
- * former run left, or NULL   folder, lock: which it made for itself, and which go; borrowed, or
- * NULL
+ * waiting for: for a job with checkpoints that has nothing to keep yet.
+ * checkpoint:    one that a former run left, or NULL
+ * folder, lock:  which it made for itself, and which go; borrowed, or NULL
  */
 void cli_leave_on_signals(const cli *run, const char *checkpoint, const char *folder,
                           const char *lock);

@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "embed/method.h"
 
-/* {"name", "md5", "config_md5", "vocab_md5"}: the model. NULL after an error. */
+/* {"name"} and a key for each of the method's files (method.h): the model. NULL after an error. */
 json_t *kmf_model_json(const kmf_embedder *embedder, kmf_err *err);
 /* The name of an output for its provenance: the last part of path. NULL: out of memory. */
 json_t *kmf_output_json(const char *path);

@@ -38,8 +38,8 @@ static inline const int32_t *kmf_rowtable_units(const kmf_rowtable *table, size_
 #define KMF_WEIGHT_BITS 40
 
 /*
- * Row i is weights[i] times values[i]; weights NULL: all are 1.   values: [n, dim], finite, from
- * base/mem.h; taken over, whatever comes back.   weights: [n]
+ * Row i is weights[i] times values[i]; weights NULL: all are 1.
+ * values: [n, dim], finite, from base/mem.h; taken over, whatever comes back. weights: [n]
  * KMF_EMODEL, its message beginning with name: a row would lose more than a 1000th of its length,
  * and more than 10^-5 of the harmonic mean of all lengths, because its numbers are so small beside
  * the largest of their columns.

@@ -40,9 +40,8 @@ typedef struct kmf_syllabus {
     int window, negative;
     bool cbow;
     uint64_t seed;
-    const float
-        *table; /* [2 words, ld]: word w's vector is row w, the one that it has as a target
-                           row words + w */
+    /* [2 words, ld]: word w's vector is row w, the one that it has as a target row words + w */
+    const float *table;
     size_t ld;
     size_t most_centres; /* of a lesson; by kmf_syllabus_measure */
     uint32_t owners;     /* threads among which the rows are shared out, 1 or more */

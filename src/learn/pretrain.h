@@ -95,6 +95,8 @@ size_t kmf_pretrain_columns(const kmf_pretrain *t);
 size_t kmf_pretrain_piece(const kmf_pretrain *t);
 /* Pieces of a validation that this rank works off, or one more: pairs are compared by all. */
 uint64_t kmf_pretrain_held_pieces(const kmf_pretrain *t);
+/* KMF_EINVAL before kmf_pretrain_begin. */
+int kmf_pretrain_check_begun(const kmf_pretrain *t, kmf_err *err) KMF_MUST_CHECK;
 
 /* ---- pretrain_views.c: what a step shows, and how its vectors compare -------------------- */
 
@@ -116,6 +118,9 @@ int kmf_pretrain_show_held(kmf_pretrain *t, kmf_mlm_batch *batch, uint64_t first
 int kmf_pretrain_compare(kmf_pretrain *t, double scale, kmf_err *err) KMF_MUST_CHECK;
 /* The held-out pairs: val_contrast and val_hits. */
 int kmf_pretrain_compare_held(kmf_pretrain *t, kmf_err *err) KMF_MUST_CHECK;
+
+/* ---- pretrain_steps.c: steps, and how many of them -------------------------------------- */
+
 /* The learning rate of a step, 0 .. steps - 1. */
 double kmf_pretrain_rate(const kmf_pretrain *t, uint64_t step);
 /*
@@ -129,6 +134,9 @@ double kmf_pretrain_steps_of_time(double seconds, double step, double validation
 int kmf_pretrain_measure(kmf_pretrain *t, uint64_t *steps, kmf_err *err) KMF_MUST_CHECK;
 /* Whether there is a validation after the step with this number, counted from 1. */
 bool kmf_pretrain_validates(const kmf_pretrain *t, uint64_t step);
+
+/* ---- pretrain_saved.c: checkpoints, and what all ranks have in common ------------------- */
+
 /* Of the weights as they are. */
 uint32_t kmf_pretrain_checksum(const kmf_pretrain *t);
 /*
@@ -136,7 +144,5 @@ uint32_t kmf_pretrain_checksum(const kmf_pretrain *t);
  * together: a node without the checkpoint, an older copy of a genome. Else KMF_EMODEL.
  */
 int kmf_pretrain_agree(const kmf_pretrain *t, kmf_err *err) KMF_MUST_CHECK;
-/* KMF_EINVAL before kmf_pretrain_begin. */
-int kmf_pretrain_check_begun(const kmf_pretrain *t, kmf_err *err) KMF_MUST_CHECK;
 
 #endif

@@ -27,7 +27,8 @@ void kmf_gunzip_free(kmf_gunzip *gunzip);
  * The next bytes that the file inflates to: how many, 1 to room; 0: it ends, behind a whole member;
  * negative: KMF_EIO, or KMF_EFORMAT if the data is damaged or cut off, or something else than a
  * member, or zeros to the end, follows one. Messages give the reason only. What could be inflated
- * before a failure has been given out then, and the end and a failure stay.   room: 1 or more
+ * before a failure has been given out then, and the end and a failure stay.
+ * room: 1 or more
  */
 ptrdiff_t kmf_gunzip_read(kmf_gunzip *gunzip, void *to, size_t room,
                           kmf_err *err) KMF_MUST_CHECK;
