@@ -13,9 +13,8 @@ static const cli_usage usage = {
     "Writes a model again, as a directory, or as one file that holds all of it if OUT ends in\n"
     ".safetensors; with the weights in the precision asked for. What a hub has (shards,\n"
     "pytorch_model.bin) becomes model.safetensors; names, config.json and tokenizer stay its\n"
-    "family's. On standard error: bytes, tensors that are left out, and how far a row of "
-    "weights\n"
-    "is from what it was.\n"
+    "family's. On standard error: bytes, tensors that are left out, and how far a row of\n"
+    "weights is from what it was.\n"
     "IN may be a file of k-mer vectors; OUT then is one in the format that its name asks for:\n"
     ".safetensors, .txt or .vec (word2vec's text), .bin (word2vec's binary).",
     2, 2};

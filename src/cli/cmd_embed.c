@@ -20,12 +20,10 @@ typedef struct embed_args {
 
 static const cli_usage usage = {
     "embed [options] IN...",
-    "One vector for every sequence of FASTA, FASTQ, SAM, BAM or CRAM files, plain or "
-    "compressed; '-'\n"
-    "is standard input. Vectors go to standard output as a table, or to the file of -o with\n"
-    "FILE.ids.tsv and FILE.json beside it. Rows are in input order, one for every record, and "
-    "their\n"
-    "bits don't depend on threads, batches, shards or compression.",
+    "One vector for every sequence of FASTA, FASTQ, SAM, BAM or CRAM files, plain or\n"
+    "compressed; '-' is standard input. Vectors go to standard output as a table, or to the\n"
+    "file of -o with FILE.ids.tsv and FILE.json beside it. Rows are in input order, one for\n"
+    "every record, and their bits don't depend on threads, batches, shards or compression.",
     1, -1};
 
 static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
@@ -35,8 +33,7 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
         CLI_HEADING("model and output"),
         {"m", "model", CLI_TEXT, &a->model, 0, 0, NULL, "MODEL",
          "model directory, ours or as it comes off a hub, or one safetensors file of a model; "
-         "a "
-         "file of k-mer vectors; tnf (canonical tetranucleotide frequencies); kmer:K (k-mer "
+         "a file of k-mer vectors; tnf (canonical tetranucleotide frequencies); kmer:K (k-mer "
          "frequencies); random or random:MODEL (the default model's shape, or MODEL's, with "
          "random weights)",
          0, "the default model"},
@@ -77,18 +74,15 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
          "bases from one k-mer to the next", 0, "the model's"},
         {NULL, "ambiguous", CLI_CHOICE, &o->ambiguous, 0, 0, kmf_ambiguous_names, NULL,
          "k-mers that touch a base other than A, C, G, T, U: leave out; [UNK] in their place; "
-         "start a "
-         "new chunk; fail",
+         "start a new chunk; fail",
          -1, "the model's"},
         {NULL, "long", CLI_CHOICE, &o->policy, 0, 0, kmf_long_names, NULL,
          "sequences longer than the window: overlapping chunks, each k-mer counted once; the "
-         "first "
-         "window only; a row of NaN; fail",
+         "first window only; a row of NaN; fail",
          -1, "chunk; exact: as the published tokenizer"},
         {NULL, "exact", CLI_FLAG, &o->exact, 0, 0, NULL, NULL,
          "the tokens that the published tokenizer gives: case is kept, U is not T, what it "
-         "does "
-         "not know is [UNK] and counted; a sequence longer than it takes is cut (--long)",
+         "does not know is [UNK] and counted; a sequence longer than it takes is cut (--long)",
          0, NULL},
         {NULL, "window", CLI_SIZE, &o->window, 3, 1LL << 24, NULL, "N",
          "tokens of a chunk, [CLS] and [SEP] included", 0, "the model's"},
@@ -107,8 +101,7 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
          0, "1024; of a composition alone 16384; 1M letters"},
         {NULL, "shard", CLI_TEXT, &a->shard, 0, 0, NULL, "I/N",
          "only records I, I+N, I+2N, ... (I from 0), to be joined by kmerformer merge; auto: "
-         "from "
-         "SLURM_ARRAY_TASK_ID and _COUNT",
+         "from SLURM_ARRAY_TASK_ID and _COUNT",
          0, NULL},
         CLI_COMMON(run)};
     return cli_parse(run, table, &usage, argc, argv, first);

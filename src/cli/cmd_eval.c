@@ -49,18 +49,13 @@ typedef struct eval {
 
 static const char synopsis[] = "eval [options] --train IN [--test IN]";
 static const char about[] =
-    "What the vectors of models are good for, on records whose labels are known: a table with "
-    "a\n"
-    "line for each model. From the vectors of --train a linear probe and nearest neighbours "
-    "learn\n"
-    "the labels, and are asked for those of --test; k-means, which is told none, puts the "
-    "test\n"
-    "records in as many clusters as they have classes. What is chosen on the way (L2, scale) "
-    "is\n"
-    "chosen on --dev, or a part of --train, never on --test.\n"
-    "An input is a table with columns sequence and label (csv or tsv by content), or FASTA, "
-    "FASTQ,\n"
-    "BAM with --labels or --label-key; plain or compressed; '-' is standard input.\n";
+    "What the vectors of models are good for, on records whose labels are known: a table with\n"
+    "a line for each model. From the vectors of --train a linear probe and nearest neighbours\n"
+    "learn the labels, and are asked for those of --test; k-means, which is told none, puts\n"
+    "the test records in as many clusters as they have classes. What is chosen on the way\n"
+    "(L2, scale) is chosen on --dev, or a part of --train, never on --test.\n"
+    "An input is a table with columns sequence and label (csv or tsv by content), or FASTA,\n"
+    "FASTQ, BAM with --labels or --label-key; plain or compressed; '-' is standard input.\n";
 
 const cli_command cli_eval_subcommands[] = {
     {"eval bits", cli_eval_bits, "what models know of hidden bases, beside Markov models",

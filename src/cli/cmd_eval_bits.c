@@ -27,15 +27,12 @@ typedef struct bits_args {
 static const cli_usage usage = {
     "eval bits [options] GENOME...",
     "Bits that models take for a hidden base of genomes, a line for each model: 2 is knowing\n"
-    "nothing. Spans of bases are hidden with all k-mers that touch them, in windows spread "
-    "evenly\n"
-    "over the genomes. Beside each model: the best Markov model of order 1 to 12 of the "
-    "--background,\n"
-    "told the bases before, and copying what k-mers still show. Without a background the "
-    "Markov\n"
-    "models learn from the first half of every record, and the windows lie in the second. For "
-    "models\n"
-    "with a masked-language-model head that kmerformer pretrain can go on with.",
+    "nothing. Spans of bases are hidden with all k-mers that touch them, in windows spread\n"
+    "evenly over the genomes. Beside each model: the best Markov model of order 1 to 12 of\n"
+    "the --background, told the bases before, and copying what k-mers still show. Without a\n"
+    "background the Markov models learn from the first half of every record, and the windows\n"
+    "lie in the second. For models with a masked-language-model head that kmerformer pretrain\n"
+    "can go on with.",
     1, -1};
 
 static int parse(cli *run, bits_args *a, int argc, char **argv, int *first)

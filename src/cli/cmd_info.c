@@ -16,13 +16,12 @@ static const char *const activation_names[] = {"gelu", "gelu_new", "relu", "silu
 static const char *const position_names[] = {"rotary", "rotary, in halves", "learned",
                                              "slopes (ALiBi)"};
 
-static const cli_usage usage = {"info [options] [MODEL]",
-                                "Configuration, parameters, vocabulary, provenance and memory "
-                                "of a model directory or of one\n"
-                                "safetensors file of a model (default: the model that embed "
-                                "uses), or what a file of k-mer\n"
-                                "vectors or of a probe holds, as name<TAB>value.",
-                                0, 1};
+static const cli_usage usage = {
+    "info [options] [MODEL]",
+    "Configuration, parameters, vocabulary, provenance and memory of a model directory or of\n"
+    "one safetensors file of a model (default: the model that embed uses), or what a file of\n"
+    "k-mer vectors or of a probe holds, as name<TAB>value.",
+    0, 1};
 
 static void print_config(const kmf_config *c)
 {

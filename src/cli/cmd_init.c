@@ -21,9 +21,8 @@ typedef struct init_args {
 
 static const cli_usage usage = {
     "init -o DIR [options]",
-    "Writes a model directory with random weights in the RoFormer layout: config.json, "
-    "vocab.txt,\n"
-    "model.safetensors. The same seed gives the same bytes everywhere.",
+    "Writes a model directory with random weights in the RoFormer layout: config.json,\n"
+    "vocab.txt, model.safetensors. The same seed gives the same bytes everywhere.",
     0, 0};
 
 static int parse(cli *run, init_args *a, int argc, char **argv, int *first)

@@ -15,13 +15,10 @@ static const char *const mask_names[] = {"none", "together", "each", NULL};
 
 static const cli_usage usage = {
     "logits [options] IN...",
-    "The masked-language-model head's output for the tokens of each sequence: a line for each "
-    "of the\n"
-    "best candidates, name<TAB>base<TAB>token<TAB>candidate<TAB>logit<TAB>probability, base "
-    "counted\n"
-    "from 1; or with -o FILE all of them, a row of the array for each token. To ask for a base "
-    "that\n"
-    "is hidden: --positions BASE --mask together.",
+    "The masked-language-model head's output for the tokens of each sequence: a line for each\n"
+    "of the best candidates, name<TAB>base<TAB>token<TAB>candidate<TAB>logit<TAB>probability,\n"
+    "base counted from 1; or with -o FILE all of them, a row of the array for each token. To\n"
+    "ask for a base that is hidden: --positions BASE --mask together.",
     1, -1};
 
 typedef struct logits_args {

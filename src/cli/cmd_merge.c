@@ -4,13 +4,13 @@
 
 #include <sys/resource.h>
 
-static const cli_usage usage = {"merge -o FILE SHARD...",
-                                "Joins the outputs of kmerformer embed --shard 0/N ... N-1/N, "
-                                "given in any order, into the files\n"
-                                "that the run without --shard would have written. The .ids.tsv "
-                                "and .json of every shard must\n"
-                                "stand beside it.",
-                                1, -1};
+static const cli_usage usage = {
+    "merge -o FILE SHARD...",
+    "Joins the outputs of kmerformer embed --shard 0/N ... N-1/N, given in any order, into "
+    "the\n"
+    "files that the run without --shard would have written. The .ids.tsv and .json of every\n"
+    "shard must stand beside it.",
+    1, -1};
 
 #define FILES_BESIDE 16 /* open beside those of the shards */
 

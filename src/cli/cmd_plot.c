@@ -205,9 +205,8 @@ static int plot_similarity(cli *run, int argc, char **argv)
 {
     static const cli_usage usage = {
         "plot similarity [options] -o FILE VECTORS.npy",
-        "A heat map of the cosines of vectors as kmerformer embed -o writes them, in the "
-        "order\n"
-        "of the file, or by label. Rows of NaN or of length 0 are left out.",
+        "A heat map of the cosines of vectors as kmerformer embed -o writes them, in the\n"
+        "order of the file, or by label. Rows of NaN or of length 0 are left out.",
         1, 1};
     kmf_err err = {0};
     plot_args a = {0};
@@ -303,9 +302,8 @@ static int plot_positions(cli *run, int argc, char **argv)
 {
     static const cli_usage usage = {
         "plot positions [options] -o FILE",
-        "Two panels: how rotary scores fall with the distance of two tokens, with the bound "
-        "of\n"
-        "RoFormer, section 3.4.3; and the table of sinusoidal positions.",
+        "Two panels: how rotary scores fall with the distance of two tokens, with the bound\n"
+        "of RoFormer, section 3.4.3; and the table of sinusoidal positions.",
         0, 0};
     kmf_err err = {0};
     plot_args a = {0};
@@ -349,9 +347,8 @@ const cli_command cli_plot_subcommands[] = {
 int cli_plot(cli *run, int argc, char **argv)
 {
     static const char about[] =
-        "Pictures by gnuplot, as SVG or PNG; the numbers in them, and the script that makes "
-        "them\n"
-        "again, are kept beside. Which:\n";
+        "Pictures by gnuplot, as SVG or PNG; the numbers in them, and the script that makes\n"
+        "them again, are kept beside. Which:\n";
     return cli_want_subcommand(run, "plot map|similarity|loss|positions [options] -o FILE ...",
                                about, cli_plot_subcommands, argc, argv);
 }

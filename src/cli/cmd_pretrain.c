@@ -38,17 +38,13 @@ typedef struct pretrain_args {
 
 static const cli_usage usage = {
     "pretrain [options] --steps N|--epochs E|--time 3h -o DIR GENOME...",
-    "Trains an encoder on genomes, FASTA, FASTQ, SAM, BAM or CRAM, plain or compressed: bases "
-    "are\n"
-    "hidden in spans, and the k-mers that touch them are to be found (--objective masked); or "
-    "windows\n"
-    "of one genome or contig are told from those of others (contrastive). DIR is a model for "
-    "embed\n"
-    "at any time, DIR/best the one that did best on what was held out. A signal (TERM, INT, "
-    "HUP,\n"
-    "USR1) ends the run with a checkpoint and exit code 75; the same command then goes on "
-    "where it\n"
-    "stopped. The bits of the model don't depend on threads, ranks or interruptions.",
+    "Trains an encoder on genomes, FASTA, FASTQ, SAM, BAM or CRAM, plain or compressed: bases\n"
+    "are hidden in spans, and the k-mers that touch them are to be found (--objective\n"
+    "masked); or windows of one genome or contig are told from those of others (contrastive).\n"
+    "DIR is a model for embed at any time, DIR/best the one that did best on what was held\n"
+    "out. A signal (TERM, INT, HUP, USR1) ends the run with a checkpoint and exit code 75;\n"
+    "the same command then goes on where it stopped. The bits of the model don't depend on\n"
+    "threads, ranks or interruptions.",
     1, -1};
 
 static int parse(cli *run, pretrain_args *a, int argc, char **argv, int *first)

@@ -23,9 +23,8 @@ typedef struct train_args {
 static const cli_usage train_usage = {
     "probe train [options] --train IN -o PROBE",
     "Learns the labels of records from their vectors, by multinomial logistic regression, and\n"
-    "writes a safetensors file with weights, classes, the model and its settings. Inputs are "
-    "those\n"
-    "of kmerformer eval, which tells how good such a probe is.",
+    "writes a safetensors file with weights, classes, the model and its settings. Inputs are\n"
+    "those of kmerformer eval, which tells how good such a probe is.",
     0, 0};
 
 static int parse_train(cli *run, train_args *a, int argc, char **argv, kmf_err *err)
@@ -232,11 +231,9 @@ typedef struct predict_args {
 static const cli_usage predict_usage = {
     "probe predict [options] -p PROBE IN...",
     "The most probable label of each record and its probability, as a table: a line for every\n"
-    "record, in input order. Records are FASTA, FASTQ, SAM, BAM, CRAM, or a table (csv, tsv) "
-    "with a\n"
-    "column sequence; plain or compressed; '-' is standard input. The vectors are made as "
-    "those that\n"
-    "the probe learnt from; another model than that one is refused.",
+    "record, in input order. Records are FASTA, FASTQ, SAM, BAM, CRAM, or a table (csv, tsv)\n"
+    "with a column sequence; plain or compressed; '-' is standard input. The vectors are made\n"
+    "as those that the probe learnt from; another model than that one is refused.",
     1, -1};
 
 static int parse_predict(cli *run, predict_args *a, int argc, char **argv, int *first,

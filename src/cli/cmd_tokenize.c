@@ -28,11 +28,9 @@ static const char *const strand_names[] = {"fwd", "rc", NULL};
 
 static const cli_usage usage = {
     "tokenize [options] IN...",
-    "Prints name<TAB>ids, the ids with blanks between them, a line for every chunk: the input "
-    "of the\n"
-    "encoder as embed makes it. A record without a k-mer has a line without ids; with --exact "
-    "it has\n"
-    "the special tokens.",
+    "Prints name<TAB>ids, the ids with blanks between them, a line for every chunk: the input\n"
+    "of the encoder as embed makes it. A record without a k-mer has a line without ids; with\n"
+    "--exact it has the special tokens.",
     1, -1};
 
 static int parse(cli *run, tokenize_args *a, int argc, char **argv, int *first)

@@ -169,8 +169,7 @@ int cli_vocab_stats(cli *run, int argc, char **argv)
          NULL},
         {NULL, "plot", CLI_TEXT, &a.picture.path, 0, 0, NULL, "FILE",
          "the spectrum as a picture, x.svg or x.png, by gnuplot; numbers are kept in x.tsv, "
-         "the "
-         "script in x.gp",
+         "the script in x.gp",
          0, NULL},
         CLI_COMMON(run)};
     int leave = cli_parse(run, table, &usage, argc, argv, &first);

@@ -147,9 +147,8 @@ int cli_vocab_show(cli *run, int argc, char **argv)
 {
     static const cli_usage usage = {
         "vocab show TABLE KMER...",
-        "Prints k-mer<TAB>count for each KMER, 0 for one that was never seen. Either case, U "
-        "is "
-        "T; in\na canonical table a k-mer and its reverse complement have the same count.",
+        "Prints k-mer<TAB>count for each KMER, 0 for one that was never seen. Either case, U\n"
+        "is T; in a canonical table a k-mer and its reverse complement have the same count.",
         2, -1};
     kmf_err err = {0};
     kmf_counts_info info;

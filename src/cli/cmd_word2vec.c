@@ -25,15 +25,11 @@ typedef struct word2vec_args {
 
 static const cli_usage usage = {
     "word2vec [options] -o OUT IN...",
-    "Learns a vector for every k-mer from FASTA, FASTQ, SAM, BAM or CRAM files, plain or "
-    "compressed;\n"
-    "'-' is standard input. No text is written in between: sequences stay in memory, 2 bits a "
-    "base.\n"
-    "The bits of the vectors don't depend on threads or compression. A signal (TERM, INT, HUP, "
-    "USR1)\n"
-    "ends the training with a checkpoint and exit code 75; the same command then goes on where "
-    "it\n"
-    "stopped.",
+    "Learns a vector for every k-mer from FASTA, FASTQ, SAM, BAM or CRAM files, plain or\n"
+    "compressed; '-' is standard input. No text is written in between: sequences stay in\n"
+    "memory, 2 bits a base. The bits of the vectors don't depend on threads or compression. A\n"
+    "signal (TERM, INT, HUP, USR1) ends the training with a checkpoint and exit code 75; the\n"
+    "same command then goes on where it stopped.",
     1, -1};
 
 static int parse(cli *run, word2vec_args *a, int argc, char **argv, int *first)
@@ -52,8 +48,7 @@ static int parse(cli *run, word2vec_args *a, int argc, char **argv, int *first)
          "K sentences of k-mers end to end, each a letter further, as of ProtVec", 0, NULL},
         {NULL, "strand", CLI_CHOICE, &o->strand, 0, 0, kmf_word_strand_names, NULL,
          "as they are; each sequence on both strands; a k-mer and its reverse complement as "
-         "one "
-         "word",
+         "one word",
          0, NULL},
         CLI_HEADING("vectors"),
         {NULL, "dim", CLI_SIZE, &o->dim, 1, 1024, NULL, "N", "numbers of a vector", 0, NULL},

@@ -50,12 +50,14 @@ static void print_commands(FILE *to)
     for (const cli_command *c = commands; c->name; c++)
         fprintf(to, "  %-10s %s\n", c->name, c->brief);
     fprintf(to,
-            "\nkmerformer <command> --help tells the options; start with\n\n"
-            "  kmerformer embed reads.fq.gz\n\n"
-            "exit status: 0 done, 1 wrong usage, 2 input or output failed, 3 out of memory "
-            "or over a\n"
-            "limit, 4 a model or format does not fit, 75 stopped by a signal, to be gone on "
-            "with\n");
+            "\n"
+            "kmerformer <command> --help tells the options; start with\n"
+            "\n"
+            "  kmerformer embed reads.fq.gz\n"
+            "\n"
+            "exit status: 0 done, 1 wrong usage, 2 input or output failed, 3 out of memory or\n"
+            "over a limit, 4 a model or format does not fit, 75 stopped by a signal, to be\n"
+            "gone on with\n");
 }
 
 static int run_version(cli *run, int argc, char **argv)
