@@ -238,4 +238,43 @@ static inline double far_from(const kmf_real *ours, double factor, const double 
     return size > 0.0 && isfinite(apart) ? sqrt(apart / size) : HUGE_VAL;
 }
 
+static const char *const golden_names[] = {"roformer", "roformer-rotary-value"};
+
+/*
+ * Loss and gradients of a golden model beside PyTorch's: the loss within loss_off, each tensor
+ * within tensor_off and all of them together within whole_off, as shares of what is right.
+ */
+static inline void pass_meets_pytorch(const char *name, double loss_off, double tensor_off,
+                                      double whole_off)
+{
+    golden g = golden_read(name);
+    const json_t *json = json_object_get(g.json, "gradient");
+    held_batch held = golden_batch(json_object_get(json, "batch"));
+    kmf_mlm_batch batch = batch_of(&held);
+    slab gradients = slab_new(&g.slots, &g.config);
+    kmf_mlm *mlm = mlm_for(&g.config, &g.weights.params, &held, false, NULL);
+    kmf_mlm_result result = learn(mlm, &batch, &gradients);
+    ck_assert_uint_gt(result.n, 20);
+    ck_assert_double_eq(result.weight, (double)result.n);
+
+    double loss = result.loss / result.weight;
+    double right = json_real_value(json_object_get(json, "loss"));
+    ck_assert_msg(fabs(loss / right - 1.0) <= loss_off, "%.9g, not %.9g", loss, right);
+    double worst = 0.0;
+    for (size_t i = 0; i < g.slots.n; i++) {
+        const kmf_slot *slot = &g.slots.slot[i];
+        double error = far_from(gradients.at + slot->begin, 1.0 / result.weight,
+                                g.gradient + slot->begin, slot->n);
+        ck_assert_msg(error <= tensor_off, "%s: relative error %.2e", slot->name, error);
+        worst = error > worst ? error : worst;
+    }
+    double whole = far_from(gradients.at, 1.0 / result.weight, g.gradient, g.slots.total);
+    ck_assert_msg(whole <= whole_off, "gradient: relative error %.2e", whole);
+    printf("%s: relative error: loss %.1e, gradient %.1e, worst tensor %.1e\n", name,
+           fabs(loss / right - 1.0), whole, worst);
+    kmf_mlm_free(mlm);
+    slab_free(&gradients);
+    golden_free(&g);
+}
+
 #endif

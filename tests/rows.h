@@ -46,6 +46,13 @@ static inline int keep(void *user, const kmf_row *row, kmf_err *err)
     return 0;
 }
 
+static inline void add_all(kmf_embedder *e, const char *const *seqs, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        ck_assert_int_eq(kmf_embedder_add(e, "a name", seqs[i], strlen(seqs[i]), NULL), 0);
+    ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
+}
+
 static inline table *run(const char *model, const kmf_embed_options *o, const char *const *seqs,
                          size_t n, kmf_embed_stats *stats)
 {

@@ -290,9 +290,7 @@ START_TEST(the_last_number_told_is_that_of_all_tokens)
             kmf_embedder *e = kmf_embedder_new(models[m], &o, NULL);
             ck_assert_ptr_nonnull(e);
             kmf_embedder_progress(e, keep_last, &told);
-            for (size_t i = 0; i < N_SEQ; i++)
-                ck_assert_int_eq(kmf_embedder_add(e, "x", seqs[i], strlen(seqs[i]), NULL), 0);
-            ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
+            add_all(e, seqs, N_SEQ);
             kmf_embed_stats stats;
             kmf_embedder_statistics(e, &stats);
             ck_assert_uint_gt(told, 0);

@@ -20,35 +20,9 @@
 
 /* ---------------------------------------------------------------- PyTorch ---------------- */
 
-static const char *const golden_names[] = {"roformer", "roformer-rotary-value"};
-
 START_TEST(loss_and_gradients_are_those_of_pytorch)
 {
-    golden g = golden_read(golden_names[_i]);
-    const json_t *json = json_object_get(g.json, "gradient");
-    held_batch held = golden_batch(json_object_get(json, "batch"));
-    kmf_mlm_batch batch = batch_of(&held);
-    slab gradients = slab_new(&g.slots, &g.config);
-    kmf_mlm *mlm = mlm_for(&g.config, &g.weights.params, &held, false, NULL);
-    kmf_mlm_result result = learn(mlm, &batch, &gradients);
-    ck_assert_uint_gt(result.n, 20);
-    ck_assert_double_eq(result.weight, (double)result.n);
-
-    double loss = json_real_value(json_object_get(json, "loss"));
-    ck_assert_double_le(fabs(result.loss / result.weight / loss - 1.0), 1e-12);
-    double worst = 0.0;
-    for (size_t i = 0; i < g.slots.n; i++) {
-        const kmf_slot *slot = &g.slots.slot[i];
-        double error = far_from(gradients.at + slot->begin, 1.0 / result.weight,
-                                g.gradient + slot->begin, slot->n);
-        ck_assert_msg(error <= 1e-11, "%s: relative error %.2e", slot->name, error);
-        worst = error > worst ? error : worst;
-    }
-    printf("%s: %zu tensors, largest relative error %.1e\n", golden_names[_i], g.slots.n,
-           worst);
-    kmf_mlm_free(mlm);
-    slab_free(&gradients);
-    golden_free(&g);
+    pass_meets_pytorch(golden_names[_i], 1e-12, 1e-11, 1e-11);
 }
 END_TEST
 
