@@ -75,22 +75,20 @@ const char *kmf_cpu_name(kmf_cpu level);
 #define KMF_BASELINE_FMA 0
 #endif
 
-/* Before a loop: unrolls it wholly (n is at least its number of rounds). */
-#if defined(__clang__)
-#define KMF_UNROLL(n) _Pragma("clang loop unroll(full)")
-#elif defined(__GNUC__)
+/*
+ * Before a loop: KMF_UNROLL unrolls it wholly, n being at least its number of rounds; KMF_UNROLL_BY
+ * takes n of many rounds at a time.
+ */
 #define KMF_PRAGMA(text) _Pragma(#text)
+#if defined(__clang__)
+#define KMF_UNROLL(n) KMF_PRAGMA(clang loop unroll(full))
+#define KMF_UNROLL_BY(n) KMF_PRAGMA(clang loop unroll_count(n))
+#elif defined(__GNUC__)
 #define KMF_UNROLL(n) KMF_PRAGMA(GCC unroll n)
+#define KMF_UNROLL_BY(n) KMF_UNROLL(n)
 #else
 #define KMF_UNROLL(n)
-#endif
-
-/* Before a loop of many rounds: n of them at a time. */
-#if defined(__clang__)
-#define KMF_PRAGMA(text) _Pragma(#text)
-#define KMF_UNROLL_BY(n) KMF_PRAGMA(clang loop unroll_count(n))
-#else
-#define KMF_UNROLL_BY(n) KMF_UNROLL(n)
+#define KMF_UNROLL_BY(n)
 #endif
 
 /*
