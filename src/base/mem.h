@@ -72,6 +72,9 @@ void kmf_discard(void *p, size_t bytes);
  */
 int kmf_grow(void *p, size_t *cap, size_t need, size_t size, kmf_err *err) KMF_MUST_CHECK;
 
+/* What options that bound memory, and are 0, stand for: 4 GiB. */
+#define KMF_MEMORY_USUAL ((uint64_t)4 << 30)
+
 /* For tests: the n-th allocation from now (1 = the next) fails, once. 0 turns it off. */
 void kmf_mem_fail_at(size_t n);
 /* For tests: allocations since the last kmf_mem_fail_at. */

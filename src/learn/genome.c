@@ -27,7 +27,6 @@
 #include <string.h>
 #include <zlib.h>
 
-#define MEMORY_DEFAULT ((uint64_t)4 << 30)
 #define FRACTION_MAX 0.5
 #define TOLD_EVERY ((uint64_t)1 << 20) /* letters */
 #define LOWER_CASE 0x20                /* the bit that sets it apart in ASCII */
@@ -115,7 +114,7 @@ kmf_genome *kmf_genome_new(const kmf_genome_options *opts, kmf_err *err)
     kmf_genome *g = kmf_calloc(1, sizeof *g, err);
     if (!g)
         return NULL;
-    uint64_t memory = opts->memory ? opts->memory : MEMORY_DEFAULT;
+    uint64_t memory = opts->memory ? opts->memory : KMF_MEMORY_USUAL;
     g->fraction = opts->fraction;
     g->shortest = opts->shortest;
     g->soft = opts->soft;

@@ -19,7 +19,6 @@
 #define NOISE_POWER 0.75
 #define ALPHA_LAST 1e-4               /* of alpha, at the end */
 #define HUGE_FLOATS ((size_t)1 << 20) /* from so many on memory comes in huge pages */
-#define MEMORY_DEFAULT ((uint64_t)4 << 30)
 
 const char *const kmf_word_strand_names[] = {"fwd", "both", "canonical", NULL};
 
@@ -89,7 +88,7 @@ kmf_word2vec *kmf_word2vec_new(const kmf_word2vec_options *opts, kmf_err *err)
     t->opts.threads = opts->threads ? opts->threads : kmf_threads_default();
     if (t->opts.threads > KMF_STEP_LESSONS)
         t->opts.threads = KMF_STEP_LESSONS; /* more would wait, and spin */
-    t->opts.memory = opts->memory ? opts->memory : MEMORY_DEFAULT;
+    t->opts.memory = opts->memory ? opts->memory : KMF_MEMORY_USUAL;
     t->loss = (double)NAN;
     if (opts->tmp && !(t->opts.tmp = kmf_strdup(opts->tmp, err)))
         goto failed;

@@ -30,7 +30,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define MEMORY_DEFAULT ((uint64_t)4 << 30)
 #define TEXT_MAX ((size_t)256 << 10)
 #define TEXT_MIN ((size_t)16 << 10)
 #define OVERSHOOT ((size_t)64 << 10) /* of kmf_reader_fill, in most cases */
@@ -144,7 +143,7 @@ kmf_counter *kmf_counter_new(const kmf_count_options *opts, kmf_err *err)
     kmf_counter *c = kmf_calloc(1, sizeof *c, err);
     if (!c)
         return NULL;
-    uint64_t memory = opts->memory ? opts->memory : MEMORY_DEFAULT;
+    uint64_t memory = opts->memory ? opts->memory : KMF_MEMORY_USUAL;
     kmf_counts_info info = {.alphabet = opts->alphabet,
                             .k = opts->k,
                             .canonical = opts->canonical != 0,
