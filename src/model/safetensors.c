@@ -17,6 +17,7 @@
 #include "base/le.h"
 #include "base/mem.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
@@ -38,6 +39,19 @@ static const struct dtype {
     {"BOOL", 1, -1},     {"F8_E4M3", 1, -1},  {"F8_E5M2", 1, -1},
 };
 #define N_DTYPES (sizeof dtypes / sizeof dtypes[0])
+
+int kmf_stored_compare(const void *a, const void *b)
+{
+    const kmf_stored *x = a;
+    const kmf_stored *y = b;
+    return strcmp(x->name, y->name);
+}
+
+const kmf_stored *kmf_stored_find(const kmf_stored *list, size_t n, const char *name)
+{
+    kmf_stored key = {.name = name};
+    return n == 0 ? NULL : bsearch(&key, list, n, sizeof *list, kmf_stored_compare);
+}
 
 int kmf_stored_dtype(const kmf_stored *tensor)
 {
@@ -183,13 +197,6 @@ static int by_begin(const void *a, const void *b)
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-static int by_name(const void *a, const void *b)
-{
-    const kmf_stored *x = a;
-    const kmf_stored *y = b;
-    return strcmp(x->name, y->name);
-}
-
 static int check_cover(const kmf_safetensors *st, const char *file, kmf_err *err)
 {
     char shown[KMF_ERR_SHOW];
@@ -233,7 +240,7 @@ static int read_entries(kmf_safetensors *st, const char *file, kmf_err *err)
     int rc = check_cover(st, file, err);
     for (size_t i = 0; i < st->n; i++)
         st->tensors[i].values = st->data + st->tensors[i].begin;
-    qsort(st->tensors, st->n, sizeof *st->tensors, by_name);
+    qsort(st->tensors, st->n, sizeof *st->tensors, kmf_stored_compare);
     return rc;
 }
 
@@ -284,10 +291,7 @@ void kmf_safetensors_free(kmf_safetensors *st)
 
 const kmf_stored *kmf_safetensors_find(const kmf_safetensors *st, const char *name)
 {
-    kmf_stored key = {.name = name};
-    if (st->n == 0)
-        return NULL;
-    return bsearch(&key, st->tensors, st->n, sizeof *st->tensors, by_name);
+    return kmf_stored_find(st->tensors, st->n, name);
 }
 
 const char *kmf_safetensors_metadata(const kmf_safetensors *st, const char *key)
@@ -453,9 +457,9 @@ static void place(kmf_stored *tensors, size_t n)
     size_t begin = 0;
     for (size_t i = 0; i < n; i++) {
         kmf_stored *t = &tensors[i];
-        for (size_t d = 0; d < N_DTYPES; d++)
-            if (strcmp(t->dtype, dtypes[d].name) == 0)
-                t->item_bytes = dtypes[d].bytes;
+        bool known = kmf_stored_set_dtype(t, t->dtype);
+        assert(known);
+        (void)known;
         t->n = 1;
         for (int d = 0; d < t->rank; d++)
             t->n *= t->shape[d];

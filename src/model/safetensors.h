@@ -55,6 +55,10 @@ const kmf_stored *kmf_safetensors_find(const kmf_safetensors *st, const char *na
 /* The text under a key of __metadata__, NULL if there is none. Borrowed from st. */
 const char *kmf_safetensors_metadata(const kmf_safetensors *st, const char *key);
 
+/* The tensor of this name in a list; NULL if there is none. */
+const kmf_stored *kmf_stored_find(const kmf_stored *list, size_t n, const char *name);
+/* For qsort and such: in the order of their names, as lists are. */
+int kmf_stored_compare(const void *a, const void *b);
 /* -1 for the dtypes that weights are never in. */
 int kmf_stored_dtype(const kmf_stored *tensor);
 /* "F32"; static storage. */

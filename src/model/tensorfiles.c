@@ -34,19 +34,6 @@ struct kmf_tensorfile {
     size_t n;
 };
 
-static int by_name(const void *a, const void *b)
-{
-    const kmf_stored *x = a;
-    const kmf_stored *y = b;
-    return strcmp(x->name, y->name);
-}
-
-static const kmf_stored *find(const kmf_stored *list, size_t n, const char *name)
-{
-    kmf_stored key = {.name = name};
-    return n == 0 ? NULL : bsearch(&key, list, n, sizeof *list, by_name);
-}
-
 /* ---- one file ---------------------------------------------------------------------------- */
 
 /* What git leaves in the place of a large file that it was not asked to fetch. */
@@ -131,7 +118,7 @@ static int join_lists(kmf_tensors *t, kmf_err *err)
             memcpy(t->list + t->n, file->list, file->n * sizeof *t->list);
         t->n += file->n;
     }
-    qsort(t->list, t->n, sizeof *t->list, by_name);
+    qsort(t->list, t->n, sizeof *t->list, kmf_stored_compare);
     return 0;
 }
 
@@ -148,7 +135,7 @@ static const struct kmf_tensorfile *file_of(const kmf_tensors *t, const kmf_stor
 {
     for (size_t i = 0; i < t->n_files; i++) {
         const struct kmf_tensorfile *file = &t->files[i];
-        const kmf_stored *own = find(file->list, file->n, tensor->name);
+        const kmf_stored *own = kmf_stored_find(file->list, file->n, tensor->name);
         if (own && own->name == tensor->name)
             return file;
     }
@@ -348,7 +335,7 @@ void kmf_tensors_close(kmf_tensors *t)
 
 const kmf_stored *kmf_tensors_find(const kmf_tensors *t, const char *name)
 {
-    return find(t->list, t->n, name);
+    return kmf_stored_find(t->list, t->n, name);
 }
 
 const char *kmf_tensors_metadata(const kmf_tensors *t, const char *key)
