@@ -102,7 +102,7 @@ kmf_model *kmf_model_draw(const kmf_config *config, uint64_t seed, kmf_err *err)
                  config->vocab_size, config->k, kmf_vocab_size(model->vocab));
         goto fail;
     }
-    if (kmf_weights_new(model, seed, err) < 0)
+    if (kmf_weights_own(model, seed, err) < 0)
         goto fail;
     return model;
 fail:

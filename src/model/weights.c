@@ -481,24 +481,12 @@ static int make_slab(kmf_model *model, const kmf_slots *slots, uint64_t seed, km
     return 0;
 }
 
-int kmf_weights_new(kmf_model *model, uint64_t seed, kmf_err *err)
-{
-    kmf_slots slots = {0};
-    int rc = kmf_slots_new(&slots, &model->config, true, err);
-    if (rc == 0)
-        rc = layers_new(model, err);
-    if (rc == 0)
-        rc = make_slab(model, &slots, seed, err);
-    if (rc == 0)
-        rc = list_tensors(model, &slots, err);
-    kmf_slots_free(&slots);
-    return rc;
-}
-
 int kmf_weights_own(kmf_model *model, uint64_t seed, kmf_err *err)
 {
     kmf_slots slots = {0};
     int rc = kmf_slots_new(&slots, &model->config, true, err);
+    if (rc == 0 && !model->params.layers)
+        rc = layers_new(model, err);
     if (rc == 0)
         rc = make_slab(model, &slots, seed, err);
     if (rc == 0) {
