@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Golden files of a model: expected.json, hidden.npy, layers.npy, logits.npy, as
- * tests/golden/README.md and the published sets have them, and the encoder held against them.
+ * scripts/golden_families.py and the published sets have them, and the encoder held against them.
  */
 #ifndef KMF_TESTS_GOLDEN_H
 #define KMF_TESTS_GOLDEN_H
