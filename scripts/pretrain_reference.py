@@ -50,6 +50,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+import tensorfile
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
 MODELS = {"roformer": 501, "roformer-rotary-value": 502}  # and the seed of their batches
@@ -71,20 +73,6 @@ HEAD = "cls.predictions"
 
 
 # ---------------------------------------------------------------- files ----------------------
-
-
-def read_safetensors(path, dtypes):
-    """{name: array}, of these dtypes alone."""
-    data = path.read_bytes()
-    (n,) = struct.unpack("<Q", data[:8])
-    tensors = {}
-    for name, info in json.loads(data[8 : 8 + n]).items():
-        if name == "__metadata__":
-            continue
-        beg, end = (8 + n + offset for offset in info["data_offsets"])
-        values = np.frombuffer(data[beg:end], dtypes[info["dtype"]])
-        tensors[name] = values.reshape(info["shape"])
-    return tensors
 
 
 def write_safetensors(path, tensors):
@@ -120,7 +108,7 @@ class Roformer:
         if self.config["hidden_act"] != "gelu":
             raise SystemExit(f"{directory}: only gelu is written down here")
         self.dtype = dtype
-        stored = read_safetensors(directory / "model.safetensors", {"F32": "<f4"})
+        stored = tensorfile.read_file(directory / "model.safetensors")
         self.weights = {
             name: torch.tensor(stored[name], dtype=dtype, requires_grad=True)
             for name in sorted(stored)
@@ -435,7 +423,7 @@ def check_files(report, directory, golden, grads):
                 found = ours["after"][tensor].values()
                 error = max(error, far(list(found), list(after.values())))
         report.line(f"stored steps in {kind}", error, limit)
-    tensors = read_safetensors(directory / f"{report.name}.safetensors", {"F64": "<f8"})
+    tensors = tensorfile.read_file(directory / f"{report.name}.safetensors")
     report.line("stored tensors missing", len(set(grads) ^ set(tensors)), 0.0)
     error = max(far(grads[tensor], values) for tensor, values in tensors.items())
     of_loss = abs(stored["gradient"]["loss"] / golden["gradient"]["loss"] - 1.0)
