@@ -86,7 +86,10 @@ int kmf_out_publish_all(kmf_out *const *files, size_t n, kmf_err *err) KMF_MUST_
  */
 void kmf_publishing_begins(void);
 void kmf_publishing_ends(void);
-/* A file that it had replaced gets its name back; false: there was none, or nobody knows it. */
+/*
+ * The file that it replaced gets its name back, or where that fails stays under a temporary one.
+ * false: it was not published, or no replaced file was kept.
+ */
 bool kmf_out_give_back(kmf_out *out);
 /* The same; where there was none, the published file is removed. */
 void kmf_out_withdraw(kmf_out *out);

@@ -116,7 +116,7 @@ int kmf_checkpoint_write(const kmf_checkpoint *checkpoint, const void *training,
     if (status == 0)
         status = kmf_out_publish(out, err);
     kmf_out_free(out);
-    return status == 0 ? 0 : (int)err->code;
+    return status;
 }
 
 /* ---------------------------------------------------------------- reading --------------- */

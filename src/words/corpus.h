@@ -30,7 +30,7 @@ typedef struct kmf_corpus_info {
 
 /*
  * Segments of fewer than `shortest` letters are left out. memory: bytes of packed letters that are
- * kept in memory. tmp: as kmf_spill_new.
+ * kept in memory. tmp: as kmf_spill_new; borrowed.
  */
 kmf_corpus *kmf_corpus_new(kmf_alphabet alphabet, size_t shortest, uint64_t memory,
                            const char *tmp, kmf_err *err) KMF_MUST_CHECK;
