@@ -296,6 +296,14 @@ typedef int cli_take_fn(void *to, kmf_reader *reader, kmf_err *err);
 /* Opens an input, hands it to fn, and warns of what was passed over. 0 or a negative kmf_code. */
 int cli_read_file(const cli *run, const char *path, const kmf_reader_options *opts,
                   kmf_pool *pool, cli_take_fn *fn, void *to, kmf_err *err);
+/* Takes a record of the input `path`; 0 or a negative kmf_code. */
+typedef int cli_record_fn(void *to, const char *path, const kmf_record *rec, kmf_err *err);
+/*
+ * cli_read_file for each of n inputs, whose records go to fn one by one, until it fails or standard
+ * output does. 0 or a negative kmf_code.
+ */
+int cli_read_records(const cli *run, const char *const *paths, size_t n,
+                     const kmf_reader_options *opts, cli_record_fn *fn, void *to, kmf_err *err);
 /* What of the genomes cannot be learnt from. */
 void cli_warn_of_left_out(const cli *run, const kmf_pretrain_state *s);
 /* cli_check_inputs for all that cli_read_genomes will read. */

@@ -273,11 +273,14 @@ static int put_chunk(logits_run *r, const kmf_record *rec, const kmf_chunk *chun
     return status;
 }
 
-static int put_record(logits_run *r, const kmf_record *rec, kmf_err *err)
+/* A cli_record_fn. */
+static int put_record(void *to, const char *path, const kmf_record *rec, kmf_err *err)
 {
+    logits_run *r = to;
     kmf_chunk chunk;
     kmf_cut_stats s;
     int got;
+    r->path = path;
     kmf_cutter_start(r->cutter, rec->name, rec->seq, rec->len);
     while ((got = kmf_cutter_next(r->cutter, &chunk, err)) > 0) {
         int status = put_chunk(r, rec, &chunk, err);
@@ -285,23 +288,11 @@ static int put_record(logits_run *r, const kmf_record *rec, kmf_err *err)
             return status;
     }
     if (got < 0)
-        cli_name_record(r->path, rec, err);
+        cli_name_record(path, rec, err);
     kmf_cutter_statistics(r->cutter, &s);
     cli_add_losses(&r->losses, &s);
     r->n_records++;
     r->n_short += rec->len < r->farthest;
-    return got;
-}
-
-static int take_file(void *to, kmf_reader *reader, kmf_err *err)
-{
-    kmf_record rec;
-    int got;
-    while ((got = kmf_reader_next(reader, &rec, err)) > 0) {
-        int status = put_record(to, &rec, err);
-        if (status < 0 || ferror(stdout))
-            return status;
-    }
     return got;
 }
 
@@ -435,10 +426,8 @@ int cli_logits(cli *run, int argc, char **argv)
     logits_run r = {.args = &a, .model = model};
     int status = model ? prepare(&r, &err) : -1;
     cli_progress_start(&r.line, run);
-    for (int i = first; i < argc && status == 0 && !ferror(stdout); i++) {
-        r.path = argv[i];
-        status = cli_read_file(run, argv[i], &a.reader, NULL, take_file, &r, &err);
-    }
+    if (status == 0)
+        status = cli_read_records(run, paths, n_paths, &a.reader, put_record, &r, &err);
     cli_progress_end();
     if (status == 0)
         status = commit(run, &r, paths, n_paths, &err);

@@ -116,7 +116,6 @@ typedef struct tokenize_run {
     const tokenize_args *args;
     cli_progress line;
     uint64_t records, printed; /* done; tokens */
-    const char *path;          /* borrowed; the file at hand */
     kmf_cutter *cutter;
     const kmf_vocab *vocab;
     kmf_embed_stats total;
@@ -129,8 +128,10 @@ static void show_progress(tokenize_run *r)
                           (unsigned long long)r->records, (unsigned long long)r->printed);
 }
 
-static int tokenize_record(tokenize_run *r, const kmf_record *rec, kmf_err *err)
+/* A cli_record_fn. */
+static int tokenize_record(void *to, const char *path, const kmf_record *rec, kmf_err *err)
 {
+    tokenize_run *r = to;
     kmf_chunk chunk;
     kmf_cut_stats stats;
     int got;
@@ -146,20 +147,7 @@ static int tokenize_record(tokenize_run *r, const kmf_record *rec, kmf_err *err)
     cli_add_losses(&r->total, &stats);
     r->records++;
     if (got < 0)
-        cli_name_record(r->path, rec, err);
-    return got;
-}
-
-/* A cli_take_fn. */
-static int take(void *to, kmf_reader *reader, kmf_err *err)
-{
-    kmf_record rec;
-    int got;
-    while ((got = kmf_reader_next(reader, &rec, err)) > 0) {
-        int status = tokenize_record(to, &rec, err);
-        if (status < 0 || ferror(stdout))
-            return status;
-    }
+        cli_name_record(path, rec, err);
     return got;
 }
 
@@ -207,8 +195,9 @@ int cli_tokenize(cli *run, int argc, char **argv)
         return cli_wrong(run, "give one of --model, --kmer and --vocab");
     if (a.exact && a.ambiguous >= 0)
         return cli_wrong(run, "--ambiguous has no meaning with --exact");
-    if (cli_check_inputs((const char *const *)argv + first, (size_t)(argc - first), &a.reader,
-                         &err) < 0)
+    const char *const *paths = (const char *const *)(argv + first);
+    size_t n_paths = (size_t)(argc - first);
+    if (cli_check_inputs(paths, n_paths, &a.reader, &err) < 0)
         return cli_fail(run, &err);
     int status = load(&a, &model, &own_vocab, &config, &err);
     if (status < 0)
@@ -220,10 +209,8 @@ int cli_tokenize(cli *run, int argc, char **argv)
     if (status == 0)
         cli_warn_of_stride(run, cut.stride, config.k);
     cli_progress_start(&r.line, run);
-    for (int i = first; i < argc && status == 0 && !ferror(stdout); i++) {
-        r.path = argv[i];
-        status = cli_read_file(run, argv[i], &a.reader, NULL, take, &r, &err);
-    }
+    if (status == 0)
+        status = cli_read_records(run, paths, n_paths, &a.reader, tokenize_record, &r, &err);
     cli_progress_end();
     if (status == 0)
         cli_warn_of_losses(run, &r.total, true);

@@ -504,3 +504,34 @@ int cli_read_file(const cli *run, const char *path, const kmf_reader_options *op
         cli_warn_of_reading(run, path, opts, &s);
     return status;
 }
+
+typedef struct records {
+    const char *path; /* borrowed; the input at hand */
+    cli_record_fn *fn;
+    void *to;
+} records;
+
+/* A cli_take_fn. */
+static int take_records(void *to, kmf_reader *reader, kmf_err *err)
+{
+    const records *r = to;
+    kmf_record rec;
+    int got;
+    while ((got = kmf_reader_next(reader, &rec, err)) > 0) {
+        int status = r->fn(r->to, r->path, &rec, err);
+        if (status < 0 || ferror(stdout))
+            return status;
+    }
+    return got;
+}
+
+int cli_read_records(const cli *run, const char *const *paths, size_t n,
+                     const kmf_reader_options *opts, cli_record_fn *fn, void *to, kmf_err *err)
+{
+    int status = 0;
+    for (size_t i = 0; i < n && status == 0 && !ferror(stdout); i++) {
+        records r = {paths[i], fn, to};
+        status = cli_read_file(run, paths[i], opts, NULL, take_records, &r, err);
+    }
+    return status;
+}
