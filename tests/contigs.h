@@ -47,7 +47,7 @@ static inline text make_fasta(uint64_t seed, bool dense)
     text t = {0};
     kmf_rng rng = kmf_rng_stream(41, seed);
     char name[32];
-    for (size_t i = 0; i < (dense ? 300 : 60); i++) {
+    for (size_t i = 0; i < (dense ? 100 : 60); i++) {
         size_t n = i % 20 == 3   ? CONTIG
                    : i % 10 == 7 ? kmf_rng_below(&rng, 9)
                    : i % 10 == 9 ? 0

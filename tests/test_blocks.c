@@ -16,7 +16,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 
-enum { MANY = CHECKED ? 60 : 400, MOST = 4 * KMF_BLOCK_MOST, HTSLIB_BLOCK = 0xff00 };
+enum { MANY = CHECKED ? 60 : 200, MOST = 4 * KMF_BLOCK_MOST, HTSLIB_BLOCK = 0xff00 };
 
 static text make_text(kmf_rng *rng, size_t n)
 {

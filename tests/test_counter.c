@@ -658,7 +658,7 @@ END_TEST
 
 START_TEST(every_allocation_may_fail)
 {
-    seqs s = make_seqs("ACGT", CHECKED ? 100000 : 400000, 9);
+    seqs s = make_seqs("ACGT", CHECKED ? 50000 : 200000, 9);
     static const int ks[] = {6, 21};
     for (size_t i = 0; i < sizeof ks / sizeof ks[0]; i++) {
         kmf_count_options o;

@@ -138,8 +138,8 @@ typedef struct how {
 static size_t find_word(const lexicon *x, const char *word)
 {
     size_t i = 0;
-    while (i < x->n && strcmp(x->words[i], word) != 0)
-        i++;
+    while (i < x->n && (x->words[i][0] != word[0] || strcmp(x->words[i], word) != 0))
+        i++; /* the first letter alone, mostly: strcmp is dear where sanitizers watch it */
     return i;
 }
 

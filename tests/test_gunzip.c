@@ -176,7 +176,7 @@ END_TEST
 START_TEST(members_lie_anywhere)
 {
     kmf_rng rng = kmf_rng_stream(52, 0);
-    for (int i = 0; i < (CHECKED ? 4 : 40); i++) {
+    for (int i = 0; i < (CHECKED ? 4 : 16); i++) {
         start_file();
         while (n_packed < 600000)
             add_member(kmf_rng_below(&rng, 30), &rng);

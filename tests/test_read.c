@@ -4,6 +4,7 @@
  * failures, whether the threads read the file in ranges or not.
  */
 #include "base/mem.h"
+#include "checked.h"
 #include "contigs.h"
 
 #define BEGUN (UINT64_MAX - 1) /* one is read in ranges, and not to its end */
@@ -85,7 +86,7 @@ static void check_usual(const char *model, const kmf_embed_options *o, const cha
 
 START_TEST(rows_are_those_of_records_added_one_by_one)
 {
-    for (uint64_t seed = 0; seed < 2; seed++) {
+    for (uint64_t seed = 0; seed < (CHECKED ? 1 : 2); seed++) {
         text t = make_fasta(seed, false);
         const char *fasta = write_bytes("x.fa", t.bytes, t.len);
         const char *const files[] = {fasta, write_text("y.fa", ">small\nACGTACGT\n"), fasta};
@@ -107,7 +108,7 @@ END_TEST
 /* BGZF, which one thread alone would inflate and count, is for several. */
 START_TEST(rows_of_gzip_are_the_same)
 {
-    for (uint64_t seed = 0; seed < 2; seed++) {
+    for (uint64_t seed = 0; seed < (CHECKED ? 1 : 2); seed++) {
         text t = make_fasta(seed, false);
         const char *gz = write_gzip("x.fa.gz", &t);
         const char *bgzf = write_bgzf("y.fa.gz", &t);
@@ -368,7 +369,7 @@ static void check_with_byte(uint64_t seed, char byte, size_t place, int threads)
 /* In what is out, in what is under way, in the first record. */
 START_TEST(faults_are_told_as_by_the_reader)
 {
-    for (size_t i = 1; i < 40; i += 6)
+    for (size_t i = 1; i < 40; i += CHECKED ? 14 : 7)
         check_with_byte(5, i % 4 == 1 ? '>' : '1', i, 1 + (int)i % 3);
 }
 END_TEST
@@ -376,7 +377,7 @@ END_TEST
 /* What is sound but not for ranges: the records before it are not added twice. */
 START_TEST(blanks_in_a_line_are_left_out)
 {
-    for (size_t i = 1; i < 40; i += 9)
+    for (size_t i = 1; i < 40; i += CHECKED ? 18 : 9)
         check_with_byte(6, ' ', i, 2);
 }
 END_TEST
@@ -387,7 +388,7 @@ START_TEST(damage_is_told_as_by_the_reader)
     text t = make_fasta(5, false);
     text packed = _i ? bgzipped(t.bytes, t.len) : gzipped(t.bytes, t.len);
     kmf_embed_options o = options_of(3);
-    for (size_t i = 1; i < 40; i += 6) {
+    for (size_t i = 1; i < 40; i += CHECKED ? 18 : 6) {
         size_t at = packed.len / 40 * i;
         const char *file = write_bytes("cut.gz", packed.bytes, at);
         check_both("tnf", &o, &file, 1, 0, i < 10 ? 0 : BEGUN); /* or too small for ranges */
@@ -452,7 +453,7 @@ START_TEST(a_failing_allocation_is_not_remembered)
     const char *fasta = _i ? write_bgzf("x.fa.gz", &t) : write_gzip("x.fa.gz", &t);
     kmf_embed_options o = options_of(2);
     size_t n_usual = 0;
-    for (size_t n = 1; n < 60; n++) {
+    for (size_t n = 1; n < 60; n += CHECKED ? 2 : 1) {
         rows none = {0};
         kmf_reader_stats stats;
         kmf_embedder *e = embedder_of("tnf", &o, &none);
@@ -491,7 +492,7 @@ START_TEST(any_failing_allocation_leaves_rows_right)
     ck_assert_int_eq(add_file(e, fasta, &stats, NULL), 0);
     ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
     kmf_embedder_free(e);
-    for (size_t n = 1;; n += n < 60 ? 1 : 41) { /* most are of names */
+    for (size_t n = 1;; n += n >= 60 ? 41 : CHECKED ? 3 : 1) { /* most are of names */
         rows got = {0};
         kmf_err err = {0};
         e = embedder_of("tnf", &o, &got);
