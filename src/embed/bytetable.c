@@ -76,7 +76,7 @@ int kmf_bytetable_make(kmf_bytetable *table, const kmf_rowtable *from, const int
                 table->panels + d * DIGITS * table->words + i / 4 * table->kernel->cols;
             put_row((uint8_t *)word + i % 4, table->kernel, table->words,
                     kmf_rowtable_units(from, (size_t)rows[i], d),
-                    from->dim - d < NUMBERS ? from->dim - d : NUMBERS);
+                    kmf_min(from->dim - d, NUMBERS));
         }
     return 0;
 }
@@ -195,10 +195,10 @@ static void multiply_panels(int32_t *c, const kmf_digits *digits, const kmf_byte
     const uint32_t *panels = table->panels + d * DIGITS * words;
     for (size_t k = 0; k < words; k += kernel->depth)
         for (size_t j = 0; j < COLS; j += cols)
-            kernel->panel(
-                c + j, COLS, rows.words + kmf_rows_at(&rows, 0, k), words,
-                panels + j * words + k * kernel->cols, kernel->cols * words, digits->n, cols,
-                words - k < kernel->depth ? words - k : kernel->depth, k > 0, (kmf_ahead){0});
+            kernel->panel(c + j, COLS, rows.words + kmf_rows_at(&rows, 0, k), words,
+                          panels + j * words + k * kernel->cols, kernel->cols * words,
+                          digits->n, cols, kmf_min(words - k, kernel->depth), k > 0,
+                          (kmf_ahead){0});
 }
 
 void kmf_digits_multiply(kmf_digits *digits, const kmf_bytetable *table, double *sums)
@@ -208,8 +208,7 @@ void kmf_digits_multiply(kmf_digits *digits, const kmf_bytetable *table, double 
     kmf_kernels_open(kernel->tiled);
     for (size_t d = 0; d < table->dim; d += NUMBERS) {
         multiply_panels(c, digits, table, d);
-        add_panel(sums, digits, c, table->dim, d,
-                  table->dim - d < NUMBERS ? table->dim - d : NUMBERS);
+        add_panel(sums, digits, c, table->dim, d, kmf_min(table->dim - d, NUMBERS));
     }
     kmf_kernels_close(kernel->tiled);
     digits->n = 0;

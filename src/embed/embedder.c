@@ -231,15 +231,15 @@ static int add_stretches(kmf_embedder *e, const char *seq, size_t len, int rever
 {
     kmf_stretch cut = e->method->stretch;
     for (size_t left = len; left >= cut.least;) {
-        size_t n = left < cut.span ? left : cut.span;
-        size_t n_own = n < cut.step ? n : cut.step;
+        size_t n = kmf_min(left, cut.span);
+        size_t n_own = kmf_min(n, cut.step);
         const char *letters = reverse ? seq + (left - n) : seq + (len - left);
         int status = kmf_flow_room(e, n, err);
         if (status < 0)
             return status;
         kmf_batch_add_letters(kmf_flow_batch(e), letters, n, n_own, reverse != 0);
         kmf_flow_newest(e)->n_pieces++;
-        left -= left < cut.step ? left : cut.step;
+        left -= kmf_min(left, cut.step);
     }
     return 0;
 }

@@ -256,7 +256,7 @@ static void to_halves(float *numbers, size_t n)
     uint16_t part[PART];
     char *to = (char *)numbers;
     for (size_t beg = 0; beg < n; beg += PART) {
-        size_t here = n - beg < PART ? n - beg : PART;
+        size_t here = kmf_min(n - beg, PART);
         kmf_f16_narrow(part, numbers + beg, here);
         memcpy(to + beg * sizeof *part, part, here * sizeof *part);
     }

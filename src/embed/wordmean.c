@@ -280,7 +280,7 @@ static void add_counted(double *sum, const word_mean *m, const length *words, in
         int32_t times[KMF_ROWTABLE_ROWS] = {0};
         size_t left = words->n_rows - beg;
         size_t n = take_counts(met, times, counts + beg, words->rows + beg,
-                               left < KMF_ROWTABLE_ROWS ? left : KMF_ROWTABLE_ROWS);
+                               kmf_min(left, KMF_ROWTABLE_ROWS));
         kmf_rowtable_add_times(sum, &m->table, times, met, n);
     }
 }
@@ -371,7 +371,7 @@ static void list_words(const word_mean *m, const kmf_batch *b, desk *own, kmf_pi
 /* The group that begins with piece i: the sums of all words. */
 static void begin_group(const word_mean *m, const kmf_batch *b, desk *own, size_t i)
 {
-    size_t n = b->n_pieces - i < GROUP ? b->n_pieces - i : GROUP;
+    size_t n = kmf_min(b->n_pieces - i, GROUP);
     own->beg = i;
     own->end = i + n;
     memset(own->sums, 0, n * b->dim * sizeof *own->sums);

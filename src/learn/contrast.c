@@ -209,7 +209,7 @@ static void anchor(kmf_contrast *c, size_t i, kmf_real *u)
 static size_t block_rows(const kmf_contrast *c, size_t block)
 {
     size_t beg = block * KMF_TILE;
-    return c->views->n - beg < KMF_TILE ? c->views->n - beg : KMF_TILE;
+    return kmf_min(c->views->n - beg, KMF_TILE);
 }
 
 static int compare_block(void *arg, size_t block, int worker, kmf_err *err)

@@ -382,8 +382,8 @@ void kmf_mlm_product_add(const kmf_mlm *m, size_t i, size_t rows)
     size_t o = i / blocks_across(p) * KMF_WEIGHT_ROWS;
     size_t k = i % blocks_across(p) * KMF_WEIGHT_COLS;
     size_t Dout = p->dy.cols, Din = p->x.cols;
-    size_t n_rows = Dout - o < KMF_WEIGHT_ROWS ? Dout - o : KMF_WEIGHT_ROWS;
-    size_t n_cols = Din - k < KMF_WEIGHT_COLS ? Din - k : KMF_WEIGHT_COLS;
+    size_t n_rows = kmf_min(Dout - o, KMF_WEIGHT_ROWS);
+    size_t n_cols = kmf_min(Din - k, KMF_WEIGHT_COLS);
     kmf_gemm_outer(p->dw + o * Din + k, Din, &p->dy, o, n_rows, &p->x, k, n_cols, rows);
 }
 

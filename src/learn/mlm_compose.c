@@ -8,6 +8,7 @@
  * Some sequences are an item of work, their sums are in double, in the order of the tokens; those
  * of dtable go over all sequences, some columns of the table an item.
  */
+#include "base/mem.h"
 #include "learn/mlm_room.h"
 #include "model/layout.h"
 #include "nn/composition.h"
@@ -47,7 +48,7 @@ static int compose_some(void *arg, size_t item, int worker, kmf_err *err)
     const composing *p = arg;
     const kmf_mlm *m = p->m;
     size_t C = m->config.composition, beg = item * AT_ONCE;
-    size_t n = m->batch->n_seq - beg < AT_ONCE ? m->batch->n_seq - beg : AT_ONCE;
+    size_t n = kmf_min(m->batch->n_seq - beg, AT_ONCE);
     kmf_composing between = kmf_composing_from(&m->composing, C, beg);
     (void)worker;
     (void)err;

@@ -122,7 +122,7 @@ static int weights_backward(void *arg, size_t i, int worker, kmf_err *err)
         kmf_mlm_product_add(m, i, m->n_chunk);
     } else if (i - n_products < bias_items(m)) {
         size_t beg = (i - n_products) * KMF_WEIGHT_ROWS;
-        size_t n = m->V - beg < KMF_WEIGHT_ROWS ? m->V - beg : KMF_WEIGHT_ROWS;
+        size_t n = kmf_min(m->V - beg, KMF_WEIGHT_ROWS);
         kmf_bias_backward(m->d->head_bias + beg, m->probs + beg, m->V, m->n_chunk, n);
     } else {
         kmf_mlm_reduce(m, m->n_chunk);
@@ -162,7 +162,7 @@ int kmf_mlm_head(kmf_mlm *m, kmf_mlm_result *result, kmf_err *err)
         memset(m->dx, 0, m->n * m->D * sizeof *m->dx);
     for (m->first = 0; m->first < m->n_labels && rc == 0; m->first += m->chunk) {
         size_t left = m->n_labels - m->first;
-        m->n_chunk = left < m->chunk ? left : m->chunk;
+        m->n_chunk = kmf_min(left, m->chunk);
         rc = chunk_pass(m, err);
     }
     *result =

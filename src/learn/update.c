@@ -66,7 +66,7 @@ kmf_update *kmf_update_new(const kmf_slots *slots, int learn, kmf_pool *pool, km
         const kmf_slot *slot = &slots->slot[i];
         for (size_t at = 0; at < slot->n && is_learnt(slot, learn); at += BLOCK)
             u->blocks[u->n++] = (block){.begin = slot->begin + at,
-                                        .n = slot->n - at < BLOCK ? slot->n - at : BLOCK,
+                                        .n = kmf_min(slot->n - at, BLOCK),
                                         .decays = slot->rank == 2};
     }
     return u;

@@ -175,7 +175,7 @@ static void multiply(void *c, size_t ld_c, const float *a, size_t ld_a, const fl
 {
     size_t most = kernel->tiled ? N : kernel->width;
     for (size_t beg = 0; beg < N; beg += most) {
-        size_t cols = N - beg < most ? N - beg : most;
+        size_t cols = kmf_min(N - beg, most);
         kernel->panel((float *)c + beg, ld_c, a, ld_a,
                       panels + beg / kernel->cols * panel_words, panel_words, M, cols, K, more,
                       (kmf_ahead){0});
@@ -320,11 +320,11 @@ void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const
     bool tiled = h.for_scores->tiled || h.for_values->tiled;
     kmf_kernels_open(tiled);
     for (size_t t = t0; t < t1; t += step) {
-        size_t rows = t1 - t < step ? t1 - t : step;
+        size_t rows = kmf_min(t1 - t, step);
         take_queries(&h, q + t * ld, ld, rows);
         fetch_queries(&h, q, ld, t + rows, t1 - t < 2 * step ? t1 : t + 2 * step);
         for (size_t u = 0; u < T; u += KEYS) {
-            size_t n = T - u < KEYS ? T - u : KEYS;
+            size_t n = kmf_min(T - u, KEYS);
             score(&h, t, u, rows, n);
             weigh(&h, u == 0, rows, n);
             add_values(&h, u, rows, n);

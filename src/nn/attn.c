@@ -189,7 +189,7 @@ void kmf_attn_forward_train(kmf_real *out, size_t ld_out, kmf_real *stats, const
         kmf_gemm_inner_pack(keys, k + h * K, ld, T, K, turned);
         kmf_gemm_inner_pack(values, v + h * K, ld, K, T, how);
         for (size_t t = 0; t < T; t += KMF_ATTN_ROWS) {
-            size_t rows = T - t < KMF_ATTN_ROWS ? T - t : KMF_ATTN_ROWS;
+            size_t rows = kmf_min(T - t, KMF_ATTN_ROWS);
             kmf_real *to = out + t * ld_out + h * K;
             kmf_gemm_inner_packed(scores, T, q + t * ld + h * K, ld, keys, rows, T, K, how);
             weigh(scores, largest, inverse, scale, rows, T);
@@ -239,7 +239,7 @@ void kmf_attn_backward(kmf_real *dq, kmf_real *dk, kmf_real *dv, size_t ld_d,
         kmf_gemm_inner_pack(values, v + at, ld, T, K, turned);
         kmf_gemm_inner_pack(keys_back, k + at, ld, K, T, how);
         for (size_t t = 0; t < T; t += KMF_ATTN_ROWS) {
-            size_t n = T - t < KMF_ATTN_ROWS ? T - t : KMF_ATTN_ROWS;
+            size_t n = kmf_min(T - t, KMF_ATTN_ROWS);
             const kmf_real *queries = q + t * ld + at;
             const kmf_real *dy = dout + t * ld_dout + at;
             int add = how | KMF_GEMM_TA | (t > 0 ? KMF_GEMM_ADD : 0);

@@ -2,6 +2,7 @@
 #include "nn/dots.h"
 
 #include "base/cpu.h"
+#include "base/mem.h"
 #include "nn/lanes.h"
 #include "nn/vec.h"
 
@@ -75,6 +76,5 @@ void kmf_dots_product(float *y, size_t ld_y, const float *x, size_t ld_x, const 
 {
     product_fn *product = levels[kmf_cpu_vectors()];
     for (size_t n = 0; n < N; n += AT_ONCE)
-        product(y + n * ld_y, ld_y, x + n * ld_x, ld_x, w, ld_w,
-                N - n < AT_ONCE ? N - n : AT_ONCE, R, K);
+        product(y + n * ld_y, ld_y, x + n * ld_x, ld_x, w, ld_w, kmf_min(N - n, AT_ONCE), R, K);
 }

@@ -12,6 +12,7 @@
 #include "nn/gemm.h"
 
 #include "base/cpu.h"
+#include "base/mem.h"
 #include "nn/ending.h"
 #include "nn/ops.h"
 #include "nn/panels.h"
@@ -66,10 +67,9 @@ static void blas_panel(float *c, const float *a, size_t ld_a, const float *b, si
     size_t step = small ? KMF_TILE : BLAS_ROWS;
     size_t end = (M + unit - 1) / unit * unit;
     for (size_t i = 0; i < end; i += step)
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans,
-                    (blasint)(end - i < step ? end - i : step), (blasint)cols, (blasint)K, 1.0f,
-                    a + i * ld_a, (blasint)ld_a, b, KMF_PANEL_COLS, 0.0f,
-                    c + i * KMF_PANEL_COLS, KMF_PANEL_COLS);
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (blasint)kmf_min(end - i, step),
+                    (blasint)cols, (blasint)K, 1.0f, a + i * ld_a, (blasint)ld_a, b,
+                    KMF_PANEL_COLS, 0.0f, c + i * KMF_PANEL_COLS, KMF_PANEL_COLS);
 }
 
 /*
@@ -267,7 +267,7 @@ static size_t scratch_bytes(const kmf_kernel *kernel, size_t rows, size_t K)
 {
     size_t tiles = (rows + KMF_TILE - 1) / KMF_TILE;
     size_t most = kernel->product_rows / KMF_TILE;
-    rows = (tiles < most ? tiles : most) * KMF_TILE;
+    rows = kmf_min(tiles, most) * KMF_TILE;
     if (kernel == &blas_kernel)
         return rows * KMF_PANEL_COLS * sizeof(float); /* sums */
     if (kernel->terms == 1)
@@ -325,7 +325,7 @@ static void words_of_rows(const right *out, size_t n, size_t beg, const float *s
     enum { STEP = 32 }; /* whole tiles, and the nearest cache holds them */
     _Alignas(64) float ended[STEP * KMF_KERNEL_COLS];
     for (size_t i = 0; i < N; i += STEP) {
-        size_t rows = N - i < STEP ? N - i : STEP;
+        size_t rows = kmf_min(N - i, STEP);
         kmf_rows to = out->rows;
         to.words += kmf_rows_at(&to, n + i, beg / 2 * to.parts);
         end_rows(ended, KMF_KERNEL_COLS, sums + i * ld, ld, q, ending, rough, rows, cols);
@@ -351,7 +351,7 @@ static kmf_ahead piece_of(const kmf_weight *w, const kmf_kernel *kernel, size_t 
                           size_t end)
 {
     size_t words = kmf_kernel_words(kernel, w->Din);
-    size_t depth = end - k < kernel->depth ? end - k : kernel->depth;
+    size_t depth = kmf_min(end - k, kernel->depth);
     return (kmf_ahead){(const float *)w->packed + beg * words + k * kernel->cols,
                        depth * (depth == words ? kernel->width : kernel->cols) * sizeof(float)};
 }
@@ -380,7 +380,7 @@ static void blas_product(float *y, size_t ld_y, const float *x, size_t ld_x,
     const float *panel = w->packed;
     const float *bias = ending.bias;
     for (size_t beg = 0; beg < w->Dout; beg += KMF_PANEL_COLS) {
-        size_t cols = w->Dout - beg < KMF_PANEL_COLS ? w->Dout - beg : KMF_PANEL_COLS;
+        size_t cols = kmf_min(w->Dout - beg, KMF_PANEL_COLS);
         ending.bias = bias ? bias + beg : NULL;
         blas_panel(sums, x, ld_x, panel + beg * w->Din, N, cols, w->Din);
         end_rows(y + beg, ld_y, sums, KMF_PANEL_COLS, (kmf_quantised){0}, ending, false, N,
@@ -445,14 +445,14 @@ static void tile_product(const right *out, const left *x, const kmf_weight *w,
         return;
     }
     for (size_t beg = part.beg; beg < part.end; beg += kernel->width) {
-        size_t cols = part.end - beg < kernel->width ? part.end - beg : kernel->width;
+        size_t cols = kmf_min(part.end - beg, kernel->width);
         size_t at = beg - part.beg;
         bool in_place = whole && cols % kernel->cols == 0;
         kmf_ahead after =
             beg + cols < part.end ? piece_of(w, kernel, beg + cols, part.k, last) : then;
         ending.bias = bias ? bias + beg : NULL;
         for (size_t n = 0; n < N; n += step) {
-            size_t rows = N - n < step ? N - n : step;
+            size_t rows = kmf_min(N - n, step);
             float *c = in_place ? out->y + n * out->ld + at : sums;
             size_t ld_c = in_place ? out->ld : kernel->width;
             kmf_quantised q = {0};
@@ -460,7 +460,7 @@ static void tile_product(const right *out, const left *x, const kmf_weight *w,
                 copy_rows(c, ld_c, out->y + n * out->ld + at, out->ld, rows, cols);
             for (size_t k = part.k; k < last; k += kernel->depth) {
                 kmf_ahead piece = piece_of(w, kernel, beg, k, last);
-                size_t depth = last - k < kernel->depth ? last - k : kernel->depth;
+                size_t depth = kmf_min(last - k, kernel->depth);
                 kmf_ahead next =
                     k + depth < last ? piece_of(w, kernel, beg, k + depth, last) : after;
                 kernel->panel(c, ld_c, x->rows.words + kmf_rows_at(&x->rows, n, k - part.k),
@@ -507,10 +507,10 @@ void kmf_gemm_weight(float *y, size_t ld_y, const float *x, size_t ld_x, const k
     assert(ld_y >= w->Dout && ld_x >= w->Din);
     kmf_kernels_open(kernel->tiled);
     for (size_t n = 0; n < N; n += step) {
-        size_t rows = N - n < step ? N - n : step;
+        size_t rows = kmf_min(N - n, step);
         right out = {.y = y + n * ld_y, .ld = ld_y};
         for (size_t k = 0; k < w->Din; k += piece) {
-            size_t K = w->Din - k < piece ? w->Din - k : piece;
+            size_t K = kmf_min(w->Din - k, piece);
             span part = {0, w->Dout, kmf_kernel_words(kernel, k), kmf_kernel_words(kernel, K)};
             left a = convert(scratch, x + n * ld_x + k, ld_x, kernel, rows, K);
             part_product(&out, &a, w, kernel, rows, k + K == w->Din ? end : (kmf_ending){0},
@@ -549,7 +549,7 @@ static size_t pair_rows(kmf_precision first, kmf_precision second)
 {
     size_t rows = kmf_gemm_rows(first);
     size_t most = kmf_gemm_rows(second);
-    return rows < most ? rows : most;
+    return kmf_min(rows, most);
 }
 
 size_t kmf_gemm_pair_scratch(size_t Din, size_t F, bool gated, kmf_precision first,
@@ -628,7 +628,7 @@ void kmf_gemm_pair(float *y, size_t ld_y, const float *x, size_t ld_x, const kmf
     bool tiled = p.first->tiled || p.second->tiled;
     kmf_kernels_open(tiled);
     for (size_t f = 0; f < p.F; f += columns) {
-        size_t n = p.F - f < columns ? p.F - f : columns;
+        size_t n = kmf_min(p.F - f, columns);
         span sums = {0, w2->Dout, kmf_kernel_words(p.second, f), kmf_kernel_words(p.second, n)};
         left b = middle(&p, &a, N, f, n, piece_of(w2, p.second, 0, sums.k, sums.k + sums.K));
         size_t words = kmf_kernel_words(p.first, w1->Din);

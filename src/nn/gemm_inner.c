@@ -62,7 +62,7 @@ static void edge_panel(const kmf_kernel *kernel, const lefts *a, float *c, size_
     float whole[KMF_ROW_STEP * KMF_KERNEL_COLS];
     memset(whole, 0, kernel->rows * kernel->width * sizeof *whole);
     for (size_t i = 0; i < M; i += kernel->rows) {
-        size_t rows = M - i < kernel->rows ? M - i : kernel->rows;
+        size_t rows = kmf_min(M - i, kernel->rows);
         for (size_t r = 0; more && r < rows; r++)
             memcpy(whole + r * kernel->width, c + (i + r) * ld_c, cols * sizeof *c);
         a->panel(whole, kernel->width, a->words + i * a->row, a->ld, b, ld_b, rows, cols, K,
@@ -155,11 +155,11 @@ static void inner_rows(float *c, size_t ld_c, const float *a, size_t ld_a, const
     _Alignas(64) float groups[ROWS * DEPTH];
     size_t most = kmf_kernel_terms(kernel, DEPTH);
     for (size_t k = 0; k == 0 || k < K; k += most) {
-        size_t depth = K - k < most ? K - k : most;
+        size_t depth = kmf_min(K - k, most);
         size_t words_deep = kmf_kernel_words(kernel, depth);
         lefts rows = pack_a(words, groups, kernel, a, ld_a, M, N, k, depth, how & KMF_GEMM_TA);
         for (size_t beg = 0; beg < N; beg += kernel->width) {
-            size_t cols = N - beg < kernel->width ? N - beg : kernel->width;
+            size_t cols = kmf_min(N - beg, kernel->width);
             const float *panel = copy;
             if (b->packed)
                 panel = b->packed + packed_at(kernel, N, K, k, beg);
@@ -178,8 +178,7 @@ static void inner(float *c, size_t ld_c, const float *a, size_t ld_a, const righ
     bool tiled = kernel_for(how)->tiled;
     kmf_kernels_open(tiled);
     for (size_t i = 0; i < M; i += ROWS)
-        inner_rows(c + i * ld_c, ld_c, a + i * step, ld_a, b, M - i < ROWS ? M - i : ROWS, N, K,
-                   how);
+        inner_rows(c + i * ld_c, ld_c, a + i * step, ld_a, b, kmf_min(M - i, ROWS), N, K, how);
     kmf_kernels_close(tiled);
 }
 
@@ -243,7 +242,7 @@ static void gather_pairs(float *groups, size_t ld, const kmf_kernel *kernel, con
         size_t n = rows - k < 2 * PART_WORDS ? rows - k : 2 * PART_WORDS;
         size_t whole = kmf_kernel_words(kernel, n);
         for (size_t j = 0; j < cols; j += PART_COLS) {
-            size_t part = cols - j < PART_COLS ? cols - j : PART_COLS;
+            size_t part = kmf_min(cols - j, PART_COLS);
             kmf_words_pairs(words, PART_COLS, kernel, from + k * ld_from + j, ld_from, part, n);
             kernel->gather(groups + j * ld + kmf_kernel_words(kernel, k) * kernel->group, ld,
                            words, PART_COLS, part, whole);
@@ -290,10 +289,10 @@ void kmf_gemm_outer(float *dw, size_t ld, const kmf_factor *dy, size_t o, size_t
                   : kernel->cols == KMF_KERNEL_COLS ? WIDE_DEPTH
                                                     : DEPTH;
     for (size_t w = 0; w < last; w += most) {
-        size_t depth = last - w < most ? last - w : most;
+        size_t depth = kmf_min(last - w, most);
         lefts rows = {kernel->group_panel, groups + w * kernel->group, words, words};
         for (size_t beg = 0; beg < Din; beg += kernel->width) {
-            size_t cols = Din - beg < kernel->width ? Din - beg : kernel->width;
+            size_t cols = kmf_min(Din - beg, kernel->width);
             const float *panel = right + beg * words + w * kernel->cols;
             const float *after = beg + cols < Din ? panel + kernel->width * words
                                                   : right + (w + depth) * kernel->cols;

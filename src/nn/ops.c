@@ -15,6 +15,7 @@
 #include "nn/ops.h"
 
 #include "base/cpu.h"
+#include "base/mem.h"
 #include "nn/lanes.h"
 #include "nn/vmath.h"
 
@@ -93,7 +94,7 @@ static KMF_INLINE void kmf_layernorm_copy_forward_body(kmf_real *y, size_t ld_y,
 {
     kmf_real mean[NORM_ROWS], scale[NORM_ROWS];
     for (size_t n = 0; n < N; n += NORM_ROWS) {
-        size_t rows = N - n < NORM_ROWS ? N - n : NORM_ROWS;
+        size_t rows = kmf_min(N - n, NORM_ROWS);
         const kmf_real *from = x + n * ld_x;
         for (size_t i = 0; i < rows; i++)
             mean[i] = kmf_sum_row(from + i * ld_x, D);
@@ -125,7 +126,7 @@ static KMF_INLINE void layernorm_row_backward(kmf_real *dx, kmf_real *restrict d
     kmf_real g_part[KMF_SUM_LANES] = {0};
     kmf_real gz_part[KMF_SUM_LANES] = {0};
     for (size_t i = 0; i < D; i += KMF_SUM_LANES) {
-        size_t lanes = D - i < KMF_SUM_LANES ? D - i : KMF_SUM_LANES;
+        size_t lanes = kmf_min(D - i, KMF_SUM_LANES);
         for (size_t l = 0; l < lanes; l++) {
             kmf_real z = (x[i + l] - mean) * scale;
             kmf_real g = dy[i + l] * weight[i + l];
@@ -194,7 +195,7 @@ kmf_residual_layernorm_forward_body(kmf_real *x, size_t ld_x, const kmf_real *y,
 {
     kmf_real mean[NORM_ROWS], scale[NORM_ROWS];
     for (size_t n = 0; n < N; n += NORM_ROWS) {
-        size_t rows = N - n < NORM_ROWS ? N - n : NORM_ROWS;
+        size_t rows = kmf_min(N - n, NORM_ROWS);
         kmf_real *sum = x + n * ld_x;
         for (size_t i = 0; i < rows; i++)
             mean[i] = add_row_sum(sum + i * ld_x, y + (n + i) * ld_y, y_bias, D);

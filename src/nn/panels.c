@@ -479,7 +479,7 @@ void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const 
         memset(scales + Dout, 0, (1 + groups(Din)) * Dout * sizeof *scales);
     for (size_t beg = 0; beg < Dout; beg += cols) {
         uint32_t *panel = (uint32_t *)panels + beg * words;
-        size_t n_cols = Dout - beg < cols ? Dout - beg : cols;
+        size_t n_cols = kmf_min(Dout - beg, cols);
         bool in_place = kernel->terms == 1 && cols <= KMF_KERNEL_COLS &&
                         beg % m.part_rows + n_cols <= m.part_rows;
         if (quantised)
@@ -487,7 +487,7 @@ void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const 
         for (size_t j = 0; quantised && j < n_cols; j++)
             scales[beg + j] = row_scale(kernel, row_of(&m, beg + j), Din);
         for (size_t k = 0; k < Din; k += most) {
-            size_t n = Din - k < most ? Din - k : most;
+            size_t n = kmf_min(Din - k, most);
             size_t n_words = kmf_kernel_words(kernel, n);
             uint32_t *to = panel + kmf_kernel_words(kernel, k) * cols;
             float *sums = quantised ? scales + (2 + k / KMF_INT8_GROUP) * Dout + beg : NULL;
@@ -557,8 +557,7 @@ static void column_words(uint32_t *to, size_t ld, const kmf_kernel *kernel, cons
                   row_of(m, o) + beg, next, n);
     } else {
         for (size_t j = 0; j < n; j += cols)
-            quad_words(to + j / cols * ld, m, o, beg + j, n - j < cols ? n - j : cols,
-                       factors + j);
+            quad_words(to + j / cols * ld, m, o, beg + j, kmf_min(n - j, cols), factors + j);
     }
     for (size_t p = 0; last > 0 && p < kernel->parts; p++)
         memset(to + n / cols * ld + p * kernel->unit * cols + last, 0,
@@ -574,7 +573,7 @@ static void pack_columns(uint32_t *panels, size_t ld, const kmf_kernel *kernel, 
     float factors[KMF_PANEL_COLS] = {0}; /* of bytes */
     for (size_t beg = 0; beg < Din; beg += kernel->width) {
         uint32_t *panel = panels + beg * ld;
-        size_t n = Din - beg < kernel->width ? Din - beg : kernel->width;
+        size_t n = kmf_min(Din - beg, kernel->width);
         if (scales)
             find_column_scales(scales + beg, factors, m, beg, n);
         for (size_t k = 0; k < there; k++) {

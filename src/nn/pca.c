@@ -109,7 +109,7 @@ static int add_strip(void *arg, size_t strip, int worker, kmf_err *err)
     kmf_pca *pca = a->pca;
     size_t D = pca->dim;
     size_t beg = strip * STRIP;
-    size_t rows = D - beg < STRIP ? D - beg : STRIP;
+    size_t rows = kmf_min(D - beg, STRIP);
     size_t cols = D - beg;
     const float *y = pca->block + beg;
     float *c = a->room + (size_t)worker * STRIP * D;
@@ -138,7 +138,7 @@ int kmf_pca_add(kmf_pca *pca, const float *x, size_t n, kmf_pool *pool, kmf_err 
     if (!room)
         return KMF_ENOMEM;
     for (size_t at = 0; at < n && status == 0; at += KMF_PCA_BLOCK) {
-        adding a = {pca, n - at < KMF_PCA_BLOCK ? n - at : KMF_PCA_BLOCK, room};
+        adding a = {pca, kmf_min(n - at, KMF_PCA_BLOCK), room};
         if (pca->n == 0)
             set_shift(pca, x, a.n);
         for (size_t r = 0; r < a.n; r++)

@@ -12,6 +12,7 @@
  */
 #include "nn/tiles.h"
 
+#include "base/mem.h"
 #include "nn/ending.h"
 #include "nn/narrow.h"
 #include "nn/turn.h"
@@ -372,7 +373,7 @@ KMF_TARGET_AMX static KMF_INLINE void ended(kind is, const kmf_ended *product)
             _tile_stored(2, room[at] + UNIT * BLOCK, 2 * ROW);
             _tile_stored(3, room[at] + UNIT * BLOCK + UNIT, 2 * ROW);
             SETTLED;
-            p = (pending){room[at], i, j, e.M - i < BLOCK ? e.M - i : BLOCK, 0};
+            p = (pending){room[at], i, j, kmf_min(e.M - i, BLOCK), 0};
             at = 1 - at;
         }
     }
@@ -414,6 +415,6 @@ void kmf_tiles_gather(void *groups, size_t ld, const void *a, size_t ld_a, size_
         for (size_t k = 0; k < K; k += UNIT)
             kmf_turn_words((uint32_t *)groups + i * ld + k * UNIT, UNIT,
                            (const uint32_t *)a + k * ld_a + i, ld_a, UNIT,
-                           M - i < UNIT ? M - i : UNIT);
+                           kmf_min(M - i, UNIT));
 }
 #endif

@@ -2,6 +2,7 @@
 #include "nn/turn.h"
 
 #include "base/cpu.h"
+#include "base/mem.h"
 #include "nn/vec.h"
 
 #include <stdint.h>
@@ -64,8 +65,8 @@ KMF_TARGET_AVX512 static void turn_avx512(uint32_t *to, size_t ld_to, const uint
 {
     for (size_t i = 0; i < rows; i += SIDE)
         for (size_t j = 0; j < cols; j += SIDE) {
-            size_t n = rows - i < SIDE ? rows - i : SIDE;
-            size_t m = cols - j < SIDE ? cols - j : SIDE;
+            size_t n = kmf_min(rows - i, SIDE);
+            size_t m = kmf_min(cols - j, SIDE);
             turn_square(to + j * ld_to + i, ld_to, from + i * ld_from + j, ld_from, n, m);
         }
 }

@@ -2,6 +2,7 @@
 #include "nn/weigh.h"
 
 #include "base/cpu.h"
+#include "base/mem.h"
 #include "nn/lanes.h"
 #include "nn/narrow.h"
 #include "nn/panels.h"
@@ -421,7 +422,7 @@ KMF_TARGET_BF16 void kmf_weigh_bf16(kmf_rows to, float *scores, size_t ld, kmf_r
     unsigned before = flush_subnormal();
     for (size_t i = 0; i < rows; i += AT_ONCE) {
         __m512 sums[AT_ONCE] = {_mm512_setzero_ps()};
-        size_t some = rows - i < AT_ONCE ? rows - i : AT_ONCE;
+        size_t some = kmf_min(rows - i, AT_ONCE);
         for (size_t k = 0; k < some; k++)
             sums[k] = weigh_row_bf16((uint16_t *)(to.words + kmf_rows_at(&to, i + k, 0)),
                                      kmf_rows_step(&to) * 2, scores + (i + k) * ld,
@@ -483,7 +484,7 @@ KMF_TARGET_VNNI static void weigh_int8_vnni(kmf_rows to, float *scores, size_t l
     unsigned before = flush_subnormal();
     for (size_t i = 0; i < rows; i += AT_ONCE) {
         __m512 sums[AT_ONCE] = {_mm512_setzero_ps()};
-        size_t some = rows - i < AT_ONCE ? rows - i : AT_ONCE;
+        size_t some = kmf_min(rows - i, AT_ONCE);
         for (size_t k = 0; k < some; k++)
             sums[k] = weigh_row_int8((uint8_t *)(to.words + kmf_rows_at(&to, i + k, 0)),
                                      kmf_rows_step(&to) * 4, scores + (i + k) * ld,

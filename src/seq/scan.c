@@ -28,6 +28,7 @@
 #include <string.h>
 
 #include "base/cpu.h"
+#include "base/mem.h"
 #include "seq/dna.h"
 
 #define STEP 64 /* bytes checked at once; a multiple of any vector */
@@ -113,7 +114,7 @@ static KMF_INLINE bool check_header(const char *in, size_t n)
 {
     unsigned char bad = 0;
     for (size_t i = 0; i < n; i += STEP)
-        bad |= header_step(in + i, n - i < STEP ? n - i : STEP);
+        bad |= header_step(in + i, kmf_min(n - i, STEP));
     return !bad;
 }
 
