@@ -545,12 +545,14 @@ START_TEST(the_share_of_a_file_follows_its_records)
         for (int threads = 0; threads <= 2; threads += 2) {
             kmf_err err = {0};
             kmf_record rec;
+            kmf_reader_stats stats;
             kmf_pool *pool = threads ? kmf_pool_new(threads, &err) : NULL;
             kmf_reader *reader = kmf_reader_open(path, NULL, pool, &err);
             ck_assert_msg(reader != NULL, "%s", err.msg);
             for (int i = 0; i < RECORDS; i++) {
                 ck_assert_int_eq(kmf_reader_next(reader, &rec, &err), 1);
-                double share = kmf_reader_share(reader);
+                kmf_reader_statistics(reader, &stats);
+                double share = stats.share;
                 double right = (double)i / RECORDS;
                 ck_assert_msg(share >= 0 && share <= 1 && fabs(share - right) < 0.2,
                               "%s, %d threads: %g after %d records", path, threads, share, i);
@@ -561,12 +563,14 @@ START_TEST(the_share_of_a_file_follows_its_records)
     }
     kmf_err err = {0};
     kmf_reader_options opts;
+    kmf_reader_stats stats;
     kmf_record rec;
     kmf_reader_options_default(&opts);
     opts.regions = "r1";
     kmf_reader *regions = kmf_reader_open(in_dir("x.fa"), &opts, NULL, &err);
     ck_assert_msg(regions && kmf_reader_next(regions, &rec, &err) == 1, "%s", err.msg);
-    ck_assert_double_eq(kmf_reader_share(regions), 0);
+    kmf_reader_statistics(regions, &stats);
+    ck_assert_double_eq(stats.share, 0);
     kmf_reader_close(regions);
     for (int f = 0; f < 3; f++)
         free(files[f].bytes);

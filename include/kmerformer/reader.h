@@ -49,8 +49,8 @@ typedef struct kmf_reader_stats {
     uint64_t bases;         /* in them                                            */
     uint64_t secondary;     /* alignments passed over: secondary                  */
     uint64_t supplementary; /* alignments passed over: supplementary              */
-    double share;           /* of the file's bytes, taken so far by kmf_embedder_read: 0 .. 1;
-                               0: not known */
+    double share;           /* of the file's bytes, taken so far, about: 0 .. 1; 0: not
+                               known, as of a pipe or of regions */
     int indexed;            /* 1: an index was made beside the file, or the reference */
 } kmf_reader_stats;
 
@@ -71,6 +71,7 @@ KMF_API kmf_reader *kmf_reader_open(const char *path, const kmf_reader_options *
  * KMF_EINVAL: another function has taken the records, as kmf_counter_read does.
  */
 KMF_API int kmf_reader_next(kmf_reader *reader, kmf_record *rec, kmf_err *err) KMF_MUST_CHECK;
+/* Asks the system where the file is: not for every short record. */
 KMF_API void kmf_reader_statistics(const kmf_reader *reader, kmf_reader_stats *stats);
 KMF_API void kmf_reader_close(kmf_reader *reader);
 

@@ -291,19 +291,40 @@ void cli_name_file(const char *path, kmf_err *err);
 /* The same of what a cutter says of a record, with its number: "x.fa: record 7 'name': ...". */
 void cli_name_record(const char *path, const kmf_record *rec, kmf_err *err);
 
+/* How much of the inputs was read, by their bytes. */
+typedef struct cli_inputs {
+    uint64_t bytes;           /* of all; 0: not known, as of a pipe or of regions */
+    uint64_t bytes_before;    /* of those that are done, and */
+    uint64_t bytes_here;      /* of the one being read */
+    const kmf_reader *reader; /* borrowed: its; NULL: now is kept by who reads */
+    kmf_reader_stats now;     /* of the one being read */
+} cli_inputs;
+
+void cli_inputs_start(cli_inputs *in, const char *const *paths, size_t n,
+                      const kmf_reader_options *opts);
+/* Around the reading of each input, by reader or NULL. */
+void cli_inputs_open(cli_inputs *in, const char *path, const kmf_reader *reader);
+void cli_inputs_close(cli_inputs *in);
+/* ", 5 min left" where so many seconds were needed so far, "" where it cannot be told. */
+const char *cli_inputs_left(cli_inputs *in, char buf[CLI_COUNT_TEXT], double seconds);
+
 /* Takes all records of a reader; 0 or a negative kmf_code. */
 typedef int cli_take_fn(void *to, kmf_reader *reader, kmf_err *err);
-/* Opens an input, hands it to fn, and warns of what was passed over. 0 or a negative kmf_code. */
+/*
+ * Opens an input, hands it to fn, and warns of what was passed over; in (may be NULL) knows of it
+ * meanwhile. 0 or a negative kmf_code.
+ */
 int cli_read_file(const cli *run, const char *path, const kmf_reader_options *opts,
-                  kmf_pool *pool, cli_take_fn *fn, void *to, kmf_err *err);
+                  kmf_pool *pool, cli_inputs *in, cli_take_fn *fn, void *to, kmf_err *err);
 /* Takes a record of the input `path`; 0 or a negative kmf_code. */
 typedef int cli_record_fn(void *to, const char *path, const kmf_record *rec, kmf_err *err);
 /*
- * cli_read_file for each of n inputs, whose records go to fn one by one, until it fails or standard
- * output does. 0 or a negative kmf_code.
+ * cli_read_file for each of n inputs, with cli_inputs_start, whose records go to fn one by one,
+ * until it fails or standard output does. 0 or a negative kmf_code.
  */
 int cli_read_records(const cli *run, const char *const *paths, size_t n,
-                     const kmf_reader_options *opts, cli_record_fn *fn, void *to, kmf_err *err);
+                     const kmf_reader_options *opts, cli_inputs *in, cli_record_fn *fn,
+                     void *to, kmf_err *err);
 /* What of the genomes cannot be learnt from. */
 void cli_warn_of_left_out(const cli *run, const kmf_pretrain_state *s);
 /* cli_check_inputs for all that cli_read_genomes will read. */

@@ -231,32 +231,10 @@ static void warn_of_settings(cli *run, const embed_args *a, const kmf_embedder *
 
 typedef struct embed_progress {
     cli_progress line;
+    cli_inputs inputs;
     const kmf_embedder *embedder;
-    uint64_t bases;        /* read, of the files before */
-    kmf_reader_stats file; /* of the one being read */
-    uint64_t bytes;        /* of all files; 0: not known, as of a pipe */
-    uint64_t bytes_before; /* of the files before, and */
-    uint64_t bytes_file;   /* of the one being read */
+    uint64_t bases; /* read, of the files before */
 } embed_progress;
-
-#define SHARE_LEAST 0.001 /* from which on the time that is left can be told */
-
-/* The share of all files that was read; 0: not known. */
-static double share_of(const embed_progress *p)
-{
-    double read = (double)p->bytes_before + p->file.share * (double)p->bytes_file;
-    return p->bytes > 0 && p->file.share > 0 ? read / (double)p->bytes : 0;
-}
-
-/* Bytes of a regular file, of which all is read; else 0. */
-static uint64_t size_of(const embed_args *a, const char *path)
-{
-    struct stat st;
-    bool whole = !a->reader.regions && !a->reader.bed && !a->reader.bed_names;
-    return whole && strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode)
-               ? (uint64_t)st.st_size
-               : 0;
-}
 
 static void show_progress(void *user, uint64_t tokens)
 {
@@ -264,37 +242,32 @@ static void show_progress(void *user, uint64_t tokens)
     kmf_embed_stats s;
     char done[CLI_COUNT_TEXT];
     char rate[CLI_COUNT_TEXT];
-    char left[CLI_COUNT_TEXT] = "";
+    char left[CLI_COUNT_TEXT];
     if (!cli_progress_due(&p->line))
         return;
     kmf_embedder_statistics(p->embedder, &s);
     double seconds = cli_now() - p->line.run->started;
-    double share = share_of(p);
-    bool known = share >= SHARE_LEAST;
-    if (known)
-        cli_time(left, seconds * (1 - share) / share);
     cli_progress_show(
-        &p->line, "%llu records done, %.3f Mbp read, %s tokens, %s tokens/s%s%s%s",
-        (unsigned long long)s.records, 1e-6 * (double)(p->bases + p->file.bases),
+        &p->line, "%llu records done, %.3f Mbp read, %s tokens, %s tokens/s%s",
+        (unsigned long long)s.records, 1e-6 * (double)(p->bases + p->inputs.now.bases),
         cli_count(done, (double)tokens), cli_count(rate, (double)tokens / seconds),
-        known ? ", " : "", left, known ? " left" : "");
+        cli_inputs_left(&p->inputs, left, seconds));
 }
 
 static int embed_file(cli *run, const embed_args *a, kmf_embedder *embedder, const char *path,
                       embed_progress *progress, kmf_err *err)
 {
+    kmf_reader_stats *stats = &progress->inputs.now;
     kmf_embedder_source(embedder, cli_input_name(path));
-    progress->bytes_file = size_of(a, path);
-    int status = kmf_embedder_read(embedder, path, &a->reader, &progress->file, err);
-    progress->bases += progress->file.bases;
-    progress->bytes_before += progress->bytes_file;
-    if (status == 0 && a->opts.strict && progress->file.records == 0)
+    cli_inputs_open(&progress->inputs, path, NULL);
+    int status = kmf_embedder_read(embedder, path, &a->reader, stats, err);
+    progress->bases += stats->bases;
+    if (status == 0 && a->opts.strict && stats->records == 0)
         status = cli_raise(err, KMF_EFORMAT, "%s: no records, and strict was asked for",
                            cli_input_name(path));
     if (status == 0)
-        cli_warn_of_reading(run, path, &a->reader, &progress->file);
-    progress->file.bases = 0;
-    progress->file.share = 0;
+        cli_warn_of_reading(run, path, &a->reader, stats);
+    cli_inputs_close(&progress->inputs);
     return status;
 }
 
@@ -322,11 +295,7 @@ static int embed_files(cli *run, const embed_args *a, kmf_embedder *embedder,
 {
     embed_progress progress = {.embedder = embedder};
     int status = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t bytes = size_of(a, paths[i]);
-        progress.bytes =
-            bytes > 0 && (i == 0 || progress.bytes > 0) ? progress.bytes + bytes : 0;
-    }
+    cli_inputs_start(&progress.inputs, paths, n, &a->reader);
     cli_progress_start(&progress.line, run);
     kmf_embedder_progress(embedder, show_progress, &progress);
     for (size_t i = 0; i < n && status == 0; i++)

@@ -50,6 +50,7 @@ typedef struct logits_run {
     uint64_t n_records, n_rows;
     uint64_t n_short; /* records that end before one of the spans */
     cli_progress line;
+    cli_inputs inputs;
     kmf_embed_stats losses;
 } logits_run;
 
@@ -187,6 +188,15 @@ static int check_finite(const logits_run *r, const kmf_record *rec, const float 
     return KMF_ENUMERIC;
 }
 
+static void show_progress(logits_run *r)
+{
+    char left[CLI_COUNT_TEXT];
+    if (cli_progress_due(&r->line))
+        cli_progress_show(&r->line, "%llu records done, %llu tokens%s",
+                          (unsigned long long)r->n_records, (unsigned long long)r->n_rows,
+                          cli_inputs_left(&r->inputs, left, cli_now() - r->line.run->started));
+}
+
 /* The logits of token t, which are changed if probabilities are asked for. */
 static int put_row(logits_run *r, const kmf_record *rec, const kmf_chunk *chunk, size_t t,
                    float *logits, kmf_err *err)
@@ -194,9 +204,7 @@ static int put_row(logits_run *r, const kmf_record *rec, const kmf_chunk *chunk,
     if (check_finite(r, rec, logits, err) < 0)
         return KMF_ENUMERIC;
     r->n_rows++;
-    if (cli_progress_due(&r->line))
-        cli_progress_show(&r->line, "%llu records done, %llu tokens",
-                          (unsigned long long)r->n_records, (unsigned long long)r->n_rows);
+    show_progress(r);
     if (!r->output) {
         print_best(r, logits, rec->name, chunk->pos[t], chunk->ids[t]);
         return 0;
@@ -427,7 +435,8 @@ int cli_logits(cli *run, int argc, char **argv)
     int status = model ? prepare(&r, &err) : -1;
     cli_progress_start(&r.line, run);
     if (status == 0)
-        status = cli_read_records(run, paths, n_paths, &a.reader, put_record, &r, &err);
+        status =
+            cli_read_records(run, paths, n_paths, &a.reader, &r.inputs, put_record, &r, &err);
     cli_progress_end();
     if (status == 0)
         status = commit(run, &r, paths, n_paths, &err);

@@ -115,6 +115,7 @@ static void print_chunk(const char *name, const kmf_chunk *chunk, const kmf_voca
 typedef struct tokenize_run {
     const tokenize_args *args;
     cli_progress line;
+    cli_inputs inputs;
     uint64_t records, printed; /* done; tokens */
     kmf_cutter *cutter;
     const kmf_vocab *vocab;
@@ -123,9 +124,11 @@ typedef struct tokenize_run {
 
 static void show_progress(tokenize_run *r)
 {
+    char left[CLI_COUNT_TEXT];
     if (cli_progress_due(&r->line))
-        cli_progress_show(&r->line, "%llu records done, %llu tokens",
-                          (unsigned long long)r->records, (unsigned long long)r->printed);
+        cli_progress_show(&r->line, "%llu records done, %llu tokens%s",
+                          (unsigned long long)r->records, (unsigned long long)r->printed,
+                          cli_inputs_left(&r->inputs, left, cli_now() - r->line.run->started));
 }
 
 /* A cli_record_fn. */
@@ -210,7 +213,8 @@ int cli_tokenize(cli *run, int argc, char **argv)
         cli_warn_of_stride(run, cut.stride, config.k);
     cli_progress_start(&r.line, run);
     if (status == 0)
-        status = cli_read_records(run, paths, n_paths, &a.reader, tokenize_record, &r, &err);
+        status = cli_read_records(run, paths, n_paths, &a.reader, &r.inputs, tokenize_record,
+                                  &r, &err);
     cli_progress_end();
     if (status == 0)
         cli_warn_of_losses(run, &r.total, true);

@@ -89,20 +89,27 @@ static int settle(cli *run, vocab_args *a)
 
 /* ---------------------------------------------------------------- the run --------------- */
 
+typedef struct vocab_progress {
+    cli_progress line;
+    cli_inputs inputs;
+} vocab_progress;
+
 static void show_progress(void *user, uint64_t letters, double made)
 {
-    cli_progress *p = user;
+    vocab_progress *p = user;
     char rate[CLI_COUNT_TEXT];
-    if (!cli_progress_due(p))
+    char left[CLI_COUNT_TEXT];
+    if (!cli_progress_due(&p->line))
         return;
-    double seconds = cli_now() - p->run->started;
+    double seconds = cli_now() - p->line.run->started;
     if (made > 0) {
-        cli_progress_show(p, "%.3f M letters; the table: %.0f %%", 1e-6 * (double)letters,
-                          100 * made);
+        cli_progress_show(&p->line, "%.3f M letters; the table: %.0f %%",
+                          1e-6 * (double)letters, 100 * made);
         return;
     }
-    cli_progress_show(p, "%.3f M letters, %s letters/s", 1e-6 * (double)letters,
-                      cli_count(rate, (double)letters / seconds));
+    cli_progress_show(&p->line, "%.3f M letters, %s letters/s%s", 1e-6 * (double)letters,
+                      cli_count(rate, (double)letters / seconds),
+                      cli_inputs_left(&p->inputs, left, seconds));
 }
 
 static int take(void *counter, kmf_reader *reader, kmf_err *err)
@@ -113,13 +120,14 @@ static int take(void *counter, kmf_reader *reader, kmf_err *err)
 static int count_files(cli *run, const vocab_args *a, kmf_counter *counter,
                        const char *const *paths, size_t n, kmf_counts_info *info, kmf_err *err)
 {
-    cli_progress progress;
+    vocab_progress progress;
     int status = 0;
-    cli_progress_start(&progress, run);
+    cli_inputs_start(&progress.inputs, paths, n, &a->reader);
+    cli_progress_start(&progress.line, run);
     kmf_counter_progress(counter, show_progress, &progress);
     for (size_t i = 0; i < n && status == 0; i++)
-        status = cli_read_file(run, paths[i], &a->reader, kmf_counter_pool(counter), take,
-                               counter, err);
+        status = cli_read_file(run, paths[i], &a->reader, kmf_counter_pool(counter),
+                               &progress.inputs, take, counter, err);
     if (status == 0)
         status = cli_listing_finish(run, &a->listing, counter, paths, n, info, err);
     cli_progress_end();

@@ -146,8 +146,8 @@ static int read_files(cli *run, const word2vec_args *a, kmf_word2vec *trainer,
     int status = 0;
     cli_progress_start(&in.line, run);
     for (size_t i = 0; i < n && status == 0; i++)
-        status = cli_read_file(run, paths[i], &a->reader, kmf_word2vec_pool(trainer), take, &in,
-                               err);
+        status = cli_read_file(run, paths[i], &a->reader, kmf_word2vec_pool(trainer), NULL,
+                               take, &in, err);
     if (status == 0)
         status = kmf_word2vec_begin(trainer, show_counting, &in.line, err);
     cli_progress_end();

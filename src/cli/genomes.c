@@ -28,8 +28,8 @@ static int read_files(cli *run, const kmf_reader_options *opts, intake *in,
 {
     int status = 0;
     for (size_t i = 0; i < n && status == 0 && !cli_asked_to_stop(); i++)
-        status =
-            cli_read_file(run, paths[i], opts, kmf_pretrain_pool(in->trainer), take, in, err);
+        status = cli_read_file(run, paths[i], opts, kmf_pretrain_pool(in->trainer), NULL, take,
+                               in, err);
     return status;
 }
 

@@ -425,7 +425,9 @@ static bool has_ranges(const kmf_embedder *e, const kmf_reader *reader, const ch
 
 /* ---------------------------------------------------------------- a file ---------------- */
 
-#define SHARE_EVERY 64 /* records: asking takes a call of the system */
+/* Letters, and a name for each record, after which statistics, a call of the system, are dear no more. */
+#define TOLD_EVERY 16384
+#define TOLD_NAME 100
 
 /* The records from number n_done on, which stats tells of. */
 static int read_records(kmf_embedder *e, kmf_reader *reader, uint64_t n_done,
@@ -433,17 +435,18 @@ static int read_records(kmf_embedder *e, kmf_reader *reader, uint64_t n_done,
 {
     kmf_record rec;
     int got;
-    double share = 0;
+    size_t since = 0;
     while ((got = kmf_reader_next(reader, &rec, err)) > 0) {
         if (rec.index < n_done)
             continue;
-        kmf_reader_statistics(reader, stats);
-        if (rec.index % SHARE_EVERY == 0)
-            share = kmf_reader_share(reader);
-        stats->share = share;
+        since += rec.len + TOLD_NAME;
+        if (since >= TOLD_EVERY) {
+            kmf_reader_statistics(reader, stats);
+            since = 0;
+        }
         got = kmf_embedder_take(e, rec.name, rec.seq, rec.len, err);
         if (got < 0)
-            return got;
+            break;
     }
     kmf_reader_statistics(reader, stats);
     return got;

@@ -317,7 +317,7 @@ int kmf_reader_file(const kmf_reader *r)
     return r->text && kmf_reader_unread(r, NULL) == 0 ? r->file : -1;
 }
 
-double kmf_reader_share(const kmf_reader *r)
+static double share_of(const kmf_reader *r)
 {
     if (r->regions || !r->watch.regular || r->watch.size <= 0)
         return 0;
@@ -329,6 +329,7 @@ double kmf_reader_share(const kmf_reader *r)
 void kmf_reader_statistics(const kmf_reader *r, kmf_reader_stats *stats)
 {
     *stats = r->stats;
+    stats->share = share_of(r);
 }
 
 void kmf_reader_close(kmf_reader *r)

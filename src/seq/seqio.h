@@ -32,12 +32,6 @@ int kmf_reader_unread(const kmf_reader *reader, kmf_err *err) KMF_MUST_CHECK;
 int kmf_reader_file(const kmf_reader *reader);
 
 /*
- * The share of the file that was taken so far, from 0 to 1, by bytes, about. 0: not known, as of a
- * pipe or of regions.
- */
-double kmf_reader_share(const kmf_reader *reader);
-
-/*
  * As kmf_reader_open. But of a whole file, text that begins like none of its formats, as a table
  * does, is handed over as it is: NULL is returned, and *table is to be closed by kmf_bytes_close.
  * Else *table is NULL.
