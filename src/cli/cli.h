@@ -193,6 +193,14 @@ void cli_warn_of_losses(const cli *run, const kmf_embed_stats *s, bool options);
 void cli_warn_of_embedding(const cli *run, const kmf_embedder *embedder, bool options);
 /* Of letters that are in no k-mer, as the stride passes over them; k 0: tokens are no k-mers. */
 void cli_warn_of_stride(const cli *run, size_t stride, int k);
+/* A precision of products that the processor lacks, and what takes its place. */
+void cli_warn_of_precision(const cli *run, int asked, int used);
+/*
+ * Before vectors are made: settings that were asked for and are not kept, change nothing, or pass
+ * over letters.
+ */
+void cli_warn_of_vectors(const cli *run, const kmf_embedder *embedder,
+                         const kmf_embed_options *asked);
 /* Of a training that goes on: other_kernels of its state. */
 void cli_warn_of_kernels(const cli *run);
 /*
@@ -408,8 +416,8 @@ kmf_samples *cli_labelled_read(const cli *run, const cli_labelled *l, kmf_sample
  */
 kmf_embedder *cli_labelled_embedder(const cli_labelled *l, const char *model, bool identity,
                                     kmf_err *err);
-/* The vectors of all records, freed by free; NULL with *err filled. */
-float *cli_labelled_embed(const cli *run, const kmf_samples *samples,
+/* The vectors of all records, freed by free; NULL with *err filled. l->embed is what was asked. */
+float *cli_labelled_embed(const cli *run, const cli_labelled *l, const kmf_samples *samples,
                           const kmf_samples_info *info, kmf_embedder *embedder, kmf_err *err);
 
 /* ---------------------------------------------------------------- tables of counts ------ */

@@ -205,25 +205,10 @@ static void warn_of_settings(cli *run, const embed_args *a, const kmf_embedder *
                              const kmf_embed_options *used)
 {
     const kmf_model *model = kmf_embedder_model(embedder);
-    const kmf_vectors_info *vectors = kmf_embedder_vectors(embedder);
-    int asked = a->opts.precision;
-    if (model && (asked == KMF_PRECISION_BF16 || asked == KMF_PRECISION_INT8) &&
-        used->precision != asked)
-        cli_warn(run,
-                 "this processor lacks the instructions for %s; products are computed in %s",
-                 kmf_precision_names[asked], kmf_precision_names[used->precision]);
     if (model && used->window > kmf_model_config(model)->max_positions)
         cli_warn(run, "a window of %zu tokens; the model was made for %zu at most",
                  used->window, kmf_model_config(model)->max_positions);
-    if (model && used->parts == KMF_PARTS_COMPOSITION &&
-        (asked >= 0 || a->opts.layer != KMF_LAYER_MODEL))
-        cli_warn(run, "%s changes nothing: a composition (--parts) is made without the layers",
-                 asked >= 0 ? "--precision" : "--layer");
-    cli_warn_of_stride(run, used->stride,
-                       model         ? kmf_model_config(model)->k
-                       : !vectors    ? 0
-                       : used->k > 0 ? used->k
-                                     : vectors->k_max);
+    cli_warn_of_vectors(run, embedder, &a->opts);
     if (used->n_shards > 1 && strcmp(a->out, "-") == 0)
         cli_warn(run,
                  "a shard on standard output cannot be merged: -o FILE keeps what merge needs");

@@ -217,7 +217,7 @@ static int judge(eval *e, const char *model, row *r, kmf_err *err)
     if (embedder) {
         r->dim = kmf_embedder_dim(embedder);
         r->model = strdup(kmf_embedder_name(embedder));
-        x = cli_labelled_embed(e->run, e->samples, &e->info, embedder, err);
+        x = cli_labelled_embed(e->run, &e->args->labelled, e->samples, &e->info, embedder, err);
     }
     kmf_embedder_free(embedder);
     if (!x)

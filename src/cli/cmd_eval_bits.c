@@ -108,6 +108,8 @@ static int judge(cli *run, const bits_args *a, const char *model, const char *co
     if (status == 0)
         status = kmf_pretrain_validate(trainer, err);
     kmf_pretrain_information(trainer, &s);
+    if (status == 0 && a->models.texts[0] == model)
+        cli_warn_of_precision(run, a->opts.precision, s.precision);
     if (status == 0 && s.val_hidden == 0)
         status = cli_raise(err, KMF_EFORMAT,
                            "%s: of the bases that its k-mers cover none was hidden: more "

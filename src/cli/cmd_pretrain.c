@@ -795,9 +795,7 @@ static int pretrain(cli *run, const pretrain_args *a, const char *const *paths, 
     if (!trainer)
         goto out;
     kmf_pretrain_information(trainer, &s);
-    if (s.precision != a->opts.precision)
-        cli_warn(run, "this processor does not compute in %s: --precision %s is used",
-                 kmf_precision_names[a->opts.precision], kmf_precision_names[s.precision]);
+    cli_warn_of_precision(run, a->opts.precision, s.precision);
     stopped = cli_read_genomes(run, trainer, &a->reader, paths, n, a->held_files.names,
                                a->held_files.n, &err);
     if (stopped != 0)

@@ -182,7 +182,7 @@ static int train(training *t, kmf_err *err)
         return (int)err->code;
     t->embedder = cli_labelled_embedder(l, t->args->model, true, err);
     if (t->embedder)
-        t->x = cli_labelled_embed(t->run, t->samples, &t->info, t->embedder, err);
+        t->x = cli_labelled_embed(t->run, l, t->samples, &t->info, t->embedder, err);
     if (!t->x)
         return (int)err->code;
     kmf_embed_stats s;

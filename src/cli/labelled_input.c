@@ -164,7 +164,7 @@ static void show_progress(void *user, uint64_t tokens)
                       (unsigned long long)s.records, e->n);
 }
 
-float *cli_labelled_embed(const cli *run, const kmf_samples *samples,
+float *cli_labelled_embed(const cli *run, const cli_labelled *l, const kmf_samples *samples,
                           const kmf_samples_info *info, kmf_embedder *embedder, kmf_err *err)
 {
     embedding e = {.embedder = embedder, .n = info->n};
@@ -174,6 +174,7 @@ float *cli_labelled_embed(const cli *run, const kmf_samples *samples,
                   info->n, kmf_embedder_dim(embedder));
         return NULL;
     }
+    cli_warn_of_vectors(run, embedder, &l->embed);
     cli_progress_start(&e.line, run);
     kmf_embedder_progress(embedder, show_progress, &e);
     int status = kmf_samples_embed(samples, embedder, x, err);

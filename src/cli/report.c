@@ -127,6 +127,34 @@ void cli_warn_of_stride(const cli *run, size_t stride, int k)
                  stride, stride - (size_t)k, stride, k);
 }
 
+void cli_warn_of_precision(const cli *run, int asked, int used)
+{
+    if ((asked == KMF_PRECISION_BF16 || asked == KMF_PRECISION_INT8) && used != asked)
+        cli_warn(run,
+                 "this processor lacks the instructions for %s; products are computed in %s",
+                 kmf_precision_names[asked], kmf_precision_names[used]);
+}
+
+void cli_warn_of_vectors(const cli *run, const kmf_embedder *embedder,
+                         const kmf_embed_options *asked)
+{
+    const kmf_model *model = kmf_embedder_model(embedder);
+    const kmf_vectors_info *vectors = kmf_embedder_vectors(embedder);
+    kmf_embed_options used;
+    kmf_embedder_options(embedder, &used);
+    if (model)
+        cli_warn_of_precision(run, asked->precision, used.precision);
+    if (model && used.parts == KMF_PARTS_COMPOSITION &&
+        (asked->precision >= 0 || asked->layer != KMF_LAYER_MODEL))
+        cli_warn(run, "%s changes nothing: a composition (--parts) is made without the layers",
+                 asked->precision >= 0 ? "--precision" : "--layer");
+    cli_warn_of_stride(run, used.stride,
+                       model        ? kmf_model_config(model)->k
+                       : !vectors   ? 0
+                       : used.k > 0 ? used.k
+                                    : vectors->k_max);
+}
+
 void cli_warn_of_embedding(const cli *run, const kmf_embedder *embedder, bool options)
 {
     kmf_embed_stats s;
