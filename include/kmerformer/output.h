@@ -81,8 +81,9 @@ KMF_API void kmf_out_free(kmf_out *out);
 /* 0: standard output ("-"), a pipe or a device, which are written in place, with no file beside. */
 KMF_API int kmf_out_is_file(const char *path);
 /*
- * The ending of path if it is that of a format that nothing is written in, as .csv, .npz and .NPY,
- * within path; else NULL. What has such a name is refused, for it would be something else.
+ * The ending of path if it is that of a format, or of a compression, that nothing is written in, as
+ * .csv, .npz, .NPY and .bz2, within path; else NULL. What has such a name is refused, for it would
+ * be something else.
  */
 KMF_API const char *kmf_foreign_ending(const char *path);
 
