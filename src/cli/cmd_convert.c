@@ -16,7 +16,9 @@ static const cli_usage usage = {
     "family's. On standard error: bytes, tensors that are left out, and how far a row of\n"
     "weights is from what it was.\n"
     "IN may be a file of k-mer vectors; OUT then is one in the format that its name asks for:\n"
-    ".safetensors, .txt or .vec (word2vec's text), .bin (word2vec's binary).",
+    ".safetensors, .txt or .vec (word2vec's text), .bin (word2vec's binary), the last three "
+    "also\n"
+    "compressed, as .txt.gz.",
     2, 2};
 
 /* Bytes of a file, or of the weights in a directory of ours; 0: they cannot be told. */
@@ -141,7 +143,7 @@ static int convert_vectors(const cli *run, const char *in, const char *out, int 
         : format < 0
             ? cli_raise(err, KMF_EINVAL,
                         "%.400s: the k-mer vectors of %.400s are written as .safetensors, "
-                        ".txt, .vec or .bin",
+                        ".txt, .vec or .bin, the last three also with .gz",
                         out, in)
             : kmf_vectors_save(vectors, out, (kmf_vectors_format)format,
                                kmf_vectors_provenance(vectors), err);

@@ -68,10 +68,11 @@ static int parse(cli *run, word2vec_args *a, int argc, char **argv, int *first)
          "learning rate at the start; it falls to a 10,000th", 0, NULL},
         {NULL, "seed", CLI_SEED, &o->seed, 0, 0, NULL, "N", "of all that is drawn", 0, NULL},
         CLI_HEADING("output"),
-        {"o", "output", CLI_TEXT, &a->out, 0, 0, NULL, "FILE", "where the vectors go", 0, NULL},
+        {"o", "output", CLI_TEXT, &a->out, 0, 0, NULL, "FILE", "where the vectors go; needed",
+         0, NULL},
         {NULL, "format", CLI_CHOICE, &a->format, 0, 0, kmf_vectors_format_names, NULL,
          "text and binary are those of word2vec, gensim and fastText", -1,
-         "text for x.txt and x.vec, binary for x.bin, else safetensors"},
+         "text for x.txt and x.vec, binary for x.bin, each also with .gz; else safetensors"},
         CLI_HEADING("input"),
         CLI_READER_OPTIONS(&a->reader),
         CLI_HEADING("the run"),
@@ -102,6 +103,15 @@ static int parse_k(cli *run, word2vec_args *a)
     return -1;
 }
 
+/* Would whoever reads a file of this name take it for something else than it is? */
+static bool is_misnamed(const char *out, int format, bool asked)
+{
+    bool safetensors = format == (int)KMF_VECTORS_SAFETENSORS;
+    return kmf_foreign_ending(out) || cli_ends_with(out, ".npy") ||
+           (safetensors &&
+            (cli_ends_with(out, ".gz") || (!asked && cli_ends_with(out, ".tsv"))));
+}
+
 /* -1, or the exit code of a contradiction. */
 static int settle(cli *run, word2vec_args *a)
 {
@@ -112,8 +122,14 @@ static int settle(cli *run, word2vec_args *a)
     int named = cli_vectors_format(a->out);
     if (a->format >= 0 && named >= 0 && named != a->format)
         cli_warn(run, "%s is written as %s", a->out, kmf_vectors_format_names[a->format]);
-    if (a->format < 0)
+    bool asked = a->format >= 0;
+    if (!asked)
         a->format = named >= 0 ? named : (int)KMF_VECTORS_SAFETENSORS;
+    if (is_misnamed(a->out, a->format, asked))
+        return cli_wrong(run,
+                         "-o %s: vectors are written as .safetensors, .txt, .vec or .bin, the "
+                         "last three also with .gz",
+                         a->out);
     if (strcmp(a->out, "-") == 0 && a->format != KMF_VECTORS_TEXT)
         return cli_wrong(run, "-o -: only --format text goes to standard output");
     if (strcmp(a->out, "-") == 0 && !a->checkpoint)

@@ -239,8 +239,11 @@ int cli_vectors_format(const char *name)
         kmf_vectors_format format;
     } ends[] = {{".safetensors", KMF_VECTORS_SAFETENSORS},
                 {".txt", KMF_VECTORS_TEXT},
+                {".txt.gz", KMF_VECTORS_TEXT},
                 {".vec", KMF_VECTORS_TEXT},
-                {".bin", KMF_VECTORS_BINARY}};
+                {".vec.gz", KMF_VECTORS_TEXT},
+                {".bin", KMF_VECTORS_BINARY},
+                {".bin.gz", KMF_VECTORS_BINARY}};
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
         if (cli_ends_with(name, ends[i].end))
             return (int)ends[i].format;
