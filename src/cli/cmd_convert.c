@@ -183,6 +183,8 @@ int cli_convert(cli *run, int argc, char **argv)
     const char *out = argv[first + 1];
     if (cli_is_an_input(out, &in, 1))
         return cli_wrong(run, "%s: that is the input", out);
+    if (strcmp(out, "-") == 0)
+        return cli_wrong(run, "-: what is converted is not written to standard output");
     if (holds_vectors(in)) {
         int status = convert_vectors(run, in, out, dtype, &err);
         return status == 0 ? CLI_DONE : cli_fail(run, &err);

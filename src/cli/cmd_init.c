@@ -28,7 +28,8 @@ static const cli_usage usage = {
 static int parse(cli *run, init_args *a, int argc, char **argv, int *first)
 {
     const cli_option table[] = {
-        {"o", "output", CLI_TEXT, &a->out, 0, 0, NULL, "DIR", "new directory; needed", 0, NULL},
+        {"o", "output", CLI_TEXT, &a->out, 0, 0, NULL, "DIR",
+         "new directory, or x.safetensors, one file; needed", 0, NULL},
         {NULL, "preset", CLI_TEXT, &a->preset, 0, 0, NULL, "NAME",
          "nano (4 layers, width 128), tiny (4, 256), small (6, 384), base (12, 768)", 0, NULL},
         {"k", "kmer", CLI_INT, &a->k, 1, 12, NULL, "K", "bases of a k-mer", 0, NULL},
@@ -107,6 +108,8 @@ int cli_init(cli *run, int argc, char **argv)
         return leave;
     if (!a.out)
         return cli_wrong(run, "-o DIR is needed");
+    if (strcmp(a.out, "-") == 0)
+        return cli_wrong(run, "-o -: a model is not written to standard output");
     if (kmf_config_preset(&config, a.preset, a.k, &err) < 0)
         return cli_fail(run, &err);
     apply(&config, &a);
