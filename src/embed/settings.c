@@ -158,7 +158,7 @@ int kmf_settings_model(kmf_embed_options *o, const kmf_config *c, const kmf_voca
     if (o->pooling == KMF_POOL_NONE && o->strand == KMF_STRAND_BOTH)
         return kmf_fail(
             err, KMF_EINVAL,
-            "the strands' tokens have no common vector: choose fwd or rc, or a pooling");
+            "pooling none: the strands' tokens have no common vector: choose strand fwd or rc");
     return check_gaps(o, c->k, err);
 }
 
