@@ -154,6 +154,9 @@ static int settle(cli *run, eval_args *a, kmf_err *err)
             return cli_fail(run, err);
         l->some_have = l->some_have || kind == KMF_EMBEDDER_ENCODER;
     }
+    if (l->dev && a->l2 > 0 && a->opts.scale != KMF_SCALE_AUTO)
+        cli_warn(run, "--dev %s: with --l2 and --scale there is nothing to choose by it",
+                 l->dev);
     a->opts.probe.l2 = a->l2;
     l->samples.test_share = a->split;
     l->samples.no_dev = a->l2 > 0 && a->opts.scale != KMF_SCALE_AUTO;
