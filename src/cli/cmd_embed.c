@@ -89,8 +89,9 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
         {NULL, "overlap", CLI_SIZE, &o->overlap, 0, 1LL << 23, NULL, "N",
          "tokens that neighbouring chunks share", -1, "the model's"},
         {NULL, "strict", CLI_FLAG, &o->strict, 0, 0, NULL, NULL,
-         "fail on any cut, chunk, ambiguous base, unknown k-mer or record without a k-mer", 0,
-         NULL},
+         "fail on any cut, chunk, ambiguous base, unknown k-mer, record without a k-mer, input "
+         "without a record, or stride above k",
+         0, NULL},
         CLI_HEADING("input"),
         CLI_READER_OPTIONS(&a->reader),
         CLI_HEADING("the run"),
