@@ -46,6 +46,11 @@ int cli_labelled_check(const cli_labelled *l, kmf_err *err)
 {
     const char *inputs[N_INPUTS];
     list_inputs(l, inputs);
+    if (l->input.labels && l->input.key)
+        return cli_raise(err, KMF_EINVAL, "--labels and --label-key: one of them, not both");
+    if (l->input.rank && !l->input.key)
+        return cli_raise(err, KMF_EINVAL,
+                         "--label-rank is of what --label-key finds: give both");
     int status = cli_check_inputs(inputs, N_PARTS, &l->input.reader, err);
     if (status == 0) /* labels and regions, too, are read once from standard input, if at all */
         status = cli_check_inputs(inputs, N_INPUTS - 1, NULL, err);
@@ -75,9 +80,12 @@ static int read_part(const cli *run, const cli_labelled *l, kmf_samples *samples
     kmf_err cause = {0};
     if (!path)
         return 0;
-    kmf_labelled *input = kmf_labelled_open(path, &l->input, NULL, err);
+    kmf_labelled *input = kmf_labelled_open(path, &l->input, NULL, &cause);
     if (!input)
-        return (int)err->code;
+        return cli_raise(err, cause.code, "%s%s", cause.msg,
+                         strstr(cause.msg, ": a sequence file has no labels")
+                             ? " (--labels, --label-key)"
+                             : "");
     int status = kmf_samples_read(samples, role, input, &cause);
     kmf_labelled_statistics(input, &stats);
     kmf_labelled_close(input);
