@@ -61,8 +61,8 @@ static const cli_usage usage = {
 static int parse(cli *run, bench_args *a, int argc, char **argv, int *first)
 {
     const cli_option table[] = {
-        {"m", "model", CLI_TEXT, &a->model, 0, 0, NULL, "MODEL", "directory of a model", 0,
-         "the default model"},
+        {"m", "model", CLI_TEXT, &a->model, 0, 0, NULL, "MODEL",
+         "model directory, or one safetensors file of a model", 0, "the default model"},
         {NULL, "preset", CLI_TEXT, &a->preset, 0, 0, NULL, "NAME",
          "random weights instead: nano, tiny, small, base (see init)", 0, NULL},
         {NULL, "precision", CLI_CHOICE, &a->precision, 0, 0, precisions, NULL,

@@ -40,7 +40,8 @@ static int parse(cli *run, bits_args *a, int argc, char **argv, int *first)
     kmf_pretrain_options *o = &a->opts;
     const cli_option table[] = {
         CLI_HEADING("models"),
-        {"m", "model", CLI_LIST, &a->models, 0, 0, NULL, "DIR", "once for each", 0, NULL},
+        {"m", "model", CLI_LIST, &a->models, 0, 0, NULL, "DIR",
+         "model directory, or one safetensors file of a model, once for each; needed", 0, NULL},
         CLI_HEADING("what is asked"),
         {NULL, "background", CLI_LIST, &a->background, 0, 0, NULL, "GENOME",
          "what the Markov models learn from, once for each file", 0,

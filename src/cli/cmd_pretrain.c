@@ -61,7 +61,9 @@ static int parse(cli *run, pretrain_args *a, int argc, char **argv, int *first)
         {NULL, "preset", CLI_TEXT, &o->preset, 0, 0, NULL, "NAME",
          "nano, tiny, small or base: the shape of a new model", 0, "tiny"},
         {NULL, "init", CLI_TEXT, &o->init, 0, 0, NULL, "DIR",
-         "a model to go on with instead; its stride and window are the defaults", 0, NULL},
+         "a model, directory or file, to go on with instead; its stride and window are the "
+         "defaults",
+         0, NULL},
         {"k", "kmer", CLI_INT, &o->k, 1, 12, NULL, "K", "bases of a k-mer of a new model", 0,
          "6"},
         {NULL, "stride", CLI_SIZE, &o->stride, 1, 12, NULL, "N",
