@@ -183,12 +183,13 @@ int cli_convert(cli *run, int argc, char **argv)
     const char *out = argv[first + 1];
     if (cli_is_an_input(out, &in, 1))
         return cli_wrong(run, "%s: that is the input", out);
-    if (strcmp(out, "-") == 0)
-        return cli_wrong(run, "-: what is converted is not written to standard output");
     if (holds_vectors(in)) {
         int status = convert_vectors(run, in, out, dtype, &err);
         return status == 0 ? CLI_DONE : cli_fail(run, &err);
     }
+    leave = cli_refuse_model(run, out);
+    if (leave >= 0)
+        return leave;
     kmf_model *model = kmf_model_load(in, &err);
     int status = model ? convert(run, model, out, dtype, &err) : -1;
     if (err.code == KMF_ENUMERIC)

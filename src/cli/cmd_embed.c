@@ -280,7 +280,10 @@ static int embed_files(cli *run, const embed_args *a, kmf_embedder *embedder,
                        const char *const *paths, size_t n, kmf_err *err)
 {
     embed_progress progress = {.embedder = embedder};
+    const char *twice = cli_given_twice(paths, n);
     int status = 0;
+    if (twice)
+        cli_warn(run, "%s is given twice, and so are its rows", twice);
     cli_inputs_start(&progress.inputs, paths, n, &a->reader);
     cli_progress_start(&progress.line, run);
     kmf_embedder_progress(embedder, show_progress, &progress);

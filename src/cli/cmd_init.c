@@ -108,8 +108,9 @@ int cli_init(cli *run, int argc, char **argv)
         return leave;
     if (!a.out)
         return cli_wrong(run, "-o DIR is needed");
-    if (strcmp(a.out, "-") == 0)
-        return cli_wrong(run, "-o -: a model is not written to standard output");
+    leave = cli_refuse_model(run, a.out);
+    if (leave >= 0)
+        return leave;
     if (kmf_config_preset(&config, a.preset, a.k, &err) < 0)
         return cli_fail(run, &err);
     apply(&config, &a);

@@ -314,8 +314,9 @@ static int settle(cli *run, pretrain_args *a)
     o->memory = a->memory;
     if (!a->out)
         return cli_wrong(run, "no output given: -o DIR");
-    if (strcmp(a->out, "-") == 0)
-        return cli_wrong(run, "-o -: a model is not written to standard output");
+    leave = cli_refuse_model(run, a->out);
+    if (leave >= 0)
+        return leave;
     if ((a->steps > 0) + (o->epochs > 0) + (a->time != NULL) != 1)
         return cli_wrong(run, "how long? One of --steps N, --epochs E and --time 3h");
     if (a->time)

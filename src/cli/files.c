@@ -232,6 +232,19 @@ int cli_refuse_array(const cli *run, const char *out)
     return cli_wrong(run, "%s: what is written is text with tabs, as .tsv or .tsv.gz", out);
 }
 
+int cli_refuse_model(const cli *run, const char *out)
+{
+    static const char *const ends[] = {".npy", ".gz", ".tsv", ".txt", ".vec", ".bin"};
+    bool other = strcmp(out, "-") == 0 || kmf_foreign_ending(out);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        other = other || cli_ends_with(out, ends[i]);
+    return other ? cli_wrong(run,
+                             "%s: a model is written as a directory, or as one file "
+                             "x.safetensors",
+                             out)
+                 : -1;
+}
+
 int cli_vectors_format(const char *name)
 {
     static const struct {

@@ -36,7 +36,7 @@ static int read_files(cli *run, const kmf_reader_options *opts, intake *in,
 void cli_warn_of_left_out(const cli *run, const kmf_pretrain_state *s)
 {
     if (s->ambiguous > 0)
-        cli_warn(run, "%llu letters are not A, C, G or T: sequences are cut there",
+        cli_warn(run, "%llu letters are not A, C, G, T or U: sequences are cut there",
                  (unsigned long long)s->ambiguous);
     if (s->too_short > 0)
         cli_warn(run, "%llu bases lie in runs too short to learn from, and are left out",
