@@ -3,6 +3,7 @@
  * Second sources: NumPy's singular values (scripts/golden_plot.py), Jacobi's rotations on the
  * covariance by its definition, and closed forms of cosines and rotary decay.
  */
+#include "base/io.h"
 #include "base/mem.h"
 #include "kmerformer.h"
 #include "nn/eigen.h"
@@ -11,12 +12,14 @@
 #include "run.h"
 
 #include <check.h>
+#include <fcntl.h>
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define GOLDEN "tests/golden/plot/"
@@ -423,6 +426,58 @@ START_TEST(names_of_pictures_have_an_ending)
 }
 END_TEST
 
+/* ---------------------------------------------------------------- gnuplot --------------- */
+
+/* A gnuplot in dir that complains, and draws what it is told. */
+static void make_gnuplot(const char *dir)
+{
+    char path[64];
+    snprintf(path, sizeof path, "%s/gnuplot", dir);
+    FILE *file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    fputs("#!/bin/sh\necho complaint >&2\nexec cat\n", file);
+    ck_assert_int_eq(fclose(file), 0);
+    ck_assert_int_eq(chmod(path, 0700), 0);
+}
+
+START_TEST(a_program_without_standard_files_gets_its_picture)
+{
+    char dir[] = "/tmp/kmf_plot.XXXXXX";
+    char path[64];
+    char paths[4096];
+    size_t len;
+    int kept[3];
+    kmf_err err = {0};
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    make_gnuplot(dir);
+    snprintf(path, sizeof path, "%s/x.svg", dir);
+    snprintf(paths, sizeof paths, "%s:%s", dir, getenv("PATH"));
+    ck_assert_int_eq(setenv("PATH", paths, 1), 0);
+    for (int closed = 0; closed < 8; closed++) { /* each a bit */
+        for (int i = 0; i < 3; i++) {
+            kept[i] = fcntl(i, F_DUPFD, 10);
+            if (closed >> i & 1)
+                close(i);
+        }
+        int status = kmf_gnuplot(path, NULL, "picture\n", 8, &err);
+        for (int i = 0; i < 3; i++) {
+            dup2(kept[i], i);
+            close(kept[i]);
+        }
+        ck_assert_msg(status == 0, "%d: %s", closed, err.msg);
+        char *picture = kmf_file_read(path, 4096, &len, NULL);
+        ck_assert_ptr_nonnull(picture);
+        ck_assert_msg(strncmp(picture, "picture\n", 8) == 0, "%d: %s", closed, picture);
+        ck_assert_msg(!strstr(picture, "complaint"), "%d: %s", closed, picture);
+        kmf_free(picture);
+    }
+    ck_assert_int_eq(unlink(path), 0);
+    snprintf(path, sizeof path, "%s/gnuplot", dir);
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(rmdir(dir), 0);
+}
+END_TEST
+
 /* ---------------------------------------------------------------- memory ---------------- */
 
 /* Numbers and script of each plot; the picture itself is gnuplot's. */
@@ -515,6 +570,7 @@ int main(void)
     tcase_add_test(tc, no_text_is_more_than_text);
     tcase_add_test(tc, names_of_pictures_have_an_ending);
     tcase_add_test(tc, a_failure_is_told_by_the_code_that_is_returned);
+    tcase_add_test(tc, a_program_without_standard_files_gets_its_picture);
     tcase_add_test(tc, any_allocation_may_fail);
     suite_add_tcase(suite, tc);
     return run_suite(suite);

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,10 @@
 #include <unistd.h>
 
 #define NOT_FOUND "gnuplot was not found (Debian: gnuplot-nox)"
+#define THE_END "kmerformer: the script has ended"
+#define ABOVE_STANDARD 3 /* descriptors from here on are no standard ones */
+
+enum { KILLED = -1, UNKNOWN = -2 };
 
 extern char **environ;
 
@@ -72,13 +77,28 @@ static int collect(int from, char **bytes, size_t *n, kmf_err *err)
     return status;
 }
 
-/* Its exit status; -1: a signal ended it. */
+/*
+ * Its exit status, KILLED by a signal, or UNKNOWN: nobody is told in a program that ignores
+ * SIGCHLD, or waits for all children as they end.
+ */
 static int wait_for(pid_t child)
 {
     int status = 0;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    pid_t got;
+    while ((got = waitpid(child, &status, 0)) < 0 && errno == EINTR) {
     }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return got < 0 ? UNKNOWN : WIFEXITED(status) ? WEXITSTATUS(status) : KILLED;
+}
+
+/* Then a line among its complaints tells, which is printed behind a script without a mistake. */
+static bool came_to_the_end(FILE *complaints)
+{
+    char line[512];
+    bool ended = false;
+    rewind(complaints);
+    while (fgets(line, sizeof line, complaints))
+        ended |= strcmp(line, THE_END "\n") == 0;
+    return ended;
 }
 
 /* The last line that is not empty says what was wrong, with the place before a colon. */
@@ -93,14 +113,13 @@ static int failed_with(FILE *complaints, kmf_err *err)
         text[strcspn(text, "\n")] = '\0';
         if (strncmp(text, "line 0: ", 8) == 0)
             text += 8;
-        if (*text)
+        if (*text && strcmp(text, THE_END) != 0)
             memmove(last, text, strlen(text) + 1);
     }
     char *text = last + strspn(last, " ");
     return kmf_fail(err, KMF_EIO, "gnuplot failed: %s", kmf_err_show(shown, text));
 }
 
-/* An unnamed file that the child gets under another number alone. */
 static FILE *unnamed(kmf_err *err)
 {
     FILE *file = tmpfile();
@@ -109,6 +128,27 @@ static FILE *unnamed(kmf_err *err)
     else
         fcntl(fileno(file), F_SETFD, FD_CLOEXEC);
     return file;
+}
+
+/*
+ * The child's ends become its standard ones one after another, and none may take the place of one
+ * that is still to come: in a program that has closed its own, a new file is given their numbers.
+ */
+static int start_apart(pid_t *child, const int descriptors[3])
+{
+    int apart[3] = {descriptors[0], descriptors[1], descriptors[2]};
+    int failed = 0;
+    for (int i = 0; i < 3 && !failed; i++)
+        if (apart[i] < ABOVE_STANDARD) {
+            apart[i] = fcntl(descriptors[i], F_DUPFD_CLOEXEC, ABOVE_STANDARD);
+            failed = apart[i] < 0 ? errno : 0;
+        }
+    if (!failed)
+        failed = start(child, apart);
+    for (int i = 0; i < 3; i++)
+        if (apart[i] >= 0 && apart[i] != descriptors[i])
+            close(apart[i]);
+    return failed;
 }
 
 static int run(FILE *script, FILE *complaints, char **picture, size_t *n, kmf_err *err)
@@ -120,7 +160,7 @@ static int run(FILE *script, FILE *complaints, char **picture, size_t *n, kmf_er
     fcntl(ends[0], F_SETFD, FD_CLOEXEC);
     fcntl(ends[1], F_SETFD, FD_CLOEXEC);
     const int descriptors[] = {fileno(script), ends[1], fileno(complaints)};
-    int failed = start(&child, descriptors);
+    int failed = start_apart(&child, descriptors);
     close(ends[1]);
     int status = failed ? 0 : collect(ends[0], picture, n, err);
     close(ends[0]);
@@ -129,6 +169,8 @@ static int run(FILE *script, FILE *complaints, char **picture, size_t *n, kmf_er
     if (failed)
         return kmf_fail(err, KMF_EIO, "gnuplot: %s", strerror(failed));
     int code = wait_for(child);
+    if (code == UNKNOWN && came_to_the_end(complaints))
+        code = 0;
     if (code ==
         127) /* what a shell, or an old C library, says of a program that is not there */
         return kmf_fail(err, KMF_EIO, NOT_FOUND);
@@ -148,6 +190,7 @@ int kmf_gnuplot(const char *path, const char *begin, const char *script, size_t 
         goto out;
     fputs(begin ? begin : "", in);
     fwrite(script, 1, n, in);
+    fputs("\nset print\nif (!GPVAL_ERRNO) print '" THE_END "'\n", in);
     if (fflush(in) != 0 || ferror(in) || lseek(fileno(in), 0, SEEK_SET) != 0) {
         kmf_fail(err, KMF_EIO, "a temporary file for gnuplot: %s", strerror(errno));
         goto out;
