@@ -84,6 +84,19 @@ static KMF_INLINE floats_4 fma_4(float a, floats_4 b, floats_4 c)
 #define EXACT false
 #include "nn/gemm_tile.h"
 
+/*
+ * A pair in every lane. clang 16 looks through the copying without end, and crashes, unless what is
+ * copied comes out of nowhere.
+ */
+KMF_TARGET_BF16 static KMF_INLINE __m512bh pair_in_lanes(int a)
+{
+    __m512i pairs = _mm512_set1_epi32(a);
+#if defined(__clang__) && __clang_major__ >= 16 && __clang_major__ < 19
+    __asm__("" : "+v"(pairs));
+#endif
+    return (__m512bh)pairs;
+}
+
 /* c + a0 b0 + a1 b1 in every lane; subnormal numbers count as 0. */
 #define LEVEL bf16
 #define TARGET KMF_TARGET_BF16
@@ -93,7 +106,7 @@ static KMF_INLINE floats_4 fma_4(float a, floats_4 b, floats_4 c)
 #define ROWS 6
 #define COLS 64
 #define MULTIPLY_ADD(a, b, c) \
-    (sums_bf16) _mm512_dpbf16_ps((__m512)(c), (__m512bh)_mm512_set1_epi32(a), (__m512bh)(b))
+    (sums_bf16) _mm512_dpbf16_ps((__m512)(c), pair_in_lanes(a), (__m512bh)(b))
 #define GATHERED
 #define ROUGH true
 #define EXACT false
