@@ -20,7 +20,18 @@
 #ifndef KMF_CPU_H
 #define KMF_CPU_H
 
+#include <float.h>
 #include <stdbool.h>
+#include <stdint.h>
+
+/* Sizes of files, tables and models are products that only 64 bits hold. */
+#if SIZE_MAX < UINT64_MAX
+#error "kmerformer needs a 64-bit system"
+#endif
+/* Sums in more than the digits of a float would have other bits each time the compiler spills. */
+#if FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 16
+#error "floats must be computed as floats: CFLAGS=-fexcess-precision=fast, if gcc knows how to"
+#endif
 
 typedef enum kmf_cpu {
     KMF_CPU_BASELINE,
