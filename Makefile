@@ -156,9 +156,10 @@ $(STATIC): $(LIB_OBJ) $(BUILD)/sources
 	$(if $(Q),@echo "  AR    $@")
 	$(Q)rm -f $@; $(AR) rcs $@ $(LIB_OBJ)
 
+# dlclose leaves it where it is: standard output keeps a buffer of ours.
 $(SHARED): $(LIB_OBJ) $(BUILD)/sources
 	$(if $(Q),@echo "  LD    $@")
-	$(Q)$(CC) -shared -Wl,-soname,$(SONAME) $(if $(SAN),,-Wl,-z,defs) $(CFLAGS) $(LINK) $(LIB_OBJ) -o $@ $(LIBS)
+	$(Q)$(CC) -shared -Wl,-soname,$(SONAME) -Wl,-z,nodelete $(if $(SAN),,-Wl,-z,defs) $(CFLAGS) $(LINK) $(LIB_OBJ) -o $@ $(LIBS)
 	$(Q)ln -sf $(@F) $(BUILD)/$(SONAME); ln -sf $(SONAME) $(BUILD)/libkmerformer.so
 
 $(PROGRAM): $(CLI_OBJ) $(STATIC)
