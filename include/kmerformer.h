@@ -19,8 +19,11 @@
  * threads at once. kmf_model, kmf_vocab, kmf_vectors, kmf_counts and kmf_probe are read-only once
  * made and may be shared, as may a kmf_pool. A thread that calls the library wants 1 MB of stack.
  *
- * Locale. Numbers in files have a decimal point: a program that calls setlocale leaves LC_NUMERIC
- * at "C" while it reads or writes.
+ * Locale. Numbers in files and messages have a decimal point, whatever locale the program sets.
+ *
+ * Floats. A thread that calls the library rounds to nearest and lets no floating-point exception
+ * end it, as every C program begins: the library computes with NaN and infinities. With another
+ * rounding, last digits are others.
  *
  * A complete program, compiled and run by the tests:
  *

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/err.h"
 
+#include "base/point.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +21,7 @@ int kmf_fail(kmf_err *err, kmf_code code, const char *format, ...)
         va_list args;
         va_start(args, format);
         err->code = code;
-        vsnprintf(err->msg, sizeof err->msg, format, args);
+        kmf_vprint(err->msg, sizeof err->msg, format, args);
         va_end(args);
         show_plainly(err->msg);
     }

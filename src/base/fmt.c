@@ -18,6 +18,7 @@
 
 #include "base/cpu.h"
 #include "base/le.h"
+#include "base/point.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -47,7 +48,7 @@ static KMF_INLINE double power10(int i)
 static KMF_APART size_t by_printf(char *text, float value, int n_digits)
 {
     char buffer[32];
-    int n = snprintf(buffer, sizeof buffer, "%.*g", n_digits, (double)value);
+    int n = kmf_print(buffer, sizeof buffer, "%.*g", n_digits, (double)value);
     memcpy(text, buffer, (size_t)n);
     return (size_t)n;
 }

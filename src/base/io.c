@@ -22,6 +22,7 @@
 #include "base/err.h"
 #include "base/gzip.h"
 #include "base/mem.h"
+#include "base/point.h"
 #include "base/temporary.h"
 
 #include <errno.h>
@@ -486,7 +487,7 @@ int kmf_out_print(kmf_out *out, kmf_err *err, const char *format, ...)
     va_list args;
     errno = 0;
     va_start(args, format);
-    int n = vsnprintf(text, sizeof text, format, args);
+    int n = kmf_vprint(text, sizeof text, format, args);
     va_end(args);
     if (n < 0)
         return write_failed(out, err);
@@ -495,7 +496,7 @@ int kmf_out_print(kmf_out *out, kmf_err *err, const char *format, ...)
         if (!longer)
             return KMF_ENOMEM;
         va_start(args, format);
-        vsnprintf(longer, (size_t)n + 1, format, args);
+        kmf_vprint(longer, (size_t)n + 1, format, args);
         va_end(args);
     }
     int status = kmf_out_write(out, longer ? longer : text, (size_t)n, err);

@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/point.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -63,7 +64,9 @@ json_t *kmf_json_parse(const char *text, size_t len, const char *where, kmf_err 
     if (check_brackets(text, len, where, err) < 0)
         return NULL;
     json_error_t error;
+    locale_t before = kmf_point_begin();
     json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
+    kmf_point_end(before);
     if (!root) {
         char shown[KMF_ERR_SHOW];
         if (out_of_memory(&error))
@@ -110,7 +113,7 @@ static char *dump(const json_t *json, size_t flags, kmf_err *err)
     return text;
 }
 
-char *kmf_json_text(const json_t *json, size_t flags, kmf_err *err)
+static char *short_text(const json_t *json, size_t flags, kmf_err *err)
 {
     for (size_t digits = 1; digits < MAX_DIGITS; digits++) {
         char *text = dump(json, flags | JSON_REAL_PRECISION(digits), err);
@@ -130,6 +133,15 @@ char *kmf_json_text(const json_t *json, size_t flags, kmf_err *err)
         }
     }
     return dump(json, flags | JSON_REAL_PRECISION(MAX_DIGITS), err);
+}
+
+/* jansson knows of points other than ".", but of one byte alone. */
+char *kmf_json_text(const json_t *json, size_t flags, kmf_err *err)
+{
+    locale_t before = kmf_point_begin();
+    char *text = short_text(json, flags, err);
+    kmf_point_end(before);
+    return text;
 }
 
 json_t *kmf_json_of_text(const char *text)

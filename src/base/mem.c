@@ -3,6 +3,7 @@
 #include "base/mem.h"
 
 #include "base/err.h"
+#include "base/point.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -100,13 +101,13 @@ char *kmf_strprintf(kmf_err *err, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(NULL, 0, format, args);
+    int n = kmf_vprint(NULL, 0, format, args);
     va_end(args);
     size_t room = n < 0 ? SIZE_MAX : (size_t)n + 1;
     char *text = kmf_malloc(room, 1, err);
     if (text) {
         va_start(args, format);
-        vsnprintf(text, room, format, args);
+        kmf_vprint(text, room, format, args);
         va_end(args);
     }
     return text;

@@ -13,6 +13,8 @@
  */
 #include "base/number.h"
 
+#include "base/point.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -62,7 +64,9 @@ static const char *by_strtof(const char *text, const char *end, float *value)
         return NULL;
     memcpy(copy, text, n);
     copy[n] = '\0';
+    locale_t before = kmf_point_begin();
     *value = strtof(copy, &stop);
+    kmf_point_end(before);
     return stop == copy + n ? end : NULL;
 }
 

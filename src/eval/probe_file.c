@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/point.h"
 #include "eval/probe.h"
 #include "model/safetensors.h"
 
@@ -98,7 +99,7 @@ static int save(const kmf_probe *p, const char *path, const char *const *pairs, 
     char l2[32];
     const char *all[2 * (PAIRS_MAX + 3)] = {VERSION_KEY, VERSION, EMBEDDER_KEY,
                                             p->identity, L2_KEY,  l2};
-    snprintf(l2, sizeof l2, "%.17g", p->l2);
+    kmf_print(l2, sizeof l2, "%.17g", p->l2);
     for (size_t i = 0; i < 2 * n_pairs; i++)
         all[6 + i] = pairs[i];
     kmf_stored tensors[] = {
@@ -222,7 +223,7 @@ static kmf_probe *read_probe(const kmf_safetensors *st, const char *path, kmf_er
     kmf_probe *p = kmf_probe_new(t[3]->shape[1], t[3]->shape[0], err);
     if (!p)
         return NULL;
-    p->l2 = strtod(l2, &end);
+    p->l2 = kmf_read_double(l2, &end);
     if (*end != '\0')
         p->l2 = (double)NAN;
     p->text = kmf_calloc(t[1]->n + 1, 1, err);

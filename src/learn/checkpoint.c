@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/le.h"
+#include "base/point.h"
 #include "model/safetensors.h"
 #include "nn/gemm.h"
 
@@ -59,7 +60,7 @@ void kmf_setting_add(kmf_settings *settings, const char *name, const char *forma
     va_list args;
     va_start(args, format);
     setting->name = name;
-    vsnprintf(setting->value, sizeof setting->value, format, args);
+    kmf_vprint(setting->value, sizeof setting->value, format, args);
     va_end(args);
 }
 
@@ -128,12 +129,12 @@ int kmf_checkpoint_write(const kmf_checkpoint *checkpoint, const void *training,
 static const char *shown_value(char shown[KMF_ERR_SHOW], const char *value)
 {
     char *end = NULL;
-    double x = value && strchr(value, '.') ? strtod(value, &end) : 0;
+    double x = value && strchr(value, '.') ? kmf_read_double(value, &end) : 0;
     if (!end || *end != '\0')
         return kmf_err_show(shown, value ? value : "not told");
     for (int digits = 1; digits <= REAL_DIGITS; digits++) {
-        snprintf(shown, KMF_ERR_SHOW, "%.*g", digits, x);
-        if (strtod(shown, NULL) == x)
+        kmf_print(shown, KMF_ERR_SHOW, "%.*g", digits, x);
+        if (kmf_read_double(shown, NULL) == x)
             break;
     }
     return shown;

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/point.h"
 #include "plot/draft.h"
 
 #include <math.h>
@@ -69,7 +70,7 @@ static size_t cut(char *line, char **fields, size_t most)
 static bool is_number(const char *text)
 {
     char *end;
-    double x = strtod(text, &end);
+    double x = kmf_read_double(text, &end);
     return end > text && *end == '\0' && isfinite(x);
 }
 
@@ -254,7 +255,7 @@ static double largest_x(const curves *c)
     for (size_t i = 0; i < c->n; i++) {
         const char *last = "0";
         count_numbers(&c->runs[i], find(&c->runs[i], x_columns[c->x]), &last);
-        largest = fmax(largest, strtod(last, NULL));
+        largest = fmax(largest, kmf_read_double(last, NULL));
     }
     return largest;
 }

@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/point.h"
 
 #include <math.h>
 #include <string.h>
@@ -220,7 +221,7 @@ int kmf_draft_begin(kmf_draft *draft, const kmf_picture *picture, const char *ki
                     int height, kmf_err *err)
 {
     err = kmf_err_or(err, &(kmf_err){0});
-    *draft = (kmf_draft){.picture = picture};
+    *draft = (kmf_draft){.picture = picture, .before = kmf_point_begin()};
     for (int i = 0; i < 2; i++) {
         draft->names[i] = kmf_picture_name(picture->path, endings[i], err);
         if (!draft->names[i])
@@ -303,5 +304,6 @@ void kmf_draft_free(kmf_draft *draft)
         kmf_free(draft->names[i]);
         kmf_free(draft->text[i]);
     }
+    kmf_point_end(draft->before);
     *draft = (kmf_draft){0};
 }

@@ -8,6 +8,7 @@
 
 #include "kmerformer.h"
 
+#include <locale.h>
 #include <stdio.h>
 
 typedef struct kmf_draft {
@@ -16,6 +17,7 @@ typedef struct kmf_draft {
     FILE *data, *script;        /* owned: what is printed here is kept in memory */
     char *text[2];              /* owned: theirs */
     size_t len[2];
+    locale_t before; /* of the thread, which prints with a decimal point meanwhile */
 } kmf_draft;
 
 /*
