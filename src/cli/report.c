@@ -60,10 +60,13 @@ static int exit_code(kmf_code code)
     return CLI_DATA;
 }
 
+/* A name may have line ends, and what a terminal obeys: a message is one line all the same. */
 int cli_fail(const cli *run, const kmf_err *err)
 {
     print_name(run);
-    fprintf(stderr, "%s\n", err->msg);
+    for (const char *p = err->msg; *p; p++)
+        fputc((unsigned char)*p < ' ' || *p == 127 ? '?' : *p, stderr);
+    fputc('\n', stderr);
     return exit_code(err->code);
 }
 
