@@ -22,12 +22,11 @@
 
 #include <float.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Sizes of files, tables and models are products that only 64 bits hold. */
-#if SIZE_MAX < UINT64_MAX
-#error "kmerformer needs a 64-bit system"
-#endif
+_Static_assert(sizeof(size_t) >= sizeof(uint64_t), "kmerformer needs a 64-bit system");
 /* Sums in more than the digits of a float would have other bits each time the compiler spills. */
 #if FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 16
 #error "floats must be computed as floats: CFLAGS=-fexcess-precision=fast, if gcc knows how to"

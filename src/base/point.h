@@ -12,7 +12,7 @@
 #include <stdarg.h>
 
 /* vsnprintf, snprintf and strtod. */
-int kmf_vprint(char *text, size_t cap, const char *format, va_list args);
+int kmf_vprint(char *text, size_t cap, const char *format, va_list args) KMF_PRINTF(3, 0);
 int kmf_print(char *text, size_t cap, const char *format, ...) KMF_PRINTF(3, 4);
 double kmf_read_double(const char *text, char **end);
 
