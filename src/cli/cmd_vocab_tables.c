@@ -33,15 +33,6 @@ static int write_table(cli *run, const cli_listing *l, const kmf_counts *counts,
 
 /* ---------------------------------------------------------------- merge ----------------- */
 
-/* The library counts its tables from 1; who reads the message knows them by their files. */
-static void name_table(const char *const *paths, size_t n, kmf_err *err)
-{
-    const char *number = strstr(err->msg, "table ");
-    size_t i = number ? (size_t)strtoull(number + strlen("table "), NULL, 10) : 0;
-    if (err->code == KMF_EMODEL && i >= 1 && i <= n)
-        cli_name_file(paths[i - 1], err);
-}
-
 static kmf_counts *merge(const char *const *paths, size_t n, kmf_err *err)
 {
     kmf_counts *sum = NULL;
@@ -53,11 +44,8 @@ static kmf_counts *merge(const char *const *paths, size_t n, kmf_err *err)
     }
     while (loaded < n && (tables[loaded] = kmf_counts_load(paths[loaded], err)))
         loaded++;
-    if (loaded == n) {
+    if (loaded == n)
         sum = kmf_counts_merge((const kmf_counts *const *)tables, n, err);
-        if (!sum)
-            name_table(paths, n, err);
-    }
     for (size_t i = 0; i < loaded; i++)
         kmf_counts_free(tables[i]);
     free(tables);

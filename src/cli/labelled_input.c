@@ -80,12 +80,9 @@ static int read_part(const cli *run, const cli_labelled *l, kmf_samples *samples
     kmf_err cause = {0};
     if (!path)
         return 0;
-    kmf_labelled *input = kmf_labelled_open(path, &l->input, NULL, &cause);
+    kmf_labelled *input = kmf_labelled_open(path, &l->input, NULL, err);
     if (!input)
-        return cli_raise(err, cause.code, "%s%s", cause.msg,
-                         strstr(cause.msg, ": a sequence file has no labels")
-                             ? " (--labels, --label-key)"
-                             : "");
+        return (int)err->code;
     int status = kmf_samples_read(samples, role, input, &cause);
     kmf_labelled_statistics(input, &stats);
     kmf_labelled_close(input);

@@ -86,7 +86,7 @@ static int open_kind(kmf_labelled *in, const char *path, kmf_pool *pool, kmf_err
     if (!o->labels && !o->key)
         return kmf_fail(err, KMF_EINVAL,
                         "%s: a sequence file has no labels: they come from a file of names and "
-                        "labels, or from a key in the headers",
+                        "labels (labels), or from a key in the headers (label-key)",
                         in->file);
     in->labels = o->labels ? kmf_labels_load(o->labels, err) : NULL;
     return o->labels && !in->labels ? KMF_EFORMAT : 0;

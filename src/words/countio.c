@@ -214,10 +214,9 @@ static kmf_counts *load_stream(const char *path, kmf_err *err)
     return counts;
 }
 
-kmf_counts *kmf_counts_load(const char *path, kmf_err *err)
+static kmf_counts *load(const char *path, kmf_err *err)
 {
     kmf_map map;
-    kmf_counts *counts = NULL;
     if (strcmp(path, "-") == 0 || kmf_path_is_special(path))
         return load_stream(path, err);
     if (kmf_map_open(&map, path, err) < 0)
@@ -226,11 +225,21 @@ kmf_counts *kmf_counts_load(const char *path, kmf_err *err)
         kmf_map_close(&map);
         return load_stream(path, err);
     }
-    counts = kmf_countfile_read(map.bytes, map.len, path, err);
+    kmf_counts *counts = kmf_countfile_read(map.bytes, map.len, path, err);
     if (counts)
         counts->map = map;
     else
         kmf_map_close(&map);
+    return counts;
+}
+
+kmf_counts *kmf_counts_load(const char *path, kmf_err *err)
+{
+    kmf_counts *counts = load(path, err);
+    if (counts && !(counts->name = kmf_strdup(kmf_input_name(path), err))) {
+        kmf_counts_free(counts);
+        return NULL;
+    }
     return counts;
 }
 

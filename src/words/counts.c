@@ -22,6 +22,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 
 #define DIGIT_BITS 16
 #define N_DIGITS ((size_t)1 << DIGIT_BITS)
@@ -54,6 +55,7 @@ void kmf_counts_free(kmf_counts *counts)
     kmf_free(counts->blocks);
     kmf_map_close(&counts->map);
     kmf_free(counts->buffer);
+    kmf_free(counts->name);
     kmf_free(counts);
 }
 
@@ -192,35 +194,46 @@ static const char *is_canonical(const kmf_counts_info *info)
     return info->canonical ? "canonical k-mers" : "k-mers as they stand";
 }
 
-/* Can table number i, counted from 1, be added to the first exactly? */
-static int check_alike(const kmf_counts_info *first, const kmf_counts_info *info, size_t i,
-                       kmf_err *err)
+#define TABLE_NAME 32
+
+/* The file of table i, or which of the tables it is, from 1 on, in buf. */
+static const char *name_of(const kmf_counts *const *tables, size_t i, char buf[TABLE_NAME])
 {
+    snprintf(buf, TABLE_NAME, "table %zu", i + 1);
+    return tables[i]->name ? tables[i]->name : buf;
+}
+
+/* Can table i be added to the first exactly? */
+static int check_alike(const kmf_counts *const *tables, size_t i, kmf_err *err)
+{
+    const kmf_counts_info *first = &tables[0]->info;
+    const kmf_counts_info *info = &tables[i]->info;
+    char buf[2][TABLE_NAME];
+    const char *a = name_of(tables, 0, buf[0]);
+    const char *b = name_of(tables, i, buf[1]);
     if (info->alphabet != first->alphabet)
-        return kmf_fail(err, KMF_EMODEL, "table %zu counts %s, table 1 %s", i,
-                        kmf_alphabet_names[info->alphabet],
+        return kmf_fail(err, KMF_EMODEL, "%s counts %s, %s %s", b,
+                        kmf_alphabet_names[info->alphabet], a,
                         kmf_alphabet_names[first->alphabet]);
     if (info->k != first->k)
-        return kmf_fail(err, KMF_EMODEL, "table %zu has k = %d, table 1 k = %d", i, info->k,
-                        first->k);
+        return kmf_fail(err, KMF_EMODEL, "%s has k = %d, %s k = %d", b, info->k, a, first->k);
     if (info->canonical != first->canonical)
-        return kmf_fail(err, KMF_EMODEL, "table %zu counts %s, table 1 %s", i,
-                        is_canonical(info), is_canonical(first));
+        return kmf_fail(err, KMF_EMODEL, "%s counts %s, %s %s", b, is_canonical(info), a,
+                        is_canonical(first));
     if (info->stride != first->stride)
         return kmf_fail(err, KMF_EMODEL,
-                        "table %zu was counted with stride %" PRIu64
-                        ", table 1 with stride %" PRIu64,
-                        i, info->stride, first->stride);
+                        "%s was counted with stride %" PRIu64 ", %s with stride %" PRIu64, b,
+                        info->stride, a, first->stride);
     if (info->min_count > 1)
         return kmf_fail(err, KMF_EMODEL,
-                        "table %zu lacks the k-mers with a count below %" PRIu64
+                        "%s lacks the k-mers with a count below %" PRIu64
                         ": its sum with others would not be exact",
-                        i, info->min_count);
+                        b, info->min_count);
     if (info->max_size > 0)
         return kmf_fail(err, KMF_EMODEL,
-                        "table %zu holds the %" PRIu64
+                        "%s holds the %" PRIu64
                         " most frequent k-mers alone: its sum with others would not be exact",
-                        i, info->max_size);
+                        b, info->max_size);
     return 0;
 }
 
@@ -237,13 +250,15 @@ static int sum_of_infos(kmf_counts_info *sum, const kmf_counts *const *tables, s
     sum->inputs = sum->records = sum->letters = sum->kmers = sum->ambiguous = 0;
     for (size_t i = 0; i < n; i++) {
         const kmf_counts_info *info = &tables[i]->info;
-        int status = check_alike(&tables[0]->info, info, i + 1, err);
+        char buf[TABLE_NAME];
+        int status = check_alike(tables, i, err);
         if (status < 0)
             return status;
         if (!add_up(&sum->inputs, info->inputs) || !add_up(&sum->records, info->records) ||
             !add_up(&sum->letters, info->letters) || !add_up(&sum->kmers, info->kmers) ||
             !add_up(&sum->ambiguous, info->ambiguous))
-            return kmf_fail(err, KMF_EMODEL, "with table %zu the sum exceeds 64 bits", i + 1);
+            return kmf_fail(err, KMF_EMODEL, "with %s the sum exceeds 64 bits",
+                            name_of(tables, i, buf));
     }
     return 0;
 }

@@ -16,6 +16,7 @@ struct kmf_counts {
     bool own_bytes;
     kmf_map map;  /* owned */
     void *buffer; /* owned; freed by kmf_free */
+    char *name;   /* owned; of the file that it comes from, for messages; NULL: of none */
 };
 
 /*
