@@ -425,7 +425,7 @@ static bool has_ranges(const kmf_embedder *e, const kmf_reader *reader, const ch
 
 /* ---------------------------------------------------------------- a file ---------------- */
 
-/* Letters, and a name for each record, after which statistics, a call of the system, are dear no more. */
+/* Letters, and a name for each record, after which to ask for statistics, a call, costs little. */
 #define TOLD_EVERY 16384
 #define TOLD_NAME 100
 
