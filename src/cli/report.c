@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -56,13 +57,40 @@ static int exit_code(kmf_code code)
     return CLI_DATA;
 }
 
-/* A name may have line ends, and what a terminal obeys: a message is one line all the same. */
+/*
+ * A name may have line ends, and what a terminal obeys: a message is one line all the same, and is
+ * written at once, as other processes may write to the same place.
+ */
+static KMF_PRINTF(1, 0) void print_message(const char *format, va_list args)
+{
+    char text[4096];
+    char *longer = NULL;
+    va_list again;
+    va_copy(again, args);
+    int n = vsnprintf(text, sizeof text, format, args);
+    if (n >= (int)sizeof text && (longer = malloc((size_t)n + 1)) != NULL)
+        vsnprintf(longer, (size_t)n + 1, format, again);
+    va_end(again);
+    char *shown = longer ? longer : text;
+    for (char *p = shown; *p; p++)
+        if ((unsigned char)*p < ' ' || *p == 127)
+            *p = '?';
+    fprintf(stderr, "%s\n", shown);
+    free(longer);
+}
+
+static KMF_PRINTF(1, 2) void print_line(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    print_message(format, args);
+    va_end(args);
+}
+
 int cli_fail(const cli *run, const kmf_err *err)
 {
     print_name(run);
-    for (const char *p = err->msg; *p; p++)
-        fputc((unsigned char)*p < ' ' || *p == 127 ? '?' : *p, stderr);
-    fputc('\n', stderr);
+    print_line("%s", err->msg);
     return exit_code(err->code);
 }
 
@@ -71,9 +99,8 @@ int cli_wrong(const cli *run, const char *format, ...)
     va_list args;
     print_name(run);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    print_message(format, args);
     va_end(args);
-    fputc('\n', stderr);
     return CLI_USAGE;
 }
 
@@ -85,9 +112,8 @@ void cli_warn(const cli *run, const char *format, ...)
     print_name(run);
     fputs("warning: ", stderr);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    print_message(format, args);
     va_end(args);
-    fputc('\n', stderr);
 }
 
 void cli_add_losses(kmf_embed_stats *total, const kmf_cut_stats *record)
@@ -208,9 +234,8 @@ void cli_note(const cli *run, const char *format, ...)
     clear_line();
     fprintf(stderr, "[kmerformer %s %.1fs] ", run->command, cli_now() - run->started);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    print_message(format, args);
     va_end(args);
-    fputc('\n', stderr);
 }
 
 const char *cli_count(char buf[CLI_COUNT_TEXT], double n)
