@@ -270,8 +270,11 @@ int cli_check_place(cli *run, const char *out, const char *const *endings,
                     const kmf_reader_options *reader);
 /* -1, or the exit code if a table of text is to have the name of an array, or of another format. */
 int cli_refuse_array(const cli *run, const char *out);
-/* The same of a name that says that it is no model, or standard output. */
-int cli_refuse_model(const cli *run, const char *out);
+/*
+ * The same of a name that says that it is no model, unless it is that of a directory that is there,
+ * or standard output.   or_file: the model may be one file
+ */
+int cli_refuse_model(const cli *run, const char *out, bool or_file);
 /* The kmf_vectors_format that a name asks for by its ending; -1: none. */
 int cli_vectors_format(const char *name);
 /* -1, or the exit code if a file beside k-mer vectors, x.json or x.vocab, is of something else. */

@@ -187,10 +187,13 @@ int cli_convert(cli *run, int argc, char **argv)
         int status = convert_vectors(run, in, out, dtype, &err);
         return status == 0 ? CLI_DONE : cli_fail(run, &err);
     }
-    leave = cli_refuse_model(run, out);
-    if (leave >= 0)
-        return leave;
+    /* what is wrong with IN comes first: OUT may be a good name for what it was meant to be */
     kmf_model *model = kmf_model_load(in, &err);
+    leave = model ? cli_refuse_model(run, out, true) : -1;
+    if (leave >= 0) {
+        kmf_model_free(model);
+        return leave;
+    }
     int status = model ? convert(run, model, out, dtype, &err) : -1;
     if (err.code == KMF_ENUMERIC)
         cli_name_file(in, &err);

@@ -108,7 +108,7 @@ int cli_init(cli *run, int argc, char **argv)
         return leave;
     if (!a.out)
         return cli_wrong(run, "-o DIR is needed");
-    leave = cli_refuse_model(run, a.out);
+    leave = cli_refuse_model(run, a.out, true);
     if (leave >= 0)
         return leave;
     if (kmf_config_preset(&config, a.preset, a.k, &err) < 0)

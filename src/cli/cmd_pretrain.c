@@ -314,7 +314,7 @@ static int settle(cli *run, pretrain_args *a)
     o->memory = a->memory;
     if (!a->out)
         return cli_wrong(run, "no output given: -o DIR");
-    leave = cli_refuse_model(run, a->out);
+    leave = cli_refuse_model(run, a->out, false);
     if (leave >= 0)
         return leave;
     if ((a->steps > 0) + (o->epochs > 0) + (a->time != NULL) != 1)

@@ -232,17 +232,18 @@ int cli_refuse_array(const cli *run, const char *out)
     return cli_wrong(run, "%s: what is written is text with tabs, as .tsv or .tsv.gz", out);
 }
 
-int cli_refuse_model(const cli *run, const char *out)
+int cli_refuse_model(const cli *run, const char *out, bool or_file)
 {
     static const char *const ends[] = {".npy", ".gz", ".tsv", ".txt", ".vec", ".bin"};
-    bool other = strcmp(out, "-") == 0 || kmf_foreign_ending(out);
+    struct stat s;
+    bool dash = strcmp(out, "-") == 0;
+    bool other = dash || kmf_foreign_ending(out);
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
         other = other || cli_ends_with(out, ends[i]);
-    return other ? cli_wrong(run,
-                             "%s: a model is written as a directory, or as one file "
-                             "x.safetensors",
-                             out)
-                 : -1;
+    if (!other || (!dash && stat(out, &s) == 0 && S_ISDIR(s.st_mode)))
+        return -1;
+    return cli_wrong(run, "%s: a model is written as a directory%s", out,
+                     or_file ? ", or as one file x.safetensors" : "");
 }
 
 int cli_vectors_format(const char *name)
