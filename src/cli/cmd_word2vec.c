@@ -120,8 +120,6 @@ static int settle(cli *run, word2vec_args *a)
     if (!a->out)
         return cli_wrong(run, "no output given: -o FILE");
     int named = cli_vectors_format(a->out);
-    if (a->format >= 0 && named >= 0 && named != a->format)
-        cli_warn(run, "%s is written as %s", a->out, kmf_vectors_format_names[a->format]);
     bool asked = a->format >= 0;
     if (!asked)
         a->format = named >= 0 ? named : (int)KMF_VECTORS_SAFETENSORS;
@@ -130,6 +128,8 @@ static int settle(cli *run, word2vec_args *a)
                          "-o %s: vectors are written as .safetensors, .txt, .vec or .bin, the "
                          "last three also with .gz",
                          a->out);
+    if (named >= 0 && named != a->format)
+        cli_warn(run, "%s is written as %s", a->out, kmf_vectors_format_names[a->format]);
     if (strcmp(a->out, "-") == 0 && a->format != KMF_VECTORS_TEXT)
         return cli_wrong(run, "-o -: only --format text goes to standard output");
     if (strcmp(a->out, "-") == 0 && !a->checkpoint)
