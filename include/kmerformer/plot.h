@@ -94,7 +94,8 @@ KMF_API char *kmf_picture_name(const char *path, const char *ending,
 /*
  * Runs gnuplot (as PATH has it, without the user's settings) on a script of n bytes and saves what
  * it prints at path. begin: gnuplot's commands before the script, NULL: none. KMF_EIO: gnuplot is
- * not there, or failed; the message tells why.
+ * not there, or failed; the message tells why. Where the program ignores SIGCHLD, a script counts
+ * as failed if it does not come to its end, as by exit, or by data without an e behind it.
  */
 KMF_API int kmf_gnuplot(const char *path, const char *begin, const char *script, size_t n,
                         kmf_err *err) KMF_MUST_CHECK;
