@@ -435,7 +435,7 @@ static int read_records(kmf_embedder *e, kmf_reader *reader, uint64_t n_done,
 {
     kmf_record rec;
     int got;
-    size_t since = 0;
+    size_t since = TOLD_EVERY; /* one record may be all there are, of one of many files */
     while ((got = kmf_reader_next(reader, &rec, err)) > 0) {
         if (rec.index < n_done)
             continue;
