@@ -492,6 +492,9 @@ void cli_progress_show(cli_progress *progress, const char *format, ...) KMF_PRIN
 void cli_progress_letters(cli_progress *progress, const char *doing, uint64_t letters);
 /* The same of reading, as the library calls it: progress is a cli_progress. */
 void cli_progress_reading(void *progress, uint64_t letters);
+/* "3 records done, 400 tokens, 5 min left", when it is time. */
+void cli_progress_tokens(cli_progress *progress, cli_inputs *in, uint64_t records,
+                         uint64_t tokens);
 /* Takes the line from the terminal. */
 void cli_progress_end(void);
 

@@ -188,15 +188,6 @@ static int check_finite(const logits_run *r, const kmf_record *rec, const float 
     return KMF_ENUMERIC;
 }
 
-static void show_progress(logits_run *r)
-{
-    char left[CLI_COUNT_TEXT];
-    if (cli_progress_due(&r->line))
-        cli_progress_show(&r->line, "%llu records done, %llu tokens%s",
-                          (unsigned long long)r->n_records, (unsigned long long)r->n_rows,
-                          cli_inputs_left(&r->inputs, left, cli_now() - r->line.run->started));
-}
-
 /* The logits of token t, which are changed if probabilities are asked for. */
 static int put_row(logits_run *r, const kmf_record *rec, const kmf_chunk *chunk, size_t t,
                    float *logits, kmf_err *err)
@@ -204,7 +195,7 @@ static int put_row(logits_run *r, const kmf_record *rec, const kmf_chunk *chunk,
     if (check_finite(r, rec, logits, err) < 0)
         return KMF_ENUMERIC;
     r->n_rows++;
-    show_progress(r);
+    cli_progress_tokens(&r->line, &r->inputs, r->n_records, r->n_rows);
     if (!r->output) {
         print_best(r, logits, rec->name, chunk->pos[t], chunk->ids[t]);
         return 0;

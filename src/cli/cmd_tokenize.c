@@ -125,15 +125,6 @@ typedef struct tokenize_run {
     kmf_embed_stats total;
 } tokenize_run;
 
-static void show_progress(tokenize_run *r)
-{
-    char left[CLI_COUNT_TEXT];
-    if (cli_progress_due(&r->line))
-        cli_progress_show(&r->line, "%llu records done, %llu tokens%s",
-                          (unsigned long long)r->records, (unsigned long long)r->printed,
-                          cli_inputs_left(&r->inputs, left, cli_now() - r->line.run->started));
-}
-
 /* A cli_record_fn. */
 static int tokenize_record(void *to, const char *path, const kmf_record *rec, kmf_err *err)
 {
@@ -145,7 +136,7 @@ static int tokenize_record(void *to, const char *path, const kmf_record *rec, km
     while ((got = kmf_cutter_next(r->cutter, &chunk, err)) > 0) {
         print_chunk(rec->name, &chunk, r->vocab, r->args->as);
         r->printed += chunk.n;
-        show_progress(r);
+        cli_progress_tokens(&r->line, &r->inputs, r->records, r->printed);
     }
     kmf_cutter_statistics(r->cutter, &stats);
     if (got == 0 && stats.chunks == 0)

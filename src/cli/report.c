@@ -323,6 +323,16 @@ void cli_progress_reading(void *progress, uint64_t letters)
     cli_progress_letters(progress, "reading", letters);
 }
 
+void cli_progress_tokens(cli_progress *progress, cli_inputs *in, uint64_t records,
+                         uint64_t tokens)
+{
+    char left[CLI_COUNT_TEXT];
+    if (cli_progress_due(progress))
+        cli_progress_show(progress, "%llu records done, %llu tokens%s",
+                          (unsigned long long)records, (unsigned long long)tokens,
+                          cli_inputs_left(in, left, cli_now() - progress->run->started));
+}
+
 void cli_progress_end(void)
 {
     clear_line();
