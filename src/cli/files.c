@@ -237,7 +237,8 @@ int cli_refuse_model(const cli *run, const char *out, bool or_file)
     static const char *const ends[] = {".npy", ".gz", ".tsv", ".txt", ".vec", ".bin"};
     struct stat s;
     bool dash = strcmp(out, "-") == 0;
-    bool other = dash || kmf_foreign_ending(out);
+    bool other =
+        dash || kmf_foreign_ending(out) || (!or_file && cli_ends_with(out, ".safetensors"));
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
         other = other || cli_ends_with(out, ends[i]);
     if (!other || (!dash && stat(out, &s) == 0 && S_ISDIR(s.st_mode)))
