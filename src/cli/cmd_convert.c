@@ -16,9 +16,8 @@ static const cli_usage usage = {
     "family's. On standard error: bytes, tensors that are left out, and how far a row of\n"
     "weights is from what it was.\n"
     "IN may be a file of k-mer vectors; OUT then is one in the format that its name asks for:\n"
-    ".safetensors, .txt or .vec (word2vec's text), .bin (word2vec's binary), the last three "
-    "also\n"
-    "compressed, as .txt.gz.",
+    ".safetensors, .txt or .vec (word2vec's text), .bin (word2vec's binary), the last three\n"
+    "also compressed, as .txt.gz.",
     2, 2};
 
 /* Bytes of a file, or of the weights in a directory of ours; 0: they cannot be told. */

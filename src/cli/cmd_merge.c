@@ -6,10 +6,9 @@
 
 static const cli_usage usage = {
     "merge -o FILE SHARD...",
-    "Joins the outputs of kmerformer embed --shard 0/N ... N-1/N, given in any order, into "
-    "the\n"
-    "files that the run without --shard would have written. The .ids.tsv and .json of every\n"
-    "shard must stand beside it.",
+    "Joins the outputs of kmerformer embed --shard 0/N ... N-1/N, given in any order, into\n"
+    "the files that the run without --shard would have written. The .ids.tsv and .json of\n"
+    "every shard must stand beside it.",
     1, -1};
 
 #define FILES_BESIDE 16 /* open beside those of the shards */

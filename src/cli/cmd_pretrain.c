@@ -81,8 +81,7 @@ static int parse(cli *run, pretrain_args *a, int argc, char **argv, int *first)
          "none, or the model's"},
         {NULL, "words", CLI_CHOICE, &o->words, 0, 0, kmf_words_start_names, NULL,
          "how a new model's word table begins: k-mers that share letters alike; each by "
-         "itself; "
-         "as letters, and those that share tetramers alike, too",
+         "itself; as letters, and those that share tetramers alike, too",
          -1, "letters"},
         {NULL, "embeddings", CLI_TEXT, &o->embeddings, 0, 0, NULL, "FILE",
          "k-mer vectors, as word2vec makes them, as the word table to begin with", 0, NULL},

@@ -122,12 +122,13 @@ int kmf_firstwords_take(kmf_model *model, const char *path, uint64_t *unfilled, 
     }
     if (status == 0 && !(squares > 0))
         status = kmf_fail(err, KMF_EMODEL, "%s: none of the model's k-mers has a vector", path);
+    double size = sqrt(squares / (double)(n * info.dim)); /* of their numbers, usually */
     for (uint64_t code = 0; code < codes && status == 0; code++) {
         const float *vector = vector_of(vectors, &info, code, config->k);
         int32_t id = kmf_vocab_kmer(model->vocab, code);
         for (size_t i = 0; i < info.dim && id >= 0 && vector; i++)
             model->params.word[(size_t)id * info.dim + i] =
-                (float)((double)vector[i] * INIT_STD / sqrt(squares / (double)(n * info.dim)));
+                (float)((double)vector[i] * INIT_STD / size);
     }
     *unfilled = known - n;
     kmf_vectors_free(vectors);
