@@ -118,8 +118,12 @@ static inline bool has(const char *precision, const char *under)
 }
 
 /* With either engine of float32; bytes need less of a processor than bfloat16. */
-static const char *const precise[] = {"", "KMERFORMER_GEMM=openblas", "KMERFORMER_CPU=bf16",
-                                      "KMERFORMER_CPU=vnni", "KMERFORMER_CPU=avxvnni"};
+static const char *const precise[] = {"",
+                                      "KMERFORMER_GEMM=openblas",
+                                      "KMERFORMER_CPU=bf16",
+                                      "KMERFORMER_CPU=vnni",
+                                      "KMERFORMER_CPU=avxvnni",
+                                      "KMERFORMER_CPU=avx2"};
 enum { N_PRECISE = sizeof precise / sizeof precise[0], N_BF16 = 3 }; /* the first, with bf16 */
 
 /* A part for a precision: weight_f32, weight_bf16, .. */

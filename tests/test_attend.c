@@ -665,6 +665,7 @@ START_TEST(attention_in_bf16_and_bytes_rounds_and_does_no_more)
     levels_run("rough", "KMERFORMER_CPU=bf16", NULL);
     levels_run("rough", "KMERFORMER_CPU=vnni", NULL);
     levels_run("rough", "KMERFORMER_CPU=avxvnni", NULL);
+    levels_run("rough", "KMERFORMER_CPU=avx2", NULL);
 }
 END_TEST
 
@@ -680,6 +681,7 @@ START_TEST(many_small_weights_in_bytes_keep_their_sum)
     levels_run("small", "", NULL);
     levels_run("small", "KMERFORMER_CPU=bf16", NULL);
     levels_run("small", "KMERFORMER_CPU=avxvnni", NULL);
+    levels_run("small", "KMERFORMER_CPU=avx2", NULL);
 }
 END_TEST
 

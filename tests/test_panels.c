@@ -46,8 +46,9 @@ static const char *tiles_hold_the_rows(void)
     for (size_t i = 0; i < sizeof x / sizeof x[0]; i++)
         x[i] = levels_random(&seed);
     for (int bytes = 0; bytes < 2; bytes++) {
-        kmf_rows plain = {rows, LD, false, 1};
-        kmf_rows tiled = {tiles, LD, true, 1};
+        size_t terms = bytes ? 4 : 2;
+        kmf_rows plain = {rows, LD, false, terms, 1};
+        kmf_rows tiled = {tiles, LD, true, terms, 1};
         size_t words = bytes ? 32 : 48; /* of 75 terms, up to whole 16 */
         memset(rows, 0xff, sizeof rows);
         memset(tiles, 0xee, sizeof tiles);
@@ -70,6 +71,41 @@ static const char *tiles_hold_the_rows(void)
             }
         if (bytes && (memcmp(scale[0], scale[1], sizeof scale[0]) != 0 ||
                       memcmp(low[0], low[1], sizeof low[0]) != 0))
+            return "scales differ";
+    }
+    return NULL;
+}
+
+/* By AVX2 alone rows are halves: the bytes that they would be, and zeros up to 16 words. */
+static const char *halves_hold_the_bytes(void)
+{
+    enum { N = 5, MOST = 97, LD = 80 };
+    static float x[N * MOST];
+    static uint32_t rows[2][N * LD];
+    float scale[2][N], low[2][N];
+    const kmf_kernel *kernel = kmf_kernel_of(KMF_OPERAND_INT8);
+    if (!kernel || kernel->terms != 2)
+        return NULL;
+    for (size_t i = 0; i < sizeof x / sizeof x[0]; i++)
+        x[i] = levels_random(&seed);
+    for (size_t K = 1; K <= MOST; K++) {
+        size_t end = kmf_words_ld(kernel, K);
+        memset(rows, 0xff, sizeof rows);
+        for (int halves = 0; halves < 2; halves++)
+            kmf_words_int8((kmf_rows){rows[halves], LD, false, halves ? 2 : 4, 1},
+                           scale[halves], low[halves], x, MOST, N, K);
+        for (size_t n = 0; n < N; n++) {
+            const uint8_t *bytes = (const uint8_t *)(rows[0] + n * LD);
+            for (size_t k = 0; k < 2 * end; k++) {
+                uint32_t half = rows[1][n * LD + k / 2] >> k % 2 * 16 & 0xffffu;
+                if (half != (k < K ? bytes[k] : 0))
+                    return "a half is not its byte";
+            }
+            if (rows[1][n * LD + end] != 0xffffffffu)
+                return "behind a row of halves something is written";
+        }
+        if (memcmp(scale[0], scale[1], sizeof scale[0]) != 0 ||
+            memcmp(low[0], low[1], sizeof low[0]) != 0)
             return "scales differ";
     }
     return NULL;
@@ -117,7 +153,7 @@ static const char *parts_add_up(void)
     for (size_t n_parts = 2; n_parts <= MOST; n_parts++) {
         size_t ld = 3 * 16 * n_parts;
         memset(tiles, 0xee, sizeof tiles);
-        kmf_words_bf16((kmf_rows){tiles, ld, true, n_parts}, x, K, N, K);
+        kmf_words_bf16((kmf_rows){tiles, ld, true, 2, n_parts}, x, K, N, K);
         for (size_t n = 0; n < N; n++)
             for (size_t k = 0; k < 96; k++) {
                 double sum = 0;
@@ -133,8 +169,10 @@ static const char *parts_add_up(void)
     return NULL;
 }
 
-static const levels_part parts[] = {
-    {"turned", words_are_turned}, {"tiles", tiles_hold_the_rows}, {"parts", parts_add_up}};
+static const levels_part parts[] = {{"turned", words_are_turned},
+                                    {"tiles", tiles_hold_the_rows},
+                                    {"halves", halves_hold_the_bytes},
+                                    {"parts", parts_add_up}};
 enum { N_PARTS = sizeof parts / sizeof parts[0] };
 
 START_TEST(words_are_turned_at_every_level)
@@ -145,7 +183,7 @@ END_TEST
 
 START_TEST(words_in_tiles_are_those_of_rows)
 {
-    levels_run("tiles", levels_each[_i], NULL);
+    levels_run("tiles halves", levels_each[_i], NULL);
 }
 END_TEST
 

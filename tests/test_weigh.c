@@ -24,13 +24,19 @@ static void fill(float *x, size_t n, float scale)
         x[i] = scale * levels_random(&seed);
 }
 
+/* What a word of weights in this precision holds. */
+static size_t terms_of(kmf_precision precision)
+{
+    return kmf_kernel_of(kmf_operand_of(precision))->terms;
+}
+
 /* A row's scores, the same n times as many pieces, and then some that are 3 larger. */
 static const char *sums_of_pieces(kmf_precision precision, bool known)
 {
     enum { N = KMF_WEIGH_STEP, PIECES = 4 };
     _Alignas(64) float scores[N];
     _Alignas(64) uint32_t words[N];
-    kmf_rows to = {words, N, false, 1};
+    kmf_rows to = {words, N, false, terms_of(precision), 1};
     kmf_running r;
     float sum = 0;
     for (int piece = 0; piece <= PIECES; piece++) {
@@ -141,7 +147,7 @@ typedef struct weighed {
 static void weigh_rows(weighed *w, kmf_precision precision, size_t first_row, size_t rows,
                        size_t n, bool known)
 {
-    kmf_rows to = {w->words, SCORE_LD, false, 1};
+    kmf_rows to = {w->words, SCORE_LD, false, terms_of(precision), 1};
     memset(w, 0, sizeof *w);
     for (int piece = 0; piece < 2; piece++) {
         float most[SCORE_ROWS];
@@ -187,7 +193,7 @@ static const char *rows_have_their_bits(void)
         kmf_precision precision = (kmf_precision)p;
         if (kmf_precision_here(precision) != precision)
             continue;
-        size_t in_word = precision == KMF_PRECISION_INT8 ? 4 : 2;
+        size_t in_word = precision == KMF_PRECISION_F32 ? 2 : terms_of(precision);
         for (size_t i = 0; i < sizeof widths / sizeof widths[0] * SCORE_ROWS; i++) {
             size_t n = widths[i / SCORE_ROWS];
             size_t rows = i % SCORE_ROWS + 1;

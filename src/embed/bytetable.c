@@ -15,7 +15,7 @@
 #define NUMBERS 16 /* of 64 columns */
 #define DIGITS 4   /* of each */
 #define COLS (NUMBERS * DIGITS)
-#define LINE 64 /* counts that stand side by side */
+#define LINE 16 /* words that stand side by side */
 
 _Static_assert(COLS == KMF_KERNEL_COLS, "the most that a kernel computes at a time");
 
@@ -40,9 +40,18 @@ static void *zeros(size_t bytes, kmf_err *err)
     return p;
 }
 
-/* The digits of a row's numbers to their columns: byte `at` of a word, words `step` apart. */
-static void put_row(uint8_t *panel, const kmf_kernel *kernel, size_t words, const int32_t *row,
-                    size_t n)
+/* Term `at` of a word, which has `terms` of them. */
+static void put_term(uint32_t *word, size_t at, size_t terms, int32_t value)
+{
+    if (terms == 4)
+        ((int8_t *)word)[at] = (int8_t)value;
+    else
+        ((int16_t *)(void *)word)[at] = (int16_t)value;
+}
+
+/* The digits of row i's numbers to their columns, words `words` long. */
+static void put_row(uint32_t *panel, const kmf_kernel *kernel, size_t words, size_t i,
+                    const int32_t *row, size_t n)
 {
     for (size_t d = 0; d < n; d++) {
         int32_t left = row[d];
@@ -50,7 +59,8 @@ static void put_row(uint8_t *panel, const kmf_kernel *kernel, size_t words, cons
             size_t column = digit * NUMBERS + d;
             int32_t low = ((left + 128) & 255) - 128;
             size_t word = column / kernel->cols * kernel->cols * words + column % kernel->cols;
-            panel[word * sizeof(uint32_t)] = (uint8_t)low;
+            put_term(panel + i / kernel->terms * kernel->cols + word, i % kernel->terms,
+                     kernel->terms, low);
             left = (left - low) / 256;
         }
         assert(left == 0);
@@ -71,13 +81,10 @@ int kmf_bytetable_make(kmf_bytetable *table, const kmf_rowtable *from, const int
     if (!table->panels)
         return KMF_ENOMEM;
     for (size_t d = 0; d < from->dim; d += NUMBERS)
-        for (size_t i = 0; i < n; i++) {
-            uint32_t *word =
-                table->panels + d * DIGITS * table->words + i / 4 * table->kernel->cols;
-            put_row((uint8_t *)word + i % 4, table->kernel, table->words,
+        for (size_t i = 0; i < n; i++)
+            put_row(table->panels + d * DIGITS * table->words, table->kernel, table->words, i,
                     kmf_rowtable_units(from, (size_t)rows[i], d),
                     kmf_min(from->dim - d, NUMBERS));
-        }
     return 0;
 }
 
@@ -106,32 +113,55 @@ bool kmf_digits_fits(const kmf_digits *digits)
     return digits->n + KMF_BYTETABLE_DIGITS <= KMF_BYTETABLE_ROWS;
 }
 
-/* to [LINE], `step` bytes to the next: a digit of counts [n], and zeros; *all: all their bits. */
-static void take_digit(uint8_t *to, size_t step, int32_t *all, const int32_t *counts, size_t n,
-                       int shift);
+/*
+ * to, words of `terms` counts, the next LINE of them `step` words from there: a digit of counts
+ * [n], and zeros; *all: all their bits.
+ */
+static void take_digit(uint32_t *to, size_t step, size_t terms, int32_t *all,
+                       const int32_t *counts, size_t n, int shift);
 
-static KMF_INLINE void take_digit_body(uint8_t *restrict to, size_t step, int32_t *all,
-                                       const int32_t *restrict counts, size_t n, int shift)
+/* A line of them. terms is a constant wherever this is inlined. */
+static KMF_INLINE int32_t take_line(uint32_t *restrict to, size_t terms,
+                                    const int32_t *restrict counts, size_t n, int shift)
+{
+    uint8_t *bytes = (uint8_t *)to;
+    uint16_t *halves = (uint16_t *)(void *)to;
+    int32_t bits = 0;
+    for (size_t j = 0; j < LINE * terms; j++) {
+        int32_t count = j < n ? counts[j] : 0;
+        bits |= count;
+        if (terms == 4)
+            bytes[j] = (uint8_t)(count >> shift);
+        else
+            halves[j] = (uint8_t)(count >> shift);
+    }
+    return bits;
+}
+
+static KMF_INLINE int32_t take_lines(uint32_t *to, size_t step, size_t terms,
+                                     const int32_t *counts, size_t n, int shift)
 {
     int32_t bits = 0;
+    size_t line = LINE * terms;
     size_t i = 0;
-    for (; i + LINE <= n; i += LINE, to += step)
-        for (size_t j = 0; j < LINE; j++) {
-            bits |= counts[i + j];
-            to[j] = (uint8_t)(counts[i + j] >> shift);
-        }
-    for (size_t j = 0; i < n && j < LINE; j++) {
-        int32_t count = i + j < n ? counts[i + j] : 0;
-        bits |= count;
-        to[j] = (uint8_t)(count >> shift);
-    }
-    *all = bits;
+    for (; i + line <= n; i += line, to += step)
+        bits |= take_line(to, terms, counts + i, line, shift);
+    if (i < n)
+        bits |= take_line(to, terms, counts + i, n - i, shift);
+    return bits;
+}
+
+static KMF_INLINE void take_digit_body(uint32_t *to, size_t step, size_t terms, int32_t *all,
+                                       const int32_t *counts, size_t n, int shift)
+{
+    *all = terms == 4 ? take_lines(to, step, 4, counts, n, shift)
+                      : take_lines(to, step, 2, counts, n, shift);
 }
 
 KMF_CLONES(take_digit,
-           (uint8_t * to, size_t step, int32_t *all, const int32_t *counts, size_t n,
-            int shift),
-           (to, step, all, counts, n, shift))
+           (uint32_t * to, size_t step, size_t terms, int32_t *all, const int32_t *counts,
+            size_t n, int shift),
+           (to, step, terms, all, counts, n, shift))
 
 void kmf_digits_take(kmf_digits *digits, const kmf_bytetable *table, int32_t *counts, size_t to)
 {
@@ -142,8 +172,7 @@ void kmf_digits_take(kmf_digits *digits, const kmf_bytetable *table, int32_t *co
     for (int shift = 0; all >> shift > 0; shift += 8, weight *= 256) {
         uint32_t *first = rows.words + kmf_rows_at(&rows, digits->n, 0);
         assert(shift < 8 * KMF_BYTETABLE_DIGITS);
-        take_digit((uint8_t *)first, kmf_rows_step(&rows) * sizeof *first, &all, counts,
-                   table->n, shift);
+        take_digit(first, kmf_rows_step(&rows), rows.terms, &all, counts, table->n, shift);
         digits->rows[digits->n].to = to;
         digits->rows[digits->n++].weight = weight;
     }

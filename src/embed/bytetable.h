@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Sums of rows, each as often as it was counted, of many pieces at a time: the product of a matrix
- * of counts with the table, in bytes, by the kernels of int8 (nn/kernels.h).
+ * of counts with the table, by the kernels of int8 (nn/kernels.h).
  *
  * Counts are digits to the base of 256, a row for each digit that one of a piece's has. A number of
  * the table (embed/rowtable.h) of up to 2^24 units is four digits of -128 .. 127, so that a product
@@ -17,7 +17,7 @@ typedef struct kmf_bytetable {
     const kmf_kernel *kernel; /* NULL: the processor has none, and the table is empty */
     uint32_t *panels;         /* owned, aligned to a line, as tiles are read fastest */
     size_t n, dim;
-    size_t words; /* of four counts, in whole lines */
+    size_t words; /* of several counts, in whole lines */
 } kmf_bytetable;
 
 /* The most rows of a table: their sums fit an int32_t. */

@@ -302,12 +302,12 @@ static left convert(void *scratch, const float *x, size_t ld_x, const kmf_kernel
                     size_t N, size_t K)
 {
     if (kernel->terms == 1)
-        return (left){{(uint32_t *)(uintptr_t)x, ld_x, false, 1}, NULL, NULL};
+        return (left){{(uint32_t *)(uintptr_t)x, ld_x, false, 1, 1}, NULL, NULL};
     left a = rows_in(scratch, kernel, K);
-    if (kernel->terms == 2)
-        kmf_words_bf16(a.rows, x, ld_x, N, K);
-    else
+    if (kernel->operand == KMF_OPERAND_INT8)
         kmf_words_int8(a.rows, a.scale, a.low, x, ld_x, N, K);
+    else
+        kmf_words_bf16(a.rows, x, ld_x, N, K);
     return a;
 }
 
@@ -428,7 +428,7 @@ static void tile_product(const right *out, const left *x, const kmf_weight *w,
     size_t last = part.k + part.K;
     size_t words = kmf_kernel_words(kernel, w->Din);
     const float *scales =
-        kernel->terms == 4 ? kmf_panels_scales(kernel, w->packed, w->Dout, w->Din) : NULL;
+        kmf_has_scales(kernel) ? kmf_panels_scales(kernel, w->packed, w->Dout, w->Din) : NULL;
     size_t group = part.K == words ? 0 : 1 + kmf_kernel_terms(kernel, part.k) / KMF_INT8_GROUP;
     const float *bias = ending.bias;
     assert(bias || !ending.activate);
@@ -531,13 +531,13 @@ static size_t columns_between(const kmf_kernel *first, const kmf_kernel *second,
     size_t terms = second->terms * second->unit;
     size_t unit = first->width > terms ? first->width : terms;
     size_t most = kmf_kernel_terms(second, second->depth);
-    if (second->terms == 4) { /* groups are the same whatever the panels */
+    if (kmf_has_scales(second)) { /* groups are the same whatever the panels */
         unit = KMF_KERNEL_COLS;
         most = KMF_INT8_GROUP;
     }
     if (most >= F || (gated && F % unit != 0))
         return F;
-    if (second->terms == 4)
+    if (kmf_has_scales(second))
         return most;
     most = most / unit * unit;
     size_t blocks = (F + most - 1) / most;
@@ -552,6 +552,12 @@ static size_t pair_rows(kmf_precision first, kmf_precision second)
     return kmf_min(rows, most);
 }
 
+/* Whether what lies between is written as the second product's words at once. */
+static bool takes_words(const kmf_kernel *second, bool gated)
+{
+    return second->terms == 2 && !kmf_has_scales(second) && !gated;
+}
+
 size_t kmf_gemm_pair_scratch(size_t Din, size_t F, bool gated, kmf_precision first,
                              kmf_precision second)
 {
@@ -559,7 +565,7 @@ size_t kmf_gemm_pair_scratch(size_t Din, size_t F, bool gated, kmf_precision fir
     size_t n = columns_between(kernel_of(first), kernel, F, gated);
     size_t rows = pair_rows(first, second);
     size_t words = scratch_bytes(kernel_of(first), rows, Din) + scratch_bytes(kernel, rows, n);
-    if (kernel->terms == 2 && !gated)
+    if (takes_words(kernel, gated))
         return words;
     return rows * (gated ? 2 * n : n) * sizeof(float) + words;
 }
@@ -621,7 +627,7 @@ void kmf_gemm_pair(float *y, size_t ld_y, const float *x, size_t ld_x, const kmf
     char *room = (char *)scratch + scratch_bytes(p.first, most, w1->Din);
     left a = convert(scratch, x, ld_x, p.first, N, w1->Din);
     p.words = room;
-    if (p.second->terms != 2 || gated) {
+    if (!takes_words(p.second, gated)) {
         p.hidden = (float *)(void *)room;
         p.words = p.hidden + most * columns * (gated ? 2u : 1u);
     }

@@ -113,6 +113,18 @@ KMF_TARGET_BF16 static KMF_INLINE __m512bh pair_in_lanes(int a)
 #include "nn/gemm_tile.h"
 
 /* Exact as long as it fits: Din up to 65536. */
+#define LEVEL halves_avx2
+#define TARGET KMF_TARGET_AVX2
+#define LANES 8
+#define SUM int
+#define WORD int
+#define ROWS 6
+#define COLS 16
+#define MULTIPLY_ADD(a, b, c) \
+    ((c) + (sums_halves_avx2)_mm256_madd_epi16(_mm256_set1_epi32(a), (__m256i)(b)))
+#include "nn/gemm_tile.h"
+
+/* The same. */
 #define LEVEL int8_avx2
 #define TARGET KMF_TARGET_AVX2
 #define LANES 8
@@ -176,6 +188,7 @@ static const kmf_kernel f32_kernels[] = {
 #if KMF_X86_LEVELS
 static const kmf_kernel bf16_kernel = {IN_ROWS(KMF_OPERAND_BF16, bf16, 64, 2), GATHERS(bf16, 6),
                                        .ended = ended_bf16};
+static const kmf_kernel int8_halves_kernel = {IN_ROWS(KMF_OPERAND_INT8, halves_avx2, 16, 2)};
 static const kmf_kernel int8_avx2_kernel = {IN_ROWS(KMF_OPERAND_INT8, int8_avx2, 16, 4)};
 static const kmf_kernel int8_kernel = {IN_ROWS(KMF_OPERAND_INT8, int8, 64, 4),
                                        .ended = ended_int8};
@@ -213,6 +226,8 @@ const kmf_kernel *kmf_kernel_of(kmf_operand operand)
     kmf_cpu level = kmf_cpu_level();
     if (operand == KMF_OPERAND_BF16)
         return level >= KMF_CPU_AMX ? &bf16_tiles : level >= KMF_CPU_BF16 ? &bf16_kernel : NULL;
+    if (operand == KMF_OPERAND_INT8 && level == KMF_CPU_AVX2)
+        return &int8_halves_kernel;
     if (operand == KMF_OPERAND_INT8 && level == KMF_CPU_AVXVNNI)
         return &int8_avx2_kernel;
     if (operand == KMF_OPERAND_INT8)

@@ -6,6 +6,7 @@
  *   f32    one float                          sums are float
  *   bf16   two bfloat16, the first below      sums are float
  *   int8   four, of a: 0 .. 255, of b: -127 .. 127     sums are int32
+ *          by AVX2 alone, which has no exact product of bytes, two of them, 16 bits each
  *   int16  two, -32767 .. 32767, which only attention has: sums are int32 that must not overflow
  *   split  two numbers of two parts each      sums are float
  *   thirds two of three parts
@@ -131,6 +132,7 @@ typedef struct kmf_rows {
     uint32_t *words;
     size_t ld; /* a multiple of 16 where words hold several terms */
     bool tiled;
+    size_t terms; /* of a word */
     size_t parts; /* of a term, beyond 1 only in tiles */
 } kmf_rows;
 
@@ -162,7 +164,7 @@ static inline kmf_operand kmf_operand_of(kmf_precision precision)
 /* How a kernel reads rows. */
 static inline kmf_rows kmf_kernel_rows(const kmf_kernel *kernel, void *words, size_t ld)
 {
-    return (kmf_rows){words, ld, kernel->tiled, kernel->parts};
+    return (kmf_rows){words, ld, kernel->tiled, kernel->terms, kernel->parts};
 }
 
 /* Words of K terms, in whole units of all parts. */

@@ -102,6 +102,25 @@ typedef double loop_fn(void *to, const void *from, size_t n);
     _mm512_dpbf16_ps((__m512)(c), (__m512bh)(__m512)(a), (__m512bh)(__m512)(b))
 #include "nn/limits_level.h"
 
+/* Together, or the product, the same in each round, would be taken once. */
+KMF_TARGET_AVX2 static KMF_INLINE __m256i dot_halves_8(__m256i a, __m256i b, __m256i c)
+{
+    __m256i product;
+    __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0"
+            : "+x"(c), "=&x"(product)
+            : "x"(a), "x"(b));
+    return c;
+}
+
+#define LEVEL halves_avx2
+#define TARGET KMF_TARGET_AVX2
+#define LANES 8
+#define SUM int
+#define TERMS 2
+#define SUMS 12
+#define STEP(c, a, b) dot_halves_8((__m256i)(a), (__m256i)(b), (__m256i)(c))
+#include "nn/limits_level.h"
+
 #define LEVEL int8_avx2
 #define TARGET KMF_TARGET_AVX2
 #define LANES 8
@@ -184,6 +203,8 @@ static loop_fn *find_loop(kmf_limit_kind kind)
             return multiply_int8;
         if (kmf_cpu_level() == KMF_CPU_AVXVNNI)
             return multiply_int8_avx2;
+        if (kmf_cpu_level() == KMF_CPU_AVX2)
+            return multiply_halves_avx2;
 #endif
         return NULL;
     case KMF_LIMIT_COPY_MEMORY:

@@ -297,6 +297,30 @@ static KMF_INLINE void raise_magnitudes_body(uint32_t *restrict most, const floa
 
 KMF_CLONES(raise_magnitudes, (uint32_t * most, const float *row, size_t n), (most, row, n))
 
+/* As two's complement of 16 bits. */
+static KMF_INLINE uint32_t low_half(float x, float factor)
+{
+    return kmf_float_bits(x * factor + KMF_TO_INTEGER) & 0xffffu;
+}
+
+/* words [n] = two rows side by side, in halves; a factor for each column. */
+static void double_rows(uint32_t *words, const float *const rows[2], const float *factors,
+                        size_t n);
+
+static KMF_INLINE void double_rows_body(uint32_t *words, const float *const rows[2],
+                                        const float *factors, size_t n)
+{
+    const float *a = rows[0];
+    const float *b = rows[1];
+    KMF_INDEPENDENT
+    for (size_t j = 0; j < n; j++)
+        words[j] = low_half(a[j], factors[j]) | low_half(b[j], factors[j]) << 16;
+}
+
+KMF_CLONES(double_rows,
+           (uint32_t * words, const float *const rows[2], const float *factors, size_t n),
+           (words, rows, factors, n))
+
 /* words [n] = four rows side by side, as bytes; a factor for each column. */
 static void quad_rows(uint32_t *words, const float *const rows[4], const float *factors,
                       size_t n);
@@ -437,6 +461,21 @@ static float row_scale(const kmf_kernel *kernel, const float *row, size_t K)
 
 #define WORDS_TURNED 16 /* of a part */
 
+/* kmf_int8_round, to halves where a word has two terms. */
+static void int8_words(uint32_t *words, const kmf_kernel *kernel, float *sum, const float *x,
+                       float scale, size_t n)
+{
+    int8_t q[WORDS_TURNED * 2];
+    if (kernel->terms == 4) {
+        kmf_int8_round((int8_t *)words, sum, x, scale, n);
+        return;
+    }
+    assert(n <= sizeof q);
+    kmf_int8_round(q, sum, x, scale, n);
+    for (size_t i = 0; i < n; i++)
+        ((int16_t *)(void *)words)[i] = q[i];
+}
+
 /* Words of terms k .. k + n - 1 of row o of a weight. */
 static void weight_words(uint32_t *words, const kmf_kernel *kernel, const matrix *m, size_t o,
                          size_t k, size_t n, float scale, float *sum)
@@ -446,7 +485,7 @@ static void weight_words(uint32_t *words, const kmf_kernel *kernel, const matrix
     if (kernel->terms == 1)
         memcpy(words, x, n * sizeof *words);
     else if (kernel->operand == KMF_OPERAND_INT8)
-        kmf_int8_round((int8_t *)words, sum, x, scale, n);
+        int8_words(words, kernel, sum, x, scale, n);
     else if (kernel->operand == KMF_OPERAND_INT16)
         row_to_int16((int16_t *)(void *)words, x, factor_of(scale), n, round_up(n, 16));
     else
@@ -527,15 +566,18 @@ static void find_column_scales(float *scales, float *factors, const matrix *m, s
     }
 }
 
-/* Words of four terms, of n columns of a panel. */
-static void quad_words(uint32_t *to, const matrix *m, size_t o, size_t beg, size_t n,
-                       const float *factors)
+/* Words of integers, of n columns of a panel. */
+static void integer_words(uint32_t *to, const kmf_kernel *kernel, const matrix *m, size_t o,
+                          size_t beg, size_t n, const float *factors)
 {
     static const float zeros[KMF_PANEL_COLS];
     const float *rows[4] = {zeros, zeros, zeros, zeros};
-    for (size_t i = 0; i < 4 && o + i < m->rows; i++)
+    for (size_t i = 0; i < kernel->terms && o + i < m->rows; i++)
         rows[i] = row_of(m, o + i) + beg;
-    quad_rows(to, rows, factors, n);
+    if (kernel->terms == 2)
+        double_rows(to, rows, factors, n);
+    else
+        quad_rows(to, rows, factors, n);
 }
 
 /*
@@ -547,17 +589,20 @@ static void column_words(uint32_t *to, size_t ld, const kmf_kernel *kernel, cons
 {
     size_t cols = kernel->cols;
     size_t last = n % cols; /* columns of a panel that is not full */
-    assert(kernel->terms != 2 || cols == PAIRED || (cols % PAIRED == 0 && n <= cols));
+    bool integers = kernel->operand == KMF_OPERAND_INT8;
+    assert(kernel->terms != 2 || integers || cols == PAIRED ||
+           (cols % PAIRED == 0 && n <= cols));
     assert(kernel->terms != 1 || n <= cols);
     if (kernel->terms == 1) {
         memcpy(to, row_of(m, o) + beg, n * sizeof *to);
-    } else if (kernel->terms == 2) {
+    } else if (!integers) {
         const float *next = o + 1 < m->rows ? row_of(m, o + 1) + beg : NULL;
         pair_rows(to, cols == PAIRED ? ld : PAIRED, kernel->unit * cols, kernel->parts,
                   row_of(m, o) + beg, next, n);
     } else {
         for (size_t j = 0; j < n; j += cols)
-            quad_words(to + j / cols * ld, m, o, beg + j, kmf_min(n - j, cols), factors + j);
+            integer_words(to + j / cols * ld, kernel, m, o, beg + j, kmf_min(n - j, cols),
+                          factors + j);
     }
     for (size_t p = 0; last > 0 && p < kernel->parts; p++)
         memset(to + n / cols * ld + p * kernel->unit * cols + last, 0,

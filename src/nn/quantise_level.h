@@ -5,14 +5,15 @@
  *   LEVEL     suffix of the names          TARGET   attribute of the functions
  *   LANES     numbers of a vector          FLOATS, INTS, MASK   types of vectors, and of some lanes
  *   SET(x)    all lanes x                  MIN, MAX, MULTIPLY_ADD(a, b, c)
- *   LOAD(p)   of numbers anywhere          STORE(p, v)   bytes
+ *   LOAD(p)   of numbers anywhere
  *   FIRST(n)  the first n lanes, all if there are fewer
  *   LOAD_SOME(p, there, other)             numbers of some lanes, and other's
  *   KEEP(there, v)                         integers of some lanes, and zeros
  *   FINITE(zero)                           no lane is NaN
  *   LEAST(v), MOST(v)                      of all lanes
  *   ROUND(v)                               to integers, to nearest
- *   BYTES(a, b, c, d)                      integers in 0 .. 255 to bytes, in their order
+ *   STORE(p, a, b, c, d)                   integers in 0 .. 255 in their order, to bytes or halves
+ *   LINE      of which fill 64 bytes
  *
  * Text that is included for the reasons told in gemm_tile.h.
  */
@@ -62,7 +63,7 @@ TARGET static KMF_INLINE INTS NAME(last_units_)(const float *x, size_t i, size_t
     return KEEP(there, NAME(units_)(LOAD_SOME(x + i, there, SET(0)), min, factor));
 }
 
-/* to: units of x [K], and zeros up to a multiple of 64, which stand side by side; the next 64
+/* to: units of x [K], and zeros up to a multiple of LINE, which stand side by side; the next LINE
    `step` from there. */
 TARGET static KMF_INLINE void NAME(row_)(uint8_t *to, size_t step, const float *x, float min,
                                          float factor, size_t K)
@@ -70,17 +71,17 @@ TARGET static KMF_INLINE void NAME(row_)(uint8_t *to, size_t step, const float *
     FLOATS low = SET(min);
     FLOATS by = SET(factor);
     size_t i = 0;
-    for (; i + 64 <= K; i += 64, to += step)
-        for (size_t j = 0; j < 64; j += 4 * LANES)
-            STORE(to + j, BYTES(NAME(units_)(LOAD(x + i + j), low, by),
-                                NAME(units_)(LOAD(x + i + j + LANES), low, by),
-                                NAME(units_)(LOAD(x + i + j + 2 * LANES), low, by),
-                                NAME(units_)(LOAD(x + i + j + 3 * LANES), low, by)));
-    for (size_t j = i; i < K && j < i + 64; j += 4 * LANES)
-        STORE(to + (j - i), BYTES(NAME(last_units_)(x, j, K, low, by),
-                                  NAME(last_units_)(x, j + LANES, K, low, by),
-                                  NAME(last_units_)(x, j + 2 * LANES, K, low, by),
-                                  NAME(last_units_)(x, j + 3 * LANES, K, low, by)));
+    for (; i + LINE <= K; i += LINE, to += step)
+        for (size_t j = 0; j < LINE; j += 4 * LANES)
+            STORE(to + j * (64 / LINE), NAME(units_)(LOAD(x + i + j), low, by),
+                  NAME(units_)(LOAD(x + i + j + LANES), low, by),
+                  NAME(units_)(LOAD(x + i + j + 2 * LANES), low, by),
+                  NAME(units_)(LOAD(x + i + j + 3 * LANES), low, by));
+    for (size_t j = i; i < K && j < i + LINE; j += 4 * LANES)
+        STORE(to + (j - i) * (64 / LINE), NAME(last_units_)(x, j, K, low, by),
+              NAME(last_units_)(x, j + LANES, K, low, by),
+              NAME(last_units_)(x, j + 2 * LANES, K, low, by),
+              NAME(last_units_)(x, j + 3 * LANES, K, low, by));
 }
 
 TARGET static void NAME(rows_)(kmf_rows to, float *scale, float *low, const float *x,
@@ -121,4 +122,4 @@ TARGET static void NAME(rows_)(kmf_rows to, float *scale, float *low, const floa
 #undef LEAST
 #undef MOST
 #undef ROUND
-#undef BYTES
+#undef LINE

@@ -154,9 +154,21 @@ KMF_TARGET_AVX2 static KMF_INLINE __m256i level_by_8(const float *row, size_t l,
     return _mm256_cvtps_epi32(_mm256_add_ps(weight, threshold));
 }
 
-/* Weights of n scores, in whole steps, to bytes, and their sum. */
-KMF_TARGET_AVX2 static KMF_INLINE float weigh_row_by_8(uint8_t *bytes, const float *row,
-                                                       float max, size_t n)
+/* 32 bytes to bytes or, where words have two terms, to halves. terms is a constant. */
+KMF_TARGET_AVX2 static KMF_INLINE void store_bytes(uint8_t *to, __m256i bytes, size_t terms)
+{
+    __m256i *at = (__m256i *)(void *)to;
+    if (terms == 4) {
+        _mm256_storeu_si256(at, bytes);
+    } else {
+        _mm256_storeu_si256(at, _mm256_cvtepu8_epi16(_mm256_castsi256_si128(bytes)));
+        _mm256_storeu_si256(at + 1, _mm256_cvtepu8_epi16(_mm256_extracti128_si256(bytes, 1)));
+    }
+}
+
+/* Weights of n scores, in whole steps, to bytes in words of so many, and their sum. */
+KMF_TARGET_AVX2 static KMF_INLINE float weigh_row_by_8(uint8_t *to, size_t terms,
+                                                       const float *row, float max, size_t n)
 {
     __m256 top = _mm256_set1_ps(max - LOG2_LARGEST);
     __m256i sum = _mm256_setzero_si256();
@@ -172,7 +184,7 @@ KMF_TARGET_AVX2 static KMF_INLINE float weigh_row_by_8(uint8_t *bytes, const flo
             any = _mm256_or_si256(_mm256_or_si256(any, _mm256_or_si256(a, b)),
                                   _mm256_or_si256(c, d));
             sum = _mm256_add_epi64(sum, _mm256_sad_epu8(packed, _mm256_setzero_si256()));
-            _mm256_storeu_si256((__m256i *)(void *)(bytes + j + l), packed);
+            store_bytes(to + (j + l) * (4 / terms), packed, terms);
         }
     }
     __m128i half = _mm_add_epi64(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
@@ -187,10 +199,13 @@ KMF_TARGET_AVX2 static void weigh_int8_avx2(kmf_rows to, float *scores, size_t l
 {
     size_t steps = prepare_rows(true, r, scores, ld, most, first, rows, n, KMF_WEIGH_STEP);
     assert(!to.tiled);
-    for (size_t i = 0; i < rows; i++)
+    for (size_t i = 0; i < rows; i++) {
+        uint8_t *words = (uint8_t *)(to.words + i * to.ld);
+        const float *row = scores + i * ld;
         add_sum(r, i, first,
-                weigh_row_by_8((uint8_t *)(to.words + i * to.ld), scores + i * ld, r->max[i],
-                               steps));
+                to.terms == 2 ? weigh_row_by_8(words, 2, row, r->max[i], steps)
+                              : weigh_row_by_8(words, 4, row, r->max[i], steps));
+    }
 }
 
 KMF_TARGET_AVX2 static void number_scores_avx2(float *scores, size_t ld, const kmf_units *units,
