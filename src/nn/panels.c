@@ -473,7 +473,7 @@ static void int8_words(uint32_t *words, const kmf_kernel *kernel, float *sum, co
     assert(n <= sizeof q);
     kmf_int8_round(q, sum, x, scale, n);
     for (size_t i = 0; i < n; i++)
-        ((int16_t *)(void *)words)[i] = q[i];
+        ((int16_t *)(void *)words)[i] = (int16_t)q[i];
 }
 
 /* Words of terms k .. k + n - 1 of row o of a weight. */
