@@ -107,7 +107,7 @@ static void write_name(char name[KMF_SLOT_NAME], const kmf_family *family,
                        const kmf_tensor_row *row, size_t layer)
 {
     if (in_layers(row->part))
-        snprintf(name, KMF_SLOT_NAME, "%s%s%zu.%s", family->prefix, family->layer_prefix, layer,
+        snprintf(name, KMF_SLOT_NAME, "%sencoder.layer.%zu.%s", family->prefix, layer,
                  row->name);
     else if (row->part == KMF_PART_HEAD || row->part == KMF_PART_DECODER ||
              row->part == KMF_PART_COMPOSITION)

@@ -38,7 +38,6 @@ const kmf_family kmf_family_dnabert = {
     .marker = "embeddings.position_embeddings.weight",
     .vocabulary = "vocab.txt",
     .prefix = "bert.",
-    .layer_prefix = "encoder.layer.",
     .rows = kmf_bert_rows,
     .n_rows = KMF_BERT_ROWS,
     .read = read,

@@ -4,10 +4,10 @@
  * with its shape in symbols and how a new one is drawn; and how its config.json is read. What the
  * encoder does follows from kmf_config alone.
  *
- * Full names are prefix + name, in layers prefix + layer_prefix + number + "." + name; those of
- * the head and of the composition have no prefix. A table names every tensor once per layer, so
- * the same rows serve a model of any depth. Rows whose part the config does not have are passed
- * over.
+ * Full names are prefix + name, in layers prefix + "encoder.layer." + number + "." + name; those
+ * of the head and of the composition have no prefix. A table names every tensor once per layer,
+ * so the same rows serve a model of any depth. Rows whose part the config does not have are
+ * passed over.
  */
 #ifndef KMF_FAMILY_H
 #define KMF_FAMILY_H
@@ -72,7 +72,6 @@ typedef struct kmf_family {
     const char *marker;     /* a tensor, without prefix, that tells it; NULL: none does */
     const char *vocabulary; /* the file with its tokens */
     const char *prefix;
-    const char *layer_prefix;
     const kmf_tensor_row *rows;
     size_t n_rows;
     const char *unused; /* a tensor that its files hold and no equation reads; NULL: none */

@@ -50,7 +50,6 @@ const kmf_family kmf_family_gena = {
     .marker = "encoder.layer.0.pre_attention_ln.weight",
     .vocabulary = "tokenizer.json",
     .prefix = "bert.",
-    .layer_prefix = "encoder.layer.",
     .rows = kmf_bert_rows,
     .n_rows = KMF_BERT_ROWS,
     .read = read,

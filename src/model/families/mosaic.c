@@ -68,7 +68,6 @@ const kmf_family kmf_family_mosaic = {
     .marker = "encoder.layer.0.attention.self.Wqkv.weight",
     .vocabulary = "tokenizer.json",
     .prefix = "bert.",
-    .layer_prefix = "encoder.layer.",
     .rows = rows,
     .n_rows = sizeof rows / sizeof rows[0],
     .read = read,

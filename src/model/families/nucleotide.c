@@ -112,7 +112,6 @@ const kmf_family kmf_family_nucleotide = {
     .marker = "encoder.emb_layer_norm_after.weight",
     .vocabulary = "vocab.txt",
     .prefix = "esm.",
-    .layer_prefix = "encoder.layer.",
     .rows = rows,
     .n_rows = sizeof rows / sizeof rows[0],
     .unused = "embeddings.position_embeddings.weight",

@@ -34,7 +34,6 @@ const kmf_family kmf_family_roformer = {
     .marker = "encoder.embed_positions.weight",
     .vocabulary = "vocab.txt",
     .prefix = "roformer.",
-    .layer_prefix = "encoder.layer.",
     .rows = kmf_bert_rows,
     .n_rows = KMF_BERT_ROWS,
     .read = read,
