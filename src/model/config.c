@@ -134,6 +134,17 @@ size_t kmf_config_overlap(const kmf_config *config, const kmf_vocab *vocab, size
     return config->overlap < most ? config->overlap : most;
 }
 
+static bool has_rotary(const kmf_config *c)
+{
+    return c->positions == KMF_POSITIONS_ROTARY || c->positions == KMF_POSITIONS_ROTARY_HALVES;
+}
+
+size_t kmf_config_turned(const kmf_config *c)
+{
+    size_t K = c->hidden_size / c->n_heads;
+    return !has_rotary(c) ? 0 : c->rotary_size ? c->rotary_size : K;
+}
+
 bool kmf_has_states(kmf_vector_parts parts)
 {
     return parts != KMF_PARTS_COMPOSITION;
@@ -244,8 +255,7 @@ static int check_word(int value, size_t n, const char *key, kmf_code code, const
 static int check_encoder(const kmf_config *c, kmf_code code, const char *name, kmf_err *err)
 {
     size_t K = c->hidden_size / c->n_heads;
-    bool turned =
-        c->positions == KMF_POSITIONS_ROTARY || c->positions == KMF_POSITIONS_ROTARY_HALVES;
+    bool turned = has_rotary(c);
     bool whole = turned && c->rotary_size == 0;
     if (c->hidden_size % c->n_heads != 0 || (whole && K % 2 != 0))
         return kmf_fail(err, code,

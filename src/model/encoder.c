@@ -43,6 +43,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/rounds.h"
+#include "model/config.h"
 #include "model/encoder.h"
 #include "model/model.h"
 #include "nn/attend.h"
@@ -123,19 +124,6 @@ static kmf_attend_precision attention_precision(kmf_precision precision, size_t 
                                   kmf_operand_of(kmf_precision_here(KMF_PRECISION_BF16))};
 }
 
-static bool turns(const kmf_config *config)
-{
-    return config->positions == KMF_POSITIONS_ROTARY ||
-           config->positions == KMF_POSITIONS_ROTARY_HALVES;
-}
-
-/* r: the columns of a head that are turned. */
-static size_t turned(const kmf_config *config)
-{
-    size_t K = config->hidden_size / config->n_heads;
-    return !turns(config) ? 0 : config->rotary_size ? config->rotary_size : K;
-}
-
 /* false if it does not fit a size_t. */
 static bool lay_out(layout *l, const kmf_config *config, kmf_precision precision,
                     size_t max_tokens, size_t max_seq)
@@ -146,7 +134,7 @@ static bool lay_out(layout *l, const kmf_config *config, kmf_precision precision
     size_t K = D / config->n_heads;
     size_t width = kmf_max(D, E);
     size_t tile = kmf_gemm_rows(precision);
-    size_t pairs = turned(config) / 2;
+    size_t pairs = kmf_config_turned(config) / 2;
     size_t first = kmf_attend_scratch(max_seq, K, attention_precision(precision, 0));
     size_t scratch = kmf_attend_scratch(max_seq, K, attention_precision(precision, 1));
     size_t words = /* the first layer's q, k, v are float32 in any precision */
@@ -367,7 +355,7 @@ static void reach(kmf_encoder *own, size_t n)
     if (n <= own->n_made)
         return;
     kmf_rotary_table(own->cos_t, own->sin_t, config->rotary_base, own->n_made, n,
-                     turned(config));
+                     kmf_config_turned(config));
     own->n_made = n;
 }
 
@@ -378,7 +366,7 @@ static void turn(const batch *b, kmf_encoder *own, float *qkv, size_t beg, size_
     size_t D = config->hidden_size;
     size_t H = config->n_heads;
     size_t K = D / H;
-    size_t r = turned(config);
+    size_t r = kmf_config_turned(config);
     int n_turned = config->rotary_value ? 3 : 2;
     for (size_t row = beg, s = sequence_of(b, beg); row < end; s++) {
         size_t stop = kmf_min(b->off[s + 1], end);
@@ -409,7 +397,7 @@ static void enter_block(kmf_encoder *e, kmf_encoder *own, size_t l, size_t beg, 
                    3 * D * sizeof *qkv);
     else
         project(own, qkv, e->x + beg * D, l, rows); /* [t, D] -> [t, 3D] */
-    if (turns(&e->model->config))
+    if (kmf_config_turned(&e->model->config) > 0)
         turn(b, own, qkv, beg, beg + rows);
 }
 

@@ -23,6 +23,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "model/config.h"
 #include "model/layout.h"
 #include "nn/panels.h"
 
@@ -256,10 +257,8 @@ static bool is_near(const kmf_stored *t, size_t i, double right, double error)
 static int check_frequencies(const struct source *source, const kmf_config *config,
                              const kmf_stored *t, kmf_err *err)
 {
-    size_t K = config->hidden_size / config->n_heads;
-    size_t r = config->rotary_size ? config->rotary_size : K;
-    if (config->positions != KMF_POSITIONS_ROTARY &&
-        config->positions != KMF_POSITIONS_ROTARY_HALVES)
+    size_t r = kmf_config_turned(config);
+    if (r == 0)
         return fail_tensor(
             source, t, err,
             "holds frequencies of rotation, and config.json has other positions");
