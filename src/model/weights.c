@@ -21,6 +21,7 @@
 #include "base/err.h"
 #include "base/half.h"
 #include "base/json.h"
+#include "base/le.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "model/config.h"
@@ -336,9 +337,7 @@ static int check_extra(const struct source *source, const kmf_family *family,
 
 static bool in_place(const kmf_stored *t)
 {
-    const uint16_t one = 1;
-    bool little_endian = *(const unsigned char *)&one == 1;
-    return little_endian && kmf_stored_dtype(t) == KMF_F32 &&
+    return KMF_LITTLE_ENDIAN && kmf_stored_dtype(t) == KMF_F32 &&
            (uintptr_t)t->values % _Alignof(float) == 0;
 }
 
@@ -666,8 +665,6 @@ int kmf_weights_write(const kmf_model *model, kmf_out *out, kmf_dtype dtype,
 {
     kmf_slots slots = {0};
     struct list list = {0};
-    if (dtype == KMF_F64)
-        return kmf_fail(err, KMF_EINVAL, "weights are written as F32, F16, BF16 or I8");
     int rc = kmf_slots_new(&slots, &model->config, model->params.head_w != NULL, err);
     if (rc == 0)
         rc = list_new(&list, &slots, dtype, err);

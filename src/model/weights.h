@@ -28,7 +28,10 @@ int kmf_weights_bind(kmf_model *model, kmf_err *err) KMF_MUST_CHECK;
  */
 int kmf_weights_own(kmf_model *model, uint64_t seed, kmf_err *err) KMF_MUST_CHECK;
 
-/* The safetensors file, tensors by name; pairs [2 n_pairs]: keys and texts of its metadata. */
+/*
+ * The safetensors file, tensors by name, in any dtype but KMF_F64; pairs [2 n_pairs]: keys and
+ * texts of its metadata.
+ */
 int kmf_weights_write(const kmf_model *model, kmf_out *out, kmf_dtype dtype,
                       const char *const *pairs, size_t n_pairs, kmf_err *err) KMF_MUST_CHECK;
 
