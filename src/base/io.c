@@ -677,19 +677,21 @@ int kmf_out_publish(kmf_out *out, kmf_err *err)
     return kmf_out_publish_all(&out, 1, err);
 }
 
-int kmf_file_save(const char *path, const void *bytes, size_t n, kmf_err *err)
+int kmf_out_end(kmf_out *out, int status, kmf_err *err)
 {
-    err = kmf_err_or(err, &(kmf_err){0});
-    kmf_out *out = kmf_out_open(path, err);
-    if (!out)
-        return (int)err->code;
-    int status = kmf_out_write(out, bytes, n, err);
     if (status == 0)
         status = kmf_out_finish(out, err);
     if (status == 0)
         status = kmf_out_publish(out, err);
     kmf_out_free(out);
     return status;
+}
+
+int kmf_file_save(const char *path, const void *bytes, size_t n, kmf_err *err)
+{
+    err = kmf_err_or(err, &(kmf_err){0});
+    kmf_out *out = kmf_out_open(path, err);
+    return kmf_out_end(out, out ? kmf_out_write(out, bytes, n, err) : (int)err->code, err);
 }
 
 bool kmf_out_give_back(kmf_out *out)

@@ -112,12 +112,7 @@ static int save(const kmf_probe *p, const char *path, const char *const *pairs, 
     if (!out)
         return KMF_EIO;
     int status = kmf_safetensors_write(out, tensors, values, 4, all, n_pairs + 3, err);
-    if (status == 0)
-        status = kmf_out_finish(out, err);
-    if (status == 0)
-        status = kmf_out_publish(out, err);
-    kmf_out_free(out);
-    return status;
+    return kmf_out_end(out, status, err);
 }
 
 static bool is_own_key(const char *key)

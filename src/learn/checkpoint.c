@@ -112,12 +112,7 @@ int kmf_checkpoint_write(const kmf_checkpoint *checkpoint, const void *training,
     int status = out ? 0 : (int)err->code;
     if (status == 0)
         status = kmf_safetensors_write(out, tensors, values, n, pairs, p / 2, err);
-    if (status == 0)
-        status = kmf_out_finish(out, err);
-    if (status == 0)
-        status = kmf_out_publish(out, err);
-    kmf_out_free(out);
-    return status;
+    return kmf_out_end(out, status, err);
 }
 
 /* ---------------------------------------------------------------- reading --------------- */

@@ -525,11 +525,7 @@ static int save_whole(const kmf_model *model, const char *path, kmf_dtype dtype,
     }
     kmf_out *out = kmf_out_open(path, err);
     int rc = out ? kmf_weights_write(model, out, dtype, pairs, n / 2, err) : (int)err->code;
-    if (rc == 0)
-        rc = kmf_out_finish(out, err);
-    if (rc == 0)
-        rc = kmf_out_publish(out, err);
-    kmf_out_free(out);
+    rc = kmf_out_end(out, rc, err);
     kmf_free(config);
     return rc;
 }
