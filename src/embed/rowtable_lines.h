@@ -10,9 +10,8 @@
  * a time, in eight registers; what is less than a line at the end of a row is the end of one that
  * begins further ahead. Of one line there are WAYS sums.
  */
-#define GLUE_(a, b) a##b
-#define GLUE(a, b) GLUE_(a, b)
-#define NAME(stem) GLUE(stem, LEVEL)
+#include "nn/level.h"
+
 #define VECS (KMF_ROWTABLE_LINE / LANES) /* of a line */
 #define GROUP (8 / VECS)
 #define WAYS (4 / VECS)
@@ -132,9 +131,6 @@ TARGET static void NAME(add_times_)(double *sum, const kmf_rowtable *table,
         NAME(add_panel_)(sum, table, d, times, rows, n);
 }
 
-#undef GLUE_
-#undef GLUE
-#undef NAME
 #undef VECS
 #undef GROUP
 #undef WAYS

@@ -9,9 +9,8 @@
  * A dot product is KMF_SUM_LANES sums, in parts of LANES; a part is summed up for ROWS rows of x
  * and four of w in registers.
  */
-#define GLUE_(a, b) a##b
-#define GLUE(a, b) GLUE_(a, b)
-#define NAME(stem) GLUE(stem, LEVEL)
+#include "nn/level.h"
+
 #define PARTS (KMF_SUM_LANES / LANES)
 
 #include "nn/fold_level.h"
@@ -100,9 +99,6 @@ TARGET static void NAME(product_)(float *y, size_t ld_y, const float *x, size_t 
     }
 }
 
-#undef GLUE_
-#undef GLUE
-#undef NAME
 #undef PARTS
 #undef LEVEL
 #undef TARGET

@@ -19,9 +19,8 @@
  * width inside a function made for another is taken apart by gcc before inlining; and loops
  * that are unrolled by order, because gcc 12 otherwise keeps the sums in memory.
  */
-#define GLUE_(a, b) a##b
-#define GLUE(a, b) GLUE_(a, b)
-#define NAME(stem) GLUE(stem, LEVEL)
+#include "nn/level.h"
+
 #define VECS (COLS / LANES)
 
 typedef SUM NAME(sums_) __attribute__((vector_size(LANES * 4)));
@@ -266,9 +265,6 @@ TARGET static void NAME(ended_)(const kmf_ended *product)
 }
 #endif
 
-#undef GLUE_
-#undef GLUE
-#undef NAME
 #undef VECS
 #undef LEVEL
 #undef TARGET

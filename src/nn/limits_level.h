@@ -10,9 +10,7 @@
  *
  * Text that is included for the reasons told in gemm_tile.h.
  */
-#define GLUE_(a, b) a##b
-#define GLUE(a, b) GLUE_(a, b)
-#define NAME(stem) GLUE(stem, LEVEL)
+#include "nn/level.h"
 
 typedef SUM NAME(sums_) __attribute__((vector_size(LANES * 4)));
 
@@ -64,9 +62,6 @@ TARGET static double NAME(read_)(void *to, const void *from, size_t n)
 }
 #endif
 
-#undef GLUE_
-#undef GLUE
-#undef NAME
 #undef LEVEL
 #undef TARGET
 #undef LANES

@@ -17,9 +17,7 @@
  *
  * Text that is included for the reasons told in gemm_tile.h.
  */
-#define GLUE_(a, b) a##b
-#define GLUE(a, b) GLUE_(a, b)
-#define NAME(stem) GLUE(stem, LEVEL)
+#include "nn/level.h"
 
 typedef struct NAME(bounds_) {
     FLOATS least, most;
@@ -100,9 +98,6 @@ TARGET static void NAME(rows_)(kmf_rows to, float *scale, float *low, const floa
     }
 }
 
-#undef GLUE_
-#undef GLUE
-#undef NAME
 #undef LEVEL
 #undef TARGET
 #undef LANES

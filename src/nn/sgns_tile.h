@@ -10,9 +10,8 @@
  *
  * A product has KMF_SGNS_LANES sums, which nn/fold_level.h makes one.
  */
-#define GLUE_(a, b) a##b
-#define GLUE(a, b) GLUE_(a, b)
-#define NAME(stem) GLUE(stem, LEVEL)
+#include "nn/level.h"
+
 #define PARTS (KMF_SGNS_LANES / LANES)
 
 #include "nn/fold_level.h"
@@ -278,9 +277,6 @@ TARGET static void NAME(learn_)(float *rows, size_t ld, const kmf_sgns_example *
     }
 }
 
-#undef GLUE_
-#undef GLUE
-#undef NAME
 #undef PARTS
 #undef LEVEL
 #undef TARGET
