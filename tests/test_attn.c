@@ -85,7 +85,7 @@ static float *guarded(size_t n)
 static bool guard_stands(const float *scratch, size_t n)
 {
     for (size_t i = 0; i < GUARD; i++)
-        if (kmf_float_bits(scratch[n + i]) != UINT32_MAX)
+        if (kmf_bits_of(scratch[n + i]) != UINT32_MAX)
             return false;
     return true;
 }

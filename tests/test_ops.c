@@ -48,7 +48,7 @@ static double exp_error(bool base_2, bool fused)
     float beg = base_2 ? -126.0f : -87.3f;
     float end = base_2 ? 0.0f : 88.3f;
     for (uint64_t bits = 0; bits <= UINT32_MAX; bits += by) {
-        float x = kmf_bits_float((uint32_t)bits);
+        float x = kmf_float_of((uint32_t)bits);
         if (!(x >= beg && x <= end))
             continue;
         double ours;
@@ -120,7 +120,7 @@ static const char *activation_is_right(void)
     while (bits <= UINT32_MAX) {
         size_t n = 0;
         for (; n < BLOCK && bits <= UINT32_MAX; bits += by) {
-            x[n] = kmf_bits_float((uint32_t)bits);
+            x[n] = kmf_float_of((uint32_t)bits);
             if (isfinite(x[n]))
                 n++;
         }
@@ -186,7 +186,7 @@ static double gelu_rough_error(bool tanh_form, bool fused)
     double worst = 0.0;
     uint32_t by = step();
     for (uint64_t bits = 0; bits <= UINT32_MAX; bits += by) {
-        float x = kmf_bits_float((uint32_t)bits);
+        float x = kmf_float_of((uint32_t)bits);
         if (!isfinite(x))
             continue;
         double right = tanh_form ? gelu_tanh((double)x) : gelu((double)x);

@@ -70,7 +70,7 @@ static const char *slopes_are_right(void)
     while (bits <= UINT32_MAX) {
         size_t n = 0;
         for (; n < BLOCK && bits <= UINT32_MAX; bits += by) {
-            x[n] = kmf_bits_float((uint32_t)bits);
+            x[n] = kmf_float_of((uint32_t)bits);
             if (isfinite(x[n]))
                 n++;
         }
@@ -529,7 +529,7 @@ static const char *squares_are_right(void)
 static uint64_t hash_of(uint64_t hash, const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        hash = (hash ^ kmf_float_bits(x[i])) * UINT64_C(1099511628211);
+        hash = (hash ^ kmf_bits_of(x[i])) * UINT64_C(1099511628211);
     return hash;
 }
 

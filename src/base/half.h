@@ -12,19 +12,20 @@
 #ifndef KMF_HALF_H
 #define KMF_HALF_H
 
+#include "base/cpu.h"
 #include "kmerformer.h"
 
 #include <stddef.h>
 #include <string.h>
 
-static inline float kmf_float_of(uint32_t bits)
+static KMF_INLINE float kmf_float_of(uint32_t bits)
 {
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
 }
 
-static inline uint32_t kmf_bits_of(float value)
+static KMF_INLINE uint32_t kmf_bits_of(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);

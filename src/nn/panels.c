@@ -157,7 +157,7 @@ KMF_TARGET_BF16 static void pair_rows(uint32_t *words, size_t next, size_t step,
 /* base/half.h's rounding, without a branch. */
 static KMF_INLINE uint32_t bf16_of(float x)
 {
-    uint32_t bits = kmf_float_bits(x);
+    uint32_t bits = kmf_bits_of(x);
     uint32_t quiet = (bits >> 16) | 0x40u;
     uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     return (bits & ~KMF_SIGN_BIT) > KMF_INFINITY_BITS ? quiet : rounded;
@@ -217,7 +217,7 @@ void kmf_words_pairs(void *words, size_t ld, const kmf_kernel *kernel, const flo
 /* most: the bits of the largest magnitude. */
 static KMF_INLINE float scale_of(uint32_t most)
 {
-    return most < KMF_INFINITY_BITS ? kmf_bits_float(most) / 127.0f : NAN;
+    return most < KMF_INFINITY_BITS ? kmf_float_of(most) / 127.0f : NAN;
 }
 
 /* What a number is multiplied by; 0 where all are 0, or one is not finite. */
@@ -228,7 +228,7 @@ static KMF_INLINE float factor_of(float scale)
 
 static KMF_INLINE uint32_t magnitude(float x)
 {
-    return kmf_float_bits(x) & ~KMF_SIGN_BIT;
+    return kmf_bits_of(x) & ~KMF_SIGN_BIT;
 }
 
 static void find_scale(float *scale, const float *row, size_t K);
@@ -260,10 +260,20 @@ float kmf_int8_scale(const float *row, size_t K)
     return scale;
 }
 
-/* x factor, rounded: two's complement. */
+/* x factor, rounded, in its lowest bits: two's complement. */
+static KMF_INLINE uint32_t round_times(float x, float factor)
+{
+    return kmf_bits_of(x * factor + KMF_TO_INTEGER);
+}
+
 static KMF_INLINE uint32_t low_byte(float x, float factor)
 {
-    return kmf_float_bits(x * factor + KMF_TO_INTEGER) & 0xffu;
+    return round_times(x, factor) & 0xffu;
+}
+
+static KMF_INLINE uint32_t low_half(float x, float factor)
+{
+    return round_times(x, factor) & 0xffffu;
 }
 
 static KMF_INLINE void kmf_int8_round_body(int8_t *restrict q, float *sum,
@@ -296,12 +306,6 @@ static KMF_INLINE void raise_magnitudes_body(uint32_t *restrict most, const floa
 }
 
 KMF_CLONES(raise_magnitudes, (uint32_t * most, const float *row, size_t n), (most, row, n))
-
-/* As two's complement of 16 bits. */
-static KMF_INLINE uint32_t low_half(float x, float factor)
-{
-    return kmf_float_bits(x * factor + KMF_TO_INTEGER) & 0xffffu;
-}
 
 /* words [n] = two rows side by side, in halves; a factor for each column. */
 static void double_rows(uint32_t *words, const float *const rows[2], const float *factors,

@@ -16,6 +16,7 @@
 #define KMF_VMATH_H
 
 #include "base/cpu.h"
+#include "base/half.h"
 #include "nn/real.h"
 
 #include <math.h>
@@ -48,20 +49,6 @@ static KMF_INLINE float kmf_multiply_add(bool fused, float a, float b, float c)
 /* Adding it to a float leaves the nearest integer, up to 2^22, in the low bits: 1.5 2^23. */
 #define KMF_TO_INTEGER 12582912.0f
 
-static KMF_INLINE uint32_t kmf_float_bits(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static KMF_INLINE float kmf_bits_float(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 #define KMF_SIGN_BIT 0x80000000u
 #define KMF_INFINITY_BITS 0x7f800000u
 
@@ -84,9 +71,9 @@ static KMF_INLINE float kmf_at_most(float x, float max)
  */
 static KMF_INLINE float kmf_magnitude(float x, float max)
 {
-    uint32_t bits = kmf_float_bits(x) & ~KMF_SIGN_BIT;
-    uint32_t most = kmf_float_bits(max);
-    return kmf_bits_float(bits < most ? bits : most);
+    uint32_t bits = kmf_bits_of(x) & ~KMF_SIGN_BIT;
+    uint32_t most = kmf_bits_of(max);
+    return kmf_float_of(bits < most ? bits : most);
 }
 
 static KMF_INLINE float kmf_sqrt(float x)
@@ -103,11 +90,11 @@ static KMF_INLINE float kmf_relu(float x)
 /* The slope of max(x, 0): 1, or 0 up to x = 0; NaN for NaN. */
 static KMF_INLINE float kmf_relu_slope(float x)
 {
-    uint32_t bits = kmf_float_bits(x);
-    uint32_t one = kmf_float_bits(1.0f);
+    uint32_t bits = kmf_bits_of(x);
+    uint32_t one = kmf_bits_of(1.0f);
     bool number = (bits & ~KMF_SIGN_BIT) <= KMF_INFINITY_BITS;
     uint32_t slope = bits > 0 && bits < KMF_SIGN_BIT ? one : 0;
-    return kmf_bits_float(number ? slope : bits);
+    return kmf_float_of(number ? slope : bits);
 }
 
 /*
@@ -119,7 +106,7 @@ typedef int32_t kmf_order;
 
 static KMF_INLINE kmf_order kmf_order_of(float x)
 {
-    uint32_t bits = kmf_float_bits(x);
+    uint32_t bits = kmf_bits_of(x);
     bits = bits >= KMF_SIGN_BIT ? bits ^ ~KMF_SIGN_BIT : bits;
     kmf_order order;
     memcpy(&order, &bits, sizeof order);
@@ -130,7 +117,7 @@ static KMF_INLINE float kmf_order_back(kmf_order order)
 {
     uint32_t bits;
     memcpy(&bits, &order, sizeof bits);
-    return kmf_bits_float(bits >= KMF_SIGN_BIT ? bits ^ ~KMF_SIGN_BIT : bits);
+    return kmf_float_of(bits >= KMF_SIGN_BIT ? bits ^ ~KMF_SIGN_BIT : bits);
 }
 
 /*
@@ -154,7 +141,7 @@ static KMF_INLINE float kmf_exp_within(bool fused, float x)
     s = kmf_multiply_add(fused, s, r, 0.166665211f);
     s = kmf_multiply_add(fused, s, r, 0.49999994f);
     float p = 1.0f + kmf_multiply_add(fused, r * r, s, r);
-    return p * kmf_bits_float((kmf_float_bits(t) + 127u) << 23); /* the low bits of t hold n */
+    return p * kmf_float_of((kmf_bits_of(t) + 127u) << 23); /* the low bits of t hold n */
 }
 
 /*
@@ -184,7 +171,7 @@ static KMF_INLINE float kmf_exp2_down(bool fused, float x)
     s = kmf_multiply_add(fused, s, f, 0.240222424f);
     s = kmf_multiply_add(fused, s, f, 0.693147004f);
     s = kmf_multiply_add(fused, s, f, 1.0f);
-    return s * kmf_bits_float((kmf_float_bits(t) + 127u) << 23);
+    return s * kmf_float_of((kmf_bits_of(t) + 127u) << 23);
 }
 
 /*
@@ -280,9 +267,9 @@ static KMF_INLINE float kmf_silu_slope(bool fused, float x)
  */
 static KMF_INLINE float kmf_slope_of(float x, float below)
 {
-    uint32_t negative = kmf_float_bits(x) & KMF_SIGN_BIT;
-    float step = kmf_bits_float(negative ? 0 : kmf_float_bits(1.0f));
-    return step - kmf_bits_float(kmf_float_bits(below) ^ negative);
+    uint32_t negative = kmf_bits_of(x) & KMF_SIGN_BIT;
+    float step = kmf_float_of(negative ? 0 : kmf_bits_of(1.0f));
+    return step - kmf_float_of(kmf_bits_of(below) ^ negative);
 }
 
 /*

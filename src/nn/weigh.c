@@ -215,7 +215,7 @@ KMF_TARGET_AVX2 static void number_scores_avx2(float *scores, size_t ld, const k
         float *row = scores + i * ld;
         size_t steps = n / KMF_SUM_LANES * KMF_SUM_LANES;
         for (size_t j = 0; j < n; j++)
-            row[j] = kmf_int8_number(true, (int32_t)kmf_float_bits(row[j]), units->scale[i],
+            row[j] = kmf_int8_number(true, (int32_t)kmf_bits_of(row[j]), units->scale[i],
                                      units->low[i], units->key_scales[j], units->key_sums[j]);
         most[i] = max_of(row, -HUGE_VALF, steps);
         for (size_t j = steps; j < n; j++)
