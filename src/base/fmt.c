@@ -17,6 +17,7 @@
 #include "base/fmt.h"
 
 #include "base/cpu.h"
+#include "base/half.h"
 #include "base/le.h"
 #include "base/point.h"
 
@@ -145,8 +146,7 @@ static KMF_INLINE size_t lay_out(char *text, const decimal *d, int e, int lead)
 
 static KMF_INLINE size_t format(char *text, float value, int n)
 {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
+    uint32_t bits = kmf_bits_of(value);
     size_t sign = bits >> 31;
     double a = fabs((double)value);
     int e = floor_log10(bits >> 23 & 255);

@@ -5,6 +5,7 @@
  */
 #include "embed/rowtext.h"
 
+#include "base/half.h"
 #include "base/mem.h"
 
 #include <assert.h>
@@ -46,8 +47,7 @@ size_t kmf_vector_text_room(size_t dim)
 /* As kmf_format_float; may write KMF_FLOAT_TEXT bytes whatever it returns. */
 static size_t put_value(kmf_values *values, char *to, float value)
 {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
+    uint32_t bits = kmf_bits_of(value);
     size_t at = bits * 2654435769u >> (32 - KMF_VALUES_BITS);
     if (values->met[at].len == 0 || values->met[at].bits != bits) {
         values->met[at].bits = bits;

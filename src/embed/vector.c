@@ -2,9 +2,9 @@
 #include "embed/vector.h"
 
 #include "base/cpu.h"
+#include "base/half.h"
 
 #include <math.h>
-#include <string.h>
 
 #define FLOAT_EXPONENT 0x7f800000u /* all ones: infinite or NaN */
 #define FIRST_SHARE (1.0 / 5)      /* of a squared length of 1, where there are two parts */
@@ -44,11 +44,8 @@ void kmf_vector_norm(float *vector, size_t dim, size_t first, kmf_norm norm)
 static KMF_INLINE void kmf_vector_finite_body(const float *vector, size_t dim, bool *finite)
 {
     unsigned bad = 0;
-    for (size_t d = 0; d < dim; d++) {
-        uint32_t bits;
-        memcpy(&bits, &vector[d], sizeof bits);
-        bad |= (bits & FLOAT_EXPONENT) == FLOAT_EXPONENT;
-    }
+    for (size_t d = 0; d < dim; d++)
+        bad |= (kmf_bits_of(vector[d]) & FLOAT_EXPONENT) == FLOAT_EXPONENT;
     *finite = !bad;
 }
 

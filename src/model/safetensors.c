@@ -425,7 +425,7 @@ static bool store(unsigned char *to, float value, kmf_dtype dtype)
         bits = kmf_bf16_from_f32(value);
         lost = (bits & 0x7f80u) == 0x7f80u && isfinite(value);
     } else {
-        memcpy(&bits, &value, sizeof bits);
+        bits = kmf_bits_of(value);
         n = 4;
     }
     for (size_t i = 0; i < n; i++)

@@ -27,6 +27,7 @@
 
 #include "base/err.h"
 #include "base/fmt.h"
+#include "base/half.h"
 #include "base/le.h"
 #include "base/mem.h"
 #include "base/number.h"
@@ -205,10 +206,8 @@ static int read_binary_word(source *s, size_t i, kmf_err *err)
         return kmf_fail(err, KMF_EMODEL, "%s: cut off within the vector of word %zu of %zu",
                         s->name, i + 1, s->n_words);
     float *x = kmf_maker_room(&s->maker);
-    for (size_t j = 0; j < s->dim; j++) {
-        uint32_t bits = kmf_le_load32(bytes + 4 * j);
-        memcpy(&x[j], &bits, sizeof bits);
-    }
+    for (size_t j = 0; j < s->dim; j++)
+        x[j] = kmf_float_of(kmf_le_load32(bytes + 4 * j));
     kmf_maker_take(&s->maker, s->p, (size_t)(space - s->p));
     s->p = (const char *)bytes + 4 * s->dim;
     if (s->p < s->end && *s->p == '\n')
@@ -299,11 +298,8 @@ static char *put_binary(char *to, const kmf_vectors *v, size_t row)
     const float *x = kmf_vectors_row(v, row);
     to += kmf_vectors_word(v, row, to);
     *to++ = ' ';
-    for (size_t i = 0; i < v->info.dim; i++, to += 4) {
-        uint32_t bits;
-        memcpy(&bits, &x[i], sizeof bits);
-        kmf_le_store32((unsigned char *)to, bits);
-    }
+    for (size_t i = 0; i < v->info.dim; i++, to += 4)
+        kmf_le_store32((unsigned char *)to, kmf_bits_of(x[i]));
     *to++ = '\n';
     return to;
 }

@@ -22,7 +22,6 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 
 /*
  * Before a loop whose rounds do not depend on one another, though an array may stand in the place
@@ -108,15 +107,12 @@ static KMF_INLINE kmf_order kmf_order_of(float x)
 {
     uint32_t bits = kmf_bits_of(x);
     bits = bits >= KMF_SIGN_BIT ? bits ^ ~KMF_SIGN_BIT : bits;
-    kmf_order order;
-    memcpy(&order, &bits, sizeof order);
-    return order;
+    return (kmf_order)bits;
 }
 
 static KMF_INLINE float kmf_order_back(kmf_order order)
 {
-    uint32_t bits;
-    memcpy(&bits, &order, sizeof bits);
+    uint32_t bits = (uint32_t)order;
     return kmf_float_of(bits >= KMF_SIGN_BIT ? bits ^ ~KMF_SIGN_BIT : bits);
 }
 
