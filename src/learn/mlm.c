@@ -374,7 +374,7 @@ size_t kmf_mlm_product_items(const kmf_mlm *m)
     return n;
 }
 
-void kmf_mlm_product_add(const kmf_mlm *m, size_t i, size_t rows)
+void kmf_mlm_product_add(const kmf_mlm *m, size_t i)
 {
     const kmf_product *p = m->products;
     for (; i >= blocks_of(p); p++)
@@ -384,7 +384,8 @@ void kmf_mlm_product_add(const kmf_mlm *m, size_t i, size_t rows)
     size_t Dout = p->dy.cols, Din = p->x.cols;
     size_t n_rows = kmf_min(Dout - o, KMF_WEIGHT_ROWS);
     size_t n_cols = kmf_min(Din - k, KMF_WEIGHT_COLS);
-    kmf_gemm_outer(p->dw + o * Din + k, Din, &p->dy, o, n_rows, &p->x, k, n_cols, rows);
+    kmf_gemm_outer(p->dw + o * Din + k, Din, &p->dy, o, n_rows, &p->x, k, n_cols,
+                   m->strips.rows);
 }
 
 static int add_products(void *arg, size_t i, int worker, kmf_err *err)
@@ -392,7 +393,7 @@ static int add_products(void *arg, size_t i, int worker, kmf_err *err)
     const kmf_mlm *m = arg;
     (void)worker;
     (void)err;
-    kmf_mlm_product_add(m, i, m->strips.rows);
+    kmf_mlm_product_add(m, i);
     return 0;
 }
 

@@ -270,7 +270,7 @@ static int attention_and_weights_backward(void *arg, size_t i, int worker, kmf_e
     size_t n_heads = m->batch->n_seq * m->H;
     (void)err;
     if (i < n_products)
-        kmf_mlm_product_add(m, i, m->strips.rows);
+        kmf_mlm_product_add(m, i);
     else if (i - n_products < n_heads)
         attention_backward(m, i - n_products, worker);
     else
@@ -309,7 +309,7 @@ static int qkv_weights_backward(void *arg, size_t i, int worker, kmf_err *err)
     (void)worker;
     (void)err;
     if (i < kmf_mlm_product_items(m))
-        kmf_mlm_product_add(m, i, m->strips.rows);
+        kmf_mlm_product_add(m, i);
     else
         kmf_mlm_reduce(m, m->n);
     return 0;

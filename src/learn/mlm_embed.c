@@ -89,7 +89,7 @@ static int embed_weights_backward(void *arg, size_t i, int worker, kmf_err *err)
                             m->E - beg < KMF_WORD_COLS ? m->E : beg + KMF_WORD_COLS, m->n,
                             m->E);
     else if (i - word_items(m) < kmf_mlm_product_items(m))
-        kmf_mlm_product_add(m, i - word_items(m), m->strips.rows);
+        kmf_mlm_product_add(m, i - word_items(m));
     else
         kmf_mlm_reduce(m, m->n);
     return 0;

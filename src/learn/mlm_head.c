@@ -119,7 +119,7 @@ static int weights_backward(void *arg, size_t i, int worker, kmf_err *err)
     (void)worker;
     (void)err;
     if (i < n_products) {
-        kmf_mlm_product_add(m, i, m->n_chunk);
+        kmf_mlm_product_add(m, i);
     } else if (i - n_products < bias_items(m)) {
         size_t beg = (i - n_products) * KMF_WEIGHT_ROWS;
         size_t n = kmf_min(m->V - beg, KMF_WEIGHT_ROWS);

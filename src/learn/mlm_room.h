@@ -206,13 +206,12 @@ kmf_factor kmf_mlm_factor(const kmf_mlm *m, kmf_real *room, size_t N, size_t col
 void kmf_mlm_product(kmf_mlm *m, kmf_real *dw, kmf_factor dy, kmf_factor x);
 /* Items of all products. */
 size_t kmf_mlm_product_items(const kmf_mlm *m);
-/* Adds item i of the products over the first `rows` tokens of their factors. */
-void kmf_mlm_product_add(const kmf_mlm *m, size_t i, size_t rows);
+/* Adds item i of the products over the tokens of the strips under way. */
+void kmf_mlm_product_add(const kmf_mlm *m, size_t i);
 /*
  * Works all tokens off by fn, a stage at a time: item i of fn is the i-th strip under way. Behind
- * each stage its products are added; those of the last one, over m->strips.rows tokens, are left to
- * the caller. Strips are of whole grains: what fn multiplies is not written in the phase, unless it
- * is the worker's own.
+ * each stage its products are added; those of the last one are left to the caller. Strips are of
+ * whole grains: what fn multiplies is not written in the phase, unless it is the worker's own.
  */
 int kmf_mlm_stages(kmf_mlm *m, kmf_item_fn *fn, kmf_err *err) KMF_MUST_CHECK;
 
