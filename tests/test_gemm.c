@@ -386,10 +386,9 @@ static const char *endings_are_those_of_the_loops(kmf_precision precision)
             bool activate = end < 3;
             kmf_ending ending = {bias, activate, activate ? kinds[end] : KMF_GELU};
             memcpy(right, sums, n * sizeof *right);
+            kmf_bias_forward(right, Dout, bias, N, Dout);
             if (activate)
-                kmf_bias_activation_forward(right, Dout, bias, kinds[end], N, Dout);
-            else
-                kmf_bias_forward(right, Dout, bias, N, Dout);
+                kmf_activation_forward(right, Dout, right, Dout, kinds[end], N, Dout);
             weight_run(&p, &ending);
             bool rough =
                 precision != KMF_PRECISION_F32 && activate && ending.activation != KMF_RELU;

@@ -680,7 +680,8 @@ int kmf_encoder_logits(kmf_encoder *encoder, float *logits, const size_t *rows, 
         const float *x = gather(encoder, rows + r, n);
         float *y = logits + r * V;
         kmf_gemm_inner(h, E, x, D, w->head_w, D, n, E, D, KMF_GEMM_TB); /* [n, D] -> [n, E] */
-        kmf_bias_activation_forward(h, E, w->head_b, activation, n, E);
+        kmf_bias_forward(h, E, w->head_b, n, E);
+        kmf_activation_forward(h, E, h, E, activation, n, E);
         kmf_layernorm_forward(h, E, w->head_ln_w, w->head_ln_b, eps, n, E);
         kmf_gemm_inner(y, V, h, E, decoder, E, n, V, E, KMF_GEMM_TB); /* [n, E] -> [n, V] */
         for (int i = 0; i < config->head_biases; i++)

@@ -72,8 +72,8 @@ kmf_weight kmf_gemm_pack_back(void *room, const kmf_real *const *parts, size_t n
 /* What becomes of the sums of a weight product. */
 typedef struct kmf_ending {
     const kmf_real *bias; /* [Dout]; NULL: none, and nothing to activate */
-    bool activate;        /* y = act(x W^T + bias), as kmf_bias_activation_forward; with weights
-                             in bf16 and int8 GELU to 1e-4 alone */
+    bool activate;        /* y = act(x W^T + bias), as kmf_activation_forward; with weights in
+                             bf16 and int8 GELU to 1e-4 alone */
     kmf_activation activation;
 } kmf_ending;
 

@@ -288,39 +288,6 @@ KMF_CLONES(kmf_bias_backward,
            (kmf_real * dbias, const kmf_real *dy, size_t ld, size_t N, size_t D),
            (dbias, dy, ld, N, D))
 
-static KMF_INLINE void kmf_bias_activation_forward_body(bool fused, kmf_real *x, size_t ld,
-                                                        const kmf_real *bias,
-                                                        kmf_activation activation, size_t N,
-                                                        size_t D)
-{
-    for (size_t n = 0; n < N; n++) {
-        kmf_real *restrict row = x + n * ld;
-        switch (activation) {
-        case KMF_GELU:
-            for (size_t i = 0; i < D; i++)
-                row[i] = kmf_gelu(fused, row[i] + bias[i]);
-            break;
-        case KMF_GELU_TANH:
-            for (size_t i = 0; i < D; i++)
-                row[i] = kmf_gelu_tanh(fused, row[i] + bias[i]);
-            break;
-        case KMF_RELU:
-            for (size_t i = 0; i < D; i++)
-                row[i] = kmf_relu(row[i] + bias[i]);
-            break;
-        case KMF_SILU:
-            for (size_t i = 0; i < D; i++)
-                row[i] = kmf_silu(fused, row[i] + bias[i]);
-            break;
-        }
-    }
-}
-
-KMF_CLONES_FUSED(kmf_bias_activation_forward,
-                 (kmf_real * x, size_t ld, const kmf_real *bias, kmf_activation activation,
-                  size_t N, size_t D),
-                 (x, ld, bias, activation, N, D))
-
 /* act(x) or, with slope, act'(x). Both choices are constants where this is inlined. */
 static KMF_INLINE kmf_real activate(bool fused, kmf_activation activation, bool slope,
                                     kmf_real x)

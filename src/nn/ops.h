@@ -69,13 +69,9 @@ void kmf_bias_forward(kmf_real *x, size_t ld, const kmf_real *bias, size_t N, si
 void kmf_bias_backward(kmf_real *dbias, const kmf_real *dy, size_t ld, size_t N, size_t D);
 
 /*
- * x = act(x + bias). GELU is the exact x/2 (1 + erf(x / sqrt 2)), to 2e-7 absolute, or half a
- * unit in the last place of a large x.
+ * y = act(x), x kept for the backward. GELU is the exact x/2 (1 + erf(x / sqrt 2)), to 2e-7
+ * absolute, or half a unit in the last place of a large x.  x, y: [N, D].  y may be x.
  */
-void kmf_bias_activation_forward(kmf_real *x, size_t ld, const kmf_real *bias,
-                                 kmf_activation activation, size_t N, size_t D);
-
-/* y = act(x), x kept for the backward.  x, y: [N, D].  y may be x. */
 void kmf_activation_forward(kmf_real *y, size_t ld_y, const kmf_real *x, size_t ld_x,
                             kmf_activation activation, size_t N, size_t D);
 
