@@ -264,15 +264,20 @@ char *kmf_json_string(const char *text, kmf_err *err)
     return string;
 }
 
+json_t *kmf_json_with(json_t *json, const char *key, json_t *value)
+{
+    if (json_object_set_new(json, key, value) == 0)
+        return json;
+    json_decref(json);
+    return NULL;
+}
+
 char *kmf_json_pairs(const char *const *pairs, size_t n, kmf_err *err)
 {
     json_t *json = json_object();
     char *text = NULL;
     for (size_t i = 0; json && i < n; i++)
-        if (json_object_set_new(json, pairs[2 * i], kmf_json_of_text(pairs[2 * i + 1])) < 0) {
-            json_decref(json);
-            json = NULL;
-        }
+        json = kmf_json_with(json, pairs[2 * i], kmf_json_of_text(pairs[2 * i + 1]));
     if (json)
         text = kmf_json_text(json, JSON_COMPACT, err);
     else

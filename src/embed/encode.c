@@ -17,6 +17,7 @@
  */
 #include "base/cpu.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "embed/method.h"
 #include "embed/settings.h"
@@ -289,17 +290,10 @@ static json_t *settings(const kmf_method *method, const kmf_embed_options *o)
                              kmf_long_names[o->policy], "stride", (json_int_t)o->stride,
                              "window", (json_int_t)o->window, "overlap", (json_int_t)o->overlap,
                              "precision", kmf_precision_names[o->precision], "exact", o->exact);
-    if (json && o->parts != KMF_PARTS_STATES &&
-        json_object_set_new(json, "parts", json_string(kmf_parts_names[o->parts])) < 0) {
-        json_decref(json);
-        return NULL;
-    }
-    if (json && m->drawn &&
-        json_object_set_new(json, "seed", json_sprintf("%llu", (unsigned long long)o->seed)) <
-            0) {
-        json_decref(json);
-        return NULL;
-    }
+    if (o->parts != KMF_PARTS_STATES)
+        json = kmf_json_with(json, "parts", json_string(kmf_parts_names[o->parts]));
+    if (m->drawn)
+        json = kmf_json_with(json, "seed", json_sprintf("%llu", (unsigned long long)o->seed));
     return json;
 }
 

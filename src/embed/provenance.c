@@ -32,11 +32,7 @@ json_t *kmf_model_json(const kmf_embedder *e, kmf_err *err)
         int status = begun ? kmf_digests_wait(begun, i, md5, err)
                            : kmf_md5_files(md5, method->files[i].maps, method->files[i].n,
                                            method->files[i].keep, NULL, err);
-        if (status < 0 ||
-            json_object_set_new(json, method->files[i].key, json_string(md5)) < 0) {
-            json_decref(json);
-            json = NULL;
-        }
+        json = kmf_json_with(json, method->files[i].key, status < 0 ? NULL : json_string(md5));
     }
     if (!json)
         kmf_fail(err, KMF_ENOMEM, "out of memory: no provenance could be made");
@@ -81,13 +77,10 @@ static json_t *list_json(const char *const *texts, size_t n)
     return list;
 }
 
-/* json with `key`: text, if there is one. NULL: no memory, and json is gone. */
+/* json with `key`: text, if there is one. */
 static json_t *with_text(json_t *json, const char *key, const char *text)
 {
-    if (!json || !text || json_object_set_new(json, key, kmf_json_of_text(text)) == 0)
-        return json;
-    json_decref(json);
-    return NULL;
+    return text ? kmf_json_with(json, key, kmf_json_of_text(text)) : json;
 }
 
 json_t *kmf_output_json(const char *path)
