@@ -10,8 +10,8 @@
 #include <assert.h>
 #include <string.h>
 
-/* A table larger than this would not stay in any cache, and takes long to make. */
 #define SUM_TERMS_MOST 65536 /* of products of two bytes, in 32 bits */
+/* A table larger than this would not stay in any cache, and takes long to make. */
 #define TABLE_BYTES_MAX ((size_t)64 << 20)
 
 kmf_packed *kmf_packed_new(kmf_err *err)

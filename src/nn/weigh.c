@@ -27,21 +27,20 @@
 
 /* ---------------------------------------------------------------- plain ------------------ */
 
-typedef float four __attribute__((vector_size(16)));
 typedef int32_t four_bits __attribute__((vector_size(16)));
 
-static KMF_INLINE four larger(four a, four b)
+static KMF_INLINE vec4 larger(vec4 a, vec4 b)
 {
     four_bits above = a > b;
-    return (four)((above & (four_bits)a) | (~above & (four_bits)b));
+    return (vec4)((above & (four_bits)a) | (~above & (four_bits)b));
 }
 
 /* The largest of KMF_SUM_LANES, by vectors of four for the reason told at kmf_sum_lanes. */
 static KMF_INLINE float max_lanes(const float *part)
 {
-    four v[KMF_SUM_LANES / 4];
+    vec4 v[KMF_SUM_LANES / 4];
     memcpy(v, part, sizeof v);
-    four most = larger(larger(larger(v[0], v[4]), larger(v[2], v[6])),
+    vec4 most = larger(larger(larger(v[0], v[4]), larger(v[2], v[6])),
                        larger(larger(v[1], v[5]), larger(v[3], v[7])));
     float a = most[0] > most[2] ? most[0] : most[2];
     float b = most[1] > most[3] ? most[1] : most[3];
