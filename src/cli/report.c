@@ -79,18 +79,9 @@ static KMF_PRINTF(1, 0) void print_message(const char *format, va_list args)
     free(longer);
 }
 
-static KMF_PRINTF(1, 2) void print_line(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    print_message(format, args);
-    va_end(args);
-}
-
 int cli_fail(const cli *run, const kmf_err *err)
 {
-    print_name(run);
-    print_line("%s", err->msg);
+    cli_wrong(run, "%s", err->msg);
     return exit_code(err->code);
 }
 
@@ -116,9 +107,8 @@ void cli_warn(const cli *run, const char *format, ...)
     va_end(args);
 }
 
-void cli_add_losses(kmf_embed_stats *total, const kmf_cut_stats *record)
+void cli_add_losses(kmf_embed_stats *total, const kmf_cut_stats *s)
 {
-    const kmf_cut_stats *s = record;
     total->ambiguous += s->ambiguous;
     total->unknown += s->unknown;
     total->chunked += s->chunks > 1;
