@@ -20,14 +20,6 @@
 #define HELP_COLUMN 30
 #define HELP_WIDTH 92
 
-static int n_rows(const cli_option *table)
-{
-    int n = 0;
-    while (table[n].name)
-        n++;
-    return n;
-}
-
 static bool takes_argument(const cli_option *row)
 {
     return row->kind != CLI_FLAG && row->kind != CLI_HELP && row->kind != CLI_SECTION;
@@ -208,17 +200,9 @@ static int parse_choice(const cli *run, const cli_option *row, const char *text)
     return cli_wrong(run, "--%s: must be one of %s, got '%s'", row->name, choices, text);
 }
 
-/* As where a script's variable is not set. */
-static int no_text(const cli *run, const cli_option *row)
-{
-    return cli_wrong(run, "--%s: its value is empty", row->name);
-}
-
 static int append(const cli *run, const cli_option *row, const char *text)
 {
     cli_list *list = row->target;
-    if (text[0] == '\0')
-        return no_text(run, row);
     if (list->n == CLI_LIST_MAX)
         return cli_wrong(run, "--%s: at most %d times", row->name, CLI_LIST_MAX);
     list->texts[list->n++] = text;
@@ -229,6 +213,9 @@ static int store(const cli *run, const cli_option *row, const char *text)
 {
     long long value = 0;
     int leave = -1;
+    bool is_text = row->kind == CLI_TEXT || row->kind == CLI_ONCE || row->kind == CLI_LIST;
+    if (is_text && text[0] == '\0') /* as where a script's variable is not set */
+        return cli_wrong(run, "--%s: its value is empty", row->name);
     switch (row->kind) {
     case CLI_FLAG:
         *(int *)row->target = 1;
@@ -254,8 +241,6 @@ static int store(const cli *run, const cli_option *row, const char *text)
         break;
     case CLI_TEXT:
     case CLI_ONCE:
-        if (text[0] == '\0')
-            return no_text(run, row);
         *(const char **)row->target = text;
         break;
     case CLI_LIST:
@@ -293,10 +278,10 @@ static void to_getopt(const cli_option *table, char *shorts, struct option *long
 {
     char *p = shorts;
     int n = 0;
-    assert(n_rows(table) < OPTIONS_MAX);
     *p++ = ':'; /* a missing argument is told apart */
-    for (int i = 0; i < n_rows(table); i++) {
+    for (int i = 0; table[i].name; i++) {
         const cli_option *row = &table[i];
+        assert(i + 1 < OPTIONS_MAX);
         if (row->kind == CLI_SECTION)
             continue;
         int has_arg = takes_argument(row) ? required_argument : no_argument;
