@@ -230,6 +230,8 @@ int cli_close_stdout(const cli *run);
 /* Is it a regular file? /dev/null, for one, is none: it is neither read nor removed. */
 bool cli_is_file(const char *path);
 bool cli_is_folder(const char *path);
+/* Are both there, and one file or directory? */
+bool cli_same_place(const char *a, const char *b);
 /* Does the file begin as a checkpoint of pretrain or word2vec does? */
 bool cli_is_checkpoint(const char *path, const char *kind);
 /*

@@ -152,31 +152,31 @@ bool cli_is_an_input(const char *out, const char *const *paths, size_t n)
     return false;
 }
 
-/* The last part of a path that leads nowhere else, and the folder that it is in; path is cut. */
-static const char *take_apart(char *path, struct stat *folder, bool *there)
+bool cli_same_place(const char *a, const char *b)
+{
+    struct stat s, t;
+    return stat(a, &s) == 0 && stat(b, &t) == 0 && same_file(&s, &t);
+}
+
+/* The folder of a path, which is cut there, and what is behind it. */
+static const char *cut_name(char *path, const char **name)
 {
     char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
-    if (slash == path) {
-        *there = stat("/", folder) == 0;
-        return name;
-    }
+    *name = slash ? slash + 1 : path;
     if (slash)
         *slash = '\0';
-    *there = stat(slash ? path : ".", folder) == 0;
-    return name;
+    return !slash ? "." : slash == path ? "/" : path;
 }
 
 bool cli_same_output(const char *a, const char *b)
 {
-    struct stat of_a, of_b;
-    bool there_a = false, there_b = false;
+    const char *name_a, *name_b;
     char *real_a = kmf_real_name(a, NULL), *real_b = kmf_real_name(b, NULL);
     bool same = strcmp(a, b) == 0;
     if (!same && real_a && real_b) {
-        const char *name_a = take_apart(real_a, &of_a, &there_a);
-        const char *name_b = take_apart(real_b, &of_b, &there_b);
-        same = there_a && there_b && strcmp(name_a, name_b) == 0 && same_file(&of_a, &of_b);
+        const char *folder_a = cut_name(real_a, &name_a);
+        const char *folder_b = cut_name(real_b, &name_b);
+        same = strcmp(name_a, name_b) == 0 && cli_same_place(folder_a, folder_b);
     }
     kmf_text_free(real_a);
     kmf_text_free(real_b);
@@ -474,10 +474,8 @@ int cli_check_inputs(const char *const *paths, size_t n, const kmf_reader_option
 static int check_folder(char *path)
 {
     struct stat s;
-    char *slash = strrchr(path, '/');
-    const char *folder = !slash ? "." : slash == path ? "/" : path;
-    if (slash)
-        *slash = '\0';
+    const char *name;
+    const char *folder = cut_name(path, &name);
     if (stat(folder, &s) != 0)
         return errno;
     if (!S_ISDIR(s.st_mode))

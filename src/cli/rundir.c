@@ -20,13 +20,6 @@
     "step\tepoch\ttokens\tloss\tbits\tlr\tgrad_norm\ttokens_per_s\tseconds\tval_loss\t" \
     "val_bits\tmarkov_bits\tcopy_bits\tcontrast\thits\tval_contrast\tval_hits\n"
 
-bool cli_same_place(const char *a, const char *b)
-{
-    struct stat s;
-    struct stat t;
-    return stat(a, &s) == 0 && stat(b, &t) == 0 && s.st_dev == t.st_dev && s.st_ino == t.st_ino;
-}
-
 /* ---------------------------------------------------------------- the directory ---------- */
 
 /* What a pretraining writes, here or, but for the first, in best. */

@@ -36,7 +36,6 @@ int cli_rundir_name(cli_rundir *dir, const char *path, kmf_err *err);
  */
 int cli_rundir_open(cli_rundir *dir, const char *path, kmf_err *err);
 void cli_rundir_close(cli_rundir *dir);
-bool cli_same_place(const char *a, const char *b);
 
 /*
  * Opens the metrics, with the lines up to `step` of those beside the checkpoint that it goes on
