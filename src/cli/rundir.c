@@ -171,47 +171,50 @@ static void metrics_beside(char path[CLI_PATH_CAP], const char *checkpoint)
         path[0] = '\0';
 }
 
-/* The column `seconds` of the last of these lines; 0: there is none. */
-static double seconds_of(const char *lines)
+/* The column `seconds` of a line; 0: there is none. */
+static double seconds_of(const char *line)
 {
-    size_t n = strlen(lines);
-    while (n > 1 && lines[n - 2] != '\n')
-        n--;
-    const char *at = n > 0 ? lines + n - 1 : lines;
-    for (int column = 0; column < SECONDS_COLUMN && at; column++) {
-        at = strchr(at, '\t');
-        at = at ? at + 1 : NULL;
+    for (int column = 0; column < SECONDS_COLUMN && line; column++) {
+        line = strchr(line, '\t');
+        line = line ? line + 1 : NULL;
     }
-    return at ? strtod(at, NULL) : 0;
+    return line ? strtod(line, NULL) : 0;
 }
 
-/* The lines up to step, those of another header apart. Freed by free. */
-static char *lines_until(const char *path, uint64_t step)
+/* Is it a whole line, of a step up to this one? */
+static bool is_until(const char *line, uint64_t step)
+{
+    char *end;
+    unsigned long long at = strtoull(line, &end, 10);
+    return end > line && *end == '\t' && strchr(line, '\n') && at <= step;
+}
+
+/*
+ * The header, and the lines up to step of a file that has the same; *seconds: what the last of them
+ * says. Freed by free; NULL: there is no memory.
+ */
+static char *lines_until(const char *path, uint64_t step, double *seconds)
 {
     char line[LINE_CAP];
-    size_t len = 0, cap = 0;
+    size_t len;
     char *kept = NULL;
-    FILE *f = fopen(path, "r");
-    if (!f)
+    FILE *to = open_memstream(&kept, &len);
+    if (!to)
         return NULL;
-    bool ours = fgets(line, sizeof line, f) && strcmp(line, HEADER) == 0;
-    while (ours && fgets(line, sizeof line, f)) {
-        char *end;
-        size_t n = strlen(line);
-        unsigned long long at = strtoull(line, &end, 10);
-        if (end == line || *end != '\t' || line[n - 1] != '\n' || at > step)
-            break;
-        if (len + n + 1 > cap) {
-            char *more = realloc(kept, cap = 2 * cap + LINE_CAP);
-            if (!more)
-                break;
-            kept = more;
-        }
-        memcpy(kept + len, line, n + 1);
-        len += n;
+    fputs(HEADER, to);
+    FILE *f = fopen(path, "r");
+    bool ours = f && fgets(line, sizeof line, f) && strcmp(line, HEADER) == 0;
+    for (*seconds = 0; ours && fgets(line, sizeof line, f) && is_until(line, step);) {
+        fputs(line, to);
+        *seconds = seconds_of(line);
     }
-    fclose(f);
-    return kept;
+    if (f)
+        fclose(f);
+    bool lost = ferror(to) != 0;
+    if (fclose(to) == 0 && !lost)
+        return kept;
+    free(kept);
+    return NULL;
 }
 
 int cli_metrics_open(cli_rundir *dir, uint64_t step, kmf_err *err)
@@ -221,18 +224,10 @@ int cli_metrics_open(cli_rundir *dir, uint64_t step, kmf_err *err)
         metrics_beside(source, dir->from);
     if (!dir->from || !cli_same_place(dir->from, dir->checkpoint))
         remove_other(dir);
-    char *kept = dir->from ? lines_until(source, step) : NULL;
-    dir->seconds = kept ? seconds_of(kept) : 0;
-    size_t n = kept ? strlen(kept) : 0;
-    char *text = malloc(strlen(HEADER) + n + 1);
-    int status = KMF_ENOMEM;
-    if (text) {
-        sprintf(text, "%s%s", HEADER, kept ? kept : "");
-        status = kmf_file_save(dir->metrics, text, strlen(text), err);
-    } else {
-        cli_raise(err, KMF_ENOMEM, "out of memory");
-    }
-    free(kept);
+    char *text = lines_until(source, step, &dir->seconds);
+    if (!text)
+        return cli_raise(err, KMF_ENOMEM, "out of memory");
+    int status = kmf_file_save(dir->metrics, text, strlen(text), err);
     free(text);
     if (status < 0)
         return status;
