@@ -156,17 +156,10 @@ static int check_labels(const training *t, kmf_err *err)
 {
     for (size_t c = 0; c < t->info.n_classes; c++) {
         const char *label = kmf_samples_class(t->samples, c);
-        char shown[64] = "";
-        size_t odd = 0;
-        for (size_t i = 0; label[i]; i++) {
-            bool control = (unsigned char)label[i] < ' ';
-            odd += control;
-            if (i + 1 < sizeof shown)
-                shown[i] = control ? '?' : label[i];
-        }
-        if (odd > 0)
-            return cli_raise(err, KMF_EFORMAT, "%s: a control character in label '%s'",
-                             t->args->labelled.train, shown);
+        for (const char *p = label; *p; p++)
+            if ((unsigned char)*p < ' ')
+                return cli_raise(err, KMF_EFORMAT, "%s: a control character in label '%.63s'",
+                                 t->args->labelled.train, label);
     }
     return 0;
 }
