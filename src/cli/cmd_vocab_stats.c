@@ -84,18 +84,17 @@ static int print_all(const kmf_counts *counts, const kmf_counts_info *info, size
 /* path may be "-". */
 static int save_spectrum(const char *path, const kmf_spectrum *s, kmf_err *err)
 {
-    kmf_err own = {0};
-    kmf_out *out = kmf_out_open(path, &own);
-    int status = out ? kmf_out_print(out, &own, "#count\tkmers\n") : (int)own.code;
+    kmf_out *out = kmf_out_open(path, err);
+    int status = out ? kmf_out_print(out, err, "#count\tkmers\n") : (int)err->code;
     for (size_t i = 0; i < s->n && status == 0; i++)
         status =
-            kmf_out_print(out, &own, "%" PRIu64 "\t%" PRIu64 "\n", s->count[i], s->kmers[i]);
+            kmf_out_print(out, err, "%" PRIu64 "\t%" PRIu64 "\n", s->count[i], s->kmers[i]);
     if (status == 0)
-        status = kmf_out_finish(out, &own);
+        status = kmf_out_finish(out, err);
     if (status == 0)
-        status = kmf_out_publish(out, &own);
+        status = kmf_out_publish(out, err);
     kmf_out_free(out);
-    return status < 0 ? cli_raise(err, own.code, "%s", own.msg) : 0;
+    return status;
 }
 
 /* ---------------------------------------------------------------- the run --------------- */
