@@ -174,17 +174,10 @@ static int put_predictions(eval *e, const row *r, kmf_err *err)
     for (size_t i = 0; e->predictions && i < e->info.n_test && status == 0; i++) {
         kmf_sample s;
         kmf_samples_get(e->samples, e->info.test + i, &s);
-        const char *const texts[] = {r->model ? r->model : "", s.name,
-                                     kmf_samples_class(e->samples, (size_t)s.y),
-                                     kmf_samples_class(e->samples, (size_t)a->probe[i]),
-                                     kmf_samples_class(e->samples, (size_t)a->knn[i])};
-        for (size_t j = 0; j < 5 && status == 0; j++) {
-            status = kmf_out_write(e->predictions, texts[j], strlen(texts[j]), err);
-            if (status == 0)
-                status = kmf_out_write(e->predictions, "\t", 1, err);
-        }
-        if (status == 0)
-            status = kmf_out_print(e->predictions, err, "%d\n", a->cluster[i]);
+        status = kmf_out_print(e->predictions, err, "%s\t%s\t%s\t%s\t%s\t%d\n", r->model,
+                               s.name, kmf_samples_class(e->samples, (size_t)s.y),
+                               kmf_samples_class(e->samples, (size_t)a->probe[i]),
+                               kmf_samples_class(e->samples, (size_t)a->knn[i]), a->cluster[i]);
     }
     return status;
 }
