@@ -486,8 +486,7 @@ static int save_names(const training *t, kmf_err *err)
     cli_pair(&p, "command", "%s", t->run->command_line);
     cli_pair_lines(&p, "inputs", a->inputs, a->n_inputs);
     if (a->held_files.n > 0)
-        cli_pair_lines(&p, "held_out_inputs", (const char *const *)a->held_files.names,
-                       a->held_files.n);
+        cli_pair_lines(&p, "held_out_inputs", a->held_files.names, a->held_files.n);
     if (a->opts.init)
         cli_pair(&p, "init", "%s", a->opts.init);
     if (a->opts.embeddings)
@@ -717,25 +716,24 @@ static int train(cli *run, const pretrain_args *a, kmf_pretrain *trainer, cli_ru
 
 /* ---------------------------------------------------------------- the command ------------ */
 
-static int check_names(cli *run, const pretrain_args *a, const char *const *paths, size_t n)
+static int check_names(cli *run, const pretrain_args *a)
 {
     kmf_err err = {0};
     cli_rundir dir;
     if (cli_rundir_name(&dir, a->out, &err) < 0)
         return cli_fail(run, &err);
-    if (cli_is_an_input(a->out, paths, n))
+    if (cli_is_an_input(a->out, a->inputs, a->n_inputs))
         return cli_wrong(run, "-o %s: that is an input", a->out);
     if (a->opts.init && cli_same_place(a->out, a->opts.init))
         return cli_wrong(run, "-o %s: that is the model to go on with", a->out);
     if (a->opts.init && cli_same_place(dir.best, a->opts.init))
         return cli_wrong(run, "-o %s: the model to go on with is the best one there", a->out);
-    const char *const *held = (const char *const *)a->held_files.names;
     for (size_t i = 0; i < a->held_files.n; i++)
-        if (cli_is_an_input(held[i], paths, n))
+        if (cli_is_an_input(a->held_files.names[i], a->inputs, a->n_inputs))
             return cli_wrong(run,
                              "--val-genome %s: that is an input, too: it would be learnt from",
-                             held[i]);
-    const char *twice = cli_given_twice(paths, n);
+                             a->held_files.names[i]);
+    const char *twice = cli_given_twice(a->inputs, a->n_inputs);
     if (twice && a->opts.objective != KMF_OBJECTIVE_MASKED)
         return cli_wrong(run, "%s is given twice: it would be two sources to be told apart",
                          twice);
@@ -768,8 +766,10 @@ static int tell(const cli *run, const kmf_err *err)
 }
 
 /* An exit code. */
-static int pretrain(cli *run, const pretrain_args *a, const char *const *paths, size_t n)
+static int pretrain(cli *run, const pretrain_args *a)
 {
+    const char *const *paths = a->inputs;
+    size_t n = a->n_inputs;
     kmf_err err = {0};
     cli_rundir dir = {.lock = -1, .journal = -1};
     kmf_pretrain_state s = {0};
@@ -848,9 +848,9 @@ int cli_pretrain(cli *run, int argc, char **argv)
     a.n_inputs = (size_t)(argc - first);
     code = settle(run, &a);
     if (code < 0)
-        code = check_names(run, &a, a.inputs, a.n_inputs);
+        code = check_names(run, &a);
     if (code < 0) {
-        code = pretrain(run, &a, a.inputs, a.n_inputs);
+        code = pretrain(run, &a);
         kmf_ranks_end();
     }
     free_list(&a.held_names);
