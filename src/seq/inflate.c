@@ -13,12 +13,14 @@
 #include <isa-l.h>
 #endif
 
-/* ---------------------------------------------------------------- by zlib --------------- */
-
-static bool open_zlib(z_stream *z)
-{
-    return inflateInit2(z, 16 + MAX_WBITS) == Z_OK; /* 16: gzip */
-}
+struct kmf_inflater {
+    z_stream z; /* by zlib in any case: headers of members, and what is peeked at */
+#ifdef KMF_ISAL
+    bool in_header;
+    struct inflate_state body;
+    kmf_inflated failure; /* of the body, KMF_INFLATED_SOME: none */
+#endif
+};
 
 /* flush Z_BLOCK: stops where a header ends. */
 static kmf_inflated decode_by_zlib(z_stream *z, kmf_inflating *s, int flush)
@@ -40,18 +42,40 @@ static kmf_inflated decode_by_zlib(z_stream *z, kmf_inflating *s, int flush)
     return status == Z_OK || status == Z_BUF_ERROR ? KMF_INFLATED_SOME : KMF_INFLATED_BADLY;
 }
 
+kmf_inflater *kmf_inflater_new(kmf_err *err)
+{
+    kmf_inflater *i = kmf_calloc(1, sizeof *i, err);
+    if (!i)
+        return NULL;
+    if (inflateInit2(&i->z, 16 + MAX_WBITS) != Z_OK) { /* 16: gzip */
+        kmf_fail(err, KMF_ENOMEM, "out of memory: no room to decompress");
+        kmf_free(i);
+        return NULL;
+    }
+#ifdef KMF_ISAL
+    isal_inflate_init(&i->body);
+#endif
+    return i;
+}
+
+void kmf_inflater_free(kmf_inflater *inflater)
+{
+    if (inflater)
+        inflateEnd(&inflater->z);
+    kmf_free(inflater);
+}
+
+kmf_inflated kmf_inflater_peek(kmf_inflater *inflater, kmf_inflating *s)
+{
+    return decode_by_zlib(&inflater->z, s, Z_NO_FLUSH);
+}
+
 #ifdef KMF_ISAL
 
 /*
  * By ISA-L, but for the headers of members: it passes over reserved flags, and (2.30) finds a wrong
  * checksum in a header whose bytes come in two parts.
  */
-typedef struct decoder {
-    z_stream header;
-    bool in_header;
-    struct inflate_state body;
-    kmf_inflated failure; /* of the body, KMF_INFLATED_SOME: none */
-} decoder;
 
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)
@@ -62,53 +86,37 @@ const char *kmf_inflate_library(void)
         ISAL_PATCH_VERSION);
 }
 
-static bool begin(decoder *d)
+void kmf_inflater_begin(kmf_inflater *inflater)
 {
-    isal_inflate_init(&d->body);
-    return open_zlib(&d->header);
-}
-
-static void begin_member(decoder *d)
-{
-    inflateReset(&d->header);
-    isal_inflate_reset(&d->body);
-    d->body.crc_flag = ISAL_GZIP_NO_HDR_VER;
-    d->in_header = true;
-    d->failure = KMF_INFLATED_SOME;
-}
-
-static void end(decoder *d)
-{
-    inflateEnd(&d->header);
-}
-
-static kmf_inflated peek(decoder *d, kmf_inflating *s)
-{
-    return decode_by_zlib(&d->header, s, Z_NO_FLUSH);
+    inflateReset(&inflater->z);
+    isal_inflate_reset(&inflater->body);
+    inflater->body.crc_flag = ISAL_GZIP_NO_HDR_VER;
+    inflater->in_header = true;
+    inflater->failure = KMF_INFLATED_SOME;
 }
 
 /* Before the failure comes what ISA-L had inflated, of which it gives out as much as has room. */
-static kmf_inflated give_rest(decoder *d, kmf_inflating *s)
+static kmf_inflated give_rest(kmf_inflater *i, kmf_inflating *s)
 {
-    struct inflate_state *body = &d->body;
+    struct inflate_state *body = &i->body;
     size_t rest = (size_t)(body->tmp_out_valid - body->tmp_out_processed);
     size_t n = kmf_min(rest, s->room);
     memcpy(s->to, body->tmp_out_buffer + body->tmp_out_processed, n);
     body->tmp_out_processed += (int32_t)n;
     s->to += n;
     s->room -= n;
-    return n < rest ? KMF_INFLATED_SOME : d->failure;
+    return n < rest ? KMF_INFLATED_SOME : i->failure;
 }
 
-static kmf_inflated decode(decoder *d, kmf_inflating *s)
+kmf_inflated kmf_inflater_go(kmf_inflater *i, kmf_inflating *s)
 {
-    struct inflate_state *body = &d->body;
-    if (d->failure != KMF_INFLATED_SOME)
-        return give_rest(d, s);
-    if (d->in_header) {
-        kmf_inflated so_far = decode_by_zlib(&d->header, s, Z_BLOCK);
-        d->in_header = !(d->header.data_type & 128); /* it has stopped there */
-        if (d->in_header || so_far != KMF_INFLATED_SOME)
+    struct inflate_state *body = &i->body;
+    if (i->failure != KMF_INFLATED_SOME)
+        return give_rest(i, s);
+    if (i->in_header) {
+        kmf_inflated so_far = decode_by_zlib(&i->z, s, Z_BLOCK);
+        i->in_header = !(i->z.data_type & 128); /* it has stopped there */
+        if (i->in_header || so_far != KMF_INFLATED_SOME)
             return so_far;
     }
     body->next_in = (uint8_t *)(uintptr_t)s->in; /* which it does not write to */
@@ -120,87 +128,28 @@ static kmf_inflated decode(decoder *d, kmf_inflating *s)
     s->to = body->next_out;
     s->room = body->avail_out;
     if (status != ISAL_DECOMP_OK) {
-        d->failure =
+        i->failure =
             status == ISAL_INCORRECT_CHECKSUM ? KMF_INFLATED_OTHER : KMF_INFLATED_BADLY;
-        return give_rest(d, s);
+        return give_rest(i, s);
     }
     return body->block_state == ISAL_BLOCK_FINISH ? KMF_INFLATED_ALL : KMF_INFLATED_SOME;
 }
 
 #else
 
-typedef z_stream decoder;
-
 const char *kmf_inflate_library(void)
 {
     return "zlib " ZLIB_VERSION;
 }
 
-static bool begin(decoder *d)
-{
-    return open_zlib(d);
-}
-
-static void begin_member(decoder *d)
-{
-    inflateReset(d);
-}
-
-static void end(decoder *d)
-{
-    inflateEnd(d);
-}
-
-static kmf_inflated peek(decoder *d, kmf_inflating *s)
-{
-    return decode_by_zlib(d, s, Z_NO_FLUSH);
-}
-
-static kmf_inflated decode(decoder *d, kmf_inflating *s)
-{
-    return peek(d, s);
-}
-
-#endif
-
-/* ---------------------------------------------------------------- one of them ----------- */
-
-struct kmf_inflater {
-    bool begun; /* the decoder is there */
-    decoder decoder;
-};
-
-kmf_inflater *kmf_inflater_new(kmf_err *err)
-{
-    kmf_inflater *i = kmf_calloc(1, sizeof *i, err);
-    if (!i)
-        return NULL;
-    i->begun = begin(&i->decoder);
-    if (i->begun)
-        return i;
-    kmf_fail(err, KMF_ENOMEM, "out of memory: no room to decompress");
-    kmf_inflater_free(i);
-    return NULL;
-}
-
-void kmf_inflater_free(kmf_inflater *inflater)
-{
-    if (inflater && inflater->begun)
-        end(&inflater->decoder);
-    kmf_free(inflater);
-}
-
 void kmf_inflater_begin(kmf_inflater *inflater)
 {
-    begin_member(&inflater->decoder);
+    inflateReset(&inflater->z);
 }
 
 kmf_inflated kmf_inflater_go(kmf_inflater *inflater, kmf_inflating *s)
 {
-    return decode(&inflater->decoder, s);
+    return kmf_inflater_peek(inflater, s);
 }
 
-kmf_inflated kmf_inflater_peek(kmf_inflater *inflater, kmf_inflating *s)
-{
-    return peek(&inflater->decoder, s);
-}
+#endif
