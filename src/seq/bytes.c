@@ -107,39 +107,22 @@ struct kmf_bytes {
 
 /* ---------------------------------------------------------------- a piece --------------- */
 
-/* At most `room` bytes; 0 and *end, b->reason set when there are no more. */
-static size_t read_plain(kmf_bytes *b, char *to, size_t room, ending *end)
-{
-    ssize_t got = hread(b->file, to, room);
-    if (got > 0)
-        return (size_t)got;
-    *end = got < 0 ? FAILED : ENDED;
-    if (got < 0)
-        kmf_fail(&b->reason, KMF_EIO, "%s", strerror(errno));
-    return 0;
-}
-
-static size_t read_gzip(kmf_bytes *b, char *to, size_t room, ending *end)
-{
-    ptrdiff_t got = kmf_gunzip_read(b->gzip, to, room, &b->reason);
-    if (got > 0)
-        return (size_t)got;
-    *end = got < 0 ? FAILED : ENDED;
-    return 0;
-}
-
-/* To the brim, or to the end, which is told. */
+/* To the brim, or to the end, which is told; of FAILED b->reason, too. */
 static ending fill(kmf_bytes *b, slot *p)
 {
-    ending end = MORE;
     size_t size = b->gzip ? PIECE : PLAIN;
+    ptrdiff_t got = 1;
     p->len = 0;
-    while (p->len < size && end == MORE) {
+    while (p->len < size && got > 0) {
         char *to = p->bytes + p->len;
         size_t room = size - p->len;
-        p->len += b->gzip ? read_gzip(b, to, room, &end) : read_plain(b, to, room, &end);
+        got =
+            b->gzip ? kmf_gunzip_read(b->gzip, to, room, &b->reason) : hread(b->file, to, room);
+        p->len += got > 0 ? (size_t)got : 0;
     }
-    return end;
+    if (got < 0 && !b->gzip)
+        kmf_fail(&b->reason, KMF_EIO, "%s", strerror(errno));
+    return got > 0 ? MORE : got < 0 ? FAILED : ENDED;
 }
 
 /* The next blocks, as many as there is room for. */
