@@ -53,14 +53,9 @@ static void widen(const kmf_rows *rows, uint64_t i, float *x)
 {
     const unsigned char *p =
         rows->map.bytes + KMF_NPY_HEADER + (size_t)i * rows->dim * rows->element_bytes;
-    for (size_t j = 0; j < rows->dim; j++, p += rows->element_bytes) {
-        if (rows->element_bytes == 2) {
-            x[j] = kmf_f16_to_f32((uint16_t)(p[0] | p[1] << 8));
-        } else {
-            uint32_t bits = kmf_le_load32(p);
-            memcpy(x + j, &bits, sizeof bits);
-        }
-    }
+    for (size_t j = 0; j < rows->dim; j++, p += rows->element_bytes)
+        x[j] = rows->element_bytes == 2 ? kmf_f16_to_f32(kmf_le_load16(p))
+                                        : kmf_float_of(kmf_le_load32(p));
 }
 
 bool kmf_rows_get(const kmf_rows *rows, uint64_t i, bool unit, float *x)

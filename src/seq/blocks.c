@@ -2,6 +2,7 @@
 #include "seq/blocks.h"
 
 #include "base/io.h"
+#include "base/le.h"
 #include "base/mem.h"
 
 #include <string.h>
@@ -11,11 +12,6 @@
 #define PACKED 3                /* times that DNA letters become shorter, or more */
 #define MORE ((size_t)32 << 10) /* bytes that are read at a time if these were not enough */
 
-static size_t two_bytes(const uint8_t *p)
-{
-    return (size_t)p[0] | (size_t)p[1] << 8;
-}
-
 /* Bytes of the block that has this header, 0 if it is none. */
 static size_t block_bytes(const uint8_t *header)
 {
@@ -24,7 +20,7 @@ static size_t block_bytes(const uint8_t *header)
     if (memcmp(header, magic, sizeof magic) != 0 ||
         memcmp(header + 10, extra, sizeof extra) != 0)
         return 0;
-    size_t n = two_bytes(header + 16) + 1;
+    size_t n = (size_t)kmf_le_load16(header + 16) + 1;
     return n < LEAST ? 0 : n;
 }
 
@@ -71,12 +67,6 @@ static bool read_to(kmf_blocks *b, int file, size_t *n, size_t n_wanted)
     return true;
 }
 
-/* Of the block that ends at tail + 4. */
-static size_t inflated_bytes(const uint8_t *tail)
-{
-    return two_bytes(tail) | two_bytes(tail + 2) << 16;
-}
-
 bool kmf_blocks_read(kmf_blocks *blocks, int file, uint64_t at, size_t most)
 {
     kmf_blocks *b = blocks;
@@ -95,7 +85,7 @@ bool kmf_blocks_read(kmf_blocks *blocks, int file, uint64_t at, size_t most)
         size_t end = in + n_in;
         if (n_in == 0 || !read_to(b, file, &there, end + KMF_BLOCK_HEADER) || there < end)
             break;
-        size_t n_out = inflated_bytes(b->in + end - 4);
+        size_t n_out = kmf_le_load32(b->in + end - 4);
         bool ends = there == end && n_out == 0;
         bool goes_on = there >= end + KMF_BLOCK_HEADER && block_bytes(b->in + end) > 0;
         if (n_out > KMF_BLOCK_MOST || n_out > most - out || !(ends || goes_on))

@@ -44,7 +44,7 @@ static bool look(walk *w)
         memcmp(header, "\x1f\x8b\x08", 3) != 0 || !(header[3] & 4) ||
         memcmp(header + 12, "BC\2\0", 4) != 0)
         return false;
-    uint64_t size = (uint64_t)header[16] + ((uint64_t)header[17] << 8) + 1;
+    uint64_t size = (uint64_t)kmf_le_load16(header + 16) + 1;
     if (size < HEADER + TAIL || size > w->len - w->at ||
         pread(w->file, tail, TAIL, (off_t)(w->at + size - TAIL)) != TAIL)
         return false;
