@@ -179,10 +179,8 @@ static int header_label(kmf_labelled *in, const kmf_record *rec, const char **la
                         rec->index + 1, kmf_err_show(shown, rec->name), o->key,
                         o->rank ? " with '" : "", o->rank ? o->rank : "", o->rank ? ":'" : "");
     in->found.len = 0;
-    if (kmf_text_reserve(&in->found, n, err) < 0)
+    if (kmf_text_append(&in->found, value, n, err) < 0)
         return KMF_ENOMEM;
-    memcpy(in->found.bytes, value, n);
-    in->found.bytes[n] = '\0';
     *label = in->found.bytes;
     return 0;
 }

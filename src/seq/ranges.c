@@ -207,11 +207,9 @@ static bool add_name(const parse *w, kmf_range *r, const char *header, size_t n)
     while (len < n && header[len] != ' ' && header[len] != '\t')
         len++;
     if (r->names.len + len + 1 > most_names(w->ranges->most) ||
-        kmf_text_reserve(&r->names, len + 1, NULL) < 0)
+        kmf_text_append(&r->names, header, len, NULL) < 0)
         return false;
-    memcpy(r->names.bytes + r->names.len, header, len);
-    r->names.len += len;
-    r->names.bytes[r->names.len++] = '\0';
+    r->names.len++; /* the NUL behind it */
     return true;
 }
 

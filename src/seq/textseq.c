@@ -94,10 +94,8 @@ static int blame_damage(const kmf_textseq *t, kmf_err *err)
 }
 
 /* "file: record 812 (line 3245): what" */
-static int fail_record(const kmf_textseq *t, kmf_err *err, const char *format, ...)
-    KMF_PRINTF(3, 4);
-
-static int fail_record(const kmf_textseq *t, kmf_err *err, const char *format, ...)
+static KMF_PRINTF(3, 4) int fail_record(const kmf_textseq *t, kmf_err *err, const char *format,
+                                        ...)
 {
     char what[256];
     va_list args;
@@ -614,11 +612,10 @@ int kmf_textseq_next(kmf_textseq *t, kmf_record *rec, kmf_err *err)
     int status = t->fastq ? simple_record(t, err) : fasta_record(t, err);
     if (status == 0 && t->fastq)
         status = fastq_record(t, err);
-    if (status > 0 && kmf_text_reserve(&t->seq, 0, err) < 0)
+    if (status > 0 && kmf_text_append(&t->seq, "", 0, err) < 0)
         status = KMF_ENOMEM;
     if (status <= 0)
         return status;
-    t->seq.bytes[t->seq.len] = '\0';
     rec->name = t->name.bytes;
     rec->comment = t->comment.bytes + strspn(t->comment.bytes, " \t");
     rec->seq = t->seq.bytes;
@@ -631,12 +628,9 @@ int kmf_textseq_next(kmf_textseq *t, kmf_record *rec, kmf_err *err)
 /* The last letter of a record has been written. 1 or a negative kmf_code. */
 static int end_record(kmf_text *text, uint64_t *n_ended, kmf_err *err)
 {
-    int status = kmf_text_reserve(text, 1, err);
-    if (status < 0)
-        return status;
-    text->bytes[text->len++] = '\n';
-    ++*n_ended;
-    return 1;
+    int status = kmf_text_append(text, "\n", 1, err);
+    *n_ended += status == 0;
+    return status < 0 ? status : 1;
 }
 
 /* 1: there may be more; 0: the end; negative: a kmf_code. */
@@ -674,13 +668,8 @@ static int fastq_portion(kmf_textseq *t, kmf_text *text, size_t want, uint64_t *
     status = fastq_record(t, err);
     if (status <= 0)
         return status;
-    status = kmf_text_reserve(text, t->seq.len, err);
-    if (status < 0)
-        return status;
-    if (t->seq.len > 0)
-        memcpy(text->bytes + text->len, t->seq.bytes, t->seq.len);
-    text->len += t->seq.len;
-    return end_record(text, n_ended, err);
+    status = kmf_text_append(text, t->seq.bytes, t->seq.len, err);
+    return status < 0 ? status : end_record(text, n_ended, err);
 }
 
 int kmf_textseq_fill(kmf_textseq *t, kmf_text *text, size_t want, kmf_reader_stats *stats,
