@@ -10,7 +10,7 @@
  * gzip, without taking them, so it works on pipes.
  *
  * htslib prints to standard error. Here each failure becomes one sentence of ours, so its log
- * is turned off, for the whole process, when the first reader is opened.
+ * is turned off, for the whole process, when the first input is opened (seq/input.c).
  */
 #include "seq/seqio.h"
 
@@ -22,10 +22,10 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/gzip.h"
 #include "base/mem.h"
 #include "seq/aligned.h"
 #include "seq/bytes.h"
+#include "seq/gunzip.h"
 #include "seq/regions.h"
 #include "seq/textseq.h"
 
@@ -53,7 +53,6 @@ struct kmf_reader {
 
 static kmf_reader *new_reader(kmf_err *err)
 {
-    kmf_silence_htslib();
     kmf_reader *r = kmf_calloc(1, sizeof *r, err);
     if (r)
         r->file = -1;
@@ -111,10 +110,9 @@ static char first_letter(hFILE *file)
 {
     unsigned char in[PEEKED];
     unsigned char first = '\0';
-    ssize_t n = hpeek(file, in, 2); /* no more: a pipe would be waited for */
-    if (n < 2 || in[0] != 0x1f || in[1] != 0x8b)
-        return n > 0 ? (char)in[0] : '\0';
-    n = hpeek(file, in, sizeof in);
+    if (!kmf_gunzip_knows(file))
+        return hpeek(file, &first, 1) > 0 ? (char)first : '\0'; /* no more: it may be a pipe */
+    ssize_t n = hpeek(file, in, sizeof in);
     z_stream z = {.next_in = in, .avail_in = (uInt)n, .next_out = &first, .avail_out = 1};
     if (inflateInit2(&z, MAX_WBITS + 16) == Z_OK) {
         (void)inflate(&z, Z_SYNC_FLUSH);
