@@ -288,7 +288,8 @@ static int parse_bed(kmf_regions *r, const char *bed, bool named, kmf_err *err)
 
 /* ---------------------------------------------------------------- records ----------------- */
 
-kmf_regions *kmf_regions_open(const char *path, const kmf_reader_options *opts, kmf_err *err)
+kmf_regions *kmf_regions_open(const char *path, const kmf_reader_options *opts,
+                              kmf_reader_stats *stats, kmf_err *err)
 {
     if (opts->bed_names && !opts->bed) {
         kmf_fail(err, KMF_EINVAL, "names of regions come from a BED file, and there is none");
@@ -309,15 +310,11 @@ kmf_regions *kmf_regions_open(const char *path, const kmf_reader_options *opts, 
         goto failed;
     if (opts->bed && parse_bed(r, opts->bed, opts->bed_names, err) < 0)
         goto failed;
+    stats->indexed = r->fai.made;
     return r;
 failed:
     kmf_regions_close(r);
     return NULL;
-}
-
-bool kmf_regions_made_index(const kmf_regions *regions)
-{
-    return regions->fai.made;
 }
 
 void kmf_regions_close(kmf_regions *r)

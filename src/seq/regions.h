@@ -17,21 +17,17 @@
 
 #include "kmerformer.h"
 
-#include <stdbool.h>
-
 typedef struct kmf_regions kmf_regions;
 
 /*
  * opts->regions first, then those of opts->bed, each in its order; either may be NULL. path.fai
  * is made if it is missing. All regions are checked here: KMF_EINVAL for a malformed or
- * unknown one in `regions`, KMF_EFORMAT with file and line in a BED file.
+ * unknown one in `regions`, KMF_EFORMAT with file and line in a BED file. Stats are told whether
+ * an index was made.
  */
 kmf_regions *kmf_regions_open(const char *path, const kmf_reader_options *opts,
-                              kmf_err *err) KMF_MUST_CHECK;
+                              kmf_reader_stats *stats, kmf_err *err) KMF_MUST_CHECK;
 void kmf_regions_close(kmf_regions *regions);
-
-/* Was an index made? */
-bool kmf_regions_made_index(const kmf_regions *regions);
 
 /* As kmf_reader_next; rec->index is not set. Not to be called again after a failure. */
 int kmf_regions_next(kmf_regions *regions, kmf_record *rec, kmf_err *err) KMF_MUST_CHECK;

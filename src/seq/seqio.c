@@ -181,9 +181,8 @@ static kmf_reader *open_reader(const char *path, const kmf_reader_options *opts,
     if (!r)
         return NULL;
     if (opts && (opts->regions || opts->bed || opts->bed_names)) {
-        r->regions = kmf_regions_open(path, opts, err);
+        r->regions = kmf_regions_open(path, opts, &r->stats, err);
         status = r->regions ? 0 : KMF_EFORMAT;
-        r->stats.indexed = r->regions && kmf_regions_made_index(r->regions);
     } else {
         status = attach_path(r, path, reference, pool, table, err);
     }
