@@ -576,16 +576,12 @@ static int merge_part(void *arg, size_t i, int worker, kmf_err *err)
     return p->fn(p->fn_arg, i, &sum, err);
 }
 
-/*
- * Counts what was taken in last; *several: the table is the sum of runs, which are yet to be
- * merged.
- */
-static int settle_last(kmf_parts *p, kmf_pool *pool, bool *several, kmf_err *err)
+/* Counts what was taken in last. If there are several runs, the table is their sum. */
+static int settle_last(kmf_parts *p, kmf_pool *pool, kmf_err *err)
 {
     p->last = true;
     int status = kmf_parts_settle(p, pool, err);
     free_desks(p);
-    *several = p->n_runs > 1;
     return status;
 }
 
@@ -618,11 +614,10 @@ static int merge_parts(kmf_parts *p, kmf_pool *pool, kmf_err *err)
 int kmf_parts_stream(kmf_parts *parts, kmf_pool *pool, kmf_block_fn *fn, void *arg,
                      kmf_err *err)
 {
-    bool several;
     parts->fn = fn;
     parts->fn_arg = arg;
-    int status = settle_last(parts, pool, &several, err);
-    return status == 0 && several ? merge_parts(parts, pool, err) : status;
+    int status = settle_last(parts, pool, err);
+    return status == 0 && parts->n_runs > 1 ? merge_parts(parts, pool, err) : status;
 }
 
 static int merge_runs(kmf_parts *p, kmf_pool *pool, kmf_counts *counts, kmf_err *err)
@@ -655,12 +650,10 @@ out:
     return status;
 }
 
-int kmf_parts_finish(kmf_parts *parts, kmf_pool *pool, kmf_counts *counts, kmf_err *err)
+int kmf_parts_finish(kmf_parts *p, kmf_pool *pool, kmf_counts *counts, kmf_err *err)
 {
-    kmf_parts *p = parts;
-    bool several;
-    int status = settle_last(p, pool, &several, err);
-    if (status == 0 && several)
+    int status = settle_last(p, pool, err);
+    if (status == 0 && p->n_runs > 1)
         return merge_runs(p, pool, counts, err);
     for (size_t i = 0; i < p->n_parts && status == 0; i++) {
         counts->blocks[i] = p->runs[0][i].block;
