@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "seq/bytes.h"
 #include "seq/par.h"
+#include "seq/text.h"
 #include "words/alphabet.h"
 #include "words/kmer.h"
 #include "words/vocab.h"
@@ -157,24 +158,17 @@ static int next_bytes(kmf_bytes *from, const char **block, size_t *len, const ch
 static kmf_counts *binary_of(kmf_bytes *from, const char *block, size_t n, const char *name,
                              kmf_err *err)
 {
-    unsigned char *buffer = NULL;
-    size_t len = 0;
-    size_t cap = 0;
+    kmf_text all = {0};
     int status = 1;
     while (status > 0) {
-        if (kmf_grow(&buffer, &cap, len + n, 1, err) < 0) {
-            status = KMF_ENOMEM;
-            break;
-        }
-        memcpy(buffer + len, block, n);
-        len += n;
-        status = next_bytes(from, &block, &n, name, err);
+        status = kmf_text_append(&all, block, n, err);
+        if (status == 0)
+            status = next_bytes(from, &block, &n, name, err);
     }
-    if (status < 0) {
-        kmf_free(buffer);
-        return NULL;
-    }
-    return from_buffer(buffer, len, name, err);
+    if (status == 0)
+        return from_buffer((unsigned char *)all.bytes, all.len, name, err);
+    kmf_free(all.bytes);
+    return NULL;
 }
 
 static kmf_counts *text_of(kmf_bytes *from, const char *block, size_t n, const char *name,
