@@ -128,20 +128,15 @@ int64_t kmf_counts_extreme(const kmf_counts *counts, kmf_kmer_count *list, size_
     if (n > INT64_MAX)
         return kmf_fail(err, KMF_EINVAL, "a list of %zu k-mers is too long", n);
     kmf_counts_start(&walk, counts);
-    while (n > 0 && kmf_counts_next(&walk, &next.code, &next.count)) {
-        if (n_list < n) {
-            list[n_list++] = next;
-            if (n_list == n)
-                for (size_t i = n / 2; i-- > 0;)
-                    sift_down(list, n, i, least);
-        } else if (comes_before(&next, &list[0], least)) {
+    while (n_list < n && kmf_counts_next(&walk, &list[n_list].code, &list[n_list].count))
+        n_list++;
+    for (size_t i = n_list / 2; i-- > 0;)
+        sift_down(list, n_list, i, least);
+    while (n > 0 && kmf_counts_next(&walk, &next.code, &next.count))
+        if (comes_before(&next, &list[0], least)) {
             list[0] = next;
             sift_down(list, n, 0, least);
         }
-    }
-    if (n_list < n)
-        for (size_t i = n_list / 2; i-- > 0;)
-            sift_down(list, n_list, i, least);
     for (size_t left = n_list; left-- > 1;) {
         kmf_kmer_count last = list[0];
         list[0] = list[left];
