@@ -117,11 +117,9 @@ int kmf_counts_next(kmf_counts_walk *walk, uint64_t *code, uint64_t *count)
 struct kmf_counts_builder {
     kmf_counts *counts; /* borrowed */
     uint64_t prefix;    /* of the block under way */
-    uint64_t *suffixes; /* owned [cap_suffixes] */
-    uint64_t *numbers;  /* owned [cap_numbers]; the counts */
-    size_t n;
-    size_t cap_suffixes;
-    size_t cap_numbers;
+    uint64_t *suffixes; /* owned [cap] */
+    uint64_t *numbers;  /* owned [cap]; the counts */
+    size_t n, cap;
 };
 
 kmf_counts_builder *kmf_counts_builder_new(kmf_counts *counts, kmf_err *err)
@@ -152,9 +150,10 @@ static int flush(kmf_counts_builder *b, kmf_err *err)
 static int make_room(kmf_counts_builder *b, kmf_err *err)
 {
     size_t need = b->n < 64 ? 64 : b->n + 1;
-    int status = kmf_grow(&b->suffixes, &b->cap_suffixes, need, sizeof *b->suffixes, err);
+    size_t cap = b->cap;
+    int status = kmf_grow(&b->suffixes, &cap, need, sizeof *b->suffixes, err);
     if (status == 0)
-        status = kmf_grow(&b->numbers, &b->cap_numbers, need, sizeof *b->numbers, err);
+        status = kmf_grow(&b->numbers, &b->cap, need, sizeof *b->numbers, err);
     return status;
 }
 
@@ -171,7 +170,7 @@ int kmf_counts_builder_add(kmf_counts_builder *builder, uint64_t code, uint64_t 
         b->prefix = prefix;
     }
     assert(b->n == 0 || suffix > b->suffixes[b->n - 1]);
-    if ((b->n == b->cap_suffixes || b->n == b->cap_numbers) && make_room(b, err) < 0)
+    if (b->n == b->cap && make_room(b, err) < 0)
         return KMF_ENOMEM;
     b->suffixes[b->n] = suffix;
     b->numbers[b->n] = count;
