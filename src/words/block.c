@@ -63,11 +63,10 @@ static unsigned suffix_width_of(unsigned suffix_bits)
 
 static unsigned count_width_of(uint64_t largest)
 {
-    if (largest <= low_bytes(1))
-        return 1;
-    if (largest <= low_bytes(2))
-        return 2;
-    return largest <= low_bytes(4) ? 4 : 8;
+    unsigned width = 1;
+    while (width < 8 && largest > low_bytes(width))
+        width *= 2;
+    return width;
 }
 
 bool kmf_block_size(uint64_t n, unsigned suffix_width, unsigned count_width, size_t *n_bytes)

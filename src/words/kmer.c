@@ -21,11 +21,6 @@
 
 #include <assert.h>
 
-static uint64_t mask_of(int k)
-{
-    return ~(uint64_t)0 >> (64 - 2 * k);
-}
-
 int kmf_kmer_encode(uint64_t *code, const char *seq, int k)
 {
     return kmf_alphabet_encode(KMF_DNA, code, seq, k);
@@ -56,7 +51,7 @@ void kmf_window_start(kmf_window *window, const char *seq, size_t len, int k, si
                            .stride = stride,
                            .k = k,
                            .reverse = reverse,
-                           .mask = mask_of(k)};
+                           .mask = ~(uint64_t)0 >> (64 - 2 * k)};
 }
 
 static unsigned base_at(const kmf_window *w, size_t i)

@@ -22,6 +22,7 @@
 #include "seq/input.h"
 #include "seq/text.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define VOCAB_BYTES_MAX ((size_t)1 << 30)
@@ -280,13 +281,8 @@ kmf_vocab *kmf_vocab_new(int k, kmf_err *err)
     if (!text)
         return NULL;
     size_t len = 0;
-    for (int s = 0; s < KMF_N_SPECIAL; s++) {
-        const char *special = special_names[KMF_VOCAB_KMERS][s];
-        size_t n = strlen(special);
-        memcpy(text + len, special, n);
-        text[len + n] = '\n';
-        len += n + 1;
-    }
+    for (int s = 0; s < KMF_N_SPECIAL; s++)
+        len += (size_t)sprintf(text + len, "%s\n", special_names[KMF_VOCAB_KMERS][s]);
     for (uint64_t code = 0; code < n_codes(k); code++) {
         kmf_kmer_decode(text + len, code, k);
         text[len + line - 1] = '\n';
