@@ -126,15 +126,17 @@ static int find(const run *r, const char *name)
     return -1;
 }
 
-/* How many numbers are in a column; the last of them in *last. */
-static size_t count_numbers(const run *r, int column, const char **last)
+/* How many numbers are in a column, if it is there; the last of them in *last, if not NULL. */
+static size_t count_numbers(const run *r, const char *name, const char **last)
 {
+    int column = find(r, name);
     size_t n = 0;
-    for (size_t i = 0; i < r->n_lines; i++) {
+    for (size_t i = 0; column >= 0 && i < r->n_lines; i++) {
         const char *field = r->fields[i * r->n_columns + (size_t)column];
         if (is_number(field)) {
             n++;
-            *last = field;
+            if (last)
+                *last = field;
         }
     }
     return n;
@@ -151,12 +153,9 @@ static bool in_all(const curves *c, const char *name)
 /* Has every run numbers in it? One of pairs alone has a column of bits, but none in it. */
 static bool known_in_all(const curves *c, const char *name)
 {
-    const char *last;
-    for (size_t i = 0; i < c->n; i++) {
-        int column = find(&c->runs[i], name);
-        if (column < 0 || count_numbers(&c->runs[i], column, &last) == 0)
+    for (size_t i = 0; i < c->n; i++)
+        if (count_numbers(&c->runs[i], name, NULL) == 0)
             return false;
-    }
     return true;
 }
 
@@ -196,20 +195,17 @@ static int check_columns(const curves *c, kmf_err *err)
     char shown[KMF_ERR_SHOW];
     for (size_t i = 0; i < c->n; i++) {
         const run *r = &c->runs[i];
-        const char *last;
         size_t points = 0;
-        int x = find(r, x_columns[c->x]);
-        if (x < 0)
+        if (find(r, x_columns[c->x]) < 0)
             return kmf_fail(err, KMF_EMODEL, "%s: it has no column '%s'", r->path,
                             x_columns[c->x]);
         for (size_t j = 0; j < c->n_columns; j++) {
-            int at = find(r, c->column[j]);
-            if (at < 0)
+            if (find(r, c->column[j]) < 0)
                 return kmf_fail(err, KMF_EMODEL, "%s: it has no column '%s'", r->path,
                                 kmf_err_show(shown, c->column[j]));
-            points += count_numbers(r, at, &last);
+            points += count_numbers(r, c->column[j], NULL);
         }
-        if (points == 0 || count_numbers(r, x, &last) != r->n_lines)
+        if (points == 0 || count_numbers(r, x_columns[c->x], NULL) != r->n_lines)
             return kmf_fail(err, KMF_EMODEL, "%s: there are no numbers to draw in it", r->path);
     }
     return 0;
@@ -254,7 +250,7 @@ static double largest_x(const curves *c)
     double largest = 0;
     for (size_t i = 0; i < c->n; i++) {
         const char *last = "0";
-        count_numbers(&c->runs[i], find(&c->runs[i], x_columns[c->x]), &last);
+        count_numbers(&c->runs[i], x_columns[c->x], &last);
         largest = fmax(largest, kmf_read_double(last, NULL));
     }
     return largest;
@@ -302,8 +298,7 @@ static void write_title(const curves *c, FILE *to, size_t i, size_t j)
 /* Validation has points; the training itself, which goes up and down at every step, is fainter. */
 static const char *style_of(const run *r, const char *column)
 {
-    const char *last;
-    size_t n = count_numbers(r, find(r, column), &last);
+    size_t n = count_numbers(r, column, NULL);
     return strncmp(column, "val_", 4) == 0 || n == 1
                ? "linespoints pointtype 7 pointsize 0.5 linewidth 2 linecolor rgb"
                : "lines linewidth 1 linecolor rgb 0x60000000 +";
@@ -313,8 +308,8 @@ static const char *style_of(const run *r, const char *column)
 static const char *markov_of(const curves *c, size_t i)
 {
     const char *bits = NULL;
-    int at = find(&c->runs[i], "markov_bits");
-    return at >= 0 && count_numbers(&c->runs[i], at, &bits) > 0 ? bits : NULL;
+    count_numbers(&c->runs[i], "markov_bits", &bits);
+    return bits;
 }
 
 /* One line where all runs that know it say the same, as those of the same data do. */
@@ -351,8 +346,7 @@ static void write_script(const curves *c, FILE *to)
     fputs("plot \\\n", to);
     for (size_t i = 0; i < c->n; i++)
         for (size_t j = 0; j < c->n_columns; j++) {
-            const char *last;
-            if (count_numbers(&c->runs[i], find(&c->runs[i], c->column[j]), &last) == 0)
+            if (count_numbers(&c->runs[i], c->column[j], NULL) == 0)
                 continue; /* no validation yet */
             fprintf(to, "%s    data index %zu using ($1 / %g):%zu with %s colour(%zu) title ",
                     comma, i, unit, j + 2, style_of(&c->runs[i], c->column[j]),
