@@ -7,6 +7,7 @@
  */
 #include "base/err.h"
 #include "base/mem.h"
+#include "seq/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -58,22 +59,15 @@ static int start(pid_t *child, const int descriptors[3])
     return failed;
 }
 
-/* All that comes, appended to *bytes. Reads on after a failure, so that the child can end. */
-static int collect(int from, char **bytes, size_t *n, kmf_err *err)
+/* Adds all that comes. Reads on after a failure, so that the child can end. */
+static int collect(int from, kmf_text *to, kmf_err *err)
 {
     char piece[1 << 16];
-    size_t cap = 0;
     ssize_t got;
     int status = 0;
-    while ((got = read(from, piece, sizeof piece)) > 0 || (got < 0 && errno == EINTR)) {
-        if (got < 0 || status < 0)
-            continue;
-        status = kmf_grow(bytes, &cap, *n + (size_t)got, 1, err);
-        if (status == 0) {
-            memcpy(*bytes + *n, piece, (size_t)got);
-            *n += (size_t)got;
-        }
-    }
+    while ((got = read(from, piece, sizeof piece)) > 0 || (got < 0 && errno == EINTR))
+        if (got > 0 && status == 0)
+            status = kmf_text_append(to, piece, (size_t)got, err);
     return status;
 }
 
@@ -151,7 +145,7 @@ static int start_apart(pid_t *child, const int descriptors[3])
     return failed;
 }
 
-static int run(FILE *script, FILE *complaints, char **picture, size_t *n, kmf_err *err)
+static int run(FILE *script, FILE *complaints, kmf_text *picture, kmf_err *err)
 {
     int ends[2];
     pid_t child;
@@ -162,7 +156,7 @@ static int run(FILE *script, FILE *complaints, char **picture, size_t *n, kmf_er
     const int descriptors[] = {fileno(script), ends[1], fileno(complaints)};
     int failed = start_apart(&child, descriptors);
     close(ends[1]);
-    int status = failed ? 0 : collect(ends[0], picture, n, err);
+    int status = failed ? 0 : collect(ends[0], picture, err);
     close(ends[0]);
     if (failed == ENOENT)
         return kmf_fail(err, KMF_EIO, NOT_FOUND);
@@ -171,8 +165,7 @@ static int run(FILE *script, FILE *complaints, char **picture, size_t *n, kmf_er
     int code = wait_for(child);
     if (code == UNKNOWN && came_to_the_end(complaints))
         code = 0;
-    if (code ==
-        127) /* what a shell, or an old C library, says of a program that is not there */
+    if (code == 127) /* of a shell, or an old C library: the program is not there */
         return kmf_fail(err, KMF_EIO, NOT_FOUND);
     if (code != 0)
         return failed_with(complaints, err);
@@ -181,8 +174,7 @@ static int run(FILE *script, FILE *complaints, char **picture, size_t *n, kmf_er
 
 int kmf_gnuplot(const char *path, const char *begin, const char *script, size_t n, kmf_err *err)
 {
-    char *picture = NULL;
-    size_t n_picture = 0;
+    kmf_text picture = {0};
     int status = KMF_EIO;
     FILE *in = unnamed(err);
     FILE *complaints = in ? unnamed(err) : NULL;
@@ -195,16 +187,16 @@ int kmf_gnuplot(const char *path, const char *begin, const char *script, size_t 
         kmf_fail(err, KMF_EIO, "a temporary file for gnuplot: %s", strerror(errno));
         goto out;
     }
-    status = run(in, complaints, &picture, &n_picture, err);
-    if (status == 0 && n_picture == 0)
+    status = run(in, complaints, &picture, err);
+    if (status == 0 && picture.len == 0)
         status = kmf_fail(err, KMF_EIO, "gnuplot made no picture");
     if (status == 0)
-        status = kmf_file_save(path, picture, n_picture, err);
+        status = kmf_file_save(path, picture.bytes, picture.len, err);
 out:
     if (in)
         fclose(in);
     if (complaints)
         fclose(complaints);
-    kmf_free(picture);
+    kmf_free(picture.bytes);
     return status;
 }
