@@ -9,6 +9,7 @@
 #include "embed/npy.h"
 #include "embed/provenance.h"
 #include "embed/sidecar.h"
+#include "seq/text.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -125,8 +126,9 @@ static bool read_ids(char *line, char **name, uint64_t *length)
 static int read_names(kmf_picked *s, const kmf_rows *rows, FILE *file, const char *path,
                       size_t *places, kmf_err *err)
 {
+    kmf_text names = {0};
     char *line = NULL;
-    size_t cap = 0, used = 0, room = 0, next = 0;
+    size_t cap = 0, next = 0;
     uint64_t row = 0;
     int status = 0;
     if (getline(&line, &cap, file) < 0 ||
@@ -141,14 +143,10 @@ static int read_names(kmf_picked *s, const kmf_rows *rows, FILE *file, const cha
                               path, row + 2);
             break;
         }
-        size_t bytes = strlen(name) + 1;
-        status = kmf_grow(&s->names, &room, used + bytes, 1, err);
-        if (status == 0) {
-            memcpy(s->names + used, name, bytes);
-            places[next++] = used;
-            used += bytes;
-        }
+        places[next++] = names.len;
+        status = kmf_text_append(&names, name, strlen(name) + 1, err);
     }
+    s->names = names.bytes;
     if (status == 0 && ferror(file))
         status = kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
     if (status == 0 && row != rows->n)
