@@ -108,18 +108,17 @@ static bool place_floats(size_t *at, size_t *total, size_t rows, size_t cols)
 
 /*
  * What the attention of layer l computes in beside products of weights in this precision: as
- * kmf_attend can. Beside rough ones the first layer's scores are int16 or split, and its values
- * bfloat16, where the processor has them, else float32: their errors, and no others', go through
- * all layers.
+ * kmf_attend can. Beside rough ones the first layer's scores are split, where the processor has
+ * that, else int16, and its values bfloat16 or float32 likewise: their errors, and no others', go
+ * through all layers.
  */
 static kmf_attend_precision attention_precision(kmf_precision precision, size_t l)
 {
     kmf_operand same = kmf_operand_of(precision);
     if (l > 0 || precision == KMF_PRECISION_F32)
         return (kmf_attend_precision){same, same};
-    kmf_operand scores = kmf_kernel_of(KMF_OPERAND_SPLIT)   ? KMF_OPERAND_SPLIT
-                         : kmf_kernel_of(KMF_OPERAND_INT16) ? KMF_OPERAND_INT16
-                                                            : KMF_OPERAND_F32;
+    kmf_operand scores =
+        kmf_kernel_of(KMF_OPERAND_SPLIT) ? KMF_OPERAND_SPLIT : KMF_OPERAND_INT16;
     return (kmf_attend_precision){scores,
                                   kmf_operand_of(kmf_precision_here(KMF_PRECISION_BF16))};
 }

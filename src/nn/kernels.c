@@ -192,6 +192,7 @@ static const kmf_kernel int8_halves_kernel = {IN_ROWS(KMF_OPERAND_INT8, halves_a
 static const kmf_kernel int8_avx2_kernel = {IN_ROWS(KMF_OPERAND_INT8, int8_avx2, 16, 4)};
 static const kmf_kernel int8_kernel = {IN_ROWS(KMF_OPERAND_INT8, int8, 64, 4),
                                        .ended = ended_int8};
+static const kmf_kernel int16_avx2_kernel = {IN_ROWS(KMF_OPERAND_INT16, halves_avx2, 16, 2)};
 static const kmf_kernel int16_kernel = {IN_ROWS(KMF_OPERAND_INT16, int16, 64, 2)};
 
 /* Tiles are so fast that a weight must be used often while it is near. */
@@ -232,6 +233,8 @@ const kmf_kernel *kmf_kernel_of(kmf_operand operand)
         return &int8_avx2_kernel;
     if (operand == KMF_OPERAND_INT8)
         return level >= KMF_CPU_AMX ? &int8_tiles : level >= KMF_CPU_VNNI ? &int8_kernel : NULL;
+    if (operand == KMF_OPERAND_INT16 && (level == KMF_CPU_AVX2 || level == KMF_CPU_AVXVNNI))
+        return &int16_avx2_kernel;
     if (operand == KMF_OPERAND_INT16)
         return level >= KMF_CPU_VNNI ? &int16_kernel : NULL;
     if (operand == KMF_OPERAND_SPLIT)

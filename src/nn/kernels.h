@@ -118,8 +118,8 @@ typedef struct kmf_kernel {
 } kmf_kernel;
 
 /*
- * NULL if the processor, or the level asked for (base/cpu.h), lacks the instructions. Who has those
- * of int16 has those of int8; split is only where it is faster than they are, thirds where they are
+ * NULL if the processor, or the level asked for (base/cpu.h), lacks the instructions. int16 is
+ * where bf16 or int8 is; split is only where it is faster than they are, thirds where they are
  * faster than f32.
  */
 const kmf_kernel *kmf_kernel_of(kmf_operand operand);

@@ -33,6 +33,13 @@ KMF_TARGET_BF16 static KMF_INLINE void kmf_store_parts(uint32_t *to, size_t step
     _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(y, x));
 }
 
+/* The first n of eight lanes, or all. */
+KMF_TARGET_AVX2 static KMF_INLINE __m256i kmf_first_lanes_8(size_t n)
+{
+    __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n < 8 ? (int)n : 8), lane);
+}
+
 /* 64 integers in 0 .. 255 to bytes, in their order. */
 KMF_TARGET_AVX512 static KMF_INLINE __m512i kmf_bytes_of(__m512i a, __m512i b, __m512i c,
                                                          __m512i d)

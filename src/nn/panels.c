@@ -355,7 +355,7 @@ KMF_CLONES(quad_rows,
  * row_to_int16: to [room] = x factor, rounded, and zeros behind the K-th.
  */
 #if KMF_X86_LEVELS
-KMF_TARGET_VNNI static float squares_of(const float *x, size_t K)
+KMF_TARGET_VNNI static float squares_by_16(const float *x, size_t K)
 {
     __m512 sum = _mm512_setzero_ps();
     for (size_t i = 0; i < K; i += 16) {
@@ -365,8 +365,8 @@ KMF_TARGET_VNNI static float squares_of(const float *x, size_t K)
     return _mm512_reduce_add_ps(sum);
 }
 
-KMF_TARGET_VNNI static void row_to_int16(int16_t *to, const float *x, float factor, size_t K,
-                                         size_t room)
+KMF_TARGET_VNNI static void int16_by_16(int16_t *to, const float *x, float factor, size_t K,
+                                        size_t room)
 {
     for (size_t i = 0; i < room; i += 16) {
         __m512 v = _mm512_setzero_ps();
@@ -375,6 +375,50 @@ KMF_TARGET_VNNI static void row_to_int16(int16_t *to, const float *x, float fact
         __m512i rounded = _mm512_cvtps_epi32(_mm512_mul_ps(v, _mm512_set1_ps(factor)));
         _mm256_storeu_si256((__m256i *)(void *)(to + i), _mm512_cvtsepi32_epi16(rounded));
     }
+}
+
+KMF_TARGET_AVX2 static float squares_by_8(const float *x, size_t K)
+{
+    __m256 sum = _mm256_setzero_ps();
+    for (size_t i = 0; i < K; i += 8) {
+        __m256 v = _mm256_maskload_ps(x + i, kmf_first_lanes_8(K - i));
+        sum = _mm256_fmadd_ps(v, v, sum);
+    }
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(sum), _mm256_extractf128_ps(sum, 1));
+    __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
+/* Eight of them from i on, as 32 bits. */
+KMF_TARGET_AVX2 static KMF_INLINE __m256i integers_at(const float *x, size_t i, size_t K,
+                                                      float factor)
+{
+    __m256 v = _mm256_maskload_ps(x + i, kmf_first_lanes_8(i < K ? K - i : 0));
+    return _mm256_cvtps_epi32(_mm256_mul_ps(v, _mm256_set1_ps(factor)));
+}
+
+KMF_TARGET_AVX2 static void int16_by_8(int16_t *to, const float *x, float factor, size_t K,
+                                       size_t room)
+{
+    for (size_t i = 0; i < room; i += 16) {
+        __m256i packed =
+            _mm256_packs_epi32(integers_at(x, i, K, factor), integers_at(x, i + 8, K, factor));
+        _mm256_storeu_si256((__m256i *)(void *)(to + i),
+                            _mm256_permute4x64_epi64(packed, 0xd8)); /* in their order */
+    }
+}
+
+static float squares_of(const float *x, size_t K)
+{
+    return kmf_cpu_level() >= KMF_CPU_VNNI ? squares_by_16(x, K) : squares_by_8(x, K);
+}
+
+static void row_to_int16(int16_t *to, const float *x, float factor, size_t K, size_t room)
+{
+    if (kmf_cpu_level() >= KMF_CPU_VNNI)
+        int16_by_16(to, x, factor, K, room);
+    else
+        int16_by_8(to, x, factor, K, room);
 }
 #else
 static float squares_of(const float *x, size_t K)

@@ -32,13 +32,6 @@
 #define ROUND _mm512_cvtps_epi32
 #include "nn/quantise_level.h"
 
-/* The first n lanes. */
-KMF_TARGET_AVX2 static KMF_INLINE __m256i first_lanes(size_t n)
-{
-    __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n < 8 ? (int)n : 8), lane);
-}
-
 KMF_TARGET_AVX2 static KMF_INLINE __m256 load_some(const float *p, __m256i there, __m256 other)
 {
     return _mm256_blendv_ps(other, _mm256_maskload_ps(p, there), _mm256_castsi256_ps(there));
@@ -82,7 +75,7 @@ KMF_TARGET_AVX2 static KMF_INLINE __m256i halves_of(__m256i a, __m256i b)
 #define LOAD _mm256_loadu_ps
 #define STORE(p, a, b, c, d) store(p, kmf_bytes_of_8(a, b, c, d))
 #define LINE 64
-#define FIRST first_lanes
+#define FIRST kmf_first_lanes_8
 #define LOAD_SOME load_some
 #define KEEP(there, v) _mm256_and_si256(there, v)
 #define FINITE(zero) (_mm256_movemask_ps(_mm256_cmp_ps(zero, zero, _CMP_UNORD_Q)) == 0)
@@ -104,7 +97,7 @@ KMF_TARGET_AVX2 static KMF_INLINE __m256i halves_of(__m256i a, __m256i b)
 #define LOAD _mm256_loadu_ps
 #define STORE(p, a, b, c, d) (store(p, halves_of(a, b)), store((p) + 32, halves_of(c, d)))
 #define LINE 32
-#define FIRST first_lanes
+#define FIRST kmf_first_lanes_8
 #define LOAD_SOME load_some
 #define KEEP(there, v) _mm256_and_si256(there, v)
 #define FINITE(zero) (_mm256_movemask_ps(_mm256_cmp_ps(zero, zero, _CMP_UNORD_Q)) == 0)
