@@ -64,7 +64,7 @@ static void teach(run *r, const kmf_order *o, uint64_t step, size_t slot, int wo
 {
     kmf_word2vec *t = r->t;
     kmf_lesson *lesson = &t->lessons[slot];
-    uint64_t j = step % t->steps_per_epoch * t->n_lessons + slot;
+    uint64_t j = step % t->steps_per_epoch * KMF_STEP_LESSONS + slot;
     if (j >= o->n) {
         kmf_lesson_skip(lesson, &t->syllabus);
         return;
@@ -87,12 +87,12 @@ static void teach(run *r, const kmf_order *o, uint64_t step, size_t slot, int wo
 static void take_in(kmf_word2vec *t, int worker)
 {
     size_t ld = t->ld;
-    for (size_t l = 0; l < t->n_lessons; l++) {
+    for (size_t l = 0; l < KMF_STEP_LESSONS; l++) {
         const kmf_lesson *lesson = &t->lessons[l];
         for (size_t i = lesson->owner_beg[worker]; i < lesson->owner_beg[worker + 1]; i++)
             t->visits[lesson->rows[lesson->by_owner[i]]]++;
     }
-    for (size_t l = 0; l < t->n_lessons; l++) {
+    for (size_t l = 0; l < KMF_STEP_LESSONS; l++) {
         const kmf_lesson *lesson = &t->lessons[l];
         size_t end = lesson->owner_beg[worker + 1];
         for (size_t i = lesson->owner_beg[worker]; i < end; i++) {
@@ -108,7 +108,7 @@ static void take_in(kmf_word2vec *t, int worker)
             t->visits[row] |= FIRST;
         }
     }
-    for (size_t l = 0; l < t->n_lessons; l++) {
+    for (size_t l = 0; l < KMF_STEP_LESSONS; l++) {
         const kmf_lesson *lesson = &t->lessons[l];
         for (size_t i = lesson->owner_beg[worker]; i < lesson->owner_beg[worker + 1]; i++)
             t->visits[lesson->rows[lesson->by_owner[i]]] = 0;
@@ -120,7 +120,7 @@ static void keep_books(run *r, uint64_t step)
 {
     kmf_word2vec *t = r->t;
     uint64_t share = kmf_word2vec_steps(t) / LOSS_SHARE / LOSS_EVERY * LOSS_EVERY;
-    for (size_t l = 0; l < t->n_lessons; l++) {
+    for (size_t l = 0; l < KMF_STEP_LESSONS; l++) {
         t->tokens += t->lessons[l].n_tokens;
         if (step % LOSS_EVERY > 0)
             continue;
@@ -164,7 +164,7 @@ static void work(void *arg, int worker)
         size_t slot;
         if (step % t->steps_per_epoch == 0)
             o = order_of(t, step / t->steps_per_epoch);
-        while ((slot = atomic_fetch_add(&r->next[step % 2], 1)) < t->n_lessons)
+        while ((slot = atomic_fetch_add(&r->next[step % 2], 1)) < KMF_STEP_LESSONS)
             teach(r, &o, step, slot, worker);
         kmf_barrier_wait(&r->barrier);
         last = atomic_load(&r->stop);

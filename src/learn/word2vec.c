@@ -109,7 +109,7 @@ void kmf_word2vec_free(kmf_word2vec *trainer)
     kmf_word2vec *t = trainer;
     if (!t)
         return;
-    for (size_t i = 0; t->lessons && i < t->n_lessons; i++)
+    for (size_t i = 0; t->lessons && i < KMF_STEP_LESSONS; i++)
         kmf_lesson_clear(&t->lessons[i]);
     for (int i = 0; t->teachers && i < t->opts.threads; i++)
         kmf_teacher_free(t->teachers[i]);
@@ -265,7 +265,7 @@ static uint64_t bytes_held(const kmf_word2vec *t)
     uint64_t of_vector = t->opts.dim * sizeof *t->table + 2 * sizeof(uint64_t) +
                          sizeof(uint8_t) + (t->lexicon.canonical ? 2 : 1) * sizeof(int32_t) +
                          (uint64_t)t->opts.k_max;
-    uint64_t lessons = t->lessons ? kmf_lesson_floats(&t->syllabus) * t->n_lessons : 0;
+    uint64_t lessons = t->lessons ? kmf_lesson_floats(&t->syllabus) * KMF_STEP_LESSONS : 0;
     return rows * of_row + t->lexicon.n * (of_word + of_vector) + lessons * sizeof *t->copies +
            kmf_lexicon_bytes(&t->lexicon) + kmf_corpus_bytes(t->corpus);
 }
@@ -324,18 +324,18 @@ static int make_lessons(kmf_word2vec *t, kmf_err *err)
     if (n > UINT32_MAX)
         return kmf_fail(err, KMF_ENOMEM, "the input is too large: %" PRIu64 " letters",
                         info.kept);
-    t->n_lessons = KMF_STEP_LESSONS;
-    t->steps_per_epoch = (n + t->n_lessons - 1) / t->n_lessons;
-    t->lessons = kmf_calloc(t->n_lessons, sizeof *t->lessons, err);
+    t->steps_per_epoch = (n + KMF_STEP_LESSONS - 1) / KMF_STEP_LESSONS;
+    t->lessons = kmf_calloc(KMF_STEP_LESSONS, sizeof *t->lessons, err);
     t->teachers = kmf_calloc((size_t)o->threads, sizeof *t->teachers, err);
     if (!t->lessons || !t->teachers)
         return KMF_ENOMEM;
     size_t floats = kmf_lesson_floats(&t->syllabus);
-    size_t all = floats * t->n_lessons > HUGE_FLOATS ? floats * t->n_lessons : HUGE_FLOATS;
+    size_t all =
+        floats * KMF_STEP_LESSONS > HUGE_FLOATS ? floats * KMF_STEP_LESSONS : HUGE_FLOATS;
     t->copies = kmf_large(all, sizeof *t->copies, err);
     if (!t->copies)
         return KMF_ENOMEM;
-    for (size_t i = 0; i < t->n_lessons; i++)
+    for (size_t i = 0; i < KMF_STEP_LESSONS; i++)
         if (kmf_lesson_make(&t->lessons[i], &t->syllabus, t->copies + i * floats, err) < 0)
             return KMF_ENOMEM;
     for (int i = 0; i < o->threads; i++)

@@ -23,8 +23,7 @@ struct kmf_word2vec {
     float *table;    /* owned [2 words, ld]: vectors, then those of the words as targets */
     uint8_t *visits; /* owned [2 words]: lessons of a step that hold a row; 0 between steps */
 
-    size_t n_lessons;       /* of a step */
-    kmf_lesson *lessons;    /* owned [n_lessons] */
+    kmf_lesson *lessons;    /* owned [KMF_STEP_LESSONS] */
     float *copies;          /* owned; where the lessons' values lie */
     kmf_teacher **teachers; /* owned [threads] */
     uint64_t steps_per_epoch;
