@@ -417,10 +417,7 @@ static int list_texts(encode *m, kmf_method_file *files, kmf_err *err)
     m->texts[1] = (kmf_map){.bytes = (const unsigned char *)vocabulary, .len = len};
     for (size_t i = 0; i < 2; i++) {
         m->of_texts[i] = &m->texts[i];
-        files[i].key = keys[i];
-        files[i].maps = &m->of_texts[i];
-        files[i].n = 1;
-        files[i].keep = true;
+        files[i] = (kmf_method_file){keys[i], &m->of_texts[i], .n = 1, .keep = true};
     }
     return 0;
 }
@@ -440,9 +437,7 @@ static int list_files(encode *m, kmf_err *err)
         return KMF_ENOMEM;
     for (size_t i = 0; i < n; i++)
         m->maps[i] = kmf_tensors_map(stored, i);
-    m->base.files[0].key = "md5";
-    m->base.files[0].maps = m->maps;
-    m->base.files[0].n = n;
+    m->base.files[0] = (kmf_method_file){"md5", m->maps, n, .keep = false};
     return list_texts(m, m->base.files + 1, err);
 }
 

@@ -132,17 +132,16 @@ static int compare(const kmf_embedder *embedder, const json_t *was, kmf_err *err
     }
     const char *precision =
         json_string_value(json_object_get(json_object_get(was, "settings"), "precision"));
-    if (key && strcmp(key, "precision") == 0 && precision) {
-        json_decref(now);
-        return kmf_fail(err, KMF_EMODEL,
-                        "%s: the vectors were made in %s, which this processor, or "
-                        "KMERFORMER_CPU, does not have",
-                        kmf_embedder_name(embedder), precision);
-    }
-    int status = key ? kmf_fail(err, KMF_EMODEL,
-                                "%s is not the model of these vectors: the %s %s differs",
-                                kmf_embedder_name(embedder), whose, kmf_err_show(shown, key))
-                     : 0;
+    int status = 0;
+    if (key && strcmp(key, "precision") == 0 && precision)
+        status = kmf_fail(err, KMF_EMODEL,
+                          "%s: the vectors were made in %s, which this processor, or "
+                          "KMERFORMER_CPU, does not have",
+                          kmf_embedder_name(embedder), precision);
+    else if (key)
+        status =
+            kmf_fail(err, KMF_EMODEL, "%s is not the model of these vectors: the %s %s differs",
+                     kmf_embedder_name(embedder), whose, kmf_err_show(shown, key));
     json_decref(now);
     return status;
 }

@@ -489,9 +489,7 @@ static const kmf_method_kind kind = {.start = start,
 static void name_map(word_mean *m, size_t i, const char *key, const kmf_map *map)
 {
     m->maps[i] = map;
-    m->base.files[i].key = key;
-    m->base.files[i].maps = &m->maps[i];
-    m->base.files[i].n = 1;
+    m->base.files[i] = (kmf_method_file){key, &m->maps[i], .n = 1, .keep = false};
 }
 
 /* What is hashed for the provenance is what was read: the same maps. */
