@@ -64,10 +64,7 @@ static int read_choice(int *out, const kmf_safetensors *st, const char *key,
 static int check_provenance(const char *text, const char *where, kmf_code code, kmf_err *err)
 {
     kmf_err cause = {0};
-    json_t *json = kmf_json_parse(text, strlen(text), "provenance", &cause);
-    bool good = json != NULL;
-    json_decref(json);
-    if (good)
+    if (kmf_json_check(text, &cause) == 0)
         return 0;
     return kmf_fail(err, cause.code == KMF_ENOMEM ? KMF_ENOMEM : code, "%s: %s", where,
                     cause.msg);
