@@ -132,8 +132,6 @@ double kmf_pretrain_steps_of_time(double seconds, double step, double validation
                                   uint64_t val_every);
 /* Steps that take opts.seconds, by trying. */
 int kmf_pretrain_measure(kmf_pretrain *t, uint64_t *steps, kmf_err *err) KMF_MUST_CHECK;
-/* Whether there is a validation after the step with this number, counted from 1. */
-bool kmf_pretrain_validates(const kmf_pretrain *t, uint64_t step);
 
 /* ---- pretrain_saved.c: checkpoints, and what all ranks have in common ------------------- */
 

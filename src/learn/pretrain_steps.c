@@ -182,11 +182,6 @@ static int learn_shards(kmf_pretrain *t, kmf_err *err)
 
 /* ---------------------------------------------------------------- validation ------------- */
 
-bool kmf_pretrain_validates(const kmf_pretrain *t, uint64_t step)
-{
-    return t->n_held > 0 && (step % t->val_every == 0 || step == t->steps);
-}
-
 static int held_not_finite(const kmf_pretrain *t, kmf_err *err)
 {
     return kmf_fail(err, KMF_ENUMERIC,
@@ -300,7 +295,8 @@ static int step(kmf_pretrain *t, kmf_err *err)
     t->norm = norm;
     t->rate = adamw.rate;
     t->validated = false;
-    return kmf_pretrain_validates(t, t->step) ? kmf_pretrain_validate(t, err) : 0;
+    bool validates = t->n_held > 0 && (t->step % t->val_every == 0 || t->step == t->steps);
+    return validates ? kmf_pretrain_validate(t, err) : 0;
 }
 
 int kmf_pretrain_train(kmf_pretrain *trainer, kmf_pretrain_fn *fn, void *user, kmf_err *err)
