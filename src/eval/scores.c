@@ -30,36 +30,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Room of one thread. */
-typedef struct room {
-    double *truth;     /* owned [n_all]; t_k */
-    double *predicted; /* owned [n_all]; p_k */
-    double *both;      /* owned [n_all]; r_k */
-} room;
-
-static void room_free(room *r)
-{
-    if (!r)
-        return;
-    kmf_free(r->truth);
-    kmf_free(r->predicted);
-    kmf_free(r->both);
-    kmf_free(r);
-}
-
-static room *room_new(const kmf_scored *s, kmf_err *err)
-{
-    room *r = kmf_calloc(1, sizeof *r, err);
-    if (!r)
-        return NULL;
-    r->truth = kmf_calloc(s->n_all, sizeof *r->truth, err);
-    r->predicted = kmf_calloc(s->n_all, sizeof *r->predicted, err);
-    r->both = kmf_calloc(s->n_all, sizeof *r->both, err);
-    if (r->truth && r->predicted && r->both)
-        return r;
-    room_free(r);
-    return NULL;
-}
+/* The records of a class: t_k, p_k, r_k. */
+typedef struct tally {
+    double truth, predicted, both;
+} tally;
 
 /* ---------------------------------------------------------------- AUC -------------------- */
 
@@ -145,14 +119,14 @@ static double auc(const kmf_scored *s, const uint32_t *order, const uint32_t *we
 
 /* ---------------------------------------------------------------- all of them ------------ */
 
-static double mcc(const room *r, size_t n_all, double n, double right)
+static double mcc(const tally *of, size_t n_all, double n, double right)
 {
     double cross = 0;
     double squares[2] = {0};
     for (size_t k = 0; k < n_all; k++) {
-        cross += r->predicted[k] * r->truth[k];
-        squares[0] += r->predicted[k] * r->predicted[k];
-        squares[1] += r->truth[k] * r->truth[k];
+        cross += of[k].predicted * of[k].truth;
+        squares[0] += of[k].predicted * of[k].predicted;
+        squares[1] += of[k].truth * of[k].truth;
     }
     double below = (n * n - squares[0]) * (n * n - squares[1]);
     return below > 0 ? (n * right - cross) / sqrt(below) : 0;
@@ -160,37 +134,35 @@ static double mcc(const room *r, size_t n_all, double n, double right)
 
 /*
  * order may be NULL without probabilities. weights [n]: how often each record counts, NULL: once.
- * What cannot be told is NaN.
+ * What cannot be told is NaN. of [n_all]: room.
  */
 static void score(double scores[KMF_N_SCORES], const kmf_scored *s, const uint32_t *order,
-                  const uint32_t *weights, room *r)
+                  const uint32_t *weights, tally *of)
 {
     double n = 0;
     double right = 0;
     double f1 = 0;
     size_t n_seen = 0;
-    memset(r->truth, 0, s->n_all * sizeof *r->truth);
-    memset(r->predicted, 0, s->n_all * sizeof *r->predicted);
-    memset(r->both, 0, s->n_all * sizeof *r->both);
+    memset(of, 0, s->n_all * sizeof *of);
     for (size_t i = 0; i < s->n; i++) {
         double w = weights ? weights[i] : 1;
         n += w;
-        r->truth[s->truth[i]] += w;
-        r->predicted[s->predicted[i]] += w;
+        of[s->truth[i]].truth += w;
+        of[s->predicted[i]].predicted += w;
         if (s->truth[i] == s->predicted[i])
-            r->both[s->truth[i]] += w;
+            of[s->truth[i]].both += w;
     }
     for (size_t k = 0; k < s->n_all; k++) {
-        double seen = r->truth[k] + r->predicted[k];
-        right += r->both[k];
+        double seen = of[k].truth + of[k].predicted;
+        right += of[k].both;
         if (seen > 0) {
-            f1 += 2 * r->both[k] / seen;
+            f1 += 2 * of[k].both / seen;
             n_seen++;
         }
     }
     scores[KMF_ACCURACY] = right / n;
     scores[KMF_MACRO_F1] = f1 / (double)n_seen;
-    scores[KMF_MCC] = mcc(r, s->n_all, n, right);
+    scores[KMF_MCC] = mcc(of, s->n_all, n, right);
     scores[KMF_AUC] = auc(s, order, weights);
 }
 
@@ -200,7 +172,7 @@ typedef struct bootstrap {
     const kmf_scored *scored;
     const uint32_t *order;
     uint64_t seed;
-    room **rooms;      /* owned [workers] */
+    tally **tallies;   /* owned [workers], each [n_all] */
     uint32_t *weights; /* owned [workers, n] */
     double *scores;    /* owned [KMF_N_SCORES, resamples] */
     size_t resamples;
@@ -217,7 +189,7 @@ static int draw_once(void *arg, size_t r, int worker, kmf_err *err)
     memset(weights, 0, n * sizeof *weights);
     for (size_t i = 0; i < n; i++)
         weights[kmf_rng_below(&rng, n)]++;
-    score(scores, b->scored, b->order, weights, b->rooms[worker]);
+    score(scores, b->scored, b->order, weights, b->tallies[worker]);
     for (size_t k = 0; k < KMF_N_SCORES; k++)
         b->scores[k * b->resamples + r] = scores[k];
     return 0;
@@ -263,32 +235,32 @@ int kmf_score_intervals(kmf_interval *intervals, const kmf_scored *s, int resamp
     double scores[KMF_N_SCORES];
     int status = KMF_ENOMEM;
     bootstrap b = {.scored = s, .seed = seed, .resamples = (size_t)resamples};
-    b.rooms = kmf_calloc(workers, sizeof *b.rooms, err);
+    b.tallies = kmf_calloc(workers, sizeof *b.tallies, err);
     b.weights = kmf_malloc(workers * s->n, sizeof *b.weights, err);
     b.scores = kmf_malloc(KMF_N_SCORES * b.resamples, sizeof *b.scores, err);
     if (s->probabilities)
         order = kmf_malloc(s->n_classes * s->n, sizeof *order, err);
-    if (!b.rooms || !b.weights || !b.scores || (s->probabilities && !order))
+    if (!b.tallies || !b.weights || !b.scores || (s->probabilities && !order))
         goto out;
     for (size_t i = 0; i < workers; i++) {
-        b.rooms[i] = room_new(s, err);
-        if (!b.rooms[i])
+        b.tallies[i] = kmf_malloc(s->n_all, sizeof **b.tallies, err);
+        if (!b.tallies[i])
             goto out;
     }
     status = order ? sort_all(order, s, pool, err) : 0;
     if (status < 0)
         goto out;
     b.order = order;
-    score(scores, s, order, NULL, b.rooms[0]);
+    score(scores, s, order, NULL, b.tallies[0]);
     for (size_t k = 0; k < KMF_N_SCORES; k++)
         intervals[k] = (kmf_interval){scores[k], (double)NAN, (double)NAN};
     status = kmf_pool_each(pool, b.resamples, draw_once, &b, err);
     if (status == 0)
         read_percentiles(&b, intervals);
 out:
-    for (size_t i = 0; b.rooms && i < workers; i++)
-        room_free(b.rooms[i]);
-    kmf_free(b.rooms);
+    for (size_t i = 0; b.tallies && i < workers; i++)
+        kmf_free(b.tallies[i]);
+    kmf_free(b.tallies);
     kmf_free(b.weights);
     kmf_free(b.scores);
     kmf_free(order);
