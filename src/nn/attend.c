@@ -184,7 +184,7 @@ static void multiply(void *c, size_t ld_c, const float *a, size_t ld_a, const fl
 
 /* One head at work. */
 typedef struct head {
-    const kmf_kernel *for_scores, *for_values;
+    kernels with;
     size_t T, K;
     size_t key_words;                         /* of a key */
     size_t ld_queries, ld_weights, ld_sums;   /* words */
@@ -211,8 +211,7 @@ static void open_head(head *h, void *scratch, size_t T, size_t K, float slope,
     (void)fits;
     char *room = scratch;
     bool in_place = with.values->terms == 1;
-    *h = (head){.for_scores = with.scores,
-                .for_values = with.values,
+    *h = (head){.with = with,
                 .T = T,
                 .K = K,
                 .key_words = kmf_kernel_words(with.scores, K),
@@ -233,12 +232,12 @@ static void open_head(head *h, void *scratch, size_t T, size_t K, float slope,
 /* q' of some queries, as the product with keys reads it. */
 static void take_queries(head *h, const float *q, size_t ld, size_t rows)
 {
-    kmf_operand operand = h->for_scores->operand;
-    bool in_place = h->for_scores->terms == 1;
+    kmf_operand operand = h->with.scores->operand;
+    bool in_place = h->with.scores->terms == 1;
     size_t K = h->K;
     float unit = (float)(1.0 / sqrt((double)K)) * LOG2_E;
     float factor[MOST_ROWS];
-    kmf_rows to = kmf_kernel_rows(h->for_scores, h->queries, h->ld_queries);
+    kmf_rows to = kmf_kernel_rows(h->with.scores, h->queries, h->ld_queries);
     for (size_t i = 0; i < rows; i++)
         factor[i] = unit;
     scale_rows(in_place ? h->queries : h->sums, in_place ? h->ld_queries : K, q, ld, factor,
@@ -262,7 +261,7 @@ static void fetch_queries(const head *h, const float *q, size_t ld, size_t t, si
 /* S of the queries t .. and the n keys from u on. */
 static void score(head *h, size_t t, size_t u, size_t rows, size_t n)
 {
-    const kmf_kernel *kernel = h->for_scores;
+    const kmf_kernel *kernel = h->with.scores;
     multiply(h->scores, KEYS, h->queries, h->ld_queries, h->keys + u * h->key_words,
              h->key_words * kernel->cols, kernel, rows, n, h->key_words, false); /* [rows, n] */
     h->most = NULL;
@@ -278,22 +277,22 @@ static void score(head *h, size_t t, size_t u, size_t rows, size_t n)
 
 static void weigh(head *h, bool first, size_t rows, size_t n)
 {
-    kmf_rows to = kmf_kernel_rows(h->for_values, h->weights, h->ld_weights);
-    kmf_operand operand = h->for_values->operand;
+    kmf_rows to = kmf_kernel_rows(h->with.values, h->weights, h->ld_weights);
+    kmf_operand operand = h->with.values->operand;
     if (operand == KMF_OPERAND_BF16)
         kmf_weigh_bf16(to, h->scores, KEYS, &h->r, h->most, first, rows, n);
     else if (operand == KMF_OPERAND_INT8)
         kmf_weigh_int8(to, h->scores, KEYS, &h->r, h->most, first, rows, n);
     else
         kmf_weigh(h->scores, KEYS, &h->r, h->most, first, rows, n);
-    if (h->for_values->parts > 1)
+    if (h->with.values->parts > 1)
         kmf_words_bf16(to, h->scores, KEYS, rows, n);
 }
 
 /* O = O 2^(m - m') + P v for the n values from u on; O = P v for the first ones. */
 static void add_values(head *h, size_t u, size_t rows, size_t n)
 {
-    const kmf_kernel *kernel = h->for_values;
+    const kmf_kernel *kernel = h->with.values;
     bool bytes = kernel->operand == KMF_OPERAND_INT8;
     size_t words = kmf_kernel_words(kernel, n);
     if (u > 0 && !bytes)
@@ -314,10 +313,10 @@ void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const
     head h;
     assert(t0 <= t1 && t1 <= T);
     open_head(&h, scratch, T, K, slope, precision);
-    size_t step = rows_at_once(&(kernels){h.for_scores, h.for_values}, T);
-    kmf_panels_pack(h.keys, h.for_scores, (const float *[]){k}, 1, ld, T, K);
-    kmf_panels_pack_back(h.values, h.for_values, (const float *[]){v}, 1, ld, T, K);
-    bool tiled = h.for_scores->tiled || h.for_values->tiled;
+    size_t step = rows_at_once(&h.with, T);
+    kmf_panels_pack(h.keys, h.with.scores, (const float *[]){k}, 1, ld, T, K);
+    kmf_panels_pack_back(h.values, h.with.values, (const float *[]){v}, 1, ld, T, K);
+    bool tiled = h.with.scores->tiled || h.with.values->tiled;
     kmf_kernels_open(tiled);
     for (size_t t = t0; t < t1; t += step) {
         size_t rows = kmf_min(t1 - t, step);

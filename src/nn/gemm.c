@@ -393,7 +393,6 @@ static void ended_product(const right *out, const left *x, const kmf_weight *w,
                           const kmf_kernel *kernel, size_t N, kmf_ending ending, span part,
                           kmf_quantised q, kmf_ahead then)
 {
-    kmf_rows to = out->rows;
     if (ending.bias)
         ending.bias += part.beg;
     kernel->ended(&(kmf_ended){.a = x->rows.words,
@@ -407,7 +406,7 @@ static void ended_product(const right *out, const left *x, const kmf_weight *w,
                                .ending = ending,
                                .y = out->y,
                                .ld_y = out->ld,
-                               .to = to,
+                               .to = out->rows,
                                .after = then});
 }
 
