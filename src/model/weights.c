@@ -606,21 +606,12 @@ static int list_new(struct list *list, const kmf_slots *slots, kmf_dtype dtype, 
             n_scales += slots->slot[i].shape[0];
         }
     list->tensors = kmf_calloc(2 * slots->n, sizeof *list->tensors, err);
-    if (!list->tensors)
-        return KMF_ENOMEM;
     list->values = kmf_calloc(2 * slots->n, sizeof *list->values, err);
-    if (!list->values)
-        return KMF_ENOMEM;
-    if (n_q == 0)
-        return 0;
     list->names = kmf_calloc(slots->n, sizeof *list->names, err);
-    if (!list->names)
-        return KMF_ENOMEM;
     list->q = kmf_malloc(n_q, sizeof *list->q, err);
-    if (!list->q)
-        return KMF_ENOMEM;
     list->scales = kmf_malloc(n_scales, sizeof *list->scales, err);
-    return list->scales ? 0 : KMF_ENOMEM;
+    return list->tensors && list->values && list->names && list->q && list->scales ? 0
+                                                                                   : KMF_ENOMEM;
 }
 
 static kmf_stored *add(struct list *list, const char *name, kmf_dtype dtype, const void *values)
