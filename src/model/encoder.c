@@ -262,7 +262,8 @@ static void scale_as_trained(const kmf_encoder *own, float *y, const int32_t *id
     double share = (double)n / (double)T;
     float factor = n < T ? (float)((1 - 0.15 * 0.8) / (1 - share)) : 0;
     for (size_t t = 0; t < rows; t++)
-        kmf_scale_forward(y + t * E, E, ids[t] == mask ? 0 : factor, 1, E);
+        for (size_t i = 0; i < E; i++)
+            y[t * E + i] *= ids[t] == mask ? 0 : factor;
 }
 
 /* What a token's place adds to its embedding: rows beg .. beg + rows - 1 of the batch in y. */

@@ -449,13 +449,6 @@ KMF_CLONES(kmf_gather_forward,
             const kmf_real *type0, size_t N, size_t E),
            (y, ld, ids, word, type0, N, E))
 
-void kmf_scale_forward(kmf_real *x, size_t ld, kmf_real factor, size_t N, size_t E)
-{
-    for (size_t n = 0; n < N; n++)
-        for (size_t i = 0; i < E; i++)
-            x[n * ld + i] *= factor;
-}
-
 static KMF_INLINE void kmf_gather_backward_body(kmf_real *dword, const int32_t *ids,
                                                 const kmf_real *dy, size_t ld, size_t beg,
                                                 size_t end, size_t N, size_t E)

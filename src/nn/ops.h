@@ -107,9 +107,6 @@ void kmf_bias_tanh_forward(kmf_real *x, size_t ld, const kmf_real *bias, size_t 
 void kmf_gather_forward(kmf_real *y, size_t ld, const int32_t *ids, const kmf_real *word,
                         const kmf_real *type0, size_t N, size_t E);
 
-/* x = x factor.  x: [N, E] */
-void kmf_scale_forward(kmf_real *x, size_t ld, kmf_real factor, size_t N, size_t E);
-
 /*
  * dword[ids[n]][i] += dy[n][i] for the columns beg .. end - 1, row after row: threads that take
  * columns of their own do not meet.  dword: [V, E]  dy: [N, E].  dtype0 is kmf_bias_backward's.
