@@ -4,7 +4,6 @@
 #include "base/point.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 /* A name may have line ends, and what a terminal obeys. */

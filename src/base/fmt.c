@@ -22,7 +22,6 @@
 #include "base/point.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>

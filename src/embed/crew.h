@@ -14,7 +14,6 @@
 #include "embed/method.h"
 
 #include <stdatomic.h>
-#include <stdbool.h>
 
 typedef struct kmf_crew {
     const kmf_method *method; /* borrowed */

@@ -21,10 +21,8 @@
 #include "embed/sidecar.h"
 #include "seq/par.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 
 #define F16_INFINITE 65520.0f /* to nearest, from here on */

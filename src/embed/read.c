@@ -33,7 +33,6 @@
 
 #include <assert.h>
 #include <pthread.h>
-#include <string.h>
 
 #define PARTS_MOST ((size_t)4096) /* of a range, if their vectors need not be kept; */
 #define CAPS_MOST 4  /* else as many times the pieces that batches usually have room for */

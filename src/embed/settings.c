@@ -4,7 +4,6 @@
 #include "base/err.h"
 #include "model/config.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 

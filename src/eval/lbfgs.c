@@ -23,7 +23,6 @@
 #include "base/mem.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 
 #define ENOUGH 1e-4 /* c1 */

@@ -14,8 +14,6 @@
 #include "nn/gemm.h"
 #include "seq/par.h"
 
-#include <string.h>
-
 #define QUERIES 64
 
 typedef struct near {

@@ -17,8 +17,6 @@
 #include "eval/probe.h"
 #include "eval/scaler.h"
 
-#include <string.h>
-
 #define PAIRS 10
 /* A step that lowers the loss by less is the last one: while values are tried, and at the end. */
 #define LEAST_GAIN_TRIED 1e-6

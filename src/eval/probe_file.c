@@ -11,8 +11,6 @@
 #include "model/safetensors.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define VERSION_KEY "kmerformer.probe"

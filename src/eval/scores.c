@@ -26,7 +26,6 @@
 #include "seq/par.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -24,10 +24,8 @@
 #include "words/vocab.h"
 
 #include <float.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
-#include <string.h>
 
 #define STEPS_MAX 1e15
 #define ABOVE_0 DBL_TRUE_MIN /* the least number above it */

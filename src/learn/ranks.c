@@ -7,8 +7,6 @@
 
 #include <mpi.h>
 
-#include <string.h>
-
 #define MOST_AT_ONCE ((size_t)1 << 28) /* numbers of a message: its length is an int */
 
 int kmf_ranks_start(int *argc, char ***argv, kmf_err *err)

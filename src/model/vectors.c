@@ -28,7 +28,6 @@
 #include "words/counts.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -33,7 +33,6 @@
 #include "base/number.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #define WORD_MAX_BYTES 4096

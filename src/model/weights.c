@@ -31,7 +31,6 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define NAME_CAP KMF_SLOT_NAME

@@ -26,9 +26,6 @@
 #include "nn/gemm.h"
 #include "seq/par.h"
 
-#include <math.h>
-#include <string.h>
-
 #define STRIP ((size_t)64)
 
 struct kmf_pca {
