@@ -67,9 +67,8 @@ static bool read_to(kmf_blocks *b, int file, size_t *n, size_t n_wanted)
     return true;
 }
 
-bool kmf_blocks_read(kmf_blocks *blocks, int file, uint64_t at, size_t most)
+bool kmf_blocks_read(kmf_blocks *b, int file, uint64_t at, size_t most)
 {
-    kmf_blocks *b = blocks;
     size_t there = 0; /* bytes */
     size_t in = 0;
     size_t out = 0;

@@ -198,17 +198,15 @@ static bool inflate(const kmf_portion *portion, char *room)
 
 /* ---------------------------------------------------------------- both ------------------ */
 
-bool kmf_portions_next(kmf_portions *portions, kmf_portion *portion)
+bool kmf_portions_next(kmf_portions *p, kmf_portion *portion)
 {
-    kmf_portions *p = portions;
     bool there = !p->failed && (p->gunzip ? next_gzip(p, portion) : next_blocks(p, portion));
     p->failed = !there;
     return there;
 }
 
-const char *kmf_portions_inflate(kmf_portions *portions, kmf_portion *portion, char *room)
+const char *kmf_portions_inflate(kmf_portions *p, kmf_portion *portion, char *room)
 {
-    kmf_portions *p = portions;
     if (p->gunzip)
         return portion->bytes;
     if (!inflate(portion, room))
@@ -260,9 +258,8 @@ failed:
     return NULL;
 }
 
-void kmf_portions_close(kmf_portions *portions)
+void kmf_portions_close(kmf_portions *p)
 {
-    kmf_portions *p = portions;
     if (!p)
         return;
     kmf_gunzip_free(p->gunzip);

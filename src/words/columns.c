@@ -244,9 +244,8 @@ static run runs_of_block(kmf_columns *c, size_t beg, size_t n)
     return (run){.i = i, .stop = i + reach};
 }
 
-size_t kmf_columns_count(kmf_columns *columns, int32_t *counts, size_t beg, size_t windows)
+size_t kmf_columns_count(kmf_columns *c, int32_t *counts, size_t beg, size_t windows)
 {
-    kmf_columns *c = columns;
     bool in_groups = c->groups && windows >= worth_groups(c);
     size_t n_clean = 0;
     for (size_t at = 0; at < windows; at += BLOCK) {
@@ -277,9 +276,8 @@ static KMF_INLINE void cut_eights_body(int32_t *restrict codes, const uint16_t *
 KMF_CLONES(cut_eights, (int32_t * codes, const uint16_t *eights, size_t n, int shift),
            (codes, eights, n, shift))
 
-size_t kmf_columns_codes(kmf_columns *columns, int32_t *codes, size_t beg, size_t windows)
+size_t kmf_columns_codes(kmf_columns *c, int32_t *codes, size_t beg, size_t windows)
 {
-    kmf_columns *c = columns;
     size_t n_out = 0;
     for (size_t at = 0; at < windows; at += BLOCK) {
         run r = runs_of_block(c, beg + at, kmf_min(windows - at, BLOCK));

@@ -62,9 +62,8 @@ kmf_corpus *kmf_corpus_new(kmf_alphabet alphabet, size_t shortest, uint64_t memo
     return c;
 }
 
-void kmf_corpus_free(kmf_corpus *corpus)
+void kmf_corpus_free(kmf_corpus *c)
 {
-    kmf_corpus *c = corpus;
     if (!c)
         return;
     for (size_t i = c->n_spilled; i < c->n_chunks; i++)
@@ -231,9 +230,8 @@ int kmf_corpus_read(kmf_corpus *corpus, kmf_reader *reader, kmf_progress_fn *fn,
     return status;
 }
 
-int kmf_corpus_finish(kmf_corpus *corpus, kmf_err *err)
+int kmf_corpus_finish(kmf_corpus *c, kmf_err *err)
 {
-    kmf_corpus *c = corpus;
     size_t n = (size_t)c->info.segments;
     if (c->spill) {
         int status = kmf_spill_map(c->spill, &c->map, err);

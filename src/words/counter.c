@@ -171,9 +171,8 @@ failed:
     return NULL;
 }
 
-void kmf_counter_free(kmf_counter *counter)
+void kmf_counter_free(kmf_counter *c)
 {
-    kmf_counter *c = counter;
     if (!c)
         return;
     kmf_queue_free(c->queue);
@@ -365,9 +364,8 @@ static int is_spent(kmf_err *err)
     return kmf_fail(err, KMF_EINVAL, "the counter has given its table away, or failed");
 }
 
-int kmf_counter_add(kmf_counter *counter, const char *seq, size_t len, kmf_err *err)
+int kmf_counter_add(kmf_counter *c, const char *seq, size_t len, kmf_err *err)
 {
-    kmf_counter *c = counter;
     if (c->spent)
         return is_spent(err);
     c->counts->info.records++;
@@ -389,9 +387,8 @@ int kmf_counter_add(kmf_counter *counter, const char *seq, size_t len, kmf_err *
     return status;
 }
 
-int kmf_counter_read(kmf_counter *counter, kmf_reader *reader, kmf_err *err)
+int kmf_counter_read(kmf_counter *c, kmf_reader *reader, kmf_err *err)
 {
-    kmf_counter *c = counter;
     kmf_reader_stats s;
     size_t want = c->text_max > 2 * OVERSHOOT ? c->text_max - OVERSHOOT : c->text_max / 2;
     if (c->spent)
@@ -440,9 +437,8 @@ static int end_counting(kmf_counter *c, kmf_err *err)
     return status;
 }
 
-kmf_counts *kmf_counter_finish(kmf_counter *counter, kmf_err *err)
+kmf_counts *kmf_counter_finish(kmf_counter *c, kmf_err *err)
 {
-    kmf_counter *c = counter;
     int status = end_counting(c, err);
     if (status == 0)
         status = c->dense ? kmf_dense_finish(c->dense, c->pool, c->counts, err)
@@ -514,10 +510,9 @@ static int save_table(kmf_counter *c, const char *path, kmf_table_text_fn *prove
     return status;
 }
 
-int kmf_counter_save(kmf_counter *counter, const char *path, kmf_table_text_fn *provenance,
+int kmf_counter_save(kmf_counter *c, const char *path, kmf_table_text_fn *provenance,
                      void *user, kmf_counts_info *info, kmf_err *err)
 {
-    kmf_counter *c = counter;
     err = kmf_err_or(err, &(kmf_err){0});
     int status = 0;
     if (c->spent)

@@ -157,10 +157,8 @@ static int make_room(kmf_counts_builder *b, kmf_err *err)
     return status;
 }
 
-int kmf_counts_builder_add(kmf_counts_builder *builder, uint64_t code, uint64_t count,
-                           kmf_err *err)
+int kmf_counts_builder_add(kmf_counts_builder *b, uint64_t code, uint64_t count, kmf_err *err)
 {
-    kmf_counts_builder *b = builder;
     uint64_t prefix = code >> b->counts->cut.suffix_bits;
     uint64_t suffix = code & (((uint64_t)1 << b->counts->cut.suffix_bits) - 1);
     assert(count > 0 && prefix < b->counts->n_blocks && prefix >= b->prefix);

@@ -585,9 +585,8 @@ int kmf_counttext_add(kmf_counttext *text, const char *bytes, size_t len, kmf_er
     return status;
 }
 
-kmf_counts *kmf_counttext_finish(kmf_counttext *text, kmf_err *err)
+kmf_counts *kmf_counttext_finish(kmf_counttext *t, kmf_err *err)
 {
-    kmf_counttext *t = text;
     if (t->n_lines == 0) {
         (void)read_version(t, t->part, t->n_part, err);
         kmf_fail(err, KMF_EMODEL, "%s: cut off within its header", t->name);

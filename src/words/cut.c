@@ -415,9 +415,8 @@ static void hand_out(kmf_cutter *c, kmf_chunk *chunk, size_t own_end)
     c->stats.chunks++;
 }
 
-int kmf_cutter_next(kmf_cutter *cutter, kmf_chunk *chunk, kmf_err *err)
+int kmf_cutter_next(kmf_cutter *c, kmf_chunk *chunk, kmf_err *err)
 {
-    kmf_cutter *c = cutter;
     if (c->opts.policy == KMF_LONG_SKIP && c->fresh && !c->ended) {
         int over = too_long(c, err);
         if (over < 0)

@@ -52,9 +52,8 @@ void kmf_vocab_free(kmf_vocab *vocab)
     kmf_free(vocab);
 }
 
-size_t kmf_vocab_bytes(const kmf_vocab *vocab)
+size_t kmf_vocab_bytes(const kmf_vocab *v)
 {
-    const kmf_vocab *v = vocab;
     size_t codes = v->id_of ? n_codes(v->k) * sizeof *v->id_of : 0;
     return sizeof *v + 2 * v->len + codes +
            v->size * (sizeof *v->off + (v->of_dna ? sizeof *v->of_dna : 0));
