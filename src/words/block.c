@@ -72,14 +72,11 @@ static unsigned count_width_of(uint64_t largest)
 bool kmf_block_size(uint64_t n, unsigned suffix_width, unsigned count_width, size_t *n_bytes)
 {
     size_t entries;
-    if (n > SIZE_MAX)
-        return false;
     if (n == 0) {
         *n_bytes = 0;
         return true;
     }
-    return kmf_mul((size_t)n, suffix_width + count_width, &entries) &&
-           kmf_add(entries, TAIL, n_bytes);
+    return kmf_mul(n, suffix_width + count_width, &entries) && kmf_add(entries, TAIL, n_bytes);
 }
 
 /*
@@ -90,7 +87,6 @@ bool kmf_block_size(uint64_t n, unsigned suffix_width, unsigned count_width, siz
 static unsigned char *new_block(kmf_block *block, uint64_t n, uint64_t any_count,
                                 unsigned suffix_bits, kmf_err *err)
 {
-    unsigned char *bytes = NULL;
     uint64_t all = (uint64_t)1 << suffix_bits;
     unsigned suffix_width = suffix_width_of(suffix_bits);
     unsigned count_width = count_width_of(any_count);
@@ -105,10 +101,8 @@ static unsigned char *new_block(kmf_block *block, uint64_t n, uint64_t any_count
         kmf_fail(err, KMF_ENOMEM, "out of memory: a block of the table exceeds it");
         return NULL;
     }
-    if (suffix_width == 0)
-        bytes = kmf_calloc(block->n_bytes, 1, err);
-    else
-        bytes = kmf_malloc(block->n_bytes, 1, err);
+    unsigned char *bytes = suffix_width == 0 ? kmf_calloc(block->n_bytes, 1, err)
+                                             : kmf_malloc(block->n_bytes, 1, err);
     if (!bytes) {
         *block = (kmf_block){0};
         return NULL;
@@ -486,7 +480,5 @@ int kmf_block_merge(kmf_block *sum, const kmf_block *blocks, size_t n, unsigned 
         n_entries += blocks[b].n;
     if (suffix_bits <= SUM_BITS && n_entries >= (uint64_t)1 << suffix_bits >> 3)
         return merge_by_array(sum, blocks, n, suffix_bits, err);
-    if (n_entries > SIZE_MAX)
-        return kmf_fail(err, KMF_ENOMEM, "out of memory: a block of the table exceeds it");
-    return merge_by_heap(sum, blocks, n, (size_t)n_entries, suffix_bits, err);
+    return merge_by_heap(sum, blocks, n, n_entries, suffix_bits, err);
 }
