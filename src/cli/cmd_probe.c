@@ -277,24 +277,18 @@ typedef struct prediction {
     cli_progress line;
 } prediction;
 
-static int put(prediction *p, const char *before, const char *text, kmf_err *err)
-{
-    int status = kmf_out_write(p->out, before, strlen(before), err);
-    return status < 0 ? status : kmf_out_write(p->out, text, strlen(text), err);
-}
-
 /* Names of the columns, before the first record or, without one, at the end. */
 static int put_header(prediction *p, kmf_err *err)
 {
     if (p->begun)
         return 0;
     p->begun = true;
-    int status = put(p, "#name", "\tlabel\tprobability", err);
+    int status = kmf_out_print(p->out, err, "#name\tlabel\tprobability");
     for (size_t i = 2; i <= p->top && status == 0; i++)
         status = kmf_out_print(p->out, err, "\tlabel%zu\tprobability%zu", i, i);
     for (size_t c = 0; p->args->all && c < kmf_probe_n_classes(p->probe) && status == 0; c++)
-        status = put(p, "\t", kmf_probe_label(p->probe, c), err);
-    return status < 0 ? status : put(p, "", "\n", err);
+        status = kmf_out_print(p->out, err, "\t%s", kmf_probe_label(p->probe, c));
+    return status < 0 ? status : kmf_out_print(p->out, err, "\n");
 }
 
 /* The most probable class that has not been told; there is one. */
@@ -314,7 +308,7 @@ static int put_missing(prediction *p, kmf_err *err)
     size_t fields = 2 * p->top + (p->args->all ? kmf_probe_n_classes(p->probe) : 0);
     int status = 0;
     for (size_t i = 0; i < fields && status == 0; i++)
-        status = put(p, "\t", "NA", err);
+        status = kmf_out_print(p->out, err, "\tNA");
     return status;
 }
 
@@ -327,9 +321,8 @@ static int put_labels(prediction *p, const float *vector, kmf_err *err)
     for (size_t i = 0; i < p->top && status == 0; i++) {
         size_t c = next_best(p);
         p->told[c] = true;
-        status = put(p, "\t", kmf_probe_label(p->probe, c), err);
-        if (status == 0)
-            status = kmf_out_print(p->out, err, "\t%.6g", p->probabilities[c]);
+        status = kmf_out_print(p->out, err, "\t%s\t%.6g", kmf_probe_label(p->probe, c),
+                               p->probabilities[c]);
     }
     for (size_t c = 0; p->args->all && c < n && status == 0; c++)
         status = kmf_out_print(p->out, err, "\t%.6g", p->probabilities[c]);
@@ -342,10 +335,10 @@ static int put_row(void *user, const kmf_row *row, kmf_err *err)
     prediction *p = user;
     int status = put_header(p, err);
     if (status == 0)
-        status = put(p, "", row->name, err);
+        status = kmf_out_print(p->out, err, "%s", row->name);
     if (status == 0)
         status = isnan(row->vector[0]) ? put_missing(p, err) : put_labels(p, row->vector, err);
-    return status < 0 ? status : put(p, "", "\n", err);
+    return status < 0 ? status : kmf_out_print(p->out, err, "\n");
 }
 
 static void show_progress(void *user, uint64_t tokens)
