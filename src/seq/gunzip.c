@@ -53,17 +53,25 @@ void kmf_gunzip_free(kmf_gunzip *gunzip)
     kmf_free(gunzip);
 }
 
+/* Reads on behind what is not yet inflated. */
+static void read_more(kmf_gunzip *g)
+{
+    size_t n = (size_t)(g->in_end - g->in);
+    if (n > 0)
+        memmove(g->bytes, g->in, n);
+    ssize_t more = hread(g->file, g->bytes + n, INPUT - n);
+    if (more < 0)
+        kmf_fail(&g->error, KMF_EIO, "%s", strerror(errno));
+    g->in = g->bytes;
+    g->in_end = g->bytes + n + (more > 0 ? more : 0);
+}
+
 /* Bytes to inflate: true if there are some, false at the end of the file and if it fails. */
 static bool has_input(kmf_gunzip *g)
 {
-    if (g->in < g->in_end)
-        return true;
-    ssize_t n = hread(g->file, g->bytes, INPUT);
-    if (n < 0)
-        kmf_fail(&g->error, KMF_EIO, "%s", strerror(errno));
-    g->in = g->bytes;
-    g->in_end = g->bytes + (n > 0 ? n : 0);
-    return n > 0;
+    if (g->in == g->in_end)
+        read_more(g);
+    return g->in < g->in_end;
 }
 
 static void note(kmf_gunzip *g, kmf_inflated what)
@@ -104,15 +112,8 @@ static void pass_padding(kmf_gunzip *g)
 /* A block of BGZF has an extra field that begins with its own size, in two bytes called BC. */
 static bool is_block(kmf_gunzip *g)
 {
-    size_t n = (size_t)(g->in_end - g->in);
-    if (n < BLOCK_HEADER) { /* the rest of it is not read yet */
-        memmove(g->bytes, g->in, n);
-        ssize_t more = hread(g->file, g->bytes + n, INPUT - n);
-        g->in = g->bytes;
-        g->in_end = g->bytes + n + (more > 0 ? more : 0);
-        if (more < 0)
-            kmf_fail(&g->error, KMF_EIO, "%s", strerror(errno));
-    }
+    if (g->in_end - g->in < BLOCK_HEADER) /* the rest of it is not read yet */
+        read_more(g);
     return g->in_end - g->in >= BLOCK_HEADER && (g->in[3] & 4) &&
            memcmp(g->in + 12, "BC\2", 4) == 0;
 }
