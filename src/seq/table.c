@@ -157,31 +157,35 @@ static int read_field(kmf_table *t, bool *last, kmf_err *err)
     return status < 0 ? status : kmf_text_append(&t->row, "", 1, err);
 }
 
-/* 1: a row, blank or not; 0: the end; negative: a kmf_code. */
-static int read_row(kmf_table *t, kmf_err *err)
-{
-    bool last = false;
-    int byte;
-    int status = peek(t, &byte, err);
-    if (status < 0 || byte == END)
-        return status;
-    t->row.len = 0;
-    t->n_fields = 0;
-    t->first_line = t->line;
-    t->quoted = false;
-    while (!last && status == 0) {
-        if (kmf_grow(&t->begin, &t->cap_fields, t->n_fields + 2, sizeof *t->begin, err) < 0)
-            return KMF_ENOMEM;
-        t->begin[t->n_fields++] = t->row.len;
-        status = read_field(t, &last, err);
-        t->begin[t->n_fields] = t->row.len;
-    }
-    return status < 0 ? status : 1;
-}
-
 static bool is_blank_row(const kmf_table *t)
 {
     return t->n_fields == 1 && !t->quoted && t->row.bytes[strspn(t->row.bytes, " \t")] == '\0';
+}
+
+/* 1: a row that is not blank; 0: the end; negative: a kmf_code. */
+static int read_row(kmf_table *t, kmf_err *err)
+{
+    do {
+        bool last = false;
+        int byte;
+        int status = peek(t, &byte, err);
+        if (status < 0 || byte == END)
+            return status;
+        t->row.len = 0;
+        t->n_fields = 0;
+        t->first_line = t->line;
+        t->quoted = false;
+        while (!last) {
+            if (kmf_grow(&t->begin, &t->cap_fields, t->n_fields + 2, sizeof *t->begin, err) < 0)
+                return KMF_ENOMEM;
+            t->begin[t->n_fields++] = t->row.len;
+            status = read_field(t, &last, err);
+            if (status < 0)
+                return status;
+            t->begin[t->n_fields] = t->row.len;
+        }
+    } while (is_blank_row(t));
+    return 1;
 }
 
 static bool is_blank_line(const char *line, size_t n)
@@ -213,16 +217,12 @@ static int find_separator(kmf_table *t, kmf_err *err)
 static int read_names(kmf_table *t, kmf_err *err)
 {
     int status = find_separator(t, err);
-    do {
-        if (status == 0)
-            status = read_row(t, err);
-        if (status == 0)
-            return kmf_fail(err, KMF_EFORMAT, "%s: an empty file, without names of columns",
-                            t->file);
-        if (status < 0)
-            return status;
-        status = 0;
-    } while (is_blank_row(t));
+    if (status == 0)
+        status = read_row(t, err);
+    if (status <= 0)
+        return status < 0 ? status
+                          : kmf_fail(err, KMF_EFORMAT,
+                                     "%s: an empty file, without names of columns", t->file);
     t->n_columns = t->n_fields;
     t->columns = kmf_calloc(t->n_columns, sizeof *t->columns, err);
     if (!t->columns)
@@ -277,10 +277,7 @@ int kmf_table_column(int *column, const kmf_table *t, const char *name, kmf_err 
 
 int kmf_table_next(kmf_table *t, kmf_err *err)
 {
-    int status;
-    do
-        status = read_row(t, err);
-    while (status > 0 && is_blank_row(t));
+    int status = read_row(t, err);
     if (status > 0 && t->n_fields != t->n_columns)
         return kmf_fail(err, KMF_EFORMAT, "%s: line %" PRIu64 ": %zu fields for %zu columns",
                         t->file, t->first_line, t->n_fields, t->n_columns);
