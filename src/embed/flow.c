@@ -67,19 +67,14 @@ void kmf_flow_end(kmf_embedder *e)
 
 /* ---------------------------------------------------------------- a record's end -------- */
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* With both strands the larger count of the two; with a stride of 1 they are the same. */
 void kmf_flow_tell(kmf_pending *p)
 {
     const kmf_strand_tally *fwd = &p->seen[0];
     const kmf_strand_tally *rc = &p->seen[1];
-    p->row.tokens = larger(fwd->tokens, rc->tokens);
-    p->row.ambiguous = larger(fwd->ambiguous, rc->ambiguous);
-    p->unknown = larger(fwd->unknown, rc->unknown);
+    p->row.tokens = kmf_max(fwd->tokens, rc->tokens);
+    p->row.ambiguous = kmf_max(fwd->ambiguous, rc->ambiguous);
+    p->unknown = kmf_max(fwd->unknown, rc->unknown);
 }
 
 static void fill_nan(float *vector, size_t dim)

@@ -6,15 +6,12 @@
  */
 #include "learn/views.h"
 
+#include "base/mem.h"
+
 #include <assert.h>
 #include <math.h>
 
 #define TRIES 8
-
-static size_t shorter(size_t a, uint64_t b)
-{
-    return a < b ? a : (size_t)b;
-}
 
 static size_t draw_length(const kmf_pair_options *o, kmf_rng *rng)
 {
@@ -33,7 +30,7 @@ static kmf_excerpt draw_anywhere(const kmf_viewer *v, size_t source, size_t n, k
         uint64_t segment = kmf_corpus_segment(corpus, at);
         uint64_t beg = kmf_corpus_start(corpus, segment);
         uint64_t stop = kmf_corpus_start(corpus, segment + 1);
-        e.n = shorter(n, stop - beg);
+        e.n = kmf_min(n, stop - beg);
         e.at = beg + kmf_rng_below(rng, stop - beg - e.n + 1);
     }
     return e;
@@ -66,7 +63,7 @@ static void draw_pair(kmf_view pair[2], const kmf_viewer *v, const kmf_pair_opti
         n[i] = o->one_length ? length : draw_length(o, rng);
     kmf_excerpt *first = &pair[0].excerpt, *second = &pair[1].excerpt;
     size_t source = kmf_genome_source(v->genome, v->part, window->at);
-    first->n = shorter(n[0], window->n);
+    first->n = kmf_min(n[0], window->n);
     first->at = window->at + kmf_rng_below(rng, window->n - first->n + 1);
     bool near = kmf_rng_unit(rng) < o->near;
     if (!near || !draw_near(v, o, first, n[1], rng, second))
