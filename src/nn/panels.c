@@ -509,19 +509,24 @@ static float row_scale(const kmf_kernel *kernel, const float *row, size_t K)
 
 #define WORDS_TURNED 16 /* of a part */
 
-/* kmf_int8_round, to halves where a word has two terms. */
+/*
+ * kmf_int8_round; where a word has two terms, to WORDS_TURNED words of halves, zeros behind the
+ * n-th.
+ */
 static void int8_words(uint32_t *words, const kmf_kernel *kernel, float *sum, const float *x,
                        float scale, size_t n)
 {
-    int8_t q[WORDS_TURNED * 2];
+    int8_t q[WORDS_TURNED * 2] = {0};
+    int16_t halves[WORDS_TURNED * 2]; /* and not words as such: they are read as uint32_t */
     if (kernel->terms == 4) {
         kmf_int8_round((int8_t *)words, sum, x, scale, n);
         return;
     }
     assert(n <= sizeof q);
     kmf_int8_round(q, sum, x, scale, n);
-    for (size_t i = 0; i < n; i++)
-        ((int16_t *)(void *)words)[i] = (int16_t)q[i];
+    for (size_t i = 0; i < sizeof q; i++)
+        halves[i] = (int16_t)q[i];
+    memcpy(words, halves, sizeof halves);
 }
 
 /* Words of terms k .. k + n - 1 of row o of a weight. */
