@@ -111,6 +111,56 @@ static const char *halves_hold_the_bytes(void)
     return NULL;
 }
 
+/* Half k % 2 of word k / 2 of a column, in panels of so many. */
+static int half_at(const uint32_t *panels, const kmf_kernel *kernel, size_t words, size_t col,
+                   size_t k)
+{
+    size_t at =
+        col / kernel->cols * kernel->cols * words + k / 2 * kernel->cols + col % kernel->cols;
+    return (int16_t)(panels[at] >> k % 2 * 16 & 0xffffu);
+}
+
+/* By AVX2 alone so are weights, either way round, and zeros behind them. */
+static const char *weights_are_halves(void)
+{
+    enum { DOUT = 21, MOST = 97, ROOM = (MOST + 64) * (MOST + 64) };
+    static float w[DOUT * MOST], turned[MOST * DOUT];
+    static _Alignas(64) uint32_t panels[2][ROOM];
+    const kmf_kernel *kernel = kmf_kernel_of(KMF_OPERAND_INT8);
+    if (!kernel || kernel->terms != 2)
+        return NULL;
+    for (size_t K = 1; K <= MOST; K++) {
+        for (size_t i = 0; i < DOUT * K; i++) {
+            w[i] = levels_random(&seed);
+            turned[i % K * DOUT + i / K] = w[i];
+        }
+        size_t words = kmf_kernel_words(kernel, K);
+        size_t cols = (DOUT + kernel->cols - 1) / kernel->cols * kernel->cols;
+        if (kmf_panels_bytes(kernel, DOUT, K) > sizeof panels[0])
+            return "the test has too little room";
+        memset(panels, 0xee, sizeof panels);
+        kmf_panels_pack(panels[0], kernel, (const float *[]){w}, 1, K, DOUT, K);
+        kmf_panels_pack_back(panels[1], kernel, (const float *[]){turned}, 1, DOUT, K, DOUT);
+        for (size_t o = 0; o < cols; o++) {
+            int8_t q[MOST] = {0};
+            float sum = 0;
+            if (o < DOUT)
+                kmf_int8_round(q, &sum, w + o * K, kmf_int8_scale(w + o * K, K), K);
+            for (size_t k = 0; k < 2 * words; k++)
+                if (half_at(panels[0], kernel, words, o, k) != (k < K ? q[k] : 0) ||
+                    half_at(panels[1], kernel, words, o, k) != (k < K ? q[k] : 0))
+                    return "a half of a weight is not its byte";
+            for (int i = 0; i < 2 && o < DOUT; i++)
+                if (kmf_panels_scales(kernel, panels[i], DOUT, K)[o] !=
+                    kmf_int8_scale(w + o * K, K))
+                    return "a weight has another scale";
+            if (o < DOUT && kmf_panels_scales(kernel, panels[0], DOUT, K)[DOUT + o] != sum)
+                return "a sum of halves is wrong";
+        }
+    }
+    return NULL;
+}
+
 static float float_of(uint32_t bits)
 {
     float x;
@@ -172,6 +222,7 @@ static const char *parts_add_up(void)
 static const levels_part parts[] = {{"turned", words_are_turned},
                                     {"tiles", tiles_hold_the_rows},
                                     {"halves", halves_hold_the_bytes},
+                                    {"weights", weights_are_halves},
                                     {"parts", parts_add_up}};
 enum { N_PARTS = sizeof parts / sizeof parts[0] };
 
@@ -183,7 +234,7 @@ END_TEST
 
 START_TEST(words_in_tiles_are_those_of_rows)
 {
-    levels_run("tiles halves", levels_each[_i], NULL);
+    levels_run("tiles halves weights", levels_each[_i], NULL);
 }
 END_TEST
 
