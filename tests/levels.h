@@ -97,7 +97,7 @@ static const char *const levels_all[] = {
 };
 enum { N_LEVELS = sizeof levels_all / sizeof levels_all[0] };
 
-/* What the processor may have beside float32; the first layer's attention differs in each. */
+/* What the processor may have beside float32; the first layer's attention differs in most. */
 static const char *const levels_digits[] = {"", "KMERFORMER_CPU=bf16", "KMERFORMER_CPU=vnni",
                                             "KMERFORMER_CPU=avxvnni", "KMERFORMER_CPU=avx2"};
 enum { N_DIGITS = sizeof levels_digits / sizeof levels_digits[0] };

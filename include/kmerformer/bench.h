@@ -27,7 +27,8 @@ typedef enum kmf_limit_kind {
                               its products in AMX's tiles may exceed; this and the next two in
                               the order of kmf_precision */
     KMF_LIMIT_BF16,        /* operations/s: dot products of pairs of bfloat16 in registers */
-    KMF_LIMIT_INT8,        /* operations/s: dot products of four bytes in registers */
+    KMF_LIMIT_INT8,        /* operations/s: dot products of four bytes in registers, with
+                              AVX2 alone of two numbers of 16 bits */
     KMF_LIMIT_READ_L1,     /* bytes/s: reading 16 KiB */
     KMF_LIMIT_READ_L2,     /* bytes/s: reading 256 KiB */
     KMF_LIMIT_READ_MEMORY, /* bytes/s: reading 128 MiB; less with more than 16 threads */

@@ -29,7 +29,7 @@
  * Speed. The work is one row of the table, `dim` integers to be added, for each window, or for each
  * row if words are counted, which words/columns.c does, as for k-mer frequencies. The counts of
  * several pieces at a time are multiplied with the table, where the processor has products of
- * bytes and the table is near (embed/bytetable.h). Windows that are not counted are listed, those
+ * int8 and the table is near (embed/bytetable.h). Windows that are not counted are listed, those
  * of several pieces, before any are added, so that a part of the table serves them all
  * (embed/rowtable.h). Codes come in blocks, of DNA in vector code.
  */

@@ -11,7 +11,7 @@
  *
  * Precision. Not all weights suffer it alike. What the first layer does to the tokens goes through
  * all others: its Wqkv, which the table makes cheap, stays in float32, and its scores are products
- * of 16-bit integers, of two bfloat16 for each number, or float32. With int8 what comes out of the
+ * of 16-bit integers, or of two bfloat16 for each number. With int8 what comes out of the
  * activation, mostly near 0 and seldom large, loses most: the first layer's W2 is in bf16, where
  * the processor has it, and before the others the columns of the middle stand in the order of how
  * far they reach (middle.h). (Measured: tests/bench/results/encoder.md.)
