@@ -19,7 +19,7 @@
  *
  * Bits. Sums are exact (embed/rowtable.h): a word's vector, times its weight, is a row of numbers
  * in fixed point, and so is its weight. So the order of additions does not matter, and where a
- * piece has a window or more for every WORTH or WORTH_BYTES words that there could be, its words
+ * piece has enough windows for the words that there could be (worth_counting), its words
  * are counted, and each row, times its count, is added; else a row is added for each k-mer.
  * Sums over the pieces of a record are exact, too, up to exact_letters, where the weights of words
  * are 0 or 1; beyond that, and with other weights, the sum of a piece's weights is rounded once for
@@ -49,9 +49,14 @@
 #include <string.h>
 
 #define WINDOWS 262144 /* of a piece, with a stride of 1, where it is not cut elsewhere */
-/* Codes for each window up to which they are counted, and so multiplied. */
+/* Codes for each window up to which they are counted. */
 #define WORTH 2
-#define WORTH_BYTES 4
+/*
+ * Where counts are multiplied: terms of columns at a time that let them be counted from a window
+ * for each code on. (Zen 5, 64 of AVX-VNNI: listing takes as long there; with half of that, by AVX2
+ * alone, at 1.5 to 2 windows, with 256 at 0.4.)
+ */
+#define WORTH_TERMS 64
 #define BLOCK 512                   /* windows that are looked up at a time */
 #define FAR_BYTES ((size_t)4 << 20) /* a larger table is not near the processor */
 #define GROUP 512                   /* pieces counted or listed before any are added */
@@ -292,8 +297,11 @@ static size_t own_windows(const kmf_piece *p, const length *words)
 
 static bool worth_counting(const kmf_piece *p, const length *words)
 {
-    size_t worth = words->bytes.kernel ? WORTH_BYTES : WORTH;
-    return words->column && own_windows(p, words) >= kmf_kmer_codes(&words->kind) / worth;
+    const kmf_kernel *kernel = words->bytes.kernel;
+    size_t codes = kmf_kmer_codes(&words->kind);
+    size_t windows =
+        kernel ? codes * WORTH_TERMS / (kernel->width * kernel->terms) : codes / WORTH;
+    return words->column && own_windows(p, words) >= windows;
 }
 
 static walk walk_of(const word_mean *m, size_t j, const kmf_batch *b, const desk *own,
