@@ -49,12 +49,11 @@
 #include <string.h>
 
 #define WINDOWS 262144 /* of a piece, with a stride of 1, where it is not cut elsewhere */
-/* Codes for each window up to which they are counted. */
-#define WORTH 2
 /*
- * Where counts are multiplied: terms of columns at a time that let them be counted from a window
- * for each code on. (Zen 5, 64 of AVX-VNNI: listing takes as long there; with half of that, by AVX2
- * alone, at 1.5 to 2 windows, with 256 at 0.4.)
+ * Words are counted from a window for each code on, which takes as long as listing them at 1 to 2
+ * where the table is far, at 4 where it is near and counts are not multiplied. Where they are,
+ * terms of columns at a time that go with one window. (Zen 5, 64 of AVX-VNNI: listing takes as long
+ * there; with half of that, by AVX2 alone, at 1.5 to 2 windows, with 256 at 0.4.)
  */
 #define WORTH_TERMS 64
 #define BLOCK 512                   /* windows that are looked up at a time */
@@ -299,8 +298,7 @@ static bool worth_counting(const kmf_piece *p, const length *words)
 {
     const kmf_kernel *kernel = words->bytes.kernel;
     size_t codes = kmf_kmer_codes(&words->kind);
-    size_t windows =
-        kernel ? codes * WORTH_TERMS / (kernel->width * kernel->terms) : codes / WORTH;
+    size_t windows = kernel ? codes * WORTH_TERMS / (kernel->width * kernel->terms) : codes;
     return words->column && own_windows(p, words) >= windows;
 }
 
@@ -653,7 +651,7 @@ static int choose_pieces(word_mean *m, const kmf_embed_options *o, kmf_err *err)
         kmf_batch_choose(o->batch_tokens, m->base.stretch.span, m->vectors->info.dim, false);
     for (size_t j = 0; j < m->n_lengths; j++) {
         length *words = &m->lengths[j];
-        if (!m->vectors->words[words->kind.k].dense || n < kmf_kmer_codes(&words->kind) / WORTH)
+        if (!m->vectors->words[words->kind.k].dense || n < kmf_kmer_codes(&words->kind))
             continue;
         if (make_columns(words, m, err) < 0)
             return KMF_ENOMEM;
