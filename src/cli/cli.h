@@ -27,6 +27,7 @@ enum {
 typedef struct cli {
     const char *command;      /* "embed", "vocab merge" */
     const char *command_line; /* "kmerformer embed ..." */
+    const char *about; /* of several models, the one that warnings are about; NULL: not said */
     int quiet;
     int verbose;
     double started; /* cli_now() */

@@ -205,6 +205,7 @@ static void show_progress(void *user, const char *doing, double share)
 
 static int judge(eval *e, const char *model, row *r, kmf_err *err)
 {
+    cli run = *e->run;
     judging progress;
     kmf_eval_options opts = e->args->opts;
     double begun = cli_now();
@@ -213,7 +214,9 @@ static int judge(eval *e, const char *model, row *r, kmf_err *err)
     if (embedder) {
         r->dim = kmf_embedder_dim(embedder);
         r->model = strdup(kmf_embedder_name(embedder));
-        x = cli_labelled_embed(e->run, &e->args->labelled, e->samples, &e->info, embedder, err);
+        if (e->args->models.n > 1)
+            run.about = r->model;
+        x = cli_labelled_embed(&run, &e->args->labelled, e->samples, &e->info, embedder, err);
     }
     kmf_embedder_free(embedder);
     if (!x)

@@ -57,6 +57,13 @@ static int exit_code(kmf_code code)
     return CLI_DATA;
 }
 
+static void clean(char *text)
+{
+    for (char *p = text; *p; p++)
+        if ((unsigned char)*p < ' ' || *p == 127)
+            *p = '?';
+}
+
 /*
  * A name may have line ends, and what a terminal obeys: a message is one line all the same, and is
  * written at once, as other processes may write to the same place.
@@ -72,9 +79,7 @@ static KMF_PRINTF(1, 0) void print_message(const char *format, va_list args)
         vsnprintf(longer, (size_t)n + 1, format, again);
     va_end(again);
     char *shown = longer ? longer : text;
-    for (char *p = shown; *p; p++)
-        if ((unsigned char)*p < ' ' || *p == 127)
-            *p = '?';
+    clean(shown);
     fprintf(stderr, "%s\n", shown);
     free(longer);
 }
@@ -102,6 +107,12 @@ void cli_warn(const cli *run, const char *format, ...)
         return;
     print_name(run);
     fputs("warning: ", stderr);
+    if (run->about) {
+        char about[256];
+        snprintf(about, sizeof about, "%s", run->about);
+        clean(about);
+        fprintf(stderr, "%s: ", about);
+    }
     va_start(args, format);
     print_message(format, args);
     va_end(args);
