@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "run.h"
 #include "words/columns.h"
+#include "words/eights.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -99,6 +100,32 @@ START_TEST(counts_and_codes_are_those_of_the_windows)
 }
 END_TEST
 
+/* Both look at eight letters at a time, those behind the text included, which are none. */
+START_TEST(runs_and_gaps_end_where_their_letters_do)
+{
+    static kmf_eights numbers;
+    const char *sample = text + 29900; /* letters, 40 N, letters */
+    size_t n = 100 + 40 + 61;
+    make_text();
+    for (size_t i = 0; i < n; i++)
+        if (i % 13 == 0)
+            text[29900 + i] = 'N';
+    kmf_eights_take(&numbers, sample, n);
+    for (size_t beg = 0; beg <= n; beg++) {
+        for (size_t end = beg; end <= n; end++) {
+            size_t run = beg;
+            size_t gap = beg;
+            while (run < end && memchr("ACGTacgtUu", sample[run], 10))
+                run++;
+            while (gap < end && !memchr("ACGTacgtUu", sample[gap], 10))
+                gap++;
+            quick_assert(kmf_eights_run(&numbers, beg, end) == run);
+            quick_assert(kmf_eights_gap(&numbers, beg, end) == gap);
+        }
+    }
+}
+END_TEST
+
 START_TEST(any_failing_allocation_is_reported)
 {
     for (size_t n = 1;; n++) {
@@ -124,6 +151,7 @@ int main(void)
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, counts_and_codes_are_those_of_the_windows, 0,
                         2 * KMF_COLUMNS_K_MAX);
+    tcase_add_test(tcase, runs_and_gaps_end_where_their_letters_do);
     tcase_add_test(tcase, any_failing_allocation_is_reported);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

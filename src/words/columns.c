@@ -225,6 +225,8 @@ static bool next_run(run *r, const kmf_columns *c)
 {
     size_t k = (size_t)c->k;
     while (r->i < r->stop) {
+        if (c->numbers.letters[r->i] & KMF_NOT_CLEAN)
+            r->i = kmf_eights_gap(&c->numbers, r->i, r->stop);
         size_t end = kmf_eights_run(&c->numbers, r->i, r->stop);
         r->first = r->i;
         r->i = end + 1;

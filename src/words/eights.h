@@ -39,4 +39,17 @@ static inline size_t kmf_eights_run(const kmf_eights *e, size_t i, size_t n)
     return i < n ? i : n;
 }
 
+/* The first place from i on, at most n, where a letter is clean: of a run of N, its end. */
+static inline size_t kmf_eights_gap(const kmf_eights *e, size_t i, size_t n)
+{
+    for (; i < n; i += sizeof(uint64_t)) {
+        uint64_t clean = ~kmf_le_load64(e->letters + i) & 0x0404040404040404u;
+        if (clean) {
+            i += (size_t)__builtin_ctzll(clean) / 8;
+            break;
+        }
+    }
+    return i < n ? i : n;
+}
+
 #endif
