@@ -10,6 +10,7 @@
 #include "base/groups.h"
 #include "base/mem.h"
 #include "base/rounds.h"
+#include "base/spin.h"
 #include "checked.h"
 #include "seq/cores.h"
 #include "seq/digest.h"
@@ -449,6 +450,24 @@ START_TEST(a_barrier_can_be_used_by_one_meeting_after_another)
 END_TEST
 
 /*
+ * Of more threads than cores, or where another program has one of them, whom they wait for is not
+ * at work until they let it. A pause takes up to 45 ns.
+ */
+START_TEST(who_waits_gives_way_after_some_microseconds)
+{
+    int tries = 0;
+    int last = -1;
+    int pauses = -1;
+    for (; tries != last; pauses++) {
+        last = tries;
+        kmf_spin(&tries);
+    }
+    ck_assert_int_gt(pauses, 0);
+    ck_assert_int_le(pauses, 250);
+}
+END_TEST
+
+/*
  * Works of a few rounds: thread 0 begins them and stays to the end of each; the others come and
  * look for an item until all works are done, so that they join in the midst of a work, or in none.
  */
@@ -587,6 +606,7 @@ int main(void)
     tcase_add_test(tc, a_failed_item_is_reported_and_ends_the_work);
     tcase_add_test(tc, threads_that_run_together_meet_at_a_barrier);
     tcase_add_test(tc, a_barrier_can_be_used_by_one_meeting_after_another);
+    tcase_add_test(tc, who_waits_gives_way_after_some_microseconds);
     tcase_add_test(tc, each_item_of_a_round_is_done_once_and_before_the_next_round);
     tcase_add_test(tc, work_that_is_closed_gives_nothing_and_drops_what_nobody_took);
     tcase_add_test(tc, threads_that_cannot_be_had_are_reported_and_none_is_begun);
