@@ -6,6 +6,7 @@
 #include "run.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 /* As sums go, in any order. */
 #define TOLERANCE 1e-12
@@ -150,6 +151,64 @@ START_TEST(intervals_are_percentiles_of_scores_of_drawn_records)
 }
 END_TEST
 
+/* By pairs, of records drawn as often as `times` says; NaN without both sides. */
+static double naive_auc(const kmf_scored *s, size_t c, const int *times)
+{
+    double pairs = 0;
+    double right = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        for (size_t j = 0; j < s->n; j++) {
+            if (s->truth[i] != (int32_t)c || s->truth[j] == (int32_t)c)
+                continue;
+            double own = s->probabilities[i * s->n_classes + c];
+            double other = s->probabilities[j * s->n_classes + c];
+            pairs += times[i] * times[j];
+            right += times[i] * times[j] * (own > other ? 1 : own < other ? 0 : 0.5);
+        }
+    }
+    return pairs > 0 ? right / pairs : (double)NAN;
+}
+
+/* Probabilities of few values, so that most are tied, and a class that some drawings lack. */
+START_TEST(the_auc_of_a_drawing_is_that_of_its_records)
+{
+    enum { FEW = 61, CLASSES = 4 };
+    int32_t truth[FEW];
+    double p[FEW * CLASSES];
+    double aucs[DRAWINGS];
+    kmf_interval got[KMF_N_SCORES];
+    const kmf_scored scored = {truth, truth, p, FEW, CLASSES, CLASSES};
+    kmf_rng rng = kmf_rng_stream(6, 6);
+    for (size_t i = 0; i < FEW; i++) {
+        truth[i] = i == 7 ? 3 : (int32_t)kmf_rng_below(&rng, 3);
+        for (size_t c = 0; c < CLASSES; c++)
+            p[i * CLASSES + c] = (double)(kmf_rng_below(&rng, 6) + (truth[i] == (int32_t)c));
+    }
+    bool lacks = false;
+    for (uint64_t r = 0; r < DRAWINGS; r++) {
+        kmf_rng draw = kmf_rng_stream(78, r);
+        int times[FEW] = {0};
+        double sum = 0;
+        int n = 0;
+        for (size_t i = 0; i < FEW; i++)
+            times[kmf_rng_below(&draw, FEW)]++;
+        for (size_t c = 0; c < CLASSES; c++) {
+            double one = naive_auc(&scored, c, times);
+            lacks = lacks || isnan(one);
+            sum += isnan(one) ? 0 : one;
+            n += !isnan(one);
+        }
+        aucs[r] = sum / n;
+    }
+    ck_assert(lacks);
+    qsort(aucs, DRAWINGS, sizeof *aucs, compare);
+    ck_assert_double_lt(aucs[0], aucs[1]);
+    ck_assert_int_eq(kmf_score_intervals(got, &scored, DRAWINGS, 78, NULL, NULL), 0);
+    ck_assert_double_eq_tol(got[KMF_AUC].low, aucs[1], TOLERANCE);
+    ck_assert_double_eq_tol(got[KMF_AUC].high, aucs[DRAWINGS - 2], TOLERANCE);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("scores");
@@ -160,6 +219,7 @@ int main(void)
     tcase_add_test(tc, a_class_that_the_test_part_lacks_has_no_part_in_the_auc);
     tcase_add_test(tc, without_a_second_class_there_is_no_auc);
     tcase_add_test(tc, intervals_are_percentiles_of_scores_of_drawn_records);
+    tcase_add_test(tc, the_auc_of_a_drawing_is_that_of_its_records);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

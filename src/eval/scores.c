@@ -16,7 +16,9 @@
  *   NMI        I(a; b) / ((H(a) + H(b)) / 2), natural logarithms
  *
  * A bootstrap counts how often it drew each record and uses the same formulas with these weights;
- * the order by probability, which costs a sort for each class, is found once for all drawings.
+ * the order by probability, which costs a sort for each class, is found once for all drawings. It
+ * says, too, where probabilities are equal, so that they are not asked for again: of many classes
+ * they lie far apart, and n of each would be asked for in every drawing.
  */
 #include "eval/scores.h"
 
@@ -25,6 +27,7 @@
 #include "base/rng.h"
 #include "seq/par.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +38,11 @@ typedef struct tally {
 } tally;
 
 /* ---------------------------------------------------------------- AUC -------------------- */
+
+/* A place in the order: the record, and whether its probability is greater than the one before. */
+#define GREATER 1u
+#define RECORD_SHIFT 1
+#define MOST_RECORDS (UINT32_MAX >> RECORD_SHIFT)
 
 typedef struct ranked {
     double probability;
@@ -66,8 +74,10 @@ static int sort_class(void *arg, size_t c, int worker, kmf_err *err)
         list[i] = (ranked){s->scored->probabilities[i * s->scored->n_classes + c], (uint32_t)i};
     if (n > 1)
         qsort(list, n, sizeof *list, by_probability);
-    for (size_t i = 0; i < n; i++)
-        s->order[c * n + i] = list[i].i;
+    for (size_t i = 0; i < n; i++) {
+        bool greater = i > 0 && list[i].probability > list[i - 1].probability;
+        s->order[c * n + i] = list[i].i << RECORD_SHIFT | (greater ? GREATER : 0);
+    }
     kmf_free(list);
     return 0;
 }
@@ -75,27 +85,36 @@ static int sort_class(void *arg, size_t c, int worker, kmf_err *err)
 /* The order of the records by each class's probability, [n_classes, n]. */
 static int sort_all(uint32_t *order, const kmf_scored *scored, kmf_pool *pool, kmf_err *err)
 {
+    assert(scored->n <= MOST_RECORDS);
     sorting s = {order, scored};
     return kmf_pool_each(pool, scored->n_classes, sort_class, &s, err);
 }
 
-/* Of class c against the rest, NaN if one side is empty. order [n]: ascending. */
+/*
+ * Of class c against the rest, NaN if one side is empty. order [n]: ascending. Counts are whole
+ * numbers, and pairs are counted twice, ties once.
+ */
 static double auc_of(const kmf_scored *s, size_t c, const uint32_t *order,
                      const uint32_t *weights)
 {
-    double below = 0; /* of the rest, with a smaller probability */
-    double own = 0;
-    double pairs = 0;
-    for (size_t i = 0; i < s->n;) {
-        double p = s->probabilities[order[i] * s->n_classes + c];
-        double tied[2] = {0};
-        for (; i < s->n && s->probabilities[order[i] * s->n_classes + c] <= p; i++)
-            tied[s->truth[order[i]] == (int32_t)c] += weights ? weights[order[i]] : 1;
-        pairs += tied[1] * (below + tied[0] / 2);
-        below += tied[0];
-        own += tied[1];
+    uint64_t below = 0; /* of the rest, with a smaller probability */
+    uint64_t own = 0;
+    uint64_t twice = 0;
+    uint64_t tied[2] = {0}; /* of the rest, and of the class, with the same one */
+    for (size_t i = 0; i <= s->n; i++) {
+        if (i == s->n || order[i] & GREATER) {
+            twice += tied[1] * (2 * below + tied[0]);
+            below += tied[0];
+            own += tied[1];
+            tied[0] = tied[1] = 0;
+        }
+        if (i == s->n)
+            break;
+        uint32_t record = order[i] >> RECORD_SHIFT;
+        tied[s->truth[record] == (int32_t)c] += weights ? weights[record] : 1;
     }
-    return own > 0 && below > 0 ? pairs / (own * below) : (double)NAN;
+    return own > 0 && below > 0 ? (double)twice / 2 / ((double)own * (double)below)
+                                : (double)NAN;
 }
 
 static double auc(const kmf_scored *s, const uint32_t *order, const uint32_t *weights)
