@@ -307,44 +307,34 @@ static KMF_INLINE void raise_magnitudes_body(uint32_t *restrict most, const floa
 
 KMF_CLONES(raise_magnitudes, (uint32_t * most, const float *row, size_t n), (most, row, n))
 
-/* words [n] = two rows side by side, in halves; a factor for each column. */
-static void double_rows(uint32_t *words, const float *const rows[2], const float *factors,
-                        size_t n);
+/* words [n] = two rows side by side, in halves, or four, as bytes; a factor for each column. */
+static void integer_rows(uint32_t *words, size_t terms, const float *const rows[4],
+                         const float *factors, size_t n);
 
-static KMF_INLINE void double_rows_body(uint32_t *words, const float *const rows[2],
-                                        const float *factors, size_t n)
-{
-    const float *a = rows[0];
-    const float *b = rows[1];
-    KMF_INDEPENDENT
-    for (size_t j = 0; j < n; j++)
-        words[j] = low_half(a[j], factors[j]) | low_half(b[j], factors[j]) << 16;
-}
-
-KMF_CLONES(double_rows,
-           (uint32_t * words, const float *const rows[2], const float *factors, size_t n),
-           (words, rows, factors, n))
-
-/* words [n] = four rows side by side, as bytes; a factor for each column. */
-static void quad_rows(uint32_t *words, const float *const rows[4], const float *factors,
-                      size_t n);
-
-static KMF_INLINE void quad_rows_body(uint32_t *words, const float *const rows[4],
-                                      const float *factors, size_t n)
+static KMF_INLINE void integer_rows_body(uint32_t *words, size_t terms,
+                                         const float *const rows[4], const float *factors,
+                                         size_t n)
 {
     const float *a = rows[0];
     const float *b = rows[1];
     const float *c = rows[2];
     const float *d = rows[3];
-    KMF_INDEPENDENT
-    for (size_t j = 0; j < n; j++)
-        words[j] = low_byte(a[j], factors[j]) | low_byte(b[j], factors[j]) << 8 |
-                   low_byte(c[j], factors[j]) << 16 | low_byte(d[j], factors[j]) << 24;
+    if (terms == 2) {
+        KMF_INDEPENDENT
+        for (size_t j = 0; j < n; j++)
+            words[j] = low_half(a[j], factors[j]) | low_half(b[j], factors[j]) << 16;
+    } else {
+        KMF_INDEPENDENT
+        for (size_t j = 0; j < n; j++)
+            words[j] = low_byte(a[j], factors[j]) | low_byte(b[j], factors[j]) << 8 |
+                       low_byte(c[j], factors[j]) << 16 | low_byte(d[j], factors[j]) << 24;
+    }
 }
 
-KMF_CLONES(quad_rows,
-           (uint32_t * words, const float *const rows[4], const float *factors, size_t n),
-           (words, rows, factors, n))
+KMF_CLONES(integer_rows,
+           (uint32_t * words, size_t terms, const float *const rows[4], const float *factors,
+            size_t n),
+           (words, terms, rows, factors, n))
 
 /* ---------------------------------------------------------------- int16 ------------------ */
 
@@ -627,10 +617,7 @@ static void integer_words(uint32_t *to, const kmf_kernel *kernel, const matrix *
     const float *rows[4] = {zeros, zeros, zeros, zeros};
     for (size_t i = 0; i < kernel->terms && o + i < m->rows; i++)
         rows[i] = row_of(m, o + i) + beg;
-    if (kernel->terms == 2)
-        double_rows(to, rows, factors, n);
-    else
-        quad_rows(to, rows, factors, n);
+    integer_rows(to, kernel->terms, rows, factors, n);
 }
 
 /*

@@ -21,8 +21,8 @@
 #define MAX _mm512_max_ps
 #define MULTIPLY_ADD _mm512_fmadd_ps
 #define LOAD _mm512_loadu_ps
-#define STORE(p, a, b, c, d) _mm512_storeu_si512(p, kmf_bytes_of(a, b, c, d))
-#define LINE 64
+#define STORE(p, terms, a, b, c, d) _mm512_storeu_si512(p, kmf_bytes_of(a, b, c, d))
+#define HALVES false
 #define FIRST kmf_first_lanes
 #define LOAD_SOME(p, there, other) _mm512_mask_loadu_ps(other, there, p)
 #define KEEP(there, v) _mm512_maskz_mov_epi32(there, v)
@@ -51,15 +51,22 @@ KMF_TARGET_AVX2 static KMF_INLINE float most_of(__m256 v)
     return _mm_cvtss_f32(_mm_max_ps(two, _mm_movehdup_ps(two)));
 }
 
-KMF_TARGET_AVX2 static KMF_INLINE void store(void *to, __m256i v)
-{
-    _mm256_storeu_si256(to, v);
-}
-
 /* 16 integers in 0 .. 255 to halves, in their order. */
 KMF_TARGET_AVX2 static KMF_INLINE __m256i halves_of(__m256i a, __m256i b)
 {
     return _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xd8);
+}
+
+KMF_TARGET_AVX2 static KMF_INLINE void store_units(uint8_t *to, size_t terms, __m256i a,
+                                                   __m256i b, __m256i c, __m256i d)
+{
+    __m256i *at = (__m256i *)(void *)to;
+    if (terms == 4) {
+        _mm256_storeu_si256(at, kmf_bytes_of_8(a, b, c, d));
+    } else {
+        _mm256_storeu_si256(at, halves_of(a, b));
+        _mm256_storeu_si256(at + 1, halves_of(c, d));
+    }
 }
 
 #define LEVEL avx2
@@ -73,30 +80,8 @@ KMF_TARGET_AVX2 static KMF_INLINE __m256i halves_of(__m256i a, __m256i b)
 #define MAX _mm256_max_ps
 #define MULTIPLY_ADD _mm256_fmadd_ps
 #define LOAD _mm256_loadu_ps
-#define STORE(p, a, b, c, d) store(p, kmf_bytes_of_8(a, b, c, d))
-#define LINE 64
-#define FIRST kmf_first_lanes_8
-#define LOAD_SOME load_some
-#define KEEP(there, v) _mm256_and_si256(there, v)
-#define FINITE(zero) (_mm256_movemask_ps(_mm256_cmp_ps(zero, zero, _CMP_UNORD_Q)) == 0)
-#define LEAST least_of
-#define MOST most_of
-#define ROUND _mm256_cvtps_epi32
-#include "nn/quantise_level.h"
-
-#define LEVEL halves_avx2
-#define TARGET KMF_TARGET_AVX2
-#define LANES 8
-#define FLOATS __m256
-#define INTS __m256i
-#define MASK __m256i
-#define SET(x) _mm256_set1_ps(x)
-#define MIN _mm256_min_ps
-#define MAX _mm256_max_ps
-#define MULTIPLY_ADD _mm256_fmadd_ps
-#define LOAD _mm256_loadu_ps
-#define STORE(p, a, b, c, d) (store(p, halves_of(a, b)), store((p) + 32, halves_of(c, d)))
-#define LINE 32
+#define STORE store_units
+#define HALVES true
 #define FIRST kmf_first_lanes_8
 #define LOAD_SOME load_some
 #define KEEP(there, v) _mm256_and_si256(there, v)
@@ -113,8 +98,6 @@ void kmf_words_int8(kmf_rows to, float *scale, float *low, const float *x, size_
 #if KMF_X86_LEVELS
     if (kmf_cpu_level() >= KMF_CPU_AVX512)
         rows_avx512(to, scale, low, x, ld_x, N, K);
-    else if (to.terms == 2)
-        rows_halves_avx2(to, scale, low, x, ld_x, N, K);
     else
         rows_avx2(to, scale, low, x, ld_x, N, K);
 #else

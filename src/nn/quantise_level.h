@@ -12,8 +12,8 @@
  *   FINITE(zero)                           no lane is NaN
  *   LEAST(v), MOST(v)                      of all lanes
  *   ROUND(v)                               to integers, to nearest
- *   STORE(p, a, b, c, d)                   integers in 0 .. 255 in their order, to bytes or halves
- *   LINE      of which fill 64 bytes
+ *   STORE(p, terms, a, b, c, d)            integers in 0 .. 255 in their order, to words of so many
+ *   HALVES                                 whether words may have two terms, and not four
  *
  * Text that is included for the reasons told in gemm_tile.h.
  */
@@ -61,22 +61,25 @@ TARGET static KMF_INLINE INTS NAME(last_units_)(const float *x, size_t i, size_t
     return KEEP(there, NAME(units_)(LOAD_SOME(x + i, there, SET(0)), min, factor));
 }
 
-/* to: units of x [K], and zeros up to a multiple of LINE, which stand side by side; the next LINE
-   `step` from there. */
-TARGET static KMF_INLINE void NAME(row_)(uint8_t *to, size_t step, const float *x, float min,
-                                         float factor, size_t K)
+/*
+ * to: units of x [K], and zeros up to a multiple of 16 words, which stand side by side; the next 16
+ * `step` bytes from there. terms, of a word, is a constant wherever this is inlined.
+ */
+TARGET static KMF_INLINE void NAME(row_)(uint8_t *to, size_t step, size_t terms, const float *x,
+                                         float min, float factor, size_t K)
 {
     FLOATS low = SET(min);
     FLOATS by = SET(factor);
+    size_t line = 16 * terms;
     size_t i = 0;
-    for (; i + LINE <= K; i += LINE, to += step)
-        for (size_t j = 0; j < LINE; j += 4 * LANES)
-            STORE(to + j * (64 / LINE), NAME(units_)(LOAD(x + i + j), low, by),
+    for (; i + line <= K; i += line, to += step)
+        for (size_t j = 0; j < line; j += 4 * LANES)
+            STORE(to + j * 4 / terms, terms, NAME(units_)(LOAD(x + i + j), low, by),
                   NAME(units_)(LOAD(x + i + j + LANES), low, by),
                   NAME(units_)(LOAD(x + i + j + 2 * LANES), low, by),
                   NAME(units_)(LOAD(x + i + j + 3 * LANES), low, by));
-    for (size_t j = i; i < K && j < i + LINE; j += 4 * LANES)
-        STORE(to + (j - i) * (64 / LINE), NAME(last_units_)(x, j, K, low, by),
+    for (size_t j = i; i < K && j < i + line; j += 4 * LANES)
+        STORE(to + (j - i) * 4 / terms, terms, NAME(last_units_)(x, j, K, low, by),
               NAME(last_units_)(x, j + LANES, K, low, by),
               NAME(last_units_)(x, j + 2 * LANES, K, low, by),
               NAME(last_units_)(x, j + 3 * LANES, K, low, by));
@@ -90,9 +93,12 @@ TARGET static void NAME(rows_)(kmf_rows to, float *scale, float *low, const floa
         NAME(extremes_)(&min, &max, x + n * ld_x, K);
         float range = max - min;
         float factor = range > 0 ? 255.0f / range : 0.0f;
-        NAME(row_)
-        ((uint8_t *)(to.words + kmf_rows_at(&to, n, 0)), kmf_rows_step(&to) * 4, x + n * ld_x,
-         min, factor, K);
+        uint8_t *words = (uint8_t *)(to.words + kmf_rows_at(&to, n, 0));
+        size_t step = kmf_rows_step(&to) * 4;
+        if (HALVES && to.terms == 2)
+            NAME(row_)(words, step, 2, x + n * ld_x, min, factor, K);
+        else
+            NAME(row_)(words, step, 4, x + n * ld_x, min, factor, K);
         scale[n] = range / 255.0f;
         low[n] = min;
     }
@@ -117,4 +123,4 @@ TARGET static void NAME(rows_)(kmf_rows to, float *scale, float *low, const floa
 #undef LEAST
 #undef MOST
 #undef ROUND
-#undef LINE
+#undef HALVES
