@@ -537,6 +537,68 @@ START_TEST(a_file_that_cannot_be_opened_is_told)
 }
 END_TEST
 
+/* ---------------------------------------------------------------- long names ------------ */
+
+enum { LONG_NAME = 5000, LONG_NAMED = CHECKED ? 1500 : 6000 };
+
+static const char *long_name(char name[LONG_NAME + 1], size_t i)
+{
+    memset(name, 'x', LONG_NAME);
+    snprintf(name + LONG_NAME - 8, 9, "%08zu", i);
+    return i % 100 == 50 ? name + LONG_NAME - 8 : name;
+}
+
+/* Records of few letters, of which some have no k-mer, and many in a row. */
+static const char *letters_of(size_t i)
+{
+    return i % 7 == 3 || i / 1000 % 2 == 1 ? "ACG" : "ACGTTGCATTGCA";
+}
+
+static int check_name(void *user, const kmf_row *row, kmf_err *err)
+{
+    size_t *n = user;
+    char name[LONG_NAME + 1];
+    (void)err;
+    ck_assert(strcmp(row->name, long_name(name, *n)) == 0);
+    ck_assert_uint_eq(row->tokens, strlen(letters_of(*n)) > 3 ? 10 : 0);
+    ++*n;
+    return 0;
+}
+
+static size_t bytes_of_names(const kmf_embedder *e)
+{
+    size_t sum = 0;
+    for (size_t i = 0; i < e->n_records; i++)
+        sum += e->records[i].name_cap;
+    return sum;
+}
+
+/* Some thousand go with a batch while they are short; a megabyte, and one that waits, of others. */
+START_TEST(long_names_take_no_more_room_than_some_for_each_batch)
+{
+    kmf_embed_options o = options_of(1 + _i);
+    rows none = {0};
+    size_t n_out = 0;
+    size_t most = 0;
+    kmf_embedder *e = embedder_of("tnf", &o, &none);
+    kmf_embedder_sink(e, check_name, &n_out);
+    for (size_t i = 0; i < LONG_NAMED; i++) {
+        char room[LONG_NAME + 1];
+        const char *name = long_name(room, i);
+        const char *letters = letters_of(i);
+        ck_assert_int_eq(kmf_embedder_add(e, name, letters, strlen(letters), NULL), 0);
+        if (i % 64 == 0)
+            most = kmf_max(most, bytes_of_names(e));
+    }
+    ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
+    ck_assert_uint_eq(n_out, LONG_NAMED);
+    ck_assert_uint_gt(most, (size_t)1 << 19);
+    ck_assert_uint_le(most, (2 * e->n_slots + 1) << 20);
+    ck_assert_uint_le(bytes_of_names(e), LONG_NAMED * 256);
+    kmf_embedder_free(e);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("read");
@@ -563,6 +625,7 @@ int main(void)
     tcase_add_loop_test(tests, a_failing_allocation_is_not_remembered, 0, 2);
     tcase_add_loop_test(tests, any_failing_allocation_leaves_rows_right, 0, 3);
     tcase_add_test(tests, a_file_that_cannot_be_opened_is_told);
+    tcase_add_loop_test(tests, long_names_take_no_more_room_than_some_for_each_batch, 0, 3);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -248,7 +248,9 @@ static int add_record(kmf_embedder *e, const char *name, const char *seq, size_t
                       kmf_err *err)
 {
     bool strands[2] = {e->opts.strand != KMF_STRAND_RC, e->opts.strand != KMF_STRAND_FWD};
-    int status = kmf_flow_open(e, name, len, err);
+    int status = kmf_flow_name_room(e, strlen(name), err);
+    if (status == 0)
+        status = kmf_flow_open(e, name, len, err);
     if (status == 0 && !kmf_flow_takes_ids(e) && e->opts.ambiguous == KMF_AMBIGUOUS_ERROR)
         status = kmf_flow_source(kmf_flow_newest(e), check_bases(name, seq, len, err), err);
     for (int reverse = 0; reverse < 2 && status == 0; reverse++) {

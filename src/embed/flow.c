@@ -11,6 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#define NAME_KEPT ((size_t)256) /* bytes; the room of a longer one is not kept for another */
+#define LONG_NAMES ((size_t)1 << 20) /* bytes of longer ones that go with a batch */
+
 /* ---------------------------------------------------------------- making one ------------ */
 
 static void clear_sums(kmf_embedder *e)
@@ -185,6 +188,11 @@ static int emit(kmf_embedder *e, const kmf_piece *made, const float *whole, kmf_
         clear_sums(e);
     e->first_record = (e->first_record + 1) % e->n_records;
     e->n_pending--;
+    if (p->name_cap > NAME_KEPT) {
+        kmf_free(p->name);
+        p->name = NULL;
+        p->name_cap = 0;
+    }
     return status;
 }
 
@@ -380,6 +388,23 @@ int kmf_flow_collect(kmf_embedder *e, kmf_err *err)
 
 /* ---------------------------------------------------------------- records --------------- */
 
+/*
+ * Else a batch might have some thousand names with it however long they are. Of records without a
+ * piece there is nothing to send: those wait for the batches before them.
+ */
+int kmf_flow_name_room(kmf_embedder *e, size_t n, kmf_err *err)
+{
+    if (n < NAME_KEPT)
+        return 0;
+    e->long_names += n;
+    if (e->long_names <= LONG_NAMES)
+        return 0;
+    e->long_names = n;
+    if (kmf_flow_batch(e)->n_pieces == 0 && e->n_sent > 0)
+        return kmf_flow_wait(e, err);
+    return kmf_flow_send(e, err);
+}
+
 int kmf_flow_open(kmf_embedder *e, const char *name, size_t len, kmf_err *err)
 {
     while (e->n_pending == e->n_records) {
@@ -431,6 +456,7 @@ void kmf_flow_reset(kmf_embedder *e)
     for (size_t i = 0; i < e->n_slots; i++)
         kmf_batch_clear(e->slots[i].batch);
     e->n_pending = 0;
+    e->long_names = 0;
     e->n_seen = 0;
     e->source_seen = 0;
     e->source = NULL;

@@ -18,8 +18,9 @@
  * length: batches are packed without padding, so there is nothing that sorting would save.
  *
  * All is allocated once, but for what read.c needs; a record costs a place in a ring and its name.
- * When the ring of batches or of records is full, the oldest batch is waited for, so memory is
- * bounded by the options and does not grow with the input.
+ * When the ring of batches or of records is full, the oldest batch is waited for, and a batch is
+ * sent before it is full where names are long, so memory is bounded by the options and does not
+ * grow with the input.
  */
 #ifndef KMF_FLOW_H
 #define KMF_FLOW_H
@@ -44,7 +45,7 @@ typedef struct kmf_pending {
     const char *source; /* borrowed; where the record came from, or NULL */
     uint64_t number;    /* of the record there, from 1 */
     kmf_row row;        /* name points to the entry's own buffer */
-    char *name;         /* owned, reused */
+    char *name;         /* owned, reused unless it is long */
     size_t name_cap;
     kmf_strand_tally seen[2]; /* forward, reverse */
     uint64_t unknown;
@@ -104,8 +105,9 @@ struct kmf_embedder {
     size_t n_records;
     size_t first_record;
     size_t n_pending;
-    kmf_sum sums[2]; /* values owned; of the oldest pending record: forward, reverse */
-    float *vector;   /* owned [dim] */
+    size_t long_names; /* bytes of them since a batch was sent for them */
+    kmf_sum sums[2];   /* values owned; of the oldest pending record: forward, reverse */
+    float *vector;     /* owned [dim] */
 
     kmf_sink to;
     kmf_progress_fn *progress;
@@ -137,6 +139,11 @@ int kmf_flow_begin(kmf_embedder *e, kmf_err *err) KMF_MUST_CHECK;
 /* Frees all of it but the queue, also of an embedder made in part; no job may be under way. */
 void kmf_flow_end(kmf_embedder *e);
 
+/*
+ * Room for a record's name of n bytes, before it is opened; not for records of ranges, whose names
+ * are short.
+ */
+int kmf_flow_name_room(kmf_embedder *e, size_t n, kmf_err *err) KMF_MUST_CHECK;
 /* A place for a record, whose pieces come next. */
 int kmf_flow_open(kmf_embedder *e, const char *name, size_t len, kmf_err *err) KMF_MUST_CHECK;
 /* The record opened last. */
