@@ -297,9 +297,11 @@ static size_t own_windows(const kmf_piece *p, const length *words)
 static bool worth_counting(const kmf_piece *p, const length *words)
 {
     const kmf_kernel *kernel = words->bytes.kernel;
+    if (!words->column) /* then there may be more codes than a size_t holds */
+        return false;
     size_t codes = kmf_kmer_codes(&words->kind);
     size_t windows = kernel ? codes * WORTH_TERMS / (kernel->width * kernel->terms) : codes;
-    return words->column && own_windows(p, words) >= windows;
+    return own_windows(p, words) >= windows;
 }
 
 static walk walk_of(const word_mean *m, size_t j, const kmf_batch *b, const desk *own,
