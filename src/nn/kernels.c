@@ -175,25 +175,21 @@ _Static_assert(THIRDS_DEEP % (3 * KMF_ROWS_TILE) == 0, "whole units of three par
     .group_panel = group_panel_##level, .back_panel = back_panel_##level, \
     .gather = gather_##level, .group = (n_rows)
 
-static const kmf_kernel f32_kernels[] = {
-    [KMF_CPU_BASELINE] = {IN_ROWS(KMF_OPERAND_F32, baseline, 8, 1),
-                          GATHERS(baseline, BASELINE_ROWS)},
-#if KMF_X86_LEVELS
-    [KMF_CPU_AVX2] = {IN_ROWS(KMF_OPERAND_F32, avx2, 24, 1), GATHERS(avx2, 4)},
-    [KMF_CPU_AVX512] = {IN_ROWS(KMF_OPERAND_F32, avx512, 64, 1), GATHERS(avx512, 6),
-                        .ended = ended_avx512},
-#endif
-};
+static const kmf_kernel f32_baseline = {IN_ROWS(KMF_OPERAND_F32, baseline, 8, 1),
+                                        GATHERS(baseline, BASELINE_ROWS)};
 
 #if KMF_X86_LEVELS
-static const kmf_kernel bf16_kernel = {IN_ROWS(KMF_OPERAND_BF16, bf16, 64, 2), GATHERS(bf16, 6),
-                                       .ended = ended_bf16};
-static const kmf_kernel int8_halves_kernel = {IN_ROWS(KMF_OPERAND_INT8, halves_avx2, 16, 2)};
-static const kmf_kernel int8_avx2_kernel = {IN_ROWS(KMF_OPERAND_INT8, int8_avx2, 16, 4)};
-static const kmf_kernel int8_kernel = {IN_ROWS(KMF_OPERAND_INT8, int8, 64, 4),
-                                       .ended = ended_int8};
-static const kmf_kernel int16_avx2_kernel = {IN_ROWS(KMF_OPERAND_INT16, halves_avx2, 16, 2)};
-static const kmf_kernel int16_kernel = {IN_ROWS(KMF_OPERAND_INT16, int16, 64, 2)};
+static const kmf_kernel f32_avx2 = {IN_ROWS(KMF_OPERAND_F32, avx2, 24, 1), GATHERS(avx2, 4)};
+static const kmf_kernel f32_avx512 = {IN_ROWS(KMF_OPERAND_F32, avx512, 64, 1),
+                                      GATHERS(avx512, 6), .ended = ended_avx512};
+static const kmf_kernel bf16_rows = {IN_ROWS(KMF_OPERAND_BF16, bf16, 64, 2), GATHERS(bf16, 6),
+                                     .ended = ended_bf16};
+static const kmf_kernel int8_halves = {IN_ROWS(KMF_OPERAND_INT8, halves_avx2, 16, 2)};
+static const kmf_kernel int8_avx2 = {IN_ROWS(KMF_OPERAND_INT8, int8_avx2, 16, 4)};
+static const kmf_kernel int8_vnni = {IN_ROWS(KMF_OPERAND_INT8, int8, 64, 4),
+                                     .ended = ended_int8};
+static const kmf_kernel int16_avx2 = {IN_ROWS(KMF_OPERAND_INT16, halves_avx2, 16, 2)};
+static const kmf_kernel int16_vnni = {IN_ROWS(KMF_OPERAND_INT16, int16, 64, 2)};
 
 /* Tiles are so fast that a weight must be used often while it is near. */
 #define IN_TILES(which, name, n_terms, n_parts, words_deep)                                   \
@@ -221,28 +217,34 @@ static const kmf_kernel int8_tiles = {
 };
 #endif
 
+static const kmf_kernel *const kernels[KMF_OPERAND_THIRDS + 1][KMF_N_CPU] = {
+#if KMF_X86_LEVELS
+    [KMF_OPERAND_BF16] = {[KMF_CPU_BF16] = &bf16_rows, [KMF_CPU_AMX] = &bf16_tiles},
+    [KMF_OPERAND_INT8] = {[KMF_CPU_AVX2] = &int8_halves,
+                          [KMF_CPU_AVXVNNI] = &int8_avx2,
+                          [KMF_CPU_VNNI] = &int8_vnni,
+                          [KMF_CPU_BF16] = &int8_vnni,
+                          [KMF_CPU_AMX] = &int8_tiles},
+    [KMF_OPERAND_INT16] = {[KMF_CPU_AVX2] = &int16_avx2,
+                           [KMF_CPU_AVXVNNI] = &int16_avx2,
+                           [KMF_CPU_VNNI] = &int16_vnni,
+                           [KMF_CPU_BF16] = &int16_vnni,
+                           [KMF_CPU_AMX] = &int16_vnni},
+    [KMF_OPERAND_SPLIT] = {[KMF_CPU_AMX] = &split_tiles},
+    [KMF_OPERAND_THIRDS] = {[KMF_CPU_AMX] = &thirds_tiles},
+    [KMF_OPERAND_F32][KMF_CPU_AVX2] = &f32_avx2,
+    [KMF_OPERAND_F32][KMF_CPU_AVXVNNI] = &f32_avx2,
+    [KMF_OPERAND_F32][KMF_CPU_AVX512] = &f32_avx512,
+    [KMF_OPERAND_F32][KMF_CPU_VNNI] = &f32_avx512,
+    [KMF_OPERAND_F32][KMF_CPU_BF16] = &f32_avx512,
+    [KMF_OPERAND_F32][KMF_CPU_AMX] = &f32_avx512,
+#endif
+    [KMF_OPERAND_F32][KMF_CPU_BASELINE] = &f32_baseline,
+};
+
 const kmf_kernel *kmf_kernel_of(kmf_operand operand)
 {
-#if KMF_X86_LEVELS
-    kmf_cpu level = kmf_cpu_level();
-    if (operand == KMF_OPERAND_BF16)
-        return level >= KMF_CPU_AMX ? &bf16_tiles : level >= KMF_CPU_BF16 ? &bf16_kernel : NULL;
-    if (operand == KMF_OPERAND_INT8 && level == KMF_CPU_AVX2)
-        return &int8_halves_kernel;
-    if (operand == KMF_OPERAND_INT8 && level == KMF_CPU_AVXVNNI)
-        return &int8_avx2_kernel;
-    if (operand == KMF_OPERAND_INT8)
-        return level >= KMF_CPU_AMX ? &int8_tiles : level >= KMF_CPU_VNNI ? &int8_kernel : NULL;
-    if (operand == KMF_OPERAND_INT16 && (level == KMF_CPU_AVX2 || level == KMF_CPU_AVXVNNI))
-        return &int16_avx2_kernel;
-    if (operand == KMF_OPERAND_INT16)
-        return level >= KMF_CPU_VNNI ? &int16_kernel : NULL;
-    if (operand == KMF_OPERAND_SPLIT)
-        return level >= KMF_CPU_AMX ? &split_tiles : NULL;
-    if (operand == KMF_OPERAND_THIRDS)
-        return level >= KMF_CPU_AMX ? &thirds_tiles : NULL;
-#endif
-    return operand == KMF_OPERAND_F32 ? &f32_kernels[kmf_cpu_vectors()] : NULL;
+    return kernels[operand][kmf_cpu_level()];
 }
 
 void kmf_kernels_open(bool tiled)

@@ -165,12 +165,23 @@ static double copy(void *to, const void *from, size_t n)
     return (double)n;
 }
 
-static loop_fn *const multiply_f32[] = {
-    [KMF_CPU_BASELINE] = multiply_baseline,
+static loop_fn *const multiplying[KMF_LIMIT_READ_L1][KMF_N_CPU] = {
 #if KMF_X86_LEVELS
-    [KMF_CPU_AVX2] = multiply_avx2,
-    [KMF_CPU_AVX512] = multiply_avx512,
+    [KMF_LIMIT_F32][KMF_CPU_AVX2] = multiply_avx2,
+    [KMF_LIMIT_F32][KMF_CPU_AVXVNNI] = multiply_avx2,
+    [KMF_LIMIT_F32][KMF_CPU_AVX512] = multiply_avx512,
+    [KMF_LIMIT_F32][KMF_CPU_VNNI] = multiply_avx512,
+    [KMF_LIMIT_F32][KMF_CPU_BF16] = multiply_avx512,
+    [KMF_LIMIT_F32][KMF_CPU_AMX] = multiply_avx512,
+    [KMF_LIMIT_BF16][KMF_CPU_BF16] = multiply_bf16,
+    [KMF_LIMIT_BF16][KMF_CPU_AMX] = multiply_tiles_bf16,
+    [KMF_LIMIT_INT8][KMF_CPU_AVX2] = multiply_halves_avx2,
+    [KMF_LIMIT_INT8][KMF_CPU_AVXVNNI] = multiply_int8_avx2,
+    [KMF_LIMIT_INT8][KMF_CPU_VNNI] = multiply_int8,
+    [KMF_LIMIT_INT8][KMF_CPU_BF16] = multiply_int8,
+    [KMF_LIMIT_INT8][KMF_CPU_AMX] = multiply_tiles_int8,
 #endif
+    [KMF_LIMIT_F32][KMF_CPU_BASELINE] = multiply_baseline,
 };
 
 static loop_fn *const reading[] = {
@@ -184,34 +195,9 @@ static loop_fn *const reading[] = {
 /* NULL: the level has no such instruction. */
 static loop_fn *find_loop(kmf_limit_kind kind)
 {
-    switch (kind) {
-    case KMF_LIMIT_F32:
-        return multiply_f32[kmf_cpu_vectors()];
-    case KMF_LIMIT_BF16:
-#if KMF_X86_LEVELS
-        if (kmf_cpu_level() >= KMF_CPU_AMX)
-            return multiply_tiles_bf16;
-        if (kmf_cpu_level() >= KMF_CPU_BF16)
-            return multiply_bf16;
-#endif
-        return NULL;
-    case KMF_LIMIT_INT8:
-#if KMF_X86_LEVELS
-        if (kmf_cpu_level() >= KMF_CPU_AMX)
-            return multiply_tiles_int8;
-        if (kmf_cpu_level() >= KMF_CPU_VNNI)
-            return multiply_int8;
-        if (kmf_cpu_level() == KMF_CPU_AVXVNNI)
-            return multiply_int8_avx2;
-        if (kmf_cpu_level() == KMF_CPU_AVX2)
-            return multiply_halves_avx2;
-#endif
-        return NULL;
-    case KMF_LIMIT_COPY_MEMORY:
-        return copy;
-    default:
-        return reading[kmf_cpu_vectors()];
-    }
+    if (kind < KMF_LIMIT_READ_L1)
+        return multiplying[kind][kmf_cpu_level()];
+    return kind == KMF_LIMIT_COPY_MEMORY ? copy : reading[kmf_cpu_vectors()];
 }
 
 double kmf_limit_portion(kmf_limit_kind kind)
