@@ -137,7 +137,7 @@ void *kmf_large(size_t n, size_t size, kmf_err *err)
     if (!kmf_mul(n, size, &bytes) || bytes > PTRDIFF_MAX - HUGE_PAGE || !may_allocate())
         return no_memory(n, size, err);
     size_t align = bytes >= HUGE_FROM ? HUGE_PAGE : CACHE_LINE;
-    bytes = (bytes + align - 1) / align * align;
+    bytes = kmf_round_up(bytes, align);
     void *p = aligned_alloc(align, bytes ? bytes : align);
     if (!p)
         return no_memory(n, size, err);
@@ -160,7 +160,7 @@ float *kmf_floats(size_t n, kmf_err *err)
 
 static size_t whole_pages(size_t bytes)
 {
-    return bytes ? (bytes + KMF_PAGE - 1) / KMF_PAGE * KMF_PAGE : KMF_PAGE;
+    return bytes ? kmf_round_up(bytes, KMF_PAGE) : KMF_PAGE;
 }
 
 void *kmf_reserve(size_t bytes, kmf_err *err)

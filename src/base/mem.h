@@ -30,6 +30,18 @@ static inline size_t kmf_max(size_t a, size_t b)
     return a > b ? a : b;
 }
 
+/* How many blocks of `each` hold n; each > 0, and n + each fits. */
+static inline size_t kmf_div_up(size_t n, size_t each)
+{
+    return (n + each - 1) / each;
+}
+
+/* The multiple of unit that n does not exceed; as above. */
+static inline size_t kmf_round_up(size_t n, size_t unit)
+{
+    return kmf_div_up(n, unit) * unit;
+}
+
 /*
  * n elements of `size` bytes; NULL after KMF_ENOMEM when there are none to be had or n * size
  * does not fit. n = 0 gives a valid pointer. kmf_calloc's are zero. Freed by kmf_free.

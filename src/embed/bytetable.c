@@ -23,7 +23,7 @@ _Static_assert(COLS == KMF_KERNEL_COLS, "the most that a kernel computes at a ti
 
 static size_t panels_of(size_t dim)
 {
-    return (dim + NUMBERS - 1) / NUMBERS;
+    return kmf_div_up(dim, NUMBERS);
 }
 
 size_t kmf_bytetable_bytes(const kmf_bytetable *table)

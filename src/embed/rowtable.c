@@ -105,7 +105,7 @@ int kmf_rowtable_make(kmf_rowtable *table, const char *name, float *values,
     bool panels = n <= PANEL_ROWS_MOST || dim < line;
     *table = (kmf_rowtable){.n = n, .dim = dim, .width = panels ? line : dim, .units = rows};
     if (panels)
-        table->units = kmf_large(n * ((dim + line - 1) / line), line * sizeof *rows, err);
+        table->units = kmf_large(n * kmf_div_up(dim, line), line * sizeof *rows, err);
     table->unit = kmf_calloc(dim, sizeof *table->unit, err);
     int status = table->unit && table->units ? 0 : KMF_ENOMEM;
     double inverse = 0; /* of lengths, the sum, by which an outlier counts for little */

@@ -51,7 +51,7 @@ struct kmf_logistic {
 static int make_lane(kmf_logistic *l, size_t i, kmf_err *err)
 {
     lane *a = &l->lanes[i];
-    size_t blocks = (l->n + KMF_ROWS_BLOCK - 1) / KMF_ROWS_BLOCK;
+    size_t blocks = kmf_div_up(l->n, KMF_ROWS_BLOCK);
     a->beg = blocks * i / l->n_lanes * KMF_ROWS_BLOCK;
     a->end = blocks * (i + 1) / l->n_lanes * KMF_ROWS_BLOCK;
     a->end = kmf_min(a->end, l->n);
@@ -69,7 +69,7 @@ kmf_logistic *kmf_logistic_new(const float *z, const int32_t *y, size_t n, size_
     if (!l)
         return NULL;
     *l = (kmf_logistic){.z = z, .y = y, .n = n, .dim = dim, .C = n_classes, .pool = pool};
-    size_t blocks = (n + KMF_ROWS_BLOCK - 1) / KMF_ROWS_BLOCK;
+    size_t blocks = kmf_div_up(n, KMF_ROWS_BLOCK);
     l->n_lanes = kmf_min(blocks, LANES);
     if (!kmf_mul(dim, n_classes, &room) || !kmf_mul(n_classes, KMF_ROWS_BLOCK, &room)) {
         kmf_fail(err, KMF_ENOMEM, "out of memory: %zu classes of %zu numbers", n_classes, dim);

@@ -118,7 +118,7 @@ int kmf_neighbours_vote(int32_t *predicted, const kmf_points *train, const float
                 sum += (double)train->x[i * dim + d] * (double)train->x[i * dim + d];
             v.square[i] = (float)sum;
         }
-        status = kmf_pool_each(pool, (n + QUERIES - 1) / QUERIES, vote_tile, &v, err);
+        status = kmf_pool_each(pool, kmf_div_up(n, QUERIES), vote_tile, &v, err);
     }
     kmf_free(v.square);
     kmf_free(v.products);

@@ -264,7 +264,7 @@ int kmf_contrast_learn(kmf_contrast *contrast, kmf_real *dvectors,
                        kmf_contrast_result *result, kmf_err *err)
 {
     kmf_contrast *c = contrast;
-    size_t blocks = (views->n + KMF_TILE - 1) / KMF_TILE;
+    size_t blocks = kmf_div_up(views->n, KMF_TILE);
     assert(views->n % 2 == 0 && views->n <= c->opts.most);
     c->views = views;
     c->dvectors = dvectors;

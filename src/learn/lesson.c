@@ -165,7 +165,7 @@ void kmf_teacher_free(kmf_teacher *teacher)
 /* Those of the tokens, of the centres as targets and of the noise, PART words at a time. */
 static size_t most_rows(const kmf_syllabus *s)
 {
-    size_t pools = s->cbow ? PART : (s->most_centres + PART - 1) / PART;
+    size_t pools = s->cbow ? PART : kmf_div_up(s->most_centres, PART);
     return most_tokens(s) + s->most_centres + pools * PART;
 }
 

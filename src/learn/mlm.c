@@ -41,11 +41,6 @@ _Static_assert(KMF_TILE % KMF_GRAIN == 0, "strips of whole tiles are of whole gr
 #define MOST_NUMBERS ((size_t)1 << 56) /* of a slab: sums of so many do not wrap around */
 #define CACHE_LINE ((size_t)64)        /* where the slab's arrays begin */
 
-static size_t parts_of(size_t n, size_t each)
-{
-    return (n + each - 1) / each;
-}
-
 /* ---------------------------------------------------------------- workspace -------------- */
 
 typedef struct arena {
@@ -63,7 +58,7 @@ static kmf_real *take(arena *a, size_t rows, size_t width)
         return NULL;
     }
     kmf_real *at = a->base ? a->base + a->used : NULL;
-    a->used += (n + 15) / 16 * 16;
+    a->used += kmf_round_up(n, 16);
     return at;
 }
 
@@ -208,8 +203,8 @@ static void set_sizes(kmf_mlm *m, const kmf_config *config, const kmf_mlm_option
     m->V = config->vocab_size;
     m->L = config->n_layers;
     size_t tokens = opts->composes && opts->unasked ? 1 : opts->max_tokens;
-    size_t whole = parts_of(tokens, KMF_TILE) * KMF_TILE;
-    m->N = parts_of(tokens, KMF_GRAIN) * KMF_GRAIN + KMF_TILE - KMF_GRAIN;
+    size_t whole = kmf_round_up(tokens, KMF_TILE);
+    m->N = kmf_round_up(tokens, KMF_GRAIN) + KMF_TILE - KMF_GRAIN;
     bool fast = whole > KMF_TILE && kmf_gemm_rows(opts->precision) >= STRIP_ROWS;
     m->strip_rows = fast ? STRIP_ROWS : KMF_TILE;
     m->stage = kmf_min(whole, STAGE_ROWS * (size_t)workers);
@@ -284,15 +279,15 @@ void kmf_mlm_free(kmf_mlm *mlm)
  */
 static kmf_strips cut(const kmf_mlm *m, size_t row, size_t rows, size_t unit)
 {
-    size_t units = parts_of(rows, unit), workers = (size_t)m->workers;
-    size_t n = parts_of(parts_of(units, m->strip_rows / unit), workers) * workers;
+    size_t units = kmf_div_up(rows, unit), workers = (size_t)m->workers;
+    size_t n = kmf_round_up(kmf_div_up(units, m->strip_rows / unit), workers);
     return (kmf_strips){row, rows, unit, kmf_min(n, units)};
 }
 
 kmf_strip kmf_mlm_strip(const kmf_mlm *m, size_t i)
 {
     const kmf_strips *all = &m->strips;
-    size_t units = parts_of(all->rows, all->unit);
+    size_t units = kmf_div_up(all->rows, all->unit);
     size_t beg = units * i / all->n * all->unit;
     size_t end = kmf_min(units * (i + 1) / all->n * all->unit, all->rows);
     return (kmf_strip){all->row + beg, end - beg, beg};
@@ -358,12 +353,12 @@ void kmf_mlm_product(kmf_mlm *m, kmf_real *dw, kmf_factor dy, kmf_factor x)
 /* Blocks of columns of a weight, and all of its blocks. */
 static size_t blocks_across(const kmf_product *p)
 {
-    return (p->x.cols + KMF_WEIGHT_COLS - 1) / KMF_WEIGHT_COLS;
+    return kmf_div_up(p->x.cols, KMF_WEIGHT_COLS);
 }
 
 static size_t blocks_of(const kmf_product *p)
 {
-    return (p->dy.cols + KMF_WEIGHT_ROWS - 1) / KMF_WEIGHT_ROWS * blocks_across(p);
+    return kmf_div_up(p->dy.cols, KMF_WEIGHT_ROWS) * blocks_across(p);
 }
 
 size_t kmf_mlm_product_items(const kmf_mlm *m)
@@ -399,8 +394,8 @@ static int add_products(void *arg, size_t i, int worker, kmf_err *err)
 
 int kmf_mlm_stages(kmf_mlm *m, kmf_item_fn *fn, kmf_err *err)
 {
-    size_t stages = m->n_products > 0 ? parts_of(m->n, m->stage) : 1;
-    size_t each = parts_of(parts_of(m->n, KMF_GRAIN), stages) * KMF_GRAIN;
+    size_t stages = m->n_products > 0 ? kmf_div_up(m->n, m->stage) : 1;
+    size_t each = kmf_div_up(kmf_div_up(m->n, KMF_GRAIN), stages) * KMF_GRAIN;
     assert(each <= m->stage || m->n_products == 0); /* stage is whole grains */
     int rc = 0;
     for (size_t row = 0; row < m->n && rc == 0; row += each) {
@@ -431,7 +426,7 @@ static kmf_real *partials(const kmf_mlm *m, size_t row)
 void kmf_mlm_clear_sums(const kmf_mlm *m, const kmf_strip *strip)
 {
     memset(partials(m, strip->row), 0,
-           parts_of(strip->rows, KMF_GRAIN) * m->partial_width * sizeof *m->partial);
+           kmf_div_up(strip->rows, KMF_GRAIN) * m->partial_width * sizeof *m->partial);
 }
 
 void kmf_mlm_bias_backward(const kmf_mlm *m, const kmf_strip *strip, size_t sum,

@@ -86,8 +86,7 @@ int kmf_mlm_compose_forward(kmf_mlm *m, kmf_real *vectors, kmf_err *err)
 {
     composing p = {.m = m, .weights = kmf_composer_of(m->w, &m->config), .vectors = vectors};
     assert(m->opts.composes && m->batch->n_seq <= m->opts.max_seqs);
-    return kmf_pool_each(m->pool, (m->batch->n_seq + AT_ONCE - 1) / AT_ONCE, compose_some, &p,
-                         err);
+    return kmf_pool_each(m->pool, kmf_div_up(m->batch->n_seq, AT_ONCE), compose_some, &p, err);
 }
 
 int kmf_mlm_compose_backward(kmf_mlm *m, const kmf_real *dvectors, kmf_err *err)
@@ -97,6 +96,5 @@ int kmf_mlm_compose_backward(kmf_mlm *m, const kmf_real *dvectors, kmf_err *err)
     size_t C = weights.C;
     kmf_composition_backward(m->dmeans, &gradients, dvectors, m->means, &weights, &m->composing,
                              m->batch->n_seq);
-    return kmf_pool_each(m->pool, (C + KMF_WORD_COLS - 1) / KMF_WORD_COLS, return_columns, m,
-                         err);
+    return kmf_pool_each(m->pool, kmf_div_up(C, KMF_WORD_COLS), return_columns, m, err);
 }

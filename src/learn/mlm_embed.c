@@ -74,7 +74,7 @@ static int embed_strip_backward(void *arg, size_t i, int worker, kmf_err *err)
 
 static size_t word_items(const kmf_mlm *m)
 {
-    return (m->E + KMF_WORD_COLS - 1) / KMF_WORD_COLS;
+    return kmf_div_up(m->E, KMF_WORD_COLS);
 }
 
 /* Columns of the word table, then the projection's weight, then the vectors. */

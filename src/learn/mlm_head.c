@@ -108,7 +108,7 @@ static int strip_pass(void *arg, size_t i, int worker, kmf_err *err)
 
 static size_t bias_items(const kmf_mlm *m)
 {
-    return (m->V + KMF_WEIGHT_ROWS - 1) / KMF_WEIGHT_ROWS;
+    return kmf_div_up(m->V, KMF_WEIGHT_ROWS);
 }
 
 /* The products, the bias in blocks of the vocabulary, the vectors. */

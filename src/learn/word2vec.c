@@ -324,7 +324,7 @@ static int make_lessons(kmf_word2vec *t, kmf_err *err)
     if (n > UINT32_MAX)
         return kmf_fail(err, KMF_ENOMEM, "the input is too large: %" PRIu64 " letters",
                         info.kept);
-    t->steps_per_epoch = (n + KMF_STEP_LESSONS - 1) / KMF_STEP_LESSONS;
+    t->steps_per_epoch = kmf_div_up(n, KMF_STEP_LESSONS);
     t->lessons = kmf_calloc(KMF_STEP_LESSONS, sizeof *t->lessons, err);
     t->teachers = kmf_calloc((size_t)o->threads, sizeof *t->teachers, err);
     if (!t->lessons || !t->teachers)
@@ -356,7 +356,7 @@ int kmf_word2vec_begin(kmf_word2vec *trainer, kmf_progress_fn *fn, void *user, k
     if (status == 0)
         status = kmf_lexicon_make(&t->lexicon, o->alphabet, o->k_min, o->k_max,
                                   o->strand == KMF_WORDS_CANONICAL, err);
-    t->ld = (o->dim + KMF_SGNS_LANES - 1) / KMF_SGNS_LANES * KMF_SGNS_LANES;
+    t->ld = kmf_round_up(o->dim, KMF_SGNS_LANES);
     if (status == 0)
         status = check_memory(t, err);
     if (status == 0)

@@ -228,11 +228,6 @@ void kmf_encoder_free(kmf_encoder *encoder)
 
 /* Below, e is the encoder whose batch it is, and own the one of the thread that works on it. */
 
-static size_t share(size_t n, size_t parts)
-{
-    return (n + parts - 1) / parts;
-}
-
 /* The sequence of a row. */
 static size_t sequence_of(const batch *b, size_t row)
 {
@@ -426,7 +421,7 @@ static void attend(kmf_encoder *e, kmf_encoder *own, size_t l, size_t s, size_t 
     size_t D = config->hidden_size;
     size_t K = D / config->n_heads;
     size_t T = b->off[s + 1] - b->off[s];
-    size_t rows = share(T, b->n_parts);
+    size_t rows = kmf_div_up(T, b->n_parts);
     size_t beg = kmf_min(part * rows, T);
     float *q = e->qkv + b->off[s] * 3 * D + head * K;
     if (beg < T)
@@ -476,12 +471,13 @@ static void open_round(kmf_encoder *e, size_t round)
     size_t pairs = b->n_seq * e->model->config.n_heads;
     size_t items;
     if (attends(round)) {
-        b->n_parts = n == 1 ? 1 : kmf_min(share(4 * n, pairs), share(e->max_seq, PART_ROWS));
+        b->n_parts =
+            n == 1 ? 1 : kmf_min(kmf_div_up(4 * n, pairs), kmf_div_up(e->max_seq, PART_ROWS));
         items = pairs * b->n_parts;
     } else {
-        size_t rows = share(share(b->rows, n), TILE_UNIT) * TILE_UNIT;
+        size_t rows = kmf_round_up(kmf_div_up(b->rows, n), TILE_UNIT);
         b->tile = kmf_min(rows, kmf_gemm_rows(e->precision));
-        items = share(b->rows, b->tile);
+        items = kmf_div_up(b->rows, b->tile);
     }
     assert(items < UINT32_MAX && round < UINT32_MAX);
     kmf_rounds_open(&b->rounds, (uint32_t)round, (uint32_t)items);

@@ -195,7 +195,7 @@ void kmf_slot_set(kmf_params *params, const kmf_slot *slot, kmf_real *values)
 
 size_t kmf_slot_room(const kmf_slot *slot)
 {
-    return (slot->n + SLAB_REALS - 1) / SLAB_REALS * SLAB_REALS;
+    return kmf_round_up(slot->n, SLAB_REALS);
 }
 
 void kmf_slots_point(const kmf_slots *slots, kmf_params *params, kmf_real *slab)

@@ -77,7 +77,7 @@ static bool lay_out(layout *l, const kernels *with, size_t T, size_t K)
     size_t rows = rows_at_once(with, T);
     size_t keys = kmf_panels_bytes(with->scores, T, K);
     size_t values = kmf_panels_bytes(with->values, K, T);
-    size_t out = (K + cols - 1) / cols * cols;
+    size_t out = kmf_round_up(K, cols);
     size_t weights = kmf_words_ld(with->values, KEYS);
     size_t queries = kmf_words_ld(with->scores, K);
     *l = (layout){0};

@@ -65,7 +65,7 @@ static void blas_panel(float *c, const float *a, size_t ld_a, const float *b, si
     bool small = BLAS_UNIT * cols * K < BLAS_SMALL;
     size_t unit = small ? KMF_TILE : BLAS_UNIT;
     size_t step = small ? KMF_TILE : BLAS_ROWS;
-    size_t end = (M + unit - 1) / unit * unit;
+    size_t end = kmf_round_up(M, unit);
     for (size_t i = 0; i < end; i += step)
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (blasint)kmf_min(end - i, step),
                     (blasint)cols, (blasint)K, 1.0f, a + i * ld_a, (blasint)ld_a, b,
@@ -259,13 +259,13 @@ static size_t piece_terms(const kmf_kernel *kernel, size_t Din)
     size_t pieces = (kmf_kernel_words(kernel, Din) + kernel->depth - 1) / kernel->depth;
     if (!kernel->tiled || kernel->terms != 2 || pieces < 2)
         return Din;
-    return ((Din + pieces - 1) / pieces + unit - 1) / unit * unit;
+    return kmf_round_up(kmf_div_up(Din, pieces), unit);
 }
 
 /* Bytes for the words of so many rows, or with OpenBLAS for sums. */
 static size_t scratch_bytes(const kmf_kernel *kernel, size_t rows, size_t K)
 {
-    size_t tiles = (rows + KMF_TILE - 1) / KMF_TILE;
+    size_t tiles = kmf_div_up(rows, KMF_TILE);
     size_t most = kernel->product_rows / KMF_TILE;
     rows = kmf_min(tiles, most) * KMF_TILE;
     if (kernel == &blas_kernel)
@@ -539,9 +539,9 @@ static size_t columns_between(const kmf_kernel *first, const kmf_kernel *second,
     if (kmf_has_scales(second))
         return most;
     most = most / unit * unit;
-    size_t blocks = (F + most - 1) / most;
-    size_t n = (F + blocks - 1) / blocks; /* they are about equal */
-    return (n + unit - 1) / unit * unit;
+    size_t blocks = kmf_div_up(F, most);
+    size_t n = kmf_div_up(F, blocks); /* they are about equal */
+    return kmf_round_up(n, unit);
 }
 
 static size_t pair_rows(kmf_precision first, kmf_precision second)

@@ -90,7 +90,7 @@ TARGET static KMF_INLINE void NAME(rows_)(int vecs, void *c_, size_t ld_c, const
     SUM *c = c_;
     const NAME(word_mem_) *a = a_;
     const char *next = ahead.bytes > 0 ? ahead.from : b;
-    size_t by = ahead.bytes > 0 ? ahead.bytes / ((M + ROWS - 1) / ROWS * K) : 0;
+    size_t by = ahead.bytes > 0 ? ahead.bytes / (kmf_div_up(M, ROWS) * K) : 0;
     size_t i = 0;
     for (; i + ROWS <= M; i += ROWS, next += K * by) {
         const NAME(word_mem_) *row = a + i * ld_a;
@@ -110,7 +110,7 @@ TARGET static void NAME(panel_)(void *c, size_t ld_c, const void *a, size_t ld_a
                                 kmf_ahead ahead)
 {
     (void)ld_b;
-    int vecs = (int)((cols + LANES - 1) / LANES);
+    int vecs = (int)kmf_div_up(cols, LANES);
     if (vecs == VECS)
         NAME(rows_)(VECS, c, ld_c, a, ld_a, b, M, K, more, ahead);
     else if (vecs == 3)
@@ -151,7 +151,7 @@ TARGET static KMF_INLINE void NAME(columns_)(void *c_, size_t ld_c, const void *
     SUM *c = c_;
     const NAME(word_mem_) *a = a_;
     const char *next = ahead.bytes > 0 ? ahead.from : b;
-    size_t by = ahead.bytes > 0 ? ahead.bytes / ((M + ROWS - 1) / ROWS * K) : 0;
+    size_t by = ahead.bytes > 0 ? ahead.bytes / (kmf_div_up(M, ROWS) * K) : 0;
     size_t i = 0;
     for (; i + ROWS <= M; i += ROWS, next += K * by)
         NAME(tile_)(ROWS, VECS, c + i * ld_c, ld_c, a + i * row, 1, step, b, K, more, next, by);
@@ -244,7 +244,7 @@ TARGET static void NAME(ended_)(const kmf_ended *product)
     const kmf_ended e = *product; /* what is written cannot lie in it */
     const NAME(word_mem_) *a = (const NAME(word_mem_) *)e.a;
     const WORD *b = e.b;
-    size_t tiles = (e.M + ROWS - 1) / ROWS;
+    size_t tiles = kmf_div_up(e.M, ROWS);
     assert(e.M > 0 && e.K > 0 && !(e.to.words && e.to.tiled));
     _Static_assert(COLS == 2 * KMF_ENDED_COLS, "of a panel all is wanted, or half of it");
     _Static_assert(KMF_TILE % ROWS == 0, "rows up to a whole tile of registers are there");

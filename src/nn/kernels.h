@@ -36,7 +36,7 @@
 #ifndef KMF_KERNELS_H
 #define KMF_KERNELS_H
 
-#include "kmerformer.h"
+#include "base/mem.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -171,7 +171,7 @@ static inline kmf_rows kmf_kernel_rows(const kmf_kernel *kernel, void *words, si
 static inline size_t kmf_kernel_words(const kmf_kernel *kernel, size_t K)
 {
     size_t terms = kernel->terms * kernel->unit;
-    return (K + terms - 1) / terms * kernel->unit * kernel->parts;
+    return kmf_div_up(K, terms) * kernel->unit * kernel->parts;
 }
 
 /* Terms of so many words. */

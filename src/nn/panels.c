@@ -15,11 +15,6 @@
 #include <immintrin.h>
 #endif
 
-static size_t round_up(size_t n, size_t unit)
-{
-    return (n + unit - 1) / unit * unit;
-}
-
 #define WORDS_UNIT 16    /* of a row of activations */
 #define NUMBERS_AHEAD 64 /* of a row, and of those beside it */
 #define ROWS_AHEAD 16    /* of the one that is read */
@@ -66,7 +61,7 @@ size_t kmf_panels_bytes(const kmf_kernel *kernel, size_t Dout, size_t Din)
 
 static size_t scales_offset(const kmf_kernel *kernel, size_t Dout, size_t Din)
 {
-    return round_up(Dout, kernel->cols) * kmf_kernel_words(kernel, Din) * sizeof(float);
+    return kmf_round_up(Dout, kernel->cols) * kmf_kernel_words(kernel, Din) * sizeof(float);
 }
 
 const float *kmf_panels_scales(const kmf_kernel *kernel, const void *panels, size_t Dout,
@@ -78,7 +73,7 @@ const float *kmf_panels_scales(const kmf_kernel *kernel, const void *panels, siz
 
 size_t kmf_words_ld(const kmf_kernel *kernel, size_t K)
 {
-    return round_up(kmf_kernel_words(kernel, K), WORDS_UNIT);
+    return kmf_round_up(kmf_kernel_words(kernel, K), WORDS_UNIT);
 }
 
 /* ---------------------------------------------------------------- bfloat16 --------------- */
@@ -167,7 +162,7 @@ static KMF_INLINE uint32_t bf16_of(float x)
 static void row_to_bf16(uint32_t *to, size_t step, size_t parts, const float *x, size_t K)
 {
     assert(parts == 1);
-    for (size_t i = 0; i < round_up(K, 32); i += 2)
+    for (size_t i = 0; i < kmf_round_up(K, 32); i += 2)
         to[i / 32 * step * parts + i % 32 / 2] =
             (i < K ? bf16_of(x[i]) : 0) | (i + 1 < K ? bf16_of(x[i + 1]) << 16 : 0);
 }
@@ -441,7 +436,7 @@ void kmf_words_int16(kmf_rows to, float *scale, float *low, const float *x, size
         scale[n] = int16_scale(x + n * ld_x, K);
         low[n] = 0;
         row_to_int16((int16_t *)(to.words + n * to.ld), x + n * ld_x, factor_of(scale[n]), K,
-                     round_up(K, 32));
+                     kmf_round_up(K, 32));
     }
 }
 
@@ -530,7 +525,7 @@ static void weight_words(uint32_t *words, const kmf_kernel *kernel, const matrix
     else if (kernel->operand == KMF_OPERAND_INT8)
         int8_words(words, kernel, sum, x, scale, n);
     else if (kernel->operand == KMF_OPERAND_INT16)
-        row_to_int16((int16_t *)(void *)words, x, factor_of(scale), n, round_up(n, 16));
+        row_to_int16((int16_t *)(void *)words, x, factor_of(scale), n, kmf_round_up(n, 16));
     else
         row_to_bf16(words, WORDS_TURNED, kernel->parts, x, n);
 }

@@ -126,7 +126,7 @@ static int add_strip(void *arg, size_t strip, int worker, kmf_err *err)
 int kmf_pca_add(kmf_pca *pca, const float *x, size_t n, kmf_pool *pool, kmf_err *err)
 {
     size_t D = pca->dim;
-    size_t strips = (D + STRIP - 1) / STRIP;
+    size_t strips = kmf_div_up(D, STRIP);
     size_t workers = (size_t)kmf_pool_threads(pool) + 1;
     int status = 0;
     if (pca->axes)

@@ -284,7 +284,7 @@ KMF_TARGET_AMX static KMF_INLINE void panels(kmf_operand of, void *c, size_t ld_
     size_t chunk_most = of == KMF_OPERAND_THIRDS ? LONG_CHUNK : CHUNK / parts;
     size_t pieces =
         (M + 2 * UNIT - 1) / (2 * UNIT) * ((cols + 2 * UNIT - 1) / (2 * UNIT)) * units;
-    size_t chunks = units > chunk_most ? (units + chunk_most - 1) / chunk_most : 1;
+    size_t chunks = units > chunk_most ? kmf_div_up(units, chunk_most) : 1;
     if (pieces > 0)
         w.step = ahead.bytes / pieces / 64 * 64;
     SETTLED;
@@ -337,7 +337,7 @@ KMF_TARGET_AMX static KMF_INLINE void ended(kind is, const kmf_ended *product)
     _Alignas(64) float room[2][BLOCK * BLOCK];
     size_t unit_bytes = parts_of(is.of) * TILE;
     size_t units = e.K / UNIT / parts_of(is.of);
-    size_t blocks = (e.M + BLOCK - 1) / BLOCK;
+    size_t blocks = kmf_div_up(e.M, BLOCK);
     size_t ld_a = e.ld_a * ROW;
     size_t ld_b = e.ld_b * 4;
     pending p = {.sums = room[1]};
@@ -353,7 +353,7 @@ KMF_TARGET_AMX static KMF_INLINE void ended(kind is, const kmf_ended *product)
         for (size_t i = 0; i < e.M; i += BLOCK) {
             operands from = {(const char *)e.a + i * e.ld_a * 4, b, ld_a, ld_b};
             size_t steps = units * steps_of(is.of);
-            beside with = {&e, &p, (p.rows + steps - 1) / steps};
+            beside with = {&e, &p, kmf_div_up(p.rows, steps)};
             _tile_zero(0);
             _tile_zero(1);
             _tile_zero(2);

@@ -343,11 +343,11 @@ KMF_TARGET_AVX512 static void number_scores_avx512(float *scores, size_t ld,
 /* As fill_step, by vectors: loads of whole ones need not wait for single stores. */
 KMF_TARGET_AVX512 static KMF_INLINE size_t fill_vectors(float *row, size_t n, size_t step)
 {
-    size_t steps = (n + step - 1) / step * step;
+    size_t steps = kmf_round_up(n, step);
     __m512 least = _mm512_set1_ps(-HUGE_VALF);
     if (n % 16 > 0)
         _mm512_mask_storeu_ps(row + n / 16 * 16, (__mmask16)(0xffffu << n % 16), least);
-    for (size_t j = (n + 15) / 16 * 16; j < steps; j += 16)
+    for (size_t j = kmf_round_up(n, 16); j < steps; j += 16)
         _mm512_storeu_ps(row + j, least);
     return steps;
 }

@@ -63,7 +63,7 @@ int kmf_cosines(float *c, const float *x, size_t n, size_t dim, kmf_pool *pool, 
             unit[i * dim + j] = (float)((double)x[i * dim + j] / sqrt(squares));
     }
     product p = {c, unit, n, dim};
-    int status = kmf_pool_each(pool, (n + STRIP - 1) / STRIP, multiply, &p, err);
+    int status = kmf_pool_each(pool, kmf_div_up(n, STRIP), multiply, &p, err);
     if (status == 0)
         tidy(c, n);
     kmf_free(unit);
