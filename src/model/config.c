@@ -145,6 +145,11 @@ size_t kmf_config_turned(const kmf_config *c)
     return !has_rotary(c) ? 0 : c->rotary_size ? c->rotary_size : K;
 }
 
+size_t kmf_config_inner(const kmf_config *c)
+{
+    return c->intermediate_size * (c->gated ? 2 : 1);
+}
+
 bool kmf_has_states(kmf_vector_parts parts)
 {
     return parts != KMF_PARTS_COMPOSITION;

@@ -62,6 +62,9 @@ int kmf_config_check_native(const kmf_config *config, const char *name,
 /* So many columns of a head are turned by their positions, 0 in a model that has no rotary ones. */
 size_t kmf_config_turned(const kmf_config *config);
 
+/* What the first feed-forward product makes of a token: the gate's columns are among them. */
+size_t kmf_config_inner(const kmf_config *config);
+
 /* Is the part in vectors of parts? */
 bool kmf_has_states(kmf_vector_parts parts);
 bool kmf_has_composition(kmf_vector_parts parts);

@@ -24,7 +24,7 @@ static size_t side_of(const kmf_config *config, kmf_dim dim)
     case KMF_DIM_F:
         return config->intermediate_size;
     case KMF_DIM_F_IN:
-        return config->intermediate_size * (config->gated ? 2 : 1);
+        return kmf_config_inner(config);
     case KMF_DIM_C:
         return config->composition;
     case KMF_DIM_C_HIDDEN:

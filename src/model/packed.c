@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "model/config.h"
 #include "model/middle.h"
 #include "model/model.h"
 #include "nn/kernels.h"
@@ -98,7 +99,7 @@ static int take_room(kmf_packed *packed, const kmf_config *config, bool has_proj
     size_t F = config->intermediate_size;
     size_t L = config->n_layers;
     kmf_precision p = packed->precision;
-    size_t F_in = config->gated ? 2 * F : F;
+    size_t F_in = kmf_config_inner(config);
     bool placeless = config->positions != KMF_POSITIONS_LEARNED && !config->token_dropout;
     size_t total = 0;
     size_t n_ordered = L > 0 && in_order(packed, L - 1) ? L : 0;
@@ -154,7 +155,7 @@ static int pack_in_order(packing *p, kmf_packed_layer *to, const kmf_config *con
 {
     size_t D = config->hidden_size;
     size_t F = config->intermediate_size;
-    size_t F_in = config->gated ? 2 * F : F;
+    size_t F_in = kmf_config_inner(config);
     assert(p->order && p->rows && p->turned);
     int status = kmf_middle_order(p->order, config, w, err);
     if (status < 0)
@@ -179,7 +180,7 @@ static int pack_layer(packing *p, kmf_packed *packed, const kmf_config *config,
 {
     size_t D = config->hidden_size;
     size_t F = config->intermediate_size;
-    size_t F_in = config->gated ? 2 * F : F;
+    size_t F_in = kmf_config_inner(config);
     kmf_packed_layer *to = &packed->layers[l];
     kmf_precision precision = packed->precision;
     int status = 0;
@@ -212,8 +213,8 @@ static int make(kmf_packed *packed, const kmf_config *config, const kmf_params *
     packing to_slab = {.stored = stored, .next = packed->slab};
     int status = 0;
     if (config->n_layers > 0 && in_order(packed, config->n_layers - 1))
-        status = take_order(&to_slab, D, config->intermediate_size,
-                            (config->gated ? 2 : 1) * config->intermediate_size, err);
+        status =
+            take_order(&to_slab, D, config->intermediate_size, kmf_config_inner(config), err);
     for (size_t l = 0; status == 0 && l < config->n_layers; l++) {
         const kmf_layer *w = &params->layers[l];
         float *bias = packed->qkv_bias + l * 3 * D;
