@@ -215,6 +215,9 @@ void cli_note(const cli *run, const char *format, ...) KMF_PRINTF(2, 3);
 /* n with a thousands, millions or billions suffix: "12.1 M". Returns buf. */
 #define CLI_COUNT_TEXT 32
 const char *cli_count(char buf[CLI_COUNT_TEXT], double n);
+/* How long the words of the vectors are: "6" or "3 to 8". Returns buf. */
+#define CLI_LENGTHS_TEXT 32
+const char *cli_lengths(char buf[CLI_LENGTHS_TEXT], const kmf_vectors_info *info);
 /* A time, rounded: "45 s", "12 min", "3.5 h". */
 const char *cli_time(char buf[CLI_COUNT_TEXT], double seconds);
 /* A token to standard output, in a line of a table: a vocabulary may have one that is a newline. */

@@ -169,7 +169,7 @@ static void say_begin(const cli *run, const kmf_embedder *embedder,
                       const kmf_embed_options *used)
 {
     const kmf_vectors_info *v = kmf_embedder_vectors(embedder);
-    char lengths[32];
+    char lengths[CLI_LENGTHS_TEXT];
     cli_note(
         run,
         "model %s, %d threads, at most %.0f MB besides the program, mapped weights and the "
@@ -181,7 +181,7 @@ static void say_begin(const cli *run, const kmf_embedder *embedder,
     if (used->k)
         snprintf(lengths, sizeof lengths, "%d", used->k);
     else
-        snprintf(lengths, sizeof lengths, "%d to %d", v->k_min, v->k_max);
+        cli_lengths(lengths, v);
     cli_note(run, "%zu %sk-mers of %s, %zu of them never seen; those of %s letters, weights %s",
              v->n, v->canonical ? "canonical " : "", kmf_alphabet_names[v->alphabet], v->unseen,
              lengths, kmf_weights_names[used->weights]);

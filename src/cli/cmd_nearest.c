@@ -121,12 +121,10 @@ static int read_terms(nearest_args *a, kmf_err *err)
 static int wrong_length(const nearest_args *a, const kmf_vectors_info *info, const term *t,
                         kmf_err *err)
 {
-    char most[16] = "";
-    if (info->k_max > info->k_min)
-        snprintf(most, sizeof most, " to %d", info->k_max);
-    return cli_raise(err, KMF_EINVAL, "'%.*s' has %zu letters, the k-mers of %s have %d%s",
-                     (int)(t->len < 64 ? t->len : 64), t->word, t->len, a->path, info->k_min,
-                     most);
+    char lengths[CLI_LENGTHS_TEXT];
+    return cli_raise(err, KMF_EINVAL, "'%.*s' has %zu letters, the k-mers of %s have %s",
+                     (int)(t->len < 64 ? t->len : 64), t->word, t->len, a->path,
+                     cli_lengths(lengths, info));
 }
 
 /* The row of a term's word. */
@@ -262,23 +260,25 @@ static int answer(const nearest_args *a, const kmf_vectors *v, const kmf_vectors
 
 static void tell(const cli *run, const nearest_args *a, const kmf_vectors_info *info)
 {
+    char lengths[CLI_LENGTHS_TEXT];
     if (info->foreign > 0)
         cli_warn(run, "%s: %zu words that are no k-mers are passed over", a->path,
                  info->foreign);
     if (run->verbose)
-        cli_note(run, "%s: %zu k-mers of %s, %d to %d letters%s, vectors of %zu numbers",
-                 a->path, info->n, kmf_alphabet_names[info->alphabet], info->k_min, info->k_max,
+        cli_note(run, "%s: %zu k-mers of %s, %s letters%s, vectors of %zu numbers", a->path,
+                 info->n, kmf_alphabet_names[info->alphabet], cli_lengths(lengths, info),
                  info->canonical ? ", canonical" : "", info->dim);
 }
 
 static int nearest(const cli *run, nearest_args *a, const kmf_vectors *v, kmf_err *err)
 {
+    char lengths[CLI_LENGTHS_TEXT];
     kmf_vectors_info info;
     kmf_vectors_information(v, &info);
     tell(run, a, &info);
     if (a->k != 0 && (a->k < info.k_min || a->k > info.k_max))
-        return cli_raise(err, KMF_EINVAL, "-k %d: the k-mers of %s have %d to %d letters", a->k,
-                         a->path, info.k_min, info.k_max);
+        return cli_raise(err, KMF_EINVAL, "-k %d: the k-mers of %s have %s letters", a->k,
+                         a->path, cli_lengths(lengths, &info));
     a->n = a->n < info.n ? a->n : info.n;
     a->list = malloc(a->n * sizeof *a->list);
     if (!a->list)

@@ -247,6 +247,15 @@ const char *cli_count(char buf[CLI_COUNT_TEXT], double n)
     return buf;
 }
 
+const char *cli_lengths(char buf[CLI_LENGTHS_TEXT], const kmf_vectors_info *info)
+{
+    if (info->k_min == info->k_max)
+        snprintf(buf, CLI_LENGTHS_TEXT, "%d", info->k_min);
+    else
+        snprintf(buf, CLI_LENGTHS_TEXT, "%d to %d", info->k_min, info->k_max);
+    return buf;
+}
+
 const char *cli_time(char buf[CLI_COUNT_TEXT], double seconds)
 {
     const char *unit = seconds >= 7200 ? "h" : seconds >= 120 ? "min" : "s";

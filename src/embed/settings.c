@@ -212,11 +212,8 @@ int kmf_settings_vectors(kmf_embed_options *o, const char *name, const kmf_vecto
     if (o->strand > KMF_STRAND_FWD && info->alphabet != KMF_DNA)
         return kmf_fail(err, KMF_EINVAL, "%s holds vectors of proteins, which have no strand",
                         name);
-    if (o->k != 0 && (o->k < info->k_min || o->k > info->k_max))
-        return kmf_fail(err, KMF_EINVAL, "%s: its words have %d to %d letters, not %d", name,
-                        info->k_min, info->k_max, o->k);
     settle_letters(o);
-    if (info->k_min == info->k_max)
+    if (o->k == 0 && info->k_min == info->k_max)
         o->k = info->k_min;
     if (check_gaps(o, o->k > 0 ? o->k : info->k_max, err) < 0)
         return KMF_EINVAL;
