@@ -118,7 +118,10 @@ static bool same_products(const json_t *one, const json_t *other)
         json_string_value(json_object_get(json_object_get(one, "settings"), "precision"));
     if (!precision || !a || !b) /* what has no precision has no products */
         return !precision || agree(one, other, "products");
-    return strcmp(precision, "f32") == 0 ? kmf_gemm_same_f32(a, b) : strcmp(a, b) == 0;
+    kmf_precision p = KMF_PRECISION_F32;
+    while (p < KMF_PRECISION_AUTO && strcmp(precision, kmf_precision_names[p]) != 0)
+        p++;
+    return kmf_gemm_same(a, b, p);
 }
 
 static int by_number(const void *a, const void *b)

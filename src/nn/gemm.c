@@ -151,20 +151,26 @@ const char *kmf_gemm_name(void)
     return engine.name;
 }
 
-static bool is_fused(const char *name)
+/* Is it the name of the plain kernels of a level from AVX2 to `last`? */
+static bool is_plain(const char *name, kmf_cpu last)
 {
-    char fused[sizeof engine.name];
-    for (kmf_cpu level = KMF_CPU_AVX2; level < KMF_CPU_AMX; level++) {
-        snprintf(fused, sizeof fused, PLAIN, kmf_cpu_name(level));
-        if (strcmp(name, fused) == 0)
+    char plain[sizeof engine.name];
+    for (kmf_cpu level = KMF_CPU_AVX2; level <= last; level++) {
+        snprintf(plain, sizeof plain, PLAIN, kmf_cpu_name(level));
+        if (strcmp(name, plain) == 0)
             return true;
     }
     return false;
 }
 
-bool kmf_gemm_same_f32(const char *one, const char *other)
+bool kmf_gemm_same(const char *one, const char *other, kmf_precision precision)
 {
-    return strcmp(one, other) == 0 || (is_fused(one) && is_fused(other));
+    static const kmf_cpu alike_to[] = {[KMF_PRECISION_F32] = KMF_CPU_BF16,
+                                       [KMF_PRECISION_BF16] = KMF_CPU_BASELINE,
+                                       [KMF_PRECISION_INT8] = KMF_CPU_AVXVNNI,
+                                       [KMF_PRECISION_AUTO] = KMF_CPU_BASELINE};
+    kmf_cpu last = alike_to[precision];
+    return strcmp(one, other) == 0 || (is_plain(one, last) && is_plain(other, last));
 }
 
 void kmf_stop_blas_threads(void)

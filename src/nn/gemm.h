@@ -38,10 +38,11 @@ void kmf_gemm_init(void);
 /* "openblas SkylakeX", "plain avx2": for `version` and provenance. */
 const char *kmf_gemm_name(void);
 /*
- * Of two such names: does float32 have the same bits by both? It does by the plain kernels from
- * AVX2 on, tile registers apart (base/cpu.h).
+ * Of two such names: does what is computed in this precision have the same bits by both? By the
+ * plain kernels float32 has from AVX2 on, tile registers apart (base/cpu.h), and int8 by AVX2 with
+ * products of bytes or without.
  */
-bool kmf_gemm_same_f32(const char *one, const char *other);
+bool kmf_gemm_same(const char *one, const char *other, kmf_precision precision);
 /* The BLAS that is linked, whether it is the engine or not: "OpenBLAS 0.3.21 ...". */
 const char *kmf_gemm_library(void);
 
