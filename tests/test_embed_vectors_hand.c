@@ -200,7 +200,7 @@ START_TEST(options_that_do_not_fit_are_refused)
     o.k = 3;
     refused(path, &o, KMF_EINVAL, "no words of 3 letters");
     o.k = 5;
-    refused(path, &o, KMF_EINVAL, "2 to 4 letters, not 5");
+    refused(path, &o, KMF_EINVAL, "no words of 5 letters");
     o = options();
     o.weights = KMF_WEIGHTS_SIF;
     refused(path, &o, KMF_EMODEL, "how often");

@@ -36,6 +36,7 @@ static inline const int32_t *kmf_rowtable_units(const kmf_rowtable *table, size_
 
 /* Weights, 0 .. 1, are whole numbers of 2^-40, so that 2^23 of them have a sum in uint64_t. */
 #define KMF_WEIGHT_BITS 40
+#define KMF_WEIGHT_ONE ((uint64_t)1 << KMF_WEIGHT_BITS)
 
 /*
  * Row i is weights[i] times values[i]; weights NULL: all are 1.

@@ -27,23 +27,19 @@
  * of a batch, and are added in the order of the strand.
  *
  * Speed. The work is one row of the table, `dim` integers to be added, for each window, or for each
- * row if words are counted, which words/columns.c does, as for k-mer frequencies. The counts of
- * several pieces at a time are multiplied with the table, where the processor has products of
- * int8 and the table is near (embed/bytetable.h). Windows that are not counted are listed, those
- * of several pieces, before any are added, so that a part of the table serves them all
- * (embed/rowtable.h). Codes come in blocks, of DNA in vector code.
+ * row if words are counted (embed/wordrows.h does either). The counts of several pieces at a time
+ * are multiplied with the table, where the processor has products of int8 and the table is near
+ * (embed/bytetable.h). Windows that are not counted are listed, those of several pieces, before any
+ * are added, so that a part of the table serves them all (embed/rowtable.h).
  */
-#include "base/cpu.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "embed/bytetable.h"
 #include "embed/method.h"
 #include "embed/rowtable.h"
 #include "embed/settings.h"
+#include "embed/wordrows.h"
 #include "model/vectorfile.h"
-#include "model/vectors.h"
-#include "words/columns.h"
-#include "words/textkmers.h"
 
 #include <math.h>
 #include <string.h>
@@ -56,25 +52,15 @@
  * there; with half of that, by AVX2 alone, at 1.5 to 2 windows, with 256 at 0.4.)
  */
 #define WORTH_TERMS 64
-#define BLOCK 512                   /* windows that are looked up at a time */
 #define FAR_BYTES ((size_t)4 << 20) /* a larger table is not near the processor */
 #define GROUP 512                   /* pieces counted or listed before any are added */
 #define LISTED ((size_t)1 << 16)    /* rows that are listed at most */
 #define SIF_A 1e-3
-#define WEIGHT_ONE ((uint64_t)1 << KMF_WEIGHT_BITS)
 
 /* Words of one length. */
 typedef struct length {
-    kmf_kmer_kind kind;
-    bool in_columns; /* kmf_columns knows them */
-    bool alike;      /* the weights of all that are found are 1 */
-    int32_t first; /* in_columns, and the row of each is its code and this; -1: it is not so */
-    /* if pieces may have so many windows that words are counted, else NULL */
-    int32_t *column; /* owned [n_codes]; n_rows: there is no vector, or its weight is 0 */
-    int32_t *rows;   /* owned [n_rows], of each column, ascending */
-    size_t n_rows;
-    uint64_t *weights;   /* owned [n_rows], of each column; NULL: all are 1 */
-    kmf_bytetable bytes; /* owned; of these rows; empty if they are far */
+    kmf_wordrows words;
+    kmf_bytetable bytes; /* owned; of those with columns; empty if they are far */
 } length;
 
 /* One worker's. */
@@ -108,130 +94,6 @@ typedef struct word_mean {
 
 /* ---------------------------------------------------------------- a piece --------------- */
 
-/* The windows of one length in a piece, whose codes come one after the other. */
-typedef struct walk {
-    const length *words;
-    kmf_columns *columns; /* NULL: */
-    kmf_textkmers text;
-    size_t beg, end; /* windows left, by the letters of the batch that they start at */
-    uint64_t weight; /* of the windows so far */
-} walk;
-
-/* At most BLOCK codes; none only at the end. */
-static size_t next_codes(walk *w, uint64_t *codes, kmf_piece *p)
-{
-    uint64_t before = w->text.tally.ambiguous;
-    size_t n = kmf_textkmers_next(&w->text, codes, BLOCK);
-    p->ambiguous += w->text.tally.ambiguous - before;
-    return n;
-}
-
-/* The same of words that are in columns. */
-static size_t next_columns(int32_t *codes, walk *w, kmf_piece *p)
-{
-    size_t n = 0;
-    while (n == 0 && w->beg < w->end) {
-        size_t windows = kmf_min(w->end - w->beg, BLOCK);
-        n = kmf_columns_codes(w->columns, codes, w->beg, windows);
-        p->ambiguous += windows - n;
-        w->beg += windows;
-    }
-    return n;
-}
-
-/* -1: there is no vector. */
-static int32_t find_row(const word_mean *m, uint64_t code, int k)
-{
-    const int32_t *dense = m->vectors->words[k].dense;
-    return dense ? dense[code] : (int32_t)kmf_vectors_lookup(m->vectors, code, k);
-}
-
-/* Behind n rows the one of a code, if there is a vector; how many there are now. */
-static KMF_INLINE size_t keep_row(int32_t *rows, size_t n, const word_mean *m, uint64_t code,
-                                  int k)
-{
-    rows[n] = find_row(m, code, k);
-    return n + (rows[n] >= 0);
-}
-
-/*
- * Looks up the next k-mers, BLOCK at most; returns how many, none only at the end. rows: of the
- * *n_rows that have a vector
- */
-static size_t look_up(int32_t *rows, size_t *n_rows, const word_mean *m, walk *w, kmf_piece *p)
-{
-    int k = w->words->kind.k;
-    int32_t first = w->words->first;
-    size_t n_out = 0;
-    size_t n;
-    if (w->columns && first >= 0) {
-        n = n_out = next_columns(rows, w, p);
-        for (size_t i = 0; first > 0 && i < n; i++)
-            rows[i] += first;
-    } else if (w->columns) {
-        n = next_columns(rows, w, p);
-        for (size_t i = 0; i < n; i++)
-            n_out = keep_row(rows, n_out, m, (uint64_t)rows[i], k);
-    } else {
-        uint64_t codes[BLOCK];
-        n = next_codes(w, codes, p);
-        for (size_t i = 0; i < n; i++)
-            n_out = keep_row(rows, n_out, m, codes[i], k);
-    }
-    *n_rows = n_out;
-    return n;
-}
-
-/* Rows of weight 0 are left out; *sum: the weights of the others are added. */
-static size_t weigh_rows(uint64_t *sum, int32_t *rows, size_t n, const uint64_t *weights)
-{
-    size_t n_out = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t w = weights[rows[i]];
-        rows[n_out] = rows[i];
-        *sum += w;
-        n_out += w > 0;
-    }
-    return n_out;
-}
-
-/* Rows of the next windows that have a vector, BLOCK at most; none only at the end. */
-static size_t next_rows(int32_t *rows, const word_mean *m, walk *w, kmf_piece *p)
-{
-    size_t n_rows = 0;
-    size_t n;
-    while (n_rows == 0 && (n = look_up(rows, &n_rows, m, w, p)) > 0) {
-        if (w->words->alike)
-            w->weight += n_rows * WEIGHT_ONE;
-        else
-            n_rows = weigh_rows(&w->weight, rows, n_rows, m->weights);
-        p->unknown += n - n_rows;
-    }
-    p->tokens += n_rows;
-    return n_rows;
-}
-
-/* The k-mers of a walk, to counts of columns; how many there are. */
-static size_t count_words(int32_t *counts, walk *w, kmf_piece *p)
-{
-    const int32_t *column = w->words->column;
-    uint64_t codes[BLOCK];
-    size_t total = 0;
-    size_t n;
-    if (w->columns) {
-        size_t windows = w->end - w->beg;
-        total = kmf_columns_count(w->columns, counts, w->beg, windows);
-        p->ambiguous += windows - total;
-        return total;
-    }
-    while ((n = next_codes(w, codes, p)) > 0) {
-        for (size_t i = 0; i < n; i++)
-            counts[column[codes[i]]]++;
-        total += n;
-    }
-    return total;
-}
-
 /* The columns that were met, as rows and their counts; all n counts are 0 again. */
 static size_t take_counts(int32_t *restrict met, int32_t *restrict times,
                           int32_t *restrict counts, const int32_t *restrict rows, size_t n)
@@ -246,38 +108,9 @@ static size_t take_counts(int32_t *restrict met, int32_t *restrict times,
     return n_out;
 }
 
-/* sum += counts[0] weights[0] + .. */
-static void weigh(uint64_t *sum, const int32_t *counts, const uint64_t *weights, size_t n);
-
-static KMF_INLINE void weigh_body(uint64_t *sum, const int32_t *restrict counts,
-                                  const uint64_t *restrict weights, size_t n)
-{
-    uint64_t all = 0;
-    for (size_t i = 0; i < n; i++)
-        all += (uint64_t)counts[i] * weights[i];
-    *sum += all;
-}
-
-KMF_CLONES(weigh, (uint64_t * sum, const int32_t *counts, const uint64_t *weights, size_t n),
-           (sum, counts, weights, n))
-
-/* Counts the words of a walk: the piece's tallies, and the sum of their weights. */
-static void count_piece(int32_t *counts, walk *w, kmf_piece *p)
-{
-    const length *words = w->words;
-    size_t total = count_words(counts, w, p);
-    size_t unknown = (size_t)counts[words->n_rows];
-    counts[words->n_rows] = 0;
-    p->tokens += total - unknown;
-    p->unknown += unknown;
-    if (words->weights)
-        weigh(&w->weight, counts, words->weights, words->n_rows);
-    else
-        w->weight += (total - unknown) * WEIGHT_ONE;
-}
-
 /* Each vector once, times its count; all counts are 0 again. */
-static void add_counted(double *sum, const word_mean *m, const length *words, int32_t *counts)
+static void add_counted(double *sum, const word_mean *m, const kmf_wordrows *words,
+                        int32_t *counts)
 {
     for (size_t beg = 0; beg < words->n_rows; beg += KMF_ROWTABLE_ROWS) {
         int32_t met[KMF_ROWTABLE_ROWS];
@@ -289,39 +122,17 @@ static void add_counted(double *sum, const word_mean *m, const length *words, in
     }
 }
 
-static size_t own_windows(const kmf_piece *p, const length *words)
+static bool worth_counting(const kmf_piece *p, const length *l)
 {
-    return (p->own_end - p->own_beg) / words->kind.stride;
-}
-
-static bool worth_counting(const kmf_piece *p, const length *words)
-{
-    const kmf_kernel *kernel = words->bytes.kernel;
-    if (!words->column) /* then there may be more codes than a size_t holds */
+    const kmf_kernel *kernel = l->bytes.kernel;
+    if (!l->words.column) /* then there may be more codes than a size_t holds */
         return false;
-    size_t codes = kmf_kmer_codes(&words->kind);
+    size_t codes = kmf_kmer_codes(&l->words.kind);
     size_t windows = kernel ? codes * WORTH_TERMS / (kernel->width * kernel->terms) : codes;
-    return own_windows(p, words) >= windows;
+    return (p->own_end - p->own_beg) / l->words.kind.stride >= windows;
 }
 
-static walk walk_of(const word_mean *m, size_t j, const kmf_batch *b, const desk *own,
-                    const kmf_piece *p)
-{
-    const length *words = &m->lengths[j];
-    size_t k = (size_t)words->kind.k;
-    size_t here = p->end - p->beg;
-    size_t n_own = p->own_end - p->own_beg;
-    size_t windows = here < k ? 0 : here - k + 1;
-    if (windows > n_own)
-        windows = n_own;
-    walk w = {
-        .words = words, .columns = own->columns[j], .beg = p->beg, .end = p->beg + windows};
-    kmf_textkmers_start(&w.text, &words->kind, b->letters + p->beg,
-                        windows > 0 ? windows + k - 1 : 0, 0);
-    return w;
-}
-
-static void add_weight(kmf_piece *p, const walk *w)
+static void add_weight(kmf_piece *p, const kmf_wordwalk *w)
 {
     p->weight += ldexp((double)w->weight, -KMF_WEIGHT_BITS);
 }
@@ -329,25 +140,26 @@ static void add_weight(kmf_piece *p, const walk *w)
 /* Words of one length of the pieces in the group that have so many that they are counted. */
 static void sum_counted(const word_mean *m, size_t j, const kmf_batch *b, desk *own)
 {
-    const length *words = &m->lengths[j];
-    bool multiplied = words->bytes.kernel != NULL;
+    const length *l = &m->lengths[j];
+    bool multiplied = l->bytes.kernel != NULL;
     for (size_t i = own->beg; i < own->end; i++) {
         kmf_piece *p = &b->pieces[i];
-        if (!worth_counting(p, words))
+        if (!worth_counting(p, l))
             continue;
-        walk w = walk_of(m, j, b, own, p);
-        count_piece(own->counts, &w, p);
+        kmf_wordwalk w;
+        kmf_wordwalk_start(&w, &l->words, own->columns[j], b->letters, p);
+        kmf_wordwalk_count(own->counts, &w, p);
         add_weight(p, &w);
         if (!multiplied) {
-            add_counted(own->sums + (i - own->beg) * b->dim, m, words, own->counts);
+            add_counted(own->sums + (i - own->beg) * b->dim, m, &l->words, own->counts);
             continue;
         }
         if (!kmf_digits_fits(&own->digits))
-            kmf_digits_multiply(&own->digits, &words->bytes, own->sums);
-        kmf_digits_take(&own->digits, &words->bytes, own->counts, i - own->beg);
+            kmf_digits_multiply(&own->digits, &l->bytes, own->sums);
+        kmf_digits_take(&own->digits, &l->bytes, own->counts, i - own->beg);
     }
     if (multiplied && own->digits.n > 0)
-        kmf_digits_multiply(&own->digits, &words->bytes, own->sums);
+        kmf_digits_multiply(&own->digits, &l->bytes, own->sums);
 }
 
 /* Adds the rows that are listed, to pieces 0 .. i of the group; the last one's list may go on. */
@@ -364,13 +176,15 @@ static void list_words(const word_mean *m, const kmf_batch *b, desk *own, kmf_pi
                        size_t i)
 {
     for (size_t j = 0; j < m->n_lengths; j++) {
-        if (worth_counting(p, &m->lengths[j]))
+        const length *l = &m->lengths[j];
+        if (worth_counting(p, l))
             continue;
-        walk w = walk_of(m, j, b, own, p);
+        kmf_wordwalk w;
+        kmf_wordwalk_start(&w, &l->words, own->columns[j], b->letters, p);
         for (size_t n = 1; n > 0; own->n_rows += n) {
-            if (own->n_rows + BLOCK > LISTED)
+            if (own->n_rows + KMF_WORD_BLOCK > LISTED)
                 add_listed(m, own, i);
-            n = next_rows(own->rows + own->n_rows, m, &w, p);
+            n = kmf_wordwalk_rows(own->rows + own->n_rows, &w, p);
         }
         add_weight(p, &w);
     }
@@ -384,7 +198,7 @@ static void begin_group(const word_mean *m, const kmf_batch *b, desk *own, size_
     own->end = i + n;
     memset(own->sums, 0, n * b->dim * sizeof *own->sums);
     for (size_t j = 0; j < m->n_lengths; j++)
-        if (m->lengths[j].column)
+        if (m->lengths[j].words.column)
             sum_counted(m, j, b, own);
     for (i = 0; i < n; i++) {
         own->off[i] = own->n_rows;
@@ -438,13 +252,9 @@ static size_t bytes(const kmf_method *method)
                               : words->n * (sizeof *words->codes + sizeof *words->rows);
     }
     for (size_t j = 0; j < m->n_lengths; j++) {
-        const length *words = &m->lengths[j];
-        total += words->column
-                     ? (kmf_kmer_codes(&words->kind) + words->n_rows) * sizeof(int32_t)
-                     : 0;
-        total += words->in_columns ? m->n_desks * kmf_columns_bytes(words->kind.k) : 0;
-        total += words->weights ? words->n_rows * sizeof *words->weights : 0;
-        total += kmf_bytetable_bytes(&words->bytes);
+        const length *l = &m->lengths[j];
+        total += kmf_wordrows_bytes(&l->words) + kmf_bytetable_bytes(&l->bytes);
+        total += l->words.in_columns ? m->n_desks * kmf_columns_bytes(l->words.kind.k) : 0;
     }
     size_t a_desk = sizeof(desk) + (m->n_counts + LISTED) * sizeof(int32_t) +
                     GROUP * v->info.dim * sizeof(double) +
@@ -468,9 +278,7 @@ static void release(kmf_method *method)
     kmf_free(m->weights);
     kmf_rowtable_free(&m->table);
     for (size_t j = 0; j < m->n_lengths; j++) {
-        kmf_free(m->lengths[j].column);
-        kmf_free(m->lengths[j].rows);
-        kmf_free(m->lengths[j].weights);
+        kmf_wordrows_free(&m->lengths[j].words);
         kmf_bytetable_free(&m->lengths[j].bytes);
     }
     for (size_t i = 0; m->desks && i < m->n_desks; i++) {
@@ -518,11 +326,9 @@ static int choose_lengths(word_mean *m, const kmf_embed_options *o, kmf_err *err
     for (int k = info->k_min; k <= info->k_max; k++) {
         if (m->vectors->words[k].n == 0 || (o->k != 0 && o->k != k))
             continue;
-        length *words = &m->lengths[m->n_lengths++];
-        words->kind = (kmf_kmer_kind){
+        kmf_kmer_kind words = {
             .alphabet = kmf_alphabet_of(info->alphabet), .k = k, .stride = o->stride};
-        words->in_columns =
-            info->alphabet == KMF_DNA && o->stride == 1 && k <= KMF_COLUMNS_K_MAX;
+        m->lengths[m->n_lengths++].words = kmf_wordrows_of(words, m->vectors);
     }
     if (m->n_lengths == 0)
         return kmf_fail(err, KMF_EINVAL, "%s: it has no words of %d letters", m->name, o->k);
@@ -533,7 +339,7 @@ static int choose_lengths(word_mean *m, const kmf_embed_options *o, kmf_err *err
 static bool is_chosen(const word_mean *m, int k)
 {
     for (size_t j = 0; j < m->n_lengths; j++)
-        if (m->lengths[j].kind.k == k)
+        if (m->lengths[j].words.kind.k == k)
             return true;
     return false;
 }
@@ -542,7 +348,7 @@ static bool is_chosen(const word_mean *m, int k)
 static void drop_words(const word_mean *m)
 {
     for (size_t j = 0; j < m->n_lengths; j++) {
-        const kmf_kmer_kind *words = &m->lengths[j].kind;
+        const kmf_kmer_kind *words = &m->lengths[j].words.kind;
         int32_t *dense = m->vectors->words[words->k].dense;
         for (size_t code = 0; dense && code < kmf_kmer_codes(words); code++)
             if (dense[code] >= 0 && m->weights[dense[code]] == 0)
@@ -562,10 +368,7 @@ static int make_weights(word_mean *m, const kmf_embed_options *o, kmf_err *err)
             "%s: it does not tell how often its words occurred, which smooth inverse "
             "frequencies need",
             m->name);
-    bool all = !sif && v->info.unseen == 0 && o->k == 0;
-    for (size_t j = 0; j < m->n_lengths; j++)
-        m->lengths[j].alike = all || (!sif && v->words[m->lengths[j].kind.k].dense);
-    if (all)
+    if (!sif && v->info.unseen == 0 && o->k == 0)
         return 0;
     m->weights = kmf_malloc(v->info.n, sizeof *m->weights, err);
     if (!m->weights)
@@ -576,24 +379,14 @@ static int make_weights(word_mean *m, const kmf_embed_options *o, kmf_err *err)
         double count = v->count ? (double)v->count[row] : 1;
         double w = sif ? SIF_A / (SIF_A + count / total[v->k[row]]) : 1;
         bool counts = count > 0 && is_chosen(m, v->k[row]);
-        m->weights[row] = counts ? (uint64_t)(w * (double)WEIGHT_ONE + 0.5) : 0;
+        m->weights[row] = counts ? (uint64_t)(w * (double)KMF_WEIGHT_ONE + 0.5) : 0;
     }
     drop_words(m);
-    return 0;
-}
-
-/* Finds the words whose rows need no looking up, as those of kmerformer word2vec. */
-static void find_ordered(word_mean *m)
-{
     for (size_t j = 0; j < m->n_lengths; j++) {
-        length *words = &m->lengths[j];
-        const int32_t *dense = m->vectors->words[words->kind.k].dense;
-        size_t n = words->in_columns && dense ? kmf_kmer_codes(&words->kind) : 0;
-        size_t code = 0;
-        while (code < n && dense[0] >= 0 && dense[code] == dense[0] + (int32_t)code)
-            code++;
-        words->first = n > 0 && code == n ? dense[0] : -1;
+        kmf_wordrows *words = &m->lengths[j].words;
+        kmf_wordrows_weigh(words, m->weights, !sif && v->words[words->kind.k].dense);
     }
+    return 0;
 }
 
 static int make_table(word_mean *m, kmf_err *err)
@@ -603,48 +396,11 @@ static int make_table(word_mean *m, kmf_err *err)
     return kmf_rowtable_make(&m->table, m->name, values, m->weights, info->n, info->dim, err);
 }
 
-/* A column for each row that has words of this length and a weight. */
-static int make_columns(length *words, const word_mean *m, kmf_err *err)
-{
-    const kmf_vectors *v = m->vectors;
-    const int32_t *dense = v->words[words->kind.k].dense;
-    size_t n = kmf_kmer_codes(&words->kind);
-    int32_t *column = kmf_malloc(v->info.n, sizeof *column, err); /* of each row */
-    words->column = kmf_malloc(n, sizeof *words->column, err);
-    words->rows = kmf_malloc(v->words[words->kind.k].n, sizeof *words->rows, err);
-    if (!column || !words->column || !words->rows) {
-        kmf_free(column);
-        return KMF_ENOMEM;
-    }
-    for (size_t row = 0; row < v->info.n; row++) {
-        if (v->k[row] != words->kind.k || (m->weights && m->weights[row] == 0)) {
-            column[row] = -1;
-            continue;
-        }
-        column[row] = (int32_t)words->n_rows;
-        words->rows[words->n_rows++] = (int32_t)row;
-    }
-    if (m->weights)
-        words->weights = kmf_malloc(words->n_rows + 1, sizeof *words->weights, err);
-    if (m->weights && !words->weights) {
-        kmf_free(column);
-        return KMF_ENOMEM;
-    }
-    for (size_t i = 0; m->weights && i < words->n_rows; i++)
-        words->weights[i] = m->weights[words->rows[i]];
-    for (size_t code = 0; code < n; code++) {
-        bool has = dense[code] >= 0 && column[dense[code]] >= 0;
-        words->column[code] = has ? column[dense[code]] : (int32_t)words->n_rows;
-    }
-    kmf_free(column);
-    return 0;
-}
-
 static int choose_pieces(word_mean *m, const kmf_embed_options *o, kmf_err *err)
 {
     size_t n = o->stride < WINDOWS ? WINDOWS / o->stride : 1;
-    size_t k_min = (size_t)m->lengths[0].kind.k;
-    size_t k_max = (size_t)m->lengths[m->n_lengths - 1].kind.k;
+    size_t k_min = (size_t)m->lengths[0].words.kind.k;
+    size_t k_max = (size_t)m->lengths[m->n_lengths - 1].words.kind.k;
     m->base.stretch = (kmf_stretch){
         .step = n * o->stride, .span = (n - 1) * o->stride + k_max, .least = k_min};
     if (o->stride == 1 && o->weights != KMF_WEIGHTS_SIF)
@@ -652,20 +408,19 @@ static int choose_pieces(word_mean *m, const kmf_embed_options *o, kmf_err *err)
     m->base.shape =
         kmf_batch_choose(o->batch_tokens, m->base.stretch.span, m->vectors->info.dim, false);
     for (size_t j = 0; j < m->n_lengths; j++) {
-        length *words = &m->lengths[j];
+        length *l = &m->lengths[j];
+        kmf_wordrows *words = &l->words;
         if (!m->vectors->words[words->kind.k].dense || n < kmf_kmer_codes(&words->kind))
             continue;
-        if (make_columns(words, m, err) < 0)
+        if (kmf_wordrows_columns(words, err) < 0)
             return KMF_ENOMEM;
-        if (words->n_rows + 1 > m->n_counts)
-            m->n_counts = words->n_rows + 1;
+        m->n_counts = kmf_max(m->n_counts, words->n_rows + 1);
         if (words->n_rows == 0 || words->n_rows > KMF_BYTETABLE_MOST ||
             words->n_rows * m->table.dim * sizeof *m->table.units > FAR_BYTES)
             continue;
-        if (kmf_bytetable_make(&words->bytes, &m->table, words->rows, words->n_rows, err) < 0)
+        if (kmf_bytetable_make(&l->bytes, &m->table, words->rows, words->n_rows, err) < 0)
             return KMF_ENOMEM;
-        if (words->bytes.words > m->n_words)
-            m->n_words = words->bytes.words;
+        m->n_words = kmf_max(m->n_words, l->bytes.words);
     }
     return 0;
 }
@@ -689,7 +444,7 @@ static int make_desks(word_mean *m, size_t n, kmf_err *err)
         if (m->n_words > 0 && kmf_digits_new(&own->digits, m->n_words, err) < 0)
             return KMF_ENOMEM;
         for (size_t j = 0; j < m->n_lengths; j++) {
-            const length *words = &m->lengths[j];
+            const kmf_wordrows *words = &m->lengths[j].words;
             if (!words->in_columns)
                 continue;
             own->columns[j] = kmf_columns_new(words->kind.k, words->column, err);
@@ -714,7 +469,6 @@ kmf_method *kmf_wordmean_open(const char *name, kmf_embed_options *opts, kmf_err
         make_table(m, err) < 0 || choose_pieces(m, opts, err) < 0 ||
         make_desks(m, (size_t)opts->threads, err) < 0)
         goto failed;
-    find_ordered(m);
     m->base.name = m->name;
     m->base.vectors = &m->vectors->info;
     return &m->base;
