@@ -8,6 +8,9 @@
 
 #include "model/model.h"
 
+/* Of the tensor beside a matrix of 8 bits that has its rows' scales. */
+#define KMF_SCALE_ENDING ".scale"
+
 /*
  * Fills params, slab, tensors and n_parameters from the model's files: aligned float32 tensors are
  * used where they lie. KMF_EMODEL names the tensor that is missing, unknown, of another shape, or
