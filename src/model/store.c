@@ -1,64 +1,30 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A model directory:
- *
- *   config.json                    config.h
- *   vocab.txt or tokenizer.json    what the family has
- *   tokenizer_config.json          for Hugging Face's tokenizers: not understood here, and written
- *   special_tokens_map.json        again as they are
- *   model.safetensors              or what else tensorfiles.h reads
- *
- * Or one safetensors file, with the text of the others in its metadata under their names.
- *
- * Saving writes "dir.tmp.NUMBER" with all files in it, synced, and renames it: rename replaces an
- * empty directory and refuses any other, so a model is either there as a whole or not at all,
- * and none is overwritten. Updating, which replaces a model, renames its files one by one, but not
- * before all are written.
- */
+/* Models: life, loading (modelfiles.h), and what they are asked. */
 #include "model/model.h"
 
 #include "base/err.h"
-#include "base/json.h"
 #include "base/mem.h"
-#include "base/temporary.h"
 #include "model/config.h"
 #include "model/families/family.h"
 #include "model/locate.h"
+#include "model/modelfiles.h"
 #include "model/weights.h"
-#include "nn/gemm.h"
 #include "nn/kernels.h"
 
 #include <assert.h>
-#include <dirent.h>
 #include <errno.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#define CONFIG_BYTES_MAX ((size_t)1 << 20)
 #define VOCAB_BYTES_MAX ((size_t)1 << 30)
-#define TOKENIZER_CONFIG_CAP 80
-#define REST_OF_HEADER ((size_t)1 << 20) /* of one file that holds all, beside the vocabulary */
 
-/* All that a directory may hold; those in tokenizer files' places are one or the other. */
-enum {
-    FILE_CONFIG,
-    FILE_VOCAB,
-    FILE_TOKENIZER,
-    FILE_TOKENIZER_CONFIG,
-    FILE_SPECIAL_TOKENS,
-    FILE_WEIGHTS,
-    N_FILES
-};
-static const char *const file_names[N_FILES] = {"config.json",
-                                                "vocab.txt",
-                                                "tokenizer.json",
-                                                "tokenizer_config.json",
-                                                "special_tokens_map.json",
-                                                "model.safetensors"};
+const char *const kmf_model_files[KMF_N_FILES] = {"config.json",
+                                                  "vocab.txt",
+                                                  "tokenizer.json",
+                                                  "tokenizer_config.json",
+                                                  "special_tokens_map.json",
+                                                  "model.safetensors"};
 
 bool kmf_model_is_native(const kmf_model *model)
 {
@@ -210,7 +176,8 @@ static char *text_of(const kmf_model *model, const char *name, size_t limit, cha
 static int load_config(kmf_model *model, char **where, kmf_err *err)
 {
     size_t len;
-    char *text = text_of(model, file_names[FILE_CONFIG], CONFIG_BYTES_MAX, where, &len, err);
+    char *text = text_of(model, kmf_model_files[KMF_FILE_CONFIG], KMF_CONFIG_BYTES_MAX, where,
+                         &len, err);
     if (!text)
         return (int)err->code;
     int rc = kmf_config_parse(&model->config, &model->provenance, text, len, &model->stored,
@@ -239,13 +206,13 @@ static int load_kept(kmf_model *model, kmf_err *err)
     int rc = 0;
     for (size_t i = 0; i < KMF_KEPT && rc == 0; i++) {
         size_t len = 0;
-        const char *name = file_names[FILE_TOKENIZER_CONFIG + i];
+        const char *name = kmf_model_files[KMF_FILE_TOKENIZER_CONFIG + i];
         const char *within = text_within(model, name);
         char *path = kmf_strprintf(err, "%s/%s", model->path, name);
         int there = path && !within ? kmf_file_there(path, err) : path != NULL;
         if (there == 1)
             model->kept[i] = within ? kmf_strdup(within, err)
-                                    : kmf_file_read(path, CONFIG_BYTES_MAX, &len, err);
+                                    : kmf_file_read(path, KMF_CONFIG_BYTES_MAX, &len, err);
         if (model->kept[i] && !within && strlen(model->kept[i]) != len) {
             kmf_free(model->kept[i]);
             model->kept[i] = NULL;
@@ -260,12 +227,12 @@ static int load_kept(kmf_model *model, kmf_err *err)
 static int load_from(kmf_model *model, kmf_err *err)
 {
     char *where = NULL;
-    char *config = kmf_strprintf(err, "%s/%s", model->path, file_names[FILE_CONFIG]);
+    char *config = kmf_strprintf(err, "%s/%s", model->path, kmf_model_files[KMF_FILE_CONFIG]);
     int rc = config ? 0 : KMF_ENOMEM;
     struct stat st;
     /* what is missing is better said of config.json, which every model has */
     if (rc == 0 && (stat(model->path, &st) != 0 || S_ISDIR(st.st_mode)))
-        rc = check_there(model->path, config, file_names[FILE_CONFIG], err);
+        rc = check_there(model->path, config, kmf_model_files[KMF_FILE_CONFIG], err);
     kmf_free(config);
     if (rc == 0)
         rc = kmf_tensors_open(&model->stored, model->path, err);
@@ -317,7 +284,7 @@ int kmf_model_is_file(const char *path, kmf_err *err)
         return rc;
     if (kmf_tensors_open(&stored, path, &cause) < 0)
         return cause.code == KMF_ENOMEM ? kmf_fail(err, KMF_ENOMEM, "%s", cause.msg) : 0;
-    int is = kmf_tensors_metadata(&stored, file_names[FILE_CONFIG]) != NULL;
+    int is = kmf_tensors_metadata(&stored, kmf_model_files[KMF_FILE_CONFIG]) != NULL;
     kmf_tensors_close(&stored);
     return is;
 }
@@ -349,262 +316,6 @@ kmf_model *kmf_model_load_own(const char *dir, uint64_t seed, size_t composition
         return model;
     kmf_model_free(model);
     return NULL;
-}
-
-/* ---- saving ------------------------------------------------------------------------------ */
-
-/* The text of config.json, newline included. Freed by kmf_free. */
-static char *config_text(const kmf_model *model, const char *provenance, kmf_err *err)
-{
-    char *text = kmf_config_write(&model->config, model->params.head_w != NULL, model->vocab,
-                                  model->original, provenance, err);
-    size_t n = text ? strlen(text) : 0;
-    if (n >= CONFIG_BYTES_MAX)
-        kmf_fail(err, KMF_EINVAL,
-                 "config.json would have %zu bytes with this provenance: %zu are read", n + 1,
-                 CONFIG_BYTES_MAX);
-    json_t *read =
-        text && n < CONFIG_BYTES_MAX ? kmf_json_parse(text, n, "config.json", err) : NULL;
-    char *line = read ? kmf_realloc(text, n + 2, 1, err) : NULL;
-    json_decref(read);
-    if (!line) {
-        kmf_free(text);
-        return NULL;
-    }
-    memcpy(line + n, "\n", 2);
-    return line;
-}
-
-static int save_config(const kmf_model *model, kmf_out *out, const char *provenance,
-                       kmf_err *err)
-{
-    char *text = config_text(model, provenance, err);
-    if (!text)
-        return (int)err->code;
-    int rc = kmf_out_write(out, text, strlen(text), err);
-    kmf_free(text);
-    return rc;
-}
-
-static int save_vocab(const kmf_vocab *vocab, kmf_out *out, kmf_err *err)
-{
-    size_t len;
-    const char *text = kmf_vocab_text(vocab, &len);
-    return kmf_out_write(out, text, len, err);
-}
-
-/* Has the model a file of this kind? */
-static bool has_file(const kmf_model *model, size_t file)
-{
-    bool tokenizer = file == FILE_VOCAB || file == FILE_TOKENIZER;
-    if (file == FILE_TOKENIZER_CONFIG || file == FILE_SPECIAL_TOKENS)
-        return model->kept[file - FILE_TOKENIZER_CONFIG] ||
-               (file == FILE_TOKENIZER_CONFIG && kmf_model_is_native(model));
-    return !tokenizer || strcmp(file_names[file], kmf_vocab_file(model->vocab)) == 0;
-}
-
-/* For Hugging Face's tokenizers, which would turn the letters of a RoFormer to lower case. */
-static void tokenizer_config(const kmf_model *model, char text[TOKENIZER_CONFIG_CAP])
-{
-    snprintf(text, TOKENIZER_CONFIG_CAP,
-             "{\"do_lower_case\": false, \"model_max_length\": %zu}\n",
-             model->config.max_positions);
-}
-
-static int fill_file(const kmf_model *model, kmf_out *out, size_t file, kmf_dtype dtype,
-                     const char *provenance, kmf_err *err)
-{
-    char own[TOKENIZER_CONFIG_CAP];
-    const char *kept;
-    switch (file) {
-    case FILE_CONFIG:
-        return save_config(model, out, provenance, err);
-    case FILE_VOCAB:
-    case FILE_TOKENIZER:
-        return save_vocab(model->vocab, out, err);
-    case FILE_TOKENIZER_CONFIG:
-    case FILE_SPECIAL_TOKENS:
-        kept = model->kept[file - FILE_TOKENIZER_CONFIG];
-        tokenizer_config(model, own);
-        return kept ? kmf_out_write(out, kept, strlen(kept), err)
-                    : kmf_out_write(out, own, strlen(own), err);
-    default:
-        return kmf_weights_write(model, out, dtype, NULL, 0, err);
-    }
-}
-
-/* A file of the directory, whole but without its name. NULL on failure. */
-static kmf_out *write_file(const kmf_model *model, const char *dir, size_t file,
-                           kmf_dtype dtype, const char *provenance, kmf_err *err)
-{
-    char *path = kmf_strprintf(err, "%s/%s", dir, file_names[file]);
-    kmf_out *out = path ? kmf_out_open(path, err) : NULL;
-    kmf_free(path);
-    if (!out)
-        return NULL;
-    if (fill_file(model, out, file, dtype, provenance, err) == 0 &&
-        kmf_out_finish(out, err) == 0)
-        return out;
-    kmf_out_free(out);
-    return NULL;
-}
-
-/*
- * The files get their names in dir, or in temp, which then becomes dir. taken_back: after a failure
- * none keeps it.
- */
-static int publish(kmf_out *const *outs, kmf_temporary *temp, const char *dir, bool taken_back,
-                   kmf_err *err)
-{
-    int rc = 0;
-    for (size_t i = 0; i < N_FILES && rc == 0; i++)
-        rc = outs[i] ? kmf_out_name(outs[i], err) : 0;
-    if (rc == 0)
-        rc = kmf_folder_sync(temp ? temp->path : dir, err);
-    if (rc == 0 && temp && !kmf_temporary_rename(temp, dir))
-        rc = kmf_fail(err, KMF_EIO, "%s: %s", dir, strerror(errno));
-    for (size_t i = 0; i < N_FILES && rc < 0; i++)
-        if (outs[i] && !kmf_out_give_back(outs[i]) && taken_back)
-            kmf_out_withdraw(outs[i]);
-    return rc;
-}
-
-/*
- * None gets its name before all are written. temp: the folder that becomes dir; NULL: it is dir.
- * empty: there was nothing in it, and after a failure there is not.
- */
-static int save_files(const kmf_model *model, kmf_temporary *temp, const char *dir, bool empty,
-                      kmf_dtype dtype, const char *provenance, kmf_err *err)
-{
-    kmf_out *outs[N_FILES] = {NULL};
-    int rc = 0;
-    for (size_t i = 0; i < N_FILES && rc == 0; i++) {
-        if (!has_file(model, i))
-            continue;
-        outs[i] = write_file(model, temp ? temp->path : dir, i, dtype, provenance, err);
-        rc = outs[i] ? 0 : (int)err->code;
-    }
-    kmf_publishing_begins();
-    if (rc == 0)
-        rc = publish(outs, temp, dir, empty, err);
-    kmf_publishing_ends();
-    for (size_t i = 0; i < N_FILES; i++)
-        kmf_out_free(outs[i]);
-    return rc;
-}
-
-/* One file that holds all. */
-static int save_whole(const kmf_model *model, const char *path, kmf_dtype dtype,
-                      const char *provenance, kmf_err *err)
-{
-    const char *pairs[2 * (2 + KMF_KEPT)];
-    char own[TOKENIZER_CONFIG_CAP];
-    size_t n = 0;
-    size_t len;
-    struct stat st;
-    if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
-        return kmf_fail(err, KMF_EIO, "%s: exists; a model is not overwritten", path);
-    char *config = config_text(model, provenance, err);
-    if (!config)
-        return (int)err->code;
-    pairs[n++] = file_names[FILE_CONFIG];
-    pairs[n++] = config;
-    pairs[n++] = kmf_vocab_file(model->vocab);
-    pairs[n++] = kmf_vocab_text(model->vocab, &len);
-    if (len + kmf_vocab_size(model->vocab) > KMF_SAFETENSORS_HEADER_MAX - REST_OF_HEADER) {
-        kmf_free(config);
-        return kmf_fail(err, KMF_EMODEL,
-                        "%s: the vocabulary is too long for one file: write a directory", path);
-    }
-    tokenizer_config(model, own);
-    for (size_t i = 0; i < KMF_KEPT; i++) {
-        if (!has_file(model, FILE_TOKENIZER_CONFIG + i))
-            continue;
-        pairs[n++] = file_names[FILE_TOKENIZER_CONFIG + i];
-        pairs[n++] = model->kept[i] ? model->kept[i] : own;
-    }
-    kmf_out *out = kmf_out_open(path, err);
-    int rc = out ? kmf_weights_write(model, out, dtype, pairs, n / 2, err) : (int)err->code;
-    rc = kmf_out_end(out, rc, err);
-    kmf_free(config);
-    return rc;
-}
-
-/* Nothing must be at dir, 0, or an empty directory, 1. */
-static int check_free(const char *dir, kmf_err *err)
-{
-    struct stat st;
-    int there = kmf_file_there(dir, err);
-    if (there <= 0)
-        return there;
-    if (stat(dir, &st) != 0 || !S_ISDIR(st.st_mode))
-        return kmf_fail(err, KMF_EIO, "%s: exists and is not a directory", dir);
-    DIR *entries = opendir(dir);
-    if (!entries)
-        return kmf_fail(err, KMF_EIO, "%s: %s", dir, strerror(errno));
-    bool empty = true;
-    for (struct dirent *entry = readdir(entries); entry; entry = readdir(entries))
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            empty = false;
-    closedir(entries);
-    return empty ? 1 : kmf_fail(err, KMF_EIO, "%s: exists and is not empty", dir);
-}
-
-/* dir without slashes at its end. */
-static char *clean_path(const char *dir, kmf_err *err)
-{
-    char *path = kmf_strdup(dir, err);
-    for (size_t n = path ? strlen(path) : 0; n > 1 && path[n - 1] == '/'; n--)
-        path[n - 1] = '\0';
-    return path;
-}
-
-static int check_dtype(kmf_dtype dtype, kmf_err *err)
-{
-    if ((unsigned)dtype < KMF_F64)
-        return 0;
-    return kmf_fail(err, KMF_EINVAL,
-                    "weights are written as float32, float16, bfloat16 or int8");
-}
-
-int kmf_model_save(const kmf_model *model, const char *dir, kmf_dtype dtype,
-                   const char *provenance, kmf_err *err)
-{
-    err = kmf_err_or(err, &(kmf_err){0});
-    if (check_dtype(dtype, err) < 0)
-        return KMF_EINVAL;
-    if (!provenance)
-        provenance = model->provenance;
-    if (kmf_ends_with(dir, ".safetensors"))
-        return save_whole(model, dir, dtype, provenance, err);
-    kmf_temporary temp = {0};
-    char *path = clean_path(dir, err);
-    int there = path ? check_free(path, err) : KMF_ENOMEM;
-    int rc = there < 0 ? there : 0;
-    if (there == 0)
-        rc = kmf_temporary_folder(&temp, path, err);
-    if (rc == 0)
-        rc = save_files(model, there == 0 ? &temp : NULL, path, true, dtype, provenance, err);
-    if (rc == 0)
-        rc = kmf_parent_sync(path, err);
-    kmf_temporary_remove(&temp);
-    kmf_free(path);
-    return rc;
-}
-
-int kmf_model_update(const kmf_model *model, const char *dir, kmf_dtype dtype,
-                     const char *provenance, kmf_err *err)
-{
-    err = kmf_err_or(err, &(kmf_err){0});
-    if (check_dtype(dtype, err) < 0)
-        return KMF_EINVAL;
-    bool made = mkdir(dir, 0777) == 0;
-    if (!made && errno != EEXIST)
-        return kmf_fail(err, KMF_EIO, "%s: %s", dir, strerror(errno));
-    int rc = save_files(model, NULL, dir, false, dtype, provenance, err);
-    if (rc < 0 && made)
-        (void)rmdir(dir); /* if nothing is in it */
-    return rc == 0 && made ? kmf_parent_sync(dir, err) : rc;
 }
 
 /* ---- questions --------------------------------------------------------------------------- */
