@@ -7,7 +7,7 @@
 
 #include "learn/checkpoint.h"
 
-#include "base/io.h"
+#include "base/out.h"
 #include "model/safetensors.h"
 #include "models.h"
 #include "run.h"

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE /* pwritev */
 #include "base/err.h"
 #include "base/io.h"
+#include "base/out.h"
 #include "base/mem.h"
 #include "base/temporary.h"
 #include "run.h"

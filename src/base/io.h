@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Files: whole-file reading, read-only maps, and outputs that appear under their final name only
- * when they are complete and on disk.
- */
+/* Files that are read: whole, in part, or as read-only maps. */
 #ifndef KMF_IO_H
 #define KMF_IO_H
 
 #include "kmerformer.h"
 
 #include <stdbool.h>
-
-struct hts_tpool;
 
 /* The whole file, NUL-terminated, at most limit bytes (KMF_EMODEL beyond). Freed by kmf_free. */
 char *kmf_file_read(const char *path, size_t limit, size_t *len_bytes,
@@ -49,64 +44,5 @@ int kmf_map_open(kmf_map *map, const char *path, kmf_err *err) KMF_MUST_CHECK;
 int kmf_map_check(const kmf_map *map, kmf_err *err) KMF_MUST_CHECK;
 /* Accepts a zeroed map. */
 void kmf_map_close(kmf_map *map);
-
-/* Of the outputs of output.h: */
-
-/* As kmf_out_open, but never compressed, whatever the name: for files that are mapped. */
-kmf_out *kmf_out_open_plain(const char *path, kmf_err *err) KMF_MUST_CHECK;
-/*
- * What follows is compressed, if it is, on this pool of so many threads, borrowed until the output
- * is finished or freed, and with caller_too, for a caller who has nothing better to do, on its own
- * where it would wait. To be called once.
- */
-void kmf_out_share(kmf_out *out, struct hts_tpool *pool, int threads, bool caller_too);
-/* The name under which it is written, for whoever writes it by name. It is a regular file's. */
-const char *kmf_out_temporary(const kmf_out *out);
-/*
- * Of a regular file that is not compressed, bytes that lie further on in it than all that has been
- * written: kmf_out_pass says when it is their turn. From any thread, beside other calls of this and
- * those of write and pass.
- */
-int kmf_out_put(kmf_out *out, uint64_t at, const void *data, size_t n,
-                kmf_err *err) KMF_MUST_CHECK;
-/* The n bytes that come next have been put. */
-int kmf_out_pass(kmf_out *out, size_t n, kmf_err *err) KMF_MUST_CHECK;
-/* Writes n bytes over the first n of a file that has a temporary name and is not compressed. */
-int kmf_out_patch(kmf_out *out, const void *data, size_t n, kmf_err *err) KMF_MUST_CHECK;
-/*
- * Of an output whose writing ended with status, where that is 0, finishes and publishes it; frees
- * it, NULL too, in any case. Returns status, or what went wrong here.
- */
-int kmf_out_end(kmf_out *out, int status, kmf_err *err) KMF_MUST_CHECK;
-/*
- * kmf_out_publish in two steps: the file gets its name, which lasts once its folder is synced.
- * For one among many in a folder.
- */
-int kmf_out_name(kmf_out *out, kmf_err *err) KMF_MUST_CHECK;
-/* Publishes files in this order: all of them, or none if one does not get its name. */
-int kmf_out_publish_all(kmf_out *const *files, size_t n, kmf_err *err) KMF_MUST_CHECK;
-/*
- * To be called around names that are given one by one: they call what kmf_around_publishing was
- * told. Calls may nest.
- */
-void kmf_publishing_begins(void);
-void kmf_publishing_ends(void);
-/*
- * The file that it replaced gets its name back, or where that fails stays under a temporary one.
- * false: it was not published, or no replaced file was kept.
- */
-bool kmf_out_give_back(kmf_out *out);
-/* The same; where there was none, the published file is removed. */
-void kmf_out_withdraw(kmf_out *out);
-
-/* Makes the names in a folder last, where the file system can do so. */
-int kmf_folder_sync(const char *folder, kmf_err *err) KMF_MUST_CHECK;
-/* The same for the folder that path is in. */
-int kmf_parent_sync(const char *path, kmf_err *err) KMF_MUST_CHECK;
-
-bool kmf_ends_with(const char *s, const char *suffix);
-
-/* Does path exist and is no regular file: a pipe, a device? Such are written in place. */
-bool kmf_path_is_special(const char *path);
 
 #endif

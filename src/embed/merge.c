@@ -8,7 +8,7 @@
  * must means that a shard is short, and nothing is written.
  */
 #include "base/err.h"
-#include "base/io.h"
+#include "base/path.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "embed/npy.h"

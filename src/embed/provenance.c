@@ -6,6 +6,7 @@
  */
 #include "base/err.h"
 #include "base/io.h"
+#include "base/path.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "embed/digests.h"

@@ -4,6 +4,7 @@
 #include "base/cpu.h"
 #include "base/err.h"
 #include "base/io.h"
+#include "base/out.h"
 #include "base/le.h"
 #include "base/point.h"
 #include "model/safetensors.h"

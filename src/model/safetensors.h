@@ -14,7 +14,9 @@
 #ifndef KMF_SAFETENSORS_H
 #define KMF_SAFETENSORS_H
 
-#include "base/io.h"
+#include "kmerformer.h"
+
+#include <stdbool.h>
 
 /* Longer headers are refused, and those of more than 66,000 tensors (base/json.c). */
 #define KMF_SAFETENSORS_HEADER_MAX ((size_t)16 << 20)

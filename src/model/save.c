@@ -7,6 +7,8 @@
  */
 #include "model/modelfiles.h"
 
+#include "base/path.h"
+#include "base/out.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"

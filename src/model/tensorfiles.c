@@ -10,6 +10,7 @@
  */
 #include "model/tensorfiles.h"
 
+#include "base/path.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"

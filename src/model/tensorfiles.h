@@ -13,6 +13,7 @@
 #ifndef KMF_TENSORFILES_H
 #define KMF_TENSORFILES_H
 
+#include "base/io.h"
 #include "model/safetensors.h"
 
 typedef struct kmf_tensors {

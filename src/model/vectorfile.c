@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/io.h"
+#include "base/out.h"
 #include "base/mem.h"
 #include "model/safetensors.h"
 #include "seq/bytes.h"

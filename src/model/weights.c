@@ -14,6 +14,7 @@
  */
 #include "model/weights.h"
 
+#include "base/path.h"
 #include "base/err.h"
 #include "base/le.h"
 #include "base/mem.h"

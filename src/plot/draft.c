@@ -12,7 +12,7 @@
 #include "plot/draft.h"
 
 #include "base/err.h"
-#include "base/io.h"
+#include "base/path.h"
 #include "base/mem.h"
 #include "base/point.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The cosines of all pairs of rows, as numbers and as a heat map. */
+#include "base/path.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "nn/gemm.h"

@@ -15,6 +15,8 @@
 
 #include "base/err.h"
 #include "base/io.h"
+#include "base/out.h"
+#include "base/path.h"
 #include "base/mem.h"
 #include "base/number.h"
 #include "seq/gzi.h"

@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/io.h"
 #include "base/mem.h"
 #include "base/number.h"
 #include "seq/bytes.h"

@@ -8,7 +8,7 @@
 #ifndef KMF_COUNTFILE_H
 #define KMF_COUNTFILE_H
 
-#include "base/io.h"
+#include "base/out.h"
 #include "kmerformer.h"
 #include "words/counts.h"
 

@@ -11,6 +11,8 @@
  */
 #include "words/countfile.h"
 
+#include "base/io.h"
+#include "base/path.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"

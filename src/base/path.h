@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* What names of files say; the other functions are those of output.h. */
+#ifndef KMF_PATH_H
+#define KMF_PATH_H
+
+#include "kmerformer.h"
+
+#include <stdbool.h>
+
+bool kmf_ends_with(const char *s, const char *suffix);
+
+/* Does path exist and is no regular file: a pipe, a device? Such are written in place. */
+bool kmf_path_is_special(const char *path);
+
+#endif
