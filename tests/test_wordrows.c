@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Rows and counts of the words of a text, against a search for each window's letters in the list of
- * words: all of a length in order, or in another one and some lacking; by columns and by codes; and
- * that words of DNA are looked up by columns, which is several times as fast.
+ * words: all of a length in order, or in another one and some lacking, of any weight; by columns
+ * and by codes; with stretches of more than a block that have no row. And that words of DNA are
+ * looked up by columns, which is several times as fast.
  */
 #include "embed/wordrows.h"
 
@@ -15,32 +16,36 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { K = 3, MOST = 64, LETTERS = 3000 };
+enum { K = 3, CODES = 64, MOST = CODES + 1, LETTERS = 6000, GAP = 3 * KMF_WORD_BLOCK };
 
 /* The words of a file, in its order, which is that of its rows. */
 static char words[MOST][K + 1];
 static size_t n_words;
 
-/* Every `step`-th word of 64, from 0 on; 1: all in order. */
-static const char *write_words(size_t step, size_t n)
+/* A word that is shorter, if asked for, and every `step`-th word of 64, from 0 on; 1: in order. */
+static const char *write_words(size_t shorter, size_t step, size_t n)
 {
     static char file[MOST * 16];
-    char *at = file + sprintf(file, "%zu 1\n", n);
-    n_words = n;
-    for (size_t i = 0; i < n; i++) {
-        size_t code = i * step % MOST;
-        for (size_t j = 0; j < K; j++)
-            words[i][j] = "ACGT"[code >> 2 * (K - 1 - j) & 3];
+    char *at = file + sprintf(file, "%zu 1\n", shorter + n);
+    n_words = shorter + n;
+    for (size_t i = 0; i < n_words; i++) {
+        size_t k = i < shorter ? K - 1 : K;
+        size_t code = i < shorter ? 0 : (i - shorter) * step % CODES;
+        memset(words[i], 0, sizeof words[i]);
+        for (size_t j = 0; j < k; j++)
+            words[i][j] = "ACGT"[code >> 2 * (k - 1 - j) & 3];
         at += sprintf(at, "%s %zu\n", words[i], i + 1);
     }
     return write_text("words.txt", file);
 }
 
-/* In either case, U in place of some T, and letters that are none. */
+/* In either case, U in place of some T, and letters that are none; then N alone, and C alone. */
 static void draw_letters(char *letters, size_t n, kmf_rng *rng)
 {
     for (size_t i = 0; i < n; i++)
         letters[i] = "ACGTacgtUuACGTACGTACGTACGTACGTNACGT-"[kmf_rng_below(rng, 36)];
+    memset(letters + n / 6, 'N', GAP);
+    memset(letters + n / 2, 'C', GAP);
 }
 
 /* The row of the word that begins here; -1: it has none, -2: it is no word. */
@@ -59,21 +64,24 @@ static int32_t row_of(const char *letters)
     return -1;
 }
 
-/* A piece of the letters, whose windows from `own_beg` to `own_end` are looked at. */
+/* The piece of the letters from beg on: the first `own` windows of it. */
 static void check_piece(const kmf_wordrows *w, kmf_columns *columns, const char *letters,
                         size_t beg, size_t own)
 {
     static int32_t right[LETTERS], rows[LETTERS + KMF_WORD_BLOCK], counts[MOST + 1];
-    kmf_piece listed = {.beg = beg, .end = LETTERS, .own_end = own};
+    kmf_piece listed = {.beg = beg, .end = LETTERS, .own_beg = beg, .own_end = beg + own};
     kmf_piece counted = listed;
     kmf_wordwalk walk;
     size_t n_right = 0, unknown = 0, ambiguous = 0, n = 0, more;
+    uint64_t weight = 0;
     for (size_t i = beg; i < beg + own && i + K <= LETTERS; i++) {
         int32_t row = row_of(letters + i);
         if (row >= 0 && w->all && w->all[row] == 0)
             row = -1;
-        if (row >= 0)
+        if (row >= 0) {
+            weight += w->all ? w->all[row] : KMF_WEIGHT_ONE;
             right[n_right++] = row;
+        }
         unknown += row == -1;
         ambiguous += row == -2;
     }
@@ -82,11 +90,11 @@ static void check_piece(const kmf_wordrows *w, kmf_columns *columns, const char 
         n += more;
     ck_assert_uint_eq(n, n_right);
     ck_assert_mem_eq(rows, right, n * sizeof *rows);
-    ck_assert_uint_eq(walk.weight, n_right * KMF_WEIGHT_ONE);
+    ck_assert_uint_eq(walk.weight, weight);
 
     kmf_wordwalk_start(&walk, w, columns, letters, &counted);
     kmf_wordwalk_count(counts, &walk, &counted);
-    ck_assert_uint_eq(walk.weight, n_right * KMF_WEIGHT_ONE);
+    ck_assert_uint_eq(walk.weight, weight);
     for (size_t i = 0; i < n_right; i++)
         for (size_t c = 0; c < w->n_rows; c++)
             counts[c] -= w->rows[c] == right[i];
@@ -102,12 +110,13 @@ static void check_piece(const kmf_wordrows *w, kmf_columns *columns, const char 
 }
 
 /* first: of all words in order the first one's row, else -1. */
-static void check_words(size_t step, size_t n, const uint64_t *weights, int32_t first)
+static void check_words(size_t shorter, size_t step, size_t n, const uint64_t *weights,
+                        int32_t first)
 {
     kmf_rng rng = kmf_rng_stream(step, 0);
     static char letters[LETTERS];
     draw_letters(letters, LETTERS, &rng);
-    kmf_vectors *vectors = kmf_vectors_load(write_words(step, n), NULL);
+    kmf_vectors *vectors = kmf_vectors_load(write_words(shorter, step, n), NULL);
     ck_assert_ptr_nonnull(vectors);
     kmf_kmer_kind kind = {.alphabet = kmf_alphabet_of(KMF_DNA), .k = K, .stride = 1};
     kmf_wordrows w = kmf_wordrows_of(kind, vectors);
@@ -133,12 +142,14 @@ START_TEST(windows_have_the_rows_of_their_words)
 {
     static uint64_t some[MOST];
     for (size_t i = 0; i < MOST; i++)
-        some[i] = i % 3 == 0 ? 0 : KMF_WEIGHT_ONE;
+        some[i] = i % 3 == 0 ? 0 : KMF_WEIGHT_ONE / (i + 1);
     make_dir();
-    check_words(1, MOST, NULL, 0);
-    check_words(37, MOST, NULL, -1);
-    check_words(37, 50, NULL, -1);
-    check_words(37, 50, some, -1);
+    check_words(0, 1, CODES, NULL, 0);
+    check_words(1, 1, CODES, NULL, 1);
+    check_words(1, 1, CODES, some, 1);
+    check_words(0, 37, CODES, NULL, -1);
+    check_words(0, 37, 49, NULL, -1); /* 15 are lacking, CCC too */
+    check_words(0, 37, 49, some, -1);
     remove_dir();
 }
 END_TEST
