@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Files that are read: whole, in part, or as read-only maps. */
+/* Files: read as a whole or in part, written to at a place, and read-only maps. */
 #ifndef KMF_IO_H
 #define KMF_IO_H
 

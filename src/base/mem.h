@@ -36,7 +36,7 @@ static inline size_t kmf_div_up(size_t n, size_t each)
     return (n + each - 1) / each;
 }
 
-/* The multiple of unit that n does not exceed; as above. */
+/* The least multiple of unit that is not below n; as above. */
 static inline size_t kmf_round_up(size_t n, size_t unit)
 {
     return kmf_div_up(n, unit) * unit;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What names of files say; the other functions are those of output.h. */
+/* What names of files say. path.c has such functions of output.h, too: kmf_companion and others. */
 #ifndef KMF_PATH_H
 #define KMF_PATH_H
 

@@ -27,10 +27,10 @@
  * of a batch, and are added in the order of the strand.
  *
  * Speed. The work is one row of the table, `dim` integers to be added, for each window, or for each
- * row if words are counted (embed/wordrows.h does either). The counts of several pieces at a time
- * are multiplied with the table, where the processor has products of int8 and the table is near
- * (embed/bytetable.h). Windows that are not counted are listed, those of several pieces, before any
- * are added, so that a part of the table serves them all (embed/rowtable.h).
+ * row if words are counted; embed/wordrows.h finds the rows, or counts. The counts of several
+ * pieces at a time are multiplied with the table, where the processor has products of int8 and the
+ * table is near (embed/bytetable.h). Windows that are not counted are listed, those of several
+ * pieces, before any are added, so that a part of the table serves them all (embed/rowtable.h).
  */
 #include "base/err.h"
 #include "base/mem.h"

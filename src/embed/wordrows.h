@@ -38,7 +38,7 @@ kmf_wordrows kmf_wordrows_of(kmf_kmer_kind kind, const kmf_vectors *vectors);
  * after each change of which words are found (kmf_words).
  */
 void kmf_wordrows_weigh(kmf_wordrows *words, const uint64_t *weights, bool alike);
-/* A column for each row; there are rows by code (kmf_words). 0 or KMF_ENOMEM. */
+/* A column for each row that has a weight. Only if words have rows by code (kmf_words.dense). */
 int kmf_wordrows_columns(kmf_wordrows *words, kmf_err *err) KMF_MUST_CHECK;
 void kmf_wordrows_free(kmf_wordrows *words);
 size_t kmf_wordrows_bytes(const kmf_wordrows *words);
@@ -46,13 +46,16 @@ size_t kmf_wordrows_bytes(const kmf_wordrows *words);
 /* The windows of a piece whose words are to be found. */
 typedef struct kmf_wordwalk {
     const kmf_wordrows *words;
-    kmf_columns *columns; /* NULL: not in_columns */
+    kmf_columns *columns; /* borrowed; NULL: by codes */
     kmf_textkmers text;
     size_t beg, end; /* windows left, by the letters of the batch that they start at */
     uint64_t weight; /* of the windows so far, times KMF_WEIGHT_ONE */
 } kmf_wordwalk;
 
-/* columns: of words->kind.k, started on the batch's letters; NULL if not in_columns. */
+/*
+ * columns: of words->kind.k and words->column, started on the batch's letters; NULL: there are
+ * none, as if not in_columns.
+ */
 void kmf_wordwalk_start(kmf_wordwalk *walk, const kmf_wordrows *words, kmf_columns *columns,
                         const char *letters, const kmf_piece *piece);
 /*
