@@ -3,8 +3,8 @@
 #define _GNU_SOURCE /* pwritev */
 #include "base/err.h"
 #include "base/io.h"
-#include "base/out.h"
 #include "base/mem.h"
+#include "base/out.h"
 #include "base/temporary.h"
 #include "run.h"
 #include "seq/par.h"

@@ -4,8 +4,8 @@
  * function whose minimum is known, files that come back as they went and files that lie.
  */
 #include "base/io.h"
-#include "base/out.h"
 #include "base/mem.h"
+#include "base/out.h"
 #include "base/rng.h"
 #include "eval/lbfgs.h"
 #include "eval/logistic.h"

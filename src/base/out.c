@@ -28,11 +28,11 @@
 #include "base/temporary.h"
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE /* lstat, readlink */
 #include "base/path.h"
 
 #include "base/err.h"

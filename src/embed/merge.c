@@ -8,9 +8,9 @@
  * must means that a shard is short, and nothing is written.
  */
 #include "base/err.h"
-#include "base/path.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "embed/npy.h"
 #include "embed/provenance.h"
 #include "embed/sidecar.h"

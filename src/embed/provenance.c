@@ -6,9 +6,9 @@
  */
 #include "base/err.h"
 #include "base/io.h"
-#include "base/path.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "embed/digests.h"
 #include "embed/provenance.h"
 #include "nn/gemm.h"

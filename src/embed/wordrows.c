@@ -2,7 +2,6 @@
 #include "embed/wordrows.h"
 
 #include "base/cpu.h"
-#include "base/err.h"
 #include "base/mem.h"
 
 /* ---------------------------------------------------------------- words ------------------ */

@@ -3,11 +3,11 @@
  * A probe as a safetensors file (probe.h says what is in it): a format that other programs read
  * without our code, and that holds texts beside the numbers.
  */
-#include "base/out.h"
-#include "base/io.h"
 #include "base/err.h"
+#include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/out.h"
 #include "base/point.h"
 #include "eval/probe.h"
 #include "model/safetensors.h"

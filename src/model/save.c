@@ -7,15 +7,15 @@
  */
 #include "model/modelfiles.h"
 
-#include "base/path.h"
-#include "base/out.h"
 #include "base/err.h"
+#include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/out.h"
+#include "base/path.h"
 #include "base/temporary.h"
 #include "model/config.h"
 #include "model/weights.h"
-#include "nn/kernels.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -3,6 +3,7 @@
 #include "model/model.h"
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/mem.h"
 #include "model/config.h"
 #include "model/families/family.h"

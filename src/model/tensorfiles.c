@@ -10,10 +10,10 @@
  */
 #include "model/tensorfiles.h"
 
-#include "base/path.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "model/torchfile.h"
 
 #include <errno.h>

@@ -11,8 +11,8 @@
 
 #include "base/err.h"
 #include "base/io.h"
-#include "base/out.h"
 #include "base/mem.h"
+#include "base/out.h"
 #include "model/safetensors.h"
 #include "seq/bytes.h"
 #include "words/countfile.h"

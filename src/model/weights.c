@@ -14,10 +14,10 @@
  */
 #include "model/weights.h"
 
-#include "base/path.h"
 #include "base/err.h"
 #include "base/le.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/rng.h"
 #include "model/config.h"
 #include "model/layout.h"

@@ -12,8 +12,8 @@
 #include "plot/draft.h"
 
 #include "base/err.h"
-#include "base/path.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/point.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The cosines of all pairs of rows, as numbers and as a heat map. */
-#include "base/path.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "nn/gemm.h"
 #include "plot/draft.h"
 #include "plot/survey.h"

@@ -15,10 +15,10 @@
 
 #include "base/err.h"
 #include "base/io.h"
-#include "base/out.h"
-#include "base/path.h"
 #include "base/mem.h"
 #include "base/number.h"
+#include "base/out.h"
+#include "base/path.h"
 #include "seq/gzi.h"
 #include "seq/input.h"
 

@@ -16,9 +16,9 @@
  *     text 1   ...ACGTACGTTGCA          windows that end here or before
  *     text 2              TTGCA|GGAT... k = 6: the first window that is new is TTGCAG
  */
-#include "base/path.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/spill.h"
 #include "seq/par.h"
 #include "seq/seqio.h"

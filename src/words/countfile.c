@@ -31,6 +31,7 @@
 #include "base/err.h"
 #include "base/le.h"
 #include "base/mem.h"
+#include "base/out.h"
 #include "words/alphabet.h"
 
 #include <assert.h>

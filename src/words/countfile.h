@@ -8,7 +8,6 @@
 #ifndef KMF_COUNTFILE_H
 #define KMF_COUNTFILE_H
 
-#include "base/out.h"
 #include "kmerformer.h"
 #include "words/counts.h"
 

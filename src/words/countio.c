@@ -11,11 +11,12 @@
  */
 #include "words/countfile.h"
 
-#include "base/io.h"
-#include "base/path.h"
 #include "base/err.h"
+#include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/out.h"
+#include "base/path.h"
 #include "seq/bytes.h"
 #include "seq/par.h"
 #include "seq/text.h"
