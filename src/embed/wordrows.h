@@ -38,7 +38,10 @@ kmf_wordrows kmf_wordrows_of(kmf_kmer_kind kind, const kmf_vectors *vectors);
  * after each change of which words are found (kmf_words).
  */
 void kmf_wordrows_weigh(kmf_wordrows *words, const uint64_t *weights, bool alike);
-/* A column for each row that has a weight. Only if words have rows by code (kmf_words.dense). */
+/*
+ * A column for each row that has a weight; only if words have rows by code (kmf_words.dense). 0 or
+ * KMF_ENOMEM.
+ */
 int kmf_wordrows_columns(kmf_wordrows *words, kmf_err *err) KMF_MUST_CHECK;
 void kmf_wordrows_free(kmf_wordrows *words);
 size_t kmf_wordrows_bytes(const kmf_wordrows *words);

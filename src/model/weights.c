@@ -9,6 +9,8 @@
  * The slab holds only what cannot be used in place: everything of a new model, tensors of any other
  * type than float32, and float32 ones that a file puts at odd addresses.
  *
+ * What a matrix of 8 bits looks like in a file stands in weights_write.c.
+ *
  * Cost of binding: one pass over the weights, to see that all are finite. It is also the pass
  * that brings the file into memory.
  */
