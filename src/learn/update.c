@@ -35,7 +35,7 @@ static size_t blocks_of(const kmf_slots *slots)
 {
     size_t n = 0;
     for (size_t i = 0; i < slots->n; i++)
-        n += (slots->slot[i].n + BLOCK - 1) / BLOCK;
+        n += kmf_div_up(slots->slot[i].n, BLOCK);
     return n;
 }
 

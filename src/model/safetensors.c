@@ -396,7 +396,7 @@ char *kmf_safetensors_header(const kmf_stored *tensors, size_t n, const char *co
     if (!text)
         return NULL;
     size_t len = strlen(text);
-    size_t whole = (8 + len + ALIGN - 1) / ALIGN * ALIGN;
+    size_t whole = kmf_round_up(8 + len, ALIGN);
     if (whole - 8 > KMF_SAFETENSORS_HEADER_MAX)
         kmf_fail(err, KMF_EINVAL, "a safetensors header of %zu bytes: at most %zu are read",
                  whole - 8, KMF_SAFETENSORS_HEADER_MAX);

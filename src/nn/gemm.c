@@ -262,7 +262,7 @@ size_t kmf_gemm_rows(kmf_precision precision)
 static size_t piece_terms(const kmf_kernel *kernel, size_t Din)
 {
     size_t unit = kernel->terms * kernel->unit;
-    size_t pieces = (kmf_kernel_words(kernel, Din) + kernel->depth - 1) / kernel->depth;
+    size_t pieces = kmf_div_up(kmf_kernel_words(kernel, Din), kernel->depth);
     if (!kernel->tiled || kernel->terms != 2 || pieces < 2)
         return Din;
     return kmf_round_up(kmf_div_up(Din, pieces), unit);

@@ -140,7 +140,7 @@ typedef struct rights {
 static size_t packed_at(const kmf_kernel *kernel, size_t N, size_t K, size_t k, size_t beg)
 {
     size_t most = kmf_kernel_terms(kernel, DEPTH);
-    size_t columns = (N + kernel->width - 1) / kernel->width * kernel->width;
+    size_t columns = kmf_round_up(N, kernel->width);
     return kmf_kernel_words(kernel, k) * columns +
            kmf_kernel_words(kernel, kmf_min(K - k, most)) * beg;
 }

@@ -24,7 +24,7 @@
 /* Words that hold K terms, without those of 0 that make them whole units. */
 static size_t words_of(const kmf_kernel *kernel, size_t K)
 {
-    return (K + kernel->terms - 1) / kernel->terms;
+    return kmf_div_up(K, kernel->terms);
 }
 
 /* Bytes of the panels alone. */

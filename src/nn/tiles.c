@@ -280,7 +280,7 @@ KMF_TARGET_AMX static KMF_INLINE void panels(kmf_operand of, void *c, size_t ld_
               .ld_b = ld_b * 4,
               .next = ahead.bytes > 0 ? ahead.from : b};
     size_t parts = parts_of(of);
-    size_t units = (K / parts + UNIT - 1) / UNIT;
+    size_t units = kmf_div_up(K / parts, UNIT);
     size_t chunk_most = of == KMF_OPERAND_THIRDS ? LONG_CHUNK : CHUNK / parts;
     size_t pieces =
         (M + 2 * UNIT - 1) / (2 * UNIT) * ((cols + 2 * UNIT - 1) / (2 * UNIT)) * units;
