@@ -150,13 +150,26 @@ static void print_json(const char *name, const char *text)
     putchar('\n');
 }
 
+/* What is no file of vectors may be a table of counts, which another command describes. */
+static int fail_vectors(const cli *run, const char *path, const kmf_err *err)
+{
+    kmf_counts *counts = err->code == KMF_EMODEL ? kmf_counts_load(path, NULL) : NULL;
+    kmf_err table = {0};
+    if (counts)
+        (void)cli_raise(&table, KMF_EMODEL,
+                        "%s: a table of counts; kmerformer vocab stats tells what it holds",
+                        path);
+    kmf_counts_free(counts);
+    return cli_fail(run, table.code != KMF_OK ? &table : err);
+}
+
 static int print_vectors(const cli *run, const char *path)
 {
     kmf_err err = {0};
     kmf_vectors_info v;
     kmf_vectors *vectors = kmf_vectors_load(path, &err);
     if (!vectors)
-        return cli_fail(run, &err);
+        return fail_vectors(run, path, &err);
     kmf_vectors_information(vectors, &v);
     printf("vectors\t%s\nalphabet\t%s\nk_min\t%d\nk_max\t%d\ncanonical\t%s\n", path,
            kmf_alphabet_names[v.alphabet], v.k_min, v.k_max, v.canonical ? "yes" : "no");
