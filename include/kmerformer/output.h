@@ -77,6 +77,11 @@ KMF_API int kmf_out_print(kmf_out *out, kmf_err *err, const char *format, ...)
 KMF_API int kmf_out_finish(kmf_out *out, kmf_err *err) KMF_MUST_CHECK;
 KMF_API int kmf_out_publish(kmf_out *out, kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_out_free(kmf_out *out);
+/*
+ * Of an output whose writing ended with status, where that is 0, finishes and publishes it; frees
+ * it, NULL too, in any case. Returns status, or what went wrong here.
+ */
+KMF_API int kmf_out_end(kmf_out *out, int status, kmf_err *err) KMF_MUST_CHECK;
 
 /* 0: standard output ("-"), a pipe or a device, which are written in place, with no file beside. */
 KMF_API int kmf_out_is_file(const char *path);

@@ -31,11 +31,6 @@ int kmf_out_pass(kmf_out *out, size_t n, kmf_err *err) KMF_MUST_CHECK;
 /* Writes n bytes over the first n of a file that has a temporary name and is not compressed. */
 int kmf_out_patch(kmf_out *out, const void *data, size_t n, kmf_err *err) KMF_MUST_CHECK;
 /*
- * Of an output whose writing ended with status, where that is 0, finishes and publishes it; frees
- * it, NULL too, in any case. Returns status, or what went wrong here.
- */
-int kmf_out_end(kmf_out *out, int status, kmf_err *err) KMF_MUST_CHECK;
-/*
  * kmf_out_publish in two steps: the file gets its name, which lasts once its folder is synced.
  * For one among many in a folder.
  */

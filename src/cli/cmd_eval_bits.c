@@ -198,10 +198,6 @@ int cli_eval_bits(cli *run, int argc, char **argv)
     int status = (int)err.code;
     for (size_t i = 0; i < a.models.n && status == 0; i++)
         status = judge(run, &a, a.models.texts[i], paths, n, out, &err);
-    if (status == 0)
-        status = kmf_out_finish(out, &err);
-    if (status == 0)
-        status = kmf_out_publish(out, &err);
-    kmf_out_free(out);
+    status = kmf_out_end(out, status, &err);
     return status == 0 ? CLI_DONE : cli_fail(run, &err);
 }

@@ -89,12 +89,7 @@ static int save_spectrum(const char *path, const kmf_spectrum *s, kmf_err *err)
     for (size_t i = 0; i < s->n && status == 0; i++)
         status =
             kmf_out_print(out, err, "%" PRIu64 "\t%" PRIu64 "\n", s->count[i], s->kmers[i]);
-    if (status == 0)
-        status = kmf_out_finish(out, err);
-    if (status == 0)
-        status = kmf_out_publish(out, err);
-    kmf_out_free(out);
-    return status;
+    return kmf_out_end(out, status, err);
 }
 
 /* ---------------------------------------------------------------- the run --------------- */
