@@ -76,10 +76,10 @@ static void check_piece(const kmf_wordrows *w, kmf_columns *columns, const char 
     uint64_t weight = 0;
     for (size_t i = beg; i < beg + own && i + K <= LETTERS; i++) {
         int32_t row = row_of(letters + i);
-        if (row >= 0 && w->all && w->all[row] == 0)
+        if (row >= 0 && w->row_weights && w->row_weights[row] == 0)
             row = -1;
         if (row >= 0) {
-            weight += w->all ? w->all[row] : KMF_WEIGHT_ONE;
+            weight += w->row_weights ? w->row_weights[row] : KMF_WEIGHT_ONE;
             right[n_right++] = row;
         }
         unknown += row == -1;

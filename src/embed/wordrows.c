@@ -28,7 +28,7 @@ kmf_wordrows kmf_wordrows_of(kmf_kmer_kind kind, const kmf_vectors *vectors)
 
 void kmf_wordrows_weigh(kmf_wordrows *words, const uint64_t *weights, bool alike)
 {
-    words->all = weights;
+    words->row_weights = weights;
     words->alike = alike;
     words->first = first_of(words);
 }
@@ -46,7 +46,8 @@ int kmf_wordrows_columns(kmf_wordrows *words, kmf_err *err)
         return KMF_ENOMEM;
     }
     for (size_t row = 0; row < v->info.n; row++) {
-        if (v->k[row] != words->kind.k || (words->all && words->all[row] == 0)) {
+        if (v->k[row] != words->kind.k ||
+            (words->row_weights && words->row_weights[row] == 0)) {
             column[row] = -1;
             continue;
         }
@@ -58,13 +59,13 @@ int kmf_wordrows_columns(kmf_wordrows *words, kmf_err *err)
         words->column[code] = has ? column[dense[code]] : (int32_t)words->n_rows;
     }
     kmf_free(column);
-    if (!words->all)
+    if (!words->row_weights)
         return 0;
     words->weights = kmf_malloc(words->n_rows + 1, sizeof *words->weights, err);
     if (!words->weights)
         return KMF_ENOMEM;
     for (size_t i = 0; i < words->n_rows; i++)
-        words->weights[i] = words->all[words->rows[i]];
+        words->weights[i] = words->row_weights[words->rows[i]];
     return 0;
 }
 
@@ -182,7 +183,7 @@ size_t kmf_wordwalk_rows(int32_t *rows, kmf_wordwalk *w, kmf_piece *p)
         if (w->words->alike)
             w->weight += n_rows * KMF_WEIGHT_ONE;
         else
-            n_rows = weigh_rows(&w->weight, rows, n_rows, w->words->all);
+            n_rows = weigh_rows(&w->weight, rows, n_rows, w->words->row_weights);
         p->unknown += n - n_rows;
     }
     p->tokens += n_rows;

@@ -19,10 +19,10 @@
 
 typedef struct kmf_wordrows {
     kmf_kmer_kind kind;
-    const kmf_vectors *vectors; /* borrowed */
-    const uint64_t *all;        /* borrowed: weights of all rows; NULL: all are 1 */
-    bool in_columns;            /* kmf_columns knows the words */
-    bool alike;                 /* the weights of all that are found are 1 */
+    const kmf_vectors *vectors;  /* borrowed */
+    const uint64_t *row_weights; /* borrowed; of all rows; NULL: all are 1 */
+    bool in_columns;             /* kmf_columns knows the words */
+    bool alike;                  /* the weights of all that are found are 1 */
     int32_t first; /* in_columns, and the row of each is its code and this; -1: it is not so */
     /* After kmf_wordrows_columns; else NULL, and words are not counted. */
     int32_t *column; /* owned, of each code; n_rows: it has no row */
