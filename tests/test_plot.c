@@ -54,16 +54,16 @@ static double next(FILE *file)
 
 static float *golden_rows(size_t *n, size_t *dim)
 {
-    kmf_rows rows;
+    kmf_mapped_rows rows;
     kmf_err err = {0};
-    ck_assert_msg(kmf_rows_open(&rows, GOLDEN "rows.npy", &err) == 0, "%s", err.msg);
+    ck_assert_msg(kmf_mapped_rows_open(&rows, GOLDEN "rows.npy", &err) == 0, "%s", err.msg);
     *n = (size_t)rows.n;
     *dim = rows.dim;
     float *x = kmf_floats(*n * *dim, NULL);
     ck_assert_ptr_nonnull(x);
     for (size_t i = 0; i < *n; i++)
-        ck_assert(kmf_rows_get(&rows, i, false, x + i * *dim));
-    kmf_rows_close(&rows);
+        ck_assert(kmf_mapped_rows_get(&rows, i, false, x + i * *dim));
+    kmf_mapped_rows_close(&rows);
     return x;
 }
 

@@ -23,7 +23,7 @@ typedef struct map {
     const kmf_picture *picture;
     const int *components;
     kmf_plot_colour colour;
-    const kmf_rows *rows;
+    const kmf_mapped_rows *rows;
     const kmf_picked *sample;
     const kmf_pca *pca;
     bool unit;
@@ -46,7 +46,7 @@ static int write_points(const map *m, FILE *to, kmf_err *err)
     int status = x && y ? 0 : KMF_ENOMEM;
     for (size_t i = 0; status == 0 && i < s->n; i++) {
         const kmf_drawn *d = &s->drawn[i];
-        bool good = kmf_rows_get(m->rows, d->row, m->unit, x);
+        bool good = kmf_mapped_rows_get(m->rows, d->row, m->unit, x);
         if (!good) {
             status = kmf_fail(err, KMF_EIO, "%s: it changes while it is read", m->rows->path);
             break;
@@ -248,7 +248,7 @@ int kmf_plot_map(const kmf_picture *picture, const kmf_plot_rows *asked,
                  const int components[2], int l2, kmf_plot_colour colour,
                  kmf_plot_report *report, kmf_err *err)
 {
-    kmf_rows rows;
+    kmf_mapped_rows rows;
     kmf_picked sample = {0};
     kmf_pca *pca = NULL;
     kmf_pool *pool = NULL;
@@ -256,7 +256,7 @@ int kmf_plot_map(const kmf_picture *picture, const kmf_plot_rows *asked,
     *report = (kmf_plot_report){0};
     if (colour < KMF_PLOT_LABEL || colour > KMF_PLOT_LENGTH)
         return kmf_fail(err, KMF_EINVAL, "colour: there is no number %d", (int)colour);
-    int status = kmf_rows_open(&rows, asked->vectors, err);
+    int status = kmf_mapped_rows_open(&rows, asked->vectors, err);
     if (status == 0 && components[0] == components[1])
         status = kmf_fail(err, KMF_EINVAL, "component %d twice: the axes of a map are two",
                           components[0]);
@@ -284,6 +284,6 @@ out:
     kmf_pool_free(pool);
     kmf_pca_free(pca);
     kmf_picked_free(&sample);
-    kmf_rows_close(&rows);
+    kmf_mapped_rows_close(&rows);
     return status;
 }

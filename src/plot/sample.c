@@ -22,10 +22,10 @@
 
 /* ---------------------------------------------------------------- vectors --------------- */
 
-int kmf_rows_open(kmf_rows *rows, const char *path, kmf_err *err)
+int kmf_mapped_rows_open(kmf_mapped_rows *rows, const char *path, kmf_err *err)
 {
     size_t bytes;
-    *rows = (kmf_rows){.path = path};
+    *rows = (kmf_mapped_rows){.path = path};
     int status = kmf_map_open(&rows->map, path, err);
     if (status < 0)
         return status;
@@ -45,12 +45,12 @@ int kmf_rows_open(kmf_rows *rows, const char *path, kmf_err *err)
     return 0;
 }
 
-void kmf_rows_close(kmf_rows *rows)
+void kmf_mapped_rows_close(kmf_mapped_rows *rows)
 {
     kmf_map_close(&rows->map);
 }
 
-static void widen(const kmf_rows *rows, uint64_t i, float *x)
+static void widen(const kmf_mapped_rows *rows, uint64_t i, float *x)
 {
     const unsigned char *p =
         rows->map.bytes + KMF_NPY_HEADER + (size_t)i * rows->dim * rows->element_bytes;
@@ -59,7 +59,7 @@ static void widen(const kmf_rows *rows, uint64_t i, float *x)
                                         : kmf_float_of(kmf_le_load32(p));
 }
 
-bool kmf_rows_get(const kmf_rows *rows, uint64_t i, bool unit, float *x)
+bool kmf_mapped_rows_get(const kmf_mapped_rows *rows, uint64_t i, bool unit, float *x)
 {
     double squares = 0;
     assert(i < rows->n);
@@ -83,8 +83,8 @@ static uint64_t evenly(uint64_t i, uint64_t n, uint64_t of)
     return i * whole + i * rest / n;
 }
 
-static int choose(kmf_picked *s, const kmf_rows *rows, const unsigned char *good, size_t most,
-                  kmf_err *err)
+static int choose(kmf_picked *s, const kmf_mapped_rows *rows, const unsigned char *good,
+                  size_t most, kmf_err *err)
 {
     uint64_t n_good = 0;
     for (uint64_t i = 0; i < rows->n; i++)
@@ -123,7 +123,7 @@ static bool read_ids(char *line, char **name, uint64_t *length)
 }
 
 /* Names of the drawn rows; their places in s->names until all of it is there. */
-static int read_names(kmf_picked *s, const kmf_rows *rows, FILE *file, const char *path,
+static int read_names(kmf_picked *s, const kmf_mapped_rows *rows, FILE *file, const char *path,
                       size_t *places, kmf_err *err)
 {
     kmf_text names = {0};
@@ -158,7 +158,7 @@ static int read_names(kmf_picked *s, const kmf_rows *rows, FILE *file, const cha
 }
 
 /* KMF_EMODEL: what lies beside the rows is of another table. Without a .json nothing says so. */
-static int check_beside(const kmf_rows *rows, kmf_err *err)
+static int check_beside(const kmf_mapped_rows *rows, kmf_err *err)
 {
     char *name = kmf_companion(rows->path, ".json", err);
     if (!name)
@@ -173,7 +173,7 @@ static int check_beside(const kmf_rows *rows, kmf_err *err)
     return status;
 }
 
-static int add_names(kmf_picked *s, const kmf_rows *rows, kmf_err *err)
+static int add_names(kmf_picked *s, const kmf_mapped_rows *rows, kmf_err *err)
 {
     size_t *places = NULL;
     int status = KMF_ENOMEM;
@@ -233,7 +233,8 @@ static int number_labels(kmf_picked *s, const char *const *found, kmf_err *err)
     return 0;
 }
 
-static int add_labels(kmf_picked *s, const kmf_rows *rows, const char *path, kmf_err *err)
+static int add_labels(kmf_picked *s, const kmf_mapped_rows *rows, const char *path,
+                      kmf_err *err)
 {
     if (!s->named)
         return kmf_fail(err, KMF_EMODEL, "%s: the .ids.tsv with the names is not beside it",
@@ -256,7 +257,7 @@ static int add_labels(kmf_picked *s, const kmf_rows *rows, const char *path, kmf
     return status;
 }
 
-int kmf_picked_take(kmf_picked *sample, const kmf_rows *rows, const unsigned char *good,
+int kmf_picked_take(kmf_picked *sample, const kmf_mapped_rows *rows, const unsigned char *good,
                     size_t most, const char *labels, kmf_err *err)
 {
     *sample = (kmf_picked){0};

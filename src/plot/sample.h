@@ -12,22 +12,22 @@
 
 #include <stdbool.h>
 
-typedef struct kmf_rows {
+typedef struct kmf_mapped_rows {
     const char *path; /* borrowed */
     kmf_map map;
     uint64_t n;
     size_t dim, element_bytes;
-} kmf_rows;
+} kmf_mapped_rows;
 
 /* KMF_EMODEL: no such array, of another length, or without a row. */
-int kmf_rows_open(kmf_rows *rows, const char *path, kmf_err *err) KMF_MUST_CHECK;
+int kmf_mapped_rows_open(kmf_mapped_rows *rows, const char *path, kmf_err *err) KMF_MUST_CHECK;
 /* Accepts a zeroed one. */
-void kmf_rows_close(kmf_rows *rows);
+void kmf_mapped_rows_close(kmf_mapped_rows *rows);
 /*
  * x [dim] = row i; false if one of its numbers is not finite or, with unit, if it is 0. unit: x is
  * scaled to length 1.
  */
-bool kmf_rows_get(const kmf_rows *rows, uint64_t i, bool unit, float *x);
+bool kmf_mapped_rows_get(const kmf_mapped_rows *rows, uint64_t i, bool unit, float *x);
 
 /* A row that is drawn. */
 typedef struct kmf_drawn {
@@ -54,7 +54,7 @@ typedef struct kmf_picked {
  * file as in seq/labels.h, NULL: none. KMF_EMODEL: x.ids.tsv does not fit the rows, labels without
  * names, or for no row; KMF_EFORMAT: a line of labels.
  */
-int kmf_picked_take(kmf_picked *sample, const kmf_rows *rows, const unsigned char *good,
+int kmf_picked_take(kmf_picked *sample, const kmf_mapped_rows *rows, const unsigned char *good,
                     size_t most, const char *labels, kmf_err *err) KMF_MUST_CHECK;
 /* Accepts a zeroed one. */
 void kmf_picked_free(kmf_picked *sample);

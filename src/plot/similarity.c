@@ -74,7 +74,7 @@ int kmf_cosines(float *c, const float *x, size_t n, size_t dim, kmf_pool *pool, 
 /* ---------------------------------------------------------------- the picture ----------- */
 
 typedef struct heat {
-    const kmf_rows *rows;
+    const kmf_mapped_rows *rows;
     const kmf_picked *sample;
     const kmf_drawn *order; /* [n], by label, then row; those without a label last */
     const float *cosines;   /* [n, n], in this order */
@@ -232,7 +232,7 @@ static int compare(const kmf_picture *picture, heat *h, kmf_pool *pool, kmf_err 
     }
     status = 0;
     for (size_t i = 0; i < n && status == 0; i++)
-        if (!kmf_rows_get(h->rows, h->order[i].row, true, x + i * dim))
+        if (!kmf_mapped_rows_get(h->rows, h->order[i].row, true, x + i * dim))
             status = kmf_fail(err, KMF_EIO, "%s: it changes while it is read", h->rows->path);
     if (status == 0)
         status = kmf_cosines(c, x, n, dim, pool, err);
@@ -248,12 +248,12 @@ out:
 int kmf_plot_similarity(const kmf_picture *picture, const kmf_plot_rows *asked,
                         kmf_plot_report *report, kmf_err *err)
 {
-    kmf_rows rows;
+    kmf_mapped_rows rows;
     kmf_picked sample = {0};
     kmf_pool *pool = NULL;
     err = kmf_err_or(err, &(kmf_err){0});
     *report = (kmf_plot_report){0};
-    int status = kmf_rows_open(&rows, asked->vectors, err);
+    int status = kmf_mapped_rows_open(&rows, asked->vectors, err);
     if (status == 0)
         status = kmf_helpers_new(&pool, asked->threads, err);
     if (status == 0)
@@ -270,6 +270,6 @@ int kmf_plot_similarity(const kmf_picture *picture, const kmf_plot_rows *asked,
     }
     kmf_pool_free(pool);
     kmf_picked_free(&sample);
-    kmf_rows_close(&rows);
+    kmf_mapped_rows_close(&rows);
     return status;
 }

@@ -10,7 +10,7 @@
 #define BLOCK ((size_t)KMF_PCA_BLOCK)
 
 typedef struct reading {
-    const kmf_rows *rows;
+    const kmf_mapped_rows *rows;
     bool unit;
     uint64_t at;         /* first row of the block */
     float *x;            /* [BLOCK, dim] */
@@ -24,7 +24,7 @@ static int read_row(void *arg, size_t i, int worker, kmf_err *err)
     uint64_t row = r->at + i;
     (void)worker;
     (void)err;
-    r->good[row] = kmf_rows_get(r->rows, row, r->unit, r->x + i * r->rows->dim);
+    r->good[row] = kmf_mapped_rows_get(r->rows, row, r->unit, r->x + i * r->rows->dim);
     return 0;
 }
 
@@ -61,8 +61,8 @@ static int read_all(reading *r, const kmf_plot_rows *asked, kmf_survey_fn *fn, v
     return status;
 }
 
-int kmf_survey(const kmf_rows *rows, kmf_picked *sample, const kmf_plot_rows *asked, bool unit,
-               kmf_survey_fn *fn, void *arg, kmf_pool *pool, kmf_plot_report *report,
+int kmf_survey(const kmf_mapped_rows *rows, kmf_picked *sample, const kmf_plot_rows *asked,
+               bool unit, kmf_survey_fn *fn, void *arg, kmf_pool *pool, kmf_plot_report *report,
                kmf_err *err)
 {
     reading r = {.rows = rows, .unit = unit};
