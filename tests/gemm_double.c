@@ -14,44 +14,44 @@ void kmf_gemm_init(void)
 {
 }
 
-size_t kmf_gemm_packed_bytes(size_t Dout, size_t Din, kmf_precision precision)
+size_t kmf_gemm_packed_bytes(size_t Dout, size_t Din, kmf_operand operand)
 {
-    (void)precision;
+    (void)operand;
     return (Dout * Din * sizeof(kmf_real) + 63) / 64 * 64;
 }
 
 kmf_weight kmf_gemm_pack(void *room, const kmf_real *const *parts, size_t n_parts, size_t ld,
-                         size_t Dout, size_t Din, kmf_precision precision)
+                         size_t Dout, size_t Din, kmf_operand operand)
 {
     kmf_real *packed = room;
     size_t rows = Dout / n_parts;
     for (size_t o = 0; o < Dout; o++)
         memcpy(packed + o * Din, parts[o / rows] + o % rows * ld, Din * sizeof *packed);
-    return (kmf_weight){Dout, Din, precision, room};
+    return (kmf_weight){Dout, Din, operand, room};
 }
 
 kmf_weight kmf_gemm_pack_back(void *room, const kmf_real *const *parts, size_t n_parts,
-                              size_t ld, size_t Dout, size_t Din, kmf_precision precision)
+                              size_t ld, size_t Dout, size_t Din, kmf_operand operand)
 {
     kmf_real *packed = room;
     size_t rows = Dout / n_parts;
     for (size_t i = 0; i < Din; i++)
         for (size_t o = 0; o < Dout; o++)
             packed[i * Dout + o] = parts[o / rows][o % rows * ld + i];
-    return (kmf_weight){Din, Dout, precision, room};
+    return (kmf_weight){Din, Dout, operand, room};
 }
 
-size_t kmf_gemm_rows(kmf_precision precision)
+size_t kmf_gemm_rows(kmf_operand operand)
 {
-    (void)precision;
+    (void)operand;
     return (size_t)2 * KMF_TILE;
 }
 
-size_t kmf_gemm_scratch(size_t rows, size_t Din, kmf_precision precision)
+size_t kmf_gemm_scratch(size_t rows, size_t Din, kmf_operand operand)
 {
     (void)rows;
     (void)Din;
-    (void)precision;
+    (void)operand;
     return 0;
 }
 

@@ -11,6 +11,7 @@
 #include "levels.h"
 #include "nn/gemm.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdint.h>
 
@@ -63,13 +64,13 @@ UNCHECKED static inline bool is_product(const float *c, size_t ld_c, const float
     return true;
 }
 
-/* The same of a and b as the precision rounds them; not for int8. */
+/* The same of a and b as a product of f32 or bf16 rounds them. */
 static inline bool is_rounded_product(const float *c, size_t ld_c, const float *a, size_t ld_a,
                                       const float *b, size_t step_n, size_t step_k, size_t M,
-                                      size_t N, size_t K, double beside,
-                                      kmf_precision precision)
+                                      size_t N, size_t K, double beside, kmf_operand operand)
 {
-    if (precision == KMF_PRECISION_F32)
+    assert(operand == KMF_OPERAND_F32 || operand == KMF_OPERAND_BF16);
+    if (operand == KMF_OPERAND_F32)
         return is_product(c, ld_c, a, ld_a, b, step_n, step_k, M, N, K, beside);
     float *x = kmf_floats(M * K, NULL);
     float *y = kmf_floats(N * K, NULL);
@@ -126,11 +127,11 @@ static const char *const precise[] = {"",
                                       "KMERFORMER_CPU=avx2"};
 enum { N_PRECISE = sizeof precise / sizeof precise[0], N_BF16 = 3 }; /* the first, with bf16 */
 
-/* A part for a precision: weight_f32, weight_bf16, .. */
-#define PART(name, precision, function)             \
-    static const char *name##_##precision(void)     \
-    {                                               \
-        return function(KMF_PRECISION_##precision); \
+/* A part for a kind of operand: weight_F32, weight_BF16, .. */
+#define PART(name, operand, function)           \
+    static const char *name##_##operand(void)   \
+    {                                           \
+        return function(KMF_OPERAND_##operand); \
     }
 
 #endif

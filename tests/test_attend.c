@@ -17,14 +17,16 @@
 enum { MAX_T = CHECKED ? 650 : 1200, MAX_K = 300, GUARD = 64 };
 
 /*
- * What an encoder may ask for: f32; bytes; the first layer's, without and with bf16; bf16; the
- * first layer's where there are tiles, and the same with nothing else that is rounded; f32 there.
+ * What an encoder may ask for: f32; bytes; the first layer's without bf16, the same with nothing
+ * rounded but the scores, and with bf16; bf16; the first layer's where there are tiles, and the
+ * same with nothing else that is rounded; f32 there.
  */
 static const kmf_attend_precision kinds[] = {
-    {KMF_OPERAND_F32, KMF_OPERAND_F32},   {KMF_OPERAND_INT8, KMF_OPERAND_INT8},
-    {KMF_OPERAND_INT16, KMF_OPERAND_F32}, {KMF_OPERAND_INT16, KMF_OPERAND_BF16},
-    {KMF_OPERAND_BF16, KMF_OPERAND_BF16}, {KMF_OPERAND_SPLIT, KMF_OPERAND_BF16},
-    {KMF_OPERAND_SPLIT, KMF_OPERAND_F32}, {KMF_OPERAND_THIRDS, KMF_OPERAND_THIRDS}};
+    {KMF_OPERAND_F32, KMF_OPERAND_F32},      {KMF_OPERAND_INT8, KMF_OPERAND_INT8},
+    {KMF_OPERAND_INT16, KMF_OPERAND_INT16},  {KMF_OPERAND_INT16, KMF_OPERAND_F32},
+    {KMF_OPERAND_INT16, KMF_OPERAND_BF16},   {KMF_OPERAND_BF16, KMF_OPERAND_BF16},
+    {KMF_OPERAND_SPLIT, KMF_OPERAND_BF16},   {KMF_OPERAND_SPLIT, KMF_OPERAND_F32},
+    {KMF_OPERAND_THIRDS, KMF_OPERAND_THIRDS}};
 static const char *const operand_names[] = {"f32", "bf16", "int8", "int16", "split", "thirds"};
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
@@ -145,13 +147,13 @@ static void to_levels(double *out, const float *x, size_t K)
     }
 }
 
-/* x [K] as 127 levels to either side of 0 hold it. */
-static void to_signed_levels(double *out, const float *x, size_t K)
+/* x [K] as so many levels to either side of 0 hold it. */
+static void to_signed_levels(double *out, const float *x, size_t K, float levels)
 {
     float most = 0.0f;
     for (size_t i = 0; i < K; i++)
         most = fmaxf(most, fabsf(x[i]));
-    float scale = most / 127.0f;
+    float scale = most / levels;
     for (size_t i = 0; i < K; i++)
         out[i] = most > 0 ? rint((double)(x[i] * (1.0f / scale))) * (double)scale : 0.0;
 }
@@ -181,7 +183,7 @@ static void seen_as(double *out, const float *x, size_t K, float factor, bool qu
     else if (operand == KMF_OPERAND_INT8 && query)
         to_levels(out, scaled, K);
     else if (operand == KMF_OPERAND_INT8)
-        to_signed_levels(out, scaled, K);
+        to_signed_levels(out, scaled, K, 127);
 }
 
 /* Column i of the values, as the product with weights sees it. */
@@ -193,7 +195,9 @@ static void values_seen(double *out, const head *h, size_t i, kmf_operand operan
         out[u] = operand == KMF_OPERAND_BF16 ? rounded(column[u]) : (double)column[u];
     }
     if (operand == KMF_OPERAND_INT8)
-        to_signed_levels(out, column, h->T);
+        to_signed_levels(out, column, h->T, 127);
+    else if (operand == KMF_OPERAND_INT16)
+        to_signed_levels(out, column, h->T, 1820);
 }
 
 /* The six lowest bits of u, turned round, as a number between -1/2 and 1/2. */
@@ -206,9 +210,10 @@ static double threshold(size_t u)
 }
 
 /*
- * Scores [T] become weights: 2^score over the largest; as bytes, 254 times that over the largest
- * of the keys up to the end of a piece, with a key's threshold, rounded. Their sum. unsure [T]: a
- * byte's unit where powers good to 1e-4 may be rounded the other way, else 0.
+ * Scores [T] become weights: 2^score over the largest; as integers, 254 or 2048 times that over the
+ * largest of the keys up to the end of a piece, with a key's threshold, rounded. Their sum. unsure
+ * [T]: an integer's unit where powers good to 1e-4, and scores of int16 (INT16_LIMIT), may be
+ * rounded the other way, else 0.
  */
 static double weights_of(double *p, double *unsure, size_t T, kmf_operand operand)
 {
@@ -221,13 +226,16 @@ static double weights_of(double *p, double *unsure, size_t T, kmf_operand operan
         top[u / PIECE] = max;
     }
     for (size_t u = 0; u < T; u++) {
-        double of = operand == KMF_OPERAND_INT8 ? top[u / PIECE] : max;
+        bool integers = operand == KMF_OPERAND_INT8 || operand == KMF_OPERAND_INT16;
+        double of = integers ? top[u / PIECE] : max;
         p[u] = exp2(p[u] - of);
         unsure[u] = 0.0;
-        if (operand == KMF_OPERAND_INT8) {
-            double level = 254 * p[u] + threshold(u);
+        if (integers) {
+            double exact = (operand == KMF_OPERAND_INT8 ? 254 : 2048) * p[u];
+            double level = exact + threshold(u);
+            double slack = (operand == KMF_OPERAND_INT8 ? 1.1e-4 : 2e-4) * exact + 1e-3;
             p[u] = rint(level) * exp2(of - max);
-            unsure[u] = fabs(level - rint(level)) > 0.5 - 0.03 ? exp2(of - max) : 0.0;
+            unsure[u] = fabs(level - rint(level)) > 0.5 - slack ? exp2(of - max) : 0.0;
         }
         total += p[u];
     }
@@ -341,13 +349,14 @@ static const char *f32_is_right(void)
 /* Bytes are summed exactly; what weights are open to is not in it. */
 #define BYTES_LIMIT 1e-5
 /*
- * Scores of int16 with values in float32: powers of 2 good to 2e-7, float sums, and numbers half
- * way between two integers, 1 of 300, that a norm in float32 rounds the other way.
+ * Scores of int16 with values in float32 or int16: powers of 2 good to 2e-7, float sums, and
+ * numbers half way between two integers, 1 of 300, that a norm in float32 rounds the other way.
  */
 #define INT16_LIMIT 1e-4
 static const double limits[] = {[KMF_OPERAND_F32] = INT16_LIMIT,
                                 [KMF_OPERAND_BF16] = ROUGH_LIMIT,
                                 [KMF_OPERAND_INT8] = BYTES_LIMIT,
+                                [KMF_OPERAND_INT16] = INT16_LIMIT,
                                 [KMF_OPERAND_THIRDS] = 1e-5};
 
 static const char *rough_case(kmf_attend_precision as, size_t T, size_t K, bool leans,
@@ -525,10 +534,11 @@ static const char *large_case(kmf_attend_precision precision, size_t T, size_t w
     enum { K = 4 };
     head h = make_head(T, K, precision);
     double mean[K] = {0};
-    /* of values up to 2: float sums; words of 8 bits; levels of 2 / 127, halves of them off */
-    double limit = precision.values == KMF_OPERAND_BF16   ? 0x1p-8
-                   : precision.values == KMF_OPERAND_INT8 ? 1.0 / 127
-                                                          : 1e-6;
+    /* of values up to 2: float sums; words of 8 bits; levels of 2 / 127, halves of them off, .. */
+    double limit = precision.values == KMF_OPERAND_BF16    ? 0x1p-8
+                   : precision.values == KMF_OPERAND_INT8  ? 1.0 / 127
+                   : precision.values == KMF_OPERAND_INT16 ? 1.0 / 1820
+                                                           : 1e-6;
     const char *wrong = NULL;
     for (size_t t = 0; t < T; t++)
         for (size_t i = 0; i < K; i++) {
@@ -607,35 +617,39 @@ static const char *powers_are_right(void)
 
 /*
  * One key that outweighs 1100 others, each of whose weights is less than half a unit: all of them
- * together still have their share. The sum of 64 neighbours is right to half a unit, 1 / 254 of the
- * large one, and one unit is for those beyond the last 64.
+ * together still have their share. The sum of 64 neighbours is right to half a unit, 1 / units of
+ * the large one, and one unit is for those beyond the last 64.
  */
 static const char *small_weights_are_kept(void)
 {
     enum { T = 1101, K = 2 };
-    static const double below[] = {9.0, 10.5, 12.0, 13.5};
+    static const struct {
+        double below, units;
+        int kind;
+    } cases[] = {{9.0, 254, 1},   {10.5, 254, 1},  {12.0, 254, 1}, {13.5, 254, 1},
+                 {12.0, 2048, 2}, {13.5, 2048, 2}, {15.0, 2048, 2}};
     if (kmf_precision_here(KMF_PRECISION_INT8) != KMF_PRECISION_INT8) {
         puts("skip: no products of bytes here");
         return NULL;
     }
     const char *wrong = NULL;
-    for (size_t i = 0; i < sizeof below / sizeof below[0]; i++) {
-        head h = make_head(T, K, kinds[1]);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        double below = cases[i].below;
+        head h = make_head(T, K, kinds[cases[i].kind]);
         h.slope = 0;
         for (size_t u = 0; u < T; u++) {
             row_q(&h, u)[0] = 1;
             row_q(&h, u)[1] = 0;
-            row_k(&h, u)[0] = u == T / 2 ? 0 : -(float)(below[i] * sqrt(2) * log(2.0));
+            row_k(&h, u)[0] = u == T / 2 ? 0 : -(float)(below * sqrt(2) * log(2.0));
             row_k(&h, u)[1] = 0;
             row_v(&h, u)[0] = u == T / 2 ? 0 : 1;
             row_v(&h, u)[1] = 0;
         }
         attend_rows(&h, h.out, h.ld_out, 0, 1);
-        double others = (T - 1) * exp2(-below[i]);
+        double others = (T - 1) * exp2(-below);
         double error = (double)h.out[0] - others / (1 + others);
-        printf("1100 weights of 2^-%.1f: %.4f, off by %.4f\n", below[i], (double)h.out[0],
-               error);
-        if (!(fabs(error) <= ((double)T / 64 / 2 + 1) / 254 / (1 + others)))
+        printf("1100 weights of 2^-%.1f: %.4f, off by %.5f\n", below, (double)h.out[0], error);
+        if (!(fabs(error) <= ((double)T / 64 / 2 + 1) / cases[i].units / (1 + others)))
             wrong = "small weights were lost";
         free_head(&h);
     }

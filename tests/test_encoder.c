@@ -506,10 +506,9 @@ START_TEST(the_workspace_is_a_function_of_its_three_numbers)
     /* x and qkv [4224, 4 * 384]: whole tiles of 96 rows, one of them from any token; out
        [rows, 384], two tables [512, 32], in floats; the feed-forward's and the attention's. The
        rest is the struct and cache-line rounding. */
-    kmf_precision f32 = KMF_PRECISION_F32;
-    size_t floats = 4224 * 4 * 384 + kmf_gemm_rows(f32) * 384 + 2 * 512 * 32;
-    kmf_operand here = kmf_operand_of(f32);
-    size_t known = 4 * floats + kmf_gemm_pair_scratch(384, 1536, false, f32, f32) +
+    kmf_operand here = kmf_operand_of(KMF_PRECISION_F32);
+    size_t floats = 4224 * 4 * 384 + kmf_gemm_rows(here) * 384 + 2 * 512 * 32;
+    size_t known = 4 * floats + kmf_gemm_pair_scratch(384, 1536, false, here, here) +
                    kmf_attend_scratch(512, 64, (kmf_attend_precision){here, here});
     ck_assert_uint_ge(bytes, known);
     ck_assert_uint_le(bytes, known + 1024);

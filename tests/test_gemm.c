@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products of weights, each engine, precision and processor level against three loops in double
- * over the operands as the precision rounds them (products.h), bytes by the definition in
+ * Products of weights, each engine, kind of operand and processor level against three loops in
+ * double over the operands as they are rounded (products.h), integers by the definition in
  * nn/panels.h.
  */
 #include "base/cpu.h"
@@ -20,19 +20,20 @@
 static double steps_of(double x, double scale, double *slack)
 {
     double steps = scale > 0 ? x / scale : 0.0;
-    *slack = fabs(fabs(steps - floor(steps)) - 0.5) < 1e-4 ? scale : 0.0;
+    double off = 1e-4 + 1e-6 * fabs(steps);
+    *slack = fabs(fabs(steps - floor(steps)) - 0.5) < off ? scale : 0.0;
     return nearbyint(steps);
 }
 
-/* A row of x in groups of so many, or of w in one group, as bytes stand for it. */
-typedef struct in_bytes {
+/* A row of x in groups of so many, or of w in one group, as integers stand for it. */
+typedef struct in_integers {
     double *low;   /* [rows, K]: the least of the group; 0 for weights */
     double *steps; /* [rows, K]: times scale, to be added to low */
     double *scale; /* [rows, K] */
     double *slack; /* [rows, K]: how far off it may be, where the rounding is a tie */
-} in_bytes;
+} in_integers;
 
-static bool in_bytes_new(in_bytes *b, size_t rows, size_t K)
+static bool in_integers_new(in_integers *b, size_t rows, size_t K)
 {
     b->low = kmf_calloc(4 * rows * K, sizeof *b->low, NULL);
     b->steps = b->low + rows * K;
@@ -41,7 +42,20 @@ static bool in_bytes_new(in_bytes *b, size_t rows, size_t K)
     return b->low;
 }
 
-static void read_group(in_bytes *b, size_t at, const float *x, size_t K)
+/* int16, either side. */
+static void read_by_norm(in_integers *b, size_t at, const float *x, size_t K)
+{
+    double squares = 0.0;
+    for (size_t k = 0; k < K; k++)
+        squares += (double)x[k] * (double)x[k];
+    for (size_t k = 0; k < K; k++) {
+        b->low[at + k] = 0.0;
+        b->scale[at + k] = sqrt(squares) / 32000;
+        b->steps[at + k] = steps_of((double)x[k], b->scale[at + k], &b->slack[at + k]);
+    }
+}
+
+static void read_group(in_integers *b, size_t at, const float *x, size_t K)
 {
     float low = x[0], high = x[0];
     for (size_t k = 0; k < K; k++) {
@@ -56,7 +70,7 @@ static void read_group(in_bytes *b, size_t at, const float *x, size_t K)
     }
 }
 
-static void read_column(in_bytes *b, size_t at, const float *w, size_t K)
+static void read_column(in_integers *b, size_t at, const float *w, size_t K)
 {
     float most = 0.0f;
     for (size_t k = 0; k < K; k++)
@@ -68,8 +82,8 @@ static void read_column(in_bytes *b, size_t at, const float *w, size_t K)
 }
 
 /* Whether y is the product of a row of x and one of w, both from `at` on. */
-UNCHECKED static bool is_sum_of_bytes(double y, const in_bytes *x, size_t at_x,
-                                      const in_bytes *w, size_t at_w, size_t K)
+UNCHECKED static bool is_sum_of_integers(double y, const in_integers *x, size_t at_x,
+                                         const in_integers *w, size_t at_w, size_t K)
 {
     double sum = 0.0, limit = 0.0;
     for (size_t i = at_x, j = at_w; i < at_x + K; i++, j++) {
@@ -78,29 +92,31 @@ UNCHECKED static bool is_sum_of_bytes(double y, const in_bytes *x, size_t at_x,
         double weight = fabs(w->steps[j]) * w->scale[j];
         sum += a * w->steps[j] * w->scale[j];
         limit += x->slack[i] * weight + w->slack[j] * (fabs(a) + x->slack[i]);
-        limit += 1e-6 * (fabs(x->low[i]) + u) * weight;
+        limit += 1e-6 * (fabs(x->low[i]) + fabs(u)) * weight;
     }
     return fabs(y - sum) <= limit;
 }
 
 /*
- * Whether y is x w^T with both rounded to bytes, x in groups of so many columns.
+ * Whether y is x w^T with both rounded to bytes or int16, x in groups of so many columns.
  * x: [N, K]   w: [Dout, K]   y: [N, Dout]
  */
-static bool is_product_of_bytes(const float *y, const float *x, const float *w, size_t N,
-                                size_t Dout, size_t K, size_t group)
+static bool is_product_of_integers(const float *y, const float *x, const float *w, size_t N,
+                                   size_t Dout, size_t K, size_t group, kmf_operand operand)
 {
-    in_bytes a, b;
-    bool right = in_bytes_new(&a, N, K);
-    right = in_bytes_new(&b, Dout, K) && right;
+    bool bytes = operand == KMF_OPERAND_INT8;
+    in_integers a, b;
+    bool right = in_integers_new(&a, N, K);
+    right = in_integers_new(&b, Dout, K) && right;
     for (size_t n = 0; right && n < N; n++)
         for (size_t k = 0; k < K; k += group)
-            read_group(&a, n * K + k, x + n * K + k, K - k < group ? K - k : group);
+            (bytes ? read_group : read_by_norm)(&a, n * K + k, x + n * K + k,
+                                                K - k < group ? K - k : group);
     for (size_t o = 0; right && o < Dout; o++)
-        read_column(&b, o * K, w + o * K, K);
+        (bytes ? read_column : read_by_norm)(&b, o * K, w + o * K, K);
     for (size_t n = 0; n < N; n++)
         for (size_t o = 0; right && o < Dout; o++)
-            right = is_sum_of_bytes((double)y[n * Dout + o], &a, n * K, &b, o * K, K);
+            right = is_sum_of_integers((double)y[n * Dout + o], &a, n * K, &b, o * K, K);
     kmf_free(a.low);
     kmf_free(b.low);
     return right;
@@ -128,22 +144,22 @@ typedef struct weight {
     kmf_weight packed;
 } weight;
 
-static bool weight_new(weight *p, size_t Dout, size_t Din, size_t N, kmf_precision precision)
+static bool weight_new(weight *p, size_t Dout, size_t Din, size_t N, kmf_operand operand)
 {
     *p = (weight){.Dout = Dout, .Din = Din, .N = N};
     p->w = random_floats(Dout * Din);
     p->x = random_floats((N + KMF_TILE) * Din);
     p->y = random_floats((N + SPARE) * Dout);
-    p->room = kmf_large(kmf_gemm_packed_bytes(Dout, Din, precision), 1, NULL);
-    p->scratch = kmf_large(kmf_gemm_scratch(N, Din, precision) + GUARD, 1, NULL);
+    p->room = kmf_large(kmf_gemm_packed_bytes(Dout, Din, operand), 1, NULL);
+    p->scratch = kmf_large(kmf_gemm_scratch(N, Din, operand) + GUARD, 1, NULL);
     if (!p->w || !p->x || !p->y || !p->room || !p->scratch)
         return false;
     for (size_t i = N * Dout; i < (N + SPARE) * Dout; i++)
         p->y[i] = UNTOUCHED;
-    /* what nobody writes is NaN, in any precision but int8 */
-    memset(p->room, GUARD_BYTE, kmf_gemm_packed_bytes(Dout, Din, precision));
-    memset(p->scratch, GUARD_BYTE, kmf_gemm_scratch(N, Din, precision) + GUARD);
-    p->packed = kmf_gemm_pack(p->room, (const float *[]){p->w}, 1, Din, Dout, Din, precision);
+    /* what nobody writes is NaN, where it is no integer */
+    memset(p->room, GUARD_BYTE, kmf_gemm_packed_bytes(Dout, Din, operand));
+    memset(p->scratch, GUARD_BYTE, kmf_gemm_scratch(N, Din, operand) + GUARD);
+    p->packed = kmf_gemm_pack(p->room, (const float *[]){p->w}, 1, Din, Dout, Din, operand);
     return true;
 }
 
@@ -165,7 +181,7 @@ static void weight_run(weight *p, const kmf_ending *ending)
 static bool rows_behind_are_untouched(const weight *p)
 {
     const unsigned char *behind =
-        (const unsigned char *)p->scratch + kmf_gemm_scratch(p->N, p->Din, p->packed.precision);
+        (const unsigned char *)p->scratch + kmf_gemm_scratch(p->N, p->Din, p->packed.operand);
     for (size_t i = 0; i < GUARD; i++)
         if (behind[i] != GUARD_BYTE)
             return false;
@@ -178,25 +194,30 @@ static bool rows_behind_are_untouched(const weight *p)
 static const size_t row_numbers[] = {1, 5, KMF_TILE, 2 * KMF_TILE + 25};
 enum { N_ROW_NUMBERS = sizeof row_numbers / sizeof row_numbers[0] };
 
-static const char *weight_is_right(kmf_precision precision)
+static bool of_integers(kmf_operand operand)
+{
+    return operand == KMF_OPERAND_INT8 || operand == KMF_OPERAND_INT16;
+}
+
+static const char *weight_is_right(kmf_operand operand)
 {
     for (size_t s = 0; s < (size_t)N_SHAPES * N_ROW_NUMBERS; s++) {
         weight p;
         size_t Dout = shapes[s % N_SHAPES].Dout, Din = shapes[s % N_SHAPES].Din;
-        if (!weight_new(&p, Dout, Din, row_numbers[s / N_SHAPES], precision))
+        if (!weight_new(&p, Dout, Din, row_numbers[s / N_SHAPES], operand))
             return "no memory";
         if (p.N > 4 && Dout > 4) {
             for (size_t k = 0; k < Din; k++) { /* no scale can be made of these */
                 p.x[3 * Din + k] = 0.375f;
                 p.w[2 * Din + k] = 0.0f;
             }
-            kmf_gemm_pack(p.room, (const float *[]){p.w}, 1, Din, Dout, Din, precision);
+            kmf_gemm_pack(p.room, (const float *[]){p.w}, 1, Din, Dout, Din, operand);
         }
         weight_run(&p, NULL);
-        bool right = precision == KMF_PRECISION_INT8
-                         ? is_product_of_bytes(p.y, p.x, p.w, p.N, Dout, Din, Din)
+        bool right = of_integers(operand)
+                         ? is_product_of_integers(p.y, p.x, p.w, p.N, Dout, Din, Din, operand)
                          : is_rounded_product(p.y, Dout, p.x, Din, p.w, Din, 1, p.N, Dout, Din,
-                                              0.0, precision);
+                                              0.0, operand);
         if (!right)
             return "a weight product is not that of three loops";
         if (!rows_behind_are_untouched(&p))
@@ -207,11 +228,11 @@ static const char *weight_is_right(kmf_precision precision)
 }
 
 /* Rows of x, y and w that are further apart than they are long. */
-static const char *strides_are_kept(kmf_precision precision)
+static const char *strides_are_kept(kmf_operand operand)
 {
     enum { Dout = 37, Din = 29, LD_X = 50, LD_Y = 41, LD_W = 33 };
     weight p;
-    if (!weight_new(&p, Dout, Din, KMF_TILE, precision))
+    if (!weight_new(&p, Dout, Din, KMF_TILE, operand))
         return "no memory";
     float *x = random_floats(KMF_TILE * LD_X);
     float *y = random_floats(KMF_TILE * LD_Y);
@@ -225,7 +246,7 @@ static const char *strides_are_kept(kmf_precision precision)
     for (size_t o = 0; o < Dout; o++)
         memcpy(w + o * LD_W, p.w + o * Din, Din * sizeof *w);
     weight_run(&p, NULL);
-    p.packed = kmf_gemm_pack(p.room, (const float *[]){w}, 1, LD_W, Dout, Din, precision);
+    p.packed = kmf_gemm_pack(p.room, (const float *[]){w}, 1, LD_W, Dout, Din, operand);
     kmf_gemm_weight(y, LD_Y, x, LD_X, &p.packed, KMF_TILE, NULL, p.scratch);
     for (size_t n = 0; n < KMF_TILE; n++) {
         if (memcmp(y + n * LD_Y, p.y + n * Dout, Dout * sizeof *y) != 0)
@@ -241,18 +262,18 @@ static const char *strides_are_kept(kmf_precision precision)
     return NULL;
 }
 
-static const char *parts_are_joined(kmf_precision precision)
+static const char *parts_are_joined(kmf_operand operand)
 {
     enum { PART = 23, Din = 31 };
     float *w = random_floats(3 * PART * Din);
-    size_t bytes = kmf_gemm_packed_bytes(3 * PART, Din, precision);
+    size_t bytes = kmf_gemm_packed_bytes(3 * PART, Din, operand);
     char *whole = kmf_large_zeroed(bytes, 1, NULL);
     char *joined = kmf_large_zeroed(bytes, 1, NULL);
     if (!w || !whole || !joined)
         return "no memory";
     const float *parts[] = {w, w + PART * Din, w + 2 * PART * Din};
-    kmf_gemm_pack(whole, (const float *[]){w}, 1, Din, 3 * PART, Din, precision);
-    kmf_gemm_pack(joined, parts, 3, Din, 3 * PART, Din, precision);
+    kmf_gemm_pack(whole, (const float *[]){w}, 1, Din, 3 * PART, Din, operand);
+    kmf_gemm_pack(joined, parts, 3, Din, 3 * PART, Din, operand);
     if (memcmp(whole, joined, bytes) != 0)
         return "three matrices packed as one differ from one";
     kmf_free(w);
@@ -262,10 +283,10 @@ static const char *parts_are_joined(kmf_precision precision)
 }
 
 /* Row n of a product over N rows moved about equals the row where it was, and the row alone. */
-static const char *rows_of(size_t Dout, size_t Din, size_t N, kmf_precision precision)
+static const char *rows_of(size_t Dout, size_t Din, size_t N, kmf_operand operand)
 {
     weight p, q;
-    if (!weight_new(&p, Dout, Din, N, precision) || !weight_new(&q, Dout, Din, N, precision))
+    if (!weight_new(&p, Dout, Din, N, operand) || !weight_new(&q, Dout, Din, N, operand))
         return "no memory";
     q.packed = p.packed;
     for (size_t n = 0; n < N; n += 2)
@@ -285,28 +306,28 @@ static const char *rows_of(size_t Dout, size_t Din, size_t N, kmf_precision prec
     return NULL;
 }
 
-static const char *rows_do_not_see_neighbours(kmf_precision precision)
+static const char *rows_do_not_see_neighbours(kmf_operand operand)
 {
     /* of more rows than any engine takes in a call, and so large that OpenBLAS gets so many */
-    const char *wrong = rows_of(520, 200, 11 * KMF_TILE + 5, precision);
+    const char *wrong = rows_of(520, 200, 11 * KMF_TILE + 5, operand);
     for (size_t s = 0; s < N_SHAPES && !wrong; s++)
-        wrong = rows_of(shapes[s].Dout, shapes[s].Din, 2 * KMF_TILE + 38, precision);
+        wrong = rows_of(shapes[s].Dout, shapes[s].Din, 2 * KMF_TILE + 38, operand);
     return wrong;
 }
 
 /*
- * The NaN is in any place of the vectors that are looked at together, or in the tail. A byte has no
+ * The NaN is in any place of the vectors that are looked at together, or in the tail. An integer has no
  * infinity; where a number has parts an infinite one may as well become NaN.
  */
-static const char *nan_stays_in_its_row(kmf_precision precision)
+static const char *nan_stays_in_its_row(kmf_operand operand)
 {
     enum { COLUMNS = 64 };
-    bool bytes = precision == KMF_PRECISION_INT8;
-    bool parts = precision == KMF_PRECISION_F32 && strcmp(kmf_gemm_name(), "plain amx") == 0;
+    bool integers = of_integers(operand);
+    bool parts = operand == KMF_OPERAND_F32 && strcmp(kmf_gemm_name(), "plain amx") == 0;
     weight p;
-    if (!weight_new(&p, 37, 600, KMF_TILE, precision))
+    if (!weight_new(&p, 37, 600, KMF_TILE, operand))
         return "no memory";
-    if (!bytes)
+    if (!integers)
         p.x[12 * p.Din] = INFINITY;
     for (size_t k = 0; k <= COLUMNS; k++) {
         float *x = p.x + 11 * p.Din + (k < COLUMNS ? k : p.Din - 1);
@@ -317,7 +338,7 @@ static const char *nan_stays_in_its_row(kmf_precision precision)
         for (size_t n = 0; n < p.N; n++)
             for (size_t i = 0; i < p.Dout; i++) {
                 float y = p.y[n * p.Dout + i];
-                bool infinite = n == 12 && !bytes;
+                bool infinite = n == 12 && !integers;
                 if (infinite && parts
                         ? isfinite(y)
                         : (n == 11) != (bool)isnan(y) || infinite != (bool)isinf(y))
@@ -333,7 +354,7 @@ static const char *f32_is_exact(void)
 {
     enum { N = 40, Dout = 50, Din = 1030 };
     weight p;
-    if (!weight_new(&p, Dout, Din, N, KMF_PRECISION_F32))
+    if (!weight_new(&p, Dout, Din, N, KMF_OPERAND_F32))
         return "no memory";
     weight_run(&p, NULL);
     double error = 0, usual = 0;
@@ -367,12 +388,12 @@ static bool is_near(const float *y, const float *right, double limit, size_t n)
 }
 
 /* Bias and activation, in the bits of the loops of nn/ops.h; GELU as near as it is said to be. */
-static const char *endings_are_those_of_the_loops(kmf_precision precision)
+static const char *endings_are_those_of_the_loops(kmf_operand operand)
 {
     for (size_t s = 0; s < N_SHAPES; s++) {
         weight p;
         size_t Dout = shapes[s].Dout, N = KMF_TILE + 31, n = N * Dout;
-        if (!weight_new(&p, Dout, shapes[s].Din, N, precision))
+        if (!weight_new(&p, Dout, shapes[s].Din, N, operand))
             return "no memory";
         float *bias = random_floats(Dout);
         float *sums = kmf_floats(n, NULL);
@@ -391,7 +412,7 @@ static const char *endings_are_those_of_the_loops(kmf_precision precision)
                 kmf_activation_forward(right, Dout, right, Dout, kinds[end], N, Dout);
             weight_run(&p, &ending);
             bool rough =
-                precision != KMF_PRECISION_F32 && activate && ending.activation != KMF_RELU;
+                operand != KMF_OPERAND_F32 && activate && ending.activation != KMF_RELU;
             if (!is_near(p.y, right, rough ? 1e-4 : 0.0, n))
                 return "a bias or an activation differs from its loop";
             if (!rows_behind_are_untouched(&p))
@@ -409,7 +430,7 @@ static const char *endings_are_those_of_the_loops(kmf_precision precision)
  * A product whose columns are whole blocks may be ended while it is computed; the same weights with
  * some columns more are ended behind it. Neither is to be seen.
  */
-static const char *more_columns_change_no_bit(kmf_precision precision)
+static const char *more_columns_change_no_bit(kmf_operand operand)
 {
     static const size_t depths[] = {3, 96, 260, 1024, 2400};
     const size_t n_depths = sizeof depths / sizeof depths[0] - CHECKED;
@@ -418,15 +439,14 @@ static const char *more_columns_change_no_bit(kmf_precision precision)
         enum { Dout = 160, MORE = 9, WIDE = Dout + MORE };
         size_t Din = depths[s / N_ROW_NUMBERS], N = row_numbers[s % N_ROW_NUMBERS];
         weight p, q;
-        if (!weight_new(&p, Dout, Din, N, precision) ||
-            !weight_new(&q, WIDE, Din, N, precision))
+        if (!weight_new(&p, Dout, Din, N, operand) || !weight_new(&q, WIDE, Din, N, operand))
             return "no memory";
         float *bias = random_floats(WIDE);
         if (!bias)
             return "no memory";
         memcpy(q.w, p.w, Dout * Din * sizeof *q.w);
         memcpy(q.x, p.x, N * Din * sizeof *q.x);
-        q.packed = kmf_gemm_pack(q.room, (const float *[]){q.w}, 1, Din, WIDE, Din, precision);
+        q.packed = kmf_gemm_pack(q.room, (const float *[]){q.w}, 1, Din, WIDE, Din, operand);
         for (int end = 0; end < 6; end++) {
             kmf_ending ending = {end < 5 ? bias : NULL, end < 4, kinds[end % 4]};
             weight_run(&p, &ending);
@@ -445,10 +465,10 @@ static const char *more_columns_change_no_bit(kmf_precision precision)
 }
 
 /*
- * The bits of a product, what lies between, and a product; in int8 those of bytes in groups, which
+ * The bits of a product, what lies between, and a product; of integers those in groups, which
  * are whole rows where the gate's columns are no whole panels. gated: kmf_gate_forward lies there.
  */
-static const char *a_pair_in(kmf_precision precision, kmf_precision then)
+static const char *a_pair_in(kmf_operand operand, kmf_operand then)
 {
     static const struct {
         size_t F, D;
@@ -456,7 +476,7 @@ static const char *a_pair_in(kmf_precision precision, kmf_precision then)
                  {512, 67},   {1030, 67}, {512, 96},  {2112, 64}, {96, 1100},
                  {130, 1100}, {336, 67},  {2112, 67}, {1030, 160}};
     const size_t n_inner = sizeof inner / sizeof inner[0] - (CHECKED ? 3 : 0);
-    size_t most = kmf_gemm_rows(precision);
+    size_t most = kmf_gemm_rows(operand);
     size_t most_then = kmf_gemm_rows(then);
     const size_t row_counts[] = {1, 41, most < most_then ? most : most_then};
     for (size_t s = 0; s < n_inner * 6; s++) {
@@ -464,11 +484,11 @@ static const char *a_pair_in(kmf_precision precision, kmf_precision then)
         bool gated = s % 2 != 0;
         size_t wide = gated ? 2 * F : F;
         weight first, second;
-        if (!weight_new(&first, wide, D, N, precision) || !weight_new(&second, D, F, N, then))
+        if (!weight_new(&first, wide, D, N, operand) || !weight_new(&second, D, F, N, then))
             return "no memory";
         float *bias = random_floats(wide);
         float *y = random_floats((N + SPARE) * D);
-        size_t bytes = kmf_gemm_pair_scratch(D, F, gated, precision, then);
+        size_t bytes = kmf_gemm_pair_scratch(D, F, gated, operand, then);
         unsigned char *scratch = kmf_large(bytes + GUARD, 1, NULL);
         if (!bias || !y || !scratch)
             return "no memory";
@@ -484,14 +504,14 @@ static const char *a_pair_in(kmf_precision precision, kmf_precision then)
         weight_run(&second, NULL);
         kmf_gemm_pair(y, D, first.x, D, &first.packed, &second.packed, N, &between, gated,
                       scratch);
-        bool in_groups =
-            then == KMF_PRECISION_INT8 && F > KMF_INT8_GROUP && !(gated && F % 64 != 0);
+        bool in_groups = of_integers(then) && F > KMF_INT8_GROUP && !(gated && F % 64 != 0);
         if (in_groups)
             memcpy(second.y, y, N * D * sizeof *y);
         if (memcmp(y, second.y, (N + SPARE) * D * sizeof *y) != 0)
             return "two products in a row differ from one after the other";
-        if (in_groups && !is_product_of_bytes(y, second.x, second.w, N, D, F, KMF_INT8_GROUP))
-            return "a product of bytes in groups is not that of three loops";
+        if (in_groups &&
+            !is_product_of_integers(y, second.x, second.w, N, D, F, KMF_INT8_GROUP, then))
+            return "a product of integers in groups is not that of three loops";
         for (size_t i = 0; i < GUARD; i++)
             if (scratch[bytes + i] != GUARD_BYTE)
                 return "something was written behind the scratch";
@@ -504,21 +524,20 @@ static const char *a_pair_in(kmf_precision precision, kmf_precision then)
     return NULL;
 }
 
-static const char *a_pair_is_two_products(kmf_precision precision)
+static const char *a_pair_is_two_products(kmf_operand operand)
 {
-    const char *wrong = a_pair_in(precision, precision);
-    kmf_precision beside = kmf_precision_here(KMF_PRECISION_BF16);
-    if (!wrong && precision == KMF_PRECISION_INT8)
-        wrong = a_pair_in(precision, beside);
-    if (!wrong && precision == KMF_PRECISION_INT8)
-        wrong = a_pair_in(precision, KMF_PRECISION_F32);
+    const char *wrong = a_pair_in(operand, operand);
+    if (!wrong && operand == KMF_OPERAND_INT8)
+        wrong = a_pair_in(operand, kmf_operand_finer());
+    if (!wrong && operand == KMF_OPERAND_INT8)
+        wrong = a_pair_in(operand, KMF_OPERAND_INT16);
     return wrong;
 }
 
 /* ---------------------------------------------------------------- the way back ----------- */
 
 /* dx = dy W with W in two parts, rows ld apart. */
-static const char *the_way_back_is_right(kmf_precision precision)
+static const char *the_way_back_is_right(kmf_operand operand)
 {
     enum { PARTS = 2, APART = 3 };
     for (size_t s = 0; s < N_SHAPES; s++) {
@@ -527,14 +546,14 @@ static const char *the_way_back_is_right(kmf_precision precision)
         float *w = random_floats(Dout * ld);
         float *dy = random_floats((N + KMF_TILE) * Dout);
         float *dx = random_floats(N * Din);
-        char *room = kmf_large(kmf_gemm_packed_bytes(Din, Dout, precision), 1, NULL);
-        void *scratch = kmf_large(kmf_gemm_scratch(N, Dout, precision) + 64, 1, NULL);
+        char *room = kmf_large(kmf_gemm_packed_bytes(Din, Dout, operand), 1, NULL);
+        void *scratch = kmf_large(kmf_gemm_scratch(N, Dout, operand) + 64, 1, NULL);
         if (!w || !dy || !dx || !room || !scratch)
             return "no memory";
         const float *parts[] = {w, w + Dout / PARTS * ld};
-        kmf_weight back = kmf_gemm_pack_back(room, parts, PARTS, ld, Dout, Din, precision);
+        kmf_weight back = kmf_gemm_pack_back(room, parts, PARTS, ld, Dout, Din, operand);
         kmf_gemm_weight(dx, Din, dy, Dout, &back, N, NULL, scratch);
-        if (!is_rounded_product(dx, Din, dy, Dout, w, 1, ld, N, Din, Dout, 0.0, precision))
+        if (!is_rounded_product(dx, Din, dy, Dout, w, 1, ld, N, Din, Dout, 0.0, operand))
             return "dy W is not that of three loops";
         kmf_free(w);
         kmf_free(dy);
@@ -554,7 +573,7 @@ static const char *checksum(void)
     seed = 88172645463325252u;
     for (size_t s = 0; s < N_SHAPES; s++) {
         weight p;
-        if (!weight_new(&p, shapes[s].Dout, shapes[s].Din, KMF_TILE, KMF_PRECISION_F32))
+        if (!weight_new(&p, shapes[s].Dout, shapes[s].Din, KMF_TILE, KMF_OPERAND_F32))
             return "no memory";
         weight_run(&p, NULL);
         for (size_t i = 0; i < p.N * p.Dout; i++) {
@@ -583,26 +602,33 @@ static const char *level(void)
 PART(weight, F32, weight_is_right)
 PART(weight, BF16, weight_is_right)
 PART(weight, INT8, weight_is_right)
+PART(weight, INT16, weight_is_right)
 PART(strides, F32, strides_are_kept)
 PART(strides, BF16, strides_are_kept)
 PART(strides, INT8, strides_are_kept)
+PART(strides, INT16, strides_are_kept)
 PART(parts, F32, parts_are_joined)
 PART(parts, BF16, parts_are_joined)
 PART(parts, INT8, parts_are_joined)
+PART(parts, INT16, parts_are_joined)
 PART(rows, F32, rows_do_not_see_neighbours)
 PART(rows, BF16, rows_do_not_see_neighbours)
 PART(rows, INT8, rows_do_not_see_neighbours)
+PART(rows, INT16, rows_do_not_see_neighbours)
 PART(nan, F32, nan_stays_in_its_row)
 PART(nan, BF16, nan_stays_in_its_row)
 PART(nan, INT8, nan_stays_in_its_row)
+PART(nan, INT16, nan_stays_in_its_row)
 PART(endings, F32, endings_are_those_of_the_loops)
 PART(columns, F32, more_columns_change_no_bit)
 PART(columns, BF16, more_columns_change_no_bit)
 PART(columns, INT8, more_columns_change_no_bit)
+PART(columns, INT16, more_columns_change_no_bit)
 PART(pair, F32, a_pair_is_two_products)
 PART(endings, BF16, endings_are_those_of_the_loops)
 PART(pair, BF16, a_pair_is_two_products)
 PART(endings, INT8, endings_are_those_of_the_loops)
+PART(endings, INT16, endings_are_those_of_the_loops)
 PART(pair, INT8, a_pair_is_two_products)
 PART(back, F32, the_way_back_is_right)
 PART(back, BF16, the_way_back_is_right)
@@ -611,27 +637,34 @@ static const levels_part parts[] = {
     {"weight_f32", weight_F32},
     {"weight_bf16", weight_BF16},
     {"weight_int8", weight_INT8},
+    {"weight_int16", weight_INT16},
     {"strides_f32", strides_F32},
     {"strides_bf16", strides_BF16},
     {"strides_int8", strides_INT8},
+    {"strides_int16", strides_INT16},
     {"parts_f32", parts_F32},
     {"parts_bf16", parts_BF16},
     {"parts_int8", parts_INT8},
+    {"parts_int16", parts_INT16},
     {"rows_f32", rows_F32},
     {"rows_bf16", rows_BF16},
     {"rows_int8", rows_INT8},
+    {"rows_int16", rows_INT16},
     {"nan_f32", nan_F32},
     {"exact_f32", f32_is_exact},
     {"nan_bf16", nan_BF16},
     {"nan_int8", nan_INT8},
+    {"nan_int16", nan_INT16},
     {"endings_f32", endings_F32},
     {"columns_f32", columns_F32},
     {"columns_bf16", columns_BF16},
     {"columns_int8", columns_INT8},
+    {"columns_int16", columns_INT16},
     {"pair_f32", pair_F32},
     {"endings_bf16", endings_BF16},
     {"pair_bf16", pair_BF16},
     {"endings_int8", endings_INT8},
+    {"endings_int16", endings_INT16},
     {"pair_int8", pair_INT8},
     {"back_f32", back_F32},
     {"back_bf16", back_BF16},
@@ -704,6 +737,18 @@ START_TEST(int8_products_equal_those_of_the_quantised_operands)
     }
     levels_run("weight_int8 strides_int8 parts_int8 rows_int8 nan_int8 endings_int8 "
                "columns_int8 pair_int8",
+               precise[_i], NULL);
+}
+END_TEST
+
+START_TEST(int16_products_equal_those_of_the_rounded_operands)
+{
+    if (!has("int8", precise[_i])) {
+        printf("skip: this processor has no products of int16\n");
+        return;
+    }
+    levels_run("weight_int16 strides_int16 parts_int16 rows_int16 nan_int16 endings_int16 "
+               "columns_int16",
                precise[_i], NULL);
 }
 END_TEST
@@ -790,32 +835,32 @@ END_TEST
 
 START_TEST(a_size_that_does_not_fit_is_0)
 {
-    ck_assert_uint_eq(kmf_gemm_packed_bytes(SIZE_MAX / 2, 3, KMF_PRECISION_F32), 0);
-    ck_assert_uint_eq(kmf_gemm_packed_bytes(3, SIZE_MAX / 2, KMF_PRECISION_F32), 0);
-    ck_assert_uint_eq(kmf_gemm_packed_bytes(SIZE_MAX - 1, 1, KMF_PRECISION_F32), 0);
-    ck_assert_uint_ge(kmf_gemm_packed_bytes(100, 10, KMF_PRECISION_F32), 4000);
-    ck_assert_uint_eq(kmf_gemm_packed_bytes(101, 11, KMF_PRECISION_F32) % 64, 0);
-    bool plain = kmf_gemm_rows(KMF_PRECISION_F32) == KMF_TILE;
-    ck_assert_int_eq(kmf_gemm_scratch(1, 1000, KMF_PRECISION_F32) == 0, plain);
+    ck_assert_uint_eq(kmf_gemm_packed_bytes(SIZE_MAX / 2, 3, KMF_OPERAND_F32), 0);
+    ck_assert_uint_eq(kmf_gemm_packed_bytes(3, SIZE_MAX / 2, KMF_OPERAND_F32), 0);
+    ck_assert_uint_eq(kmf_gemm_packed_bytes(SIZE_MAX - 1, 1, KMF_OPERAND_F32), 0);
+    ck_assert_uint_ge(kmf_gemm_packed_bytes(100, 10, KMF_OPERAND_F32), 4000);
+    ck_assert_uint_eq(kmf_gemm_packed_bytes(101, 11, KMF_OPERAND_F32) % 64, 0);
+    bool plain = kmf_gemm_rows(KMF_OPERAND_F32) == KMF_TILE;
+    ck_assert_int_eq(kmf_gemm_scratch(1, 1000, KMF_OPERAND_F32) == 0, plain);
 }
 END_TEST
 
 /* What is enough for some terms and rows is enough for fewer, so that one scratch serves all. */
 START_TEST(scratch_for_more_terms_or_rows_is_no_smaller)
 {
-    static const kmf_precision wishes[] = {KMF_PRECISION_F32, KMF_PRECISION_BF16,
-                                           KMF_PRECISION_INT8};
-    kmf_precision precision = kmf_precision_here(wishes[_i]);
+    static const kmf_operand wishes[] = {KMF_OPERAND_F32, KMF_OPERAND_BF16, KMF_OPERAND_INT8,
+                                         KMF_OPERAND_INT16};
+    kmf_operand operand = kmf_kernel_of(wishes[_i]) ? wishes[_i] : KMF_OPERAND_F32;
     size_t before = 0;
     for (size_t Din = 1; Din < 6000; Din += 31) {
-        size_t bytes = kmf_gemm_scratch(2 * KMF_TILE, Din, precision);
+        size_t bytes = kmf_gemm_scratch(2 * KMF_TILE, Din, operand);
         ck_assert_msg(bytes >= before, "%zu bytes for %zu terms, more for fewer", bytes, Din);
-        ck_assert_uint_le(kmf_gemm_scratch(KMF_TILE, Din, precision), bytes);
+        ck_assert_uint_le(kmf_gemm_scratch(KMF_TILE, Din, operand), bytes);
         before = bytes;
     }
-    if (kmf_gemm_rows(precision) == (size_t)2 * KMF_TILE && precision != KMF_PRECISION_INT8)
-        ck_assert_uint_eq(kmf_gemm_scratch(1, 3000, precision),
-                          kmf_gemm_scratch(1, 6000, precision));
+    if (kmf_gemm_rows(operand) == (size_t)2 * KMF_TILE && operand != KMF_OPERAND_INT8)
+        ck_assert_uint_eq(kmf_gemm_scratch(1, 3000, operand),
+                          kmf_gemm_scratch(1, 6000, operand));
 }
 END_TEST
 
@@ -838,13 +883,15 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tcase, bf16_products_equal_those_of_the_rounded_operands, 0, N_BF16);
     tcase_add_loop_test(tcase, int8_products_equal_those_of_the_quantised_operands, 0,
                         N_PRECISE);
+    tcase_add_loop_test(tcase, int16_products_equal_those_of_the_rounded_operands, 0,
+                        N_PRECISE);
     tcase_add_test(tcase, a_precision_that_the_processor_lacks_is_f32);
     tcase_add_test(tcase, openblas_when_asked_for_computes_the_same);
     tcase_add_test(tcase,
                    openblas_is_used_where_nothing_better_is_there_and_it_treats_rows_alike);
     tcase_add_test(tcase, levels_with_fused_products_agree_in_every_bit);
     tcase_add_test(tcase, a_size_that_does_not_fit_is_0);
-    tcase_add_loop_test(tcase, scratch_for_more_terms_or_rows_is_no_smaller, 0, 3);
+    tcase_add_loop_test(tcase, scratch_for_more_terms_or_rows_is_no_smaller, 0, 4);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Small products and gradients of weights, each precision and processor level, against three loops
- * in double over the operands as the precision rounds them (products.h).
+ * in double over the operands as they are rounded (products.h).
  */
 #include "products.h"
 #include "run.h"
@@ -41,9 +41,9 @@ static const char *packed_has_the_bits(const float *c, const float *before, size
 }
 
 /* Each way to store a and b, and with something in c already. */
-static const char *inner_is_right(kmf_precision precision)
+static const char *inner_is_right(kmf_operand operand)
 {
-    bool bf16 = precision == KMF_PRECISION_BF16;
+    bool bf16 = operand == KMF_OPERAND_BF16;
     static const size_t sizes[][3] = {{1, 1, 1},        {3, 50, 7},    {64, 148, 64},
                                       {20, 64, 148},    {13, 33, 300}, {70, 31, 513},
                                       {300, 40, 260},   {7, 3, 2},     {133, 65, 9},
@@ -79,7 +79,7 @@ static const char *inner_is_right(kmf_precision precision)
             }
             bool turned = how & KMF_GEMM_TB;
             if (!is_rounded_product(c, ld_c, a, ld_a, b, turned ? ld_b : 1, turned ? 1 : ld_b,
-                                    M, N, K, how & KMF_GEMM_ADD ? 4.0 : 0.0, precision))
+                                    M, N, K, how & KMF_GEMM_ADD ? 4.0 : 0.0, operand))
                 return "an inner product is not that of three loops";
         }
         kmf_free(a);
@@ -118,8 +118,10 @@ static void pack_pieces(const kmf_factor *left, const float *dy, size_t ld_dy,
     }
 }
 
-static const char *outer_is_right(kmf_precision precision)
+static const char *outer_is_right(kmf_operand operand)
 {
+    kmf_precision precision =
+        operand == KMF_OPERAND_BF16 ? KMF_PRECISION_BF16 : KMF_PRECISION_F32;
     static const size_t sizes[][3] = {{1, 1, 1},      {7, 70, 5},      {64, 16, 96},
                                       {66, 64, 97},   {200, 3, 131},   {97, 390, 33},
                                       {16, 200, 290}, {250, 193, 700}, {40, 30, 2500}};
@@ -161,7 +163,7 @@ static const char *outer_is_right(kmf_precision precision)
                 whole[o * ld + k] -= before[o * ld + k];
         }
         turn(turned, n, dy, ld_dy, n, Dout);
-        if (!is_rounded_product(whole, ld, turned, n, x, 1, ld_x, Dout, Din, n, 4.0, precision))
+        if (!is_rounded_product(whole, ld, turned, n, x, 1, ld_x, Dout, Din, n, 4.0, operand))
             return "a gradient is not that of three loops";
         kmf_free(dy);
         kmf_free(turned);

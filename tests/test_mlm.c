@@ -209,7 +209,7 @@ START_TEST(threads_do_not_change_a_bit)
     kmf_mlm *alone = mlm_of(&s, false, NULL);
     double loss = learn(alone, &s.batch, &s.gradients).loss;
     double evaluated = evaluate(alone, &s.batch).loss;
-    bool in_twos = kmf_gemm_rows(s.precision) >= (size_t)2 * KMF_TILE;
+    bool in_twos = kmf_gemm_rows(kmf_operand_of(s.precision)) >= (size_t)2 * KMF_TILE;
     ck_assert_uint_eq(alone->strip_rows, (in_twos ? 2 : 1) * (size_t)KMF_TILE);
     strips_are_shared_out(alone);
     for (size_t i = 0; i < 3; i++) {

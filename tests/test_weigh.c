@@ -24,31 +24,43 @@ static void fill(float *x, size_t n, float scale)
         x[i] = scale * levels_random(&seed);
 }
 
-/* What a word of weights in this precision holds. */
-static size_t terms_of(kmf_precision precision)
+/* What weights may become. */
+static const kmf_operand kinds[] = {KMF_OPERAND_F32, KMF_OPERAND_BF16, KMF_OPERAND_INT8,
+                                    KMF_OPERAND_INT16};
+enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
+
+static size_t terms_of(kmf_operand operand)
 {
-    return kmf_kernel_of(kmf_operand_of(precision))->terms;
+    return kmf_kernel_of(operand)->terms;
+}
+
+static void weigh(kmf_rows to, float *scores, size_t ld, kmf_running *r, const float *most,
+                  bool first, size_t rows, size_t n, kmf_operand operand)
+{
+    if (operand == KMF_OPERAND_F32)
+        kmf_weigh(scores, ld, r, most, first, rows, n);
+    else if (operand == KMF_OPERAND_BF16)
+        kmf_weigh_bf16(to, scores, ld, r, most, first, rows, n);
+    else if (operand == KMF_OPERAND_INT8)
+        kmf_weigh_int8(to, scores, ld, r, most, first, rows, n);
+    else
+        kmf_weigh_int16(to, scores, ld, r, most, first, rows, n);
 }
 
 /* A row's scores, the same n times as many pieces, and then some that are 3 larger. */
-static const char *sums_of_pieces(kmf_precision precision, bool known)
+static const char *sums_of_pieces(kmf_operand operand, bool known)
 {
     enum { N = KMF_WEIGH_STEP, PIECES = 4 };
     _Alignas(64) float scores[N];
     _Alignas(64) uint32_t words[N];
-    kmf_rows to = {words, N, false, terms_of(precision), 1};
+    kmf_rows to = {words, N, false, terms_of(operand), 1};
     kmf_running r;
     float sum = 0;
     for (int piece = 0; piece <= PIECES; piece++) {
         for (int j = 0; j < N; j++)
             scores[j] = (piece == PIECES ? 3.0f : 0.0f) - (float)j / 8;
         const float *most = known ? (const float[]){scores[0]} : NULL;
-        if (precision == KMF_PRECISION_F32)
-            kmf_weigh(scores, N, &r, most, piece == 0, 1, N);
-        else if (precision == KMF_PRECISION_BF16)
-            kmf_weigh_bf16(to, scores, N, &r, most, piece == 0, 1, N);
-        else
-            kmf_weigh_int8(to, scores, N, &r, most, piece == 0, 1, N);
+        weigh(to, scores, N, &r, most, piece == 0, 1, N, operand);
         if (piece == 0)
             sum = r.sum[0];
         else if (piece < PIECES &&
@@ -63,10 +75,10 @@ static const char *sums_of_pieces(kmf_precision precision, bool known)
 static const char *a_maximum_may_stay(void)
 {
     const char *wrong = NULL;
-    for (int p = KMF_PRECISION_F32; p <= KMF_PRECISION_INT8 && !wrong; p++)
+    for (size_t k = 0; k < N_KINDS && !wrong; k++)
         for (int known = 0; known <= 1 && !wrong; known++)
-            if (kmf_precision_here((kmf_precision)p) == (kmf_precision)p)
-                wrong = sums_of_pieces((kmf_precision)p, known == 1);
+            if (kmf_kernel_of(kinds[k]))
+                wrong = sums_of_pieces(kinds[k], known == 1);
     return wrong;
 }
 
@@ -144,10 +156,10 @@ typedef struct weighed {
 } weighed;
 
 /* The same numbers each time, with a NaN and an infinity among them. */
-static void weigh_rows(weighed *w, kmf_precision precision, size_t first_row, size_t rows,
-                       size_t n, bool known)
+static void weigh_rows(weighed *w, kmf_operand operand, size_t first_row, size_t rows, size_t n,
+                       bool known)
 {
-    kmf_rows to = {w->words, SCORE_LD, false, terms_of(precision), 1};
+    kmf_rows to = {w->words, SCORE_LD, false, terms_of(operand), 1};
     memset(w, 0, sizeof *w);
     for (int piece = 0; piece < 2; piece++) {
         float most[SCORE_ROWS];
@@ -163,12 +175,7 @@ static void weigh_rows(weighed *w, kmf_precision precision, size_t first_row, si
             }
         }
         const float *largest = known ? most : NULL;
-        if (precision == KMF_PRECISION_F32)
-            kmf_weigh(w->scores, SCORE_LD, &w->r, largest, piece == 0, rows, n);
-        else if (precision == KMF_PRECISION_BF16)
-            kmf_weigh_bf16(to, w->scores, SCORE_LD, &w->r, largest, piece == 0, rows, n);
-        else
-            kmf_weigh_int8(to, w->scores, SCORE_LD, &w->r, largest, piece == 0, rows, n);
+        weigh(to, w->scores, SCORE_LD, &w->r, largest, piece == 0, rows, n, operand);
     }
 }
 
@@ -189,18 +196,17 @@ static const char *rows_have_their_bits(void)
 {
     static const size_t widths[] = {1, 15, 16, 17, 33, 64, 577};
     static weighed all, one;
-    for (int p = KMF_PRECISION_F32; p <= KMF_PRECISION_INT8; p++) {
-        kmf_precision precision = (kmf_precision)p;
-        if (kmf_precision_here(precision) != precision)
+    for (size_t k = 0; k < N_KINDS; k++) {
+        if (!kmf_kernel_of(kinds[k]))
             continue;
-        size_t in_word = precision == KMF_PRECISION_F32 ? 2 : terms_of(precision);
+        size_t in_word = kinds[k] == KMF_OPERAND_F32 ? 2 : terms_of(kinds[k]);
         for (size_t i = 0; i < sizeof widths / sizeof widths[0] * SCORE_ROWS; i++) {
             size_t n = widths[i / SCORE_ROWS];
             size_t rows = i % SCORE_ROWS + 1;
             size_t steps = (n + KMF_WEIGH_STEP - 1) / KMF_WEIGH_STEP * KMF_WEIGH_STEP;
-            weigh_rows(&all, precision, 0, rows, n, true);
+            weigh_rows(&all, kinds[k], 0, rows, n, true);
             for (size_t r = 0; r < rows; r++) {
-                weigh_rows(&one, precision, r, 1, n, false);
+                weigh_rows(&one, kinds[k], r, 1, n, false);
                 bool number = r != 3 && r != 6;
                 if (number && !same_row(&all, r, &one, 0, steps / in_word))
                     return "a row's weights depend on other rows, or on who finds its maximum";
@@ -219,14 +225,14 @@ static const char *rows_have_their_bits(void)
 static const char *the_thread_is_left_as_it_was(void)
 {
     static weighed w;
-    for (int p = KMF_PRECISION_F32; p <= KMF_PRECISION_INT8; p++)
+    for (size_t k = 0; k < N_KINDS; k++)
         for (int flush = 0; flush <= 1; flush++) {
-            if (kmf_precision_here((kmf_precision)p) != (kmf_precision)p)
+            if (!kmf_kernel_of(kinds[k]))
                 continue;
             unsigned before = _mm_getcsr();
             _MM_SET_FLUSH_ZERO_MODE(flush ? _MM_FLUSH_ZERO_ON : _MM_FLUSH_ZERO_OFF);
             unsigned set = _mm_getcsr();
-            weigh_rows(&w, (kmf_precision)p, 0, SCORE_ROWS, 77, false);
+            weigh_rows(&w, kinds[k], 0, SCORE_ROWS, 77, false);
             unsigned after = _mm_getcsr();
             _mm_setcsr(before);
             if ((after & CONTROL) != (set & CONTROL))

@@ -62,11 +62,16 @@ static kmf_real *take(arena *a, size_t rows, size_t width)
     return at;
 }
 
+static kmf_operand operand_of(const kmf_mlm *m)
+{
+    return kmf_operand_of(m->opts.precision);
+}
+
 /* Room for a weight packed either way. */
 static kmf_packing take_packing(const kmf_mlm *m, arena *a, size_t Dout, size_t Din)
 {
-    size_t there = kmf_gemm_packed_bytes(Dout, Din, m->opts.precision);
-    size_t back = kmf_gemm_packed_bytes(Din, Dout, m->opts.precision);
+    size_t there = kmf_gemm_packed_bytes(Dout, Din, operand_of(m));
+    size_t back = kmf_gemm_packed_bytes(Din, Dout, operand_of(m));
     if (there == 0 || back == 0)
         a->too_much = true;
     return (kmf_packing){.room = take(a, kmf_max(there, back) / sizeof(kmf_real), 1)};
@@ -162,7 +167,7 @@ static void lay_out(kmf_mlm *m, arena *a)
         a->too_much = true;
     m->scratch = take(a, workers, m->scratch_size);
     m->words_size =
-        kmf_gemm_scratch(m->strip_rows, deepest(m), m->opts.precision) / sizeof(kmf_real);
+        kmf_gemm_scratch(m->strip_rows, deepest(m), operand_of(m)) / sizeof(kmf_real);
     m->words = take(a, workers, m->words_size);
     m->qkv_bias = take(a, 3, m->D);
     m->qkv = take_packing(m, a, 3 * m->D, m->D);
@@ -205,7 +210,8 @@ static void set_sizes(kmf_mlm *m, const kmf_config *config, const kmf_mlm_option
     size_t tokens = opts->composes && opts->unasked ? 1 : opts->max_tokens;
     size_t whole = kmf_round_up(tokens, KMF_TILE);
     m->N = kmf_round_up(tokens, KMF_GRAIN) + KMF_TILE - KMF_GRAIN;
-    bool fast = whole > KMF_TILE && kmf_gemm_rows(opts->precision) >= STRIP_ROWS;
+    bool fast =
+        whole > KMF_TILE && kmf_gemm_rows(kmf_operand_of(opts->precision)) >= STRIP_ROWS;
     m->strip_rows = fast ? STRIP_ROWS : KMF_TILE;
     m->stage = kmf_min(whole, STAGE_ROWS * (size_t)workers);
     m->chunk = CHUNK_NUMBERS / m->V / KMF_TILE * KMF_TILE;
@@ -318,13 +324,13 @@ void kmf_mlm_drop(const kmf_mlm *m, kmf_real *x, size_t ld, int site, size_t lay
 void kmf_mlm_pack(const kmf_mlm *m, kmf_packing *p, const kmf_real *const *w, size_t n_parts,
                   size_t Dout, size_t Din)
 {
-    p->weight = kmf_gemm_pack(p->room, w, n_parts, Din, Dout, Din, m->opts.precision);
+    p->weight = kmf_gemm_pack(p->room, w, n_parts, Din, Dout, Din, operand_of(m));
 }
 
 void kmf_mlm_pack_back(const kmf_mlm *m, kmf_packing *p, const kmf_real *const *w,
                        size_t n_parts, size_t Dout, size_t Din)
 {
-    p->weight = kmf_gemm_pack_back(p->room, w, n_parts, Din, Dout, Din, m->opts.precision);
+    p->weight = kmf_gemm_pack_back(p->room, w, n_parts, Din, Dout, Din, operand_of(m));
 }
 
 void kmf_mlm_multiply(const kmf_mlm *m, int worker, kmf_real *y, size_t ld_y, const kmf_real *x,

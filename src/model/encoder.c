@@ -109,7 +109,7 @@ static bool place_floats(size_t *at, size_t *total, size_t rows, size_t cols)
 /*
  * What the attention of layer l computes in beside products of weights in this precision: as
  * kmf_attend can. Beside rough ones the first layer's scores are split, where the processor has
- * that, else int16, and its values bfloat16 or float32 likewise: their errors, and no others', go
+ * that, else int16, and its values bfloat16 or int16 likewise: their errors, and no others', go
  * through all layers.
  */
 static kmf_attend_precision attention_precision(kmf_precision precision, size_t l)
@@ -119,8 +119,7 @@ static kmf_attend_precision attention_precision(kmf_precision precision, size_t 
         return (kmf_attend_precision){same, same};
     kmf_operand scores =
         kmf_kernel_of(KMF_OPERAND_SPLIT) ? KMF_OPERAND_SPLIT : KMF_OPERAND_INT16;
-    return (kmf_attend_precision){scores,
-                                  kmf_operand_of(kmf_precision_here(KMF_PRECISION_BF16))};
+    return (kmf_attend_precision){scores, kmf_operand_finer()};
 }
 
 /* false if it does not fit a size_t. */
@@ -132,15 +131,16 @@ static bool lay_out(layout *l, const kmf_config *config, kmf_precision precision
     size_t F = config->intermediate_size;
     size_t K = D / config->n_heads;
     size_t width = kmf_max(D, E);
-    size_t tile = kmf_gemm_rows(precision);
+    kmf_operand operand = kmf_operand_of(precision);
+    size_t tile = kmf_gemm_rows(operand);
     size_t pairs = kmf_config_turned(config) / 2;
     size_t first = kmf_attend_scratch(max_seq, K, attention_precision(precision, 0));
     size_t scratch = kmf_attend_scratch(max_seq, K, attention_precision(precision, 1));
     size_t words = /* the first layer's q, k, v are float32 in any precision */
-        kmf_max(kmf_gemm_scratch(tile, width, precision),
-                kmf_gemm_scratch(tile, width, KMF_PRECISION_F32));
+        kmf_max(kmf_gemm_scratch(tile, width, operand),
+                kmf_gemm_scratch(tile, width, KMF_OPERAND_F32));
     for (size_t i = 0; i < config->n_layers && i < 2; i++)
-        words = kmf_max(words, kmf_gemm_pair_scratch(D, F, config->gated, precision,
+        words = kmf_max(words, kmf_gemm_pair_scratch(D, F, config->gated, operand,
                                                      kmf_packed_w2(precision, i)));
     size_t N, D3;
     *l = (layout){0};
@@ -476,7 +476,7 @@ static void open_round(kmf_encoder *e, size_t round)
         items = pairs * b->n_parts;
     } else {
         size_t rows = kmf_round_up(kmf_div_up(b->rows, n), TILE_UNIT);
-        b->tile = kmf_min(rows, kmf_gemm_rows(e->precision));
+        b->tile = kmf_min(rows, kmf_gemm_rows(kmf_operand_of(e->precision)));
         items = kmf_div_up(b->rows, b->tile);
     }
     assert(items < UINT32_MAX && round < UINT32_MAX);

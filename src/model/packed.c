@@ -40,10 +40,9 @@ void kmf_packed_free(kmf_packed *packed)
 }
 
 /* *total += the bytes of a packed [Dout, Din] weight. */
-static int add_packed(size_t *total, size_t Dout, size_t Din, kmf_precision precision,
-                      kmf_err *err)
+static int add_packed(size_t *total, size_t Dout, size_t Din, kmf_operand operand, kmf_err *err)
 {
-    size_t n = kmf_gemm_packed_bytes(Dout, Din, precision);
+    size_t n = kmf_gemm_packed_bytes(Dout, Din, operand);
     if (n == 0 || !kmf_add(*total, n, total))
         return kmf_fail(err, KMF_ENOMEM, "a weight of %zu x %zu does not fit the memory", Dout,
                         Din);
@@ -62,10 +61,10 @@ typedef struct packing {
 
 /* Packs parts [Dout / n_parts, Din]. */
 static kmf_weight pack(packing *p, const float *const *parts, size_t n_parts, size_t Dout,
-                       size_t Din, kmf_precision precision)
+                       size_t Din, kmf_operand operand)
 {
-    kmf_weight w = kmf_gemm_pack(p->next, parts, n_parts, Din, Dout, Din, precision);
-    p->next += kmf_gemm_packed_bytes(Dout, Din, precision);
+    kmf_weight w = kmf_gemm_pack(p->next, parts, n_parts, Din, Dout, Din, operand);
+    p->next += kmf_gemm_packed_bytes(Dout, Din, operand);
     p->n_weights += Dout * Din;
     return w;
 }
@@ -76,21 +75,22 @@ static void give_back(const packing *p, const float *weight, size_t n)
 }
 
 /* Of Wqkv of layer l, and of its W2. */
-static kmf_precision qkv_precision(const kmf_packed *packed, size_t l)
+static kmf_operand qkv_operand(const kmf_packed *packed, size_t l)
 {
-    return l == 0 && packed->table_bytes ? KMF_PRECISION_F32 : packed->precision;
+    return kmf_operand_of(l == 0 && packed->table_bytes ? KMF_PRECISION_F32
+                                                        : packed->precision);
 }
 
-kmf_precision kmf_packed_w2(kmf_precision precision, size_t l)
+kmf_operand kmf_packed_w2(kmf_precision precision, size_t l)
 {
-    return precision == KMF_PRECISION_INT8 && l == 0 ? kmf_precision_here(KMF_PRECISION_BF16)
-                                                     : precision;
+    return precision == KMF_PRECISION_INT8 && l == 0 ? kmf_operand_finer()
+                                                     : kmf_operand_of(precision);
 }
 
 /* Whether the columns of the middle are put in order. */
 static bool in_order(const kmf_packed *packed, size_t l)
 {
-    return kmf_packed_w2(packed->precision, l) == KMF_PRECISION_INT8;
+    return kmf_packed_w2(packed->precision, l) == KMF_OPERAND_INT8;
 }
 
 static int take_room(kmf_packed *packed, const kmf_config *config, bool has_proj, kmf_err *err)
@@ -98,7 +98,7 @@ static int take_room(kmf_packed *packed, const kmf_config *config, bool has_proj
     size_t D = config->hidden_size;
     size_t F = config->intermediate_size;
     size_t L = config->n_layers;
-    kmf_precision p = packed->precision;
+    kmf_operand operand = kmf_operand_of(packed->precision);
     size_t F_in = kmf_config_inner(config);
     bool placeless = config->positions != KMF_POSITIONS_LEARNED && !config->token_dropout;
     size_t total = 0;
@@ -111,13 +111,14 @@ static int take_room(kmf_packed *packed, const kmf_config *config, bool has_proj
         packed->table_bytes > TABLE_BYTES_MAX)
         packed->table_bytes = 0;
     for (size_t l = 0; l < L; l++)
-        if (add_packed(&total, D3, D, qkv_precision(packed, l), err) ||
-            add_packed(&total, D, D, p, err) || add_packed(&total, F_in, D, p, err) ||
-            add_packed(&total, D, F, kmf_packed_w2(p, l), err))
+        if (add_packed(&total, D3, D, qkv_operand(packed, l), err) ||
+            add_packed(&total, D, D, operand, err) ||
+            add_packed(&total, F_in, D, operand, err) ||
+            add_packed(&total, D, F, kmf_packed_w2(packed->precision, l), err))
             return KMF_ENOMEM;
     if (!kmf_mul(D3, L, &n_bias) || !kmf_mul(F_in, n_ordered, &n_b1))
         return kmf_fail(err, KMF_ENOMEM, "%zu layers do not fit the memory", L);
-    if (has_proj && add_packed(&total, D, config->embedding_size, KMF_PRECISION_F32, err))
+    if (has_proj && add_packed(&total, D, config->embedding_size, KMF_OPERAND_F32, err))
         return KMF_ENOMEM;
     packed->bytes = total + (n_bias + n_b1) * sizeof(float) + packed->table_bytes;
     packed->slab = kmf_large(total ? total : 1, 1, err);
@@ -151,7 +152,7 @@ static void free_order(packing *p)
 
 /* W1, b1 and W2 of a layer with the columns of the middle in order. b1: room for its biases. */
 static int pack_in_order(packing *p, kmf_packed_layer *to, const kmf_config *config,
-                         const kmf_layer *w, float *b1, kmf_precision precision, kmf_err *err)
+                         const kmf_layer *w, float *b1, kmf_operand operand, kmf_err *err)
 {
     size_t D = config->hidden_size;
     size_t F = config->intermediate_size;
@@ -169,8 +170,8 @@ static int pack_in_order(packing *p, kmf_packed_layer *to, const kmf_config *con
     for (size_t d = 0; d < D; d++)
         for (size_t f = 0; f < F; f++)
             p->turned[d * F + f] = w->w2[d * F + p->order[f]];
-    to->w1 = pack(p, p->rows, F_in, F_in, D, precision);
-    to->w2 = pack(p, (const float *[]){p->turned}, 1, D, F, precision);
+    to->w1 = pack(p, p->rows, F_in, F_in, D, operand);
+    to->w2 = pack(p, (const float *[]){p->turned}, 1, D, F, operand);
     to->b1 = w->b1 ? b1 : NULL;
     return 0;
 }
@@ -182,16 +183,17 @@ static int pack_layer(packing *p, kmf_packed *packed, const kmf_config *config,
     size_t F = config->intermediate_size;
     size_t F_in = kmf_config_inner(config);
     kmf_packed_layer *to = &packed->layers[l];
-    kmf_precision precision = packed->precision;
+    kmf_operand operand = kmf_operand_of(packed->precision);
     int status = 0;
     to->qkv =
-        pack(p, (const float *[]){w->wq, w->wk, w->wv}, 3, 3 * D, D, qkv_precision(packed, l));
-    to->wo = pack(p, (const float *[]){w->wo}, 1, D, D, precision);
+        pack(p, (const float *[]){w->wq, w->wk, w->wv}, 3, 3 * D, D, qkv_operand(packed, l));
+    to->wo = pack(p, (const float *[]){w->wo}, 1, D, D, operand);
     if (in_order(packed, l)) {
-        status = pack_in_order(p, to, config, w, packed->biases + l * F_in, precision, err);
+        status = pack_in_order(p, to, config, w, packed->biases + l * F_in, operand, err);
     } else {
-        to->w1 = pack(p, (const float *[]){w->w1}, 1, F_in, D, precision);
-        to->w2 = pack(p, (const float *[]){w->w2}, 1, D, F, kmf_packed_w2(precision, l));
+        to->w1 = pack(p, (const float *[]){w->w1}, 1, F_in, D, operand);
+        to->w2 =
+            pack(p, (const float *[]){w->w2}, 1, D, F, kmf_packed_w2(packed->precision, l));
         to->b1 = w->b1;
     }
     const struct {
@@ -225,7 +227,7 @@ static int make(kmf_packed *packed, const kmf_config *config, const kmf_params *
     }
     if (status == 0 && params->proj_w) {
         packed->proj = pack(&to_slab, (const float *[]){params->proj_w}, 1, D,
-                            config->embedding_size, KMF_PRECISION_F32);
+                            config->embedding_size, KMF_OPERAND_F32);
         give_back(&to_slab, params->proj_w, D * config->embedding_size);
     }
     packed->n_weights = to_slab.n_weights;

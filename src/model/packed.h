@@ -12,8 +12,8 @@
  * Precision. Not all weights suffer it alike. What the first layer does to the tokens goes through
  * all others: its Wqkv, which the table makes cheap, stays in float32, and its scores are products
  * of 16-bit integers, or of two bfloat16 for each number. With int8 what comes out of the
- * activation, mostly near 0 and seldom large, loses most: the first layer's W2 is in bf16, where
- * the processor has it, and before the others the columns of the middle stand in the order of how
+ * activation, mostly near 0 and seldom large, loses most: the first layer's W2 is in bf16, or in
+ * int16 where the processor lacks that, and before the others the columns of the middle stand in the order of how
  * far they reach (middle.h). (Measured: tests/bench/results/encoder.md.)
  */
 #ifndef KMF_PACKED_H
@@ -49,8 +49,8 @@ typedef struct kmf_packed {
     atomic_size_t tokens;   /* seen so far, up to V */
 } kmf_packed;
 
-/* What W2 of layer l is packed in beside other weights in this precision. */
-kmf_precision kmf_packed_w2(kmf_precision precision, size_t l);
+/* What W2 of layer l is packed as beside other weights in this precision. */
+kmf_operand kmf_packed_w2(kmf_precision precision, size_t l);
 
 /* Nothing is packed yet; free accepts NULL. */
 kmf_packed *kmf_packed_new(kmf_err *err) KMF_MUST_CHECK;

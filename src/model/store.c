@@ -350,7 +350,7 @@ uint64_t kmf_model_n_parameters(const kmf_model *model)
 static uint64_t bytes_packed(void)
 {
     enum { MANY = 3 * KMF_PANEL_COLS }; /* whole panels of any kernel */
-    return kmf_gemm_packed_bytes(MANY, MANY, KMF_PRECISION_F32) / ((size_t)MANY * MANY);
+    return kmf_gemm_packed_bytes(MANY, MANY, KMF_OPERAND_F32) / ((size_t)MANY * MANY);
 }
 
 /* Weights of the layers' matrices, which are packed. */

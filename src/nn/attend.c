@@ -16,8 +16,8 @@
  * 2018, arXiv 1805.02867; Dao et al. 2022, FlashAttention). Where a piece begins depends on
  * neither the processor nor the threads. S are float32 sums, or exact ones of integers, q' by rows
  * and k by keys with a scale of their own (nn/panels.h). P is rounded to what v is in
- * (nn/weigh.h); v in bytes has a scale for each column. Sums of bytes are exact within KEYS keys, O
- * is float32.
+ * (nn/weigh.h); v in integers has a scale for each column. Sums of integers are exact within KEYS
+ * keys, O is float32.
  *
  * A score that is NaN or +infinity makes its row NaN; where scores are of integers, or numbers have
  * parts (nn/kernels.h), a key that is not finite makes all rows NaN. A value that is not finite
@@ -40,6 +40,8 @@
 #define KEYS 576 /* a multiple of the columns of every kernel's panel */
 #define LOG2_E 1.44269504f
 
+_Static_assert((int64_t)KEYS *KMF_WEIGHT_INT16 *KMF_VALUE_INT16 <= INT32_MAX,
+               "no sum of int16 overflows");
 _Static_assert(KEYS % KMF_WEIGH_STEP == 0, "a row of scores is filled up to whole steps");
 
 typedef struct layout {
@@ -140,7 +142,7 @@ KMF_CLONES(scale_rows,
             size_t rows, size_t K),
            (to, ld_to, from, ld, factor, rows, K))
 
-/* Sums of bytes [rows, K], with a scale for each column, go into those so far (or begin them). */
+/* Sums of integers [rows, K], with a scale for each column, go into those so far (or begin them). */
 static void take_parts(float *sums, const int32_t *parts, size_t ld, const float *factor,
                        const float *scales, bool first, size_t rows, size_t K);
 
@@ -190,7 +192,7 @@ typedef struct head {
     size_t ld_queries, ld_weights, ld_sums;   /* words */
     float *keys, *values;                     /* panels */
     float *queries, *scores, *weights, *sums; /* of some queries; weights may be scores */
-    int32_t *parts;                           /* sums of bytes */
+    int32_t *parts;                           /* sums of integers */
     float slope;
     kmf_units units;
     const float *most; /* the largest score of each of them; NULL: not known */
@@ -282,6 +284,8 @@ static void weigh(head *h, bool first, size_t rows, size_t n)
         kmf_weigh_bf16(to, h->scores, KEYS, &h->r, h->most, first, rows, n);
     else if (operand == KMF_OPERAND_INT8)
         kmf_weigh_int8(to, h->scores, KEYS, &h->r, h->most, first, rows, n);
+    else if (operand == KMF_OPERAND_INT16)
+        kmf_weigh_int16(to, h->scores, KEYS, &h->r, h->most, first, rows, n);
     else
         kmf_weigh(h->scores, KEYS, &h->r, h->most, first, rows, n);
     if (h->with.values->parts > 1)
@@ -292,15 +296,15 @@ static void weigh(head *h, bool first, size_t rows, size_t n)
 static void add_values(head *h, size_t u, size_t rows, size_t n)
 {
     const kmf_kernel *kernel = h->with.values;
-    bool bytes = kernel->operand == KMF_OPERAND_INT8;
+    bool integers = kmf_has_scales(kernel);
     size_t words = kmf_kernel_words(kernel, n);
-    if (u > 0 && !bytes)
+    if (u > 0 && !integers)
         scale_rows(h->sums, h->ld_sums, h->sums, h->ld_sums, h->r.factor, rows, h->K);
-    multiply(bytes ? (void *)h->parts : h->sums, h->ld_sums, h->weights, h->ld_weights,
+    multiply(integers ? (void *)h->parts : h->sums, h->ld_sums, h->weights, h->ld_weights,
              h->values + kmf_kernel_words(kernel, u) * kernel->cols,
              kmf_kernel_words(kernel, h->T) * kernel->cols, kernel, rows, h->K, words,
-             u > 0 && !bytes); /* [rows, K] */
-    if (bytes)
+             u > 0 && !integers); /* [rows, K] */
+    if (integers)
         take_parts(h->sums, h->parts, h->ld_sums, h->r.factor,
                    kmf_panels_scales(kernel, h->values, h->K, h->T), u == 0, rows, h->K);
 }

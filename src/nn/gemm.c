@@ -192,33 +192,33 @@ kmf_precision kmf_precision_here(kmf_precision wish)
     return known && kmf_kernel_of(kmf_operand_of(wish)) ? wish : KMF_PRECISION_F32;
 }
 
-/* The kernel of weights of a precision. */
-static const kmf_kernel *kernel_of(kmf_precision precision)
+/* The kernel of weights. */
+static const kmf_kernel *kernel_of(kmf_operand operand)
 {
     kmf_gemm_init();
-    return precision == KMF_PRECISION_F32 ? engine.f32
-                                          : kmf_kernel_of(kmf_operand_of(precision));
+    return operand == KMF_OPERAND_F32 || operand == KMF_OPERAND_THIRDS ? engine.f32
+                                                                       : kmf_kernel_of(operand);
 }
 
 /* ---------------------------------------------------------------- packing ---------------- */
 
-size_t kmf_gemm_packed_bytes(size_t Dout, size_t Din, kmf_precision precision)
+size_t kmf_gemm_packed_bytes(size_t Dout, size_t Din, kmf_operand operand)
 {
-    return kmf_panels_bytes(kernel_of(precision), Dout, Din);
+    return kmf_panels_bytes(kernel_of(operand), Dout, Din);
 }
 
 kmf_weight kmf_gemm_pack(void *room, const float *const *parts, size_t n_parts, size_t ld,
-                         size_t Dout, size_t Din, kmf_precision precision)
+                         size_t Dout, size_t Din, kmf_operand operand)
 {
-    kmf_panels_pack(room, kernel_of(precision), parts, n_parts, ld, Dout, Din);
-    return (kmf_weight){Dout, Din, precision, room};
+    kmf_panels_pack(room, kernel_of(operand), parts, n_parts, ld, Dout, Din);
+    return (kmf_weight){Dout, Din, operand, room};
 }
 
 kmf_weight kmf_gemm_pack_back(void *room, const float *const *parts, size_t n_parts, size_t ld,
-                              size_t Dout, size_t Din, kmf_precision precision)
+                              size_t Dout, size_t Din, kmf_operand operand)
 {
-    kmf_panels_pack_back(room, kernel_of(precision), parts, n_parts, ld, Dout, Din);
-    return (kmf_weight){Din, Dout, precision, room};
+    kmf_panels_pack_back(room, kernel_of(operand), parts, n_parts, ld, Dout, Din);
+    return (kmf_weight){Din, Dout, operand, room};
 }
 
 /* ---------------------------------------------------------------- endings ---------------- */
@@ -249,9 +249,9 @@ KMF_CLONES_FUSED(end_rows,
 
 /* ---------------------------------------------------------------- products --------------- */
 
-size_t kmf_gemm_rows(kmf_precision precision)
+size_t kmf_gemm_rows(kmf_operand operand)
 {
-    return kernel_of(precision)->product_rows;
+    return kernel_of(operand)->product_rows;
 }
 
 /*
@@ -282,9 +282,9 @@ static size_t scratch_bytes(const kmf_kernel *kernel, size_t rows, size_t K)
            sizeof(float); /* and scale, low */
 }
 
-size_t kmf_gemm_scratch(size_t rows, size_t Din, kmf_precision precision)
+size_t kmf_gemm_scratch(size_t rows, size_t Din, kmf_operand operand)
 {
-    const kmf_kernel *kernel = kernel_of(precision);
+    const kmf_kernel *kernel = kernel_of(operand);
     bool pieces = piece_terms(kernel, Din) < Din; /* a smaller Din may have longer ones */
     return scratch_bytes(kernel, rows, pieces ? kmf_kernel_terms(kernel, kernel->depth) : Din);
 }
@@ -292,7 +292,7 @@ size_t kmf_gemm_scratch(size_t rows, size_t Din, kmf_precision precision)
 /* The left operand: words, and what they mean. */
 typedef struct left {
     kmf_rows rows;
-    float *scale, *low; /* int8 */
+    float *scale, *low; /* of integers */
 } left;
 
 /* Where the words of a tile's rows lie in scratch. */
@@ -312,6 +312,8 @@ static left convert(void *scratch, const float *x, size_t ld_x, const kmf_kernel
     left a = rows_in(scratch, kernel, K);
     if (kernel->operand == KMF_OPERAND_INT8)
         kmf_words_int8(a.rows, a.scale, a.low, x, ld_x, N, K);
+    else if (kernel->operand == KMF_OPERAND_INT16)
+        kmf_words_int16(a.rows, a.scale, a.low, x, ld_x, N, K);
     else
         kmf_words_bf16(a.rows, x, ld_x, N, K);
     return a;
@@ -438,7 +440,7 @@ static void tile_product(const right *out, const left *x, const kmf_weight *w,
     const float *bias = ending.bias;
     assert(bias || !ending.activate);
     assert(part.beg % kernel->cols == 0 && (part.k == 0 || out->y));
-    bool rough = kernel->operand == KMF_OPERAND_BF16 || kernel->operand == KMF_OPERAND_INT8;
+    bool rough = kernel->operand != KMF_OPERAND_F32 && kernel->operand != KMF_OPERAND_THIRDS;
     bool whole = out->y && !scales && !bias;
     if (kernel->ended && !whole && part.K <= kernel->depth && (scales || part.k == 0) &&
         (part.end - part.beg) % KMF_ENDED_COLS == 0) {
@@ -505,9 +507,9 @@ static void part_product(const right *out, const left *x, const kmf_weight *w,
 void kmf_gemm_weight(float *y, size_t ld_y, const float *x, size_t ld_x, const kmf_weight *w,
                      size_t N, const kmf_ending *ending, void *scratch)
 {
-    const kmf_kernel *kernel = kernel_of(w->precision);
+    const kmf_kernel *kernel = kernel_of(w->operand);
     const kmf_ending end = ending ? *ending : (kmf_ending){0};
-    size_t step = kmf_gemm_rows(w->precision);
+    size_t step = kmf_gemm_rows(w->operand);
     size_t piece = piece_terms(kernel, w->Din);
     assert(ld_y >= w->Dout && ld_x >= w->Din);
     kmf_kernels_open(kernel->tiled);
@@ -550,7 +552,7 @@ static size_t columns_between(const kmf_kernel *first, const kmf_kernel *second,
     return kmf_round_up(n, unit);
 }
 
-static size_t pair_rows(kmf_precision first, kmf_precision second)
+static size_t pair_rows(kmf_operand first, kmf_operand second)
 {
     size_t rows = kmf_gemm_rows(first);
     size_t most = kmf_gemm_rows(second);
@@ -563,8 +565,8 @@ static bool takes_words(const kmf_kernel *second, bool gated)
     return second->terms == 2 && !kmf_has_scales(second) && !gated;
 }
 
-size_t kmf_gemm_pair_scratch(size_t Din, size_t F, bool gated, kmf_precision first,
-                             kmf_precision second)
+size_t kmf_gemm_pair_scratch(size_t Din, size_t F, bool gated, kmf_operand first,
+                             kmf_operand second)
 {
     const kmf_kernel *kernel = kernel_of(second);
     size_t n = columns_between(kernel_of(first), kernel, F, gated);
@@ -617,17 +619,11 @@ void kmf_gemm_pair(float *y, size_t ld_y, const float *x, size_t ld_x, const kmf
                    const kmf_weight *w2, size_t N, const kmf_ending *between, bool gated,
                    void *scratch)
 {
-    size_t most = pair_rows(w1->precision, w2->precision);
+    size_t most = pair_rows(w1->operand, w2->operand);
     assert(w1->Dout == (gated ? 2 * w2->Din : w2->Din) && N <= most);
-    pair p = {w1,
-              w2,
-              kernel_of(w1->precision),
-              kernel_of(w2->precision),
-              w2->Din,
-              *between,
-              NULL,
-              NULL,
-              scratch};
+    pair p = {
+        w1,   w2,     kernel_of(w1->operand), kernel_of(w2->operand), w2->Din, *between, NULL,
+        NULL, scratch};
     size_t columns = columns_between(p.first, p.second, p.F, gated);
     char *room = (char *)scratch + scratch_bytes(p.first, most, w1->Din);
     left a = convert(scratch, x, ld_x, p.first, N, w1->Din);

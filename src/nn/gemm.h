@@ -21,6 +21,7 @@
 #define KMF_GEMM_H
 
 #include "kmerformer.h"
+#include "nn/kernels.h"
 #include "nn/real.h"
 
 #include <stdbool.h>
@@ -49,26 +50,26 @@ const char *kmf_gemm_library(void);
 /* A weight matrix in its kernel's own layout. */
 typedef struct kmf_weight {
     size_t Dout, Din;
-    kmf_precision precision;
+    kmf_operand operand;
     const void *packed; /* borrowed */
 } kmf_weight;
 
 /*
- * Bytes of a packed weight, a multiple of 64; 0: does not fit a size_t. precision must be one that
- * kmf_precision_here returns.
+ * Bytes of a packed weight, a multiple of 64; 0: does not fit a size_t. operand, here and below:
+ * kmf_operand_of a precision that kmf_precision_here returns; F32 and THIRDS are both the engine's.
  */
-size_t kmf_gemm_packed_bytes(size_t Dout, size_t Din, kmf_precision precision);
+size_t kmf_gemm_packed_bytes(size_t Dout, size_t Din, kmf_operand operand);
 
 /*
  * Packs W [Dout, Din] into room of kmf_gemm_packed_bytes, aligned to 64. W is gathered from
  * n_parts blocks of Dout / n_parts rows each, ld apart.
  */
 kmf_weight kmf_gemm_pack(void *room, const kmf_real *const *parts, size_t n_parts, size_t ld,
-                         size_t Dout, size_t Din, kmf_precision precision);
+                         size_t Dout, size_t Din, kmf_operand operand);
 
 /* The same for W^T, [Din, Dout]: y = x W, as the way back needs it. Not int8. */
 kmf_weight kmf_gemm_pack_back(void *room, const kmf_real *const *parts, size_t n_parts,
-                              size_t ld, size_t Dout, size_t Din, kmf_precision precision);
+                              size_t ld, size_t Dout, size_t Din, kmf_operand operand);
 
 /* What becomes of the sums of a weight product. */
 typedef struct kmf_ending {
@@ -82,18 +83,18 @@ typedef struct kmf_ending {
  * Rows that a product works on at a time: KMF_TILE, or some times as many with OpenBLAS and in tile
  * registers. Fewer in a call are slower.
  */
-size_t kmf_gemm_rows(kmf_precision precision);
+size_t kmf_gemm_rows(kmf_operand operand);
 
 /*
  * Bytes of scratch, aligned to 64, for kmf_gemm_weight with so many rows and terms or fewer; 0: it
  * needs none.
  */
-size_t kmf_gemm_scratch(size_t rows, size_t Din, kmf_precision precision);
+size_t kmf_gemm_scratch(size_t rows, size_t Din, kmf_operand operand);
 
 /*
  * y = x W^T, or what ending (may be NULL) makes of it.   x: [N, Din], ld_x   y: [N, Dout], ld_y
  * Of x, rows up to a whole KMF_TILE must be there to be read, whatever they hold. y must not
- * overlap x. scratch: kmf_gemm_scratch(N, Din, precision).
+ * overlap x. scratch: kmf_gemm_scratch(N, Din, operand of W).
  */
 void kmf_gemm_weight(kmf_real *y, size_t ld_y, const kmf_real *x, size_t ld_x,
                      const kmf_weight *w, size_t N, const kmf_ending *ending, void *scratch);
@@ -104,13 +105,13 @@ void kmf_gemm_weight(kmf_real *y, size_t ld_y, const kmf_real *x, size_t ld_x,
  * between is in scratch, some columns at a time, as the second product reads them.
  *   x: [N, Din]   W1: [F, Din]   between: b1 and act   W2: [Dout, F]   y: [N, Dout]
  * gated: W1 is [2F, Din], b1 may be NULL, and kmf_gate_forward takes the place of act.
- * The bits of two kmf_gemm_weight; but where W2 is in INT8, KMF_INT8_GROUP columns of what lies
- * between are quantised at a time (nn/panels.h), all F if it is gated and F no multiple of
- * 64. W1 is not in F32 where W2 is in BF16 or INT8. scratch:
- * kmf_gemm_pair_scratch(Din, F, gated, precision of W1, that of W2).
+ * The bits of two kmf_gemm_weight; but where W2 is INT8 or INT16, KMF_INT8_GROUP columns of
+ * what lies between have a scale at a time (nn/panels.h), all F if it is gated and F no multiple of
+ * 64. W1 is not in F32 where W2 is anything else. scratch:
+ * kmf_gemm_pair_scratch(Din, F, gated, operand of W1, that of W2).
  */
-size_t kmf_gemm_pair_scratch(size_t Din, size_t F, bool gated, kmf_precision first,
-                             kmf_precision second);
+size_t kmf_gemm_pair_scratch(size_t Din, size_t F, bool gated, kmf_operand first,
+                             kmf_operand second);
 void kmf_gemm_pair(kmf_real *y, size_t ld_y, const kmf_real *x, size_t ld_x,
                    const kmf_weight *w1, const kmf_weight *w2, size_t N,
                    const kmf_ending *between, bool gated, void *scratch);

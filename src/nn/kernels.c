@@ -159,6 +159,8 @@ KMF_TARGET_BF16 static KMF_INLINE __m512bh pair_in_lanes(int a)
 #define COLS 64
 #define MULTIPLY_ADD(a, b, c) \
     (sums_int16) kmf_dot_halves(_mm512_set1_epi32(a), (__m512i)(b), (__m512i)(c))
+#define ROUGH true
+#define EXACT true
 #include "nn/gemm_tile.h"
 #endif
 
@@ -189,7 +191,8 @@ static const kmf_kernel int8_avx2 = {IN_ROWS(KMF_OPERAND_INT8, int8_avx2, 16, 4)
 static const kmf_kernel int8_vnni = {IN_ROWS(KMF_OPERAND_INT8, int8, 64, 4),
                                      .ended = ended_int8};
 static const kmf_kernel int16_avx2 = {IN_ROWS(KMF_OPERAND_INT16, halves_avx2, 16, 2)};
-static const kmf_kernel int16_vnni = {IN_ROWS(KMF_OPERAND_INT16, int16, 64, 2)};
+static const kmf_kernel int16_vnni = {IN_ROWS(KMF_OPERAND_INT16, int16, 64, 2),
+                                      .ended = ended_int16};
 
 /* Tiles are so fast that a weight must be used often while it is near. */
 #define IN_TILES(which, name, n_terms, n_parts, words_deep)                                   \

@@ -7,7 +7,7 @@
  *   bf16   two bfloat16, the first below      sums are float
  *   int8   four, of a: 0 .. 255, of b: -127 .. 127     sums are int32
  *          by AVX2 alone, which has no exact product of bytes, two of them, 16 bits each
- *   int16  two, -32767 .. 32767, which only attention has: sums are int32 that must not overflow
+ *   int16  two, -32767 .. 32767: sums are int32 that must not overflow
  *   split  two numbers of two parts each      sums are float
  *   thirds two of three parts
  *
@@ -159,6 +159,12 @@ static inline kmf_operand kmf_operand_of(kmf_precision precision)
     if (precision == KMF_PRECISION_F32)
         return kmf_kernel_of(KMF_OPERAND_THIRDS) ? KMF_OPERAND_THIRDS : KMF_OPERAND_F32;
     return precision == KMF_PRECISION_BF16 ? KMF_OPERAND_BF16 : KMF_OPERAND_INT8;
+}
+
+/* What is beside int8 where bytes are too rough. */
+static inline kmf_operand kmf_operand_finer(void)
+{
+    return kmf_kernel_of(KMF_OPERAND_BF16) ? KMF_OPERAND_BF16 : KMF_OPERAND_INT16;
 }
 
 /* How a kernel reads rows. */

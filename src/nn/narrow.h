@@ -59,6 +59,32 @@ KMF_TARGET_AVX2 static KMF_INLINE __m256i kmf_bytes_of_8(__m256i a, __m256i b, _
     return _mm256_permutevar8x32_epi32(packed, in_order);
 }
 
+/* 32 integers in 0 .. 65535 to halves, in their order. */
+KMF_TARGET_AVX512 static KMF_INLINE __m512i kmf_halves_of(__m512i a, __m512i b)
+{
+    __m512i in_order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+    return _mm512_permutexvar_epi64(in_order, _mm512_packus_epi32(a, b));
+}
+
+/* The same of 16, eight a vector. */
+KMF_TARGET_AVX2 static KMF_INLINE __m256i kmf_halves_of_8(__m256i a, __m256i b)
+{
+    return _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xd8);
+}
+
+/* 32 integers to bytes or, where words have two terms, to halves. terms is a constant. */
+KMF_TARGET_AVX2 static KMF_INLINE void kmf_store_units_8(uint8_t *to, size_t terms, __m256i a,
+                                                         __m256i b, __m256i c, __m256i d)
+{
+    __m256i *at = (__m256i *)(void *)to;
+    if (terms == 4) {
+        _mm256_storeu_si256(at, kmf_bytes_of_8(a, b, c, d));
+    } else {
+        _mm256_storeu_si256(at, kmf_halves_of_8(a, b));
+        _mm256_storeu_si256(at + 1, kmf_halves_of_8(c, d));
+    }
+}
+
 /*
  * c + a0 b0 + .. of the four bytes, those of a unsigned, or two halves in each word. By hand,
  * because gcc 12 copies each sum for the intrinsic functions. That of eight words is AVX-VNNI's,

@@ -209,10 +209,12 @@ void kmf_words_pairs(void *words, size_t ld, const kmf_kernel *kernel, const flo
 
 /* ---------------------------------------------------------------- int8 ------------------- */
 
-/* most: the bits of the largest magnitude. */
-static KMF_INLINE float scale_of(uint32_t most)
+#define INT8_MOST 127.0f
+
+/* most: the bits of the largest magnitude; integer: what that becomes. */
+static KMF_INLINE float scale_of(uint32_t most, float integer)
 {
-    return most < KMF_INFINITY_BITS ? kmf_float_of(most) / 127.0f : NAN;
+    return most < KMF_INFINITY_BITS ? kmf_float_of(most) / integer : NAN;
 }
 
 /* What a number is multiplied by; 0 where all are 0, or one is not finite. */
@@ -236,7 +238,7 @@ static KMF_INLINE void find_scale_body(float *scale, const float *row, size_t K)
         uint32_t bits = magnitude(row[i]);
         most = bits > most ? bits : most;
     }
-    *scale = scale_of(most);
+    *scale = scale_of(most, INT8_MOST);
 }
 
 KMF_CLONES(find_scale, (float *scale, const float *row, size_t K), (scale, row, K))
@@ -590,16 +592,17 @@ void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const 
  * Of columns beg .. beg + n - 1 of W, which are rows of W^T: what a value is multiplied by, and the
  * scales.
  */
-static void find_column_scales(float *scales, float *factors, const matrix *m, size_t beg,
-                               size_t n)
+static void find_column_scales(float *scales, float *factors, const kmf_kernel *kernel,
+                               const matrix *m, size_t beg, size_t n)
 {
+    float integer = kernel->operand == KMF_OPERAND_INT16 ? (float)KMF_VALUE_INT16 : INT8_MOST;
     uint32_t most[KMF_PANEL_COLS] = {0};
     for (size_t o = 0; o < m->rows; o++) {
         fetch_rows(m, o + ROWS_AHEAD, 1, beg, n);
         raise_magnitudes(most, row_of(m, o) + beg, n);
     }
     for (size_t j = 0; j < n; j++) {
-        scales[j] = scale_of(most[j]);
+        scales[j] = scale_of(most[j], integer);
         factors[j] = factor_of(scales[j]);
     }
 }
@@ -624,7 +627,7 @@ static void column_words(uint32_t *to, size_t ld, const kmf_kernel *kernel, cons
 {
     size_t cols = kernel->cols;
     size_t last = n % cols; /* columns of a panel that is not full */
-    bool integers = kernel->operand == KMF_OPERAND_INT8;
+    bool integers = kmf_has_scales(kernel);
     assert(kernel->terms != 2 || integers || cols == PAIRED ||
            (cols % PAIRED == 0 && n <= cols));
     assert(kernel->terms != 1 || n <= cols);
@@ -644,18 +647,18 @@ static void column_words(uint32_t *to, size_t ld, const kmf_kernel *kernel, cons
                (cols - last) * sizeof *to);
 }
 
-/* W^T in panels of ld words, of which those that W fills are written; scales [Din] if int8. */
+/* W^T in panels of ld words, of which those that W fills are written; scales [Din] of integers. */
 static void pack_columns(uint32_t *panels, size_t ld, const kmf_kernel *kernel, const matrix *m,
                          float *scales, size_t Din)
 {
     size_t cols = kernel->cols;
     size_t there = words_of(kernel, m->rows);
-    float factors[KMF_PANEL_COLS] = {0}; /* of bytes */
+    float factors[KMF_PANEL_COLS] = {0}; /* of integers */
     for (size_t beg = 0; beg < Din; beg += kernel->width) {
         uint32_t *panel = panels + beg * ld;
         size_t n = kmf_min(Din - beg, kernel->width);
         if (scales)
-            find_column_scales(scales + beg, factors, m, beg, n);
+            find_column_scales(scales + beg, factors, kernel, m, beg, n);
         for (size_t k = 0; k < there; k++) {
             fetch_rows(m, k * kernel->terms + ROWS_AHEAD, kernel->terms, beg, n);
             column_words(panel + place_of(kernel, k) * cols, cols * ld, kernel, m,
@@ -669,11 +672,11 @@ static void pack_columns(uint32_t *panels, size_t ld, const kmf_kernel *kernel, 
 void kmf_panels_pack_back(void *panels, const kmf_kernel *kernel, const float *const *parts,
                           size_t n_parts, size_t ld, size_t Dout, size_t Din)
 {
-    assert(n_parts > 0 && Dout % n_parts == 0 && kernel->operand != KMF_OPERAND_INT16);
+    assert(n_parts > 0 && Dout % n_parts == 0);
     matrix m = {parts, Dout / n_parts, ld, Dout};
     char *scales = (char *)panels + scales_offset(kernel, Din, Dout);
     pack_columns(panels, kmf_kernel_words(kernel, Dout), kernel, &m,
-                 kernel->operand == KMF_OPERAND_INT8 ? (float *)(void *)scales : NULL, Din);
+                 kmf_has_scales(kernel) ? (float *)(void *)scales : NULL, Din);
 }
 
 void kmf_panels_pack_rows(void *panels, size_t ld, const kmf_kernel *kernel, const float *x,

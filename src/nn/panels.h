@@ -16,7 +16,8 @@
  * int16, either side: scale = |row| / 32000, by the Euclidean norm, so that no product of two rows
  * overflows (rows whose squares are no normal numbers aside: their scores are 0 to 1e-3 anyway, and
  * a row whose squares are infinite counts as not finite); without a low, so that for low and
- * sum_k q there are zeros.
+ * sum_k q there are zeros. But of W^T, attention's values (kmf_panels_pack_back), scale = max |w| /
+ * KMF_VALUE_INT16, for what they are multiplied by has no norm to go by.
  */
 #ifndef KMF_PANELS_H
 #define KMF_PANELS_H
@@ -26,6 +27,7 @@
 #include "nn/vmath.h"
 
 #define KMF_INT8_GROUP 256
+#define KMF_VALUE_INT16 1820
 
 /*
  * Panels are whole, with zeros in columns that W has not, and so are their units of words.
@@ -47,10 +49,7 @@ static inline bool kmf_has_scales(const kmf_kernel *kernel)
 /* W [Dout, Din] from n_parts blocks of Dout / n_parts rows, ld floats from row to row. */
 void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const *parts,
                      size_t n_parts, size_t ld, size_t Dout, size_t Din);
-/*
- * Of the same W, the panels of W^T [Din, Dout], with its scales; int8: without the sums. Not for
- * int16.
- */
+/* Of the same W, the panels of W^T [Din, Dout], with its scales; of integers without the sums. */
 void kmf_panels_pack_back(void *panels, const kmf_kernel *kernel, const float *const *parts,
                           size_t n_parts, size_t ld, size_t Dout, size_t Din);
 

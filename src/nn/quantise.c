@@ -51,24 +51,6 @@ KMF_TARGET_AVX2 static KMF_INLINE float most_of(__m256 v)
     return _mm_cvtss_f32(_mm_max_ps(two, _mm_movehdup_ps(two)));
 }
 
-/* 16 integers in 0 .. 255 to halves, in their order. */
-KMF_TARGET_AVX2 static KMF_INLINE __m256i halves_of(__m256i a, __m256i b)
-{
-    return _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xd8);
-}
-
-KMF_TARGET_AVX2 static KMF_INLINE void store_units(uint8_t *to, size_t terms, __m256i a,
-                                                   __m256i b, __m256i c, __m256i d)
-{
-    __m256i *at = (__m256i *)(void *)to;
-    if (terms == 4) {
-        _mm256_storeu_si256(at, kmf_bytes_of_8(a, b, c, d));
-    } else {
-        _mm256_storeu_si256(at, halves_of(a, b));
-        _mm256_storeu_si256(at + 1, halves_of(c, d));
-    }
-}
-
 #define LEVEL avx2
 #define TARGET KMF_TARGET_AVX2
 #define LANES 8
@@ -80,7 +62,7 @@ KMF_TARGET_AVX2 static KMF_INLINE void store_units(uint8_t *to, size_t terms, __
 #define MAX _mm256_max_ps
 #define MULTIPLY_ADD _mm256_fmadd_ps
 #define LOAD _mm256_loadu_ps
-#define STORE store_units
+#define STORE kmf_store_units_8
 #define HALVES true
 #define FIRST kmf_first_lanes_8
 #define LOAD_SOME load_some

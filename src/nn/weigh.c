@@ -16,8 +16,12 @@
 #include <immintrin.h>
 #endif
 
-#define STEP 32                  /* scores at a time, to bf16 */
-#define LOG2_LARGEST 7.98868469f /* of 254, the largest weight as a byte before it is rounded */
+#define STEP 32 /* scores at a time, to bf16 */
+
+/* Of the largest weight before it is rounded: of 254, and of KMF_WEIGHT_INT16. */
+#define LOG2_BYTE 7.98868469f
+#define LOG2_INT16 11.0f
+_Static_assert(KMF_WEIGHT_INT16 == 1 << 11, "LOG2_INT16 is its logarithm");
 
 /* 2^f for |f| <= 1/2, to 1e-4: a polynomial, its first coefficient that of f^0. */
 #define POWER_0 0.999928057f
@@ -153,23 +157,14 @@ KMF_TARGET_AVX2 static KMF_INLINE __m256i level_by_8(const float *row, size_t l,
     return _mm256_cvtps_epi32(_mm256_add_ps(weight, threshold));
 }
 
-/* 32 bytes to bytes or, where words have two terms, to halves. terms is a constant. */
-KMF_TARGET_AVX2 static KMF_INLINE void store_bytes(uint8_t *to, __m256i bytes, size_t terms)
-{
-    __m256i *at = (__m256i *)(void *)to;
-    if (terms == 4) {
-        _mm256_storeu_si256(at, bytes);
-    } else {
-        _mm256_storeu_si256(at, _mm256_cvtepu8_epi16(_mm256_castsi256_si128(bytes)));
-        _mm256_storeu_si256(at + 1, _mm256_cvtepu8_epi16(_mm256_extracti128_si256(bytes, 1)));
-    }
-}
-
-/* Weights of n scores, in whole steps, to bytes in words of so many, and their sum. */
+/*
+ * Weights of n scores, in whole steps, to integers, and their sum. terms, of a word, is a constant
+ * wherever this is inlined; one: the score whose weight is 1.
+ */
 KMF_TARGET_AVX2 static KMF_INLINE float weigh_row_by_8(uint8_t *to, size_t terms,
-                                                       const float *row, float max, size_t n)
+                                                       const float *row, float one, size_t n)
 {
-    __m256 top = _mm256_set1_ps(max - LOG2_LARGEST);
+    __m256 top = _mm256_set1_ps(one);
     __m256i sum = _mm256_setzero_si256();
     __m256i any = sum;
     for (size_t j = 0; j < n; j += KMF_WEIGH_STEP) {
@@ -179,31 +174,32 @@ KMF_TARGET_AVX2 static KMF_INLINE float weigh_row_by_8(uint8_t *to, size_t terms
             __m256i b = level_by_8(row + j, l + 8, top);
             __m256i c = level_by_8(row + j, l + 16, top);
             __m256i d = level_by_8(row + j, l + 24, top);
-            __m256i packed = kmf_bytes_of_8(a, b, c, d);
             any = _mm256_or_si256(_mm256_or_si256(any, _mm256_or_si256(a, b)),
                                   _mm256_or_si256(c, d));
-            sum = _mm256_add_epi64(sum, _mm256_sad_epu8(packed, _mm256_setzero_si256()));
-            store_bytes(to + (j + l) * (4 / terms), packed, terms);
+            sum = _mm256_add_epi32(
+                sum, _mm256_add_epi32(_mm256_add_epi32(a, b), _mm256_add_epi32(c, d)));
+            kmf_store_units_8(to + (j + l) * (4 / terms), terms, a, b, c, d);
         }
     }
-    __m128i half = _mm_add_epi64(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
-    half = _mm_add_epi64(half, _mm_unpackhi_epi64(half, half));
+    __m128i four = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
+    __m128i two = _mm_add_epi32(four, _mm_unpackhi_epi64(four, four));
     bool nan = _mm256_movemask_ps(_mm256_castsi256_ps(any)) != 0;
-    return nan ? NAN : (float)_mm_cvtsi128_si32(half);
+    return nan ? NAN : (float)(_mm_cvtsi128_si32(two) + _mm_extract_epi32(two, 1));
 }
 
-KMF_TARGET_AVX2 static void weigh_int8_avx2(kmf_rows to, float *scores, size_t ld,
-                                            kmf_running *r, const float *most, bool first,
-                                            size_t rows, size_t n)
+KMF_TARGET_AVX2 static void weigh_integers_avx2(kmf_rows to, float log2_most, float *scores,
+                                                size_t ld, kmf_running *r, const float *most,
+                                                bool first, size_t rows, size_t n)
 {
     size_t steps = prepare_rows(true, r, scores, ld, most, first, rows, n, KMF_WEIGH_STEP);
     assert(!to.tiled);
     for (size_t i = 0; i < rows; i++) {
         uint8_t *words = (uint8_t *)(to.words + i * to.ld);
         const float *row = scores + i * ld;
+        float one = r->max[i] - log2_most;
         add_sum(r, i, first,
-                to.terms == 2 ? weigh_row_by_8(words, 2, row, r->max[i], steps)
-                              : weigh_row_by_8(words, 4, row, r->max[i], steps));
+                to.terms == 2 ? weigh_row_by_8(words, 2, row, one, steps)
+                              : weigh_row_by_8(words, 4, row, one, steps));
     }
 }
 
@@ -454,7 +450,7 @@ KMF_TARGET_VNNI static KMF_INLINE __m512 thresholds(int which)
         _mm512_set1_ps(0x1p-6f));
 }
 
-/* A weight in units of 1/254 of the largest, to an integer; below 0 for NaN. */
+/* A weight to an integer; below 0 for NaN. */
 KMF_TARGET_VNNI static KMF_INLINE __m512i level(const float *row, __m512 top, __m512 threshold)
 {
     return _mm512_cvtps_epi32(_mm512_add_ps(power_of_2(_mm512_loadu_ps(row), top), threshold));
@@ -465,44 +461,62 @@ KMF_TARGET_VNNI static KMF_INLINE __m512i or_3(__m512i a, __m512i b, __m512i c)
     return _mm512_ternarylogic_epi32(a, b, c, 0xfe);
 }
 
-/* Weights of n scores, in whole steps, to bytes, and their lanes' sums. */
-KMF_TARGET_VNNI static KMF_INLINE __m512 weigh_row_int8(uint8_t *bytes, size_t step,
-                                                        const float *row, float max, size_t n)
+/*
+ * Weights of n scores, in whole steps, to integers, and their lanes' sums. terms, of a word, is a
+ * constant wherever this is inlined; 16 words stand side by side, the next `step` bytes from there.
+ * one: the score whose weight is 1.
+ */
+KMF_TARGET_VNNI static KMF_INLINE __m512 weigh_row_integers(uint8_t *words, size_t step,
+                                                            size_t terms, const float *row,
+                                                            float one, size_t n)
 {
-    __m512 top = _mm512_set1_ps(max - LOG2_LARGEST);
+    __m512 top = _mm512_set1_ps(one);
     __m512 of_a = thresholds(0);
     __m512 of_b = thresholds(1);
     __m512 of_c = thresholds(2);
     __m512 of_d = thresholds(3);
     __m512i sum = _mm512_setzero_si512();
     __m512i any = sum;
-    for (size_t j = 0; j < n; j += KMF_WEIGH_STEP, bytes += step) {
+    for (size_t j = 0; j < n; j += KMF_WEIGH_STEP, words += step * (4 / terms)) {
         __m512i a = level(row + j, top, of_a);
         __m512i b = level(row + j + 16, top, of_b);
         __m512i c = level(row + j + 32, top, of_c);
         __m512i d = level(row + j + 48, top, of_d);
-        __m512i packed = kmf_bytes_of(a, b, c, d);
         any = or_3(or_3(any, a, b), c, d);
-        sum = _mm512_dpbusd_epi32(sum, packed, _mm512_set1_epi8(1));
-        _mm512_storeu_si512(bytes, packed);
+        if (terms == 4) {
+            __m512i packed = kmf_bytes_of(a, b, c, d);
+            sum = _mm512_dpbusd_epi32(sum, packed, _mm512_set1_epi8(1));
+            _mm512_storeu_si512(words, packed);
+        } else {
+            __m512i first = kmf_halves_of(a, b);
+            __m512i second = kmf_halves_of(c, d);
+            sum = kmf_dot_halves(first, _mm512_set1_epi16(1), sum);
+            sum = kmf_dot_halves(second, _mm512_set1_epi16(1), sum);
+            _mm512_storeu_si512(words, first);
+            _mm512_storeu_si512(words + step, second);
+        }
     }
     return _mm512_mask_mov_ps(_mm512_cvtepi32_ps(sum), _mm512_movepi32_mask(any),
                               _mm512_set1_ps(NAN));
 }
 
-KMF_TARGET_VNNI static void weigh_int8_vnni(kmf_rows to, float *scores, size_t ld,
-                                            kmf_running *r, const float *most, bool first,
-                                            size_t rows, size_t n)
+KMF_TARGET_VNNI static void weigh_integers_vnni(kmf_rows to, float log2_most, float *scores,
+                                                size_t ld, kmf_running *r, const float *most,
+                                                bool first, size_t rows, size_t n)
 {
     size_t steps = prepare(r, scores, ld, most, first, rows, n, KMF_WEIGH_STEP);
     unsigned before = flush_subnormal();
     for (size_t i = 0; i < rows; i += AT_ONCE) {
         __m512 sums[AT_ONCE] = {_mm512_setzero_ps()};
         size_t some = kmf_min(rows - i, AT_ONCE);
-        for (size_t k = 0; k < some; k++)
-            sums[k] = weigh_row_int8((uint8_t *)(to.words + kmf_rows_at(&to, i + k, 0)),
-                                     kmf_rows_step(&to) * 4, scores + (i + k) * ld,
-                                     r->max[i + k], steps);
+        for (size_t k = 0; k < some; k++) {
+            uint8_t *words = (uint8_t *)(to.words + kmf_rows_at(&to, i + k, 0));
+            size_t step = kmf_rows_step(&to) * 4;
+            const float *row = scores + (i + k) * ld;
+            float one = r->max[i + k] - log2_most;
+            sums[k] = to.terms == 2 ? weigh_row_integers(words, step, 2, row, one, steps)
+                                    : weigh_row_integers(words, step, 4, row, one, steps);
+        }
         add_sums(r, i, first, sums, some);
     }
     _mm_setcsr(before);
@@ -518,13 +532,25 @@ void kmf_number_scores(float *scores, size_t ld, const kmf_units *units, float *
         number_scores_avx2(scores, ld, units, most, rows, n);
 }
 
+static void weigh_integers(kmf_rows to, float log2_most, float *scores, size_t ld,
+                           kmf_running *r, const float *most, bool first, size_t rows, size_t n)
+{
+    if (kmf_cpu_level() >= KMF_CPU_VNNI)
+        weigh_integers_vnni(to, log2_most, scores, ld, r, most, first, rows, n);
+    else
+        weigh_integers_avx2(to, log2_most, scores, ld, r, most, first, rows, n);
+}
+
 void kmf_weigh_int8(kmf_rows to, float *scores, size_t ld, kmf_running *r, const float *most,
                     bool first, size_t rows, size_t n)
 {
-    if (kmf_cpu_level() >= KMF_CPU_VNNI)
-        weigh_int8_vnni(to, scores, ld, r, most, first, rows, n);
-    else
-        weigh_int8_avx2(to, scores, ld, r, most, first, rows, n);
+    weigh_integers(to, LOG2_BYTE, scores, ld, r, most, first, rows, n);
+}
+
+void kmf_weigh_int16(kmf_rows to, float *scores, size_t ld, kmf_running *r, const float *most,
+                     bool first, size_t rows, size_t n)
+{
+    weigh_integers(to, LOG2_INT16, scores, ld, r, most, first, rows, n);
 }
 
 #else
@@ -540,11 +566,17 @@ void kmf_weigh_bf16(kmf_rows to, float *scores, size_t ld, kmf_running *r, const
 {
     (void)to, (void)scores, (void)ld, (void)r, (void)most, (void)first, (void)rows;
     (void)n;
-    assert(!"words where kmf_precision_here has none");
+    assert(!"words where kmf_kernel_of has none");
 }
 
 void kmf_weigh_int8(kmf_rows to, float *scores, size_t ld, kmf_running *r, const float *most,
                     bool first, size_t rows, size_t n)
+{
+    kmf_weigh_bf16(to, scores, ld, r, most, first, rows, n);
+}
+
+void kmf_weigh_int16(kmf_rows to, float *scores, size_t ld, kmf_running *r, const float *most,
+                     bool first, size_t rows, size_t n)
 {
     kmf_weigh_bf16(to, scores, ld, r, most, first, rows, n);
 }

@@ -4,10 +4,10 @@
  *
  *   m' = max(m, max S)   P = 2^(S - m')   s = s 2^(m - m') + sum P
  *
- * Weights are float32, bfloat16 or bytes, in units of 1/254 of the largest so far. Rounded to the
- * nearest, many small ones beside a large one would all be 0. So a byte is w + d rounded, d between
- * -1/2 and 1/2 by the key's place, such that of 64 neighbours of equal weight as many are rounded
- * up as make their sum right to half a unit.
+ * Weights are float32, bfloat16, or integers: bytes, in units of 1/254 of the largest so far, or
+ * int16, of 1/KMF_WEIGHT_INT16. Rounded to the nearest, many small ones beside a large one would
+ * all be 0. So an integer is w + d rounded, d between -1/2 and 1/2 by the key's place, such that of
+ * 64 neighbours of equal weight as many are rounded up as make their sum right to half a unit.
  *
  * The bits of a row depend on its scores and where they are broken off, and not on other rows.
  */
@@ -21,6 +21,8 @@
 
 #define KMF_WEIGH_ROWS 192 /* at most, at a time */
 #define KMF_WEIGH_STEP 64  /* a row of scores has room for a multiple of it */
+
+#define KMF_WEIGHT_INT16 2048
 
 /* Of the rows under way. */
 typedef struct kmf_running {
@@ -45,11 +47,11 @@ void kmf_number_scores(float *scores, size_t ld, const kmf_units *units, float *
 
 /*
  * Takes in n more scores of each row, S [rows, ld], which become weights P: in their place, or in
- * words; of bytes, s is the sum. What is behind the n-th up to a multiple of KMF_WEIGH_STEP is
+ * words; of integers, s is the sum. What is behind the n-th up to a multiple of KMF_WEIGH_STEP is
  * written over, and words have room for as many. most: the largest of each row's n scores as they
  * are now, of one with a NaN any; NULL: not known. first: there were none before. A NaN or
  * +infinity makes its row's sum NaN, and so does a row of nothing but -infinity. Words only where
- * kmf_precision_here has the precision.
+ * kmf_kernel_of has the operand.
  */
 void kmf_weigh(float *scores, size_t ld, kmf_running *r, const float *most, bool first,
                size_t rows, size_t n);
@@ -57,5 +59,7 @@ void kmf_weigh_bf16(kmf_rows to, float *scores, size_t ld, kmf_running *r, const
                     bool first, size_t rows, size_t n);
 void kmf_weigh_int8(kmf_rows to, float *scores, size_t ld, kmf_running *r, const float *most,
                     bool first, size_t rows, size_t n);
+void kmf_weigh_int16(kmf_rows to, float *scores, size_t ld, kmf_running *r, const float *most,
+                     bool first, size_t rows, size_t n);
 
 #endif
