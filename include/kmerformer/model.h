@@ -126,7 +126,8 @@ typedef struct kmf_model kmf_model;
  *          In the first layer, whose errors go through all others: q, k and v F32 beside either,
  *          where a table over the vocabulary makes that cheap; queries and keys to 16 bits, with a
  *          scale for each, or with AMX as the sum of two BF16; its values, and beside INT8 that
- *          second product, as BF16, or F32 where the processor lacks it.
+ *          second product, as BF16, or where the processor lacks it to 16 bits: likewise, but the
+ *          values by columns and the weights of neighbours in units of 1/2048 of the largest.
  *   AUTO   the fastest of them whose vectors have a cosine above 0.9999 with those of F32: BF16
  *          if the processor has it and is faster with it, else F32
  */
