@@ -316,8 +316,8 @@ static const char *rows_do_not_see_neighbours(kmf_operand operand)
 }
 
 /*
- * The NaN is in any place of the vectors that are looked at together, or in the tail. An integer has no
- * infinity; where a number has parts an infinite one may as well become NaN.
+ * The NaN is in any place of the vectors that are looked at together, or in the tail. An integer
+ * has no infinity; where a number has parts an infinite one may as well become NaN.
  */
 static const char *nan_stays_in_its_row(kmf_operand operand)
 {

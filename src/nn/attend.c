@@ -142,7 +142,7 @@ KMF_CLONES(scale_rows,
             size_t rows, size_t K),
            (to, ld_to, from, ld, factor, rows, K))
 
-/* Sums of integers [rows, K], with a scale for each column, go into those so far (or begin them). */
+/* Sums of integers [rows, K], with a scale for each column, go into those so far, or begin them. */
 static void take_parts(float *sums, const int32_t *parts, size_t ld, const float *factor,
                        const float *scales, bool first, size_t rows, size_t K);
 

@@ -16,10 +16,10 @@
 
 /*
  * What the two products are computed in, of what kmf_kernel_of has; scores in int16 or split go
- * with values in float32 or bfloat16 as well, all but split with values in the same. An error of a score is one of
- * the exponent, so scores may deserve more: int16 is as fast as bfloat16 where the processor has no
- * tiles, with 12 bits and more for 8; split, with 16, takes three products of bfloat16
- * (nn/kernels.h).
+ * with values in float32 or bfloat16 as well, all but split with values in the same. An error of a
+ * score is one of the exponent, so scores may deserve more: int16 is as fast as bfloat16 where the
+ * processor has no tiles, with 12 bits and more for 8; split, with 16, takes three products of
+ * bfloat16 (nn/kernels.h).
  *
  * Queries and keys of integers have a scale each, values of integers one for each column
  * (nn/panels.h); what weights become is in nn/weigh.h. The models that were tried lost little

@@ -621,9 +621,13 @@ void kmf_gemm_pair(float *y, size_t ld_y, const float *x, size_t ld_x, const kmf
 {
     size_t most = pair_rows(w1->operand, w2->operand);
     assert(w1->Dout == (gated ? 2 * w2->Din : w2->Din) && N <= most);
-    pair p = {
-        w1,   w2,     kernel_of(w1->operand), kernel_of(w2->operand), w2->Din, *between, NULL,
-        NULL, scratch};
+    pair p = {.w1 = w1,
+              .w2 = w2,
+              .first = kernel_of(w1->operand),
+              .second = kernel_of(w2->operand),
+              .F = w2->Din,
+              .between = *between,
+              .scratch = scratch};
     size_t columns = columns_between(p.first, p.second, p.F, gated);
     char *room = (char *)scratch + scratch_bytes(p.first, most, w1->Din);
     left a = convert(scratch, x, ld_x, p.first, N, w1->Din);

@@ -67,7 +67,7 @@ size_t kmf_gemm_packed_bytes(size_t Dout, size_t Din, kmf_operand operand);
 kmf_weight kmf_gemm_pack(void *room, const kmf_real *const *parts, size_t n_parts, size_t ld,
                          size_t Dout, size_t Din, kmf_operand operand);
 
-/* The same for W^T, [Din, Dout]: y = x W, as the way back needs it. Not int8. */
+/* The same for W^T, [Din, Dout]: y = x W, as the way back needs it. Not of integers. */
 kmf_weight kmf_gemm_pack_back(void *room, const kmf_real *const *parts, size_t n_parts,
                               size_t ld, size_t Dout, size_t Din, kmf_operand operand);
 
@@ -75,7 +75,7 @@ kmf_weight kmf_gemm_pack_back(void *room, const kmf_real *const *parts, size_t n
 typedef struct kmf_ending {
     const kmf_real *bias; /* [Dout]; NULL: none, and nothing to activate */
     bool activate;        /* y = act(x W^T + bias), as kmf_activation_forward; with weights in
-                             bf16 and int8 GELU to 1e-4 alone */
+                             anything but float32 GELU to 1e-4 alone */
     kmf_activation activation;
 } kmf_ending;
 

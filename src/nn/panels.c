@@ -647,7 +647,7 @@ static void column_words(uint32_t *to, size_t ld, const kmf_kernel *kernel, cons
                (cols - last) * sizeof *to);
 }
 
-/* W^T in panels of ld words, of which those that W fills are written; scales [Din] of integers. */
+/* W^T in panels of ld words, of which those that W fills are written; of integers scales [Din]. */
 static void pack_columns(uint32_t *panels, size_t ld, const kmf_kernel *kernel, const matrix *m,
                          float *scales, size_t Din)
 {

@@ -183,8 +183,9 @@ KMF_TARGET_AVX2 static KMF_INLINE float weigh_row_by_8(uint8_t *to, size_t terms
     }
     __m128i four = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
     __m128i two = _mm_add_epi32(four, _mm_unpackhi_epi64(four, four));
+    __m128i all = _mm_add_epi32(two, _mm_shuffle_epi32(two, 1));
     bool nan = _mm256_movemask_ps(_mm256_castsi256_ps(any)) != 0;
-    return nan ? NAN : (float)(_mm_cvtsi128_si32(two) + _mm_extract_epi32(two, 1));
+    return nan ? NAN : (float)_mm_cvtsi128_si32(all);
 }
 
 KMF_TARGET_AVX2 static void weigh_integers_avx2(kmf_rows to, float log2_most, float *scores,

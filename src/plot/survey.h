@@ -14,8 +14,8 @@ typedef int kmf_survey_fn(void *arg, const float *x, size_t n, kmf_pool *pool, k
  * blocks of KMF_PCA_BLOCK, and takes the sample that r asks for. What is counted goes to the
  * report. sample is then to be freed, whatever is returned.
  */
-int kmf_survey(const kmf_mapped_rows *rows, kmf_picked *sample, const kmf_plot_rows *r, bool unit,
-               kmf_survey_fn *fn, void *arg, kmf_pool *pool, kmf_plot_report *report,
+int kmf_survey(const kmf_mapped_rows *rows, kmf_picked *sample, const kmf_plot_rows *r,
+               bool unit, kmf_survey_fn *fn, void *arg, kmf_pool *pool, kmf_plot_report *report,
                kmf_err *err) KMF_MUST_CHECK;
 
 #endif
