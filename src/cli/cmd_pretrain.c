@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* kmerformer pretrain: genomes in, an encoder out. */
-#include "cli/pretrain.h"
+#include "cli/pretraining.h"
 
 #include <math.h>
 #include <string.h>

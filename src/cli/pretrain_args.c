@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The options of kmerformer pretrain. */
-#include "cli/pretrain.h"
+#include "cli/pretraining.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A pretraining under way: what it writes into its directory, and what it tells. */
-#include "cli/pretrain.h"
+#include "cli/pretraining.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the files of `kmerformer pretrain` share: its options, and a training under way. */
-#ifndef KMF_CLI_PRETRAIN_H
-#define KMF_CLI_PRETRAIN_H
+#ifndef KMF_PRETRAINING_H
+#define KMF_PRETRAINING_H
 
 #include "cli/rundir.h"
 
