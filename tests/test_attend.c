@@ -233,7 +233,7 @@ static double weights_of(double *p, double *unsure, size_t T, kmf_operand operan
         if (integers) {
             double exact = (operand == KMF_OPERAND_INT8 ? 254 : 2048) * p[u];
             double level = exact + threshold(u);
-            double slack = (operand == KMF_OPERAND_INT8 ? 1.1e-4 : 2e-4) * exact + 1e-3;
+            double slack = operand == KMF_OPERAND_INT8 ? 0.03 : 0.03 + 2e-4 * exact;
             p[u] = rint(level) * exp2(of - max);
             unsure[u] = fabs(level - rint(level)) > 0.5 - slack ? exp2(of - max) : 0.0;
         }
