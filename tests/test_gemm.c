@@ -14,13 +14,13 @@
 #include <stdint.h>
 
 /*
- * x as steps of a scale. *slack: a step, where x lies so near the middle of two that a rounding in
- * float decides, else 0.
+ * x as steps of a scale, which float knows to that part of it. *slack: a step, where x lies so near
+ * the middle of two that a rounding in float decides, else 0.
  */
-static double steps_of(double x, double scale, double *slack)
+static double steps_of(double x, double scale, double part, double *slack)
 {
     double steps = scale > 0 ? x / scale : 0.0;
-    double off = 1e-4 + 1e-6 * fabs(steps);
+    double off = 1e-4 + part * fabs(steps);
     *slack = fabs(fabs(steps - floor(steps)) - 0.5) < off ? scale : 0.0;
     return nearbyint(steps);
 }
@@ -51,7 +51,7 @@ static void read_by_norm(in_integers *b, size_t at, const float *x, size_t K)
     for (size_t k = 0; k < K; k++) {
         b->low[at + k] = 0.0;
         b->scale[at + k] = sqrt(squares) / 32000;
-        b->steps[at + k] = steps_of((double)x[k], b->scale[at + k], &b->slack[at + k]);
+        b->steps[at + k] = steps_of((double)x[k], b->scale[at + k], 1e-6, &b->slack[at + k]);
     }
 }
 
@@ -66,7 +66,7 @@ static void read_group(in_integers *b, size_t at, const float *x, size_t K)
         b->low[at + k] = (double)low;
         b->scale[at + k] = ((double)high - (double)low) / 255.0;
         b->steps[at + k] =
-            steps_of((double)x[k] - (double)low, b->scale[at + k], &b->slack[at + k]);
+            steps_of((double)x[k] - (double)low, b->scale[at + k], 0, &b->slack[at + k]);
     }
 }
 
@@ -77,7 +77,7 @@ static void read_column(in_integers *b, size_t at, const float *w, size_t K)
         most = fmaxf(most, fabsf(w[k]));
     for (size_t k = 0; k < K; k++) {
         b->scale[at + k] = (double)most / 127.0;
-        b->steps[at + k] = steps_of((double)w[k], b->scale[at + k], &b->slack[at + k]);
+        b->steps[at + k] = steps_of((double)w[k], b->scale[at + k], 0, &b->slack[at + k]);
     }
 }
 

@@ -56,7 +56,8 @@ typedef struct kmf_weight {
 
 /*
  * Bytes of a packed weight, a multiple of 64; 0: does not fit a size_t. operand, here and below:
- * kmf_operand_of a precision that kmf_precision_here returns; F32 and THIRDS are both the engine's.
+ * kmf_operand_of a precision that kmf_precision_here returns, or beside int8 kmf_operand_finer; F32
+ * and THIRDS are both the engine's.
  */
 size_t kmf_gemm_packed_bytes(size_t Dout, size_t Din, kmf_operand operand);
 
