@@ -38,7 +38,7 @@ typedef struct training {
     double started, saved;
     uint64_t first_step, first_tokens;
     /* since the last line of metrics */
-    double line_begun;
+    double line_begun, line_validating;
     mean loss, bits, contrast, hits;
     uint64_t line_tokens;
     bool line_lost;    /* the disk was full */
@@ -195,10 +195,11 @@ static void show_progress(training *t, const kmf_pretrain_state *s)
     if (!cli_progress_due(&t->line))
         return;
     tell_losses(losses, sizeof losses, s);
-    cli_progress_show(&t->line, "step %llu of %llu, epoch %.2f%s, %s tokens/s, %s left",
-                      (unsigned long long)s->step, (unsigned long long)s->steps, s->epochs,
-                      losses, cli_count(rate, (double)(s->tokens - t->first_tokens) / seconds),
-                      cli_time(rest, left));
+    cli_progress_show(
+        &t->line, "step %llu of %llu, epoch %.2f%s, %s tokens/s, %s left",
+        (unsigned long long)s->step, (unsigned long long)s->steps, s->epochs, losses,
+        cli_count(rate, (double)(s->tokens - t->first_tokens) / (seconds - s->val_seconds)),
+        cli_time(rest, left));
 }
 
 static void note_metrics(training *t, const kmf_pretrain_state *s)
@@ -216,13 +217,15 @@ static void note_metrics(training *t, const kmf_pretrain_state *s)
                              .contrast = mean_take(&t->contrast),
                              .hits = mean_take(&t->hits),
                              .tokens_per_second =
-                                 (double)(s->tokens - t->line_tokens) / (now - t->line_begun),
+                                 (double)(s->tokens - t->line_tokens) /
+                                 (now - t->line_begun - (s->val_seconds - t->line_validating)),
                              .seconds = t->dir->seconds + (now - t->run->started)};
     bool lost = cli_metrics_write(t->dir, s, &line, &own) < 0;
     if (lost && !t->line_lost)
         cli_warn(t->run, "lines are missing from the metrics: %s", own.msg);
     t->line_lost = lost;
     t->line_begun = now;
+    t->line_validating = s->val_seconds;
     t->line_tokens = s->tokens;
 }
 
@@ -250,10 +253,13 @@ static void say_end(const training *t, const kmf_pretrain_state *s)
 {
     char tokens[CLI_COUNT_TEXT];
     char rate[CLI_COUNT_TEXT];
-    double seconds = cli_now() - t->started;
-    cli_note(t->run, "%s tokens in %.1f s: %s tokens/s; peak memory %.0f MB",
+    char validations[48] = "";
+    double seconds = cli_now() - t->started - s->val_seconds;
+    if (s->val_seconds > 0)
+        snprintf(validations, sizeof validations, "; validations %.1f s", s->val_seconds);
+    cli_note(t->run, "%s tokens in %.1f s: %s tokens/s%s; peak memory %.0f MB",
              cli_count(tokens, (double)(s->tokens - t->first_tokens)), seconds,
-             cli_count(rate, (double)(s->tokens - t->first_tokens) / seconds),
+             cli_count(rate, (double)(s->tokens - t->first_tokens) / seconds), validations,
              1e-6 * cli_peak_memory());
     if (!isnan(s->val_bits))
         cli_note(t->run,

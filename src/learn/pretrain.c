@@ -693,6 +693,7 @@ void kmf_pretrain_information(const kmf_pretrain *trainer, kmf_pretrain_state *s
         .rate = t->rate,
         .norm = t->norm,
         .validated = t->validated,
+        .val_seconds = t->val_seconds,
         .val_loss = t->val_loss,
         .val_bits = t->val_bits,
         .val_contrast = t->val_contrast,

@@ -74,6 +74,7 @@ struct kmf_pretrain {
     double loss, bits, contrast, hits, rate, norm; /* of the last step */
     bool other_kernels;                            /* as kmf_pretrain_state */
     bool validated;
+    double val_seconds; /* spent in validations by this process */
     double val_loss, val_bits, val_contrast, val_hits, best;
     uint64_t best_step;
     kmf_score baseline; /* sums over the bases asked in validation */

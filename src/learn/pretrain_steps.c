@@ -230,6 +230,7 @@ int kmf_pretrain_validate(kmf_pretrain *trainer, kmf_err *err)
         return KMF_EINVAL;
     if (t->n_held == 0)
         return kmf_fail(err, KMF_EINVAL, "nothing is held out that could be asked for");
+    double begun = kmf_now();
     int status = t->asks ? validate_masked(t, err) : 0;
     if (status == 0 && t->compares)
         status = kmf_pretrain_compare_held(t, err);
@@ -237,6 +238,7 @@ int kmf_pretrain_validate(kmf_pretrain *trainer, kmf_err *err)
         status = held_not_finite(t, err);
     if (status < 0)
         return status;
+    t->val_seconds += kmf_now() - begun;
     double goal = t->compares ? t->val_contrast : t->val_bits;
     t->validated = true;
     if (isnan(t->best) || goal < t->best) {
