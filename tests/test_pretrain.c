@@ -6,6 +6,7 @@
  */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
 
+#include "base/clock.h"
 #include "same_training.h"
 
 #include "checked.h"
@@ -382,6 +383,7 @@ START_TEST(the_state_tells_what_was_read)
     ck_assert_uint_eq(s.parameters, kmf_model_n_parameters(t->model));
     ck_assert(s.steps == 5 && s.step == 0 && s.tokens == 0 && s.bytes > 359000000);
     ck_assert(s.val_hidden > 12 && fabs(s.copy_bits - 2) < 1e-12 && !s.validated);
+    ck_assert(s.val_seconds >= 0 && s.val_seconds <= 0);
     int best = 1;
     for (int m = 0; m < KMF_MARKOV_ORDERS; m++) {
         ck_assert(s.markov_bits[m] > 1 && s.markov_bits[m] < 4);
@@ -392,8 +394,12 @@ START_TEST(the_state_tells_what_was_read)
     uint64_t best_step = 0;
     for (uint64_t step = 1; step <= 5; step++) {
         watch w = {.calls = step - 1, .stop_at = step, .answer = 1};
+        double spent = s.val_seconds;
+        double begun = kmf_now();
         train(t, look, &w);
         s = state_of(t);
+        ck_assert((s.val_seconds > spent) == (s.validated == 1));
+        ck_assert(s.val_seconds - spent < kmf_now() - begun);
         ck_assert(s.validated == (step % 2 == 0 || step == 5));
         ck_assert((step < 2) == isnan(s.val_bits));
         ck_assert(fabs(s.epochs - 4 * (double)step / 166) < 1e-12);
