@@ -5,7 +5,7 @@
     scripts/eval_naive.py --train A.csv --test B.csv [--dev C.csv] [-m MODEL]... [--kmerformer PROGRAM]
 
 For each model it runs `kmerformer eval --predictions` and `kmerformer embed`, gives the vectors to
-scikit-learn with the L2 and the scale that eval chose, and prints a line:
+scikit-learn with the L2 and the scales that eval chose, and prints a line:
 
     model  probe: ours theirs  knn: ours theirs  ari: ours theirs  nmi: ours theirs  agree|DIFFER
 
@@ -86,6 +86,8 @@ def judge(model, ours, predictions, args, folder):
     if np.isnan(x).any() or np.isnan(x_test).any():
         sys.exit("a record without a k-mer: not what this compares")
     scaler = StandardScaler().fit(x)
+    if ours["probe_scale"] == "common":
+        scaler.scale_ = np.sqrt(np.full(x.shape[1], scaler.var_.mean()))
     l2 = float(ours["l2"])
     c = (2 if len(set(y)) == 2 else 1) / (l2 * len(y))
     regression = LogisticRegression(C=c, max_iter=2000, tol=1e-5).fit(scaler.transform(x), y)

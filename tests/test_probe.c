@@ -269,8 +269,9 @@ START_TEST(the_minimum_is_that_of_scikit_learn)
         size_t n = (size_t)golden_number(f);
         size_t dim = (size_t)golden_number(f);
         size_t C = (size_t)golden_number(f);
-        kmf_probe_options opts = {
-            .l2 = golden_number(f), .iterations = 2000, .tolerance = 1e-7};
+        kmf_probe_options opts = {.iterations = 2000, .tolerance = 1e-7};
+        opts.l2 = golden_number(f);
+        opts.scale = (int)golden_number(f);
         double *x = golden_numbers(f, n * dim);
         int32_t *y = golden_classes(f, n);
         float *rows = calloc(n * dim, sizeof *rows);
@@ -292,7 +293,7 @@ START_TEST(the_minimum_is_that_of_scikit_learn)
         free(rows);
         free(p);
     }
-    ck_assert_int_eq(n_cases, 3);
+    ck_assert_int_eq(n_cases, 6);
     fclose(f);
 }
 END_TEST
@@ -351,6 +352,76 @@ START_TEST(l2_is_chosen_from_all_of_its_grid_and_the_largest_of_equals)
         }
     for (size_t i = 0; i < KMF_PROBE_GRID; i++)
         ck_assert_int_gt(taken[i], 0);
+}
+END_TEST
+
+/*
+ * One column is what classes differ by, with a deviation of 1; many hardly change, and know nothing:
+ * few records teach their noise where each counts as much, and none of it where all have one scale.
+ */
+START_TEST(the_scale_is_chosen_that_tells_more_of_dev)
+{
+    enum { N = 24, WIDTH = 60 };
+    static float x[2 * N][WIDTH];
+    int32_t y[2 * N];
+    kmf_rng rng = kmf_rng_stream(5, 0);
+    for (size_t i = 0; i < 2 * N; i++) {
+        y[i] = (int32_t)(i % 2);
+        for (size_t j = 0; j < WIDTH; j++)
+            x[i][j] = 0.01f * kmf_rng_normal(&rng);
+        x[i][7] = (y[i] ? 1.0f : -1.0f) + kmf_rng_normal(&rng);
+    }
+    const kmf_points fit = {x[0], y, N};
+    const kmf_points dev = {x[N], y + N, N};
+    kmf_probe_options opts;
+    size_t right[3] = {0};
+    for (int scale = 0; scale <= KMF_PROBE_AUTO; scale++) {
+        double p[2];
+        kmf_probe_options_default(&opts);
+        ck_assert_int_eq(opts.scale, KMF_PROBE_AUTO);
+        opts.scale = scale;
+        kmf_probe *probe = kmf_probe_train(&fit, &fit, &dev, WIDTH, 2, &opts, NULL, NULL);
+        ck_assert_ptr_nonnull(probe);
+        ck_assert_int_eq(kmf_probe_scaled_by(probe),
+                         scale == KMF_PROBE_AUTO ? KMF_PROBE_COMMON : scale);
+        for (size_t i = N; i < 2 * N; i++)
+            right[scale] += kmf_probe_predict(probe, p, x[i]) == y[i];
+        kmf_probe_free(probe);
+    }
+    ck_assert_uint_gt(right[KMF_PROBE_COMMON], right[KMF_PROBE_COLUMN]);
+    ck_assert_uint_eq(right[KMF_PROBE_AUTO], right[KMF_PROBE_COMMON]);
+    opts = (kmf_probe_options){
+        .l2 = 0.1, .scale = KMF_PROBE_AUTO, .iterations = 3, .tolerance = 1e-3};
+    kmf_probe *told = kmf_probe_train(&fit, NULL, NULL, WIDTH, 2, &opts, NULL, NULL);
+    ck_assert_ptr_nonnull(told);
+    ck_assert_int_eq(kmf_probe_scaled_by(told), KMF_PROBE_COLUMN);
+    kmf_probe_free(told);
+    for (int wrong = -1; wrong <= KMF_PROBE_AUTO + 1; wrong += KMF_PROBE_AUTO + 2) {
+        kmf_err err = {0};
+        opts.scale = wrong;
+        ck_assert_ptr_null(kmf_probe_train(&fit, NULL, NULL, WIDTH, 2, &opts, NULL, &err));
+        ck_assert_int_eq(err.code, KMF_EINVAL);
+    }
+}
+END_TEST
+
+START_TEST(columns_that_never_change_are_left_alone_at_any_scale)
+{
+    static const float x[][2] = {{3, 0.1f}, {3, 0.1f}, {3, 0.1f}, {3, 0.1f}};
+    static const int32_t y[] = {0, 1, 1, 1};
+    const kmf_points train = {x[0], y, 4};
+    for (int scale = 0; scale < KMF_PROBE_AUTO; scale++) {
+        double p[2];
+        kmf_probe_options opts = {
+            .l2 = 0.1, .scale = scale, .iterations = 100, .tolerance = 1e-7};
+        kmf_probe *probe = kmf_probe_train(&train, NULL, NULL, 2, 2, &opts, NULL, NULL);
+        ck_assert_ptr_nonnull(probe);
+        ck_assert_int_eq(kmf_probe_predict(probe, p, x[0]), 1);
+        ck_assert_double_eq_tol(p[1], 0.75, 1e-4);
+        for (size_t i = 0; i < 4; i++)
+            ck_assert_double_eq_tol((double)kmf_probe_weights(probe)[i], 0, 1e-4);
+        kmf_probe_free(probe);
+    }
 }
 END_TEST
 
@@ -427,8 +498,9 @@ static size_t save_probe(kmf_probe *probe, unsigned char *bytes, size_t cap)
     ck_assert_int_eq(kmf_probe_describe(probe, bad, "{}", &err), KMF_EINVAL);
     ck_assert_str_eq(err.msg, "label 'b?c': a control character in it");
     ck_assert_int_eq(kmf_probe_describe(probe, labels, "{\"model\": 1}", NULL), 0);
-    const char *const own[] = {"l2", "77"};
-    ck_assert_int_eq(kmf_probe_save(probe, path, own, 1, NULL), KMF_EINVAL);
+    const char *const own[] = {"l2", "77", "scale", "column"};
+    for (size_t i = 0; i < 4; i += 2)
+        ck_assert_int_eq(kmf_probe_save(probe, path, own + i, 1, NULL), KMF_EINVAL);
     ck_assert_int_eq(kmf_probe_save(probe, path, pairs, 1, NULL), 0);
     FILE *f = fopen(path, "rb");
     ck_assert_ptr_nonnull(f);
@@ -455,6 +527,8 @@ START_TEST(a_file_brings_the_probe_back_and_lies_are_told)
     ck_assert_str_eq(kmf_probe_label(back, 1), "with blank");
     ck_assert_str_eq(kmf_probe_identity(back), "{\"model\": 1}");
     ck_assert_double_eq(kmf_probe_l2(back), kmf_probe_l2(probe));
+    ck_assert_int_eq(kmf_probe_scaled_by(back), kmf_probe_scaled_by(probe));
+    ck_assert_str_eq(kmf_probe_provenance(back), "{\"note\":\"x\"}");
     for (size_t i = 0; i < ROWS; i++) {
         ck_assert_int_eq(kmf_probe_predict(probe, p, d.x + i * DIM),
                          kmf_probe_predict(back, q, d.x + i * DIM));
@@ -477,13 +551,14 @@ START_TEST(a_file_brings_the_probe_back_and_lies_are_told)
 }
 END_TEST
 
-/* A file whose header is right; NULL, or why it is no probe: in err. */
+/* A file whose header is right; NULL, or why it is no probe: in err. scale: NULL, none told. */
 static kmf_probe *load_written(const char *labels, size_t n_labels, const float *shares,
-                               size_t n_shares, kmf_err *err)
+                               size_t n_shares, const char *scale, kmf_err *err)
 {
     static const float weights[CLASSES * DIM] = {1, 2, 3};
     static const float biases[CLASSES] = {1, 2};
-    const char *const pairs[] = {"kmerformer.probe", "1", "embedder", "{}", "l2", "0.5"};
+    const char *const pairs[] = {
+        "kmerformer.probe", "1", "embedder", "{}", "l2", "0.5", "scale", scale};
     kmf_stored tensors[] = {
         {.name = "biases", .dtype = "F32", .shape = {CLASSES}, .rank = 1},
         {.name = "labels", .dtype = "U8", .shape = {n_labels}, .rank = 1},
@@ -492,7 +567,8 @@ static kmf_probe *load_written(const char *labels, size_t n_labels, const float 
     const void *const values[] = {biases, labels, shares, weights};
     kmf_out *out = kmf_out_open_plain(path, NULL);
     ck_assert_ptr_nonnull(out);
-    ck_assert_int_eq(kmf_safetensors_write(out, tensors, values, 4, pairs, 3, NULL), 0);
+    ck_assert_int_eq(kmf_safetensors_write(out, tensors, values, 4, pairs, scale ? 4 : 3, NULL),
+                     0);
     ck_assert_int_eq(kmf_out_finish(out, NULL), 0);
     ck_assert_int_eq(kmf_out_publish(out, NULL), 0);
     kmf_out_free(out);
@@ -507,22 +583,28 @@ START_TEST(a_file_of_other_numbers_than_a_probe_has_is_refused)
     static const struct {
         const float *shares;
         size_t n_labels, n_shares;
-        const char *says;
-    } lies[] = {{endless, 8, 4, "a bias or share is not finite"},
-                {good, 8, 3, "weights, biases, shares and labels do not fit together"},
-                {good, 10, 4, "5 labels for 4 classes"},
-                {good, 6, 4, "3 labels for 4 classes"},
-                {good, 7, 4, "3 labels for 4 classes"},
-                {good, 9, 4, "4 labels for 4 classes"}};
+        const char *scale, *says;
+    } lies[] = {{endless, 8, 4, NULL, "a bias or share is not finite"},
+                {good, 8, 3, NULL, "weights, biases, shares and labels do not fit together"},
+                {good, 10, 4, NULL, "5 labels for 4 classes"},
+                {good, 6, 4, NULL, "3 labels for 4 classes"},
+                {good, 7, 4, NULL, "3 labels for 4 classes"},
+                {good, 9, 4, NULL, "4 labels for 4 classes"},
+                {good, 8, 4, "auto", "its scale is neither column nor common"}};
+    static const char *const scales[] = {NULL, "column", "common"};
     close(mkstemp(path));
-    kmf_probe *probe = load_written(labels, 8, good, 4, NULL);
-    ck_assert_ptr_nonnull(probe);
-    ck_assert_str_eq(kmf_probe_label(probe, 3), "d");
-    kmf_probe_free(probe);
+    for (size_t i = 0; i < 3; i++) {
+        kmf_probe *probe = load_written(labels, 8, good, 4, scales[i], NULL);
+        ck_assert_ptr_nonnull(probe);
+        ck_assert_str_eq(kmf_probe_label(probe, 3), "d");
+        ck_assert_int_eq(kmf_probe_scaled_by(probe),
+                         i == 2 ? KMF_PROBE_COMMON : KMF_PROBE_COLUMN);
+        kmf_probe_free(probe);
+    }
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
         kmf_err err = {0};
-        ck_assert_ptr_null(
-            load_written(labels, lies[i].n_labels, lies[i].shares, lies[i].n_shares, &err));
+        ck_assert_ptr_null(load_written(labels, lies[i].n_labels, lies[i].shares,
+                                        lies[i].n_shares, lies[i].scale, &err));
         ck_assert_int_eq(err.code, KMF_EMODEL);
         ck_assert_msg(strstr(err.msg, lies[i].says), "%s", err.msg);
     }
@@ -614,6 +696,8 @@ int main(void)
     tcase_add_test(tc, the_gradient_is_that_of_differences_and_of_any_number_of_threads);
     tcase_add_test(tc, the_minimum_is_that_of_scikit_learn);
     tcase_add_test(tc, l2_is_chosen_from_all_of_its_grid_and_the_largest_of_equals);
+    tcase_add_test(tc, the_scale_is_chosen_that_tells_more_of_dev);
+    tcase_add_test(tc, columns_that_never_change_are_left_alone_at_any_scale);
     tcase_add_test(tc, rows_of_nan_teach_nothing_and_get_the_most_frequent_class);
     tcase_add_test(tc, threads_change_no_bit_of_a_probe);
     tcase_add_test(tc, a_file_brings_the_probe_back_and_lies_are_told);

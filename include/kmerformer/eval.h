@@ -147,8 +147,9 @@ typedef struct kmf_eval_result {
     kmf_interval accuracy, macro_f1, mcc, auc, knn;
     double ari, nmi;
     double l2;
-    int scale;            /* kmf_scale, the one in use */
-    size_t without_train; /* records without a vector */
+    kmf_probe_scale probe_scale; /* COLUMN or COMMON */
+    int scale;                   /* kmf_scale, the one in use */
+    size_t without_train;        /* records without a vector */
     size_t without_test;
 } kmf_eval_result;
 

@@ -22,8 +22,9 @@ typedef struct kmf_points {
 /*
  * Multinomial logistic regression: probabilities are softmax(W x + b).
  *
- * It is learnt in units of the training part's standard deviations around its means, and W and b
- * are then brought back to those of x. What is minimised is
+ * It is learnt on z = (x - m) / s, and W and b are then brought back to those of x: m are the means
+ * of the training part's columns, s their standard deviations or one number for all of them
+ * (kmf_probe_scale). What is minimised is, W being that of z,
  *
  *   mean of -log p(y | x) + l2 / 2 |W|^2         (b is free)
  *
@@ -34,19 +35,29 @@ typedef struct kmf_probe kmf_probe;
 
 #define KMF_PROBE_GRID 6 /* values tried: 1, 0.1, ... 1e-5 */
 
+/* Which s columns are divided by. */
+typedef enum kmf_probe_scale {
+    KMF_PROBE_COLUMN, /* each one's own: large and small columns count alike                   */
+    KMF_PROBE_COMMON, /* the root of the mean of their variances: columns keep their proportions */
+    KMF_PROBE_AUTO /* the one of these that is best on dev; with l2 given, COLUMN            */
+} kmf_probe_scale;
+KMF_API extern const char *const kmf_probe_scale_names[]; /* column common auto */
+
 typedef struct kmf_probe_options {
     double l2;        /* above 0; 0: the value of the grid that is best on dev */
+    int scale;        /* kmf_probe_scale */
     int iterations;   /* at most, 1 or more, for each value */
     double tolerance; /* ends when no number of the gradient is larger; above 0 */
 } kmf_probe_options;
 
-/* l2 chosen, 500 iterations, tolerance 1e-4. */
+/* l2 and scale chosen, 500 iterations, tolerance 1e-4. */
 KMF_API void kmf_probe_options_default(kmf_probe_options *opts);
 
 /*
  * Learns from `train`, whose classes are 0 .. n_classes - 1. With l2 = 0, probes with the values
- * of the grid are learnt from `fit` and asked for `dev` first; the most accurate one's value is
- * taken, of equals the largest. Otherwise both may be NULL. fit may be a part of train; classes of
+ * of the grid, at each scale that is to choose from, are learnt from `fit` and asked for `dev`
+ * first; what the most accurate one has is taken, of equals the first scale and then the largest
+ * l2. Otherwise both may be NULL. fit may be a part of train; classes of
  * dev that are n_classes or more count as mistakes. The bits do not depend on the pool (NULL: one
  * thread). KMF_EINVAL: an option or a class out of range, no class; KMF_EFORMAT: no row that is not
  * NaN.
@@ -59,7 +70,9 @@ KMF_API void kmf_probe_free(kmf_probe *probe);
 
 KMF_API size_t kmf_probe_dim(const kmf_probe *probe);
 KMF_API size_t kmf_probe_n_classes(const kmf_probe *probe);
+/* What it was learnt with: l2, and KMF_PROBE_COLUMN or KMF_PROBE_COMMON. */
 KMF_API double kmf_probe_l2(const kmf_probe *probe);
+KMF_API kmf_probe_scale kmf_probe_scaled_by(const kmf_probe *probe);
 /* W [n_classes, dim] and b [n_classes], borrowed. */
 KMF_API const float *kmf_probe_weights(const kmf_probe *probe);
 KMF_API const float *kmf_probe_biases(const kmf_probe *probe);
@@ -77,8 +90,8 @@ KMF_API int32_t kmf_probe_predict(const kmf_probe *probe, double *probabilities,
  * A probe that knows the names of its classes and the embedder that its vectors come from can be
  * saved: a safetensors file with tensors weights F32 [n_classes, dim], biases F32 [n_classes],
  * shares F32 [n_classes], labels U8 (the names, each with a NUL), and metadata
- * "kmerformer.probe": "1", "embedder": the text of kmf_embedder_identity, "l2", and the pairs of
- * texts that it was saved with.
+ * "kmerformer.probe": "1", "embedder": the text of kmf_embedder_identity, "l2", "scale" (column,
+ * where there is none), and the pairs of texts that it was saved with.
  */
 
 /* labels [n_classes] and identity are copied. KMF_EINVAL: a label has a control character. */

@@ -411,6 +411,13 @@ typedef struct cli_labelled {
      "bases from one k-mer to the next, not of counts", 0, "the model's"},                    \
     {NULL, "precision", CLI_CHOICE, &(l)->embed.precision, 0, 0, kmf_precision_names, NULL,   \
      "of the encoder's matrix products", -1, "f32"}
+#define CLI_PROBE_OPTIONS(p)                                                                  \
+    {NULL, "l2", CLI_REAL, &(p)->l2, 0, 0, NULL, "X",                                         \
+     "the probe's: mean cross-entropy + X / 2 |W|^2 on standardised vectors; 0: chosen of "   \
+     "1, 0.1, ... 1e-5", 0, NULL},                                                            \
+    {NULL, "probe-scale", CLI_CHOICE, &(p)->scale, 0, 0, kmf_probe_scale_names, NULL,         \
+     "what brings columns to deviation 1 for it: each its own, or one number for all; auto: " \
+     "chosen with L2, and column with --l2 X", 0, NULL}
 /* clang-format on */
 
 void cli_labelled_default(cli_labelled *l);

@@ -21,7 +21,7 @@ typedef struct eval_args {
     cli_labelled labelled;
     cli_list models;
     kmf_eval_options opts;
-    double split, l2;
+    double split;
     const char *out;
     const char *predictions;
     int format;
@@ -53,7 +53,7 @@ static const char about[] =
     "a line for each model. From the vectors of --train a linear probe and nearest neighbours\n"
     "learn the labels, and are asked for those of --test; k-means, which is told none, puts\n"
     "the test records in as many clusters as they have classes. What is chosen on the way\n"
-    "(L2, scale) is chosen on --dev, or a part of --train, never on --test.\n"
+    "(L2, scales) is chosen on --dev, or a part of --train, never on --test.\n"
     "An input is a table with columns sequence and label (csv or tsv by content), or FASTA,\n"
     "FASTQ, BAM with --labels or --label-key; plain or compressed; '-' is standard input.\n";
 
@@ -76,7 +76,7 @@ static int parse(cli *run, eval_args *a, int argc, char **argv)
         {NULL, "test", CLI_ONCE, &l->test, 0, 0, NULL, "IN", "to be asked for", 0,
          "a part of --train"},
         {NULL, "dev", CLI_ONCE, &l->dev, 0, 0, NULL, "IN",
-         "to choose L2 and scale by; nothing is learnt from it", 0,
+         "to choose L2 and scales by; nothing is learnt from it", 0,
          "a fifth of what trains, if one is chosen"},
         {NULL, "split", CLI_REAL, &a->split, 0, 0, NULL, "F",
          "without --test: so much of each class becomes the test part", SPLIT_UNSET, "0.2"},
@@ -89,10 +89,7 @@ static int parse(cli *run, eval_args *a, int argc, char **argv)
         CLI_HEADING("the vector, of the models that have the choice; as in embed if none has"),
         CLI_VECTOR_OPTIONS(l),
         CLI_HEADING("judgement"),
-        {NULL, "l2", CLI_REAL, &a->l2, 0, 0, NULL, "X",
-         "of the probe: mean cross-entropy + X / 2 |W|^2 on standardised vectors; 0: chosen of "
-         "1, 0.1, ... 1e-5",
-         0, NULL},
+        CLI_PROBE_OPTIONS(&a->opts.probe),
         {"k", "neighbours", CLI_SIZE, &a->opts.k, 1, 1024, NULL, "K", "that vote", 0, NULL},
         {NULL, "scale", CLI_CHOICE, &a->opts.scale, 0, 0, kmf_scale_names, NULL,
          "of vectors, for neighbours and clusters; auto: the one whose neighbours know --dev "
@@ -154,12 +151,11 @@ static int settle(cli *run, eval_args *a, kmf_err *err)
             return cli_fail(run, err);
         l->some_have = l->some_have || kind == KMF_EMBEDDER_ENCODER;
     }
-    if (l->dev && a->l2 > 0 && a->opts.scale != KMF_SCALE_AUTO)
+    if (l->dev && a->opts.probe.l2 > 0 && a->opts.scale != KMF_SCALE_AUTO)
         cli_warn(run, "--dev %s: with --l2 and --scale there is nothing to choose by it",
                  l->dev);
-    a->opts.probe.l2 = a->l2;
     l->samples.test_share = a->split;
-    l->samples.no_dev = a->l2 > 0 && a->opts.scale != KMF_SCALE_AUTO;
+    l->samples.no_dev = a->opts.probe.l2 > 0 && a->opts.scale != KMF_SCALE_AUTO;
     l->samples.seed = a->opts.seed;
     l->embed.seed = a->opts.seed;
     return -1;
@@ -287,9 +283,9 @@ static void put_table(FILE *to, const eval *e)
         int n = (int)strlen(e->rows[i].model);
         width = n > width ? n : width;
     }
-    fprintf(to, "%-*s %5s %7s  %-22s %8s %7s %6s  %-22s %7s %6s %6s  %s\n", width, "model",
-            "dim", "records", "accuracy", "macro-F1", "MCC", "AUC", "kNN", "ARI", "NMI", "L2",
-            "scale");
+    fprintf(to, "%-*s %5s %7s  %-22s %8s %7s %6s  %-22s %7s %6s %6s  %-11s  %s\n", width,
+            "model", "dim", "records", "accuracy", "macro-F1", "MCC", "AUC", "kNN", "ARI",
+            "NMI", "L2", "probe-scale", "scale");
     for (size_t i = 0; i < e->n_rows; i++) {
         const row *r = &e->rows[i];
         char accuracy[40];
@@ -298,8 +294,9 @@ static void put_table(FILE *to, const eval *e)
                 e->info.n_test, interval_text(accuracy, &r->result.accuracy),
                 r->result.macro_f1.value, r->result.mcc.value);
         put_number(to, "", 4, r->result.auc.value, "     .");
-        fprintf(to, "  %-22s %7.4f %6.4f %6g  %s\n", interval_text(knn, &r->result.knn),
-                r->result.ari, r->result.nmi, r->result.l2, kmf_scale_names[r->result.scale]);
+        fprintf(to, "  %-22s %7.4f %6.4f %6g  %-11s  %s\n", interval_text(knn, &r->result.knn),
+                r->result.ari, r->result.nmi, r->result.l2,
+                kmf_probe_scale_names[r->result.probe_scale], kmf_scale_names[r->result.scale]);
     }
 }
 
@@ -310,7 +307,7 @@ static void put_tsv(FILE *to, const eval *e)
     list_scores(s, &e->rows[0].result);
     for (size_t j = 0; j < N_SCORES; j++)
         fprintf(to, "\t%s\t%s_low\t%s_high", s[j].name, s[j].name, s[j].name);
-    fputs("\tari\tnmi\tl2\tscale\twithout_vector\n", to);
+    fputs("\tari\tnmi\tl2\tprobe_scale\tscale\twithout_vector\n", to);
     for (size_t i = 0; i < e->n_rows; i++) {
         const row *r = &e->rows[i];
         fprintf(to, "%s\t%zu\t%zu\t%zu", r->model, r->dim, e->info.n_test, e->info.n_classes);
@@ -320,7 +317,8 @@ static void put_tsv(FILE *to, const eval *e)
             put_number(to, "\t", 6, s[j].value->low, ".");
             put_number(to, "\t", 6, s[j].value->high, ".");
         }
-        fprintf(to, "\t%.15g\t%.15g\t%g\t%s\t%zu\n", r->result.ari, r->result.nmi, r->result.l2,
+        fprintf(to, "\t%.15g\t%.15g\t%g\t%s\t%s\t%zu\n", r->result.ari, r->result.nmi,
+                r->result.l2, kmf_probe_scale_names[r->result.probe_scale],
                 kmf_scale_names[r->result.scale], r->result.without_test);
     }
 }
@@ -351,9 +349,10 @@ static int put_json_row(FILE *to, const eval *e, const row *r, kmf_err *err)
         fputc('}', to);
     }
     fprintf(to,
-            ",\n     \"ari\": %.15g, \"nmi\": %.15g, \"l2\": %g, \"scale\": \"%s\", "
-            "\"without_vector\": %zu, \"embed_seconds\": %.3f}%s\n",
-            r->result.ari, r->result.nmi, r->result.l2, kmf_scale_names[r->result.scale],
+            ",\n     \"ari\": %.15g, \"nmi\": %.15g, \"l2\": %g, \"probe_scale\": \"%s\", "
+            "\"scale\": \"%s\", \"without_vector\": %zu, \"embed_seconds\": %.3f}%s\n",
+            r->result.ari, r->result.nmi, r->result.l2,
+            kmf_probe_scale_names[r->result.probe_scale], kmf_scale_names[r->result.scale],
             r->result.without_test, r->embed_seconds, r + 1 < e->rows + e->n_rows ? "," : "");
     return 0;
 }

@@ -35,8 +35,8 @@ static int parse_train(cli *run, train_args *a, int argc, char **argv, kmf_err *
         CLI_HEADING("records"),
         {NULL, "train", CLI_ONCE, &l->train, 0, 0, NULL, "IN", "to learn from", 0, NULL},
         {NULL, "dev", CLI_ONCE, &l->dev, 0, 0, NULL, "IN",
-         "to choose L2 by; nothing is learnt from it", 0,
-         "a fifth of --train, if L2 is chosen"},
+         "to choose L2 and scale by; nothing is learnt from it", 0,
+         "a fifth of --train, if they are chosen"},
         CLI_LABEL_OPTIONS(l),
         CLI_HEADING("model and output"),
         {"m", "model", CLI_TEXT, &a->model, 0, 0, NULL, "MODEL", "as in embed", 0,
@@ -46,10 +46,7 @@ static int parse_train(cli *run, train_args *a, int argc, char **argv, kmf_err *
         CLI_HEADING("the vector: what the model has, as in embed"),
         CLI_VECTOR_OPTIONS(l),
         CLI_HEADING("the run"),
-        {NULL, "l2", CLI_REAL, &a->opts.l2, 0, 0, NULL, "X",
-         "mean cross-entropy + X / 2 |W|^2 on standardised vectors; 0: chosen of 1, 0.1, ... "
-         "1e-5",
-         0, NULL},
+        CLI_PROBE_OPTIONS(&a->opts),
         {NULL, "seed", CLI_SEED, &l->samples.seed, 0, 0, NULL, "N",
          "of the part to choose by, and of random models", 0, NULL},
         CLI_THREADS(&l->embed.threads),
@@ -147,10 +144,11 @@ static int save(training *t, kmf_err *err)
         status = kmf_probe_save(t->probe, t->args->out, pairs, dev[0] ? 5 : 4, err);
     cli_release_signals(status == 0);
     if (status == 0)
-        cli_note(t->run, "%s: %zu classes, %zu columns, L2 %g; right about %s of train%s%s%s",
+        cli_note(t->run,
+                 "%s: %zu classes, %zu columns, L2 %g, scale %s; right about %s of train%s%s%s",
                  t->args->out, t->info.n_classes, kmf_probe_dim(t->probe),
-                 kmf_probe_l2(t->probe), train, dev[0] ? ", " : "", dev,
-                 dev[0] ? " of dev" : "");
+                 kmf_probe_l2(t->probe), kmf_probe_scale_names[kmf_probe_scaled_by(t->probe)],
+                 train, dev[0] ? ", " : "", dev, dev[0] ? " of dev" : "");
     return status;
 }
 

@@ -2,9 +2,9 @@
 /*
  * One model's vectors, judged.
  *
- *     fit, dev --> l2 ----> probe of train --------> test: accuracy, F1, MCC, AUC
- *     fit, dev --> scale -> neighbours in train ---> test: accuracy
- *                      +--> k-means of test -------> ARI, NMI
+ *     fit, dev --> l2 and probe's scale --> probe of train --------> test: accuracy, F1, MCC, AUC
+ *     fit, dev --> scale --------------+--> neighbours in train ---> test: accuracy
+ *                                      +--> k-means of test -------> ARI, NMI
  *
  * The test part is only ever asked, never chosen by: the scale is the one whose neighbours in fit
  * are right about dev most often, of equal ones the first.
@@ -108,6 +108,7 @@ static int judge_probe(judge *j, kmf_err *err)
         r->mcc = intervals[KMF_MCC];
         r->auc = intervals[KMF_AUC];
         r->l2 = kmf_probe_l2(probe);
+        r->probe_scale = kmf_probe_scaled_by(probe);
     }
     kmf_free(probabilities);
     kmf_probe_free(probe);

@@ -2,11 +2,15 @@
 /*
  * The probe: logistic regression on vectors as they are.
  *
- * It is learnt on standardised numbers, z = (x - m) / s, since the columns of a model differ in
- * size by orders of magnitude and one l2 has to serve them all; then the scale is folded into the
- * weights, so that whoever uses them needs no m and s:
+ * It is learnt on standardised numbers, z = (x - m) / s, since the vectors of models differ in size
+ * by orders of magnitude; then the scale is folded into the weights, so that whoever uses them
+ * needs no m and s:
  *
  *   W z + b = (W / s) x + (b - W (m / s))
+ *
+ * One l2 has to serve all columns. Where each has its own s, those that hardly change count as much
+ * as others, and with few records and many classes their noise is learnt; with one s for all, what
+ * is large is learnt first.
  *
  * The values of l2 are tried from the largest down, each beginning where the one before ended.
  */
@@ -24,9 +28,11 @@
 
 static const double grid[KMF_PROBE_GRID] = {1, 0.1, 0.01, 1e-3, 1e-4, 1e-5};
 
+const char *const kmf_probe_scale_names[] = {"column", "common", "auto", NULL};
+
 void kmf_probe_options_default(kmf_probe_options *opts)
 {
-    *opts = (kmf_probe_options){.iterations = 500, .tolerance = 1e-4};
+    *opts = (kmf_probe_options){.scale = KMF_PROBE_AUTO, .iterations = 500, .tolerance = 1e-4};
 }
 
 /* ---------------------------------------------------------------- one probe -------------- */
@@ -83,6 +89,11 @@ double kmf_probe_l2(const kmf_probe *probe)
     return probe->l2;
 }
 
+kmf_probe_scale kmf_probe_scaled_by(const kmf_probe *probe)
+{
+    return probe->scale;
+}
+
 const float *kmf_probe_weights(const kmf_probe *probe)
 {
     return probe->weights;
@@ -135,6 +146,7 @@ int32_t kmf_probe_predict(const kmf_probe *p, double *probabilities, const float
 /* The rows of a part that are there, standardised, and the way to their minimum. */
 typedef struct lesson {
     size_t n, dim, n_classes;
+    kmf_probe_scale scale;
     float *z;               /* owned [n, dim] */
     int32_t *y;             /* owned [n] */
     double *mean, *spread;  /* owned [dim] */
@@ -155,10 +167,10 @@ static void lesson_free(lesson *l)
 }
 
 static int lesson_init(lesson *l, const kmf_points *part, size_t dim, size_t n_classes,
-                       kmf_pool *pool, kmf_err *err)
+                       kmf_probe_scale scale, kmf_pool *pool, kmf_err *err)
 {
     size_t n_theta = n_classes * (dim + 1);
-    *l = (lesson){.dim = dim, .n_classes = n_classes};
+    *l = (lesson){.dim = dim, .n_classes = n_classes, .scale = scale};
     l->y = kmf_malloc(part->n, sizeof *l->y, err);
     l->mean = kmf_calloc(dim, sizeof *l->mean, err);
     l->spread = kmf_calloc(dim, sizeof *l->spread, err);
@@ -168,7 +180,10 @@ static int lesson_init(lesson *l, const kmf_points *part, size_t dim, size_t n_c
     if (!l->z || !l->y || !l->mean || !l->spread || !l->shares || !l->theta)
         return KMF_ENOMEM;
     kmf_rows_mean(l->mean, part->x, part->n, dim);
-    kmf_rows_deviation(l->spread, l->mean, part->x, part->n, dim);
+    if (scale == KMF_PROBE_COMMON)
+        kmf_rows_common_deviation(l->spread, l->mean, part->x, part->n, dim);
+    else
+        kmf_rows_deviation(l->spread, l->mean, part->x, part->n, dim);
     (void)kmf_most_frequent(l->shares, part->y, part->n, n_classes);
     for (size_t i = 0; i < part->n; i++) {
         const float *x = part->x + i * dim;
@@ -199,6 +214,7 @@ static int learn(lesson *l, kmf_probe *p, double l2, const kmf_probe_options *op
     if (status < 0)
         return status;
     p->l2 = l2;
+    p->scale = l->scale;
     for (size_t c = 0; c < l->n_classes; c++) {
         double bias = l->theta[l->n_classes * dim + c];
         for (size_t d = 0; d < dim; d++) {
@@ -220,26 +236,46 @@ static size_t count_right(const kmf_probe *p, double *probabilities, const kmf_p
     return right;
 }
 
-/* p is used up on the way. */
-static int choose_l2(double *l2, kmf_probe *p, const kmf_points *fit, const kmf_points *dev,
-                     const kmf_probe_options *opts, kmf_pool *pool, kmf_err *err)
+/* What a probe is learnt with, and how many of dev it is right about then. */
+typedef struct choice {
+    double l2;
+    kmf_probe_scale scale;
+    size_t right;
+} choice;
+
+/* Tries the values of l2 at one scale; p is used up on the way. best: of equals the first. */
+static int try_scale(choice *best, kmf_probe *p, kmf_probe_scale scale, const kmf_points *fit,
+                     const kmf_points *dev, const kmf_probe_options *opts, kmf_pool *pool,
+                     kmf_err *err)
 {
     lesson l;
-    size_t most = 0;
-    int status = lesson_init(&l, fit, p->dim, p->n_classes, pool, err);
+    int status = lesson_init(&l, fit, p->dim, p->n_classes, scale, pool, err);
     double *probabilities = kmf_calloc(p->n_classes, sizeof *probabilities, err);
     if (!probabilities)
         status = KMF_ENOMEM;
     for (size_t i = 0; i < KMF_PROBE_GRID && status == 0; i++) {
         status = learn(&l, p, grid[i], opts, LEAST_GAIN_TRIED, err);
         size_t right = status == 0 ? count_right(p, probabilities, dev) : 0;
-        if (i == 0 || right > most) {
-            *l2 = grid[i];
-            most = right;
-        }
+        if (best->l2 <= 0 || right > best->right)
+            *best = (choice){grid[i], scale, right};
     }
     kmf_free(probabilities);
     lesson_free(&l);
+    return status;
+}
+
+static int choose(choice *best, kmf_probe *p, const kmf_points *fit, const kmf_points *dev,
+                  const kmf_probe_options *opts, kmf_pool *pool, kmf_err *err)
+{
+    int status = 0;
+    *best = (choice){.l2 = opts->l2, .scale = KMF_PROBE_COLUMN};
+    if (opts->scale != KMF_PROBE_AUTO)
+        best->scale = (kmf_probe_scale)opts->scale;
+    if (opts->l2 > 0)
+        return 0;
+    for (int scale = 0; scale < KMF_PROBE_AUTO && status == 0; scale++)
+        if (opts->scale == KMF_PROBE_AUTO || opts->scale == scale)
+            status = try_scale(best, p, (kmf_probe_scale)scale, fit, dev, opts, pool, err);
     return status;
 }
 
@@ -249,6 +285,8 @@ static int check_options(const kmf_probe_options *o, const kmf_points *fit,
     if (!(o->l2 >= 0 && isfinite(o->l2)) || o->iterations < 1 || !(o->tolerance > 0))
         return kmf_fail(err, KMF_EINVAL,
                         "l2 must be 0 or more, and iterations and tolerance above 0");
+    if (o->scale < 0 || o->scale > KMF_PROBE_AUTO)
+        return kmf_fail(err, KMF_EINVAL, "scale: %d is none of its values", o->scale);
     if (o->l2 <= 0 && (!fit || !dev || dev->n == 0))
         return kmf_fail(err, KMF_EINVAL, "l2 can only be chosen with a part to try it on");
     if (dim == 0 || n_classes == 0 || n_classes > INT32_MAX)
@@ -271,19 +309,19 @@ kmf_probe *kmf_probe_train(const kmf_points *train, const kmf_points *fit,
                            const kmf_probe_options *opts, kmf_pool *pool, kmf_err *err)
 {
     lesson l = {0};
-    double l2 = opts->l2;
+    choice how;
     if (check_options(opts, fit, dev, dim, n_classes, err) < 0 ||
         check_classes(train, n_classes, err) < 0 ||
-        (l2 == 0 && check_classes(fit, n_classes, err) < 0))
+        (opts->l2 <= 0 && check_classes(fit, n_classes, err) < 0))
         return NULL;
     kmf_probe *p = kmf_probe_new(dim, n_classes, err);
     if (!p)
         return NULL;
-    int status = l2 > 0 ? 0 : choose_l2(&l2, p, fit, dev, opts, pool, err);
+    int status = choose(&how, p, fit, dev, opts, pool, err);
     if (status == 0)
-        status = lesson_init(&l, train, dim, n_classes, pool, err);
+        status = lesson_init(&l, train, dim, n_classes, how.scale, pool, err);
     if (status == 0)
-        status = learn(&l, p, l2, opts, LEAST_GAIN, err);
+        status = learn(&l, p, how.l2, opts, LEAST_GAIN, err);
     lesson_free(&l);
     if (status == 0)
         return p;

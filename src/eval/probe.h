@@ -8,11 +8,12 @@
 struct kmf_probe {
     size_t dim, n_classes;
     double l2;
-    float *weights;      /* owned [n_classes, dim] */
-    float *biases;       /* owned [n_classes] */
-    float *shares;       /* owned [n_classes]; of the classes in training */
-    const char **labels; /* owned [n_classes]; borrowed from text; NULL: not described */
-    char *text;          /* owned; the names of the classes, each with a NUL */
+    kmf_probe_scale scale; /* COLUMN or COMMON */
+    float *weights;        /* owned [n_classes, dim] */
+    float *biases;         /* owned [n_classes] */
+    float *shares;         /* owned [n_classes]; of the classes in training */
+    const char **labels;   /* owned [n_classes]; borrowed from text; NULL: not described */
+    char *text;            /* owned; the names of the classes, each with a NUL */
     size_t text_len;
     char *identity;   /* owned; of the embedder; NULL: not described */
     char *provenance; /* owned; JSON of the pairs that it was saved with; NULL: not loaded */

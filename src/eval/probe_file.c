@@ -19,6 +19,8 @@
 #define VERSION "1"
 #define EMBEDDER_KEY "embedder"
 #define L2_KEY "l2"
+#define SCALE_KEY "scale"
+#define N_OWN 4      /* pairs */
 #define PAIRS_MAX 16 /* with which a probe may be saved */
 
 /* ---------------------------------------------------------------- names ------------------ */
@@ -97,11 +99,12 @@ static int save(const kmf_probe *p, const char *path, const char *const *pairs, 
                 kmf_err *err)
 {
     char l2[32];
-    const char *all[2 * (PAIRS_MAX + 3)] = {VERSION_KEY, VERSION, EMBEDDER_KEY,
-                                            p->identity, L2_KEY,  l2};
+    const char *all[2 * (PAIRS_MAX + N_OWN)] = {
+        VERSION_KEY, VERSION, EMBEDDER_KEY, p->identity,
+        L2_KEY,      l2,      SCALE_KEY,    kmf_probe_scale_names[p->scale]};
     kmf_print(l2, sizeof l2, "%.17g", p->l2);
     for (size_t i = 0; i < 2 * n_pairs; i++)
-        all[6 + i] = pairs[i];
+        all[2 * N_OWN + i] = pairs[i];
     kmf_stored tensors[] = {
         {.name = "biases", .dtype = "F32", .shape = {p->n_classes}, .rank = 1},
         {.name = "labels", .dtype = "U8", .shape = {p->text_len}, .rank = 1},
@@ -111,14 +114,14 @@ static int save(const kmf_probe *p, const char *path, const char *const *pairs, 
     kmf_out *out = kmf_out_open_plain(path, err);
     if (!out)
         return KMF_EIO;
-    int status = kmf_safetensors_write(out, tensors, values, 4, all, n_pairs + 3, err);
+    int status = kmf_safetensors_write(out, tensors, values, 4, all, n_pairs + N_OWN, err);
     return kmf_out_end(out, status, err);
 }
 
 static bool is_own_key(const char *key)
 {
     return strcmp(key, VERSION_KEY) == 0 || strcmp(key, EMBEDDER_KEY) == 0 ||
-           strcmp(key, L2_KEY) == 0;
+           strcmp(key, L2_KEY) == 0 || strcmp(key, SCALE_KEY) == 0;
 }
 
 int kmf_probe_save(const kmf_probe *p, const char *path, const char *const *pairs,
@@ -189,7 +192,7 @@ static int check_values(const kmf_probe *p, const char *path, kmf_err *err)
 /* What is told beside that which makes the probe, as JSON. */
 static char *read_pairs(const kmf_safetensors *st, kmf_err *err)
 {
-    static const char *const own[] = {VERSION_KEY, EMBEDDER_KEY, L2_KEY, "format"};
+    static const char *const own[] = {VERSION_KEY, EMBEDDER_KEY, L2_KEY, SCALE_KEY, "format"};
     json_t *pairs = json_deep_copy(json_object_get(st->header, "__metadata__"));
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         (void)json_object_del(pairs, own[i]);
@@ -198,6 +201,17 @@ static char *read_pairs(const kmf_safetensors *st, kmf_err *err)
         kmf_fail(err, KMF_ENOMEM, "out of memory");
     json_decref(pairs);
     return text;
+}
+
+/* Files of before there was a choice have none. */
+static int read_scale(kmf_probe *p, const char *name, const char *path, kmf_err *err)
+{
+    for (int scale = 0; scale < KMF_PROBE_AUTO; scale++)
+        if (!name || strcmp(name, kmf_probe_scale_names[scale]) == 0) {
+            p->scale = (kmf_probe_scale)scale;
+            return 0;
+        }
+    return kmf_fail(err, KMF_EMODEL, "%s: its scale is neither column nor common", path);
 }
 
 static kmf_probe *read_probe(const kmf_safetensors *st, const char *path, kmf_err *err)
@@ -218,6 +232,8 @@ static kmf_probe *read_probe(const kmf_safetensors *st, const char *path, kmf_er
     kmf_probe *p = kmf_probe_new(t[3]->shape[1], t[3]->shape[0], err);
     if (!p)
         return NULL;
+    if (read_scale(p, kmf_safetensors_metadata(st, SCALE_KEY), path, err) < 0)
+        goto failed;
     p->l2 = kmf_read_double(l2, &end);
     if (*end != '\0')
         p->l2 = (double)NAN;

@@ -37,11 +37,11 @@ void kmf_rows_mean(double *mean, const float *x, size_t n, size_t dim)
         mean[d] /= (double)n_there;
 }
 
-void kmf_rows_deviation(double *deviation, const double *mean, const float *x, size_t n,
-                        size_t dim)
+static void rows_variance(double *variance, const double *mean, const float *x, size_t n,
+                          size_t dim)
 {
     size_t n_there = 0;
-    memset(deviation, 0, dim * sizeof *deviation);
+    memset(variance, 0, dim * sizeof *variance);
     for (size_t i = 0; i < n; i++) {
         const float *row = x + i * dim;
         if (!kmf_row_is_there(row))
@@ -49,13 +49,40 @@ void kmf_rows_deviation(double *deviation, const double *mean, const float *x, s
         n_there++;
         for (size_t d = 0; d < dim; d++) {
             double away = (double)row[d] - mean[d];
-            deviation[d] += away * away;
+            variance[d] += away * away;
         }
     }
+    for (size_t d = 0; d < dim && n_there > 0; d++)
+        variance[d] /= (double)n_there;
+}
+
+static double deviation_of(double variance, double size_of_mean)
+{
+    double s = sqrt(variance);
+    return s > CONSTANT * size_of_mean ? s : 1;
+}
+
+void kmf_rows_deviation(double *deviation, const double *mean, const float *x, size_t n,
+                        size_t dim)
+{
+    rows_variance(deviation, mean, x, n, dim);
+    for (size_t d = 0; d < dim; d++)
+        deviation[d] = deviation_of(deviation[d], fabs(mean[d]));
+}
+
+void kmf_rows_common_deviation(double *deviation, const double *mean, const float *x, size_t n,
+                               size_t dim)
+{
+    double variance = 0;
+    double square = 0;
+    rows_variance(deviation, mean, x, n, dim);
     for (size_t d = 0; d < dim; d++) {
-        double s = n_there > 0 ? sqrt(deviation[d] / (double)n_there) : 0;
-        deviation[d] = s > CONSTANT * fabs(mean[d]) ? s : 1;
+        variance += deviation[d];
+        square += mean[d] * mean[d];
     }
+    double common = deviation_of(variance / (double)dim, sqrt(square / (double)dim));
+    for (size_t d = 0; d < dim; d++)
+        deviation[d] = common;
 }
 
 int32_t kmf_most_frequent(double *shares, const int32_t *y, size_t n, size_t n_classes)

@@ -20,10 +20,15 @@ static inline bool kmf_row_is_there(const float *row)
 /* The rows that are there, by number. keep [n]; returns how many. */
 size_t kmf_rows_there(size_t *keep, const float *x, size_t n, size_t dim);
 
-/* Of the rows that are there, [dim] each: mean, and deviation (of the population). */
+/*
+ * Of the rows that are there, [dim] each: mean, and deviation (of the population), a column's own
+ * or the root of the mean of all columns' variances. What never changes has 1.
+ */
 void kmf_rows_mean(double *mean, const float *x, size_t n, size_t dim);
 void kmf_rows_deviation(double *deviation, const double *mean, const float *x, size_t n,
                         size_t dim);
+void kmf_rows_common_deviation(double *deviation, const double *mean, const float *x, size_t n,
+                               size_t dim);
 
 /* The class that most rows have, of equals the first: classes of n_classes or more have none. */
 int32_t kmf_most_frequent(double *shares, const int32_t *y, size_t n, size_t n_classes);
