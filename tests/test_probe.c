@@ -356,8 +356,8 @@ START_TEST(l2_is_chosen_from_all_of_its_grid_and_the_largest_of_equals)
 END_TEST
 
 /*
- * One column is what classes differ by, with a deviation of 1; many hardly change, and know nothing:
- * few records teach their noise where each counts as much, and none of it where all have one scale.
+ * One column is what classes differ by; many hardly change, and know nothing: few records teach
+ * their noise where each counts as much, and none of it where all have one scale.
  */
 START_TEST(the_scale_is_chosen_that_tells_more_of_dev)
 {
