@@ -298,6 +298,24 @@ START_TEST(a_print_may_be_of_any_length)
 }
 END_TEST
 
+START_TEST(an_output_has_a_name)
+{
+    kmf_err err = {0};
+    ck_assert_ptr_null(kmf_out_open("", &err));
+    ck_assert_int_eq(err.code, KMF_EINVAL);
+    ck_assert_str_eq(err.msg, "the output has an empty name");
+}
+END_TEST
+
+START_TEST(pairs_are_json_whatever_their_bytes)
+{
+    static const char *const pairs[] = {"a\xff", "\xc3\xa9", "b", "\xfe\""};
+    char *text = kmf_json_pairs(pairs, 2, NULL);
+    ck_assert_pstr_eq(text, "{\"a?\":\"\xc3\xa9\",\"b\":\"?\\\"\"}");
+    kmf_text_free(text);
+}
+END_TEST
+
 /*
  * Its windows go to disk, and out of the cache, while it is written; the head is patched at
  * last.
@@ -735,6 +753,8 @@ int main(void)
     tcase_add_test(tcase, names_in_gz_are_compressed);
     tcase_add_test(tcase, a_full_device_and_a_missing_folder_are_errors);
     tcase_add_test(tcase, reading_has_a_limit_and_maps_only_files);
+    tcase_add_test(tcase, an_output_has_a_name);
+    tcase_add_test(tcase, pairs_are_json_whatever_their_bytes);
     tcase_add_test(tcase, a_large_file_is_written_whole);
     tcase_add_test(tcase, a_whole_file_is_saved_or_not_there);
     tcase_add_test(tcase, sizes_do_not_wrap_and_absurd_ones_are_refused);

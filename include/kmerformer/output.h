@@ -64,7 +64,7 @@ KMF_API char *kmf_real_name(const char *path, kmf_err *err) KMF_MUST_CHECK;
  * kmf_out_finish flushes, syncs and closes it, after which nothing more is written (KMF_EINVAL);
  * kmf_out_publish, if that went well (else KMF_EINVAL), gives it its name, which lasts, in place of
  * a file that had it; kmf_out_free before that removes it. "-" is standard output: nothing to
- * publish or remove.
+ * publish or remove. An empty path is KMF_EINVAL.
  */
 typedef struct kmf_out kmf_out;
 
@@ -127,7 +127,7 @@ KMF_API char *kmf_provenance(const kmf_embedder *embedder, const char *output,
  * Text as a JSON string, in its quotes; if it is not UTF-8, its bytes beyond ASCII are '?'.
  */
 KMF_API char *kmf_json_string(const char *text, kmf_err *err) KMF_MUST_CHECK;
-/* A JSON object of n pairs of strings: key, value, key, value, ... For kmf_model_save. */
+/* A JSON object of n pairs of texts, with '?' as above: key, value, ... For kmf_model_save. */
 KMF_API char *kmf_json_pairs(const char *const *pairs, size_t n, kmf_err *err) KMF_MUST_CHECK;
 /*
  * The JSON object of text with the list "before": that of another object, which came before it, and

@@ -276,8 +276,11 @@ char *kmf_json_pairs(const char *const *pairs, size_t n, kmf_err *err)
 {
     json_t *json = json_object();
     char *text = NULL;
-    for (size_t i = 0; json && i < n; i++)
-        json = kmf_json_with(json, pairs[2 * i], kmf_json_of_text(pairs[2 * i + 1]));
+    for (size_t i = 0; json && i < n; i++) {
+        json_t *key = kmf_json_of_text(pairs[2 * i]);
+        json = kmf_json_with(json, json_string_value(key), kmf_json_of_text(pairs[2 * i + 1]));
+        json_decref(key);
+    }
     if (json)
         text = kmf_json_text(json, JSON_COMPACT, err);
     else

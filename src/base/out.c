@@ -74,6 +74,10 @@ static void take_mode(FILE *file, const char *path)
 
 static kmf_out *open_out(const char *path, bool packed, kmf_err *err)
 {
+    if (path[0] == '\0') {
+        kmf_fail(err, KMF_EINVAL, "the output has an empty name");
+        return NULL;
+    }
     kmf_out *out = kmf_calloc(1, sizeof *out, err);
     if (!out)
         return NULL;

@@ -50,8 +50,6 @@ static int check_path(const char *path, int f16, kmf_err *err)
 {
     const char *foreign = kmf_foreign_ending(path);
     int npy = kmf_ends_with(path, ".npy");
-    if (path[0] == '\0')
-        return kmf_fail(err, KMF_EINVAL, "the output has an empty name");
     if (kmf_ends_with(path, ".npy.gz"))
         return kmf_fail(err, KMF_EINVAL, "%s: an array is written uncompressed, as .npy", path);
     if (kmf_ends_with(path, ".json") || kmf_ends_with(path, ".ids.tsv"))
