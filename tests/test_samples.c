@@ -147,6 +147,7 @@ START_TEST(where_nothing_is_chosen_no_part_is_needed_for_it)
         x[i] = (float)kmf_samples_classes(samples)[i];
     kmf_eval_options_default(&how);
     how.probe.l2 = 0.1;
+    how.probe.scale = KMF_PROBE_COLUMN;
     ck_assert_int_eq(kmf_evaluate(samples, &info, x, 1, &how, NULL, &result, NULL, &err),
                      KMF_EINVAL);
     ck_assert_str_eq(err.msg, "no record to choose the scale by");

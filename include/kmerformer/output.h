@@ -127,7 +127,7 @@ KMF_API char *kmf_provenance(const kmf_embedder *embedder, const char *output,
  * Text as a JSON string, in its quotes; if it is not UTF-8, its bytes beyond ASCII are '?'.
  */
 KMF_API char *kmf_json_string(const char *text, kmf_err *err) KMF_MUST_CHECK;
-/* A JSON object of n pairs of texts, with '?' as above: key, value, ... For kmf_model_save. */
+/* A JSON object of n pairs of texts, with '?' as above: key, value, ...; of equal keys the last. */
 KMF_API char *kmf_json_pairs(const char *const *pairs, size_t n, kmf_err *err) KMF_MUST_CHECK;
 /*
  * The JSON object of text with the list "before": that of another object, which came before it, and

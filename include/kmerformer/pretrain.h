@@ -234,7 +234,7 @@ typedef struct kmf_pretrain_state {
 
     /* validation; NaN before the first, val_loss also if soft_weight 0 leaves nothing of it */
     int validated;      /* 1 if it came with the last step                        */
-    double val_seconds; /* that this process has spent in validations               */
+    double val_seconds; /* that this process has spent in validations; 0 before     */
     double val_loss, val_bits;
     double val_contrast, val_hits;
     double best; /* the least val_bits so far, or val_contrast if that is learnt        */

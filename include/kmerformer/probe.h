@@ -39,7 +39,7 @@ typedef struct kmf_probe kmf_probe;
 typedef enum kmf_probe_scale {
     KMF_PROBE_COLUMN, /* each one's own: large and small columns count alike                   */
     KMF_PROBE_COMMON, /* the root of the mean of their variances: columns keep their proportions */
-    KMF_PROBE_AUTO /* the one of these that is best on dev; with l2 given, COLUMN            */
+    KMF_PROBE_AUTO /* the one of these that is best on dev                                  */
 } kmf_probe_scale;
 KMF_API extern const char *const kmf_probe_scale_names[]; /* column common auto */
 
@@ -54,10 +54,10 @@ typedef struct kmf_probe_options {
 KMF_API void kmf_probe_options_default(kmf_probe_options *opts);
 
 /*
- * Learns from `train`, whose classes are 0 .. n_classes - 1. With l2 = 0, probes with the values
- * of the grid, at each scale that is to choose from, are learnt from `fit` and asked for `dev`
- * first; what the most accurate one has is taken, of equals the first scale and then the largest
- * l2. Otherwise both may be NULL. fit may be a part of train; classes of
+ * Learns from `train`, whose classes are 0 .. n_classes - 1. With l2 = 0 or AUTO, probes with what
+ * there is to choose from are learnt from `fit` and asked for `dev` first; what the most accurate
+ * one has is taken, of equals COLUMN and then the largest l2. Otherwise both may be NULL. fit may
+ * be a part of train; classes of
  * dev that are n_classes or more count as mistakes. The bits do not depend on the pool (NULL: one
  * thread). KMF_EINVAL: an option or a class out of range, no class; KMF_EFORMAT: no row that is not
  * NaN.
@@ -90,8 +90,8 @@ KMF_API int32_t kmf_probe_predict(const kmf_probe *probe, double *probabilities,
  * A probe that knows the names of its classes and the embedder that its vectors come from can be
  * saved: a safetensors file with tensors weights F32 [n_classes, dim], biases F32 [n_classes],
  * shares F32 [n_classes], labels U8 (the names, each with a NUL), and metadata
- * "kmerformer.probe": "1", "embedder": the text of kmf_embedder_identity, "l2", "scale" (column,
- * where there is none), and the pairs of texts that it was saved with.
+ * "kmerformer.probe": "1", "embedder": the text of kmf_embedder_identity, "l2", "probe_scale"
+ * (column, where there is none), and the pairs of texts that it was saved with.
  */
 
 /* labels [n_classes] and identity are copied. KMF_EINVAL: a label has a control character. */

@@ -416,9 +416,15 @@ typedef struct cli_labelled {
      "the probe's: mean cross-entropy + X / 2 |W|^2 on standardised vectors; 0: chosen of "   \
      "1, 0.1, ... 1e-5", 0, NULL},                                                            \
     {NULL, "probe-scale", CLI_CHOICE, &(p)->scale, 0, 0, kmf_probe_scale_names, NULL,         \
-     "what brings columns to deviation 1 for it: each its own, or one number for all; auto: " \
-     "chosen with L2, and column with --l2 X", 0, NULL}
+     "what columns are divided by for it: each by its own deviation, or all by one number; "  \
+     "auto: chosen", CLI_PROBE_SCALE_UNSET, "auto; column with --l2 X"}
 /* clang-format on */
+#define CLI_PROBE_SCALE_UNSET (-1)
+
+/* Where --probe-scale was not given, what it is then. */
+void cli_probe_settle(kmf_probe_options *opts);
+/* Is anything of the probe to be chosen? */
+bool cli_probe_chooses(const kmf_probe_options *opts);
 
 void cli_labelled_default(cli_labelled *l);
 /* cli_check_inputs for all parts and what goes with them. */

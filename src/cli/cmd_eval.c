@@ -151,11 +151,12 @@ static int settle(cli *run, eval_args *a, kmf_err *err)
             return cli_fail(run, err);
         l->some_have = l->some_have || kind == KMF_EMBEDDER_ENCODER;
     }
-    if (l->dev && a->opts.probe.l2 > 0 && a->opts.scale != KMF_SCALE_AUTO)
+    cli_probe_settle(&a->opts.probe);
+    l->samples.no_dev = !cli_probe_chooses(&a->opts.probe) && a->opts.scale != KMF_SCALE_AUTO;
+    if (l->dev && l->samples.no_dev)
         cli_warn(run, "--dev %s: with --l2 and --scale there is nothing to choose by it",
                  l->dev);
     l->samples.test_share = a->split;
-    l->samples.no_dev = a->opts.probe.l2 > 0 && a->opts.scale != KMF_SCALE_AUTO;
     l->samples.seed = a->opts.seed;
     l->embed.seed = a->opts.seed;
     return -1;
@@ -475,6 +476,7 @@ int cli_eval(cli *run, int argc, char **argv)
     eval e = {.run = run, .args = &a};
     cli_labelled_default(&a.labelled);
     kmf_eval_options_default(&a.opts);
+    a.opts.probe.scale = CLI_PROBE_SCALE_UNSET;
     int leave = parse(run, &a, argc, argv);
     if (leave < 0)
         leave = settle(run, &a, &err);

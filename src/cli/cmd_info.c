@@ -192,7 +192,7 @@ static int print_probe(const cli *run, const char *path)
     kmf_probe *probe = kmf_probe_load(path, &err);
     if (!probe)
         return cli_fail(run, &err);
-    printf("probe\t%s\nclasses\t%zu\ncolumns\t%zu\nl2\t%g\nscale\t%s\n", path,
+    printf("probe\t%s\nclasses\t%zu\ncolumns\t%zu\nl2\t%g\nprobe_scale\t%s\n", path,
            kmf_probe_n_classes(probe), kmf_probe_dim(probe), kmf_probe_l2(probe),
            kmf_probe_scale_names[kmf_probe_scaled_by(probe)]);
     for (size_t c = 0; c < kmf_probe_n_classes(probe); c++)

@@ -35,8 +35,8 @@ static int parse_train(cli *run, train_args *a, int argc, char **argv, kmf_err *
         CLI_HEADING("records"),
         {NULL, "train", CLI_ONCE, &l->train, 0, 0, NULL, "IN", "to learn from", 0, NULL},
         {NULL, "dev", CLI_ONCE, &l->dev, 0, 0, NULL, "IN",
-         "to choose L2 and scale by; nothing is learnt from it", 0,
-         "a fifth of --train, if they are chosen"},
+         "to choose L2 and probe scale by; nothing is learnt from it", 0,
+         "a fifth of --train, if one is chosen"},
         CLI_LABEL_OPTIONS(l),
         CLI_HEADING("model and output"),
         {"m", "model", CLI_TEXT, &a->model, 0, 0, NULL, "MODEL", "as in embed", 0,
@@ -70,7 +70,8 @@ static int parse_train(cli *run, train_args *a, int argc, char **argv, kmf_err *
         return cli_wrong(run, "--pool none: a record has one vector here");
     l->embed.seed = l->samples.seed;
     l->samples.no_test = 1;
-    l->samples.no_dev = a->opts.l2 > 0;
+    cli_probe_settle(&a->opts);
+    l->samples.no_dev = !cli_probe_chooses(&a->opts);
     return -1;
 }
 
@@ -145,7 +146,8 @@ static int save(training *t, kmf_err *err)
     cli_release_signals(status == 0);
     if (status == 0)
         cli_note(t->run,
-                 "%s: %zu classes, %zu columns, L2 %g, scale %s; right about %s of train%s%s%s",
+                 "%s: %zu classes, %zu columns, L2 %g, probe scale %s; right about %s of "
+                 "train%s%s%s",
                  t->args->out, t->info.n_classes, kmf_probe_dim(t->probe),
                  kmf_probe_l2(t->probe), kmf_probe_scale_names[kmf_probe_scaled_by(t->probe)],
                  train, dev[0] ? ", " : "", dev, dev[0] ? " of dev" : "");
@@ -199,6 +201,7 @@ static int run_train(cli *run, int argc, char **argv)
     training t = {.run = run, .args = &a};
     cli_labelled_default(&a.labelled);
     kmf_probe_options_default(&a.opts);
+    a.opts.scale = CLI_PROBE_SCALE_UNSET;
     int leave = parse_train(run, &a, argc, argv, &err);
     if (leave >= 0)
         return leave;

@@ -36,14 +36,22 @@ typedef struct training {
     bool writes; /* rank 0 */
     cli_progress line;
     double started, saved;
+    double writing; /* seconds spent in checkpoints and models */
     uint64_t first_step, first_tokens;
-    /* since the last line of metrics */
-    double line_begun, line_validating;
+    double first_validating;
+    /* since the last line of metrics, or up to it */
+    double line_learning;
     mean loss, bits, contrast, hits;
     uint64_t line_tokens;
     bool line_lost;    /* the disk was full */
     kmf_err best_lost; /* why the best model so far is not in best; KMF_OK: it is */
 } training;
+
+/* Seconds spent in steps, without validations and writing. */
+static double learning_time(const training *t, const kmf_pretrain_state *s)
+{
+    return cli_now() - t->started - (s->val_seconds - t->first_validating) - t->writing;
+}
 
 /*
  * What the weights follow from but for the names of files, and what they are worth: a JSON object
@@ -154,10 +162,12 @@ static void save_or_warn(training *t, const kmf_pretrain_state *s, const char *w
                          int (*fn)(const training *, const kmf_pretrain_state *, kmf_err *),
                          kmf_err *reason)
 {
+    double begun = cli_now();
     *reason = (kmf_err){0};
     if (fn(t, s, reason) < 0)
         cli_warn(t->run, "%s could not be written, and the training goes on: %s", what,
                  reason->msg);
+    t->writing += cli_now() - begun;
 }
 
 static int save_best(const training *t, const kmf_pretrain_state *s, kmf_err *err)
@@ -198,14 +208,14 @@ static void show_progress(training *t, const kmf_pretrain_state *s)
     cli_progress_show(
         &t->line, "step %llu of %llu, epoch %.2f%s, %s tokens/s, %s left",
         (unsigned long long)s->step, (unsigned long long)s->steps, s->epochs, losses,
-        cli_count(rate, (double)(s->tokens - t->first_tokens) / (seconds - s->val_seconds)),
+        cli_count(rate, (double)(s->tokens - t->first_tokens) / learning_time(t, s)),
         cli_time(rest, left));
 }
 
 static void note_metrics(training *t, const kmf_pretrain_state *s)
 {
     kmf_err own = {0};
-    double now = cli_now();
+    double learning = learning_time(t, s);
     mean_add(&t->loss, s->loss);
     mean_add(&t->bits, s->bits);
     mean_add(&t->contrast, s->contrast);
@@ -216,16 +226,14 @@ static void note_metrics(training *t, const kmf_pretrain_state *s)
                              .bits = mean_take(&t->bits),
                              .contrast = mean_take(&t->contrast),
                              .hits = mean_take(&t->hits),
-                             .tokens_per_second =
-                                 (double)(s->tokens - t->line_tokens) /
-                                 (now - t->line_begun - (s->val_seconds - t->line_validating)),
-                             .seconds = t->dir->seconds + (now - t->run->started)};
+                             .tokens_per_second = (double)(s->tokens - t->line_tokens) /
+                                                  (learning - t->line_learning),
+                             .seconds = t->dir->seconds + (cli_now() - t->run->started)};
     bool lost = cli_metrics_write(t->dir, s, &line, &own) < 0;
     if (lost && !t->line_lost)
         cli_warn(t->run, "lines are missing from the metrics: %s", own.msg);
     t->line_lost = lost;
-    t->line_begun = now;
-    t->line_validating = s->val_seconds;
+    t->line_learning = learning;
     t->line_tokens = s->tokens;
 }
 
@@ -249,14 +257,15 @@ static int after_step(void *user, const kmf_pretrain_state *s, kmf_err *err)
     return kmf_ranks_any(cli_asked_to_stop());
 }
 
-static void say_end(const training *t, const kmf_pretrain_state *s)
+/* seconds: of steps. */
+static void say_end(const training *t, const kmf_pretrain_state *s, double seconds)
 {
     char tokens[CLI_COUNT_TEXT];
     char rate[CLI_COUNT_TEXT];
     char validations[48] = "";
-    double seconds = cli_now() - t->started - s->val_seconds;
-    if (s->val_seconds > 0)
-        snprintf(validations, sizeof validations, "; validations %.1f s", s->val_seconds);
+    double validating = s->val_seconds - t->first_validating;
+    if (validating > 0)
+        snprintf(validations, sizeof validations, "; validations %.1f s", validating);
     cli_note(t->run, "%s tokens in %.1f s: %s tokens/s%s; peak memory %.0f MB",
              cli_count(tokens, (double)(s->tokens - t->first_tokens)), seconds,
              cli_count(rate, (double)(s->tokens - t->first_tokens) / seconds), validations,
@@ -294,9 +303,10 @@ int cli_pretrain_train(cli *run, const cli_pretrain_args *a, kmf_pretrain *train
     kmf_pretrain_information(trainer, &s);
     training t = {.run = run, .args = a, .trainer = trainer, .dir = dir};
     t.writes = s.rank == 0;
-    t.started = t.saved = t.line_begun = cli_now();
+    t.started = t.saved = cli_now();
     t.first_step = s.step;
     t.first_tokens = t.line_tokens = s.tokens;
+    t.first_validating = s.val_seconds;
     if (t.writes && (cli_metrics_open(dir, s.step, err) < 0 || save_names(&t, err) < 0))
         return (int)err->code;
     if (t.writes && dir->from && !isnan(s.best) && cli_same_place(dir->from, dir->checkpoint) &&
@@ -308,10 +318,11 @@ int cli_pretrain_train(cli *run, const cli_pretrain_args *a, kmf_pretrain *train
     if (status < 0)
         return status;
     kmf_pretrain_information(trainer, &s);
+    double seconds = learning_time(&t, &s);
     if (t.writes && save(&t, &s, err) < 0)
         return (int)err->code;
     if (s.step > t.first_step)
-        say_end(&t, &s);
+        say_end(&t, &s, seconds);
     if (status == 0 && t.best_lost.code != KMF_OK) /* it does not come again */
         return cli_raise(err, t.best_lost.code,
                          "%s; the best model, of step %llu, is lost, the last one is written",

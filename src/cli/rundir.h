@@ -46,7 +46,7 @@ int cli_metrics_open(cli_rundir *dir, uint64_t step, kmf_err *err);
 typedef struct cli_metrics_line {
     double loss, bits; /* means of the steps since the last line; NaN: there was none */
     double contrast, hits;
-    double tokens_per_second; /* of these steps, without validations */
+    double tokens_per_second; /* of these steps alone */
     double seconds;           /* since the training began, in all runs */
 } cli_metrics_line;
 int cli_metrics_write(cli_rundir *dir, const kmf_pretrain_state *state,

@@ -243,37 +243,43 @@ typedef struct choice {
     size_t right;
 } choice;
 
-/* Tries the values of l2 at one scale; p is used up on the way. best: of equals the first. */
+/* Tries the values of l2, or the one given, at one scale; p is used up on the way. Of equals the
+   first stays. */
 static int try_scale(choice *best, kmf_probe *p, kmf_probe_scale scale, const kmf_points *fit,
                      const kmf_points *dev, const kmf_probe_options *opts, kmf_pool *pool,
                      kmf_err *err)
 {
     lesson l;
+    const double *values = opts->l2 > 0 ? &opts->l2 : grid;
+    size_t n_values = opts->l2 > 0 ? 1 : KMF_PROBE_GRID;
     int status = lesson_init(&l, fit, p->dim, p->n_classes, scale, pool, err);
     double *probabilities = kmf_calloc(p->n_classes, sizeof *probabilities, err);
     if (!probabilities)
         status = KMF_ENOMEM;
-    for (size_t i = 0; i < KMF_PROBE_GRID && status == 0; i++) {
-        status = learn(&l, p, grid[i], opts, LEAST_GAIN_TRIED, err);
+    for (size_t i = 0; i < n_values && status == 0; i++) {
+        status = learn(&l, p, values[i], opts, LEAST_GAIN_TRIED, err);
         size_t right = status == 0 ? count_right(p, probabilities, dev) : 0;
         if (best->l2 <= 0 || right > best->right)
-            *best = (choice){grid[i], scale, right};
+            *best = (choice){values[i], scale, right};
     }
     kmf_free(probabilities);
     lesson_free(&l);
     return status;
 }
 
+static bool chooses(const kmf_probe_options *opts)
+{
+    return opts->l2 <= 0 || opts->scale == KMF_PROBE_AUTO;
+}
+
 static int choose(choice *best, kmf_probe *p, const kmf_points *fit, const kmf_points *dev,
                   const kmf_probe_options *opts, kmf_pool *pool, kmf_err *err)
 {
     int status = 0;
-    *best = (choice){.l2 = opts->l2, .scale = KMF_PROBE_COLUMN};
-    if (opts->scale != KMF_PROBE_AUTO)
-        best->scale = (kmf_probe_scale)opts->scale;
-    if (opts->l2 > 0)
-        return 0;
-    for (int scale = 0; scale < KMF_PROBE_AUTO && status == 0; scale++)
+    *best = (choice){0};
+    if (!chooses(opts))
+        *best = (choice){.l2 = opts->l2, .scale = (kmf_probe_scale)opts->scale};
+    for (int scale = 0; chooses(opts) && scale < KMF_PROBE_AUTO && status == 0; scale++)
         if (opts->scale == KMF_PROBE_AUTO || opts->scale == scale)
             status = try_scale(best, p, (kmf_probe_scale)scale, fit, dev, opts, pool, err);
     return status;
@@ -287,8 +293,9 @@ static int check_options(const kmf_probe_options *o, const kmf_points *fit,
                         "l2 must be 0 or more, and iterations and tolerance above 0");
     if (o->scale < 0 || o->scale > KMF_PROBE_AUTO)
         return kmf_fail(err, KMF_EINVAL, "scale: %d is none of its values", o->scale);
-    if (o->l2 <= 0 && (!fit || !dev || dev->n == 0))
-        return kmf_fail(err, KMF_EINVAL, "l2 can only be chosen with a part to try it on");
+    if (chooses(o) && (!fit || !dev || dev->n == 0))
+        return kmf_fail(err, KMF_EINVAL,
+                        "l2 and scale can only be chosen with a part to try them on");
     if (dim == 0 || n_classes == 0 || n_classes > INT32_MAX)
         return kmf_fail(err, KMF_EINVAL, "%zu classes of vectors of %zu numbers", n_classes,
                         dim);
@@ -312,7 +319,7 @@ kmf_probe *kmf_probe_train(const kmf_points *train, const kmf_points *fit,
     choice how;
     if (check_options(opts, fit, dev, dim, n_classes, err) < 0 ||
         check_classes(train, n_classes, err) < 0 ||
-        (opts->l2 <= 0 && check_classes(fit, n_classes, err) < 0))
+        (chooses(opts) && check_classes(fit, n_classes, err) < 0))
         return NULL;
     kmf_probe *p = kmf_probe_new(dim, n_classes, err);
     if (!p)

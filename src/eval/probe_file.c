@@ -19,7 +19,7 @@
 #define VERSION "1"
 #define EMBEDDER_KEY "embedder"
 #define L2_KEY "l2"
-#define SCALE_KEY "scale"
+#define SCALE_KEY "probe_scale"
 #define N_OWN 4      /* pairs */
 #define PAIRS_MAX 16 /* with which a probe may be saved */
 
@@ -111,9 +111,10 @@ static int save(const kmf_probe *p, const char *path, const char *const *pairs, 
         {.name = "shares", .dtype = "F32", .shape = {p->n_classes}, .rank = 1},
         {.name = "weights", .dtype = "F32", .shape = {p->n_classes, p->dim}, .rank = 2}};
     const void *values[] = {p->biases, p->text, p->shares, p->weights};
+    err = kmf_err_or(err, &(kmf_err){0});
     kmf_out *out = kmf_out_open_plain(path, err);
     if (!out)
-        return KMF_EIO;
+        return (int)err->code;
     int status = kmf_safetensors_write(out, tensors, values, 4, all, n_pairs + N_OWN, err);
     return kmf_out_end(out, status, err);
 }
@@ -211,7 +212,7 @@ static int read_scale(kmf_probe *p, const char *name, const char *path, kmf_err 
             p->scale = (kmf_probe_scale)scale;
             return 0;
         }
-    return kmf_fail(err, KMF_EMODEL, "%s: its scale is neither column nor common", path);
+    return kmf_fail(err, KMF_EMODEL, "%s: its probe_scale is neither column nor common", path);
 }
 
 static kmf_probe *read_probe(const kmf_safetensors *st, const char *path, kmf_err *err)

@@ -22,7 +22,9 @@ size_t kmf_rows_there(size_t *keep, const float *x, size_t n, size_t dim);
 
 /*
  * Of the rows that are there, [dim] each: mean, and deviation (of the population), a column's own
- * or the root of the mean of all columns' variances. What never changes has 1.
+ * or for all columns the root of the mean of their variances. A column that never changes has 1;
+ * with one number for all that number, which is 1 if none changes. Less than 1e-9 of the mean, or
+ * of the root of the means' mean square, is no change.
  */
 void kmf_rows_mean(double *mean, const float *x, size_t n, size_t dim);
 void kmf_rows_deviation(double *deviation, const double *mean, const float *x, size_t n,
