@@ -57,10 +57,9 @@ KMF_API void kmf_probe_options_default(kmf_probe_options *opts);
  * Learns from `train`, whose classes are 0 .. n_classes - 1. With l2 = 0 or AUTO, probes with what
  * there is to choose from are learnt from `fit` and asked for `dev` first; what the most accurate
  * one has is taken, of equals COLUMN and then the largest l2. Otherwise both may be NULL. fit may
- * be a part of train; classes of
- * dev that are n_classes or more count as mistakes. The bits do not depend on the pool (NULL: one
- * thread). KMF_EINVAL: an option or a class out of range, no class; KMF_EFORMAT: no row that is not
- * NaN.
+ * be a part of train; classes of dev that are n_classes or more count as mistakes. The bits do not
+ * depend on the pool (NULL: one thread). KMF_EINVAL: an option or a class out of range, no class,
+ * no part to choose by; KMF_EFORMAT: no row that is not NaN.
  */
 KMF_API kmf_probe *kmf_probe_train(const kmf_points *train, const kmf_points *fit,
                                    const kmf_points *dev, size_t dim, size_t n_classes,
