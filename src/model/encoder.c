@@ -387,9 +387,7 @@ static void enter_block(kmf_encoder *e, kmf_encoder *own, size_t l, size_t beg, 
     size_t D = e->model->config.hidden_size;
     float *qkv = e->qkv + beg * 3 * D;
     if (l == 0 && b->table)
-        for (size_t t = 0; t < rows; t++)
-            memcpy(qkv + t * 3 * D, b->table + (size_t)b->ids[beg + t] * 3 * D,
-                   3 * D * sizeof *qkv);
+        kmf_gather_forward(qkv, 3 * D, b->ids + beg, b->table, NULL, rows, 3 * D);
     else
         project(own, qkv, e->x + beg * D, l, rows); /* [t, D] -> [t, 3D] */
     if (kmf_config_turned(&e->model->config) > 0)
