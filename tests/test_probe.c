@@ -378,8 +378,9 @@ START_TEST(the_scale_is_chosen_that_tells_more_of_dev)
     for (int scale = 0; scale <= KMF_PROBE_AUTO; scale++) {
         double p[2];
         kmf_probe_options_default(&opts);
-        ck_assert_int_eq(opts.scale, KMF_PROBE_AUTO);
-        opts.scale = scale;
+        ck_assert_int_eq(opts.scale, -1);
+        ck_assert_int_eq(kmf_probe_chooses(&opts), 1);
+        opts.scale = scale < KMF_PROBE_AUTO ? scale : -1; /* the same as AUTO, without l2 */
         kmf_probe *probe = kmf_probe_train(&fit, &fit, &dev, WIDTH, 2, &opts, NULL, NULL);
         ck_assert_ptr_nonnull(probe);
         ck_assert_int_eq(kmf_probe_scaled_by(probe),
@@ -398,11 +399,72 @@ START_TEST(the_scale_is_chosen_that_tells_more_of_dev)
     ck_assert_double_eq(kmf_probe_l2(at_this), 0.01);
     kmf_probe_free(at_this);
     ck_assert_ptr_null(kmf_probe_train(&fit, NULL, NULL, WIDTH, 2, &opts, NULL, NULL));
-    for (int wrong = -1; wrong <= KMF_PROBE_AUTO + 1; wrong += KMF_PROBE_AUTO + 2) {
+    opts.scale = -1;
+    ck_assert_int_eq(kmf_probe_chooses(&opts), 0);
+    kmf_probe *by_default = kmf_probe_train(&fit, NULL, NULL, WIDTH, 2, &opts, NULL, NULL);
+    ck_assert_ptr_nonnull(by_default);
+    ck_assert_int_eq(kmf_probe_scaled_by(by_default), KMF_PROBE_COLUMN);
+    kmf_probe_free(by_default);
+    for (int wrong = -2; wrong <= KMF_PROBE_AUTO + 1; wrong += KMF_PROBE_AUTO + 3) {
         kmf_err err = {0};
         opts.scale = wrong;
-        ck_assert_ptr_null(kmf_probe_train(&fit, NULL, NULL, WIDTH, 2, &opts, NULL, &err));
+        ck_assert_ptr_null(kmf_probe_train(&fit, &fit, &dev, WIDTH, 2, &opts, NULL, &err));
         ck_assert_int_eq(err.code, KMF_EINVAL);
+    }
+}
+END_TEST
+
+typedef struct told {
+    kmf_probe_progress last;
+    size_t calls;
+} told;
+
+static void listen(void *user, const kmf_probe_progress *now)
+{
+    told *t = user;
+    if (now->number == t->last.number) { /* the same probe goes on */
+        ck_assert_int_eq(now->iteration, t->last.iteration + 1);
+        ck_assert_double_eq(now->l2, t->last.l2);
+        ck_assert_int_eq(now->scale, t->last.scale);
+    } else {
+        ck_assert_int_eq(now->iteration, 0);
+        ck_assert_int_eq(now->number, t->last.number + 1);
+    }
+    if (now->number > 1)
+        ck_assert_int_eq(now->count, t->last.count);
+    t->last = *now;
+    t->calls++;
+}
+
+/* One probe for each value and scale, and the one that is kept; a step of each is told. */
+START_TEST(learning_says_which_probe_of_how_many_it_is_at)
+{
+    static const float x[][2] = {{1, 2}, {2, 1}, {-1, 3}, {0, -2}, {3, 3}, {-2, 0}};
+    static const int32_t y[] = {0, 1, 0, 1, 1, 0};
+    static const struct {
+        double l2;
+        int scale, probes;
+    } cases[] = {{0, KMF_PROBE_AUTO, 2 * KMF_PROBE_GRID + 1},
+                 {0, KMF_PROBE_COMMON, KMF_PROBE_GRID + 1},
+                 {0.01, KMF_PROBE_AUTO, 3},
+                 {0.01, KMF_PROBE_COMMON, 1}};
+    const kmf_points all = {x[0], y, 6};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        told t = {{0}, 0};
+        kmf_probe_options opts;
+        kmf_probe_options_default(&opts);
+        opts.l2 = cases[i].l2;
+        opts.scale = cases[i].scale;
+        opts.fn = listen;
+        opts.user = &t;
+        kmf_probe *probe = kmf_probe_train(&all, &all, &all, 2, 2, &opts, NULL, NULL);
+        ck_assert_ptr_nonnull(probe);
+        ck_assert_int_eq(t.last.count, cases[i].probes);
+        ck_assert_int_eq(t.last.number, cases[i].probes);
+        ck_assert_double_eq(t.last.l2, kmf_probe_l2(probe));
+        ck_assert_int_eq(t.last.scale, kmf_probe_scaled_by(probe));
+        ck_assert_uint_gt(t.calls, (size_t)cases[i].probes);
+        kmf_probe_free(probe);
     }
 }
 END_TEST
@@ -708,6 +770,7 @@ int main(void)
     tcase_add_test(tc, the_minimum_is_that_of_scikit_learn);
     tcase_add_test(tc, l2_is_chosen_from_all_of_its_grid_and_the_largest_of_equals);
     tcase_add_test(tc, the_scale_is_chosen_that_tells_more_of_dev);
+    tcase_add_test(tc, learning_says_which_probe_of_how_many_it_is_at);
     tcase_add_test(tc, columns_that_never_change_are_left_alone_at_any_scale);
     tcase_add_test(tc, rows_of_nan_teach_nothing_and_get_the_most_frequent_class);
     tcase_add_test(tc, threads_change_no_bit_of_a_probe);

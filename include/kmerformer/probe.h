@@ -43,15 +43,29 @@ typedef enum kmf_probe_scale {
 } kmf_probe_scale;
 KMF_API extern const char *const kmf_probe_scale_names[]; /* column common auto */
 
+/* How far learning is: of the probes that are tried, and the one that is kept, this is .. */
+typedef struct kmf_probe_progress {
+    int number, count; /* .. number 1 .. count */
+    double l2;
+    kmf_probe_scale scale;
+    int iteration; /* iterations that it has taken, from 0 on */
+} kmf_probe_progress;
+typedef void kmf_probe_progress_fn(void *user, const kmf_probe_progress *now);
+
 typedef struct kmf_probe_options {
-    double l2;        /* above 0; 0: the value of the grid that is best on dev */
-    int scale;        /* kmf_probe_scale */
-    int iterations;   /* at most, 1 or more, for each value */
+    double l2;      /* above 0; 0: the value of the grid that is best on dev */
+    int scale;      /* kmf_probe_scale; -1: COLUMN where l2 is given, AUTO where it is chosen */
+    int iterations; /* at most, 1 or more, for each value */
     double tolerance; /* ends when no number of the gradient is larger; above 0 */
+    /* Called on the caller's thread, before each iteration; NULL: none. */
+    kmf_probe_progress_fn *fn;
+    void *user;
 } kmf_probe_options;
 
-/* l2 and scale chosen, 500 iterations, tolerance 1e-4. */
+/* l2 0 and scale -1, 500 iterations, tolerance 1e-4. */
 KMF_API void kmf_probe_options_default(kmf_probe_options *opts);
+/* 1: l2 or scale is to be chosen, for which there must be a part. */
+KMF_API int kmf_probe_chooses(const kmf_probe_options *opts);
 
 /*
  * Learns from `train`, whose classes are 0 .. n_classes - 1. With l2 = 0 or AUTO, probes with what

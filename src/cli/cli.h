@@ -411,20 +411,14 @@ typedef struct cli_labelled {
      "bases from one k-mer to the next, not of counts", 0, "the model's"},                    \
     {NULL, "precision", CLI_CHOICE, &(l)->embed.precision, 0, 0, kmf_precision_names, NULL,   \
      "of the encoder's matrix products", -1, "f32"}
-#define CLI_PROBE_SCALE_UNSET (-1)
 #define CLI_PROBE_OPTIONS(p)                                                                  \
     {NULL, "l2", CLI_REAL, &(p)->l2, 0, 0, NULL, "X",                                         \
      "the probe's: mean cross-entropy + X / 2 |W|^2 on standardised vectors; 0: chosen of "   \
      "1, 0.1, ... 1e-5", 0, NULL},                                                            \
     {NULL, "probe-scale", CLI_CHOICE, &(p)->scale, 0, 0, kmf_probe_scale_names, NULL,         \
      "what columns are divided by for it: each by its own deviation, or all by one number; "  \
-     "auto: chosen on --dev", CLI_PROBE_SCALE_UNSET, "auto; column with --l2 X"}
+     "auto: chosen on --dev", -1, "auto; column with --l2 X"}
 /* clang-format on */
-
-/* Where --probe-scale was not given, what it is then. */
-void cli_probe_settle(kmf_probe_options *opts);
-/* Is anything of the probe to be chosen? */
-bool cli_probe_chooses(const kmf_probe_options *opts);
 
 void cli_labelled_default(cli_labelled *l);
 /* cli_check_inputs for all parts and what goes with them. */
@@ -514,6 +508,9 @@ void cli_progress_reading(void *progress, uint64_t letters);
 /* "3 records done, 400 tokens, 5 min left", when it is time. */
 void cli_progress_tokens(cli_progress *progress, cli_inputs *in, uint64_t records,
                          uint64_t tokens);
+/* How far a probe of this model's vectors is, when it is time. */
+void cli_progress_probe(cli_progress *progress, const char *model,
+                        const kmf_probe_progress *now);
 /* Takes the line from the terminal. */
 void cli_progress_end(void);
 

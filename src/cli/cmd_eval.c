@@ -151,8 +151,7 @@ static int settle(cli *run, eval_args *a, kmf_err *err)
             return cli_fail(run, err);
         l->some_have = l->some_have || kind == KMF_EMBEDDER_ENCODER;
     }
-    cli_probe_settle(&a->opts.probe);
-    l->samples.no_dev = !cli_probe_chooses(&a->opts.probe) && a->opts.scale != KMF_SCALE_AUTO;
+    l->samples.no_dev = !kmf_probe_chooses(&a->opts.probe) && a->opts.scale != KMF_SCALE_AUTO;
     if (l->dev && l->samples.no_dev)
         cli_warn(run, "--dev %s: with --l2 and --scale there is nothing to choose by it",
                  l->dev);
@@ -200,6 +199,12 @@ static void show_progress(void *user, const char *doing, double share)
         cli_progress_show(&j->line, "%s: %s, %.0f %%", j->model, doing, 100 * share);
 }
 
+static void show_probe(void *user, const kmf_probe_progress *now)
+{
+    judging *j = user;
+    cli_progress_probe(&j->line, j->model, now);
+}
+
 static int judge(eval *e, const char *model, row *r, kmf_err *err)
 {
     cli run = *e->run;
@@ -226,6 +231,8 @@ static int judge(eval *e, const char *model, row *r, kmf_err *err)
     cli_progress_start(&progress.line, e->run);
     opts.fn = show_progress;
     opts.user = &progress;
+    opts.probe.fn = show_probe;
+    opts.probe.user = &progress;
     int status = kmf_evaluate(e->samples, &e->info, x, r->dim, &opts, e->pool, &r->result,
                               &e->answers, err);
     cli_progress_end();
@@ -476,7 +483,6 @@ int cli_eval(cli *run, int argc, char **argv)
     eval e = {.run = run, .args = &a};
     cli_labelled_default(&a.labelled);
     kmf_eval_options_default(&a.opts);
-    a.opts.probe.scale = CLI_PROBE_SCALE_UNSET;
     int leave = parse(run, &a, argc, argv);
     if (leave < 0)
         leave = settle(run, &a, &err);

@@ -70,8 +70,7 @@ static int parse_train(cli *run, train_args *a, int argc, char **argv, kmf_err *
         return cli_wrong(run, "--pool none: a record has one vector here");
     l->embed.seed = l->samples.seed;
     l->samples.no_test = 1;
-    cli_probe_settle(&a->opts);
-    l->samples.no_dev = !cli_probe_chooses(&a->opts);
+    l->samples.no_dev = !kmf_probe_chooses(&a->opts);
     return -1;
 }
 
@@ -84,7 +83,14 @@ typedef struct training {
     kmf_pool *pool;
     float *x;
     kmf_probe *probe;
+    cli_progress line;
 } training;
+
+static void show_learning(void *user, const kmf_probe_progress *now)
+{
+    training *t = user;
+    cli_progress_probe(&t->line, kmf_embedder_name(t->embedder), now);
+}
 
 static kmf_points points(const training *t, size_t beg, size_t n)
 {
@@ -189,8 +195,13 @@ static int train(training *t, kmf_err *err)
     kmf_points all = points(t, 0, t->info.n_train);
     kmf_points fit = points(t, 0, t->info.n_fit);
     kmf_points dev = points(t, t->info.dev, t->info.n_dev);
+    kmf_probe_options opts = t->args->opts;
+    opts.fn = show_learning;
+    opts.user = t;
+    cli_progress_start(&t->line, t->run);
     t->probe = kmf_probe_train(&all, &fit, &dev, kmf_embedder_dim(t->embedder),
-                               t->info.n_classes, &t->args->opts, t->pool, err);
+                               t->info.n_classes, &opts, t->pool, err);
+    cli_progress_end();
     return t->probe ? save(t, err) : (int)err->code;
 }
 
@@ -201,7 +212,6 @@ static int run_train(cli *run, int argc, char **argv)
     training t = {.run = run, .args = &a};
     cli_labelled_default(&a.labelled);
     kmf_probe_options_default(&a.opts);
-    a.opts.scale = CLI_PROBE_SCALE_UNSET;
     int leave = parse_train(run, &a, argc, argv, &err);
     if (leave >= 0)
         return leave;

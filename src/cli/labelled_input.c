@@ -14,19 +14,6 @@ void cli_labelled_default(cli_labelled *l)
     l->embed.threads = kmf_threads_default();
 }
 
-/* ---------------------------------------------------------------- the probe ------------- */
-
-void cli_probe_settle(kmf_probe_options *opts)
-{
-    if (opts->scale == CLI_PROBE_SCALE_UNSET)
-        opts->scale = opts->l2 > 0 ? KMF_PROBE_COLUMN : KMF_PROBE_AUTO;
-}
-
-bool cli_probe_chooses(const kmf_probe_options *opts)
-{
-    return opts->l2 <= 0 || opts->scale == KMF_PROBE_AUTO;
-}
-
 /* ---------------------------------------------------------------- inputs ---------------- */
 
 #define N_PARTS 3

@@ -343,6 +343,15 @@ void cli_progress_tokens(cli_progress *progress, cli_inputs *in, uint64_t record
                           cli_inputs_left(in, left, cli_now() - progress->run->started));
 }
 
+void cli_progress_probe(cli_progress *progress, const char *model,
+                        const kmf_probe_progress *now)
+{
+    if (cli_progress_due(progress))
+        cli_progress_show(progress, "%s: probe %d of %d, L2 %g, scale %s, iteration %d", model,
+                          now->number, now->count, now->l2, kmf_probe_scale_names[now->scale],
+                          now->iteration);
+}
+
 void cli_progress_end(void)
 {
     clear_line();

@@ -164,6 +164,8 @@ static int descend(search *p, const kmf_lbfgs_options *opts, kmf_err *err)
     int done = 0;
     while (done < opts->iterations && largest(p->g, p->n) > opts->tolerance) {
         double value;
+        if (opts->before)
+            opts->before(opts->about, done);
         choose_direction(p);
         status = find_step(p, &value, err);
         if (status < 0)

@@ -14,6 +14,9 @@ typedef struct kmf_lbfgs_options {
     int iterations;    /* at most */
     double tolerance;  /* ends when no |derivative| is larger */
     double least_gain; /* ends when a step lowers f by less than this times max(1, |f|) */
+    /* Called before each iteration with the number of those done; NULL: none. */
+    void (*before)(void *about, int done);
+    void *about;
 } kmf_lbfgs_options;
 
 /*

@@ -32,7 +32,20 @@ const char *const kmf_probe_scale_names[] = {"column", "common", "auto", NULL};
 
 void kmf_probe_options_default(kmf_probe_options *opts)
 {
-    *opts = (kmf_probe_options){.scale = KMF_PROBE_AUTO, .iterations = 500, .tolerance = 1e-4};
+    *opts = (kmf_probe_options){.scale = -1, .iterations = 500, .tolerance = 1e-4};
+}
+
+/* The scale asked for. */
+static int scale_of(const kmf_probe_options *opts)
+{
+    if (opts->scale != -1)
+        return opts->scale;
+    return opts->l2 > 0 ? KMF_PROBE_COLUMN : KMF_PROBE_AUTO;
+}
+
+int kmf_probe_chooses(const kmf_probe_options *opts)
+{
+    return opts->l2 <= 0 || scale_of(opts) == KMF_PROBE_AUTO;
 }
 
 /* ---------------------------------------------------------------- one probe -------------- */
@@ -199,15 +212,37 @@ static int lesson_init(lesson *l, const kmf_points *part, size_t dim, size_t n_c
     return l->logistic ? 0 : KMF_ENOMEM;
 }
 
-/* Goes on to the minimum for l2, and puts it into the probe. */
-static int learn(lesson *l, kmf_probe *p, double l2, const kmf_probe_options *opts,
-                 double least_gain, kmf_err *err)
+/* What is learnt, one probe after the other, and how far that is. */
+typedef struct training {
+    const kmf_probe_options *opts;
+    const kmf_points *fit, *dev;
+    kmf_pool *pool;
+    kmf_probe *probe; /* the last one learnt */
+    kmf_probe_progress now;
+} training;
+
+static void report(void *user, int done)
 {
+    training *t = user;
+    t->now.iteration = done;
+    t->opts->fn(t->opts->user, &t->now);
+}
+
+/* Goes on to the minimum for l2, and puts it into the probe. */
+static int learn(training *t, lesson *l, double l2, double least_gain, kmf_err *err)
+{
+    const kmf_probe_options *opts = t->opts;
     const kmf_lbfgs_options how = {.pairs = PAIRS,
                                    .iterations = opts->iterations,
                                    .tolerance = opts->tolerance,
-                                   .least_gain = least_gain};
+                                   .least_gain = least_gain,
+                                   .before = opts->fn ? report : NULL,
+                                   .about = t};
+    kmf_probe *p = t->probe;
     size_t dim = l->dim;
+    t->now.number++;
+    t->now.l2 = l2;
+    t->now.scale = l->scale;
     kmf_logistic_set_l2(l->logistic, l2);
     int status = kmf_lbfgs(l->theta, l->n_classes * (dim + 1), kmf_logistic_loss, l->logistic,
                            &how, err);
@@ -243,22 +278,31 @@ typedef struct choice {
     size_t right;
 } choice;
 
-/* Tries the values of l2, or the one given, at one scale; p is used up on the way. Of equals the
-   first stays. */
-static int try_scale(choice *best, kmf_probe *p, kmf_probe_scale scale, const kmf_points *fit,
-                     const kmf_points *dev, const kmf_probe_options *opts, kmf_pool *pool,
-                     kmf_err *err)
+static size_t n_values(const kmf_probe_options *opts)
+{
+    return opts->l2 > 0 ? 1 : KMF_PROBE_GRID;
+}
+
+static int n_tried(const kmf_probe_options *opts)
+{
+    int scales = scale_of(opts) == KMF_PROBE_AUTO ? KMF_PROBE_AUTO : 1;
+    return kmf_probe_chooses(opts) ? scales * (int)n_values(opts) : 0;
+}
+
+/* Tries the values of l2, or the one given, at one scale. Of equals the first stays. */
+static int try_scale(training *t, choice *best, kmf_probe_scale scale, kmf_err *err)
 {
     lesson l;
+    const kmf_probe *p = t->probe;
+    const kmf_probe_options *opts = t->opts;
     const double *values = opts->l2 > 0 ? &opts->l2 : grid;
-    size_t n_values = opts->l2 > 0 ? 1 : KMF_PROBE_GRID;
-    int status = lesson_init(&l, fit, p->dim, p->n_classes, scale, pool, err);
+    int status = lesson_init(&l, t->fit, p->dim, p->n_classes, scale, t->pool, err);
     double *probabilities = kmf_calloc(p->n_classes, sizeof *probabilities, err);
     if (!probabilities)
         status = KMF_ENOMEM;
-    for (size_t i = 0; i < n_values && status == 0; i++) {
-        status = learn(&l, p, values[i], opts, LEAST_GAIN_TRIED, err);
-        size_t right = status == 0 ? count_right(p, probabilities, dev) : 0;
+    for (size_t i = 0; i < n_values(opts) && status == 0; i++) {
+        status = learn(t, &l, values[i], LEAST_GAIN_TRIED, err);
+        size_t right = status == 0 ? count_right(p, probabilities, t->dev) : 0;
         if (best->l2 <= 0 || right > best->right)
             *best = (choice){values[i], scale, right};
     }
@@ -267,21 +311,17 @@ static int try_scale(choice *best, kmf_probe *p, kmf_probe_scale scale, const km
     return status;
 }
 
-static bool chooses(const kmf_probe_options *opts)
+static int choose(training *t, choice *best, kmf_err *err)
 {
-    return opts->l2 <= 0 || opts->scale == KMF_PROBE_AUTO;
-}
-
-static int choose(choice *best, kmf_probe *p, const kmf_points *fit, const kmf_points *dev,
-                  const kmf_probe_options *opts, kmf_pool *pool, kmf_err *err)
-{
+    const kmf_probe_options *opts = t->opts;
+    bool chooses = kmf_probe_chooses(opts);
     int status = 0;
     *best = (choice){0};
-    if (!chooses(opts))
-        *best = (choice){.l2 = opts->l2, .scale = (kmf_probe_scale)opts->scale};
-    for (int scale = 0; chooses(opts) && scale < KMF_PROBE_AUTO && status == 0; scale++)
-        if (opts->scale == KMF_PROBE_AUTO || opts->scale == scale)
-            status = try_scale(best, p, (kmf_probe_scale)scale, fit, dev, opts, pool, err);
+    if (!chooses)
+        *best = (choice){.l2 = opts->l2, .scale = (kmf_probe_scale)scale_of(opts)};
+    for (int scale = 0; chooses && scale < KMF_PROBE_AUTO && status == 0; scale++)
+        if (scale_of(opts) == KMF_PROBE_AUTO || scale_of(opts) == scale)
+            status = try_scale(t, best, (kmf_probe_scale)scale, err);
     return status;
 }
 
@@ -291,9 +331,9 @@ static int check_options(const kmf_probe_options *o, const kmf_points *fit,
     if (!(o->l2 >= 0 && isfinite(o->l2)) || o->iterations < 1 || !(o->tolerance > 0))
         return kmf_fail(err, KMF_EINVAL,
                         "l2 must be 0 or more, and iterations and tolerance above 0");
-    if (o->scale < 0 || o->scale > KMF_PROBE_AUTO)
+    if (scale_of(o) < 0 || scale_of(o) > KMF_PROBE_AUTO)
         return kmf_fail(err, KMF_EINVAL, "scale: %d is none of its values", o->scale);
-    if (chooses(o) && (!fit || !dev || dev->n == 0))
+    if (kmf_probe_chooses(o) && (!fit || !dev || dev->n == 0))
         return kmf_fail(err, KMF_EINVAL,
                         "l2 and scale can only be chosen with a part to try them on");
     if (dim == 0 || n_classes == 0 || n_classes > INT32_MAX)
@@ -319,16 +359,17 @@ kmf_probe *kmf_probe_train(const kmf_points *train, const kmf_points *fit,
     choice how;
     if (check_options(opts, fit, dev, dim, n_classes, err) < 0 ||
         check_classes(train, n_classes, err) < 0 ||
-        (chooses(opts) && check_classes(fit, n_classes, err) < 0))
+        (kmf_probe_chooses(opts) && check_classes(fit, n_classes, err) < 0))
         return NULL;
     kmf_probe *p = kmf_probe_new(dim, n_classes, err);
     if (!p)
         return NULL;
-    int status = choose(&how, p, fit, dev, opts, pool, err);
+    training t = {opts, fit, dev, pool, p, {.count = n_tried(opts) + 1}};
+    int status = choose(&t, &how, err);
     if (status == 0)
         status = lesson_init(&l, train, dim, n_classes, how.scale, pool, err);
     if (status == 0)
-        status = learn(&l, p, how.l2, opts, LEAST_GAIN, err);
+        status = learn(&t, &l, how.l2, LEAST_GAIN, err);
     lesson_free(&l);
     if (status == 0)
         return p;
