@@ -19,6 +19,13 @@
  * threads at once. kmf_model, kmf_vocab, kmf_vectors, kmf_counts and kmf_probe are read-only once
  * made and may be shared, as may a kmf_pool. A thread that calls the library wants 1 MB of stack.
  *
+ * Process. What the library changes beyond its objects: htslib's log is off; OpenBLAS, where it is
+ * called, works with one thread; Linux is asked for the use of AMX where the processor has it; and
+ * the first CRAM sets REF_PATH where that is unset or names a network address, so that nothing is
+ * downloaded (setenv: set it yourself in a program whose threads read the environment). It installs
+ * no signal handler. It reads KMERFORMER_MODEL, KMERFORMER_CPU, KMERFORMER_GEMM, TMPDIR, REF_PATH
+ * and SLURM_CPUS_PER_TASK.
+ *
  * Locale. Numbers in files and messages have a decimal point, whatever locale the program sets.
  *
  * Floats. A thread that calls the library rounds to nearest and lets no floating-point exception

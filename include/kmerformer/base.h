@@ -70,9 +70,9 @@ typedef struct kmf_pool kmf_pool;
 KMF_API kmf_pool *kmf_pool_new(int threads, kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_pool_free(kmf_pool *pool);
 /*
- * Helpers of the caller's thread, which works, too, where a function is given a pool to compute on:
- * *pool has threads - 1, and is NULL with one. threads: 1 to KMF_THREADS_MAX; 0:
- * kmf_threads_default(). 0, KMF_EINVAL or KMF_ENOMEM.
+ * A pool for functions that compute on it together with the caller's thread: *pool has threads - 1
+ * workers, and is NULL with one thread. threads: 1 to KMF_THREADS_MAX; 0: kmf_threads_default().
+ * Returns 0, KMF_EINVAL or KMF_ENOMEM.
  */
 KMF_API int kmf_helpers_new(kmf_pool **pool, int threads, kmf_err *err) KMF_MUST_CHECK;
 

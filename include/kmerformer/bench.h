@@ -41,7 +41,8 @@ KMF_API extern const char *const kmf_limit_names[]; /* f32 bf16 int8 read_l1 rea
 
 /*
  * Measures a limit on `threads` threads at the same time, 1 to 1024: *rate is their sum, the best
- * of five times of `seconds`; 0.02 are enough. 0 if the level lacks the instruction.
+ * of five times of `seconds`; 0.02 are enough; *rate is 0 if the level lacks the instruction.
+ * Returns 0, KMF_EINVAL or KMF_ENOMEM.
  */
 KMF_API int kmf_limit_measure(double *rate, kmf_limit_kind kind, int threads, double seconds,
                               kmf_err *err) KMF_MUST_CHECK;

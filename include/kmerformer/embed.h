@@ -95,7 +95,8 @@ typedef struct kmf_embedder kmf_embedder;
  * file that kmf_vectors_load reads: the weighted mean of the vectors of a record's k-mers; or
  * "random:MODEL", a model of the shape of another one, which is of our own family, with weights
  * that were drawn from opts->seed as kmf_model_new draws them ("random": of the shape of the
- * default one). An option that such a model does not have, when set, is KMF_EINVAL. opts is copied.
+ * default one). An option that such a model does not have, when set, is KMF_EINVAL; other failures
+ * are those of kmf_model_load and kmf_vectors_load. opts is copied.
  */
 KMF_API kmf_embedder *kmf_embedder_new(const char *model, const kmf_embed_options *opts,
                                        kmf_err *err) KMF_MUST_CHECK;
@@ -108,7 +109,7 @@ typedef enum kmf_embedder_kind {
 
 /*
  * The kind that kmf_embedder_new would make of this name, an encoder also where there is nothing of
- * the name; or KMF_ENOMEM.
+ * the name; or a negative kmf_code of kmf_model_is_file.
  */
 KMF_API int kmf_embedder_kind_of(const char *model, kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_embedder_free(kmf_embedder *embedder);

@@ -30,7 +30,7 @@ KMF_API int kmf_samples_read(kmf_samples *samples, kmf_role role, kmf_labelled *
 
 typedef struct kmf_samples_options {
     int no_test;       /* 1: there is no test part, none is made */
-    int no_dev;        /* 1: nothing is chosen: without a dev part none is made */
+    int no_dev;        /* 1: nothing is to be chosen: no dev part is drawn if none was read */
     double test_share; /* of each class that becomes the test part if none was read; 0.2 */
     double dev_share;  /* of each class of train that others are chosen by if no dev part was
                           read; 0.2 */
@@ -67,7 +67,7 @@ typedef struct kmf_samples_info {
  * Once, after reading: draws the parts that are missing, leaves out small classes and numbers the
  * others. A drawn part has share x records of each class, rounded, but never its last one.
  * KMF_EINVAL: an option is out of range, or it was done before, be it in vain; KMF_EFORMAT: fewer
- * than two classes or an empty part is left.
+ * than two classes or an empty part is left; KMF_ENOMEM: also beyond INT32_MAX records.
  */
 KMF_API int kmf_samples_settle(kmf_samples *samples, const kmf_samples_options *opts,
                                kmf_samples_info *info, kmf_err *err) KMF_MUST_CHECK;
@@ -164,7 +164,7 @@ typedef struct kmf_eval_answers {
  * Judges the vectors x [info->n, dim] of settled samples. All that is chosen is chosen on train and
  * dev. The same bits for any pool (NULL: one thread). KMF_EINVAL: an option out of range, no test
  * part (`no_test`), or none to choose a scale or L2 by (`no_dev`); KMF_EFORMAT: no record of train
- * has a vector.
+ * has a vector; KMF_ENUMERIC: as kmf_probe_train. answers may be NULL.
  */
 KMF_API int kmf_evaluate(const kmf_samples *samples, const kmf_samples_info *info,
                          const float *x, size_t dim, const kmf_eval_options *opts,

@@ -173,8 +173,8 @@ KMF_API kmf_model *kmf_model_new(const kmf_config *config, uint64_t seed,
  * A model directory as it comes off a hub: config.json; vocab.txt or tokenizer.json;
  * model.safetensors, shards of it with their index, or pytorch_model.bin. Or one safetensors file
  * of ours that holds the other files in its metadata. Weights are mapped, not read, where they are
- * float32 already. Nothing in the files is trusted; KMF_EMODEL names what is wrong. path NULL: the
- * default model that came with the program.
+ * float32 already. Nothing in the files is trusted; KMF_EMODEL names what is wrong. path NULL: that
+ * of $KMERFORMER_MODEL, if it is set, else the default model that came with the program.
  */
 KMF_API kmf_model *kmf_model_load(const char *path, kmf_err *err) KMF_MUST_CHECK;
 /*

@@ -64,7 +64,8 @@ KMF_API char *kmf_real_name(const char *path, kmf_err *err) KMF_MUST_CHECK;
  * kmf_out_finish flushes, syncs and closes it, after which nothing more is written (KMF_EINVAL);
  * kmf_out_publish, if that went well (else KMF_EINVAL), gives it its name, which lasts, in place of
  * a file that had it; kmf_out_free before that removes it. "-" is standard output: nothing to
- * publish or remove. An empty path is KMF_EINVAL.
+ * publish or remove; it gets a buffer of 1 MB, so the program must not have printed to it before.
+ * An empty path is KMF_EINVAL.
  */
 typedef struct kmf_out kmf_out;
 
@@ -130,9 +131,9 @@ KMF_API char *kmf_json_string(const char *text, kmf_err *err) KMF_MUST_CHECK;
 /* A JSON object of n pairs of texts, with '?' as above: key, value, ...; of equal keys the last. */
 KMF_API char *kmf_json_pairs(const char *const *pairs, size_t n, kmf_err *err) KMF_MUST_CHECK;
 /*
- * The JSON object of text with the list "before": that of another object, which came before it, and
- * then this one without its list. So a line of provenances stays one list. KMF_EMODEL: one of them
- * is no JSON object.
+ * The JSON object of text with a list "before": the list of that name in the object `before`, and
+ * behind it `before` itself without that list. So the provenances of successive trainings form one
+ * flat list. KMF_EMODEL: one of them is no JSON object.
  */
 KMF_API char *kmf_json_before(const char *text, const char *before,
                               kmf_err *err) KMF_MUST_CHECK;

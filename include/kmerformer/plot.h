@@ -117,7 +117,7 @@ typedef struct kmf_plot_rows {
     void *user;
 } kmf_plot_rows;
 
-/* What became of them. */
+/* What became of them, as far as it went, also after a failure. */
 typedef struct kmf_plot_report {
     uint64_t rows;       /* in the file                                                   */
     size_t dim;          /* columns                                                       */

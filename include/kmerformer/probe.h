@@ -10,6 +10,8 @@ extern "C" {
 #endif
 
 /*
+ * A development part, dev, is what settings are chosen by: learnt from fit, asked for dev.
+ *
  * Vectors and their classes, borrowed. A row of NaN is a record without a k-mer: nothing is learnt
  * from it, and where a class is asked for it gets the most frequent one of the training part.
  */
@@ -73,7 +75,7 @@ KMF_API int kmf_probe_chooses(const kmf_probe_options *opts);
  * one has is taken, of equals COLUMN and then the largest l2. Otherwise both may be NULL. fit may
  * be a part of train; classes of dev that are n_classes or more count as mistakes. The bits do not
  * depend on the pool (NULL: one thread). KMF_EINVAL: an option or a class out of range, no class,
- * no part to choose by; KMF_EFORMAT: no row that is not NaN.
+ * no part to choose by; KMF_EFORMAT: no row that is not NaN; KMF_ENUMERIC: a row is infinite.
  */
 KMF_API kmf_probe *kmf_probe_train(const kmf_points *train, const kmf_points *fit,
                                    const kmf_points *dev, size_t dim, size_t n_classes,

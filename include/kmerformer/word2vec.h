@@ -93,7 +93,7 @@ typedef struct kmf_word2vec_state {
 
 KMF_API void kmf_word2vec_information(const kmf_word2vec *trainer, kmf_word2vec_state *state);
 
-/* Called between two steps, about ten times a second. 0: go on; 1: stop here. */
+/* Called between two steps, about ten times a second. 0: go on; any other number: stop here. */
 typedef int kmf_word2vec_fn(void *user, const kmf_word2vec_state *state);
 
 /*

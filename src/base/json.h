@@ -32,7 +32,10 @@ char *kmf_json_text(const json_t *json, size_t flags, kmf_err *err) KMF_MUST_CHE
 
 /* A JSON string; text that is not UTF-8, as file names may be, has '?' for its odd bytes. */
 json_t *kmf_json_of_text(const char *text);
-/* json with `key`: value, which it takes. NULL: one of both is, or no memory; json is released. */
+/*
+ * json with value under `key`; takes over both references. NULL, with both released, if one of them
+ * is NULL or there is no memory.
+ */
 json_t *kmf_json_with(json_t *json, const char *key, json_t *value) KMF_MUST_CHECK;
 /* The text of a JSON string. Freed by kmf_free. */
 char *kmf_json_fit(const char *text, kmf_err *err) KMF_MUST_CHECK;

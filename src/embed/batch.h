@@ -59,7 +59,7 @@ typedef struct kmf_batch {
                           records, and the vectors, floats, of those that are */
     float *rows;       /* owned [cap_units, dim]; per token only */
     uint64_t *row_pos; /* owned [cap_units]; per token only: base of the k-mer */
-    /* room of who works on it: of a record that is here as a whole */
+    /* scratch of the job: of one record all of whose pieces are in this batch */
     double *sum;   /* owned [2, dim]; of stretches */
     float *vector; /* owned [dim] */
 } kmf_batch;

@@ -7,8 +7,8 @@
  *   batches in a ring of 2t + 1 +-- [job]                      --+
  *
  * What the pieces are, chunks of ids or stretches of letters, and what is added up for each, is
- * the method's business (method.h); what a job does with that is job.h's; who computes, and who
- * helps whom at the end, is crew.h's; how records become pieces is that of who adds them.
+ * decided in method.h; what a job does with them in job.h; which threads compute, and how they help
+ * one another at the end, in crew.h; how records become pieces in embedder.c and read.c.
  *
  * The caller's thread reads or cuts, sends and collects; the pool's threads compute. Jobs come back
  * in the order in which they were sent and pieces lie in input order, so one accumulator is enough:

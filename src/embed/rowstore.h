@@ -19,7 +19,8 @@ typedef struct kmf_rowstore {
 } kmf_rowstore;
 
 /*
- * As kmf_embedder_sink with fn and the user of the store, which is copied; that, in turn, ends it.
+ * As kmf_embedder_sink with fn and the user of the store, which is copied. A later call of
+ * kmf_embedder_sink takes the store away.
  * Vectors of records that are whole in a batch are offered to the store first, unless there is
  * nothing to gain by that, and if they are stored their rows have NULL. What was stored of rows
  * that never come, after a failure, is overwritten by those that come in their place, or to be

@@ -14,7 +14,7 @@ typedef void *kmf_job_fn(void *arg);
 
 /* Inside a job: 0 .. threads - 1, the number of the thread that runs it. */
 int kmf_pool_worker(const kmf_pool *pool);
-/* One owner more: the last one's kmf_pool_free ends it. */
+/* One reference more: the pool ends with the last of as many calls of kmf_pool_free. */
 kmf_pool *kmf_pool_keep(kmf_pool *pool);
 /* The hts_tpool itself, for this floor and for kmf_out_share. */
 void *kmf_pool_handle(const kmf_pool *pool);
