@@ -195,7 +195,7 @@ $(BUILD)/tests/test_%: tests/test_%.c $(STATIC) $(BUILD)/config
 	$(test_program) $(CHECK_LIBS) $(LIBS)
 
 # The arithmetic once more in double: beside ten digits a gradient can be told from a near miss.
-DOUBLE_SRC := src/nn/ops.c src/nn/attn.c src/nn/loss.c src/nn/dropout.c src/nn/adamw.c src/nn/composition.c \
+DOUBLE_SRC := src/nn/ops.c src/nn/attention_train.c src/nn/loss.c src/nn/dropout.c src/nn/adamw.c src/nn/composition.c \
               tests/gemm_double.c
 DOUBLE_SRC += src/model/layout.c $(wildcard src/learn/mlm*.c) src/learn/contrast.c
 DOUBLE_OBJ := $(DOUBLE_SRC:%.c=$(BUILD)/double/%.o)

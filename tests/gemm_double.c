@@ -56,14 +56,14 @@ size_t kmf_gemm_scratch(size_t rows, size_t Din, kmf_operand operand)
 }
 
 void kmf_gemm_weight(kmf_real *y, size_t ld_y, const kmf_real *x, size_t ld_x,
-                     const kmf_weight *w, size_t N, const kmf_ending *ending, void *scratch)
+                     const kmf_weight *w, size_t N, const kmf_epilogue *epilogue, void *scratch)
 {
     (void)scratch;
-    assert(!ending || !ending->activate);
+    assert(!epilogue || !epilogue->activate);
     kmf_gemm_inner(y, ld_y, x, ld_x, w->packed, w->Din, N, w->Dout, w->Din, KMF_GEMM_TB);
-    for (size_t n = 0; ending && ending->bias && n < N; n++)
+    for (size_t n = 0; epilogue && epilogue->bias && n < N; n++)
         for (size_t o = 0; o < w->Dout; o++)
-            y[n * ld_y + o] += ending->bias[o];
+            y[n * ld_y + o] += epilogue->bias[o];
 }
 
 size_t kmf_gemm_factor_bytes(size_t N, size_t cols, kmf_precision precision)

@@ -12,7 +12,7 @@
 #include "kmerformer.h"
 #include "model/encoder.h"
 #include "model/model.h"
-#include "nn/attend.h"
+#include "nn/attention.h"
 #include "nn/gemm.h"
 #include "run.h"
 #include "seq/par.h"
@@ -211,20 +211,20 @@ static const char *together_once(kmf_encoder *const *encoders, size_t n, float *
 }
 
 /* Encoders of one model, with room for LONG_SEQ tokens, and room for what one says alone. */
-typedef struct crew {
+typedef struct team {
     kmf_model *model;
     kmf_encoder *encoders[N_TOGETHER];
     float *alone; /* [LONG_SEQ, CREW_D] */
     int32_t ids[MAX_TOKENS];
-} crew;
+} team;
 
 enum { CREW_D = 48 };
 static const size_t crew_batch[] = {0, 1, 65, 68, 69, 197, LONG_SEQ};
 
-static const char *assemble(crew *c, kmf_precision precision)
+static const char *assemble(team *c, kmf_precision precision)
 {
     kmf_err err = {0};
-    *c = (crew){0};
+    *c = (team){0};
     c->model = odd_model(32, CREW_D, 4, 101, &err);
     c->alone = kmf_floats(LONG_SEQ * CREW_D, NULL);
     if (!c->model || !c->alone || kmf_model_prepare(c->model, precision, &err) != 0)
@@ -239,7 +239,7 @@ static const char *assemble(crew *c, kmf_precision precision)
     return NULL;
 }
 
-static void dismiss(crew *c)
+static void dismiss(team *c)
 {
     for (size_t i = 0; i < N_TOGETHER; i++)
         kmf_encoder_free(c->encoders[i]);
@@ -249,7 +249,7 @@ static void dismiss(crew *c)
 
 static const char *same_bits_together(kmf_precision precision)
 {
-    static crew c;
+    static team c;
     static const size_t single[] = {1, 5, 148, LONG_SEQ};
     static const size_t together[] = {2, 3, N_TOGETHER};
     const char *wrong = assemble(&c, precision);
@@ -274,7 +274,7 @@ static const char *together_has_the_bits(void)
 enum { N_HELPING = 3, N_HELPED = CHECKED ? 3 : 10, MOST_HELPED = 1000 };
 
 typedef struct helped {
-    const crew *crew;
+    const team *team;
     atomic_int over;
     atomic_size_t items; /* done by others */
     int n_wrong;
@@ -283,7 +283,7 @@ typedef struct helped {
 static void forward_or_help(void *arg, int thread)
 {
     helped *h = arg;
-    const crew *c = h->crew;
+    const team *c = h->team;
     kmf_encoder *owner = c->encoders[N_HELPING - 1];
     if (thread < N_HELPING - 1) {
         for (int tries = 0; !atomic_load(&h->over); kmf_spin(&tries))
@@ -299,8 +299,8 @@ static void forward_or_help(void *arg, int thread)
 
 static const char *same_bits_with_help(kmf_precision precision)
 {
-    static crew c;
-    helped h = {.crew = &c};
+    static team c;
+    helped h = {.team = &c};
     const char *wrong = assemble(&c, precision);
     if (!wrong) {
         const float *x = kmf_encoder_forward(c.encoders[0], c.ids, crew_batch, 6, 2);
@@ -509,7 +509,7 @@ START_TEST(the_workspace_is_a_function_of_its_three_numbers)
     kmf_operand here = kmf_operand_of(KMF_PRECISION_F32);
     size_t floats = 4224 * 4 * 384 + kmf_gemm_rows(here) * 384 + 2 * 512 * 32;
     size_t known = 4 * floats + kmf_gemm_pair_scratch(384, 1536, false, here, here) +
-                   kmf_attend_scratch(512, 64, (kmf_attend_precision){here, here});
+                   kmf_attention_scratch(512, 64, (kmf_attention_precision){here, here});
     ck_assert_uint_ge(bytes, known);
     ck_assert_uint_le(bytes, known + 1024);
     ck_assert_uint_eq(kmf_encoder_bytes(&config, KMF_PRECISION_F32, 4033, 512), bytes);

@@ -172,9 +172,9 @@ static void weight_free(weight *p)
     kmf_free(p->scratch);
 }
 
-static void weight_run(weight *p, const kmf_ending *ending)
+static void weight_run(weight *p, const kmf_epilogue *epilogue)
 {
-    kmf_gemm_weight(p->y, p->Dout, p->x, p->Din, &p->packed, p->N, ending, p->scratch);
+    kmf_gemm_weight(p->y, p->Dout, p->x, p->Din, &p->packed, p->N, epilogue, p->scratch);
 }
 
 /* Behind the last row, and behind the scratch. */
@@ -405,14 +405,14 @@ static const char *endings_are_those_of_the_loops(kmf_operand operand)
         for (int end = 0; end < 4; end++) {
             static const kmf_activation kinds[] = {KMF_GELU, KMF_GELU_TANH, KMF_RELU};
             bool activate = end < 3;
-            kmf_ending ending = {bias, activate, activate ? kinds[end] : KMF_GELU};
+            kmf_epilogue epilogue = {bias, activate, activate ? kinds[end] : KMF_GELU};
             memcpy(right, sums, n * sizeof *right);
             kmf_bias_forward(right, Dout, bias, N, Dout);
             if (activate)
                 kmf_activation_forward(right, Dout, right, Dout, kinds[end], N, Dout);
-            weight_run(&p, &ending);
+            weight_run(&p, &epilogue);
             bool rough =
-                operand != KMF_OPERAND_F32 && activate && ending.activation != KMF_RELU;
+                operand != KMF_OPERAND_F32 && activate && epilogue.activation != KMF_RELU;
             if (!is_near(p.y, right, rough ? 1e-4 : 0.0, n))
                 return "a bias or an activation differs from its loop";
             if (!rows_behind_are_untouched(&p))
@@ -448,9 +448,9 @@ static const char *more_columns_change_no_bit(kmf_operand operand)
         memcpy(q.x, p.x, N * Din * sizeof *q.x);
         q.packed = kmf_gemm_pack(q.room, (const float *[]){q.w}, 1, Din, WIDE, Din, operand);
         for (int end = 0; end < 6; end++) {
-            kmf_ending ending = {end < 5 ? bias : NULL, end < 4, kinds[end % 4]};
-            weight_run(&p, &ending);
-            weight_run(&q, &ending);
+            kmf_epilogue epilogue = {end < 5 ? bias : NULL, end < 4, kinds[end % 4]};
+            weight_run(&p, &epilogue);
+            weight_run(&q, &epilogue);
             for (size_t n = 0; n < N; n++)
                 if (memcmp(p.y + n * Dout, q.y + n * WIDE, Dout * sizeof *p.y) != 0)
                     return "a product with other columns beside it has other bits";
@@ -495,8 +495,8 @@ static const char *a_pair_in(kmf_operand operand, kmf_operand then)
         memset(scratch, GUARD_BYTE, bytes + GUARD);
         for (size_t i = N * D; i < (N + SPARE) * D; i++)
             y[i] = UNTOUCHED;
-        kmf_ending between = {bias, true, N % 2 == 0 ? KMF_GELU : KMF_RELU};
-        weight_run(&first, gated ? &(kmf_ending){.bias = bias} : &between);
+        kmf_epilogue between = {bias, true, N % 2 == 0 ? KMF_GELU : KMF_RELU};
+        weight_run(&first, gated ? &(kmf_epilogue){.bias = bias} : &between);
         if (gated)
             kmf_gate_forward(second.x, F, first.y, wide, between.activation, N, F);
         else

@@ -13,7 +13,7 @@
 #include "checked.h"
 #include "levels.h"
 #include "nn/adamw.h"
-#include "nn/attn.h"
+#include "nn/attention_train.h"
 #include "nn/dropout.h"
 #include "nn/loss.h"
 #include "nn/ops.h"
@@ -350,8 +350,8 @@ static const uint64_t key = UINT64_C(0x123456789abcdef);
 
 static double attention_loss(void)
 {
-    kmf_attn_forward_train(y.a, y.ld, stats, q.a, k.a, v.a, q.ld, scratch, key, rate, T, 0, H,
-                           K, KMF_PRECISION_F32);
+    kmf_attention_forward_train(y.a, y.ld, stats, q.a, k.a, v.a, q.ld, scratch, key, rate, T, 0,
+                                H, K, KMF_PRECISION_F32);
     return product(&c, &y);
 }
 
@@ -359,9 +359,9 @@ static void attention_backward(size_t h0, size_t h1)
 {
     for (size_t i = 0; i < SCRATCH; i++)
         scratch[i] = NOTHING;
-    ck_assert_uint_le(kmf_attn_backward_scratch(T, K, KMF_PRECISION_F32), SCRATCH);
-    kmf_attn_backward(dq.a, dk.a, dv.a, dq.ld, c.a, c.ld, y.a, y.ld, q.a, k.a, v.a, q.ld, stats,
-                      scratch, key, rate, T, h0, h1, K, KMF_PRECISION_F32);
+    ck_assert_uint_le(kmf_attention_backward_scratch(T, K, KMF_PRECISION_F32), SCRATCH);
+    kmf_attention_backward(dq.a, dk.a, dv.a, dq.ld, c.a, c.ld, y.a, y.ld, q.a, k.a, v.a, q.ld,
+                           stats, scratch, key, rate, T, h0, h1, K, KMF_PRECISION_F32);
 }
 
 static const size_t attention_sizes[][3] = {{1, 1, 2},  {1, 3, 4},  {2, 3, 5},  {13, 2, 7},
@@ -421,8 +421,8 @@ START_TEST(attention_takes_heads_in_any_order)
     for (size_t i = 0; i < 2 * H * T; i++)
         stats[i] = NOTHING;
     for (size_t h = H; h-- > 0;)
-        kmf_attn_forward_train(y.a, y.ld, stats, q.a, k.a, v.a, q.ld, scratch, key, rate, T, h,
-                               h + 1, K, KMF_PRECISION_F32);
+        kmf_attention_forward_train(y.a, y.ld, stats, q.a, k.a, v.a, q.ld, scratch, key, rate,
+                                    T, h, h + 1, K, KMF_PRECISION_F32);
     for (size_t h = H; h-- > 0;)
         attention_backward(h, h + 1);
     ck_assert(same(&y, &old) && same(&dq, &x) && same(&dk, &w) && same(&dv, &b));

@@ -3,7 +3,7 @@
 #include "levels.h"
 #include "nn/panels.h"
 #include "nn/quantise.h"
-#include "nn/turn.h"
+#include "nn/transpose.h"
 #include "run.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ static const char *words_are_turned(void)
         for (size_t i = 0; i < rows * (cols + GAP); i++)
             from[i] = (int32_t)i;
         memset(to, 0xff, sizeof to);
-        kmf_turn_words(to, rows + GAP, from, cols + GAP, rows, cols);
+        kmf_transpose_words(to, rows + GAP, from, cols + GAP, rows, cols);
         for (size_t j = 0; j < cols; j++)
             for (size_t i = 0; i < rows + GAP; i++) {
                 int32_t want = i < rows ? (int32_t)(i * (cols + GAP) + j) : EMPTY;

@@ -266,7 +266,7 @@ START_TEST(a_step_is_adamw_on_the_mean_of_the_batch)
         memset(p->sums[0], 0, n * sizeof(float));
         ck_assert_int_eq(kmf_pretrain_show(p, &batch, step * o.batch, 0, o.batch, NULL), 0);
         ck_assert_int_eq(kmf_mlm_learn(p->mlm, &batch, &p->gradients[0], &result, NULL), 0);
-        ck_assert_int_eq(kmf_questions_score(p->questions, &result, &score, NULL), 0);
+        ck_assert_int_eq(kmf_masker_score(p->masker, &result, &score, NULL), 0);
         train(t, look, &watched);
         for (size_t i = 0; i < n; i++)
             squares += (double)p->sums[0][i] * (double)p->sums[0][i];

@@ -9,7 +9,7 @@
 #include "errors.h"
 #include "levels.h"
 #include "nn/adamw.h"
-#include "nn/attn.h"
+#include "nn/attention_train.h"
 #include "nn/dropout.h"
 #include "nn/loss.h"
 #include "nn/ops.h"
@@ -559,7 +559,7 @@ static const char *print_fused_bits(void)
     enum { T = 200, H = 2, K = 24, D = H * K };
     static float q[T * D], k[T * D], v[T * D], out[T * D], dout[T * D], stats[2 * H * T];
     static float dq[T * D], dk[T * D], dv[T * D];
-    float *scratch = kmf_floats(kmf_attn_backward_scratch(T, K, KMF_PRECISION_F32), NULL);
+    float *scratch = kmf_floats(kmf_attention_backward_scratch(T, K, KMF_PRECISION_F32), NULL);
     static double nll[T];
     static int32_t labels[T];
     uint64_t hash = 0;
@@ -569,10 +569,10 @@ static const char *print_fused_bits(void)
     fill(k, T * D, 1.5f);
     fill(v, T * D, 1.5f);
     fill(dout, T * D, 1.5f);
-    kmf_attn_forward_train(out, D, stats, q, k, v, D, scratch, 1, 0.1, T, 0, H, K,
-                           KMF_PRECISION_F32);
-    kmf_attn_backward(dq, dk, dv, D, dout, D, out, D, q, k, v, D, stats, scratch, 1, 0.1, T, 0,
-                      H, K, KMF_PRECISION_F32);
+    kmf_attention_forward_train(out, D, stats, q, k, v, D, scratch, 1, 0.1, T, 0, H, K,
+                                KMF_PRECISION_F32);
+    kmf_attention_backward(dq, dk, dv, D, dout, D, out, D, q, k, v, D, stats, scratch, 1, 0.1,
+                           T, 0, H, K, KMF_PRECISION_F32);
     kmf_free(scratch);
     hash = hash_of(hash_of(hash_of(hash, dq, T * D), dk, T * D), dv, T * D);
     kmf_activation_backward(dq, D, dk, D, dv, D, KMF_GELU, T, D);

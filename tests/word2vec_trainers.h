@@ -138,7 +138,7 @@ static inline options kind(int i, size_t *len, const char **of)
         o.cbow = 1;
         break;
     case 2:
-        o.k_max = 7; /* 21760 words: more lessons a step */
+        o.k_max = 7; /* 21760 words: more batches a step */
         break;
     case 3:
         o.frames = 1;
@@ -154,13 +154,13 @@ static inline options kind(int i, size_t *len, const char **of)
         *of = "ACDEFGHIKLMNPQRSTVWY";
         break;
     case 6:
-        o.k_min = o.k_max = 1; /* rows that every lesson moves */
+        o.k_min = o.k_max = 1; /* rows that every batch moves */
         o.stride = 3;
         o.cbow = 1;
         o.alpha = 0.025;
         break;
     default:
-        *len = 40; /* one lesson */
+        *len = 40; /* one batch */
         o.dim = 1;
         o.epochs = 3;
         break;

@@ -326,7 +326,7 @@ static void end(void *arg, int thread)
         x->status = kmf_flow_collect(e, x->err);
         return;
     }
-    kmf_crew_join(&e->crew, thread);
+    kmf_workers_join(&e->workers, thread);
 }
 
 /* What the vectors were made from is what it was. */
@@ -345,7 +345,7 @@ int kmf_embedder_finish(kmf_embedder *embedder, kmf_err *err)
     ending x = {.embedder = e, .err = err};
     x.status = kmf_flow_send(e, err);
     if (x.status == 0)
-        x.n_helpers = kmf_crew_missing(&e->crew);
+        x.n_helpers = kmf_workers_missing(&e->workers);
     if (x.status == 0 && (x.n_helpers == 0 || kmf_together(x.n_helpers + 1, end, &x, NULL) < 0))
         x.status = kmf_flow_collect(e, err);
     assert(x.status < 0 || e->n_pending == 0);

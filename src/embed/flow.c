@@ -29,7 +29,7 @@ static void clear_sums(kmf_embedder *e)
 int kmf_flow_begin(kmf_embedder *e, kmf_err *err)
 {
     size_t threads = (size_t)e->opts.threads;
-    if (kmf_crew_init(&e->crew, e->method, e->opts.threads, err) < 0)
+    if (kmf_workers_init(&e->workers, e->method, e->opts.threads, err) < 0)
         return KMF_ENOMEM;
     e->spare_core = e->opts.threads < kmf_threads_default();
     e->n_slots = 2 * threads + 1;
@@ -60,7 +60,7 @@ void kmf_flow_end(kmf_embedder *e)
         kmf_batch_free(e->slots[i].batch);
     for (size_t i = 0; e->records && i < e->n_records; i++)
         kmf_free(e->records[i].name);
-    kmf_crew_free(&e->crew);
+    kmf_workers_free(&e->workers);
     kmf_free(e->slots);
     kmf_free(e->records);
     kmf_free(e->sums[0].values);
@@ -215,13 +215,13 @@ static void *work(void *arg)
 {
     kmf_slot *s = arg;
     kmf_embedder *e = s->embedder;
-    int room = kmf_crew_enter(&e->crew, kmf_pool_worker(e->pool));
+    int worker = kmf_workers_enter(&e->workers, kmf_pool_worker(e->pool));
     s->failed = (kmf_err){0};
-    s->status =
-        s->filler ? s->filler->work(s->filler->user, s, room, &s->failed)
-                  : kmf_job_work(e->method, &e->opts, s->batch, room, &e->to.store, &s->failed);
+    s->status = s->filler ? s->filler->work(s->filler->user, s, worker, &s->failed)
+                          : kmf_job_work(e->method, &e->opts, s->batch, worker, &e->to.store,
+                                         &s->failed);
     assert(s->status <= 0); /* pieces that were added have room */
-    kmf_crew_leave(&e->crew, room);
+    kmf_workers_leave(&e->workers, worker);
     /* where the caller is idle, and has a core, its writing the rows holds up the run less */
     bool idle = e->spare_core && atomic_load(&e->awaited) == s;
     if (s->status == 0 && e->to.store.fn && !idle)
@@ -351,10 +351,10 @@ static int send(kmf_embedder *e, const kmf_filler *filler, uint64_t number, kmf_
     kmf_slot *s = &e->slots[kmf_flow_slot(e)];
     s->filler = filler;
     s->number = number;
-    kmf_crew_expect(&e->crew);
+    kmf_workers_expect(&e->workers);
     int status = kmf_queue_send(e->queue, work, s, err);
     if (status < 0) {
-        kmf_crew_call_off(&e->crew);
+        kmf_workers_call_off(&e->workers);
         return status;
     }
     e->n_sent++;
@@ -452,7 +452,7 @@ void kmf_flow_reset(kmf_embedder *e)
 {
     for (; e->n_sent > 0; e->n_sent--)
         (void)kmf_queue_wait(e->queue);
-    kmf_crew_reset(&e->crew);
+    kmf_workers_reset(&e->workers);
     for (size_t i = 0; i < e->n_slots; i++)
         kmf_batch_clear(e->slots[i].batch);
     e->n_pending = 0;

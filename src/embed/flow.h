@@ -8,7 +8,7 @@
  *
  * What the pieces are, chunks of ids or stretches of letters, and what is added up for each, is
  * decided in method.h; what a job does with them in job.h; which threads compute, and how they help
- * one another at the end, in crew.h; how records become pieces in embedder.c and read.c.
+ * one another at the end, in workers.h; how records become pieces in embedder.c and read.c.
  *
  * The caller's thread reads or cuts, sends and collects; the pool's threads compute. Jobs come back
  * in the order in which they were sent and pieces lie in input order, so one accumulator is enough:
@@ -25,7 +25,7 @@
 #ifndef KMF_FLOW_H
 #define KMF_FLOW_H
 
-#include "embed/crew.h"
+#include "embed/workers.h"
 #include "embed/digests.h"
 #include "embed/job.h"
 #include "embed/read.h"
@@ -99,7 +99,7 @@ struct kmf_embedder {
     size_t n_sent;
     bool spare_core;             /* for the caller's thread beside the workers' */
     _Atomic(kmf_slot *) awaited; /* that the caller waits for */
-    kmf_crew crew;
+    kmf_workers workers;
 
     kmf_pending *records; /* owned [n_records], a ring */
     size_t n_records;

@@ -23,10 +23,10 @@
 #define TNF_CODES 256
 
 /* One worker's. Counts are 0 between pieces; a piece has less than 2^31 windows. */
-typedef struct desk {
+typedef struct workspace {
     int32_t *counts;      /* owned [dim] */
     kmf_columns *columns; /* owned */
-} desk;
+} workspace;
 
 typedef struct frequency {
     kmf_method base;
@@ -34,8 +34,8 @@ typedef struct frequency {
     int k;
     bool canonical;            /* tnf: */
     int32_t column[TNF_CODES]; /* of a tetranucleotide */
-    desk *desks;               /* owned [n_desks] */
-    size_t n_desks;
+    workspace *workspaces;     /* owned [n_workspaces] */
+    size_t n_workspaces;
 } frequency;
 
 /* Counts as doubles; they are 0 again. */
@@ -55,14 +55,14 @@ KMF_CLONES(take_counts, (double *sum, int32_t *counts, size_t dim), (sum, counts
 static void start(const kmf_method *method, kmf_batch *batch, int worker)
 {
     const frequency *m = (const frequency *)method;
-    kmf_columns_start(m->desks[worker].columns, batch->letters, batch->n_units);
+    kmf_columns_start(m->workspaces[worker].columns, batch->letters, batch->n_units);
 }
 
 static void count_piece(const kmf_method *method, const kmf_batch *batch, kmf_piece *p,
                         double *sum, int worker)
 {
     const frequency *m = (const frequency *)method;
-    desk *own = &m->desks[worker];
+    workspace *own = &m->workspaces[worker];
     size_t windows = p->end - p->beg - (size_t)m->k + 1;
     p->tokens = kmf_columns_count(own->columns, own->counts, p->beg, windows);
     p->ambiguous = windows - p->tokens;
@@ -73,8 +73,8 @@ static void count_piece(const kmf_method *method, const kmf_batch *batch, kmf_pi
 static size_t bytes(const kmf_method *method)
 {
     const frequency *m = (const frequency *)method;
-    return m->n_desks *
-           (sizeof(desk) + m->base.shape.dim * sizeof(int32_t) + kmf_columns_bytes(m->k));
+    return m->n_workspaces *
+           (sizeof(workspace) + m->base.shape.dim * sizeof(int32_t) + kmf_columns_bytes(m->k));
 }
 
 static json_t *settings(const kmf_method *method, const kmf_embed_options *opts)
@@ -87,11 +87,11 @@ static json_t *settings(const kmf_method *method, const kmf_embed_options *opts)
 static void release(kmf_method *method)
 {
     frequency *m = (frequency *)method;
-    for (size_t i = 0; m->desks && i < m->n_desks; i++) {
-        kmf_free(m->desks[i].counts);
-        kmf_columns_free(m->desks[i].columns);
+    for (size_t i = 0; m->workspaces && i < m->n_workspaces; i++) {
+        kmf_free(m->workspaces[i].counts);
+        kmf_columns_free(m->workspaces[i].columns);
     }
-    kmf_free(m->desks);
+    kmf_free(m->workspaces);
     kmf_free(m->name);
     kmf_free(m);
 }
@@ -133,12 +133,12 @@ static int read_k(frequency *m, kmf_err *err)
 
 static int make_desks(frequency *m, size_t n, kmf_err *err)
 {
-    m->n_desks = n;
-    m->desks = kmf_calloc(n, sizeof *m->desks, err);
-    if (!m->desks)
+    m->n_workspaces = n;
+    m->workspaces = kmf_calloc(n, sizeof *m->workspaces, err);
+    if (!m->workspaces)
         return KMF_ENOMEM;
     for (size_t i = 0; i < n; i++) {
-        desk *own = &m->desks[i];
+        workspace *own = &m->workspaces[i];
         own->counts = kmf_calloc(m->base.shape.dim, sizeof *own->counts, err);
         own->columns = kmf_columns_new(m->k, m->canonical ? m->column : NULL, err);
         if (!own->counts || !own->columns)

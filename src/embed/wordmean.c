@@ -64,7 +64,7 @@ typedef struct length {
 } length;
 
 /* One worker's. */
-typedef struct desk {
+typedef struct workspace {
     int32_t *counts;                 /* owned [most n_rows + 1]: 0 between pieces */
     kmf_columns *columns[KMF_K_MAX]; /* owned; of each length; NULL: not in_columns */
     /* of the group of pieces beg .. end - 1 */
@@ -74,7 +74,7 @@ typedef struct desk {
     size_t n_rows;
     size_t off[GROUP + 1]; /* where those of each piece begin */
     kmf_digits digits;
-} desk;
+} workspace;
 
 typedef struct word_mean {
     kmf_method base;
@@ -86,10 +86,10 @@ typedef struct word_mean {
     kmf_rowtable table;        /* owned: values times weights */
     length lengths[KMF_K_MAX]; /* of the words that are looked up, ascending */
     size_t n_lengths;
-    size_t n_counts; /* the most n_rows + 1; 0: none are counted */
-    size_t n_words;  /* the most of a table in bytes; 0: there is none */
-    desk *desks;     /* owned [n_desks] */
-    size_t n_desks;
+    size_t n_counts;       /* the most n_rows + 1; 0: none are counted */
+    size_t n_words;        /* the most of a table in bytes; 0: there is none */
+    workspace *workspaces; /* owned [n_workspaces] */
+    size_t n_workspaces;
 } word_mean;
 
 /* ---------------------------------------------------------------- a piece --------------- */
@@ -138,7 +138,7 @@ static void add_weight(kmf_piece *p, const kmf_wordwalk *w)
 }
 
 /* Words of one length of the pieces in the group that have so many that they are counted. */
-static void sum_counted(const word_mean *m, size_t j, const kmf_batch *b, desk *own)
+static void sum_counted(const word_mean *m, size_t j, const kmf_batch *b, workspace *own)
 {
     const length *l = &m->lengths[j];
     bool multiplied = l->bytes.kernel != NULL;
@@ -163,7 +163,7 @@ static void sum_counted(const word_mean *m, size_t j, const kmf_batch *b, desk *
 }
 
 /* Adds the rows that are listed, to pieces 0 .. i of the group; the last one's list may go on. */
-static void add_listed(const word_mean *m, desk *own, size_t i)
+static void add_listed(const word_mean *m, workspace *own, size_t i)
 {
     own->off[i + 1] = own->n_rows;
     kmf_rowtable_add(own->sums, &m->table, own->rows, own->off, i + 1);
@@ -172,7 +172,7 @@ static void add_listed(const word_mean *m, desk *own, size_t i)
 }
 
 /* The words of a piece, number i of the group, of the lengths that are not counted. */
-static void list_words(const word_mean *m, const kmf_batch *b, desk *own, kmf_piece *p,
+static void list_words(const word_mean *m, const kmf_batch *b, workspace *own, kmf_piece *p,
                        size_t i)
 {
     for (size_t j = 0; j < m->n_lengths; j++) {
@@ -191,7 +191,7 @@ static void list_words(const word_mean *m, const kmf_batch *b, desk *own, kmf_pi
 }
 
 /* The group that begins with piece i: the sums of all words. */
-static void begin_group(const word_mean *m, const kmf_batch *b, desk *own, size_t i)
+static void begin_group(const word_mean *m, const kmf_batch *b, workspace *own, size_t i)
 {
     size_t n = kmf_min(b->n_pieces - i, GROUP);
     own->beg = i;
@@ -217,7 +217,7 @@ static void drop_newlines(char *letters, size_t n)
 static void start(const kmf_method *method, kmf_batch *batch, int worker)
 {
     const word_mean *m = (const word_mean *)method;
-    desk *own = &m->desks[worker];
+    workspace *own = &m->workspaces[worker];
     own->beg = own->end = 0;
     drop_newlines(batch->letters, batch->n_units);
     for (size_t j = 0; j < m->n_lengths; j++)
@@ -229,7 +229,7 @@ static void add_piece(const kmf_method *method, const kmf_batch *batch, kmf_piec
                       double *sum, int worker)
 {
     const word_mean *m = (const word_mean *)method;
-    desk *own = &m->desks[worker];
+    workspace *own = &m->workspaces[worker];
     size_t i = (size_t)(p - batch->pieces);
     if (i == own->end)
         begin_group(m, batch, own, i);
@@ -254,12 +254,12 @@ static size_t bytes(const kmf_method *method)
     for (size_t j = 0; j < m->n_lengths; j++) {
         const length *l = &m->lengths[j];
         total += kmf_wordrows_bytes(&l->words) + kmf_bytetable_bytes(&l->bytes);
-        total += l->words.in_columns ? m->n_desks * kmf_columns_bytes(l->words.kind.k) : 0;
+        total += l->words.in_columns ? m->n_workspaces * kmf_columns_bytes(l->words.kind.k) : 0;
     }
-    size_t a_desk = sizeof(desk) + (m->n_counts + LISTED) * sizeof(int32_t) +
+    size_t a_desk = sizeof(workspace) + (m->n_counts + LISTED) * sizeof(int32_t) +
                     GROUP * v->info.dim * sizeof(double) +
                     KMF_BYTETABLE_ROWS * m->n_words * sizeof(uint32_t);
-    return total + v->info.n * word + m->n_desks * a_desk;
+    return total + v->info.n * word + m->n_workspaces * a_desk;
 }
 
 static json_t *settings(const kmf_method *method, const kmf_embed_options *o)
@@ -281,15 +281,15 @@ static void release(kmf_method *method)
         kmf_wordrows_free(&m->lengths[j].words);
         kmf_bytetable_free(&m->lengths[j].bytes);
     }
-    for (size_t i = 0; m->desks && i < m->n_desks; i++) {
-        kmf_free(m->desks[i].counts);
-        kmf_free(m->desks[i].sums);
-        kmf_free(m->desks[i].rows);
-        kmf_digits_free(&m->desks[i].digits);
+    for (size_t i = 0; m->workspaces && i < m->n_workspaces; i++) {
+        kmf_free(m->workspaces[i].counts);
+        kmf_free(m->workspaces[i].sums);
+        kmf_free(m->workspaces[i].rows);
+        kmf_digits_free(&m->workspaces[i].digits);
         for (size_t j = 0; j < m->n_lengths; j++)
-            kmf_columns_free(m->desks[i].columns[j]);
+            kmf_columns_free(m->workspaces[i].columns[j]);
     }
-    kmf_free(m->desks);
+    kmf_free(m->workspaces);
     kmf_free(m->name);
     kmf_free(m);
 }
@@ -427,12 +427,12 @@ static int choose_pieces(word_mean *m, const kmf_embed_options *o, kmf_err *err)
 
 static int make_desks(word_mean *m, size_t n, kmf_err *err)
 {
-    m->desks = kmf_calloc(n, sizeof *m->desks, err);
-    if (!m->desks)
+    m->workspaces = kmf_calloc(n, sizeof *m->workspaces, err);
+    if (!m->workspaces)
         return KMF_ENOMEM;
-    m->n_desks = n;
+    m->n_workspaces = n;
     for (size_t i = 0; i < n; i++) {
-        desk *own = &m->desks[i];
+        workspace *own = &m->workspaces[i];
         own->sums = kmf_calloc(GROUP * m->table.dim, sizeof *own->sums, err);
         own->rows = kmf_malloc(LISTED, sizeof *own->rows, err);
         if (!own->sums || !own->rows)

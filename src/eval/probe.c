@@ -157,7 +157,7 @@ int32_t kmf_probe_predict(const kmf_probe *p, double *probabilities, const float
 /* ---------------------------------------------------------------- learning --------------- */
 
 /* The rows of a part that are there, standardised, and the way to their minimum. */
-typedef struct lesson {
+typedef struct fitting {
     size_t n, dim, n_classes;
     kmf_probe_scale scale;
     float *z;               /* owned [n, dim] */
@@ -166,9 +166,9 @@ typedef struct lesson {
     double *shares;         /* owned [n_classes]; of the whole part */
     double *theta;          /* owned [n_classes (dim + 1)] */
     kmf_logistic *logistic; /* owned */
-} lesson;
+} fitting;
 
-static void lesson_free(lesson *l)
+static void fitting_free(fitting *l)
 {
     kmf_logistic_free(l->logistic);
     kmf_free(l->z);
@@ -179,11 +179,11 @@ static void lesson_free(lesson *l)
     kmf_free(l->theta);
 }
 
-static int lesson_init(lesson *l, const kmf_points *part, size_t dim, size_t n_classes,
-                       kmf_probe_scale scale, kmf_pool *pool, kmf_err *err)
+static int fitting_init(fitting *l, const kmf_points *part, size_t dim, size_t n_classes,
+                        kmf_probe_scale scale, kmf_pool *pool, kmf_err *err)
 {
     size_t n_theta = n_classes * (dim + 1);
-    *l = (lesson){.dim = dim, .n_classes = n_classes, .scale = scale};
+    *l = (fitting){.dim = dim, .n_classes = n_classes, .scale = scale};
     l->y = kmf_malloc(part->n, sizeof *l->y, err);
     l->mean = kmf_calloc(dim, sizeof *l->mean, err);
     l->spread = kmf_calloc(dim, sizeof *l->spread, err);
@@ -229,7 +229,7 @@ static void report(void *user, int done)
 }
 
 /* Goes on to the minimum for l2, and puts it into the probe. */
-static int learn(training *t, lesson *l, double l2, double least_gain, kmf_err *err)
+static int learn(training *t, fitting *l, double l2, double least_gain, kmf_err *err)
 {
     const kmf_probe_options *opts = t->opts;
     const kmf_lbfgs_options how = {.pairs = PAIRS,
@@ -292,11 +292,11 @@ static int n_tried(const kmf_probe_options *opts)
 /* Tries the values of l2, or the one given, at one scale. Of equals the first stays. */
 static int try_scale(training *t, choice *best, kmf_probe_scale scale, kmf_err *err)
 {
-    lesson l;
+    fitting l;
     const kmf_probe *p = t->probe;
     const kmf_probe_options *opts = t->opts;
     const double *values = opts->l2 > 0 ? &opts->l2 : grid;
-    int status = lesson_init(&l, t->fit, p->dim, p->n_classes, scale, t->pool, err);
+    int status = fitting_init(&l, t->fit, p->dim, p->n_classes, scale, t->pool, err);
     double *probabilities = kmf_calloc(p->n_classes, sizeof *probabilities, err);
     if (!probabilities)
         status = KMF_ENOMEM;
@@ -307,7 +307,7 @@ static int try_scale(training *t, choice *best, kmf_probe_scale scale, kmf_err *
             *best = (choice){values[i], scale, right};
     }
     kmf_free(probabilities);
-    lesson_free(&l);
+    fitting_free(&l);
     return status;
 }
 
@@ -355,7 +355,7 @@ kmf_probe *kmf_probe_train(const kmf_points *train, const kmf_points *fit,
                            const kmf_points *dev, size_t dim, size_t n_classes,
                            const kmf_probe_options *opts, kmf_pool *pool, kmf_err *err)
 {
-    lesson l = {0};
+    fitting l = {0};
     choice how;
     if (check_options(opts, fit, dev, dim, n_classes, err) < 0 ||
         check_classes(train, n_classes, err) < 0 ||
@@ -367,10 +367,10 @@ kmf_probe *kmf_probe_train(const kmf_points *train, const kmf_points *fit,
     training t = {opts, fit, dev, pool, p, {.count = n_tried(opts) + 1}};
     int status = choose(&t, &how, err);
     if (status == 0)
-        status = lesson_init(&l, train, dim, n_classes, how.scale, pool, err);
+        status = fitting_init(&l, train, dim, n_classes, how.scale, pool, err);
     if (status == 0)
         status = learn(&t, &l, how.l2, LEAST_GAIN, err);
-    lesson_free(&l);
+    fitting_free(&l);
     if (status == 0)
         return p;
     kmf_probe_free(p);

@@ -26,7 +26,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "learn/mlm_room.h"
-#include "nn/attn.h"
+#include "nn/attention_train.h"
 #include "nn/dropout.h"
 #include "nn/ops.h"
 
@@ -160,9 +160,10 @@ static void lay_out(kmf_mlm *m, arena *a)
     m->strip_x = take(a, rows, m->D);
     m->strip_f = take(a, rows, m->F);
     m->strip_act = m->opts.forward_only ? NULL : take(a, rows, m->F);
-    m->scratch_size = m->opts.forward_only
-                          ? kmf_attn_scratch(m->opts.max_seq, m->K, m->opts.precision)
-                          : kmf_attn_backward_scratch(m->opts.max_seq, m->K, m->opts.precision);
+    m->scratch_size =
+        m->opts.forward_only
+            ? kmf_attention_train_scratch(m->opts.max_seq, m->K, m->opts.precision)
+            : kmf_attention_backward_scratch(m->opts.max_seq, m->K, m->opts.precision);
     if (m->scratch_size == 0)
         a->too_much = true;
     m->scratch = take(a, workers, m->scratch_size);
@@ -336,7 +337,7 @@ void kmf_mlm_pack_back(const kmf_mlm *m, kmf_packing *p, const kmf_real *const *
 void kmf_mlm_multiply(const kmf_mlm *m, int worker, kmf_real *y, size_t ld_y, const kmf_real *x,
                       size_t ld_x, const kmf_packing *w, size_t rows, const kmf_real *bias)
 {
-    kmf_gemm_weight(y, ld_y, x, ld_x, &w->weight, rows, &(kmf_ending){.bias = bias},
+    kmf_gemm_weight(y, ld_y, x, ld_x, &w->weight, rows, &(kmf_epilogue){.bias = bias},
                     m->words + (size_t)worker * m->words_size);
 }
 

@@ -22,7 +22,7 @@
  */
 #include "base/mem.h"
 #include "learn/mlm_room.h"
-#include "nn/attn.h"
+#include "nn/attention_train.h"
 #include "nn/ops.h"
 
 #include <string.h>
@@ -95,10 +95,10 @@ static int attention_forward(void *arg, size_t i, int worker, kmf_err *err)
     kmf_rotary_forward(k + h * m->K, ld, m->cos_t, m->sin_t, T, 1, m->K);
     if (m->config.rotary_value)
         kmf_rotary_forward(v + h * m->K, ld, m->cos_t, m->sin_t, T, 1, m->K);
-    kmf_attn_forward_train(a->heads + beg * m->D, m->D, a->stats + beg * 2 * m->H, q, k, v, ld,
-                           m->scratch + (size_t)worker * m->scratch_size,
-                           kmf_mlm_drop_key(m, KMF_DROP_ATTENTION, m->layer, s), dropout, T, h,
-                           h + 1, m->K, m->opts.precision); /* [T, 3D] -> [T, D] */
+    kmf_attention_forward_train(a->heads + beg * m->D, m->D, a->stats + beg * 2 * m->H, q, k, v,
+                                ld, m->scratch + (size_t)worker * m->scratch_size,
+                                kmf_mlm_drop_key(m, KMF_DROP_ATTENTION, m->layer, s), dropout,
+                                T, h, h + 1, m->K, m->opts.precision); /* [T, 3D] -> [T, D] */
     return 0;
 }
 
@@ -251,11 +251,11 @@ static void attention_backward(const kmf_mlm *m, size_t i, int worker)
     size_t ld = 3 * D;
     const kmf_real *q = a->qkv + beg * ld;
     kmf_real *dq = m->dqkv + beg * ld;
-    kmf_attn_backward(dq, dq + D, dq + 2 * D, ld, m->dheads + beg * D, D, a->heads + beg * D, D,
-                      q, q + D, q + 2 * D, ld, a->stats + beg * 2 * m->H,
-                      m->scratch + (size_t)worker * m->scratch_size,
-                      kmf_mlm_drop_key(m, KMF_DROP_ATTENTION, m->layer, s), m->batch->dropout,
-                      T, h, h + 1, m->K, m->opts.precision);
+    kmf_attention_backward(
+        dq, dq + D, dq + 2 * D, ld, m->dheads + beg * D, D, a->heads + beg * D, D, q, q + D,
+        q + 2 * D, ld, a->stats + beg * 2 * m->H, m->scratch + (size_t)worker * m->scratch_size,
+        kmf_mlm_drop_key(m, KMF_DROP_ATTENTION, m->layer, s), m->batch->dropout, T, h, h + 1,
+        m->K, m->opts.precision);
     kmf_rotary_backward(dq + h * m->K, ld, m->cos_t, m->sin_t, T, 1, m->K);
     kmf_rotary_backward(dq + D + h * m->K, ld, m->cos_t, m->sin_t, T, 1, m->K);
     if (m->config.rotary_value)

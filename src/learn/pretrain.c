@@ -15,7 +15,7 @@
 #include "base/err.h"
 #include "base/groups.h"
 #include "base/mem.h"
-#include "learn/firstwords.h"
+#include "learn/word_init.h"
 #include "learn/markov.h"
 #include "learn/ranks.h"
 #include "model/config.h"
@@ -245,7 +245,7 @@ static int make_model(kmf_pretrain *t, const kmf_pretrain_options *o, kmf_err *e
                         o->init, c->composition, o->composition);
     if (new_composition) {
         c->parts = o->init || t->asks ? KMF_PARTS_STATES_COMPOSITION : KMF_PARTS_COMPOSITION;
-        kmf_firstwords_compose(t->model, o->seed);
+        kmf_word_init_composition(t->model, o->seed);
     }
     c->stride = o->stride ? o->stride : c->stride;
     c->window = o->window ? o->window : c->window;
@@ -263,8 +263,8 @@ static int make_model(kmf_pretrain *t, const kmf_pretrain_options *o, kmf_err *e
     if (!o->init && o->words == KMF_WORDS_TETRAMERS && c->k < KMF_TETRAMER)
         return kmf_fail(err, KMF_EINVAL, "words of %d letters have no tetramers", c->k);
     if (!o->init && o->words != KMF_WORDS_RANDOM)
-        kmf_firstwords_spell(t->model, o->seed, o->words == KMF_WORDS_TETRAMERS);
-    if (o->embeddings && kmf_firstwords_take(t->model, o->embeddings, &t->unfilled, err) < 0)
+        kmf_word_init_letters(t->model, o->seed, o->words == KMF_WORDS_TETRAMERS);
+    if (o->embeddings && kmf_word_init_vectors(t->model, o->embeddings, &t->unfilled, err) < 0)
         return -1;
     if (kmf_config_check(c, KMF_EINVAL, o->init ? o->init : "model", err) < 0)
         return -1;
@@ -347,7 +347,7 @@ void kmf_pretrain_free(kmf_pretrain *trainer)
     kmf_free(t->views);
     kmf_mlm_free(t->mlm);
     kmf_update_free(t->update);
-    kmf_questions_free(t->questions);
+    kmf_masker_free(t->masker);
     kmf_windows_free(t->windows);
     kmf_windows_free(t->held_windows);
     kmf_genome_free(t->genome);
@@ -372,14 +372,14 @@ int kmf_pretrain_read(kmf_pretrain *trainer, kmf_reader *reader, int held_whole,
 
 /* ---------------------------------------------------------------- begin ------------------ */
 
-static kmf_questions_options questions_options(const kmf_pretrain *t)
+static kmf_masker_options masker_options(const kmf_pretrain *t)
 {
-    return (kmf_questions_options){.genome = t->genome,
-                                   .spelling = t->spelling,
-                                   .letters = window_letters(t),
-                                   .most = kmf_pretrain_piece(t),
-                                   .soft_weight = (float)t->opts.soft_weight,
-                                   .pool = t->pool};
+    return (kmf_masker_options){.genome = t->genome,
+                                .spelling = t->spelling,
+                                .letters = window_letters(t),
+                                .most = kmf_pretrain_piece(t),
+                                .soft_weight = (float)t->opts.soft_weight,
+                                .pool = t->pool};
 }
 
 static kmf_mlm_options mlm_options(const kmf_pretrain *t)
@@ -394,7 +394,7 @@ static kmf_mlm_options mlm_options(const kmf_pretrain *t)
                              .max_seqs = kmf_pretrain_piece(t),
                              .unknown = t->spelling.unk,
                              .precision = (kmf_precision)t->opts.precision,
-                             .sites = t->questions ? kmf_questions_sites(t->questions) : NULL,
+                             .sites = t->masker ? kmf_masker_sites(t->masker) : NULL,
                              .n_sites = 4 * t->spelling.k};
 }
 
@@ -508,7 +508,7 @@ static int ask_baselines(kmf_pretrain *t, kmf_progress_fn *fn, void *user, kmf_e
         kmf_mlm_batch batch;
         status = kmf_pretrain_show_held(t, &batch, first, err);
         if (status >= 0)
-            status = kmf_questions_baselines(t->questions, markov, &t->baseline, err);
+            status = kmf_masker_baselines(t->masker, markov, &t->baseline, err);
     }
     kmf_markov_free(markov);
     return status < 0 ? status : 0;
@@ -516,13 +516,13 @@ static int ask_baselines(kmf_pretrain *t, kmf_progress_fn *fn, void *user, kmf_e
 
 static uint64_t count_bytes(const kmf_pretrain *t)
 {
-    kmf_questions_options questions = questions_options(t);
+    kmf_masker_options masker = masker_options(t);
     kmf_mlm_options mlm = mlm_options(t);
     uint64_t slab = t->slots.total * sizeof(float);
     uint64_t held = t->held_windows ? kmf_windows_bytes(t->held_windows) : 0;
     uint64_t kept = kmf_vocab_bytes(t->model->vocab) + kmf_genome_bytes(t->genome) +
-                    kmf_windows_bytes(t->windows) + held + slab +
-                    kmf_questions_bytes(&questions) + kmf_pretrain_piece(t) * sizeof *t->views;
+                    kmf_windows_bytes(t->windows) + held + slab + kmf_masker_bytes(&masker) +
+                    kmf_pretrain_piece(t) * sizeof *t->views;
     uint64_t trained = (2 + open_sums(t)) * slab +
                        kmf_ranks_scratch(t->slots.total) * sizeof(float) +
                        kmf_update_bytes(&t->slots) + kmf_comparison_bytes(t) +
@@ -614,10 +614,10 @@ int kmf_pretrain_begin(kmf_pretrain *trainer, kmf_progress_fn *fn, void *user, k
         status = make_windows(t, err);
     if (status < 0)
         return status;
-    kmf_questions_options questions = questions_options(t);
-    t->questions = kmf_questions_new(&questions, err);
+    kmf_masker_options masker = masker_options(t);
+    t->masker = kmf_masker_new(&masker, err);
     t->views = kmf_calloc(kmf_pretrain_piece(t), sizeof *t->views, err);
-    if (!t->questions || !t->views)
+    if (!t->masker || !t->views)
         return KMF_ENOMEM;
     t->bytes = count_bytes(t);
     status = check_memory(t, err);

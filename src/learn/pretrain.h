@@ -8,7 +8,7 @@
 #include "learn/contrast.h"
 #include "learn/genome.h"
 #include "learn/mlm.h"
-#include "learn/questions.h"
+#include "learn/masker.h"
 #include "learn/update.h"
 #include "learn/windows.h"
 #include "model/layout.h"
@@ -55,7 +55,7 @@ struct kmf_pretrain {
     /* made by begin; owned */
     kmf_windows *windows, *held_windows; /* held_windows: NULL without validation */
     uint64_t n_held;                     /* windows of a validation */
-    kmf_questions *questions;
+    kmf_masker *masker;
     kmf_view *views; /* [piece] */
     kmf_mlm *mlm;
     kmf_comparison comparison;

@@ -101,7 +101,7 @@ static int return_piece(kmf_pretrain *t, const piece *p, const kmf_mlm_batch *ba
     const kmf_real *dvectors =
         t->compares ? t->comparison.dvectors + p->at * kmf_pretrain_columns(t) : NULL;
     if (kmf_mlm_return(t->mlm, dvectors, gradients, &result, err) < 0 ||
-        kmf_questions_score(t->questions, &result, &score, err) < 0)
+        kmf_masker_score(t->masker, &result, &score, err) < 0)
         return KMF_ENOMEM;
     stats[KMF_STAT_LOSS] += result.loss;
     stats[KMF_STAT_WEIGHT] += result.weight;
@@ -205,7 +205,7 @@ static int validate_masked(kmf_pretrain *t, kmf_err *err)
             kmf_score score = {0};
             if (kmf_pretrain_show_held(t, &batch, first, err) < 0 ||
                 kmf_mlm_evaluate(t->mlm, &batch, NULL, &result, err) < 0 ||
-                kmf_questions_score(t->questions, &result, &score, err) < 0)
+                kmf_masker_score(t->masker, &result, &score, err) < 0)
                 return KMF_ENOMEM;
             stats[KMF_STAT_LOSS] = result.loss;
             stats[KMF_STAT_WEIGHT] = result.weight;

@@ -2,9 +2,9 @@
 /*
  * What a step shows the model, by the objective:
  *
- *   masked        windows, veiled by spans
+ *   masked        windows, masked by spans
  *   contrastive   pairs with point mutations, whose vectors are compared
- *   both          such pairs, veiled by spans
+ *   both          such pairs, masked by spans
  *
  * Views are drawn by their number, so a piece may be shown twice, and every rank knows sources and
  * mixtures of the whole batch; of vectors a rank has its own and gets the others'. The loss is then
@@ -164,15 +164,15 @@ int kmf_pretrain_show(kmf_pretrain *t, kmf_mlm_batch *batch, uint64_t first, siz
                       size_t n, kmf_err *err)
 {
     bool mixes = kmf_pretrain_mixes(t);
-    kmf_veil veil = {.drift_rate = t->opts.drift_rate,
-                     .mutations = t->compares ? t->opts.mutations : 0,
-                     .spans = t->asks && !mixes ? &t->spans : NULL};
+    kmf_masking masking = {.drift_rate = t->opts.drift_rate,
+                           .mutations = t->compares ? t->opts.mutations : 0,
+                           .spans = t->asks && !mixes ? &t->spans : NULL};
     kmf_rng key = kmf_draw(t->opts.seed, DROPOUT_DRAWS, t->step, first);
     draw_piece(t, first, at, n);
     if (mixes)
         draw_mixture(t, first, at, n);
     int status =
-        kmf_questions_draw(t->questions, batch, KMF_GENOME_TRAIN, t->views, n, &veil, err);
+        kmf_masker_draw(t->masker, batch, KMF_GENOME_TRAIN, t->views, n, &masking, err);
     batch->dropout = t->opts.dropout;
     batch->key = kmf_rng_next(&key);
     batch->mix = mixes ? &t->comparison.mix : NULL;
@@ -182,13 +182,12 @@ int kmf_pretrain_show(kmf_pretrain *t, kmf_mlm_batch *batch, uint64_t first, siz
 int kmf_pretrain_show_held(kmf_pretrain *t, kmf_mlm_batch *batch, uint64_t first, kmf_err *err)
 {
     kmf_spans_options all_masked = t->spans;
-    kmf_veil veil = {.spans = &all_masked};
+    kmf_masking masking = {.spans = &all_masked};
     kmf_viewer viewer = held_viewer(t);
     size_t n = kmf_views_single(t->views, &viewer, first, kmf_pretrain_piece(t));
     all_masked.p_mask = 1;
     all_masked.p_random = 0;
-    int status =
-        kmf_questions_draw(t->questions, batch, KMF_GENOME_HELD, t->views, n, &veil, err);
+    int status = kmf_masker_draw(t->masker, batch, KMF_GENOME_HELD, t->views, n, &masking, err);
     return status < 0 ? status : (int)n;
 }
 
@@ -250,7 +249,7 @@ int kmf_pretrain_compare_held(kmf_pretrain *t, kmf_err *err)
 {
     kmf_comparison *c = &t->comparison;
     kmf_viewer viewer = held_viewer(t);
-    kmf_veil clear = {0};
+    kmf_masking clear = {0};
     kmf_pair_options pairs = t->pairs;
     pairs.drift = 0;
     kmf_contrast_result result;
@@ -262,8 +261,7 @@ int kmf_pretrain_compare_held(kmf_pretrain *t, kmf_err *err)
         size_t n = 2 * kmf_views_pairs(t->views, &viewer, &pairs, at / 2, piece / 2);
         for (size_t i = 0; i < n; i++)
             c->sources[at + i] = t->views[i].source;
-        if (kmf_questions_draw(t->questions, &batch, KMF_GENOME_HELD, t->views, n, &clear,
-                               err) < 0 ||
+        if (kmf_masker_draw(t->masker, &batch, KMF_GENOME_HELD, t->views, n, &clear, err) < 0 ||
             kmf_mlm_evaluate(t->mlm, &batch, c->vectors + at * D, &none, err) < 0)
             return KMF_ENOMEM;
     }

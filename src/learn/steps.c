@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Training in steps. A step is a fixed number of lessons, taken from all over the corpus:
+ * Training in steps. A step is a fixed number of batches, taken from all over the corpus:
  *
- *   each lesson    prepare: corpus -> examples       any thread, in any order; the table is only
- *                  learn: rows of the table -> how     read
+ *   each batch     prepare: corpus -> examples        any thread, in any order; the table is only
+ *                  learn: rows of the table -> how      read
  *                  they change
  *   -- barrier --
- *   each row       table += what the lessons say,     each thread its own rows; lesson by lesson
- *                  in the order of the lessons
+ *   each row       table += what the batches say,     each thread its own rows; batch by batch
+ *                  in the order of the batches
  *   -- barrier --
  *
- * So every sum has its order, and the bits are those of one thread. The price is that a lesson does
- * not see what the other lessons of its step learn, which does no harm while each row is held by
+ * So every sum has its order, and the bits are those of one thread. The price is that a batch does
+ * not see what the other batches of its step learn, which does no harm while each row is held by
  * few of them. A row that many hold (AAAAAA in a human genome, any 3-mer) is moved far by each of
- * them, and the sum would carry it past its goal and, step by step, to infinity. Of m lessons, more
+ * them, and the sum would carry it past its goal and, step by step, to infinity. Of m batches, more
  * than FEW, it takes FEW^2 / m times their mean: FEW times that at most, and the mean itself when
- * all of the step's lessons hold it, which are FEW^2.
+ * all of the step's batches hold it, which are FEW^2.
  *
- * Lessons of an epoch are taken in the order of order.h: neighbours in the corpus, above all
+ * Batches of an epoch are taken in the order of order.h: neighbours in the corpus, above all
  * repeats, do not meet in a step.
  */
 #include "learn/word2vec.h"
@@ -49,7 +49,7 @@ typedef struct run {
     void *user;
     double called; /* when fn was, seconds */
     kmf_barrier barrier;
-    atomic_size_t next[2]; /* lesson to be taken, of even and of odd steps */
+    atomic_size_t next[2]; /* batch to be taken, of even and of odd steps */
     atomic_int stop;       /* 1: after the step under way. Set between two steps */
     bool diverged;         /* the caller's thread's */
 } run;
@@ -57,26 +57,26 @@ typedef struct run {
 static kmf_order order_of(const kmf_word2vec *t, uint64_t epoch)
 {
     return kmf_order_of(t->opts.seed, KMF_STREAM_OF_ORDER, epoch,
-                        kmf_syllabus_lessons(&t->syllabus));
+                        kmf_sgns_plan_batches(&t->plan));
 }
 
-static void teach(run *r, const kmf_order *o, uint64_t step, size_t slot, int worker)
+static void learn_batch(run *r, const kmf_order *o, uint64_t step, size_t slot, int worker)
 {
     kmf_word2vec *t = r->t;
-    kmf_lesson *lesson = &t->lessons[slot];
+    kmf_sgns_batch *batch = &t->batches[slot];
     uint64_t j = step % t->steps_per_epoch * KMF_STEP_LESSONS + slot;
     if (j >= o->n) {
-        kmf_lesson_skip(lesson, &t->syllabus);
+        kmf_sgns_batch_skip(batch, &t->plan);
         return;
     }
-    kmf_teacher_prepare(t->teachers[worker], lesson, step / t->steps_per_epoch,
-                        kmf_order_at(o, j));
-    kmf_lesson_learn(lesson, &t->syllabus, (float)kmf_word2vec_alpha(t, step),
-                     step % LOSS_EVERY == 0);
+    kmf_sgns_sampler_prepare(t->samplers[worker], batch, step / t->steps_per_epoch,
+                             kmf_order_at(o, j));
+    kmf_sgns_batch_learn(batch, &t->plan, (float)kmf_word2vec_alpha(t, step),
+                         step % LOSS_EVERY == 0);
 }
 
 /*
- * The rows of one thread take in what the lessons have made of them. With m copies c_1 .. c_m of a
+ * The rows of one thread take in what the batches have made of them. With m copies c_1 .. c_m of a
  * row r, and a share s = min(1, FEW^2 / m^2),
  *
  *   r + s ((c_1 - r) + .. + (c_m - r)) = (1 - m s) r + s c_1 + .. + s c_m
@@ -88,30 +88,30 @@ static void take_in(kmf_word2vec *t, int worker)
 {
     size_t ld = t->ld;
     for (size_t l = 0; l < KMF_STEP_LESSONS; l++) {
-        const kmf_lesson *lesson = &t->lessons[l];
-        for (size_t i = lesson->owner_beg[worker]; i < lesson->owner_beg[worker + 1]; i++)
-            t->visits[lesson->rows[lesson->by_owner[i]]]++;
+        const kmf_sgns_batch *batch = &t->batches[l];
+        for (size_t i = batch->owner_beg[worker]; i < batch->owner_beg[worker + 1]; i++)
+            t->visits[batch->rows[batch->by_owner[i]]]++;
     }
     for (size_t l = 0; l < KMF_STEP_LESSONS; l++) {
-        const kmf_lesson *lesson = &t->lessons[l];
-        size_t end = lesson->owner_beg[worker + 1];
-        for (size_t i = lesson->owner_beg[worker]; i < end; i++) {
-            uint32_t ahead = lesson->by_owner[i + AHEAD < end ? i + AHEAD : i];
-            kmf_rows_prefetch(t->table + lesson->rows[ahead] * ld, ld);
-            kmf_rows_prefetch(lesson->values + ahead * ld, ld);
-            uint32_t place = lesson->by_owner[i];
-            uint32_t row = lesson->rows[place];
+        const kmf_sgns_batch *batch = &t->batches[l];
+        size_t end = batch->owner_beg[worker + 1];
+        for (size_t i = batch->owner_beg[worker]; i < end; i++) {
+            uint32_t ahead = batch->by_owner[i + AHEAD < end ? i + AHEAD : i];
+            kmf_rows_prefetch(t->table + batch->rows[ahead] * ld, ld);
+            kmf_rows_prefetch(batch->values + ahead * ld, ld);
+            uint32_t place = batch->by_owner[i];
+            uint32_t row = batch->rows[place];
             int m = t->visits[row] & MOST_LESSONS;
             float share = m > FEW ? (float)(FEW * FEW) / (float)(m * m) : 1.0f;
             float own = t->visits[row] & FIRST ? 1.0f : 1.0f - (float)m * share;
-            kmf_rows_add(t->table + row * ld, own, lesson->values + place * ld, share, ld);
+            kmf_rows_add(t->table + row * ld, own, batch->values + place * ld, share, ld);
             t->visits[row] |= FIRST;
         }
     }
     for (size_t l = 0; l < KMF_STEP_LESSONS; l++) {
-        const kmf_lesson *lesson = &t->lessons[l];
-        for (size_t i = lesson->owner_beg[worker]; i < lesson->owner_beg[worker + 1]; i++)
-            t->visits[lesson->rows[lesson->by_owner[i]]] = 0;
+        const kmf_sgns_batch *batch = &t->batches[l];
+        for (size_t i = batch->owner_beg[worker]; i < batch->owner_beg[worker + 1]; i++)
+            t->visits[batch->rows[batch->by_owner[i]]] = 0;
     }
 }
 
@@ -121,11 +121,11 @@ static void keep_books(run *r, uint64_t step)
     kmf_word2vec *t = r->t;
     uint64_t share = kmf_word2vec_steps(t) / LOSS_SHARE / LOSS_EVERY * LOSS_EVERY;
     for (size_t l = 0; l < KMF_STEP_LESSONS; l++) {
-        t->tokens += t->lessons[l].n_tokens;
+        t->tokens += t->batches[l].n_tokens;
         if (step % LOSS_EVERY > 0)
             continue;
-        t->loss_sum += t->lessons[l].loss;
-        t->loss_pairs += t->lessons[l].n_pairs;
+        t->loss_sum += t->batches[l].loss;
+        t->loss_pairs += t->batches[l].n_pairs;
     }
     t->step = step + 1;
     bool told = step % LOSS_EVERY == 0 && (share == 0 || step % share == 0);
@@ -165,7 +165,7 @@ static void work(void *arg, int worker)
         if (step % t->steps_per_epoch == 0)
             o = order_of(t, step / t->steps_per_epoch);
         while ((slot = atomic_fetch_add(&r->next[step % 2], 1)) < KMF_STEP_LESSONS)
-            teach(r, &o, step, slot, worker);
+            learn_batch(r, &o, step, slot, worker);
         kmf_barrier_wait(&r->barrier);
         last = atomic_load(&r->stop);
         take_in(t, worker);

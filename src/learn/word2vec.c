@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What is made before the first step: words and their counts, the noise, the table of vectors, the
- * lessons; and what is told of all that. steps.c trains.
+ * batches; and what is told of all that. steps.c trains.
  */
 #include "learn/word2vec.h"
 
@@ -109,13 +109,13 @@ void kmf_word2vec_free(kmf_word2vec *trainer)
     kmf_word2vec *t = trainer;
     if (!t)
         return;
-    for (size_t i = 0; t->lessons && i < KMF_STEP_LESSONS; i++)
-        kmf_lesson_clear(&t->lessons[i]);
-    for (int i = 0; t->teachers && i < t->opts.threads; i++)
-        kmf_teacher_free(t->teachers[i]);
-    kmf_free(t->lessons);
+    for (size_t i = 0; t->batches && i < KMF_STEP_LESSONS; i++)
+        kmf_sgns_batch_clear(&t->batches[i]);
+    for (int i = 0; t->samplers && i < t->opts.threads; i++)
+        kmf_sgns_sampler_free(t->samplers[i]);
+    kmf_free(t->batches);
     kmf_free(t->copies);
-    kmf_free(t->teachers);
+    kmf_free(t->samplers);
     kmf_free(t->visits);
     kmf_free(t->table);
     kmf_free(t->keep);
@@ -251,7 +251,7 @@ static int make_keep(kmf_word2vec *t, kmf_err *err)
 /* ---------------------------------------------------------------- the table ------------- */
 
 /*
- * Of all that grows with the words or the letters, the lessons once they are made, and the vectors
+ * Of all that grows with the words or the letters, the batches once they are made, and the vectors
  * that are made in the end.
  */
 static uint64_t bytes_held(const kmf_word2vec *t)
@@ -265,8 +265,8 @@ static uint64_t bytes_held(const kmf_word2vec *t)
     uint64_t of_vector = t->opts.dim * sizeof *t->table + 2 * sizeof(uint64_t) +
                          sizeof(uint8_t) + (t->lexicon.canonical ? 2 : 1) * sizeof(int32_t) +
                          (uint64_t)t->opts.k_max;
-    uint64_t lessons = t->lessons ? kmf_lesson_floats(&t->syllabus) * KMF_STEP_LESSONS : 0;
-    return rows * of_row + t->lexicon.n * (of_word + of_vector) + lessons * sizeof *t->copies +
+    uint64_t batches = t->batches ? kmf_sgns_batch_floats(&t->plan) * KMF_STEP_LESSONS : 0;
+    return rows * of_row + t->lexicon.n * (of_word + of_vector) + batches * sizeof *t->copies +
            kmf_lexicon_bytes(&t->lexicon) + kmf_corpus_bytes(t->corpus);
 }
 
@@ -299,47 +299,47 @@ static int make_table(kmf_word2vec *t, kmf_err *err)
     return 0;
 }
 
-static int make_lessons(kmf_word2vec *t, kmf_err *err)
+static int make_batches(kmf_word2vec *t, kmf_err *err)
 {
     const kmf_word2vec_options *o = &t->opts;
     kmf_corpus_info info;
     kmf_corpus_information(t->corpus, &info);
-    t->syllabus = (kmf_syllabus){.corpus = t->corpus,
-                                 .n_segments = info.segments,
-                                 .lexicon = &t->lexicon,
-                                 .noise = &t->noise,
-                                 .keep = t->keep,
-                                 .stride = o->frames ? (size_t)o->k_max : o->stride,
-                                 .frames = o->frames ? (size_t)o->k_max : 1,
-                                 .strands = o->strand == KMF_WORDS_BOTH ? 2 : 1,
-                                 .window = o->window,
-                                 .negative = o->negative,
-                                 .cbow = o->cbow != 0,
-                                 .seed = o->seed,
-                                 .table = t->table,
-                                 .ld = t->ld,
-                                 .owners = (uint32_t)o->threads};
-    kmf_syllabus_measure(&t->syllabus);
-    uint64_t n = kmf_syllabus_lessons(&t->syllabus);
+    t->plan = (kmf_sgns_plan){.corpus = t->corpus,
+                              .n_segments = info.segments,
+                              .lexicon = &t->lexicon,
+                              .noise = &t->noise,
+                              .keep = t->keep,
+                              .stride = o->frames ? (size_t)o->k_max : o->stride,
+                              .frames = o->frames ? (size_t)o->k_max : 1,
+                              .strands = o->strand == KMF_WORDS_BOTH ? 2 : 1,
+                              .window = o->window,
+                              .negative = o->negative,
+                              .cbow = o->cbow != 0,
+                              .seed = o->seed,
+                              .table = t->table,
+                              .ld = t->ld,
+                              .owners = (uint32_t)o->threads};
+    kmf_sgns_plan_measure(&t->plan);
+    uint64_t n = kmf_sgns_plan_batches(&t->plan);
     if (n > UINT32_MAX)
         return kmf_fail(err, KMF_ENOMEM, "the input is too large: %" PRIu64 " letters",
                         info.kept);
     t->steps_per_epoch = kmf_div_up(n, KMF_STEP_LESSONS);
-    t->lessons = kmf_calloc(KMF_STEP_LESSONS, sizeof *t->lessons, err);
-    t->teachers = kmf_calloc((size_t)o->threads, sizeof *t->teachers, err);
-    if (!t->lessons || !t->teachers)
+    t->batches = kmf_calloc(KMF_STEP_LESSONS, sizeof *t->batches, err);
+    t->samplers = kmf_calloc((size_t)o->threads, sizeof *t->samplers, err);
+    if (!t->batches || !t->samplers)
         return KMF_ENOMEM;
-    size_t floats = kmf_lesson_floats(&t->syllabus);
+    size_t floats = kmf_sgns_batch_floats(&t->plan);
     size_t all =
         floats * KMF_STEP_LESSONS > HUGE_FLOATS ? floats * KMF_STEP_LESSONS : HUGE_FLOATS;
     t->copies = kmf_large(all, sizeof *t->copies, err);
     if (!t->copies)
         return KMF_ENOMEM;
     for (size_t i = 0; i < KMF_STEP_LESSONS; i++)
-        if (kmf_lesson_make(&t->lessons[i], &t->syllabus, t->copies + i * floats, err) < 0)
+        if (kmf_sgns_batch_make(&t->batches[i], &t->plan, t->copies + i * floats, err) < 0)
             return KMF_ENOMEM;
     for (int i = 0; i < o->threads; i++)
-        if (!(t->teachers[i] = kmf_teacher_new(&t->syllabus, err)))
+        if (!(t->samplers[i] = kmf_sgns_sampler_new(&t->plan, err)))
             return KMF_ENOMEM;
     return 0;
 }
@@ -368,7 +368,7 @@ int kmf_word2vec_begin(kmf_word2vec *trainer, kmf_progress_fn *fn, void *user, k
     if (status == 0)
         status = make_table(t, err);
     if (status == 0)
-        status = make_lessons(t, err);
+        status = make_batches(t, err);
     t->begun = status == 0;
     return status;
 }

@@ -5,7 +5,7 @@
 
 #include "kmerformer.h"
 #include "learn/checkpoint.h"
-#include "learn/lesson.h"
+#include "learn/sgns_batch.h"
 
 struct kmf_word2vec {
     kmf_word2vec_options opts; /* resolved; tmp owned */
@@ -16,31 +16,31 @@ struct kmf_word2vec {
     uint64_t *counts; /* owned [words]: windows of the corpus */
     uint64_t kmers;   /* their sum */
     uint64_t unseen;  /* counts of 0 */
-    uint32_t *keep;   /* owned [words] or NULL; kmf_syllabus.keep */
-    kmf_syllabus syllabus;
+    uint32_t *keep;   /* owned [words] or NULL; kmf_sgns_plan.keep */
+    kmf_sgns_plan plan;
 
     size_t ld;       /* floats from one row to the next */
     float *table;    /* owned [2 words, ld]: vectors, then those of the words as targets */
-    uint8_t *visits; /* owned [2 words]: lessons of a step that hold a row; 0 between steps */
+    uint8_t *visits; /* owned [2 words]: batches of a step that hold a row; 0 between steps */
 
-    kmf_lesson *lessons;    /* owned [KMF_STEP_LESSONS] */
-    float *copies;          /* owned; where the lessons' values lie */
-    kmf_teacher **teachers; /* owned [threads] */
+    kmf_sgns_batch *batches;     /* owned [KMF_STEP_LESSONS] */
+    float *copies;               /* owned; where the batches' values lie */
+    kmf_sgns_sampler **samplers; /* owned [threads] */
     uint64_t steps_per_epoch;
     uint64_t step; /* steps done */
 
     uint64_t tokens; /* centres learnt */
-    double loss_sum; /* of the lessons asked since the loss was last told */
+    double loss_sum; /* of the batches asked since the loss was last told */
     uint64_t loss_pairs;
     double loss; /* as kmf_word2vec_state */
     bool other_kernels;
     bool tried, begun; /* kmf_word2vec_begin was called; and went well */
 };
 
-/* Lessons of a step. 64 cost 0.01 of the rank correlation of 8-mers, trained with k = 3-8. */
+/* Batches of a step. 64 cost 0.01 of the rank correlation of 8-mers, trained with k = 3-8. */
 #define KMF_STEP_LESSONS 16
 
-/* Streams of random numbers; lessons use those from 0 on. */
+/* Streams of random numbers; batches use those from 0 on. */
 #define KMF_STREAM_OF_VECTORS UINT64_MAX
 #define KMF_STREAM_OF_ORDER (UINT64_MAX - 1)
 

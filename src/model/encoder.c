@@ -46,7 +46,7 @@
 #include "model/config.h"
 #include "model/encoder.h"
 #include "model/model.h"
-#include "nn/attend.h"
+#include "nn/attention.h"
 #include "nn/gemm.h"
 #include "nn/ops.h"
 #include "seq/par.h"
@@ -108,18 +108,18 @@ static bool place_floats(size_t *at, size_t *total, size_t rows, size_t cols)
 
 /*
  * What the attention of layer l computes in beside products of weights in this precision: as
- * kmf_attend can. Beside rough ones the first layer's scores are split, where the processor has
+ * kmf_attention can. Beside rough ones the first layer's scores are split, where the processor has
  * that, else int16, and its values bfloat16 or int16 likewise: their errors, and no others', go
  * through all layers.
  */
-static kmf_attend_precision attention_precision(kmf_precision precision, size_t l)
+static kmf_attention_precision attention_precision(kmf_precision precision, size_t l)
 {
     kmf_operand same = kmf_operand_of(precision);
     if (l > 0 || precision == KMF_PRECISION_F32)
-        return (kmf_attend_precision){same, same};
+        return (kmf_attention_precision){same, same};
     kmf_operand scores =
         kmf_kernel_of(KMF_OPERAND_SPLIT) ? KMF_OPERAND_SPLIT : KMF_OPERAND_INT16;
-    return (kmf_attend_precision){scores, kmf_operand_finer()};
+    return (kmf_attention_precision){scores, kmf_operand_finer()};
 }
 
 /* false if it does not fit a size_t. */
@@ -134,8 +134,8 @@ static bool lay_out(layout *l, const kmf_config *config, kmf_precision precision
     kmf_operand operand = kmf_operand_of(precision);
     size_t tile = kmf_gemm_rows(operand);
     size_t pairs = kmf_config_turned(config) / 2;
-    size_t first = kmf_attend_scratch(max_seq, K, attention_precision(precision, 0));
-    size_t scratch = kmf_attend_scratch(max_seq, K, attention_precision(precision, 1));
+    size_t first = kmf_attention_scratch(max_seq, K, attention_precision(precision, 0));
+    size_t scratch = kmf_attention_scratch(max_seq, K, attention_precision(precision, 1));
     size_t words = /* the first layer's q, k, v are float32 in any precision */
         kmf_max(kmf_gemm_scratch(tile, width, operand),
                 kmf_gemm_scratch(tile, width, KMF_OPERAND_F32));
@@ -302,7 +302,7 @@ static void embed(const batch *b, kmf_encoder *own, float *x, const int32_t *ids
     if (config->embedding_norm)
         kmf_layernorm_forward(y, E, w->ln_w, w->ln_b, config->layer_norm_eps, rows, E);
     if (proj->Dout)
-        kmf_gemm_weight(x, D, y, E, proj, rows, &(kmf_ending){.bias = w->proj_b},
+        kmf_gemm_weight(x, D, y, E, proj, rows, &(kmf_epilogue){.bias = w->proj_b},
                         own->words); /* [t, E] -> [t, D] */
 }
 
@@ -340,7 +340,7 @@ static void project(kmf_encoder *own, float *qkv, const float *x, size_t l, size
     size_t D = own->model->config.hidden_size;
     const float *in = before(own, x, w->ln1_w, w->ln1_b, rows);
     kmf_gemm_weight(qkv, 3 * D, in, D, &packed->layers[l].qkv, rows,
-                    &(kmf_ending){.bias = packed->qkv_bias + l * 3 * D}, own->words);
+                    &(kmf_epilogue){.bias = packed->qkv_bias + l * 3 * D}, own->words);
 }
 
 /* Makes the tables' rows of n positions: the longest sequence that may come is often far away. */
@@ -423,9 +423,9 @@ static void attend(kmf_encoder *e, kmf_encoder *own, size_t l, size_t s, size_t 
     size_t beg = kmf_min(part * rows, T);
     float *q = e->qkv + b->off[s] * 3 * D + head * K;
     if (beg < T)
-        kmf_attend(q, 3 * D, q, q + D, q + 2 * D, 3 * D, own->scratch, beg,
-                   kmf_min(beg + rows, T), T, K, slope_of(config, head),
-                   attention_precision(own->precision, l)); /* [T, 3K] -> [T, K] */
+        kmf_attention(q, 3 * D, q, q + D, q + 2 * D, 3 * D, own->scratch, beg,
+                      kmf_min(beg + rows, T), T, K, slope_of(config, head),
+                      attention_precision(own->precision, l)); /* [T, 3K] -> [T, K] */
 }
 
 /* A tile from the attention's result to the end of block l. */
@@ -438,7 +438,7 @@ static void leave_block(kmf_encoder *e, kmf_encoder *own, size_t l, size_t beg, 
     float *x = e->x + beg * D;
     const float *heads = e->qkv + beg * 3 * D;
     float *y = own->out;
-    kmf_ending act = {.bias = packed->b1, .activate = true, .activation = config->activation};
+    kmf_epilogue act = {.bias = packed->b1, .activate = true, .activation = config->activation};
     kmf_gemm_weight(y, D, heads, 3 * D, &packed->wo, rows, NULL, own->words); /* -> [t, D] */
     after(own, x, y, w->bo, w->ln1_w, w->ln1_b, rows);
     const float *in = before(own, x, w->ln2_w, w->ln2_b, rows);

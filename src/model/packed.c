@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "model/config.h"
-#include "model/middle.h"
+#include "model/ffn_order.h"
 #include "model/model.h"
 #include "nn/kernels.h"
 
@@ -158,7 +158,7 @@ static int pack_in_order(packing *p, kmf_packed_layer *to, const kmf_config *con
     size_t F = config->intermediate_size;
     size_t F_in = kmf_config_inner(config);
     assert(p->order && p->rows && p->turned);
-    int status = kmf_middle_order(p->order, config, w, err);
+    int status = kmf_ffn_order(p->order, config, w, err);
     if (status < 0)
         return status;
     for (size_t f = 0; f < F_in; f++) {

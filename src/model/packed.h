@@ -14,7 +14,7 @@
  * of 16-bit integers, or of two bfloat16 for each number. With int8 what comes out of the
  * activation, mostly near 0 and seldom large, loses most: the first layer's W2 is in bf16, or in
  * int16 where the processor lacks that, and before the others the columns of the middle stand in
- * the order of how far they reach (middle.h). (Measured: tests/bench/results/encoder.md.)
+ * the order of how far they reach (ffn_order.h). (Measured: tests/bench/results/encoder.md.)
  */
 #ifndef KMF_PACKED_H
 #define KMF_PACKED_H

@@ -13,7 +13,7 @@
 
 #include "base/cpu.h"
 #include "base/mem.h"
-#include "nn/ending.h"
+#include "nn/epilogue.h"
 #include "nn/ops.h"
 #include "nn/panels.h"
 #include "nn/quantise.h"
@@ -221,31 +221,31 @@ kmf_weight kmf_gemm_pack_back(void *room, const float *const *parts, size_t n_pa
     return (kmf_weight){Din, Dout, operand, room};
 }
 
-/* ---------------------------------------------------------------- endings ---------------- */
+/* ---------------------------------------------------------------- epilogues ---------------- */
 
-/* y [N, n] from sums [N, n], ld. ending.bias begins at the first of the columns. */
-static void end_rows(float *y, size_t ld_y, const void *sums, size_t ld, kmf_quantised q,
-                     kmf_ending ending, bool rough, size_t N, size_t n);
+/* y [N, n] from sums [N, n], ld. epilogue.bias begins at the first of the columns. */
+static void epilogue_rows(float *y, size_t ld_y, const void *sums, size_t ld, kmf_quantised q,
+                          kmf_epilogue epilogue, bool rough, size_t N, size_t n);
 
-static KMF_INLINE void end_rows_body(bool fused, float *y, size_t ld_y, const void *sums,
-                                     size_t ld, kmf_quantised q, kmf_ending ending, bool rough,
-                                     size_t N, size_t n)
+static KMF_INLINE void epilogue_rows_body(bool fused, float *y, size_t ld_y, const void *sums,
+                                          size_t ld, kmf_quantised q, kmf_epilogue epilogue,
+                                          bool rough, size_t N, size_t n)
 {
     for (size_t i = 0; i < N; i++) {
         const float *row = (const float *)sums + i * ld;
         if (q.scale)
-            kmf_end_row(fused, true, y + i * ld_y, kmf_sums_of(true, row, &q, i, 0), q.more,
-                        ending, rough, n);
+            kmf_epilogue_row(fused, true, y + i * ld_y, kmf_sums_of(true, row, &q, i, 0),
+                             q.more, epilogue, rough, n);
         else
-            kmf_end_row(fused, false, y + i * ld_y, kmf_sums_of(false, row, &q, i, 0), false,
-                        ending, rough, n);
+            kmf_epilogue_row(fused, false, y + i * ld_y, kmf_sums_of(false, row, &q, i, 0),
+                             false, epilogue, rough, n);
     }
 }
 
-KMF_CLONES_FUSED(end_rows,
+KMF_CLONES_FUSED(epilogue_rows,
                  (float *y, size_t ld_y, const void *sums, size_t ld, kmf_quantised q,
-                  kmf_ending ending, bool rough, size_t N, size_t n),
-                 (y, ld_y, sums, ld, q, ending, rough, N, n))
+                  kmf_epilogue epilogue, bool rough, size_t N, size_t n),
+                 (y, ld_y, sums, ld, q, epilogue, rough, N, n))
 
 /* ---------------------------------------------------------------- products --------------- */
 
@@ -328,7 +328,8 @@ typedef struct right {
 
 /* Sums [N, cols] of rows from n and columns from beg on, ended, to bf16 words. */
 static void words_of_rows(const right *out, size_t n, size_t beg, const float *sums, size_t ld,
-                          kmf_quantised q, kmf_ending ending, bool rough, size_t N, size_t cols)
+                          kmf_quantised q, kmf_epilogue epilogue, bool rough, size_t N,
+                          size_t cols)
 {
     enum { STEP = 32 }; /* whole tiles, and the nearest cache holds them */
     _Alignas(64) float ended[STEP * KMF_KERNEL_COLS];
@@ -336,7 +337,8 @@ static void words_of_rows(const right *out, size_t n, size_t beg, const float *s
         size_t rows = kmf_min(N - i, STEP);
         kmf_rows to = out->rows;
         to.words += kmf_rows_at(&to, n + i, beg / 2 * to.parts);
-        end_rows(ended, KMF_KERNEL_COLS, sums + i * ld, ld, q, ending, rough, rows, cols);
+        epilogue_rows(ended, KMF_KERNEL_COLS, sums + i * ld, ld, q, epilogue, rough, rows,
+                      cols);
         kmf_words_bf16(to, ended, KMF_KERNEL_COLS, rows, cols);
         if (q.scale) {
             q.row_scale += rows;
@@ -383,27 +385,27 @@ static void copy_rows(float *c, size_t ld_c, const float *y, size_t ld_y, size_t
 
 /* y [N, Dout] from x [N, Din] by OpenBLAS. sums: [BLAS_ROWS, KMF_PANEL_COLS] */
 static void blas_product(float *y, size_t ld_y, const float *x, size_t ld_x,
-                         const kmf_weight *w, size_t N, kmf_ending ending, float *sums)
+                         const kmf_weight *w, size_t N, kmf_epilogue epilogue, float *sums)
 {
     const float *panel = w->packed;
-    const float *bias = ending.bias;
+    const float *bias = epilogue.bias;
     for (size_t beg = 0; beg < w->Dout; beg += KMF_PANEL_COLS) {
         size_t cols = kmf_min(w->Dout - beg, KMF_PANEL_COLS);
-        ending.bias = bias ? bias + beg : NULL;
+        epilogue.bias = bias ? bias + beg : NULL;
         blas_panel(sums, x, ld_x, panel + beg * w->Din, N, cols, w->Din);
-        end_rows(y + beg, ld_y, sums, KMF_PANEL_COLS, (kmf_quantised){0}, ending, false, N,
-                 cols);
+        epilogue_rows(y + beg, ld_y, sums, KMF_PANEL_COLS, (kmf_quantised){0}, epilogue, false,
+                      N, cols);
     }
 }
 
 /* As tile_product, by a kernel that ends its products by itself. */
-static void ended_product(const right *out, const left *x, const kmf_weight *w,
-                          const kmf_kernel *kernel, size_t N, kmf_ending ending, span part,
+static void fused_product(const right *out, const left *x, const kmf_weight *w,
+                          const kmf_kernel *kernel, size_t N, kmf_epilogue epilogue, span part,
                           kmf_quantised q, kmf_ahead then)
 {
-    if (ending.bias)
-        ending.bias += part.beg;
-    kernel->ended(&(kmf_ended){.a = x->rows.words,
+    if (epilogue.bias)
+        epilogue.bias += part.beg;
+    kernel->fused(&(kmf_fused){.a = x->rows.words,
                                .ld_a = x->rows.ld,
                                .b = piece_of(w, kernel, part.beg, part.k, part.k + part.K).from,
                                .ld_b = kernel->cols * kmf_kernel_words(kernel, w->Din),
@@ -411,7 +413,7 @@ static void ended_product(const right *out, const left *x, const kmf_weight *w,
                                .cols = part.end - part.beg,
                                .K = part.K,
                                .q = q,
-                               .ending = ending,
+                               .epilogue = epilogue,
                                .y = out->y,
                                .ld_y = out->ld,
                                .to = out->rows,
@@ -427,7 +429,7 @@ static void ended_product(const right *out, const left *x, const kmf_weight *w,
  * its sums are taken in one go and its columns are whole blocks.
  */
 static void tile_product(const right *out, const left *x, const kmf_weight *w,
-                         const kmf_kernel *kernel, size_t N, kmf_ending ending, span part,
+                         const kmf_kernel *kernel, size_t N, kmf_epilogue epilogue, span part,
                          kmf_ahead then)
 {
     _Alignas(64) float sums[KMF_TILE * KMF_KERNEL_COLS];
@@ -437,18 +439,18 @@ static void tile_product(const right *out, const left *x, const kmf_weight *w,
     const float *scales =
         kmf_has_scales(kernel) ? kmf_panels_scales(kernel, w->packed, w->Dout, w->Din) : NULL;
     size_t group = part.K == words ? 0 : 1 + kmf_kernel_terms(kernel, part.k) / KMF_INT8_GROUP;
-    const float *bias = ending.bias;
-    assert(bias || !ending.activate);
+    const float *bias = epilogue.bias;
+    assert(bias || !epilogue.activate);
     assert(part.beg % kernel->cols == 0 && (part.k == 0 || out->y));
     bool rough = kernel->operand != KMF_OPERAND_F32 && kernel->operand != KMF_OPERAND_THIRDS;
     bool whole = out->y && !scales && !bias;
-    if (kernel->ended && !whole && part.K <= kernel->depth && (scales || part.k == 0) &&
-        (part.end - part.beg) % KMF_ENDED_COLS == 0) {
+    if (kernel->fused && !whole && part.K <= kernel->depth && (scales || part.k == 0) &&
+        (part.end - part.beg) % KMF_FUSED_COLS == 0) {
         kmf_quantised q = {0};
         if (scales)
             q = (kmf_quantised){x->scale, x->low, scales + part.beg,
                                 scales + (1 + group) * w->Dout + part.beg, part.k > 0};
-        ended_product(out, x, w, kernel, N, ending, part, q, then);
+        fused_product(out, x, w, kernel, N, epilogue, part, q, then);
         return;
     }
     for (size_t beg = part.beg; beg < part.end; beg += kernel->width) {
@@ -457,7 +459,7 @@ static void tile_product(const right *out, const left *x, const kmf_weight *w,
         bool in_place = whole && cols % kernel->cols == 0;
         kmf_ahead after =
             beg + cols < part.end ? piece_of(w, kernel, beg + cols, part.k, last) : then;
-        ending.bias = bias ? bias + beg : NULL;
+        epilogue.bias = bias ? bias + beg : NULL;
         for (size_t n = 0; n < N; n += step) {
             size_t rows = kmf_min(N - n, step);
             float *c = in_place ? out->y + n * out->ld + at : sums;
@@ -480,11 +482,11 @@ static void tile_product(const right *out, const left *x, const kmf_weight *w,
                 q = (kmf_quantised){x->scale + n, x->low + n, scales + beg,
                                     scales + (1 + group) * w->Dout + beg, part.k > 0};
             if (out->rows.words) {
-                words_of_rows(out, n, at, sums, kernel->width, q, ending, rough, rows, cols);
+                words_of_rows(out, n, at, sums, kernel->width, q, epilogue, rough, rows, cols);
             } else {
                 assert(out->y);
-                end_rows(out->y + n * out->ld + at, out->ld, sums, kernel->width, q, ending,
-                         rough, rows, cols);
+                epilogue_rows(out->y + n * out->ld + at, out->ld, sums, kernel->width, q,
+                              epilogue, rough, rows, cols);
             }
         }
     }
@@ -492,23 +494,23 @@ static void tile_product(const right *out, const left *x, const kmf_weight *w,
 
 /* The same by either engine; OpenBLAS takes whole products. */
 static void part_product(const right *out, const left *x, const kmf_weight *w,
-                         const kmf_kernel *kernel, size_t N, kmf_ending ending, span part,
+                         const kmf_kernel *kernel, size_t N, kmf_epilogue epilogue, span part,
                          kmf_ahead then, void *scratch)
 {
     if (kernel == &blas_kernel) {
         assert(out->y && part.beg == 0 && part.end == w->Dout && part.K == w->Din);
         blas_product(out->y, out->ld, (const float *)(const void *)x->rows.words, x->rows.ld, w,
-                     N, ending, scratch);
+                     N, epilogue, scratch);
     } else {
-        tile_product(out, x, w, kernel, N, ending, part, then);
+        tile_product(out, x, w, kernel, N, epilogue, part, then);
     }
 }
 
 void kmf_gemm_weight(float *y, size_t ld_y, const float *x, size_t ld_x, const kmf_weight *w,
-                     size_t N, const kmf_ending *ending, void *scratch)
+                     size_t N, const kmf_epilogue *epilogue, void *scratch)
 {
     const kmf_kernel *kernel = kernel_of(w->operand);
-    const kmf_ending end = ending ? *ending : (kmf_ending){0};
+    const kmf_epilogue end = epilogue ? *epilogue : (kmf_epilogue){0};
     size_t step = kmf_gemm_rows(w->operand);
     size_t piece = piece_terms(kernel, w->Din);
     assert(ld_y >= w->Dout && ld_x >= w->Din);
@@ -520,7 +522,7 @@ void kmf_gemm_weight(float *y, size_t ld_y, const float *x, size_t ld_x, const k
             size_t K = kmf_min(w->Din - k, piece);
             span part = {0, w->Dout, kmf_kernel_words(kernel, k), kmf_kernel_words(kernel, K)};
             left a = convert(scratch, x + n * ld_x + k, ld_x, kernel, rows, K);
-            part_product(&out, &a, w, kernel, rows, k + K == w->Din ? end : (kmf_ending){0},
+            part_product(&out, &a, w, kernel, rows, k + K == w->Din ? end : (kmf_epilogue){0},
                          part, (kmf_ahead){0}, scratch);
         }
     }
@@ -582,7 +584,7 @@ typedef struct pair {
     const kmf_weight *w1, *w2;
     const kmf_kernel *first, *second;
     size_t F;
-    kmf_ending between;
+    kmf_epilogue between;
     float *hidden; /* [N, columns], gated [N, 2 columns]; not where words are written at once */
     void *words;   /* of these columns, as the second product reads them; its scratch */
     void *scratch; /* the first product's */
@@ -600,15 +602,15 @@ static left middle(const pair *p, const left *a, size_t N, size_t f, size_t n, k
     }
     bool gated = p->w1->Dout > p->F;
     size_t ld = gated ? 2 * n : n;
-    kmf_ending ending = p->between;
-    ending.activate = !gated;
+    kmf_epilogue epilogue = p->between;
+    epilogue.activate = !gated;
     bool halves = gated && n < p->F;
-    part_product(&(right){.y = p->hidden, .ld = ld}, a, p->w1, p->first, N, ending, gate,
+    part_product(&(right){.y = p->hidden, .ld = ld}, a, p->w1, p->first, N, epilogue, gate,
                  halves ? piece_of(p->w1, p->first, f + p->F, 0, gate.K) : then, p->scratch);
     if (halves) {
         span up = {f + p->F, end + p->F, 0, gate.K};
-        tile_product(&(right){.y = p->hidden + n, .ld = ld}, a, p->w1, p->first, N, ending, up,
-                     then);
+        tile_product(&(right){.y = p->hidden + n, .ld = ld}, a, p->w1, p->first, N, epilogue,
+                     up, then);
     }
     if (gated)
         kmf_gate_forward(p->hidden, ld, p->hidden, ld, p->between.activation, N, n);
@@ -616,7 +618,7 @@ static left middle(const pair *p, const left *a, size_t N, size_t f, size_t n, k
 }
 
 void kmf_gemm_pair(float *y, size_t ld_y, const float *x, size_t ld_x, const kmf_weight *w1,
-                   const kmf_weight *w2, size_t N, const kmf_ending *between, bool gated,
+                   const kmf_weight *w2, size_t N, const kmf_epilogue *between, bool gated,
                    void *scratch)
 {
     size_t most = pair_rows(w1->operand, w2->operand);
@@ -643,7 +645,7 @@ void kmf_gemm_pair(float *y, size_t ld_y, const float *x, size_t ld_x, const kmf
         span sums = {0, w2->Dout, kmf_kernel_words(p.second, f), kmf_kernel_words(p.second, n)};
         left b = middle(&p, &a, N, f, n, piece_of(w2, p.second, 0, sums.k, sums.k + sums.K));
         size_t words = kmf_kernel_words(p.first, w1->Din);
-        part_product(&(right){.y = y, .ld = ld_y}, &b, w2, p.second, N, (kmf_ending){0}, sums,
+        part_product(&(right){.y = y, .ld = ld_y}, &b, w2, p.second, N, (kmf_epilogue){0}, sums,
                      f + n < p.F ? piece_of(w1, p.first, f + n, 0, words) : (kmf_ahead){0},
                      p.words);
     }

@@ -73,12 +73,12 @@ kmf_weight kmf_gemm_pack_back(void *room, const kmf_real *const *parts, size_t n
                               size_t ld, size_t Dout, size_t Din, kmf_operand operand);
 
 /* What becomes of the sums of a weight product. */
-typedef struct kmf_ending {
+typedef struct kmf_epilogue {
     const kmf_real *bias; /* [Dout]; NULL: none, and nothing to activate */
     bool activate;        /* y = act(x W^T + bias), as kmf_activation_forward; with weights in
                              anything but float32 GELU to 1e-4 alone */
     kmf_activation activation;
-} kmf_ending;
+} kmf_epilogue;
 
 /*
  * Rows that a product works on at a time: KMF_TILE, or some times as many with OpenBLAS and in tile
@@ -93,12 +93,13 @@ size_t kmf_gemm_rows(kmf_operand operand);
 size_t kmf_gemm_scratch(size_t rows, size_t Din, kmf_operand operand);
 
 /*
- * y = x W^T, or what ending (may be NULL) makes of it.   x: [N, Din], ld_x   y: [N, Dout], ld_y
+ * y = x W^T, or what epilogue (may be NULL) makes of it.   x: [N, Din], ld_x   y: [N, Dout], ld_y
  * Of x, rows up to a whole KMF_TILE must be there to be read, whatever they hold. y must not
  * overlap x. scratch: kmf_gemm_scratch(N, Din, operand of W).
  */
 void kmf_gemm_weight(kmf_real *y, size_t ld_y, const kmf_real *x, size_t ld_x,
-                     const kmf_weight *w, size_t N, const kmf_ending *ending, void *scratch);
+                     const kmf_weight *w, size_t N, const kmf_epilogue *epilogue,
+                     void *scratch);
 
 /*
  * Two products in a row, the feed-forward: y = act(x W1^T + b1) W2^T for N rows, no more than
@@ -115,7 +116,7 @@ size_t kmf_gemm_pair_scratch(size_t Din, size_t F, bool gated, kmf_operand first
                              kmf_operand second);
 void kmf_gemm_pair(kmf_real *y, size_t ld_y, const kmf_real *x, size_t ld_x,
                    const kmf_weight *w1, const kmf_weight *w2, size_t N,
-                   const kmf_ending *between, bool gated, void *scratch);
+                   const kmf_epilogue *between, bool gated, void *scratch);
 
 /*
  * c = a b.   a: [M, K]   b: [K, N]   c: [M, N]

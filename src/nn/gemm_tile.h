@@ -11,7 +11,7 @@
  *                                        b and c, where a and b hold several terms: c + a . b
  *   GATHERED  defined: kmf_gather_fn and products with a transposed a are wanted, too;
  *             GATHER_DEEP rows of it at a time
- *   ROUGH     defined: products that end themselves (nn/ending.h) are wanted; true where what they
+ *   ROUGH     defined: products that end themselves (nn/epilogue.h) are wanted; true where what they
  *             end in is rounded soon. EXACT: whether sums are integers. For fused levels alone
  *
  * A tile is ROWS x COLS sums kept in registers; for every k one row of the panel is loaded and
@@ -185,20 +185,20 @@ TARGET static void NAME(back_panel_)(void *c, size_t ld_c, const void *a, size_t
  * Ends a tile: rows by n columns of sums [ROWS, COLS], which are those of the product from row i
  * and column j on. n is a constant wherever this is inlined.
  */
-TARGET static KMF_INLINE void NAME(end_columns_)(const kmf_ended *e, const SUM *sums, size_t i,
-                                                 size_t j, size_t rows, size_t n)
+TARGET static KMF_INLINE void NAME(epilogue_columns_)(const kmf_fused *e, const SUM *sums,
+                                                      size_t i, size_t j, size_t rows, size_t n)
 {
     _Alignas(64) float ended[ROWS * COLS];
     bool words = e->to.words != NULL;
     float *y = words ? ended : e->y + i * e->ld_y + j;
     size_t ld_y = words ? COLS : e->ld_y;
-    kmf_ending ending = e->ending;
-    if (ending.bias)
-        ending.bias += j;
+    kmf_epilogue epilogue = e->epilogue;
+    if (epilogue.bias)
+        epilogue.bias += j;
     for (size_t r = 0; r < rows; r++)
-        kmf_end_row(true, EXACT, y + r * ld_y,
-                    kmf_sums_of(EXACT, sums + r * COLS, &e->q, i + r, j), e->q.more, ending,
-                    ROUGH, n);
+        kmf_epilogue_row(true, EXACT, y + r * ld_y,
+                         kmf_sums_of(EXACT, sums + r * COLS, &e->q, i + r, j), e->q.more,
+                         epilogue, ROUGH, n);
     if (words) {
         kmf_rows to = e->to;
         to.words += kmf_rows_at(&to, i, j / 2 * to.parts);
@@ -207,17 +207,17 @@ TARGET static KMF_INLINE void NAME(end_columns_)(const kmf_ended *e, const SUM *
 }
 
 /* The same, n being what is left of the columns. */
-TARGET static void NAME(end_tile_)(const kmf_ended *e, const SUM *sums, size_t i, size_t j,
-                                   size_t rows)
+TARGET static void NAME(epilogue_tile_)(const kmf_fused *e, const SUM *sums, size_t i, size_t j,
+                                        size_t rows)
 {
     if (e->cols - j >= COLS)
-        NAME(end_columns_)(e, sums, i, j, rows, COLS);
+        NAME(epilogue_columns_)(e, sums, i, j, rows, COLS);
     else
-        NAME(end_columns_)(e, sums, i, j, rows, KMF_ENDED_COLS);
+        NAME(epilogue_columns_)(e, sums, i, j, rows, KMF_FUSED_COLS);
 }
 
 /* Fetches the lines of y that a tile's results go to, while its sums are taken. */
-TARGET static KMF_INLINE void NAME(fetch_results_)(const kmf_ended *e, size_t i, size_t j,
+TARGET static KMF_INLINE void NAME(fetch_results_)(const kmf_fused *e, size_t i, size_t j,
                                                    size_t rows)
 {
     size_t n = e->cols - j < COLS ? e->cols - j : COLS;
@@ -237,16 +237,16 @@ TARGET KMF_APART static void NAME(sum_tile_)(SUM *sums, const void *a, size_t ld
     NAME(tile_)(ROWS, VECS, sums, COLS, a, ld_a, 1, b, K, false, next, next_step);
 }
 
-/* A kmf_ended_fn (nn/kernels.h): a tile is ended while its sums are in the nearest cache. */
-TARGET static void NAME(ended_)(const kmf_ended *product)
+/* A kmf_fused_fn (nn/kernels.h): a tile is ended while its sums are in the nearest cache. */
+TARGET static void NAME(fused_)(const kmf_fused *product)
 {
     _Alignas(64) SUM sums[ROWS * COLS];
-    const kmf_ended e = *product; /* what is written cannot lie in it */
+    const kmf_fused e = *product; /* what is written cannot lie in it */
     const NAME(word_mem_) *a = (const NAME(word_mem_) *)e.a;
     const WORD *b = e.b;
     size_t tiles = kmf_div_up(e.M, ROWS);
     assert(e.M > 0 && e.K > 0 && !(e.to.words && e.to.tiled));
-    _Static_assert(COLS == 2 * KMF_ENDED_COLS, "of a panel all is wanted, or half of it");
+    _Static_assert(COLS == 2 * KMF_FUSED_COLS, "of a panel all is wanted, or half of it");
     _Static_assert(KMF_TILE % ROWS == 0, "rows up to a whole tile of registers are there");
     for (size_t j = 0; j < e.cols; j += COLS, b += e.ld_b) {
         kmf_ahead after = {b + e.ld_b, e.K * COLS * sizeof *b};
@@ -259,7 +259,7 @@ TARGET static void NAME(ended_)(const kmf_ended *product)
             if (e.y)
                 NAME(fetch_results_)(&e, i, j, rows);
             NAME(sum_tile_)(sums, a + i * e.ld_a, e.ld_a, b, e.K, next, by);
-            NAME(end_tile_)(&e, sums, i, j, rows);
+            NAME(epilogue_tile_)(&e, sums, i, j, rows);
         }
     }
 }

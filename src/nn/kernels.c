@@ -12,14 +12,14 @@
  * With AVX-512 a tile is 6 x 64: 24 sums, 4 vectors of the panel and a broadcast word fill 29 of
  * the 32 registers, and 64 divides the widths of nearly all models. In f32 levels with fused
  * multiply-add agree in every bit; the baseline rounds once more per product. Tiles are elsewhere
- * (nn/tiles.c).
+ * (nn/amx.c).
  */
 #include "nn/kernels.h"
 
 #include "base/cpu.h"
-#include "nn/ending.h"
+#include "nn/epilogue.h"
 #include "nn/narrow.h"
-#include "nn/tiles.h"
+#include "nn/amx.h"
 
 #include <assert.h>
 #include <stdint.h>
@@ -183,40 +183,40 @@ static const kmf_kernel f32_baseline = {IN_ROWS(KMF_OPERAND_F32, baseline, 8, 1)
 #if KMF_X86_LEVELS
 static const kmf_kernel f32_avx2 = {IN_ROWS(KMF_OPERAND_F32, avx2, 24, 1), GATHERS(avx2, 4)};
 static const kmf_kernel f32_avx512 = {IN_ROWS(KMF_OPERAND_F32, avx512, 64, 1),
-                                      GATHERS(avx512, 6), .ended = ended_avx512};
+                                      GATHERS(avx512, 6), .fused = fused_avx512};
 static const kmf_kernel bf16_rows = {IN_ROWS(KMF_OPERAND_BF16, bf16, 64, 2), GATHERS(bf16, 6),
-                                     .ended = ended_bf16};
+                                     .fused = fused_bf16};
 static const kmf_kernel int8_halves = {IN_ROWS(KMF_OPERAND_INT8, halves_avx2, 16, 2)};
 static const kmf_kernel int8_avx2 = {IN_ROWS(KMF_OPERAND_INT8, int8_avx2, 16, 4)};
 static const kmf_kernel int8_vnni = {IN_ROWS(KMF_OPERAND_INT8, int8, 64, 4),
-                                     .ended = ended_int8};
+                                     .fused = fused_int8};
 static const kmf_kernel int16_avx2 = {IN_ROWS(KMF_OPERAND_INT16, halves_avx2, 16, 2)};
 static const kmf_kernel int16_vnni = {IN_ROWS(KMF_OPERAND_INT16, int16, 64, 2),
-                                      .ended = ended_int16};
+                                      .fused = fused_int16};
 
 /* Tiles are so fast that a weight must be used often while it is near. */
-#define IN_TILES(which, name, n_terms, n_parts, words_deep)                                   \
-    .operand = (which), .tiled = true, .panel = kmf_tiles_panel_##name, .rows = KMF_ROW_STEP, \
-    .cols = KMF_ROWS_TILE, .terms = (n_terms), .parts = (n_parts), .unit = KMF_ROWS_TILE,     \
+#define IN_TILES(which, name, n_terms, n_parts, words_deep)                                 \
+    .operand = (which), .tiled = true, .panel = kmf_amx_panel_##name, .rows = KMF_ROW_STEP, \
+    .cols = KMF_ROWS_TILE, .terms = (n_terms), .parts = (n_parts), .unit = KMF_ROWS_TILE,   \
     .width = 64, .product_rows = 192, .depth = (words_deep)
 #define GATHERS_TILES(name) \
-    .group_panel = kmf_tiles_panel_##name, .gather = kmf_tiles_gather, .group = KMF_ROWS_TILE
+    .group_panel = kmf_amx_panel_##name, .gather = kmf_amx_gather, .group = KMF_ROWS_TILE
 
 static const kmf_kernel thirds_tiles = {
     IN_TILES(KMF_OPERAND_THIRDS, thirds, 2, 3, THIRDS_DEEP),
     GATHERS_TILES(thirds),
-    .ended = kmf_tiles_ended_thirds,
+    .fused = kmf_amx_fused_thirds,
 };
 static const kmf_kernel bf16_tiles = {
     IN_TILES(KMF_OPERAND_BF16, bf16, 2, 1, WORDS_DEEP),
     GATHERS_TILES(bf16),
-    .ended = kmf_tiles_ended_bf16,
+    .fused = kmf_amx_fused_bf16,
 };
 static const kmf_kernel split_tiles = {
     IN_TILES(KMF_OPERAND_SPLIT, split, 2, 2, 2 * WORDS_DEEP)};
 static const kmf_kernel int8_tiles = {
     IN_TILES(KMF_OPERAND_INT8, int8, 4, 1, WORDS_DEEP),
-    .ended = kmf_tiles_ended_int8,
+    .fused = kmf_amx_fused_int8,
 };
 #endif
 
@@ -255,7 +255,7 @@ void kmf_kernels_open(bool tiled)
     (void)tiled;
 #if KMF_X86_LEVELS
     if (tiled)
-        kmf_tiles_open();
+        kmf_amx_open();
 #endif
 }
 
@@ -264,6 +264,6 @@ void kmf_kernels_close(bool tiled)
     (void)tiled;
 #if KMF_X86_LEVELS
     if (tiled)
-        kmf_tiles_close();
+        kmf_amx_close();
 #endif
 }

@@ -30,8 +30,8 @@
  * Each sum is taken over k in an order that is the same for any place of its row and column: by one
  * lane from the first word to the last, or in tile registers unit by unit. So a row's bits do not
  * depend on its neighbours. Where a kernel is tiled, rows of a up to a whole KMF_ROWS_TILE must be
- * there to be read, whatever they hold; of a product with its ending, tiled or not, those that
- * nn/ending.h says.
+ * there to be read, whatever they hold; of a product with its epilogue, tiled or not, those that
+ * nn/epilogue.h says.
  */
 #ifndef KMF_KERNELS_H
 #define KMF_KERNELS_H
@@ -75,9 +75,9 @@ typedef void kmf_panel_fn(void *c, size_t ld_c, const void *a, size_t ld_a, cons
 typedef void kmf_gather_fn(void *groups, size_t ld, const void *a, size_t ld_a, size_t M,
                            size_t K);
 
-/* A whole product of weights with its ending (nn/ending.h), where a kernel does both at a time. */
-struct kmf_ended;
-typedef void kmf_ended_fn(const struct kmf_ended *product);
+/* A whole product of weights with its epilogue (nn/epilogue.h), where a kernel does both at a time. */
+struct kmf_fused;
+typedef void kmf_fused_fn(const struct kmf_fused *product);
 
 typedef enum kmf_operand {
     KMF_OPERAND_F32,
@@ -90,13 +90,13 @@ typedef enum kmf_operand {
 
 typedef struct kmf_kernel {
     kmf_operand operand;
-    bool tiled;                /* works in tile registers (nn/tiles.h), and reads a in tiles */
+    bool tiled;                /* works in tile registers (nn/amx.h), and reads a in tiles */
     kmf_panel_fn *panel;       /* a is kmf_rows */
     kmf_panel_fn *group_panel; /* a gathered, ld_a words a row; NULL: there is none */
     kmf_panel_fn *back_panel;  /* a is [K, M] words, ld_a; NULL: there is none */
     kmf_gather_fn *gather;
     size_t group;        /* its rows, a divisor of KMF_ROW_STEP */
-    kmf_ended_fn *ended; /* NULL: endings are a pass of their own */
+    kmf_fused_fn *fused; /* NULL: epilogues are a pass of their own */
     size_t rows;         /* of a step: multiples of it are whole register tiles */
     size_t cols;         /* of a panel */
     size_t terms;        /* of a word: 1, 2, 4 */

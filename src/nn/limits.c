@@ -19,7 +19,7 @@
 #include "nn/gemm.h"
 #include "nn/limits.h"
 #include "nn/narrow.h"
-#include "nn/tiles.h"
+#include "nn/amx.h"
 #include "seq/par.h"
 
 #include <stdio.h>
@@ -144,7 +144,7 @@ KMF_TARGET_AVX2 static KMF_INLINE __m256i dot_halves_8(__m256i a, __m256i b, __m
     KMF_TARGET_AMX static double name(void *to, const void *from, size_t n) \
     {                                                                       \
         (void)from;                                                         \
-        kmf_tiles_open();                                                   \
+        kmf_amx_open();                                                     \
         for (size_t i = 0; i < n; i++) {                                    \
             product(0, 4, 6);                                               \
             product(1, 4, 7);                                               \
@@ -152,7 +152,7 @@ KMF_TARGET_AVX2 static KMF_INLINE __m256i dot_halves_8(__m256i a, __m256i b, __m
             product(3, 5, 7);                                               \
         }                                                                   \
         _tile_stored(0, to, 64);                                            \
-        kmf_tiles_close();                                                  \
+        kmf_amx_close();                                                    \
         return 2.0 * (double)(n * 4 * 16 * 16 * 16 * (terms));              \
     }
 MULTIPLY_TILES(multiply_tiles_bf16, _tile_dpbf16ps, 2)

@@ -4,7 +4,7 @@
 #include "base/cpu.h"
 #include "base/mem.h"
 #include "nn/narrow.h"
-#include "nn/turn.h"
+#include "nn/transpose.h"
 #include "nn/vec.h"
 #include "nn/vmath.h"
 
@@ -573,12 +573,12 @@ void kmf_panels_pack(void *panels, const kmf_kernel *kernel, const float *const 
             if (!quantised) /* then all were read to find the scales */
                 fetch_ahead(&m, beg, cols, k, n, Din);
             if (in_place) {
-                kmf_turn_words(to, cols, row_of(&m, beg) + k, ld, n_cols, n);
+                kmf_transpose_words(to, cols, row_of(&m, beg) + k, ld, n_cols, n);
             } else {
                 for (size_t j = 0; j < n_cols; j++)
                     weight_words(rows + j * row_words, kernel, &m, beg + j, k, n,
                                  quantised ? scales[beg + j] : 0.0f, sums ? &sums[j] : NULL);
-                kmf_turn_words(to, cols, rows, row_words, n_cols, n_words);
+                kmf_transpose_words(to, cols, rows, row_words, n_cols, n_words);
             }
             for (size_t i = 0; n_cols < cols && i < n_words; i++)
                 memset(to + i * cols + n_cols, 0, (cols - n_cols) * sizeof *to);

@@ -6,7 +6,7 @@
  * cosine with the alignment score (scripts/w2v_quality.py), where gensim gives 0.560: products of
  * 42 inputs with 32 shared noise words 0.507, all inputs of a window with its noise words 0.534,
  * the two inputs at one distance, as here, 0.556. What large products would gain is had by keeping
- * the rows in the first-level cache instead (learn/lesson.c).
+ * the rows in the first-level cache instead (learn/sgns_batch.c).
  *
  * What limits the kernel is the traffic of rows: two inputs to an example halve it.
  */

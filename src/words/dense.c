@@ -49,13 +49,13 @@
 #define CARRIED 64
 
 /* One worker's. */
-typedef struct desk {
+typedef struct workspace {
     uint8_t *singles;   /* owned [2^bits], and [4^W] more for groups */
     uint8_t *groups;    /* in singles; NULL if S is 1: all windows are singles */
     kmf_eights numbers; /* of a block's letters, and some after it */
     uint64_t codes[BLOCK];
     uint64_t *counts; /* owned; of a block of the table, at the end */
-} desk;
+} workspace;
 
 struct kmf_dense {
     const kmf_kmer_kind *kind; /* borrowed */
@@ -63,8 +63,8 @@ struct kmf_dense {
     int S;                     /* windows of a group */
     int W;                     /* letters of a group */
     int workers;
-    desk *desks;      /* owned [workers] */
-    uint64_t *high;   /* owned [n_codes]; added to atomically while workers are at work */
+    workspace *workspaces; /* owned [workers] */
+    uint64_t *high;        /* owned [n_codes]; added to atomically while workers are at work */
     uint8_t *carried; /* owned [n_codes / CARRIED + 1]: 1 if so many of high are not all 0 */
 };
 
@@ -87,7 +87,7 @@ static size_t n_groups_of(const kmf_kmer_kind *kind)
 
 size_t kmf_dense_bytes(const kmf_kmer_kind *kind, int workers)
 {
-    return (size_t)workers * (sizeof(desk) + n_groups_of(kind) + kmf_kmer_codes(kind)) +
+    return (size_t)workers * (sizeof(workspace) + n_groups_of(kind) + kmf_kmer_codes(kind)) +
            kmf_kmer_codes(kind) * sizeof(uint64_t) + kmf_kmer_codes(kind) / CARRIED + 1;
 }
 
@@ -102,14 +102,14 @@ kmf_dense *kmf_dense_new(const kmf_kmer_kind *kind, int workers, kmf_err *err)
     d->S = group_of(kind);
     d->W = kind->k + d->S - 1;
     d->workers = workers;
-    d->desks = kmf_calloc((size_t)workers, sizeof *d->desks, err);
+    d->workspaces = kmf_calloc((size_t)workers, sizeof *d->workspaces, err);
     d->high = kmf_calloc(d->n_codes, sizeof *d->high, err);
     d->carried = kmf_calloc(d->n_codes / CARRIED + 1, 1, err);
-    if (!d->desks || !d->high || !d->carried)
+    if (!d->workspaces || !d->high || !d->carried)
         goto failed;
     for (int w = 0; w < workers; w++) {
         size_t n_groups = n_groups_of(kind);
-        desk *k = &d->desks[w];
+        workspace *k = &d->workspaces[w];
         k->singles = kmf_large_zeroed(n_groups + d->n_codes, 1, err);
         if (!k->singles)
             goto failed;
@@ -125,11 +125,11 @@ void kmf_dense_free(kmf_dense *dense)
 {
     if (!dense)
         return;
-    for (int w = 0; dense->desks && w < dense->workers; w++) {
-        kmf_free(dense->desks[w].singles);
-        kmf_free(dense->desks[w].counts);
+    for (int w = 0; dense->workspaces && w < dense->workers; w++) {
+        kmf_free(dense->workspaces[w].singles);
+        kmf_free(dense->workspaces[w].counts);
     }
-    kmf_free(dense->desks);
+    kmf_free(dense->workspaces);
     kmf_free(dense->high);
     kmf_free(dense->carried);
     kmf_free(dense);
@@ -151,7 +151,7 @@ static void carry(kmf_dense *d, uint64_t code)
     __atomic_store_n(&d->carried[code / CARRIED], 1, __ATOMIC_RELAXED);
 }
 
-static inline void add_single(kmf_dense *d, desk *k, uint64_t code)
+static inline void add_single(kmf_dense *d, workspace *k, uint64_t code)
 {
     if (++k->singles[code] == 0)
         carry(d, code);
@@ -180,7 +180,7 @@ static KMF_INLINE void add_groups(kmf_dense *d, uint8_t *table, const uint16_t *
 }
 
 /* n windows in a row, the first at the letters of `eights`. */
-static void add_windows(kmf_dense *d, desk *own, const uint16_t *eights, size_t n)
+static void add_windows(kmf_dense *d, workspace *own, const uint16_t *eights, size_t n)
 {
     size_t S = (size_t)d->S;
     size_t n_groups = (unsigned)n / (unsigned)S; /* n is at most BLOCK */
@@ -212,7 +212,7 @@ static uint64_t windows_of(const char *sequence, const char *end, int k)
 }
 
 /* The windows that start in the first n letters of the block. */
-static void count_block(kmf_dense *d, desk *own, place *at, size_t n)
+static void count_block(kmf_dense *d, workspace *own, place *at, size_t n)
 {
     size_t k = (size_t)d->kind->k;
     size_t left = (size_t)(at->end - at->text);
@@ -238,7 +238,7 @@ static void count_block(kmf_dense *d, desk *own, place *at, size_t n)
     }
 }
 
-static void count_in_groups(kmf_dense *d, desk *own, const char *text, size_t len,
+static void count_in_groups(kmf_dense *d, workspace *own, const char *text, size_t len,
                             kmf_tally *tally)
 {
     place at = {.text = text, .end = text + len, .sequence = text};
@@ -256,7 +256,7 @@ static void count_in_groups(kmf_dense *d, desk *own, const char *text, size_t le
 void kmf_dense_count(kmf_dense *dense, int worker, const char *text, size_t len, size_t phase,
                      kmf_tally *tally)
 {
-    desk *own = &dense->desks[worker];
+    workspace *own = &dense->workspaces[worker];
     if (in_groups(dense->kind)) {
         count_in_groups(dense, own, text, len, tally);
         return;
@@ -309,7 +309,7 @@ static int add_up_groups(void *arg, size_t p, int worker, kmf_err *err)
     (void)err;
     for (int w = 0; w < d->workers; w++)
         for (int s = 0; s < d->S; s++)
-            add_groups_at(d, d->desks[w].groups, code, e->n, s, d->high + code);
+            add_groups_at(d, d->workspaces[w].groups, code, e->n, s, d->high + code);
     return 0;
 }
 
@@ -322,8 +322,8 @@ static int add_up_singles(void *arg, size_t p, int worker, kmf_err *err)
     (void)err;
     for (int w = 1; w < d->workers; w++)
         for (uint64_t code = p * e->n; code < (p + 1) * e->n; code++) {
-            unsigned sum = d->desks[0].singles[code] + d->desks[w].singles[code];
-            d->desks[0].singles[code] = (uint8_t)sum;
+            unsigned sum = d->workspaces[0].singles[code] + d->workspaces[w].singles[code];
+            d->workspaces[0].singles[code] = (uint8_t)sum;
             if (sum > UINT8_MAX)
                 carry(d, code);
         }
@@ -378,13 +378,13 @@ static uint64_t row_of(const kmf_dense *d, uint64_t f, uint64_t m)
 static void read_tile(const kmf_dense *d, tile t, uint64_t m)
 {
     for (uint64_t f = 0; f < EDGES; f++)
-        memcpy(t[f], d->desks[0].singles + row_of(d, f, m), EDGES);
+        memcpy(t[f], d->workspaces[0].singles + row_of(d, f, m), EDGES);
 }
 
 static void write_tile(const kmf_dense *d, tile t, uint64_t m)
 {
     for (uint64_t f = 0; f < EDGES; f++)
-        memcpy(d->desks[0].singles + row_of(d, f, m), t[f], EDGES);
+        memcpy(d->workspaces[0].singles + row_of(d, f, m), t[f], EDGES);
 }
 
 static void fold_pair(kmf_dense *d, uint8_t *smaller, uint8_t *larger, uint64_t code)
@@ -430,7 +430,7 @@ static int fold_tile(void *arg, size_t m, int worker, kmf_err *err)
 /* The same where the table is small. */
 static void fold_small(kmf_dense *d)
 {
-    uint8_t *singles = d->desks[0].singles;
+    uint8_t *singles = d->workspaces[0].singles;
     for (uint64_t code = 0; code < d->n_codes; code++) {
         uint64_t other = kmf_revcomp_of(code, d->kind->k);
         if (code < other)
@@ -453,15 +453,15 @@ static int pack(void *arg, size_t p, int worker, kmf_err *err)
 {
     const ending *e = arg;
     const kmf_dense *d = e->dense;
-    uint64_t *counts = d->desks[worker].counts;
+    uint64_t *counts = d->workspaces[worker].counts;
     if (!counts)
-        counts = d->desks[worker].counts = kmf_malloc(e->n, sizeof *counts, err);
+        counts = d->workspaces[worker].counts = kmf_malloc(e->n, sizeof *counts, err);
     if (!counts)
         return KMF_ENOMEM;
     for (size_t i = 0; i < e->n; i++) {
         uint64_t code = p * e->n + i;
         counts[i] =
-            d->desks[0].singles[code] + (d->carried[code / CARRIED] ? d->high[code] : 0);
+            d->workspaces[0].singles[code] + (d->carried[code / CARRIED] ? d->high[code] : 0);
     }
     return kmf_block_pack_all(&e->counts->blocks[p], counts, e->counts->cut.suffix_bits, err);
 }

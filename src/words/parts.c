@@ -51,7 +51,7 @@ typedef struct list {
 } list;
 
 /* One worker's. */
-typedef struct desk {
+typedef struct workspace {
     unsigned char *lines; /* owned [n_parts][LINE] */
     uint8_t *held;        /* owned [n_parts]: bytes in a line */
     list *lists;          /* owned [n_parts] */
@@ -61,7 +61,7 @@ typedef struct desk {
     void *spare;        /* owned [piece] */
     uint64_t *suffixes; /* owned [piece] */
     uint64_t *counts;   /* owned [piece] */
-} desk;
+} workspace;
 
 /* A block in memory or, if bytes is NULL and n is not 0, in the spill at an offset. */
 typedef struct stored {
@@ -77,7 +77,7 @@ struct kmf_parts {
     size_t key; /* bytes: 4 or 8 */
     size_t piece;
     int workers;
-    desk *desks; /* owned [workers] */
+    workspace *workspaces; /* owned [workers] */
 
     unsigned char *arena; /* owned [n_chunks][chunk] */
     size_t chunk;         /* bytes */
@@ -164,7 +164,7 @@ static int reserve(kmf_parts *p, uint64_t memory, kmf_err *err)
                     bytes, (unsigned long long)memory);
 }
 
-static int make_desk(const kmf_parts *p, desk *own, kmf_err *err)
+static int make_workspace(const kmf_parts *p, workspace *own, kmf_err *err)
 {
     own->lines = kmf_large(p->n_parts, LINE, err);
     own->held = kmf_calloc(p->n_parts, sizeof *own->held, err);
@@ -177,7 +177,7 @@ static void clear_lists(kmf_parts *p)
     atomic_store(&p->n_taken, 0);
     for (int w = 0; w < p->workers; w++)
         for (size_t i = 0; i < p->n_parts; i++)
-            p->desks[w].lists[i] = (list){NO_CHUNK, 0};
+            p->workspaces[w].lists[i] = (list){NO_CHUNK, 0};
 }
 
 kmf_parts *kmf_parts_new(const kmf_kmer_kind *kind, kmf_cut_code cut, int workers,
@@ -195,11 +195,11 @@ kmf_parts *kmf_parts_new(const kmf_kmer_kind *kind, kmf_cut_code cut, int worker
     p->key = p->cut.suffix_bits > 32 ? 8 : 4;
     if (plan(p, text_max, memory, err) < 0 || reserve(p, memory, err) < 0)
         goto failed;
-    p->desks = kmf_calloc((size_t)workers, sizeof *p->desks, err);
-    if (!p->desks)
+    p->workspaces = kmf_calloc((size_t)workers, sizeof *p->workspaces, err);
+    if (!p->workspaces)
         goto failed;
     for (int w = 0; w < workers; w++)
-        if (make_desk(p, &p->desks[w], err) < 0)
+        if (make_workspace(p, &p->workspaces[w], err) < 0)
             goto failed;
     clear_lists(p);
     return p;
@@ -218,8 +218,8 @@ static void free_run(const kmf_parts *p, stored *run)
 /* What only taking in and sorting need. */
 static void free_desks(kmf_parts *p)
 {
-    for (int w = 0; p->desks && w < p->workers; w++) {
-        desk *own = &p->desks[w];
+    for (int w = 0; p->workspaces && w < p->workers; w++) {
+        workspace *own = &p->workspaces[w];
         kmf_free(own->lines);
         kmf_free(own->held);
         kmf_free(own->lists);
@@ -228,10 +228,10 @@ static void free_desks(kmf_parts *p)
         kmf_free(own->suffixes);
         kmf_free(own->counts);
     }
-    kmf_free(p->desks);
+    kmf_free(p->workspaces);
     kmf_unreserve(p->arena, p->n_chunks * p->chunk);
     kmf_unreserve(p->before, p->n_chunks * sizeof *p->before);
-    p->desks = NULL;
+    p->workspaces = NULL;
     p->arena = NULL;
     p->before = NULL;
 }
@@ -268,7 +268,7 @@ bool kmf_parts_has_room(const kmf_parts *parts, size_t n_texts)
     return parts->n_chunks - atomic_load(&parts->n_taken) >= n_texts * parts->chunks_of_text;
 }
 
-static void write_line(kmf_parts *p, desk *own, size_t part)
+static void write_line(kmf_parts *p, workspace *own, size_t part)
 {
     list *l = &own->lists[part];
     if (l->chunk == NO_CHUNK || l->fill == p->chunk) {
@@ -281,7 +281,7 @@ static void write_line(kmf_parts *p, desk *own, size_t part)
     l->fill += LINE;
 }
 
-static KMF_INLINE void scatter(kmf_parts *p, desk *own, size_t n, size_t key)
+static KMF_INLINE void scatter(kmf_parts *p, workspace *own, size_t n, size_t key)
 {
     unsigned shift = p->cut.suffix_bits;
     uint64_t low = ((uint64_t)1 << shift) - 1;
@@ -306,7 +306,7 @@ static KMF_INLINE void scatter(kmf_parts *p, desk *own, size_t n, size_t key)
 void kmf_parts_count(kmf_parts *parts, int worker, const char *text, size_t len, size_t phase,
                      kmf_tally *tally)
 {
-    desk *own = &parts->desks[worker];
+    workspace *own = &parts->workspaces[worker];
     kmf_textkmers walk;
     size_t n;
     kmf_textkmers_start(&walk, parts->kind, text, len, phase);
@@ -322,7 +322,7 @@ void kmf_parts_count(kmf_parts *parts, int worker, const char *text, size_t len,
 
 /* ---------------------------------------------------------------- sort and count -------- */
 
-static int make_scratch(const kmf_parts *p, desk *own, kmf_err *err)
+static int make_scratch(const kmf_parts *p, workspace *own, kmf_err *err)
 {
     if (!own->keys)
         own->keys = kmf_large(p->piece, p->key, err);
@@ -350,7 +350,7 @@ static void begin_list(gathering *g)
 {
     if (g->w == g->parts->workers)
         return;
-    list *l = &g->parts->desks[g->w].lists[g->part];
+    list *l = &g->parts->workspaces[g->w].lists[g->part];
     g->chunk = l->chunk;
     g->fill = l->fill;
     g->done = 0;
@@ -363,7 +363,7 @@ static void go_on(gathering *g)
     kmf_parts *p = g->parts;
     g->done = 0;
     if (g->in_line) {
-        p->desks[g->w].held[g->part] = 0;
+        p->workspaces[g->w].held[g->part] = 0;
         g->w++;
         begin_list(g);
         return;
@@ -376,14 +376,15 @@ static void go_on(gathering *g)
     }
     if (g->chunk == NO_CHUNK) {
         g->in_line = true;
-        g->fill = p->desks[g->w].held[g->part];
+        g->fill = p->workspaces[g->w].held[g->part];
     }
 }
 
 static const unsigned char *place_of(const gathering *g)
 {
     const kmf_parts *p = g->parts;
-    return g->in_line ? p->desks[g->w].lines + g->part * LINE : p->arena + g->chunk * p->chunk;
+    return g->in_line ? p->workspaces[g->w].lines + g->part * LINE
+                      : p->arena + g->chunk * p->chunk;
 }
 
 /* At most n_max keys, to `keys`; 0 at the end. */
@@ -407,7 +408,8 @@ static size_t gather(gathering *g, void *keys, size_t n_max)
     return n_max - room / p->key;
 }
 
-static int pack_piece(const kmf_parts *p, desk *own, size_t n, kmf_block *block, kmf_err *err)
+static int pack_piece(const kmf_parts *p, workspace *own, size_t n, kmf_block *block,
+                      kmf_err *err)
 {
     unsigned bits = p->cut.suffix_bits;
     size_t n_equal;
@@ -455,7 +457,7 @@ static bool is_table(const kmf_parts *p)
 static int count_part(void *arg, size_t part, int worker, kmf_err *err)
 {
     kmf_parts *p = arg;
-    desk *own = &p->desks[worker];
+    workspace *own = &p->workspaces[worker];
     stored *s = &p->runs[p->n_runs - 1][part];
     gathering g = {.parts = p, .part = part};
     size_t n;

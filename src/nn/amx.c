@@ -10,12 +10,12 @@
  * numbers have parts (nn/kernels.h) that is a step, and a unit of k has 3 or 6 of them, in an order
  * in which few tiles are read anew.
  */
-#include "nn/tiles.h"
+#include "nn/amx.h"
 
 #include "base/mem.h"
-#include "nn/ending.h"
+#include "nn/epilogue.h"
 #include "nn/narrow.h"
-#include "nn/turn.h"
+#include "nn/transpose.h"
 
 #include <assert.h>
 #include <stdint.h>
@@ -35,7 +35,7 @@ typedef struct configuration {
 
 _Static_assert(sizeof(configuration) == 64, "the processor reads 64 bytes");
 
-KMF_TARGET_AMX void kmf_tiles_open(void)
+KMF_TARGET_AMX void kmf_amx_open(void)
 {
     static const configuration whole = {.palette = 1,
                                         .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
@@ -43,7 +43,7 @@ KMF_TARGET_AMX void kmf_tiles_open(void)
     _tile_loadconfig(&whole);
 }
 
-KMF_TARGET_AMX void kmf_tiles_close(void)
+KMF_TARGET_AMX void kmf_amx_close(void)
 {
     _tile_release();
 }
@@ -72,7 +72,7 @@ static KMF_INLINE size_t parts_of(kmf_operand of)
 /* ---------------------------------------------------------------- rows to be ended ------- */
 
 #define BLOCK (2 * UNIT) /* rows and columns of one */
-_Static_assert(BLOCK == KMF_ENDED_COLS, "products are cut in whole blocks");
+_Static_assert(BLOCK == KMF_FUSED_COLS, "products are cut in whole blocks");
 
 /* A block whose sums are there, [BLOCK, BLOCK], and of whose rows `done` are ended. */
 typedef struct pending {
@@ -90,25 +90,26 @@ typedef struct kind {
 } kind;
 
 /* Ends n more rows, or those that are left. */
-KMF_TARGET_AMX static KMF_INLINE void end_rows(kind is, const kmf_ended *e, pending *p,
-                                               size_t n)
+KMF_TARGET_AMX static KMF_INLINE void epilogue_rows(kind is, const kmf_fused *e, pending *p,
+                                                    size_t n)
 {
     size_t stop = p->done + n < p->rows ? p->done + n : p->rows;
     bool exact = is.of == KMF_OPERAND_INT8;
     bool rough = is.of != KMF_OPERAND_THIRDS;
-    kmf_ending ending = {e->ending.bias ? e->ending.bias + p->col : NULL, is.activate,
-                         is.activation};
+    kmf_epilogue epilogue = {e->epilogue.bias ? e->epilogue.bias + p->col : NULL, is.activate,
+                             is.activation};
     uint32_t *words =
         is.words ? e->to.words + kmf_rows_at(&e->to, p->row, p->col / 2 * e->to.parts) : NULL;
     float *numbers = is.words ? NULL : e->y + p->row * e->ld_y + p->col;
     for (size_t r = p->done; r < stop; r++) {
         kmf_sums_row x = kmf_sums_of(exact, p->sums + r * BLOCK, &e->q, p->row + r, p->col);
         if (!is.words) {
-            kmf_end_row(true, exact, numbers + r * e->ld_y, x, e->q.more, ending, rough, BLOCK);
+            kmf_epilogue_row(true, exact, numbers + r * e->ld_y, x, e->q.more, epilogue, rough,
+                             BLOCK);
             continue;
         }
         float ended[BLOCK];
-        kmf_end_row(true, exact, ended, x, false, ending, rough, BLOCK);
+        kmf_epilogue_row(true, exact, ended, x, false, epilogue, rough, BLOCK);
         kmf_store_parts(words + r / UNIT * UNIT * e->to.ld + r % UNIT * UNIT, UNIT * UNIT,
                         e->to.parts, _mm512_loadu_ps(ended), _mm512_loadu_ps(ended + UNIT));
     }
@@ -117,7 +118,7 @@ KMF_TARGET_AMX static KMF_INLINE void end_rows(kind is, const kmf_ended *e, pend
 
 /* What the vector units do beside each step of a product. */
 typedef struct beside {
-    const kmf_ended *e;
+    const kmf_fused *e;
     pending *p;
     size_t rows;
 } beside;
@@ -153,7 +154,7 @@ KMF_TARGET_AMX static KMF_INLINE void step(kind is, int n_a, int n_b, bool new_a
     if (n_a == 2 && n_b == 2)
         DOT(is.of, 3, 5, 7);
     if (with)
-        end_rows(is, with->e, with->p, with->rows);
+        epilogue_rows(is, with->e, with->p, with->rows);
 }
 
 /* All steps of a unit of k; the largest products come last. */
@@ -308,7 +309,7 @@ KMF_TARGET_AMX static KMF_INLINE void panels(kmf_operand of, void *c, size_t ld_
 }
 
 #define PANELS(name, of)                                                              \
-    KMF_TARGET_AMX void kmf_tiles_panel_##name(                                       \
+    KMF_TARGET_AMX void kmf_amx_panel_##name(                                         \
         void *c, size_t ld_c, const void *a, size_t ld_a, const void *b, size_t ld_b, \
         size_t M, size_t cols, size_t K, bool more, kmf_ahead ahead)                  \
     {                                                                                 \
@@ -319,7 +320,7 @@ PANELS(bf16, KMF_OPERAND_BF16)
 PANELS(split, KMF_OPERAND_SPLIT)
 PANELS(int8, KMF_OPERAND_INT8)
 
-/* ---------------------------------------------------------------- with endings ----------- */
+/* ---------------------------------------------------------------- with epilogues ----------- */
 
 /* Bytes to be fetched beside each of n units, in whole lines, for all to be there at the end. */
 static size_t lines_of(size_t bytes, size_t n)
@@ -331,9 +332,9 @@ static size_t lines_of(size_t bytes, size_t n)
  * Block after block: the sums of one go to a room while another's are ended, some rows beside each
  * unit of k.
  */
-KMF_TARGET_AMX static KMF_INLINE void ended(kind is, const kmf_ended *product)
+KMF_TARGET_AMX static KMF_INLINE void ended(kind is, const kmf_fused *product)
 {
-    const kmf_ended e = *product; /* what is written cannot lie in it */
+    const kmf_fused e = *product; /* what is written cannot lie in it */
     _Alignas(64) float room[2][BLOCK * BLOCK];
     size_t unit_bytes = parts_of(is.of) * TILE;
     size_t units = e.K / UNIT / parts_of(is.of);
@@ -377,44 +378,44 @@ KMF_TARGET_AMX static KMF_INLINE void ended(kind is, const kmf_ended *product)
             at = 1 - at;
         }
     }
-    end_rows(is, &e, &p, p.rows);
+    epilogue_rows(is, &e, &p, p.rows);
 }
 
-KMF_TARGET_AMX static KMF_INLINE void ended_of(kmf_operand of, const kmf_ended *e)
+KMF_TARGET_AMX static KMF_INLINE void fused_of(kmf_operand of, const kmf_fused *e)
 {
     bool words = e->to.words != NULL;
-    bool gelu = e->ending.activate && e->ending.activation == KMF_GELU;
-    if (!e->ending.activate && !words)
+    bool gelu = e->epilogue.activate && e->epilogue.activation == KMF_GELU;
+    if (!e->epilogue.activate && !words)
         ended((kind){of, false, false, KMF_GELU}, e);
     else if (gelu && words)
         ended((kind){of, true, true, KMF_GELU}, e);
     else if (gelu)
         ended((kind){of, false, true, KMF_GELU}, e);
     else
-        ended((kind){of, words, e->ending.activate, e->ending.activation}, e);
+        ended((kind){of, words, e->epilogue.activate, e->epilogue.activation}, e);
 }
 
-KMF_TARGET_AMX void kmf_tiles_ended_thirds(const kmf_ended *product)
+KMF_TARGET_AMX void kmf_amx_fused_thirds(const kmf_fused *product)
 {
-    ended_of(KMF_OPERAND_THIRDS, product);
+    fused_of(KMF_OPERAND_THIRDS, product);
 }
 
-KMF_TARGET_AMX void kmf_tiles_ended_bf16(const kmf_ended *product)
+KMF_TARGET_AMX void kmf_amx_fused_bf16(const kmf_fused *product)
 {
-    ended_of(KMF_OPERAND_BF16, product);
+    fused_of(KMF_OPERAND_BF16, product);
 }
 
-KMF_TARGET_AMX void kmf_tiles_ended_int8(const kmf_ended *product)
+KMF_TARGET_AMX void kmf_amx_fused_int8(const kmf_fused *product)
 {
-    ended_of(KMF_OPERAND_INT8, product);
+    fused_of(KMF_OPERAND_INT8, product);
 }
 
-void kmf_tiles_gather(void *groups, size_t ld, const void *a, size_t ld_a, size_t M, size_t K)
+void kmf_amx_gather(void *groups, size_t ld, const void *a, size_t ld_a, size_t M, size_t K)
 {
     for (size_t i = 0; i < M; i += UNIT)
         for (size_t k = 0; k < K; k += UNIT)
-            kmf_turn_words((uint32_t *)groups + i * ld + k * UNIT, UNIT,
-                           (const uint32_t *)a + k * ld_a + i, ld_a, UNIT,
-                           kmf_min(M - i, UNIT));
+            kmf_transpose_words((uint32_t *)groups + i * ld + k * UNIT, UNIT,
+                                (const uint32_t *)a + k * ld_a + i, ld_a, UNIT,
+                                kmf_min(M - i, UNIT));
 }
 #endif

@@ -5,7 +5,7 @@
  * column comes near it.
  */
 #include "base/mem.h"
-#include "model/middle.h"
+#include "model/ffn_order.h"
 #include "run.h"
 
 #include <math.h>
@@ -59,7 +59,7 @@ static void expect(layer *l, const size_t *expected)
 {
     size_t order[F];
     kmf_err err = {0};
-    ck_assert_int_eq(kmf_middle_order(order, &l->config, &l->weights, &err), 0);
+    ck_assert_int_eq(kmf_ffn_order(order, &l->config, &l->weights, &err), 0);
     for (size_t f = 0; f < F; f++)
         ck_assert_msg(order[f] == expected[f], "place %zu: column %zu, expected %zu", f,
                       order[f], expected[f]);
@@ -131,7 +131,7 @@ START_TEST(columns_reach_as_far_as_said)
         for (size_t i = 0; i < D; i++)
             l->w1[f * D + i] = (float)(draw() * pow(2, (double)((3 * f + 1) % F)));
     }
-    ck_assert_int_eq(kmf_middle_order(order, &l->config, &l->weights, &err), 0);
+    ck_assert_int_eq(kmf_ffn_order(order, &l->config, &l->weights, &err), 0);
     for (int n = 0; n < 20000; n++) {
         double x[D];
         for (size_t i = 0; i < D; i++)

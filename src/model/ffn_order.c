@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "model/middle.h"
+#include "model/ffn_order.h"
 
 #include "base/mem.h"
 #include "nn/panels.h"
@@ -49,8 +49,7 @@ static void moments(double *mean, double *deviation, const kmf_layer *w, const f
     *deviation = sqrt(squares);
 }
 
-int kmf_middle_order(size_t *order, const kmf_config *config, const kmf_layer *layer,
-                     kmf_err *err)
+int kmf_ffn_order(size_t *order, const kmf_config *config, const kmf_layer *layer, kmf_err *err)
 {
     size_t D = config->hidden_size;
     size_t F = config->intermediate_size;

@@ -2,13 +2,13 @@
 /*
  * Full self-attention for inference:  out = softmax(q k^T / sqrt K - slope |t - u|) v  for one head
  * of one sequence, query t and key u, in memory linear in T. A slope beyond 0 is ALiBi's (O. Press
- * et al., arXiv 2108.12409), symmetric. Training's is nn/attn.h.
+ * et al., arXiv 2108.12409), symmetric. Training's is nn/attention_train.h.
  *
  * q, k, v, out are [T, K] with a row stride. The bits depend on this sequence alone, and those of
  * a row on nothing but q's row, k and v.
  */
-#ifndef KMF_ATTEND_H
-#define KMF_ATTEND_H
+#ifndef KMF_ATTENTION_H
+#define KMF_ATTENTION_H
 
 #include "nn/kernels.h"
 
@@ -22,23 +22,23 @@
  * bfloat16 (nn/kernels.h).
  *
  * Queries and keys of integers have a scale each, values of integers one for each column
- * (nn/panels.h); what weights become is in nn/weigh.h. The models that were tried lost little
+ * (nn/panels.h); what weights become is in nn/softmax.h. The models that were tried lost little
  * (tests/bench/results/encoder.md).
  */
-typedef struct kmf_attend_precision {
+typedef struct kmf_attention_precision {
     kmf_operand scores; /* q k^T */
     kmf_operand values; /* the weights times v */
-} kmf_attend_precision;
+} kmf_attention_precision;
 
 /* Bytes of scratch, a multiple of 64, for sequences of at most T tokens; 0: too many. */
-size_t kmf_attend_scratch(size_t T, size_t K, kmf_attend_precision precision);
+size_t kmf_attention_scratch(size_t T, size_t K, kmf_attention_precision precision);
 
 /*
  * Rows t0 .. t1 - 1 of out. out may be q, where nobody works on these rows of q at the same time.
  * scratch is aligned to 64.
  */
-void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const float *v,
-                size_t ld, void *scratch, size_t t0, size_t t1, size_t T, size_t K, float slope,
-                kmf_attend_precision precision);
+void kmf_attention(float *out, size_t ld_out, const float *q, const float *k, const float *v,
+                   size_t ld, void *scratch, size_t t0, size_t t1, size_t T, size_t K,
+                   float slope, kmf_attention_precision precision);
 
 #endif

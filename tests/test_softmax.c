@@ -6,7 +6,7 @@
 #include "kmerformer.h"
 #include "levels.h"
 #include "nn/panels.h"
-#include "nn/weigh.h"
+#include "nn/softmax.h"
 #include "run.h"
 
 #include <math.h>
@@ -34,27 +34,27 @@ static size_t terms_of(kmf_operand operand)
     return kmf_kernel_of(operand)->terms;
 }
 
-static void weigh(kmf_rows to, float *scores, size_t ld, kmf_running *r, const float *most,
-                  bool first, size_t rows, size_t n, kmf_operand operand)
+static void weigh(kmf_rows to, float *scores, size_t ld, kmf_softmax_state *r,
+                  const float *most, bool first, size_t rows, size_t n, kmf_operand operand)
 {
     if (operand == KMF_OPERAND_F32)
-        kmf_weigh(scores, ld, r, most, first, rows, n);
+        kmf_softmax_step(scores, ld, r, most, first, rows, n);
     else if (operand == KMF_OPERAND_BF16)
-        kmf_weigh_bf16(to, scores, ld, r, most, first, rows, n);
+        kmf_softmax_step_bf16(to, scores, ld, r, most, first, rows, n);
     else if (operand == KMF_OPERAND_INT8)
-        kmf_weigh_int8(to, scores, ld, r, most, first, rows, n);
+        kmf_softmax_step_int8(to, scores, ld, r, most, first, rows, n);
     else
-        kmf_weigh_int16(to, scores, ld, r, most, first, rows, n);
+        kmf_softmax_step_int16(to, scores, ld, r, most, first, rows, n);
 }
 
 /* A row's scores, the same n times as many pieces, and then some that are 3 larger. */
 static const char *sums_of_pieces(kmf_operand operand, bool known)
 {
-    enum { N = KMF_WEIGH_STEP, PIECES = 4 };
+    enum { N = KMF_SOFTMAX_STEP, PIECES = 4 };
     _Alignas(64) float scores[N];
     _Alignas(64) uint32_t words[N];
     kmf_rows to = {words, N, false, terms_of(operand), 1};
-    kmf_running r;
+    kmf_softmax_state r;
     float sum = 0;
     for (int piece = 0; piece <= PIECES; piece++) {
         for (int j = 0; j < N; j++)
@@ -86,7 +86,7 @@ enum { SCORE_ROWS = 21, SCORE_LD = 640, UNTOUCHED = 12345 };
 
 /* Scores of sums, and the rest as it was: the equation of nn/panels.h, rounded as it is there. */
 static const char *are_scores(const float *scores, const float *most, const int32_t *sums,
-                              const kmf_units *units, size_t rows, size_t n)
+                              const kmf_score_units *units, size_t rows, size_t n)
 {
     for (size_t r = 0; r < SCORE_ROWS; r++) {
         float largest = -HUGE_VALF;
@@ -122,7 +122,7 @@ static const char *sums_become_scores(void)
         puts("skip: no products of integers here");
         return NULL;
     }
-    kmf_units units;
+    kmf_score_units units;
     float key_scales[SCORE_LD], key_sums[SCORE_LD];
     fill(units.scale, SCORE_ROWS, 0.01f);
     fill(units.low, SCORE_ROWS, 1);
@@ -140,7 +140,7 @@ static const char *sums_become_scores(void)
             sums[j] = (int32_t)(1e5f * levels_random(&seed));
         memcpy(scores, sums, sizeof scores);
         most[rows] = UNTOUCHED;
-        kmf_number_scores(scores, SCORE_LD, &units, most, rows, n);
+        kmf_scores_of_integers(scores, SCORE_LD, &units, most, rows, n);
         const char *wrong = are_scores(scores, most, sums, &units, rows, n);
         if (wrong)
             return wrong;
@@ -152,7 +152,7 @@ static const char *sums_become_scores(void)
 typedef struct weighed {
     float scores[SCORE_ROWS * SCORE_LD];
     uint32_t words[SCORE_ROWS * SCORE_LD];
-    kmf_running r;
+    kmf_softmax_state r;
 } weighed;
 
 /* The same numbers each time, with a NaN and an infinity among them. */
@@ -203,7 +203,7 @@ static const char *rows_have_their_bits(void)
         for (size_t i = 0; i < sizeof widths / sizeof widths[0] * SCORE_ROWS; i++) {
             size_t n = widths[i / SCORE_ROWS];
             size_t rows = i % SCORE_ROWS + 1;
-            size_t steps = (n + KMF_WEIGH_STEP - 1) / KMF_WEIGH_STEP * KMF_WEIGH_STEP;
+            size_t steps = (n + KMF_SOFTMAX_STEP - 1) / KMF_SOFTMAX_STEP * KMF_SOFTMAX_STEP;
             weigh_rows(&all, kinds[k], 0, rows, n, true);
             for (size_t r = 0; r < rows; r++) {
                 weigh_rows(&one, kinds[k], r, 1, n, false);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "nn/weigh.h"
+#include "nn/softmax.h"
 
 #include "base/cpu.h"
 #include "base/mem.h"
@@ -69,7 +69,7 @@ static KMF_INLINE float larger_of(float a, float b)
 }
 
 /* The weights 2^(score - max) of n scores, in whole steps and in their place, and their sum. */
-static KMF_INLINE float weigh_row(bool fused, float *restrict row, float max, size_t n)
+static KMF_INLINE float softmax_row(bool fused, float *restrict row, float max, size_t n)
 {
     float part[KMF_SUM_LANES] = {0};
     for (size_t j = 0; j < n; j += KMF_SUM_LANES)
@@ -89,9 +89,9 @@ static KMF_INLINE size_t fill_step(float *row, size_t n, size_t step)
 }
 
 /* Fills up all rows, and takes in their maxima. How many scores there are in whole steps. */
-static KMF_INLINE size_t prepare_rows(bool fused, kmf_running *r, float *scores, size_t ld,
-                                      const float *most, bool first, size_t rows, size_t n,
-                                      size_t step)
+static KMF_INLINE size_t prepare_rows(bool fused, kmf_softmax_state *r, float *scores,
+                                      size_t ld, const float *most, bool first, size_t rows,
+                                      size_t n, size_t step)
 {
     size_t steps = n;
     for (size_t i = 0; i < rows; i++) {
@@ -105,21 +105,22 @@ static KMF_INLINE size_t prepare_rows(bool fused, kmf_running *r, float *scores,
     return steps;
 }
 
-static KMF_INLINE void add_sum(kmf_running *r, size_t i, bool first, float sum)
+static KMF_INLINE void add_sum(kmf_softmax_state *r, size_t i, bool first, float sum)
 {
     r->sum[i] = (first ? 0.0f : r->sum[i] * r->factor[i]) + sum;
 }
 
-static KMF_INLINE void kmf_weigh_body(bool fused, float *scores, size_t ld, kmf_running *r,
-                                      const float *most, bool first, size_t rows, size_t n)
+static KMF_INLINE void kmf_softmax_step_body(bool fused, float *scores, size_t ld,
+                                             kmf_softmax_state *r, const float *most,
+                                             bool first, size_t rows, size_t n)
 {
     size_t steps = prepare_rows(fused, r, scores, ld, most, first, rows, n, KMF_SUM_LANES);
     for (size_t i = 0; i < rows; i++)
-        add_sum(r, i, first, weigh_row(fused, scores + i * ld, r->max[i], steps));
+        add_sum(r, i, first, softmax_row(fused, scores + i * ld, r->max[i], steps));
 }
 
-KMF_CLONES_FUSED(kmf_weigh,
-                 (float *scores, size_t ld, kmf_running *r, const float *most, bool first,
+KMF_CLONES_FUSED(kmf_softmax_step,
+                 (float *scores, size_t ld, kmf_softmax_state *r, const float *most, bool first,
                   size_t rows, size_t n),
                  (scores, ld, r, most, first, rows, n))
 
@@ -161,15 +162,15 @@ KMF_TARGET_AVX2 static KMF_INLINE __m256i level_by_8(const float *row, size_t l,
  * Weights of n scores, in whole steps, to integers, and their sum. terms, of a word, is a constant
  * wherever this is inlined; one: the score whose weight is 1.
  */
-KMF_TARGET_AVX2 static KMF_INLINE float weigh_row_by_8(uint8_t *to, size_t terms,
-                                                       const float *row, float one, size_t n)
+KMF_TARGET_AVX2 static KMF_INLINE float softmax_row_by_8(uint8_t *to, size_t terms,
+                                                         const float *row, float one, size_t n)
 {
     __m256 top = _mm256_set1_ps(one);
     __m256i sum = _mm256_setzero_si256();
     __m256i any = sum;
-    for (size_t j = 0; j < n; j += KMF_WEIGH_STEP) {
+    for (size_t j = 0; j < n; j += KMF_SOFTMAX_STEP) {
         KMF_UNROLL(2)
-        for (size_t l = 0; l < KMF_WEIGH_STEP; l += 32) {
+        for (size_t l = 0; l < KMF_SOFTMAX_STEP; l += 32) {
             __m256i a = level_by_8(row + j, l, top);
             __m256i b = level_by_8(row + j, l + 8, top);
             __m256i c = level_by_8(row + j, l + 16, top);
@@ -188,24 +189,26 @@ KMF_TARGET_AVX2 static KMF_INLINE float weigh_row_by_8(uint8_t *to, size_t terms
     return nan ? NAN : (float)_mm_cvtsi128_si32(all);
 }
 
-KMF_TARGET_AVX2 static void weigh_integers_avx2(kmf_rows to, float log2_most, float *scores,
-                                                size_t ld, kmf_running *r, const float *most,
-                                                bool first, size_t rows, size_t n)
+KMF_TARGET_AVX2 static void softmax_integers_avx2(kmf_rows to, float log2_most, float *scores,
+                                                  size_t ld, kmf_softmax_state *r,
+                                                  const float *most, bool first, size_t rows,
+                                                  size_t n)
 {
-    size_t steps = prepare_rows(true, r, scores, ld, most, first, rows, n, KMF_WEIGH_STEP);
+    size_t steps = prepare_rows(true, r, scores, ld, most, first, rows, n, KMF_SOFTMAX_STEP);
     assert(!to.tiled);
     for (size_t i = 0; i < rows; i++) {
         uint8_t *words = (uint8_t *)(to.words + i * to.ld);
         const float *row = scores + i * ld;
         float one = r->max[i] - log2_most;
         add_sum(r, i, first,
-                to.terms == 2 ? weigh_row_by_8(words, 2, row, one, steps)
-                              : weigh_row_by_8(words, 4, row, one, steps));
+                to.terms == 2 ? softmax_row_by_8(words, 2, row, one, steps)
+                              : softmax_row_by_8(words, 4, row, one, steps));
     }
 }
 
-KMF_TARGET_AVX2 static void number_scores_avx2(float *scores, size_t ld, const kmf_units *units,
-                                               float *most, size_t rows, size_t n)
+KMF_TARGET_AVX2 static void number_scores_avx2(float *scores, size_t ld,
+                                               const kmf_score_units *units, float *most,
+                                               size_t rows, size_t n)
 {
     for (size_t i = 0; i < rows; i++) {
         float *row = scores + i * ld;
@@ -252,7 +255,7 @@ KMF_TARGET_AVX512 static KMF_INLINE float max_of_steps(const float *row, size_t 
 
 #define AT_ONCE 4 /* rows */
 
-_Static_assert(KMF_WEIGH_ROWS % AT_ONCE == 0, "sums of rows are read so many at a time");
+_Static_assert(KMF_SOFTMAX_ROWS % AT_ONCE == 0, "sums of rows are read so many at a time");
 
 /* a + b, or the larger one: b where one is NaN. */
 KMF_TARGET_AVX512 static KMF_INLINE __m512 fold(__m512 a, __m512 b, bool largest)
@@ -305,7 +308,7 @@ KMF_TARGET_AVX512 static KMF_INLINE void number_16(numbering *of, float *scores,
 
 /* The rows from i on; how many is a constant wherever this is inlined. */
 KMF_TARGET_AVX512 static KMF_INLINE void number_rows(float *scores, size_t ld,
-                                                     const kmf_units *units, float *most,
+                                                     const kmf_score_units *units, float *most,
                                                      size_t i, size_t rows, size_t n)
 {
     numbering of;
@@ -327,7 +330,7 @@ KMF_TARGET_AVX512 static KMF_INLINE void number_rows(float *scores, size_t ld,
 }
 
 KMF_TARGET_AVX512 static void number_scores_avx512(float *scores, size_t ld,
-                                                   const kmf_units *units, float *most,
+                                                   const kmf_score_units *units, float *most,
                                                    size_t rows, size_t n)
 {
     size_t i = 0;
@@ -353,8 +356,8 @@ KMF_TARGET_AVX512 static KMF_INLINE size_t fill_vectors(float *row, size_t n, si
  * The rows' new maxima, and the factors that go with them: 1, and not 1 - 7e-5, if one stays. All
  * rows before any is weighed.
  */
-KMF_TARGET_AVX512 static KMF_INLINE void raise(kmf_running *r, const float *most, bool first,
-                                               size_t rows)
+KMF_TARGET_AVX512 static KMF_INLINE void raise(kmf_softmax_state *r, const float *most,
+                                               bool first, size_t rows)
 {
     for (size_t i = 0; i < rows; i += 16) {
         __mmask16 there = kmf_first_lanes(rows - i);
@@ -370,13 +373,13 @@ KMF_TARGET_AVX512 static KMF_INLINE void raise(kmf_running *r, const float *most
 }
 
 /* Fills up all rows, and takes in their maxima. How many scores there are in whole steps. */
-KMF_TARGET_AVX512 static KMF_INLINE size_t prepare(kmf_running *r, float *scores, size_t ld,
-                                                   const float *most, bool first, size_t rows,
-                                                   size_t n, size_t step)
+KMF_TARGET_AVX512 static KMF_INLINE size_t prepare(kmf_softmax_state *r, float *scores,
+                                                   size_t ld, const float *most, bool first,
+                                                   size_t rows, size_t n, size_t step)
 {
-    float found[KMF_WEIGH_ROWS];
+    float found[KMF_SOFTMAX_ROWS];
     size_t steps = n;
-    assert(rows <= KMF_WEIGH_ROWS);
+    assert(rows <= KMF_SOFTMAX_ROWS);
     for (size_t i = 0; i < rows; i++) {
         steps = fill_vectors(scores + i * ld, n, step);
         if (!most)
@@ -387,7 +390,7 @@ KMF_TARGET_AVX512 static KMF_INLINE size_t prepare(kmf_running *r, float *scores
 }
 
 /* s of some rows, from the lanes' sums. */
-KMF_TARGET_AVX512 static KMF_INLINE void add_sums(kmf_running *r, size_t i, bool first,
+KMF_TARGET_AVX512 static KMF_INLINE void add_sums(kmf_softmax_state *r, size_t i, bool first,
                                                   const __m512 sums[AT_ONCE], size_t rows)
 {
     __m128 sum = fold_rows(sums, false);
@@ -410,8 +413,8 @@ static KMF_INLINE unsigned flush_subnormal(void)
 }
 
 /* Weights of n scores, in whole steps, to half, and their lanes' sums. */
-KMF_TARGET_BF16 static KMF_INLINE __m512 weigh_row_bf16(uint16_t *half, size_t step,
-                                                        const float *row, float max, size_t n)
+KMF_TARGET_BF16 static KMF_INLINE __m512 softmax_row_bf16(uint16_t *half, size_t step,
+                                                          const float *row, float max, size_t n)
 {
     __m512 top = _mm512_set1_ps(max);
     __m512 a = _mm512_setzero_ps();
@@ -426,8 +429,9 @@ KMF_TARGET_BF16 static KMF_INLINE __m512 weigh_row_bf16(uint16_t *half, size_t s
     return _mm512_add_ps(a, b);
 }
 
-KMF_TARGET_BF16 void kmf_weigh_bf16(kmf_rows to, float *scores, size_t ld, kmf_running *r,
-                                    const float *most, bool first, size_t rows, size_t n)
+KMF_TARGET_BF16 void kmf_softmax_step_bf16(kmf_rows to, float *scores, size_t ld,
+                                           kmf_softmax_state *r, const float *most, bool first,
+                                           size_t rows, size_t n)
 {
     size_t steps = prepare(r, scores, ld, most, first, rows, n, STEP);
     unsigned before = flush_subnormal();
@@ -435,9 +439,9 @@ KMF_TARGET_BF16 void kmf_weigh_bf16(kmf_rows to, float *scores, size_t ld, kmf_r
         __m512 sums[AT_ONCE] = {_mm512_setzero_ps()};
         size_t some = kmf_min(rows - i, AT_ONCE);
         for (size_t k = 0; k < some; k++)
-            sums[k] = weigh_row_bf16((uint16_t *)(to.words + kmf_rows_at(&to, i + k, 0)),
-                                     kmf_rows_step(&to) * 2, scores + (i + k) * ld,
-                                     r->max[i + k], steps);
+            sums[k] = softmax_row_bf16((uint16_t *)(to.words + kmf_rows_at(&to, i + k, 0)),
+                                       kmf_rows_step(&to) * 2, scores + (i + k) * ld,
+                                       r->max[i + k], steps);
         add_sums(r, i, first, sums, some);
     }
     _mm_setcsr(before);
@@ -467,9 +471,9 @@ KMF_TARGET_VNNI static KMF_INLINE __m512i or_3(__m512i a, __m512i b, __m512i c)
  * constant wherever this is inlined; 16 words stand side by side, the next `step` bytes from there.
  * one: the score whose weight is 1.
  */
-KMF_TARGET_VNNI static KMF_INLINE __m512 weigh_row_integers(uint8_t *words, size_t step,
-                                                            size_t terms, const float *row,
-                                                            float one, size_t n)
+KMF_TARGET_VNNI static KMF_INLINE __m512 softmax_row_integers(uint8_t *words, size_t step,
+                                                              size_t terms, const float *row,
+                                                              float one, size_t n)
 {
     __m512 top = _mm512_set1_ps(one);
     __m512 of_a = thresholds(0);
@@ -478,7 +482,7 @@ KMF_TARGET_VNNI static KMF_INLINE __m512 weigh_row_integers(uint8_t *words, size
     __m512 of_d = thresholds(3);
     __m512i sum = _mm512_setzero_si512();
     __m512i any = sum;
-    for (size_t j = 0; j < n; j += KMF_WEIGH_STEP, words += step * (4 / terms)) {
+    for (size_t j = 0; j < n; j += KMF_SOFTMAX_STEP, words += step * (4 / terms)) {
         __m512i a = level(row + j, top, of_a);
         __m512i b = level(row + j + 16, top, of_b);
         __m512i c = level(row + j + 32, top, of_c);
@@ -501,11 +505,12 @@ KMF_TARGET_VNNI static KMF_INLINE __m512 weigh_row_integers(uint8_t *words, size
                               _mm512_set1_ps(NAN));
 }
 
-KMF_TARGET_VNNI static void weigh_integers_vnni(kmf_rows to, float log2_most, float *scores,
-                                                size_t ld, kmf_running *r, const float *most,
-                                                bool first, size_t rows, size_t n)
+KMF_TARGET_VNNI static void softmax_integers_vnni(kmf_rows to, float log2_most, float *scores,
+                                                  size_t ld, kmf_softmax_state *r,
+                                                  const float *most, bool first, size_t rows,
+                                                  size_t n)
 {
-    size_t steps = prepare(r, scores, ld, most, first, rows, n, KMF_WEIGH_STEP);
+    size_t steps = prepare(r, scores, ld, most, first, rows, n, KMF_SOFTMAX_STEP);
     unsigned before = flush_subnormal();
     for (size_t i = 0; i < rows; i += AT_ONCE) {
         __m512 sums[AT_ONCE] = {_mm512_setzero_ps()};
@@ -515,70 +520,71 @@ KMF_TARGET_VNNI static void weigh_integers_vnni(kmf_rows to, float log2_most, fl
             size_t step = kmf_rows_step(&to) * 4;
             const float *row = scores + (i + k) * ld;
             float one = r->max[i + k] - log2_most;
-            sums[k] = to.terms == 2 ? weigh_row_integers(words, step, 2, row, one, steps)
-                                    : weigh_row_integers(words, step, 4, row, one, steps);
+            sums[k] = to.terms == 2 ? softmax_row_integers(words, step, 2, row, one, steps)
+                                    : softmax_row_integers(words, step, 4, row, one, steps);
         }
         add_sums(r, i, first, sums, some);
     }
     _mm_setcsr(before);
 }
 
-void kmf_number_scores(float *scores, size_t ld, const kmf_units *units, float *most,
-                       size_t rows, size_t n)
+void kmf_scores_of_integers(float *scores, size_t ld, const kmf_score_units *units, float *most,
+                            size_t rows, size_t n)
 {
-    assert(rows <= KMF_WEIGH_ROWS);
+    assert(rows <= KMF_SOFTMAX_ROWS);
     if (kmf_cpu_level() >= KMF_CPU_AVX512)
         number_scores_avx512(scores, ld, units, most, rows, n);
     else
         number_scores_avx2(scores, ld, units, most, rows, n);
 }
 
-static void weigh_integers(kmf_rows to, float log2_most, float *scores, size_t ld,
-                           kmf_running *r, const float *most, bool first, size_t rows, size_t n)
+static void softmax_integers(kmf_rows to, float log2_most, float *scores, size_t ld,
+                             kmf_softmax_state *r, const float *most, bool first, size_t rows,
+                             size_t n)
 {
     if (kmf_cpu_level() >= KMF_CPU_VNNI)
-        weigh_integers_vnni(to, log2_most, scores, ld, r, most, first, rows, n);
+        softmax_integers_vnni(to, log2_most, scores, ld, r, most, first, rows, n);
     else
-        weigh_integers_avx2(to, log2_most, scores, ld, r, most, first, rows, n);
+        softmax_integers_avx2(to, log2_most, scores, ld, r, most, first, rows, n);
 }
 
-void kmf_weigh_int8(kmf_rows to, float *scores, size_t ld, kmf_running *r, const float *most,
-                    bool first, size_t rows, size_t n)
+void kmf_softmax_step_int8(kmf_rows to, float *scores, size_t ld, kmf_softmax_state *r,
+                           const float *most, bool first, size_t rows, size_t n)
 {
-    weigh_integers(to, LOG2_BYTE, scores, ld, r, most, first, rows, n);
+    softmax_integers(to, LOG2_BYTE, scores, ld, r, most, first, rows, n);
 }
 
-void kmf_weigh_int16(kmf_rows to, float *scores, size_t ld, kmf_running *r, const float *most,
-                     bool first, size_t rows, size_t n)
+void kmf_softmax_step_int16(kmf_rows to, float *scores, size_t ld, kmf_softmax_state *r,
+                            const float *most, bool first, size_t rows, size_t n)
 {
-    weigh_integers(to, LOG2_INT16, scores, ld, r, most, first, rows, n);
+    softmax_integers(to, LOG2_INT16, scores, ld, r, most, first, rows, n);
 }
 
 #else
-void kmf_number_scores(float *scores, size_t ld, const kmf_units *units, float *most,
-                       size_t rows, size_t n)
+void kmf_scores_of_integers(float *scores, size_t ld, const kmf_score_units *units, float *most,
+                            size_t rows, size_t n)
 {
     (void)scores, (void)ld, (void)units, (void)most, (void)rows, (void)n;
     assert(!"integers where kmf_kernel_of has none");
 }
 
-void kmf_weigh_bf16(kmf_rows to, float *scores, size_t ld, kmf_running *r, const float *most,
-                    bool first, size_t rows, size_t n)
+void kmf_softmax_step_bf16(kmf_rows to, float *scores, size_t ld, kmf_softmax_state *r,
+                           const float *most, bool first, size_t rows, size_t n)
 {
     (void)to, (void)scores, (void)ld, (void)r, (void)most, (void)first, (void)rows;
     (void)n;
     assert(!"words where kmf_kernel_of has none");
 }
 
-void kmf_weigh_int8(kmf_rows to, float *scores, size_t ld, kmf_running *r, const float *most,
-                    bool first, size_t rows, size_t n)
+void kmf_softmax_step_int8(kmf_rows to, float *scores, size_t ld, kmf_softmax_state *r,
+                           const float *most, bool first, size_t rows, size_t n)
 {
-    kmf_weigh_bf16(to, scores, ld, r, most, first, rows, n);
+    kmf_softmax_step_bf16(to, scores, ld, r, most, first, rows, n);
 }
 
-void kmf_weigh_int16(kmf_rows to, float *scores, size_t ld, kmf_running *r, const float *most,
-                     bool first, size_t rows, size_t n)
+void kmf_softmax_step_int16(kmf_rows to, float *scores, size_t ld, kmf_softmax_state *r,
+                            const float *most, bool first, size_t rows, size_t n)
 {
-    kmf_weigh_bf16(to, scores, ld, r, most, first, rows, n);
+    kmf_softmax_step_bf16(to, scores, ld, r, most, first, rows, n);
 }
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "learn/firstwords.h"
+#include "learn/word_init.h"
 
 #include "base/err.h"
 #include "learn/windows.h"
@@ -36,7 +36,7 @@ static void add_tetramers(float *word, size_t E, const char *token, size_t k, fl
     }
 }
 
-void kmf_firstwords_spell(kmf_model *model, uint64_t seed, bool tetramers)
+void kmf_word_init_letters(kmf_model *model, uint64_t seed, bool tetramers)
 {
     const kmf_config *config = &model->config;
     size_t E = config->embedding_size, k = (size_t)config->k;
@@ -57,7 +57,7 @@ void kmf_firstwords_spell(kmf_model *model, uint64_t seed, bool tetramers)
     }
 }
 
-void kmf_firstwords_compose(kmf_model *model, uint64_t seed)
+void kmf_word_init_composition(kmf_model *model, uint64_t seed)
 {
     const kmf_config *config = &model->config;
     size_t C = config->composition, k = (size_t)config->k;
@@ -101,7 +101,7 @@ static const float *vector_of(const kmf_vectors *vectors, const kmf_vectors_info
     return kmf_vectors_row(vectors, (size_t)row);
 }
 
-int kmf_firstwords_take(kmf_model *model, const char *path, uint64_t *unfilled, kmf_err *err)
+int kmf_word_init_vectors(kmf_model *model, const char *path, uint64_t *unfilled, kmf_err *err)
 {
     const kmf_config *config = &model->config;
     kmf_vectors_info info;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Full self-attention of one sequence:  out = dropout(softmax(q k^T / sqrt K)) v  per head,
- * forward and backward. Worked off a block of KMF_ATTN_ROWS query rows at a time, so memory is
+ * forward and backward. Worked off a block of KMF_ATTENTION_TRAIN_ROWS query rows at a time, so memory is
  * linear in T.
  *
  * q, k, v, out and their gradients are [T, H K] with a row stride; head h has the columns
@@ -9,22 +9,22 @@
  * that hold all of them, so that any thread may take any (sequence, head), each with scratch of
  * its own. The bits depend on this sequence alone.
  */
-#ifndef KMF_ATTN_H
-#define KMF_ATTN_H
+#ifndef KMF_ATTENTION_TRAIN_H
+#define KMF_ATTENTION_TRAIN_H
 
 #include "kmerformer.h"
 #include "nn/real.h"
 
 /* So many that keys and values, packed, come from the second-level cache seldom enough. */
-#define KMF_ATTN_ROWS ((size_t)192)
+#define KMF_ATTENTION_TRAIN_ROWS ((size_t)192)
 
 /*
  * Numbers of scratch for sequences of at most T tokens with the same K and precision, a multiple of
  * 16; 0 if it does not fit a size_t. Scratch is aligned to 64 bytes.
  */
-size_t kmf_attn_scratch(size_t T, size_t K, kmf_precision precision);
-/* The same for kmf_attn_backward. */
-size_t kmf_attn_backward_scratch(size_t T, size_t K, kmf_precision precision);
+size_t kmf_attention_train_scratch(size_t T, size_t K, kmf_precision precision);
+/* The same for kmf_attention_backward. */
+size_t kmf_attention_backward_scratch(size_t T, size_t K, kmf_precision precision);
 
 /*
  * out, and what the backward needs.  q, k, v: row stride ld.  out: row stride ld_out; it must not
@@ -33,14 +33,14 @@ size_t kmf_attn_backward_scratch(size_t T, size_t K, kmf_precision precision);
  * stats  [H, 2, T], head h's at stats + h 2 T: for each row t the largest q k^T, [0][t], and the
  *        inverse of the sum of e^((q k^T - largest) / sqrt K), [1][t]. NULL: not kept.
  * precision  of the products: F32, or BF16 where kmf_precision_here has it
- * scratch    kmf_attn_scratch
+ * scratch    kmf_attention_train_scratch
  * p, key  the weight of row t and column u of head h is dropped by kmf_dropout_forward's rule
  *        (nn/dropout.h) with the counter (h T + t) T + u; key is this sequence's alone.
  */
-void kmf_attn_forward_train(kmf_real *out, size_t ld_out, kmf_real *stats, const kmf_real *q,
-                            const kmf_real *k, const kmf_real *v, size_t ld, kmf_real *scratch,
-                            uint64_t key, double p, size_t T, size_t h0, size_t h1, size_t K,
-                            kmf_precision precision);
+void kmf_attention_forward_train(kmf_real *out, size_t ld_out, kmf_real *stats,
+                                 const kmf_real *q, const kmf_real *k, const kmf_real *v,
+                                 size_t ld, kmf_real *scratch, uint64_t key, double p, size_t T,
+                                 size_t h0, size_t h1, size_t K, kmf_precision precision);
 
 /*
  * dq, dk, dv (row stride ld_d) from dout, and from out, q, k, v, stats, key and p as the forward
@@ -51,12 +51,13 @@ void kmf_attn_forward_train(kmf_real *out, size_t ld_out, kmf_real *stats, const
  *   dq = dS k           dk = dS^T q
  *
  * Overwrites the columns of heads h0 .. h1 - 1 of dq, dk and dv, which must not overlap the
- * inputs. scratch: kmf_attn_backward_scratch.
+ * inputs. scratch: kmf_attention_backward_scratch.
  */
-void kmf_attn_backward(kmf_real *dq, kmf_real *dk, kmf_real *dv, size_t ld_d,
-                       const kmf_real *dout, size_t ld_dout, const kmf_real *out, size_t ld_out,
-                       const kmf_real *q, const kmf_real *k, const kmf_real *v, size_t ld,
-                       const kmf_real *stats, kmf_real *scratch, uint64_t key, double p,
-                       size_t T, size_t h0, size_t h1, size_t K, kmf_precision precision);
+void kmf_attention_backward(kmf_real *dq, kmf_real *dk, kmf_real *dv, size_t ld_d,
+                            const kmf_real *dout, size_t ld_dout, const kmf_real *out,
+                            size_t ld_out, const kmf_real *q, const kmf_real *k,
+                            const kmf_real *v, size_t ld, const kmf_real *stats,
+                            kmf_real *scratch, uint64_t key, double p, size_t T, size_t h0,
+                            size_t h1, size_t K, kmf_precision precision);
 
 #endif

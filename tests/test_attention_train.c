@@ -7,7 +7,7 @@
 #include "checked.h"
 #include "errors.h"
 #include "levels.h"
-#include "nn/attn.h"
+#include "nn/attention_train.h"
 #include "nn/dropout.h"
 #include "nn/gemm.h"
 #include "nn/vmath.h"
@@ -100,8 +100,8 @@ static const char *attention_of(size_t T, size_t H, size_t K, double rate,
     float *grad = kmf_floats(N_ARRAYS * T * D, NULL); /* out, dq, dk, dv */
     float *dout = kmf_floats(T * D, NULL);
     float *stats = kmf_floats(2 * H * T, NULL);
-    size_t n_there = kmf_attn_scratch(T, K, precision);
-    size_t n_back = kmf_attn_backward_scratch(T, K, precision);
+    size_t n_there = kmf_attention_train_scratch(T, K, precision);
+    size_t n_back = kmf_attention_backward_scratch(T, K, precision);
     float *there = guarded(n_there), *back = guarded(n_back);
     double *right = kmf_malloc(N_ARRAYS * T * D, sizeof *right, NULL);
     const char *wrong = "no memory";
@@ -112,16 +112,17 @@ static const char *attention_of(size_t T, size_t H, size_t K, double rate,
     size_t n = T * D;
     const float *q = qkv, *k = qkv + D, *v = qkv + 2 * D;
     wrong = "attention of one head differs from that of all";
-    kmf_attn_forward_train(grad, D, NULL, q, k, v, ld, there, key, rate, T, 0, H, K, precision);
+    kmf_attention_forward_train(grad, D, NULL, q, k, v, ld, there, key, rate, T, 0, H, K,
+                                precision);
     for (size_t h = H; h-- > 0;)
-        kmf_attn_forward_train(grad + n, D, stats, q, k, v, ld, there, key, rate, T, h, h + 1,
-                               K, precision);
+        kmf_attention_forward_train(grad + n, D, stats, q, k, v, ld, there, key, rate, T, h,
+                                    h + 1, K, precision);
     if (!equal(grad, grad + n, n))
         goto out;
     memcpy(grad, grad + n, n * sizeof *grad);
     for (size_t h = H; h-- > 0;)
-        kmf_attn_backward(grad + n, grad + 2 * n, grad + 3 * n, D, dout, D, grad, D, q, k, v,
-                          ld, stats, back, key, rate, T, h, h + 1, K, precision);
+        kmf_attention_backward(grad + n, grad + 2 * n, grad + 3 * n, D, dout, D, grad, D, q, k,
+                               v, ld, stats, back, key, rate, T, h, h + 1, K, precision);
     wrong = "attention wrote behind its scratch";
     if (!guard_stands(there, n_there) || !guard_stands(back, n_back))
         goto out;
@@ -182,22 +183,22 @@ static const char *attention_keeps_nan(void)
 {
     enum { T = 200, H = 2, K = 8, D = H * K };
     static float q[T * D], k[T * D], v[T * D], out[T * D];
-    float *scratch = kmf_floats(kmf_attn_scratch(T, K, KMF_PRECISION_F32), NULL);
+    float *scratch = kmf_floats(kmf_attention_train_scratch(T, K, KMF_PRECISION_F32), NULL);
     if (!scratch)
         return "no memory";
     fill(q, T * D, 1.0f);
     fill(k, T * D, 1.0f);
     fill(v, T * D, 1.0f);
     q[194 * D + 1] = NAN; /* one query of head 0: that row of that head */
-    kmf_attn_forward_train(out, D, NULL, q, k, v, D, scratch, 0, 0.0, T, 0, H, K,
-                           KMF_PRECISION_F32);
+    kmf_attention_forward_train(out, D, NULL, q, k, v, D, scratch, 0, 0.0, T, 0, H, K,
+                                KMF_PRECISION_F32);
     for (size_t t = 0; t < T; t++)
         for (size_t i = 0; i < D; i++)
             if ((t == 194 && i < K) != (bool)isnan(out[t * D + i]))
                 return "NaN of a query is not where it belongs";
     k[5 * D + K] = NAN; /* one key of head 1: all of that head */
-    kmf_attn_forward_train(out, D, NULL, q, k, v, D, scratch, 0, 0.0, T, 0, H, K,
-                           KMF_PRECISION_F32);
+    kmf_attention_forward_train(out, D, NULL, q, k, v, D, scratch, 0, 0.0, T, 0, H, K,
+                                KMF_PRECISION_F32);
     kmf_free(scratch);
     for (size_t t = 0; t < T; t++)
         for (size_t i = K; i < D; i++)
@@ -211,7 +212,7 @@ static const char *attention_stands_large_scores(void)
 {
     enum { T = 5, K = 4 };
     float q[T * K], k[T * K], v[T * K], out[T * K];
-    float *scratch = kmf_floats(kmf_attn_scratch(T, K, KMF_PRECISION_F32), NULL);
+    float *scratch = kmf_floats(kmf_attention_train_scratch(T, K, KMF_PRECISION_F32), NULL);
     if (!scratch)
         return "no memory";
     fill(v, T * K, 1.0f);
@@ -219,8 +220,8 @@ static const char *attention_stands_large_scores(void)
         q[i] = 100.0f;
         k[i] = i / K == 3 ? 100.0f : 1.0f;
     }
-    kmf_attn_forward_train(out, K, NULL, q, k, v, K, scratch, 0, 0.0, T, 0, 1, K,
-                           KMF_PRECISION_F32);
+    kmf_attention_forward_train(out, K, NULL, q, k, v, K, scratch, 0, 0.0, T, 0, 1, K,
+                                KMF_PRECISION_F32);
     kmf_free(scratch);
     for (size_t i = 0; i < T * K; i++)
         if (!(fabs((double)out[i] - (double)v[3 * K + i % K]) <= 1e-6))
@@ -246,19 +247,20 @@ START_TEST(attention_scratch_that_does_not_fit_is_0)
     const kmf_precision f32 = KMF_PRECISION_F32;
     static const size_t sizes[][2] = {{SIZE_MAX / 8, 64}, {64, SIZE_MAX / 8}, {SIZE_MAX, 1}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        ck_assert_uint_eq(kmf_attn_scratch(sizes[i][0], sizes[i][1], f32), 0);
-        ck_assert_uint_eq(kmf_attn_backward_scratch(sizes[i][0], sizes[i][1], f32), 0);
+        ck_assert_uint_eq(kmf_attention_train_scratch(sizes[i][0], sizes[i][1], f32), 0);
+        ck_assert_uint_eq(kmf_attention_backward_scratch(sizes[i][0], sizes[i][1], f32), 0);
     }
     /* Linear in T: blocks of rows, keys and values; of 1152 and 192 all panels are whole. */
-    size_t rows = KMF_ATTN_ROWS, T = 1152, K = 192;
+    size_t rows = KMF_ATTENTION_TRAIN_ROWS, T = 1152, K = 192;
     size_t packed = kmf_gemm_inner_floats(T, K, KMF_GEMM_TILES);
     ck_assert_uint_ge(packed, T * K);
     ck_assert_uint_eq(packed, kmf_gemm_inner_floats(K, T, KMF_GEMM_TILES));
-    ck_assert_uint_eq(kmf_attn_scratch(T, K, f32), rows * T + 2 * packed);
-    ck_assert_uint_eq(kmf_attn_scratch(2 * T, K, f32), 2 * (rows * T + 2 * packed));
-    ck_assert_uint_eq(kmf_attn_backward_scratch(T, K, f32), (2 * rows + 1) * T + 3 * packed);
-    ck_assert_uint_ge(kmf_attn_scratch(100, 5, f32), (100 + 2 * 5) * 100);
-    ck_assert_uint_eq(kmf_attn_scratch(101, 5, f32) % 16, 0);
+    ck_assert_uint_eq(kmf_attention_train_scratch(T, K, f32), rows * T + 2 * packed);
+    ck_assert_uint_eq(kmf_attention_train_scratch(2 * T, K, f32), 2 * (rows * T + 2 * packed));
+    ck_assert_uint_eq(kmf_attention_backward_scratch(T, K, f32),
+                      (2 * rows + 1) * T + 3 * packed);
+    ck_assert_uint_ge(kmf_attention_train_scratch(100, 5, f32), (100 + 2 * 5) * 100);
+    ck_assert_uint_eq(kmf_attention_train_scratch(101, 5, f32) % 16, 0);
 }
 END_TEST
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Self-attention, a head and KMF_ATTN_ROWS queries at a time (Vaswani et al., 2017, eq. 1;
+ * Self-attention, a head and KMF_ATTENTION_TRAIN_ROWS queries at a time (Vaswani et al., 2017, eq. 1;
  * nothing is masked):
  *
  *   S = q k^T       [rows, T]
@@ -23,7 +23,7 @@
  *
  * A score that is NaN or +infinity makes its row NaN.
  */
-#include "nn/attn.h"
+#include "nn/attention_train.h"
 
 #include "base/cpu.h"
 #include "base/mem.h"
@@ -41,11 +41,11 @@
 /* ---------------------------------------------------------------- rows ------------------- */
 
 /* P [rows, T] in place of S, the largest of each row of S, and 1 / s. */
-static void weigh(kmf_real *scores, kmf_real *largest, kmf_real *inverse, kmf_real scale,
-                  size_t rows, size_t T);
+static void softmax(kmf_real *scores, kmf_real *largest, kmf_real *inverse, kmf_real scale,
+                    size_t rows, size_t T);
 
-static KMF_INLINE void weigh_body(bool fused, kmf_real *scores, kmf_real *largest,
-                                  kmf_real *inverse, kmf_real scale, size_t rows, size_t T)
+static KMF_INLINE void softmax_body(bool fused, kmf_real *scores, kmf_real *largest,
+                                    kmf_real *inverse, kmf_real scale, size_t rows, size_t T)
 {
     for (size_t r = 0; r < rows; r++) {
         kmf_real *restrict row = scores + r * T;
@@ -62,7 +62,7 @@ static KMF_INLINE void weigh_body(bool fused, kmf_real *scores, kmf_real *larges
     }
 }
 
-KMF_CLONES_FUSED(weigh,
+KMF_CLONES_FUSED(softmax,
                  (kmf_real * scores, kmf_real *largest, kmf_real *inverse, kmf_real scale,
                   size_t rows, size_t T),
                  (scores, largest, inverse, scale, rows, T))
@@ -71,15 +71,15 @@ KMF_CLONES_FUSED(weigh,
  * One row, both in place: the weights that met v, f P / s, of the scores S; and
  * dS = P / s (f dweights - dot) / sqrt K.  f: what dropout multiplied by, if dropped, else 1.
  */
-static void weigh_backward(kmf_real *scores, kmf_real *dweights, const kmf_real *f,
-                           bool dropped, kmf_real largest, kmf_real inverse, kmf_real dot,
-                           kmf_real scale, size_t T);
+static void softmax_backward(kmf_real *scores, kmf_real *dweights, const kmf_real *f,
+                             bool dropped, kmf_real largest, kmf_real inverse, kmf_real dot,
+                             kmf_real scale, size_t T);
 
-static KMF_INLINE void weigh_backward_body(bool fused, kmf_real *restrict scores,
-                                           kmf_real *restrict dweights,
-                                           const kmf_real *restrict f, bool dropped,
-                                           kmf_real largest, kmf_real inverse, kmf_real dot,
-                                           kmf_real scale, size_t T)
+static KMF_INLINE void softmax_backward_body(bool fused, kmf_real *restrict scores,
+                                             kmf_real *restrict dweights,
+                                             const kmf_real *restrict f, bool dropped,
+                                             kmf_real largest, kmf_real inverse, kmf_real dot,
+                                             kmf_real scale, size_t T)
 {
     if (!dropped) {
         for (size_t i = 0; i < T; i++) {
@@ -96,7 +96,7 @@ static KMF_INLINE void weigh_backward_body(bool fused, kmf_real *restrict scores
     }
 }
 
-KMF_CLONES_FUSED(weigh_backward,
+KMF_CLONES_FUSED(softmax_backward,
                  (kmf_real * scores, kmf_real *dweights, const kmf_real *f, bool dropped,
                   kmf_real largest, kmf_real inverse, kmf_real dot, kmf_real scale, size_t T),
                  (scores, dweights, f, dropped, largest, inverse, dot, scale, T))
@@ -123,7 +123,7 @@ KMF_CLONES(divide, (kmf_real * out, size_t ld, const kmf_real *inverse, size_t r
 /* Rows of a block. */
 static size_t block_rows(size_t T)
 {
-    return kmf_min(T, KMF_ATTN_ROWS);
+    return kmf_min(T, KMF_ATTENTION_TRAIN_ROWS);
 }
 
 static kmf_real scale_of(size_t K)
@@ -163,20 +163,20 @@ static bool lay_out(layout *l, size_t T, size_t K, kmf_precision precision, bool
     return fits;
 }
 
-size_t kmf_attn_scratch(size_t T, size_t K, kmf_precision precision)
+size_t kmf_attention_train_scratch(size_t T, size_t K, kmf_precision precision)
 {
     layout l;
     return lay_out(&l, T, K, precision, false) ? l.floats : 0;
 }
 
-void kmf_attn_forward_train(kmf_real *out, size_t ld_out, kmf_real *stats, const kmf_real *q,
-                            const kmf_real *k, const kmf_real *v, size_t ld, kmf_real *scratch,
-                            uint64_t key, double p, size_t T, size_t h0, size_t h1, size_t K,
-                            kmf_precision precision)
+void kmf_attention_forward_train(kmf_real *out, size_t ld_out, kmf_real *stats,
+                                 const kmf_real *q, const kmf_real *k, const kmf_real *v,
+                                 size_t ld, kmf_real *scratch, uint64_t key, double p, size_t T,
+                                 size_t h0, size_t h1, size_t K, kmf_precision precision)
 {
     assert(T > 0 && K > 0);
-    kmf_real largest[KMF_ATTN_ROWS];
-    kmf_real inverse[KMF_ATTN_ROWS];
+    kmf_real largest[KMF_ATTENTION_TRAIN_ROWS];
+    kmf_real inverse[KMF_ATTENTION_TRAIN_ROWS];
     kmf_real scale = scale_of(K);
     int how = how_of(precision), turned = how | KMF_GEMM_TB;
     layout l;
@@ -188,11 +188,11 @@ void kmf_attn_forward_train(kmf_real *out, size_t ld_out, kmf_real *stats, const
     for (size_t h = h0; h < h1; h++) {
         kmf_gemm_inner_pack(keys, k + h * K, ld, T, K, turned);
         kmf_gemm_inner_pack(values, v + h * K, ld, K, T, how);
-        for (size_t t = 0; t < T; t += KMF_ATTN_ROWS) {
-            size_t rows = kmf_min(T - t, KMF_ATTN_ROWS);
+        for (size_t t = 0; t < T; t += KMF_ATTENTION_TRAIN_ROWS) {
+            size_t rows = kmf_min(T - t, KMF_ATTENTION_TRAIN_ROWS);
             kmf_real *to = out + t * ld_out + h * K;
             kmf_gemm_inner_packed(scores, T, q + t * ld + h * K, ld, keys, rows, T, K, how);
-            weigh(scores, largest, inverse, scale, rows, T);
+            softmax(scores, largest, inverse, scale, rows, T);
             kmf_dropout_forward(scores, T, key, (h * T + t) * T, p, rows, T);
             kmf_gemm_inner_packed(to, ld_out, scores, T, values, rows, K, T, how);
             divide(to, ld_out, inverse, rows, K);
@@ -206,17 +206,18 @@ void kmf_attn_forward_train(kmf_real *out, size_t ld_out, kmf_real *stats, const
 
 /* ---------------------------------------------------------------- backward --------------- */
 
-size_t kmf_attn_backward_scratch(size_t T, size_t K, kmf_precision precision)
+size_t kmf_attention_backward_scratch(size_t T, size_t K, kmf_precision precision)
 {
     layout l;
     return lay_out(&l, T, K, precision, true) ? l.floats : 0;
 }
 
-void kmf_attn_backward(kmf_real *dq, kmf_real *dk, kmf_real *dv, size_t ld_d,
-                       const kmf_real *dout, size_t ld_dout, const kmf_real *out, size_t ld_out,
-                       const kmf_real *q, const kmf_real *k, const kmf_real *v, size_t ld,
-                       const kmf_real *stats, kmf_real *scratch, uint64_t key, double p,
-                       size_t T, size_t h0, size_t h1, size_t K, kmf_precision precision)
+void kmf_attention_backward(kmf_real *dq, kmf_real *dk, kmf_real *dv, size_t ld_d,
+                            const kmf_real *dout, size_t ld_dout, const kmf_real *out,
+                            size_t ld_out, const kmf_real *q, const kmf_real *k,
+                            const kmf_real *v, size_t ld, const kmf_real *stats,
+                            kmf_real *scratch, uint64_t key, double p, size_t T, size_t h0,
+                            size_t h1, size_t K, kmf_precision precision)
 {
     assert(T > 0 && K > 0);
     int how = how_of(precision), turned = how | KMF_GEMM_TB;
@@ -228,7 +229,7 @@ void kmf_attn_backward(kmf_real *dq, kmf_real *dk, kmf_real *dv, size_t ld_d,
     kmf_real *keys_back = scratch + l.keys_back;
     kmf_real *scores = scratch + l.scores, *dweights = scratch + l.dweights;
     kmf_real *factors = scratch + l.factors; /* of dropout, of a row */
-    kmf_real dots[KMF_ATTN_ROWS];
+    kmf_real dots[KMF_ATTENTION_TRAIN_ROWS];
     bool dropped = p > 0.0;
     kmf_real scale = scale_of(K);
     for (size_t h = h0; h < h1; h++) {
@@ -238,8 +239,8 @@ void kmf_attn_backward(kmf_real *dq, kmf_real *dk, kmf_real *dv, size_t ld_d,
         kmf_gemm_inner_pack(keys, k + at, ld, T, K, turned);
         kmf_gemm_inner_pack(values, v + at, ld, T, K, turned);
         kmf_gemm_inner_pack(keys_back, k + at, ld, K, T, how);
-        for (size_t t = 0; t < T; t += KMF_ATTN_ROWS) {
-            size_t n = kmf_min(T - t, KMF_ATTN_ROWS);
+        for (size_t t = 0; t < T; t += KMF_ATTENTION_TRAIN_ROWS) {
+            size_t n = kmf_min(T - t, KMF_ATTENTION_TRAIN_ROWS);
             const kmf_real *queries = q + t * ld + at;
             const kmf_real *dy = dout + t * ld_dout + at;
             int add = how | KMF_GEMM_TA | (t > 0 ? KMF_GEMM_ADD : 0);
@@ -251,8 +252,8 @@ void kmf_attn_backward(kmf_real *dq, kmf_real *dk, kmf_real *dv, size_t ld_d,
                 size_t first = (h * T + t + r) * T;
                 if (dropped)
                     kmf_dropout_factors(factors, key, first, p, T);
-                weigh_backward(scores + r * T, dweights + r * T, factors, dropped,
-                               largest[t + r], inverse[t + r], dots[r], scale, T);
+                softmax_backward(scores + r * T, dweights + r * T, factors, dropped,
+                                 largest[t + r], inverse[t + r], dots[r], scale, T);
             }
             kmf_gemm_inner(dv + at, ld_d, scores, T, dy, ld_dout, T, K, n, add); /* [T, K] */
             kmf_gemm_inner_packed(dq + t * ld_d + at, ld_d, dweights, T, keys_back, n, K, T,

@@ -7,10 +7,10 @@
  * Tokens. Those that start in the stretch are centres. window * stride letters on either side are
  * read as well, so that windows are whole (four times as many with --sample, where windows may yet
  * end early); a window ends where its segment does. What is drawn for a token
- * (its length, whether it stays) hangs on its place in the corpus, so neighbouring lessons see the
+ * (its length, whether it stays) hangs on its place in the corpus, so neighbouring batches see the
  * same sentence.
  *
- * Noise. word2vec draws fresh noise words for each pair. Here a part of a lesson, of PART centres,
+ * Noise. word2vec draws fresh noise words for each pair. Here a part of a batch, of PART centres,
  * draws a pool of PART words, and its examples take theirs from the pool in turn: each noise word
  * has the distribution of word2vec's, but the rows of a part fit the first-level cache, where those
  * of the whole table do not. A noise word equal to the true target is left out, as in word2vec.
@@ -18,10 +18,10 @@
  * Order. Skip-gram goes over a part by distance: each centre with its neighbours at distance 1 on
  * both sides, which are one example and share the noise; then each with those at distance 2; and so
  * on. Examples next to each other so have little in common, and the processor works on several at
- * once. CBOW, whose windows overlap, goes over the whole lesson in strides of a part for the same
+ * once. CBOW, whose windows overlap, goes over the whole batch in strides of a part for the same
  * reason.
  */
-#include "learn/lesson.h"
+#include "learn/sgns_batch.h"
 
 #include "base/mem.h"
 #include "words/kmer.h"
@@ -36,16 +36,16 @@
 #define SAMPLE_REACH 4
 
 /*
- * Streams of random numbers in an epoch: those of lessons begin at the first number of stream
- * 2 epoch, each lesson's own by its number; those of places at that of stream 2 epoch + 1, by the
- * letter's number. All windows of a lesson are drawn before its first pool.
+ * Streams of random numbers in an epoch: those of batches begin at the first number of stream
+ * 2 epoch, each batch's own by its number; those of places at that of stream 2 epoch + 1, by the
+ * letter's number. All windows of a batch are drawn before its first pool.
  */
 enum { OF_LESSON, OF_PLACE };
 
 typedef struct token {
     uint32_t word;
     uint32_t sentence;
-    uint32_t input;  /* place of its row in the lesson */
+    uint32_t input;  /* place of its row in the batch */
     uint32_t target; /* that of its row as a target; centres only */
     bool in_pool;    /* its word is among the noise; centres only  */
 } token;
@@ -55,65 +55,65 @@ typedef struct window {
     size_t beg, end;
 } window;
 
-struct kmf_teacher {
-    const kmf_syllabus *syllabus; /* borrowed */
-    uint8_t *letters;             /* owned [cap_letters] */
+struct kmf_sgns_sampler {
+    const kmf_sgns_plan *plan; /* borrowed */
+    uint8_t *letters;          /* owned [cap_letters] */
     size_t cap_letters;
     token *tokens; /* owned [cap_tokens] */
     size_t n_tokens, cap_tokens;
     size_t first_centre, n_centres;
     window *windows;   /* owned [most_centres]: of the centres */
-    uint32_t *place;   /* owned [2 words]: where a row is in the lesson's list, if it is */
+    uint32_t *place;   /* owned [2 words]: where a row is in the batch's list, if it is */
     uint32_t *indices; /* owned [cap_indices]: rows of the examples */
     size_t n_indices, cap_indices;
     uint32_t pool_rows[PART + KMF_SGNS_TARGETS_MAX + CHUNK]; /* of the noise, over and over */
 };
 
-static size_t reach_letters(const kmf_syllabus *s)
+static size_t reach_letters(const kmf_sgns_plan *s)
 {
     return (size_t)s->window * s->stride * (s->keep ? SAMPLE_REACH : 1);
 }
 
-/* Letters whose k-mers are the centres of a lesson. */
-static uint64_t stretch(const kmf_syllabus *s)
+/* Letters whose k-mers are the centres of a batch. */
+static uint64_t stretch(const kmf_sgns_plan *s)
 {
-    return (uint64_t)KMF_LESSON_TOKENS * s->stride;
+    return (uint64_t)KMF_SGNS_BATCH_TOKENS * s->stride;
 }
 
-uint64_t kmf_syllabus_lessons(const kmf_syllabus *syllabus)
+uint64_t kmf_sgns_plan_batches(const kmf_sgns_plan *plan)
 {
-    const kmf_syllabus *s = syllabus;
+    const kmf_sgns_plan *s = plan;
     kmf_corpus_info info;
     kmf_corpus_information(s->corpus, &info);
     return (info.kept + stretch(s) - 1) / stretch(s) * s->frames * s->strands;
 }
 
 /* Tokens are a stride apart, or a k-mer where a segment ends and another begins. */
-static bool tokens_crowd(const kmf_syllabus *s)
+static bool tokens_crowd(const kmf_sgns_plan *s)
 {
     return s->stride > (size_t)s->lexicon->k_min;
 }
 
-void kmf_syllabus_measure(kmf_syllabus *syllabus)
+void kmf_sgns_plan_measure(kmf_sgns_plan *plan)
 {
-    kmf_syllabus *s = syllabus;
+    kmf_sgns_plan *s = plan;
     uint64_t k = (uint64_t)s->lexicon->k_min;
-    uint64_t lesson = 0;
-    size_t n = 0; /* centres of that lesson */
-    s->most_centres = KMF_LESSON_TOKENS;
+    uint64_t batch = 0;
+    size_t n = 0; /* centres of that batch */
+    s->most_centres = KMF_SGNS_BATCH_TOKENS;
     for (uint64_t segment = 0; tokens_crowd(s) && segment < s->n_segments; segment++) {
         uint64_t at = kmf_corpus_start(s->corpus, segment);
         uint64_t end = kmf_corpus_start(s->corpus, segment + 1);
         for (; at + k <= end; at += s->stride) {
-            n = at / stretch(s) == lesson ? n + 1 : 1;
-            lesson = at / stretch(s);
+            n = at / stretch(s) == batch ? n + 1 : 1;
+            batch = at / stretch(s);
             if (n > s->most_centres)
                 s->most_centres = n;
         }
     }
 }
 
-static size_t most_tokens(const kmf_syllabus *s)
+static size_t most_tokens(const kmf_sgns_plan *s)
 {
     size_t beside = reach_letters(s) / s->stride + 1;
     if (tokens_crowd(s))
@@ -122,20 +122,20 @@ static size_t most_tokens(const kmf_syllabus *s)
 }
 
 /* That count; room is for one more, which is written and not accepted. */
-static size_t most_examples(const kmf_syllabus *s)
+static size_t most_examples(const kmf_sgns_plan *s)
 {
     return s->most_centres * (s->cbow ? 1 : 2 * (size_t)s->window);
 }
 
-kmf_teacher *kmf_teacher_new(const kmf_syllabus *syllabus, kmf_err *err)
+kmf_sgns_sampler *kmf_sgns_sampler_new(const kmf_sgns_plan *plan, kmf_err *err)
 {
-    const kmf_syllabus *s = syllabus;
-    kmf_teacher *t = kmf_calloc(1, sizeof *t, err);
+    const kmf_sgns_plan *s = plan;
+    kmf_sgns_sampler *t = kmf_calloc(1, sizeof *t, err);
     if (!t)
         return NULL;
     size_t inputs = s->most_centres * 2 * (size_t)s->window;
     size_t targets = (most_examples(s) + 2) * (size_t)(1 + s->negative);
-    t->syllabus = s;
+    t->plan = s;
     t->cap_letters = (size_t)stretch(s) + 2 * reach_letters(s) + (size_t)s->lexicon->k_max;
     t->cap_tokens = most_tokens(s);
     t->cap_indices = inputs + 2 + targets + CHUNK;
@@ -146,63 +146,62 @@ kmf_teacher *kmf_teacher_new(const kmf_syllabus *syllabus, kmf_err *err)
     t->indices = kmf_malloc(t->cap_indices, sizeof *t->indices, err);
     if (t->letters && t->tokens && t->windows && t->place && t->indices)
         return t;
-    kmf_teacher_free(t);
+    kmf_sgns_sampler_free(t);
     return NULL;
 }
 
-void kmf_teacher_free(kmf_teacher *teacher)
+void kmf_sgns_sampler_free(kmf_sgns_sampler *sampler)
 {
-    if (!teacher)
+    if (!sampler)
         return;
-    kmf_free(teacher->letters);
-    kmf_free(teacher->tokens);
-    kmf_free(teacher->windows);
-    kmf_free(teacher->place);
-    kmf_free(teacher->indices);
-    kmf_free(teacher);
+    kmf_free(sampler->letters);
+    kmf_free(sampler->tokens);
+    kmf_free(sampler->windows);
+    kmf_free(sampler->place);
+    kmf_free(sampler->indices);
+    kmf_free(sampler);
 }
 
 /* Those of the tokens, of the centres as targets and of the noise, PART words at a time. */
-static size_t most_rows(const kmf_syllabus *s)
+static size_t most_rows(const kmf_sgns_plan *s)
 {
     size_t pools = s->cbow ? PART : kmf_div_up(s->most_centres, PART);
     return most_tokens(s) + s->most_centres + pools * PART;
 }
 
-size_t kmf_lesson_floats(const kmf_syllabus *syllabus)
+size_t kmf_sgns_batch_floats(const kmf_sgns_plan *plan)
 {
-    return most_rows(syllabus) * syllabus->ld;
+    return most_rows(plan) * plan->ld;
 }
 
-int kmf_lesson_make(kmf_lesson *lesson, const kmf_syllabus *syllabus, float *values,
-                    kmf_err *err)
+int kmf_sgns_batch_make(kmf_sgns_batch *batch, const kmf_sgns_plan *plan, float *values,
+                        kmf_err *err)
 {
-    *lesson = (kmf_lesson){.values = values,
-                           .cap_rows = most_rows(syllabus),
-                           .cap_examples = most_examples(syllabus) + 1};
-    lesson->rows = kmf_malloc(lesson->cap_rows, sizeof *lesson->rows, err);
-    lesson->examples = kmf_malloc(lesson->cap_examples, sizeof *lesson->examples, err);
-    lesson->by_owner = kmf_malloc(lesson->cap_rows, sizeof *lesson->by_owner, err);
-    lesson->owner_beg = kmf_calloc(syllabus->owners + 1, sizeof *lesson->owner_beg, err);
-    if (lesson->rows && lesson->examples && lesson->by_owner && lesson->owner_beg)
+    *batch = (kmf_sgns_batch){
+        .values = values, .cap_rows = most_rows(plan), .cap_examples = most_examples(plan) + 1};
+    batch->rows = kmf_malloc(batch->cap_rows, sizeof *batch->rows, err);
+    batch->examples = kmf_malloc(batch->cap_examples, sizeof *batch->examples, err);
+    batch->by_owner = kmf_malloc(batch->cap_rows, sizeof *batch->by_owner, err);
+    batch->owner_beg = kmf_calloc(plan->owners + 1, sizeof *batch->owner_beg, err);
+    if (batch->rows && batch->examples && batch->by_owner && batch->owner_beg)
         return 0;
-    kmf_lesson_clear(lesson);
+    kmf_sgns_batch_clear(batch);
     return KMF_ENOMEM;
 }
 
-void kmf_lesson_clear(kmf_lesson *lesson)
+void kmf_sgns_batch_clear(kmf_sgns_batch *batch)
 {
-    kmf_free(lesson->rows);
-    kmf_free(lesson->examples);
-    kmf_free(lesson->by_owner);
-    kmf_free(lesson->owner_beg);
-    *lesson = (kmf_lesson){0};
+    kmf_free(batch->rows);
+    kmf_free(batch->examples);
+    kmf_free(batch->by_owner);
+    kmf_free(batch->owner_beg);
+    *batch = (kmf_sgns_batch){0};
 }
 
 /* ---------------------------------------------------------------- tokens ---------------- */
 
 /* Random numbers of a place in the corpus, in an epoch. */
-static kmf_rng at_place(const kmf_syllabus *s, uint64_t epoch, uint64_t place)
+static kmf_rng at_place(const kmf_sgns_plan *s, uint64_t epoch, uint64_t place)
 {
     kmf_rng rng = kmf_rng_stream(s->seed, 2 * epoch + OF_PLACE);
     return kmf_rng_stream(kmf_rng_next(&rng), place);
@@ -212,7 +211,7 @@ static kmf_rng at_place(const kmf_syllabus *s, uint64_t epoch, uint64_t place)
  * The token at letter `at` of a segment that ends at `end`; false if there is none: the length that
  * is drawn does not fit, or the word is dropped, which is drawn next. letters[0] is letter `at`.
  */
-static bool read_token(const kmf_syllabus *s, const uint8_t *letters, uint64_t epoch,
+static bool read_token(const kmf_sgns_plan *s, const uint8_t *letters, uint64_t epoch,
                        uint64_t at, uint64_t end, bool reverse, uint32_t *word)
 {
     const kmf_lexicon *lexicon = s->lexicon;
@@ -235,10 +234,10 @@ static bool read_token(const kmf_syllabus *s, const uint8_t *letters, uint64_t e
  * Reads letters beg .. end - 1 and the tokens that start there; those from core_beg to core_end - 1
  * are centres.
  */
-static void read_tokens(kmf_teacher *t, uint64_t epoch, uint64_t core_beg, uint64_t core_end,
-                        size_t frame, bool reverse)
+static void read_tokens(kmf_sgns_sampler *t, uint64_t epoch, uint64_t core_beg,
+                        uint64_t core_end, size_t frame, bool reverse)
 {
-    const kmf_syllabus *s = t->syllabus;
+    const kmf_sgns_plan *s = t->plan;
     size_t reach = reach_letters(s);
     uint64_t all = kmf_corpus_start(s->corpus, s->n_segments);
     uint64_t beg = core_beg > reach ? core_beg - reach : 0;
@@ -274,40 +273,40 @@ static void read_tokens(kmf_teacher *t, uint64_t epoch, uint64_t core_beg, uint6
 /* ---------------------------------------------------------------- examples -------------- */
 
 /*
- * The place of a row of the table in the lesson, which takes it in if it is new. The row is sent
+ * The place of a row of the table in the batch, which takes it in if it is new. The row is sent
  * for: by the time that it is copied it has come into a cache.
  */
-static uint32_t place_of(kmf_teacher *t, kmf_lesson *lesson, uint32_t row)
+static uint32_t place_of(kmf_sgns_sampler *t, kmf_sgns_batch *batch, uint32_t row)
 {
     uint32_t place = t->place[row];
-    if (place < lesson->n_rows && lesson->rows[place] == row)
+    if (place < batch->n_rows && batch->rows[place] == row)
         return place;
-    assert(lesson->n_rows < lesson->cap_rows);
-    place = (uint32_t)lesson->n_rows++;
-    lesson->rows[place] = row;
+    assert(batch->n_rows < batch->cap_rows);
+    place = (uint32_t)batch->n_rows++;
+    batch->rows[place] = row;
     t->place[row] = place;
-    kmf_rows_prefetch(t->syllabus->table + row * t->syllabus->ld, t->syllabus->ld);
+    kmf_rows_prefetch(t->plan->table + row * t->plan->ld, t->plan->ld);
     return place;
 }
 
 /* Gives every token its rows, so that neighbours lie side by side. */
-static void place_tokens(kmf_teacher *t, kmf_lesson *lesson)
+static void place_tokens(kmf_sgns_sampler *t, kmf_sgns_batch *batch)
 {
-    uint32_t words = t->syllabus->lexicon->n;
+    uint32_t words = t->plan->lexicon->n;
     for (size_t i = 0; i < t->n_tokens; i++) {
         token *x = &t->tokens[i];
-        x->input = place_of(t, lesson, x->word);
+        x->input = place_of(t, batch, x->word);
         if (i >= t->first_centre && i - t->first_centre < t->n_centres)
-            x->target = place_of(t, lesson, words + x->word);
+            x->target = place_of(t, batch, words + x->word);
     }
 }
 
 /* As far as drawn, and to the ends of the sentence. */
-static void draw_windows(kmf_teacher *t, kmf_rng *rng)
+static void draw_windows(kmf_sgns_sampler *t, kmf_rng *rng)
 {
     for (size_t i = 0; i < t->n_centres; i++) {
         size_t centre = t->first_centre + i;
-        size_t reach = 1 + (size_t)kmf_rng_below(rng, (uint64_t)t->syllabus->window);
+        size_t reach = 1 + (size_t)kmf_rng_below(rng, (uint64_t)t->plan->window);
         window w = {centre, centre + 1};
         uint32_t sentence = t->tokens[centre].sentence;
         while (w.beg > 0 && centre - w.beg < reach && t->tokens[w.beg - 1].sentence == sentence)
@@ -319,19 +318,19 @@ static void draw_windows(kmf_teacher *t, kmf_rng *rng)
     }
 }
 
-static void fill_pool(kmf_teacher *t, kmf_lesson *lesson, kmf_rng *rng)
+static void fill_pool(kmf_sgns_sampler *t, kmf_sgns_batch *batch, kmf_rng *rng)
 {
     for (int i = 0; i < PART; i++) {
-        uint32_t word = kmf_noise_draw(t->syllabus->noise, kmf_rng_next(rng));
-        t->pool_rows[i] = place_of(t, lesson, t->syllabus->lexicon->n + word);
+        uint32_t word = kmf_noise_draw(t->plan->noise, kmf_rng_next(rng));
+        t->pool_rows[i] = place_of(t, batch, t->plan->lexicon->n + word);
     }
     /* as far as the last turn reaches, a chunk at a time */
-    for (int i = PART; i < PART + t->syllabus->negative + CHUNK; i++)
+    for (int i = PART; i < PART + t->plan->negative + CHUNK; i++)
         t->pool_rows[i] = t->pool_rows[i - PART];
 }
 
 /* Indices of an example with n_inputs rows: it takes them whether all are needed or not. */
-static size_t n_indices_of(const kmf_syllabus *s, uint32_t n_inputs)
+static size_t n_indices_of(const kmf_sgns_plan *s, uint32_t n_inputs)
 {
     return n_inputs + 1 + (size_t)s->negative;
 }
@@ -340,11 +339,11 @@ static size_t n_indices_of(const kmf_syllabus *s, uint32_t n_inputs)
  * Writes the example of a centre and the n_inputs rows that stand at the end of the indices. It
  * counts once it is accepted.
  */
-static void write_example(kmf_teacher *t, kmf_lesson *lesson, size_t centre, uint32_t n_inputs,
-                          unsigned turn)
+static void write_example(kmf_sgns_sampler *t, kmf_sgns_batch *batch, size_t centre,
+                          uint32_t n_inputs, unsigned turn)
 {
     const token *c = &t->tokens[centre];
-    uint32_t negative = (uint32_t)t->syllabus->negative;
+    uint32_t negative = (uint32_t)t->plan->negative;
     const uint32_t *noise = t->pool_rows + turn % PART;
     uint32_t *inputs = t->indices + t->n_indices;
     uint32_t *targets = inputs + n_inputs;
@@ -358,22 +357,22 @@ static void write_example(kmf_teacher *t, kmf_lesson *lesson, size_t centre, uin
             if (noise[i] != c->target)
                 targets[n++] = noise[i];
     }
-    lesson->examples[lesson->n_examples] = (kmf_sgns_example){
+    batch->examples[batch->n_examples] = (kmf_sgns_example){
         .inputs = inputs, .targets = targets, .n_inputs = n_inputs, .n_targets = n};
 }
 
 /* yes: 1, or 0 for an example that is not to be: without a branch, which nobody could predict. */
-static void accept_example(kmf_teacher *t, kmf_lesson *lesson, uint32_t n_inputs, uint32_t yes,
-                           unsigned *turn)
+static void accept_example(kmf_sgns_sampler *t, kmf_sgns_batch *batch, uint32_t n_inputs,
+                           uint32_t yes, unsigned *turn)
 {
-    t->n_indices += yes * n_indices_of(t->syllabus, n_inputs);
-    lesson->n_pairs += yes * (t->syllabus->cbow ? 1 : n_inputs);
-    lesson->n_examples += yes;
-    *turn += yes * (unsigned)t->syllabus->negative;
+    t->n_indices += yes * n_indices_of(t->plan, n_inputs);
+    batch->n_pairs += yes * (t->plan->cbow ? 1 : n_inputs);
+    batch->n_examples += yes;
+    *turn += yes * (unsigned)t->plan->negative;
 }
 
 /* Notes whether a centre's own word is among the noise. */
-static void look_in_pool(kmf_teacher *t, size_t centre)
+static void look_in_pool(kmf_sgns_sampler *t, size_t centre)
 {
     token *c = &t->tokens[centre];
     bool found = false;
@@ -383,38 +382,38 @@ static void look_in_pool(kmf_teacher *t, size_t centre)
 }
 
 /* Token `other`, if it is in the window of the i-th centre, as another input. Returns how many. */
-static uint32_t add_input(kmf_teacher *t, uint32_t n, size_t i, size_t other)
+static uint32_t add_input(kmf_sgns_sampler *t, uint32_t n, size_t i, size_t other)
 {
     bool in = other >= t->windows[i].beg && other < t->windows[i].end;
     t->indices[t->n_indices + n] = t->tokens[in ? other : t->first_centre].input;
     return n + in;
 }
 
-static void skip_gram(kmf_teacher *t, kmf_lesson *lesson, kmf_rng *rng)
+static void skip_gram(kmf_sgns_sampler *t, kmf_sgns_batch *batch, kmf_rng *rng)
 {
     for (size_t part = 0; part < t->n_centres; part += PART) {
         size_t part_end = t->n_centres - part < PART ? t->n_centres : part + PART;
         unsigned turn = 0;
-        fill_pool(t, lesson, rng);
+        fill_pool(t, batch, rng);
         for (size_t i = part; i < part_end; i++)
             look_in_pool(t, t->first_centre + i);
-        for (size_t d = 1; d <= (size_t)t->syllabus->window; d++)
+        for (size_t d = 1; d <= (size_t)t->plan->window; d++)
             for (size_t i = part; i < part_end; i++) {
                 size_t centre = t->first_centre + i;
                 uint32_t n = 0;
                 n = add_input(t, n, i, centre + d);
                 n = add_input(t, n, i, centre - d); /* may wrap: outside */
-                write_example(t, lesson, centre, n, turn);
-                accept_example(t, lesson, n, n > 0, &turn);
+                write_example(t, batch, centre, n, turn);
+                accept_example(t, batch, n, n > 0, &turn);
             }
     }
 }
 
-static void cbow(kmf_teacher *t, kmf_lesson *lesson, kmf_rng *rng)
+static void cbow(kmf_sgns_sampler *t, kmf_sgns_batch *batch, kmf_rng *rng)
 {
     for (size_t first = 0; first < PART; first++) {
         unsigned turn = 0;
-        fill_pool(t, lesson, rng);
+        fill_pool(t, batch, rng);
         for (size_t i = first; i < t->n_centres; i += PART) {
             size_t centre = t->first_centre + i;
             uint32_t n = 0;
@@ -422,17 +421,17 @@ static void cbow(kmf_teacher *t, kmf_lesson *lesson, kmf_rng *rng)
                 if (j != centre)
                     t->indices[t->n_indices + n++] = t->tokens[j].input;
             look_in_pool(t, centre);
-            write_example(t, lesson, centre, n, turn);
-            accept_example(t, lesson, n, n > 0, &turn);
+            write_example(t, batch, centre, n, turn);
+            accept_example(t, batch, n, n > 0, &turn);
         }
     }
 }
 
-void kmf_teacher_prepare(kmf_teacher *teacher, kmf_lesson *lesson, uint64_t epoch,
-                         uint64_t number)
+void kmf_sgns_sampler_prepare(kmf_sgns_sampler *sampler, kmf_sgns_batch *batch, uint64_t epoch,
+                              uint64_t number)
 {
-    kmf_teacher *t = teacher;
-    const kmf_syllabus *s = t->syllabus;
+    kmf_sgns_sampler *t = sampler;
+    const kmf_sgns_plan *s = t->plan;
     kmf_rng rng = kmf_rng_stream(s->seed, 2 * epoch + OF_LESSON);
     rng = kmf_rng_stream(kmf_rng_next(&rng), number);
     uint64_t all = kmf_corpus_start(s->corpus, s->n_segments);
@@ -441,53 +440,53 @@ void kmf_teacher_prepare(kmf_teacher *teacher, kmf_lesson *lesson, uint64_t epoc
     size_t frame = (size_t)(number / s->strands % s->frames);
 
     read_tokens(t, epoch, beg, end, frame, number % s->strands == 1);
-    lesson->n_rows = lesson->n_examples = 0;
-    lesson->n_pairs = 0;
-    lesson->loss = 0;
-    lesson->n_tokens = t->n_centres;
+    batch->n_rows = batch->n_examples = 0;
+    batch->n_pairs = 0;
+    batch->loss = 0;
+    batch->n_tokens = t->n_centres;
     t->n_indices = 0;
-    place_tokens(t, lesson);
+    place_tokens(t, batch);
     draw_windows(t, &rng);
     if (s->cbow)
-        cbow(t, lesson, &rng);
+        cbow(t, batch, &rng);
     else
-        skip_gram(t, lesson, &rng);
+        skip_gram(t, batch, &rng);
 }
 
 /* ---------------------------------------------------------------- learning -------------- */
 
 /* Sorts the places by the thread that owns the row: a counting sort. */
-static void share_out(kmf_lesson *lesson, uint32_t owners)
+static void share_out(kmf_sgns_batch *batch, uint32_t owners)
 {
-    uint32_t *beg = lesson->owner_beg;
+    uint32_t *beg = batch->owner_beg;
     memset(beg, 0, (owners + 1) * sizeof *beg);
-    for (size_t i = 0; i < lesson->n_rows; i++)
-        beg[kmf_row_owner(lesson->rows[i], owners) + 1]++;
+    for (size_t i = 0; i < batch->n_rows; i++)
+        beg[kmf_row_owner(batch->rows[i], owners) + 1]++;
     for (uint32_t o = 0; o < owners; o++)
         beg[o + 1] += beg[o];
-    for (size_t i = 0; i < lesson->n_rows; i++)
-        lesson->by_owner[beg[kmf_row_owner(lesson->rows[i], owners)]++] = (uint32_t)i;
+    for (size_t i = 0; i < batch->n_rows; i++)
+        batch->by_owner[beg[kmf_row_owner(batch->rows[i], owners)]++] = (uint32_t)i;
     for (uint32_t o = owners; o > 0; o--)
         beg[o] = beg[o - 1];
     beg[0] = 0;
 }
 
-void kmf_lesson_learn(kmf_lesson *lesson, const kmf_syllabus *syllabus, float alpha,
-                      bool want_loss)
+void kmf_sgns_batch_learn(kmf_sgns_batch *batch, const kmf_sgns_plan *plan, float alpha,
+                          bool want_loss)
 {
-    size_t ld = syllabus->ld;
-    for (size_t i = 0; i < lesson->n_rows; i++)
-        memcpy(lesson->values + i * ld, syllabus->table + lesson->rows[i] * ld,
-               ld * sizeof *lesson->values);
-    kmf_sgns_learn(lesson->values, ld, lesson->examples, lesson->n_examples, syllabus->cbow,
-                   alpha, want_loss ? &lesson->loss : NULL);
-    share_out(lesson, syllabus->owners);
+    size_t ld = plan->ld;
+    for (size_t i = 0; i < batch->n_rows; i++)
+        memcpy(batch->values + i * ld, plan->table + batch->rows[i] * ld,
+               ld * sizeof *batch->values);
+    kmf_sgns_learn(batch->values, ld, batch->examples, batch->n_examples, plan->cbow, alpha,
+                   want_loss ? &batch->loss : NULL);
+    share_out(batch, plan->owners);
 }
 
-void kmf_lesson_skip(kmf_lesson *lesson, const kmf_syllabus *syllabus)
+void kmf_sgns_batch_skip(kmf_sgns_batch *batch, const kmf_sgns_plan *plan)
 {
-    lesson->n_rows = lesson->n_examples = 0;
-    lesson->n_tokens = lesson->n_pairs = 0;
-    lesson->loss = 0;
-    share_out(lesson, syllabus->owners);
+    batch->n_rows = batch->n_examples = 0;
+    batch->n_tokens = batch->n_pairs = 0;
+    batch->loss = 0;
+    share_out(batch, plan->owners);
 }

@@ -3,7 +3,7 @@
  * The unit of word2vec's work: a stretch of the corpus turned into examples on a private copy of
  * the vectors that they touch.
  *
- *   lesson   the starts of k-mers in a stretch of KMF_LESSON_TOKENS strides of letters; fewer
+ *   batch    the starts of k-mers in a stretch of KMF_SGNS_BATCH_TOKENS strides of letters; fewer
  *            where the corpus has other letters or --sample drops words, more where segments are
  *            shorter than the stride. Each is a centre; the words of its window may lie outside.
  *            Number: (stretch * frames + frame) * strands + strand
@@ -11,12 +11,12 @@
  *            length drawn if there are several, kept or dropped by --sample. Strides are counted
  *            from the first letter of the segment; on the reverse strand tokens keep their order
  *
- * A lesson is a function of corpus, settings, seed, epoch and number, and changes nothing but
- * itself. So lessons may be worked on by any threads at once, and the result does not depend on
+ * A batch is a function of corpus, settings, seed, epoch and number, and changes nothing but
+ * itself. So batches may be worked on by any threads at once, and the result does not depend on
  * them.
  */
-#ifndef KMF_LESSON_H
-#define KMF_LESSON_H
+#ifndef KMF_SGNS_BATCH_H
+#define KMF_SGNS_BATCH_H
 
 #include "base/rng.h"
 #include "kmerformer.h"
@@ -25,10 +25,10 @@
 #include "nn/sgns.h"
 #include "words/corpus.h"
 
-#define KMF_LESSON_TOKENS 128
+#define KMF_SGNS_BATCH_TOKENS 128
 
-/* What lessons are made from; all borrowed. */
-typedef struct kmf_syllabus {
+/* What batches are made from; all borrowed. */
+typedef struct kmf_sgns_plan {
     const kmf_corpus *corpus;
     uint64_t n_segments; /* of the corpus */
     const kmf_lexicon *lexicon;
@@ -43,9 +43,9 @@ typedef struct kmf_syllabus {
     /* [2 words, ld]: word w's vector is row w, the one that it has as a target row words + w */
     const float *table;
     size_t ld;
-    size_t most_centres; /* of a lesson; by kmf_syllabus_measure */
+    size_t most_centres; /* of a batch; by kmf_sgns_plan_measure */
     uint32_t owners;     /* threads among which the rows are shared out, 1 or more */
-} kmf_syllabus;
+} kmf_sgns_plan;
 
 /*
  * 0 .. owners - 1. 64 neighbouring rows have one owner: what is kept for rows, a byte each, then
@@ -57,11 +57,11 @@ static inline uint32_t kmf_row_owner(uint32_t row, uint32_t owners)
 }
 
 /* Sets most_centres from all the rest; before anything else. */
-void kmf_syllabus_measure(kmf_syllabus *syllabus);
-/* Lessons of an epoch. */
-uint64_t kmf_syllabus_lessons(const kmf_syllabus *syllabus);
+void kmf_sgns_plan_measure(kmf_sgns_plan *plan);
+/* Batches of an epoch. */
+uint64_t kmf_sgns_plan_batches(const kmf_sgns_plan *plan);
 
-typedef struct kmf_lesson {
+typedef struct kmf_sgns_batch {
     uint32_t *rows; /* owned; of the table, each once */
     float *values;  /* borrowed [cap_rows, ld]; copies of them, then what became of these */
     size_t n_rows, cap_rows;
@@ -72,30 +72,30 @@ typedef struct kmf_lesson {
     uint64_t n_tokens; /* centres */
     uint64_t n_pairs;  /* skip-gram: pairs of centre and context; CBOW: centres */
     double loss;       /* of all examples, if it was asked for */
-} kmf_lesson;
+} kmf_sgns_batch;
 
-/* One thread's tools to make lessons. */
-typedef struct kmf_teacher kmf_teacher;
+/* One thread's tools to make batches. */
+typedef struct kmf_sgns_sampler kmf_sgns_sampler;
 
-kmf_teacher *kmf_teacher_new(const kmf_syllabus *syllabus, kmf_err *err) KMF_MUST_CHECK;
-void kmf_teacher_free(kmf_teacher *teacher);
-/* Floats of a lesson's values. */
-size_t kmf_lesson_floats(const kmf_syllabus *syllabus);
-int kmf_lesson_make(kmf_lesson *lesson, const kmf_syllabus *syllabus, float *values,
-                    kmf_err *err) KMF_MUST_CHECK;
+kmf_sgns_sampler *kmf_sgns_sampler_new(const kmf_sgns_plan *plan, kmf_err *err) KMF_MUST_CHECK;
+void kmf_sgns_sampler_free(kmf_sgns_sampler *sampler);
+/* Floats of a batch's values. */
+size_t kmf_sgns_batch_floats(const kmf_sgns_plan *plan);
+int kmf_sgns_batch_make(kmf_sgns_batch *batch, const kmf_sgns_plan *plan, float *values,
+                        kmf_err *err) KMF_MUST_CHECK;
 /* Accepts a zeroed one. */
-void kmf_lesson_clear(kmf_lesson *lesson);
+void kmf_sgns_batch_clear(kmf_sgns_batch *batch);
 
 /*
- * Prepares lesson `number` of an epoch: rows and examples. They point into the teacher until the
+ * Prepares batch `number` of an epoch: rows and examples. They point into the sampler until the
  * next call.
  */
-void kmf_teacher_prepare(kmf_teacher *teacher, kmf_lesson *lesson, uint64_t epoch,
-                         uint64_t number);
-/* A lesson of nothing. */
-void kmf_lesson_skip(kmf_lesson *lesson, const kmf_syllabus *syllabus);
+void kmf_sgns_sampler_prepare(kmf_sgns_sampler *sampler, kmf_sgns_batch *batch, uint64_t epoch,
+                              uint64_t number);
+/* Makes it a batch without examples. */
+void kmf_sgns_batch_skip(kmf_sgns_batch *batch, const kmf_sgns_plan *plan);
 /* Copies the rows of the table and learns the examples on the copies. */
-void kmf_lesson_learn(kmf_lesson *lesson, const kmf_syllabus *syllabus, float alpha,
-                      bool want_loss);
+void kmf_sgns_batch_learn(kmf_sgns_batch *batch, const kmf_sgns_plan *plan, float alpha,
+                          bool want_loss);
 
 #endif

@@ -3,8 +3,8 @@
  * The word tables with which a pretraining begins, made of those that were drawn: of the same
  * standard deviation, 0.02.
  */
-#ifndef KMF_FIRSTWORDS_H
-#define KMF_FIRSTWORDS_H
+#ifndef KMF_WORD_INIT_H
+#define KMF_WORD_INIT_H
 
 #include "model/model.h"
 
@@ -19,20 +19,20 @@
  * must be one in a k-mer, there is a second sum of the same size, over those in the word, a
  * tetramer and its reverse complement being one.
  */
-void kmf_firstwords_spell(kmf_model *model, uint64_t seed, bool tetramers);
+void kmf_word_init_letters(kmf_model *model, uint64_t seed, bool tetramers);
 
 /*
  * The composition's table as the sum over the tetramers in a word, a tenth of what was drawn beside
  * it, which is all that special tokens have; with k-mers that are shorter it stays as drawn.
  */
-void kmf_firstwords_compose(kmf_model *model, uint64_t seed);
+void kmf_word_init_composition(kmf_model *model, uint64_t seed);
 
 /*
  * The vectors of the k-mers in a file, scaled together so that the rows they fill are as large as
  * new ones; k-mers without a vector, *unfilled of them, stay. KMF_EMODEL: they are not of the
  * model's k-mers and width, or none is; or what kmf_vectors_load fails with.
  */
-int kmf_firstwords_take(kmf_model *model, const char *path, uint64_t *unfilled,
-                        kmf_err *err) KMF_MUST_CHECK;
+int kmf_word_init_vectors(kmf_model *model, const char *path, uint64_t *unfilled,
+                          kmf_err *err) KMF_MUST_CHECK;
 
 #endif

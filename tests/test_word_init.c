@@ -8,7 +8,7 @@
 
 #include "trainers.h"
 
-#include "learn/firstwords.h"
+#include "learn/word_init.h"
 #include "model/vectors.h"
 
 #include <math.h>
@@ -113,7 +113,7 @@ START_TEST(a_word_is_the_sum_of_its_letters)
     kmf_model *model = drawn(5, 0);
     const float *w = model->params.word;
     float *before = copy_of(model, w);
-    kmf_firstwords_spell(model, 7, false);
+    kmf_word_init_letters(model, 7, false);
     specials_keep(model, w, before, 1);
     ck_assert(fabs(size_of(model, w) / STD - 1) < 0.1);
     /* the same exchange in the same place, whatever the other letters: four noises are left */
@@ -138,8 +138,8 @@ START_TEST(half_of_a_word_is_the_sum_of_its_tetramers)
     kmf_model *model = drawn(5, 0), *letters = drawn(5, 0);
     const float *w = model->params.word, *l = letters->params.word;
     float *before = copy_of(model, w);
-    kmf_firstwords_spell(model, 7, true);
-    kmf_firstwords_spell(letters, 7, false);
+    kmf_word_init_letters(model, 7, true);
+    kmf_word_init_letters(letters, 7, false);
     specials_keep(model, w, before, 1);
     ck_assert(fabs(size_of(model, w) / STD - 1) < 0.1);
     /* no letter is in its place, but both tetramers are there, on the other strand */
@@ -169,7 +169,7 @@ START_TEST(a_composition_begins_as_that_of_tetramers)
     kmf_model *model = drawn(6, WIDTH);
     const float *w = model->params.comp_word;
     float *before = copy_of(model, w);
-    kmf_firstwords_compose(model, 7);
+    kmf_word_init_composition(model, 7);
     specials_keep(model, w, before, 0.1f);
     ck_assert(fabs(size_of(model, w) / STD - 1) < 0.1);
     ck_assert(cosine(row_of(model, w, "AACCGT"), row_of(model, w, "ACGGTT")) > 0.97);
@@ -183,7 +183,7 @@ START_TEST(a_composition_begins_as_that_of_tetramers)
     kmf_model_free(model);
     model = drawn(3, WIDTH);
     before = copy_of(model, model->params.comp_word);
-    kmf_firstwords_compose(model, 7);
+    kmf_word_init_composition(model, 7);
     ck_assert_mem_eq(before, model->params.comp_word,
                      model->config.vocab_size * WIDTH * sizeof *before);
     kmf_free(before);
@@ -222,7 +222,7 @@ START_TEST(vectors_are_taken_times_one_number)
     uint64_t unfilled = 0;
     kmf_err err = {0};
     const char *path = vectors_of(codes, 4, 50);
-    ck_assert_msg(kmf_firstwords_take(model, path, &unfilled, &err) == 0, "%s", err.msg);
+    ck_assert_msg(kmf_word_init_vectors(model, path, &unfilled, &err) == 0, "%s", err.msg);
     kmf_vectors *v = kmf_vectors_load(path, &err);
     ck_assert_msg(v, "%s", err.msg);
     double squares = 0, ratio = 0;
@@ -258,17 +258,18 @@ START_TEST(vectors_that_do_not_fit_are_refused)
     kmf_model *model = drawn(4, 0);
     uint64_t unfilled = 0;
     kmf_err err = {0};
-    ck_assert_int_eq(kmf_firstwords_take(model, vectors_of(codes, 2, 1), &unfilled, &err),
+    ck_assert_int_eq(kmf_word_init_vectors(model, vectors_of(codes, 2, 1), &unfilled, &err),
                      KMF_EMODEL);
     ck_assert_msg(strstr(err.msg, "3- to 3-mers, 256 numbers"), "%s", err.msg);
     kmf_model_free(model);
     model = drawn(3, 0);
     err = (kmf_err){0};
-    ck_assert_int_eq(kmf_firstwords_take(model, vectors_of(codes, 2, 0), &unfilled, &err),
+    ck_assert_int_eq(kmf_word_init_vectors(model, vectors_of(codes, 2, 0), &unfilled, &err),
                      KMF_EMODEL);
     ck_assert_msg(strstr(err.msg, "none of the model's k-mers"), "%s", err.msg);
     err = (kmf_err){0};
-    ck_assert_int_eq(kmf_firstwords_take(model, in_scratch("none"), &unfilled, &err), KMF_EIO);
+    ck_assert_int_eq(kmf_word_init_vectors(model, in_scratch("none"), &unfilled, &err),
+                     KMF_EIO);
     kmf_model_free(model);
 }
 END_TEST
@@ -294,7 +295,7 @@ START_TEST(a_trainer_begins_with_the_words_it_was_told)
         kmf_model *model = kmf_model_draw(&config, o.seed, &err);
         ck_assert_msg(model, "%s", err.msg);
         if (words[i] != KMF_WORDS_RANDOM)
-            kmf_firstwords_spell(model, o.seed, words[i] == KMF_WORDS_TETRAMERS);
+            kmf_word_init_letters(model, o.seed, words[i] == KMF_WORDS_TETRAMERS);
         ck_assert_mem_eq(model->params.word, t->model->params.word,
                          config.vocab_size * config.embedding_size * sizeof(float));
         kmf_model_free(model);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "nn/turn.h"
+#include "nn/transpose.h"
 
 #include "base/cpu.h"
 #include "base/mem.h"
@@ -72,8 +72,8 @@ KMF_TARGET_AVX512 static void turn_avx512(uint32_t *to, size_t ld_to, const uint
 }
 #endif
 
-void kmf_turn_words(void *to, size_t ld_to, const void *from, size_t ld_from, size_t rows,
-                    size_t cols)
+void kmf_transpose_words(void *to, size_t ld_to, const void *from, size_t ld_from, size_t rows,
+                         size_t cols)
 {
 #if KMF_X86_LEVELS
     if (kmf_cpu_level() >= KMF_CPU_AVX512) {

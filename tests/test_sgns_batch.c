@@ -4,7 +4,7 @@
  * word tells its place. What is drawn is read from the examples and tested: it must be one of the
  * things that can be drawn, and all of them as often as they should.
  */
-#include "learn/lesson.h"
+#include "learn/sgns_batch.h"
 
 #include "base/mem.h"
 #include "checked.h"
@@ -29,7 +29,7 @@ typedef struct setting {
     bool cbow;
 } setting;
 
-/* A setting, the corpus it is applied to and what lessons are made with. */
+/* A setting, the corpus it is applied to and what batches are made with. */
 typedef struct school {
     setting set;
     uint8_t letters[LETTERS_MAX]; /* of the corpus */
@@ -41,9 +41,9 @@ typedef struct school {
     kmf_noise noise;
     double *weights;
     float *table, *values;
-    kmf_syllabus syllabus;
-    kmf_teacher *teacher;
-    kmf_lesson lesson;
+    kmf_sgns_plan plan;
+    kmf_sgns_sampler *sampler;
+    kmf_sgns_batch batch;
 } school;
 
 /* The word of k letters at a place, read on a strand: letter by letter. */
@@ -94,7 +94,7 @@ static void make_lexicon(school *s, const setting *set)
                      0);
 }
 
-/* Noise by weights, which are taken over; NULL: all words alike. keep: as kmf_syllabus. */
+/* Noise by weights, which are taken over; NULL: all words alike. keep: as kmf_sgns_plan. */
 static void open_school(school *s, double *weights, const uint32_t *keep)
 {
     const setting *set = &s->set;
@@ -105,32 +105,32 @@ static void open_school(school *s, double *weights, const uint32_t *keep)
         s->weights[w] = 1;
     ck_assert_int_eq(kmf_noise_make(&s->noise, s->weights, words, NULL), 0);
     s->table = kmf_calloc(2 * (size_t)words * 16, sizeof *s->table, NULL);
-    s->syllabus = (kmf_syllabus){.corpus = s->corpus,
-                                 .n_segments = s->n_segments,
-                                 .lexicon = &s->lexicon,
-                                 .noise = &s->noise,
-                                 .keep = keep,
-                                 .stride = set->stride,
-                                 .frames = set->frames,
-                                 .strands = set->strands,
-                                 .window = set->window,
-                                 .negative = set->negative,
-                                 .cbow = set->cbow,
-                                 .seed = 7,
-                                 .table = s->table,
-                                 .ld = 16,
-                                 .owners = 3};
-    kmf_syllabus_measure(&s->syllabus);
-    s->values = kmf_floats(kmf_lesson_floats(&s->syllabus), NULL);
-    ck_assert_int_eq(kmf_lesson_make(&s->lesson, &s->syllabus, s->values, NULL), 0);
-    s->teacher = kmf_teacher_new(&s->syllabus, NULL);
-    ck_assert_ptr_nonnull(s->teacher);
+    s->plan = (kmf_sgns_plan){.corpus = s->corpus,
+                              .n_segments = s->n_segments,
+                              .lexicon = &s->lexicon,
+                              .noise = &s->noise,
+                              .keep = keep,
+                              .stride = set->stride,
+                              .frames = set->frames,
+                              .strands = set->strands,
+                              .window = set->window,
+                              .negative = set->negative,
+                              .cbow = set->cbow,
+                              .seed = 7,
+                              .table = s->table,
+                              .ld = 16,
+                              .owners = 3};
+    kmf_sgns_plan_measure(&s->plan);
+    s->values = kmf_floats(kmf_sgns_batch_floats(&s->plan), NULL);
+    ck_assert_int_eq(kmf_sgns_batch_make(&s->batch, &s->plan, s->values, NULL), 0);
+    s->sampler = kmf_sgns_sampler_new(&s->plan, NULL);
+    ck_assert_ptr_nonnull(s->sampler);
 }
 
 static void close_school(school *s)
 {
-    kmf_teacher_free(s->teacher);
-    kmf_lesson_clear(&s->lesson);
+    kmf_sgns_sampler_free(s->sampler);
+    kmf_sgns_batch_clear(&s->batch);
     kmf_free(s->values);
     kmf_free(s->table);
     kmf_free(s->weights);
@@ -139,10 +139,10 @@ static void close_school(school *s)
     kmf_corpus_free(s->corpus);
 }
 
-/* The row of the table that a place in the lesson stands for. */
-static uint32_t row_of(const kmf_lesson *lesson, uint32_t place)
+/* The row of the table that a place in the batch stands for. */
+static uint32_t row_of(const kmf_sgns_batch *batch, uint32_t place)
 {
-    return place < lesson->n_rows ? lesson->rows[place] : NONE;
+    return place < batch->n_rows ? batch->rows[place] : NONE;
 }
 
 /* ---------------------------------------------------------------- corpora --------------- */
@@ -208,11 +208,11 @@ static void unique_corpus(school *s, size_t n, size_t longest, uint64_t seed)
 
 /* ---------------------------------------------------------------- what is expected ------ */
 
-/* What the lessons of one strand and frame said. */
+/* What the batches of one strand and frame said. */
 typedef struct said {
-    uint32_t *place_of_word;      /* owned [words]: place * (lengths) + length, or NONE */
-    uint32_t word[LETTERS_MAX];   /* of the token at a place, as a centre */
-    uint32_t lesson[LETTERS_MAX]; /* in which it was one */
+    uint32_t *place_of_word;     /* owned [words]: place * (lengths) + length, or NONE */
+    uint32_t word[LETTERS_MAX];  /* of the token at a place, as a centre */
+    uint32_t batch[LETTERS_MAX]; /* in which it was one */
     uint32_t n_inputs[LETTERS_MAX];
     uint32_t inputs[LETTERS_MAX][2 * WINDOW_MAX];
     size_t wrong;
@@ -239,27 +239,27 @@ static void learn_places(said *all, const school *s, bool reverse)
 
 static void note_example(said *all, const school *s, uint32_t number, const kmf_sgns_example *x)
 {
-    const kmf_lesson *lesson = &s->lesson;
+    const kmf_sgns_batch *batch = &s->batch;
     uint32_t words = s->lexicon.n;
-    uint32_t target = row_of(lesson, x->targets[0]);
+    uint32_t target = row_of(batch, x->targets[0]);
     uint32_t negative = (uint32_t)s->set.negative;
     all->wrong += target < words || target >= 2 * words;
     all->wrong += x->n_targets < 1 || x->n_targets > 1 + negative;
     all->wrong += x->n_inputs < 1 || (!s->set.cbow && x->n_inputs > 2);
     for (uint32_t j = 1; j < x->n_targets; j++) {
-        uint32_t noise = row_of(lesson, x->targets[j]);
+        uint32_t noise = row_of(batch, x->targets[j]);
         all->wrong += noise < words || noise >= 2 * words || noise == target;
     }
     uint32_t at = all->wrong ? NONE : all->place_of_word[target - words];
     if (at == NONE || (all->word[at] != NONE && all->word[at] != target - words) ||
-        (all->lesson[at] != NONE && all->lesson[at] != number)) {
+        (all->batch[at] != NONE && all->batch[at] != number)) {
         all->wrong++;
         return;
     }
     all->word[at] = target - words;
-    all->lesson[at] = number;
+    all->batch[at] = number;
     for (uint32_t i = 0; i < x->n_inputs; i++) {
-        uint32_t input = row_of(lesson, x->inputs[i]);
+        uint32_t input = row_of(batch, x->inputs[i]);
         if (input < words && all->n_inputs[at] < 2 * WINDOW_MAX)
             all->inputs[at][all->n_inputs[at]++] = input;
         else
@@ -326,29 +326,29 @@ static void check_sentence(said *all, const school *s, size_t segment, size_t fr
     }
 }
 
-/* Every lesson of a strand and frame; then every sentence. */
+/* Every batch of a strand and frame; then every sentence. */
 static void check_group(school *s, size_t strand, size_t frame, uint64_t epoch,
                         uint64_t *reaches, uint64_t *lengths)
 {
     static said all;
     const setting *set = &s->set;
-    uint64_t n = kmf_syllabus_lessons(&s->syllabus);
+    uint64_t n = kmf_sgns_plan_batches(&s->plan);
     all = (said){0};
     memset(all.word, 0xff, sizeof all.word);
-    memset(all.lesson, 0xff, sizeof all.lesson);
+    memset(all.batch, 0xff, sizeof all.batch);
     learn_places(&all, s, strand == 1);
     ck_assert_uint_eq(n % (set->strands * set->frames), 0);
     for (uint64_t number = frame * set->strands + strand; number < n;
          number += set->strands * set->frames) {
         uint64_t inputs = 0;
-        kmf_teacher_prepare(s->teacher, &s->lesson, epoch, number);
-        for (size_t i = 0; i < s->lesson.n_examples; i++) {
-            note_example(&all, s, (uint32_t)number, &s->lesson.examples[i]);
-            inputs += s->lesson.examples[i].n_inputs;
+        kmf_sgns_sampler_prepare(s->sampler, &s->batch, epoch, number);
+        for (size_t i = 0; i < s->batch.n_examples; i++) {
+            note_example(&all, s, (uint32_t)number, &s->batch.examples[i]);
+            inputs += s->batch.examples[i].n_inputs;
         }
-        all.tokens += s->lesson.n_tokens;
-        all.pairs += s->lesson.n_pairs;
-        all.wrong += s->lesson.n_pairs != (set->cbow ? s->lesson.n_examples : inputs);
+        all.tokens += s->batch.n_tokens;
+        all.pairs += s->batch.n_pairs;
+        all.wrong += s->batch.n_pairs != (set->cbow ? s->batch.n_examples : inputs);
     }
     uint64_t places = 0;
     for (size_t segment = 0; segment < s->n_segments; segment++) {
@@ -544,7 +544,7 @@ static uint64_t *count_words(const school *s)
 }
 
 /*
- * The noise of the first example of each lesson: fresh draws, of which those that are the true
+ * The noise of the first example of each batch: fresh draws, of which those that are the true
  * word are left out.
  */
 static void check_noise(bool cbow, int negative, uint64_t epochs)
@@ -568,12 +568,12 @@ static void check_noise(bool cbow, int negative, uint64_t epochs)
         sum += weights[w] = sqrt((double)counts[w]) * sqrt(sqrt((double)counts[w]));
     open_school(&s, weights, NULL);
     for (uint64_t epoch = 0; epoch < epochs; epoch++)
-        for (uint64_t number = 0; number < kmf_syllabus_lessons(&s.syllabus); number++) {
-            kmf_teacher_prepare(s.teacher, &s.lesson, epoch, number);
-            const kmf_sgns_example *x = &s.lesson.examples[0];
-            uint32_t target = row_of(&s.lesson, x->targets[0]) - 64;
+        for (uint64_t number = 0; number < kmf_sgns_plan_batches(&s.plan); number++) {
+            kmf_sgns_sampler_prepare(s.sampler, &s.batch, epoch, number);
+            const kmf_sgns_example *x = &s.batch.examples[0];
+            uint32_t target = row_of(&s.batch, x->targets[0]) - 64;
             for (uint32_t j = 1; j < x->n_targets; j++)
-                seen[row_of(&s.lesson, x->targets[j]) - 64]++;
+                seen[row_of(&s.batch, x->targets[j]) - 64]++;
             for (size_t w = 0; w < 64; w++)
                 expected[w] += w == target ? 0 : negative * weights[w] / sum;
             drawn += (uint64_t)negative;
@@ -627,11 +627,11 @@ START_TEST(sampling_keeps_a_word_as_often_as_it_should)
     ck_assert(fewest < 0.5);
     open_school(&s, NULL, keep);
     for (uint64_t epoch = 0; epoch < epochs; epoch++)
-        for (uint64_t number = 0; number < kmf_syllabus_lessons(&s.syllabus); number++) {
-            kmf_teacher_prepare(s.teacher, &s.lesson, epoch, number);
-            ck_assert(s.lesson.n_examples == s.lesson.n_tokens);
-            for (size_t i = 0; i < s.lesson.n_examples; i++)
-                seen[row_of(&s.lesson, s.lesson.examples[i].targets[0]) - 64]++;
+        for (uint64_t number = 0; number < kmf_sgns_plan_batches(&s.plan); number++) {
+            kmf_sgns_sampler_prepare(s.sampler, &s.batch, epoch, number);
+            ck_assert(s.batch.n_examples == s.batch.n_tokens);
+            for (size_t i = 0; i < s.batch.n_examples; i++)
+                seen[row_of(&s.batch, s.batch.examples[i].targets[0]) - 64]++;
         }
     double freedom = 0;
     for (size_t w = 0; w < 64; w++) {
@@ -653,7 +653,7 @@ START_TEST(sampling_keeps_a_word_as_often_as_it_should)
 END_TEST
 
 /*
- * Words that are dropped are no tokens: windows reach over them, and a neighbouring lesson drops
+ * Words that are dropped are no tokens: windows reach over them, and a neighbouring batch drops
  * the same ones.
  */
 START_TEST(windows_reach_over_words_that_are_dropped)
@@ -673,12 +673,12 @@ START_TEST(windows_reach_over_words_that_are_dropped)
     for (uint64_t epoch = 0; epoch < 3; epoch++) {
         all = (said){0};
         memset(all.word, 0xff, sizeof all.word);
-        memset(all.lesson, 0xff, sizeof all.lesson);
+        memset(all.batch, 0xff, sizeof all.batch);
         learn_places(&all, &s, false);
-        for (uint64_t number = 0; number < kmf_syllabus_lessons(&s.syllabus); number++) {
-            kmf_teacher_prepare(s.teacher, &s.lesson, epoch, number);
-            for (size_t i = 0; i < s.lesson.n_examples; i++)
-                note_example(&all, &s, (uint32_t)number, &s.lesson.examples[i]);
+        for (uint64_t number = 0; number < kmf_sgns_plan_batches(&s.plan); number++) {
+            kmf_sgns_sampler_prepare(s.sampler, &s.batch, epoch, number);
+            for (size_t i = 0; i < s.batch.n_examples; i++)
+                note_example(&all, &s, (uint32_t)number, &s.batch.examples[i]);
         }
         size_t kept = 0;
         for (size_t segment = 0; segment < s.n_segments; segment++) {
@@ -706,24 +706,24 @@ END_TEST
 
 /* ---------------------------------------------------------------- tests: the rest ------- */
 
-/* Copies what a lesson says, to be compared. */
+/* Copies what a batch says, to be compared. */
 typedef struct copy {
     size_t n;
     uint32_t numbers[200000];
 } copy;
 
-static void write_down(copy *c, const kmf_lesson *lesson)
+static void write_down(copy *c, const kmf_sgns_batch *batch)
 {
     c->n = 0;
-    for (size_t i = 0; i < lesson->n_examples; i++) {
-        const kmf_sgns_example *x = &lesson->examples[i];
+    for (size_t i = 0; i < batch->n_examples; i++) {
+        const kmf_sgns_example *x = &batch->examples[i];
         ck_assert_uint_lt(c->n + x->n_inputs + x->n_targets + 2, 200000);
         c->numbers[c->n++] = x->n_inputs;
         c->numbers[c->n++] = x->n_targets;
         for (uint32_t j = 0; j < x->n_inputs; j++)
-            c->numbers[c->n++] = row_of(lesson, x->inputs[j]);
+            c->numbers[c->n++] = row_of(batch, x->inputs[j]);
         for (uint32_t j = 0; j < x->n_targets; j++)
-            c->numbers[c->n++] = row_of(lesson, x->targets[j]);
+            c->numbers[c->n++] = row_of(batch, x->targets[j]);
     }
 }
 
@@ -732,7 +732,7 @@ static bool equal(const copy *a, const copy *b)
     return a->n == b->n && memcmp(a->numbers, b->numbers, a->n * sizeof *a->numbers) == 0;
 }
 
-START_TEST(a_lesson_hangs_on_nothing_but_its_epoch_and_number)
+START_TEST(a_batch_hangs_on_nothing_but_its_epoch_and_number)
 {
     static school s;
     static copy first, second, other;
@@ -742,20 +742,20 @@ START_TEST(a_lesson_hangs_on_nothing_but_its_epoch_and_number)
         make_lexicon(&s, &set);
         unique_corpus(&s, 1500, 300, 3);
         open_school(&s, NULL, NULL);
-        kmf_teacher_prepare(s.teacher, &s.lesson, 1, 4);
-        write_down(&first, &s.lesson);
-        kmf_teacher_prepare(s.teacher, &s.lesson, 2, 4);
-        write_down(&other, &s.lesson);
-        kmf_teacher_prepare(s.teacher, &s.lesson, 1, 5);
-        kmf_teacher_free(s.teacher);
-        s.teacher = kmf_teacher_new(&s.syllabus, NULL);
-        kmf_teacher_prepare(s.teacher, &s.lesson, 1, 4);
-        write_down(&second, &s.lesson);
+        kmf_sgns_sampler_prepare(s.sampler, &s.batch, 1, 4);
+        write_down(&first, &s.batch);
+        kmf_sgns_sampler_prepare(s.sampler, &s.batch, 2, 4);
+        write_down(&other, &s.batch);
+        kmf_sgns_sampler_prepare(s.sampler, &s.batch, 1, 5);
+        kmf_sgns_sampler_free(s.sampler);
+        s.sampler = kmf_sgns_sampler_new(&s.plan, NULL);
+        kmf_sgns_sampler_prepare(s.sampler, &s.batch, 1, 4);
+        write_down(&second, &s.batch);
         ck_assert(equal(&first, &second));
         ck_assert(!equal(&first, &other));
-        s.syllabus.seed++;
-        kmf_teacher_prepare(s.teacher, &s.lesson, 1, 4);
-        write_down(&other, &s.lesson);
+        s.plan.seed++;
+        kmf_sgns_sampler_prepare(s.sampler, &s.batch, 1, 4);
+        write_down(&other, &s.batch);
         ck_assert(!equal(&first, &other));
         close_school(&s);
     }
@@ -775,10 +775,10 @@ START_TEST(learning_changes_the_copies_alone_and_shares_them_out)
     float *before = kmf_floats(rows * 16, NULL);
     memcpy(before, s.table, rows * 16 * sizeof *before);
     for (uint32_t owners = 1; owners <= 3; owners++) {
-        s.syllabus.owners = owners;
-        kmf_lesson *l = &s.lesson;
-        kmf_teacher_prepare(s.teacher, l, 0, 2);
-        kmf_lesson_learn(l, &s.syllabus, 0.1f, true);
+        s.plan.owners = owners;
+        kmf_sgns_batch *l = &s.batch;
+        kmf_sgns_sampler_prepare(s.sampler, l, 0, 2);
+        kmf_sgns_batch_learn(l, &s.plan, 0.1f, true);
         ck_assert_mem_eq(before, s.table, rows * 16 * sizeof *before);
         ck_assert(l->loss > 0);
         float *twin = kmf_floats(l->n_rows * 16, NULL);
@@ -802,7 +802,7 @@ START_TEST(learning_changes_the_copies_alone_and_shares_them_out)
                 wrong += i > l->owner_beg[o] && l->by_owner[i] <= l->by_owner[i - 1];
             }
         ck_assert_uint_eq(wrong, 0);
-        kmf_lesson_skip(l, &s.syllabus);
+        kmf_sgns_batch_skip(l, &s.plan);
         ck_assert_uint_eq(l->n_rows + l->n_examples + l->n_tokens + l->n_pairs, 0);
         ck_assert_uint_eq(l->owner_beg[owners], 0);
         ck_assert(l->loss <= 0);
@@ -841,14 +841,14 @@ START_TEST(every_allocation_may_fail)
     for (size_t at = 1; at <= 6; at++) {
         kmf_err err = {0};
         kmf_mem_fail_at(at);
-        ck_assert_ptr_null(kmf_teacher_new(&s.syllabus, &err));
+        ck_assert_ptr_null(kmf_sgns_sampler_new(&s.plan, &err));
         ck_assert_int_eq(err.code, KMF_ENOMEM);
     }
     for (size_t at = 1; at <= 4; at++) {
         kmf_err err = {0};
-        kmf_lesson lesson;
+        kmf_sgns_batch batch;
         kmf_mem_fail_at(at);
-        ck_assert_int_eq(kmf_lesson_make(&lesson, &s.syllabus, s.values, &err), KMF_ENOMEM);
+        ck_assert_int_eq(kmf_sgns_batch_make(&batch, &s.plan, s.values, &err), KMF_ENOMEM);
         ck_assert_int_eq(err.code, KMF_ENOMEM);
     }
     kmf_mem_fail_at(0);
@@ -858,8 +858,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("lesson");
-    TCase *c = tcase_create("lesson");
+    Suite *suite = suite_create("batch");
+    TCase *c = tcase_create("batch");
     tcase_set_timeout(c, 0);
     tcase_add_test(c, every_token_is_a_centre_once_and_has_its_neighbours);
     tcase_add_test(c, any_number_of_noise_words_goes_with_them);
@@ -873,7 +873,7 @@ int main(void)
     tcase_add_test(c, noise_words_are_drawn_by_the_power_of_their_counts);
     tcase_add_test(c, sampling_keeps_a_word_as_often_as_it_should);
     tcase_add_test(c, windows_reach_over_words_that_are_dropped);
-    tcase_add_test(c, a_lesson_hangs_on_nothing_but_its_epoch_and_number);
+    tcase_add_test(c, a_batch_hangs_on_nothing_but_its_epoch_and_number);
     tcase_add_test(c, learning_changes_the_copies_alone_and_shares_them_out);
     tcase_add_test(c, every_owner_has_about_its_share_of_the_rows);
     tcase_add_test(c, every_allocation_may_fail);

@@ -16,33 +16,33 @@
  * 2018, arXiv 1805.02867; Dao et al. 2022, FlashAttention). Where a piece begins depends on
  * neither the processor nor the threads. S are float32 sums, or exact ones of integers, q' by rows
  * and k by keys with a scale of their own (nn/panels.h). P is rounded to what v is in
- * (nn/weigh.h); v in integers has a scale for each column. Sums of integers are exact within KEYS
+ * (nn/softmax.h); v in integers has a scale for each column. Sums of integers are exact within KEYS
  * keys, O is float32.
  *
  * A score that is NaN or +infinity makes its row NaN; where scores are of integers, or numbers have
  * parts (nn/kernels.h), a key that is not finite makes all rows NaN. A value that is not finite
  * makes its column NaN, or infinite.
  */
-#include "nn/attend.h"
+#include "nn/attention.h"
 
 #include "base/cpu.h"
 #include "base/mem.h"
 #include "nn/panels.h"
 #include "nn/quantise.h"
 #include "nn/vmath.h"
-#include "nn/weigh.h"
+#include "nn/softmax.h"
 
 #include <assert.h>
 #include <math.h>
 
-#define MOST_ROWS KMF_WEIGH_ROWS /* a multiple of a tile's, as are those of rows_at_once */
+#define MOST_ROWS KMF_SOFTMAX_ROWS /* a multiple of a tile's, as are those of rows_at_once */
 #define FEW_TOKENS 4096
 #define KEYS 576 /* a multiple of the columns of every kernel's panel */
 #define LOG2_E 1.44269504f
 
 _Static_assert((int64_t)KEYS *KMF_WEIGHT_INT16 *KMF_VALUE_INT16 <= INT32_MAX,
                "no sum of int16 overflows");
-_Static_assert(KEYS % KMF_WEIGH_STEP == 0, "a row of scores is filled up to whole steps");
+_Static_assert(KEYS % KMF_SOFTMAX_STEP == 0, "a row of scores is filled up to whole steps");
 
 typedef struct layout {
     size_t keys, values, scores, weights, queries, sums, parts; /* offsets */
@@ -54,7 +54,7 @@ typedef struct kernels {
     const kmf_kernel *scores, *values;
 } kernels;
 
-static kernels kernels_for(kmf_attend_precision precision)
+static kernels kernels_for(kmf_attention_precision precision)
 {
     return (kernels){kmf_kernel_of(precision.scores), kmf_kernel_of(precision.values)};
 }
@@ -92,7 +92,7 @@ static bool lay_out(layout *l, const kernels *with, size_t T, size_t K)
            kmf_place(&l->parts, &l->bytes, rows * out, sizeof(int32_t));
 }
 
-size_t kmf_attend_scratch(size_t T, size_t K, kmf_attend_precision precision)
+size_t kmf_attention_scratch(size_t T, size_t K, kmf_attention_precision precision)
 {
     layout l;
     kernels with = kernels_for(precision);
@@ -194,14 +194,14 @@ typedef struct head {
     float *queries, *scores, *weights, *sums; /* of some queries; weights may be scores */
     int32_t *parts;                           /* sums of integers */
     float slope;
-    kmf_units units;
+    kmf_score_units units;
     const float *most; /* the largest score of each of them; NULL: not known */
     float largest[MOST_ROWS];
-    kmf_running r;
+    kmf_softmax_state r;
 } head;
 
 static void open_head(head *h, void *scratch, size_t T, size_t K, float slope,
-                      kmf_attend_precision precision)
+                      kmf_attention_precision precision)
 {
     kernels with = kernels_for(precision);
     layout l;
@@ -269,25 +269,25 @@ static void score(head *h, size_t t, size_t u, size_t rows, size_t n)
     if (kmf_has_scales(kernel)) {
         h->units.key_scales = kmf_panels_scales(kernel, h->keys, h->T, h->K) + u;
         h->units.key_sums = h->units.key_scales + h->T;
-        kmf_number_scores(h->scores, KEYS, &h->units, h->largest, rows, n);
+        kmf_scores_of_integers(h->scores, KEYS, &h->units, h->largest, rows, n);
         h->most = h->slope > 0 ? NULL : h->largest;
     }
     if (h->slope > 0)
         lean(h->scores, KEYS, h->slope, t, u, rows, n);
 }
 
-static void weigh(head *h, bool first, size_t rows, size_t n)
+static void softmax(head *h, bool first, size_t rows, size_t n)
 {
     kmf_rows to = kmf_kernel_rows(h->with.values, h->weights, h->ld_weights);
     kmf_operand operand = h->with.values->operand;
     if (operand == KMF_OPERAND_BF16)
-        kmf_weigh_bf16(to, h->scores, KEYS, &h->r, h->most, first, rows, n);
+        kmf_softmax_step_bf16(to, h->scores, KEYS, &h->r, h->most, first, rows, n);
     else if (operand == KMF_OPERAND_INT8)
-        kmf_weigh_int8(to, h->scores, KEYS, &h->r, h->most, first, rows, n);
+        kmf_softmax_step_int8(to, h->scores, KEYS, &h->r, h->most, first, rows, n);
     else if (operand == KMF_OPERAND_INT16)
-        kmf_weigh_int16(to, h->scores, KEYS, &h->r, h->most, first, rows, n);
+        kmf_softmax_step_int16(to, h->scores, KEYS, &h->r, h->most, first, rows, n);
     else
-        kmf_weigh(h->scores, KEYS, &h->r, h->most, first, rows, n);
+        kmf_softmax_step(h->scores, KEYS, &h->r, h->most, first, rows, n);
     if (h->with.values->parts > 1)
         kmf_words_bf16(to, h->scores, KEYS, rows, n);
 }
@@ -309,9 +309,9 @@ static void add_values(head *h, size_t u, size_t rows, size_t n)
                    kmf_panels_scales(kernel, h->values, h->K, h->T), u == 0, rows, h->K);
 }
 
-void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const float *v,
-                size_t ld, void *scratch, size_t t0, size_t t1, size_t T, size_t K, float slope,
-                kmf_attend_precision precision)
+void kmf_attention(float *out, size_t ld_out, const float *q, const float *k, const float *v,
+                   size_t ld, void *scratch, size_t t0, size_t t1, size_t T, size_t K,
+                   float slope, kmf_attention_precision precision)
 {
     head h;
     assert(t0 <= t1 && t1 <= T);
@@ -328,7 +328,7 @@ void kmf_attend(float *out, size_t ld_out, const float *q, const float *k, const
         for (size_t u = 0; u < T; u += KEYS) {
             size_t n = kmf_min(T - u, KEYS);
             score(&h, t, u, rows, n);
-            weigh(&h, u == 0, rows, n);
+            softmax(&h, u == 0, rows, n);
             add_values(&h, u, rows, n);
         }
         for (size_t i = 0; i < rows; i++)

@@ -9,31 +9,31 @@
  * Rows are read in units of 16: those of a up to a whole unit must be there, whatever they hold.
  * What is written is c's rows alone.
  */
-#ifndef KMF_TILES_H
-#define KMF_TILES_H
+#ifndef KMF_AMX_H
+#define KMF_AMX_H
 
 #include "base/cpu.h"
 #include "nn/kernels.h"
 
 #if KMF_X86_LEVELS
-/* Only at the level amx, and between kmf_tiles_open and kmf_tiles_close on the same thread. */
-kmf_panel_fn kmf_tiles_panel_thirds;
-kmf_panel_fn kmf_tiles_panel_bf16;
-kmf_panel_fn kmf_tiles_panel_split;
-kmf_panel_fn kmf_tiles_panel_int8;
-kmf_gather_fn kmf_tiles_gather;
+/* Only at the level amx, and between kmf_amx_open and kmf_amx_close on the same thread. */
+kmf_panel_fn kmf_amx_panel_thirds;
+kmf_panel_fn kmf_amx_panel_bf16;
+kmf_panel_fn kmf_amx_panel_split;
+kmf_panel_fn kmf_amx_panel_int8;
+kmf_gather_fn kmf_amx_gather;
 
 /*
  * The unit that multiplies tiles leaves the vector units idle: while it works on a block, they end
  * the one before.
  */
-kmf_ended_fn kmf_tiles_ended_thirds;
-kmf_ended_fn kmf_tiles_ended_bf16;
-kmf_ended_fn kmf_tiles_ended_int8;
+kmf_fused_fn kmf_amx_fused_thirds;
+kmf_fused_fn kmf_amx_fused_bf16;
+kmf_fused_fn kmf_amx_fused_int8;
 
 /* Takes the tile registers, and gives them back empty: 50 ns. */
-void kmf_tiles_open(void);
-void kmf_tiles_close(void);
+void kmf_amx_open(void);
+void kmf_amx_close(void);
 #endif
 
 #endif

@@ -2,10 +2,10 @@
 /*
  * What follows the sums of a weight's product, row by row, while they are in the nearest cache:
  * bias and activation, and for int8 first the numbers that the sums stand for (nn/panels.h).
- * Whoever ends a product does it by kmf_end_row, so that it has the same bits wherever that is.
+ * Whoever ends a product does it by kmf_epilogue_row, so that it has the same bits wherever that is.
  */
-#ifndef KMF_ENDING_H
-#define KMF_ENDING_H
+#ifndef KMF_EPILOGUE_H
+#define KMF_EPILOGUE_H
 
 #include "base/cpu.h"
 #include "nn/gemm.h"
@@ -76,15 +76,16 @@ static KMF_INLINE void kmf_activate_row(bool fused, bool exact, float *restrict 
 }
 
 /* y [n] of the sums x; more: added to what is there, without a bias alone. */
-static KMF_INLINE void kmf_end_row(bool fused, bool exact, float *restrict y, kmf_sums_row x,
-                                   bool more, kmf_ending ending, bool rough, size_t n)
+static KMF_INLINE void kmf_epilogue_row(bool fused, bool exact, float *restrict y,
+                                        kmf_sums_row x, bool more, kmf_epilogue epilogue,
+                                        bool rough, size_t n)
 {
-    assert(!more || !ending.bias);
-    if (ending.activate && ending.bias)
-        kmf_activate_row(fused, exact, y, x, ending.bias, ending.activation, rough, n);
-    else if (ending.bias)
+    assert(!more || !epilogue.bias);
+    if (epilogue.activate && epilogue.bias)
+        kmf_activate_row(fused, exact, y, x, epilogue.bias, epilogue.activation, rough, n);
+    else if (epilogue.bias)
         for (size_t j = 0; j < n; j++)
-            y[j] = kmf_number_at(fused, exact, &x, j) + ending.bias[j];
+            y[j] = kmf_number_at(fused, exact, &x, j) + epilogue.bias[j];
     else if (more)
         for (size_t j = 0; j < n; j++)
             y[j] = kmf_number_at(fused, exact, &x, j) + y[j];
@@ -96,23 +97,23 @@ static KMF_INLINE void kmf_end_row(bool fused, bool exact, float *restrict y, km
 /*
  * A product of weights that a kernel ends by itself (kmf_kernel's ended): rows a [M, K], of which
  * those up to a whole KMF_TILE must be there to be read, tiled ones up to two whole tiles, and
- * panels b that begin ld_b words apart, of `cols` columns in all, a multiple of KMF_ENDED_COLS; K
+ * panels b that begin ld_b words apart, of `cols` columns in all, a multiple of KMF_FUSED_COLS; K
  * words, in one go.
  */
-typedef struct kmf_ended {
+typedef struct kmf_fused {
     const uint32_t *a;
     size_t ld_a;
     const void *b;
     size_t ld_b;
     size_t M, cols, K;
     kmf_quantised q; /* as in kmf_sums_of */
-    kmf_ending ending;
+    kmf_epilogue epilogue;
     float *y; /* [M, cols], ld_y */
     size_t ld_y;
     kmf_rows to;     /* words not NULL: bf16 words, in place of y; tiled where a is */
     kmf_ahead after; /* what will be read after the last panel */
-} kmf_ended;
+} kmf_fused;
 
-#define KMF_ENDED_COLS ((size_t)32)
+#define KMF_FUSED_COLS ((size_t)32)
 
 #endif

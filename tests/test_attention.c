@@ -7,7 +7,7 @@
 #include "checked.h"
 #include "kmerformer.h"
 #include "levels.h"
-#include "nn/attend.h"
+#include "nn/attention.h"
 #include "run.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ enum { MAX_T = CHECKED ? 650 : 1200, MAX_K = 300, GUARD = 64 };
  * rounded but the scores, and with bf16; bf16; the first layer's where there are tiles, and the
  * same with nothing else that is rounded; f32 there.
  */
-static const kmf_attend_precision kinds[] = {
+static const kmf_attention_precision kinds[] = {
     {KMF_OPERAND_F32, KMF_OPERAND_F32},      {KMF_OPERAND_INT8, KMF_OPERAND_INT8},
     {KMF_OPERAND_INT16, KMF_OPERAND_INT16},  {KMF_OPERAND_INT16, KMF_OPERAND_F32},
     {KMF_OPERAND_INT16, KMF_OPERAND_BF16},   {KMF_OPERAND_BF16, KMF_OPERAND_BF16},
@@ -57,7 +57,7 @@ typedef struct head {
     float slope; /* ALiBi's; 0: none */
     float *qkv, *out;
     unsigned char *scratch; /* with GUARD bytes behind it */
-    kmf_attend_precision precision;
+    kmf_attention_precision precision;
 } head;
 
 /* A part cannot use check's assertions. */
@@ -68,12 +68,12 @@ static void *must(void *room)
     return room;
 }
 
-static head make_head(size_t T, size_t K, kmf_attend_precision precision)
+static head make_head(size_t T, size_t K, kmf_attention_precision precision)
 {
     static const float slopes[] = {0, 0.5f, 0x1p-8f};
     head h = {.T = T, .K = K, .ld = 3 * K + 5, .ld_out = K + 3, .precision = precision};
     h.slope = slopes[(T + K) % 3];
-    h.bytes = kmf_attend_scratch(T, K, precision);
+    h.bytes = kmf_attention_scratch(T, K, precision);
     h.qkv = must(malloc(T * h.ld * sizeof *h.qkv));
     h.out = must(malloc(T * h.ld_out * sizeof *h.out));
     h.scratch = must(aligned_alloc(64, h.bytes + GUARD));
@@ -107,8 +107,8 @@ static float *row_v(const head *h, size_t t)
 
 static void attend_rows(const head *h, float *out, size_t ld_out, size_t t0, size_t t1)
 {
-    kmf_attend(out, ld_out, row_q(h, 0), row_k(h, 0), row_v(h, 0), h->ld, h->scratch, t0, t1,
-               h->T, h->K, h->slope, h->precision);
+    kmf_attention(out, ld_out, row_q(h, 0), row_k(h, 0), row_v(h, 0), h->ld, h->scratch, t0, t1,
+                  h->T, h->K, h->slope, h->precision);
 }
 
 static void attend(const head *h)
@@ -248,7 +248,7 @@ static double weights_of(double *p, double *unsure, size_t T, kmf_operand operan
  * every weight that may be rounded the other way is.
  */
 static void right_row(double *out, double *size, double *open, const head *h, size_t t,
-                      kmf_attend_precision as)
+                      kmf_attention_precision as)
 {
     static double p[MAX_T], v[MAX_T], unsure[MAX_T];
     double q[MAX_K], k[MAX_K];
@@ -292,7 +292,7 @@ static size_t next_row(const head *h, size_t t)
 }
 
 /* ramp: how much larger the last key is than the first one; the maximum moves with it. */
-static const char *f32_case(kmf_attend_precision as, size_t T, size_t K, float ramp,
+static const char *f32_case(kmf_attention_precision as, size_t T, size_t K, float ramp,
                             double *worst)
 {
     head h = make_head(T, K, as);
@@ -324,7 +324,7 @@ static const char *f32_is_right(void)
     kmf_operand here = kmf_operand_of(KMF_PRECISION_F32);
     kmf_operand operands[] = {KMF_OPERAND_F32, here};
     for (int i = 0; i < (here == KMF_OPERAND_F32 ? 1 : 2); i++) {
-        kmf_attend_precision as = {operands[i], operands[i]};
+        kmf_attention_precision as = {operands[i], operands[i]};
         double worst = 0.0;
         for (size_t s = 0; s < N_SIZES; s++)
             for (int ramp = -1; ramp <= 1; ramp++) {
@@ -359,7 +359,7 @@ static const double limits[] = {[KMF_OPERAND_F32] = INT16_LIMIT,
                                 [KMF_OPERAND_INT16] = INT16_LIMIT,
                                 [KMF_OPERAND_THIRDS] = 1e-5};
 
-static const char *rough_case(kmf_attend_precision as, size_t T, size_t K, bool leans,
+static const char *rough_case(kmf_attention_precision as, size_t T, size_t K, bool leans,
                               double *worst, double *cosine)
 {
     head h = make_head(T, K, as);
@@ -414,7 +414,7 @@ static const char *rough_is_right(void)
 /* ---------------------------------------------------------------- bits ------------------- */
 
 /* Rows in parts, and in place of q, have the bits of all at once. */
-static const char *parts_of(kmf_attend_precision precision, size_t T, size_t K)
+static const char *parts_of(kmf_attention_precision precision, size_t T, size_t K)
 {
     head h = make_head(T, K, precision);
     const size_t cuts[] = {0, 1, 13, 14, T / 2, T - 1, T};
@@ -474,7 +474,7 @@ static bool nan_at(const head *h, size_t row, size_t col)
 }
 
 /* One NaN of these bits in a query, a key, a value; an infinite key, which one query points to. */
-static const char *nan_case(kmf_attend_precision precision, size_t T, size_t at, bool leans,
+static const char *nan_case(kmf_attention_precision precision, size_t T, size_t at, bool leans,
                             uint32_t bits)
 {
     enum { K = 10 };
@@ -528,7 +528,7 @@ static const char *nan_is_kept(void)
  * Scores of 1e4 and more, whose powers would overflow without the maximum taken off: one key that
  * outweighs all others, in each block of keys; and keys alike, whose values are averaged.
  */
-static const char *large_case(kmf_attend_precision precision, size_t T, size_t winner,
+static const char *large_case(kmf_attention_precision precision, size_t T, size_t winner,
                               float sign)
 {
     enum { K = 4 };
@@ -584,7 +584,7 @@ static const char *large_scores_are_stood(void)
 static const char *powers_are_right(void)
 {
     enum { T = 256, K = 2 };
-    kmf_attend_precision bf16 = {KMF_OPERAND_BF16, KMF_OPERAND_BF16};
+    kmf_attention_precision bf16 = {KMF_OPERAND_BF16, KMF_OPERAND_BF16};
     if (kmf_precision_here(KMF_PRECISION_BF16) != KMF_PRECISION_BF16) {
         puts("skip: no bfloat16 here");
         return NULL;
@@ -719,18 +719,18 @@ END_TEST
 
 START_TEST(attention_scratch_that_does_not_fit_is_0)
 {
-    ck_assert_uint_eq(kmf_attend_scratch(SIZE_MAX / 8, 64, kinds[0]), 0);
-    ck_assert_uint_eq(kmf_attend_scratch(SIZE_MAX - 1, 64, kinds[0]), 0);
-    ck_assert_uint_eq(kmf_attend_scratch(100, SIZE_MAX / 8, kinds[0]), 0);
+    ck_assert_uint_eq(kmf_attention_scratch(SIZE_MAX / 8, 64, kinds[0]), 0);
+    ck_assert_uint_eq(kmf_attention_scratch(SIZE_MAX - 1, 64, kinds[0]), 0);
+    ck_assert_uint_eq(kmf_attention_scratch(100, SIZE_MAX / 8, kinds[0]), 0);
     /* Linear in T: keys and values, and what does not grow. */
-    size_t one = kmf_attend_scratch(5760, 64, kinds[0]);
-    size_t two = kmf_attend_scratch(2 * 5760, 64, kinds[0]);
+    size_t one = kmf_attention_scratch(5760, 64, kinds[0]);
+    size_t two = kmf_attention_scratch(2 * 5760, 64, kinds[0]);
     ck_assert_uint_ge(two - one, 5760 * 2 * 64 * sizeof(float));
     size_t most = 5760 * (64 + 72) * sizeof(float); /* 72: whole panels of 24 */
     ck_assert_uint_le(two - one, most);
     size_t n = n_kinds();
     for (size_t kind = 1; kind < n; kind++)
-        ck_assert_uint_eq(kmf_attend_scratch(SIZE_MAX / 8, 64, kinds[kind]), 0);
+        ck_assert_uint_eq(kmf_attention_scratch(SIZE_MAX / 8, 64, kinds[kind]), 0);
 }
 END_TEST
 

@@ -3,7 +3,7 @@
  * A view is an item of work, for drawing and for scoring: it has its place in arrays of fixed
  * size, and a sum of its own, which are added up in the order of the views.
  */
-#include "learn/questions.h"
+#include "learn/masker.h"
 
 #include "base/mem.h"
 #include "learn/drift.h"
@@ -22,8 +22,8 @@ typedef struct shown {
     kmf_score score;
 } shown;
 
-struct kmf_questions {
-    kmf_questions_options opts;
+struct kmf_masker {
+    kmf_masker_options opts;
     size_t tokens;   /* of a view, at most */
     kmf_real *sites; /* owned [V, 4 k] */
     /* owned, of a batch */
@@ -40,28 +40,28 @@ struct kmf_questions {
     /* of the call under way */
     size_t n;
     kmf_genome_part part;
-    const kmf_veil *veil;
+    const kmf_masking *masking;
     const kmf_mlm_result *result;
     const kmf_markov *markov;
 };
 
 /* ---------------------------------------------------------------- life ------------------- */
 
-static size_t per_view(const kmf_questions_options *o)
+static size_t per_view(const kmf_masker_options *o)
 {
     size_t tokens = kmf_spelling_tokens(&o->spelling, o->letters);
     return sizeof(shown) + o->letters * (4 + sizeof(uint32_t)) +
            tokens * (2 * sizeof(int32_t) + sizeof(float) + sizeof(size_t));
 }
 
-size_t kmf_questions_bytes(const kmf_questions_options *opts)
+size_t kmf_masker_bytes(const kmf_masker_options *opts)
 {
     const kmf_spelling *s = &opts->spelling;
-    return sizeof(kmf_questions) + opts->most * per_view(opts) +
+    return sizeof(kmf_masker) + opts->most * per_view(opts) +
            kmf_vocab_size(s->vocab) * 4 * s->k * sizeof(kmf_real);
 }
 
-static int make_sites(kmf_questions *q, kmf_err *err)
+static int make_sites(kmf_masker *q, kmf_err *err)
 {
     const kmf_spelling *s = &q->opts.spelling;
     size_t V = kmf_vocab_size(s->vocab);
@@ -77,9 +77,9 @@ static int make_sites(kmf_questions *q, kmf_err *err)
     return 0;
 }
 
-kmf_questions *kmf_questions_new(const kmf_questions_options *opts, kmf_err *err)
+kmf_masker *kmf_masker_new(const kmf_masker_options *opts, kmf_err *err)
 {
-    kmf_questions *q = kmf_calloc(1, sizeof *q, err);
+    kmf_masker *q = kmf_calloc(1, sizeof *q, err);
     if (!q)
         return NULL;
     size_t most = opts->most;
@@ -99,13 +99,13 @@ kmf_questions *kmf_questions_new(const kmf_questions_options *opts, kmf_err *err
     if (q->views && q->letters && q->seen && q->hidden && q->soft && q->bases && q->ids &&
         q->labels && q->weights && q->site_of && q->off && make_sites(q, err) == 0)
         return q;
-    kmf_questions_free(q);
+    kmf_masker_free(q);
     return NULL;
 }
 
-void kmf_questions_free(kmf_questions *questions)
+void kmf_masker_free(kmf_masker *masker)
 {
-    kmf_questions *q = questions;
+    kmf_masker *q = masker;
     if (!q)
         return;
     kmf_free(q->sites);
@@ -123,14 +123,14 @@ void kmf_questions_free(kmf_questions *questions)
     kmf_free(q);
 }
 
-const kmf_real *kmf_questions_sites(const kmf_questions *questions)
+const kmf_real *kmf_masker_sites(const kmf_masker *masker)
 {
-    return questions->sites;
+    return masker->sites;
 }
 
 /* ---------------------------------------------------------------- drawing ---------------- */
 
-static kmf_question question_of(const kmf_questions *q, size_t i)
+static kmf_question question_of(const kmf_masker *q, size_t i)
 {
     size_t at = i * q->opts.letters;
     return (kmf_question){.letters = q->letters + at,
@@ -151,7 +151,7 @@ static void mutate(uint8_t *letters, size_t n, double p, kmf_rng *rng)
 
 static int draw_view(void *arg, size_t i, int worker, kmf_err *err)
 {
-    const kmf_questions *q = arg;
+    const kmf_masker *q = arg;
     const kmf_excerpt *excerpt = &q->views[i].view.excerpt;
     size_t at = i * q->opts.letters;
     const kmf_corpus *corpus = kmf_genome_corpus(q->opts.genome, q->part);
@@ -165,12 +165,12 @@ static int draw_view(void *arg, size_t i, int worker, kmf_err *err)
     if (q->views[i].view.drifts) {
         kmf_drift drift;
         kmf_rng relative = q->views[i].view.relative;
-        kmf_drift_draw(&drift, q->veil->drift_rate, &relative);
+        kmf_drift_draw(&drift, q->masking->drift_rate, &relative);
         kmf_drift_apply(&drift, q->letters + at, excerpt->n, &rng);
     }
-    mutate(q->letters + at, excerpt->n, q->veil->mutations, &rng);
-    if (q->veil->spans) {
-        kmf_spans_draw(q->hidden + at, q->seen + at, q->veil->spans, &rng, q->letters + at,
+    mutate(q->letters + at, excerpt->n, q->masking->mutations, &rng);
+    if (q->masking->spans) {
+        kmf_spans_draw(q->hidden + at, q->seen + at, q->masking->spans, &rng, q->letters + at,
                        excerpt->n);
     } else {
         memset(q->hidden + at, KMF_FATE_VISIBLE, excerpt->n);
@@ -181,13 +181,13 @@ static int draw_view(void *arg, size_t i, int worker, kmf_err *err)
     return 0;
 }
 
-int kmf_questions_draw(kmf_questions *questions, kmf_mlm_batch *batch, kmf_genome_part part,
-                       const kmf_view *views, size_t n, const kmf_veil *veil, kmf_err *err)
+int kmf_masker_draw(kmf_masker *masker, kmf_mlm_batch *batch, kmf_genome_part part,
+                    const kmf_view *views, size_t n, const kmf_masking *masking, kmf_err *err)
 {
-    kmf_questions *q = questions;
+    kmf_masker *q = masker;
     assert(n <= q->opts.most);
     q->part = part;
-    q->veil = veil;
+    q->masking = masking;
     q->n = n;
     for (size_t i = 0; i < n; i++) {
         q->views[i].view = views[i];
@@ -205,7 +205,7 @@ int kmf_questions_draw(kmf_questions *questions, kmf_mlm_batch *batch, kmf_genom
 /* ---------------------------------------------------------------- scoring ---------------- */
 
 /* -log2 of what the tokens that cover base i of a view say of its letter. */
-static double bits_of(const kmf_questions *q, size_t number, size_t i)
+static double bits_of(const kmf_masker *q, size_t number, size_t i)
 {
     const kmf_spelling *s = &q->opts.spelling;
     size_t first, end;
@@ -230,7 +230,7 @@ static double bits_of(const kmf_questions *q, size_t number, size_t i)
 
 static int score_view(void *arg, size_t i, int worker, kmf_err *err)
 {
-    kmf_questions *q = arg;
+    kmf_masker *q = arg;
     kmf_score *score = &q->views[i].score;
     kmf_question question = question_of(q, i);
     uint32_t *bases = q->bases + i * q->opts.letters;
@@ -251,7 +251,7 @@ static int score_view(void *arg, size_t i, int worker, kmf_err *err)
     return 0;
 }
 
-static int score_all(kmf_questions *q, kmf_score *score, kmf_err *err)
+static int score_all(kmf_masker *q, kmf_score *score, kmf_err *err)
 {
     if (kmf_pool_each(q->opts.pool, q->n, score_view, q, err) < 0)
         return KMF_ENOMEM;
@@ -266,10 +266,10 @@ static int score_all(kmf_questions *q, kmf_score *score, kmf_err *err)
     return 0;
 }
 
-int kmf_questions_score(kmf_questions *questions, const kmf_mlm_result *result,
-                        kmf_score *score, kmf_err *err)
+int kmf_masker_score(kmf_masker *masker, const kmf_mlm_result *result, kmf_score *score,
+                     kmf_err *err)
 {
-    kmf_questions *q = questions;
+    kmf_masker *q = masker;
     size_t tokens = q->off[q->n];
     for (size_t i = 0; i < tokens; i++)
         q->site_of[i] = NOT_ASKED;
@@ -281,11 +281,11 @@ int kmf_questions_score(kmf_questions *questions, const kmf_mlm_result *result,
     return status;
 }
 
-int kmf_questions_baselines(kmf_questions *questions, const kmf_markov *markov,
-                            kmf_score *score, kmf_err *err)
+int kmf_masker_baselines(kmf_masker *masker, const kmf_markov *markov, kmf_score *score,
+                         kmf_err *err)
 {
-    questions->markov = markov;
-    int status = score_all(questions, score, err);
-    questions->markov = NULL;
+    masker->markov = markov;
+    int status = score_all(masker, score, err);
+    masker->markov = NULL;
     return status;
 }

@@ -4,7 +4,7 @@
  * by slicing text; bits in double, by adding up the probabilities of every k-mer with the letter in
  * its place; copying by looking for a token that shows the letter; Markov models asked directly.
  */
-#include "learn/questions.h"
+#include "learn/masker.h"
 
 #include "base/err.h"
 #include "base/mem.h"
@@ -52,8 +52,8 @@ typedef struct place {
     kmf_windows *windows, *held;
     kmf_pool *pool;
     kmf_spans_options spans;
-    kmf_questions_options opts;
-    kmf_questions *questions;
+    kmf_masker_options opts;
+    kmf_masker *masker;
 } place;
 
 static kmf_vocab *vocab_of(const kind *of)
@@ -109,15 +109,15 @@ static place place_of(const kind *of, int threads)
     kmf_spans_options_default(&p.spans);
     p.spans.p_mask = of->p_mask;
     p.spans.p_random = of->p_random;
-    p.opts = (kmf_questions_options){.genome = p.genome,
-                                     .letters = of->letters,
-                                     .most = BATCH,
-                                     .soft_weight = of->soft_weight,
-                                     .pool = p.pool};
+    p.opts = (kmf_masker_options){.genome = p.genome,
+                                  .letters = of->letters,
+                                  .most = BATCH,
+                                  .soft_weight = of->soft_weight,
+                                  .pool = p.pool};
     ck_assert_int_eq(
         kmf_spelling_make(&p.opts.spelling, p.vocab, of->stride, of->specials, &err), 0);
-    p.questions = kmf_questions_new(&p.opts, &err);
-    ck_assert_msg(p.questions, "%s", err.msg);
+    p.masker = kmf_masker_new(&p.opts, &err);
+    ck_assert_msg(p.masker, "%s", err.msg);
     return p;
 }
 
@@ -131,9 +131,9 @@ static int try_draw(place *p, kmf_mlm_batch *batch, uint64_t fixed, uint64_t fir
                          .windows = fixed ? p->held : p->windows,
                          .seed = SEED,
                          .fixed = fixed};
-    kmf_veil veil = {.spans = &p->spans};
+    kmf_masking masking = {.spans = &p->spans};
     *n = kmf_views_single(views, &viewer, first, *n);
-    return kmf_questions_draw(p->questions, batch, viewer.part, views, *n, &veil, err);
+    return kmf_masker_draw(p->masker, batch, viewer.part, views, *n, &masking, err);
 }
 
 static int draw(place *p, kmf_mlm_batch *batch, uint64_t fixed, uint64_t first, size_t n)
@@ -145,7 +145,7 @@ static int draw(place *p, kmf_mlm_batch *batch, uint64_t fixed, uint64_t first, 
 
 static void leave(place *p)
 {
-    kmf_questions_free(p->questions);
+    kmf_masker_free(p->masker);
     kmf_windows_free(p->windows);
     kmf_windows_free(p->held);
     kmf_genome_free(p->genome);
@@ -256,7 +256,7 @@ typedef struct answers {
 static answers *answer(const place *p, const kmf_mlm_batch *batch, kmf_rng *rng)
 {
     answers *a = calloc(1, sizeof *a);
-    const kmf_real *sites = kmf_questions_sites(p->questions);
+    const kmf_real *sites = kmf_masker_sites(p->masker);
     size_t V = kmf_vocab_size(p->vocab);
     size_t width = 4 * (size_t)p->kind.k;
     size_t n = 0;
@@ -414,7 +414,7 @@ START_TEST(bits_are_those_of_adding_up_all_k_mers)
         for (uint64_t first = 0; first < 3 * BATCH; first += BATCH) {
             int n = draw(&p, &batch, 0, first, BATCH);
             answers *a = answer(&p, &batch, &rng);
-            ck_assert_int_eq(kmf_questions_score(p.questions, &a->result, &score, NULL), 0);
+            ck_assert_int_eq(kmf_masker_score(p.masker, &a->result, &score, NULL), 0);
             for (int s = 0; s < n; s++) {
                 twin t;
                 draw_twin(&p, &t, KMF_GENOME_TRAIN, 0, first + (uint64_t)s);
@@ -456,7 +456,7 @@ START_TEST(bits_of_knowing_and_of_guessing)
                                                          : (kmf_real)0.3125;
             }
         }
-        ck_assert_int_eq(kmf_questions_score(p.questions, &a->result, &score, NULL), 0);
+        ck_assert_int_eq(kmf_masker_score(p.masker, &a->result, &score, NULL), 0);
         double each = score.bits / score.hidden;
         ck_assert_msg(fabs(each - 2 * guess) < 1e-6, "%d: %g", guess, each);
     }
@@ -483,7 +483,7 @@ START_TEST(baselines_are_those_of_asking_base_by_base)
         uint64_t count = kmf_windows_fixed_count(p.held, 1000);
         for (uint64_t first = 0; first < count; first += BATCH) {
             int n = draw(&p, &batch, 1000, first, BATCH);
-            ck_assert_int_eq(kmf_questions_baselines(p.questions, markov, &score, NULL), 0);
+            ck_assert_int_eq(kmf_masker_baselines(p.masker, markov, &score, NULL), 0);
             for (int s = 0; s < n; s++) {
                 twin t;
                 draw_twin(&p, &t, KMF_GENOME_HELD, 1000, first + (uint64_t)s);
@@ -539,11 +539,11 @@ static uint64_t mutated(place *p, double rate, uint64_t to[3], uint64_t *n)
         kmf_mlm_batch batch;
         kmf_viewer viewer = {
             .genome = p->genome, .part = KMF_GENOME_TRAIN, .windows = p->windows, .seed = SEED};
-        kmf_veil veil = {.mutations = rate};
+        kmf_masking masking = {.mutations = rate};
         kmf_views_single(views, &viewer, first, BATCH);
-        ck_assert_int_eq(kmf_questions_draw(p->questions, &batch, KMF_GENOME_TRAIN, views,
-                                            BATCH, &veil, NULL),
-                         0);
+        ck_assert_int_eq(
+            kmf_masker_draw(p->masker, &batch, KMF_GENOME_TRAIN, views, BATCH, &masking, NULL),
+            0);
         for (size_t s = 0; s < BATCH; s++) {
             uint8_t was[LETTERS_MAX];
             kmf_excerpt_letters(&views[s].excerpt,
@@ -593,7 +593,7 @@ START_TEST(drift_comes_before_the_mutations)
     place p = place_of(&kinds[6], 1);
     kmf_viewer viewer = {
         .genome = p.genome, .part = KMF_GENOME_TRAIN, .windows = p.windows, .seed = SEED};
-    kmf_veil veil = {.drift_rate = rate, .mutations = mutations};
+    kmf_masking masking = {.drift_rate = rate, .mutations = mutations};
     size_t wrong = 0, changed = 0;
     for (uint64_t first = 0; first < 500; first += BATCH) {
         kmf_view views[BATCH];
@@ -603,9 +603,9 @@ START_TEST(drift_comes_before_the_mutations)
             views[s].drifts = s % 3 > 0;
             views[s].relative = kmf_rng_stream(SEED, first + s);
         }
-        ck_assert_int_eq(kmf_questions_draw(p.questions, &batch, KMF_GENOME_TRAIN, views, BATCH,
-                                            &veil, NULL),
-                         0);
+        ck_assert_int_eq(
+            kmf_masker_draw(p.masker, &batch, KMF_GENOME_TRAIN, views, BATCH, &masking, NULL),
+            0);
         for (size_t s = 0; s < BATCH; s++) {
             uint8_t was[LETTERS_MAX], is[LETTERS_MAX];
             size_t n = views[s].excerpt.n;
@@ -640,21 +640,21 @@ START_TEST(what_is_asked_for_is_what_the_mutations_made)
     kmf_view views[BATCH];
     kmf_viewer viewer = {
         .genome = p.genome, .part = KMF_GENOME_TRAIN, .windows = p.windows, .seed = SEED};
-    kmf_veil veil = {.mutations = 0.5, .spans = &p.spans};
+    kmf_masking masking = {.mutations = 0.5, .spans = &p.spans};
     size_t asked = 0, other = 0;
     for (uint64_t first = 0; first < 500; first += BATCH) {
         int32_t clear[BATCH * (LETTERS_MAX + 2)];
         kmf_views_single(views, &viewer, first, BATCH);
-        veil.spans = NULL;
-        ck_assert_int_eq(kmf_questions_draw(p.questions, &batch, KMF_GENOME_TRAIN, views, BATCH,
-                                            &veil, NULL),
-                         0);
+        masking.spans = NULL;
+        ck_assert_int_eq(
+            kmf_masker_draw(p.masker, &batch, KMF_GENOME_TRAIN, views, BATCH, &masking, NULL),
+            0);
         size_t n = batch.off[BATCH];
         memcpy(clear, batch.ids, n * sizeof *clear);
-        veil.spans = &p.spans;
-        ck_assert_int_eq(kmf_questions_draw(p.questions, &batch, KMF_GENOME_TRAIN, views, BATCH,
-                                            &veil, NULL),
-                         0);
+        masking.spans = &p.spans;
+        ck_assert_int_eq(
+            kmf_masker_draw(p.masker, &batch, KMF_GENOME_TRAIN, views, BATCH, &masking, NULL),
+            0);
         for (size_t i = 0; i < n; i++)
             if (batch.labels[i] >= 0) {
                 asked++;
@@ -679,7 +679,7 @@ START_TEST(threads_do_not_change_a_bit)
             kmf_mlm_batch batch;
             draw(&p, &batch, 0, 7, BATCH);
             answers *a = answer(&p, &batch, &rng);
-            ck_assert_int_eq(kmf_questions_score(p.questions, &a->result, &scores[t], NULL), 0);
+            ck_assert_int_eq(kmf_masker_score(p.masker, &a->result, &scores[t], NULL), 0);
             sums[t] = 0;
             for (size_t at = 0; at < batch.off[BATCH]; at++)
                 sums[t] = (sums[t] ^ (uint64_t)(batch.ids[at] + 1000 * batch.labels[at])) *
@@ -697,7 +697,7 @@ END_TEST
 START_TEST(sites_tell_the_letters_of_every_word)
 {
     place p = place_of(&kinds[5], 1);
-    const kmf_real *sites = kmf_questions_sites(p.questions);
+    const kmf_real *sites = kmf_masker_sites(p.masker);
     size_t wrong = 0;
     for (size_t v = 0; v < kmf_vocab_size(p.vocab); v++) {
         const char *token = kmf_vocab_token(p.vocab, (int32_t)v);
@@ -707,25 +707,24 @@ START_TEST(sites_tell_the_letters_of_every_word)
         }
     }
     ck_assert_uint_eq(wrong, 0);
-    ck_assert_uint_ge(kmf_questions_bytes(&p.opts),
-                      kmf_vocab_size(p.vocab) * 12 * sizeof *sites);
+    ck_assert_uint_ge(kmf_masker_bytes(&p.opts), kmf_vocab_size(p.vocab) * 12 * sizeof *sites);
     leave(&p);
-    kmf_questions_free(NULL);
+    kmf_masker_free(NULL);
 }
 END_TEST
 
 START_TEST(every_allocation_may_fail)
 {
     place p = place_of(&kinds[3], 1);
-    kmf_questions_free(p.questions);
+    kmf_masker_free(p.masker);
     kmf_mem_fail_at(0);
-    p.questions = kmf_questions_new(&p.opts, NULL);
+    p.masker = kmf_masker_new(&p.opts, NULL);
     size_t n = kmf_mem_count();
-    ck_assert(p.questions && n > 8);
+    ck_assert(p.masker && n > 8);
     for (size_t at = 1; at <= n; at++) {
         kmf_err err = {0};
         kmf_mem_fail_at(at);
-        ck_assert_ptr_null(kmf_questions_new(&p.opts, &err));
+        ck_assert_ptr_null(kmf_masker_new(&p.opts, &err));
         ck_assert_int_eq(err.code, KMF_ENOMEM);
     }
     kmf_mem_fail_at(0);
@@ -747,7 +746,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("questions");
+    Suite *suite = suite_create("masker");
     TCase *drawing = tcase_create("drawing");
     TCase *scores = tcase_create("scores");
     TCase *rest = tcase_create("rest");

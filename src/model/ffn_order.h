@@ -4,8 +4,8 @@
  * neighbours are likely to reach about as far: those that share a scale in int8 (nn/panels.h) then
  * lose less to it. A sum over columns is the same in any order, but for rounding.
  */
-#ifndef KMF_MIDDLE_H
-#define KMF_MIDDLE_H
+#ifndef KMF_FFN_ORDER_H
+#define KMF_FFN_ORDER_H
 
 #include "kmerformer.h"
 #include "model/params.h"
@@ -16,7 +16,7 @@
  * column of mean m and deviation s reaches m + 4 s; a gated one is a product of two. W1 counts as
  * int8 rounds it, so that a model stored in int8 has the order of the one it was made from.
  */
-int kmf_middle_order(size_t *order, const kmf_config *config, const kmf_layer *layer,
-                     kmf_err *err) KMF_MUST_CHECK;
+int kmf_ffn_order(size_t *order, const kmf_config *config, const kmf_layer *layer,
+                  kmf_err *err) KMF_MUST_CHECK;
 
 #endif
