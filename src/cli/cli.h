@@ -390,11 +390,11 @@ typedef struct cli_labelled {
 /* Their rows in an option table. */
 #define CLI_LABEL_OPTIONS(l)                                                                  \
     {NULL, "labels", CLI_ONCE, &(l)->input.labels, 0, 0, NULL, "TSV",                         \
-     "lines name<tab>label for the records of FASTA, FASTQ, BAM", 0, NULL},                   \
+     "lines name<tab>label for the records of FASTA, FASTQ, SAM, BAM, CRAM", 0, NULL},                   \
     {NULL, "label-key", CLI_TEXT, &(l)->input.key, 0, 0, NULL, "KEY",                         \
-     "their labels stand in the headers behind KEY=", 0, NULL},                               \
+     "their labels follow KEY= in the headers", 0, NULL},                               \
     {NULL, "label-rank", CLI_TEXT, &(l)->input.rank, 0, 0, NULL, "R",                         \
-     "of what stands there between commas, the part behind R:", 0, NULL},                     \
+     "of the comma-separated parts of that value, the one after R:", 0, NULL},                     \
     CLI_READER_OPTIONS(&(l)->input.reader),                                                   \
     {NULL, "min-class", CLI_SIZE, &(l)->samples.min_class, 1, INT64_MAX, NULL, "N",           \
      "leave out classes with fewer records to train", 0, NULL}
@@ -406,7 +406,7 @@ typedef struct cli_labelled {
     {NULL, "parts", CLI_CHOICE, &(l)->embed.parts, 0, 0, kmf_parts_names, NULL,               \
      "the encoder's states, the model's composition, or both", -1, "the model's"},            \
     {NULL, "strand", CLI_CHOICE, &(l)->embed.strand, 0, 0, kmf_strand_names, NULL,            \
-     "both: the mean of the two", -1, "the model's"},                                         \
+     "both: states averaged over both, one composition of both", -1, "the model's"},                                         \
     {NULL, "stride", CLI_SIZE, &(l)->embed.stride, 1, 1LL << 31, NULL, "N",                   \
      "bases from one k-mer to the next, not of counts", 0, "the model's"},                    \
     {NULL, "precision", CLI_CHOICE, &(l)->embed.precision, 0, 0, kmf_precision_names, NULL,   \
@@ -416,7 +416,7 @@ typedef struct cli_labelled {
      "the probe's: mean cross-entropy + X / 2 |W|^2 on standardised vectors; 0: chosen of "   \
      "1, 0.1, ... 1e-5", 0, NULL},                                                            \
     {NULL, "probe-scale", CLI_CHOICE, &(p)->scale, 0, 0, kmf_probe_scale_names, NULL,         \
-     "what columns are divided by for it: each by its own deviation, or all by one number; "  \
+     "what the probe divides columns by: each by its own deviation, or all by one number; "   \
      "auto: chosen on --dev", -1, "auto; column with --l2 X"}
 /* clang-format on */
 

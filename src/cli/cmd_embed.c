@@ -21,9 +21,10 @@ typedef struct embed_args {
 static const cli_usage usage = {
     "embed [options] IN...",
     "One vector for every sequence of FASTA, FASTQ, SAM, BAM or CRAM files, plain or\n"
-    "compressed; '-' is standard input. Vectors go to standard output as a table, or to the\n"
-    "file of -o with FILE.ids.tsv and FILE.json beside it. Rows are in input order, one for\n"
-    "every record, and their bits don't depend on threads, batches, shards or compression.",
+    "compressed; '-' is standard input. Vectors go to standard output as a table, or to -o\n"
+    "x.npy with x.ids.tsv and x.json beside it. Rows are in input order, one for every "
+    "record,\n"
+    "and their bits don't depend on threads, batches, shards or compression.",
     1, -1};
 
 static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
@@ -32,7 +33,8 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
     const cli_option table[] = {
         CLI_HEADING("model and output"),
         {"m", "model", CLI_TEXT, &a->model, 0, 0, NULL, "MODEL",
-         "model directory, ours or as it comes off a hub, or one safetensors file of a model; "
+         "model directory, ours or as downloaded from a hub, or one safetensors file of a "
+         "model; "
          "a file of k-mer vectors; tnf (canonical tetranucleotide frequencies); kmer:K (k-mer "
          "frequencies); random or random:MODEL (the default model's shape, or MODEL's, with "
          "random weights)",
@@ -52,24 +54,25 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
          "0: embeddings, 1, 2, ...; negative from the end, -1 the last", KMF_LAYER_MODEL,
          "the model's"},
         {NULL, "parts", CLI_CHOICE, &o->parts, 0, 0, kmf_parts_names, NULL,
-         "the encoder's pooled states; the composition, if the model has one, which needs no "
-         "encoder; or one behind the other",
+         "the encoder's pooled states; the composition, if the model has one, which skips the "
+         "encoder; or both, concatenated",
          -1, "the model's"},
         {NULL, "strand", CLI_CHOICE, &o->strand, 0, 0, kmf_strand_names, NULL,
-         "both: the mean of the two, the same for a sequence and its reverse complement", -1,
-         "the model's"},
+         "both: states averaged over both, one composition of both: the same vector for a "
+         "sequence and its reverse complement",
+         -1, "the model's"},
         {NULL, "norm", CLI_CHOICE, &o->norm, 0, 0, kmf_norm_names, NULL,
-         "l2: vectors of length 1; beside a composition the states' part has 1 / sqrt(5)", -1,
+         "l2: scaled to length 1; with a composition, the states' part to 1 / sqrt(5)", -1,
          "the model's"},
         {NULL, "weights", CLI_CHOICE, &o->weights, 0, 0, kmf_weights_names, NULL,
-         "k-mer vectors: sif: frequent k-mers count less, by a / (a + p), a = 0.001, p their "
+         "k-mer vectors: sif: frequent k-mers weigh less, by a / (a + p), a = 0.001, p their "
          "share in training",
          -1, "none"},
         {NULL, "precision", CLI_CHOICE, &o->precision, 0, 0, kmf_precision_names, NULL,
          "of the encoder's matrix products; auto: bf16 where it is faster than f32", -1, "f32"},
         CLI_HEADING("k-mers"),
         {"k", "kmer", CLI_INT, &o->k, 0, KMF_K_MAX, NULL, "K",
-         "k-mer vectors: words of K letters alone, if the file has several lengths", 0, "all"},
+         "k-mer vectors: only k-mers of K letters, if the file has several lengths", 0, "all"},
         {NULL, "stride", CLI_SIZE, &o->stride, 1, 1LL << 31, NULL, "N",
          "bases from one k-mer to the next", 0, "the model's"},
         {NULL, "ambiguous", CLI_CHOICE, &o->ambiguous, 0, 0, kmf_ambiguous_names, NULL,

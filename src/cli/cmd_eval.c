@@ -14,7 +14,6 @@
 enum { FORMAT_TABLE, FORMAT_TSV, FORMAT_JSON };
 static const char *const format_names[] = {"table", "tsv", "json", NULL};
 
-#define SPLIT_USUAL 0.2
 #define SPLIT_UNSET (-1)
 
 typedef struct eval_args {
@@ -49,17 +48,17 @@ typedef struct eval {
 
 static const char synopsis[] = "eval [options] --train IN [--test IN]";
 static const char about[] =
-    "What the vectors of models are good for, on records whose labels are known: a table with\n"
-    "a line for each model. From the vectors of --train a linear probe and nearest neighbours\n"
-    "learn the labels, and are asked for those of --test; k-means, which is told none, puts\n"
-    "the test records in as many clusters as they have classes. What is chosen on the way\n"
-    "(L2, scales) is chosen on --dev, or a part of --train, never on --test.\n"
-    "An input is a table with columns sequence and label (csv or tsv by content), or FASTA,\n"
-    "FASTQ, BAM with --labels or --label-key; plain or compressed; '-' is standard input.\n";
+    "What the vectors of models are good for, on records with known labels: a table with a\n"
+    "line for each model. A linear probe and nearest neighbours learn the labels from the\n"
+    "vectors of --train and are scored on --test; k-means, without labels, puts the test\n"
+    "records in as many clusters as they have classes. Settings (L2, scales) are chosen on\n"
+    "--dev, or a part of --train, never on --test. An input is a table with columns sequence\n"
+    "and label (csv or tsv by content), or FASTA, FASTQ, SAM, BAM or CRAM with --labels or\n"
+    "--label-key; plain or compressed; '-' is standard input.\n";
 
 const cli_command cli_eval_subcommands[] = {
-    {"eval bits", cli_eval_bits, "what models know of hidden bases, beside Markov models",
-     NULL},
+    {"eval bits", cli_eval_bits,
+     "how well models predict masked bases, compared with Markov models", NULL},
     CLI_COMMAND_END,
 };
 
@@ -72,14 +71,15 @@ static int parse(cli *run, eval_args *a, int argc, char **argv)
     int first;
     const cli_option table[] = {
         CLI_HEADING("records"),
-        {NULL, "train", CLI_ONCE, &l->train, 0, 0, NULL, "IN", "to learn from", 0, NULL},
-        {NULL, "test", CLI_ONCE, &l->test, 0, 0, NULL, "IN", "to be asked for", 0,
+        {NULL, "train", CLI_ONCE, &l->train, 0, 0, NULL, "IN", "records to train on", 0, NULL},
+        {NULL, "test", CLI_ONCE, &l->test, 0, 0, NULL, "IN", "records to test", 0,
          "a part of --train"},
         {NULL, "dev", CLI_ONCE, &l->dev, 0, 0, NULL, "IN",
-         "to choose L2 and scales by; nothing is learnt from it", 0,
-         "a fifth of what trains, if one is chosen"},
+         "records to choose L2 and scales by, not to train on", 0,
+         "a fifth of --train, if any is chosen"},
         {NULL, "split", CLI_REAL, &a->split, 0, 0, NULL, "F",
-         "without --test: so much of each class becomes the test part", SPLIT_UNSET, "0.2"},
+         "without --test: the share of each class that becomes the test part", SPLIT_UNSET,
+         "0.2"},
         CLI_LABEL_OPTIONS(l),
         CLI_HEADING("models"),
         {"m", "model", CLI_LIST, &a->models, 0, 0, NULL, "MODEL",
@@ -88,17 +88,19 @@ static int parse(cli *run, eval_args *a, int argc, char **argv)
          0, "the default model"},
         CLI_HEADING("the vector, of the models that have the choice; as in embed if none has"),
         CLI_VECTOR_OPTIONS(l),
-        CLI_HEADING("judgement"),
+        CLI_HEADING("evaluation"),
         CLI_PROBE_OPTIONS(&a->opts.probe),
-        {"k", "neighbours", CLI_SIZE, &a->opts.k, 1, 1024, NULL, "K", "that vote", 0, NULL},
+        {"k", "neighbours", CLI_SIZE, &a->opts.k, 1, 1024, NULL, "K", "neighbours that vote", 0,
+         NULL},
         {NULL, "scale", CLI_CHOICE, &a->opts.scale, 0, 0, kmf_scale_names, NULL,
-         "of vectors, for neighbours and clusters; auto: the one whose neighbours know --dev "
+         "of vectors, for neighbours and clusters; auto: the one whose neighbours predict "
+         "--dev "
          "best",
          0, NULL},
         {NULL, "restarts", CLI_INT, &a->opts.restarts, 1, 10000, NULL, "N",
-         "of k-means; the tightest clusters count", 0, NULL},
+         "runs of k-means; the tightest clusters count", 0, NULL},
         {NULL, "resamples", CLI_INT, &a->opts.resamples, 0, 1000000, NULL, "N",
-         "drawings of the test part that intervals are made of; 0: no intervals", 0, NULL},
+         "bootstrap samples for the intervals; 0: no intervals", 0, NULL},
         {NULL, "seed", CLI_SEED, &a->opts.seed, 0, 0, NULL, "N",
          "of splits, clusters, drawings and random models", 0, NULL},
         CLI_HEADING("output"),
@@ -123,12 +125,10 @@ static int settle(cli *run, eval_args *a, kmf_err *err)
         return cli_wrong(run, "no --train given; usage: kmerformer %s", synopsis);
     if (cli_labelled_check(l, err) < 0)
         return cli_fail(run, err);
-    bool asked = fabs(a->split - SPLIT_UNSET) > 0;
+    bool asked = a->split >= 0; /* no option takes a number below 0 */
     if (asked && l->test)
         return cli_wrong(run, "--split: the test part is that of --test");
-    if (!asked)
-        a->split = SPLIT_USUAL;
-    if (!(a->split > 0 && a->split < 1))
+    if (asked && !(a->split > 0 && a->split < 1))
         return cli_wrong(run, "--split: must be above 0 and below 1, got %g", a->split);
     if (cli_labelled_is_input(l, a->out) ||
         cli_is_an_input(a->out, a->models.texts, a->models.n))
@@ -155,7 +155,8 @@ static int settle(cli *run, eval_args *a, kmf_err *err)
     if (l->dev && l->samples.no_dev)
         cli_warn(run, "--dev %s: with --l2 and --scale there is nothing to choose by it",
                  l->dev);
-    l->samples.test_share = a->split;
+    if (asked)
+        l->samples.test_share = a->split;
     l->samples.seed = a->opts.seed;
     l->embed.seed = a->opts.seed;
     return -1;

@@ -26,13 +26,14 @@ typedef struct bits_args {
 
 static const cli_usage usage = {
     "eval bits [options] GENOME...",
-    "Bits that models take for a hidden base of genomes, a line for each model: 2 is knowing\n"
-    "nothing. Spans of bases are hidden with all k-mers that touch them, in windows spread\n"
-    "evenly over the genomes. Beside each model: the best Markov model of order 1 to 12 of\n"
-    "the --background, told the bases before, and copying what k-mers still show. Without a\n"
+    "Bits that models need per masked base of genomes, a line for each model (2: no\n"
+    "information). Spans of bases are masked with all k-mers that overlap them, in windows\n"
+    "spread evenly over the genomes. For comparison: the best Markov model of order 1 to 12 "
+    "of\n"
+    "the --background, given the preceding bases, and copying from visible k-mers. Without a\n"
     "background the Markov models learn from the first half of every record, and the windows\n"
     "lie in the second. For models with a masked-language-model head that kmerformer pretrain\n"
-    "can go on with.",
+    "can continue.",
     1, -1};
 
 static int parse(cli *run, bits_args *a, int argc, char **argv, int *first)
@@ -42,7 +43,7 @@ static int parse(cli *run, bits_args *a, int argc, char **argv, int *first)
         CLI_HEADING("models"),
         {"m", "model", CLI_LIST, &a->models, 0, 0, NULL, "DIR",
          "model directory, or one safetensors file of a model, once for each; needed", 0, NULL},
-        CLI_HEADING("what is asked"),
+        CLI_HEADING("masking"),
         {NULL, "background", CLI_LIST, &a->background, 0, 0, NULL, "GENOME",
          "what the Markov models learn from, once for each file", 0,
          "the first halves of the records"},
@@ -53,9 +54,9 @@ static int parse(cli *run, bits_args *a, int argc, char **argv, int *first)
         {NULL, "stride", CLI_SIZE, &o->stride, 1, 12, NULL, "N",
          "bases from one k-mer to the next", 0, "the model's"},
         {NULL, "mask-rate", CLI_REAL, &o->mask_rate, 0, 0, NULL, "R",
-         "share of the bases that is hidden, in spans of 1 to 3, one at least in each window",
+         "share of the bases that is masked, in spans of 1 to 3, one at least in each window",
          0, NULL},
-        {NULL, "seed", CLI_SEED, &o->seed, 0, 0, NULL, "N", "of what is hidden", 0, NULL},
+        {NULL, "seed", CLI_SEED, &o->seed, 0, 0, NULL, "N", "of the masks", 0, NULL},
         CLI_HEADING("output"),
         {"o", "output", CLI_TEXT, &a->out, 0, 0, NULL, "FILE", "TSV; -: standard output", 0,
          NULL},

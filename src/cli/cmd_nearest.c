@@ -295,7 +295,7 @@ int cli_nearest(cli *run, int argc, char **argv)
         "k-mer, cosine and, if the file has it, how often the k-mer occurred in training.\n"
         "KMER may be a sum, 'ACGTA + CGT - TTTTT', of the k-mers' vectors, each scaled to\n"
         "length 1; the k-mers of a query are left out of its answer.\n"
-        "VECTORS: from kmerformer word2vec, word2vec, gensim or fastText.",
+        "VECTORS: from kmerformer word2vec, word2vec.c, gensim, fastText or dna2vec.",
         2, -1};
     kmf_err err = {0};
     nearest_args a = {.n = 10};

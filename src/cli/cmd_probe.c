@@ -33,10 +33,10 @@ static int parse_train(cli *run, train_args *a, int argc, char **argv, kmf_err *
     int first;
     const cli_option table[] = {
         CLI_HEADING("records"),
-        {NULL, "train", CLI_ONCE, &l->train, 0, 0, NULL, "IN", "to learn from", 0, NULL},
+        {NULL, "train", CLI_ONCE, &l->train, 0, 0, NULL, "IN", "records to train on", 0, NULL},
         {NULL, "dev", CLI_ONCE, &l->dev, 0, 0, NULL, "IN",
-         "to choose L2 and probe scale by; nothing is learnt from it", 0,
-         "a fifth of --train, if one is chosen"},
+         "records to choose L2 and probe scale by, not to train on", 0,
+         "a fifth of --train, if any is chosen"},
         CLI_LABEL_OPTIONS(l),
         CLI_HEADING("model and output"),
         {"m", "model", CLI_TEXT, &a->model, 0, 0, NULL, "MODEL", "as in embed", 0,

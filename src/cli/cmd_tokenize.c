@@ -49,7 +49,7 @@ static int parse(cli *run, tokenize_args *a, int argc, char **argv, int *first)
         {NULL, "strand", CLI_CHOICE, &a->strand, 0, 0, strand_names, NULL,
          "rc: the reverse complement", 0, NULL},
         {NULL, "no-specials", CLI_FLAG, &a->no_specials, 0, 0, NULL, NULL,
-         "no [CLS] and [SEP]; a chunk has as many k-mers more", 0, NULL},
+         "no [CLS] and [SEP]; k-mers fill their places", 0, NULL},
         {NULL, "exact", CLI_FLAG, &a->exact, 0, 0, NULL, NULL,
          "the ids of the published tokenizer: case kept, U no T", 0, NULL},
         {NULL, "stride", CLI_SIZE, &a->stride, 1, 1LL << 31, NULL, "N",

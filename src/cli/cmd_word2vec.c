@@ -28,8 +28,9 @@ static const cli_usage usage = {
     "Learns a vector for every k-mer from FASTA, FASTQ, SAM, BAM or CRAM files, plain or\n"
     "compressed; '-' is standard input. No text is written in between: sequences stay in\n"
     "memory, 2 bits a base. The bits of the vectors don't depend on threads or compression. A\n"
-    "signal (TERM, INT, HUP, USR1) ends the training with a checkpoint and exit code 75; the\n"
-    "same command then goes on where it stopped.",
+    "signal (TERM, INT, HUP, USR1) ends the training with a checkpoint and exit status 75; "
+    "the\n"
+    "same command then resumes.",
     1, -1};
 
 static int parse(cli *run, word2vec_args *a, int argc, char **argv, int *first)
@@ -38,7 +39,8 @@ static int parse(cli *run, word2vec_args *a, int argc, char **argv, int *first)
     const cli_option table[] = {
         CLI_HEADING("k-mers"),
         {"k", "kmer", CLI_TEXT, &a->k, 0, 0, NULL, "K",
-         "letters of a k-mer; 3-8: a length drawn for each place, one space for all (dna2vec)",
+         "letters of a k-mer; 3-8: a length drawn at each position, one space for all "
+         "(dna2vec)",
          0, NULL},
         {NULL, "alphabet", CLI_CHOICE, &a->alphabet, 0, 0, kmf_alphabet_names, NULL,
          "protein: the 20 amino acids, K up to 5 (DNA: 12)", 0, NULL},

@@ -56,8 +56,8 @@ static void print_commands(FILE *to)
             "  kmerformer embed reads.fq.gz\n"
             "\n"
             "exit status: 0 done, 1 wrong usage, 2 input or output failed, 3 out of memory or\n"
-            "over a limit, 4 a model or format does not fit, 75 stopped by a signal, to be\n"
-            "gone on with\n");
+            "over a limit, 4 a model or format does not fit, 75 stopped by a signal: the same\n"
+            "command resumes\n");
 }
 
 static int run_version(cli *run, int argc, char **argv)

@@ -10,13 +10,14 @@ static const char *const precisions[] = {"f32", "bf16", NULL};
 
 static const cli_usage usage = {
     "pretrain [options] --steps N|--epochs E|--time 3h -o DIR GENOME...",
-    "Trains an encoder on genomes, FASTA, FASTQ, SAM, BAM or CRAM, plain or compressed: bases\n"
-    "are hidden in spans, and the k-mers that touch them are to be found (--objective\n"
-    "masked); or windows of one genome or contig are told from those of others (contrastive).\n"
-    "DIR is a model for embed at any time, DIR/best the one that did best on what was held\n"
-    "out. A signal (TERM, INT, HUP, USR1) ends the run with a checkpoint and exit code 75;\n"
-    "the same command then goes on where it stopped. The bits of the model don't depend on\n"
-    "threads, ranks or interruptions.",
+    "Trains an encoder on genomes, FASTA, FASTQ, SAM, BAM or CRAM, plain or compressed: spans\n"
+    "of bases are masked, and it predicts the k-mers that overlap them (--objective masked);\n"
+    "or it tells windows of one genome or contig from those of others (contrastive). DIR is a\n"
+    "model for embed at any time, DIR/best the one that did best on what was held out. A\n"
+    "signal (TERM, INT, HUP, USR1) ends the run with a checkpoint and exit status 75; the "
+    "same\n"
+    "command then resumes. The bits of the model don't depend on threads, ranks or\n"
+    "interruptions, but on the order of the inputs, --shards and --accumulate.",
     1, -1};
 
 static int parse(cli *run, cli_pretrain_args *a, int argc, char **argv, int *first)
@@ -26,14 +27,14 @@ static int parse(cli *run, cli_pretrain_args *a, int argc, char **argv, int *fir
     snprintf(span, sizeof span, "%zu-%zu", o->span_min, o->span_max);
     const cli_option table[] = {
         {NULL, "objective", CLI_CHOICE, &o->objective, 0, 0, kmf_objective_names, NULL,
-         "masked: hidden bases are to be found; contrastive: windows of one source to be told "
-         "from those of others; or both",
+         "masked: predict masked bases; contrastive: tell windows of one source from those of "
+         "others; or both",
          0, NULL},
         CLI_HEADING("model"),
         {NULL, "preset", CLI_TEXT, &o->preset, 0, 0, NULL, "NAME",
          "nano, tiny, small or base: the shape of a new model", 0, "tiny"},
-        {NULL, "init", CLI_TEXT, &o->init, 0, 0, NULL, "DIR",
-         "a model, directory or file, to go on with instead; its stride and window are the "
+        {NULL, "init", CLI_TEXT, &o->init, 0, 0, NULL, "MODEL",
+         "continue this model, directory or file, instead; its stride and window are the "
          "defaults",
          0, NULL},
         {"k", "kmer", CLI_INT, &o->k, 1, 12, NULL, "K", "bases of a k-mer of a new model", 0,
@@ -43,88 +44,86 @@ static int parse(cli *run, cli_pretrain_args *a, int argc, char **argv, int *fir
         {NULL, "window", CLI_SIZE, &o->window, 8, 65536, NULL, "T",
          "tokens of a window, [CLS] and [SEP] included", 0, "512, or the model's"},
         {NULL, "parts", CLI_CHOICE, &o->parts, 0, 0, kmf_parts_names, NULL,
-         "what a vector is made of; of those with a composition pairs teach the composition "
-         "alone",
-         -1,
-         "the model's; of a new composition states+composition, or composition if nothing "
-         "teaches a new model's states"},
+         "what a vector contains; pairs train only its composition, if it has one", -1,
+         "the model's; with a new composition states+composition, or composition if nothing "
+         "trains a new model's states"},
         {NULL, "composition", CLI_SIZE, &o->composition, 1, 1024, NULL, "C",
-         "the model, new or of --init, gets a composition of C numbers", 0,
+         "give the model, new or of --init, a composition of C numbers", 0,
          "none, or the model's"},
         {NULL, "words", CLI_CHOICE, &o->words, 0, 0, kmf_words_start_names, NULL,
-         "how a new model's word table begins: k-mers that share letters alike; each by "
-         "itself; as letters, and those that share tetramers alike, too",
+         "first embeddings of a new model's k-mers: similar if they share letters; "
+         "independent; or similar if they share letters or tetramers",
          -1, "letters"},
         {NULL, "embeddings", CLI_TEXT, &o->embeddings, 0, 0, NULL, "FILE",
-         "k-mer vectors, as word2vec makes them, as the word table to begin with", 0, NULL},
+         "start from these k-mer vectors, as word2vec makes them", 0, NULL},
         CLI_HEADING("how long: one of these"),
         {NULL, "steps", CLI_SIZE, &a->steps, 1, INT64_MAX, NULL, "N", "steps", 0, "none"},
         {NULL, "epochs", CLI_REAL, &o->epochs, 0, 0, NULL, "E", "passes over the genomes", 0,
          "none"},
         {NULL, "time", CLI_TEXT, &a->time, 0, 0, NULL, "3h",
-         "as many steps as take so long (s, m, h or d), by a measurement at the start", 0,
-         NULL},
+         "as many steps as take this long (s, m, h or d), measured at the start", 0, NULL},
         CLI_HEADING("what is held out, for validation"),
         {NULL, "val", CLI_ONCE, &a->held, 0, 0, NULL, "LIST", "records, contig,contig,...", 0,
          NULL},
         {NULL, "val-genome", CLI_ONCE, &a->held_inputs, 0, 0, NULL, "LIST",
-         "whole files, beside those that are learnt from", 0, NULL},
+         "whole files, besides those to train on", 0, NULL},
         {NULL, "val-fraction", CLI_REAL, &o->held_fraction, 0, 0, NULL, "F",
          "the last part of every record, to 0.5", 0, NULL},
         {NULL, "val-windows", CLI_SIZE, &a->val_windows, 1, 10000000, NULL, "N",
-         "held-out windows that are looked at, the same each time", 0, NULL},
+         "held-out windows of a validation, the same each time", 0, NULL},
         {NULL, "val-every", CLI_SIZE, &a->val_every, 1, INT64_MAX, NULL, "N",
          "steps from one validation to the next", 0, "20 in the whole run"},
-        CLI_HEADING("what is hidden"),
+        CLI_HEADING("masking"),
         {NULL, "mask-rate", CLI_REAL, &o->mask_rate, 0, 0, NULL, "R",
          "share of the bases; one span at least in each window", 0, NULL},
         {NULL, "mask-span", CLI_TEXT, &a->span, 0, 0, NULL, "N-M",
          "bases of a span, all lengths equally likely", 0, span},
         {NULL, "mask-share", CLI_REAL, &o->mask_share, 0, 0, NULL, "P",
-         "of the spans: the k-mers become [MASK]", 0, NULL},
+         "share of the spans that are replaced by [MASK]", 0, NULL},
         {NULL, "random-share", CLI_REAL, &o->random_share, 0, 0, NULL, "P",
-         "of the spans: bases drawn from all four stand there; the rest can be seen", 0, NULL},
+         "share of the spans that are replaced by random bases; the rest stay visible", 0,
+         NULL},
         {NULL, "softmask", CLI_REAL, &o->soft_weight, 0, 0, NULL, "W",
-         "what a lower-case base counts in the loss, 0 to 1", 0, NULL},
-        CLI_HEADING("what is alike: objective contrastive or both"),
+         "weight of a lower-case base in the loss, 0 to 1", 0, NULL},
+        CLI_HEADING("pairs: objective contrastive or both"),
         {NULL, "sources", CLI_CHOICE, &o->sources, 0, 0, kmf_sources_names, NULL,
-         "windows of one input, a genome, are alike; or those of one record, a contig", 0,
+         "what windows share to be alike: an input, as a genome, or a record, as a contig", 0,
          NULL},
         {NULL, "length", CLI_TEXT, &a->length, 0, 0, NULL, "N-M",
          "bases of a window, all lengths equally likely", 0, "those of --window"},
         {NULL, "all-positives", CLI_FLAG, &o->all_positives, 0, 0, NULL, NULL,
-         "a window is to be like all others of its source in the step, not like its pair alone",
-         0, NULL},
+         "all windows of a source in the step are positives, not a window's pair alone", 0,
+         NULL},
         {NULL, "near", CLI_REAL, &o->near, 0, 0, NULL, "F",
-         "share of the pairs that are neighbours; the others are from anywhere in the source",
-         0, NULL},
+         "share of the pairs that are neighbours; others are from anywhere in the source", 0,
+         NULL},
         {NULL, "distance", CLI_SIZE, &o->distance, 1, (size_t)1 << 40, NULL, "N",
          "bases between neighbours, at most", 0, NULL},
         {NULL, "mutations", CLI_REAL, &o->mutations, 0, 0, NULL, "P",
-         "chance of a base of a window to be another one, to 0.5", 0, NULL},
+         "chance that a base of a window is substituted, up to 0.5", 0, NULL},
         {NULL, "drift", CLI_REAL, &o->drift, 0, 0, NULL, "F",
-         "share of the pairs that come from a made-up relative of their source, of another "
-         "composition",
+         "share of the pairs that are mutated into a simulated relative of their source, of "
+         "another composition",
          0, NULL},
         {NULL, "drift-rate", CLI_REAL, &o->drift_rate, 0, 0, NULL, "P",
-         "share of a relative's bases that are others, at most, to 0.5", 0, NULL},
+         "largest share of a relative's bases that is substituted, up to 0.5", 0, NULL},
         {NULL, "temperature", CLI_REAL, &o->temperature, 0, 0, NULL, "X",
          "cosines are divided by it", 0, NULL},
         {NULL, "hardness", CLI_REAL, &o->hardness, 0, 0, NULL, "X",
-         "how much more others count that are much alike, to 10; 0: all the same", 0, NULL},
+         "extra weight of hard (similar) negatives, up to 10; 0: all weigh the same", 0, NULL},
         {NULL, "mix", CLI_REAL, &o->mix, 0, 0, NULL, "F",
          "share of the steps that mix the hidden states of two windows", 0, NULL},
         {NULL, "contrast", CLI_REAL, &o->contrast, 0, 0, NULL, "X",
-         "of both: what the contrastive loss counts beside the other", 0, NULL},
+         "objective both: weight of the contrastive loss beside the other", 0, NULL},
         CLI_HEADING("steps"),
-        {NULL, "batch", CLI_SIZE, &o->batch, 1, 1000000, NULL, "N", "windows of a step", 0,
-         NULL},
+        {NULL, "batch", CLI_SIZE, &o->batch, 1, 1000000, NULL, "N",
+         "windows of a step; of pairs 4 to 65536", 0, NULL},
         {NULL, "accumulate", CLI_SIZE, &o->accumulate, 1, 1000000, NULL, "N",
-         "pieces that a step, or a shard, is worked off in: less memory", 0, NULL},
+         "process a step, or a shard, in N pieces: less memory", 0, NULL},
         {NULL, "recompute", CLI_FLAG, &o->recompute, 0, 0, NULL, NULL,
          "keep fewer activations: less memory, a third more work", 0, NULL},
         {NULL, "precision", CLI_CHOICE, &o->precision, 0, 0, precisions, NULL,
-         "of matrix products; bf16 is faster with AVX512-BF16 (Zen 4) or AMX, and else f32", 0,
+         "of matrix products; bf16 is faster with AVX512-BF16 (Zen 4) or AMX, f32 elsewhere", 0,
          NULL},
         {NULL, "shards", CLI_SIZE, &o->shards, 1, 65536, NULL, "N",
          "parts of a step, a power of 2, that ranks share: same bits on 1 to N ranks", 0, NULL},
@@ -147,7 +146,7 @@ static int parse(cli *run, cli_pretrain_args *a, int argc, char **argv, int *fir
         {"o", "output", CLI_TEXT, &a->out, 0, 0, NULL, "DIR",
          "model, best model, checkpoint and metrics", 0, NULL},
         {NULL, "dtype", CLI_CHOICE, &a->dtype, 0, 0, kmf_dtype_names, NULL,
-         "numbers of the models in files; the checkpoint has all of them", 0, NULL},
+         "number format of saved models; checkpoints stay exact", 0, NULL},
         {NULL, "metrics-every", CLI_SIZE, &a->metrics_every, 1, INT64_MAX, NULL, "N",
          "steps from one line of DIR/metrics.tsv to the next", 0, NULL},
         CLI_HEADING("input"),
