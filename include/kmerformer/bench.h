@@ -11,11 +11,16 @@ extern "C" {
 
 typedef struct kmf_processor {
     char name[128];       /* as the system has it; "unknown" if it does not tell */
-    const char *level;    /* baseline, avx2, avxvnni, avx512, vnni, bf16, amx: in use */
+    const char *level;    /* in use: one of kmf_level_names */
     const char *products; /* what computes products of float32: "plain avx512" */
 } kmf_processor;
 
 KMF_API void kmf_processor_describe(kmf_processor *processor);
+
+/* What KMERFORMER_CPU may say, from the lowest level on; and KMERFORMER_GEMM. NULL is last. */
+KMF_API extern const char
+    *const kmf_level_names[]; /* baseline avx2 avxvnni avx512 vnni bf16 amx */
+KMF_API extern const char *const kmf_engine_names[]; /* openblas plain */
 
 /*
  * What nothing on this processor can exceed, at the level in use, but for F32 with AMX. A

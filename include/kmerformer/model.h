@@ -12,6 +12,8 @@ extern "C" {
 /* ---------------------------------------------------------------- model ------------------ */
 
 typedef enum kmf_activation { KMF_GELU, KMF_GELU_TANH, KMF_RELU, KMF_SILU } kmf_activation;
+/* As config.json has them: gelu gelu_new relu silu, then other names of some of them. */
+KMF_API extern const char *const kmf_activation_names[];
 
 /* How the encoder learns where a token stands. t: its place in the window, from 0. */
 typedef enum kmf_positions {
@@ -154,6 +156,8 @@ KMF_API int kmf_config_preset(kmf_config *config, const char *preset, int k,
 
 /* Numbers of a vector of `parts`. */
 KMF_API size_t kmf_config_columns(const kmf_config *config, kmf_vector_parts parts);
+/* Columns of a head that are rotated by their positions: 0 if positions are not rotary. */
+KMF_API size_t kmf_config_rotary_size(const kmf_config *config);
 /*
  * The overlap of windows of so many tokens, framed by specials or not: the configuration's, or
  * half of the window's k-mers, which is the most that kmf_cutter_new takes.
@@ -250,7 +254,8 @@ typedef struct kmf_tensor_info {
     const char *name;
     size_t shape[2];
     int rank;
-    kmf_dtype dtype; /* as stored */
+    kmf_dtype dtype;    /* as stored */
+    const char *stored; /* its name in a safetensors file, as "BF16"; static */
 } kmf_tensor_info;
 KMF_API size_t kmf_model_n_tensors(const kmf_model *model);
 KMF_API void kmf_model_tensor(const kmf_model *model, size_t i, kmf_tensor_info *info);

@@ -2,6 +2,8 @@
 #define _DEFAULT_SOURCE /* syscall */
 #include "base/cpu.h"
 
+#include "kmerformer/bench.h"
+
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +15,8 @@
 #include <unistd.h>
 #endif
 
-static const char *const names[KMF_N_CPU] = {"baseline", "avx2", "avxvnni", "avx512",
-                                             "vnni",     "bf16", "amx"};
+const char *const kmf_level_names[KMF_N_CPU + 1] = {"baseline", "avx2", "avxvnni", "avx512",
+                                                    "vnni",     "bf16", "amx",     NULL};
 
 /* The level, or -1 until somebody asks. Two threads asking at once find the same. */
 static atomic_int known = -1;
@@ -76,7 +78,7 @@ static kmf_cpu detect(void)
         level--;
     const char *limit = getenv("KMERFORMER_CPU");
     for (int i = 0; limit && i <= level; i++) {
-        if (strcmp(limit, names[i]) != 0)
+        if (strcmp(limit, kmf_level_names[i]) != 0)
             continue;
         while (!has[i])
             i--;
@@ -116,5 +118,5 @@ bool kmf_cpu_bf16_is_faster(void)
 
 const char *kmf_cpu_name(kmf_cpu level)
 {
-    return names[level];
+    return kmf_level_names[level];
 }

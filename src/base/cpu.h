@@ -52,7 +52,7 @@ kmf_cpu kmf_cpu_vectors(void);
  * Intel's processors with AVX512-FP16, which leave the work to AMX: half as fast.
  */
 bool kmf_cpu_bf16_is_faster(void);
-/* "baseline", "avx2", "avxvnni", "avx512", "vnni", "bf16", "amx". */
+/* Of kmf_level_names (kmerformer/bench.h). */
 const char *kmf_cpu_name(kmf_cpu level);
 
 #if defined(__GNUC__)

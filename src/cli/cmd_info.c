@@ -11,8 +11,6 @@ typedef struct info_args {
     int tensors;
 } info_args;
 
-static const char *const dtype_names[] = {"F32", "F16", "BF16", "I8", "F64"};
-static const char *const activation_names[] = {"gelu", "gelu_new", "relu", "silu"};
 static const char *const position_names[] = {"rotary", "rotary, in halves", "learned",
                                              "slopes (ALiBi)"};
 
@@ -29,8 +27,8 @@ static void print_config(const kmf_config *c)
     printf("layers\t%zu\nhidden_size\t%zu\nheads\t%zu\nintermediate_size\t%zu\nembedding_"
            "size\t%zu\n",
            c->n_layers, c->hidden_size, c->n_heads, c->intermediate_size, c->embedding_size);
-    printf("activation\t%s%s\nlayer_norm_eps\t%g\nnorms\t%s\n", activation_names[c->activation],
-           c->gated ? ", gated" : "", c->layer_norm_eps,
+    printf("activation\t%s%s\nlayer_norm_eps\t%g\nnorms\t%s\n",
+           kmf_activation_names[c->activation], c->gated ? ", gated" : "", c->layer_norm_eps,
            !c->pre_norm      ? "after"
            : c->closing_norm ? "before, and after the last layer"
                              : "before");
@@ -100,7 +98,7 @@ static void print_tensors(const kmf_model *model)
     kmf_tensor_info t;
     for (size_t i = 0; i < kmf_model_n_tensors(model); i++) {
         kmf_model_tensor(model, i, &t);
-        printf("tensor\t%s\t%s\t%zu", t.name, dtype_names[t.dtype], t.shape[0]);
+        printf("tensor\t%s\t%s\t%zu", t.name, t.stored, t.shape[0]);
         if (t.rank > 1)
             printf(" x %zu", t.shape[1]);
         printf("\n");

@@ -285,15 +285,13 @@ static int ask_model(positions *p, kmf_err *err)
     if (!model)
         return err->code;
     const kmf_config *c = kmf_model_config(model);
-    bool rotary =
-        c->positions == KMF_POSITIONS_ROTARY || c->positions == KMF_POSITIONS_ROTARY_HALVES;
+    size_t rotary = kmf_config_rotary_size(c);
     int status = 0;
-    if (!rotary && !(p->head_size && p->base > 0))
+    if (rotary == 0 && !(p->head_size && p->base > 0))
         status = cli_raise(err, KMF_EMODEL,
                            "%s has no rotary positions; --head-size and --base draw any",
                            kmf_model_path(model));
-    size_t turned = c->rotary_size ? c->rotary_size : c->hidden_size / c->n_heads;
-    p->head_size = p->head_size ? p->head_size : turned;
+    p->head_size = p->head_size ? p->head_size : rotary;
     p->base = p->base > 0 ? p->base : c->rotary_base;
     p->width = p->width ? p->width : c->hidden_size;
     kmf_model_free(model);

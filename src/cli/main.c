@@ -141,13 +141,10 @@ static int check_variable(const cli *run, const char *name, const char *const *w
 
 static int check_environment(const cli *run)
 {
-    static const char *const engines[] = {"openblas", "plain", NULL};
-    static const char *const levels[] = {"baseline", "avx2", "avxvnni", "avx512",
-                                         "vnni",     "bf16", "amx",     NULL};
     struct rlimit stack;
-    int leave = check_variable(run, "KMERFORMER_GEMM", engines);
+    int leave = check_variable(run, "KMERFORMER_GEMM", kmf_engine_names);
     if (leave < 0)
-        leave = check_variable(run, "KMERFORMER_CPU", levels);
+        leave = check_variable(run, "KMERFORMER_CPU", kmf_level_names);
     if (leave >= 0 || getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >= STACK_LEAST)
         return leave;
     kmf_err err = {0};

@@ -73,12 +73,11 @@ static const struct word_key {
     {"ambiguous", offsetof(kmf_config, ambiguous), kmf_ambiguous_names},
 };
 
-static const char *const use_names[] = {
-    "k",      "stride", "window",    "overlap",    "specials",    "pooling", "layer",
-    "strand", "norm",   "ambiguous", "provenance", "composition", "parts"};
+/* Those that are read by hand. */
+static const char *const other_keys[] = {"k", "specials", "layer", "provenance"};
 
 /* In the order of kmf_activation, then other names of some of them. */
-static const char *const activation_words[] = {
+const char *const kmf_activation_names[] = {
     "gelu", "gelu_new", "relu", "silu", "gelu_pytorch_tanh", "swish", NULL};
 #define N_ACTIVATIONS 4
 static const kmf_activation other_activations[] = {KMF_GELU_TANH, KMF_SILU};
@@ -139,7 +138,7 @@ static bool has_rotary(const kmf_config *c)
     return c->positions == KMF_POSITIONS_ROTARY || c->positions == KMF_POSITIONS_ROTARY_HALVES;
 }
 
-size_t kmf_config_turned(const kmf_config *c)
+size_t kmf_config_rotary_size(const kmf_config *c)
 {
     size_t K = c->hidden_size / c->n_heads;
     return !has_rotary(c) ? 0 : c->rotary_size ? c->rotary_size : K;
@@ -485,7 +484,7 @@ static int read_encoder(kmf_config *config, const json_t *root, const kmf_tensor
         rc =
             kmf_json_double(&config->layer_norm_eps, root, "layer_norm_eps", 0, 0.1, name, err);
     if (rc >= 0)
-        rc = kmf_json_choice(&word, root, "hidden_act", activation_words, name, err);
+        rc = kmf_json_choice(&word, root, "hidden_act", kmf_activation_names, name, err);
     if (rc >= 0)
         rc = kmf_json_bool(&decoder, root, "is_decoder", name, err);
     if (rc >= 0)
@@ -513,8 +512,12 @@ static int refuse_unknown(const json_t *use, const char *where, kmf_err *err)
          it = json_object_iter_next((json_t *)(uintptr_t)use, it)) {
         const char *key = json_object_iter_key(it);
         bool known = false;
-        for (size_t i = 0; i < LEN(use_names); i++)
-            known = known || strcmp(key, use_names[i]) == 0;
+        for (size_t i = 0; i < LEN(use_keys); i++)
+            known = known || strcmp(key, use_keys[i].key) == 0;
+        for (size_t i = 0; i < LEN(word_keys); i++)
+            known = known || strcmp(key, word_keys[i].key) == 0;
+        for (size_t i = 0; i < LEN(other_keys); i++)
+            known = known || strcmp(key, other_keys[i]) == 0;
         char shown[KMF_ERR_SHOW];
         if (!known)
             return kmf_fail(
@@ -682,7 +685,7 @@ static int put_encoder(json_t *root, const kmf_config *c, int has_head, int32_t 
     bad |= json_object_set(root, "architectures", architectures);
     bad |= json_object_set_new(root, "attention_probs_dropout_prob", json_real(0.1));
     bad |= put_size(root, "embedding_size", c->embedding_size);
-    bad |= put_word(root, "hidden_act", activation_words[c->activation]);
+    bad |= put_word(root, "hidden_act", kmf_activation_names[c->activation]);
     bad |= json_object_set_new(root, "hidden_dropout_prob", json_real(0.1));
     bad |= put_size(root, "hidden_size", c->hidden_size);
     bad |= json_object_set_new(root, "initializer_range", json_real(0.02));

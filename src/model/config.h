@@ -59,9 +59,6 @@ int kmf_config_check(const kmf_config *config, kmf_code code, const char *name,
 int kmf_config_check_native(const kmf_config *config, const char *name,
                             kmf_err *err) KMF_MUST_CHECK;
 
-/* So many columns of a head are turned by their positions, 0 in a model that has no rotary ones. */
-size_t kmf_config_turned(const kmf_config *config);
-
 /* What the first feed-forward product makes of a token: the gate's columns are among them. */
 size_t kmf_config_inner(const kmf_config *config);
 

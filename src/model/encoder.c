@@ -133,7 +133,7 @@ static bool lay_out(layout *l, const kmf_config *config, kmf_precision precision
     size_t width = kmf_max(D, E);
     kmf_operand operand = kmf_operand_of(precision);
     size_t tile = kmf_gemm_rows(operand);
-    size_t pairs = kmf_config_turned(config) / 2;
+    size_t pairs = kmf_config_rotary_size(config) / 2;
     size_t first = kmf_attention_scratch(max_seq, K, attention_precision(precision, 0));
     size_t scratch = kmf_attention_scratch(max_seq, K, attention_precision(precision, 1));
     size_t words = /* the first layer's q, k, v are float32 in any precision */
@@ -350,7 +350,7 @@ static void reach(kmf_encoder *own, size_t n)
     if (n <= own->n_made)
         return;
     kmf_rotary_table(own->cos_t, own->sin_t, config->rotary_base, own->n_made, n,
-                     kmf_config_turned(config));
+                     kmf_config_rotary_size(config));
     own->n_made = n;
 }
 
@@ -361,7 +361,7 @@ static void turn(const batch *b, kmf_encoder *own, float *qkv, size_t beg, size_
     size_t D = config->hidden_size;
     size_t H = config->n_heads;
     size_t K = D / H;
-    size_t r = kmf_config_turned(config);
+    size_t r = kmf_config_rotary_size(config);
     int n_turned = config->rotary_value ? 3 : 2;
     for (size_t row = beg, s = sequence_of(b, beg); row < end; s++) {
         size_t stop = kmf_min(b->off[s + 1], end);
@@ -390,7 +390,7 @@ static void enter_block(kmf_encoder *e, kmf_encoder *own, size_t l, size_t beg, 
         kmf_gather_forward(qkv, 3 * D, b->ids + beg, b->table, NULL, rows, 3 * D);
     else
         project(own, qkv, e->x + beg * D, l, rows); /* [t, D] -> [t, 3D] */
-    if (kmf_config_turned(&e->model->config) > 0)
+    if (kmf_config_rotary_size(&e->model->config) > 0)
         turn(b, own, qkv, beg, beg + rows);
 }
 

@@ -382,4 +382,5 @@ void kmf_model_tensor(const kmf_model *model, size_t i, kmf_tensor_info *info)
 {
     assert(i < model->n_tensors);
     *info = model->tensors[i];
+    info->stored = kmf_stored_name(info->dtype);
 }

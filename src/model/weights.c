@@ -250,7 +250,7 @@ static bool is_near(const kmf_stored *t, size_t i, double right, double error)
 static int check_frequencies(const struct source *source, const kmf_config *config,
                              const kmf_stored *t, kmf_err *err)
 {
-    size_t r = kmf_config_turned(config);
+    size_t r = kmf_config_rotary_size(config);
     if (r == 0)
         return fail_tensor(
             source, t, err,

@@ -39,7 +39,7 @@ static struct {
 
 static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
 
-#define PLAIN "plain %s"          /* the engine's name, by its level */
+#define PLAIN_LEVEL "plain %s"    /* the engine's name, by its level */
 #define BLAS_ROWS (11 * KMF_TILE) /* at most, in a call */
 #define BLAS_UNIT 24
 /* Products of fewer multiplications may be given to kernels of another order of sums. */
@@ -120,14 +120,17 @@ static bool rows_are_alike(void)
     return true;
 }
 
+enum { OPENBLAS, PLAIN };
+const char *const kmf_engine_names[] = {[OPENBLAS] = "openblas", [PLAIN] = "plain", NULL};
+
 static void choose_engine(void)
 {
     const char *wish = getenv("KMERFORMER_GEMM");
-    bool forced = wish && strcmp(wish, "openblas") == 0;
+    bool forced = wish && strcmp(wish, kmf_engine_names[OPENBLAS]) == 0;
     bool blas = kmf_cpu_level() == KMF_CPU_BASELINE;
     if (forced)
         blas = true;
-    else if (wish && strcmp(wish, "plain") == 0)
+    else if (wish && strcmp(wish, kmf_engine_names[PLAIN]) == 0)
         blas = false;
     if (blas)
         openblas_set_num_threads(1); /* of the whole process, so only where it is used */
@@ -137,7 +140,7 @@ static void choose_engine(void)
     if (blas)
         snprintf(engine.name, sizeof engine.name, "openblas %s", openblas_get_corename());
     else
-        snprintf(engine.name, sizeof engine.name, PLAIN, kmf_cpu_name(kmf_cpu_level()));
+        snprintf(engine.name, sizeof engine.name, PLAIN_LEVEL, kmf_cpu_name(kmf_cpu_level()));
 }
 
 void kmf_gemm_init(void)
@@ -156,7 +159,7 @@ static bool is_plain(const char *name, kmf_cpu last)
 {
     char plain[sizeof engine.name];
     for (kmf_cpu level = KMF_CPU_AVX2; level <= last; level++) {
-        snprintf(plain, sizeof plain, PLAIN, kmf_cpu_name(level));
+        snprintf(plain, sizeof plain, PLAIN_LEVEL, kmf_cpu_name(level));
         if (strcmp(name, plain) == 0)
             return true;
     }
