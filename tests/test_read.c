@@ -284,7 +284,7 @@ static uint64_t exact_letters(const char *model, const kmf_embed_options *o)
 {
     rows none = {0};
     kmf_embedder *e = embedder_of(model, o, &none);
-    uint64_t n = kmf_embedder_method(e)->exact_letters;
+    uint64_t n = e->method->exact_letters;
     kmf_embedder_free(e);
     return n;
 }
@@ -431,7 +431,7 @@ START_TEST(contigs_that_are_too_long_are_read_on)
         rows got = {0};
         kmf_err err = {0};
         e = embedder_of("tnf", &o, &got);
-        ((kmf_method *)(uintptr_t)kmf_embedder_method(e))->exact_letters = most + 1;
+        e->method->exact_letters = most + 1;
         ck_assert_msg(kmf_embedder_read(e, fasta, NULL, &stats, &err) == 0, "%s", err.msg);
         ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
         ck_assert_uint_eq(e->n_by_ranges, most + 1 >= CONTIG);

@@ -69,6 +69,9 @@ typedef struct kmf_embed_stats {
     uint64_t empty;     /* records without a valid k-mer: rows of NaN          */
 } kmf_embed_stats;
 
+/* Adds what cutting a record lost, if anything: all but records, bases and tokens. */
+KMF_API void kmf_embed_stats_add(kmf_embed_stats *stats, const kmf_cut_stats *record);
+
 /* One result. Pointers are valid during the call only. */
 typedef struct kmf_row {
     uint64_t index; /* of the record, over all inputs                                 */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What all commands share: one run's context, options by table, messages, progress, signals.
- * A command includes this and kmerformer.h and nothing else.
+ * A command includes headers of cli/ and kmerformer.h and nothing else.
  *
  * stdout carries data only; everything here speaks on stderr.
  */
@@ -12,6 +12,8 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+
+#define CLI_PATH_CAP 4096 /* bytes of a path, its NUL included */
 
 /* ---------------------------------------------------------------- one run --------------- */
 
@@ -183,8 +185,6 @@ int cli_fail(const cli *run, const kmf_err *err);
 int cli_wrong(const cli *run, const char *format, ...) KMF_PRINTF(2, 3);
 /* "kmerformer embed: warning: ..." unless -q. */
 void cli_warn(const cli *run, const char *format, ...) KMF_PRINTF(2, 3);
-/* What a cutter says of one record, to the losses of all. */
-void cli_add_losses(kmf_embed_stats *total, const kmf_cut_stats *record);
 /* A warning for each thing that the sequences lost; options: with those of embed that decide it. */
 void cli_warn_of_losses(const cli *run, const kmf_embed_stats *s, bool options);
 /*

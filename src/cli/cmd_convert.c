@@ -6,8 +6,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define PATH_CAP 4096
-
 static const cli_usage usage = {
     "convert [options] IN OUT",
     "Writes a model again, as a directory, or as one file that holds all of it if OUT ends in\n"
@@ -23,12 +21,13 @@ static const cli_usage usage = {
 /* Bytes of a file, or of the weights in a directory of ours; 0: they cannot be told. */
 static unsigned long long bytes_of(const char *path)
 {
-    char name[PATH_CAP];
+    char name[CLI_PATH_CAP];
     struct stat st;
     if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
         return (unsigned long long)st.st_size;
     int n = snprintf(name, sizeof name, "%s/model.safetensors", path);
-    return n > 0 && n < PATH_CAP && stat(name, &st) == 0 ? (unsigned long long)st.st_size : 0;
+    return n > 0 && n < CLI_PATH_CAP && stat(name, &st) == 0 ? (unsigned long long)st.st_size
+                                                             : 0;
 }
 
 /* The model's provenance, with this conversion at the end of its list "converted". */
@@ -102,7 +101,7 @@ static int convert(const cli *run, const kmf_model *model, const char *out, int 
 /* Neither the file nor, beside text and binary, that of the counts. */
 static int check_absent(const char *out, int format, kmf_err *err)
 {
-    char counts[4096];
+    char counts[CLI_PATH_CAP];
     bool beside = format == (int)KMF_VECTORS_TEXT || format == (int)KMF_VECTORS_BINARY;
     if (cli_is_file(out))
         return cli_raise(err, KMF_EIO, "%s: exists; nothing is overwritten", out);

@@ -289,7 +289,7 @@ static int put_record(void *to, const char *path, const kmf_record *rec, kmf_err
     if (got < 0)
         cli_name_record(path, rec, err);
     kmf_cutter_statistics(r->cutter, &s);
-    cli_add_losses(&r->losses, &s);
+    kmf_embed_stats_add(&r->losses, &s);
     r->n_records++;
     r->n_short += rec->len < r->farthest;
     return got;

@@ -141,7 +141,7 @@ static int tokenize_record(void *to, const char *path, const kmf_record *rec, km
     kmf_cutter_statistics(r->cutter, &stats);
     if (got == 0 && stats.chunks == 0)
         printf("%s\t\n", rec->name);
-    cli_add_losses(&r->total, &stats);
+    kmf_embed_stats_add(&r->total, &stats);
     r->records++;
     if (got < 0)
         cli_name_record(path, rec, err);

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PATH_TEXT 4096
-
 typedef struct word2vec_args {
     kmf_word2vec_options opts;
     kmf_reader_options reader;
@@ -334,7 +332,7 @@ static char *settings_text(const cli *run, const word2vec_args *a, const kmf_wor
 /* x.json, whole and on the disk, but for its name. NULL with *err filled, or if it has none. */
 static kmf_out *write_beside(const char *out, const char *text, kmf_err *err)
 {
-    char name[PATH_TEXT + 8];
+    char name[CLI_PATH_CAP + 8];
     if (!kmf_out_is_file(out))
         return NULL;
     snprintf(name, sizeof name, "%s.json", out);
@@ -371,8 +369,8 @@ static int save(const cli *run, const word2vec_args *a, const kmf_word2vec *trai
 
 /* The files that a training leaves: the vectors, x.json, the counts beside a text. */
 typedef struct outputs {
-    char beside[PATH_TEXT + 8];
-    char counts[PATH_TEXT + 8];
+    char beside[CLI_PATH_CAP + 8];
+    char counts[CLI_PATH_CAP + 8];
     const char *names[3];
     size_t n;
 } outputs;
@@ -444,8 +442,8 @@ int cli_word2vec(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
     word2vec_args a = {.k = "6", .format = -1, .resume = "auto", .minutes = 10};
-    char checkpoint[PATH_TEXT];
-    char lock_path[PATH_TEXT + 8];
+    char checkpoint[CLI_PATH_CAP];
+    char lock_path[CLI_PATH_CAP + 8];
     outputs o;
     int first;
     cli_leave_on_signals(run, NULL, NULL, NULL);

@@ -95,7 +95,7 @@ static bool is_of_model(const char *out, const struct stat *o, const char *dir)
     const char *slash = strrchr(out, '/');
     const char *name = slash ? slash + 1 : out;
     struct stat there;
-    char path[4096];
+    char path[CLI_PATH_CAP];
     bool known = false;
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++)
         known = known || cli_ends_with(name, endings[i]);
@@ -109,7 +109,7 @@ static bool is_index_of(const struct stat *o, const char *path)
 {
     static const char *const endings[] = {".fai", ".gzi"};
     struct stat index;
-    char name[4096];
+    char name[CLI_PATH_CAP];
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
         int n = snprintf(name, sizeof name, "%s%s", path, endings[i]);
         if (n > 0 && (size_t)n < sizeof name && stat(name, &index) == 0 && same_file(o, &index))

@@ -118,15 +118,6 @@ void cli_warn(const cli *run, const char *format, ...)
     va_end(args);
 }
 
-void cli_add_losses(kmf_embed_stats *total, const kmf_cut_stats *s)
-{
-    total->ambiguous += s->ambiguous;
-    total->unknown += s->unknown;
-    total->chunked += s->chunks > 1;
-    total->truncated += s->cut != 0;
-    total->empty += s->tokens == 0 && !(s->cut && s->chunks == 0);
-}
-
 void cli_warn_of_losses(const cli *run, const kmf_embed_stats *s, bool options)
 {
     if (s->ambiguous > 0)

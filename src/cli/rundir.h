@@ -14,8 +14,6 @@
 
 #include "cli/cli.h"
 
-#define CLI_PATH_CAP 4096
-
 typedef struct cli_rundir {
     const char *dir; /* borrowed */
     char best[CLI_PATH_CAP], checkpoint[CLI_PATH_CAP], metrics[CLI_PATH_CAP];

@@ -21,7 +21,4 @@ void kmf_digests_free(kmf_digests *digests);
 int kmf_digests_wait(kmf_digests *digests, size_t i, char md5[KMF_MD5_TEXT],
                      kmf_err *err) KMF_MUST_CHECK;
 
-/* Those of an embedder, NULL: it was not asked for them beforehand. */
-kmf_digests *kmf_embedder_digests(const kmf_embedder *embedder);
-
 #endif

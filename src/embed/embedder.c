@@ -104,21 +104,6 @@ const kmf_vectors_info *kmf_embedder_vectors(const kmf_embedder *embedder)
     return embedder->method->vectors;
 }
 
-const kmf_method *kmf_embedder_method(const kmf_embedder *embedder)
-{
-    return embedder->method;
-}
-
-uint32_t kmf_embedder_seen_sum(const kmf_embedder *embedder)
-{
-    return embedder->seen_sum;
-}
-
-kmf_digests *kmf_embedder_digests(const kmf_embedder *embedder)
-{
-    return embedder->digests;
-}
-
 size_t kmf_embedder_bytes(const kmf_embedder *embedder)
 {
     const kmf_embedder *e = embedder;
@@ -251,14 +236,15 @@ static int add_record(kmf_embedder *e, const char *name, const char *seq, size_t
     int status = kmf_flow_name_room(e, strlen(name), err);
     if (status == 0)
         status = kmf_flow_open(e, name, len, err);
-    if (status == 0 && !kmf_flow_takes_ids(e) && e->opts.ambiguous == KMF_AMBIGUOUS_ERROR)
+    if (status == 0 && !kmf_method_takes_ids(e->method) &&
+        e->opts.ambiguous == KMF_AMBIGUOUS_ERROR)
         status = kmf_flow_source(kmf_flow_newest(e), check_bases(name, seq, len, err), err);
     for (int reverse = 0; reverse < 2 && status == 0; reverse++) {
         if (!strands[reverse])
             continue;
-        status = kmf_flow_takes_ids(e) ? add_chunks(e, name, seq, len, reverse, err)
-                                       : add_stretches(e, seq, len, reverse, err);
-        if (kmf_flow_takes_ids(e) && status == 0)
+        status = kmf_method_takes_ids(e->method) ? add_chunks(e, name, seq, len, reverse, err)
+                                                 : add_stretches(e, seq, len, reverse, err);
+        if (kmf_method_takes_ids(e->method) && status == 0)
             take_stats(e, reverse);
     }
     if (status < 0)

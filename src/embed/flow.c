@@ -136,16 +136,23 @@ static int check_strict(const kmf_pending *p, const char *unknown, kmf_err *err)
     return fail_record(p, KMF_EFORMAT, text, err);
 }
 
+void kmf_embed_stats_add(kmf_embed_stats *stats, const kmf_cut_stats *record)
+{
+    stats->ambiguous += record->ambiguous;
+    stats->unknown += record->unknown;
+    stats->chunked += record->chunks > 1;
+    stats->truncated += record->cut != 0;
+    stats->empty += record->tokens == 0 && !(record->cut && record->chunks == 0);
+}
+
 static void count_record(kmf_embed_stats *s, const kmf_pending *p)
 {
+    const kmf_cut_stats record = {p->row.tokens, p->row.ambiguous, p->unknown, p->row.chunks,
+                                  p->cut};
     s->records++;
     s->bases += p->row.len;
     s->tokens += p->row.tokens;
-    s->ambiguous += p->row.ambiguous;
-    s->unknown += p->unknown;
-    s->chunked += p->row.chunks > 1;
-    s->truncated += p->cut;
-    s->empty += p->row.tokens == 0 && !(p->cut && p->row.chunks == 0);
+    kmf_embed_stats_add(s, &record);
 }
 
 /*
@@ -156,7 +163,7 @@ static int emit(kmf_embedder *e, const kmf_piece *made, const float *whole, kmf_
 {
     kmf_pending *p = &e->records[e->first_record];
     bool finite = made && made->finite;
-    if (!kmf_flow_takes_ids(e)) {
+    if (!kmf_method_takes_ids(e->method)) {
         kmf_flow_tell(p);
         p->row.chunks = p->row.tokens > 0;
     } else if (!kmf_has_states((kmf_vector_parts)e->opts.parts) && p->row.chunks > 1) {
@@ -288,7 +295,7 @@ static int hand_out(kmf_embedder *e, kmf_batch *b, kmf_err *err)
         assert(e->n_pending > 0 && p->n_done < p->n_pieces);
         p->n_done++;
         e->tokens_done += piece->tokens;
-        if (!kmf_flow_takes_ids(e))
+        if (!kmf_method_takes_ids(e->method))
             count_piece(&p->seen[piece->reverse], piece);
         if (kmf_flow_per_token(e))
             status = emit_tokens(e, p, b, piece, err);

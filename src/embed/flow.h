@@ -122,12 +122,6 @@ struct kmf_embedder {
     kmf_embed_stats stats;
 };
 
-/* Are its pieces chunks of ids, or stretches of letters? */
-static inline bool kmf_flow_takes_ids(const kmf_embedder *e)
-{
-    return kmf_method_takes_ids(e->method);
-}
-
 /* A row for each token? */
 static inline bool kmf_flow_per_token(const kmf_embedder *e)
 {

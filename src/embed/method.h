@@ -103,9 +103,4 @@ kmf_method *kmf_frequency_open(const char *name, kmf_embed_options *opts,
 kmf_method *kmf_wordmean_open(const char *name, kmf_embed_options *opts,
                               kmf_err *err) KMF_MUST_CHECK;
 
-/* That of an embedder. */
-const kmf_method *kmf_embedder_method(const kmf_embedder *embedder);
-/* Checksum of the records that it was given, of all shards, if it is one of several. */
-uint32_t kmf_embedder_seen_sum(const kmf_embedder *embedder);
-
 #endif

@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "embed/digests.h"
+#include "embed/flow.h"
 #include "embed/provenance.h"
 #include "nn/gemm.h"
 
@@ -25,8 +25,8 @@
  */
 json_t *kmf_model_json(const kmf_embedder *e, kmf_err *err)
 {
-    const kmf_method *method = kmf_embedder_method(e);
-    kmf_digests *begun = kmf_embedder_digests(e);
+    const kmf_method *method = e->method;
+    kmf_digests *begun = e->digests;
     char md5[KMF_MD5_TEXT];
     json_t *json = json_pack("{s:o}", "name", kmf_json_of_text(kmf_embedder_name(e)));
     for (size_t i = 0; json && i < KMF_METHOD_FILES && method->files[i].key; i++) {
@@ -47,7 +47,7 @@ json_t *kmf_settings_json(const kmf_embedder *e)
     json_t *json = json_pack("{s:s, s:s, s:s, s:b}", "strand", kmf_strand_names[o.strand],
                              "norm", kmf_norm_names[o.norm], "ambiguous",
                              kmf_ambiguous_names[o.ambiguous], "strict", o.strict);
-    json_t *more = kmf_embedder_method(e)->kind->settings(kmf_embedder_method(e), &o);
+    json_t *more = e->method->kind->settings(e->method, &o);
     if (!json || !more || json_object_update(json, more) < 0) {
         json_decref(json);
         json = NULL;
@@ -139,7 +139,7 @@ char *kmf_provenance(const kmf_embedder *embedder, const char *output, const cha
                   statistics_json(embedder));
     if (o.n_shards > 1) {
         char sum[16];
-        snprintf(sum, sizeof sum, "%08" PRIx32, kmf_embedder_seen_sum(embedder));
+        snprintf(sum, sizeof sum, "%08" PRIx32, embedder->seen_sum);
         json = with_text(json, "records_checksum", sum);
     }
     if (reader) {

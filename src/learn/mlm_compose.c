@@ -42,6 +42,13 @@ static void mean_of(kmf_real *mean, const kmf_mlm *m, size_t s)
         mean[i] = n > 0 ? (kmf_real)(sum[i] / (double)n) : 0;
 }
 
+/* Those of sequence i and the ones behind it, for the way forward. */
+static kmf_composing between_from(const kmf_composing *all, size_t C, size_t i)
+{
+    size_t F = KMF_COMPOSITION_HIDDEN * C;
+    return (kmf_composing){.u = all->u + i * C, .h = all->h + i * F, .act = all->act + i * F};
+}
+
 /* Sequences `item` * AT_ONCE and on. */
 static int compose_some(void *arg, size_t item, int worker, kmf_err *err)
 {
@@ -49,7 +56,7 @@ static int compose_some(void *arg, size_t item, int worker, kmf_err *err)
     const kmf_mlm *m = p->m;
     size_t C = m->config.composition, beg = item * AT_ONCE;
     size_t n = kmf_min(m->batch->n_seq - beg, AT_ONCE);
-    kmf_composing between = kmf_composing_from(&m->composing, C, beg);
+    kmf_composing between = between_from(&m->composing, C, beg);
     (void)worker;
     (void)err;
     for (size_t s = beg; s < beg + n; s++)

@@ -103,9 +103,10 @@ static int fill_file(const kmf_model *model, kmf_out *out, size_t file, kmf_dtyp
         tokenizer_config(model, own);
         return kept ? kmf_out_write(out, kept, strlen(kept), err)
                     : kmf_out_write(out, own, strlen(own), err);
-    default:
+    case KMF_FILE_WEIGHTS:
         return kmf_weights_write(model, out, dtype, NULL, 0, err);
     }
+    return kmf_fail(err, KMF_EINVAL, "file %zu is none of a model's", file);
 }
 
 /* A file of the directory, whole but without its name. NULL on failure. */

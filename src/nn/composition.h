@@ -32,13 +32,6 @@ typedef struct kmf_composing {
     kmf_real *dh;      /* [N, 4C]; NULL: there is no way back */
 } kmf_composing;
 
-/* Those of sequence i and the ones behind it, for the way forward. */
-static inline kmf_composing kmf_composing_from(const kmf_composing *all, size_t C, size_t i)
-{
-    size_t F = KMF_COMPOSITION_HIDDEN * C;
-    return (kmf_composing){.u = all->u + i * C, .h = all->h + i * F, .act = all->act + i * F};
-}
-
 /* c, z: [N, C]; some at a time are faster than one. */
 void kmf_composition_forward(kmf_real *c, const kmf_real *z, const kmf_composer *weights,
                              const kmf_composing *between, size_t N);
