@@ -229,78 +229,8 @@ double cli_cpu_seconds(void);
 /* Flushes standard output; CLI_DONE or CLI_DATA with a message. */
 int cli_close_stdout(const cli *run);
 
-/* ---------------------------------------------------------------- files ----------------- */
+/* ---------------------------------------------------------------- failures -------------- */
 
-/* Is it a regular file? /dev/null, for one, is none: it is neither read nor removed. */
-bool cli_is_file(const char *path);
-bool cli_is_folder(const char *path);
-/* Are both there, and one file or directory? */
-bool cli_same_place(const char *a, const char *b);
-/* Does the file begin as a checkpoint of pretrain or word2vec does? */
-bool cli_is_checkpoint(const char *path, const char *kind);
-/*
- * Of --resume auto|never|FILE: the checkpoint to go on from, or NULL; and what the same command has
- * to be given to go on from its own next time.
- */
-const char *cli_kept(const char *resume, const char *checkpoint);
-const char *cli_to_go_on(const char *resume);
-bool cli_ends_with(const char *text, const char *end);
-/*
- * Is out one of the n inputs, the index of one, or a file in one that is a model's directory, or
- * random: and that? An input "-" is the file that standard input comes from, if any. An out "-",
- * and inputs that are NULL, never are.
- */
-bool cli_is_an_input(const char *out, const char *const *paths, size_t n);
-/* One of n inputs that is the same file as another one; NULL: none is. */
-const char *cli_given_twice(const char *const *paths, size_t n);
-void cli_warn_of_twice(const cli *run, const char *const *paths, size_t n);
-/* Do two outputs, there or not, get the same place? */
-bool cli_same_output(const char *a, const char *b);
-/*
- * -1, or the exit code if out, which -o gave, or what it brings by one of these endings, is one of
- * the inputs. endings end with a NULL.
- */
-int cli_refuse_inputs(cli *run, const char *out, const char *const *endings,
-                      const char *const *paths, size_t n);
-/*
- * -1, or the exit code if a file that it brings would replace one of something else, or cannot be
- * written. That the file now belongs to another table of the same stem is a warning.
- */
-int cli_check_companions(const cli *run, const char *out, const char *const *endings);
-/*
- * Both: out and what it brings against the inputs, a model and the reader's files (NULL: there is
- * none), and against what lies there.
- */
-int cli_check_place(cli *run, const char *out, const char *const *endings,
-                    const char *const *paths, size_t n, const char *model,
-                    const kmf_reader_options *reader);
-/* -1, or the exit code if a table of text is to have the name of an array, or of another format. */
-int cli_refuse_array(const cli *run, const char *out);
-/*
- * The same of a name that says that it is no model, unless it is that of a directory that is there,
- * or standard output.   or_file: the model may be one file
- */
-int cli_refuse_model(const cli *run, const char *out, bool or_file);
-/* The kmf_vectors_format that a name asks for by its ending; -1: none. */
-int cli_vectors_format(const char *name);
-/* -1, or the exit code if a file beside k-mer vectors, x.json or x.vocab, is of something else. */
-int cli_refuse_foreign_words(const cli *run, const char *out, const char *name);
-extern const char *const cli_row_endings[]; /* of rows: .ids.tsv, .json */
-/* Is a picture, or one of the two files beside it? */
-bool cli_picture_is_an_input(const char *picture, const char *const *paths, size_t n);
-/*
- * Before a long job: are all the n inputs, NULLs apart, and the reader's BED file and reference
- * (NULL: no reader) there to be read, standard input once, and the BED file, which is read for each
- * input anew, as often as there are inputs? The job itself may still fail to read them. 0,
- * KMF_EINVAL or KMF_EIO.
- */
-int cli_check_inputs(const char *const *paths, size_t n, const kmf_reader_options *reader,
-                     kmf_err *err);
-/*
- * Before a long job: can a file be made at path, "-" apart? The job itself may still fail to
- * write it. 0 or KMF_EIO.
- */
-int cli_check_output(const char *path, kmf_err *err);
 /* Fills err as the library does, for what a command finds out by itself; returns code. */
 int cli_raise(kmf_err *err, kmf_code code, const char *format, ...) KMF_PRINTF(3, 4);
 /* What messages call an input: "-" is standard input. */
@@ -309,6 +239,20 @@ const char *cli_input_name(const char *path);
 void cli_name_file(const char *path, kmf_err *err);
 /* The same of what a cutter says of a record, with its number: "x.fa: record 7 'name': ...". */
 void cli_name_record(const char *path, const kmf_record *rec, kmf_err *err);
+
+/* ---------------------------------------------------------------- inputs ---------------- */
+
+/* One of n inputs that is the same file as another one; NULL: none is. */
+const char *cli_given_twice(const char *const *paths, size_t n);
+void cli_warn_of_twice(const cli *run, const char *const *paths, size_t n);
+/*
+ * Before a long job: are all the n inputs, NULLs apart, and the reader's BED file and reference
+ * (NULL: no reader) there to be read, standard input once, and the BED file, which is read for each
+ * input anew, as often as there are inputs? The job itself may still fail to read them. 0,
+ * KMF_EINVAL or KMF_EIO.
+ */
+int cli_check_inputs(const char *const *paths, size_t n, const kmf_reader_options *reader,
+                     kmf_err *err);
 
 /* How much of the inputs was read, by their bytes. */
 typedef struct cli_inputs {
@@ -356,6 +300,71 @@ int cli_check_genomes(const kmf_reader_options *opts, const char *const *learn, 
 int cli_read_genomes(cli *run, kmf_pretrain *trainer, const kmf_reader_options *opts,
                      const char *const *learn, size_t n_learn, const char *const *held,
                      size_t n_held, kmf_err *err);
+
+/* ---------------------------------------------------------------- files ----------------- */
+
+/* Is it a regular file? /dev/null, for one, is none: it is neither read nor removed. */
+bool cli_is_file(const char *path);
+bool cli_is_folder(const char *path);
+/* Are both there, and one file or directory? */
+bool cli_same_place(const char *a, const char *b);
+/*
+ * Of --resume auto|never|FILE: the checkpoint to go on from, or NULL; and what the same command has
+ * to be given to go on from its own next time.
+ */
+const char *cli_kept(const char *resume, const char *checkpoint);
+const char *cli_to_go_on(const char *resume);
+bool cli_ends_with(const char *text, const char *end);
+/*
+ * Is out one of the n inputs, the index of one, or a file in one that is a model's directory, or
+ * random: and that? An input "-" is the file that standard input comes from, if any. An out "-",
+ * and inputs that are NULL, never are.
+ */
+bool cli_is_an_input(const char *out, const char *const *paths, size_t n);
+/* Do two outputs, there or not, get the same place? */
+bool cli_same_output(const char *a, const char *b);
+/* -1, or the exit code if a table of text is to have the name of an array, or of another format. */
+int cli_refuse_array(const cli *run, const char *out);
+/*
+ * The same of a name that says that it is no model, unless it is that of a directory that is there,
+ * or standard output.   or_file: the model may be one file
+ */
+int cli_refuse_model(const cli *run, const char *out, bool or_file);
+/* The kmf_vectors_format that a name asks for by its ending; -1: none. */
+int cli_vectors_format(const char *name);
+/*
+ * Before a long job: can a file be made at path, "-" apart? The job itself may still fail to
+ * write it. 0 or KMF_EIO.
+ */
+int cli_check_output(const char *path, kmf_err *err);
+
+/* ---------------------------------------------------------------- overwriting ----------- */
+
+/* Does the file begin as a checkpoint of pretrain or word2vec does? */
+bool cli_is_checkpoint(const char *path, const char *kind);
+/*
+ * -1, or the exit code if out, which -o gave, or what it brings by one of these endings, is one of
+ * the inputs. endings end with a NULL.
+ */
+int cli_refuse_inputs(cli *run, const char *out, const char *const *endings,
+                      const char *const *paths, size_t n);
+/*
+ * -1, or the exit code if a file that it brings would replace one of something else, or cannot be
+ * written. That the file now belongs to another table of the same stem is a warning.
+ */
+int cli_check_companions(const cli *run, const char *out, const char *const *endings);
+/*
+ * Both: out and what it brings against the inputs, a model and the reader's files (NULL: there is
+ * none), and against what lies there.
+ */
+int cli_check_place(cli *run, const char *out, const char *const *endings,
+                    const char *const *paths, size_t n, const char *model,
+                    const kmf_reader_options *reader);
+/* -1, or the exit code if a file beside k-mer vectors, x.json or x.vocab, is of something else. */
+int cli_refuse_foreign_words(const cli *run, const char *out, const char *name);
+extern const char *const cli_row_endings[]; /* of rows: .ids.tsv, .json */
+/* Is a picture, or one of the two files beside it? */
+bool cli_picture_is_an_input(const char *picture, const char *const *paths, size_t n);
 
 /* ---------------------------------------------------------------- provenance ------------ */
 

@@ -1,10 +1,103 @@
 /* SPDX-License-Identifier: MIT */
-/* Inputs of a command, one after another: opened, handed over, and how much of them was read. */
+/* Inputs of a command: looked at before it begins, opened one after another, and handed over. */
 #include "cli/cli.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+/* ---------------------------------------------------------------- looked at ------------- */
+
+typedef struct given {
+    struct stat file;
+    const char *path; /* borrowed */
+} given;
+
+static int by_file(const void *a, const void *b)
+{
+    const struct stat *x = &((const given *)a)->file;
+    const struct stat *y = &((const given *)b)->file;
+    if (x->st_dev != y->st_dev)
+        return x->st_dev < y->st_dev ? -1 : 1;
+    return x->st_ino < y->st_ino ? -1 : x->st_ino > y->st_ino;
+}
+
+const char *cli_given_twice(const char *const *paths, size_t n)
+{
+    const char *twice = NULL;
+    size_t m = 0;
+    given *files = calloc(n, sizeof *files);
+    for (size_t i = 0; files && i < n; i++) {
+        files[m].path = paths[i];
+        m += stat(paths[i], &files[m].file) == 0 && S_ISREG(files[m].file.st_mode);
+    }
+    if (m > 0)
+        qsort(files, m, sizeof *files, by_file);
+    for (size_t i = 1; i < m && !twice; i++)
+        twice = by_file(&files[i - 1], &files[i]) == 0 ? files[i].path : NULL;
+    free(files);
+    return twice;
+}
+
+void cli_warn_of_twice(const cli *run, const char *const *paths, size_t n)
+{
+    const char *twice = cli_given_twice(paths, n);
+    if (twice)
+        cli_warn(run, "%s is given twice, and counts as often", twice);
+}
+
+static bool is_stdin(const char *path)
+{
+    return path && strcmp(path, "-") == 0;
+}
+
+static int check_input(const char *path, kmf_err *err)
+{
+    struct stat s;
+    if (!path || is_stdin(path))
+        return 0;
+    int reason = stat(path, &s) != 0       ? errno
+                 : S_ISDIR(s.st_mode)      ? EISDIR
+                 : access(path, R_OK) != 0 ? errno
+                                           : 0;
+    return reason ? cli_raise(err, KMF_EIO, "%s: %s", path, strerror(reason)) : 0;
+}
+
+int cli_check_inputs(const char *const *paths, size_t n, const kmf_reader_options *reader,
+                     kmf_err *err)
+{
+    const char *bed = reader ? reader->bed : NULL;
+    size_t dashes = is_stdin(bed);
+    struct stat s;
+    int status = 0;
+    size_t there = 0;
+    for (size_t i = 0; i < n; i++) {
+        there += paths[i] != NULL;
+        dashes += is_stdin(paths[i]);
+    }
+    if (dashes > 1)
+        return cli_raise(err, KMF_EINVAL, "standard input can be read once");
+    if (reader && reader->bed_names && !bed)
+        return cli_raise(err, KMF_EINVAL, "--bed-names: the names are those of --bed FILE");
+    if (bed && there > 1 && (is_stdin(bed) || (stat(bed, &s) == 0 && !S_ISREG(s.st_mode))))
+        return cli_raise(err, KMF_EINVAL,
+                         "--bed %s: it is read for each input anew, and this can be read once: "
+                         "give a file, or one input",
+                         bed);
+    for (size_t i = 0; i < n && status == 0; i++)
+        status = check_input(paths[i], err);
+    if (status == 0)
+        status = check_input(bed, err);
+    /* an address is the reader's to refuse */
+    const char *reference = reader ? reader->reference : NULL;
+    return status < 0 || (reference && strstr(reference, "://")) ? status
+                                                                 : check_input(reference, err);
+}
+
+/* ---------------------------------------------------------------- handed over ----------- */
 
 /* Bytes of a regular file; 0: it is none. */
 static uint64_t bytes_of(const char *path)
