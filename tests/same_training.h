@@ -20,10 +20,10 @@ static inline uint64_t hash(uint64_t sum, const void *bytes, size_t n)
 static inline uint64_t print_of(const kmf_pretrain *t)
 {
     const double numbers[] = {
-        t->loss,         t->bits,           t->rate,     t->norm,
-        t->val_loss,     t->val_bits,       t->best,     (double)t->best_step,
-        (double)t->step, (double)t->tokens, t->contrast, t->hits,
-        t->val_contrast, t->val_hits};
+        t->now.loss,         t->now.bits,           t->now.rate,     t->now.norm,
+        t->now.val_loss,     t->now.val_bits,       t->now.best,     (double)t->now.best_step,
+        (double)t->now.step, (double)t->now.tokens, t->now.contrast, t->now.hits,
+        t->now.val_contrast, t->now.val_hits};
     uint64_t sum = hash(14695981039346656037u, numbers, sizeof numbers);
     sum = hash(sum, t->model->slab, t->slots.total * sizeof(float));
     sum = hash(sum, t->m, t->slots.total * sizeof(float));

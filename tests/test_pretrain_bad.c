@@ -317,22 +317,22 @@ START_TEST(a_checkpoint_of_an_impossible_progress_is_refused)
     for (int k = 0; k < 3; k++) {
         kmf_err err = {0};
         kmf_pretrain *t = begin(&o);
-        uint64_t steps = t->steps, val_every = t->val_every;
-        t->step = 7;
+        uint64_t steps = t->now.steps, val_every = t->val_every;
+        t->now.step = 7;
         t->model->slab[0] = 3;
         if (k == 1)
             t->val_every = 0; /* by which steps are divided */
         if (k == 2)
-            t->step = steps + 1;
+            t->now.step = steps + 1;
         ck_assert_int_eq(kmf_pretrain_save(t, path, NULL), 0);
-        t->step = 2;
+        t->now.step = 2;
         t->val_every = val_every;
         t->model->slab[0] = 4;
         int status = kmf_pretrain_load(t, path, &err);
         ck_assert_int_eq(status, k == 0 ? 0 : KMF_EMODEL);
         ck_assert_msg(k == 0 || (strstr(err.msg, path) && strstr(err.msg, "damaged")), "%s",
                       err.msg);
-        ck_assert(t->step == (k == 0 ? 7 : 2) && t->steps == steps &&
+        ck_assert(t->now.step == (k == 0 ? 7 : 2) && t->now.steps == steps &&
                   t->val_every == val_every && t->model->slab[0] == (k == 0 ? 3 : 4));
         kmf_pretrain_free(t);
     }

@@ -145,18 +145,19 @@ START_TEST(pieces_of_pairs_change_the_rounding_alone)
         o.temperature = 0.2;
         kmf_pretrain *whole = begin(&o);
         train(whole, NULL, NULL);
-        ck_assert(whole->contrast > 0.1 && whole->hits >= 0 && whole->hits <= 1);
+        ck_assert(whole->now.contrast > 0.1 && whole->now.hits >= 0 && whole->now.hits <= 1);
         for (int k = 0; k < 3; k++) {
             o.shards = k == 0 ? 1 : k == 1 ? 8 : 2;
             o.accumulate = k == 0 ? 8 : k == 1 ? 1 : 4;
             kmf_pretrain *cut = begin(&o);
             float most = 0;
             train(cut, NULL, NULL);
-            ck_assert_msg(fabs(cut->contrast - whole->contrast) < 1e-5, "%.9g, not %.9g",
-                          cut->contrast, whole->contrast);
-            ck_assert(fabs(cut->norm / whole->norm - 1) < 1e-3);
-            ck_assert(cut->tokens == whole->tokens && isnan(cut->loss) == isnan(whole->loss));
-            ck_assert(isnan(cut->loss) || fabs(cut->loss - whole->loss) < 1e-5);
+            ck_assert_msg(fabs(cut->now.contrast - whole->now.contrast) < 1e-5,
+                          "%.9g, not %.9g", cut->now.contrast, whole->now.contrast);
+            ck_assert(fabs(cut->now.norm / whole->now.norm - 1) < 1e-3);
+            ck_assert(cut->now.tokens == whole->now.tokens &&
+                      isnan(cut->now.loss) == isnan(whole->now.loss));
+            ck_assert(isnan(cut->now.loss) || fabs(cut->now.loss - whole->now.loss) < 1e-5);
             for (size_t i = 0; i < whole->slots.total; i++)
                 most = fmaxf(most, fabsf(cut->model->slab[i] - whole->model->slab[i]));
             ck_assert_msg((most > 0 || o.composition > 0) && most < 1e-4f, "%g", (double)most);
@@ -233,17 +234,17 @@ END_TEST
 static int look_at_pairs(void *user, const state *s, kmf_err *err)
 {
     kmf_pretrain *t = user;
-    bool val = t->n_held > 0 && s->step % 2 == 0;
+    bool val = t->now.held_windows > 0 && s->step % 2 == 0;
     (void)err;
-    t->step--; /* what the step that is done was */
+    t->now.step--; /* what the step that is done was */
     bool mixed = kmf_pretrain_mixes(t);
-    t->step++;
+    t->now.step++;
     ck_assert(isfinite(s->contrast) && s->contrast >= 0 && s->hits >= 0 && s->hits <= 1);
     ck_assert(s->norm > 0 && s->sources == 3);
     ck_assert(isnan(s->loss) == (!t->asks || mixed));
     ck_assert(t->asks || (isnan(s->loss) && isnan(s->bits) && isnan(s->val_bits)));
     ck_assert(s->validated == val);
-    ck_assert(isnan(s->val_contrast) == (t->n_held == 0 || s->step < 2));
+    ck_assert(isnan(s->val_contrast) == (t->now.held_windows == 0 || s->step < 2));
     if (!isnan(s->val_contrast))
         ck_assert(s->val_hits >= 0 && s->val_hits <= 1 && s->best <= s->val_contrast);
     return 0;
@@ -391,7 +392,7 @@ START_TEST(a_step_of_both_is_the_sum_of_both)
         }
         ck_assert_msg(off < 1e-10 * squares && of_pairs > 0.01 * squares, "%g of %g, %g", off,
                       squares, of_pairs);
-        ck_assert(fabs(t->norm / sqrt(squares) - 1) < 1e-5);
+        ck_assert(fabs(t->now.norm / sqrt(squares) - 1) < 1e-5);
         kmf_free(masked);
         kmf_pretrain_free(t);
         kmf_pretrain_free(by_hand);
@@ -473,14 +474,14 @@ START_TEST(a_long_gradient_is_made_as_long_as_the_clip)
     o.clip = 0;
     kmf_pretrain *t = begin(&o);
     train(t, NULL, NULL);
-    o.contrast = length / t->norm;
+    o.contrast = length / t->now.norm;
     kmf_pretrain_free(t);
     for (size_t i = 0; i < sizeof clips / sizeof clips[0]; i++) {
         double squares = 0, wanted = length;
         o.clip = clips[i];
         t = begin(&o);
         train(t, NULL, NULL);
-        ck_assert(fabs(t->norm / length - 1) < 1e-4);
+        ck_assert(fabs(t->now.norm / length - 1) < 1e-4);
         if (o.clip > 0 && o.clip < length + 1e-6)
             wanted = o.clip * length / (length + 1e-6);
         for (size_t j = 0; j < t->slots.total; j++)
@@ -514,10 +515,10 @@ START_TEST(each_piece_has_a_dropout_of_its_own)
         o.dropout = 0.2;
         o.seed = seed;
         kmf_pretrain *t = begin(&o);
-        for (t->step = 0; t->step < STEPS; t->step++)
+        for (t->now.step = 0; t->now.step < STEPS; t->now.step++)
             for (size_t at = 0; at < o.batch; at += o.batch / PIECES) {
                 for (int time = 0; time < 2; time++) {
-                    uint64_t first = t->step * o.batch + at;
+                    uint64_t first = t->now.step * o.batch + at;
                     ck_assert_int_eq(
                         kmf_pretrain_show(t, &batch, first, at, o.batch / PIECES, NULL), 0);
                     ck_assert(batch.dropout == o.dropout);
@@ -583,10 +584,10 @@ START_TEST(mixtures_are_drawn_evenly)
     o.batch = 16;
     kmf_pretrain *t = begun(&o, short_and_long(), &err);
     ck_assert_msg(t, "%s", err.msg);
-    for (t->step = 0; t->step < STEPS; t->step++)
+    for (t->now.step = 0; t->now.step < STEPS; t->now.step++)
         for (size_t at = 0; at < 16; at += 8) {
-            ck_assert_int_eq(kmf_pretrain_show(t, &batch, t->step * o.batch + at, at, 8, NULL),
-                             0);
+            ck_assert_int_eq(
+                kmf_pretrain_show(t, &batch, t->now.step * o.batch + at, at, 8, NULL), 0);
             ck_assert_ptr_eq(batch.mix, &t->comparison.mix);
             size_t mixed = is_a_mixture(t, at, 8);
             layers[batch.mix->layer]++;
@@ -621,13 +622,13 @@ START_TEST(so_many_steps_mix)
     o.mix = 0.3;
     o.shards = 2;
     kmf_pretrain *t = begin(&o);
-    for (t->step = 0; t->step < STEPS; t->step++) {
+    for (t->now.step = 0; t->now.step < STEPS; t->now.step++) {
         bool mixes = kmf_pretrain_mixes(t);
         seen[mixes]++;
-        for (size_t at = 0; t->step < 20 && at < 8; at += 4) {
+        for (size_t at = 0; t->now.step < 20 && at < 8; at += 4) {
             size_t labelled = 0;
-            ck_assert_int_eq(kmf_pretrain_show(t, &batch, t->step * o.batch + at, at, 4, NULL),
-                             0);
+            ck_assert_int_eq(
+                kmf_pretrain_show(t, &batch, t->now.step * o.batch + at, at, 4, NULL), 0);
             for (size_t i = 0; i < batch.off[4]; i++)
                 labelled += batch.labels[i] >= 0;
             /* what is mixed is not asked */

@@ -53,7 +53,7 @@ typedef struct kmf_checkpoint {
     const size_t *progress; /* where in the training its numbers are, of 64 bits each */
     size_t n_progress;
     bool (*is_sound)(const void *training); /* by these numbers; NULL: whatever they are */
-    bool *other_kernels; /* was what is read written by such? NULL: not asked */
+    int *other_kernels; /* was what is read written by such? NULL: not asked */
 } kmf_checkpoint;
 
 /* Under its name only when it is complete and on disk: the one before stays until then. */

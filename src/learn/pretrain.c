@@ -189,8 +189,9 @@ uint64_t kmf_pretrain_held_pieces(const kmf_pretrain *t)
 {
     uint64_t piece = kmf_pretrain_piece(t);
     uint64_t ranks = (uint64_t)kmf_ranks();
-    uint64_t masked = t->asks ? ((t->n_held + piece - 1) / piece + ranks - 1) / ranks : 0;
-    return masked + (t->compares ? (2 * t->n_held + piece - 1) / piece : 0);
+    uint64_t masked =
+        t->asks ? ((t->now.held_windows + piece - 1) / piece + ranks - 1) / ranks : 0;
+    return masked + (t->compares ? (2 * t->now.held_windows + piece - 1) / piece : 0);
 }
 
 /* Lengths of windows in pairs; and the model's vectors are what the loss sees. */
@@ -264,7 +265,8 @@ static int make_model(kmf_pretrain *t, const kmf_pretrain_options *o, kmf_err *e
         return kmf_fail(err, KMF_EINVAL, "words of %d letters have no tetramers", c->k);
     if (!o->init && o->words != KMF_WORDS_RANDOM)
         kmf_word_init_letters(t->model, o->seed, o->words == KMF_WORDS_TETRAMERS);
-    if (o->embeddings && kmf_word_init_vectors(t->model, o->embeddings, &t->unfilled, err) < 0)
+    if (o->embeddings &&
+        kmf_word_init_vectors(t->model, o->embeddings, &t->now.unfilled, err) < 0)
         return -1;
     if (kmf_config_check(c, KMF_EINVAL, o->init ? o->init : "model", err) < 0)
         return -1;
@@ -317,8 +319,9 @@ kmf_pretrain *kmf_pretrain_new(const kmf_pretrain_options *opts, kmf_err *err)
                                    .p_random = opts->random_share};
     t->asks = opts->objective != KMF_OBJECTIVE_CONTRASTIVE;
     t->compares = opts->objective != KMF_OBJECTIVE_MASKED;
-    t->val_loss = t->val_bits = t->val_contrast = t->val_hits = t->best = (double)NAN;
-    t->loss = t->bits = t->contrast = t->hits = t->norm = (double)NAN;
+    t->now.val_loss = t->now.val_bits = t->now.val_contrast = t->now.val_hits = t->now.best =
+        (double)NAN;
+    t->now.loss = t->now.bits = t->now.contrast = t->now.hits = t->now.norm = (double)NAN;
     if (kmf_spans_options_check(&t->spans, err) < 0 || make_model(t, opts, err) < 0 ||
         make_genome(t, opts, err) < 0)
         goto failed;
@@ -458,7 +461,7 @@ static int check_held_windows(const kmf_pretrain *t, kmf_err *err)
     size_t first = 0;
     if (!t->compares)
         return 0;
-    for (uint64_t i = 0; i < t->n_held; i++) {
+    for (uint64_t i = 0; i < t->now.held_windows; i++) {
         kmf_excerpt excerpt;
         kmf_windows_fixed(t->held_windows, t->opts.val_windows, i, &excerpt);
         size_t source = kmf_genome_source(t->genome, KMF_GENOME_HELD, excerpt.at);
@@ -471,7 +474,7 @@ static int check_held_windows(const kmf_pretrain *t, kmf_err *err)
         err, KMF_EINVAL,
         "the windows that validation looks at, %llu, are all of one %s, and have no "
         "others to be told from: look at more (val-windows), or hold out others",
-        (unsigned long long)t->n_held,
+        (unsigned long long)t->now.held_windows,
         t->opts.sources == KMF_SOURCES_INPUT ? "input" : "record");
 }
 
@@ -485,13 +488,13 @@ static int make_windows(kmf_pretrain *t, kmf_err *err)
                                  t->opts.seed, err);
     if (!t->windows)
         return KMF_ENOMEM;
-    t->short_segments = short_segments(t);
+    t->now.short_ones = short_segments(t);
     if (info.parts[KMF_GENOME_HELD].kept == 0)
         return 0;
     t->held_windows = kmf_windows_new(held, letters, t->opts.seed, err);
     if (!t->held_windows)
         return KMF_ENOMEM;
-    t->n_held = kmf_windows_fixed_count(t->held_windows, t->opts.val_windows);
+    t->now.held_windows = kmf_windows_fixed_count(t->held_windows, t->opts.val_windows);
     return check_held_windows(t, err);
 }
 
@@ -504,7 +507,7 @@ static int ask_baselines(kmf_pretrain *t, kmf_progress_fn *fn, void *user, kmf_e
     if (!markov)
         return KMF_ENOMEM;
     int status = 0;
-    for (uint64_t first = 0; first < t->n_held && status >= 0; first += piece) {
+    for (uint64_t first = 0; first < t->now.held_windows && status >= 0; first += piece) {
         kmf_mlm_batch batch;
         status = kmf_pretrain_show_held(t, &batch, first, err);
         if (status >= 0)
@@ -527,20 +530,21 @@ static uint64_t count_bytes(const kmf_pretrain *t)
                        kmf_ranks_scratch(t->slots.total) * sizeof(float) +
                        kmf_update_bytes(&t->slots) + kmf_comparison_bytes(t) +
                        kmf_mlm_bytes(&t->model->config, &mlm, kmf_pool_threads(t->pool) + 1);
-    uint64_t markov =
-        t->asks && t->n_held > 0 && kmf_rank() == 0 ? kmf_markov_bytes(KMF_MARKOV_MAX) : 0;
+    uint64_t markov = t->asks && t->now.held_windows > 0 && kmf_rank() == 0
+                          ? kmf_markov_bytes(KMF_MARKOV_MAX)
+                          : 0;
     return kept + (trained > markov ? trained : markov);
 }
 
 static int check_memory(const kmf_pretrain *t, kmf_err *err)
 {
     uint64_t here = kmf_memory_here();
-    if (t->bytes > here)
+    if (t->now.bytes > here)
         return kmf_fail(
             err, KMF_ENOMEM,
             "%.1f GB of memory are needed, and there are %.1f: take a "
             "smaller batch or window, accumulate, or recompute%s",
-            1e-9 * (double)t->bytes, 1e-9 * (double)here,
+            1e-9 * (double)t->now.bytes, 1e-9 * (double)here,
             t->compares ? ", or look at fewer held-out windows, of which all pairs are compared"
                         : "");
     return 0;
@@ -587,15 +591,15 @@ static double step_windows(const kmf_pretrain *t)
 static int set_steps(kmf_pretrain *t, kmf_err *err)
 {
     kmf_pretrain_options *o = &t->opts;
-    t->steps = o->steps;
+    t->now.steps = o->steps;
     if (o->epochs > 0)
-        t->steps = (uint64_t)fmin(
+        t->now.steps = (uint64_t)fmin(
             ceil(o->epochs * (double)kmf_windows_count(t->windows) / step_windows(t)),
             STEPS_MAX);
-    if (o->seconds > 0 && kmf_pretrain_measure(t, &t->steps, err) < 0)
+    if (o->seconds > 0 && kmf_pretrain_measure(t, &t->now.steps, err) < 0)
         return KMF_ENOMEM;
-    if (t->steps < 1)
-        t->steps = 1;
+    if (t->now.steps < 1)
+        t->now.steps = 1;
     return 0;
 }
 
@@ -619,9 +623,9 @@ int kmf_pretrain_begin(kmf_pretrain *trainer, kmf_progress_fn *fn, void *user, k
     t->views = kmf_calloc(kmf_pretrain_piece(t), sizeof *t->views, err);
     if (!t->masker || !t->views)
         return KMF_ENOMEM;
-    t->bytes = count_bytes(t);
+    t->now.bytes = count_bytes(t);
     status = check_memory(t, err);
-    if (status == 0 && t->asks && t->n_held > 0 && kmf_rank() == 0)
+    if (status == 0 && t->asks && t->now.held_windows > 0 && kmf_rank() == 0)
         status = ask_baselines(t, fn, user, err);
     if (status == 0)
         kmf_ranks_share((double *)&t->baseline, sizeof t->baseline / sizeof(double));
@@ -633,7 +637,7 @@ int kmf_pretrain_begin(kmf_pretrain *trainer, kmf_progress_fn *fn, void *user, k
     status = set_steps(t, err);
     t->val_every = t->opts.val_every;
     if (t->opts.val_every == 0)
-        t->val_every = (t->steps + KMF_VALIDATIONS - 1) / KMF_VALIDATIONS;
+        t->val_every = (t->now.steps + KMF_VALIDATIONS - 1) / KMF_VALIDATIONS;
     t->begun = status == 0;
     return status;
 }
@@ -663,49 +667,26 @@ void kmf_pretrain_information(const kmf_pretrain *trainer, kmf_pretrain_state *s
     const kmf_pretrain *t = trainer;
     kmf_genome_info info;
     kmf_genome_information(t->genome, &info);
-    *state = (kmf_pretrain_state){
-        .records = info.records,
-        .letters = info.letters,
-        .ambiguous = info.ambiguous,
-        .too_short =
-            info.parts[KMF_GENOME_TRAIN].too_short + info.parts[KMF_GENOME_HELD].too_short,
-        .bases = info.parts[KMF_GENOME_TRAIN].kept,
-        .held_bases = info.parts[KMF_GENOME_HELD].kept,
-        .segments = info.parts[KMF_GENOME_TRAIN].segments,
-        .held_windows = t->n_held,
-        .parameters = t->model->n_parameters,
-        .window = t->model->config.window,
-        .window_bases = window_letters(t),
-        .precision = t->opts.precision,
-        .new_head = t->asks && t->new_head,
-        .unfilled = t->unfilled,
-        .bytes = t->bytes,
-        .ranks = kmf_ranks(),
-        .rank = kmf_rank(),
-        .other_kernels = t->other_kernels,
-        .step = t->step,
-        .steps = t->steps,
-        .tokens = t->tokens,
-        .loss = t->loss,
-        .bits = t->bits,
-        .contrast = t->contrast,
-        .hits = t->hits,
-        .rate = t->rate,
-        .norm = t->norm,
-        .validated = t->validated,
-        .val_seconds = t->val_seconds,
-        .val_loss = t->val_loss,
-        .val_bits = t->val_bits,
-        .val_contrast = t->val_contrast,
-        .val_hits = t->val_hits,
-        .best = t->best,
-        .best_step = t->best_step,
-    };
+    *state = t->now;
+    state->records = info.records;
+    state->letters = info.letters;
+    state->ambiguous = info.ambiguous;
+    state->too_short =
+        info.parts[KMF_GENOME_TRAIN].too_short + info.parts[KMF_GENOME_HELD].too_short;
+    state->bases = info.parts[KMF_GENOME_TRAIN].kept;
+    state->held_bases = info.parts[KMF_GENOME_HELD].kept;
+    state->segments = info.parts[KMF_GENOME_TRAIN].segments;
+    state->parameters = t->model->n_parameters;
+    state->window = t->model->config.window;
+    state->window_bases = window_letters(t);
+    state->precision = t->opts.precision;
+    state->new_head = t->asks && t->new_head;
+    state->ranks = kmf_ranks();
+    state->rank = kmf_rank();
     if (t->windows) {
         state->windows = kmf_windows_count(t->windows);
-        state->short_ones = t->short_segments;
         state->epochs =
-            (double)t->step * step_windows(t) / (double)kmf_windows_count(t->windows);
+            (double)t->now.step * step_windows(t) / (double)kmf_windows_count(t->windows);
         state->sources = kmf_genome_n_sources(t->genome, KMF_GENOME_TRAIN);
     }
     tell_baselines(t, state);

@@ -47,14 +47,12 @@ struct kmf_pretrain {
     kmf_slots slots;           /* owned */
     kmf_spelling spelling;
     kmf_genome *genome;      /* owned */
-    uint64_t unfilled;       /* k-mers without a vector in embeddings */
     bool tried, begun;       /* kmf_pretrain_begin was called; and went well */
     bool new_head, old_head; /* of init: it lacked one; it has one. Of a new model neither */
     uint32_t first_weights;  /* checksum of those that training begins with */
 
     /* made by begin; owned */
     kmf_windows *windows, *held_windows; /* held_windows: NULL without validation */
-    uint64_t n_held;                     /* windows of a validation */
     kmf_masker *masker;
     kmf_view *views; /* [piece] */
     kmf_mlm *mlm;
@@ -66,17 +64,11 @@ struct kmf_pretrain {
     size_t n_sums;
     float *scratch;      /* of ranks */
     double *shard_stats; /* [shards, KMF_SHARD_STATS] */
-    uint64_t bytes;
-    uint64_t short_segments; /* of those learnt from: shorter than a window */
 
-    uint64_t step, steps, tokens;
-    uint64_t val_every;                            /* steps, resolved */
-    double loss, bits, contrast, hits, rate, norm; /* of the last step */
-    bool other_kernels;                            /* as kmf_pretrain_state */
-    bool validated;
-    double val_seconds; /* spent in validations by this process */
-    double val_loss, val_bits, val_contrast, val_hits, best;
-    uint64_t best_step;
+    /* What kmf_pretrain_information tells, but for what it looks up: records and letters of the
+       genome, windows, epochs, baselines. */
+    kmf_pretrain_state now;
+    uint64_t val_every; /* steps, resolved */
     kmf_score baseline; /* sums over the bases asked in validation */
 };
 

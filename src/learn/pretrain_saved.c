@@ -10,10 +10,11 @@
 #include <zlib.h>
 
 #define AT(field) offsetof(kmf_pretrain, field)
-static const size_t progress[] = {AT(step),     AT(steps),    AT(tokens),    AT(loss),
-                                  AT(bits),     AT(rate),     AT(norm),      AT(val_loss),
-                                  AT(val_bits), AT(contrast), AT(hits),      AT(val_contrast),
-                                  AT(val_hits), AT(best),     AT(best_step), AT(val_every)};
+static const size_t progress[] = {
+    AT(now.step),     AT(now.steps),    AT(now.tokens),    AT(now.loss),
+    AT(now.bits),     AT(now.rate),     AT(now.norm),      AT(now.val_loss),
+    AT(now.val_bits), AT(now.contrast), AT(now.hits),      AT(now.val_contrast),
+    AT(now.val_hits), AT(now.best),     AT(now.best_step), AT(val_every)};
 #undef AT
 
 #define N_ARRAYS 3
@@ -75,7 +76,7 @@ static void add_settings(kmf_settings *s, const kmf_pretrain *t)
     else if (o->epochs > 0)
         kmf_setting_add(s, "epochs", "%.17g", o->epochs);
     else
-        kmf_setting_add(s, "steps", "%" PRIu64, t->steps);
+        kmf_setting_add(s, "steps", "%" PRIu64, t->now.steps);
     kmf_setting_add(s, "mask rate", "%.17g", t->spans.rate);
     kmf_setting_add(s, "shortest span", "%zu", t->spans.span_min);
     kmf_setting_add(s, "longest span", "%zu", t->spans.span_max);
@@ -115,7 +116,7 @@ static void add_settings(kmf_settings *s, const kmf_pretrain *t)
     kmf_setting_add(s, "seed", "%" PRIu64, o->seed);
     kmf_setting_add(s, "checksum of the first weights", "%08" PRIx32, t->first_weights);
     kmf_setting_add(s, "validation every", "%" PRIu64, o->val_every);
-    kmf_setting_add(s, "validation windows", "%" PRIu64, t->n_held);
+    kmf_setting_add(s, "validation windows", "%" PRIu64, t->now.held_windows);
     kmf_setting_add(s, "bases", "%" PRIu64, info.parts[KMF_GENOME_TRAIN].kept);
     kmf_setting_add(s, "held-out bases", "%" PRIu64, info.parts[KMF_GENOME_HELD].kept);
     kmf_setting_add(s, "checksum of the inputs", "%08" PRIx32, info.checksum);
@@ -141,7 +142,7 @@ int kmf_pretrain_agree(const kmf_pretrain *t, kmf_err *err)
         if (!kmf_ranks_agree(sum))
             name = settings.list[i].name;
     }
-    if (!name && !kmf_ranks_agree(t->step))
+    if (!name && !kmf_ranks_agree(t->now.step))
         name = "the step that is gone on from";
     if (!name && !kmf_ranks_agree(weights))
         name = "the weights";
@@ -157,7 +158,7 @@ int kmf_pretrain_agree(const kmf_pretrain *t, kmf_err *err)
 static bool is_sound(const void *training)
 {
     const kmf_pretrain *t = training;
-    return t->step <= t->steps && t->val_every > 0;
+    return t->now.step <= t->now.steps && t->val_every > 0;
 }
 
 static kmf_checkpoint checkpoint_of(const kmf_pretrain *t, kmf_settings *settings,
@@ -194,6 +195,6 @@ int kmf_pretrain_load(kmf_pretrain *trainer, const char *path, kmf_err *err)
     if (kmf_pretrain_check_begun(trainer, err) < 0)
         return KMF_EINVAL;
     kmf_checkpoint checkpoint = checkpoint_of(trainer, &settings, arrays);
-    checkpoint.other_kernels = &trainer->other_kernels;
+    checkpoint.other_kernels = &trainer->now.other_kernels;
     return kmf_checkpoint_read(&checkpoint, trainer, path, err);
 }

@@ -39,11 +39,11 @@
 double kmf_pretrain_rate(const kmf_pretrain *t, uint64_t step)
 {
     const kmf_pretrain_options *o = &t->opts;
-    double rise = floor(o->warmup * (double)t->steps);
+    double rise = floor(o->warmup * (double)t->now.steps);
     double at = (double)step + 1;
     if (at <= rise)
         return o->rate * at / rise;
-    double done = (at - rise) / ((double)t->steps - rise + 1);
+    double done = (at - rise) / ((double)t->now.steps - rise + 1);
     switch ((kmf_schedule)o->schedule) {
     case KMF_SCHEDULE_COSINE:
         return o->rate * 0.5 * (1 + cos(PI * done));
@@ -66,7 +66,7 @@ typedef struct piece {
 static piece piece_of(const kmf_pretrain *t, size_t shard, size_t i)
 {
     size_t at = shard * (t->opts.batch / t->opts.shards) + i * kmf_pretrain_piece(t);
-    return (piece){.shard = shard, .at = at, .first = t->step * t->opts.batch + at};
+    return (piece){.shard = shard, .at = at, .first = t->now.step * t->opts.batch + at};
 }
 
 /* Shards of this rank: beg .. end - 1. */
@@ -186,7 +186,7 @@ static int held_not_finite(const kmf_pretrain *t, kmf_err *err)
 {
     return kmf_fail(err, KMF_ENUMERIC,
                     "step %" PRIu64 ": the loss of what is held out is not finite" HOW_ON,
-                    t->step);
+                    t->now.step);
 }
 
 /*
@@ -197,7 +197,7 @@ static int validate_masked(kmf_pretrain *t, kmf_err *err)
 {
     size_t n = kmf_pretrain_piece(t);
     double loss = 0, weight = 0, bits = 0, hidden = 0;
-    for (uint64_t first = 0, i = 0; first < t->n_held; first += n, i++) {
+    for (uint64_t first = 0, i = 0; first < t->now.held_windows; first += n, i++) {
         double stats[KMF_SHARD_STATS] = {0};
         if (i % (uint64_t)kmf_ranks() == (uint64_t)kmf_rank()) {
             kmf_mlm_batch batch;
@@ -218,8 +218,8 @@ static int validate_masked(kmf_pretrain *t, kmf_err *err)
         bits += stats[KMF_STAT_BITS];
         hidden += stats[KMF_STAT_HIDDEN];
     }
-    t->val_loss = weight > 0 ? loss / weight : (double)NAN;
-    t->val_bits = hidden > 0 ? bits / hidden : (double)NAN;
+    t->now.val_loss = weight > 0 ? loss / weight : (double)NAN;
+    t->now.val_bits = hidden > 0 ? bits / hidden : (double)NAN;
     return isfinite(loss) ? 0 : held_not_finite(t, err);
 }
 
@@ -228,22 +228,22 @@ int kmf_pretrain_validate(kmf_pretrain *trainer, kmf_err *err)
     kmf_pretrain *t = trainer;
     if (kmf_pretrain_check_begun(t, err) < 0)
         return KMF_EINVAL;
-    if (t->n_held == 0)
+    if (t->now.held_windows == 0)
         return kmf_fail(err, KMF_EINVAL, "nothing is held out that could be asked for");
     double begun = kmf_now();
     int status = t->asks ? validate_masked(t, err) : 0;
     if (status == 0 && t->compares)
         status = kmf_pretrain_compare_held(t, err);
-    if (status == 0 && t->compares && !isfinite(t->val_contrast))
+    if (status == 0 && t->compares && !isfinite(t->now.val_contrast))
         status = held_not_finite(t, err);
     if (status < 0)
         return status;
-    t->val_seconds += kmf_now() - begun;
-    double goal = t->compares ? t->val_contrast : t->val_bits;
-    t->validated = true;
-    if (isnan(t->best) || goal < t->best) {
-        t->best = goal;
-        t->best_step = t->step;
+    t->now.val_seconds += kmf_now() - begun;
+    double goal = t->compares ? t->now.val_contrast : t->now.val_bits;
+    t->now.validated = true;
+    if (isnan(t->now.best) || goal < t->now.best) {
+        t->now.best = goal;
+        t->now.best_step = t->now.step;
     }
     return 0;
 }
@@ -254,7 +254,7 @@ static int not_finite(const kmf_pretrain *t, const char *what, kmf_err *err)
 {
     const char *tensor = kmf_update_broken(t->update, t->sums[0]);
     return kmf_fail(err, KMF_ENUMERIC, "step %" PRIu64 ": %s is not finite%s%s" HOW_ON,
-                    t->step + 1, what, tensor ? ", first in the gradient of " : "",
+                    t->now.step + 1, what, tensor ? ", first in the gradient of " : "",
                     tensor ? tensor : "");
 }
 
@@ -270,7 +270,7 @@ static int step(kmf_pretrain *t, kmf_err *err)
         for (size_t i = 0; i < KMF_SHARD_STATS; i++)
             sum[i] += t->shard_stats[s * KMF_SHARD_STATS + i];
     double scale = sum[KMF_STAT_WEIGHT] > 0 ? 1 / sum[KMF_STAT_WEIGHT] : t->compares;
-    if (!isfinite(sum[KMF_STAT_LOSS]) || (t->compares && !isfinite(t->contrast)))
+    if (!isfinite(sum[KMF_STAT_LOSS]) || (t->compares && !isfinite(t->now.contrast)))
         return not_finite(t, "the loss", err);
     if (kmf_update_norm(t->update, &norm, t->sums[0], err) < 0)
         return KMF_ENOMEM;
@@ -279,25 +279,26 @@ static int step(kmf_pretrain *t, kmf_err *err)
     norm *= scale;
     if (o->clip > 0 && o->clip < norm + CLIP_EPSILON)
         scale *= o->clip / (norm + CLIP_EPSILON);
-    kmf_adamw_step adamw = {.rate = kmf_pretrain_rate(t, t->step),
+    kmf_adamw_step adamw = {.rate = kmf_pretrain_rate(t, t->now.step),
                             .beta1 = o->beta1,
                             .beta2 = o->beta2,
                             .epsilon = o->epsilon,
                             .decay = o->decay,
                             .clip = scale};
-    kmf_adamw_correct(&adamw, t->step + 1);
+    kmf_adamw_correct(&adamw, t->now.step + 1);
     if (kmf_update_step(t->update, t->model->slab, t->m, t->v, t->sums[0], &adamw, err) < 0)
         return KMF_ENOMEM;
-    t->step++;
-    t->tokens += (uint64_t)sum[KMF_STAT_TOKENS];
-    t->loss =
+    t->now.step++;
+    t->now.tokens += (uint64_t)sum[KMF_STAT_TOKENS];
+    t->now.loss =
         sum[KMF_STAT_WEIGHT] > 0 ? sum[KMF_STAT_LOSS] / sum[KMF_STAT_WEIGHT] : (double)NAN;
-    t->bits =
+    t->now.bits =
         sum[KMF_STAT_HIDDEN] > 0 ? sum[KMF_STAT_BITS] / sum[KMF_STAT_HIDDEN] : (double)NAN;
-    t->norm = norm;
-    t->rate = adamw.rate;
-    t->validated = false;
-    bool validates = t->n_held > 0 && (t->step % t->val_every == 0 || t->step == t->steps);
+    t->now.norm = norm;
+    t->now.rate = adamw.rate;
+    t->now.validated = false;
+    bool validates = t->now.held_windows > 0 &&
+                     (t->now.step % t->val_every == 0 || t->now.step == t->now.steps);
     return validates ? kmf_pretrain_validate(t, err) : 0;
 }
 
@@ -309,7 +310,7 @@ int kmf_pretrain_train(kmf_pretrain *trainer, kmf_pretrain_fn *fn, void *user, k
     int status = kmf_pretrain_agree(t, err);
     if (status < 0)
         return status;
-    while (t->step < t->steps) {
+    while (t->now.step < t->now.steps) {
         status = step(t, err);
         if (status == 0 && fn) {
             kmf_pretrain_state state;

@@ -22,7 +22,7 @@ enum { DROPOUT_DRAWS = KMF_DRAW_FREE + 1, MIX_DRAWS = KMF_DRAW_FREE + 3 };
 
 static size_t most_views(const kmf_pretrain *t)
 {
-    size_t held = 2 * (size_t)t->n_held;
+    size_t held = 2 * (size_t)t->now.held_windows;
     return held > t->opts.batch ? held : t->opts.batch;
 }
 
@@ -100,12 +100,12 @@ static kmf_viewer held_viewer(const kmf_pretrain *t)
                         .part = KMF_GENOME_HELD,
                         .windows = t->held_windows,
                         .seed = t->opts.seed,
-                        .fixed = t->n_held};
+                        .fixed = t->now.held_windows};
 }
 
 bool kmf_pretrain_mixes(const kmf_pretrain *t)
 {
-    kmf_rng rng = kmf_draw(t->opts.seed, MIX_DRAWS, t->step, 0);
+    kmf_rng rng = kmf_draw(t->opts.seed, MIX_DRAWS, t->now.step, 0);
     return t->compares && kmf_rng_unit(&rng) < t->opts.mix;
 }
 
@@ -133,7 +133,7 @@ static void draw_mixture(kmf_pretrain *t, uint64_t first, size_t at, size_t n)
     kmf_comparison *c = &t->comparison;
     uint32_t *to = c->piece_served; /* the ones that are mixed, for now */
     size_t n_mixed = 0, longest = 0;
-    kmf_rng rng = kmf_draw(t->opts.seed, MIX_DRAWS, t->step, 1 + first);
+    kmf_rng rng = kmf_draw(t->opts.seed, MIX_DRAWS, t->now.step, 1 + first);
     c->mix = (kmf_mlm_mix){.layer = (size_t)kmf_rng_below(&rng, t->model->config.n_layers),
                            .partner = c->piece_partner,
                            .served = c->piece_served,
@@ -167,7 +167,7 @@ int kmf_pretrain_show(kmf_pretrain *t, kmf_mlm_batch *batch, uint64_t first, siz
     kmf_masking masking = {.drift_rate = t->opts.drift_rate,
                            .mutations = t->compares ? t->opts.mutations : 0,
                            .spans = t->asks && !mixes ? &t->spans : NULL};
-    kmf_rng key = kmf_draw(t->opts.seed, DROPOUT_DRAWS, t->step, first);
+    kmf_rng key = kmf_draw(t->opts.seed, DROPOUT_DRAWS, t->now.step, first);
     draw_piece(t, first, at, n);
     if (mixes)
         draw_mixture(t, first, at, n);
@@ -219,7 +219,7 @@ static void draw_all(kmf_pretrain *t, bool mixes)
     size_t behind = batch / (size_t)kmf_ranks() * (size_t)(kmf_rank() + 1);
     for (size_t i = 0; kmf_ranks() > 1 && i < batch; i += piece) {
         size_t at = (behind + i) % batch;
-        uint64_t first = t->step * batch + at;
+        uint64_t first = t->now.step * batch + at;
         draw_piece(t, first, at, piece);
         if (mixes)
             draw_mixture(t, first, at, piece);
@@ -240,8 +240,8 @@ int kmf_pretrain_compare(kmf_pretrain *t, double scale, kmf_err *err)
                                 .share = c->share};
     if (kmf_contrast_learn(c->contrast, c->dvectors, &views, scale, &result, err) < 0)
         return KMF_ENOMEM;
-    t->contrast = result.loss;
-    t->hits = result.hits / (double)result.anchors;
+    t->now.contrast = result.loss;
+    t->now.hits = result.hits / (double)result.anchors;
     return 0;
 }
 
@@ -254,7 +254,7 @@ int kmf_pretrain_compare_held(kmf_pretrain *t, kmf_err *err)
     pairs.drift = 0;
     kmf_contrast_result result;
     size_t piece = kmf_pretrain_piece(t), D = kmf_pretrain_columns(t);
-    size_t all = 2 * (size_t)t->n_held;
+    size_t all = 2 * (size_t)t->now.held_windows;
     for (size_t at = 0; at < all; at += piece) {
         kmf_mlm_batch batch;
         kmf_mlm_result none;
@@ -268,7 +268,7 @@ int kmf_pretrain_compare_held(kmf_pretrain *t, kmf_err *err)
     kmf_contrast_views views = {.vectors = c->vectors, .sources = c->sources, .n = all};
     if (kmf_contrast_learn(c->contrast, NULL, &views, 1, &result, err) < 0)
         return KMF_ENOMEM;
-    t->val_contrast = result.loss;
-    t->val_hits = result.hits / (double)result.anchors;
+    t->now.val_contrast = result.loss;
+    t->now.val_hits = result.hits / (double)result.anchors;
     return 0;
 }

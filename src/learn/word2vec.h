@@ -33,7 +33,7 @@ struct kmf_word2vec {
     double loss_sum; /* of the batches asked since the loss was last told */
     uint64_t loss_pairs;
     double loss; /* as kmf_word2vec_state */
-    bool other_kernels;
+    int other_kernels;
     bool tried, begun; /* kmf_word2vec_begin was called; and went well */
 };
 
