@@ -120,6 +120,18 @@ int cli_rundir_open(cli_rundir *dir, const char *path, kmf_err *err)
     return status;
 }
 
+int cli_rundir_check_kept(const cli_rundir *dir, const char *resume, kmf_err *err)
+{
+    char config[CLI_PATH_CAP + 16];
+    snprintf(config, sizeof config, "%s/config.json", dir->dir);
+    if (strcmp(resume, "auto") != 0 || cli_is_file(dir->checkpoint) || !cli_is_file(config))
+        return 0;
+    return cli_raise(err, KMF_EIO,
+                     "%s: a trained model is there, and no checkpoint to resume from: choose "
+                     "another directory, or --resume never to train anew, over it",
+                     dir->dir);
+}
+
 /* A lock that was taken for nothing goes, and a directory that was made for nothing. */
 static void leave_unused(const cli_rundir *d)
 {
@@ -149,12 +161,14 @@ void cli_rundir_close(cli_rundir *dir)
 /*
  * Of a training that this one does not go on with. The checkpoint goes first: were this run killed
  * before it has one of its own, the next would go on from there, without the metrics and the best
- * model that belong to it.
+ * model that belong to it. What is left of the other model is none: it has no config.json.
  */
 static void remove_other(const cli_rundir *d)
 {
     char path[CLI_PATH_CAP + 32];
     unlink(d->checkpoint);
+    snprintf(path, sizeof path, "%s/config.json", d->dir);
+    unlink(path);
     for (size_t i = 1; i < N_NAMES; i++) {
         snprintf(path, sizeof path, "%s/%s", d->best, our_names[i]);
         unlink(path);

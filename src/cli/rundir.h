@@ -34,10 +34,15 @@ int cli_rundir_name(cli_rundir *dir, const char *path, kmf_err *err);
  */
 int cli_rundir_open(cli_rundir *dir, const char *path, kmf_err *err);
 void cli_rundir_close(cli_rundir *dir);
+/*
+ * KMF_EIO if a model is there whose checkpoint is not, which a training would take the place of
+ * without having been told so (resume: of --resume).
+ */
+int cli_rundir_check_kept(const cli_rundir *dir, const char *resume, kmf_err *err);
 
 /*
  * Opens the metrics, with the lines up to `step` of those beside the checkpoint that it goes on
- * from: later ones are of a run that was broken off. Checkpoint and best model of another go.
+ * from: later ones are of a run that was broken off. Checkpoint and models of another go.
  */
 int cli_metrics_open(cli_rundir *dir, uint64_t step, kmf_err *err);
 /* What happened between two lines. */
