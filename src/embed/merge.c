@@ -149,12 +149,14 @@ static int fail_missing(const merge *m, kmf_err *err)
                     m->n, count, list, count - m->n > told ? ", .." : "");
 }
 
-/* Each number once, and the same run. */
+/*
+ * Each number once, and the same run, whatever its inputs were called: their records have a
+ * checksum.
+ */
 static int check_set(merge *m, kmf_err *err)
 {
-    static const char *const same[] = {"program", "version",         "model", "settings",
-                                       "inputs",  "regions",         "bed",   "names",
-                                       "columns", "records_checksum"};
+    static const char *const same[] = {"program",  "version", "model",
+                                       "settings", "columns", KMF_RECORDS_CHECKSUM};
     qsort(m->shards, m->n, sizeof *m->shards, by_number);
     for (size_t i = 1; i < m->n; i++) {
         const shard *one = &m->shards[i - 1], *other = &m->shards[i];
@@ -167,6 +169,11 @@ static int check_set(merge *m, kmf_err *err)
     }
     if (m->n != m->shards[0].count)
         return fail_missing(m, err);
+    if (m->n > 1 && !json_object_get(m->shards[0].json, KMF_RECORDS_CHECKSUM))
+        return kmf_fail(err, KMF_EMODEL,
+                        "%s: its .json has no " KMF_RECORDS_CHECKSUM ": it was made by an earlier "
+                        "build, or changed",
+                        m->shards[0].path);
     for (size_t i = 1; i < m->n; i++) {
         const json_t *one = m->shards[0].json, *other = m->shards[i].json;
         const char *differs = same_products(one, other) ? NULL : "products";
@@ -406,7 +413,7 @@ static char *merged_provenance(merge *m, const char *out, const char *command_li
            json_object_set_new(json, "command", kmf_json_of_text(command_line)) == 0 &&
            json_object_set_new(json, "shard",
                                json_pack("{s:i, s:i}", "index", 0, "count", 1)) == 0;
-    (void)json_object_del(json, "records_checksum"); /* of shards alone */
+    (void)json_object_del(json, KMF_RECORDS_CHECKSUM); /* of shards alone */
     if (!good) {
         kmf_fail(err, KMF_EMODEL, "%s: its .json has no statistics", m->shards[0].path);
         return NULL;

@@ -140,7 +140,7 @@ char *kmf_provenance(const kmf_embedder *embedder, const char *output, const cha
     if (o.n_shards > 1) {
         char sum[16];
         snprintf(sum, sizeof sum, "%08" PRIx32, embedder->seen_sum);
-        json = with_text(json, "records_checksum", sum);
+        json = with_text(json, KMF_RECORDS_CHECKSUM, sum);
     }
     if (reader) {
         json = with_text(json, "regions", reader->regions);

@@ -6,6 +6,9 @@
 #include "base/json.h"
 #include "embed/method.h"
 
+/* Key of the checksum of all records of a run, in the x.json of a shard. */
+#define KMF_RECORDS_CHECKSUM "records_checksum"
+
 /* {"name"} and a key for each of the method's files (method.h): the model. NULL after an error. */
 json_t *kmf_model_json(const kmf_embedder *embedder, kmf_err *err);
 /* The name of an output for its provenance: the last part of path. NULL: out of memory. */
