@@ -349,6 +349,12 @@ bool cli_is_checkpoint(const char *path, const char *kind);
 int cli_refuse_inputs(cli *run, const char *out, const char *const *endings,
                       const char *const *paths, size_t n);
 /*
+ * -1, or the exit code if a table that has nothing beside it is to have the name of an array, of
+ * another format, or of what lies beside vectors. What lies beside a table of that name is a
+ * warning.
+ */
+int cli_refuse_table(const cli *run, const char *out);
+/*
  * -1, or the exit code if a file that it brings would replace one of something else, or cannot be
  * written. That the file now belongs to another table of the same stem is a warning.
  */

@@ -133,8 +133,9 @@ static int settle(cli *run, eval_args *a, kmf_err *err)
     if (cli_labelled_is_input(l, a->out) ||
         cli_is_an_input(a->out, a->models.texts, a->models.n))
         return cli_wrong(run, "-o %s: that is an input", a->out);
-    if (cli_refuse_array(run, a->out) >= 0 ||
-        (a->predictions && cli_refuse_array(run, a->predictions) >= 0))
+    int refused = a->format == FORMAT_JSON ? cli_refuse_array(run, a->out)
+                                           : cli_refuse_table(run, a->out);
+    if (refused >= 0 || (a->predictions && cli_refuse_table(run, a->predictions) >= 0))
         return CLI_USAGE;
     if (a->predictions && (cli_labelled_is_input(l, a->predictions) ||
                            cli_is_an_input(a->predictions, a->models.texts, a->models.n)))

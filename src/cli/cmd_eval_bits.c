@@ -186,7 +186,7 @@ int cli_eval_bits(cli *run, int argc, char **argv)
         cli_is_an_input(a.out, a.models.texts, a.models.n) ||
         cli_is_an_input(a.out, a.background.texts, a.background.n))
         return cli_wrong(run, "-o %s: that is an input", a.out);
-    leave = cli_refuse_array(run, a.out);
+    leave = cli_refuse_table(run, a.out);
     if (leave < 0)
         leave = check_genomes(run, &a, paths, n, &err);
     if (leave >= 0)

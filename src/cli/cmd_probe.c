@@ -29,6 +29,7 @@ static const cli_usage train_usage = {
 
 static int parse_train(cli *run, train_args *a, int argc, char **argv, kmf_err *err)
 {
+    static const char *const others[] = {".npy", ".tsv", ".txt", ".gz", ".json"};
     cli_labelled *l = &a->labelled;
     int first;
     const cli_option table[] = {
@@ -63,9 +64,10 @@ static int parse_train(cli *run, train_args *a, int argc, char **argv, kmf_err *
         return cli_wrong(run, "-o -: a probe is written to a file");
     if (cli_labelled_is_input(l, a->out) || cli_is_an_input(a->out, &a->model, 1))
         return cli_wrong(run, "-o %s: that is an input", a->out);
-    if (kmf_foreign_ending(a->out) || cli_ends_with(a->out, ".npy") ||
-        cli_ends_with(a->out, ".tsv") || cli_ends_with(a->out, ".txt"))
-        return cli_wrong(run, "-o %s: a probe is a safetensors file, as x.safetensors", a->out);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (kmf_foreign_ending(a->out) || cli_ends_with(a->out, others[i]))
+            return cli_wrong(run, "-o %s: a probe is a safetensors file, as x.safetensors",
+                             a->out);
     if (l->embed.pooling == KMF_POOL_NONE)
         return cli_wrong(run, "--pool none: a record has one vector here");
     l->embed.seed = l->samples.seed;
@@ -275,7 +277,7 @@ static int parse_predict(cli *run, predict_args *a, int argc, char **argv, int *
                                   a->input.reader.reference};
     if (cli_is_an_input(a->out, paths, n) || cli_is_an_input(a->out, beside, 4))
         return cli_wrong(run, "-o %s: that is an input", a->out);
-    return cli_refuse_array(run, a->out);
+    return cli_refuse_table(run, a->out);
 }
 
 typedef struct prediction {

@@ -138,7 +138,7 @@ static int check_names(const cli *run, const stats_args *a, const char *const *t
             return cli_fail(run, &err);
         kmf_text_free(name);
     }
-    int refused = a->spectrum ? cli_refuse_array(run, a->spectrum) : -1;
+    int refused = a->spectrum ? cli_refuse_table(run, a->spectrum) : -1;
     if (refused >= 0)
         return refused;
     if ((a->spectrum && cli_is_an_input(a->spectrum, table, 1)) ||

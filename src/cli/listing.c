@@ -84,8 +84,11 @@ int cli_listing_check(const cli *run, const cli_listing *l, const kmf_counts_inf
     if (!words && suffix && strcmp(suffix, ".json") == 0)
         return cli_wrong(run, "%s: that is the name of the provenance beside the table",
                          l->out);
-    if (l->format != KMF_COUNTS_BINARY && cli_refuse_array(run, l->out) >= 0)
-        return CLI_USAGE;
+    int refused = words                            ? cli_refuse_table(run, l->out)
+                  : l->format != KMF_COUNTS_BINARY ? cli_refuse_array(run, l->out)
+                                                   : -1;
+    if (refused >= 0)
+        return refused;
     if (words && info->k > WORDS_K_MAX)
         return cli_wrong(run,
                          "--format %s: the words of a vocabulary have at most %d letters, "

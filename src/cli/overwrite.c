@@ -97,6 +97,24 @@ bool cli_is_checkpoint(const char *path, const char *kind)
 
 const char *const cli_row_endings[] = {".ids.tsv", ".json", NULL};
 
+int cli_refuse_table(const cli *run, const char *out)
+{
+    struct stat s;
+    if (cli_refuse_array(run, out) >= 0)
+        return CLI_USAGE;
+    for (const char *const *ending = cli_row_endings; *ending; ending++)
+        if (cli_ends_with(out, *ending))
+            return cli_wrong(run, "%s: names in %s are of what lies beside vectors", out,
+                             *ending);
+    for (const char *const *ending = cli_row_endings; *ending; ending++) {
+        char *name = kmf_companion(out, *ending, NULL);
+        if (name && stat(out, &s) == 0 && S_ISREG(s.st_mode) && stat(name, &s) == 0)
+            cli_warn(run, "%s, which lies beside the output, is of another table", name);
+        kmf_text_free(name);
+    }
+    return -1;
+}
+
 int cli_refuse_inputs(cli *run, const char *out, const char *const *endings,
                       const char *const *paths, size_t n)
 {
