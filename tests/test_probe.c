@@ -414,6 +414,22 @@ START_TEST(the_scale_is_chosen_that_tells_more_of_dev)
 }
 END_TEST
 
+/* An infinite number has no place on any scale. */
+START_TEST(vectors_that_are_not_finite_are_an_error_of_numbers)
+{
+    static const float x[][1] = {{1}, {INFINITY}, {2}};
+    static const int32_t y[] = {0, 1, 0};
+    const kmf_points train = {x[0], y, 3};
+    for (int scale = 0; scale < KMF_PROBE_AUTO; scale++) {
+        kmf_err err = {0};
+        const kmf_probe_options opts = {
+            .l2 = 1, .scale = scale, .iterations = 10, .tolerance = 1e-4};
+        ck_assert_ptr_null(kmf_probe_train(&train, NULL, NULL, 1, 2, &opts, NULL, &err));
+        ck_assert_int_eq(err.code, KMF_ENUMERIC);
+    }
+}
+END_TEST
+
 typedef struct told {
     kmf_probe_progress last;
     size_t calls;
@@ -770,6 +786,7 @@ int main(void)
     tcase_add_test(tc, the_minimum_is_that_of_scikit_learn);
     tcase_add_test(tc, l2_is_chosen_from_all_of_its_grid_and_the_largest_of_equals);
     tcase_add_test(tc, the_scale_is_chosen_that_tells_more_of_dev);
+    tcase_add_test(tc, vectors_that_are_not_finite_are_an_error_of_numbers);
     tcase_add_test(tc, learning_says_which_probe_of_how_many_it_is_at);
     tcase_add_test(tc, columns_that_never_change_are_left_alone_at_any_scale);
     tcase_add_test(tc, rows_of_nan_teach_nothing_and_get_the_most_frequent_class);

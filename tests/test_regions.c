@@ -105,10 +105,8 @@ START_TEST(bad_regions_are_named)
                       x);
     expect_bad_region(x, "chr",
                       "region 'chr': %s has no sequence of this name with letters in it", x);
-    expect_bad_region(x, "", "region '': %s has no sequence of this name with letters in it",
-                      x);
-    expect_bad_region(x, "chr1,",
-                      "region '': %s has no sequence of this name with letters in it", x);
+    expect_bad_region(x, "", "regions: there is an empty name in the list");
+    expect_bad_region(x, "chr1,", "regions: there is an empty name in the list");
     expect_bad_region(x, "chr1:5-23", "region 'chr1:5-23': chr1 has only 22 bases in %s", x);
     expect_bad_region(x, "chr1:23-", "region 'chr1:23-': chr1 has only 22 bases in %s", x);
     expect_bad_region(x, "chr1:0-5", "region 'chr1:0-5': positions begin at 1");

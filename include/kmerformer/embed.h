@@ -60,7 +60,9 @@ typedef struct kmf_embed_stats {
     uint64_t records;
     uint64_t bases;
     uint64_t tokens;    /* k-mers counted in the vectors                       */
-    uint64_t ambiguous; /* windows with a base other than A, C, G, T           */
+    uint64_t ambiguous; /* windows with a base other than A, C, G, T or U; of both strands, which
+                           a stride above 1 cuts differently, these three are each the larger of
+                           a record's two counts */
     uint64_t unknown;   /* k-mers that the vocabulary lacks; k-mer vectors: that have no
                            vector or never occurred in training, and are left out */
     uint64_t chunked;   /* records cut into more than one chunk                */

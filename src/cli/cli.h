@@ -164,9 +164,10 @@ int cli_parse(const cli *run, const cli_option *table, const cli_usage *usage, i
               char **argv, int *first);
 
 /*
- * Reads "5" or "9-12" at text, numbers up to limit; a single one is both. Returns what follows, or
- * NULL if it is neither.
+ * Reads a number up to limit, K, M, G or T behind it; or "5" or "9-12", a single one being both.
+ * Returns what follows, or NULL if it is none or too large.
  */
+const char *cli_read_count(const char *text, uint64_t limit, uint64_t *n);
 const char *cli_read_range(const char *text, uint64_t limit, uint64_t *first, uint64_t *last);
 
 /* The text of a help: `text`, then a line for each command of a list. Returns `to`. */

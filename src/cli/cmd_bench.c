@@ -87,9 +87,9 @@ static int parse_lengths(const cli *run, bench *b)
 {
     const char *text = b->args->lengths;
     for (;;) {
-        char *end;
-        unsigned long long n = *text >= '0' && *text <= '9' ? strtoull(text, &end, 10) : 0;
-        if (n < 1 || n > LENGTH_MAX || (*end != ',' && *end != '\0'))
+        uint64_t n;
+        const char *end = cli_read_count(text, LENGTH_MAX, &n);
+        if (!end || n < 1 || (*end != ',' && *end != '\0'))
             return cli_wrong(run, "--lengths: numbers from 1 to %d by commas, got '%s'",
                              LENGTH_MAX, b->args->lengths);
         if (b->n_lengths == LENGTHS_MAX)

@@ -194,10 +194,10 @@ static int plot_map(cli *run, int argc, char **argv)
     if (status == 0)
         cli_note(
             run,
-            "%zu rows of %zu columns; components %d and %d hold %.1f %% and %.1f %% of the "
+            "%llu rows of %zu columns; components %d and %d hold %.1f %% and %.1f %% of the "
             "variance",
-            report.drawn, report.dim, components[0], components[1], 100 * report.explained[0],
-            100 * report.explained[1]);
+            (unsigned long long)(report.rows - report.left_out), report.dim, components[0],
+            components[1], 100 * report.explained[0], 100 * report.explained[1]);
     return leave(run, status, &err, &a);
 }
 

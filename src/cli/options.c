@@ -134,6 +134,14 @@ static void print_help(const cli_option *table, const cli_usage *usage)
 
 /* ---------------------------------------------------------------- values ---------------- */
 
+/* Powers of 2 that a letter behind a number stands for; 0: it is none of K, M, G and T. */
+static int unit_of(char c)
+{
+    static const char units[] = "KMGT";
+    const char *unit = c ? strchr(units, toupper((unsigned char)c)) : NULL;
+    return unit ? 10 * (int)(unit - units + 1) : 0;
+}
+
 static int parse_number(const cli *run, const cli_option *row, const char *text,
                         long long *value)
 {
@@ -143,10 +151,8 @@ static int parse_number(const cli *run, const cli_option *row, const char *text,
     bool large = errno == ERANGE;
     bool good = end != text && errno == 0;
     if (good && row->kind == CLI_SIZE && *end != '\0') {
-        const char *units = "KMGT";
-        const char *unit = strchr(units, toupper((unsigned char)*end));
-        int shift = unit ? 10 * (int)(unit - units + 1) : 0;
-        bool whole = unit && end[1] == '\0' && n >= 0;
+        int shift = unit_of(*end);
+        bool whole = shift > 0 && end[1] == '\0' && n >= 0;
         large = large || (whole && n > (INT64_MAX >> shift));
         good = whole && !large;
         n = good ? n * (1LL << shift) : n;
@@ -253,15 +259,27 @@ static int store(const cli *run, const cli_option *row, const char *text)
     return leave;
 }
 
-const char *cli_read_range(const char *text, uint64_t limit, uint64_t *first, uint64_t *last)
+const char *cli_read_count(const char *text, uint64_t limit, uint64_t *n)
 {
     char *end;
     if (!isdigit((unsigned char)*text))
         return NULL;
-    *first = *last = strtoull(text, &end, 10);
-    if (*end == '-' && isdigit((unsigned char)end[1]))
-        *last = strtoull(end + 1, &end, 10);
-    return *first <= limit && *last <= limit ? end : NULL;
+    errno = 0;
+    *n = strtoull(text, &end, 10);
+    int shift = unit_of(*end);
+    if (errno != 0 || *n > UINT64_MAX >> shift)
+        return NULL;
+    *n <<= shift;
+    return *n <= limit ? end + (shift > 0) : NULL;
+}
+
+const char *cli_read_range(const char *text, uint64_t limit, uint64_t *first, uint64_t *last)
+{
+    const char *end = cli_read_count(text, limit, first);
+    if (!end)
+        return NULL;
+    *last = *first;
+    return *end == '-' ? cli_read_count(end + 1, limit, last) : end;
 }
 
 /* ---------------------------------------------------------------- parsing --------------- */

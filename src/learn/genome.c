@@ -49,6 +49,7 @@ typedef struct part {
 struct kmf_genome {
     held_name *held; /* owned [n_held], sorted */
     size_t n_held;
+    uint64_t n_offered; /* records of inputs that are not held out as a whole */
     double fraction;
     size_t shortest;
     char *tmp; /* owned or NULL */
@@ -239,6 +240,7 @@ int kmf_genome_add(kmf_genome *genome, const char *name, const char *seq, size_t
     size_t n_held = (size_t)(g->fraction * (double)len);
     if (held)
         held->seen++;
+    g->n_offered += !held_whole;
     if (held || held_whole) {
         g->info.held_records++;
         n_held = len;
@@ -311,8 +313,9 @@ static int check_rest(const kmf_genome *g, kmf_err *err)
             "there is nothing to validate on: no run of at least %zu bases A, C, G, "
             "T is held out",
             g->shortest);
-    if (info->records == 0)
-        return kmf_fail(err, KMF_EFORMAT, "there is nothing to learn from: no record");
+    if (g->n_offered == 0)
+        return kmf_fail(err, KMF_EFORMAT, "there is nothing to learn from: no record%s",
+                        info->records > 0 ? " but those of inputs that are held out" : "");
     if (held > 0)
         return kmf_fail(
             err, KMF_EINVAL,

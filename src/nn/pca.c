@@ -26,6 +26,8 @@
 #include "nn/gemm.h"
 #include "seq/par.h"
 
+#include <math.h>
+
 #define STRIP ((size_t)64)
 
 struct kmf_pca {
@@ -177,9 +179,15 @@ int kmf_pca_finish(kmf_pca *pca, size_t count, kmf_err *err)
         return kmf_fail(err, KMF_EMODEL, "principal components want two vectors at least");
     pca->spent = true;
     settle(pca);
-    if (pca->total <= 0)
+    if (!isfinite(pca->total))
         return kmf_fail(err, KMF_EMODEL,
-                        "all vectors are equal: there are no principal components");
+                        "there are no principal components: the vectors are so large that the "
+                        "squares of their numbers are not finite");
+    if (pca->total <= 0)
+        return kmf_fail(
+            err, KMF_EMODEL,
+            "there are no principal components: all vectors are equal, or differ by "
+            "numbers whose squares are 0");
     pca->count = count;
     pca->variance = kmf_malloc(count, sizeof *pca->variance, err);
     pca->axes = kmf_malloc(count * pca->dim, sizeof *pca->axes, err);

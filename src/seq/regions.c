@@ -139,6 +139,8 @@ static int parse_regions(kmf_regions *r, const char *text, kmf_err *err)
         if (*text == '{')
             n = strcspn(text, "}");
         n += strcspn(text + n, ",");
+        if (n == 0)
+            return kmf_fail(err, KMF_EINVAL, "regions: there is an empty name in the list");
         int status = parse_region(r, text, n, err);
         if (status < 0 || text[n] == '\0')
             return status;
