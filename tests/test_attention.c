@@ -107,8 +107,10 @@ static float *row_v(const head *h, size_t t)
 
 static void attend_rows(const head *h, float *out, size_t ld_out, size_t t0, size_t t1)
 {
-    kmf_attention(out, ld_out, row_q(h, 0), row_k(h, 0), row_v(h, 0), h->ld, h->scratch, t0, t1,
-                  h->T, h->K, h->slope, h->precision);
+    kmf_attention(out, ld_out,
+                  &(kmf_attention_head){row_q(h, 0), row_k(h, 0), row_v(h, 0), h->ld, h->T,
+                                        h->K, h->slope, h->precision},
+                  h->scratch, t0, t1);
 }
 
 static void attend(const head *h)

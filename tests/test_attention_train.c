@@ -112,17 +112,21 @@ static const char *attention_of(size_t T, size_t H, size_t K, double rate,
     size_t n = T * D;
     const float *q = qkv, *k = qkv + D, *v = qkv + 2 * D;
     wrong = "attention of one head differs from that of all";
-    kmf_attention_forward_train(grad, D, NULL, q, k, v, ld, there, key, rate, T, 0, H, K,
-                                precision);
+    kmf_attention_forward_train(
+        grad, D, NULL, &(kmf_attention_task){q, k, v, ld, T, K, key, rate, precision, there}, 0,
+        H);
     for (size_t h = H; h-- > 0;)
-        kmf_attention_forward_train(grad + n, D, stats, q, k, v, ld, there, key, rate, T, h,
-                                    h + 1, K, precision);
+        kmf_attention_forward_train(
+            grad + n, D, stats,
+            &(kmf_attention_task){q, k, v, ld, T, K, key, rate, precision, there}, h, h + 1);
     if (!equal(grad, grad + n, n))
         goto out;
     memcpy(grad, grad + n, n * sizeof *grad);
     for (size_t h = H; h-- > 0;)
-        kmf_attention_backward(grad + n, grad + 2 * n, grad + 3 * n, D, dout, D, grad, D, q, k,
-                               v, ld, stats, back, key, rate, T, h, h + 1, K, precision);
+        kmf_attention_backward(
+            &(kmf_attention_gradients){grad + n, grad + 2 * n, grad + 3 * n, D}, dout, D, grad,
+            D, stats, &(kmf_attention_task){q, k, v, ld, T, K, key, rate, precision, back}, h,
+            h + 1);
     wrong = "attention wrote behind its scratch";
     if (!guard_stands(there, n_there) || !guard_stands(back, n_back))
         goto out;
@@ -190,15 +194,17 @@ static const char *attention_keeps_nan(void)
     fill(k, T * D, 1.0f);
     fill(v, T * D, 1.0f);
     q[194 * D + 1] = NAN; /* one query of head 0: that row of that head */
-    kmf_attention_forward_train(out, D, NULL, q, k, v, D, scratch, 0, 0.0, T, 0, H, K,
-                                KMF_PRECISION_F32);
+    kmf_attention_forward_train(
+        out, D, NULL,
+        &(kmf_attention_task){q, k, v, D, T, K, 0, 0.0, KMF_PRECISION_F32, scratch}, 0, H);
     for (size_t t = 0; t < T; t++)
         for (size_t i = 0; i < D; i++)
             if ((t == 194 && i < K) != (bool)isnan(out[t * D + i]))
                 return "NaN of a query is not where it belongs";
     k[5 * D + K] = NAN; /* one key of head 1: all of that head */
-    kmf_attention_forward_train(out, D, NULL, q, k, v, D, scratch, 0, 0.0, T, 0, H, K,
-                                KMF_PRECISION_F32);
+    kmf_attention_forward_train(
+        out, D, NULL,
+        &(kmf_attention_task){q, k, v, D, T, K, 0, 0.0, KMF_PRECISION_F32, scratch}, 0, H);
     kmf_free(scratch);
     for (size_t t = 0; t < T; t++)
         for (size_t i = K; i < D; i++)
@@ -220,8 +226,9 @@ static const char *attention_stands_large_scores(void)
         q[i] = 100.0f;
         k[i] = i / K == 3 ? 100.0f : 1.0f;
     }
-    kmf_attention_forward_train(out, K, NULL, q, k, v, K, scratch, 0, 0.0, T, 0, 1, K,
-                                KMF_PRECISION_F32);
+    kmf_attention_forward_train(
+        out, K, NULL,
+        &(kmf_attention_task){q, k, v, K, T, K, 0, 0.0, KMF_PRECISION_F32, scratch}, 0, 1);
     kmf_free(scratch);
     for (size_t i = 0; i < T * K; i++)
         if (!(fabs((double)out[i] - (double)v[3 * K + i % K]) <= 1e-6))

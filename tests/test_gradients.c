@@ -350,8 +350,10 @@ static const uint64_t key = UINT64_C(0x123456789abcdef);
 
 static double attention_loss(void)
 {
-    kmf_attention_forward_train(y.a, y.ld, stats, q.a, k.a, v.a, q.ld, scratch, key, rate, T, 0,
-                                H, K, KMF_PRECISION_F32);
+    kmf_attention_forward_train(
+        y.a, y.ld, stats,
+        &(kmf_attention_task){q.a, k.a, v.a, q.ld, T, K, key, rate, KMF_PRECISION_F32, scratch},
+        0, H);
     return product(&c, &y);
 }
 
@@ -360,8 +362,10 @@ static void attention_backward(size_t h0, size_t h1)
     for (size_t i = 0; i < SCRATCH; i++)
         scratch[i] = NOTHING;
     ck_assert_uint_le(kmf_attention_backward_scratch(T, K, KMF_PRECISION_F32), SCRATCH);
-    kmf_attention_backward(dq.a, dk.a, dv.a, dq.ld, c.a, c.ld, y.a, y.ld, q.a, k.a, v.a, q.ld,
-                           stats, scratch, key, rate, T, h0, h1, K, KMF_PRECISION_F32);
+    kmf_attention_backward(
+        &(kmf_attention_gradients){dq.a, dk.a, dv.a, dq.ld}, c.a, c.ld, y.a, y.ld, stats,
+        &(kmf_attention_task){q.a, k.a, v.a, q.ld, T, K, key, rate, KMF_PRECISION_F32, scratch},
+        h0, h1);
 }
 
 static const size_t attention_sizes[][3] = {{1, 1, 2},  {1, 3, 4},  {2, 3, 5},  {13, 2, 7},
@@ -421,8 +425,10 @@ START_TEST(attention_takes_heads_in_any_order)
     for (size_t i = 0; i < 2 * H * T; i++)
         stats[i] = NOTHING;
     for (size_t h = H; h-- > 0;)
-        kmf_attention_forward_train(y.a, y.ld, stats, q.a, k.a, v.a, q.ld, scratch, key, rate,
-                                    T, h, h + 1, K, KMF_PRECISION_F32);
+        kmf_attention_forward_train(y.a, y.ld, stats,
+                                    &(kmf_attention_task){q.a, k.a, v.a, q.ld, T, K, key, rate,
+                                                          KMF_PRECISION_F32, scratch},
+                                    h, h + 1);
     for (size_t h = H; h-- > 0;)
         attention_backward(h, h + 1);
     ck_assert(same(&y, &old) && same(&dq, &x) && same(&dk, &w) && same(&dv, &b));

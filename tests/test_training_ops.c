@@ -569,10 +569,12 @@ static const char *print_fused_bits(void)
     fill(k, T * D, 1.5f);
     fill(v, T * D, 1.5f);
     fill(dout, T * D, 1.5f);
-    kmf_attention_forward_train(out, D, stats, q, k, v, D, scratch, 1, 0.1, T, 0, H, K,
-                                KMF_PRECISION_F32);
-    kmf_attention_backward(dq, dk, dv, D, dout, D, out, D, q, k, v, D, stats, scratch, 1, 0.1,
-                           T, 0, H, K, KMF_PRECISION_F32);
+    kmf_attention_forward_train(
+        out, D, stats,
+        &(kmf_attention_task){q, k, v, D, T, K, 1, 0.1, KMF_PRECISION_F32, scratch}, 0, H);
+    kmf_attention_backward(
+        &(kmf_attention_gradients){dq, dk, dv, D}, dout, D, out, D, stats,
+        &(kmf_attention_task){q, k, v, D, T, K, 1, 0.1, KMF_PRECISION_F32, scratch}, 0, H);
     kmf_free(scratch);
     hash = hash_of(hash_of(hash_of(hash, dq, T * D), dk, T * D), dv, T * D);
     kmf_activation_backward(dq, D, dk, D, dv, D, KMF_GELU, T, D);

@@ -54,7 +54,7 @@ typedef struct kmf_err {
     char msg[1020];
 } kmf_err;
 
-/* Frees a text that a function of this library has made and says is freed so. NULL is. */
+/* Frees a text of a function that names this one for it. NULL is allowed. */
 KMF_API void kmf_text_free(char *text);
 
 /* Told how far a long job is; the function that takes it says in what unit. */

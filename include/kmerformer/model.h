@@ -108,7 +108,7 @@ typedef struct kmf_config {
     kmf_norm norm;
     kmf_ambiguous ambiguous;
     kmf_exact exact; /* its published tokenizer */
-    int bounded;     /* that takes max_positions tokens at most, and cuts the rest */
+    int bounded;     /* 1: that tokenizer truncates at max_positions tokens */
 } kmf_config;
 
 typedef struct kmf_model kmf_model;

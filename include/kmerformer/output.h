@@ -34,10 +34,10 @@ KMF_API kmf_output *kmf_output_new(const char *path, size_t dim, int f16, int pe
 KMF_API int kmf_output_row(void *output, const kmf_row *row, kmf_err *err);
 /*
  * Before the first record of a run: the rows of the embedder from now on go to the output, as by
- * kmf_embedder_sink with kmf_output_row, and no others do. Vectors of records that one of the
- * threads that compute has made whole, as those of short ones are, it also writes, to .npy, or puts
- * into text, of which up to 64 MB may wait; they compress it, too, for as long as the output needs
- * them. So a run is finished, has failed, or the embedder is freed, before the output is.
+ * kmf_embedder_sink with kmf_output_row, and nowhere else. A thread that has computed the whole
+ * vector of a record, as of a short one, also writes it to .npy, or formats it as text (up to 64 MB
+ * may wait) and compresses it. So end the run (finished or failed), or free the embedder, before
+ * the output is finished or freed.
  */
 KMF_API void kmf_output_take(kmf_output *output, kmf_embedder *embedder);
 /*

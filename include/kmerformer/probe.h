@@ -70,10 +70,10 @@ KMF_API void kmf_probe_options_default(kmf_probe_options *opts);
 KMF_API int kmf_probe_chooses(const kmf_probe_options *opts);
 
 /*
- * Learns from `train`, whose classes are 0 .. n_classes - 1. With l2 = 0 or AUTO, probes with what
- * there is to choose from are learnt from `fit` and asked for `dev` first; what the most accurate
- * one has is taken, of equals COLUMN and then the largest l2. Otherwise both may be NULL. fit may
- * be a part of train; classes of dev that are n_classes or more count as mistakes. The bits do not
+ * Learns from `train`, whose classes are 0 .. n_classes - 1. If l2 or scale is to be chosen
+ * (kmf_probe_chooses), a probe with each value is learnt from `fit` and scored on `dev` first; the
+ * most accurate one wins, of equals COLUMN and then the largest l2. Otherwise fit and dev may be
+ * NULL. fit may be a part of train; classes of dev that are n_classes or more count as mistakes. The bits do not
  * depend on the pool (NULL: one thread). KMF_EINVAL: an option or a class out of range, no class,
  * no part to choose by; KMF_EFORMAT: no row that is not NaN; KMF_ENUMERIC: a row is infinite.
  */

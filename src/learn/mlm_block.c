@@ -95,10 +95,19 @@ static int attention_forward(void *arg, size_t i, int worker, kmf_err *err)
     kmf_rotary_forward(k + h * m->K, ld, m->cos_t, m->sin_t, T, 1, m->K);
     if (m->config.rotary_value)
         kmf_rotary_forward(v + h * m->K, ld, m->cos_t, m->sin_t, T, 1, m->K);
-    kmf_attention_forward_train(a->heads + beg * m->D, m->D, a->stats + beg * 2 * m->H, q, k, v,
-                                ld, m->scratch + (size_t)worker * m->scratch_size,
-                                kmf_mlm_drop_key(m, KMF_DROP_ATTENTION, m->layer, s), dropout,
-                                T, h, h + 1, m->K, m->opts.precision); /* [T, 3D] -> [T, D] */
+    const kmf_attention_task task = {.q = q,
+                                     .k = k,
+                                     .v = v,
+                                     .ld = ld,
+                                     .T = T,
+                                     .K = m->K,
+                                     .key =
+                                         kmf_mlm_drop_key(m, KMF_DROP_ATTENTION, m->layer, s),
+                                     .p = dropout,
+                                     .precision = m->opts.precision,
+                                     .scratch = m->scratch + (size_t)worker * m->scratch_size};
+    kmf_attention_forward_train(a->heads + beg * m->D, m->D, a->stats + beg * 2 * m->H, &task,
+                                h, h + 1); /* [T, 3D] -> [T, D] */
     return 0;
 }
 
@@ -251,11 +260,20 @@ static void attention_backward(const kmf_mlm *m, size_t i, int worker)
     size_t ld = 3 * D;
     const kmf_real *q = a->qkv + beg * ld;
     kmf_real *dq = m->dqkv + beg * ld;
-    kmf_attention_backward(
-        dq, dq + D, dq + 2 * D, ld, m->dheads + beg * D, D, a->heads + beg * D, D, q, q + D,
-        q + 2 * D, ld, a->stats + beg * 2 * m->H, m->scratch + (size_t)worker * m->scratch_size,
-        kmf_mlm_drop_key(m, KMF_DROP_ATTENTION, m->layer, s), m->batch->dropout, T, h, h + 1,
-        m->K, m->opts.precision);
+    const kmf_attention_task task = {.q = q,
+                                     .k = q + D,
+                                     .v = q + 2 * D,
+                                     .ld = ld,
+                                     .T = T,
+                                     .K = m->K,
+                                     .key =
+                                         kmf_mlm_drop_key(m, KMF_DROP_ATTENTION, m->layer, s),
+                                     .p = m->batch->dropout,
+                                     .precision = m->opts.precision,
+                                     .scratch = m->scratch + (size_t)worker * m->scratch_size};
+    const kmf_attention_gradients d = {dq, dq + D, dq + 2 * D, ld};
+    kmf_attention_backward(&d, m->dheads + beg * D, D, a->heads + beg * D, D,
+                           a->stats + beg * 2 * m->H, &task, h, h + 1);
     kmf_rotary_backward(dq + h * m->K, ld, m->cos_t, m->sin_t, T, 1, m->K);
     kmf_rotary_backward(dq + D + h * m->K, ld, m->cos_t, m->sin_t, T, 1, m->K);
     if (m->config.rotary_value)

@@ -422,10 +422,16 @@ static void attend(kmf_encoder *e, kmf_encoder *own, size_t l, size_t s, size_t 
     size_t rows = kmf_div_up(T, b->n_parts);
     size_t beg = kmf_min(part * rows, T);
     float *q = e->qkv + b->off[s] * 3 * D + head * K;
-    if (beg < T)
-        kmf_attention(q, 3 * D, q, q + D, q + 2 * D, 3 * D, own->scratch, beg,
-                      kmf_min(beg + rows, T), T, K, slope_of(config, head),
-                      attention_precision(own->precision, l)); /* [T, 3K] -> [T, K] */
+    const kmf_attention_head of = {.q = q,
+                                   .k = q + D,
+                                   .v = q + 2 * D,
+                                   .ld = 3 * D,
+                                   .T = T,
+                                   .K = K,
+                                   .slope = slope_of(config, head),
+                                   .precision = attention_precision(own->precision, l)};
+    if (beg < T) /* [T, 3K] -> [T, K] */
+        kmf_attention(q, 3 * D, &of, own->scratch, beg, kmf_min(beg + rows, T));
 }
 
 /* A tile from the attention's result to the end of block l. */

@@ -200,9 +200,10 @@ typedef struct head {
     kmf_softmax_state r;
 } head;
 
-static void open_head(head *h, void *scratch, size_t T, size_t K, float slope,
-                      kmf_attention_precision precision)
+static void open_head(head *h, void *scratch, const kmf_attention_head *of)
 {
+    size_t T = of->T, K = of->K;
+    kmf_attention_precision precision = of->precision;
     kernels with = kernels_for(precision);
     layout l;
     bool fits = lay_out(&l, &with, T, K);
@@ -227,7 +228,7 @@ static void open_head(head *h, void *scratch, size_t T, size_t K, float slope,
                 .weights = (float *)(void *)(room + (in_place ? l.scores : l.weights)),
                 .sums = (float *)(void *)(room + l.sums),
                 .parts = (int32_t *)(void *)(room + l.parts),
-                .slope = slope * LOG2_E};
+                .slope = of->slope * LOG2_E};
 }
 
 /* q' of some queries, as the product with keys reads it. */
@@ -309,16 +310,17 @@ static void add_values(head *h, size_t u, size_t rows, size_t n)
                    kmf_panels_scales(kernel, h->values, h->K, h->T), u == 0, rows, h->K);
 }
 
-void kmf_attention(float *out, size_t ld_out, const float *q, const float *k, const float *v,
-                   size_t ld, void *scratch, size_t t0, size_t t1, size_t T, size_t K,
-                   float slope, kmf_attention_precision precision)
+void kmf_attention(float *out, size_t ld_out, const kmf_attention_head *of, void *scratch,
+                   size_t t0, size_t t1)
 {
     head h;
+    const float *q = of->q;
+    size_t ld = of->ld, T = of->T, K = of->K;
     assert(t0 <= t1 && t1 <= T);
-    open_head(&h, scratch, T, K, slope, precision);
+    open_head(&h, scratch, of);
     size_t step = rows_at_once(&h.with, T);
-    kmf_panels_pack(h.keys, h.with.scores, (const float *[]){k}, 1, ld, T, K);
-    kmf_panels_pack_back(h.values, h.with.values, (const float *[]){v}, 1, ld, T, K);
+    kmf_panels_pack(h.keys, h.with.scores, (const float *[]){of->k}, 1, ld, T, K);
+    kmf_panels_pack_back(h.values, h.with.values, (const float *[]){of->v}, 1, ld, T, K);
     bool tiled = h.with.scores->tiled || h.with.values->tiled;
     kmf_kernels_open(tiled);
     for (size_t t = t0; t < t1; t += step) {

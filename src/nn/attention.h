@@ -33,12 +33,20 @@ typedef struct kmf_attention_precision {
 /* Bytes of scratch, a multiple of 64, for sequences of at most T tokens; 0: too many. */
 size_t kmf_attention_scratch(size_t T, size_t K, kmf_attention_precision precision);
 
+/* A head of a sequence; all borrowed. */
+typedef struct kmf_attention_head {
+    const float *q, *k, *v; /* [T, K], ld from row to row */
+    size_t ld;
+    size_t T, K;
+    float slope; /* of ALiBi; 0: none */
+    kmf_attention_precision precision;
+} kmf_attention_head;
+
 /*
  * Rows t0 .. t1 - 1 of out. out may be q, where nobody works on these rows of q at the same time.
- * scratch is aligned to 64.
+ * scratch: kmf_attention_scratch, aligned to 64.
  */
-void kmf_attention(float *out, size_t ld_out, const float *q, const float *k, const float *v,
-                   size_t ld, void *scratch, size_t t0, size_t t1, size_t T, size_t K,
-                   float slope, kmf_attention_precision precision);
+void kmf_attention(float *out, size_t ld_out, const kmf_attention_head *of, void *scratch,
+                   size_t t0, size_t t1);
 
 #endif

@@ -170,30 +170,30 @@ size_t kmf_attention_train_scratch(size_t T, size_t K, kmf_precision precision)
 }
 
 void kmf_attention_forward_train(kmf_real *out, size_t ld_out, kmf_real *stats,
-                                 const kmf_real *q, const kmf_real *k, const kmf_real *v,
-                                 size_t ld, kmf_real *scratch, uint64_t key, double p, size_t T,
-                                 size_t h0, size_t h1, size_t K, kmf_precision precision)
+                                 const kmf_attention_task *task, size_t h0, size_t h1)
 {
+    size_t T = task->T, K = task->K, ld = task->ld;
     assert(T > 0 && K > 0);
     kmf_real largest[KMF_ATTENTION_TRAIN_ROWS];
     kmf_real inverse[KMF_ATTENTION_TRAIN_ROWS];
     kmf_real scale = scale_of(K);
-    int how = how_of(precision), turned = how | KMF_GEMM_TB;
+    int how = how_of(task->precision), turned = how | KMF_GEMM_TB;
     layout l;
-    bool fits = lay_out(&l, T, K, precision, false);
+    bool fits = lay_out(&l, T, K, task->precision, false);
     assert(fits);
     (void)fits;
-    kmf_real *keys = scratch + l.keys, *values = scratch + l.values;
-    kmf_real *scores = scratch + l.scores;
+    kmf_real *keys = task->scratch + l.keys, *values = task->scratch + l.values;
+    kmf_real *scores = task->scratch + l.scores;
     for (size_t h = h0; h < h1; h++) {
-        kmf_gemm_inner_pack(keys, k + h * K, ld, T, K, turned);
-        kmf_gemm_inner_pack(values, v + h * K, ld, K, T, how);
+        kmf_gemm_inner_pack(keys, task->k + h * K, ld, T, K, turned);
+        kmf_gemm_inner_pack(values, task->v + h * K, ld, K, T, how);
         for (size_t t = 0; t < T; t += KMF_ATTENTION_TRAIN_ROWS) {
             size_t rows = kmf_min(T - t, KMF_ATTENTION_TRAIN_ROWS);
             kmf_real *to = out + t * ld_out + h * K;
-            kmf_gemm_inner_packed(scores, T, q + t * ld + h * K, ld, keys, rows, T, K, how);
+            kmf_gemm_inner_packed(scores, T, task->q + t * ld + h * K, ld, keys, rows, T, K,
+                                  how);
             softmax(scores, largest, inverse, scale, rows, T);
-            kmf_dropout_forward(scores, T, key, (h * T + t) * T, p, rows, T);
+            kmf_dropout_forward(scores, T, task->key, (h * T + t) * T, task->p, rows, T);
             kmf_gemm_inner_packed(to, ld_out, scores, T, values, rows, K, T, how);
             divide(to, ld_out, inverse, rows, K);
             if (stats) {
@@ -212,36 +212,35 @@ size_t kmf_attention_backward_scratch(size_t T, size_t K, kmf_precision precisio
     return lay_out(&l, T, K, precision, true) ? l.floats : 0;
 }
 
-void kmf_attention_backward(kmf_real *dq, kmf_real *dk, kmf_real *dv, size_t ld_d,
-                            const kmf_real *dout, size_t ld_dout, const kmf_real *out,
-                            size_t ld_out, const kmf_real *q, const kmf_real *k,
-                            const kmf_real *v, size_t ld, const kmf_real *stats,
-                            kmf_real *scratch, uint64_t key, double p, size_t T, size_t h0,
-                            size_t h1, size_t K, kmf_precision precision)
+void kmf_attention_backward(const kmf_attention_gradients *d, const kmf_real *dout,
+                            size_t ld_dout, const kmf_real *out, size_t ld_out,
+                            const kmf_real *stats, const kmf_attention_task *task, size_t h0,
+                            size_t h1)
 {
+    size_t T = task->T, K = task->K, ld = task->ld;
     assert(T > 0 && K > 0);
-    int how = how_of(precision), turned = how | KMF_GEMM_TB;
+    int how = how_of(task->precision), turned = how | KMF_GEMM_TB;
     layout l;
-    bool fits = lay_out(&l, T, K, precision, true);
+    bool fits = lay_out(&l, T, K, task->precision, true);
     assert(fits);
     (void)fits;
-    kmf_real *keys = scratch + l.keys, *values = scratch + l.values;
-    kmf_real *keys_back = scratch + l.keys_back;
-    kmf_real *scores = scratch + l.scores, *dweights = scratch + l.dweights;
-    kmf_real *factors = scratch + l.factors; /* of dropout, of a row */
+    kmf_real *keys = task->scratch + l.keys, *values = task->scratch + l.values;
+    kmf_real *keys_back = task->scratch + l.keys_back;
+    kmf_real *scores = task->scratch + l.scores, *dweights = task->scratch + l.dweights;
+    kmf_real *factors = task->scratch + l.factors; /* of dropout, of a row */
     kmf_real dots[KMF_ATTENTION_TRAIN_ROWS];
-    bool dropped = p > 0.0;
+    bool dropped = task->p > 0.0;
     kmf_real scale = scale_of(K);
     for (size_t h = h0; h < h1; h++) {
         const kmf_real *largest = stats + h * 2 * T;
         const kmf_real *inverse = largest + T;
         size_t at = h * K; /* of a row, where this head begins */
-        kmf_gemm_inner_pack(keys, k + at, ld, T, K, turned);
-        kmf_gemm_inner_pack(values, v + at, ld, T, K, turned);
-        kmf_gemm_inner_pack(keys_back, k + at, ld, K, T, how);
+        kmf_gemm_inner_pack(keys, task->k + at, ld, T, K, turned);
+        kmf_gemm_inner_pack(values, task->v + at, ld, T, K, turned);
+        kmf_gemm_inner_pack(keys_back, task->k + at, ld, K, T, how);
         for (size_t t = 0; t < T; t += KMF_ATTENTION_TRAIN_ROWS) {
             size_t n = kmf_min(T - t, KMF_ATTENTION_TRAIN_ROWS);
-            const kmf_real *queries = q + t * ld + at;
+            const kmf_real *queries = task->q + t * ld + at;
             const kmf_real *dy = dout + t * ld_dout + at;
             int add = how | KMF_GEMM_TA | (t > 0 ? KMF_GEMM_ADD : 0);
             /* [n, T] */
@@ -251,14 +250,15 @@ void kmf_attention_backward(kmf_real *dq, kmf_real *dk, kmf_real *dv, size_t ld_
             for (size_t r = 0; r < n; r++) {
                 size_t first = (h * T + t + r) * T;
                 if (dropped)
-                    kmf_dropout_factors(factors, key, first, p, T);
+                    kmf_dropout_factors(factors, task->key, first, task->p, T);
                 softmax_backward(scores + r * T, dweights + r * T, factors, dropped,
                                  largest[t + r], inverse[t + r], dots[r], scale, T);
             }
-            kmf_gemm_inner(dv + at, ld_d, scores, T, dy, ld_dout, T, K, n, add); /* [T, K] */
-            kmf_gemm_inner_packed(dq + t * ld_d + at, ld_d, dweights, T, keys_back, n, K, T,
-                                  how);
-            kmf_gemm_inner(dk + at, ld_d, dweights, T, queries, ld, T, K, n, add);
+            kmf_gemm_inner(d->dv + at, d->ld, scores, T, dy, ld_dout, T, K, n,
+                           add); /* [T, K] */
+            kmf_gemm_inner_packed(d->dq + t * d->ld + at, d->ld, dweights, T, keys_back, n, K,
+                                  T, how);
+            kmf_gemm_inner(d->dk + at, d->ld, dweights, T, queries, ld, T, K, n, add);
         }
     }
 }

@@ -26,38 +26,49 @@ size_t kmf_attention_train_scratch(size_t T, size_t K, kmf_precision precision);
 /* The same for kmf_attention_backward. */
 size_t kmf_attention_backward_scratch(size_t T, size_t K, kmf_precision precision);
 
+/* A sequence's attention; all borrowed. */
+typedef struct kmf_attention_task {
+    const kmf_real *q, *k, *v; /* [T, H K], ld from row to row */
+    size_t ld;
+    size_t T, K;
+    /* The weight of row t and column u of head h is dropped with probability p, by
+       kmf_dropout_forward's rule (nn/dropout.h) with the counter (h T + t) T + u; key is this
+       sequence's alone. */
+    uint64_t key;
+    double p;
+    kmf_precision precision; /* of the products: F32, or BF16 where kmf_precision_here has it */
+    kmf_real *scratch;       /* kmf_attention_train_scratch, or that of the backward */
+} kmf_attention_task;
+
 /*
- * out, and what the backward needs.  q, k, v: row stride ld.  out: row stride ld_out; it must not
- * overlap them.
+ * out of heads h0 .. h1 - 1, and what the backward needs. out, row stride ld_out, must not overlap
+ * q, k and v.
  *
  * stats  [H, 2, T], head h's at stats + h 2 T: for each row t the largest q k^T, [0][t], and the
  *        inverse of the sum of e^((q k^T - largest) / sqrt K), [1][t]. NULL: not kept.
- * precision  of the products: F32, or BF16 where kmf_precision_here has it
- * scratch    kmf_attention_train_scratch
- * p, key  the weight of row t and column u of head h is dropped by kmf_dropout_forward's rule
- *        (nn/dropout.h) with the counter (h T + t) T + u; key is this sequence's alone.
  */
 void kmf_attention_forward_train(kmf_real *out, size_t ld_out, kmf_real *stats,
-                                 const kmf_real *q, const kmf_real *k, const kmf_real *v,
-                                 size_t ld, kmf_real *scratch, uint64_t key, double p, size_t T,
-                                 size_t h0, size_t h1, size_t K, kmf_precision precision);
+                                 const kmf_attention_task *task, size_t h0, size_t h1);
+
+typedef struct kmf_attention_gradients {
+    kmf_real *dq, *dk, *dv; /* [T, H K], ld from row to row */
+    size_t ld;
+} kmf_attention_gradients;
 
 /*
- * dq, dk, dv (row stride ld_d) from dout, and from out, q, k, v, stats, key and p as the forward
- * had and left them. The weights P are computed again, a block of rows at a time:
+ * The gradients by q, k and v from dout, and from out, stats and the task as the forward had and
+ * left them. The weights P are computed again, a block of rows at a time:
  *
  *   P = softmax(q k^T / sqrt K)   M = 1 / (1 - p) where a weight was kept, else 0
  *   dv = (M P)^T dout   dS = P (M (dout v^T) - rowsum(dout out)) / sqrt K
  *   dq = dS k           dk = dS^T q
  *
  * Overwrites the columns of heads h0 .. h1 - 1 of dq, dk and dv, which must not overlap the
- * inputs. scratch: kmf_attention_backward_scratch.
+ * inputs.
  */
-void kmf_attention_backward(kmf_real *dq, kmf_real *dk, kmf_real *dv, size_t ld_d,
-                            const kmf_real *dout, size_t ld_dout, const kmf_real *out,
-                            size_t ld_out, const kmf_real *q, const kmf_real *k,
-                            const kmf_real *v, size_t ld, const kmf_real *stats,
-                            kmf_real *scratch, uint64_t key, double p, size_t T, size_t h0,
-                            size_t h1, size_t K, kmf_precision precision);
+void kmf_attention_backward(const kmf_attention_gradients *d, const kmf_real *dout,
+                            size_t ld_dout, const kmf_real *out, size_t ld_out,
+                            const kmf_real *stats, const kmf_attention_task *task, size_t h0,
+                            size_t h1);
 
 #endif
