@@ -91,6 +91,12 @@ uint64_t kmf_pretrain_held_pieces(const kmf_pretrain *t);
 /* KMF_EINVAL before kmf_pretrain_begin. */
 int kmf_pretrain_check_begun(const kmf_pretrain *t, kmf_err *err) KMF_MUST_CHECK;
 
+/* ---- pretrain_options.c ----------------------------------------------------------------- */
+
+#define KMF_STEPS_MAX 1e15
+/* KMF_EINVAL names the first option that is out of range or contradicts another. */
+int kmf_pretrain_check_options(const kmf_pretrain_options *o, kmf_err *err) KMF_MUST_CHECK;
+
 /* ---- pretrain_views.c: what a step shows, and how its vectors compare -------------------- */
 
 int kmf_comparison_new(kmf_comparison *c, const kmf_pretrain *t, kmf_err *err) KMF_MUST_CHECK;
