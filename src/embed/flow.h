@@ -25,11 +25,11 @@
 #ifndef KMF_FLOW_H
 #define KMF_FLOW_H
 
-#include "embed/workers.h"
 #include "embed/digests.h"
 #include "embed/job.h"
 #include "embed/read.h"
 #include "embed/rowstore.h"
+#include "embed/workers.h"
 #include "seq/par.h"
 
 #include <stdatomic.h>

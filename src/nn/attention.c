@@ -29,8 +29,8 @@
 #include "base/mem.h"
 #include "nn/panels.h"
 #include "nn/quantise.h"
-#include "nn/vmath.h"
 #include "nn/softmax.h"
+#include "nn/vmath.h"
 
 #include <assert.h>
 #include <math.h>

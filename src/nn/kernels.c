@@ -17,9 +17,9 @@
 #include "nn/kernels.h"
 
 #include "base/cpu.h"
+#include "nn/amx.h"
 #include "nn/epilogue.h"
 #include "nn/narrow.h"
-#include "nn/amx.h"
 
 #include <assert.h>
 #include <stdint.h>

@@ -16,10 +16,10 @@
 #include "base/cpu.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "nn/amx.h"
 #include "nn/gemm.h"
 #include "nn/limits.h"
 #include "nn/narrow.h"
-#include "nn/amx.h"
 #include "seq/par.h"
 
 #include <stdio.h>
