@@ -15,7 +15,7 @@ extern "C" {
  *   A table: its first line names the columns. `sequence` and `label` are needed, in any order,
  *   `name` or `id` is the record's name, else that is its number, from 1; other columns are passed
  *   over. Fields are separated by tabs if the first line has one, else by commas, and may stand in
- *   quotes as RFC 4180 has it. Lines end with LF or CR LF; blank ones are passed over.
+ *   quotes as RFC 4180 has it. Lines end with LF or CR LF; blank ones are skipped.
  *
  *   What kmf_reader_open reads. The label of a record is then in a file of lines
  *   name<TAB>label, or in its header:
@@ -28,7 +28,7 @@ typedef struct kmf_labelled kmf_labelled;
 typedef struct kmf_labelled_options {
     /*
      * File of name<TAB>label; NULL: none. '#' begins a comment, a first line name<TAB>label is a
-     * header, further columns are passed over. Names that no record has do no harm; one may stand
+     * header, further columns are skipped. Names that no record has do no harm; one may stand
      * there again with the same label. Plain or compressed; "-": standard input.
      */
     const char *labels;

@@ -47,8 +47,8 @@ typedef struct kmf_record {
 typedef struct kmf_reader_stats {
     uint64_t records;       /* returned so far                                    */
     uint64_t bases;         /* in them                                            */
-    uint64_t secondary;     /* alignments passed over: secondary                  */
-    uint64_t supplementary; /* alignments passed over: supplementary              */
+    uint64_t secondary;     /* skipped alignments: secondary                  */
+    uint64_t supplementary; /* skipped alignments: supplementary              */
     double share;           /* of the file's bytes, taken so far, about: 0 .. 1; 0: not
                                known, as of a pipe or of regions */
     int indexed;            /* 1: an index was made beside the file, or the reference */

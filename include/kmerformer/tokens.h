@@ -39,7 +39,7 @@ typedef enum kmf_special {
 
 /*
  * The file at path. KMF_EMODEL names the line that does not fit; of a tokenizer.json the part,
- * since nothing that would change an id is passed over.
+ * since nothing that would change an id is skipped.
  */
 KMF_API kmf_vocab *kmf_vocab_load(const char *path, kmf_err *err) KMF_MUST_CHECK;
 /* The same from memory; name is used in messages. */

@@ -24,7 +24,7 @@ typedef struct kmf_vectors_info {
     size_t n;       /* words, 1 or more */
     size_t dim;     /* of a vector, 1 or more */
     size_t unseen;  /* words that never occurred, whose vectors say nothing; 0 if not counted */
-    size_t foreign; /* words of the file that are no k-mers, such as "</s>": passed over     */
+    size_t foreign; /* words of the file that are no k-mers, such as "</s>": skipped          */
 } kmf_vectors_info;
 
 /*

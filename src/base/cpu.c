@@ -2,7 +2,7 @@
 #define _DEFAULT_SOURCE /* syscall */
 #include "base/cpu.h"
 
-#include "kmerformer/bench.h"
+#include "kmerformer.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -58,7 +58,7 @@ static int resume(cli *run, const cli_pretrain_args *a, kmf_pretrain *trainer, c
     kmf_pretrain_information(trainer, &s);
     if (s.other_kernels)
         cli_warn_of_kernels(run);
-    cli_note(run, "goes on from %s, step %llu of %llu", path, (unsigned long long)s.step,
+    cli_note(run, "resumes from %s, step %llu of %llu", path, (unsigned long long)s.step,
              (unsigned long long)s.steps);
     dir->from = path;
     if (!isnan(s.best) && !cli_same_place(path, dir->checkpoint))
@@ -177,7 +177,7 @@ out:
     if (stopped == 1 && s.steps == 0)
         cli_note(run, "stopped by a signal before there was anything to keep");
     else if (stopped == 1)
-        cli_note(run, "stopped by a signal; the same command%s goes on from %s",
+        cli_note(run, "stopped by a signal; the same command%s resumes from %s",
                  cli_to_go_on(a->resume), dir.checkpoint);
     if (stopped == 1)
         return CLI_STOPPED;

@@ -254,7 +254,7 @@ static int resume(cli *run, const word2vec_args *a, kmf_word2vec *trainer,
     kmf_word2vec_information(trainer, &state);
     if (state.other_kernels)
         cli_warn_of_kernels(run);
-    cli_note(run, "goes on from %s, %.1f %% done", path, 100 * state.done);
+    cli_note(run, "resumes from %s, %.1f %% done", path, 100 * state.done);
     return 0;
 }
 
@@ -434,7 +434,7 @@ static void keep(const cli *run, const kmf_word2vec *trainer, const char *checkp
     if (kmf_word2vec_save(trainer, checkpoint, &err) == 0)
         cli_warn(run,
                  "the vectors could not be written; the training is kept in %s, and the same "
-                 "command%s goes on from there",
+                 "command%s resumes from there",
                  checkpoint, cli_to_go_on(resume));
 }
 
@@ -502,7 +502,7 @@ out:
     if (err.code != KMF_OK)
         return cli_fail(run, &err);
     if (stopped == 1) {
-        cli_note(run, "stopped by a signal; the same command%s goes on from %s",
+        cli_note(run, "stopped by a signal; the same command%s resumes from %s",
                  cli_to_go_on(a.resume), checkpoint);
         return CLI_STOPPED;
     }

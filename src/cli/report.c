@@ -214,7 +214,7 @@ void cli_warn_of_reading(const cli *run, const char *path, const kmf_reader_opti
     else if (s->records == 0)
         cli_warn(run, "%s: no records", path);
     if (s->secondary + s->supplementary > 0)
-        cli_warn(run, "%s: %llu secondary and %llu supplementary alignments passed over", path,
+        cli_warn(run, "%s: %llu secondary and %llu supplementary alignments are skipped", path,
                  (unsigned long long)s->secondary, (unsigned long long)s->supplementary);
 }
 

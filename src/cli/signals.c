@@ -115,7 +115,7 @@ void cli_leave_on_signals(const cli *run, const char *checkpoint, const char *fo
 {
     snprintf(leave_message, sizeof leave_message,
              "kmerformer %s: stopped by a signal%s%.400s\n", run->command,
-             checkpoint ? "; the same command goes on from "
+             checkpoint ? "; the same command resumes from "
                         : " before there was anything to keep",
              checkpoint ? checkpoint : "");
     leave_folder = folder;

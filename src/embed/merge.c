@@ -150,13 +150,29 @@ static int fail_missing(const merge *m, kmf_err *err)
 }
 
 /*
- * Each number once, and the same run, whatever its inputs were called: their records have a
- * checksum.
+ * What two runs differ in; NULL: they are the same, whatever their inputs were called, for their
+ * records have a checksum. Where that differs, what made it do so is the better answer.
  */
+static const char *difference(const json_t *one, const json_t *other)
+{
+    static const char *const same[] = {"program", "version", "model", "settings", "columns"};
+    static const char *const causes[] = {"regions", "bed", "names", "inputs"};
+    if (!same_products(one, other))
+        return "products";
+    for (size_t i = 0; i < sizeof same / sizeof same[0]; i++)
+        if (!agree(one, other, same[i]))
+            return same[i];
+    if (agree(one, other, KMF_RECORDS_CHECKSUM))
+        return NULL;
+    for (size_t i = 0; i < sizeof causes / sizeof causes[0]; i++)
+        if (!agree(one, other, causes[i]))
+            return causes[i];
+    return KMF_RECORDS_CHECKSUM;
+}
+
+/* Each number once, and the same run. */
 static int check_set(merge *m, kmf_err *err)
 {
-    static const char *const same[] = {"program",  "version", "model",
-                                       "settings", "columns", KMF_RECORDS_CHECKSUM};
     qsort(m->shards, m->n, sizeof *m->shards, by_number);
     for (size_t i = 1; i < m->n; i++) {
         const shard *one = &m->shards[i - 1], *other = &m->shards[i];
@@ -171,14 +187,12 @@ static int check_set(merge *m, kmf_err *err)
         return fail_missing(m, err);
     if (m->n > 1 && !json_object_get(m->shards[0].json, KMF_RECORDS_CHECKSUM))
         return kmf_fail(err, KMF_EMODEL,
-                        "%s: its .json has no " KMF_RECORDS_CHECKSUM ": it was made by an earlier "
+                        "%s: its .json has no " KMF_RECORDS_CHECKSUM
+                        ": it was made by an earlier "
                         "build, or changed",
                         m->shards[0].path);
     for (size_t i = 1; i < m->n; i++) {
-        const json_t *one = m->shards[0].json, *other = m->shards[i].json;
-        const char *differs = same_products(one, other) ? NULL : "products";
-        for (size_t j = 0; j < sizeof same / sizeof same[0] && !differs; j++)
-            differs = agree(one, other, same[j]) ? NULL : same[j];
+        const char *differs = difference(m->shards[0].json, m->shards[i].json);
         if (differs)
             return kmf_fail(err, KMF_EMODEL,
                             "%s and %s are of different runs: they differ in %s",

@@ -143,7 +143,7 @@ int kmf_pretrain_agree(const kmf_pretrain *t, kmf_err *err)
             name = settings.list[i].name;
     }
     if (!name && !kmf_ranks_agree(t->now.step))
-        name = "the step that is gone on from";
+        name = "the step they resume from";
     if (!name && !kmf_ranks_agree(weights))
         name = "the weights";
     if (!name)
