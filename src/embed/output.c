@@ -46,9 +46,23 @@ struct kmf_output {
     size_t line_cap;
 };
 
+/* As of `-o $name.npy` where name is empty. */
+static bool is_bare_ending(const char *path)
+{
+    static const char *const endings[] = {".npy", ".tsv", ".tsv.gz"};
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    bool bare = false;
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++)
+        bare = bare || strcmp(name, endings[i]) == 0;
+    return bare;
+}
+
 static int check_path(const char *path, int f16, kmf_err *err)
 {
     const char *foreign = kmf_foreign_ending(path);
+    if (is_bare_ending(path))
+        return kmf_fail(err, KMF_EINVAL, "%s: there is no name before the ending", path);
     int npy = kmf_ends_with(path, ".npy");
     if (kmf_ends_with(path, ".npy.gz"))
         return kmf_fail(err, KMF_EINVAL, "%s: an array is written uncompressed, as .npy", path);
