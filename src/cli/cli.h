@@ -85,6 +85,7 @@ typedef enum cli_kind {
     CLI_FLAG,   /* int, set to 1                                          */
     CLI_INT,    /* int                                                    */
     CLI_SIZE,   /* size_t, with an optional K, M, G or T (powers of 1024) */
+    CLI_COUNT,  /* uint64_t, likewise */
     CLI_SEED,   /* uint64_t                                               */
     CLI_REAL,   /* double, 0 or more; the library checks its range        */
     CLI_CHOICE, /* int, index of one of `words`                           */

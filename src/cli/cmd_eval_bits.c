@@ -20,7 +20,6 @@ typedef struct bits_args {
     kmf_reader_options reader;
     cli_list models;
     cli_list background;
-    size_t windows;
     const char *out;
 } bits_args;
 
@@ -47,7 +46,7 @@ static int parse(cli *run, bits_args *a, int argc, char **argv, int *first)
         {NULL, "background", CLI_LIST, &a->background, 0, 0, NULL, "GENOME",
          "what the Markov models learn from, once for each file", 0,
          "the first halves of the records"},
-        {NULL, "windows", CLI_SIZE, &a->windows, 1, 10000000, NULL, "N",
+        {NULL, "windows", CLI_COUNT, &o->val_windows, 1, 10000000, NULL, "N",
          "windows of the model's length", 0, NULL},
         {NULL, "window", CLI_SIZE, &o->window, 8, 65536, NULL, "T", "tokens of a window", 0,
          "the model's"},
@@ -173,7 +172,6 @@ int cli_eval_bits(cli *run, int argc, char **argv)
     kmf_pretrain_options_default(&a.opts);
     kmf_reader_options_default(&a.reader);
     a.opts.threads = kmf_threads_default();
-    a.windows = (size_t)a.opts.val_windows;
     int leave = parse(run, &a, argc, argv, &first);
     if (leave >= 0)
         return leave;
@@ -192,7 +190,6 @@ int cli_eval_bits(cli *run, int argc, char **argv)
     if (leave >= 0)
         return leave;
     a.opts.steps = 1;
-    a.opts.val_windows = a.windows;
     a.opts.held_fraction = a.background.n > 0 ? 0 : 0.5;
     bool ready = cli_check_output(a.out, &err) == 0 && check_models(&a, &err) == 0;
     kmf_out *out = ready ? kmf_out_open(a.out, &err) : NULL;

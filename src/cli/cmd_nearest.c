@@ -262,8 +262,7 @@ static void tell(const cli *run, const nearest_args *a, const kmf_vectors_info *
 {
     char lengths[CLI_LENGTHS_TEXT];
     if (info->foreign > 0)
-        cli_warn(run, "%s: %zu words that are no k-mers are skipped", a->path,
-                 info->foreign);
+        cli_warn(run, "%s: %zu words that are no k-mers are skipped", a->path, info->foreign);
     if (run->verbose)
         cli_note(run, "%s: %zu k-mers of %s, %s letters%s, vectors of %zu numbers", a->path,
                  info->n, kmf_alphabet_names[info->alphabet], cli_lengths(lengths, info),

@@ -13,7 +13,6 @@ typedef struct vocab_args {
     cli_listing listing;
     int alphabet;
     size_t stride; /* 0: not given */
-    size_t memory; /* 0: not given */
     int frames;
 } vocab_args;
 
@@ -58,7 +57,7 @@ static int parse(cli *run, vocab_args *a, int argc, char **argv, int *first)
         CLI_READER_OPTIONS(&a->reader),
         CLI_HEADING("the run"),
         CLI_THREADS(&o->threads),
-        {"m", "memory", CLI_SIZE, &a->memory, 1, INT64_MAX, NULL, "SIZE",
+        {"m", "memory", CLI_COUNT, &o->memory, 1, INT64_MAX, NULL, "SIZE",
          "bytes for tables and buffers; what exceeds it goes to disk", 0, "4G"},
         {NULL, "tmp", CLI_TEXT, &o->tmp, 0, 0, NULL, "DIR",
          "folder for what exceeds the memory", 0, "$TMPDIR, or /tmp"},
@@ -81,7 +80,6 @@ static int settle(cli *run, vocab_args *a)
         return cli_wrong(run, "--canonical: %s has no reverse complement",
                          kmf_alphabet_names[o->alphabet]);
     o->stride = a->stride > 0 ? a->stride : 1;
-    o->memory = a->memory;
     const kmf_counts_info info = {
         .alphabet = o->alphabet, .k = o->k, .canonical = o->canonical, .min_count = 1};
     return cli_listing_check(run, &a->listing, &info);

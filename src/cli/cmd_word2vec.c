@@ -18,7 +18,6 @@ typedef struct word2vec_args {
     int format;             /* kmf_vectors_format */
     double minutes;         /* from one checkpoint to the next; 0: when stopped alone */
     int alphabet;
-    size_t memory; /* 0: not given */
 } word2vec_args;
 
 static const cli_usage usage = {
@@ -77,7 +76,7 @@ static int parse(cli *run, word2vec_args *a, int argc, char **argv, int *first)
         CLI_READER_OPTIONS(&a->reader),
         CLI_HEADING("the run"),
         CLI_THREADS(&o->threads),
-        {"m", "memory", CLI_SIZE, &a->memory, 1, INT64_MAX, NULL, "SIZE",
+        {"m", "memory", CLI_COUNT, &o->memory, 1, INT64_MAX, NULL, "SIZE",
          "bytes for the sequences; what exceeds it goes to disk", 0, "4G"},
         {NULL, "tmp", CLI_TEXT, &o->tmp, 0, 0, NULL, "DIR",
          "folder for what exceeds the memory", 0, "$TMPDIR, or /tmp"},
@@ -116,7 +115,6 @@ static bool is_misnamed(const char *out, int format, bool asked)
 static int settle(cli *run, word2vec_args *a)
 {
     a->opts.alphabet = (kmf_alphabet)a->alphabet;
-    a->opts.memory = a->memory;
     if (!a->out)
         return cli_wrong(run, "no output given: -o FILE");
     int named = cli_vectors_format(a->out);

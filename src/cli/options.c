@@ -39,6 +39,7 @@ static void default_text(const cli_option *row, char *text, size_t cap)
     case CLI_SIZE:
         value = (long long)*(const size_t *)row->target;
         break;
+    case CLI_COUNT:
     case CLI_SEED:
         value = (long long)*(const uint64_t *)row->target;
         break;
@@ -146,11 +147,12 @@ static int parse_number(const cli *run, const cli_option *row, const char *text,
                         long long *value)
 {
     char *end;
+    bool units = row->kind == CLI_SIZE || row->kind == CLI_COUNT;
     errno = 0;
     long long n = strtoll(text, &end, 10);
     bool large = errno == ERANGE;
     bool good = end != text && errno == 0;
-    if (good && row->kind == CLI_SIZE && *end != '\0') {
+    if (good && units && *end != '\0') {
         int shift = unit_of(*end);
         bool whole = shift > 0 && end[1] == '\0' && n >= 0;
         large = large || (whole && n > (INT64_MAX >> shift));
@@ -163,7 +165,7 @@ static int parse_number(const cli *run, const cli_option *row, const char *text,
         return cli_wrong(run, "--%s: '%s' is too large a number", row->name, text);
     if (!good)
         return cli_wrong(run, "--%s: '%s' is not a whole number%s", row->name, text,
-                         row->kind == CLI_SIZE ? ", nor one with K, M, G or T after it" : "");
+                         units ? ", nor one with K, M, G or T after it" : "");
     if (n < row->min || n > row->max)
         return cli_wrong(run, "--%s: must be between %lld and %lld, got %lld", row->name,
                          row->min, row->max, n);
@@ -235,6 +237,11 @@ static int store(const cli *run, const cli_option *row, const char *text)
         leave = parse_number(run, row, text, &value);
         if (leave < 0)
             *(size_t *)row->target = (size_t)value;
+        break;
+    case CLI_COUNT:
+        leave = parse_number(run, row, text, &value);
+        if (leave < 0)
+            *(uint64_t *)row->target = (uint64_t)value;
         break;
     case CLI_SEED:
         leave = parse_seed(run, row, text);

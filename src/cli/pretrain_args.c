@@ -57,7 +57,7 @@ static int parse(cli *run, cli_pretrain_args *a, int argc, char **argv, int *fir
         {NULL, "embeddings", CLI_TEXT, &o->embeddings, 0, 0, NULL, "FILE",
          "start from these k-mer vectors, as word2vec makes them", 0, NULL},
         CLI_HEADING("how long: one of these"),
-        {NULL, "steps", CLI_SIZE, &a->steps, 1, INT64_MAX, NULL, "N", "steps", 0, "none"},
+        {NULL, "steps", CLI_COUNT, &o->steps, 1, INT64_MAX, NULL, "N", "steps", 0, "none"},
         {NULL, "epochs", CLI_REAL, &o->epochs, 0, 0, NULL, "E", "passes over the genomes", 0,
          "none"},
         {NULL, "time", CLI_TEXT, &a->time, 0, 0, NULL, "3h",
@@ -69,9 +69,9 @@ static int parse(cli *run, cli_pretrain_args *a, int argc, char **argv, int *fir
          "whole files, besides those to train on", 0, NULL},
         {NULL, "val-fraction", CLI_REAL, &o->held_fraction, 0, 0, NULL, "F",
          "the last part of every record, to 0.5", 0, NULL},
-        {NULL, "val-windows", CLI_SIZE, &a->val_windows, 1, 10000000, NULL, "N",
+        {NULL, "val-windows", CLI_COUNT, &o->val_windows, 1, 10000000, NULL, "N",
          "held-out windows of a validation, the same each time", 0, NULL},
-        {NULL, "val-every", CLI_SIZE, &a->val_every, 1, INT64_MAX, NULL, "N",
+        {NULL, "val-every", CLI_COUNT, &o->val_every, 1, INT64_MAX, NULL, "N",
          "steps from one validation to the next", 0, "20 in the whole run"},
         CLI_HEADING("masking"),
         {NULL, "mask-rate", CLI_REAL, &o->mask_rate, 0, 0, NULL, "R",
@@ -153,7 +153,7 @@ static int parse(cli *run, cli_pretrain_args *a, int argc, char **argv, int *fir
         CLI_READER_OPTIONS(&a->reader),
         CLI_HEADING("the run"),
         CLI_THREADS(&o->threads),
-        {"m", "memory", CLI_SIZE, &a->memory, 1, INT64_MAX, NULL, "SIZE",
+        {"m", "memory", CLI_COUNT, &o->memory, 1, INT64_MAX, NULL, "SIZE",
          "bytes for the genomes, 2 bits a base; what exceeds it goes to disk", 0, "4G"},
         {NULL, "tmp", CLI_TEXT, &o->tmp, 0, 0, NULL, "DIR",
          "folder for what exceeds the memory", 0, "$TMPDIR, or /tmp"},
@@ -276,16 +276,12 @@ static int settle(cli *run, cli_pretrain_args *a)
     int leave = settle_model(run, a);
     if (leave >= 0)
         return leave;
-    o->steps = a->steps;
-    o->val_windows = a->val_windows;
-    o->val_every = a->val_every;
-    o->memory = a->memory;
     if (!a->out)
         return cli_wrong(run, "no output given: -o DIR");
     leave = cli_refuse_model(run, a->out, false);
     if (leave >= 0)
         return leave;
-    if ((a->steps > 0) + (o->epochs > 0) + (a->time != NULL) != 1)
+    if ((o->steps > 0) + (o->epochs > 0) + (a->time != NULL) != 1)
         return cli_wrong(run, "how long? One of --steps N, --epochs E and --time 3h");
     if (a->time)
         leave = parse_time(run, a);
@@ -314,7 +310,6 @@ int cli_pretrain_parse(cli *run, cli_pretrain_args *a, int argc, char **argv)
     kmf_pretrain_options_default(&a->opts);
     kmf_reader_options_default(&a->reader);
     a->opts.threads = kmf_threads_default();
-    a->val_windows = (size_t)a->opts.val_windows;
     a->usual = a->opts;
     a->opts.preset = NULL;
     a->opts.k = 0;

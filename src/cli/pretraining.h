@@ -25,8 +25,7 @@ typedef struct cli_pretrain_args {
     const char *resume;      /* auto, never, or a file */
     int dtype;               /* of the models that are written */
     double minutes;          /* from one checkpoint to the next; 0: when stopped alone */
-    size_t steps, val_windows, val_every, metrics_every;
-    size_t memory; /* 0: not given */
+    size_t metrics_every;
     cli_name_list held_names, held_files;
     const char *const *inputs; /* [n_inputs] */
     size_t n_inputs;
