@@ -12,10 +12,10 @@ strings, the table an array of rows, one example is learnt after another. Needs 
 
 The order of things, which is that of the program:
 
-    training   epochs of lessons, taken in steps of 16
-    step       each lesson works on its own copy of the table as it was when the step began; the
+    training   epochs of batches, taken in steps of 16
+    step       each batch works on its own copy of the table as it was when the step began; the
                copies are then put together
-    lesson     128 starts of k-mers: tokens, windows, noise, examples
+    batch     128 starts of k-mers: tokens, windows, noise, examples
     batch      four examples. Their products come first, then those of the next batch, and only
                then their steps
 """
@@ -31,7 +31,7 @@ OTHER_STRAND = str.maketrans("ACGT", "TGCA")
 GOLDEN = 0.6180339887498949
 ALL_BITS = 2**64 - 1
 GAMMA = 0x9E3779B97F4A7C15
-LESSON_TOKENS = 128
+BATCH_TOKENS = 128
 STEP = 16
 PART = 16
 BATCH = 4
@@ -173,7 +173,7 @@ def keep_table(counts, opts):
     return keep
 
 
-# ---------------------------------------------------------------- lessons -----------------
+# ---------------------------------------------------------------- batches -----------------
 
 
 class Training:
@@ -190,8 +190,8 @@ class Training:
         self.frames = opts.k_max if opts.frames else 1
         self.strands = 2 if opts.strand == "both" else 1
         self.stride = opts.k_max if opts.frames else opts.stride
-        self.stretch = LESSON_TOKENS * self.stride  # letters whose k-mers are a lesson's centres
-        self.n_lessons = -(-self.starts[-1] // self.stretch) * self.frames * self.strands
+        self.stretch = BATCH_TOKENS * self.stride  # letters whose k-mers are a batch's centres
+        self.n_batches = -(-self.starts[-1] // self.stretch) * self.frames * self.strands
         n = len(self.words)
         rng = Rng(opts.seed, ALL_BITS)
         self.table = np.zeros((2 * n, opts.dim))  # vectors; then the words as targets
@@ -216,7 +216,7 @@ class Training:
 
     def sentences(self, epoch, number):
         """
-        Around the stretch of a lesson: for each segment a list of (row, is it a centre). Lessons of
+        Around the stretch of a batch: for each segment a list of (row, is it a centre). Batches of
         a stretch follow each other: strands of its first frame, strands of its second, ...
         """
         frame = number // self.strands % self.frames
@@ -235,7 +235,7 @@ class Training:
                     sentence.append((row, core <= place < core_end))
             yield sentence
 
-    def lesson(self, epoch, number):
+    def batch(self, epoch, number):
         """
         (rows, examples): the rows of the table that it holds, be they moved or not, and pairs of
         input rows and target rows.
@@ -305,7 +305,7 @@ class Training:
             table[x] += moved[0 if self.opts.cbow else c]
 
     def learn(self, examples, alpha):
-        """A copy of the table that has learnt a lesson."""
+        """A copy of the table that has learnt a batch."""
         table = self.table.copy()
         batches = [examples[i : i + BATCH] for i in range(0, len(examples), BATCH)]
         coming = [self.factors(table, x, alpha) for x in batches[0]] if batches else []
@@ -318,11 +318,11 @@ class Training:
         return table
 
     def step(self, epoch, numbers, alpha):
-        """The sum of what m lessons change; of more than FEW, FEW^2 / m times their mean."""
+        """The sum of what m batches change; of more than FEW, FEW^2 / m times their mean."""
         change = np.zeros_like(self.table)
         visits = np.zeros(len(self.table))
         for number in numbers:
-            rows, examples = self.lesson(epoch, number)
+            rows, examples = self.batch(epoch, number)
             visits[list(rows)] += 1
             change += self.learn(examples, alpha) - self.table
         visits = np.maximum(visits, 1)
@@ -330,8 +330,8 @@ class Training:
         self.table += change * share[:, None]
 
     def order(self, epoch):
-        """The numbers of an epoch's lessons."""
-        n = self.n_lessons
+        """The numbers of an epoch's batches."""
+        n = self.n_batches
         rng = stream_of_stream(self.opts.seed, ALL_BITS - 1, epoch)
         a = int(GOLDEN * n) + rng.below(n // 16 + 1)
         b = rng.below(n)
@@ -341,7 +341,7 @@ class Training:
 
     def train(self):
         opts = self.opts
-        per_epoch = -(-self.n_lessons // STEP)
+        per_epoch = -(-self.n_batches // STEP)
         for epoch in range(opts.epochs):
             order = self.order(epoch)
             for i in range(per_epoch):

@@ -740,7 +740,7 @@ int main(int argc, char **argv)
 {
     if (argc > 2)
         return levels_child(parts, N_PARTS, argv);
-    Suite *suite = suite_create("attend");
+    Suite *suite = suite_create("attention");
     TCase *tcase = tcase_create("all");
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, attention_equals_its_definition_in_double, 0, N_EACH);

@@ -275,7 +275,7 @@ int main(int argc, char **argv)
 {
     if (argc > 2)
         return levels_child(parts, N_PARTS, argv);
-    Suite *suite = suite_create("attn");
+    Suite *suite = suite_create("attention_train");
     TCase *tcase = tcase_create("all");
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, gradients_of_attention_equal_their_definition, 0, N_VECTORS);

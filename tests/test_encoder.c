@@ -214,19 +214,19 @@ static const char *together_once(kmf_encoder *const *encoders, size_t n, float *
 typedef struct team {
     kmf_model *model;
     kmf_encoder *encoders[N_TOGETHER];
-    float *alone; /* [LONG_SEQ, CREW_D] */
+    float *alone; /* [LONG_SEQ, TEAM_D] */
     int32_t ids[MAX_TOKENS];
 } team;
 
-enum { CREW_D = 48 };
-static const size_t crew_batch[] = {0, 1, 65, 68, 69, 197, LONG_SEQ};
+enum { TEAM_D = 48 };
+static const size_t team_batch[] = {0, 1, 65, 68, 69, 197, LONG_SEQ};
 
 static const char *assemble(team *c, kmf_precision precision)
 {
     kmf_err err = {0};
     *c = (team){0};
-    c->model = odd_model(32, CREW_D, 4, 101, &err);
-    c->alone = kmf_floats(LONG_SEQ * CREW_D, NULL);
+    c->model = odd_model(32, TEAM_D, 4, 101, &err);
+    c->alone = kmf_floats(LONG_SEQ * TEAM_D, NULL);
     if (!c->model || !c->alone || kmf_model_prepare(c->model, precision, &err) != 0)
         return "no model";
     for (size_t i = 0; i < N_TOGETHER; i++) {
@@ -255,11 +255,11 @@ static const char *same_bits_together(kmf_precision precision)
     const char *wrong = assemble(&c, precision);
     for (size_t n = 0; n < 3 && !wrong; n++) {
         for (size_t layer = 0; layer <= 2 && !wrong; layer++)
-            wrong = together_once(c.encoders, together[n], c.alone, c.ids, crew_batch, 6, layer,
-                                  CREW_D);
+            wrong = together_once(c.encoders, together[n], c.alone, c.ids, team_batch, 6, layer,
+                                  TEAM_D);
         for (size_t s = 0; s < 4 && !wrong; s++)
             wrong = together_once(c.encoders, together[n], c.alone, c.ids,
-                                  (const size_t[]){0, single[s]}, 1, 2, CREW_D);
+                                  (const size_t[]){0, single[s]}, 1, 2, TEAM_D);
     }
     dismiss(&c);
     return wrong;
@@ -291,8 +291,8 @@ static void forward_or_help(void *arg, int thread)
         return;
     }
     for (int i = 0; i < N_HELPED || (i < MOST_HELPED && atomic_load(&h->items) == 0); i++) {
-        const float *x = kmf_encoder_forward(owner, c->ids, crew_batch, 6, 2);
-        h->n_wrong += memcmp(x, c->alone, LONG_SEQ * CREW_D * sizeof *x) != 0;
+        const float *x = kmf_encoder_forward(owner, c->ids, team_batch, 6, 2);
+        h->n_wrong += memcmp(x, c->alone, LONG_SEQ * TEAM_D * sizeof *x) != 0;
     }
     atomic_store(&h->over, 1);
 }
@@ -303,8 +303,8 @@ static const char *same_bits_with_help(kmf_precision precision)
     helped h = {.team = &c};
     const char *wrong = assemble(&c, precision);
     if (!wrong) {
-        const float *x = kmf_encoder_forward(c.encoders[0], c.ids, crew_batch, 6, 2);
-        memcpy(c.alone, x, LONG_SEQ * CREW_D * sizeof *x);
+        const float *x = kmf_encoder_forward(c.encoders[0], c.ids, team_batch, 6, 2);
+        memcpy(c.alone, x, LONG_SEQ * TEAM_D * sizeof *x);
         if (kmf_together(N_HELPING, forward_or_help, &h, NULL) != 0)
             wrong = "no threads";
         else if (h.n_wrong > 0)

@@ -151,7 +151,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("middle");
+    Suite *suite = suite_create("ffn_order");
     TCase *tcase = tcase_create("all");
     tcase_add_loop_test(tcase, equal_columns_keep_their_order, 0, 4);
     tcase_add_loop_test(tcase, a_bias_reaches_by_itself, 0, 2);

@@ -244,7 +244,7 @@ START_TEST(the_learning_rate_has_its_ends)
 }
 END_TEST
 
-/* A second trainer of the same input gives windows, questions and a pass; the rest is by hand. */
+/* A second trainer of the same input gives windows, masks and a pass; the rest is by hand. */
 START_TEST(a_step_is_adamw_on_the_mean_of_the_batch)
 {
     options o = small_options();

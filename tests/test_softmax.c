@@ -284,7 +284,7 @@ int main(int argc, char **argv)
 {
     if (argc > 2)
         return levels_child(parts, N_PARTS, argv);
-    Suite *suite = suite_create("weigh");
+    Suite *suite = suite_create("softmax");
     TCase *tcase = tcase_create("all");
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, sums_so_far_stay_as_long_as_the_maximum_does, 0, N_EACH);

@@ -36,7 +36,7 @@ static double mean_length(const kmf_spans_options *o)
     return (double)(o->span_min + o->span_max) / 2;
 }
 
-/* The chance that a span begins, by halving: the share of hidden bases grows with it. */
+/* The chance that a span begins, by halving: the share of masked bases grows with it. */
 static double chance_to_begin(const kmf_spans_options *o)
 {
     double lo = 0;

@@ -306,7 +306,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("firstwords");
+    Suite *suite = suite_create("word_init");
     TCase *tables = tcase_create("tables");
     TCase *files = tcase_create("files");
     tcase_add_test(tables, a_word_is_the_sum_of_its_letters);

@@ -55,14 +55,15 @@ typedef struct kmf_embed_options {
 /* As the model says, the usual batch and threads, seed 1, all records. */
 KMF_API void kmf_embed_options_default(kmf_embed_options *opts);
 
-/* What a whole run met. */
+/*
+ * What a whole run met. With both strands, which a stride above 1 cuts into other k-mers, tokens,
+ * ambiguous and unknown of a record are each the larger of the two strands' counts.
+ */
 typedef struct kmf_embed_stats {
     uint64_t records;
     uint64_t bases;
     uint64_t tokens;    /* k-mers counted in the vectors                       */
-    uint64_t ambiguous; /* windows with a base other than A, C, G, T or U; of both strands, which
-                           a stride above 1 cuts differently, these three are each the larger of
-                           a record's two counts */
+    uint64_t ambiguous; /* windows with a base other than A, C, G, T or U      */
     uint64_t unknown;   /* k-mers that the vocabulary lacks; k-mer vectors: that have no
                            vector or never occurred in training, and are left out */
     uint64_t chunked;   /* records cut into more than one chunk                */
@@ -71,7 +72,7 @@ typedef struct kmf_embed_stats {
     uint64_t empty;     /* records without a valid k-mer: rows of NaN          */
 } kmf_embed_stats;
 
-/* Adds what cutting a record lost, if anything: all but records, bases and tokens. */
+/* Adds what a record lost when it was cut; records, bases and tokens are the caller's to add. */
 KMF_API void kmf_embed_stats_add(kmf_embed_stats *stats, const kmf_cut_stats *record);
 
 /* One result. Pointers are valid during the call only. */

@@ -156,7 +156,8 @@ KMF_API int kmf_config_preset(kmf_config *config, const char *preset, int k,
 
 /* Numbers of a vector of `parts`. */
 KMF_API size_t kmf_config_columns(const kmf_config *config, kmf_vector_parts parts);
-/* Columns of a head that are rotated by their positions: 0 if positions are not rotary. */
+/* Columns of a head that are rotated by their positions, of a model's or a preset's configuration;
+   0 if positions are not rotary. */
 KMF_API size_t kmf_config_rotary_size(const kmf_config *config);
 /*
  * The overlap of windows of so many tokens, framed by specials or not: the configuration's, or
@@ -255,7 +256,7 @@ typedef struct kmf_tensor_info {
     size_t shape[2];
     int rank;
     kmf_dtype dtype;    /* as stored */
-    const char *stored; /* its name in a safetensors file, as "BF16"; static */
+    const char *stored; /* the name of its dtype in a safetensors file, as "BF16"; static */
 } kmf_tensor_info;
 KMF_API size_t kmf_model_n_tensors(const kmf_model *model);
 KMF_API void kmf_model_tensor(const kmf_model *model, size_t i, kmf_tensor_info *info);

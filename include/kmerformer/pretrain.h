@@ -31,7 +31,7 @@ KMF_API extern const char *const kmf_words_start_names[]; /* letters random tetr
 
 /* What is learnt. */
 typedef enum kmf_objective {
-    KMF_OBJECTIVE_MASKED,      /* to tell hidden bases                                  */
+    KMF_OBJECTIVE_MASKED,      /* to tell masked bases                                  */
     KMF_OBJECTIVE_CONTRASTIVE, /* to tell windows of one source from those of others    */
     KMF_OBJECTIVE_BOTH         /* the second on windows of which bases are hidden       */
 } kmf_objective;
@@ -117,7 +117,7 @@ typedef struct kmf_pretrain_options {
 } kmf_pretrain_options;
 
 /*
- * A tiny model, k 6, that learns hidden bases: 32 windows a step, learning rate 1e-3 with a warm-up
+ * A tiny model, k 6, that learns masked bases: 32 windows a step, learning rate 1e-3 with a warm-up
  * of 5 % and a cosine, decay 0.01, beta 0.9 and 0.98, epsilon 1e-6, clip 1, 512 windows in
  * validation; of pairs a quarter are neighbours within 5000 bases, temperature 0.05. How long, and
  * what is held out, is left to be said.
@@ -128,8 +128,8 @@ KMF_API void kmf_pretrain_options_default(kmf_pretrain_options *opts);
  * An encoder in the making.
  *
  * Bases are hidden in spans, each span masked, replaced or left as it is; a k-mer that touches a
- * masked base is [MASK]. The loss is the cross-entropy of the k-mers that touch a hidden base. To
- * tell learning from copying, it is also given per hidden base, in bits: every k-mer that covers
+ * masked base is [MASK]. The loss is the cross-entropy of the k-mers that touch a masked base. To
+ * tell learning from copying, it is also given per masked base, in bits: every k-mer that covers
  * the base and was asked for gives a distribution over its letter, the sum of the probabilities of
  * all k-mers with that letter in that place; the mean of these distributions, scaled to sum 1, is
  * what the model says of the base, and -log2 of what it gives the true one are the bits.
@@ -159,7 +159,7 @@ KMF_API void kmf_pretrain_options_default(kmf_pretrain_options *opts);
  * of the whole batch, and memory that of a piece.
  *
  * Where the model's vectors have a composition (kmf_config), that alone is compared and taught: the
- * encoder and its head are left as they are, but with the objective BOTH, where hidden bases teach
+ * encoder and its head are left as they are, but with the objective BOTH, where masked bases teach
  * them. There is nothing to mix then.
  *
  * In validation there are the pairs of the held-out windows, the same each time, all of them in one
@@ -226,7 +226,7 @@ typedef struct kmf_pretrain_state {
     double epochs;        /* done                                                      */
     uint64_t tokens;      /* done                                                      */
     double loss;          /* nats a labelled k-mer, of the last step; NaN: none was asked */
-    double bits;          /* a hidden base, of the last step                            */
+    double bits;          /* a masked base, of the last step                            */
     double contrast;      /* contrastive loss of the last step, nats; NaN: not learnt   */
     double hits;          /* share of its windows that are hits, as in validation       */
     double rate;
@@ -239,7 +239,7 @@ typedef struct kmf_pretrain_state {
     double val_contrast, val_hits;
     double best; /* the least val_bits so far, or val_contrast if that is learnt        */
     uint64_t best_step;
-    uint64_t val_hidden;                   /* hidden bases asked                       */
+    uint64_t val_hidden;                   /* masked bases asked                       */
     double copy_bits;                      /* what can be read off the input          */
     double markov_bits[KMF_MARKOV_ORDERS]; /* by order                                */
     int markov_best;                       /* the best order of 1 .. 12                */

@@ -10,8 +10,6 @@ extern "C" {
 #endif
 
 /*
- * A development part, dev, is what settings are chosen by: learnt from fit, asked for dev.
- *
  * Vectors and their classes, borrowed. A row of NaN is a record without a k-mer: nothing is learnt
  * from it, and where a class is asked for it gets the most frequent one of the training part.
  */
@@ -70,12 +68,13 @@ KMF_API void kmf_probe_options_default(kmf_probe_options *opts);
 KMF_API int kmf_probe_chooses(const kmf_probe_options *opts);
 
 /*
- * Learns from `train`, whose classes are 0 .. n_classes - 1. If l2 or scale is to be chosen
- * (kmf_probe_chooses), a probe with each value is learnt from `fit` and scored on `dev` first; the
- * most accurate one wins, of equals COLUMN and then the largest l2. Otherwise fit and dev may be
- * NULL. fit may be a part of train; classes of dev that are n_classes or more count as mistakes. The bits do not
- * depend on the pool (NULL: one thread). KMF_EINVAL: an option or a class out of range, no class,
- * no part to choose by; KMF_EFORMAT: no row that is not NaN; KMF_ENUMERIC: a row is infinite.
+ * Learns from `train`, whose classes are 0 .. n_classes - 1. dev is the development part, by
+ * which settings are chosen. If l2 or scale is to be chosen (kmf_probe_chooses), a probe with
+ * each value is learnt from `fit` and scored on `dev` first; the most accurate one wins, of
+ * equals COLUMN and then the largest l2. Otherwise fit and dev may be NULL. fit may be a part
+ * of train; classes of dev that are n_classes or more count as mistakes. The bits do not depend
+ * on the pool (NULL: one thread). KMF_EINVAL: an option or a class out of range, no class, no
+ * part to choose by; KMF_EFORMAT: no row that is not NaN; KMF_ENUMERIC: a row is infinite.
  */
 KMF_API kmf_probe *kmf_probe_train(const kmf_points *train, const kmf_points *fit,
                                    const kmf_points *dev, size_t dim, size_t n_classes,

@@ -43,9 +43,9 @@ KMF_API void kmf_word2vec_options_default(kmf_word2vec_options *opts);
 /*
  * Vectors in the making: skip-gram or CBOW with negative sampling, noise words drawn by the 3/4th
  * power of their counts (Mikolov et al. 2013). First sequences are added, then it is trained.
- * Threads work on copies of the rows they need, a lesson of 128 k-mers at a time; what 16
- * lessons have made of a row is added up in the order of the lessons. So the bits do not depend on
- * the number of threads, of which up to 16 find work.
+ * Threads work on copies of the rows they need, a batch of 128 k-mers at a time; what 16 batches
+ * have made of a row is added up in the order of the batches. So the bits do not depend on the
+ * number of threads, of which up to 16 find work.
  *
  * Noise words come in turn from a pool that 16 neighbouring centres share, and the two words at
  * one distance from a centre share theirs.

@@ -165,11 +165,13 @@ int cli_parse(const cli *run, const cli_option *table, const cli_usage *usage, i
               char **argv, int *first);
 
 /*
- * Reads a number up to limit, K, M, G or T behind it; or "5" or "9-12", a single one being both.
- * Returns what follows, or NULL if it is none or too large.
+ * Reads a number up to limit, with `units` also one with K, M, G or T (powers of 1024) behind
+ * it; or a range of such, "5" being 5 to 5, "9-12". Returns what follows, or NULL if it is none
+ * or too large.
  */
-const char *cli_read_count(const char *text, uint64_t limit, uint64_t *n);
-const char *cli_read_range(const char *text, uint64_t limit, uint64_t *first, uint64_t *last);
+const char *cli_read_count(const char *text, uint64_t limit, bool units, uint64_t *n);
+const char *cli_read_range(const char *text, uint64_t limit, bool units, uint64_t *first,
+                           uint64_t *last);
 
 /* The text of a help: `text`, then a line for each command of a list. Returns `to`. */
 const char *cli_list_commands(char *to, size_t cap, const char *text, const cli_command *list);
@@ -407,11 +409,11 @@ typedef struct cli_labelled {
 /* Their rows in an option table. */
 #define CLI_LABEL_OPTIONS(l)                                                                  \
     {NULL, "labels", CLI_ONCE, &(l)->input.labels, 0, 0, NULL, "TSV",                         \
-     "lines name<tab>label for the records of FASTA, FASTQ, SAM, BAM, CRAM", 0, NULL},                   \
+     "lines name<tab>label for the records of FASTA, FASTQ, SAM, BAM, CRAM", 0, NULL},        \
     {NULL, "label-key", CLI_TEXT, &(l)->input.key, 0, 0, NULL, "KEY",                         \
      "their labels follow KEY= in the headers", 0, NULL},                               \
     {NULL, "label-rank", CLI_TEXT, &(l)->input.rank, 0, 0, NULL, "R",                         \
-     "of the comma-separated parts of that value, the one after R:", 0, NULL},                     \
+     "of the comma-separated parts of that value, the one after R:", 0, NULL},                \
     CLI_READER_OPTIONS(&(l)->input.reader),                                                   \
     {NULL, "min-class", CLI_SIZE, &(l)->samples.min_class, 1, INT64_MAX, NULL, "N",           \
      "leave out classes with fewer records to train", 0, NULL}
@@ -423,7 +425,7 @@ typedef struct cli_labelled {
     {NULL, "parts", CLI_CHOICE, &(l)->embed.parts, 0, 0, kmf_parts_names, NULL,               \
      "the encoder's states, the model's composition, or both", -1, "the model's"},            \
     {NULL, "strand", CLI_CHOICE, &(l)->embed.strand, 0, 0, kmf_strand_names, NULL,            \
-     "both: states averaged over both, one composition of both", -1, "the model's"},                                         \
+     "both: the mean over both, of a composition one for both", -1, "the model's"},           \
     {NULL, "stride", CLI_SIZE, &(l)->embed.stride, 1, 1LL << 31, NULL, "N",                   \
      "bases from one k-mer to the next, not of counts", 0, "the model's"},                    \
     {NULL, "precision", CLI_CHOICE, &(l)->embed.precision, 0, 0, kmf_precision_names, NULL,   \

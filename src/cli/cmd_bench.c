@@ -88,10 +88,11 @@ static int parse_lengths(const cli *run, bench *b)
     const char *text = b->args->lengths;
     for (;;) {
         uint64_t n;
-        const char *end = cli_read_count(text, LENGTH_MAX, &n);
+        const char *end = cli_read_count(text, LENGTH_MAX, true, &n);
         if (!end || n < 1 || (*end != ',' && *end != '\0'))
-            return cli_wrong(run, "--lengths: numbers from 1 to %d by commas, got '%s'",
-                             LENGTH_MAX, b->args->lengths);
+            return cli_wrong(
+                run, "--lengths: numbers from 1 to %d, K and M allowed, by commas; got '%s'",
+                LENGTH_MAX, b->args->lengths);
         if (b->n_lengths == LENGTHS_MAX)
             return cli_wrong(run, "--lengths: %d at most", LENGTHS_MAX);
         b->lengths[b->n_lengths++] = (size_t)n;

@@ -21,8 +21,9 @@ typedef struct embed_args {
 static const cli_usage usage = {
     "embed [options] IN...",
     "One vector for every sequence of FASTA, FASTQ, SAM, BAM or CRAM files, plain or\n"
-    "compressed; '-' is standard input. Vectors go to standard output as a table, or to -o\n"
-    "x.npy with x.ids.tsv and x.json beside it. Rows are in input order, one for every "
+    "compressed; '-' is standard input. Vectors go to standard output as a table, or to\n"
+    "the file of -o, with x.ids.tsv and x.json beside x.npy or x.tsv. Rows are in input order, "
+    "one for every "
     "record,\n"
     "and their bits don't depend on threads, batches, shards or compression.",
     1, -1};
@@ -58,8 +59,9 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
          "encoder; or both, concatenated",
          -1, "the model's"},
         {NULL, "strand", CLI_CHOICE, &o->strand, 0, 0, kmf_strand_names, NULL,
-         "both: states averaged over both, one composition of both: the same vector for a "
-         "sequence and its reverse complement",
+         "both: the mean over both, of a composition one for both: the same vector for a "
+         "sequence "
+         "and its reverse complement",
          -1, "the model's"},
         {NULL, "norm", CLI_CHOICE, &o->norm, 0, 0, kmf_norm_names, NULL,
          "l2: scaled to length 1; with a composition, the states' part to 1 / sqrt(5)", -1,

@@ -133,6 +133,8 @@ static int settle(cli *run, eval_args *a, kmf_err *err)
     if (cli_labelled_is_input(l, a->out) ||
         cli_is_an_input(a->out, a->models.texts, a->models.n))
         return cli_wrong(run, "-o %s: that is an input", a->out);
+    if (a->format != FORMAT_JSON && cli_ends_with(a->out, ".json"))
+        return cli_wrong(run, "-o %s: JSON is written by --format json", a->out);
     int refused = a->format == FORMAT_JSON ? cli_refuse_array(run, a->out)
                                            : cli_refuse_table(run, a->out);
     if (refused >= 0 || (a->predictions && cli_refuse_table(run, a->predictions) >= 0))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kmerformer eval bits: what models know of hidden bases, beside Markov models and copying.
+ * kmerformer eval bits: what models know of masked bases, beside Markov models and copying.
  *
  * Each model is asked as a pretraining validates it: it is one whose validation comes before its
  * first step. What stands beside it is counted on the background, never on what is asked for.
@@ -40,7 +40,7 @@ static int parse(cli *run, bits_args *a, int argc, char **argv, int *first)
     kmf_pretrain_options *o = &a->opts;
     const cli_option table[] = {
         CLI_HEADING("models"),
-        {"m", "model", CLI_LIST, &a->models, 0, 0, NULL, "DIR",
+        {"m", "model", CLI_LIST, &a->models, 0, 0, NULL, "MODEL",
          "model directory, or one safetensors file of a model, once for each; needed", 0, NULL},
         CLI_HEADING("masking"),
         {NULL, "background", CLI_LIST, &a->background, 0, 0, NULL, "GENOME",
@@ -178,7 +178,7 @@ int cli_eval_bits(cli *run, int argc, char **argv)
     const char *const *paths = (const char *const *)(argv + first);
     size_t n = (size_t)(argc - first);
     if (a.models.n == 0)
-        return cli_wrong(run, "no model given: -m DIR, such as data/default");
+        return cli_wrong(run, "no model given: -m MODEL, such as data/default");
     const char *const of_reader[] = {a.reader.bed, a.reader.reference};
     if (cli_is_an_input(a.out, paths, n) || cli_is_an_input(a.out, of_reader, 2) ||
         cli_is_an_input(a.out, a.models.texts, a.models.n) ||

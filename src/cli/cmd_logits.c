@@ -85,7 +85,7 @@ static int parse(cli *run, logits_args *a, int argc, char **argv, int *first)
 /* "9-12" or "5" at text; NULL if it is neither, else what follows. */
 static const char *parse_span(span *s, const char *text)
 {
-    const char *end = cli_read_range(text, UINT64_MAX - 1, &s->beg, &s->end);
+    const char *end = cli_read_range(text, UINT64_MAX - 1, false, &s->beg, &s->end);
     if (!end || s->beg == 0 || s->end < s->beg)
         return NULL;
     s->beg--;

@@ -37,7 +37,7 @@ static void say_begin(cli *run, const cli_pretrain_args *a, const kmf_pretrain_s
                  "nothing is held out (--val, --val-fraction, --val-genome): no validation");
     else if (s->val_hidden > 0)
         cli_note(run,
-                 "validation: %llu hidden bases in %llu windows; copying takes %.4f bits a "
+                 "validation: %llu masked bases in %llu windows; copying takes %.4f bits a "
                  "base, a Markov model of order %d, the best of 1 to 12, %.4f",
                  (unsigned long long)s->val_hidden, (unsigned long long)s->held_windows,
                  s->copy_bits, s->markov_best, s->markov_bits[s->markov_best]);
@@ -49,6 +49,11 @@ static int resume(cli *run, const cli_pretrain_args *a, kmf_pretrain *trainer, c
 {
     kmf_pretrain_state s;
     const char *path = cli_kept(a->resume, dir->checkpoint);
+    if (!path && strcmp(a->resume, "auto") == 0 && cli_is_folder(dir->best))
+        cli_warn(run,
+                 "%s is of a training without a checkpoint: this one begins anew, and "
+                 "takes its place",
+                 dir->best);
     if (!path)
         return 0;
     kmf_err own = {0};

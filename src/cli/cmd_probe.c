@@ -64,10 +64,11 @@ static int parse_train(cli *run, train_args *a, int argc, char **argv, kmf_err *
         return cli_wrong(run, "-o -: a probe is written to a file");
     if (cli_labelled_is_input(l, a->out) || cli_is_an_input(a->out, &a->model, 1))
         return cli_wrong(run, "-o %s: that is an input", a->out);
+    bool foreign = kmf_foreign_ending(a->out) != NULL;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        if (kmf_foreign_ending(a->out) || cli_ends_with(a->out, others[i]))
-            return cli_wrong(run, "-o %s: a probe is a safetensors file, as x.safetensors",
-                             a->out);
+        foreign = foreign || cli_ends_with(a->out, others[i]);
+    if (foreign)
+        return cli_wrong(run, "-o %s: a probe is a safetensors file, as x.safetensors", a->out);
     if (l->embed.pooling == KMF_POOL_NONE)
         return cli_wrong(run, "--pool none: a record has one vector here");
     l->embed.seed = l->samples.seed;

@@ -94,7 +94,7 @@ static int parse(cli *run, word2vec_args *a, int argc, char **argv, int *first)
 static int parse_k(cli *run, word2vec_args *a)
 {
     uint64_t min, max;
-    const char *end = cli_read_range(a->k, 999, &min, &max);
+    const char *end = cli_read_range(a->k, 999, false, &min, &max);
     if (!end || *end != '\0')
         return cli_wrong(run, "--kmer: write K, or KMIN-KMAX; got '%s'", a->k);
     a->opts.k_min = (int)min;

@@ -266,27 +266,28 @@ static int store(const cli *run, const cli_option *row, const char *text)
     return leave;
 }
 
-const char *cli_read_count(const char *text, uint64_t limit, uint64_t *n)
+const char *cli_read_count(const char *text, uint64_t limit, bool units, uint64_t *n)
 {
     char *end;
     if (!isdigit((unsigned char)*text))
         return NULL;
     errno = 0;
     *n = strtoull(text, &end, 10);
-    int shift = unit_of(*end);
+    int shift = units ? unit_of(*end) : 0;
     if (errno != 0 || *n > UINT64_MAX >> shift)
         return NULL;
     *n <<= shift;
     return *n <= limit ? end + (shift > 0) : NULL;
 }
 
-const char *cli_read_range(const char *text, uint64_t limit, uint64_t *first, uint64_t *last)
+const char *cli_read_range(const char *text, uint64_t limit, bool units, uint64_t *first,
+                           uint64_t *last)
 {
-    const char *end = cli_read_count(text, limit, first);
+    const char *end = cli_read_count(text, limit, units, first);
     if (!end)
         return NULL;
     *last = *first;
-    return *end == '-' ? cli_read_count(end + 1, limit, last) : end;
+    return *end == '-' ? cli_read_count(end + 1, limit, units, last) : end;
 }
 
 /* ---------------------------------------------------------------- parsing --------------- */

@@ -26,6 +26,23 @@ static const char *value_of(const char *text, const char *key)
     return at ? at + strlen(key) + strspn(at + strlen(key), ": \n") : NULL;
 }
 
+/* What kmerformer writes beside a table, from its first word on: ids, or a JSON that says so. */
+static bool are_ids(const char *first)
+{
+    return begins(first, "#index\tname\t");
+}
+
+static bool is_provenance(const char *first)
+{
+    return begins(first, "\"program\"") &&
+           begins(value_of(first, "\"program\""), "\"kmerformer\"");
+}
+
+static const char *first_word(const char *text)
+{
+    return text + strspn(text, "{ \n");
+}
+
 /*
  * Beside rows, or a table of counts, whichever this command makes. Of a JSON of ours the command
  * tells; the library writes what it is told.
@@ -34,11 +51,10 @@ static bool is_beside_rows(const cli *run, const char *text)
 {
     static const char *const of_rows[] = {"embed ", "logits ", "merge "};
     static const char program[] = "\"kmerformer ";
-    const char *first = text + strspn(text, "{ \n");
-    if (begins(first, "#index\tname\t"))
+    const char *first = first_word(text);
+    if (are_ids(first))
         return true;
-    if (!begins(first, "\"program\"") ||
-        !begins(value_of(first, "\"program\""), "\"kmerformer\""))
+    if (!is_provenance(first))
         return false;
     const char *command = value_of(first, "\"command\"");
     if (!command || !begins(command, program))
@@ -61,19 +77,24 @@ static bool is_beside_words(const cli *run, const char *text)
     return word > 0 && digits > 0 && text[word + 1 + digits] == '\n';
 }
 
+/* The first bytes of a regular file, ended by a NUL; how many: 0 if there is none. */
+static size_t read_first(char text[FOREIGN_BYTES + 1], const char *name)
+{
+    FILE *file = cli_is_file(name) ? fopen(name, "rb") : NULL;
+    size_t n = file ? fread(text, 1, FOREIGN_BYTES, file) : 0;
+    if (file)
+        fclose(file);
+    text[n] = '\0';
+    return n;
+}
+
 /* -1, or the exit code if there is a file of this name that is of something else. */
 static int refuse(const cli *run, const char *out, const char *name,
                   bool (*is_ours)(const cli *run, const char *text))
 {
     kmf_err err = {0};
     char text[FOREIGN_BYTES + 1];
-    FILE *file = cli_is_file(name) ? fopen(name, "rb") : NULL;
-    if (!file)
-        return -1;
-    size_t n = fread(text, 1, FOREIGN_BYTES, file);
-    fclose(file);
-    text[n] = '\0';
-    if (n == 0 || is_ours(run, text))
+    if (read_first(text, name) == 0 || is_ours(run, text))
         return -1;
     cli_raise(&err, KMF_EIO,
               "%s is there, and is of something else: it is not overwritten; give %s another "
@@ -99,7 +120,7 @@ const char *const cli_row_endings[] = {".ids.tsv", ".json", NULL};
 
 int cli_refuse_table(const cli *run, const char *out)
 {
-    struct stat s;
+    char text[FOREIGN_BYTES + 1];
     if (cli_refuse_array(run, out) >= 0)
         return CLI_USAGE;
     for (const char *const *ending = cli_row_endings; *ending; ending++)
@@ -108,7 +129,10 @@ int cli_refuse_table(const cli *run, const char *out)
                              *ending);
     for (const char *const *ending = cli_row_endings; *ending; ending++) {
         char *name = kmf_companion(out, *ending, NULL);
-        if (name && stat(out, &s) == 0 && S_ISREG(s.st_mode) && stat(name, &s) == 0)
+        text[0] = '\0';
+        if (name && cli_is_file(out))
+            (void)read_first(text, name);
+        if (are_ids(text) || is_provenance(first_word(text)))
             cli_warn(run, "%s, which lies beside the output, is of another table", name);
         kmf_text_free(name);
     }

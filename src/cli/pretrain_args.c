@@ -13,7 +13,8 @@ static const cli_usage usage = {
     "Trains an encoder on genomes, FASTA, FASTQ, SAM, BAM or CRAM, plain or compressed: spans\n"
     "of bases are masked, and it predicts the k-mers that overlap them (--objective masked);\n"
     "or it tells windows of one genome or contig from those of others (contrastive). DIR is a\n"
-    "model for embed at any time, DIR/best the one that did best on what was held out. A\n"
+    "model for embed from the first checkpoint on, DIR/best the one that did best on what was "
+    "held out. A\n"
     "signal (TERM, INT, HUP, USR1) ends the run with a checkpoint and exit status 75; the "
     "same\n"
     "command then resumes. The bits of the model don't depend on threads, ranks or\n"
@@ -160,7 +161,8 @@ static int parse(cli *run, cli_pretrain_args *a, int argc, char **argv, int *fir
         {NULL, "checkpoint-every", CLI_REAL, &a->minutes, 0, 0, NULL, "MIN",
          "minutes from one checkpoint to the next; 0: only when stopped", 0, NULL},
         {NULL, "resume", CLI_TEXT, &a->resume, 0, 0, NULL, "HOW",
-         "auto: from DIR/checkpoint if it is there, never over a model without one; never: "
+         "auto: from DIR/checkpoint if it is there, not over a model in DIR without one; "
+         "never: "
          "anew, over what is there; or a checkpoint file",
          0, NULL},
         CLI_COMMON(run)};
@@ -189,7 +191,7 @@ static int parse_time(cli *run, cli_pretrain_args *a)
 static int parse_range(cli *run, const char *option, const char *text, size_t *min, size_t *max)
 {
     uint64_t first, last;
-    const char *end = cli_read_range(text, 9999999, &first, &last);
+    const char *end = cli_read_range(text, 9999999, true, &first, &last);
     if (!end || *end != '\0')
         return cli_wrong(run, "%s: write N, or MIN-MAX; got '%s'", option, text);
     *min = (size_t)first;

@@ -272,7 +272,7 @@ static void say_end(const training *t, const kmf_pretrain_state *s, double secon
              1e-6 * cli_peak_memory());
     if (!isnan(s->val_bits))
         cli_note(t->run,
-                 "validation: %.4f bits a hidden base; Markov model of order %d %.4f, copying "
+                 "validation: %.4f bits a masked base; Markov model of order %d %.4f, copying "
                  "%.4f",
                  s->val_bits, s->markov_best, s->markov_bits[s->markov_best], s->copy_bits);
     if (!isnan(s->val_contrast))

@@ -126,10 +126,12 @@ int cli_rundir_check_kept(const cli_rundir *dir, const char *resume, kmf_err *er
     snprintf(config, sizeof config, "%s/config.json", dir->dir);
     if (strcmp(resume, "auto") != 0 || cli_is_file(dir->checkpoint) || !cli_is_file(config))
         return 0;
-    return cli_raise(err, KMF_EIO,
-                     "%s: a trained model is there, and no checkpoint to resume from: choose "
-                     "another directory, or --resume never to train anew, over it",
-                     dir->dir);
+    return cli_raise(
+        err, KMF_EIO,
+        "%s: a trained model is there, and no checkpoint to resume from (removed, or "
+        "never written, as on a full disk): choose another directory, or --resume "
+        "never to train anew, over it",
+        dir->dir);
 }
 
 /* A lock that was taken for nothing goes, and a directory that was made for nothing. */

@@ -27,7 +27,6 @@
 /* Letters of other shards between two calls of the progress function: a call takes as long as a
    read. */
 #define PASSED_OVER ((uint64_t)1 << 20)
-#define SUMMED ((size_t)2048) /* letters at each end of a record */
 
 /* ---------------------------------------------------------------- making one ------------ */
 
@@ -255,15 +254,13 @@ static int add_record(kmf_embedder *e, const char *name, const char *seq, size_t
     return kmf_flow_close(e, err);
 }
 
-/* Shards that are given the same records have the same sum: by names, lengths and both ends. */
+/* Shards that are given the same records have the same sum. */
 static void add_to_sum(kmf_embedder *e, const char *name, const char *seq, size_t len)
 {
     const uint64_t length = len;
-    size_t n = kmf_min(len, SUMMED);
     uLong sum = crc32_z(e->seen_sum, (const Bytef *)name, strlen(name));
     sum = crc32_z(sum, (const Bytef *)&length, sizeof length);
-    sum = crc32_z(sum, (const Bytef *)seq, n);
-    e->seen_sum = (uint32_t)crc32_z(sum, (const Bytef *)seq + (len - n), n);
+    e->seen_sum = (uint32_t)crc32_z(sum, (const Bytef *)seq, len);
 }
 
 int kmf_embedder_take(kmf_embedder *e, const char *name, const char *seq, size_t len,

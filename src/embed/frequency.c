@@ -131,7 +131,7 @@ static int read_k(frequency *m, kmf_err *err)
     return 0;
 }
 
-static int make_desks(frequency *m, size_t n, kmf_err *err)
+static int make_workspaces(frequency *m, size_t n, kmf_err *err)
 {
     m->n_workspaces = n;
     m->workspaces = kmf_calloc(n, sizeof *m->workspaces, err);
@@ -163,7 +163,7 @@ kmf_method *kmf_frequency_open(const char *name, kmf_embed_options *opts, kmf_er
     m->base.shape = kmf_batch_choose(letters, letters, dim, false);
     m->base.stretch = (kmf_stretch){.step = letters - (k - 1), .span = letters, .least = k};
     m->base.exact_letters = UINT64_C(1) << 53; /* counts in doubles */
-    if (make_desks(m, (size_t)opts->threads, err) < 0)
+    if (make_workspaces(m, (size_t)opts->threads, err) < 0)
         goto failed;
     return &m->base;
 failed:

@@ -256,10 +256,10 @@ static size_t bytes(const kmf_method *method)
         total += kmf_wordrows_bytes(&l->words) + kmf_bytetable_bytes(&l->bytes);
         total += l->words.in_columns ? m->n_workspaces * kmf_columns_bytes(l->words.kind.k) : 0;
     }
-    size_t a_desk = sizeof(workspace) + (m->n_counts + LISTED) * sizeof(int32_t) +
-                    GROUP * v->info.dim * sizeof(double) +
-                    KMF_BYTETABLE_ROWS * m->n_words * sizeof(uint32_t);
-    return total + v->info.n * word + m->n_workspaces * a_desk;
+    size_t per_workspace = sizeof(workspace) + (m->n_counts + LISTED) * sizeof(int32_t) +
+                           GROUP * v->info.dim * sizeof(double) +
+                           KMF_BYTETABLE_ROWS * m->n_words * sizeof(uint32_t);
+    return total + v->info.n * word + m->n_workspaces * per_workspace;
 }
 
 static json_t *settings(const kmf_method *method, const kmf_embed_options *o)
@@ -425,7 +425,7 @@ static int choose_pieces(word_mean *m, const kmf_embed_options *o, kmf_err *err)
     return 0;
 }
 
-static int make_desks(word_mean *m, size_t n, kmf_err *err)
+static int make_workspaces(word_mean *m, size_t n, kmf_err *err)
 {
     m->workspaces = kmf_calloc(n, sizeof *m->workspaces, err);
     if (!m->workspaces)
@@ -467,7 +467,7 @@ kmf_method *kmf_wordmean_open(const char *name, kmf_embed_options *opts, kmf_err
         goto failed;
     if (choose_lengths(m, opts, err) < 0 || make_weights(m, opts, err) < 0 ||
         make_table(m, err) < 0 || choose_pieces(m, opts, err) < 0 ||
-        make_desks(m, (size_t)opts->threads, err) < 0)
+        make_workspaces(m, (size_t)opts->threads, err) < 0)
         goto failed;
     m->base.name = m->name;
     m->base.vectors = &m->vectors->info;

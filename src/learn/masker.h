@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Views of a genome as batches for a pass, and what the model's answers are worth: bits per
- * hidden base (kmerformer/pretrain.h says how), beside what copying and Markov models would take.
+ * masked base (kmerformer/pretrain.h says how), beside what copying and Markov models would take.
  */
 #ifndef KMF_MASKER_H
 #define KMF_MASKER_H

@@ -40,7 +40,7 @@
  * 2 epoch, each batch's own by its number; those of places at that of stream 2 epoch + 1, by the
  * letter's number. All windows of a batch are drawn before its first pool.
  */
-enum { OF_LESSON, OF_PLACE };
+enum { OF_BATCH, OF_PLACE };
 
 typedef struct token {
     uint32_t word;
@@ -432,7 +432,7 @@ void kmf_sgns_sampler_prepare(kmf_sgns_sampler *sampler, kmf_sgns_batch *batch, 
 {
     kmf_sgns_sampler *t = sampler;
     const kmf_sgns_plan *s = t->plan;
-    kmf_rng rng = kmf_rng_stream(s->seed, 2 * epoch + OF_LESSON);
+    kmf_rng rng = kmf_rng_stream(s->seed, 2 * epoch + OF_BATCH);
     rng = kmf_rng_stream(kmf_rng_next(&rng), number);
     uint64_t all = kmf_corpus_start(s->corpus, s->n_segments);
     uint64_t beg = number / s->strands / s->frames * stretch(s);

@@ -42,11 +42,11 @@ int kmf_spans_options_check(const kmf_spans_options *opts, kmf_err *err)
     const kmf_spans_options *o = opts;
     if (!(o->rate >= RATE_MIN && o->rate <= RATE_MAX))
         return kmf_fail(err, KMF_EINVAL,
-                        "the share of hidden bases is %g: it must be from %g to %g", o->rate,
+                        "the share of masked bases is %g: it must be from %g to %g", o->rate,
                         RATE_MIN, RATE_MAX);
     if (o->span_min < 1 || o->span_min > o->span_max || o->span_max > KMF_SPAN_MAX)
         return kmf_fail(err, KMF_EINVAL,
-                        "hidden spans of %zu to %zu bases: they must have 1 to %d", o->span_min,
+                        "masked spans of %zu to %zu bases: they must have 1 to %d", o->span_min,
                         o->span_max, KMF_SPAN_MAX);
     if (!(o->p_mask >= 0 && o->p_random >= 0 && o->p_mask + o->p_random <= 1))
         return kmf_fail(

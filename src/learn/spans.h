@@ -97,12 +97,12 @@ typedef struct kmf_question {
  * Fills ids, labels and weights, [kmf_spelling_tokens(spelling, n)] each, and returns how many
  * tokens have a label. labels[j]: the id of the true k-mer, or -1: not asked. Not asked are
  * also k-mers that the vocabulary lacks, and never [CLS] and [SEP]; in ids what the vocabulary
- * lacks is [UNK]. weights (may be NULL): the mean over the token's hidden bases of what these
+ * lacks is [UNK]. weights (may be NULL): the mean over the token's masked bases of what these
  * count; 0 without a label.
  */
 size_t kmf_spelling_ask(const kmf_spelling *spelling, const kmf_question *question,
                         int32_t *ids, int32_t *labels, float *weights);
-/* The hidden bases that a labelled token covers, in order: n at most. Returns how many. */
+/* The masked bases that a labelled token covers, in order: n at most. Returns how many. */
 size_t kmf_spelling_asked(const kmf_spelling *spelling, const kmf_question *question,
                           const int32_t *labels, uint32_t *bases);
 /*

@@ -35,7 +35,7 @@
 #define FEW 4
 #define LOSS_LIMIT 10.0   /* times the targets of a pair: it begins at 0.7 of that */
 #define AHEAD 6           /* rows sent for before they are written */
-#define MOST_LESSONS 0x7f /* bits of a row's visits */
+#define MOST_BATCHES 0x7f /* bits of a row's visits */
 #define FIRST 0x80
 #define LOSS_EVERY 64  /* steps whose loss is asked for are so far apart */
 #define LOSS_SHARE 200 /* the loss is a mean over one part of so many of the training */
@@ -64,7 +64,7 @@ static void learn_batch(run *r, const kmf_order *o, uint64_t step, size_t slot, 
 {
     kmf_word2vec *t = r->t;
     kmf_sgns_batch *batch = &t->batches[slot];
-    uint64_t j = step % t->steps_per_epoch * KMF_STEP_LESSONS + slot;
+    uint64_t j = step % t->steps_per_epoch * KMF_STEP_BATCHES + slot;
     if (j >= o->n) {
         kmf_sgns_batch_skip(batch, &t->plan);
         return;
@@ -87,12 +87,12 @@ static void learn_batch(run *r, const kmf_order *o, uint64_t step, size_t slot, 
 static void take_in(kmf_word2vec *t, int worker)
 {
     size_t ld = t->ld;
-    for (size_t l = 0; l < KMF_STEP_LESSONS; l++) {
+    for (size_t l = 0; l < KMF_STEP_BATCHES; l++) {
         const kmf_sgns_batch *batch = &t->batches[l];
         for (size_t i = batch->owner_beg[worker]; i < batch->owner_beg[worker + 1]; i++)
             t->visits[batch->rows[batch->by_owner[i]]]++;
     }
-    for (size_t l = 0; l < KMF_STEP_LESSONS; l++) {
+    for (size_t l = 0; l < KMF_STEP_BATCHES; l++) {
         const kmf_sgns_batch *batch = &t->batches[l];
         size_t end = batch->owner_beg[worker + 1];
         for (size_t i = batch->owner_beg[worker]; i < end; i++) {
@@ -101,14 +101,14 @@ static void take_in(kmf_word2vec *t, int worker)
             kmf_rows_prefetch(batch->values + ahead * ld, ld);
             uint32_t place = batch->by_owner[i];
             uint32_t row = batch->rows[place];
-            int m = t->visits[row] & MOST_LESSONS;
+            int m = t->visits[row] & MOST_BATCHES;
             float share = m > FEW ? (float)(FEW * FEW) / (float)(m * m) : 1.0f;
             float own = t->visits[row] & FIRST ? 1.0f : 1.0f - (float)m * share;
             kmf_rows_add(t->table + row * ld, own, batch->values + place * ld, share, ld);
             t->visits[row] |= FIRST;
         }
     }
-    for (size_t l = 0; l < KMF_STEP_LESSONS; l++) {
+    for (size_t l = 0; l < KMF_STEP_BATCHES; l++) {
         const kmf_sgns_batch *batch = &t->batches[l];
         for (size_t i = batch->owner_beg[worker]; i < batch->owner_beg[worker + 1]; i++)
             t->visits[batch->rows[batch->by_owner[i]]] = 0;
@@ -120,7 +120,7 @@ static void keep_books(run *r, uint64_t step)
 {
     kmf_word2vec *t = r->t;
     uint64_t share = kmf_word2vec_steps(t) / LOSS_SHARE / LOSS_EVERY * LOSS_EVERY;
-    for (size_t l = 0; l < KMF_STEP_LESSONS; l++) {
+    for (size_t l = 0; l < KMF_STEP_BATCHES; l++) {
         t->tokens += t->batches[l].n_tokens;
         if (step % LOSS_EVERY > 0)
             continue;
@@ -164,7 +164,7 @@ static void work(void *arg, int worker)
         size_t slot;
         if (step % t->steps_per_epoch == 0)
             o = order_of(t, step / t->steps_per_epoch);
-        while ((slot = atomic_fetch_add(&r->next[step % 2], 1)) < KMF_STEP_LESSONS)
+        while ((slot = atomic_fetch_add(&r->next[step % 2], 1)) < KMF_STEP_BATCHES)
             learn_batch(r, &o, step, slot, worker);
         kmf_barrier_wait(&r->barrier);
         last = atomic_load(&r->stop);

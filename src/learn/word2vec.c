@@ -86,8 +86,8 @@ kmf_word2vec *kmf_word2vec_new(const kmf_word2vec_options *opts, kmf_err *err)
     t->opts = *opts;
     t->opts.tmp = NULL;
     t->opts.threads = opts->threads ? opts->threads : kmf_threads_default();
-    if (t->opts.threads > KMF_STEP_LESSONS)
-        t->opts.threads = KMF_STEP_LESSONS; /* more would wait, and spin */
+    if (t->opts.threads > KMF_STEP_BATCHES)
+        t->opts.threads = KMF_STEP_BATCHES; /* more would wait, and spin */
     t->opts.memory = opts->memory ? opts->memory : KMF_MEMORY_USUAL;
     t->loss = (double)NAN;
     if (opts->tmp && !(t->opts.tmp = kmf_strdup(opts->tmp, err)))
@@ -109,7 +109,7 @@ void kmf_word2vec_free(kmf_word2vec *trainer)
     kmf_word2vec *t = trainer;
     if (!t)
         return;
-    for (size_t i = 0; t->batches && i < KMF_STEP_LESSONS; i++)
+    for (size_t i = 0; t->batches && i < KMF_STEP_BATCHES; i++)
         kmf_sgns_batch_clear(&t->batches[i]);
     for (int i = 0; t->samplers && i < t->opts.threads; i++)
         kmf_sgns_sampler_free(t->samplers[i]);
@@ -265,7 +265,7 @@ static uint64_t bytes_held(const kmf_word2vec *t)
     uint64_t of_vector = t->opts.dim * sizeof *t->table + 2 * sizeof(uint64_t) +
                          sizeof(uint8_t) + (t->lexicon.canonical ? 2 : 1) * sizeof(int32_t) +
                          (uint64_t)t->opts.k_max;
-    uint64_t batches = t->batches ? kmf_sgns_batch_floats(&t->plan) * KMF_STEP_LESSONS : 0;
+    uint64_t batches = t->batches ? kmf_sgns_batch_floats(&t->plan) * KMF_STEP_BATCHES : 0;
     return rows * of_row + t->lexicon.n * (of_word + of_vector) + batches * sizeof *t->copies +
            kmf_lexicon_bytes(&t->lexicon) + kmf_corpus_bytes(t->corpus);
 }
@@ -324,18 +324,18 @@ static int make_batches(kmf_word2vec *t, kmf_err *err)
     if (n > UINT32_MAX)
         return kmf_fail(err, KMF_ENOMEM, "the input is too large: %" PRIu64 " letters",
                         info.kept);
-    t->steps_per_epoch = kmf_div_up(n, KMF_STEP_LESSONS);
-    t->batches = kmf_calloc(KMF_STEP_LESSONS, sizeof *t->batches, err);
+    t->steps_per_epoch = kmf_div_up(n, KMF_STEP_BATCHES);
+    t->batches = kmf_calloc(KMF_STEP_BATCHES, sizeof *t->batches, err);
     t->samplers = kmf_calloc((size_t)o->threads, sizeof *t->samplers, err);
     if (!t->batches || !t->samplers)
         return KMF_ENOMEM;
     size_t floats = kmf_sgns_batch_floats(&t->plan);
     size_t all =
-        floats * KMF_STEP_LESSONS > HUGE_FLOATS ? floats * KMF_STEP_LESSONS : HUGE_FLOATS;
+        floats * KMF_STEP_BATCHES > HUGE_FLOATS ? floats * KMF_STEP_BATCHES : HUGE_FLOATS;
     t->copies = kmf_large(all, sizeof *t->copies, err);
     if (!t->copies)
         return KMF_ENOMEM;
-    for (size_t i = 0; i < KMF_STEP_LESSONS; i++)
+    for (size_t i = 0; i < KMF_STEP_BATCHES; i++)
         if (kmf_sgns_batch_make(&t->batches[i], &t->plan, t->copies + i * floats, err) < 0)
             return KMF_ENOMEM;
     for (int i = 0; i < o->threads; i++)

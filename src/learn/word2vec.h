@@ -23,7 +23,7 @@ struct kmf_word2vec {
     float *table;    /* owned [2 words, ld]: vectors, then those of the words as targets */
     uint8_t *visits; /* owned [2 words]: batches of a step that hold a row; 0 between steps */
 
-    kmf_sgns_batch *batches;     /* owned [KMF_STEP_LESSONS] */
+    kmf_sgns_batch *batches;     /* owned [KMF_STEP_BATCHES] */
     float *copies;               /* owned; where the batches' values lie */
     kmf_sgns_sampler **samplers; /* owned [threads] */
     uint64_t steps_per_epoch;
@@ -38,7 +38,7 @@ struct kmf_word2vec {
 };
 
 /* Batches of a step. 64 cost 0.01 of the rank correlation of 8-mers, trained with k = 3-8. */
-#define KMF_STEP_LESSONS 16
+#define KMF_STEP_BATCHES 16
 
 /* Streams of random numbers; batches use those from 0 on. */
 #define KMF_STREAM_OF_VECTORS UINT64_MAX

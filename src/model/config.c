@@ -28,7 +28,7 @@ const char *const kmf_parts_names[] = {"states", "composition", "states+composit
 const char *const kmf_norm_names[] = {"none", "l2", NULL};
 const char *const kmf_dtype_names[] = {"f32", "f16", "bf16", "int8", NULL};
 
-const kmf_size_field kmf_encoder_sizes[KMF_N_ENCODER_SIZES] = {
+const kmf_size_field kmf_encoder_sizes[] = {
     {"vocab_size", offsetof(kmf_config, vocab_size), 1, (size_t)1 << 25, true},
     {"hidden_size", offsetof(kmf_config, hidden_size), 2, 65536, true},
     {"num_hidden_layers", offsetof(kmf_config, n_layers), 1, 1024, true},
@@ -39,14 +39,14 @@ const kmf_size_field kmf_encoder_sizes[KMF_N_ENCODER_SIZES] = {
     {"type_vocab_size", offsetof(kmf_config, type_vocab_size), 0, 1024, false},
 };
 
-const kmf_size_field kmf_use_sizes[KMF_N_USE_SIZES] = {
+const kmf_size_field kmf_use_sizes[] = {
     {"stride", offsetof(kmf_config, stride), 1, (size_t)1 << 31, false},
     {"window", offsetof(kmf_config, window), 3, WINDOW_MAX, false},
     {"overlap", offsetof(kmf_config, overlap), 0, WINDOW_MAX / 2, false},
     {"composition", offsetof(kmf_config, composition), 0, KMF_COMPOSITION_MAX, false},
 };
 
-const kmf_word_field kmf_use_words[KMF_N_USE_WORDS] = {
+const kmf_word_field kmf_use_words[] = {
     {"pooling", offsetof(kmf_config, pooling), kmf_pooling_names},
     {"parts", offsetof(kmf_config, parts), kmf_parts_names},
     {"strand", offsetof(kmf_config, strand), kmf_strand_names},
@@ -91,8 +91,9 @@ static bool has_rotary(const kmf_config *c)
 
 size_t kmf_config_rotary_size(const kmf_config *c)
 {
-    size_t K = c->hidden_size / c->n_heads;
-    return !has_rotary(c) ? 0 : c->rotary_size ? c->rotary_size : K;
+    if (!has_rotary(c))
+        return 0;
+    return c->rotary_size ? c->rotary_size : c->hidden_size / c->n_heads;
 }
 
 size_t kmf_config_inner(const kmf_config *c)

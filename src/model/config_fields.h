@@ -33,6 +33,7 @@ typedef struct kmf_word_field {
     const char *const *words;
 } kmf_word_field;
 
+/* The definitions are of as many rows, or they do not compile. */
 #define KMF_N_ENCODER_SIZES 8
 #define KMF_N_USE_SIZES 4
 #define KMF_N_USE_WORDS 5

@@ -9,12 +9,13 @@
  * layers. It is made when V tokens have gone through the product, which is when it has paid, and
  * its rows have the bits of the product.
  *
- * Precision. Not all weights suffer it alike. What the first layer does to the tokens goes through
- * all others: its Wqkv, which the table makes cheap, stays in float32, and its scores are products
- * of 16-bit integers, or of two bfloat16 for each number. With int8 what comes out of the
- * activation, mostly near 0 and seldom large, loses most: the first layer's W2 is in bf16, or in
- * int16 where the processor lacks that, and before the others the columns of the middle stand in
- * the order of how far they reach (ffn_order.h). (Measured: tests/bench/results/encoder.md.)
+ * Precision. Not all weights suffer it alike. What the first layer does to the tokens goes
+ * through all others: its Wqkv, which the table makes cheap, stays in float32, and its scores
+ * are products of 16-bit integers, or of two bfloat16 for each number. With int8 what comes out
+ * of the activation, mostly near 0 and seldom large, loses most: the first layer's W2 is in
+ * bf16, or in int16 where the processor lacks that, and before the others the columns between
+ * the products of a feed-forward stand in the order of how far they reach (ffn_order.h).
+ * (Measured: tests/bench/results/encoder.md.)
  */
 #ifndef KMF_PACKED_H
 #define KMF_PACKED_H

@@ -329,19 +329,19 @@ static size_t lines_of(size_t bytes, size_t n)
 }
 
 /*
- * Block after block: the sums of one go to a room while another's are ended, some rows beside each
- * unit of k.
+ * Block after block: the sums of one go to a buffer while the epilogue of another's is done, some
+ * rows beside each unit of k.
  */
-KMF_TARGET_AMX static KMF_INLINE void ended(kind is, const kmf_fused *product)
+KMF_TARGET_AMX static KMF_INLINE void fused(kind is, const kmf_fused *product)
 {
     const kmf_fused e = *product; /* what is written cannot lie in it */
-    _Alignas(64) float room[2][BLOCK * BLOCK];
+    _Alignas(64) float buffer[2][BLOCK * BLOCK];
     size_t unit_bytes = parts_of(is.of) * TILE;
     size_t units = e.K / UNIT / parts_of(is.of);
     size_t blocks = kmf_div_up(e.M, BLOCK);
     size_t ld_a = e.ld_a * ROW;
     size_t ld_b = e.ld_b * 4;
-    pending p = {.sums = room[1]};
+    pending p = {.sums = buffer[1]};
     int at = 0;
     assert(units > 0);
     SETTLED;
@@ -369,12 +369,12 @@ KMF_TARGET_AMX static KMF_INLINE void ended(kind is, const kmf_fused *product)
                 from.b += unit_bytes;
             }
             SETTLED;
-            _tile_stored(0, room[at], 2 * ROW);
-            _tile_stored(1, room[at] + UNIT, 2 * ROW);
-            _tile_stored(2, room[at] + UNIT * BLOCK, 2 * ROW);
-            _tile_stored(3, room[at] + UNIT * BLOCK + UNIT, 2 * ROW);
+            _tile_stored(0, buffer[at], 2 * ROW);
+            _tile_stored(1, buffer[at] + UNIT, 2 * ROW);
+            _tile_stored(2, buffer[at] + UNIT * BLOCK, 2 * ROW);
+            _tile_stored(3, buffer[at] + UNIT * BLOCK + UNIT, 2 * ROW);
             SETTLED;
-            p = (pending){room[at], i, j, kmf_min(e.M - i, BLOCK), 0};
+            p = (pending){buffer[at], i, j, kmf_min(e.M - i, BLOCK), 0};
             at = 1 - at;
         }
     }
@@ -386,13 +386,13 @@ KMF_TARGET_AMX static KMF_INLINE void fused_of(kmf_operand of, const kmf_fused *
     bool words = e->to.words != NULL;
     bool gelu = e->epilogue.activate && e->epilogue.activation == KMF_GELU;
     if (!e->epilogue.activate && !words)
-        ended((kind){of, false, false, KMF_GELU}, e);
+        fused((kind){of, false, false, KMF_GELU}, e);
     else if (gelu && words)
-        ended((kind){of, true, true, KMF_GELU}, e);
+        fused((kind){of, true, true, KMF_GELU}, e);
     else if (gelu)
-        ended((kind){of, false, true, KMF_GELU}, e);
+        fused((kind){of, false, true, KMF_GELU}, e);
     else
-        ended((kind){of, words, e->epilogue.activate, e->epilogue.activation}, e);
+        fused((kind){of, words, e->epilogue.activate, e->epilogue.activation}, e);
 }
 
 KMF_TARGET_AMX void kmf_amx_fused_thirds(const kmf_fused *product)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Self-attention, a head and KMF_ATTENTION_TRAIN_ROWS queries at a time (Vaswani et al., 2017, eq. 1;
- * nothing is masked):
+ * Self-attention, a head and KMF_ATTENTION_TRAIN_ROWS queries at a time (Vaswani et al., 2017, eq.
+ * 1; nothing is masked):
  *
  *   S = q k^T       [rows, T]
  *   P = e^((S - max S) / sqrt K), s = sum of a row of P

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Full self-attention of one sequence:  out = dropout(softmax(q k^T / sqrt K)) v  per head,
- * forward and backward. Worked off a block of KMF_ATTENTION_TRAIN_ROWS query rows at a time, so memory is
- * linear in T.
+ * forward and backward. Processed a block of KMF_ATTENTION_TRAIN_ROWS query rows at a time, so
+ * memory is linear in T.
  *
  * q, k, v, out and their gradients are [T, H K] with a row stride; head h has the columns
  * h K .. h K + K - 1. Heads are independent: the functions work on heads h0 .. h1 - 1 of arrays

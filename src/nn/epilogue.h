@@ -2,7 +2,8 @@
 /*
  * What follows the sums of a weight's product, row by row, while they are in the nearest cache:
  * bias and activation, and for int8 first the numbers that the sums stand for (nn/panels.h).
- * Whoever ends a product does it by kmf_epilogue_row, so that it has the same bits wherever that is.
+ * Whoever ends a product does it by kmf_epilogue_row, so that it has the same bits wherever
+ * that is.
  */
 #ifndef KMF_EPILOGUE_H
 #define KMF_EPILOGUE_H
@@ -95,7 +96,7 @@ static KMF_INLINE void kmf_epilogue_row(bool fused, bool exact, float *restrict 
 }
 
 /*
- * A product of weights that a kernel ends by itself (kmf_kernel's ended): rows a [M, K], of which
+ * A product of weights that a kernel ends by itself (kmf_kernel's fused): rows a [M, K], of which
  * those up to a whole KMF_TILE must be there to be read, tiled ones up to two whole tiles, and
  * panels b that begin ld_b words apart, of `cols` columns in all, a multiple of KMF_FUSED_COLS; K
  * words, in one go.

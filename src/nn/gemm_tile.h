@@ -11,8 +11,8 @@
  *                                        b and c, where a and b hold several terms: c + a . b
  *   GATHERED  defined: kmf_gather_fn and products with a transposed a are wanted, too;
  *             GATHER_DEEP rows of it at a time
- *   ROUGH     defined: products that end themselves (nn/epilogue.h) are wanted; true where what they
- *             end in is rounded soon. EXACT: whether sums are integers. For fused levels alone
+ *   ROUGH     defined: products with their epilogue (nn/epilogue.h) are wanted; true where what
+ *             they end in is rounded soon. EXACT: whether sums are integers. For fused levels alone
  *
  * A tile is ROWS x COLS sums kept in registers; for every k one row of the panel is loaded and
  * multiplied by ROWS broadcast words of a. Text that is included, because vector code of one

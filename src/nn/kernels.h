@@ -75,7 +75,7 @@ typedef void kmf_panel_fn(void *c, size_t ld_c, const void *a, size_t ld_a, cons
 typedef void kmf_gather_fn(void *groups, size_t ld, const void *a, size_t ld_a, size_t M,
                            size_t K);
 
-/* A whole product of weights with its epilogue (nn/epilogue.h), where a kernel does both at a time. */
+/* A whole product of weights with its epilogue (nn/epilogue.h), where a kernel does both. */
 struct kmf_fused;
 typedef void kmf_fused_fn(const struct kmf_fused *product);
 

@@ -206,9 +206,9 @@ KMF_TARGET_AVX2 static void softmax_integers_avx2(kmf_rows to, float log2_most, 
     }
 }
 
-KMF_TARGET_AVX2 static void number_scores_avx2(float *scores, size_t ld,
-                                               const kmf_score_units *units, float *most,
-                                               size_t rows, size_t n)
+KMF_TARGET_AVX2 static void scores_of_integers_avx2(float *scores, size_t ld,
+                                                    const kmf_score_units *units, float *most,
+                                                    size_t rows, size_t n)
 {
     for (size_t i = 0; i < rows; i++) {
         float *row = scores + i * ld;
@@ -329,9 +329,9 @@ KMF_TARGET_AVX512 static KMF_INLINE void number_rows(float *scores, size_t ld,
     store_rows(most + i, fold_rows(of.most, true), rows);
 }
 
-KMF_TARGET_AVX512 static void number_scores_avx512(float *scores, size_t ld,
-                                                   const kmf_score_units *units, float *most,
-                                                   size_t rows, size_t n)
+KMF_TARGET_AVX512 static void scores_of_integers_avx512(float *scores, size_t ld,
+                                                        const kmf_score_units *units,
+                                                        float *most, size_t rows, size_t n)
 {
     size_t i = 0;
     for (; i + AT_ONCE <= rows; i += AT_ONCE)
@@ -354,7 +354,7 @@ KMF_TARGET_AVX512 static KMF_INLINE size_t fill_vectors(float *row, size_t n, si
 
 /*
  * The rows' new maxima, and the factors that go with them: 1, and not 1 - 7e-5, if one stays. All
- * rows before any is weighed.
+ * rows before any is made weights.
  */
 KMF_TARGET_AVX512 static KMF_INLINE void raise(kmf_softmax_state *r, const float *most,
                                                bool first, size_t rows)
@@ -533,9 +533,9 @@ void kmf_scores_of_integers(float *scores, size_t ld, const kmf_score_units *uni
 {
     assert(rows <= KMF_SOFTMAX_ROWS);
     if (kmf_cpu_level() >= KMF_CPU_AVX512)
-        number_scores_avx512(scores, ld, units, most, rows, n);
+        scores_of_integers_avx512(scores, ld, units, most, rows, n);
     else
-        number_scores_avx2(scores, ld, units, most, rows, n);
+        scores_of_integers_avx2(scores, ld, units, most, rows, n);
 }
 
 static void softmax_integers(kmf_rows to, float log2_most, float *scores, size_t ld,

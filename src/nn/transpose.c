@@ -10,8 +10,8 @@
 #include <immintrin.h>
 #endif
 
-static void turn_plain(uint32_t *to, size_t ld_to, const uint32_t *from, size_t ld_from,
-                       size_t rows, size_t cols)
+static void transpose_plain(uint32_t *to, size_t ld_to, const uint32_t *from, size_t ld_from,
+                            size_t rows, size_t cols)
 {
     for (size_t j = 0; j < cols; j++)
         for (size_t i = 0; i < rows; i++)
@@ -40,9 +40,9 @@ KMF_TARGET_AVX512 static KMF_INLINE void interleave(__m512i y[16], const __m512i
 }
 
 /* rows <= 16, cols <= 16 */
-KMF_TARGET_AVX512 static KMF_INLINE void turn_square(uint32_t *to, size_t ld_to,
-                                                     const uint32_t *from, size_t ld_from,
-                                                     size_t rows, size_t cols)
+KMF_TARGET_AVX512 static KMF_INLINE void transpose_square(uint32_t *to, size_t ld_to,
+                                                          const uint32_t *from, size_t ld_from,
+                                                          size_t rows, size_t cols)
 {
     __m512i a[16];
     __m512i b[16];
@@ -60,14 +60,14 @@ KMF_TARGET_AVX512 static KMF_INLINE void turn_square(uint32_t *to, size_t ld_to,
             _mm512_mask_storeu_epi32(to + j * ld_to, kmf_first_lanes(rows), a[j]);
 }
 
-KMF_TARGET_AVX512 static void turn_avx512(uint32_t *to, size_t ld_to, const uint32_t *from,
-                                          size_t ld_from, size_t rows, size_t cols)
+KMF_TARGET_AVX512 static void transpose_avx512(uint32_t *to, size_t ld_to, const uint32_t *from,
+                                               size_t ld_from, size_t rows, size_t cols)
 {
     for (size_t i = 0; i < rows; i += SIDE)
         for (size_t j = 0; j < cols; j += SIDE) {
             size_t n = kmf_min(rows - i, SIDE);
             size_t m = kmf_min(cols - j, SIDE);
-            turn_square(to + j * ld_to + i, ld_to, from + i * ld_from + j, ld_from, n, m);
+            transpose_square(to + j * ld_to + i, ld_to, from + i * ld_from + j, ld_from, n, m);
         }
 }
 #endif
@@ -77,9 +77,9 @@ void kmf_transpose_words(void *to, size_t ld_to, const void *from, size_t ld_fro
 {
 #if KMF_X86_LEVELS
     if (kmf_cpu_level() >= KMF_CPU_AVX512) {
-        turn_avx512(to, ld_to, from, ld_from, rows, cols);
+        transpose_avx512(to, ld_to, from, ld_from, rows, cols);
         return;
     }
 #endif
-    turn_plain(to, ld_to, from, ld_from, rows, cols);
+    transpose_plain(to, ld_to, from, ld_from, rows, cols);
 }

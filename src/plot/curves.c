@@ -271,7 +271,7 @@ static void write_axes(const curves *c, FILE *to, double *unit)
         fprintf(to, "set xlabel '%s%s'\n", what, thousands[kmf_draft_thousands(largest, unit)]);
     }
     if (ends_as(c, "bits"))
-        fputs("set ylabel 'bits a hidden base'\n", to);
+        fputs("set ylabel 'bits a masked base'\n", to);
     else if (ends_as(c, "loss"))
         fputs("set ylabel 'loss (nats a k-mer)'\n", to);
     fputs("set grid ytics linecolor rgb '#dddddd' linetype 1\nset xrange [0:*]\n", to);

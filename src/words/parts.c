@@ -216,7 +216,7 @@ static void free_run(const kmf_parts *p, stored *run)
 }
 
 /* What only taking in and sorting need. */
-static void free_desks(kmf_parts *p)
+static void free_workspaces(kmf_parts *p)
 {
     for (int w = 0; p->workspaces && w < p->workers; w++) {
         workspace *own = &p->workspaces[w];
@@ -240,7 +240,7 @@ void kmf_parts_free(kmf_parts *parts)
 {
     if (!parts)
         return;
-    free_desks(parts);
+    free_workspaces(parts);
     for (size_t r = 0; r < parts->n_runs; r++)
         free_run(parts, parts->runs[r]);
     kmf_free(parts->runs);
@@ -583,7 +583,7 @@ static int settle_last(kmf_parts *p, kmf_pool *pool, kmf_err *err)
 {
     p->last = true;
     int status = kmf_parts_settle(p, pool, err);
-    free_desks(p);
+    free_workspaces(p);
     return status;
 }
 
