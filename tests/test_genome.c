@@ -380,7 +380,7 @@ START_TEST(nothing_to_train_on_is_an_error_that_says_why)
     assert_finish_fails(genome, KMF_EINVAL, "held out");
     genome = genome_of(NULL, 0, 0);
     ck_assert_int_eq(read_fasta(genome, ">a\nACGT\n", true, &err), 0);
-    assert_finish_fails(genome, KMF_EINVAL, "held out");
+    assert_finish_fails(genome, KMF_EFORMAT, "no record but those of inputs that are held out");
     kmf_genome_options opts;
     kmf_genome_options_default(&opts);
     opts.shortest = 100;

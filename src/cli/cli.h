@@ -224,7 +224,11 @@ const char *cli_count(char buf[CLI_COUNT_TEXT], double n);
 const char *cli_lengths(char buf[CLI_LENGTHS_TEXT], const kmf_vectors_info *info);
 /* A time, rounded: "45 s", "12 min", "3.5 h". */
 const char *cli_time(char buf[CLI_COUNT_TEXT], double seconds);
-/* A token to standard output, in a line of a table: a vocabulary may have one that is a newline. */
+/*
+ * A token as it stands in a table, for a vocabulary may have one that is a newline: to `to`, which
+ * has 4 bytes for each of the token's, without a NUL, its length being returned; to standard output.
+ */
+size_t cli_token_text(char *to, const char *token);
 void cli_put_token(const char *token);
 /* Peak resident memory of this process, bytes. */
 double cli_peak_memory(void);
@@ -428,6 +432,8 @@ typedef struct cli_labelled {
      "both: the mean over both, of a composition one for both", -1, "the model's"},           \
     {NULL, "stride", CLI_SIZE, &(l)->embed.stride, 1, 1LL << 31, NULL, "N",                   \
      "bases from one k-mer to the next, not of counts", 0, "the model's"},                    \
+    {NULL, "exact", CLI_FLAG, &(l)->embed.exact, 0, 0, NULL, NULL,                            \
+     "the tokens of the published tokenizer, as in embed", 0, NULL},                          \
     {NULL, "precision", CLI_CHOICE, &(l)->embed.precision, 0, 0, kmf_precision_names, NULL,   \
      "of the encoder's matrix products", -1, "f32"}
 #define CLI_PROBE_OPTIONS(p)                                                                  \

@@ -21,11 +21,9 @@ typedef struct embed_args {
 static const cli_usage usage = {
     "embed [options] IN...",
     "One vector for every sequence of FASTA, FASTQ, SAM, BAM or CRAM files, plain or\n"
-    "compressed; '-' is standard input. Vectors go to standard output as a table, or to\n"
-    "the file of -o, with x.ids.tsv and x.json beside x.npy or x.tsv. Rows are in input order, "
-    "one for every "
-    "record,\n"
-    "and their bits don't depend on threads, batches, shards or compression.",
+    "compressed; '-' is standard input. Vectors go to standard output as a table, or to the\n"
+    "file of -o, with x.ids.tsv and x.json beside x.npy or x.tsv. Rows are in input order, one\n"
+    "for every record, and their bits don't depend on threads, batches, shards or compression.",
     1, -1};
 
 static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { AS_IDS, AS_TOKENS };
@@ -10,6 +11,7 @@ enum { AS_IDS, AS_TOKENS };
 typedef struct tokenize_args {
     const char *model;
     const char *vocab;
+    const char *out;
     int k;
     int as;
     int strand;
@@ -22,6 +24,7 @@ typedef struct tokenize_args {
 
 #define OVERLAP_UNSET ((size_t)-1)
 #define LARGEST_WINDOW ((size_t)1 << 24)
+#define LINES_AT_ONCE (1 << 16) /* bytes */
 
 static const char *const as_names[] = {"ids", "tokens", NULL};
 static const char *const strand_names[] = {"fwd", "rc", NULL};
@@ -62,6 +65,8 @@ static int parse(cli *run, tokenize_args *a, int argc, char **argv, int *first)
          "tokens of a chunk, [CLS] and [SEP] included", 0, "the model's"},
         {NULL, "overlap", CLI_SIZE, &a->overlap, 0, 1LL << 23, NULL, "N",
          "tokens that neighbouring chunks share", -1, "the model's"},
+        {"o", "output", CLI_TEXT, &a->out, 0, 0, NULL, "FILE",
+         "compressed if it ends in .gz; -: standard output", 0, NULL},
         CLI_READER_OPTIONS(&a->reader),
         CLI_COMMON(run)};
     return cli_parse(run, table, &usage, argc, argv, first);
@@ -87,8 +92,34 @@ static void to_cut_options(kmf_cut_options *cut, const tokenize_args *a, const k
                        : kmf_config_overlap(c, vocab, cut->window, cut->specials);
 }
 
+/* Lines that are not in the output yet. */
+typedef struct lines {
+    char *text; /* owned [cap] */
+    size_t n, cap;
+} lines;
+
+/* Room for n bytes more. */
+static int reserve(lines *to, size_t n, kmf_err *err)
+{
+    if (n <= to->cap - to->n)
+        return 0;
+    size_t cap = 2 * (to->n + n);
+    char *text = realloc(to->text, cap);
+    if (!text)
+        return cli_raise(err, KMF_ENOMEM, "out of memory: a line of %zu bytes", n);
+    to->text = text;
+    to->cap = cap;
+    return 0;
+}
+
+static void put(lines *to, const char *text, size_t n)
+{
+    memcpy(to->text + to->n, text, n);
+    to->n += n;
+}
+
 /* As printf would, which takes most of a run's time here. */
-static void put_number(int32_t id)
+static void put_number(lines *to, int32_t id)
 {
     char digits[10];
     size_t at = sizeof digits;
@@ -97,22 +128,32 @@ static void put_number(int32_t id)
         digits[--at] = (char)('0' + left % 10);
         left /= 10;
     } while (left > 0);
-    while (at < sizeof digits)
-        putc_unlocked(digits[at++], stdout);
+    put(to, digits + at, sizeof digits - at);
 }
 
-static void print_chunk(const char *name, const kmf_chunk *chunk, const kmf_vocab *vocab,
-                        int as)
+/* name<TAB>id id .. */
+static int put_chunk(lines *to, const char *name, const kmf_chunk *chunk,
+                     const kmf_vocab *vocab, int as, kmf_err *err)
 {
-    fputs(name, stdout);
+    size_t length = strlen(name);
+    if (reserve(to, length + 2 + chunk->n * 11, err) < 0)
+        return KMF_ENOMEM;
+    put(to, name, length);
+    put(to, "\t", 1);
     for (size_t i = 0; i < chunk->n; i++) {
-        putc_unlocked(i == 0 ? '\t' : ' ', stdout);
-        if (as == AS_TOKENS)
-            cli_put_token(kmf_vocab_token(vocab, chunk->ids[i]));
-        else
-            put_number(chunk->ids[i]);
+        if (i > 0)
+            put(to, " ", 1);
+        if (as == AS_IDS) {
+            put_number(to, chunk->ids[i]);
+            continue;
+        }
+        const char *token = kmf_vocab_token(vocab, chunk->ids[i]);
+        if (reserve(to, 4 * strlen(token) + 2, err) < 0)
+            return KMF_ENOMEM;
+        to->n += cli_token_text(to->text + to->n, token);
     }
-    putc_unlocked('\n', stdout);
+    put(to, "\n", 1);
+    return 0;
 }
 
 typedef struct tokenize_run {
@@ -123,7 +164,19 @@ typedef struct tokenize_run {
     kmf_cutter *cutter;
     const kmf_vocab *vocab;
     kmf_embed_stats total;
+    kmf_out *out; /* owned */
+    lines lines;
 } tokenize_run;
+
+/* Lines to the output, where there are many, or all of them. */
+static int pass_lines(tokenize_run *r, bool all, kmf_err *err)
+{
+    if (!all && r->lines.n < LINES_AT_ONCE)
+        return 0;
+    int status = kmf_out_write(r->out, r->lines.text, r->lines.n, err);
+    r->lines.n = 0;
+    return status;
+}
 
 /* A cli_record_fn. */
 static int tokenize_record(void *to, const char *path, const kmf_record *rec, kmf_err *err)
@@ -134,18 +187,20 @@ static int tokenize_record(void *to, const char *path, const kmf_record *rec, km
     int got;
     kmf_cutter_start(r->cutter, rec->name, rec->seq, rec->len);
     while ((got = kmf_cutter_next(r->cutter, &chunk, err)) > 0) {
-        print_chunk(rec->name, &chunk, r->vocab, r->args->as);
+        got = put_chunk(&r->lines, rec->name, &chunk, r->vocab, r->args->as, err);
+        if (got < 0)
+            return got;
         r->printed += chunk.n;
         cli_progress_tokens(&r->line, &r->inputs, r->records, r->printed);
     }
     kmf_cutter_statistics(r->cutter, &stats);
     if (got == 0 && stats.chunks == 0)
-        printf("%s\t\n", rec->name);
+        got = put_chunk(&r->lines, rec->name, &(kmf_chunk){0}, r->vocab, AS_IDS, err);
     kmf_embed_stats_add(&r->total, &stats);
     r->records++;
     if (got < 0)
         cli_name_record(path, rec, err);
-    return got;
+    return got < 0 ? got : pass_lines(r, false, err);
 }
 
 /* The vocabulary and settings that -k, --vocab or the model stand for. */
@@ -177,7 +232,7 @@ static int load(const tokenize_args *a, kmf_model **model, kmf_vocab **own, kmf_
 int cli_tokenize(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
-    tokenize_args a = {.ambiguous = -1, .policy = -1, .overlap = OVERLAP_UNSET};
+    tokenize_args a = {.out = "-", .ambiguous = -1, .policy = -1, .overlap = OVERLAP_UNSET};
     kmf_config config = {0};
     kmf_cut_options cut;
     kmf_model *model = NULL;
@@ -194,6 +249,12 @@ int cli_tokenize(cli *run, int argc, char **argv)
         return cli_wrong(run, "--ambiguous has no meaning with --exact");
     const char *const *paths = (const char *const *)(argv + first);
     size_t n_paths = (size_t)(argc - first);
+    const char *const beside[] = {a.model, a.vocab, a.reader.bed, a.reader.reference};
+    if (cli_is_an_input(a.out, paths, n_paths) || cli_is_an_input(a.out, beside, 4))
+        return cli_wrong(run, "-o %s: that is an input", a.out);
+    leave = cli_refuse_table(run, a.out);
+    if (leave >= 0)
+        return leave;
     if (cli_check_inputs(paths, n_paths, &a.reader, &err) < 0)
         return cli_fail(run, &err);
     int status = load(&a, &model, &own_vocab, &config, &err);
@@ -202,7 +263,8 @@ int cli_tokenize(cli *run, int argc, char **argv)
     r.vocab = model ? kmf_model_vocab(model) : own_vocab;
     to_cut_options(&cut, &a, &config, r.vocab);
     r.cutter = kmf_cutter_new(r.vocab, &cut, &err);
-    status = r.cutter ? 0 : (int)err.code;
+    r.out = r.cutter ? kmf_out_open(a.out, &err) : NULL;
+    status = (int)err.code;
     if (status == 0)
         cli_warn_of_stride(run, cut.stride, config.k);
     cli_progress_start(&r.line, run);
@@ -210,8 +272,16 @@ int cli_tokenize(cli *run, int argc, char **argv)
         status = cli_read_records(run, paths, n_paths, &a.reader, &r.inputs, tokenize_record,
                                   &r, &err);
     cli_progress_end();
+    kmf_err own = {0}; /* what comes before a record at fault is written, too */
+    int passed = r.out ? pass_lines(&r, true, &own) : 0;
+    if (status == 0 && passed < 0)
+        status = cli_raise(&err, own.code, "%s", own.msg);
     if (status == 0)
         cli_warn_of_losses(run, &r.total, true);
+    cli_hold_signals();
+    status = kmf_out_end(r.out, status, &err);
+    cli_release_signals(status == 0);
+    free(r.lines.text);
 out:
     kmf_cutter_free(r.cutter);
     kmf_vocab_free(own_vocab);

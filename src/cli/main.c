@@ -234,6 +234,9 @@ int main(int argc, char **argv)
         status = command->run(&run, argc - at, argv + at);
     if (status == CLI_DONE)
         status = cli_close_stdout(&run);
+    if (status == CLI_DONE && run.verbose)
+        cli_note(&run, "%.2f s of processor time; peak memory %.0f MB", cli_cpu_seconds(),
+                 1e-6 * cli_peak_memory());
     free(line);
     return status;
 }

@@ -13,12 +13,10 @@ static const cli_usage usage = {
     "Trains an encoder on genomes, FASTA, FASTQ, SAM, BAM or CRAM, plain or compressed: spans\n"
     "of bases are masked, and it predicts the k-mers that overlap them (--objective masked);\n"
     "or it tells windows of one genome or contig from those of others (contrastive). DIR is a\n"
-    "model for embed from the first checkpoint on, DIR/best the one that did best on what was "
-    "held out. A\n"
-    "signal (TERM, INT, HUP, USR1) ends the run with a checkpoint and exit status 75; the "
-    "same\n"
-    "command then resumes. The bits of the model don't depend on threads, ranks or\n"
-    "interruptions, but on the order of the inputs, --shards and --accumulate.",
+    "model for embed from the first checkpoint on, DIR/best the one that did best on what was\n"
+    "held out. A signal (TERM, INT, HUP, USR1) ends the run with a checkpoint and exit status\n"
+    "75; the same command then resumes. The bits of the model don't depend on threads, ranks\n"
+    "or interruptions, but on the order of the inputs, --shards and --accumulate.",
     1, -1};
 
 static int parse(cli *run, cli_pretrain_args *a, int argc, char **argv, int *first)

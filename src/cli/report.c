@@ -255,13 +255,32 @@ const char *cli_time(char buf[CLI_COUNT_TEXT], double seconds)
     return buf;
 }
 
+/* A byte of a token as it stands in a table; how many that are. */
+static size_t token_byte(char to[4], unsigned char c)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char escape[4] = {'\\', 'x', digits[c >> 4], digits[c & 15]};
+    if (c < ' ' || c == 0x7f) {
+        memcpy(to, escape, sizeof escape);
+        return sizeof escape;
+    }
+    to[0] = (char)c;
+    return 1;
+}
+
+size_t cli_token_text(char *to, const char *token)
+{
+    size_t n = 0;
+    for (; *token; token++)
+        n += token_byte(to + n, (unsigned char)*token);
+    return n;
+}
+
 void cli_put_token(const char *token)
 {
-    for (const unsigned char *c = (const unsigned char *)token; *c; c++)
-        if (*c < ' ' || *c == 0x7f)
-            printf("\\x%02x", *c);
-        else
-            putc_unlocked(*c, stdout);
+    char text[4];
+    for (; *token; token++)
+        fwrite(text, 1, token_byte(text, (unsigned char)*token), stdout);
 }
 
 double cli_peak_memory(void)
