@@ -640,24 +640,34 @@ START_TEST(a_file_brings_the_probe_back_and_lies_are_told)
 }
 END_TEST
 
-/* A file whose header is right; NULL, or why it is no probe: in err. scale: NULL, none told. */
-static kmf_probe *load_written(const char *labels, size_t n_labels, const float *shares,
-                               size_t n_shares, const char *scale, kmf_err *err)
+/* What a file is written with. */
+typedef struct written {
+    const char *labels;
+    size_t n_labels;
+    const float *shares;
+    size_t n_shares;
+    const char *scale; /* NULL: none told */
+    float weight;      /* the last one */
+} written;
+
+/* A file whose header is right; NULL, or why it is no probe: in err. */
+static kmf_probe *load_written(const written *w, kmf_err *err)
 {
-    static const float weights[CLASSES * DIM] = {1, 2, 3};
     static const float biases[CLASSES] = {1, 2};
-    const char *const pairs[] = {"kmerformer.probe", "1",  "embedder", "{}", "l2", "0.5",
-                                 "probe_scale",      scale};
+    float weights[CLASSES * DIM] = {1, 2, 3};
+    weights[CLASSES * DIM - 1] = w->weight;
+    const char *const pairs[] = {"kmerformer.probe", "1",     "embedder", "{}", "l2", "0.5",
+                                 "probe_scale",      w->scale};
     kmf_stored tensors[] = {
         {.name = "biases", .dtype = "F32", .shape = {CLASSES}, .rank = 1},
-        {.name = "labels", .dtype = "U8", .shape = {n_labels}, .rank = 1},
-        {.name = "shares", .dtype = "F32", .shape = {n_shares}, .rank = 1},
+        {.name = "labels", .dtype = "U8", .shape = {w->n_labels}, .rank = 1},
+        {.name = "shares", .dtype = "F32", .shape = {w->n_shares}, .rank = 1},
         {.name = "weights", .dtype = "F32", .shape = {CLASSES, DIM}, .rank = 2}};
-    const void *const values[] = {biases, labels, shares, weights};
+    const void *const values[] = {biases, w->labels, w->shares, weights};
     kmf_out *out = kmf_out_open_plain(path, NULL);
     ck_assert_ptr_nonnull(out);
-    ck_assert_int_eq(kmf_safetensors_write(out, tensors, values, 4, pairs, scale ? 4 : 3, NULL),
-                     0);
+    ck_assert_int_eq(
+        kmf_safetensors_write(out, tensors, values, 4, pairs, w->scale ? 4 : 3, NULL), 0);
     ck_assert_int_eq(kmf_out_finish(out, NULL), 0);
     ck_assert_int_eq(kmf_out_publish(out, NULL), 0);
     kmf_out_free(out);
@@ -667,33 +677,37 @@ static kmf_probe *load_written(const char *labels, size_t n_labels, const float 
 START_TEST(a_file_of_other_numbers_than_a_probe_has_is_refused)
 {
     static const char labels[] = "a\0b\0c\0d\0e"; /* with the last 0 of all strings */
+    static const char bell[] = "a\0b\0\a\0d\0";
     static const float good[CLASSES] = {0.1f, 0.2f, 0.3f, 0.4f};
     static const float endless[CLASSES] = {0.1f, 0.2f, 0.3f, INFINITY};
     static const struct {
-        const float *shares;
-        size_t n_labels, n_shares;
-        const char *scale, *says;
-    } lies[] = {{endless, 8, 4, NULL, "a bias or share is not finite"},
-                {good, 8, 3, NULL, "weights, biases, shares and labels do not fit together"},
-                {good, 10, 4, NULL, "5 labels for 4 classes"},
-                {good, 6, 4, NULL, "3 labels for 4 classes"},
-                {good, 7, 4, NULL, "3 labels for 4 classes"},
-                {good, 9, 4, NULL, "4 labels for 4 classes"},
-                {good, 8, 4, "auto", "its probe_scale is neither column nor common"}};
+        written file;
+        const char *says;
+    } lies[] = {
+        {{labels, 8, endless, 4, NULL, 0}, "a bias or share is not finite"},
+        {{labels, 8, good, 4, NULL, NAN}, "a weight is not finite"},
+        {{labels, 8, good, 3, NULL, 0},
+         "weights, biases, shares and labels do not fit together"},
+        {{labels, 10, good, 4, NULL, 0}, "5 labels for 4 classes"},
+        {{labels, 6, good, 4, NULL, 0}, "3 labels for 4 classes"},
+        {{labels, 7, good, 4, NULL, 0}, "3 labels for 4 classes"},
+        {{labels, 9, good, 4, NULL, 0}, "4 labels for 4 classes"},
+        {{bell, 8, good, 4, NULL, 0}, "a control character in a label"},
+        {{labels, 8, good, 4, "auto", 0}, "its probe_scale is neither column nor common"}};
     static const char *const scales[] = {NULL, "column", "common"};
     close(mkstemp(path));
     for (size_t i = 0; i < 3; i++) {
-        kmf_probe *probe = load_written(labels, 8, good, 4, scales[i], NULL);
+        kmf_probe *probe = load_written(&(written){labels, 8, good, 4, scales[i], 4}, NULL);
         ck_assert_ptr_nonnull(probe);
         ck_assert_str_eq(kmf_probe_label(probe, 3), "d");
+        ck_assert_double_eq((double)kmf_probe_weights(probe)[CLASSES * DIM - 1], 4);
         ck_assert_int_eq(kmf_probe_scaled_by(probe),
                          i == 2 ? KMF_PROBE_COMMON : KMF_PROBE_COLUMN);
         kmf_probe_free(probe);
     }
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
         kmf_err err = {0};
-        ck_assert_ptr_null(load_written(labels, lies[i].n_labels, lies[i].shares,
-                                        lies[i].n_shares, lies[i].scale, &err));
+        ck_assert_ptr_null(load_written(&lies[i].file, &err));
         ck_assert_int_eq(err.code, KMF_EMODEL);
         ck_assert_msg(strstr(err.msg, lies[i].says), "%s", err.msg);
     }
