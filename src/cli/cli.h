@@ -225,8 +225,8 @@ const char *cli_lengths(char buf[CLI_LENGTHS_TEXT], const kmf_vectors_info *info
 /* A time, rounded: "45 s", "12 min", "3.5 h". */
 const char *cli_time(char buf[CLI_COUNT_TEXT], double seconds);
 /*
- * A token as it stands in a table, for a vocabulary may have one that is a newline: to `to`, which
- * has 4 bytes for each of the token's, without a NUL, its length being returned; to standard output.
+ * A token as it stands in a table, for a vocabulary may have one that is a newline. To `to`, which
+ * has 4 bytes for each of the token's, without a NUL: returns the length; or to standard output.
  */
 size_t cli_token_text(char *to, const char *token);
 void cli_put_token(const char *token);
