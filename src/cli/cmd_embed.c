@@ -22,9 +22,9 @@ static const cli_usage usage = {
     "embed [options] IN...",
     "One vector for every sequence of FASTA, FASTQ, SAM, BAM or CRAM files, plain or\n"
     "compressed; '-' is standard input. Vectors go to standard output as a table, or to the\n"
-    "file of -o, with x.ids.tsv and x.json beside x.npy or x.tsv. Rows are in input order, "
-    "one\n"
-    "for every record, and their bits don't depend on threads, batches, shards or compression.",
+    "file of -o, with x.ids.tsv and x.json beside x.npy or x.tsv. Rows are in input order,\n"
+    "one for every record, and their bits don't depend on threads, batches, shards or\n"
+    "compression.",
     1, -1};
 
 static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
