@@ -150,7 +150,7 @@ static inline const char *golden(const char *dir)
     kmf_free(row_logits);
     if (!complete)
         return "not all golden rows were met";
-    if (!(worst_hidden <= 1e-4 && worst_layers <= 1e-4 && worst_logits <= 2e-4))
+    if (!(worst_hidden <= 4e-5 && worst_layers <= 4e-5 && worst_logits <= 6e-5))
         return "the golden numbers are not met";
     return NULL;
 }

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GOLDEN_TOLERANCE 1e-4
+#define GOLDEN_TOLERANCE 1e-5
 
 /* ---------------------------------------------------------------- golden ---------------- */
 

@@ -113,7 +113,7 @@ static const char *pooled(const char *dir)
             continue;
         double worst = pooled_error(dir, cases, (int)ways[i].pooling, ways[i].key, &n);
         printf(" %s %.2e", ways[i].key, worst);
-        if (!(worst >= 0 && worst <= 1e-4 && n > 5))
+        if (!(worst >= 0 && worst <= 1e-5 && n > 5))
             wrong = "the golden pooled vectors are not met";
     }
     printf("\n");
