@@ -154,6 +154,64 @@ START_TEST(where_nothing_is_chosen_no_part_is_needed_for_it)
     how.scale = KMF_SCALE_NONE;
     ck_assert_int_eq(kmf_evaluate(samples, &info, x, 1, &how, NULL, &result, NULL, NULL), 0);
     ck_assert_double_eq(result.accuracy.value, 1);
+    const kmf_eval_options right = how;
+    for (int wrong = 0; wrong < 8; wrong++) {
+        static const char *const says[] = {"scale: -1 is", "scale: 5 is",   "0 neighbours",
+                                           "1025 neigh",   "0 restarts",    "10001 restarts",
+                                           "-1 resamples", "1000001 resamp"};
+        how = right;
+        how.scale = wrong == 0 ? -1 : wrong == 1 ? KMF_SCALE_AUTO + 1 : right.scale;
+        how.k = wrong == 2 ? 0 : wrong == 3 ? 1025 : right.k;
+        how.restarts = wrong == 4 ? 0 : wrong == 5 ? 10001 : right.restarts;
+        how.resamples = wrong == 6 ? -1 : wrong == 7 ? 1000001 : right.resamples;
+        err = (kmf_err){0};
+        ck_assert_int_eq(kmf_evaluate(samples, &info, x, 1, &how, NULL, &result, NULL, &err),
+                         KMF_EINVAL);
+        ck_assert_msg(strstr(err.msg, says[wrong]) == err.msg, "%s", err.msg);
+    }
+    kmf_samples_free(samples);
+    remove_dir();
+}
+END_TEST
+
+START_TEST(roles_shares_and_embedders_are_looked_at)
+{
+    static const double shares[] = {0, 1, -0.5, NAN};
+    kmf_err err = {0};
+    kmf_samples_info info;
+    make_dir();
+    const char *path = write_text("x.csv", "sequence,label\nACGT,a\nACGG,b\nACCT,a\nACGA,b\n");
+    kmf_samples *samples = kmf_samples_new(NULL);
+    ck_assert_int_eq(read_part(samples, KMF_N_ROLES, path, 0, &err), KMF_EINVAL);
+    ck_assert_str_eq(err.msg, "there is no role number 3");
+    kmf_samples_free(samples);
+    for (size_t i = 0; i < 2 * sizeof shares / sizeof shares[0]; i++) {
+        kmf_samples_options opts;
+        kmf_samples_options_default(&opts);
+        *(i % 2 ? &opts.test_share : &opts.dev_share) = shares[i / 2];
+        samples = kmf_samples_new(NULL);
+        ck_assert_int_eq(read_as(samples, path, 0, NULL), 0);
+        err = (kmf_err){0};
+        ck_assert_int_eq(kmf_samples_settle(samples, &opts, &info, &err), KMF_EINVAL);
+        ck_assert_str_eq(err.msg, "a share must be above 0 and below 1");
+        kmf_samples_free(samples);
+    }
+    kmf_embed_options of_shard;
+    kmf_samples_options opts;
+    float x[4 * 4];
+    kmf_embed_options_default(&of_shard);
+    of_shard.n_shards = 2;
+    kmf_embedder *embedder = kmf_embedder_new("kmer:1", &of_shard, NULL);
+    ck_assert_ptr_nonnull(embedder);
+    kmf_samples_options_default(&opts);
+    opts.no_test = opts.no_dev = 1;
+    samples = kmf_samples_new(NULL);
+    ck_assert_int_eq(read_as(samples, path, 0, NULL), 0);
+    ck_assert_int_eq(kmf_samples_settle(samples, &opts, &info, NULL), 0);
+    err = (kmf_err){0};
+    ck_assert_int_eq(kmf_samples_embed(samples, embedder, x, &err), KMF_EINVAL);
+    ck_assert_str_eq(err.msg, "one vector for each record is needed");
+    kmf_embedder_free(embedder);
     kmf_samples_free(samples);
     remove_dir();
 }
@@ -531,6 +589,7 @@ int main(void)
     tcase_add_test(tc, a_part_has_its_share_of_each_class_and_any_record_of_it);
     tcase_add_test(tc, a_scale_is_chosen_by_records_that_nothing_was_learnt_from);
     tcase_add_test(tc, a_scale_is_that_of_all_of_train_once_it_is_chosen);
+    tcase_add_test(tc, roles_shares_and_embedders_are_looked_at);
     tcase_add_test(tc, classes_that_train_lacks_are_counted_once_in_the_test_part_alone);
     tcase_add_test(tc, records_without_a_vector_are_a_cluster_of_their_own);
     tcase_add_test(tc, comparisons_and_clusters_are_told_as_they_are_made);
