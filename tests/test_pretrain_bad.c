@@ -60,8 +60,8 @@ START_TEST(options_out_of_range_are_refused)
     BAD(val_windows, UINT64_MAX, "val-windows");
     BAD(held_fraction, 0.6, "val-fraction");
     BAD(held_fraction, (double)NAN, "val-fraction");
-    BAD(mask_rate, 0, "hidden bases");
-    BAD(mask_rate, (double)NAN, "hidden bases");
+    BAD(mask_rate, 0, "masked bases");
+    BAD(mask_rate, (double)NAN, "masked bases");
     BAD(span_min, 0, "spans");
     BAD(span_max, 65, "spans");
     BAD(mask_share, 1.1, "spans");

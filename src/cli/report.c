@@ -278,9 +278,11 @@ size_t cli_token_text(char *to, const char *token)
 
 void cli_put_token(const char *token)
 {
-    char text[4];
-    for (; *token; token++)
-        fwrite(text, 1, token_byte(text, (unsigned char)*token), stdout);
+    for (; *token; token++) {
+        char text[4];
+        size_t n = token_byte(text, (unsigned char)*token);
+        fwrite(text, 1, n, stdout);
+    }
 }
 
 double cli_peak_memory(void)
