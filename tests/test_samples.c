@@ -176,7 +176,7 @@ END_TEST
 
 START_TEST(roles_shares_and_embedders_are_looked_at)
 {
-    static const double shares[] = {0, 1, -0.5, NAN};
+    static const double shares[] = {0, 1, -0.5, (double)NAN};
     kmf_err err = {0};
     kmf_samples_info info;
     make_dir();

@@ -59,8 +59,7 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
          -1, "the model's"},
         {NULL, "strand", CLI_CHOICE, &o->strand, 0, 0, kmf_strand_names, NULL,
          "both: the mean over both, of a composition one for both: the same vector for a "
-         "sequence "
-         "and its reverse complement",
+         "sequence and its reverse complement",
          -1, "the model's"},
         {NULL, "norm", CLI_CHOICE, &o->norm, 0, 0, kmf_norm_names, NULL,
          "l2: scaled to length 1; with a composition, the states' part to 1 / sqrt(5)", -1,

@@ -160,8 +160,7 @@ static int parse(cli *run, cli_pretrain_args *a, int argc, char **argv, int *fir
          "minutes from one checkpoint to the next; 0: only when stopped", 0, NULL},
         {NULL, "resume", CLI_TEXT, &a->resume, 0, 0, NULL, "HOW",
          "auto: from DIR/checkpoint if it is there, not over a model in DIR without one; "
-         "never: "
-         "anew, over what is there; or a checkpoint file",
+         "never: anew, over what is there; or a checkpoint file",
          0, NULL},
         CLI_COMMON(run)};
     return cli_parse(run, table, &usage, argc, argv, first);
