@@ -178,6 +178,12 @@ static int pass_lines(tokenize_run *r, bool all, kmf_err *err)
     return status;
 }
 
+static int print_chunk(tokenize_run *r, const char *name, const kmf_chunk *chunk, kmf_err *err)
+{
+    int status = put_chunk(&r->lines, name, chunk, r->vocab, r->args->as, err);
+    return status < 0 ? status : pass_lines(r, false, err);
+}
+
 /* A cli_record_fn. */
 static int tokenize_record(void *to, const char *path, const kmf_record *rec, kmf_err *err)
 {
@@ -187,20 +193,20 @@ static int tokenize_record(void *to, const char *path, const kmf_record *rec, km
     int got;
     kmf_cutter_start(r->cutter, rec->name, rec->seq, rec->len);
     while ((got = kmf_cutter_next(r->cutter, &chunk, err)) > 0) {
-        got = put_chunk(&r->lines, rec->name, &chunk, r->vocab, r->args->as, err);
+        got = print_chunk(r, rec->name, &chunk, err);
         if (got < 0)
             return got;
         r->printed += chunk.n;
         cli_progress_tokens(&r->line, &r->inputs, r->records, r->printed);
     }
     kmf_cutter_statistics(r->cutter, &stats);
-    if (got == 0 && stats.chunks == 0)
-        got = put_chunk(&r->lines, rec->name, &(kmf_chunk){0}, r->vocab, AS_IDS, err);
+    if (got == 0 && stats.chunks == 0 && print_chunk(r, rec->name, &(kmf_chunk){0}, err) < 0)
+        return err->code;
     kmf_embed_stats_add(&r->total, &stats);
     r->records++;
     if (got < 0)
         cli_name_record(path, rec, err);
-    return got < 0 ? got : pass_lines(r, false, err);
+    return got;
 }
 
 /* The vocabulary and settings that -k, --vocab or the model stand for. */
