@@ -415,7 +415,7 @@ typedef struct cli_labelled {
     {NULL, "labels", CLI_ONCE, &(l)->input.labels, 0, 0, NULL, "TSV",                         \
      "lines name<tab>label for the records of FASTA, FASTQ, SAM, BAM, CRAM", 0, NULL},        \
     {NULL, "label-key", CLI_TEXT, &(l)->input.key, 0, 0, NULL, "KEY",                         \
-     "their labels follow KEY= in the headers", 0, NULL},                               \
+     "their labels follow KEY= in the headers", 0, NULL},                                     \
     {NULL, "label-rank", CLI_TEXT, &(l)->input.rank, 0, 0, NULL, "R",                         \
      "of the comma-separated parts of that value, the one after R:", 0, NULL},                \
     CLI_READER_OPTIONS(&(l)->input.reader),                                                   \

@@ -34,10 +34,9 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
         CLI_HEADING("model and output"),
         {"m", "model", CLI_TEXT, &a->model, 0, 0, NULL, "MODEL",
          "model directory, ours or as downloaded from a hub, or one safetensors file of a "
-         "model; "
-         "a file of k-mer vectors; tnf (canonical tetranucleotide frequencies); kmer:K (k-mer "
-         "frequencies); random or random:MODEL (the default model's shape, or MODEL's, with "
-         "random weights)",
+         "model; a file of k-mer vectors; tnf (canonical tetranucleotide frequencies); kmer:K "
+         "(k-mer frequencies); random or random:MODEL (the default model's shape, or MODEL's, "
+         "with random weights)",
          0, "the default model"},
         {NULL, "seed", CLI_SEED, &o->seed, 0, 0, NULL, "N", "of random weights", 0, NULL},
         {"o", "output", CLI_TEXT, &a->out, 0, 0, NULL, "FILE",

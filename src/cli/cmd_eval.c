@@ -94,8 +94,7 @@ static int parse(cli *run, eval_args *a, int argc, char **argv)
          NULL},
         {NULL, "scale", CLI_CHOICE, &a->opts.scale, 0, 0, kmf_scale_names, NULL,
          "of vectors, for neighbours and clusters; auto: the one whose neighbours predict "
-         "--dev "
-         "best",
+         "--dev best",
          0, NULL},
         {NULL, "restarts", CLI_INT, &a->opts.restarts, 1, 10000, NULL, "N",
          "runs of k-means; the tightest clusters count", 0, NULL},

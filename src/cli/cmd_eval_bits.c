@@ -27,12 +27,11 @@ static const cli_usage usage = {
     "eval bits [options] GENOME...",
     "Bits that models need per masked base of genomes, a line for each model (2: no\n"
     "information). Spans of bases are masked with all k-mers that overlap them, in windows\n"
-    "spread evenly over the genomes. For comparison: the best Markov model of order 1 to 12 "
-    "of\n"
-    "the --background, given the preceding bases, and copying from visible k-mers. Without a\n"
-    "background the Markov models learn from the first half of every record, and the windows\n"
-    "lie in the second. For models with a masked-language-model head that kmerformer pretrain\n"
-    "can continue.",
+    "spread evenly over the genomes. For comparison: the best Markov model of order 1 to 12\n"
+    "of the --background, given the preceding bases, and copying from visible k-mers. Without\n"
+    "a background the Markov models learn from the first half of every record, and the\n"
+    "windows lie in the second. For models with a masked-language-model head that kmerformer\n"
+    "pretrain can continue.",
     1, -1};
 
 static int parse(cli *run, bits_args *a, int argc, char **argv, int *first)

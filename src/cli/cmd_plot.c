@@ -240,9 +240,8 @@ static int plot_loss(cli *run, int argc, char **argv)
     static const cli_usage usage = {
         "plot loss [options] -o FILE DIR...",
         "The curves of one or more trainings: DIR of kmerformer pretrain, or its metrics.tsv.\n"
-        "Training and validation, in bits per masked base or by the loss of pairs, and the "
-        "best\n"
-        "Markov model as a line.",
+        "Training and validation, in bits per masked base or by the loss of pairs, and the\n"
+        "best Markov model as a line.",
         1, -1};
     kmf_err err = {0};
     plot_args a = {0};

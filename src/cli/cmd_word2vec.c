@@ -25,9 +25,8 @@ static const cli_usage usage = {
     "Learns a vector for every k-mer from FASTA, FASTQ, SAM, BAM or CRAM files, plain or\n"
     "compressed; '-' is standard input. No text is written in between: sequences stay in\n"
     "memory, 2 bits a base. The bits of the vectors don't depend on threads or compression. A\n"
-    "signal (TERM, INT, HUP, USR1) ends the training with a checkpoint and exit status 75; "
-    "the\n"
-    "same command then resumes.",
+    "signal (TERM, INT, HUP, USR1) ends the training with a checkpoint and exit status 75;\n"
+    "the same command then resumes.",
     1, -1};
 
 static int parse(cli *run, word2vec_args *a, int argc, char **argv, int *first)

@@ -188,8 +188,7 @@ static int check_set(merge *m, kmf_err *err)
     if (m->n > 1 && !json_object_get(m->shards[0].json, KMF_RECORDS_CHECKSUM))
         return kmf_fail(err, KMF_EMODEL,
                         "%s: its .json has no " KMF_RECORDS_CHECKSUM
-                        ": it was made by an earlier "
-                        "build, or changed",
+                        ": it was made by an earlier build, or changed",
                         m->shards[0].path);
     for (size_t i = 1; i < m->n; i++) {
         const char *differs = difference(m->shards[0].json, m->shards[i].json);
