@@ -27,8 +27,7 @@
 /* Of the rows under way. */
 typedef struct kmf_softmax_state {
     float max[KMF_SOFTMAX_ROWS], sum[KMF_SOFTMAX_ROWS]; /* m, s */
-    float factor
-        [KMF_SOFTMAX_ROWS]; /* 2^(m - m'): what was summed up before is multiplied by it */
+    float factor[KMF_SOFTMAX_ROWS];                     /* 2^(m - m'), of earlier sums */
 } kmf_softmax_state;
 
 /* What turns sums of integers into scores (kmf_int8_number, nn/panels.h). */
