@@ -12,6 +12,7 @@
  */
 #include "embed/flow.h"
 
+#include "base/crc.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
@@ -22,7 +23,6 @@
 
 #include <assert.h>
 #include <string.h>
-#include <zlib.h>
 
 /* Letters of other shards between two calls of the progress function: a call takes as long as a
    read. */
@@ -258,9 +258,9 @@ static int add_record(kmf_embedder *e, const char *name, const char *seq, size_t
 static void add_to_sum(kmf_embedder *e, const char *name, const char *seq, size_t len)
 {
     const uint64_t length = len;
-    uLong sum = crc32_z(e->seen_sum, (const Bytef *)name, strlen(name));
-    sum = crc32_z(sum, (const Bytef *)&length, sizeof length);
-    e->seen_sum = (uint32_t)crc32_z(sum, (const Bytef *)seq, len);
+    uint32_t sum = kmf_crc32(e->seen_sum, name, strlen(name));
+    sum = kmf_crc32(sum, &length, sizeof length);
+    e->seen_sum = kmf_crc32(sum, seq, len);
 }
 
 int kmf_embedder_take(kmf_embedder *e, const char *name, const char *seq, size_t len,

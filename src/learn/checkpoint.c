@@ -2,6 +2,7 @@
 #include "learn/checkpoint.h"
 
 #include "base/cpu.h"
+#include "base/crc.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/le.h"
@@ -11,10 +12,10 @@
 #include "nn/gemm.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <zlib.h>
 
 #define FORMAT_CAP 64
 #define PAIRS (KMF_SAVED_SETTINGS + 3)
@@ -76,7 +77,7 @@ int kmf_checkpoint_write(const kmf_checkpoint *checkpoint, const void *training,
     char format[FORMAT_CAP];
     uint64_t progress[KMF_SAVED_PROGRESS];
     number_text text;
-    uLong sum = crc32(0, NULL, 0);
+    uint32_t sum = 0;
     size_t n = 0;
     assert(c->n_arrays <= KMF_SAVED_ARRAYS && c->n_settings <= KMF_SAVED_SETTINGS &&
            c->n_progress <= KMF_SAVED_PROGRESS);
@@ -85,13 +86,13 @@ int kmf_checkpoint_write(const kmf_checkpoint *checkpoint, const void *training,
         tensors[n] = (kmf_stored){
             .name = a->name, .dtype = "F32", .shape = {a->rows, a->width}, .rank = 2};
         values[n] = a->values;
-        sum = crc32_z(sum, (const Bytef *)a->values, a->rows * a->width * sizeof *a->values);
+        sum = kmf_crc32(sum, a->values, a->rows * a->width * sizeof *a->values);
     }
     tensors[n] =
         (kmf_stored){.name = "progress", .dtype = "U64", .shape = {c->n_progress}, .rank = 1};
     get_progress(c, progress, training);
     values[n++] = progress;
-    sum = crc32_z(sum, (const Bytef *)progress, c->n_progress * sizeof *progress);
+    sum = kmf_crc32(sum, progress, c->n_progress * sizeof *progress);
 
     size_t p = 0;
     format_of(c, format);
@@ -101,7 +102,7 @@ int kmf_checkpoint_write(const kmf_checkpoint *checkpoint, const void *training,
         pairs[p++] = c->settings[i].name;
         pairs[p++] = c->settings[i].value;
     }
-    snprintf(text, sizeof text, "%08lx", (unsigned long)sum);
+    snprintf(text, sizeof text, "%08" PRIx32, sum);
     pairs[p++] = "kernels";
     pairs[p++] = kernels();
     pairs[p++] = "checksum";
@@ -170,15 +171,15 @@ static const kmf_stored *find(const kmf_checkpoint *c, const kmf_safetensors *st
 static bool is_whole(const kmf_checkpoint *c, const kmf_safetensors *st)
 {
     const char *stored = kmf_safetensors_metadata(st, "checksum");
-    uLong sum = crc32(0, NULL, 0);
+    uint32_t sum = 0;
     number_text text;
     for (size_t i = 0; i <= c->n_arrays; i++) {
         const kmf_stored *t = find(c, st, i);
         if (!t)
             return false;
-        sum = crc32_z(sum, t->values, t->bytes);
+        sum = kmf_crc32(sum, t->values, t->bytes);
     }
-    snprintf(text, sizeof text, "%08lx", (unsigned long)sum);
+    snprintf(text, sizeof text, "%08" PRIx32, sum);
     return stored && strcmp(stored, text) == 0;
 }
 

@@ -16,6 +16,7 @@
  */
 #include "learn/genome.h"
 
+#include "base/crc.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/search.h"
@@ -25,7 +26,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #define FRACTION_MAX 0.5
 #define TOLD_EVERY ((uint64_t)1 << 20) /* letters */
@@ -332,17 +332,16 @@ static int check_rest(const kmf_genome *g, kmf_err *err)
 
 static uint32_t checksum(const kmf_genome *g)
 {
-    uLong sum = crc32(0, NULL, 0);
+    uint32_t sum = 0;
     for (int p = 0; p < KMF_GENOME_PARTS; p++) {
         const part *one = &g->parts[p];
         kmf_corpus_info info;
         kmf_corpus_information(one->corpus, &info);
         uint64_t numbers[2] = {info.checksum, one->n_turns};
-        sum = crc32_z(sum, (const Bytef *)numbers, sizeof numbers);
-        if (one->n_turns > 0)
-            sum = crc32_z(sum, (const Bytef *)one->turns, one->n_turns * sizeof *one->turns);
+        sum = kmf_crc32(sum, numbers, sizeof numbers);
+        sum = kmf_crc32(sum, one->turns, one->n_turns * sizeof *one->turns);
     }
-    return (uint32_t)sum;
+    return sum;
 }
 
 int kmf_genome_finish(kmf_genome *genome, kmf_err *err)

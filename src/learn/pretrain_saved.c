@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a checkpoint of a pretraining holds: weights, moments, and how far it is. */
+#include "base/crc.h"
 #include "base/err.h"
 #include "learn/pretrain.h"
 #include "learn/ranks.h"
@@ -7,7 +8,6 @@
 #include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
-#include <zlib.h>
 
 #define AT(field) offsetof(kmf_pretrain, field)
 static const size_t progress[] = {
@@ -22,24 +22,24 @@ static const size_t progress[] = {
 /* CRC-32 of the tokens in the order of their ids. */
 static uint32_t vocabulary_sum(const kmf_vocab *vocab)
 {
-    uLong sum = crc32(0, NULL, 0);
+    uint32_t sum = 0;
     for (size_t id = 0; id < kmf_vocab_size(vocab); id++) {
         const char *token = kmf_vocab_token(vocab, (int32_t)id);
-        sum = crc32_z(sum, (const Bytef *)token, strlen(token) + 1);
+        sum = kmf_crc32(sum, token, strlen(token) + 1);
     }
-    return (uint32_t)sum;
+    return sum;
 }
 
 /* CRC-32 of where each source begins: the same letters may be cut into other files. */
 static uint32_t sources_sum(const kmf_genome *genome)
 {
-    uLong sum = crc32(0, NULL, 0);
+    uint32_t sum = 0;
     for (int p = 0; p < KMF_GENOME_PARTS; p++)
         for (size_t i = 0; i <= kmf_genome_n_sources(genome, (kmf_genome_part)p); i++) {
             uint64_t start = kmf_genome_source_start(genome, (kmf_genome_part)p, i);
-            sum = crc32_z(sum, (const Bytef *)&start, sizeof start);
+            sum = kmf_crc32(sum, &start, sizeof start);
         }
-    return (uint32_t)sum;
+    return sum;
 }
 
 /*
@@ -126,8 +126,7 @@ static void add_settings(kmf_settings *s, const kmf_pretrain *t)
 
 uint32_t kmf_pretrain_checksum(const kmf_pretrain *t)
 {
-    return (uint32_t)crc32_z(crc32(0, NULL, 0), (const Bytef *)t->model->slab,
-                             t->slots.total * sizeof *t->model->slab);
+    return kmf_crc32(0, t->model->slab, t->slots.total * sizeof *t->model->slab);
 }
 
 int kmf_pretrain_agree(const kmf_pretrain *t, kmf_err *err)
@@ -138,7 +137,7 @@ int kmf_pretrain_agree(const kmf_pretrain *t, kmf_err *err)
     add_settings(&settings, t);
     for (size_t i = 0; i < settings.n && !name; i++) {
         const char *value = settings.list[i].value;
-        uLong sum = crc32_z(crc32(0, NULL, 0), (const Bytef *)value, strlen(value));
+        uint32_t sum = kmf_crc32(0, value, strlen(value));
         if (!kmf_ranks_agree(sum))
             name = settings.list[i].name;
     }

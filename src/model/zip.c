@@ -16,13 +16,13 @@
  */
 #include "model/zip.h"
 
+#include "base/crc.h"
 #include "base/err.h"
 #include "base/le.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #define LOCAL_SIGNATURE 0x04034b50u
 #define LOCAL_BYTES 30
@@ -248,5 +248,5 @@ int kmf_zip_data(const unsigned char **data, const kmf_zip *zip, const kmf_zip_e
 
 bool kmf_zip_checks(const kmf_zip_entry *entry, const unsigned char *data)
 {
-    return crc32_z(crc32(0, NULL, 0), data, entry->len) == entry->checksum;
+    return kmf_crc32(0, data, entry->len) == entry->checksum;
 }

@@ -6,6 +6,7 @@
  */
 #include "words/corpus.h"
 
+#include "base/crc.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/search.h"
@@ -14,7 +15,6 @@
 
 #include <assert.h>
 #include <string.h>
-#include <zlib.h>
 
 #define CHUNK_LETTERS ((size_t)1 << 24)
 #define TEXT_BYTES ((size_t)1 << 20)
@@ -243,12 +243,12 @@ int kmf_corpus_finish(kmf_corpus *c, kmf_err *err)
     if (kmf_grow(&c->starts, &c->cap_starts, n + 1, sizeof *c->starts, err) < 0)
         return KMF_ENOMEM;
     c->starts[n] = c->info.kept;
-    uLong sum = crc32(0, NULL, 0);
+    uint32_t sum = 0;
     for (size_t i = 0; i <= n; i++)
-        sum = crc32(sum, (const Bytef *)&c->starts[i], sizeof c->starts[i]);
+        sum = kmf_crc32(sum, &c->starts[i], sizeof c->starts[i]);
     for (size_t i = 0; i < c->n_chunks; i++)
-        sum = crc32_z(sum, c->chunks[i], chunk_bytes(c));
-    c->info.checksum = (uint32_t)sum;
+        sum = kmf_crc32(sum, c->chunks[i], chunk_bytes(c));
+    c->info.checksum = sum;
     return 0;
 }
 

@@ -28,6 +28,7 @@
  */
 #include "words/countfile.h"
 
+#include "base/crc.h"
 #include "base/err.h"
 #include "base/le.h"
 #include "base/mem.h"
@@ -38,7 +39,6 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
-#include <zlib.h>
 
 #define VERSION 1
 #define HEADER 192
@@ -61,11 +61,6 @@ typedef struct shape {
 bool kmf_countfile_begins(const void *bytes, size_t len)
 {
     return len >= MAGIC && memcmp(bytes, magic, MAGIC) == 0;
-}
-
-static uint32_t crc_of(const unsigned char *bytes, size_t n)
-{
-    return n > 0 ? (uint32_t)crc32_z(0, bytes, n) : 0;
 }
 
 /* Bytes that follow n to a multiple of 8. */
@@ -104,7 +99,7 @@ static void make_header(unsigned char header[HEADER], const kmf_countfile *f,
         kmf_le_store64(header + HEADER_INFO + 8 * i, values[i]);
     for (size_t i = 0; i < 4; i++)
         kmf_le_store64(header + HEADER_SHAPE + 8 * i, shape_values[i]);
-    kmf_le_store32(header + HEADER_CRC, crc_of(header, HEADER_CRC));
+    kmf_le_store32(header + HEADER_CRC, kmf_crc32(0, header, HEADER_CRC));
 }
 
 static int put(kmf_countfile *f, const void *bytes, size_t n, kmf_err *err)
@@ -125,7 +120,7 @@ static int put_block(kmf_countfile *f, const kmf_block *b, kmf_err *err)
         return 0;
     kmf_le_store32(entry + 16, b->suffix_width);
     kmf_le_store32(entry + 20, b->count_width);
-    kmf_le_store32(entry + 24, crc_of(b->bytes, b->n_bytes));
+    kmf_le_store32(entry + 24, kmf_crc32(0, b->bytes, b->n_bytes));
     int status = put(f, b->bytes, b->n_bytes, err);
     return status == 0 ? put(f, zeros, padding(b->n_bytes), err) : status;
 }
@@ -134,7 +129,7 @@ static int put_index(kmf_countfile *f, kmf_err *err)
 {
     unsigned char trailer[TRAILER] = {0};
     size_t n = f->n_blocks * ENTRY;
-    kmf_le_store32(trailer, crc_of(f->index, n));
+    kmf_le_store32(trailer, kmf_crc32(0, f->index, n));
     memcpy(trailer + TRAILER - MAGIC, magic, MAGIC);
     int status = put(f, f->index, n, err);
     return status == 0 ? put(f, trailer, sizeof trailer, err) : status;
@@ -270,7 +265,8 @@ static int read_header(const source *from, kmf_counts_info *info, shape *s, kmf_
                         "%s: a table of counts in format %" PRIu32
                         "; this version of the program reads format %d",
                         from->name, version, VERSION);
-    if (version != VERSION || kmf_le_load32(header + HEADER_CRC) != crc_of(header, HEADER_CRC))
+    if (version != VERSION ||
+        kmf_le_load32(header + HEADER_CRC) != kmf_crc32(0, header, HEADER_CRC))
         return damaged(from, "the checksum of its header is wrong", err);
     if (!all_zero(header + 12, 4) || !all_zero(header + HEADER_SHAPE + 32, 44))
         return damaged(from, "its header is not that of a table of counts", err);
@@ -298,7 +294,7 @@ static int check_index(const source *from, const kmf_counts *c, const shape *s, 
     const unsigned char *trailer = index + n_index;
     if (memcmp(trailer + TRAILER - MAGIC, magic, MAGIC) != 0 || !all_zero(trailer + 4, 4))
         return damaged(from, "its end is not that of a table of counts", err);
-    if (kmf_le_load32(trailer) != crc_of(index, n_index))
+    if (kmf_le_load32(trailer) != kmf_crc32(0, index, n_index))
         return damaged(from, "the checksum of its index is wrong", err);
     return 0;
 }
@@ -317,7 +313,7 @@ static int read_block(kmf_block *block, const source *from, const unsigned char 
         b.n_bytes > end - *at || padding(b.n_bytes) > end - *at - b.n_bytes)
         return damaged(from, "a block is larger than its place", err);
     b.bytes = b.n > 0 ? from->bytes + *at : NULL;
-    if (kmf_le_load32(entry + 24) != crc_of(b.bytes, b.n_bytes) ||
+    if (kmf_le_load32(entry + 24) != kmf_crc32(0, b.bytes, b.n_bytes) ||
         !all_zero(from->bytes + *at + b.n_bytes, padding(b.n_bytes)))
         return damaged(from, "the checksum of a block is wrong", err);
     *at += b.n_bytes + padding(b.n_bytes);
