@@ -9,7 +9,7 @@ BUILD  ?= build#       where everything that is made goes; other settings deserv
 WERROR ?= 0#           1: a warning is an error
 NATIVE ?= 0#           1: for this processor alone (-march=native); results may differ in the last bits
 MPI    ?= 0#           1: pretrain on several processes; wants an MPI's development files
-ISAL   ?= 1#           0: zlib inflates and sums up even where ISA-L is found
+ISAL   ?= 1#           0: zlib in place of ISA-L, even where that is found
 SAN    ?=#             address,undefined: build with these sanitizers
 V      ?= 0#           1: show whole commands
 prefix ?= /usr/local#  where `make install` puts things; PREFIX says the same

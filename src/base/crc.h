@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /*
- * That of the n bytes behind those of which it is `crc`; 0: they are the first. bytes may be NULL if
- * n is 0.
+ * That of the n bytes behind those of which it is `crc`; 0: they are the first. bytes may be NULL
+ * if n is 0.
  */
 uint32_t kmf_crc32(uint32_t crc, const void *bytes, size_t n);
 
