@@ -13,6 +13,9 @@
  *             fsync of the folder, so that the name is there after a power cut as well: what the
  *             result replaces, a checkpoint for one, may be removed then
  *
+ * One that is kept (kmf_out_keep) stays under its temporary name when the process ends, so that
+ * another one goes on with it.
+ *
  * What is not a regular file (a pipe, /dev/null, /dev/full) is written directly, since renaming
  * would replace the device.
  */
@@ -49,6 +52,7 @@ struct kmf_out {
     bool ended;         /* kmf_out_finish was called */
     bool whole;         /* and all is in the file */
     bool published;
+    bool kept;          /* the temporary file stays, whatever happens */
     char *buffer;       /* owned; stdio's, when the file is ours */
     uint64_t n_written; /* bytes, of a plain file */
     uint64_t n_on_disk; /* of them, those whose windows have been sent to disk */
@@ -70,6 +74,13 @@ static void take_mode(FILE *file, const char *path)
     struct stat st;
     if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
         (void)fchmod(fileno(file), st.st_mode & 0777);
+}
+
+/* A file of its own, with stdio's room. */
+static bool take_buffer(kmf_out *out, kmf_err *err)
+{
+    out->buffer = kmf_malloc(OUT_BUFFER, 1, err);
+    return out->buffer != NULL;
 }
 
 static kmf_out *open_out(const char *path, bool packed, kmf_err *err)
@@ -94,8 +105,7 @@ static kmf_out *open_out(const char *path, bool packed, kmf_err *err)
     path = out->path;
     if (check_replaceable(path, err) < 0)
         goto fail;
-    out->buffer = kmf_malloc(OUT_BUFFER, 1, err);
-    if (!out->buffer)
+    if (!take_buffer(out, err))
         goto fail;
     if (!kmf_path_is_special(path)) {
         out->file = kmf_temporary_file(&out->temp, path, err);
@@ -263,6 +273,96 @@ int kmf_out_patch(kmf_out *out, const void *data, size_t n, kmf_err *err)
     return 0;
 }
 
+/* ---------------------------------------------------------------- kept files ------------ */
+
+/* Held by another process? *who: by which. Where there are no locks, by none. */
+static bool is_locked(int fd, long *who)
+{
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    if (fcntl(fd, F_SETLK, &whole) == 0 || (errno != EACCES && errno != EAGAIN))
+        return false;
+    *who = fcntl(fd, F_GETLK, &whole) == 0 && whole.l_type != F_UNLCK ? (long)whole.l_pid : 0;
+    return true;
+}
+
+bool kmf_out_is_keepable(const kmf_out *out)
+{
+    return out->temp.path && !out->gz;
+}
+
+int kmf_out_keep(kmf_out *out, kmf_err *err)
+{
+    long who;
+    int status = check_open(out, err);
+    if (status == 0)
+        status = catch_up(out, err);
+    if (status < 0)
+        return status;
+    errno = 0;
+    if (fflush(out->file) != 0 || fsync(fileno(out->file)) != 0)
+        return write_failed(out, err);
+    if (!out->kept)
+        (void)is_locked(fileno(out->file), &who);
+    kmf_temporary_keep(&out->temp);
+    out->kept = true;
+    return 0;
+}
+
+static int cut_to(const kmf_out *out, uint64_t n, kmf_err *err)
+{
+    struct stat st;
+    long who;
+    int fd = fileno(out->file);
+    if (is_locked(fd, &who))
+        return kmf_fail(err, KMF_EIO, "%s: another run is at work there: process %ld",
+                        out->path, who);
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size < n)
+        return kmf_fail(err, KMF_EIO, "%s: it has fewer than %llu bytes", out->temp.path,
+                        (unsigned long long)n);
+    if (ftruncate(fd, (off_t)n) != 0 || fseeko(out->file, (off_t)n, SEEK_SET) != 0)
+        return kmf_fail(err, KMF_EIO, "%s: %s", out->temp.path, strerror(errno));
+    return 0;
+}
+
+kmf_out *kmf_out_reopen(const char *path, const char *temporary, uint64_t n, kmf_err *err)
+{
+    kmf_out *out = kmf_calloc(1, sizeof *out, err);
+    if (!out)
+        return NULL;
+    out->kept = true;
+    out->path = kmf_real_name(path, err);
+    if (!out->path || check_replaceable(out->path, err) < 0 || !take_buffer(out, err) ||
+        !kmf_temporary_kept(&out->temp, temporary, err))
+        goto fail;
+    out->file = fopen(temporary, "rb+e");
+    if (!out->file) {
+        kmf_fail(err, KMF_EIO, "%s: %s", temporary, strerror(errno));
+        goto fail;
+    }
+    setvbuf(out->file, out->buffer, _IOFBF, OUT_BUFFER);
+    if (cut_to(out, n, err) < 0)
+        goto fail;
+    out->n_written = out->n_on_disk = n;
+    return out;
+fail:
+    kmf_out_free(out);
+    return NULL;
+}
+
+void kmf_out_give_up(kmf_out *out)
+{
+    if (out)
+        out->kept = false;
+    kmf_out_free(out);
+}
+
+uint64_t kmf_out_bytes(const kmf_out *out)
+{
+    return out->n_written;
+}
+
+/* ---------------------------------------------------------------- the end --------------- */
+
 static int flush_and_close(kmf_out *out, kmf_err *err)
 {
     errno = 0;
@@ -345,6 +445,7 @@ int kmf_out_name(kmf_out *out, kmf_err *err)
         return 0;
     int status = kmf_temporary_exchange(&out->temp, out->path, err);
     out->published = status == 0;
+    out->kept = out->kept && !out->published;
     return status;
 }
 
@@ -466,6 +567,8 @@ void kmf_out_free(kmf_out *out)
     kmf_gzip_free(out->gz);
     if (out->file && out->file != stdout)
         fclose(out->file);
+    if (out->kept)
+        kmf_temporary_leave(&out->temp);
     kmf_temporary_remove(&out->temp);
     kmf_free(out->path);
     kmf_free(out->buffer);

@@ -31,6 +31,24 @@ int kmf_out_pass(kmf_out *out, size_t n, kmf_err *err) KMF_MUST_CHECK;
 /* Writes n bytes over the first n of a file that has a temporary name and is not compressed. */
 int kmf_out_patch(kmf_out *out, const void *data, size_t n, kmf_err *err) KMF_MUST_CHECK;
 /*
+ * An output whose file can outlive the process: a regular one that is not compressed. kmf_out_keep
+ * brings to the disk all that was written or passed, under kmf_out_temporary, where it stays from
+ * then on, whatever becomes of the process, unless it is published, or given up by kmf_out_give_up.
+ * It is locked while it is open. May be called again.
+ */
+bool kmf_out_is_keepable(const kmf_out *out);
+int kmf_out_keep(kmf_out *out, kmf_err *err) KMF_MUST_CHECK;
+/*
+ * The output at path of which `temporary` was kept, as it was after n bytes. KMF_EIO: it is not
+ * there, has fewer, or another process has it open.
+ */
+kmf_out *kmf_out_reopen(const char *path, const char *temporary, uint64_t n,
+                        kmf_err *err) KMF_MUST_CHECK;
+/* Frees it as kmf_out_free does, and the file goes, kept or not. */
+void kmf_out_give_up(kmf_out *out);
+/* Bytes written or passed, of a plain file. */
+uint64_t kmf_out_bytes(const kmf_out *out);
+/*
  * kmf_out_publish in two steps: the file gets its name, which lasts once its folder is synced.
  * For one among many in a folder.
  */

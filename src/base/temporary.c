@@ -41,10 +41,16 @@ static int remember(const char *path)
     return -1;
 }
 
-static void forget(kmf_temporary *t)
+void kmf_temporary_keep(kmf_temporary *t)
 {
     if (t->slot >= 0)
         atomic_store(&temporaries[t->slot].state, SLOT_FREE);
+    t->slot = -1;
+}
+
+static void forget(kmf_temporary *t)
+{
+    kmf_temporary_keep(t);
     kmf_free(t->path);
     *t = (kmf_temporary){0};
 }
@@ -140,6 +146,12 @@ int kmf_temporary_exchange(kmf_temporary *t, const char *path, kmf_err *err)
     }
     *t = older;
     return 0;
+}
+
+bool kmf_temporary_kept(kmf_temporary *t, const char *path, kmf_err *err)
+{
+    *t = (kmf_temporary){.path = kmf_strdup(path, err), .slot = -1};
+    return t->path != NULL;
 }
 
 void kmf_temporary_leave(kmf_temporary *t)

@@ -28,6 +28,10 @@ bool kmf_temporary_rename(kmf_temporary *t, const char *path) KMF_MUST_CHECK;
  * and if it is another user's, it is gone, as after a rename. A failure names path.
  */
 int kmf_temporary_exchange(kmf_temporary *t, const char *path, kmf_err *err) KMF_MUST_CHECK;
+/* It is no longer taken away by kmf_remove_temporaries. */
+void kmf_temporary_keep(kmf_temporary *t);
+/* One that was kept, maybe by another process; false: out of memory. */
+bool kmf_temporary_kept(kmf_temporary *t, const char *path, kmf_err *err) KMF_MUST_CHECK;
 /* Forgets it, and it stays where it is. */
 void kmf_temporary_leave(kmf_temporary *t);
 /* Removes it: a file, or a folder in which nothing is. Accepts a zeroed one. */
