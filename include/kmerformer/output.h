@@ -48,6 +48,33 @@ KMF_API int kmf_output_commit(kmf_output *output, const char *provenance,
                               kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_output_free(kmf_output *output);
 /*
+ * A checkpoint of a run of an encoder whose rows go to a file that is not compressed: the rows that
+ * are out are brought to the disk, and from now on the files stay under their temporary names,
+ * whatever becomes of the process, until they are committed. 1: there is a file `checkpoint`, in
+ * the place of an earlier one, from which kmf_output_resume goes on; 0: there is nothing to go on
+ * from, or not yet; or KMF_EIO, KMF_ENOMEM: the earlier one still holds. embedder: it, to which
+ * kmf_output_take was called. inputs, reader: as of kmf_provenance. May be called whenever the
+ * embedder calls its progress function, and after kmf_embedder_finish.
+ */
+KMF_API int kmf_output_save(kmf_output *output, const kmf_embedder *embedder,
+                            const char *checkpoint, const char *const *inputs, size_t n_inputs,
+                            const kmf_reader_options *reader, kmf_err *err) KMF_MUST_CHECK;
+/*
+ * In place of kmf_output_new, for the same output, embedder and inputs, whose records are to be
+ * given once more: those whose rows are out are passed over, and kmf_embedder_statistics begins
+ * with their counts. The bytes are then those of a run that was never stopped. KMF_EMODEL: the
+ * checkpoint is none, or of another run, and the message names what differs; KMF_EIO: its files are
+ * not there, or another process is at work at them. That the records are not the same, which is
+ * KMF_EMODEL, too, is found out by kmf_embedder_add, kmf_embedder_read or kmf_embedder_finish.
+ */
+KMF_API kmf_output *kmf_output_resume(const char *path, int f16, kmf_embedder *embedder,
+                                      const char *checkpoint, const char *const *inputs,
+                                      size_t n_inputs, const kmf_reader_options *reader,
+                                      kmf_err *err) KMF_MUST_CHECK;
+/* Removes a checkpoint of the output at path and the files that it kept. Errors as above. */
+KMF_API int kmf_output_discard(const char *path, const char *checkpoint,
+                               kmf_err *err) KMF_MUST_CHECK;
+/*
  * The name of what an output, or a table of counts, brings with it: path without .npy, .tsv or
  * .tsv.gz, and ending, such as ".json". Freed by kmf_text_free; NULL: out of memory.
  */

@@ -263,24 +263,64 @@ static void add_to_sum(kmf_embedder *e, const char *name, const char *seq, size_
     e->seen_sum = kmf_crc32(sum, seq, len);
 }
 
+static bool is_done(const kmf_embedder *e)
+{
+    return e->n_seen < e->given.records;
+}
+
+static void pass_over(kmf_embedder *e, size_t len)
+{
+    e->passed_over += len;
+    if (e->passed_over < PASSED_OVER)
+        return;
+    e->passed_over = 0;
+    kmf_flow_progress(e);
+}
+
+/* Behind the last record that an earlier run has done: are they what they were then? */
+static int check_done(const kmf_embedder *e, kmf_err *err)
+{
+    if (e->n_seen != e->given.records || e->seen_sum == e->given.sum)
+        return 0;
+    return kmf_fail(err, KMF_EMODEL,
+                    "the first %llu records are not those whose vectors were made before",
+                    (unsigned long long)e->n_seen);
+}
+
 int kmf_embedder_take(kmf_embedder *e, const char *name, const char *seq, size_t len,
                       kmf_err *err)
 {
     int status = 0;
-    if (e->opts.n_shards > 1)
-        add_to_sum(e, name, seq, len);
-    if (e->n_seen % e->opts.n_shards == e->opts.shard) {
-        status = add_record(e, name, seq, len, err);
-        if (status < 0) {
-            kmf_flow_reset(e);
-            return status;
-        }
-    } else if ((e->passed_over += len) >= PASSED_OVER) {
-        e->passed_over = 0;
-        kmf_flow_progress(e);
+    if (e->n_seen == 0) {
+        e->seen_sum = 0;
+        e->done = e->given;
     }
+    if (e->opts.n_shards > 1 || kmf_flow_resumes(e))
+        add_to_sum(e, name, seq, len);
+    bool done = is_done(e);
+    if (!done && e->n_seen % e->opts.n_shards == e->opts.shard)
+        status = add_record(e, name, seq, len, err);
+    else
+        pass_over(e, len);
     e->n_seen++;
-    return 0;
+    if (done)
+        status = check_done(e, err);
+    if (status < 0)
+        kmf_flow_reset(e);
+    return status;
+}
+
+bool kmf_embedder_mark(const kmf_embedder *e, kmf_embed_mark *mark)
+{
+    *mark = e->done;
+    mark->stats = e->stats;
+    return kmf_flow_resumes(e) && mark->records > 0;
+}
+
+void kmf_embedder_given(kmf_embedder *e, const kmf_embed_mark *mark)
+{
+    e->given = *mark;
+    e->stats = mark->stats;
 }
 
 int kmf_embedder_add(kmf_embedder *embedder, const char *name, const char *seq, size_t len,
@@ -326,7 +366,12 @@ int kmf_embedder_finish(kmf_embedder *embedder, kmf_err *err)
 {
     kmf_embedder *e = embedder;
     ending x = {.embedder = e, .err = err};
-    x.status = kmf_flow_send(e, err);
+    if (is_done(e))
+        x.status =
+            kmf_fail(err, KMF_EMODEL, "%llu records, and the vectors of %llu were made before",
+                     (unsigned long long)e->n_seen, (unsigned long long)e->given.records);
+    else
+        x.status = kmf_flow_send(e, err);
     if (x.status == 0)
         x.n_helpers = kmf_workers_missing(&e->workers);
     if (x.status == 0 && (x.n_helpers == 0 || kmf_together(x.n_helpers + 1, end, &x, NULL) < 0))

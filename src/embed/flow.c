@@ -191,6 +191,10 @@ static int emit(kmf_embedder *e, const kmf_piece *made, const float *whole, kmf_
     }
     count_record(&e->stats, p);
     e->to.n_rows += status == 0;
+    if (status == 0) {
+        e->done.records = p->row.index + 1;
+        e->done.sum = p->seen_sum;
+    }
     if (!whole)
         clear_sums(e);
     e->first_record = (e->first_record + 1) % e->n_records;
@@ -428,6 +432,7 @@ int kmf_flow_open(kmf_embedder *e, const char *name, size_t len, kmf_err *err)
                        .name_cap = p->name_cap,
                        .source = e->source,
                        .number = e->n_seen - e->source_seen + 1,
+                       .seen_sum = e->seen_sum,
                        .row = {.index = e->n_seen, .name = p->name, .len = len}};
     e->n_pending++;
     return 0;
@@ -465,6 +470,7 @@ void kmf_flow_reset(kmf_embedder *e)
     e->n_pending = 0;
     e->long_names = 0;
     e->n_seen = 0;
+    e->given.records = 0;
     e->source_seen = 0;
     e->source = NULL;
     clear_sums(e);

@@ -50,6 +50,7 @@ typedef struct kmf_pending {
     kmf_strand_tally seen[2]; /* forward, reverse */
     uint64_t unknown;
     bool cut;
+    uint32_t seen_sum; /* of the records up to this one */
     uint64_t n_pieces; /* handed to batches so far */
     uint64_t n_done;   /* collected */
     bool closed;       /* no piece will follow */
@@ -81,6 +82,13 @@ typedef struct kmf_sink {
     kmf_rowstore store; /* its user is that of both */
     uint64_t n_rows;    /* handed out so far */
 } kmf_sink;
+
+/* How far a run has come: the records given up to the last one whose rows are all out. */
+typedef struct kmf_embed_mark {
+    uint64_t records; /* those of other shards too */
+    uint32_t sum;     /* checksum of them, if there is one */
+    kmf_embed_stats stats;
+} kmf_embed_mark;
 
 struct kmf_embedder {
     kmf_embed_options opts; /* resolved */
@@ -116,7 +124,9 @@ struct kmf_embedder {
     uint64_t passed_over; /* letters of other shards since it was told of them */
     const char *source;   /* borrowed; of the records being added */
     uint64_t n_seen;      /* records given, those of other shards too */
-    uint32_t seen_sum;    /* checksum of these; of shards alone */
+    uint32_t seen_sum;    /* checksum of these; of shards, and where a run can be resumed */
+    kmf_embed_mark done;  /* its stats are those below */
+    kmf_embed_mark given; /* what an earlier run has done; records 0: nothing */
     uint64_t source_seen; /* of them, those that were given before this source */
     uint64_t n_by_ranges; /* files that were read in ranges to their end; for tests */
     kmf_embed_stats stats;
@@ -126,6 +136,15 @@ struct kmf_embedder {
 static inline bool kmf_flow_per_token(const kmf_embedder *e)
 {
     return e->opts.pooling == KMF_POOL_NONE;
+}
+
+/*
+ * Can a run be stopped and gone on with? Where vectors are counted or looked up, a run takes as
+ * long as reading its input, and parts of a file may be read in any order.
+ */
+static inline bool kmf_flow_resumes(const kmf_embedder *e)
+{
+    return kmf_method_takes_ids(e->method);
 }
 
 /* Batches and records of an embedder whose method, pool and options are there. */
@@ -171,6 +190,11 @@ bool kmf_flow_is_full(const kmf_embedder *e);
 int kmf_flow_wait(kmf_embedder *e, kmf_err *err) KMF_MUST_CHECK;
 int kmf_flow_poll(kmf_embedder *e, kmf_err *err) KMF_MUST_CHECK;
 int kmf_flow_collect(kmf_embedder *e, kmf_err *err) KMF_MUST_CHECK;
+
+/* false: nothing can be gone on from, or not yet. */
+bool kmf_embedder_mark(const kmf_embedder *e, kmf_embed_mark *mark);
+/* Before the first record of a run: an earlier one has come so far, and the rows are out. */
+void kmf_embedder_given(kmf_embedder *e, const kmf_embed_mark *mark);
 
 /* Drops the record opened last, the only one that is pending. */
 void kmf_flow_drop(kmf_embedder *e);

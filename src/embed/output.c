@@ -17,6 +17,7 @@
 #include "base/out.h"
 #include "base/path.h"
 #include "embed/npy.h"
+#include "embed/output.h"
 #include "embed/rowstore.h"
 #include "embed/rowtext.h"
 #include "embed/sidecar.h"
@@ -38,7 +39,9 @@ struct kmf_output {
     kmf_out *json;      /* owned; NULL on standard output */
     size_t dim;
     uint64_t n_rows;
-    uint64_t n_before; /* of them, those before kmf_output_take */
+    uint64_t n_before;     /* of them, those before kmf_output_take */
+    uint64_t record;       /* index of the one whose row was the last; 0: none's, too */
+    kmf_output_place came; /* where the first row of that record begins */
     int npy;
     int f16;
     int per_token;
@@ -82,9 +85,9 @@ static int check_path(const char *path, int f16, kmf_err *err)
     return 0;
 }
 
-static kmf_out *open_companion(const char *path, const char *suffix, kmf_err *err)
+static kmf_out *open_companion(const char *path, int file, kmf_err *err)
 {
-    char *name = kmf_companion(path, suffix, err);
+    char *name = kmf_output_name(path, file, err);
     kmf_out *out = name ? kmf_out_open(name, err) : NULL;
     kmf_free(name);
     return out;
@@ -92,17 +95,17 @@ static kmf_out *open_companion(const char *path, const char *suffix, kmf_err *er
 
 static int open_companions(kmf_output *o, const char *path, kmf_err *err)
 {
-    o->ids = open_companion(path, ".ids.tsv", err);
-    o->json = o->ids ? open_companion(path, ".json", err) : NULL;
+    o->ids = open_companion(path, KMF_OUTPUT_IDS, err);
+    o->json = o->ids ? open_companion(path, KMF_OUTPUT_JSON, err) : NULL;
     if (!o->json)
         return KMF_EIO;
     return kmf_out_print(o->ids, err, "%s%s", KMF_IDS_HEADER,
                          o->per_token ? KMF_IDS_HEADER_POSITION "\n" : "\n");
 }
 
-kmf_output *kmf_output_new(const char *path, size_t dim, int f16, int per_token, kmf_err *err)
+/* Without its files. */
+static kmf_output *make(const char *path, size_t dim, int f16, int per_token, kmf_err *err)
 {
-    char header[KMF_NPY_HEADER];
     if (check_path(path, f16, err) < 0)
         return NULL;
     kmf_output *o = kmf_calloc(1, sizeof *o, err);
@@ -112,11 +115,21 @@ kmf_output *kmf_output_new(const char *path, size_t dim, int f16, int per_token,
     o->npy = kmf_ends_with(path, ".npy");
     o->f16 = f16;
     o->per_token = per_token;
-    if (!o->npy) {
-        o->texts = kmf_rowtext_new(dim, err);
-        if (!o->texts)
-            goto fail;
-    }
+    if (o->npy)
+        return o;
+    o->texts = kmf_rowtext_new(dim, err);
+    if (o->texts)
+        return o;
+    kmf_output_free(o);
+    return NULL;
+}
+
+kmf_output *kmf_output_new(const char *path, size_t dim, int f16, int per_token, kmf_err *err)
+{
+    char header[KMF_NPY_HEADER];
+    kmf_output *o = make(path, dim, f16, per_token, err);
+    if (!o)
+        return NULL;
     o->table = kmf_out_open(path, err);
     if (!o->table)
         goto fail;
@@ -130,6 +143,69 @@ fail:
     kmf_output_free(o);
     return NULL;
 }
+
+/* ---------------------------------------------------------------- kept files ------------ */
+
+char *kmf_output_name(const char *path, int file, kmf_err *err)
+{
+    static const char *const endings[KMF_OUTPUT_FILES] = {NULL, ".ids.tsv", ".json"};
+    return endings[file] ? kmf_companion(path, endings[file], err) : kmf_strdup(path, err);
+}
+
+static kmf_output_place place_of(const kmf_output *o)
+{
+    return (kmf_output_place){o->n_rows, {kmf_out_bytes(o->table), kmf_out_bytes(o->ids), 0}};
+}
+
+bool kmf_output_is_keepable(const kmf_output *o)
+{
+    return o->ids && kmf_out_is_keepable(o->table);
+}
+
+bool kmf_output_is_f16(const kmf_output *o)
+{
+    return o->f16;
+}
+
+int kmf_output_keep(kmf_output *o, uint64_t records, kmf_output_place *place, kmf_err *err)
+{
+    kmf_out *const files[KMF_OUTPUT_FILES] = {o->table, o->ids, o->json};
+    bool goes_on = o->record >= records; /* records: 1 or more */
+    int status = 0;
+    for (int i = 0; i < KMF_OUTPUT_FILES && status == 0; i++)
+        status = kmf_out_keep(files[i], err);
+    *place = goes_on ? o->came : place_of(o);
+    return status;
+}
+
+const char *kmf_output_temporary(const kmf_output *o, int file)
+{
+    kmf_out *const files[KMF_OUTPUT_FILES] = {o->table, o->ids, o->json};
+    return kmf_out_temporary(files[file]);
+}
+
+kmf_output *kmf_output_reopen(const char *path, size_t dim, int f16, int per_token,
+                              char *const temporary[KMF_OUTPUT_FILES],
+                              const kmf_output_place *place, kmf_err *err)
+{
+    kmf_output *o = make(path, dim, f16, per_token, err);
+    if (!o)
+        return NULL;
+    kmf_out **const files[KMF_OUTPUT_FILES] = {&o->table, &o->ids, &o->json};
+    o->n_rows = place->rows;
+    for (int i = 0; i < KMF_OUTPUT_FILES; i++) {
+        char *name = kmf_output_name(path, i, err);
+        *files[i] = name ? kmf_out_reopen(name, temporary[i], place->bytes[i], err) : NULL;
+        kmf_free(name);
+        if (!*files[i]) {
+            kmf_output_free(o);
+            return NULL;
+        }
+    }
+    return o;
+}
+
+/* ---------------------------------------------------------------- rows ------------------ */
 
 void kmf_output_free(kmf_output *output)
 {
@@ -252,6 +328,10 @@ int kmf_output_row(void *output, const kmf_row *row, kmf_err *err)
 {
     kmf_output *o = output;
     int status = kmf_row_check_name(row->name, err);
+    if (o->ids && row->index != o->record) {
+        o->record = row->index;
+        o->came = place_of(o);
+    }
     if (status == 0)
         status = o->npy ? write_npy(o, row, err) : write_tsv(o, row, err);
     if (status == 0 && o->ids)

@@ -56,15 +56,43 @@ json_t *kmf_settings_json(const kmf_embedder *e)
     return json;
 }
 
-static json_t *statistics_json(const kmf_embedder *e)
+static const struct {
+    const char *key;
+    size_t at; /* of a uint64_t */
+} counts[] = {{"records", offsetof(kmf_embed_stats, records)},
+              {"bases", offsetof(kmf_embed_stats, bases)},
+              {"tokens", offsetof(kmf_embed_stats, tokens)},
+              {"ambiguous", offsetof(kmf_embed_stats, ambiguous)},
+              {"unknown", offsetof(kmf_embed_stats, unknown)},
+              {"chunked", offsetof(kmf_embed_stats, chunked)},
+              {"truncated", offsetof(kmf_embed_stats, truncated)},
+              {"empty", offsetof(kmf_embed_stats, empty)}};
+#define N_COUNTS (sizeof counts / sizeof counts[0])
+
+json_t *kmf_statistics_json(const kmf_embed_stats *stats)
 {
-    kmf_embed_stats s;
-    kmf_embedder_statistics(e, &s);
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "records",
-                     (json_int_t)s.records, "bases", (json_int_t)s.bases, "tokens",
-                     (json_int_t)s.tokens, "ambiguous", (json_int_t)s.ambiguous, "unknown",
-                     (json_int_t)s.unknown, "chunked", (json_int_t)s.chunked, "truncated",
-                     (json_int_t)s.truncated, "empty", (json_int_t)s.empty);
+    json_t *json = json_object();
+    for (size_t i = 0; i < N_COUNTS; i++) {
+        uint64_t count;
+        memcpy(&count, (const char *)stats + counts[i].at, sizeof count);
+        json = kmf_json_with(json, counts[i].key, json_integer((json_int_t)count));
+    }
+    return json;
+}
+
+int kmf_statistics_read(kmf_embed_stats *stats, const json_t *json, const char *where,
+                        kmf_err *err)
+{
+    for (size_t i = 0; i < N_COUNTS; i++) {
+        int64_t count;
+        int got = kmf_json_int(&count, json, counts[i].key, 0, INT64_MAX, where, err);
+        if (got == 0)
+            return kmf_fail(err, KMF_EMODEL, "%s: %s is missing", where, counts[i].key);
+        if (got < 0)
+            return got;
+        memcpy((char *)stats + counts[i].at, &count, sizeof count);
+    }
+    return 0;
 }
 
 static json_t *list_json(const char *const *texts, size_t n)
@@ -119,34 +147,50 @@ int kmf_provenance_check_columns(const json_t *json, const char *name, const cha
                     (long long)json_integer_value(told), path, columns);
 }
 
+json_t *kmf_json_with_run(json_t *json, const kmf_embedder *embedder, const char *const *inputs,
+                          size_t n_inputs, kmf_err *err)
+{
+    kmf_embed_options o;
+    kmf_embedder_options(embedder, &o);
+    json = kmf_json_with(json, "model", kmf_model_json(embedder, err));
+    json = kmf_json_with(json, "settings", kmf_settings_json(embedder));
+    json = kmf_json_with(json, "inputs", list_json(inputs, n_inputs));
+    json = kmf_json_with(json, "columns", json_integer((json_int_t)kmf_embedder_dim(embedder)));
+    json = kmf_json_with(
+        json, "shard",
+        json_pack("{s:I, s:I}", "index", (json_int_t)o.shard, "count", (json_int_t)o.n_shards));
+    return kmf_json_with(json, "products", json_string(kmf_gemm_name()));
+}
+
+json_t *kmf_json_with_regions(json_t *json, const kmf_reader_options *reader)
+{
+    if (!reader)
+        return json;
+    json = with_text(json, "regions", reader->regions);
+    json = with_text(json, "bed", reader->bed);
+    return with_text(json, "names", reader->bed_names ? "of the BED file" : NULL);
+}
+
 char *kmf_provenance(const kmf_embedder *embedder, const char *output, const char *command_line,
                      const char *const *inputs, size_t n_inputs,
                      const kmf_reader_options *reader, kmf_err *err)
 {
     kmf_embed_options o;
+    kmf_embed_stats stats;
     char *text = NULL;
     kmf_embedder_options(embedder, &o);
-    json_t *model = kmf_model_json(embedder, err);
-    if (!model)
-        return NULL;
+    kmf_embedder_statistics(embedder, &stats);
     json_t *json =
-        json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:{s:I, s:I}, s:s, s:o}", "program",
-                  "kmerformer", "version", kmf_version(), "output", kmf_output_json(output),
-                  "command", kmf_json_of_text(command_line), "model", model, "settings",
-                  kmf_settings_json(embedder), "inputs", list_json(inputs, n_inputs), "columns",
-                  (json_int_t)kmf_embedder_dim(embedder), "shard", "index", (json_int_t)o.shard,
-                  "count", (json_int_t)o.n_shards, "products", kmf_gemm_name(), "statistics",
-                  statistics_json(embedder));
+        json_pack("{s:s, s:s, s:o, s:o}", "program", "kmerformer", "version", kmf_version(),
+                  "output", kmf_output_json(output), "command", kmf_json_of_text(command_line));
+    json = kmf_json_with_run(json, embedder, inputs, n_inputs, err);
+    json = kmf_json_with(json, "statistics", kmf_statistics_json(&stats));
     if (o.n_shards > 1) {
         char sum[16];
         snprintf(sum, sizeof sum, "%08" PRIx32, embedder->seen_sum);
         json = with_text(json, KMF_RECORDS_CHECKSUM, sum);
     }
-    if (reader) {
-        json = with_text(json, "regions", reader->regions);
-        json = with_text(json, "bed", reader->bed);
-        json = with_text(json, "names", reader->bed_names ? "of the BED file" : NULL);
-    }
+    json = kmf_json_with_regions(json, reader);
     if (!json) {
         kmf_fail(err, KMF_ENOMEM, "out of memory: no provenance could be made");
         return NULL;

@@ -22,6 +22,18 @@ json_t *kmf_provenance_read(const char *path, const char *name, kmf_err *err);
 /* KMF_EMODEL: it tells another number of columns than path has. */
 int kmf_provenance_check_columns(const json_t *json, const char *name, const char *path,
                                  size_t columns, kmf_err *err);
+/*
+ * json with model, settings, inputs, columns, shard and kernels of a run; with regions of the inputs
+ * (reader; NULL: all of them). They take over json; NULL: it was, or after an error.
+ */
+json_t *kmf_json_with_run(json_t *json, const kmf_embedder *embedder, const char *const *inputs,
+                          size_t n_inputs, kmf_err *err) KMF_MUST_CHECK;
+json_t *kmf_json_with_regions(json_t *json, const kmf_reader_options *reader) KMF_MUST_CHECK;
+/* The counts of a run. NULL: out of memory. */
+json_t *kmf_statistics_json(const kmf_embed_stats *stats);
+/* The same read back; KMF_EMODEL, with `where` in its message: one is missing, or none. */
+int kmf_statistics_read(kmf_embed_stats *stats, const json_t *json, const char *where,
+                        kmf_err *err) KMF_MUST_CHECK;
 /* The options that decide the vectors. NULL: out of memory. */
 json_t *kmf_settings_json(const kmf_embedder *embedder);
 

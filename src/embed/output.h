@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* The files of an output that outlive their process, for resume.c. */
+#ifndef KMF_EMBED_OUTPUT_H
+#define KMF_EMBED_OUTPUT_H
+
+#include "kmerformer.h"
+
+#include <stdbool.h>
+
+enum { KMF_OUTPUT_TABLE, KMF_OUTPUT_IDS, KMF_OUTPUT_JSON, KMF_OUTPUT_FILES };
+
+/* Where the files of an output stand between two records. */
+typedef struct kmf_output_place {
+    uint64_t rows;
+    uint64_t bytes[KMF_OUTPUT_FILES];
+} kmf_output_place;
+
+/* The name of one of the files of an output at path. Freed by kmf_free; NULL: out of memory. */
+char *kmf_output_name(const char *path, int file, kmf_err *err) KMF_MUST_CHECK;
+
+/* Regular files, and the table not compressed? */
+bool kmf_output_is_keepable(const kmf_output *output);
+bool kmf_output_is_f16(const kmf_output *output);
+/*
+ * Brings to the disk what is out, and keeps it: base/out.h. *place: behind the rows of the records
+ * whose index is below `records`, which are all out; of the one that follows some may be.
+ */
+int kmf_output_keep(kmf_output *output, uint64_t records, kmf_output_place *place,
+                    kmf_err *err) KMF_MUST_CHECK;
+/* The temporary name of one of its files; borrowed. */
+const char *kmf_output_temporary(const kmf_output *output, int file);
+/* The output as it was at a place, in these files. Else as kmf_output_new. */
+kmf_output *kmf_output_reopen(const char *path, size_t dim, int f16, int per_token,
+                              char *const temporary[KMF_OUTPUT_FILES],
+                              const kmf_output_place *place, kmf_err *err) KMF_MUST_CHECK;
+
+#endif

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A run that goes on in another process. Its checkpoint is a JSON object:
+ *
+ *   {"program": "kmerformer", "checkpoint": "embed",
+ *    "run": {"version", "model", "settings", "inputs", ...},    has to be the same
+ *    "records", "records_checksum", "rows", "statistics": {},   what is done, and of what
+ *    "files": [{"suffix", "bytes"}, ...]}                       where it is
+ *
+ * The rows are in the output's own files, which keep their temporary names, x.npy and a suffix. All
+ * that lies in them behind the bytes told here is made again, so they may be written to at once
+ * when the checkpoint is there. The records that are done are read once more, and passed over: a
+ * reader is hundreds of times as fast as an encoder, a pipe cannot be sought in, and the checksum
+ * shows whether they are what they were.
+ */
+#include "base/err.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/out.h"
+#include "embed/flow.h"
+#include "embed/output.h"
+#include "embed/provenance.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CHECKPOINT_MOST ((size_t)64 << 20)
+#define SUFFIX_BEGINS ".tmp."
+
+/* What has to be the same, but for the float16 of an output. */
+static json_t *describe_run(const kmf_embedder *embedder, int f16, const char *const *inputs,
+                            size_t n_inputs, const kmf_reader_options *reader, kmf_err *err)
+{
+    json_t *json = json_pack("{s:s, s:b}", "version", kmf_version(), "float16", f16);
+    json = kmf_json_with_run(json, embedder, inputs, n_inputs, err);
+    json = kmf_json_with_regions(json, reader);
+    if (!json)
+        kmf_fail(err, KMF_ENOMEM, "out of memory: no checkpoint could be made");
+    return json;
+}
+
+/* ---------------------------------------------------------------- writing --------------- */
+
+/* Of each file what its temporary name adds to its own, and its bytes. */
+static json_t *describe_files(const kmf_output *output, const kmf_output_place *place)
+{
+    json_t *files = json_array();
+    for (int i = 0; i < KMF_OUTPUT_FILES; i++) {
+        const char *suffix = kmf_output_temporary(output, i);
+        for (const char *p = suffix; (p = strstr(p, SUFFIX_BEGINS)) != NULL; p++)
+            suffix = p;
+        json_t *file =
+            json_pack("{s:s, s:I}", "suffix", suffix, "bytes", (json_int_t)place->bytes[i]);
+        if (json_array_append_new(files, file) < 0) {
+            json_decref(files);
+            return NULL;
+        }
+    }
+    return files;
+}
+
+int kmf_output_save(kmf_output *output, const kmf_embedder *embedder, const char *checkpoint,
+                    const char *const *inputs, size_t n_inputs,
+                    const kmf_reader_options *reader, kmf_err *err)
+{
+    kmf_embed_mark mark;
+    kmf_output_place place;
+    if (!kmf_output_is_keepable(output) || !kmf_embedder_mark(embedder, &mark))
+        return 0;
+    err = kmf_err_or(err, &(kmf_err){0});
+    if (kmf_output_keep(output, mark.records, &place, err) < 0)
+        return (int)err->code;
+    json_t *json = json_pack("{s:s, s:s, s:I, s:I, s:I}", "program", "kmerformer", "checkpoint",
+                             "embed", "records", (json_int_t)mark.records, "records_checksum",
+                             (json_int_t)mark.sum, "rows", (json_int_t)place.rows);
+    json = kmf_json_with(
+        json, "run",
+        describe_run(embedder, kmf_output_is_f16(output), inputs, n_inputs, reader, err));
+    json = kmf_json_with(json, "statistics", kmf_statistics_json(&mark.stats));
+    json = kmf_json_with(json, "files", describe_files(output, &place));
+    if (!json)
+        return kmf_fail(err, KMF_ENOMEM, "out of memory: no checkpoint could be made");
+    char *text = kmf_json_text(json, JSON_INDENT(2), err);
+    json_decref(json);
+    int status = text ? kmf_file_save(checkpoint, text, strlen(text), err) : KMF_ENOMEM;
+    kmf_free(text);
+    return status < 0 ? status : 1;
+}
+
+/* ---------------------------------------------------------------- reading --------------- */
+
+/* Of a checkpoint. */
+typedef struct saved {
+    json_t *json; /* owned */
+    kmf_embed_mark mark;
+    kmf_output_place place;
+    char *temporary[KMF_OUTPUT_FILES]; /* owned */
+} saved;
+
+static void free_saved(saved *s)
+{
+    json_decref(s->json);
+    for (int i = 0; i < KMF_OUTPUT_FILES; i++)
+        kmf_free(s->temporary[i]);
+}
+
+static int read_count(uint64_t *to, const json_t *json, const char *key, const char *where,
+                      kmf_err *err)
+{
+    int64_t count;
+    int got = kmf_json_int(&count, json, key, 0, INT64_MAX, where, err);
+    if (got == 0)
+        return kmf_fail(err, KMF_EMODEL, "%s: %s is missing", where, key);
+    *to = got > 0 ? (uint64_t)count : 0;
+    return got < 0 ? got : 0;
+}
+
+/* Nobody's file but one of ours: ".tmp." and a number behind the name of the output. */
+static bool is_suffix(const char *text)
+{
+    size_t n = strlen(SUFFIX_BEGINS);
+    return text && strncmp(text, SUFFIX_BEGINS, n) == 0 && text[n] != '\0' &&
+           text[n + strspn(text + n, "0123456789")] == '\0';
+}
+
+/* path: of the output. */
+static int read_file(saved *s, int i, const char *path, const char *where, kmf_err *err)
+{
+    const json_t *file = json_array_get(json_object_get(s->json, "files"), (size_t)i);
+    const char *suffix = json_string_value(json_object_get(file, "suffix"));
+    if (!is_suffix(suffix))
+        return kmf_fail(err, KMF_EMODEL, "%s: files: there is no suffix", where);
+    if (read_count(&s->place.bytes[i], file, "bytes", where, err) < 0)
+        return KMF_EMODEL;
+    char *name = kmf_output_name(path, i, err);
+    char *real = name ? kmf_real_name(name, err) : NULL;
+    size_t n = real ? strlen(real) + strlen(suffix) + 1 : 0;
+    s->temporary[i] = real ? kmf_malloc(n, 1, err) : NULL;
+    if (s->temporary[i])
+        snprintf(s->temporary[i], n, "%s%s", real, suffix);
+    kmf_free(real);
+    kmf_free(name);
+    return s->temporary[i] ? 0 : KMF_ENOMEM;
+}
+
+static int parse(saved *s, const char *checkpoint, const char *path, kmf_err *err)
+{
+    size_t len;
+    uint64_t sum;
+    char *text = kmf_file_read(checkpoint, CHECKPOINT_MOST, &len, err);
+    s->json = text ? kmf_json_parse(text, len, checkpoint, err) : NULL;
+    kmf_free(text);
+    if (!s->json)
+        return KMF_EMODEL;
+    const char *kind = json_string_value(json_object_get(s->json, "checkpoint"));
+    if (!kind || strcmp(kind, "embed") != 0)
+        return kmf_fail(err, KMF_EMODEL, "%s: it is no checkpoint of embed", checkpoint);
+    int status = 0;
+    for (int i = 0; i < KMF_OUTPUT_FILES && status == 0; i++)
+        status = read_file(s, i, path, checkpoint, err);
+    if (status == 0)
+        status = read_count(&s->place.rows, s->json, "rows", checkpoint, err);
+    if (status == 0)
+        status = read_count(&s->mark.records, s->json, "records", checkpoint, err);
+    if (status == 0)
+        status = read_count(&sum, s->json, "records_checksum", checkpoint, err);
+    if (status < 0)
+        return status;
+    s->mark.sum = (uint32_t)sum;
+    return kmf_statistics_read(&s->mark.stats, json_object_get(s->json, "statistics"),
+                               checkpoint, err);
+}
+
+static int read_saved(saved *s, const char *checkpoint, const char *path, kmf_err *err)
+{
+    *s = (saved){0};
+    err = kmf_err_or(err, &(kmf_err){0});
+    if (parse(s, checkpoint, path, err) == 0)
+        return 0;
+    free_saved(s);
+    return (int)err->code;
+}
+
+/* The first thing in which the runs differ, of the settings by its own name; NULL: none. */
+static const char *difference(json_t *was, json_t *now)
+{
+    const char *key = kmf_json_difference(was, now, "");
+    json_t *a = key ? json_object_get(was, key) : NULL;
+    json_t *b = key ? json_object_get(now, key) : NULL;
+    const char *within =
+        json_is_object(a) && json_is_object(b) ? kmf_json_difference(a, b, "") : NULL;
+    return within ? within : key;
+}
+
+static int check_run(const saved *s, const char *checkpoint, json_t *now, kmf_err *err)
+{
+    char shown[KMF_ERR_SHOW];
+    json_t *was = json_object_get(s->json, "run");
+    const char *key = now ? difference(was, now) : NULL;
+    if (now && !key)
+        return 0;
+    return kmf_fail(err, KMF_EMODEL, "%s: it is of another run: %s differs", checkpoint,
+                    kmf_err_show(shown, key ? key : "all"));
+}
+
+kmf_output *kmf_output_resume(const char *path, int f16, kmf_embedder *embedder,
+                              const char *checkpoint, const char *const *inputs,
+                              size_t n_inputs, const kmf_reader_options *reader, kmf_err *err)
+{
+    saved s;
+    kmf_embed_options o;
+    kmf_output *output = NULL;
+    if (read_saved(&s, checkpoint, path, err) < 0)
+        return NULL;
+    kmf_embedder_options(embedder, &o);
+    json_t *now = describe_run(embedder, f16, inputs, n_inputs, reader, err);
+    if (now && check_run(&s, checkpoint, now, err) == 0)
+        output = kmf_output_reopen(path, kmf_embedder_dim(embedder), f16,
+                                   o.pooling == KMF_POOL_NONE, s.temporary, &s.place, err);
+    if (output)
+        kmf_embedder_given(embedder, &s.mark);
+    json_decref(now);
+    free_saved(&s);
+    return output;
+}
+
+/* Of whoever is not at work at it. */
+static int remove_kept(const char *path, const char *temporary, kmf_err *err)
+{
+    if (access(temporary, F_OK) != 0)
+        return 0;
+    kmf_out *out = kmf_out_reopen(path, temporary, 0, err);
+    kmf_out_give_up(out);
+    return out ? 0 : KMF_EIO;
+}
+
+int kmf_output_discard(const char *path, const char *checkpoint, kmf_err *err)
+{
+    saved s;
+    err = kmf_err_or(err, &(kmf_err){0});
+    if (read_saved(&s, checkpoint, path, err) < 0)
+        return (int)err->code;
+    int status = 0;
+    for (int i = 0; i < KMF_OUTPUT_FILES && status == 0; i++)
+        status = remove_kept(path, s.temporary[i], err);
+    if (status == 0 && unlink(checkpoint) != 0)
+        status = kmf_fail(err, KMF_EIO, "%s: %s", checkpoint, strerror(errno));
+    free_saved(&s);
+    return status;
+}

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Runs of an encoder that end after some checkpoint, and go on: the files against those of a run
+ * that was never stopped. Processes that are killed are in tests/cli/embed_resume.reg.
+ */
+#include "base/rng.h"
+#include "kmerformer.h"
+#include "models.h"
+#include "run.h"
+
+#include <sys/stat.h>
+
+#define RECORDS 40
+
+/* A run as it is asked for: the same again makes the same files. */
+typedef struct scene {
+    const char *name; /* of the output */
+    const char *model;
+    int f16, pooling, strand;
+    uint64_t shard, n_shards;
+    size_t n_records; /* that are given */
+    size_t other;     /* of these, one of other letters; RECORDS: none */
+} scene;
+
+static scene usual(const char *name)
+{
+    return (scene){.name = name,
+                   .model = GOLDEN,
+                   .pooling = KMF_POOL_MEAN,
+                   .strand = KMF_STRAND_FWD,
+                   .n_shards = 1,
+                   .n_records = RECORDS,
+                   .other = RECORDS};
+}
+
+static kmf_embedder *embedder_of(const scene *s)
+{
+    kmf_embed_options o;
+    kmf_embed_options_default(&o);
+    o.threads = 2;
+    o.batch_tokens = 64;
+    o.pooling = strcmp(s->model, "tnf") == 0 ? -1 : s->pooling;
+    o.strand = s->strand;
+    o.shard = s->shard;
+    o.n_shards = s->n_shards;
+    kmf_embedder *e = kmf_embedder_new(s->model, &o, NULL);
+    ck_assert_ptr_nonnull(e);
+    return e;
+}
+
+static kmf_output *output_of(const scene *s, const kmf_embedder *e)
+{
+    kmf_output *o = kmf_output_new(in_scratch(s->name), kmf_embedder_dim(e), s->f16,
+                                   s->pooling == KMF_POOL_NONE, NULL);
+    ck_assert_ptr_nonnull(o);
+    return o;
+}
+
+/* Many short ones, some without a k-mer, a long one in the middle. */
+static int give_records(const scene *s, kmf_embedder *e, kmf_err *err)
+{
+    static char seq[900];
+    char name[32];
+    kmf_rng rng = kmf_rng_stream(29, 0);
+    int status = 0;
+    for (size_t i = 0; i < s->n_records && status == 0; i++) {
+        size_t len = i == RECORDS / 2 ? sizeof seq : kmf_rng_below(&rng, 120);
+        for (size_t j = 0; j < len; j++)
+            seq[j] = "ACGTN"[kmf_rng_below(&rng, i % 7 == 0 ? 5 : 4)];
+        if (i == s->other && len > 0)
+            seq[len / 2] = seq[len / 2] == 'A' ? 'C' : 'A';
+        snprintf(name, sizeof name, "r%zu", i);
+        status = kmf_embedder_add(e, name, seq, len, err);
+    }
+    return status == 0 ? kmf_embedder_finish(e, err) : status;
+}
+
+static const char *const inputs[] = {"r.fa"};
+
+/* Writes a checkpoint when it is told of progress, once. */
+typedef struct keeper {
+    const kmf_embedder *embedder;
+    kmf_output *output;
+    int n_told;
+    int when;  /* how often it has been told then */
+    int saved; /* what kmf_output_save said */
+} keeper;
+
+static void keep(void *user, uint64_t tokens)
+{
+    keeper *k = user;
+    (void)tokens;
+    if (++k->n_told == k->when)
+        k->saved = kmf_output_save(k->output, k->embedder, in_scratch("checkpoint"), inputs, 1,
+                                   NULL, NULL);
+}
+
+/* A run that ends without its result; returns what the checkpoint said. */
+static int run_until(const scene *s, int when)
+{
+    kmf_embedder *e = embedder_of(s);
+    keeper k = {.embedder = e, .output = output_of(s, e), .when = when};
+    kmf_output_take(k.output, e);
+    kmf_embedder_progress(e, keep, &k);
+    ck_assert_int_eq(give_records(s, e, NULL), 0);
+    kmf_embedder_free(e);
+    kmf_output_free(k.output);
+    return k.saved;
+}
+
+/* Goes on where there is a checkpoint, to the end. */
+static int run_to_end(const scene *s, bool resumed, kmf_embed_stats *stats, kmf_err *err)
+{
+    kmf_embedder *e = embedder_of(s);
+    int status = 0;
+    kmf_output *o = resumed ? kmf_output_resume(in_scratch(s->name), s->f16, e,
+                                                in_scratch("checkpoint"), inputs, 1, NULL, err)
+                            : output_of(s, e);
+    if (o) {
+        kmf_output_take(o, e);
+        status = give_records(s, e, err);
+        kmf_embedder_statistics(e, stats);
+    }
+    if (o && status == 0)
+        status = kmf_output_commit(o, "{}", err);
+    kmf_embedder_free(e);
+    kmf_output_free(o);
+    return o ? status : (int)err->code;
+}
+
+static char *take_file(const char *name, size_t *len)
+{
+    char *bytes = kmf_file_read(in_scratch(name), (size_t)1 << 30, len, NULL);
+    ck_assert_ptr_nonnull(bytes);
+    ck_assert_int_eq(unlink(in_scratch(name)), 0);
+    return bytes;
+}
+
+static void check_same(const char *name, const char *wanted, size_t n_wanted)
+{
+    size_t n;
+    char *bytes = take_file(name, &n);
+    ck_assert_uint_eq(n, n_wanted);
+    ck_assert_int_eq(memcmp(bytes, wanted, n), 0);
+    kmf_free(bytes);
+}
+
+/* What was written behind the checkpoint, into all of the files. */
+static void add_junk(void)
+{
+    char command[sizeof scratch + 128];
+    snprintf(command, sizeof command, "for f in '%s'/*.tmp.*; do seq 50000 >>$f || exit; done",
+             scratch);
+    ck_assert_int_eq(system(command), 0);
+}
+
+static void check_scene(const scene *s)
+{
+    size_t n_table;
+    size_t n_ids;
+    kmf_err err = {0};
+    kmf_embed_stats whole;
+    kmf_embed_stats stats;
+    ck_assert_int_eq(run_to_end(s, false, &whole, &err), 0);
+    char *table = take_file(s->name, &n_table);
+    char *ids = take_file("x.ids.tsv", &n_ids);
+    int n_kept = 0;
+    for (int when = 1; when < 30; when += 4) {
+        int saved = run_until(s, when);
+        ck_assert_int_ge(saved, 0);
+        if (saved == 0)
+            continue;
+        n_kept++;
+        add_junk();
+        ck_assert_int_eq(run_to_end(s, true, &stats, &err), 0);
+        ck_assert_int_eq(memcmp(&stats, &whole, sizeof stats), 0);
+        check_same(s->name, table, n_table);
+        check_same("x.ids.tsv", ids, n_ids);
+        ck_assert_int_eq(unlink(in_scratch("checkpoint")), 0);
+        ck_assert_int_eq(unlink(in_scratch("x.json")), 0);
+        ck_assert_int_eq(n_entries(scratch), 0);
+    }
+    ck_assert_int_gt(n_kept, 3);
+    kmf_free(table);
+    kmf_free(ids);
+}
+
+START_TEST(a_run_that_goes_on_makes_the_same_files)
+{
+    static const char *const names[] = {"x.npy", "x.tsv"};
+    for (int i = 0; i < 2; i++) {
+        scene s = usual(names[i]);
+        check_scene(&s);
+        s.strand = KMF_STRAND_BOTH;
+        check_scene(&s);
+        s.pooling = KMF_POOL_MAX;
+        check_scene(&s);
+    }
+    scene half = usual("x.npy");
+    half.f16 = 1;
+    check_scene(&half);
+}
+END_TEST
+
+/* A record may be out in part when the checkpoint is written. */
+START_TEST(rows_of_tokens_go_on_with_the_record)
+{
+    static const char *const names[] = {"x.npy", "x.tsv"};
+    for (int i = 0; i < 2; i++) {
+        scene s = usual(names[i]);
+        s.pooling = KMF_POOL_NONE;
+        check_scene(&s);
+    }
+}
+END_TEST
+
+START_TEST(shards_go_on)
+{
+    for (uint64_t i = 0; i < 3; i++) {
+        scene s = usual("x.npy");
+        s.shard = i;
+        s.n_shards = 3;
+        s.strand = KMF_STRAND_BOTH;
+        check_scene(&s);
+    }
+}
+END_TEST
+
+/* Several checkpoints of several runs, each a little further. */
+START_TEST(it_may_be_stopped_again)
+{
+    size_t n;
+    kmf_err err = {0};
+    kmf_embed_stats stats;
+    scene s = usual("x.npy");
+    ck_assert_int_eq(run_to_end(&s, false, &stats, &err), 0);
+    char *table = take_file(s.name, &n);
+    ck_assert_int_eq(run_until(&s, 3), 1);
+    for (int i = 0; i < 4; i++) {
+        kmf_embedder *e = embedder_of(&s);
+        keeper k = {.embedder = e, .when = 5};
+        k.output = kmf_output_resume(in_scratch(s.name), 0, e, in_scratch("checkpoint"), inputs,
+                                     1, NULL, &err);
+        ck_assert_ptr_nonnull(k.output);
+        kmf_output_take(k.output, e);
+        kmf_embedder_progress(e, keep, &k);
+        ck_assert_int_eq(give_records(&s, e, &err), 0);
+        ck_assert_int_eq(k.saved, 1);
+        kmf_embedder_free(e);
+        kmf_output_free(k.output);
+    }
+    ck_assert_int_eq(run_to_end(&s, true, &stats, &err), 0);
+    check_same(s.name, table, n);
+    kmf_free(table);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- refusals -------------- */
+
+static void expect(const scene *s, int code, const char *what)
+{
+    kmf_err err = {0};
+    kmf_embed_stats stats;
+    ck_assert_int_eq(run_to_end(s, true, &stats, &err), code);
+    ck_assert_msg(strstr(err.msg, what), "'%s' and not '%s'", err.msg, what);
+}
+
+START_TEST(another_run_does_not_go_on)
+{
+    scene s = usual("x.npy");
+    ck_assert_int_eq(run_until(&s, 9), 1);
+    scene other = s;
+    other.strand = KMF_STRAND_RC;
+    expect(&other, KMF_EMODEL, "checkpoint: it is of another run: strand differs");
+    other = s;
+    other.model = GOLDEN_VALUE;
+    expect(&other, KMF_EMODEL, "checkpoint: it is of another run: ");
+    other = s;
+    other.f16 = 1;
+    expect(&other, KMF_EMODEL, "float16 differs");
+    other = s;
+    other.n_shards = 2;
+    expect(&other, KMF_EMODEL, "count differs");
+    other = s;
+    other.other = 1;
+    expect(&other, KMF_EMODEL, "records are not those whose vectors were made before");
+    other = s;
+    other.n_records = 3;
+    expect(&other, KMF_EMODEL, "3 records, and the vectors of ");
+    kmf_err err = {0};
+    kmf_embed_stats stats;
+    other = s; /* what comes later may be other than it was */
+    other.other = RECORDS - 1;
+    ck_assert_int_eq(run_to_end(&other, true, &stats, &err), 0);
+}
+END_TEST
+
+/* The checkpoint with `to` in the place of `from`. */
+static void edit(const char *text, const char *from, const char *to)
+{
+    char changed[8192];
+    const char *at = strstr(text, from);
+    ck_assert_ptr_nonnull(at);
+    snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, to,
+             at + strlen(from));
+    ck_assert_int_eq(kmf_file_save(in_scratch("checkpoint"), changed, strlen(changed), NULL),
+                     0);
+}
+
+START_TEST(a_checkpoint_that_lies_is_refused)
+{
+    size_t n;
+    scene s = usual("x.npy");
+    ck_assert_int_eq(run_until(&s, 9), 1);
+    char *text = take_file("checkpoint", &n);
+    expect(&s, KMF_EIO, "checkpoint: No such file");
+    static const struct {
+        const char *from, *to, *what;
+        int code;
+    } rows[] = {
+        {"\"embed\"", "\"word2vec\"", "it is no checkpoint of embed", KMF_EMODEL},
+        {".tmp.", "/../y", "files: there is no suffix", KMF_EMODEL},
+        {".tmp.", ".tmp.x", "files: there is no suffix", KMF_EMODEL},
+        {".tmp.", ".tmp.0", "x.npy.tmp.0", KMF_EIO},
+        {"\"bytes\": ", "\"bytes\": -", "bytes: must be from 0", KMF_EMODEL},
+        {"\"bytes\": ", "\"bytes\": 9", "it has fewer than 9", KMF_EIO},
+        {"\"rows\"", "\"rose\"", "rows is missing", KMF_EMODEL},
+        {"\"chunked\"", "\"chunky\"", "chunked is missing", KMF_EMODEL},
+        {"\"records_checksum\": ", "\"records_checksum\": 1", "records are not those",
+         KMF_EMODEL},
+        {"\"files\": [", "\"files\": 3, \"f\": [", "files: there is no suffix", KMF_EMODEL},
+        {"{", "", "checkpoint", KMF_EMODEL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        edit(text, rows[i].from, rows[i].to);
+        expect(&s, rows[i].code, rows[i].what);
+    }
+    /* all that is there is still there */
+    edit(text, "{", "{");
+    kmf_err err = {0};
+    kmf_embed_stats stats;
+    ck_assert_int_eq(run_to_end(&s, true, &stats, &err), 0);
+    kmf_free(text);
+}
+END_TEST
+
+START_TEST(some_runs_have_no_checkpoint)
+{
+    scene counts = usual("x.npy");
+    counts.model = "tnf";
+    ck_assert_int_eq(run_until(&counts, 1), 0);
+    scene packed = usual("x.tsv.gz");
+    ck_assert_int_eq(run_until(&packed, 9), 0);
+    ck_assert_int_eq(n_entries(scratch), 0);
+}
+END_TEST
+
+START_TEST(a_checkpoint_that_cannot_be_written_takes_nothing_away)
+{
+    kmf_err err = {0};
+    kmf_embed_stats stats;
+    scene s = usual("x.npy");
+    ck_assert_int_eq(mkdir(in_scratch("checkpoint"), 0777), 0);
+    kmf_embedder *e = embedder_of(&s);
+    keeper k = {.embedder = e, .output = output_of(&s, e), .when = 9};
+    kmf_output_take(k.output, e);
+    kmf_embedder_progress(e, keep, &k);
+    ck_assert_int_eq(give_records(&s, e, &err), 0);
+    ck_assert_int_eq(k.saved, KMF_EIO);
+    ck_assert_int_eq(kmf_output_commit(k.output, "{}", &err), 0);
+    kmf_embedder_free(e);
+    kmf_output_free(k.output);
+    ck_assert_int_eq(rmdir(in_scratch("checkpoint")), 0);
+    size_t n;
+    char *table = take_file("x.npy", &n);
+    ck_assert_int_eq(run_to_end(&s, false, &stats, &err), 0);
+    check_same("x.npy", table, n);
+    kmf_free(table);
+}
+END_TEST
+
+START_TEST(what_is_given_up_is_gone)
+{
+    kmf_err err = {0};
+    scene s = usual("x.npy");
+    ck_assert_int_eq(run_until(&s, 9), 1);
+    ck_assert_int_eq(n_entries(scratch), 4);
+    ck_assert_int_eq(kmf_output_discard(in_scratch("x.npy"), in_scratch("checkpoint"), &err),
+                     0);
+    ck_assert_int_eq(n_entries(scratch), 0);
+    ck_assert_int_eq(kmf_output_discard(in_scratch("x.npy"), in_scratch("checkpoint"), &err),
+                     KMF_EIO);
+    ck_assert_int_eq(kmf_file_save(in_scratch("checkpoint"), "{}", 2, NULL), 0);
+    err = (kmf_err){0};
+    ck_assert_int_eq(kmf_output_discard(in_scratch("x.npy"), in_scratch("checkpoint"), &err),
+                     KMF_EMODEL);
+    ck_assert_int_eq(n_entries(scratch), 1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("resume");
+    TCase *tcase = tcase_create("resume");
+    tcase_set_timeout(tcase, 0);
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, a_run_that_goes_on_makes_the_same_files);
+    tcase_add_test(tcase, rows_of_tokens_go_on_with_the_record);
+    tcase_add_test(tcase, shards_go_on);
+    tcase_add_test(tcase, it_may_be_stopped_again);
+    tcase_add_test(tcase, another_run_does_not_go_on);
+    tcase_add_test(tcase, a_checkpoint_that_lies_is_refused);
+    tcase_add_test(tcase, some_runs_have_no_checkpoint);
+    tcase_add_test(tcase, a_checkpoint_that_cannot_be_written_takes_nothing_away);
+    tcase_add_test(tcase, what_is_given_up_is_gone);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}
