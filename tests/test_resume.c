@@ -274,13 +274,13 @@ START_TEST(another_run_does_not_go_on)
     expect(&other, KMF_EMODEL, "checkpoint: it is of another run: strand differs");
     other = s;
     other.model = GOLDEN_VALUE;
-    expect(&other, KMF_EMODEL, "checkpoint: it is of another run: ");
+    expect(&other, KMF_EMODEL, "checkpoint: it is of another run: the model's name");
     other = s;
     other.f16 = 1;
     expect(&other, KMF_EMODEL, "float16 differs");
     other = s;
     other.n_shards = 2;
-    expect(&other, KMF_EMODEL, "count differs");
+    expect(&other, KMF_EMODEL, "shard differs");
     other = s;
     other.other = 1;
     expect(&other, KMF_EMODEL, "records are not those whose vectors were made before");

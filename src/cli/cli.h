@@ -267,6 +267,7 @@ typedef struct cli_inputs {
     uint64_t bytes;           /* of all; 0: not known, as of a pipe or of regions */
     uint64_t bytes_before;    /* of those that are done, and */
     uint64_t bytes_here;      /* of the one being read */
+    double passed;            /* share of them that needed no work */
     const kmf_reader *reader; /* borrowed: its; NULL: now is kept by who reads */
     kmf_reader_stats now;     /* of the one being read */
 } cli_inputs;
@@ -276,7 +277,9 @@ void cli_inputs_start(cli_inputs *in, const char *const *paths, size_t n,
 /* Around the reading of each input, by reader or NULL. */
 void cli_inputs_open(cli_inputs *in, const char *path, const kmf_reader *reader);
 void cli_inputs_close(cli_inputs *in);
-/* ", 5 min left" where so many seconds were needed so far, "" where it cannot be told. */
+/* What was read so far needed no work. */
+void cli_inputs_pass(cli_inputs *in);
+/* ", 5 min left" where so many seconds were needed for the rest, "" where it cannot be told. */
 const char *cli_inputs_left(cli_inputs *in, char buf[CLI_COUNT_TEXT], double seconds);
 
 /* Takes all records of a reader; 0 or a negative kmf_code. */
@@ -571,6 +574,8 @@ void cli_leave_on_signals(const cli *run, const char *checkpoint, const char *fo
  * three, a quarter of a second after the first or later, ends the process as above.
  */
 void cli_watch_signals(void);
+/* Ends the process so, once one has asked and the checkpoint is written. how: cli_to_go_on. */
+_Noreturn void cli_leave(const cli *run, const char *checkpoint, const char *how);
 /* Has a signal asked to stop? */
 bool cli_asked_to_stop(void);
 

@@ -16,7 +16,12 @@ typedef struct embed_args {
     const char *out;
     const char *shard;
     int f16;
+    int resume;     /* of resume_words */
+    double minutes; /* from one checkpoint to the next; 0: there are none */
 } embed_args;
+
+enum { RESUME_AUTO, RESUME_NEVER };
+static const char *const resume_words[] = {"auto", "never", NULL};
 
 static const cli_usage usage = {
     "embed [options] IN...",
@@ -24,7 +29,7 @@ static const cli_usage usage = {
     "compressed; '-' is standard input. Vectors go to standard output as a table, or to the\n"
     "file of -o, with x.ids.tsv and x.json beside x.npy or x.tsv. Rows are in input order,\n"
     "one for every record, and their bits don't depend on threads, batches, shards or\n"
-    "compression.",
+    "compression. A long run that is stopped is resumed by the same command.",
     1, -1};
 
 static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
@@ -106,6 +111,12 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
          "only records I, I+N, I+2N, ... (I from 0), to be joined by kmerformer merge; auto: "
          "from SLURM_ARRAY_TASK_ID and _COUNT",
          0, NULL},
+        {NULL, "checkpoint-every", CLI_REAL, &a->minutes, 0, 0, NULL, "MIN",
+         "an encoder, -o FILE without .gz: minutes after which what is done is kept in "
+         "FILE.checkpoint, for a run that is stopped or killed; 0: never",
+         0, NULL},
+        {NULL, "resume", CLI_CHOICE, &a->resume, 0, 0, resume_words, NULL,
+         "auto: from FILE.checkpoint if it is there; never: it is removed", 0, NULL},
         CLI_COMMON(run)};
     return cli_parse(run, table, &usage, argc, argv, first);
 }
@@ -217,84 +228,133 @@ static void warn_of_settings(cli *run, const embed_args *a, const kmf_embedder *
                  "a shard on standard output cannot be merged: -o FILE keeps what merge needs");
 }
 
-typedef struct embed_progress {
+/* One run of the program: what it is made of, and how far it is. */
+typedef struct embedding {
+    cli *run;
+    const embed_args *args;
+    const char *const *paths;
+    size_t n_paths;
+    kmf_embedder *embedder;
+    kmf_output *output;
     cli_progress line;
     cli_inputs inputs;
-    const kmf_embedder *embedder;
-    uint64_t bases; /* read, of the files before */
-} embed_progress;
+    uint64_t bases;         /* read, of the files before */
+    kmf_embed_stats before; /* done by an earlier run */
+    double started;         /* seconds, with what that has not done */
+
+    char checkpoint[CLI_PATH_CAP + 16];
+    double saved; /* when one was written, or could not be */
+    bool kept;    /* it is there */
+} embedding;
+
+/* What is done is kept, now and then, and when a signal comes once it is. */
+static void keep(embedding *e)
+{
+    kmf_err err = {0};
+    bool asked = e->kept && cli_asked_to_stop();
+    double minutes = (cli_now() - e->saved) / 60;
+    if (!asked && (e->args->minutes == 0 || minutes < e->args->minutes))
+        return;
+    cli_hold_signals(); /* one that comes now finds the first checkpoint there, or not */
+    int status = kmf_output_save(e->output, e->embedder, e->checkpoint, e->paths, e->n_paths,
+                                 &e->args->reader, &err);
+    if (status > 0 && !e->kept)
+        cli_watch_signals();
+    cli_release_signals(false);
+    if (status < 0)
+        cli_warn(e->run, "a checkpoint could not be written, and the run goes on: %s", err.msg);
+    e->kept = e->kept || status > 0;
+    if (status != 0)
+        e->saved = cli_now();
+    if (asked) {
+        cli_progress_end();
+        cli_leave(e->run, e->checkpoint, cli_to_go_on(resume_words[e->args->resume]));
+    }
+}
 
 static void show_progress(void *user, uint64_t tokens)
 {
-    embed_progress *p = user;
+    embedding *e = user;
     kmf_embed_stats s;
     char done[CLI_COUNT_TEXT];
     char rate[CLI_COUNT_TEXT];
     char left[CLI_COUNT_TEXT];
-    if (!cli_progress_due(&p->line))
+    keep(e);
+    kmf_embedder_statistics(e->embedder, &s);
+    if (e->before.records > 0 && s.records == e->before.records) {
+        cli_inputs_pass(&e->inputs);
+        e->started = cli_now();
+    }
+    if (!cli_progress_due(&e->line))
         return;
-    kmf_embedder_statistics(p->embedder, &s);
-    double seconds = cli_now() - p->line.run->started;
-    cli_progress_show(
-        &p->line, "%llu records done, %.3f Mbp read, %s tokens, %s tokens/s%s",
-        (unsigned long long)s.records, 1e-6 * (double)(p->bases + p->inputs.now.bases),
-        cli_count(done, (double)tokens), cli_count(rate, (double)tokens / seconds),
-        cli_inputs_left(&p->inputs, left, seconds));
+    double seconds = cli_now() - e->started;
+    cli_progress_show(&e->line, "%llu records done, %.3f Mbp read, %s tokens, %s tokens/s%s",
+                      (unsigned long long)s.records,
+                      1e-6 * (double)(e->bases + e->inputs.now.bases),
+                      cli_count(done, (double)(e->before.tokens + tokens)),
+                      cli_count(rate, seconds > 0 ? (double)tokens / seconds : 0),
+                      cli_inputs_left(&e->inputs, left, seconds));
 }
 
-static int embed_file(cli *run, const embed_args *a, kmf_embedder *embedder, const char *path,
-                      embed_progress *progress, kmf_err *err)
+static int embed_file(embedding *e, const char *path, kmf_err *err)
 {
-    kmf_reader_stats *stats = &progress->inputs.now;
-    kmf_embedder_source(embedder, cli_input_name(path));
-    cli_inputs_open(&progress->inputs, path, NULL);
-    int status = kmf_embedder_read(embedder, path, &a->reader, stats, err);
-    progress->bases += stats->bases;
-    if (status == 0 && a->opts.strict && stats->records == 0)
+    kmf_reader_stats *stats = &e->inputs.now;
+    const kmf_reader_options *opts = &e->args->reader;
+    kmf_embedder_source(e->embedder, cli_input_name(path));
+    cli_inputs_open(&e->inputs, path, NULL);
+    int status = kmf_embedder_read(e->embedder, path, opts, stats, err);
+    e->bases += stats->bases;
+    if (status == 0 && e->args->opts.strict && stats->records == 0)
         status = cli_raise(err, KMF_EFORMAT, "%s: no records, and strict was asked for",
                            cli_input_name(path));
     if (status == 0)
-        cli_warn_of_reading(run, path, &a->reader, stats);
-    cli_inputs_close(&progress->inputs);
+        cli_warn_of_reading(e->run, path, opts, stats);
+    cli_inputs_close(&e->inputs);
     return status;
 }
 
-static void say_end(cli *run, const kmf_embedder *embedder)
+static void say_end(const embedding *e)
 {
     kmf_embed_stats s;
     char tokens[CLI_COUNT_TEXT];
     char rate[CLI_COUNT_TEXT];
     char base_rate[CLI_COUNT_TEXT];
-    kmf_embedder_statistics(embedder, &s);
-    double seconds = cli_now() - run->started;
-    cli_warn_of_embedding(run, embedder, true);
-    cli_note(
-        run,
-        "%llu records x %zu columns; %.3f Mbp, %s tokens in %.2f s (%.2f s of processor time): "
-        "%s bp/s, %s tokens/s; peak memory %.0f MB",
-        (unsigned long long)s.records, kmf_embedder_dim(embedder), 1e-6 * (double)s.bases,
-        cli_count(tokens, (double)s.tokens), seconds, cli_cpu_seconds(),
-        cli_count(base_rate, (double)s.bases / seconds),
-        cli_count(rate, (double)s.tokens / seconds), 1e-6 * cli_peak_memory());
+    char before[64] = "";
+    kmf_embedder_statistics(e->embedder, &s);
+    double seconds = cli_now() - e->run->started;
+    uint64_t n_tokens = s.tokens - e->before.tokens;
+    uint64_t n_bases = s.bases - e->before.bases;
+    cli_warn_of_embedding(e->run, e->embedder, true);
+    if (e->before.records > 0)
+        snprintf(before, sizeof before, " (%llu of them before)",
+                 (unsigned long long)e->before.records);
+    cli_note(e->run,
+             "%llu records%s x %zu columns; %.3f Mbp, %s tokens in %.2f s (%.2f s of processor "
+             "time): %s bp/s, %s tokens/s; peak memory %.0f MB",
+             (unsigned long long)s.records, before, kmf_embedder_dim(e->embedder),
+             1e-6 * (double)n_bases, cli_count(tokens, (double)n_tokens), seconds,
+             cli_cpu_seconds(), cli_count(base_rate, (double)n_bases / seconds),
+             cli_count(rate, (double)n_tokens / seconds), 1e-6 * cli_peak_memory());
 }
 
-static int embed_files(cli *run, const embed_args *a, kmf_embedder *embedder,
-                       const char *const *paths, size_t n, kmf_err *err)
+static int embed_files(embedding *e, kmf_err *err)
 {
-    embed_progress progress = {.embedder = embedder};
-    const char *twice = cli_given_twice(paths, n);
+    const char *twice = cli_given_twice(e->paths, e->n_paths);
     int status = 0;
     if (twice)
-        cli_warn(run, "%s is given twice, and so are its rows", twice);
-    cli_inputs_start(&progress.inputs, paths, n, &a->reader);
-    cli_progress_start(&progress.line, run);
-    kmf_embedder_progress(embedder, show_progress, &progress);
-    for (size_t i = 0; i < n && status == 0; i++)
-        status = embed_file(run, a, embedder, paths[i], &progress, err);
+        cli_warn(e->run, "%s is given twice, and so are its rows", twice);
+    kmf_embedder_statistics(e->embedder, &e->before);
+    e->started = e->run->started;
+    e->saved = cli_now();
+    cli_inputs_start(&e->inputs, e->paths, e->n_paths, &e->args->reader);
+    cli_progress_start(&e->line, e->run);
+    kmf_embedder_progress(e->embedder, show_progress, e);
+    for (size_t i = 0; i < e->n_paths && status == 0; i++)
+        status = embed_file(e, e->paths[i], err);
     if (status == 0)
-        status = kmf_embedder_finish(embedder, err);
+        status = kmf_embedder_finish(e->embedder, err);
     cli_progress_end();
-    kmf_embedder_progress(embedder, NULL, NULL);
+    kmf_embedder_progress(e->embedder, NULL, NULL);
     return status;
 }
 
@@ -304,29 +364,74 @@ static bool has_provenance(const embed_args *a)
     return strcmp(a->out, "-") != 0;
 }
 
-static int finish_output(cli *run, const embed_args *a, kmf_embedder *embedder,
-                         kmf_output *output, const char *const *paths, size_t n, kmf_err *err)
+/* Is there something from an earlier run? */
+static bool has_checkpoint(const embedding *e)
+{
+    return kmf_out_is_file(e->args->out) && cli_is_file(e->checkpoint);
+}
+
+/* An output with a name, or what a run before has kept of it. */
+static int open_output(embedding *e, const kmf_embed_options *used, kmf_err *err)
+{
+    const embed_args *a = e->args;
+    kmf_embed_stats s;
+    bool is_there = has_checkpoint(e);
+    if (is_there && a->resume == RESUME_NEVER) {
+        if (kmf_output_discard(a->out, e->checkpoint, err) < 0)
+            return (int)err->code;
+        is_there = false;
+    }
+    if (!is_there) {
+        e->output = kmf_output_new(a->out, kmf_embedder_dim(e->embedder), a->f16,
+                                   used->pooling == KMF_POOL_NONE, err);
+        return (int)err->code;
+    }
+    kmf_err own = {0};
+    e->output = kmf_output_resume(a->out, a->f16, e->embedder, e->checkpoint, e->paths,
+                                  e->n_paths, &a->reader, &own);
+    if (!e->output)
+        return cli_raise(err, own.code, "%s (--resume never begins anew)", own.msg);
+    e->kept = true;
+    cli_watch_signals();
+    kmf_embedder_statistics(e->embedder, &s);
+    cli_note(e->run, "resumes from %s, %llu records done", e->checkpoint,
+             (unsigned long long)s.records);
+    return 0;
+}
+
+static int finish_output(const embedding *e, kmf_err *err)
 {
     char *provenance = NULL;
-    if (has_provenance(a)) {
-        provenance =
-            kmf_provenance(embedder, a->out, run->command_line, paths, n, &a->reader, err);
+    if (has_provenance(e->args)) {
+        provenance = kmf_provenance(e->embedder, e->args->out, e->run->command_line, e->paths,
+                                    e->n_paths, &e->args->reader, err);
         if (!provenance)
             return (int)err->code;
     }
     cli_hold_signals();
-    int status = kmf_output_commit(output, provenance, err);
+    int status = kmf_output_commit(e->output, provenance, err);
+    if (status == 0 && e->kept && remove(e->checkpoint) != 0)
+        cli_warn(e->run, "%s could not be removed: %s", e->checkpoint, strerror(errno));
     cli_release_signals(status == 0);
     kmf_text_free(provenance);
     return status;
 }
 
+static int embed(embedding *e, const kmf_embed_options *used, kmf_err *err)
+{
+    int status = open_output(e, used, err);
+    if (status < 0)
+        return status;
+    kmf_output_take(e->output, e->embedder);
+    status = embed_files(e, err);
+    return status < 0 ? status : finish_output(e, err);
+}
+
 int cli_embed(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
-    embed_args a = {.out = "-"};
-    kmf_embedder *embedder = NULL;
-    kmf_output *output = NULL;
+    embed_args a = {.out = "-", .minutes = 10};
+    embedding e = {.run = run, .args = &a};
     kmf_embed_options used;
     int first;
     int code = CLI_DONE;
@@ -336,36 +441,36 @@ int cli_embed(cli *run, int argc, char **argv)
     int leave = parse(run, &a, argc, argv, &first);
     if (leave >= 0)
         return leave;
-    const char *const *paths = (const char *const *)(argv + first);
-    size_t n_paths = (size_t)(argc - first);
+    e.paths = (const char *const *)(argv + first);
+    e.n_paths = (size_t)(argc - first);
+    snprintf(e.checkpoint, sizeof e.checkpoint, "%s.checkpoint", a.out);
     leave = parse_shard(run, &a);
     if (leave < 0)
-        leave =
-            cli_check_place(run, a.out, cli_row_endings, paths, n_paths, a.model, &a.reader);
+        leave = cli_check_place(run, a.out, cli_row_endings, e.paths, e.n_paths, a.model,
+                                &a.reader);
     if (leave >= 0)
         return leave;
-    if (cli_check_inputs(paths, n_paths, &a.reader, &err) < 0)
+    if (cli_check_inputs(e.paths, e.n_paths, &a.reader, &err) < 0)
         return cli_fail(run, &err);
+    if (has_checkpoint(&e) && a.resume == RESUME_AUTO)
+        cli_leave_on_signals(run, e.checkpoint, NULL, NULL);
     a.opts.provenance = has_provenance(&a);
-    embedder = kmf_embedder_new(a.model, &a.opts, &err);
-    if (!embedder || check_seed(&a, embedder, &err) < 0)
+    e.embedder = kmf_embedder_new(a.model, &a.opts, &err);
+    if (!e.embedder || check_seed(&a, e.embedder, &err) < 0)
         goto out;
-    kmf_embedder_options(embedder, &used);
+    kmf_embedder_options(e.embedder, &used);
     if (run->verbose)
-        say_begin(run, embedder, &used);
-    warn_of_settings(run, &a, embedder, &used);
-    output = kmf_output_new(a.out, kmf_embedder_dim(embedder), a.f16,
-                            used.pooling == KMF_POOL_NONE, &err);
-    if (!output)
-        goto out;
-    kmf_output_take(output, embedder);
-    if (embed_files(run, &a, embedder, paths, n_paths, &err) == 0 &&
-        finish_output(run, &a, embedder, output, paths, n_paths, &err) == 0)
-        say_end(run, embedder);
+        say_begin(run, e.embedder, &used);
+    warn_of_settings(run, &a, e.embedder, &used);
+    if (embed(&e, &used, &err) == 0)
+        say_end(&e);
 out:
     if (err.code != KMF_OK)
         code = cli_fail(run, &err);
-    kmf_embedder_free(embedder); /* first: its threads write to the output */
-    kmf_output_free(output);
+    if (code != CLI_DONE && e.kept)
+        cli_note(run, "what is done is kept: the same command%s resumes from %s",
+                 cli_to_go_on(resume_words[a.resume]), e.checkpoint);
+    kmf_embedder_free(e.embedder); /* first: its threads write to the output */
+    kmf_output_free(e.output);
     return code;
 }

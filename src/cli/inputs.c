@@ -137,17 +137,29 @@ void cli_inputs_close(cli_inputs *in)
 
 #define SHARE_LEAST 0.001 /* from which on the time that is left can be told */
 
-const char *cli_inputs_left(cli_inputs *in, char buf[CLI_COUNT_TEXT], double seconds)
+/* 0: not known. */
+static double share_read(cli_inputs *in)
 {
-    char left[CLI_COUNT_TEXT];
     if (in->reader)
         kmf_reader_statistics(in->reader, &in->now);
     double read = (double)in->bytes_before + in->now.share * (double)in->bytes_here;
-    double share = in->bytes > 0 && in->now.share > 0 ? read / (double)in->bytes : 0;
+    return in->bytes > 0 && in->now.share > 0 ? read / (double)in->bytes : 0;
+}
+
+void cli_inputs_pass(cli_inputs *in)
+{
+    in->passed = share_read(in);
+}
+
+const char *cli_inputs_left(cli_inputs *in, char buf[CLI_COUNT_TEXT], double seconds)
+{
+    char left[CLI_COUNT_TEXT];
+    double share = share_read(in);
+    double done = share - in->passed;
     buf[0] = '\0';
-    if (share >= SHARE_LEAST)
+    if (done >= SHARE_LEAST)
         snprintf(buf, CLI_COUNT_TEXT, ", %.20s left",
-                 cli_time(left, seconds * (1 - share) / share));
+                 cli_time(left, seconds * (1 - share) / done));
     return buf;
 }
 

@@ -97,7 +97,7 @@ int cli_close_stdout(const cli *run)
 static char leave_message[512];
 static const char *leave_folder, *leave_lock;
 
-static void leave(int number)
+static _Noreturn void leave(int number)
 {
     (void)number;
     kmf_remove_temporaries();
@@ -108,6 +108,14 @@ static void leave(int number)
     ssize_t written = write(STDERR_FILENO, leave_message, strlen(leave_message));
     (void)written;
     _exit(CLI_STOPPED);
+}
+
+void cli_leave(const cli *run, const char *checkpoint, const char *how)
+{
+    snprintf(leave_message, sizeof leave_message,
+             "kmerformer %s: stopped by a signal; the same command%.30s resumes from %.400s\n",
+             run->command, how, checkpoint);
+    leave(0);
 }
 
 void cli_leave_on_signals(const cli *run, const char *checkpoint, const char *folder,

@@ -23,8 +23,8 @@ json_t *kmf_provenance_read(const char *path, const char *name, kmf_err *err);
 int kmf_provenance_check_columns(const json_t *json, const char *name, const char *path,
                                  size_t columns, kmf_err *err);
 /*
- * json with model, settings, inputs, columns, shard and kernels of a run; with regions of the inputs
- * (reader; NULL: all of them). They take over json; NULL: it was, or after an error.
+ * json with model, settings, inputs, columns, shard and kernels of a run; with regions of the
+ * inputs (reader; NULL: all of them). They take over json; NULL: it was, or after an error.
  */
 json_t *kmf_json_with_run(json_t *json, const kmf_embedder *embedder, const char *const *inputs,
                           size_t n_inputs, kmf_err *err) KMF_MUST_CHECK;

@@ -184,26 +184,22 @@ static int read_saved(saved *s, const char *checkpoint, const char *path, kmf_er
     return (int)err->code;
 }
 
-/* The first thing in which the runs differ, of the settings by its own name; NULL: none. */
-static const char *difference(json_t *was, json_t *now)
-{
-    const char *key = kmf_json_difference(was, now, "");
-    json_t *a = key ? json_object_get(was, key) : NULL;
-    json_t *b = key ? json_object_get(now, key) : NULL;
-    const char *within =
-        json_is_object(a) && json_is_object(b) ? kmf_json_difference(a, b, "") : NULL;
-    return within ? within : key;
-}
-
+/* KMF_EMODEL: the first thing in which the two differ, of model and settings what of them. */
 static int check_run(const saved *s, const char *checkpoint, json_t *now, kmf_err *err)
 {
     char shown[KMF_ERR_SHOW];
     json_t *was = json_object_get(s->json, "run");
-    const char *key = now ? difference(was, now) : NULL;
-    if (now && !key)
+    const char *key = kmf_json_difference(was, now, "");
+    if (!key)
         return 0;
-    return kmf_fail(err, KMF_EMODEL, "%s: it is of another run: %s differs", checkpoint,
-                    kmf_err_show(shown, key ? key : "all"));
+    bool model = strcmp(key, "model") == 0;
+    bool has_parts = model || strcmp(key, "settings") == 0;
+    json_t *part = json_object_get(was, key);
+    const char *within =
+        has_parts ? kmf_json_difference(part, json_object_get(now, key), "") : NULL;
+    return kmf_fail(err, KMF_EMODEL, "%s: it is of another run: %s%s differs", checkpoint,
+                    model && within ? "the model's " : "",
+                    kmf_err_show(shown, within ? within : key));
 }
 
 kmf_output *kmf_output_resume(const char *path, int f16, kmf_embedder *embedder,
