@@ -180,6 +180,15 @@ START_TEST(only_regular_blocks_are_read)
     packed.bytes[last - 8] ^= 1;
     close(file);
 
+    /* an end marker that is longer than its member, and ends with its length, 0, all the same */
+    add_bytes(&packed, "ACGT\0\0\0\0", 8);
+    packed.bytes[marker + 16] = (char)(packed.bytes[marker + 16] + 8);
+    file = open_file(&packed);
+    ck_assert(kmf_blocks_read(&b, file, 0, MOST));
+    ck_assert(b.ends);
+    ck_assert(!kmf_blocks_inflate(&b, b.n, inflater, out));
+    close(file);
+
     ck_assert(!kmf_blocks_knows(-1));
     text other = gzipped(t.bytes, t.len);
     file = open_file(&other);
