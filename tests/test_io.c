@@ -3,6 +3,7 @@
 #define _GNU_SOURCE /* pwritev */
 #include "base/err.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/out.h"
 #include "base/temporary.h"
@@ -185,6 +186,23 @@ START_TEST(a_provenance_is_an_object)
 END_TEST
 
 /* The header of the array counts the rows that are in it. */
+/* The object that the brackets stand in is one of the levels. */
+START_TEST(json_has_64_levels)
+{
+    char text[256];
+    for (int n = 1; n < 100; n++) {
+        kmf_err err = {0};
+        char *end = text + sprintf(text, "{\"a\":");
+        memset(end, '[', (size_t)n);
+        memset(end + n, ']', (size_t)n);
+        strcpy(end + 2 * n, "}");
+        ck_assert_int_eq(kmf_json_check(text, &err), n + 1 <= 64 ? 0 : KMF_EINVAL);
+        ck_assert_str_eq(err.msg,
+                         n + 1 <= 64 ? "" : "provenance: JSON nested deeper than 64 levels");
+    }
+}
+END_TEST
+
 START_TEST(a_row_that_float16_cannot_hold_is_left_out)
 {
     static const float values[] = {1, 1e30f};
@@ -262,6 +280,24 @@ START_TEST(a_handler_removes_files_and_then_their_folders)
     ck_assert(kmf_temporary_rename(&folder, path) && !folder.path);
     kmf_remove_temporaries();
     ck_assert(exists(path) && rmdir(path) == 0 && unlink(published) == 0);
+}
+END_TEST
+
+/* However many were made before: a long training has a checkpoint each few minutes. */
+START_TEST(a_handler_removes_what_comes_after_many_others)
+{
+    char before[256], path[256];
+    path_of(before, "x");
+    path_of(path, "y");
+    for (int i = 0; i < 100; i++)
+        ck_assert_int_eq(kmf_file_save(before, "x", 1, NULL), 0);
+    kmf_out *out = kmf_out_open(path, NULL);
+    ck_assert_ptr_nonnull(out);
+    ck_assert(exists(kmf_out_temporary(out)));
+    kmf_remove_temporaries();
+    ck_assert(!exists(kmf_out_temporary(out)));
+    kmf_out_free(out);
+    ck_assert_int_eq(unlink(before), 0);
 }
 END_TEST
 
@@ -721,6 +757,24 @@ START_TEST(the_first_error_wins_and_takes_a_prefix)
 }
 END_TEST
 
+/* One that leaves no room for anything behind it is left out. */
+START_TEST(a_prefix_of_any_length_stays_in_its_message)
+{
+    enum { ROOM = sizeof((kmf_err *)0)->msg - 1 };
+    char prefix[ROOM + 4], want[ROOM + 10];
+    for (size_t n = ROOM - 8; n < sizeof prefix; n++) {
+        kmf_err err = {0};
+        memset(prefix, 'x', n);
+        prefix[n] = '\0';
+        snprintf(want, sizeof want, "%s: why", prefix);
+        want[ROOM] = '\0';
+        kmf_fail(&err, KMF_EIO, "why");
+        kmf_err_prefix(&err, prefix);
+        ck_assert_str_eq(err.msg, n + 2 <= ROOM ? want : "why");
+    }
+}
+END_TEST
+
 START_TEST(a_message_is_one_line_for_a_terminal)
 {
     kmf_err err = {0};
@@ -739,9 +793,11 @@ int main(void)
     tcase_add_test(tcase, what_is_put_lies_where_it_belongs);
     tcase_add_test(tcase, an_output_is_finished_once);
     tcase_add_test(tcase, a_provenance_is_an_object);
+    tcase_add_test(tcase, json_has_64_levels);
     tcase_add_test(tcase, a_row_that_float16_cannot_hold_is_left_out);
     tcase_add_test(tcase, a_temporary_file_of_another_process_is_left_alone);
     tcase_add_test(tcase, a_handler_removes_files_and_then_their_folders);
+    tcase_add_test(tcase, a_handler_removes_what_comes_after_many_others);
     tcase_add_test(tcase, a_print_may_be_of_any_length);
     tcase_add_test(tcase, what_is_not_published_or_is_withdrawn_is_gone);
     tcase_add_test(tcase, what_was_there_before_comes_back_when_another_file_gets_no_name);
@@ -759,6 +815,7 @@ int main(void)
     tcase_add_test(tcase, a_whole_file_is_saved_or_not_there);
     tcase_add_test(tcase, sizes_do_not_wrap_and_absurd_ones_are_refused);
     tcase_add_test(tcase, the_first_error_wins_and_takes_a_prefix);
+    tcase_add_test(tcase, a_prefix_of_any_length_stays_in_its_message);
     tcase_add_test(tcase, a_message_is_one_line_for_a_terminal);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
