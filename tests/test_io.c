@@ -9,6 +9,7 @@
 #include "base/temporary.h"
 #include "run.h"
 #include "seq/par.h"
+#include "seq/text.h"
 
 #include <check.h>
 #include <errno.h>
@@ -708,6 +709,11 @@ START_TEST(reading_has_a_limit_and_maps_only_files)
     kmf_free(text);
     ck_assert_ptr_null(kmf_file_read(path, 9, &len, &err));
     ck_assert_int_eq(err.code, KMF_EMODEL);
+    for (size_t most = 9; most <= 10; most++) {
+        kmf_text all = {0};
+        ck_assert_int_eq(kmf_text_load(&all, path, most, NULL), most < 10 ? KMF_EMODEL : 0);
+        kmf_free(all.bytes);
+    }
     ck_assert_int_eq(kmf_map_open(&map, path, NULL), 0);
     ck_assert_uint_eq(map.len, 10);
     ck_assert_int_eq(memcmp(map.bytes, "0123456789", 10), 0);

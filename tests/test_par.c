@@ -328,6 +328,28 @@ START_TEST(the_digest_is_that_of_rfc_1321)
 }
 END_TEST
 
+/* A file is taken in pieces of 16 MB: however it is cut, all its bytes count, and once. */
+START_TEST(a_large_digest_is_that_of_its_parts)
+{
+    enum { PARTS = 5, PART = 7 << 20, ALL = PARTS * PART };
+    char hex[KMF_MD5_TEXT], of_parts[KMF_MD5_TEXT];
+    unsigned char *bytes = malloc(ALL);
+    ck_assert_ptr_nonnull(bytes);
+    for (size_t i = 0; i < ALL; i++)
+        bytes[i] = (unsigned char)(i * i >> 8);
+    kmf_map whole = {.bytes = bytes, .len = ALL}, parts[PARTS];
+    const kmf_map *const one[] = {&whole}, *files[PARTS];
+    for (size_t i = 0; i < PARTS; i++) {
+        parts[i] = (kmf_map){.bytes = bytes + i * PART, .len = PART};
+        files[i] = &parts[i];
+    }
+    ck_assert_int_eq(kmf_md5_files(hex, one, 1, true, NULL, NULL), 0);
+    ck_assert_int_eq(kmf_md5_files(of_parts, files, PARTS, true, NULL, NULL), 0);
+    ck_assert_str_eq(hex, of_parts);
+    free(bytes);
+}
+END_TEST
+
 typedef struct items {
     atomic_int done[N_JOBS];
     atomic_int workers[16];
@@ -374,17 +396,23 @@ END_TEST
 /* The first one, also if a later one fails before it. */
 START_TEST(a_failed_item_is_reported_and_ends_the_work)
 {
-    for (int threads = 0; threads <= 2; threads += 2) {
+    static const struct {
+        size_t item;
+        const char *message;
+    } failing[] = {{0, "item 0"}, {10, "item 10"}};
+    for (int i = 0; i < 4; i++) {
         static items all;
         kmf_err err = {0};
+        size_t item = failing[i % 2].item;
+        int threads = i < 2 ? 0 : 2;
         kmf_pool *pool = threads ? kmf_pool_new(threads, &err) : NULL;
         memset(&all, 0, sizeof all);
-        all.fails_at = 10;
+        all.fails_at = item;
         all.waits = threads > 0;
         ck_assert_int_eq(kmf_pool_each(pool, N_JOBS, note_item, &all, &err), KMF_EIO);
-        ck_assert_str_eq(err.msg, "item 10");
+        ck_assert_str_eq(err.msg, failing[i % 2].message);
         if (!pool)
-            ck_assert_int_eq(all.done[11], 0);
+            ck_assert_int_eq(all.done[item + 1], 0);
         kmf_pool_free(pool);
     }
 }
@@ -602,6 +630,7 @@ int main(void)
     tcase_add_test(tc, the_least_memory_on_the_way_to_the_root_counts);
     tcase_add_test(tc, threads_default_to_the_affinity_mask_and_slurm);
     tcase_add_test(tc, the_digest_is_that_of_rfc_1321);
+    tcase_add_test(tc, a_large_digest_is_that_of_its_parts);
     tcase_add_test(tc, each_item_is_worked_off_once_by_the_pool_and_the_caller);
     tcase_add_test(tc, a_failed_item_is_reported_and_ends_the_work);
     tcase_add_test(tc, threads_that_run_together_meet_at_a_barrier);
