@@ -121,6 +121,32 @@ START_TEST(a_table_that_becomes_shorter_while_it_is_read_is_refused)
 }
 END_TEST
 
+/* Wherever a gzip member ends: in the first there may be half of a column's name. */
+START_TEST(a_table_is_read_from_members_of_any_length)
+{
+    static const char tabs[] = "name\tsequence\tlabel\nr 1\tACGT\ta,b\n";
+    make_dir();
+    for (size_t n = 1; n + 1 < sizeof tabs; n++) {
+        kmf_err err = {0};
+        kmf_labelled_record rec;
+        text packed = gzipped(tabs, n), rest = gzipped(tabs + n, sizeof tabs - 1 - n);
+        add_bytes(&packed, rest.bytes, rest.len);
+        const char *path = write_bytes("t.tsv.gz", packed.bytes, packed.len);
+        kmf_labelled *input = kmf_labelled_open(path, NULL, NULL, &err);
+        ck_assert_msg(input != NULL, "%zu bytes in the first: %s", n, err.msg);
+        ck_assert_int_eq(kmf_labelled_next(input, &rec, &err), 1);
+        ck_assert_str_eq(rec.name, "r 1");
+        ck_assert_str_eq(rec.seq, "ACGT");
+        ck_assert_str_eq(rec.label, "a,b");
+        ck_assert_int_eq(kmf_labelled_next(input, &rec, &err), 0);
+        kmf_labelled_close(input);
+        free(rest.bytes);
+        free(packed.bytes);
+    }
+    remove_dir();
+}
+END_TEST
+
 /* Of three records of a class one is drawn for the test, and none of two to choose by. */
 START_TEST(where_nothing_is_chosen_no_part_is_needed_for_it)
 {
@@ -586,6 +612,7 @@ int main(void)
     tcase_add_test(tc, without_a_test_part_nothing_is_judged);
     tcase_add_test(tc, where_nothing_is_chosen_no_part_is_needed_for_it);
     tcase_add_test(tc, a_table_that_becomes_shorter_while_it_is_read_is_refused);
+    tcase_add_test(tc, a_table_is_read_from_members_of_any_length);
     tcase_add_test(tc, a_part_has_its_share_of_each_class_and_any_record_of_it);
     tcase_add_test(tc, a_scale_is_chosen_by_records_that_nothing_was_learnt_from);
     tcase_add_test(tc, a_scale_is_that_of_all_of_train_once_it_is_chosen);
