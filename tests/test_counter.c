@@ -267,7 +267,10 @@ START_TEST(strides_count_from_the_beginning_of_each_record)
 {
     static const size_t strides[] = {2, 3, 7, 13, 64, 1000, (size_t)1 << 31};
     static const int ks[] = {1, 3, 6, 12, 13, 21, 32};
+    kmf_rng rng = kmf_rng_stream(2, 1);
     seqs s = make_seqs("ACGT", CHECKED ? 4000 : 100000, 2);
+    /* begins in the last text of the one before, and does not end there */
+    add_seq(&s, letters(CHECKED ? 4000 : 50001, "ACGT", &rng));
     for (size_t i = 0; i < sizeof strides / sizeof strides[0]; i++)
         for (size_t j = 0; j < sizeof ks / sizeof ks[0]; j++) {
             kmf_count_options o;
