@@ -245,6 +245,17 @@ START_TEST(a_pair_is_listed_once)
 }
 END_TEST
 
+/* Where all slots were taken, who looks for a pair that is not there would look for ever. */
+START_TEST(half_of_the_slots_stay_free)
+{
+    for (size_t n = 1; n < 40; n++) {
+        kmf_pairs *m = kmf_pairs_new(n, 3, NULL);
+        ck_assert_uint_ge(m->mask + 1, 2 * n);
+        kmf_pairs_free(m);
+    }
+}
+END_TEST
+
 START_TEST(any_failing_allocation_is_reported)
 {
     static const unsigned char text[3000];
@@ -281,6 +292,7 @@ int main(void)
     tcase_add_test(tcase, ranks_below_the_present_one_come_next);
     tcase_add_test(tcase, of_equal_pairs_the_left_one_is_first);
     tcase_add_test(tcase, a_pair_is_listed_once);
+    tcase_add_test(tcase, half_of_the_slots_stay_free);
     tcase_add_test(tcase, any_failing_allocation_is_reported);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

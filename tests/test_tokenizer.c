@@ -123,6 +123,9 @@ START_TEST(what_is_not_understood_is_named)
         {bert_json, "'A C',", "['A',7],", "merge 1 is not two tokens"},
         {bert_json, "'A C',", "5,", "merge 1 is not two tokens"},
         {bert_json, "'A C',", "'A ACGTACGT',", "merge 1 is not two tokens"},
+        {bert_json, "'A C',", "'A ACGTAC',", "merge 1 is not two tokens"}, /* [MASK] has 6 */
+        {bert_json, "'A C',", "'A ACGTA',", "merge 1 has a part or a result"},
+        {bert_json, "'A C',", "'ACGTACG ',", "merge 1 is not two tokens"},
         {bert_json, "'A C',", "'A G',", "merge 1 has a part or a result"},
         {bert_json, "'A C',", "'N C',", "merge 1 has a part or a result"},
         {bert_json, "'A C',", "'A C','A C',", "merge 2 is listed twice"},
