@@ -211,6 +211,24 @@ START_TEST(policies_for_long_sequences)
     ck_assert_int_eq(kmf_cutter_next(c, &chunk, NULL), 0);
     kmf_cutter_free(c);
 
+    /* two runs of 3 are no longer than a window of 4, one of 5 behind them is */
+    o.ambiguous = KMF_AMBIGUOUS_BREAK;
+    c = kmf_cutter_new(v, &o, NULL);
+    kmf_cutter_start(c, "x", "ACGTNACGT", 9);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(kmf_cutter_next(c, &chunk, NULL), 1);
+        ck_assert_uint_eq(chunk.n, 5);
+    }
+    ck_assert_int_eq(kmf_cutter_next(c, &chunk, NULL), 0);
+    kmf_cutter_statistics(c, &stats);
+    ck_assert_int_eq(stats.cut, 0);
+    kmf_cutter_start(c, "y", "ACGTNACGTNACGTAC", 16);
+    ck_assert_int_eq(kmf_cutter_next(c, &chunk, NULL), 0);
+    kmf_cutter_statistics(c, &stats);
+    ck_assert_int_eq(stats.cut, 1);
+    kmf_cutter_free(c);
+    o.ambiguous = KMF_AMBIGUOUS_SKIP;
+
     o.policy = KMF_LONG_ERROR;
     c = kmf_cutter_new(v, &o, NULL);
     kmf_cutter_start(c, "x", seq, 9);

@@ -111,6 +111,7 @@ START_TEST(what_is_not_understood_is_named)
         {bert_json, "'unk_token':'[UNK]'", "'unk_token':null", "unk_token must be"},
         {bert_json, "'unk_token':'[UNK]'", "'unk_token':'x'", "unk_token must be"},
         {bert_json, "'A':5", "'A':15", "14 tokens must have the ids from 0 to 13"},
+        {bert_json, "'A':5", "'A':14", "14 tokens must have the ids from 0 to 13"},
         {bert_json, "'A':5", "'A':-5", "ids from 0 to 13"},
         {bert_json, "'A':5", "'A':5.0", "ids from 0 to 13"},
         {bert_json, "'A':5", "'A':99999999999999999999", "not the JSON expected"},
