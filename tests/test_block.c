@@ -241,16 +241,29 @@ END_TEST
 START_TEST(a_sum_beyond_64_bits_is_refused)
 {
     static const unsigned bits[] = {2, 16, 40};
-    for (size_t b = 0; b < 3; b++) {
+    static const struct {
+        uint64_t a, b;
+        bool fits;
+    } counts[] = {{(uint64_t)1 << 63, (uint64_t)1 << 63, false},
+                  {UINT64_MAX, 1, false},
+                  {1, UINT64_MAX, false},
+                  {UINT64_MAX - 1, 1, true}};
+    for (size_t i = 0; i < 3 * sizeof counts / sizeof counts[0]; i++) {
+        unsigned b = bits[i % 3];
         uint64_t suffix[] = {1};
-        uint64_t half[] = {(uint64_t)1 << 63};
         kmf_block parts[2];
         kmf_block sum;
         kmf_err err = {0};
-        ck_assert_int_eq(kmf_block_pack(&parts[0], suffix, half, 1, bits[b], NULL), 0);
-        ck_assert_int_eq(kmf_block_pack(&parts[1], suffix, half, 1, bits[b], NULL), 0);
-        ck_assert_int_eq(kmf_block_merge(&sum, parts, 2, bits[b], &err), KMF_EMODEL);
-        ck_assert_ptr_nonnull(strstr(err.msg, "64 bits"));
+        bool fits = counts[i / 3].fits;
+        ck_assert_int_eq(kmf_block_pack(&parts[0], suffix, &counts[i / 3].a, 1, b, NULL), 0);
+        ck_assert_int_eq(kmf_block_pack(&parts[1], suffix, &counts[i / 3].b, 1, b, NULL), 0);
+        ck_assert_int_eq(kmf_block_merge(&sum, parts, 2, b, &err), fits ? 0 : KMF_EMODEL);
+        if (fits) {
+            ck_assert_uint_eq(kmf_block_get(&sum, 1), UINT64_MAX);
+            drop(&sum);
+        } else {
+            ck_assert_ptr_nonnull(strstr(err.msg, "64 bits"));
+        }
         drop(&parts[0]);
         drop(&parts[1]);
     }

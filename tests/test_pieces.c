@@ -189,6 +189,35 @@ START_TEST(bpe_cuts_text_as_the_tokenizer_says)
 }
 END_TEST
 
+/* "-" 14 and "--" 15, a merge of two: not where the pre_tokenizer splits, before or behind \w+. */
+START_TEST(bpe_splits_in_any_order)
+{
+#define WORDS "{'type':'Whitespace'}"
+#define SPLIT(at) "{'type':'Split','pattern':{'String':'" at "'},'behavior':'Isolated'}"
+#define SEQUENCE(stages) "{'type':'Sequence','pretokenizers':[" stages "]}"
+    static const struct {
+        const char *pre_tokenizer;
+        by_hand cases[2];
+    } of[] = {{WORDS, {{"A--C", "1 5 15 6 2"}, {"A C", "1 5 6 2"}}},
+              {SEQUENCE(WORDS "," SPLIT("-")), {{"A--C", "1 5 14 14 6 2"}, {"A C", "1 5 6 2"}}},
+              {SEQUENCE(SPLIT("-") "," WORDS), {{"A--C", "1 5 14 14 6 2"}, {"A C", "1 5 6 2"}}},
+              {SEQUENCE(WORDS "," SPLIT(" ")), {{"A--C", "1 5 15 6 2"}, {"A C", "1 5 6 2"}}}};
+    kmf_cut_options o = plain;
+    o.exact = 1;
+    char *more = edited(bert_json, "'TTA':13", "'TTA':13,'-':14,'--':15");
+    char *merges = edited(more, "\"TT A\"", "\"TT A\",\"- -\"");
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        char *json = edited(merges, "{\"type\":\"Whitespace\"}", of[i].pre_tokenizer);
+        kmf_vocab *v = vocab_of(json);
+        CHECK_ALL(v, &o, of[i].cases);
+        kmf_vocab_free(v);
+        free(json);
+    }
+    free(merges);
+    free(more);
+}
+END_TEST
+
 START_TEST(a_gap_is_one_token_whose_place_is_known)
 {
     kmf_vocab *v = vocab_of(gena_json);
@@ -335,6 +364,15 @@ START_TEST(chunks_and_policies_hold_for_tokens)
     o.policy = KMF_LONG_SKIP;
     ck_assert_str_eq(cut(v, &o, text, NULL), "");
     ck_assert_str_eq(cut(v, &o, "ACGTACGT", NULL), "1 11 11 2");
+    kmf_chunk chunk; /* nothing of what was too long is left over */
+    kmf_cutter *c = kmf_cutter_new(v, &o, NULL);
+    kmf_cutter_start(c, "x", text, strlen(text));
+    ck_assert_int_eq(kmf_cutter_next(c, &chunk, NULL), 0);
+    kmf_cutter_start(c, "y", "AC", 2);
+    ck_assert_int_eq(kmf_cutter_next(c, &chunk, NULL), 1);
+    ck_assert(chunk.n == 3 && chunk.ids[1] == 9);
+    ck_assert_int_eq(kmf_cutter_next(c, &chunk, NULL), 0);
+    kmf_cutter_free(c);
     o.exact = 1;
     ck_assert_str_eq(cut(v, &o, text, NULL), "");
     ck_assert_str_eq(cut(v, &o, "", NULL), "1 2");
@@ -568,6 +606,7 @@ int main(void)
     tcase_add_test(tcase, bpe_reads_sequences);
     tcase_add_test(tcase, bpe_reads_text_exactly);
     tcase_add_test(tcase, bpe_cuts_text_as_the_tokenizer_says);
+    tcase_add_test(tcase, bpe_splits_in_any_order);
     tcase_add_test(tcase, a_gap_is_one_token_whose_place_is_known);
     tcase_add_test(tcase, greedy_takes_the_longest_token);
     tcase_add_test(tcase, a_letter_that_a_vocabulary_lacks_is_unknown);
