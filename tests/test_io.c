@@ -186,6 +186,28 @@ START_TEST(a_provenance_is_an_object)
 }
 END_TEST
 
+/* As few digits as read back: JavaScript's and Python's are the same. */
+START_TEST(reals_of_json_are_short)
+{
+    static const struct {
+        double value;
+        const char *text;
+    } cases[] = {{0.1, "0.1"},
+                 {1e-12, "1e-12"},
+                 {0.123456789, "0.123456789"},
+                 {0.123456789012345, "0.123456789012345"},
+                 {1.0 / 3, "0.3333333333333333"},
+                 {0.1 + 0.2, "0.30000000000000004"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        json_t *real = json_real(cases[i].value);
+        char *text = kmf_json_text(real, JSON_ENCODE_ANY, NULL);
+        ck_assert_str_eq(text, cases[i].text);
+        kmf_free(text);
+        json_decref(real);
+    }
+}
+END_TEST
+
 /* The header of the array counts the rows that are in it. */
 /* The object that the brackets stand in is one of the levels. */
 START_TEST(json_has_64_levels)
@@ -800,6 +822,7 @@ int main(void)
     tcase_add_test(tcase, an_output_is_finished_once);
     tcase_add_test(tcase, a_provenance_is_an_object);
     tcase_add_test(tcase, json_has_64_levels);
+    tcase_add_test(tcase, reals_of_json_are_short);
     tcase_add_test(tcase, a_row_that_float16_cannot_hold_is_left_out);
     tcase_add_test(tcase, a_temporary_file_of_another_process_is_left_alone);
     tcase_add_test(tcase, a_handler_removes_files_and_then_their_folders);

@@ -158,6 +158,14 @@ START_TEST(bpe_reads_text_exactly)
     ck_assert_str_eq(cut(v, &o, "", NULL), "");
     ck_assert_str_eq(cut(v, &o, "AC", NULL), "11");
     kmf_vocab_free(v);
+    /* each end by a stage of its own */
+    char *json = edited(gena_json, "{'type':'Strip','strip_left':true,'strip_right':true}",
+                        "{'type':'Strip','strip_left':true,'strip_right':false},"
+                        "{'type':'Strip','strip_left':false,'strip_right':true}");
+    v = vocab_of(json);
+    ck_assert_str_eq(cut(v, &o, " AC\n", NULL), "11");
+    kmf_vocab_free(v);
+    free(json);
 }
 END_TEST
 
@@ -366,7 +374,7 @@ START_TEST(chunks_and_policies_hold_for_tokens)
     ck_assert_str_eq(cut(v, &o, "ACGTACGT", NULL), "1 11 11 2");
     kmf_chunk chunk; /* nothing of what was too long is left over */
     kmf_cutter *c = kmf_cutter_new(v, &o, NULL);
-    kmf_cutter_start(c, "x", text, strlen(text));
+    kmf_cutter_start(c, "x", "ACGTACGTACGTACGTACGT", 20);
     ck_assert_int_eq(kmf_cutter_next(c, &chunk, NULL), 0);
     kmf_cutter_start(c, "y", "AC", 2);
     ck_assert_int_eq(kmf_cutter_next(c, &chunk, NULL), 1);
