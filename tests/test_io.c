@@ -306,6 +306,24 @@ START_TEST(a_handler_removes_files_and_then_their_folders)
 }
 END_TEST
 
+/* Whatever they are, and whatever the process would give a new file. */
+START_TEST(what_takes_the_place_of_a_file_has_its_permissions)
+{
+    static const mode_t modes[] = {0600, 0640, 0664, 0666, 0755, 0777};
+    char path[256];
+    struct stat s;
+    path_of(path, "x");
+    ck_assert_int_eq(kmf_file_save(path, "x", 1, NULL), 0);
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        ck_assert_int_eq(chmod(path, modes[i]), 0);
+        ck_assert_int_eq(kmf_file_save(path, "y", 1, NULL), 0);
+        ck_assert_int_eq(stat(path, &s), 0);
+        ck_assert_int_eq(s.st_mode & 0777, modes[i]);
+    }
+    ck_assert_int_eq(unlink(path), 0);
+}
+END_TEST
+
 /* However many were made before: a long training has a checkpoint each few minutes. */
 START_TEST(a_handler_removes_what_comes_after_many_others)
 {
@@ -826,6 +844,7 @@ int main(void)
     tcase_add_test(tcase, a_row_that_float16_cannot_hold_is_left_out);
     tcase_add_test(tcase, a_temporary_file_of_another_process_is_left_alone);
     tcase_add_test(tcase, a_handler_removes_files_and_then_their_folders);
+    tcase_add_test(tcase, what_takes_the_place_of_a_file_has_its_permissions);
     tcase_add_test(tcase, a_handler_removes_what_comes_after_many_others);
     tcase_add_test(tcase, a_print_may_be_of_any_length);
     tcase_add_test(tcase, what_is_not_published_or_is_withdrawn_is_gone);

@@ -325,6 +325,10 @@ START_TEST(the_digest_is_that_of_rfc_1321)
     ck_assert_str_eq(hex, "d41d8cd98f00b204e9800998ecf8427e");
     ck_assert_int_eq(kmf_md5_files(hex, files, 2, true, NULL, NULL), 0);
     ck_assert_str_eq(hex, "f96b697d7cb7938d525a2f31aaf161d0");
+    atomic_bool stop;
+    atomic_init(&stop, false); /* nobody asks for that */
+    ck_assert_int_eq(kmf_md5_files(hex, files, 2, true, &stop, NULL), 0);
+    ck_assert_str_eq(hex, "f96b697d7cb7938d525a2f31aaf161d0");
 }
 END_TEST
 

@@ -147,6 +147,29 @@ START_TEST(a_table_is_read_from_members_of_any_length)
 }
 END_TEST
 
+/* Blank lines are none of a table, but a row of one empty field in quotes is. */
+START_TEST(a_row_may_be_an_empty_sequence)
+{
+    kmf_err err = {0};
+    kmf_labelled_options opts;
+    kmf_labelled_record rec;
+    make_dir();
+    kmf_labelled_options_default(&opts);
+    opts.optional = 1;
+    const char *path = write_text("t.csv", "sequence\n\"\"\n\n \t\nACGT\n");
+    kmf_labelled *input = kmf_labelled_open(path, &opts, NULL, &err);
+    ck_assert_msg(input != NULL, "%s", err.msg);
+    ck_assert_int_eq(kmf_labelled_next(input, &rec, &err), 1);
+    ck_assert_uint_eq(rec.len, 0);
+    ck_assert_int_eq(kmf_labelled_next(input, &rec, &err), 1);
+    ck_assert_str_eq(rec.seq, "ACGT");
+    ck_assert_str_eq(rec.name, "2");
+    ck_assert_int_eq(kmf_labelled_next(input, &rec, &err), 0);
+    kmf_labelled_close(input);
+    remove_dir();
+}
+END_TEST
+
 /* Of three records of a class one is drawn for the test, and none of two to choose by. */
 START_TEST(where_nothing_is_chosen_no_part_is_needed_for_it)
 {
@@ -613,6 +636,7 @@ int main(void)
     tcase_add_test(tc, where_nothing_is_chosen_no_part_is_needed_for_it);
     tcase_add_test(tc, a_table_that_becomes_shorter_while_it_is_read_is_refused);
     tcase_add_test(tc, a_table_is_read_from_members_of_any_length);
+    tcase_add_test(tc, a_row_may_be_an_empty_sequence);
     tcase_add_test(tc, a_part_has_its_share_of_each_class_and_any_record_of_it);
     tcase_add_test(tc, a_scale_is_chosen_by_records_that_nothing_was_learnt_from);
     tcase_add_test(tc, a_scale_is_that_of_all_of_train_once_it_is_chosen);

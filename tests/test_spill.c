@@ -49,6 +49,8 @@ START_TEST(what_is_appended_can_be_read_and_mapped_and_has_no_name)
         ck_assert_mem_eq(got, bytes, i);
         ck_assert_mem_eq(map.bytes + offsets[i], bytes, i);
     }
+    /* what was never written is not read */
+    ck_assert_int_eq(kmf_spill_read(s, kmf_spill_size(s) - 8, got, 16, &err), KMF_EIO);
     ck_assert_int_eq(n_files(folder), 0);
     kmf_spill_free(s);
     ck_assert_uint_eq(map.bytes[offsets[99]], 99);

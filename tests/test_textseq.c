@@ -73,6 +73,7 @@ START_TEST(input_without_records_is_no_error)
     BOTH_READ("", "");
     BOTH_READ("\n", "");
     BOTH_READ(" \r\n\t\n", "");
+    BOTH_READ("\xef\xbb\xbf", "");
     text gz = gzipped("", 0);
     read_both(gz.bytes, gz.len, "");
     free(gz.bytes);
