@@ -298,6 +298,10 @@ START_TEST(a_handler_removes_files_and_then_their_folders)
     ck_assert(!exists(folder.path) && exists(published));
     kmf_out_free(out);
     kmf_temporary_remove(&folder);
+    ck_assert_int_eq(kmf_temporary_folder(&folder, path, NULL), 0);
+    snprintf(inner, sizeof inner, "%s", folder.path);
+    kmf_temporary_remove(&folder);
+    ck_assert(!exists(inner) && !folder.path);
     /* what has its name, or was removed, is no longer known */
     ck_assert_int_eq(kmf_temporary_folder(&folder, path, NULL), 0);
     ck_assert(kmf_temporary_rename(&folder, path) && !folder.path);
@@ -749,6 +753,9 @@ START_TEST(reading_has_a_limit_and_maps_only_files)
     kmf_free(text);
     ck_assert_ptr_null(kmf_file_read(path, 9, &len, &err));
     ck_assert_int_eq(err.code, KMF_EMODEL);
+    err = (kmf_err){0};
+    ck_assert_ptr_null(kmf_file_read(dir, 10, &len, &err)); /* which can be opened */
+    ck_assert_int_eq(err.code, KMF_EIO);
     for (size_t most = 9; most <= 10; most++) {
         kmf_text all = {0};
         ck_assert_int_eq(kmf_text_load(&all, path, most, NULL), most < 10 ? KMF_EMODEL : 0);
@@ -821,6 +828,24 @@ START_TEST(a_prefix_of_any_length_stays_in_its_message)
 }
 END_TEST
 
+START_TEST(what_is_shown_has_its_room)
+{
+    char text[2 * KMF_ERR_SHOW], buf[2 * KMF_ERR_SHOW];
+    for (size_t n = 0; n < sizeof text; n++) {
+        memset(text, 'x', n);
+        text[n] = '\0';
+        memset(buf, '!', sizeof buf);
+        kmf_err_show(buf, text);
+        ck_assert_int_eq(buf[KMF_ERR_SHOW], '!');
+        if (n + 4 <= KMF_ERR_SHOW)
+            ck_assert_str_eq(buf, text);
+        else
+            ck_assert(strlen(buf) + 1 == KMF_ERR_SHOW &&
+                      strcmp(buf + strlen(buf) - 3, "...") == 0);
+    }
+}
+END_TEST
+
 START_TEST(a_message_is_one_line_for_a_terminal)
 {
     kmf_err err = {0};
@@ -864,6 +889,7 @@ int main(void)
     tcase_add_test(tcase, sizes_do_not_wrap_and_absurd_ones_are_refused);
     tcase_add_test(tcase, the_first_error_wins_and_takes_a_prefix);
     tcase_add_test(tcase, a_prefix_of_any_length_stays_in_its_message);
+    tcase_add_test(tcase, what_is_shown_has_its_room);
     tcase_add_test(tcase, a_message_is_one_line_for_a_terminal);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
