@@ -214,6 +214,7 @@ START_TEST(a_checkpoint_of_other_pairs_is_refused_by_name)
     } while (0)
     REFUSE(objective, KMF_OBJECTIVE_BOTH, "objective was contrastive, now it is both");
     REFUSE(length_max, 20, "shortest window was 24, now it is 20");
+    REFUSE(all_positives, 1, "all of a source positive was 0, now it is 1");
     REFUSE(near, 0.5, "near was 0.25, now it is 0.5");
     REFUSE(distance, 10, "distance was 5000, now it is 10");
     REFUSE(mutations, 0.5, "mutations was 0, now it is 0.5");
@@ -224,7 +225,54 @@ START_TEST(a_checkpoint_of_other_pairs_is_refused_by_name)
     REFUSE(drift_rate, 0.5, "drift rate was 0.3, now it is 0.5");
     REFUSE(composition, 8, "composition was 0, now it is 8");
     REFUSE(contrast, 0.5, "weight of the contrastive loss was 1, now it is 0.5");
+    o.length_min = 8;
+    o.length_max = 20;
+    t = begun(&o, texts[0] + 1, &err);
+    ck_assert_int_eq(kmf_pretrain_save(t, path, NULL), 0);
+    kmf_pretrain_free(t);
+    REFUSE(length_max, 22, "longest window was 20, now it is 22");
 #undef REFUSE
+}
+END_TEST
+
+/* Of the same shape and weights, and yet another model: what its vectors are made of is learnt. */
+START_TEST(a_checkpoint_of_a_model_that_is_used_otherwise_is_refused_by_name)
+{
+    options o = pair_options(KMF_OBJECTIVE_CONTRASTIVE);
+    const char *path = in_scratch("checkpoint");
+    kmf_err err = {0};
+    kmf_pretrain *t = begin(&o);
+    ck_assert_int_eq(kmf_pretrain_save(t, path, NULL), 0);
+    kmf_pretrain_free(t);
+    static const struct {
+        kmf_pooling pooling;
+        kmf_activation activation;
+        double eps;
+        const char *says;
+    } others[] = {{KMF_POOL_CLS, KMF_GELU, 1e-12, "pooling was mean, now it is cls"},
+                  {KMF_POOL_MEAN, KMF_RELU, 1e-12, "activation was 0, now it is 2"},
+                  {KMF_POOL_MEAN, KMF_GELU, 1e-5, "layer norm epsilon was "}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        char dir[600];
+        kmf_model *model = kmf_model_load(o.init, NULL);
+        ck_assert_ptr_nonnull(model);
+        kmf_config c = *kmf_model_config(model);
+        kmf_model_free(model);
+        c.pooling = others[i].pooling;
+        c.activation = others[i].activation;
+        c.layer_norm_eps = others[i].eps;
+        snprintf(dir, sizeof dir, "%s_%zu", o.init, i);
+        model = kmf_model_new(&c, 5, NULL); /* the seed of the other one */
+        ck_assert_int_eq(kmf_model_save(model, dir, KMF_F32, NULL, NULL), 0);
+        kmf_model_free(model);
+        options changed = o;
+        changed.init = dir;
+        err = (kmf_err){0};
+        t = begin(&changed);
+        ck_assert_int_eq(kmf_pretrain_load(t, path, &err), KMF_EMODEL);
+        ck_assert_msg(strstr(err.msg, others[i].says), "%s", err.msg);
+        kmf_pretrain_free(t);
+    }
 }
 END_TEST
 
@@ -653,6 +701,7 @@ int main(void)
     tcase_add_test(bits, pieces_of_pairs_change_the_rounding_alone);
     tcase_add_test(bits, what_is_stopped_saved_and_loaded_ends_the_same);
     tcase_add_test(bits, a_checkpoint_of_other_pairs_is_refused_by_name);
+    tcase_add_test(bits, a_checkpoint_of_a_model_that_is_used_otherwise_is_refused_by_name);
     tcase_add_checked_fixture(known, begin_test, tear_down);
     tcase_add_test(known, what_is_told_of_pairs);
     tcase_add_test(known, pairs_teach_the_composition_alone);
