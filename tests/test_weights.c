@@ -341,6 +341,13 @@ static void put_infinity(struct parts *p)
     float infinite = -INFINITY;
     memcpy(find(p, WORD)->data + 4 * 5000, &infinite, 4);
 }
+static void put_nan_behind_all_others(struct parts *p) /* of many, and no round number */
+{
+    float nan_value = NAN;
+    struct part *t = find(p, WORD);
+    ck_assert(t->bytes / 4 > 30000 && t->bytes / 4 % 1024 != 0);
+    memcpy(t->data + t->bytes - 4, &nan_value, 4);
+}
 static void put_a_double_beyond_float(struct parts *p)
 {
     double large = 1e300;
@@ -408,6 +415,7 @@ static const struct mutation {
     {gain_a_scale, QUERY ".scale: has no place in this model"},
     {put_nan, QUERY ": holds a value that is not finite"},
     {put_infinity, WORD ": holds a value that is not finite"},
+    {put_nan_behind_all_others, WORD ": holds a value that is not finite"},
     {put_a_double_beyond_float, QUERY_BIAS ": holds a value that is not finite as float32"},
     {put_half_infinity, QUERY_BIAS ": holds a value that is not finite"},
     {shrink_the_sines, SINES ": must be max_position_embeddings 512 x head size 12"},
