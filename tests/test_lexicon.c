@@ -132,6 +132,16 @@ START_TEST(the_longest_words_are_as_many_as_they_should_be)
     ck_assert_int_eq(kmf_lexicon_make(&lexicon, KMF_PROTEIN, 5, 5, false, NULL), 0);
     ck_assert_uint_eq(lexicon.n, 3200000);
     kmf_lexicon_clear(&lexicon);
+    /* 4 bytes a code: of 5 bits a letter; of 2; and none where every code is a word */
+    ck_assert_int_eq(kmf_lexicon_make(&lexicon, KMF_PROTEIN, 2, 3, false, NULL), 0);
+    ck_assert_uint_eq(kmf_lexicon_bytes(&lexicon), 4 * (32 * 32 + 32 * 32 * 32));
+    kmf_lexicon_clear(&lexicon);
+    ck_assert_int_eq(kmf_lexicon_make(&lexicon, KMF_DNA, 2, 3, true, NULL), 0);
+    ck_assert_uint_eq(kmf_lexicon_bytes(&lexicon), 4 * (16 + 64));
+    kmf_lexicon_clear(&lexicon);
+    ck_assert_int_eq(kmf_lexicon_make(&lexicon, KMF_DNA, 2, 3, false, NULL), 0);
+    ck_assert_uint_eq(kmf_lexicon_bytes(&lexicon), 0);
+    kmf_lexicon_clear(&lexicon);
 }
 END_TEST
 
