@@ -113,6 +113,8 @@ START_TEST(what_is_absent_or_null_has_its_default)
     kmf_config d = good("{" SIZES ",\"embedding_size\":null,\"layer_norm_eps\":null,"
                         "\"hidden_act\":null,\"kmerformer\":{},\"some_new_key\":[1,{}]}");
     assert_equal(&c, &d);
+    c = good("{" SIZES ",\"kmerformer\":{\"window\":64}}"); /* an eighth of it */
+    ck_assert_uint_eq(c.overlap, 8);
 }
 END_TEST
 
@@ -441,6 +443,9 @@ START_TEST(what_is_made_here_is_native)
     base.pooling = KMF_POOL_POOLER;
     ck_assert_int_eq(kmf_config_check_native(&base, "c", NULL), KMF_EINVAL);
     base.pooling = KMF_POOL_MEAN;
+    base.type_vocab_size = 0;
+    ck_assert_int_eq(kmf_config_check_native(&base, "c", NULL), KMF_EINVAL);
+    base.type_vocab_size = 2;
     base.family = NULL;
     ck_assert_int_eq(kmf_config_check_native(&base, "c", NULL), KMF_EINVAL);
 }
@@ -465,6 +470,7 @@ START_TEST(what_is_written_reads_back_as_the_same)
         c.composition = 5;
         c.parts = _i == 1 ? KMF_PARTS_STATES_COMPOSITION : KMF_PARTS_STATES;
     }
+    c.specials = _i < 2; /* of a vocabulary that could frame */
     const char *kept =
         "{\"loss\":5.37,\"third\":0.33333333333333331,\"deep\":{\"b\":[1,\"x\"]}}";
     char *text = kmf_config_write(&c, 1, vocab, "", kept, &err);
