@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "eval/lbfgs.h"
 #include "eval/logistic.h"
+#include "eval/probe.h"
 #include "model/safetensors.h"
 #include "numbers.h"
 #include "run.h"
@@ -610,6 +611,7 @@ START_TEST(a_file_brings_the_probe_back_and_lies_are_told)
     kmf_probe *probe = train_probe(&d, NULL);
     kmf_err err = {0};
     ck_assert_int_eq(kmf_probe_save(probe, path, NULL, 0, &err), KMF_EINVAL);
+    probe->l2 = 1.0 / 3; /* which needs all of its digits */
     size_t n = save_probe(probe, bytes, sizeof bytes);
     kmf_probe *back = kmf_probe_load(path, NULL);
     ck_assert_ptr_nonnull(back);
@@ -650,13 +652,15 @@ typedef struct written {
     float weight;      /* the last one */
 } written;
 
+static const char *l2_text = "0.5";
+
 /* A file whose header is right; NULL, or why it is no probe: in err. */
 static kmf_probe *load_written(const written *w, kmf_err *err)
 {
     static const float biases[CLASSES] = {1, 2};
     float weights[CLASSES * DIM] = {1, 2, 3};
     weights[CLASSES * DIM - 1] = w->weight;
-    const char *const pairs[] = {"kmerformer.probe", "1",     "embedder", "{}", "l2", "0.5",
+    const char *const pairs[] = {"kmerformer.probe", "1",     "embedder", "{}", "l2", l2_text,
                                  "probe_scale",      w->scale};
     kmf_stored tensors[] = {
         {.name = "biases", .dtype = "F32", .shape = {CLASSES}, .rank = 1},
@@ -711,6 +715,14 @@ START_TEST(a_file_of_other_numbers_than_a_probe_has_is_refused)
         ck_assert_int_eq(err.code, KMF_EMODEL);
         ck_assert_msg(strstr(err.msg, lies[i].says), "%s", err.msg);
     }
+    static const char *const texts[] = {"0.5x", "0.5 ", "", "0", "-0.5", "inf", "nan"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        kmf_err err = {0};
+        l2_text = texts[i];
+        ck_assert_ptr_null(load_written(&(written){labels, 8, good, 4, NULL, 4}, &err));
+        ck_assert_msg(strstr(err.msg, "its l2 is no number above 0"), "%s", err.msg);
+    }
+    l2_text = "0.5";
     unlink(path);
 }
 END_TEST
