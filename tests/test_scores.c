@@ -85,6 +85,21 @@ START_TEST(a_class_that_the_test_part_lacks_has_no_part_in_the_auc)
     kmf_interval got[KMF_N_SCORES];
     ck_assert_int_eq(kmf_score_intervals(got, &scored, 0, 1, NULL, NULL), 0);
     ck_assert_double_eq_tol(got[KMF_AUC].value, (0.75 + 1) / 2, TOLERANCE);
+    ck_assert_double_eq_tol(got[KMF_MACRO_F1].value, 1, TOLERANCE); /* nor in the mean of F1 */
+}
+END_TEST
+
+/* Of two records half of the drawings have one class alone, and no AUC; all others have 1. */
+START_TEST(drawings_without_an_auc_are_left_out_of_its_interval)
+{
+    const int32_t truth[] = {0, 1};
+    const double p[] = {0.9, 0.1, 0.2, 0.8};
+    const kmf_scored scored = {truth, truth, p, 2, 2, 2};
+    kmf_interval got[KMF_N_SCORES];
+    ck_assert_int_eq(kmf_score_intervals(got, &scored, 200, 1, NULL, NULL), 0);
+    ck_assert_double_eq_tol(got[KMF_AUC].value, 1, TOLERANCE);
+    ck_assert_double_eq_tol(got[KMF_AUC].low, 1, TOLERANCE);
+    ck_assert_double_eq_tol(got[KMF_AUC].high, 1, TOLERANCE);
 }
 END_TEST
 
@@ -218,6 +233,7 @@ int main(void)
     tcase_add_test(tc, a_class_that_training_lacks_counts_as_a_mistake);
     tcase_add_test(tc, a_class_that_the_test_part_lacks_has_no_part_in_the_auc);
     tcase_add_test(tc, without_a_second_class_there_is_no_auc);
+    tcase_add_test(tc, drawings_without_an_auc_are_left_out_of_its_interval);
     tcase_add_test(tc, intervals_are_percentiles_of_scores_of_drawn_records);
     tcase_add_test(tc, the_auc_of_a_drawing_is_that_of_its_records);
     suite_add_tcase(suite, tc);
