@@ -170,6 +170,27 @@ static int endless(void *user, double *value, double *g, const double *x, kmf_er
     return 0;
 }
 
+/* 10 x - ln x, which is no number at 0 and before it; its minimum, 0.1, by hand. */
+static int walled(void *user, double *value, double *g, const double *x, kmf_err *err)
+{
+    (void)err;
+    *(int *)user += x[0] < 0;
+    *value = 10 * x[0] - log(x[0]);
+    g[0] = 10 - 1 / x[0];
+    return 0;
+}
+
+START_TEST(lbfgs_comes_back_from_where_there_is_no_number)
+{
+    int beyond = 0;
+    double x[] = {0.5}; /* the first step, of length 1, leads beyond */
+    const kmf_lbfgs_options opts = {.pairs = 3, .iterations = 100, .tolerance = 1e-8};
+    ck_assert_int_gt(kmf_lbfgs(x, 1, walled, &beyond, &opts, NULL), 0);
+    ck_assert_int_gt(beyond, 0);
+    ck_assert_double_eq_tol(x[0], 0.1, 1e-8);
+}
+END_TEST
+
 START_TEST(lbfgs_refuses_a_beginning_that_is_not_finite)
 {
     double x[] = {1};
@@ -808,6 +829,7 @@ int main(void)
     tcase_add_test(
         tc, lbfgs_takes_steps_that_lower_the_value_and_leave_a_tenth_of_the_slope_behind);
     tcase_add_test(tc, lbfgs_refuses_a_beginning_that_is_not_finite);
+    tcase_add_test(tc, lbfgs_comes_back_from_where_there_is_no_number);
     tcase_add_test(tc, the_gradient_is_that_of_differences_and_of_any_number_of_threads);
     tcase_add_test(tc, the_minimum_is_that_of_scikit_learn);
     tcase_add_test(tc, l2_is_chosen_from_all_of_its_grid_and_the_largest_of_equals);
