@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Parts of outputs: the header of an array, and shards. Writing is in test_io and test_rowstore. */
+#define _XOPEN_SOURCE 700 /* mkdtemp */
+
 #include "embed/npy.h"
-#include "kmerformer.h"
+#include "models.h"
 #include "run.h"
 
 #include <check.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -61,13 +64,55 @@ START_TEST(a_shard_that_is_not_there_is_an_input_that_fails)
 }
 END_TEST
 
+/* Rounding to nearest, even if it is as far to either, makes what is below 65520 a 65504. */
+START_TEST(a_number_that_float16_would_make_infinite_is_refused_and_told)
+{
+    static const float last = 65520;
+    char path[512];
+    kmf_err err = {0};
+    const float good[3] = {nextafterf(last, 0), -nextafterf(last, 0), INFINITY};
+    const float bad[2][3] = {{1, last, 2}, {2, -last, -1e9f}};
+    snprintf(path, sizeof path, "%s", in_scratch("x.npy"));
+    kmf_output *output = kmf_output_new(path, 3, 1, 0, &err);
+    ck_assert_msg(output != NULL, "%s", err.msg);
+    kmf_row row = {.name = "r", .vector = good};
+    ck_assert_int_eq(kmf_output_row(output, &row, NULL), 0);
+    row.vector = bad[0];
+    ck_assert_int_eq(kmf_output_row(output, &row, &err), KMF_ENUMERIC);
+    ck_assert_str_eq(err.msg, "record 'r': 65520 is too large for float16");
+    row.vector = bad[1];
+    err = (kmf_err){0};
+    ck_assert_int_eq(kmf_output_row(output, &row, &err), KMF_ENUMERIC);
+    ck_assert_str_eq(err.msg, "record 'r': -65520 is too large for float16");
+    kmf_output_free(output);
+}
+END_TEST
+
+START_TEST(a_provenance_that_is_no_json_is_written_by_nobody)
+{
+    char path[512];
+    kmf_err err = {0};
+    const float one = 1;
+    snprintf(path, sizeof path, "%s", in_scratch("y.tsv"));
+    kmf_output *output = kmf_output_new(path, 1, 0, 0, NULL);
+    ck_assert_ptr_nonnull(output);
+    ck_assert_int_eq(kmf_output_row(output, &(kmf_row){.name = "r", .vector = &one}, NULL), 0);
+    ck_assert_int_lt(kmf_output_commit(output, "{\"a\": ", &err), 0);
+    kmf_output_free(output);
+    ck_assert_ptr_null(fopen(path, "rb"));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("outputs");
     TCase *tcase = tcase_create("outputs");
     tcase_set_timeout(tcase, 0);
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, npy_headers_come_back_and_others_are_refused);
     tcase_add_test(tcase, a_shard_that_is_not_there_is_an_input_that_fails);
+    tcase_add_test(tcase, a_number_that_float16_would_make_infinite_is_refused_and_told);
+    tcase_add_test(tcase, a_provenance_that_is_no_json_is_written_by_nobody);
     tcase_add_test(tcase, a_line_of_provenances_stays_one_list);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
