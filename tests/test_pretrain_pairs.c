@@ -508,6 +508,27 @@ START_TEST(of_equal_validations_the_first_is_the_best)
 }
 END_TEST
 
+/* What is asked of held-out windows is that of before the first step; steps drift, they do not. */
+START_TEST(a_validation_does_not_depend_on_what_was_shown_before)
+{
+    options o = pair_options(KMF_OBJECTIVE_BOTH);
+    o.rate = 1e-300;
+    o.held_fraction = 0.1;
+    o.val_windows = 9;
+    o.drift = 1;
+    kmf_pretrain *t = begin(&o);
+    ck_assert_int_eq(kmf_pretrain_validate(t, NULL), 0);
+    state before = state_of(t);
+    train(t, NULL, NULL);
+    state s = state_of(t);
+    ck_assert(s.step == 6 && s.validated);
+    ck_assert_double_eq(s.val_bits, before.val_bits);
+    ck_assert_double_eq(s.val_loss, before.val_loss);
+    ck_assert_double_eq(s.val_contrast, before.val_contrast);
+    kmf_pretrain_free(t);
+}
+END_TEST
+
 /*
  * A gradient longer than clip - 10^-6 is made clip / (length + 10^-6) times as long, as PyTorch's
  * clip_grad_norm_ does. After one step the first moments are 1 - beta1 of it. A loss so light that
@@ -710,6 +731,7 @@ int main(void)
     tcase_add_test(steps, a_step_of_both_is_the_sum_of_both);
     tcase_add_test(steps, with_both_the_best_model_is_that_of_the_pairs);
     tcase_add_test(steps, of_equal_validations_the_first_is_the_best);
+    tcase_add_test(steps, a_validation_does_not_depend_on_what_was_shown_before);
     tcase_add_test(steps, a_long_gradient_is_made_as_long_as_the_clip);
     tcase_add_checked_fixture(draws, begin_test, tear_down);
     tcase_add_test(draws, each_piece_has_a_dropout_of_its_own);
