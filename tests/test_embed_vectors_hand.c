@@ -70,6 +70,49 @@ START_TEST(the_largest_numbers_add_up)
 }
 END_TEST
 
+/* More rows than are listed at a time, of some hundred records: each has its own. */
+START_TEST(many_records_of_some_length_keep_their_words_apart)
+{
+    enum { RECORDS = 300, LETTERS = 1500 };
+    static char texts[2][LETTERS + 1];
+    const char *records[RECORDS];
+    kmf_embed_options o = options();
+    o.threads = 1;
+    make_dir();
+    const char *path = write_text("x.vec", "2 2\nAAAAAAAAA 1 0\nCCCCCCCCC 0 2\n");
+    memset(texts[0], 'A', LETTERS);
+    memset(texts[1], 'C', LETTERS);
+    for (size_t i = 0; i < RECORDS; i++)
+        records[i] = texts[i % 2];
+    table *t = run(path, &o, records, RECORDS, NULL);
+    for (size_t i = 0; i < RECORDS; i++) {
+        ck_assert_double_eq((double)t->values[2 * i], i % 2 ? 0 : 1);
+        ck_assert_double_eq((double)t->values[2 * i + 1], i % 2 ? 2 : 0);
+    }
+    drop(t);
+    remove_dir();
+}
+END_TEST
+
+/* All words of 3 letters in the order of the alphabet but the last one, which has no vector. */
+START_TEST(a_word_that_lacks_behind_all_others_is_unknown)
+{
+    static const char *const records[] = {"TTTTG", "TTTT"};
+    kmf_embed_options o = options();
+    kmf_embed_stats stats;
+    char text[1024] = "63 2\n";
+    make_dir();
+    for (int i = 0; i < 63; i++)
+        sprintf(text + strlen(text), "%c%c%c 1 %d\n", "ACGT"[i / 16], "ACGT"[i / 4 % 4],
+                "ACGT"[i % 4], i);
+    table *t = run(write_text("x.vec", text), &o, records, 2, &stats);
+    ck_assert(t->values[0] == 1 && t->values[1] == 62 && isnan(t->values[2]));
+    ck_assert_uint_eq(stats.unknown, 4);
+    drop(t);
+    remove_dir();
+}
+END_TEST
+
 START_TEST(only_what_a_record_has_is_averaged)
 {
     static const char *const five[] = {"ACGT", "GT", "TTTT", "NNNN", ""};
@@ -258,6 +301,8 @@ int main(void)
     tcase_set_timeout(tcase, 0);
     tcase_add_test(tcase, means_and_weights_by_hand);
     tcase_add_test(tcase, the_largest_numbers_add_up);
+    tcase_add_test(tcase, many_records_of_some_length_keep_their_words_apart);
+    tcase_add_test(tcase, a_word_that_lacks_behind_all_others_is_unknown);
     tcase_add_test(tcase, only_what_a_record_has_is_averaged);
     tcase_add_test(tcase, what_cancels_out_is_zero_whatever_the_norm);
     tcase_add_test(tcase, words_that_all_have_no_weight_make_no_vector);
