@@ -53,6 +53,36 @@ START_TEST(provenance_without_memory_is_an_error_and_never_half)
 }
 END_TEST
 
+/* Strict, as a published tokenizer has it, and drawn in the shape of a model by another name. */
+START_TEST(an_embedder_is_made_again_from_its_description)
+{
+    static const struct {
+        const char *model, *again;
+        int strict, exact;
+    } cases[] = {
+        {"tnf", NULL, 1, 0},
+        {"tests/golden/dnabert-2", NULL, 0, 1},
+        {"random:tests/golden/roformer", NULL, 0, 0},
+        {"random:tests/golden/roformer", "random:tests/golden/../golden/roformer", 1, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kmf_embed_options o = options();
+        kmf_err err = {0};
+        o.strict = cases[i].strict;
+        o.exact = cases[i].exact;
+        o.seed = 7;
+        kmf_embedder *e = kmf_embedder_new(cases[i].model, &o, &err);
+        ck_assert_msg(e != NULL, "%s", err.msg);
+        char *text = kmf_embedder_identity(e, &err);
+        ck_assert_ptr_nonnull(text);
+        kmf_embedder_free(e);
+        e = kmf_embedder_reopen(text, cases[i].again, 1, &err);
+        ck_assert_msg(e != NULL, "%s", err.msg);
+        kmf_embedder_free(e);
+        kmf_text_free(text);
+    }
+}
+END_TEST
+
 /* Of a vocabulary of many pages, which nothing may give back to the system. */
 START_TEST(a_digest_leaves_the_vocabulary_as_it_is)
 {
@@ -142,6 +172,7 @@ int main(void)
     TCase *tcase = tcase_create("identity");
     tcase_set_timeout(tcase, 0);
     tcase_add_test(tcase, provenance_without_memory_is_an_error_and_never_half);
+    tcase_add_test(tcase, an_embedder_is_made_again_from_its_description);
     tcase_add_test(tcase, a_digest_leaves_the_vocabulary_as_it_is);
     tcase_add_test(tcase, digests_are_the_same_beside_the_start);
     tcase_add_test(tcase, bytes_of_files_reach_no_message_raw);
