@@ -225,6 +225,11 @@ START_TEST(order_and_shards_change_no_bit)
                                 t->dim * sizeof(float)),
                          0);
     drop(t);
+    o.n_shards = 0; /* as good as one */
+    t = run(MODEL, &o, seqs, N_SEQ, NULL);
+    ck_assert_uint_eq(t->n, N_SEQ);
+    ck_assert_int_eq(memcmp(t->values, all->values, N_SEQ * t->dim * sizeof(float)), 0);
+    drop(t);
     o.n_shards = 7;
     for (o.shard = 0; o.shard < 7; o.shard++) {
         t = run(MODEL, &o, seqs, N_SEQ, NULL);
