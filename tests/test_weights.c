@@ -440,6 +440,28 @@ START_TEST(each_kind_of_lie_about_the_weights_is_named)
 }
 END_TEST
 
+/* No two matrices of a new model are alike, of whichever layer: of as many numbers all differ. */
+START_TEST(each_matrix_of_a_new_model_is_drawn_by_itself)
+{
+    kmf_config c;
+    ck_assert_int_eq(kmf_config_preset(&c, "nano", 2, NULL), 0);
+    kmf_model *m = kmf_model_new(&c, 1, NULL);
+    ck_assert_ptr_nonnull(m);
+    const float *matrices[64];
+    size_t n = 0, size = c.hidden_size * c.hidden_size;
+    for (size_t l = 0; l < c.n_layers; l++) {
+        const kmf_layer *layer = &m->params.layers[l];
+        const float *const own[] = {layer->wq, layer->wk, layer->wv, layer->wo};
+        for (size_t i = 0; i < 4; i++)
+            matrices[n++] = own[i];
+    }
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < i; j++)
+            ck_assert(memcmp(matrices[i], matrices[j], size * sizeof(float)) != 0);
+    kmf_model_free(m);
+}
+END_TEST
+
 START_TEST(a_cut_off_weight_file_is_refused_wherever_it_is_cut)
 {
     size_t len;
@@ -871,6 +893,7 @@ int main(void)
     tcase_add_test(tc, a_checkpoint_without_projection_has_none);
     tcase_add_loop_test(tc, each_kind_of_lie_about_the_weights_is_named, 0,
                         (int)(sizeof mutations / sizeof mutations[0]));
+    tcase_add_test(tc, each_matrix_of_a_new_model_is_drawn_by_itself);
     tcase_add_test(tc, a_cut_off_weight_file_is_refused_wherever_it_is_cut);
     tcase_add_loop_test(tc, names_order_and_extras_of_other_writers_are_tolerated, 0,
                         (int)(sizeof tolerated / sizeof tolerated[0]));
