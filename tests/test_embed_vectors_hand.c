@@ -169,6 +169,23 @@ START_TEST(words_that_all_have_no_weight_make_no_vector)
 }
 END_TEST
 
+/* Letters are passed over where a stride is longer than all words, and not than the shortest. */
+START_TEST(strict_takes_a_stride_up_to_the_longest_words)
+{
+    make_dir();
+    const char *path = write_text("x.vec", "3 2\nAC 1 0\nCGT 0 2\nACGT 4 4\n");
+    kmf_embed_options o = options();
+    o.strict = 1;
+    for (size_t stride = 2; stride <= 5; stride++) {
+        o.stride = stride;
+        kmf_embedder *e = kmf_embedder_new(path, &o, NULL);
+        ck_assert((e != NULL) == (stride <= 4));
+        kmf_embedder_free(e);
+    }
+    remove_dir();
+}
+END_TEST
+
 START_TEST(strict_refuses_every_loss)
 {
     static const struct {
@@ -306,6 +323,7 @@ int main(void)
     tcase_add_test(tcase, only_what_a_record_has_is_averaged);
     tcase_add_test(tcase, what_cancels_out_is_zero_whatever_the_norm);
     tcase_add_test(tcase, words_that_all_have_no_weight_make_no_vector);
+    tcase_add_test(tcase, strict_takes_a_stride_up_to_the_longest_words);
     tcase_add_test(tcase, strict_refuses_every_loss);
     tcase_add_test(tcase, options_that_do_not_fit_are_refused);
     tcase_add_test(tcase, any_failing_allocation_is_reported);
