@@ -200,6 +200,7 @@ START_TEST(after_a_failure_the_embedder_is_as_new)
     ck_assert_int_eq(kmf_embed_sequence(e, want, "ACGTACGTACGT", NULL), 0);
     ck_assert_int_eq(kmf_embed_sequence(e, (float[64]){0}, "ACGTACNACGT", &err), KMF_EFORMAT);
     check_as_new(e, want);
+    ck_assert_int_eq(kmf_embedder_add(e, "a", "ACGTACGT", 8, NULL), 0); /* under way */
     ck_assert_int_eq(kmf_embedder_add(e, "a\tb", "ACGTACGTACGT", 12, NULL), KMF_EINVAL);
     ck_assert_int_eq(kmf_embedder_add(e, "a\nb", "ACGTACGTACGT", 12, NULL), KMF_EINVAL);
     check_as_new(e, want);
@@ -278,6 +279,19 @@ START_TEST(a_source_is_that_of_its_records)
     err = (kmf_err){0};
     ck_assert_int_lt(kmf_embedder_add(e, "c", "ACGTNACGT", 9, &err), 0);
     ck_assert_msg(strncmp(err.msg, "record 1 'c'", 12) == 0, "%s", err.msg);
+    /* records of a second source are counted from its own first one */
+    ck_assert_int_eq(kmf_embedder_add(e, "a", "ACGTTACGT", 9, NULL), 0);
+    kmf_embedder_source(e, "y.fa");
+    ck_assert_int_eq(kmf_embedder_add(e, "a", "ACGTTACGT", 9, NULL), 0);
+    err = (kmf_err){0};
+    ck_assert_int_lt(kmf_embedder_add(e, "d", "ACGTNACGT", 9, &err), 0);
+    ck_assert_msg(strncmp(err.msg, "y.fa: record 2 'd'", 18) == 0, "%s", err.msg);
+    /* one sequence by itself is of no source, and leaves the one that was told */
+    kmf_embedder_source(e, "z.fa");
+    ck_assert_int_eq(kmf_embed_sequence(e, vector, "ACGTTACGT", NULL), 0);
+    err = (kmf_err){0};
+    ck_assert_int_lt(kmf_embedder_add(e, "e", "ACGTNACGT", 9, &err), 0);
+    ck_assert_msg(strncmp(err.msg, "z.fa: record 1 'e'", 18) == 0, "%s", err.msg);
     kmf_embedder_free(e);
 }
 END_TEST
