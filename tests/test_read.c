@@ -7,6 +7,8 @@
 #include "checked.h"
 #include "contigs.h"
 
+#include <malloc.h>
+
 #define BEGUN (UINT64_MAX - 1) /* one is read in ranges, and not to its end */
 
 /*
@@ -228,6 +230,29 @@ START_TEST(a_long_header_at_a_border_is_no_sequence)
             check_same("tnf", &o, fasta);
         free(t.bytes);
         free(name.bytes);
+    }
+}
+END_TEST
+
+/* What malloc gives beyond its order is little, as long as no part takes pages of its own. */
+START_TEST(a_batch_takes_what_was_said_before)
+{
+    for (int i = 0; i < 4; i++) {
+        const kmf_batch_shape shape = {.cap_pieces = 90,
+                                       .units = 2000,
+                                       .cap_units = 3000,
+                                       .dim = 7,
+                                       .ids = i % 2 == 1,
+                                       .per_token = i / 2 == 1};
+        kmf_batch *b = kmf_batch_new(&shape, NULL);
+        ck_assert_ptr_nonnull(b);
+        void *const parts[] = {b,       b->pieces, b->ids,     b->real, b->pos,     b->off,
+                               b->rows, b->sums,   b->letters, b->sum,  b->row_pos, b->vector};
+        size_t n = sizeof parts / sizeof parts[0], told = kmf_batch_bytes(&shape), taken = 0;
+        for (size_t j = 0; j < n; j++)
+            taken += malloc_usable_size(parts[j]);
+        ck_assert_msg(told <= taken && taken <= told + n * 64, "%zu, and %zu", told, taken);
+        kmf_batch_free(b);
     }
 }
 END_TEST
@@ -611,6 +636,7 @@ int main(void)
     tcase_add_test(tests, lines_of_other_kinds_are_read);
     tcase_add_test(tests, a_record_may_begin_anywhere_at_a_border);
     tcase_add_test(tests, a_long_header_at_a_border_is_no_sequence);
+    tcase_add_test(tests, a_batch_takes_what_was_said_before);
     tcase_add_test(tests, a_batch_makes_room_for_pieces);
     tcase_add_test(tests, many_threads_take_their_turns);
     tcase_add_test(tests, rows_of_vectors_are_the_same);
