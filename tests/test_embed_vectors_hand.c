@@ -100,12 +100,12 @@ START_TEST(a_word_that_lacks_behind_all_others_is_unknown)
     static const char *const records[] = {"TTTTG", "TTTT"};
     kmf_embed_options o = options();
     kmf_embed_stats stats;
-    char text[1024] = "63 2\n";
+    char words[1024] = "63 2\n";
     make_dir();
     for (int i = 0; i < 63; i++)
-        sprintf(text + strlen(text), "%c%c%c 1 %d\n", "ACGT"[i / 16], "ACGT"[i / 4 % 4],
+        sprintf(words + strlen(words), "%c%c%c 1 %d\n", "ACGT"[i / 16], "ACGT"[i / 4 % 4],
                 "ACGT"[i % 4], i);
-    table *t = run(write_text("x.vec", text), &o, records, 2, &stats);
+    table *t = run(write_text("x.vec", words), &o, records, 2, &stats);
     ck_assert(t->values[0] == 1 && t->values[1] == 62 && isnan(t->values[2]));
     ck_assert_uint_eq(stats.unknown, 4);
     drop(t);

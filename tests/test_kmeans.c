@@ -220,9 +220,9 @@ START_TEST(neighbours_vote_and_the_nearest_breaks_ties)
     draw(x, N, 21);
     draw(q, QUERIES, 22);
     for (size_t i = 0; i < N * DIM && _i == 1; i++)
-        x[i] = x[i] < 2 ? 0 : 1;
+        x[i] = x[i] < 2 ? 0.0f : 1.0f;
     for (size_t i = 0; i < QUERIES * DIM && _i == 1; i++)
-        q[i] = q[i] < 2 ? 0 : 1;
+        q[i] = q[i] < 2 ? 0.0f : 1.0f;
     for (size_t i = 0; i < N; i++)
         y[i] = (int32_t)(i * 7 % 5);
     x[4 * DIM] = q[9 * DIM] = NAN;
