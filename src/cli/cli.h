@@ -317,6 +317,8 @@ int cli_read_genomes(cli *run, kmf_pretrain *trainer, const kmf_reader_options *
 /* Is it a regular file? /dev/null, for one, is none: it is neither read nor removed. */
 bool cli_is_file(const char *path);
 bool cli_is_folder(const char *path);
+/* Removes PATH.tmp.NUMBER: what a process had not finished when it was killed. Nobody is at it. */
+void cli_remove_left_over(const char *path);
 /* Are both there, and one file or directory? */
 bool cli_same_place(const char *a, const char *b);
 /*

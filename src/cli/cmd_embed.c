@@ -392,6 +392,7 @@ static int open_output(embedding *e, const kmf_embed_options *used, kmf_err *err
     if (!e->output)
         return cli_raise(err, own.code, "%s (--resume never begins anew)", own.msg);
     e->kept = true;
+    cli_remove_left_over(e->checkpoint);
     cli_watch_signals();
     kmf_embedder_statistics(e->embedder, &s);
     cli_note(e->run, "resumes from %s, %llu records done", e->checkpoint,

@@ -477,6 +477,8 @@ int cli_word2vec(cli *run, int argc, char **argv)
     cli_delay_signals(false);
     if (alone && lock < 0)
         return cli_fail(run, &err);
+    if (alone)
+        cli_remove_left_over(checkpoint);
     kmf_word2vec *trainer = kmf_word2vec_new(&a.opts, &err);
     if (!trainer || read_files(run, &a, trainer, paths, n_paths, &err) < 0)
         goto out;

@@ -2,6 +2,7 @@
 /* Names of files: which are the same, and where an output can be made. */
 #include "cli/cli.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +19,35 @@ bool cli_is_folder(const char *path)
 {
     struct stat s;
     return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
+}
+
+static bool is_left_over(const char *entry, const char *name)
+{
+    static const char middle[] = ".tmp.";
+    size_t n = strlen(name);
+    if (strncmp(entry, name, n) != 0 || strncmp(entry + n, middle, strlen(middle)) != 0)
+        return false;
+    const char *number = entry + n + strlen(middle);
+    return *number != '\0' && number[strspn(number, "0123456789")] == '\0';
+}
+
+void cli_remove_left_over(const char *path)
+{
+    char folder[CLI_PATH_CAP] = ".";
+    char found[2 * CLI_PATH_CAP];
+    struct dirent *entry;
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    if (slash)
+        snprintf(folder, sizeof folder, "%.*s", (int)(name - path), path);
+    DIR *entries = opendir(folder);
+    while (entries && (entry = readdir(entries)))
+        if (is_left_over(entry->d_name, name)) {
+            snprintf(found, sizeof found, "%s/%s", folder, entry->d_name);
+            unlink(found);
+        }
+    if (entries)
+        closedir(entries);
 }
 
 const char *cli_kept(const char *resume, const char *checkpoint)

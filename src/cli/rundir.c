@@ -3,8 +3,6 @@
 
 #include "cli/lock.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -60,31 +58,14 @@ static int check_content(const cli_rundir *d, kmf_err *err)
     return 0;
 }
 
-/* NAME.tmp.NUMBER, NAME being one of ours: a process had not finished it when it was killed. */
-static bool is_left_over(const char *name)
-{
-    const char *number = strstr(name, ".tmp.");
-    bool ours = false;
-    for (size_t i = 0; number && i < N_NAMES; i++)
-        ours = ours || (strlen(our_names[i]) == (size_t)(number - name) &&
-                        strncmp(name, our_names[i], (size_t)(number - name)) == 0);
-    return ours && isdigit((unsigned char)number[5]) &&
-           number[5 + strspn(number + 5, "0123456789")] == '\0';
-}
-
 /* No other pretraining writes here while the lock is held. */
-static void remove_left_over(const char *path)
+static void remove_left_over(const char *dir)
 {
-    char name[2 * CLI_PATH_CAP];
-    struct dirent *entry;
-    DIR *dir = opendir(path);
-    while (dir && (entry = readdir(dir)))
-        if (is_left_over(entry->d_name)) {
-            snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
-            unlink(name);
-        }
-    if (dir)
-        closedir(dir);
+    char path[2 * CLI_PATH_CAP];
+    for (size_t i = 0; i < N_NAMES; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, our_names[i]);
+        cli_remove_left_over(path);
+    }
 }
 
 int cli_rundir_name(cli_rundir *dir, const char *path, kmf_err *err)

@@ -149,15 +149,17 @@ static int read_file(saved *s, int i, const char *path, const char *where, kmf_e
 static int parse(saved *s, const char *checkpoint, const char *path, kmf_err *err)
 {
     size_t len;
-    uint64_t sum;
+    uint64_t sum = 0;
     char *text = kmf_file_read(checkpoint, CHECKPOINT_MOST, &len, err);
     s->json = text ? kmf_json_parse(text, len, checkpoint, err) : NULL;
     kmf_free(text);
     if (!s->json)
         return KMF_EMODEL;
     const char *kind = json_string_value(json_object_get(s->json, "checkpoint"));
-    if (!kind || strcmp(kind, "embed") != 0)
-        return kmf_fail(err, KMF_EMODEL, "%s: it is no checkpoint of embed", checkpoint);
+    if (!kind || strcmp(kind, "embed") != 0) {
+        kmf_fail(err, KMF_EMODEL, "%s: it is no checkpoint of embed", checkpoint);
+        return KMF_EMODEL;
+    }
     int status = 0;
     for (int i = 0; i < KMF_OUTPUT_FILES && status == 0; i++)
         status = read_file(s, i, path, checkpoint, err);
