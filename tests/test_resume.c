@@ -379,6 +379,27 @@ START_TEST(a_checkpoint_that_cannot_be_written_takes_nothing_away)
 }
 END_TEST
 
+/* Neither is there a checkpoint, nor is anything kept: as if none had been asked for. */
+START_TEST(without_a_checkpoint_nothing_is_left)
+{
+    scene s = usual("x.npy");
+    ck_assert_int_eq(mkdir(in_scratch("checkpoint"), 0777), 0);
+    ck_assert_int_eq(run_until(&s, 9), KMF_EIO);
+    ck_assert_int_eq(n_entries(scratch), 1);
+    kmf_embedder *e = embedder_of(&s);
+    keeper k = {.embedder = e, .output = output_of(&s, e), .when = 9};
+    kmf_output_take(k.output, e);
+    kmf_embedder_progress(e, keep, &k);
+    ck_assert_int_eq(give_records(&s, e, NULL), 0);
+    ck_assert_int_eq(k.saved, KMF_EIO);
+    ck_assert_int_eq(n_entries(scratch), 4);
+    kmf_remove_temporaries(); /* as a signal would */
+    ck_assert_int_eq(n_entries(scratch), 1);
+    kmf_embedder_free(e);
+    kmf_output_free(k.output);
+}
+END_TEST
+
 START_TEST(what_is_given_up_is_gone)
 {
     kmf_err err = {0};
@@ -412,6 +433,7 @@ int main(void)
     tcase_add_test(tcase, a_checkpoint_that_lies_is_refused);
     tcase_add_test(tcase, some_runs_have_no_checkpoint);
     tcase_add_test(tcase, a_checkpoint_that_cannot_be_written_takes_nothing_away);
+    tcase_add_test(tcase, without_a_checkpoint_nothing_is_left);
     tcase_add_test(tcase, what_is_given_up_is_gone);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

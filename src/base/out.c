@@ -308,6 +308,17 @@ int kmf_out_keep(kmf_out *out, kmf_err *err)
     return 0;
 }
 
+bool kmf_out_is_kept(const kmf_out *out)
+{
+    return out->kept;
+}
+
+void kmf_out_unkeep(kmf_out *out)
+{
+    kmf_temporary_unkeep(&out->temp);
+    out->kept = false;
+}
+
 static int cut_to(const kmf_out *out, uint64_t n, kmf_err *err)
 {
     struct stat st;
@@ -352,7 +363,7 @@ fail:
 void kmf_out_give_up(kmf_out *out)
 {
     if (out)
-        out->kept = false;
+        kmf_out_unkeep(out);
     kmf_out_free(out);
 }
 

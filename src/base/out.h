@@ -38,6 +38,9 @@ int kmf_out_patch(kmf_out *out, const void *data, size_t n, kmf_err *err) KMF_MU
  */
 bool kmf_out_is_keepable(const kmf_out *out);
 int kmf_out_keep(kmf_out *out, kmf_err *err) KMF_MUST_CHECK;
+bool kmf_out_is_kept(const kmf_out *out);
+/* It goes as if it had never been kept. */
+void kmf_out_unkeep(kmf_out *out);
 /*
  * The output at path of which `temporary` was kept, as it was after n bytes. KMF_EIO: it is not
  * there, has fewer, or another process has it open.

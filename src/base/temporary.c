@@ -48,6 +48,12 @@ void kmf_temporary_keep(kmf_temporary *t)
     t->slot = -1;
 }
 
+void kmf_temporary_unkeep(kmf_temporary *t)
+{
+    if (t->path && t->slot < 0)
+        t->slot = remember(t->path);
+}
+
 static void forget(kmf_temporary *t)
 {
     kmf_temporary_keep(t);

@@ -28,8 +28,9 @@ bool kmf_temporary_rename(kmf_temporary *t, const char *path) KMF_MUST_CHECK;
  * and if it is another user's, it is gone, as after a rename. A failure names path.
  */
 int kmf_temporary_exchange(kmf_temporary *t, const char *path, kmf_err *err) KMF_MUST_CHECK;
-/* It is no longer taken away by kmf_remove_temporaries. */
+/* It is no longer taken away by kmf_remove_temporaries; or it is again. */
 void kmf_temporary_keep(kmf_temporary *t);
+void kmf_temporary_unkeep(kmf_temporary *t);
 /* One that was kept, maybe by another process; false: out of memory. */
 bool kmf_temporary_kept(kmf_temporary *t, const char *path, kmf_err *err) KMF_MUST_CHECK;
 /* Forgets it, and it stays where it is. */

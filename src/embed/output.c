@@ -178,6 +178,18 @@ int kmf_output_keep(kmf_output *o, uint64_t records, kmf_output_place *place, km
     return status;
 }
 
+bool kmf_output_is_kept(const kmf_output *o)
+{
+    return kmf_out_is_kept(o->table);
+}
+
+void kmf_output_unkeep(kmf_output *o)
+{
+    kmf_out_unkeep(o->table);
+    kmf_out_unkeep(o->ids);
+    kmf_out_unkeep(o->json);
+}
+
 const char *kmf_output_temporary(const kmf_output *o, int file)
 {
     kmf_out *const files[KMF_OUTPUT_FILES] = {o->table, o->ids, o->json};

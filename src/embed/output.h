@@ -27,6 +27,9 @@ bool kmf_output_is_f16(const kmf_output *output);
  */
 int kmf_output_keep(kmf_output *output, uint64_t records, kmf_output_place *place,
                     kmf_err *err) KMF_MUST_CHECK;
+bool kmf_output_is_kept(const kmf_output *output);
+/* Its files go as if they had never been kept. */
+void kmf_output_unkeep(kmf_output *output);
 /* The temporary name of one of its files; borrowed. */
 const char *kmf_output_temporary(const kmf_output *output, int file);
 /* The output as it was at a place, in these files. Else as kmf_output_new. */

@@ -62,6 +62,26 @@ static json_t *describe_files(const kmf_output *output, const kmf_output_place *
     return files;
 }
 
+/* The checkpoint of an output that is kept, at a place that the mark is of. */
+static int write_checkpoint(const kmf_output *output, const kmf_output_place *place,
+                            const kmf_embed_mark *mark, json_t *run, const char *checkpoint,
+                            kmf_err *err)
+{
+    json_t *json = json_pack("{s:s, s:s, s:I, s:I, s:I}", "program", "kmerformer", "checkpoint",
+                             "embed", "records", (json_int_t)mark->records, "records_checksum",
+                             (json_int_t)mark->sum, "rows", (json_int_t)place->rows);
+    json = kmf_json_with(json, "run", run);
+    json = kmf_json_with(json, "statistics", kmf_statistics_json(&mark->stats));
+    json = kmf_json_with(json, "files", describe_files(output, place));
+    if (!json)
+        return kmf_fail(err, KMF_ENOMEM, "out of memory: no checkpoint could be made");
+    char *text = kmf_json_text(json, JSON_INDENT(2), err);
+    json_decref(json);
+    int status = text ? kmf_file_save(checkpoint, text, strlen(text), err) : KMF_ENOMEM;
+    kmf_free(text);
+    return status;
+}
+
 int kmf_output_save(kmf_output *output, const kmf_embedder *embedder, const char *checkpoint,
                     const char *const *inputs, size_t n_inputs,
                     const kmf_reader_options *reader, kmf_err *err)
@@ -71,22 +91,15 @@ int kmf_output_save(kmf_output *output, const kmf_embedder *embedder, const char
     if (!kmf_output_is_keepable(output) || !kmf_embedder_mark(embedder, &mark))
         return 0;
     err = kmf_err_or(err, &(kmf_err){0});
-    if (kmf_output_keep(output, mark.records, &place, err) < 0)
-        return (int)err->code;
-    json_t *json = json_pack("{s:s, s:s, s:I, s:I, s:I}", "program", "kmerformer", "checkpoint",
-                             "embed", "records", (json_int_t)mark.records, "records_checksum",
-                             (json_int_t)mark.sum, "rows", (json_int_t)place.rows);
-    json = kmf_json_with(
-        json, "run",
-        describe_run(embedder, kmf_output_is_f16(output), inputs, n_inputs, reader, err));
-    json = kmf_json_with(json, "statistics", kmf_statistics_json(&mark.stats));
-    json = kmf_json_with(json, "files", describe_files(output, &place));
-    if (!json)
-        return kmf_fail(err, KMF_ENOMEM, "out of memory: no checkpoint could be made");
-    char *text = kmf_json_text(json, JSON_INDENT(2), err);
-    json_decref(json);
-    int status = text ? kmf_file_save(checkpoint, text, strlen(text), err) : KMF_ENOMEM;
-    kmf_free(text);
+    bool first = !kmf_output_is_kept(output);
+    int status = kmf_output_keep(output, mark.records, &place, err);
+    if (status == 0)
+        status = write_checkpoint(
+            output, &place, &mark,
+            describe_run(embedder, kmf_output_is_f16(output), inputs, n_inputs, reader, err),
+            checkpoint, err);
+    if (status < 0 && first) /* there is nothing that tells of the files */
+        kmf_output_unkeep(output);
     return status < 0 ? status : 1;
 }
 
