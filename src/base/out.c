@@ -345,8 +345,12 @@ kmf_out *kmf_out_reopen(const char *path, const char *temporary, uint64_t n, kmf
     if (!out->path || check_replaceable(out->path, err) < 0 || !take_buffer(out, err) ||
         !kmf_temporary_kept(&out->temp, temporary, err))
         goto fail;
-    out->file = fopen(temporary, "rb+e");
+    /* for writing alone: stdio would read what lies before each place that it is sent to */
+    int fd = open(temporary, O_WRONLY | O_CLOEXEC);
+    out->file = fd >= 0 ? fdopen(fd, "wb") : NULL;
     if (!out->file) {
+        if (fd >= 0)
+            close(fd);
         kmf_fail(err, KMF_EIO, "%s: %s", temporary, strerror(errno));
         goto fail;
     }

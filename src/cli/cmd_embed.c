@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* kmerformer embed: sequences in, one vector for each out. */
 #include "cli/cli.h"
+#include "cli/lock.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -243,9 +244,18 @@ typedef struct embedding {
     double started;         /* seconds, with what that has not done */
 
     char checkpoint[CLI_PATH_CAP + 16];
-    double saved; /* when one was written, or could not be */
+    char lock_path[CLI_PATH_CAP + 32];
+    int lock;     /* held from the first checkpoint on; -1: none */
+    double saved; /* when one was written, or was not */
     bool kept;    /* it is there */
+    bool warned;  /* one could not be written */
 } embedding;
+
+static void unlock(embedding *e)
+{
+    cli_unlock(e->lock, e->lock_path);
+    e->lock = -1;
+}
 
 /* What is done is kept, now and then, and when a signal comes once it is. */
 static void keep(embedding *e)
@@ -256,18 +266,24 @@ static void keep(embedding *e)
     if (!asked && (e->args->minutes == 0 || minutes < e->args->minutes))
         return;
     cli_hold_signals(); /* one that comes now finds the first checkpoint there, or not */
-    int status = kmf_output_save(e->output, e->embedder, e->checkpoint, e->paths, e->n_paths,
-                                 &e->args->reader, &err);
+    if (e->lock < 0)
+        e->lock = cli_lock(e->lock_path, e->args->out, &err);
+    int status = e->lock < 0 ? (int)err.code
+                             : kmf_output_save(e->output, e->embedder, e->checkpoint, e->paths,
+                                               e->n_paths, &e->args->reader, &err);
+    if (!e->kept && status <= 0)
+        unlock(e);
     if (status > 0 && !e->kept)
         cli_watch_signals();
     cli_release_signals(false);
-    if (status < 0)
+    if (status < 0 && !e->warned)
         cli_warn(e->run, "a checkpoint could not be written, and the run goes on: %s", err.msg);
+    e->warned = e->warned || status < 0;
     e->kept = e->kept || status > 0;
-    if (status != 0)
-        e->saved = cli_now();
+    e->saved = cli_now();
     if (asked) {
         cli_progress_end();
+        unlock(e);
         cli_leave(e->run, e->checkpoint, cli_to_go_on(resume_words[e->args->resume]));
     }
 }
@@ -376,9 +392,12 @@ static int open_output(embedding *e, const kmf_embed_options *used, kmf_err *err
     const embed_args *a = e->args;
     kmf_embed_stats s;
     bool is_there = has_checkpoint(e);
+    if (is_there && (e->lock = cli_lock(e->lock_path, a->out, err)) < 0)
+        return (int)err->code;
     if (is_there && a->resume == RESUME_NEVER) {
         if (kmf_output_discard(a->out, e->checkpoint, err) < 0)
             return (int)err->code;
+        unlock(e);
         is_there = false;
     }
     if (!is_there) {
@@ -432,7 +451,7 @@ int cli_embed(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
     embed_args a = {.out = "-", .minutes = 10};
-    embedding e = {.run = run, .args = &a};
+    embedding e = {.run = run, .args = &a, .lock = -1};
     kmf_embed_options used;
     int first;
     int code = CLI_DONE;
@@ -445,6 +464,7 @@ int cli_embed(cli *run, int argc, char **argv)
     e.paths = (const char *const *)(argv + first);
     e.n_paths = (size_t)(argc - first);
     snprintf(e.checkpoint, sizeof e.checkpoint, "%s.checkpoint", a.out);
+    snprintf(e.lock_path, sizeof e.lock_path, "%s.lock", e.checkpoint);
     leave = parse_shard(run, &a);
     if (leave < 0)
         leave = cli_check_place(run, a.out, cli_row_endings, e.paths, e.n_paths, a.model,
@@ -473,5 +493,6 @@ out:
                  cli_to_go_on(resume_words[a.resume]), e.checkpoint);
     kmf_embedder_free(e.embedder); /* first: its threads write to the output */
     kmf_output_free(e.output);
+    unlock(&e);
     return code;
 }

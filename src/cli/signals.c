@@ -53,8 +53,11 @@ void cli_release_signals(bool over)
     if (over)
         held = 0;
     holding--;
-    if (held && !holding)
-        raise((int)held);
+    if (held && !holding) {
+        int number = (int)held;
+        held = 0;
+        raise(number);
+    }
 }
 
 /* Sets the action of a signal, unless it is ignored: by nohup, or a shell's background job. */

@@ -270,7 +270,7 @@ static bool is_done(const kmf_embedder *e)
 
 static void pass_over(kmf_embedder *e, size_t len)
 {
-    e->passed_over += len;
+    e->passed_over += len + 1; /* of records without letters, too */
     if (e->passed_over < PASSED_OVER)
         return;
     e->passed_over = 0;
@@ -313,7 +313,6 @@ int kmf_embedder_take(kmf_embedder *e, const char *name, const char *seq, size_t
 bool kmf_embedder_mark(const kmf_embedder *e, kmf_embed_mark *mark)
 {
     *mark = e->done;
-    mark->stats = e->stats;
     return kmf_flow_resumes(e) && mark->records > 0;
 }
 

@@ -194,6 +194,7 @@ static int emit(kmf_embedder *e, const kmf_piece *made, const float *whole, kmf_
     if (status == 0) {
         e->done.records = p->row.index + 1;
         e->done.sum = p->seen_sum;
+        e->done.stats = e->stats;
     }
     if (!whole)
         clear_sums(e);

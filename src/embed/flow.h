@@ -125,7 +125,7 @@ struct kmf_embedder {
     const char *source;   /* borrowed; of the records being added */
     uint64_t n_seen;      /* records given, those of other shards too */
     uint32_t seen_sum;    /* checksum of these; of shards, and where a run can be resumed */
-    kmf_embed_mark done;  /* its stats are those below */
+    kmf_embed_mark done;
     kmf_embed_mark given; /* what an earlier run has done; records 0: nothing */
     uint64_t source_seen; /* of them, those that were given before this source */
     uint64_t n_by_ranges; /* files that were read in ranges to their end; for tests */
