@@ -9,8 +9,11 @@
 #include "run.h"
 
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define RECORDS 40
+#define NAME_CAP 512
 
 /* A run as it is asked for: the same again makes the same files. */
 typedef struct scene {
@@ -344,6 +347,118 @@ START_TEST(a_checkpoint_that_lies_is_refused)
 }
 END_TEST
 
+/* The temporary names of the outputs of x.npy, in the order in which they get their own. */
+static void temporary_names(char names[3][NAME_CAP], const char *checkpoint)
+{
+    static const char *const own[] = {"x.npy", "x.ids.tsv", "x.json"};
+    static const char key[] = "\"suffix\": \"";
+    for (int i = 0; i < 3; i++) {
+        checkpoint = strstr(checkpoint, key);
+        ck_assert_ptr_nonnull(checkpoint);
+        checkpoint += strlen(key);
+        snprintf(names[2 - i], NAME_CAP, "%s%.*s", in_scratch(own[i]),
+                 (int)strcspn(checkpoint, "\""), checkpoint);
+    }
+}
+
+/* A process is killed while the outputs get their names, and keep the others. */
+START_TEST(names_that_were_given_are_taken_back)
+{
+    static const char *const own[] = {"x.json", "x.ids.tsv", "x.npy"};
+    char temporary[3][NAME_CAP];
+    kmf_err err = {0};
+    kmf_embed_stats stats;
+    size_t n, len;
+    scene s = usual("x.npy");
+    ck_assert_int_eq(run_to_end(&s, false, &stats, &err), 0);
+    char *table = take_file("x.npy", &n);
+    for (int given = 1; given <= 3; given++) {
+        ck_assert_int_eq(unlink(in_scratch(own[0])), 0);
+        ck_assert_int_eq(unlink(in_scratch(own[1])), 0);
+        ck_assert_int_eq(run_until(&s, 9), 1);
+        char *text = take_file("checkpoint", &len);
+        edit(text, "{", "{");
+        temporary_names(temporary, text);
+        kmf_free(text);
+        for (int i = 0; i < given; i++)
+            ck_assert_int_eq(link(temporary[i], in_scratch(own[i])), 0);
+        /* nothing has changed when it is refused */
+        scene other = s;
+        other.f16 = true;
+        expect(&other, KMF_EMODEL, "float16 differs");
+        ck_assert_int_eq(n_entries(scratch), 4 + given);
+        ck_assert_int_eq(run_to_end(&s, true, &stats, &err), 0);
+        ck_assert_int_eq(n_entries(scratch), 4);
+        check_same("x.npy", table, n);
+    }
+    kmf_free(table);
+}
+END_TEST
+
+/* A run that has written all of its outputs, the last of which cannot get its name. */
+START_TEST(a_name_that_is_not_to_be_had_can_be_given_later)
+{
+    kmf_err err = {0};
+    kmf_embed_stats stats;
+    size_t n;
+    scene s = usual("x.npy");
+    ck_assert_int_eq(run_to_end(&s, false, &stats, &err), 0);
+    char *table = take_file("x.npy", &n);
+    ck_assert_int_eq(kmf_file_save(in_scratch("x.json"), "older", 5, NULL), 0);
+    ck_assert_int_eq(unlink(in_scratch("x.ids.tsv")), 0);
+    kmf_embedder *e = embedder_of(&s);
+    keeper k = {.embedder = e, .output = output_of(&s, e), .when = 9};
+    kmf_output_take(k.output, e);
+    kmf_embedder_progress(e, keep, &k);
+    ck_assert_int_eq(give_records(&s, e, &err), 0);
+    ck_assert_int_eq(mkdir(in_scratch("x.npy"), 0777), 0);
+    ck_assert_int_eq(kmf_output_commit(k.output, "{}", &err), KMF_EIO);
+    kmf_embedder_free(e);
+    kmf_output_free(k.output);
+    check_same("x.json", "older", 5);
+    ck_assert_int_ne(access(in_scratch("x.ids.tsv"), F_OK), 0);
+    ck_assert_int_eq(rmdir(in_scratch("x.npy")), 0);
+    ck_assert_int_eq(n_entries(scratch), 4); /* three of them kept, and the checkpoint */
+    err = (kmf_err){0};
+    ck_assert_int_eq(run_to_end(&s, true, &stats, &err), 0);
+    check_same("x.npy", table, n);
+    kmf_free(table);
+}
+END_TEST
+
+/* To the end, when the files have their names already and the checkpoint is still there. */
+START_TEST(no_other_process_gets_at_a_run)
+{
+    scene s = usual("x.npy");
+    kmf_embedder *e = embedder_of(&s);
+    keeper k = {.embedder = e, .output = output_of(&s, e), .when = 9};
+    kmf_output_take(k.output, e);
+    kmf_embedder_progress(e, keep, &k);
+    ck_assert_int_eq(give_records(&s, e, NULL), 0);
+    for (int named = 0; named < 2; named++) {
+        if (named)
+            ck_assert_int_eq(kmf_output_commit(k.output, "{}", NULL), 0);
+        pid_t other = fork();
+        if (other == 0) {
+            kmf_err err = {0};
+            kmf_embedder *own = embedder_of(&s);
+            kmf_output *o = kmf_output_resume(in_scratch("x.npy"), 0, own,
+                                              in_scratch("checkpoint"), inputs, 1, NULL, &err);
+            _exit(!o && err.code == KMF_EIO &&
+                          strstr(err.msg, "x.npy: another run is at work there: process ")
+                      ? 0
+                      : 1);
+        }
+        int status;
+        ck_assert_int_eq(waitpid(other, &status, 0), other);
+        ck_assert_int_eq(status, 0);
+        ck_assert_int_eq(access(in_scratch("x.npy"), F_OK), named ? 0 : -1);
+    }
+    kmf_embedder_free(e);
+    kmf_output_free(k.output);
+}
+END_TEST
+
 START_TEST(some_runs_have_no_checkpoint)
 {
     scene counts = usual("x.npy");
@@ -431,6 +546,9 @@ int main(void)
     tcase_add_test(tcase, it_may_be_stopped_again);
     tcase_add_test(tcase, another_run_does_not_go_on);
     tcase_add_test(tcase, a_checkpoint_that_lies_is_refused);
+    tcase_add_test(tcase, names_that_were_given_are_taken_back);
+    tcase_add_test(tcase, a_name_that_is_not_to_be_had_can_be_given_later);
+    tcase_add_test(tcase, no_other_process_gets_at_a_run);
     tcase_add_test(tcase, some_runs_have_no_checkpoint);
     tcase_add_test(tcase, a_checkpoint_that_cannot_be_written_takes_nothing_away);
     tcase_add_test(tcase, without_a_checkpoint_nothing_is_left);

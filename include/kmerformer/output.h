@@ -50,11 +50,12 @@ KMF_API void kmf_output_free(kmf_output *output);
 /*
  * A checkpoint of a run of an encoder whose rows go to a file that is not compressed: the rows that
  * are out are brought to the disk, and from now on the files stay under their temporary names,
- * whatever becomes of the process, until they are committed. 1: there is a file `checkpoint`, in
- * the place of an earlier one, from which kmf_output_resume goes on; 0: there is nothing to go on
- * from, or not yet; or KMF_EIO, KMF_ENOMEM: the earlier one still holds. embedder: it, to which
- * kmf_output_take was called. inputs, reader: as of kmf_provenance. May be called whenever the
- * embedder calls its progress function, and after kmf_embedder_finish.
+ * whatever becomes of the process, until the output is committed and then freed; between the two
+ * the caller removes the checkpoint, so that a process may be killed anywhere. 1: there is a file
+ * `checkpoint`, in the place of an earlier one, from which kmf_output_resume goes on; 0: there is
+ * nothing to go on from, or not yet; or KMF_EIO, KMF_ENOMEM: the earlier one still holds. embedder:
+ * it, to which kmf_output_take was called. inputs, reader: as of kmf_provenance. May be called
+ * whenever the embedder calls its progress function, and after kmf_embedder_finish.
  */
 KMF_API int kmf_output_save(kmf_output *output, const kmf_embedder *embedder,
                             const char *checkpoint, const char *const *inputs, size_t n_inputs,

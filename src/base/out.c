@@ -8,7 +8,8 @@
  *             A large file is sent to disk in windows of 16 MB while it is written, so that
  *             fsync finds little to do, and those that are there leave the system's cache:
  *             memory that is new to the cache can cost more than the writing
- *   finish    fflush fsync fclose, each checked: a full disk often shows only here
+ *   finish    fflush fsync fclose, each checked: a full disk often shows only here. One that is
+ *             kept is closed when it is freed, as its lock goes with that
  *   publish   rename            atomic on one file system
  *             fsync of the folder, so that the name is there after a power cut as well: what the
  *             result replaces, a checkpoint for one, may be removed then
@@ -52,7 +53,7 @@ struct kmf_out {
     bool ended;         /* kmf_out_finish was called */
     bool whole;         /* and all is in the file */
     bool published;
-    bool kept;          /* the temporary file stays, whatever happens */
+    char *kept;         /* owned; the name under which it stays, come what may; NULL: it goes */
     char *buffer;       /* owned; stdio's, when the file is ours */
     uint64_t n_written; /* bytes, of a plain file */
     uint64_t n_on_disk; /* of them, those whose windows have been sent to disk */
@@ -290,6 +291,16 @@ bool kmf_out_is_keepable(const kmf_out *out)
     return out->temp.path && !out->gz;
 }
 
+static int be_kept(kmf_out *out, kmf_err *err)
+{
+    if (!out->kept)
+        out->kept = kmf_strdup(out->temp.path, err);
+    if (!out->kept)
+        return KMF_ENOMEM;
+    kmf_temporary_keep(&out->temp);
+    return 0;
+}
+
 int kmf_out_keep(kmf_out *out, kmf_err *err)
 {
     long who;
@@ -303,65 +314,80 @@ int kmf_out_keep(kmf_out *out, kmf_err *err)
         return write_failed(out, err);
     if (!out->kept)
         (void)is_locked(fileno(out->file), &who);
-    kmf_temporary_keep(&out->temp);
-    out->kept = true;
-    return 0;
+    return be_kept(out, err);
 }
 
 bool kmf_out_is_kept(const kmf_out *out)
 {
-    return out->kept;
+    return out->kept != NULL;
 }
 
 void kmf_out_unkeep(kmf_out *out)
 {
     kmf_temporary_unkeep(&out->temp);
-    out->kept = false;
+    kmf_free(out->kept);
+    out->kept = NULL;
 }
 
-static int cut_to(const kmf_out *out, uint64_t n, kmf_err *err)
+static int take_kept(kmf_out *out, kmf_err *err)
 {
-    struct stat st;
     long who;
-    int fd = fileno(out->file);
+    /* for writing alone: stdio would read what lies before each place that it is sent to */
+    int fd = open(out->kept, O_WRONLY | O_CLOEXEC);
+    out->file = fd >= 0 ? fdopen(fd, "wb") : NULL;
+    if (!out->file) {
+        int status = kmf_fail(err, KMF_EIO, "%s: %s", out->kept, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return status;
+    }
+    setvbuf(out->file, out->buffer, _IOFBF, OUT_BUFFER);
     if (is_locked(fd, &who))
         return kmf_fail(err, KMF_EIO, "%s: another run is at work there: process %ld",
                         out->path, who);
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size < n)
-        return kmf_fail(err, KMF_EIO, "%s: it has fewer than %llu bytes", out->temp.path,
-                        (unsigned long long)n);
-    if (ftruncate(fd, (off_t)n) != 0 || fseeko(out->file, (off_t)n, SEEK_SET) != 0)
-        return kmf_fail(err, KMF_EIO, "%s: %s", out->temp.path, strerror(errno));
     return 0;
 }
 
-kmf_out *kmf_out_reopen(const char *path, const char *temporary, uint64_t n, kmf_err *err)
+kmf_out *kmf_out_reopen(const char *path, const char *temporary, kmf_err *err)
 {
     kmf_out *out = kmf_calloc(1, sizeof *out, err);
     if (!out)
         return NULL;
-    out->kept = true;
     out->path = kmf_real_name(path, err);
-    if (!out->path || check_replaceable(out->path, err) < 0 || !take_buffer(out, err) ||
-        !kmf_temporary_kept(&out->temp, temporary, err))
-        goto fail;
-    /* for writing alone: stdio would read what lies before each place that it is sent to */
-    int fd = open(temporary, O_WRONLY | O_CLOEXEC);
-    out->file = fd >= 0 ? fdopen(fd, "wb") : NULL;
-    if (!out->file) {
-        if (fd >= 0)
-            close(fd);
-        kmf_fail(err, KMF_EIO, "%s: %s", temporary, strerror(errno));
-        goto fail;
-    }
-    setvbuf(out->file, out->buffer, _IOFBF, OUT_BUFFER);
-    if (cut_to(out, n, err) < 0)
-        goto fail;
-    out->n_written = out->n_on_disk = n;
-    return out;
-fail:
+    if (out->path && check_replaceable(out->path, err) == 0 && take_buffer(out, err) &&
+        kmf_temporary_kept(&out->temp, temporary, err) && be_kept(out, err) == 0 &&
+        take_kept(out, err) == 0)
+        return out;
+    kmf_temporary_leave(&out->temp);
     kmf_out_free(out);
     return NULL;
+}
+
+int kmf_out_check_bytes(const kmf_out *out, uint64_t n, kmf_err *err)
+{
+    struct stat st;
+    if (fstat(fileno(out->file), &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size >= n)
+        return 0;
+    return kmf_fail(err, KMF_EIO, "%s: it has fewer than %llu bytes", out->kept,
+                    (unsigned long long)n);
+}
+
+/* Has it its final name, too? */
+static bool is_named(const kmf_out *out)
+{
+    struct stat own, there;
+    return fstat(fileno(out->file), &own) == 0 && stat(out->path, &there) == 0 &&
+           own.st_dev == there.st_dev && own.st_ino == there.st_ino;
+}
+
+int kmf_out_cut(kmf_out *out, uint64_t n, kmf_err *err)
+{
+    if ((is_named(out) && unlink(out->path) != 0) ||
+        ftruncate(fileno(out->file), (off_t)n) != 0 ||
+        fseeko(out->file, (off_t)n, SEEK_SET) != 0)
+        return kmf_fail(err, KMF_EIO, "%s: %s", out->kept, strerror(errno));
+    out->n_written = out->n_on_disk = n;
+    return 0;
 }
 
 void kmf_out_give_up(kmf_out *out)
@@ -396,6 +422,8 @@ static int flush_and_close(kmf_out *out, kmf_err *err)
         return write_failed(out, err);
     if (out->temp.path && fsync(fileno(out->file)) != 0)
         return write_failed(out, err);
+    if (out->kept)
+        return 0;
     FILE *file = out->file;
     out->file = NULL;
     if (file != stdout && fclose(file) != 0)
@@ -458,9 +486,16 @@ int kmf_out_name(kmf_out *out, kmf_err *err)
         return kmf_fail(err, KMF_EINVAL, "%s: its output is not finished", out->path);
     if (!out->temp.path || out->published)
         return 0;
-    int status = kmf_temporary_exchange(&out->temp, out->path, err);
+    kmf_temporary second;
+    bool stays = out->kept && kmf_temporary_link(&second, out->kept);
+    int status = kmf_temporary_exchange(stays ? &second : &out->temp, out->path, err);
     out->published = status == 0;
-    out->kept = out->kept && !out->published;
+    if (stays && out->published) {
+        kmf_temporary_leave(&out->temp);
+        out->temp = second;
+    } else if (stays) {
+        kmf_temporary_remove(&second);
+    }
     return status;
 }
 
@@ -582,9 +617,12 @@ void kmf_out_free(kmf_out *out)
     kmf_gzip_free(out->gz);
     if (out->file && out->file != stdout)
         fclose(out->file);
-    if (out->kept)
+    if (out->kept && out->published)
+        unlink(out->kept);
+    else if (out->kept)
         kmf_temporary_leave(&out->temp);
     kmf_temporary_remove(&out->temp);
+    kmf_free(out->kept);
     kmf_free(out->path);
     kmf_free(out->buffer);
     kmf_free(out);

@@ -33,8 +33,9 @@ int kmf_out_patch(kmf_out *out, const void *data, size_t n, kmf_err *err) KMF_MU
 /*
  * An output whose file can outlive the process: a regular one that is not compressed. kmf_out_keep
  * brings to the disk all that was written or passed, under kmf_out_temporary, where it stays from
- * then on, whatever becomes of the process, unless it is published, or given up by kmf_out_give_up.
- * It is locked while it is open. May be called again.
+ * then on, whatever becomes of the process, unless it is given up by kmf_out_give_up, or published
+ * and then freed: until then it has two names, where a file can. It is locked until it is freed.
+ * May be called again.
  */
 bool kmf_out_is_keepable(const kmf_out *out);
 int kmf_out_keep(kmf_out *out, kmf_err *err) KMF_MUST_CHECK;
@@ -42,11 +43,17 @@ bool kmf_out_is_kept(const kmf_out *out);
 /* It goes as if it had never been kept. */
 void kmf_out_unkeep(kmf_out *out);
 /*
- * The output at path of which `temporary` was kept, as it was after n bytes. KMF_EIO: it is not
- * there, has fewer, or another process has it open.
+ * The output at path of which `temporary` was kept, locked; nothing of it changes before
+ * kmf_out_cut. KMF_EIO: it is not there, or another process has it.
  */
-kmf_out *kmf_out_reopen(const char *path, const char *temporary, uint64_t n,
-                        kmf_err *err) KMF_MUST_CHECK;
+kmf_out *kmf_out_reopen(const char *path, const char *temporary, kmf_err *err) KMF_MUST_CHECK;
+/* Has it n bytes? KMF_EIO: fewer. */
+int kmf_out_check_bytes(const kmf_out *out, uint64_t n, kmf_err *err) KMF_MUST_CHECK;
+/*
+ * It is as it was after n bytes, which it has; the final name, where it has that too, as its
+ * process ended before it freed it, is taken from it.
+ */
+int kmf_out_cut(kmf_out *out, uint64_t n, kmf_err *err) KMF_MUST_CHECK;
 /* Frees it as kmf_out_free does, and the file goes, kept or not. */
 void kmf_out_give_up(kmf_out *out);
 /* Bytes written or passed, of a plain file. */

@@ -129,6 +129,11 @@ int kmf_temporary_folder(kmf_temporary *t, const char *path, kmf_err *err)
     return make(t, path, make_folder, NULL, err);
 }
 
+bool kmf_temporary_link(kmf_temporary *t, const char *file)
+{
+    return make(t, file, make_link, NULL, NULL) == 0;
+}
+
 bool kmf_temporary_rename(kmf_temporary *t, const char *path)
 {
     if (rename(t->path, path) != 0)

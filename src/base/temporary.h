@@ -20,6 +20,8 @@ typedef struct kmf_temporary {
 FILE *kmf_temporary_file(kmf_temporary *t, const char *path, kmf_err *err) KMF_MUST_CHECK;
 /* A new folder beside path. KMF_EIO names path. */
 int kmf_temporary_folder(kmf_temporary *t, const char *path, kmf_err *err) KMF_MUST_CHECK;
+/* A second name of a file; false: it can have no other. */
+bool kmf_temporary_link(kmf_temporary *t, const char *file) KMF_MUST_CHECK;
 /* Gives it its final name; false, with errno, and it stays what it was, if it cannot. */
 bool kmf_temporary_rename(kmf_temporary *t, const char *path) KMF_MUST_CHECK;
 /*

@@ -576,6 +576,8 @@ void cli_leave_on_signals(const cli *run, const char *checkpoint, const char *fo
  * three, a quarter of a second after the first or later, ends the process as above.
  */
 void cli_watch_signals(void);
+/* The same, of a run whose checkpoint is there, as what ends it then tells. how: cli_to_go_on. */
+void cli_watch_kept(const cli *run, const char *checkpoint, const char *how);
 /* Ends the process so, once one has asked and the checkpoint is written. how: cli_to_go_on. */
 _Noreturn void cli_leave(const cli *run, const char *checkpoint, const char *how);
 /* Has a signal asked to stop? */

@@ -251,6 +251,11 @@ typedef struct embedding {
     bool warned;  /* one could not be written */
 } embedding;
 
+static void watch(const embedding *e)
+{
+    cli_watch_kept(e->run, e->checkpoint, cli_to_go_on(resume_words[e->args->resume]));
+}
+
 static void unlock(embedding *e)
 {
     cli_unlock(e->lock, e->lock_path);
@@ -274,7 +279,7 @@ static void keep(embedding *e)
     if (!e->kept && status <= 0)
         unlock(e);
     if (status > 0 && !e->kept)
-        cli_watch_signals();
+        watch(e);
     cli_release_signals(false);
     if (status < 0 && !e->warned)
         cli_warn(e->run, "a checkpoint could not be written, and the run goes on: %s", err.msg);
@@ -412,7 +417,7 @@ static int open_output(embedding *e, const kmf_embed_options *used, kmf_err *err
         return cli_raise(err, own.code, "%s (--resume never begins anew)", own.msg);
     e->kept = true;
     cli_remove_left_over(e->checkpoint);
-    cli_watch_signals();
+    watch(e);
     kmf_embedder_statistics(e->embedder, &s);
     cli_note(e->run, "resumes from %s, %llu records done", e->checkpoint,
              (unsigned long long)s.records);

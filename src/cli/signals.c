@@ -15,7 +15,7 @@
  * Temporary files go, and the process ends as the signal would have ended it, whatever it is
  * waiting for. All that is called here may be called in a handler.
  */
-static char stop_message[96];
+static char stop_message[512];
 static volatile sig_atomic_t holding;
 static volatile sig_atomic_t held;
 static volatile sig_atomic_t done; /* all outputs have their names */
@@ -113,11 +113,17 @@ static _Noreturn void leave(int number)
     _exit(CLI_STOPPED);
 }
 
-void cli_leave(const cli *run, const char *checkpoint, const char *how)
+static void tell_of(char *message, size_t cap, const cli *run, const char *checkpoint,
+                    const char *how)
 {
-    snprintf(leave_message, sizeof leave_message,
+    snprintf(message, cap,
              "kmerformer %s: stopped by a signal; the same command%.30s resumes from %.400s\n",
              run->command, how, checkpoint);
+}
+
+void cli_leave(const cli *run, const char *checkpoint, const char *how)
+{
+    tell_of(leave_message, sizeof leave_message, run, checkpoint, how);
     leave(0);
 }
 
@@ -175,6 +181,14 @@ void cli_watch_signals(void)
 {
     for (size_t i = 0; i < STOP_NUMBERS; i++)
         act(stop_numbers[i], ask, SA_RESTART);
+}
+
+void cli_watch_kept(const cli *run, const char *checkpoint, const char *how)
+{
+    cli_hold_signals();
+    tell_of(stop_message, sizeof stop_message, run, checkpoint, how);
+    cli_watch_signals();
+    cli_release_signals(false);
 }
 
 bool cli_asked_to_stop(void)

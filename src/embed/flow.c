@@ -310,8 +310,10 @@ static int hand_out(kmf_embedder *e, kmf_batch *b, kmf_err *err)
             add_piece(e, piece, b->sums + piece->sum_beg);
     }
     kmf_batch_clear(b);
+    if (status < 0)
+        return status;
     kmf_flow_progress(e);
-    return status < 0 ? status : emit_complete(e, err);
+    return emit_complete(e, err);
 }
 
 /* The oldest batch, whose job is done. */

@@ -207,14 +207,18 @@ kmf_output *kmf_output_reopen(const char *path, size_t dim, int f16, int per_tok
     o->n_rows = place->rows;
     for (int i = 0; i < KMF_OUTPUT_FILES; i++) {
         char *name = kmf_output_name(path, i, err);
-        *files[i] = name ? kmf_out_reopen(name, temporary[i], place->bytes[i], err) : NULL;
+        *files[i] = name ? kmf_out_reopen(name, temporary[i], err) : NULL;
         kmf_free(name);
-        if (!*files[i]) {
-            kmf_output_free(o);
-            return NULL;
-        }
+        if (!*files[i] || kmf_out_check_bytes(*files[i], place->bytes[i], err) < 0)
+            goto fail;
     }
+    for (int i = 0; i < KMF_OUTPUT_FILES; i++)
+        if (kmf_out_cut(*files[i], place->bytes[i], err) < 0)
+            goto fail;
     return o;
+fail:
+    kmf_output_free(o);
+    return NULL;
 }
 
 /* ---------------------------------------------------------------- rows ------------------ */

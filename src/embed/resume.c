@@ -7,11 +7,11 @@
  *    "records", "records_checksum", "rows", "statistics": {},   what is done, and of what
  *    "files": [{"suffix", "bytes"}, ...]}                       where it is
  *
- * The rows are in the output's own files, which keep their temporary names, x.npy and a suffix. All
- * that lies in them behind the bytes told here is made again, so they may be written to at once
- * when the checkpoint is there. The records that are done are read once more, and passed over: a
- * reader is hundreds of times as fast as an encoder, a pipe cannot be sought in, and the checksum
- * shows whether they are what they were.
+ * The rows are in the output's own files, which keep their temporary names, x.npy and a suffix,
+ * until it is gone. All that lies in them behind the bytes told here is made again, so they may be
+ * written to at once when the checkpoint is there. The records that are done are read once more,
+ * and passed over: a reader is hundreds of times as fast as an encoder, a pipe cannot be sought in,
+ * and the checksum shows whether they are what they were.
  */
 #include "base/err.h"
 #include "base/io.h"
@@ -243,7 +243,7 @@ static int remove_kept(const char *path, const char *temporary, kmf_err *err)
 {
     if (access(temporary, F_OK) != 0)
         return 0;
-    kmf_out *out = kmf_out_reopen(path, temporary, 0, err);
+    kmf_out *out = kmf_out_reopen(path, temporary, err);
     kmf_out_give_up(out);
     return out ? 0 : KMF_EIO;
 }
