@@ -58,9 +58,67 @@ START_TEST(a_shard_that_is_not_there_is_an_input_that_fails)
 {
     const char *const shards[] = {"none.npy"};
     kmf_err err = {0};
-    ck_assert_int_eq(kmf_merge(shards, 1, "whole.npy", "merge", &err), KMF_EIO);
+    ck_assert_int_eq(kmf_merge(shards, 1, "whole.npy", "merge", NULL, NULL, &err), KMF_EIO);
     ck_assert_int_eq(err.code, KMF_EIO);
-    ck_assert_int_eq(kmf_merge(shards, 1, "whole.npy", "merge", NULL), KMF_EIO);
+    ck_assert_int_eq(kmf_merge(shards, 1, "whole.npy", "merge", NULL, NULL, NULL), KMF_EIO);
+}
+END_TEST
+
+#define MANY 10000
+
+static void write_shard(const char *path, uint64_t shard)
+{
+    kmf_embed_options o;
+    char name[32];
+    kmf_embed_options_default(&o);
+    o.threads = 1;
+    o.shard = shard;
+    o.n_shards = 2;
+    kmf_embedder *e = kmf_embedder_new("kmer:1", &o, NULL);
+    ck_assert_ptr_nonnull(e);
+    kmf_output *out = kmf_output_new(path, kmf_embedder_dim(e), 0, 0, NULL);
+    ck_assert_ptr_nonnull(out);
+    kmf_output_take(out, e);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "r%d", i);
+        ck_assert_int_eq(kmf_embedder_add(e, name, "ACGTT" + i % 3, 2, NULL), 0);
+    }
+    ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
+    char *text = kmf_provenance(e, path, "embed", NULL, 0, NULL, NULL);
+    kmf_embedder_free(e);
+    ck_assert_int_eq(kmf_output_commit(out, text, NULL), 0);
+    kmf_output_free(out);
+    kmf_text_free(text);
+}
+
+typedef struct told {
+    uint64_t records;
+    int times;
+} told;
+
+static void be_told(void *user, uint64_t records, uint64_t all)
+{
+    told *t = user;
+    ck_assert_uint_eq(all, MANY);
+    ck_assert_uint_gt(records, t->records);
+    ck_assert_uint_le(records, all);
+    t->records = records;
+    t->times++;
+}
+
+START_TEST(shards_that_are_joined_tell_how_far_they_are)
+{
+    char paths[3][512];
+    static const char *const names[] = {"a.tsv", "b.tsv", "c.tsv"};
+    const char *const shards[] = {paths[0], paths[1]};
+    told t = {0};
+    for (int i = 0; i < 3; i++)
+        snprintf(paths[i], sizeof paths[i], "%s", in_scratch(names[i]));
+    write_shard(paths[0], 0);
+    write_shard(paths[1], 1);
+    ck_assert_int_eq(kmf_merge(shards, 2, paths[2], "merge", be_told, &t, NULL), 0);
+    ck_assert_int_ge(t.times, 2);
+    ck_assert_uint_gt(t.records, MANY / 2);
 }
 END_TEST
 
@@ -111,6 +169,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, npy_headers_come_back_and_others_are_refused);
     tcase_add_test(tcase, a_shard_that_is_not_there_is_an_input_that_fails);
+    tcase_add_test(tcase, shards_that_are_joined_tell_how_far_they_are);
     tcase_add_test(tcase, a_number_that_float16_would_make_infinite_is_refused_and_told);
     tcase_add_test(tcase, a_provenance_that_is_no_json_is_written_by_nobody);
     tcase_add_test(tcase, a_line_of_provenances_stays_one_list);

@@ -42,6 +42,24 @@ static int refuse_shards(cli *run, const char *out, const char *const *shards, s
     return leave < 0 ? cli_check_companions(run, out, cli_row_endings) : leave;
 }
 
+static void show_progress(void *progress, uint64_t records, uint64_t all)
+{
+    if (cli_progress_due(progress))
+        cli_progress_show(progress, "%llu of %llu records joined", (unsigned long long)records,
+                          (unsigned long long)all);
+}
+
+static int merge(cli *run, const char *const *shards, size_t n, const char *out, kmf_err *err)
+{
+    cli_progress line;
+    if (allow_open_files(n, err) < 0)
+        return (int)err->code;
+    cli_progress_start(&line, run);
+    int status = kmf_merge(shards, n, out, run->command_line, show_progress, &line, err);
+    cli_progress_end();
+    return status;
+}
+
 int cli_merge(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
@@ -60,7 +78,7 @@ int cli_merge(cli *run, int argc, char **argv)
     leave = refuse_shards(run, out, shards, n);
     if (leave >= 0)
         return leave;
-    if (allow_open_files(n, &err) < 0 || kmf_merge(shards, n, out, run->command_line, &err) < 0)
+    if (merge(run, shards, n, out, &err) < 0)
         return cli_fail(run, &err);
     cli_note(run, "%d shards joined in %s", argc - first, out);
     return CLI_DONE;

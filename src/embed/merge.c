@@ -26,6 +26,7 @@
 #include <zlib.h>
 
 #define LINE_STEP ((size_t)4096)
+#define TELL ((uint64_t)4096) /* records from one call of the progress function to the next */
 
 typedef struct line {
     char *text; /* owned */
@@ -53,7 +54,9 @@ typedef struct merge {
     bool per_token;
     size_t dim;
     size_t element_bytes;
-    size_t n_tabs; /* of text, in the first row; 0 before it */
+    size_t n_tabs;             /* of text, in the first row; 0 before it */
+    kmf_merge_progress_fn *fn; /* may be NULL */
+    void *user;
 } merge;
 
 static int open_files(shard *s, kmf_err *err)
@@ -395,6 +398,8 @@ static int copy_rows(merge *m, kmf_output *out, kmf_err *err)
                 return status;
         }
         n_open -= s->ended;
+        if (m->fn && (next + 1) % TELL == 0)
+            m->fn(m->user, next + 1, m->n_records);
     }
     if (next != m->n_records)
         return kmf_fail(err, KMF_EMODEL,
@@ -462,9 +467,9 @@ static int check_names(const char *const *shards, size_t n, const char *out, kmf
 }
 
 int kmf_merge(const char *const *shards, size_t n_shards, const char *out,
-              const char *command_line, kmf_err *err)
+              const char *command_line, kmf_merge_progress_fn *fn, void *user, kmf_err *err)
 {
-    merge m = {.n = n_shards};
+    merge m = {.n = n_shards, .fn = fn, .user = user};
     kmf_output *output = NULL;
     char *provenance = NULL;
     err = kmf_err_or(err, &(kmf_err){0});
