@@ -8,6 +8,7 @@
 #include "checked.h"
 #include "run.h"
 #include "tables.h"
+#include "words/counts.h"
 
 #include <check.h>
 #include <math.h>
@@ -445,6 +446,78 @@ START_TEST(any_failing_allocation_is_reported)
 }
 END_TEST
 
+/* What was told of a walk: fractions that go up, and how many passes there were. */
+typedef struct told {
+    double last;
+    int passes, times;
+} told;
+
+static void be_told(void *user, double done)
+{
+    told *t = user;
+    ck_assert_double_gt(done, 0);
+    ck_assert_double_le(done, 1);
+    if (done <= t->last)
+        ck_assert_double_eq(t->last, 1); /* the pass before came to its end */
+    t->passes += t->times == 0 || done <= t->last;
+    t->last = done;
+    t->times++;
+}
+
+static void check_told(told *t, int passes, const char *what)
+{
+    if (t->passes != passes || t->last != 1 || t->times < 100 * passes)
+        ck_abort_msg("%s: %d passes, %d times, %g at last", what, t->passes, t->times, t->last);
+    *t = (told){0};
+}
+
+START_TEST(who_goes_over_a_table_tells_how_far_it_is)
+{
+    list l = list_of_kind(0, 10);
+    size_t row = 0;
+    kmf_counts *counts = table_of(&l);
+    while (counts->n_blocks < 512) { /* one of many blocks */
+        kmf_counts_free(counts);
+        free_list(&l);
+        l = list_of_kind(++row, 10);
+        counts = table_of(&l);
+    }
+    told t = {0};
+    kmf_counts_summary summary;
+    kmf_kmer_count most[3];
+    kmf_spectrum spectrum;
+    const kmf_counts *both[] = {counts, counts};
+    kmf_counts_progress(counts, be_told, &t);
+    kmf_counts_summarise(counts, &summary);
+    check_told(&t, 1, "summarise");
+    ck_assert_int_eq(kmf_counts_extreme(counts, most, 3, 0, NULL), 3);
+    check_told(&t, 1, "extreme");
+    ck_assert_int_eq(kmf_counts_spectrum(counts, &spectrum, NULL), 0);
+    check_told(&t, 1, "spectrum");
+    kmf_counts *selected = kmf_counts_select(counts, 2, 0, NULL);
+    check_told(&t, 1, "select");
+    ck_assert_int_eq(
+        kmf_counts_save(counts, "/dev/null", KMF_COUNTS_BINARY, 0, NULL, NULL, NULL), 0);
+    check_told(&t, 1, "save");
+    kmf_counts_progress(counts, NULL, NULL);
+    kmf_counts_summarise(counts, &summary);
+    ck_assert_int_eq(t.times, 0);
+    kmf_counts *other = table_of(&l);
+    kmf_counts_progress(other, be_told, &t);
+    both[0] = other;
+    kmf_counts *sum = kmf_counts_merge(both, 2, NULL);
+    check_told(&t, 1, "merge");
+    kmf_counts_summarise(sum, &summary); /* it has none of its own */
+    ck_assert_int_eq(t.times, 0);
+    kmf_spectrum_free(&spectrum);
+    kmf_counts_free(sum);
+    kmf_counts_free(selected);
+    kmf_counts_free(other);
+    kmf_counts_free(counts);
+    free_list(&l);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("counts");
@@ -457,6 +530,7 @@ int main(void)
     tcase_add_test(tcase, a_selection_is_that_of_a_sorted_list);
     tcase_add_test(tcase, a_selection_of_a_selection_remembers_both);
     tcase_add_test(tcase, the_most_and_the_least_frequent_come_in_order);
+    tcase_add_test(tcase, who_goes_over_a_table_tells_how_far_it_is);
     tcase_add_test(tcase, a_summary_is_what_the_hand_finds);
     tcase_add_test(tcase, as_many_canonical_kmers_are_possible_as_a_count_finds);
     tcase_add_test(tcase, a_summary_agrees_with_its_definition);

@@ -59,6 +59,8 @@ KMF_API void kmf_text_free(char *text);
 
 /* Told how far a long job is; the function that takes it says in what unit. */
 typedef void kmf_progress_fn(void *user, uint64_t done);
+/* The same in fractions, 0 to 1. */
+typedef void kmf_fraction_fn(void *user, double done);
 
 /* ---------------------------------------------------------------- threads ---------------- */
 

@@ -36,6 +36,12 @@ typedef struct kmf_counts_info {
 
 KMF_API void kmf_counts_free(kmf_counts *counts);
 KMF_API void kmf_counts_information(const kmf_counts *counts, kmf_counts_info *info);
+/*
+ * fn is told, by the thread that calls one of the functions below that go over a whole table, how
+ * far it is; more than once by those that do so several times. NULL: none. A table that is shared
+ * between threads has none.
+ */
+KMF_API void kmf_counts_progress(kmf_counts *counts, kmf_fraction_fn *fn, void *user);
 /* With canonical counts that of the k-mer and its reverse complement together. */
 KMF_API uint64_t kmf_counts_get(const kmf_counts *counts, uint64_t code);
 

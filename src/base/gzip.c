@@ -18,8 +18,9 @@
 #include <htslib/hts_log.h>
 #include <htslib/thread_pool.h>
 
-#define LEVEL 5      /* of libdeflate, which htslib mostly has: about as small as by gzip -6 */
-#define BLOCK 0xff00 /* bytes, as bgzip has them */
+#define LEVEL 5 /* about as small as by gzip -6 */
+#define QUICK_LEVEL 1
+#define BLOCK 0xff00      /* bytes, as bgzip has them */
 #define BLOCKS_A_THREAD 4 /* that are under way */
 
 typedef struct block {
@@ -27,11 +28,13 @@ typedef struct block {
     size_t n;
     char packed[BGZF_MAX_BLOCK_SIZE];
     size_t n_packed; /* 0: it could not be compressed */
-    bool here;       /* compressed by the caller: no result of it will come */
+    int level;
+    bool here; /* compressed by the caller: no result of it will come */
 } block;
 
 struct kmf_gzip {
     FILE *file;    /* borrowed */
+    int level;     /* of libdeflate, which htslib mostly has */
     block *blocks; /* owned [n_blocks], a ring: n_sent under way, then the one being filled */
     size_t n_blocks;
     size_t first_sent, n_sent;
@@ -57,12 +60,18 @@ kmf_gzip *kmf_gzip_new(FILE *file, kmf_err *err)
     if (!g)
         return NULL;
     g->file = file;
+    g->level = LEVEL;
     g->n_blocks = 1;
     g->blocks = kmf_calloc(1, sizeof *g->blocks, err);
     if (g->blocks)
         return g;
     kmf_free(g);
     return NULL;
+}
+
+void kmf_gzip_quickly(kmf_gzip *gzip)
+{
+    gzip->level = QUICK_LEVEL;
 }
 
 void kmf_gzip_share(kmf_gzip *gzip, struct hts_tpool *pool, int threads, bool caller_too)
@@ -90,7 +99,7 @@ static void *compress_block(void *arg)
 {
     block *b = arg;
     b->n_packed = sizeof b->packed;
-    if (bgzf_compress(b->packed, &b->n_packed, b->plain, b->n, LEVEL) < 0)
+    if (bgzf_compress(b->packed, &b->n_packed, b->plain, b->n, b->level) < 0)
         b->n_packed = 0;
     return NULL;
 }
@@ -147,6 +156,7 @@ static int send(kmf_gzip *g)
         status = write_block(g, take(g));
         room = true;
     }
+    b->level = g->level;
     b->here =
         !g->queue || !room || hts_tpool_dispatch(g->pool, g->queue, compress_block, b) < 0;
     if (b->here)

@@ -149,6 +149,12 @@ void kmf_out_share(kmf_out *out, struct hts_tpool *pool, int threads, bool calle
         kmf_gzip_share(out->gz, pool, threads, caller_too);
 }
 
+void kmf_out_quickly(kmf_out *out)
+{
+    if (out->gz)
+        kmf_gzip_quickly(out->gz);
+}
+
 const char *kmf_out_temporary(const kmf_out *out)
 {
     return out->temp.path;

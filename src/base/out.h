@@ -17,6 +17,8 @@ kmf_out *kmf_out_open_plain(const char *path, kmf_err *err) KMF_MUST_CHECK;
  * where it would wait. To be called once.
  */
 void kmf_out_share(kmf_out *out, struct hts_tpool *pool, int threads, bool caller_too);
+/* If it is compressed, as kmf_gzip_quickly does it; before anything is written. */
+void kmf_out_quickly(kmf_out *out);
 /* The name under which it is written, for whoever writes it by name. It is a regular file's. */
 const char *kmf_out_temporary(const kmf_out *out);
 /*

@@ -513,8 +513,11 @@ const char *const *cli_listing_endings(const cli_listing *listing);
 int cli_listing_finish(const cli *run, const cli_listing *listing, kmf_counter *counter,
                        const char *const *inputs, size_t n_inputs, kmf_counts_info *info,
                        kmf_err *err);
-/* Selects, and writes the table with its provenance; info says what was kept of it. */
-int cli_listing_save(const cli *run, const cli_listing *listing, const kmf_counts *counts,
+/*
+ * Selects, and writes the table with its provenance, and tells how far it is; info says what was
+ * kept of the table.
+ */
+int cli_listing_save(const cli *run, const cli_listing *listing, kmf_counts *counts,
                      const char *const *inputs, size_t n_inputs, kmf_pool *pool,
                      kmf_counts_info *info, kmf_err *err);
 
@@ -535,6 +538,8 @@ void cli_progress_show(cli_progress *progress, const char *format, ...) KMF_PRIN
 void cli_progress_letters(cli_progress *progress, const char *doing, uint64_t letters);
 /* The same of reading, as the library calls it: progress is a cli_progress. */
 void cli_progress_reading(void *progress, uint64_t letters);
+/* What part of a table of counts has been gone over; the same. */
+void cli_progress_table(void *progress, double done);
 /* "3 records done, 400 tokens, 5 min left", when it is time. */
 void cli_progress_tokens(cli_progress *progress, cli_inputs *in, uint64_t records,
                          uint64_t tokens);

@@ -43,6 +43,7 @@ static void print_summary(const kmf_counts *counts)
 {
     kmf_counts_summary s;
     kmf_counts_summarise(counts, &s);
+    cli_progress_end();
     printf("possible\t%.0f\ncoverage\t%.6g\n", s.possible, s.coverage);
     printf("entropy_bits\t%.6f\nentropy_max_bits\t%.6f\n", s.entropy, log2(s.possible));
     if (s.gc >= 0)
@@ -59,6 +60,7 @@ static int print_extreme(const kmf_counts *counts, const kmf_counts_info *info, 
     if (!list)
         return cli_raise(err, KMF_ENOMEM, "out of memory: a list of %zu k-mers", n);
     int64_t got = kmf_counts_extreme(counts, list, n, least, err);
+    cli_progress_end();
     for (int64_t i = 0; i < got; i++) {
         kmf_alphabet_decode(info->alphabet, kmer, list[i].code, info->k);
         printf("%s\t%s\t%" PRIu64 "\n", least ? "least_frequent" : "most_frequent", kmer,
@@ -94,13 +96,16 @@ static int save_spectrum(const char *path, const kmf_spectrum *s, kmf_err *err)
 
 /* ---------------------------------------------------------------- the run --------------- */
 
-static int stats(const stats_args *a, const kmf_counts *counts, kmf_err *err)
+static int stats(const cli *run, const stats_args *a, kmf_counts *counts, kmf_err *err)
 {
+    cli_progress line;
     kmf_counts_info info;
     kmf_spectrum spectrum = {0};
     bool to_stdout = a->spectrum && strcmp(a->spectrum, "-") == 0;
     int status = 0;
     kmf_counts_information(counts, &info);
+    cli_progress_start(&line, run);
+    kmf_counts_progress(counts, cli_progress_table, &line);
     if (a->spectrum || a->picture.path)
         status = kmf_counts_spectrum(counts, &spectrum, err);
     if (status == 0 && !to_stdout)
@@ -109,6 +114,7 @@ static int stats(const stats_args *a, const kmf_counts *counts, kmf_err *err)
         status = save_spectrum(a->spectrum, &spectrum, err);
     if (status == 0 && a->picture.path)
         status = kmf_plot_spectrum(&a->picture, &spectrum, &info, err);
+    cli_progress_end();
     kmf_spectrum_free(&spectrum);
     return status;
 }
@@ -177,7 +183,7 @@ int cli_vocab_stats(cli *run, int argc, char **argv)
         return leave;
     a.picture.command_line = run->command_line;
     kmf_counts *counts = kmf_counts_load(argv[first], &err);
-    int status = counts ? stats(&a, counts, &err) : -1;
+    int status = counts ? stats(run, &a, counts, &err) : -1;
     kmf_counts_free(counts);
     return status == 0 ? CLI_DONE : cli_fail(run, &err);
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Checks, and writes the table that came from the inputs. An exit code. */
-static int write_table(cli *run, const cli_listing *l, const kmf_counts *counts,
+static int write_table(cli *run, const cli_listing *l, kmf_counts *counts,
                        const char *const *inputs, size_t n_inputs, int threads)
 {
     kmf_err err = {0};
@@ -33,8 +33,9 @@ static int write_table(cli *run, const cli_listing *l, const kmf_counts *counts,
 
 /* ---------------------------------------------------------------- merge ----------------- */
 
-static kmf_counts *merge(const char *const *paths, size_t n, kmf_err *err)
+static kmf_counts *merge(const cli *run, const char *const *paths, size_t n, kmf_err *err)
 {
+    cli_progress line;
     kmf_counts *sum = NULL;
     size_t loaded = 0;
     kmf_counts **tables = calloc(n, sizeof *tables);
@@ -44,8 +45,12 @@ static kmf_counts *merge(const char *const *paths, size_t n, kmf_err *err)
     }
     while (loaded < n && (tables[loaded] = kmf_counts_load(paths[loaded], err)))
         loaded++;
-    if (loaded == n)
+    if (loaded == n) {
+        cli_progress_start(&line, run);
+        kmf_counts_progress(tables[0], cli_progress_table, &line);
         sum = kmf_counts_merge((const kmf_counts *const *)tables, n, err);
+        cli_progress_end();
+    }
     for (size_t i = 0; i < loaded; i++)
         kmf_counts_free(tables[i]);
     free(tables);
@@ -77,7 +82,7 @@ int cli_vocab_merge(cli *run, int argc, char **argv)
         cli_check_inputs(paths, n, NULL, &err) == 0 && cli_check_output(l.out, &err) == 0;
     if (ready)
         cli_warn_of_twice(run, paths, n);
-    kmf_counts *sum = ready ? merge(paths, n, &err) : NULL;
+    kmf_counts *sum = ready ? merge(run, paths, n, &err) : NULL;
     if (!sum)
         return cli_fail(run, &err);
     int code = write_table(run, &l, sum, paths, n, threads);

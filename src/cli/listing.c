@@ -130,27 +130,31 @@ static char *provenance(const cli *run, const kmf_counts_info *info, bool full,
     return cli_pairs_text(&p, err);
 }
 
-int cli_listing_save(const cli *run, const cli_listing *l, const kmf_counts *counts,
+int cli_listing_save(const cli *run, const cli_listing *l, kmf_counts *counts,
                      const char *const *inputs, size_t n_inputs, kmf_pool *pool,
                      kmf_counts_info *info, kmf_err *err)
 {
-    kmf_counts *chosen = NULL;
-    char *beside = NULL;
-    int status = -1;
+    cli_progress line;
+    kmf_counts *chosen = counts;
     kmf_counts_information(counts, info);
     bool full = lists_all(l, info);
-    if (selects(l)) {
+    cli_progress_start(&line, run);
+    kmf_counts_progress(counts, cli_progress_table, &line);
+    if (selects(l))
         chosen = kmf_counts_select(counts, l->min_count, l->max_size, err);
-        if (!chosen)
-            return err->code;
+    if (chosen) {
+        kmf_counts_progress(chosen, cli_progress_table, &line);
         kmf_counts_information(chosen, info);
     }
-    beside = provenance(run, info, full, inputs, n_inputs, err);
-    if (beside)
-        status = kmf_counts_save(chosen ? chosen : counts, l->out, (kmf_counts_format)l->format,
-                                 full, pool, beside, err);
+    char *beside = chosen ? provenance(run, info, full, inputs, n_inputs, err) : NULL;
+    int status = beside ? kmf_counts_save(chosen, l->out, (kmf_counts_format)l->format, full,
+                                          pool, beside, err)
+                        : (int)err->code;
+    cli_progress_end();
+    kmf_counts_progress(counts, NULL, NULL);
     kmf_text_free(beside);
-    kmf_counts_free(chosen);
+    if (chosen != counts)
+        kmf_counts_free(chosen);
     return status;
 }
 

@@ -345,6 +345,12 @@ void cli_progress_reading(void *progress, uint64_t letters)
     cli_progress_letters(progress, "reading", letters);
 }
 
+void cli_progress_table(void *progress, double done)
+{
+    if (cli_progress_due(progress))
+        cli_progress_show(progress, "the table: %.0f %%", 100 * done);
+}
+
 void cli_progress_tokens(cli_progress *progress, cli_inputs *in, uint64_t records,
                          uint64_t tokens)
 {

@@ -195,7 +195,7 @@ kmf_pool *kmf_counter_pool(kmf_counter *counter)
     return counter->pool;
 }
 
-/* A kmf_made_fn. */
+/* A kmf_fraction_fn. */
 static void tell_made(void *counter, double made)
 {
     const kmf_counter *c = counter;

@@ -164,8 +164,10 @@ int kmf_countfile_write(const kmf_counts *counts, kmf_out *out, kmf_err *err)
         index += counts->blocks[p].n_bytes + padding(counts->blocks[p].n_bytes);
     make_header(header, f, &counts->info, index);
     int status = put(f, header, sizeof header, err);
-    for (size_t p = 0; p < counts->n_blocks && status == 0; p++)
+    for (size_t p = 0; p < counts->n_blocks && status == 0; p++) {
         status = put_block(f, &counts->blocks[p], err);
+        kmf_counts_leave(counts, p);
+    }
     if (status == 0)
         status = put_index(f, err);
     kmf_countfile_free(f);

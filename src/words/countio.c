@@ -322,6 +322,8 @@ int kmf_counts_save(const kmf_counts *counts, const char *path, kmf_counts_forma
         return status;
     err = kmf_err_or(err, &(kmf_err){0});
     kmf_out *table = kmf_out_open(path, err);
+    if (table)
+        kmf_out_quickly(table);
     if (table && pool)
         kmf_out_share(table, kmf_pool_handle(pool), kmf_pool_threads(pool), true);
     if (table)

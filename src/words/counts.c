@@ -73,11 +73,19 @@ void kmf_counts_information(const kmf_counts *counts, kmf_counts_info *info)
     *info = counts->info;
 }
 
+void kmf_counts_progress(kmf_counts *counts, kmf_fraction_fn *fn, void *user)
+{
+    counts->progress = fn;
+    counts->user = user;
+}
+
 void kmf_counts_leave(const kmf_counts *counts, size_t p)
 {
     const kmf_block *b = &counts->blocks[p];
     if (!counts->own_bytes && counts->map.len > 0 && b->n > 0)
         kmf_discard((void *)(uintptr_t)b->bytes, b->n_bytes);
+    if (counts->progress)
+        counts->progress(counts->user, (double)(p + 1) / (double)counts->n_blocks);
 }
 
 uint64_t kmf_counts_get(const kmf_counts *counts, uint64_t code)

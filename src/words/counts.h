@@ -17,6 +17,8 @@ struct kmf_counts {
     kmf_map map;  /* owned */
     void *buffer; /* owned; freed by kmf_free */
     char *name;   /* owned; of the file that it comes from, for messages; NULL: of none */
+    kmf_fraction_fn *progress; /* NULL: nobody wants to know */
+    void *user;
 };
 
 /*
@@ -26,7 +28,8 @@ struct kmf_counts {
 kmf_counts *kmf_counts_new(const kmf_counts_info *info, kmf_err *err) KMF_MUST_CHECK;
 void kmf_counts_seal(kmf_counts *counts);
 /*
- * Block p will not be looked at soon: if it lies in a file, its pages need no memory until it is.
+ * Who goes over the table is done with block p: if it lies in a file, its pages need no memory
+ * until it is looked at again.
  */
 void kmf_counts_leave(const kmf_counts *counts, size_t p);
 

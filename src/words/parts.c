@@ -92,7 +92,7 @@ struct kmf_parts {
      */
     kmf_block_fn *fn;
     void *fn_arg;
-    kmf_made_fn *made; /* NULL: nobody wants to know */
+    kmf_fraction_fn *made; /* NULL: nobody wants to know */
     void *made_arg;
     int caller; /* the worker that is the caller's thread */
 
@@ -248,7 +248,7 @@ void kmf_parts_free(kmf_parts *parts)
     kmf_free(parts);
 }
 
-void kmf_parts_progress(kmf_parts *parts, kmf_made_fn *fn, void *arg)
+void kmf_parts_progress(kmf_parts *parts, kmf_fraction_fn *fn, void *arg)
 {
     parts->made = fn;
     parts->made_arg = arg;

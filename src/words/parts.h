@@ -19,9 +19,8 @@ kmf_parts *kmf_parts_new(const kmf_kmer_kind *kind, kmf_cut_code cut, int worker
                          kmf_err *err) KMF_MUST_CHECK;
 void kmf_parts_free(kmf_parts *parts);
 
-/* Told, by the caller's thread, what fraction of the table is made. */
-typedef void kmf_made_fn(void *arg, double made);
-void kmf_parts_progress(kmf_parts *parts, kmf_made_fn *fn, void *arg);
+/* fn is told, by the caller's thread, what fraction of the table is made. */
+void kmf_parts_progress(kmf_parts *parts, kmf_fraction_fn *fn, void *arg);
 
 /* Is there room for the k-mers of n_texts more texts, in work or to come? */
 bool kmf_parts_has_room(const kmf_parts *parts, size_t n_texts);
