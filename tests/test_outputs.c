@@ -58,9 +58,11 @@ START_TEST(a_shard_that_is_not_there_is_an_input_that_fails)
 {
     const char *const shards[] = {"none.npy"};
     kmf_err err = {0};
-    ck_assert_int_eq(kmf_merge(shards, 1, "whole.npy", "merge", NULL, NULL, &err), KMF_EIO);
+    ck_assert_int_eq(kmf_merge(shards, 1, "whole.npy", "merge", NULL, NULL, NULL, &err),
+                     KMF_EIO);
     ck_assert_int_eq(err.code, KMF_EIO);
-    ck_assert_int_eq(kmf_merge(shards, 1, "whole.npy", "merge", NULL, NULL, NULL), KMF_EIO);
+    ck_assert_int_eq(kmf_merge(shards, 1, "whole.npy", "merge", NULL, NULL, NULL, NULL),
+                     KMF_EIO);
 }
 END_TEST
 
@@ -116,7 +118,7 @@ START_TEST(shards_that_are_joined_tell_how_far_they_are)
         snprintf(paths[i], sizeof paths[i], "%s", in_scratch(names[i]));
     write_shard(paths[0], 0);
     write_shard(paths[1], 1);
-    ck_assert_int_eq(kmf_merge(shards, 2, paths[2], "merge", be_told, &t, NULL), 0);
+    ck_assert_int_eq(kmf_merge(shards, 2, paths[2], "merge", NULL, be_told, &t, NULL), 0);
     ck_assert_int_ge(t.times, 2);
     ck_assert_uint_gt(t.records, MANY / 2);
 }

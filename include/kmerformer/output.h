@@ -176,12 +176,13 @@ KMF_API char *kmf_json_append(const char *text, const char *key, const char *obj
 typedef void kmf_merge_progress_fn(void *user, uint64_t records, uint64_t all);
 /*
  * Puts the files of a sharded run (each with its .ids.tsv and .json, in any order) back into
- * input order at out, the bytes being those of the unsharded run. fn is called now and then; NULL:
- * none. KMF_EMODEL: shards missing, doubled, or of different runs.
+ * input order at out, the bytes being those of the unsharded run. pool (NULL: none): compresses,
+ * beside the caller. fn is called now and then; NULL: none. KMF_EMODEL: shards missing, doubled, or
+ * of different runs.
  */
 KMF_API int kmf_merge(const char *const *shards, size_t n_shards, const char *out,
-                      const char *command_line, kmf_merge_progress_fn *fn, void *user,
-                      kmf_err *err) KMF_MUST_CHECK;
+                      const char *command_line, kmf_pool *pool, kmf_merge_progress_fn *fn,
+                      void *user, kmf_err *err) KMF_MUST_CHECK;
 
 #ifdef __cplusplus
 }

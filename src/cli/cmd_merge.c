@@ -49,14 +49,17 @@ static void show_progress(void *progress, uint64_t records, uint64_t all)
                           (unsigned long long)all);
 }
 
-static int merge(cli *run, const char *const *shards, size_t n, const char *out, kmf_err *err)
+static int merge(const cli *run, const char *const *shards, size_t n, const char *out,
+                 int threads, kmf_err *err)
 {
     cli_progress line;
-    if (allow_open_files(n, err) < 0)
+    kmf_pool *pool;
+    if (allow_open_files(n, err) < 0 || kmf_helpers_new(&pool, threads, err) < 0)
         return (int)err->code;
     cli_progress_start(&line, run);
-    int status = kmf_merge(shards, n, out, run->command_line, show_progress, &line, err);
+    int status = kmf_merge(shards, n, out, run->command_line, pool, show_progress, &line, err);
     cli_progress_end();
+    kmf_pool_free(pool);
     return status;
 }
 
@@ -64,9 +67,11 @@ int cli_merge(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
     const char *out = NULL;
+    int threads = kmf_threads_default();
     int first;
     const cli_option table[] = {{"o", "output", CLI_TEXT, &out, 0, 0, NULL, "FILE",
                                  "of the same kind as the shards; needed", 0, NULL},
+                                CLI_THREADS(&threads),
                                 CLI_COMMON(run)};
     int leave = cli_parse(run, table, &usage, argc, argv, &first);
     if (leave >= 0)
@@ -78,7 +83,7 @@ int cli_merge(cli *run, int argc, char **argv)
     leave = refuse_shards(run, out, shards, n);
     if (leave >= 0)
         return leave;
-    if (merge(run, shards, n, out, &err) < 0)
+    if (merge(run, shards, n, out, threads, &err) < 0)
         return cli_fail(run, &err);
     cli_note(run, "%d shards joined in %s", argc - first, out);
     return CLI_DONE;

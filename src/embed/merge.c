@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "embed/npy.h"
+#include "embed/output.h"
 #include "embed/provenance.h"
 #include "embed/sidecar.h"
 #include "nn/gemm.h"
@@ -467,7 +468,8 @@ static int check_names(const char *const *shards, size_t n, const char *out, kmf
 }
 
 int kmf_merge(const char *const *shards, size_t n_shards, const char *out,
-              const char *command_line, kmf_merge_progress_fn *fn, void *user, kmf_err *err)
+              const char *command_line, kmf_pool *pool, kmf_merge_progress_fn *fn, void *user,
+              kmf_err *err)
 {
     merge m = {.n = n_shards, .fn = fn, .user = user};
     kmf_output *output = NULL;
@@ -497,6 +499,8 @@ int kmf_merge(const char *const *shards, size_t n_shards, const char *out,
         status = (int)err->code;
         goto out;
     }
+    if (pool)
+        kmf_output_share(output, pool, true);
     status = copy_rows(&m, output, err);
     if (status == 0)
         status = kmf_output_commit(output, provenance, err);

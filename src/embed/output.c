@@ -388,14 +388,18 @@ static int store_array(void *output, uint64_t row, float *vectors, size_t n, kmf
     return status < 0 ? status : 1;
 }
 
+void kmf_output_share(kmf_output *output, kmf_pool *pool, bool caller_too)
+{
+    if (output->pool)
+        return;
+    output->pool = kmf_pool_keep(pool);
+    kmf_out_share(output->table, kmf_pool_handle(pool), kmf_pool_threads(pool), caller_too);
+}
+
 void kmf_output_take(kmf_output *output, kmf_embedder *embedder)
 {
     output->n_before = output->n_rows;
-    if (!output->pool) {
-        output->pool = kmf_pool_keep(kmf_embedder_pool(embedder));
-        kmf_out_share(output->table, kmf_pool_handle(output->pool),
-                      kmf_pool_threads(output->pool), false);
-    }
+    kmf_output_share(output, kmf_embedder_pool(embedder), false);
     kmf_rowstore store = {
         .fn = output->npy ? store_array : store_text, .user = output, .all = output->npy};
     kmf_embedder_store(embedder, kmf_output_row, &store);

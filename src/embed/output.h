@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The files of an output that outlive their process, for resume.c. */
+/* What resume.c and merge.c need of an output. */
 #ifndef KMF_EMBED_OUTPUT_H
 #define KMF_EMBED_OUTPUT_H
 
@@ -8,6 +8,9 @@
 #include <stdbool.h>
 
 enum { KMF_OUTPUT_TABLE, KMF_OUTPUT_IDS, KMF_OUTPUT_JSON, KMF_OUTPUT_FILES };
+
+/* A compressed table is compressed on this pool, too: kmf_out_share. The first one stays. */
+void kmf_output_share(kmf_output *output, kmf_pool *pool, bool caller_too);
 
 /* Where the files of an output stand between two records. */
 typedef struct kmf_output_place {
