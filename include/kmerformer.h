@@ -76,6 +76,7 @@
 #include "kmerformer/model.h"
 #include "kmerformer/pretrain.h"
 #include "kmerformer/embed.h"
+#include "kmerformer/logits.h"
 #include "kmerformer/probe.h"
 #include "kmerformer/eval.h"
 #include "kmerformer/output.h"

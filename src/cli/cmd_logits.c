@@ -3,15 +3,8 @@
 #include "cli/cli.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Tokens that the head takes at a time. */
-#define ROWS ((size_t)96)
-
-enum { MASK_NONE, MASK_TOGETHER, MASK_EACH };
-static const char *const mask_names[] = {"none", "together", "each", NULL};
 
 static const cli_usage usage = {
     "logits [options] IN...",
@@ -27,23 +20,12 @@ typedef struct logits_args {
     kmf_reader_options reader;
 } logits_args;
 
-/* Bases beg .. end, from 0, end excluded. */
-typedef struct span {
-    uint64_t beg, end;
-} span;
-
 typedef struct logits_run {
     const logits_args *args;
     const kmf_model *model;
-    const char *path; /* borrowed; the file at hand */
-    kmf_cutter *cutter;
-    kmf_encoder **encoders; /* owned [threads] */
-    int32_t *ids;           /* owned [window]; as the encoder sees them */
-    size_t *rows;           /* owned [window]; tokens of the chunk that are asked for */
-    float *logits;          /* owned [ROWS, V] */
-    size_t *best;           /* owned [top] */
-    size_t lead, trail;     /* tokens that frame a chunk */
-    span *spans;            /* owned [n_spans]; n_spans 0: all bases */
+    kmf_logits *logits;
+    const char *path;     /* borrowed; the file at hand */
+    kmf_base_span *spans; /* owned [n_spans]; n_spans 0: all bases */
     size_t n_spans;
     uint64_t farthest;  /* bases that a record needs to have one of each */
     kmf_output *output; /* NULL: the table */
@@ -51,7 +33,6 @@ typedef struct logits_run {
     uint64_t n_short; /* records that end before one of the spans */
     cli_progress line;
     cli_inputs inputs;
-    kmf_embed_stats losses;
 } logits_run;
 
 static int parse(cli *run, logits_args *a, int argc, char **argv, int *first)
@@ -65,7 +46,7 @@ static int parse(cli *run, logits_args *a, int argc, char **argv, int *first)
          0, "the best candidates on standard output"},
         {NULL, "positions", CLI_ONCE, &a->positions, 0, 0, NULL, "LIST",
          "bases, as 5,9-12, counted from 1: the tokens that hold one of them", 0, "all tokens"},
-        {NULL, "mask", CLI_CHOICE, &a->mask, 0, 0, mask_names, NULL,
+        {NULL, "mask", CLI_CHOICE, &a->mask, 0, 0, kmf_logits_mask_names, NULL,
          "put [MASK] in the place of the tokens asked for: of all at once, or of one after the "
          "other, each in a pass of its own",
          0, NULL},
@@ -83,7 +64,7 @@ static int parse(cli *run, logits_args *a, int argc, char **argv, int *first)
 /* ---------------------------------------------------------------- positions ------------- */
 
 /* "9-12" or "5" at text; NULL if it is neither, else what follows. */
-static const char *parse_span(span *s, const char *text)
+static const char *parse_span(kmf_base_span *s, const char *text)
 {
     const char *end = cli_read_range(text, UINT64_MAX - 1, false, &s->beg, &s->end);
     if (!end || s->beg == 0 || s->end < s->beg)
@@ -112,163 +93,47 @@ static int parse_positions(logits_run *r, const char *text, kmf_err *err)
     return 0;
 }
 
-static bool is_wanted(const logits_run *r, const kmf_chunk *chunk, size_t t)
-{
-    for (size_t i = 0; i < r->n_spans; i++)
-        if (r->spans[i].beg < chunk->end[t] && chunk->pos[t] < r->spans[i].end)
-            return true;
-    return r->n_spans == 0;
-}
+/* ---------------------------------------------------------------- the rows -------------- */
 
-/* ---------------------------------------------------------------- one token ------------- */
-
-static double sum_of_exponentials(const float *logits, size_t V, double max)
-{
-    double sum = 0;
-    for (size_t v = 0; v < V; v++)
-        sum += exp((double)logits[v] - max);
-    return sum;
-}
-
-static void to_probabilities(float *logits, size_t V)
-{
-    double max = (double)logits[0];
-    for (size_t v = 1; v < V; v++)
-        max = (double)logits[v] > max ? (double)logits[v] : max;
-    double sum = sum_of_exponentials(logits, V, max);
-    for (size_t v = 0; v < V; v++)
-        logits[v] = (float)(exp((double)logits[v] - max) / sum);
-}
-
-/* best [n]: the n largest, of equal ones the first; returns how many there are. */
-static size_t largest(size_t *best, size_t n, const float *x, size_t V)
-{
-    size_t found = 0;
-    for (size_t v = 0; v < V; v++) {
-        size_t at = found < n ? found++ : n;
-        for (; at > 0 && x[v] > x[best[at - 1]]; at--)
-            if (at < n)
-                best[at] = best[at - 1];
-        if (at < n)
-            best[at] = v;
-    }
-    return found;
-}
-
-static void print_best(const logits_run *r, const float *logits, const char *name, uint64_t pos,
-                       int32_t id)
+static void print_best(const logits_run *r, const kmf_logits_row *row)
 {
     const kmf_vocab *vocab = kmf_model_vocab(r->model);
-    size_t V = kmf_vocab_size(vocab);
-    size_t n = largest(r->best, (size_t)r->args->top, logits, V);
-    double max = (double)logits[r->best[0]];
-    double sum = sum_of_exponentials(logits, V, max);
-    for (size_t i = 0; i < n; i++) {
-        double logit = (double)logits[r->best[i]];
-        printf("%s\t%llu\t", name, (unsigned long long)pos + 1);
-        cli_put_token(kmf_vocab_token(vocab, id));
+    for (size_t i = 0; i < row->n_best; i++) {
+        const kmf_candidate *c = &row->best[i];
+        printf("%s\t%llu\t", row->name, (unsigned long long)row->position + 1);
+        cli_put_token(kmf_vocab_token(vocab, row->id));
         putchar('\t');
-        cli_put_token(kmf_vocab_token(vocab, (int32_t)r->best[i]));
-        printf("\t%.6g\t%.6g\n", logit, exp(logit - max) / sum);
+        cli_put_token(kmf_vocab_token(vocab, c->id));
+        printf("\t%.6g\t%.6g\n", (double)c->logit, (double)c->probability);
     }
 }
 
-static int check_finite(const logits_run *r, const kmf_record *rec, const float *logits,
-                        kmf_err *err)
+/* A kmf_logits_fn. */
+static int put_row(void *user, const kmf_logits_row *row, kmf_err *err)
 {
-    size_t V = kmf_vocab_size(kmf_model_vocab(r->model));
-    size_t v = 0;
-    while (v < V && isfinite(logits[v]))
-        v++;
-    if (v == V)
-        return 0;
-    cli_raise(err, KMF_ENUMERIC, "record %llu: the model gives logits that are not finite",
-              (unsigned long long)rec->index + 1);
-    cli_name_file(r->path, err);
-    return KMF_ENUMERIC;
-}
-
-/* The logits of token t, which are changed if probabilities are asked for. */
-static int put_row(logits_run *r, const kmf_record *rec, const kmf_chunk *chunk, size_t t,
-                   float *logits, kmf_err *err)
-{
-    if (check_finite(r, rec, logits, err) < 0)
-        return KMF_ENUMERIC;
+    logits_run *r = user;
     r->n_rows++;
     cli_progress_tokens(&r->line, &r->inputs, r->n_records, r->n_rows);
     if (!r->output) {
-        print_best(r, logits, rec->name, chunk->pos[t], chunk->ids[t]);
+        print_best(r, row);
         return 0;
     }
-    if (r->args->probabilities)
-        to_probabilities(logits, kmf_vocab_size(kmf_model_vocab(r->model)));
-    kmf_row row = {.index = r->n_records,
-                   .name = rec->name,
-                   .len = rec->len,
-                   .tokens = 1,
-                   .chunks = 1,
-                   .position = (int64_t)chunk->pos[t],
-                   .vector = logits};
-    return kmf_output_row(r->output, &row, err);
+    const kmf_row out = {.index = row->index,
+                         .name = row->name,
+                         .len = row->len,
+                         .tokens = 1,
+                         .chunks = 1,
+                         .position = (int64_t)row->position,
+                         .vector = row->values};
+    return kmf_output_row(r->output, &out, err);
 }
 
-/* Tokens rows [n] of the chunk that has gone forward. */
-static int put_rows(logits_run *r, const kmf_record *rec, const kmf_chunk *chunk,
-                    const size_t *rows, size_t n, kmf_err *err)
+/* Rows that are out have nothing more to tell but their file. */
+static int finish_file(logits_run *r, kmf_err *err)
 {
-    size_t V = kmf_vocab_size(kmf_model_vocab(r->model));
-    int status = 0;
-    for (size_t i = 0; i < n && status == 0; i += ROWS) {
-        size_t m = n - i < ROWS ? n - i : ROWS;
-        status = kmf_encoder_logits(r->encoders[0], r->logits, rows + i, m, err);
-        for (size_t j = 0; j < m && status == 0; j++)
-            status = put_row(r, rec, chunk, rows[i + j], r->logits + j * V, err);
-    }
-    return status;
-}
-
-/* ---------------------------------------------------------------- one chunk ------------- */
-
-static int forward(logits_run *r, size_t n, kmf_err *err)
-{
-    const float *hidden;
-    const size_t off[2] = {0, n};
-    size_t L = kmf_model_config(r->model)->n_layers;
-    return kmf_encoder_forward_together(r->encoders, (size_t)r->args->threads, &hidden, r->ids,
-                                        off, 1, L, err);
-}
-
-/*
- * A token that a neighbouring chunk counts is masked here as well: k-mers overlap, and it would
- * tell what is hidden.
- */
-static int put_chunk(logits_run *r, const kmf_record *rec, const kmf_chunk *chunk, kmf_err *err)
-{
-    int32_t mask = kmf_vocab_special(kmf_model_vocab(r->model), KMF_MASK);
-    size_t n = 0;
-    int status = 0;
-    memcpy(r->ids, chunk->ids, chunk->n * sizeof *r->ids);
-    for (size_t t = r->lead; t < chunk->n - r->trail; t++) {
-        if (!is_wanted(r, chunk, t))
-            continue;
-        if (r->args->mask == MASK_TOGETHER)
-            r->ids[t] = mask;
-        if (t >= chunk->own_beg && t < chunk->own_end)
-            r->rows[n++] = t;
-    }
-    if (r->args->mask != MASK_EACH) {
-        if (n > 0)
-            status = forward(r, chunk->n, err);
-        return status == 0 ? put_rows(r, rec, chunk, r->rows, n, err) : status;
-    }
-    for (size_t i = 0; i < n && status == 0; i++) {
-        size_t t = r->rows[i];
-        r->ids[t] = mask;
-        status = forward(r, chunk->n, err);
-        r->ids[t] = chunk->ids[t];
-        if (status == 0)
-            status = put_rows(r, rec, chunk, &t, 1, err);
-    }
+    int status = kmf_logits_finish(r->logits, err);
+    if (status == KMF_ENUMERIC)
+        cli_name_file(r->path, err);
     return status;
 }
 
@@ -276,85 +141,54 @@ static int put_chunk(logits_run *r, const kmf_record *rec, const kmf_chunk *chun
 static int put_record(void *to, const char *path, const kmf_record *rec, kmf_err *err)
 {
     logits_run *r = to;
-    kmf_chunk chunk;
-    kmf_cut_stats s;
-    int got;
+    int status = r->path != path ? finish_file(r, err) : 0;
     r->path = path;
-    kmf_cutter_start(r->cutter, rec->name, rec->seq, rec->len);
-    while ((got = kmf_cutter_next(r->cutter, &chunk, err)) > 0) {
-        int status = put_chunk(r, rec, &chunk, err);
-        if (status < 0)
-            return status;
-    }
-    if (got < 0)
+    if (status < 0)
+        return status;
+    status = kmf_logits_add(r->logits, rec->name, rec->seq, rec->len, err);
+    if (status == KMF_EFORMAT)
         cli_name_record(path, rec, err);
-    kmf_cutter_statistics(r->cutter, &s);
-    kmf_embed_stats_add(&r->losses, &s);
+    else if (status == KMF_ENUMERIC)
+        cli_name_file(path, err);
     r->n_records++;
     r->n_short += rec->len < r->farthest;
-    return got;
+    return status;
 }
 
 /* ---------------------------------------------------------------- the run --------------- */
 
 static int prepare(logits_run *r, kmf_err *err)
 {
-    const kmf_config *c = kmf_model_config(r->model);
-    const kmf_vocab *vocab = kmf_model_vocab(r->model);
     const logits_args *a = r->args;
-    kmf_long policy = !a->exact    ? KMF_LONG_CHUNK
-                      : c->bounded ? KMF_LONG_TRUNCATE
-                                   : KMF_LONG_ERROR;
-    kmf_cut_options cut = {.stride = c->stride,
-                           .window = c->window,
-                           .overlap = kmf_config_overlap(c, vocab, c->window, c->specials),
-                           .specials = c->specials,
-                           .ambiguous = c->ambiguous,
-                           .policy = policy,
-                           .exact = a->exact ? c->exact : KMF_EXACT_NO};
-    if (a->mask != MASK_NONE && kmf_vocab_special(vocab, KMF_MASK) < 0)
-        return cli_raise(err, KMF_EMODEL, "the vocabulary has no [MASK]");
-    r->cutter = kmf_cutter_new(vocab, &cut, err);
-    r->encoders = calloc((size_t)a->threads, sizeof(kmf_encoder *));
-    r->ids = calloc(c->window, sizeof *r->ids);
-    r->rows = calloc(c->window, sizeof *r->rows);
-    r->logits = calloc(c->vocab_size, ROWS * sizeof *r->logits);
-    r->lead = c->specials && kmf_vocab_frame(vocab) > 0;
-    r->trail = c->specials && kmf_vocab_frame(vocab) > 1;
-    r->best = calloc((size_t)a->top, sizeof *r->best);
-    if (!r->cutter)
+    kmf_logits_options o;
+    if (a->positions && parse_positions(r, a->positions, err) < 0)
         return (int)err->code;
-    if (!r->encoders || !r->ids || !r->rows || !r->logits || !r->best)
-        return cli_raise(err, KMF_ENOMEM, "out of memory");
-    for (int i = 0; i < a->threads; i++) {
-        r->encoders[i] = kmf_encoder_new(r->model, c->window, c->window, err);
-        if (!r->encoders[i])
-            return (int)err->code;
-    }
-    /* is there a head at all? */
-    if (kmf_encoder_logits(r->encoders[0], r->logits, NULL, 0, err) < 0)
-        return (int)err->code;
-    if (a->out) {
-        r->output = kmf_output_new(a->out, c->vocab_size, 0, 1, err);
-        if (!r->output)
-            return (int)err->code;
-    }
-    return a->positions ? parse_positions(r, a->positions, err) : 0;
+    kmf_logits_options_default(&o);
+    o.mask = (kmf_logits_mask)a->mask;
+    o.spans = r->spans;
+    o.n_spans = r->n_spans;
+    o.exact = a->exact;
+    o.top = a->out ? 0 : (size_t)a->top;
+    o.probabilities = a->probabilities;
+    o.threads = a->threads;
+    r->logits = kmf_logits_new(r->model, &o, put_row, r, err);
+    if (r->logits && a->out)
+        r->output = kmf_output_new(a->out, kmf_model_config(r->model)->vocab_size, 0, 1, err);
+    return (int)err->code;
 }
 
 /* What stands in x.json, all of it as texts. NULL with *err filled. */
 static char *provenance(const cli *run, const logits_run *r, const char *const *paths, size_t n,
-                        kmf_err *err)
+                        const kmf_embed_stats *s, kmf_err *err)
 {
     const logits_args *a = r->args;
-    const kmf_embed_stats *s = &r->losses;
     cli_pairs p = {0};
     cli_pair(&p, "program", "kmerformer");
     cli_pair(&p, "version", "%s", kmf_version());
     cli_pair(&p, "command", "%s", run->command_line);
     cli_pair(&p, "model", "%s", kmf_model_path(r->model));
     cli_pair(&p, "values", "%s", a->probabilities ? "probabilities" : "logits");
-    cli_pair(&p, "mask", "%s", mask_names[a->mask]);
+    cli_pair(&p, "mask", "%s", kmf_logits_mask_names[a->mask]);
     cli_pair(&p, "tokens", "%s", a->exact ? "exact" : "of bases");
     cli_pair(&p, "positions", "%s", a->positions ? a->positions : "all");
     cli_pair_lines(&p, "inputs", paths, n);
@@ -369,11 +203,11 @@ static char *provenance(const cli *run, const logits_run *r, const char *const *
 }
 
 static int commit(const cli *run, logits_run *r, const char *const *paths, size_t n,
-                  kmf_err *err)
+                  const kmf_embed_stats *stats, kmf_err *err)
 {
     if (!r->output)
         return 0;
-    char *text = provenance(run, r, paths, n, err);
+    char *text = provenance(run, r, paths, n, stats, err);
     int status = text ? 0 : (int)err->code;
     cli_hold_signals();
     if (status == 0)
@@ -381,20 +215,6 @@ static int commit(const cli *run, logits_run *r, const char *const *paths, size_
     cli_release_signals(status == 0);
     kmf_text_free(text);
     return status;
-}
-
-static void release(logits_run *r)
-{
-    for (int i = 0; r->encoders && i < r->args->threads; i++)
-        kmf_encoder_free(r->encoders[i]);
-    kmf_cutter_free(r->cutter);
-    kmf_output_free(r->output);
-    free(r->encoders);
-    free(r->ids);
-    free(r->rows);
-    free(r->logits);
-    free(r->best);
-    free(r->spans);
 }
 
 int cli_logits(cli *run, int argc, char **argv)
@@ -423,16 +243,21 @@ int cli_logits(cli *run, int argc, char **argv)
     a.top = a.top > 0 ? a.top : 5;
     kmf_model *model = kmf_model_load(a.model, &err);
     logits_run r = {.args = &a, .model = model};
+    kmf_embed_stats losses = {0};
     int status = model ? prepare(&r, &err) : -1;
     cli_progress_start(&r.line, run);
     if (status == 0)
         status =
             cli_read_records(run, paths, n_paths, &a.reader, &r.inputs, put_record, &r, &err);
-    cli_progress_end();
     if (status == 0)
-        status = commit(run, &r, paths, n_paths, &err);
+        status = finish_file(&r, &err);
+    cli_progress_end();
     if (status == 0) {
-        cli_warn_of_losses(run, &r.losses, false);
+        kmf_logits_statistics(r.logits, &losses);
+        status = commit(run, &r, paths, n_paths, &losses, &err);
+    }
+    if (status == 0) {
+        cli_warn_of_losses(run, &losses, false);
         if (r.n_spans > 0 && r.n_rows == 0)
             cli_warn(run, "no token holds one of the bases %s", a.positions);
         else if (r.n_short > 0)
@@ -441,7 +266,9 @@ int cli_logits(cli *run, int argc, char **argv)
         cli_note(run, "%llu tokens of %llu records", (unsigned long long)r.n_rows,
                  (unsigned long long)r.n_records);
     }
-    release(&r);
+    kmf_logits_free(r.logits);
+    kmf_output_free(r.output);
+    free(r.spans);
     kmf_model_free(model);
     return status == 0 ? CLI_DONE : cli_fail(run, &err);
 }
