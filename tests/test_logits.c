@@ -255,12 +255,12 @@ static int take_best(void *user, const kmf_logits_row *row, kmf_err *err)
 {
     const size_t *top = user;
     const seen *s = &want.rows[n_checked++];
-    double max = -INFINITY, sum = 0;
+    double max = -1e30, sum = 0;
     (void)err;
     ck_assert_ptr_null(row->values);
     ck_assert_uint_eq(row->n_best, *top < want.V ? *top : want.V);
     for (size_t v = 0; v < want.V; v++)
-        max = fmax(max, (double)s->values[v]);
+        max = (double)s->values[v] > max ? (double)s->values[v] : max;
     for (size_t v = 0; v < want.V; v++)
         sum += exp((double)s->values[v] - max);
     for (size_t i = 0; i < row->n_best; i++) {
@@ -312,9 +312,9 @@ START_TEST(probabilities_are_their_softmax)
     ck_assert_uint_eq(got.n, want.n);
     for (size_t i = 0; i < got.n; i++) {
         const float *x = want.rows[i].values;
-        double max = -INFINITY, sum = 0;
+        double max = -1e30, sum = 0;
         for (size_t v = 0; v < got.V; v++)
-            max = fmax(max, (double)x[v]);
+            max = (double)x[v] > max ? (double)x[v] : max;
         for (size_t v = 0; v < got.V; v++)
             sum += exp((double)x[v] - max);
         for (size_t v = 0; v < got.V; v++) {
