@@ -459,6 +459,49 @@ START_TEST(no_other_process_gets_at_a_run)
 }
 END_TEST
 
+START_TEST(an_older_output_stays_until_the_new_one_is_whole)
+{
+    kmf_err err = {0};
+    scene s = usual("x.npy");
+    ck_assert_int_eq(run_until(&s, 9), 1);
+    ck_assert_int_eq(kmf_file_save(in_scratch("x.npy"), "older", 5, NULL), 0);
+    kmf_embedder *e = embedder_of(&s);
+    kmf_output *o = kmf_output_resume(in_scratch("x.npy"), 0, e, in_scratch("checkpoint"),
+                                      inputs, 1, NULL, &err);
+    ck_assert_ptr_nonnull(o);
+    kmf_embedder_free(e);
+    kmf_output_free(o);
+    check_same("x.npy", "older", 5);
+}
+END_TEST
+
+/* One that has lost its last byte before the checkpoint, and one that ends there. */
+START_TEST(a_kept_file_is_as_long_as_its_checkpoint_says)
+{
+    char temporary[3][NAME_CAP];
+    kmf_err err = {0};
+    kmf_embed_stats stats;
+    size_t len;
+    scene s = usual("x.npy");
+    ck_assert_int_eq(run_until(&s, 9), 1);
+    char *text = take_file("checkpoint", &len);
+    edit(text, "{", "{");
+    temporary_names(temporary, text);
+    const char *bytes = strstr(text, "\"bytes\": ");
+    ck_assert_ptr_nonnull(bytes);
+    long n = strtol(bytes + strlen("\"bytes\": "), NULL, 10);
+    ck_assert_int_gt(n, 1000);
+    ck_assert_int_eq(truncate(temporary[2], n), 0);
+    char *kept = kmf_file_read(temporary[2], (size_t)1 << 30, &len, NULL);
+    ck_assert_int_eq(truncate(temporary[2], n - 1), 0);
+    expect(&s, KMF_EIO, "it has fewer than");
+    put(temporary[2], kept, len);
+    ck_assert_int_eq(run_to_end(&s, true, &stats, &err), 0);
+    kmf_free(kept);
+    kmf_free(text);
+}
+END_TEST
+
 START_TEST(some_runs_have_no_checkpoint)
 {
     scene counts = usual("x.npy");
@@ -549,6 +592,8 @@ int main(void)
     tcase_add_test(tcase, names_that_were_given_are_taken_back);
     tcase_add_test(tcase, a_name_that_is_not_to_be_had_can_be_given_later);
     tcase_add_test(tcase, no_other_process_gets_at_a_run);
+    tcase_add_test(tcase, an_older_output_stays_until_the_new_one_is_whole);
+    tcase_add_test(tcase, a_kept_file_is_as_long_as_its_checkpoint_says);
     tcase_add_test(tcase, some_runs_have_no_checkpoint);
     tcase_add_test(tcase, a_checkpoint_that_cannot_be_written_takes_nothing_away);
     tcase_add_test(tcase, without_a_checkpoint_nothing_is_left);

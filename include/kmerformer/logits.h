@@ -43,15 +43,14 @@ typedef struct kmf_candidate {
 
 /* Of one token that was asked for. Pointers are valid during the call only. */
 typedef struct kmf_logits_row {
-    uint64_t index;      /* of the record, from 0 */
-    const char *name;    /* of the record */
-    uint64_t len;        /* letters of the record */
-    uint64_t position;   /* 0-based base at which the token begins */
-    int32_t id;          /* of the token that stands there */
-    const float *values; /* [V], logits or probabilities; NULL with top */
-    const kmf_candidate
-        *best;     /* [n_best], the largest logit first, of equal ones the first id */
-    size_t n_best; /* top, or V where that is less; 0 without */
+    uint64_t index;            /* of the record, from 0 */
+    const char *name;          /* of the record */
+    uint64_t len;              /* letters of the record */
+    uint64_t position;         /* 0-based base at which the token begins */
+    int32_t id;                /* of the token that stands there */
+    const float *values;       /* [V], logits or probabilities; NULL with top */
+    const kmf_candidate *best; /* [n_best], largest logit first, then smallest id */
+    size_t n_best;             /* top, or V where that is less; 0 without */
 } kmf_logits_row;
 
 /* Takes one row, in the order of records and bases; nonzero ends the run with that status. */

@@ -307,6 +307,7 @@ int kmf_logits_add(kmf_logits *logits, const char *name, const char *seq, size_t
     kmf_embed_stats_add(&l->stats, &s);
     l->stats.records++;
     l->stats.bases += len;
+    l->stats.tokens += s.tokens;
     return 0;
 }
 
