@@ -28,6 +28,7 @@ typedef struct listed {
     size_t V, n;
     seen rows[ROWS_MAX];
     int64_t ends_at; /* fails at this row; -1: never */
+    int ends_with;
 } listed;
 
 static char seqs[RECORDS][SEQ_MAX + 1];
@@ -167,7 +168,7 @@ static int take(void *user, const kmf_logits_row *row, kmf_err *err)
     listed *l = user;
     (void)err;
     if ((int64_t)l->n == l->ends_at)
-        return KMF_EIO;
+        return l->ends_with;
     ck_assert_ptr_null(row->best);
     const seen s = {
         .index = row->index, .len = row->len, .position = row->position, .id = row->id};
@@ -348,8 +349,14 @@ START_TEST(what_fails_is_told_behind_what_came_before)
     /* the function's own failure */
     clear(&got);
     got.ends_at = 30;
+    got.ends_with = KMF_EIO;
     ck_assert_int_eq(give(&o, take, &got, &err), KMF_EIO);
     ck_assert_uint_eq(got.n, 30);
+    clear(&got);
+    got.ends_at = 7;
+    got.ends_with = 5;
+    ck_assert_int_eq(give(&o, take, &got, &err), KMF_EINVAL);
+    ck_assert_uint_eq(got.n, 7);
     /* a base that the model does not take: in record 5, as in each fifth, some are N */
     model->config.ambiguous = KMF_AMBIGUOUS_ERROR;
     memcpy(seqs[0], seqs[1], sizeof seqs[0]);

@@ -121,6 +121,34 @@ START_TEST(shards_that_are_joined_tell_how_far_they_are)
     ck_assert_int_eq(kmf_merge(shards, 2, paths[2], "merge", NULL, be_told, &t, NULL), 0);
     ck_assert_int_ge(t.times, 2);
     ck_assert_uint_gt(t.records, MANY / 2);
+    kmf_err err = {0};
+    ck_assert_int_eq(kmf_merge(shards, 2, paths[1], "merge", NULL, NULL, NULL, &err),
+                     KMF_EINVAL);
+    ck_assert_ptr_nonnull(strstr(err.msg, "b.tsv is one of the shards"));
+}
+END_TEST
+
+START_TEST(an_output_of_other_rows_takes_none)
+{
+    kmf_embed_options o;
+    kmf_embed_options_default(&o);
+    o.threads = 2;
+    for (int i = 0; i < 3; i++) {
+        kmf_err err = {0};
+        kmf_embedder *e = kmf_embedder_new("kmer:2", &o, NULL);
+        kmf_output *out = kmf_output_new(
+            in_scratch("x.npy"), kmf_embedder_dim(e) + (size_t)(i == 1), 0, i == 2, NULL);
+        kmf_output_take(out, e);
+        int status = kmf_embedder_add(e, "r", "ACGTT", 5, &err);
+        if (status == 0)
+            status = kmf_embedder_finish(e, &err);
+        ck_assert_int_eq(status, i == 0 ? 0 : KMF_EINVAL);
+        ck_assert(i == 0 || strstr(err.msg, "other rows than its embedder makes"));
+        kmf_embedder_free(e);
+        kmf_output_free(out);
+    }
+    ck_assert_int_eq(kmf_out_end(NULL, 0, NULL), 0);
+    ck_assert_int_eq(kmf_out_end(NULL, KMF_EIO, NULL), KMF_EIO);
 }
 END_TEST
 
@@ -171,6 +199,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, npy_headers_come_back_and_others_are_refused);
     tcase_add_test(tcase, a_shard_that_is_not_there_is_an_input_that_fails);
+    tcase_add_test(tcase, an_output_of_other_rows_takes_none);
     tcase_add_test(tcase, shards_that_are_joined_tell_how_far_they_are);
     tcase_add_test(tcase, a_number_that_float16_would_make_infinite_is_refused_and_told);
     tcase_add_test(tcase, a_provenance_that_is_no_json_is_written_by_nobody);

@@ -42,6 +42,9 @@ START_TEST(options_out_of_range_are_refused)
     BAD(steps, 0, "how long");
     BAD(epochs, 1, "how long");
     BAD(epochs, -1, "how long");
+    BAD(epochs, (double)NAN, "how long");
+    BAD(seconds, (double)NAN, "how long");
+    BAD(parts, -2, "parts: unknown");
     BAD(seconds, 1, "how long");
     BAD(steps, UINT64_MAX, "steps");
     BAD(stride, 4, "stride");

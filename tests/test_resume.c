@@ -119,8 +119,9 @@ static int run_to_end(const scene *s, bool resumed, kmf_embed_stats *stats, kmf_
     kmf_output *o = resumed ? kmf_output_resume(in_scratch(s->name), s->f16, e,
                                                 in_scratch("checkpoint"), inputs, 1, NULL, err)
                             : output_of(s, e);
-    if (o) {
+    if (o && !resumed)
         kmf_output_take(o, e);
+    if (o) {
         status = give_records(s, e, err);
         kmf_embedder_statistics(e, stats);
     }

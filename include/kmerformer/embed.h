@@ -141,7 +141,7 @@ KMF_API size_t kmf_embedder_bytes(const kmf_embedder *embedder);
 
 /*
  * Rows go to fn from kmf_embedder_add, kmf_embedder_read and kmf_embedder_finish, in the order of
- * the calls. To be set before the first record of a run.
+ * the calls. To be set before the first record of a run. fn NULL: they go nowhere.
  */
 KMF_API void kmf_embedder_sink(kmf_embedder *embedder, kmf_row_fn *fn, void *user);
 /*

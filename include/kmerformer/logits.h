@@ -53,7 +53,10 @@ typedef struct kmf_logits_row {
     size_t n_best;             /* top, or V where that is less; 0 without */
 } kmf_logits_row;
 
-/* Takes one row, in the order of records and bases; nonzero ends the run with that status. */
+/*
+ * Takes one row, in the order of records and bases. Returns 0, or a negative kmf_code with *err
+ * filled: the run ends. Any other number ends it, too: KMF_EINVAL.
+ */
 typedef int kmf_logits_fn(void *user, const kmf_logits_row *row, kmf_err *err);
 
 /*

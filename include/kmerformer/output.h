@@ -37,12 +37,15 @@ KMF_API int kmf_output_row(void *output, const kmf_row *row, kmf_err *err);
  * kmf_embedder_sink with kmf_output_row, and nowhere else. A thread that has computed the whole
  * vector of a record, as of a short one, also writes it to .npy, or formats it as text (up to 64 MB
  * may wait) and compresses it. So end the run (finished or failed), or free the embedder, before
- * the output is finished or freed.
+ * the output is finished or freed; an embedder that is used once more needs another output, or
+ * sink, first. An output of another dim or per_token than the embedder's rows: their first one is
+ * KMF_EINVAL.
  */
 KMF_API void kmf_output_take(kmf_output *output, kmf_embedder *embedder);
 /*
- * provenance: JSON object text for x.json; ignored on standard output. May be called once, even if
- * it fails.
+ * Publishes the rows that were given, be it of a run that failed: whether that went well is the
+ * caller's to know. What has the names of its files is replaced, whatever it is. provenance: JSON
+ * object text for x.json; ignored on standard output. May be called once, even if it fails.
  */
 KMF_API int kmf_output_commit(kmf_output *output, const char *provenance,
                               kmf_err *err) KMF_MUST_CHECK;
@@ -61,12 +64,13 @@ KMF_API int kmf_output_save(kmf_output *output, const kmf_embedder *embedder,
                             const char *checkpoint, const char *const *inputs, size_t n_inputs,
                             const kmf_reader_options *reader, kmf_err *err) KMF_MUST_CHECK;
 /*
- * In place of kmf_output_new, for the same output, embedder and inputs, whose records are to be
- * given once more: those whose rows are out are passed over, and kmf_embedder_statistics begins
- * with their counts. The bytes are then those of a run that was never stopped. KMF_EMODEL: the
- * checkpoint is none, or of another run, and the message names what differs; KMF_EIO: its files are
- * not there, or another process is at work at them. That the records are not the same, which is
- * KMF_EMODEL, too, is found out by kmf_embedder_add, kmf_embedder_read or kmf_embedder_finish.
+ * In place of kmf_output_new and kmf_output_take, for the same output, embedder and inputs, whose
+ * records are to be given once more: those whose rows are out are passed over, and
+ * kmf_embedder_statistics begins with their counts. The bytes are then those of a run that was
+ * never stopped. KMF_EMODEL: the checkpoint is none, or of another run, and the message names what
+ * differs; KMF_EIO: its files are not there, as for another path, or another process is at work at
+ * them (within one process nothing tells). That the records are not the same, which is KMF_EMODEL,
+ * too, is found out by kmf_embedder_add, kmf_embedder_read or kmf_embedder_finish.
  */
 KMF_API kmf_output *kmf_output_resume(const char *path, int f16, kmf_embedder *embedder,
                                       const char *checkpoint, const char *const *inputs,
@@ -178,7 +182,7 @@ typedef void kmf_merge_progress_fn(void *user, uint64_t records, uint64_t all);
  * Puts the files of a sharded run (each with its .ids.tsv and .json, in any order) back into
  * input order at out, the bytes being those of the unsharded run. pool (NULL: none): compresses,
  * beside the caller. fn is called now and then; NULL: none. KMF_EMODEL: shards missing, doubled, or
- * of different runs.
+ * of different runs. KMF_EINVAL: out is one of the shards.
  */
 KMF_API int kmf_merge(const char *const *shards, size_t n_shards, const char *out,
                       const char *command_line, kmf_pool *pool, kmf_merge_progress_fn *fn,

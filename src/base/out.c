@@ -583,9 +583,9 @@ int kmf_out_publish(kmf_out *out, kmf_err *err)
 
 int kmf_out_end(kmf_out *out, int status, kmf_err *err)
 {
-    if (status == 0)
+    if (out && status == 0)
         status = kmf_out_finish(out, err);
-    if (status == 0)
+    if (out && status == 0)
         status = kmf_out_publish(out, err);
     kmf_out_free(out);
     return status;

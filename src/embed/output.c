@@ -45,7 +45,8 @@ struct kmf_output {
     int npy;
     int f16;
     int per_token;
-    char *line; /* owned; of one row its text, its halves, or its ids */
+    bool misfit; /* the rows of the embedder that it took are others */
+    char *line;  /* owned; of one row its text, its halves, or its ids */
     size_t line_cap;
 };
 
@@ -343,6 +344,8 @@ int kmf_row_check_name(const char *name, kmf_err *err)
 int kmf_output_row(void *output, const kmf_row *row, kmf_err *err)
 {
     kmf_output *o = output;
+    if (o->misfit)
+        return kmf_fail(err, KMF_EINVAL, "the output has other rows than its embedder makes");
     int status = kmf_row_check_name(row->name, err);
     if (o->ids && row->index != o->record) {
         o->record = row->index;
@@ -398,6 +401,14 @@ void kmf_output_share(kmf_output *output, kmf_pool *pool, bool caller_too)
 
 void kmf_output_take(kmf_output *output, kmf_embedder *embedder)
 {
+    kmf_embed_options used;
+    kmf_embedder_options(embedder, &used);
+    output->misfit = kmf_embedder_dim(embedder) != output->dim ||
+                     (used.pooling == KMF_POOL_NONE) != (output->per_token != 0);
+    if (output->misfit) {
+        kmf_embedder_sink(embedder, kmf_output_row, output);
+        return;
+    }
     output->n_before = output->n_rows;
     kmf_output_share(output, kmf_embedder_pool(embedder), false);
     kmf_rowstore store = {

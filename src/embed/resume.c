@@ -231,8 +231,10 @@ kmf_output *kmf_output_resume(const char *path, int f16, kmf_embedder *embedder,
     if (now && check_run(&s, checkpoint, now, err) == 0)
         output = kmf_output_reopen(path, kmf_embedder_dim(embedder), f16,
                                    o.pooling == KMF_POOL_NONE, s.temporary, &s.place, err);
-    if (output)
+    if (output) {
         kmf_embedder_given(embedder, &s.mark);
+        kmf_output_take(output, embedder);
+    }
     json_decref(now);
     free_saved(&s);
     return output;

@@ -100,7 +100,7 @@ int kmf_pretrain_check_options(const kmf_pretrain_options *o, kmf_err *err)
     int lengths = (o->steps > 0) + (o->epochs > 0) + (o->seconds > 0);
     if (!o->init && !o->preset)
         return kmf_fail(err, KMF_EINVAL, "neither a preset nor a model to begin with");
-    if (lengths != 1 || o->epochs < 0 || o->seconds < 0)
+    if (lengths != 1 || !(o->epochs >= 0) || !(o->seconds >= 0))
         return kmf_fail(err, KMF_EINVAL, "one of steps, epochs and time says how long");
     if ((double)o->steps > KMF_STEPS_MAX || o->epochs > 1e9 || o->seconds > 1e9)
         return kmf_fail(err, KMF_EINVAL, "steps, epochs and seconds: to 10^15, 10^9 and 10^9");
@@ -124,7 +124,7 @@ int kmf_pretrain_check_options(const kmf_pretrain_options *o, kmf_err *err)
         {o->dropout, 0, 0.9, "dropout: from 0 to 0.9"},
         {o->rate, ABOVE_0, 1, "lr: above 0, to 1"},
         {o->schedule, KMF_SCHEDULE_COSINE, KMF_SCHEDULE_CONSTANT, "schedule: unknown"},
-        {o->parts, INT_MIN, KMF_PARTS_STATES_COMPOSITION, "parts: unknown"},
+        {o->parts, -1, KMF_PARTS_STATES_COMPOSITION, "parts: unknown"},
         {o->words, KMF_WORDS_LETTERS, KMF_WORDS_TETRAMERS, "words: unknown"},
         {o->precision, KMF_PRECISION_F32, KMF_PRECISION_BF16, "precision: f32 or bf16"},
         {o->warmup, 0, 1, "warmup: from 0 to 1"},

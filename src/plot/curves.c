@@ -379,6 +379,8 @@ int kmf_plot_loss(const kmf_picture *picture, const char *const *dirs, size_t n,
     int status = 0;
     if (n == 0)
         return kmf_fail(err, KMF_EINVAL, "no training is given");
+    if ((unsigned)x > KMF_PLOT_TIME)
+        return kmf_fail(err, KMF_EINVAL, "x: %d is none of its values", (int)x);
     c.runs = kmf_calloc(n, sizeof *c.runs, err);
     if (!c.runs)
         return KMF_ENOMEM;
