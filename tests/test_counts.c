@@ -499,6 +499,9 @@ START_TEST(who_goes_over_a_table_tells_how_far_it_is)
     ck_assert_int_eq(
         kmf_counts_save(counts, "/dev/null", KMF_COUNTS_BINARY, 0, NULL, NULL, NULL), 0);
     check_told(&t, 1, "save");
+    ck_assert_int_eq(kmf_counts_save(counts, "/dev/null", KMF_COUNTS_TSV, 0, NULL, NULL, NULL),
+                     0);
+    check_told(&t, 1, "save as text");
     kmf_counts_progress(counts, NULL, NULL);
     kmf_counts_summarise(counts, &summary);
     ck_assert_int_eq(t.times, 0);

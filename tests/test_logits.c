@@ -399,6 +399,7 @@ END_TEST
 
 START_TEST(options_out_of_range_are_refused)
 {
+    static const kmf_base_span nothing = {5, 5};
     static const struct {
         kmf_logits_options o;
         const char *says;
@@ -406,6 +407,8 @@ START_TEST(options_out_of_range_are_refused)
         {{.mask = (kmf_logits_mask)3}, "mask: 3 is none of its values"},
         {{.top = (size_t)1 << 25}, "top: 33554432 candidates are too many"},
         {{.top = 1, .probabilities = 1}, "candidates have their probabilities: not both"},
+        {{.n_spans = 1, .spans = &nothing}, "span 0 holds no base"},
+        {{.n_spans = 1}, "span 0 holds no base"},
         {{.threads = -1}, "threads"},
         {{.threads = KMF_THREADS_MAX + 1}, "threads"},
     };

@@ -8,6 +8,7 @@
 #include "models.h"
 #include "run.h"
 
+#include <limits.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -396,34 +397,76 @@ START_TEST(names_that_were_given_are_taken_back)
 }
 END_TEST
 
+/* Of a name so long that no file beside it can have a second one. */
+static const char *long_name(const char *ending)
+{
+    static char name[3][NAME_MAX + 1];
+    static int turn;
+    turn = (turn + 1) % 3;
+    snprintf(name[turn], sizeof name[turn], "%0*d%s", NAME_MAX - 21, 0, ending);
+    return name[turn];
+}
+
 /* A run that has written all of its outputs, the last of which cannot get its name. */
-START_TEST(a_name_that_is_not_to_be_had_can_be_given_later)
+static void check_name_given_later(const char *npy, const char *json, const char *ids)
 {
     kmf_err err = {0};
     kmf_embed_stats stats;
     size_t n;
-    scene s = usual("x.npy");
+    scene s = usual(npy);
     ck_assert_int_eq(run_to_end(&s, false, &stats, &err), 0);
-    char *table = take_file("x.npy", &n);
-    ck_assert_int_eq(kmf_file_save(in_scratch("x.json"), "older", 5, NULL), 0);
-    ck_assert_int_eq(unlink(in_scratch("x.ids.tsv")), 0);
+    char *table = take_file(npy, &n);
+    ck_assert_int_eq(kmf_file_save(in_scratch(json), "older", 5, NULL), 0);
+    ck_assert_int_eq(unlink(in_scratch(ids)), 0);
     kmf_embedder *e = embedder_of(&s);
     keeper k = {.embedder = e, .output = output_of(&s, e), .when = 9};
     kmf_output_take(k.output, e);
     kmf_embedder_progress(e, keep, &k);
     ck_assert_int_eq(give_records(&s, e, &err), 0);
-    ck_assert_int_eq(mkdir(in_scratch("x.npy"), 0777), 0);
+    ck_assert_int_eq(mkdir(in_scratch(npy), 0777), 0);
     ck_assert_int_eq(kmf_output_commit(k.output, "{}", &err), KMF_EIO);
     kmf_embedder_free(e);
     kmf_output_free(k.output);
-    check_same("x.json", "older", 5);
-    ck_assert_int_ne(access(in_scratch("x.ids.tsv"), F_OK), 0);
-    ck_assert_int_eq(rmdir(in_scratch("x.npy")), 0);
+    check_same(json, "older", 5);
+    ck_assert_int_ne(access(in_scratch(ids), F_OK), 0);
+    ck_assert_int_eq(rmdir(in_scratch(npy)), 0);
     ck_assert_int_eq(n_entries(scratch), 4); /* three of them kept, and the checkpoint */
     err = (kmf_err){0};
     ck_assert_int_eq(run_to_end(&s, true, &stats, &err), 0);
-    check_same("x.npy", table, n);
+    check_same(npy, table, n);
     kmf_free(table);
+}
+
+START_TEST(a_name_that_is_not_to_be_had_can_be_given_later)
+{
+    check_name_given_later("x.npy", "x.json", "x.ids.tsv");
+}
+END_TEST
+
+START_TEST(the_same_where_a_file_has_one_name)
+{
+    check_name_given_later(long_name(".npy"), long_name(".json"), long_name(".ids.tsv"));
+}
+END_TEST
+
+/* Killed while the outputs got their names, and not resumed: nothing of it stays. */
+START_TEST(what_is_given_up_loses_both_names)
+{
+    char temporary[3][NAME_CAP];
+    size_t len;
+    scene s = usual("x.npy");
+    ck_assert_int_eq(run_until(&s, 9), 1);
+    char *text = take_file("checkpoint", &len);
+    edit(text, "{", "{");
+    temporary_names(temporary, text);
+    ck_assert_int_eq(link(temporary[0], in_scratch("x.json")), 0);
+    ck_assert_int_eq(link(temporary[1], in_scratch("x.ids.tsv")), 0);
+    ck_assert_int_eq(kmf_file_save(in_scratch("x.npy"), "older", 5, NULL), 0);
+    ck_assert_int_eq(kmf_output_discard(in_scratch("x.npy"), in_scratch("checkpoint"), NULL),
+                     0);
+    ck_assert_int_eq(n_entries(scratch), 1);
+    check_same("x.npy", "older", 5);
+    kmf_free(text);
 }
 END_TEST
 
@@ -592,6 +635,8 @@ int main(void)
     tcase_add_test(tcase, a_checkpoint_that_lies_is_refused);
     tcase_add_test(tcase, names_that_were_given_are_taken_back);
     tcase_add_test(tcase, a_name_that_is_not_to_be_had_can_be_given_later);
+    tcase_add_test(tcase, the_same_where_a_file_has_one_name);
+    tcase_add_test(tcase, what_is_given_up_loses_both_names);
     tcase_add_test(tcase, no_other_process_gets_at_a_run);
     tcase_add_test(tcase, an_older_output_stays_until_the_new_one_is_whole);
     tcase_add_test(tcase, a_kept_file_is_as_long_as_its_checkpoint_says);

@@ -63,8 +63,8 @@ typedef int kmf_logits_fn(void *user, const kmf_logits_row *row, kmf_err *err);
  * A run over sequences, to be used by one thread. Sequences that are longer than the model's
  * window go through it in its chunks; a token that two of them share is counted in the one in which
  * it sits deeper, and masked in both. Tokens are worked on by all threads, and the bits are those
- * of one. Memory: an encoder for each thread, and with top 0 the logits of a window's tokens for
- * each.
+ * of one. Memory, for each thread: an encoder; with top 0 the logits of a window's tokens, or of
+ * 512 where that is less; else the candidates of twice as many tokens.
  */
 typedef struct kmf_logits kmf_logits;
 
@@ -77,7 +77,8 @@ KMF_API kmf_logits *kmf_logits_new(const kmf_model *model, const kmf_logits_opti
 KMF_API void kmf_logits_free(kmf_logits *logits);
 /*
  * Adds one sequence; its rows, and those of others before it, are given out when there is work for
- * all threads. KMF_EFORMAT: the sequence cannot be cut, after the rows of those before it;
+ * all threads. KMF_EFORMAT: the sequence cannot be cut, after the rows of those before it and of
+ * its own chunks before that place;
  * KMF_ENUMERIC: logits are not finite, of this record or one before it, which is named; or what fn
  * returned. After a failure the run can only be freed.
  */

@@ -611,7 +611,10 @@ bool kmf_out_give_back(kmf_out *out)
 
 void kmf_out_withdraw(kmf_out *out)
 {
-    if (!kmf_out_give_back(out) && out->published)
+    /* where a file has one name alone, a kept one has it back */
+    bool back = out->published && out->kept && access(out->kept, F_OK) != 0 &&
+                rename(out->path, out->kept) == 0;
+    if (!kmf_out_give_back(out) && out->published && !back)
         unlink(out->path);
     out->published = false;
 }

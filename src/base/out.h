@@ -78,7 +78,7 @@ void kmf_publishing_ends(void);
  * false: it was not published, or no replaced file was kept.
  */
 bool kmf_out_give_back(kmf_out *out);
-/* The same; where there was none, the published file is removed. */
+/* The same; where there was none, the published file is removed. A kept one stays kept. */
 void kmf_out_withdraw(kmf_out *out);
 
 /* Makes the names in a folder last, where the file system can do so. */

@@ -424,7 +424,7 @@ static int open_output(embedding *e, const kmf_embed_options *used, kmf_err *err
     return 0;
 }
 
-static int finish_output(const embedding *e, kmf_err *err)
+static int finish_output(embedding *e, kmf_err *err)
 {
     char *provenance = NULL;
     if (has_provenance(e->args)) {
@@ -437,6 +437,10 @@ static int finish_output(const embedding *e, kmf_err *err)
     int status = kmf_output_commit(e->output, provenance, err);
     if (status == 0 && e->kept && remove(e->checkpoint) != 0)
         cli_warn(e->run, "%s could not be removed: %s", e->checkpoint, strerror(errno));
+    if (status == 0) { /* its temporary names go */
+        kmf_output_free(e->output);
+        e->output = NULL;
+    }
     cli_release_signals(status == 0);
     kmf_text_free(provenance);
     return status;

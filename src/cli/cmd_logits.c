@@ -31,6 +31,7 @@ typedef struct logits_run {
     kmf_output *output; /* NULL: the table */
     uint64_t n_records, n_rows;
     uint64_t n_short; /* records that end before one of the spans */
+    bool failed;      /* the logits did, and give out no more */
     cli_progress line;
     cli_inputs inputs;
 } logits_run;
@@ -132,6 +133,7 @@ static int put_row(void *user, const kmf_logits_row *row, kmf_err *err)
 static int finish_file(logits_run *r, kmf_err *err)
 {
     int status = kmf_logits_finish(r->logits, err);
+    r->failed = status < 0;
     if (status == KMF_ENUMERIC)
         cli_name_file(r->path, err);
     return status;
@@ -146,6 +148,7 @@ static int put_record(void *to, const char *path, const kmf_record *rec, kmf_err
     if (status < 0)
         return status;
     status = kmf_logits_add(r->logits, rec->name, rec->seq, rec->len, err);
+    r->failed = status < 0;
     if (status == KMF_EFORMAT)
         cli_name_record(path, rec, err);
     else if (status == KMF_ENUMERIC)
@@ -251,6 +254,8 @@ int cli_logits(cli *run, int argc, char **argv)
             cli_read_records(run, paths, n_paths, &a.reader, &r.inputs, put_record, &r, &err);
     if (status == 0)
         status = finish_file(&r, &err);
+    else if (r.logits && !r.failed) /* an input failed: what came before it is told */
+        (void)finish_file(&r, &(kmf_err){0});
     cli_progress_end();
     if (status == 0) {
         kmf_logits_statistics(r.logits, &losses);

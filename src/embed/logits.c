@@ -332,6 +332,9 @@ static int check_options(const kmf_logits_options *o, kmf_err *err)
         return kmf_fail(err, KMF_EINVAL, "mask: %d is none of its values", (int)o->mask);
     if (o->top > TOP_MAX)
         return kmf_fail(err, KMF_EINVAL, "top: %zu candidates are too many", o->top);
+    for (size_t i = 0; i < o->n_spans; i++)
+        if (!o->spans || o->spans[i].beg >= o->spans[i].end)
+            return kmf_fail(err, KMF_EINVAL, "span %zu holds no base", i);
     if (o->top > 0 && o->probabilities)
         return kmf_fail(err, KMF_EINVAL, "candidates have their probabilities: not both");
     return 0;

@@ -246,8 +246,17 @@ static int remove_kept(const char *path, const char *temporary, kmf_err *err)
     if (access(temporary, F_OK) != 0)
         return 0;
     kmf_out *out = kmf_out_reopen(path, temporary, err);
+    int status = out ? kmf_out_cut(out, 0, err) : KMF_EIO; /* of its final name, too */
     kmf_out_give_up(out);
-    return out ? 0 : KMF_EIO;
+    return status;
+}
+
+static int discard_file(const char *path, int file, const char *temporary, kmf_err *err)
+{
+    char *name = kmf_output_name(path, file, err);
+    int status = name ? remove_kept(name, temporary, err) : KMF_ENOMEM;
+    kmf_free(name);
+    return status;
 }
 
 int kmf_output_discard(const char *path, const char *checkpoint, kmf_err *err)
@@ -258,7 +267,7 @@ int kmf_output_discard(const char *path, const char *checkpoint, kmf_err *err)
         return (int)err->code;
     int status = 0;
     for (int i = 0; i < KMF_OUTPUT_FILES && status == 0; i++)
-        status = remove_kept(path, s.temporary[i], err);
+        status = discard_file(path, i, s.temporary[i], err);
     if (status == 0 && unlink(checkpoint) != 0)
         status = kmf_fail(err, KMF_EIO, "%s: %s", checkpoint, strerror(errno));
     free_saved(&s);

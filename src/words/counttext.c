@@ -330,7 +330,9 @@ int kmf_counttext_write(const kmf_counts *counts, kmf_out *out, kmf_counts_forma
     if (status < 0)
         return status;
     make_listing(&l, counts, format, full);
-    return pool ? write_together(&l, out, pool, err) : write_alone(&l, out, err);
+    status = pool ? write_together(&l, out, pool, err) : write_alone(&l, out, err);
+    kmf_counts_leave(counts, counts->n_blocks - 1);
+    return status;
 }
 
 /* ---------------------------------------------------------------- reading ---------------- */
