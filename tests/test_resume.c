@@ -83,7 +83,7 @@ static const char *const inputs[] = {"r.fa"};
 
 /* Writes a checkpoint when it is told of progress, once. */
 typedef struct keeper {
-    const kmf_embedder *embedder;
+    kmf_embedder *embedder;
     kmf_output *output;
     int n_told;
     int when;  /* how often it has been told then */
@@ -99,16 +99,28 @@ static void keep(void *user, uint64_t tokens)
                                    NULL, NULL);
 }
 
+/* A run with its checkpoint, all of whose rows are out. */
+static void run_all(keeper *k, const scene *s, int when)
+{
+    kmf_embedder *e = embedder_of(s);
+    *k = (keeper){.embedder = e, .output = output_of(s, e), .when = when};
+    kmf_output_take(k->output, e);
+    kmf_embedder_progress(e, keep, k);
+    ck_assert_int_eq(give_records(s, e, NULL), 0);
+}
+
+static void end_run(keeper *k)
+{
+    kmf_embedder_free(k->embedder);
+    kmf_output_free(k->output);
+}
+
 /* A run that ends without its result; returns what the checkpoint said. */
 static int run_until(const scene *s, int when)
 {
-    kmf_embedder *e = embedder_of(s);
-    keeper k = {.embedder = e, .output = output_of(s, e), .when = when};
-    kmf_output_take(k.output, e);
-    kmf_embedder_progress(e, keep, &k);
-    ck_assert_int_eq(give_records(s, e, NULL), 0);
-    kmf_embedder_free(e);
-    kmf_output_free(k.output);
+    keeper k;
+    run_all(&k, s, when);
+    end_run(&k);
     return k.saved;
 }
 
@@ -418,15 +430,11 @@ static void check_name_given_later(const char *npy, const char *json, const char
     char *table = take_file(npy, &n);
     ck_assert_int_eq(kmf_file_save(in_scratch(json), "older", 5, NULL), 0);
     ck_assert_int_eq(unlink(in_scratch(ids)), 0);
-    kmf_embedder *e = embedder_of(&s);
-    keeper k = {.embedder = e, .output = output_of(&s, e), .when = 9};
-    kmf_output_take(k.output, e);
-    kmf_embedder_progress(e, keep, &k);
-    ck_assert_int_eq(give_records(&s, e, &err), 0);
+    keeper k;
+    run_all(&k, &s, 9);
     ck_assert_int_eq(mkdir(in_scratch(npy), 0777), 0);
     ck_assert_int_eq(kmf_output_commit(k.output, "{}", &err), KMF_EIO);
-    kmf_embedder_free(e);
-    kmf_output_free(k.output);
+    end_run(&k);
     check_same(json, "older", 5);
     ck_assert_int_ne(access(in_scratch(ids), F_OK), 0);
     ck_assert_int_eq(rmdir(in_scratch(npy)), 0);
@@ -474,11 +482,8 @@ END_TEST
 START_TEST(no_other_process_gets_at_a_run)
 {
     scene s = usual("x.npy");
-    kmf_embedder *e = embedder_of(&s);
-    keeper k = {.embedder = e, .output = output_of(&s, e), .when = 9};
-    kmf_output_take(k.output, e);
-    kmf_embedder_progress(e, keep, &k);
-    ck_assert_int_eq(give_records(&s, e, NULL), 0);
+    keeper k;
+    run_all(&k, &s, 9);
     for (int named = 0; named < 2; named++) {
         if (named)
             ck_assert_int_eq(kmf_output_commit(k.output, "{}", NULL), 0);
@@ -498,8 +503,7 @@ START_TEST(no_other_process_gets_at_a_run)
         ck_assert_int_eq(status, 0);
         ck_assert_int_eq(access(in_scratch("x.npy"), F_OK), named ? 0 : -1);
     }
-    kmf_embedder_free(e);
-    kmf_output_free(k.output);
+    end_run(&k);
 }
 END_TEST
 
@@ -563,15 +567,11 @@ START_TEST(a_checkpoint_that_cannot_be_written_takes_nothing_away)
     kmf_embed_stats stats;
     scene s = usual("x.npy");
     ck_assert_int_eq(mkdir(in_scratch("checkpoint"), 0777), 0);
-    kmf_embedder *e = embedder_of(&s);
-    keeper k = {.embedder = e, .output = output_of(&s, e), .when = 9};
-    kmf_output_take(k.output, e);
-    kmf_embedder_progress(e, keep, &k);
-    ck_assert_int_eq(give_records(&s, e, &err), 0);
+    keeper k;
+    run_all(&k, &s, 9);
     ck_assert_int_eq(k.saved, KMF_EIO);
     ck_assert_int_eq(kmf_output_commit(k.output, "{}", &err), 0);
-    kmf_embedder_free(e);
-    kmf_output_free(k.output);
+    end_run(&k);
     ck_assert_int_eq(rmdir(in_scratch("checkpoint")), 0);
     size_t n;
     char *table = take_file("x.npy", &n);
@@ -588,17 +588,13 @@ START_TEST(without_a_checkpoint_nothing_is_left)
     ck_assert_int_eq(mkdir(in_scratch("checkpoint"), 0777), 0);
     ck_assert_int_eq(run_until(&s, 9), KMF_EIO);
     ck_assert_int_eq(n_entries(scratch), 1);
-    kmf_embedder *e = embedder_of(&s);
-    keeper k = {.embedder = e, .output = output_of(&s, e), .when = 9};
-    kmf_output_take(k.output, e);
-    kmf_embedder_progress(e, keep, &k);
-    ck_assert_int_eq(give_records(&s, e, NULL), 0);
+    keeper k;
+    run_all(&k, &s, 9);
     ck_assert_int_eq(k.saved, KMF_EIO);
     ck_assert_int_eq(n_entries(scratch), 4);
     kmf_remove_temporaries(); /* as a signal would */
     ck_assert_int_eq(n_entries(scratch), 1);
-    kmf_embedder_free(e);
-    kmf_output_free(k.output);
+    end_run(&k);
 }
 END_TEST
 
