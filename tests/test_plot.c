@@ -513,6 +513,9 @@ START_TEST(a_failure_is_told_by_the_code_that_is_returned)
     ck_assert_int_eq(kmf_plot_similarity(&picture, &rows, &report, &err[1]), KMF_EINVAL);
     ck_assert_int_eq(kmf_plot_similarity(&picture, &rows, &report, NULL), KMF_EINVAL);
     ck_assert(err[0].code == KMF_EINVAL && err[1].code == KMF_EINVAL);
+    ck_assert_int_eq(
+        kmf_plot_loss(&picture, (const char *const[]){"none"}, 1, (kmf_plot_x)3, NULL, NULL),
+        KMF_EINVAL);
     const kmf_plot_rows sound = {.vectors = GOLDEN "rows.npy", .most = 20, .threads = 1};
     ck_assert_int_eq(
         kmf_plot_map(&picture, &sound, (const int[]){2, 2}, 1, KMF_PLOT_LABEL, &report, NULL),

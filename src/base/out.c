@@ -378,17 +378,9 @@ int kmf_out_check_bytes(const kmf_out *out, uint64_t n, kmf_err *err)
                     (unsigned long long)n);
 }
 
-/* Has it its final name, too? */
-static bool is_named(const kmf_out *out)
-{
-    struct stat own, there;
-    return fstat(fileno(out->file), &own) == 0 && stat(out->path, &there) == 0 &&
-           own.st_dev == there.st_dev && own.st_ino == there.st_ino;
-}
-
 int kmf_out_cut(kmf_out *out, uint64_t n, kmf_err *err)
 {
-    if ((is_named(out) && unlink(out->path) != 0) ||
+    if ((kmf_path_same(out->kept, out->path) && unlink(out->path) != 0) ||
         ftruncate(fileno(out->file), (off_t)n) != 0 ||
         fseeko(out->file, (off_t)n, SEEK_SET) != 0)
         return kmf_fail(err, KMF_EIO, "%s: %s", out->kept, strerror(errno));

@@ -30,6 +30,12 @@ bool kmf_path_is_special(const char *path)
     return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
 }
 
+bool kmf_path_same(const char *a, const char *b)
+{
+    struct stat s, t;
+    return stat(a, &s) == 0 && stat(b, &t) == 0 && s.st_dev == t.st_dev && s.st_ino == t.st_ino;
+}
+
 int kmf_out_is_file(const char *path)
 {
     return strcmp(path, "-") != 0 && !kmf_path_is_special(path);

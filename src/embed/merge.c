@@ -23,7 +23,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -456,12 +455,6 @@ static void close_shards(merge *m)
     kmf_free(m->shards);
 }
 
-static bool is_same_file(const char *a, const char *b)
-{
-    struct stat s, t;
-    return stat(a, &s) == 0 && stat(b, &t) == 0 && s.st_dev == t.st_dev && s.st_ino == t.st_ino;
-}
-
 static int check_names(const char *const *shards, size_t n, const char *out, kmf_err *err)
 {
     bool npy = kmf_ends_with(out, ".npy");
@@ -472,7 +465,7 @@ static int check_names(const char *const *shards, size_t n, const char *out, kmf
             return kmf_fail(err, KMF_EINVAL, "%s and %s are of different kinds", shards[i],
                             out);
     for (size_t i = 0; i < n; i++)
-        if (is_same_file(shards[i], out))
+        if (kmf_path_same(shards[i], out))
             return kmf_fail(err, KMF_EINVAL, "%s is one of the shards", out);
     return 0;
 }
