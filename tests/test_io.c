@@ -176,7 +176,7 @@ START_TEST(a_provenance_is_an_object)
     char path[256];
     path_of(path, "x.npy");
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        kmf_output *output = kmf_output_new(path, 1, 0, 0, NULL);
+        kmf_output *output = kmf_output_new(path, &(kmf_output_form){.dim = 1}, NULL);
         kmf_row row = {.name = "x", .position = -1, .vector = &value};
         ck_assert_int_eq(kmf_output_row(output, &row, NULL), 0);
         ck_assert_int_eq(kmf_output_commit(output, bad[i], NULL), KMF_EINVAL);
@@ -234,7 +234,7 @@ START_TEST(a_row_that_float16_cannot_hold_is_left_out)
     path_of(path, "x.npy");
     path_of(ids, "x.ids.tsv");
     path_of(json, "x.json");
-    kmf_output *output = kmf_output_new(path, 1, 1, 0, NULL);
+    kmf_output *output = kmf_output_new(path, &(kmf_output_form){.dim = 1, .f16 = 1}, NULL);
     ck_assert_ptr_nonnull(output);
     for (int i = 0; i < 3; i++) { /* nor does a name that would be two lines */
         kmf_row line = {.name = i == 0 ? "x\ty" : i == 1 ? "x\n" : "\r", .vector = values};

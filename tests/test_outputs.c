@@ -78,7 +78,8 @@ static void write_shard(const char *path, uint64_t shard)
     o.n_shards = 2;
     kmf_embedder *e = kmf_embedder_new("kmer:1", &o, NULL);
     ck_assert_ptr_nonnull(e);
-    kmf_output *out = kmf_output_new(path, kmf_embedder_dim(e), 0, 0, NULL);
+    kmf_output *out =
+        kmf_output_new(path, &(kmf_output_form){.dim = kmf_embedder_dim(e)}, NULL);
     ck_assert_ptr_nonnull(out);
     kmf_output_take(out, e);
     for (int i = 0; i < MANY; i++) {
@@ -136,8 +137,11 @@ START_TEST(an_output_of_other_rows_takes_none)
     for (int i = 0; i < 3; i++) {
         kmf_err err = {0};
         kmf_embedder *e = kmf_embedder_new("kmer:2", &o, NULL);
-        kmf_output *out = kmf_output_new(
-            in_scratch("x.npy"), kmf_embedder_dim(e) + (size_t)(i == 1), 0, i == 2, NULL);
+        kmf_output *out =
+            kmf_output_new(in_scratch("x.npy"),
+                           &(kmf_output_form){.dim = kmf_embedder_dim(e) + (size_t)(i == 1),
+                                              .per_token = i == 2},
+                           NULL);
         kmf_output_take(out, e);
         int status = kmf_embedder_add(e, "r", "ACGTT", 5, &err);
         if (status == 0)
@@ -161,7 +165,7 @@ START_TEST(a_number_that_float16_would_make_infinite_is_refused_and_told)
     const float good[3] = {nextafterf(last, 0), -nextafterf(last, 0), INFINITY};
     const float bad[2][3] = {{1, last, 2}, {2, -last, -1e9f}};
     snprintf(path, sizeof path, "%s", in_scratch("x.npy"));
-    kmf_output *output = kmf_output_new(path, 3, 1, 0, &err);
+    kmf_output *output = kmf_output_new(path, &(kmf_output_form){.dim = 3, .f16 = 1}, &err);
     ck_assert_msg(output != NULL, "%s", err.msg);
     kmf_row row = {.name = "r", .vector = good};
     ck_assert_int_eq(kmf_output_row(output, &row, NULL), 0);
@@ -182,12 +186,66 @@ START_TEST(a_provenance_that_is_no_json_is_written_by_nobody)
     kmf_err err = {0};
     const float one = 1;
     snprintf(path, sizeof path, "%s", in_scratch("y.tsv"));
-    kmf_output *output = kmf_output_new(path, 1, 0, 0, NULL);
+    kmf_output *output = kmf_output_new(path, &(kmf_output_form){.dim = 1}, NULL);
     ck_assert_ptr_nonnull(output);
     ck_assert_int_eq(kmf_output_row(output, &(kmf_row){.name = "r", .vector = &one}, NULL), 0);
     ck_assert_int_lt(kmf_output_commit(output, "{\"a\": ", &err), 0);
     kmf_output_free(output);
     ck_assert_ptr_null(fopen(path, "rb"));
+}
+END_TEST
+
+static size_t put_sum(const void *user, void *scratch_here, char *to, const float *vector,
+                      size_t dim)
+{
+    double *sum = scratch_here; /* of all rows that this thread has written */
+    for (size_t d = 0; d < dim; d++)
+        sum[0] += (double)vector[d];
+    return (size_t)sprintf(to, "\t%s %g\n", (const char *)user, sum[0]);
+}
+
+static const kmf_row_format sums = {.put = put_sum,
+                                    .user = "so far",
+                                    .room = 64,
+                                    .scratch_bytes = sizeof(double),
+                                    .header = "#name\tsum\n",
+                                    .name = "sums"};
+
+/* With a first line, even where there is no row, and nothing beside it; as given, on one thread. */
+START_TEST(rows_of_a_format_are_a_table_alone)
+{
+    static const float numbers[] = {1, 2, 4};
+    for (size_t n = 0; n <= 3; n += 3) {
+        size_t len;
+        const kmf_output_form form = {.dim = 1, .format = &sums};
+        kmf_output *output = kmf_output_new(in_scratch("y.tsv"), &form, NULL);
+        ck_assert_ptr_nonnull(output);
+        for (size_t i = 0; i < n; i++) {
+            kmf_row row = {.name = "r", .vector = numbers + i, .index = i};
+            ck_assert_int_eq(kmf_output_row(output, &row, NULL), 0);
+        }
+        ck_assert_int_eq(kmf_output_commit(output, NULL, NULL), 0);
+        kmf_output_free(output);
+        ck_assert_int_eq(n_entries(scratch), 1);
+        char *text = kmf_file_read(in_scratch("y.tsv"), 1000, &len, NULL);
+        ck_assert_str_eq(text, n == 0 ? "#name\tsum\n"
+                                      : "#name\tsum\nr\tso far 1\nr\tso far 3\nr\tso far 7\n");
+        kmf_free(text);
+    }
+}
+END_TEST
+
+START_TEST(rows_of_a_format_are_no_array_and_no_tokens)
+{
+    const kmf_output_form text = {.dim = 1, .format = &sums};
+    const kmf_output_form tokens = {.dim = 1, .per_token = 1, .format = &sums};
+    kmf_err err = {0};
+    ck_assert_ptr_null(kmf_output_new(in_scratch("y.npy"), &text, &err));
+    ck_assert_int_eq(err.code, KMF_EINVAL);
+    ck_assert_ptr_nonnull(strstr(err.msg, "y.npy: rows of text go to a table"));
+    err = (kmf_err){0};
+    ck_assert_ptr_null(kmf_output_new(in_scratch("y.tsv"), &tokens, &err));
+    ck_assert_int_eq(err.code, KMF_EINVAL);
 }
 END_TEST
 
@@ -204,6 +262,8 @@ int main(void)
     tcase_add_test(tcase, a_number_that_float16_would_make_infinite_is_refused_and_told);
     tcase_add_test(tcase, a_provenance_that_is_no_json_is_written_by_nobody);
     tcase_add_test(tcase, a_line_of_provenances_stays_one_list);
+    tcase_add_test(tcase, rows_of_a_format_are_a_table_alone);
+    tcase_add_test(tcase, rows_of_a_format_are_no_array_and_no_tokens);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -17,7 +17,8 @@ static text table_of(const char *model, const kmf_embed_options *o, const char *
     kmf_reader_stats stats;
     rows none = {0};
     kmf_embedder *e = embedder_of(model, o, &none);
-    kmf_output *output = kmf_output_new(path, none.dim, f16, 0, NULL);
+    kmf_output *output =
+        kmf_output_new(path, &(kmf_output_form){.dim = none.dim, .f16 = f16}, NULL);
     ck_assert_ptr_nonnull(output);
     if (by_read)
         kmf_output_take(output, e);
@@ -273,7 +274,8 @@ START_TEST(a_number_too_large_amid_a_batch_names_its_record)
         kmf_reader_stats stats;
         kmf_err err = {0};
         kmf_embedder *e = embedder_of(model, &o, &none);
-        kmf_output *output = kmf_output_new(in_dir("x.npy"), none.dim, 1, 0, NULL);
+        kmf_output *output = kmf_output_new(
+            in_dir("x.npy"), &(kmf_output_form){.dim = none.dim, .f16 = 1}, NULL);
         ck_assert_ptr_nonnull(output);
         if (by_read)
             kmf_output_take(output, e);

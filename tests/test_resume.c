@@ -24,7 +24,24 @@ typedef struct scene {
     uint64_t shard, n_shards;
     size_t n_records; /* that are given */
     size_t other;     /* of these, one of other letters; RECORDS: none */
+    const kmf_row_format *format;
 } scene;
+
+/* Rows that are text: a record's first number, or that it has none. */
+static size_t put_first(const void *user, void *scratch_here, char *to, const float *vector,
+                        size_t dim)
+{
+    const char *before = user;
+    (void)scratch_here;
+    (void)dim;
+    return (size_t)sprintf(to, "\t%s%.9g\n", before, (double)vector[0]);
+}
+
+static const kmf_row_format first_numbers = {.put = put_first,
+                                             .user = "first ",
+                                             .room = 64,
+                                             .header = "#name\tnumber\n",
+                                             .name = "first number"};
 
 static scene usual(const char *name)
 {
@@ -52,10 +69,18 @@ static kmf_embedder *embedder_of(const scene *s)
     return e;
 }
 
+static kmf_output_form form_of(const scene *s, const kmf_embedder *e)
+{
+    return (kmf_output_form){.dim = kmf_embedder_dim(e),
+                             .f16 = s->f16,
+                             .per_token = s->pooling == KMF_POOL_NONE,
+                             .format = s->format};
+}
+
 static kmf_output *output_of(const scene *s, const kmf_embedder *e)
 {
-    kmf_output *o = kmf_output_new(in_scratch(s->name), kmf_embedder_dim(e), s->f16,
-                                   s->pooling == KMF_POOL_NONE, NULL);
+    const kmf_output_form form = form_of(s, e);
+    kmf_output *o = kmf_output_new(in_scratch(s->name), &form, NULL);
     ck_assert_ptr_nonnull(o);
     return o;
 }
@@ -124,14 +149,19 @@ static int run_until(const scene *s, int when)
     return k.saved;
 }
 
+static kmf_output *resumed_output(const scene *s, kmf_embedder *e, kmf_err *err)
+{
+    const kmf_output_form form = form_of(s, e);
+    return kmf_output_resume(in_scratch(s->name), &form, e, in_scratch("checkpoint"), inputs, 1,
+                             NULL, err);
+}
+
 /* Goes on where there is a checkpoint, to the end. */
 static int run_to_end(const scene *s, bool resumed, kmf_embed_stats *stats, kmf_err *err)
 {
     kmf_embedder *e = embedder_of(s);
     int status = 0;
-    kmf_output *o = resumed ? kmf_output_resume(in_scratch(s->name), s->f16, e,
-                                                in_scratch("checkpoint"), inputs, 1, NULL, err)
-                            : output_of(s, e);
+    kmf_output *o = resumed ? resumed_output(s, e, err) : output_of(s, e);
     if (o && !resumed)
         kmf_output_take(o, e);
     if (o) {
@@ -173,14 +203,16 @@ static void add_junk(void)
 
 static void check_scene(const scene *s)
 {
-    size_t n_table;
-    size_t n_ids;
+    const char *const names[] = {s->name, "x.ids.tsv"};
+    int n_names = s->format ? 1 : 2; /* x.json, too, where there is x.ids.tsv */
+    size_t len[2];
+    char *wanted[2];
     kmf_err err = {0};
     kmf_embed_stats whole;
     kmf_embed_stats stats;
     ck_assert_int_eq(run_to_end(s, false, &whole, &err), 0);
-    char *table = take_file(s->name, &n_table);
-    char *ids = take_file("x.ids.tsv", &n_ids);
+    for (int i = 0; i < n_names; i++)
+        wanted[i] = take_file(names[i], &len[i]);
     int n_kept = 0;
     for (int when = 1; when < 30; when += 4) {
         int saved = run_until(s, when);
@@ -191,15 +223,15 @@ static void check_scene(const scene *s)
         add_junk();
         ck_assert_int_eq(run_to_end(s, true, &stats, &err), 0);
         ck_assert_int_eq(memcmp(&stats, &whole, sizeof stats), 0);
-        check_same(s->name, table, n_table);
-        check_same("x.ids.tsv", ids, n_ids);
+        for (int i = 0; i < n_names; i++)
+            check_same(names[i], wanted[i], len[i]);
         ck_assert_int_eq(unlink(in_scratch("checkpoint")), 0);
-        ck_assert_int_eq(unlink(in_scratch("x.json")), 0);
+        ck_assert_int_eq(unlink(in_scratch("x.json")), s->format ? -1 : 0);
         ck_assert_int_eq(n_entries(scratch), 0);
     }
     ck_assert_int_gt(n_kept, 3);
-    kmf_free(table);
-    kmf_free(ids);
+    for (int i = 0; i < n_names; i++)
+        kmf_free(wanted[i]);
 }
 
 START_TEST(a_run_that_goes_on_makes_the_same_files)
@@ -216,6 +248,16 @@ START_TEST(a_run_that_goes_on_makes_the_same_files)
     scene half = usual("x.npy");
     half.f16 = 1;
     check_scene(&half);
+}
+END_TEST
+
+START_TEST(rows_of_text_go_on_with_nothing_beside_them)
+{
+    scene s = usual("x.tsv");
+    s.format = &first_numbers;
+    check_scene(&s);
+    s.strand = KMF_STRAND_BOTH;
+    check_scene(&s);
 }
 END_TEST
 
@@ -256,8 +298,7 @@ START_TEST(it_may_be_stopped_again)
     for (int i = 0; i < 4; i++) {
         kmf_embedder *e = embedder_of(&s);
         keeper k = {.embedder = e, .when = 5};
-        k.output = kmf_output_resume(in_scratch(s.name), 0, e, in_scratch("checkpoint"), inputs,
-                                     1, NULL, &err);
+        k.output = resumed_output(&s, e, &err);
         ck_assert_ptr_nonnull(k.output);
         kmf_output_take(k.output, e);
         kmf_embedder_progress(e, keep, &k);
@@ -302,6 +343,10 @@ START_TEST(another_run_does_not_go_on)
     other.other = 1;
     expect(&other, KMF_EMODEL, "records are not those whose vectors were made before");
     other = s;
+    other.format = &first_numbers;
+    other.name = "x.tsv";
+    expect(&other, KMF_EMODEL, "checkpoint: it is of another run: rows differs");
+    other = s;
     other.n_records = 3;
     expect(&other, KMF_EMODEL, "3 records, and the vectors of ");
     kmf_err err = {0};
@@ -345,7 +390,11 @@ START_TEST(a_checkpoint_that_lies_is_refused)
         {"\"chunked\"", "\"chunky\"", "chunked is missing", KMF_EMODEL},
         {"\"records_checksum\": ", "\"records_checksum\": 1", "records are not those",
          KMF_EMODEL},
-        {"\"files\": [", "\"files\": 3, \"f\": [", "files: there is no suffix", KMF_EMODEL},
+        {"\"files\": [", "\"files\": 3, \"f\": [", "it tells of 0 files", KMF_EMODEL},
+        {"\"files\": [", "\"files\": [0, 0, 0, 0], \"f\": [", "it tells of 4 files",
+         KMF_EMODEL},
+        {"\"files\": [", "\"files\": [{\"suffix\": \".tmp.1\", \"bytes\": 0}], \"f\": [",
+         "it tells of 1 files, and the output has 3", KMF_EMODEL},
         {"{", "", "checkpoint", KMF_EMODEL},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -491,8 +540,7 @@ START_TEST(no_other_process_gets_at_a_run)
         if (other == 0) {
             kmf_err err = {0};
             kmf_embedder *own = embedder_of(&s);
-            kmf_output *o = kmf_output_resume(in_scratch("x.npy"), 0, own,
-                                              in_scratch("checkpoint"), inputs, 1, NULL, &err);
+            kmf_output *o = resumed_output(&s, own, &err);
             _exit(!o && err.code == KMF_EIO &&
                           strstr(err.msg, "x.npy: another run is at work there: process ")
                       ? 0
@@ -514,8 +562,7 @@ START_TEST(an_older_output_stays_until_the_new_one_is_whole)
     ck_assert_int_eq(run_until(&s, 9), 1);
     ck_assert_int_eq(kmf_file_save(in_scratch("x.npy"), "older", 5, NULL), 0);
     kmf_embedder *e = embedder_of(&s);
-    kmf_output *o = kmf_output_resume(in_scratch("x.npy"), 0, e, in_scratch("checkpoint"),
-                                      inputs, 1, NULL, &err);
+    kmf_output *o = resumed_output(&s, e, &err);
     ck_assert_ptr_nonnull(o);
     kmf_embedder_free(e);
     kmf_output_free(o);
@@ -624,6 +671,7 @@ int main(void)
     tcase_set_timeout(tcase, 0);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, a_run_that_goes_on_makes_the_same_files);
+    tcase_add_test(tcase, rows_of_text_go_on_with_nothing_beside_them);
     tcase_add_test(tcase, rows_of_tokens_go_on_with_the_record);
     tcase_add_test(tcase, shards_go_on);
     tcase_add_test(tcase, it_may_be_stopped_again);

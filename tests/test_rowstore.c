@@ -94,7 +94,8 @@ static kmf_output *output_of(const char *stem, const kmf_embedder *e, enum form 
     char path[256], file[64];
     kmf_err err = {0};
     path_of(path, file_of(file, stem, form));
-    kmf_output *output = kmf_output_new(path, kmf_embedder_dim(e), form == HALVES, 0, &err);
+    kmf_output *output = kmf_output_new(
+        path, &(kmf_output_form){.dim = kmf_embedder_dim(e), .f16 = form == HALVES}, &err);
     ck_assert_msg(output != NULL, "%s", err.msg);
     return output;
 }

@@ -11,21 +11,42 @@ extern "C" {
 #endif
 
 /*
+ * How a table writes its rows where they are no numbers: put writes what stands behind the name of
+ * a record, from a tab to '\n', and returns its length, without a NUL. It is called on any thread,
+ * several at a time, each of which has a scratch of its own.
+ */
+typedef struct kmf_row_format {
+    /* vector: [dim]; of NaN, if its record has none */
+    size_t (*put)(const void *user, void *scratch, char *to, const float *vector, size_t dim);
+    const void *user;
+    size_t room;          /* bytes that put may write, whatever it returns */
+    size_t scratch_bytes; /* zeroed at first, then as the last call left it */
+    const char *header;   /* the first line, with '\n'; NULL: there is none */
+    const char *name;     /* tells rows of one kind from those of another, in a checkpoint */
+} kmf_row_format;
+
+/* What the rows of an output are. */
+typedef struct kmf_output_form {
+    size_t dim;                   /* numbers of a vector */
+    int f16;                      /* 1: float16, of .npy alone */
+    int per_token;                /* 1: rows of KMF_POOL_NONE, which have a position */
+    const kmf_row_format *format; /* NULL: numbers. Copied, but for what it points to */
+} kmf_output_form;
+
+/*
  * Where rows go.
  *   path "-"       TSV on standard output: name, [position,] values as %.8g
  *   path "x.npy"   NumPy 1.0, C order [rows, dim], float32 or float16
  *   any other      the same TSV; if the name ends in .gz, compressed as BGZF, which is gzip
  * A file brings x.ids.tsv (index, name, length, tokens, ambiguous, chunks[, position]; line i
- * describes row i) and x.json (provenance). All are written under temporary names, synced and
- * renamed by kmf_output_commit; kmf_output_free without it leaves nothing behind.
+ * describes row i) and x.json (provenance). With a format it is a table, and has nothing beside it.
+ * All are written under temporary names, synced and renamed by kmf_output_commit; kmf_output_free
+ * without it leaves nothing behind.
  */
 typedef struct kmf_output kmf_output;
 
-/*
- * dim: numbers of a row. f16: 1: float16, of .npy alone. per_token: 1: rows of KMF_POOL_NONE, which
- * have a position. NULL: KMF_EINVAL, of a name or f16; KMF_EIO; KMF_ENOMEM.
- */
-KMF_API kmf_output *kmf_output_new(const char *path, size_t dim, int f16, int per_token,
+/* NULL: KMF_EINVAL, of a name, or of what its rows cannot be; KMF_EIO; KMF_ENOMEM. */
+KMF_API kmf_output *kmf_output_new(const char *path, const kmf_output_form *form,
                                    kmf_err *err) KMF_MUST_CHECK;
 /*
  * A kmf_row_fn: user is the kmf_output. KMF_ENUMERIC: a number is too large for float16; the row is
@@ -45,7 +66,7 @@ KMF_API void kmf_output_take(kmf_output *output, kmf_embedder *embedder);
 /*
  * Publishes the rows that were given, be it of a run that failed: whether that went well is the
  * caller's to know. What has the names of its files is replaced, whatever it is. provenance: JSON
- * object text for x.json; ignored on standard output. May be called once, even if it fails.
+ * object text for x.json; ignored where there is none. May be called once, even if it fails.
  */
 KMF_API int kmf_output_commit(kmf_output *output, const char *provenance,
                               kmf_err *err) KMF_MUST_CHECK;
@@ -72,9 +93,10 @@ KMF_API int kmf_output_save(kmf_output *output, const kmf_embedder *embedder,
  * them (within one process nothing tells). That the records are not the same, which is KMF_EMODEL,
  * too, is found out by kmf_embedder_add, kmf_embedder_read or kmf_embedder_finish.
  */
-KMF_API kmf_output *kmf_output_resume(const char *path, int f16, kmf_embedder *embedder,
-                                      const char *checkpoint, const char *const *inputs,
-                                      size_t n_inputs, const kmf_reader_options *reader,
+KMF_API kmf_output *kmf_output_resume(const char *path, const kmf_output_form *form,
+                                      kmf_embedder *embedder, const char *checkpoint,
+                                      const char *const *inputs, size_t n_inputs,
+                                      const kmf_reader_options *reader,
                                       kmf_err *err) KMF_MUST_CHECK;
 /* Removes a checkpoint of the output at path and the files that it kept. Errors as above. */
 KMF_API int kmf_output_discard(const char *path, const char *checkpoint,

@@ -396,6 +396,9 @@ static int open_output(embedding *e, const kmf_embed_options *used, kmf_err *err
 {
     const embed_args *a = e->args;
     kmf_embed_stats s;
+    const kmf_output_form form = {.dim = kmf_embedder_dim(e->embedder),
+                                  .f16 = a->f16,
+                                  .per_token = used->pooling == KMF_POOL_NONE};
     bool is_there = has_checkpoint(e);
     if (is_there && (e->lock = cli_lock(e->lock_path, a->out, err)) < 0)
         return (int)err->code;
@@ -406,12 +409,11 @@ static int open_output(embedding *e, const kmf_embed_options *used, kmf_err *err
         is_there = false;
     }
     if (!is_there) {
-        e->output = kmf_output_new(a->out, kmf_embedder_dim(e->embedder), a->f16,
-                                   used->pooling == KMF_POOL_NONE, err);
+        e->output = kmf_output_new(a->out, &form, err);
         return (int)err->code;
     }
     kmf_err own = {0};
-    e->output = kmf_output_resume(a->out, a->f16, e->embedder, e->checkpoint, e->paths,
+    e->output = kmf_output_resume(a->out, &form, e->embedder, e->checkpoint, e->paths,
                                   e->n_paths, &a->reader, &own);
     if (!e->output)
         return cli_raise(err, own.code, "%s (--resume never begins anew)", own.msg);

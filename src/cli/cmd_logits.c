@@ -175,8 +175,10 @@ static int prepare(logits_run *r, kmf_err *err)
     o.probabilities = a->probabilities;
     o.threads = a->threads;
     r->logits = kmf_logits_new(r->model, &o, put_row, r, err);
+    const kmf_output_form form = {.dim = kmf_model_config(r->model)->vocab_size,
+                                  .per_token = 1};
     if (r->logits && a->out)
-        r->output = kmf_output_new(a->out, kmf_model_config(r->model)->vocab_size, 0, 1, err);
+        r->output = kmf_output_new(a->out, &form, err);
     return (int)err->code;
 }
 

@@ -31,20 +31,20 @@
 #define PART 256              /* numbers that are narrowed at a time */
 
 struct kmf_output {
-    kmf_values values;
-    kmf_rowtext *texts; /* owned; NULL: the table is an array */
-    kmf_out *table;     /* owned */
-    kmf_pool *pool;     /* owned, with others; NULL: none; where the table is compressed */
-    kmf_out *ids;       /* owned; NULL on standard output */
-    kmf_out *json;      /* owned; NULL on standard output */
-    size_t dim;
+    kmf_output_form form;
+    kmf_row_format format; /* of the table, unless it is an array */
+    void *scratch;         /* owned; of the format */
+    kmf_rowtext *texts;    /* owned; NULL: the table is an array */
+    kmf_out *table;        /* owned */
+    kmf_pool *pool;        /* owned, with others; NULL: none; where the table is compressed */
+    kmf_out *ids;          /* owned; NULL: there is nothing beside the table */
+    kmf_out *json;         /* owned; NULL likewise */
     uint64_t n_rows;
     uint64_t n_before;     /* of them, those before kmf_output_take */
     uint64_t record;       /* index of the one whose row was the last; 0: none's, too */
     kmf_output_place came; /* where the first row of that record begins */
-    int npy;
-    int f16;
-    int per_token;
+    bool npy;
+    bool begun;  /* the first line of the table is there, if it has one */
     bool misfit; /* the rows of the embedder that it took are others */
     char *line;  /* owned; of one row its text, its halves, or its ids */
     size_t line_cap;
@@ -62,12 +62,12 @@ static bool is_bare_ending(const char *path)
     return bare;
 }
 
-static int check_path(const char *path, int f16, kmf_err *err)
+static int check_path(const char *path, const kmf_output_form *form, kmf_err *err)
 {
     const char *foreign = kmf_foreign_ending(path);
     if (is_bare_ending(path))
         return kmf_fail(err, KMF_EINVAL, "%s: there is no name before the ending", path);
-    int npy = kmf_ends_with(path, ".npy");
+    bool npy = kmf_ends_with(path, ".npy");
     if (kmf_ends_with(path, ".npy.gz"))
         return kmf_fail(err, KMF_EINVAL, "%s: an array is written uncompressed, as .npy", path);
     if (kmf_ends_with(path, ".json") || kmf_ends_with(path, ".ids.tsv"))
@@ -78,10 +78,13 @@ static int check_path(const char *path, int f16, kmf_err *err)
                         "%s: no output is written as %s; .npy is an array, .tsv and .tsv.gz "
                         "are text with tabs",
                         path, foreign);
-    if (f16 && !npy)
+    if (form->f16 && !npy)
         return kmf_fail(err, KMF_EINVAL, "float16 needs an output named .npy, not %s", path);
     if (npy && kmf_path_is_special(path))
         return kmf_fail(err, KMF_EINVAL, "%s: an array can only be written to a regular file",
+                        path);
+    if (form->format && (npy || form->per_token))
+        return kmf_fail(err, KMF_EINVAL, "%s: rows of text go to a table, one for each record",
                         path);
     return 0;
 }
@@ -101,42 +104,42 @@ static int open_companions(kmf_output *o, const char *path, kmf_err *err)
     if (!o->json)
         return KMF_EIO;
     return kmf_out_print(o->ids, err, "%s%s", KMF_IDS_HEADER,
-                         o->per_token ? KMF_IDS_HEADER_POSITION "\n" : "\n");
+                         o->form.per_token ? KMF_IDS_HEADER_POSITION "\n" : "\n");
 }
 
 /* Without its files. */
-static kmf_output *make(const char *path, size_t dim, int f16, int per_token, kmf_err *err)
+static kmf_output *make(const char *path, const kmf_output_form *form, kmf_err *err)
 {
-    if (check_path(path, f16, err) < 0)
+    if (check_path(path, form, err) < 0)
         return NULL;
     kmf_output *o = kmf_calloc(1, sizeof *o, err);
     if (!o)
         return NULL;
-    o->dim = dim;
+    o->form = *form;
     o->npy = kmf_ends_with(path, ".npy");
-    o->f16 = f16;
-    o->per_token = per_token;
     if (o->npy)
         return o;
-    o->texts = kmf_rowtext_new(dim, err);
+    o->format = form->format ? *form->format : kmf_row_numbers(form->dim);
+    o->scratch = kmf_calloc(1, o->format.scratch_bytes, err);
+    o->texts = o->scratch ? kmf_rowtext_new(&o->format, form->dim, err) : NULL;
     if (o->texts)
         return o;
     kmf_output_free(o);
     return NULL;
 }
 
-kmf_output *kmf_output_new(const char *path, size_t dim, int f16, int per_token, kmf_err *err)
+kmf_output *kmf_output_new(const char *path, const kmf_output_form *form, kmf_err *err)
 {
     char header[KMF_NPY_HEADER];
-    kmf_output *o = make(path, dim, f16, per_token, err);
+    kmf_output *o = make(path, form, err);
     if (!o)
         return NULL;
     o->table = kmf_out_open(path, err);
     if (!o->table)
         goto fail;
-    if (kmf_out_is_file(path) && open_companions(o, path, err) < 0)
+    if (!form->format && kmf_out_is_file(path) && open_companions(o, path, err) < 0)
         goto fail;
-    kmf_npy_header(header, 0, dim, f16 ? 2 : 4);
+    kmf_npy_header(header, 0, form->dim, form->f16 ? 2 : 4);
     if (o->npy && kmf_out_write(o->table, header, sizeof header, err) < 0)
         goto fail;
     return o;
@@ -153,19 +156,25 @@ char *kmf_output_name(const char *path, int file, kmf_err *err)
     return endings[file] ? kmf_companion(path, endings[file], err) : kmf_strdup(path, err);
 }
 
+int kmf_output_n_files(const kmf_output_form *form)
+{
+    return form->format ? 1 : KMF_OUTPUT_FILES;
+}
+
+const kmf_output_form *kmf_output_form_of(const kmf_output *o)
+{
+    return &o->form;
+}
+
 static kmf_output_place place_of(const kmf_output *o)
 {
-    return (kmf_output_place){o->n_rows, {kmf_out_bytes(o->table), kmf_out_bytes(o->ids), 0}};
+    return (kmf_output_place){o->n_rows,
+                              {kmf_out_bytes(o->table), o->ids ? kmf_out_bytes(o->ids) : 0, 0}};
 }
 
 bool kmf_output_is_keepable(const kmf_output *o)
 {
-    return o->ids && kmf_out_is_keepable(o->table);
-}
-
-bool kmf_output_is_f16(const kmf_output *o)
-{
-    return o->f16;
+    return kmf_out_is_keepable(o->table);
 }
 
 int kmf_output_keep(kmf_output *o, uint64_t records, kmf_output_place *place, kmf_err *err)
@@ -173,7 +182,7 @@ int kmf_output_keep(kmf_output *o, uint64_t records, kmf_output_place *place, km
     kmf_out *const files[KMF_OUTPUT_FILES] = {o->table, o->ids, o->json};
     bool goes_on = o->record >= records; /* records: 1 or more */
     int status = 0;
-    for (int i = 0; i < KMF_OUTPUT_FILES && status == 0; i++)
+    for (int i = 0; i < kmf_output_n_files(&o->form) && status == 0; i++)
         status = kmf_out_keep(files[i], err);
     *place = goes_on ? o->came : place_of(o);
     return status;
@@ -186,9 +195,9 @@ bool kmf_output_is_kept(const kmf_output *o)
 
 void kmf_output_unkeep(kmf_output *o)
 {
-    kmf_out_unkeep(o->table);
-    kmf_out_unkeep(o->ids);
-    kmf_out_unkeep(o->json);
+    kmf_out *const files[KMF_OUTPUT_FILES] = {o->table, o->ids, o->json};
+    for (int i = 0; i < kmf_output_n_files(&o->form); i++)
+        kmf_out_unkeep(files[i]);
 }
 
 const char *kmf_output_temporary(const kmf_output *o, int file)
@@ -197,23 +206,25 @@ const char *kmf_output_temporary(const kmf_output *o, int file)
     return kmf_out_temporary(files[file]);
 }
 
-kmf_output *kmf_output_reopen(const char *path, size_t dim, int f16, int per_token,
+kmf_output *kmf_output_reopen(const char *path, const kmf_output_form *form,
                               char *const temporary[KMF_OUTPUT_FILES],
                               const kmf_output_place *place, kmf_err *err)
 {
-    kmf_output *o = make(path, dim, f16, per_token, err);
+    kmf_output *o = make(path, form, err);
     if (!o)
         return NULL;
     kmf_out **const files[KMF_OUTPUT_FILES] = {&o->table, &o->ids, &o->json};
+    int n = kmf_output_n_files(form);
     o->n_rows = place->rows;
-    for (int i = 0; i < KMF_OUTPUT_FILES; i++) {
+    o->begun = place->bytes[KMF_OUTPUT_TABLE] > 0;
+    for (int i = 0; i < n; i++) {
         char *name = kmf_output_name(path, i, err);
         *files[i] = name ? kmf_out_reopen(name, temporary[i], err) : NULL;
         kmf_free(name);
         if (!*files[i] || kmf_out_check_bytes(*files[i], place->bytes[i], err) < 0)
             goto fail;
     }
-    for (int i = 0; i < KMF_OUTPUT_FILES; i++)
+    for (int i = 0; i < n; i++)
         if (kmf_out_cut(*files[i], place->bytes[i], err) < 0)
             goto fail;
     return o;
@@ -233,6 +244,7 @@ void kmf_output_free(kmf_output *output)
     kmf_out_free(output->ids);
     kmf_out_free(output->json);
     kmf_rowtext_free(output->texts);
+    kmf_free(output->scratch);
     kmf_free(output->line);
     kmf_free(output);
 }
@@ -252,7 +264,7 @@ static size_t put_position(char *to, int64_t position)
 
 static int write_tsv(kmf_output *o, const kmf_row *row, kmf_err *err)
 {
-    size_t need = strlen(row->name) + 64 + kmf_vector_text_room(o->dim);
+    size_t need = strlen(row->name) + 64 + o->format.room;
     size_t len = 0;
     const char *text =
         row->vector ? NULL : kmf_rowtext_take(o->texts, o->n_rows - o->n_before, &len);
@@ -260,12 +272,12 @@ static int write_tsv(kmf_output *o, const kmf_row *row, kmf_err *err)
         return KMF_ENOMEM;
     char *p = o->line;
     p += put(p, row->name);
-    if (o->per_token) {
+    if (o->form.per_token) {
         *p++ = '\t';
         p += put_position(p, row->position);
     }
     if (!text)
-        p += kmf_vector_text(&o->values, p, row->vector, o->dim);
+        p += o->format.put(o->format.user, o->scratch, p, row->vector, o->form.dim);
     int status = kmf_out_write(o->table, o->line, (size_t)(p - o->line), err);
     return status == 0 && text ? kmf_out_write(o->table, text, len, err) : status;
 }
@@ -293,20 +305,20 @@ static int f16_overflow(const kmf_row *row, kmf_err *err)
 
 static size_t row_bytes(const kmf_output *o)
 {
-    return o->dim * (o->f16 ? sizeof(uint16_t) : sizeof(float));
+    return o->form.dim * (o->form.f16 ? sizeof(uint16_t) : sizeof(float));
 }
 
 static int write_npy(kmf_output *o, const kmf_row *row, kmf_err *err)
 {
     if (!row->vector)
         return kmf_out_pass(o->table, row_bytes(o), err);
-    if (!o->f16)
-        return kmf_out_write(o->table, row->vector, o->dim * sizeof *row->vector, err);
-    if (kmf_grow(&o->line, &o->line_cap, o->dim * sizeof(uint16_t), 1, err) < 0)
+    if (!o->form.f16)
+        return kmf_out_write(o->table, row->vector, o->form.dim * sizeof *row->vector, err);
+    if (kmf_grow(&o->line, &o->line_cap, o->form.dim * sizeof(uint16_t), 1, err) < 0)
         return KMF_ENOMEM;
-    if (any_too_large(row->vector, o->dim))
+    if (any_too_large(row->vector, o->form.dim))
         return f16_overflow(row, err);
-    kmf_f16_narrow((void *)o->line, row->vector, o->dim);
+    kmf_f16_narrow((void *)o->line, row->vector, o->form.dim);
     return kmf_out_write(o->table, o->line, row_bytes(o), err);
 }
 
@@ -324,12 +336,21 @@ static int write_ids(kmf_output *o, const kmf_row *row, kmf_err *err)
         *p++ = '\t';
         p += kmf_format_uint(p, numbers[i]);
     }
-    if (o->per_token) {
+    if (o->form.per_token) {
         *p++ = '\t';
         p += put_position(p, row->position);
     }
     *p++ = '\n';
     return kmf_out_write(o->ids, o->line, (size_t)(p - o->line), err);
+}
+
+/* A table that fails before it has a row is empty. */
+static int begin_table(kmf_output *o, kmf_err *err)
+{
+    if (o->begun || !o->format.header)
+        return 0;
+    o->begun = true;
+    return kmf_out_write(o->table, o->format.header, strlen(o->format.header), err);
 }
 
 int kmf_row_check_name(const char *name, kmf_err *err)
@@ -347,7 +368,9 @@ int kmf_output_row(void *output, const kmf_row *row, kmf_err *err)
     if (o->misfit)
         return kmf_fail(err, KMF_EINVAL, "the output has other rows than its embedder makes");
     int status = kmf_row_check_name(row->name, err);
-    if (o->ids && row->index != o->record) {
+    if (status == 0)
+        status = begin_table(o, err);
+    if (kmf_output_is_keepable(o) && row->index != o->record) {
         o->record = row->index;
         o->came = place_of(o);
     }
@@ -382,10 +405,10 @@ static int store_text(void *output, uint64_t row, float *vectors, size_t n, kmf_
 static int store_array(void *output, uint64_t row, float *vectors, size_t n, kmf_err *err)
 {
     const kmf_output *o = output;
-    if (o->f16 && any_too_large(vectors, n * o->dim))
+    if (o->form.f16 && any_too_large(vectors, n * o->form.dim))
         return 0; /* its row tells its record */
-    if (o->f16)
-        to_halves(vectors, n * o->dim);
+    if (o->form.f16)
+        to_halves(vectors, n * o->form.dim);
     uint64_t at = KMF_NPY_HEADER + (o->n_before + row) * row_bytes(o);
     int status = kmf_out_put(o->table, at, vectors, n * row_bytes(o), err);
     return status < 0 ? status : 1;
@@ -403,8 +426,8 @@ void kmf_output_take(kmf_output *output, kmf_embedder *embedder)
 {
     kmf_embed_options used;
     kmf_embedder_options(embedder, &used);
-    output->misfit = kmf_embedder_dim(embedder) != output->dim ||
-                     (used.pooling == KMF_POOL_NONE) != (output->per_token != 0);
+    output->misfit = kmf_embedder_dim(embedder) != output->form.dim ||
+                     (used.pooling == KMF_POOL_NONE) != (output->form.per_token != 0);
     if (output->misfit) {
         kmf_embedder_sink(embedder, kmf_output_row, output);
         return;
@@ -426,28 +449,36 @@ int kmf_output_copy(kmf_output *output, const void *row, size_t n, const char *i
     return status;
 }
 
-int kmf_output_commit(kmf_output *output, const char *provenance, kmf_err *err)
+/* What is told of the rows. */
+static int finish_companions(kmf_output *o, const char *provenance, kmf_err *err)
 {
-    kmf_output *o = output;
-    char header[KMF_NPY_HEADER];
-    int status = o->ids ? kmf_json_check(provenance, err) : 0;
-    if (status == 0 && o->npy) {
-        kmf_npy_header(header, o->n_rows, o->dim, o->f16 ? 2 : 4);
-        status = kmf_out_patch(o->table, header, sizeof header, err);
-    }
-    if (status == 0)
-        status = kmf_out_finish(o->table, err);
-    if (status < 0 || !o->ids)
-        return status;
-    status = kmf_out_finish(o->ids, err);
+    int status = kmf_out_finish(o->ids, err);
     if (status == 0)
         status = kmf_out_write(o->json, provenance, strlen(provenance), err);
     if (status == 0)
         status = kmf_out_write(o->json, "\n", 1, err);
+    return status < 0 ? status : kmf_out_finish(o->json, err);
+}
+
+int kmf_output_commit(kmf_output *output, const char *provenance, kmf_err *err)
+{
+    kmf_output *o = output;
+    char header[KMF_NPY_HEADER];
+    kmf_out *const files[KMF_OUTPUT_FILES] = {o->json, o->ids,
+                                              o->table}; /* the last is waited for */
+    int status = o->ids ? kmf_json_check(provenance, err) : 0;
     if (status == 0)
-        status = kmf_out_finish(o->json, err);
+        status = begin_table(o, err);
+    if (status == 0 && o->npy) {
+        kmf_npy_header(header, o->n_rows, o->form.dim, o->form.f16 ? 2 : 4);
+        status = kmf_out_patch(o->table, header, sizeof header, err);
+    }
+    if (status == 0)
+        status = kmf_out_finish(o->table, err);
+    if (status == 0 && o->ids)
+        status = finish_companions(o, provenance, err);
     if (status < 0)
         return status;
-    kmf_out *files[] = {o->json, o->ids, o->table};
-    return kmf_out_publish_all(files, 3, err);
+    return o->ids ? kmf_out_publish_all(files, KMF_OUTPUT_FILES, err)
+                  : kmf_out_publish(o->table, err);
 }

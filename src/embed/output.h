@@ -18,12 +18,16 @@ typedef struct kmf_output_place {
     uint64_t bytes[KMF_OUTPUT_FILES];
 } kmf_output_place;
 
+/* All of these files, or the table alone, where its rows have a format. */
+int kmf_output_n_files(const kmf_output_form *form);
+
 /* The name of one of the files of an output at path. Freed by kmf_free; NULL: out of memory. */
 char *kmf_output_name(const char *path, int file, kmf_err *err) KMF_MUST_CHECK;
 
-/* Regular files, and the table not compressed? */
+/* A regular file, and the table not compressed? */
 bool kmf_output_is_keepable(const kmf_output *output);
-bool kmf_output_is_f16(const kmf_output *output);
+/* As it was made with. */
+const kmf_output_form *kmf_output_form_of(const kmf_output *output);
 /*
  * Brings to the disk what is out, and keeps it: base/out.h. *place: behind the rows of the records
  * whose index is below `records`, which are all out; of the one that follows some may be.
@@ -36,7 +40,7 @@ void kmf_output_unkeep(kmf_output *output);
 /* The temporary name of one of its files; borrowed. */
 const char *kmf_output_temporary(const kmf_output *output, int file);
 /* The output as it was at a place, in these files. Else as kmf_output_new. */
-kmf_output *kmf_output_reopen(const char *path, size_t dim, int f16, int per_token,
+kmf_output *kmf_output_reopen(const char *path, const kmf_output_form *form,
                               char *const temporary[KMF_OUTPUT_FILES],
                               const kmf_output_place *place, kmf_err *err) KMF_MUST_CHECK;
 

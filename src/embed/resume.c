@@ -30,11 +30,14 @@
 #define CHECKPOINT_MOST ((size_t)64 << 20)
 #define SUFFIX_BEGINS ".tmp."
 
-/* What has to be the same, but for the float16 of an output. */
-static json_t *describe_run(const kmf_embedder *embedder, int f16, const char *const *inputs,
-                            size_t n_inputs, const kmf_reader_options *reader, kmf_err *err)
+/* What has to be the same. */
+static json_t *describe_run(const kmf_embedder *embedder, const kmf_output_form *form,
+                            const char *const *inputs, size_t n_inputs,
+                            const kmf_reader_options *reader, kmf_err *err)
 {
-    json_t *json = json_pack("{s:s, s:b}", "version", kmf_version(), "float16", f16);
+    json_t *json = json_pack("{s:s, s:b}", "version", kmf_version(), "float16", form->f16);
+    if (form->format)
+        json = kmf_json_with(json, "rows", kmf_json_of_text(form->format->name));
     json = kmf_json_with_run(json, embedder, inputs, n_inputs, err);
     json = kmf_json_with_regions(json, reader);
     if (!json)
@@ -48,7 +51,7 @@ static json_t *describe_run(const kmf_embedder *embedder, int f16, const char *c
 static json_t *describe_files(const kmf_output *output, const kmf_output_place *place)
 {
     json_t *files = json_array();
-    for (int i = 0; i < KMF_OUTPUT_FILES; i++) {
+    for (int i = 0; i < kmf_output_n_files(kmf_output_form_of(output)); i++) {
         const char *suffix = kmf_output_temporary(output, i);
         for (const char *p = suffix; (p = strstr(p, SUFFIX_BEGINS)) != NULL; p++)
             suffix = p;
@@ -96,7 +99,7 @@ int kmf_output_save(kmf_output *output, const kmf_embedder *embedder, const char
     if (status == 0)
         status = write_checkpoint(
             output, &place, &mark,
-            describe_run(embedder, kmf_output_is_f16(output), inputs, n_inputs, reader, err),
+            describe_run(embedder, kmf_output_form_of(output), inputs, n_inputs, reader, err),
             checkpoint, err);
     if (status < 0 && first) /* there is nothing that tells of the files */
         kmf_output_unkeep(output);
@@ -110,7 +113,8 @@ typedef struct saved {
     json_t *json; /* owned */
     kmf_embed_mark mark;
     kmf_output_place place;
-    char *temporary[KMF_OUTPUT_FILES]; /* owned */
+    int n_files;
+    char *temporary[KMF_OUTPUT_FILES]; /* owned [n_files] */
 } saved;
 
 static void free_saved(saved *s)
@@ -173,8 +177,12 @@ static int parse(saved *s, const char *checkpoint, const char *path, kmf_err *er
         kmf_fail(err, KMF_EMODEL, "%s: it is no checkpoint of embed", checkpoint);
         return KMF_EMODEL;
     }
+    size_t n = json_array_size(json_object_get(s->json, "files"));
+    if (n == 0 || n > KMF_OUTPUT_FILES)
+        return kmf_fail(err, KMF_EMODEL, "%s: it tells of %zu files", checkpoint, n);
+    s->n_files = (int)n;
     int status = 0;
-    for (int i = 0; i < KMF_OUTPUT_FILES && status == 0; i++)
+    for (int i = 0; i < s->n_files && status == 0; i++)
         status = read_file(s, i, path, checkpoint, err);
     if (status == 0)
         status = read_count(&s->place.rows, s->json, "rows", checkpoint, err);
@@ -217,20 +225,29 @@ static int check_run(const saved *s, const char *checkpoint, json_t *now, kmf_er
                     kmf_err_show(shown, within ? within : key));
 }
 
-kmf_output *kmf_output_resume(const char *path, int f16, kmf_embedder *embedder,
-                              const char *checkpoint, const char *const *inputs,
-                              size_t n_inputs, const kmf_reader_options *reader, kmf_err *err)
+static int check_files(const saved *s, const char *checkpoint, const kmf_output_form *form,
+                       kmf_err *err)
+{
+    int n = kmf_output_n_files(form);
+    return s->n_files == n
+               ? 0
+               : kmf_fail(err, KMF_EMODEL, "%s: it tells of %d files, and the output has %d",
+                          checkpoint, s->n_files, n);
+}
+
+kmf_output *kmf_output_resume(const char *path, const kmf_output_form *form,
+                              kmf_embedder *embedder, const char *checkpoint,
+                              const char *const *inputs, size_t n_inputs,
+                              const kmf_reader_options *reader, kmf_err *err)
 {
     saved s;
-    kmf_embed_options o;
     kmf_output *output = NULL;
     if (read_saved(&s, checkpoint, path, err) < 0)
         return NULL;
-    kmf_embedder_options(embedder, &o);
-    json_t *now = describe_run(embedder, f16, inputs, n_inputs, reader, err);
-    if (now && check_run(&s, checkpoint, now, err) == 0)
-        output = kmf_output_reopen(path, kmf_embedder_dim(embedder), f16,
-                                   o.pooling == KMF_POOL_NONE, s.temporary, &s.place, err);
+    json_t *now = describe_run(embedder, form, inputs, n_inputs, reader, err);
+    if (now && check_run(&s, checkpoint, now, err) == 0 &&
+        check_files(&s, checkpoint, form, err) == 0)
+        output = kmf_output_reopen(path, form, s.temporary, &s.place, err);
     if (output) {
         kmf_embedder_given(embedder, &s.mark);
         kmf_output_take(output, embedder);
@@ -266,7 +283,7 @@ int kmf_output_discard(const char *path, const char *checkpoint, kmf_err *err)
     if (read_saved(&s, checkpoint, path, err) < 0)
         return (int)err->code;
     int status = 0;
-    for (int i = 0; i < KMF_OUTPUT_FILES && status == 0; i++)
+    for (int i = 0; i < s.n_files && status == 0; i++)
         status = discard_file(path, i, s.temporary[i], err);
     if (status == 0 && unlink(checkpoint) != 0)
         status = kmf_fail(err, KMF_EIO, "%s: %s", checkpoint, strerror(errno));

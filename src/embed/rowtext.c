@@ -5,6 +5,7 @@
  */
 #include "embed/rowtext.h"
 
+#include "base/fmt.h"
 #include "base/half.h"
 #include "base/mem.h"
 
@@ -24,10 +25,11 @@ typedef struct block {
     size_t cap_ends;
     char *text; /* owned [cap_text] */
     size_t cap_text;
-    kmf_values values;
+    void *scratch; /* owned; of the format */
 } block;
 
 struct kmf_rowtext {
+    kmf_row_format format;
     size_t dim;
     pthread_mutex_t lock;
     /* changed under the lock; in_hand is read without it by whom takes */
@@ -37,35 +39,53 @@ struct kmf_rowtext {
     size_t bytes;   /* of text that waits */
 };
 
-/* ---------------------------------------------------------------- vectors --------------- */
+/* ---------------------------------------------------------------- numbers --------------- */
 
-size_t kmf_vector_text_room(size_t dim)
-{
-    return dim * (KMF_FLOAT_TEXT + 1) + 1;
-}
+/*
+ * Texts of values met before. The frequencies of a read are small counts over one total, so the
+ * same few hundred values come again and again; an encoder's hardly do, and pay one comparison.
+ */
+#define VALUES_BITS 10
+
+typedef struct values {
+    struct {
+        uint32_t bits; /* of the value */
+        uint8_t len;   /* 0: empty */
+        char text[KMF_FLOAT_TEXT];
+    } met[1 << VALUES_BITS];
+} values;
 
 /* As kmf_format_float; may write KMF_FLOAT_TEXT bytes whatever it returns. */
-static size_t put_value(kmf_values *values, char *to, float value)
+static size_t put_value(values *v, char *to, float value)
 {
     uint32_t bits = kmf_bits_of(value);
-    size_t at = bits * 2654435769u >> (32 - KMF_VALUES_BITS);
-    if (values->met[at].len == 0 || values->met[at].bits != bits) {
-        values->met[at].bits = bits;
-        values->met[at].len = (uint8_t)kmf_format_float(values->met[at].text, value);
+    size_t at = bits * 2654435769u >> (32 - VALUES_BITS);
+    if (v->met[at].len == 0 || v->met[at].bits != bits) {
+        v->met[at].bits = bits;
+        v->met[at].len = (uint8_t)kmf_format_float(v->met[at].text, value);
     }
-    memcpy(to, values->met[at].text, KMF_FLOAT_TEXT);
-    return values->met[at].len;
+    memcpy(to, v->met[at].text, KMF_FLOAT_TEXT);
+    return v->met[at].len;
 }
 
-size_t kmf_vector_text(kmf_values *values, char *text, const float *vector, size_t dim)
+static size_t put_numbers(const void *user, void *scratch, char *to, const float *vector,
+                          size_t dim)
 {
-    char *p = text;
+    char *p = to;
+    (void)user;
     for (size_t d = 0; d < dim; d++) {
         *p++ = '\t';
-        p += put_value(values, p, vector[d]);
+        p += put_value(scratch, p, vector[d]);
     }
     *p++ = '\n';
-    return (size_t)(p - text);
+    return (size_t)(p - to);
+}
+
+kmf_row_format kmf_row_numbers(size_t dim)
+{
+    return (kmf_row_format){.put = put_numbers,
+                            .room = dim * (KMF_FLOAT_TEXT + 1) + 1,
+                            .scratch_bytes = sizeof(values)};
 }
 
 /* ---------------------------------------------------------------- blocks ---------------- */
@@ -76,6 +96,7 @@ static void free_list(block *b)
         block *next = b->next;
         kmf_free(b->ends);
         kmf_free(b->text);
+        kmf_free(b->scratch);
         kmf_free(b);
         b = next;
     }
@@ -86,15 +107,19 @@ static size_t text_bytes(const block *b)
     return b->ends[b->n - 1];
 }
 
-static bool fill(block *b, uint64_t row, const float *vectors, size_t n, size_t dim)
+static bool fill(block *b, const kmf_rowtext *t, uint64_t row, const float *vectors, size_t n)
 {
+    const kmf_row_format *format = &t->format;
     size_t len = 0;
-    if (kmf_grow(&b->ends, &b->cap_ends, n, sizeof *b->ends, NULL) < 0)
+    if (!b->scratch)
+        b->scratch = kmf_calloc(1, format->scratch_bytes, NULL);
+    if (!b->scratch || kmf_grow(&b->ends, &b->cap_ends, n, sizeof *b->ends, NULL) < 0)
         return false;
     for (size_t i = 0; i < n; i++) {
-        if (kmf_grow(&b->text, &b->cap_text, len + kmf_vector_text_room(dim), 1, NULL) < 0)
+        if (kmf_grow(&b->text, &b->cap_text, len + format->room, 1, NULL) < 0)
             return false;
-        len += kmf_vector_text(&b->values, b->text + len, vectors + i * dim, dim);
+        len +=
+            format->put(format->user, b->scratch, b->text + len, vectors + i * t->dim, t->dim);
         b->ends[i] = len;
     }
     b->row = row;
@@ -159,11 +184,12 @@ static void forget(kmf_rowtext *t, uint64_t beg, uint64_t end)
 
 /* ---------------------------------------------------------------- the texts ------------- */
 
-kmf_rowtext *kmf_rowtext_new(size_t dim, kmf_err *err)
+kmf_rowtext *kmf_rowtext_new(const kmf_row_format *format, size_t dim, kmf_err *err)
 {
     kmf_rowtext *t = kmf_calloc(1, sizeof *t, err);
     if (!t)
         return NULL;
+    t->format = *format;
     t->dim = dim;
     pthread_mutex_init(&t->lock, NULL);
     return t;
@@ -186,7 +212,7 @@ int kmf_rowtext_put(kmf_rowtext *texts, uint64_t row, const float *vectors, size
     block *b = take_unused(t);
     if (!b)
         return 0;
-    bool filled = fill(b, row, vectors, n, t->dim);
+    bool filled = fill(b, t, row, vectors, n);
     pthread_mutex_lock(&t->lock);
     if (filled) {
         forget(t, row, row + n);
