@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* kmerformer embed: sequences in, one vector for each out. */
 #include "cli/cli.h"
-#include "cli/lock.h"
+#include "cli/resumable.h"
 
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <string.h>
 
 typedef struct embed_args {
@@ -17,12 +16,8 @@ typedef struct embed_args {
     const char *out;
     const char *shard;
     int f16;
-    int resume;     /* of resume_words */
-    double minutes; /* from one checkpoint to the next; 0: there are none */
+    cli_resumable_options keeping;
 } embed_args;
-
-enum { RESUME_AUTO, RESUME_NEVER };
-static const char *const resume_words[] = {"auto", "never", NULL};
 
 static const cli_usage usage = {
     "embed [options] IN...",
@@ -112,12 +107,7 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
          "only records I, I+N, I+2N, ... (I from 0), to be joined by kmerformer merge; auto: "
          "from SLURM_ARRAY_TASK_ID and _COUNT",
          0, NULL},
-        {NULL, "checkpoint-every", CLI_REAL, &a->minutes, 0, 0, NULL, "MIN",
-         "an encoder, -o FILE without .gz: minutes after which what is done is kept in "
-         "FILE.checkpoint, for a run that is stopped or killed; 0: never",
-         0, NULL},
-        {NULL, "resume", CLI_CHOICE, &a->resume, 0, 0, resume_words, NULL,
-         "auto: from FILE.checkpoint if it is there; never: it is removed", 0, NULL},
+        CLI_RESUMABLE_OPTIONS(&a->keeping),
         CLI_COMMON(run)};
     return cli_parse(run, table, &usage, argc, argv, first);
 }
@@ -233,65 +223,14 @@ static void warn_of_settings(cli *run, const embed_args *a, const kmf_embedder *
 typedef struct embedding {
     cli *run;
     const embed_args *args;
-    const char *const *paths;
-    size_t n_paths;
-    kmf_embedder *embedder;
-    kmf_output *output;
+    kmf_embedder *embedder; /* owned */
+    cli_resumable resumable;
     cli_progress line;
     cli_inputs inputs;
     uint64_t bases;         /* read, of the files before */
     kmf_embed_stats before; /* done by an earlier run */
     double started;         /* seconds, with what that has not done */
-
-    char checkpoint[CLI_PATH_CAP + 16];
-    char lock_path[CLI_PATH_CAP + 32];
-    int lock;     /* held from the first checkpoint on; -1: none */
-    double saved; /* when one was written, or was not */
-    bool kept;    /* it is there */
-    bool warned;  /* one could not be written */
 } embedding;
-
-static void watch(const embedding *e)
-{
-    cli_watch_kept(e->run, e->checkpoint, cli_to_go_on(resume_words[e->args->resume]));
-}
-
-static void unlock(embedding *e)
-{
-    cli_unlock(e->lock, e->lock_path);
-    e->lock = -1;
-}
-
-/* What is done is kept, now and then, and when a signal comes once it is. */
-static void keep(embedding *e)
-{
-    kmf_err err = {0};
-    bool asked = e->kept && cli_asked_to_stop();
-    double minutes = (cli_now() - e->saved) / 60;
-    if (!asked && (e->args->minutes == 0 || minutes < e->args->minutes))
-        return;
-    cli_hold_signals(); /* one that comes now finds the first checkpoint there, or not */
-    if (e->lock < 0)
-        e->lock = cli_lock(e->lock_path, e->args->out, &err);
-    int status = e->lock < 0 ? (int)err.code
-                             : kmf_output_save(e->output, e->embedder, e->checkpoint, e->paths,
-                                               e->n_paths, &e->args->reader, &err);
-    if (!e->kept && status <= 0)
-        unlock(e);
-    if (status > 0 && !e->kept)
-        watch(e);
-    cli_release_signals(false);
-    if (status < 0 && !e->warned)
-        cli_warn(e->run, "a checkpoint could not be written, and the run goes on: %s", err.msg);
-    e->warned = e->warned || status < 0;
-    e->kept = e->kept || status > 0;
-    e->saved = cli_now();
-    if (asked) {
-        cli_progress_end();
-        unlock(e);
-        cli_leave(e->run, e->checkpoint, cli_to_go_on(resume_words[e->args->resume]));
-    }
-}
 
 static void show_progress(void *user, uint64_t tokens)
 {
@@ -300,7 +239,7 @@ static void show_progress(void *user, uint64_t tokens)
     char done[CLI_COUNT_TEXT];
     char rate[CLI_COUNT_TEXT];
     char left[CLI_COUNT_TEXT];
-    keep(e);
+    cli_resumable_save(&e->resumable);
     kmf_embedder_statistics(e->embedder, &s);
     if (e->before.records > 0 && s.records == e->before.records) {
         cli_inputs_pass(&e->inputs);
@@ -360,18 +299,18 @@ static void say_end(const embedding *e)
 
 static int embed_files(embedding *e, kmf_err *err)
 {
-    const char *twice = cli_given_twice(e->paths, e->n_paths);
+    const cli_resumable *k = &e->resumable;
+    const char *twice = cli_given_twice(k->paths, k->n_paths);
     int status = 0;
     if (twice)
         cli_warn(e->run, "%s is given twice, and so are its rows", twice);
     kmf_embedder_statistics(e->embedder, &e->before);
     e->started = e->run->started;
-    e->saved = cli_now();
-    cli_inputs_start(&e->inputs, e->paths, e->n_paths, &e->args->reader);
+    cli_inputs_start(&e->inputs, k->paths, k->n_paths, k->reader);
     cli_progress_start(&e->line, e->run);
     kmf_embedder_progress(e->embedder, show_progress, e);
-    for (size_t i = 0; i < e->n_paths && status == 0; i++)
-        status = embed_file(e, e->paths[i], err);
+    for (size_t i = 0; i < k->n_paths && status == 0; i++)
+        status = embed_file(e, k->paths[i], err);
     if (status == 0)
         status = kmf_embedder_finish(e->embedder, err);
     cli_progress_end();
@@ -385,84 +324,37 @@ static bool has_provenance(const embed_args *a)
     return strcmp(a->out, "-") != 0;
 }
 
-/* Is there something from an earlier run? */
-static bool has_checkpoint(const embedding *e)
+static int finish(embedding *e, kmf_err *err)
 {
-    return kmf_out_is_file(e->args->out) && cli_is_file(e->checkpoint);
-}
-
-/* An output with a name, or what a run before has kept of it. */
-static int open_output(embedding *e, const kmf_embed_options *used, kmf_err *err)
-{
-    const embed_args *a = e->args;
-    kmf_embed_stats s;
-    const kmf_output_form form = {.dim = kmf_embedder_dim(e->embedder),
-                                  .f16 = a->f16,
-                                  .per_token = used->pooling == KMF_POOL_NONE};
-    bool is_there = has_checkpoint(e);
-    if (is_there && (e->lock = cli_lock(e->lock_path, a->out, err)) < 0)
-        return (int)err->code;
-    if (is_there && a->resume == RESUME_NEVER) {
-        if (kmf_output_discard(a->out, e->checkpoint, err) < 0)
-            return (int)err->code;
-        unlock(e);
-        is_there = false;
-    }
-    if (!is_there) {
-        e->output = kmf_output_new(a->out, &form, err);
-        return (int)err->code;
-    }
-    kmf_err own = {0};
-    e->output = kmf_output_resume(a->out, &form, e->embedder, e->checkpoint, e->paths,
-                                  e->n_paths, &a->reader, &own);
-    if (!e->output)
-        return cli_raise(err, own.code, "%s (--resume never begins anew)", own.msg);
-    e->kept = true;
-    cli_remove_left_over(e->checkpoint);
-    watch(e);
-    kmf_embedder_statistics(e->embedder, &s);
-    cli_note(e->run, "resumes from %s, %llu records done", e->checkpoint,
-             (unsigned long long)s.records);
-    return 0;
-}
-
-static int finish_output(embedding *e, kmf_err *err)
-{
+    const cli_resumable *k = &e->resumable;
     char *provenance = NULL;
     if (has_provenance(e->args)) {
-        provenance = kmf_provenance(e->embedder, e->args->out, e->run->command_line, e->paths,
-                                    e->n_paths, &e->args->reader, err);
+        provenance = kmf_provenance(e->embedder, k->out, e->run->command_line, k->paths,
+                                    k->n_paths, k->reader, err);
         if (!provenance)
             return (int)err->code;
     }
-    cli_hold_signals();
-    int status = kmf_output_commit(e->output, provenance, err);
-    if (status == 0 && e->kept && remove(e->checkpoint) != 0)
-        cli_warn(e->run, "%s could not be removed: %s", e->checkpoint, strerror(errno));
-    if (status == 0) { /* its temporary names go */
-        kmf_output_free(e->output);
-        e->output = NULL;
-    }
-    cli_release_signals(status == 0);
+    int status = cli_resumable_finish(&e->resumable, provenance, err);
     kmf_text_free(provenance);
     return status;
 }
 
 static int embed(embedding *e, const kmf_embed_options *used, kmf_err *err)
 {
-    int status = open_output(e, used, err);
-    if (status < 0)
-        return status;
-    kmf_output_take(e->output, e->embedder);
-    status = embed_files(e, err);
-    return status < 0 ? status : finish_output(e, err);
+    const kmf_output_form form = {.dim = kmf_embedder_dim(e->embedder),
+                                  .f16 = e->args->f16,
+                                  .per_token = used->pooling == KMF_POOL_NONE};
+    int status = cli_resumable_open(&e->resumable, e->embedder, &form, err);
+    if (status == 0)
+        status = embed_files(e, err);
+    return status < 0 ? status : finish(e, err);
 }
 
 int cli_embed(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
-    embed_args a = {.out = "-", .minutes = 10};
-    embedding e = {.run = run, .args = &a, .lock = -1};
+    embed_args a = {.out = "-", .keeping.minutes = CLI_CHECKPOINT_MINUTES};
+    embedding e = {.run = run, .args = &a};
     kmf_embed_options used;
     int first;
     int code = CLI_DONE;
@@ -472,20 +364,23 @@ int cli_embed(cli *run, int argc, char **argv)
     int leave = parse(run, &a, argc, argv, &first);
     if (leave >= 0)
         return leave;
-    e.paths = (const char *const *)(argv + first);
-    e.n_paths = (size_t)(argc - first);
-    snprintf(e.checkpoint, sizeof e.checkpoint, "%s.checkpoint", a.out);
-    snprintf(e.lock_path, sizeof e.lock_path, "%s.lock", e.checkpoint);
+    const char *const *paths = (const char *const *)(argv + first);
+    size_t n_paths = (size_t)(argc - first);
     leave = parse_shard(run, &a);
     if (leave < 0)
-        leave = cli_check_place(run, a.out, cli_row_endings, e.paths, e.n_paths, a.model,
-                                &a.reader);
+        leave =
+            cli_check_place(run, a.out, cli_row_endings, paths, n_paths, a.model, &a.reader);
     if (leave >= 0)
         return leave;
-    if (cli_check_inputs(e.paths, e.n_paths, &a.reader, &err) < 0)
+    if (cli_check_inputs(paths, n_paths, &a.reader, &err) < 0)
         return cli_fail(run, &err);
-    if (has_checkpoint(&e) && a.resume == RESUME_AUTO)
-        cli_leave_on_signals(run, e.checkpoint, NULL, NULL);
+    e.resumable = (cli_resumable){.run = run,
+                                  .opts = &a.keeping,
+                                  .out = a.out,
+                                  .paths = paths,
+                                  .n_paths = n_paths,
+                                  .reader = &a.reader};
+    cli_resumable_start(&e.resumable);
     a.opts.provenance = has_provenance(&a);
     e.embedder = kmf_embedder_new(a.model, &a.opts, &err);
     if (!e.embedder || check_seed(&a, e.embedder, &err) < 0)
@@ -499,11 +394,7 @@ int cli_embed(cli *run, int argc, char **argv)
 out:
     if (err.code != KMF_OK)
         code = cli_fail(run, &err);
-    if (code != CLI_DONE && e.kept)
-        cli_note(run, "what is done is kept: the same command%s resumes from %s",
-                 cli_to_go_on(resume_words[a.resume]), e.checkpoint);
-    kmf_embedder_free(e.embedder); /* first: its threads write to the output */
-    kmf_output_free(e.output);
-    unlock(&e);
+    kmf_embedder_free(e.embedder);
+    cli_resumable_end(&e.resumable, code != CLI_DONE);
     return code;
 }

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/resumable.h"
+
+#include "cli/lock.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { RESUME_AUTO, RESUME_NEVER };
+const char *const cli_resume_words[] = {"auto", "never", NULL};
+
+/* Is there something from an earlier run? */
+static bool has_checkpoint(const cli_resumable *k)
+{
+    return kmf_out_is_file(k->out) && cli_is_file(k->checkpoint);
+}
+
+static const char *to_go_on(const cli_resumable *k)
+{
+    return cli_to_go_on(cli_resume_words[k->opts->resume]);
+}
+
+static void watch(const cli_resumable *k)
+{
+    cli_watch_kept(k->run, k->checkpoint, to_go_on(k));
+}
+
+static void unlock(cli_resumable *k)
+{
+    cli_unlock(k->lock, k->lock_path);
+    k->lock = -1;
+}
+
+void cli_resumable_start(cli_resumable *k)
+{
+    k->lock = -1;
+    snprintf(k->checkpoint, sizeof k->checkpoint, "%s.checkpoint", k->out);
+    snprintf(k->lock_path, sizeof k->lock_path, "%s.lock", k->checkpoint);
+    if (has_checkpoint(k) && k->opts->resume == RESUME_AUTO)
+        cli_leave_on_signals(k->run, k->checkpoint, NULL, NULL);
+}
+
+static int resume(cli_resumable *k, const kmf_output_form *form, kmf_err *err)
+{
+    kmf_err own = {0};
+    kmf_embed_stats s;
+    k->output = kmf_output_resume(k->out, form, k->embedder, k->checkpoint, k->paths,
+                                  k->n_paths, k->reader, &own);
+    if (!k->output)
+        return cli_raise(err, own.code, "%s (--resume never begins anew)", own.msg);
+    k->kept = true;
+    cli_remove_left_over(k->checkpoint);
+    watch(k);
+    kmf_embedder_statistics(k->embedder, &s);
+    cli_note(k->run, "resumes from %s, %llu records done", k->checkpoint,
+             (unsigned long long)s.records);
+    return 0;
+}
+
+int cli_resumable_open(cli_resumable *k, kmf_embedder *embedder, const kmf_output_form *form,
+                       kmf_err *err)
+{
+    int status = 0;
+    bool is_there = has_checkpoint(k);
+    k->embedder = embedder;
+    k->saved = cli_now();
+    if (is_there && (k->lock = cli_lock(k->lock_path, k->out, err)) < 0)
+        return (int)err->code;
+    if (is_there && k->opts->resume == RESUME_NEVER) {
+        if (kmf_output_discard(k->out, k->checkpoint, err) < 0)
+            return (int)err->code;
+        unlock(k);
+        is_there = false;
+    }
+    if (is_there)
+        status = resume(k, form, err);
+    else if (!(k->output = kmf_output_new(k->out, form, err)))
+        status = (int)err->code;
+    if (status == 0)
+        kmf_output_take(k->output, embedder);
+    return status;
+}
+
+void cli_resumable_save(cli_resumable *k)
+{
+    kmf_err err = {0};
+    bool asked = k->kept && cli_asked_to_stop();
+    double minutes = (cli_now() - k->saved) / 60;
+    if (!asked && (k->opts->minutes == 0 || minutes < k->opts->minutes))
+        return;
+    cli_hold_signals(); /* one that comes now finds the first checkpoint there, or not */
+    if (k->lock < 0)
+        k->lock = cli_lock(k->lock_path, k->out, &err);
+    int status = k->lock < 0 ? (int)err.code
+                             : kmf_output_save(k->output, k->embedder, k->checkpoint, k->paths,
+                                               k->n_paths, k->reader, &err);
+    if (!k->kept && status <= 0)
+        unlock(k);
+    if (status > 0 && !k->kept)
+        watch(k);
+    cli_release_signals(false);
+    if (status < 0 && !k->warned)
+        cli_warn(k->run, "a checkpoint could not be written, and the run goes on: %s", err.msg);
+    k->warned = k->warned || status < 0;
+    k->kept = k->kept || status > 0;
+    k->saved = cli_now();
+    if (asked) {
+        cli_progress_end();
+        unlock(k);
+        cli_leave(k->run, k->checkpoint, to_go_on(k));
+    }
+}
+
+int cli_resumable_finish(cli_resumable *k, const char *provenance, kmf_err *err)
+{
+    cli_hold_signals();
+    int status = kmf_output_commit(k->output, provenance, err);
+    if (status == 0 && k->kept && remove(k->checkpoint) != 0)
+        cli_warn(k->run, "%s could not be removed: %s", k->checkpoint, strerror(errno));
+    if (status == 0) { /* its temporary names go */
+        kmf_output_free(k->output);
+        k->output = NULL;
+    }
+    cli_release_signals(status == 0);
+    return status;
+}
+
+void cli_resumable_end(cli_resumable *k, bool failed)
+{
+    if (failed && k->kept)
+        cli_note(k->run, "what is done is kept: the same command%s resumes from %s",
+                 to_go_on(k), k->checkpoint);
+    kmf_output_free(k->output);
+    unlock(k);
+}

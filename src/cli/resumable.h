@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An output of an embedder that can outlive its process: what is done is kept now and then, and the
+ * same command goes on from there.
+ */
+#ifndef KMF_RESUMABLE_H
+#define KMF_RESUMABLE_H
+
+#include "cli/cli.h"
+
+typedef struct cli_resumable_options {
+    double minutes; /* from one checkpoint to the next; 0: there are none */
+    int resume;     /* of cli_resume_words */
+} cli_resumable_options;
+
+extern const char *const cli_resume_words[]; /* auto never */
+
+#define CLI_CHECKPOINT_MINUTES 10
+#define CLI_RESUMABLE_OPTIONS(o)                                                       \
+    {NULL,                                                                             \
+     "checkpoint-every",                                                               \
+     CLI_REAL,                                                                         \
+     &(o)->minutes,                                                                    \
+     0,                                                                                \
+     0,                                                                                \
+     NULL,                                                                             \
+     "MIN",                                                                            \
+     "an encoder, -o FILE without .gz: minutes after which what is done is kept in "   \
+     "FILE.checkpoint, for a run that is stopped or killed; 0: never",                 \
+     0,                                                                                \
+     NULL},                                                                            \
+    {                                                                                  \
+        NULL, "resume", CLI_CHOICE, &(o)->resume, 0, 0, cli_resume_words, NULL,        \
+            "auto: from FILE.checkpoint if it is there; never: it is removed", 0, NULL \
+    }
+
+/* The first six are set by the caller, and borrowed; the others zero. */
+typedef struct cli_resumable {
+    cli *run;
+    const cli_resumable_options *opts;
+    const char *out;
+    const char *const *paths;
+    size_t n_paths;
+    const kmf_reader_options *reader;
+
+    kmf_embedder *embedder; /* borrowed; NULL before cli_resumable_open */
+    kmf_output *output;     /* owned; its embedder is freed first, whose threads write to it */
+    char checkpoint[CLI_PATH_CAP + 16];
+    char lock_path[CLI_PATH_CAP + 32];
+    int lock;     /* held from the first checkpoint on; -1: none */
+    double saved; /* when one was written, or was not */
+    bool kept;    /* it is there */
+    bool warned;  /* one could not be written */
+} cli_resumable;
+
+/* Before all else; a signal that comes while there is nothing new leaves what an earlier run kept. */
+void cli_resumable_start(cli_resumable *k);
+/*
+ * The output, to which the rows of the embedder go from now on: a new one, or what an earlier run
+ * has kept of it. The statistics of the embedder are then those of that run.
+ */
+int cli_resumable_open(cli_resumable *k, kmf_embedder *embedder, const kmf_output_form *form,
+                       kmf_err *err);
+/* To be called whenever the embedder tells how far it is. Ends the process if a signal asked to. */
+void cli_resumable_save(cli_resumable *k);
+/* Publishes the output. provenance: as kmf_output_commit. */
+int cli_resumable_finish(cli_resumable *k, const char *provenance, kmf_err *err);
+/* In any case; of a run that failed it tells what is kept. */
+void cli_resumable_end(cli_resumable *k, bool failed);
+
+#endif
