@@ -380,7 +380,7 @@ START_TEST(a_checkpoint_that_lies_is_refused)
         const char *from, *to, *what;
         int code;
     } rows[] = {
-        {"\"embed\"", "\"word2vec\"", "it is no checkpoint of embed", KMF_EMODEL},
+        {"\"embed\"", "\"word2vec\"", "it is no checkpoint of such an output", KMF_EMODEL},
         {".tmp.", "/../y", "files: there is no suffix", KMF_EMODEL},
         {".tmp.", ".tmp.x", "files: there is no suffix", KMF_EMODEL},
         {".tmp.", ".tmp.0", "x.npy.tmp.0", KMF_EIO},

@@ -4,6 +4,7 @@
 #define KMERFORMER_PROBE_H
 
 #include "embed.h"
+#include "output.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -128,6 +129,24 @@ KMF_API kmf_probe *kmf_probe_load(const char *path, kmf_err *err) KMF_MUST_CHECK
 KMF_API int kmf_probe_is_file(const char *path);
 /* The pairs that a loaded probe was saved with, as a JSON object; "" of another. Borrowed. */
 KMF_API const char *kmf_probe_provenance(const kmf_probe *probe);
+
+/* ---------------------------------------------------------------- as rows --------------- */
+
+/*
+ * What an output of vectors [kmf_probe_dim] writes in their place: the `top` most probable labels,
+ * of equals the first class, each with its probability as %.6g; all 1: then the probability of each
+ * class. NA for each of these of a row of NaN. The first line names the columns: #name, label,
+ * probability, label2, probability2, ..., and the classes.
+ * top: 1 or more, but no more than the classes. KMF_EINVAL: top, or the probe was not described.
+ */
+typedef struct kmf_label_rows kmf_label_rows;
+
+/* probe: borrowed. */
+KMF_API kmf_label_rows *kmf_label_rows_new(const kmf_probe *probe, size_t top, int all,
+                                           kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_label_rows_free(kmf_label_rows *rows);
+/* Borrowed; for kmf_output_form. Its name tells probe, top and all. */
+KMF_API const kmf_row_format *kmf_label_rows_format(const kmf_label_rows *rows);
 
 #ifdef __cplusplus
 }

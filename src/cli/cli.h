@@ -70,6 +70,7 @@ int cli_vocab_export(cli *run, int argc, char **argv);
 int cli_vocab_merge(cli *run, int argc, char **argv);
 int cli_vocab_show(cli *run, int argc, char **argv);
 int cli_vocab_stats(cli *run, int argc, char **argv);
+int cli_probe_predict(cli *run, int argc, char **argv);
 
 extern const cli_command cli_eval_subcommands[];
 extern const cli_command cli_plot_subcommands[];

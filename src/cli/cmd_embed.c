@@ -227,9 +227,7 @@ typedef struct embedding {
     cli_resumable resumable;
     cli_progress line;
     cli_inputs inputs;
-    uint64_t bases;         /* read, of the files before */
-    kmf_embed_stats before; /* done by an earlier run */
-    double started;         /* seconds, with what that has not done */
+    uint64_t bases; /* read, of the files before */
 } embedding;
 
 static void show_progress(void *user, uint64_t tokens)
@@ -239,19 +237,13 @@ static void show_progress(void *user, uint64_t tokens)
     char done[CLI_COUNT_TEXT];
     char rate[CLI_COUNT_TEXT];
     char left[CLI_COUNT_TEXT];
-    cli_resumable_save(&e->resumable);
-    kmf_embedder_statistics(e->embedder, &s);
-    if (e->before.records > 0 && s.records == e->before.records) {
-        cli_inputs_pass(&e->inputs);
-        e->started = cli_now();
-    }
+    double seconds = cli_resumable_step(&e->resumable, &e->inputs, &s);
     if (!cli_progress_due(&e->line))
         return;
-    double seconds = cli_now() - e->started;
     cli_progress_show(&e->line, "%llu records done, %.3f Mbp read, %s tokens, %s tokens/s%s",
                       (unsigned long long)s.records,
                       1e-6 * (double)(e->bases + e->inputs.now.bases),
-                      cli_count(done, (double)(e->before.tokens + tokens)),
+                      cli_count(done, (double)(e->resumable.before.tokens + tokens)),
                       cli_count(rate, seconds > 0 ? (double)tokens / seconds : 0),
                       cli_inputs_left(&e->inputs, left, seconds));
 }
@@ -275,6 +267,7 @@ static int embed_file(embedding *e, const char *path, kmf_err *err)
 
 static void say_end(const embedding *e)
 {
+    const kmf_embed_stats *done = &e->resumable.before;
     kmf_embed_stats s;
     char tokens[CLI_COUNT_TEXT];
     char rate[CLI_COUNT_TEXT];
@@ -282,12 +275,12 @@ static void say_end(const embedding *e)
     char before[64] = "";
     kmf_embedder_statistics(e->embedder, &s);
     double seconds = cli_now() - e->run->started;
-    uint64_t n_tokens = s.tokens - e->before.tokens;
-    uint64_t n_bases = s.bases - e->before.bases;
+    uint64_t n_tokens = s.tokens - done->tokens;
+    uint64_t n_bases = s.bases - done->bases;
     cli_warn_of_embedding(e->run, e->embedder, true);
-    if (e->before.records > 0)
+    if (done->records > 0)
         snprintf(before, sizeof before, " (%llu of them before)",
-                 (unsigned long long)e->before.records);
+                 (unsigned long long)done->records);
     cli_note(e->run,
              "%llu records%s x %zu columns; %.3f Mbp, %s tokens in %.2f s (%.2f s of processor "
              "time): %s bp/s, %s tokens/s; peak memory %.0f MB",
@@ -304,8 +297,6 @@ static int embed_files(embedding *e, kmf_err *err)
     int status = 0;
     if (twice)
         cli_warn(e->run, "%s is given twice, and so are its rows", twice);
-    kmf_embedder_statistics(e->embedder, &e->before);
-    e->started = e->run->started;
     cli_inputs_start(&e->inputs, k->paths, k->n_paths, k->reader);
     cli_progress_start(&e->line, e->run);
     kmf_embedder_progress(e->embedder, show_progress, e);

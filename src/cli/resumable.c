@@ -65,6 +65,7 @@ int cli_resumable_open(cli_resumable *k, kmf_embedder *embedder, const kmf_outpu
     bool is_there = has_checkpoint(k);
     k->embedder = embedder;
     k->saved = cli_now();
+    k->started = k->run->started;
     if (is_there && (k->lock = cli_lock(k->lock_path, k->out, err)) < 0)
         return (int)err->code;
     if (is_there && k->opts->resume == RESUME_NEVER) {
@@ -77,12 +78,13 @@ int cli_resumable_open(cli_resumable *k, kmf_embedder *embedder, const kmf_outpu
         status = resume(k, form, err);
     else if (!(k->output = kmf_output_new(k->out, form, err)))
         status = (int)err->code;
+    kmf_embedder_statistics(embedder, &k->before);
     if (status == 0)
         kmf_output_take(k->output, embedder);
     return status;
 }
 
-void cli_resumable_save(cli_resumable *k)
+static void save(cli_resumable *k)
 {
     kmf_err err = {0};
     bool asked = k->kept && cli_asked_to_stop();
@@ -110,6 +112,17 @@ void cli_resumable_save(cli_resumable *k)
         unlock(k);
         cli_leave(k->run, k->checkpoint, to_go_on(k));
     }
+}
+
+double cli_resumable_step(cli_resumable *k, cli_inputs *in, kmf_embed_stats *now)
+{
+    save(k);
+    kmf_embedder_statistics(k->embedder, now);
+    if (k->before.records > 0 && now->records == k->before.records) {
+        cli_inputs_pass(in);
+        k->started = cli_now();
+    }
+    return cli_now() - k->started;
 }
 
 int cli_resumable_finish(cli_resumable *k, const char *provenance, kmf_err *err)

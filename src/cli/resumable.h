@@ -45,6 +45,8 @@ typedef struct cli_resumable {
 
     kmf_embedder *embedder; /* borrowed; NULL before cli_resumable_open */
     kmf_output *output;     /* owned; its embedder is freed first, whose threads write to it */
+    kmf_embed_stats before; /* done by an earlier run */
+    double started;         /* seconds, with what that has not done */
     char checkpoint[CLI_PATH_CAP + 16];
     char lock_path[CLI_PATH_CAP + 32];
     int lock;     /* held from the first checkpoint on; -1: none */
@@ -53,7 +55,10 @@ typedef struct cli_resumable {
     bool warned;  /* one could not be written */
 } cli_resumable;
 
-/* Before all else; a signal that comes while there is nothing new leaves what an earlier run kept. */
+/*
+ * Before all else. A signal that comes while there is nothing new leaves what an earlier run has
+ * kept.
+ */
 void cli_resumable_start(cli_resumable *k);
 /*
  * The output, to which the rows of the embedder go from now on: a new one, or what an earlier run
@@ -61,8 +66,12 @@ void cli_resumable_start(cli_resumable *k);
  */
 int cli_resumable_open(cli_resumable *k, kmf_embedder *embedder, const kmf_output_form *form,
                        kmf_err *err);
-/* To be called whenever the embedder tells how far it is. Ends the process if a signal asked to. */
-void cli_resumable_save(cli_resumable *k);
+/*
+ * To be called whenever the embedder tells how far it is: keeps what is done, now and then, and
+ * ends the process if a signal asked to. *now: the statistics; returns how many seconds it took to get
+ * there from `before`. What was read until then needed no work.
+ */
+double cli_resumable_step(cli_resumable *k, cli_inputs *in, kmf_embed_stats *now);
 /* Publishes the output. provenance: as kmf_output_commit. */
 int cli_resumable_finish(cli_resumable *k, const char *provenance, kmf_err *err);
 /* In any case; of a run that failed it tells what is kept. */

@@ -174,7 +174,7 @@ static int parse(saved *s, const char *checkpoint, const char *path, kmf_err *er
         return KMF_EMODEL;
     const char *kind = json_string_value(json_object_get(s->json, "checkpoint"));
     if (!kind || strcmp(kind, "embed") != 0) {
-        kmf_fail(err, KMF_EMODEL, "%s: it is no checkpoint of embed", checkpoint);
+        kmf_fail(err, KMF_EMODEL, "%s: it is no checkpoint of such an output", checkpoint);
         return KMF_EMODEL;
     }
     size_t n = json_array_size(json_object_get(s->json, "files"));

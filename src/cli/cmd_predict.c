@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kmerformer probe predict: the labels of records.
+ *
+ *   records -> vectors, by the model that the probe names -> the probe -> a line of labels
+ */
+#include "cli/cli.h"
+#include "cli/resumable.h"
+
+#include <stdlib.h>
+
+typedef struct predict_args {
+    kmf_labelled_options input;
+    const char *probe;
+    const char *model;
+    const char *out;
+    int threads;
+    int all, top;
+    cli_resumable_options keeping;
+} predict_args;
+
+static const cli_usage usage = {
+    "probe predict [options] -p PROBE IN...",
+    "The most probable label of each record and its probability, as a table: a line for every\n"
+    "record, in input order. Records are FASTA, FASTQ, SAM, BAM, CRAM, or a table (csv, tsv)\n"
+    "with a column sequence; plain or compressed; '-' is standard input. The vectors are made\n"
+    "as those that the probe learnt from; another model than that one is refused. A long run\n"
+    "that is stopped is resumed by the same command.",
+    1, -1};
+
+static int parse(cli *run, predict_args *a, int argc, char **argv, int *first, kmf_err *err)
+{
+    const cli_option table[] = {{"p", "probe", CLI_TEXT, &a->probe, 0, 0, NULL, "PROBE",
+                                 "as probe train wrote it", 0, NULL},
+                                {"m", "model", CLI_TEXT, &a->model, 0, 0, NULL, "MODEL",
+                                 "the same model, elsewhere", 0, "where it was"},
+                                {NULL, "all", CLI_FLAG, &a->all, 0, 0, NULL, NULL,
+                                 "a column more for each class: its probability", 0, NULL},
+                                {NULL, "top", CLI_INT, &a->top, 1, 1000000, NULL, "N",
+                                 "the N most probable labels, each with its probability", 0,
+                                 NULL},
+                                {"o", "output", CLI_TEXT, &a->out, 0, 0, NULL, "FILE",
+                                 "compressed if it ends in .gz; -: standard output", 0, NULL},
+                                CLI_READER_OPTIONS(&a->input.reader),
+                                CLI_THREADS(&a->threads),
+                                CLI_RESUMABLE_OPTIONS(&a->keeping),
+                                CLI_COMMON(run)};
+    int leave = cli_parse(run, table, &usage, argc, argv, first);
+    if (leave >= 0)
+        return leave;
+    const char *const *paths = (const char *const *)(argv + *first);
+    size_t n = (size_t)(argc - *first);
+    if (!a->probe)
+        return cli_wrong(run, "no -p given; usage: kmerformer %s", usage.synopsis);
+    if (a->all && a->top > 1)
+        return cli_wrong(run, "--all and --top: one of them");
+    if (cli_check_inputs(paths, n, &a->input.reader, err) < 0)
+        return cli_fail(run, err);
+    const char *const beside[] = {a->probe, a->model, a->input.reader.bed,
+                                  a->input.reader.reference};
+    if (cli_is_an_input(a->out, paths, n) || cli_is_an_input(a->out, beside, 4))
+        return cli_wrong(run, "-o %s: that is an input", a->out);
+    return cli_refuse_table(run, a->out);
+}
+
+/* One run of the program: what it is made of, and how far it is. */
+typedef struct prediction {
+    cli *run;
+    const predict_args *args;
+    kmf_probe *probe; /* owned, as the two below */
+    kmf_embedder *embedder;
+    kmf_label_rows *rows;
+    kmf_labelled *input; /* borrowed; that which is read; NULL: none */
+    cli_resumable resumable;
+    cli_progress line;
+    cli_inputs inputs;
+} prediction;
+
+static void show_progress(void *user, uint64_t tokens)
+{
+    prediction *p = user;
+    kmf_embed_stats s;
+    char left[CLI_COUNT_TEXT];
+    (void)tokens;
+    if (p->input)
+        kmf_labelled_statistics(p->input, &p->inputs.now);
+    double seconds = cli_resumable_step(&p->resumable, &p->inputs, &s);
+    if (cli_progress_due(&p->line))
+        cli_progress_show(&p->line, "%llu records done%s", (unsigned long long)s.records,
+                          cli_inputs_left(&p->inputs, left, seconds));
+}
+
+static int predict_file(prediction *p, const char *path, kmf_err *err)
+{
+    kmf_labelled_record rec;
+    kmf_reader_stats stats;
+    int got;
+    p->input = kmf_labelled_open(path, &p->args->input, kmf_embedder_pool(p->embedder), err);
+    if (!p->input)
+        return (int)err->code;
+    kmf_embedder_source(p->embedder, cli_input_name(path));
+    cli_inputs_open(&p->inputs, path, NULL);
+    while ((got = kmf_labelled_next(p->input, &rec, err)) > 0) {
+        got = kmf_embedder_add(p->embedder, rec.name, rec.seq, rec.len, err);
+        if (got < 0)
+            break;
+    }
+    kmf_labelled_statistics(p->input, &stats);
+    kmf_labelled_close(p->input);
+    p->input = NULL;
+    cli_inputs_close(&p->inputs);
+    if (got == 0)
+        cli_warn_of_reading(p->run, path, &p->args->input.reader, &stats);
+    return got;
+}
+
+/* Probe, model and rows. */
+static int prepare(prediction *p, kmf_err *err)
+{
+    const predict_args *a = p->args;
+    p->probe = kmf_probe_load(a->probe, err);
+    if (!p->probe)
+        return (int)err->code;
+    kmf_err cause = {0};
+    p->embedder =
+        kmf_embedder_reopen(kmf_probe_identity(p->probe), a->model, a->threads, &cause);
+    if (!p->embedder)
+        return cli_raise(err, cause.code, "%s%s", cause.msg,
+                         a->model || cause.code != KMF_EIO
+                             ? ""
+                             : " (the probe's model; -m tells where it is now)");
+    const char *model = kmf_embedder_name(p->embedder);
+    if (cli_is_an_input(a->out, &model, 1)) /* where none is given, the probe names it */
+        return cli_raise(err, KMF_EINVAL, "-o %s: that is an input", a->out);
+    if (kmf_embedder_dim(p->embedder) != kmf_probe_dim(p->probe))
+        return cli_raise(err, KMF_EMODEL, "%s: %zu columns, but the model has %zu", a->probe,
+                         kmf_probe_dim(p->probe), kmf_embedder_dim(p->embedder));
+    size_t n = kmf_probe_n_classes(p->probe);
+    size_t top = (size_t)a->top < n ? (size_t)a->top : n;
+    p->rows = kmf_label_rows_new(p->probe, top, a->all, err);
+    return p->rows ? 0 : (int)err->code;
+}
+
+static int predict(prediction *p, kmf_err *err)
+{
+    cli_resumable *k = &p->resumable;
+    int status = prepare(p, err);
+    if (status < 0)
+        return status;
+    const kmf_output_form form = {.dim = kmf_probe_dim(p->probe),
+                                  .format = kmf_label_rows_format(p->rows)};
+    status = cli_resumable_open(k, p->embedder, &form, err);
+    if (status < 0)
+        return status;
+    cli_inputs_start(&p->inputs, k->paths, k->n_paths, k->reader);
+    cli_progress_start(&p->line, p->run);
+    kmf_embedder_progress(p->embedder, show_progress, p);
+    for (size_t i = 0; i < k->n_paths && status == 0; i++)
+        status = predict_file(p, k->paths[i], err);
+    if (status == 0)
+        status = kmf_embedder_finish(p->embedder, err);
+    cli_progress_end();
+    if (status < 0)
+        return status;
+    cli_warn_of_embedding(p->run, p->embedder, false);
+    return cli_resumable_finish(k, NULL, err);
+}
+
+int cli_probe_predict(cli *run, int argc, char **argv)
+{
+    kmf_err err = {0};
+    predict_args a = {.out = "-",
+                      .threads = kmf_threads_default(),
+                      .top = 1,
+                      .keeping.minutes = CLI_CHECKPOINT_MINUTES};
+    prediction p = {.run = run, .args = &a};
+    kmf_embed_stats s;
+    int first;
+    kmf_labelled_options_default(&a.input);
+    a.input.optional = 1;
+    int leave = parse(run, &a, argc, argv, &first, &err);
+    if (leave >= 0)
+        return leave;
+    p.resumable = (cli_resumable){.run = run,
+                                  .opts = &a.keeping,
+                                  .out = a.out,
+                                  .paths = (const char *const *)(argv + first),
+                                  .n_paths = (size_t)(argc - first),
+                                  .reader = &a.input.reader};
+    cli_resumable_start(&p.resumable);
+    int status = predict(&p, &err);
+    if (status == 0) {
+        kmf_embedder_statistics(p.embedder, &s);
+        if (s.empty > 0)
+            cli_warn(run, "%llu records have no valid k-mer: NA in place of a label",
+                     (unsigned long long)s.empty);
+        cli_note(run, "%llu records, %.3f Mbp in %.2f s", (unsigned long long)s.records,
+                 1e-6 * (double)(s.bases - p.resumable.before.bases), cli_now() - run->started);
+    }
+    int code = status == 0 ? CLI_DONE : cli_fail(run, &err);
+    kmf_embedder_free(p.embedder);
+    cli_resumable_end(&p.resumable, status < 0);
+    kmf_label_rows_free(p.rows);
+    kmf_probe_free(p.probe);
+    return code;
+}
