@@ -296,31 +296,44 @@ START_TEST(a_source_is_that_of_its_records)
 }
 END_TEST
 
-static int answer_one(void *user, const kmf_row *row, kmf_err *err)
+typedef struct answerer {
+    int answer;
+    int rows; /* it was given */
+} answerer;
+
+static int answer_row(void *user, const kmf_row *row, kmf_err *err)
 {
+    answerer *a = user;
     (void)row;
     (void)err;
-    ++*(int *)user;
-    return 1;
+    a->rows++;
+    return a->answer;
 }
 
-START_TEST(an_answer_that_is_no_code_ends_the_run)
+static void check_answer(int answer, int code, const char *message)
 {
     kmf_err err = {0};
     kmf_embed_options o = options();
-    int rows = 0;
+    answerer a = {.answer = answer};
     kmf_embedder *e = kmf_embedder_new("tnf", &o, &err);
     ck_assert_msg(e != NULL, "%s", err.msg);
-    kmf_embedder_sink(e, answer_one, &rows);
+    kmf_embedder_sink(e, answer_row, &a);
     int status = 0;
     for (int i = 0; i < 3 && status == 0; i++)
         status = kmf_embedder_add(e, "a", "ACGTTACGT", 9, &err);
     if (status == 0)
         status = kmf_embedder_finish(e, &err);
-    ck_assert_int_eq(status, KMF_EINVAL);
-    ck_assert_str_eq(err.msg, "a row was answered by 1, which is no kmf_code");
-    ck_assert_int_eq(rows, 1);
+    ck_assert_int_eq(status, code);
+    ck_assert_int_eq(err.code, code);
+    ck_assert_str_eq(err.msg, message);
+    ck_assert_int_eq(a.rows, 1);
     kmf_embedder_free(e);
+}
+
+START_TEST(an_answer_that_is_no_code_or_has_no_message_ends_the_run)
+{
+    check_answer(1, KMF_EINVAL, "a row was answered by 1, which is no kmf_code");
+    check_answer(KMF_EIO, KMF_EIO, "a row was refused");
 }
 END_TEST
 
@@ -398,7 +411,7 @@ int main(void)
     tcase_add_test(tcase, options_that_do_not_fit_are_refused);
     tcase_add_test(tcase, after_a_failure_the_embedder_is_as_new);
     tcase_add_test(tcase, a_source_is_that_of_its_records);
-    tcase_add_test(tcase, an_answer_that_is_no_code_ends_the_run);
+    tcase_add_test(tcase, an_answer_that_is_no_code_or_has_no_message_ends_the_run);
     tcase_add_test(tcase, no_batch_and_no_record_takes_memory);
     tcase_add_test(tcase, any_failing_allocation_is_reported);
     suite_add_tcase(suite, tcase);

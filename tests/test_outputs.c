@@ -68,7 +68,7 @@ END_TEST
 
 #define MANY 10000
 
-static void write_shard(const char *path, uint64_t shard)
+static void write_shard(const char *path, uint64_t shard, const char *command)
 {
     kmf_embed_options o;
     char name[32];
@@ -87,7 +87,7 @@ static void write_shard(const char *path, uint64_t shard)
         ck_assert_int_eq(kmf_embedder_add(e, name, &"ACGTT"[i % 3], 2, NULL), 0);
     }
     ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
-    char *text = kmf_provenance(e, path, "embed", NULL, 0, NULL, NULL);
+    char *text = kmf_provenance(e, path, command, NULL, 0, NULL, NULL);
     kmf_embedder_free(e);
     ck_assert_int_eq(kmf_output_commit(out, text, NULL), 0);
     kmf_output_free(out);
@@ -117,8 +117,8 @@ START_TEST(shards_that_are_joined_tell_how_far_they_are)
     told t = {0};
     for (int i = 0; i < 3; i++)
         snprintf(paths[i], sizeof paths[i], "%s", in_scratch(names[i]));
-    write_shard(paths[0], 0);
-    write_shard(paths[1], 1);
+    write_shard(paths[0], 0, "embed");
+    write_shard(paths[1], 1, "embed");
     ck_assert_int_eq(kmf_merge(shards, 2, paths[2], "merge", NULL, be_told, &t, NULL), 0);
     ck_assert_int_ge(t.times, 2);
     ck_assert_uint_gt(t.records, MANY / 2);
@@ -126,6 +126,37 @@ START_TEST(shards_that_are_joined_tell_how_far_they_are)
     ck_assert_int_eq(kmf_merge(shards, 2, paths[1], "merge", NULL, NULL, NULL, &err),
                      KMF_EINVAL);
     ck_assert_ptr_nonnull(strstr(err.msg, "b.tsv is one of the shards"));
+}
+END_TEST
+
+/* A program that has no command line tells none, be it of shards that do. */
+START_TEST(a_provenance_tells_the_command_that_there_is)
+{
+    static const char *const names[] = {"a.tsv", "b.tsv"};
+    static const char *const commands[] = {"merge", NULL};
+    char paths[3][512];
+    const char *const shards[] = {paths[0], paths[1]};
+    for (int i = 0; i < 2; i++) {
+        snprintf(paths[i], sizeof paths[i], "%s", in_scratch(names[i]));
+        write_shard(paths[i], (uint64_t)i, "embed");
+    }
+    snprintf(paths[2], sizeof paths[2], "%s", in_scratch("c.tsv"));
+    for (int i = 0; i < 2; i++) {
+        size_t len;
+        ck_assert_int_eq(kmf_merge(shards, 2, paths[2], commands[i], NULL, NULL, NULL, NULL),
+                         0);
+        char *text = kmf_file_read(in_scratch("c.json"), 10000, &len, NULL);
+        ck_assert_ptr_nonnull(text);
+        ck_assert_int_eq(strstr(text, "\"command\": \"merge\"") != NULL, commands[i] != NULL);
+        ck_assert_int_eq(strstr(text, "\"command\"") != NULL, commands[i] != NULL);
+        kmf_free(text);
+    }
+    write_shard(paths[2], 0, NULL);
+    size_t len;
+    char *text = kmf_file_read(in_scratch("c.json"), 10000, &len, NULL);
+    ck_assert_ptr_nonnull(strstr(text, "\"model\""));
+    ck_assert_ptr_null(strstr(text, "\"command\""));
+    kmf_free(text);
 }
 END_TEST
 
@@ -262,6 +293,7 @@ int main(void)
     tcase_add_test(tcase, a_number_that_float16_would_make_infinite_is_refused_and_told);
     tcase_add_test(tcase, a_provenance_that_is_no_json_is_written_by_nobody);
     tcase_add_test(tcase, a_line_of_provenances_stays_one_list);
+    tcase_add_test(tcase, a_provenance_tells_the_command_that_there_is);
     tcase_add_test(tcase, rows_of_a_format_are_a_table_alone);
     tcase_add_test(tcase, rows_of_a_format_are_no_array_and_no_tokens);
     suite_add_tcase(suite, tcase);

@@ -88,7 +88,7 @@ typedef struct kmf_row {
 } kmf_row;
 
 /*
- * Called in input order. Returns 0, or a negative kmf_code with *err filled: the run ends. Any
+ * Called in input order. Returns 0, or a negative kmf_code, which ends the run; *err says why. Any
  * other number ends it, too: KMF_EINVAL.
  */
 typedef int kmf_row_fn(void *user, const kmf_row *row, kmf_err *err);

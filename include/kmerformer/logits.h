@@ -54,8 +54,8 @@ typedef struct kmf_logits_row {
 } kmf_logits_row;
 
 /*
- * Takes one row, in the order of records and bases. Returns 0, or a negative kmf_code with *err
- * filled: the run ends. Any other number ends it, too: KMF_EINVAL.
+ * Takes one row, in the order of records and bases. Returns 0, or a negative kmf_code, which ends
+ * the run; *err says why. Any other number ends it, too: KMF_EINVAL.
  */
 typedef int kmf_logits_fn(void *user, const kmf_logits_row *row, kmf_err *err);
 

@@ -27,6 +27,14 @@ int kmf_fail(kmf_err *err, kmf_code code, const char *format, ...)
     return (int)code;
 }
 
+int kmf_answered(int answer, kmf_err *err)
+{
+    if (answer > 0)
+        return kmf_fail(err, KMF_EINVAL, "a row was answered by %d, which is no kmf_code",
+                        answer);
+    return answer == 0 ? 0 : kmf_fail(err, (kmf_code)answer, "a row was refused");
+}
+
 void kmf_err_prefix(kmf_err *err, const char *prefix)
 {
     if (!err || err->code == KMF_OK)

@@ -68,8 +68,8 @@ int cli_resumable_open(cli_resumable *k, kmf_embedder *embedder, const kmf_outpu
                        kmf_err *err);
 /*
  * To be called whenever the embedder tells how far it is: keeps what is done, now and then, and
- * ends the process if a signal asked to. *now: the statistics; returns how many seconds it took to get
- * there from `before`. What was read until then needed no work.
+ * ends the process if a signal asked to. *now: the statistics; returns how many seconds it took to
+ * get there from `before`. What was read until then needed no work.
  */
 double cli_resumable_step(cli_resumable *k, cli_inputs *in, kmf_embed_stats *now);
 /* Publishes the output. provenance: as kmf_output_commit. */

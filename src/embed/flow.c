@@ -98,9 +98,6 @@ static int fail_record(const kmf_pending *p, kmf_code code, const char *what, km
 int kmf_flow_source(const kmf_pending *p, int status, kmf_err *err)
 {
     kmf_err told = {0};
-    if (status > 0)
-        return kmf_fail(err, KMF_EINVAL, "a row was answered by %d, which is no kmf_code",
-                        status);
     if (status == 0 || !err || strncmp(err->msg, "record '", 8) != 0)
         return status;
     kmf_fail(&told, err->code, "record %llu %s", (unsigned long long)p->number,
@@ -109,6 +106,13 @@ int kmf_flow_source(const kmf_pending *p, int status, kmf_err *err)
         kmf_err_prefix(&told, p->source);
     *err = told;
     return status;
+}
+
+/* Its row, to whoever takes rows. */
+static int give_row(const kmf_embedder *e, const kmf_pending *p, kmf_err *err)
+{
+    int answer = e->to.fn(e->to.store.user, &p->row, err);
+    return kmf_flow_source(p, kmf_answered(answer, err), err);
 }
 
 static int fail_not_finite(const kmf_pending *p, kmf_err *err)
@@ -187,7 +191,7 @@ static int emit(kmf_embedder *e, const kmf_piece *made, const float *whole, kmf_
             status = fail_not_finite(p, err);
         p->row.position = -1;
         if (status == 0 && e->to.fn)
-            status = kmf_flow_source(p, e->to.fn(e->to.store.user, &p->row, err), err);
+            status = give_row(e, p, err);
     }
     count_record(&e->stats, p);
     e->to.n_rows += status == 0;
@@ -273,7 +277,7 @@ static int emit_tokens(kmf_embedder *e, kmf_pending *p, kmf_batch *b, const kmf_
         p->row.vector = vector;
         p->row.position = (int64_t)b->row_pos[piece->row_beg + i];
         if (status == 0 && e->to.fn)
-            status = kmf_flow_source(p, e->to.fn(e->to.store.user, &p->row, err), err);
+            status = give_row(e, p, err);
         if (status < 0)
             return status;
     }

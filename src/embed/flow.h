@@ -168,8 +168,7 @@ int kmf_flow_close(kmf_embedder *e, kmf_err *err) KMF_MUST_CHECK;
 /* Tells how far it is. */
 void kmf_flow_progress(const kmf_embedder *e);
 /*
- * What a failure says of it, "record 'name': what", with its number and source. Returns status;
- * KMF_EINVAL if that is above 0, which is no kmf_code: a row_fn may answer anything.
+ * What a failure says of it, "record 'name': what", with its number and source. Returns status.
  */
 int kmf_flow_source(const kmf_pending *p, int status, kmf_err *err);
 

@@ -171,10 +171,7 @@ static int give_out(const kmf_logits *l, const job *j, kmf_err *err)
             return kmf_fail(err, KMF_ENUMERIC,
                             "record '%s': the model gives logits that are not finite",
                             kmf_err_show(shown, out.name));
-        status = l->fn(l->user, &out, err);
-        if (status > 0)
-            status = kmf_fail(err, KMF_EINVAL, "a row was answered by %d, which is no kmf_code",
-                              status);
+        status = kmf_answered(l->fn(l->user, &out, err), err);
     }
     return status;
 }

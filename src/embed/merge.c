@@ -409,6 +409,14 @@ static int copy_rows(merge *m, kmf_output *out, kmf_err *err)
     return 0;
 }
 
+/* In the place of the shard's. */
+static int set_command(json_t *json, const char *command_line)
+{
+    (void)json_object_del(json, "command");
+    return command_line ? json_object_set_new(json, "command", kmf_json_of_text(command_line))
+                        : 0;
+}
+
 /* The first shard's, for the whole. */
 static char *merged_provenance(merge *m, const char *out, const char *command_line,
                                kmf_err *err)
@@ -429,7 +437,7 @@ static char *merged_provenance(merge *m, const char *out, const char *command_li
         }
     m->n_records = (uint64_t)json_integer_value(json_object_get(sums, "records"));
     good = good && json_object_set_new(json, "output", kmf_output_json(out)) == 0 &&
-           json_object_set_new(json, "command", kmf_json_of_text(command_line)) == 0 &&
+           set_command(json, command_line) == 0 &&
            json_object_set_new(json, "shard",
                                json_pack("{s:i, s:i}", "index", 0, "count", 1)) == 0;
     (void)json_object_del(json, KMF_RECORDS_CHECKSUM); /* of shards alone */

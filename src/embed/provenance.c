@@ -180,9 +180,9 @@ char *kmf_provenance(const kmf_embedder *embedder, const char *output, const cha
     char *text = NULL;
     kmf_embedder_options(embedder, &o);
     kmf_embedder_statistics(embedder, &stats);
-    json_t *json =
-        json_pack("{s:s, s:s, s:o, s:o}", "program", "kmerformer", "version", kmf_version(),
-                  "output", kmf_output_json(output), "command", kmf_json_of_text(command_line));
+    json_t *json = json_pack("{s:s, s:s, s:o}", "program", "kmerformer", "version",
+                             kmf_version(), "output", kmf_output_json(output));
+    json = with_text(json, "command", command_line);
     json = kmf_json_with_run(json, embedder, inputs, n_inputs, err);
     json = kmf_json_with(json, "statistics", kmf_statistics_json(&stats));
     if (o.n_shards > 1) {
