@@ -480,6 +480,22 @@ END_TEST
 
 /* ---------------------------------------------------------------- memory ---------------- */
 
+START_TEST(a_size_out_of_range_is_refused)
+{
+    static const int sizes[] = {-1, 1, KMF_PIXELS_MIN - 1, KMF_PIXELS_MAX + 1};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (int side = 0; side < 2; side++) {
+            const kmf_picture picture = {.path = "none/x.svg",
+                                         .width = side == 0 ? sizes[i] : 0,
+                                         .height = side == 1 ? sizes[i] : KMF_PIXELS_MAX,
+                                         .data_only = 1};
+            kmf_err err = {0};
+            ck_assert_int_eq(kmf_plot_positions(&picture, 8, 100, 6, 4, &err), KMF_EINVAL);
+            ck_assert_ptr_nonnull(strstr(err.msg, "pixels: there are 100 to 10000"));
+        }
+}
+END_TEST
+
 /* Numbers and script of each plot; the picture itself is gnuplot's. */
 static int each_plot(int which, const char *path, kmf_err *err)
 {
@@ -523,6 +539,8 @@ START_TEST(a_failure_is_told_by_the_code_that_is_returned)
     ck_assert_int_eq(kmf_plot_map(&picture, &sound, (const int[]){1, 2}, 1, (kmf_plot_colour)9,
                                   &report, NULL),
                      KMF_EINVAL);
+    const kmf_plot_rows one = {.vectors = GOLDEN "rows.npy", .most = 1, .threads = 1};
+    ck_assert_int_eq(kmf_plot_similarity(&picture, &one, &report, NULL), KMF_EINVAL);
     kmf_mem_fail_at(1);
     ck_assert_int_eq(each_plot(2, picture.path, NULL), KMF_ENOMEM);
     kmf_mem_fail_at(0);
@@ -573,6 +591,7 @@ int main(void)
     tcase_add_test(tc, no_text_is_more_than_text);
     tcase_add_test(tc, names_of_pictures_have_an_ending);
     tcase_add_test(tc, a_failure_is_told_by_the_code_that_is_returned);
+    tcase_add_test(tc, a_size_out_of_range_is_refused);
     tcase_add_test(tc, a_program_without_standard_files_gets_its_picture);
     tcase_add_test(tc, any_allocation_may_fail);
     suite_add_tcase(suite, tc);

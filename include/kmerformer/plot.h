@@ -72,6 +72,9 @@ KMF_API void kmf_sinusoids(float *table, size_t T, size_t D);
 
 /* ---------------------------------------------------------------- pictures -------------- */
 
+#define KMF_PIXELS_MIN 100 /* of either side of a picture */
+#define KMF_PIXELS_MAX 10000
+
 /*
  * A picture is three files: x.svg or x.png by gnuplot, the numbers in x.tsv, which say in their
  * first lines what they are, and the script x.gp, from which `gnuplot x.gp` makes it again. Numbers
@@ -80,7 +83,7 @@ KMF_API void kmf_sinusoids(float *table, size_t T, size_t D);
  */
 typedef struct kmf_picture {
     const char *path;         /* ends in .svg or .png                                     */
-    int width, height;        /* pixels; 0: what fits the plot                            */
+    int width, height;        /* KMF_PIXELS_MIN .. _MAX, else KMF_EINVAL; 0: what fits    */
     int data_only;            /* 1: numbers and script, no picture                        */
     const char *command_line; /* for the first lines of the numbers; NULL: none           */
 } kmf_picture;
@@ -111,7 +114,8 @@ KMF_API int kmf_plot_spectrum(const kmf_picture *picture, const kmf_spectrum *sp
 typedef struct kmf_plot_rows {
     const char *vectors; /* x.npy of an embedding; x.ids.tsv beside it has the names      */
     const char *labels;  /* as in kmf_labelled_options; NULL: none                        */
-    size_t most;         /* rows that are drawn; of more, so many evenly chosen           */
+    size_t most;         /* rows that are drawn, 2 or more (else KMF_EINVAL); of more, so
+                            many evenly chosen                                            */
     int threads;         /* 1 .. 1024; 0: kmf_threads_default(). No result depends on it  */
     kmf_progress_fn *fn; /* told how many rows were read so far; NULL: none               */
     void *user;

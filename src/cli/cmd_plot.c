@@ -10,8 +10,6 @@
 #define DRAWN_MAX 1000000
 #define SIMILARITY_MAX 5000
 #define TOKENS_MAX 65536
-#define PIXELS_MIN 100
-#define PIXELS_MAX 10000
 
 /* What the four have in common. */
 typedef struct plot_args {
@@ -66,9 +64,9 @@ static int settle(cli *run, plot_args *a, const char *const *inputs, size_t n)
         return cli_fail(run, &err);
     kmf_text_free(name);
     if (a->size) {
-        if (!two_numbers(a->size, 'x', PIXELS_MIN, PIXELS_MAX, size))
-            return cli_wrong(run, "--size: write WxH, each from %d to %d, got '%s'", PIXELS_MIN,
-                             PIXELS_MAX, a->size);
+        if (!two_numbers(a->size, 'x', KMF_PIXELS_MIN, KMF_PIXELS_MAX, size))
+            return cli_wrong(run, "--size: write WxH, each from %d to %d, got '%s'",
+                             KMF_PIXELS_MIN, KMF_PIXELS_MAX, a->size);
         a->picture.width = size[0];
         a->picture.height = size[1];
     }

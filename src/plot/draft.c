@@ -217,11 +217,19 @@ static void begin_script(kmf_draft *d, int width, int height)
           to);
 }
 
+static bool is_size(int pixels)
+{
+    return pixels == 0 || (pixels >= KMF_PIXELS_MIN && pixels <= KMF_PIXELS_MAX);
+}
+
 int kmf_draft_begin(kmf_draft *draft, const kmf_picture *picture, const char *kind, int width,
                     int height, kmf_err *err)
 {
     err = kmf_err_or(err, &(kmf_err){0});
     *draft = (kmf_draft){.picture = picture, .before = kmf_point_begin()};
+    if (!is_size(picture->width) || !is_size(picture->height))
+        return kmf_fail(err, KMF_EINVAL, "a picture of %d x %d pixels: there are %d to %d",
+                        picture->width, picture->height, KMF_PIXELS_MIN, KMF_PIXELS_MAX);
     for (int i = 0; i < 2; i++) {
         draft->names[i] = kmf_picture_name(picture->path, endings[i], err);
         if (!draft->names[i])
