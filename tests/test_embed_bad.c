@@ -337,6 +337,33 @@ START_TEST(an_answer_that_is_no_code_or_has_no_message_ends_the_run)
 }
 END_TEST
 
+/* Row or progress function, a call before the next record or before the end. */
+START_TEST(a_run_that_is_stopped_ends_and_leaves_the_next_one_alone)
+{
+    static const char *const models[] = {"tnf", MODEL};
+    for (int m = 0; m < 2; m++)
+        for (int before = 0; before < 2; before++) {
+            kmf_err err = {0};
+            kmf_embed_options o = options();
+            answerer a = {.answer = 0};
+            kmf_embedder *e = kmf_embedder_new(models[m], &o, &err);
+            ck_assert_msg(e != NULL, "%s", err.msg);
+            kmf_embedder_sink(e, answer_row, &a);
+            ck_assert_int_eq(kmf_embedder_add(e, "a", "ACGTTACGT", 9, &err), 0);
+            kmf_embedder_stop(e);
+            int status = before ? kmf_embedder_add(e, "b", "ACGTTACGT", 9, &err)
+                                : kmf_embedder_finish(e, &err);
+            ck_assert_int_eq(status, KMF_ESTOPPED);
+            ck_assert_str_eq(err.msg, "the run was stopped");
+            ck_assert_int_eq(a.rows, 0);
+            ck_assert_int_eq(kmf_embedder_add(e, "c", "ACGTTACGT", 9, NULL), 0);
+            ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
+            ck_assert_int_eq(a.rows, 1);
+            kmf_embedder_free(e);
+        }
+}
+END_TEST
+
 START_TEST(no_batch_and_no_record_takes_memory)
 {
     static const char *const models[] = {MODEL, "kmer:3"};
@@ -412,6 +439,7 @@ int main(void)
     tcase_add_test(tcase, after_a_failure_the_embedder_is_as_new);
     tcase_add_test(tcase, a_source_is_that_of_its_records);
     tcase_add_test(tcase, an_answer_that_is_no_code_or_has_no_message_ends_the_run);
+    tcase_add_test(tcase, a_run_that_is_stopped_ends_and_leaves_the_next_one_alone);
     tcase_add_test(tcase, no_batch_and_no_record_takes_memory);
     tcase_add_test(tcase, any_failing_allocation_is_reported);
     suite_add_tcase(suite, tcase);

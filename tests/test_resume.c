@@ -112,6 +112,7 @@ typedef struct keeper {
     kmf_output *output;
     int n_told;
     int when;  /* how often it has been told then */
+    bool ends; /* it ends the run then */
     int saved; /* what kmf_output_save said */
 } keeper;
 
@@ -119,9 +120,12 @@ static void keep(void *user, uint64_t tokens)
 {
     keeper *k = user;
     (void)tokens;
-    if (++k->n_told == k->when)
-        k->saved = kmf_output_save(k->output, k->embedder, in_scratch("checkpoint"), inputs, 1,
-                                   NULL, NULL);
+    if (++k->n_told != k->when)
+        return;
+    k->saved = kmf_output_save(k->output, k->embedder, in_scratch("checkpoint"), inputs, 1,
+                               NULL, NULL);
+    if (k->ends)
+        kmf_embedder_stop(k->embedder);
 }
 
 /* A run with its checkpoint, all of whose rows are out. */
@@ -308,6 +312,35 @@ START_TEST(it_may_be_stopped_again)
         kmf_output_free(k.output);
     }
     ck_assert_int_eq(run_to_end(&s, true, &stats, &err), 0);
+    check_same(s.name, table, n);
+    kmf_free(table);
+}
+END_TEST
+
+/* Nothing more is told, and the same embedder goes on from the checkpoint. */
+START_TEST(it_may_stop_itself)
+{
+    size_t n;
+    kmf_err err = {0};
+    kmf_embed_stats stats;
+    scene s = usual("x.npy");
+    ck_assert_int_eq(run_to_end(&s, false, &stats, &err), 0);
+    char *table = take_file(s.name, &n);
+    kmf_embedder *e = embedder_of(&s);
+    keeper k = {.embedder = e, .output = output_of(&s, e), .when = 5, .ends = true};
+    kmf_output_take(k.output, e);
+    kmf_embedder_progress(e, keep, &k);
+    ck_assert_int_eq(give_records(&s, e, &err), KMF_ESTOPPED);
+    ck_assert_int_eq(err.code, KMF_ESTOPPED);
+    ck_assert_int_eq(k.saved, 1);
+    ck_assert_int_eq(k.n_told, 5);
+    kmf_output_free(k.output);
+    kmf_embedder_progress(e, NULL, NULL);
+    k.output = resumed_output(&s, e, NULL);
+    ck_assert_ptr_nonnull(k.output);
+    ck_assert_int_eq(give_records(&s, e, NULL), 0);
+    ck_assert_int_eq(kmf_output_commit(k.output, "{}", NULL), 0);
+    end_run(&k);
     check_same(s.name, table, n);
     kmf_free(table);
 }
@@ -675,6 +708,7 @@ int main(void)
     tcase_add_test(tcase, rows_of_tokens_go_on_with_the_record);
     tcase_add_test(tcase, shards_go_on);
     tcase_add_test(tcase, it_may_be_stopped_again);
+    tcase_add_test(tcase, it_may_stop_itself);
     tcase_add_test(tcase, another_run_does_not_go_on);
     tcase_add_test(tcase, a_checkpoint_that_lies_is_refused);
     tcase_add_test(tcase, names_that_were_given_are_taken_back);

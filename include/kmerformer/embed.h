@@ -181,6 +181,13 @@ KMF_API int kmf_embedder_read(kmf_embedder *embedder, const char *path,
  */
 KMF_API int kmf_embedder_finish(kmf_embedder *embedder, kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_embedder_statistics(const kmf_embedder *embedder, kmf_embed_stats *stats);
+/*
+ * Ends the run: that of the functions above which is under way, or is called next, fails with
+ * KMF_ESTOPPED when a batch is done, and rows that are not out yet are dropped. From any thread, a
+ * row or progress function, or a signal handler. So a run whose output is kept (kmf_output_save) is
+ * left for later.
+ */
+KMF_API void kmf_embedder_stop(kmf_embedder *embedder);
 
 /*
  * What makes vectors comparable, as the text of a JSON object: model and MD5 of its files,

@@ -169,8 +169,8 @@ KMF_API void kmf_around_publishing(void (*begin)(void), void (*end)(void));
 
 /*
  * Provenance of a run as JSON text, for kmf_output_commit: version, the name of the output (a path
- * is cut to its last part), command line (NULL: none), model and its MD5, settings, inputs and which
- * regions of them (reader; NULL: all), statistics. The caller frees it with kmf_text_free.
+ * is cut to its last part), command line (NULL: none), model and its MD5, settings, inputs and
+ * which regions of them (reader; NULL: all), statistics. The caller frees it with kmf_text_free.
  */
 KMF_API char *kmf_provenance(const kmf_embedder *embedder, const char *output,
                              const char *command_line, const char *const *inputs,
@@ -202,9 +202,10 @@ KMF_API char *kmf_json_append(const char *text, const char *key, const char *obj
 typedef void kmf_merge_progress_fn(void *user, uint64_t records, uint64_t all);
 /*
  * Puts the files of a sharded run (each with its .ids.tsv and .json, in any order) back into
- * input order at out, the bytes being those of the unsharded run. command_line: of the merged .json;
- * NULL: none. pool (NULL: none): compresses, beside the caller. fn is called now and then; NULL: none. KMF_EMODEL: shards missing, doubled, or
- * of different runs. KMF_EINVAL: out is one of the shards.
+ * input order at out, the bytes being those of the unsharded run. command_line: of the merged
+ * .json; NULL: none. pool (NULL: none): compresses, beside the caller. fn is called now and then;
+ * NULL: none. KMF_EMODEL: shards missing, doubled, or of different runs. KMF_EINVAL: out is one of
+ * the shards.
  */
 KMF_API int kmf_merge(const char *const *shards, size_t n_shards, const char *out,
                       const char *command_line, kmf_pool *pool, kmf_merge_progress_fn *fn,

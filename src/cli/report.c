@@ -53,6 +53,8 @@ static int exit_code(kmf_code code)
     case KMF_EMODEL:
     case KMF_ENUMERIC:
         return CLI_MODEL;
+    case KMF_ESTOPPED:
+        return CLI_STOPPED;
     }
     return CLI_DATA;
 }

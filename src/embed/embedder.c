@@ -291,6 +291,10 @@ int kmf_embedder_take(kmf_embedder *e, const char *name, const char *seq, size_t
                       kmf_err *err)
 {
     int status = 0;
+    if (kmf_flow_check(e, err) < 0) {
+        kmf_flow_reset(e);
+        return KMF_ESTOPPED;
+    }
     if (e->n_seen == 0) {
         e->seen_sum = 0;
         e->done = e->given;
@@ -332,6 +336,11 @@ int kmf_embedder_add(kmf_embedder *embedder, const char *name, const char *seq, 
     return status;
 }
 
+void kmf_embedder_stop(kmf_embedder *embedder)
+{
+    atomic_store(&embedder->stopped, true);
+}
+
 /* The end of a run: the last thread collects, the others help. */
 typedef struct ending {
     kmf_embedder *embedder;
@@ -364,12 +373,12 @@ static int check_files(const kmf_method *method, kmf_err *err)
 int kmf_embedder_finish(kmf_embedder *embedder, kmf_err *err)
 {
     kmf_embedder *e = embedder;
-    ending x = {.embedder = e, .err = err};
-    if (is_done(e))
+    ending x = {.embedder = e, .status = kmf_flow_check(e, err), .err = err};
+    if (x.status == 0 && is_done(e))
         x.status =
             kmf_fail(err, KMF_EMODEL, "%llu records, and the vectors of %llu were made before",
                      (unsigned long long)e->n_seen, (unsigned long long)e->given.records);
-    else
+    else if (x.status == 0)
         x.status = kmf_flow_send(e, err);
     if (x.status == 0)
         x.n_helpers = kmf_workers_missing(&e->workers);

@@ -291,6 +291,11 @@ void kmf_flow_progress(const kmf_embedder *e)
                     e->opts.strand == KMF_STRAND_BOTH ? e->tokens_done / 2 : e->tokens_done);
 }
 
+int kmf_flow_check(const kmf_embedder *e, kmf_err *err)
+{
+    return atomic_load(&e->stopped) ? kmf_fail(err, KMF_ESTOPPED, "the run was stopped") : 0;
+}
+
 /* Gives the pieces of the oldest batch, which is done, to their records. */
 static int hand_out(kmf_embedder *e, kmf_batch *b, kmf_err *err)
 {
@@ -317,7 +322,8 @@ static int hand_out(kmf_embedder *e, kmf_batch *b, kmf_err *err)
     if (status < 0)
         return status;
     kmf_flow_progress(e);
-    return emit_complete(e, err);
+    status = kmf_flow_check(e, err);
+    return status < 0 ? status : emit_complete(e, err);
 }
 
 /* The oldest batch, whose job is done. */
@@ -477,6 +483,7 @@ void kmf_flow_reset(kmf_embedder *e)
     e->n_pending = 0;
     e->long_names = 0;
     e->n_seen = 0;
+    atomic_store(&e->stopped, false);
     e->given.records = 0;
     e->source_seen = 0;
     e->source = NULL;

@@ -127,6 +127,7 @@ struct kmf_embedder {
     uint32_t seen_sum;    /* checksum of these; of shards, and where a run can be resumed */
     kmf_embed_mark done;
     kmf_embed_mark given; /* what an earlier run has done; records 0: nothing */
+    atomic_bool stopped;  /* an end was asked for */
     uint64_t source_seen; /* of them, those that were given before this source */
     uint64_t n_by_ranges; /* files that were read in ranges to their end; for tests */
     kmf_embed_stats stats;
@@ -171,6 +172,9 @@ void kmf_flow_progress(const kmf_embedder *e);
  * What a failure says of it, "record 'name': what", with its number and source. Returns status.
  */
 int kmf_flow_source(const kmf_pending *p, int status, kmf_err *err);
+
+/* KMF_ESTOPPED: an end was asked for. */
+int kmf_flow_check(const kmf_embedder *e, kmf_err *err);
 
 /* The batch being filled. */
 kmf_batch *kmf_flow_batch(kmf_embedder *e);
