@@ -20,6 +20,7 @@
 #include "eval/logistic.h"
 #include "eval/probe.h"
 #include "eval/scaler.h"
+#include "nn/wide_dots.h"
 
 #define PAIRS 10
 /* A step that lowers the loss by less is the last one: while values are tried, and at the end. */
@@ -117,28 +118,16 @@ const float *kmf_probe_biases(const kmf_probe *probe)
     return probe->biases;
 }
 
-/* Four sums, so that one addition need not wait for the one before. */
-static double logit(const float *w, const float *x, size_t dim)
-{
-    double sum[4] = {0};
-    size_t d = 0;
-    for (; d + 4 <= dim; d += 4)
-        for (size_t j = 0; j < 4; j++)
-            sum[j] += (double)w[d + j] * (double)x[d + j];
-    for (; d < dim; d++)
-        sum[0] += (double)w[d] * (double)x[d];
-    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
-}
-
 int32_t kmf_probe_predict(const kmf_probe *p, double *probabilities, const float *x)
 {
     int32_t best = 0;
     double sum = 0;
     bool there = kmf_row_is_there(x);
+    if (there)
+        kmf_wide_dots(probabilities, x, p->weights, p->n_classes, p->dim);
     for (size_t c = 0; c < p->n_classes; c++) {
         probabilities[c] =
-            there ? logit(p->weights + c * p->dim, x, p->dim) + (double)p->biases[c]
-                  : (double)p->shares[c];
+            there ? probabilities[c] + (double)p->biases[c] : (double)p->shares[c];
         if (probabilities[c] > probabilities[best])
             best = (int32_t)c;
     }
