@@ -97,15 +97,18 @@ END_TEST
 /* As many fields as any other row. */
 START_TEST(a_record_without_a_vector_has_no_label)
 {
-    static const float none[DIM] = {NAN, NAN, NAN};
+    static const float none[][DIM] = {
+        {NAN, NAN, NAN}, {1, NAN, 2}, {1, INFINITY, 2}, {-INFINITY, INFINITY, 0}};
     char text[ROOM];
     double scratch_here[CLASSES];
     kmf_probe *p = make_probe();
     kmf_label_rows *rows = kmf_label_rows_new(p, 2, 1, NULL);
     ck_assert_ptr_nonnull(rows);
     const kmf_row_format *f = kmf_label_rows_format(rows);
-    text[f->put(f->user, scratch_here, text, none, DIM)] = '\0';
-    ck_assert_str_eq(text, "\tNA\tNA\tNA\tNA\tNA\tNA\tNA\tNA\tNA\tNA\tNA\n");
+    for (int i = 0; i < 4; i++) {
+        text[f->put(f->user, scratch_here, text, none[i], DIM)] = '\0';
+        ck_assert_str_eq(text, "\tNA\tNA\tNA\tNA\tNA\tNA\tNA\tNA\tNA\tNA\tNA\n");
+    }
     ck_assert_str_eq(f->header, "#name\tlabel\tprobability\tlabel2\tprobability2"
                                 "\tc\ta longer name\tb\ta\te\td\tf\n");
     kmf_label_rows_free(rows);

@@ -277,6 +277,19 @@ START_TEST(rows_of_a_format_are_no_array_and_no_tokens)
     err = (kmf_err){0};
     ck_assert_ptr_null(kmf_output_new(in_scratch("y.tsv"), &tokens, &err));
     ck_assert_int_eq(err.code, KMF_EINVAL);
+    kmf_row_format bare = sums;
+    const kmf_output_form nameless = {.dim = 1, .format = &bare};
+    for (int i = 0; i < 2; i++) {
+        bare = sums;
+        if (i == 0)
+            bare.name = NULL;
+        else
+            bare.put = NULL;
+        err = (kmf_err){0};
+        ck_assert_ptr_null(kmf_output_new(in_scratch("y.tsv"), &nameless, &err));
+        ck_assert_int_eq(err.code, KMF_EINVAL);
+    }
+    ck_assert_int_eq(n_entries(scratch), 0);
 }
 END_TEST
 

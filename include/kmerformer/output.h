@@ -13,16 +13,17 @@ extern "C" {
 /*
  * How a table writes its rows where they are no numbers: put writes what stands behind the name of
  * a record, from a tab to '\n', and returns its length, without a NUL. It is called on any thread,
- * several at a time, each of which has a scratch of its own.
+ * several at a time, each of which has a scratch of its own, until the run has ended. All that is
+ * pointed to stays until the output is freed.
  */
 typedef struct kmf_row_format {
-    /* vector: [dim]; of NaN, if its record has none */
+    /* vector: [dim] of the form; of NaN, if its record has none */
     size_t (*put)(const void *user, void *scratch, char *to, const float *vector, size_t dim);
     const void *user;
-    size_t room;          /* bytes that put may write, whatever it returns */
+    size_t room;          /* bytes that put may write, whatever it returns; not of the name */
     size_t scratch_bytes; /* zeroed at first, then as the last call left it */
     const char *header;   /* the first line, with '\n'; NULL: there is none */
-    const char *name;     /* tells rows of one kind from those of another, in a checkpoint */
+    const char *name;     /* not NULL: tells a checkpoint these rows from others */
 } kmf_row_format;
 
 /* What the rows of an output are. */
@@ -30,7 +31,7 @@ typedef struct kmf_output_form {
     size_t dim;                   /* numbers of a vector */
     int f16;                      /* 1: float16, of .npy alone */
     int per_token;                /* 1: rows of KMF_POOL_NONE, which have a position */
-    const kmf_row_format *format; /* NULL: numbers. Copied, but for what it points to */
+    const kmf_row_format *format; /* NULL: numbers; is copied. Not of .npy, nor per_token */
 } kmf_output_form;
 
 /*
@@ -84,12 +85,14 @@ KMF_API void kmf_output_free(kmf_output *output);
 KMF_API int kmf_output_save(kmf_output *output, const kmf_embedder *embedder,
                             const char *checkpoint, const char *const *inputs, size_t n_inputs,
                             const kmf_reader_options *reader, kmf_err *err) KMF_MUST_CHECK;
+/* 0: that of this run would never make one. */
+KMF_API int kmf_output_saves(const kmf_output *output, const kmf_embedder *embedder);
 /*
  * In place of kmf_output_new and kmf_output_take, for the same output, embedder and inputs, whose
  * records are to be given once more: those whose rows are out are passed over, and
  * kmf_embedder_statistics begins with their counts. The bytes are then those of a run that was
- * never stopped. KMF_EMODEL: the checkpoint is none, or of another run, and the message names what
- * differs; KMF_EIO: its files are not there, as for another path, or another process is at work at
+ * never stopped. NULL: KMF_EINVAL, KMF_ENOMEM as of kmf_output_new; KMF_EMODEL: the checkpoint is
+ * none, or of another run, and the message names what differs; KMF_EIO: its files are not there, as for another path, or another process is at work at
  * them (within one process nothing tells). That the records are not the same, which is KMF_EMODEL,
  * too, is found out by kmf_embedder_add, kmf_embedder_read or kmf_embedder_finish.
  */

@@ -135,17 +135,17 @@ KMF_API const char *kmf_probe_provenance(const kmf_probe *probe);
 /*
  * What an output of vectors [kmf_probe_dim] writes in their place: the `top` most probable labels,
  * of equals the first class, each with its probability as %.6g; all 1: then the probability of each
- * class. NA for each of these of a row of NaN. The first line names the columns: #name, label,
+ * class. NA for each of these of a row that is not finite. The first line names the columns: #name, label,
  * probability, label2, probability2, ..., and the classes.
  * top: 1 or more, but no more than the classes. KMF_EINVAL: top, or the probe was not described.
  */
 typedef struct kmf_label_rows kmf_label_rows;
 
-/* probe: borrowed. */
+/* probe: borrowed, until no output has the rows. */
 KMF_API kmf_label_rows *kmf_label_rows_new(const kmf_probe *probe, size_t top, int all,
                                            kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_label_rows_free(kmf_label_rows *rows);
-/* Borrowed; for kmf_output_form. Its name tells probe, top and all. */
+/* Borrowed; for a kmf_output_form of kmf_probe_dim. Its name tells probe, top and all. */
 KMF_API const kmf_row_format *kmf_label_rows_format(const kmf_label_rows *rows);
 
 #ifdef __cplusplus

@@ -272,21 +272,19 @@ static void say_end(const embedding *e)
     char tokens[CLI_COUNT_TEXT];
     char rate[CLI_COUNT_TEXT];
     char base_rate[CLI_COUNT_TEXT];
-    char before[64] = "";
+    char before[CLI_BEFORE_TEXT];
     kmf_embedder_statistics(e->embedder, &s);
     double seconds = cli_now() - e->run->started;
     uint64_t n_tokens = s.tokens - done->tokens;
     uint64_t n_bases = s.bases - done->bases;
     cli_warn_of_embedding(e->run, e->embedder, true);
-    if (done->records > 0)
-        snprintf(before, sizeof before, " (%llu of them before)",
-                 (unsigned long long)done->records);
     cli_note(e->run,
              "%llu records%s x %zu columns; %.3f Mbp, %s tokens in %.2f s (%.2f s of processor "
              "time): %s bp/s, %s tokens/s; peak memory %.0f MB",
-             (unsigned long long)s.records, before, kmf_embedder_dim(e->embedder),
-             1e-6 * (double)n_bases, cli_count(tokens, (double)n_tokens), seconds,
-             cli_cpu_seconds(), cli_count(base_rate, (double)n_bases / seconds),
+             (unsigned long long)s.records, cli_resumable_told(&e->resumable, before),
+             kmf_embedder_dim(e->embedder), 1e-6 * (double)n_bases,
+             cli_count(tokens, (double)n_tokens), seconds, cli_cpu_seconds(),
+             cli_count(base_rate, (double)n_bases / seconds),
              cli_count(rate, (double)n_tokens / seconds), 1e-6 * cli_peak_memory());
 }
 
@@ -358,19 +356,17 @@ int cli_embed(cli *run, int argc, char **argv)
     const char *const *paths = (const char *const *)(argv + first);
     size_t n_paths = (size_t)(argc - first);
     leave = parse_shard(run, &a);
+    cli_resumable_init(&e.resumable, run, &a.keeping, a.out, paths, n_paths, &a.reader);
     if (leave < 0)
         leave =
             cli_check_place(run, a.out, cli_row_endings, paths, n_paths, a.model, &a.reader);
+    const char *const others[] = {a.model, a.reader.bed, a.reader.reference};
+    if (leave < 0)
+        leave = cli_resumable_refuse(&e.resumable, others, sizeof others / sizeof others[0]);
     if (leave >= 0)
         return leave;
     if (cli_check_inputs(paths, n_paths, &a.reader, &err) < 0)
         return cli_fail(run, &err);
-    e.resumable = (cli_resumable){.run = run,
-                                  .opts = &a.keeping,
-                                  .out = a.out,
-                                  .paths = paths,
-                                  .n_paths = n_paths,
-                                  .reader = &a.reader};
     cli_resumable_start(&e.resumable);
     a.opts.provenance = has_provenance(&a);
     e.embedder = kmf_embedder_new(a.model, &a.opts, &err);

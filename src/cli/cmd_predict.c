@@ -175,18 +175,21 @@ int cli_probe_predict(cli *run, int argc, char **argv)
                       .keeping.minutes = CLI_CHECKPOINT_MINUTES};
     prediction p = {.run = run, .args = &a};
     kmf_embed_stats s;
+    char before[CLI_BEFORE_TEXT];
     int first;
     kmf_labelled_options_default(&a.input);
     a.input.optional = 1;
     int leave = parse(run, &a, argc, argv, &first, &err);
     if (leave >= 0)
         return leave;
-    p.resumable = (cli_resumable){.run = run,
-                                  .opts = &a.keeping,
-                                  .out = a.out,
-                                  .paths = (const char *const *)(argv + first),
-                                  .n_paths = (size_t)(argc - first),
-                                  .reader = &a.input.reader};
+    cli_resumable_init(&p.resumable, run, &a.keeping, a.out,
+                       (const char *const *)(argv + first), (size_t)(argc - first),
+                       &a.input.reader);
+    const char *const others[] = {a.probe, a.model, a.input.reader.bed,
+                                  a.input.reader.reference};
+    leave = cli_resumable_refuse(&p.resumable, others, sizeof others / sizeof others[0]);
+    if (leave >= 0)
+        return leave;
     cli_resumable_start(&p.resumable);
     int status = predict(&p, &err);
     if (status == 0) {
@@ -194,7 +197,8 @@ int cli_probe_predict(cli *run, int argc, char **argv)
         if (s.empty > 0)
             cli_warn(run, "%llu records have no valid k-mer: NA in place of a label",
                      (unsigned long long)s.empty);
-        cli_note(run, "%llu records, %.3f Mbp in %.2f s", (unsigned long long)s.records,
+        cli_note(run, "%llu records%s, %.3f Mbp in %.2f s", (unsigned long long)s.records,
+                 cli_resumable_told(&p.resumable, before),
                  1e-6 * (double)(s.bases - p.resumable.before.bases), cli_now() - run->started);
     }
     int code = status == 0 ? CLI_DONE : cli_fail(run, &err);

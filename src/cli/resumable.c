@@ -32,11 +32,41 @@ static void unlock(cli_resumable *k)
     k->lock = -1;
 }
 
+void cli_resumable_init(cli_resumable *k, cli *run, const cli_resumable_options *opts,
+                        const char *out, const char *const *paths, size_t n_paths,
+                        const kmf_reader_options *reader)
+{
+    *k = (cli_resumable){.run = run,
+                         .opts = opts,
+                         .out = out,
+                         .paths = paths,
+                         .n_paths = n_paths,
+                         .reader = reader,
+                         .lock = -1};
+    snprintf(k->checkpoint, sizeof k->checkpoint, "%s.checkpoint", out);
+    snprintf(k->lock_path, sizeof k->lock_path, "%s.lock", k->checkpoint);
+}
+
+static bool takes_one(const cli_resumable *k, const char *const *paths, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (paths[i] && (cli_same_output(k->checkpoint, paths[i]) ||
+                         cli_same_output(k->lock_path, paths[i])))
+            return true;
+    return false;
+}
+
+int cli_resumable_refuse(const cli_resumable *k, const char *const *others, size_t n)
+{
+    if (!kmf_out_is_file(k->out) ||
+        !(takes_one(k, k->paths, k->n_paths) || takes_one(k, others, n)))
+        return -1;
+    return cli_wrong(k->run, "-o %s: its checkpoint would be %s, which is an input", k->out,
+                     k->checkpoint);
+}
+
 void cli_resumable_start(cli_resumable *k)
 {
-    k->lock = -1;
-    snprintf(k->checkpoint, sizeof k->checkpoint, "%s.checkpoint", k->out);
-    snprintf(k->lock_path, sizeof k->lock_path, "%s.lock", k->checkpoint);
     if (has_checkpoint(k) && k->opts->resume == RESUME_AUTO)
         cli_leave_on_signals(k->run, k->checkpoint, NULL, NULL);
 }
@@ -78,6 +108,7 @@ int cli_resumable_open(cli_resumable *k, kmf_embedder *embedder, const kmf_outpu
         status = resume(k, form, err);
     else if (!(k->output = kmf_output_new(k->out, form, err)))
         status = (int)err->code;
+    k->saves = status == 0 && kmf_output_saves(k->output, embedder);
     kmf_embedder_statistics(embedder, &k->before);
     if (status == 0)
         kmf_output_take(k->output, embedder);
@@ -89,6 +120,8 @@ static void save(cli_resumable *k)
     kmf_err err = {0};
     bool asked = k->kept && cli_asked_to_stop();
     double minutes = (cli_now() - k->saved) / 60;
+    if (!k->saves)
+        return;
     if (!asked && (k->opts->minutes == 0 || minutes < k->opts->minutes))
         return;
     cli_hold_signals(); /* one that comes now finds the first checkpoint there, or not */
@@ -125,9 +158,20 @@ double cli_resumable_step(cli_resumable *k, cli_inputs *in, kmf_embed_stats *now
     return cli_now() - k->started;
 }
 
+const char *cli_resumable_told(const cli_resumable *k, char text[CLI_BEFORE_TEXT])
+{
+    text[0] = '\0';
+    if (k->before.records > 0)
+        snprintf(text, CLI_BEFORE_TEXT, " (%llu of them before)",
+                 (unsigned long long)k->before.records);
+    return text;
+}
+
 int cli_resumable_finish(cli_resumable *k, const char *provenance, kmf_err *err)
 {
-    cli_hold_signals();
+    bool file = kmf_out_is_file(k->out); /* what is none may wait for whoever reads it */
+    if (file)
+        cli_hold_signals();
     int status = kmf_output_commit(k->output, provenance, err);
     if (status == 0 && k->kept && remove(k->checkpoint) != 0)
         cli_warn(k->run, "%s could not be removed: %s", k->checkpoint, strerror(errno));
@@ -135,7 +179,8 @@ int cli_resumable_finish(cli_resumable *k, const char *provenance, kmf_err *err)
         kmf_output_free(k->output);
         k->output = NULL;
     }
-    cli_release_signals(status == 0);
+    if (file)
+        cli_release_signals(status == 0);
     return status;
 }
 

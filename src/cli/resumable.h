@@ -34,12 +34,11 @@ extern const char *const cli_resume_words[]; /* auto never */
             "auto: from FILE.checkpoint if it is there; never: it is removed", 0, NULL \
     }
 
-/* The first six are set by the caller, and borrowed; the others zero. */
 typedef struct cli_resumable {
-    cli *run;
+    cli *run; /* borrowed, as what follows */
     const cli_resumable_options *opts;
     const char *out;
-    const char *const *paths;
+    const char *const *paths; /* [n_paths], the inputs */
     size_t n_paths;
     const kmf_reader_options *reader;
 
@@ -51,12 +50,21 @@ typedef struct cli_resumable {
     char lock_path[CLI_PATH_CAP + 32];
     int lock;     /* held from the first checkpoint on; -1: none */
     double saved; /* when one was written, or was not */
+    bool saves;   /* there may be one */
     bool kept;    /* it is there */
     bool warned;  /* one could not be written */
 } cli_resumable;
 
+void cli_resumable_init(cli_resumable *k, cli *run, const cli_resumable_options *opts,
+                        const char *out, const char *const *paths, size_t n_paths,
+                        const kmf_reader_options *reader);
 /*
- * Before all else. A signal that comes while there is nothing new leaves what an earlier run has
+ * -1, or the exit code if a checkpoint would take the place of an input, or of one of n others;
+ * NULL among these is none.
+ */
+int cli_resumable_refuse(const cli_resumable *k, const char *const *others, size_t n);
+/*
+ * Before the model is loaded. A signal that comes while there is nothing new leaves what an earlier run has
  * kept.
  */
 void cli_resumable_start(cli_resumable *k);
@@ -72,6 +80,9 @@ int cli_resumable_open(cli_resumable *k, kmf_embedder *embedder, const kmf_outpu
  * get there from `before`. What was read until then needed no work.
  */
 double cli_resumable_step(cli_resumable *k, cli_inputs *in, kmf_embed_stats *now);
+/* Of the records of a run, " (3 of them before)" or "". */
+#define CLI_BEFORE_TEXT 64
+const char *cli_resumable_told(const cli_resumable *k, char text[CLI_BEFORE_TEXT]);
 /* Publishes the output. provenance: as kmf_output_commit. */
 int cli_resumable_finish(cli_resumable *k, const char *provenance, kmf_err *err);
 /* In any case; of a run that failed it tells what is kept. */

@@ -317,7 +317,7 @@ int kmf_embedder_take(kmf_embedder *e, const char *name, const char *seq, size_t
 bool kmf_embedder_mark(const kmf_embedder *e, kmf_embed_mark *mark)
 {
     *mark = e->done;
-    return kmf_flow_resumes(e) && mark->records > 0;
+    return mark->records > 0;
 }
 
 void kmf_embedder_given(kmf_embedder *e, const kmf_embed_mark *mark)

@@ -194,7 +194,7 @@ int kmf_flow_wait(kmf_embedder *e, kmf_err *err) KMF_MUST_CHECK;
 int kmf_flow_poll(kmf_embedder *e, kmf_err *err) KMF_MUST_CHECK;
 int kmf_flow_collect(kmf_embedder *e, kmf_err *err) KMF_MUST_CHECK;
 
-/* false: nothing can be gone on from, or not yet. */
+/* Of one that resumes; false: there is nothing to go on from yet. */
 bool kmf_embedder_mark(const kmf_embedder *e, kmf_embed_mark *mark);
 /* Before the first record of a run: an earlier one has come so far, and the rows are out. */
 void kmf_embedder_given(kmf_embedder *e, const kmf_embed_mark *mark);

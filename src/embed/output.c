@@ -86,6 +86,8 @@ static int check_path(const char *path, const kmf_output_form *form, kmf_err *er
     if (form->format && (npy || form->per_token))
         return kmf_fail(err, KMF_EINVAL, "%s: rows of text go to a table, one for each record",
                         path);
+    if (form->format && (!form->format->put || !form->format->name))
+        return kmf_fail(err, KMF_EINVAL, "%s: a format of rows lacks put, or its name", path);
     return 0;
 }
 
@@ -120,6 +122,8 @@ static kmf_output *make(const char *path, const kmf_output_form *form, kmf_err *
     if (o->npy)
         return o;
     o->format = form->format ? *form->format : kmf_row_numbers(form->dim);
+    if (form->format)
+        o->form.format = &o->format;
     o->scratch = kmf_calloc(1, o->format.scratch_bytes, err);
     o->texts = o->scratch ? kmf_rowtext_new(&o->format, form->dim, err) : NULL;
     if (o->texts)

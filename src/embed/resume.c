@@ -85,15 +85,22 @@ static int write_checkpoint(const kmf_output *output, const kmf_output_place *pl
     return status;
 }
 
+int kmf_output_saves(const kmf_output *output, const kmf_embedder *embedder)
+{
+    return kmf_output_is_keepable(output) && kmf_flow_resumes(embedder);
+}
+
 int kmf_output_save(kmf_output *output, const kmf_embedder *embedder, const char *checkpoint,
                     const char *const *inputs, size_t n_inputs,
                     const kmf_reader_options *reader, kmf_err *err)
 {
     kmf_embed_mark mark;
     kmf_output_place place;
-    if (!kmf_output_is_keepable(output) || !kmf_embedder_mark(embedder, &mark))
+    if (!kmf_output_saves(output, embedder) || !kmf_embedder_mark(embedder, &mark))
         return 0;
     err = kmf_err_or(err, &(kmf_err){0});
+    if (!kmf_out_is_file(checkpoint))
+        return kmf_fail(err, KMF_EIO, "%s: it is no regular file", checkpoint);
     bool first = !kmf_output_is_kept(output);
     int status = kmf_output_keep(output, mark.records, &place, err);
     if (status == 0)

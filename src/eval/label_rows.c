@@ -3,16 +3,18 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/point.h"
 #include "eval/probe.h"
 #include "seq/digest.h"
 #include "seq/text.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#define PROBABILITY_TEXT 16 /* bytes of a "%.6g" between 0 and 1, with a NUL: 1.23456e-308 */
+#define PROBABILITY_TEXT 16 /* bytes of a "\t%.6g" from 0 to 1, with a NUL: 1.23456e-308 */
 
 struct kmf_label_rows {
     const kmf_probe *probe; /* borrowed */
@@ -33,12 +35,12 @@ static size_t put(char *to, const char *text, size_t n)
 
 static size_t put_probability(char *to, double p)
 {
-    return (size_t)snprintf(to, PROBABILITY_TEXT + 1, "\t%.6g", p);
+    return (size_t)kmf_print(to, PROBABILITY_TEXT, "\t%.6g", p);
 }
 
 /*
  * The most probable class behind `before`, which was the last one; n_classes: none was. Of equals
- * the first comes first.
+ * the first comes first. There is one left, and no probability is a NaN.
  */
 static size_t next_best(const double *p, size_t n_classes, size_t before)
 {
@@ -71,10 +73,11 @@ static size_t put_labels(const void *user, void *scratch, char *to, const float 
     size_t n = kmf_probe_n_classes(r->probe);
     size_t c = n;
     char *at = to;
+    assert(dim == kmf_probe_dim(r->probe));
     (void)dim;
-    if (isnan(vector[0]))
-        return put_missing(r, to);
     (void)kmf_probe_predict(r->probe, p, vector);
+    if (isnan(vector[0]) || isnan(p[0])) /* then all are */
+        return put_missing(r, to);
     for (size_t i = 0; i < r->top; i++) {
         c = next_best(p, n, c);
         const char *label = kmf_probe_label(r->probe, c);
@@ -90,12 +93,13 @@ static size_t put_labels(const void *user, void *scratch, char *to, const float 
 
 /* ---------------------------------------------------------------- all of them ----------- */
 
-static size_t longest_label(const kmf_probe *probe)
+/* Bytes that the labels of a row have at most, or NA in their place. */
+static size_t labels_room(const kmf_probe *probe, size_t top)
 {
-    size_t most = 2; /* NA */
-    for (size_t c = 0; c < kmf_probe_n_classes(probe); c++)
+    size_t most = 2;
+    for (size_t c = 0; c < probe->n_classes; c++)
         most = kmf_max(most, strlen(kmf_probe_label(probe, c)));
-    return most;
+    return kmf_min(top * most, probe->text_len + top * 2);
 }
 
 static int make_header(kmf_label_rows *r, kmf_err *err)
@@ -165,13 +169,14 @@ kmf_label_rows *kmf_label_rows_new(const kmf_probe *probe, size_t top, int all, 
         kmf_label_rows_free(r);
         return NULL;
     }
-    size_t label = longest_label(probe) + 1 + PROBABILITY_TEXT;
-    r->format = (kmf_row_format){.put = put_labels,
-                                 .user = r,
-                                 .room = top * label + (all ? n * PROBABILITY_TEXT : 0) + 2,
-                                 .scratch_bytes = n * sizeof(double),
-                                 .header = r->header,
-                                 .name = r->name};
+    r->format =
+        (kmf_row_format){.put = put_labels,
+                         .user = r,
+                         .room = labels_room(probe, top) + top * (1 + PROBABILITY_TEXT) +
+                                 (all ? n * PROBABILITY_TEXT : 0) + 2,
+                         .scratch_bytes = n * sizeof(double),
+                         .header = r->header,
+                         .name = r->name};
     return r;
 }
 
