@@ -366,23 +366,24 @@ START_TEST(another_run_does_not_go_on)
     ck_assert_int_eq(run_until(&s, 9), 1);
     scene other = s;
     other.strand = KMF_STRAND_RC;
-    expect(&other, KMF_EMODEL, "checkpoint: it is of another run: strand differs");
+    expect(&other, KMF_EMODEL,
+           "checkpoint: it is of another run: strand was \"fwd\", now it is \"rc\"");
     other = s;
     other.model = GOLDEN_VALUE;
     expect(&other, KMF_EMODEL, "checkpoint: it is of another run: the model's name");
     other = s;
     other.f16 = 1;
-    expect(&other, KMF_EMODEL, "float16 differs");
+    expect(&other, KMF_EMODEL, "float16 was false, now it is true");
     other = s;
     other.n_shards = 2;
-    expect(&other, KMF_EMODEL, "shard differs");
+    expect(&other, KMF_EMODEL, "shard changed");
     other = s;
     other.other = 1;
     expect(&other, KMF_EMODEL, "records are not those whose vectors were made before");
     other = s;
     other.format = &first_numbers;
     other.name = "x.tsv";
-    expect(&other, KMF_EMODEL, "checkpoint: it is of another run: rows differs");
+    expect(&other, KMF_EMODEL, "checkpoint: it is of another run: rows changed");
     other = s;
     other.n_records = 3;
     expect(&other, KMF_EMODEL, "3 records, and the vectors of ");
@@ -485,7 +486,7 @@ START_TEST(names_that_were_given_are_taken_back)
         /* nothing has changed when it is refused */
         scene other = s;
         other.f16 = true;
-        expect(&other, KMF_EMODEL, "float16 differs");
+        expect(&other, KMF_EMODEL, "float16 was false, now it is true");
         ck_assert_int_eq(n_entries(scratch), 4 + given);
         ck_assert_int_eq(run_to_end(&s, true, &stats, &err), 0);
         ck_assert_int_eq(n_entries(scratch), 4);

@@ -135,8 +135,8 @@ KMF_API const char *kmf_probe_provenance(const kmf_probe *probe);
 /*
  * What an output of vectors [kmf_probe_dim] writes in their place: the `top` most probable labels,
  * of equals the first class, each with its probability as %.6g; all 1: then the probability of each
- * class. NA for each of these of a row that is not finite. The first line names the columns: #name, label,
- * probability, label2, probability2, ..., and the classes.
+ * class. NA for each of these of a row that is not finite. The first line names the columns: #name,
+ * label, probability, label2, probability2, ..., and the classes.
  * top: 1 or more, but no more than the classes. KMF_EINVAL: top, or the probe was not described.
  */
 typedef struct kmf_label_rows kmf_label_rows;

@@ -269,6 +269,8 @@ typedef struct cli_inputs {
     uint64_t bytes_before;    /* of those that are done, and */
     uint64_t bytes_here;      /* of the one being read */
     double passed;            /* share of them that needed no work */
+    uint64_t letters;         /* of the inputs that are done */
+    double done;              /* share of the letters read that is worked on */
     const kmf_reader *reader; /* borrowed: its; NULL: now is kept by who reads */
     kmf_reader_stats now;     /* of the one being read */
 } cli_inputs;
@@ -582,6 +584,8 @@ void cli_leave_on_signals(const cli *run, const char *checkpoint, const char *fo
  * three, a quarter of a second after the first or later, ends the process as above.
  */
 void cli_watch_signals(void);
+/* Of a run that will have a checkpoint after so many minutes: what ends it before tells so. */
+void cli_tell_of_checkpoints(const cli *run, double minutes);
 /* The same, of a run whose checkpoint is there, as what ends it then tells. how: cli_to_go_on. */
 void cli_watch_kept(const cli *run, const char *checkpoint, const char *how);
 /* Ends the process so, once one has asked and the checkpoint is written. how: cli_to_go_on. */

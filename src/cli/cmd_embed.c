@@ -227,7 +227,6 @@ typedef struct embedding {
     cli_resumable resumable;
     cli_progress line;
     cli_inputs inputs;
-    uint64_t bases; /* read, of the files before */
 } embedding;
 
 static void show_progress(void *user, uint64_t tokens)
@@ -237,12 +236,12 @@ static void show_progress(void *user, uint64_t tokens)
     char done[CLI_COUNT_TEXT];
     char rate[CLI_COUNT_TEXT];
     char left[CLI_COUNT_TEXT];
-    double seconds = cli_resumable_step(&e->resumable, &e->inputs, &s);
+    double seconds = cli_resumable_step(&e->resumable, tokens, &e->inputs, &s);
     if (!cli_progress_due(&e->line))
         return;
     cli_progress_show(&e->line, "%llu records done, %.3f Mbp read, %s tokens, %s tokens/s%s",
                       (unsigned long long)s.records,
-                      1e-6 * (double)(e->bases + e->inputs.now.bases),
+                      1e-6 * (double)(e->inputs.letters + e->inputs.now.bases),
                       cli_count(done, (double)(e->resumable.before.tokens + tokens)),
                       cli_count(rate, seconds > 0 ? (double)tokens / seconds : 0),
                       cli_inputs_left(&e->inputs, left, seconds));
@@ -255,7 +254,6 @@ static int embed_file(embedding *e, const char *path, kmf_err *err)
     kmf_embedder_source(e->embedder, cli_input_name(path));
     cli_inputs_open(&e->inputs, path, NULL);
     int status = kmf_embedder_read(e->embedder, path, opts, stats, err);
-    e->bases += stats->bases;
     if (status == 0 && e->args->opts.strict && stats->records == 0)
         status = cli_raise(err, KMF_EFORMAT, "%s: no records, and strict was asked for",
                            cli_input_name(path));

@@ -81,10 +81,9 @@ static void show_progress(void *user, uint64_t tokens)
     prediction *p = user;
     kmf_embed_stats s;
     char left[CLI_COUNT_TEXT];
-    (void)tokens;
     if (p->input)
         kmf_labelled_statistics(p->input, &p->inputs.now);
-    double seconds = cli_resumable_step(&p->resumable, &p->inputs, &s);
+    double seconds = cli_resumable_step(&p->resumable, tokens, &p->inputs, &s);
     if (cli_progress_due(&p->line))
         cli_progress_show(&p->line, "%llu records done%s", (unsigned long long)s.records,
                           cli_inputs_left(&p->inputs, left, seconds));

@@ -112,7 +112,7 @@ void cli_inputs_start(cli_inputs *in, const char *const *paths, size_t n,
                       const kmf_reader_options *opts)
 {
     bool known = !opts->regions && !opts->bed && !opts->bed_names;
-    *in = (cli_inputs){0};
+    *in = (cli_inputs){.done = 1};
     for (size_t i = 0; i < n && known; i++) {
         uint64_t bytes = bytes_of(paths[i]);
         known = bytes > 0;
@@ -130,6 +130,7 @@ void cli_inputs_open(cli_inputs *in, const char *path, const kmf_reader *reader)
 void cli_inputs_close(cli_inputs *in)
 {
     in->bytes_before += in->bytes_here;
+    in->letters += in->now.bases;
     in->bytes_here = 0;
     in->reader = NULL;
     in->now = (kmf_reader_stats){0};
@@ -143,7 +144,7 @@ static double share_read(cli_inputs *in)
     if (in->reader)
         kmf_reader_statistics(in->reader, &in->now);
     double read = (double)in->bytes_before + in->now.share * (double)in->bytes_here;
-    return in->bytes > 0 && in->now.share > 0 ? read / (double)in->bytes : 0;
+    return in->bytes > 0 && in->now.share > 0 ? in->done * read / (double)in->bytes : 0;
 }
 
 void cli_inputs_pass(cli_inputs *in)

@@ -4,6 +4,7 @@
 #include "cli/lock.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -109,6 +110,8 @@ int cli_resumable_open(cli_resumable *k, kmf_embedder *embedder, const kmf_outpu
     else if (!(k->output = kmf_output_new(k->out, form, err)))
         status = (int)err->code;
     k->saves = status == 0 && kmf_output_saves(k->output, embedder);
+    if (k->saves && !k->kept && k->opts->minutes > 0)
+        cli_tell_of_checkpoints(k->run, k->opts->minutes);
     kmf_embedder_statistics(embedder, &k->before);
     if (status == 0)
         kmf_output_take(k->output, embedder);
@@ -147,10 +150,31 @@ static void save(cli_resumable *k)
     }
 }
 
-double cli_resumable_step(cli_resumable *k, cli_inputs *in, kmf_embed_stats *now)
+/*
+ * The share of the letters read so far that are done: those of records whose rows are out, and of
+ * those under way as many as their tokens stand for, at the stride, or where tokens have no common
+ * length, at the mean length so far.
+ */
+static double share_done(const cli_resumable *k, uint64_t tokens, const cli_inputs *in,
+                         const kmf_embed_stats *now)
+{
+    kmf_embed_options o;
+    kmf_embedder_options(k->embedder, &o);
+    double read = (double)in->letters + (double)in->now.bases;
+    double all = (double)k->before.tokens + (double)tokens;
+    double mean = now->tokens > 0 ? (double)now->bases / (double)now->tokens : 0;
+    double each = o.stride > 0 ? (double)o.stride : mean;
+    double under_way = fmax(all - (double)now->tokens, 0) * each;
+    double shards = o.n_shards > 1 ? (double)o.n_shards : 1;
+    return read > 0 ? fmin(((double)now->bases + under_way) * shards / read, 1) : 1;
+}
+
+double cli_resumable_step(cli_resumable *k, uint64_t tokens, cli_inputs *in,
+                          kmf_embed_stats *now)
 {
     save(k);
     kmf_embedder_statistics(k->embedder, now);
+    in->done = share_done(k, tokens, in, now);
     if (k->before.records > 0 && now->records == k->before.records) {
         cli_inputs_pass(in);
         k->started = cli_now();

@@ -64,8 +64,8 @@ void cli_resumable_init(cli_resumable *k, cli *run, const cli_resumable_options 
  */
 int cli_resumable_refuse(const cli_resumable *k, const char *const *others, size_t n);
 /*
- * Before the model is loaded. A signal that comes while there is nothing new leaves what an earlier run has
- * kept.
+ * Before the model is loaded. A signal that comes while there is nothing new leaves what an earlier
+ * run has kept.
  */
 void cli_resumable_start(cli_resumable *k);
 /*
@@ -75,11 +75,13 @@ void cli_resumable_start(cli_resumable *k);
 int cli_resumable_open(cli_resumable *k, kmf_embedder *embedder, const kmf_output_form *form,
                        kmf_err *err);
 /*
- * To be called whenever the embedder tells how far it is: keeps what is done, now and then, and
- * ends the process if a signal asked to. *now: the statistics; returns how many seconds it took to
- * get there from `before`. What was read until then needed no work.
+ * To be called whenever the embedder tells how far it is, by the tokens that it is told: keeps what
+ * is done, now and then, and ends the process if a signal asked to. *now: the statistics; returns
+ * how many seconds it took to get there from `before`. `in` learns how much of what was read needed
+ * no work, and how much is done.
  */
-double cli_resumable_step(cli_resumable *k, cli_inputs *in, kmf_embed_stats *now);
+double cli_resumable_step(cli_resumable *k, uint64_t tokens, cli_inputs *in,
+                          kmf_embed_stats *now);
 /* Of the records of a run, " (3 of them before)" or "". */
 #define CLI_BEFORE_TEXT 64
 const char *cli_resumable_told(const cli_resumable *k, char text[CLI_BEFORE_TEXT]);

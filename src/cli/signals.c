@@ -191,6 +191,16 @@ void cli_watch_kept(const cli *run, const char *checkpoint, const char *how)
     cli_release_signals(false);
 }
 
+void cli_tell_of_checkpoints(const cli *run, double minutes)
+{
+    cli_hold_signals();
+    snprintf(stop_message, sizeof stop_message,
+             "kmerformer %s: stopped by a signal before the first checkpoint "
+             "(--checkpoint-every %g minutes); temporary files are removed\n",
+             run->command, minutes);
+    cli_release_signals(false);
+}
+
 bool cli_asked_to_stop(void)
 {
     return asked;
