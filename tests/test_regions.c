@@ -105,6 +105,11 @@ START_TEST(bad_regions_are_named)
                       x);
     expect_bad_region(x, "chr",
                       "region 'chr': %s has no sequence of this name with letters in it", x);
+    expect_bad_region(
+        x, "chr1:1,000-2,000",
+        "region '000-2': %s has no sequence of this name with letters in it (commas "
+        "separate regions: write numbers without them)",
+        x);
     expect_bad_region(x, "", "regions: there is an empty name in the list");
     expect_bad_region(x, "chr1,", "regions: there is an empty name in the list");
     expect_bad_region(x, "chr1:5-23", "region 'chr1:5-23': chr1 has only 22 bases in %s", x);

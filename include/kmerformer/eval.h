@@ -141,7 +141,8 @@ typedef struct kmf_interval {
  *              votes, that of the nearest one
  *   ari, nmi   the test part in as many clusters (k-means) as it has classes beside its classes:
  *              Rand index adjusted for chance (Hubert and Arabie 1985), mutual information over
- *              the mean of both entropies. Records without a vector are a cluster of their own
+ *              the mean of both entropies. Records without a vector are a cluster of their own.
+ *              NaN where test has one class
  */
 typedef struct kmf_eval_result {
     kmf_interval accuracy, macro_f1, mcc, auc, knn;

@@ -278,6 +278,16 @@ static void put_number(FILE *to, const char *before, int digits, double value, c
         fprintf(to, "%.*f", digits, value);
 }
 
+/* The same with all digits. */
+static void put_exact(FILE *to, const char *before, double value, const char *none)
+{
+    fputs(before, to);
+    if (isnan(value))
+        fputs(none, to);
+    else
+        fprintf(to, "%.15g", value);
+}
+
 static const char *interval_text(char text[40], const kmf_interval *v)
 {
     if (isnan(v->low))
@@ -305,9 +315,15 @@ static void put_table(FILE *to, const eval *e)
                 e->info.n_test, interval_text(accuracy, &r->result.accuracy),
                 r->result.macro_f1.value, r->result.mcc.value);
         put_number(to, "", 4, r->result.auc.value, "     .");
-        fprintf(to, "  %-22s %7.4f %6.4f %6g  %-11s  %s\n", interval_text(knn, &r->result.knn),
-                r->result.ari, r->result.nmi, r->result.l2,
-                kmf_probe_scale_names[r->result.probe_scale], kmf_scale_names[r->result.scale]);
+        char ari[16] = ".";
+        char nmi[16] = ".";
+        if (!isnan(r->result.ari)) {
+            snprintf(ari, sizeof ari, "%.4f", r->result.ari);
+            snprintf(nmi, sizeof nmi, "%.4f", r->result.nmi);
+        }
+        fprintf(to, "  %-22s %7s %6s %6g  %-11s  %s\n", interval_text(knn, &r->result.knn), ari,
+                nmi, r->result.l2, kmf_probe_scale_names[r->result.probe_scale],
+                kmf_scale_names[r->result.scale]);
     }
 }
 
@@ -328,9 +344,11 @@ static void put_tsv(FILE *to, const eval *e)
             put_number(to, "\t", 6, s[j].value->low, ".");
             put_number(to, "\t", 6, s[j].value->high, ".");
         }
-        fprintf(to, "\t%.15g\t%.15g\t%g\t%s\t%s\t%zu\n", r->result.ari, r->result.nmi,
-                r->result.l2, kmf_probe_scale_names[r->result.probe_scale],
-                kmf_scale_names[r->result.scale], r->result.without_test);
+        put_exact(to, "\t", r->result.ari, ".");
+        put_exact(to, "\t", r->result.nmi, ".");
+        fprintf(to, "\t%g\t%s\t%s\t%zu\n", r->result.l2,
+                kmf_probe_scale_names[r->result.probe_scale], kmf_scale_names[r->result.scale],
+                r->result.without_test);
     }
 }
 
@@ -359,12 +377,14 @@ static int put_json_row(FILE *to, const eval *e, const row *r, kmf_err *err)
         put_number(to, ", \"high\": ", 10, s[j].value->high, "null");
         fputc('}', to);
     }
+    put_exact(to, ",\n     \"ari\": ", r->result.ari, "null");
+    put_exact(to, ", \"nmi\": ", r->result.nmi, "null");
     fprintf(to,
-            ",\n     \"ari\": %.15g, \"nmi\": %.15g, \"l2\": %g, \"probe_scale\": \"%s\", "
+            ", \"l2\": %g, \"probe_scale\": \"%s\", "
             "\"scale\": \"%s\", \"without_vector\": %zu, \"embed_seconds\": %.3f}%s\n",
-            r->result.ari, r->result.nmi, r->result.l2,
-            kmf_probe_scale_names[r->result.probe_scale], kmf_scale_names[r->result.scale],
-            r->result.without_test, r->embed_seconds, r + 1 < e->rows + e->n_rows ? "," : "");
+            r->result.l2, kmf_probe_scale_names[r->result.probe_scale],
+            kmf_scale_names[r->result.scale], r->result.without_test, r->embed_seconds,
+            r + 1 < e->rows + e->n_rows ? "," : "");
     return 0;
 }
 

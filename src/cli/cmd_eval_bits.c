@@ -40,7 +40,8 @@ static int parse(cli *run, bits_args *a, int argc, char **argv, int *first)
     const cli_option table[] = {
         CLI_HEADING("models"),
         {"m", "model", CLI_LIST, &a->models, 0, 0, NULL, "MODEL",
-         "model directory, or one safetensors file of a model, once for each; needed", 0, NULL},
+         "model directory, or one safetensors file of a model, once for each", 0,
+         "the default model"},
         CLI_HEADING("masking"),
         {NULL, "background", CLI_LIST, &a->background, 0, 0, NULL, "GENOME",
          "what the Markov models learn from, once for each file", 0,
@@ -163,6 +164,30 @@ static int check_models(const bits_args *a, kmf_err *err)
     return status;
 }
 
+/* Where the default model is, if no other is given; *owner keeps the name of it. */
+static int settle_models(bits_args *a, kmf_model **owner, kmf_err *err)
+{
+    if (a->models.n > 0)
+        return 0;
+    *owner = kmf_model_load(NULL, err);
+    if (!*owner)
+        return (int)err->code;
+    a->models.texts[a->models.n++] = kmf_model_path(*owner);
+    return 0;
+}
+
+/* All lines, of models that are there. */
+static int judge_all(cli *run, const bits_args *a, const char *const *paths, size_t n,
+                     kmf_err *err)
+{
+    bool ready = cli_check_output(a->out, err) == 0 && check_models(a, err) == 0;
+    kmf_out *out = ready ? kmf_out_open(a->out, err) : NULL;
+    int status = (int)err->code;
+    for (size_t i = 0; i < a->models.n && status == 0; i++)
+        status = judge(run, a, a->models.texts[i], paths, n, out, err);
+    return kmf_out_end(out, status, err);
+}
+
 int cli_eval_bits(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
@@ -176,8 +201,6 @@ int cli_eval_bits(cli *run, int argc, char **argv)
         return leave;
     const char *const *paths = (const char *const *)(argv + first);
     size_t n = (size_t)(argc - first);
-    if (a.models.n == 0)
-        return cli_wrong(run, "no model given: -m MODEL, such as data/default");
     const char *const of_reader[] = {a.reader.bed, a.reader.reference};
     if (cli_is_an_input(a.out, paths, n) || cli_is_an_input(a.out, of_reader, 2) ||
         cli_is_an_input(a.out, a.models.texts, a.models.n) ||
@@ -190,11 +213,10 @@ int cli_eval_bits(cli *run, int argc, char **argv)
         return leave;
     a.opts.steps = 1;
     a.opts.held_fraction = a.background.n > 0 ? 0 : 0.5;
-    bool ready = cli_check_output(a.out, &err) == 0 && check_models(&a, &err) == 0;
-    kmf_out *out = ready ? kmf_out_open(a.out, &err) : NULL;
-    int status = (int)err.code;
-    for (size_t i = 0; i < a.models.n && status == 0; i++)
-        status = judge(run, &a, a.models.texts[i], paths, n, out, &err);
-    status = kmf_out_end(out, status, &err);
+    kmf_model *owner = NULL;
+    int status = settle_models(&a, &owner, &err);
+    if (status == 0)
+        status = judge_all(run, &a, paths, n, &err);
+    kmf_model_free(owner);
     return status == 0 ? CLI_DONE : cli_fail(run, &err);
 }

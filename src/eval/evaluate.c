@@ -213,12 +213,13 @@ static void tell_clusters(void *arg, uint64_t runs)
 static int judge_clusters(judge *j, kmf_err *err)
 {
     size_t n = j->test.n;
-    size_t k = count_classes(&j->test, j->info->n_all, err);
+    size_t n_classes = count_classes(&j->test, j->info->n_all, err);
+    size_t k = n_classes;
     float *x = j->scaled + j->info->test * j->dim;
     size_t *keep = kmf_malloc(n, sizeof *keep, err);
     int32_t *cluster = kmf_malloc(n, sizeof *cluster, err);
     double inertia;
-    int status = k > 0 && keep && cluster ? 0 : KMF_ENOMEM;
+    int status = n_classes > 0 && keep && cluster ? 0 : KMF_ENOMEM;
     if (status == 0) {
         size_t n_there = kmf_rows_there(keep, x, n, j->dim);
         k = kmf_min(k, n_there);
@@ -236,6 +237,8 @@ static int judge_clusters(judge *j, kmf_err *err)
     if (status == 0)
         status = kmf_score_clusters(&j->result->ari, &j->result->nmi, j->test.y, j->info->n_all,
                                     j->answers, k + 1, n, err);
+    if (n_classes == 1) /* whatever the vectors are, one cluster is that class */
+        j->result->ari = j->result->nmi = (double)NAN;
     kmf_free(keep);
     kmf_free(cluster);
     return status;

@@ -94,6 +94,13 @@ static int parse_range(const kmf_regions *r, const char *text, int n_text, const
     return 0;
 }
 
+/* As what stands behind the comma of chr:1,000-2,000? */
+static bool is_split_number(const char *text, size_t n)
+{
+    static const char digits[] = "0123456789";
+    return n >= 3 && strspn(text, digits) >= 3 && strspn(text, "0123456789-") >= n;
+}
+
 /* One region: n bytes of text. */
 static int parse_region(kmf_regions *r, const char *text, size_t n, kmf_err *err)
 {
@@ -125,8 +132,11 @@ static int parse_region(kmf_regions *r, const char *text, size_t n, kmf_err *err
     }
     if (contig < 0)
         return kmf_fail(err, KMF_EINVAL,
-                        "region '%.*s': %s has no sequence of this name with letters in it",
-                        n_text, text, r->path);
+                        "region '%.*s': %s has no sequence of this name with letters in it%s",
+                        n_text, text, r->path,
+                        is_split_number(text, n)
+                            ? " (commas separate regions: write numbers without them)"
+                            : "");
     struct region region = {.contig = (size_t)contig, .name = NO_NAME};
     int status = parse_range(r, text, n_text, range, stop, &region, err);
     return status < 0 ? status : add_region(r, region, err);

@@ -262,16 +262,31 @@ void kmf_table_close(kmf_table *t)
     kmf_free(t);
 }
 
+/* folded: capitals of ASCII count as small letters, whatever the locale. */
+static bool is_name(const char *column, const char *name, bool folded)
+{
+    for (; *name; column++, name++) {
+        char letter = *column;
+        if (folded && letter >= 'A' && letter <= 'Z')
+            letter = (char)(letter - 'A' + 'a');
+        if (letter != *name)
+            return false;
+    }
+    return *column == '\0';
+}
+
 int kmf_table_column(int *column, const kmf_table *t, const char *name, kmf_err *err)
 {
     *column = -1;
-    for (size_t i = 0; i < t->n_columns; i++) {
-        if (strcmp(t->names.bytes + t->columns[i], name) != 0)
-            continue;
-        if (*column >= 0)
-            return kmf_fail(err, KMF_EFORMAT, "%s: two columns are called '%s'", t->file, name);
-        *column = (int)i;
-    }
+    for (int folded = 0; folded < 2 && *column < 0; folded++)
+        for (size_t i = 0; i < t->n_columns; i++) {
+            if (!is_name(t->names.bytes + t->columns[i], name, folded != 0))
+                continue;
+            if (*column >= 0)
+                return kmf_fail(err, KMF_EFORMAT, "%s: two columns are called '%s'", t->file,
+                                name);
+            *column = (int)i;
+        }
     return 0;
 }
 

@@ -17,7 +17,10 @@ typedef struct kmf_table kmf_table;
  */
 kmf_table *kmf_table_open(kmf_bytes *in, const char *name, kmf_err *err) KMF_MUST_CHECK;
 void kmf_table_close(kmf_table *table);
-/* The column of this name; -1: there is none. KMF_EFORMAT: there are two. */
+/*
+ * The column of this name, which is of small letters; else the one that has it with capitals; -1:
+ * there is none. KMF_EFORMAT: there are two.
+ */
 int kmf_table_column(int *column, const kmf_table *table, const char *name,
                      kmf_err *err) KMF_MUST_CHECK;
 /*
