@@ -409,6 +409,7 @@ START_TEST(the_scale_is_chosen_that_tells_more_of_dev)
                          scale == KMF_PROBE_AUTO ? KMF_PROBE_COMMON : scale);
         for (size_t i = N; i < 2 * N; i++)
             right[scale] += kmf_probe_predict(probe, p, x[i]) == y[i];
+        ck_assert_double_eq(kmf_probe_chosen_accuracy(probe), (double)right[scale] / N);
         kmf_probe_free(probe);
     }
     ck_assert_uint_gt(right[KMF_PROBE_COMMON], right[KMF_PROBE_COLUMN]);
@@ -426,6 +427,7 @@ START_TEST(the_scale_is_chosen_that_tells_more_of_dev)
     kmf_probe *by_default = kmf_probe_train(&fit, NULL, NULL, WIDTH, 2, &opts, NULL, NULL);
     ck_assert_ptr_nonnull(by_default);
     ck_assert_int_eq(kmf_probe_scaled_by(by_default), KMF_PROBE_COLUMN);
+    ck_assert(isnan(kmf_probe_chosen_accuracy(by_default)));
     kmf_probe_free(by_default);
     for (int wrong = -2; wrong <= KMF_PROBE_AUTO + 1; wrong += KMF_PROBE_AUTO + 3) {
         kmf_err err = {0};

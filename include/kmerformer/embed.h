@@ -196,9 +196,9 @@ KMF_API void kmf_embedder_stop(kmf_embedder *embedder);
 KMF_API char *kmf_embedder_identity(const kmf_embedder *embedder, kmf_err *err) KMF_MUST_CHECK;
 /*
  * An embedder that makes the vectors of the one whose identity this is. model: where the model is
- * now; NULL: where it was. threads: 1 to 1024, else KMF_EINVAL. KMF_EMODEL: identity is none, or
- * the model there is another one, or this processor lacks the precision; the message names what
- * differs.
+ * now; NULL: where it was or, if it is not there, the default model, if it is that one. threads: 1
+ * to 1024, else KMF_EINVAL. KMF_EMODEL: identity is none, or the model there is another one, or
+ * this processor lacks the precision; the message names what differs.
  */
 KMF_API kmf_embedder *kmf_embedder_reopen(const char *identity, const char *model, int threads,
                                           kmf_err *err) KMF_MUST_CHECK;

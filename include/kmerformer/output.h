@@ -93,8 +93,9 @@ KMF_API int kmf_output_saves(const kmf_output *output, const kmf_embedder *embed
  * kmf_embedder_statistics begins with their counts. The bytes are then those of a run that was
  * never stopped. NULL: KMF_EINVAL, KMF_ENOMEM as of kmf_output_new; KMF_EMODEL: the checkpoint is
  * none, or of another run, and the message names what differs; KMF_EIO: its files are not there, as
- * for another path, or another process is at work at them (within one process nothing tells). That the records are not the same, which is KMF_EMODEL,
- * too, is found out by kmf_embedder_add, kmf_embedder_read or kmf_embedder_finish.
+ * for another path, or another process is at work at them (within one process nothing tells). That
+ * the records are not the same, which is KMF_EMODEL, too, is found out by kmf_embedder_add,
+ * kmf_embedder_read or kmf_embedder_finish.
  */
 KMF_API kmf_output *kmf_output_resume(const char *path, const kmf_output_form *form,
                                       kmf_embedder *embedder, const char *checkpoint,

@@ -88,6 +88,11 @@ KMF_API size_t kmf_probe_n_classes(const kmf_probe *probe);
 /* What it was learnt with: l2, and KMF_PROBE_COLUMN or KMF_PROBE_COMMON. */
 KMF_API double kmf_probe_l2(const kmf_probe *probe);
 KMF_API kmf_probe_scale kmf_probe_scaled_by(const kmf_probe *probe);
+/*
+ * The share of dev that a probe with these settings was right about, when it had learnt from fit;
+ * NaN: nothing was chosen, or the probe was loaded.
+ */
+KMF_API double kmf_probe_chosen_accuracy(const kmf_probe *probe);
 /* W [n_classes, dim] and b [n_classes], borrowed. */
 KMF_API const float *kmf_probe_weights(const kmf_probe *probe);
 KMF_API const float *kmf_probe_biases(const kmf_probe *probe);

@@ -80,6 +80,14 @@ static void report(const cli *run, const kmf_model *model, const char *out, int 
              rounding->row, t.name);
 }
 
+/* What it is stored in is not what it is computed in. */
+static void tell_of_precision(const cli *run, int dtype)
+{
+    if (dtype == KMF_BF16 || dtype == KMF_I8)
+        cli_note(run, "embed computes in f32 all the same, unless it is given --precision %s",
+                 kmf_dtype_names[dtype]);
+}
+
 static int convert(const cli *run, const kmf_model *model, const char *out, int dtype,
                    kmf_err *err)
 {
@@ -90,8 +98,10 @@ static int convert(const cli *run, const kmf_model *model, const char *out, int 
     if (status == 0)
         status = kmf_model_save(model, out, (kmf_dtype)dtype, text, err);
     cli_release_signals(status == 0);
-    if (status == 0)
+    if (status == 0) {
         report(run, model, out, dtype, &rounding);
+        tell_of_precision(run, dtype);
+    }
     kmf_text_free(text);
     return status;
 }

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 typedef struct info_args {
     size_t batch_tokens;
@@ -75,6 +76,26 @@ static void print_vocabulary(const kmf_vocab *v, bool specials)
             printf("%s\t%d\n", names[s], (int)kmf_vocab_special(v, (kmf_special)s));
 }
 
+/* "stored<TAB>I8 F32": the kinds of numbers in its files, in their order. */
+static void print_stored(const kmf_model *model)
+{
+    const char *seen[8];
+    size_t n = 0;
+    printf("stored\t");
+    for (size_t i = 0; i < kmf_model_n_tensors(model); i++) {
+        kmf_tensor_info t;
+        size_t j = 0;
+        kmf_model_tensor(model, i, &t);
+        while (j < n && strcmp(seen[j], t.stored) != 0)
+            j++;
+        if (j < n || n == sizeof seen / sizeof seen[0])
+            continue;
+        printf("%s%s", n > 0 ? " " : "", t.stored);
+        seen[n++] = t.stored;
+    }
+    printf("\n");
+}
+
 static void print_memory(const kmf_model *model, const info_args *a)
 {
     const kmf_config *c = kmf_model_config(model);
@@ -85,6 +106,7 @@ static void print_memory(const kmf_model *model, const info_args *a)
     uint64_t weights = kmf_model_n_parameters(model) * sizeof(float);
     printf("parameters\t%" PRIu64 "\n", kmf_model_n_parameters(model));
     printf("unused_tensors\t%zu\n", kmf_model_n_unused(model));
+    print_stored(model);
     printf("bytes_weights\t%" PRIu64 "\n", weights);
     printf("bytes_workspace\t%" PRIu64 " for each thread at %zu tokens\n", workspace, tokens);
     uint64_t held = encodes ? kmf_model_bytes(model) : weights;

@@ -6,6 +6,7 @@
  */
 #include "cli/cli.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,23 +132,46 @@ static int describe(training *t, kmf_err *err)
     return status;
 }
 
+/* Of records that were not learnt from: those of dev, or those by which settings were chosen. */
+typedef struct unseen {
+    const char *key; /* NULL: there are none */
+    const char *name;
+    char share[SHARE_TEXT];
+} unseen;
+
+static int ask_unseen(unseen *u, const training *t, kmf_err *err)
+{
+    double chosen = kmf_probe_chosen_accuracy(t->probe);
+    *u = (unseen){.name = ""};
+    if (t->args->labelled.dev) {
+        *u = (unseen){.key = "accuracy_dev", .name = " of dev"};
+        return accuracy(u->share, t, points(t, t->info.dev, t->info.n_dev), err);
+    }
+    if (!isnan(chosen)) {
+        *u = (unseen){.key = "accuracy_kept_back", .name = " of what was kept back at first"};
+        snprintf(u->share, sizeof u->share, "%.6f", chosen);
+    }
+    return 0;
+}
+
 static int save(training *t, kmf_err *err)
 {
+    unseen other;
     char records[24];
     char train[SHARE_TEXT] = "";
-    char dev[SHARE_TEXT] = "";
     snprintf(records, sizeof records, "%zu", t->info.n_train);
     int status = accuracy(train, t, points(t, 0, t->info.n_train), err);
-    if (status == 0 && t->args->labelled.dev)
-        status = accuracy(dev, t, points(t, t->info.dev, t->info.n_dev), err);
-    const char *const pairs[] = {
-        "version", kmf_version(),    "command", t->run->command_line, "records",
-        records,   "accuracy_train", train,     "accuracy_dev",       dev};
+    if (status == 0)
+        status = ask_unseen(&other, t, err);
     if (status == 0)
         status = describe(t, err);
+    if (status < 0)
+        return status;
+    const char *const pairs[] = {
+        "version",        kmf_version(), "command", t->run->command_line, "records", records,
+        "accuracy_train", train,         other.key, other.share};
     cli_hold_signals();
-    if (status == 0)
-        status = kmf_probe_save(t->probe, t->args->out, pairs, dev[0] ? 5 : 4, err);
+    status = kmf_probe_save(t->probe, t->args->out, pairs, other.key ? 5 : 4, err);
     cli_release_signals(status == 0);
     if (status == 0)
         cli_note(t->run,
@@ -155,7 +179,7 @@ static int save(training *t, kmf_err *err)
                  "train%s%s%s",
                  t->args->out, t->info.n_classes, kmf_probe_dim(t->probe),
                  kmf_probe_l2(t->probe), kmf_probe_scale_names[kmf_probe_scaled_by(t->probe)],
-                 train, dev[0] ? ", " : "", dev, dev[0] ? " of dev" : "");
+                 train, other.key ? ", " : "", other.share, other.name);
     return status;
 }
 

@@ -167,6 +167,16 @@ static const char *name_in(const json_t *was, kmf_err *err)
     return name;
 }
 
+/* The default model, which has another place in every installation, if it is that; else NULL. */
+static kmf_embedder *as_the_default(const json_t *was, const kmf_embed_options *opts)
+{
+    kmf_embedder *embedder = kmf_embedder_new(NULL, opts, NULL);
+    if (!embedder || compare(embedder, was, NULL) == 0)
+        return embedder;
+    kmf_embedder_free(embedder);
+    return NULL;
+}
+
 kmf_embedder *kmf_embedder_reopen(const char *identity, const char *model, int threads,
                                   kmf_err *err)
 {
@@ -193,6 +203,8 @@ kmf_embedder *kmf_embedder_reopen(const char *identity, const char *model, int t
     if (read_words(&opts, settings, err) < 0 || read_numbers(&opts, settings, err) < 0)
         goto out;
     embedder = kmf_embedder_new(model ? model : name, &opts, &cause);
+    if (!embedder && cause.code == KMF_EIO && !model)
+        embedder = as_the_default(was, &opts);
     if (!embedder && cause.code == KMF_EINVAL) /* settings that a model of its kind has not */
         kmf_fail(err, KMF_EMODEL, "not the model of these vectors: %s", cause.msg);
     else if (!embedder)

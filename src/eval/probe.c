@@ -59,6 +59,7 @@ kmf_probe *kmf_probe_new(size_t dim, size_t n_classes, kmf_err *err)
         return NULL;
     p->dim = dim;
     p->n_classes = n_classes;
+    p->chosen = (double)NAN;
     if (!kmf_mul(dim, n_classes, &n)) {
         kmf_fail(err, KMF_ENOMEM, "out of memory: %zu classes of %zu numbers", n_classes, dim);
         goto failed;
@@ -106,6 +107,11 @@ double kmf_probe_l2(const kmf_probe *probe)
 kmf_probe_scale kmf_probe_scaled_by(const kmf_probe *probe)
 {
     return probe->scale;
+}
+
+double kmf_probe_chosen_accuracy(const kmf_probe *probe)
+{
+    return probe->chosen;
 }
 
 const float *kmf_probe_weights(const kmf_probe *probe)
@@ -360,6 +366,8 @@ kmf_probe *kmf_probe_train(const kmf_points *train, const kmf_points *fit,
     if (status == 0)
         status = learn(&t, &l, how.l2, LEAST_GAIN, err);
     fitting_free(&l);
+    if (status == 0 && kmf_probe_chooses(opts))
+        p->chosen = (double)how.right / (double)dev->n;
     if (status == 0)
         return p;
     kmf_probe_free(p);

@@ -9,6 +9,7 @@ struct kmf_probe {
     size_t dim, n_classes;
     double l2;
     kmf_probe_scale scale; /* COLUMN or COMMON */
+    double chosen;         /* kmf_probe_chosen_accuracy */
     float *weights;        /* owned [n_classes, dim] */
     float *biases;         /* owned [n_classes] */
     float *shares;         /* owned [n_classes]; of the classes in training */
