@@ -156,7 +156,7 @@ static int ask_unseen(unseen *u, const training *t, kmf_err *err)
 
 static int save(training *t, kmf_err *err)
 {
-    unseen other;
+    unseen other = {0};
     char records[24];
     char train[SHARE_TEXT] = "";
     snprintf(records, sizeof records, "%zu", t->info.n_train);

@@ -38,17 +38,19 @@ static size_t put_probability(char *to, double p)
     return (size_t)kmf_print(to, PROBABILITY_TEXT, "\t%.6g", p);
 }
 
-/*
- * The most probable class behind `before`, which was the last one; n_classes: none was. Of equals
- * the first comes first. There is one left, and no probability is a NaN.
- */
-static size_t next_best(const double *p, size_t n_classes, size_t before)
+/* Does class a come before class b? Of equals the first does. No probability is a NaN. */
+static bool comes_before(const double *p, size_t a, size_t b)
+{
+    return p[a] > p[b] || (p[a] >= p[b] && a < b);
+}
+
+/* The first class behind `last`, of which there is one; n_classes: the first of all. */
+static size_t next_best(const double *p, size_t n_classes, size_t last)
 {
     size_t best = n_classes;
     for (size_t c = 0; c < n_classes; c++) {
-        bool comes =
-            before == n_classes || p[c] < p[before] || (p[c] <= p[before] && c > before);
-        if (comes && (best == n_classes || p[c] > p[best]))
+        bool left = last == n_classes || comes_before(p, last, c);
+        if (left && (best == n_classes || comes_before(p, c, best)))
             best = c;
     }
     return best;
