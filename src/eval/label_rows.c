@@ -41,7 +41,7 @@ static size_t put_probability(char *to, double p)
 /* Does class a come before class b? Of equals the first does. No probability is a NaN. */
 static bool comes_before(const double *p, size_t a, size_t b)
 {
-    return p[a] > p[b] || (p[a] >= p[b] && a < b);
+    return p[a] > p[b] || (a < b && p[a] >= p[b]);
 }
 
 /* The first class behind `last`, of which there is one; n_classes: the first of all. */
