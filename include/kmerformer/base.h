@@ -42,8 +42,8 @@ typedef enum kmf_code {
     KMF_EFORMAT = -3,  /* an input file is not what it should be: mend or replace the file */
     KMF_ENOMEM = -4,   /* out of memory, or over a stated limit                            */
     KMF_EMODEL = -5,   /* a model, vocabulary or result file does not fit                  */
-    KMF_ENUMERIC = -6, /* a result that must be finite is not                             */
-    KMF_ESTOPPED = -7  /* the caller has asked for the end, as by kmf_embedder_stop       */
+    KMF_ENUMERIC = -6, /* a result that must be finite is not                              */
+    KMF_ESTOPPED = -7  /* the caller has asked for the end, as by kmf_embedder_stop        */
 } kmf_code;
 
 /*

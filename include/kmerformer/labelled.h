@@ -13,10 +13,10 @@ extern "C" {
  * Two kinds of input, told apart by content; plain, gzip or BGZF; "-" is standard input.
  *
  *   A table: its first line names the columns, in small letters or, where there is none of that
- *   name, with capitals. `sequence` and `label` are needed, in any order,
- *   `name` or `id` is the record's name, else that is its number, from 1; other columns are passed
- *   over. Fields are separated by tabs if the first line has one, else by commas, and may stand in
- *   quotes as RFC 4180 has it. Lines end with LF or CR LF; blank ones are skipped.
+ *   name, with capitals. `sequence` and `label` are needed, in any order, `name` or `id` is the
+ *   record's name, else that is its number, from 1; other columns are passed over. Fields are
+ *   separated by tabs if the first line has one, else by commas, and may stand in quotes as RFC
+ *   4180 has it. Lines end with LF or CR LF; blank ones are skipped.
  *
  *   What kmf_reader_open reads. The label of a record is then in a file of lines
  *   name<TAB>label, or in its header:

@@ -85,7 +85,10 @@ KMF_API void kmf_output_free(kmf_output *output);
 KMF_API int kmf_output_save(kmf_output *output, const kmf_embedder *embedder,
                             const char *checkpoint, const char *const *inputs, size_t n_inputs,
                             const kmf_reader_options *reader, kmf_err *err) KMF_MUST_CHECK;
-/* 0: that of this run would never make one. */
+/*
+ * 1: kmf_output_save makes checkpoints of this run, once something is done; 0: never, be it that
+ * the output is compressed or no file, or that the embedder is of counts or k-mer vectors.
+ */
 KMF_API int kmf_output_saves(const kmf_output *output, const kmf_embedder *embedder);
 /*
  * In place of kmf_output_new and kmf_output_take, for the same output, embedder and inputs, whose

@@ -412,9 +412,10 @@ static int copy_rows(merge *m, kmf_output *out, kmf_err *err)
 /* In the place of the shard's. */
 static int set_command(json_t *json, const char *command_line)
 {
+    if (command_line)
+        return json_object_set_new(json, "command", kmf_json_of_text(command_line));
     (void)json_object_del(json, "command");
-    return command_line ? json_object_set_new(json, "command", kmf_json_of_text(command_line))
-                        : 0;
+    return 0;
 }
 
 /* The first shard's, for the whole. */
