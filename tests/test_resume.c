@@ -293,6 +293,14 @@ START_TEST(shards_go_on)
 }
 END_TEST
 
+/* Of a run that is not stopped. */
+static char *whole_table(const scene *s, size_t *n)
+{
+    kmf_embed_stats stats;
+    ck_assert_int_eq(run_to_end(s, false, &stats, NULL), 0);
+    return take_file(s->name, n);
+}
+
 /* Several checkpoints of several runs, each a little further. */
 START_TEST(it_may_be_stopped_again)
 {
@@ -300,8 +308,7 @@ START_TEST(it_may_be_stopped_again)
     kmf_err err = {0};
     kmf_embed_stats stats;
     scene s = usual("x.npy");
-    ck_assert_int_eq(run_to_end(&s, false, &stats, &err), 0);
-    char *table = take_file(s.name, &n);
+    char *table = whole_table(&s, &n);
     ck_assert_int_eq(run_until(&s, 3), 1);
     for (int i = 0; i < 4; i++) {
         kmf_embedder *e = embedder_of(&s);
@@ -326,10 +333,8 @@ START_TEST(it_may_stop_itself)
 {
     size_t n;
     kmf_err err = {0};
-    kmf_embed_stats stats;
     scene s = usual("x.npy");
-    ck_assert_int_eq(run_to_end(&s, false, &stats, &err), 0);
-    char *table = take_file(s.name, &n);
+    char *table = whole_table(&s, &n);
     kmf_embedder *e = embedder_of(&s);
     keeper k = {.embedder = e, .output = output_of(&s, e), .when = 5, .ends = true};
     kmf_output_take(k.output, e);

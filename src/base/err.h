@@ -23,8 +23,8 @@ static inline kmf_err *kmf_err_or(kmf_err *err, kmf_err *own)
 }
 
 /*
- * What a function of the caller's answered, as a status: a number above 0, which is no kmf_code, is
- * KMF_EINVAL, and a failure that it has not told of is told.
+ * What a function of the caller's that takes rows answered, as a status: a number above 0, which is
+ * no kmf_code, is KMF_EINVAL, and a failure that it has not told of is told.
  */
 int kmf_answered(int answer, kmf_err *err);
 

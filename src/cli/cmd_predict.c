@@ -92,7 +92,6 @@ static void show_progress(void *user, uint64_t tokens)
 static int predict_file(prediction *p, const char *path, kmf_err *err)
 {
     kmf_labelled_record rec;
-    kmf_reader_stats stats;
     int got;
     p->input = kmf_labelled_open(path, &p->args->input, kmf_embedder_pool(p->embedder), err);
     if (!p->input)
@@ -104,12 +103,12 @@ static int predict_file(prediction *p, const char *path, kmf_err *err)
         if (got < 0)
             break;
     }
-    kmf_labelled_statistics(p->input, &stats);
+    kmf_labelled_statistics(p->input, &p->inputs.now);
     kmf_labelled_close(p->input);
     p->input = NULL;
-    cli_inputs_close(&p->inputs);
     if (got == 0)
-        cli_warn_of_reading(p->run, path, &p->args->input.reader, &stats);
+        cli_warn_of_reading(p->run, path, &p->args->input.reader, &p->inputs.now);
+    cli_inputs_close(&p->inputs);
     return got;
 }
 

@@ -247,8 +247,6 @@ static int run_train(cli *run, int argc, char **argv)
     return status == 0 ? CLI_DONE : cli_fail(run, &err);
 }
 
-/* ---------------------------------------------------------------- both ------------------ */
-
 const cli_command cli_probe_subcommands[] = {
     {"probe train", run_train, "learns labels from labelled records", NULL},
     {"probe predict", cli_probe_predict, "gives records labels, with probabilities", NULL},

@@ -468,8 +468,8 @@ int kmf_output_commit(kmf_output *output, const char *provenance, kmf_err *err)
 {
     kmf_output *o = output;
     char header[KMF_NPY_HEADER];
-    kmf_out *const files[KMF_OUTPUT_FILES] = {o->json, o->ids,
-                                              o->table}; /* the last is waited for */
+    /* the last one is waited for */
+    kmf_out *const files[KMF_OUTPUT_FILES] = {o->json, o->ids, o->table};
     int status = o->ids ? kmf_json_check(provenance, err) : 0;
     if (status == 0)
         status = begin_table(o, err);
