@@ -89,6 +89,14 @@ static int resume(cli_resumable *k, const kmf_output_form *form, kmf_err *err)
     return 0;
 }
 
+/* The first one comes early: from then on a signal loses nothing. */
+#define FIRST_MINUTES 1
+
+static double first_minutes(const cli_resumable *k)
+{
+    return fmin(k->opts->minutes, FIRST_MINUTES);
+}
+
 int cli_resumable_open(cli_resumable *k, kmf_embedder *embedder, const kmf_output_form *form,
                        kmf_err *err)
 {
@@ -111,21 +119,24 @@ int cli_resumable_open(cli_resumable *k, kmf_embedder *embedder, const kmf_outpu
         status = (int)err->code;
     k->saves = status == 0 && kmf_output_saves(k->output, embedder);
     if (k->saves && !k->kept && k->opts->minutes > 0)
-        cli_tell_of_checkpoints(k->run, k->opts->minutes);
+        cli_tell_of_checkpoints(k->run, first_minutes(k));
     kmf_embedder_statistics(embedder, &k->before);
     if (status == 0)
         kmf_output_take(k->output, embedder);
     return status;
 }
 
+static bool is_due(const cli_resumable *k)
+{
+    double minutes = k->kept ? k->opts->minutes : first_minutes(k);
+    return minutes > 0 && (cli_now() - k->saved) / 60 >= minutes;
+}
+
 static void save(cli_resumable *k)
 {
     kmf_err err = {0};
     bool asked = k->kept && cli_asked_to_stop();
-    double minutes = (cli_now() - k->saved) / 60;
-    if (!k->saves)
-        return;
-    if (!asked && (k->opts->minutes == 0 || minutes < k->opts->minutes))
+    if (!k->saves || !(asked || is_due(k)))
         return;
     cli_hold_signals(); /* one that comes now finds the first checkpoint there, or not */
     if (k->lock < 0)

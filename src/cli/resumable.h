@@ -9,8 +9,9 @@
 #include "cli/cli.h"
 
 typedef struct cli_resumable_options {
-    double minutes; /* from one checkpoint to the next; 0: there are none */
-    int resume;     /* of cli_resume_words */
+    double
+        minutes; /* to the next checkpoint, and to the first one at most; 0: there are none */
+    int resume;  /* of cli_resume_words */
 } cli_resumable_options;
 
 extern const char *const cli_resume_words[]; /* auto never */
@@ -26,7 +27,8 @@ extern const char *const cli_resume_words[]; /* auto never */
      NULL,                                                                             \
      "MIN",                                                                            \
      "an encoder, -o FILE without .gz: minutes after which what is done is kept in "   \
-     "FILE.checkpoint, for a run that is stopped or killed; 0: never",                 \
+     "FILE.checkpoint, for a run that is stopped or killed, at first after 1; 0: "     \
+     "never",                                                                          \
      0,                                                                                \
      NULL},                                                                            \
     {                                                                                  \

@@ -196,7 +196,7 @@ void cli_tell_of_checkpoints(const cli *run, double minutes)
     cli_hold_signals();
     snprintf(stop_message, sizeof stop_message,
              "kmerformer %s: stopped by a signal before the first checkpoint "
-             "(--checkpoint-every %g minutes); temporary files are removed\n",
+             "(after %g min); temporary files are removed\n",
              run->command, minutes);
     cli_release_signals(false);
 }
