@@ -97,6 +97,25 @@ static int read_numbers(kmf_embed_options *o, const json_t *json, kmf_err *err)
 
 /* ---------------------------------------------------------------- again ----------------- */
 
+int kmf_fail_difference(const char *path, const char *is, const char *whose, const char *what,
+                        const json_t *was, const json_t *now, kmf_err *err)
+{
+    char shown[2][KMF_ERR_SHOW];
+    const json_t *const values[] = {was, now};
+    bool told = true;
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *v = values[i];
+        bool plain = v && !json_is_object(v) && !json_is_array(v);
+        char *text = plain ? json_dumps(v, JSON_ENCODE_ANY) : NULL;
+        told = told && text;
+        kmf_err_show(shown[i], text ? text : "");
+        free(text);
+    }
+    return told ? kmf_fail(err, KMF_EMODEL, "%s: %s: %s%s was %s, now it is %s", path, is,
+                           whose, what, shown[0], shown[1])
+                : kmf_fail(err, KMF_EMODEL, "%s: %s: %s%s changed", path, is, whose, what);
+}
+
 const char *kmf_json_difference(json_t *a, json_t *b, const char *but)
 {
     const char *key;
@@ -110,26 +129,41 @@ const char *kmf_json_difference(json_t *a, json_t *b, const char *but)
     return NULL;
 }
 
+const char *kmf_identity_difference(const json_t *was, const json_t *now, const char **whose,
+                                    const json_t *values[2])
+{
+    const char *key = NULL;
+    json_t *model = json_object_get(was, "model");
+    bool by_files = json_object_get(model, "md5") || json_object_get(model, "config_md5");
+    const struct {
+        const char *key, *but, *whose;
+    } objects[] = {{"model", by_files ? "name" : "", "model's "},
+                   {"settings", "strict", "setting "}};
+    for (size_t i = 0; i < sizeof objects / sizeof objects[0] && !key; i++) {
+        json_t *a = json_object_get(was, objects[i].key);
+        json_t *b = json_object_get(now, objects[i].key);
+        key = kmf_json_difference(a, b, objects[i].but);
+        *whose = objects[i].whose;
+        values[0] = key ? json_object_get(a, key) : NULL;
+        values[1] = key ? json_object_get(b, key) : NULL;
+    }
+    if (key)
+        return key;
+    *whose = "number of ";
+    values[0] = json_object_get(was, "columns");
+    values[1] = json_object_get(now, "columns");
+    return json_equal(values[0], values[1]) ? NULL : "columns";
+}
+
 static int compare(const kmf_embedder *embedder, const json_t *was, kmf_err *err)
 {
     char shown[KMF_ERR_SHOW];
+    const char *whose;
+    const json_t *values[2];
     json_t *now = identity_json(embedder, err);
     if (!now)
         return KMF_ENOMEM;
-    json_t *model = json_object_get(was, "model");
-    bool by_files = json_object_get(model, "md5") || json_object_get(model, "config_md5");
-    const char *key =
-        kmf_json_difference(model, json_object_get(now, "model"), by_files ? "name" : "");
-    const char *whose = "model's";
-    if (!key) {
-        key = kmf_json_difference(json_object_get(was, "settings"),
-                                  json_object_get(now, "settings"), "strict");
-        whose = "setting";
-    }
-    if (!key && !json_equal(json_object_get(was, "columns"), json_object_get(now, "columns"))) {
-        key = "columns";
-        whose = "number of";
-    }
+    const char *key = kmf_identity_difference(was, now, &whose, values);
     const char *precision =
         json_string_value(json_object_get(json_object_get(was, "settings"), "precision"));
     int status = 0;
@@ -140,7 +174,7 @@ static int compare(const kmf_embedder *embedder, const json_t *was, kmf_err *err
                           kmf_embedder_name(embedder), precision);
     else if (key)
         status =
-            kmf_fail(err, KMF_EMODEL, "%s is not the model of these vectors: the %s %s differs",
+            kmf_fail(err, KMF_EMODEL, "%s is not the model of these vectors: the %s%s differs",
                      kmf_embedder_name(embedder), whose, kmf_err_show(shown, key));
     json_decref(now);
     return status;

@@ -16,6 +16,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define JSON_BYTES_MAX ((size_t)64 << 20)
 
@@ -145,6 +146,25 @@ int kmf_provenance_check_columns(const json_t *json, const char *name, const cha
     return kmf_fail(err, KMF_EMODEL,
                     "%s: it is of %lld columns, and %s has %zu: make that anew", name,
                     (long long)json_integer_value(told), path, columns);
+}
+
+int kmf_provenance_beside(json_t **json, const char *path, size_t columns, kmf_err *err)
+{
+    *json = NULL;
+    char *name = kmf_companion(path, ".json", err);
+    if (!name)
+        return KMF_ENOMEM;
+    err = kmf_err_or(err, &(kmf_err){0});
+    bool there = access(name, F_OK) == 0;
+    *json = there ? kmf_provenance_read(path, name, err) : NULL;
+    int status = *json ? 1 : there ? (int)err->code : 0;
+    if (*json && kmf_provenance_check_columns(*json, name, path, columns, err) < 0) {
+        json_decref(*json);
+        *json = NULL;
+        status = KMF_EMODEL;
+    }
+    kmf_free(name);
+    return status;
 }
 
 json_t *kmf_json_with_run(json_t *json, const kmf_embedder *embedder, const char *const *inputs,

@@ -23,6 +23,12 @@ json_t *kmf_provenance_read(const char *path, const char *name, kmf_err *err);
 int kmf_provenance_check_columns(const json_t *json, const char *name, const char *path,
                                  size_t columns, kmf_err *err);
 /*
+ * What lies beside the table at path, of `columns`. 1: *json is it, owned by the caller; 0: there
+ * is none; or the failures of the two above.
+ */
+int kmf_provenance_beside(json_t **json, const char *path, size_t columns,
+                          kmf_err *err) KMF_MUST_CHECK;
+/*
  * json with model, settings, inputs, columns, shard and kernels of a run; with regions of the
  * inputs (reader; NULL: all of them). They take over json; NULL: it was, or after an error.
  */
@@ -36,6 +42,21 @@ int kmf_statistics_read(kmf_embed_stats *stats, const json_t *json, const char *
                         kmf_err *err) KMF_MUST_CHECK;
 /* The options that decide the vectors. NULL: out of memory. */
 json_t *kmf_settings_json(const kmf_embedder *embedder);
+
+/*
+ * The first thing in which two embedders differ that describe themselves (kmf_embedder_identity;
+ * x.json, too, has those keys), of *whose: "model's ", "setting " or "number of ", there [0] and
+ * here [1] in values, borrowed. NULL: they make the same vectors.
+ */
+const char *kmf_identity_difference(const json_t *was, const json_t *now, const char **whose,
+                                    const json_t *values[2]);
+
+/*
+ * KMF_EMODEL: "path: it is of another run: the model's md5 was a, now it is b", that being whose
+ * and what; of what is no text or number, or is missing, that it changed.
+ */
+int kmf_fail_difference(const char *path, const char *is, const char *whose, const char *what,
+                        const json_t *was, const json_t *now, kmf_err *err);
 
 /* The first key under which two objects differ; NULL: none. but: a key that may. */
 const char *kmf_json_difference(json_t *a, json_t *b, const char *but);

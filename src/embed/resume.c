@@ -214,28 +214,6 @@ static int read_saved(saved *s, const char *checkpoint, const char *path, kmf_er
     return (int)err->code;
 }
 
-/* "strand was fwd, now it is rc"; of what is no text or number that it differs. */
-static int fail_other(const char *checkpoint, const char *whose, const char *what,
-                      const json_t *a, const json_t *b, kmf_err *err)
-{
-    char was[KMF_ERR_SHOW];
-    char now[KMF_ERR_SHOW];
-    char *shown_a =
-        json_is_object(a) || json_is_array(a) ? NULL : json_dumps(a, JSON_ENCODE_ANY);
-    char *shown_b =
-        json_is_object(b) || json_is_array(b) ? NULL : json_dumps(b, JSON_ENCODE_ANY);
-    if (shown_a && shown_b)
-        kmf_fail(err, KMF_EMODEL, "%s: it is of another run: %s%s was %s, now it is %s",
-                 checkpoint, whose, what, kmf_err_show(was, shown_a),
-                 kmf_err_show(now, shown_b));
-    else
-        kmf_fail(err, KMF_EMODEL, "%s: it is of another run: %s%s changed", checkpoint, whose,
-                 what);
-    free(shown_a);
-    free(shown_b);
-    return KMF_EMODEL;
-}
-
 /* KMF_EMODEL: the first thing in which the two differ, of model and settings what of them. */
 static int check_run(const saved *s, const char *checkpoint, json_t *now, kmf_err *err)
 {
@@ -254,7 +232,8 @@ static int check_run(const saved *s, const char *checkpoint, json_t *now, kmf_er
         b = json_object_get(b, within);
     }
     kmf_err_show(shown, within ? within : key);
-    return fail_other(checkpoint, model && within ? "the model's " : "", shown, a, b, err);
+    return kmf_fail_difference(checkpoint, "it is of another run",
+                               model && within ? "the model's " : "", shown, a, b, err);
 }
 
 static int check_files(const saved *s, const char *checkpoint, const kmf_output_form *form,

@@ -1,15 +1,37 @@
 /* SPDX-License-Identifier: MIT */
-/* The rows' file beside an output, x.ids.tsv, as the writer and `merge` both know it. */
+/* The rows' file beside an output, x.ids.tsv, as the writer and those who read it know it. */
 #ifndef KMF_SIDECAR_H
 #define KMF_SIDECAR_H
 
 #include "kmerformer.h"
+
+#include <stdbool.h>
+#include <stdio.h>
 
 #define KMF_IDS_HEADER "#index\tname\tlength\ttokens\tambiguous\tchunks"
 #define KMF_IDS_HEADER_POSITION "\tposition" /* one vector per token */
 
 /* KMF_EINVAL: a name with a tab or a line end, which would be two fields or lines. */
 int kmf_row_check_name(const char *name, kmf_err *err) KMF_MUST_CHECK;
+
+/* The lines of one, read back. */
+typedef struct kmf_ids {
+    char *path; /* owned */
+    FILE *file; /* owned */
+    char *line; /* owned */
+    size_t cap;
+    uint64_t n;     /* lines so far, without the header */
+    bool per_token; /* rows have a position */
+} kmf_ids;
+
+/* Of the table at path. 1: it is open; 0: there is none; KMF_EIO; KMF_EMODEL: another header. */
+int kmf_ids_open(kmf_ids *ids, const char *path, kmf_err *err) KMF_MUST_CHECK;
+/* Accepts a zeroed one, and one that could not be opened. */
+void kmf_ids_close(kmf_ids *ids);
+/* 1: there is a next line; 0: the end; KMF_EIO, KMF_ENOMEM. */
+int kmf_ids_next(kmf_ids *ids, kmf_err *err) KMF_MUST_CHECK;
+/* What it says, once; there is no vector, and the name is valid until the next one. KMF_EMODEL. */
+int kmf_ids_row(kmf_ids *ids, kmf_row *row, kmf_err *err) KMF_MUST_CHECK;
 
 /* A row as another output holds it: n bytes of the table and its line of ids. */
 int kmf_output_copy(kmf_output *output, const void *row, size_t n, const char *ids,

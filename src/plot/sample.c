@@ -3,75 +3,14 @@
 #include "plot/sample.h"
 
 #include "base/err.h"
-#include "base/half.h"
-#include "base/le.h"
 #include "base/mem.h"
-#include "embed/npy.h"
 #include "embed/provenance.h"
 #include "embed/sidecar.h"
 #include "seq/text.h"
 
-#include <assert.h>
-#include <errno.h>
 #include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-/* ---------------------------------------------------------------- vectors --------------- */
-
-int kmf_mapped_rows_open(kmf_mapped_rows *rows, const char *path, kmf_err *err)
-{
-    size_t bytes;
-    *rows = (kmf_mapped_rows){.path = path};
-    int status = kmf_map_open(&rows->map, path, err);
-    if (status < 0)
-        return status;
-    if (rows->map.len < KMF_NPY_HEADER)
-        return kmf_fail(err, KMF_EMODEL, "%s: not an array written by kmerformer", path);
-    status = kmf_npy_parse((const char *)rows->map.bytes, path, &rows->n, &rows->dim,
-                           &rows->element_bytes, err);
-    if (status < 0)
-        return status;
-    if (rows->n == 0 || rows->dim == 0)
-        return kmf_fail(err, KMF_EMODEL, "%s: there are no vectors in it", path);
-    if (!kmf_mul(rows->dim, rows->element_bytes, &bytes) || !kmf_mul(bytes, rows->n, &bytes) ||
-        bytes != rows->map.len - KMF_NPY_HEADER)
-        return kmf_fail(err, KMF_EMODEL,
-                        "%s: it has %zu bytes, not those of %" PRIu64 " rows of %zu columns",
-                        path, rows->map.len, rows->n, rows->dim);
-    return 0;
-}
-
-void kmf_mapped_rows_close(kmf_mapped_rows *rows)
-{
-    kmf_map_close(&rows->map);
-}
-
-static void widen(const kmf_mapped_rows *rows, uint64_t i, float *x)
-{
-    const unsigned char *p =
-        rows->map.bytes + KMF_NPY_HEADER + (size_t)i * rows->dim * rows->element_bytes;
-    for (size_t j = 0; j < rows->dim; j++, p += rows->element_bytes)
-        x[j] = rows->element_bytes == 2 ? kmf_f16_to_f32(kmf_le_load16(p))
-                                        : kmf_float_of(kmf_le_load32(p));
-}
-
-bool kmf_mapped_rows_get(const kmf_mapped_rows *rows, uint64_t i, bool unit, float *x)
-{
-    double squares = 0;
-    assert(i < rows->n);
-    widen(rows, i, x);
-    for (size_t j = 0; j < rows->dim; j++)
-        squares += (double)x[j] * (double)x[j];
-    if (!isfinite(squares) || (unit && squares == 0))
-        return false;
-    for (size_t j = 0; unit && j < rows->dim; j++)
-        x[j] = (float)((double)x[j] / sqrt(squares));
-    return true;
-}
 
 /* ---------------------------------------------------------------- names ----------------- */
 
@@ -105,99 +44,53 @@ static int choose(kmf_picked *s, const kmf_mapped_rows *rows, const unsigned cha
     return 0;
 }
 
-/* Name and length of a line of x.ids.tsv; the name is cut off by a NUL. */
-static bool read_ids(char *line, char **name, uint64_t *length)
-{
-    char *end;
-    char *tab = strchr(line, '\t');
-    if (!tab)
-        return false;
-    *name = tab + 1;
-    tab = strchr(*name, '\t');
-    if (!tab)
-        return false;
-    *tab = '\0';
-    errno = 0;
-    *length = strtoull(tab + 1, &end, 10);
-    return errno == 0 && end > tab + 1 && *end == '\t';
-}
-
 /* Names of the drawn rows; their places in s->names until all of it is there. */
-static int read_names(kmf_picked *s, const kmf_mapped_rows *rows, FILE *file, const char *path,
-                      size_t *places, kmf_err *err)
+static int read_names(kmf_picked *s, const kmf_mapped_rows *rows, kmf_ids *ids, size_t *places,
+                      kmf_err *err)
 {
     kmf_text names = {0};
-    char *line = NULL;
-    size_t cap = 0, next = 0;
-    uint64_t row = 0;
-    int status = 0;
-    if (getline(&line, &cap, file) < 0 ||
-        strncmp(line, KMF_IDS_HEADER, strlen(KMF_IDS_HEADER)) != 0)
-        status = kmf_fail(err, KMF_EMODEL, "%s: it has an unknown header", path);
-    for (; status == 0 && getline(&line, &cap, file) > 0; row++) {
-        if (next == s->n || row != s->drawn[next].row)
+    kmf_row row;
+    size_t next = 0;
+    int status;
+    while ((status = kmf_ids_next(ids, err)) > 0) {
+        if (next == s->n || ids->n - 1 != s->drawn[next].row)
             continue;
-        char *name;
-        if (!read_ids(line, &name, &s->drawn[next].length)) {
-            status = kmf_fail(err, KMF_EMODEL, "%s: line %" PRIu64 ": not index, name, length",
-                              path, row + 2);
+        status = kmf_ids_row(ids, &row, err);
+        if (status < 0)
             break;
-        }
+        s->drawn[next].length = row.len;
         places[next++] = names.len;
-        status = kmf_text_append(&names, name, strlen(name) + 1, err);
+        status = kmf_text_append(&names, row.name, strlen(row.name) + 1, err);
+        if (status < 0)
+            break;
     }
     s->names = names.bytes;
-    if (status == 0 && ferror(file))
-        status = kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
-    if (status == 0 && row != rows->n)
+    if (status == 0 && ids->n != rows->n)
         status =
             kmf_fail(err, KMF_EMODEL, "%s: %" PRIu64 " lines for the %" PRIu64 " rows of %s",
-                     path, row, rows->n, rows->path);
-    free(line);
-    return status;
-}
-
-/* KMF_EMODEL: what lies beside the rows is of another table. Without a .json nothing says so. */
-static int check_beside(const kmf_mapped_rows *rows, kmf_err *err)
-{
-    char *name = kmf_companion(rows->path, ".json", err);
-    if (!name)
-        return KMF_ENOMEM;
-    bool there = access(name, F_OK) == 0;
-    json_t *json = there ? kmf_provenance_read(rows->path, name, err) : NULL;
-    int status = json || !there ? 0 : (int)err->code;
-    if (json)
-        status = kmf_provenance_check_columns(json, name, rows->path, rows->dim, err);
-    json_decref(json);
-    kmf_free(name);
+                     ids->path, ids->n, rows->n, rows->path);
     return status;
 }
 
 static int add_names(kmf_picked *s, const kmf_mapped_rows *rows, kmf_err *err)
 {
+    kmf_ids ids;
+    json_t *json = NULL;
     size_t *places = NULL;
-    int status = KMF_ENOMEM;
-    char *path = kmf_companion(rows->path, ".ids.tsv", err);
-    if (!path)
-        return KMF_ENOMEM;
-    FILE *file = fopen(path, "rb");
-    if (!file) {
-        status = errno == ENOENT ? 0 : kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
-        goto out;
+    int status = kmf_ids_open(&ids, rows->path, err);
+    if (status <= 0)
+        return status;
+    status = kmf_provenance_beside(&json, rows->path, rows->dim, err);
+    json_decref(json);
+    if (status >= 0) {
+        places = kmf_calloc(s->n, sizeof *places, err);
+        status = places ? read_names(s, rows, &ids, places, err) : KMF_ENOMEM;
     }
-    status = check_beside(rows, err);
-    places = status == 0 ? kmf_calloc(s->n, sizeof *places, err) : NULL;
-    if (status == 0 && !places)
-        status = KMF_ENOMEM;
-    if (status == 0)
-        status = read_names(s, rows, file, path, places, err);
-    fclose(file);
     s->named = status == 0;
     for (size_t i = 0; s->named && i < s->n; i++)
         s->drawn[i].name = s->names + places[i];
-out:
     kmf_free(places);
-    kmf_free(path);
+    kmf_ids_close(&ids);
     return status;
 }
 

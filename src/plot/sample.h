@@ -1,33 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Vectors as `embed -o x.npy` leaves them, mapped, never held as a whole; the rows of them that are
- * drawn, with what x.ids.tsv and a file of labels say about each.
- */
+/* The rows of a file that are drawn, with what x.ids.tsv and a file of labels say about each. */
 #ifndef KMF_SAMPLE_H
 #define KMF_SAMPLE_H
 
-#include "base/io.h"
-#include "kmerformer.h"
+#include "embed/mapped.h"
 #include "seq/labels.h"
 
 #include <stdbool.h>
-
-typedef struct kmf_mapped_rows {
-    const char *path; /* borrowed */
-    kmf_map map;
-    uint64_t n;
-    size_t dim, element_bytes;
-} kmf_mapped_rows;
-
-/* KMF_EMODEL: no such array, of another length, or without a row. */
-int kmf_mapped_rows_open(kmf_mapped_rows *rows, const char *path, kmf_err *err) KMF_MUST_CHECK;
-/* Accepts a zeroed one. */
-void kmf_mapped_rows_close(kmf_mapped_rows *rows);
-/*
- * x [dim] = row i; false if one of its numbers is not finite or, with unit, if it is 0. unit: x is
- * scaled to length 1.
- */
-bool kmf_mapped_rows_get(const kmf_mapped_rows *rows, uint64_t i, bool unit, float *x);
 
 /* A row that is drawn. */
 typedef struct kmf_drawn {

@@ -67,6 +67,8 @@ int kmf_survey(const kmf_mapped_rows *rows, kmf_picked *sample, const kmf_plot_r
 {
     reading r = {.rows = rows, .unit = unit};
     *sample = (kmf_picked){0};
+    if (rows->n == 0)
+        return kmf_fail(err, KMF_EMODEL, "%s: there are no vectors in it", rows->path);
     if (asked->most < 2)
         return kmf_fail(err, KMF_EINVAL, "%zu rows at most are no picture", asked->most);
     r.x = kmf_floats(BLOCK * rows->dim, err);

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+#include "embed/mapped.h"
+
+#include "base/err.h"
+#include "base/half.h"
+#include "base/le.h"
+#include "base/mem.h"
+#include "embed/npy.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+
+int kmf_mapped_rows_open(kmf_mapped_rows *rows, const char *path, kmf_err *err)
+{
+    size_t bytes;
+    *rows = (kmf_mapped_rows){.path = path};
+    int status = kmf_map_open(&rows->map, path, err);
+    if (status < 0)
+        return status;
+    if (rows->map.len < KMF_NPY_HEADER)
+        return kmf_fail(err, KMF_EMODEL, "%s: not an array written by kmerformer", path);
+    status = kmf_npy_parse((const char *)rows->map.bytes, path, &rows->n, &rows->dim,
+                           &rows->element_bytes, err);
+    if (status < 0)
+        return status;
+    if (rows->dim == 0)
+        return kmf_fail(err, KMF_EMODEL, "%s: its rows have no columns", path);
+    if (!kmf_mul(rows->dim, rows->element_bytes, &bytes) || !kmf_mul(bytes, rows->n, &bytes) ||
+        bytes != rows->map.len - KMF_NPY_HEADER)
+        return kmf_fail(err, KMF_EMODEL,
+                        "%s: it has %zu bytes, not those of %" PRIu64 " rows of %zu columns",
+                        path, rows->map.len, rows->n, rows->dim);
+    return 0;
+}
+
+void kmf_mapped_rows_close(kmf_mapped_rows *rows)
+{
+    kmf_map_close(&rows->map);
+}
+
+static void widen(const kmf_mapped_rows *rows, uint64_t i, float *x)
+{
+    const unsigned char *p =
+        rows->map.bytes + KMF_NPY_HEADER + (size_t)i * rows->dim * rows->element_bytes;
+    for (size_t j = 0; j < rows->dim; j++, p += rows->element_bytes)
+        x[j] = rows->element_bytes == 2 ? kmf_f16_to_f32(kmf_le_load16(p))
+                                        : kmf_float_of(kmf_le_load32(p));
+}
+
+bool kmf_mapped_rows_get(const kmf_mapped_rows *rows, uint64_t i, bool unit, float *x)
+{
+    double squares = 0;
+    assert(i < rows->n);
+    widen(rows, i, x);
+    for (size_t j = 0; j < rows->dim; j++)
+        squares += (double)x[j] * (double)x[j];
+    if (!isfinite(squares) || (unit && squares == 0))
+        return false;
+    for (size_t j = 0; unit && j < rows->dim; j++)
+        x[j] = (float)((double)x[j] / sqrt(squares));
+    return true;
+}

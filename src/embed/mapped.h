@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* Vectors as `embed -o x.npy` leaves them, mapped, never held as a whole. */
+#ifndef KMF_MAPPED_H
+#define KMF_MAPPED_H
+
+#include "base/io.h"
+#include "kmerformer.h"
+
+#include <stdbool.h>
+
+typedef struct kmf_mapped_rows {
+    const char *path; /* borrowed */
+    kmf_map map;
+    uint64_t n;
+    size_t dim, element_bytes;
+} kmf_mapped_rows;
+
+/* KMF_EMODEL: no such array, or of another length. */
+int kmf_mapped_rows_open(kmf_mapped_rows *rows, const char *path, kmf_err *err) KMF_MUST_CHECK;
+/* Accepts a zeroed one. */
+void kmf_mapped_rows_close(kmf_mapped_rows *rows);
+/*
+ * x [dim] = row i; false if one of its numbers is not finite or, with unit, if it is 0. unit: x is
+ * scaled to length 1.
+ */
+bool kmf_mapped_rows_get(const kmf_mapped_rows *rows, uint64_t i, bool unit, float *x);
+
+#endif
