@@ -77,9 +77,10 @@
 #include "kmerformer/pretrain.h"
 #include "kmerformer/embed.h"
 #include "kmerformer/logits.h"
+#include "kmerformer/output.h"
+#include "kmerformer/rowfile.h"
 #include "kmerformer/probe.h"
 #include "kmerformer/eval.h"
-#include "kmerformer/output.h"
 #include "kmerformer/bench.h"
 #include "kmerformer/plot.h"
 

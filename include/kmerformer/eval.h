@@ -5,6 +5,7 @@
 
 #include "labelled.h"
 #include "probe.h"
+#include "rowfile.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -27,6 +28,17 @@ KMF_API void kmf_samples_free(kmf_samples *samples);
  */
 KMF_API int kmf_samples_read(kmf_samples *samples, kmf_role role, kmf_labelled *input,
                              kmf_err *err) KMF_MUST_CHECK;
+
+/*
+ * The same of rows, whose vectors are made: all of x.npy, with labels as kmf_labelled_options has
+ * them. Samples are all sequences or all rows, of one file for each part, made in the same way as
+ * far as the files tell. KMF_EFORMAT: also a row without a label; else as kmf_row_file_open and
+ * kmf_row_file_next.
+ */
+KMF_API int kmf_samples_read_rows(kmf_samples *samples, kmf_role role, const char *path,
+                                  const char *labels, kmf_err *err) KMF_MUST_CHECK;
+/* The rows of train, borrowed; NULL: there are none, or the samples are sequences. */
+KMF_API const kmf_row_file *kmf_samples_rows(const kmf_samples *samples);
 
 typedef struct kmf_samples_options {
     int no_test;       /* 1: there is no test part, none is made */
@@ -75,7 +87,7 @@ KMF_API int kmf_samples_settle(kmf_samples *samples, const kmf_samples_options *
 /* Borrowed. */
 typedef struct kmf_sample {
     const char *name;
-    const char *seq;
+    const char *seq; /* "" of a row */
     size_t len;
     int32_t y; /* its class */
 } kmf_sample;
@@ -92,6 +104,10 @@ KMF_API const int32_t *kmf_samples_classes(const kmf_samples *samples);
  */
 KMF_API int kmf_samples_embed(const kmf_samples *samples, kmf_embedder *embedder, float *x,
                               kmf_err *err) KMF_MUST_CHECK;
+
+/* The same of rows, of so many columns: kmf_samples_rows. KMF_EINVAL: they are none. */
+KMF_API int kmf_samples_vectors(const kmf_samples *samples, float *x,
+                                kmf_err *err) KMF_MUST_CHECK;
 
 /* ---------------------------------------------------------------- the judgement ---------- */
 

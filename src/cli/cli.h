@@ -454,6 +454,8 @@ typedef struct cli_labelled {
 /* clang-format on */
 
 void cli_labelled_default(cli_labelled *l);
+/* Are the records rows of embed, whose vectors are made? Then there is no model to choose. */
+bool cli_labelled_has_rows(const cli_labelled *l);
 /* cli_check_inputs for all parts and what goes with them. */
 int cli_labelled_check(const cli_labelled *l, kmf_err *err);
 /* Is out one of these files? */
@@ -470,6 +472,9 @@ kmf_embedder *cli_labelled_embedder(const cli_labelled *l, const char *model, bo
 /* The vectors of all records, freed by free; NULL with *err filled. l->embed is what was asked. */
 float *cli_labelled_embed(const cli *run, const cli_labelled *l, const kmf_samples *samples,
                           const kmf_samples_info *info, kmf_embedder *embedder, kmf_err *err);
+/* The same of rows; *dim: their columns. */
+float *cli_labelled_rows(const kmf_samples *samples, const kmf_samples_info *info, size_t *dim,
+                         kmf_err *err);
 
 /* ---------------------------------------------------------------- tables of counts ------ */
 

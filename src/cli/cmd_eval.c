@@ -54,7 +54,8 @@ static const char about[] =
     "records in as many clusters as they have classes. Settings (L2, scales) are chosen on\n"
     "--dev, or a part of --train, never on --test. An input is a table with columns sequence\n"
     "and label (csv or tsv by content), or FASTA, FASTQ, SAM, BAM or CRAM with --labels or\n"
-    "--label-key; plain or compressed; '-' is standard input.\n";
+    "--label-key; plain or compressed; '-' is standard input. Or all are vectors, x.npy of\n"
+    "embed or of another program, with --labels: those are judged.\n";
 
 const cli_command cli_eval_subcommands[] = {
     {"eval bits", cli_eval_bits,
@@ -145,6 +146,8 @@ static int settle(cli *run, eval_args *a, kmf_err *err)
         return cli_wrong(run, "-o and --predictions: both are %s", a->out);
     if (l->embed.pooling == KMF_POOL_NONE)
         return cli_wrong(run, "--pool none: a record has one vector here");
+    if (cli_labelled_has_rows(l) && a->models.n > 0)
+        return cli_wrong(run, "-m: the vectors of %s are made already", l->train);
     if (a->models.n == 0)
         a->models.texts[a->models.n++] = NULL;
     for (size_t i = 0; i < a->models.n; i++) {
@@ -208,22 +211,37 @@ static void show_probe(void *user, const kmf_probe_progress *now)
     cli_progress_probe(&j->line, j->model, now);
 }
 
-static int judge(eval *e, const char *model, row *r, kmf_err *err)
+static float *embed(const eval *e, const char *model, row *r, kmf_err *err)
 {
     cli run = *e->run;
+    float *x = NULL;
+    kmf_embedder *embedder = cli_labelled_embedder(&e->args->labelled, model, false, err);
+    if (!embedder)
+        return NULL;
+    r->dim = kmf_embedder_dim(embedder);
+    r->model = strdup(kmf_embedder_name(embedder));
+    if (e->args->models.n > 1)
+        run.about = r->model;
+    x = cli_labelled_embed(&run, &e->args->labelled, e->samples, &e->info, embedder, err);
+    kmf_embedder_free(embedder);
+    return x;
+}
+
+static float *take_rows(const eval *e, row *r, kmf_err *err)
+{
+    kmf_row_file_info info;
+    kmf_row_file_information(kmf_samples_rows(e->samples), &info);
+    r->model = strdup(info.model ? info.model : e->args->labelled.train);
+    return cli_labelled_rows(e->samples, &e->info, &r->dim, err);
+}
+
+/* model: the default one if NULL; of rows there is none */
+static int judge(eval *e, const char *model, row *r, kmf_err *err)
+{
     judging progress;
     kmf_eval_options opts = e->args->opts;
     double begun = cli_now();
-    float *x = NULL;
-    kmf_embedder *embedder = cli_labelled_embedder(&e->args->labelled, model, false, err);
-    if (embedder) {
-        r->dim = kmf_embedder_dim(embedder);
-        r->model = strdup(kmf_embedder_name(embedder));
-        if (e->args->models.n > 1)
-            run.about = r->model;
-        x = cli_labelled_embed(&run, &e->args->labelled, e->samples, &e->info, embedder, err);
-    }
-    kmf_embedder_free(embedder);
+    float *x = kmf_samples_rows(e->samples) ? take_rows(e, r, err) : embed(e, model, r, err);
     if (!x)
         return (int)err->code;
     r->embed_seconds = cli_now() - begun;
@@ -440,7 +458,9 @@ static int prepare(eval *e, kmf_err *err)
     if (cli_check_output(a->out, err) < 0 ||
         (a->predictions && cli_check_output(a->predictions, err) < 0))
         return (int)err->code;
-    for (size_t i = 0; i < a->models.n; i++) { /* before any is judged, which takes long */
+    bool rows = cli_labelled_has_rows(&a->labelled);
+    for (size_t i = 0; i < a->models.n && !rows;
+         i++) { /* before any is judged: it takes long */
         kmf_embedder *embedder =
             cli_labelled_embedder(&a->labelled, a->models.texts[i], false, err);
         if (!embedder)

@@ -3,6 +3,7 @@
  * kmerformer probe predict: the labels of records.
  *
  *   records -> vectors, by the model that the probe names -> the probe -> a line of labels
+ *   x.npy of embed, which are such vectors -----------------> the probe -> a line of labels
  */
 #include "cli/cli.h"
 #include "cli/resumable.h"
@@ -17,6 +18,7 @@ typedef struct predict_args {
     int threads;
     int all, top;
     cli_resumable_options keeping;
+    bool vectors; /* the inputs are files of them */
 } predict_args;
 
 static const cli_usage usage = {
@@ -25,8 +27,28 @@ static const cli_usage usage = {
     "record, in input order. Records are FASTA, FASTQ, SAM, BAM, CRAM, or a table (csv, tsv)\n"
     "with a column sequence; plain or compressed; '-' is standard input. The vectors are made\n"
     "as those that the probe learnt from; another model than that one is refused. A long run\n"
-    "that is stopped is resumed by the same command.",
+    "that is stopped is resumed by the same command. Or IN are x.npy as embed wrote them, "
+    "with\n"
+    "what lies beside: their vectors are classified as they are.",
     1, -1};
+
+/* Which kind the inputs are, all of them; vectors have no model to choose, nor regions. */
+static int check_kind(cli *run, predict_args *a, const char *const *paths, size_t n)
+{
+    const kmf_reader_options *r = &a->input.reader;
+    size_t vectors = 0;
+    for (size_t i = 0; i < n; i++)
+        vectors += kmf_is_row_file(paths[i]) != 0;
+    a->vectors = vectors > 0;
+    if (vectors > 0 && vectors < n)
+        return cli_wrong(run, "vectors and sequences: in two runs");
+    if (a->vectors && (a->model || r->regions || r->bed || r->bed_names || r->reference))
+        return cli_wrong(run,
+                         "%s: the vectors are made; -m, --regions, --bed and --reference "
+                         "are of sequences",
+                         paths[0]);
+    return -1;
+}
 
 static int parse(cli *run, predict_args *a, int argc, char **argv, int *first, kmf_err *err)
 {
@@ -56,6 +78,9 @@ static int parse(cli *run, predict_args *a, int argc, char **argv, int *first, k
         return cli_wrong(run, "--all and --top: one of them");
     if (cli_check_inputs(paths, n, &a->input.reader, err) < 0)
         return cli_fail(run, err);
+    leave = check_kind(run, a, paths, n);
+    if (leave >= 0)
+        return leave;
     const char *const beside[] = {a->probe, a->model, a->input.reader.bed,
                                   a->input.reader.reference};
     if (cli_is_an_input(a->out, paths, n) || cli_is_an_input(a->out, beside, 4))
@@ -74,6 +99,8 @@ typedef struct prediction {
     cli_resumable resumable;
     cli_progress line;
     cli_inputs inputs;
+    uint64_t rows_here; /* of the file of vectors at hand */
+    kmf_embed_stats stats;
 } prediction;
 
 static void show_progress(void *user, uint64_t tokens)
@@ -112,13 +139,10 @@ static int predict_file(prediction *p, const char *path, kmf_err *err)
     return got;
 }
 
-/* Probe, model and rows. */
-static int prepare(prediction *p, kmf_err *err)
+/* The model that the probe names. */
+static int open_model(prediction *p, kmf_err *err)
 {
     const predict_args *a = p->args;
-    p->probe = kmf_probe_load(a->probe, err);
-    if (!p->probe)
-        return (int)err->code;
     kmf_err cause = {0};
     p->embedder =
         kmf_embedder_reopen(kmf_probe_identity(p->probe), a->model, a->threads, &cause);
@@ -133,10 +157,84 @@ static int prepare(prediction *p, kmf_err *err)
     if (kmf_embedder_dim(p->embedder) != kmf_probe_dim(p->probe))
         return cli_raise(err, KMF_EMODEL, "%s: %zu columns, but the model has %zu", a->probe,
                          kmf_probe_dim(p->probe), kmf_embedder_dim(p->embedder));
+    return 0;
+}
+
+/* Probe, model and rows. */
+static int prepare(prediction *p, kmf_err *err)
+{
+    const predict_args *a = p->args;
+    p->probe = kmf_probe_load(a->probe, err);
+    if (!p->probe || (!a->vectors && open_model(p, err) < 0))
+        return (int)err->code;
     size_t n = kmf_probe_n_classes(p->probe);
     size_t top = (size_t)a->top < n ? (size_t)a->top : n;
     p->rows = kmf_label_rows_new(p->probe, top, a->all, err);
     return p->rows ? 0 : (int)err->code;
+}
+
+static int predict_records(prediction *p, kmf_err *err)
+{
+    const cli_resumable *k = &p->resumable;
+    int status = 0;
+    cli_inputs_start(&p->inputs, k->paths, k->n_paths, k->reader);
+    cli_progress_start(&p->line, p->run);
+    kmf_embedder_progress(p->embedder, show_progress, p);
+    for (size_t i = 0; i < k->n_paths && status == 0; i++)
+        status = predict_file(p, k->paths[i], err);
+    if (status == 0)
+        status = kmf_embedder_finish(p->embedder, err);
+    cli_progress_end();
+    kmf_embedder_statistics(p->embedder, &p->stats);
+    if (status == 0)
+        cli_warn_of_embedding(p->run, p->embedder, false);
+    return status;
+}
+
+static void show_rows(void *user, uint64_t rows)
+{
+    prediction *p = user;
+    if (cli_progress_due(&p->line))
+        cli_progress_show(&p->line, "%llu of %llu rows done", (unsigned long long)rows,
+                          (unsigned long long)p->rows_here);
+}
+
+static int predict_vectors(prediction *p, kmf_pool *pool, const char *path, kmf_err *err)
+{
+    kmf_row_file_info info;
+    kmf_row_file *file = kmf_row_file_open(path, err);
+    if (!file)
+        return (int)err->code;
+    kmf_row_file_information(file, &info);
+    p->rows_here = info.n;
+    int status = kmf_row_file_check(file, kmf_probe_identity(p->probe), err);
+    if (status == 0 && !info.model)
+        cli_warn(p->run,
+                 "%s: no .json beside it tells its model: whether the probe learnt from such "
+                 "vectors is not known",
+                 path);
+    if (status == 0 && !info.named)
+        cli_warn(p->run, "%s: no .ids.tsv beside it tells names: rows are numbered", path);
+    if (status == 0)
+        status =
+            kmf_row_file_copy(file, p->resumable.output, pool, &p->stats, show_rows, p, err);
+    kmf_row_file_close(file);
+    return status;
+}
+
+static int predict_all_vectors(prediction *p, kmf_err *err)
+{
+    const cli_resumable *k = &p->resumable;
+    kmf_pool *pool;
+    int status = kmf_helpers_new(&pool, p->args->threads, err);
+    if (status < 0)
+        return status;
+    cli_progress_start(&p->line, p->run);
+    for (size_t i = 0; i < k->n_paths && status == 0; i++)
+        status = predict_vectors(p, pool, k->paths[i], err);
+    cli_progress_end();
+    kmf_pool_free(pool);
+    return status;
 }
 
 static int predict(prediction *p, kmf_err *err)
@@ -150,17 +248,9 @@ static int predict(prediction *p, kmf_err *err)
     status = cli_resumable_open(k, p->embedder, &form, err);
     if (status < 0)
         return status;
-    cli_inputs_start(&p->inputs, k->paths, k->n_paths, k->reader);
-    cli_progress_start(&p->line, p->run);
-    kmf_embedder_progress(p->embedder, show_progress, p);
-    for (size_t i = 0; i < k->n_paths && status == 0; i++)
-        status = predict_file(p, k->paths[i], err);
-    if (status == 0)
-        status = kmf_embedder_finish(p->embedder, err);
-    cli_progress_end();
+    status = p->args->vectors ? predict_all_vectors(p, err) : predict_records(p, err);
     if (status < 0)
         return status;
-    cli_warn_of_embedding(p->run, p->embedder, false);
     return cli_resumable_finish(k, NULL, err);
 }
 
@@ -172,7 +262,6 @@ int cli_probe_predict(cli *run, int argc, char **argv)
                       .top = 1,
                       .keeping.minutes = CLI_CHECKPOINT_MINUTES};
     prediction p = {.run = run, .args = &a};
-    kmf_embed_stats s;
     char before[CLI_BEFORE_TEXT];
     int first;
     kmf_labelled_options_default(&a.input);
@@ -191,13 +280,13 @@ int cli_probe_predict(cli *run, int argc, char **argv)
     cli_resumable_start(&p.resumable);
     int status = predict(&p, &err);
     if (status == 0) {
-        kmf_embedder_statistics(p.embedder, &s);
-        if (s.empty > 0)
+        if (p.stats.empty > 0)
             cli_warn(run, "%llu records have no valid k-mer: NA in place of a label",
-                     (unsigned long long)s.empty);
-        cli_note(run, "%llu records%s, %.3f Mbp in %.2f s", (unsigned long long)s.records,
+                     (unsigned long long)p.stats.empty);
+        cli_note(run, "%llu records%s, %.3f Mbp in %.2f s", (unsigned long long)p.stats.records,
                  cli_resumable_told(&p.resumable, before),
-                 1e-6 * (double)(s.bases - p.resumable.before.bases), cli_now() - run->started);
+                 1e-6 * (double)(p.stats.bases - p.resumable.before.bases),
+                 cli_now() - run->started);
     }
     int code = status == 0 ? CLI_DONE : cli_fail(run, &err);
     kmf_embedder_free(p.embedder);

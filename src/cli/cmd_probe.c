@@ -21,7 +21,8 @@ static const cli_usage usage = {
     "probe train [options] --train IN -o PROBE",
     "Learns the labels of records from their vectors, by multinomial logistic regression, and\n"
     "writes a safetensors file with weights, classes, the model and its settings. Inputs are\n"
-    "those of kmerformer eval, which tells how good such a probe is.",
+    "those of kmerformer eval, which tells how good such a probe is: sequences, or vectors\n"
+    "that embed wrote.",
     0, 0};
 
 static int parse_train(cli *run, train_args *a, int argc, char **argv, kmf_err *err)
@@ -57,6 +58,8 @@ static int parse_train(cli *run, train_args *a, int argc, char **argv, kmf_err *
                          usage.synopsis);
     if (cli_labelled_check(l, err) < 0)
         return cli_fail(run, err);
+    if (cli_labelled_has_rows(l) && a->model)
+        return cli_wrong(run, "-m: the vectors of %s are made already", l->train);
     if (strcmp(a->out, "-") == 0)
         return cli_wrong(run, "-o -: a probe is written to a file");
     if (cli_labelled_is_input(l, a->out) || cli_is_an_input(a->out, &a->model, 1))
@@ -79,7 +82,9 @@ typedef struct training {
     const train_args *args;
     kmf_samples *samples; /* owned, as all below */
     kmf_samples_info info;
-    kmf_embedder *embedder;
+    kmf_embedder *embedder; /* NULL: the records are rows */
+    const char *name;       /* borrowed; of what the vectors come from */
+    size_t dim;
     kmf_pool *pool;
     float *x;
     kmf_probe *probe;
@@ -89,13 +94,12 @@ typedef struct training {
 static void show_learning(void *user, const kmf_probe_progress *now)
 {
     training *t = user;
-    cli_progress_probe(&t->line, kmf_embedder_name(t->embedder), now);
+    cli_progress_probe(&t->line, t->name, now);
 }
 
 static kmf_points points(const training *t, size_t beg, size_t n)
 {
-    return (kmf_points){t->x + beg * kmf_embedder_dim(t->embedder),
-                        kmf_samples_classes(t->samples) + beg, n};
+    return (kmf_points){t->x + beg * t->dim, kmf_samples_classes(t->samples) + beg, n};
 }
 
 #define SHARE_TEXT 24 /* bytes of a share as text */
@@ -119,7 +123,8 @@ static int describe(training *t, kmf_err *err)
 {
     size_t C = t->info.n_classes;
     const char **labels = calloc(C, sizeof *labels);
-    char *identity = kmf_embedder_identity(t->embedder, err);
+    char *identity = t->embedder ? kmf_embedder_identity(t->embedder, err)
+                                 : kmf_row_file_identity(kmf_samples_rows(t->samples), err);
     int status = identity ? 0 : (int)err->code;
     if (!labels)
         status = cli_raise(err, KMF_ENOMEM, "out of memory");
@@ -196,6 +201,33 @@ static int check_labels(const training *t, kmf_err *err)
     return 0;
 }
 
+/* The vectors of all records. */
+static int embed_or_take(training *t, kmf_err *err)
+{
+    const cli_labelled *l = &t->args->labelled;
+    t->name = l->train;
+    if (kmf_samples_rows(t->samples)) {
+        t->x = cli_labelled_rows(t->samples, &t->info, &t->dim, err);
+        return t->x ? 0 : (int)err->code;
+    }
+    t->embedder = cli_labelled_embedder(l, t->args->model, true, err);
+    if (!t->embedder)
+        return (int)err->code;
+    t->name = kmf_embedder_name(t->embedder);
+    t->dim = kmf_embedder_dim(t->embedder);
+    t->x = cli_labelled_embed(t->run, l, t->samples, &t->info, t->embedder, err);
+    return t->x ? 0 : (int)err->code;
+}
+
+static void warn_of_missing(const training *t)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < t->info.n; i++)
+        n += isnan(t->x[i * t->dim]) != 0;
+    if (n > 0)
+        cli_warn(t->run, "%zu records have no valid k-mer: nothing is learnt from them", n);
+}
+
 static int train(training *t, kmf_err *err)
 {
     const cli_labelled *l = &t->args->labelled;
@@ -205,16 +237,9 @@ static int train(training *t, kmf_err *err)
     if (!t->samples || check_labels(t, err) < 0 ||
         kmf_helpers_new(&t->pool, l->embed.threads, err) < 0)
         return (int)err->code;
-    t->embedder = cli_labelled_embedder(l, t->args->model, true, err);
-    if (t->embedder)
-        t->x = cli_labelled_embed(t->run, l, t->samples, &t->info, t->embedder, err);
-    if (!t->x)
+    if (embed_or_take(t, err) < 0)
         return (int)err->code;
-    kmf_embed_stats s;
-    kmf_embedder_statistics(t->embedder, &s);
-    if (s.empty > 0)
-        cli_warn(t->run, "%llu records have no valid k-mer: nothing is learnt from them",
-                 (unsigned long long)s.empty);
+    warn_of_missing(t);
     kmf_points all = points(t, 0, t->info.n_train);
     kmf_points fit = points(t, 0, t->info.n_fit);
     kmf_points dev = points(t, t->info.dev, t->info.n_dev);
@@ -222,8 +247,8 @@ static int train(training *t, kmf_err *err)
     opts.fn = show_learning;
     opts.user = t;
     cli_progress_start(&t->line, t->run);
-    t->probe = kmf_probe_train(&all, &fit, &dev, kmf_embedder_dim(t->embedder),
-                               t->info.n_classes, &opts, t->pool, err);
+    t->probe =
+        kmf_probe_train(&all, &fit, &dev, t->dim, t->info.n_classes, &opts, t->pool, err);
     cli_progress_end();
     return t->probe ? save(t, err) : (int)err->code;
 }

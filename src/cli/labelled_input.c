@@ -42,10 +42,66 @@ static int check_parts(const char *const inputs[N_PARTS], kmf_err *err)
     return 0;
 }
 
+/* What is asked of vectors that are to be made. */
+static const char *asked_of_vectors(const cli_labelled *l)
+{
+    const kmf_embed_options *e = &l->embed;
+    const kmf_reader_options *r = &l->input.reader;
+    kmf_embed_options usual;
+    kmf_embed_options_default(&usual);
+    const struct {
+        bool asked;
+        const char *option;
+    } options[] = {{e->pooling != usual.pooling, "--pool"},
+                   {e->layer != usual.layer, "--layer"},
+                   {e->parts != usual.parts, "--parts"},
+                   {e->strand != usual.strand, "--strand"},
+                   {e->stride != usual.stride, "--stride"},
+                   {e->exact != usual.exact, "--exact"},
+                   {e->precision != usual.precision, "--precision"},
+                   {r->regions != NULL, "--regions"},
+                   {r->bed != NULL, "--bed"},
+                   {r->bed_names, "--bed-names"},
+                   {r->reference != NULL, "--reference"}};
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        if (options[i].asked)
+            return options[i].option;
+    return NULL;
+}
+
+/* Rows of embed have names alone, and are what they are. */
+static int check_rows(const cli_labelled *l, const char *const parts[N_PARTS], kmf_err *err)
+{
+    const char *asked = asked_of_vectors(l);
+    bool rows = cli_labelled_has_rows(l);
+    for (size_t i = 0; i < N_PARTS; i++)
+        if (parts[i] && (kmf_is_row_file(parts[i]) != 0) != rows)
+            return cli_raise(err, KMF_EINVAL,
+                             "%s: all parts are sequences, or all are vectors as --train %s",
+                             parts[i], rows ? "is" : "is not");
+    if (!rows)
+        return 0;
+    if (asked)
+        return cli_raise(err, KMF_EINVAL, "%s: the vectors of %s are made already", asked,
+                         l->train);
+    return l->input.labels ? 0
+                           : cli_raise(err, KMF_EINVAL,
+                                       "%s: the labels of vectors are in a file of lines "
+                                       "name<tab>label: --labels",
+                                       l->train);
+}
+
+bool cli_labelled_has_rows(const cli_labelled *l)
+{
+    return kmf_is_row_file(l->train);
+}
+
 int cli_labelled_check(const cli_labelled *l, kmf_err *err)
 {
     const char *inputs[N_INPUTS];
     list_inputs(l, inputs);
+    if (check_rows(l, inputs, err) < 0)
+        return (int)err->code;
     if (l->input.labels && l->input.key)
         return cli_raise(err, KMF_EINVAL, "--labels and --label-key: one of them, not both");
     if (l->input.rank && !l->input.key)
@@ -80,6 +136,8 @@ static int read_part(const cli *run, const cli_labelled *l, kmf_samples *samples
     kmf_err cause = {0};
     if (!path)
         return 0;
+    if (cli_labelled_has_rows(l))
+        return kmf_samples_read_rows(samples, role, path, l->input.labels, err);
     kmf_labelled *input = kmf_labelled_open(path, &l->input, NULL, err);
     if (!input)
         return (int)err->code;
@@ -169,16 +227,22 @@ static void show_progress(void *user, uint64_t tokens)
                       (unsigned long long)s.records, e->n);
 }
 
+static float *room(const kmf_samples_info *info, size_t dim, kmf_err *err)
+{
+    float *x = calloc(info->n, dim * sizeof *x);
+    if (!x)
+        cli_raise(err, KMF_ENOMEM, "out of memory: no room for %zu vectors of %zu numbers",
+                  info->n, dim);
+    return x;
+}
+
 float *cli_labelled_embed(const cli *run, const cli_labelled *l, const kmf_samples *samples,
                           const kmf_samples_info *info, kmf_embedder *embedder, kmf_err *err)
 {
     embedding e = {.embedder = embedder, .n = info->n};
-    float *x = calloc(info->n, kmf_embedder_dim(embedder) * sizeof *x);
-    if (!x) {
-        cli_raise(err, KMF_ENOMEM, "out of memory: no room for %zu vectors of %zu numbers",
-                  info->n, kmf_embedder_dim(embedder));
+    float *x = room(info, kmf_embedder_dim(embedder), err);
+    if (!x)
         return NULL;
-    }
     cli_warn_of_vectors(run, embedder, &l->embed);
     cli_progress_start(&e.line, run);
     kmf_embedder_progress(embedder, show_progress, &e);
@@ -191,4 +255,18 @@ float *cli_labelled_embed(const cli *run, const cli_labelled *l, const kmf_sampl
     }
     free(x);
     return NULL;
+}
+
+float *cli_labelled_rows(const kmf_samples *samples, const kmf_samples_info *info, size_t *dim,
+                         kmf_err *err)
+{
+    kmf_row_file_info rows;
+    kmf_row_file_information(kmf_samples_rows(samples), &rows);
+    float *x = room(info, rows.dim, err);
+    *dim = rows.dim;
+    if (x && kmf_samples_vectors(samples, x, err) < 0) {
+        free(x);
+        return NULL;
+    }
+    return x;
 }

@@ -72,6 +72,8 @@ void cli_resumable_start(cli_resumable *k)
         cli_leave_on_signals(k->run, k->checkpoint, NULL, NULL);
 }
 
+#define BEGIN_ANEW " (--resume never begins anew)"
+
 static int resume(cli_resumable *k, const kmf_output_form *form, kmf_err *err)
 {
     kmf_err own = {0};
@@ -79,7 +81,7 @@ static int resume(cli_resumable *k, const kmf_output_form *form, kmf_err *err)
     k->output = kmf_output_resume(k->out, form, k->embedder, k->checkpoint, k->paths,
                                   k->n_paths, k->reader, &own);
     if (!k->output)
-        return cli_raise(err, own.code, "%s (--resume never begins anew)", own.msg);
+        return cli_raise(err, own.code, "%s" BEGIN_ANEW, own.msg);
     k->kept = true;
     cli_remove_left_over(k->checkpoint);
     watch(k);
@@ -113,10 +115,15 @@ int cli_resumable_open(cli_resumable *k, kmf_embedder *embedder, const kmf_outpu
         unlock(k);
         is_there = false;
     }
-    if (is_there)
+    if (is_there && !embedder)
+        status =
+            cli_raise(err, KMF_EMODEL, "%s: it is of another run" BEGIN_ANEW, k->checkpoint);
+    else if (is_there)
         status = resume(k, form, err);
     else if (!(k->output = kmf_output_new(k->out, form, err)))
         status = (int)err->code;
+    if (!embedder)
+        return status;
     k->saves = status == 0 && kmf_output_saves(k->output, embedder);
     if (k->saves && !k->kept && k->opts->minutes > 0)
         cli_tell_of_checkpoints(k->run, first_minutes(k));

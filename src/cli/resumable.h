@@ -9,9 +9,8 @@
 #include "cli/cli.h"
 
 typedef struct cli_resumable_options {
-    double
-        minutes; /* to the next checkpoint, and to the first one at most; 0: there are none */
-    int resume;  /* of cli_resume_words */
+    double minutes; /* from one checkpoint to the next, or to an earlier first one; 0: none */
+    int resume;     /* of cli_resume_words */
 } cli_resumable_options;
 
 extern const char *const cli_resume_words[]; /* auto never */
@@ -72,7 +71,8 @@ int cli_resumable_refuse(const cli_resumable *k, const char *const *others, size
 void cli_resumable_start(cli_resumable *k);
 /*
  * The output, to which the rows of the embedder go from now on: a new one, or what an earlier run
- * has kept of it. The statistics of the embedder are then those of that run.
+ * has kept of it. The statistics of the embedder are then those of that run. NULL: the rows are
+ * the caller's, in a new output; nothing is kept, and cli_resumable_step is not for it.
  */
 int cli_resumable_open(cli_resumable *k, kmf_embedder *embedder, const kmf_output_form *form,
                        kmf_err *err);

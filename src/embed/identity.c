@@ -231,6 +231,14 @@ kmf_embedder *kmf_embedder_reopen(const char *identity, const char *model, int t
         goto out;
     }
     const json_t *settings = json_object_get(was, "settings");
+    if (json_object_size(settings) == 0) { /* those of a row file that nothing tells of */
+        kmf_fail(
+            err, KMF_EMODEL,
+            "the vectors were those of %s, and nothing tells how they were made: no others "
+            "can be",
+            name);
+        goto out;
+    }
     kmf_embed_options_default(&opts);
     opts.threads = threads;
     opts.provenance = true;

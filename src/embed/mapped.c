@@ -19,7 +19,7 @@ int kmf_mapped_rows_open(kmf_mapped_rows *rows, const char *path, kmf_err *err)
     if (status < 0)
         return status;
     if (rows->map.len < KMF_NPY_HEADER)
-        return kmf_fail(err, KMF_EMODEL, "%s: not an array written by kmerformer", path);
+        return kmf_fail(err, KMF_EMODEL, KMF_NPY_NONE, path);
     status = kmf_npy_parse((const char *)rows->map.bytes, path, &rows->n, &rows->dim,
                            &rows->element_bytes, err);
     if (status < 0)

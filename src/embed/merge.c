@@ -242,8 +242,7 @@ static int open_tables(merge *m, kmf_err *err)
             return status;
         if (m->npy) {
             if (gzfread(header, 1, sizeof header, s->table) != sizeof header)
-                return kmf_fail(err, KMF_EMODEL, "%s: not an array written by kmerformer",
-                                s->path);
+                return kmf_fail(err, KMF_EMODEL, KMF_NPY_NONE, s->path);
             status = kmf_npy_parse(header, s->path, &rows, &dim, &element, err);
             if (status == 0)
                 status = check_columns(s, dim, err);

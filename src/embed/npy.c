@@ -41,5 +41,5 @@ int kmf_npy_parse(const char header[KMF_NPY_HEADER], const char *path, uint64_t 
         if (memcmp(again, header, sizeof again) == 0)
             return 0;
     }
-    return kmf_fail(err, KMF_EMODEL, "%s: not an array written by kmerformer", path);
+    return kmf_fail(err, KMF_EMODEL, KMF_NPY_NONE, path);
 }

@@ -15,6 +15,8 @@
 #include "kmerformer.h"
 
 #define KMF_NPY_HEADER 128
+/* What is said of another file; takes its path. */
+#define KMF_NPY_NONE "%s: not an array of rows in float32 or float16, as embed writes it"
 
 /* element_bytes: 4 for float32, 2 for float16. */
 void kmf_npy_header(char header[KMF_NPY_HEADER], uint64_t rows, size_t dim,

@@ -426,6 +426,13 @@ void kmf_output_share(kmf_output *output, kmf_pool *pool, bool caller_too)
     kmf_out_share(output->table, kmf_pool_handle(pool), kmf_pool_threads(pool), caller_too);
 }
 
+kmf_rowstore kmf_output_store(kmf_output *output)
+{
+    output->n_before = output->n_rows;
+    return (kmf_rowstore){
+        .fn = output->npy ? store_array : store_text, .user = output, .all = output->npy};
+}
+
 void kmf_output_take(kmf_output *output, kmf_embedder *embedder)
 {
     kmf_embed_options used;
@@ -436,10 +443,8 @@ void kmf_output_take(kmf_output *output, kmf_embedder *embedder)
         kmf_embedder_sink(embedder, kmf_output_row, output);
         return;
     }
-    output->n_before = output->n_rows;
     kmf_output_share(output, kmf_embedder_pool(embedder), false);
-    kmf_rowstore store = {
-        .fn = output->npy ? store_array : store_text, .user = output, .all = output->npy};
+    kmf_rowstore store = kmf_output_store(output);
     kmf_embedder_store(embedder, kmf_output_row, &store);
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What resume.c and merge.c need of an output. */
+/* What resume.c, merge.c and rowfile.c need of an output. */
 #ifndef KMF_EMBED_OUTPUT_H
 #define KMF_EMBED_OUTPUT_H
 
+#include "embed/rowstore.h"
 #include "kmerformer.h"
 
 #include <stdbool.h>
@@ -11,6 +12,9 @@ enum { KMF_OUTPUT_TABLE, KMF_OUTPUT_IDS, KMF_OUTPUT_JSON, KMF_OUTPUT_FILES };
 
 /* A compressed table is compressed on this pool, too: kmf_out_share. The first one stays. */
 void kmf_output_share(kmf_output *output, kmf_pool *pool, bool caller_too);
+
+/* Takes vectors of the rows that come next, which are counted from 0 on from here. */
+kmf_rowstore kmf_output_store(kmf_output *output);
 
 /* Where the files of an output stand between two records. */
 typedef struct kmf_output_place {

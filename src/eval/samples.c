@@ -2,7 +2,8 @@
 /*
  * Labelled records in memory, sorted into parts.
  *
- *   text     name \0 sequence \0 label \0 | name \0 ...       one buffer, offsets into it
+ *   text     name \0 sequence \0 label \0 | name \0 ...       one buffer, offsets into it; of
+ *            records whose vectors are made the sequence is empty
  *   entries  in the order of reading      -> settle ->        fit, dev of train, dev, test
  *
  * What is drawn depends on the seed and on the records of each class alone: the records of class
@@ -11,6 +12,8 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "embed/rowfile.h"
+#include "seq/labels.h"
 #include "seq/textseq.h"
 
 #include <inttypes.h>
@@ -27,6 +30,8 @@ typedef struct entry {
     size_t name, seq, label; /* offsets in the text */
     size_t len;
     size_t number; /* in the order of reading */
+    uint64_t row;  /* of its file, if its vector is made */
+    kmf_role from; /* as it was read */
     kmf_role role;
     bool drawn; /* of train: it is dev for the time of choosing */
     int32_t y;  /* -1: left out */
@@ -38,7 +43,8 @@ struct kmf_samples {
     size_t n, cap;
     const char **classes; /* owned; borrowed from the text */
     size_t n_classes;
-    int32_t *y; /* owned [n] */
+    int32_t *y;                       /* owned [n] */
+    kmf_row_file *files[KMF_N_ROLES]; /* owned; where vectors are made; NULL: none */
 };
 
 kmf_samples *kmf_samples_new(kmf_err *err)
@@ -54,6 +60,8 @@ void kmf_samples_free(kmf_samples *s)
     kmf_free(s->entries);
     kmf_free(s->classes);
     kmf_free(s->y);
+    for (size_t i = 0; i < KMF_N_ROLES; i++)
+        kmf_row_file_close(s->files[i]);
     kmf_free(s);
 }
 
@@ -69,36 +77,139 @@ static size_t put(kmf_text *text, const char *bytes, size_t n)
     return at;
 }
 
-int kmf_samples_read(kmf_samples *s, kmf_role role, kmf_labelled *input, kmf_err *err)
+/* A record of so many bases, or of none whose vector is in a row. */
+static int add(kmf_samples *s, kmf_role role, const char *name, const char *seq, size_t len,
+               const char *label, kmf_err *err)
 {
-    static const char *const names[] = {"train", "choose by", "test"};
-    char shown[KMF_ERR_SHOW];
-    kmf_labelled_record rec;
-    size_t before = s->n;
-    int status;
-    if ((unsigned)role >= sizeof names / sizeof names[0])
+    size_t n_name = strlen(name);
+    size_t n_label = strlen(label);
+    if (kmf_text_reserve(&s->text, n_name + len + n_label + 3, err) < 0 ||
+        kmf_grow(&s->entries, &s->cap, s->n + 1, sizeof *s->entries, err) < 0)
+        return KMF_ENOMEM;
+    entry *e = &s->entries[s->n];
+    *e = (entry){.len = len, .from = role, .role = role, .number = s->n};
+    s->n++;
+    e->name = put(&s->text, name, n_name);
+    e->seq = put(&s->text, seq, len);
+    e->label = put(&s->text, label, n_label);
+    return 0;
+}
+
+/* Whether records of this kind may come now. */
+static int check_reading(const kmf_samples *s, kmf_role role, bool rows, kmf_err *err)
+{
+    bool has_rows = s->files[0] || s->files[1] || s->files[2];
+    if ((unsigned)role >= KMF_N_ROLES)
         return kmf_fail(err, KMF_EINVAL, "there is no role number %d", (int)role);
     if (s->classes)
         return kmf_fail(err, KMF_EINVAL, "the samples are settled already");
+    if (s->n > 0 && has_rows != rows)
+        return kmf_fail(err, KMF_EINVAL, "samples are either sequences or rows");
+    if (rows && s->files[role])
+        return kmf_fail(err, KMF_EINVAL, "the rows of that part are there already");
+    return 0;
+}
+
+static int fail_empty(kmf_role role, kmf_err *err)
+{
+    static const char *const names[KMF_N_ROLES] = {"train", "choose by", "test"};
+    return kmf_fail(err, KMF_EFORMAT, "no records to %s", names[role]);
+}
+
+int kmf_samples_read(kmf_samples *s, kmf_role role, kmf_labelled *input, kmf_err *err)
+{
+    char shown[KMF_ERR_SHOW];
+    kmf_labelled_record rec;
+    size_t before = s->n;
+    int status = check_reading(s, role, false, err);
+    if (status < 0)
+        return status;
     while ((status = kmf_labelled_next(input, &rec, err)) > 0) {
         if (!rec.label)
             return kmf_fail(err, KMF_EINVAL,
                             "record %" PRIu64 " '%s' has no label: none was asked for",
                             rec.index + 1, kmf_err_show(shown, rec.name));
-        size_t n_name = strlen(rec.name);
-        size_t n_label = strlen(rec.label);
-        if (kmf_text_reserve(&s->text, n_name + rec.len + n_label + 3, err) < 0 ||
-            kmf_grow(&s->entries, &s->cap, s->n + 1, sizeof *s->entries, err) < 0)
-            return KMF_ENOMEM;
-        entry *e = &s->entries[s->n];
-        *e = (entry){.len = rec.len, .role = role, .number = s->n};
-        s->n++;
-        e->name = put(&s->text, rec.name, n_name);
-        e->seq = put(&s->text, rec.seq, rec.len);
-        e->label = put(&s->text, rec.label, n_label);
+        status = add(s, role, rec.name, rec.seq, rec.len, rec.label, err);
+        if (status < 0)
+            return status;
     }
-    if (status == 0 && s->n == before)
-        return kmf_fail(err, KMF_EFORMAT, "no records to %s", names[role]);
+    return status == 0 && s->n == before ? fail_empty(role, err) : status;
+}
+
+/* As many columns as the parts before, and made in the same way as far as these tell. */
+static int check_alike(const kmf_samples *s, const char *path, const kmf_row_file *file,
+                       kmf_err *err)
+{
+    kmf_row_file_info info, other;
+    int status = 0;
+    kmf_row_file_information(file, &info);
+    if (info.per_token)
+        return kmf_fail(err, KMF_EMODEL, "%s: it has a row for each token, not for each record",
+                        path);
+    for (size_t i = 0; i < KMF_N_ROLES && status == 0; i++) {
+        if (!s->files[i])
+            continue;
+        kmf_row_file_information(s->files[i], &other);
+        char *identity = other.model ? kmf_row_file_identity(s->files[i], err) : NULL;
+        if (info.dim != other.dim)
+            status =
+                kmf_fail(err, KMF_EMODEL, "%s: it has %zu columns, and the part before %zu",
+                         path, info.dim, other.dim);
+        else if (other.model)
+            status = identity ? kmf_row_file_check(file, identity, err) : KMF_ENOMEM;
+        kmf_free(identity);
+    }
+    return status;
+}
+
+/* What a row that lacks a label is told of. */
+typedef struct row_source {
+    kmf_row_file *file;
+    const char *path;
+    const kmf_labels *labels;
+    const char *labels_path;
+} row_source;
+
+static int read_rows(kmf_samples *s, kmf_role role, const row_source *from, kmf_err *err)
+{
+    char shown[KMF_ERR_SHOW];
+    kmf_row row;
+    int status;
+    uint64_t at = 0;
+    while ((status = kmf_row_file_next(from->file, &row, err)) > 0) {
+        const char *label = kmf_labels_find(from->labels, row.name);
+        if (!label)
+            return kmf_fail(err, KMF_EFORMAT, "%s: row %" PRIu64 ", '%s', has no label in %s",
+                            from->path, at + 1, kmf_err_show(shown, row.name),
+                            from->labels_path);
+        status = add(s, role, row.name, "", 0, label, err);
+        if (status < 0)
+            return status;
+        s->entries[s->n - 1].row = at++;
+    }
+    return status == 0 && at == 0 ? fail_empty(role, err) : status;
+}
+
+int kmf_samples_read_rows(kmf_samples *s, kmf_role role, const char *path, const char *labels,
+                          kmf_err *err)
+{
+    err = kmf_err_or(err, &(kmf_err){0});
+    int status = check_reading(s, role, true, err);
+    if (status < 0)
+        return status;
+    kmf_row_file *file = kmf_row_file_open(path, err);
+    if (!file)
+        return (int)err->code;
+    status = check_alike(s, path, file, err);
+    if (status < 0) {
+        kmf_row_file_close(file);
+        return status;
+    }
+    s->files[role] = file;
+    kmf_labels *names = kmf_labels_load(labels, err);
+    status = names ? read_rows(s, role, &(row_source){file, path, names, labels}, err)
+                   : (int)err->code;
+    kmf_labels_free(names);
     return status;
 }
 
@@ -410,4 +521,22 @@ int kmf_samples_embed(const kmf_samples *s, kmf_embedder *embedder, float *x, km
         status = kmf_embedder_finish(embedder, err);
     kmf_embedder_sink(embedder, NULL, NULL);
     return status;
+}
+
+const kmf_row_file *kmf_samples_rows(const kmf_samples *s)
+{
+    return s->files[KMF_ROLE_TRAIN];
+}
+
+int kmf_samples_vectors(const kmf_samples *s, float *x, kmf_err *err)
+{
+    kmf_row_file_info info;
+    if (!s->files[KMF_ROLE_TRAIN] || !s->classes)
+        return kmf_fail(err, KMF_EINVAL, "the samples are no rows, or not settled");
+    kmf_row_file_information(s->files[KMF_ROLE_TRAIN], &info);
+    for (size_t i = 0; i < s->n; i++) {
+        const entry *e = &s->entries[i];
+        kmf_row_file_vector(s->files[e->from], e->row, x + i * info.dim);
+    }
+    return 0;
 }
