@@ -39,20 +39,24 @@ void kmf_mapped_rows_close(kmf_mapped_rows *rows)
     kmf_map_close(&rows->map);
 }
 
-static void widen(const kmf_mapped_rows *rows, uint64_t i, float *x)
+void kmf_mapped_rows_read(const kmf_mapped_rows *rows, uint64_t i, float *x)
 {
+    size_t dim = rows->dim;
     const unsigned char *p =
-        rows->map.bytes + KMF_NPY_HEADER + (size_t)i * rows->dim * rows->element_bytes;
-    for (size_t j = 0; j < rows->dim; j++, p += rows->element_bytes)
-        x[j] = rows->element_bytes == 2 ? kmf_f16_to_f32(kmf_le_load16(p))
-                                        : kmf_float_of(kmf_le_load32(p));
+        rows->map.bytes + KMF_NPY_HEADER + (size_t)i * dim * rows->element_bytes;
+    assert(i < rows->n);
+    if (rows->element_bytes == 2)
+        for (size_t j = 0; j < dim; j++)
+            x[j] = kmf_f16_to_f32(kmf_le_load16(p + 2 * j));
+    else
+        for (size_t j = 0; j < dim; j++)
+            x[j] = kmf_float_of(kmf_le_load32(p + 4 * j));
 }
 
 bool kmf_mapped_rows_get(const kmf_mapped_rows *rows, uint64_t i, bool unit, float *x)
 {
     double squares = 0;
-    assert(i < rows->n);
-    widen(rows, i, x);
+    kmf_mapped_rows_read(rows, i, x);
     for (size_t j = 0; j < rows->dim; j++)
         squares += (double)x[j] * (double)x[j];
     if (!isfinite(squares) || (unit && squares == 0))

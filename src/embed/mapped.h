@@ -19,8 +19,10 @@ typedef struct kmf_mapped_rows {
 int kmf_mapped_rows_open(kmf_mapped_rows *rows, const char *path, kmf_err *err) KMF_MUST_CHECK;
 /* Accepts a zeroed one. */
 void kmf_mapped_rows_close(kmf_mapped_rows *rows);
+/* x [dim] = row i */
+void kmf_mapped_rows_read(const kmf_mapped_rows *rows, uint64_t i, float *x);
 /*
- * x [dim] = row i; false if one of its numbers is not finite or, with unit, if it is 0. unit: x is
+ * The same; false if one of its numbers is not finite or, with unit, if it is 0. unit: x is
  * scaled to length 1.
  */
 bool kmf_mapped_rows_get(const kmf_mapped_rows *rows, uint64_t i, bool unit, float *x);

@@ -5,6 +5,7 @@
  * what the output stores of them, then the rows in their order.
  */
 #include "base/err.h"
+#include "base/fmt.h"
 #include "base/mem.h"
 #include "embed/mapped.h"
 #include "embed/output.h"
@@ -25,10 +26,10 @@ struct kmf_row_file {
     kmf_mapped_rows rows;
     kmf_ids ids;
     bool named;
-    json_t *json;    /* owned; NULL: there is none */
-    uint64_t at;     /* the row that is next */
-    float *vector;   /* owned [dim] */
-    char number[24]; /* in place of a name */
+    json_t *json;                   /* owned; NULL: there is none */
+    uint64_t at;                    /* the row that is next */
+    float *vector;                  /* owned [dim] */
+    char number[KMF_UINT_TEXT + 1]; /* in place of a name */
 };
 
 /* ---------------------------------------------------------------- a file ---------------- */
@@ -159,8 +160,10 @@ static int next_line(kmf_row_file *f, kmf_row *row, kmf_err *err)
         return fail_count(f, "fewer", err);
     *row = (kmf_row){.index = f->at, .name = f->number, .position = -1};
     f->at++;
-    snprintf(f->number, sizeof f->number, "%" PRIu64, f->at);
-    got = f->named ? kmf_ids_row(&f->ids, row, err) : 0;
+    if (f->named)
+        got = kmf_ids_row(&f->ids, row, err);
+    else
+        f->number[kmf_format_uint(f->number, f->at)] = '\0';
     return got < 0 ? got : 1;
 }
 
@@ -169,14 +172,14 @@ int kmf_row_file_next(kmf_row_file *file, kmf_row *row, kmf_err *err)
     int got = next_line(file, row, err);
     if (got <= 0)
         return got;
-    (void)kmf_mapped_rows_get(&file->rows, file->at - 1, false, file->vector);
+    kmf_mapped_rows_read(&file->rows, file->at - 1, file->vector);
     row->vector = file->vector;
     return 1;
 }
 
 void kmf_row_file_vector(const kmf_row_file *file, uint64_t row, float *x)
 {
-    (void)kmf_mapped_rows_get(&file->rows, row, false, x);
+    kmf_mapped_rows_read(&file->rows, row, x);
 }
 
 /* ---------------------------------------------------------------- to an output ---------- */
@@ -229,7 +232,7 @@ static int make_part(void *arg, size_t part, int worker, kmf_err *err)
     (void)worker;
     for (size_t i = beg; i < end; i++) {
         float *x = c->x + i * dim;
-        (void)kmf_mapped_rows_get(&c->file->rows, c->first + i, false, x);
+        kmf_mapped_rows_read(&c->file->rows, c->first + i, x);
         c->missing[i] = isnan(x[0]);
         c->rows[i].vector = x;
     }
