@@ -397,7 +397,9 @@ START_TEST(samples_of_rows_have_the_vectors_of_their_names)
     put_text(names, labels);
     kmf_samples *samples = kmf_samples_new(NULL);
     ck_assert_ptr_null(kmf_samples_rows(samples));
-    ck_assert_msg(kmf_samples_read_rows(samples, KMF_ROLE_TRAIN, path, names, fresh(&err)) == 0,
+    ck_assert_msg(kmf_samples_read_rows(samples, KMF_ROLE_TRAIN, path,
+                                        &(kmf_labelled_options){.labels = names},
+                                        fresh(&err)) == 0,
                   "%s", err.msg);
     ck_assert_int_eq(kmf_samples_vectors(samples, x, NULL), KMF_EINVAL);
     kmf_samples_options_default(&opts);
@@ -422,7 +424,9 @@ START_TEST(samples_of_rows_have_the_vectors_of_their_names)
         ck_assert_mem_eq(x + i * 136, row.vector, 136 * sizeof *x);
         kmf_row_file_close(file);
     }
-    ck_assert_int_eq(kmf_samples_read_rows(samples, KMF_ROLE_TEST, path, names, fresh(&err)),
+    ck_assert_int_eq(kmf_samples_read_rows(samples, KMF_ROLE_TEST, path,
+                                           &(kmf_labelled_options){.labels = names},
+                                           fresh(&err)),
                      KMF_EINVAL);
     kmf_samples_free(samples);
 }
@@ -447,29 +451,39 @@ START_TEST(samples_are_rows_of_one_kind)
     for (size_t i = 0; i < 2; i++) {
         kmf_samples *samples = kmf_samples_new(NULL);
         embed_reads(others[i].model, o, other, NULL);
-        ck_assert_int_eq(kmf_samples_read_rows(samples, KMF_ROLE_TRAIN, path, names, NULL), 0);
-        ck_assert_int_eq(
-            kmf_samples_read_rows(samples, KMF_ROLE_TRAIN, path, names, fresh(&err)),
-            KMF_EINVAL);
-        ck_assert_int_eq(
-            kmf_samples_read_rows(samples, KMF_ROLE_TEST, other, names, fresh(&err)),
-            KMF_EMODEL);
+        ck_assert_int_eq(kmf_samples_read_rows(samples, KMF_ROLE_TRAIN, path,
+                                               &(kmf_labelled_options){.labels = names}, NULL),
+                         0);
+        ck_assert_int_eq(kmf_samples_read_rows(samples, KMF_ROLE_TRAIN, path,
+                                               &(kmf_labelled_options){.labels = names},
+                                               fresh(&err)),
+                         KMF_EINVAL);
+        ck_assert_int_eq(kmf_samples_read_rows(samples, KMF_ROLE_TEST, other,
+                                               &(kmf_labelled_options){.labels = names},
+                                               fresh(&err)),
+                         KMF_EMODEL);
         ck_assert_msg(strstr(err.msg, others[i].message), "%s", err.msg);
         kmf_samples_free(samples);
     }
     kmf_samples *samples = kmf_samples_new(NULL);
     put_text(names, "r0\ta\nr1\tb\n");
-    ck_assert_int_eq(kmf_samples_read_rows(samples, KMF_ROLE_TRAIN, path, names, fresh(&err)),
+    ck_assert_int_eq(kmf_samples_read_rows(samples, KMF_ROLE_TRAIN, path,
+                                           &(kmf_labelled_options){.labels = names},
+                                           fresh(&err)),
                      KMF_EFORMAT);
     ck_assert_ptr_nonnull(strstr(err.msg, "x.npy: row 3, 'r2', has no label in "));
     kmf_samples_free(samples);
     samples = kmf_samples_new(NULL);
     write_rows(other, (kmf_output_form){.per_token = 1}, 3);
-    ck_assert_int_eq(kmf_samples_read_rows(samples, KMF_ROLE_TRAIN, other, names, fresh(&err)),
+    ck_assert_int_eq(kmf_samples_read_rows(samples, KMF_ROLE_TRAIN, other,
+                                           &(kmf_labelled_options){.labels = names},
+                                           fresh(&err)),
                      KMF_EMODEL);
     ck_assert_ptr_nonnull(strstr(err.msg, "a row for each token"));
     write_rows(other, (kmf_output_form){0}, 0);
-    ck_assert_int_eq(kmf_samples_read_rows(samples, KMF_ROLE_TRAIN, other, names, fresh(&err)),
+    ck_assert_int_eq(kmf_samples_read_rows(samples, KMF_ROLE_TRAIN, other,
+                                           &(kmf_labelled_options){.labels = names},
+                                           fresh(&err)),
                      KMF_EFORMAT);
     ck_assert_str_eq(err.msg, "no records to train");
     kmf_samples_free(samples);

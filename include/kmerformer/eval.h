@@ -30,13 +30,14 @@ KMF_API int kmf_samples_read(kmf_samples *samples, kmf_role role, kmf_labelled *
                              kmf_err *err) KMF_MUST_CHECK;
 
 /*
- * The same of rows, whose vectors are made: all of x.npy, with labels as kmf_labelled_options has
- * them. Samples are all sequences or all rows, of one file for each part, made in the same way as
+ * The same of rows, whose vectors are made: all of x.npy. opts: labels, which are needed, and
+ * skip_unlabelled apply. Samples are all sequences or all rows, of one file for each part, made in the same way as
  * far as the files tell. KMF_EFORMAT: also a row without a label; else as kmf_row_file_open and
  * kmf_row_file_next.
  */
 KMF_API int kmf_samples_read_rows(kmf_samples *samples, kmf_role role, const char *path,
-                                  const char *labels, kmf_err *err) KMF_MUST_CHECK;
+                                  const kmf_labelled_options *opts,
+                                  kmf_err *err) KMF_MUST_CHECK;
 /* The rows of train, borrowed; NULL: there are none, or the samples are sequences. */
 KMF_API const kmf_row_file *kmf_samples_rows(const kmf_samples *samples);
 
@@ -73,6 +74,7 @@ typedef struct kmf_samples_info {
     size_t dev_unknown;     /* likewise of the dev part: wrong whatever is chosen */
     size_t left_out;        /* records of classes with fewer than min_class */
     size_t classes_left_out;
+    size_t unlabelled; /* records that were passed over: skip_unlabelled */
 } kmf_samples_info;
 
 /*

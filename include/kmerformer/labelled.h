@@ -39,8 +39,10 @@ typedef struct kmf_labelled_options {
     const char *rank; /* with key: of the value's parts between commas, the one that begins
                               with this and ':'; the label follows. NULL: all of it */
     kmf_reader_options
-        reader;   /* of sequence files; regions have no header to look for a key in */
-    int optional; /* 1: no label is asked for, none is given */
+        reader;          /* of sequence files; regions have no header to look for a key in */
+    int optional;        /* 1: no label is asked for, none is given */
+    int skip_unlabelled; /* 1: a record without a label, or with an empty one, is passed over
+                            and counted, where it is an error otherwise */
 } kmf_labelled_options;
 
 /* Nothing set. */
@@ -65,12 +67,14 @@ KMF_API kmf_labelled *kmf_labelled_open(const char *path, const kmf_labelled_opt
                                         kmf_pool *pool, kmf_err *err) KMF_MUST_CHECK;
 /*
  * 1: *rec holds the next record; 0: the end was reached and the input is sound; negative: a
- * kmf_code, and the message names file and line, or file and record. A record without a label is
- * an error.
+ * kmf_code, and the message names file and line, or file and record. KMF_EFORMAT: also a record
+ * without a label, unless these are passed over.
  */
 KMF_API int kmf_labelled_next(kmf_labelled *input, kmf_labelled_record *rec,
                               kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_labelled_statistics(const kmf_labelled *input, kmf_reader_stats *stats);
+/* Records that were passed over so far: of the statistics, and without a label. */
+KMF_API uint64_t kmf_labelled_skipped(const kmf_labelled *input);
 KMF_API void kmf_labelled_close(kmf_labelled *input);
 
 #ifdef __cplusplus

@@ -426,6 +426,8 @@ typedef struct cli_labelled {
      "their labels follow KEY= in the headers", 0, NULL},                                     \
     {NULL, "label-rank", CLI_TEXT, &(l)->input.rank, 0, 0, NULL, "R",                         \
      "of the comma-separated parts of that value, the one after R:", 0, NULL},                \
+    {NULL, "skip-unlabelled", CLI_FLAG, &(l)->input.skip_unlabelled, 0, 0, NULL, NULL,        \
+     "leave out records without a label, which are an error otherwise", 0, NULL},             \
     CLI_READER_OPTIONS(&(l)->input.reader),                                                   \
     {NULL, "min-class", CLI_SIZE, &(l)->samples.min_class, 1, INT64_MAX, NULL, "N",           \
      "leave out classes with fewer records to train", 0, NULL}

@@ -129,32 +129,42 @@ bool cli_labelled_is_input(const cli_labelled *l, const char *out)
 
 /* ---------------------------------------------------------------- reading --------------- */
 
-static int read_part(const cli *run, const cli_labelled *l, kmf_samples *samples, kmf_role role,
-                     const char *path, kmf_err *err)
+static int read_records(const cli *run, const cli_labelled *l, kmf_samples *samples,
+                        kmf_role role, const char *path, kmf_err *err)
 {
     kmf_reader_stats stats;
-    kmf_err cause = {0};
-    if (!path)
-        return 0;
-    if (cli_labelled_has_rows(l))
-        return kmf_samples_read_rows(samples, role, path, l->input.labels, err);
     kmf_labelled *input = kmf_labelled_open(path, &l->input, NULL, err);
     if (!input)
         return (int)err->code;
-    int status = kmf_samples_read(samples, role, input, &cause);
+    int status = kmf_samples_read(samples, role, input, err);
     kmf_labelled_statistics(input, &stats);
     kmf_labelled_close(input);
-    if (status < 0)
-        return stats.records == 0 && cause.code == KMF_EFORMAT &&
-                       strncmp(cause.msg, "no ", 3) == 0
-                   ? cli_raise(err, cause.code, "%s: %s", path, cause.msg)
-                   : cli_raise(err, cause.code, "%s", cause.msg);
-    cli_warn_of_reading(run, path, &l->input.reader, &stats);
-    return 0;
+    if (status == 0)
+        cli_warn_of_reading(run, path, &l->input.reader, &stats);
+    return status;
+}
+
+static int read_part(const cli *run, const cli_labelled *l, kmf_samples *samples, kmf_role role,
+                     const char *path, kmf_err *err)
+{
+    kmf_err cause = {0};
+    if (!path)
+        return 0;
+    int status = cli_labelled_has_rows(l)
+                     ? kmf_samples_read_rows(samples, role, path, &l->input, &cause)
+                     : read_records(run, l, samples, role, path, &cause);
+    if (status == 0)
+        return 0;
+    bool empty = cause.code == KMF_EFORMAT && strncmp(cause.msg, "no ", 3) == 0;
+    return cli_raise(err, cause.code, "%s%s%s", empty ? path : "", empty ? ": " : "",
+                     cause.msg);
 }
 
 static void tell(const cli *run, const cli_labelled *l, const kmf_samples_info *info)
 {
+    if (info->unlabelled > 0)
+        cli_warn(run, "%zu records have no label and are left out (--skip-unlabelled)",
+                 info->unlabelled);
     if (info->left_out > 0)
         cli_warn(run,
                  "%zu records are left out: their classes, %zu, have fewer than %zu records to "

@@ -44,6 +44,7 @@ struct kmf_samples {
     const char **classes; /* owned; borrowed from the text */
     size_t n_classes;
     int32_t *y;                       /* owned [n] */
+    size_t unlabelled;                /* passed over */
     kmf_row_file *files[KMF_N_ROLES]; /* owned; where vectors are made; NULL: none */
 };
 
@@ -133,6 +134,7 @@ int kmf_samples_read(kmf_samples *s, kmf_role role, kmf_labelled *input, kmf_err
         if (status < 0)
             return status;
     }
+    s->unlabelled += kmf_labelled_skipped(input);
     return status == 0 && s->n == before ? fail_empty(role, err) : status;
 }
 
@@ -162,39 +164,38 @@ static int check_alike(const kmf_samples *s, const char *path, const kmf_row_fil
     return status;
 }
 
-/* What a row that lacks a label is told of. */
-typedef struct row_source {
-    kmf_row_file *file;
-    const char *path;
-    const kmf_labels *labels;
-    const char *labels_path;
-} row_source;
-
-static int read_rows(kmf_samples *s, kmf_role role, const row_source *from, kmf_err *err)
+static int read_rows(kmf_samples *s, kmf_role role, const char *path,
+                     const kmf_labelled_options *opts, const kmf_labels *labels, kmf_err *err)
 {
     char shown[KMF_ERR_SHOW];
     kmf_row row;
     int status;
-    uint64_t at = 0;
-    while ((status = kmf_row_file_next(from->file, &row, err)) > 0) {
-        const char *label = kmf_labels_find(from->labels, row.name);
+    size_t before = s->n;
+    for (uint64_t i = 0; (status = kmf_row_file_next(s->files[role], &row, err)) > 0; i++) {
+        const char *label = kmf_labels_find(labels, row.name);
+        s->unlabelled += !label;
+        if (!label && opts->skip_unlabelled)
+            continue;
         if (!label)
-            return kmf_fail(err, KMF_EFORMAT, "%s: row %" PRIu64 ", '%s', has no label in %s",
-                            from->path, at + 1, kmf_err_show(shown, row.name),
-                            from->labels_path);
+            return kmf_fail(err, KMF_EFORMAT,
+                            "%s: row %" PRIu64 ", '%s', has no label in %s (skip-unlabelled "
+                            "leaves such rows out)",
+                            path, i + 1, kmf_err_show(shown, row.name), opts->labels);
         status = add(s, role, row.name, "", 0, label, err);
         if (status < 0)
             return status;
-        s->entries[s->n - 1].row = at++;
+        s->entries[s->n - 1].row = i;
     }
-    return status == 0 && at == 0 ? fail_empty(role, err) : status;
+    return status == 0 && s->n == before ? fail_empty(role, err) : status;
 }
 
-int kmf_samples_read_rows(kmf_samples *s, kmf_role role, const char *path, const char *labels,
-                          kmf_err *err)
+int kmf_samples_read_rows(kmf_samples *s, kmf_role role, const char *path,
+                          const kmf_labelled_options *opts, kmf_err *err)
 {
     err = kmf_err_or(err, &(kmf_err){0});
-    int status = check_reading(s, role, true, err);
+    int status = opts->labels
+                     ? check_reading(s, role, true, err)
+                     : kmf_fail(err, KMF_EINVAL, "%s: rows need a file of labels", path);
     if (status < 0)
         return status;
     kmf_row_file *file = kmf_row_file_open(path, err);
@@ -206,9 +207,8 @@ int kmf_samples_read_rows(kmf_samples *s, kmf_role role, const char *path, const
         return status;
     }
     s->files[role] = file;
-    kmf_labels *names = kmf_labels_load(labels, err);
-    status = names ? read_rows(s, role, &(row_source){file, path, names, labels}, err)
-                   : (int)err->code;
+    kmf_labels *names = kmf_labels_load(opts->labels, err);
+    status = names ? read_rows(s, role, path, opts, names, err) : (int)err->code;
     kmf_labels_free(names);
     return status;
 }
@@ -447,7 +447,7 @@ int kmf_samples_settle(kmf_samples *s, const kmf_samples_options *opts, kmf_samp
     int status = check_options(s, opts, err);
     if (status < 0)
         return status; /* of one that is settled info stays what it is */
-    *info = (kmf_samples_info){0};
+    *info = (kmf_samples_info){.unlabelled = s->unlabelled};
     size_t *list = kmf_malloc(s->n, sizeof *list, err);
     size_t *begin = kmf_malloc(s->n + 1, sizeof *begin, err);
     bool dev_read = false;

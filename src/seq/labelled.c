@@ -27,6 +27,7 @@ struct kmf_labelled {
     kmf_text found;            /* owned; a label out of a header */
     char number[24];
     kmf_reader_stats stats; /* of a table */
+    uint64_t skipped;
 };
 
 void kmf_labelled_options_default(kmf_labelled_options *opts)
@@ -126,7 +127,15 @@ void kmf_labelled_statistics(const kmf_labelled *in, kmf_reader_stats *stats)
         kmf_reader_statistics(in->reader, stats);
 }
 
+uint64_t kmf_labelled_skipped(const kmf_labelled *in)
+{
+    return in->skipped;
+}
+
 /* ---------------------------------------------------------------- labels in headers ------- */
+
+/* Of how a record without a label can be passed over. */
+#define MAY_SKIP " (skip-unlabelled leaves such records out)"
 
 /*
  * The value of the key in text, *len bytes of it; NULL: the key is not there. A bar may stand in a
@@ -173,10 +182,13 @@ static int header_label(kmf_labelled *in, const kmf_record *rec, const char **la
         value = find_value(rec->comment, o->key, &n);
     if (value && o->rank)
         value = find_rank(value, &n, o->rank);
+    *label = NULL;
+    if ((!value || n == 0) && in->opts.skip_unlabelled)
+        return 0;
     if (!value || n == 0)
         return kmf_fail(err, KMF_EFORMAT,
-                        "%s: record %" PRIu64 " '%s': its header has no '%s='%s%s%s", in->file,
-                        rec->index + 1, kmf_err_show(shown, rec->name), o->key,
+                        "%s: record %" PRIu64 " '%s': its header has no '%s='%s%s%s" MAY_SKIP,
+                        in->file, rec->index + 1, kmf_err_show(shown, rec->name), o->key,
                         o->rank ? " with '" : "", o->rank ? o->rank : "", o->rank ? ":'" : "");
     in->found.len = 0;
     if (kmf_text_append(&in->found, value, n, err) < 0)
@@ -190,10 +202,10 @@ static int listed_label(const kmf_labelled *in, const kmf_record *rec, const cha
 {
     char shown[KMF_ERR_SHOW];
     *label = kmf_labels_find(in->labels, rec->name);
-    if (!*label)
-        return kmf_fail(err, KMF_EFORMAT, "%s: record %" PRIu64 " '%s' has no label in %s",
-                        in->file, rec->index + 1, kmf_err_show(shown, rec->name),
-                        in->opts.labels);
+    if (!*label && !in->opts.skip_unlabelled)
+        return kmf_fail(err, KMF_EFORMAT,
+                        "%s: record %" PRIu64 " '%s' has no label in %s" MAY_SKIP, in->file,
+                        rec->index + 1, kmf_err_show(shown, rec->name), in->opts.labels);
     return 0;
 }
 
@@ -243,9 +255,13 @@ static int next_of_table(kmf_labelled *in, kmf_labelled_record *rec, kmf_err *er
         return kmf_fail(err, KMF_EFORMAT,
                         "%s: line %" PRIu64 ": a tab or a line end in the label", in->file,
                         kmf_table_line(in->table));
-    if (rec->label && rec->label[0] == '\0')
-        return kmf_fail(err, KMF_EFORMAT, "%s: line %" PRIu64 ": the label is empty", in->file,
-                        kmf_table_line(in->table));
+    if (rec->label && rec->label[0] == '\0') {
+        rec->label = NULL;
+        if (!in->opts.skip_unlabelled)
+            return kmf_fail(err, KMF_EFORMAT,
+                            "%s: line %" PRIu64 ": the label is empty" MAY_SKIP, in->file,
+                            kmf_table_line(in->table));
+    }
     if (rec->name[strcspn(rec->name, "\t\r\n")] != '\0')
         return kmf_fail(err, KMF_EFORMAT,
                         "%s: line %" PRIu64 ": a tab or a line end in the name", in->file,
@@ -256,5 +272,10 @@ static int next_of_table(kmf_labelled *in, kmf_labelled_record *rec, kmf_err *er
 
 int kmf_labelled_next(kmf_labelled *in, kmf_labelled_record *rec, kmf_err *err)
 {
-    return in->table ? next_of_table(in, rec, err) : next_of_reader(in, rec, err);
+    for (;;) {
+        int got = in->table ? next_of_table(in, rec, err) : next_of_reader(in, rec, err);
+        if (got <= 0 || rec->label || in->opts.optional)
+            return got;
+        in->skipped++;
+    }
 }
