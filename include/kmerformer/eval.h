@@ -102,12 +102,16 @@ KMF_API const char *kmf_samples_class(const kmf_samples *samples, size_t number)
 KMF_API const int32_t *kmf_samples_classes(const kmf_samples *samples);
 /*
  * The vectors of all records: x [n, dim], dim being the embedder's, which has no sink afterwards.
- * KMF_EINVAL with KMF_POOL_NONE, of a shard, or between kmf_embedder_add and kmf_embedder_finish.
+ * KMF_EINVAL of rows, with KMF_POOL_NONE, of a shard, or between kmf_embedder_add and
+ * kmf_embedder_finish.
  */
 KMF_API int kmf_samples_embed(const kmf_samples *samples, kmf_embedder *embedder, float *x,
                               kmf_err *err) KMF_MUST_CHECK;
 
-/* The same of rows, of so many columns: kmf_samples_rows. KMF_EINVAL: they are none. */
+/*
+ * The same of rows, of so many columns: kmf_samples_rows. KMF_EINVAL: they are none; KMF_ENUMERIC,
+ * KMF_EIO as of kmf_row_file_next.
+ */
 KMF_API int kmf_samples_vectors(const kmf_samples *samples, float *x,
                                 kmf_err *err) KMF_MUST_CHECK;
 

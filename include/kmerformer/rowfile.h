@@ -10,18 +10,20 @@ extern "C" {
 #endif
 
 /*
- * x.npy as a kmf_output writes it, mapped, with x.ids.tsv and x.json where these lie beside it.
- * Used by one thread at a time.
+ * x.npy as a kmf_output writes it, or as NumPy saves an array [rows, columns] of little-endian
+ * float32 or float16 in C order; mapped, with x.ids.tsv and x.json where these lie beside it. Used
+ * by one thread at a time.
  */
 typedef struct kmf_row_file kmf_row_file;
 
 typedef struct kmf_row_file_info {
     uint64_t n; /* rows, 0 or more */
-    size_t dim; /* 1 or more */
+    size_t dim; /* 1 .. 2^24 */
     int f16;
-    int named;         /* 1: x.ids.tsv is there; 0: row i is called i + 1, and has no length */
-    int per_token;     /* 1: rows of KMF_POOL_NONE, which have a position */
-    const char *model; /* its name by x.json, borrowed; NULL: nothing tells of it */
+    int named;     /* 1: x.ids.tsv is there; 0: row i is called i + 1, and has no length */
+    int per_token; /* 1: rows of KMF_POOL_NONE, which have a position */
+    const char
+        *model; /* its name by x.json, borrowed; NULL: nothing tells of it and settings */
 } kmf_row_file_info;
 
 /* 1: a regular file that begins as an array of NumPy does; 0: another, or it cannot be read. */
@@ -47,8 +49,8 @@ KMF_API int kmf_row_file_check(const kmf_row_file *file, const char *identity,
  */
 KMF_API char *kmf_row_file_identity(const kmf_row_file *file, kmf_err *err) KMF_MUST_CHECK;
 /*
- * 1: *row is the next row, its pointers valid until the next call; 0: the end. A vector of NaN is
- * that of a record without one. KMF_EMODEL: x.ids.tsv has a line that is none, or not one for each
+ * 1: *row is the next row, its pointers valid until the next call; 0: the end. A vector all of
+ * NaN is that of a record without one; KMF_ENUMERIC: another that is not finite. KMF_EMODEL: x.ids.tsv has a line that is none, or not one for each
  * row; KMF_EIO: also, at the end, that the file was written to meanwhile.
  */
 KMF_API int kmf_row_file_next(kmf_row_file *file, kmf_row *row, kmf_err *err) KMF_MUST_CHECK;
@@ -56,8 +58,8 @@ KMF_API int kmf_row_file_next(kmf_row_file *file, kmf_row *row, kmf_err *err) KM
  * All rows that are left to an output of such rows, made on the threads of a pool (NULL: the
  * caller's) into whatever it writes. stats: adds records, bases, tokens, ambiguous, chunked and
  * empty. fn (NULL: none) is told now and then how many rows of the file are done. Fails as
- * kmf_row_file_next and kmf_output_row; KMF_EINVAL: its form has
- * another dim or per_token.
+ * kmf_row_file_next and kmf_output_row; KMF_EINVAL: another dim,
+ * or either has rows of tokens.
  */
 KMF_API int kmf_row_file_copy(kmf_row_file *file, kmf_output *output, kmf_pool *pool,
                               kmf_embed_stats *stats, kmf_progress_fn *fn, void *user,

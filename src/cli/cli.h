@@ -332,11 +332,13 @@ const char *cli_kept(const char *resume, const char *checkpoint);
 const char *cli_to_go_on(const char *resume);
 bool cli_ends_with(const char *text, const char *end);
 /*
- * Is out one of the n inputs, the index of one, or a file in one that is a model's directory, or
- * random: and that? An input "-" is the file that standard input comes from, if any. An out "-",
+ * Is out one of the n inputs, the index of one, what lies beside an array, or a file in one that is
+ * a model's directory, or random: and that? An input "-" is the file that standard input comes from, if any. An out "-",
  * and inputs that are NULL, never are.
  */
 bool cli_is_an_input(const char *out, const char *const *paths, size_t n);
+/* kmf_is_row_file, of an argument: "-" is standard input, and NULL none. */
+bool cli_is_array(const char *path);
 /* Do two outputs, there or not, get the same place? */
 bool cli_same_output(const char *a, const char *b);
 /* -1, or the exit code if a table of text is to have the name of an array, or of another format. */
@@ -415,13 +417,15 @@ typedef struct cli_labelled {
     kmf_samples_options samples;
     kmf_embed_options embed;
     bool some_have; /* of several models, one an encoder: others are not told what they lack */
+    bool rows; /* the parts are arrays, whose vectors are made: there is no model to choose */
 } cli_labelled;
 
 /* clang-format off */
 /* Their rows in an option table. */
 #define CLI_LABEL_OPTIONS(l)                                                                  \
     {NULL, "labels", CLI_ONCE, &(l)->input.labels, 0, 0, NULL, "TSV",                         \
-     "lines name<tab>label for the records of FASTA, FASTQ, SAM, BAM, CRAM", 0, NULL},        \
+     "lines name<tab>label for the records of FASTA, FASTQ, SAM, BAM, CRAM, or for vectors",   \
+     0, NULL},                                                                                \
     {NULL, "label-key", CLI_TEXT, &(l)->input.key, 0, 0, NULL, "KEY",                         \
      "their labels follow KEY= in the headers", 0, NULL},                                     \
     {NULL, "label-rank", CLI_TEXT, &(l)->input.rank, 0, 0, NULL, "R",                         \
@@ -456,10 +460,8 @@ typedef struct cli_labelled {
 /* clang-format on */
 
 void cli_labelled_default(cli_labelled *l);
-/* Are the records rows of embed, whose vectors are made? Then there is no model to choose. */
-bool cli_labelled_has_rows(const cli_labelled *l);
-/* cli_check_inputs for all parts and what goes with them. */
-int cli_labelled_check(const cli_labelled *l, kmf_err *err);
+/* cli_check_inputs for all parts and what goes with them, of which it finds out the kind. */
+int cli_labelled_check(cli_labelled *l, kmf_err *err);
 /* Is out one of these files? */
 bool cli_labelled_is_input(const cli_labelled *l, const char *out);
 /* Reads and settles all parts, and tells what was left out. NULL with *err filled. */
@@ -477,6 +479,8 @@ float *cli_labelled_embed(const cli *run, const cli_labelled *l, const kmf_sampl
 /* The same of rows; *dim: their columns. */
 float *cli_labelled_rows(const kmf_samples *samples, const kmf_samples_info *info, size_t *dim,
                          kmf_err *err);
+/* Of an array, what nothing tells: how it was made, and names. */
+void cli_warn_of_rows(const cli *run, const char *path, const kmf_row_file_info *info);
 
 /* ---------------------------------------------------------------- tables of counts ------ */
 

@@ -54,8 +54,8 @@ static const char about[] =
     "records in as many clusters as they have classes. Settings (L2, scales) are chosen on\n"
     "--dev, or a part of --train, never on --test. An input is a table with columns sequence\n"
     "and label (csv or tsv by content), or FASTA, FASTQ, SAM, BAM or CRAM with --labels or\n"
-    "--label-key; plain or compressed; '-' is standard input. Or all are vectors, x.npy of\n"
-    "embed or of another program, with --labels: those are judged.\n";
+    "--label-key; plain or compressed; '-' is standard input. Or all parts are vectors, x.npy\n"
+    "as embed or another program wrote them, neither compressed nor '-', with --labels.\n";
 
 const cli_command cli_eval_subcommands[] = {
     {"eval bits", cli_eval_bits,
@@ -146,11 +146,11 @@ static int settle(cli *run, eval_args *a, kmf_err *err)
         return cli_wrong(run, "-o and --predictions: both are %s", a->out);
     if (l->embed.pooling == KMF_POOL_NONE)
         return cli_wrong(run, "--pool none: a record has one vector here");
-    if (cli_labelled_has_rows(l) && a->models.n > 0)
+    if (l->rows && a->models.n > 0)
         return cli_wrong(run, "-m: the vectors of %s are made already", l->train);
     if (a->models.n == 0)
         a->models.texts[a->models.n++] = NULL;
-    for (size_t i = 0; i < a->models.n; i++) {
+    for (size_t i = 0; i < a->models.n && !l->rows; i++) {
         int kind = kmf_embedder_kind_of(a->models.texts[i], err);
         if (kind < 0)
             return cli_fail(run, err);
@@ -452,21 +452,27 @@ static int put_rows(kmf_out *out, const eval *e, kmf_err *err)
 
 /* ---------------------------------------------------------------- the run --------------- */
 
-static int prepare(eval *e, kmf_err *err)
+/* Before any is judged, which takes long: can all be opened? */
+static int check_models(const eval_args *a, kmf_err *err)
 {
-    const eval_args *a = e->args;
-    if (cli_check_output(a->out, err) < 0 ||
-        (a->predictions && cli_check_output(a->predictions, err) < 0))
-        return (int)err->code;
-    bool rows = cli_labelled_has_rows(&a->labelled);
-    for (size_t i = 0; i < a->models.n && !rows;
-         i++) { /* before any is judged: it takes long */
+    for (size_t i = 0; i < a->models.n && !a->labelled.rows; i++) {
         kmf_embedder *embedder =
             cli_labelled_embedder(&a->labelled, a->models.texts[i], false, err);
         if (!embedder)
             return (int)err->code;
         kmf_embedder_free(embedder);
     }
+    return 0;
+}
+
+static int prepare(eval *e, kmf_err *err)
+{
+    const eval_args *a = e->args;
+    if (cli_check_output(a->out, err) < 0 ||
+        (a->predictions && cli_check_output(a->predictions, err) < 0))
+        return (int)err->code;
+    if (check_models(a, err) < 0)
+        return (int)err->code;
     e->samples = cli_labelled_read(e->run, &a->labelled, &e->info, err);
     if (!e->samples || kmf_helpers_new(&e->pool, a->labelled.embed.threads, err) < 0)
         return (int)err->code;

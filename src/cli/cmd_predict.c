@@ -27,9 +27,8 @@ static const cli_usage usage = {
     "record, in input order. Records are FASTA, FASTQ, SAM, BAM, CRAM, or a table (csv, tsv)\n"
     "with a column sequence; plain or compressed; '-' is standard input. The vectors are made\n"
     "as those that the probe learnt from; another model than that one is refused. A long run\n"
-    "that is stopped is resumed by the same command. Or IN are x.npy as embed wrote them, "
-    "with\n"
-    "what lies beside: their vectors are classified as they are.",
+    "that is stopped is resumed by the same command. Or all IN are arrays, x.npy as embed or\n"
+    "another program wrote them, neither compressed nor '-': their rows are classified.",
     1, -1};
 
 /* Which kind the inputs are, all of them; vectors have no model to choose, nor regions. */
@@ -38,7 +37,7 @@ static int check_kind(cli *run, predict_args *a, const char *const *paths, size_
     const kmf_reader_options *r = &a->input.reader;
     size_t vectors = 0;
     for (size_t i = 0; i < n; i++)
-        vectors += kmf_is_row_file(paths[i]) != 0;
+        vectors += cli_is_array(paths[i]);
     a->vectors = vectors > 0;
     if (vectors > 0 && vectors < n)
         return cli_wrong(run, "vectors and sequences: in two runs");
@@ -160,12 +159,34 @@ static int open_model(prediction *p, kmf_err *err)
     return 0;
 }
 
+/* Of all files, before there is an output: the first line of a table is not taken back. */
+static int check_vectors(const prediction *p, kmf_err *err)
+{
+    int status = 0;
+    for (size_t i = 0; i < p->resumable.n_paths && status == 0; i++) {
+        const char *path = p->resumable.paths[i];
+        kmf_row_file_info info;
+        kmf_row_file *file = kmf_row_file_open(path, err);
+        if (!file)
+            return (int)err->code;
+        kmf_row_file_information(file, &info);
+        status = info.per_token
+                     ? cli_raise(err, KMF_EMODEL,
+                                 "%s: it has a row for each token, not for each record", path)
+                     : kmf_row_file_check(file, kmf_probe_identity(p->probe), err);
+        if (status == 0)
+            cli_warn_of_rows(p->run, path, &info);
+        kmf_row_file_close(file);
+    }
+    return status;
+}
+
 /* Probe, model and rows. */
 static int prepare(prediction *p, kmf_err *err)
 {
     const predict_args *a = p->args;
     p->probe = kmf_probe_load(a->probe, err);
-    if (!p->probe || (!a->vectors && open_model(p, err) < 0))
+    if (!p->probe || (a->vectors ? check_vectors(p, err) : open_model(p, err)) < 0)
         return (int)err->code;
     size_t n = kmf_probe_n_classes(p->probe);
     size_t top = (size_t)a->top < n ? (size_t)a->top : n;
@@ -207,17 +228,8 @@ static int predict_vectors(prediction *p, kmf_pool *pool, const char *path, kmf_
         return (int)err->code;
     kmf_row_file_information(file, &info);
     p->rows_here = info.n;
-    int status = kmf_row_file_check(file, kmf_probe_identity(p->probe), err);
-    if (status == 0 && !info.model)
-        cli_warn(p->run,
-                 "%s: no .json beside it tells its model: whether the probe learnt from such "
-                 "vectors is not known",
-                 path);
-    if (status == 0 && !info.named)
-        cli_warn(p->run, "%s: no .ids.tsv beside it tells names: rows are numbered", path);
-    if (status == 0)
-        status =
-            kmf_row_file_copy(file, p->resumable.output, pool, &p->stats, show_rows, p, err);
+    int status =
+        kmf_row_file_copy(file, p->resumable.output, pool, &p->stats, show_rows, p, err);
     kmf_row_file_close(file);
     return status;
 }
@@ -281,8 +293,8 @@ int cli_probe_predict(cli *run, int argc, char **argv)
     int status = predict(&p, &err);
     if (status == 0) {
         if (p.stats.empty > 0)
-            cli_warn(run, "%llu records have no valid k-mer: NA in place of a label",
-                     (unsigned long long)p.stats.empty);
+            cli_warn(run, "%llu records have no %s: NA in place of a label",
+                     (unsigned long long)p.stats.empty, a.vectors ? "vector" : "valid k-mer");
         cli_note(run, "%llu records%s, %.3f Mbp in %.2f s", (unsigned long long)p.stats.records,
                  cli_resumable_told(&p.resumable, before),
                  1e-6 * (double)(p.stats.bases - p.resumable.before.bases),

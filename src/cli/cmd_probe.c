@@ -21,8 +21,8 @@ static const cli_usage usage = {
     "probe train [options] --train IN -o PROBE",
     "Learns the labels of records from their vectors, by multinomial logistic regression, and\n"
     "writes a safetensors file with weights, classes, the model and its settings. Inputs are\n"
-    "those of kmerformer eval, which tells how good such a probe is: sequences, or vectors\n"
-    "that embed wrote.",
+    "those of kmerformer eval, which tells how good such a probe is: sequences, or vectors,\n"
+    "x.npy as embed or another program wrote them.",
     0, 0};
 
 static int parse_train(cli *run, train_args *a, int argc, char **argv, kmf_err *err)
@@ -58,7 +58,7 @@ static int parse_train(cli *run, train_args *a, int argc, char **argv, kmf_err *
                          usage.synopsis);
     if (cli_labelled_check(l, err) < 0)
         return cli_fail(run, err);
-    if (cli_labelled_has_rows(l) && a->model)
+    if (l->rows && a->model)
         return cli_wrong(run, "-m: the vectors of %s are made already", l->train);
     if (strcmp(a->out, "-") == 0)
         return cli_wrong(run, "-o -: a probe is written to a file");
@@ -206,7 +206,7 @@ static int embed_or_take(training *t, kmf_err *err)
 {
     const cli_labelled *l = &t->args->labelled;
     t->name = l->train;
-    if (kmf_samples_rows(t->samples)) {
+    if (l->rows) {
         t->x = cli_labelled_rows(t->samples, &t->info, &t->dim, err);
         return t->x ? 0 : (int)err->code;
     }

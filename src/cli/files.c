@@ -121,6 +121,24 @@ static bool is_at(const char *out, const struct stat *o, const char *path)
            (S_ISDIR(in.st_mode) && is_of_model(out, o, path));
 }
 
+bool cli_is_array(const char *path)
+{
+    return path && strcmp(path, "-") != 0 && kmf_is_row_file(path);
+}
+
+/* What tells of the rows of an array. */
+static bool is_beside(const char *out, const struct stat *o, const char *path)
+{
+    static const char *const endings[] = {".ids.tsv", ".json"};
+    bool is = false;
+    for (size_t i = 0; i < 2 && cli_is_array(path); i++) {
+        char *name = kmf_companion(path, endings[i], NULL);
+        is = is || (name && is_at(out, o, name));
+        kmf_text_free(name);
+    }
+    return is;
+}
+
 bool cli_is_an_input(const char *out, const char *const *paths, size_t n)
 {
     static const char random[] = "random:";
@@ -128,9 +146,9 @@ bool cli_is_an_input(const char *out, const char *const *paths, size_t n)
     if (strcmp(out, "-") == 0 || stat(out, &o) != 0 || !S_ISREG(o.st_mode))
         return false;
     for (size_t i = 0; i < n; i++)
-        if (paths[i] &&
-            (is_at(out, &o, paths[i]) || (strncmp(paths[i], random, strlen(random)) == 0 &&
-                                          is_at(out, &o, paths[i] + strlen(random)))))
+        if (paths[i] && (is_at(out, &o, paths[i]) || is_beside(out, &o, paths[i]) ||
+                         (strncmp(paths[i], random, strlen(random)) == 0 &&
+                          is_at(out, &o, paths[i] + strlen(random)))))
             return true;
     return false;
 }

@@ -69,17 +69,16 @@ static const char *asked_of_vectors(const cli_labelled *l)
     return NULL;
 }
 
-/* Rows of embed have names alone, and are what they are. */
+/* Arrays have names alone, and are what they are. */
 static int check_rows(const cli_labelled *l, const char *const parts[N_PARTS], kmf_err *err)
 {
     const char *asked = asked_of_vectors(l);
-    bool rows = cli_labelled_has_rows(l);
     for (size_t i = 0; i < N_PARTS; i++)
-        if (parts[i] && (kmf_is_row_file(parts[i]) != 0) != rows)
+        if (parts[i] && cli_is_array(parts[i]) != l->rows)
             return cli_raise(err, KMF_EINVAL,
                              "%s: all parts are sequences, or all are vectors as --train %s",
-                             parts[i], rows ? "is" : "is not");
-    if (!rows)
+                             parts[i], l->rows ? "is" : "is not");
+    if (!l->rows)
         return 0;
     if (asked)
         return cli_raise(err, KMF_EINVAL, "%s: the vectors of %s are made already", asked,
@@ -91,17 +90,11 @@ static int check_rows(const cli_labelled *l, const char *const parts[N_PARTS], k
                                        l->train);
 }
 
-bool cli_labelled_has_rows(const cli_labelled *l)
-{
-    return kmf_is_row_file(l->train);
-}
-
-int cli_labelled_check(const cli_labelled *l, kmf_err *err)
+int cli_labelled_check(cli_labelled *l, kmf_err *err)
 {
     const char *inputs[N_INPUTS];
     list_inputs(l, inputs);
-    if (check_rows(l, inputs, err) < 0)
-        return (int)err->code;
+    l->rows = cli_is_array(l->train);
     if (l->input.labels && l->input.key)
         return cli_raise(err, KMF_EINVAL, "--labels and --label-key: one of them, not both");
     if (l->input.rank && !l->input.key)
@@ -112,6 +105,8 @@ int cli_labelled_check(const cli_labelled *l, kmf_err *err)
         status = cli_check_inputs(inputs, N_INPUTS - 1, NULL, err);
     if (status == 0)
         status = check_parts(inputs, err);
+    if (status == 0)
+        status = check_rows(l, inputs, err);
     if (status == 0 && l->input.labels && (l->dev || l->test) && !cli_is_file(l->input.labels))
         status = cli_raise(err, KMF_EINVAL,
                            "--labels %s: it is read for each part anew, and this can be read "
@@ -144,15 +139,36 @@ static int read_records(const cli *run, const cli_labelled *l, kmf_samples *samp
     return status;
 }
 
+void cli_warn_of_rows(const cli *run, const char *path, const kmf_row_file_info *info)
+{
+    if (!info->model)
+        cli_warn(run, "%s: no .json beside it tells how its vectors were made", path);
+    if (!info->named)
+        cli_warn(run, "%s: no .ids.tsv beside it tells names: its rows are numbered, from 1",
+                 path);
+}
+
+static int read_rows(const cli *run, const cli_labelled *l, kmf_samples *samples, kmf_role role,
+                     const char *path, kmf_err *err)
+{
+    kmf_row_file_info info;
+    kmf_row_file *file = kmf_row_file_open(path, err);
+    if (!file)
+        return (int)err->code;
+    kmf_row_file_information(file, &info);
+    cli_warn_of_rows(run, path, &info);
+    kmf_row_file_close(file);
+    return kmf_samples_read_rows(samples, role, path, &l->input, err);
+}
+
 static int read_part(const cli *run, const cli_labelled *l, kmf_samples *samples, kmf_role role,
                      const char *path, kmf_err *err)
 {
     kmf_err cause = {0};
     if (!path)
         return 0;
-    int status = cli_labelled_has_rows(l)
-                     ? kmf_samples_read_rows(samples, role, path, &l->input, &cause)
-                     : read_records(run, l, samples, role, path, &cause);
+    int status = l->rows ? read_rows(run, l, samples, role, path, &cause)
+                         : read_records(run, l, samples, role, path, &cause);
     if (status == 0)
         return 0;
     bool empty = cause.code == KMF_EFORMAT && strncmp(cause.msg, "no ", 3) == 0;

@@ -216,6 +216,7 @@ kmf_embedder *kmf_embedder_reopen(const char *identity, const char *model, int t
 {
     kmf_embed_options opts;
     kmf_err cause = {0};
+    char shown[KMF_ERR_SHOW];
     kmf_embedder *embedder = NULL;
     if (threads < 1 || threads > KMF_THREADS_MAX) {
         kmf_fail(err, KMF_EINVAL, "threads: must be between 1 and %d, got %d", KMF_THREADS_MAX,
@@ -236,7 +237,7 @@ kmf_embedder *kmf_embedder_reopen(const char *identity, const char *model, int t
             err, KMF_EMODEL,
             "the vectors were those of %s, and nothing tells how they were made: no others "
             "can be",
-            name);
+            kmf_err_show(shown, name));
         goto out;
     }
     kmf_embed_options_default(&opts);

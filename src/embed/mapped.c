@@ -11,6 +11,9 @@
 #include <inttypes.h>
 #include <math.h>
 
+#define INFINITE 0x7f800000u /* the exponent of infinities and NaN */
+#define COLUMNS_MOST ((size_t)1 << 24)
+
 int kmf_mapped_rows_open(kmf_mapped_rows *rows, const char *path, kmf_err *err)
 {
     size_t bytes;
@@ -18,16 +21,14 @@ int kmf_mapped_rows_open(kmf_mapped_rows *rows, const char *path, kmf_err *err)
     int status = kmf_map_open(&rows->map, path, err);
     if (status < 0)
         return status;
-    if (rows->map.len < KMF_NPY_HEADER)
-        return kmf_fail(err, KMF_EMODEL, KMF_NPY_NONE, path);
-    status = kmf_npy_parse((const char *)rows->map.bytes, path, &rows->n, &rows->dim,
-                           &rows->element_bytes, err);
+    status = kmf_npy_read(rows->map.bytes, rows->map.len, path, &rows->n, &rows->dim,
+                          &rows->element_bytes, &rows->begin, err);
     if (status < 0)
         return status;
-    if (rows->dim == 0)
-        return kmf_fail(err, KMF_EMODEL, "%s: its rows have no columns", path);
+    if (rows->dim == 0 || rows->dim > COLUMNS_MOST)
+        return kmf_fail(err, KMF_EMODEL, "%s: its rows have %zu columns", path, rows->dim);
     if (!kmf_mul(rows->dim, rows->element_bytes, &bytes) || !kmf_mul(bytes, rows->n, &bytes) ||
-        bytes != rows->map.len - KMF_NPY_HEADER)
+        bytes != rows->map.len - rows->begin)
         return kmf_fail(err, KMF_EMODEL,
                         "%s: it has %zu bytes, not those of %" PRIu64 " rows of %zu columns",
                         path, rows->map.len, rows->n, rows->dim);
@@ -39,11 +40,11 @@ void kmf_mapped_rows_close(kmf_mapped_rows *rows)
     kmf_map_close(&rows->map);
 }
 
-void kmf_mapped_rows_read(const kmf_mapped_rows *rows, uint64_t i, float *x)
+size_t kmf_mapped_rows_read(const kmf_mapped_rows *rows, uint64_t i, float *x)
 {
     size_t dim = rows->dim;
     const unsigned char *p =
-        rows->map.bytes + KMF_NPY_HEADER + (size_t)i * dim * rows->element_bytes;
+        rows->map.bytes + rows->begin + (size_t)i * dim * rows->element_bytes;
     assert(i < rows->n);
     if (rows->element_bytes == 2)
         for (size_t j = 0; j < dim; j++)
@@ -51,12 +52,17 @@ void kmf_mapped_rows_read(const kmf_mapped_rows *rows, uint64_t i, float *x)
     else
         for (size_t j = 0; j < dim; j++)
             x[j] = kmf_float_of(kmf_le_load32(p + 4 * j));
+    size_t odd = 0;
+    for (size_t j = 0; j < dim; j++)
+        odd += (kmf_bits_of(x[j]) & INFINITE) == INFINITE;
+    return odd;
 }
 
 bool kmf_mapped_rows_get(const kmf_mapped_rows *rows, uint64_t i, bool unit, float *x)
 {
     double squares = 0;
-    kmf_mapped_rows_read(rows, i, x);
+    if (kmf_mapped_rows_read(rows, i, x) > 0)
+        return false;
     for (size_t j = 0; j < rows->dim; j++)
         squares += (double)x[j] * (double)x[j];
     if (!isfinite(squares) || (unit && squares == 0))

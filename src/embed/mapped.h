@@ -13,14 +13,15 @@ typedef struct kmf_mapped_rows {
     kmf_map map;
     uint64_t n;
     size_t dim, element_bytes;
+    size_t begin; /* of the first row, in bytes */
 } kmf_mapped_rows;
 
 /* KMF_EMODEL: no such array, or of another length. */
 int kmf_mapped_rows_open(kmf_mapped_rows *rows, const char *path, kmf_err *err) KMF_MUST_CHECK;
 /* Accepts a zeroed one. */
 void kmf_mapped_rows_close(kmf_mapped_rows *rows);
-/* x [dim] = row i */
-void kmf_mapped_rows_read(const kmf_mapped_rows *rows, uint64_t i, float *x);
+/* x [dim] = row i. Returns how many of its numbers are not finite. */
+size_t kmf_mapped_rows_read(const kmf_mapped_rows *rows, uint64_t i, float *x);
 /*
  * The same; false if one of its numbers is not finite or, with unit, if it is 0. unit: x is
  * scaled to length 1.

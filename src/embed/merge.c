@@ -85,7 +85,7 @@ static int read_provenance(shard *s, kmf_err *err)
                  "%s: %s: shards are joined by what embed -o FILE writes beside them", name,
                  strerror(errno));
     else
-        s->json = kmf_provenance_read(s->path, name, err);
+        s->json = kmf_provenance_read(s->path, name, kmf_ends_with(s->path, ".npy"), err);
     int status = s->json ? 0 : (int)err->code;
     if (status == 0) {
         const json_t *place = json_object_get(s->json, "shard");

@@ -2,8 +2,10 @@
 #include "embed/npy.h"
 
 #include "base/err.h"
+#include "base/le.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -42,4 +44,56 @@ int kmf_npy_parse(const char header[KMF_NPY_HEADER], const char *path, uint64_t 
             return 0;
     }
     return kmf_fail(err, KMF_EMODEL, KMF_NPY_NONE, path);
+}
+
+/* ---------------------------------------------------------------- of others ------------- */
+
+#define LITERAL_MOST ((size_t)4096) /* bytes of one for two numbers */
+
+/* Behind 'key' : in the literal; NULL: there is none. */
+static const char *value_of(const char *literal, const char *key)
+{
+    const char *at = strstr(literal, key);
+    if (!at)
+        return NULL;
+    at += strlen(key);
+    at += strspn(at, " ");
+    return *at == ':' ? at + 1 + strspn(at + 1, " ") : NULL;
+}
+
+static bool read_literal(const char *literal, uint64_t *rows, size_t *dim,
+                         size_t *element_bytes)
+{
+    const char *type = value_of(literal, "'descr'");
+    const char *order = value_of(literal, "'fortran_order'");
+    const char *shape = value_of(literal, "'shape'");
+    int end = 0;
+    if (!type || !order || !shape || strncmp(order, "False", 5) != 0)
+        return false;
+    *element_bytes = strncmp(type, "'<f4'", 5) == 0   ? 4
+                     : strncmp(type, "'<f2'", 5) == 0 ? 2
+                                                      : 0;
+    (void)sscanf(shape, "( %" SCNu64 " , %zu %n", rows, dim, &end);
+    const char *rest = shape + end;
+    rest += *rest == ',';
+    rest += strspn(rest, " ");
+    return *element_bytes > 0 && end > 0 && *rest == ')' && !strchr(shape, '-');
+}
+
+int kmf_npy_read(const unsigned char *bytes, size_t len, const char *path, uint64_t *rows,
+                 size_t *dim, size_t *element_bytes, size_t *begin, kmf_err *err)
+{
+    char literal[LITERAL_MOST + 1];
+    if (len < PREFIX + 2 || memcmp(bytes, "\x93NUMPY", 6) != 0 || bytes[6] < 1 || bytes[6] > 3)
+        return kmf_fail(err, KMF_EMODEL, KMF_NPY_NONE, path);
+    size_t prefix = bytes[6] == 1 ? PREFIX : PREFIX + 2;
+    size_t n = bytes[6] == 1 ? kmf_le_load16(bytes + 8) : kmf_le_load32(bytes + 8);
+    if (n > len - prefix || n > LITERAL_MOST)
+        return kmf_fail(err, KMF_EMODEL, KMF_NPY_NONE, path);
+    memcpy(literal, bytes + prefix, n);
+    literal[n] = '\0';
+    *begin = prefix + n;
+    return read_literal(literal, rows, dim, element_bytes)
+               ? 0
+               : kmf_fail(err, KMF_EMODEL, KMF_NPY_NONE, path);
 }

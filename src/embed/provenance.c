@@ -119,14 +119,14 @@ json_t *kmf_output_json(const char *path)
     return kmf_json_of_text(slash ? slash + 1 : path);
 }
 
-json_t *kmf_provenance_read(const char *path, const char *name, kmf_err *err)
+json_t *kmf_provenance_read(const char *path, const char *name, bool array, kmf_err *err)
 {
     size_t len;
     char *text = kmf_file_read(name, JSON_BYTES_MAX, &len, err);
     json_t *json = text ? kmf_json_parse(text, len, name, err) : NULL;
     const char *output = json_string_value(json_object_get(json, "output"));
     kmf_free(text);
-    if (output && kmf_ends_with(output, ".npy") != kmf_ends_with(path, ".npy")) {
+    if (output && kmf_ends_with(output, ".npy") != array) {
         char shown[KMF_ERR_SHOW];
         kmf_fail(err, KMF_EMODEL,
                  "%s: it is that of %s, which was written later than %s: make that anew", name,
@@ -156,7 +156,7 @@ int kmf_provenance_beside(json_t **json, const char *path, size_t columns, kmf_e
         return KMF_ENOMEM;
     err = kmf_err_or(err, &(kmf_err){0});
     bool there = access(name, F_OK) == 0;
-    *json = there ? kmf_provenance_read(path, name, err) : NULL;
+    *json = there ? kmf_provenance_read(path, name, true, err) : NULL;
     int status = *json ? 1 : there ? (int)err->code : 0;
     if (*json && kmf_provenance_check_columns(*json, name, path, columns, err) < 0) {
         json_decref(*json);

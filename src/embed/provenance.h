@@ -18,7 +18,7 @@ json_t *kmf_output_json(const char *path);
  * KMF_EMODEL: it says that it is of an array and path is of text, or the other way round, so what
  * lies beside path is no longer its own.
  */
-json_t *kmf_provenance_read(const char *path, const char *name, kmf_err *err);
+json_t *kmf_provenance_read(const char *path, const char *name, bool array, kmf_err *err);
 /* KMF_EMODEL: it tells another number of columns than path has. */
 int kmf_provenance_check_columns(const json_t *json, const char *name, const char *path,
                                  size_t columns, kmf_err *err);

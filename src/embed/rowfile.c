@@ -85,9 +85,21 @@ void kmf_row_file_close(kmf_row_file *file)
     kmf_free(file);
 }
 
+/* NULL: nothing tells it, or how it was asked. */
 static const char *model_of(const kmf_row_file *f)
 {
-    return json_string_value(json_object_get(json_object_get(f->json, "model"), "name"));
+    return json_is_object(json_object_get(f->json, "settings"))
+               ? json_string_value(json_object_get(json_object_get(f->json, "model"), "name"))
+               : NULL;
+}
+
+/* By the names beside, or where these are missing by the settings. */
+static bool is_per_token(const kmf_row_file *f)
+{
+    const char *pooling =
+        json_string_value(json_object_get(json_object_get(f->json, "settings"), "pooling"));
+    return f->ids.per_token ||
+           (pooling && strcmp(pooling, kmf_pooling_names[KMF_POOL_NONE]) == 0);
 }
 
 void kmf_row_file_information(const kmf_row_file *file, kmf_row_file_info *info)
@@ -96,7 +108,7 @@ void kmf_row_file_information(const kmf_row_file *file, kmf_row_file_info *info)
                                 .dim = file->rows.dim,
                                 .f16 = file->rows.element_bytes == 2,
                                 .named = file->named,
-                                .per_token = file->ids.per_token,
+                                .per_token = is_per_token(file),
                                 .model = model_of(file)};
 }
 
@@ -147,8 +159,24 @@ static int fail_count(const kmf_row_file *f, const char *what, kmf_err *err)
                     f->path);
 }
 
-/* All of the next row but its vector: 1; 0: the end. */
-static int next_line(kmf_row_file *f, kmf_row *row, kmf_err *err)
+/* 1: there are numbers; 0: all are NaN, as of a record without a vector; KMF_ENUMERIC. */
+static int read_vector(const kmf_row_file *f, uint64_t row, float *x, kmf_err *err)
+{
+    size_t dim = f->rows.dim;
+    size_t missing = 0, at = 0;
+    if (kmf_mapped_rows_read(&f->rows, row, x) == 0)
+        return 1;
+    for (size_t j = 0; j < dim; j++)
+        missing += isnan(x[j]) != 0;
+    if (missing == dim)
+        return 0;
+    while (isfinite(x[at]))
+        at++;
+    return kmf_fail(err, KMF_ENUMERIC, "%s: row %" PRIu64 ": column %zu is %s", f->path,
+                    row + 1, at + 1, isnan(x[at]) ? "no number" : "infinite");
+}
+
+int kmf_row_file_line(kmf_row_file *f, kmf_row *row, kmf_err *err)
 {
     bool over = f->at == f->rows.n;
     int got = f->named ? kmf_ids_next(&f->ids, err) : !over;
@@ -169,23 +197,30 @@ static int next_line(kmf_row_file *f, kmf_row *row, kmf_err *err)
 
 int kmf_row_file_next(kmf_row_file *file, kmf_row *row, kmf_err *err)
 {
-    int got = next_line(file, row, err);
+    int got = kmf_row_file_line(file, row, err);
     if (got <= 0)
         return got;
-    kmf_mapped_rows_read(&file->rows, file->at - 1, file->vector);
     row->vector = file->vector;
-    return 1;
+    got = read_vector(file, file->at - 1, file->vector, err);
+    return got < 0 ? got : 1;
 }
 
-void kmf_row_file_vector(const kmf_row_file *file, uint64_t row, float *x)
+int kmf_row_file_vector(const kmf_row_file *file, uint64_t row, float *x, kmf_err *err)
 {
-    kmf_mapped_rows_read(&file->rows, row, x);
+    int got = read_vector(file, row, x, err);
+    return got < 0 ? got : 0;
+}
+
+int kmf_row_file_check_bytes(const kmf_row_file *file, kmf_err *err)
+{
+    return kmf_map_check(&file->rows.map, err);
 }
 
 /* ---------------------------------------------------------------- to an output ---------- */
 
-#define BLOCK ((size_t)1024) /* rows */
-#define PART ((size_t)32)    /* of them, that a thread makes at a time */
+#define BLOCK ((size_t)1024) /* rows at most */
+#define BLOCK_NUMBERS ((size_t)4 << 20)
+#define PART ((size_t)32) /* rows that a thread makes at a time */
 
 typedef struct copying {
     kmf_row_file *file; /* borrowed, as the output */
@@ -193,12 +228,12 @@ typedef struct copying {
     kmf_rowstore store;
     uint64_t first;      /* row of the file, counted in the store from its first one here */
     uint64_t done;       /* rows that went to the output */
-    size_t n;            /* rows of the block */
+    size_t most, n;      /* rows of a block, and of the one at hand */
     kmf_row rows[BLOCK]; /* their names are places in the text until it is whole */
     size_t names[BLOCK];
     bool missing[BLOCK]; /* has no vector */
     kmf_text text;       /* owned */
-    float *x;            /* owned [BLOCK, dim] */
+    float *x;            /* owned [most, dim] */
 } copying;
 
 /* The lines of the next block. */
@@ -207,9 +242,9 @@ static int read_block(copying *c, kmf_err *err)
     int got = 0;
     c->first = c->file->at;
     c->text.len = 0;
-    for (c->n = 0; c->n < BLOCK; c->n++) {
+    for (c->n = 0; c->n < c->most; c->n++) {
         kmf_row *row = &c->rows[c->n];
-        got = next_line(c->file, row, err);
+        got = kmf_row_file_line(c->file, row, err);
         if (got <= 0)
             break;
         c->names[c->n] = c->text.len;
@@ -232,8 +267,10 @@ static int make_part(void *arg, size_t part, int worker, kmf_err *err)
     (void)worker;
     for (size_t i = beg; i < end; i++) {
         float *x = c->x + i * dim;
-        kmf_mapped_rows_read(&c->file->rows, c->first + i, x);
-        c->missing[i] = isnan(x[0]);
+        int got = read_vector(c->file, c->first + i, x, err);
+        if (got < 0)
+            return got;
+        c->missing[i] = got == 0;
         c->rows[i].vector = x;
     }
     int status = c->store.fn(c->store.user, c->done + beg, c->x + beg * dim, end - beg, err);
@@ -248,6 +285,8 @@ static int write_block(copying *c, kmf_embed_stats *stats, kmf_err *err)
     for (size_t i = 0; i < c->n && status == 0; i++) {
         const kmf_row *row = &c->rows[i];
         status = kmf_output_row(c->output, row, err);
+        if (status < 0)
+            break;
         stats->records++;
         stats->bases += row->len;
         stats->tokens += row->tokens;
@@ -264,16 +303,23 @@ int kmf_row_file_copy(kmf_row_file *file, kmf_output *output, kmf_pool *pool,
 {
     size_t dim = file->rows.dim;
     const kmf_output_form *form = kmf_output_form_of(output);
-    if (form->dim != dim || (form->per_token != 0) != file->ids.per_token)
-        return kmf_fail(err, KMF_EINVAL, "%s: the output has other rows", file->path);
+    size_t most = kmf_min(BLOCK, kmf_round_up(BLOCK_NUMBERS / dim, PART) + PART);
+    if (form->dim != dim || form->per_token || is_per_token(file))
+        return kmf_fail(err, KMF_EINVAL,
+                        "%s: it and the output have to have a row of as many columns for each "
+                        "record",
+                        file->path);
     copying *c = kmf_calloc(1, sizeof *c, err);
-    float *x = kmf_floats(BLOCK * dim, err);
+    float *x = kmf_floats(most * dim, err);
     int status = c && x ? 0 : KMF_ENOMEM;
     if (status == 0) {
         if (pool)
             kmf_output_share(output, pool, true);
-        *c = (copying){
-            .file = file, .output = output, .x = x, .store = kmf_output_store(output)};
+        *c = (copying){.file = file,
+                       .output = output,
+                       .most = most,
+                       .x = x,
+                       .store = kmf_output_store(output)};
     }
     while (status == 0) {
         status = read_block(c, err);

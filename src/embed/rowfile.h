@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows that were made before, in any order. */
+/* Rows that were made before, names and vectors each by themselves. */
 #ifndef KMF_ROWFILE_H
 #define KMF_ROWFILE_H
 
 #include "kmerformer.h"
 
-/* x [dim] = row 0 .. n - 1 */
-void kmf_row_file_vector(const kmf_row_file *file, uint64_t row, float *x);
+/* As kmf_row_file_next, without the vector. */
+int kmf_row_file_line(kmf_row_file *file, kmf_row *row, kmf_err *err) KMF_MUST_CHECK;
+/* x [dim] = row 0 .. n - 1. KMF_ENUMERIC as of kmf_row_file_next. */
+int kmf_row_file_vector(const kmf_row_file *file, uint64_t row, float *x,
+                        kmf_err *err) KMF_MUST_CHECK;
+/* KMF_EIO: the vectors were written to since they were opened. */
+int kmf_row_file_check_bytes(const kmf_row_file *file, kmf_err *err) KMF_MUST_CHECK;
 
 #endif

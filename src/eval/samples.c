@@ -171,7 +171,7 @@ static int read_rows(kmf_samples *s, kmf_role role, const char *path,
     kmf_row row;
     int status;
     size_t before = s->n;
-    for (uint64_t i = 0; (status = kmf_row_file_next(s->files[role], &row, err)) > 0; i++) {
+    for (uint64_t i = 0; (status = kmf_row_file_line(s->files[role], &row, err)) > 0; i++) {
         const char *label = kmf_labels_find(labels, row.name);
         s->unlabelled += !label;
         if (!label && opts->skip_unlabelled)
@@ -509,6 +509,8 @@ int kmf_samples_embed(const kmf_samples *s, kmf_embedder *embedder, float *x, km
     kmf_embed_options used;
     int status = 0;
     kmf_embedder_options(embedder, &used);
+    if (kmf_samples_rows(s))
+        return kmf_fail(err, KMF_EINVAL, "the samples are rows, whose vectors are made");
     if (used.pooling == KMF_POOL_NONE || used.n_shards > 1)
         return kmf_fail(err, KMF_EINVAL, "one vector for each record is needed");
     kmf_embedder_sink(embedder, take_row, &c);
@@ -531,12 +533,15 @@ const kmf_row_file *kmf_samples_rows(const kmf_samples *s)
 int kmf_samples_vectors(const kmf_samples *s, float *x, kmf_err *err)
 {
     kmf_row_file_info info;
+    int status = 0;
     if (!s->files[KMF_ROLE_TRAIN] || !s->classes)
         return kmf_fail(err, KMF_EINVAL, "the samples are no rows, or not settled");
     kmf_row_file_information(s->files[KMF_ROLE_TRAIN], &info);
-    for (size_t i = 0; i < s->n; i++) {
+    for (size_t i = 0; i < s->n && status == 0; i++) {
         const entry *e = &s->entries[i];
-        kmf_row_file_vector(s->files[e->from], e->row, x + i * info.dim);
+        status = kmf_row_file_vector(s->files[e->from], e->row, x + i * info.dim, err);
     }
-    return 0;
+    for (size_t i = 0; i < KMF_N_ROLES && status == 0; i++)
+        status = s->files[i] ? kmf_row_file_check_bytes(s->files[i], err) : 0;
+    return status;
 }

@@ -233,6 +233,21 @@ static int read_names(kmf_table *t, kmf_err *err)
     return 0;
 }
 
+/* NumPy's arrays are read elsewhere, from files of their own. */
+static int refuse_array(kmf_table *t, kmf_err *err)
+{
+    static const char magic[] = "\x93NUMPY";
+    size_t n = sizeof magic - 1;
+    int status = refill(t, err);
+    return status > 0 && (size_t)(t->end - t->p) >= n && memcmp(t->p, magic, n) == 0
+               ? kmf_fail(err, KMF_EFORMAT,
+                          "%s: an array is read from a plain file, not compressed, nor from "
+                          "standard input",
+                          t->file)
+           : status < 0 ? status
+                        : 0;
+}
+
 kmf_table *kmf_table_open(kmf_bytes *in, const char *name, kmf_err *err)
 {
     kmf_table *t = kmf_calloc(1, sizeof *t, err);
@@ -243,7 +258,7 @@ kmf_table *kmf_table_open(kmf_bytes *in, const char *name, kmf_err *err)
     t->in = in;
     t->line = 1;
     t->file = kmf_strdup(name, err);
-    if (t->file && read_names(t, err) == 0)
+    if (t->file && refuse_array(t, err) == 0 && read_names(t, err) == 0)
         return t;
     kmf_table_close(t);
     return NULL;
