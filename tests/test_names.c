@@ -106,9 +106,10 @@ START_TEST(endings_that_nothing_is_written_in_are_told)
 {
     static const struct {
         const char *path, *ending;
-    } cases[] = {{"x.csv", ".csv"},         {"a.d/x.NPY", ".NPY"}, {"x.tsv.bz2", ".bz2"},
-                 {"x.parquet", ".parquet"}, {"x.npy", NULL},       {"x.tsv.gz", NULL},
-                 {"x.csv/y", NULL},         {"csv", NULL}};
+    } cases[] = {{"x.csv", ".csv"},           {"a.d/x.NPY", ".NPY"}, {"x.tsv.bz2", ".bz2"},
+                 {"x.parquet", ".parquet"},   {"x.npy", NULL},       {"x.tsv.gz", NULL},
+                 {"x.csv/y", NULL},           {"csv", NULL},         {"r.fq", ".fq"},
+                 {"r.FASTA.gz", ".FASTA.gz"}, {"fq.tsv", NULL}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const char *ending = kmf_foreign_ending(cases[i].path);
         if (cases[i].ending)

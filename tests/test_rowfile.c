@@ -105,7 +105,7 @@ START_TEST(rows_come_back_as_they_were_written)
         kmf_row_file_information(file, &info);
         ck_assert_uint_eq(info.n, N);
         ck_assert_uint_eq(info.dim, DIM);
-        ck_assert_int_eq(info.f16, f16);
+        ck_assert_int_eq(info.element_bytes, f16 ? 2 : 4);
         ck_assert_int_eq(info.named, 1);
         ck_assert_int_eq(info.per_token, per_token);
         ck_assert_str_eq(info.model, "m");

@@ -11,17 +11,17 @@ extern "C" {
 
 /*
  * x.npy as a kmf_output writes it, or as NumPy saves an array [rows, columns] of little-endian
- * float32 or float16 in C order; mapped, with x.ids.tsv and x.json where these lie beside it. Used
+ * float16, float32 or float64, which is rounded, in C order; mapped, with x.ids.tsv and x.json where these lie beside it. Used
  * by one thread at a time.
  */
 typedef struct kmf_row_file kmf_row_file;
 
 typedef struct kmf_row_file_info {
-    uint64_t n; /* rows, 0 or more */
-    size_t dim; /* 1 .. 2^24 */
-    int f16;
-    int named;     /* 1: x.ids.tsv is there; 0: row i is called i + 1, and has no length */
-    int per_token; /* 1: rows of KMF_POOL_NONE, which have a position */
+    uint64_t n;        /* rows, 0 or more */
+    size_t dim;        /* 1 .. 2^24 */
+    int element_bytes; /* of a number: 2, 4, 8 */
+    int named;         /* 1: x.ids.tsv is there; 0: row i is called i + 1, and has no length */
+    int per_token;     /* 1: rows of KMF_POOL_NONE, which have a position */
     const char
         *model; /* its name by x.json, borrowed; NULL: nothing tells of it and settings */
 } kmf_row_file_info;

@@ -43,9 +43,11 @@ int kmf_out_is_file(const char *path)
 
 const char *kmf_foreign_ending(const char *path)
 {
-    static const char *const endings[] = {".npy", ".npz",  ".csv",     ".csv.gz",
-                                          ".h5",  ".hdf5", ".parquet", ".bz2",
-                                          ".xz",  ".zst",  ".zip",     ".bgz"};
+    static const char *const endings[] = {
+        ".npy",      ".npz", ".csv",   ".csv.gz", ".h5",       ".hdf5",   ".parquet",
+        ".bz2",      ".xz",  ".zst",   ".zip",    ".bgz",      ".fa",     ".fasta",
+        ".fna",      ".fq",  ".fastq", ".fa.gz",  ".fasta.gz", ".fna.gz", ".fq.gz",
+        ".fastq.gz", ".sam", ".bam",   ".cram"};
     size_t n = strlen(path);
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
         size_t m = strlen(endings[i]);

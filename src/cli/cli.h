@@ -567,8 +567,8 @@ void cli_progress_end(void);
 
 /*
  * SIGINT, SIGTERM, SIGHUP and others that end a process remove what is half written, and end it
- * as they do by default. SIGPIPE and SIGXFSZ are ignored: a closed pipe or a full quota is a failed
- * write.
+ * as they do by default; SIGPIPE does so without a word. SIGXFSZ is ignored: a full quota is a
+ * failed write.
  */
 void cli_catch_signals(const cli *run);
 /*

@@ -147,7 +147,7 @@ static int settle(cli *run, eval_args *a, kmf_err *err)
     if (l->embed.pooling == KMF_POOL_NONE)
         return cli_wrong(run, "--pool none: a record has one vector here");
     if (l->rows && a->models.n > 0)
-        return cli_wrong(run, "-m: the vectors of %s are made already", l->train);
+        return cli_wrong(run, "-m: the vectors of %s are made already: leave it out", l->train);
     if (a->models.n == 0)
         a->models.texts[a->models.n++] = NULL;
     for (size_t i = 0; i < a->models.n && !l->rows; i++) {

@@ -59,7 +59,7 @@ static int parse_train(cli *run, train_args *a, int argc, char **argv, kmf_err *
     if (cli_labelled_check(l, err) < 0)
         return cli_fail(run, err);
     if (l->rows && a->model)
-        return cli_wrong(run, "-m: the vectors of %s are made already", l->train);
+        return cli_wrong(run, "-m: the vectors of %s are made already: leave it out", l->train);
     if (strcmp(a->out, "-") == 0)
         return cli_wrong(run, "-o -: a probe is written to a file");
     if (cli_labelled_is_input(l, a->out) || cli_is_an_input(a->out, &a->model, 1))

@@ -81,7 +81,8 @@ static int check_rows(const cli_labelled *l, const char *const parts[N_PARTS], k
     if (!l->rows)
         return 0;
     if (asked)
-        return cli_raise(err, KMF_EINVAL, "%s: the vectors of %s are made already", asked,
+        return cli_raise(err, KMF_EINVAL,
+                         "%s: the vectors of %s are made already: leave it out", asked,
                          l->train);
     return l->input.labels ? 0
                            : cli_raise(err, KMF_EINVAL,

@@ -42,6 +42,14 @@ static void stop(int number)
     raise(number); /* it comes when this function ends */
 }
 
+/* Whoever read the output has enough. */
+static void end_quietly(int number)
+{
+    kmf_remove_temporaries();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
 void cli_hold_signals(void)
 {
     holding++;
@@ -196,7 +204,7 @@ void cli_tell_of_checkpoints(const cli *run, double minutes)
     cli_hold_signals();
     snprintf(stop_message, sizeof stop_message,
              "kmerformer %s: stopped by a signal before the first checkpoint "
-             "(after %g min); temporary files are removed\n",
+             "(after %g min and a record); temporary files are removed\n",
              run->command, minutes);
     cli_release_signals(false);
 }
@@ -231,6 +239,6 @@ void cli_catch_signals(const cli *run)
     kmf_around_publishing(cli_hold_signals, go_on);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         act(numbers[i], stop, 0);
-    sigaction(SIGPIPE, &ignore, NULL);
+    act(SIGPIPE, end_quietly, 0);
     sigaction(SIGXFSZ, &ignore, NULL);
 }

@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #define INFINITE 0x7f800000u /* the exponent of infinities and NaN */
 #define COLUMNS_MOST ((size_t)1 << 24)
@@ -40,6 +41,14 @@ void kmf_mapped_rows_close(kmf_mapped_rows *rows)
     kmf_map_close(&rows->map);
 }
 
+static float double_at(const unsigned char *p)
+{
+    double value;
+    uint64_t bits = kmf_le_load64(p);
+    memcpy(&value, &bits, sizeof value);
+    return (float)value;
+}
+
 size_t kmf_mapped_rows_read(const kmf_mapped_rows *rows, uint64_t i, float *x)
 {
     size_t dim = rows->dim;
@@ -49,9 +58,12 @@ size_t kmf_mapped_rows_read(const kmf_mapped_rows *rows, uint64_t i, float *x)
     if (rows->element_bytes == 2)
         for (size_t j = 0; j < dim; j++)
             x[j] = kmf_f16_to_f32(kmf_le_load16(p + 2 * j));
-    else
+    else if (rows->element_bytes == 4)
         for (size_t j = 0; j < dim; j++)
             x[j] = kmf_float_of(kmf_le_load32(p + 4 * j));
+    else
+        for (size_t j = 0; j < dim; j++)
+            x[j] = double_at(p + 8 * j);
     size_t odd = 0;
     for (size_t j = 0; j < dim; j++)
         odd += (kmf_bits_of(x[j]) & INFINITE) == INFINITE;

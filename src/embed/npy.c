@@ -61,6 +61,16 @@ static const char *value_of(const char *literal, const char *key)
     return *at == ':' ? at + 1 + strspn(at + 1, " ") : NULL;
 }
 
+/* Of a little-endian float; 0: it is of another type. */
+static size_t float_bytes(const char *type)
+{
+    static const char *const types[] = {"'<f2'", "'<f4'", "'<f8'"};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (strncmp(type, types[i], strlen(types[i])) == 0)
+            return (size_t)2 << i;
+    return 0;
+}
+
 static bool read_literal(const char *literal, uint64_t *rows, size_t *dim,
                          size_t *element_bytes)
 {
@@ -70,9 +80,7 @@ static bool read_literal(const char *literal, uint64_t *rows, size_t *dim,
     int end = 0;
     if (!type || !order || !shape || strncmp(order, "False", 5) != 0)
         return false;
-    *element_bytes = strncmp(type, "'<f4'", 5) == 0   ? 4
-                     : strncmp(type, "'<f2'", 5) == 0 ? 2
-                                                      : 0;
+    *element_bytes = float_bytes(type);
     (void)sscanf(shape, "( %" SCNu64 " , %zu %n", rows, dim, &end);
     const char *rest = shape + end;
     rest += *rest == ',';
@@ -93,7 +101,10 @@ int kmf_npy_read(const unsigned char *bytes, size_t len, const char *path, uint6
     memcpy(literal, bytes + prefix, n);
     literal[n] = '\0';
     *begin = prefix + n;
-    return read_literal(literal, rows, dim, element_bytes)
-               ? 0
-               : kmf_fail(err, KMF_EMODEL, KMF_NPY_NONE, path);
+    if (read_literal(literal, rows, dim, element_bytes))
+        return 0;
+    char shown[KMF_ERR_SHOW];
+    return kmf_fail(err, KMF_EMODEL,
+                    KMF_NPY_NONE ": %s; numpy.ascontiguousarray(x, \"f4\") makes one", path,
+                    kmf_err_show(shown, literal));
 }

@@ -106,7 +106,7 @@ void kmf_row_file_information(const kmf_row_file *file, kmf_row_file_info *info)
 {
     *info = (kmf_row_file_info){.n = file->rows.n,
                                 .dim = file->rows.dim,
-                                .f16 = file->rows.element_bytes == 2,
+                                .element_bytes = (int)file->rows.element_bytes,
                                 .named = file->named,
                                 .per_token = is_per_token(file),
                                 .model = model_of(file)};

@@ -31,7 +31,7 @@ static int read_header(kmf_ids *ids, kmf_err *err)
 
 int kmf_ids_open(kmf_ids *ids, const char *path, kmf_err *err)
 {
-    *ids = (kmf_ids){0};
+    *ids = (kmf_ids){.record = -1};
     ids->path = kmf_companion(path, ".ids.tsv", err);
     if (!ids->path)
         return KMF_ENOMEM;
@@ -103,8 +103,16 @@ static bool parse(kmf_ids *ids, kmf_row *row)
 
 int kmf_ids_row(kmf_ids *ids, kmf_row *row, kmf_err *err)
 {
-    return parse(ids, row) ? 0
-                           : kmf_fail(err, KMF_EMODEL,
-                                      "%s: line %" PRIu64 " is none of index, name and numbers",
-                                      ids->path, ids->n + 1);
+    if (!parse(ids, row))
+        return kmf_fail(err, KMF_EMODEL,
+                        "%s: line %" PRIu64 " is none of index, name and numbers", ids->path,
+                        ids->n + 1);
+    int64_t record = (int64_t)row->index;
+    if (record < ids->record || (record == ids->record && !ids->per_token))
+        return kmf_fail(err, KMF_EMODEL,
+                        "%s: line %" PRIu64 ": index %" PRId64 " comes behind %" PRId64
+                        ": the lines are not in the order of the rows any more",
+                        ids->path, ids->n + 1, record, ids->record);
+    ids->record = record;
+    return 0;
 }

@@ -22,6 +22,7 @@ typedef struct kmf_ids {
     size_t cap;
     uint64_t n;     /* lines so far, without the header */
     bool per_token; /* rows have a position */
+    int64_t record; /* of the last one that was asked for; -1: none */
 } kmf_ids;
 
 /* Of the table at path. 1: it is open; 0: there is none; KMF_EIO; KMF_EMODEL: another header. */
@@ -30,7 +31,10 @@ int kmf_ids_open(kmf_ids *ids, const char *path, kmf_err *err) KMF_MUST_CHECK;
 void kmf_ids_close(kmf_ids *ids);
 /* 1: there is a next line; 0: the end; KMF_EIO, KMF_ENOMEM. */
 int kmf_ids_next(kmf_ids *ids, kmf_err *err) KMF_MUST_CHECK;
-/* What it says, once; there is no vector, and the name is valid until the next one. KMF_EMODEL. */
+/*
+ * What it says, once; there is no vector, and the name is valid until the next one. KMF_EMODEL:
+ * nothing of that kind, or a record before the last one, as where lines were sorted.
+ */
 int kmf_ids_row(kmf_ids *ids, kmf_row *row, kmf_err *err) KMF_MUST_CHECK;
 
 /* A row as another output holds it: n bytes of the table and its line of ids. */
