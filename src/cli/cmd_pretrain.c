@@ -57,9 +57,14 @@ static int resume(cli *run, const cli_pretrain_args *a, kmf_pretrain *trainer, c
     if (!path)
         return 0;
     kmf_err own = {0};
-    if (kmf_pretrain_load(trainer, path, &own) < 0)
-        return cli_raise(err, own.code, "%s%s", own.msg,
-                         path == dir->checkpoint ? " (--resume never begins anew)" : "");
+    if (kmf_pretrain_load(trainer, path, &own) < 0 && path == dir->checkpoint)
+        return cli_raise(
+            err, own.code,
+            "%s (--resume never begins anew; --init %s -o OTHER learns on from its "
+            "weights)",
+            own.msg, a->out);
+    if (own.code)
+        return cli_raise(err, own.code, "%s", own.msg);
     kmf_pretrain_information(trainer, &s);
     if (s.other_kernels)
         cli_warn_of_kernels(run);
