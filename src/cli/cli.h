@@ -143,7 +143,8 @@ typedef struct cli_option {
 /* How inputs are read: rows for a kmf_reader_options. */
 #define CLI_READER_OPTIONS(r)                                                                 \
     {NULL, "regions", CLI_ONCE, &(r)->regions, 0, 0, NULL, "LIST",                            \
-     "chr:beg-end,... (1-based, inclusive) of an indexed FASTA", 0, NULL},                    \
+     "chr:beg-end,... (1-based, inclusive) of a FASTA, whose index is made beside it if it "  \
+     "has none", 0, NULL},                                                                    \
     {NULL, "bed", CLI_ONCE, &(r)->bed, 0, 0, NULL, "FILE",                                    \
      "the regions of a BED file, on their strand", 0, NULL},                                  \
     {NULL, "bed-names", CLI_FLAG, &(r)->bed_names, 0, 0, NULL, NULL,                          \
@@ -424,8 +425,8 @@ typedef struct cli_labelled {
 /* Their rows in an option table. */
 #define CLI_LABEL_OPTIONS(l)                                                                  \
     {NULL, "labels", CLI_ONCE, &(l)->input.labels, 0, 0, NULL, "TSV",                         \
-     "lines name<tab>label for the records of FASTA, FASTQ, SAM, BAM, CRAM, or for vectors",   \
-     0, NULL},                                                                                \
+     "lines name<tab>label for the records of FASTA, FASTQ, SAM, BAM, CRAM, or for vectors; "  \
+     "one file for all parts", 0, NULL},                                                                                \
     {NULL, "label-key", CLI_TEXT, &(l)->input.key, 0, 0, NULL, "KEY",                         \
      "their labels follow KEY= in the headers", 0, NULL},                                     \
     {NULL, "label-rank", CLI_TEXT, &(l)->input.rank, 0, 0, NULL, "R",                         \

@@ -21,11 +21,13 @@ typedef struct embed_args {
 
 static const cli_usage usage = {
     "embed [options] IN...",
-    "One vector for every sequence of FASTA, FASTQ, SAM, BAM or CRAM files, plain or\n"
-    "compressed; '-' is standard input. Vectors go to standard output as a table, or to the\n"
-    "file of -o, with x.ids.tsv and x.json beside x.npy or x.tsv. Rows are in input order,\n"
-    "one for every record, and their bits don't depend on threads, batches, shards or\n"
-    "compression. A long run that is stopped is resumed by the same command.",
+    "One vector for every sequence of FASTA, FASTQ, SAM, BAM or CRAM files, or of tables "
+    "(csv,\n"
+    "tsv) with a column sequence; plain or compressed; '-' is standard input. Vectors go to\n"
+    "standard output as a table, or to the file of -o, with x.ids.tsv and x.json beside x.npy\n"
+    "or x.tsv. Rows are in input order, one for every record, and their bits don't depend on\n"
+    "threads, batches, shards or compression. A long run that is stopped is resumed by the\n"
+    "same command.",
     1, -1};
 
 static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)

@@ -229,9 +229,7 @@ static float *embed(const eval *e, const char *model, row *r, kmf_err *err)
 
 static float *take_rows(const eval *e, row *r, kmf_err *err)
 {
-    kmf_row_file_info info;
-    kmf_row_file_information(kmf_samples_rows(e->samples), &info);
-    r->model = strdup(info.model ? info.model : e->args->labelled.train);
+    r->model = strdup(e->args->labelled.train);
     return cli_labelled_rows(e->samples, &e->info, &r->dim, err);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* kmerformer info: what a model or a file of k-mer vectors is, and what it costs. */
+/* kmerformer info: what a model is and what it costs; what a file of vectors or a probe holds. */
 #include "cli/cli.h"
 
 #include <inttypes.h>
@@ -19,7 +19,7 @@ static const cli_usage usage = {
     "info [options] [MODEL]",
     "Configuration, parameters, vocabulary, provenance and memory of a model directory or of\n"
     "one safetensors file of a model (default: the model that embed uses), or what a file of\n"
-    "k-mer vectors or of a probe holds, as name<TAB>value.",
+    "k-mer vectors, of a probe, or an array of embed holds, as name<TAB>value.",
     0, 1};
 
 static void print_config(const kmf_config *c)
@@ -223,6 +223,27 @@ static int print_probe(const cli *run, const char *path)
     return CLI_DONE;
 }
 
+/* Vectors of records. */
+static int print_rows(const cli *run, const char *path)
+{
+    kmf_err err = {0};
+    kmf_row_file_info info;
+    kmf_row_file *file = kmf_row_file_open(path, &err);
+    if (!file)
+        return cli_fail(run, &err);
+    kmf_row_file_information(file, &info);
+    printf("array\t%s\nrows\t%" PRIu64 "\ncolumns\t%zu\nnumbers\tfloat%d\n", path, info.n,
+           info.dim, 8 * info.element_bytes);
+    printf("rows_are\t%s\nnames\t%s\n", info.per_token ? "tokens" : "records",
+           info.named ? "yes" : "no");
+    char *identity = info.model ? kmf_row_file_identity(file, &err) : NULL;
+    if (identity)
+        printf("embedder\t%s\n", identity);
+    kmf_text_free(identity);
+    kmf_row_file_close(file);
+    return err.code ? cli_fail(run, &err) : CLI_DONE;
+}
+
 int cli_info(cli *run, int argc, char **argv)
 {
     info_args a = {.batch_tokens = 1024, .threads = kmf_threads_default()};
@@ -244,5 +265,7 @@ int cli_info(cli *run, int argc, char **argv)
         return cli_fail(run, &err);
     if (!path || !cli_is_file(path) || whole)
         return print_model(run, path, &a);
+    if (cli_is_array(path))
+        return print_rows(run, path);
     return kmf_probe_is_file(path) ? print_probe(run, path) : print_vectors(run, path);
 }

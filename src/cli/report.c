@@ -123,8 +123,9 @@ void cli_warn(const cli *run, const char *format, ...)
 void cli_warn_of_losses(const cli *run, const kmf_embed_stats *s, bool options)
 {
     if (s->ambiguous > 0)
-        cli_warn(run, "%llu k-mers touch a base other than A, C, G, T or U%s",
-                 (unsigned long long)s->ambiguous, options ? " (--ambiguous)" : "");
+        cli_warn(run, "%llu k-mers touch a base other than A, C, G, T or U%s%s",
+                 (unsigned long long)s->ambiguous, options ? " (--ambiguous)" : "",
+                 s->ambiguous > s->tokens ? ": more than do not; are these nucleotides?" : "");
     if (s->unknown > 0)
         cli_warn(run, "%llu k-mers are not in the model's vocabulary and read as [UNK]",
                  (unsigned long long)s->unknown);

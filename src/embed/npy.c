@@ -99,8 +99,10 @@ int kmf_npy_read(const unsigned char *bytes, size_t len, const char *path, uint6
     if (n > len - prefix || n > LITERAL_MOST)
         return kmf_fail(err, KMF_EMODEL, KMF_NPY_NONE, path);
     memcpy(literal, bytes + prefix, n);
-    literal[n] = '\0';
     *begin = prefix + n;
+    while (n > 0 && (literal[n - 1] == '\n' || literal[n - 1] == ' '))
+        n--;
+    literal[n] = '\0';
     if (read_literal(literal, rows, dim, element_bytes))
         return 0;
     char shown[KMF_ERR_SHOW];

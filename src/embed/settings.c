@@ -152,8 +152,11 @@ int kmf_settings_model(kmf_embed_options *o, const kmf_config *c, const kmf_voca
                         "the model has no composition: the parts of its vectors are states");
     if (kmf_has_composition((kmf_vector_parts)o->parts) && o->pooling != KMF_POOL_MEAN)
         return kmf_fail(err, KMF_EINVAL,
-                        "a composition is a mean over k-mers: pooling %s is for parts states",
-                        kmf_pooling_names[o->pooling]);
+                        "a composition is a mean over k-mers: pooling %s is for parts states%s",
+                        kmf_pooling_names[o->pooling],
+                        o->pooling == KMF_POOL_NONE && o->strand == KMF_STRAND_BOTH
+                            ? ", and strand fwd or rc"
+                            : "");
     if (o->pooling == KMF_POOL_NONE && o->strand == KMF_STRAND_BOTH)
         return kmf_fail(
             err, KMF_EINVAL,

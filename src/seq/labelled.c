@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "seq/dna.h"
 #include "seq/input.h"
+#include "seq/labelled.h"
 #include "seq/labels.h"
 #include "seq/seqio.h"
 #include "seq/table.h"
@@ -67,6 +68,12 @@ static int find_columns(kmf_labelled *in, kmf_err *err)
     return 0;
 }
 
+static int open_table(kmf_labelled *in, kmf_bytes *table, kmf_err *err)
+{
+    in->table = kmf_table_open(table, in->file, err);
+    return in->table ? find_columns(in, err) : KMF_EFORMAT;
+}
+
 static int open_kind(kmf_labelled *in, const char *path, kmf_pool *pool, kmf_err *err)
 {
     const kmf_labelled_options *o = &in->opts;
@@ -78,10 +85,8 @@ static int open_kind(kmf_labelled *in, const char *path, kmf_pool *pool, kmf_err
     if (o->key && o->key[0] == '\0')
         return kmf_fail(err, KMF_EINVAL, "the key of the labels is empty");
     in->reader = kmf_reader_or_table(path, &o->reader, pool, &table, err);
-    if (table) {
-        in->table = kmf_table_open(table, in->file, err);
-        return in->table ? find_columns(in, err) : KMF_EFORMAT;
-    }
+    if (table)
+        return open_table(in, table, err);
     if (!in->reader || o->optional)
         return in->reader ? 0 : KMF_EFORMAT;
     if (!o->labels && !o->key)
@@ -103,6 +108,23 @@ kmf_labelled *kmf_labelled_open(const char *path, const kmf_labelled_options *op
         in->opts = *opts;
     in->file = kmf_strdup(kmf_input_name(path), err);
     if (in->file && open_kind(in, path, pool, err) == 0)
+        return in;
+    kmf_labelled_close(in);
+    return NULL;
+}
+
+kmf_labelled *kmf_labelled_of_table(kmf_bytes *table, const char *file, kmf_err *err)
+{
+    kmf_labelled *in = kmf_calloc(1, sizeof *in, err);
+    if (in)
+        in->file = kmf_strdup(file, err);
+    if (!in || !in->file) {
+        kmf_bytes_close(table);
+        kmf_labelled_close(in);
+        return NULL;
+    }
+    in->opts.optional = 1;
+    if (open_table(in, table, err) == 0)
         return in;
     kmf_labelled_close(in);
     return NULL;
