@@ -31,9 +31,9 @@ KMF_API int kmf_samples_read(kmf_samples *samples, kmf_role role, kmf_labelled *
 
 /*
  * The same of rows, whose vectors are made: all of x.npy. opts: labels, which are needed, and
- * skip_unlabelled apply. Samples are all sequences or all rows, of one file for each part, made in the same way as
- * far as the files tell. KMF_EFORMAT: also a row without a label; else as kmf_row_file_open and
- * kmf_row_file_next.
+ * skip_unlabelled apply. Samples are all sequences or all rows, of one file for each part, made in
+ * the same way as far as the files tell. KMF_EFORMAT: also a row without a label; else as
+ * kmf_row_file_open and kmf_row_file_next.
  */
 KMF_API int kmf_samples_read_rows(kmf_samples *samples, kmf_role role, const char *path,
                                   const kmf_labelled_options *opts,

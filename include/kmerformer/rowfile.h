@@ -11,8 +11,8 @@ extern "C" {
 
 /*
  * x.npy as a kmf_output writes it, or as NumPy saves an array [rows, columns] of little-endian
- * float16, float32 or float64, which is rounded, in C order; mapped, with x.ids.tsv and x.json where these lie beside it. Used
- * by one thread at a time.
+ * float16, float32 or float64, which is rounded, in C order; mapped, with x.ids.tsv and x.json
+ * where these lie beside it. Used by one thread at a time.
  */
 typedef struct kmf_row_file kmf_row_file;
 
@@ -49,9 +49,10 @@ KMF_API int kmf_row_file_check(const kmf_row_file *file, const char *identity,
  */
 KMF_API char *kmf_row_file_identity(const kmf_row_file *file, kmf_err *err) KMF_MUST_CHECK;
 /*
- * 1: *row is the next row, its pointers valid until the next call; 0: the end. A vector all of
- * NaN is that of a record without one; KMF_ENUMERIC: another that is not finite. KMF_EMODEL: x.ids.tsv has a line that is none, or not one for each
- * row; KMF_EIO: also, at the end, that the file was written to meanwhile.
+ * 1: *row is the next row, its pointers valid until the next call; 0: the end. A vector all of NaN
+ * is that of a record without one; KMF_ENUMERIC: another that is not finite. KMF_EMODEL: x.ids.tsv
+ * has a line that is none, not one for each row, or other than in their order; KMF_EIO: also, at
+ * the end, that the file was written to meanwhile.
  */
 KMF_API int kmf_row_file_next(kmf_row_file *file, kmf_row *row, kmf_err *err) KMF_MUST_CHECK;
 /*

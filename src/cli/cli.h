@@ -334,8 +334,8 @@ const char *cli_to_go_on(const char *resume);
 bool cli_ends_with(const char *text, const char *end);
 /*
  * Is out one of the n inputs, the index of one, what lies beside an array, or a file in one that is
- * a model's directory, or random: and that? An input "-" is the file that standard input comes from, if any. An out "-",
- * and inputs that are NULL, never are.
+ * a model's directory, or random: and that? An input "-" is the file that standard input comes
+ * from, if any. An out "-", and inputs that are NULL, never are.
  */
 bool cli_is_an_input(const char *out, const char *const *paths, size_t n);
 /* kmf_is_row_file, of an argument: "-" is standard input, and NULL none. */
@@ -425,8 +425,8 @@ typedef struct cli_labelled {
 /* Their rows in an option table. */
 #define CLI_LABEL_OPTIONS(l)                                                                  \
     {NULL, "labels", CLI_ONCE, &(l)->input.labels, 0, 0, NULL, "TSV",                         \
-     "lines name<tab>label for the records of FASTA, FASTQ, SAM, BAM, CRAM, or for vectors; "  \
-     "one file for all parts", 0, NULL},                                                                                \
+     "lines name<tab>label for the records of FASTA, FASTQ, SAM, BAM, CRAM, or for vectors; " \
+     "one file for all parts", 0, NULL},                                                      \
     {NULL, "label-key", CLI_TEXT, &(l)->input.key, 0, 0, NULL, "KEY",                         \
      "their labels follow KEY= in the headers", 0, NULL},                                     \
     {NULL, "label-rank", CLI_TEXT, &(l)->input.rank, 0, 0, NULL, "R",                         \

@@ -180,13 +180,13 @@ int kmf_row_file_line(kmf_row_file *f, kmf_row *row, kmf_err *err)
 {
     bool over = f->at == f->rows.n;
     int got = f->named ? kmf_ids_next(&f->ids, err) : !over;
+    *row = (kmf_row){.index = f->at, .name = f->number, .position = -1};
     if (got < 0)
         return got;
     if (over)
         return got ? fail_count(f, "more", err) : kmf_map_check(&f->rows.map, err);
     if (!got)
         return fail_count(f, "fewer", err);
-    *row = (kmf_row){.index = f->at, .name = f->number, .position = -1};
     f->at++;
     if (f->named)
         got = kmf_ids_row(&f->ids, row, err);
