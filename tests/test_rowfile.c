@@ -233,6 +233,93 @@ START_TEST(a_copy_is_what_the_first_run_would_have_written)
 }
 END_TEST
 
+/* Of its number d, as float16 where it was stored so. */
+static float stored_as(const float *x, int d, int f16)
+{
+    return f16 ? kmf_f16_to_f32(kmf_f16_from_f32(x[d])) : x[d];
+}
+
+START_TEST(files_of_any_numbers_go_one_behind_the_other)
+{
+    enum { PARTS = 4, ASKED = 3 }; /* rows of a part that are asked for before it is copied */
+    static const struct {
+        uint64_t n;
+        int f16;
+    } parts[PARTS] = {{5, 1}, {0, 0}, {N, 0}, {70, 1}};
+    char from[PARTS][512], name[24];
+    float x[DIM];
+    kmf_row row;
+    kmf_err err = {0};
+    kmf_pool *pool = kmf_pool_new(2, NULL);
+    for (int p = 0; p < PARTS; p++) {
+        snprintf(name, sizeof name, "x%d.npy", p);
+        snprintf(from[p], sizeof from[p], "%s", in_scratch(name));
+        write_rows(from[p], (kmf_output_form){.f16 = parts[p].f16}, parts[p].n);
+    }
+    for (int f16 = 0; f16 < 2; f16++) {
+        kmf_embed_stats stats = {0};
+        kmf_output *out = kmf_output_new(in_scratch("y.npy"),
+                                         &(kmf_output_form){.dim = DIM, .f16 = f16}, &err);
+        for (int p = 0; p < PARTS; p++) {
+            kmf_row_file *file = open_rows(from[p]);
+            for (int i = 0; p == 2 && i < ASKED; i++)
+                ck_assert_int_eq(kmf_row_file_next(file, &row, NULL), 1);
+            ck_assert_int_eq(
+                kmf_row_file_copy(file, out, p ? pool : NULL, &stats, NULL, NULL, &err), 0);
+            kmf_row_file_close(file);
+        }
+        ck_assert_uint_eq(stats.records, 75 + N - ASKED);
+        ck_assert_uint_eq(stats.empty, 2);
+        ck_assert_int_eq(kmf_output_commit(out, provenance, &err), 0);
+        kmf_output_free(out);
+        ck_assert_int_eq(remove(in_scratch("y.ids.tsv")),
+                         0); /* indices are those of the parts */
+        kmf_row_file *file = open_rows(in_scratch("y.npy"));
+        for (int p = 0; p < PARTS; p++)
+            for (uint64_t i = p == 2 ? ASKED : 0; i < parts[p].n; i++) {
+                (void)row_of(i, name, x, 0);
+                ck_assert_int_eq(kmf_row_file_next(file, &row, &err), 1);
+                for (int d = 0; d < DIM; d++)
+                    quick_assert(i == MISSING
+                                     ? isnan(row.vector[d]) != 0
+                                     : kmf_bits_of(row.vector[d]) ==
+                                           kmf_bits_of(stored_as(x, d, f16 || parts[p].f16)));
+            }
+        ck_assert_int_eq(kmf_row_file_next(file, &row, &err), 0);
+        kmf_row_file_close(file);
+    }
+    kmf_pool_free(pool);
+}
+END_TEST
+
+START_TEST(a_number_that_an_output_cannot_have_ends_the_copy)
+{
+    static const float large[2][2] = {{1, 2}, {3, 70000}};
+    kmf_err err = {0};
+    kmf_embed_stats stats = {0};
+    kmf_output *wide = kmf_output_new(in_scratch("x.npy"), &(kmf_output_form){.dim = 2}, &err);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(kmf_output_row(wide,
+                                        &(kmf_row){.index = (uint64_t)i,
+                                                   .name = i ? "b" : "a",
+                                                   .position = -1,
+                                                   .vector = large[i]},
+                                        &err),
+                         0);
+    ck_assert_int_eq(kmf_output_commit(wide, "{}", &err), 0);
+    kmf_output_free(wide);
+    kmf_row_file *file = open_rows(in_scratch("x.npy"));
+    kmf_output *narrow =
+        kmf_output_new(in_scratch("y.npy"), &(kmf_output_form){.dim = 2, .f16 = 1}, &err);
+    ck_assert_int_eq(kmf_row_file_copy(file, narrow, NULL, &stats, NULL, NULL, &err),
+                     KMF_ENUMERIC);
+    ck_assert_ptr_nonnull(strstr(err.msg, "'b': 70000 is too large for float16"));
+    ck_assert_uint_eq(stats.records, 1);
+    kmf_output_free(narrow);
+    kmf_row_file_close(file);
+}
+END_TEST
+
 START_TEST(outputs_of_other_rows_take_no_copy)
 {
     const char *path = in_scratch("x.npy");
@@ -490,6 +577,46 @@ START_TEST(samples_are_rows_of_one_kind)
 }
 END_TEST
 
+START_TEST(what_is_written_to_meanwhile_is_told)
+{
+    char path[512], names[512];
+    float x[8 * 136];
+    kmf_err err = {0};
+    kmf_row row;
+    kmf_embed_options usual;
+    kmf_samples_options opts;
+    kmf_samples_info info;
+    kmf_embed_options_default(&usual);
+    kmf_samples_options_default(&opts);
+    opts.test_share = 0.5;
+    opts.no_dev = 1;
+    snprintf(path, sizeof path, "%s", in_scratch("x.npy"));
+    snprintf(names, sizeof names, "%s", in_scratch("labels.tsv"));
+    embed_reads("tnf", usual, path, NULL);
+    put_text(names, labels);
+    kmf_samples *samples = kmf_samples_new(NULL);
+    ck_assert_int_eq(kmf_samples_read_rows(samples, KMF_ROLE_TRAIN, path,
+                                           &(kmf_labelled_options){.labels = names}, &err),
+                     0);
+    ck_assert_int_eq(kmf_samples_settle(samples, &opts, &info, &err), 0);
+    kmf_row_file *file = open_rows(path);
+    FILE *other = fopen(path, "r+b");
+    ck_assert_int_eq(fseek(other, 300, SEEK_SET) + (fputc(1, other) == EOF), 0);
+    ck_assert_int_eq(fclose(other), 0);
+    ck_assert_int_eq(kmf_samples_vectors(samples, x, fresh(&err)), KMF_EIO);
+    ck_assert_ptr_nonnull(strstr(err.msg, "was written to while it was in use"));
+    int got = 1;
+    while (got > 0)
+        got = kmf_row_file_next(file, &row, fresh(&err));
+    ck_assert_int_eq(got, KMF_EIO);
+    kmf_row_file_close(file);
+    kmf_embedder *e = kmf_embedder_new("tnf", &usual, NULL);
+    ck_assert_int_eq(kmf_samples_embed(samples, e, x, NULL), KMF_EINVAL);
+    kmf_embedder_free(e);
+    kmf_samples_free(samples);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("rowfile");
@@ -499,6 +626,9 @@ int main(void)
     tcase_add_test(tcase, rows_come_back_as_they_were_written);
     tcase_add_test(tcase, without_names_rows_are_numbered);
     tcase_add_test(tcase, a_copy_is_what_the_first_run_would_have_written);
+    tcase_add_test(tcase, files_of_any_numbers_go_one_behind_the_other);
+    tcase_add_test(tcase, a_number_that_an_output_cannot_have_ends_the_copy);
+    tcase_add_test(tcase, what_is_written_to_meanwhile_is_told);
     tcase_add_test(tcase, outputs_of_other_rows_take_no_copy);
     tcase_add_test(tcase, what_lies_beside_rows_has_to_fit);
     tcase_add_test(tcase, rows_know_whose_vectors_they_are);

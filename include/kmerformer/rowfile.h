@@ -57,10 +57,10 @@ KMF_API char *kmf_row_file_identity(const kmf_row_file *file, kmf_err *err) KMF_
 KMF_API int kmf_row_file_next(kmf_row_file *file, kmf_row *row, kmf_err *err) KMF_MUST_CHECK;
 /*
  * All rows that are left to an output of such rows, made on the threads of a pool (NULL: the
- * caller's) into whatever it writes. stats: adds records, bases, tokens, ambiguous, chunked and
- * empty. fn (NULL: none) is told now and then how many rows of the file are done. Fails as
- * kmf_row_file_next and kmf_output_row; KMF_EINVAL: another dim,
- * or either has rows of tokens.
+ * caller's) into whatever it writes; indices are those of the file. stats: adds records, bases,
+ * tokens, ambiguous, chunked and empty. fn (NULL: none) is told now and then how many rows of the
+ * file are done. Fails as kmf_row_file_next and kmf_output_row; KMF_EINVAL: another dim, or either
+ * has rows of tokens.
  */
 KMF_API int kmf_row_file_copy(kmf_row_file *file, kmf_output *output, kmf_pool *pool,
                               kmf_embed_stats *stats, kmf_progress_fn *fn, void *user,
