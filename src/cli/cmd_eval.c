@@ -188,9 +188,10 @@ static void warn_of_missing(const eval *e, const row *r)
 {
     if (r->result.without_train + r->result.without_test > 0)
         cli_warn(e->run,
-                 "%s: %zu records to train and %zu to test have no valid k-mer: those are not "
-                 "learnt from, these count as of the most frequent class",
-                 r->model, r->result.without_train, r->result.without_test);
+                 "%s: %zu records to train and %zu to test have no %s: those are not learnt from, "
+                 "these count as of the most frequent class",
+                 r->model, r->result.without_train, r->result.without_test,
+                 e->args->labelled.rows ? "vector" : "valid k-mer");
 }
 
 typedef struct judging {

@@ -225,7 +225,8 @@ static void warn_of_missing(const training *t)
     for (size_t i = 0; i < t->info.n; i++)
         n += isnan(t->x[i * t->dim]) != 0;
     if (n > 0)
-        cli_warn(t->run, "%zu records have no valid k-mer: nothing is learnt from them", n);
+        cli_warn(t->run, "%zu records have no %s: nothing is learnt from them", n,
+                 t->embedder ? "valid k-mer" : "vector");
 }
 
 static int train(training *t, kmf_err *err)
