@@ -9,7 +9,9 @@
 
 #include "kmerformer.h"
 
+#include <math.h>
 #include <pthread.h>
+#include <string.h>
 
 /* Two classes of four records each. */
 static const char table[] = "name,sequence,label\n"
@@ -47,6 +49,47 @@ START_TEST(a_record_without_a_label_is_refused_by_its_name)
         ck_assert_str_eq(err.msg, "record 1 'a1' has no label: none was asked for");
         kmf_samples_free(samples);
     }
+    remove_dir();
+}
+END_TEST
+
+/* Of four records to test two are to train, too; a record without a vector is no other's. */
+START_TEST(test_records_that_are_learnt_from_are_counted)
+{
+    enum { DIM = 3 };
+    kmf_err err = {0};
+    kmf_samples_options opts;
+    kmf_samples_info info;
+    kmf_eval_options how;
+    kmf_eval_result result;
+    float x[8 * DIM];
+    make_dir();
+    kmf_samples *samples = kmf_samples_new(&err);
+    ck_assert_int_eq(read_as(samples, write_text("t.csv", table), 0, &err), 0);
+    kmf_samples_options_default(&opts);
+    opts.test_share = 0.5;
+    opts.no_dev = 1;
+    ck_assert_int_eq(kmf_samples_settle(samples, &opts, &info, &err), 0);
+    ck_assert_uint_eq(info.n_test, 4);
+    for (size_t i = 0; i < 8 * DIM; i++)
+        x[i] = (float)(i * i % 37) - 9;
+    kmf_eval_options_default(&how);
+    how.probe.l2 = 0.1;
+    how.probe.scale = KMF_PROBE_COLUMN;
+    how.scale = KMF_SCALE_NONE;
+    how.resamples = 0;
+    for (size_t repeated = 0; repeated < 3; repeated++) {
+        if (repeated > 0)
+            memcpy(x + (info.test + repeated) * DIM, x + repeated * DIM, DIM * sizeof *x);
+        if (repeated == 2)
+            for (size_t d = 0; d < DIM; d++)
+                x[d] = x[info.test * DIM + d] = NAN;
+        ck_assert_msg(kmf_evaluate(samples, &info, x, DIM, &how, NULL, &result, NULL, &err) ==
+                          0,
+                      "%s", err.msg);
+        ck_assert_uint_eq(result.repeated, repeated);
+    }
+    kmf_samples_free(samples);
     remove_dir();
 }
 END_TEST
@@ -632,6 +675,7 @@ int main(void)
     TCase *tc = tcase_create("samples");
     tcase_set_timeout(tc, 0);
     tcase_add_test(tc, a_record_without_a_label_is_refused_by_its_name);
+    tcase_add_test(tc, test_records_that_are_learnt_from_are_counted);
     tcase_add_test(tc, without_a_test_part_nothing_is_judged);
     tcase_add_test(tc, where_nothing_is_chosen_no_part_is_needed_for_it);
     tcase_add_test(tc, a_table_that_becomes_shorter_while_it_is_read_is_refused);

@@ -174,6 +174,7 @@ typedef struct kmf_eval_result {
     int scale;                   /* kmf_scale, the one in use */
     size_t without_train;        /* records without a vector */
     size_t without_test;
+    size_t repeated; /* records of test whose vector is that of one of train, bit for bit */
 } kmf_eval_result;
 
 /* Of each record of the test part, [n_test] each; any may be NULL. */

@@ -187,11 +187,23 @@ static int put_predictions(eval *e, const row *r, kmf_err *err)
 static void warn_of_missing(const eval *e, const row *r)
 {
     if (r->result.without_train + r->result.without_test > 0)
-        cli_warn(e->run,
-                 "%s: %zu records to train and %zu to test have no %s: those are not learnt from, "
-                 "these count as of the most frequent class",
-                 r->model, r->result.without_train, r->result.without_test,
-                 e->args->labelled.rows ? "vector" : "valid k-mer");
+        cli_warn(
+            e->run,
+            "%s: %zu records to train and %zu to test have no %s: those are not learnt from, "
+            "these count as of the most frequent class",
+            r->model, r->result.without_train, r->result.without_test,
+            e->args->labelled.rows ? "vector" : "valid k-mer");
+}
+
+/* The same sequence is the commonest reason by far, or its reverse complement. */
+static void warn_of_repeated(const eval *e, const row *r)
+{
+    if (r->result.repeated > 0)
+        cli_warn(
+            e->run,
+            "%s: %zu of %zu records to test have the very vector of one to train: the same "
+            "sequences?",
+            r->model, r->result.repeated, e->info.n_test);
 }
 
 typedef struct judging {
@@ -262,6 +274,7 @@ static int judge(eval *e, const char *model, row *r, kmf_err *err)
     if (status < 0)
         return status;
     warn_of_missing(e, r);
+    warn_of_repeated(e, r);
     cli_note(e->run, "%s: %.2f s to judge", r->model, cli_now() - begun);
     return put_predictions(e, r, err);
 }

@@ -312,7 +312,12 @@ int cli_nearest(cli *run, int argc, char **argv)
     int status = join(&a, argv + first + 1, argc - first - 1, &err);
     if (status == 0)
         status = read_terms(&a, &err);
-    if (status == 0) {
+    if (status == 0 && cli_is_folder(argv[first])) {
+        status = cli_raise(&err, KMF_EMODEL,
+                           "%s: a directory; nearest asks a file of k-mer vectors, as word2vec "
+                           "writes it",
+                           a.path);
+    } else if (status == 0) {
         vectors = kmf_vectors_load(argv[first], &err);
         status = vectors ? nearest(run, &a, vectors, &err) : (int)err.code;
     }

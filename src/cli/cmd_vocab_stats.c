@@ -144,12 +144,12 @@ static int check_names(const cli *run, const stats_args *a, const char *const *t
             return cli_fail(run, &err);
         kmf_text_free(name);
     }
-    int refused = a->spectrum ? cli_refuse_table(run, a->spectrum) : -1;
-    if (refused >= 0)
-        return refused;
     if ((a->spectrum && cli_is_an_input(a->spectrum, table, 1)) ||
         (picture && cli_picture_is_an_input(picture, table, 1)))
         return cli_wrong(run, "%s: the table itself would be overwritten", table[0]);
+    int refused = a->spectrum ? cli_refuse_table(run, a->spectrum) : -1;
+    if (refused >= 0)
+        return refused;
     if ((a->spectrum && cli_check_output(a->spectrum, &err) < 0) ||
         (picture && cli_check_output(picture, &err) < 0))
         return cli_fail(run, &err);

@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "eval/kmeans.h"
 #include "eval/neighbours.h"
+#include "eval/repeated.h"
 #include "eval/scaler.h"
 #include "eval/scores.h"
 
@@ -313,6 +314,9 @@ int kmf_evaluate(const kmf_samples *samples, const kmf_samples_info *info, const
         j.comparisons += KMF_SCALE_AUTO * (double)info->n_fit * (double)info->n_dev;
     result->without_train = count_missing(&j.train, dim);
     result->without_test = count_missing(&j.test, dim);
+    status = kmf_count_repeated(&result->repeated, &j.test, &j.train, dim, err);
+    if (status < 0)
+        return status;
     j.scaled = kmf_large(info->n * dim, sizeof *j.scaled, err);
     j.answers = kmf_malloc(info->n, sizeof *j.answers, err);
     status = j.scaled && j.answers ? work(&j, answers ? answers : &none, err) : KMF_ENOMEM;
