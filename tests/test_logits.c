@@ -75,8 +75,10 @@ static float *copy_of(float **weights, size_t n)
 
 static void remove_scene(void)
 {
-    kmf_free(copied[0]);
-    kmf_free(copied[1]);
+    for (int i = 0; i < 2; i++) {
+        kmf_free(copied[i]);
+        copied[i] = NULL; /* the next test may be of the same process */
+    }
     clear(&want);
     clear(&got);
     kmf_model_free(model);

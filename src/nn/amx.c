@@ -348,7 +348,8 @@ KMF_TARGET_AMX static KMF_INLINE void fused(kind is, const kmf_fused *product)
     for (size_t j = 0; j < e.cols; j += BLOCK) {
         const char *b = (const char *)e.b + j / UNIT * ld_b;
         bool last = j + BLOCK == e.cols;
-        const char *next = last ? e.after.from : b + 2 * ld_b;
+        const char *after = e.after.bytes > 0 ? e.after.from : b;
+        const char *next = last ? after : b + 2 * ld_b;
         size_t ld_next = last ? e.after.bytes / 2 : ld_b;
         size_t step_bytes = lines_of(last ? ld_next : units * unit_bytes, blocks * units);
         for (size_t i = 0; i < e.M; i += BLOCK) {
