@@ -568,10 +568,15 @@ void cli_progress_end(void);
 
 /*
  * SIGINT, SIGTERM, SIGHUP and others that end a process remove what is half written, and end it
- * as they do by default; SIGPIPE does so without a word. SIGXFSZ is ignored: a full quota is a
- * failed write.
+ * as they do by default. SIGPIPE and SIGXFSZ are ignored: a closed pipe or a full quota is a failed
+ * write, and a run goes on whose messages nobody reads any more.
  */
 void cli_catch_signals(const cli *run);
+/*
+ * After a write to standard output has failed: if nobody reads that any more, ends the process as
+ * SIGPIPE does by default, without a word; not where that is ignored from the beginning.
+ */
+void cli_leave_closed_stdout(void);
 /*
  * Between these two, which may nest, a first signal waits: outputs get their names together. over:
  * they have them, so that the run is over; what waited, and what comes, is too late to stop it.

@@ -88,6 +88,9 @@ static KMF_PRINTF(1, 0) void print_message(const char *format, va_list args)
 
 int cli_fail(const cli *run, const kmf_err *err)
 {
+    static const char name[] = "standard output: ";
+    if (err->code == KMF_EIO && strncmp(err->msg, name, sizeof name - 1) == 0)
+        cli_leave_closed_stdout();
     cli_wrong(run, "%s", err->msg);
     return exit_code(err->code);
 }

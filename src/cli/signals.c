@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -42,12 +43,16 @@ static void stop(int number)
     raise(number); /* it comes when this function ends */
 }
 
-/* Whoever read the output has enough. */
-static void end_quietly(int number)
+static bool leaves_pipes; /* a closed one was not ignored when the program began */
+
+void cli_leave_closed_stdout(void)
 {
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    if (!leaves_pipes || poll(&out, 1, 0) != 1 || !(out.revents & POLLERR))
+        return;
     kmf_remove_temporaries();
-    signal(number, SIG_DFL);
-    raise(number);
+    signal(SIGPIPE, SIG_DFL);
+    raise(SIGPIPE);
 }
 
 void cli_hold_signals(void)
@@ -224,6 +229,7 @@ void cli_catch_signals(const cli *run)
 {
     static const int numbers[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
                                   SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM};
+    struct sigaction before;
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     struct sigaction cut = {.sa_sigaction = leave_cut_file,
                             .sa_flags = SA_SIGINFO | (int)SA_RESETHAND};
@@ -239,6 +245,7 @@ void cli_catch_signals(const cli *run)
     kmf_around_publishing(cli_hold_signals, go_on);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         act(numbers[i], stop, 0);
-    act(SIGPIPE, end_quietly, 0);
+    sigaction(SIGPIPE, &ignore, &before);
+    leaves_pipes = before.sa_handler != SIG_IGN;
     sigaction(SIGXFSZ, &ignore, NULL);
 }

@@ -14,9 +14,9 @@ json_t *kmf_model_json(const kmf_embedder *embedder, kmf_err *err);
 /* The name of an output for its provenance: the last part of path. NULL: out of memory. */
 json_t *kmf_output_json(const char *path);
 /*
- * The provenance of a table from its file name, that of path with .json. NULL after an error;
- * KMF_EMODEL: it says that it is of an array and path is of text, or the other way round, so what
- * lies beside path is no longer its own.
+ * The provenance of a table from its file name, that of path with .json. array: what path is, not
+ * text. NULL after an error; KMF_EMODEL: it says the other, so what lies beside path is no longer
+ * its own.
  */
 json_t *kmf_provenance_read(const char *path, const char *name, bool array, kmf_err *err);
 /* KMF_EMODEL: it tells another number of columns than path has. */
