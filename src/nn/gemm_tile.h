@@ -12,7 +12,8 @@
  *   GATHERED  defined: kmf_gather_fn and products with a transposed a are wanted, too;
  *             GATHER_DEEP rows of it at a time
  *   ROUGH     defined: products with their epilogue (nn/epilogue.h) are wanted; true where what
- *             they end in is rounded soon. EXACT: whether sums are integers. For fused levels alone
+ *             they end in is rounded soon. EXACT: whether sums are integers. For levels with fused
+ *             multiply-add alone
  *
  * A tile is ROWS x COLS sums kept in registers; for every k one row of the panel is loaded and
  * multiplied by ROWS broadcast words of a. Text that is included, because vector code of one
@@ -210,10 +211,13 @@ TARGET static KMF_INLINE void NAME(epilogue_columns_)(const kmf_fused *e, const 
 TARGET static void NAME(epilogue_tile_)(const kmf_fused *e, const SUM *sums, size_t i, size_t j,
                                         size_t rows)
 {
-    if (e->cols - j >= COLS)
+    size_t left = e->cols - j;
+    if (VECS == 2 || left >= COLS)
         NAME(epilogue_columns_)(e, sums, i, j, rows, COLS);
+    else if (VECS == 4 || left == 2 * LANES)
+        NAME(epilogue_columns_)(e, sums, i, j, rows, 2 * LANES);
     else
-        NAME(epilogue_columns_)(e, sums, i, j, rows, KMF_FUSED_COLS);
+        NAME(epilogue_columns_)(e, sums, i, j, rows, LANES);
 }
 
 /* Fetches the lines of y that a tile's results go to, while its sums are taken. */
@@ -227,14 +231,17 @@ TARGET static KMF_INLINE void NAME(fetch_results_)(const kmf_fused *e, size_t i,
 }
 
 /*
- * Sums of a whole tile, though of the last one fewer rows and columns may be wanted. Apart, for gcc
- * 12 keeps sums in memory where more stands beside them.
+ * Sums of a tile's first `cols` columns, and of all its rows, though of the last ones fewer may be
+ * wanted. Apart, for gcc 12 keeps sums in memory where more stands beside them.
  */
 TARGET KMF_APART static void NAME(sum_tile_)(SUM *sums, const void *a, size_t ld_a,
-                                             const void *b, size_t K, const char *next,
-                                             size_t next_step)
+                                             const void *b, size_t cols, size_t K,
+                                             const char *next, size_t next_step)
 {
-    NAME(tile_)(ROWS, VECS, sums, COLS, a, ld_a, 1, b, K, false, next, next_step);
+    if (VECS == 2 || cols > 2 * LANES)
+        NAME(tile_)(ROWS, VECS, sums, COLS, a, ld_a, 1, b, K, false, next, next_step);
+    else
+        NAME(tile_)(ROWS, 2, sums, COLS, a, ld_a, 1, b, K, false, next, next_step);
 }
 
 /* A kmf_fused_fn (nn/kernels.h): a tile is ended while its sums are in the nearest cache. */
@@ -246,7 +253,9 @@ TARGET static void NAME(fused_)(const kmf_fused *product)
     const WORD *b = e.b;
     size_t tiles = kmf_div_up(e.M, ROWS);
     assert(e.M > 0 && e.K > 0 && !(e.to.words && e.to.tiled));
-    _Static_assert(COLS == 2 * KMF_FUSED_COLS, "of a panel all is wanted, or half of it");
+    _Static_assert(2 <= VECS && VECS <= 4 &&
+                       KMF_FUSED_COLS % ((VECS == 3 ? 1 : 2) * LANES) == 0,
+                   "of a panel all is wanted, or as many vectors as epilogue_tile_ knows");
     _Static_assert(KMF_TILE % ROWS == 0, "rows up to a whole tile of registers are there");
     for (size_t j = 0; j < e.cols; j += COLS, b += e.ld_b) {
         kmf_ahead after = {b + e.ld_b, e.K * COLS * sizeof *b};
@@ -258,7 +267,7 @@ TARGET static void NAME(fused_)(const kmf_fused *product)
             size_t rows = e.M - i < ROWS ? e.M - i : ROWS;
             if (e.y)
                 NAME(fetch_results_)(&e, i, j, rows);
-            NAME(sum_tile_)(sums, a + i * e.ld_a, e.ld_a, b, e.K, next, by);
+            NAME(sum_tile_)(sums, a + i * e.ld_a, e.ld_a, b, e.cols - j, e.K, next, by);
             NAME(epilogue_tile_)(&e, sums, i, j, rows);
         }
     }

@@ -10,9 +10,9 @@
  *      +-----+                 | ...    |  | ...    |        the last panel is filled up with 0
  *
  * With AVX-512 a tile is 6 x 64: 24 sums, 4 vectors of the panel and a broadcast word fill 29 of
- * the 32 registers, and 64 divides the widths of nearly all models. In f32 levels with fused
- * multiply-add agree in every bit; the baseline rounds once more per product. Tiles are elsewhere
- * (nn/amx.c).
+ * the 32 registers, and 64 divides the widths of nearly all models. With AVX2 it is 4 x 24, where a
+ * multiply-add is more than one instruction 6 x 16. In f32 levels with fused multiply-add agree in
+ * every bit; the baseline rounds once more per product. Tiles are elsewhere (nn/amx.c).
  */
 #include "nn/kernels.h"
 
@@ -68,6 +68,8 @@ static KMF_INLINE floats_4 fma_4(float a, floats_4 b, floats_4 c)
 #define MULTIPLY_ADD(a, b, c) \
     (sums_avx2) _mm256_fmadd_ps(_mm256_set1_ps(a), (__m256)(b), (__m256)(c))
 #define GATHERED
+#define ROUGH false
+#define EXACT false
 #include "nn/gemm_tile.h"
 
 #define LEVEL avx512
@@ -122,6 +124,8 @@ KMF_TARGET_BF16 static KMF_INLINE __m512bh pair_in_lanes(int a)
 #define COLS 16
 #define MULTIPLY_ADD(a, b, c) \
     ((c) + (sums_halves_avx2)_mm256_madd_epi16(_mm256_set1_epi32(a), (__m256i)(b)))
+#define ROUGH true
+#define EXACT true
 #include "nn/gemm_tile.h"
 
 /* The same. */
@@ -134,6 +138,8 @@ KMF_TARGET_BF16 static KMF_INLINE __m512bh pair_in_lanes(int a)
 #define COLS 16
 #define MULTIPLY_ADD(a, b, c) \
     (sums_int8_avx2) kmf_dot_bytes_8(_mm256_set1_epi32(a), (__m256i)(b), (__m256i)(c))
+#define ROUGH true
+#define EXACT true
 #include "nn/gemm_tile.h"
 
 #define LEVEL int8
@@ -181,16 +187,20 @@ static const kmf_kernel f32_baseline = {IN_ROWS(KMF_OPERAND_F32, baseline, 8, 1)
                                         GATHERS(baseline, BASELINE_ROWS)};
 
 #if KMF_X86_LEVELS
-static const kmf_kernel f32_avx2 = {IN_ROWS(KMF_OPERAND_F32, avx2, 24, 1), GATHERS(avx2, 4)};
+static const kmf_kernel f32_avx2 = {IN_ROWS(KMF_OPERAND_F32, avx2, 24, 1), GATHERS(avx2, 4),
+                                    .fused = fused_avx2};
 static const kmf_kernel f32_avx512 = {IN_ROWS(KMF_OPERAND_F32, avx512, 64, 1),
                                       GATHERS(avx512, 6), .fused = fused_avx512};
 static const kmf_kernel bf16_rows = {IN_ROWS(KMF_OPERAND_BF16, bf16, 64, 2), GATHERS(bf16, 6),
                                      .fused = fused_bf16};
-static const kmf_kernel int8_halves = {IN_ROWS(KMF_OPERAND_INT8, halves_avx2, 16, 2)};
-static const kmf_kernel int8_avx2 = {IN_ROWS(KMF_OPERAND_INT8, int8_avx2, 16, 4)};
+static const kmf_kernel int8_halves = {IN_ROWS(KMF_OPERAND_INT8, halves_avx2, 16, 2),
+                                       .fused = fused_halves_avx2};
+static const kmf_kernel int8_avx2 = {IN_ROWS(KMF_OPERAND_INT8, int8_avx2, 16, 4),
+                                     .fused = fused_int8_avx2};
 static const kmf_kernel int8_vnni = {IN_ROWS(KMF_OPERAND_INT8, int8, 64, 4),
                                      .fused = fused_int8};
-static const kmf_kernel int16_avx2 = {IN_ROWS(KMF_OPERAND_INT16, halves_avx2, 16, 2)};
+static const kmf_kernel int16_avx2 = {IN_ROWS(KMF_OPERAND_INT16, halves_avx2, 16, 2),
+                                      .fused = fused_halves_avx2};
 static const kmf_kernel int16_vnni = {IN_ROWS(KMF_OPERAND_INT16, int16, 64, 2),
                                       .fused = fused_int16};
 
