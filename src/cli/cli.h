@@ -80,6 +80,24 @@ extern const cli_command cli_vocab_subcommands[];
 /* The command of a list that this word calls; NULL: none does. */
 const cli_command *cli_find_command(const cli_command *list, const char *word);
 
+/*
+ * What a word that is unknown was meant to be: the name it is offered that differs from it by the
+ * fewest mistakes of typing, a third of its letters at most. text: " (is --name meant?)", "" if
+ * none is that near.
+ */
+typedef struct cli_suggestion {
+    const char *typed; /* borrowed [len] */
+    size_t len;
+    const char *mark; /* that stands before names, "--" or "" */
+    size_t mistakes;
+    char text[64];
+} cli_suggestion;
+void cli_suggest(cli_suggestion *best, const char *name);
+/* Of a list of commands. */
+cli_suggestion cli_command_meant(const cli_command *list, const char *word);
+/* There is no such command: wrong usage, told with the one of the list that may be meant. */
+int cli_no_command(const cli *run, const cli_command *list, const char *what, const char *word);
+
 /* ---------------------------------------------------------------- options --------------- */
 
 typedef enum cli_kind {

@@ -196,7 +196,8 @@ int cli_vocab(cli *run, int argc, char **argv)
     if (is_mistyped(paths[0]) && cli_find_command(cli_vocab_subcommands, paths[0]))
         return cli_wrong(run, "%s: a sub-command stands before all options", paths[0]);
     if (is_mistyped(paths[0]))
-        cli_raise(&err, KMF_EIO, "there is neither a file nor a sub-command '%s'", paths[0]);
+        cli_raise(&err, KMF_EIO, "there is neither a file nor a sub-command '%s'%s", paths[0],
+                  cli_command_meant(cli_vocab_subcommands, paths[0]).text);
     if (err.code != KMF_OK || cli_check_inputs(paths, n_paths, &a.reader, &err) < 0 ||
         cli_check_output(a.listing.out, &err) < 0)
         return cli_fail(run, &err);

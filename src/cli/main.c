@@ -91,7 +91,7 @@ static int run_help(cli *run, int argc, char **argv)
     const char *name = first < argc ? argv[first] : "help";
     const cli_command *command = cli_find_command(commands, name);
     if (!command)
-        return cli_wrong(run, "there is no command '%s'", name);
+        return cli_no_command(run, commands, "command", name);
     if (argc - first == 2) {
         const char *word = argv[first + 1];
         command = command->subcommands ? cli_find_command(command->subcommands, word) : NULL;
@@ -216,8 +216,7 @@ int main(int argc, char **argv)
         name = "version";
     const cli_command *command = cli_find_command(commands, name);
     if (!command) {
-        cli_wrong(&run, "there is no command '%s'; kmerformer help lists them", name);
-        return CLI_USAGE;
+        return cli_no_command(&run, commands, "command", name);
     }
     char *line = join(argc, argv);
     int at = 1; /* of the word that calls it */

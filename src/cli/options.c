@@ -322,6 +322,20 @@ static void to_getopt(const cli_option *table, char *shorts, struct option *long
     longs[n] = (struct option){0};
 }
 
+/* Refuses "--word" or "--word=value", which is no option or the beginning of several. */
+static int unknown(const cli *run, const struct option *longs, const char *arg)
+{
+    const char *word = arg + strspn(arg, "-");
+    cli_suggestion meant = {.typed = word, .len = strcspn(word, "="), .mark = "--"};
+    int begin_so = 0;
+    for (const struct option *o = longs; o->name; o++) {
+        begin_so += strncmp(o->name, word, meant.len) == 0;
+        cli_suggest(&meant, o->name);
+    }
+    return cli_wrong(run, "%s: %s option%s; see kmerformer %s --help", arg,
+                     begin_so > 1 ? "ambiguous" : "unknown", meant.text, run->command);
+}
+
 int cli_parse(const cli *run, const cli_option *table, const cli_usage *usage, int argc,
               char **argv, int *first)
 {
@@ -343,10 +357,10 @@ int cli_parse(const cli *run, const cli_option *table, const cli_usage *usage, i
             if (optopt > 0 && optopt < LONG_BASE)
                 return cli_wrong(run, "unknown option -%c; see kmerformer %s --help", optopt,
                                  run->command);
-            return cli_wrong(run, "%s: %s; see kmerformer %s --help", argv[optind - 1],
-                             optopt >= LONG_BASE ? "takes no value"
-                                                 : "unknown or ambiguous option",
-                             run->command);
+            if (optopt >= LONG_BASE)
+                return cli_wrong(run, "%s: takes no value; see kmerformer %s --help",
+                                 argv[optind - 1], run->command);
+            return unknown(run, longs, argv[optind - 1]);
         }
         const cli_option *row =
             got >= LONG_BASE ? &table[got - LONG_BASE] : find_short(table, got);

@@ -5,14 +5,34 @@
 #include <stdio.h>
 #include <string.h>
 
+/* "count" of "vocab count" */
+static const char *last_word(const cli_command *command)
+{
+    const char *blank = strrchr(command->name, ' ');
+    return blank ? blank + 1 : command->name;
+}
+
 const cli_command *cli_find_command(const cli_command *list, const char *word)
 {
-    for (; list->name; list++) {
-        const char *blank = strrchr(list->name, ' ');
-        if (strcmp(blank ? blank + 1 : list->name, word) == 0)
+    for (; list->name; list++)
+        if (strcmp(last_word(list), word) == 0)
             return list;
-    }
     return NULL;
+}
+
+cli_suggestion cli_command_meant(const cli_command *list, const char *word)
+{
+    cli_suggestion meant = {.typed = word, .len = strlen(word), .mark = ""};
+    for (; list->name; list++)
+        cli_suggest(&meant, last_word(list));
+    return meant;
+}
+
+int cli_no_command(const cli *run, const cli_command *list, const char *what, const char *word)
+{
+    cli_suggestion meant = cli_command_meant(list, word);
+    return cli_wrong(run, "there is no %s '%s'%s; see kmerformer%s%s --help", what, word,
+                     meant.text, run->command ? " " : "", run->command ? run->command : "");
 }
 
 const char *cli_list_commands(char *to, size_t cap, const char *text, const cli_command *list)
@@ -42,7 +62,6 @@ int cli_want_subcommand(cli *run, const char *synopsis, const char *text,
     if (first < argc && cli_find_command(list, argv[first]))
         return cli_wrong(run, "%s: a sub-command stands before all options", argv[first]);
     return first < argc
-               ? cli_wrong(run, "there is no sub-command '%s'; see kmerformer %s --help",
-                           argv[first], run->command)
+               ? cli_no_command(run, list, "sub-command", argv[first])
                : cli_wrong(run, "no sub-command given; see kmerformer %s --help", run->command);
 }
