@@ -4,6 +4,7 @@
  * generator knows, laid out in every way the formats allow; the same text packed by zlib and
  * htslib in every container, whole, cut and damaged; sums from the README of the data.
  */
+#include "base/rng.h"
 #include "checked.h"
 #include "fills.h"
 #include "run.h"
@@ -318,6 +319,85 @@ START_TEST(alignments_and_regions_are_read_as_a_text_too)
     ck_assert_str_eq(filled.letters.bytes, "CGTTGC\nTTT\nACGTTGCAACGG\n");
     kmf_free(filled.letters.bytes);
     free(sam.bytes);
+    remove_dir();
+}
+END_TEST
+
+/* What a record's tiles are by their definition: one after another, until one ends with it. */
+static void add_tiles(text *t, const char *name, const char *seq, size_t tile, size_t step)
+{
+    size_t len = strlen(seq);
+    if (len == 0)
+        add_record(t, name, seq);
+    for (size_t beg = 0, end = 0; end < len; beg += step) {
+        char place[100];
+        char bases[1000];
+        end = beg + tile > len ? len : beg + tile;
+        snprintf(place, sizeof place, "%s:%zu-%zu", name, beg + 1, end);
+        snprintf(bases, sizeof bases, "%.*s", (int)(end - beg), seq + beg);
+        add_record(t, place, bases);
+    }
+}
+
+START_TEST(tiles_are_pieces_of_their_records)
+{
+    make_dir();
+    kmf_rng rng = kmf_rng_stream(7, 1);
+    for (int round = 0; round < 200; round++) {
+        text in = {0}, want = {0}, got = {0};
+        kmf_err err = {0};
+        kmf_reader_options opts;
+        kmf_reader_options_default(&opts);
+        opts.tile = 1 + kmf_rng_below(&rng, 40);
+        opts.tile_step = kmf_rng_below(&rng, opts.tile + 1);
+        for (uint64_t i = kmf_rng_below(&rng, 6); i > 0; i--) {
+            char name[32];
+            char seq[200];
+            size_t len = kmf_rng_below(&rng, i % 2 ? 5 : 150);
+            for (size_t j = 0; j < len; j++)
+                seq[j] = "ACGTN"[kmf_rng_below(&rng, 5)];
+            seq[len] = '\0';
+            snprintf(name, sizeof name, "r%d:%d-3", round, (int)i);
+            add(&in, ">");
+            add(&in, name);
+            add(&in, " more\n");
+            add(&in, seq);
+            add(&in, "\n");
+            add_tiles(&want, name, seq, opts.tile, opts.tile_step ? opts.tile_step : opts.tile);
+        }
+        add(&in, "\n");
+        add(&want, "");
+        source tiles = {.path = write_bytes("x.fa", in.bytes, in.len), .opts = &opts};
+        kmf_reader *reader = kmf_reader_open(tiles.path, &opts, NULL, &err);
+        ck_assert_msg(reader != NULL, "%s", err.msg);
+        ck_assert_int_eq(kmf_reader_file(reader), -1);
+        ck_assert_msg(drain(reader, &got, &err) == 0, "%s", err.msg);
+        kmf_reader_close(reader);
+        add(&got, "");
+        ck_assert_str_eq(got.bytes, want.bytes);
+        expect_fills_from(&tiles);
+        free(in.bytes);
+        free(want.bytes);
+        free(got.bytes);
+    }
+    remove_dir();
+}
+END_TEST
+
+START_TEST(tiles_that_would_lose_bases_are_refused)
+{
+    static const size_t wrong[][2] = {{0, 1}, {3, 4}, {1, SIZE_MAX}};
+    make_dir();
+    const char *path = write_text("x.fa", ">a\nACGTTGCA\n");
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        kmf_err err = {0};
+        kmf_reader_options opts;
+        kmf_reader_options_default(&opts);
+        opts.tile = wrong[i][0];
+        opts.tile_step = wrong[i][1];
+        ck_assert_ptr_null(kmf_reader_open(path, &opts, NULL, &err));
+        ck_assert_int_eq(err.code, KMF_EINVAL);
+    }
     remove_dir();
 }
 END_TEST
@@ -762,6 +842,8 @@ int main(void)
     tcase_add_test(tc, a_block_may_end_anywhere_in_a_short_read_or_line);
     tcase_add_test(tc, a_text_holds_a_line_of_many_blocks_in_portions);
     tcase_add_test(tc, alignments_and_regions_are_read_as_a_text_too);
+    tcase_add_test(tc, tiles_are_pieces_of_their_records);
+    tcase_add_test(tc, tiles_that_would_lose_bases_are_refused);
     tcase_add_test(tc, truncated_compressed_input_is_refused_after_the_sound_records);
     tcase_add_test(tc, nonsense_out_of_damaged_data_is_told_as_damage);
     tcase_add_test(tc, a_bgzf_file_cut_between_two_blocks_is_refused);

@@ -23,8 +23,12 @@ typedef struct kmf_reader_options {
     const char *regions;   /* "chr:beg-end,chr2,...", 1-based inclusive, on an indexed FASTA
                               (the .fai is made if it is missing, and must not be older than
                               the FASTA); NULL: the whole file                                */
-    const char *bed; /* BED file of regions, the strand column honoured; NULL: none      */
-    int bed_names;   /* 1: their records are called by its fourth column                 */
+    const char *bed;  /* BED file of regions, the strand column honoured; NULL: none      */
+    int bed_names;    /* 1: their records are called by its fourth column                 */
+    size_t tile;      /* bases: each record is cut into tiles of so many, a record each, the
+                         last one of what is left; 0: none is                              */
+    size_t tile_step; /* bases from the beginning of a tile to that of the next one, no more
+                         than tile; 0: as many                                             */
 } kmf_reader_options;
 
 /*
@@ -32,7 +36,8 @@ typedef struct kmf_reader_options {
  * NUL-terminated. seq is as the file has it: either case, U, IUPAC letters, '-', '.', '*'; of an
  * alignment as htslib keeps it: upper case, and N for what BAM has no code for, U among it.
  * name is the header up to the first blank; of a region "chr:beg-end", with "(-)" when a BED line
- * says so, the sequence then already reverse-complemented, or that line's name. comment is what
+ * says so, the sequence then already reverse-complemented, or that line's name; of a tile either
+ * with ":beg-end" behind it, its place in the record, 1-based, inclusive. comment is what
  * follows the name and blanks in the header of a FASTA or FASTQ record, else "". Reads that an
  * alignment turned around are turned back.
  */
@@ -59,7 +64,8 @@ KMF_API void kmf_reader_options_default(kmf_reader_options *opts);
 
 /*
  * Opens path. opts may be NULL. pool (may be NULL: no threads) must outlive the reader.
- * KMF_EIO: cannot be opened; KMF_EFORMAT: not a sequence file; KMF_EINVAL: a malformed region.
+ * KMF_EIO: cannot be opened; KMF_EFORMAT: not a sequence file; KMF_EINVAL: a malformed region, or
+ * a step that is longer than its tiles, or without any.
  */
 KMF_API kmf_reader *kmf_reader_open(const char *path, const kmf_reader_options *opts,
                                     kmf_pool *pool, kmf_err *err) KMF_MUST_CHECK;

@@ -82,6 +82,12 @@ int cli_check_inputs(const char *const *paths, size_t n, const kmf_reader_option
         return cli_raise(err, KMF_EINVAL, "standard input can be read once");
     if (reader && reader->bed_names && !bed)
         return cli_raise(err, KMF_EINVAL, "--bed-names: the names are those of --bed FILE");
+    if (reader && reader->tile_step > 0 && reader->tile == 0)
+        return cli_raise(err, KMF_EINVAL, "--tile-step: it is the step of --tile N");
+    if (reader && reader->tile_step > reader->tile)
+        return cli_raise(err, KMF_EINVAL,
+                         "--tile-step %zu: bases between tiles of %zu would be lost",
+                         reader->tile_step, reader->tile);
     if (bed && there > 1 && (is_stdin(bed) || (stat(bed, &s) == 0 && !S_ISREG(s.st_mode))))
         return cli_raise(err, KMF_EINVAL,
                          "--bed %s: it is read for each input anew, and this can be read once: "

@@ -188,7 +188,12 @@ json_t *kmf_json_with_regions(json_t *json, const kmf_reader_options *reader)
         return json;
     json = with_text(json, "regions", reader->regions);
     json = with_text(json, "bed", reader->bed);
-    return with_text(json, "names", reader->bed_names ? "of the BED file" : NULL);
+    json = with_text(json, "names", reader->bed_names ? "of the BED file" : NULL);
+    if (reader->tile == 0)
+        return json;
+    size_t step = reader->tile_step > 0 ? reader->tile_step : reader->tile;
+    json = kmf_json_with(json, "tile", json_integer((json_int_t)reader->tile));
+    return kmf_json_with(json, "tile_step", json_integer((json_int_t)step));
 }
 
 char *kmf_provenance(const kmf_embedder *embedder, const char *output, const char *command_line,

@@ -29,8 +29,9 @@ int kmf_provenance_check_columns(const json_t *json, const char *name, const cha
 int kmf_provenance_beside(json_t **json, const char *path, size_t columns,
                           kmf_err *err) KMF_MUST_CHECK;
 /*
- * json with model, settings, inputs, columns, shard and kernels of a run; with regions of the
- * inputs (reader; NULL: all of them). They take over json; NULL: it was, or after an error.
+ * json with model, settings, inputs, columns, shard and kernels of a run; with regions and tiles of
+ * the inputs (reader; NULL: all of them, whole). They take over json; NULL: it was, or after an
+ * error.
  */
 json_t *kmf_json_with_run(json_t *json, const kmf_embedder *embedder, const char *const *inputs,
                           size_t n_inputs, kmf_err *err) KMF_MUST_CHECK;

@@ -455,11 +455,17 @@ static int read_records(kmf_embedder *e, kmf_reader *reader, uint64_t n_done,
 
 /* Records of a table, which is taken. */
 static int read_table(kmf_embedder *e, kmf_bytes *table, const char *path,
-                      kmf_reader_stats *stats, kmf_err *err)
+                      const kmf_reader_options *opts, kmf_reader_stats *stats, kmf_err *err)
 {
     kmf_err cause = {0};
     kmf_labelled_record rec;
     int got;
+    if (opts && opts->tile > 0) {
+        kmf_bytes_close(table);
+        return kmf_fail(err, KMF_EINVAL,
+                        "%s: tiles are cut of FASTA, FASTQ, SAM, BAM and CRAM, not of a table",
+                        kmf_input_name(path));
+    }
     kmf_labelled *in = kmf_labelled_of_table(table, kmf_input_name(path), &cause);
     if (!in && cause.code == KMF_EFORMAT)
         return kmf_fail(err, KMF_EFORMAT,
@@ -490,7 +496,7 @@ int kmf_embedder_read(kmf_embedder *embedder, const char *path, const kmf_reader
     kmf_bytes *table;
     kmf_reader *reader = kmf_reader_or_table(path, opts, e->pool, &table, err);
     if (!reader) {
-        status = table ? read_table(e, table, path, stats, err) : (int)err->code;
+        status = table ? read_table(e, table, path, opts, stats, err) : (int)err->code;
         if (status < 0)
             kmf_flow_reset(e);
         return status;

@@ -6,6 +6,8 @@
  *                                      +-- all else -- bytes.c --> textseq.c: FASTA or FASTQ
  *     indexed FASTA and regions --------------------------------> regions.c
  *
+ * A record of either may be cut into several (tiles.c).
+ *
  * The format is told by content alone: hts_detect_format looks at the first bytes, also under
  * gzip, without taking them, so it works on pipes.
  *
@@ -28,6 +30,7 @@
 #include "seq/gunzip.h"
 #include "seq/regions.h"
 #include "seq/textseq.h"
+#include "seq/tiles.h"
 
 #include <htslib/hfile.h>
 #include <htslib/hts.h>
@@ -39,6 +42,7 @@ struct kmf_reader {
     kmf_textseq *text;    /* owned; exactly one of the three is not NULL */
     kmf_aligned *aligned; /* owned */
     kmf_regions *regions; /* owned */
+    kmf_tiles tiles;      /* owned; all zero: records are whole */
     int file;             /* the descriptor of the whole file; -1: none */
     char *name;           /* owned; of that file */
     kmf_watch watch;      /* of that file, or of standard input */
@@ -46,7 +50,7 @@ struct kmf_reader {
     bool by_record;   /* kmf_reader_next was called */
     bool as_text;     /* kmf_reader_fill was called */
     const char *rest; /* [n_rest], of a record that is handed out in portions: borrowed from */
-    size_t n_rest;    /* aligned or regions; NULL: none is */
+    size_t n_rest;    /* aligned, regions or tiles; NULL: none is */
     bool ended;
     kmf_err failure; /* once failed, always failed */
 };
@@ -175,15 +179,17 @@ static int attach_path(kmf_reader *r, const char *path, const char *reference, k
 static kmf_reader *open_reader(const char *path, const kmf_reader_options *opts, kmf_pool *pool,
                                kmf_bytes **table, kmf_err *err)
 {
-    int status = KMF_EIO;
+    int status = 0;
     const char *reference = opts ? opts->reference : NULL;
     kmf_reader *r = new_reader(err);
     if (!r)
         return NULL;
-    if (opts && (opts->regions || opts->bed || opts->bed_names)) {
+    if (opts && (opts->tile > 0 || opts->tile_step > 0))
+        status = kmf_tiles_begin(&r->tiles, opts->tile, opts->tile_step, err);
+    if (status == 0 && opts && (opts->regions || opts->bed || opts->bed_names)) {
         r->regions = kmf_regions_open(path, opts, &r->stats, err);
         status = r->regions ? 0 : KMF_EFORMAT;
-    } else {
+    } else if (status == 0) {
         status = attach_path(r, path, reference, pool, table, err);
     }
     if (status == 0 && !(table && *table))
@@ -215,17 +221,41 @@ kmf_reader *kmf_reader_open_memory(const void *bytes, size_t len, kmf_pool *pool
     return NULL;
 }
 
-/* The next record, counted. As kmf_reader_next, the reason in r->failure. */
-static int next_record(kmf_reader *r, kmf_record *rec)
+/* The next record of the input. As kmf_reader_next, the reason in r->failure. */
+static int whole_record(kmf_reader *r, kmf_record *rec)
 {
-    int status;
     rec->comment = "";
     if (r->text)
-        status = kmf_textseq_next(r->text, rec, &r->failure);
-    else if (r->aligned)
-        status = kmf_aligned_next(r->aligned, rec, &r->stats, &r->failure);
-    else
-        status = kmf_regions_next(r->regions, rec, &r->failure);
+        return kmf_textseq_next(r->text, rec, &r->failure);
+    if (r->aligned)
+        return kmf_aligned_next(r->aligned, rec, &r->stats, &r->failure);
+    return kmf_regions_next(r->regions, rec, &r->failure);
+}
+
+static bool is_cut(const kmf_reader *r)
+{
+    return r->tiles.tile > 0;
+}
+
+/* The same, or a tile. */
+static int record_or_tile(kmf_reader *r, kmf_record *rec)
+{
+    if (!is_cut(r))
+        return whole_record(r, rec);
+    int status;
+    while ((status = kmf_tiles_next(&r->tiles, rec, &r->failure)) == 0) {
+        status = whole_record(r, rec);
+        if (status <= 0)
+            return status;
+        kmf_tiles_cut(&r->tiles, rec);
+    }
+    return status;
+}
+
+/* The same, counted. */
+static int next_record(kmf_reader *r, kmf_record *rec)
+{
+    int status = record_or_tile(r, rec);
     if (status <= 0)
         return status;
     rec->index = r->stats.records++;
@@ -299,8 +329,9 @@ int kmf_reader_fill(kmf_reader *r, kmf_text *text, size_t want, kmf_err *err)
         return settle(r, r->failure.code, err);
     if (r->ended)
         return 0;
-    int status = r->text ? kmf_textseq_fill(r->text, text, want, &r->stats, &r->failure)
-                         : fill_from_records(r, text, want);
+    int status = r->text && !is_cut(r)
+                     ? kmf_textseq_fill(r->text, text, want, &r->stats, &r->failure)
+                     : fill_from_records(r, text, want);
     return settle(r, status, err);
 }
 
@@ -311,7 +342,7 @@ int kmf_reader_unread(const kmf_reader *r, kmf_err *err)
 
 int kmf_reader_file(const kmf_reader *r)
 {
-    return r->text && kmf_reader_unread(r, NULL) == 0 ? r->file : -1;
+    return r->text && !is_cut(r) && kmf_reader_unread(r, NULL) == 0 ? r->file : -1;
 }
 
 static double share_of(const kmf_reader *r)
@@ -336,6 +367,7 @@ void kmf_reader_close(kmf_reader *r)
     kmf_textseq_close(r->text);
     kmf_aligned_close(r->aligned);
     kmf_regions_close(r->regions);
+    kmf_tiles_end(&r->tiles);
     kmf_free(r->name);
     kmf_free(r);
 }

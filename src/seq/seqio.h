@@ -26,8 +26,9 @@ int kmf_reader_fill(kmf_reader *reader, kmf_text *text, size_t want,
 int kmf_reader_unread(const kmf_reader *reader, kmf_err *err) KMF_MUST_CHECK;
 
 /*
- * The descriptor of a file of text, plain or compressed, of which nothing has been asked for, to be
- * read by place (pread), which leaves the reader where it is; -1: there is none. Borrowed from it.
+ * The descriptor of a file of text, plain or compressed, of which nothing has been asked for and no
+ * record is to be cut, to be read by place (pread), which leaves the reader where it is; -1: there
+ * is none. Borrowed from it.
  */
 int kmf_reader_file(const kmf_reader *reader);
 
