@@ -384,6 +384,41 @@ START_TEST(tiles_are_pieces_of_their_records)
 }
 END_TEST
 
+/* Of a contig that is read at once, too, and of the one behind it. */
+START_TEST(the_share_of_a_file_follows_its_tiles)
+{
+    enum { TILES = 300, LETTERS = 20000 };
+    static char bases[LETTERS];
+    text fasta = {0};
+    kmf_err err = {0};
+    kmf_record rec;
+    kmf_reader_stats stats;
+    kmf_reader_options opts;
+    make_dir();
+    memset(bases, 'C', sizeof bases);
+    for (int i = 0; i < TILES; i++) {
+        if (i % (TILES * 2 / 3) == 0)
+            add(&fasta, i ? "\n>b\n" : ">a\n");
+        add_bytes(&fasta, bases, LETTERS);
+    }
+    add(&fasta, "\n");
+    kmf_reader_options_default(&opts);
+    opts.tile = LETTERS;
+    const char *path = write_bytes("x.fa", fasta.bytes, fasta.len);
+    kmf_reader *reader = kmf_reader_open(path, &opts, NULL, &err);
+    ck_assert_msg(reader != NULL, "%s", err.msg);
+    for (int i = 1; i <= TILES; i++) {
+        ck_assert_int_eq(kmf_reader_next(reader, &rec, &err), 1);
+        kmf_reader_statistics(reader, &stats);
+        ck_assert_double_eq_tol(stats.share, (double)i / TILES, 0.1);
+    }
+    ck_assert_double_eq_tol(stats.share, 1, 1e-9);
+    kmf_reader_close(reader);
+    free(fasta.bytes);
+    remove_dir();
+}
+END_TEST
+
 START_TEST(tiles_that_would_lose_bases_are_refused)
 {
     static const size_t wrong[][2] = {{0, 1}, {3, 4}, {1, SIZE_MAX}};
@@ -843,6 +878,7 @@ int main(void)
     tcase_add_test(tc, a_text_holds_a_line_of_many_blocks_in_portions);
     tcase_add_test(tc, alignments_and_regions_are_read_as_a_text_too);
     tcase_add_test(tc, tiles_are_pieces_of_their_records);
+    tcase_add_test(tc, the_share_of_a_file_follows_its_tiles);
     tcase_add_test(tc, tiles_that_would_lose_bases_are_refused);
     tcase_add_test(tc, truncated_compressed_input_is_refused_after_the_sound_records);
     tcase_add_test(tc, nonsense_out_of_damaged_data_is_told_as_damage);

@@ -351,7 +351,8 @@ static double share_of(const kmf_reader *r)
         return 0;
     off_t at = r->text ? (off_t)kmf_textseq_taken(r->text, r->watch.file)
                        : lseek(r->watch.file, 0, SEEK_CUR);
-    return at > 0 ? fmin((double)at / (double)r->watch.size, 1) : 0;
+    double taken = at > 0 ? fmin((double)at / (double)r->watch.size, 1) : 0;
+    return is_cut(r) ? taken * kmf_tiles_share(&r->tiles) : taken;
 }
 
 void kmf_reader_statistics(const kmf_reader *r, kmf_reader_stats *stats)

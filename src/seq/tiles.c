@@ -35,6 +35,7 @@ void kmf_tiles_cut(kmf_tiles *t, const kmf_record *whole)
     t->whole = *whole;
     t->beg = 0;
     t->more = true;
+    t->cut += whole->len;
 }
 
 /* Its bases and name, which the record behind it may be read over. */
@@ -67,4 +68,10 @@ int kmf_tiles_next(kmf_tiles *t, kmf_record *rec, kmf_err *err)
     rec->len = n;
     t->beg += t->step;
     return 1;
+}
+
+double kmf_tiles_share(const kmf_tiles *t)
+{
+    size_t left = t->more ? t->whole.len - t->beg : 0;
+    return t->cut > 0 ? 1 - (double)left / (double)t->cut : 1;
 }

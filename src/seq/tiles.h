@@ -24,6 +24,7 @@ typedef struct kmf_tiles {
     kmf_record whole;  /* borrowed from whoever cuts it */
     size_t beg;        /* of the next tile */
     bool more;         /* there is one */
+    uint64_t cut;      /* bases of all records so far */
     kmf_text bases;    /* owned; of the last tile, NUL-terminated */
     kmf_text name;     /* owned; likewise */
 } kmf_tiles;
@@ -37,5 +38,8 @@ void kmf_tiles_cut(kmf_tiles *t, const kmf_record *whole);
 
 /* 1: *rec is the next tile, valid until the next call; 0: none is left; KMF_ENOMEM. */
 int kmf_tiles_next(kmf_tiles *t, kmf_record *rec, kmf_err *err) KMF_MUST_CHECK;
+
+/* The share of the bases of all records so far that is before the next tile: 0 .. 1. */
+double kmf_tiles_share(const kmf_tiles *t);
 
 #endif
