@@ -231,14 +231,15 @@ TARGET static KMF_INLINE void NAME(fetch_results_)(const kmf_fused *e, size_t i,
 }
 
 /*
- * Sums of a tile's first `cols` columns, and of all its rows, though of the last ones fewer may be
- * wanted. Apart, for gcc 12 keeps sums in memory where more stands beside them.
+ * Sums of a whole tile, though of the last one fewer rows and columns may be wanted. Of three
+ * vectors, of which the last panel of most models holds two, no more than are (cols); of four half
+ * panels are rare. Apart, for gcc 12 keeps sums in memory where more stands beside them.
  */
 TARGET KMF_APART static void NAME(sum_tile_)(SUM *sums, const void *a, size_t ld_a,
                                              const void *b, size_t cols, size_t K,
                                              const char *next, size_t next_step)
 {
-    if (VECS == 2 || cols > 2 * LANES)
+    if (VECS != 3 || cols > 2 * LANES)
         NAME(tile_)(ROWS, VECS, sums, COLS, a, ld_a, 1, b, K, false, next, next_step);
     else
         NAME(tile_)(ROWS, 2, sums, COLS, a, ld_a, 1, b, K, false, next, next_step);

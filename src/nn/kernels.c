@@ -10,9 +10,9 @@
  *      +-----+                 | ...    |  | ...    |        the last panel is filled up with 0
  *
  * With AVX-512 a tile is 6 x 64: 24 sums, 4 vectors of the panel and a broadcast word fill 29 of
- * the 32 registers, and 64 divides the widths of nearly all models. With AVX2 it is 4 x 24, where a
- * multiply-add is more than one instruction 6 x 16. In f32 levels with fused multiply-add agree in
- * every bit; the baseline rounds once more per product. Tiles are elsewhere (nn/amx.c).
+ * the 32 registers, and 64 divides the widths of nearly all models. With AVX2 it is 4 x 24, of
+ * integers 6 x 16: 12 sums of 16 registers. In f32 levels with fused multiply-add agree in every
+ * bit; the baseline rounds once more per product. Tiles are elsewhere (nn/amx.c).
  */
 #include "nn/kernels.h"
 
