@@ -95,8 +95,6 @@ typedef struct cli_suggestion {
 void cli_suggest(cli_suggestion *best, const char *name);
 /* Of a list of commands. */
 cli_suggestion cli_command_meant(const cli_command *list, const char *word);
-/* There is no such command: wrong usage, told with the one of the list that may be meant. */
-int cli_no_command(const cli *run, const cli_command *list, const char *what, const char *word);
 
 /* ---------------------------------------------------------------- options --------------- */
 

@@ -75,6 +75,12 @@ static int run_version(cli *run, int argc, char **argv)
     return CLI_DONE;
 }
 
+static int no_command(const cli *run, const char *word)
+{
+    return cli_wrong(run, "there is no command '%s'%s; kmerformer help lists them", word,
+                     cli_command_meant(commands, word).text);
+}
+
 static int run_help(cli *run, int argc, char **argv)
 {
     static const cli_usage usage = {"help [COMMAND [SUBCOMMAND]]",
@@ -91,12 +97,14 @@ static int run_help(cli *run, int argc, char **argv)
     const char *name = first < argc ? argv[first] : "help";
     const cli_command *command = cli_find_command(commands, name);
     if (!command)
-        return cli_no_command(run, commands, "command", name);
+        return no_command(run, name);
     if (argc - first == 2) {
         const char *word = argv[first + 1];
-        command = command->subcommands ? cli_find_command(command->subcommands, word) : NULL;
+        const cli_command *list = command->subcommands;
+        command = list ? cli_find_command(list, word) : NULL;
         if (!command)
-            return cli_wrong(run, "%s has no sub-command '%s'", name, word);
+            return cli_wrong(run, "%s has no sub-command '%s'%s", name, word,
+                             list ? cli_command_meant(list, word).text : "");
     }
     if (command->run == run_help) {
         print_commands(stdout);
@@ -215,9 +223,8 @@ int main(int argc, char **argv)
     if (strcmp(name, "--version") == 0)
         name = "version";
     const cli_command *command = cli_find_command(commands, name);
-    if (!command) {
-        return cli_no_command(&run, commands, "command", name);
-    }
+    if (!command)
+        return no_command(&run, name);
     char *line = join(argc, argv);
     int at = 1; /* of the word that calls it */
     if (command->subcommands && argc > 2) {

@@ -28,13 +28,6 @@ cli_suggestion cli_command_meant(const cli_command *list, const char *word)
     return meant;
 }
 
-int cli_no_command(const cli *run, const cli_command *list, const char *what, const char *word)
-{
-    cli_suggestion meant = cli_command_meant(list, word);
-    return cli_wrong(run, "there is no %s '%s'%s; see kmerformer%s%s --help", what, word,
-                     meant.text, run->command ? " " : "", run->command ? run->command : "");
-}
-
 const char *cli_list_commands(char *to, size_t cap, const char *text, const cli_command *list)
 {
     int width = 0;
@@ -62,6 +55,7 @@ int cli_want_subcommand(cli *run, const char *synopsis, const char *text,
     if (first < argc && cli_find_command(list, argv[first]))
         return cli_wrong(run, "%s: a sub-command stands before all options", argv[first]);
     return first < argc
-               ? cli_no_command(run, list, "sub-command", argv[first])
+               ? cli_wrong(run, "there is no sub-command '%s'%s; see kmerformer %s --help",
+                           argv[first], cli_command_meant(list, argv[first]).text, run->command)
                : cli_wrong(run, "no sub-command given; see kmerformer %s --help", run->command);
 }
