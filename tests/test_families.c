@@ -329,10 +329,14 @@ static const levels_part parts[] = {{"our_states", our_states},
 #define N_PARTS (sizeof parts / sizeof parts[0])
 #define N_OURS 4 /* of them, the first, on sets of ours */
 
-static const char *const settings[] = {"KMERFORMER_CPU=baseline", "KMERFORMER_CPU=avx2",
-                                       "KMERFORMER_CPU=avxvnni", "KMERFORMER_CPU=avx512",
-                                       "KMERFORMER_CPU=vnni", "KMERFORMER_CPU=bf16", "",
-                                       /* its kernels for Haswell and Zen do not keep bits */
+/* OpenBLAS by kernels that keep bits, which those for Haswell and Zen do not. */
+static const char *const settings[] = {"KMERFORMER_CPU=baseline",
+                                       "KMERFORMER_CPU=avx2",
+                                       "KMERFORMER_CPU=avxvnni",
+                                       "KMERFORMER_CPU=avx512",
+                                       "KMERFORMER_CPU=vnni",
+                                       "KMERFORMER_CPU=bf16",
+                                       "",
                                        "KMERFORMER_GEMM=openblas OPENBLAS_CORETYPE=Nehalem"};
 #define N_SETTINGS (sizeof settings / sizeof settings[0])
 
