@@ -101,8 +101,9 @@ cli_suggestion cli_command_meant(const cli_command *list, const char *word);
 typedef enum cli_kind {
     CLI_FLAG,   /* int, set to 1                                          */
     CLI_INT,    /* int                                                    */
-    CLI_SIZE,   /* size_t, with an optional K, M, G or T (powers of 1024) */
-    CLI_COUNT,  /* uint64_t, likewise */
+    CLI_SIZE,   /* size_t, with an optional K, M, G or T (powers of 1000) */
+    CLI_COUNT,  /* uint64_t, likewise                                     */
+    CLI_BYTES,  /* uint64_t, with powers of 1024                          */
     CLI_SEED,   /* uint64_t                                               */
     CLI_REAL,   /* double, 0 or more; the library checks its range        */
     CLI_CHOICE, /* int, index of one of `words`                           */
@@ -170,7 +171,7 @@ typedef struct cli_option {
 /* Rows for one whose records may be cut. */
 #define CLI_TILE_OPTIONS(r)                                                                   \
     {NULL, "tile", CLI_SIZE, &(r)->tile, 1, (size_t)1 << 40, NULL, "N",                       \
-     "cut each record into tiles of N bases (10k are 10240), a row each, called "             \
+     "cut each record into tiles of N bases, a row each, called "             \
      "NAME:BEG-END; the last one is what is left", 0, "records are whole"},                   \
     {NULL, "tile-step", CLI_SIZE, &(r)->tile_step, 1, (size_t)1 << 40, NULL, "N",             \
      "bases from the beginning of a tile to the next one's, fewer for overlapping tiles", 0,  \
@@ -191,7 +192,7 @@ int cli_parse(const cli *run, const cli_option *table, const cli_usage *usage, i
               char **argv, int *first);
 
 /*
- * Reads a number up to limit, with `units` also one with K, M, G or T (powers of 1024) behind
+ * Reads a number up to limit, with `units` also one with K, M, G or T (powers of 1000) behind
  * it; or a range of such, "5" being 5 to 5, "9-12". Returns what follows, or NULL if it is none
  * or too large.
  */

@@ -105,7 +105,7 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
         {NULL, "batch-tokens", CLI_SIZE, &o->batch_tokens, 64, 1LL << 24, NULL, "N",
          "tokens (tnf, kmer:K, k-mer vectors: letters) worked on at once by a thread; memory "
          "grows with it, results do not change",
-         0, "1024; of a composition alone 16384; 1M letters"},
+         0, "1024; of a composition alone 16384; 1048576 letters"},
         {NULL, "shard", CLI_TEXT, &a->shard, 0, 0, NULL, "I/N",
          "only records I, I+N, I+2N, ... (I from 0), to be joined by kmerformer merge; auto: "
          "from SLURM_ARRAY_TASK_ID and _COUNT",

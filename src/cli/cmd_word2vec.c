@@ -75,7 +75,7 @@ static int parse(cli *run, word2vec_args *a, int argc, char **argv, int *first)
         CLI_READER_OPTIONS(&a->reader),
         CLI_HEADING("the run"),
         CLI_THREADS(&o->threads),
-        {"m", "memory", CLI_COUNT, &o->memory, 1, INT64_MAX, NULL, "SIZE",
+        {"m", "memory", CLI_BYTES, &o->memory, 1, INT64_MAX, NULL, "SIZE",
          "bytes for the sequences; what exceeds it goes to disk", 0, "4G"},
         {NULL, "tmp", CLI_TEXT, &o->tmp, 0, 0, NULL, "DIR",
          "folder for what exceeds the memory", 0, "$TMPDIR, or /tmp"},

@@ -40,6 +40,7 @@ static void default_text(const cli_option *row, char *text, size_t cap)
         value = (long long)*(const size_t *)row->target;
         break;
     case CLI_COUNT:
+    case CLI_BYTES:
     case CLI_SEED:
         value = (long long)*(const uint64_t *)row->target;
         break;
@@ -135,29 +136,36 @@ static void print_help(const cli_option *table, const cli_usage *usage)
 
 /* ---------------------------------------------------------------- values ---------------- */
 
-/* Powers of 2 that a letter behind a number stands for; 0: it is none of K, M, G and T. */
-static int unit_of(char c)
+#define KILO 1000     /* of what is counted */
+#define KILOBYTE 1024 /* of memory */
+
+/* What K, M, G or T behind a number stands for: a power of kilo; 0: the letter is none of them. */
+static long long unit_of(char letter, long long kilo)
 {
     static const char units[] = "KMGT";
-    const char *unit = c ? strchr(units, toupper((unsigned char)c)) : NULL;
-    return unit ? 10 * (int)(unit - units + 1) : 0;
+    const char *unit = letter ? strchr(units, toupper((unsigned char)letter)) : NULL;
+    long long size = unit ? kilo : 0;
+    for (; unit && unit > units; unit--)
+        size *= kilo;
+    return size;
 }
 
 static int parse_number(const cli *run, const cli_option *row, const char *text,
                         long long *value)
 {
     char *end;
-    bool units = row->kind == CLI_SIZE || row->kind == CLI_COUNT;
+    bool bytes = row->kind == CLI_BYTES;
+    bool units = bytes || row->kind == CLI_SIZE || row->kind == CLI_COUNT;
     errno = 0;
     long long n = strtoll(text, &end, 10);
     bool large = errno == ERANGE;
     bool good = end != text && errno == 0;
     if (good && units && *end != '\0') {
-        int shift = unit_of(*end);
-        bool whole = shift > 0 && end[1] == '\0' && n >= 0;
-        large = large || (whole && n > (INT64_MAX >> shift));
+        long long unit = unit_of(*end, bytes ? KILOBYTE : KILO);
+        bool whole = unit > 0 && end[1] == '\0' && n >= 0;
+        large = large || (whole && n > INT64_MAX / unit);
         good = whole && !large;
-        n = good ? n * (1LL << shift) : n;
+        n = good ? n * unit : n;
     } else {
         good = good && *end == '\0';
     }
@@ -239,6 +247,7 @@ static int store(const cli *run, const cli_option *row, const char *text)
             *(size_t *)row->target = (size_t)value;
         break;
     case CLI_COUNT:
+    case CLI_BYTES:
         leave = parse_number(run, row, text, &value);
         if (leave < 0)
             *(uint64_t *)row->target = (uint64_t)value;
@@ -273,11 +282,11 @@ const char *cli_read_count(const char *text, uint64_t limit, bool units, uint64_
         return NULL;
     errno = 0;
     *n = strtoull(text, &end, 10);
-    int shift = units ? unit_of(*end) : 0;
-    if (errno != 0 || *n > UINT64_MAX >> shift)
+    uint64_t unit = units ? (uint64_t)unit_of(*end, KILO) : 0;
+    if (errno != 0 || (unit > 0 && *n > UINT64_MAX / unit))
         return NULL;
-    *n <<= shift;
-    return *n <= limit ? end + (shift > 0) : NULL;
+    *n *= unit > 0 ? unit : 1;
+    return *n <= limit ? end + (unit > 0) : NULL;
 }
 
 const char *cli_read_range(const char *text, uint64_t limit, bool units, uint64_t *first,

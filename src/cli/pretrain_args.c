@@ -152,7 +152,7 @@ static int parse(cli *run, cli_pretrain_args *a, int argc, char **argv, int *fir
         CLI_READER_OPTIONS(&a->reader),
         CLI_HEADING("the run"),
         CLI_THREADS(&o->threads),
-        {"m", "memory", CLI_COUNT, &o->memory, 1, INT64_MAX, NULL, "SIZE",
+        {"m", "memory", CLI_BYTES, &o->memory, 1, INT64_MAX, NULL, "SIZE",
          "bytes for the genomes, 2 bits a base; what exceeds it goes to disk", 0, "4G"},
         {NULL, "tmp", CLI_TEXT, &o->tmp, 0, 0, NULL, "DIR",
          "folder for what exceeds the memory", 0, "$TMPDIR, or /tmp"},
