@@ -641,7 +641,52 @@ def fuzz_pickle():
                                torch=True)
 
 
-TARGETS = (fuzz_blocks, fuzz_config, fuzz_counts, fuzz_pickle, fuzz_safetensors, fuzz_seqio,
+# ---------------------------------------------------------------- arrays ---------------------
+
+
+def array(descr, shape, numbers, version=1, spaces=0, order="False"):
+    """An .npy file; shape is text."""
+    literal = f"{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}, }}{' ' * spaces}\n"
+    length = struct.pack("<H" if version == 1 else "<I", len(literal))
+    return b"\x93NUMPY" + bytes([version, 0]) + length + literal.encode() + numbers
+
+
+def fuzz_arrays():
+    six = floats(1, -2, 0.5, 0, 1e-40, 3e38)
+    head = b"#index\tname\tlength\ttokens\tambiguous\tchunks"
+    ids = b"\n#ids\n" + head
+    whole = array("'<f4'", "(2, 3)", six, spaces=54)
+    yield "empty", b""
+    yield "f4", whole + ids + b"\n0\tread1\t150\t49\t0\t1\n1\tread 2\t150\t49\t3\t1\n"
+    yield "f2", array("'<f2'", "(1, 4)", struct.pack("<4e", 1, -0.5, math.inf, math.nan))
+    yield "f8_version2", array("'<f8'", "(1, 2)", struct.pack("<2d", 1e300, -1), version=2)
+    yield "version3", array("'<f4'", "(3,2)", six, version=3)
+    yield "no_rows", array("'<f4'", "(0, 3)", b"") + ids + b"\n"
+    yield "no_columns", array("'<f4'", "(6, 0)", b"")
+    yield "one_axis", array("'<f4'", "(6,)", six)
+    yield "three_axes", array("'<f4'", "(1, 2, 3)", six)
+    yield "integers", array("'<i4'", "(2, 3)", six)
+    yield "big_endian", array("'>f4'", "(2, 3)", six)
+    yield "fortran", array("'<f4'", "(2, 3)", six, order="True")
+    yield "record", array("[('a', '<f4')]", "(2, 3)", six)
+    yield "cut", whole[:-1]
+    yield "cut_literal", whole[:60]
+    yield "longer", whole + b"\0"
+    yield "negative", array("'<f4'", "(-2, -3)", six)
+    yield "wraps", array("'<f4'", "(4611686018427387906, 1)", six[:8])
+    yield "absurd", array("'<f4'", "(18446744073709551617, 99999999999999999999)", six)
+    yield "no_literal", b"\x93NUMPY\2\0\xff\xff\xff\xff"
+    yield "tokens", whole + ids + (b"\tposition\n0\ta\t9\t2\t0\t1\t-1\n0\ta\t9\t2\t0\t1\t3\n"
+                                   b"4\tb\t6\t1\t0\t1\t0\n")
+    yield "sorted", whole + ids + b"\n1\ta\t1\t1\t0\t1\n0\tb\t1\t1\t0\t1\n"
+    yield "nul", whole + ids + b"\n0\ta\0b\t1\t1\t0\t1\n"
+    yield "huge", whole + ids + b"\n9223372036854775807\ta\t9223372036854775808\t1\t0\t1\n"
+    yield "fields", whole + ids + b"\n0\ta\t1\t1\t0\n"
+    yield "no_end", whole + ids + b"\n0\ta\t1\t1\t0\t1"
+    yield "crlf", whole + ids + b"\r\n0\ta\t1\t1\t0\t1\r\n"
+
+
+TARGETS = (fuzz_arrays, fuzz_blocks, fuzz_config, fuzz_counts, fuzz_pickle, fuzz_safetensors, fuzz_seqio,
            fuzz_tokenizer, fuzz_vectors, fuzz_vocab)
 
 
