@@ -53,6 +53,47 @@ START_TEST(a_record_without_a_label_is_refused_by_its_name)
 }
 END_TEST
 
+/* Parts as they were read, in either direction, before and after a part is drawn. */
+START_TEST(records_of_two_parts_that_are_called_the_same_are_counted)
+{
+    make_dir();
+    const char *train = write_text("train.csv", table);
+    const char *test =
+        write_text("test.csv", "name,sequence,label\nx,ACGTACGA,a\nb4,TTTTTTGT,b\n"
+                               "a2,ACGTACGC,a\nb4,TTTTTTGG,b\nA1,ACGTACGG,a\n");
+    kmf_err err = {0};
+    kmf_samples_options opts;
+    kmf_samples_info info;
+    kmf_samples *samples = kmf_samples_new(&err);
+    ck_assert_ptr_nonnull(samples);
+    ck_assert_int_eq(read_part(samples, KMF_ROLE_TRAIN, train, 0, &err), 0);
+    ck_assert_int_eq(read_part(samples, KMF_ROLE_TEST, test, 0, &err), 0);
+    kmf_samples_options_default(&opts);
+    for (int settled = 0; settled < 2; settled++) {
+        static const struct {
+            kmf_role a, b;
+            size_t n;
+            const char *first;
+        } cases[] = {{KMF_ROLE_TRAIN, KMF_ROLE_TEST, 3, "b4"},
+                     {KMF_ROLE_TEST, KMF_ROLE_TRAIN, 2, "a2"},
+                     {KMF_ROLE_TEST, KMF_ROLE_DEV, 0, NULL},
+                     {KMF_ROLE_DEV, KMF_ROLE_TEST, 0, NULL}};
+        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+            size_t n = 9;
+            const char *first = "";
+            ck_assert_int_eq(
+                kmf_samples_alike(samples, cases[i].a, cases[i].b, &n, &first, &err), 0);
+            ck_assert_uint_eq(n, cases[i].n);
+            ck_assert_pstr_eq(first, cases[i].first);
+        }
+        if (settled == 0)
+            ck_assert_int_eq(kmf_samples_settle(samples, &opts, &info, &err), 0);
+    }
+    kmf_samples_free(samples);
+    remove_dir();
+}
+END_TEST
+
 /* Of four records to test two are to train, too; a record without a vector is no other's. */
 START_TEST(test_records_that_are_learnt_from_are_counted)
 {
@@ -676,6 +717,7 @@ int main(void)
     tcase_set_timeout(tc, 0);
     tcase_add_test(tc, a_record_without_a_label_is_refused_by_its_name);
     tcase_add_test(tc, test_records_that_are_learnt_from_are_counted);
+    tcase_add_test(tc, records_of_two_parts_that_are_called_the_same_are_counted);
     tcase_add_test(tc, without_a_test_part_nothing_is_judged);
     tcase_add_test(tc, where_nothing_is_chosen_no_part_is_needed_for_it);
     tcase_add_test(tc, a_table_that_becomes_shorter_while_it_is_read_is_refused);

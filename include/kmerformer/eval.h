@@ -41,6 +41,13 @@ KMF_API int kmf_samples_read_rows(kmf_samples *samples, kmf_role role, const cha
 /* The rows of train, borrowed; NULL: there are none, or the samples are sequences. */
 KMF_API const kmf_row_file *kmf_samples_rows(const kmf_samples *samples);
 
+/*
+ * *n = how many records that were read into part b are called as one of part a, *name = the first
+ * of them, borrowed; NULL: there is none. What finds labels by names takes them for the same.
+ */
+KMF_API int kmf_samples_alike(const kmf_samples *samples, kmf_role a, kmf_role b, size_t *n,
+                              const char **name, kmf_err *err) KMF_MUST_CHECK;
+
 typedef struct kmf_samples_options {
     int no_test;       /* 1: there is no test part, none is made */
     int no_dev;        /* 1: nothing is to be chosen: no dev part is drawn if none was read */

@@ -438,7 +438,8 @@ char *cli_pairs_text(cli_pairs *p, kmf_err *err);
 
 /* Where labelled records come from, and how a model makes vectors of them. */
 typedef struct cli_labelled {
-    const char *train, *dev, *test; /* NULL: not given */
+    const char *train, *dev, *test;       /* NULL: not given */
+    const char *dev_labels, *test_labels; /* of these parts alone, in place of input.labels */
     kmf_labelled_options input;
     kmf_samples_options samples;
     kmf_embed_options embed;
@@ -451,7 +452,9 @@ typedef struct cli_labelled {
 #define CLI_LABEL_OPTIONS(l)                                                                  \
     {NULL, "labels", CLI_ONCE, &(l)->input.labels, 0, 0, NULL, "TSV",                         \
      "lines name<tab>label for the records of FASTA, FASTQ, SAM, BAM, CRAM, or for vectors; " \
-     "one file for all parts", 0, NULL},                                                      \
+     "of all parts that have none of their own", 0, NULL},                                    \
+    {NULL, "dev-labels", CLI_ONCE, &(l)->dev_labels, 0, 0, NULL, "TSV",                       \
+     "those of --dev", 0, "those of --labels"},                                               \
     {NULL, "label-key", CLI_TEXT, &(l)->input.key, 0, 0, NULL, "KEY",                         \
      "their labels follow KEY= in the headers", 0, NULL},                                     \
     {NULL, "label-rank", CLI_TEXT, &(l)->input.rank, 0, 0, NULL, "R",                         \

@@ -82,6 +82,8 @@ static int parse(cli *run, eval_args *a, int argc, char **argv)
          "without --test: the share of each class that becomes the test part", SPLIT_UNSET,
          "0.2"},
         CLI_LABEL_OPTIONS(l),
+        {NULL, "test-labels", CLI_ONCE, &l->test_labels, 0, 0, NULL, "TSV", "those of --test",
+         0, "those of --labels"},
         CLI_HEADING("models"),
         {"m", "model", CLI_LIST, &a->models, 0, 0, NULL, "MODEL",
          "once for each: as in embed; tnf, kmer:K; random: the default model's shape with "

@@ -16,29 +16,77 @@ void cli_labelled_default(cli_labelled *l)
 
 /* ---------------------------------------------------------------- inputs ---------------- */
 
-#define N_PARTS 3
-#define N_INPUTS 6
+#define N_INPUTS (KMF_N_ROLES + 5)
+
+static const char *const part_names[KMF_N_ROLES] = {"train", "dev", "test"};
 
 /* The parts come first. */
 static void list_inputs(const cli_labelled *l, const char *inputs[N_INPUTS])
 {
-    inputs[0] = l->train;
-    inputs[1] = l->dev;
-    inputs[2] = l->test;
-    inputs[3] = l->input.labels;
-    inputs[4] = l->input.reader.bed;
-    inputs[5] = l->input.reader.reference;
+    const char *const all[N_INPUTS] = {
+        l->train,
+        l->dev,
+        l->test,
+        l->input.labels,
+        l->dev_labels,
+        l->test_labels,
+        l->input.reader.bed,
+        l->input.reader.reference,
+    };
+    memcpy(inputs, all, sizeof all);
+}
+
+/* A part's own labels; NULL: it has those of --labels, if anything. */
+static const char *own_labels(const cli_labelled *l, kmf_role role)
+{
+    return role == KMF_ROLE_DEV ? l->dev_labels : role == KMF_ROLE_TEST ? l->test_labels : NULL;
+}
+
+/* How a part is read. */
+static kmf_labelled_options input_of(const cli_labelled *l, kmf_role role)
+{
+    kmf_labelled_options input = l->input;
+    const char *own = own_labels(l, role);
+    if (own) {
+        input.labels = own;
+        input.key = input.rank = NULL;
+    }
+    return input;
 }
 
 /* What is judged by, or chosen by, is none of what is learnt from. */
-static int check_parts(const char *const inputs[N_PARTS], kmf_err *err)
+static int check_parts(const char *const inputs[KMF_N_ROLES], kmf_err *err)
 {
-    static const char *const names[N_PARTS] = {"train", "dev", "test"};
-    for (size_t i = 0; i < N_PARTS; i++)
-        for (size_t j = i + 1; j < N_PARTS; j++)
+    for (size_t i = 0; i < KMF_N_ROLES; i++)
+        for (size_t j = i + 1; j < KMF_N_ROLES; j++)
             if (inputs[j] && cli_is_an_input(inputs[j], &inputs[i], 1))
                 return cli_raise(err, KMF_EINVAL, "--%s %s: that is the input of --%s, too",
-                                 names[j], inputs[j], names[i]);
+                                 part_names[j], inputs[j], part_names[i]);
+    return 0;
+}
+
+/* Labels are of parts that are there, and a file for several parts can be read so often. */
+static int check_labels(const cli_labelled *l, const char *const parts[KMF_N_ROLES],
+                        kmf_err *err)
+{
+    size_t readers = 0;
+    if (l->input.labels && l->input.key)
+        return cli_raise(err, KMF_EINVAL, "--labels and --label-key: one of them, not both");
+    if (l->input.rank && !l->input.key)
+        return cli_raise(err, KMF_EINVAL,
+                         "--label-rank is of what --label-key finds: give both");
+    for (kmf_role role = 0; role < KMF_N_ROLES; role++) {
+        const char *own = own_labels(l, role);
+        if (own && !parts[role])
+            return cli_raise(err, KMF_EINVAL, "--%s-labels: there is no --%s that has them",
+                             part_names[role], part_names[role]);
+        readers += parts[role] && !own;
+    }
+    if (l->input.labels && readers > 1 && !cli_is_file(l->input.labels))
+        return cli_raise(err, KMF_EINVAL,
+                         "--labels %s: it is read for each part anew, and this can be read "
+                         "once: give a file",
+                         l->input.labels);
     return 0;
 }
 
@@ -70,10 +118,10 @@ static const char *asked_of_vectors(const cli_labelled *l)
 }
 
 /* Arrays have names alone, and are what they are. */
-static int check_rows(const cli_labelled *l, const char *const parts[N_PARTS], kmf_err *err)
+static int check_rows(const cli_labelled *l, const char *const parts[KMF_N_ROLES], kmf_err *err)
 {
     const char *asked = asked_of_vectors(l);
-    for (size_t i = 0; i < N_PARTS; i++)
+    for (size_t i = 0; i < KMF_N_ROLES; i++)
         if (parts[i] && cli_is_array(parts[i]) != l->rows)
             return cli_raise(err, KMF_EINVAL,
                              "%s: all parts are sequences, or all are vectors as --train %s",
@@ -84,11 +132,13 @@ static int check_rows(const cli_labelled *l, const char *const parts[N_PARTS], k
         return cli_raise(err, KMF_EINVAL,
                          "%s: the vectors of %s are made already: leave it out", asked,
                          l->train);
-    return l->input.labels ? 0
-                           : cli_raise(err, KMF_EINVAL,
-                                       "%s: the labels of vectors are in a file of lines "
-                                       "name<tab>label: --labels",
-                                       l->train);
+    for (kmf_role role = 0; role < KMF_N_ROLES; role++)
+        if (parts[role] && !input_of(l, role).labels)
+            return cli_raise(err, KMF_EINVAL,
+                             "%s: the labels of vectors are in a file of lines "
+                             "name<tab>label: --labels",
+                             parts[role]);
+    return 0;
 }
 
 int cli_labelled_check(cli_labelled *l, kmf_err *err)
@@ -96,23 +146,15 @@ int cli_labelled_check(cli_labelled *l, kmf_err *err)
     const char *inputs[N_INPUTS];
     list_inputs(l, inputs);
     l->rows = cli_is_array(l->train);
-    if (l->input.labels && l->input.key)
-        return cli_raise(err, KMF_EINVAL, "--labels and --label-key: one of them, not both");
-    if (l->input.rank && !l->input.key)
-        return cli_raise(err, KMF_EINVAL,
-                         "--label-rank is of what --label-key finds: give both");
-    int status = cli_check_inputs(inputs, N_PARTS, &l->input.reader, err);
+    int status = cli_check_inputs(inputs, KMF_N_ROLES, &l->input.reader, err);
     if (status == 0) /* labels and regions, too, are read once from standard input, if at all */
         status = cli_check_inputs(inputs, N_INPUTS - 1, NULL, err);
+    if (status == 0)
+        status = check_labels(l, inputs, err);
     if (status == 0)
         status = check_parts(inputs, err);
     if (status == 0)
         status = check_rows(l, inputs, err);
-    if (status == 0 && l->input.labels && (l->dev || l->test) && !cli_is_file(l->input.labels))
-        status = cli_raise(err, KMF_EINVAL,
-                           "--labels %s: it is read for each part anew, and this can be read "
-                           "once: give a file",
-                           l->input.labels);
     return status;
 }
 
@@ -125,18 +167,18 @@ bool cli_labelled_is_input(const cli_labelled *l, const char *out)
 
 /* ---------------------------------------------------------------- reading --------------- */
 
-static int read_records(const cli *run, const cli_labelled *l, kmf_samples *samples,
+static int read_records(const cli *run, const kmf_labelled_options *opts, kmf_samples *samples,
                         kmf_role role, const char *path, kmf_err *err)
 {
     kmf_reader_stats stats;
-    kmf_labelled *input = kmf_labelled_open(path, &l->input, NULL, err);
+    kmf_labelled *input = kmf_labelled_open(path, opts, NULL, err);
     if (!input)
         return (int)err->code;
     int status = kmf_samples_read(samples, role, input, err);
     kmf_labelled_statistics(input, &stats);
     kmf_labelled_close(input);
     if (status == 0)
-        cli_warn_of_reading(run, path, &l->input.reader, &stats);
+        cli_warn_of_reading(run, path, &opts->reader, &stats);
     return status;
 }
 
@@ -149,8 +191,9 @@ void cli_warn_of_rows(const cli *run, const char *path, const kmf_row_file_info 
                  path);
 }
 
-static int read_rows(const cli *run, const cli_labelled *l, kmf_samples *samples, kmf_role role,
-                     const char *path, kmf_err *err)
+/* *named: 0 where its rows have numbers for names. */
+static int read_rows(const cli *run, const kmf_labelled_options *opts, kmf_samples *samples,
+                     kmf_role role, const char *path, bool *named, kmf_err *err)
 {
     kmf_row_file_info info;
     kmf_row_file *file = kmf_row_file_open(path, err);
@@ -159,17 +202,20 @@ static int read_rows(const cli *run, const cli_labelled *l, kmf_samples *samples
     kmf_row_file_information(file, &info);
     cli_warn_of_rows(run, path, &info);
     kmf_row_file_close(file);
-    return kmf_samples_read_rows(samples, role, path, &l->input, err);
+    *named = info.named;
+    return kmf_samples_read_rows(samples, role, path, opts, err);
 }
 
 static int read_part(const cli *run, const cli_labelled *l, kmf_samples *samples, kmf_role role,
-                     const char *path, kmf_err *err)
+                     const char *path, bool *named, kmf_err *err)
 {
     kmf_err cause = {0};
+    kmf_labelled_options opts = input_of(l, role);
+    *named = true;
     if (!path)
         return 0;
-    int status = l->rows ? read_rows(run, l, samples, role, path, &cause)
-                         : read_records(run, l, samples, role, path, &cause);
+    int status = l->rows ? read_rows(run, &opts, samples, role, path, named, &cause)
+                         : read_records(run, &opts, samples, role, path, &cause);
     if (status == 0)
         return 0;
     bool empty = cause.code == KMF_EFORMAT && strncmp(cause.msg, "no ", 3) == 0;
@@ -202,13 +248,50 @@ static void tell(const cli *run, const cli_labelled *l, const kmf_samples_info *
              info->n_test);
 }
 
+/* Parts a and b have their labels from one file, by the names of records. */
+static int check_names(const cli *run, const kmf_samples *samples, kmf_role a, kmf_role b,
+                       bool numbered, kmf_err *err)
+{
+    size_t n;
+    const char *name;
+    int status = kmf_samples_alike(samples, a, b, &n, &name, err);
+    if (status < 0 || n == 0)
+        return status;
+    if (numbered)
+        return cli_raise(
+            err, KMF_EINVAL,
+            "the rows of --%s and of --%s have numbers for names, by which --labels "
+            "cannot tell them apart: give --%s-labels",
+            part_names[a], part_names[b], part_names[b]);
+    cli_warn(
+        run,
+        "%zu records of --%s are called as some of --%s, such as '%s', and have their labels "
+        "by --labels: if they are others, give --%s-labels",
+        n, part_names[b], part_names[a], name, part_names[b]);
+    return 0;
+}
+
+static int read_parts(const cli *run, const cli_labelled *l, kmf_samples *samples, kmf_err *err)
+{
+    const char *const parts[KMF_N_ROLES] = {l->train, l->dev, l->test};
+    bool named[KMF_N_ROLES];
+    for (kmf_role b = 0; b < KMF_N_ROLES; b++) {
+        int status = read_part(run, l, samples, b, parts[b], &named[b], err);
+        for (kmf_role a = 0; a < b && status == 0; a++)
+            if (l->input.labels && parts[a] && parts[b] && !own_labels(l, a) &&
+                !own_labels(l, b))
+                status = check_names(run, samples, a, b, !named[a] && !named[b], err);
+        if (status < 0)
+            return status;
+    }
+    return 0;
+}
+
 kmf_samples *cli_labelled_read(const cli *run, const cli_labelled *l, kmf_samples_info *info,
                                kmf_err *err)
 {
     kmf_samples *samples = kmf_samples_new(err);
-    if (samples && read_part(run, l, samples, KMF_ROLE_TRAIN, l->train, err) == 0 &&
-        read_part(run, l, samples, KMF_ROLE_DEV, l->dev, err) == 0 &&
-        read_part(run, l, samples, KMF_ROLE_TEST, l->test, err) == 0 &&
+    if (samples && read_parts(run, l, samples, err) == 0 &&
         kmf_samples_settle(samples, &l->samples, info, err) == 0) {
         tell(run, l, info);
         return samples;

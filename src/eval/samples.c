@@ -220,6 +220,31 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+int kmf_samples_alike(const kmf_samples *s, kmf_role a, kmf_role b, size_t *n,
+                      const char **name, kmf_err *err)
+{
+    size_t n_names = 0;
+    const char **names = kmf_malloc(s->n + 1, sizeof *names, err);
+    *n = 0;
+    *name = NULL;
+    if (!names)
+        return KMF_ENOMEM;
+    for (size_t i = 0; i < s->n; i++)
+        if (s->entries[i].from == a)
+            names[n_names++] = s->text.bytes + s->entries[i].name;
+    if (n_names > 1)
+        qsort(names, n_names, sizeof *names, by_text);
+    for (size_t i = 0; i < s->n && n_names > 0; i++) {
+        const char *other = s->text.bytes + s->entries[i].name;
+        if (s->entries[i].from != b || !bsearch(&other, names, n_names, sizeof *names, by_text))
+            continue;
+        *name = *n == 0 ? other : *name;
+        ++*n;
+    }
+    kmf_free(names);
+    return 0;
+}
+
 /* All labels, each once, in s->classes; every entry's y is its number there. */
 static int number_classes(kmf_samples *s, kmf_err *err)
 {
