@@ -87,6 +87,11 @@ START_TEST(options_out_of_range_are_refused)
     BAD(beta1, 1, "beta");
     BAD(beta2, (double)NAN, "beta");
     BAD(epsilon, 0, "epsilon");
+    /* what would be 0 in float32, or nearly: a step by 0 / 0, or by nothing */
+    BAD(epsilon, 1e-46, "epsilon");
+    BAD(clip, 1e-50, "clip");
+    BAD(soft_weight, 1e-50, "softmask");
+    BAD(rate, 1e-300, "lr");
     BAD(clip, -1, "clip");
     BAD(clip, (double)INFINITY, "clip");
     BAD(threads, -1, "threads");

@@ -76,6 +76,28 @@ START_TEST(a_class_that_training_lacks_counts_as_a_mistake)
 }
 END_TEST
 
+/*
+ * A record of an unknown class is neither of the two that are known: whichever of these is the
+ * first, they have 1 and 2/3. By hand.
+ */
+START_TEST(the_auc_of_two_classes_and_others_does_not_depend_on_their_order)
+{
+    const double first[] = {0.9, 0.4, 0.3, 0.2}; /* the probability of one of them */
+    for (int32_t one = 0; one < 2; one++) {
+        const int32_t truth[] = {one, one, 1 - one, 2};
+        double p[8];
+        for (size_t i = 0; i < 4; i++) {
+            p[2 * i + (size_t)one] = first[i];
+            p[2 * i + (size_t)(1 - one)] = 1 - first[i];
+        }
+        const kmf_scored scored = {truth, truth, p, 4, 2, 3};
+        kmf_interval got[KMF_N_SCORES];
+        ck_assert_int_eq(kmf_score_intervals(got, &scored, 0, 1, NULL, NULL), 0);
+        ck_assert_double_eq_tol(got[KMF_AUC].value, (1 + 2.0 / 3) / 2, TOLERANCE);
+    }
+}
+END_TEST
+
 /* Of three classes one is not there to be tested; the others have 3/4 and 1. By hand. */
 START_TEST(a_class_that_the_test_part_lacks_has_no_part_in_the_auc)
 {
@@ -231,6 +253,7 @@ int main(void)
     tcase_add_test(tc, scores_are_those_of_scikit_learn);
     tcase_add_test(tc, clusters_are_scored_as_by_scikit_learn);
     tcase_add_test(tc, a_class_that_training_lacks_counts_as_a_mistake);
+    tcase_add_test(tc, the_auc_of_two_classes_and_others_does_not_depend_on_their_order);
     tcase_add_test(tc, a_class_that_the_test_part_lacks_has_no_part_in_the_auc);
     tcase_add_test(tc, without_a_second_class_there_is_no_auc);
     tcase_add_test(tc, drawings_without_an_auc_are_left_out_of_its_interval);

@@ -164,8 +164,9 @@ typedef struct kmf_interval {
  *   accuracy   of the probe
  *   macro_f1   mean over the classes of 2 right / (true + predicted)
  *   mcc        Matthews' coefficient for any number of classes (Gorodkin 2004)
- *   auc        area under the ROC curve: two classes, that of the second one; more, the mean of
- *              each against the rest, over those of train that occur in test
+ *   auc        area under the ROC curve: the mean of each class against the rest, over those of
+ *              train that occur in test; of two classes in all that of the second one, which is
+ *              the first one's
  *   knn        accuracy of the vote of the k nearest records of train; of classes with as many
  *              votes, that of the nearest one
  *   ari, nmi   the test part in as many clusters (k-means) as it has classes beside its classes:

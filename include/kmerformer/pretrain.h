@@ -78,7 +78,7 @@ typedef struct kmf_pretrain_options {
     size_t span_min, span_max; /* bases of a span, 1 .. 64                            */
     double mask_share;         /* of the spans: [MASK]                                */
     double random_share;       /* of the spans: drawn bases; the rest is left to see   */
-    double soft_weight;        /* 0 .. 1: what a lower-case base counts in the loss   */
+    double soft_weight;        /* 0, 1e-37 .. 1: of a lower-case base in the loss      */
 
     /* what is alike, see below; not with the objective MASKED */
     int sources;                   /* kmf_sources                                      */
@@ -92,7 +92,7 @@ typedef struct kmf_pretrain_options {
     double temperature;            /* 0.001 .. 10                                      */
     double hardness;               /* 0 .. 10: weight of negatives that are much alike */
     double mix;                    /* 0 .. 1: share of the steps that mix hidden states */
-    double contrast; /* above 0, to 1000: what the contrastive loss counts beside the other */
+    double contrast; /* 1e-37 .. 1000: what the contrastive loss counts beside the other */
 
     /* a step */
     size_t batch;      /* windows, 1 .. 10^6; of pairs both are counted, 4 .. 65536    */
@@ -102,13 +102,13 @@ typedef struct kmf_pretrain_options {
     int precision;     /* kmf_precision, F32 or BF16, of all matrix products; sums, weights and
                           moments are float32. Where the processor lacks it: F32    */
     double dropout;    /* 0 .. 0.9                                                     */
-    double rate;       /* greatest learning rate, above 0, to 1                        */
+    double rate;       /* greatest learning rate, 1e-37 .. 1                           */
     double warmup;     /* 0 .. 1: share of the steps on which it rises from 0           */
     int schedule;      /* kmf_schedule                                                 */
     double decay;      /* of weights that are matrices, AdamW, 0 .. 1                   */
     double beta1, beta2; /* AdamW, 0 .. below 1                                        */
-    double epsilon;      /* AdamW, above 0, to 1                                       */
-    double clip;         /* greatest norm of the gradient, to 10^9; 0: none            */
+    double epsilon;      /* AdamW, 1e-37 .. 1                                          */
+    double clip;         /* greatest norm of the gradient, 1e-37 .. 10^9; 0: none      */
     uint64_t seed;
 
     int threads;     /* 1 .. 1024; 0: kmf_threads_default(). Does not change the result */

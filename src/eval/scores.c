@@ -8,7 +8,8 @@
  *   MCC        (n R - sum p_k t_k) / sqrt((n^2 - sum p_k^2) (n^2 - sum t_k^2)), R = sum r_k; 0 if
  *              the root is (Gorodkin 2004, as Jurman, Riccadonna and Furlanello 2012 write it)
  *   AUC        the chance that a record of the class has a greater probability than one of
- *              another, ties counting half: the rank sum (Mann and Whitney)
+ *              another, ties counting half: the rank sum (Mann and Whitney). Where there are two
+ *              classes and no third that is unknown, either's is the other's; else their mean
  *
  *   ARI        with N_ij records in class i and cluster j, over pairs of records: both together s,
  *              together in the classes alone, in the clusters alone, in neither:
@@ -123,7 +124,7 @@ static double auc(const kmf_scored *s, const uint32_t *order, const uint32_t *we
     size_t n = 0;
     if (!s->probabilities)
         return (double)NAN;
-    if (s->n_classes == 2)
+    if (s->n_classes == 2 && s->n_all == 2)
         return auc_of(s, 1, order + s->n, weights);
     for (size_t c = 0; c < s->n_classes; c++) {
         double one = auc_of(s, c, order + c * s->n, weights);

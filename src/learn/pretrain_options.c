@@ -6,10 +6,9 @@
 #include "learn/ranks.h"
 #include "nn/composition.h"
 
-#include <float.h>
 #include <limits.h>
 
-#define ABOVE_0 DBL_TRUE_MIN /* the least number above it */
+#define ABOVE_0 1e-37 /* about the least of which float32 keeps all digits */
 
 const char *const kmf_schedule_names[] = {"cosine", "linear", "constant", NULL};
 const char *const kmf_words_start_names[] = {"letters", "random", "tetramers", NULL};
@@ -58,6 +57,12 @@ typedef struct bounds {
     const char *message;
 } bounds;
 
+/* A number that is 0 or not so small that float32 may lose it; else one out of all bounds. */
+static double none_or_more(double x)
+{
+    return x > 0 && x < ABOVE_0 ? -1 : x;
+}
+
 /* NaN is out of all bounds. */
 static int check_bounds(const bounds *list, size_t n, kmf_err *err)
 {
@@ -90,7 +95,7 @@ static int check_comparison(const kmf_pretrain_options *o, kmf_err *err)
         {o->temperature, 0.001, 10, "temperature: from 0.001 to 10"},
         {o->hardness, 0, 10, "hardness: from 0 to 10"},
         {o->mix, 0, 1, "mix: from 0 to 1"},
-        {o->contrast, ABOVE_0, 1000, "contrast: above 0, to 1000"},
+        {o->contrast, ABOVE_0, 1000, "contrast: from 1e-37 to 1000"},
     };
     return check_bounds(list, sizeof list / sizeof *list, err);
 }
@@ -122,7 +127,7 @@ int kmf_pretrain_check_options(const kmf_pretrain_options *o, kmf_err *err)
         return kmf_fail(err, KMF_EINVAL, "threads: from 1 to %d", KMF_THREADS_MAX);
     const bounds list[] = {
         {o->dropout, 0, 0.9, "dropout: from 0 to 0.9"},
-        {o->rate, ABOVE_0, 1, "lr: above 0, to 1"},
+        {o->rate, ABOVE_0, 1, "lr: from 1e-37 to 1"},
         {o->schedule, KMF_SCHEDULE_COSINE, KMF_SCHEDULE_CONSTANT, "schedule: unknown"},
         {o->parts, -1, KMF_PARTS_STATES_COMPOSITION, "parts: unknown"},
         {o->words, KMF_WORDS_LETTERS, KMF_WORDS_TETRAMERS, "words: unknown"},
@@ -131,9 +136,9 @@ int kmf_pretrain_check_options(const kmf_pretrain_options *o, kmf_err *err)
         {o->decay, 0, 1, "decay: from 0 to 1"},
         {o->beta1, 0, 0.99999, "beta1, beta2: from 0 to below 1"},
         {o->beta2, 0, 0.9999999, "beta1, beta2: from 0 to below 1"},
-        {o->epsilon, ABOVE_0, 1, "epsilon: above 0, to 1"},
-        {o->clip, 0, 1e9, "clip: 0 (none) or above"},
-        {o->soft_weight, 0, 1, "softmask: from 0 to 1"},
+        {o->epsilon, ABOVE_0, 1, "epsilon: from 1e-37 to 1"},
+        {none_or_more(o->clip), 0, 1e9, "clip: 0 (none), or from 1e-37 to 1e9"},
+        {none_or_more(o->soft_weight), 0, 1, "softmask: 0, or from 1e-37 to 1"},
         {o->held_fraction, 0, 0.5, "val-fraction: from 0 to 0.5"},
         {(double)o->val_windows, 1, 10000000, "val-windows: from 1 to 10000000"},
         {o->objective, KMF_OBJECTIVE_MASKED, KMF_OBJECTIVE_BOTH, "objective: unknown"},
