@@ -489,7 +489,7 @@ START_TEST(of_equal_validations_the_first_is_the_best)
     for (int i = 0; i < KMF_OBJECTIVE_BOTH + 1; i++) {
         options o = pair_options((kmf_objective)i);
         watch w = {.stop_at = 2, .answer = 1};
-        o.rate = 1e-300;
+        o.rate = 1e-37;
         o.held_fraction = 0.1;
         o.val_every = 2;
         o.val_windows = 9;
@@ -512,7 +512,7 @@ END_TEST
 START_TEST(a_validation_does_not_depend_on_what_was_shown_before)
 {
     options o = pair_options(KMF_OBJECTIVE_BOTH);
-    o.rate = 1e-300;
+    o.rate = 1e-37;
     o.held_fraction = 0.1;
     o.val_windows = 9;
     o.drift = 1;
