@@ -2,7 +2,7 @@
 /*
  * All distances, by products: |q - x|^2 = |q|^2 - 2 q x + |x|^2, of which |q|^2 is the same for
  * all x. A tile of 64 queries by 256 rows is one product; what it gives is offered, row after row,
- * to each query's list of the k nearest so far, sorted.
+ * to each query's k nearest so far (model/best.h), |q|^2 - |q - x|^2 in a cosine's place.
  *
  * Why no index: a test part has thousands of queries in hundreds of columns, where trees look at
  * everything anyway, and the answers are to be exact.
@@ -11,15 +11,11 @@
 
 #include "base/mem.h"
 #include "eval/scaler.h"
+#include "model/best.h"
 #include "nn/gemm.h"
 #include "seq/par.h"
 
 #define QUERIES 64
-
-typedef struct near {
-    float distance; /* without |q|^2 */
-    int32_t y;
-} near;
 
 typedef struct votes {
     const kmf_points *train;
@@ -27,36 +23,25 @@ typedef struct votes {
     size_t n, dim, k;
     int32_t otherwise;
     int32_t *predicted;
-    float *square;   /* owned [train->n]; |x|^2 */
-    float *products; /* owned [workers, QUERIES, KMF_ROWS_BLOCK] */
-    near *lists;     /* owned [workers, QUERIES, k] */
-    int caller;      /* the worker who tells */
+    float *square;        /* owned [train->n]; |x|^2 */
+    float *products;      /* owned [workers, QUERIES, KMF_ROWS_BLOCK] */
+    kmf_neighbour *lists; /* owned [workers, QUERIES, k] */
+    int caller;           /* the worker who tells */
     kmf_progress_fn *fn;
     void *user;
 } votes;
 
-static void offer(near *list, size_t *n, size_t k, float distance, int32_t y)
-{
-    size_t i = *n < k ? (*n)++ : k;
-    if (i == k && !(distance < list[k - 1].distance))
-        return;
-    i -= i == k;
-    for (; i > 0 && distance < list[i - 1].distance; i--)
-        list[i] = list[i - 1];
-    list[i] = (near){distance, y};
-}
-
 /* k is small: counting again for each is faster than a table over the classes. */
-static int32_t winner(const near *list, size_t n, int32_t otherwise)
+static int32_t winner(const kmf_best *best, const int32_t *y, int32_t otherwise)
 {
     size_t most = 0;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < best->n; i++) {
         size_t count = 0;
-        for (size_t j = 0; j < n; j++)
-            count += list[j].y == list[i].y;
+        for (size_t j = 0; j < best->n; j++)
+            count += y[best->list[j].row] == y[best->list[i].row];
         if (count > most) {
             most = count;
-            otherwise = list[i].y;
+            otherwise = y[best->list[i].row];
         }
     }
     return otherwise;
@@ -69,9 +54,11 @@ static int vote_tile(void *arg, size_t tile, int worker, kmf_err *err)
     size_t beg = tile * QUERIES;
     size_t n = kmf_min(v->n - beg, QUERIES);
     float *products = v->products + (size_t)worker * QUERIES * KMF_ROWS_BLOCK;
-    near *lists = v->lists + (size_t)worker * QUERIES * v->k;
-    size_t found[QUERIES] = {0};
+    kmf_neighbour *lists = v->lists + (size_t)worker * QUERIES * v->k;
+    kmf_best best[QUERIES];
     (void)err;
+    for (size_t r = 0; r < n; r++)
+        best[r] = (kmf_best){.list = lists + r * v->k, .cap = v->k};
     if (v->fn && worker == v->caller)
         v->fn(v->user, beg);
     for (size_t i = 0; i < train->n; i += KMF_ROWS_BLOCK) {
@@ -81,14 +68,16 @@ static int vote_tile(void *arg, size_t tile, int worker, kmf_err *err)
         for (size_t r = 0; r < n; r++)
             for (size_t j = 0; j < m; j++)
                 if (!isnan(v->square[i + j]))
-                    offer(lists + r * v->k, &found[r], v->k,
-                          v->square[i + j] - 2 * products[r * KMF_ROWS_BLOCK + j],
-                          train->y[i + j]);
+                    kmf_best_offer(&best[r],
+                                   (kmf_neighbour){i + j, 2 * products[r * KMF_ROWS_BLOCK + j] -
+                                                              v->square[i + j]});
     }
-    for (size_t r = 0; r < n; r++)
+    for (size_t r = 0; r < n; r++) {
+        kmf_best_sort(&best[r]);
         v->predicted[beg + r] = kmf_row_is_there(v->q + (beg + r) * v->dim)
-                                    ? winner(lists + r * v->k, found[r], v->otherwise)
+                                    ? winner(&best[r], train->y, v->otherwise)
                                     : v->otherwise;
+    }
     return 0;
 }
 
