@@ -523,8 +523,7 @@ START_TEST(samples_are_rows_of_one_kind)
 {
     static const struct {
         const char *model, *message;
-    } others[] = {{"kmer:2", "it has 16 columns, and the part before 136"},
-                  {"tnf", "setting norm was "}};
+    } others[] = {{"kmer:2", "x.npy has 136"}, {"tnf", "setting norm was "}};
     char path[512], names[512], other[512];
     kmf_embed_options o;
     kmf_err err = {0};

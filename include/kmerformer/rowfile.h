@@ -42,6 +42,14 @@ KMF_API void kmf_row_file_information(const kmf_row_file *file, kmf_row_file_inf
  */
 KMF_API int kmf_row_file_check(const kmf_row_file *file, const char *identity,
                                kmf_err *err) KMF_MUST_CHECK;
+/* Has it a row for each record? 0; KMF_EMODEL: one for each token. */
+KMF_API int kmf_row_file_check_records(const kmf_row_file *file, kmf_err *err) KMF_MUST_CHECK;
+/*
+ * Has it as many columns as the other file, and vectors that were made alike, as far as x.json of
+ * both tell? 0; KMF_EMODEL: no, and the message names what differs first; KMF_ENOMEM.
+ */
+KMF_API int kmf_row_file_check_alike(const kmf_row_file *file, const kmf_row_file *other,
+                                     kmf_err *err) KMF_MUST_CHECK;
 /*
  * What its vectors are, in the words of kmf_embedder_identity: the model, the settings and the
  * columns that x.json tells, or where none does the path for a model's name and no settings. Freed

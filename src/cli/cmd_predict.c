@@ -172,10 +172,9 @@ static int check_vectors(const prediction *p, kmf_err *err)
         if (!file)
             return (int)err->code;
         kmf_row_file_information(file, &info);
-        status = info.per_token
-                     ? cli_raise(err, KMF_EMODEL,
-                                 "%s: it has a row for each token, not for each record", path)
-                     : kmf_row_file_check(file, kmf_probe_identity(p->probe), err);
+        status = kmf_row_file_check_records(file, err);
+        if (status == 0)
+            status = kmf_row_file_check(file, kmf_probe_identity(p->probe), err);
         if (status == 0)
             cli_warn_of_rows(p->run, path, &info);
         kmf_row_file_close(file);

@@ -70,16 +70,20 @@ size_t kmf_mapped_rows_read(const kmf_mapped_rows *rows, uint64_t i, float *x)
     return odd;
 }
 
-bool kmf_mapped_rows_get(const kmf_mapped_rows *rows, uint64_t i, bool unit, float *x)
+bool kmf_row_to_unit(float *x, size_t dim)
 {
     double squares = 0;
-    if (kmf_mapped_rows_read(rows, i, x) > 0)
-        return false;
-    for (size_t j = 0; j < rows->dim; j++)
+    for (size_t j = 0; j < dim; j++)
         squares += (double)x[j] * (double)x[j];
-    if (!isfinite(squares) || (unit && squares == 0))
+    if (!isfinite(squares) || squares == 0)
         return false;
-    for (size_t j = 0; unit && j < rows->dim; j++)
-        x[j] = (float)((double)x[j] / sqrt(squares));
+    double length = sqrt(squares);
+    for (size_t j = 0; j < dim; j++)
+        x[j] = (float)((double)x[j] / length);
     return true;
+}
+
+bool kmf_mapped_rows_get(const kmf_mapped_rows *rows, uint64_t i, bool unit, float *x)
+{
+    return kmf_mapped_rows_read(rows, i, x) == 0 && (!unit || kmf_row_to_unit(x, rows->dim));
 }

@@ -22,9 +22,11 @@ int kmf_mapped_rows_open(kmf_mapped_rows *rows, const char *path, kmf_err *err) 
 void kmf_mapped_rows_close(kmf_mapped_rows *rows);
 /* x [dim] = row i. Returns how many of its numbers are not finite. */
 size_t kmf_mapped_rows_read(const kmf_mapped_rows *rows, uint64_t i, float *x);
+/* Scales x [dim] to length 1; false, and x as it was: it is 0, or not finite. */
+bool kmf_row_to_unit(float *x, size_t dim);
 /*
- * The same; false if one of its numbers is not finite or, with unit, if it is 0. unit: x is
- * scaled to length 1.
+ * As kmf_mapped_rows_read; false if one of its numbers is not finite or, with unit, which scales x
+ * to length 1, if it is 0.
  */
 bool kmf_mapped_rows_get(const kmf_mapped_rows *rows, uint64_t i, bool unit, float *x);
 

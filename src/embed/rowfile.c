@@ -151,6 +151,27 @@ int kmf_row_file_check(const kmf_row_file *file, const char *identity, kmf_err *
     return status;
 }
 
+int kmf_row_file_check_records(const kmf_row_file *file, kmf_err *err)
+{
+    if (!is_per_token(file))
+        return 0;
+    return kmf_fail(err, KMF_EMODEL, "%s: it has a row for each token, not for each record",
+                    file->path);
+}
+
+int kmf_row_file_check_alike(const kmf_row_file *file, const kmf_row_file *other, kmf_err *err)
+{
+    if (file->rows.dim != other->rows.dim)
+        return kmf_fail(err, KMF_EMODEL, "%s: it has %zu columns, and %s has %zu", file->path,
+                        file->rows.dim, other->path, other->rows.dim);
+    if (!model_of(other))
+        return 0;
+    char *identity = kmf_row_file_identity(other, err);
+    int status = identity ? kmf_row_file_check(file, identity, err) : KMF_ENOMEM;
+    kmf_free(identity);
+    return status;
+}
+
 /* ---------------------------------------------------------------- rows ------------------ */
 
 static int fail_count(const kmf_row_file *f, const char *what, kmf_err *err)
@@ -203,6 +224,11 @@ int kmf_row_file_next(kmf_row_file *file, kmf_row *row, kmf_err *err)
     row->vector = file->vector;
     got = read_vector(file, file->at - 1, file->vector, err);
     return got < 0 ? got : 1;
+}
+
+uint64_t kmf_row_file_at(const kmf_row_file *file)
+{
+    return file->at;
 }
 
 int kmf_row_file_vector(const kmf_row_file *file, uint64_t row, float *x, kmf_err *err)

@@ -7,6 +7,8 @@
 
 /* As kmf_row_file_next, without the vector. */
 int kmf_row_file_line(kmf_row_file *file, kmf_row *row, kmf_err *err) KMF_MUST_CHECK;
+/* How many rows were read so far, with or without their vectors. */
+uint64_t kmf_row_file_at(const kmf_row_file *file);
 /* x [dim] = row 0 .. n - 1. KMF_ENUMERIC as of kmf_row_file_next. */
 int kmf_row_file_vector(const kmf_row_file *file, uint64_t row, float *x,
                         kmf_err *err) KMF_MUST_CHECK;

@@ -138,29 +138,13 @@ int kmf_samples_read(kmf_samples *s, kmf_role role, kmf_labelled *input, kmf_err
     return status == 0 && s->n == before ? fail_empty(role, err) : status;
 }
 
-/* As many columns as the parts before, and made in the same way as far as these tell. */
-static int check_alike(const kmf_samples *s, const char *path, const kmf_row_file *file,
-                       kmf_err *err)
+/* Made in the same way as the parts before, as far as these tell. */
+static int check_alike(const kmf_samples *s, const kmf_row_file *file, kmf_err *err)
 {
-    kmf_row_file_info info, other;
-    int status = 0;
-    kmf_row_file_information(file, &info);
-    if (info.per_token)
-        return kmf_fail(err, KMF_EMODEL, "%s: it has a row for each token, not for each record",
-                        path);
-    for (size_t i = 0; i < KMF_N_ROLES && status == 0; i++) {
-        if (!s->files[i])
-            continue;
-        kmf_row_file_information(s->files[i], &other);
-        char *identity = other.model ? kmf_row_file_identity(s->files[i], err) : NULL;
-        if (info.dim != other.dim)
-            status =
-                kmf_fail(err, KMF_EMODEL, "%s: it has %zu columns, and the part before %zu",
-                         path, info.dim, other.dim);
-        else if (other.model)
-            status = identity ? kmf_row_file_check(file, identity, err) : KMF_ENOMEM;
-        kmf_free(identity);
-    }
+    int status = kmf_row_file_check_records(file, err);
+    for (size_t i = 0; i < KMF_N_ROLES && status == 0; i++)
+        if (s->files[i])
+            status = kmf_row_file_check_alike(file, s->files[i], err);
     return status;
 }
 
@@ -201,7 +185,7 @@ int kmf_samples_read_rows(kmf_samples *s, kmf_role role, const char *path,
     kmf_row_file *file = kmf_row_file_open(path, err);
     if (!file)
         return (int)err->code;
-    status = check_alike(s, path, file, err);
+    status = check_alike(s, file, err);
     if (status < 0) {
         kmf_row_file_close(file);
         return status;
