@@ -79,6 +79,7 @@
 #include "kmerformer/logits.h"
 #include "kmerformer/output.h"
 #include "kmerformer/rowfile.h"
+#include "kmerformer/rownearest.h"
 #include "kmerformer/probe.h"
 #include "kmerformer/eval.h"
 #include "kmerformer/bench.h"

@@ -9,6 +9,7 @@
 
 #include "kmerformer.h"
 
+#include <math.h>
 #include <stdbool.h>
 
 typedef struct kmf_best {
@@ -31,6 +32,12 @@ static inline void kmf_best_offer(kmf_best *best, kmf_neighbour x)
 {
     if (best->n < best->cap || (best->n > 0 && kmf_is_worse(&best->list[0], &x)))
         kmf_best_put(best, x);
+}
+
+/* A later row is among the best if its cosine is greater than this one, and only then. */
+static inline float kmf_best_floor(const kmf_best *best)
+{
+    return best->n < best->cap ? -INFINITY : best->n > 0 ? best->list[0].cosine : INFINITY;
 }
 
 /* The list from now on with the best first; nothing more is offered. */
