@@ -14,7 +14,7 @@
 
 #include <math.h>
 
-#define EPSILON 1e-6 /* of a float cosine beside one in double */
+#define EPSILON 2e-7 /* of rows that are scaled to length 1 as floats */
 
 /* Rows in memory and in a file. */
 typedef struct table {

@@ -46,7 +46,8 @@ KMF_API const char *kmf_row_search_name(kmf_row_search *search, uint64_t row);
 /*
  * The row number `row` of the queries and its neighbours, the greatest cosine first, equal ones in
  * the order of the references. n is 0 if it has no direction, or if there is no other row that has
- * one. A cosine is off by 10^-6 at most, where it may be above 1, too; equal rows have equal ones.
+ * one. A cosine is off by 2 10^-7 at most, which it may be above 1; equal rows have equal ones. The
+ * same bits on every processor.
  * All is valid until it returns: 0, or a negative kmf_code, with which the search fails.
  */
 typedef int kmf_row_search_fn(void *user, uint64_t row, const char *name,

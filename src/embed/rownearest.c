@@ -5,12 +5,18 @@
  *   references  mapped     -> some thousands at a time, scaled to length 1 and packed for products,
  *                             in panels of 256: a panel by one thread
  *   queries     mapped     -> a batch, as many as 64 MB hold, scaled likewise
- *   products    [96, 256]  -> a tile of queries by a panel: all panels of the block by one thread,
- *                             each cosine offered to the best of its query (model/best.h)
+ *   products    [96, 256]  -> a tile of queries by a panel: all panels of the block by one thread
+ *   cosines     in double  -> of those pairs whose product says that they may be among the best,
+ *                             offered to the best of the query (model/best.h)
+ *
+ * A product of two rows of length 1, K numbers each, is off by less than (K + 2) 2^-24 in whatever
+ * order it is summed (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1), so one
+ * that is that much below the worst of the best is not needed, and no other is left out: what is
+ * found depends neither on threads nor on the processor's kernels. A few hundred pairs of a million
+ * are asked for in double, and more only where many rows are nearly equal.
  *
  * A block is read and packed once for a whole batch, so the file is gone over once for each batch;
- * of 1000 queries in 136 columns that is a tenth of the time, products are four fifths. No cosine depends on the other rows of a tile or a
- * panel (nn/gemm.h), nor the best on the order in which they come, so nothing depends on threads.
+ * of 1000 queries in 136 columns that is a tenth of the time, products are four fifths.
  *
  * Why no index: it would answer in less time once it is made, but not always rightly; and what a
  * user has are genomes in thousands or contigs in millions, a second or a minute for 1000 reads.
@@ -22,9 +28,11 @@
 #include "embed/rowfile.h"
 #include "model/best.h"
 #include "nn/gemm.h"
+#include "nn/lanes.h"
 #include "seq/par.h"
 #include "seq/text.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -34,6 +42,7 @@
 #define PANEL_NUMBERS ((size_t)256 << 10)
 #define BLOCK_NUMBERS ((size_t)2 << 20)
 #define BATCH_BYTES ((size_t)64 << 20)
+#define LANES 8
 #define AT_ONCE ((size_t)32) /* cosines that are looked at together: few are any good */
 #define PART ((size_t)32)    /* queries that a thread reads at a time */
 
@@ -68,7 +77,8 @@ typedef struct asking {
     float *packed;  /* owned [panels, packed_each] */
     uint64_t *rows; /* owned [panels, panel]: those that have a direction */
     size_t *filled; /* owned [panels]: how many these are */
-    float *room;    /* owned [workers, panel, dim] */
+    float *unit;    /* owned [panels, panel, dim]: these rows */
+    float error;    /* of a product, at most */
     /* Queries. */
     uint64_t before; /* rows of the file that were read already, and */
     uint64_t done;   /* those before the batch */
@@ -181,11 +191,12 @@ static int pack_panel(void *arg, size_t p, int worker, kmf_err *err)
     uint64_t first = a->first + p * a->panel;
     uint64_t left = a->search->info.n - first;
     size_t n = left < a->panel ? (size_t)left : a->panel;
-    float *room = a->room + (size_t)worker * a->panel * a->dim;
+    float *unit = a->unit + p * a->panel * a->dim;
     size_t m = 0;
+    (void)worker;
     for (size_t i = 0; i < n; i++) {
         int got =
-            read_direction(room + m * a->dim, a->search->references, first + i, a->dim, err);
+            read_direction(unit + m * a->dim, a->search->references, first + i, a->dim, err);
         if (got < 0)
             return got;
         a->rows[p * a->panel + m] = first + i;
@@ -193,7 +204,7 @@ static int pack_panel(void *arg, size_t p, int worker, kmf_err *err)
     }
     a->filled[p] = m;
     if (m > 0)
-        kmf_gemm_inner_pack(a->packed + p * a->packed_each, room, a->dim, m, a->dim,
+        kmf_gemm_inner_pack(a->packed + p * a->packed_each, unit, a->dim, m, a->dim,
                             KMF_GEMM_TB);
     return 0;
 }
@@ -218,20 +229,39 @@ static int read_part(void *arg, size_t part, int worker, kmf_err *err)
 
 /* ---------------------------------------------------------------- cosines --------------- */
 
-/* The cosines of rows[0 .. n - 1], in ascending order and behind all before, but for one's own. */
-static void offer(kmf_best *best, const float *cosines, const uint64_t *rows, size_t n,
-                  uint64_t own)
+/* Of rows of length 1. Lanes without a fused multiply-add: the same bits on every processor. */
+static float cosine(const float *x, const float *y, size_t dim)
 {
-    float floor = kmf_best_floor(best);
+    double sum[LANES] = {0};
+    size_t d = 0;
+    for (; d + LANES <= dim; d += LANES)
+        for (size_t l = 0; l < LANES; l++)
+            sum[l] += (double)x[d + l] * (double)y[d + l];
+    for (size_t l = 0; d + l < dim; l++)
+        sum[l] += (double)x[d + l] * (double)y[d + l];
+    return (float)kmf_fold_lanes(sum, LANES);
+}
+
+/* To query i of the batch the rows of panel p, by their products with it. */
+static void offer(asking *a, size_t i, size_t p, const float *products)
+{
+    kmf_best *best = &a->best[i];
+    const float *x = a->x + i * a->dim;
+    const float *unit = a->unit + p * a->panel * a->dim;
+    const uint64_t *rows = a->rows + p * a->panel;
+    size_t n = a->filled[p];
+    uint64_t own = a->itself ? a->done + i : UINT64_MAX;
+    float floor = kmf_best_floor(best) - a->error;
     for (size_t beg = 0; beg < n; beg += AT_ONCE) {
         size_t end = kmf_min(beg + AT_ONCE, n);
         int any = 0;
         for (size_t j = beg; j < end; j++)
-            any |= cosines[j] > floor;
+            any |= products[j] > floor;
         for (size_t j = beg; any && j < end; j++)
-            if (cosines[j] > floor && rows[j] != own) {
-                kmf_best_put(best, (kmf_neighbour){(size_t)rows[j], cosines[j]});
-                floor = kmf_best_floor(best);
+            if (products[j] > floor && rows[j] != own) {
+                float value = cosine(x, unit + j * a->dim, a->dim);
+                kmf_best_offer(best, (kmf_neighbour){(size_t)rows[j], value});
+                floor = kmf_best_floor(best) - a->error;
             }
     }
 }
@@ -245,14 +275,12 @@ static int compare_tile(void *arg, size_t t, int worker, kmf_err *err)
     (void)err;
     for (size_t p = 0; p < a->panels; p++) {
         size_t m = a->filled[p];
-        const uint64_t *rows = a->rows + p * a->panel;
         if (m == 0)
             continue;
         kmf_gemm_inner_packed(products, a->panel, a->x + beg * a->dim, a->dim,
                               a->packed + p * a->packed_each, n, m, a->dim, 0);
         for (size_t i = 0; i < n; i++)
-            offer(&a->best[beg + i], products + i * a->panel, rows, m,
-                  a->itself ? a->done + beg + i : UINT64_MAX);
+            offer(a, beg + i, p, products + i * a->panel);
     }
     return 0;
 }
@@ -305,7 +333,8 @@ static int make_room(asking *a, uint64_t n, kmf_err *err)
     const kmf_row_search *s = a->search;
     size_t dim = a->dim = s->info.dim;
     size_t workers = (size_t)kmf_pool_threads(s->pool) + 1;
-    size_t each; /* bytes of a query */
+    size_t each;                               /* bytes of a query */
+    a->error = (float)(dim + 2) * FLT_EPSILON; /* twice that: rows are of length 1 but nearly */
     if (!kmf_mul(s->most, sizeof *a->lists, &each) ||
         !kmf_add(each, dim * sizeof *a->x + sizeof *a->best, &each))
         return kmf_fail(err, KMF_ENOMEM, "out of memory: %zu neighbours of a row", s->most);
@@ -319,12 +348,12 @@ static int make_room(asking *a, uint64_t n, kmf_err *err)
     a->packed = kmf_large(a->panels, a->packed_each * sizeof *a->packed, err);
     a->rows = kmf_malloc(a->panels * a->panel, sizeof *a->rows, err);
     a->filled = kmf_malloc(a->panels, sizeof *a->filled, err);
-    a->room = kmf_large(workers, a->panel * dim * sizeof *a->room, err);
+    a->unit = kmf_large(a->panels, a->panel * dim * sizeof *a->unit, err);
     a->products = kmf_floats(workers * TILE * a->panel, err);
     a->x = kmf_large(a->batch, dim * sizeof *a->x, err);
     a->lists = kmf_large(a->batch, s->most * sizeof *a->lists, err);
     a->best = kmf_malloc(a->batch, sizeof *a->best, err);
-    return a->packed && a->rows && a->filled && a->room && a->products && a->x && a->lists &&
+    return a->packed && a->rows && a->filled && a->unit && a->products && a->x && a->lists &&
                    a->best
                ? 0
                : KMF_ENOMEM;
@@ -336,7 +365,7 @@ static void free_room(asking *a)
     kmf_free(a->packed);
     kmf_free(a->rows);
     kmf_free(a->filled);
-    kmf_free(a->room);
+    kmf_free(a->unit);
     kmf_free(a->products);
     kmf_free(a->x);
     kmf_free(a->lists);

@@ -34,7 +34,7 @@ static inline void kmf_best_offer(kmf_best *best, kmf_neighbour x)
         kmf_best_put(best, x);
 }
 
-/* A later row is among the best if its cosine is greater than this one, and only then. */
+/* A later row is among the best if its cosine is greater than this, and only then. */
 static inline float kmf_best_floor(const kmf_best *best)
 {
     return best->n < best->cap ? -INFINITY : best->n > 0 ? best->list[0].cosine : INFINITY;
