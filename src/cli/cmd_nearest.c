@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * kmerformer nearest: the k-mers whose vectors are nearest to that of a k-mer, or to a sum of
- * several.
+ * several; of arrays of vectors nearest_rows.c looks for rows.
  *
- * The arguments behind the file are read as one text: words, and + or - between two of them.
+ * Of k-mers the arguments behind the file are read as one text: words, and + or - between two of them.
  *
  *   text    =  query { query }
  *   query   =  word { ("+" | "-") word }
@@ -13,6 +13,7 @@
  * whose vectors are longer, would outweigh the others.
  */
 #include "cli/cli.h"
+#include "cli/nearest.h"
 
 #include <float.h>
 #include <inttypes.h>
@@ -29,8 +30,8 @@ typedef struct term {
 
 typedef struct nearest_args {
     const char *path; /* for messages */
-    size_t n;
-    int k;
+    cli_nearest_options o;
+    size_t n;      /* o.n, or all k-mers that there are */
     char *text;    /* owned */
     term *terms;   /* owned */
     size_t *rows;  /* owned; of the terms */
@@ -219,43 +220,57 @@ static int make_queries(nearest_args *a, const kmf_vectors *v, const kmf_vectors
 
 /* ---------------------------------------------------------------- answers --------------- */
 
-static void print_query(const nearest_args *a, const kmf_vectors_info *info, size_t first,
-                        size_t n)
+static int print_query(kmf_out *out, const kmf_vectors_info *info, const term *first, size_t n,
+                       kmf_err *err)
 {
     char word[KMF_K_MAX + 1];
-    for (const term *t = a->terms + first; t < a->terms + first + n; t++) {
+    int status = 0;
+    for (const term *t = first; t < first + n && status == 0; t++) {
         uint64_t code = 0;
         kmf_alphabet_encode(info->alphabet, &code, t->word, (int)t->len);
         kmf_alphabet_decode(info->alphabet, word, code, (int)t->len);
-        printf("%s%s", t->sign > 0 ? " + " : t->sign < 0 ? " - " : "", word);
+        status = kmf_out_print(out, err, "%s%s",
+                               t->sign > 0   ? " + "
+                               : t->sign < 0 ? " - "
+                                             : "",
+                               word);
     }
+    return status;
 }
 
-static int answer(const nearest_args *a, const kmf_vectors *v, const kmf_vectors_info *info,
-                  kmf_err *err)
+static int print_neighbour(kmf_out *out, const kmf_vectors *v, const kmf_vectors_info *info,
+                           int64_t rank, const kmf_neighbour *near, kmf_err *err)
 {
     char word[KMF_K_MAX + 1];
+    kmf_vectors_word(v, near->row, word);
+    int status =
+        kmf_out_print(out, err, "\t%" PRId64 "\t%s\t%.6f\t", rank, word, (double)near->cosine);
+    if (status < 0)
+        return status;
+    return info->counted
+               ? kmf_out_print(out, err, "%" PRIu64 "\n", kmf_vectors_count(v, near->row))
+               : kmf_out_print(out, err, ".\n");
+}
+
+static int answer(const nearest_args *a, kmf_out *out, const kmf_vectors *v,
+                  const kmf_vectors_info *info, kmf_err *err)
+{
     const float *x = a->vector;
-    printf("#query\trank\tkmer\tcosine\tcount\n");
-    for (size_t first = 0, n; first < a->n_terms; first += n, x += info->dim) {
+    int status = kmf_out_print(out, err, "#query\trank\tkmer\tcosine\tcount\n");
+    for (size_t first = 0, n; first < a->n_terms && status == 0; first += n, x += info->dim) {
         n = 1;
         while (first + n < a->n_terms && a->terms[first + n].sign != 0)
             n++;
-        int64_t got = kmf_vectors_nearest(v, x, a->k, a->rows + first, n, a->list, a->n, err);
+        int64_t got = kmf_vectors_nearest(v, x, a->o.k, a->rows + first, n, a->list, a->n, err);
         if (got < 0)
             return (int)got;
-        for (int64_t i = 0; i < got; i++) {
-            const kmf_neighbour *near = &a->list[i];
-            kmf_vectors_word(v, near->row, word);
-            print_query(a, info, first, n);
-            printf("\t%" PRId64 "\t%s\t%.6f\t", i + 1, word, (double)near->cosine);
-            if (info->counted)
-                printf("%" PRIu64 "\n", kmf_vectors_count(v, near->row));
-            else
-                printf(".\n");
+        for (int64_t i = 0; i < got && status == 0; i++) {
+            status = print_query(out, info, a->terms + first, n, err);
+            if (status == 0)
+                status = print_neighbour(out, v, info, i + 1, &a->list[i], err);
         }
     }
-    return 0;
+    return status;
 }
 
 static void tell(const cli *run, const nearest_args *a, const kmf_vectors_info *info)
@@ -275,53 +290,81 @@ static int nearest(const cli *run, nearest_args *a, const kmf_vectors *v, kmf_er
     kmf_vectors_info info;
     kmf_vectors_information(v, &info);
     tell(run, a, &info);
-    if (a->k != 0 && (a->k < info.k_min || a->k > info.k_max))
-        return cli_raise(err, KMF_EINVAL, "-k %d: the k-mers of %s have %s letters", a->k,
+    if (a->o.k != 0 && (a->o.k < info.k_min || a->o.k > info.k_max))
+        return cli_raise(err, KMF_EINVAL, "-k %d: the k-mers of %s have %s letters", a->o.k,
                          a->path, cli_lengths(lengths, &info));
-    a->n = a->n < info.n ? a->n : info.n;
+    a->n = a->o.n < info.n ? a->o.n : info.n;
     a->list = malloc(a->n * sizeof *a->list);
     if (!a->list)
         return out_of_memory(err);
     int status = make_queries(a, v, &info, err);
-    return status < 0 ? status : answer(a, v, &info, err);
+    kmf_out *out = status == 0 ? kmf_out_open(a->o.out, err) : NULL;
+    if (!out)
+        return (int)err->code;
+    return kmf_out_end(out, answer(a, out, v, &info, err), err);
 }
 
-int cli_nearest(cli *run, int argc, char **argv)
+/* The options fit k-mers; argv: VECTORS KMER... */
+static int nearest_words(cli *run, const cli_nearest_options *o, char **argv, int n)
 {
-    static const cli_usage usage = {
-        "nearest [options] VECTORS KMER...",
-        "The k-mers whose vectors point nearest to that of each KMER: a table of query, rank,\n"
-        "k-mer, cosine and, if the file has it, how often the k-mer occurred in training.\n"
-        "KMER may be a sum, 'ACGTA + CGT - TTTTT', of the k-mers' vectors, each scaled to\n"
-        "length 1; the k-mers of a query are left out of its answer.\n"
-        "VECTORS: from kmerformer word2vec, word2vec.c, gensim, fastText or dna2vec.",
-        2, -1};
     kmf_err err = {0};
-    nearest_args a = {.n = 10};
-    int first;
-    const cli_option table[] = {{"n", "number", CLI_SIZE, &a.n, 1, INT64_MAX, NULL, "N",
-                                 "k-mers for each query", 0, NULL},
-                                {"k", "kmer", CLI_INT, &a.k, 1, KMF_K_MAX, NULL, "K",
-                                 "look among the k-mers of K letters alone", 0, "all"},
-                                CLI_COMMON(run)};
-    int leave = cli_parse(run, table, &usage, argc, argv, &first);
-    if (leave >= 0)
-        return leave;
-    a.path = cli_input_name(argv[first]);
+    nearest_args a = {.path = cli_input_name(argv[0]), .o = *o};
     kmf_vectors *vectors = NULL;
-    int status = join(&a, argv + first + 1, argc - first - 1, &err);
+    int status = join(&a, argv + 1, n - 1, &err);
     if (status == 0)
         status = read_terms(&a, &err);
-    if (status == 0 && cli_is_folder(argv[first])) {
+    if (status == 0 && cli_is_folder(argv[0])) {
         status = cli_raise(&err, KMF_EMODEL,
                            "%s: a directory; nearest asks a file of k-mer vectors, as word2vec "
                            "writes it",
                            a.path);
     } else if (status == 0) {
-        vectors = kmf_vectors_load(argv[first], &err);
+        vectors = kmf_vectors_load(argv[0], &err);
         status = vectors ? nearest(run, &a, vectors, &err) : (int)err.code;
     }
     kmf_vectors_free(vectors);
     free_args(&a);
     return status == 0 ? CLI_DONE : cli_fail(run, &err);
+}
+
+int cli_nearest(cli *run, int argc, char **argv)
+{
+    static const cli_usage usage = {
+        "nearest [options] VECTORS KMER... | REFERENCES.npy QUERIES.npy...",
+        "The k-mers whose vectors point nearest to that of each KMER: a table of query, rank,\n"
+        "k-mer, cosine and, if the file has it, how often the k-mer occurred in training.\n"
+        "KMER may be a sum, 'ACGTA + CGT - TTTTT', of the k-mers' vectors, each scaled to\n"
+        "length 1; the k-mers of a query are left out of its answer.\n"
+        "VECTORS: from kmerformer word2vec, word2vec.c, gensim, fastText or dna2vec.\n"
+        "\n"
+        "Or the rows of REFERENCES.npy, as of genomes, that point nearest to each row of\n"
+        "QUERIES.npy, as of reads: arrays of kmerformer embed, or of NumPy. A table of query,\n"
+        "rank, name and cosine; all pairs are compared. A row without a vector, or of zeros,\n"
+        "is nobody's neighbour, and has NA for its own. In its own file a row is not its own.",
+        2, -1};
+    cli_nearest_options o = {.n = 10, .out = "-", .threads = kmf_threads_default()};
+    int first;
+    const cli_option table[] = {{"n", "number", CLI_SIZE, &o.n, 1, INT64_MAX, NULL, "N",
+                                 "neighbours for each query", 0, NULL},
+                                {"k", "kmer", CLI_INT, &o.k, 1, KMF_K_MAX, NULL, "K",
+                                 "look among the k-mers of K letters alone", 0, "all"},
+                                {"o", "output", CLI_TEXT, &o.out, 0, 0, NULL, "FILE",
+                                 "compressed if it ends in .gz; -: standard output", 0, NULL},
+                                {"t@", "threads", CLI_INT, &o.threads, 1, KMF_THREADS_MAX, NULL,
+                                 "N", "threads, for arrays; k-mers need no more than one", 0,
+                                 NULL},
+                                CLI_COMMON(run)};
+    int leave = cli_parse(run, table, &usage, argc, argv, &first);
+    if (leave >= 0)
+        return leave;
+    const char *const *paths = (const char *const *)(argv + first);
+    size_t n = (size_t)(argc - first);
+    bool arrays = cli_is_array(paths[0]);
+    if (cli_is_an_input(o.out, paths, arrays ? n : 1))
+        return cli_wrong(run, "-o %s: that is an input", o.out);
+    leave = cli_refuse_table(run, o.out);
+    if (leave >= 0)
+        return leave;
+    return arrays ? cli_nearest_rows(run, &o, paths, n)
+                  : nearest_words(run, &o, argv + first, (int)n);
 }
