@@ -279,7 +279,7 @@ static void hear_of_many(void *user, uint64_t done)
     ((expected *)user)->told = done;
 }
 
-/* All neighbours of each are 320 kB, so that the queries are three batches; three are read before. */
+/* The neighbours of each are 320 kB: three batches. Some rows were read before. */
 START_TEST(many_queries_come_in_batches)
 {
     enum { REFERENCES = 20000, QUERIES = 450, DIM = 2, BEFORE = 3 };

@@ -17,7 +17,7 @@ extern "C" {
  *
  * The vectors of references are read from the file's mapping, some at a time, whenever they are
  * asked for; their names are held, with 8 bytes more for each, where there are any. A call of
- * kmf_row_search_ask takes 100 MB besides, or as much as the 16 bytes of each neighbour of one
+ * kmf_row_search_ask takes some 100 MB besides, or as much as the 16 bytes of each neighbour of one
  * query if that is more, and 3 MB for each thread, more beyond 16384 columns.
  *
  * Used by one thread at a time.

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * kmerformer nearest: the k-mers whose vectors are nearest to that of a k-mer, or to a sum of
- * several; of arrays of vectors nearest_rows.c looks for rows.
+ * several. Of arrays, nearest_rows.c looks for rows.
  *
- * Of k-mers the arguments behind the file are read as one text: words, and + or - between two of them.
+ * The arguments behind a file of k-mer vectors are read as one text: words, and + or - between two
+ * of them.
  *
  *   text    =  query { query }
  *   query   =  word { ("+" | "-") word }

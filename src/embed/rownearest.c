@@ -333,11 +333,12 @@ static int make_room(asking *a, uint64_t n, kmf_err *err)
     const kmf_row_search *s = a->search;
     size_t dim = a->dim = s->info.dim;
     size_t workers = (size_t)kmf_pool_threads(s->pool) + 1;
-    size_t each;                               /* bytes of a query */
-    a->error = (float)(dim + 2) * FLT_EPSILON; /* twice that: rows are of length 1 but nearly */
+    size_t each; /* bytes of a query */
     if (!kmf_mul(s->most, sizeof *a->lists, &each) ||
         !kmf_add(each, dim * sizeof *a->x + sizeof *a->best, &each))
         return kmf_fail(err, KMF_ENOMEM, "out of memory: %zu neighbours of a row", s->most);
+    /* Twice the bound: rows are of length 1 but nearly, and their cosines are rounded. */
+    a->error = (float)(dim + 2) * FLT_EPSILON;
     a->batch = BATCH_BYTES / each;
     a->batch = kmf_max(n < a->batch ? (size_t)n : a->batch, 1);
     a->panel = kmf_min(PANEL, kmf_max(PANEL_NUMBERS / dim, PANEL_LEAST));
