@@ -16,6 +16,7 @@
 #include "cli/cli.h"
 #include "cli/nearest.h"
 
+#include <assert.h>
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -194,6 +195,7 @@ static int make_queries(nearest_args *a, const kmf_vectors *v, const kmf_vectors
 {
     size_t dim = info->dim;
     size_t n = 0; /* terms of the query */
+    assert(a->n_queries > 0);
     float *x = a->vector = calloc(a->n_queries, dim * sizeof *x);
     double *sum = a->sum = calloc(dim, sizeof *sum);
     if (!x || !sum)
