@@ -9,6 +9,7 @@
 #include "embed/mapped.h"
 #include "embed/npy.h"
 #include "embed/sidecar.h"
+#include "fuzzing.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -19,19 +20,6 @@
 
 #define MOST_BYTES ((size_t)1 << 20)
 #define MARK "\n#ids\n"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(int condition)
-{
-    if (!condition)
-        abort();
-}
-
-static void must_tell(const kmf_err *err)
-{
-    must(err->code == KMF_EMODEL && err->msg[0] != '\0' && strchr(err->msg, '\n') == NULL);
-}
 
 static void write_file(const char *path, const void *bytes, size_t n)
 {
@@ -165,15 +153,6 @@ static void try_ids(const char *path, const char *table, const void *bytes, size
 
 /* ---------------------------------------------------------------- both ------------------ */
 
-static const uint8_t *find_mark(const uint8_t *data, size_t size)
-{
-    size_t n = sizeof MARK - 1;
-    for (size_t i = 0; i + n <= size; i++)
-        if (memcmp(data + i, MARK, n) == 0)
-            return data + i;
-    return NULL;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char folder[] = "/tmp/kmf_fuzz_XXXXXX";
@@ -184,12 +163,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     must(mkdtemp(folder) != NULL);
     snprintf(array, sizeof array, "%s/x.npy", folder);
     snprintf(table, sizeof table, "%s/x.ids.tsv", folder);
-    const uint8_t *mark = find_mark(data, size);
-    size_t len = mark ? (size_t)(mark - data) : size;
-    try_array(array, data, len);
-    if (mark) {
-        const uint8_t *ids = mark + sizeof MARK - 1;
-        try_ids(array, table, ids, size - (size_t)(ids - data));
+    size_t mark = find_mark(data, size, MARK);
+    try_array(array, data, mark);
+    if (mark < size) {
+        size_t ids = mark + strlen(MARK);
+        try_ids(array, table, data + ids, size - ids);
         unlink(table);
     }
     unlink(array);

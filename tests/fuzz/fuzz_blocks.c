@@ -5,6 +5,7 @@
  * first bytes are those of the whole.
  */
 #include "base/mem.h"
+#include "fuzzing.h"
 #include "seq/blocks.h"
 #include "seq/gunzip.h"
 #include "seq/input.h"
@@ -18,8 +19,6 @@
 
 #define MOST_BYTES ((size_t)1 << 18)
 #define AT_ONCE (3 * KMF_BLOCK_MOST)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* The bytes that come next are the next ones of gzip, too. */
 static void must_follow(kmf_gunzip *gzip, const uint8_t *bytes, size_t n)

@@ -4,18 +4,11 @@
  * written again gives the same text.
  */
 #include "base/mem.h"
+#include "fuzzing.h"
 #include "model/config.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -28,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     must(vocab != NULL);
     if (kmf_config_parse(&config, &provenance, (const char *)data, size, NULL, "fuzz", &err) <
         0) {
-        must(err.code == KMF_EMODEL && err.msg[0] != '\0' && strchr(err.msg, '\n') == NULL);
+        must_tell(&err);
         must(provenance == NULL);
         return 0;
     }

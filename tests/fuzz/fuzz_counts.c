@@ -9,6 +9,7 @@
  */
 #include "base/le.h"
 #include "base/mem.h"
+#include "fuzzing.h"
 #include "words/alphabet.h"
 #include "words/countfile.h"
 
@@ -21,14 +22,6 @@
 #define HEADER 192
 #define ENTRY 32
 #define TRAILER 16
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 static void check_walk(const kmf_counts *counts)
 {
@@ -99,7 +92,7 @@ static void try_bytes(const uint8_t *data, size_t size)
     kmf_err err = {0};
     kmf_counts *counts = kmf_counts_parse(data, size, "fuzz", &err);
     if (!counts) {
-        must(err.code == KMF_EMODEL && err.msg[0] != '\0' && strchr(err.msg, '\n') == NULL);
+        must_tell(&err);
         return;
     }
     check_walk(counts);

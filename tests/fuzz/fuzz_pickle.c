@@ -4,19 +4,12 @@
  * in the bytes given or in copies of its own that are no larger than a few times these, is found
  * by its name, and is read the same again. The bytes as a pickle alone are at least no crash.
  */
+#include "fuzzing.h"
 #include "model/pickle.h"
 #include "model/tensorfiles.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 static volatile uint8_t seen; /* so that values are looked at */
 
@@ -81,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         kmf_tensors_close(&again);
         kmf_tensors_close(&t);
     } else {
-        must(err.code == KMF_EMODEL && err.msg[0] != '\0' && strchr(err.msg, '\n') == NULL);
+        must_tell(&err);
     }
     return 0;
 }

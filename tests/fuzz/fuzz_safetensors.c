@@ -5,6 +5,7 @@
  * finite weights only.
  */
 #include "base/mem.h"
+#include "fuzzing.h"
 #include "model/config.h"
 #include "model/safetensors.h"
 #include "model/weights.h"
@@ -12,14 +13,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 static void check_again(const kmf_safetensors *st)
 {
@@ -98,7 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         kmf_safetensors_free(&st);
         try_binding(data, size);
     } else {
-        must(err.code == KMF_EMODEL && err.msg[0] != '\0' && strchr(err.msg, '\n') == NULL);
+        must_tell(&err);
     }
     return 0;
 }

@@ -7,14 +7,13 @@
  * CRAM is left out: its decoder is htslib's, and nothing of ours touches the bytes before it.
  */
 #include "base/mem.h"
+#include "fuzzing.h"
 #include "seq/seqio.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define MOST_BYTES ((size_t)1 << 20)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void add(kmf_text *t, const char *bytes, size_t n)
 {

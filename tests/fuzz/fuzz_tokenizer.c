@@ -6,6 +6,7 @@
  * that spell them.
  */
 #include "base/mem.h"
+#include "fuzzing.h"
 #include "words/vocab.h"
 
 #include <stdlib.h>
@@ -13,24 +14,6 @@
 
 #define MOST_BYTES ((size_t)1 << 20)
 #define MARK "\n#text\n"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(int condition)
-{
-    if (!condition)
-        abort();
-}
-
-/* Where the text begins; the end if there is none. */
-static size_t find_mark(const uint8_t *data, size_t size)
-{
-    size_t n = strlen(MARK);
-    for (size_t i = 0; i + n <= size; i++)
-        if (memcmp(data + i, MARK, n) == 0)
-            return i;
-    return size;
-}
 
 static void check_vocab(const kmf_vocab *v)
 {
@@ -123,7 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     kmf_err err = {0};
     const char *text = "ACGTNNNNNNNNNNNNACGTACGTTTTAAAC-GATTACA[MASK] AC acgtu";
     size_t len = strlen(text);
-    size_t json = find_mark(data, size);
+    size_t json = find_mark(data, size, MARK);
     if (size > MOST_BYTES || size == 0 || data[0] != '{')
         return 0;
     if (json < size) {
@@ -132,7 +115,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     kmf_vocab *v = kmf_vocab_parse((const char *)data, json, "fuzz", &err);
     if (!v) {
-        must(err.code == KMF_EMODEL && err.msg[0] != '\0' && strchr(err.msg, '\n') == NULL);
+        must_tell(&err);
         return 0;
     }
     check_vocab(v);

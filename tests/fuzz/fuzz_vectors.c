@@ -10,6 +10,7 @@
  * printable bytes is taken for text.
  */
 #include "base/mem.h"
+#include "fuzzing.h"
 #include "model/vectorfile.h"
 #include "words/alphabet.h"
 
@@ -20,19 +21,6 @@
 
 #define MOST_BYTES ((size_t)1 << 20)
 #define MARK "\n#counts\n"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(int condition)
-{
-    if (!condition)
-        abort();
-}
-
-static void must_tell(const kmf_err *err)
-{
-    must(err->code == KMF_EMODEL && err->msg[0] != '\0' && strchr(err->msg, '\n') == NULL);
-}
 
 static void check_words(const kmf_vectors *v)
 {
@@ -129,23 +117,13 @@ static void try_counts(kmf_vectors *v, const char *text, size_t len)
         check_words(v);
 }
 
-static const char *find_mark(const char *text, size_t len)
-{
-    size_t n = sizeof MARK - 1;
-    for (size_t i = 0; i + n <= len; i++)
-        if (memcmp(text + i, MARK, n) == 0)
-            return text + i;
-    return NULL;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const char *text = (const char *)data;
     kmf_err err = {0};
     if (size > MOST_BYTES)
         return 0;
-    const char *mark = find_mark(text, size);
-    size_t len = mark ? (size_t)(mark - text) + 1 : size;
+    size_t mark = find_mark(data, size, MARK);
+    size_t len = mark < size ? mark + 1 : size;
     kmf_vectors *v = kmf_vectors_parse(data, len, "fuzz", &err);
     if (!v) {
         must_tell(&err);
@@ -155,9 +133,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_nearest(v);
     for (int format = KMF_VECTORS_SAFETENSORS; format <= KMF_VECTORS_BINARY; format++)
         check_saved(v, (kmf_vectors_format)format);
-    if (mark) {
-        const char *counts = mark + sizeof MARK - 1;
-        try_counts(v, counts, size - (size_t)(counts - text));
+    if (mark < size) {
+        size_t counts = mark + strlen(MARK);
+        try_counts(v, (const char *)data + counts, size - counts);
     }
     kmf_vectors_free(v);
     return 0;

@@ -5,17 +5,10 @@
  * '{' is fuzz_tokenizer's.
  */
 #include "base/mem.h"
+#include "fuzzing.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 /* No k-mer: in brackets, or a letter beside k-mers. */
 static int is_special(const kmf_vocab *vocab, const char *token)
@@ -52,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     kmf_vocab *vocab = kmf_vocab_parse((const char *)data, size, "fuzz", &err);
     if (!vocab) {
-        must(err.code == KMF_EMODEL && err.msg[0] != '\0' && strchr(err.msg, '\n') == NULL);
+        must_tell(&err);
         return 0;
     }
     check(vocab);
