@@ -171,8 +171,8 @@ typedef struct cli_option {
 /* Rows for one whose records may be cut. */
 #define CLI_TILE_OPTIONS(r)                                                                   \
     {NULL, "tile", CLI_SIZE, &(r)->tile, 1, (size_t)1 << 40, NULL, "N",                       \
-     "cut each record into tiles of N bases, a row each, called "             \
-     "NAME:BEG-END; the last one is what is left", 0, "records are whole"},                   \
+     "cut each record into tiles of N bases, a row each, called NAME:BEG-END; the last one "  \
+     "is what is left", 0, "records are whole"},                                              \
     {NULL, "tile-step", CLI_SIZE, &(r)->tile_step, 1, (size_t)1 << 40, NULL, "N",             \
      "bases from the beginning of a tile to the next one's, fewer for overlapping tiles", 0,  \
      "that of --tile"}

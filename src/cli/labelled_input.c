@@ -248,7 +248,15 @@ static void tell(const cli *run, const cli_labelled *l, const kmf_samples_info *
              info->n_test);
 }
 
-/* Parts a and b have their labels from one file, by the names of records. */
+/* Have both parts their labels from one file, by the names of records? */
+static bool share_labels(const cli_labelled *l, kmf_role a, kmf_role b)
+{
+    const char *one = input_of(l, a).labels;
+    const char *other = input_of(l, b).labels;
+    return one && other && cli_same_place(one, other);
+}
+
+/* Of two such parts. */
 static int check_names(const cli *run, const kmf_samples *samples, kmf_role a, kmf_role b,
                        bool numbered, kmf_err *err)
 {
@@ -260,13 +268,13 @@ static int check_names(const cli *run, const kmf_samples *samples, kmf_role a, k
     if (numbered)
         return cli_raise(
             err, KMF_EINVAL,
-            "the rows of --%s and of --%s have numbers for names, by which --labels "
-            "cannot tell them apart: give --%s-labels",
+            "the rows of --%s and of --%s have numbers for names, by which one file "
+            "of labels cannot tell them apart: give another one as --%s-labels",
             part_names[a], part_names[b], part_names[b]);
     cli_warn(
         run,
         "%zu records of --%s are called as some of --%s, such as '%s', and have their labels "
-        "by --labels: if they are others, give --%s-labels",
+        "from one file: if they are others, give another one as --%s-labels",
         n, part_names[b], part_names[a], name, part_names[b]);
     return 0;
 }
@@ -278,8 +286,7 @@ static int read_parts(const cli *run, const cli_labelled *l, kmf_samples *sample
     for (kmf_role b = 0; b < KMF_N_ROLES; b++) {
         int status = read_part(run, l, samples, b, parts[b], &named[b], err);
         for (kmf_role a = 0; a < b && status == 0; a++)
-            if (l->input.labels && parts[a] && parts[b] && !own_labels(l, a) &&
-                !own_labels(l, b))
+            if (parts[a] && parts[b] && share_labels(l, a, b))
                 status = check_names(run, samples, a, b, !named[a] && !named[b], err);
         if (status < 0)
             return status;
