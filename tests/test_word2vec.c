@@ -76,6 +76,7 @@ START_TEST(options_out_of_range_are_refused)
     BAD(sample, 1.1, "sample");
     BAD(sample, (double)NAN, "sample");
     BAD(alpha, 0, "alpha");
+    BAD(alpha, 1e-50, "alpha"); /* 0 in float32 */
     BAD(alpha, 1.1, "alpha");
     BAD(alpha, (double)NAN, "alpha");
     BAD(epochs, 0, "epochs");

@@ -18,6 +18,7 @@
 
 #define NOISE_POWER 0.75
 #define ALPHA_LAST 1e-4               /* of alpha, at the end */
+#define ALPHA_LEAST 1e-30             /* its last one is a float32 with all digits, too */
 #define HUGE_FLOATS ((size_t)1 << 20) /* from so many on memory comes in huge pages */
 
 const char *const kmf_word_strand_names[] = {"fwd", "both", "canonical", NULL};
@@ -67,8 +68,8 @@ static int check_options(const kmf_word2vec_options *o, kmf_err *err)
         return kmf_fail(err, KMF_EINVAL, "negative: from 1 to %d", KMF_SGNS_TARGETS_MAX - 1);
     if (!(o->sample >= 0 && o->sample <= 1))
         return kmf_fail(err, KMF_EINVAL, "sample: %g is not from 0 to 1", o->sample);
-    if (!(o->alpha > 0 && o->alpha <= 1))
-        return kmf_fail(err, KMF_EINVAL, "alpha: %g is not above 0, and 1 at most", o->alpha);
+    if (!(o->alpha >= ALPHA_LEAST && o->alpha <= 1))
+        return kmf_fail(err, KMF_EINVAL, "alpha: %g is not from 1e-30 to 1", o->alpha);
     if (o->epochs < 1 || o->epochs > 10000)
         return kmf_fail(err, KMF_EINVAL, "epochs: from 1 to 10000");
     if (o->threads < 0 || o->threads > KMF_THREADS_MAX)
