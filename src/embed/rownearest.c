@@ -308,7 +308,8 @@ static int compare_batch(asking *a, kmf_err *err)
         if (status == 0 && a->fn)
             a->fn(a->user, (a->done - a->before) * s->info.n + a->n * (a->first + block));
     }
-    s->stats.references_without = without;
+    if (status == 0)
+        s->stats.references_without = without;
     return status;
 }
 
