@@ -140,9 +140,12 @@ const char *kmf_read_float(const char *text, const char *end, float *value)
 
 const char *kmf_read_digits(const char *text, uint64_t *value)
 {
-    size_t n = strspn(text, "0123456789");
+    uint64_t sum = 0;
+    size_t n = 0;
+    for (; n <= 18 && text[n] >= '0' && text[n] <= '9'; n++)
+        sum = sum * 10 + (uint64_t)(text[n] - '0');
     if (n == 0 || n > 18)
         return NULL;
-    *value = strtoull(text, NULL, 10);
+    *value = sum;
     return text + n;
 }

@@ -39,11 +39,12 @@ typedef struct shard {
     const char *path;     /* borrowed */
     json_t *json;         /* owned */
     size_t number, count; /* of those of its run */
-    FILE *ids;            /* owned */
+    kmf_ids ids;          /* owned */
     gzFile table;         /* owned; reads plain files as they are */
-    line id_line;
+    const char *id_line;  /* borrowed [id_len]; the line at hand */
+    size_t id_len;
     line row;
-    uint64_t index; /* record of the line at hand */
+    uint64_t index; /* record of that line */
     bool ended;
 } shard;
 
@@ -62,17 +63,19 @@ typedef struct merge {
 
 static int open_files(shard *s, kmf_err *err)
 {
-    char *name = kmf_companion(s->path, ".ids.tsv", err);
-    if (!name)
-        return KMF_ENOMEM;
-    s->ids = fopen(name, "rb");
-    int status = s->ids ? 0 : kmf_fail(err, KMF_EIO, "%s: %s", name, strerror(errno));
-    kmf_free(name);
+    int status = kmf_ids_open(&s->ids, s->path, err);
+    if (status == 0) {
+        char *name = kmf_companion(s->path, ".ids.tsv", err);
+        status = name ? kmf_fail(err, KMF_EIO, "%s: %s", name, strerror(ENOENT)) : KMF_ENOMEM;
+        kmf_free(name);
+    }
+    if (status < 0)
+        return status;
     errno = 0;
     s->table = gzopen(s->path, "rb");
-    if (status == 0 && !s->table)
-        status = kmf_fail(err, KMF_EIO, "%s: %s", s->path, strerror(errno ? errno : ENOMEM));
-    return status;
+    return s->table
+               ? 0
+               : kmf_fail(err, KMF_EIO, "%s: %s", s->path, strerror(errno ? errno : ENOMEM));
 }
 
 static int read_provenance(shard *s, kmf_err *err)
@@ -205,21 +208,6 @@ static int check_set(merge *m, kmf_err *err)
     return 0;
 }
 
-/* 1 a line, 0 the end. */
-static int read_line(line *l, FILE *file, const char *path, kmf_err *err)
-{
-    errno = 0;
-    ssize_t n = getline(&l->text, &l->cap, file);
-    if (n < 0)
-        return feof(file) ? 0
-                          : kmf_fail(err, errno == ENOMEM ? KMF_ENOMEM : KMF_EIO, "%s: %s",
-                                     path, strerror(errno));
-    if (l->text[n - 1] != '\n')
-        return kmf_fail(err, KMF_EMODEL, "%s: its last line is cut", path);
-    l->len = (size_t)n;
-    return 1;
-}
-
 /* Of an array; a text names its rows itself. */
 static int check_columns(const shard *s, size_t dim, kmf_err *err)
 {
@@ -250,14 +238,7 @@ static int open_tables(merge *m, kmf_err *err)
             if (status < 0)
                 return status;
         }
-        int got = read_line(&s->id_line, s->ids, s->path, err);
-        if (got < 0)
-            return got;
-        bool plain = got && strcmp(s->id_line.text, KMF_IDS_HEADER "\n") == 0;
-        bool per_token =
-            got && strcmp(s->id_line.text, KMF_IDS_HEADER KMF_IDS_HEADER_POSITION "\n") == 0;
-        if (!plain && !per_token)
-            return kmf_fail(err, KMF_EMODEL, "%s: its .ids.tsv has an unknown header", s->path);
+        bool per_token = s->ids.per_token;
         if (i > 0 &&
             (dim != m->dim || element != m->element_bytes || per_token != m->per_token))
             return kmf_fail(err, KMF_EMODEL, "%s and %s have other shapes", m->shards[0].path,
@@ -309,19 +290,10 @@ static int check_end(shard *s, kmf_err *err)
     return code == Z_OK ? 0 : kmf_fail(err, KMF_EIO, "%s: truncated", s->path);
 }
 
-/* Behind the index and the name are only numbers, and -1 where a vector has no position. */
-static bool sound_fields(const shard *s)
-{
-    const char *numbers = strchr(s->id_line.text, '\t');
-    numbers = numbers ? strchr(numbers + 1, '\t') : NULL;
-    return numbers && strlen(s->id_line.text) == s->id_line.len &&
-           numbers[strspn(numbers, "\t0123456789-")] == '\n';
-}
-
 /* Does a row of text begin with the name that its line of ids has? */
 static bool same_name(const shard *s)
 {
-    const char *name = strchr(s->id_line.text, '\t') + 1;
+    const char *name = strchr(s->id_line, '\t') + 1;
     size_t n = strcspn(name, "\t");
     return strncmp(s->row.text, name, n) == 0 && s->row.text[n] == '\t';
 }
@@ -340,21 +312,20 @@ static bool same_fields(merge *m, const shard *s)
 /* The next line of ids and, if there is one, its row. */
 static int advance(merge *m, shard *s, kmf_err *err)
 {
-    int got = read_line(&s->id_line, s->ids, s->path, err);
-    if (got < 0)
-        return got;
+    kmf_row row;
+    int got = kmf_ids_next(&s->ids, err);
     if (got == 0) {
         s->ended = true;
         return check_end(s, err);
     }
-    char *end;
-    char shown[KMF_ERR_SHOW];
-    errno = 0;
-    uint64_t index = strtoull(s->id_line.text, &end, 10);
-    if (errno || *end != '\t' || index % m->n != s->number || !sound_fields(s))
-        return kmf_fail(err, KMF_EMODEL, "%s: '%s' in its .ids.tsv is no record of shard %zu",
-                        s->path, kmf_err_show(shown, s->id_line.text), s->number);
-    s->index = index;
+    if (got < 0 || kmf_ids_row(&s->ids, &row, err) < 0)
+        return (int)err->code;
+    if (row.index % m->n != s->number)
+        return kmf_fail(err, KMF_EMODEL,
+                        "%s: record %" PRIu64 " in its .ids.tsv is no record of shard %zu",
+                        s->path, row.index, s->number);
+    s->index = row.index;
+    s->id_line = kmf_ids_line(&s->ids, &s->id_len);
     if (!m->npy) {
         got = read_row(s, err);
     } else {
@@ -391,8 +362,7 @@ static int copy_rows(merge *m, kmf_output *out, kmf_err *err)
             return kmf_fail(err, KMF_EMODEL, "%s: record %" PRIu64 " is missing", s->path,
                             next);
         while (!s->ended && s->index == next) {
-            status = kmf_output_copy(out, s->row.text, s->row.len, s->id_line.text,
-                                     s->id_line.len, err);
+            status = kmf_output_copy(out, s->row.text, s->row.len, s->id_line, s->id_len, err);
             if (status == 0)
                 status = advance(m, s, err);
             if (status < 0)
@@ -454,11 +424,9 @@ static void close_shards(merge *m)
     for (size_t i = 0; m->shards && i < m->n; i++) {
         shard *s = &m->shards[i];
         json_decref(s->json);
-        if (s->ids)
-            fclose(s->ids);
+        kmf_ids_close(&s->ids);
         if (s->table)
             (void)gzclose_r(s->table);
-        free(s->id_line.text);
         kmf_free(s->row.text);
     }
     kmf_free(m->shards);

@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/number.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -56,49 +57,53 @@ void kmf_ids_close(kmf_ids *ids)
 int kmf_ids_next(kmf_ids *ids, kmf_err *err)
 {
     errno = 0;
+    ids->name_end = NULL;
     ssize_t n = getline(&ids->line, &ids->cap, ids->file);
     if (n < 0)
         return feof(ids->file) ? 0 : fail_of_file(ids, err);
+    if (ids->line[n - 1] != '\n')
+        return kmf_fail(err, KMF_EMODEL, "%s: its last line is cut", ids->path);
     ids->n++;
     return 1;
 }
 
-/* The number behind a tab, up to the next one or the end of the line; *at moves there. */
-static bool read_number(char **at, int64_t *number)
+/* The numbers behind the name, of which a position may be -1; NULL: they are none. */
+static const char *read_numbers(const char *at, bool per_token, uint64_t numbers[4],
+                                int64_t *position)
 {
-    char *end;
-    if (**at != '\t')
-        return false;
-    errno = 0;
-    *number = strtoll(*at + 1, &end, 10);
-    bool sound = errno == 0 && end > *at + 1 && (*end == '\t' || *end == '\n');
-    *at = end;
-    return sound;
+    uint64_t place = 0;
+    for (size_t i = 0; i < 4 && at; i++)
+        at = *at == '\t' ? kmf_read_digits(at + 1, &numbers[i]) : NULL;
+    if (!at || !per_token)
+        return at;
+    if (strcmp(at, "\t-1\n") == 0)
+        return at + 3;
+    at = *at == '\t' ? kmf_read_digits(at + 1, &place) : NULL;
+    *position = (int64_t)place;
+    return at;
 }
 
 static bool parse(kmf_ids *ids, kmf_row *row)
 {
-    int64_t numbers[] = {0, 0, 0, 0, 0, -1}; /* index, length, ..., chunks, position */
-    char *tab = strchr(ids->line, '\t');
-    char *at = tab ? strchr(tab + 1, '\t') : NULL;
-    if (!at)
+    uint64_t index;
+    uint64_t numbers[4]; /* length, tokens, ambiguous, chunks */
+    int64_t position = -1;
+    const char *tab = kmf_read_digits(ids->line, &index);
+    char *end_of_name = tab && *tab == '\t' ? strchr(tab + 1, '\t') : NULL;
+    const char *end =
+        end_of_name ? read_numbers(end_of_name, ids->per_token, numbers, &position) : NULL;
+    if (!end || strcmp(end, "\n") != 0)
         return false;
-    char *end_of_name = at;
-    errno = 0;
-    numbers[0] = strtoll(ids->line, &at, 10);
-    bool sound = errno == 0 && at == tab && tab > ids->line;
-    at = end_of_name;
-    for (size_t i = 1; i < (ids->per_token ? 6 : 5); i++)
-        sound = sound && read_number(&at, &numbers[i]) && (i == 5 || numbers[i] >= 0);
+    ids->name_end = end_of_name;
     *end_of_name = '\0';
-    *row = (kmf_row){.index = (uint64_t)numbers[0],
+    *row = (kmf_row){.index = index,
                      .name = tab + 1,
-                     .len = (uint64_t)numbers[1],
-                     .tokens = (uint64_t)numbers[2],
-                     .ambiguous = (uint64_t)numbers[3],
-                     .chunks = (uint64_t)numbers[4],
-                     .position = numbers[5]};
-    return sound && numbers[0] >= 0 && strcmp(at, "\n") == 0;
+                     .len = numbers[0],
+                     .tokens = numbers[1],
+                     .ambiguous = numbers[2],
+                     .chunks = numbers[3],
+                     .position = position};
+    return true;
 }
 
 int kmf_ids_row(kmf_ids *ids, kmf_row *row, kmf_err *err)
@@ -115,4 +120,13 @@ int kmf_ids_row(kmf_ids *ids, kmf_row *row, kmf_err *err)
                         ids->path, ids->n + 1, record, ids->record);
     ids->record = record;
     return 0;
+}
+
+const char *kmf_ids_line(kmf_ids *ids, size_t *n)
+{
+    if (ids->name_end)
+        *ids->name_end = '\t';
+    ids->name_end = NULL;
+    *n = strlen(ids->line);
+    return ids->line;
 }

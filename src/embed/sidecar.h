@@ -20,6 +20,7 @@ typedef struct kmf_ids {
     FILE *file; /* owned */
     char *line; /* owned */
     size_t cap;
+    char *name_end; /* where kmf_ids_row has put a NUL for the tab; NULL: it has not */
     uint64_t n;     /* lines so far, without the header */
     bool per_token; /* rows have a position */
     int64_t record; /* of the last one that was asked for; -1: none */
@@ -29,13 +30,16 @@ typedef struct kmf_ids {
 int kmf_ids_open(kmf_ids *ids, const char *path, kmf_err *err) KMF_MUST_CHECK;
 /* Accepts a zeroed one, and one that could not be opened. */
 void kmf_ids_close(kmf_ids *ids);
-/* 1: there is a next line; 0: the end; KMF_EIO, KMF_ENOMEM. */
+/* 1: there is a next line; 0: the end; KMF_EIO, KMF_ENOMEM; KMF_EMODEL: the last one is cut. */
 int kmf_ids_next(kmf_ids *ids, kmf_err *err) KMF_MUST_CHECK;
 /*
  * What it says, once; there is no vector, and the name is valid until the next one. KMF_EMODEL:
  * nothing of that kind, or a record before the last one, as where lines were sorted.
  */
 int kmf_ids_row(kmf_ids *ids, kmf_row *row, kmf_err *err) KMF_MUST_CHECK;
+
+/* The line of the row that was asked for, n bytes, as it stands there; the row's name has no end. */
+const char *kmf_ids_line(kmf_ids *ids, size_t *n);
 
 /* A row as another output holds it: n bytes of the table and its line of ids. */
 int kmf_output_copy(kmf_output *output, const void *row, size_t n, const char *ids,
