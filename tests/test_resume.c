@@ -329,6 +329,38 @@ START_TEST(it_may_be_stopped_again)
 END_TEST
 
 /* Nothing more is told, and the same embedder goes on from the checkpoint. */
+/* A single sequence is no part of a run: none comes between, and one after it changes nothing. */
+START_TEST(a_sequence_alone_leaves_a_run_as_it_is)
+{
+    scene s = usual("x.npy");
+    kmf_err err = {0};
+    kmf_embed_stats stats;
+    float vector[512];
+    keeper k;
+    ck_assert_int_eq(run_to_end(&s, false, &stats, &err), 0);
+    size_t n;
+    char *wanted = take_file("x.npy", &n);
+    run_all(&k, &s, 0);
+    ck_assert_uint_le(kmf_embedder_dim(k.embedder), 512);
+    ck_assert_int_eq(kmf_embed_sequence(k.embedder, vector, "ACGTACGTACGT", &err), 0);
+    ck_assert_int_eq(
+        kmf_output_save(k.output, k.embedder, in_scratch("checkpoint"), inputs, 1, NULL, &err),
+        1);
+    end_run(&k);
+    kmf_embedder *e = embedder_of(&s);
+    kmf_output *o = resumed_output(&s, e, &err);
+    ck_assert_msg(o != NULL, "%s", err.msg);
+    ck_assert_int_eq(kmf_embed_sequence(e, vector, "ACGT", &err), KMF_EINVAL);
+    ck_assert_int_eq(give_records(&s, e, &err), 0);
+    ck_assert_int_eq(kmf_embed_sequence(e, vector, "ACGTACGTACGT", NULL), 0);
+    ck_assert_int_eq(kmf_output_commit(o, "{}", NULL), 0);
+    kmf_embedder_free(e);
+    kmf_output_free(o);
+    check_same("x.npy", wanted, n);
+    kmf_free(wanted);
+}
+END_TEST
+
 START_TEST(it_may_stop_itself)
 {
     size_t n;
@@ -428,7 +460,15 @@ START_TEST(a_checkpoint_that_lies_is_refused)
         {".tmp.", ".tmp.x", "files: there is no suffix", KMF_EMODEL},
         {".tmp.", ".tmp.0", "x.npy.tmp.0", KMF_EIO},
         {"\"bytes\": ", "\"bytes\": -", "bytes: must be from 0", KMF_EMODEL},
-        {"\"bytes\": ", "\"bytes\": 9", "it has fewer than 9", KMF_EIO},
+        {"\"bytes\": ", "\"bytes\": 9", "rows are not in 9", KMF_EMODEL},
+        {"\"bytes\": ", "\"bytes\": 0, \"b\": ", "rows are not in 0 bytes", KMF_EMODEL},
+        {"\"bytes\": ", "\"bytes\": 129, \"b\": ", "rows are not in 129 bytes", KMF_EMODEL},
+        {"\"rows\": ", "\"rows\": 1", "its checkpoint is damaged: 1", KMF_EMODEL},
+        {"\"rows\": ", "\"rows\": 4611686018427387904, \"r\": ",
+         "its checkpoint is damaged: 4611686018427387904 rows", KMF_EMODEL},
+        {"\"bytes\": 0", "\"bytes\": 1", "its checkpoint is damaged", KMF_EMODEL},
+        {"\"kmerformer\"", "\"other\"", "it is no checkpoint of such an output", KMF_EMODEL},
+        {"\"program\"", "\"p\"", "it is no checkpoint of such an output", KMF_EMODEL},
         {"\"rows\"", "\"rose\"", "rows is missing", KMF_EMODEL},
         {"\"chunked\"", "\"chunky\"", "chunked is missing", KMF_EMODEL},
         {"\"records_checksum\": ", "\"records_checksum\": 1", "records are not those",
@@ -721,6 +761,7 @@ int main(void)
     tcase_add_test(tcase, rows_of_tokens_go_on_with_the_record);
     tcase_add_test(tcase, shards_go_on);
     tcase_add_test(tcase, it_may_be_stopped_again);
+    tcase_add_test(tcase, a_sequence_alone_leaves_a_run_as_it_is);
     tcase_add_test(tcase, it_may_stop_itself);
     tcase_add_test(tcase, another_run_does_not_go_on);
     tcase_add_test(tcase, a_checkpoint_that_lies_is_refused);

@@ -409,10 +409,11 @@ int kmf_embed_sequence(kmf_embedder *embedder, float *vector, const char *seq, k
     one_vector one = {.vector = vector, .dim = embedder->dim};
     if (kmf_flow_per_token(embedder))
         return kmf_fail(err, KMF_EINVAL, "one vector was asked for, and one per token");
-    if (embedder->opts.n_shards > 1 || embedder->n_seen > 0)
+    if (embedder->opts.n_shards > 1 || embedder->n_seen > 0 || embedder->given.records > 0)
         return kmf_fail(err, KMF_EINVAL,
                         "one vector was asked for amid other records or of a shard");
     kmf_sink before = embedder->to;
+    kmf_embed_mark done = embedder->done; /* of the run before, which may be saved yet */
     const char *source = embedder->source;
     embedder->source = NULL;
     kmf_embedder_sink(embedder, keep_vector, &one);
@@ -421,5 +422,6 @@ int kmf_embed_sequence(kmf_embedder *embedder, float *vector, const char *seq, k
         status = kmf_embedder_finish(embedder, err);
     embedder->to = before;
     embedder->source = source;
+    embedder->done = done;
     return status;
 }

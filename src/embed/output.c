@@ -23,6 +23,7 @@
 #include "embed/sidecar.h"
 #include "seq/par.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
@@ -210,6 +211,33 @@ const char *kmf_output_temporary(const kmf_output *o, int file)
     return kmf_out_temporary(files[file]);
 }
 
+/* Bytes of an array's row. */
+static size_t row_bytes(const kmf_output *o)
+{
+    return o->form.dim * (o->form.f16 ? sizeof(uint16_t) : sizeof(float));
+}
+
+/* KMF_EMODEL: no output of this form was ever there. */
+static int check_place(const kmf_output *o, const char *path, const kmf_output_place *place,
+                       kmf_err *err)
+{
+    uint64_t table = place->bytes[KMF_OUTPUT_TABLE];
+    uint64_t numbers = table - KMF_NPY_HEADER;
+    bool fits = place->rows == 0 || table > 0;
+    if (o->npy)
+        fits = table >= KMF_NPY_HEADER && numbers % row_bytes(o) == 0 &&
+               numbers / row_bytes(o) == place->rows;
+    if (kmf_output_n_files(&o->form) > KMF_OUTPUT_IDS)
+        fits = fits && place->bytes[KMF_OUTPUT_IDS] >= sizeof KMF_IDS_HEADER &&
+               place->bytes[KMF_OUTPUT_JSON] == 0;
+    if (fits)
+        return 0;
+    return kmf_fail(err, KMF_EMODEL,
+                    "%s: its checkpoint is damaged: %" PRIu64 " rows are not in %" PRIu64
+                    " bytes, beside %" PRIu64 " of names",
+                    path, place->rows, table, place->bytes[KMF_OUTPUT_IDS]);
+}
+
 kmf_output *kmf_output_reopen(const char *path, const kmf_output_form *form,
                               char *const temporary[KMF_OUTPUT_FILES],
                               const kmf_output_place *place, kmf_err *err)
@@ -219,6 +247,8 @@ kmf_output *kmf_output_reopen(const char *path, const kmf_output_form *form,
         return NULL;
     kmf_out **const files[KMF_OUTPUT_FILES] = {&o->table, &o->ids, &o->json};
     int n = kmf_output_n_files(form);
+    if (check_place(o, path, place, err) < 0)
+        goto fail;
     o->n_rows = place->rows;
     o->begun = place->bytes[KMF_OUTPUT_TABLE] > 0;
     for (int i = 0; i < n; i++) {
@@ -305,11 +335,6 @@ static int f16_overflow(const kmf_row *row, kmf_err *err)
         value++;
     return kmf_fail(err, KMF_ENUMERIC, "record '%s': %g is too large for float16",
                     kmf_err_show(shown, row->name), (double)*value);
-}
-
-static size_t row_bytes(const kmf_output *o)
-{
-    return o->form.dim * (o->form.f16 ? sizeof(uint16_t) : sizeof(float));
 }
 
 static int write_npy(kmf_output *o, const kmf_row *row, kmf_err *err)

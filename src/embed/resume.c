@@ -179,8 +179,9 @@ static int parse(saved *s, const char *checkpoint, const char *path, kmf_err *er
     kmf_free(text);
     if (!s->json)
         return KMF_EMODEL;
+    const char *program = json_string_value(json_object_get(s->json, "program"));
     const char *kind = json_string_value(json_object_get(s->json, "checkpoint"));
-    if (!kind || strcmp(kind, "embed") != 0) {
+    if (!program || strcmp(program, "kmerformer") != 0 || !kind || strcmp(kind, "embed") != 0) {
         kmf_fail(err, KMF_EMODEL, "%s: it is no checkpoint of such an output", checkpoint);
         return KMF_EMODEL;
     }
