@@ -4,6 +4,7 @@
 #include "cli/resumable.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,32 +118,34 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
 
 /* ---------------------------------------------------------------- shards ---------------- */
 
-static bool environment_number(const char *name, unsigned long long *value)
+/* Of a variable that is not set *value stays what it is; false: it is set, and no number. */
+static bool environment_number(const char *name, uint64_t *value)
 {
     const char *text = getenv(name);
-    char *end;
-    if (!text || !*text)
-        return false;
-    *value = strtoull(text, &end, 10);
-    return *end == '\0';
+    const char *end = text ? cli_read_count(text, INT64_MAX, false, value) : "";
+    return end && *end == '\0';
 }
 
 /* The place of this task in a Slurm array, however its numbers begin and step. */
 static int shard_from_slurm(cli *run, embed_args *a)
 {
-    unsigned long long id, count;
-    unsigned long long min = 0;
-    unsigned long long step = 1;
-    if (!environment_number("SLURM_ARRAY_TASK_ID", &id) ||
-        !environment_number("SLURM_ARRAY_TASK_COUNT", &count))
-        return cli_wrong(
-            run, "--shard auto: SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT are not set");
-    (void)environment_number("SLURM_ARRAY_TASK_MIN", &min);
-    (void)environment_number("SLURM_ARRAY_TASK_STEP", &step);
+    uint64_t id = UINT64_MAX;
+    uint64_t count = UINT64_MAX;
+    uint64_t min = 0;
+    uint64_t step = 1;
+    bool numbers = environment_number("SLURM_ARRAY_TASK_ID", &id) &&
+                   environment_number("SLURM_ARRAY_TASK_COUNT", &count) &&
+                   environment_number("SLURM_ARRAY_TASK_MIN", &min) &&
+                   environment_number("SLURM_ARRAY_TASK_STEP", &step);
+    if (!numbers || id == UINT64_MAX || count == UINT64_MAX)
+        return cli_wrong(run,
+                         "--shard auto: SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT are "
+                         "not set, or one of these, _MIN and _STEP is no number");
     if (step == 0 || id < min || (id - min) % step != 0 || (id - min) / step >= count)
-        return cli_wrong(
-            run, "--shard auto: task %llu does not fit an array of %llu from %llu by %llu", id,
-            count, min, step);
+        return cli_wrong(run,
+                         "--shard auto: task %" PRIu64 " does not fit an array of %" PRIu64
+                         " from %" PRIu64 " by %" PRIu64,
+                         id, count, min, step);
     a->opts.shard = (id - min) / step;
     a->opts.n_shards = count;
     return -1;

@@ -503,23 +503,17 @@ static int prepare(eval *e, kmf_err *err)
                           : KMF_EIO;
 }
 
-/*
- * The table comes last: who waits for it finds the predictions. As a file it is whole before these
- * have their name, so that a full disk leaves neither.
- */
+/* Both are whole before the first has its name, so that a full disk leaves neither. */
 static int finish(eval *e, kmf_err *err)
 {
-    bool file = kmf_out_is_file(e->args->out);
     int status = e->predictions ? kmf_out_finish(e->predictions, err) : 0;
     kmf_out *table = status == 0 ? kmf_out_open(e->args->out, err) : NULL;
     status = table ? 0 : (int)err->code;
     cli_hold_signals();
-    if (status == 0 && file)
+    if (status == 0)
         status = put_rows(table, e, err);
     if (status == 0 && e->predictions)
         status = kmf_out_publish(e->predictions, err);
-    if (status == 0 && !file)
-        status = put_rows(table, e, err);
     if (status == 0)
         status = kmf_out_publish(table, err);
     kmf_out_free(table);

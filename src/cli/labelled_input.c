@@ -218,7 +218,7 @@ static int read_part(const cli *run, const cli_labelled *l, kmf_samples *samples
                          : read_records(run, &opts, samples, role, path, &cause);
     if (status == 0)
         return 0;
-    bool empty = cause.code == KMF_EFORMAT && strncmp(cause.msg, "no ", 3) == 0;
+    bool empty = cause.code == KMF_EFORMAT && strncmp(cause.msg, "no records to ", 14) == 0;
     return cli_raise(err, cause.code, "%s%s%s", empty ? path : "", empty ? ": " : "",
                      cause.msg);
 }

@@ -186,7 +186,7 @@ static int parse_seed(const cli *run, const cli_option *row, const char *text)
     char *end;
     errno = 0;
     unsigned long long n = strtoull(text, &end, 10);
-    if (end == text || *end != '\0' || errno != 0 || text[0] == '-')
+    if (!isdigit((unsigned char)text[0]) || *end != '\0' || errno != 0)
         return cli_wrong(run, "--%s: '%s' is not a whole number from 0 to 2^64 - 1", row->name,
                          text);
     *(uint64_t *)row->target = n;
@@ -365,6 +365,10 @@ int cli_parse(const cli *run, const cli_option *table, const cli_usage *usage, i
         if (got == '?') {
             if (optopt > 0 && optopt < LONG_BASE)
                 return cli_wrong(run, "unknown option -%c; see kmerformer %s --help", optopt,
+                                 run->command);
+            if (optopt < 0) /* a part of a letter: which word it was in is not told */
+                return cli_wrong(run,
+                                 "unknown option that is no ASCII; see kmerformer %s --help",
                                  run->command);
             if (optopt >= LONG_BASE)
                 return cli_wrong(run, "%s: takes no value; see kmerformer %s --help",

@@ -43,7 +43,10 @@ bool kmf_output_is_kept(const kmf_output *output);
 void kmf_output_unkeep(kmf_output *output);
 /* The temporary name of one of its files; borrowed. */
 const char *kmf_output_temporary(const kmf_output *output, int file);
-/* The output as it was at a place, in these files. KMF_EMODEL: none was there; else as kmf_output_new. */
+/*
+ * The output as it was at a place, in these files. KMF_EMODEL: none was there; else as
+ * kmf_output_new.
+ */
 kmf_output *kmf_output_reopen(const char *path, const kmf_output_form *form,
                               char *const temporary[KMF_OUTPUT_FILES],
                               const kmf_output_place *place, kmf_err *err) KMF_MUST_CHECK;
