@@ -126,6 +126,11 @@ START_TEST(shards_that_are_joined_tell_how_far_they_are)
     ck_assert_int_eq(kmf_merge(shards, 2, paths[1], "merge", NULL, NULL, NULL, &err),
                      KMF_EINVAL);
     ck_assert_ptr_nonnull(strstr(err.msg, "b.tsv is one of the shards"));
+    err = (kmf_err){0}; /* b.ids.tsv and b.json would be another's */
+    snprintf(paths[2], sizeof paths[2], "%s", in_scratch("b.tsv.gz"));
+    ck_assert_int_eq(kmf_merge(shards, 2, paths[2], "merge", NULL, NULL, NULL, &err),
+                     KMF_EINVAL);
+    ck_assert_ptr_nonnull(strstr(err.msg, "what lies beside it is a shard's"));
 }
 END_TEST
 

@@ -147,7 +147,7 @@ KMF_API void kmf_embedder_sink(kmf_embedder *embedder, kmf_row_fn *fn, void *use
 /*
  * fn is called from kmf_embedder_add, kmf_embedder_read and kmf_embedder_finish whenever a batch is
  * done or a million letters of other shards were skipped, with the k-mers processed so far, of
- * two strands half of both. fn NULL: none.
+ * two strands half of both, by this run and those before. fn NULL: none.
  */
 KMF_API void kmf_embedder_progress(kmf_embedder *embedder, kmf_progress_fn *fn, void *user);
 /*

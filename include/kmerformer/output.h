@@ -105,7 +105,10 @@ KMF_API kmf_output *kmf_output_resume(const char *path, const kmf_output_form *f
                                       const char *const *inputs, size_t n_inputs,
                                       const kmf_reader_options *reader,
                                       kmf_err *err) KMF_MUST_CHECK;
-/* Removes a checkpoint of the output at path and the files that it kept. Errors as above. */
+/*
+ * Removes a checkpoint of the output at path, no other one's, and of the files that it kept those
+ * that are still there. Errors else as above.
+ */
 KMF_API int kmf_output_discard(const char *path, const char *checkpoint,
                                kmf_err *err) KMF_MUST_CHECK;
 /*
@@ -212,7 +215,7 @@ typedef void kmf_merge_progress_fn(void *user, uint64_t records, uint64_t all);
  * input order at out, the bytes being those of the unsharded run. command_line: of the merged
  * .json; NULL: none. pool (NULL: none): compresses, beside the caller. fn is called now and then;
  * NULL: none. KMF_EMODEL: shards missing, doubled, or of different runs. KMF_EINVAL: out is one of
- * the shards.
+ * the shards, or has the .ids.tsv and .json of one.
  */
 KMF_API int kmf_merge(const char *const *shards, size_t n_shards, const char *out,
                       const char *command_line, kmf_pool *pool, kmf_merge_progress_fn *fn,

@@ -432,6 +432,24 @@ static void close_shards(merge *m)
     kmf_free(m->shards);
 }
 
+/* Names that differ in .gz alone have one .json, and one .ids.tsv. */
+static int check_companions(const char *const *shards, size_t n, const char *out, kmf_err *err)
+{
+    char *own = kmf_companion(out, ".json", err);
+    int status = own ? 0 : KMF_ENOMEM;
+    for (size_t i = 0; i < n && status == 0; i++) {
+        char *other = kmf_companion(shards[i], ".json", err);
+        if (!other)
+            status = KMF_ENOMEM;
+        else if (kmf_path_same(own, other))
+            status = kmf_fail(err, KMF_EINVAL, "%s: what lies beside it is a shard's, %s", out,
+                              shards[i]);
+        kmf_free(other);
+    }
+    kmf_free(own);
+    return status;
+}
+
 static int check_names(const char *const *shards, size_t n, const char *out, kmf_err *err)
 {
     bool npy = kmf_ends_with(out, ".npy");
@@ -444,7 +462,7 @@ static int check_names(const char *const *shards, size_t n, const char *out, kmf
     for (size_t i = 0; i < n; i++)
         if (kmf_path_same(shards[i], out))
             return kmf_fail(err, KMF_EINVAL, "%s is one of the shards", out);
-    return 0;
+    return check_companions(shards, n, out, err);
 }
 
 int kmf_merge(const char *const *shards, size_t n_shards, const char *out,
