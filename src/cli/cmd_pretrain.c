@@ -43,6 +43,8 @@ static void say_begin(cli *run, const cli_pretrain_args *a, const kmf_pretrain_s
                  s->copy_bits, s->markov_best, s->markov_bits[s->markov_best]);
 }
 
+#define FEW_STEPS 50
+
 /* Takes in the checkpoint, if there is one and it is wanted. */
 static int resume(cli *run, const cli_pretrain_args *a, kmf_pretrain *trainer, cli_rundir *dir,
                   kmf_err *err)
@@ -178,6 +180,12 @@ static int pretrain(cli *run, const cli_pretrain_args *a)
     say_begin(run, a, &s);
     if (s.step == s.steps)
         cli_note(run, "it was at its end already");
+    else if (a->opts.seconds > 0 && s.steps < FEW_STEPS)
+        cli_warn(
+            run,
+            "%llu steps are all that --time %s allows, beside %llu windows of validation at a "
+            "time: too few to learn much (--val-windows, --val-every, --batch, --preset)",
+            (unsigned long long)s.steps, a->time, (unsigned long long)s.held_windows);
     stopped = cli_pretrain_train(run, a, trainer, &dir, &err);
 out:
     kmf_pretrain_free(trainer);

@@ -323,6 +323,8 @@ int cli_pretrain_train(cli *run, const cli_pretrain_args *a, kmf_pretrain *train
         return (int)err->code;
     if (s.step > t.first_step)
         say_end(&t, &s, seconds);
+    if (s.step == s.steps) /* then a signal that came in the last step has stopped nothing */
+        status = 0;
     if (status == 0 && t.best_lost.code != KMF_OK) /* it does not come again */
         return cli_raise(err, t.best_lost.code,
                          "%s; the best model, of step %llu, is lost, the last one is written",
