@@ -38,7 +38,7 @@ int kmf_ids_next(kmf_ids *ids, kmf_err *err) KMF_MUST_CHECK;
  */
 int kmf_ids_row(kmf_ids *ids, kmf_row *row, kmf_err *err) KMF_MUST_CHECK;
 
-/* The line of the row that was asked for, n bytes, as it stands there; the row's name has no end. */
+/* The line of the row that was asked for, n bytes as they stand there; its name has no end byte. */
 const char *kmf_ids_line(kmf_ids *ids, size_t *n);
 
 /* A row as another output holds it: n bytes of the table and its line of ids. */
