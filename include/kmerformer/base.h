@@ -55,6 +55,12 @@ typedef struct kmf_err {
     char msg[1020];
 } kmf_err;
 
+/*
+ * In place, '?' for each byte that a terminal obeys: control characters of ASCII, and those from
+ * U+0080 to U+009F in UTF-8. Messages are such texts; names in rows and records are not.
+ */
+KMF_API void kmf_show_plainly(char *text);
+
 /* Frees a text of a function that names this one for it. NULL is allowed. */
 KMF_API void kmf_text_free(char *text);
 

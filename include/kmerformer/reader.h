@@ -52,6 +52,7 @@ typedef struct kmf_record {
 typedef struct kmf_reader_stats {
     uint64_t records;       /* returned so far                                    */
     uint64_t bases;         /* in them                                            */
+    uint64_t nameless;      /* by kmf_reader_next: of them, without a name: ""    */
     uint64_t secondary;     /* skipped alignments: secondary                  */
     uint64_t supplementary; /* skipped alignments: supplementary              */
     double share;           /* of the file's bytes, taken so far, about: 0 .. 1; 0: not

@@ -6,12 +6,13 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* A name may have line ends, and what a terminal obeys. */
-static void show_plainly(char *text)
+void kmf_show_plainly(char *text)
 {
-    for (; *text; text++)
-        if ((unsigned char)*text < ' ' || *text == 127)
-            *text = '?';
+    for (unsigned char *p = (unsigned char *)text; *p; p++)
+        if (*p < ' ' || *p == 127)
+            *p = '?';
+        else if (p[0] == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0)
+            p[0] = p[1] = '?';
 }
 
 int kmf_fail(kmf_err *err, kmf_code code, const char *format, ...)
@@ -22,7 +23,7 @@ int kmf_fail(kmf_err *err, kmf_code code, const char *format, ...)
         err->code = code;
         kmf_vprint(err->msg, sizeof err->msg, format, args);
         va_end(args);
-        show_plainly(err->msg);
+        kmf_show_plainly(err->msg);
     }
     return (int)code;
 }
@@ -50,7 +51,7 @@ void kmf_err_prefix(kmf_err *err, const char *prefix)
     memcpy(err->msg, prefix, n);
     memcpy(err->msg + n, ": ", 2);
     err->msg[n + 2 + keep] = '\0';
-    show_plainly(err->msg);
+    kmf_show_plainly(err->msg);
 }
 
 char kmf_err_letter(char c)

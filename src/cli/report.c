@@ -59,13 +59,6 @@ static int exit_code(kmf_code code)
     return CLI_DATA;
 }
 
-static void clean(char *text)
-{
-    for (char *p = text; *p; p++)
-        if ((unsigned char)*p < ' ' || *p == 127)
-            *p = '?';
-}
-
 /*
  * A name may have line ends, and what a terminal obeys: a message is one line all the same, and is
  * written at once, as other processes may write to the same place.
@@ -81,7 +74,7 @@ static KMF_PRINTF(1, 0) void print_message(const char *format, va_list args)
         vsnprintf(longer, (size_t)n + 1, format, again);
     va_end(again);
     char *shown = longer ? longer : text;
-    clean(shown);
+    kmf_show_plainly(shown);
     fprintf(stderr, "%s\n", shown);
     free(longer);
 }
@@ -115,7 +108,7 @@ void cli_warn(const cli *run, const char *format, ...)
     if (run->about) {
         char about[256];
         snprintf(about, sizeof about, "%s", run->about);
-        clean(about);
+        kmf_show_plainly(about);
         fprintf(stderr, "%s: ", about);
     }
     va_start(args, format);
@@ -219,6 +212,9 @@ void cli_warn_of_reading(const cli *run, const char *path, const kmf_reader_opti
         cli_warn(run, "%s: no records, as %s has no regions", path, bed);
     else if (s->records == 0)
         cli_warn(run, "%s: no records", path);
+    if (s->nameless > 0)
+        cli_warn(run, "%s: %llu of %llu records have no name", path,
+                 (unsigned long long)s->nameless, (unsigned long long)s->records);
     if (s->secondary + s->supplementary > 0)
         cli_warn(run, "%s: %llu secondary and %llu supplementary alignments are skipped", path,
                  (unsigned long long)s->secondary, (unsigned long long)s->supplementary);

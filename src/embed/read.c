@@ -233,6 +233,7 @@ static int open_part(kmf_reading *x, const kmf_range *r, const kmf_part *part, k
         return status;
     e->n_seen++;
     x->stats->records++;
+    x->stats->nameless += r->names.bytes[part->name] == '\0';
     return 0;
 }
 

@@ -273,6 +273,7 @@ static int next_of_table(kmf_labelled *in, kmf_labelled_record *rec, kmf_err *er
     else
         snprintf(in->number, sizeof in->number, "%" PRIu64, rec->index + 1);
     in->stats.bases += rec->len;
+    in->stats.nameless += rec->name[0] == '\0';
     if (rec->label && rec->label[strcspn(rec->label, "\t\r\n")] != '\0')
         return kmf_fail(err, KMF_EFORMAT,
                         "%s: line %" PRIu64 ": a tab or a line end in the label", in->file,

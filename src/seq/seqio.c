@@ -260,6 +260,7 @@ static int next_record(kmf_reader *r, kmf_record *rec)
         return status;
     rec->index = r->stats.records++;
     r->stats.bases += rec->len;
+    r->stats.nameless += rec->name[0] == '\0';
     return 1;
 }
 
