@@ -229,7 +229,10 @@ static void check_rows(const char *what)
     }
 }
 
-static const kmf_base_span spans[] = {{3, 4}, {20, 31}, {200, 260}};
+/* In no order, and some beside others, in others, or twice. */
+static const kmf_base_span spans[] = {{200, 260}, {3, 4},     {25, 31},   {20, 26},
+                                      {210, 215}, {260, 262}, {120, 121}, {3, 4}};
+#define N_SPANS (sizeof spans / sizeof spans[0])
 
 START_TEST(any_threads_give_the_rows_of_one_encoder)
 {
@@ -237,7 +240,7 @@ START_TEST(any_threads_give_the_rows_of_one_encoder)
     kmf_logits_options o;
     char what[64];
     for (int mask = KMF_LOGITS_MASK_NONE; mask <= KMF_LOGITS_MASK_EACH; mask++)
-        for (size_t n_spans = 0; n_spans <= 3; n_spans += 3) {
+        for (size_t n_spans = 0; n_spans <= N_SPANS; n_spans += N_SPANS) {
             kmf_logits_options_default(&o);
             o.mask = (kmf_logits_mask)mask;
             o.spans = spans;

@@ -18,6 +18,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define JOB_TOKENS ((size_t)512)
@@ -50,7 +51,8 @@ typedef struct job {
 struct kmf_logits {
     const kmf_model *model;
     kmf_logits_options o;
-    kmf_base_span *spans; /* owned; o.spans */
+    kmf_base_span *spans; /* owned [n_spans]; those of o, in order, none beside another */
+    size_t n_spans;
     kmf_logits_fn *fn;
     void *user;
     kmf_cutter *cutter;     /* owned */
@@ -242,12 +244,18 @@ static int add_pass(kmf_logits *l, const pass *p, kmf_err *err)
     return 0;
 }
 
+/* For bsearch: 0, they share a base. */
+static int compare_spans(const void *a, const void *b)
+{
+    const kmf_base_span *x = a, *y = b;
+    return (x->beg >= y->end) - (y->beg >= x->end);
+}
+
 static bool is_wanted(const kmf_logits *l, const kmf_chunk *chunk, size_t t)
 {
-    for (size_t i = 0; i < l->o.n_spans; i++)
-        if (l->spans[i].beg < chunk->end[t] && chunk->pos[t] < l->spans[i].end)
-            return true;
-    return l->o.n_spans == 0;
+    const kmf_base_span token = {.beg = chunk->pos[t], .end = chunk->end[t]};
+    return l->n_spans == 0 ||
+           bsearch(&token, l->spans, l->n_spans, sizeof *l->spans, compare_spans);
 }
 
 /*
@@ -337,6 +345,33 @@ static int check_options(const kmf_logits_options *o, kmf_err *err)
     return 0;
 }
 
+static int compare_begins(const void *a, const void *b)
+{
+    const kmf_base_span *x = a, *y = b;
+    return (x->beg > y->beg) - (x->beg < y->beg);
+}
+
+/* The bases of o.spans. */
+static int make_spans(kmf_logits *l, kmf_err *err)
+{
+    size_t n = l->o.n_spans;
+    l->spans = kmf_malloc(n + 1, sizeof *l->spans, err);
+    if (!l->spans)
+        return KMF_ENOMEM;
+    if (n > 0)
+        memcpy(l->spans, l->o.spans, n * sizeof *l->spans);
+    qsort(l->spans, n, sizeof *l->spans, compare_begins);
+    for (size_t i = 0; i < n; i++) {
+        kmf_base_span next = l->spans[i];
+        kmf_base_span *last = l->n_spans > 0 ? &l->spans[l->n_spans - 1] : NULL;
+        if (!last || next.beg > last->end)
+            l->spans[l->n_spans++] = next;
+        else if (next.end > last->end)
+            last->end = next.end;
+    }
+    return 0;
+}
+
 static int make_cutter(kmf_logits *l, kmf_err *err)
 {
     const kmf_config *c = kmf_model_config(l->model);
@@ -404,14 +439,13 @@ static int make(kmf_logits *l, kmf_err *err)
     l->o.top = kmf_min(l->o.top, l->V);
     if (l->o.threads == 0)
         l->o.threads = kmf_threads_default();
-    l->spans = kmf_malloc(l->o.n_spans + 1, sizeof *l->spans, err);
-    l->ids = l->spans ? kmf_malloc(window, sizeof *l->ids, err) : NULL;
+    l->ids = kmf_malloc(window, sizeof *l->ids, err);
     l->wanted = l->ids ? kmf_malloc(window, sizeof *l->wanted, err) : NULL;
     if (!l->wanted)
         return KMF_ENOMEM;
-    if (l->o.n_spans > 0)
-        memcpy(l->spans, l->o.spans, l->o.n_spans * sizeof *l->spans);
-    int status = kmf_helpers_new(&l->pool, l->o.threads, err);
+    int status = make_spans(l, err);
+    if (status == 0)
+        status = kmf_helpers_new(&l->pool, l->o.threads, err);
     if (status == 0)
         status = make_cutter(l, err);
     if (status == 0)
