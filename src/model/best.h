@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The nearest of many rows, which are offered one by one: those of the greatest cosine, of equal
- * ones those of the lowest number. The n so far lie in a heap, the worst of them on top, so that a
- * row that is no better, nearly every one, costs one comparison; another one O(log n).
+ * ones those of the lowest number. As many as are asked for lie in a heap, the worst of them on
+ * top, so that a row that is no better, nearly every one, costs one comparison; another one
+ * O(log n).
  */
 #ifndef KMF_BEST_H
 #define KMF_BEST_H

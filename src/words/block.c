@@ -26,6 +26,7 @@
 
 #include "base/cpu.h"
 #include "base/err.h"
+#include "base/heap.h"
 #include "base/le.h"
 #include "base/mem.h"
 #include "words/alphabet.h"
@@ -400,26 +401,15 @@ static bool advance(cursor *c)
     return kmf_block_next(c->block, &c->i, &c->suffix, &c->count);
 }
 
-/* Moves heap[at] below all that come before it; the smallest suffix is heap[0]. */
-static void sift_down(cursor *heap, size_t n, size_t at)
-{
-    cursor moved = heap[at];
-    for (size_t child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && heap[child + 1].suffix < heap[child].suffix)
-            child++;
-        if (moved.suffix <= heap[child].suffix)
-            break;
-        heap[at] = heap[child];
-    }
-    heap[at] = moved;
-}
+/* The smallest suffix on top. */
+#define comes_later(a, b) ((a).suffix > (b).suffix)
+KMF_HEAP(cursors, cursor, comes_later)
 
 /* Writes the sums, returns their number; SIZE_MAX: one exceeds 64 bits. */
 static size_t merge_heap(cursor *heap, size_t n, uint64_t *suffixes, uint64_t *counts)
 {
     size_t n_out = 0;
-    for (size_t i = n / 2; i-- > 0;)
-        sift_down(heap, n, i);
+    cursors_heap(heap, n);
     while (n > 0) {
         const cursor *top = &heap[0];
         if (n_out > 0 && suffixes[n_out - 1] == top->suffix) {
@@ -432,8 +422,7 @@ static size_t merge_heap(cursor *heap, size_t n, uint64_t *suffixes, uint64_t *c
         }
         if (!advance(&heap[0]))
             heap[0] = heap[--n];
-        if (n > 0)
-            sift_down(heap, n, 0);
+        cursors_sink(heap, n, 0);
     }
     return n_out;
 }

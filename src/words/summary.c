@@ -23,11 +23,13 @@
  * The most frequent ones are kept in a heap whose top is the last of them, the first to go.
  */
 #include "base/err.h"
+#include "base/heap.h"
 #include "base/mem.h"
 #include "words/alphabet.h"
 #include "words/counts.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #define N_SMALL 1024               /* counts whose logarithm is taken once */
@@ -97,26 +99,18 @@ void kmf_counts_summarise(const kmf_counts *counts, kmf_counts_summary *summary)
 
 /* ---------------------------------------------------------------- extremes --------------- */
 
-/* Does a stand before b in the list? */
-static bool comes_before(const kmf_kmer_count *a, const kmf_kmer_count *b, int least)
-{
-    if (a->count != b->count)
-        return (a->count < b->count) == (least != 0);
-    return a->code < b->code;
-}
+/* The last of the list on top. */
+#define comes_before(a, b) \
+    ((a).count < (b).count || ((a).count == (b).count && (a).code < (b).code))
+KMF_HEAP(extremes, kmf_kmer_count, comes_before)
 
-/* Moves list[at] down to where none below comes after it. */
-static void sift_down(kmf_kmer_count *list, size_t n, size_t at, int least)
+/* flip: 0; UINT64_MAX: the greatest count is the least, until it is flipped again. */
+static bool next_of(kmf_counts_walk *walk, kmf_kmer_count *next, uint64_t flip)
 {
-    kmf_kmer_count moved = list[at];
-    for (size_t child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && comes_before(&list[child], &list[child + 1], least))
-            child++;
-        if (!comes_before(&moved, &list[child], least))
-            break;
-        list[at] = list[child];
-    }
-    list[at] = moved;
+    if (!kmf_counts_next(walk, &next->code, &next->count))
+        return false;
+    next->count ^= flip;
+    return true;
 }
 
 int64_t kmf_counts_extreme(const kmf_counts *counts, kmf_kmer_count *list, size_t n, int least,
@@ -125,24 +119,21 @@ int64_t kmf_counts_extreme(const kmf_counts *counts, kmf_kmer_count *list, size_
     kmf_counts_walk walk;
     kmf_kmer_count next;
     size_t n_list = 0;
+    const uint64_t flip = least ? 0 : UINT64_MAX;
     if (n > INT64_MAX)
         return kmf_fail(err, KMF_EINVAL, "a list of %zu k-mers is too long", n);
     kmf_counts_start(&walk, counts);
-    while (n_list < n && kmf_counts_next(&walk, &list[n_list].code, &list[n_list].count))
+    while (n_list < n && next_of(&walk, &list[n_list], flip))
         n_list++;
-    for (size_t i = n_list / 2; i-- > 0;)
-        sift_down(list, n_list, i, least);
-    while (n > 0 && kmf_counts_next(&walk, &next.code, &next.count))
-        if (comes_before(&next, &list[0], least)) {
+    extremes_heap(list, n_list);
+    while (n > 0 && next_of(&walk, &next, flip))
+        if (comes_before(next, list[0])) {
             list[0] = next;
-            sift_down(list, n, 0, least);
+            extremes_sink(list, n, 0);
         }
-    for (size_t left = n_list; left-- > 1;) {
-        kmf_kmer_count last = list[0];
-        list[0] = list[left];
-        list[left] = last;
-        sift_down(list, left, 0, least);
-    }
+    extremes_sort(list, n_list);
+    for (size_t i = 0; i < n_list; i++)
+        list[i].count ^= flip;
     return (int64_t)n_list;
 }
 
