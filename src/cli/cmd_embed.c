@@ -44,8 +44,8 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
          0, "the default model"},
         {NULL, "seed", CLI_SEED, &o->seed, 0, 0, NULL, "N", "of random weights", 0, NULL},
         {"o", "output", CLI_TEXT, &a->out, 0, 0, NULL, "FILE",
-         "x.npy: NumPy array; any other name: table, compressed if it ends in .gz; -: standard "
-         "output",
+         "x.npy: NumPy array; x.tsv or a name of no other format: table, compressed if it "
+         "ends in .gz; -: standard output",
          0, NULL},
         {NULL, "f16", CLI_FLAG, &a->f16, 0, 0, NULL, NULL, "float16 in the .npy file", 0, NULL},
         CLI_HEADING("the vector"),

@@ -42,7 +42,8 @@ static int parse(cli *run, logits_args *a, int argc, char **argv, int *first)
         {"m", "model", CLI_TEXT, &a->model, 0, 0, NULL, "MODEL",
          "with a masked-language-model head", 0, "the default model"},
         {"o", "output", CLI_TEXT, &a->out, 0, 0, NULL, "FILE",
-         "x.npy: all logits, [tokens, vocabulary]; any other name: the same as a table; each "
+         "x.npy: all logits, [tokens, vocabulary]; x.tsv or a name of no other format: the "
+         "same as a table; each "
          "with x.ids.tsv and x.json beside it",
          0, "the best candidates on standard output"},
         {NULL, "positions", CLI_ONCE, &a->positions, 0, 0, NULL, "LIST",
@@ -187,10 +188,12 @@ static char *provenance(const cli *run, const logits_run *r, const char *const *
                         const kmf_embed_stats *s, kmf_err *err)
 {
     const logits_args *a = r->args;
+    const char *slash = strrchr(a->out, '/');
     cli_pairs p = {0};
     cli_pair(&p, "program", "kmerformer");
     cli_pair(&p, "version", "%s", kmf_version());
     cli_pair(&p, "command", "%s", run->command_line);
+    cli_pair(&p, "output", "%s", slash ? slash + 1 : a->out);
     cli_pair(&p, "model", "%s", kmf_model_path(r->model));
     cli_pair(&p, "values", "%s", a->probabilities ? "probabilities" : "logits");
     cli_pair(&p, "mask", "%s", kmf_logits_mask_names[a->mask]);

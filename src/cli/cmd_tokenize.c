@@ -46,7 +46,8 @@ static int parse(cli *run, tokenize_args *a, int argc, char **argv, int *first)
          "tokens",
          0, "the model's"},
         {NULL, "vocab", CLI_TEXT, &a->vocab, 0, 0, NULL, "FILE",
-         "no model: this vocab.txt or tokenizer.json; a line for a record, however long it is",
+         "no model: this vocab.txt or tokenizer.json; a line for a record, of up to 16,777,216 "
+         "tokens unless --long or --window says otherwise",
          0, NULL},
         {NULL, "as", CLI_CHOICE, &a->as, 0, 0, as_names, NULL, "numbers or words", 0, NULL},
         {NULL, "strand", CLI_CHOICE, &a->strand, 0, 0, strand_names, NULL,
@@ -75,10 +76,12 @@ static int parse(cli *run, tokenize_args *a, int argc, char **argv, int *first)
 static void to_cut_options(kmf_cut_options *cut, const tokenize_args *a, const kmf_config *c,
                            const kmf_vocab *vocab)
 {
+    size_t window = a->exact && !c->bounded ? LARGEST_WINDOW : c->window;
+    bool whole = window == LARGEST_WINDOW && a->window == 0; /* a record has one line */
     kmf_long policy = a->policy >= 0           ? (kmf_long)a->policy
+                      : whole                  ? KMF_LONG_ERROR
                       : a->exact && c->bounded ? KMF_LONG_TRUNCATE
                                                : KMF_LONG_CHUNK;
-    size_t window = a->exact && !c->bounded ? LARGEST_WINDOW : c->window;
     *cut = (kmf_cut_options){
         .stride = a->stride ? a->stride : c->stride,
         .window = a->window ? a->window : window,
@@ -203,6 +206,7 @@ static int tokenize_record(void *to, const char *path, const kmf_record *rec, km
     if (got == 0 && stats.chunks == 0 && print_chunk(r, rec->name, &(kmf_chunk){0}, err) < 0)
         return err->code;
     kmf_embed_stats_add(&r->total, &stats);
+    r->total.tokens += stats.tokens;
     r->records++;
     if (got < 0)
         cli_name_record(path, rec, err);

@@ -129,8 +129,6 @@ static int settle(cli *run, word2vec_args *a)
         cli_warn(run, "%s is written as %s", a->out, kmf_vectors_format_names[a->format]);
     if (strcmp(a->out, "-") == 0 && a->format != KMF_VECTORS_TEXT)
         return cli_wrong(run, "-o -: only --format text goes to standard output");
-    if (strcmp(a->out, "-") == 0 && !a->checkpoint)
-        return cli_wrong(run, "-o -: --checkpoint FILE has to say where the state is kept");
     return parse_k(run, a);
 }
 
@@ -274,9 +272,10 @@ static int train(cli *run, training *t, kmf_word2vec *trainer, kmf_err *err)
     }
     kmf_word2vec_information(trainer, &s);
     if (isnan(s.loss))
-        cli_warn(run, t->args->opts.sample > 0
-                          ? "nothing was learnt: --sample leaves no k-mer a neighbour"
-                          : "no k-mer has a neighbour in its sequence: nothing was learnt");
+        return cli_raise(err, KMF_EFORMAT, "%s",
+                         t->args->opts.sample > 0
+                             ? "nothing was learnt: --sample leaves no k-mer a neighbour"
+                             : "no k-mer has a neighbour in its sequence: nothing was learnt");
     t->seconds = cli_now() - t->started;
     return 0;
 }
@@ -466,6 +465,9 @@ int cli_word2vec(cli *run, int argc, char **argv)
     if (cli_check_inputs(paths, n_paths, &a.reader, &err) < 0 ||
         check_places(&o, checkpoint, strcmp(a.resume, "auto") != 0, &err) < 0)
         return cli_fail(run, &err);
+    if (!kmf_out_is_file(a.out) && !a.checkpoint)
+        return cli_wrong(run, "-o %s: --checkpoint FILE has to say where the state is kept",
+                         a.out);
 
     cli_warn_of_twice(run, paths, n_paths);
     int stopped = 0;

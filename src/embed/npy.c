@@ -107,6 +107,7 @@ int kmf_npy_read(const unsigned char *bytes, size_t len, const char *path, uint6
         return 0;
     char shown[KMF_ERR_SHOW];
     return kmf_fail(err, KMF_EMODEL,
-                    KMF_NPY_NONE ": %s; numpy.ascontiguousarray(x, \"f4\") makes one", path,
-                    kmf_err_show(shown, literal));
+                    KMF_NPY_NONE ": %s; numpy.ascontiguousarray(x, \"f4\") makes one, of two "
+                                 "dimensions",
+                    path, kmf_err_show(shown, literal));
 }
