@@ -30,7 +30,7 @@ static const cli_usage usage = {
     "spread evenly over the genomes. For comparison: the best Markov model of order 1 to 12\n"
     "of the --background, given the preceding bases, and copying from visible k-mers. Without\n"
     "a background the Markov models learn from the first half of every record, and the\n"
-    "windows lie in the second, which of reads that overlap is no secret: these want a\n"
+    "windows lie in the second; reads, which overlap, tell of each other's, and want a\n"
     "background. For models with a masked-language-model head that kmerformer\n"
     "pretrain can continue.",
     1, -1};
@@ -118,8 +118,8 @@ static int judge(cli *run, const bits_args *a, const char *model, const char *co
                            "sequence is needed, or a larger --mask-rate",
                            model);
     if (status == 0 && s.held_windows < a->opts.val_windows)
-        cli_warn(run, "%s: of %llu windows the genomes have %llu", model,
-                 (unsigned long long)a->opts.val_windows, (unsigned long long)s.held_windows);
+        cli_warn(run, "%s: the genomes have %llu windows, not %llu (--windows)", model,
+                 (unsigned long long)s.held_windows, (unsigned long long)a->opts.val_windows);
     if (status == 0 && a->models.texts[0] == model) {
         cli_warn_of_left_out(run, &s);
         status = kmf_out_print(out, err, HEADER);

@@ -25,6 +25,7 @@ typedef struct tokenize_args {
 #define OVERLAP_UNSET ((size_t)-1)
 #define LARGEST_WINDOW ((size_t)1 << 24)
 #define LINES_AT_ONCE (1 << 16) /* bytes */
+#define ID_MOST 10              /* digits */
 
 static const char *const as_names[] = {"ids", "tokens", NULL};
 static const char *const strand_names[] = {"fwd", "rc", NULL};
@@ -77,7 +78,7 @@ static void to_cut_options(kmf_cut_options *cut, const tokenize_args *a, const k
                            const kmf_vocab *vocab)
 {
     size_t window = a->exact && !c->bounded ? LARGEST_WINDOW : c->window;
-    bool whole = window == LARGEST_WINDOW && a->window == 0; /* a record has one line */
+    bool whole = a->window == 0 && (a->vocab || (a->exact && !c->bounded)); /* one line */
     kmf_long policy = a->policy >= 0           ? (kmf_long)a->policy
                       : whole                  ? KMF_LONG_ERROR
                       : a->exact && c->bounded ? KMF_LONG_TRUNCATE
@@ -124,7 +125,7 @@ static void put(lines *to, const char *text, size_t n)
 /* As printf would, which takes most of a run's time here. */
 static void put_number(lines *to, int32_t id)
 {
-    char digits[10];
+    char digits[ID_MOST];
     size_t at = sizeof digits;
     uint32_t left = (uint32_t)id; /* none is negative */
     do {
@@ -132,31 +133,6 @@ static void put_number(lines *to, int32_t id)
         left /= 10;
     } while (left > 0);
     put(to, digits + at, sizeof digits - at);
-}
-
-/* name<TAB>id id .. */
-static int put_chunk(lines *to, const char *name, const kmf_chunk *chunk,
-                     const kmf_vocab *vocab, int as, kmf_err *err)
-{
-    size_t length = strlen(name);
-    if (reserve(to, length + 2 + chunk->n * 11, err) < 0)
-        return KMF_ENOMEM;
-    put(to, name, length);
-    put(to, "\t", 1);
-    for (size_t i = 0; i < chunk->n; i++) {
-        if (i > 0)
-            put(to, " ", 1);
-        if (as == AS_IDS) {
-            put_number(to, chunk->ids[i]);
-            continue;
-        }
-        const char *token = kmf_vocab_token(vocab, chunk->ids[i]);
-        if (reserve(to, 4 * strlen(token) + 2, err) < 0)
-            return KMF_ENOMEM;
-        to->n += cli_token_text(to->text + to->n, token);
-    }
-    put(to, "\n", 1);
-    return 0;
 }
 
 typedef struct tokenize_run {
@@ -181,10 +157,39 @@ static int pass_lines(tokenize_run *r, bool all, kmf_err *err)
     return status;
 }
 
+/* After a tab or a blank. */
+static int print_token(tokenize_run *r, char before, int32_t id, kmf_err *err)
+{
+    lines *to = &r->lines;
+    const char *token = r->args->as == AS_IDS ? NULL : kmf_vocab_token(r->vocab, id);
+    if (reserve(to, token ? 4 * strlen(token) + 2 : ID_MOST + 1, err) < 0)
+        return KMF_ENOMEM;
+    put(to, &before, 1);
+    if (token)
+        to->n += cli_token_text(to->text + to->n, token);
+    else
+        put_number(to, id);
+    return pass_lines(r, false, err);
+}
+
+/* name<TAB>id id .., which leaves in pieces. */
 static int print_chunk(tokenize_run *r, const char *name, const kmf_chunk *chunk, kmf_err *err)
 {
-    int status = put_chunk(&r->lines, name, chunk, r->vocab, r->args->as, err);
-    return status < 0 ? status : pass_lines(r, false, err);
+    size_t length = strlen(name);
+    int status = reserve(&r->lines, length + 2, err);
+    if (status < 0)
+        return status;
+    put(&r->lines, name, length);
+    if (chunk->n == 0)
+        put(&r->lines, "\t", 1);
+    for (size_t i = 0; i < chunk->n && status == 0; i++)
+        status = print_token(r, i > 0 ? ' ' : '\t', chunk->ids[i], err);
+    if (status == 0)
+        status = reserve(&r->lines, 1, err);
+    if (status < 0)
+        return status;
+    put(&r->lines, "\n", 1);
+    return pass_lines(r, false, err);
 }
 
 /* A cli_record_fn. */

@@ -194,7 +194,7 @@ static int read_vector(const kmf_row_file *f, uint64_t row, float *x, kmf_err *e
     while (isfinite(x[at]))
         at++;
     return kmf_fail(err, KMF_ENUMERIC, "%s: row %" PRIu64 ": column %zu is %s", f->path,
-                    row + 1, at + 1, isnan(x[at]) ? "no number" : "infinite");
+                    row + 1, at + 1, isnan(x[at]) ? "no number" : "infinite in float32");
 }
 
 int kmf_row_file_line(kmf_row_file *f, kmf_row *row, kmf_err *err)
