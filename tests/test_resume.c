@@ -328,7 +328,6 @@ START_TEST(it_may_be_stopped_again)
 }
 END_TEST
 
-/* Nothing more is told, and the same embedder goes on from the checkpoint. */
 /* A single sequence is no part of a run: none comes between, and one after it changes nothing. */
 START_TEST(a_sequence_alone_leaves_a_run_as_it_is)
 {
@@ -361,6 +360,7 @@ START_TEST(a_sequence_alone_leaves_a_run_as_it_is)
 }
 END_TEST
 
+/* Nothing more is told, and the same embedder goes on from the checkpoint. */
 START_TEST(it_may_stop_itself)
 {
     size_t n;

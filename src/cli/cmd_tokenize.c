@@ -77,12 +77,12 @@ static int parse(cli *run, tokenize_args *a, int argc, char **argv, int *first)
 static void to_cut_options(kmf_cut_options *cut, const tokenize_args *a, const kmf_config *c,
                            const kmf_vocab *vocab)
 {
-    size_t window = a->exact && !c->bounded ? LARGEST_WINDOW : c->window;
-    bool whole = a->window == 0 && (a->vocab || (a->exact && !c->bounded)); /* one line */
-    kmf_long policy = a->policy >= 0           ? (kmf_long)a->policy
-                      : whole                  ? KMF_LONG_ERROR
-                      : a->exact && c->bounded ? KMF_LONG_TRUNCATE
-                                               : KMF_LONG_CHUNK;
+    bool whole = a->vocab || (a->exact && !c->bounded); /* a record has one line */
+    size_t window = whole ? LARGEST_WINDOW : c->window;
+    kmf_long policy = a->policy >= 0            ? (kmf_long)a->policy
+                      : whole && a->window == 0 ? KMF_LONG_ERROR
+                      : a->exact && c->bounded  ? KMF_LONG_TRUNCATE
+                                                : KMF_LONG_CHUNK;
     *cut = (kmf_cut_options){
         .stride = a->stride ? a->stride : c->stride,
         .window = a->window ? a->window : window,
@@ -231,7 +231,6 @@ static int load(const tokenize_args *a, kmf_model **model, kmf_vocab **own, kmf_
         if (!*own)
             return (int)err->code;
         *config = (kmf_config){.stride = 1,
-                               .window = LARGEST_WINDOW,
                                .specials = kmf_vocab_frame(*own) > 0,
                                .ambiguous = KMF_AMBIGUOUS_SKIP,
                                .exact = KMF_EXACT_SPLIT};
