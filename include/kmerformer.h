@@ -78,6 +78,7 @@
 #include "kmerformer/embed.h"
 #include "kmerformer/logits.h"
 #include "kmerformer/output.h"
+#include "kmerformer/checkpoint.h"
 #include "kmerformer/rowfile.h"
 #include "kmerformer/rownearest.h"
 #include "kmerformer/probe.h"

@@ -126,8 +126,9 @@ static void keep(void *user, uint64_t tokens)
     (void)tokens;
     if (++k->n_told != k->when)
         return;
-    k->saved = kmf_output_save(k->output, k->embedder, in_scratch("checkpoint"), inputs, 1,
-                               NULL, NULL);
+    const kmf_run run = kmf_embedder_run(k->embedder);
+    k->saved =
+        kmf_output_save(k->output, &run, in_scratch("checkpoint"), inputs, 1, NULL, NULL);
     if (k->ends)
         kmf_embedder_stop(k->embedder);
 }
@@ -160,8 +161,12 @@ static int run_until(const scene *s, int when)
 static kmf_output *resumed_output(const scene *s, kmf_embedder *e, kmf_err *err)
 {
     const kmf_output_form form = form_of(s, e);
-    return kmf_output_resume(in_scratch(s->name), &form, e, in_scratch("checkpoint"), inputs, 1,
-                             NULL, err);
+    const kmf_run run = kmf_embedder_run(e);
+    kmf_output *o = kmf_output_resume(in_scratch(s->name), &form, &run,
+                                      in_scratch("checkpoint"), inputs, 1, NULL, err);
+    if (o)
+        kmf_output_take(o, e);
+    return o;
 }
 
 /* Goes on where there is a checkpoint, to the end. */
@@ -342,9 +347,9 @@ START_TEST(a_sequence_alone_leaves_a_run_as_it_is)
     run_all(&k, &s, 0);
     ck_assert_uint_le(kmf_embedder_dim(k.embedder), 512);
     ck_assert_int_eq(kmf_embed_sequence(k.embedder, vector, "ACGTACGTACGT", &err), 0);
+    const kmf_run run = kmf_embedder_run(k.embedder);
     ck_assert_int_eq(
-        kmf_output_save(k.output, k.embedder, in_scratch("checkpoint"), inputs, 1, NULL, &err),
-        1);
+        kmf_output_save(k.output, &run, in_scratch("checkpoint"), inputs, 1, NULL, &err), 1);
     end_run(&k);
     kmf_embedder *e = embedder_of(&s);
     kmf_output *o = resumed_output(&s, e, &err);
@@ -470,8 +475,11 @@ START_TEST(a_checkpoint_that_lies_is_refused)
         {"\"kmerformer\"", "\"other\"", "it is no checkpoint of such an output", KMF_EMODEL},
         {"\"program\"", "\"p\"", "it is no checkpoint of such an output", KMF_EMODEL},
         {"\"rows\"", "\"rose\"", "rows is missing", KMF_EMODEL},
+        {"\"records\": ", "\"records\": 0, \"r\": ", "its mark tells of no records",
+         KMF_EMODEL},
+        {"\"mark\"", "\"m\"", "mark is missing", KMF_EMODEL},
         {"\"chunked\"", "\"chunky\"", "chunked is missing", KMF_EMODEL},
-        {"\"records_checksum\": ", "\"records_checksum\": 1", "records are not those",
+        {"\"records_checksum\": ", "\"records_checksum\": 7, \"r\": ", "records are not those",
          KMF_EMODEL},
         {"\"files\": [", "\"files\": 3, \"f\": [", "it tells of 0 files", KMF_EMODEL},
         {"\"files\": [", "\"files\": [0, 0, 0, 0], \"f\": [", "it tells of 4 files",
@@ -702,7 +710,8 @@ START_TEST(a_checkpoint_that_cannot_be_written_takes_nothing_away)
     keeper k;
     run_all(&k, &s, 9);
     ck_assert_int_eq(k.saved, KMF_EIO);
-    ck_assert_int_eq(kmf_output_saves(k.output, k.embedder), 1);
+    const kmf_run run = kmf_embedder_run(k.embedder);
+    ck_assert_int_eq(kmf_output_saves(k.output, &run), 1);
     ck_assert_int_eq(kmf_output_commit(k.output, "{}", &err), 0);
     end_run(&k);
     ck_assert_int_eq(remove(in_scratch("checkpoint")), 0);

@@ -72,45 +72,8 @@ KMF_API void kmf_output_take(kmf_output *output, kmf_embedder *embedder);
 KMF_API int kmf_output_commit(kmf_output *output, const char *provenance,
                               kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_output_free(kmf_output *output);
-/*
- * A checkpoint of a run of an encoder whose rows go to a file that is not compressed: the rows that
- * are out are brought to the disk, and from now on the files stay under their temporary names,
- * whatever becomes of the process, until the output is committed and then freed; between the two
- * the caller removes the checkpoint, so that a process may be killed anywhere. 1: there is a file
- * `checkpoint`, in the place of an earlier one, from which kmf_output_resume goes on; 0: there is
- * nothing to go on from, or not yet; or KMF_EIO, KMF_ENOMEM: the earlier one still holds. embedder:
- * it, to which kmf_output_take was called. inputs, reader: as of kmf_provenance. May be called
- * whenever the embedder calls its progress function, and after kmf_embedder_finish.
- */
-KMF_API int kmf_output_save(kmf_output *output, const kmf_embedder *embedder,
-                            const char *checkpoint, const char *const *inputs, size_t n_inputs,
-                            const kmf_reader_options *reader, kmf_err *err) KMF_MUST_CHECK;
-/*
- * 1: kmf_output_save makes checkpoints of this run, once something is done; 0: never, be it that
- * the output is compressed or no file, or that the embedder is of counts or k-mer vectors.
- */
-KMF_API int kmf_output_saves(const kmf_output *output, const kmf_embedder *embedder);
-/*
- * In place of kmf_output_new and kmf_output_take, for the same output, embedder and inputs, whose
- * records are to be given once more: those whose rows are out are passed over, and
- * kmf_embedder_statistics begins with their counts. The bytes are then those of a run that was
- * never stopped. NULL: KMF_EINVAL, KMF_ENOMEM as of kmf_output_new; KMF_EMODEL: the checkpoint is
- * none, or of another run, and the message names what differs; KMF_EIO: its files are not there, as
- * for another path, or another process is at work at them (within one process nothing tells). That
- * the records are not the same, which is KMF_EMODEL, too, is found out by kmf_embedder_add,
- * kmf_embedder_read or kmf_embedder_finish.
- */
-KMF_API kmf_output *kmf_output_resume(const char *path, const kmf_output_form *form,
-                                      kmf_embedder *embedder, const char *checkpoint,
-                                      const char *const *inputs, size_t n_inputs,
-                                      const kmf_reader_options *reader,
-                                      kmf_err *err) KMF_MUST_CHECK;
-/*
- * Removes a checkpoint of the output at path, no other one's, and of the files that it kept those
- * that are still there. Errors else as above.
- */
-KMF_API int kmf_output_discard(const char *path, const char *checkpoint,
-                               kmf_err *err) KMF_MUST_CHECK;
+/* Rows that are in it, those of an earlier run too. */
+KMF_API uint64_t kmf_output_rows(const kmf_output *output);
 /*
  * The name of what an output, or a table of counts, brings with it: path without .npy, .tsv or
  * .tsv.gz, and ending, such as ".json". Freed by kmf_text_free; NULL: out of memory.

@@ -194,6 +194,19 @@ int kmf_json_int(int64_t *out, const json_t *object, const char *key, int64_t mi
     return 1;
 }
 
+int kmf_json_count(uint64_t *out, const json_t *object, const char *key, uint64_t max,
+                   const char *where, kmf_err *err)
+{
+    int64_t number = 0;
+    int got = kmf_json_int(&number, object, key, 0, (int64_t)max, where, err);
+    if (got == 0)
+        return kmf_fail(err, KMF_EMODEL, "%s: %s is missing", where, key);
+    if (got < 0)
+        return got;
+    *out = (uint64_t)number;
+    return 0;
+}
+
 int kmf_json_size(size_t *out, const json_t *object, const char *key, size_t min, size_t max,
                   const char *where, kmf_err *err)
 {

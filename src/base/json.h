@@ -43,7 +43,10 @@ char *kmf_json_fit(const char *text, kmf_err *err) KMF_MUST_CHECK;
 /* A whole number in min .. max. */
 int kmf_json_int(int64_t *out, const json_t *object, const char *key, int64_t min, int64_t max,
                  const char *where, kmf_err *err) KMF_MUST_CHECK;
-/* The same; max is at most INT64_MAX. */
+/* A whole number from 0 to max, INT64_MAX at most, that has to be there; 0 or KMF_EMODEL. */
+int kmf_json_count(uint64_t *out, const json_t *object, const char *key, uint64_t max,
+                   const char *where, kmf_err *err) KMF_MUST_CHECK;
+/* As kmf_json_int; max is at most INT64_MAX. */
 int kmf_json_size(size_t *out, const json_t *object, const char *key, size_t min, size_t max,
                   const char *where, kmf_err *err) KMF_MUST_CHECK;
 /* A number above min, up to max. */

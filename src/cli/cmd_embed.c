@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* kmerformer embed: sequences in, one vector for each out. */
 #include "cli/cli.h"
-#include "cli/resumable.h"
+#include "cli/embedding.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -111,7 +111,7 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
          "only records I, I+N, I+2N, ... (I from 0), to be joined by kmerformer merge; auto: "
          "from SLURM_ARRAY_TASK_ID and _COUNT",
          0, NULL},
-        CLI_RESUMABLE_OPTIONS(&a->keeping),
+        CLI_RESUMABLE_OPTIONS(&a->keeping, "an encoder, "),
         CLI_COMMON(run)};
     return cli_parse(run, table, &usage, argc, argv, first);
 }
@@ -231,6 +231,7 @@ typedef struct embedding {
     const embed_args *args;
     kmf_embedder *embedder; /* owned */
     cli_resumable resumable;
+    cli_embedding at;
     cli_progress line;
     cli_inputs inputs;
 } embedding;
@@ -242,13 +243,13 @@ static void show_progress(void *user, uint64_t tokens)
     char done[CLI_COUNT_TEXT];
     char rate[CLI_COUNT_TEXT];
     char left[CLI_COUNT_TEXT];
-    double seconds = cli_resumable_step(&e->resumable, tokens, &e->inputs, &s);
+    double seconds = cli_embedding_step(&e->at, tokens, &e->inputs, &s);
     if (!cli_progress_due(&e->line))
         return;
     cli_progress_show(&e->line, "%llu records done, %.3f Mbp read, %s tokens, %s tokens/s%s",
                       (unsigned long long)s.records,
                       1e-6 * (double)(e->inputs.letters + e->inputs.now.bases),
-                      cli_count(done, (double)(e->resumable.before.tokens + tokens)),
+                      cli_count(done, (double)(e->at.before.tokens + tokens)),
                       cli_count(rate, seconds > 0 ? (double)tokens / seconds : 0),
                       cli_inputs_left(&e->inputs, left, seconds));
 }
@@ -271,7 +272,7 @@ static int embed_file(embedding *e, const char *path, kmf_err *err)
 
 static void say_end(const embedding *e)
 {
-    const kmf_embed_stats *done = &e->resumable.before;
+    const kmf_embed_stats *done = &e->at.before;
     kmf_embed_stats s;
     char tokens[CLI_COUNT_TEXT];
     char rate[CLI_COUNT_TEXT];
@@ -285,7 +286,7 @@ static void say_end(const embedding *e)
     cli_note(e->run,
              "%llu records%s x %zu columns; %.3f Mbp, %s tokens in %.2f s (%.2f s of processor "
              "time): %s bp/s, %s tokens/s; peak memory %.0f MB",
-             (unsigned long long)s.records, cli_resumable_told(&e->resumable, before),
+             (unsigned long long)s.records, cli_embedding_told(&e->at, before),
              kmf_embedder_dim(e->embedder), 1e-6 * (double)n_bases,
              cli_count(tokens, (double)n_tokens), seconds, cli_cpu_seconds(),
              cli_count(base_rate, (double)n_bases / seconds),
@@ -337,7 +338,7 @@ static int embed(embedding *e, const kmf_embed_options *used, kmf_err *err)
     const kmf_output_form form = {.dim = kmf_embedder_dim(e->embedder),
                                   .f16 = e->args->f16,
                                   .per_token = used->pooling == KMF_POOL_NONE};
-    int status = cli_resumable_open(&e->resumable, e->embedder, &form, err);
+    int status = cli_embedding_open(&e->at, &e->resumable, e->embedder, &form, err);
     if (status == 0)
         status = embed_files(e, err);
     return status < 0 ? status : finish(e, err);

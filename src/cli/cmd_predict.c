@@ -6,7 +6,7 @@
  *   x.npy of embed, which are such vectors -----------------> the probe -> a line of labels
  */
 #include "cli/cli.h"
-#include "cli/resumable.h"
+#include "cli/embedding.h"
 
 #include <stdlib.h>
 
@@ -66,7 +66,7 @@ static int parse(cli *run, predict_args *a, int argc, char **argv, int *first, k
                                 CLI_READER_OPTIONS(&a->input.reader),
                                 CLI_TILE_OPTIONS(&a->input.reader),
                                 CLI_THREADS(&a->threads),
-                                CLI_RESUMABLE_OPTIONS(&a->keeping),
+                                CLI_RESUMABLE_OPTIONS(&a->keeping, "an encoder, "),
                                 CLI_COMMON(run)};
     int leave = cli_parse(run, table, &usage, argc, argv, first);
     if (leave >= 0)
@@ -98,6 +98,7 @@ typedef struct prediction {
     kmf_label_rows *rows;
     kmf_labelled *input; /* borrowed; that which is read; NULL: none */
     cli_resumable resumable;
+    cli_embedding at;
     cli_progress line;
     cli_inputs inputs;
     uint64_t rows_here; /* of the file of vectors at hand */
@@ -111,7 +112,7 @@ static void show_progress(void *user, uint64_t tokens)
     char left[CLI_COUNT_TEXT];
     if (p->input)
         kmf_labelled_statistics(p->input, &p->inputs.now);
-    double seconds = cli_resumable_step(&p->resumable, tokens, &p->inputs, &s);
+    double seconds = cli_embedding_step(&p->at, tokens, &p->inputs, &s);
     if (cli_progress_due(&p->line))
         cli_progress_show(&p->line, "%llu records done%s", (unsigned long long)s.records,
                           cli_inputs_left(&p->inputs, left, seconds));
@@ -258,7 +259,8 @@ static int predict(prediction *p, kmf_err *err)
         return status;
     const kmf_output_form form = {.dim = kmf_probe_dim(p->probe),
                                   .format = kmf_label_rows_format(p->rows)};
-    status = cli_resumable_open(k, p->embedder, &form, err);
+    status = p->args->vectors ? cli_resumable_open(k, NULL, &form, err)
+                              : cli_embedding_open(&p->at, k, p->embedder, &form, err);
     if (status < 0)
         return status;
     status = p->args->vectors ? predict_all_vectors(p, err) : predict_records(p, err);
@@ -297,9 +299,8 @@ int cli_probe_predict(cli *run, int argc, char **argv)
             cli_warn(run, "%llu records have no %s: NA in place of a label",
                      (unsigned long long)p.stats.empty, a.vectors ? "vector" : "valid k-mer");
         cli_note(run, "%llu records%s, %.3f Mbp in %.2f s", (unsigned long long)p.stats.records,
-                 cli_resumable_told(&p.resumable, before),
-                 1e-6 * (double)(p.stats.bases - p.resumable.before.bases),
-                 cli_now() - run->started);
+                 cli_embedding_told(&p.at, before),
+                 1e-6 * (double)(p.stats.bases - p.at.before.bases), cli_now() - run->started);
     }
     int code = status == 0 ? CLI_DONE : cli_fail(run, &err);
     kmf_embedder_free(p.embedder);

@@ -77,17 +77,15 @@ void cli_resumable_start(cli_resumable *k)
 static int resume(cli_resumable *k, const kmf_output_form *form, kmf_err *err)
 {
     kmf_err own = {0};
-    kmf_embed_stats s;
-    k->output = kmf_output_resume(k->out, form, k->embedder, k->checkpoint, k->paths,
-                                  k->n_paths, k->reader, &own);
+    k->output = kmf_output_resume(k->out, form, &k->work, k->checkpoint, k->paths, k->n_paths,
+                                  k->reader, &own);
     if (!k->output)
         return cli_raise(err, own.code, "%s" BEGIN_ANEW, own.msg);
     k->kept = true;
     cli_remove_left_over(k->checkpoint);
     watch(k);
-    kmf_embedder_statistics(k->embedder, &s);
-    cli_note(k->run, "resumes from %s, %llu records done", k->checkpoint,
-             (unsigned long long)s.records);
+    cli_note(k->run, "resumes from %s, %llu rows done", k->checkpoint,
+             (unsigned long long)kmf_output_rows(k->output));
     return 0;
 }
 
@@ -99,14 +97,13 @@ static double first_minutes(const cli_resumable *k)
     return fmin(k->opts->minutes, FIRST_MINUTES);
 }
 
-int cli_resumable_open(cli_resumable *k, kmf_embedder *embedder, const kmf_output_form *form,
+int cli_resumable_open(cli_resumable *k, const kmf_run *work, const kmf_output_form *form,
                        kmf_err *err)
 {
     int status = 0;
     bool is_there = has_checkpoint(k);
-    k->embedder = embedder;
+    k->work = work ? *work : (kmf_run){0};
     k->saved = cli_now();
-    k->started = k->run->started;
     if (is_there && (k->lock = cli_lock(k->lock_path, k->out, err)) < 0)
         return (int)err->code;
     if (is_there && k->opts->resume == RESUME_NEVER) {
@@ -115,21 +112,16 @@ int cli_resumable_open(cli_resumable *k, kmf_embedder *embedder, const kmf_outpu
         unlock(k);
         is_there = false;
     }
-    if (is_there && !embedder)
+    if (is_there && !work)
         status =
             cli_raise(err, KMF_EMODEL, "%s: it is of another run" BEGIN_ANEW, k->checkpoint);
     else if (is_there)
         status = resume(k, form, err);
     else if (!(k->output = kmf_output_new(k->out, form, err)))
         status = (int)err->code;
-    if (!embedder)
-        return status;
-    k->saves = status == 0 && kmf_output_saves(k->output, embedder);
+    k->saves = status == 0 && kmf_output_saves(k->output, &k->work);
     if (k->saves && !k->kept && k->opts->minutes > 0)
         cli_tell_of_checkpoints(k->run, first_minutes(k));
-    kmf_embedder_statistics(embedder, &k->before);
-    if (status == 0)
-        kmf_output_take(k->output, embedder);
     return status;
 }
 
@@ -139,7 +131,7 @@ static bool is_due(const cli_resumable *k)
     return minutes > 0 && (cli_now() - k->saved) / 60 >= minutes;
 }
 
-static void save(cli_resumable *k)
+void cli_resumable_save(cli_resumable *k)
 {
     kmf_err err = {0};
     bool asked = k->kept && cli_asked_to_stop();
@@ -149,7 +141,7 @@ static void save(cli_resumable *k)
     if (k->lock < 0)
         k->lock = cli_lock(k->lock_path, k->out, &err);
     int status = k->lock < 0 ? (int)err.code
-                             : kmf_output_save(k->output, k->embedder, k->checkpoint, k->paths,
+                             : kmf_output_save(k->output, &k->work, k->checkpoint, k->paths,
                                                k->n_paths, k->reader, &err);
     if (!k->kept && status <= 0)
         unlock(k);
@@ -166,47 +158,6 @@ static void save(cli_resumable *k)
         unlock(k);
         cli_leave(k->run, k->checkpoint, to_go_on(k));
     }
-}
-
-/*
- * The share of the letters read so far that are done: those of records whose rows are out, and of
- * those under way as many as their tokens stand for, at the stride, or where tokens have no common
- * length, at the mean length so far.
- */
-static double share_done(const cli_resumable *k, uint64_t tokens, const cli_inputs *in,
-                         const kmf_embed_stats *now)
-{
-    kmf_embed_options o;
-    kmf_embedder_options(k->embedder, &o);
-    double read = (double)in->letters + (double)in->now.bases;
-    double all = (double)k->before.tokens + (double)tokens;
-    double mean = now->tokens > 0 ? (double)now->bases / (double)now->tokens : 0;
-    double each = o.stride > 0 ? (double)o.stride : mean;
-    double under_way = fmax(all - (double)now->tokens, 0) * each;
-    double shards = o.n_shards > 1 ? (double)o.n_shards : 1;
-    return read > 0 ? fmin(((double)now->bases + under_way) * shards / read, 1) : 1;
-}
-
-double cli_resumable_step(cli_resumable *k, uint64_t tokens, cli_inputs *in,
-                          kmf_embed_stats *now)
-{
-    save(k);
-    kmf_embedder_statistics(k->embedder, now);
-    in->done = share_done(k, tokens, in, now);
-    if (k->before.records > 0 && now->records == k->before.records) {
-        cli_inputs_pass(in);
-        k->started = cli_now();
-    }
-    return cli_now() - k->started;
-}
-
-const char *cli_resumable_told(const cli_resumable *k, char text[CLI_BEFORE_TEXT])
-{
-    text[0] = '\0';
-    if (k->before.records > 0)
-        snprintf(text, CLI_BEFORE_TEXT, " (%llu of them before)",
-                 (unsigned long long)k->before.records);
-    return text;
 }
 
 int cli_resumable_finish(cli_resumable *k, const char *provenance, kmf_err *err)

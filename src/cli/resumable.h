@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An output of an embedder that can outlive its process: what is done is kept now and then, and the
- * same command goes on from there.
+ * An output that can outlive its process: what is done is kept now and then, and the same command
+ * goes on from there.
  */
 #ifndef KMF_RESUMABLE_H
 #define KMF_RESUMABLE_H
@@ -16,23 +16,24 @@ typedef struct cli_resumable_options {
 extern const char *const cli_resume_words[]; /* auto never */
 
 #define CLI_CHECKPOINT_MINUTES 10
-#define CLI_RESUMABLE_OPTIONS(o)                                                       \
-    {NULL,                                                                             \
-     "checkpoint-every",                                                               \
-     CLI_REAL,                                                                         \
-     &(o)->minutes,                                                                    \
-     0,                                                                                \
-     0,                                                                                \
-     NULL,                                                                             \
-     "MIN",                                                                            \
-     "an encoder, -o FILE without .gz: minutes after which what is done is kept in "   \
-     "FILE.checkpoint, for a run that is stopped or killed, at first after 1; 0: "     \
-     "never",                                                                          \
-     0,                                                                                \
-     NULL},                                                                            \
-    {                                                                                  \
-        NULL, "resume", CLI_CHOICE, &(o)->resume, 0, 0, cli_resume_words, NULL,        \
-            "auto: from FILE.checkpoint if it is there; never: it is removed", 0, NULL \
+/* which: of what runs, with a comma behind it, or "". */
+#define CLI_RESUMABLE_OPTIONS(o, which)                                                  \
+    {NULL,                                                                               \
+     "checkpoint-every",                                                                 \
+     CLI_REAL,                                                                           \
+     &(o)->minutes,                                                                      \
+     0,                                                                                  \
+     0,                                                                                  \
+     NULL,                                                                               \
+     "MIN",                                                                              \
+     which "-o FILE without .gz: minutes after which what is done is kept in "           \
+           "FILE.checkpoint, for a run that is stopped or killed, at first after 1; 0: " \
+           "never",                                                                      \
+     0,                                                                                  \
+     NULL},                                                                              \
+    {                                                                                    \
+        NULL, "resume", CLI_CHOICE, &(o)->resume, 0, 0, cli_resume_words, NULL,          \
+            "auto: from FILE.checkpoint if it is there; never: it is removed", 0, NULL   \
     }
 
 typedef struct cli_resumable {
@@ -43,10 +44,8 @@ typedef struct cli_resumable {
     size_t n_paths;
     const kmf_reader_options *reader;
 
-    kmf_embedder *embedder; /* borrowed; NULL before cli_resumable_open */
-    kmf_output *output;     /* owned; its embedder is freed first, whose threads write to it */
-    kmf_embed_stats before; /* done by an earlier run */
-    double started;         /* seconds, with what that has not done */
+    kmf_run work;       /* whose rows the output's are */
+    kmf_output *output; /* owned; NULL before cli_resumable_open */
     char checkpoint[CLI_PATH_CAP + 16];
     char lock_path[CLI_PATH_CAP + 32];
     int lock;     /* held from the first checkpoint on; -1: none */
@@ -70,26 +69,19 @@ int cli_resumable_refuse(const cli_resumable *k, const char *const *others, size
  */
 void cli_resumable_start(cli_resumable *k);
 /*
- * The output, to which the rows of the embedder go from now on: a new one, or what an earlier run
- * has kept of it. The statistics of the embedder are then those of that run. NULL: the rows are
- * the caller's, in a new output; nothing is kept, and cli_resumable_step is not for it.
+ * The output of a run: a new one, or what an earlier run has kept of it, on which that one goes on.
+ * work: NULL: none whose rows could be kept.
  */
-int cli_resumable_open(cli_resumable *k, kmf_embedder *embedder, const kmf_output_form *form,
+int cli_resumable_open(cli_resumable *k, const kmf_run *work, const kmf_output_form *form,
                        kmf_err *err);
 /*
- * To be called whenever the embedder tells how far it is, by the tokens that it is told: keeps what
- * is done, now and then, and ends the process if a signal asked to. *now: the statistics; returns
- * how many seconds it took to get there from `before`. `in` learns how much of what was read needed
- * no work, and how much is done.
+ * To be called where kmf_output_save may be: keeps what is done, now and then, and ends the process
+ * if a signal asked to.
  */
-double cli_resumable_step(cli_resumable *k, uint64_t tokens, cli_inputs *in,
-                          kmf_embed_stats *now);
-/* Of the records of a run, " (3 of them before)" or "". */
-#define CLI_BEFORE_TEXT 64
-const char *cli_resumable_told(const cli_resumable *k, char text[CLI_BEFORE_TEXT]);
+void cli_resumable_save(cli_resumable *k);
 /* Publishes the output. provenance: as kmf_output_commit. */
 int cli_resumable_finish(cli_resumable *k, const char *provenance, kmf_err *err);
-/* In any case; of a run that failed it tells what is kept. */
+/* In any case, once no thread writes to the output; of a run that failed it tells what is kept. */
 void cli_resumable_end(cli_resumable *k, bool failed);
 
 #endif

@@ -283,6 +283,11 @@ void kmf_output_free(kmf_output *output)
     kmf_free(output);
 }
 
+uint64_t kmf_output_rows(const kmf_output *output)
+{
+    return output->n_rows;
+}
+
 static size_t put(char *to, const char *text)
 {
     size_t n = strlen(text);

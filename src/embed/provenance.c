@@ -85,12 +85,9 @@ int kmf_statistics_read(kmf_embed_stats *stats, const json_t *json, const char *
                         kmf_err *err)
 {
     for (size_t i = 0; i < N_COUNTS; i++) {
-        int64_t count;
-        int got = kmf_json_int(&count, json, counts[i].key, 0, INT64_MAX, where, err);
-        if (got == 0)
-            return kmf_fail(err, KMF_EMODEL, "%s: %s is missing", where, counts[i].key);
-        if (got < 0)
-            return got;
+        uint64_t count;
+        if (kmf_json_count(&count, json, counts[i].key, INT64_MAX, where, err) < 0)
+            return KMF_EMODEL;
         memcpy((char *)stats + counts[i].at, &count, sizeof count);
     }
     return 0;
@@ -167,19 +164,32 @@ int kmf_provenance_beside(json_t **json, const char *path, size_t columns, kmf_e
     return status;
 }
 
-json_t *kmf_json_with_run(json_t *json, const kmf_embedder *embedder, const char *const *inputs,
-                          size_t n_inputs, kmf_err *err)
+static json_t *with_model(json_t *json, const kmf_embedder *embedder, kmf_err *err)
+{
+    json = kmf_json_with(json, "model", kmf_model_json(embedder, err));
+    return kmf_json_with(json, "settings", kmf_settings_json(embedder));
+}
+
+static json_t *with_shard(json_t *json, const kmf_embedder *embedder)
 {
     kmf_embed_options o;
     kmf_embedder_options(embedder, &o);
-    json = kmf_json_with(json, "model", kmf_model_json(embedder, err));
-    json = kmf_json_with(json, "settings", kmf_settings_json(embedder));
-    json = kmf_json_with(json, "inputs", list_json(inputs, n_inputs));
-    json = kmf_json_with(json, "columns", json_integer((json_int_t)kmf_embedder_dim(embedder)));
     json = kmf_json_with(
         json, "shard",
         json_pack("{s:I, s:I}", "index", (json_int_t)o.shard, "count", (json_int_t)o.n_shards));
     return kmf_json_with(json, "products", json_string(kmf_gemm_name()));
+}
+
+json_t *kmf_json_with_embedder(json_t *json, const kmf_embedder *embedder, kmf_err *err)
+{
+    return with_shard(with_model(json, embedder, err), embedder);
+}
+
+json_t *kmf_json_with_inputs(json_t *json, const char *const *inputs, size_t n_inputs,
+                             size_t columns)
+{
+    json = kmf_json_with(json, "inputs", list_json(inputs, n_inputs));
+    return kmf_json_with(json, "columns", json_integer((json_int_t)columns));
 }
 
 json_t *kmf_json_with_regions(json_t *json, const kmf_reader_options *reader)
@@ -208,7 +218,9 @@ char *kmf_provenance(const kmf_embedder *embedder, const char *output, const cha
     json_t *json = json_pack("{s:s, s:s, s:o}", "program", "kmerformer", "version",
                              kmf_version(), "output", kmf_output_json(output));
     json = with_text(json, "command", command_line);
-    json = kmf_json_with_run(json, embedder, inputs, n_inputs, err);
+    json = with_model(json, embedder, err);
+    json = kmf_json_with_inputs(json, inputs, n_inputs, kmf_embedder_dim(embedder));
+    json = with_shard(json, embedder);
     json = kmf_json_with(json, "statistics", kmf_statistics_json(&stats));
     if (o.n_shards > 1) {
         char sum[16];

@@ -29,12 +29,14 @@ int kmf_provenance_check_columns(const json_t *json, const char *name, const cha
 int kmf_provenance_beside(json_t **json, const char *path, size_t columns,
                           kmf_err *err) KMF_MUST_CHECK;
 /*
- * json with model, settings, inputs, columns, shard and kernels of a run; with regions and tiles of
- * the inputs (reader; NULL: all of them, whole). They take over json; NULL: it was, or after an
- * error.
+ * json with model, settings, shard and kernels of an embedder; with inputs and columns of a run;
+ * with regions and tiles of the inputs (reader; NULL: all of them, whole). They take over json;
+ * NULL: it was, or after an error.
  */
-json_t *kmf_json_with_run(json_t *json, const kmf_embedder *embedder, const char *const *inputs,
-                          size_t n_inputs, kmf_err *err) KMF_MUST_CHECK;
+json_t *kmf_json_with_embedder(json_t *json, const kmf_embedder *embedder,
+                               kmf_err *err) KMF_MUST_CHECK;
+json_t *kmf_json_with_inputs(json_t *json, const char *const *inputs, size_t n_inputs,
+                             size_t columns) KMF_MUST_CHECK;
 json_t *kmf_json_with_regions(json_t *json, const kmf_reader_options *reader) KMF_MUST_CHECK;
 /* The counts of a run. NULL: out of memory. */
 json_t *kmf_statistics_json(const kmf_embed_stats *stats);

@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A run that goes on in another process. Its checkpoint is a JSON object:
+ * An output whose run goes on in another process. Its checkpoint is a JSON object:
  *
- *   {"program": "kmerformer", "checkpoint": "embed",
- *    "run": {"version", "model", "settings", "inputs", ...},    has to be the same
- *    "records", "records_checksum", "rows", "statistics": {},   what is done, and of what
- *    "files": [{"suffix", "bytes"}, ...]}                       where it is
+ *   {"program": "kmerformer", "checkpoint": "embed",      the kind of the run
+ *    "run": {"version", "inputs", "model", ...},          has to be the same
+ *    "mark": {"records", "records_checksum", ...},        what is done, and of what
+ *    "rows", "files": [{"suffix", "bytes"}, ...]}         where it is
  *
  * The rows are in the output's own files, which keep their temporary names, x.npy and a suffix,
  * until it is gone. All that lies in them behind the bytes told here is made again, so they may be
- * written to at once when the checkpoint is there. The records that are done are read once more,
- * and passed over: a reader is hundreds of times as fast as an encoder, a pipe cannot be sought in,
- * and the checksum shows whether they are what they were.
+ * written to at once when the checkpoint is there. What a run goes over once more, and what it
+ * passes over, is its own to know.
  */
 #include "base/err.h"
 #include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/out.h"
-#include "embed/flow.h"
 #include "embed/output.h"
 #include "embed/provenance.h"
 
@@ -30,18 +28,40 @@
 #define CHECKPOINT_MOST ((size_t)64 << 20)
 #define SUFFIX_BEGINS ".tmp."
 
+static int out_of_memory(kmf_err *err)
+{
+    return kmf_fail(err, KMF_ENOMEM, "out of memory: no checkpoint could be made");
+}
+
+/* The object in a text of the run's, which is freed. */
+static json_t *take_text(char *text, const char *where, kmf_err *err)
+{
+    json_t *json = kmf_json_parse(text, strlen(text), where, err);
+    kmf_free(text);
+    return json;
+}
+
 /* What has to be the same. */
-static json_t *describe_run(const kmf_embedder *embedder, const kmf_output_form *form,
+static json_t *describe_run(const kmf_run *run, const kmf_output_form *form,
                             const char *const *inputs, size_t n_inputs,
                             const kmf_reader_options *reader, kmf_err *err)
 {
+    char *text;
+    if (run->describe(run->user, &text, err) < 0)
+        return NULL;
+    json_t *own = take_text(text, run->kind, err);
     json_t *json = json_pack("{s:s, s:b}", "version", kmf_version(), "float16", form->f16);
     if (form->format)
         json = kmf_json_with(json, "rows", kmf_json_of_text(form->format->name));
-    json = kmf_json_with_run(json, embedder, inputs, n_inputs, err);
+    if (!own || !json || json_object_update(json, own) < 0) {
+        json_decref(json);
+        json = NULL;
+    }
+    json_decref(own);
+    json = kmf_json_with_inputs(json, inputs, n_inputs, form->dim);
     json = kmf_json_with_regions(json, reader);
     if (!json)
-        kmf_fail(err, KMF_ENOMEM, "out of memory: no checkpoint could be made");
+        out_of_memory(err);
     return json;
 }
 
@@ -65,19 +85,18 @@ static json_t *describe_files(const kmf_output *output, const kmf_output_place *
     return files;
 }
 
-/* The checkpoint of an output that is kept, at a place that the mark is of. */
+/* The checkpoint of an output that is kept, at a place that the mark is of. Takes both over. */
 static int write_checkpoint(const kmf_output *output, const kmf_output_place *place,
-                            const kmf_embed_mark *mark, json_t *run, const char *checkpoint,
+                            const char *kind, json_t *run, json_t *mark, const char *checkpoint,
                             kmf_err *err)
 {
-    json_t *json = json_pack("{s:s, s:s, s:I, s:I, s:I}", "program", "kmerformer", "checkpoint",
-                             "embed", "records", (json_int_t)mark->records, "records_checksum",
-                             (json_int_t)mark->sum, "rows", (json_int_t)place->rows);
+    json_t *json = json_pack("{s:s, s:s, s:I}", "program", "kmerformer", "checkpoint", kind,
+                             "rows", (json_int_t)place->rows);
     json = kmf_json_with(json, "run", run);
-    json = kmf_json_with(json, "statistics", kmf_statistics_json(&mark->stats));
+    json = kmf_json_with(json, "mark", mark);
     json = kmf_json_with(json, "files", describe_files(output, place));
     if (!json)
-        return kmf_fail(err, KMF_ENOMEM, "out of memory: no checkpoint could be made");
+        return out_of_memory(err);
     char *text = kmf_json_text(json, JSON_INDENT(2), err);
     json_decref(json);
     int status = text ? kmf_file_save(checkpoint, text, strlen(text), err) : KMF_ENOMEM;
@@ -85,29 +104,36 @@ static int write_checkpoint(const kmf_output *output, const kmf_output_place *pl
     return status;
 }
 
-int kmf_output_saves(const kmf_output *output, const kmf_embedder *embedder)
+int kmf_output_saves(const kmf_output *output, const kmf_run *run)
 {
-    return kmf_output_is_keepable(output) && kmf_flow_resumes(embedder);
+    return kmf_output_is_keepable(output) && run->mark;
 }
 
-int kmf_output_save(kmf_output *output, const kmf_embedder *embedder, const char *checkpoint,
+int kmf_output_save(kmf_output *output, const kmf_run *run, const char *checkpoint,
                     const char *const *inputs, size_t n_inputs,
                     const kmf_reader_options *reader, kmf_err *err)
 {
-    kmf_embed_mark mark;
+    char *text;
+    uint64_t records;
     kmf_output_place place;
-    if (!kmf_output_saves(output, embedder) || !kmf_embedder_mark(embedder, &mark))
-        return 0;
+    int there = kmf_output_saves(output, run) ? run->mark(run->user, &text, &records, err) : 0;
+    if (there <= 0)
+        return there;
     err = kmf_err_or(err, &(kmf_err){0});
-    if (!kmf_out_is_file(checkpoint))
+    json_t *mark = take_text(text, run->kind, err);
+    if (!kmf_out_is_file(checkpoint)) {
+        json_decref(mark);
         return kmf_fail(err, KMF_EIO, "%s: it is no regular file", checkpoint);
+    }
     bool first = !kmf_output_is_kept(output);
-    int status = kmf_output_keep(output, mark.records, &place, err);
+    int status = kmf_output_keep(output, records, &place, err);
     if (status == 0)
         status = write_checkpoint(
-            output, &place, &mark,
-            describe_run(embedder, kmf_output_form_of(output), inputs, n_inputs, reader, err),
+            output, &place, run->kind,
+            describe_run(run, kmf_output_form_of(output), inputs, n_inputs, reader, err), mark,
             checkpoint, err);
+    else
+        json_decref(mark);
     if (status < 0 && first) /* there is nothing that tells of the files */
         kmf_output_unkeep(output);
     return status < 0 ? status : 1;
@@ -118,7 +144,7 @@ int kmf_output_save(kmf_output *output, const kmf_embedder *embedder, const char
 /* Of a checkpoint. */
 typedef struct saved {
     json_t *json; /* owned */
-    kmf_embed_mark mark;
+    char *mark;   /* owned; its text */
     kmf_output_place place;
     int n_files;
     char *temporary[KMF_OUTPUT_FILES]; /* owned [n_files] */
@@ -127,19 +153,9 @@ typedef struct saved {
 static void free_saved(saved *s)
 {
     json_decref(s->json);
+    kmf_free(s->mark);
     for (int i = 0; i < KMF_OUTPUT_FILES; i++)
         kmf_free(s->temporary[i]);
-}
-
-static int read_count(uint64_t *to, const json_t *json, const char *key, const char *where,
-                      kmf_err *err)
-{
-    int64_t count;
-    int got = kmf_json_int(&count, json, key, 0, INT64_MAX, where, err);
-    if (got == 0)
-        return kmf_fail(err, KMF_EMODEL, "%s: %s is missing", where, key);
-    *to = got > 0 ? (uint64_t)count : 0;
-    return got < 0 ? got : 0;
 }
 
 /* Nobody's file but one of ours: ".tmp." and a number behind the name of the output. */
@@ -157,7 +173,7 @@ static int read_file(saved *s, int i, const char *path, const char *where, kmf_e
     const char *suffix = json_string_value(json_object_get(file, "suffix"));
     if (!is_suffix(suffix))
         return kmf_fail(err, KMF_EMODEL, "%s: files: there is no suffix", where);
-    if (read_count(&s->place.bytes[i], file, "bytes", where, err) < 0)
+    if (kmf_json_count(&s->place.bytes[i], file, "bytes", INT64_MAX, where, err) < 0)
         return KMF_EMODEL;
     char *name = kmf_output_name(path, i, err);
     char *real = name ? kmf_real_name(name, err) : NULL;
@@ -170,21 +186,22 @@ static int read_file(saved *s, int i, const char *path, const char *where, kmf_e
     return s->temporary[i] ? 0 : KMF_ENOMEM;
 }
 
-static int parse(saved *s, const char *checkpoint, const char *path, kmf_err *err)
+/* kind: of the run; NULL: any. */
+static int parse(saved *s, const char *checkpoint, const char *path, const char *kind,
+                 kmf_err *err)
 {
     size_t len;
-    uint64_t sum = 0;
     char *text = kmf_file_read(checkpoint, CHECKPOINT_MOST, &len, err);
     s->json = text ? kmf_json_parse(text, len, checkpoint, err) : NULL;
     kmf_free(text);
     if (!s->json)
         return KMF_EMODEL;
     const char *program = json_string_value(json_object_get(s->json, "program"));
-    const char *kind = json_string_value(json_object_get(s->json, "checkpoint"));
-    if (!program || strcmp(program, "kmerformer") != 0 || !kind || strcmp(kind, "embed") != 0) {
-        kmf_fail(err, KMF_EMODEL, "%s: it is no checkpoint of such an output", checkpoint);
-        return KMF_EMODEL;
-    }
+    const char *is = json_string_value(json_object_get(s->json, "checkpoint"));
+    if (!program || strcmp(program, "kmerformer") != 0 || !is ||
+        (kind && strcmp(is, kind) != 0))
+        return kmf_fail(err, KMF_EMODEL, "%s: it is no checkpoint of such an output",
+                        checkpoint);
     size_t n = json_array_size(json_object_get(s->json, "files"));
     if (n == 0 || n > KMF_OUTPUT_FILES)
         return kmf_fail(err, KMF_EMODEL, "%s: it tells of %zu files", checkpoint, n);
@@ -193,23 +210,22 @@ static int parse(saved *s, const char *checkpoint, const char *path, kmf_err *er
     for (int i = 0; i < s->n_files && status == 0; i++)
         status = read_file(s, i, path, checkpoint, err);
     if (status == 0)
-        status = read_count(&s->place.rows, s->json, "rows", checkpoint, err);
-    if (status == 0)
-        status = read_count(&s->mark.records, s->json, "records", checkpoint, err);
-    if (status == 0)
-        status = read_count(&sum, s->json, "records_checksum", checkpoint, err);
+        status = kmf_json_count(&s->place.rows, s->json, "rows", INT64_MAX, checkpoint, err);
     if (status < 0)
         return status;
-    s->mark.sum = (uint32_t)sum;
-    return kmf_statistics_read(&s->mark.stats, json_object_get(s->json, "statistics"),
-                               checkpoint, err);
+    const json_t *mark = json_object_get(s->json, "mark");
+    if (!json_is_object(mark))
+        return kmf_fail(err, KMF_EMODEL, "%s: mark is missing", checkpoint);
+    s->mark = kmf_json_text(mark, JSON_COMPACT, err);
+    return s->mark ? 0 : KMF_ENOMEM;
 }
 
-static int read_saved(saved *s, const char *checkpoint, const char *path, kmf_err *err)
+static int read_saved(saved *s, const char *checkpoint, const char *path, const char *kind,
+                      kmf_err *err)
 {
     *s = (saved){0};
     err = kmf_err_or(err, &(kmf_err){0});
-    if (parse(s, checkpoint, path, err) == 0)
+    if (parse(s, checkpoint, path, kind, err) == 0)
         return 0;
     free_saved(s);
     return (int)err->code;
@@ -247,22 +263,21 @@ static int check_files(const saved *s, const char *checkpoint, const kmf_output_
                           checkpoint, s->n_files, n);
 }
 
-kmf_output *kmf_output_resume(const char *path, const kmf_output_form *form,
-                              kmf_embedder *embedder, const char *checkpoint,
-                              const char *const *inputs, size_t n_inputs,
-                              const kmf_reader_options *reader, kmf_err *err)
+kmf_output *kmf_output_resume(const char *path, const kmf_output_form *form, const kmf_run *run,
+                              const char *checkpoint, const char *const *inputs,
+                              size_t n_inputs, const kmf_reader_options *reader, kmf_err *err)
 {
     saved s;
     kmf_output *output = NULL;
-    if (read_saved(&s, checkpoint, path, err) < 0)
+    if (read_saved(&s, checkpoint, path, run->kind, err) < 0)
         return NULL;
-    json_t *now = describe_run(embedder, form, inputs, n_inputs, reader, err);
+    json_t *now = describe_run(run, form, inputs, n_inputs, reader, err);
     if (now && check_run(&s, checkpoint, now, err) == 0 &&
         check_files(&s, checkpoint, form, err) == 0)
         output = kmf_output_reopen(path, form, s.temporary, &s.place, err);
-    if (output) {
-        kmf_embedder_given(embedder, &s.mark);
-        kmf_output_take(output, embedder);
+    if (output && run->go_on(run->user, s.mark, s.place.rows, checkpoint, err) < 0) {
+        kmf_output_free(output);
+        output = NULL;
     }
     json_decref(now);
     free_saved(&s);
@@ -292,7 +307,7 @@ int kmf_output_discard(const char *path, const char *checkpoint, kmf_err *err)
 {
     saved s;
     err = kmf_err_or(err, &(kmf_err){0});
-    if (read_saved(&s, checkpoint, path, err) < 0)
+    if (read_saved(&s, checkpoint, path, NULL, err) < 0)
         return (int)err->code;
     int status = 0;
     for (int i = 0; i < s.n_files && status == 0; i++)

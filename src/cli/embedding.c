@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/embedding.h"
+
+#include <math.h>
+#include <stdio.h>
+
+int cli_embedding_open(cli_embedding *e, cli_resumable *resumable, kmf_embedder *embedder,
+                       const kmf_output_form *form, kmf_err *err)
+{
+    const kmf_run work = kmf_embedder_run(embedder);
+    *e = (cli_embedding){
+        .resumable = resumable, .embedder = embedder, .started = resumable->run->started};
+    int status = cli_resumable_open(resumable, &work, form, err);
+    kmf_embedder_statistics(embedder, &e->before);
+    if (status == 0)
+        kmf_output_take(resumable->output, embedder);
+    return status;
+}
+
+/*
+ * The share of the letters read so far that are done: those of records whose rows are out, and of
+ * those under way as many as their tokens stand for, at the stride, or where tokens have no common
+ * length, at the mean length so far.
+ */
+static double share_done(const cli_embedding *e, uint64_t tokens, const cli_inputs *in,
+                         const kmf_embed_stats *now)
+{
+    kmf_embed_options o;
+    kmf_embedder_options(e->embedder, &o);
+    double read = (double)in->letters + (double)in->now.bases;
+    double all = (double)e->before.tokens + (double)tokens;
+    double mean = now->tokens > 0 ? (double)now->bases / (double)now->tokens : 0;
+    double each = o.stride > 0 ? (double)o.stride : mean;
+    double under_way = fmax(all - (double)now->tokens, 0) * each;
+    double shards = o.n_shards > 1 ? (double)o.n_shards : 1;
+    return read > 0 ? fmin(((double)now->bases + under_way) * shards / read, 1) : 1;
+}
+
+double cli_embedding_step(cli_embedding *e, uint64_t tokens, cli_inputs *in,
+                          kmf_embed_stats *now)
+{
+    cli_resumable_save(e->resumable);
+    kmf_embedder_statistics(e->embedder, now);
+    in->done = share_done(e, tokens, in, now);
+    if (e->before.records > 0 && now->records == e->before.records) {
+        cli_inputs_pass(in);
+        e->started = cli_now();
+    }
+    return cli_now() - e->started;
+}
+
+const char *cli_embedding_told(const cli_embedding *e, char text[CLI_BEFORE_TEXT])
+{
+    text[0] = '\0';
+    if (e->before.records > 0)
+        snprintf(text, CLI_BEFORE_TEXT, " (%llu of them before)",
+                 (unsigned long long)e->before.records);
+    return text;
+}
