@@ -97,7 +97,7 @@ static void add(listed *l, const seen *row, const char *name, const float *value
 
 static void name_of(char name[16], size_t i)
 {
-    snprintf(name, 16, "r%zu", i);
+    snprintf(name, 16, "r%u", (unsigned)i);
 }
 
 static bool asked(const kmf_logits_options *o, const kmf_chunk *c, size_t t)
@@ -192,22 +192,27 @@ static void check_statistics(const kmf_embed_stats *stats)
     ck_assert_uint_ge(stats->ambiguous, ns);
 }
 
-static int give(const kmf_logits_options *o, kmf_logits_fn *fn, void *user, kmf_err *err)
+/* The first n sequences. */
+static int give_to(kmf_logits *l, size_t n, kmf_err *err)
 {
     char name[16];
     int status = 0;
+    for (size_t i = 0; i < n && status == 0; i++) {
+        name_of(name, i);
+        status = kmf_logits_add(l, name, seqs[i], strlen(seqs[i]), err);
+        if (status == 0 && i == RECORDS / 3)
+            status = kmf_logits_flush(l, err);
+    }
+    return status == 0 ? kmf_logits_finish(l, err) : status;
+}
+
+static int give(const kmf_logits_options *o, kmf_logits_fn *fn, void *user, kmf_err *err)
+{
     kmf_embed_stats stats;
     kmf_logits *l = kmf_logits_new(model, o, fn, user, err);
     if (!l)
         return (int)err->code;
-    for (size_t i = 0; i < RECORDS && status == 0; i++) {
-        name_of(name, i);
-        status = kmf_logits_add(l, name, seqs[i], strlen(seqs[i]), err);
-        if (status == 0 && i == RECORDS / 3)
-            status = kmf_logits_finish(l, err);
-    }
-    if (status == 0)
-        status = kmf_logits_finish(l, err);
+    int status = give_to(l, RECORDS, err);
     kmf_logits_statistics(l, &stats);
     if (status == 0)
         check_statistics(&stats);
@@ -256,6 +261,106 @@ START_TEST(any_threads_give_the_rows_of_one_encoder)
                 check_rows(what);
             }
         }
+}
+END_TEST
+
+/* A run that ends behind so many rows; what it has come to. Freed by kmf_text_free. */
+static char *mark_behind(const kmf_logits_options *o, size_t n_rows)
+{
+    char *mark;
+    uint64_t records;
+    clear(&got);
+    got.ends_at = (int64_t)n_rows;
+    got.ends_with = KMF_ESTOPPED;
+    kmf_logits *l = kmf_logits_new(model, o, take, &got, NULL);
+    const kmf_run run = kmf_logits_run(l);
+    ck_assert_int_eq(run.mark(run.user, &mark, &records, NULL), 0);
+    ck_assert_int_eq(give_to(l, RECORDS, NULL), n_rows < want.n ? KMF_ESTOPPED : 0);
+    ck_assert_uint_eq(got.n, n_rows);
+    ck_assert_int_eq(run.mark(run.user, &mark, &records, NULL), 1);
+    ck_assert_uint_ge(records, want.rows[n_rows - 1].index + 1);
+    kmf_logits_free(l);
+    got.ends_at = -1;
+    return mark;
+}
+
+/* Goes on from a mark, where so many rows are out, with the first n_records sequences. */
+static int go_on(const kmf_logits_options *o, const char *mark, uint64_t n_rows,
+                 size_t n_records, kmf_err *err)
+{
+    kmf_logits *l = kmf_logits_new(model, o, take, &got, NULL);
+    const kmf_run run = kmf_logits_run(l);
+    int status = run.go_on(run.user, mark, n_rows, "mark", err);
+    if (status == 0)
+        status = give_to(l, n_records, err);
+    kmf_embed_stats stats;
+    kmf_logits_statistics(l, &stats);
+    if (status == 0)
+        check_statistics(&stats);
+    kmf_logits_free(l);
+    return status;
+}
+
+/* In the middle of a record, of a pass, and where all is out. */
+START_TEST(a_run_that_goes_on_gives_the_rows_that_are_left)
+{
+    static const int threads[] = {1, 3};
+    kmf_logits_options o;
+    char what[64];
+    for (int mask = KMF_LOGITS_MASK_NONE; mask <= KMF_LOGITS_MASK_EACH; mask++) {
+        kmf_logits_options_default(&o);
+        o.mask = (kmf_logits_mask)mask;
+        naive(&o);
+        const size_t stops[] = {1, 7, 300, want.n / 2, want.n - 1, want.n};
+        for (size_t i = 0; i < 2 * sizeof stops / sizeof stops[0]; i++) {
+            o.threads = threads[i % 2];
+            char *mark = mark_behind(&o, stops[i / 2]);
+            o.threads = threads[(i + 1) % 2];
+            ck_assert_int_eq(go_on(&o, mark, stops[i / 2], RECORDS, NULL), 0);
+            snprintf(what, sizeof what, "mask %d, %zu rows", mask, stops[i / 2]);
+            check_rows(what);
+            kmf_text_free(mark);
+        }
+    }
+}
+END_TEST
+
+START_TEST(a_run_of_other_sequences_does_not_go_on)
+{
+    kmf_logits_options o;
+    kmf_err err = {0};
+    kmf_logits_options_default(&o);
+    o.threads = 2;
+    naive(&o);
+    size_t half = want.n / 2;
+    size_t n_done = want.rows[half].index + 1;
+    char *mark = mark_behind(&o, half);
+    static const struct {
+        const char *mark, *says;
+    } marks[] = {{"{}", "mark: records is missing"},
+                 {"{\"records\": 0, \"records_checksum\": 1}", "mark tells of no records"},
+                 {"{\"records\": 3, \"records_checksum\": -1}", "records_checksum: must be"},
+                 {"{\"records\": 3, \"records_checksum\": 1}", "the first 3 records are not"}};
+    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
+        err = (kmf_err){0};
+        ck_assert_int_eq(go_on(&o, marks[i].mark, half, RECORDS, &err), KMF_EMODEL);
+        ck_assert_msg(strstr(err.msg, marks[i].says) != NULL, "%s", err.msg);
+    }
+    /* fewer of them, and more rows than these have */
+    err = (kmf_err){0};
+    ck_assert_int_eq(go_on(&o, mark, half, n_done - 1, &err), KMF_EMODEL);
+    ck_assert_msg(strstr(err.msg, "were made before") != NULL, "%s", err.msg);
+    err = (kmf_err){0};
+    ck_assert_int_eq(go_on(&o, mark, want.n, RECORDS, &err), KMF_EMODEL);
+    ck_assert_msg(strstr(err.msg, "are not those whose logits") != NULL, "%s", err.msg);
+    ck_assert_uint_eq(got.n, half);
+    /* another one among them */
+    seqs[0][0] = seqs[0][0] == 'A' ? 'C' : 'A';
+    err = (kmf_err){0};
+    ck_assert_int_eq(go_on(&o, mark, half, RECORDS, &err), KMF_EMODEL);
+    ck_assert_msg(strstr(err.msg, "are not those whose logits") != NULL, "%s", err.msg);
+    ck_assert_uint_eq(got.n, half);
+    kmf_text_free(mark);
 }
 END_TEST
 
@@ -442,6 +547,8 @@ int main(void)
     tcase_set_timeout(tcase, 0);
     tcase_add_checked_fixture(tcase, make_scene, remove_scene);
     tcase_add_test(tcase, any_threads_give_the_rows_of_one_encoder);
+    tcase_add_test(tcase, a_run_that_goes_on_gives_the_rows_that_are_left);
+    tcase_add_test(tcase, a_run_of_other_sequences_does_not_go_on);
     tcase_add_test(tcase, candidates_are_the_largest_logits);
     tcase_add_test(tcase, probabilities_are_their_softmax);
     tcase_add_test(tcase, what_fails_is_told_behind_what_came_before);

@@ -4,6 +4,7 @@
 #define KMERFORMER_CHECKPOINT_H
 
 #include "embed.h"
+#include "logits.h"
 #include "output.h"
 #include "reader.h"
 
@@ -20,12 +21,12 @@ typedef struct kmf_run {
     const char *kind; /* one word; its checkpoints are not those of another kind */
     void *user;       /* the functions' first argument */
     /* *text: what has to be the same in a run that goes on, beside output, inputs and version. */
-    int (*describe)(const void *user, char **text, kmf_err *err);
+    int (*describe)(void *user, char **text, kmf_err *err);
     /*
      * 1: *text is how far it is, and all rows of records whose index is below *records, 1 or more,
      * were given to the output; 0: there is nothing to go on from yet. NULL: there never is.
      */
-    int (*mark)(const void *user, char **text, uint64_t *records, kmf_err *err);
+    int (*mark)(void *user, char **text, uint64_t *records, kmf_err *err);
     /*
      * Before the first record: an earlier run came as far as this mark, and so many rows are in the
      * output. KMF_EMODEL: it is no mark of such a run; `where` begins the message.
@@ -41,6 +42,13 @@ typedef struct kmf_run {
  * long as reading its input.
  */
 KMF_API kmf_run kmf_embedder_run(kmf_embedder *embedder);
+/*
+ * That of logits, whose rows the caller gives to the output one by one. All records are given to it
+ * once more when it goes on, and rows that are out are not given again, be they in the middle of a
+ * record. That records are not the same, which is KMF_EMODEL, is found out by kmf_logits_add or
+ * kmf_logits_finish.
+ */
+KMF_API kmf_run kmf_logits_run(kmf_logits *logits);
 
 /*
  * A checkpoint of a run whose rows go to a file that is not compressed: the rows that are out are

@@ -85,6 +85,8 @@ KMF_API void kmf_logits_free(kmf_logits *logits);
 KMF_API int kmf_logits_add(kmf_logits *logits, const char *name, const char *seq, size_t len,
                            kmf_err *err) KMF_MUST_CHECK;
 /* Gives out all rows of the sequences so far; more may follow. */
+KMF_API int kmf_logits_flush(kmf_logits *logits, kmf_err *err) KMF_MUST_CHECK;
+/* The same, behind the last sequence. KMF_EMODEL: an earlier run of this one had more of them. */
 KMF_API int kmf_logits_finish(kmf_logits *logits, kmf_err *err) KMF_MUST_CHECK;
 /* What was read, and what the cutting lost. */
 KMF_API void kmf_logits_statistics(const kmf_logits *logits, kmf_embed_stats *stats);

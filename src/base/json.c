@@ -277,6 +277,15 @@ char *kmf_json_string(const char *text, kmf_err *err)
     return string;
 }
 
+int kmf_json_give(json_t *json, char **text, kmf_err *err)
+{
+    if (!json)
+        return kmf_fail(err, KMF_ENOMEM, "out of memory: no JSON could be made");
+    *text = kmf_json_text(json, JSON_COMPACT, err);
+    json_decref(json);
+    return *text ? 0 : KMF_ENOMEM;
+}
+
 json_t *kmf_json_with(json_t *json, const char *key, json_t *value)
 {
     if (json_object_set_new(json, key, value) == 0)

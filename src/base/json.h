@@ -30,6 +30,9 @@ int kmf_json_check(const char *provenance, kmf_err *err) KMF_MUST_CHECK;
  */
 char *kmf_json_text(const json_t *json, size_t flags, kmf_err *err) KMF_MUST_CHECK;
 
+/* *text is that of json, compact, which is released; NULL, after an error: KMF_ENOMEM. */
+int kmf_json_give(json_t *json, char **text, kmf_err *err) KMF_MUST_CHECK;
+
 /* A JSON string; text that is not UTF-8, as file names may be, has '?' for its odd bytes. */
 json_t *kmf_json_of_text(const char *text);
 /*

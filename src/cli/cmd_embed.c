@@ -286,7 +286,7 @@ static void say_end(const embedding *e)
     cli_note(e->run,
              "%llu records%s x %zu columns; %.3f Mbp, %s tokens in %.2f s (%.2f s of processor "
              "time): %s bp/s, %s tokens/s; peak memory %.0f MB",
-             (unsigned long long)s.records, cli_embedding_told(&e->at, before),
+             (unsigned long long)s.records, cli_told_before(before, e->at.before.records),
              kmf_embedder_dim(e->embedder), 1e-6 * (double)n_bases,
              cli_count(tokens, (double)n_tokens), seconds, cli_cpu_seconds(),
              cli_count(base_rate, (double)n_bases / seconds),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* kmerformer logits: what a model expects at each token, as it stands or with tokens masked. */
-#include "cli/cli.h"
+#include "cli/resumable.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -17,6 +17,7 @@ static const cli_usage usage = {
 typedef struct logits_args {
     const char *model, *out, *positions;
     int mask, top, probabilities, exact, threads;
+    cli_resumable_options keeping;
     kmf_reader_options reader;
 } logits_args;
 
@@ -27,11 +28,12 @@ typedef struct logits_run {
     const char *path;     /* borrowed; the file at hand */
     kmf_base_span *spans; /* owned [n_spans]; n_spans 0: all bases */
     size_t n_spans;
-    uint64_t farthest;  /* bases that a record needs to have one of each */
-    kmf_output *output; /* NULL: the table */
+    uint64_t farthest;       /* bases that a record needs to have one of each */
+    cli_resumable resumable; /* without an output: the table */
     uint64_t n_records, n_rows;
-    uint64_t n_short; /* records that end before one of the spans */
-    bool failed;      /* the logits did, and give out no more */
+    uint64_t n_before; /* of the rows, those that an earlier run has made */
+    uint64_t n_short;  /* records that end before one of the spans */
+    bool failed;       /* the logits did, and give out no more */
     cli_progress line;
     cli_inputs inputs;
 } logits_run;
@@ -58,6 +60,7 @@ static int parse(cli *run, logits_args *a, int argc, char **argv, int *first)
         {NULL, "exact", CLI_FLAG, &a->exact, 0, 0, NULL, NULL,
          "tokens as the published tokenizer gives them", 0, NULL},
         CLI_READER_OPTIONS(&a->reader),
+        CLI_RESUMABLE_OPTIONS(&a->keeping, ""),
         CLI_THREADS(&a->threads),
         CLI_COMMON(run)};
     return cli_parse(run, table, &usage, argc, argv, first);
@@ -116,7 +119,7 @@ static int put_row(void *user, const kmf_logits_row *row, kmf_err *err)
     logits_run *r = user;
     r->n_rows++;
     cli_progress_tokens(&r->line, &r->inputs, r->n_records, r->n_rows);
-    if (!r->output) {
+    if (!r->args->out) {
         print_best(r, row);
         return 0;
     }
@@ -127,13 +130,16 @@ static int put_row(void *user, const kmf_logits_row *row, kmf_err *err)
                          .chunks = 1,
                          .position = (int64_t)row->position,
                          .vector = row->values};
-    return kmf_output_row(r->output, &out, err);
+    int status = kmf_output_row(r->resumable.output, &out, err);
+    if (status == 0)
+        cli_resumable_save(&r->resumable);
+    return status;
 }
 
 /* Rows that are out have nothing more to tell but their file. */
 static int finish_file(logits_run *r, kmf_err *err)
 {
-    int status = kmf_logits_finish(r->logits, err);
+    int status = kmf_logits_flush(r->logits, err);
     r->failed = status < 0;
     if (status == KMF_ENUMERIC)
         cli_name_file(r->path, err);
@@ -148,6 +154,8 @@ static int put_record(void *to, const char *path, const kmf_record *rec, kmf_err
     r->path = path;
     if (status < 0)
         return status;
+    if (r->args->out)
+        cli_resumable_save(&r->resumable);
     status = kmf_logits_add(r->logits, rec->name, rec->seq, rec->len, err);
     r->failed = status < 0;
     if (status == KMF_EFORMAT)
@@ -178,9 +186,13 @@ static int prepare(logits_run *r, kmf_err *err)
     r->logits = kmf_logits_new(r->model, &o, put_row, r, err);
     const kmf_output_form form = {.dim = kmf_model_config(r->model)->vocab_size,
                                   .per_token = 1};
-    if (r->logits && a->out)
-        r->output = kmf_output_new(a->out, &form, err);
-    return (int)err->code;
+    if (!r->logits || !a->out)
+        return (int)err->code;
+    const kmf_run work = kmf_logits_run(r->logits);
+    int status = cli_resumable_open(&r->resumable, &work, &form, err);
+    if (status == 0)
+        r->n_before = r->n_rows = kmf_output_rows(r->resumable.output);
+    return status;
 }
 
 /* What stands in x.json, all of it as texts. NULL with *err filled. */
@@ -213,14 +225,10 @@ static char *provenance(const cli *run, const logits_run *r, const char *const *
 static int commit(const cli *run, logits_run *r, const char *const *paths, size_t n,
                   const kmf_embed_stats *stats, kmf_err *err)
 {
-    if (!r->output)
+    if (!r->args->out)
         return 0;
     char *text = provenance(run, r, paths, n, stats, err);
-    int status = text ? 0 : (int)err->code;
-    cli_hold_signals();
-    if (status == 0)
-        status = kmf_output_commit(r->output, text, err);
-    cli_release_signals(status == 0);
+    int status = text ? cli_resumable_finish(&r->resumable, text, err) : (int)err->code;
     kmf_text_free(text);
     return status;
 }
@@ -228,7 +236,9 @@ static int commit(const cli *run, logits_run *r, const char *const *paths, size_
 int cli_logits(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
-    logits_args a = {.threads = kmf_threads_default()};
+    logits_args a = {.threads = kmf_threads_default(),
+                     .keeping.minutes = CLI_CHECKPOINT_MINUTES};
+    char before[CLI_BEFORE_TEXT];
     int first;
     kmf_reader_options_default(&a.reader);
     int leave = parse(run, &a, argc, argv, &first);
@@ -239,6 +249,12 @@ int cli_logits(cli *run, int argc, char **argv)
     if (a.out)
         leave =
             cli_check_place(run, a.out, cli_row_endings, paths, n_paths, a.model, &a.reader);
+    logits_run r = {.args = &a};
+    cli_resumable_init(&r.resumable, run, &a.keeping, a.out ? a.out : "-", paths, n_paths,
+                       &a.reader);
+    const char *const others[] = {a.model, a.reader.bed, a.reader.reference};
+    if (leave < 0)
+        leave = cli_resumable_refuse(&r.resumable, others, sizeof others / sizeof others[0]);
     if (leave >= 0)
         return leave;
     if (cli_check_inputs(paths, n_paths, &a.reader, &err) < 0)
@@ -249,8 +265,9 @@ int cli_logits(cli *run, int argc, char **argv)
     if (a.top > 0 && a.out)
         return cli_wrong(run, "--top is for the table: -o has the logits of all candidates");
     a.top = a.top > 0 ? a.top : 5;
+    cli_resumable_start(&r.resumable);
     kmf_model *model = kmf_model_load(a.model, &err);
-    logits_run r = {.args = &a, .model = model};
+    r.model = model;
     kmf_embed_stats losses = {0};
     int status = model ? prepare(&r, &err) : -1;
     cli_progress_start(&r.line, run);
@@ -259,6 +276,8 @@ int cli_logits(cli *run, int argc, char **argv)
             cli_read_records(run, paths, n_paths, &a.reader, &r.inputs, put_record, &r, &err);
     if (status == 0)
         status = finish_file(&r, &err);
+    if (status == 0)
+        status = kmf_logits_finish(r.logits, &err);
     else if (r.logits && !r.failed) /* an input failed: what came before it is told */
         (void)finish_file(&r, &(kmf_err){0});
     cli_progress_end();
@@ -273,12 +292,13 @@ int cli_logits(cli *run, int argc, char **argv)
         else if (r.n_short > 0)
             cli_warn(run, "%llu records end before a base of --positions %s",
                      (unsigned long long)r.n_short, a.positions);
-        cli_note(run, "%llu tokens of %llu records", (unsigned long long)r.n_rows,
-                 (unsigned long long)r.n_records);
+        cli_note(run, "%llu tokens%s of %llu records", (unsigned long long)r.n_rows,
+                 cli_told_before(before, r.n_before), (unsigned long long)r.n_records);
     }
+    int code = status == 0 ? CLI_DONE : cli_fail(run, &err);
     kmf_logits_free(r.logits);
-    kmf_output_free(r.output);
+    cli_resumable_end(&r.resumable, status < 0);
     free(r.spans);
     kmf_model_free(model);
-    return status == 0 ? CLI_DONE : cli_fail(run, &err);
+    return code;
 }

@@ -299,7 +299,7 @@ int cli_probe_predict(cli *run, int argc, char **argv)
             cli_warn(run, "%llu records have no %s: NA in place of a label",
                      (unsigned long long)p.stats.empty, a.vectors ? "vector" : "valid k-mer");
         cli_note(run, "%llu records%s, %.3f Mbp in %.2f s", (unsigned long long)p.stats.records,
-                 cli_embedding_told(&p.at, before),
+                 cli_told_before(before, p.at.before.records),
                  1e-6 * (double)(p.stats.bases - p.at.before.bases), cli_now() - run->started);
     }
     int code = status == 0 ? CLI_DONE : cli_fail(run, &err);

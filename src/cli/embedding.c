@@ -2,7 +2,6 @@
 #include "cli/embedding.h"
 
 #include <math.h>
-#include <stdio.h>
 
 int cli_embedding_open(cli_embedding *e, cli_resumable *resumable, kmf_embedder *embedder,
                        const kmf_output_form *form, kmf_err *err)
@@ -47,13 +46,4 @@ double cli_embedding_step(cli_embedding *e, uint64_t tokens, cli_inputs *in,
         e->started = cli_now();
     }
     return cli_now() - e->started;
-}
-
-const char *cli_embedding_told(const cli_embedding *e, char text[CLI_BEFORE_TEXT])
-{
-    text[0] = '\0';
-    if (e->before.records > 0)
-        snprintf(text, CLI_BEFORE_TEXT, " (%llu of them before)",
-                 (unsigned long long)e->before.records);
-    return text;
 }

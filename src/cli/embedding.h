@@ -25,8 +25,5 @@ int cli_embedding_open(cli_embedding *e, cli_resumable *resumable, kmf_embedder 
  */
 double cli_embedding_step(cli_embedding *e, uint64_t tokens, cli_inputs *in,
                           kmf_embed_stats *now);
-/* Of the records of a run, " (3 of them before)" or "". */
-#define CLI_BEFORE_TEXT 64
-const char *cli_embedding_told(const cli_embedding *e, char text[CLI_BEFORE_TEXT]);
 
 #endif

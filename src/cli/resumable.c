@@ -160,6 +160,14 @@ void cli_resumable_save(cli_resumable *k)
     }
 }
 
+const char *cli_told_before(char text[CLI_BEFORE_TEXT], uint64_t before)
+{
+    text[0] = '\0';
+    if (before > 0)
+        snprintf(text, CLI_BEFORE_TEXT, " (%llu of them before)", (unsigned long long)before);
+    return text;
+}
+
 int cli_resumable_finish(cli_resumable *k, const char *provenance, kmf_err *err)
 {
     bool file = kmf_out_is_file(k->out); /* what is none may wait for whoever reads it */

@@ -79,6 +79,9 @@ int cli_resumable_open(cli_resumable *k, const kmf_run *work, const kmf_output_f
  * if a signal asked to.
  */
 void cli_resumable_save(cli_resumable *k);
+/* Of what a run has made, and what an earlier one of that: " (3 of them before)", or "". */
+#define CLI_BEFORE_TEXT 64
+const char *cli_told_before(char text[CLI_BEFORE_TEXT], uint64_t before);
 /* Publishes the output. provenance: as kmf_output_commit. */
 int cli_resumable_finish(cli_resumable *k, const char *provenance, kmf_err *err);
 /* In any case, once no thread writes to the output; of a run that failed it tells what is kept. */

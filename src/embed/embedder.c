@@ -12,10 +12,10 @@
  */
 #include "embed/flow.h"
 
-#include "base/crc.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "embed/provenance.h"
 #include "embed/read.h"
 #include "embed/settings.h"
 #include "embed/sidecar.h"
@@ -254,15 +254,6 @@ static int add_record(kmf_embedder *e, const char *name, const char *seq, size_t
     return kmf_flow_close(e, err);
 }
 
-/* Shards that are given the same records have the same sum. */
-static void add_to_sum(kmf_embedder *e, const char *name, const char *seq, size_t len)
-{
-    const uint64_t length = len;
-    uint32_t sum = kmf_crc32(e->seen_sum, name, strlen(name));
-    sum = kmf_crc32(sum, &length, sizeof length);
-    e->seen_sum = kmf_crc32(sum, seq, len);
-}
-
 static bool is_done(const kmf_embedder *e)
 {
     return e->n_seen < e->given.records;
@@ -300,7 +291,7 @@ int kmf_embedder_take(kmf_embedder *e, const char *name, const char *seq, size_t
         e->done = e->given;
     }
     if (e->opts.n_shards > 1 || kmf_flow_resumes(e))
-        add_to_sum(e, name, seq, len);
+        e->seen_sum = kmf_record_checksum(e->seen_sum, name, seq, len);
     bool done = is_done(e);
     if (!done && e->n_seen % e->opts.n_shards == e->opts.shard)
         status = add_record(e, name, seq, len, err);

@@ -20,6 +20,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "embed/method.h"
+#include "embed/hashedmodel.h"
 #include "embed/settings.h"
 #include "embed/vector.h"
 #include "model/config.h"
@@ -51,11 +52,8 @@ typedef struct encode {
     size_t C;     /* numbers behind them that are its composition, or 0 */
     kmf_composer composer;
     kmf_pooling pooling;
-    frame around;         /* of every chunk */
-    const kmf_map **maps; /* owned [n_files]; borrowed from the model */
-    char *config;         /* owned; config.json as it would be written, without provenance */
-    kmf_map texts[2];     /* that, and the vocabulary, borrowed from the model */
-    const kmf_map *of_texts[2];
+    frame around; /* of every chunk */
+    kmf_hashed_model hashed;
 } encode;
 
 /* ---------------------------------------------------------------- pooling --------------- */
@@ -303,8 +301,7 @@ static void release(kmf_method *method)
     for (size_t i = 0; m->encoders && i < m->threads; i++)
         kmf_encoder_free(m->encoders[i]);
     kmf_free(m->encoders);
-    kmf_free(m->maps);
-    kmf_free(m->config);
+    kmf_hashed_model_free(&m->hashed);
     kmf_free(m->pooled);
     kmf_free(m->drawn);
     kmf_cutter_free(m->base.cutters[0]);
@@ -396,51 +393,6 @@ static int get_model(encode *m, const char *name, uint64_t seed, kmf_err *err)
     return m->model ? 0 : KMF_EMODEL;
 }
 
-/*
- * Weights mean nothing without the number of heads, say, and the order of the tokens: these are
- * told with the model, as texts that do not depend on whether it is a directory or a file, or on
- * how it was made; for the family that is made here, on nothing else in config.json either.
- */
-static int list_texts(encode *m, kmf_method_file *files, kmf_err *err)
-{
-    static const char *const keys[] = {"config_md5", "vocab_md5"};
-    const kmf_model *model = m->model;
-    size_t len;
-    const char *original = kmf_model_is_native(model) ? "" : model->original;
-    m->config = kmf_config_write(&model->config, model->params.head_w != NULL, model->vocab,
-                                 original, "", err);
-    if (!m->config)
-        return KMF_ENOMEM;
-    const char *vocabulary = kmf_vocab_text(model->vocab, &len);
-    m->texts[0] =
-        (kmf_map){.bytes = (const unsigned char *)m->config, .len = strlen(m->config)};
-    m->texts[1] = (kmf_map){.bytes = (const unsigned char *)vocabulary, .len = len};
-    for (size_t i = 0; i < 2; i++) {
-        m->of_texts[i] = &m->texts[i];
-        files[i] = (kmf_method_file){keys[i], &m->of_texts[i], .n = 1, .keep = true};
-    }
-    return 0;
-}
-
-/*
- * The files of the weights, for provenance, and what they belong to; drawn ones have no file, and
- * are what they belong to and the seed.
- */
-static int list_files(encode *m, kmf_err *err)
-{
-    const kmf_tensors *stored = &m->model->stored;
-    size_t n = kmf_tensors_n_files(stored);
-    if (m->drawn)
-        return list_texts(m, m->base.files, err);
-    m->maps = kmf_calloc(n, sizeof *m->maps, err);
-    if (!m->maps)
-        return KMF_ENOMEM;
-    for (size_t i = 0; i < n; i++)
-        m->maps[i] = kmf_tensors_map(stored, i);
-    m->base.files[0] = (kmf_method_file){"md5", m->maps, n, .keep = false};
-    return list_texts(m, m->base.files + 1, err);
-}
-
 kmf_method *kmf_encode_open(const char *name, kmf_embed_options *opts, kmf_err *err)
 {
     encode *m = kmf_calloc(1, sizeof *m, err);
@@ -461,8 +413,9 @@ kmf_method *kmf_encode_open(const char *name, kmf_embed_options *opts, kmf_err *
     m->composer = kmf_composer_of(&m->model->params, c);
     m->base.model = m->model;
     m->base.first = m->C > 0 ? m->first : 0;
-    if (list_files(m, err) < 0)
+    if (kmf_hashed_model_list(&m->hashed, m->model, err) < 0)
         goto failed;
+    memcpy(m->base.files, m->hashed.list, sizeof m->base.files);
     m->base.shape = kmf_batch_choose(opts->batch_tokens, opts->window, m->first + m->C, true);
     m->base.shape.per_token = opts->pooling == KMF_POOL_NONE;
     m->threads = (size_t)opts->threads;

@@ -8,10 +8,15 @@
  *   round    as many jobs as keep all threads at work; rows are given out when it is done
  *
  * A job alone, as of a single query, is worked on by all threads.
+ *
+ * A run that goes on cuts all records once more, and makes no pass whose rows are all out: that is
+ * what takes the time.
  */
 #include "base/err.h"
 #include "base/half.h"
 #include "base/mem.h"
+#include "embed/logits.h"
+#include "embed/provenance.h"
 #include "nn/loss.h"
 #include "seq/par.h"
 #include "seq/text.h"
@@ -32,7 +37,8 @@ typedef struct row {
     size_t at; /* in the ids of the job */
     size_t name;
     uint64_t index, len, position;
-    int32_t id; /* before it was masked */
+    int32_t id;   /* before it was masked */
+    uint32_t sum; /* checksum of the records up to its own */
     bool finite;
 } row;
 
@@ -51,8 +57,7 @@ typedef struct job {
 struct kmf_logits {
     const kmf_model *model;
     kmf_logits_options o;
-    kmf_base_span *spans; /* owned [n_spans]; those of o, in order, none beside another */
-    size_t n_spans;
+    kmf_base_span *spans; /* owned [o.n_spans], of o; in order, none beside another */
     kmf_logits_fn *fn;
     void *user;
     kmf_cutter *cutter;     /* owned */
@@ -67,6 +72,11 @@ struct kmf_logits {
     size_t *wanted;         /* owned [window]; its tokens that are asked for */
     int32_t mask;
     kmf_embed_stats stats;
+    uint32_t seen_sum;     /* checksum of the records added */
+    uint64_t n_asked;      /* rows of all passes so far, and */
+    uint64_t n_out;        /* of them, those that are out */
+    kmf_logits_mark done;  /* up to the row that was given out last */
+    kmf_logits_mark given; /* what an earlier run has done */
 };
 
 void kmf_logits_options_default(kmf_logits_options *opts)
@@ -155,7 +165,8 @@ static int run_alone(const kmf_logits *l, job *j, kmf_err *err)
     return status < 0 ? status : take_rows(l, j, 0, err);
 }
 
-static int give_out(const kmf_logits *l, const job *j, kmf_err *err)
+/* Those that are not out already. */
+static int give_out(kmf_logits *l, const job *j, kmf_err *err)
 {
     int status = 0;
     for (size_t i = 0; i < j->n_rows && status == 0; i++) {
@@ -173,6 +184,9 @@ static int give_out(const kmf_logits *l, const job *j, kmf_err *err)
             return kmf_fail(err, KMF_ENUMERIC,
                             "record '%s': the model gives logits that are not finite",
                             kmf_err_show(shown, out.name));
+        if (l->n_out++ < l->given.rows)
+            continue;
+        l->done = (kmf_logits_mark){.records = r->index + 1, .sum = r->sum};
         status = kmf_answered(l->fn(l->user, &out, err), err);
     }
     return status;
@@ -213,6 +227,11 @@ typedef struct pass {
 static int add_pass(kmf_logits *l, const pass *p, kmf_err *err)
 {
     const kmf_chunk *c = p->chunk;
+    l->n_asked += p->n;
+    if (l->n_asked <= l->given.rows) {
+        l->n_out += p->n;
+        return 0;
+    }
     if (l->jobs[l->at].off[l->jobs[l->at].n_passes] + c->n > l->tokens) {
         int status = l->at + 1 < l->n_jobs ? 0 : run_round(l, err);
         if (status < 0)
@@ -238,7 +257,8 @@ static int add_pass(kmf_logits *l, const pass *p, kmf_err *err)
                                      .index = l->stats.records,
                                      .len = p->len,
                                      .position = c->pos[t],
-                                     .id = c->ids[t]};
+                                     .id = c->ids[t],
+                                     .sum = l->seen_sum};
     }
     j->off[++j->n_passes] = beg + c->n;
     return 0;
@@ -254,8 +274,8 @@ static int compare_spans(const void *a, const void *b)
 static bool is_wanted(const kmf_logits *l, const kmf_chunk *chunk, size_t t)
 {
     const kmf_base_span token = {.beg = chunk->pos[t], .end = chunk->end[t]};
-    return l->n_spans == 0 ||
-           bsearch(&token, l->spans, l->n_spans, sizeof *l->spans, compare_spans);
+    return l->o.n_spans == 0 ||
+           bsearch(&token, l->spans, l->o.n_spans, sizeof *l->spans, compare_spans);
 }
 
 /*
@@ -292,6 +312,13 @@ static int add_chunk(kmf_logits *l, pass *p, kmf_err *err)
     return status;
 }
 
+static int fail_others(const kmf_logits *l, kmf_err *err)
+{
+    return kmf_fail(err, KMF_EMODEL,
+                    "the first %llu records are not those whose logits were made before",
+                    (unsigned long long)l->given.records);
+}
+
 int kmf_logits_add(kmf_logits *logits, const char *name, const char *seq, size_t len,
                    kmf_err *err)
 {
@@ -301,6 +328,10 @@ int kmf_logits_add(kmf_logits *logits, const char *name, const char *seq, size_t
     kmf_err cause = {0};
     pass p = {.name = name, .len = len, .chunk = &chunk};
     int got;
+    bool last = l->stats.records + 1 == l->given.records; /* of those that were begun before */
+    l->seen_sum = kmf_record_checksum(l->seen_sum, name, seq, len);
+    if (last && l->seen_sum != l->given.sum)
+        return fail_others(l, err);
     kmf_cutter_start(l->cutter, name, seq, len);
     while ((got = kmf_cutter_next(l->cutter, &chunk, &cause)) > 0) {
         int status = add_chunk(l, &p, err);
@@ -308,7 +339,7 @@ int kmf_logits_add(kmf_logits *logits, const char *name, const char *seq, size_t
             return status;
     }
     if (got < 0) {
-        int status = kmf_logits_finish(l, err); /* what came before it is told first */
+        int status = run_round(l, err); /* what came before it is told first */
         return status < 0 ? status : kmf_fail(err, cause.code, "%s", cause.msg);
     }
     kmf_cutter_statistics(l->cutter, &s);
@@ -316,17 +347,47 @@ int kmf_logits_add(kmf_logits *logits, const char *name, const char *seq, size_t
     l->stats.records++;
     l->stats.bases += len;
     l->stats.tokens += s.tokens;
-    return 0;
+    return last && l->n_asked < l->given.rows ? fail_others(l, err) : 0;
+}
+
+int kmf_logits_flush(kmf_logits *logits, kmf_err *err)
+{
+    return run_round(logits, err);
 }
 
 int kmf_logits_finish(kmf_logits *logits, kmf_err *err)
 {
+    const kmf_logits *l = logits;
+    if (l->stats.records < l->given.records)
+        return kmf_fail(err, KMF_EMODEL, "%llu records, and logits of %llu were made before",
+                        (unsigned long long)l->stats.records,
+                        (unsigned long long)l->given.records);
     return run_round(logits, err);
 }
 
 void kmf_logits_statistics(const kmf_logits *logits, kmf_embed_stats *stats)
 {
     *stats = logits->stats;
+}
+
+const kmf_logits_options *kmf_logits_used(const kmf_logits *l)
+{
+    return &l->o;
+}
+
+const kmf_model *kmf_logits_model(const kmf_logits *l)
+{
+    return l->model;
+}
+
+kmf_logits_mark kmf_logits_done(const kmf_logits *l)
+{
+    return l->done;
+}
+
+void kmf_logits_given(kmf_logits *l, const kmf_logits_mark *mark)
+{
+    l->given = l->done = *mark;
 }
 
 /* ---------------------------------------------------------------- the run --------------- */
@@ -361,14 +422,16 @@ static int make_spans(kmf_logits *l, kmf_err *err)
     if (n > 0)
         memcpy(l->spans, l->o.spans, n * sizeof *l->spans);
     qsort(l->spans, n, sizeof *l->spans, compare_begins);
+    l->o.n_spans = 0;
     for (size_t i = 0; i < n; i++) {
         kmf_base_span next = l->spans[i];
-        kmf_base_span *last = l->n_spans > 0 ? &l->spans[l->n_spans - 1] : NULL;
+        kmf_base_span *last = l->o.n_spans > 0 ? &l->spans[l->o.n_spans - 1] : NULL;
         if (!last || next.beg > last->end)
-            l->spans[l->n_spans++] = next;
+            l->spans[l->o.n_spans++] = next;
         else if (next.end > last->end)
             last->end = next.end;
     }
+    l->o.spans = l->spans;
     return 0;
 }
 

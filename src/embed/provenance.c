@@ -4,6 +4,7 @@
  * shards belong together. Threads and batch size are left out of the settings, for they don't
  * change a bit of the result.
  */
+#include "base/crc.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/json.h"
@@ -24,21 +25,33 @@
  * The MD5 of weights is taken through the map in use, so it is theirs even if the file has been
  * replaced since.
  */
-json_t *kmf_model_json(const kmf_embedder *e, kmf_err *err)
+json_t *kmf_json_with_files(json_t *json, const kmf_method_file *files, kmf_digests *begun,
+                            kmf_err *err)
 {
-    const kmf_method *method = e->method;
-    kmf_digests *begun = e->digests;
     char md5[KMF_MD5_TEXT];
-    json_t *json = json_pack("{s:o}", "name", kmf_json_of_text(kmf_embedder_name(e)));
-    for (size_t i = 0; json && i < KMF_METHOD_FILES && method->files[i].key; i++) {
-        int status = begun ? kmf_digests_wait(begun, i, md5, err)
-                           : kmf_md5_files(md5, method->files[i].maps, method->files[i].n,
-                                           method->files[i].keep, NULL, err);
-        json = kmf_json_with(json, method->files[i].key, status < 0 ? NULL : json_string(md5));
+    for (size_t i = 0; json && i < KMF_METHOD_FILES && files[i].key; i++) {
+        int status =
+            begun ? kmf_digests_wait(begun, i, md5, err)
+                  : kmf_md5_files(md5, files[i].maps, files[i].n, files[i].keep, NULL, err);
+        json = kmf_json_with(json, files[i].key, status < 0 ? NULL : json_string(md5));
     }
     if (!json)
         kmf_fail(err, KMF_ENOMEM, "out of memory: no provenance could be made");
     return json;
+}
+
+json_t *kmf_model_json(const kmf_embedder *e, kmf_err *err)
+{
+    json_t *json = json_pack("{s:o}", "name", kmf_json_of_text(kmf_embedder_name(e)));
+    return kmf_json_with_files(json, e->method->files, e->digests, err);
+}
+
+uint32_t kmf_record_checksum(uint32_t sum, const char *name, const char *seq, size_t len)
+{
+    const uint64_t length = len;
+    sum = kmf_crc32(sum, name, strlen(name));
+    sum = kmf_crc32(sum, &length, sizeof length);
+    return kmf_crc32(sum, seq, len);
 }
 
 json_t *kmf_settings_json(const kmf_embedder *e)
@@ -91,6 +104,26 @@ int kmf_statistics_read(kmf_embed_stats *stats, const json_t *json, const char *
         memcpy((char *)stats + counts[i].at, &count, sizeof count);
     }
     return 0;
+}
+
+json_t *kmf_records_json(uint64_t records, uint32_t sum)
+{
+    return json_pack("{s:I, s:I}", "records", (json_int_t)records, KMF_RECORDS_CHECKSUM,
+                     (json_int_t)sum);
+}
+
+int kmf_records_read(uint64_t *records, uint32_t *sum, const json_t *json, const char *where,
+                     kmf_err *err)
+{
+    uint64_t number;
+    int status = kmf_json_count(records, json, "records", INT64_MAX, where, err);
+    if (status == 0)
+        status = kmf_json_count(&number, json, KMF_RECORDS_CHECKSUM, UINT32_MAX, where, err);
+    if (status < 0)
+        return status;
+    *sum = (uint32_t)number;
+    return *records > 0 ? 0
+                        : kmf_fail(err, KMF_EMODEL, "%s: its mark tells of no records", where);
 }
 
 static json_t *list_json(const char *const *texts, size_t n)

@@ -4,11 +4,20 @@
 #define KMF_PROVENANCE_H
 
 #include "base/json.h"
+#include "embed/digests.h"
 #include "embed/method.h"
 
 /* Key of the checksum of all records of a run, in the x.json of a shard. */
 #define KMF_RECORDS_CHECKSUM "records_checksum"
+/* Of the records before, and one more; 0 of none. */
+uint32_t kmf_record_checksum(uint32_t sum, const char *name, const char *seq, size_t len);
 
+/*
+ * json with the MD5 of files, KMF_METHOD_FILES at most; begun: they are being taken; NULL: they are
+ * not. Takes over json; NULL: it was, or after an error.
+ */
+json_t *kmf_json_with_files(json_t *json, const kmf_method_file *files, kmf_digests *begun,
+                            kmf_err *err) KMF_MUST_CHECK;
 /* {"name"} and a key for each of the method's files (method.h): the model. NULL after an error. */
 json_t *kmf_model_json(const kmf_embedder *embedder, kmf_err *err);
 /* The name of an output for its provenance: the last part of path. NULL: out of memory. */
@@ -38,6 +47,11 @@ json_t *kmf_json_with_embedder(json_t *json, const kmf_embedder *embedder,
 json_t *kmf_json_with_inputs(json_t *json, const char *const *inputs, size_t n_inputs,
                              size_t columns) KMF_MUST_CHECK;
 json_t *kmf_json_with_regions(json_t *json, const kmf_reader_options *reader) KMF_MUST_CHECK;
+/* So many records, of this checksum, that are done. NULL: out of memory. */
+json_t *kmf_records_json(uint64_t records, uint32_t sum);
+/* The same read back; KMF_EMODEL, with `where` in its message: one is missing, or no record. */
+int kmf_records_read(uint64_t *records, uint32_t *sum, const json_t *json, const char *where,
+                     kmf_err *err) KMF_MUST_CHECK;
 /* The counts of a run. NULL: out of memory. */
 json_t *kmf_statistics_json(const kmf_embed_stats *stats);
 /* The same read back; KMF_EMODEL, with `where` in its message: one is missing, or none. */
