@@ -75,7 +75,7 @@ static bool has_direction(const float *x, size_t dim)
 /* All that is answered, one query after another. */
 typedef struct answers {
     size_t queries;
-    size_t n[4096];
+    size_t n[8192];
     kmf_neighbour list[1 << 16];
     size_t n_list;
     uint64_t told;
@@ -186,6 +186,16 @@ static void check(const answers *a, const table *references, const table *querie
     free(taken);
 }
 
+static void check_same(const answers *some, const answers *one)
+{
+    ck_assert_uint_eq(some->queries, one->queries);
+    ck_assert_mem_eq(some->n, one->n, sizeof one->n);
+    ck_assert_uint_eq(some->n_list, one->n_list);
+    for (size_t i = 0; i < one->n_list; i++)
+        quick_assert(some->list[i].row == one->list[i].row &&
+                     some->list[i].cosine == one->list[i].cosine);
+}
+
 static const struct {
     size_t references, queries, dim, n;
 } shapes[] = {{1000, 230, 17, 5}, {300, 97, 136, 400}, {1, 3, 3, 10},  {12, 40, 1, 3},
@@ -201,11 +211,7 @@ START_TEST(neighbours_are_those_of_all_pairs_on_any_threads)
     check(one, &references, &queries, n, &stats);
     for (int threads = 2; threads <= 3; threads++) {
         answers *some = search(&references, &queries, n, threads, &stats);
-        ck_assert_mem_eq(some->n, one->n, sizeof one->n);
-        ck_assert_uint_eq(some->n_list, one->n_list);
-        for (size_t i = 0; i < one->n_list; i++)
-            quick_assert(some->list[i].row == one->list[i].row &&
-                         some->list[i].cosine == one->list[i].cosine);
+        check_same(some, one);
         free(some);
     }
     free(one);
@@ -324,6 +330,125 @@ static kmf_err *fresh(kmf_err *err)
     return err;
 }
 
+/* A search of files of queries, one after another, that may have been begun before. */
+typedef struct asked {
+    const table *references, *queries[2];
+    size_t stop; /* ends with this answer */
+    answers *got;
+} asked;
+
+static int take_some(void *user, uint64_t row, const char *name, const kmf_neighbour *list,
+                     size_t n, kmf_err *err)
+{
+    asked *s = user;
+    answers *a = s->got;
+    (void)row;
+    (void)name;
+    (void)err;
+    a->n[a->queries++] = n;
+    for (size_t i = 0; i < n; i++)
+        a->list[a->n_list++] = (kmf_neighbour){list[i].row, list[i].cosine};
+    return a->queries == s->stop ? KMF_ESTOPPED : 0;
+}
+
+/* mark: to go on from, or NULL; *reached: what it has come to. */
+static int ask_some(asked *s, const char *mark, char **reached, kmf_row_search_stats *stats,
+                    kmf_err *err)
+{
+    uint64_t records;
+    kmf_row_file *references = open_rows(s->references->path);
+    kmf_row_search *search = kmf_row_search_new(references, 5, NULL, NULL);
+    const kmf_run run = kmf_row_search_run(search);
+    ck_assert_int_eq(run.mark(run.user, reached, &records, NULL), 0);
+    int status = mark ? run.go_on(run.user, mark, 0, "mark", err) : 0;
+    for (size_t i = 0; i < 2 && status == 0; i++) {
+        kmf_row_file *queries = open_rows(s->queries[i]->path);
+        status = kmf_row_search_ask(search, queries, 0, take_some, s, NULL, NULL, err);
+        kmf_row_file_close(queries);
+    }
+    if (status == 0)
+        status = kmf_row_search_finish(search, err);
+    kmf_row_search_statistics(search, stats);
+    if (status != KMF_EMODEL) {
+        ck_assert_int_eq(run.mark(run.user, reached, &records, NULL), 1);
+        ck_assert_uint_eq(records, stats->queries);
+    }
+    kmf_row_search_free(search);
+    kmf_row_file_close(references);
+    return status;
+}
+
+/* In either file and between them; of the second one more than are passed over at a time. */
+START_TEST(a_search_that_goes_on_answers_the_queries_that_are_left)
+{
+    static const size_t stops[] = {1, 59, 60, 61, 4200, 5059};
+    table t[] = {draw("a.npy", 90, 7, 4), draw("b.npy", 60, 7, 5), draw("c.npy", 5000, 7, 6)};
+    answers *whole = calloc(1, sizeof *whole);
+    asked s = {.references = &t[0], .queries = {&t[1], &t[2]}, .got = whole};
+    kmf_row_search_stats stats, all;
+    char *mark;
+    ck_assert_int_eq(ask_some(&s, NULL, &mark, &all, NULL), 0);
+    ck_assert_uint_eq(whole->queries, 5060);
+    kmf_text_free(mark);
+    for (size_t i = 0; i < sizeof stops / sizeof stops[0]; i++) {
+        s.got = calloc(1, sizeof *s.got);
+        s.stop = stops[i];
+        ck_assert_int_eq(ask_some(&s, NULL, &mark, &stats, NULL), KMF_ESTOPPED);
+        ck_assert_uint_eq(stats.queries, stops[i]);
+        s.stop = 0;
+        char *end;
+        ck_assert_int_eq(ask_some(&s, mark, &end, &stats, NULL), 0);
+        ck_assert_int_eq(memcmp(&stats, &all, sizeof all), 0);
+        check_same(s.got, whole);
+        kmf_text_free(mark);
+        kmf_text_free(end);
+        free(s.got);
+    }
+    free(whole);
+    for (size_t i = 0; i < 3; i++)
+        free(t[i].x);
+}
+END_TEST
+
+START_TEST(a_search_of_other_queries_does_not_go_on)
+{
+    table t[] = {draw("a.npy", 90, 7, 4), draw("b.npy", 60, 7, 5), draw("c.npy", 300, 7, 6)};
+    answers *a = calloc(1, sizeof *a);
+    asked s = {.references = &t[0], .queries = {&t[1], &t[2]}, .stop = 100, .got = a};
+    kmf_row_search_stats stats;
+    kmf_err err = {0};
+    char *mark;
+    static const struct {
+        const char *mark, *says;
+    } marks[] = {{"{}", "mark: queries is missing"},
+                 {"{\"queries\": 0, \"queries_checksum\": 1, \"queries_without\": 0,"
+                  " \"references_without\": 0}",
+                  "mark: its mark tells of no queries"},
+                 {"{\"queries\": 70, \"queries_checksum\": 1, \"queries_without\": 0,"
+                  " \"references_without\": 0}",
+                  "the first 70 queries are not those whose neighbours were found before"},
+                 {"{\"queries\": 361, \"queries_checksum\": 1, \"queries_without\": 0,"
+                  " \"references_without\": 0}",
+                  "360 queries, and neighbours of 361 were found before"}};
+    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
+        ck_assert_int_eq(ask_some(&s, marks[i].mark, &mark, &stats, fresh(&err)), KMF_EMODEL);
+        ck_assert_msg(strstr(err.msg, marks[i].says) != NULL, "%s", err.msg);
+    }
+    ck_assert_uint_eq(a->queries, 0);
+    ck_assert_int_eq(ask_some(&s, NULL, &mark, &stats, NULL), KMF_ESTOPPED);
+    t[2].x[5] += 1;
+    save(&t[2]);
+    char *end;
+    ck_assert_int_eq(ask_some(&s, mark, &end, &stats, fresh(&err)), KMF_EMODEL);
+    ck_assert_msg(strstr(err.msg, "the first 100 queries are not") != NULL, "%s", err.msg);
+    ck_assert_uint_eq(a->queries, 100);
+    kmf_text_free(mark);
+    free(a);
+    for (size_t i = 0; i < 3; i++)
+        free(t[i].x);
+}
+END_TEST
+
 START_TEST(what_cannot_be_searched_is_told)
 {
     table t = draw("t.npy", 40, 6, 8);
@@ -416,6 +541,8 @@ int main(void)
     tcase_add_test(tcase, a_row_is_no_neighbour_of_itself);
     tcase_add_test(tcase, equal_rows_come_in_their_order);
     tcase_add_test(tcase, many_queries_come_in_batches);
+    tcase_add_test(tcase, a_search_that_goes_on_answers_the_queries_that_are_left);
+    tcase_add_test(tcase, a_search_of_other_queries_does_not_go_on);
     tcase_add_test(tcase, what_cannot_be_searched_is_told);
     tcase_add_test(tcase, every_allocation_may_fail);
     suite_add_tcase(suite, tcase);

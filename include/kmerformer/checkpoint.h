@@ -7,6 +7,7 @@
 #include "logits.h"
 #include "output.h"
 #include "reader.h"
+#include "rownearest.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -49,6 +50,13 @@ KMF_API kmf_run kmf_embedder_run(kmf_embedder *embedder);
  * kmf_logits_finish.
  */
 KMF_API kmf_run kmf_logits_run(kmf_logits *logits);
+/*
+ * That of a search of rows, whose answers the caller gives to the output, the index being that of
+ * the query among all of them. All queries are asked for once more when it goes on, and those that
+ * were answered are passed over. That they are not the same, which is KMF_EMODEL, is found out by
+ * kmf_row_search_ask or kmf_row_search_finish.
+ */
+KMF_API kmf_run kmf_row_search_run(kmf_row_search *search);
 
 /*
  * A checkpoint of a run whose rows go to a file that is not compressed: the rows that are out are

@@ -17,7 +17,10 @@ extern "C" {
  * pointed to stays until the output is freed.
  */
 typedef struct kmf_row_format {
-    /* vector: [dim] of the form; of NaN, if its record has none */
+    /*
+     * vector: [dim] of the form; of NaN, if its record has none. NULL: rows are no vectors, and
+     * come by kmf_output_print alone; then only header and name are used.
+     */
     size_t (*put)(const void *user, void *scratch, char *to, const float *vector, size_t dim);
     const void *user;
     size_t room;          /* bytes that put may write, whatever it returns; not of the name */
@@ -54,6 +57,12 @@ KMF_API kmf_output *kmf_output_new(const char *path, const kmf_output_form *form
  * left out.
  */
 KMF_API int kmf_output_row(void *output, const kmf_row *row, kmf_err *err);
+/*
+ * A row that is text, of a format without put: a line, or lines, of the record of this index, which
+ * may have several rows, one after another.
+ */
+KMF_API int kmf_output_print(kmf_output *output, uint64_t index, kmf_err *err,
+                             const char *format, ...) KMF_PRINTF(4, 5) KMF_MUST_CHECK;
 /*
  * Before the first record of a run: the rows of the embedder from now on go to the output, as by
  * kmf_embedder_sink with kmf_output_row, and nowhere else. A thread that has computed the whole

@@ -66,6 +66,8 @@ typedef int kmf_row_search_fn(void *user, uint64_t row, const char *name,
 KMF_API int kmf_row_search_ask(kmf_row_search *search, kmf_row_file *queries, int itself,
                                kmf_row_search_fn *answer, void *answer_user,
                                kmf_progress_fn *fn, void *fn_user, kmf_err *err) KMF_MUST_CHECK;
+/* Behind the last file. KMF_EMODEL: an earlier search of these queries had more of them. */
+KMF_API int kmf_row_search_finish(const kmf_row_search *search, kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_row_search_statistics(const kmf_row_search *search,
                                        kmf_row_search_stats *stats);
 

@@ -244,27 +244,35 @@ int kmf_out_pass(kmf_out *out, size_t n, kmf_err *err)
     return 0;
 }
 
-int kmf_out_print(kmf_out *out, kmf_err *err, const char *format, ...)
+int kmf_out_vprint(kmf_out *out, kmf_err *err, const char *format, va_list args)
 {
     char text[PRINT_ROOM];
     char *longer = NULL;
-    va_list args;
+    va_list again;
     errno = 0;
-    va_start(args, format);
+    va_copy(again, args);
     int n = kmf_vprint(text, sizeof text, format, args);
-    va_end(args);
-    if (n < 0)
-        return write_failed(out, err);
-    if ((size_t)n >= sizeof text) {
+    int status = n < 0 ? write_failed(out, err) : 0;
+    if (n >= (int)sizeof text) {
         longer = kmf_malloc((size_t)n + 1, 1, err);
-        if (!longer)
-            return KMF_ENOMEM;
-        va_start(args, format);
-        kmf_vprint(longer, (size_t)n + 1, format, args);
-        va_end(args);
+        if (longer)
+            kmf_vprint(longer, (size_t)n + 1, format, again);
+        else
+            status = KMF_ENOMEM;
     }
-    int status = kmf_out_write(out, longer ? longer : text, (size_t)n, err);
+    va_end(again);
+    if (status == 0)
+        status = kmf_out_write(out, longer ? longer : text, (size_t)n, err);
     kmf_free(longer);
+    return status;
+}
+
+int kmf_out_print(kmf_out *out, kmf_err *err, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int status = kmf_out_vprint(out, err, format, args);
+    va_end(args);
     return status;
 }
 

@@ -345,7 +345,10 @@ int cli_nearest(cli *run, int argc, char **argv)
         "rank, name and cosine; all pairs are compared. A row without a vector, or of zeros,\n"
         "is nobody's neighbour, and has NA for its own. In its own file a row is not its own.",
         2, -1};
-    cli_nearest_options o = {.n = 10, .out = "-", .threads = kmf_threads_default()};
+    cli_nearest_options o = {.n = 10,
+                             .out = "-",
+                             .threads = kmf_threads_default(),
+                             .keeping.minutes = CLI_CHECKPOINT_MINUTES};
     int first;
     const cli_option table[] = {{"n", "number", CLI_SIZE, &o.n, 1, INT64_MAX, NULL, "N",
                                  "neighbours for each query", 0, NULL},
@@ -356,6 +359,7 @@ int cli_nearest(cli *run, int argc, char **argv)
                                 {"t@", "threads", CLI_INT, &o.threads, 1, KMF_THREADS_MAX, NULL,
                                  "N", "threads, for arrays; k-mers need no more than one", 0,
                                  NULL},
+                                CLI_RESUMABLE_OPTIONS(&o.keeping, "arrays, "),
                                 CLI_COMMON(run)};
     int leave = cli_parse(run, table, &usage, argc, argv, &first);
     if (leave >= 0)

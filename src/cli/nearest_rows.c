@@ -12,11 +12,12 @@ typedef struct rows {
     const char *const *queries;
     size_t n_queries;
     kmf_row_file_info info; /* of the references */
-    kmf_row_search *search; /* owned, as the output */
-    kmf_out *out;
+    kmf_row_search *search; /* owned, as what follows */
+    cli_resumable resumable;
     cli_progress line;
-    double pairs;  /* to be compared in all, and those */
-    double before; /* of the files that are done */
+    double pairs;      /* to be compared in all, and those */
+    double before;     /* of the files that are done */
+    uint64_t n_before; /* queries that an earlier run has answered */
 } rows;
 
 /* -1, or an exit code: the files are there, and all of them arrays. */
@@ -38,16 +39,27 @@ static int check_inputs(const rows *r, const char *const *paths, size_t n)
 
 /* ---------------------------------------------------------------- answers --------------- */
 
+static uint64_t n_answered(const rows *r)
+{
+    kmf_row_search_stats s;
+    kmf_row_search_statistics(r->search, &s);
+    return s.queries;
+}
+
 static int print_answer(void *user, uint64_t row, const char *name, const kmf_neighbour *list,
                         size_t n, kmf_err *err)
 {
     rows *r = user;
+    kmf_output *out = r->resumable.output;
+    uint64_t query = n_answered(r) - 1;
     (void)row;
-    int status = n > 0 ? 0 : kmf_out_print(r->out, err, "%s\tNA\tNA\tNA\n", name);
+    int status = n > 0 ? 0 : kmf_output_print(out, query, err, "%s\tNA\tNA\tNA\n", name);
     for (size_t i = 0; i < n && status == 0; i++)
-        status =
-            kmf_out_print(r->out, err, "%s\t%zu\t%s\t%.6f\n", name, i + 1,
-                          kmf_row_search_name(r->search, list[i].row), (double)list[i].cosine);
+        status = kmf_output_print(out, query, err, "%s\t%zu\t%s\t%.6f\n", name, i + 1,
+                                  kmf_row_search_name(r->search, list[i].row),
+                                  (double)list[i].cosine);
+    if (status == 0)
+        cli_resumable_save(&r->resumable);
     return status;
 }
 
@@ -55,6 +67,7 @@ static void show_pairs(void *user, uint64_t done)
 {
     rows *r = user;
     char count[CLI_COUNT_TEXT];
+    cli_resumable_save(&r->resumable);
     if (cli_progress_due(&r->line))
         cli_progress_show(&r->line, "%.0f %% of %s pairs of rows compared",
                           100 * (r->before + (double)done) / r->pairs,
@@ -101,19 +114,26 @@ static int ask(rows *r, const char *path, kmf_err *err)
 
 static int ask_all(rows *r, kmf_err *err)
 {
-    r->out = kmf_out_open(r->o->out, err);
-    if (!r->out)
-        return (int)err->code;
-    int status = kmf_out_print(r->out, err, "#query\trank\tname\tcosine\n");
+    static const kmf_row_format lines = {.header = "#query\trank\tname\tcosine\n",
+                                         .name = "neighbours"};
+    const kmf_output_form form = {.format = &lines};
+    const kmf_run work = kmf_row_search_run(r->search);
+    int status = cli_resumable_open(&r->resumable, &work, &form, err);
+    if (status < 0)
+        return status;
+    r->n_before = n_answered(r);
     cli_progress_start(&r->line, r->run);
     for (size_t i = 0; i < r->n_queries && status == 0; i++)
         status = ask(r, r->queries[i], err);
+    if (status == 0)
+        status = kmf_row_search_finish(r->search, err);
     cli_progress_end();
-    return kmf_out_end(r->out, status, err);
+    return status < 0 ? status : cli_resumable_finish(&r->resumable, NULL, err);
 }
 
 static void tell(const rows *r)
 {
+    char before[CLI_BEFORE_TEXT];
     kmf_row_search_stats s;
     kmf_row_search_statistics(r->search, &s);
     if (s.references_without > 0)
@@ -127,8 +147,9 @@ static void tell(const rows *r)
                  " queries have no vector, or one of zeros: NA in "
                  "place of neighbours",
                  s.queries_without, s.queries);
-    cli_note(r->run, "%" PRIu64 " queries, %" PRIu64 " references, %zu columns, in %.2f s",
-             s.queries, r->info.n, r->info.dim, cli_now() - r->run->started);
+    cli_note(r->run, "%" PRIu64 " queries%s, %" PRIu64 " references, %zu columns, in %.2f s",
+             s.queries, cli_told_before(before, r->n_before), r->info.n, r->info.dim,
+             cli_now() - r->run->started);
 }
 
 int cli_nearest_rows(cli *run, const cli_nearest_options *o, const char *const *paths, size_t n)
@@ -137,9 +158,13 @@ int cli_nearest_rows(cli *run, const cli_nearest_options *o, const char *const *
     rows r = {
         .run = run, .o = o, .references = paths[0], .queries = paths + 1, .n_queries = n - 1};
     kmf_pool *pool = NULL;
+    cli_resumable_init(&r.resumable, run, &o->keeping, o->out, paths, n, NULL);
     int code = check_inputs(&r, paths, n);
+    if (code < 0)
+        code = cli_resumable_refuse(&r.resumable, NULL, 0);
     if (code >= 0)
         return code;
+    cli_resumable_start(&r.resumable);
     cli_warn_of_twice(run, r.queries, r.n_queries);
     kmf_row_file *references = kmf_row_file_open(paths[0], &err);
     int status = references ? 0 : (int)err.code;
@@ -161,5 +186,7 @@ int cli_nearest_rows(cli *run, const cli_nearest_options *o, const char *const *
     kmf_row_search_free(r.search);
     kmf_row_file_close(references);
     kmf_pool_free(pool);
-    return status == 0 ? CLI_DONE : cli_fail(run, &err);
+    code = status == 0 ? CLI_DONE : cli_fail(run, &err);
+    cli_resumable_end(&r.resumable, status < 0);
+    return code;
 }

@@ -25,6 +25,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -35,7 +36,7 @@ struct kmf_output {
     kmf_output_form form;
     kmf_row_format format; /* of the table, unless it is an array */
     void *scratch;         /* owned; of the format */
-    kmf_rowtext *texts;    /* owned; NULL: the table is an array */
+    kmf_rowtext *texts;    /* owned; NULL: the table is an array, or its rows are no vectors */
     kmf_out *table;        /* owned */
     kmf_pool *pool;        /* owned, with others; NULL: none; where the table is compressed */
     kmf_out *ids;          /* owned; NULL: there is nothing beside the table */
@@ -87,8 +88,8 @@ static int check_path(const char *path, const kmf_output_form *form, kmf_err *er
     if (form->format && (npy || form->per_token))
         return kmf_fail(err, KMF_EINVAL, "%s: rows of text go to a table, one for each record",
                         path);
-    if (form->format && (!form->format->put || !form->format->name))
-        return kmf_fail(err, KMF_EINVAL, "%s: a format of rows lacks put, or its name", path);
+    if (form->format && !form->format->name)
+        return kmf_fail(err, KMF_EINVAL, "%s: a format of rows has no name", path);
     return 0;
 }
 
@@ -125,6 +126,8 @@ static kmf_output *make(const char *path, const kmf_output_form *form, kmf_err *
     o->format = form->format ? *form->format : kmf_row_numbers(form->dim);
     if (form->format)
         o->form.format = &o->format;
+    if (!o->format.put)
+        return o;
     o->scratch = kmf_calloc(1, o->format.scratch_bytes, err);
     o->texts = o->scratch ? kmf_rowtext_new(&o->format, form->dim, err) : NULL;
     if (o->texts)
@@ -396,24 +399,51 @@ int kmf_row_check_name(const char *name, kmf_err *err)
                     kmf_err_show(shown, name));
 }
 
+/* Are its rows vectors? */
+static bool takes_vectors(const kmf_output *o)
+{
+    return o->npy || o->texts;
+}
+
+/* A row of this record comes next. */
+static int begin_row(kmf_output *o, uint64_t record, kmf_err *err)
+{
+    int status = begin_table(o, err);
+    if (kmf_output_is_keepable(o) && record != o->record) {
+        o->record = record;
+        o->came = place_of(o);
+    }
+    return status;
+}
+
 int kmf_output_row(void *output, const kmf_row *row, kmf_err *err)
 {
     kmf_output *o = output;
-    if (o->misfit)
+    if (o->misfit || !takes_vectors(o))
         return kmf_fail(err, KMF_EINVAL, "the output has other rows than its embedder makes");
     int status = kmf_row_check_name(row->name, err);
     if (status == 0)
-        status = begin_table(o, err);
-    if (kmf_output_is_keepable(o) && row->index != o->record) {
-        o->record = row->index;
-        o->came = place_of(o);
-    }
+        status = begin_row(o, row->index, err);
     if (status == 0)
         status = o->npy ? write_npy(o, row, err) : write_tsv(o, row, err);
     if (status == 0 && o->ids)
         status = write_ids(o, row, err);
     if (status == 0)
         o->n_rows++;
+    return status;
+}
+
+int kmf_output_print(kmf_output *output, uint64_t index, kmf_err *err, const char *format, ...)
+{
+    va_list args;
+    if (takes_vectors(output))
+        return kmf_fail(err, KMF_EINVAL, "the rows of the output are vectors, not text");
+    int status = begin_row(output, index, err);
+    va_start(args, format);
+    if (status == 0)
+        status = kmf_out_vprint(output->table, err, format, args);
+    va_end(args);
+    output->n_rows += status == 0;
     return status;
 }
 
@@ -467,7 +497,7 @@ void kmf_output_take(kmf_output *output, kmf_embedder *embedder)
 {
     kmf_embed_options used;
     kmf_embedder_options(embedder, &used);
-    output->misfit = kmf_embedder_dim(embedder) != output->form.dim ||
+    output->misfit = !takes_vectors(output) || kmf_embedder_dim(embedder) != output->form.dim ||
                      (used.pooling == KMF_POOL_NONE) != (output->form.per_token != 0);
     if (output->misfit) {
         kmf_embedder_sink(embedder, kmf_output_row, output);

@@ -4,6 +4,7 @@
  * the lines of x.ids.tsv by the caller's thread, then the vectors of some rows by each thread, into
  * what the output stores of them, then the rows in their order.
  */
+#include "base/crc.h"
 #include "base/err.h"
 #include "base/fmt.h"
 #include "base/mem.h"
@@ -235,6 +236,15 @@ int kmf_row_file_vector(const kmf_row_file *file, uint64_t row, float *x, kmf_er
 {
     int got = read_vector(file, row, x, err);
     return got < 0 ? got : 0;
+}
+
+uint32_t kmf_row_file_checksum(const kmf_row_file *file, uint32_t sum, uint64_t first,
+                               uint64_t n)
+{
+    const kmf_mapped_rows *rows = &file->rows;
+    size_t each = rows->dim * rows->element_bytes;
+    return kmf_crc32(sum, rows->map.bytes + rows->begin + (size_t)first * each,
+                     (size_t)n * each);
 }
 
 int kmf_row_file_check_bytes(const kmf_row_file *file, kmf_err *err)

@@ -21,11 +21,13 @@
  * Why no index: it would answer in less time once it is made, but not always rightly; and what a
  * user has are genomes in thousands or contigs in millions, a second or a minute for 1000 reads.
  */
+#include "base/crc.h"
 #include "base/err.h"
 #include "base/fmt.h"
 #include "base/mem.h"
 #include "embed/mapped.h"
 #include "embed/rowfile.h"
+#include "embed/rownearest.h"
 #include "model/best.h"
 #include "nn/gemm.h"
 #include "nn/lanes.h"
@@ -43,8 +45,9 @@
 #define BLOCK_NUMBERS ((size_t)2 << 20)
 #define BATCH_BYTES ((size_t)64 << 20)
 #define LANES 8
-#define AT_ONCE ((size_t)32) /* cosines that are looked at together: few are any good */
-#define PART ((size_t)32)    /* queries that a thread reads at a time */
+#define AT_ONCE ((size_t)32)  /* cosines that are looked at together: few are any good */
+#define PART ((size_t)32)     /* queries that a thread reads at a time */
+#define PASSED ((size_t)4096) /* queries that are passed over at a time */
 
 /* What rows are called. */
 typedef struct names {
@@ -60,7 +63,10 @@ struct kmf_row_search {
     size_t most;            /* neighbours of a query */
     names names;            /* none, if rows are numbered */
     char number[KMF_UINT_TEXT + 1];
-    kmf_row_search_stats stats;
+    kmf_search_mark done;
+    kmf_search_mark passed; /* queries that an earlier search has answered, given once more */
+    uint64_t n_before;      /* that it has answered */
+    uint32_t sum_before;
 };
 
 /* One file of queries. */
@@ -171,7 +177,30 @@ const char *kmf_row_search_name(kmf_row_search *search, uint64_t row)
 
 void kmf_row_search_statistics(const kmf_row_search *search, kmf_row_search_stats *stats)
 {
-    *stats = search->stats;
+    *stats = search->done.stats;
+}
+
+kmf_search_mark kmf_row_search_done(const kmf_row_search *s)
+{
+    return s->done;
+}
+
+void kmf_row_search_given(kmf_row_search *s, const kmf_search_mark *mark)
+{
+    s->done = *mark;
+    s->n_before = mark->stats.queries;
+    s->sum_before = mark->sum;
+}
+
+size_t kmf_row_search_most(const kmf_row_search *s)
+{
+    return s->most;
+}
+
+uint32_t kmf_row_search_checksum(const kmf_row_search *s)
+{
+    uint32_t sum = kmf_row_file_checksum(s->references, 0, 0, s->info.n);
+    return kmf_crc32(sum, s->names.text.bytes, s->names.text.len);
 }
 
 /* ---------------------------------------------------------------- rows ------------------ */
@@ -309,8 +338,22 @@ static int compare_batch(asking *a, kmf_err *err)
             a->fn(a->user, (a->done - a->before) * s->info.n + a->n * (a->first + block));
     }
     if (status == 0)
-        s->stats.references_without = without;
+        s->done.stats.references_without = without;
     return status;
+}
+
+static const char *name_of(const asking *a, size_t i)
+{
+    return a->names.text.bytes + a->names.at[i];
+}
+
+/* Query i of those whose names are there. */
+static void count_query(kmf_search_mark *done, const asking *a, size_t i)
+{
+    const char *name = name_of(a, i);
+    done->stats.queries++;
+    done->sum = kmf_row_file_checksum(a->queries, done->sum, a->done + i, 1);
+    done->sum = kmf_crc32(done->sum, name, strlen(name));
 }
 
 static int answer_batch(asking *a, kmf_row_search_fn *answer, void *user, kmf_err *err)
@@ -319,12 +362,32 @@ static int answer_batch(asking *a, kmf_row_search_fn *answer, void *user, kmf_er
     for (size_t i = 0; i < a->n && status == 0; i++) {
         kmf_best *best = &a->best[i];
         kmf_best_sort(best);
-        a->search->stats.queries++;
-        a->search->stats.queries_without += best->cap == 0;
-        status = answer(user, a->done + i, a->names.text.bytes + a->names.at[i], best->list,
-                        best->n, err);
+        count_query(&a->search->done, a, i);
+        a->search->done.stats.queries_without += best->cap == 0;
+        status = answer(user, a->done + i, name_of(a, i), best->list, best->n, err);
     }
     return status;
+}
+
+/* Of an earlier search; are they what they were then? */
+static int pass_over(asking *a, kmf_err *err)
+{
+    kmf_row_search *s = a->search;
+    uint64_t left;
+    while ((left = s->n_before - s->passed.stats.queries) > 0) {
+        int status = read_names(&a->names, a->queries, left < PASSED ? left : PASSED, err);
+        if (status < 0 || a->names.n == 0)
+            return status;
+        for (size_t i = 0; i < a->names.n; i++)
+            count_query(&s->passed, a, i);
+        a->done += a->names.n;
+        if (a->names.n == left && s->passed.sum != s->sum_before)
+            return kmf_fail(err, KMF_EMODEL,
+                            "the first %" PRIu64
+                            " queries are not those whose neighbours were found before",
+                            s->n_before);
+    }
+    return 0;
 }
 
 /* ---------------------------------------------------------------- a file ---------------- */
@@ -387,6 +450,8 @@ int kmf_row_search_ask(kmf_row_search *search, kmf_row_file *queries, int itself
     if (status == 0)
         status = kmf_row_file_check_alike(queries, search->references, err);
     if (status == 0)
+        status = pass_over(&a, err);
+    if (status == 0)
         status = make_room(&a, info.n - a.done, err);
     while (status == 0 && (status = read_names(&a.names, queries, a.batch, err)) == 0) {
         a.n = a.names.n;
@@ -405,4 +470,13 @@ int kmf_row_search_ask(kmf_row_search *search, kmf_row_file *queries, int itself
         status = kmf_row_file_check_bytes(queries, err);
     free_room(&a);
     return status;
+}
+
+int kmf_row_search_finish(const kmf_row_search *search, kmf_err *err)
+{
+    if (search->passed.stats.queries >= search->n_before)
+        return 0;
+    return kmf_fail(err, KMF_EMODEL,
+                    "%" PRIu64 " queries, and neighbours of %" PRIu64 " were found before",
+                    search->passed.stats.queries, search->n_before);
 }
