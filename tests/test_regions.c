@@ -38,7 +38,7 @@ START_TEST(regions_are_1_based_and_closed_and_keep_their_order)
         expect_regions(path, "chr1:9-12,chr2,chr1:21-", NULL,
                        "[chr1:9-12|ACGT][chr2:1-5|acgtu][chr1:21-22|AN]");
         expect_regions(path, "chr1:20", NULL, "[chr1:20-22|CAN]");
-        expect_regions(path, "odd:1-3", NULL, "[odd:1-3:1-6|GGGGGG]");
+        expect_regions(path, "{odd:1-3}", NULL, "[odd:1-3:1-6|GGGGGG]");
         expect_regions(path, "{odd}:1-3", NULL, "[odd:1-3|CCC]");
         expect_regions(path, "odd:1-3:2-3,{odd:1-3}:2-2", NULL,
                        "[odd:1-3:2-3|GG][odd:1-3:2-2|G]");
@@ -122,6 +122,9 @@ START_TEST(bad_regions_are_named)
     expect_bad_region(x, "chr1:5-6-7", "region 'chr1:5-6-7': %s", form);
     expect_bad_region(x, "chr1:99999999999999999999", "region 'chr1:99999999999999999999': %s",
                       form);
+    expect_bad_region(x, "chr2,odd:1-3",
+                      "region 'odd:1-3': a sequence of this name, or a part of another one: "
+                      "write {NAME} or {NAME}:BEG-END");
     expect_bad_region(x, "{chr1", "region '{chr1': a closing brace is missing");
     expect_bad_region(x, "{chr1}5", "region '{chr1}5': %s", form);
     expect_bad_region("-", "chr1",

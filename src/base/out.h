@@ -60,7 +60,8 @@ int kmf_out_cut(kmf_out *out, uint64_t n, kmf_err *err) KMF_MUST_CHECK;
 /* Frees it as kmf_out_free does, and the file goes, kept or not. */
 void kmf_out_give_up(kmf_out *out);
 /* kmf_out_print. */
-int kmf_out_vprint(kmf_out *out, kmf_err *err, const char *format, va_list args) KMF_MUST_CHECK;
+int kmf_out_vprint(kmf_out *out, kmf_err *err, const char *format, va_list args)
+    KMF_PRINTF(3, 0) KMF_MUST_CHECK;
 /* Bytes written or passed, of a plain file. */
 uint64_t kmf_out_bytes(const kmf_out *out);
 /*

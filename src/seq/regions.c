@@ -101,6 +101,23 @@ static bool is_split_number(const char *text, size_t n)
     return n >= 3 && strspn(text, digits) >= 3 && strspn(text, "0123456789-") >= n;
 }
 
+/* The last colon before stop; stop: there is none. */
+static const char *last_colon(const char *text, const char *stop)
+{
+    for (const char *p = stop; p > text; p--)
+        if (p[-1] == ':')
+            return p - 1;
+    return stop;
+}
+
+/* Is what stands in text up to stop, the name of a contig, also a range of another one? */
+static bool is_ambiguous(const kmf_regions *r, const char *text, const char *stop)
+{
+    const char *colon = last_colon(text, stop);
+    return colon < stop && colon + 1 + strspn(colon + 1, "0123456789-") >= stop &&
+           kmf_fai_find(&r->fai, text, (size_t)(colon - text)) >= 0;
+}
+
 /* One region: n bytes of text. */
 static int parse_region(kmf_regions *r, const char *text, size_t n, kmf_err *err)
 {
@@ -109,7 +126,6 @@ static int parse_region(kmf_regions *r, const char *text, size_t n, kmf_err *err
     const char *name_end = stop;
     const char *range = stop;
     int n_text = n < 200 ? (int)n : 200;
-    ptrdiff_t contig = -1;
     if (n > 0 && *text == '{') {
         const char *brace = memchr(text, '}', n);
         if (!brace)
@@ -119,16 +135,15 @@ static int parse_region(kmf_regions *r, const char *text, size_t n, kmf_err *err
         name_end = brace;
         range = brace + 1;
     }
-    contig = kmf_fai_find(&r->fai, name, (size_t)(name_end - name));
-    if (contig < 0 && range == stop) {
-        const char *colon = stop;
-        while (colon > text && *colon != ':')
-            colon--;
-        if (*colon == ':' && colon < stop && name == text) {
-            name_end = colon;
-            range = colon;
-            contig = kmf_fai_find(&r->fai, name, (size_t)(name_end - name));
-        }
+    ptrdiff_t contig = kmf_fai_find(&r->fai, name, (size_t)(name_end - name));
+    if (name == text && contig >= 0 && is_ambiguous(r, text, stop))
+        return kmf_fail(err, KMF_EINVAL,
+                        "region '%.*s': a sequence of this name, or a part of another one: "
+                        "write {NAME} or {NAME}:BEG-END",
+                        n_text, text);
+    if (name == text && contig < 0) {
+        name_end = range = last_colon(text, stop);
+        contig = kmf_fai_find(&r->fai, name, (size_t)(name_end - name));
     }
     if (contig < 0)
         return kmf_fail(err, KMF_EINVAL,

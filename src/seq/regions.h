@@ -3,7 +3,8 @@
  * Parts of an indexed FASTA file.
  *
  *   regions   "chr1,chr2:100-200,chr3:5-": 1-based, both ends belong to it. A name that ends
- *             like a range, or holds a comma, is put in braces: "{a,b:1-2}:5-9"
+ *             like a range, or holds a comma, is put in braces: "{a,b:1-2}:5-9". Without
+ *             them, what is a name and a range of another one is refused
  *   BED       contig, begin (0-based), end (not in it), name if asked for; column 6
  *             is the strand, '-' asks for the reverse complement. Lines that are empty or begin
  *             with '#', or with "track" or "browser" and no number behind it, are passed
