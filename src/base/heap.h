@@ -5,6 +5,9 @@
  *
  *   name_sink(list, n, i)  lets number i sink to its place, where those below it lie in order
  *   name_heap(list, n)     the last of them to list[0], and the others to where sink wants them
+ *
+ * and KMF_HEAP_SORT(name, type) besides
+ *
  *   name_sort(list, n)     a heap into their order
  *
  * (ksort.h of htslib has these, too, beside seven more functions for each type.)
@@ -32,16 +35,17 @@
     {                                                                        \
         for (size_t i = n / 2; i-- > 0;)                                     \
             name##_sink(list, n, i);                                         \
-    }                                                                        \
-                                                                             \
-    static inline void name##_sort(type *list, size_t n)                     \
-    {                                                                        \
-        for (; n > 1; n--) {                                                 \
-            type last = list[0];                                             \
-            list[0] = list[n - 1];                                           \
-            list[n - 1] = last;                                              \
-            name##_sink(list, n - 1, 0);                                     \
-        }                                                                    \
+    }
+
+#define KMF_HEAP_SORT(name, type)                        \
+    static inline void name##_sort(type *list, size_t n) \
+    {                                                    \
+        for (; n > 1; n--) {                             \
+            type last = list[0];                         \
+            list[0] = list[n - 1];                       \
+            list[n - 1] = last;                          \
+            name##_sink(list, n - 1, 0);                 \
+        }                                                \
     }
 
 #endif

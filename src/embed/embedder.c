@@ -406,12 +406,15 @@ int kmf_embed_sequence(kmf_embedder *embedder, float *vector, const char *seq, k
     kmf_sink before = embedder->to;
     kmf_embed_mark done = embedder->done; /* of the run before, which may be saved yet */
     const char *source = embedder->source;
+    kmf_progress_fn *progress = embedder->progress; /* of the run before: it may save that */
     embedder->source = NULL;
+    embedder->progress = NULL;
     kmf_embedder_sink(embedder, keep_vector, &one);
     int status = kmf_embedder_add(embedder, "sequence", seq, strlen(seq), err);
     if (status == 0)
         status = kmf_embedder_finish(embedder, err);
     embedder->to = before;
+    embedder->progress = progress;
     embedder->source = source;
     embedder->done = done;
     return status;

@@ -11,7 +11,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "embed/npy.h"
+#include "embed/mapped.h"
 #include "embed/output.h"
 #include "embed/provenance.h"
 #include "embed/sidecar.h"
@@ -36,14 +36,18 @@ typedef struct line {
 } line;
 
 typedef struct shard {
-    const char *path;     /* borrowed */
-    json_t *json;         /* owned */
-    size_t number, count; /* of those of its run */
-    kmf_ids ids;          /* owned */
-    gzFile table;         /* owned; reads plain files as they are */
-    const char *id_line;  /* borrowed [id_len]; the line at hand */
+    const char *path;      /* borrowed */
+    json_t *json;          /* owned */
+    size_t number, count;  /* of those of its run */
+    kmf_ids ids;           /* owned */
+    kmf_mapped_rows array; /* owned; of .npy */
+    gzFile table;          /* owned; of text, which may be compressed; NULL: an array */
+    line line;             /* of it */
+    uint64_t at;           /* the row of the array that comes next */
+    const char *row;       /* borrowed [row_len]; the row at hand, its bytes */
+    size_t row_len;
+    const char *id_line; /* borrowed [id_len]; its line of ids */
     size_t id_len;
-    line row;
     uint64_t index; /* record of that line */
     bool ended;
 } shard;
@@ -61,7 +65,16 @@ typedef struct merge {
     void *user;
 } merge;
 
-static int open_files(shard *s, kmf_err *err)
+static int open_array(shard *s, kmf_err *err)
+{
+    int status = kmf_mapped_rows_open(&s->array, s->path, err);
+    if (status == 0 && s->array.element_bytes > sizeof(float))
+        status =
+            kmf_fail(err, KMF_EMODEL, "%s: an array of float64: embed writes none", s->path);
+    return status;
+}
+
+static int open_files(shard *s, bool npy, kmf_err *err)
 {
     int status = kmf_ids_open(&s->ids, s->path, err);
     if (status == 0) {
@@ -71,6 +84,8 @@ static int open_files(shard *s, kmf_err *err)
     }
     if (status < 0)
         return status;
+    if (npy)
+        return open_array(s, err);
     errno = 0;
     s->table = gzopen(s->path, "rb");
     return s->table
@@ -209,35 +224,26 @@ static int check_set(merge *m, kmf_err *err)
 }
 
 /* Of an array; a text names its rows itself. */
-static int check_columns(const shard *s, size_t dim, kmf_err *err)
+static int check_columns(const shard *s, kmf_err *err)
 {
     char *name = kmf_companion(s->path, ".json", err);
-    int status =
-        name ? kmf_provenance_check_columns(s->json, name, s->path, dim, err) : KMF_ENOMEM;
+    int status = name ? kmf_provenance_check_columns(s->json, name, s->path, s->array.dim, err)
+                      : KMF_ENOMEM;
     kmf_free(name);
     return status;
 }
 
 static int open_tables(merge *m, kmf_err *err)
 {
-    char header[KMF_NPY_HEADER];
     for (size_t i = 0; i < m->n; i++) {
         shard *s = &m->shards[i];
-        uint64_t rows;
-        size_t dim = 0;
-        size_t element = 0;
-        int status = open_files(s, err);
+        int status = open_files(s, m->npy, err);
+        if (status == 0 && m->npy)
+            status = check_columns(s, err);
         if (status < 0)
             return status;
-        if (m->npy) {
-            if (gzfread(header, 1, sizeof header, s->table) != sizeof header)
-                return kmf_fail(err, KMF_EMODEL, KMF_NPY_NONE, s->path);
-            status = kmf_npy_parse(header, s->path, &rows, &dim, &element, err);
-            if (status == 0)
-                status = check_columns(s, dim, err);
-            if (status < 0)
-                return status;
-        }
+        size_t dim = s->array.dim;
+        size_t element = s->array.element_bytes;
         bool per_token = s->ids.per_token;
         if (i > 0 &&
             (dim != m->dim || element != m->element_bytes || per_token != m->per_token))
@@ -250,10 +256,35 @@ static int open_tables(merge *m, kmf_err *err)
     return 0;
 }
 
-/* 1 a line of the table, 0 the end. */
-static int read_row(shard *s, kmf_err *err)
+static int fail_more(const shard *s, kmf_err *err)
 {
-    line *l = &s->row;
+    return kmf_fail(err, KMF_EMODEL, "%s: it has more rows than its .ids.tsv", s->path);
+}
+
+/* ---------------------------------------------------------------- an array -------------- */
+
+/* 1 a row, 0 the end. */
+static int take_row(shard *s)
+{
+    if (s->at == s->array.n)
+        return 0;
+    s->row_len = s->array.dim * s->array.element_bytes;
+    s->row = (const char *)s->array.map.bytes + s->array.begin + (size_t)s->at * s->row_len;
+    s->at++;
+    return 1;
+}
+
+static int check_array_end(const shard *s, kmf_err *err)
+{
+    return s->at < s->array.n ? fail_more(s, err) : kmf_map_check(&s->array.map, err);
+}
+
+/* ---------------------------------------------------------------- text ------------------ */
+
+/* 1 a line of the table, 0 the end. */
+static int read_line(shard *s, kmf_err *err)
+{
+    line *l = &s->line;
     l->len = 0;
     for (;;) {
         if (kmf_grow(&l->text, &l->cap, l->len + LINE_STEP, 1, err) < 0)
@@ -277,11 +308,11 @@ static int read_row(shard *s, kmf_err *err)
 }
 
 /* After the last row: nothing more, and a sound end of the compression. */
-static int check_end(shard *s, kmf_err *err)
+static int check_text_end(shard *s, kmf_err *err)
 {
     int code;
     if (gzgetc(s->table) != -1)
-        return kmf_fail(err, KMF_EMODEL, "%s: it has more rows than its .ids.tsv", s->path);
+        return fail_more(s, err);
     const char *message = gzerror(s->table, &code);
     if (code != Z_OK)
         return kmf_fail(err, KMF_EIO, "%s: %s", s->path, message);
@@ -295,19 +326,35 @@ static bool same_name(const shard *s)
 {
     const char *name = strchr(s->id_line, '\t') + 1;
     size_t n = strcspn(name, "\t");
-    return strncmp(s->row.text, name, n) == 0 && s->row.text[n] == '\t';
+    return strncmp(s->row, name, n) == 0 && s->row[n] == '\t';
 }
 
 /* Has a row of text as many fields as the first one? */
 static bool same_fields(merge *m, const shard *s)
 {
     size_t n = 0;
-    for (const char *p = s->row.text; (p = strchr(p, '\t')) != NULL; p++)
+    for (const char *p = s->row; (p = strchr(p, '\t')) != NULL; p++)
         n++;
     if (m->n_tabs == 0)
         m->n_tabs = n;
     return n == m->n_tabs;
 }
+
+/* As take_row; of this name and with these fields. */
+static int read_row(merge *m, shard *s, kmf_err *err)
+{
+    int got = read_line(s, err);
+    s->row = s->line.text;
+    s->row_len = s->line.len;
+    if (got > 0 && !same_name(s))
+        return kmf_fail(err, KMF_EMODEL, "%s: its rows are not those of its .ids.tsv", s->path);
+    if (got > 0 && !same_fields(m, s))
+        return kmf_fail(err, KMF_EMODEL, "%s: the row of record %" PRIu64 " has other fields",
+                        s->path, s->index);
+    return got;
+}
+
+/* ---------------------------------------------------------------- all of them ----------- */
 
 /* The next line of ids and, if there is one, its row. */
 static int advance(merge *m, shard *s, kmf_err *err)
@@ -316,7 +363,7 @@ static int advance(merge *m, shard *s, kmf_err *err)
     int got = kmf_ids_next(&s->ids, err);
     if (got == 0) {
         s->ended = true;
-        return check_end(s, err);
+        return m->npy ? check_array_end(s, err) : check_text_end(s, err);
     }
     if (got < 0 || kmf_ids_row(&s->ids, &row, err) < 0)
         return (int)err->code;
@@ -326,20 +373,7 @@ static int advance(merge *m, shard *s, kmf_err *err)
                         s->path, row.index, s->number);
     s->index = row.index;
     s->id_line = kmf_ids_line(&s->ids, &s->id_len);
-    if (!m->npy) {
-        got = read_row(s, err);
-    } else {
-        size_t n = m->dim * m->element_bytes;
-        if (kmf_grow(&s->row.text, &s->row.cap, n, 1, err) < 0)
-            return KMF_ENOMEM;
-        s->row.len = n;
-        got = gzfread(s->row.text, 1, n, s->table) == n;
-    }
-    if (got > 0 && !m->npy && !same_name(s))
-        return kmf_fail(err, KMF_EMODEL, "%s: its rows are not those of its .ids.tsv", s->path);
-    if (got > 0 && !m->npy && !same_fields(m, s))
-        return kmf_fail(err, KMF_EMODEL, "%s: the row of record %" PRIu64 " has other fields",
-                        s->path, s->index);
+    got = m->npy ? take_row(s) : read_row(m, s, err);
     if (got == 0)
         return kmf_fail(err, KMF_EMODEL, "%s: it has fewer rows than its .ids.tsv", s->path);
     return got < 0 ? got : 0;
@@ -362,7 +396,7 @@ static int copy_rows(merge *m, kmf_output *out, kmf_err *err)
             return kmf_fail(err, KMF_EMODEL, "%s: record %" PRIu64 " is missing", s->path,
                             next);
         while (!s->ended && s->index == next) {
-            status = kmf_output_copy(out, s->row.text, s->row.len, s->id_line, s->id_len, err);
+            status = kmf_output_copy(out, s->row, s->row_len, s->id_line, s->id_len, err);
             if (status == 0)
                 status = advance(m, s, err);
             if (status < 0)
@@ -427,7 +461,8 @@ static void close_shards(merge *m)
         kmf_ids_close(&s->ids);
         if (s->table)
             (void)gzclose_r(s->table);
-        kmf_free(s->row.text);
+        kmf_free(s->line.text);
+        kmf_mapped_rows_close(&s->array);
     }
     kmf_free(m->shards);
 }

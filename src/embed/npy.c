@@ -10,6 +10,8 @@
 #include <string.h>
 
 #define PREFIX 10
+#define LITERAL_MOST ((size_t)4096) /* bytes of one for two numbers */
+#define NONE "%s: not an array [rows, columns] of float16, float32 or float64 in C order"
 
 void kmf_npy_header(char header[KMF_NPY_HEADER], uint64_t rows, size_t dim,
                     size_t element_bytes)
@@ -27,28 +29,6 @@ void kmf_npy_header(char header[KMF_NPY_HEADER], uint64_t rows, size_t dim,
     memcpy(header + PREFIX, text, (size_t)len);
     header[KMF_NPY_HEADER - 1] = '\n';
 }
-
-int kmf_npy_parse(const char header[KMF_NPY_HEADER], const char *path, uint64_t *rows,
-                  size_t *dim, size_t *element_bytes, kmf_err *err)
-{
-    char text[KMF_NPY_HEADER - PREFIX + 1];
-    char again[KMF_NPY_HEADER];
-    memcpy(text, header + PREFIX, sizeof text - 1);
-    text[sizeof text - 1] = '\0';
-    int got = sscanf(
-        text, "{'descr': '<f%zu', 'fortran_order': False, 'shape': (%" SCNu64 ", %zu), }",
-        element_bytes, rows, dim);
-    if (got == 3 && (*element_bytes == 2 || *element_bytes == 4)) {
-        kmf_npy_header(again, *rows, *dim, *element_bytes);
-        if (memcmp(again, header, sizeof again) == 0)
-            return 0;
-    }
-    return kmf_fail(err, KMF_EMODEL, KMF_NPY_NONE, path);
-}
-
-/* ---------------------------------------------------------------- of others ------------- */
-
-#define LITERAL_MOST ((size_t)4096) /* bytes of one for two numbers */
 
 /* Behind 'key' : in the literal; NULL: there is none. */
 static const char *value_of(const char *literal, const char *key)
@@ -93,11 +73,11 @@ int kmf_npy_read(const unsigned char *bytes, size_t len, const char *path, uint6
 {
     char literal[LITERAL_MOST + 1];
     if (len < PREFIX + 2 || memcmp(bytes, "\x93NUMPY", 6) != 0 || bytes[6] < 1 || bytes[6] > 3)
-        return kmf_fail(err, KMF_EMODEL, KMF_NPY_NONE, path);
+        return kmf_fail(err, KMF_EMODEL, NONE, path);
     size_t prefix = bytes[6] == 1 ? PREFIX : PREFIX + 2;
     size_t n = bytes[6] == 1 ? kmf_le_load16(bytes + 8) : kmf_le_load32(bytes + 8);
     if (n > len - prefix || n > LITERAL_MOST)
-        return kmf_fail(err, KMF_EMODEL, KMF_NPY_NONE, path);
+        return kmf_fail(err, KMF_EMODEL, NONE, path);
     memcpy(literal, bytes + prefix, n);
     *begin = prefix + n;
     while (n > 0 && (literal[n - 1] == '\n' || literal[n - 1] == ' '))
@@ -107,7 +87,7 @@ int kmf_npy_read(const unsigned char *bytes, size_t len, const char *path, uint6
         return 0;
     char shown[KMF_ERR_SHOW];
     return kmf_fail(err, KMF_EMODEL,
-                    KMF_NPY_NONE ": %s; numpy.ascontiguousarray(x, \"f4\") makes one, of two "
-                                 "dimensions",
+                    NONE ": %s; numpy.ascontiguousarray(x, \"f4\") makes one, of two "
+                         "dimensions",
                     path, kmf_err_show(shown, literal));
 }

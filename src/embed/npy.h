@@ -15,21 +15,15 @@
 #include "kmerformer.h"
 
 #define KMF_NPY_HEADER 128
-/* What is said of another file; takes its path. */
-#define KMF_NPY_NONE \
-    "%s: not an array [rows, columns] of float16, float32 or float64 in C order"
 
 /* element_bytes: 4 for float32, 2 for float16. */
 void kmf_npy_header(char header[KMF_NPY_HEADER], uint64_t rows, size_t dim,
                     size_t element_bytes);
 
-/* Reads such a header back; KMF_EMODEL, with path in the message, for any other. */
-int kmf_npy_parse(const char header[KMF_NPY_HEADER], const char *path, uint64_t *rows,
-                  size_t *dim, size_t *element_bytes, kmf_err *err) KMF_MUST_CHECK;
-
 /*
- * The same of arrays that other programs write: float64, too, versions 1 to 3, any length and
- * spacing of the literal. bytes: [len] of the file   *begin: where its numbers do
+ * Reads it back, and what other programs write: float64, too, versions 1 to 3, any length and
+ * spacing of the literal. bytes: [len] of the file   *begin: where its numbers do. KMF_EMODEL, with
+ * path in the message: it is none.
  */
 int kmf_npy_read(const unsigned char *bytes, size_t len, const char *path, uint64_t *rows,
                  size_t *dim, size_t *element_bytes, size_t *begin,

@@ -5,6 +5,7 @@
 
 #define comes_before(a, b) kmf_is_worse(&(b), &(a))
 KMF_HEAP(best, kmf_neighbour, comes_before)
+KMF_HEAP_SORT(best, kmf_neighbour)
 
 void kmf_best_put(kmf_best *best, kmf_neighbour x)
 {

@@ -103,6 +103,7 @@ void kmf_counts_summarise(const kmf_counts *counts, kmf_counts_summary *summary)
 #define comes_before(a, b) \
     ((a).count < (b).count || ((a).count == (b).count && (a).code < (b).code))
 KMF_HEAP(extremes, kmf_kmer_count, comes_before)
+KMF_HEAP_SORT(extremes, kmf_kmer_count)
 
 /* flip: 0; UINT64_MAX: the greatest count is the least, until it is flipped again. */
 static bool next_of(kmf_counts_walk *walk, kmf_kmer_count *next, uint64_t flip)

@@ -62,12 +62,14 @@ static void check_header(const kmf_mapped_rows *rows)
 {
     char header[KMF_NPY_HEADER];
     uint64_t n;
-    size_t dim, element_bytes;
+    size_t dim, element_bytes, begin;
     if (rows->element_bytes == 8)
         return; /* none is written */
     kmf_npy_header(header, rows->n, rows->dim, rows->element_bytes);
-    must(kmf_npy_parse(header, "again", &n, &dim, &element_bytes, NULL) == 0);
-    must(n == rows->n && dim == rows->dim && element_bytes == rows->element_bytes);
+    must(kmf_npy_read((const unsigned char *)header, sizeof header, "again", &n, &dim,
+                      &element_bytes, &begin, NULL) == 0);
+    must(begin == sizeof header && n == rows->n && dim == rows->dim &&
+         element_bytes == rows->element_bytes);
 }
 
 static void try_array(const char *path, const uint8_t *data, size_t size)
