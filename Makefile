@@ -115,7 +115,7 @@ BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(sort $(wildcard tests/b
 
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: all lib build-check check check-unit check-replay check-cli check-layers check-symbols \
+.PHONY: all lib build-check check check-unit check-replay check-cli check-layers check-symbols warnings \
         check-plain check-data check-install check-mpi check-mistakes check-readme lint format \
         format-check bench fuzz reference install uninstall clean help info FORCE
 
@@ -247,9 +247,11 @@ check-mistakes: ## mistakes made on purpose in a copy of src/, which tests have 
 check-readme: all ## the blocks of README.md
 	@scripts/run_tests readme
 
-lint: lib ## clang-tidy, cppcheck, shellcheck, headers alone, symbols, layers, habits
+lint: lib ## clang's warnings, clang-tidy, cppcheck, shellcheck, headers alone, symbols, layers, habits
 	@scripts/lint
 FORMATTED = $(wildcard include/*.h include/*/*.h src/*/*.[ch] src/*/*/*.[ch] tests/*.[ch] tests/*/*.[ch])
+warnings: # those of the build, for scripts/lint
+	@echo $(WARNINGS)
 format: ## rewrites the sources by .clang-format
 	clang-format -i $(FORMATTED)
 format-check: ## says what `make format` would change
