@@ -205,8 +205,9 @@ KMF_API kmf_embedder *kmf_embedder_reopen(const char *identity, const char *mode
                                           kmf_err *err) KMF_MUST_CHECK;
 
 /*
- * One sequence, one vector [dim], NaN if it has no valid k-mer; no progress is told. KMF_EINVAL with KMF_POOL_NONE,
- * of a shard, or between kmf_embedder_add, or kmf_output_resume, and kmf_embedder_finish.
+ * One sequence, one vector [dim], NaN if it has no valid k-mer; no progress is told of it.
+ * KMF_EINVAL with KMF_POOL_NONE, of a shard, or between kmf_embedder_add, or kmf_output_resume, and
+ * kmf_embedder_finish.
  */
 KMF_API int kmf_embed_sequence(kmf_embedder *embedder, float *vector, const char *seq,
                                kmf_err *err) KMF_MUST_CHECK;
