@@ -112,7 +112,8 @@ static int32_t id_of(const reading *r, const char *token)
 
 /* ---- tokens -------------------------------------------------------------------------------- */
 
-static int check_added(const reading *r, json_t *token)
+/* seen: those before it, by their texts. */
+static int check_added(const reading *r, json_t *token, json_t *seen)
 {
     static const char *const keys[] = {"id",     "content",    "single_word", "lstrip",
                                        "rstrip", "normalized", "special",     NULL};
@@ -128,7 +129,25 @@ static int check_added(const reading *r, json_t *token)
     json_t *known = json_object_get(r->vocab, content);
     if (known && !json_equal(known, json_object_get(token, "id")))
         return refuse_word(r, "added_tokens", content, "has another id in the vocabulary");
-    return 0;
+    if (json_object_get(seen, content))
+        return refuse_word(r, "added_tokens", content, "is listed twice");
+    return json_object_set(seen, content, token) == 0
+               ? 0
+               : kmf_fail(r->err, KMF_ENOMEM, "out of memory: %s", r->name);
+}
+
+static int check_all_added(const reading *r)
+{
+    json_t *seen = json_object();
+    json_t *token;
+    size_t i;
+    int rc = seen ? 0 : kmf_fail(r->err, KMF_ENOMEM, "out of memory: %s", r->name);
+    json_array_foreach(r->added, i, token) {
+        if (rc == 0)
+            rc = check_added(r, token, seen);
+    }
+    json_decref(seen);
+    return rc;
 }
 
 /* The token that is called text gets its id; *used bytes of v->tokens are taken. */
@@ -188,11 +207,9 @@ static int read_tokens(reading *r)
     size_t i;
     if (!json_is_object(r->vocab))
         return refuse(r, "model: vocab", "must be an object");
-    json_array_foreach(r->added, i, value) {
-        int rc = check_added(r, value);
-        if (rc < 0)
-            return rc;
-    }
+    int rc = check_all_added(r);
+    if (rc < 0)
+        return rc;
     v->size = measure(r, &bytes);
     if (v->size > TOKENS_MAX)
         return refuse(r, "vocab", "more than 2^25 tokens");
@@ -204,7 +221,7 @@ static int read_tokens(reading *r)
     memset(v->off, 0xff, v->size * sizeof *v->off);
     json_object_foreach(r->vocab, key, value) {
         unsigned char letter = (unsigned char)key[0];
-        int rc = place(r, key, value, &used);
+        rc = place(r, key, value, &used);
         if (rc < 0)
             return rc;
         if (key[1] == '\0' && letter < 0x80)
@@ -214,7 +231,7 @@ static int read_tokens(reading *r)
         json_t *id = json_object_get(value, "id");
         const char *content = json_string_value(json_object_get(value, "content"));
         if (!json_object_get(r->vocab, content)) {
-            int rc = place(r, content, id, &used);
+            rc = place(r, content, id, &used);
             if (rc < 0)
                 return rc;
         }
