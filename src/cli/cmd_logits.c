@@ -196,8 +196,8 @@ static int prepare(logits_run *r, kmf_err *err)
 }
 
 /* What stands in x.json, all of it as texts. NULL with *err filled. */
-static char *provenance(const cli *run, const logits_run *r, const char *const *paths, size_t n,
-                        const kmf_embed_stats *s, kmf_err *err)
+static char *provenance(const cli *run, const logits_run *r, const kmf_embed_stats *s,
+                        kmf_err *err)
 {
     const logits_args *a = r->args;
     const char *slash = strrchr(a->out, '/');
@@ -211,7 +211,7 @@ static char *provenance(const cli *run, const logits_run *r, const char *const *
     cli_pair(&p, "mask", "%s", kmf_logits_mask_names[a->mask]);
     cli_pair(&p, "tokens", "%s", a->exact ? "exact" : "of bases");
     cli_pair(&p, "positions", "%s", a->positions ? a->positions : "all");
-    cli_pair_lines(&p, "inputs", paths, n);
+    cli_pair_lines(&p, "inputs", r->resumable.paths, r->resumable.n_paths);
     cli_pair(&p, "records", "%" PRIu64, r->n_records);
     cli_pair(&p, "rows", "%" PRIu64, r->n_rows);
     cli_pair(&p, "ambiguous", "%" PRIu64, s->ambiguous);
@@ -222,15 +222,67 @@ static char *provenance(const cli *run, const logits_run *r, const char *const *
     return cli_pairs_text(&p, err);
 }
 
-static int commit(const cli *run, logits_run *r, const char *const *paths, size_t n,
-                  const kmf_embed_stats *stats, kmf_err *err)
+static int commit(const cli *run, logits_run *r, const kmf_embed_stats *stats, kmf_err *err)
 {
     if (!r->args->out)
         return 0;
-    char *text = provenance(run, r, paths, n, stats, err);
+    char *text = provenance(run, r, stats, err);
     int status = text ? cli_resumable_finish(&r->resumable, text, err) : (int)err->code;
     kmf_text_free(text);
     return status;
+}
+
+/* -1, or the exit code if an option or a file is of no use. */
+static int check(cli *run, const logits_args *a, const cli_resumable *k)
+{
+    kmf_err err = {0};
+    const char *const others[] = {a->model, a->reader.bed, a->reader.reference};
+    int leave = a->out ? cli_check_place(run, a->out, cli_row_endings, k->paths, k->n_paths,
+                                         a->model, &a->reader)
+                       : -1;
+    if (leave < 0)
+        leave = cli_resumable_refuse(k, others, sizeof others / sizeof others[0]);
+    if (leave >= 0)
+        return leave;
+    if (cli_check_inputs(k->paths, k->n_paths, &a->reader, &err) < 0)
+        return cli_fail(run, &err);
+    if (a->probabilities && !a->out)
+        return cli_wrong(run,
+                         "--probabilities is for -o: the table has them in its last column");
+    if (a->top > 0 && a->out)
+        return cli_wrong(run, "--top is for the table: -o has the logits of all candidates");
+    return -1;
+}
+
+/* All records; what came before an input that fails is told. */
+static int ask(cli *run, logits_run *r, kmf_err *err)
+{
+    const cli_resumable *k = &r->resumable;
+    cli_progress_start(&r->line, run);
+    int status =
+        cli_read_records(run, k->paths, k->n_paths, k->reader, &r->inputs, put_record, r, err);
+    if (status == 0)
+        status = finish_file(r, err);
+    else if (!r->failed)
+        (void)finish_file(r, &(kmf_err){0});
+    if (status == 0)
+        status = kmf_logits_finish(r->logits, err);
+    cli_progress_end();
+    return status;
+}
+
+static void tell(cli *run, const logits_run *r, const kmf_embed_stats *losses)
+{
+    char before[CLI_BEFORE_TEXT];
+    const char *positions = r->args->positions;
+    cli_warn_of_losses(run, losses, false);
+    if (r->n_spans > 0 && r->n_rows == 0)
+        cli_warn(run, "no token holds one of the bases %s", positions);
+    else if (r->n_short > 0)
+        cli_warn(run, "%llu records end before a base of --positions %s",
+                 (unsigned long long)r->n_short, positions);
+    cli_note(run, "%llu tokens%s of %llu records", (unsigned long long)r->n_rows,
+             cli_told_before(before, r->n_before), (unsigned long long)r->n_records);
 }
 
 int cli_logits(cli *run, int argc, char **argv)
@@ -238,63 +290,31 @@ int cli_logits(cli *run, int argc, char **argv)
     kmf_err err = {0};
     logits_args a = {.threads = kmf_threads_default(),
                      .keeping.minutes = CLI_CHECKPOINT_MINUTES};
-    char before[CLI_BEFORE_TEXT];
+    logits_run r = {.args = &a};
+    kmf_embed_stats losses = {0};
     int first;
     kmf_reader_options_default(&a.reader);
     int leave = parse(run, &a, argc, argv, &first);
     if (leave >= 0)
         return leave;
-    const char *const *paths = (const char *const *)(argv + first);
-    size_t n_paths = (size_t)(argc - first);
-    if (a.out)
-        leave =
-            cli_check_place(run, a.out, cli_row_endings, paths, n_paths, a.model, &a.reader);
-    logits_run r = {.args = &a};
-    cli_resumable_init(&r.resumable, run, &a.keeping, a.out ? a.out : "-", paths, n_paths,
-                       &a.reader);
-    const char *const others[] = {a.model, a.reader.bed, a.reader.reference};
-    if (leave < 0)
-        leave = cli_resumable_refuse(&r.resumable, others, sizeof others / sizeof others[0]);
+    cli_resumable_init(&r.resumable, run, &a.keeping, a.out ? a.out : "-",
+                       (const char *const *)(argv + first), (size_t)(argc - first), &a.reader);
+    leave = check(run, &a, &r.resumable);
     if (leave >= 0)
         return leave;
-    if (cli_check_inputs(paths, n_paths, &a.reader, &err) < 0)
-        return cli_fail(run, &err);
-    if (a.probabilities && !a.out)
-        return cli_wrong(run,
-                         "--probabilities is for -o: the table has them in its last column");
-    if (a.top > 0 && a.out)
-        return cli_wrong(run, "--top is for the table: -o has the logits of all candidates");
     a.top = a.top > 0 ? a.top : 5;
     cli_resumable_start(&r.resumable);
     kmf_model *model = kmf_model_load(a.model, &err);
     r.model = model;
-    kmf_embed_stats losses = {0};
-    int status = model ? prepare(&r, &err) : -1;
-    cli_progress_start(&r.line, run);
+    int status = model ? prepare(&r, &err) : (int)err.code;
     if (status == 0)
-        status =
-            cli_read_records(run, paths, n_paths, &a.reader, &r.inputs, put_record, &r, &err);
-    if (status == 0)
-        status = finish_file(&r, &err);
-    if (status == 0)
-        status = kmf_logits_finish(r.logits, &err);
-    else if (r.logits && !r.failed) /* an input failed: what came before it is told */
-        (void)finish_file(&r, &(kmf_err){0});
-    cli_progress_end();
+        status = ask(run, &r, &err);
     if (status == 0) {
         kmf_logits_statistics(r.logits, &losses);
-        status = commit(run, &r, paths, n_paths, &losses, &err);
+        status = commit(run, &r, &losses, &err);
     }
-    if (status == 0) {
-        cli_warn_of_losses(run, &losses, false);
-        if (r.n_spans > 0 && r.n_rows == 0)
-            cli_warn(run, "no token holds one of the bases %s", a.positions);
-        else if (r.n_short > 0)
-            cli_warn(run, "%llu records end before a base of --positions %s",
-                     (unsigned long long)r.n_short, a.positions);
-        cli_note(run, "%llu tokens%s of %llu records", (unsigned long long)r.n_rows,
-                 cli_told_before(before, r.n_before), (unsigned long long)r.n_records);
-    }
+    if (status == 0)
+        tell(run, &r, &losses);
     int code = status == 0 ? CLI_DONE : cli_fail(run, &err);
     kmf_logits_free(r.logits);
     cli_resumable_end(&r.resumable, status < 0);
