@@ -360,6 +360,13 @@ START_TEST(a_run_of_other_sequences_does_not_go_on)
     ck_assert_int_eq(go_on(&o, mark, half, RECORDS, &err), KMF_EMODEL);
     ck_assert_msg(strstr(err.msg, "are not those whose logits") != NULL, "%s", err.msg);
     ck_assert_uint_eq(got.n, half);
+    /* such that more rows come early than are out: none of them is given */
+    for (size_t i = 1; i < 9; i++)
+        memset(seqs[i], 'A', SEQ_MAX);
+    err = (kmf_err){0};
+    ck_assert_int_eq(go_on(&o, mark, half, RECORDS, &err), KMF_EMODEL);
+    ck_assert_msg(strstr(err.msg, "are not those whose logits") != NULL, "%s", err.msg);
+    ck_assert_uint_eq(got.n, half);
     kmf_text_free(mark);
 }
 END_TEST

@@ -333,7 +333,7 @@ static kmf_err *fresh(kmf_err *err)
 /* A search of files of queries, one after another, that may have been begun before. */
 typedef struct asked {
     const table *references, *queries[2];
-    size_t stop; /* ends with this answer */
+    size_t stop; /* ends behind so many answers; 0: never */
     answers *got;
 } asked;
 
@@ -345,10 +345,12 @@ static int take_some(void *user, uint64_t row, const char *name, const kmf_neigh
     (void)row;
     (void)name;
     (void)err;
+    if (s->stop > 0 && a->queries == s->stop)
+        return KMF_ESTOPPED; /* it is not answered */
     a->n[a->queries++] = n;
     for (size_t i = 0; i < n; i++)
         a->list[a->n_list++] = (kmf_neighbour){list[i].row, list[i].cosine};
-    return a->queries == s->stop ? KMF_ESTOPPED : 0;
+    return 0;
 }
 
 /* mark: to go on from, or NULL; *reached: what it has come to. */

@@ -21,11 +21,17 @@ extern "C" {
 typedef struct kmf_run {
     const char *kind; /* one word; its checkpoints are not those of another kind */
     void *user;       /* the functions' first argument */
-    /* *text: what has to be the same in a run that goes on, beside output, inputs and version. */
+    /*
+     * *text: what has to be the same in a run that goes on, beside version, form of the output,
+     * inputs and regions, whose keys ("version", "float16", "rows", "inputs", "columns", ...) are
+     * not for this. Asked for once for each output.
+     */
     int (*describe)(void *user, char **text, kmf_err *err);
     /*
-     * 1: *text is how far it is, and all rows of records whose index is below *records, 1 or more,
-     * were given to the output; 0: there is nothing to go on from yet. NULL: there never is.
+     * 1: *text is how far it is, and what was given to the output of records whose index is below
+     * *records, 1 or more, is not given again; what is out of one record more is taken back, and
+     * there are no rows of others yet (else KMF_EINVAL). 0: there is nothing to go on from yet.
+     * NULL: there never is.
      */
     int (*mark)(void *user, char **text, uint64_t *records, kmf_err *err);
     /*
@@ -51,10 +57,10 @@ KMF_API kmf_run kmf_embedder_run(kmf_embedder *embedder);
  */
 KMF_API kmf_run kmf_logits_run(kmf_logits *logits);
 /*
- * That of a search of rows, whose answers the caller gives to the output, the index being that of
- * the query among all of them. All queries are asked for once more when it goes on, and those that
- * were answered are passed over. That they are not the same, which is KMF_EMODEL, is found out by
- * kmf_row_search_ask or kmf_row_search_finish.
+ * That of a search of rows, whose answers the caller gives to the output, the index being how many
+ * queries were answered before (kmf_row_search_statistics). All queries are asked for once more
+ * when it goes on, and those that were answered are passed over. That they are not the same, which
+ * is KMF_EMODEL, is found out by kmf_row_search_ask or kmf_row_search_finish.
  */
 KMF_API kmf_run kmf_row_search_run(kmf_row_search *search);
 
@@ -77,11 +83,11 @@ KMF_API int kmf_output_save(kmf_output *output, const kmf_run *run, const char *
  */
 KMF_API int kmf_output_saves(const kmf_output *output, const kmf_run *run);
 /*
- * In place of kmf_output_new, for the same output, run and inputs; the run then goes on. The bytes
- * are those of a run that was never stopped. NULL: KMF_EINVAL, KMF_ENOMEM as of kmf_output_new;
- * KMF_EMODEL: the checkpoint is none, or of another run, and the message names what differs;
- * KMF_EIO: its files are not there, as for another path, or another process is at work at them
- * (within one process nothing tells).
+ * In place of kmf_output_new, for the same output, run and inputs; the run then goes on, an
+ * embedder once the output takes its rows (kmf_output_take). The bytes are those of a run that was
+ * never stopped. NULL: KMF_EINVAL, KMF_ENOMEM as of kmf_output_new; KMF_EMODEL: the checkpoint is
+ * none, or of another run, and the message names what differs; KMF_EIO: its files are not there, as
+ * for another path, or another process is at work at them (within one process nothing tells).
  */
 KMF_API kmf_output *kmf_output_resume(const char *path, const kmf_output_form *form,
                                       const kmf_run *run, const char *checkpoint,

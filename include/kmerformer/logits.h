@@ -88,7 +88,7 @@ KMF_API int kmf_logits_add(kmf_logits *logits, const char *name, const char *seq
 KMF_API int kmf_logits_flush(kmf_logits *logits, kmf_err *err) KMF_MUST_CHECK;
 /* The same, behind the last sequence. KMF_EMODEL: an earlier run of this one had more of them. */
 KMF_API int kmf_logits_finish(kmf_logits *logits, kmf_err *err) KMF_MUST_CHECK;
-/* What was read, and what the cutting lost. */
+/* What was read, and what the cutting lost: of all records, be their rows of an earlier run. */
 KMF_API void kmf_logits_statistics(const kmf_logits *logits, kmf_embed_stats *stats);
 
 #ifdef __cplusplus

@@ -25,7 +25,7 @@ extern "C" {
 typedef struct kmf_row_search kmf_row_search;
 
 typedef struct kmf_row_search_stats {
-    uint64_t queries;            /* of all files so far, and */
+    uint64_t queries;            /* that are answered, those of an earlier search too, and */
     uint64_t queries_without;    /* of these, rows without a direction */
     uint64_t references_without; /* known once there was a query */
 } kmf_row_search_stats;
@@ -58,7 +58,8 @@ typedef int kmf_row_search_fn(void *user, uint64_t row, const char *name,
  * references', be it of the same path. itself: 1: it is, and a row is no neighbour of itself; 0.
  * answer: called on the caller's thread for each query, in their order; of many, once some
  * thousands are done.
- * fn: told now and then, on that thread, how many pairs of rows were compared in this call; NULL.
+ * fn: told now and then, on that thread, how many pairs of rows were compared in this call, those
+ * of queries that an earlier search has answered counted with them; NULL.
  * Fails as kmf_row_file_check_records, kmf_row_file_check_alike and kmf_row_file_next do, and
  * KMF_EIO: the references were written to since they were opened. After a failure the search may
  * ask again, of other queries.

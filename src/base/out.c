@@ -53,6 +53,7 @@ struct kmf_out {
     bool ended;         /* kmf_out_finish was called */
     bool whole;         /* and all is in the file */
     bool published;
+    int reason;         /* errno of a flush that failed; 0: none did */
     char *kept;         /* owned; the name under which it stays, come what may; NULL: it goes */
     char *buffer;       /* owned; stdio's, when the file is ours */
     uint64_t n_written; /* bytes, of a plain file */
@@ -162,7 +163,10 @@ const char *kmf_out_temporary(const kmf_out *out)
 
 static int write_failed(const kmf_out *out, kmf_err *err)
 {
-    return kmf_fail(err, KMF_EIO, "%s: %s", out->path, strerror(errno ? errno : EIO));
+    return kmf_fail(err, KMF_EIO, "%s: %s", out->path,
+                    strerror(errno         ? errno
+                             : out->reason ? out->reason
+                                           : EIO));
 }
 
 /*
@@ -213,8 +217,9 @@ int kmf_out_write(kmf_out *out, const void *data, size_t n, kmf_err *err)
         status = catch_up(out, err);
     if (status < 0 || n == 0)
         return status;
-    bool done =
-        out->gz ? kmf_gzip_write(out->gz, data, n) == 0 : fwrite(data, 1, n, out->file) == n;
+    /* a flush that failed before has dropped what it did not write */
+    bool done = out->gz ? kmf_gzip_write(out->gz, data, n) == 0
+                        : !ferror(out->file) && fwrite(data, 1, n, out->file) == n;
     if (!done)
         return write_failed(out, err);
     if (out->temp.path && !out->gz) {
@@ -324,8 +329,10 @@ int kmf_out_keep(kmf_out *out, kmf_err *err)
     if (status < 0)
         return status;
     errno = 0;
-    if (fflush(out->file) != 0 || fsync(fileno(out->file)) != 0)
+    if (fflush(out->file) != 0 || ferror(out->file) || fsync(fileno(out->file)) != 0) {
+        out->reason = errno ? errno : out->reason;
         return write_failed(out, err);
+    }
     if (!out->kept)
         (void)is_locked(fileno(out->file), &who);
     return be_kept(out, err);

@@ -583,9 +583,9 @@ void cli_progress_letters(cli_progress *progress, const char *doing, uint64_t le
 void cli_progress_reading(void *progress, uint64_t letters);
 /* What part of a table of counts has been gone over; the same. */
 void cli_progress_table(void *progress, double done);
-/* "3 records done, 400 tokens, 5 min left", when it is time. */
+/* "3 records done, 400 tokens, 5 min left", when it is time; after so many seconds of work. */
 void cli_progress_tokens(cli_progress *progress, cli_inputs *in, uint64_t records,
-                         uint64_t tokens);
+                         uint64_t tokens, double seconds);
 /* How far a probe of this model's vectors is, when it is time. */
 void cli_progress_probe(cli_progress *progress, const char *model,
                         const kmf_probe_progress *now);

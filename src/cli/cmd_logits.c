@@ -34,6 +34,7 @@ typedef struct logits_run {
     uint64_t n_before; /* of the rows, those that an earlier run has made */
     uint64_t n_short;  /* records that end before one of the spans */
     bool failed;       /* the logits did, and give out no more */
+    double started;
     cli_progress line;
     cli_inputs inputs;
 } logits_run;
@@ -117,8 +118,12 @@ static void print_best(const logits_run *r, const kmf_logits_row *row)
 static int put_row(void *user, const kmf_logits_row *row, kmf_err *err)
 {
     logits_run *r = user;
+    if (r->n_before > 0 && r->n_rows == r->n_before) { /* what came before took no time */
+        cli_inputs_pass(&r->inputs);
+        r->started = cli_now();
+    }
     r->n_rows++;
-    cli_progress_tokens(&r->line, &r->inputs, r->n_records, r->n_rows);
+    cli_progress_tokens(&r->line, &r->inputs, r->n_records, r->n_rows, cli_now() - r->started);
     if (!r->args->out) {
         print_best(r, row);
         return 0;
@@ -290,7 +295,7 @@ int cli_logits(cli *run, int argc, char **argv)
     kmf_err err = {0};
     logits_args a = {.threads = kmf_threads_default(),
                      .keeping.minutes = CLI_CHECKPOINT_MINUTES};
-    logits_run r = {.args = &a};
+    logits_run r = {.args = &a, .started = run->started};
     kmf_embed_stats losses = {0};
     int first;
     kmf_reader_options_default(&a.reader);

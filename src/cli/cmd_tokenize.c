@@ -205,7 +205,8 @@ static int tokenize_record(void *to, const char *path, const kmf_record *rec, km
         if (got < 0)
             return got;
         r->printed += chunk.n;
-        cli_progress_tokens(&r->line, &r->inputs, r->records, r->printed);
+        cli_progress_tokens(&r->line, &r->inputs, r->records, r->printed,
+                            cli_now() - r->line.run->started);
     }
     kmf_cutter_statistics(r->cutter, &stats);
     if (got == 0 && stats.chunks == 0 && print_chunk(r, rec->name, &(kmf_chunk){0}, err) < 0)

@@ -51,7 +51,7 @@ static int print_answer(void *user, uint64_t row, const char *name, const kmf_ne
 {
     rows *r = user;
     kmf_output *out = r->resumable.output;
-    uint64_t query = n_answered(r) - 1;
+    uint64_t query = n_answered(r);
     (void)row;
     int status = n > 0 ? 0 : kmf_output_print(out, query, err, "%s\tNA\tNA\tNA\n", name);
     for (size_t i = 0; i < n && status == 0; i++)

@@ -223,6 +223,13 @@ typedef struct pass {
     size_t n;
 } pass;
 
+static int fail_others(const kmf_logits *l, kmf_err *err)
+{
+    return kmf_fail(err, KMF_EMODEL,
+                    "the first %llu records are not those whose logits were made before",
+                    (unsigned long long)l->given.records);
+}
+
 /* l->ids, of the chunk or masked. */
 static int add_pass(kmf_logits *l, const pass *p, kmf_err *err)
 {
@@ -232,6 +239,8 @@ static int add_pass(kmf_logits *l, const pass *p, kmf_err *err)
         l->n_out += p->n;
         return 0;
     }
+    if (l->stats.records + 1 < l->given.records) /* the last row that is out was of that one */
+        return fail_others(l, err);
     if (l->jobs[l->at].off[l->jobs[l->at].n_passes] + c->n > l->tokens) {
         int status = l->at + 1 < l->n_jobs ? 0 : run_round(l, err);
         if (status < 0)
@@ -310,13 +319,6 @@ static int add_chunk(kmf_logits *l, pass *p, kmf_err *err)
         l->ids[t] = c->ids[t];
     }
     return status;
-}
-
-static int fail_others(const kmf_logits *l, kmf_err *err)
-{
-    return kmf_fail(err, KMF_EMODEL,
-                    "the first %llu records are not those whose logits were made before",
-                    (unsigned long long)l->given.records);
 }
 
 int kmf_logits_add(kmf_logits *logits, const char *name, const char *seq, size_t len,

@@ -25,9 +25,10 @@ static json_t *model_json(const kmf_model *model, kmf_err *err)
 static json_t *settings_json(const kmf_logits_options *o)
 {
     uint32_t sum = kmf_crc32(0, o->spans, o->n_spans * sizeof *o->spans);
-    return json_pack("{s:s, s:b, s:b, s:I, s:I}", "mask", kmf_logits_mask_names[o->mask],
-                     "exact", o->exact, "probabilities", o->probabilities, "spans",
-                     (json_int_t)o->n_spans, "spans_checksum", (json_int_t)sum);
+    return json_pack("{s:s, s:b, s:b, s:I, s:I, s:I}", "mask", kmf_logits_mask_names[o->mask],
+                     "exact", o->exact, "probabilities", o->probabilities, "top",
+                     (json_int_t)o->top, "position_ranges", (json_int_t)o->n_spans,
+                     "positions_checksum", (json_int_t)sum);
 }
 
 static int describe(void *user, char **text, kmf_err *err)

@@ -44,10 +44,12 @@ struct kmf_output {
     uint64_t n_rows;
     uint64_t n_before;     /* of them, those before kmf_output_take */
     uint64_t record;       /* index of the one whose row was the last; 0: none's, too */
+    uint64_t n_before_it;  /* index of the one before it, and 1; 0: there was none */
     kmf_output_place came; /* where the first row of that record begins */
     bool npy;
     bool begun;  /* the first line of the table is there, if it has one */
     bool misfit; /* the rows of the embedder that it took are others */
+    json_t *run; /* owned; what its checkpoints say of that; NULL: there was none */
     char *line;  /* owned; of one row its text, its halves, or its ids */
     size_t line_cap;
 };
@@ -190,10 +192,24 @@ int kmf_output_keep(kmf_output *o, uint64_t records, kmf_output_place *place, km
     kmf_out *const files[KMF_OUTPUT_FILES] = {o->table, o->ids, o->json};
     bool goes_on = o->record >= records; /* records: 1 or more */
     int status = 0;
+    if (goes_on && o->n_before_it > records)
+        return kmf_fail(err, KMF_EINVAL,
+                        "rows of several records are out, and the mark is before them");
     for (int i = 0; i < kmf_output_n_files(&o->form) && status == 0; i++)
         status = kmf_out_keep(files[i], err);
     *place = goes_on ? o->came : place_of(o);
     return status;
+}
+
+void kmf_output_describe(kmf_output *o, json_t *run)
+{
+    json_decref(o->run);
+    o->run = run;
+}
+
+json_t *kmf_output_described(const kmf_output *o)
+{
+    return o->run;
 }
 
 bool kmf_output_is_kept(const kmf_output *o)
@@ -280,6 +296,7 @@ void kmf_output_free(kmf_output *output)
     kmf_pool_free(output->pool);
     kmf_out_free(output->ids);
     kmf_out_free(output->json);
+    json_decref(output->run);
     kmf_rowtext_free(output->texts);
     kmf_free(output->scratch);
     kmf_free(output->line);
@@ -410,6 +427,7 @@ static int begin_row(kmf_output *o, uint64_t record, kmf_err *err)
 {
     int status = begin_table(o, err);
     if (kmf_output_is_keepable(o) && record != o->record) {
+        o->n_before_it = o->n_rows > 0 ? o->record + 1 : 0;
         o->record = record;
         o->came = place_of(o);
     }

@@ -3,6 +3,7 @@
 #ifndef KMF_EMBED_OUTPUT_H
 #define KMF_EMBED_OUTPUT_H
 
+#include "base/json.h"
 #include "embed/rowstore.h"
 #include "kmerformer.h"
 
@@ -32,9 +33,12 @@ char *kmf_output_name(const char *path, int file, kmf_err *err) KMF_MUST_CHECK;
 bool kmf_output_is_keepable(const kmf_output *output);
 /* As it was made with. */
 const kmf_output_form *kmf_output_form_of(const kmf_output *output);
+/* What checkpoints say of its run: takes over the reference, NULL too; borrowed. NULL: unknown. */
+void kmf_output_describe(kmf_output *output, json_t *run);
+json_t *kmf_output_described(const kmf_output *output);
 /*
  * Brings to the disk what is out, and keeps it: base/out.h. *place: behind the rows of the records
- * whose index is below `records`, which are all out; of the one that follows some may be.
+ * whose index is below `records`, which are all out; of one more some may be, else KMF_EINVAL.
  */
 int kmf_output_keep(kmf_output *output, uint64_t records, kmf_output_place *place,
                     kmf_err *err) KMF_MUST_CHECK;

@@ -47,6 +47,7 @@ static json_t *describe_run(const kmf_run *run, const kmf_output_form *form,
                             const kmf_reader_options *reader, kmf_err *err)
 {
     char *text;
+    err = kmf_err_or(err, &(kmf_err){0});
     if (run->describe(run->user, &text, err) < 0)
         return NULL;
     json_t *own = take_text(text, run->kind, err);
@@ -85,15 +86,14 @@ static json_t *describe_files(const kmf_output *output, const kmf_output_place *
     return files;
 }
 
-/* The checkpoint of an output that is kept, at a place that the mark is of. Takes both over. */
+/* The checkpoint of an output that is kept, at a place that the mark is of. */
 static int write_checkpoint(const kmf_output *output, const kmf_output_place *place,
-                            const char *kind, json_t *run, json_t *mark, const char *checkpoint,
+                            const char *kind, json_t *mark, const char *checkpoint,
                             kmf_err *err)
 {
-    json_t *json = json_pack("{s:s, s:s, s:I}", "program", "kmerformer", "checkpoint", kind,
-                             "rows", (json_int_t)place->rows);
-    json = kmf_json_with(json, "run", run);
-    json = kmf_json_with(json, "mark", mark);
+    json_t *json = json_pack("{s:s, s:s, s:I, s:O, s:O}", "program", "kmerformer", "checkpoint",
+                             kind, "rows", (json_int_t)place->rows, "run",
+                             kmf_output_described(output), "mark", mark);
     json = kmf_json_with(json, "files", describe_files(output, place));
     if (!json)
         return out_of_memory(err);
@@ -109,6 +109,16 @@ int kmf_output_saves(const kmf_output *output, const kmf_run *run)
     return kmf_output_is_keepable(output) && run->mark;
 }
 
+/* What the run is, which is found out once: the MD5 of a large model takes a second. */
+static int describe(kmf_output *output, const kmf_run *run, const char *const *inputs,
+                    size_t n_inputs, const kmf_reader_options *reader, kmf_err *err)
+{
+    if (!kmf_output_described(output))
+        kmf_output_describe(output, describe_run(run, kmf_output_form_of(output), inputs,
+                                                 n_inputs, reader, err));
+    return kmf_output_described(output) ? 0 : (int)err->code;
+}
+
 int kmf_output_save(kmf_output *output, const kmf_run *run, const char *checkpoint,
                     const char *const *inputs, size_t n_inputs,
                     const kmf_reader_options *reader, kmf_err *err)
@@ -116,24 +126,20 @@ int kmf_output_save(kmf_output *output, const kmf_run *run, const char *checkpoi
     char *text;
     uint64_t records;
     kmf_output_place place;
+    err = kmf_err_or(err, &(kmf_err){0});
     int there = kmf_output_saves(output, run) ? run->mark(run->user, &text, &records, err) : 0;
     if (there <= 0)
         return there;
-    err = kmf_err_or(err, &(kmf_err){0});
     json_t *mark = take_text(text, run->kind, err);
-    if (!kmf_out_is_file(checkpoint)) {
-        json_decref(mark);
-        return kmf_fail(err, KMF_EIO, "%s: it is no regular file", checkpoint);
-    }
     bool first = !kmf_output_is_kept(output);
-    int status = kmf_output_keep(output, records, &place, err);
+    int status = mark ? describe(output, run, inputs, n_inputs, reader, err) : (int)err->code;
+    if (status == 0 && !kmf_out_is_file(checkpoint))
+        status = kmf_fail(err, KMF_EIO, "%s: it is no regular file", checkpoint);
     if (status == 0)
-        status = write_checkpoint(
-            output, &place, run->kind,
-            describe_run(run, kmf_output_form_of(output), inputs, n_inputs, reader, err), mark,
-            checkpoint, err);
-    else
-        json_decref(mark);
+        status = kmf_output_keep(output, records, &place, err);
+    if (status == 0)
+        status = write_checkpoint(output, &place, run->kind, mark, checkpoint, err);
+    json_decref(mark);
     if (status < 0 && first) /* there is nothing that tells of the files */
         kmf_output_unkeep(output);
     return status < 0 ? status : 1;
@@ -186,7 +192,7 @@ static int read_file(saved *s, int i, const char *path, const char *where, kmf_e
     return s->temporary[i] ? 0 : KMF_ENOMEM;
 }
 
-/* kind: of the run; NULL: any. */
+/* The files. kind: of the run; NULL: any. */
 static int parse(saved *s, const char *checkpoint, const char *path, const char *kind,
                  kmf_err *err)
 {
@@ -209,10 +215,14 @@ static int parse(saved *s, const char *checkpoint, const char *path, const char 
     int status = 0;
     for (int i = 0; i < s->n_files && status == 0; i++)
         status = read_file(s, i, path, checkpoint, err);
-    if (status == 0)
-        status = kmf_json_count(&s->place.rows, s->json, "rows", INT64_MAX, checkpoint, err);
-    if (status < 0)
-        return status;
+    return status;
+}
+
+/* How far the run had come. */
+static int parse_mark(saved *s, const char *checkpoint, kmf_err *err)
+{
+    if (kmf_json_count(&s->place.rows, s->json, "rows", INT64_MAX, checkpoint, err) < 0)
+        return KMF_EMODEL;
     const json_t *mark = json_object_get(s->json, "mark");
     if (!json_is_object(mark))
         return kmf_fail(err, KMF_EMODEL, "%s: mark is missing", checkpoint);
@@ -220,12 +230,14 @@ static int parse(saved *s, const char *checkpoint, const char *path, const char 
     return s->mark ? 0 : KMF_ENOMEM;
 }
 
+/* With kind NULL, that of any run, how far it had come is not asked for. */
 static int read_saved(saved *s, const char *checkpoint, const char *path, const char *kind,
                       kmf_err *err)
 {
     *s = (saved){0};
     err = kmf_err_or(err, &(kmf_err){0});
-    if (parse(s, checkpoint, path, kind, err) == 0)
+    if (parse(s, checkpoint, path, kind, err) == 0 &&
+        (!kind || parse_mark(s, checkpoint, err) == 0))
         return 0;
     free_saved(s);
     return (int)err->code;
@@ -275,6 +287,8 @@ kmf_output *kmf_output_resume(const char *path, const kmf_output_form *form, con
     if (now && check_run(&s, checkpoint, now, err) == 0 &&
         check_files(&s, checkpoint, form, err) == 0)
         output = kmf_output_reopen(path, form, s.temporary, &s.place, err);
+    if (output)
+        kmf_output_describe(output, json_incref(now));
     if (output && run->go_on(run->user, s.mark, s.place.rows, checkpoint, err) < 0) {
         kmf_output_free(output);
         output = NULL;

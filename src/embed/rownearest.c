@@ -44,6 +44,8 @@
 #define PANEL_NUMBERS ((size_t)256 << 10)
 #define BLOCK_NUMBERS ((size_t)2 << 20)
 #define BATCH_BYTES ((size_t)64 << 20)
+#define BATCH_WORK 1e12 /* products of numbers; some ten seconds, after which there are */
+#define BATCH_LEAST ((size_t)4096) /* answers: so that packing takes no more than a fortieth */
 #define LANES 8
 #define AT_ONCE ((size_t)32)  /* cosines that are looked at together: few are any good */
 #define PART ((size_t)32)     /* queries that a thread reads at a time */
@@ -352,8 +354,10 @@ static void count_query(kmf_search_mark *done, const asking *a, size_t i)
 {
     const char *name = name_of(a, i);
     done->stats.queries++;
+    const unsigned char itself = a->itself != 0;
     done->sum = kmf_row_file_checksum(a->queries, done->sum, a->done + i, 1);
     done->sum = kmf_crc32(done->sum, name, strlen(name));
+    done->sum = kmf_crc32(done->sum, &itself, 1);
 }
 
 static int answer_batch(asking *a, kmf_row_search_fn *answer, void *user, kmf_err *err)
@@ -362,9 +366,11 @@ static int answer_batch(asking *a, kmf_row_search_fn *answer, void *user, kmf_er
     for (size_t i = 0; i < a->n && status == 0; i++) {
         kmf_best *best = &a->best[i];
         kmf_best_sort(best);
+        status = answer(user, a->done + i, name_of(a, i), best->list, best->n, err);
+        if (status < 0)
+            break;
         count_query(&a->search->done, a, i);
         a->search->done.stats.queries_without += best->cap == 0;
-        status = answer(user, a->done + i, name_of(a, i), best->list, best->n, err);
     }
     return status;
 }
@@ -403,7 +409,10 @@ static int make_room(asking *a, uint64_t n, kmf_err *err)
         return kmf_fail(err, KMF_ENOMEM, "out of memory: %zu neighbours of a row", s->most);
     /* Twice the bound: rows are of length 1 but nearly, and their cosines are rounded. */
     a->error = (float)(dim + 2) * FLT_EPSILON;
+    double work = (double)s->info.n * (double)dim; /* of a query */
     a->batch = BATCH_BYTES / each;
+    if ((double)a->batch * work > BATCH_WORK)
+        a->batch = kmf_min(a->batch, kmf_max((size_t)(BATCH_WORK / work), BATCH_LEAST));
     a->batch = kmf_max(n < a->batch ? (size_t)n : a->batch, 1);
     a->panel = kmf_min(PANEL, kmf_max(PANEL_NUMBERS / dim, PANEL_LEAST));
     a->panels = kmf_max(BLOCK_NUMBERS / (a->panel * dim), workers);
