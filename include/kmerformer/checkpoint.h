@@ -15,8 +15,9 @@ extern "C" {
 
 /*
  * What a checkpoint has to know of the run whose rows go to an output: that of an embedder
- * (kmf_embedder_run), or one of the caller's. Texts are JSON objects, freed by kmf_text_free. Each
- * function returns 0 or more, or a negative kmf_code with *err filled.
+ * (kmf_embedder_run), of logits, of a search of rows, or one of the caller's. Texts are JSON
+ * objects, freed by kmf_text_free. Each function returns 0 or more, or a negative kmf_code with
+ * *err filled.
  */
 typedef struct kmf_run {
     const char *kind; /* one word; its checkpoints are not those of another kind */
@@ -71,8 +72,8 @@ KMF_API kmf_run kmf_row_search_run(kmf_row_search *search);
  * the checkpoint, so that a process may be killed anywhere. 1: there is a file `checkpoint`, in the
  * place of an earlier one, from which kmf_output_resume goes on; 0: there is nothing to go on from,
  * or not yet; or KMF_EIO, KMF_ENOMEM, or what the run's functions return: the earlier one still
- * holds. inputs, reader: as of kmf_provenance. May be called whenever the run calls a progress or
- * row function on the caller's thread, and at its end.
+ * holds. inputs, reader: as of kmf_provenance, the same in each call. May be called whenever the
+ * run calls a progress or row function on the caller's thread, and at its end.
  */
 KMF_API int kmf_output_save(kmf_output *output, const kmf_run *run, const char *checkpoint,
                             const char *const *inputs, size_t n_inputs,
