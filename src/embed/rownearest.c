@@ -4,7 +4,8 @@
  *
  *   references  mapped     -> some thousands at a time, scaled to length 1 and packed for products,
  *                             in panels of 256: a panel by one thread
- *   queries     mapped     -> a batch, as many as 64 MB hold, scaled likewise
+ *   queries     mapped     -> a batch, as many as 64 MB hold, or as are answered in some ten
+ *                             seconds, scaled likewise
  *   products    [96, 256]  -> a tile of queries by a panel: all panels of the block by one thread
  *   cosines     in double  -> of those pairs whose product says that they may be among the best,
  *                             offered to the best of the query (model/best.h)
