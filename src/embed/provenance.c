@@ -115,7 +115,7 @@ json_t *kmf_records_json(uint64_t records, uint32_t sum)
 int kmf_records_read(uint64_t *records, uint32_t *sum, const json_t *json, const char *where,
                      kmf_err *err)
 {
-    uint64_t number;
+    uint64_t number = 0;
     int status = kmf_json_count(records, json, "records", INT64_MAX, where, err);
     if (status == 0)
         status = kmf_json_count(&number, json, KMF_RECORDS_CHECKSUM, UINT32_MAX, where, err);
