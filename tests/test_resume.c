@@ -404,124 +404,6 @@ static void expect(const scene *s, int code, const char *what)
     ck_assert_msg(strstr(err.msg, what), "'%s' and not '%s'", err.msg, what);
 }
 
-/* ---------------------------------------------------------------- a run of one's own ---- */
-
-/* Lines of text, two for each record, which is done when the second is out. */
-typedef struct lines {
-    kmf_output *output; /* owned */
-    uint64_t records;   /* that the mark tells of */
-    const char *mark, *description;
-    int status; /* negative: it cannot be described */
-} lines;
-
-static int describe_lines(void *user, char **text, kmf_err *err)
-{
-    const lines *l = user;
-    if (l->status < 0)
-        *err = (kmf_err){(kmf_code)l->status, "it fails"};
-    else
-        *text = kmf_strdup(l->description, NULL);
-    return l->status;
-}
-
-static int mark_lines(void *user, char **text, uint64_t *records, kmf_err *err)
-{
-    const lines *l = user;
-    (void)err;
-    *text = kmf_strdup(l->mark, NULL);
-    *records = l->records;
-    return 1;
-}
-
-static int go_on_with_lines(void *user, const char *mark, uint64_t rows, const char *where,
-                            kmf_err *err)
-{
-    lines *l = user;
-    (void)where;
-    (void)err;
-    ck_assert_str_eq(mark, "{\"so far\":3}");
-    ck_assert_uint_eq(rows, 6);
-    l->records = 3;
-    return 0;
-}
-
-static kmf_run run_of(lines *l)
-{
-    return (kmf_run){"lines", l, describe_lines, mark_lines, go_on_with_lines};
-}
-
-static const kmf_row_format of_lines = {.header = "#line\n", .name = "lines"};
-static const kmf_output_form lines_form = {.format = &of_lines};
-
-/* With the lines of records up to this one, and of its two so many. */
-static lines begin_lines(uint64_t last, int n)
-{
-    lines l = {.mark = "{\"so far\": 3}", .description = "{\"what\": 1}"};
-    l.output = kmf_output_new(in_scratch("x.tsv"), &lines_form, NULL);
-    ck_assert_ptr_nonnull(l.output);
-    for (uint64_t i = 0; i <= last; i++)
-        for (int j = 0; j < (i < last ? 2 : n); j++)
-            ck_assert_int_eq(
-                kmf_output_print(l.output, i, NULL, "%llu\t%d\n", (unsigned long long)i, j), 0);
-    return l;
-}
-
-static int save_lines(lines *l, kmf_err *err)
-{
-    const kmf_run run = run_of(l);
-    *err = (kmf_err){0};
-    return kmf_output_save(l->output, &run, in_scratch("checkpoint"), inputs, 1, NULL, err);
-}
-
-/* Whether the record behind those of the mark is not begun, in its middle, or whole. */
-START_TEST(a_run_of_ones_own_goes_on_behind_its_mark)
-{
-    kmf_err err = {0};
-    lines l = begin_lines(_i < 1 ? 2 : 3, _i < 1 ? 2 : _i);
-    l.records = 3;
-    ck_assert_int_eq(save_lines(&l, &err), 1);
-    kmf_output_free(l.output);
-    l = (lines){.description = "{\"what\": 1}"};
-    const kmf_run run = run_of(&l);
-    l.output = kmf_output_resume(in_scratch("x.tsv"), &lines_form, &run,
-                                 in_scratch("checkpoint"), inputs, 1, NULL, &err);
-    ck_assert_msg(l.output != NULL, "%s", err.msg);
-    ck_assert_uint_eq(l.records, 3);
-    ck_assert_int_eq(kmf_output_print(l.output, 3, NULL, "end\n"), 0);
-    ck_assert_int_eq(kmf_output_commit(l.output, NULL, NULL), 0);
-    kmf_output_free(l.output);
-    size_t len;
-    char *text = kmf_file_read(in_scratch("x.tsv"), 1000, &len, NULL);
-    ck_assert_str_eq(text, "#line\n0\t0\n0\t1\n1\t0\n1\t1\n2\t0\n2\t1\nend\n");
-    kmf_free(text);
-}
-END_TEST
-
-START_TEST(what_a_run_of_ones_own_may_not_say)
-{
-    kmf_err err;
-    lines l = begin_lines(4, 1);
-    l.records = 3; /* two records have rows behind it */
-    ck_assert_int_eq(save_lines(&l, &err), KMF_EINVAL);
-    ck_assert_ptr_nonnull(strstr(err.msg, "rows of several records are out"));
-    l.records = 4;
-    l.status = KMF_EFORMAT;
-    kmf_output_free(l.output);
-    l.output = begin_lines(4, 1).output; /* nothing is known of it */
-    ck_assert_int_eq(save_lines(&l, &err), KMF_EFORMAT);
-    ck_assert_str_eq(err.msg, "it fails");
-    l.status = 0;
-    l.description = "[1]";
-    ck_assert_int_eq(save_lines(&l, &err), KMF_EMODEL);
-    l.description = "{\"what\": 1}";
-    l.mark = "none";
-    ck_assert_int_eq(save_lines(&l, &err), KMF_EMODEL);
-    ck_assert_int_eq(access(in_scratch("checkpoint"), F_OK), -1);
-    kmf_output_free(l.output);
-    ck_assert_int_eq(n_entries(scratch), 0);
-}
-END_TEST
-
 START_TEST(another_run_does_not_go_on)
 {
     scene s = usual("x.npy");
@@ -899,8 +781,6 @@ int main(void)
     tcase_add_test(tcase, it_may_be_stopped_again);
     tcase_add_test(tcase, a_sequence_alone_leaves_a_run_as_it_is);
     tcase_add_test(tcase, it_may_stop_itself);
-    tcase_add_loop_test(tcase, a_run_of_ones_own_goes_on_behind_its_mark, 0, 3);
-    tcase_add_test(tcase, what_a_run_of_ones_own_may_not_say);
     tcase_add_test(tcase, another_run_does_not_go_on);
     tcase_add_test(tcase, a_checkpoint_that_lies_is_refused);
     tcase_add_test(tcase, names_that_were_given_are_taken_back);
