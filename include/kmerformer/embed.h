@@ -165,8 +165,7 @@ KMF_API void kmf_embedder_source(kmf_embedder *embedder, const char *source);
 KMF_API int kmf_embedder_add(kmf_embedder *embedder, const char *name, const char *seq,
                              size_t len, kmf_err *err) KMF_MUST_CHECK;
 /*
- * Adds all records of a file, as kmf_reader_open and kmf_embedder_add do, or of a table, as
- * kmf_labelled_open reads it; the vectors are the same.
+ * Adds all records of a file, as kmf_reader_open and kmf_embedder_add do; the vectors are the same.
  * Where they are of tnf, kmer:K or k-mer vectors, the threads may read a FASTA file of contigs
  * themselves, each a part of it; path, of a compressed one, is then opened twice.
  * opts: as kmf_reader_open   *stats: set, and kept up to date meanwhile

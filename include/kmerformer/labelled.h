@@ -10,16 +10,8 @@ extern "C" {
 #endif
 
 /*
- * Two kinds of input, told apart by content; plain, gzip or BGZF; "-" is standard input.
- *
- *   A table: its first line names the columns, in small letters or, where there is none of that
- *   name, with capitals. `sequence` and `label` are needed, in any order, `name` or `id` is the
- *   record's name, else that is its number, from 1; other columns are passed over. Fields are
- *   separated by tabs if the first line has one, else by commas, and may stand in quotes as RFC
- *   4180 has it. Lines end with LF or CR LF; blank ones are skipped.
- *
- *   What kmf_reader_open reads. The label of a record is then in a file of lines
- *   name<TAB>label, or in its header:
+ * What kmf_reader_open reads. The label of a record is, in a table, what its column `label` has. Of
+ * any other input it is in a file of lines name<TAB>label, or in the record's header:
  *
  *     >x gene=HLA-A ...                      key "gene"              HLA-A
  *     >x;tax=d:Bacteria,g:Bacillus;          key "tax", rank "g"     Bacillus
@@ -38,9 +30,7 @@ typedef struct kmf_labelled_options {
                               and after a '|' before the next one. NULL: none */
     const char *rank; /* with key: of the value's parts between commas, the one that begins
                               with this and ':'; the label follows. NULL: all of it */
-    kmf_reader_options
-        reader;          /* of sequence files; regions have no header to look for a key in */
-    int optional;        /* 1: no label is asked for, none is given */
+    kmf_reader_options reader; /* regions have no header to look for a key in */
     int skip_unlabelled; /* 1: a record without a label, or with an empty one, is passed over
                             and counted, where it is an error otherwise */
 } kmf_labelled_options;
@@ -51,7 +41,7 @@ KMF_API void kmf_labelled_options_default(kmf_labelled_options *opts);
 /* Borrowed from the input, valid until its next call; NUL-terminated. */
 typedef struct kmf_labelled_record {
     const char *name;
-    const char *label; /* never empty; NULL with `optional` */
+    const char *label; /* never empty */
     const char *seq;   /* as in kmf_record */
     size_t len;
     uint64_t index;
@@ -59,9 +49,9 @@ typedef struct kmf_labelled_record {
 
 /*
  * opts: copied but for its texts, which must outlive the input; NULL: the default. pool (may be
- * NULL) must outlive it too. KMF_EINVAL: both labels and key, an empty key, or rank without key;
- * without `optional` also a sequence file and neither, or a table and one of them, since its labels
- * are its own; KMF_EIO, KMF_EFORMAT as kmf_reader_open.
+ * NULL) must outlive it too. KMF_EINVAL: both labels and key, an empty key, rank without key, a
+ * sequence file and neither, or a table and one of them, since its labels are its own; KMF_EIO,
+ * KMF_EFORMAT as kmf_reader_open, and a table without a column `label`.
  */
 KMF_API kmf_labelled *kmf_labelled_open(const char *path, const kmf_labelled_options *opts,
                                         kmf_pool *pool, kmf_err *err) KMF_MUST_CHECK;

@@ -10,8 +10,14 @@ extern "C" {
 #endif
 
 /*
- * FASTA, FASTQ, SAM, BAM and CRAM; plain, gzip or BGZF; told apart by content. "-" is standard
- * input. One pass, so pipes work.
+ * FASTA, FASTQ, SAM, BAM, CRAM and tables; plain, gzip or BGZF; told apart by content. "-" is
+ * standard input. One pass, so pipes work.
+ *
+ * A table is text that begins otherwise than with '>' or '@'. Its first line names the columns, in
+ * small letters or, where there is none of that name, with capitals. `sequence` is needed; `name`
+ * or, where there is none, `id` is the record's name, else that is its number, from 1; other
+ * columns are passed over. Fields are separated by tabs if the first line has one, else by commas,
+ * and may stand in quotes as RFC 4180 has it. Lines end with LF or CR LF; blank ones are skipped.
  */
 typedef struct kmf_reader kmf_reader;
 
@@ -65,7 +71,7 @@ KMF_API void kmf_reader_options_default(kmf_reader_options *opts);
 
 /*
  * Opens path. opts may be NULL. pool (may be NULL: no threads) must outlive the reader.
- * KMF_EIO: cannot be opened; KMF_EFORMAT: not a sequence file; KMF_EINVAL: a malformed region, or
+ * KMF_EIO: cannot be opened; KMF_EFORMAT: none of these; KMF_EINVAL: a malformed region, or
  * a step that is longer than its tiles, or without any.
  */
 KMF_API kmf_reader *kmf_reader_open(const char *path, const kmf_reader_options *opts,

@@ -254,22 +254,6 @@ static void show_progress(void *user, uint64_t tokens)
                       cli_inputs_left(&e->inputs, left, seconds));
 }
 
-static int embed_file(embedding *e, const char *path, kmf_err *err)
-{
-    kmf_reader_stats *stats = &e->inputs.now;
-    const kmf_reader_options *opts = &e->args->reader;
-    kmf_embedder_source(e->embedder, cli_input_name(path));
-    cli_inputs_open(&e->inputs, path, NULL);
-    int status = kmf_embedder_read(e->embedder, path, opts, stats, err);
-    if (status == 0 && e->args->opts.strict && stats->records == 0)
-        status = cli_raise(err, KMF_EFORMAT, "%s: no records, and strict was asked for",
-                           cli_input_name(path));
-    if (status == 0)
-        cli_warn_of_reading(e->run, path, opts, stats);
-    cli_inputs_close(&e->inputs);
-    return status;
-}
-
 static void say_end(const embedding *e)
 {
     const kmf_embed_stats *done = &e->at.before;
@@ -304,7 +288,7 @@ static int embed_files(embedding *e, kmf_err *err)
     cli_progress_start(&e->line, e->run);
     kmf_embedder_progress(e->embedder, show_progress, e);
     for (size_t i = 0; i < k->n_paths && status == 0; i++)
-        status = embed_file(e, k->paths[i], err);
+        status = cli_embedding_read(&e->at, k->paths[i], &e->inputs, err);
     if (status == 0)
         status = kmf_embedder_finish(e->embedder, err);
     cli_progress_end();

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 typedef struct predict_args {
-    kmf_labelled_options input;
+    kmf_reader_options reader;
     const char *probe;
     const char *model;
     const char *out;
@@ -34,7 +34,7 @@ static const cli_usage usage = {
 /* Which kind the inputs are, all of them; vectors have no model to choose, nor regions. */
 static int check_kind(cli *run, predict_args *a, const char *const *paths, size_t n)
 {
-    const kmf_reader_options *r = &a->input.reader;
+    const kmf_reader_options *r = &a->reader;
     size_t vectors = 0;
     for (size_t i = 0; i < n; i++)
         vectors += cli_is_array(paths[i]);
@@ -63,8 +63,8 @@ static int parse(cli *run, predict_args *a, int argc, char **argv, int *first, k
                                  NULL},
                                 {"o", "output", CLI_TEXT, &a->out, 0, 0, NULL, "FILE",
                                  "compressed if it ends in .gz; -: standard output", 0, NULL},
-                                CLI_READER_OPTIONS(&a->input.reader),
-                                CLI_TILE_OPTIONS(&a->input.reader),
+                                CLI_READER_OPTIONS(&a->reader),
+                                CLI_TILE_OPTIONS(&a->reader),
                                 CLI_THREADS(&a->threads),
                                 CLI_RESUMABLE_OPTIONS(&a->keeping, "an encoder, "),
                                 CLI_COMMON(run)};
@@ -77,13 +77,12 @@ static int parse(cli *run, predict_args *a, int argc, char **argv, int *first, k
         return cli_wrong(run, "no -p given; usage: kmerformer %s", usage.synopsis);
     if (a->all && a->top > 1)
         return cli_wrong(run, "--all and --top: one of them");
-    if (cli_check_inputs(paths, n, &a->input.reader, err) < 0)
+    if (cli_check_inputs(paths, n, &a->reader, err) < 0)
         return cli_fail(run, err);
     leave = check_kind(run, a, paths, n);
     if (leave >= 0)
         return leave;
-    const char *const beside[] = {a->probe, a->model, a->input.reader.bed,
-                                  a->input.reader.reference};
+    const char *const beside[] = {a->probe, a->model, a->reader.bed, a->reader.reference};
     if (cli_is_an_input(a->out, paths, n) || cli_is_an_input(a->out, beside, 4))
         return cli_wrong(run, "-o %s: that is an input", a->out);
     return cli_refuse_table(run, a->out);
@@ -96,7 +95,6 @@ typedef struct prediction {
     kmf_probe *probe; /* owned, as the two below */
     kmf_embedder *embedder;
     kmf_label_rows *rows;
-    kmf_labelled *input; /* borrowed; that which is read; NULL: none */
     cli_resumable resumable;
     cli_embedding at;
     cli_progress line;
@@ -110,35 +108,10 @@ static void show_progress(void *user, uint64_t tokens)
     prediction *p = user;
     kmf_embed_stats s;
     char left[CLI_COUNT_TEXT];
-    if (p->input)
-        kmf_labelled_statistics(p->input, &p->inputs.now);
     double seconds = cli_embedding_step(&p->at, tokens, &p->inputs, &s);
     if (cli_progress_due(&p->line))
         cli_progress_show(&p->line, "%llu records done%s", (unsigned long long)s.records,
                           cli_inputs_left(&p->inputs, left, seconds));
-}
-
-static int predict_file(prediction *p, const char *path, kmf_err *err)
-{
-    kmf_labelled_record rec;
-    int got;
-    p->input = kmf_labelled_open(path, &p->args->input, kmf_embedder_pool(p->embedder), err);
-    if (!p->input)
-        return (int)err->code;
-    kmf_embedder_source(p->embedder, cli_input_name(path));
-    cli_inputs_open(&p->inputs, path, NULL);
-    while ((got = kmf_labelled_next(p->input, &rec, err)) > 0) {
-        got = kmf_embedder_add(p->embedder, rec.name, rec.seq, rec.len, err);
-        if (got < 0)
-            break;
-    }
-    kmf_labelled_statistics(p->input, &p->inputs.now);
-    kmf_labelled_close(p->input);
-    p->input = NULL;
-    if (got == 0)
-        cli_warn_of_reading(p->run, path, &p->args->input.reader, &p->inputs.now);
-    cli_inputs_close(&p->inputs);
-    return got;
 }
 
 /* The model that the probe names. */
@@ -204,7 +177,7 @@ static int predict_records(prediction *p, kmf_err *err)
     cli_progress_start(&p->line, p->run);
     kmf_embedder_progress(p->embedder, show_progress, p);
     for (size_t i = 0; i < k->n_paths && status == 0; i++)
-        status = predict_file(p, k->paths[i], err);
+        status = cli_embedding_read(&p->at, k->paths[i], &p->inputs, err);
     if (status == 0)
         status = kmf_embedder_finish(p->embedder, err);
     cli_progress_end();
@@ -279,16 +252,13 @@ int cli_probe_predict(cli *run, int argc, char **argv)
     prediction p = {.run = run, .args = &a};
     char before[CLI_BEFORE_TEXT];
     int first;
-    kmf_labelled_options_default(&a.input);
-    a.input.optional = 1;
+    kmf_reader_options_default(&a.reader);
     int leave = parse(run, &a, argc, argv, &first, &err);
     if (leave >= 0)
         return leave;
     cli_resumable_init(&p.resumable, run, &a.keeping, a.out,
-                       (const char *const *)(argv + first), (size_t)(argc - first),
-                       &a.input.reader);
-    const char *const others[] = {a.probe, a.model, a.input.reader.bed,
-                                  a.input.reader.reference};
+                       (const char *const *)(argv + first), (size_t)(argc - first), &a.reader);
+    const char *const others[] = {a.probe, a.model, a.reader.bed, a.reader.reference};
     leave = cli_resumable_refuse(&p.resumable, others, sizeof others / sizeof others[0]);
     if (leave >= 0)
         return leave;

@@ -25,9 +25,11 @@ const cli_command cli_vocab_subcommands[] = {
 };
 
 static const char about[] =
-    "Counts the k-mers of FASTA, FASTQ, SAM, BAM or CRAM files, plain or compressed; '-' is\n"
-    "standard input. Counts are exact, and the bytes of the table don't depend on threads,\n"
-    "memory, compression or the order of the inputs. With tables:\n";
+    "Counts the k-mers of FASTA, FASTQ, SAM, BAM or CRAM files, or of csv or tsv with a "
+    "column\n"
+    "sequence, plain or compressed; '-' is standard input. Counts are exact, and the bytes of\n"
+    "the table don't depend on threads, memory, compression or the order of the inputs. With\n"
+    "tables of counts:\n";
 
 static int parse(cli *run, vocab_args *a, int argc, char **argv, int *first)
 {

@@ -22,11 +22,12 @@ typedef struct word2vec_args {
 
 static const cli_usage usage = {
     "word2vec [options] -o OUT IN...",
-    "Learns a vector for every k-mer from FASTA, FASTQ, SAM, BAM or CRAM files, plain or\n"
-    "compressed; '-' is standard input. No text is written in between: sequences stay in\n"
-    "memory, 2 bits a base. The bits of the vectors don't depend on threads or compression. A\n"
-    "signal (TERM, INT, HUP, USR1) ends the training with a checkpoint and exit status 75;\n"
-    "the same command then resumes.",
+    "Learns a vector for every k-mer from FASTA, FASTQ, SAM, BAM or CRAM files, or from csv\n"
+    "or tsv with a column sequence, plain or compressed; '-' is standard input. No text is\n"
+    "written in between: sequences stay in memory, 2 bits a base. The bits of the vectors\n"
+    "don't depend on threads or compression. A signal (TERM, INT, HUP, USR1) ends the "
+    "training\n"
+    "with a checkpoint and exit status 75; the same command then resumes.",
     1, -1};
 
 static int parse(cli *run, word2vec_args *a, int argc, char **argv, int *first)

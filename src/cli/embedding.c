@@ -47,3 +47,20 @@ double cli_embedding_step(cli_embedding *e, uint64_t tokens, cli_inputs *in,
     }
     return cli_now() - e->started;
 }
+
+int cli_embedding_read(const cli_embedding *e, const char *path, cli_inputs *in, kmf_err *err)
+{
+    const cli_resumable *k = e->resumable;
+    kmf_embed_options used;
+    kmf_embedder_options(e->embedder, &used);
+    kmf_embedder_source(e->embedder, cli_input_name(path));
+    cli_inputs_open(in, path, NULL);
+    int status = kmf_embedder_read(e->embedder, path, k->reader, &in->now, err);
+    if (status == 0 && used.strict && in->now.records == 0)
+        status = cli_raise(err, KMF_EFORMAT, "%s: no records, and strict was asked for",
+                           cli_input_name(path));
+    if (status == 0)
+        cli_warn_of_reading(k->run, path, k->reader, &in->now);
+    cli_inputs_close(in);
+    return status;
+}

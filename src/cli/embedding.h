@@ -25,5 +25,7 @@ int cli_embedding_open(cli_embedding *e, cli_resumable *resumable, kmf_embedder 
  */
 double cli_embedding_step(cli_embedding *e, uint64_t tokens, cli_inputs *in,
                           kmf_embed_stats *now);
+/* Adds the records of a file, by the options of the run; `in` tells how much of it is read. */
+int cli_embedding_read(const cli_embedding *e, const char *path, cli_inputs *in, kmf_err *err);
 
 #endif

@@ -29,7 +29,6 @@
 #include "base/mem.h"
 #include "embed/flow.h"
 #include "seq/input.h"
-#include "seq/labelled.h"
 #include "seq/ranges.h"
 #include "seq/seqio.h"
 
@@ -454,38 +453,6 @@ static int read_records(kmf_embedder *e, kmf_reader *reader, uint64_t n_done,
     return got;
 }
 
-/* Records of a table, which is taken. */
-static int read_table(kmf_embedder *e, kmf_bytes *table, const char *path,
-                      const kmf_reader_options *opts, kmf_reader_stats *stats, kmf_err *err)
-{
-    kmf_err cause = {0};
-    kmf_labelled_record rec;
-    int got;
-    if (opts && opts->tile > 0) {
-        kmf_bytes_close(table);
-        return kmf_fail(err, KMF_EINVAL,
-                        "%s: tiles are cut of FASTA, FASTQ, SAM, BAM and CRAM, not of a table",
-                        kmf_input_name(path));
-    }
-    kmf_labelled *in = kmf_labelled_of_table(table, kmf_input_name(path), &cause);
-    if (!in && cause.code == KMF_EFORMAT)
-        return kmf_fail(err, KMF_EFORMAT,
-                        "%s: not FASTA, FASTQ, SAM, BAM or CRAM, nor a table with a column "
-                        "'sequence'",
-                        kmf_input_name(path));
-    if (!in)
-        return kmf_fail(err, cause.code, "%s", cause.msg);
-    while ((got = kmf_labelled_next(in, &rec, err)) > 0) {
-        kmf_labelled_statistics(in, stats);
-        got = kmf_embedder_take(e, rec.name, rec.seq, rec.len, err);
-        if (got < 0)
-            break;
-    }
-    kmf_labelled_statistics(in, stats);
-    kmf_labelled_close(in);
-    return got;
-}
-
 int kmf_embedder_read(kmf_embedder *embedder, const char *path, const kmf_reader_options *opts,
                       kmf_reader_stats *stats, kmf_err *err)
 {
@@ -494,13 +461,10 @@ int kmf_embedder_read(kmf_embedder *embedder, const char *path, const kmf_reader
     int status = 0;
     err = kmf_err_or(err, &(kmf_err){0});
     *stats = (kmf_reader_stats){0};
-    kmf_bytes *table;
-    kmf_reader *reader = kmf_reader_or_table(path, opts, e->pool, &table, err);
+    kmf_reader *reader = kmf_reader_open(path, opts, e->pool, err);
     if (!reader) {
-        status = table ? read_table(e, table, path, opts, stats, err) : (int)err->code;
-        if (status < 0)
-            kmf_flow_reset(e);
-        return status;
+        kmf_flow_reset(e);
+        return (int)err->code;
     }
     if (has_ranges(e, reader, path, &file)) {
         status = read_ranges(e, &file, stats, err);

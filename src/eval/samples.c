@@ -119,17 +119,12 @@ static int fail_empty(kmf_role role, kmf_err *err)
 
 int kmf_samples_read(kmf_samples *s, kmf_role role, kmf_labelled *input, kmf_err *err)
 {
-    char shown[KMF_ERR_SHOW];
     kmf_labelled_record rec;
     size_t before = s->n;
     int status = check_reading(s, role, false, err);
     if (status < 0)
         return status;
     while ((status = kmf_labelled_next(input, &rec, err)) > 0) {
-        if (!rec.label)
-            return kmf_fail(err, KMF_EINVAL,
-                            "record %" PRIu64 " '%s' has no label: none was asked for",
-                            rec.index + 1, kmf_err_show(shown, rec.name));
         status = add(s, role, rec.name, rec.seq, rec.len, rec.label, err);
         if (status < 0)
             return status;

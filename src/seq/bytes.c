@@ -89,7 +89,6 @@ struct kmf_bytes {
     size_t n_slots;   /* of the ring that there are */
     const char *seen; /* bytes that were peeked at, to be given out again; NULL: none */
     size_t n_seen;
-    kmf_watch watch;
     bool in_use; /* the piece that was handed out last */
 
     pthread_mutex_t lock;   /* of all that follows */
@@ -344,11 +343,6 @@ void kmf_bytes_close(kmf_bytes *b)
     kmf_free(b);
 }
 
-void kmf_bytes_watch(kmf_bytes *bytes, const kmf_watch *watch)
-{
-    bytes->watch = *watch;
-}
-
 uint64_t kmf_bytes_taken(kmf_bytes *bytes, int descriptor)
 {
     pthread_mutex_lock(&bytes->lock);
@@ -384,8 +378,6 @@ int kmf_bytes_next(kmf_bytes *b, const char **piece, size_t *len, kmf_err *err)
     b->in_use = full != NULL;
     if (b->n_given_back > 0) /* the first piece may be all that is asked for */
         start_ahead(b);
-    if (!full && b->ending == ENDED && kmf_watch_end(&b->watch, &b->reason) < 0)
-        b->ending = FAILED;
     int status = full ? 1 : b->ending == ENDED ? 0 : -1;
     pthread_mutex_unlock(&b->lock);
     if (full) {

@@ -24,8 +24,6 @@ kmf_bytes *kmf_bytes_open(struct hFILE *file, int descriptor, kmf_pool *pool,
 /* A file, or standard input if path is "-", from its beginning; the caller inflates it. */
 kmf_bytes *kmf_bytes_open_path(const char *path, kmf_err *err) KMF_MUST_CHECK;
 void kmf_bytes_close(kmf_bytes *bytes);
-/* The end will be none where this watch of its file says so. */
-void kmf_bytes_watch(kmf_bytes *bytes, const kmf_watch *watch);
 
 /*
  * Bytes of the file that the pieces before the one at hand have taken, about: as if those ahead

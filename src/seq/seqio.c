@@ -2,11 +2,12 @@
 /*
  * One reader for all formats.
  *
- *     file -- htslib says what it is --+-- SAM, BAM, CRAM --------> aligned.c
- *                                      +-- all else -- bytes.c --> textseq.c: FASTA or FASTQ
- *     indexed FASTA and regions --------------------------------> regions.c
+ *     file -- htslib says what it is --+-- SAM, BAM, CRAM ---------> aligned.c
+ *                                      +-- all else -- bytes.c -+-> textseq.c: FASTA or FASTQ
+ *                                                               +-> tabular.c: other text
+ *     indexed FASTA and regions ---------------------------------> regions.c
  *
- * A record of either may be cut into several (tiles.c).
+ * A record of any may be cut into several (tiles.c).
  *
  * The format is told by content alone: hts_detect_format looks at the first bytes, also under
  * gzip, without taking them, so it works on pipes.
@@ -29,6 +30,7 @@
 #include "seq/bytes.h"
 #include "seq/gunzip.h"
 #include "seq/regions.h"
+#include "seq/tabular.h"
 #include "seq/textseq.h"
 #include "seq/tiles.h"
 
@@ -39,7 +41,8 @@
 #define PEEKED 1024 /* bytes of a compressed file that its first letter is looked for in */
 
 struct kmf_reader {
-    kmf_textseq *text;    /* owned; exactly one of the three is not NULL */
+    kmf_textseq *text;    /* owned; exactly one of the four is not NULL */
+    kmf_tabular *table;   /* owned */
     kmf_aligned *aligned; /* owned */
     kmf_regions *regions; /* owned */
     kmf_tiles tiles;      /* owned; all zero: records are whole */
@@ -88,25 +91,22 @@ static bool is_other_text(const char *text, size_t n)
     return i < n && text[i] != '>' && text[i] != '@';
 }
 
-/* Gives `bytes` to the parser of FASTA and FASTQ, or to *table, if that is not NULL. */
-static int attach_text(kmf_reader *r, kmf_bytes *bytes, const char *name, kmf_bytes **table,
-                       kmf_err *err)
+/* Gives `bytes` to the parser of FASTA and FASTQ, or to that of tables. */
+static int attach_text(kmf_reader *r, kmf_bytes *bytes, const char *name, kmf_err *err)
 {
     kmf_err reason = {0};
     const char *block;
     size_t n;
-    int got = table ? kmf_bytes_peek(bytes, &block, &n, &reason) : 0;
-    if (got > 0 && is_other_text(block, n)) {
-        kmf_bytes_watch(bytes, &r->watch);
-        *table = bytes;
-        return 0;
-    }
+    int got = kmf_bytes_peek(bytes, &block, &n, &reason);
     if (got < 0) {
         kmf_bytes_close(bytes);
         return kmf_fail(err, reason.code, "%s: %s", name, reason.msg);
     }
-    r->text = kmf_textseq_open(bytes, name, err);
-    return r->text ? 0 : KMF_EFORMAT;
+    if (got > 0 && is_other_text(block, n))
+        r->table = kmf_tabular_open(bytes, name, err);
+    else
+        r->text = kmf_textseq_open(bytes, name, err);
+    return r->text || r->table ? 0 : KMF_EFORMAT;
 }
 
 /* The first byte of a text, plain, gzip or BGZF, which is not taken; '\0': none is to be had. */
@@ -125,12 +125,9 @@ static char first_letter(hFILE *file)
     return (char)first;
 }
 
-/*
- * Finds out what `file` is and takes it over, on failure too. table: as kmf_reader_or_table;
- * NULL: no tables.
- */
+/* Finds out what `file` is and takes it over, on failure too. */
 static int attach(kmf_reader *r, hFILE *file, const char *name, const char *reference,
-                  kmf_pool *pool, kmf_bytes **table, kmf_err *err)
+                  kmf_pool *pool, kmf_err *err)
 {
     htsFormat format;
     if (hts_detect_format(file, &format) < 0) {
@@ -155,7 +152,7 @@ static int attach(kmf_reader *r, hFILE *file, const char *name, const char *refe
         return r->aligned ? 0 : KMF_EFORMAT;
     }
     kmf_bytes *bytes = kmf_bytes_open(file, r->file, pool, err);
-    return bytes ? attach_text(r, bytes, name, table, err) : KMF_ENOMEM;
+    return bytes ? attach_text(r, bytes, name, err) : KMF_ENOMEM;
 }
 
 void kmf_reader_options_default(kmf_reader_options *opts)
@@ -165,19 +162,18 @@ void kmf_reader_options_default(kmf_reader_options *opts)
 
 /* The file at path, as attach has it. */
 static int attach_path(kmf_reader *r, const char *path, const char *reference, kmf_pool *pool,
-                       kmf_bytes **table, kmf_err *err)
+                       kmf_err *err)
 {
     r->name = kmf_strdup(kmf_input_name(path), err);
     hFILE *file = r->name ? kmf_input_open_file(path, &r->file, err) : NULL;
     if (!file)
         return KMF_EIO;
     r->watch = kmf_watch_begin(r->file >= 0 ? r->file : STDIN_FILENO);
-    return attach(r, file, r->name, reference, pool, table, err);
+    return attach(r, file, r->name, reference, pool, err);
 }
 
-/* table: NULL, or as of kmf_reader_or_table. */
-static kmf_reader *open_reader(const char *path, const kmf_reader_options *opts, kmf_pool *pool,
-                               kmf_bytes **table, kmf_err *err)
+kmf_reader *kmf_reader_open(const char *path, const kmf_reader_options *opts, kmf_pool *pool,
+                            kmf_err *err)
 {
     int status = 0;
     const char *reference = opts ? opts->reference : NULL;
@@ -190,32 +186,19 @@ static kmf_reader *open_reader(const char *path, const kmf_reader_options *opts,
         r->regions = kmf_regions_open(path, opts, &r->stats, err);
         status = r->regions ? 0 : KMF_EFORMAT;
     } else if (status == 0) {
-        status = attach_path(r, path, reference, pool, table, err);
+        status = attach_path(r, path, reference, pool, err);
     }
-    if (status == 0 && !(table && *table))
+    if (status == 0)
         return r;
     kmf_reader_close(r);
     return NULL;
-}
-
-kmf_reader *kmf_reader_or_table(const char *path, const kmf_reader_options *opts,
-                                kmf_pool *pool, kmf_bytes **table, kmf_err *err)
-{
-    *table = NULL;
-    return open_reader(path, opts, pool, table, err);
-}
-
-kmf_reader *kmf_reader_open(const char *path, const kmf_reader_options *opts, kmf_pool *pool,
-                            kmf_err *err)
-{
-    return open_reader(path, opts, pool, NULL, err);
 }
 
 kmf_reader *kmf_reader_open_memory(const void *bytes, size_t len, kmf_pool *pool, kmf_err *err)
 {
     kmf_reader *r = new_reader(err);
     hFILE *file = r ? kmf_input_memory(bytes, len, err) : NULL;
-    if (file && attach(r, file, "memory", NULL, pool, NULL, err) == 0)
+    if (file && attach(r, file, "memory", NULL, pool, err) == 0)
         return r;
     kmf_reader_close(r);
     return NULL;
@@ -227,6 +210,8 @@ static int whole_record(kmf_reader *r, kmf_record *rec)
     rec->comment = "";
     if (r->text)
         return kmf_textseq_next(r->text, rec, &r->failure);
+    if (r->table)
+        return kmf_tabular_next(r->table, rec, &r->failure);
     if (r->aligned)
         return kmf_aligned_next(r->aligned, rec, &r->stats, &r->failure);
     return kmf_regions_next(r->regions, rec, &r->failure);
@@ -346,12 +331,19 @@ int kmf_reader_file(const kmf_reader *r)
     return r->text && !is_cut(r) && kmf_reader_unread(r, NULL) == 0 ? r->file : -1;
 }
 
+const kmf_table *kmf_reader_table(const kmf_reader *r)
+{
+    return r->table ? kmf_tabular_table(r->table) : NULL;
+}
+
 static double share_of(const kmf_reader *r)
 {
     if (r->regions || !r->watch.regular || r->watch.size <= 0)
         return 0;
-    off_t at = r->text ? (off_t)kmf_textseq_taken(r->text, r->watch.file)
-                       : lseek(r->watch.file, 0, SEEK_CUR);
+    int file = r->watch.file;
+    off_t at = r->text    ? (off_t)kmf_textseq_taken(r->text, file)
+               : r->table ? (off_t)kmf_tabular_taken(r->table, file)
+                          : lseek(file, 0, SEEK_CUR);
     double taken = at > 0 ? fmin((double)at / (double)r->watch.size, 1) : 0;
     return is_cut(r) ? taken * kmf_tiles_share(&r->tiles) : taken;
 }
@@ -367,6 +359,7 @@ void kmf_reader_close(kmf_reader *r)
     if (!r)
         return;
     kmf_textseq_close(r->text);
+    kmf_tabular_close(r->table);
     kmf_aligned_close(r->aligned);
     kmf_regions_close(r->regions);
     kmf_tiles_end(&r->tiles);

@@ -4,7 +4,8 @@
 #define KMF_SEQIO_H
 
 #include "kmerformer.h"
-#include "seq/textseq.h"
+#include "seq/table.h"
+#include "seq/text.h"
 
 /*
  * Appends to `text`, which keeps what it holds, the sequences to come as one text: the letters
@@ -33,12 +34,10 @@ int kmf_reader_unread(const kmf_reader *reader, kmf_err *err) KMF_MUST_CHECK;
 int kmf_reader_file(const kmf_reader *reader);
 
 /*
- * As kmf_reader_open. But of a whole file, text that begins like none of its formats, as a table
- * does, is handed over as it is: NULL is returned, and *table is to be closed by kmf_bytes_close.
- * Else *table is NULL.
+ * The table that is read, at the row of the last record, which a tile may be of; NULL: the input is
+ * none. Borrowed from the reader.
  */
-kmf_reader *kmf_reader_or_table(const char *path, const kmf_reader_options *opts,
-                                kmf_pool *pool, kmf_bytes **table, kmf_err *err) KMF_MUST_CHECK;
+const kmf_table *kmf_reader_table(const kmf_reader *reader);
 
 /*
  * For tests and fuzzers: a reader of `len` bytes, which are copied: the content of a file of

@@ -17,7 +17,9 @@
 #include "seq/textseq.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { END = -1 }; /* instead of a byte */
@@ -40,6 +42,36 @@ struct kmf_table {
     size_t n_columns;
 };
 
+/* ---------------------------------------------------------------- messages ---------------- */
+
+/* What the source tells, with its place. */
+static int fail_source(const kmf_table *t, kmf_err *err, const kmf_err *reason)
+{
+    return kmf_fail(err, reason->code, "%s: line %" PRIu64 ": %s", t->file, t->line,
+                    reason->msg);
+}
+
+/* Damaged data may inflate to nonsense before that is found. */
+static int fail_line(const kmf_table *t, kmf_err *err, uint64_t line, const char *what)
+{
+    kmf_err reason = {0};
+    if (kmf_bytes_look_for_damage(t->in, &reason) < 0)
+        return fail_source(t, err, &reason);
+    return kmf_fail(err, KMF_EFORMAT, "%s: line %" PRIu64 ": %s", t->file, line, what);
+}
+
+int kmf_table_fail(const kmf_table *t, kmf_err *err, const char *format, ...)
+{
+    char what[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    return fail_line(t, err, t->first_line, what);
+}
+
+/* ---------------------------------------------------------------- bytes ------------------- */
+
 /* 1: there are unread bytes; 0: the end; negative: a kmf_code. */
 static int refill(kmf_table *t, kmf_err *err)
 {
@@ -50,8 +82,7 @@ static int refill(kmf_table *t, kmf_err *err)
         return 1;
     int status = kmf_bytes_next(t->in, &block, &len, &reason);
     if (status < 0)
-        return kmf_fail(err, reason.code, "%s: line %" PRIu64 ": %s", t->file, t->line,
-                        reason.msg);
+        return fail_source(t, err, &reason);
     if (status > 0) {
         t->p = block;
         t->end = block + len;
@@ -95,8 +126,7 @@ static int quoted_field(kmf_table *t, kmf_err *err)
         if (status < 0)
             return status;
         if (byte == END)
-            return kmf_fail(err, KMF_EFORMAT, "%s: line %" PRIu64 ": a quote is not closed",
-                            t->file, opened);
+            return fail_line(t, err, opened, "a quote is not closed");
         if (byte == '\0')
             return 0;
         t->p++;
@@ -132,16 +162,13 @@ static int read_field(kmf_table *t, bool *last, kmf_err *err)
         size_t before = t->row.len;
         status = copy_plain(t, meaning, sizeof meaning, err);
         if (status == 0 && quoted && t->row.len > before)
-            return kmf_fail(err, KMF_EFORMAT,
-                            "%s: line %" PRIu64 ": text behind a closing quote", t->file,
-                            t->line);
+            return fail_line(t, err, t->line, "text behind a closing quote");
         if (status == 0)
             status = peek(t, &byte, err);
         if (status < 0)
             return status;
         if (byte == '\0')
-            return kmf_fail(err, KMF_EFORMAT, "%s: line %" PRIu64 ": a NUL byte", t->file,
-                            t->line);
+            return fail_line(t, err, t->line, "a NUL byte");
         *last = byte != t->separator;
         if (byte == END)
             break;
@@ -233,21 +260,6 @@ static int read_names(kmf_table *t, kmf_err *err)
     return 0;
 }
 
-/* NumPy's arrays are read elsewhere, from files of their own. */
-static int refuse_array(kmf_table *t, kmf_err *err)
-{
-    static const char magic[] = "\x93NUMPY";
-    size_t n = sizeof magic - 1;
-    int status = refill(t, err);
-    return status > 0 && (size_t)(t->end - t->p) >= n && memcmp(t->p, magic, n) == 0
-               ? kmf_fail(err, KMF_EFORMAT,
-                          "%s: an array is read from a plain file, not compressed, nor from "
-                          "standard input",
-                          t->file)
-           : status < 0 ? status
-                        : 0;
-}
-
 kmf_table *kmf_table_open(kmf_bytes *in, const char *name, kmf_err *err)
 {
     kmf_table *t = kmf_calloc(1, sizeof *t, err);
@@ -258,7 +270,7 @@ kmf_table *kmf_table_open(kmf_bytes *in, const char *name, kmf_err *err)
     t->in = in;
     t->line = 1;
     t->file = kmf_strdup(name, err);
-    if (t->file && refuse_array(t, err) == 0 && read_names(t, err) == 0)
+    if (t->file && read_names(t, err) == 0)
         return t;
     kmf_table_close(t);
     return NULL;
@@ -309,8 +321,7 @@ int kmf_table_next(kmf_table *t, kmf_err *err)
 {
     int status = read_row(t, err);
     if (status > 0 && t->n_fields != t->n_columns)
-        return kmf_fail(err, KMF_EFORMAT, "%s: line %" PRIu64 ": %zu fields for %zu columns",
-                        t->file, t->first_line, t->n_fields, t->n_columns);
+        return kmf_table_fail(t, err, "%zu fields for %zu columns", t->n_fields, t->n_columns);
     return status;
 }
 
@@ -320,9 +331,4 @@ const char *kmf_table_field(const kmf_table *t, int column, size_t *len)
     if (len)
         *len = t->begin[column + 1] - t->begin[column] - 1;
     return field;
-}
-
-uint64_t kmf_table_line(const kmf_table *t)
-{
-    return t->first_line;
 }

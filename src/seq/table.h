@@ -30,7 +30,11 @@ int kmf_table_column(int *column, const kmf_table *table, const char *name,
 int kmf_table_next(kmf_table *table, kmf_err *err) KMF_MUST_CHECK;
 /* Of the row read last; borrowed until the next one. *len may be NULL. */
 const char *kmf_table_field(const kmf_table *table, int column, size_t *len);
-/* On which that row begins, from 1. */
-uint64_t kmf_table_line(const kmf_table *table);
+/*
+ * KMF_EFORMAT, "file: line 12: what", of that row; or the failure of the source, which may be why.
+ * Nothing can be read any more.
+ */
+KMF_PRINTF(3, 4)
+int kmf_table_fail(const kmf_table *table, kmf_err *err, const char *format, ...);
 
 #endif
