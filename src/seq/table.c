@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A parser by the byte: the unit of a table is the field, which may be a sequence of any length,
+ * The unit of a table is the field, which may be a sequence of any length,
  * and blocks end anywhere. The fields of one row lie end to end in one buffer, each with a NUL:
  *
  *     row     A C G T \0 l a b e l \0
@@ -33,7 +33,7 @@ struct kmf_table {
     uint64_t line;       /* line ends read so far, and 1 */
     uint64_t first_line; /* of the row */
     kmf_text row;        /* owned */
-    size_t *begin; /* owned [cap_fields + 1]; of its fields, and where a next would begin */
+    size_t *begin;       /* owned [cap_fields]; of its n_fields, and where a next would begin */
     size_t cap_fields;
     size_t n_fields;
     bool quoted;     /* a field of the row was */
@@ -72,14 +72,11 @@ int kmf_table_fail(const kmf_table *t, kmf_err *err, const char *format, ...)
 
 /* ---------------------------------------------------------------- bytes ------------------- */
 
-/* 1: there are unread bytes; 0: the end; negative: a kmf_code. */
-static int refill(kmf_table *t, kmf_err *err)
+static int next_block(kmf_table *t, kmf_err *err)
 {
     kmf_err reason = {0};
     const char *block;
     size_t len;
-    if (t->p < t->end)
-        return 1;
     int status = kmf_bytes_next(t->in, &block, &len, &reason);
     if (status < 0)
         return fail_source(t, err, &reason);
@@ -90,6 +87,12 @@ static int refill(kmf_table *t, kmf_err *err)
     return status;
 }
 
+/* 1: there are unread bytes; 0: the end; negative: a kmf_code. */
+static int refill(kmf_table *t, kmf_err *err)
+{
+    return t->p < t->end ? 1 : next_block(t, err);
+}
+
 /* The next byte, or END, is left where it is. 0 or a negative kmf_code. */
 static int peek(kmf_table *t, int *byte, kmf_err *err)
 {
@@ -98,14 +101,23 @@ static int peek(kmf_table *t, int *byte, kmf_err *err)
     return status < 0 ? status : 0;
 }
 
+/* The first of the n bytes from p on that is one of these, the most frequent first; or the end. */
+static const char *find_any(const char *p, size_t n, const char *bytes, size_t n_bytes)
+{
+    for (size_t i = 0; i < n_bytes; i++) {
+        const char *found = memchr(p, bytes[i], n);
+        if (found)
+            n = (size_t)(found - p);
+    }
+    return p + n;
+}
+
 /* Appends what comes before the next byte that means something. */
 static int copy_plain(kmf_table *t, const char *meaning, size_t n_meaning, kmf_err *err)
 {
     int status;
     while ((status = refill(t, err)) > 0) {
-        const char *stop = t->p;
-        while (stop < t->end && !memchr(meaning, *stop, n_meaning))
-            stop++;
+        const char *stop = find_any(t->p, (size_t)(t->end - t->p), meaning, n_meaning);
         status = kmf_text_append(&t->row, t->p, (size_t)(stop - t->p), err);
         t->p = stop;
         if (status < 0 || stop < t->end)
@@ -149,7 +161,7 @@ static int quoted_field(kmf_table *t, kmf_err *err)
 /* A field and the separator or line end behind it. *last: it ends the row. */
 static int read_field(kmf_table *t, bool *last, kmf_err *err)
 {
-    const char meaning[] = {t->separator, '\r', '\n', '\0'};
+    const char meaning[] = {'\n', t->separator, '\r', '\0'};
     int byte;
     int status = peek(t, &byte, err);
     bool quoted = status == 0 && byte == '"';

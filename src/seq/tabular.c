@@ -109,21 +109,41 @@ const kmf_table *kmf_tabular_table(const kmf_tabular *t)
 
 /* ---------------------------------------------------------------- records ----------------- */
 
+static const char *name_of(kmf_tabular *t)
+{
+    if (t->name >= 0)
+        return kmf_table_field(t->table, t->name, NULL);
+    snprintf(t->number, sizeof t->number, "%" PRIu64, t->n_records);
+    return t->number;
+}
+
+static bool are_letters(const char *seq, size_t n)
+{
+    unsigned char bad = 0;
+    for (size_t i = 0; i < n; i++) /* without an end before, so that it becomes vector code */
+        bad |= kmf_not_a_base(seq[i]);
+    return bad == 0;
+}
+
+/* Of a sequence that are_letters refused. */
+static int fail_letter(const kmf_tabular *t, const char *seq, kmf_err *err)
+{
+    while (!kmf_not_a_base(*seq))
+        seq++;
+    return kmf_table_fail(t->table, err, "unexpected byte 0x%02x in the sequence",
+                          (unsigned)(unsigned char)*seq);
+}
+
 int kmf_tabular_next(kmf_tabular *t, kmf_record *rec, kmf_err *err)
 {
     int status = kmf_table_next(t->table, err);
     if (status <= 0)
         return status;
     t->n_records++;
-    snprintf(t->number, sizeof t->number, "%" PRIu64, t->n_records);
-    rec->name = t->name >= 0 ? kmf_table_field(t->table, t->name, NULL) : t->number;
+    rec->name = name_of(t);
     rec->comment = "";
     rec->seq = kmf_table_field(t->table, t->sequence, &rec->len);
     if (rec->name[strcspn(rec->name, "\t\r\n")] != '\0')
         return kmf_table_fail(t->table, err, "a tab or a line end in the name");
-    for (size_t i = 0; i < rec->len; i++)
-        if (kmf_not_a_base(rec->seq[i]))
-            return kmf_table_fail(t->table, err, "unexpected byte 0x%02x in the sequence",
-                                  (unsigned)(unsigned char)rec->seq[i]);
-    return 1;
+    return are_letters(rec->seq, rec->len) ? 1 : fail_letter(t, rec->seq, err);
 }
