@@ -412,12 +412,70 @@ START_TEST(lines_with_blanks_between_bases_have_no_regions)
         ck_assert_msg(strstr(err.msg, "blanks between bases: an index cannot tell"), "%zu: %s",
                       i, err.msg);
     }
-    /* an index that samtools makes of the first */
-    const char *path = write_text("y.fa", shapes[0].fasta);
-    write_text("y.fa.fai", "c\t33\t3\t15\t17\n");
-    expect_path_failure(path, &(kmf_reader_options){.regions = "c:13-16"}, 0,
-                        "by its .fai lines have blanks between bases, or that was made of "
-                        "another one");
+    remove_dir();
+}
+END_TEST
+
+/* Such lines, and indexes as samtools makes of them, which counts bases and bytes of a line. */
+START_TEST(an_index_of_lines_with_blanks_gives_no_other_bases)
+{
+    static const struct {
+        const char *fasta, *fai, *regions, *records; /* NULL: refused */
+    } shapes[] = {
+        {">c\nAAAAACCCCC GGGGG\nACGTACGTAC ACGTA\nACG\n", "c\t33\t3\t15\t17\n", "c:13-16",
+         NULL},
+        {">c\nACGT\n>d\nAACC GGTT\nAACC GGTT\n", "c\t4\t3\t4\t5\nd\t16\t11\t8\t10\n", "d:7-7",
+         NULL},
+        {">c\nACGT\n>d\nAACC GGTT\nAACC GGTT\n", "c\t4\t3\t4\t5\nd\t16\t11\t8\t10\n", "c:2-4",
+         "[c:2-4|CGT]"},
+        {">c\nAACC GGTT", "c\t8\t3\t8\t10\n", "c:7-7", NULL},
+        {">c\nAACCGGTT", "c\t8\t3\t8\t9\n", "c:7-8", "[c:7-8|TT]"},
+        {">c\nAACC \nGGTT \nA CGT\n", "c\t12\t3\t4\t6\n", "c:2-3", NULL},
+        /* the second line alone */
+        {">c\nAACC \nGG TT\nAACC \nAC\n", "c\t14\t3\t4\t6\n", "c:3-5", NULL},
+        {">c\nAACC \nGG TT\nAACC \nAC\n", "c\t14\t3\t4\t6\n", "c:9-14", "[c:9-14|AACCAC]"},
+        {">c\r\nAACC\r\nGGTT\r\nA\r\n", "c\t9\t4\t4\t6\n", "c:4-9", "[c:4-9|CGGTTA]"},
+    };
+    make_dir();
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        const char *path = write_text("y.fa", shapes[i].fasta);
+        write_text("y.fa.fai", shapes[i].fai);
+        if (shapes[i].records)
+            expect_regions(path, shapes[i].regions, NULL, shapes[i].records);
+        else
+            expect_path_failure(path, &(kmf_reader_options){.regions = shapes[i].regions}, 0,
+                                "by its .fai lines have blanks between bases, or that was made "
+                                "of another one");
+    }
+    remove_dir();
+}
+END_TEST
+
+/* Behind the last base of an index may stand a record whose name it has already, of any length. */
+START_TEST(a_long_name_that_comes_twice_is_that_of_the_first)
+{
+    enum { LETTERS = 1100 };
+    char name[LETTERS + 1];
+    char buf[3 * LETTERS];
+    make_dir();
+    memset(name, 'n', LETTERS);
+    name[LETTERS] = '\0';
+    snprintf(buf, sizeof buf, ">%s\nACGT\n>%s\nGGCC\n", name, name);
+    const char *path = write_text("y.fa", buf);
+    snprintf(buf, sizeof buf, "%s\t4\t%d\t4\t5\n", name, LETTERS + 2);
+    write_text("y.fa.fai", buf);
+    snprintf(buf, sizeof buf, "[%s:1-2|AC]", name);
+    char region[LETTERS + 8];
+    snprintf(region, sizeof region, "%s:1-2", name);
+    expect_regions(path, region, NULL, buf);
+    /* one that differs in its last letter is none that the index has */
+    name[LETTERS - 1] = 'x';
+    snprintf(buf, sizeof buf, ">%.*sn\nACGT\n>%s\nGGCC\n", LETTERS - 1, name, name);
+    write_text("y.fa", buf);
+    snprintf(buf, sizeof buf, "%.*sn\t4\t%d\t4\t5\n", LETTERS - 1, name, LETTERS + 2);
+    write_text("y.fa.fai", buf);
+    expect_path_failure(path, &(kmf_reader_options){.regions = region}, 0,
+                        "its .fai ends before it does: remove that, and it is made anew");
     remove_dir();
 }
 END_TEST
@@ -673,6 +731,8 @@ int main(void)
     tcase_add_test(tc, an_index_that_is_not_whole_is_refused);
     tcase_add_test(tc, fasta_of_many_shapes_has_regions);
     tcase_add_test(tc, lines_with_blanks_between_bases_have_no_regions);
+    tcase_add_test(tc, an_index_of_lines_with_blanks_gives_no_other_bases);
+    tcase_add_test(tc, a_long_name_that_comes_twice_is_that_of_the_first);
     tcase_add_test(tc, packed_fasta_that_was_cut_off_has_no_regions);
     tcase_add_test(tc, a_gzi_is_that_of_its_file);
     tcase_add_test(tc, an_index_may_count_no_end_to_the_last_line);

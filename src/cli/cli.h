@@ -225,6 +225,8 @@ void cli_warn_of_losses(const cli *run, const kmf_embed_stats *s, bool options);
 void cli_warn_of_embedding(const cli *run, const kmf_embedder *embedder, bool options);
 /* Of letters that are in no k-mer, as the stride passes over them; k 0: tokens are no k-mers. */
 void cli_warn_of_stride(const cli *run, size_t stride, int k);
+/* The same of an embedder's. */
+void cli_warn_of_gaps(const cli *run, const kmf_embedder *embedder);
 /* A precision of products that the processor lacks, and what takes its place. */
 void cli_warn_of_precision(const cli *run, int asked, int used);
 /*
@@ -279,7 +281,8 @@ void cli_name_record(const char *path, const kmf_record *rec, kmf_err *err);
 
 /* One of n inputs that is the same file as another one; NULL: none is. */
 const char *cli_given_twice(const char *const *paths, size_t n);
-void cli_warn_of_twice(const cli *run, const char *const *paths, size_t n);
+/* What comes of that is told behind "x is given twice, and". */
+void cli_warn_of_twice(const cli *run, const char *const *paths, size_t n, const char *what);
 /*
  * Before a long job: are all the n inputs, NULLs apart, and the reader's BED file and reference
  * (NULL: no reader) there to be read, standard input once, and the BED file, which is read for each
@@ -392,6 +395,8 @@ bool cli_is_checkpoint(const char *path, const char *kind);
  */
 int cli_refuse_inputs(cli *run, const char *out, const char *const *endings,
                       const char *const *paths, size_t n);
+/* -1, or the exit code if an output is to have the name of what lies beside vectors. */
+int cli_refuse_companion(const cli *run, const char *out);
 /*
  * -1, or the exit code if a table that has nothing beside it is to have the name of an array, of
  * another format, or of what lies beside vectors. What lies beside a table of that name is a

@@ -280,10 +280,8 @@ static void say_end(const embedding *e)
 static int embed_files(embedding *e, kmf_err *err)
 {
     const cli_resumable *k = &e->resumable;
-    const char *twice = cli_given_twice(k->paths, k->n_paths);
     int status = 0;
-    if (twice)
-        cli_warn(e->run, "%s is given twice, and so are its rows", twice);
+    cli_warn_of_twice(e->run, k->paths, k->n_paths, "so are its rows");
     cli_inputs_start(&e->inputs, k->paths, k->n_paths, k->reader);
     cli_progress_start(&e->line, e->run);
     kmf_embedder_progress(e->embedder, show_progress, e);

@@ -215,6 +215,7 @@ int cli_eval_bits(cli *run, int argc, char **argv)
         leave = check_genomes(run, &a, paths, n, &err);
     if (leave >= 0)
         return leave;
+    cli_warn_of_twice(run, paths, n, "counts as often");
     a.opts.steps = 1;
     a.opts.held_fraction = a.background.n > 0 ? 0 : 0.5;
     kmf_model *owner = NULL;

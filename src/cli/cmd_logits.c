@@ -312,6 +312,11 @@ int cli_logits(cli *run, int argc, char **argv)
     kmf_model *model = kmf_model_load(a.model, &err);
     r.model = model;
     int status = model ? prepare(&r, &err) : (int)err.code;
+    if (status == 0) {
+        const kmf_config *config = kmf_model_config(model);
+        cli_warn_of_stride(run, config->stride, config->k);
+        cli_warn_of_twice(run, r.resumable.paths, r.resumable.n_paths, "so are its tokens");
+    }
     if (status == 0)
         status = ask(run, &r, &err);
     if (status == 0) {

@@ -132,6 +132,7 @@ static int open_model(prediction *p, kmf_err *err)
     if (kmf_embedder_dim(p->embedder) != kmf_probe_dim(p->probe))
         return cli_raise(err, KMF_EMODEL, "%s: %zu columns, but the model has %zu", a->probe,
                          kmf_probe_dim(p->probe), kmf_embedder_dim(p->embedder));
+    cli_warn_of_gaps(p->run, p->embedder);
     return 0;
 }
 
@@ -263,6 +264,7 @@ int cli_probe_predict(cli *run, int argc, char **argv)
     if (leave >= 0)
         return leave;
     cli_resumable_start(&p.resumable);
+    cli_warn_of_twice(run, p.resumable.paths, p.resumable.n_paths, "so are its lines");
     int status = predict(&p, &err);
     if (status == 0) {
         if (p.stats.empty > 0)

@@ -163,7 +163,7 @@ static int pretrain(cli *run, const cli_pretrain_args *a)
     cli_delay_signals(false);
     if (status < 0)
         goto out;
-    cli_warn_of_twice(run, paths, n);
+    cli_warn_of_twice(run, paths, n, "counts as often");
     trainer = kmf_pretrain_new(&a->opts, &err);
     if (!trainer)
         goto out;

@@ -280,8 +280,10 @@ int cli_tokenize(cli *run, int argc, char **argv)
     r.cutter = kmf_cutter_new(r.vocab, &cut, &err);
     r.out = r.cutter ? kmf_out_open(a.out, &err) : NULL;
     status = (int)err.code;
-    if (status == 0)
+    if (status == 0) {
         cli_warn_of_stride(run, cut.stride, config.k);
+        cli_warn_of_twice(run, paths, n_paths, "so are its lines");
+    }
     cli_progress_start(&r.line, run);
     if (status == 0)
         status = cli_read_records(run, paths, n_paths, &a.reader, &r.inputs, tokenize_record,

@@ -203,7 +203,7 @@ int cli_vocab(cli *run, int argc, char **argv)
     if (err.code != KMF_OK || cli_check_inputs(paths, n_paths, &a.reader, &err) < 0 ||
         cli_check_output(a.listing.out, &err) < 0)
         return cli_fail(run, &err);
-    cli_warn_of_twice(run, paths, n_paths);
+    cli_warn_of_twice(run, paths, n_paths, "counts as often");
     if (run->verbose)
         cli_note(run, "k = %d, %s, stride %zu, %d threads", a.opts.k,
                  kmf_alphabet_names[a.opts.alphabet], a.opts.stride, a.opts.threads);

@@ -81,7 +81,7 @@ int cli_vocab_merge(cli *run, int argc, char **argv)
     bool ready =
         cli_check_inputs(paths, n, NULL, &err) == 0 && cli_check_output(l.out, &err) == 0;
     if (ready)
-        cli_warn_of_twice(run, paths, n);
+        cli_warn_of_twice(run, paths, n, "counts as often");
     kmf_counts *sum = ready ? merge(run, paths, n, &err) : NULL;
     if (!sum)
         return cli_fail(run, &err);

@@ -400,7 +400,7 @@ static int check_outputs(cli *run, const word2vec_args *a, const outputs *o,
         if (cli_same_output(checkpoint, name))
             return cli_wrong(run, "--checkpoint %s: the vectors go there", checkpoint);
     }
-    int leave = -1;
+    int leave = cli_refuse_companion(run, a->out);
     for (size_t i = 1; i < o->n && leave < 0; i++)
         leave = cli_refuse_foreign_words(run, a->out, o->names[i]);
     return leave;
@@ -470,7 +470,7 @@ int cli_word2vec(cli *run, int argc, char **argv)
         return cli_wrong(run, "-o %s: --checkpoint FILE has to say where the state is kept",
                          a.out);
 
-    cli_warn_of_twice(run, paths, n_paths);
+    cli_warn_of_twice(run, paths, n_paths, "counts as often");
     int stopped = 0;
     bool alone = kmf_out_is_file(checkpoint);
     cli_delay_signals(true);

@@ -42,11 +42,11 @@ const char *cli_given_twice(const char *const *paths, size_t n)
     return twice;
 }
 
-void cli_warn_of_twice(const cli *run, const char *const *paths, size_t n)
+void cli_warn_of_twice(const cli *run, const char *const *paths, size_t n, const char *what)
 {
     const char *twice = cli_given_twice(paths, n);
     if (twice)
-        cli_warn(run, "%s is given twice, and counts as often", twice);
+        cli_warn(run, "%s is given twice, and %s", twice, what);
 }
 
 static bool is_stdin(const char *path)

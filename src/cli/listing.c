@@ -80,13 +80,9 @@ static int check_full(const cli *run, const cli_listing *l, const kmf_counts_inf
 int cli_listing_check(const cli *run, const cli_listing *l, const kmf_counts_info *info)
 {
     bool words = l->format == KMF_COUNTS_VOCAB || l->format == KMF_COUNTS_DNABERT;
-    const char *suffix = strrchr(l->out, '.');
-    if (!words && suffix && strcmp(suffix, ".json") == 0)
-        return cli_wrong(run, "%s: that is the name of the provenance beside the table",
-                         l->out);
-    int refused = words                            ? cli_refuse_table(run, l->out)
-                  : l->format != KMF_COUNTS_BINARY ? cli_refuse_array(run, l->out)
-                                                   : -1;
+    int refused = words ? cli_refuse_table(run, l->out) : cli_refuse_companion(run, l->out);
+    if (refused < 0 && l->format == KMF_COUNTS_TSV)
+        refused = cli_refuse_array(run, l->out);
     if (refused >= 0)
         return refused;
     if (words && info->k > WORDS_K_MAX)

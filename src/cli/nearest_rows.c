@@ -165,7 +165,7 @@ int cli_nearest_rows(cli *run, const cli_nearest_options *o, const char *const *
     if (code >= 0)
         return code;
     cli_resumable_start(&r.resumable);
-    cli_warn_of_twice(run, r.queries, r.n_queries);
+    cli_warn_of_twice(run, r.queries, r.n_queries, "counts as often");
     kmf_row_file *references = kmf_row_file_open(paths[0], &err);
     int status = references ? 0 : (int)err.code;
     if (status == 0) {

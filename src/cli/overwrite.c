@@ -118,15 +118,20 @@ bool cli_is_checkpoint(const char *path, const char *kind)
 
 const char *const cli_row_endings[] = {".ids.tsv", ".json", NULL};
 
-int cli_refuse_table(const cli *run, const char *out)
+int cli_refuse_companion(const cli *run, const char *out)
 {
-    char text[FOREIGN_BYTES + 1];
-    if (cli_refuse_array(run, out) >= 0)
-        return CLI_USAGE;
     for (const char *const *ending = cli_row_endings; *ending; ending++)
         if (cli_ends_with(out, *ending))
             return cli_wrong(run, "%s: names in %s are of what lies beside vectors", out,
                              *ending);
+    return -1;
+}
+
+int cli_refuse_table(const cli *run, const char *out)
+{
+    char text[FOREIGN_BYTES + 1];
+    if (cli_refuse_array(run, out) >= 0 || cli_refuse_companion(run, out) >= 0)
+        return CLI_USAGE;
     for (const char *const *ending = cli_row_endings; *ending; ending++) {
         char *name = kmf_companion(out, *ending, NULL);
         text[0] = '\0';

@@ -151,11 +151,23 @@ void cli_warn_of_precision(const cli *run, int asked, int used)
                  kmf_precision_names[asked], kmf_precision_names[used]);
 }
 
+void cli_warn_of_gaps(const cli *run, const kmf_embedder *embedder)
+{
+    const kmf_model *model = kmf_embedder_model(embedder);
+    const kmf_vectors_info *vectors = kmf_embedder_vectors(embedder);
+    kmf_embed_options used;
+    kmf_embedder_options(embedder, &used);
+    cli_warn_of_stride(run, used.stride,
+                       model        ? kmf_model_config(model)->k
+                       : !vectors   ? 0
+                       : used.k > 0 ? used.k
+                                    : vectors->k_max);
+}
+
 void cli_warn_of_vectors(const cli *run, const kmf_embedder *embedder,
                          const kmf_embed_options *asked)
 {
     const kmf_model *model = kmf_embedder_model(embedder);
-    const kmf_vectors_info *vectors = kmf_embedder_vectors(embedder);
     kmf_embed_options used;
     kmf_embedder_options(embedder, &used);
     if (model)
@@ -164,11 +176,7 @@ void cli_warn_of_vectors(const cli *run, const kmf_embedder *embedder,
         (asked->precision >= 0 || asked->layer != KMF_LAYER_MODEL))
         cli_warn(run, "%s changes nothing: a composition (--parts) is made without the layers",
                  asked->precision >= 0 ? "--precision" : "--layer");
-    cli_warn_of_stride(run, used.stride,
-                       model        ? kmf_model_config(model)->k
-                       : !vectors   ? 0
-                       : used.k > 0 ? used.k
-                                    : vectors->k_max);
+    cli_warn_of_gaps(run, embedder);
 }
 
 void cli_warn_of_embedding(const cli *run, const kmf_embedder *embedder, bool options)

@@ -76,7 +76,7 @@ int kmf_settings_common(kmf_embed_options *o, kmf_err *err)
 static int check_gaps(const kmf_embed_options *o, int k, kmf_err *err)
 {
     if (o->strict && k > 0 && o->stride > (size_t)k)
-        return kmf_fail(err, KMF_EINVAL,
+        return kmf_fail(err, KMF_EFORMAT,
                         "a stride of %zu passes over letters between %d-mers, and strict was "
                         "asked for",
                         o->stride, k);

@@ -202,7 +202,8 @@ void kmf_aligned_close(kmf_aligned *a)
 /* Why sam_read1 failed is only said in htslib's log; these are the causes there are. */
 static int fail_read(const kmf_aligned *a, kmf_err *err)
 {
-    if (a->file->format.format == sam && sam_hdr_nref(a->header) == 0)
+    bool packed = a->file->is_bgzf && a->file->fp.bgzf->errcode != 0; /* damage is told below */
+    if (a->file->format.format == sam && sam_hdr_nref(a->header) == 0 && !packed)
         return kmf_fail(err, KMF_EFORMAT,
                         "%s: record %" PRIu64 ": damaged, or aligned to a sequence that the "
                         "header lacks: a SAM file needs its @SQ lines",

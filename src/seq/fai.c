@@ -21,14 +21,13 @@
 #include "base/path.h"
 #include "seq/gzi.h"
 #include "seq/input.h"
+#include "seq/text.h"
 
-#include <htslib/bgzf.h>
 #include <htslib/hfile.h>
 #include <htslib/hts.h>
 
 #define INDEX_MOST ((size_t)4 << 30)
 #define BLOCK 65536
-#define NAME_CAP 1024
 #define LINE_END_MOST 256 /* bytes behind the bases of a line */
 
 /* A file and the names of what is beside it. */
@@ -71,8 +70,7 @@ static int look_at(place *p, kmf_err *err)
 /* Records that have a base: those without one are in no index, or have length 0 there. */
 typedef struct records {
     int64_t n;
-    bool torn;            /* a line of bases has a blank between them */
-    char first[NAME_CAP]; /* the name of the first of them, what of it has room */
+    bool torn; /* a line of bases has a blank between them */
 } records;
 
 /* What count_records is in. */
@@ -82,14 +80,20 @@ typedef struct reading {
     bool behind; /* a header came, and no base yet */
     bool blank;  /* a blank came in this line, of bases */
     bool torn;   /* a base came behind such a blank, in some line */
-    char name[NAME_CAP];
-    size_t n_name;
-    bool name_ends;
+    bool named;  /* the name of this record has been read */
+    kmf_text *
+        first; /* borrowed; the name of the first record that has a base; NULL: not asked for */
+    int status; /* of that */
 } reading;
 
-static bool is_blank(char c)
+static bool is_blank(int c)
 {
     return c == ' ' || c == '\t';
+}
+
+static bool is_line_end(int c)
+{
+    return c == '\n' || c == '\r';
 }
 
 /* Of a line of bases a part without its end. Places are told by the bytes of lines. */
@@ -106,9 +110,16 @@ static void read_bases(reading *r, const char *p, const char *end)
 
 static void read_byte(reading *r, records *found, char c)
 {
-    bool blank = c == '\n' || c == '\r' || is_blank(c);
+    bool blank = is_line_end(c) || is_blank(c);
+    bool wanted = r->first && found->n == 0;
     if (r->begins && c == '>') {
-        *r = (reading){.header = true, .behind = true, .torn = r->torn};
+        *r = (reading){.header = true,
+                       .behind = true,
+                       .torn = r->torn,
+                       .first = r->first,
+                       .status = r->status};
+        if (wanted)
+            r->first->len = 0;
         return;
     }
     if (r->begins)
@@ -116,26 +127,25 @@ static void read_byte(reading *r, records *found, char c)
     if (!r->header)
         read_bases(r, &c, &c + (c != '\n'));
     r->begins = c == '\n';
-    if (r->header) {
-        r->name_ends = r->name_ends || blank;
-        if (!r->name_ends && r->n_name + 1 < sizeof r->name)
-            r->name[r->n_name++] = c;
-    } else if (r->behind && !blank) {
+    r->named = r->named || blank;
+    if (r->header && wanted && !r->named && r->status == 0)
+        r->status = kmf_text_append(r->first, &c, 1, NULL);
+    if (!r->header && r->behind && !blank) {
         r->behind = false;
-        if (found->n++ == 0)
-            memcpy(found->first, r->name, sizeof found->first);
+        found->n++;
     }
 }
 
 /*
- * Records of the file, from where it stands on, which may be within one. KMF_EFORMAT: its data is
- * damaged, or cut off where a block ends.
+ * Records of the file, from where it stands on, which may be within one. first: the name of the
+ * first of them, without its NUL; or NULL. KMF_EFORMAT: its data is damaged, or cut off where a
+ * block ends.
  */
 static int count_records(BGZF *file, const char *path, bool begins, records *found,
-                         kmf_err *err)
+                         kmf_text *first, kmf_err *err)
 {
     char block[BLOCK];
-    reading r = {.begins = begins};
+    reading r = {.begins = begins, .first = first};
     ssize_t got;
     *found = (records){0};
     while ((got = bgzf_read(file, block, sizeof block)) > 0)
@@ -151,6 +161,8 @@ static int count_records(BGZF *file, const char *path, bool begins, records *fou
             p = stop + 1;
         }
     found->torn = r.torn;
+    if (r.status < 0)
+        return kmf_fail(err, r.status, "out of memory: no room for a name");
     if (got < 0)
         return file->is_compressed
                    ? kmf_fail(err, KMF_EFORMAT,
@@ -169,7 +181,7 @@ static int count_all(const place *p, records *found, kmf_err *err)
     *found = (records){0};
     if (!file)
         return kmf_fail(err, KMF_EIO, "%s: cannot be read", p->path);
-    int status = count_records(file, p->path, true, found, err);
+    int status = count_records(file, p->path, true, found, NULL, err);
     bgzf_close(file);
     return status;
 }
@@ -359,13 +371,10 @@ static bool parse_line(char *line, uint64_t number[NUMBERS])
                                                  : number[LINE_BYTES] >= number[LINE_BASES]));
 }
 
-static uint64_t end_of(const uint64_t number[NUMBERS])
+/* Of a base of the contig in the file. */
+static uint64_t place_of(const kmf_contig *c, uint64_t base)
 {
-    if (number[LENGTH] == 0)
-        return number[OFFSET];
-    uint64_t last = number[LENGTH] - 1;
-    return number[OFFSET] + last / number[LINE_BASES] * number[LINE_BYTES] +
-           last % number[LINE_BASES] + 1;
+    return c->beg + base / c->line_bases * c->line_bytes + base % c->line_bases;
 }
 
 static int by_place(const void *a, const void *b)
@@ -387,8 +396,20 @@ static int fail_line(const place *p, uint64_t line, kmf_err *err)
                     p->fai, line);
 }
 
-/* first: the numbers of the first contig, if there is one. */
-static int parse(kmf_fai *f, const place *p, uint64_t first[NUMBERS], kmf_err *err)
+static kmf_contig contig_of(const char *name, const uint64_t number[NUMBERS])
+{
+    kmf_contig c = {.name = name,
+                    .len = number[LENGTH],
+                    .beg = number[OFFSET],
+                    .end = number[OFFSET],
+                    .line_bases = number[LINE_BASES],
+                    .line_bytes = number[LINE_BYTES]};
+    if (c.len > 0)
+        c.end = place_of(&c, c.len - 1) + 1;
+    return c;
+}
+
+static int parse(kmf_fai *f, const place *p, kmf_err *err)
 {
     uint64_t number[NUMBERS];
     for (char *line = f->text; *line;) {
@@ -402,36 +423,10 @@ static int parse(kmf_fai *f, const place *p, uint64_t first[NUMBERS], kmf_err *e
             status = kmf_grow(&f->contigs, &f->cap, f->n + 1, sizeof *f->contigs, err);
         if (status < 0)
             return status;
-        if (f->n == 0)
-            memcpy(first, number, sizeof number);
-        f->contigs[f->n++] = (kmf_contig){line, number[LENGTH], number[OFFSET], end_of(number)};
+        f->contigs[f->n++] = contig_of(line, number);
         line = stop + 1;
     }
     return 0;
-}
-
-/*
- * Of an index that somebody else has made: what it takes for the end of a line of bases is one. The
- * first contig stands for all.
- */
-static int check_line_end(const place *p, BGZF *file, const uint64_t first[NUMBERS],
-                          kmf_err *err)
-{
-    char end[LINE_END_MOST];
-    if (first[LENGTH] <= first[LINE_BASES])
-        return 0;
-    uint64_t n = first[LINE_BYTES] - first[LINE_BASES];
-    bool good = n <= sizeof end &&
-                bgzf_useek(file, (off_t)(first[OFFSET] + first[LINE_BASES]), SEEK_SET) == 0 &&
-                bgzf_read(file, end, (size_t)n) == (ssize_t)n && end[n - 1] == '\n';
-    for (uint64_t i = 0; good && i + 1 < n; i++)
-        good = is_blank(end[i]) || end[i] == '\r';
-    return good ? 0
-                : kmf_fail(
-                      err, KMF_EFORMAT,
-                      "%s: by its .fai lines have blanks between bases, or that was made of "
-                      "another one",
-                      p->path);
 }
 
 /* No place is that of two contigs, no name either. end: one past the last base. */
@@ -461,15 +456,13 @@ static int check_contigs(kmf_fai *f, const place *p, uint64_t *end, kmf_err *err
  * The last base of the index must be there, and behind it no record that the index does not know:
  * one whose name it has already is not in it.
  */
-static int check_end(const kmf_fai *f, const place *p, const uint64_t first[NUMBERS],
-                     uint64_t end, kmf_err *err)
+static int check_end(const kmf_fai *f, const place *p, uint64_t end, kmf_err *err)
 {
     char last;
-    records more;
+    records more = {0};
+    kmf_text name = {0};        /* of the first of them */
     uint64_t text = UINT64_MAX; /* told by the blocks; htslib may not be sent beyond the last */
-    BGZF *file = bgzf_open(p->path, "r");
-    if (!file)
-        return kmf_fail(err, KMF_EIO, "%s: cannot be read", p->path);
+    BGZF *file = f->file;
     int status = 0;
     if (p->packed)
         status = kmf_gzi_check(p->path, p->gzi, &text, err);
@@ -484,24 +477,84 @@ static int check_end(const kmf_fai *f, const place *p, const uint64_t first[NUMB
                           "another one",
                           p->path);
     if (status == 0)
-        status = count_records(file, p->path, end == 0, &more, err);
-    if (status == 0 && more.n > 0 && kmf_fai_find(f, more.first, strlen(more.first)) < 0)
+        status = count_records(file, p->path, end == 0, &more, &name, err);
+    if (status == 0 && more.n > 0 &&
+        kmf_fai_find(f, name.len > 0 ? name.bytes : "", name.len) < 0)
         status = kmf_fail(err, KMF_EFORMAT,
                           "%s: its .fai ends before it does: remove that, and it is made anew",
                           p->path);
-    if (status == 0)
-        status = check_line_end(p, file, first, err);
-    bgzf_close(file);
+    kmf_free(name.bytes);
     return status;
+}
+
+/* Is there a base at this place, and behind it no other one up to the end of the line? */
+static bool ends_line(BGZF *file, uint64_t last)
+{
+    int c = bgzf_useek(file, (off_t)last, SEEK_SET) < 0 ? '\n' : bgzf_getc(file);
+    bool good = c > 0 && !is_blank(c) && !is_line_end(c);
+    while (good && (c = bgzf_getc(file)) >= 0 && c != '\n')
+        good = is_blank(c) || c == '\r';
+    return good && c >= -1;
+}
+
+static bool skip(BGZF *file, uint64_t n)
+{
+    char bytes[BLOCK];
+    while (n > 0) {
+        ssize_t got = bgzf_read(file, bytes, (size_t)kmf_min(n, sizeof bytes));
+        if (got <= 0)
+            return false;
+        n -= (uint64_t)got;
+    }
+    return true;
+}
+
+/* The same of n whole lines, of which the first has its last base at this place. */
+static bool end_lines(BGZF *file, const kmf_contig *c, uint64_t last, uint64_t n)
+{
+    char end[1 + LINE_END_MOST];
+    uint64_t bytes = 1 + c->line_bytes - c->line_bases;
+    bool good = bytes <= sizeof end && bgzf_useek(file, (off_t)last, SEEK_SET) == 0;
+    for (uint64_t i = 0; good && i < n; i++) {
+        good = (i == 0 || skip(file, c->line_bytes - bytes)) &&
+               bgzf_read(file, end, (size_t)bytes) == (ssize_t)bytes && !is_blank(end[0]) &&
+               !is_line_end(end[0]) && end[bytes - 1] == '\n';
+        for (uint64_t j = 1; good && j + 1 < bytes; j++)
+            good = is_blank(end[j]) || end[j] == '\r';
+    }
+    return good;
+}
+
+int kmf_fai_check_lines(kmf_fai *fai, size_t contig, uint64_t beg, uint64_t end, kmf_err *err)
+{
+    kmf_contig *c = &fai->contigs[contig];
+    if (beg == end)
+        return 0;
+    uint64_t whole = (c->len - 1) / c->line_bases; /* lines before the last one */
+    bool good = true;
+    if (!c->checked)
+        good = ends_line(fai->file, c->end - 1) &&
+               (whole == 0 || end_lines(fai->file, c, place_of(c, c->line_bases - 1), 1));
+    c->checked = true;
+    uint64_t line = beg / c->line_bases;
+    uint64_t stop = kmf_min(whole, (end - 1) / c->line_bases + 1);
+    if (good && c->line_bytes - c->line_bases > 1 && line < stop)
+        good =
+            end_lines(fai->file, c, place_of(c, (line + 1) * c->line_bases - 1), stop - line);
+    return good ? 0
+                : kmf_fail(
+                      err, KMF_EFORMAT,
+                      "%s: by its .fai lines have blanks between bases, or that was made of "
+                      "another one",
+                      fai->path);
 }
 
 int kmf_fai_open(kmf_fai *fai, const char *path, bool by_name, kmf_err *err)
 {
     place p = {.path = path, .by_name = by_name};
-    uint64_t first[NUMBERS] = {0};
     uint64_t end;
     size_t len;
-    *fai = (kmf_fai){0};
+    *fai = (kmf_fai){.path = path};
     int status = look_at(&p, err);
     if (status == 0)
         status = make_if_missing(&p, &fai->made, err);
@@ -513,11 +566,13 @@ int kmf_fai_open(kmf_fai *fai, const char *path, bool by_name, kmf_err *err)
     fai->text = kmf_file_read(p.fai, INDEX_MOST, &len, err);
     if (!fai->text)
         goto out;
-    status = parse(fai, &p, first, err);
+    status = parse(fai, &p, err);
     if (status == 0)
         status = check_contigs(fai, &p, &end, err);
+    fai->file = status == 0 ? bgzf_open(path, "r") : NULL;
     if (status == 0)
-        status = check_end(fai, &p, first, end, err);
+        status = fai->file ? check_end(fai, &p, end, err)
+                           : kmf_fail(err, KMF_EIO, "%s: cannot be read", path);
     if (status < 0)
         goto out;
     fai->index = fai_load3(path, p.fai, p.packed ? p.gzi : NULL, 0);
@@ -539,6 +594,8 @@ void kmf_fai_close(kmf_fai *fai)
 {
     if (fai->index)
         fai_destroy(fai->index);
+    if (fai->file)
+        bgzf_close(fai->file);
     kmf_free(fai->contigs);
     kmf_free(fai->text);
     *fai = (kmf_fai){0};

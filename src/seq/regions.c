@@ -366,6 +366,9 @@ static int fetch(kmf_regions *r, const struct region *region, kmf_err *err)
     hts_pos_t got = 0;
     free(r->seq);
     r->seq = NULL;
+    int status = kmf_fai_check_lines(&r->fai, region->contig, region->beg, region->end, err);
+    if (status < 0)
+        return status;
     errno = 0;
     /* faidx takes an end before the beginning for 1 base: it is not asked for no bases. */
     r->seq = n == 0 ? calloc(1, 1)

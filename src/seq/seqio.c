@@ -117,6 +117,8 @@ static char first_letter(hFILE *file)
     if (!kmf_gunzip_knows(file))
         return hpeek(file, &first, 1) > 0 ? (char)first : '\0'; /* no more: it may be a pipe */
     ssize_t n = hpeek(file, in, sizeof in);
+    if (n <= 0)
+        return '\0';
     z_stream z = {.next_in = in, .avail_in = (uInt)n, .next_out = &first, .avail_out = 1};
     if (inflateInit2(&z, MAX_WBITS + 16) == Z_OK) {
         (void)inflate(&z, Z_SYNC_FLUSH);
