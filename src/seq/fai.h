@@ -40,9 +40,9 @@ typedef struct kmf_fai {
 } kmf_fai;
 
 /*
- * path: of a local file, borrowed. by_name: regions are asked for; without it the index is for a CRAM, which
- * has the MD5 of the sequences that it wants. KMF_EIO: it cannot be read, or the index not
- * written; KMF_EFORMAT: it is no FASTA file that can be indexed, or its index is refused.
+ * path: of a local file, borrowed. by_name: regions are asked for; without it the index is for a
+ * CRAM, which has the MD5 of the sequences that it wants. KMF_EIO: it cannot be read, or the index
+ * not written; KMF_EFORMAT: it is no FASTA file that can be indexed, or its index is refused.
  */
 int kmf_fai_open(kmf_fai *fai, const char *path, bool by_name, kmf_err *err) KMF_MUST_CHECK;
 /* Accepts a zeroed one. */
