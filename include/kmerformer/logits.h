@@ -91,6 +91,49 @@ KMF_API int kmf_logits_finish(kmf_logits *logits, kmf_err *err) KMF_MUST_CHECK;
 /* What was read, and what the cutting lost: of all records, be their rows of an earlier run. */
 KMF_API void kmf_logits_statistics(const kmf_logits *logits, kmf_embed_stats *stats);
 
+/* ---------------------------------------------------------------- single bases ----------- */
+
+/* What a model expects of one base. */
+typedef struct kmf_base_row {
+    uint64_t index;    /* of the record, from 0 */
+    const char *name;  /* of the record; valid during the call only */
+    uint64_t position; /* of the base, from 0 */
+    char letter;       /* that stands there: A, C, G or T */
+    size_t n_tokens;   /* that hold it, and tell of it */
+    double p[4];       /* of A, C, G and T; sum 1 */
+} kmf_base_row;
+
+/* Takes one base, in the order of records and bases. As kmf_logits_fn. */
+typedef int kmf_base_fn(void *user, const kmf_base_row *row, kmf_err *err);
+
+/*
+ * Makes bases of tokens that are k-mers: each token that holds a base gives a distribution over its
+ * letter, the sum of the probabilities of all k-mers with that letter in that place; the sum of
+ * these, scaled to sum 1, is what the model says. (What pretrain calls the bits of a base are
+ * -log2 of that of the true one.) A token of one letter, as nucleotide vocabularies have, tells
+ * of that alone; other tokens tell nothing. For one thread.
+ */
+typedef struct kmf_bases kmf_bases;
+
+/*
+ * spans: bases that are given out, n_spans 0: all that a token tells of; copied. model: borrowed.
+ * KMF_EMODEL: its tokens are no k-mers; KMF_EINVAL: a span holds no base.
+ */
+KMF_API kmf_bases *kmf_bases_new(const kmf_model *model, const kmf_base_span *spans,
+                                 size_t n_spans, kmf_base_fn *fn, void *user,
+                                 kmf_err *err) KMF_MUST_CHECK;
+KMF_API void kmf_bases_free(kmf_bases *bases);
+/*
+ * A kmf_logits_fn, bases its user: of the probabilities of all (top 0). Gives out the bases that no
+ * token to come holds. KMF_ENUMERIC: none of the k-mers that may stand there is possible; or what
+ * fn returned. After a failure the bases can only be freed.
+ */
+KMF_API int kmf_bases_add(void *bases, const kmf_logits_row *row, kmf_err *err) KMF_MUST_CHECK;
+/* Bases that are asked for of a record of len letters. Those that no token tells of have no row. */
+KMF_API uint64_t kmf_bases_asked(const kmf_bases *bases, uint64_t len);
+/* Gives out the others; more may follow, of another record. */
+KMF_API int kmf_bases_finish(kmf_bases *bases, kmf_err *err) KMF_MUST_CHECK;
+
 #ifdef __cplusplus
 }
 #endif

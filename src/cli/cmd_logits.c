@@ -11,12 +11,13 @@ static const cli_usage usage = {
     "The masked-language-model head's output for the tokens of each sequence: a line for each\n"
     "of the best candidates, name<TAB>base<TAB>token<TAB>candidate<TAB>logit<TAB>probability,\n"
     "base counted from 1; or with -o FILE all of them, a row of the array for each token. To\n"
-    "ask for a base that is hidden: --positions BASE --mask together.",
+    "ask for a base that is hidden: --positions BASE --mask together. With --bases a line for\n"
+    "each base, name<TAB>base<TAB>letter and the probabilities of A, C, G and T there.",
     1, -1};
 
 typedef struct logits_args {
     const char *model, *out, *positions;
-    int mask, top, probabilities, exact, threads;
+    int mask, top, bases, probabilities, exact, threads;
     cli_resumable_options keeping;
     kmf_reader_options reader;
 } logits_args;
@@ -25,15 +26,17 @@ typedef struct logits_run {
     const logits_args *args;
     const kmf_model *model;
     kmf_logits *logits;
+    kmf_bases *bases;     /* NULL: tokens are asked for */
     const char *path;     /* borrowed; the file at hand */
     kmf_base_span *spans; /* owned [n_spans]; n_spans 0: all bases */
     size_t n_spans;
     uint64_t farthest;       /* bases that a record needs to have one of each */
     cli_resumable resumable; /* without an output: the table */
     uint64_t n_records, n_rows;
-    uint64_t n_before; /* of the rows, those that an earlier run has made */
-    uint64_t n_short;  /* records that end before one of the spans */
-    bool failed;       /* the logits did, and give out no more */
+    uint64_t n_bases, n_asked; /* lines of bases; and how many would be one for each */
+    uint64_t n_before;         /* of the rows, those that an earlier run has made */
+    uint64_t n_short;          /* records that end before one of the spans */
+    bool failed;               /* the logits did, and give out no more */
     double started;
     cli_progress line;
     cli_inputs inputs;
@@ -54,6 +57,9 @@ static int parse(cli *run, logits_args *a, int argc, char **argv, int *first)
         {NULL, "mask", CLI_CHOICE, &a->mask, 0, 0, kmf_logits_mask_names, NULL,
          "put [MASK] in the place of the tokens asked for: of all at once, or of one after the "
          "other, each in a pass of its own",
+         -1, "none; together with --bases"},
+        {NULL, "bases", CLI_FLAG, &a->bases, 0, 0, NULL, NULL,
+         "what is expected of each base of --positions, or of all, by the tokens that hold it",
          0, NULL},
         {NULL, "top", CLI_INT, &a->top, 1, 1000, NULL, "N", "candidates for a token", 0, "5"},
         {NULL, "probabilities", CLI_FLAG, &a->probabilities, 0, 0, NULL, NULL,
@@ -114,6 +120,19 @@ static void print_best(const logits_run *r, const kmf_logits_row *row)
     }
 }
 
+/* A kmf_base_fn. */
+static int print_base(void *user, const kmf_base_row *row, kmf_err *err)
+{
+    logits_run *r = user;
+    (void)err;
+    printf("%s\t%llu\t%c", row->name, (unsigned long long)row->position + 1, row->letter);
+    for (size_t x = 0; x < sizeof row->p / sizeof row->p[0]; x++)
+        printf("\t%.6g", row->p[x]);
+    putchar('\n');
+    r->n_bases++;
+    return 0;
+}
+
 /* A kmf_logits_fn. */
 static int put_row(void *user, const kmf_logits_row *row, kmf_err *err)
 {
@@ -124,6 +143,8 @@ static int put_row(void *user, const kmf_logits_row *row, kmf_err *err)
     }
     r->n_rows++;
     cli_progress_tokens(&r->line, &r->inputs, r->n_records, r->n_rows, cli_now() - r->started);
+    if (r->bases)
+        return kmf_bases_add(r->bases, row, err);
     if (!r->args->out) {
         print_best(r, row);
         return 0;
@@ -169,6 +190,7 @@ static int put_record(void *to, const char *path, const kmf_record *rec, kmf_err
         cli_name_file(path, err);
     r->n_records++;
     r->n_short += rec->len < r->farthest;
+    r->n_asked += r->bases ? kmf_bases_asked(r->bases, rec->len) : 0;
     return status;
 }
 
@@ -185,9 +207,14 @@ static int prepare(logits_run *r, kmf_err *err)
     o.spans = r->spans;
     o.n_spans = r->n_spans;
     o.exact = a->exact;
-    o.top = a->out ? 0 : (size_t)a->top;
-    o.probabilities = a->probabilities;
+    o.top = a->out || a->bases ? 0 : (size_t)a->top;
+    o.probabilities = a->probabilities || a->bases;
     o.threads = a->threads;
+    if (a->bases) {
+        r->bases = kmf_bases_new(r->model, r->spans, r->n_spans, print_base, r, err);
+        if (!r->bases)
+            return (int)err->code;
+    }
     r->logits = kmf_logits_new(r->model, &o, put_row, r, err);
     const kmf_output_form form = {.dim = kmf_model_config(r->model)->vocab_size,
                                   .per_token = 1};
@@ -256,6 +283,12 @@ static int check(cli *run, const logits_args *a, const cli_resumable *k)
                          "--probabilities is for -o: the table has them in its last column");
     if (a->top > 0 && a->out)
         return cli_wrong(run, "--top is for the table: -o has the logits of all candidates");
+    if (a->bases && (a->out || a->top > 0))
+        return cli_wrong(run, "--bases is a table of bases: -o and --top are for tokens");
+    if (a->bases && a->mask == KMF_LOGITS_MASK_TOGETHER && !a->positions)
+        return cli_wrong(run,
+                         "--bases: all bases would be masked at once; give --positions, or "
+                         "--mask none or each");
     return -1;
 }
 
@@ -272,6 +305,8 @@ static int ask(cli *run, logits_run *r, kmf_err *err)
         (void)finish_file(r, &(kmf_err){0});
     if (status == 0)
         status = kmf_logits_finish(r->logits, err);
+    if (status == 0 && r->bases)
+        status = kmf_bases_finish(r->bases, err);
     cli_progress_end();
     return status;
 }
@@ -286,14 +321,23 @@ static void tell(cli *run, const logits_run *r, const kmf_embed_stats *losses)
     else if (r->n_short > 0)
         cli_warn(run, "%llu records end before a base of --positions %s",
                  (unsigned long long)r->n_short, positions);
-    cli_note(run, "%llu tokens%s of %llu records", (unsigned long long)r->n_rows,
-             cli_told_before(before, r->n_before), (unsigned long long)r->n_records);
+    if (r->n_bases < r->n_asked)
+        cli_warn(run, "%llu of %llu bases asked for are in no k-mer: they have no line",
+                 (unsigned long long)(r->n_asked - r->n_bases), (unsigned long long)r->n_asked);
+    if (r->bases)
+        cli_note(run, "%llu bases, by %llu tokens, of %llu records",
+                 (unsigned long long)r->n_bases, (unsigned long long)r->n_rows,
+                 (unsigned long long)r->n_records);
+    else
+        cli_note(run, "%llu tokens%s of %llu records", (unsigned long long)r->n_rows,
+                 cli_told_before(before, r->n_before), (unsigned long long)r->n_records);
 }
 
 int cli_logits(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
-    logits_args a = {.threads = kmf_threads_default(),
+    logits_args a = {.mask = -1,
+                     .threads = kmf_threads_default(),
                      .keeping.minutes = CLI_CHECKPOINT_MINUTES};
     logits_run r = {.args = &a, .started = run->started};
     kmf_embed_stats losses = {0};
@@ -304,6 +348,8 @@ int cli_logits(cli *run, int argc, char **argv)
         return leave;
     cli_resumable_init(&r.resumable, run, &a.keeping, a.out ? a.out : "-",
                        (const char *const *)(argv + first), (size_t)(argc - first), &a.reader);
+    if (a.mask < 0)
+        a.mask = a.bases ? KMF_LOGITS_MASK_TOGETHER : KMF_LOGITS_MASK_NONE;
     leave = check(run, &a, &r.resumable);
     if (leave >= 0)
         return leave;
@@ -327,6 +373,7 @@ int cli_logits(cli *run, int argc, char **argv)
         tell(run, &r, &losses);
     int code = status == 0 ? CLI_DONE : cli_fail(run, &err);
     kmf_logits_free(r.logits);
+    kmf_bases_free(r.bases);
     cli_resumable_end(&r.resumable, status < 0);
     free(r.spans);
     kmf_model_free(model);

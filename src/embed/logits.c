@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/half.h"
 #include "base/mem.h"
+#include "embed/basespans.h"
 #include "embed/logits.h"
 #include "embed/provenance.h"
 #include "nn/loss.h"
@@ -57,7 +58,7 @@ typedef struct job {
 struct kmf_logits {
     const kmf_model *model;
     kmf_logits_options o;
-    kmf_base_span *spans; /* owned [o.n_spans], of o; in order, none beside another */
+    kmf_base_spans spans; /* owned; o.spans are these */
     kmf_logits_fn *fn;
     void *user;
     kmf_cutter *cutter;     /* owned */
@@ -273,18 +274,9 @@ static int add_pass(kmf_logits *l, const pass *p, kmf_err *err)
     return 0;
 }
 
-/* For bsearch: 0, they share a base. */
-static int compare_spans(const void *a, const void *b)
-{
-    const kmf_base_span *x = a, *y = b;
-    return (x->beg >= y->end) - (y->beg >= x->end);
-}
-
 static bool is_wanted(const kmf_logits *l, const kmf_chunk *chunk, size_t t)
 {
-    const kmf_base_span token = {.beg = chunk->pos[t], .end = chunk->end[t]};
-    return l->o.n_spans == 0 ||
-           bsearch(&token, l->spans, l->o.n_spans, sizeof *l->spans, compare_spans);
+    return kmf_base_spans_meet(&l->spans, chunk->pos[t], chunk->end[t]);
 }
 
 /*
@@ -400,40 +392,8 @@ static int check_options(const kmf_logits_options *o, kmf_err *err)
         return kmf_fail(err, KMF_EINVAL, "mask: %d is none of its values", (int)o->mask);
     if (o->top > TOP_MAX)
         return kmf_fail(err, KMF_EINVAL, "top: %zu candidates are too many", o->top);
-    for (size_t i = 0; i < o->n_spans; i++)
-        if (!o->spans || o->spans[i].beg >= o->spans[i].end)
-            return kmf_fail(err, KMF_EINVAL, "span %zu holds no base", i);
     if (o->top > 0 && o->probabilities)
         return kmf_fail(err, KMF_EINVAL, "candidates have their probabilities: not both");
-    return 0;
-}
-
-static int compare_begins(const void *a, const void *b)
-{
-    const kmf_base_span *x = a, *y = b;
-    return (x->beg > y->beg) - (x->beg < y->beg);
-}
-
-/* The bases of o.spans. */
-static int make_spans(kmf_logits *l, kmf_err *err)
-{
-    size_t n = l->o.n_spans;
-    l->spans = kmf_malloc(n + 1, sizeof *l->spans, err);
-    if (!l->spans)
-        return KMF_ENOMEM;
-    if (n > 0)
-        memcpy(l->spans, l->o.spans, n * sizeof *l->spans);
-    qsort(l->spans, n, sizeof *l->spans, compare_begins);
-    l->o.n_spans = 0;
-    for (size_t i = 0; i < n; i++) {
-        kmf_base_span next = l->spans[i];
-        kmf_base_span *last = l->o.n_spans > 0 ? &l->spans[l->o.n_spans - 1] : NULL;
-        if (!last || next.beg > last->end)
-            l->spans[l->o.n_spans++] = next;
-        else if (next.end > last->end)
-            last->end = next.end;
-    }
-    l->o.spans = l->spans;
     return 0;
 }
 
@@ -508,7 +468,9 @@ static int make(kmf_logits *l, kmf_err *err)
     l->wanted = l->ids ? kmf_malloc(window, sizeof *l->wanted, err) : NULL;
     if (!l->wanted)
         return KMF_ENOMEM;
-    int status = make_spans(l, err);
+    int status = kmf_base_spans_make(&l->spans, l->o.spans, l->o.n_spans, err);
+    l->o.spans = l->spans.list;
+    l->o.n_spans = l->spans.n;
     if (status == 0)
         status = kmf_helpers_new(&l->pool, l->o.threads, err);
     if (status == 0)
@@ -556,7 +518,7 @@ void kmf_logits_free(kmf_logits *l)
     kmf_free(l->jobs);
     kmf_free(l->encoders);
     kmf_free(l->scratch);
-    kmf_free(l->spans);
+    kmf_base_spans_free(&l->spans);
     kmf_free(l->ids);
     kmf_free(l->wanted);
     kmf_free(l);
