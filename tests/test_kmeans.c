@@ -6,6 +6,7 @@
 #include "eval/scaler.h"
 #include "run.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -167,9 +168,34 @@ START_TEST(rows_that_are_all_the_same_are_clustered_too)
 }
 END_TEST
 
+/* As powers of two change no bits, but those of means among the very smallest numbers. */
+START_TEST(clusters_do_not_depend_on_the_unit_of_the_numbers)
+{
+    static const int powers[] = {83, -83, 119, -145};
+    float x[N * DIM];
+    float other[N * DIM];
+    int32_t want[N];
+    int32_t got[N];
+    double inertia;
+    double other_inertia;
+    draw(x, N, 11);
+    ck_assert_int_eq(kmf_kmeans(want, &inertia, x, N, DIM, K, 2, 9, NULL, NULL, NULL, NULL), 0);
+    for (size_t p = 0; p < sizeof powers / sizeof *powers; p++) {
+        for (size_t i = 0; i < N * DIM; i++)
+            other[i] = ldexpf(x[i], powers[p]);
+        ck_assert_int_eq(
+            kmf_kmeans(got, &other_inertia, other, N, DIM, K, 2, 9, NULL, NULL, NULL, NULL), 0);
+        ck_assert_int_eq(memcmp(got, want, sizeof got), 0);
+        ck_assert_double_eq_tol(ldexp(other_inertia, -2 * powers[p]), inertia,
+                                (powers[p] < -126 ? 1e-2 : 1e-15) * inertia);
+    }
+}
+END_TEST
+
 /* ---------------------------------------------------------------- neighbours ------------- */
 
-static int32_t naive_vote(const kmf_points *train, const float *q, size_t k, int32_t otherwise)
+static int32_t naive_vote(const kmf_points *train, const float *q, size_t dim, size_t k,
+                          int32_t otherwise)
 {
     int32_t list[16];
     unsigned char used[N] = {0};
@@ -182,8 +208,8 @@ static int32_t naive_vote(const kmf_points *train, const float *q, size_t k, int
         double least = HUGE_VAL;
         for (size_t i = 0; i < train->n; i++) {
             double sum = 0;
-            for (size_t d = 0; d < DIM; d++) {
-                double away = (double)q[d] - (double)train->x[i * DIM + d];
+            for (size_t d = 0; d < dim; d++) {
+                double away = (double)q[d] - (double)train->x[i * dim + d];
                 sum += away * away;
             }
             if (!used[i] && sum < least) {
@@ -233,13 +259,81 @@ START_TEST(neighbours_vote_and_the_nearest_breaks_ties)
         ck_assert_int_eq(
             kmf_neighbours_vote(got, &train, q, QUERIES, DIM, k, 3, NULL, NULL, NULL, NULL), 0);
         for (size_t i = 0; i < QUERIES; i++)
-            ck_assert_int_eq(got[i], naive_vote(&train, q + i * DIM, k, 3));
+            ck_assert_int_eq(got[i], naive_vote(&train, q + i * DIM, DIM, k, 3));
         ck_assert_int_eq(kmf_neighbours_vote(threaded, &train, q, QUERIES, DIM, k, 3, pool,
                                              NULL, NULL, NULL),
                          0);
         ck_assert_int_eq(memcmp(got, threaded, sizeof got), 0);
     }
     kmf_pool_free(pool);
+}
+END_TEST
+
+/* What sums of float32 lose: case by case, rows of train and behind them queries. */
+enum { WIDE = 40 };
+enum {
+    FAR_AWAY,
+    ONE_COLUMN,
+    LARGE,
+    SMALL,
+    LARGEST,
+    SMALLEST,
+    ONE_ROW,
+    ONE_QUERY,
+    LAST_BITS,
+    N_CASES
+};
+
+static void spoil(float *x, int how)
+{
+    static const float times[N_CASES] = {
+        [LARGE] = 1e25f, [SMALL] = 1e-25f, [LARGEST] = 2e38f, [SMALLEST] = 1e-42f};
+    for (size_t i = 0; i < (size_t)(N + QUERIES) * WIDE; i++) {
+        size_t row = i / WIDE;
+        if (how == FAR_AWAY)
+            x[i] += 1e5f;
+        if (how == ONE_COLUMN && i % WIDE == 0)
+            x[i] = row % 2 ? 20000 : 90000;
+        if (times[how] > 0)
+            x[i] *= times[how];
+        if ((how == ONE_ROW && row == 5) || (how == ONE_QUERY && row == N + 5))
+            x[i] *= how == ONE_ROW ? 1e6f : 1e30f;
+        if (how == LAST_BITS)
+            x[i] = x[i] < 0 ? 1 : 1 + FLT_EPSILON;
+    }
+}
+
+/* All then have in common what the mean owes to one row. */
+static void standardise(float *x)
+{
+    kmf_scaler scaler;
+    ck_assert_int_eq(kmf_scaler_init(&scaler, KMF_SCALE_STANDARD, x, N, WIDE, NULL), 0);
+    kmf_scaler_apply(&scaler, x, x, N + QUERIES);
+    kmf_scaler_free(&scaler);
+}
+
+START_TEST(neighbours_are_those_of_distances_in_double)
+{
+    static float x[(N + QUERIES) * WIDE];
+    const float *q = x + N * WIDE;
+    int32_t y[N];
+    int32_t got[QUERIES];
+    kmf_rng rng = kmf_rng_stream(25, 0);
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++)
+        x[i] = (float)(2 * kmf_rng_unit(&rng) - 1);
+    spoil(x, _i);
+    if (_i == ONE_ROW)
+        standardise(x);
+    const kmf_points train = {x, y, N};
+    for (size_t k = 1; k <= 5; k += 2) {
+        for (size_t i = 0; i < N; i++) /* the row itself, or one of some classes */
+            y[i] = (int32_t)(k == 1 ? i : i * 7 % 5);
+        ck_assert_int_eq(
+            kmf_neighbours_vote(got, &train, q, QUERIES, WIDE, k, 3, NULL, NULL, NULL, NULL),
+            0);
+        for (size_t i = 0; i < QUERIES; i++)
+            ck_assert_int_eq(got[i], naive_vote(&train, q + i * WIDE, WIDE, k, 3));
+    }
 }
 END_TEST
 
@@ -263,7 +357,7 @@ START_TEST(train_rows_without_a_vector_have_no_vote)
         ck_assert_int_eq(
             kmf_neighbours_vote(got, &train, q, QUERIES, DIM, k, 3, NULL, NULL, NULL, NULL), 0);
         for (size_t i = 0; i < QUERIES; i++)
-            ck_assert_int_eq(got[i], naive_vote(&there, q + i * DIM, k, 3));
+            ck_assert_int_eq(got[i], naive_vote(&there, q + i * DIM, DIM, k, 3));
     }
     const kmf_points none = {x, y, MISSING};
     ck_assert_int_eq(
@@ -368,7 +462,9 @@ int main(void)
     tcase_add_test(tc, kmeans_is_lloyd_from_kmeans_plus_plus_the_best_of_several);
     tcase_add_test(tc, kmeans_goes_on_until_no_row_moves);
     tcase_add_test(tc, rows_that_are_all_the_same_are_clustered_too);
+    tcase_add_test(tc, clusters_do_not_depend_on_the_unit_of_the_numbers);
     tcase_add_loop_test(tc, neighbours_vote_and_the_nearest_breaks_ties, 0, 2);
+    tcase_add_loop_test(tc, neighbours_are_those_of_distances_in_double, 0, N_CASES);
     tcase_add_test(tc, train_rows_without_a_vector_have_no_vote);
     tcase_add_test(tc, scales_are_what_they_say_up_to_a_shift);
     tcase_add_test(tc, a_column_that_changes_by_roundings_alone_is_not_blown_up);

@@ -136,10 +136,13 @@ static void tell_neighbours(void *arg, uint64_t asked)
     j->opts->fn(j->opts->user, "neighbours", compared / j->comparisons);
 }
 
-static int vote(judge *j, const kmf_points *learnt, const kmf_points *asked, kmf_err *err)
+/* Vectors that are not scaled are asked as they are: less their mean they would be rounded. */
+static int vote(judge *j, kmf_scale kind, const kmf_points *learnt, const kmf_points *asked,
+                kmf_err *err)
 {
-    kmf_points near = part(j, j->scaled, (size_t)(learnt->y - j->y), learnt->n);
-    const float *q = j->scaled + (size_t)(asked->y - j->y) * j->dim;
+    const float *x = kind == KMF_SCALE_NONE ? j->x : j->scaled;
+    kmf_points near = part(j, x, (size_t)(learnt->y - j->y), learnt->n);
+    const float *q = x + (size_t)(asked->y - j->y) * j->dim;
     j->n_learnt = learnt->n;
     int status = kmf_neighbours_vote(j->answers, &near, q, asked->n, j->dim, j->opts->k,
                                      j->most_frequent, j->pool,
@@ -158,7 +161,7 @@ static int choose_scale(judge *j, kmf_err *err)
         size_t right = 0;
         int status = scale(j, (kmf_scale)kind, &j->fit, err);
         if (status == 0)
-            status = vote(j, &j->fit, &j->dev, err);
+            status = vote(j, (kmf_scale)kind, &j->fit, &j->dev, err);
         if (status < 0)
             return status;
         for (size_t i = 0; i < j->dev.n; i++)
@@ -174,7 +177,7 @@ static int choose_scale(judge *j, kmf_err *err)
 static int judge_neighbours(judge *j, kmf_err *err)
 {
     kmf_interval intervals[KMF_N_SCORES];
-    int status = vote(j, &j->train, &j->test, err);
+    int status = vote(j, (kmf_scale)j->result->scale, &j->train, &j->test, err);
     if (status < 0)
         return status;
     const kmf_scored scored = {.truth = j->test.y,

@@ -9,8 +9,9 @@
  *             cluster, or 300 times
  *
  * A run is a job of its own, with its own numbers, so threads change nothing. Distances to choose
- * by are |c|^2 - 2 x c in float32, by products; those that are added up, of the beginning and of
- * the inertia, are double and exact to that.
+ * by are |c|^2 - 2 x c in float32, by products, of centres times a power of two so that vectors of
+ * 1e25 or 1e-25 do not leave float32; no other's bits change by it. Those that are added up, of the
+ * beginning and of the inertia, are double and exact to that.
  */
 #include "eval/kmeans.h"
 
@@ -23,10 +24,12 @@
 #include <string.h>
 
 #define ROUNDS 300
+#define FARTHEST 100 /* powers of two that centres may be away from 1 */
 
 typedef struct problem {
     const float *x;
     size_t n, dim, k;
+    double unit; /* what centres are multiplied by in products */
     uint64_t seed;
     struct attempt {
         int32_t *cluster; /* owned [n] */
@@ -40,6 +43,7 @@ typedef struct problem {
 /* The room of one attempt. */
 typedef struct room {
     float *centres;  /* owned [k, dim] */
+    float *scaled;   /* owned [k, dim]; centres times p->unit */
     double *sums;    /* owned [k, dim] */
     double *nearest; /* owned [n]; squared distance from the nearest centre so far */
     float *square;   /* owned [k] */
@@ -102,14 +106,16 @@ static size_t assign(const problem *p, room *r, int32_t *cluster)
     for (size_t c = 0; c < p->k; c++) {
         const float *centre = r->centres + c * p->dim;
         double sum = 0;
-        for (size_t d = 0; d < p->dim; d++)
+        for (size_t d = 0; d < p->dim; d++) {
             sum += (double)centre[d] * (double)centre[d];
-        r->square[c] = (float)sum;
+            r->scaled[c * p->dim + d] = (float)((double)centre[d] * p->unit);
+        }
+        r->square[c] = (float)(sum * p->unit);
     }
     for (size_t i = 0; i < p->n; i += KMF_ROWS_BLOCK) {
         size_t m = kmf_min(p->n - i, KMF_ROWS_BLOCK);
-        kmf_gemm_inner(r->products, p->k, p->x + i * p->dim, p->dim, r->centres, p->dim, m,
-                       p->k, p->dim, KMF_GEMM_TB);
+        kmf_gemm_inner(r->products, p->k, p->x + i * p->dim, p->dim, r->scaled, p->dim, m, p->k,
+                       p->dim, KMF_GEMM_TB);
         for (size_t j = 0; j < m; j++) {
             const float *product = r->products + j * p->k;
             size_t best = 0;
@@ -142,18 +148,21 @@ static int make_room(room *r, const problem *p, kmf_err *err)
 {
     *r = (room){0};
     r->centres = kmf_floats(p->k * p->dim, err);
+    r->scaled = kmf_floats(p->k * p->dim, err);
     r->sums = kmf_malloc(p->k * p->dim, sizeof *r->sums, err);
     r->nearest = kmf_malloc(p->n, sizeof *r->nearest, err);
     r->square = kmf_malloc(p->k, sizeof *r->square, err);
     r->products = kmf_floats(KMF_ROWS_BLOCK * p->k, err);
     r->count = kmf_malloc(p->k, sizeof *r->count, err);
-    bool all = r->centres && r->sums && r->nearest && r->square && r->products && r->count;
+    bool all = r->centres && r->scaled && r->sums && r->nearest && r->square && r->products &&
+               r->count;
     return all ? 0 : KMF_ENOMEM;
 }
 
 static void free_room(room *r)
 {
     kmf_free(r->centres);
+    kmf_free(r->scaled);
     kmf_free(r->sums);
     kmf_free(r->nearest);
     kmf_free(r->square);
@@ -189,6 +198,18 @@ static int run(void *arg, size_t number, int worker, kmf_err *err)
     return status;
 }
 
+/*
+ * 2^-2e, 2^e being above all numbers, so that products are about 1; the centres become 2^-e, and
+ * are to stay float32 themselves.
+ */
+static double find_unit(const float *x, size_t n, size_t dim)
+{
+    int e;
+    (void)frexpf(kmf_rows_largest(x, n, dim), &e);
+    int centres = e > FARTHEST ? -FARTHEST : e < -FARTHEST ? FARTHEST : -e;
+    return ldexp(1, centres - e);
+}
+
 int kmf_kmeans(int32_t *cluster, double *inertia, const float *x, size_t n, size_t dim,
                size_t k, int restarts, uint64_t seed, kmf_pool *pool, kmf_progress_fn *fn,
                void *user, kmf_err *err)
@@ -197,6 +218,7 @@ int kmf_kmeans(int32_t *cluster, double *inertia, const float *x, size_t n, size
                  .n = n,
                  .dim = dim,
                  .k = k,
+                 .unit = find_unit(x, n, dim),
                  .seed = seed,
                  .caller = kmf_pool_threads(pool),
                  .fn = fn,

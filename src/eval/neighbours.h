@@ -9,9 +9,10 @@
 
 /*
  * predicted[i] = the class that most of the k rows of train nearest to q[i] have, by Euclidean
- * distance; of equally near ones the first, of classes with as many votes that of the nearest.
- * train: n_train rows, q: n rows, [dim] each; a row of NaN in train is nobody's neighbour, one in q
- * gets `otherwise`. k beyond n_train is n_train. The same bits for any pool.
+ * distance, whose square is summed in double; of equally near ones the first, of classes with as
+ * many votes that of the nearest. train: n_train rows, q: n rows, [dim] each, of any finite
+ * numbers; a row of NaN in train is nobody's neighbour, one in q gets `otherwise`. k beyond n_train
+ * is n_train. The same bits for any pool.
  * fn: told, on the caller's thread, how many of q have been begun; NULL: none.
  */
 int kmf_neighbours_vote(int32_t *predicted, const kmf_points *train, const float *q, size_t n,

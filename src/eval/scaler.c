@@ -21,6 +21,17 @@ size_t kmf_rows_there(size_t *keep, const float *x, size_t n, size_t dim)
     return n_there;
 }
 
+float kmf_rows_largest(const float *x, size_t n, size_t dim)
+{
+    float most = 0;
+    for (size_t i = 0; i < n; i++)
+        for (size_t d = 0; d < dim; d++) { /* a NaN is no greater */
+            float size = fabsf(x[i * dim + d]);
+            most = size > most ? size : most;
+        }
+    return most;
+}
+
 void kmf_rows_mean(double *mean, const float *x, size_t n, size_t dim)
 {
     size_t n_there = 0;

@@ -20,6 +20,9 @@ static inline bool kmf_row_is_there(const float *row)
 /* The rows that are there, by number. keep [n]; returns how many. */
 size_t kmf_rows_there(size_t *keep, const float *x, size_t n, size_t dim);
 
+/* The greatest magnitude in the rows that are there; 0 if none is. */
+float kmf_rows_largest(const float *x, size_t n, size_t dim);
+
 /*
  * Of the rows that are there, [dim] each: mean, and deviation (of the population), a column's own
  * or for all columns the root of the mean of their variances. A column that never changes has 1;
