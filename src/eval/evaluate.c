@@ -317,6 +317,9 @@ int kmf_evaluate(const kmf_samples *samples, const kmf_samples_info *info, const
         j.comparisons += KMF_SCALE_AUTO * (double)info->n_fit * (double)info->n_dev;
     result->without_train = count_missing(&j.train, dim);
     result->without_test = count_missing(&j.test, dim);
+    if (result->without_train == info->n_train)
+        return kmf_fail(err, KMF_EFORMAT, "no record to learn from has a %s",
+                        kmf_samples_rows(samples) ? "vector" : "valid k-mer");
     status = kmf_count_repeated(&result->repeated, &j.test, &j.train, dim, err);
     if (status < 0)
         return status;

@@ -202,7 +202,7 @@ static int fitting_init(fitting *l, const kmf_points *part, size_t dim, size_t n
         l->y[l->n++] = part->y[i];
     }
     if (l->n == 0)
-        return kmf_fail(err, KMF_EFORMAT, "no record to learn from has a valid k-mer");
+        return kmf_fail(err, KMF_EFORMAT, "no record to learn from has a vector");
     l->logistic = kmf_logistic_new(l->z, l->y, l->n, dim, n_classes, pool, err);
     return l->logistic ? 0 : KMF_ENOMEM;
 }
