@@ -620,6 +620,40 @@ START_TEST(what_is_given_up_loses_both_names)
 }
 END_TEST
 
+/* Whatever is left of the other names: the process may have been killed while it removed them. */
+START_TEST(what_is_published_stays)
+{
+    char temporary[3][NAME_CAP];
+    kmf_err err = {0};
+    kmf_embed_stats stats;
+    size_t n, len;
+    scene s = usual("x.npy");
+    ck_assert_int_eq(run_to_end(&s, false, &stats, &err), 0);
+    char *table = take_file("x.npy", &n);
+    for (int gone = 0; gone <= 3; gone++) {
+        keeper k;
+        run_all(&k, &s, 9);
+        ck_assert_int_eq(kmf_output_commit(k.output, "{}", &err), 0);
+        ck_assert_int_eq(n_entries(scratch), 7);
+        char *text = take_file("checkpoint", &len);
+        edit(text, "{", "{");
+        temporary_names(temporary, text);
+        kmf_free(text);
+        for (int i = 0; i < gone; i++)
+            ck_assert_int_eq(unlink(temporary[2 - i]), 0);
+        ck_assert_int_eq(
+            kmf_output_discard(in_scratch("x.npy"), in_scratch("checkpoint"), &err), 0);
+        ck_assert_int_eq(n_entries(scratch), 3);
+        end_run(&k);
+        ck_assert_int_eq(n_entries(scratch), 3);
+        check_same("x.npy", table, n);
+        ck_assert_int_eq(access(in_scratch("x.json"), F_OK), 0);
+        ck_assert_int_eq(access(in_scratch("x.ids.tsv"), F_OK), 0);
+    }
+    kmf_free(table);
+}
+END_TEST
+
 /* To the end, when the files have their names already and the checkpoint is still there. */
 START_TEST(no_other_process_gets_at_a_run)
 {
@@ -787,6 +821,7 @@ int main(void)
     tcase_add_test(tcase, a_name_that_is_not_to_be_had_can_be_given_later);
     tcase_add_test(tcase, the_same_where_a_file_has_one_name);
     tcase_add_test(tcase, what_is_given_up_loses_both_names);
+    tcase_add_test(tcase, what_is_published_stays);
     tcase_add_test(tcase, no_other_process_gets_at_a_run);
     tcase_add_test(tcase, an_older_output_stays_until_the_new_one_is_whole);
     tcase_add_test(tcase, a_kept_file_is_as_long_as_its_checkpoint_says);

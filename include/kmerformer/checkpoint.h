@@ -69,11 +69,12 @@ KMF_API kmf_run kmf_row_search_run(kmf_row_search *search);
  * A checkpoint of a run whose rows go to a file that is not compressed: the rows that are out are
  * brought to the disk, and from now on the files stay under their temporary names, whatever becomes
  * of the process, until the output is committed and then freed; between the two the caller removes
- * the checkpoint, so that a process may be killed anywhere. 1: there is a file `checkpoint`, in the
- * place of an earlier one, from which kmf_output_resume goes on; 0: there is nothing to go on from,
- * or not yet; or KMF_EIO, KMF_ENOMEM, or what the run's functions return: the earlier one still
- * holds. inputs, reader: as of kmf_provenance, the same in each call. May be called whenever the
- * run calls a progress or row function on the caller's thread, and at its end.
+ * the checkpoint by kmf_output_discard, so that a process may be killed anywhere.
+ * 1: there is a file `checkpoint`, in the place of an earlier one, from which kmf_output_resume
+ * goes on; 0: there is nothing to go on from, or not yet; or KMF_EIO, KMF_ENOMEM, or what the run's
+ * functions return: the earlier one still holds. inputs, reader: as of kmf_provenance, the same in
+ * each call. May be called whenever the run calls a progress or row function on the caller's
+ * thread, and at its end.
  */
 KMF_API int kmf_output_save(kmf_output *output, const kmf_run *run, const char *checkpoint,
                             const char *const *inputs, size_t n_inputs,
@@ -96,8 +97,11 @@ KMF_API kmf_output *kmf_output_resume(const char *path, const kmf_output_form *f
                                       const kmf_reader_options *reader,
                                       kmf_err *err) KMF_MUST_CHECK;
 /*
- * Removes a checkpoint of the output at path, no other one's, and of the files that it kept those
- * that are still there. Errors else as above.
+ * Removes a checkpoint of the output at path, no other one's, and the files that it kept. Results
+ * that are whole stay: if each of these files has its final name, as after kmf_output_commit, only
+ * the others go. Of a run that was killed while its files got their names, some of which lack them,
+ * those that have one lose it. Not for an output of this process that is still to be committed.
+ * Errors else as above.
  */
 KMF_API int kmf_output_discard(const char *path, const char *checkpoint,
                                kmf_err *err) KMF_MUST_CHECK;

@@ -3,7 +3,6 @@
 
 #include "cli/lock.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -170,12 +169,13 @@ const char *cli_told_before(char text[CLI_BEFORE_TEXT], uint64_t before)
 
 int cli_resumable_finish(cli_resumable *k, const char *provenance, kmf_err *err)
 {
+    kmf_err own = {0};
     bool file = kmf_out_is_file(k->out); /* what is none may wait for whoever reads it */
     if (file)
         cli_hold_signals();
     int status = kmf_output_commit(k->output, provenance, err);
-    if (status == 0 && k->kept && remove(k->checkpoint) != 0)
-        cli_warn(k->run, "%s could not be removed: %s", k->checkpoint, strerror(errno));
+    if (status == 0 && k->kept && kmf_output_discard(k->out, k->checkpoint, &own) < 0)
+        cli_warn(k->run, "the checkpoint could not be removed: %s", own.msg);
     if (status == 0) { /* its temporary names go */
         kmf_output_free(k->output);
         k->output = NULL;

@@ -17,6 +17,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/out.h"
+#include "base/path.h"
 #include "embed/output.h"
 #include "embed/provenance.h"
 
@@ -301,23 +302,54 @@ kmf_output *kmf_output_resume(const char *path, const kmf_output_form *form, con
     return output;
 }
 
+/* One file of it: path is its final name. */
+typedef int file_fn(const char *path, const char *temporary, kmf_err *err);
+
+/* 1: a file that is kept lacks its final name. */
+static int lacks_name(const char *path, const char *temporary, kmf_err *err)
+{
+    (void)err;
+    return access(temporary, F_OK) == 0 && !kmf_path_same(temporary, path);
+}
+
 /* Of whoever is not at work at it. */
-static int remove_kept(const char *path, const char *temporary, kmf_err *err)
+static int remove_kept(const char *path, const char *temporary, bool both, kmf_err *err)
 {
     if (access(temporary, F_OK) != 0)
         return 0;
     kmf_out *out = kmf_out_reopen(path, temporary, err);
-    int status = out ? kmf_out_cut(out, 0, err) : KMF_EIO; /* of its final name, too */
+    int status = !out ? KMF_EIO : both ? kmf_out_cut(out, 0, err) : 0;
     kmf_out_give_up(out);
     return status;
 }
 
-static int discard_file(const char *path, int file, const char *temporary, kmf_err *err)
+static int remove_temporary(const char *path, const char *temporary, kmf_err *err)
 {
-    char *name = kmf_output_name(path, file, err);
-    int status = name ? remove_kept(name, temporary, err) : KMF_ENOMEM;
-    kmf_free(name);
-    return status;
+    return remove_kept(path, temporary, false, err);
+}
+
+static int remove_both(const char *path, const char *temporary, kmf_err *err)
+{
+    return remove_kept(path, temporary, true, err);
+}
+
+/* Stops at the first answer other than 0, and returns it. */
+static int each_file(const saved *s, const char *path, file_fn *fn, kmf_err *err)
+{
+    int answer = 0;
+    for (int i = 0; i < s->n_files && answer == 0; i++) {
+        char *name = kmf_output_name(path, i, err);
+        answer = name ? fn(name, s->temporary[i], err) : KMF_ENOMEM;
+        kmf_free(name);
+    }
+    return answer;
+}
+
+static int remove_checkpoint(const char *checkpoint, kmf_err *err)
+{
+    return unlink(checkpoint) == 0
+               ? 0
+               : kmf_fail(err, KMF_EIO, "%s: %s", checkpoint, strerror(errno));
 }
 
 int kmf_output_discard(const char *path, const char *checkpoint, kmf_err *err)
@@ -326,11 +358,17 @@ int kmf_output_discard(const char *path, const char *checkpoint, kmf_err *err)
     err = kmf_err_or(err, &(kmf_err){0});
     if (read_saved(&s, checkpoint, path, NULL, err) < 0)
         return (int)err->code;
-    int status = 0;
-    for (int i = 0; i < s.n_files && status == 0; i++)
-        status = discard_file(path, i, s.temporary[i], err);
-    if (status == 0 && unlink(checkpoint) != 0)
-        status = kmf_fail(err, KMF_EIO, "%s: %s", checkpoint, strerror(errno));
+    int lacking = each_file(&s, path, lacks_name, err);
+    int status = lacking < 0 ? lacking : 0;
+    if (lacking == 0) { /* whole: a checkpoint without its files would stop the next run */
+        status = remove_checkpoint(checkpoint, err);
+        if (status == 0)
+            status = each_file(&s, path, remove_temporary, err);
+    } else if (lacking > 0) {
+        status = each_file(&s, path, remove_both, err);
+        if (status == 0)
+            status = remove_checkpoint(checkpoint, err);
+    }
     free_saved(&s);
     return status;
 }
