@@ -225,6 +225,46 @@ START_TEST(a_number_that_float16_would_make_infinite_is_refused_and_told)
 }
 END_TEST
 
+START_TEST(rows_that_no_file_can_have_are_refused)
+{
+    static const char *const names[] = {"x.npy", "x.tsv", "-"};
+    static const size_t dims[] = {0, ((size_t)1 << 24) + 1, SIZE_MAX};
+    for (size_t i = 0; i < 9; i++) {
+        const kmf_output_form form = {.dim = dims[i / 3]};
+        const char *name = names[i % 3];
+        kmf_err err = {0};
+        ck_assert_ptr_null(
+            kmf_output_new(strcmp(name, "-") == 0 ? name : in_scratch(name), &form, &err));
+        ck_assert_int_eq(err.code, KMF_EINVAL);
+        ck_assert_ptr_nonnull(strstr(err.msg, " numbers: there must be 1 to 16777216"));
+    }
+    const kmf_output_form form = {.dim = (size_t)1 << 24};
+    kmf_output *output = kmf_output_new(in_scratch("x.npy"), &form, NULL);
+    ck_assert_ptr_nonnull(output);
+    kmf_output_free(output);
+    ck_assert_int_eq(n_entries(scratch), 0);
+}
+END_TEST
+
+START_TEST(an_output_is_committed_once)
+{
+    static const char *const names[] = {"x.npy", "x.tsv"};
+    for (size_t i = 0; i < 2; i++) {
+        kmf_err err = {0};
+        const kmf_output_form form = {.dim = 1};
+        kmf_output *output = kmf_output_new(in_scratch(names[i]), &form, NULL);
+        ck_assert_ptr_nonnull(output);
+        ck_assert_int_eq(kmf_output_commit(output, NULL, NULL), KMF_EINVAL);
+        ck_assert_int_eq(kmf_output_commit(output, "[1]", NULL), KMF_EINVAL);
+        ck_assert_int_eq(kmf_output_commit(output, "{}", &err), 0);
+        ck_assert_int_eq(kmf_output_commit(output, "{}", &err), KMF_EINVAL);
+        ck_assert_ptr_nonnull(strstr(err.msg, "its output is finished already"));
+        kmf_output_free(output);
+    }
+    ck_assert_int_eq(n_entries(scratch), 4);
+}
+END_TEST
+
 START_TEST(a_provenance_that_is_no_json_is_written_by_nobody)
 {
     char path[512];
@@ -346,6 +386,8 @@ int main(void)
     tcase_add_test(tcase, an_output_of_other_rows_takes_none);
     tcase_add_test(tcase, shards_that_are_joined_tell_how_far_they_are);
     tcase_add_test(tcase, a_number_that_float16_would_make_infinite_is_refused_and_told);
+    tcase_add_test(tcase, rows_that_no_file_can_have_are_refused);
+    tcase_add_test(tcase, an_output_is_committed_once);
     tcase_add_test(tcase, a_provenance_that_is_no_json_is_written_by_nobody);
     tcase_add_test(tcase, a_line_of_provenances_stays_one_list);
     tcase_add_test(tcase, a_provenance_tells_the_command_that_there_is);

@@ -31,7 +31,7 @@ typedef struct kmf_row_format {
 
 /* What the rows of an output are. */
 typedef struct kmf_output_form {
-    size_t dim;                   /* numbers of a vector */
+    size_t dim;                   /* numbers of a vector; without a format 1 .. 2^24 */
     int f16;                      /* 1: float16, of .npy alone */
     int per_token;                /* 1: rows of KMF_POOL_NONE, which have a position */
     const kmf_row_format *format; /* NULL: numbers; is copied. Not of .npy, nor per_token */
@@ -75,8 +75,9 @@ KMF_API int kmf_output_print(kmf_output *output, uint64_t index, kmf_err *err,
 KMF_API void kmf_output_take(kmf_output *output, kmf_embedder *embedder);
 /*
  * Publishes the rows that were given, be it of a run that failed: whether that went well is the
- * caller's to know. What has the names of its files is replaced, whatever it is. provenance: JSON
- * object text for x.json; ignored where there is none. May be called once, even if it fails.
+ * caller's to know. What has the names of its files is replaced, whatever it is. provenance: the
+ * text of a JSON object for x.json (else KMF_EINVAL, and nothing has happened); ignored where there
+ * is no x.json. Else it may be called once, even if it fails: a second call is KMF_EINVAL.
  */
 KMF_API int kmf_output_commit(kmf_output *output, const char *provenance,
                               kmf_err *err) KMF_MUST_CHECK;

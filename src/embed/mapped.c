@@ -13,7 +13,6 @@
 #include <string.h>
 
 #define INFINITE 0x7f800000u /* the exponent of infinities and NaN */
-#define COLUMNS_MOST ((size_t)1 << 24)
 
 int kmf_mapped_rows_open(kmf_mapped_rows *rows, const char *path, kmf_err *err)
 {
@@ -26,7 +25,7 @@ int kmf_mapped_rows_open(kmf_mapped_rows *rows, const char *path, kmf_err *err)
                           &rows->element_bytes, &rows->begin, err);
     if (status < 0)
         return status;
-    if (rows->dim == 0 || rows->dim > COLUMNS_MOST)
+    if (rows->dim == 0 || rows->dim > KMF_COLUMNS_MAX)
         return kmf_fail(err, KMF_EMODEL, "%s: its rows have %zu columns", path, rows->dim);
     if (!kmf_mul(rows->dim, rows->element_bytes, &bytes) || !kmf_mul(bytes, rows->n, &bytes) ||
         bytes != rows->map.len - rows->begin)

@@ -526,8 +526,9 @@ int kmf_merge(const char *const *shards, size_t n_shards, const char *out,
     if (status < 0)
         goto out;
     provenance = merged_provenance(&m, out, command_line, err);
-    const kmf_output_form form = {
-        .dim = m.dim, .f16 = m.element_bytes == 2, .per_token = m.per_token};
+    const kmf_output_form form = {.dim = m.npy ? m.dim : 1, /* lines are copied as they are */
+                                  .f16 = m.element_bytes == 2,
+                                  .per_token = m.per_token};
     output = provenance ? kmf_output_new(out, &form, err) : NULL;
     if (!output) {
         status = (int)err->code;

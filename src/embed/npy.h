@@ -15,6 +15,7 @@
 #include "kmerformer.h"
 
 #define KMF_NPY_HEADER 128
+#define KMF_COLUMNS_MAX ((size_t)1 << 24) /* of rows that are read or written */
 
 /* element_bytes: 4 for float32, 2 for float16. */
 void kmf_npy_header(char header[KMF_NPY_HEADER], uint64_t rows, size_t dim,

@@ -92,6 +92,9 @@ static int check_path(const char *path, const kmf_output_form *form, kmf_err *er
                         path);
     if (form->format && !form->format->name)
         return kmf_fail(err, KMF_EINVAL, "%s: a format of rows has no name", path);
+    if (!form->format && (form->dim == 0 || form->dim > KMF_COLUMNS_MAX))
+        return kmf_fail(err, KMF_EINVAL, "%s: rows of %zu numbers: there must be 1 to %zu",
+                        path, form->dim, KMF_COLUMNS_MAX);
     return 0;
 }
 
