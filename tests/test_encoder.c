@@ -491,6 +491,9 @@ START_TEST(no_sequence_is_no_work)
     ck_assert_int_eq(
         kmf_encoder_forward_together(encoders, 2, &hidden, ids_of[0], off, 0, 2, &err), 0);
     ck_assert_ptr_nonnull(hidden);
+    ck_assert_int_eq(
+        kmf_encoder_forward_together(encoders, 0, &hidden, ids_of[0], off, 0, 2, &err),
+        KMF_EINVAL);
     for (size_t i = 0; i < 2; i++)
         kmf_encoder_free(encoders[i]);
     kmf_model_free(model);

@@ -496,6 +496,29 @@ START_TEST(a_size_out_of_range_is_refused)
 }
 END_TEST
 
+START_TEST(positions_beyond_the_range_are_refused)
+{
+    static const struct {
+        size_t K, tokens, width;
+    } rows[] = {{SIZE_MAX - 1, 6, 4},
+                {65538, 6, 4},
+                {8, 65537, 4},
+                {8, 6, 65538},
+                {0, 6, 4},
+                {7, 6, 4},
+                {8, 1, 4},
+                {8, 6, 2}};
+    const kmf_picture picture = {.path = "none/x.svg", .data_only = 1};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        ck_assert_int_eq(
+            kmf_plot_positions(&picture, rows[i].K, 100, rows[i].tokens, rows[i].width, NULL),
+            KMF_EINVAL);
+    static const double bases[] = {NAN, INFINITY, 1, -2};
+    for (size_t i = 0; i < sizeof bases / sizeof bases[0]; i++)
+        ck_assert_int_eq(kmf_plot_positions(&picture, 8, bases[i], 6, 4, NULL), KMF_EINVAL);
+}
+END_TEST
+
 /* Numbers and script of each plot; the picture itself is gnuplot's. */
 static int each_plot(int which, const char *path, kmf_err *err)
 {
@@ -592,6 +615,7 @@ int main(void)
     tcase_add_test(tc, names_of_pictures_have_an_ending);
     tcase_add_test(tc, a_failure_is_told_by_the_code_that_is_returned);
     tcase_add_test(tc, a_size_out_of_range_is_refused);
+    tcase_add_test(tc, positions_beyond_the_range_are_refused);
     tcase_add_test(tc, a_program_without_standard_files_gets_its_picture);
     tcase_add_test(tc, any_allocation_may_fail);
     suite_add_tcase(suite, tc);

@@ -11,6 +11,7 @@
 #include "kmerformer.h"
 
 #include <check.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -113,6 +114,8 @@ START_TEST(every_precision_and_batch_has_a_speed)
 }
 END_TEST
 
+static const double no_seconds[] = {NAN, -1, -INFINITY, INFINITY, 3600.5};
+
 START_TEST(speed_refuses_what_cannot_run)
 {
     kmf_speed speed;
@@ -122,6 +125,10 @@ START_TEST(speed_refuses_what_cannot_run)
     ck_assert_int_eq(kmf_encoder_speed(&speed, model, 1, 0, 64, 0, 1, NULL), KMF_EINVAL);
     ck_assert_int_eq(kmf_encoder_speed(&speed, model, 1, SIZE_MAX / 2, 64, 0, 1, NULL),
                      KMF_ENOMEM);
+    for (size_t i = 0; i < sizeof no_seconds / sizeof no_seconds[0]; i++)
+        ck_assert_int_eq(kmf_encoder_speed(&speed, model, 1, 5, 64, no_seconds[i], 1, NULL),
+                         KMF_EINVAL);
+    ck_assert_int_eq(kmf_encoder_speed(&speed, model, 1, 5, 64, 0, 1, NULL), 0);
     kmf_model_free(model);
 }
 END_TEST
@@ -188,6 +195,11 @@ START_TEST(limits_refuse_what_cannot_run)
     double rate;
     ck_assert_int_eq(kmf_limit_measure(&rate, KMF_LIMIT_F32, 0, MOMENT, NULL), KMF_EINVAL);
     ck_assert_int_eq(kmf_limit_measure(&rate, KMF_LIMIT_F32, 1025, MOMENT, NULL), KMF_EINVAL);
+    for (size_t i = 0; i < sizeof no_seconds / sizeof no_seconds[0]; i++)
+        ck_assert_int_eq(kmf_limit_measure(&rate, KMF_LIMIT_F32, 1, no_seconds[i], NULL),
+                         KMF_EINVAL);
+    ck_assert_int_eq(kmf_limit_measure(&rate, KMF_LIMIT_READ_L1, 1, 0, NULL), 0);
+    ck_assert_double_gt(rate, 0);
     for (size_t n = 1; n <= 3; n++) { /* arrays, rates, threads */
         kmf_mem_fail_at(n);
         int status = kmf_limit_measure(&rate, KMF_LIMIT_READ_L1, 2, MOMENT, NULL);

@@ -420,6 +420,23 @@ START_TEST(the_rounding_told_is_that_of_the_file)
 }
 END_TEST
 
+START_TEST(weights_are_rounded_to_what_is_written_alone)
+{
+    static const kmf_dtype none[] = {KMF_F64, (kmf_dtype)9};
+    kmf_model *m = new_nano(1, 1);
+    for (size_t i = 0; i < 2; i++) {
+        kmf_err err[2] = {{0}};
+        kmf_rounding told;
+        ck_assert_int_eq(kmf_model_rounding(m, none[i], &told, &err[0]), KMF_EINVAL);
+        ck_assert_int_eq(kmf_model_save(m, in_scratch("x"), none[i], NULL, &err[1]),
+                         KMF_EINVAL);
+        ck_assert_str_eq(err[0].msg, err[1].msg);
+    }
+    ck_assert_int_eq(n_entries(scratch), 0);
+    kmf_model_free(m);
+}
+END_TEST
+
 START_TEST(a_row_that_8_bits_cannot_hold_leaves_nothing_behind)
 {
     static const float wrong[] = {INFINITY, NAN, FLT_MAX};
@@ -577,6 +594,7 @@ int main(void)
     tcase_add_test(tc, a_published_checkpoint_saved_keeps_every_weight);
     tcase_add_test(tc, an_empty_directory_is_used_and_any_other_thing_refused);
     tcase_add_loop_test(tc, the_rounding_told_is_that_of_the_file, 0, 4);
+    tcase_add_test(tc, weights_are_rounded_to_what_is_written_alone);
     tcase_add_test(tc, a_row_that_8_bits_cannot_hold_leaves_nothing_behind);
     tcase_add_test(tc, a_value_that_float16_cannot_hold_leaves_nothing_behind);
     tcase_add_test(tc, a_disk_that_fills_up_leaves_nothing_behind);

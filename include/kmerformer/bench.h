@@ -44,10 +44,12 @@ typedef enum kmf_limit_kind {
 KMF_API extern const char *const kmf_limit_names[]; /* f32 bf16 int8 read_l1 read_l2 read_memory
                                                        copy_memory */
 
+#define KMF_BENCH_SECONDS_MAX 3600.0
+
 /*
  * Measures a limit on `threads` threads at the same time, 1 to 1024: *rate is their sum, the best
- * of five times of `seconds`; 0.02 are enough; *rate is 0 if the level lacks the instruction.
- * Returns 0, KMF_EINVAL or KMF_ENOMEM.
+ * of five times of `seconds`, 0 (one portion) to KMF_BENCH_SECONDS_MAX; 0.02 are enough; *rate is 0
+ * if the level lacks the instruction. Returns 0, KMF_EINVAL or KMF_ENOMEM.
  */
 KMF_API int kmf_limit_measure(double *rate, kmf_limit_kind kind, int threads, double seconds,
                               kmf_err *err) KMF_MUST_CHECK;
@@ -68,7 +70,7 @@ typedef struct kmf_speed {
  * at the same time, 1 to 1024, in the precision that the model is prepared for. Each has an encoder
  * and a batch of its own: as many sequences of T tokens as go into batch_tokens, but one at least,
  * of ids drawn from seed. After a short run-up it works the batch off again and again, until
- * `seconds` are over.
+ * `seconds` are over, 0 (one turn) to KMF_BENCH_SECONDS_MAX.
  *
  * A processor's clock depends on what it computes, and what another process takes of it changes
  * from one moment to the next. So each thread measures its limit in turns with the encoder, 6 ms

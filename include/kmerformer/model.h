@@ -222,6 +222,7 @@ typedef struct kmf_rounding {
     size_t tensor; /* for kmf_model_tensor */
     size_t row;
 } kmf_rounding;
+/* KMF_EINVAL: a dtype that kmf_model_save does not write. */
 KMF_API int kmf_model_rounding(const kmf_model *model, kmf_dtype dtype, kmf_rounding *rounding,
                                kmf_err *err) KMF_MUST_CHECK;
 
@@ -293,7 +294,7 @@ KMF_API const float *kmf_encoder_forward(kmf_encoder *encoder, const int32_t *id
  * a thread for each, the caller's among them: for a few long sequences rather than for many, which
  * are better given to an encoder each. The result, and what kmf_encoder_logits needs, is
  * encoders[0]'s.
- * KMF_ENOMEM: there cannot be so many threads.
+ * KMF_EINVAL: n is 0; KMF_ENOMEM: there cannot be so many threads.
  */
 KMF_API int kmf_encoder_forward_together(kmf_encoder *const *encoders, size_t n,
                                          const float **hidden, const int32_t *ids,

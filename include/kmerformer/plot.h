@@ -162,9 +162,12 @@ KMF_API extern const char *const kmf_plot_x_names[]; /* step tokens time */
 KMF_API int kmf_plot_loss(const kmf_picture *picture, const char *const *dirs, size_t n,
                           kmf_plot_x x, const char *columns, kmf_err *err) KMF_MUST_CHECK;
 
+#define KMF_POSITIONS_MAX 65536 /* of K, tokens and width */
+
 /*
  * Two panels: kmf_rotary_decay over the distances 0 .. tokens, and kmf_sinusoids [tokens, width].
- * K even, 2 or more; base above 1; tokens 2 or more; width even, 4 or more: else KMF_EINVAL.
+ * K even, 2 or more; base above 1; tokens 2 or more; width even, 4 or more; none of the three above
+ * KMF_POSITIONS_MAX: else KMF_EINVAL.
  */
 KMF_API int kmf_plot_positions(const kmf_picture *picture, size_t K, double base, size_t tokens,
                                size_t width, kmf_err *err) KMF_MUST_CHECK;

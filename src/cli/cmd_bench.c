@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SECONDS_MAX 3600.0
 #define LIMIT_SECONDS 0.02
 #define LENGTHS_MAX 16
 #define LENGTH_MAX 1048576
@@ -371,8 +370,9 @@ int cli_bench(cli *run, int argc, char **argv)
         return leave;
     if (a.model && a.preset)
         return cli_wrong(run, "--model or --preset, not both");
-    if (a.seconds > SECONDS_MAX)
-        return cli_wrong(run, "--seconds: at most %.0f, got %g", SECONDS_MAX, a.seconds);
+    if (a.seconds > KMF_BENCH_SECONDS_MAX)
+        return cli_wrong(run, "--seconds: at most %.0f, got %g", KMF_BENCH_SECONDS_MAX,
+                         a.seconds);
     if (a.precision < N_PRECISIONS &&
         kmf_precision_here((kmf_precision)a.precision) != (kmf_precision)a.precision)
         return cli_wrong(run, "--precision: this processor, or KMERFORMER_CPU, lacks %s",

@@ -9,7 +9,6 @@
 
 #define DRAWN_MAX 1000000
 #define SIMILARITY_MAX 5000
-#define TOKENS_MAX 65536
 
 /* What the four have in common. */
 typedef struct plot_args {
@@ -310,14 +309,14 @@ static int plot_positions(cli *run, int argc, char **argv)
         PICTURE_OPTIONS(&a),
         {"m", "model", CLI_TEXT, &p.model, 0, 0, NULL, "MODEL",
          "a model directory or file, for what is not given below", 0, "the default model"},
-        {NULL, "head-size", CLI_SIZE, &p.head_size, 2, TOKENS_MAX, NULL, "K",
+        {NULL, "head-size", CLI_SIZE, &p.head_size, 2, KMF_POSITIONS_MAX, NULL, "K",
          "numbers of a head that are turned, in pairs", 0, "the model's"},
         {NULL, "base", CLI_REAL, &p.base, 0, 0, NULL, "B",
          "pair i is turned by B^(-2i/K) a token; 0: the model's", 0, NULL},
-        {NULL, "tokens", CLI_SIZE, &p.tokens, 2, TOKENS_MAX, NULL, "N",
+        {NULL, "tokens", CLI_SIZE, &p.tokens, 2, KMF_POSITIONS_MAX, NULL, "N",
          "greatest distance, and positions of the table", 0, NULL},
-        {NULL, "width", CLI_SIZE, &p.width, 4, TOKENS_MAX, NULL, "D", "columns of the table", 0,
-         "the model's"},
+        {NULL, "width", CLI_SIZE, &p.width, 4, KMF_POSITIONS_MAX, NULL, "D",
+         "columns of the table", 0, "the model's"},
         CLI_COMMON(run)};
     int code = cli_parse(run, table, &usage, argc, argv, &first);
     if (code >= 0)

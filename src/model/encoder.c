@@ -621,6 +621,8 @@ int kmf_encoder_forward_together(kmf_encoder *const *encoders, size_t n, const f
                                  const int32_t *ids, const size_t *off, size_t n_seq,
                                  size_t layer, kmf_err *err)
 {
+    if (n == 0)
+        return kmf_fail(err, KMF_EINVAL, "a forward pass needs at least one encoder");
     kmf_encoder *e = encoders[0];
     *hidden = e->x;
     if (n == 1 || off[n_seq] == 0) {

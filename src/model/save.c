@@ -235,19 +235,11 @@ static char *clean_path(const char *dir, kmf_err *err)
     return path;
 }
 
-static int check_dtype(kmf_dtype dtype, kmf_err *err)
-{
-    if ((unsigned)dtype < KMF_F64)
-        return 0;
-    return kmf_fail(err, KMF_EINVAL,
-                    "weights are written as float32, float16, bfloat16 or int8");
-}
-
 int kmf_model_save(const kmf_model *model, const char *dir, kmf_dtype dtype,
                    const char *provenance, kmf_err *err)
 {
     err = kmf_err_or(err, &(kmf_err){0});
-    if (check_dtype(dtype, err) < 0)
+    if (kmf_dtype_check(dtype, err) < 0)
         return KMF_EINVAL;
     if (!provenance)
         provenance = model->provenance;
@@ -272,7 +264,7 @@ int kmf_model_update(const kmf_model *model, const char *dir, kmf_dtype dtype,
                      const char *provenance, kmf_err *err)
 {
     err = kmf_err_or(err, &(kmf_err){0});
-    if (check_dtype(dtype, err) < 0)
+    if (kmf_dtype_check(dtype, err) < 0)
         return KMF_EINVAL;
     bool made = mkdir(dir, 0777) == 0;
     if (!made && errno != EEXIST)

@@ -142,6 +142,8 @@ int kmf_encoder_speed(kmf_speed *speed, const kmf_model *model, int threads, siz
     if (threads < 1 || threads > KMF_THREADS_MAX)
         return kmf_fail(err, KMF_EINVAL, "%d threads: it must be 1 to %d", threads,
                         KMF_THREADS_MAX);
+    if (kmf_limit_check_seconds(seconds, err) < 0)
+        return KMF_EINVAL;
     if (T == 0)
         return kmf_fail(err, KMF_EINVAL, "a sequence needs at least one token");
     kmf_barrier_init(&r.start, threads);

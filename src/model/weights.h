@@ -38,6 +38,9 @@ int kmf_weights_own(kmf_model *model, uint64_t seed, kmf_err *err) KMF_MUST_CHEC
 int kmf_weights_write(const kmf_model *model, kmf_out *out, kmf_dtype dtype,
                       const char *const *pairs, size_t n_pairs, kmf_err *err) KMF_MUST_CHECK;
 
+/* KMF_EINVAL: weights are not written so. */
+int kmf_dtype_check(kmf_dtype dtype, kmf_err *err) KMF_MUST_CHECK;
+
 void kmf_weights_free(kmf_model *model);
 
 #endif

@@ -80,12 +80,22 @@ static double row_error(const float *row, size_t n, kmf_dtype dtype)
     return all > 0 ? sqrt(off / all) : 0;
 }
 
+int kmf_dtype_check(kmf_dtype dtype, kmf_err *err)
+{
+    if ((unsigned)dtype < KMF_F64)
+        return 0;
+    return kmf_fail(err, KMF_EINVAL,
+                    "weights are written as float32, float16, bfloat16 or int8");
+}
+
 int kmf_model_rounding(const kmf_model *model, kmf_dtype dtype, kmf_rounding *rounding,
                        kmf_err *err)
 {
     kmf_slots slots = {0};
     *rounding = (kmf_rounding){0};
-    int rc = kmf_slots_new(&slots, &model->config, model->params.head_w != NULL, err);
+    int rc = kmf_dtype_check(dtype, err);
+    if (rc == 0)
+        rc = kmf_slots_new(&slots, &model->config, model->params.head_w != NULL, err);
     for (size_t i = 0; i < slots.n && rc == 0; i++) {
         const kmf_slot *slot = &slots.slot[i];
         const float *values = kmf_slot_get(&model->params, slot);

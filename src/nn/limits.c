@@ -285,6 +285,14 @@ static void run(void *arg, int thread)
     }
 }
 
+int kmf_limit_check_seconds(double seconds, kmf_err *err)
+{
+    if (seconds >= 0 && seconds <= KMF_BENCH_SECONDS_MAX)
+        return 0;
+    return kmf_fail(err, KMF_EINVAL, "%g seconds: they must be 0 to %g", seconds,
+                    KMF_BENCH_SECONDS_MAX);
+}
+
 int kmf_limit_measure(double *rate, kmf_limit_kind kind, int threads, double seconds,
                       kmf_err *err)
 {
@@ -296,6 +304,8 @@ int kmf_limit_measure(double *rate, kmf_limit_kind kind, int threads, double sec
     if (threads < 1 || threads > KMF_THREADS_MAX)
         return kmf_fail(err, KMF_EINVAL, "%d threads: it must be 1 to %d", threads,
                         KMF_THREADS_MAX);
+    if (kmf_limit_check_seconds(seconds, err) < 0)
+        return KMF_EINVAL;
     if (!t.fn)
         return 0;
     set_arrays(&t, kind, threads);

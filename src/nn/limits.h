@@ -12,4 +12,7 @@
  */
 double kmf_limit_portion(kmf_limit_kind kind);
 
+/* 0; KMF_EINVAL: nothing is measured for so many seconds. */
+int kmf_limit_check_seconds(double seconds, kmf_err *err) KMF_MUST_CHECK;
+
 #endif

@@ -94,6 +94,10 @@ int kmf_plot_positions(const kmf_picture *picture, size_t K, double base, size_t
     kmf_draft draft = {0};
     if (K < 2 || K % 2)
         return kmf_fail(err, KMF_EINVAL, "heads of %zu numbers have no pairs to turn", K);
+    if (K > KMF_POSITIONS_MAX || tokens > KMF_POSITIONS_MAX || width > KMF_POSITIONS_MAX)
+        return kmf_fail(err, KMF_EINVAL,
+                        "heads of %zu numbers, a table of %zu x %zu: at most %d of each", K,
+                        tokens, width, KMF_POSITIONS_MAX);
     if (!(base > 1) || !isfinite(base))
         return kmf_fail(err, KMF_EINVAL, "the base must be above 1, got %g", base);
     if (tokens < 2 || width < 4 || width % 2)
