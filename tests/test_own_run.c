@@ -18,14 +18,15 @@ typedef struct lines {
     uint64_t records;   /* that the mark tells of */
     const char *mark, *description;
     int status; /* negative: it cannot be described */
+    int silent; /* 1: and does not say why; 2: it cannot be marked or go on, likewise */
 } lines;
 
 static int describe_lines(void *user, char **text, kmf_err *err)
 {
     const lines *l = user;
-    if (l->status < 0)
+    if (l->status < 0 && !l->silent)
         *err = (kmf_err){(kmf_code)l->status, "it fails"};
-    else
+    else if (l->status == 0)
         *text = kmf_strdup(l->description, NULL);
     return l->status;
 }
@@ -34,6 +35,8 @@ static int mark_lines(void *user, char **text, uint64_t *records, kmf_err *err)
 {
     const lines *l = user;
     (void)err;
+    if (l->silent == 2)
+        return KMF_ENUMERIC;
     *text = kmf_strdup(l->mark, NULL);
     *records = l->records;
     return 1;
@@ -47,6 +50,8 @@ static int go_on_with_lines(void *user, const char *mark, uint64_t rows, const c
     (void)err;
     ck_assert_str_eq(mark, "{\"so far\":3}");
     ck_assert_uint_eq(rows, 6);
+    if (l->silent == 2)
+        return KMF_ENUMERIC;
     l->records = 3;
     return 0;
 }
@@ -128,6 +133,33 @@ START_TEST(what_a_run_of_ones_own_may_not_say)
 }
 END_TEST
 
+/* The code is the function's, with a message of ours. */
+START_TEST(a_run_of_ones_own_may_fail_without_a_word)
+{
+    kmf_err err;
+    lines l = begin_lines(2, 2);
+    l.records = 3;
+    l.silent = 2;
+    ck_assert_int_eq(save_lines(&l, &err), KMF_ENUMERIC);
+    ck_assert_int_eq(err.code, KMF_ENUMERIC);
+    ck_assert_str_eq(err.msg, "the run could not be marked");
+    l.silent = 1;
+    l.status = KMF_EFORMAT;
+    ck_assert_int_eq(save_lines(&l, &err), KMF_EFORMAT);
+    ck_assert_int_eq(err.code, KMF_EFORMAT);
+    ck_assert_str_eq(err.msg, "the run could not be described");
+    l.status = l.silent = 0;
+    ck_assert_int_eq(save_lines(&l, &err), 1);
+    kmf_output_free(l.output);
+    l.silent = 2;
+    const kmf_run run = run_of(&l);
+    ck_assert_ptr_null(kmf_output_resume(in_scratch("x.tsv"), &lines_form, &run,
+                                         in_scratch("checkpoint"), inputs, 1, NULL, &err));
+    ck_assert_int_eq(err.code, KMF_ENUMERIC);
+    ck_assert_str_eq(err.msg, "the run could not go on");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("own_run");
@@ -136,6 +168,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_loop_test(tcase, a_run_of_ones_own_goes_on_behind_its_mark, 0, 3);
     tcase_add_test(tcase, what_a_run_of_ones_own_may_not_say);
+    tcase_add_test(tcase, a_run_of_ones_own_may_fail_without_a_word);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -451,6 +451,46 @@ START_TEST(a_search_of_other_queries_does_not_go_on)
 }
 END_TEST
 
+static int answer_so(void *user, uint64_t row, const char *name, const kmf_neighbour *list,
+                     size_t n, kmf_err *err)
+{
+    const int *answer = user;
+    (void)row;
+    (void)name;
+    (void)list;
+    (void)n;
+    (void)err;
+    return *answer;
+}
+
+/* Another number than a kmf_code, and a failure without a word. */
+START_TEST(an_answer_that_is_none_ends_the_search_and_is_told)
+{
+    static const struct {
+        int answer, code;
+        const char *message;
+    } rows[] = {{3, KMF_EINVAL, "a row was answered by 3, which is no kmf_code"},
+                {KMF_ENUMERIC, KMF_ENUMERIC, "a row was refused"}};
+    table t = draw("t.npy", 10, 6, 8);
+    kmf_row_file *file = open_rows(t.path);
+    kmf_row_search *s = kmf_row_search_new(file, 2, NULL, NULL);
+    ck_assert_ptr_nonnull(s);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        kmf_err err = {0};
+        int answer = rows[i].answer;
+        kmf_row_file *other = open_rows(t.path);
+        ck_assert_int_eq(kmf_row_search_ask(s, other, 0, answer_so, &answer, NULL, NULL, &err),
+                         rows[i].code);
+        ck_assert_int_eq(err.code, rows[i].code);
+        ck_assert_str_eq(err.msg, rows[i].message);
+        kmf_row_file_close(other);
+    }
+    kmf_row_search_free(s);
+    kmf_row_file_close(file);
+    free(t.x);
+}
+END_TEST
+
 START_TEST(what_cannot_be_searched_is_told)
 {
     table t = draw("t.npy", 40, 6, 8);
@@ -545,6 +585,7 @@ int main(void)
     tcase_add_test(tcase, many_queries_come_in_batches);
     tcase_add_test(tcase, a_search_that_goes_on_answers_the_queries_that_are_left);
     tcase_add_test(tcase, a_search_of_other_queries_does_not_go_on);
+    tcase_add_test(tcase, an_answer_that_is_none_ends_the_search_and_is_told);
     tcase_add_test(tcase, what_cannot_be_searched_is_told);
     tcase_add_test(tcase, every_allocation_may_fail);
     suite_add_tcase(suite, tcase);

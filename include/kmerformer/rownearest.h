@@ -48,7 +48,8 @@ KMF_API const char *kmf_row_search_name(kmf_row_search *search, uint64_t row);
  * the order of the references. n is 0 if it has no direction, or if there is no other row that has
  * one. A cosine is off by 2 10^-7 at most, which it may be above 1; equal rows have equal ones. The
  * same bits on every processor.
- * All is valid until it returns: 0, or a negative kmf_code, with which the search fails.
+ * All is valid until it returns: 0, or a negative kmf_code, with which the search fails; *err says
+ * why. Any other number ends it, too: KMF_EINVAL.
  */
 typedef int kmf_row_search_fn(void *user, uint64_t row, const char *name,
                               const kmf_neighbour *list, size_t n, kmf_err *err);

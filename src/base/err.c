@@ -28,12 +28,17 @@ int kmf_fail(kmf_err *err, kmf_code code, const char *format, ...)
     return (int)code;
 }
 
+int kmf_told(int answer, const char *what, kmf_err *err)
+{
+    return answer < 0 ? kmf_fail(err, (kmf_code)answer, "%s", what) : answer;
+}
+
 int kmf_answered(int answer, kmf_err *err)
 {
     if (answer > 0)
         return kmf_fail(err, KMF_EINVAL, "a row was answered by %d, which is no kmf_code",
                         answer);
-    return answer == 0 ? 0 : kmf_fail(err, (kmf_code)answer, "a row was refused");
+    return kmf_told(answer, "a row was refused", err);
 }
 
 void kmf_err_prefix(kmf_err *err, const char *prefix)

@@ -49,7 +49,8 @@ static json_t *describe_run(const kmf_run *run, const kmf_output_form *form,
 {
     char *text;
     err = kmf_err_or(err, &(kmf_err){0});
-    if (run->describe(run->user, &text, err) < 0)
+    if (kmf_told(run->describe(run->user, &text, err), "the run could not be described", err) <
+        0)
         return NULL;
     json_t *own = take_text(text, run->kind, err);
     json_t *json = json_pack("{s:s, s:b}", "version", kmf_version(), "float16", form->f16);
@@ -130,7 +131,7 @@ int kmf_output_save(kmf_output *output, const kmf_run *run, const char *checkpoi
     err = kmf_err_or(err, &(kmf_err){0});
     int there = kmf_output_saves(output, run) ? run->mark(run->user, &text, &records, err) : 0;
     if (there <= 0)
-        return there;
+        return kmf_told(there, "the run could not be marked", err);
     json_t *mark = take_text(text, run->kind, err);
     bool first = !kmf_output_is_kept(output);
     int status = mark ? describe(output, run, inputs, n_inputs, reader, err) : (int)err->code;
@@ -293,7 +294,8 @@ kmf_output *kmf_output_resume(const char *path, const kmf_output_form *form, con
         output = kmf_output_reopen(path, form, s.temporary, &s.place, err);
     if (output)
         kmf_output_describe(output, json_incref(now));
-    if (output && run->go_on(run->user, s.mark, s.place.rows, checkpoint, err) < 0) {
+    if (output && kmf_told(run->go_on(run->user, s.mark, s.place.rows, checkpoint, err),
+                           "the run could not go on", err) < 0) {
         kmf_output_free(output);
         output = NULL;
     }

@@ -367,7 +367,8 @@ static int answer_batch(asking *a, kmf_row_search_fn *answer, void *user, kmf_er
     for (size_t i = 0; i < a->n && status == 0; i++) {
         kmf_best *best = &a->best[i];
         kmf_best_sort(best);
-        status = answer(user, a->done + i, name_of(a, i), best->list, best->n, err);
+        status = kmf_answered(
+            answer(user, a->done + i, name_of(a, i), best->list, best->n, err), err);
         if (status < 0)
             break;
         count_query(&a->search->done, a, i);
