@@ -109,6 +109,24 @@ END_TEST
 
 /* ---------------------------------------------------------------- refusals and failures --- */
 
+START_TEST(a_seed_is_for_random_weights)
+{
+    static const char *const models[] = {MODEL, "tnf", "kmer:2"};
+    kmf_embed_options o = options();
+    o.seed = 2;
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        kmf_err err = {0};
+        ck_assert_ptr_null(kmf_embedder_new(models[i], &o, &err));
+        ck_assert_int_eq(err.code, KMF_EINVAL);
+        ck_assert_ptr_nonnull(strstr(err.msg, models[i]));
+        ck_assert_ptr_nonnull(strstr(err.msg, " has no random weights"));
+    }
+    kmf_embedder *e = kmf_embedder_new("random:" MODEL, &o, NULL);
+    ck_assert_ptr_nonnull(e);
+    kmf_embedder_free(e);
+}
+END_TEST
+
 START_TEST(options_that_do_not_fit_are_refused)
 {
     kmf_embed_options o = options();
@@ -166,6 +184,7 @@ START_TEST(options_that_do_not_fit_are_refused)
     o = options();
     ck_assert_ptr_null(kmf_embedder_new("kmer:9", &o, NULL));
     ck_assert_ptr_null(kmf_embedder_new("kmer:+3", &o, NULL));
+    ck_assert_ptr_null(kmf_embedder_new("kmer:03", &o, NULL));
     ck_assert_ptr_null(kmf_embedder_new("kmer:x", &o, NULL));
     ck_assert_ptr_null(kmf_embedder_new("/nonexistent", &o, NULL));
 }
@@ -435,6 +454,7 @@ int main(void)
     tcase_add_test(tcase, with_both_strands_the_larger_counts_are_told);
     tcase_add_test(tcase, a_loss_of_either_strand_is_told);
     tcase_add_test(tcase, strict_refuses_every_loss);
+    tcase_add_test(tcase, a_seed_is_for_random_weights);
     tcase_add_test(tcase, options_that_do_not_fit_are_refused);
     tcase_add_test(tcase, after_a_failure_the_embedder_is_as_new);
     tcase_add_test(tcase, a_source_is_that_of_its_records);

@@ -69,7 +69,8 @@ START_TEST(an_embedder_is_made_again_from_its_description)
         kmf_err err = {0};
         o.strict = cases[i].strict;
         o.exact = cases[i].exact;
-        o.seed = 7;
+        if (strncmp(cases[i].model, "random", 6) == 0)
+            o.seed = 7;
         kmf_embedder *e = kmf_embedder_new(cases[i].model, &o, &err);
         ck_assert_msg(e != NULL, "%s", err.msg);
         char *text = kmf_embedder_identity(e, &err);

@@ -41,7 +41,7 @@ typedef struct kmf_embed_options {
     int threads;         /* 1 .. 1024; 0: kmf_threads_default() */
     /* any cut, chunk, ambiguity, unknown k-mer, empty record or stride above k is an error */
     int strict;
-    uint64_t seed;     /* of a random model's weights */
+    uint64_t seed;     /* of a random model's weights; 1 where there are none */
     uint64_t shard;    /* with n_shards > 1 only records shard, shard + n_shards, ... */
     uint64_t n_shards; /* 0 and 1: all of them */
     int provenance;    /* kmf_provenance or kmf_embedder_identity will be called, by one thread

@@ -197,20 +197,6 @@ static void say_begin(const cli *run, const kmf_embedder *embedder,
              lengths, kmf_weights_names[used->weights]);
 }
 
-/* A model that was not drawn has been loaded from somewhere. */
-static int check_seed(const embed_args *a, const kmf_embedder *embedder, kmf_err *err)
-{
-    kmf_embed_options usual;
-    const kmf_model *model = kmf_embedder_model(embedder);
-    bool drawn = model && !*kmf_model_path(model);
-    kmf_embed_options_default(&usual);
-    if (drawn || a->opts.seed == usual.seed)
-        return 0;
-    return cli_raise(err, KMF_EINVAL,
-                     "--seed is for random and random:MODEL: %.400s has no random weights",
-                     kmf_embedder_name(embedder));
-}
-
 /* Things that are allowed, but hardly meant. */
 static void warn_of_settings(cli *run, const embed_args *a, const kmf_embedder *embedder,
                              const kmf_embed_options *used)
@@ -357,7 +343,7 @@ int cli_embed(cli *run, int argc, char **argv)
     cli_resumable_start(&e.resumable);
     a.opts.provenance = has_provenance(&a);
     e.embedder = kmf_embedder_new(a.model, &a.opts, &err);
-    if (!e.embedder || check_seed(&a, e.embedder, &err) < 0)
+    if (!e.embedder)
         goto out;
     kmf_embedder_options(e.embedder, &used);
     if (run->verbose)

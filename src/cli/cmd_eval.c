@@ -165,7 +165,6 @@ static int settle(cli *run, eval_args *a, kmf_err *err)
     if (asked)
         l->samples.test_share = a->split;
     l->samples.seed = a->opts.seed;
-    l->embed.seed = a->opts.seed;
     return -1;
 }
 

@@ -71,7 +71,6 @@ static int parse_train(cli *run, train_args *a, int argc, char **argv, kmf_err *
         return cli_wrong(run, "-o %s: a probe is a safetensors file, as x.safetensors", a->out);
     if (l->embed.pooling == KMF_POOL_NONE)
         return cli_wrong(run, "--pool none: a record has one vector here");
-    l->embed.seed = l->samples.seed;
     l->samples.no_test = 1;
     l->samples.no_dev = !kmf_probe_chooses(&a->opts);
     return -1;

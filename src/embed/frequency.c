@@ -124,7 +124,8 @@ static int read_k(frequency *m, kmf_err *err)
     const char *digits = m->name + strlen("kmer:");
     char *end;
     long k = strtol(digits, &end, 10);
-    if (digits[0] < '0' || digits[0] > '9' || *end != '\0' || k < 1 || k > K_MAX)
+    /* as it is written it goes into identities: there is one way, without a 0 in front */
+    if (digits[0] < '1' || digits[0] > '9' || *end != '\0' || k < 1 || k > K_MAX)
         return kmf_fail(err, KMF_EINVAL, "%s: write kmer:K with K from 1 to %d", m->name,
                         K_MAX);
     m->k = (int)k;

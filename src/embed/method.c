@@ -27,6 +27,18 @@ int kmf_embedder_kind_of(const char *model, kmf_err *err)
     return whole || !is_file(model) ? KMF_EMBEDDER_ENCODER : KMF_EMBEDDER_VECTORS;
 }
 
+/* All others have been loaded from somewhere. */
+static int check_seed(const char *name, const kmf_embed_options *opts, kmf_err *err)
+{
+    kmf_embed_options usual;
+    kmf_embed_options_default(&usual);
+    if (kmf_is_random(name) || opts->seed == usual.seed)
+        return 0;
+    return kmf_fail(err, KMF_EINVAL,
+                    "a seed is for random and random:MODEL: %.400s has no random weights",
+                    name ? name : "the default model");
+}
+
 kmf_method *kmf_method_open(const char *name, kmf_embed_options *opts, kmf_err *err)
 {
     struct stat st;
@@ -41,6 +53,8 @@ kmf_method *kmf_method_open(const char *name, kmf_embed_options *opts, kmf_err *
                  name, strerror(ENOENT));
         return NULL;
     }
+    if (check_seed(name, opts, err) < 0)
+        return NULL;
     if (kind == KMF_EMBEDDER_ENCODER)
         return kmf_encode_open(name, opts, err);
     return kind == KMF_EMBEDDER_COUNTS ? kmf_frequency_open(name, opts, err)
