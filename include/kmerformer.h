@@ -12,8 +12,10 @@
  *
  * Errors. A function that can be failed by the outside world takes a kmf_err as its last
  * argument (NULL if the reason is not wanted). One that makes something returns NULL on
- * failure; the others return 0, or a count, or a negative kmf_code. Pointers may be NULL where
- * that is said, and nowhere else.
+ * failure; the others return 0, or a count, or a negative kmf_code. Unless more is said, an
+ * argument or option out of range is KMF_EINVAL, a file that is not there or cannot be read or
+ * written KMF_EIO, and what does not fit the memory KMF_ENOMEM. Pointers may be NULL where that is
+ * said, and nowhere else.
  *
  * Threads. An object may be used by one thread at a time, different objects by different
  * threads at once. kmf_model, kmf_vocab, kmf_vectors, kmf_counts and kmf_probe are read-only once

@@ -109,6 +109,26 @@ END_TEST
 
 /* ---------------------------------------------------------------- refusals and failures --- */
 
+START_TEST(a_sequence_alone_is_stopped_as_a_run_is)
+{
+    static const char *const models[] = {MODEL, "tnf"};
+    kmf_embed_options o = options();
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        kmf_err err = {0};
+        kmf_embedder *e = kmf_embedder_new(models[i], &o, NULL);
+        ck_assert_ptr_nonnull(e);
+        float *vector = calloc(kmf_embedder_dim(e), sizeof *vector);
+        ck_assert_ptr_nonnull(vector);
+        kmf_embedder_stop(e);
+        ck_assert_int_eq(kmf_embed_sequence(e, vector, "ACGTACGTACGT", &err), KMF_ESTOPPED);
+        ck_assert_int_eq(err.code, KMF_ESTOPPED);
+        ck_assert_int_eq(kmf_embed_sequence(e, vector, "ACGTACGTACGT", NULL), 0);
+        free(vector);
+        kmf_embedder_free(e);
+    }
+}
+END_TEST
+
 START_TEST(a_seed_is_for_random_weights)
 {
     static const char *const models[] = {MODEL, "tnf", "kmer:2"};
@@ -454,6 +474,7 @@ int main(void)
     tcase_add_test(tcase, with_both_strands_the_larger_counts_are_told);
     tcase_add_test(tcase, a_loss_of_either_strand_is_told);
     tcase_add_test(tcase, strict_refuses_every_loss);
+    tcase_add_test(tcase, a_sequence_alone_is_stopped_as_a_run_is);
     tcase_add_test(tcase, a_seed_is_for_random_weights);
     tcase_add_test(tcase, options_that_do_not_fit_are_refused);
     tcase_add_test(tcase, after_a_failure_the_embedder_is_as_new);

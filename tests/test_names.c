@@ -189,6 +189,32 @@ START_TEST(json_strings_are_quoted_and_odd_bytes_are_not_kept)
 }
 END_TEST
 
+/* What kmerformer.h says of all functions. */
+START_TEST(a_file_that_is_not_there_is_told_by_one_code)
+{
+    static const char none[] = "none/x";
+    static const char folder[] = "tests";
+    for (int i = 0; i < 2; i++) { /* and what can be opened, but not read */
+        const char *path = i == 0 ? none : folder;
+        kmf_err err[6] = {{0}};
+        ck_assert_ptr_null(kmf_vocab_load(path, &err[0]));
+        ck_assert_ptr_null(kmf_counts_load(path, &err[1]));
+        ck_assert_ptr_null(kmf_vectors_load(path, &err[2]));
+        ck_assert_ptr_null(kmf_probe_load(path, &err[3]));
+        ck_assert_ptr_null(kmf_row_file_open(path, &err[4]));
+        ck_assert_ptr_null(kmf_reader_open(path, NULL, NULL, &err[5]));
+        for (size_t j = 0; j < 6; j++)
+            ck_assert_msg(err[j].code == KMF_EIO, "%zu: %d: %s", j, (int)err[j].code,
+                          err[j].msg);
+    }
+    kmf_err err[2] = {{0}};
+    ck_assert_ptr_null(kmf_model_load(none, &err[0]));
+    ck_assert_int_eq(err[0].code, KMF_EIO);
+    ck_assert_int_eq(kmf_file_save("none/y", "y", 1, &err[1]), KMF_EIO);
+    ck_assert_int_eq(err[1].code, KMF_EIO);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("names");
@@ -199,6 +225,7 @@ int main(void)
     tcase_add_test(c, columns_are_rotated_where_positions_are_rotary);
     tcase_add_test(c, helpers_are_one_less_than_threads);
     tcase_add_test(c, json_strings_are_quoted_and_odd_bytes_are_not_kept);
+    tcase_add_test(c, a_file_that_is_not_there_is_told_by_one_code);
     suite_add_tcase(suite, c);
     return run_suite(suite);
 }

@@ -33,11 +33,11 @@ typedef struct kmf_embed_options {
     int precision;  /* kmf_precision; -1 = F32. What the processor lacks becomes F32 */
     int weights;    /* k-mer vectors: kmf_weights; -1 = none */
     size_t stride;  /* bases */
-    size_t window;  /* tokens */
+    size_t window;  /* tokens; as kmf_cut_options.window */
     size_t overlap; /* tokens; KMF_OVERLAP_MODEL: as the model says */
-    size_t batch_tokens; /* of a batch, 0 = 1024, of a composition alone 16384; a longer chunk
-                            is a batch of its own; tnf, kmer:K, k-mer vectors: letters,
-                            0 = 2^20 */
+    size_t batch_tokens; /* of a batch, 64 .. 2^24; 0 = 1024, of a composition alone 16384; a
+                            longer chunk is a batch of its own; tnf, kmer:K, k-mer vectors:
+                            letters, 0 = 2^20 */
     int threads;         /* 1 .. 1024; 0: kmf_threads_default() */
     /* any cut, chunk, ambiguity, unknown k-mer, empty record or stride above k is an error */
     int strict;
@@ -103,6 +103,9 @@ typedef struct kmf_embedder kmf_embedder;
  * that were drawn from opts->seed as kmf_model_new draws them ("random": of the shape of the
  * default one). An option that such a model does not have, when set, is KMF_EINVAL; other failures
  * are those of kmf_model_load and kmf_vectors_load. opts is copied.
+ *
+ * Columns of kmer:K are all k-mers in code order, A C G T, the first letter the most significant
+ * (AA, AC, ..); of tnf those that are no greater than their reverse complement, in this order.
  */
 KMF_API kmf_embedder *kmf_embedder_new(const char *model, const kmf_embed_options *opts,
                                        kmf_err *err) KMF_MUST_CHECK;
@@ -205,6 +208,7 @@ KMF_API kmf_embedder *kmf_embedder_reopen(const char *identity, const char *mode
 
 /*
  * One sequence, one vector [dim], NaN if it has no valid k-mer; no progress is told of it.
+ * kmf_embedder_stop ends it, too: KMF_ESTOPPED.
  * KMF_EINVAL with KMF_POOL_NONE, of a shard, or between kmf_embedder_add, or kmf_output_resume, and
  * kmf_embedder_finish.
  */

@@ -98,7 +98,7 @@ typedef struct kmf_config {
     /* how it wants to be used: the "kmerformer" object of config.json, and our defaults */
     int k;         /* 0: tokens have no common length */
     size_t stride; /* 1 where k-mers do not overlap by it */
-    size_t window;
+    size_t window; /* tokens, frame included, 3 .. 2^24: a frame of two and a token */
     size_t overlap;
     int specials; /* windows are framed as kmf_vocab_frame says */
     kmf_pooling pooling;

@@ -155,9 +155,10 @@ KMF_API extern const char *const kmf_plot_x_names[]; /* step tokens time */
 
 /*
  * Curves of trainings: dirs[n] are directories of pretrain, or their metrics.tsv. columns: names
- * of the header, separated by commas; NULL: bits and val_bits, or loss and val_loss, of those that
- * all have. Where bits are drawn so is the Markov model, as a line. KMF_EMODEL: a column is
- * missing, or there are no numbers in it.
+ * of the header, separated by commas, at most 8 (else KMF_EINVAL); NULL: the first of bits,
+ * contrast and loss that every run has values of, and that of its validation, val_bits,
+ * val_contrast or val_loss. With bits the best Markov model is a dashed line. KMF_EMODEL: a column
+ * is missing, or there are no numbers in it.
  */
 KMF_API int kmf_plot_loss(const kmf_picture *picture, const char *const *dirs, size_t n,
                           kmf_plot_x x, const char *columns, kmf_err *err) KMF_MUST_CHECK;

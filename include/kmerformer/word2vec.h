@@ -28,9 +28,10 @@ typedef struct kmf_word2vec_options {
     int window;       /* 1 .. 100: for each centre a reach of 1 .. window is drawn       */
     int negative;     /* noise words for each pair, 1 .. 63                              */
     int cbow;         /* 1: the centre from the mean of its window; 0: skip-gram         */
-    double sample; /* a word of frequency f stays with probability sqrt(t/f) + t/f; 0: always */
-    double alpha;  /* first learning rate, 1e-30 .. 1; the last is a 10,000th of it */
-    int epochs;    /* 1 .. 10000                                                      */
+    double sample;    /* 0 .. 1: a word of frequency f stays with probability sqrt(t/f) + t/f;
+                      0: always */
+    double alpha;     /* first learning rate, 1e-30 .. 1; the last is a 10,000th of it */
+    int epochs;       /* 1 .. 10000                                                      */
     uint64_t seed;
     int threads;     /* 1 .. 1024; 0: kmf_threads_default(). Does not change the result */
     uint64_t memory; /* bytes of packed letters kept in memory, 0 = 4 GiB               */
