@@ -7,6 +7,7 @@
 #include "run.h"
 #include "seqfiles.h"
 
+#include "base/rng.h"
 #include "kmerformer.h"
 
 #include <math.h>
@@ -321,6 +322,83 @@ START_TEST(roles_shares_and_embedders_are_looked_at)
     ck_assert_str_eq(err.msg, "one vector for each record is needed");
     kmf_embedder_free(embedder);
     kmf_samples_free(samples);
+    remove_dir();
+}
+END_TEST
+
+/* ---------------------------------------------------------------- places ------------------ */
+
+typedef struct span {
+    int record;
+    unsigned beg, last;
+} span;
+
+/* As records are called; all ways that tell the place. */
+static void name_place(char name[64], const span *s, size_t i)
+{
+    static const char *const ends[] = {"", "(-)"};
+    snprintf(name, 64, "c%d%s:%u-%u%s", s->record, s->record == 2 ? ":1-90" : "", s->beg,
+             s->last, ends[i % 2]);
+}
+
+/* Spans drawn at random in three records, against a comparison of all pairs. */
+START_TEST(records_to_test_that_share_bases_with_one_to_train_are_counted)
+{
+    enum { TRAIN = 12, TEST = 9, ROUNDS = 200, NOWHERE = 5 };
+    static const char *const nowhere[NOWHERE] = {"c0", "c0:", "c0:5", "c0:9-5", "c0:0-4"};
+    kmf_rng rng = kmf_rng_stream(21, 0);
+    size_t met = 0;
+    make_dir();
+    for (int round = 0; round < ROUNDS; round++) {
+        span spans[TRAIN + TEST];
+        text parts[2] = {{0}, {0}};
+        char name[64];
+        char line[96];
+        size_t want = 0;
+        for (size_t i = 0; i < TRAIN + TEST; i++) {
+            span *s = &spans[i];
+            s->record = (int)kmf_rng_below(&rng, 3);
+            s->beg = 1 + (unsigned)kmf_rng_below(&rng, 400);
+            s->last = s->beg + (unsigned)kmf_rng_below(&rng, 12);
+            name_place(name, s, i);
+            snprintf(line, sizeof line, "%s,ACGT,%c\n", name, 'a' + (int)(i % 2));
+            text *part = &parts[i >= TRAIN];
+            add(part, part->len == 0 ? "name,sequence,label\n" : "");
+            add(part, line);
+        }
+        for (size_t i = 0; i < NOWHERE; i++) {
+            snprintf(line, sizeof line, "%s,ACGT,a\n", nowhere[i]);
+            add(&parts[i % 2], line);
+        }
+        for (size_t i = TRAIN; i < TRAIN + TEST; i++) {
+            bool meets = false;
+            for (size_t j = 0; j < TRAIN; j++)
+                meets =
+                    meets || (spans[i].record == spans[j].record &&
+                              spans[i].beg <= spans[j].last && spans[j].beg <= spans[i].last);
+            want += meets;
+        }
+        kmf_err err = {0};
+        kmf_samples_options opts;
+        kmf_samples_info info;
+        size_t got;
+        const char *first;
+        kmf_samples *samples = kmf_samples_new(NULL);
+        ck_assert_int_eq(read_records(samples, write_text("t.csv", parts[0].bytes), NULL), 0);
+        ck_assert_int_eq(
+            read_part(samples, KMF_ROLE_TEST, write_text("e.csv", parts[1].bytes), NULL), 0);
+        kmf_samples_options_default(&opts);
+        ck_assert_int_eq(kmf_samples_settle(samples, &opts, &info, &err), 0);
+        ck_assert_int_eq(kmf_samples_overlap(samples, &info, &got, &first, &err), 0);
+        ck_assert_uint_eq(got, want);
+        ck_assert_int_eq(first != NULL, want > 0);
+        met += want;
+        kmf_samples_free(samples);
+        free(parts[0].bytes);
+        free(parts[1].bytes);
+    }
+    ck_assert_uint_gt(met, ROUNDS);
+    ck_assert_uint_lt(met, (size_t)ROUNDS * TEST / 2);
     remove_dir();
 }
 END_TEST
@@ -701,6 +779,7 @@ int main(void)
     tcase_add_test(tc, a_scale_is_chosen_by_records_that_nothing_was_learnt_from);
     tcase_add_test(tc, a_scale_is_that_of_all_of_train_once_it_is_chosen);
     tcase_add_test(tc, roles_shares_and_embedders_are_looked_at);
+    tcase_add_test(tc, records_to_test_that_share_bases_with_one_to_train_are_counted);
     tcase_add_test(tc, classes_that_train_lacks_are_counted_once_in_the_test_part_alone);
     tcase_add_test(tc, records_without_a_vector_are_a_cluster_of_their_own);
     tcase_add_test(tc, comparisons_and_clusters_are_told_as_they_are_made);

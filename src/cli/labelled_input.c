@@ -294,12 +294,28 @@ static int read_parts(const cli *run, const cli_labelled *l, kmf_samples *sample
     return 0;
 }
 
+/* Parts that share bases are a warning: scores are of what was learnt. */
+static int check_places(const cli *run, const kmf_samples *samples,
+                        const kmf_samples_info *info, kmf_err *err)
+{
+    size_t n;
+    const char *name;
+    int status = kmf_samples_overlap(samples, info, &n, &name, err);
+    if (status == 0 && n > 0)
+        cli_warn(run,
+                 "%zu of %zu records to test have, by their names, bases of records to train, "
+                 "such as %s: scores tell little",
+                 n, info->n_test, name);
+    return status;
+}
+
 kmf_samples *cli_labelled_read(const cli *run, const cli_labelled *l, kmf_samples_info *info,
                                kmf_err *err)
 {
     kmf_samples *samples = kmf_samples_new(err);
     if (samples && read_parts(run, l, samples, err) == 0 &&
-        kmf_samples_settle(samples, &l->samples, info, err) == 0) {
+        kmf_samples_settle(samples, &l->samples, info, err) == 0 &&
+        check_places(run, samples, info, err) == 0) {
         tell(run, l, info);
         return samples;
     }
