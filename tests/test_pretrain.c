@@ -442,17 +442,14 @@ START_TEST(epochs_and_seconds_make_steps)
 }
 END_TEST
 
-/* What n steps take when validations come where kmf_pretrain_validates has them. */
-static double seconds_of(uint64_t n, double step, double validation, uint64_t val_every)
+/* What n steps of a second each take, with validations where kmf_pretrain_train has them. */
+static double seconds_of(uint64_t n, double validation, uint64_t val_every)
 {
     uint64_t every = val_every > 0 ? val_every : (n + 19) / 20;
-    uint64_t validations = 1;
-    for (uint64_t i = 1; i <= n; i++)
-        validations += i % every == 0 || i == n;
-    return (double)n * step + (double)validations * validation;
+    return (double)n + (double)((n + every - 1) / every) * validation;
 }
 
-/* One validation is at the start and one at the end, whenever those between them are. */
+/* What is said fits, and a step more would not, but for validations of a part that is cut. */
 START_TEST(a_time_has_to_do_for_validations)
 {
     static const double takes[] = {0, 0.01, 0.4, 1, 30};
@@ -460,16 +457,53 @@ START_TEST(a_time_has_to_do_for_validations)
     for (size_t i = 0; i < 5; i++)
         for (size_t j = 0; j < 5; j++)
             for (double seconds = 0.5; seconds < 3000; seconds *= 1.3) {
-                double v = takes[i];
-                uint64_t n = (uint64_t)kmf_pretrain_steps_of_time(seconds, 1, v, every[j]);
+                kmf_pretrain_costs c = {.left = seconds, .step = 1, .window = takes[i] / 8};
+                uint64_t n = kmf_pretrain_steps_of_time(&c, 8, every[j]);
                 ck_assert_uint_ge(n, 1);
                 if (n > 1)
-                    ck_assert_double_le(seconds_of(n, 1, v, every[j]), seconds + v);
-                ck_assert_double_gt(seconds_of(2 * n + 1, 1, v, every[j]), seconds);
+                    ck_assert_double_le(seconds_of(n, takes[i], every[j]), seconds + 1e-9);
+                ck_assert_double_gt(seconds_of(n + 1, takes[i], every[j]) + 20 * takes[i],
+                                    seconds);
+                if (every[j] > 0)
+                    ck_assert_double_gt(seconds_of(n + 1, takes[i], every[j]) + 1e-9, seconds);
             }
-    ck_assert_double_eq(kmf_pretrain_steps_of_time(100, 0.5, 0, 0), 200);
-    ck_assert_double_eq(kmf_pretrain_steps_of_time(100, 0.5, 1, 1), 66);
-    ck_assert_double_eq(kmf_pretrain_steps_of_time(100, 0.5, 1, 0), 158);
+    kmf_pretrain_costs c = {.left = 100, .step = 0.5, .window = 0.25};
+    ck_assert_uint_eq(kmf_pretrain_steps_of_time(&c, 0, 0), 200);
+    ck_assert_uint_eq(kmf_pretrain_steps_of_time(&c, 4, 0), 160);
+    ck_assert_uint_eq(kmf_pretrain_steps_of_time(&c, 4, 1), 66);
+    ck_assert_uint_eq(kmf_pretrain_steps_of_time(&c, 4, 150), 196);
+    ck_assert_uint_eq(kmf_pretrain_steps_of_time(&c, 400, 0), 1);
+    c.left = -3;
+    ck_assert_uint_eq(kmf_pretrain_steps_of_time(&c, 4, 0), 1);
+    ck_assert_uint_eq(kmf_pretrain_steps_of_time(&c, 4, 9), 1);
+}
+END_TEST
+
+/* Whole steps are tried, whose moments are those of updates; weights and progress stay. */
+START_TEST(what_a_step_takes_is_tried_with_its_update)
+{
+    for (int objective = KMF_OBJECTIVE_MASKED; objective <= KMF_OBJECTIVE_BOTH; objective++) {
+        options o = small_options();
+        kmf_pretrain_costs costs;
+        kmf_err err = {0};
+        double moved = 0;
+        o.objective = objective;
+        o.sources = KMF_SOURCES_RECORD;
+        o.held_fraction = 0.1;
+        o.shards = 2;
+        o.batch = 8;
+        kmf_pretrain *t = begin(&o);
+        uint32_t weights = kmf_pretrain_checksum(t);
+        t->opts.seconds = 1;
+        ck_assert_msg(kmf_pretrain_measure(t, &costs, &err) == 0, "%s", err.msg);
+        ck_assert(costs.step > 0 && costs.window > 0 && costs.left < 1 - costs.step);
+        ck_assert(kmf_pretrain_checksum(t) == weights && t->now.step == 0);
+        ck_assert(t->now.tokens == 0 && isnan(t->now.loss) && isnan(t->now.val_contrast));
+        for (size_t i = 0; i < t->slots.total; i++)
+            moved += fabs((double)t->m[i]);
+        ck_assert_double_gt(moved, 0);
+        kmf_pretrain_free(t);
+    }
 }
 END_TEST
 
@@ -517,6 +551,7 @@ int main(void)
     tcase_add_test(known, the_state_tells_what_was_read);
     tcase_add_test(known, epochs_and_seconds_make_steps);
     tcase_add_test(known, a_time_has_to_do_for_validations);
+    tcase_add_test(known, what_a_step_takes_is_tried_with_its_update);
     tcase_add_test(known, a_model_is_written_and_can_be_loaded);
     suite_add_tcase(suite, bits);
     suite_add_tcase(suite, steps);

@@ -46,15 +46,6 @@ size_t kmf_pretrain_piece(const kmf_pretrain *t)
     return t->opts.batch / t->opts.shards / t->opts.accumulate;
 }
 
-uint64_t kmf_pretrain_held_pieces(const kmf_pretrain *t)
-{
-    uint64_t piece = kmf_pretrain_piece(t);
-    uint64_t ranks = (uint64_t)kmf_ranks();
-    uint64_t masked =
-        t->asks ? ((t->now.held_windows + piece - 1) / piece + ranks - 1) / ranks : 0;
-    return masked + (t->compares ? (2 * t->now.held_windows + piece - 1) / piece : 0);
-}
-
 /* Lengths of windows in pairs; and the model's vectors are what the loss sees. */
 static int set_comparison(kmf_pretrain *t, const kmf_pretrain_options *o, kmf_err *err)
 {
@@ -194,23 +185,35 @@ failed:
     return NULL;
 }
 
-void kmf_pretrain_free(kmf_pretrain *trainer)
+/* What make_training makes. */
+static void clear_training(kmf_pretrain *t)
 {
-    kmf_pretrain *t = trainer;
-    if (!t)
-        return;
     for (size_t i = 0; i < KMF_MOST_SUMS_OPEN; i++) {
         kmf_free(t->sums[i]);
         kmf_free(t->gradients[i].layers);
+        t->sums[i] = NULL;
+        t->gradients[i].layers = NULL;
     }
     kmf_free(t->m);
     kmf_free(t->v);
     kmf_free(t->scratch);
     kmf_free(t->shard_stats);
     kmf_comparison_clear(&t->comparison);
-    kmf_free(t->views);
     kmf_mlm_free(t->mlm);
     kmf_update_free(t->update);
+    t->m = t->v = t->scratch = NULL;
+    t->shard_stats = NULL;
+    t->mlm = NULL;
+    t->update = NULL;
+}
+
+void kmf_pretrain_free(kmf_pretrain *trainer)
+{
+    kmf_pretrain *t = trainer;
+    if (!t)
+        return;
+    clear_training(t);
+    kmf_free(t->views);
     kmf_masker_free(t->masker);
     kmf_windows_free(t->windows);
     kmf_windows_free(t->held_windows);
@@ -387,7 +390,8 @@ static uint64_t count_bytes(const kmf_pretrain *t)
     uint64_t kept = kmf_vocab_bytes(t->model->vocab) + kmf_genome_bytes(t->genome) +
                     kmf_windows_bytes(t->windows) + held + slab + kmf_masker_bytes(&masker) +
                     kmf_pretrain_piece(t) * sizeof *t->views;
-    uint64_t trained = (2 + open_sums(t)) * slab +
+    uint64_t tried = t->opts.seconds > 0 ? 1 : 0; /* weights that learn in trials */
+    uint64_t trained = (2 + open_sums(t) + tried) * slab +
                        kmf_ranks_scratch(t->slots.total) * sizeof(float) +
                        kmf_update_bytes(&t->slots) + kmf_comparison_bytes(t) +
                        kmf_mlm_bytes(&t->model->config, &mlm, kmf_pool_threads(t->pool) + 1);
@@ -451,16 +455,26 @@ static double step_windows(const kmf_pretrain *t)
 
 static int set_steps(kmf_pretrain *t, kmf_err *err)
 {
-    kmf_pretrain_options *o = &t->opts;
-    t->now.steps = o->steps;
+    const kmf_pretrain_options *o = &t->opts;
+    kmf_pretrain_costs costs;
+    uint64_t steps = o->steps;
     if (o->epochs > 0)
-        t->now.steps = (uint64_t)fmin(
+        steps = (uint64_t)fmin(
             ceil(o->epochs * (double)kmf_windows_count(t->windows) / step_windows(t)),
             KMF_STEPS_MAX);
-    if (o->seconds > 0 && kmf_pretrain_measure(t, &t->now.steps, err) < 0)
-        return KMF_ENOMEM;
-    if (t->now.steps < 1)
-        t->now.steps = 1;
+    if (o->seconds > 0) {
+        int status = make_training(t, err);
+        if (status == 0)
+            status = kmf_pretrain_measure(t, &costs, err);
+        clear_training(t);
+        if (status < 0)
+            return status;
+        steps = kmf_pretrain_steps_of_time(&costs, t->now.held_windows, o->val_every);
+    }
+    t->now.steps = steps < 1 ? 1 : steps;
+    t->val_every = o->val_every;
+    if (o->val_every == 0)
+        t->val_every = (t->now.steps + KMF_VALIDATIONS - 1) / KMF_VALIDATIONS;
     return 0;
 }
 
@@ -486,19 +500,15 @@ int kmf_pretrain_begin(kmf_pretrain *trainer, kmf_progress_fn *fn, void *user, k
         return KMF_ENOMEM;
     t->now.bytes = count_bytes(t);
     status = check_memory(t, err);
+    if (status == 0)
+        status = set_steps(t, err);
     if (status == 0 && t->asks && t->now.held_windows > 0 && kmf_rank() == 0)
         status = ask_baselines(t, fn, user, err);
     if (status == 0)
         kmf_ranks_share((double *)&t->baseline, sizeof t->baseline / sizeof(double));
     if (status == 0)
         status = make_training(t, err);
-    if (status < 0)
-        return status;
     t->first_weights = kmf_pretrain_checksum(t);
-    status = set_steps(t, err);
-    t->val_every = t->opts.val_every;
-    if (t->opts.val_every == 0)
-        t->val_every = (t->now.steps + KMF_VALIDATIONS - 1) / KMF_VALIDATIONS;
     t->begun = status == 0;
     return status;
 }

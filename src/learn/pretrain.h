@@ -86,8 +86,6 @@ enum {
 size_t kmf_pretrain_columns(const kmf_pretrain *t);
 /* Windows of a piece: of what goes through the model at a time. */
 size_t kmf_pretrain_piece(const kmf_pretrain *t);
-/* Pieces of a validation that this rank works off, or one more: pairs are compared by all. */
-uint64_t kmf_pretrain_held_pieces(const kmf_pretrain *t);
 /* KMF_EINVAL before kmf_pretrain_begin. */
 int kmf_pretrain_check_begun(const kmf_pretrain *t, kmf_err *err) KMF_MUST_CHECK;
 
@@ -115,22 +113,39 @@ int kmf_pretrain_show_held(kmf_pretrain *t, kmf_mlm_batch *batch, uint64_t first
                            kmf_err *err) KMF_MUST_CHECK;
 /* The loss of the step's vectors, and scale times its gradients by them. */
 int kmf_pretrain_compare(kmf_pretrain *t, double scale, kmf_err *err) KMF_MUST_CHECK;
-/* The held-out pairs: val_contrast and val_hits. */
-int kmf_pretrain_compare_held(kmf_pretrain *t, kmf_err *err) KMF_MUST_CHECK;
+/* Vectors of held-out pairs, a piece of them, from view `at` on; returns how many. */
+int kmf_pretrain_encode_held(kmf_pretrain *t, size_t at, kmf_err *err) KMF_MUST_CHECK;
+/* What they all are worth: val_contrast and val_hits. */
+int kmf_pretrain_judge_held(kmf_pretrain *t, kmf_err *err) KMF_MUST_CHECK;
 
-/* ---- pretrain_steps.c: steps, and how many of them -------------------------------------- */
+/* ---- pretrain_steps.c ------------------------------------------------------------------- */
 
 /* The learning rate of a step, 0 .. steps - 1. */
 double kmf_pretrain_rate(const kmf_pretrain *t, uint64_t step);
+/* A step by the gradient at the model's weights; `weights`, its slab or a copy, learn from it. */
+int kmf_pretrain_step(kmf_pretrain *t, float *weights, kmf_err *err) KMF_MUST_CHECK;
+/* A piece of the windows of validation, from `first` on: its stats; returns how many. */
+int kmf_pretrain_ask_held(kmf_pretrain *t, uint64_t first, double *stats,
+                          kmf_err *err) KMF_MUST_CHECK;
+
+/* ---- pretrain_time.c: how many steps a time makes ---------------------------------------- */
+
+/* Seconds. */
+typedef struct kmf_pretrain_costs {
+    double left; /* of those asked for, when these were measured */
+    double step;
+    double window; /* of validation */
+} kmf_pretrain_costs;
+
 /*
- * Steps, at least one, for `seconds` of training, if a step and a validation take as long as told:
- * one validation at the start, and then one after every val_every steps, or, if that is 0, after
- * every KMF_VALIDATIONS-th part of them, but no more than one a step.
+ * Steps, at least one, for a time: with a validation after every val_every of them, or, if that is
+ * 0, after every KMF_VALIDATIONS-th part of them, but no more than one a step, and one at the end.
  */
-double kmf_pretrain_steps_of_time(double seconds, double step, double validation,
-                                  uint64_t val_every);
-/* Steps that take opts.seconds, by trying. */
-int kmf_pretrain_measure(kmf_pretrain *t, uint64_t *steps, kmf_err *err) KMF_MUST_CHECK;
+uint64_t kmf_pretrain_steps_of_time(const kmf_pretrain_costs *costs, uint64_t windows,
+                                    uint64_t val_every);
+/* By trying, in the room of the training, whose moments are not to be used any more. */
+int kmf_pretrain_measure(kmf_pretrain *t, kmf_pretrain_costs *costs,
+                         kmf_err *err) KMF_MUST_CHECK;
 
 /* ---- pretrain_saved.c: checkpoints, and what all ranks have in common ------------------- */
 

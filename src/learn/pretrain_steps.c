@@ -189,6 +189,22 @@ static int held_not_finite(const kmf_pretrain *t, kmf_err *err)
                     t->now.step);
 }
 
+int kmf_pretrain_ask_held(kmf_pretrain *t, uint64_t first, double *stats, kmf_err *err)
+{
+    kmf_mlm_batch batch;
+    kmf_mlm_result result;
+    kmf_score score = {0};
+    int n = kmf_pretrain_show_held(t, &batch, first, err);
+    if (n < 0 || kmf_mlm_evaluate(t->mlm, &batch, NULL, &result, err) < 0 ||
+        kmf_masker_score(t->masker, &result, &score, err) < 0)
+        return KMF_ENOMEM;
+    stats[KMF_STAT_LOSS] = result.loss;
+    stats[KMF_STAT_WEIGHT] = result.weight;
+    stats[KMF_STAT_BITS] = score.bits;
+    stats[KMF_STAT_HIDDEN] = score.hidden;
+    return n;
+}
+
 /*
  * Pieces of the fixed set are dealt out to ranks; what each is worth is a place of its own. Where
  * only soft letters were hidden, and those count nothing, there are bits and no loss.
@@ -199,19 +215,9 @@ static int validate_masked(kmf_pretrain *t, kmf_err *err)
     double loss = 0, weight = 0, bits = 0, hidden = 0;
     for (uint64_t first = 0, i = 0; first < t->now.held_windows; first += n, i++) {
         double stats[KMF_SHARD_STATS] = {0};
-        if (i % (uint64_t)kmf_ranks() == (uint64_t)kmf_rank()) {
-            kmf_mlm_batch batch;
-            kmf_mlm_result result;
-            kmf_score score = {0};
-            if (kmf_pretrain_show_held(t, &batch, first, err) < 0 ||
-                kmf_mlm_evaluate(t->mlm, &batch, NULL, &result, err) < 0 ||
-                kmf_masker_score(t->masker, &result, &score, err) < 0)
-                return KMF_ENOMEM;
-            stats[KMF_STAT_LOSS] = result.loss;
-            stats[KMF_STAT_WEIGHT] = result.weight;
-            stats[KMF_STAT_BITS] = score.bits;
-            stats[KMF_STAT_HIDDEN] = score.hidden;
-        }
+        bool own = i % (uint64_t)kmf_ranks() == (uint64_t)kmf_rank();
+        if (own && kmf_pretrain_ask_held(t, first, stats, err) < 0)
+            return KMF_ENOMEM;
         kmf_ranks_share(stats, KMF_SHARD_STATS);
         loss += stats[KMF_STAT_LOSS];
         weight += stats[KMF_STAT_WEIGHT];
@@ -221,6 +227,18 @@ static int validate_masked(kmf_pretrain *t, kmf_err *err)
     t->now.val_loss = weight > 0 ? loss / weight : (double)NAN;
     t->now.val_bits = hidden > 0 ? bits / hidden : (double)NAN;
     return isfinite(loss) ? 0 : held_not_finite(t, err);
+}
+
+static int validate_pairs(kmf_pretrain *t, kmf_err *err)
+{
+    size_t all = 2 * (size_t)t->now.held_windows;
+    for (size_t at = 0; at < all; at += kmf_pretrain_piece(t))
+        if (kmf_pretrain_encode_held(t, at, err) < 0)
+            return KMF_ENOMEM;
+    int status = kmf_pretrain_judge_held(t, err);
+    if (status == 0 && !isfinite(t->now.val_contrast))
+        status = held_not_finite(t, err);
+    return status;
 }
 
 int kmf_pretrain_validate(kmf_pretrain *trainer, kmf_err *err)
@@ -233,9 +251,7 @@ int kmf_pretrain_validate(kmf_pretrain *trainer, kmf_err *err)
     double begun = kmf_now();
     int status = t->asks ? validate_masked(t, err) : 0;
     if (status == 0 && t->compares)
-        status = kmf_pretrain_compare_held(t, err);
-    if (status == 0 && t->compares && !isfinite(t->now.val_contrast))
-        status = held_not_finite(t, err);
+        status = validate_pairs(t, err);
     if (status < 0)
         return status;
     t->now.val_seconds += kmf_now() - begun;
@@ -258,7 +274,7 @@ static int not_finite(const kmf_pretrain *t, const char *what, kmf_err *err)
                     tensor ? tensor : "");
 }
 
-static int step(kmf_pretrain *t, kmf_err *err)
+int kmf_pretrain_step(kmf_pretrain *t, float *weights, kmf_err *err)
 {
     const kmf_pretrain_options *o = &t->opts;
     double sum[KMF_SHARD_STATS] = {0};
@@ -286,7 +302,7 @@ static int step(kmf_pretrain *t, kmf_err *err)
                             .decay = o->decay,
                             .clip = scale};
     kmf_adamw_correct(&adamw, t->now.step + 1);
-    if (kmf_update_step(t->update, t->model->slab, t->m, t->v, t->sums[0], &adamw, err) < 0)
+    if (kmf_update_step(t->update, weights, t->m, t->v, t->sums[0], &adamw, err) < 0)
         return KMF_ENOMEM;
     t->now.step++;
     t->now.tokens += (uint64_t)sum[KMF_STAT_TOKENS];
@@ -297,9 +313,14 @@ static int step(kmf_pretrain *t, kmf_err *err)
     t->now.norm = norm;
     t->now.rate = adamw.rate;
     t->now.validated = false;
-    bool validates = t->now.held_windows > 0 &&
-                     (t->now.step % t->val_every == 0 || t->now.step == t->now.steps);
-    return validates ? kmf_pretrain_validate(t, err) : 0;
+    return 0;
+}
+
+/* Does a validation come with the step just done? */
+static bool validates(const kmf_pretrain *t)
+{
+    return t->now.held_windows > 0 &&
+           (t->now.step % t->val_every == 0 || t->now.step == t->now.steps);
 }
 
 int kmf_pretrain_train(kmf_pretrain *trainer, kmf_pretrain_fn *fn, void *user, kmf_err *err)
@@ -311,7 +332,9 @@ int kmf_pretrain_train(kmf_pretrain *trainer, kmf_pretrain_fn *fn, void *user, k
     if (status < 0)
         return status;
     while (t->now.step < t->now.steps) {
-        status = step(t, err);
+        status = kmf_pretrain_step(t, t->model->slab, err);
+        if (status == 0 && validates(t))
+            status = kmf_pretrain_validate(t, err);
         if (status == 0 && fn) {
             kmf_pretrain_state state;
             kmf_pretrain_information(t, &state);
@@ -320,53 +343,5 @@ int kmf_pretrain_train(kmf_pretrain *trainer, kmf_pretrain_fn *fn, void *user, k
         if (status != 0)
             return status;
     }
-    return 0;
-}
-
-double kmf_pretrain_steps_of_time(double seconds, double step, double validation,
-                                  uint64_t val_every)
-{
-    double every = (double)val_every;
-    double few = (seconds - validation) / (step + validation / (every > 0 ? every : 1));
-    double many = (seconds - (KMF_VALIDATIONS + 1) * validation) / step;
-    return fmax(1, floor(every > 0 || many < KMF_VALIDATIONS ? few : many));
-}
-
-/*
- * The second round is looked at, the first one having touched all memory, and as many more as go
- * into a hundredth of the time asked for, or into a second: one of a small model alone may take
- * half as long again, or a third.
- */
-int kmf_pretrain_measure(kmf_pretrain *t, uint64_t *steps, kmf_err *err)
-{
-    const kmf_pretrain_options *o = &t->opts;
-    double stats[KMF_SHARD_STATS] = {0};
-    double there = 0, back = 0, enough = fmin(o->seconds / 100, 1);
-    int rounds = 0;
-    for (; rounds < 2 || there + back < enough; rounds++) {
-        if (rounds == 1)
-            there = back = 0;
-        kmf_mlm_batch batch;
-        piece p = {0};
-        double begun = kmf_now();
-        if (encode_piece(t, &p, &batch, t->compares ? t->comparison.vectors : NULL, err) < 0)
-            return KMF_ENOMEM;
-        double turned = kmf_now();
-        if (return_piece(t, &p, &batch, &t->gradients[0], stats, err) < 0)
-            return KMF_ENOMEM;
-        there += turned - begun;
-        back += kmf_now() - turned;
-    }
-    there /= rounds - 1;
-    back /= rounds - 1;
-    double pieces = (double)o->shards / kmf_ranks() * (double)o->accumulate;
-    double again = t->compares && !is_one_piece(t) ? there : 0;
-    double step = pieces * (there + back + again);
-    double validation = (double)kmf_pretrain_held_pieces(t) * there;
-    double found = kmf_pretrain_steps_of_time(o->seconds, step, validation, o->val_every);
-    if (kmf_rank() > 0)
-        found = 0;
-    kmf_ranks_share(&found, 1);
-    *steps = (uint64_t)found;
     return 0;
 }

@@ -82,6 +82,7 @@ void kmf_comparison_clear(kmf_comparison *c)
     kmf_free(c->share);
     kmf_free(c->piece_partner);
     kmf_free(c->piece_served);
+    *c = (kmf_comparison){0};
 }
 
 /* ---------------------------------------------------------------- drawing ---------------- */
@@ -245,27 +246,32 @@ int kmf_pretrain_compare(kmf_pretrain *t, double scale, kmf_err *err)
     return 0;
 }
 
-int kmf_pretrain_compare_held(kmf_pretrain *t, kmf_err *err)
+int kmf_pretrain_encode_held(kmf_pretrain *t, size_t at, kmf_err *err)
 {
     kmf_comparison *c = &t->comparison;
     kmf_viewer viewer = held_viewer(t);
     kmf_masking clear = {0};
     kmf_pair_options pairs = t->pairs;
+    kmf_mlm_batch batch;
+    kmf_mlm_result none;
+    kmf_real *vectors = c->vectors + at * kmf_pretrain_columns(t);
     pairs.drift = 0;
+    size_t n =
+        2 * kmf_views_pairs(t->views, &viewer, &pairs, at / 2, kmf_pretrain_piece(t) / 2);
+    for (size_t i = 0; i < n; i++)
+        c->sources[at + i] = t->views[i].source;
+    if (kmf_masker_draw(t->masker, &batch, KMF_GENOME_HELD, t->views, n, &clear, err) < 0 ||
+        kmf_mlm_evaluate(t->mlm, &batch, vectors, &none, err) < 0)
+        return KMF_ENOMEM;
+    return (int)n;
+}
+
+int kmf_pretrain_judge_held(kmf_pretrain *t, kmf_err *err)
+{
+    kmf_comparison *c = &t->comparison;
     kmf_contrast_result result;
-    size_t piece = kmf_pretrain_piece(t), D = kmf_pretrain_columns(t);
-    size_t all = 2 * (size_t)t->now.held_windows;
-    for (size_t at = 0; at < all; at += piece) {
-        kmf_mlm_batch batch;
-        kmf_mlm_result none;
-        size_t n = 2 * kmf_views_pairs(t->views, &viewer, &pairs, at / 2, piece / 2);
-        for (size_t i = 0; i < n; i++)
-            c->sources[at + i] = t->views[i].source;
-        if (kmf_masker_draw(t->masker, &batch, KMF_GENOME_HELD, t->views, n, &clear, err) < 0 ||
-            kmf_mlm_evaluate(t->mlm, &batch, c->vectors + at * D, &none, err) < 0)
-            return KMF_ENOMEM;
-    }
-    kmf_contrast_views views = {.vectors = c->vectors, .sources = c->sources, .n = all};
+    kmf_contrast_views views = {
+        .vectors = c->vectors, .sources = c->sources, .n = 2 * (size_t)t->now.held_windows};
     if (kmf_contrast_learn(c->contrast, NULL, &views, 1, &result, err) < 0)
         return KMF_ENOMEM;
     t->now.val_contrast = result.loss;
