@@ -458,7 +458,9 @@ START_TEST(a_time_has_to_do_for_validations)
         for (size_t j = 0; j < 5; j++)
             for (double seconds = 0.5; seconds < 3000; seconds *= 1.3) {
                 kmf_pretrain_costs c = {.left = seconds, .step = 1, .window = takes[i] / 8};
-                uint64_t n = kmf_pretrain_steps_of_time(&c, 8, every[j]);
+                kmf_pretrain_plan plan = kmf_pretrain_plan_time(&c, 8, every[j], 0);
+                uint64_t n = plan.steps;
+                ck_assert(plan.windows == 8 && (every[j] == 0 || plan.val_every == every[j]));
                 ck_assert_uint_ge(n, 1);
                 if (n > 1)
                     ck_assert_double_le(seconds_of(n, takes[i], every[j]), seconds + 1e-9);
@@ -468,14 +470,88 @@ START_TEST(a_time_has_to_do_for_validations)
                     ck_assert_double_gt(seconds_of(n + 1, takes[i], every[j]) + 1e-9, seconds);
             }
     kmf_pretrain_costs c = {.left = 100, .step = 0.5, .window = 0.25};
-    ck_assert_uint_eq(kmf_pretrain_steps_of_time(&c, 0, 0), 200);
-    ck_assert_uint_eq(kmf_pretrain_steps_of_time(&c, 4, 0), 160);
-    ck_assert_uint_eq(kmf_pretrain_steps_of_time(&c, 4, 1), 66);
-    ck_assert_uint_eq(kmf_pretrain_steps_of_time(&c, 4, 150), 196);
-    ck_assert_uint_eq(kmf_pretrain_steps_of_time(&c, 400, 0), 1);
+#define STEPS(windows, every) kmf_pretrain_plan_time(&c, windows, every, 0).steps
+    ck_assert_uint_eq(STEPS(0, 0), 200);
+    ck_assert_uint_eq(STEPS(4, 0), 160);
+    ck_assert_uint_eq(STEPS(4, 1), 66);
+    ck_assert_uint_eq(STEPS(4, 150), 196);
+    ck_assert_uint_eq(STEPS(400, 0), 1);
     c.left = -3;
-    ck_assert_uint_eq(kmf_pretrain_steps_of_time(&c, 4, 0), 1);
-    ck_assert_uint_eq(kmf_pretrain_steps_of_time(&c, 4, 9), 1);
+    ck_assert_uint_eq(STEPS(4, 0), 1);
+    ck_assert_uint_eq(STEPS(4, 9), 1);
+#undef STEPS
+}
+END_TEST
+
+/* A second a step; what validations take, and how many there are, by hand. */
+START_TEST(validations_have_a_share_of_a_time)
+{
+    static const struct {
+        double left, window;
+        uint64_t windows, every, steps, val_every, chosen;
+    } cases[] = {
+        {1000, 0.01, 100, 0, 980, 49, 100},  /* all 20 fit                       */
+        {1000, 0.1, 100, 0, 900, 90, 100},   /* 10 of 10 s                       */
+        {1000, 0.11, 100, 0, 901, 101, 100}, /* 9 of 11 s                        */
+        {1000, 1, 100, 0, 900, 900, 100},    /* the last one                     */
+        {1000, 1.25, 100, 0, 900, 900, 80},  /* of 80 windows                    */
+        {1000, 10, 100, 0, 680, 680, 32},    /* of 32, though that is a third    */
+        {1000, 50, 12, 0, 400, 400, 12},     /* of all, there being no more      */
+        {10, 1, 100, 0, 1, 1, 32},           /* there is no time for a step      */
+        {1000, 10, 100, 500, 1, 500, 100},   /* as told: whatever it takes       */
+        {-1, 1, 100, 0, 1, 1, 32},           /* trials took all of it            */
+        {1000, 0, 100, 0, 1000, 50, 100},    /* they take nothing                */
+        {1000, 1, 0, 0, 1000, 50, 0},        /* nothing is held out              */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kmf_pretrain_costs c = {.left = cases[i].left, .step = 1, .window = cases[i].window};
+        kmf_pretrain_plan p = kmf_pretrain_plan_time(&c, cases[i].windows, cases[i].every, 0.1);
+        ck_assert_msg(p.steps == cases[i].steps && p.val_every == cases[i].val_every &&
+                          p.windows == cases[i].chosen,
+                      "%zu: %d steps, every %d, %d windows", i, (int)p.steps, (int)p.val_every,
+                      (int)p.windows);
+    }
+}
+END_TEST
+
+/* Fewer windows have baselines of their own, which a checkpoint keeps; another time has others. */
+START_TEST(a_share_of_validation_is_kept_in_the_checkpoint)
+{
+    const char *path = in_scratch("checkpoint");
+    options o = small_options();
+    o.steps = 0;
+    o.seconds = 1e-6;
+    o.val_windows = 60;
+    o.held_fraction = 0.4;
+    kmf_pretrain *few = begin(&o);
+    state told = state_of(few);
+    ck_assert_uint_eq(told.held_windows, 32);
+    ck_assert(told.steps == 1 && told.val_every == 1);
+    ck_assert_int_eq(kmf_pretrain_save(few, path, NULL), 0);
+    train(few, NULL, NULL);
+    uint64_t whole = print_of(few);
+    kmf_pretrain_free(few);
+    /* one whose trials found another plan */
+    o.val_share = 0;
+    kmf_pretrain *t = begin(&o);
+    ck_assert_uint_eq(state_of(t).held_windows, 60);
+    ck_assert(state_of(t).val_hidden > told.val_hidden);
+    ck_assert_int_eq(kmf_pretrain_load(t, path, NULL), KMF_EMODEL);
+    t->opts.val_share = 0.1;
+    ck_assert_int_eq(kmf_pretrain_load(t, path, NULL), 0);
+    state s = state_of(t);
+    ck_assert(s.held_windows == 32 && s.val_hidden == told.val_hidden);
+    for (int m = 0; m < KMF_MARKOV_ORDERS; m++)
+        ck_assert(s.markov_bits[m] == told.markov_bits[m]);
+    train(t, NULL, NULL);
+    ck_assert(print_of(t) == whole);
+    kmf_pretrain_free(t);
+    /* the plan of steps is the same for any share */
+    o.seconds = 0;
+    o.steps = 50;
+    t = begin(&o);
+    ck_assert(state_of(t).held_windows == 60 && state_of(t).val_every == 3);
+    kmf_pretrain_free(t);
 }
 END_TEST
 
@@ -551,6 +627,8 @@ int main(void)
     tcase_add_test(known, the_state_tells_what_was_read);
     tcase_add_test(known, epochs_and_seconds_make_steps);
     tcase_add_test(known, a_time_has_to_do_for_validations);
+    tcase_add_test(known, validations_have_a_share_of_a_time);
+    tcase_add_test(known, a_share_of_validation_is_kept_in_the_checkpoint);
     tcase_add_test(known, what_a_step_takes_is_tried_with_its_update);
     tcase_add_test(known, a_model_is_written_and_can_be_loaded);
     suite_add_tcase(suite, bits);

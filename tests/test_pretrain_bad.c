@@ -61,6 +61,7 @@ START_TEST(options_out_of_range_are_refused)
     BAD(schedule, -1, "schedule");
     BAD(val_windows, 0, "val-windows");
     BAD(val_windows, UINT64_MAX, "val-windows");
+    BAD(val_share, 0.6, "val-share");
     BAD(held_fraction, 0.6, "val-fraction");
     BAD(held_fraction, (double)NAN, "val-fraction");
     BAD(mask_rate, 0, "masked bases");
@@ -322,26 +323,30 @@ START_TEST(a_checkpoint_of_an_impossible_progress_is_refused)
     const char *path = in_scratch("checkpoint");
     options o = small_options();
     o.held_fraction = 0.1;
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < 5; k++) {
         kmf_err err = {0};
         kmf_pretrain *t = begin(&o);
-        uint64_t steps = t->now.steps, val_every = t->val_every;
+        uint64_t steps = t->now.steps, val_every = t->val_every, held = t->now.held_windows;
         t->now.step = 7;
         t->model->slab[0] = 3;
         if (k == 1)
             t->val_every = 0; /* by which steps are divided */
         if (k == 2)
             t->now.step = steps + 1;
+        if (k >= 3) /* windows that there is no room for, or none */
+            t->now.held_windows = k == 3 ? held + 1 : 0;
         ck_assert_int_eq(kmf_pretrain_save(t, path, NULL), 0);
         t->now.step = 2;
         t->val_every = val_every;
+        t->now.held_windows = held;
         t->model->slab[0] = 4;
         int status = kmf_pretrain_load(t, path, &err);
         ck_assert_int_eq(status, k == 0 ? 0 : KMF_EMODEL);
         ck_assert_msg(k == 0 || (strstr(err.msg, path) && strstr(err.msg, "damaged")), "%s",
                       err.msg);
         ck_assert(t->now.step == (k == 0 ? 7 : 2) && t->now.steps == steps &&
-                  t->val_every == val_every && t->model->slab[0] == (k == 0 ? 3 : 4));
+                  t->val_every == val_every && t->now.held_windows == held &&
+                  t->model->slab[0] == (k == 0 ? 3 : 4));
         kmf_pretrain_free(t);
     }
 }

@@ -72,6 +72,9 @@ typedef struct kmf_pretrain_options {
     double held_fraction; /* 0 .. 0.5: the end of every other record                    */
     uint64_t val_windows; /* held-out windows that are looked at, 1 .. 10^7             */
     uint64_t val_every;   /* steps from one validation to the next; 0: a 20th of all    */
+    double val_share;     /* of `seconds`, 0 .. 0.5, that validations may take if val_every is
+                             0: there are fewer then, the last at least, and if that takes too
+                             long it looks at fewer windows, 32 at least. 0: whatever they take */
 
     /* what is hidden, see below */
     double mask_rate;          /* share of the bases, 0.001 .. 0.5; a span at least   */
@@ -119,8 +122,8 @@ typedef struct kmf_pretrain_options {
 /*
  * A tiny model, k 6, that learns masked bases: 32 windows a step, learning rate 1e-3 with a warm-up
  * of 5 % and a cosine, decay 0.01, beta 0.9 and 0.98, epsilon 1e-6, clip 1, 512 windows in
- * validation; of pairs a quarter are neighbours within 5000 bases, temperature 0.05. How long, and
- * what is held out, is left to be said.
+ * validation, which has a tenth of a time; of pairs a quarter are neighbours within 5000 bases,
+ * temperature 0.05. How long, and what is held out, is left to be said.
  */
 KMF_API void kmf_pretrain_options_default(kmf_pretrain_options *opts);
 
@@ -234,6 +237,7 @@ typedef struct kmf_pretrain_state {
 
     /* validation; NaN before the first, val_loss also if soft_weight 0 leaves nothing of it */
     int validated;      /* 1 if it came with the last step                        */
+    uint64_t val_every; /* steps from one to the next; 0 until begin             */
     double val_seconds; /* that this process has spent in validations; 0 before     */
     double val_loss, val_bits;
     double val_contrast, val_hits;

@@ -41,6 +41,12 @@ static void say_begin(cli *run, const cli_pretrain_args *a, const kmf_pretrain_s
                  "base, a Markov model of order %d, the best of 1 to 12, %.4f",
                  (unsigned long long)s->val_hidden, (unsigned long long)s->held_windows,
                  s->copy_bits, s->markov_best, s->markov_bits[s->markov_best]);
+    if (s->held_windows > 0)
+        cli_note(run, "validation every %llu steps, in %llu windows%s",
+                 (unsigned long long)s->val_every, (unsigned long long)s->held_windows,
+                 a->time && a->opts.val_share > 0
+                     ? ", for a tenth of the time (--val-every, --val-windows)"
+                     : "");
 }
 
 #define FEW_STEPS 50

@@ -69,9 +69,11 @@ static int parse(cli *run, cli_pretrain_args *a, int argc, char **argv, int *fir
         {NULL, "val-fraction", CLI_REAL, &o->held_fraction, 0, 0, NULL, "F",
          "the last part of every record, to 0.5", 0, NULL},
         {NULL, "val-windows", CLI_COUNT, &o->val_windows, 1, 10000000, NULL, "N",
-         "held-out windows of a validation, the same each time", 0, NULL},
+         "held-out windows of a validation, the same each time", 0, "512"},
         {NULL, "val-every", CLI_COUNT, &o->val_every, 1, INT64_MAX, NULL, "N",
-         "steps from one validation to the next", 0, "20 in the whole run"},
+         "steps from one validation to the next", 0,
+         "20 in the whole run; with --time, and without --val-windows, fewer, and then fewer "
+         "windows, 32 at least, as fit a tenth of it"},
         CLI_HEADING("masking"),
         {NULL, "mask-rate", CLI_REAL, &o->mask_rate, 0, 0, NULL, "R",
          "share of the bases; one span at least in each window", 0, NULL},
@@ -282,6 +284,9 @@ static int settle(cli *run, cli_pretrain_args *a)
         return leave;
     if ((o->steps > 0) + (o->epochs > 0) + (a->time != NULL) != 1)
         return cli_wrong(run, "how long? One of --steps N, --epochs E and --time 3h");
+    if (o->val_windows > 0 || o->val_every > 0)
+        o->val_share = 0; /* what is asked for, whatever it takes */
+    o->val_windows = o->val_windows > 0 ? o->val_windows : a->usual.val_windows;
     if (a->time)
         leave = parse_time(run, a);
     if (leave < 0 && a->span)
@@ -313,6 +318,7 @@ int cli_pretrain_parse(cli *run, cli_pretrain_args *a, int argc, char **argv)
     a->opts.preset = NULL;
     a->opts.k = 0;
     a->opts.words = -1;
+    a->opts.val_windows = 0;
     int code = parse(run, a, argc, argv, &first);
     if (code >= 0)
         return code;

@@ -41,7 +41,7 @@ typedef struct kmf_saved_array {
 } kmf_saved_array;
 
 #define KMF_SAVED_ARRAYS 4 /* at most */
-#define KMF_SAVED_PROGRESS 32
+#define KMF_SAVED_PROGRESS 40
 
 /* What there is to save. All borrowed. */
 typedef struct kmf_checkpoint {

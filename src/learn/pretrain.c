@@ -327,7 +327,7 @@ static int check_held_windows(const kmf_pretrain *t, kmf_err *err)
         return 0;
     for (uint64_t i = 0; i < t->now.held_windows; i++) {
         kmf_excerpt excerpt;
-        kmf_windows_fixed(t->held_windows, t->opts.val_windows, i, &excerpt);
+        kmf_windows_fixed(t->held_windows, t->now.held_windows, i, &excerpt);
         size_t source = kmf_genome_source(t->genome, KMF_GENOME_HELD, excerpt.at);
         if (i == 0)
             first = source;
@@ -358,7 +358,8 @@ static int make_windows(kmf_pretrain *t, kmf_err *err)
     t->held_windows = kmf_windows_new(held, letters, t->opts.seed, err);
     if (!t->held_windows)
         return KMF_ENOMEM;
-    t->now.held_windows = kmf_windows_fixed_count(t->held_windows, t->opts.val_windows);
+    t->most_held = kmf_windows_fixed_count(t->held_windows, t->opts.val_windows);
+    t->now.held_windows = t->most_held;
     return check_held_windows(t, err);
 }
 
@@ -453,25 +454,44 @@ static double step_windows(const kmf_pretrain *t)
     return (double)t->opts.batch / (t->compares ? 2 : 1);
 }
 
+static void set_plan(kmf_pretrain *t, const kmf_pretrain_plan *plan)
+{
+    t->now.steps = plan->steps;
+    t->val_every = plan->val_every;
+    t->now.held_windows = plan->windows;
+    /* of pairs so many that they are of several sources, as all of them are */
+    while (check_held_windows(t, NULL) < 0 && t->now.held_windows < t->most_held)
+        t->now.held_windows =
+            t->now.held_windows < t->most_held / 2 ? 2 * t->now.held_windows : t->most_held;
+}
+
+static int set_steps_of_time(kmf_pretrain *t, kmf_err *err)
+{
+    kmf_pretrain_costs costs;
+    int status = make_training(t, err);
+    if (status == 0)
+        status = kmf_pretrain_measure(t, &costs, err);
+    clear_training(t);
+    if (status < 0)
+        return status;
+    kmf_pretrain_plan plan =
+        kmf_pretrain_plan_time(&costs, t->most_held, t->opts.val_every, t->opts.val_share);
+    set_plan(t, &plan);
+    return 0;
+}
+
 static int set_steps(kmf_pretrain *t, kmf_err *err)
 {
     const kmf_pretrain_options *o = &t->opts;
-    kmf_pretrain_costs costs;
-    uint64_t steps = o->steps;
+    if (o->seconds > 0)
+        return set_steps_of_time(t, err);
+    t->now.steps = o->steps;
     if (o->epochs > 0)
-        steps = (uint64_t)fmin(
+        t->now.steps = (uint64_t)fmin(
             ceil(o->epochs * (double)kmf_windows_count(t->windows) / step_windows(t)),
             KMF_STEPS_MAX);
-    if (o->seconds > 0) {
-        int status = make_training(t, err);
-        if (status == 0)
-            status = kmf_pretrain_measure(t, &costs, err);
-        clear_training(t);
-        if (status < 0)
-            return status;
-        steps = kmf_pretrain_steps_of_time(&costs, t->now.held_windows, o->val_every);
-    }
-    t->now.steps = steps < 1 ? 1 : steps;
+    if (t->now.steps < 1)
+        t->now.steps = 1;
     t->val_every = o->val_every;
     if (o->val_every == 0)
         t->val_every = (t->now.steps + KMF_VALIDATIONS - 1) / KMF_VALIDATIONS;
@@ -552,6 +572,7 @@ void kmf_pretrain_information(const kmf_pretrain *trainer, kmf_pretrain_state *s
     state->window_bases = window_letters(t);
     state->precision = t->opts.precision;
     state->new_head = t->asks && t->new_head;
+    state->val_every = t->val_every;
     state->ranks = kmf_ranks();
     state->rank = kmf_rank();
     if (t->windows) {

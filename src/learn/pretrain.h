@@ -18,6 +18,8 @@
 #define KMF_MOST_SUMS_OPEN 32
 /* In a whole training, if val_every does not say otherwise. */
 #define KMF_VALIDATIONS 20
+/* If a time has no room for more: the bits of so many are good for two digits. */
+#define KMF_FEWEST_WINDOWS 32
 
 /*
  * What a step that compares needs of all its views, and of the piece under way; without one all is
@@ -69,6 +71,7 @@ struct kmf_pretrain {
        genome, windows, epochs, baselines. */
     kmf_pretrain_state now;
     uint64_t val_every; /* steps, resolved */
+    uint64_t most_held; /* now.held_windows, if no time makes them fewer */
     kmf_score baseline; /* sums over the bases asked in validation */
 };
 
@@ -137,12 +140,18 @@ typedef struct kmf_pretrain_costs {
     double window; /* of validation */
 } kmf_pretrain_costs;
 
+typedef struct kmf_pretrain_plan {
+    uint64_t steps, val_every;
+    uint64_t windows; /* of a validation */
+} kmf_pretrain_plan;
+
 /*
- * Steps, at least one, for a time: with a validation after every val_every of them, or, if that is
- * 0, after every KMF_VALIDATIONS-th part of them, but no more than one a step, and one at the end.
+ * Steps, at least one, for a time, with a validation after every val_every of them and one at the
+ * end. val_every 0: after every KMF_VALIDATIONS-th part of them, but no more than one a step; and
+ * share above 0: fewer, or, of the last one, fewer windows, so that they take this share of it.
  */
-uint64_t kmf_pretrain_steps_of_time(const kmf_pretrain_costs *costs, uint64_t windows,
-                                    uint64_t val_every);
+kmf_pretrain_plan kmf_pretrain_plan_time(const kmf_pretrain_costs *costs, uint64_t windows,
+                                         uint64_t val_every, double share);
 /* By trying, in the room of the training, whose moments are not to be used any more. */
 int kmf_pretrain_measure(kmf_pretrain *t, kmf_pretrain_costs *costs,
                          kmf_err *err) KMF_MUST_CHECK;

@@ -25,6 +25,7 @@ void kmf_pretrain_options_default(kmf_pretrain_options *opts)
         .preset = "tiny",
         .k = 6,
         .val_windows = 512,
+        .val_share = 0.1,
         .mask_rate = spans.rate,
         .span_min = spans.span_min,
         .span_max = spans.span_max,
@@ -141,6 +142,7 @@ int kmf_pretrain_check_options(const kmf_pretrain_options *o, kmf_err *err)
         {none_or_more(o->soft_weight), 0, 1, "softmask: 0, or from 1e-37 to 1"},
         {o->held_fraction, 0, 0.5, "val-fraction: from 0 to 0.5"},
         {(double)o->val_windows, 1, 10000000, "val-windows: from 1 to 10000000"},
+        {o->val_share, 0, 0.5, "val-share: from 0 to 0.5"},
         {o->objective, KMF_OBJECTIVE_MASKED, KMF_OBJECTIVE_BOTH, "objective: unknown"},
     };
     int status = check_bounds(list, sizeof list / sizeof *list, err);

@@ -5,17 +5,24 @@
 #include "learn/pretrain.h"
 #include "learn/ranks.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
 
 #define AT(field) offsetof(kmf_pretrain, field)
 static const size_t progress[] = {
-    AT(now.step),     AT(now.steps),    AT(now.tokens),    AT(now.loss),
-    AT(now.bits),     AT(now.rate),     AT(now.norm),      AT(now.val_loss),
-    AT(now.val_bits), AT(now.contrast), AT(now.hits),      AT(now.val_contrast),
-    AT(now.val_hits), AT(now.best),     AT(now.best_step), AT(val_every)};
+    AT(now.step), AT(now.steps), AT(now.tokens), AT(now.loss), AT(now.bits), AT(now.rate),
+    AT(now.norm), AT(now.val_loss), AT(now.val_bits), AT(now.contrast), AT(now.hits),
+    AT(now.val_contrast), AT(now.val_hits), AT(now.best), AT(now.best_step), AT(val_every),
+    /* which windows are held out may hang on the time, and so do these of them */
+    AT(now.held_windows), AT(baseline.hidden), AT(baseline.copy), AT(baseline.markov[0]),
+    AT(baseline.markov[1]), AT(baseline.markov[2]), AT(baseline.markov[3]),
+    AT(baseline.markov[4]), AT(baseline.markov[5]), AT(baseline.markov[6]),
+    AT(baseline.markov[7]), AT(baseline.markov[8]), AT(baseline.markov[9]),
+    AT(baseline.markov[10]), AT(baseline.markov[11]), AT(baseline.markov[12])};
 #undef AT
+static_assert(KMF_MARKOV_MAX == 12, "an entry for each order");
 
 #define N_ARRAYS 3
 
@@ -52,7 +59,7 @@ static void add_settings(kmf_settings *s, const kmf_pretrain *t)
     const kmf_config *c = &t->model->config;
     kmf_genome_info info;
     kmf_genome_information(t->genome, &info);
-    kmf_setting_add(s, "scheme", "2");
+    kmf_setting_add(s, "scheme", "3");
     kmf_setting_add(s, "objective", "%s", kmf_objective_names[o->objective]);
     kmf_setting_add(s, "k", "%d", c->k);
     kmf_setting_add(s, "layers", "%zu", c->n_layers);
@@ -116,7 +123,9 @@ static void add_settings(kmf_settings *s, const kmf_pretrain *t)
     kmf_setting_add(s, "seed", "%" PRIu64, o->seed);
     kmf_setting_add(s, "checksum of the first weights", "%08" PRIx32, t->first_weights);
     kmf_setting_add(s, "validation every", "%" PRIu64, o->val_every);
-    kmf_setting_add(s, "validation windows", "%" PRIu64, t->now.held_windows);
+    kmf_setting_add(s, "validation windows", "%" PRIu64, t->most_held);
+    if (o->seconds > 0)
+        kmf_setting_add(s, "share of validation", "%.17g", o->val_every > 0 ? 0 : o->val_share);
     kmf_setting_add(s, "bases", "%" PRIu64, info.parts[KMF_GENOME_TRAIN].kept);
     kmf_setting_add(s, "held-out bases", "%" PRIu64, info.parts[KMF_GENOME_HELD].kept);
     kmf_setting_add(s, "checksum of the inputs", "%08" PRIx32, info.checksum);
@@ -157,7 +166,9 @@ int kmf_pretrain_agree(const kmf_pretrain *t, kmf_err *err)
 static bool is_sound(const void *training)
 {
     const kmf_pretrain *t = training;
-    return t->now.step <= t->now.steps && t->val_every > 0;
+    return t->now.step <= t->now.steps && t->val_every > 0 &&
+           t->now.held_windows <= t->most_held &&
+           (t->now.held_windows > 0) == (t->most_held > 0);
 }
 
 static kmf_checkpoint checkpoint_of(const kmf_pretrain *t, kmf_settings *settings,

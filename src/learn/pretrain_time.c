@@ -6,6 +6,9 @@
  *
  *   time left = steps * step + validations * windows * window
  *
+ * A validation of the windows that are usual takes as long as dozens of steps, and 20 of them the
+ * greater part of a short run: unless told otherwise they get a share of the time, and are fewer.
+ *
  * What is tried leaves no trace: the gradients are those at the first weights, a copy of these
  * learns from them, and the room of the training is made anew afterwards. Not counted are models
  * and checkpoints, which are written within a second or a few, every ten minutes.
@@ -20,22 +23,37 @@
 #include <math.h>
 #include <string.h>
 
-uint64_t kmf_pretrain_steps_of_time(const kmf_pretrain_costs *costs, uint64_t windows,
-                                    uint64_t val_every)
+/* Steps with a validation after every `every` of them, and after the last. */
+static double steps_by_parts(double left, double step, double validation, double every)
 {
-    double left = costs->left, step = costs->step, every = (double)val_every;
+    double part = every * step + validation;
+    double parts = fmax(0, floor(left / part));
+    return parts * every + fmax(0, floor((left - parts * part - validation) / step));
+}
+
+kmf_pretrain_plan kmf_pretrain_plan_time(const kmf_pretrain_costs *costs, uint64_t windows,
+                                         uint64_t val_every, double share)
+{
+    kmf_pretrain_plan plan = {.val_every = val_every, .windows = windows};
+    double left = costs->left, step = costs->step;
     double validation = (double)windows * costs->window;
-    double steps;
-    if (val_every > 0) {
-        double part = every * step + validation;
-        double parts = fmax(0, floor(left / part));
-        steps = parts * every + fmax(0, floor((left - parts * part - validation) / step));
-    } else {
-        steps = (left - KMF_VALIDATIONS * validation) / step;
-        if (steps < KMF_VALIDATIONS)
-            steps = left / (step + validation);
+    double room = share * fmax(0, left);
+    double most = KMF_VALIDATIONS;
+    if (share > 0 && val_every == 0 && most * validation > room) {
+        double fewest = fmin((double)windows, KMF_FEWEST_WINDOWS);
+        most = fmax(1, floor(room / validation));
+        if (validation > room)
+            plan.windows = (uint64_t)fmax(fewest, floor(room / costs->window));
+        validation = (double)plan.windows * costs->window;
     }
-    return (uint64_t)fmin(fmax(1, floor(steps)), KMF_STEPS_MAX);
+    double steps = val_every > 0 ? steps_by_parts(left, step, validation, (double)val_every)
+                                 : floor((left - most * validation) / step);
+    if (val_every == 0 && steps < most)
+        steps = floor(left / (step + validation));
+    plan.steps = (uint64_t)fmin(fmax(1, steps), KMF_STEPS_MAX);
+    if (val_every == 0)
+        plan.val_every = (uint64_t)ceil((double)plan.steps / most);
+    return plan;
 }
 
 /* The first rank's seconds since then, on all ranks: they have to end a trial together. */

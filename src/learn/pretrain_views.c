@@ -22,7 +22,7 @@ enum { DROPOUT_DRAWS = KMF_DRAW_FREE + 1, MIX_DRAWS = KMF_DRAW_FREE + 3 };
 
 static size_t most_views(const kmf_pretrain *t)
 {
-    size_t held = 2 * (size_t)t->now.held_windows;
+    size_t held = 2 * (size_t)t->most_held;
     return held > t->opts.batch ? held : t->opts.batch;
 }
 
