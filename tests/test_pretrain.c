@@ -347,6 +347,62 @@ START_TEST(numbers_that_are_none_end_it_with_step_and_tensor)
 }
 END_TEST
 
+/* Answers 1 when it is asked the `at`-th time. */
+typedef struct stopper {
+    uint64_t asked, at;
+} stopper;
+
+static int stop_at(void *user)
+{
+    stopper *s = user;
+    return ++s->asked == s->at;
+}
+
+/* Each validation is abandoned at each of its pieces, and another trainer goes on from there. */
+START_TEST(a_validation_that_is_abandoned_comes_again)
+{
+    const char *path = in_scratch("checkpoint");
+    for (int objective = KMF_OBJECTIVE_MASKED; objective <= KMF_OBJECTIVE_BOTH; objective++) {
+        options o = small_options();
+        o.objective = objective;
+        o.sources = KMF_SOURCES_RECORD;
+        o.held_fraction = 0.2;
+        o.steps = 3;
+        o.val_every = 2;
+        uint64_t whole = trained(&o);
+        kmf_pretrain *t = begin(&o);
+        uint64_t pieces = 0, stops = 0;
+        for (int status = 1; status == 1; pieces++) {
+            stopper stop = {.at = 1 + pieces % 10};
+            watch w = {.calls = t->now.step - (t->val_due ? 1 : 0)};
+            double best = t->now.best, bits = t->now.val_bits, contrast = t->now.val_contrast;
+            uint64_t from = t->now.step;
+            kmf_pretrain_on_validation(t, stop_at, &stop);
+            status = kmf_pretrain_train(t, objective ? NULL : look, &w, NULL);
+            ck_assert(status == 0 || status == 1);
+            ck_assert(objective || (w.wrong == 0 && w.calls == t->now.step - (uint64_t)status));
+            state s = state_of(t);
+            ck_assert_int_eq(s.val_due, status);
+            if (status == 0 || s.step != from)
+                continue;
+            ck_assert(!s.validated && memcmp(&s.best, &best, sizeof best) == 0);
+            ck_assert(memcmp(&s.val_bits, &bits, sizeof bits) == 0 &&
+                      memcmp(&s.val_contrast, &contrast, sizeof contrast) == 0);
+            ck_assert_int_eq(kmf_pretrain_save(t, path, NULL), 0);
+            if (++stops % 2 == 0) {
+                kmf_pretrain_free(t);
+                t = begin(&o);
+            }
+            ck_assert_int_eq(kmf_pretrain_load(t, path, NULL), 0);
+            ck_assert_int_eq(state_of(t).val_due, 1);
+        }
+        ck_assert_uint_ge(stops, 2);
+        ck_assert(print_of(t) == whole);
+        kmf_pretrain_free(t);
+    }
+}
+END_TEST
+
 /* ---------------------------------------------------------------- what is known --------- */
 
 START_TEST(the_state_tells_what_was_read)
@@ -624,6 +680,7 @@ int main(void)
     tcase_add_test(steps, a_step_is_adamw_on_the_mean_of_the_batch);
     tcase_add_test(steps, numbers_that_are_none_end_it_with_step_and_tensor);
     tcase_add_checked_fixture(known, begin_test, tear_down);
+    tcase_add_test(known, a_validation_that_is_abandoned_comes_again);
     tcase_add_test(known, the_state_tells_what_was_read);
     tcase_add_test(known, epochs_and_seconds_make_steps);
     tcase_add_test(known, a_time_has_to_do_for_validations);

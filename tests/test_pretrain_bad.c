@@ -323,7 +323,7 @@ START_TEST(a_checkpoint_of_an_impossible_progress_is_refused)
     const char *path = in_scratch("checkpoint");
     options o = small_options();
     o.held_fraction = 0.1;
-    for (int k = 0; k < 5; k++) {
+    for (int k = 0; k < 6; k++) {
         kmf_err err = {0};
         kmf_pretrain *t = begin(&o);
         uint64_t steps = t->now.steps, val_every = t->val_every, held = t->now.held_windows;
@@ -333,10 +333,13 @@ START_TEST(a_checkpoint_of_an_impossible_progress_is_refused)
             t->val_every = 0; /* by which steps are divided */
         if (k == 2)
             t->now.step = steps + 1;
-        if (k >= 3) /* windows that there is no room for, or none */
+        if (k == 3 || k == 4) /* windows that there is no room for, or none */
             t->now.held_windows = k == 3 ? held + 1 : 0;
+        if (k == 5)
+            t->val_due = 2;
         ck_assert_int_eq(kmf_pretrain_save(t, path, NULL), 0);
         t->now.step = 2;
+        t->val_due = 0;
         t->val_every = val_every;
         t->now.held_windows = held;
         t->model->slab[0] = 4;
@@ -345,7 +348,7 @@ START_TEST(a_checkpoint_of_an_impossible_progress_is_refused)
         ck_assert_msg(k == 0 || (strstr(err.msg, path) && strstr(err.msg, "damaged")), "%s",
                       err.msg);
         ck_assert(t->now.step == (k == 0 ? 7 : 2) && t->now.steps == steps &&
-                  t->val_every == val_every && t->now.held_windows == held &&
+                  t->val_every == val_every && t->now.held_windows == held && t->val_due == 0 &&
                   t->model->slab[0] == (k == 0 ? 3 : 4));
         kmf_pretrain_free(t);
     }

@@ -237,6 +237,7 @@ typedef struct kmf_pretrain_state {
 
     /* validation; NaN before the first, val_loss also if soft_weight 0 leaves nothing of it */
     int validated;      /* 1 if it came with the last step                        */
+    int val_due;        /* 1: that of the last step was abandoned, and is still to come */
     uint64_t val_every; /* steps from one to the next; 0 until begin             */
     double val_seconds; /* that this process has spent in validations; 0 before     */
     double val_loss, val_bits;
@@ -272,8 +273,18 @@ KMF_API int kmf_pretrain_train(kmf_pretrain *trainer, kmf_pretrain_fn *fn, void 
                                kmf_err *err) KMF_MUST_CHECK;
 
 /*
+ * fn (NULL: none) is asked between the batches of a validation, which may take minutes: not 0, and
+ * it is abandoned, as if it had not begun, and kmf_pretrain_train ends with 1 and without telling
+ * of the step. The next one, or that of a checkpoint that is loaded, begins with this validation
+ * and tells then. Of several ranks all answer the same.
+ */
+typedef int kmf_pretrain_stop_fn(void *user);
+KMF_API void kmf_pretrain_on_validation(kmf_pretrain *trainer, kmf_pretrain_stop_fn *fn,
+                                        void *user);
+
+/*
  * The held-out windows, as after a step: the fields val_ of the state. For who wants to know what
- * a model knows and does not train it. KMF_EINVAL: nothing is held out, or it has not
+ * a model knows and does not train it. 1: abandoned. KMF_EINVAL: nothing is held out, or it has not
  * begun; KMF_ENUMERIC: the loss is not finite.
  */
 KMF_API int kmf_pretrain_validate(kmf_pretrain *trainer, kmf_err *err) KMF_MUST_CHECK;

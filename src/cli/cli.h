@@ -634,6 +634,8 @@ void cli_leave_on_signals(const cli *run, const char *checkpoint, const char *fo
  * three, a quarter of a second after the first or later, ends the process as above.
  */
 void cli_watch_signals(void);
+/* The first one then tells at once what is awaited, such as "stops after this step", unless -q. */
+void cli_tell_of_stopping(const cli *run, const char *what);
 /* Of a run that will have a checkpoint after so many minutes: what ends it before tells so. */
 void cli_tell_of_checkpoints(const cli *run, double minutes);
 /* The same, of a run whose checkpoint is there, as what ends it then tells. how: cli_to_go_on. */

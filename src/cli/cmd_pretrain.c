@@ -184,9 +184,9 @@ static int pretrain(cli *run, const cli_pretrain_args *a)
         goto out;
     kmf_pretrain_information(trainer, &s);
     say_begin(run, a, &s);
-    if (s.step == s.steps)
+    if (s.step == s.steps && !s.val_due)
         cli_note(run, "it was at its end already");
-    else if (a->opts.seconds > 0 && s.steps < FEW_STEPS)
+    else if (a->opts.seconds > 0 && s.step < s.steps && s.steps < FEW_STEPS)
         cli_warn(
             run,
             "%llu steps are all that --time %s allows, beside %llu windows of validation at a "

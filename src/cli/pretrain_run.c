@@ -202,7 +202,7 @@ static void show_progress(training *t, const kmf_pretrain_state *s)
     char losses[192] = "";
     double seconds = cli_now() - t->started;
     double left = seconds * (double)(s->steps - s->step) / (double)(s->step - t->first_step);
-    if (!cli_progress_due(&t->line))
+    if (s->step == t->first_step || !cli_progress_due(&t->line))
         return;
     tell_losses(losses, sizeof losses, s);
     cli_progress_show(
@@ -229,12 +229,21 @@ static void note_metrics(training *t, const kmf_pretrain_state *s)
                              .tokens_per_second = (double)(s->tokens - t->line_tokens) /
                                                   (learning - t->line_learning),
                              .seconds = t->dir->seconds + (cli_now() - t->run->started)};
+    if (s->tokens == t->line_tokens) /* a validation alone, made up for */
+        line.tokens_per_second = (double)NAN;
     bool lost = cli_metrics_write(t->dir, s, &line, &own) < 0;
     if (lost && !t->line_lost)
         cli_warn(t->run, "lines are missing from the metrics: %s", own.msg);
     t->line_lost = lost;
     t->line_learning = learning;
     t->line_tokens = s->tokens;
+}
+
+/* A kmf_pretrain_stop_fn. */
+static int is_stopping(void *user)
+{
+    (void)user;
+    return kmf_ranks_any(cli_asked_to_stop());
 }
 
 /* A kmf_pretrain_fn. */
@@ -254,7 +263,7 @@ static int after_step(void *user, const kmf_pretrain_state *s, kmf_err *err)
         }
     }
     show_progress(t, s);
-    return kmf_ranks_any(cli_asked_to_stop());
+    return is_stopping(NULL);
 }
 
 /* seconds: of steps. */
@@ -266,10 +275,11 @@ static void say_end(const training *t, const kmf_pretrain_state *s, double secon
     double validating = s->val_seconds - t->first_validating;
     if (validating > 0)
         snprintf(validations, sizeof validations, "; validations %.1f s", validating);
-    cli_note(t->run, "%s tokens in %.1f s: %s tokens/s%s; peak memory %.0f MB",
-             cli_count(tokens, (double)(s->tokens - t->first_tokens)), seconds,
-             cli_count(rate, (double)(s->tokens - t->first_tokens) / seconds), validations,
-             1e-6 * cli_peak_memory());
+    if (s->step > t->first_step)
+        cli_note(t->run, "%s tokens in %.1f s: %s tokens/s%s; peak memory %.0f MB",
+                 cli_count(tokens, (double)(s->tokens - t->first_tokens)), seconds,
+                 cli_count(rate, (double)(s->tokens - t->first_tokens) / seconds), validations,
+                 1e-6 * cli_peak_memory());
     if (!isnan(s->val_bits))
         cli_note(t->run,
                  "validation: %.4f bits a masked base; Markov model of order %d %.4f, copying "
@@ -313,6 +323,8 @@ int cli_pretrain_train(cli *run, const cli_pretrain_args *a, kmf_pretrain *train
         step_of(dir->best) < s.best_step)
         (void)cli_raise(&t.best_lost, KMF_EIO, "%s: was not written, or is gone", dir->best);
     cli_progress_start(&t.line, run);
+    kmf_pretrain_on_validation(trainer, is_stopping, NULL);
+    cli_tell_of_stopping(run, "the run stops after this step, or within a validation");
     int status = kmf_pretrain_train(trainer, after_step, &t, err);
     cli_progress_end();
     if (status < 0)
@@ -321,9 +333,10 @@ int cli_pretrain_train(cli *run, const cli_pretrain_args *a, kmf_pretrain *train
     double seconds = learning_time(&t, &s);
     if (t.writes && save(&t, &s, err) < 0)
         return (int)err->code;
-    if (s.step > t.first_step)
+    if (s.step > t.first_step || s.validated)
         say_end(&t, &s, seconds);
-    if (s.step == s.steps) /* then a signal that came in the last step has stopped nothing */
+    /* a signal that came in the last step has stopped nothing */
+    if (s.step == s.steps && !s.val_due)
         status = 0;
     if (status == 0 && t.best_lost.code != KMF_OK) /* it does not come again */
         return cli_raise(err, t.best_lost.code,

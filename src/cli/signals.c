@@ -176,11 +176,23 @@ static atomic_llong first_asked; /* in nanoseconds of some clock; 0: never */
 /* `timeout` sends its signal twice, and other programs to a whole group: that is one. */
 #define SAME_SIGNAL 250000000LL /* nanoseconds */
 
+static char ask_message[256]; /* "": none */
+
+static void tell_that_asked(void)
+{
+    ssize_t written = write(STDERR_FILENO, ask_message, strlen(ask_message));
+    (void)written;
+}
+
 static void ask(int number)
 {
     struct timespec t;
     long long first = 0;
+    int reason = errno;
+    if (!asked)
+        tell_that_asked();
     asked = 1;
+    errno = reason;
     if (number == SIGUSR1)
         return;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -194,6 +206,16 @@ void cli_watch_signals(void)
 {
     for (size_t i = 0; i < STOP_NUMBERS; i++)
         act(stop_numbers[i], ask, SA_RESTART);
+}
+
+void cli_tell_of_stopping(const cli *run, const char *what)
+{
+    cli_delay_signals(true);
+    if (!run->quiet)
+        snprintf(ask_message, sizeof ask_message,
+                 "%skmerformer %s: a signal: %s; a second one ends it at once\n",
+                 isatty(STDERR_FILENO) ? "\r\033[K" : "", run->command, what);
+    cli_delay_signals(false);
 }
 
 void cli_watch_kept(const cli *run, const char *checkpoint, const char *how)

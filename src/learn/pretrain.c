@@ -573,6 +573,7 @@ void kmf_pretrain_information(const kmf_pretrain *trainer, kmf_pretrain_state *s
     state->precision = t->opts.precision;
     state->new_head = t->asks && t->new_head;
     state->val_every = t->val_every;
+    state->val_due = t->val_due != 0;
     state->ranks = kmf_ranks();
     state->rank = kmf_rank();
     if (t->windows) {

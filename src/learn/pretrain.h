@@ -70,9 +70,12 @@ struct kmf_pretrain {
     /* What kmf_pretrain_information tells, but for what it looks up: records and letters of the
        genome, windows, epochs, baselines. */
     kmf_pretrain_state now;
-    uint64_t val_every; /* steps, resolved */
-    uint64_t most_held; /* now.held_windows, if no time makes them fewer */
-    kmf_score baseline; /* sums over the bases asked in validation */
+    uint64_t val_every;         /* steps, resolved */
+    uint64_t val_due;           /* 1: that of the last step was abandoned */
+    uint64_t most_held;         /* now.held_windows, if no time makes them fewer */
+    kmf_score baseline;         /* sums over the bases asked in validation */
+    kmf_pretrain_stop_fn *stop; /* NULL: none */
+    void *stop_user;            /* borrowed */
 };
 
 /* What is known of a shard's part of a step: sums. */

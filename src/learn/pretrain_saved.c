@@ -15,6 +15,7 @@ static const size_t progress[] = {
     AT(now.step), AT(now.steps), AT(now.tokens), AT(now.loss), AT(now.bits), AT(now.rate),
     AT(now.norm), AT(now.val_loss), AT(now.val_bits), AT(now.contrast), AT(now.hits),
     AT(now.val_contrast), AT(now.val_hits), AT(now.best), AT(now.best_step), AT(val_every),
+    AT(val_due),
     /* which windows are held out may hang on the time, and so do these of them */
     AT(now.held_windows), AT(baseline.hidden), AT(baseline.copy), AT(baseline.markov[0]),
     AT(baseline.markov[1]), AT(baseline.markov[2]), AT(baseline.markov[3]),
@@ -167,7 +168,7 @@ static bool is_sound(const void *training)
 {
     const kmf_pretrain *t = training;
     return t->now.step <= t->now.steps && t->val_every > 0 &&
-           t->now.held_windows <= t->most_held &&
+           t->now.held_windows <= t->most_held && t->val_due <= (t->now.held_windows > 0) &&
            (t->now.held_windows > 0) == (t->most_held > 0);
 }
 

@@ -189,6 +189,12 @@ static int held_not_finite(const kmf_pretrain *t, kmf_err *err)
                     t->now.step);
 }
 
+/* Is the validation under way to be abandoned? */
+static bool is_stopped(const kmf_pretrain *t)
+{
+    return t->stop && t->stop(t->stop_user) != 0;
+}
+
 int kmf_pretrain_ask_held(kmf_pretrain *t, uint64_t first, double *stats, kmf_err *err)
 {
     kmf_mlm_batch batch;
@@ -215,6 +221,8 @@ static int validate_masked(kmf_pretrain *t, kmf_err *err)
     double loss = 0, weight = 0, bits = 0, hidden = 0;
     for (uint64_t first = 0, i = 0; first < t->now.held_windows; first += n, i++) {
         double stats[KMF_SHARD_STATS] = {0};
+        if (is_stopped(t))
+            return 1;
         bool own = i % (uint64_t)kmf_ranks() == (uint64_t)kmf_rank();
         if (own && kmf_pretrain_ask_held(t, first, stats, err) < 0)
             return KMF_ENOMEM;
@@ -232,13 +240,22 @@ static int validate_masked(kmf_pretrain *t, kmf_err *err)
 static int validate_pairs(kmf_pretrain *t, kmf_err *err)
 {
     size_t all = 2 * (size_t)t->now.held_windows;
-    for (size_t at = 0; at < all; at += kmf_pretrain_piece(t))
+    for (size_t at = 0; at < all; at += kmf_pretrain_piece(t)) {
+        if (is_stopped(t))
+            return 1;
         if (kmf_pretrain_encode_held(t, at, err) < 0)
             return KMF_ENOMEM;
+    }
     int status = kmf_pretrain_judge_held(t, err);
     if (status == 0 && !isfinite(t->now.val_contrast))
         status = held_not_finite(t, err);
     return status;
+}
+
+void kmf_pretrain_on_validation(kmf_pretrain *trainer, kmf_pretrain_stop_fn *fn, void *user)
+{
+    trainer->stop = fn;
+    trainer->stop_user = user;
 }
 
 int kmf_pretrain_validate(kmf_pretrain *trainer, kmf_err *err)
@@ -248,13 +265,19 @@ int kmf_pretrain_validate(kmf_pretrain *trainer, kmf_err *err)
         return KMF_EINVAL;
     if (t->now.held_windows == 0)
         return kmf_fail(err, KMF_EINVAL, "nothing is held out that could be asked for");
+    kmf_pretrain_state before = t->now;
     double begun = kmf_now();
     int status = t->asks ? validate_masked(t, err) : 0;
     if (status == 0 && t->compares)
         status = validate_pairs(t, err);
     if (status < 0)
         return status;
+    if (status == 1)
+        t->now = before; /* of two parts the first may have come to its end */
     t->now.val_seconds += kmf_now() - begun;
+    t->val_due = status == 1;
+    if (t->val_due)
+        return 1;
     double goal = t->compares ? t->now.val_contrast : t->now.val_bits;
     t->now.validated = true;
     if (isnan(t->now.best) || goal < t->now.best) {
@@ -331,8 +354,9 @@ int kmf_pretrain_train(kmf_pretrain *trainer, kmf_pretrain_fn *fn, void *user, k
     int status = kmf_pretrain_agree(t, err);
     if (status < 0)
         return status;
-    while (t->now.step < t->now.steps) {
-        status = kmf_pretrain_step(t, t->model->slab, err);
+    while (t->val_due || t->now.step < t->now.steps) {
+        if (!t->val_due)
+            status = kmf_pretrain_step(t, t->model->slab, err);
         if (status == 0 && validates(t))
             status = kmf_pretrain_validate(t, err);
         if (status == 0 && fn) {
