@@ -296,10 +296,12 @@ kmf_model *kmf_model_load_own(const char *dir, uint64_t seed, size_t composition
     kmf_model *model = open_model(dir, err);
     if (!model)
         return NULL;
-    if (!kmf_model_is_native(model) || kmf_vocab_kind_of(model->vocab) != KMF_VOCAB_KMERS) {
+    bool kmers = kmf_vocab_kind_of(model->vocab) == KMF_VOCAB_KMERS;
+    if (!kmf_model_is_native(model) || !kmers) {
         kmf_fail(err, KMF_EMODEL,
-                 "%s: a %s model; those that are trained here are %s, on k-mers", dir,
-                 model->config.family, kmf_family_roformer.name);
+                 "%s: a %s model%s; those that are trained here are %s, on k-mers", dir,
+                 model->config.family, kmers ? "" : ", whose tokens are of several lengths",
+                 kmf_family_roformer.name);
         kmf_model_free(model);
         return NULL;
     }

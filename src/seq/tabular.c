@@ -130,6 +130,10 @@ static int fail_letter(const kmf_tabular *t, const char *seq, kmf_err *err)
 {
     while (!kmf_not_a_base(*seq))
         seq++;
+    if (*seq == ' ') /* as the authors of DNABERT write theirs */
+        return kmf_table_fail(t->table, err,
+                              "a blank in the sequence: letters are read, not k-mers with "
+                              "blanks between them");
     return kmf_table_fail(t->table, err, "unexpected byte 0x%02x in the sequence",
                           (unsigned)(unsigned char)*seq);
 }

@@ -237,8 +237,10 @@ static kmf_vocab *from_text(char *text, size_t len, const char *name, kmf_err *e
         kmf_free(text);
         return NULL;
     }
+    size_t mark = kmf_byte_order_mark(text, len);
+    memmove(text, text + mark, len - mark + 1);
     v->text = text;
-    v->len = len;
+    v->len = len - mark;
     memset(v->special, 0xff, sizeof v->special);
     memset(v->letter, 0xff, sizeof v->letter);
     int rc = text[0] == '{' ? kmf_tokenizer_read(v, name, err) : read_lines(v, name, err);
