@@ -164,6 +164,9 @@ def fuzz_seqio():
     yield "bam", bam((16, 256))
     yield "sam_headerless", line
     yield "fasta_with_tabs_of_sam", b">" + line * 2  # htslib takes it for SAM
+    yield "table", b"name\tsequence\nr 1\tACGTACGT\nr2\t\n"
+    yield "table_quoted", (b'\xef\xbb\xbf\n"Sequence",label,id\r\nACGTn,"a,b",x\r\n\r\n'
+                           b'"AC""",b,y\n')
 
 
 # ---------------------------------------------------------------- words and their counts -----

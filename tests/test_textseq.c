@@ -216,10 +216,11 @@ END_TEST
 
 START_TEST(what_is_no_sequence_file_is_refused_by_content)
 {
-    static const char message[] = "memory: not FASTA, FASTQ, SAM, BAM or CRAM";
+    static const char message[] = "memory: not FASTA, FASTQ, SAM, BAM or CRAM, nor a table "
+                                  "with a column 'sequence'";
     BOTH_FAIL("hello\n", "", message);
     BOTH_FAIL("ACGT\n", "", message);
-    BOTH_FAIL(" >a\nACGT\n", "", message);
+    BOTH_FAIL(" >a\nACGT\n", "", "memory: not FASTA, FASTQ, SAM, BAM or CRAM");
     BOTH_FAIL("\x7f"
               "ELF\2\1\1\0",
               "", message);
