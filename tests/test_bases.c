@@ -203,6 +203,7 @@ START_TEST(what_cannot_be_told_is_refused)
     err = (kmf_err){0};
     kmf_bases *bases = kmf_bases_new(s.model, NULL, 0, take, &got, &err);
     ck_assert_int_eq(give(&s, bases, &err), KMF_EINVAL);
+    ck_assert_uint_eq(got.n, 1);
     kmf_bases_free(bases);
     for (size_t i = 0; i < s.n; i++)
         memset(s.tokens[i].values, 0, s.V * sizeof *s.tokens[i].values);
@@ -210,6 +211,7 @@ START_TEST(what_cannot_be_told_is_refused)
     err = (kmf_err){0};
     bases = kmf_bases_new(s.model, NULL, 0, take, &got, &err);
     ck_assert_int_eq(give(&s, bases, &err), KMF_ENUMERIC);
+    ck_assert_str_eq(err.msg, "record 'first': base 1: the model takes no k-mer for possible");
     ck_assert_uint_eq(got.n, 0);
     kmf_bases_free(bases);
     unmake(&s);

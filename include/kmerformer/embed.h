@@ -121,6 +121,8 @@ typedef enum kmf_embedder_kind {
  * the name; or a negative kmf_code of kmf_model_is_file.
  */
 KMF_API int kmf_embedder_kind_of(const char *model, kmf_err *err) KMF_MUST_CHECK;
+/* 1: it stands for drawn weights, "random" or "random:MODEL"; 0: it does not, or is NULL. */
+KMF_API int kmf_is_random(const char *model);
 KMF_API void kmf_embedder_free(kmf_embedder *embedder);
 KMF_API size_t kmf_embedder_dim(const kmf_embedder *embedder);
 /*

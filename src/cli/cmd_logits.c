@@ -162,10 +162,12 @@ static int put_row(void *user, const kmf_logits_row *row, kmf_err *err)
     return status;
 }
 
-/* Rows that are out have nothing more to tell but their file. */
+/* Rows that are out have nothing more to tell but their file. No record goes on in the next one. */
 static int finish_file(logits_run *r, kmf_err *err)
 {
     int status = kmf_logits_flush(r->logits, err);
+    if (status == 0 && r->bases)
+        status = kmf_bases_finish(r->bases, err);
     r->failed = status < 0;
     if (status == KMF_ENUMERIC)
         cli_name_file(r->path, err);
@@ -305,8 +307,6 @@ static int ask(cli *run, logits_run *r, kmf_err *err)
         (void)finish_file(r, &(kmf_err){0});
     if (status == 0)
         status = kmf_logits_finish(r->logits, err);
-    if (status == 0 && r->bases)
-        status = kmf_bases_finish(r->bases, err);
     cli_progress_end();
     return status;
 }

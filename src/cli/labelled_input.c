@@ -325,12 +325,6 @@ kmf_samples *cli_labelled_read(const cli *run, const cli_labelled *l, kmf_sample
 
 /* ---------------------------------------------------------------- vectors --------------- */
 
-/* Has it weights that a seed draws? */
-static bool is_drawn(const char *model)
-{
-    return model && (strcmp(model, "random") == 0 || strncmp(model, "random:", 7) == 0);
-}
-
 kmf_embedder *cli_labelled_embedder(const cli_labelled *l, const char *model, bool identity,
                                     kmf_err *err)
 {
@@ -344,7 +338,7 @@ kmf_embedder *cli_labelled_embedder(const cli_labelled *l, const char *model, bo
         opts.strand = l->embed.strand;
         opts.stride = kind == KMF_EMBEDDER_VECTORS ? l->embed.stride : 0;
     }
-    if (is_drawn(model))
+    if (kmf_is_random(model))
         opts.seed = l->samples.seed;
     opts.provenance = identity;
     return kmf_embedder_new(model, &opts, err);

@@ -12,6 +12,7 @@
 #include "embed/basespans.h"
 #include "seq/text.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #define LETTERS 4
@@ -103,31 +104,36 @@ void kmf_bases_free(kmf_bases *b)
 
 /* ---------------------------------------------------------------- given out --------------- */
 
+static int give_out(const kmf_bases *b, const open_base *base, kmf_err *err)
+{
+    char shown[KMF_ERR_SHOW];
+    kmf_base_row row = {.index = b->index,
+                        .name = b->name.bytes,
+                        .position = b->beg,
+                        .letter = base->letter,
+                        .n_tokens = base->n_tokens};
+    double all = 0;
+    for (size_t x = 0; x < LETTERS; x++)
+        all += base->sum[x];
+    if (!(all > 0))
+        return kmf_fail(err, KMF_ENUMERIC,
+                        "record '%s': base %" PRIu64 ": the model takes no k-mer for possible",
+                        kmf_err_show(shown, b->name.bytes), b->beg + 1);
+    for (size_t x = 0; x < LETTERS; x++)
+        row.p[x] = base->sum[x] / all;
+    return kmf_answered(b->fn(b->user, &row, err), err);
+}
+
 /* Those before `end`, of which no token is to come. */
 static int close_bases(kmf_bases *b, uint64_t end, kmf_err *err)
 {
     for (; b->beg < b->end && b->beg < end; b->beg++) {
-        open_base *base = &b->open[b->beg % b->k];
-        kmf_base_row row = {.index = b->index,
-                            .name = b->name.bytes,
-                            .position = b->beg,
-                            .letter = base->letter,
-                            .n_tokens = base->n_tokens};
-        double all = 0;
-        for (size_t x = 0; x < LETTERS; x++)
-            all += base->sum[x];
-        for (size_t x = 0; x < LETTERS; x++)
-            row.p[x] = base->sum[x] / all;
-        if (base->n_tokens == 0 || !kmf_base_spans_meet(&b->spans, b->beg, b->beg + 1))
+        const open_base *base = &b->open[b->beg % b->k];
+        if (!kmf_base_spans_meet(&b->spans, b->beg, b->beg + 1))
             continue;
-        if (!(all > 0))
-            return kmf_fail(err, KMF_ENUMERIC,
-                            "base %llu: its tokens are none that it can have",
-                            (unsigned long long)b->beg + 1);
-        int status = b->fn(b->user, &row, err);
-        if (status != 0)
-            return status < 0 ? status
-                              : kmf_fail(err, KMF_EINVAL, "a row was answered by %d", status);
+        int status = give_out(b, base, err);
+        if (status < 0)
+            return status;
     }
     return 0;
 }

@@ -21,7 +21,7 @@ bool kmf_is_counts(const char *name)
     return name && (strcmp(name, "tnf") == 0 || strncmp(name, "kmer:", 5) == 0);
 }
 
-bool kmf_is_random(const char *name)
+int kmf_is_random(const char *name)
 {
     return name && (strcmp(name, "random") == 0 || strncmp(name, "random:", 7) == 0);
 }

@@ -7,12 +7,8 @@
 
 #include <stdbool.h>
 
-/*
- * Names, or NULL, that embed takes for no path: of counts, "tnf" and "kmer:K"; of drawn weights,
- * "random" and "random:MODEL".
- */
+/* A name, or NULL, that embed takes for no path, as those of kmf_is_random: "tnf" and "kmer:K". */
 bool kmf_is_counts(const char *name);
-bool kmf_is_random(const char *name);
 
 /*
  * The directory of the default model, freed by kmf_free:
