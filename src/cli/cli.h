@@ -168,6 +168,10 @@ typedef struct cli_option {
      "records are called by the fourth column of --bed", 0, NULL},                            \
     {NULL, "reference", CLI_TEXT, &(r)->reference, 0, 0, NULL, "FASTA",                       \
      "that a CRAM file was made against", 0, NULL}
+/* A row for one that gives names out. */
+#define CLI_NAME_OPTION(r)                                                                    \
+    {NULL, "input-names", CLI_FLAG, &(r)->input_names, 0, 0, NULL, NULL,                      \
+     "records are called INPUT:NAME, to tell those of several inputs apart", 0, NULL}
 /* Rows for one whose records may be cut. */
 #define CLI_TILE_OPTIONS(r)                                                                   \
     {NULL, "tile", CLI_SIZE, &(r)->tile, 1, (size_t)1 << 40, NULL, "N",                       \

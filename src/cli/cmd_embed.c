@@ -100,6 +100,7 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
          0, NULL},
         CLI_HEADING("input"),
         CLI_READER_OPTIONS(&a->reader),
+        CLI_NAME_OPTION(&a->reader),
         CLI_TILE_OPTIONS(&a->reader),
         CLI_HEADING("the run"),
         CLI_THREADS(&o->threads),

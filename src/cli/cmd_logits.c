@@ -67,6 +67,7 @@ static int parse(cli *run, logits_args *a, int argc, char **argv, int *first)
         {NULL, "exact", CLI_FLAG, &a->exact, 0, 0, NULL, NULL,
          "tokens as the published tokenizer gives them", 0, NULL},
         CLI_READER_OPTIONS(&a->reader),
+        CLI_NAME_OPTION(&a->reader),
         CLI_RESUMABLE_OPTIONS(&a->keeping, ""),
         CLI_THREADS(&a->threads),
         CLI_COMMON(run)};

@@ -42,10 +42,10 @@ static int check_kind(cli *run, predict_args *a, const char *const *paths, size_
     if (vectors > 0 && vectors < n)
         return cli_wrong(run, "vectors and sequences: in two runs");
     if (a->vectors && (a->model || r->regions || r->bed || r->bed_names || r->reference ||
-                       r->tile > 0 || r->tile_step > 0))
+                       r->tile > 0 || r->tile_step > 0 || r->input_names))
         return cli_wrong(run,
-                         "%s: the vectors are made; -m, --regions, --bed, --tile and "
-                         "--reference are of sequences",
+                         "%s: the vectors are made; -m, --regions, --bed, --tile, --reference "
+                         "and --input-names are of sequences",
                          paths[0]);
     return -1;
 }
@@ -64,6 +64,7 @@ static int parse(cli *run, predict_args *a, int argc, char **argv, int *first, k
                                 {"o", "output", CLI_TEXT, &a->out, 0, 0, NULL, "FILE",
                                  "compressed if it ends in .gz; -: standard output", 0, NULL},
                                 CLI_READER_OPTIONS(&a->reader),
+                                CLI_NAME_OPTION(&a->reader),
                                 CLI_TILE_OPTIONS(&a->reader),
                                 CLI_THREADS(&a->threads),
                                 CLI_RESUMABLE_OPTIONS(&a->keeping, "an encoder, "),

@@ -70,6 +70,7 @@ static int parse(cli *run, tokenize_args *a, int argc, char **argv, int *first)
         {"o", "output", CLI_TEXT, &a->out, 0, 0, NULL, "FILE",
          "compressed if it ends in .gz; -: standard output", 0, NULL},
         CLI_READER_OPTIONS(&a->reader),
+        CLI_NAME_OPTION(&a->reader),
         CLI_COMMON(run)};
     return cli_parse(run, table, &usage, argc, argv, first);
 }

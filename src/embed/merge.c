@@ -178,8 +178,8 @@ static int fail_missing(const merge *m, kmf_err *err)
 static const char *difference(const json_t *one, const json_t *other)
 {
     static const char *const same[] = {"program", "version", "model", "settings", "columns"};
-    static const char *const causes[] = {"regions", "bed",       "names",
-                                         "tile",    "tile_step", "inputs"};
+    static const char *const causes[] = {"regions",   "bed",         "names", "tile",
+                                         "tile_step", "input_names", "inputs"};
     if (!same_products(one, other))
         return "products";
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++)

@@ -232,6 +232,8 @@ json_t *kmf_json_with_regions(json_t *json, const kmf_reader_options *reader)
     json = with_text(json, "regions", reader->regions);
     json = with_text(json, "bed", reader->bed);
     json = with_text(json, "names", reader->bed_names ? "of the BED file" : NULL);
+    if (reader->input_names)
+        json = kmf_json_with(json, "input_names", json_true());
     if (reader->tile == 0)
         return json;
     size_t step = reader->tile_step > 0 ? reader->tile_step : reader->tile;

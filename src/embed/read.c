@@ -52,6 +52,7 @@ typedef struct kmf_reading {
     kmf_range_room *rooms; /* owned [threads], of each worker */
     /* of the file being read */
     kmf_ranges file;
+    kmf_reader *reader;        /* borrowed; calls its records */
     kmf_portion *ready[AHEAD]; /* a ring: of n_ready ranges, from the next one to be sent on */
     size_t first_ready, n_ready;
     uint64_t first_row;
@@ -223,16 +224,18 @@ static bool is_open(kmf_embedder *e)
 static int open_part(kmf_reading *x, const kmf_range *r, const kmf_part *part, kmf_err *err)
 {
     kmf_embedder *e = x->embedder;
-    int status = 0;
-    if (is_open(e))
+    const char *name = r->names.bytes + part->name;
+    const char *called = kmf_reader_call(x->reader, name, err);
+    int status = called ? 0 : KMF_ENOMEM;
+    if (status == 0 && is_open(e))
         status = kmf_flow_close(e, err);
     if (status == 0)
-        status = kmf_flow_open(e, r->names.bytes + part->name, 0, err);
+        status = kmf_flow_open(e, called, 0, err);
     if (status < 0)
         return status;
     e->n_seen++;
     x->stats->records++;
-    x->stats->nameless += r->names.bytes[part->name] == '\0';
+    x->stats->nameless += name[0] == '\0';
     return 0;
 }
 
@@ -314,11 +317,13 @@ void kmf_reading_free(kmf_reading *reading)
 }
 
 /* When no job is at work: a file, whose records are the next ones. */
-static int begin(kmf_reading *x, const kmf_ranges *file, kmf_reader_stats *stats, kmf_err *err)
+static int begin(kmf_reading *x, const kmf_ranges *file, kmf_reader *reader,
+                 kmf_reader_stats *stats, kmf_err *err)
 {
     kmf_embedder *e = x->embedder;
     int status = kmf_flow_send(e, err);
     x->file = *file;
+    x->reader = reader;
     x->stats = stats;
     x->first_row = e->to.n_rows + e->n_pending;
     x->stopped = x->ended = x->broken = false;
@@ -380,8 +385,8 @@ static int send_ranges(kmf_reading *x, kmf_err *err)
  * 1: all records of the file have been added; 0: the first stats->records of them, and the others
  * are to be read in the usual way; or a failure.
  */
-static int read_ranges(kmf_embedder *e, const kmf_ranges *file, kmf_reader_stats *stats,
-                       kmf_err *err)
+static int read_ranges(kmf_embedder *e, const kmf_ranges *file, kmf_reader *reader,
+                       kmf_reader_stats *stats, kmf_err *err)
 {
     if (!e->reading)
         e->reading = new_reading(e, err);
@@ -389,7 +394,7 @@ static int read_ranges(kmf_embedder *e, const kmf_ranges *file, kmf_reader_stats
     if (!x)
         return KMF_ENOMEM;
     assert(file->most + 1 < e->n_records); /* none need be waited for */
-    int status = begin(x, file, stats, err);
+    int status = begin(x, file, reader, stats, err);
     if (status == 0)
         status = send_ranges(x, err);
     if (status == 0)
@@ -467,7 +472,7 @@ int kmf_embedder_read(kmf_embedder *embedder, const char *path, const kmf_reader
         return (int)err->code;
     }
     if (has_ranges(e, reader, path, &file)) {
-        status = read_ranges(e, &file, stats, err);
+        status = read_ranges(e, &file, reader, stats, err);
         if (status < 0)
             kmf_flow_reset(e); /* no job is at work when it is closed */
         kmf_ranges_close(&file);

@@ -46,6 +46,8 @@ struct kmf_reader {
     kmf_aligned *aligned; /* owned */
     kmf_regions *regions; /* owned */
     kmf_tiles tiles;      /* owned; all zero: records are whole */
+    kmf_text called;      /* owned; "INPUT:" and the name of the record that came last, */
+    size_t n_input;       /* of which these bytes are "INPUT:"; 0: names stand alone */
     int file;             /* the descriptor of the whole file; -1: none */
     char *name;           /* owned; of that file */
     kmf_watch watch;      /* of that file, or of standard input */
@@ -174,6 +176,20 @@ static int attach_path(kmf_reader *r, const char *path, const char *reference, k
     return attach(r, file, r->name, reference, pool, err);
 }
 
+/* Of records that are called by their input, too. */
+static int begin_names(kmf_reader *r, const char *path, kmf_err *err)
+{
+    if (strpbrk(path, "\t\n\r"))
+        return kmf_fail(err, KMF_EINVAL,
+                        "%s: a tab or a line end in the input that records are called by",
+                        path);
+    if (kmf_text_append(&r->called, path, strlen(path), err) < 0 ||
+        kmf_text_append(&r->called, ":", 1, err) < 0)
+        return KMF_ENOMEM;
+    r->n_input = r->called.len;
+    return 0;
+}
+
 kmf_reader *kmf_reader_open(const char *path, const kmf_reader_options *opts, kmf_pool *pool,
                             kmf_err *err)
 {
@@ -184,6 +200,8 @@ kmf_reader *kmf_reader_open(const char *path, const kmf_reader_options *opts, km
         return NULL;
     if (opts && (opts->tile > 0 || opts->tile_step > 0))
         status = kmf_tiles_begin(&r->tiles, opts->tile, opts->tile_step, err);
+    if (status == 0 && opts && opts->input_names)
+        status = begin_names(r, path, err);
     if (status == 0 && opts && (opts->regions || opts->bed || opts->bed_names)) {
         r->regions = kmf_regions_open(path, opts, &r->stats, err);
         status = r->regions ? 0 : KMF_EFORMAT;
@@ -239,7 +257,15 @@ static int record_or_tile(kmf_reader *r, kmf_record *rec)
     return status;
 }
 
-/* The same, counted. */
+const char *kmf_reader_call(kmf_reader *r, const char *name, kmf_err *err)
+{
+    if (r->n_input == 0)
+        return name;
+    r->called.len = r->n_input;
+    return kmf_text_append(&r->called, name, strlen(name), err) < 0 ? NULL : r->called.bytes;
+}
+
+/* The same, counted and called. */
 static int next_record(kmf_reader *r, kmf_record *rec)
 {
     int status = record_or_tile(r, rec);
@@ -248,7 +274,8 @@ static int next_record(kmf_reader *r, kmf_record *rec)
     rec->index = r->stats.records++;
     r->stats.bases += rec->len;
     r->stats.nameless += rec->name[0] == '\0';
-    return 1;
+    rec->name = kmf_reader_call(r, rec->name, &r->failure);
+    return rec->name ? 1 : KMF_ENOMEM;
 }
 
 /* As kmf_textseq_fill: records that are whole in memory, handed out in portions. */
@@ -365,6 +392,7 @@ void kmf_reader_close(kmf_reader *r)
     kmf_aligned_close(r->aligned);
     kmf_regions_close(r->regions);
     kmf_tiles_end(&r->tiles);
+    kmf_free(r->called.bytes);
     kmf_free(r->name);
     kmf_free(r);
 }

@@ -34,6 +34,12 @@ int kmf_reader_unread(const kmf_reader *reader, kmf_err *err) KMF_MUST_CHECK;
 int kmf_reader_file(const kmf_reader *reader);
 
 /*
+ * What the reader calls a record of that name, "INPUT:NAME" if it was told to. Valid until its next
+ * call; NULL: KMF_ENOMEM.
+ */
+const char *kmf_reader_call(kmf_reader *reader, const char *name, kmf_err *err) KMF_MUST_CHECK;
+
+/*
  * The table that is read, at the row of the last record, which a tile may be of; NULL: the input is
  * none. Borrowed from the reader.
  */
