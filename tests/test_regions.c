@@ -191,6 +191,18 @@ START_TEST(bytes_of_bed_lines_reach_no_message_raw)
 }
 END_TEST
 
+START_TEST(lines_of_gff_are_told_from_bad_ones)
+{
+    make_dir();
+    const char *x = write_text("x.fa", regions_fasta);
+    expect_bad_bed(x, "##gff-version 3\nchr1\tx\tCDS\t1\t5\t.\t-\t0\tID=a\n",
+                   "line 2 is one of GFF, and BED has a name, begin, from 0, and end (the "
+                   "manual shows how to make it)");
+    expect_bad_bed(x, "chr1\tx\ty\t1\tz\t.\n", "line 1: a BED line is a name, begin and end");
+    remove_dir();
+}
+END_TEST
+
 START_TEST(bad_bed_lines_are_named)
 {
     char message[256];
@@ -724,6 +736,7 @@ int main(void)
     tcase_add_test(tc, bed_lines_may_name_their_records);
     tcase_add_test(tc, bad_regions_are_named);
     tcase_add_test(tc, bad_bed_lines_are_named);
+    tcase_add_test(tc, lines_of_gff_are_told_from_bad_ones);
     tcase_add_test(tc, bytes_of_bed_lines_reach_no_message_raw);
     tcase_add_test(tc, regions_need_a_fasta_file_that_can_be_indexed);
     tcase_add_test(tc, contigs_may_be_called_as_headers_are);

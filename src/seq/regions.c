@@ -203,6 +203,27 @@ static bool is_header(const char *line, const char *word)
     return *more == '\0' || (more > line + n && !kmf_read_digits(more, &number));
 }
 
+static bool is_number(const char *text)
+{
+    uint64_t number;
+    const char *stop = kmf_read_digits(text, &number);
+    return stop && *stop == '\0';
+}
+
+/* Not begin and end, but those of GFF or GTF, which counts from 1, in the fourth and fifth? */
+static int fail_places(char *const column[BED_COLUMNS], int n, const char *bed, uint64_t number,
+                       kmf_err *err)
+{
+    if (n == BED_COLUMNS && is_number(column[3]) && is_number(column[4]))
+        return kmf_fail(err, KMF_EFORMAT,
+                        "%s: line %" PRIu64
+                        " is one of GFF, and BED has a name, begin, from 0, "
+                        "and end (the manual shows how to make it)",
+                        bed, number);
+    return kmf_fail(err, KMF_EFORMAT,
+                    "%s: line %" PRIu64 ": a BED line is a name, begin and end", bed, number);
+}
+
 /* line [len], without its newline but with a NUL, which is cut into its columns. */
 static int parse_bed_line(kmf_regions *r, const char *bed, bool named, uint64_t number,
                           char *line, size_t len, kmf_err *err)
@@ -223,9 +244,7 @@ static int parse_bed_line(kmf_regions *r, const char *bed, bool named, uint64_t 
     const char *stop_beg = n >= 3 ? kmf_read_digits(column[1], &beg) : NULL;
     const char *stop_end = n >= 3 ? kmf_read_digits(column[2], &end) : NULL;
     if (!stop_beg || *stop_beg || !stop_end || *stop_end)
-        return kmf_fail(err, KMF_EFORMAT,
-                        "%s: line %" PRIu64 ": a BED line is a name, begin and end", bed,
-                        number);
+        return fail_places(column, n, bed, number, err);
     ptrdiff_t contig = kmf_fai_find(&r->fai, column[0], strlen(column[0]));
     if (contig < 0)
         return kmf_fail(err, KMF_EFORMAT, "%s: line %" PRIu64 ": %s has no sequence '%s'", bed,
