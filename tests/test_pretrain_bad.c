@@ -478,7 +478,7 @@ START_TEST(every_allocation_may_fail)
         if (k == 3) {
             o.objective = KMF_OBJECTIVE_BOTH;
             o.sources = KMF_SOURCES_RECORD;
-            o.mix = 1;
+            o.mix = 0.9;
         }
         if (k == 1)
             o.threads = 2;

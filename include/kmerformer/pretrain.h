@@ -94,7 +94,8 @@ typedef struct kmf_pretrain_options {
     double drift_rate;             /* 0 .. 0.5: of their bases that become others, at most */
     double temperature;            /* 0.001 .. 10                                      */
     double hardness;               /* 0 .. 10: weight of negatives that are much alike */
-    double mix;                    /* 0 .. 1: share of the steps that mix hidden states */
+    double mix;                    /* 0 .. 1: share of the steps that mix hidden states; with
+                                      BOTH below 1                                      */
     double contrast; /* 1e-37 .. 1000: what the contrastive loss counts beside the other */
 
     /* a step */

@@ -216,6 +216,8 @@ static int check_objective(cli *run, const cli_pretrain_args *a)
             "--sources, --length, --all-positives, --near, --distance, --mutations, "
             "--drift, --drift-rate, --temperature, --hardness and --mix are for --objective "
             "contrastive or both");
+    if (o->distance != usual->distance && o->near <= 0)
+        return cli_wrong(run, "--distance is for pairs that are neighbours: --near F");
     if (o->drift_rate != usual->drift_rate && o->drift <= 0)
         return cli_wrong(run, "--drift-rate is for pairs that drift: --drift F");
     if (o->objective == KMF_OBJECTIVE_CONTRASTIVE && hidden)

@@ -86,6 +86,10 @@ static int check_comparison(const kmf_pretrain_options *o, kmf_err *err)
     if (o->length_min > o->length_max)
         return kmf_fail(err, KMF_EINVAL, "length: %zu is more than %zu", o->length_min,
                         o->length_max);
+    if (o->objective == KMF_OBJECTIVE_BOTH && o->mix >= 1)
+        return kmf_fail(err, KMF_EINVAL,
+                        "mix: below 1 with both objectives, as no bases are masked on steps "
+                        "that mix");
     const bounds list[] = {
         {o->sources, KMF_SOURCES_INPUT, KMF_SOURCES_RECORD, "sources: unknown"},
         {o->near, 0, 1, "near: from 0 to 1"},
