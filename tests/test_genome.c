@@ -328,6 +328,96 @@ START_TEST(a_genome_without_soft_letters_or_a_held_out_part_is_sound)
 }
 END_TEST
 
+/* ---------------------------------------------------------------- places ---------------- */
+
+#define CHROMOSOME 60
+#define REGIONS 6
+
+/* The place of each base of a region in the chromosome, in the order of the region's letters. */
+typedef struct region {
+    size_t base[CHROMOSOME];
+    size_t n, n_held;
+} region;
+
+/* Is a held-out base of it learnt from in any region? */
+static bool is_shared(const region *own, const region *all)
+{
+    for (size_t i = own->n - own->n_held; i < own->n; i++)
+        for (size_t r = 0; r < REGIONS; r++)
+            for (size_t j = 0; j < all[r].n - all[r].n_held; j++)
+                if (all[r].base[j] == own->base[i])
+                    return true;
+    return false;
+}
+
+/* Second source: each base of each region by itself. */
+START_TEST(held_out_bases_that_are_learnt_from_in_other_regions_are_counted)
+{
+    uint64_t met = 0;
+    kmf_rng rng = kmf_rng_stream(11, 0);
+    for (int round = 0; round < 300; round++) {
+        region regions[REGIONS] = {0};
+        kmf_genome_info info;
+        kmf_err err = {0};
+        uint64_t want = 0;
+        double fraction = round % 3 * 0.2;
+        kmf_genome *genome = genome_of(NULL, 0, fraction);
+        for (size_t r = 0; r < REGIONS; r++) {
+            region *own = &regions[r];
+            char name[32], letters[CHROMOSOME + 1] = "";
+            size_t beg = 1 + (size_t)kmf_rng_below(&rng, CHROMOSOME - 20);
+            bool reverse = kmf_rng_below(&rng, 2) == 1;
+            bool whole = r > 0 && kmf_rng_below(&rng, 4) == 0;
+            own->n = 1 + (size_t)kmf_rng_below(&rng, 15);
+            own->n_held = whole ? own->n : (size_t)(fraction * (double)own->n);
+            for (size_t i = 0; i < own->n; i++)
+                own->base[i] = reverse ? beg + own->n - 1 - i : beg + i;
+            memset(letters, 'A', own->n);
+            snprintf(name, sizeof name, "c:%zu-%zu%s", beg, beg + own->n - 1,
+                     reverse ? "(-)" : "");
+            ck_assert_int_eq(kmf_genome_add(genome, name, letters, own->n, whole, &err), 0);
+        }
+        for (size_t r = 0; r < REGIONS; r++)
+            want += is_shared(&regions[r], regions);
+        kmf_genome_information(genome, &info);
+        ck_assert_uint_eq(info.held_shared, 0);
+        int status = kmf_genome_finish(genome, &err);
+        ck_assert_msg(status == 0 || info.held_records == 0 || err.code == KMF_EINVAL, "%s",
+                      err.msg);
+        kmf_genome_information(genome, &info);
+        ck_assert_uint_eq(info.held_shared, want);
+        met += want;
+        kmf_genome_free(genome);
+    }
+    ck_assert_uint_gt(met, 300);
+    ck_assert_uint_lt(met, 300 * (uint64_t)REGIONS / 2);
+}
+END_TEST
+
+/* A name tells a place if it has as many bases as the record; places are of one chromosome. */
+START_TEST(names_that_tell_no_place_share_nothing)
+{
+    static const char *const names[][2] = {{"a:1-20", "b:1-20"},     {"a:0-20", "a:10-30"},
+                                           {"a:1-21", "a:10-30"},    {"a:1-20", "a:11-30x"},
+                                           {"a:1-20", "a:11-30(+)"}, {"a", "a"},
+                                           {":1-20", ":11-30"},      {"a:1-20", "a:21-40"},
+                                           {"a:b:1-20", "b:11-30"},  {"a:1-20", "a:11-30"}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        kmf_genome_info info;
+        kmf_err err = {0};
+        kmf_genome *genome = genome_of(NULL, 0, 0);
+        for (int held = 0; held < 2; held++)
+            ck_assert_int_eq(kmf_genome_add(genome, names[i][held], "ACGTACGTACGTACGTACGT", 20,
+                                            held == 1, &err),
+                             0);
+        ck_assert_int_eq(kmf_genome_finish(genome, &err), 0);
+        kmf_genome_information(genome, &info);
+        ck_assert_uint_eq(info.held_shared, i + 1 == sizeof names / sizeof names[0]);
+        kmf_genome_free(genome);
+    }
+}
+END_TEST
+
 /* ---------------------------------------------------------------- what may be wrong ----- */
 
 static void assert_finish_fails(kmf_genome *genome, kmf_code code, const char *says)
@@ -684,6 +774,8 @@ int main(void)
     tcase_add_test(c, parts_are_those_of_a_naive_cut);
     tcase_add_test(c, a_small_genome_is_cut_as_by_hand);
     tcase_add_test(c, a_genome_without_soft_letters_or_a_held_out_part_is_sound);
+    tcase_add_test(c, held_out_bases_that_are_learnt_from_in_other_regions_are_counted);
+    tcase_add_test(c, names_that_tell_no_place_share_nothing);
     tcase_add_test(c, a_name_to_hold_out_must_come_once);
     tcase_add_test(c, nothing_to_train_on_is_an_error_that_says_why);
     tcase_add_test(c, options_out_of_range_are_refused);

@@ -337,6 +337,8 @@ int cli_read_records(const cli *run, const char *const *paths, size_t n,
                      void *to, kmf_err *err);
 /* What of the genomes cannot be learnt from. */
 void cli_warn_of_left_out(const cli *run, const kmf_pretrain_state *s);
+/* That records overlap, of which bases are held out. */
+void cli_warn_of_overlap(const cli *run, const kmf_pretrain_state *s);
 /* cli_check_inputs for all that cli_read_genomes will read. */
 int cli_check_genomes(const kmf_reader_options *opts, const char *const *learn, size_t n_learn,
                       const char *const *held, size_t n_held, kmf_err *err);

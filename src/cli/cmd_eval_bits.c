@@ -122,6 +122,7 @@ static int judge(cli *run, const bits_args *a, const char *model, const char *co
                  (unsigned long long)s.held_windows, (unsigned long long)a->opts.val_windows);
     if (status == 0 && a->models.texts[0] == model) {
         cli_warn_of_left_out(run, &s);
+        cli_warn_of_overlap(run, &s);
         status = kmf_out_print(out, err, HEADER);
     }
     if (status == 0)

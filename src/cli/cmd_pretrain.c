@@ -9,6 +9,7 @@
 static void say_begin(cli *run, const cli_pretrain_args *a, const kmf_pretrain_state *s)
 {
     cli_warn_of_left_out(run, s);
+    cli_warn_of_overlap(run, s);
     if (s->short_ones > 0)
         cli_warn(run,
                  "%llu of %llu runs of bases are shorter than a window of %zu bases; each "

@@ -43,6 +43,16 @@ void cli_warn_of_left_out(const cli *run, const kmf_pretrain_state *s)
                  (unsigned long long)s->too_short);
 }
 
+void cli_warn_of_overlap(const cli *run, const kmf_pretrain_state *s)
+{
+    if (s->held_shared > 0)
+        cli_warn(
+            run,
+            "%llu records overlap others, by their names, so that bases to validate on are "
+            "learnt from there: validation tells little",
+            (unsigned long long)s->held_shared);
+}
+
 int cli_check_genomes(const kmf_reader_options *opts, const char *const *learn, size_t n_learn,
                       const char *const *held, size_t n_held, kmf_err *err)
 {

@@ -13,6 +13,9 @@
  * turn soft, back, soft, ... A letter is soft if an odd number of turns lie at it or before it,
  * which is one binary search for a whole window. 16 bytes an interval: 90 MB for the five
  * million of a human genome, where a bit for each letter would be 390 MB.
+ *
+ * Records may overlap. Of tiles and regions the names tell it, so the places of both parts of them
+ * are kept until all are there.
  */
 #include "learn/genome.h"
 
@@ -21,6 +24,7 @@
 #include "base/mem.h"
 #include "base/search.h"
 #include "seq/dna.h"
+#include "seq/places.h"
 #include "seq/seqio.h"
 
 #include <inttypes.h>
@@ -56,6 +60,10 @@ struct kmf_genome {
     bool soft;
     kmf_sources sources;
     part parts[KMF_GENOME_PARTS];
+    char **names; /* owned [n_names], of records that tell their place */
+    size_t n_names, cap_names;
+    kmf_named_place *places; /* owned [n_places], of their parts; asked about: held out */
+    size_t n_places, cap_places;
     kmf_genome_info info; /* without its parts */
 };
 
@@ -136,11 +144,23 @@ failed:
     return NULL;
 }
 
+static void free_places(kmf_genome *g)
+{
+    for (size_t i = 0; i < g->n_names; i++)
+        kmf_free(g->names[i]);
+    kmf_free(g->names);
+    kmf_free(g->places);
+    g->names = NULL;
+    g->places = NULL;
+    g->n_names = g->n_places = 0;
+}
+
 void kmf_genome_free(kmf_genome *genome)
 {
     kmf_genome *g = genome;
     if (!g)
         return;
+    free_places(g);
     for (size_t i = 0; i < g->n_held; i++)
         kmf_free(g->held[i].text);
     kmf_free(g->held);
@@ -232,6 +252,31 @@ static int begin_source(kmf_genome *g, kmf_err *err)
     return 0;
 }
 
+/* A record whose last n_held letters are held out; on the other strand these are the first. */
+static int note_places(kmf_genome *g, const char *name, size_t len, size_t n_held, kmf_err *err)
+{
+    kmf_named_place place;
+    if (!kmf_named_place_read(&place, name) || place.last - place.beg + 1 != len)
+        return 0;
+    if (kmf_grow(&g->names, &g->cap_names, g->n_names + 1, sizeof *g->names, err) < 0 ||
+        kmf_grow(&g->places, &g->cap_places, g->n_places + 2, sizeof *g->places, err) < 0 ||
+        !(g->names[g->n_names] = kmf_strdup(name, err)))
+        return KMF_ENOMEM;
+    place.name = g->names[g->n_names++];
+    for (int held = 0; held < 2; held++) {
+        size_t n = held ? n_held : len - n_held;
+        kmf_named_place own = place;
+        own.asked = held;
+        if (own.asked == own.reverse)
+            own.last = own.beg + n - 1;
+        else
+            own.beg = own.last - n + 1;
+        if (n > 0)
+            g->places[g->n_places++] = own;
+    }
+    return 0;
+}
+
 int kmf_genome_add(kmf_genome *genome, const char *name, const char *seq, size_t len,
                    bool held_whole, kmf_err *err)
 {
@@ -250,7 +295,9 @@ int kmf_genome_add(kmf_genome *genome, const char *name, const char *seq, size_t
     size_t border = len - n_held;
     if ((g->sources == KMF_SOURCES_RECORD || g->info.records == 1) && begin_source(g, err) < 0)
         return KMF_ENOMEM;
-    int status = add_stretch(g, &g->parts[KMF_GENOME_TRAIN], seq, border, err);
+    int status = note_places(g, name, len, n_held, err);
+    if (status == 0)
+        status = add_stretch(g, &g->parts[KMF_GENOME_TRAIN], seq, border, err);
     if (status < 0)
         return status;
     return add_stretch(g, &g->parts[KMF_GENOME_HELD], seq + border, n_held, err);
@@ -344,9 +391,21 @@ static uint32_t checksum(const kmf_genome *g)
     return sum;
 }
 
+/* Parts that are held out and share bases with others. */
+static uint64_t count_shared(kmf_genome *g)
+{
+    uint64_t n = 0;
+    kmf_named_places_meet(g->places, g->n_places);
+    for (size_t i = 0; i < g->n_places; i++)
+        n += g->places[i].meets;
+    free_places(g);
+    return n;
+}
+
 int kmf_genome_finish(kmf_genome *genome, kmf_err *err)
 {
     kmf_genome *g = genome;
+    g->info.held_shared = count_shared(g);
     int status = check_names(g, err);
     if (status == 0)
         status = check_rest(g, err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is learnt from and what is held out of it: two corpora without a base in common.
+ * What is learnt from and what is held out of it: two corpora without a base in common, if the
+ * records have none. Where those of names like record:beg-end do (seq/places.h), it is counted.
  *
  *   held out whole    records of the names given, and all records of an input read with
  *                     held_whole
@@ -50,6 +51,8 @@ typedef struct kmf_genome_part_info {
 typedef struct kmf_genome_info {
     uint64_t inputs, records;
     uint64_t held_records; /* of those: held out whole */
+    uint64_t held_shared;  /* records whose held-out bases are, by their names, learnt from in
+                              another; once finished */
     uint64_t letters;      /* in the records */
     uint64_t ambiguous;    /* of those: neither A, C, G, T nor U */
     kmf_genome_part_info parts[KMF_GENOME_PARTS];

@@ -566,6 +566,7 @@ void kmf_pretrain_information(const kmf_pretrain *trainer, kmf_pretrain_state *s
         info.parts[KMF_GENOME_TRAIN].too_short + info.parts[KMF_GENOME_HELD].too_short;
     state->bases = info.parts[KMF_GENOME_TRAIN].kept;
     state->held_bases = info.parts[KMF_GENOME_HELD].kept;
+    state->held_shared = info.held_shared;
     state->segments = info.parts[KMF_GENOME_TRAIN].segments;
     state->parameters = t->model->n_parameters;
     state->window = t->model->config.window;

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Of the places in order of their beginning, one that is asked about meets one of the others that
+ * begins no later where the greatest end so far is behind its beginning, and one that begins later
+ * where the next beginning is before its end.
+ */
+#include "seq/places.h"
+
+#include "base/mem.h"
+#include "base/number.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool kmf_named_place_read(kmf_named_place *place, const char *name)
+{
+    kmf_named_place *p = place;
+    const char *colon = strrchr(name, ':');
+    *p = (kmf_named_place){.name = name, .n_record = colon ? (size_t)(colon - name) : 0};
+    const char *at = colon ? kmf_read_digits(colon + 1, &p->beg) : NULL;
+    at = at && *at == '-' ? kmf_read_digits(at + 1, &p->last) : NULL;
+    p->reverse = at && strcmp(at, "(-)") == 0;
+    return at && (*at == '\0' || p->reverse) && p->n_record > 0 && p->beg > 0 &&
+           p->beg <= p->last;
+}
+
+static bool is_of_record(const kmf_named_place *p, const kmf_named_place *other)
+{
+    return p->n_record == other->n_record && memcmp(p->name, other->name, p->n_record) == 0;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const kmf_named_place *x = a, *y = b;
+    int order = memcmp(x->name, y->name, kmf_min(x->n_record, y->n_record));
+    if (order == 0 && x->n_record != y->n_record)
+        order = x->n_record < y->n_record ? -1 : 1;
+    return order != 0 ? order : (x->beg > y->beg) - (x->beg < y->beg);
+}
+
+void kmf_named_places_meet(kmf_named_place *list, size_t n)
+{
+    uint64_t last = 0;
+    if (n > 0)
+        qsort(list, n, sizeof *list, by_place);
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0 && !is_of_record(&list[i], &list[i - 1]))
+            last = 0;
+        list[i].meets = list[i].asked && list[i].beg <= last;
+        if (!list[i].asked && list[i].last > last)
+            last = list[i].last;
+    }
+    uint64_t next = UINT64_MAX;
+    for (size_t i = n; i-- > 0;) {
+        if (i + 1 < n && !is_of_record(&list[i], &list[i + 1]))
+            next = UINT64_MAX;
+        list[i].meets = list[i].meets || (list[i].asked && list[i].last >= next);
+        if (!list[i].asked)
+            next = list[i].beg;
+    }
+}

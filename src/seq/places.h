@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Places that names tell, as tiles and regions are called: record:beg-end, 1-based and inclusive,
+ * with (-) behind those of the other strand.
+ */
+#ifndef KMF_PLACES_H
+#define KMF_PLACES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct kmf_named_place {
+    const char *name;   /* borrowed; the record's is its beginning */
+    size_t n_record;    /* letters of that */
+    uint64_t beg, last; /* bases, from 1 */
+    bool reverse;       /* of the other strand */
+    bool asked;         /* left to the caller: is it asked about, or one of the others? */
+    bool meets;         /* one that is asked about shares a base with one of the others */
+} kmf_named_place;
+
+/* False: the name tells no place. */
+bool kmf_named_place_read(kmf_named_place *place, const char *name);
+/* Marks those that meet; the list is sorted on the way. */
+void kmf_named_places_meet(kmf_named_place *list, size_t n);
+
+#endif
