@@ -217,6 +217,7 @@ int cli_eval_bits(cli *run, int argc, char **argv)
     if (leave >= 0)
         return leave;
     cli_warn_of_twice(run, paths, n, "counts as often");
+    cli_warn_of_twice(run, a.background.texts, a.background.n, "counts as often");
     a.opts.steps = 1;
     a.opts.held_fraction = a.background.n > 0 ? 0 : 0.5;
     kmf_model *owner = NULL;

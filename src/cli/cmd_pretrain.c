@@ -89,6 +89,16 @@ static int resume(cli *run, const cli_pretrain_args *a, kmf_pretrain *trainer, c
     return 0;
 }
 
+/* Of pairs one file would be two sources. */
+static int refuse_twice(cli *run, const cli_pretrain_args *a, const char *const *paths,
+                        size_t n)
+{
+    const char *twice = cli_given_twice(paths, n);
+    if (!twice || a->opts.objective == KMF_OBJECTIVE_MASKED)
+        return -1;
+    return cli_wrong(run, "%s is given twice: it would be two sources to be told apart", twice);
+}
+
 static int check_names(cli *run, const cli_pretrain_args *a)
 {
     kmf_err err = {0};
@@ -106,11 +116,8 @@ static int check_names(cli *run, const cli_pretrain_args *a)
             return cli_wrong(run,
                              "--val-genome %s: that is an input, too: it would be learnt from",
                              a->held_files.names[i]);
-    const char *twice = cli_given_twice(a->inputs, a->n_inputs);
-    if (twice && a->opts.objective != KMF_OBJECTIVE_MASKED)
-        return cli_wrong(run, "%s is given twice: it would be two sources to be told apart",
-                         twice);
-    return -1;
+    int leave = refuse_twice(run, a, a->inputs, a->n_inputs);
+    return leave < 0 ? refuse_twice(run, a, a->held_files.names, a->held_files.n) : leave;
 }
 
 /* Of several ranks the first alone speaks and writes. */
@@ -171,6 +178,7 @@ static int pretrain(cli *run, const cli_pretrain_args *a)
     if (status < 0)
         goto out;
     cli_warn_of_twice(run, paths, n, "counts as often");
+    cli_warn_of_twice(run, a->held_files.names, a->held_files.n, "counts as often");
     trainer = kmf_pretrain_new(&a->opts, &err);
     if (!trainer)
         goto out;
