@@ -463,6 +463,19 @@ START_TEST(an_index_of_lines_with_blanks_gives_no_other_bases)
 }
 END_TEST
 
+/* A name with a NUL in it is none of an index, whatever stands there behind one that ends so. */
+START_TEST(a_name_with_a_nul_is_none_of_an_index)
+{
+    static const char fasta[] = ">abc\nACGT\n>abc\0nnnnnnn\nGG\n";
+    make_dir();
+    const char *path = write_bytes("y.fa", fasta, sizeof fasta - 1);
+    write_text("y.fa.fai", "abc\t4\t5\t4\t5\n");
+    expect_path_failure(path, &(kmf_reader_options){.regions = "abc"}, 0,
+                        "its .fai ends before it does: remove that, and it is made anew");
+    remove_dir();
+}
+END_TEST
+
 /* Behind the last base of an index may stand a record whose name it has already, of any length. */
 START_TEST(a_long_name_that_comes_twice_is_that_of_the_first)
 {
@@ -745,6 +758,7 @@ int main(void)
     tcase_add_test(tc, fasta_of_many_shapes_has_regions);
     tcase_add_test(tc, lines_with_blanks_between_bases_have_no_regions);
     tcase_add_test(tc, an_index_of_lines_with_blanks_gives_no_other_bases);
+    tcase_add_test(tc, a_name_with_a_nul_is_none_of_an_index);
     tcase_add_test(tc, a_long_name_that_comes_twice_is_that_of_the_first);
     tcase_add_test(tc, packed_fasta_that_was_cut_off_has_no_regions);
     tcase_add_test(tc, a_gzi_is_that_of_its_file);

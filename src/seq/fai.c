@@ -604,7 +604,7 @@ void kmf_fai_close(kmf_fai *fai)
 ptrdiff_t kmf_fai_find(const kmf_fai *fai, const char *name, size_t n)
 {
     size_t lo = 0;
-    size_t hi = fai->n;
+    size_t hi = memchr(name, '\0', n) ? 0 : fai->n; /* no name of an index has one */
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
         int order = strncmp(fai->contigs[mid].name, name, n);
