@@ -22,7 +22,6 @@
 #include "embed/provenance.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -179,18 +178,13 @@ static int read_file(saved *s, int i, const char *path, const char *where, kmf_e
 {
     const json_t *file = json_array_get(json_object_get(s->json, "files"), (size_t)i);
     const char *suffix = json_string_value(json_object_get(file, "suffix"));
-    if (!is_suffix(suffix)) {
-        kmf_fail(err, KMF_EMODEL, "%s: files: there is no suffix", where);
-        return KMF_EMODEL;
-    }
+    if (!is_suffix(suffix))
+        return kmf_fail(err, KMF_EMODEL, "%s: files: there is no suffix", where);
     if (kmf_json_count(&s->place.bytes[i], file, "bytes", INT64_MAX, where, err) < 0)
         return KMF_EMODEL;
     char *name = kmf_output_name(path, i, err);
     char *real = name ? kmf_real_name(name, err) : NULL;
-    size_t n = real ? strlen(real) + strlen(suffix) + 1 : 0;
-    s->temporary[i] = real ? kmf_malloc(n, 1, err) : NULL;
-    if (s->temporary[i])
-        snprintf(s->temporary[i], n, "%s%s", real, suffix);
+    s->temporary[i] = real ? kmf_strprintf(err, "%s%s", real, suffix) : NULL;
     kmf_free(real);
     kmf_free(name);
     return s->temporary[i] ? 0 : KMF_ENOMEM;
@@ -209,10 +203,9 @@ static int parse(saved *s, const char *checkpoint, const char *path, const char 
     const char *program = json_string_value(json_object_get(s->json, "program"));
     const char *is = json_string_value(json_object_get(s->json, "checkpoint"));
     if (!program || strcmp(program, "kmerformer") != 0 || !is ||
-        (kind && strcmp(is, kind) != 0)) {
-        kmf_fail(err, KMF_EMODEL, "%s: it is no checkpoint of such an output", checkpoint);
-        return KMF_EMODEL;
-    }
+        (kind && strcmp(is, kind) != 0))
+        return kmf_fail(err, KMF_EMODEL, "%s: it is no checkpoint of such an output",
+                        checkpoint);
     size_t n = json_array_size(json_object_get(s->json, "files"));
     if (n == 0 || n > KMF_OUTPUT_FILES)
         return kmf_fail(err, KMF_EMODEL, "%s: it tells of %zu files", checkpoint, n);
