@@ -13,16 +13,15 @@
  * what takes the time.
  */
 #include "base/err.h"
-#include "base/half.h"
 #include "base/mem.h"
 #include "embed/basespans.h"
 #include "embed/logits.h"
 #include "embed/provenance.h"
+#include "embed/vector.h"
 #include "nn/loss.h"
 #include "seq/par.h"
 #include "seq/text.h"
 
-#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,15 +86,6 @@ void kmf_logits_options_default(kmf_logits_options *opts)
 
 /* ---------------------------------------------------------------- one token ------------- */
 
-static bool all_finite(const float *x, size_t n)
-{
-    const uint32_t exponent = kmf_bits_of(INFINITY);
-    unsigned bad = 0;
-    for (size_t i = 0; i < n; i++)
-        bad |= (kmf_bits_of(x[i]) & exponent) == exponent;
-    return !bad;
-}
-
 /* best [n]: the n largest of x, of equal ones the first; n is at most V. */
 static void find_best(kmf_candidate *best, size_t n, const float *x, size_t V)
 {
@@ -114,7 +104,7 @@ static void find_best(kmf_candidate *best, size_t n, const float *x, size_t V)
 static void take_logits(const kmf_logits *l, job *j, size_t i, float *x, size_t m)
 {
     for (size_t r = 0; r < m; r++) {
-        j->rows[i + r].finite = all_finite(x + r * l->V, l->V);
+        kmf_vector_finite(x + r * l->V, l->V, &j->rows[i + r].finite);
         if (l->o.top > 0)
             find_best(j->best + (i + r) * l->o.top, l->o.top, x + r * l->V, l->V);
     }

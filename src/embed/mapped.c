@@ -6,13 +6,12 @@
 #include "base/le.h"
 #include "base/mem.h"
 #include "embed/npy.h"
+#include "embed/vector.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-
-#define INFINITE 0x7f800000u /* the exponent of infinities and NaN */
 
 int kmf_mapped_rows_open(kmf_mapped_rows *rows, const char *path, kmf_err *err)
 {
@@ -48,9 +47,10 @@ static float double_at(const unsigned char *p)
     return (float)value;
 }
 
-size_t kmf_mapped_rows_read(const kmf_mapped_rows *rows, uint64_t i, float *x)
+bool kmf_mapped_rows_read(const kmf_mapped_rows *rows, uint64_t i, float *x)
 {
     size_t dim = rows->dim;
+    bool finite;
     const unsigned char *p =
         rows->map.bytes + rows->begin + (size_t)i * dim * rows->element_bytes;
     assert(i < rows->n);
@@ -63,10 +63,8 @@ size_t kmf_mapped_rows_read(const kmf_mapped_rows *rows, uint64_t i, float *x)
     else
         for (size_t j = 0; j < dim; j++)
             x[j] = double_at(p + 8 * j);
-    size_t odd = 0;
-    for (size_t j = 0; j < dim; j++)
-        odd += (kmf_bits_of(x[j]) & INFINITE) == INFINITE;
-    return odd;
+    kmf_vector_finite(x, dim, &finite);
+    return finite;
 }
 
 bool kmf_row_to_unit(float *x, size_t dim)
@@ -84,5 +82,5 @@ bool kmf_row_to_unit(float *x, size_t dim)
 
 bool kmf_mapped_rows_get(const kmf_mapped_rows *rows, uint64_t i, bool unit, float *x)
 {
-    return kmf_mapped_rows_read(rows, i, x) == 0 && (!unit || kmf_row_to_unit(x, rows->dim));
+    return kmf_mapped_rows_read(rows, i, x) && (!unit || kmf_row_to_unit(x, rows->dim));
 }

@@ -20,14 +20,11 @@ typedef struct kmf_mapped_rows {
 int kmf_mapped_rows_open(kmf_mapped_rows *rows, const char *path, kmf_err *err) KMF_MUST_CHECK;
 /* Accepts a zeroed one. */
 void kmf_mapped_rows_close(kmf_mapped_rows *rows);
-/* x [dim] = row i. Returns how many of its numbers are not finite. */
-size_t kmf_mapped_rows_read(const kmf_mapped_rows *rows, uint64_t i, float *x);
+/* x [dim] = row i. false: one of its numbers is not finite. */
+bool kmf_mapped_rows_read(const kmf_mapped_rows *rows, uint64_t i, float *x);
 /* Scales x [dim] to length 1; false, and x as it was: it is 0, or not finite. */
 bool kmf_row_to_unit(float *x, size_t dim);
-/*
- * As kmf_mapped_rows_read; false if one of its numbers is not finite or, with unit, which scales x
- * to length 1, if it is 0.
- */
+/* As kmf_mapped_rows_read; with unit x is scaled to length 1, and false if it is 0, too. */
 bool kmf_mapped_rows_get(const kmf_mapped_rows *rows, uint64_t i, bool unit, float *x);
 
 #endif

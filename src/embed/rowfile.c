@@ -186,7 +186,7 @@ static int read_vector(const kmf_row_file *f, uint64_t row, float *x, kmf_err *e
 {
     size_t dim = f->rows.dim;
     size_t missing = 0, at = 0;
-    if (kmf_mapped_rows_read(&f->rows, row, x) == 0)
+    if (kmf_mapped_rows_read(&f->rows, row, x))
         return 1;
     for (size_t j = 0; j < dim; j++)
         missing += isnan(x[j]) != 0;
