@@ -12,8 +12,7 @@
 #define PACKED 3                /* times that DNA letters become shorter, or more */
 #define MORE ((size_t)32 << 10) /* bytes that are read at a time if these were not enough */
 
-/* Bytes of the block that has this header, 0 if it is none. */
-static size_t block_bytes(const uint8_t *header)
+size_t kmf_block_bytes(const uint8_t *header)
 {
     static const uint8_t magic[] = {KMF_GZIP_MAGIC, 0x8b, 8, 4};
     static const uint8_t extra[] = {6, 0, 'B', 'C', 2, 0};
@@ -31,7 +30,7 @@ bool kmf_blocks_knows(int file)
     size_t n;
     return file >= 0 && fstat(file, &st) == 0 && S_ISREG(st.st_mode) &&
            kmf_read_at(file, header, sizeof header, 0, &n) && n == sizeof header &&
-           block_bytes(header) > 0;
+           kmf_block_bytes(header) > 0;
 }
 
 size_t kmf_blocks_bytes(size_t most)
@@ -80,13 +79,13 @@ bool kmf_blocks_read(kmf_blocks *b, int file, uint64_t at, size_t most)
     while (!b->ends && b->n < KMF_BLOCKS_MOST && in + 2 * KMF_BLOCK_MOST <= b->cap) {
         if (!read_to(b, file, &there, in + KMF_BLOCK_HEADER) || there < in + KMF_BLOCK_HEADER)
             break;
-        size_t n_in = block_bytes(b->in + in);
+        size_t n_in = kmf_block_bytes(b->in + in);
         size_t end = in + n_in;
         if (n_in == 0 || !read_to(b, file, &there, end + KMF_BLOCK_HEADER) || there < end)
             break;
         size_t n_out = kmf_le_load32(b->in + end - 4);
         bool ends = there == end && n_out == 0;
-        bool goes_on = there >= end + KMF_BLOCK_HEADER && block_bytes(b->in + end) > 0;
+        bool goes_on = there >= end + KMF_BLOCK_HEADER && kmf_block_bytes(b->in + end) > 0;
         if (n_out > KMF_BLOCK_MOST || n_out > most - out || !(ends || goes_on))
             break;
         in = b->ins[b->n] = end;

@@ -33,6 +33,8 @@ typedef struct kmf_blocks {
     bool ends;                    /* the file ends with them */
 } kmf_blocks;
 
+/* Bytes of the block that begins so, 28 or more; 0: it is none. header: [KMF_BLOCK_HEADER] */
+size_t kmf_block_bytes(const uint8_t *header);
 /* Does the file, open of a regular one, begin with a block? */
 bool kmf_blocks_knows(int file);
 

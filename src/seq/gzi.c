@@ -11,6 +11,7 @@
 #include "base/io.h"
 #include "base/le.h"
 #include "base/mem.h"
+#include "seq/blocks.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,8 +21,7 @@
 #include <unistd.h>
 
 #define INDEX_MOST ((size_t)1 << 32)
-#define HEADER 18 /* to the end of the block's size */
-#define TAIL 4    /* the size of its text */
+#define TAIL 4 /* of a block: the size of its text */
 
 typedef struct walk {
     int file;
@@ -35,17 +35,15 @@ typedef struct walk {
 /* Of the block at w->at its size; false: there is no sound one. */
 static bool look(walk *w)
 {
-    unsigned char header[HEADER];
+    unsigned char header[KMF_BLOCK_HEADER];
     unsigned char tail[TAIL];
     w->size = 0;
     if (w->at == w->len)
         return true;
-    if (pread(w->file, header, HEADER, (off_t)w->at) != HEADER ||
-        memcmp(header, "\x1f\x8b\x08", 3) != 0 || !(header[3] & 4) ||
-        memcmp(header + 12, "BC\2\0", 4) != 0)
+    if (pread(w->file, header, sizeof header, (off_t)w->at) != (ssize_t)sizeof header)
         return false;
-    uint64_t size = (uint64_t)kmf_le_load16(header + 16) + 1;
-    if (size < HEADER + TAIL || size > w->len - w->at ||
+    uint64_t size = kmf_block_bytes(header);
+    if (size == 0 || size > w->len - w->at ||
         pread(w->file, tail, TAIL, (off_t)(w->at + size - TAIL)) != TAIL)
         return false;
     w->size = size;
