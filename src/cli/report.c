@@ -61,9 +61,9 @@ static int exit_code(kmf_code code)
 
 /*
  * A name may have line ends, and what a terminal obeys: a message is one line all the same, and is
- * written at once, as other processes may write to the same place.
+ * written at once with its end, as other processes may write to the same place.
  */
-static KMF_PRINTF(1, 0) void print_message(const char *format, va_list args)
+static KMF_PRINTF(2, 0) void print_message(const char *end, const char *format, va_list args)
 {
     char text[4096];
     char *longer = NULL;
@@ -75,7 +75,7 @@ static KMF_PRINTF(1, 0) void print_message(const char *format, va_list args)
     va_end(again);
     char *shown = longer ? longer : text;
     kmf_show_plainly(shown);
-    fprintf(stderr, "%s\n", shown);
+    fprintf(stderr, "%s%s", shown, end);
     free(longer);
 }
 
@@ -93,7 +93,7 @@ int cli_wrong(const cli *run, const char *format, ...)
     va_list args;
     print_name(run);
     va_start(args, format);
-    print_message(format, args);
+    print_message("\n", format, args);
     va_end(args);
     return CLI_USAGE;
 }
@@ -112,7 +112,7 @@ void cli_warn(const cli *run, const char *format, ...)
         fprintf(stderr, "%s: ", about);
     }
     va_start(args, format);
-    print_message(format, args);
+    print_message("\n", format, args);
     va_end(args);
 }
 
@@ -236,7 +236,7 @@ void cli_note(const cli *run, const char *format, ...)
     clear_line();
     fprintf(stderr, "[kmerformer %s %.1fs] ", run->command, cli_now() - run->started);
     va_start(args, format);
-    print_message(format, args);
+    print_message("\n", format, args);
     va_end(args);
 }
 
@@ -335,10 +335,8 @@ void cli_progress_show(cli_progress *progress, const char *format, ...)
     clear_line();
     fprintf(stderr, "[kmerformer %s %.1fs] ", run->command, cli_now() - run->started);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    print_message(progress->terminal ? "" : "\n", format, args);
     va_end(args);
-    if (!progress->terminal)
-        fputc('\n', stderr);
     fflush(stderr);
     line_stands = progress->terminal;
 }
