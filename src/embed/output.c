@@ -410,15 +410,6 @@ static int begin_table(kmf_output *o, kmf_err *err)
     return kmf_out_write(o->table, o->format.header, strlen(o->format.header), err);
 }
 
-int kmf_row_check_name(const char *name, kmf_err *err)
-{
-    char shown[KMF_ERR_SHOW];
-    if (name[strcspn(name, "\t\n\r")] == '\0')
-        return 0;
-    return kmf_fail(err, KMF_EINVAL, "'%s': a tab or a line end in a name",
-                    kmf_err_show(shown, name));
-}
-
 /* Are its rows vectors? */
 static bool takes_vectors(const kmf_output *o)
 {

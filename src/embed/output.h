@@ -17,6 +17,10 @@ void kmf_output_share(kmf_output *output, kmf_pool *pool, bool caller_too);
 /* Takes vectors of the rows that come next, which are counted from 0 on from here. */
 kmf_rowstore kmf_output_store(kmf_output *output);
 
+/* A row as another output holds it: n bytes of the table and its line of ids. */
+int kmf_output_copy(kmf_output *output, const void *row, size_t n, const char *ids,
+                    size_t n_ids, kmf_err *err) KMF_MUST_CHECK;
+
 /* Where the files of an output stand between two records. */
 typedef struct kmf_output_place {
     uint64_t rows;

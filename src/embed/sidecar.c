@@ -10,6 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+int kmf_row_check_name(const char *name, kmf_err *err)
+{
+    char shown[KMF_ERR_SHOW];
+    if (name[strcspn(name, "\t\n\r")] == '\0')
+        return 0;
+    return kmf_fail(err, KMF_EINVAL, "'%s': a tab or a line end in a name",
+                    kmf_err_show(shown, name));
+}
+
 static int fail_of_file(const kmf_ids *ids, kmf_err *err)
 {
     return kmf_fail(err, errno == ENOMEM ? KMF_ENOMEM : KMF_EIO, "%s: %s", ids->path,

@@ -41,8 +41,4 @@ int kmf_ids_row(kmf_ids *ids, kmf_row *row, kmf_err *err) KMF_MUST_CHECK;
 /* The line of the row that was asked for, n bytes as they stand there; its name has no end byte. */
 const char *kmf_ids_line(kmf_ids *ids, size_t *n);
 
-/* A row as another output holds it: n bytes of the table and its line of ids. */
-int kmf_output_copy(kmf_output *output, const void *row, size_t n, const char *ids,
-                    size_t n_ids, kmf_err *err) KMF_MUST_CHECK;
-
 #endif
