@@ -45,9 +45,8 @@ typedef struct kmf_reader_options {
  * name is the header up to the first blank; of a region "chr:beg-end", with "(-)" when a BED line
  * says so, the sequence then already reverse-complemented, or that line's name; of a tile either
  * with ":beg-end" behind it, its place in the record, 1-based, inclusive; with input_names any has
- * "INPUT:" before it. comment is what
- * follows the name and blanks in the header of a FASTA or FASTQ record, else "". Reads that an
- * alignment turned around are turned back.
+ * "INPUT:" before it. comment is what follows the name and blanks in the header of a FASTA or FASTQ
+ * record, else "". Reads that an alignment turned around are turned back.
  */
 typedef struct kmf_record {
     const char *name;
@@ -73,9 +72,9 @@ KMF_API void kmf_reader_options_default(kmf_reader_options *opts);
 
 /*
  * Opens path. opts may be NULL. pool (may be NULL: no threads) must outlive the reader.
- * KMF_EIO: cannot be opened; KMF_EFORMAT: none of these; KMF_EINVAL: a malformed region,
- * a step that is longer than its tiles, or without any, or a tab or a line end in a path that
- * records are called by.
+ * KMF_EIO: cannot be opened; KMF_EFORMAT: none of these, or an index is refused; KMF_EINVAL: a
+ * malformed or unknown region, or any of standard input; names without a BED file; a step that is
+ * longer than its tiles, or without any; or a tab or a line end in a path that names have.
  */
 KMF_API kmf_reader *kmf_reader_open(const char *path, const kmf_reader_options *opts,
                                     kmf_pool *pool, kmf_err *err) KMF_MUST_CHECK;

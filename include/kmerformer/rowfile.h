@@ -22,8 +22,7 @@ typedef struct kmf_row_file_info {
     int element_bytes; /* of a number: 2, 4, 8 */
     int named;         /* 1: x.ids.tsv is there; 0: row i is called i + 1, and has no length */
     int per_token;     /* 1: rows of KMF_POOL_NONE, which have a position */
-    const char
-        *model; /* its name by x.json, borrowed; NULL: nothing tells of it and settings */
+    const char *model; /* its name by x.json, borrowed; NULL: none, or no settings, are told */
 } kmf_row_file_info;
 
 /* 1: a regular file that begins as an array of NumPy does; 0: another, or it cannot be read. */

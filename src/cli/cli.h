@@ -61,6 +61,7 @@ int cli_nearest(cli *run, int argc, char **argv);
 int cli_plot(cli *run, int argc, char **argv);
 int cli_pretrain(cli *run, int argc, char **argv);
 int cli_probe(cli *run, int argc, char **argv);
+int cli_probe_predict(cli *run, int argc, char **argv);
 int cli_tokenize(cli *run, int argc, char **argv);
 int cli_vocab(cli *run, int argc, char **argv);
 int cli_word2vec(cli *run, int argc, char **argv);
@@ -70,7 +71,6 @@ int cli_vocab_export(cli *run, int argc, char **argv);
 int cli_vocab_merge(cli *run, int argc, char **argv);
 int cli_vocab_show(cli *run, int argc, char **argv);
 int cli_vocab_stats(cli *run, int argc, char **argv);
-int cli_probe_predict(cli *run, int argc, char **argv);
 
 extern const cli_command cli_eval_subcommands[];
 extern const cli_command cli_plot_subcommands[];
@@ -129,7 +129,7 @@ typedef struct cli_option {
     const char *name;   /* long name, or the heading's text */
     cli_kind kind;
     void *target;
-    long long min, max; /* INT, SIZE */
+    long long min, max; /* INT, SIZE, COUNT, BYTES */
     const char *const *words;
     const char *arg; /* "N", "FILE" in the help */
     const char *help;

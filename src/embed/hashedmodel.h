@@ -11,11 +11,10 @@
 #include "embed/method.h"
 
 typedef struct kmf_hashed_model {
-    kmf_method_file
-        list[KMF_METHOD_FILES]; /* as a method has them; drawn weights have no file */
-    const kmf_map **maps;       /* owned [n_files]; borrowed from the model */
-    char *config;     /* owned; config.json as it would be written, without provenance */
-    kmf_map texts[2]; /* that, and the vocabulary, borrowed from the model */
+    kmf_method_file list[KMF_METHOD_FILES]; /* as of a method; drawn weights have no file */
+    const kmf_map **maps; /* owned, the list; of the files, borrowed from the model */
+    char *config;         /* owned; config.json as it would be written, without provenance */
+    kmf_map texts[2];     /* that, and the vocabulary, borrowed from the model */
     const kmf_map *of_texts[2];
 } kmf_hashed_model;
 

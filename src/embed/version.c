@@ -16,15 +16,14 @@ const char *kmf_version(void)
 
 void kmf_build_info(char *text, size_t cap)
 {
-    snprintf(
-        text, cap,
-        "compiler\t%s\nhtslib\t%s\nblas\t%s\njansson\t%s\nzlib\t%s\ngunzip\t%s\nproducts\t%"
-        "s\nkernels\t%s\n",
+    snprintf(text, cap,
+             "compiler\t%s\nhtslib\t%s\nblas\t%s\njansson\t%s\nzlib\t%s\n"
+             "gunzip\t%s\nproducts\t%s\nkernels\t%s\n",
 #if defined(__clang__)
-        "clang " __clang_version__,
+             "clang " __clang_version__,
 #else
-        "gcc " __VERSION__,
+             "gcc " __VERSION__,
 #endif
-        kmf_htslib_version(), kmf_gemm_library(), jansson_version_str(), zlibVersion(),
-        kmf_inflate_library(), kmf_gemm_name(), kmf_cpu_name(kmf_cpu_level()));
+             kmf_htslib_version(), kmf_gemm_library(), jansson_version_str(), zlibVersion(),
+             kmf_inflate_library(), kmf_gemm_name(), kmf_cpu_name(kmf_cpu_level()));
 }

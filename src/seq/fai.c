@@ -81,8 +81,8 @@ typedef struct reading {
     bool blank;  /* a blank came in this line, of bases */
     bool torn;   /* a base came behind such a blank, in some line */
     bool named;  /* the name of this record has been read */
-    kmf_text *
-        first; /* borrowed; the name of the first record that has a base; NULL: not asked for */
+    /* Borrowed; the name of the first record that has a base. NULL: it is not asked for. */
+    kmf_text *first;
     int status; /* of that */
 } reading;
 
@@ -361,8 +361,8 @@ static bool parse_line(char *line, uint64_t number[NUMBERS])
     if (!p || *p != '\0')
         return false;
     *end = '\0';
-    double bytes = (double)number[LENGTH] / (double)(number[LINE_BASES] + 1);
-    if (bytes * (double)number[LINE_BYTES] > 1e18)
+    double lines = (double)number[LENGTH] / (double)(number[LINE_BASES] + 1);
+    if (lines * (double)number[LINE_BYTES] > 1e18)
         return false;
     /* a line has an end, unless it is the last of the file */
     return number[LENGTH] == 0 ||

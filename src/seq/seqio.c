@@ -55,7 +55,7 @@ struct kmf_reader {
     bool by_record;   /* kmf_reader_next was called */
     bool as_text;     /* kmf_reader_fill was called */
     const char *rest; /* [n_rest], of a record that is handed out in portions: borrowed from */
-    size_t n_rest;    /* aligned, regions or tiles; NULL: none is */
+    size_t n_rest;    /* table, aligned, regions or tiles; NULL: none is */
     bool ended;
     kmf_err failure; /* once failed, always failed */
 };
