@@ -83,7 +83,8 @@ int cli_merge(cli *run, int argc, char **argv)
     leave = refuse_shards(run, out, shards, n);
     if (leave >= 0)
         return leave;
-    if (merge(run, shards, n, out, threads, &err) < 0)
+    if (cli_check_inputs(shards, n, NULL, &err) < 0 ||
+        merge(run, shards, n, out, threads, &err) < 0)
         return cli_fail(run, &err);
     cli_note(run, "%d shards joined in %s", argc - first, out);
     return CLI_DONE;
