@@ -217,7 +217,7 @@ void cli_warn_of_reading(const cli *run, const char *path, const kmf_reader_opti
                  opts && opts->reference ? opts->reference : path);
     path = cli_input_name(path);
     if (s->records == 0 && bed)
-        cli_warn(run, "%s: no records, as %s has no regions", path, bed);
+        cli_warn(run, "%s: no records, as %s has no regions", path, cli_input_name(bed));
     else if (s->records == 0)
         cli_warn(run, "%s: no records", path);
     if (s->nameless > 0)
