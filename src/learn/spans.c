@@ -45,9 +45,10 @@ int kmf_spans_options_check(const kmf_spans_options *opts, kmf_err *err)
                         "the share of masked bases is %g: it must be from %g to %g", o->rate,
                         RATE_MIN, RATE_MAX);
     if (o->span_min < 1 || o->span_min > o->span_max || o->span_max > KMF_SPAN_MAX)
-        return kmf_fail(err, KMF_EINVAL,
-                        "masked spans of %zu to %zu bases: they must have 1 to %d", o->span_min,
-                        o->span_max, KMF_SPAN_MAX);
+        return kmf_fail(
+            err, KMF_EINVAL,
+            "masked spans of %zu to %zu bases: they must have 1 to %d, the shorter first",
+            o->span_min, o->span_max, KMF_SPAN_MAX);
     if (!(o->p_mask >= 0 && o->p_random >= 0 && o->p_mask + o->p_random <= 1))
         return kmf_fail(
             err, KMF_EINVAL,
