@@ -3,7 +3,6 @@
 #include "cli/cli.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 static const cli_usage usage = {

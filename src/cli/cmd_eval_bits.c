@@ -7,10 +7,6 @@
  */
 #include "cli/cli.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define HEADER "#model\tbits\tmarkov_bits\tmarkov_order\tcopy_bits\thidden_bases\twindows\n"
 
 static const char *const precisions[] = {"f32", "bf16", NULL};

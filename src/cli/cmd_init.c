@@ -3,7 +3,6 @@
 #include "cli/cli.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #define WIDTH_MAX 65536
 #define LARGE_TABLE 1e9 /* bytes of the tokens' vectors, beyond which it is told before */

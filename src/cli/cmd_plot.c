@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define DRAWN_MAX 1000000
 #define SIMILARITY_MAX 5000

@@ -8,8 +8,6 @@
 #include "cli/cli.h"
 #include "cli/embedding.h"
 
-#include <stdlib.h>
-
 typedef struct predict_args {
     kmf_reader_options reader;
     const char *probe;

@@ -2,7 +2,6 @@
 /* kmerformer tokenize: what a model sees. */
 #include "cli/cli.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { RESUME_AUTO, RESUME_NEVER };
 const char *const cli_resume_words[] = {"auto", "never", NULL};

@@ -26,7 +26,6 @@
 #include "model/config.h"
 #include "model/encoder.h"
 #include "model/layout.h"
-#include "model/locate.h"
 #include "model/model.h"
 
 #include <assert.h>

@@ -13,7 +13,6 @@
 #include "embed/method.h"
 #include "embed/settings.h"
 #include "words/columns.h"
-#include "words/kmer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,6 @@
  * without files by its name.
  */
 #include "base/err.h"
-#include "base/mem.h"
 #include "embed/provenance.h"
 
 #include <limits.h>

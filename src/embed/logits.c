@@ -23,7 +23,6 @@
 #include "seq/text.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define JOB_TOKENS ((size_t)512)

@@ -3,7 +3,6 @@
 #include "base/crc.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "base/mem.h"
 #include "embed/logits.h"
 #include "embed/hashedmodel.h"
 #include "embed/provenance.h"

@@ -28,7 +28,6 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "embed/flow.h"
-#include "seq/input.h"
 #include "seq/ranges.h"
 #include "seq/seqio.h"
 

@@ -31,7 +31,6 @@
 
 #include "seq/aligned.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdbool.h>

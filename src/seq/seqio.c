@@ -18,7 +18,6 @@
 #include "seq/seqio.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdbool.h>
 #include <math.h>
 #include <string.h>
