@@ -126,12 +126,20 @@ static _Noreturn void leave(int number)
     _exit(CLI_STOPPED);
 }
 
+/* One line, whatever a name in it is; room is left for the end. */
+static void end_line(char *message)
+{
+    kmf_show_plainly(message);
+    strcat(message, "\n");
+}
+
 static void tell_of(char *message, size_t cap, const cli *run, const char *checkpoint,
                     const char *how)
 {
-    snprintf(message, cap,
-             "kmerformer %s: stopped by a signal; the same command%.30s resumes from %.400s\n",
+    snprintf(message, cap - 1,
+             "kmerformer %s: stopped by a signal; the same command%.30s resumes from %.400s",
              run->command, how, checkpoint);
+    end_line(message);
 }
 
 void cli_leave(const cli *run, const char *checkpoint, const char *how)
@@ -143,11 +151,12 @@ void cli_leave(const cli *run, const char *checkpoint, const char *how)
 void cli_leave_on_signals(const cli *run, const char *checkpoint, const char *folder,
                           const char *lock)
 {
-    snprintf(leave_message, sizeof leave_message,
-             "kmerformer %s: stopped by a signal%s%.400s\n", run->command,
+    snprintf(leave_message, sizeof leave_message - 1,
+             "kmerformer %s: stopped by a signal%s%.400s", run->command,
              checkpoint ? "; the same command resumes from "
                         : " before there was anything to keep",
              checkpoint ? checkpoint : "");
+    end_line(leave_message);
     leave_folder = folder;
     leave_lock = lock;
     for (size_t i = 0; i < STOP_NUMBERS; i++)
