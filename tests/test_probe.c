@@ -454,6 +454,25 @@ START_TEST(vectors_that_are_not_finite_are_an_error_of_numbers)
 }
 END_TEST
 
+/* z = x / 1e-40 has weights of about 1; those of x are 1e40, which float32 has not. */
+START_TEST(a_column_too_small_for_a_weight_is_an_error_that_names_it)
+{
+    static const float x[][2] = {{1, 1e-40F}, {2, 3e-40F}, {2, 1e-40F}, {1, 3e-40F}};
+    static const int32_t y[] = {0, 1, 0, 1};
+    const kmf_points train = {x[0], y, 4};
+    kmf_err err = {0};
+    kmf_probe_options opts = {
+        .l2 = 0.01, .scale = KMF_PROBE_COLUMN, .iterations = 100, .tolerance = 1e-4};
+    ck_assert_ptr_null(kmf_probe_train(&train, NULL, NULL, 2, 2, &opts, NULL, &err));
+    ck_assert_int_eq(err.code, KMF_ENUMERIC);
+    ck_assert_ptr_nonnull(strstr(err.msg, "column 2: "));
+    opts.scale = KMF_PROBE_COMMON;
+    kmf_probe *p = kmf_probe_train(&train, NULL, NULL, 2, 2, &opts, NULL, NULL);
+    ck_assert_ptr_nonnull(p);
+    kmf_probe_free(p);
+}
+END_TEST
+
 typedef struct told {
     kmf_probe_progress last;
     size_t calls;
@@ -837,6 +856,7 @@ int main(void)
     tcase_add_test(tc, l2_is_chosen_from_all_of_its_grid_and_the_largest_of_equals);
     tcase_add_test(tc, the_scale_is_chosen_that_tells_more_of_dev);
     tcase_add_test(tc, vectors_that_are_not_finite_are_an_error_of_numbers);
+    tcase_add_test(tc, a_column_too_small_for_a_weight_is_an_error_that_names_it);
     tcase_add_test(tc, learning_says_which_probe_of_how_many_it_is_at);
     tcase_add_test(tc, columns_that_never_change_are_left_alone_at_any_scale);
     tcase_add_test(tc, rows_of_nan_teach_nothing_and_get_the_most_frequent_class);

@@ -75,7 +75,8 @@ KMF_API int kmf_probe_chooses(const kmf_probe_options *opts);
  * equals COLUMN and then the largest l2. Otherwise fit and dev may be NULL. fit may be a part
  * of train; classes of dev that are n_classes or more count as mistakes. The bits do not depend
  * on the pool (NULL: one thread). KMF_EINVAL: an option or a class out of range, no class, no
- * part to choose by; KMF_EFORMAT: no row that is not NaN; KMF_ENUMERIC: a row is infinite.
+ * part to choose by; KMF_EFORMAT: no row that is not NaN; KMF_ENUMERIC: a row is infinite, or a
+ * column's numbers are so small that its weights are.
  */
 KMF_API kmf_probe *kmf_probe_train(const kmf_points *train, const kmf_points *fit,
                                    const kmf_points *dev, size_t dim, size_t n_classes,

@@ -223,6 +223,19 @@ static void report(void *user, int done)
     t->opts->fn(t->opts->user, &t->now);
 }
 
+/* The weights that a column's numbers are multiplied by as they are: of tiny ones they are huge. */
+static int check_weights(const kmf_probe *p, const fitting *l, kmf_err *err)
+{
+    for (size_t i = 0; i < p->n_classes * p->dim; i++)
+        if (!isfinite(p->weights[i]))
+            return kmf_fail(err, KMF_ENUMERIC,
+                            "column %zu: its numbers differ by %.2g alone, for which no weight "
+                            "in float32 is large enough: they must be larger, or divided by "
+                            "what all columns are (probe-scale common)",
+                            i % p->dim + 1, l->spread[i % p->dim]);
+    return 0;
+}
+
 /* Goes on to the minimum for l2, and puts it into the probe. */
 static int learn(training *t, fitting *l, double l2, double least_gain, kmf_err *err)
 {
@@ -255,7 +268,7 @@ static int learn(training *t, fitting *l, double l2, double least_gain, kmf_err 
         p->biases[c] = (float)bias;
         p->shares[c] = (float)l->shares[c];
     }
-    return 0;
+    return check_weights(p, l, err);
 }
 
 static size_t count_right(const kmf_probe *p, double *probabilities, const kmf_points *part)
