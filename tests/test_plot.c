@@ -224,6 +224,39 @@ START_TEST(threads_and_whole_blocks_change_no_bit)
 }
 END_TEST
 
+/* Powers of two change no bit, however small or large their squares, and whatever came before. */
+START_TEST(components_are_the_same_at_any_size)
+{
+    enum { WIDE = 5, ROWS = 2 * KMF_PCA_BLOCK };
+    static const int powers[] = {0, -100, -70, 70, 120};
+    float *x = kmf_floats(ROWS * WIDE, NULL);
+    double axis[WIDE], variance = 0, y = 0;
+    ck_assert_ptr_nonnull(x);
+    for (size_t p = 0; p < sizeof powers / sizeof powers[0]; p++) {
+        double at;
+        state = 1;
+        for (size_t i = 0; i < ROWS * WIDE; i++) { /* the first block is far smaller */
+            double size = i < KMF_PCA_BLOCK * WIDE ? 0x1p-10 : 1;
+            x[i] = (float)ldexp((draw() + (double)(i % WIDE)) * size, powers[p]);
+        }
+        kmf_pca *pca = pca_of(x, ROWS, WIDE, 1, NULL);
+        kmf_pca_project(pca, &at, x);
+        if (p == 0) {
+            memcpy(axis, kmf_pca_axis(pca, 0), sizeof axis);
+            variance = kmf_pca_variance(pca, 0);
+            y = at;
+        }
+        for (size_t i = 0; i < WIDE; i++)
+            ck_assert_double_eq_tol(kmf_pca_axis(pca, 0)[i], axis[i], 1e-12);
+        ck_assert_double_eq_tol(ldexp(kmf_pca_variance(pca, 0), -2 * powers[p]), variance,
+                                1e-12 * variance);
+        ck_assert_double_eq_tol(ldexp(at, -powers[p]), y, 1e-12);
+        kmf_pca_free(pca);
+    }
+    kmf_free(x);
+}
+END_TEST
+
 START_TEST(what_has_no_components_is_refused)
 {
     const float equal[] = {1.1f, 2, 3, 1.1f, 2, 3, 1.1f, 2, 3};
@@ -604,6 +637,7 @@ int main(void)
     tcase_add_test(tc, cosines_are_those_of_numpy);
     tcase_add_test(tc, components_are_those_of_jacobis_rotations);
     tcase_add_test(tc, threads_and_whole_blocks_change_no_bit);
+    tcase_add_test(tc, components_are_the_same_at_any_size);
     tcase_add_test(tc, what_has_no_components_is_refused);
     tcase_add_test(tc, eigenvectors_by_hand);
     tcase_add_test(tc, cosines_by_hand);

@@ -12,6 +12,9 @@
  * double. The matrix is cut into strips of STRIP of its rows; threads share the strips, and each
  * element gets its blocks in the order of the rows, so its bits depend on no thread.
  *
+ * y is taken times 2^-e, 2^e being above all numbers so far, for squares of float32 beyond 1e19 or
+ * below 1e-19 are not: where a block has a greater number, what was added up is divided once more.
+ *
  *        j ->              Only j >= i is computed: a strip begins at its own column.
  *      +-----------+
  *    i |\ strip 0  |       Cost: dim^2 operations a row, dim^2 doubles of memory, and 4/3 dim^3
@@ -29,10 +32,12 @@
 #include <math.h>
 
 #define STRIP ((size_t)64)
+#define NO_EXPONENT (-200) /* below that of any float32 */
 
 struct kmf_pca {
     size_t dim, count;
     uint64_t n;
+    int exponent;     /* e */
     float *shift;     /* s                            [dim], owned */
     double *sum;      /* of y; after finish the mean  [dim], owned */
     double *squares;  /* of y y^T, j >= i             [dim, dim], owned */
@@ -59,6 +64,7 @@ kmf_pca *kmf_pca_new(size_t dim, kmf_err *err)
     if (!pca)
         return NULL;
     pca->dim = dim;
+    pca->exponent = NO_EXPONENT;
     pca->shift = kmf_floats(dim, err);
     pca->sum = kmf_calloc(dim, sizeof *pca->sum, err);
     pca->squares = kmf_large_zeroed(dim * dim, sizeof *pca->squares, err);
@@ -99,6 +105,30 @@ static void set_shift(kmf_pca *pca, const float *x, size_t n)
             sum += (double)x[r * pca->dim + j];
         pca->shift[j] = (float)(sum / (double)n);
     }
+}
+
+/* Takes the block's n rows times 2^-e. */
+static void scale_block(kmf_pca *pca, size_t n)
+{
+    size_t D = pca->dim;
+    float most = 0;
+    int e;
+    for (size_t i = 0; i < n * D; i++)
+        most = fabsf(pca->block[i]) > most ? fabsf(pca->block[i]) : most;
+    if (most <= 0 || !isfinite(most))
+        return;
+    (void)frexpf(most, &e);
+    if (e > pca->exponent) {
+        const double less = ldexp(1, pca->exponent - e);
+        for (size_t i = 0; i < D; i++)
+            pca->sum[i] *= less;
+        for (size_t i = 0; i < D * D; i++)
+            pca->squares[i] *= less * less;
+        pca->exponent = e;
+    }
+    const double unit = ldexp(1, -pca->exponent);
+    for (size_t i = 0; i < n * D; i++)
+        pca->block[i] = (float)((double)pca->block[i] * unit);
 }
 
 /* A kmf_item_fn: the strip's rows of sum y y^T, and its columns of sum y. */
@@ -143,6 +173,7 @@ int kmf_pca_add(kmf_pca *pca, const float *x, size_t n, kmf_pool *pool, kmf_err 
         for (size_t r = 0; r < a.n; r++)
             for (size_t j = 0; j < D; j++)
                 pca->block[r * D + j] = x[(at + r) * D + j] - pca->shift[j];
+        scale_block(pca, a.n);
         status = kmf_pool_each(pool, strips, add_strip, &a, err);
         pca->n += a.n;
     }
@@ -157,17 +188,18 @@ static void settle(kmf_pca *pca)
 {
     size_t D = pca->dim;
     double n = (double)pca->n;
+    const double size = ldexp(1, pca->exponent);
     pca->total = 0;
     for (size_t i = 0; i < D; i++)
         pca->sum[i] /= n;
     for (size_t i = 0; i < D; i++) {
         double *row = pca->squares + i * D;
         for (size_t j = i; j < D; j++)
-            row[j] = (row[j] - n * pca->sum[i] * pca->sum[j]) / (n - 1);
+            row[j] = (row[j] - n * pca->sum[i] * pca->sum[j]) / (n - 1) * size * size;
         pca->total += row[i];
     }
     for (size_t i = 0; i < D; i++)
-        pca->sum[i] += (double)pca->shift[i];
+        pca->sum[i] = pca->sum[i] * size + (double)pca->shift[i];
 }
 
 int kmf_pca_finish(kmf_pca *pca, size_t count, kmf_err *err)
@@ -181,13 +213,11 @@ int kmf_pca_finish(kmf_pca *pca, size_t count, kmf_err *err)
     settle(pca);
     if (!isfinite(pca->total))
         return kmf_fail(err, KMF_EMODEL,
-                        "there are no principal components: the vectors are so large that the "
-                        "squares of their numbers are not finite");
+                        "there are no principal components: the vectors are so far apart that "
+                        "their differences are not finite");
     if (pca->total <= 0)
-        return kmf_fail(
-            err, KMF_EMODEL,
-            "there are no principal components: all vectors are equal, or differ by "
-            "numbers whose squares are 0");
+        return kmf_fail(err, KMF_EMODEL,
+                        "there are no principal components: all vectors are equal");
     pca->count = count;
     pca->variance = kmf_malloc(count, sizeof *pca->variance, err);
     pca->axes = kmf_malloc(count * pca->dim, sizeof *pca->axes, err);
