@@ -97,8 +97,8 @@ struct kmf_bytes {
     size_t n_given_back;    /* by the parser */
     size_t n_inflating;     /* pieces whose blocks somebody inflates */
     size_t n_waiting;       /* jobs that have not started */
-    bool reading;           /* somebody is: the file, gzip, `at` and reason are theirs */
-    uint64_t at;            /* where the next blocks begin */
+    bool reading;           /* somebody is: the file, gzip and reason are theirs */
+    uint64_t at;            /* where the next blocks begin; changed by who was reading */
     bool closing;           /* no more is wanted */
     ending ending;          /* what follows the piece begun last */
     kmf_err reason;         /* of FAILED */
@@ -125,11 +125,10 @@ static ending fill(kmf_bytes *b, slot *p)
 }
 
 /* The next blocks, as many as there is room for. */
-static ending read_blocks(kmf_bytes *b, slot *p)
+static ending read_blocks(const kmf_bytes *b, slot *p)
 {
     if (!kmf_blocks_read(&p->packed, b->blocks, b->at, PIECE))
         return IRREGULAR;
-    b->at += p->packed.ins[p->packed.n - 1];
     p->len = p->packed.outs[p->packed.n - 1];
     return p->packed.ends ? ENDED : MORE;
 }
@@ -168,6 +167,8 @@ static void fill_next(kmf_bytes *b)
     pthread_mutex_lock(&b->lock);
     b->reading = false;
     p->refused = end == IRREGULAR;
+    if (in_blocks && !p->refused)
+        b->at += p->packed.ins[p->packed.n - 1];
     if (b->ending == MORE) /* else one that was begun before was refused meanwhile */
         b->ending = end;
     if (in_blocks && !p->refused)
