@@ -546,7 +546,7 @@ START_TEST(positions_beyond_the_range_are_refused)
         ck_assert_int_eq(
             kmf_plot_positions(&picture, rows[i].K, 100, rows[i].tokens, rows[i].width, NULL),
             KMF_EINVAL);
-    static const double bases[] = {NAN, INFINITY, 1, -2};
+    static const double bases[] = {(double)NAN, (double)INFINITY, 1, -2};
     for (size_t i = 0; i < sizeof bases / sizeof bases[0]; i++)
         ck_assert_int_eq(kmf_plot_positions(&picture, 8, bases[i], 6, 4, NULL), KMF_EINVAL);
 }

@@ -114,7 +114,8 @@ START_TEST(every_precision_and_batch_has_a_speed)
 }
 END_TEST
 
-static const double no_seconds[] = {NAN, -1, -INFINITY, INFINITY, 3600.5};
+static const double no_seconds[] = {(double)NAN, -1, -(double)INFINITY, (double)INFINITY,
+                                    3600.5};
 
 START_TEST(speed_refuses_what_cannot_run)
 {
