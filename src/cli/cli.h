@@ -313,7 +313,9 @@ void cli_inputs_start(cli_inputs *in, const char *const *paths, size_t n,
 /* Around the reading of each input, by reader or NULL. */
 void cli_inputs_open(cli_inputs *in, const char *path, const kmf_reader *reader);
 void cli_inputs_close(cli_inputs *in);
-/* What was read so far needed no work. */
+/* Of the letters read, of which the last may be those of a long record, so many are worked on. */
+void cli_inputs_work(cli_inputs *in, double letters);
+/* What is worked on so far needed no work. */
 void cli_inputs_pass(cli_inputs *in);
 /* ", 5 min left" where so many seconds were needed for the rest, "" where it cannot be told. */
 const char *cli_inputs_left(cli_inputs *in, char buf[CLI_COUNT_TEXT], double seconds);
@@ -594,9 +596,12 @@ void cli_progress_letters(cli_progress *progress, const char *doing, uint64_t le
 void cli_progress_reading(void *progress, uint64_t letters);
 /* What part of a table of counts has been gone over; the same. */
 void cli_progress_table(void *progress, double done);
-/* "3 records done, 400 tokens, 5 min left", when it is time; after so many seconds of work. */
+/*
+ * "3 records done, 400 tokens, 5 min left", when it is time; so many letters are worked on, after
+ * so many seconds.
+ */
 void cli_progress_tokens(cli_progress *progress, cli_inputs *in, uint64_t records,
-                         uint64_t tokens, double seconds);
+                         uint64_t tokens, uint64_t letters, double seconds);
 /* How far a probe of this model's vectors is, when it is time. */
 void cli_progress_probe(cli_progress *progress, const char *model,
                         const kmf_probe_progress *now);

@@ -33,6 +33,7 @@ typedef struct logits_run {
     uint64_t farthest;       /* bases that a record needs to have one of each */
     cli_resumable resumable; /* without an output: the table */
     uint64_t n_records, n_rows;
+    uint64_t n_letters;        /* of these records */
     uint64_t n_bases, n_asked; /* lines of bases; and how many would be one for each */
     uint64_t n_before;         /* of the rows, those that an earlier run has made */
     uint64_t n_short;          /* records that end before one of the spans */
@@ -138,12 +139,15 @@ static int print_base(void *user, const kmf_base_row *row, kmf_err *err)
 static int put_row(void *user, const kmf_logits_row *row, kmf_err *err)
 {
     logits_run *r = user;
+    uint64_t done = r->n_letters + (row->index == r->n_records ? row->position : 0);
     if (r->n_before > 0 && r->n_rows == r->n_before) { /* what came before took no time */
+        cli_inputs_work(&r->inputs, (double)done);
         cli_inputs_pass(&r->inputs);
         r->started = cli_now();
     }
     r->n_rows++;
-    cli_progress_tokens(&r->line, &r->inputs, r->n_records, r->n_rows, cli_now() - r->started);
+    cli_progress_tokens(&r->line, &r->inputs, r->n_records, r->n_rows, done,
+                        cli_now() - r->started);
     if (r->bases)
         return kmf_bases_add(r->bases, row, err);
     if (!r->args->out) {
@@ -192,6 +196,7 @@ static int put_record(void *to, const char *path, const kmf_record *rec, kmf_err
     else if (status == KMF_ENUMERIC)
         cli_name_file(path, err);
     r->n_records++;
+    r->n_letters += rec->len;
     r->n_short += rec->len < r->farthest;
     r->n_asked += r->bases ? kmf_bases_asked(r->bases, rec->len) : 0;
     return status;

@@ -140,6 +140,7 @@ typedef struct tokenize_run {
     cli_progress line;
     cli_inputs inputs;
     uint64_t records, printed; /* done; tokens */
+    uint64_t letters;          /* of the records that are done */
     kmf_cutter *cutter;
     const kmf_vocab *vocab;
     kmf_embed_stats total;
@@ -205,7 +206,8 @@ static int tokenize_record(void *to, const char *path, const kmf_record *rec, km
         if (got < 0)
             return got;
         r->printed += chunk.n;
-        cli_progress_tokens(&r->line, &r->inputs, r->records, r->printed,
+        uint64_t at = chunk.own_end > chunk.own_beg ? chunk.end[chunk.own_end - 1] : 0;
+        cli_progress_tokens(&r->line, &r->inputs, r->records, r->printed, r->letters + at,
                             cli_now() - r->line.run->started);
     }
     kmf_cutter_statistics(r->cutter, &stats);
@@ -214,6 +216,7 @@ static int tokenize_record(void *to, const char *path, const kmf_record *rec, km
     kmf_embed_stats_add(&r->total, &stats);
     r->total.tokens += stats.tokens;
     r->records++;
+    r->letters += rec->len;
     if (got < 0)
         cli_name_record(path, rec, err);
     return got;

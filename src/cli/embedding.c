@@ -17,22 +17,20 @@ int cli_embedding_open(cli_embedding *e, cli_resumable *resumable, kmf_embedder 
 }
 
 /*
- * The share of the letters read so far that are done: those of records whose rows are out, and of
- * those under way as many as their tokens stand for, at the stride, or where tokens have no common
- * length, at the mean length so far.
+ * The letters that are done: those of records whose rows are out, and of those under way as many as
+ * their tokens stand for, at the stride, or where tokens have no common length, at the mean length
+ * so far. Of a shard, those of the other shards as well.
  */
-static double share_done(const cli_embedding *e, uint64_t tokens, const cli_inputs *in,
-                         const kmf_embed_stats *now)
+static double letters_done(const cli_embedding *e, uint64_t tokens, const kmf_embed_stats *now)
 {
     kmf_embed_options o;
     kmf_embedder_options(e->embedder, &o);
-    double read = (double)in->letters + (double)in->now.bases;
     double all = (double)e->before.tokens + (double)tokens;
     double mean = now->tokens > 0 ? (double)now->bases / (double)now->tokens : 0;
     double each = o.stride > 0 ? (double)o.stride : mean;
     double under_way = fmax(all - (double)now->tokens, 0) * each;
     double shards = o.n_shards > 1 ? (double)o.n_shards : 1;
-    return read > 0 ? fmin(((double)now->bases + under_way) * shards / read, 1) : 1;
+    return ((double)now->bases + under_way) * shards;
 }
 
 double cli_embedding_step(cli_embedding *e, uint64_t tokens, cli_inputs *in,
@@ -40,7 +38,7 @@ double cli_embedding_step(cli_embedding *e, uint64_t tokens, cli_inputs *in,
 {
     cli_resumable_save(e->resumable);
     kmf_embedder_statistics(e->embedder, now);
-    in->done = share_done(e, tokens, in, now);
+    cli_inputs_work(in, letters_done(e, tokens, now));
     if (e->before.records > 0 && now->records == e->before.records) {
         cli_inputs_pass(in);
         e->started = cli_now();

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,6 +152,14 @@ static double share_read(cli_inputs *in)
         kmf_reader_statistics(in->reader, &in->now);
     double read = (double)in->bytes_before + in->now.share * (double)in->bytes_here;
     return in->bytes > 0 && in->now.share > 0 ? in->done * read / (double)in->bytes : 0;
+}
+
+void cli_inputs_work(cli_inputs *in, double letters)
+{
+    if (in->reader)
+        kmf_reader_statistics(in->reader, &in->now);
+    double read = (double)in->letters + (double)in->now.bases;
+    in->done = read > 0 ? fmin(letters / read, 1) : 1;
 }
 
 void cli_inputs_pass(cli_inputs *in)

@@ -360,13 +360,14 @@ void cli_progress_table(void *progress, double done)
 }
 
 void cli_progress_tokens(cli_progress *progress, cli_inputs *in, uint64_t records,
-                         uint64_t tokens, double seconds)
+                         uint64_t tokens, uint64_t letters, double seconds)
 {
     char left[CLI_COUNT_TEXT];
-    if (cli_progress_due(progress))
-        cli_progress_show(progress, "%llu records done, %llu tokens%s",
-                          (unsigned long long)records, (unsigned long long)tokens,
-                          cli_inputs_left(in, left, seconds));
+    if (!cli_progress_due(progress))
+        return;
+    cli_inputs_work(in, (double)letters);
+    cli_progress_show(progress, "%llu records done, %llu tokens%s", (unsigned long long)records,
+                      (unsigned long long)tokens, cli_inputs_left(in, left, seconds));
 }
 
 void cli_progress_probe(cli_progress *progress, const char *model,
