@@ -178,8 +178,10 @@ static int read_file(saved *s, int i, const char *path, const char *where, kmf_e
 {
     const json_t *file = json_array_get(json_object_get(s->json, "files"), (size_t)i);
     const char *suffix = json_string_value(json_object_get(file, "suffix"));
-    if (!is_suffix(suffix))
-        return kmf_fail(err, KMF_EMODEL, "%s: files: there is no suffix", where);
+    if (!is_suffix(suffix)) {
+        kmf_fail(err, KMF_EMODEL, "%s: files: there is no suffix", where);
+        return KMF_EMODEL;
+    }
     if (kmf_json_count(&s->place.bytes[i], file, "bytes", INT64_MAX, where, err) < 0)
         return KMF_EMODEL;
     char *name = kmf_output_name(path, i, err);
