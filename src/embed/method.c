@@ -49,7 +49,7 @@ kmf_method *kmf_method_open(const char *name, kmf_embed_options *opts, kmf_err *
         errno == ENOENT) {
         kmf_fail(err, KMF_EIO,
                  "%s: %s: a model is a directory or a file, or one of tnf, kmer:K, random and "
-                 "random:DIRECTORY",
+                 "random:MODEL",
                  name, strerror(ENOENT));
         return NULL;
     }
