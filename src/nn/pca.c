@@ -12,8 +12,9 @@
  * double. The matrix is cut into strips of STRIP of its rows; threads share the strips, and each
  * element gets its blocks in the order of the rows, so its bits depend on no thread.
  *
- * y is taken times 2^-e, 2^e being above all numbers so far, for squares of float32 beyond 1e19 or
- * below 1e-19 are not: where a block has a greater number, what was added up is divided once more.
+ * y is taken times 2^-e, for squares of float32 beyond 1e19 or below 1e-19 are not: e is 0 while the
+ * largest number is usual, else 2^e is above all so far. Where a block has a greater one, what was
+ * added up is divided once more.
  *
  *        j ->              Only j >= i is computed: a strip begins at its own column.
  *      +-----------+
@@ -24,15 +25,18 @@
 #include "kmerformer.h"
 
 #include "base/err.h"
+#include "base/half.h"
 #include "base/mem.h"
 #include "nn/eigen.h"
 #include "nn/gemm.h"
 #include "seq/par.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #define STRIP ((size_t)64)
 #define NO_EXPONENT (-200) /* below that of any float32 */
+#define USUAL 40 /* exponents to either side of 0 of which sums of squares are float32 */
 
 struct kmf_pca {
     size_t dim, count;
@@ -107,17 +111,28 @@ static void set_shift(kmf_pca *pca, const float *x, size_t n)
     }
 }
 
+/* The largest of |x|, NaN and infinity above all, by bits, which vectors compare. */
+static float largest(const float *x, size_t n)
+{
+    int32_t most = 0;
+    for (size_t i = 0; i < n; i++) {
+        int32_t bits = (int32_t)(kmf_bits_of(x[i]) & INT32_MAX);
+        most = bits > most ? bits : most;
+    }
+    return kmf_float_of((uint32_t)most);
+}
+
 /* Takes the block's n rows times 2^-e. */
 static void scale_block(kmf_pca *pca, size_t n)
 {
     size_t D = pca->dim;
-    float most = 0;
+    float most = largest(pca->block, n * D);
     int e;
-    for (size_t i = 0; i < n * D; i++)
-        most = fabsf(pca->block[i]) > most ? fabsf(pca->block[i]) : most;
     if (most <= 0 || !isfinite(most))
         return;
     (void)frexpf(most, &e);
+    if (abs(e) <= USUAL)
+        e = 0;
     if (e > pca->exponent) {
         const double less = ldexp(1, pca->exponent - e);
         for (size_t i = 0; i < D; i++)
@@ -127,7 +142,7 @@ static void scale_block(kmf_pca *pca, size_t n)
         pca->exponent = e;
     }
     const double unit = ldexp(1, -pca->exponent);
-    for (size_t i = 0; i < n * D; i++)
+    for (size_t i = 0; i < n * D && pca->exponent != 0; i++)
         pca->block[i] = (float)((double)pca->block[i] * unit);
 }
 
