@@ -263,6 +263,7 @@ static int note_places(kmf_genome *g, const char *name, size_t len, size_t n_hel
         !(g->names[g->n_names] = kmf_strdup(name, err)))
         return KMF_ENOMEM;
     place.name = g->names[g->n_names++];
+    place.input = g->info.inputs;
     for (int held = 0; held < 2; held++) {
         size_t n = held ? n_held : len - n_held;
         kmf_named_place own = place;

@@ -52,7 +52,7 @@ typedef struct kmf_genome_info {
     uint64_t inputs, records;
     uint64_t held_records; /* of those: held out whole */
     uint64_t held_shared;  /* records whose held-out bases are, by their names, learnt from in
-                              another; once finished */
+                              another of their input; once finished */
     uint64_t letters;      /* in the records */
     uint64_t ambiguous;    /* of those: neither A, C, G, T nor U */
     kmf_genome_part_info parts[KMF_GENOME_PARTS];

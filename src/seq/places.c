@@ -26,13 +26,16 @@ bool kmf_named_place_read(kmf_named_place *place, const char *name)
 
 static bool is_of_record(const kmf_named_place *p, const kmf_named_place *other)
 {
-    return p->n_record == other->n_record && memcmp(p->name, other->name, p->n_record) == 0;
+    return p->input == other->input && p->n_record == other->n_record &&
+           memcmp(p->name, other->name, p->n_record) == 0;
 }
 
 static int by_place(const void *a, const void *b)
 {
     const kmf_named_place *x = a, *y = b;
-    int order = memcmp(x->name, y->name, kmf_min(x->n_record, y->n_record));
+    int order = (x->input > y->input) - (x->input < y->input);
+    if (order == 0)
+        order = memcmp(x->name, y->name, kmf_min(x->n_record, y->n_record));
     if (order == 0 && x->n_record != y->n_record)
         order = x->n_record < y->n_record ? -1 : 1;
     return order != 0 ? order : (x->beg > y->beg) - (x->beg < y->beg);

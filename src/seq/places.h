@@ -15,7 +15,8 @@ typedef struct kmf_named_place {
     size_t n_record;    /* letters of that */
     uint64_t beg, last; /* bases, from 1 */
     bool reverse;       /* of the other strand */
-    bool asked;         /* left to the caller: is it asked about, or one of the others? */
+    uint64_t input;     /* left to the caller: records of one name in two inputs are two; */
+    bool asked;         /* and is it asked about, or one of the others? */
     bool meets;         /* one that is asked about shares a base with one of the others */
 } kmf_named_place;
 
