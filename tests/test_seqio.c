@@ -798,8 +798,11 @@ START_TEST(any_failing_allocation_is_reported_and_nothing_leaks)
     random_fasta(&in, &expected, 40);
     text gz = gzipped(in.bytes, in.len);
     const char *path = write_bytes("x.fa.gz", gz.bytes, gz.len);
-    for (int threads = 0; threads < 2; threads++)
+    const kmf_reader_options named = {.input_names = 1};
+    for (int threads = 0; threads < 2; threads++) {
         fail_everywhere(path, NULL, threads);
+        fail_everywhere(path, &named, threads);
+    }
     fill_fails_everywhere(path);
     text fastq = {0};
     random_fastq(&fastq, &expected, 40);
