@@ -12,9 +12,9 @@
  * double. The matrix is cut into strips of STRIP of its rows; threads share the strips, and each
  * element gets its blocks in the order of the rows, so its bits depend on no thread.
  *
- * y is taken times 2^-e, for squares of float32 beyond 1e19 or below 1e-19 are not: e is 0 while the
- * largest number is usual, else 2^e is above all so far. Where a block has a greater one, what was
- * added up is divided once more.
+ * y is taken times 2^-e, for squares of float32 beyond 1e19 or below 1e-19 are not: e is 0 while
+ * the largest number is usual, else 2^e is above all so far. Where a block has a greater one, what
+ * was added up is divided once more.
  *
  *        j ->              Only j >= i is computed: a strip begins at its own column.
  *      +-----------+
