@@ -3,7 +3,9 @@
  * Vectors by an encoder: against golden hidden states pooled here, and against each other under
  * every setting that must not matter.
  */
+#include "base/err.h"
 #include "base/io.h"
+#include "base/rng.h"
 #include "base/mem.h"
 #include "kmerformer.h"
 #include "mixed.h"
@@ -305,6 +307,159 @@ START_TEST(the_last_number_told_is_that_of_all_tokens)
 }
 END_TEST
 
+/* ---------------------------------------------------------------- repeats ---------------- */
+
+#define N_DRAWN (6 * (size_t)N_SEQ)
+
+/* Of N_DRAWN records, drawn from the sequences, the number of each. */
+static void draw(size_t *of, const char **drawn)
+{
+    kmf_rng rng = kmf_rng_stream(23, 0);
+    for (size_t i = 0; i < N_DRAWN; i++) {
+        of[i] = kmf_rng_below(&rng, N_SEQ);
+        drawn[i] = seqs[of[i]];
+    }
+}
+
+/* Those before which an equal one with letters stands. */
+static size_t count_repeats(const size_t *of)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < N_DRAWN; i++) {
+        size_t before = 0;
+        while (of[before] != of[i])
+            before++;
+        n += before < i && strlen(seqs[of[i]]) > 0;
+    }
+    return n;
+}
+
+static void check_repeats(const kmf_embed_options *o)
+{
+    size_t of[N_DRAWN];
+    const char *drawn[N_DRAWN];
+    uint64_t told = 0;
+    kmf_embed_stats stats;
+    draw(of, drawn);
+    table *once = run(MODEL, o, seqs, N_SEQ, NULL);
+    kmf_embedder *e = kmf_embedder_new(MODEL, o, NULL);
+    table *t = calloc(1, sizeof *t);
+    t->dim = kmf_embedder_dim(e);
+    kmf_embedder_sink(e, keep, t);
+    kmf_embedder_progress(e, keep_last, &told);
+    add_all(e, drawn, N_DRAWN);
+    ck_assert_uint_eq(t->n, N_DRAWN);
+    uint64_t tokens = 0, ambiguous = 0;
+    for (size_t i = 0; i < N_DRAWN; i++) {
+        ck_assert_uint_eq(t->index[i], i);
+        ck_assert_uint_eq(t->tokens[i], once->tokens[of[i]]);
+        ck_assert_uint_eq(t->ambiguous[i], once->ambiguous[of[i]]);
+        ck_assert_int_eq(memcmp(t->values + i * t->dim, once->values + of[i] * t->dim,
+                                t->dim * sizeof(float)),
+                         0);
+        tokens += t->tokens[i];
+        ambiguous += t->ambiguous[i];
+    }
+    kmf_embedder_statistics(e, &stats);
+    ck_assert_uint_eq(stats.records, N_DRAWN);
+    ck_assert_uint_eq(stats.tokens, tokens);
+    ck_assert_uint_eq(stats.ambiguous, ambiguous);
+    ck_assert_uint_eq(told, tokens);
+    ck_assert_uint_eq(kmf_embedder_repeats(e), count_repeats(of));
+    kmf_embedder_free(e);
+    drop(t);
+    drop(once);
+}
+
+/* In batches of which each has few, so that some repeat what is computed, and some what is done. */
+START_TEST(a_repeat_has_the_vector_of_its_sequence_and_is_not_computed)
+{
+    kmf_embed_options o = options();
+    make_input();
+    check_repeats(&o);
+    o.window = 100;
+    o.overlap = 20;
+    o.batch_tokens = 256;
+    for (int strand = KMF_STRAND_FWD; strand <= KMF_STRAND_BOTH; strand++) {
+        o.strand = strand;
+        for (o.threads = 1; o.threads < 4; o.threads++)
+            check_repeats(&o);
+    }
+    o.threads = 2;
+    o.pooling = KMF_POOL_MAX;
+    o.norm = KMF_NORM_L2;
+    check_repeats(&o);
+}
+END_TEST
+
+typedef struct refusal {
+    size_t at; /* the row that is refused */
+    size_t n;
+} refusal;
+
+static int refuse(void *user, const kmf_row *row, kmf_err *err)
+{
+    refusal *r = user;
+    (void)row;
+    return r->n++ == r->at ? kmf_fail(err, KMF_EIO, "no room") : 0;
+}
+
+/* Whatever was under way or refused, nothing of it is taken for a result. */
+START_TEST(what_a_failed_run_had_met_is_not_repeated)
+{
+    kmf_embed_options o = options();
+    make_input();
+    o.batch_tokens = 256;
+    table *once = run(MODEL, &o, seqs, N_SEQ, NULL);
+    for (size_t at = 0; at < N_SEQ; at += 3) {
+        refusal r = {.at = at};
+        int status = 0;
+        kmf_embedder *e = kmf_embedder_new(MODEL, &o, NULL);
+        kmf_embedder_sink(e, refuse, &r);
+        for (size_t i = 0; i < N_SEQ && status == 0; i++)
+            status = kmf_embedder_add(e, "x", seqs[i], strlen(seqs[i]), NULL);
+        if (status == 0)
+            status = kmf_embedder_finish(e, NULL);
+        ck_assert_int_eq(status, KMF_EIO);
+        table *t = calloc(1, sizeof *t);
+        t->dim = kmf_embedder_dim(e);
+        kmf_embedder_sink(e, keep, t);
+        add_all(e, seqs, N_SEQ);
+        assert_same(t, once);
+        drop(t);
+        kmf_embedder_free(e);
+    }
+    drop(once);
+}
+END_TEST
+
+/* At the greatest length that is kept, and beyond. */
+START_TEST(long_sequences_are_computed_each_time)
+{
+    enum { N = 24, LEN = 2047 };
+    static char text[N][LEN + 3];
+    const char *twice[2 * N];
+    kmf_rng rng = kmf_rng_stream(29, 0);
+    for (size_t i = 0; i < N; i++) {
+        memset(text[i], 'N', LEN + 2);
+        for (size_t j = 0; j < 40; j++)
+            text[i][j] = "ACGT"[kmf_rng_below(&rng, 4)];
+        text[i][LEN + i % 3] = '\0'; /* 2047 to 2049 letters */
+        twice[i] = twice[N + i] = text[i];
+    }
+    kmf_embed_options o = options();
+    kmf_embedder *e = kmf_embedder_new(MODEL, &o, NULL);
+    table *t = calloc(1, sizeof *t);
+    t->dim = kmf_embedder_dim(e);
+    kmf_embedder_sink(e, keep, t);
+    add_all(e, twice, 2 * N);
+    ck_assert_int_eq(memcmp(t->values, t->values + N * t->dim, N * t->dim * sizeof(float)), 0);
+    ck_assert_uint_eq(kmf_embedder_repeats(e), N - N / 3); /* the longest are not kept */
+    kmf_embedder_free(e);
+    drop(t);
+}
+END_TEST
+
 /* ---------------------------------------------------------------- memory ----------------- */
 
 /*
@@ -394,6 +549,9 @@ int main(void)
     tcase_add_test(tcase, both_strands_make_a_sequence_and_its_reverse_complement_equal);
     tcase_add_test(tcase, a_strand_without_a_kmer_adds_nothing);
     tcase_add_test(tcase, the_last_number_told_is_that_of_all_tokens);
+    tcase_add_test(tcase, a_repeat_has_the_vector_of_its_sequence_and_is_not_computed);
+    tcase_add_test(tcase, what_a_failed_run_had_met_is_not_repeated);
+    tcase_add_test(tcase, long_sequences_are_computed_each_time);
     tcase_add_test(tcase, memory_that_is_told_is_that_of_four_bytes_a_number);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

@@ -187,6 +187,11 @@ KMF_API int kmf_embedder_read(kmf_embedder *embedder, const char *path,
 KMF_API int kmf_embedder_finish(kmf_embedder *embedder, kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_embedder_statistics(const kmf_embedder *embedder, kmf_embed_stats *stats);
 /*
+ * The records so far whose sequence, of 2048 letters at most, an encoder had met shortly before, so
+ * that they have the vector of that one, which is the same bit for bit, and were not computed.
+ */
+KMF_API uint64_t kmf_embedder_repeats(const kmf_embedder *embedder);
+/*
  * Ends the run: that of the functions above which is under way, or is called next, fails with
  * KMF_ESTOPPED when a batch is done, and rows that are not out yet are dropped. From any thread, a
  * row or progress function, or a signal handler. So a run whose output is kept (kmf_output_save) is

@@ -24,6 +24,7 @@ typedef struct kmf_piece {
     bool half;               /* of a record with two pieces, one a strand: the next is whole */
     bool whole;              /* the last piece of its record, which has no others elsewhere  */
     uint64_t row;            /* whole: of its record                                         */
+    float *copy;             /* whole: where its vector goes as well, [dim], or NULL         */
     /* results */
     double weight;      /* that the sum is to be divided by                             */
     uint64_t tokens;    /* k-mers in the sum                                            */

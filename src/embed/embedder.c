@@ -108,7 +108,7 @@ size_t kmf_embedder_bytes(const kmf_embedder *embedder)
     const kmf_embedder *e = embedder;
     return e->n_slots * kmf_batch_bytes(&e->method->shape) +
            e->n_records * sizeof(kmf_pending) + e->method->kind->bytes(e->method) +
-           kmf_read_bytes(e);
+           kmf_read_bytes(e) + (e->repeats ? kmf_repeats_bytes(e->dim) : 0);
 }
 
 void kmf_embedder_sink(kmf_embedder *embedder, kmf_row_fn *fn, void *user)
@@ -138,6 +138,11 @@ void kmf_embedder_statistics(const kmf_embedder *embedder, kmf_embed_stats *stat
     *stats = embedder->stats;
 }
 
+uint64_t kmf_embedder_repeats(const kmf_embedder *embedder)
+{
+    return embedder->n_repeats;
+}
+
 /* ---------------------------------------------------------------- adding records -------- */
 
 static void take_stats(kmf_embedder *e, int reverse)
@@ -145,10 +150,9 @@ static void take_stats(kmf_embedder *e, int reverse)
     kmf_cut_stats s;
     kmf_pending *p = kmf_flow_newest(e);
     kmf_cutter_statistics(e->method->cutters[reverse], &s);
-    p->seen[reverse] = (kmf_strand_tally){s.tokens, s.ambiguous, s.unknown};
-    if (s.chunks > p->row.chunks)
-        p->row.chunks = s.chunks;
-    p->cut = p->cut || s.cut;
+    p->seen.strands[reverse] = (kmf_strand_tally){s.tokens, s.ambiguous, s.unknown};
+    p->seen.chunks = kmf_max(p->seen.chunks, s.chunks);
+    p->seen.cut = p->seen.cut || s.cut;
     kmf_flow_tell(p);
 }
 
@@ -228,15 +232,13 @@ static int add_stretches(kmf_embedder *e, const char *seq, size_t len, int rever
     return 0;
 }
 
-static int add_record(kmf_embedder *e, const char *name, const char *seq, size_t len,
+/* The pieces of the record opened last. */
+static int add_pieces(kmf_embedder *e, const char *name, const char *seq, size_t len,
                       kmf_err *err)
 {
     bool strands[2] = {e->opts.strand != KMF_STRAND_RC, e->opts.strand != KMF_STRAND_FWD};
-    int status = kmf_flow_name_room(e, strlen(name), err);
-    if (status == 0)
-        status = kmf_flow_open(e, name, len, err);
-    if (status == 0 && !kmf_method_takes_ids(e->method) &&
-        e->opts.ambiguous == KMF_AMBIGUOUS_ERROR)
+    int status = 0;
+    if (!kmf_method_takes_ids(e->method) && e->opts.ambiguous == KMF_AMBIGUOUS_ERROR)
         status = kmf_flow_source(kmf_flow_newest(e), check_bases(name, seq, len, err), err);
     for (int reverse = 0; reverse < 2 && status == 0; reverse++) {
         if (!strands[reverse])
@@ -246,12 +248,27 @@ static int add_record(kmf_embedder *e, const char *name, const char *seq, size_t
         if (kmf_method_takes_ids(e->method) && status == 0)
             take_stats(e, reverse);
     }
-    if (status < 0)
-        return status;
-    if (!kmf_flow_per_token(e) &&
-        kmf_batch_close(kmf_flow_batch(e), kmf_flow_newest(e)->n_pieces))
-        kmf_batch_last(kmf_flow_batch(e))->row = e->to.n_rows + e->n_pending - 1;
-    return kmf_flow_close(e, err);
+    const kmf_pending *p = kmf_flow_newest(e);
+    if (status == 0 && !kmf_flow_per_token(e) &&
+        kmf_batch_close(kmf_flow_batch(e), p->n_pieces)) {
+        kmf_piece *last = kmf_batch_last(kmf_flow_batch(e));
+        last->row = e->to.n_rows + e->n_pending - 1;
+        last->copy = p->met ? p->met->vector : NULL;
+    }
+    return status;
+}
+
+static int add_record(kmf_embedder *e, const char *name, const char *seq, size_t len,
+                      kmf_err *err)
+{
+    int status = kmf_flow_name_room(e, strlen(name), err);
+    if (status == 0)
+        status = kmf_flow_open(e, name, len, err);
+    if (status == 0 && e->repeats)
+        status = kmf_flow_meet(e, seq, len, err);
+    if (status == 0 && !kmf_flow_newest(e)->repeats)
+        status = add_pieces(e, name, seq, len, err);
+    return status < 0 ? status : kmf_flow_close(e, err);
 }
 
 static bool is_done(const kmf_embedder *e)

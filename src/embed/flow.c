@@ -50,6 +50,12 @@ int kmf_flow_begin(kmf_embedder *e, kmf_err *err)
     if (!e->records || !e->vector || !e->sums[0].values || !e->sums[1].values)
         return KMF_ENOMEM;
     clear_sums(e);
+    if (kmf_method_takes_ids(e->method) && !kmf_flow_per_token(e) &&
+        kmf_has_states((kmf_vector_parts)e->opts.parts)) {
+        e->repeats = kmf_repeats_new(e->dim, err);
+        if (!e->repeats)
+            return KMF_ENOMEM;
+    }
     e->queue = kmf_queue_new(e->pool, (int)e->n_slots, err);
     return e->queue ? 0 : KMF_ENOMEM;
 }
@@ -61,6 +67,7 @@ void kmf_flow_end(kmf_embedder *e)
     for (size_t i = 0; e->records && i < e->n_records; i++)
         kmf_free(e->records[i].name);
     kmf_workers_free(&e->workers);
+    kmf_repeats_free(e->repeats);
     kmf_free(e->slots);
     kmf_free(e->records);
     kmf_free(e->sums[0].values);
@@ -73,17 +80,28 @@ void kmf_flow_end(kmf_embedder *e)
 /* With both strands the larger count of the two; with a stride of 1 they are the same. */
 void kmf_flow_tell(kmf_pending *p)
 {
-    const kmf_strand_tally *fwd = &p->seen[0];
-    const kmf_strand_tally *rc = &p->seen[1];
+    const kmf_strand_tally *fwd = &p->seen.strands[0];
+    const kmf_strand_tally *rc = &p->seen.strands[1];
     p->row.tokens = kmf_max(fwd->tokens, rc->tokens);
     p->row.ambiguous = kmf_max(fwd->ambiguous, rc->ambiguous);
     p->unknown = kmf_max(fwd->unknown, rc->unknown);
+    p->row.chunks = p->seen.chunks;
 }
 
-static void fill_nan(float *vector, size_t dim)
+/* That of a record without a k-mer. */
+static const float *no_vector(kmf_embedder *e)
 {
-    for (size_t d = 0; d < dim; d++)
-        vector[d] = NAN;
+    for (size_t d = 0; d < e->dim; d++)
+        e->vector[d] = NAN;
+    return e->vector;
+}
+
+/* That of the oldest record, by what its pieces add up to. */
+static const float *end_sums(kmf_embedder *e, bool *finite)
+{
+    kmf_sums_vector(e->method, &e->opts, e->vector, e->sums);
+    kmf_vector_finite(e->vector, e->dim, finite);
+    return e->vector;
 }
 
 /* "reads.fq: record 812 'name': what". */
@@ -124,7 +142,7 @@ static int check_strict(const kmf_pending *p, const char *unknown, kmf_err *err)
 {
     char text[128];
     const char *what = NULL;
-    if (p->cut)
+    if (p->seen.cut)
         what = "k-mers left out";
     else if (p->row.tokens == 0)
         what = "no valid k-mer";
@@ -152,11 +170,34 @@ void kmf_embed_stats_add(kmf_embed_stats *stats, const kmf_cut_stats *record)
 static void count_record(kmf_embed_stats *s, const kmf_pending *p)
 {
     const kmf_cut_stats record = {p->row.tokens, p->row.ambiguous, p->unknown, p->row.chunks,
-                                  p->cut};
+                                  p->seen.cut};
     s->records++;
     s->bases += p->row.len;
     s->tokens += p->row.tokens;
     kmf_embed_stats_add(s, &record);
+}
+
+/* Its sequence was met before: what came of that one. */
+static void repeat(kmf_embedder *e, kmf_pending *p)
+{
+    p->seen = p->met->tally;
+    kmf_flow_tell(p);
+    e->tokens_done += p->seen.strands[0].tokens + p->seen.strands[1].tokens;
+    e->n_repeats++;
+}
+
+/* Its place; what came of it stays there. whole: its job has put the vector there. */
+static void release(const kmf_embedder *e, const kmf_pending *p, bool empty, bool whole)
+{
+    if (!p->met)
+        return;
+    p->met->held--;
+    if (p->repeats)
+        return;
+    p->met->tally = p->seen;
+    p->met->empty = empty;
+    if (!empty && !whole)
+        memcpy(p->met->vector, e->vector, e->dim * sizeof *e->vector);
 }
 
 /*
@@ -166,33 +207,35 @@ static void count_record(kmf_embed_stats *s, const kmf_pending *p)
 static int emit(kmf_embedder *e, const kmf_piece *made, const float *whole, kmf_err *err)
 {
     kmf_pending *p = &e->records[e->first_record];
-    bool finite = made && made->finite;
+    bool finite = p->repeats || (made && made->finite);
+    if (p->repeats) {
+        repeat(e, p);
+        whole = p->met->vector;
+    }
     if (!kmf_method_takes_ids(e->method)) {
         kmf_flow_tell(p);
         p->row.chunks = p->row.tokens > 0;
     } else if (!kmf_has_states((kmf_vector_parts)e->opts.parts) && p->row.chunks > 1) {
         p->row.chunks = 1; /* a composition is that of the record, wherever it was cut */
     }
-    bool empty = kmf_flow_per_token(e) || whole
+    bool empty = p->repeats ? p->met->empty
+                 : kmf_flow_per_token(e) || whole
                      ? p->row.tokens == 0
                      : e->sums[0].tokens == 0 && e->sums[1].tokens == 0;
     int status = e->opts.strict ? check_strict(p, e->method->kind->unknown, err) : 0;
     if (status == 0 && (!kmf_flow_per_token(e) || empty)) {
-        if (empty) {
-            fill_nan(e->vector, e->dim);
-        } else if (!whole) {
-            kmf_sums_vector(e->method, &e->opts, e->vector, e->sums);
-            kmf_vector_finite(e->vector, e->dim, &finite);
-        }
-        p->row.vector = whole && !empty ? whole : e->vector;
-        if (made && made->stored)
-            p->row.vector = NULL;
+        const float *vector = empty ? no_vector(e) : whole ? whole : end_sums(e, &finite);
+        p->row.vector = made && made->stored ? NULL : vector;
         if (!empty && !finite)
             status = fail_not_finite(p, err);
         p->row.position = -1;
         if (status == 0 && e->to.fn)
             status = give_row(e, p, err);
     }
+    if (status < 0)
+        kmf_met_forget(p->met);
+    else
+        release(e, p, empty, whole != NULL);
     count_record(&e->stats, p);
     e->to.n_rows += status == 0;
     if (status == 0) {
@@ -310,7 +353,7 @@ static int hand_out(kmf_embedder *e, kmf_batch *b, kmf_err *err)
         p->n_done++;
         e->tokens_done += piece->tokens;
         if (!kmf_method_takes_ids(e->method))
-            count_piece(&p->seen[piece->reverse], piece);
+            count_piece(&p->seen.strands[piece->reverse], piece);
         if (kmf_flow_per_token(e))
             status = emit_tokens(e, p, b, piece, err);
         else if (piece->whole)
@@ -319,11 +362,12 @@ static int hand_out(kmf_embedder *e, kmf_batch *b, kmf_err *err)
             add_piece(e, piece, b->sums + piece->sum_beg);
     }
     kmf_batch_clear(b);
+    if (status == 0)
+        status = emit_complete(e, err);
     if (status < 0)
         return status;
     kmf_flow_progress(e);
-    status = kmf_flow_check(e, err);
-    return status < 0 ? status : emit_complete(e, err);
+    return kmf_flow_check(e, err);
 }
 
 /* The oldest batch, whose job is done. */
@@ -457,17 +501,30 @@ kmf_pending *kmf_flow_newest(kmf_embedder *e)
     return &e->records[(e->first_record + e->n_pending - 1) % e->n_records];
 }
 
+int kmf_flow_meet(kmf_embedder *e, const char *seq, size_t len, kmf_err *err)
+{
+    kmf_pending *p = kmf_flow_newest(e);
+    int known = kmf_repeats_meet(&p->met, e->repeats, seq, len, err);
+    p->repeats = known > 0;
+    return known < 0 ? known : 0;
+}
+
 int kmf_flow_close(kmf_embedder *e, kmf_err *err)
 {
-    kmf_flow_newest(e)->closed = true;
-    return emit_complete(e, err);
+    kmf_pending *p = kmf_flow_newest(e);
+    bool repeats = p->repeats;
+    p->closed = true;
+    int status = emit_complete(e, err);
+    if (status == 0 && repeats)
+        kmf_flow_progress(e); /* no batch may come of it */
+    return status;
 }
 
 void kmf_flow_drop(kmf_embedder *e)
 {
     const kmf_pending *p = kmf_flow_newest(e);
     assert(e->n_pending == 1);
-    e->tokens_done -= p->seen[0].tokens + p->seen[1].tokens;
+    e->tokens_done -= p->seen.strands[0].tokens + p->seen.strands[1].tokens;
     e->n_pending = 0;
     e->n_seen--;
     clear_sums(e);
@@ -480,7 +537,8 @@ void kmf_flow_reset(kmf_embedder *e)
     kmf_workers_reset(&e->workers);
     for (size_t i = 0; i < e->n_slots; i++)
         kmf_batch_clear(e->slots[i].batch);
-    e->n_pending = 0;
+    for (; e->n_pending > 0; e->n_pending--)
+        kmf_met_forget(kmf_flow_newest(e)->met);
     e->long_names = 0;
     e->n_seen = 0;
     atomic_store(&e->stopped, false);

@@ -28,17 +28,13 @@
 #include "embed/digests.h"
 #include "embed/job.h"
 #include "embed/read.h"
+#include "embed/repeats.h"
 #include "embed/rowstore.h"
 #include "embed/workers.h"
 #include "seq/par.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
-
-/* The windows of a strand. */
-typedef struct kmf_strand_tally {
-    uint64_t tokens, ambiguous, unknown;
-} kmf_strand_tally;
 
 /* A record whose row is not out. */
 typedef struct kmf_pending {
@@ -47,9 +43,10 @@ typedef struct kmf_pending {
     kmf_row row;        /* name points to the entry's own buffer */
     char *name;         /* owned, reused unless it is long */
     size_t name_cap;
-    kmf_strand_tally seen[2]; /* forward, reverse */
+    kmf_cut_tally seen;
     uint64_t unknown;
-    bool cut;
+    kmf_met *met;      /* borrowed, held; its place among those that were met, or NULL */
+    bool repeats;      /* it repeats that one, and has no pieces; else its vector goes there */
     uint32_t seen_sum; /* of the records up to this one */
     uint64_t n_pieces; /* handed to batches so far */
     uint64_t n_done;   /* collected */
@@ -99,6 +96,7 @@ struct kmf_embedder {
     kmf_queue *queue;     /* owned */
     kmf_digests *digests; /* owned, or NULL */
     kmf_reading *reading; /* owned; NULL: no file has been read in ranges */
+    kmf_repeats *repeats; /* owned; NULL: vectors take less time than looking for them */
 
     kmf_slot *slots; /* owned [n_slots], a ring: n_sent under way from first_sent on, then
                         the one being filled */
@@ -129,6 +127,7 @@ struct kmf_embedder {
     kmf_embed_mark given; /* what an earlier run has done; records 0: nothing */
     atomic_bool stopped;  /* an end was asked for */
     uint64_t source_seen; /* of them, those that were given before this source */
+    uint64_t n_repeats;   /* records that were not computed, as they had been met before */
     uint64_t n_by_ranges; /* files that were read in ranges to their end; for tests */
     kmf_embed_stats stats;
 };
@@ -162,6 +161,11 @@ int kmf_flow_name_room(kmf_embedder *e, size_t n, kmf_err *err) KMF_MUST_CHECK;
 int kmf_flow_open(kmf_embedder *e, const char *name, size_t len, kmf_err *err) KMF_MUST_CHECK;
 /* The record opened last. */
 kmf_pending *kmf_flow_newest(kmf_embedder *e);
+/*
+ * Its sequence is looked for among those that were met; where there are any, and before its pieces.
+ * There are none if it repeats one.
+ */
+int kmf_flow_meet(kmf_embedder *e, const char *seq, size_t len, kmf_err *err) KMF_MUST_CHECK;
 /* Its row's counts, from the tallies of its strands. */
 void kmf_flow_tell(kmf_pending *p);
 /* No piece of it will follow; it goes out now if its pieces are back. */

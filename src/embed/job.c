@@ -80,8 +80,11 @@ static void end_joined(walk *w)
     for (size_t i = 0; i < w->n_joined; i++)
         vectors[i] = kmf_batch_vector(w->batch, w->joined[i]);
     end_vectors(w->method, w->opts, vectors, w->n_joined);
-    for (size_t i = 0; i < w->n_joined; i++)
+    for (size_t i = 0; i < w->n_joined; i++) {
         kmf_vector_finite(vectors[i], w->batch->dim, &w->joined[i]->finite);
+        if (w->joined[i]->copy)
+            memcpy(w->joined[i]->copy, vectors[i], w->batch->dim * sizeof *vectors[i]);
+    }
     w->n_joined = 0;
 }
 
