@@ -14,7 +14,6 @@
 #include "seqfiles.h"
 
 #include <fcntl.h>
-#include <stdbool.h>
 
 enum { MANY = CHECKED ? 60 : 200, MOST = 4 * KMF_BLOCK_MOST, HTSLIB_BLOCK = 0xff00 };
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* K-mers of stretches, and their counts by column: against windows read letter by letter. */
-#include "checked.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "run.h"
@@ -8,7 +7,6 @@
 #include "words/eights.h"
 
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* More than the windows from which on all k of less than 7 are counted in groups. */

@@ -3,7 +3,6 @@
  * Second sources: the golden config.json files, read by eye into the expectations; parameter
  * counts added up by hand; the text that is written against the golden file's keys.
  */
-#include "base/err.h"
 #include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"

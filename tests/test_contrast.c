@@ -9,7 +9,6 @@
 #include "base/rng.h"
 #include "checked.h"
 #include "run.h"
-#include "seq/par.h"
 
 /* ---------------------------------------------------------------- the formula ----------- */
 

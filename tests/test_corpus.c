@@ -4,7 +4,6 @@
  */
 #include "words/corpus.h"
 
-#include "base/err.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "checked.h"

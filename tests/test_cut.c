@@ -10,7 +10,6 @@
 
 #include <check.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define LEN 400

@@ -8,7 +8,6 @@
 
 #include <check.h>
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 START_TEST(bases_have_the_codes_0_to_3_and_all_else_4)

@@ -6,7 +6,6 @@
  * logits from ids; pooled vectors from sequences, through the pipeline of `embed`. And a sequence
  * has the same bits alone, in company and by several threads, in every precision.
  */
-#include "checked.h"
 #include "golden.h"
 #include "levels.h"
 #include "shared.h"

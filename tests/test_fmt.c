@@ -8,7 +8,6 @@
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { N_RANDOM = CHECKED ? 200000 : 2000000, TIE_STEP = CHECKED ? 211 : 41 };

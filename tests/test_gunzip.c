@@ -12,7 +12,6 @@
 
 #include <check.h>
 #include <htslib/hfile.h>
-#include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 

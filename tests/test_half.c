@@ -9,7 +9,6 @@
 
 #include <check.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static double f16_by_definition(unsigned h)

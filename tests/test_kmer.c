@@ -5,7 +5,6 @@
 #include "run.h"
 
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define LEN 300

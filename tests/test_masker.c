@@ -6,19 +6,15 @@
  */
 #include "learn/masker.h"
 
-#include "base/err.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "checked.h"
 #include "chisquare.h"
 #include "learn/drift.h"
 #include "run.h"
-#include "seq/par.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 
 #define SEED 23

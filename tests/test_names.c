@@ -7,7 +7,6 @@
 #include "kmerformer.h"
 #include "run.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct named {

@@ -3,7 +3,6 @@
  * Second sources: pickles written out by hand from the description in Python's pickletools, one for
  * each operation and for each kind of lie. What PyTorch writes: test_torchfile.c.
  */
-#include "base/err.h"
 #include "base/mem.h"
 #include "model/pickle.h"
 #include "run.h"

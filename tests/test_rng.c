@@ -9,7 +9,6 @@
 
 #include <check.h>
 #include <math.h>
-#include <stdlib.h>
 
 START_TEST(the_generator_is_splitmix64)
 {

@@ -6,7 +6,6 @@
 #define _XOPEN_SOURCE 700 /* mkdtemp */
 
 #include "base/half.h"
-#include "base/point.h"
 #include "base/rng.h"
 #include "models.h"
 #include "run.h"

@@ -3,7 +3,6 @@
  * Second sources: headers written out by hand, one per kind of lie; values computed by hand;
  * the golden checkpoint, whose offsets a Python program made.
  */
-#include "base/err.h"
 #include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"

@@ -5,7 +5,6 @@
  * htslib in every container, whole, cut and damaged; sums from the README of the data.
  */
 #include "base/rng.h"
-#include "checked.h"
 #include "fills.h"
 #include "run.h"
 

@@ -4,10 +4,8 @@
 #include "base/spill.h"
 
 #include "run.h"
-#include "seq/par.h"
 
 #include <dirent.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <signal.h>

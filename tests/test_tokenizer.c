@@ -6,7 +6,6 @@
 #include "tokenizers.h"
 
 #include <check.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

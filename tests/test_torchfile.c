@@ -3,7 +3,6 @@
  * Second sources: files that PyTorch wrote beside the values it showed (scripts/torch_files.py),
  * and files put together by hand, whose numbers say where they are.
  */
-#include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "model/torchfile.h"

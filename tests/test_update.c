@@ -9,7 +9,6 @@
 #include "base/rng.h"
 #include "passes.h"
 #include "run.h"
-#include "seq/par.h"
 
 enum { BOTH = KMF_LEARN_ENCODER | KMF_LEARN_COMPOSITION };
 

@@ -5,7 +5,6 @@
 #include "run.h"
 
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 static kmf_vocab *parse(const char *text, kmf_err *err)

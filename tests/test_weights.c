@@ -5,9 +5,6 @@
  * Every mutation of a golden file must be refused in words that name it.
  */
 #include "base/half.h"
-#include "base/rng.h"
-#include "checked.h"
-#include "model/weights.h"
 #include "models.h"
 #include "parts.h"
 #include "run.h"

@@ -6,7 +6,6 @@
  */
 #include "base/rng.h"
 #include "checked.h"
-#include "model/weights.h"
 #include "nn/panels.h"
 #include "parts.h"
 #include "run.h"

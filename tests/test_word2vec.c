@@ -5,7 +5,6 @@
  */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
 
-#include "base/err.h"
 #include "base/mem.h"
 #include "seq/seqio.h"
 #include "run.h"
@@ -13,7 +12,6 @@
 
 #include <math.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

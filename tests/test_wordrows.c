@@ -13,7 +13,6 @@
 #include "seqfiles.h"
 
 #include <check.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { K = 3, CODES = 64, MOST = CODES + 1, LETTERS = 6000, GAP = 3 * KMF_WORD_BLOCK };

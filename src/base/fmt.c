@@ -23,7 +23,6 @@
 
 #include <math.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 #define DOUBT 1e-6

@@ -8,7 +8,6 @@
  * back again when gradients are wanted. The word table is tied: it has a gradient from here and
  * one from the embedding.
  */
-#include "base/err.h"
 #include "base/mem.h"
 #include "learn/mlm_room.h"
 #include "nn/loss.h"

@@ -9,7 +9,6 @@
 #include "base/groups.h"
 #include "base/mem.h"
 #include "model/vectors.h"
-#include "seq/par.h"
 #include "words/kmer.h"
 
 #include <inttypes.h>

@@ -15,7 +15,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 
 #define WINDOW_MAX ((size_t)1 << 24)

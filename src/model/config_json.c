@@ -7,7 +7,6 @@
 #include "model/config_fields.h"
 #include "model/families/family.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -43,7 +43,6 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/rounds.h"
-#include "model/config.h"
 #include "model/encoder.h"
 #include "model/model.h"
 #include "nn/attention.h"

@@ -15,7 +15,6 @@
 #include "base/out.h"
 #include "model/safetensors.h"
 #include "seq/bytes.h"
-#include "words/countfile.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -21,7 +21,6 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/rng.h"
-#include "model/config.h"
 #include "model/layout.h"
 
 #include <math.h>

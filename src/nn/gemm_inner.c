@@ -9,7 +9,6 @@
  */
 #include "nn/gemm.h"
 
-#include "base/cpu.h"
 #include "base/mem.h"
 #include "nn/panels.h"
 

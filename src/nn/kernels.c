@@ -21,9 +21,6 @@
 #include "nn/epilogue.h"
 #include "nn/narrow.h"
 
-#include <assert.h>
-#include <stdint.h>
-#include <string.h>
 #if KMF_X86_LEVELS
 #include <immintrin.h>
 #endif

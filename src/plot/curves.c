@@ -11,7 +11,6 @@
 #include "plot/draft.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 

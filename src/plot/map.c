@@ -9,7 +9,6 @@
 #include "base/mem.h"
 #include "plot/draft.h"
 #include "plot/survey.h"
-#include "seq/par.h"
 
 #include <inttypes.h>
 #include <math.h>

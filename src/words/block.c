@@ -29,7 +29,6 @@
 #include "base/heap.h"
 #include "base/le.h"
 #include "base/mem.h"
-#include "words/alphabet.h"
 
 #include <assert.h>
 #include <string.h>

@@ -27,7 +27,6 @@
 #include "words/kmer.h"
 #include "words/parts.h"
 
-#include <assert.h>
 #include <stdatomic.h>
 #include <string.h>
 

@@ -31,7 +31,6 @@
 #include "words/pieces.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <string.h>
 
 #define BLOCK 256

@@ -14,7 +14,6 @@
 #include "words/countfile.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 

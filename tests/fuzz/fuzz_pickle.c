@@ -8,7 +8,6 @@
 #include "model/pickle.h"
 #include "model/tensorfiles.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static volatile uint8_t seen; /* so that values are looked at */

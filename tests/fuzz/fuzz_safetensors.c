@@ -11,7 +11,6 @@
 #include "model/weights.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static void check_again(const kmf_safetensors *st)

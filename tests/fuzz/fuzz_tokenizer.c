@@ -9,7 +9,6 @@
 #include "fuzzing.h"
 #include "words/vocab.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define MOST_BYTES ((size_t)1 << 20)

@@ -7,7 +7,6 @@
 #include "base/mem.h"
 #include "fuzzing.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* No k-mer: in brackets, or a letter beside k-mers. */

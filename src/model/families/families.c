@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "model/families/family.h"
 
-#include "base/err.h"
 #include "base/json.h"
 
 #include <stdio.h>
