@@ -131,12 +131,17 @@ KMF_API extern const char *const kmf_counts_format_names[]; /* tsv vocab dnabert
 KMF_API kmf_counts *kmf_counts_load(const char *path, kmf_err *err) KMF_MUST_CHECK;
 
 /*
+ * Can a table with this alphabet and k be written so? 0, or KMF_EINVAL: vocab and dnabert take k
+ * to 12, dnabert DNA alone, and a list of every possible k-mer (full) has 2^32 at most.
+ */
+KMF_API int kmf_counts_check_format(const kmf_counts_info *info, kmf_counts_format format,
+                                    int full, kmf_err *err);
+/*
  * Writes path, "-" for standard output. full: list every possible k-mer, those never seen with
  * count 0 (canonical: the smaller ones); not for binary, where zeros need no place. pool (NULL:
  * none) formats. provenance: JSON object text for x.json beside a tsv or binary file; NULL:
- * none. What has these names is replaced, whatever it is. KMF_EINVAL: a format that cannot hold
- * the table (vocab and dnabert: k to 12, dnabert DNA alone), or full with more than 2^32 k-mers.
- * Nothing is left behind on failure.
+ * none. What has these names is replaced, whatever it is. KMF_EINVAL: kmf_counts_check_format
+ * refuses it, or it would be a vocabulary of no k-mers. Nothing is left behind on failure.
  */
 KMF_API int kmf_counts_save(const kmf_counts *counts, const char *path,
                             kmf_counts_format format, int full, kmf_pool *pool,

@@ -13,12 +13,9 @@
 #include "cli/cli.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #define FULL_K_DNA 8
 #define FULL_K_PROTEIN 3
-#define WORDS_K_MAX 12                 /* of vocab.txt */
-#define FULL_MAX ((double)(1LL << 32)) /* k-mers that are listed at most */
 
 const char *const *cli_listing_endings(const cli_listing *l)
 {
@@ -45,19 +42,8 @@ static bool lists_all(const cli_listing *l, const kmf_counts_info *info)
            info->k <= most;
 }
 
-/* The size of a list of all k-mers; a count takes one digit and more. */
-static double full_kmers(const kmf_counts_info *info)
-{
-    double n = 1;
-    for (int i = 0; i < info->k; i++)
-        n *= (double)strlen(kmf_alphabet_letters(info->alphabet));
-    return info->canonical ? n / 2 : n;
-}
-
 static int check_full(const cli *run, const cli_listing *l, const kmf_counts_info *info)
 {
-    double n = full_kmers(info);
-    double line = info->k + (l->format == KMF_COUNTS_TSV ? 3 : 1);
     if (l->observed)
         return cli_wrong(run, "give --full or --observed, not both");
     if (selects(l))
@@ -69,35 +55,29 @@ static int check_full(const cli *run, const cli_listing *l, const kmf_counts_inf
     if (l->format == KMF_COUNTS_BINARY)
         return cli_wrong(run, "--full: a binary table holds what occurs, and every other k-mer "
                               "counts as 0 in it; leave --full out");
-    if (n > FULL_MAX)
-        return cli_wrong(run,
-                         "--full: %.4g k-mers of %d letters would take %.0f bytes or more; "
-                         "at most 2^32 are listed; --observed lists what occurs",
-                         n, info->k, n * line);
     return -1;
 }
 
 int cli_listing_check(const cli *run, const cli_listing *l, const kmf_counts_info *info)
 {
+    kmf_err err = {0};
     bool words = l->format == KMF_COUNTS_VOCAB || l->format == KMF_COUNTS_DNABERT;
     int refused = words ? cli_refuse_table(run, l->out) : cli_refuse_companion(run, l->out);
     if (refused < 0 && l->format == KMF_COUNTS_TSV)
         refused = cli_refuse_array(run, l->out);
     if (refused >= 0)
         return refused;
-    if (words && info->k > WORDS_K_MAX)
-        return cli_wrong(run,
-                         "--format %s: the words of a vocabulary have at most %d letters, "
-                         "not %d",
-                         kmf_counts_format_names[l->format], WORDS_K_MAX, info->k);
-    if (l->format == KMF_COUNTS_DNABERT && info->alphabet != KMF_DNA)
-        return cli_wrong(run, "--format dnabert: that is an order of DNA, not of %s",
-                         kmf_alphabet_names[info->alphabet]);
     int leave = l->full ? check_full(run, l, info) : -1;
-    if (leave < 0 && words && info->canonical)
+    if (leave >= 0)
+        return leave;
+    if (kmf_counts_check_format(info, (kmf_counts_format)l->format, l->full, &err) < 0)
+        return words ? cli_wrong(run, "--format %s: %s", kmf_counts_format_names[l->format],
+                                 err.msg)
+                     : cli_wrong(run, "--full: %s; --observed lists what occurs", err.msg);
+    if (words && info->canonical)
         cli_warn(run, "the vocabulary has one strand of each k-mer only: a model will read the "
                       "other as [UNK]");
-    return leave;
+    return -1;
 }
 
 /* ---------------------------------------------------------------- provenance ------------ */

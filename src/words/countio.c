@@ -242,29 +242,29 @@ kmf_counts *kmf_counts_load(const char *path, kmf_err *err)
 
 /* ---------------------------------------------------------------- saving ----------------- */
 
-/* Can a table be listed in this format? */
-static int check_format(const kmf_counts_info *info, kmf_counts_format format, int full,
-                        kmf_err *err)
+static bool is_vocabulary(kmf_counts_format format)
+{
+    return format == KMF_COUNTS_VOCAB || format == KMF_COUNTS_DNABERT;
+}
+
+int kmf_counts_check_format(const kmf_counts_info *info, kmf_counts_format format, int full,
+                            kmf_err *err)
 {
     double possible = kmf_counts_possible(info);
     if ((unsigned)format > KMF_COUNTS_BINARY)
         return kmf_fail(err, KMF_EINVAL, "there is no format number %d", (int)format);
-    if ((format == KMF_COUNTS_VOCAB || format == KMF_COUNTS_DNABERT) &&
-        info->k > KMF_VOCAB_K_MAX)
+    if (is_vocabulary(format) && info->k > KMF_VOCAB_K_MAX)
         return kmf_fail(err, KMF_EINVAL,
-                        "k is %d: the k-mers of a model's vocabulary have 1 to %d letters",
-                        info->k, KMF_VOCAB_K_MAX);
+                        "the words of a vocabulary have at most %d letters, not %d",
+                        KMF_VOCAB_K_MAX, info->k);
     if (format == KMF_COUNTS_DNABERT && info->alphabet != KMF_DNA)
-        return kmf_fail(err, KMF_EINVAL, "DNABERT's order A < T < C < G is none of %s",
+        return kmf_fail(err, KMF_EINVAL, "that is an order of DNA, not of %s",
                         kmf_alphabet_names[info->alphabet]);
-    if (format == KMF_COUNTS_BINARY || (!full && format == KMF_COUNTS_TSV))
-        return 0;
-    if (full && possible > LINES_MAX)
+    if (full && format != KMF_COUNTS_BINARY && possible > LINES_MAX) /* a count has a digit */
         return kmf_fail(err, KMF_EINVAL,
-                        "k is %d: a list of all k-mers would have %.0f lines, %.3g bytes",
-                        info->k, possible, possible * (info->k + 3));
-    if (!full && info->distinct == 0)
-        return kmf_fail(err, KMF_EINVAL, "a vocabulary cannot be made of no k-mers");
+                        "%.4g k-mers of %d letters would take %.0f bytes or more; at most 2^32 "
+                        "are listed",
+                        possible, info->k, possible * (info->k + 3));
     return 0;
 }
 
@@ -317,7 +317,9 @@ int kmf_counts_save(const kmf_counts *counts, const char *path, kmf_counts_forma
                   kmf_out_is_file(path);
     int status = kmf_table_check_path(path, beside, err);
     if (status == 0)
-        status = check_format(&counts->info, format, full, err);
+        status = kmf_counts_check_format(&counts->info, format, full, err);
+    if (status == 0 && is_vocabulary(format) && !full && counts->info.distinct == 0)
+        status = kmf_fail(err, KMF_EINVAL, "a vocabulary cannot be made of no k-mers");
     if (status < 0)
         return status;
     err = kmf_err_or(err, &(kmf_err){0});
