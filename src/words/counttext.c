@@ -238,33 +238,22 @@ static int write_piece(const piece *p, kmf_out *out, kmf_err *err)
     return kmf_out_write(out, p->text, p->len, err);
 }
 
-static int write_alone(const listing *l, kmf_out *out, kmf_err *err)
-{
-    int status = 0;
-    piece p = {.list = l};
-    p.text = kmf_malloc(PIECE, line_bytes(l), err);
-    if (!p.text)
-        return KMF_ENOMEM;
-    while (status == 0 && next_piece(&p, l)) {
-        format_piece(&p);
-        status = write_piece(&p, out, err);
-    }
-    kmf_free(p.text);
-    return status;
-}
-
-/* Pieces in a ring: sent in order, fetched in order. */
-static int write_together(const listing *l, kmf_out *out, kmf_pool *pool, kmf_err *err)
+/*
+ * Pieces in a ring: sent in order, fetched in order. Without helpers there is one slot, and a piece
+ * is formatted where it would be sent.
+ */
+static int write_pieces(const listing *l, kmf_out *out, kmf_pool *pool, kmf_err *err)
 {
     piece slots[N_SLOTS] = {{0}};
     piece at = {.list = l};
+    size_t n_slots = pool ? N_SLOTS : 1;
     uint64_t sent = 0;
     uint64_t fetched = 0;
     int status = KMF_ENOMEM;
-    kmf_queue *queue = kmf_queue_new(pool, N_SLOTS, err);
-    if (!queue)
+    kmf_queue *queue = pool ? kmf_queue_new(pool, N_SLOTS, err) : NULL;
+    if (pool && !queue)
         return KMF_ENOMEM;
-    for (size_t i = 0; i < N_SLOTS; i++) {
+    for (size_t i = 0; i < n_slots; i++) {
         slots[i].text = kmf_malloc(PIECE, line_bytes(l), err);
         if (!slots[i].text)
             goto out;
@@ -272,22 +261,24 @@ static int write_together(const listing *l, kmf_out *out, kmf_pool *pool, kmf_er
     bool more = next_piece(&at, l);
     status = 0;
     while (status == 0 && (more || fetched < sent)) {
-        if (more && sent - fetched < N_SLOTS) {
-            piece *slot = &slots[sent % N_SLOTS];
+        if (more && sent - fetched < n_slots) {
+            piece *slot = &slots[sent++ % n_slots];
             at.text = slot->text;
             *slot = at;
-            status = kmf_queue_send(queue, format_piece, slot, err);
-            sent++;
+            if (queue)
+                status = kmf_queue_send(queue, format_piece, slot, err);
+            else
+                format_piece(slot);
             more = next_piece(&at, l);
         } else {
-            const piece *done = kmf_queue_wait(queue);
-            fetched++;
-            status = write_piece(done, out, err);
+            if (queue)
+                kmf_queue_wait(queue);
+            status = write_piece(&slots[fetched++ % n_slots], out, err);
         }
     }
 out:
     kmf_queue_free(queue);
-    for (size_t i = 0; i < N_SLOTS; i++)
+    for (size_t i = 0; i < n_slots; i++)
         kmf_free(slots[i].text);
     return status;
 }
@@ -330,7 +321,7 @@ int kmf_counttext_write(const kmf_counts *counts, kmf_out *out, kmf_counts_forma
     if (status < 0)
         return status;
     make_listing(&l, counts, format, full);
-    status = pool ? write_together(&l, out, pool, err) : write_alone(&l, out, err);
+    status = write_pieces(&l, out, pool, err);
     kmf_counts_leave(counts, counts->n_blocks - 1);
     return status;
 }
