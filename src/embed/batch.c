@@ -119,27 +119,27 @@ void kmf_batch_free(kmf_batch *batch)
     kmf_free(batch);
 }
 
-int kmf_batch_reserve(kmf_batch *batch, size_t n_pieces, size_t n_sums, kmf_err *err)
+bool kmf_batch_reserve(kmf_batch *batch, size_t n_pieces, size_t n_sums)
 {
     assert(batch->n_pieces == 0 && batch->letters);
     assert(n_sums <= n_pieces);
     if (n_sums > batch->cap_sums) {
-        double *sums = kmf_malloc(n_sums * batch->dim, sizeof *sums, err);
+        double *sums = kmf_malloc(n_sums * batch->dim, sizeof *sums, NULL);
         if (!sums)
-            return KMF_ENOMEM;
+            return false;
         kmf_free(batch->sums);
         batch->sums = sums;
     }
     if (n_pieces > batch->cap_pieces) {
-        kmf_piece *pieces = kmf_malloc(n_pieces, sizeof *pieces, err);
+        kmf_piece *pieces = kmf_malloc(n_pieces, sizeof *pieces, NULL);
         if (!pieces)
-            return KMF_ENOMEM;
+            return false;
         kmf_free(batch->pieces);
         batch->pieces = pieces;
         batch->cap_pieces = n_pieces;
     }
     batch->cap_sums = kmf_max(batch->cap_sums, n_sums);
-    return 0;
+    return true;
 }
 
 void kmf_batch_clear(kmf_batch *batch)

@@ -87,10 +87,9 @@ void kmf_batch_clear(kmf_batch *batch);
 
 /*
  * Of an empty batch of stretches: room for so many pieces to be placed, of no more letters, and for
- * so many sums, n_pieces at most; or more. KMF_ENOMEM: there is as much room as was, or more.
+ * so many sums, n_pieces at most; or more. false: out of memory, with as much room as was, or more.
  */
-int kmf_batch_reserve(kmf_batch *batch, size_t n_pieces, size_t n_sums,
-                      kmf_err *err) KMF_MUST_CHECK;
+bool kmf_batch_reserve(kmf_batch *batch, size_t n_pieces, size_t n_sums) KMF_MUST_CHECK;
 
 /* Room for one more piece of n units, and its sum? */
 bool kmf_batch_fits(const kmf_batch *batch, size_t n);

@@ -194,7 +194,7 @@ static int work(void *user, kmf_slot *slot, int worker, kmf_err *err)
     bool sound = kmf_range_read(r, &x->file, slot->number, p, room);
     give_back(x, p);
     if (sound && r->n_parts > kmf_min(b->cap_pieces, b->cap_sums))
-        sound = kmf_batch_reserve(b, x->file.most, most_sums(e, e->to.store.all), NULL) == 0;
+        sound = kmf_batch_reserve(b, x->file.most, most_sums(e, e->to.store.all));
     if (!take_turn(x, r, slot->number, sound, &row)) {
         r->n_parts = 0;
         return 0;
