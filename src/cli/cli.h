@@ -32,7 +32,9 @@ typedef struct cli {
     const char *about; /* of several models, the one that warnings are about; NULL: not said */
     int quiet;
     int verbose;
-    double started; /* cli_now() */
+    double started;            /* cli_now() */
+    const char *const *inputs; /* [n_inputs] borrowed from argv: what cli_parse left of it */
+    size_t n_inputs;
 } cli;
 
 typedef struct cli_command {
@@ -189,11 +191,10 @@ typedef struct cli_usage {
 } cli_usage;
 
 /*
- * Parses argv by the table. Inputs are then argv[*first] .. argv[argc - 1]. Returns -1 to go on,
- * else the exit code with which to leave (0 after --help).
+ * Parses argv by the table; run->inputs are then what is no option, with a NULL behind them.
+ * Returns -1 to go on, else the exit code with which to leave (0 after --help).
  */
-int cli_parse(const cli *run, const cli_option *table, const cli_usage *usage, int argc,
-              char **argv, int *first);
+int cli_parse(cli *run, const cli_option *table, const cli_usage *usage, int argc, char **argv);
 
 /*
  * Reads a number up to limit, with `units` also one with K, M, G or T (powers of 1000) behind

@@ -57,7 +57,7 @@ static const cli_usage usage = {
     "memory) and the encoder's speed as a share of it, on sequences of random tokens.",
     0, 0};
 
-static int parse(cli *run, bench_args *a, int argc, char **argv, int *first)
+static int parse(cli *run, bench_args *a, int argc, char **argv)
 {
     const cli_option table[] = {
         {"m", "model", CLI_TEXT, &a->model, 0, 0, NULL, "MODEL",
@@ -78,7 +78,7 @@ static int parse(cli *run, bench_args *a, int argc, char **argv, int *first)
         {NULL, "json", CLI_FLAG, &a->json, 0, 0, NULL, NULL,
          "as JSON, in plain units and numbers: bytes, operations, seconds", 0, NULL},
         CLI_COMMON(run)};
-    return cli_parse(run, table, &usage, argc, argv, first);
+    return cli_parse(run, table, &usage, argc, argv);
 }
 
 /* -1 to go on, or an exit code. */
@@ -362,8 +362,7 @@ int cli_bench(cli *run, int argc, char **argv)
                     .batch_tokens = 1024,
                     .seconds = 1};
     bench b = {.run = run, .args = &a, .cores = kmf_threads_default()};
-    int first;
-    int leave = parse(run, &a, argc, argv, &first);
+    int leave = parse(run, &a, argc, argv);
     if (leave < 0)
         leave = parse_lengths(run, &b);
     if (leave >= 0)

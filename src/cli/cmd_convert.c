@@ -176,18 +176,17 @@ int cli_convert(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
     int dtype = KMF_F32;
-    int first;
     const cli_option table[] = {
         {NULL, "precision", CLI_CHOICE, &dtype, 0, 0, kmf_dtype_names, NULL,
          "of the stored weights; int8: the encoder's matrices in 8 bits with a scale for each "
          "row, the other matrices in bf16, vectors in f32",
          0, NULL},
         CLI_COMMON(run)};
-    int leave = cli_parse(run, table, &usage, argc, argv, &first);
+    int leave = cli_parse(run, table, &usage, argc, argv);
     if (leave >= 0)
         return leave;
-    const char *in = argv[first];
-    const char *out = argv[first + 1];
+    const char *in = run->inputs[0];
+    const char *out = run->inputs[1];
     if (cli_is_an_input(out, &in, 1))
         return cli_wrong(run, "%s: that is the input", out);
     if (holds_vectors(in)) {

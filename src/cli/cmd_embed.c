@@ -31,7 +31,7 @@ static const cli_usage usage = {
     "same command.",
     1, -1};
 
-static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
+static int parse(cli *run, embed_args *a, int argc, char **argv)
 {
     kmf_embed_options *o = &a->opts;
     const cli_option table[] = {
@@ -114,7 +114,7 @@ static int parse(cli *run, embed_args *a, int argc, char **argv, int *first)
          0, NULL},
         CLI_RESUMABLE_OPTIONS(&a->keeping, "an encoder, "),
         CLI_COMMON(run)};
-    return cli_parse(run, table, &usage, argc, argv, first);
+    return cli_parse(run, table, &usage, argc, argv);
 }
 
 /* ---------------------------------------------------------------- shards ---------------- */
@@ -324,16 +324,15 @@ int cli_embed(cli *run, int argc, char **argv)
     embed_args a = {.out = "-", .keeping.minutes = CLI_CHECKPOINT_MINUTES};
     embedding e = {.run = run, .args = &a};
     kmf_embed_options used;
-    int first;
     int code = CLI_DONE;
     kmf_embed_options_default(&a.opts);
     kmf_reader_options_default(&a.reader);
     a.opts.threads = kmf_threads_default();
-    int leave = parse(run, &a, argc, argv, &first);
+    int leave = parse(run, &a, argc, argv);
     if (leave >= 0)
         return leave;
-    const char *const *paths = (const char *const *)(argv + first);
-    size_t n_paths = (size_t)(argc - first);
+    const char *const *paths = run->inputs;
+    size_t n_paths = run->n_inputs;
     leave = parse_shard(run, &a);
     cli_resumable_init(&e.resumable, run, &a.keeping, a.out, paths, n_paths, &a.reader);
     if (leave < 0)

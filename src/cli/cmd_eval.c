@@ -69,7 +69,6 @@ static int parse(cli *run, eval_args *a, int argc, char **argv)
     const cli_usage usage = {
         synopsis, cli_list_commands(text, sizeof text, about, cli_eval_subcommands), 0, 0};
     cli_labelled *l = &a->labelled;
-    int first;
     const cli_option table[] = {
         CLI_HEADING("records"),
         {NULL, "train", CLI_ONCE, &l->train, 0, 0, NULL, "IN", "records to train on", 0, NULL},
@@ -116,7 +115,7 @@ static int parse(cli *run, eval_args *a, int argc, char **argv)
         CLI_HEADING("the run"),
         CLI_THREADS(&l->embed.threads),
         CLI_COMMON(run)};
-    return cli_parse(run, table, &usage, argc, argv, &first);
+    return cli_parse(run, table, &usage, argc, argv);
 }
 
 /* What options mean together; -1 to go on, or an exit code. */

@@ -31,7 +31,7 @@ static const cli_usage usage = {
     "pretrain can continue.",
     1, -1};
 
-static int parse(cli *run, bits_args *a, int argc, char **argv, int *first)
+static int parse(cli *run, bits_args *a, int argc, char **argv)
 {
     kmf_pretrain_options *o = &a->opts;
     const cli_option table[] = {
@@ -63,7 +63,7 @@ static int parse(cli *run, bits_args *a, int argc, char **argv, int *first)
          "of matrix products", 0, NULL},
         CLI_THREADS(&o->threads),
         CLI_COMMON(run)};
-    return cli_parse(run, table, &usage, argc, argv, first);
+    return cli_parse(run, table, &usage, argc, argv);
 }
 
 /* The background and what is asked for; without one the first halves of that. */
@@ -193,15 +193,14 @@ int cli_eval_bits(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
     bits_args a = {.out = "-"};
-    int first;
     kmf_pretrain_options_default(&a.opts);
     kmf_reader_options_default(&a.reader);
     a.opts.threads = kmf_threads_default();
-    int leave = parse(run, &a, argc, argv, &first);
+    int leave = parse(run, &a, argc, argv);
     if (leave >= 0)
         return leave;
-    const char *const *paths = (const char *const *)(argv + first);
-    size_t n = (size_t)(argc - first);
+    const char *const *paths = run->inputs;
+    size_t n = run->n_inputs;
     const char *const of_reader[] = {a.reader.bed, a.reader.reference};
     if (cli_is_an_input(a.out, paths, n) || cli_is_an_input(a.out, of_reader, 2) ||
         cli_is_an_input(a.out, a.models.texts, a.models.n) ||

@@ -247,7 +247,6 @@ static int print_rows(const cli *run, const char *path)
 int cli_info(cli *run, int argc, char **argv)
 {
     info_args a = {.batch_tokens = 1024, .threads = kmf_threads_default()};
-    int first;
     const cli_option table[] = {
         {NULL, "batch-tokens", CLI_SIZE, &a.batch_tokens, 64, 1LL << 24, NULL, "N",
          "tokens of a batch, for the memory", 0, NULL},
@@ -255,10 +254,10 @@ int cli_info(cli *run, int argc, char **argv)
          "threads, for the memory", 0, NULL},
         {NULL, "tensors", CLI_FLAG, &a.tensors, 0, 0, NULL, NULL, "list all tensors", 0, NULL},
         CLI_COMMON(run)};
-    int leave = cli_parse(run, table, &usage, argc, argv, &first);
+    int leave = cli_parse(run, table, &usage, argc, argv);
     if (leave >= 0)
         return leave;
-    const char *path = first < argc ? argv[first] : NULL;
+    const char *path = run->inputs[0];
     kmf_err err = {0};
     int whole = path ? kmf_model_is_file(path, &err) : 0;
     if (whole < 0)

@@ -24,7 +24,7 @@ static const cli_usage usage = {
     "vocab.txt, model.safetensors. The same seed gives the same bytes everywhere.",
     0, 0};
 
-static int parse(cli *run, init_args *a, int argc, char **argv, int *first)
+static int parse(cli *run, init_args *a, int argc, char **argv)
 {
     const cli_option table[] = {
         {"o", "output", CLI_TEXT, &a->out, 0, 0, NULL, "DIR",
@@ -62,7 +62,7 @@ static int parse(cli *run, init_args *a, int argc, char **argv, int *first)
          NULL},
         {NULL, "norm", CLI_CHOICE, &a->norm, 0, 0, kmf_norm_names, NULL, "norm", 0, NULL},
         CLI_COMMON(run)};
-    return cli_parse(run, table, &usage, argc, argv, first);
+    return cli_parse(run, table, &usage, argc, argv);
 }
 
 static void apply(kmf_config *c, const init_args *a)
@@ -101,8 +101,7 @@ int cli_init(cli *run, int argc, char **argv)
     kmf_model *model = NULL;
     char *provenance = NULL;
     char seed[24];
-    int first;
-    int leave = parse(run, &a, argc, argv, &first);
+    int leave = parse(run, &a, argc, argv);
     if (leave >= 0)
         return leave;
     if (!a.out)

@@ -43,7 +43,7 @@ typedef struct logits_run {
     cli_inputs inputs;
 } logits_run;
 
-static int parse(cli *run, logits_args *a, int argc, char **argv, int *first)
+static int parse(cli *run, logits_args *a, int argc, char **argv)
 {
     const cli_option table[] = {
         {"m", "model", CLI_TEXT, &a->model, 0, 0, NULL, "MODEL",
@@ -72,7 +72,7 @@ static int parse(cli *run, logits_args *a, int argc, char **argv, int *first)
         CLI_RESUMABLE_OPTIONS(&a->keeping, ""),
         CLI_THREADS(&a->threads),
         CLI_COMMON(run)};
-    return cli_parse(run, table, &usage, argc, argv, first);
+    return cli_parse(run, table, &usage, argc, argv);
 }
 
 /* ---------------------------------------------------------------- positions ------------- */
@@ -347,13 +347,12 @@ int cli_logits(cli *run, int argc, char **argv)
                      .keeping.minutes = CLI_CHECKPOINT_MINUTES};
     logits_run r = {.args = &a, .started = run->started};
     kmf_embed_stats losses = {0};
-    int first;
     kmf_reader_options_default(&a.reader);
-    int leave = parse(run, &a, argc, argv, &first);
+    int leave = parse(run, &a, argc, argv);
     if (leave >= 0)
         return leave;
-    cli_resumable_init(&r.resumable, run, &a.keeping, a.out ? a.out : "-",
-                       (const char *const *)(argv + first), (size_t)(argc - first), &a.reader);
+    cli_resumable_init(&r.resumable, run, &a.keeping, a.out ? a.out : "-", run->inputs,
+                       run->n_inputs, &a.reader);
     if (a.mask < 0)
         a.mask = a.bases ? KMF_LOGITS_MASK_TOGETHER : KMF_LOGITS_MASK_NONE;
     leave = check(run, &a, &r.resumable);

@@ -68,24 +68,23 @@ int cli_merge(cli *run, int argc, char **argv)
     kmf_err err = {0};
     const char *out = NULL;
     int threads = kmf_threads_default();
-    int first;
     const cli_option table[] = {{"o", "output", CLI_TEXT, &out, 0, 0, NULL, "FILE",
                                  "of the same kind as the shards; needed", 0, NULL},
                                 CLI_THREADS(&threads),
                                 CLI_COMMON(run)};
-    int leave = cli_parse(run, table, &usage, argc, argv, &first);
+    int leave = cli_parse(run, table, &usage, argc, argv);
     if (leave >= 0)
         return leave;
     if (!out)
         return cli_wrong(run, "-o FILE is needed");
-    const char *const *shards = (const char *const *)(argv + first);
-    size_t n = (size_t)(argc - first);
+    const char *const *shards = run->inputs;
+    size_t n = run->n_inputs;
     leave = refuse_shards(run, out, shards, n);
     if (leave >= 0)
         return leave;
     if (cli_check_inputs(shards, n, NULL, &err) < 0 ||
         merge(run, shards, n, out, threads, &err) < 0)
         return cli_fail(run, &err);
-    cli_note(run, "%d shards joined in %s", argc - first, out);
+    cli_note(run, "%zu shards joined in %s", n, out);
     return CLI_DONE;
 }

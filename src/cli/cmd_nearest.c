@@ -72,10 +72,10 @@ static bool ends_word(char c)
 }
 
 /* The arguments in one text; terms and rows for as many words as it can have. */
-static int join(nearest_args *a, char **args, int n, kmf_err *err)
+static int join(nearest_args *a, const char *const *args, size_t n, kmf_err *err)
 {
     size_t len = 1;
-    for (int i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++)
         len += strlen(args[i]) + 1;
     a->text = calloc(len, 1);
     a->terms = calloc(len, sizeof *a->terms);
@@ -83,7 +83,7 @@ static int join(nearest_args *a, char **args, int n, kmf_err *err)
     if (!a->text || !a->terms || !a->rows)
         return out_of_memory(err);
     char *p = a->text;
-    for (int i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         size_t m = strlen(args[i]);
         memcpy(p, args[i], m);
         p += m;
@@ -307,22 +307,23 @@ static int nearest(const cli *run, nearest_args *a, const kmf_vectors *v, kmf_er
     return kmf_out_end(out, answer(a, out, v, &info, err), err);
 }
 
-/* The options fit k-mers; argv: VECTORS KMER... */
-static int nearest_words(cli *run, const cli_nearest_options *o, char **argv, int n)
+/* The options fit k-mers; inputs: VECTORS KMER... */
+static int nearest_words(cli *run, const cli_nearest_options *o)
 {
     kmf_err err = {0};
-    nearest_args a = {.path = cli_input_name(argv[0]), .o = *o};
+    const char *path = run->inputs[0];
+    nearest_args a = {.path = cli_input_name(path), .o = *o};
     kmf_vectors *vectors = NULL;
-    int status = join(&a, argv + 1, n - 1, &err);
+    int status = join(&a, run->inputs + 1, run->n_inputs - 1, &err);
     if (status == 0)
         status = read_terms(&a, &err);
-    if (status == 0 && cli_is_folder(argv[0])) {
+    if (status == 0 && cli_is_folder(path)) {
         status = cli_raise(&err, KMF_EMODEL,
                            "%s: a directory; nearest asks a file of k-mer vectors, as word2vec "
                            "writes it",
                            a.path);
     } else if (status == 0) {
-        vectors = kmf_vectors_load(argv[0], &err);
+        vectors = kmf_vectors_load(path, &err);
         status = vectors ? nearest(run, &a, vectors, &err) : (int)err.code;
     }
     kmf_vectors_free(vectors);
@@ -349,7 +350,6 @@ int cli_nearest(cli *run, int argc, char **argv)
                              .out = "-",
                              .threads = kmf_threads_default(),
                              .keeping.minutes = CLI_CHECKPOINT_MINUTES};
-    int first;
     const cli_option table[] = {{"n", "number", CLI_SIZE, &o.n, 1, INT64_MAX, NULL, "N",
                                  "neighbours for each query", 0, NULL},
                                 {"k", "kmer", CLI_INT, &o.k, 1, KMF_K_MAX, NULL, "K",
@@ -361,17 +361,16 @@ int cli_nearest(cli *run, int argc, char **argv)
                                  NULL},
                                 CLI_RESUMABLE_OPTIONS(&o.keeping, "arrays, "),
                                 CLI_COMMON(run)};
-    int leave = cli_parse(run, table, &usage, argc, argv, &first);
+    int leave = cli_parse(run, table, &usage, argc, argv);
     if (leave >= 0)
         return leave;
-    const char *const *paths = (const char *const *)(argv + first);
-    size_t n = (size_t)(argc - first);
+    const char *const *paths = run->inputs;
+    size_t n = run->n_inputs;
     bool arrays = cli_is_array(paths[0]);
     if (cli_is_an_input(o.out, paths, arrays ? n : 1))
         return cli_wrong(run, "-o %s: that is an input", o.out);
     leave = cli_refuse_table(run, o.out);
     if (leave >= 0)
         return leave;
-    return arrays ? cli_nearest_rows(run, &o, paths, n)
-                  : nearest_words(run, &o, argv + first, (int)n);
+    return arrays ? cli_nearest_rows(run, &o, paths, n) : nearest_words(run, &o);
 }

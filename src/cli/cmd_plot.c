@@ -150,7 +150,6 @@ static int plot_map(cli *run, int argc, char **argv)
     int components[2];
     int colour = -1;
     int l2 = 0;
-    int first;
     const cli_option table[] = {
         CLI_HEADING("picture"),
         PICTURE_OPTIONS(&a),
@@ -165,10 +164,10 @@ static int plot_map(cli *run, int argc, char **argv)
         CLI_HEADING("the run"),
         CLI_THREADS(&rows.threads),
         CLI_COMMON(run)};
-    int code = cli_parse(run, table, &usage, argc, argv, &first);
+    int code = cli_parse(run, table, &usage, argc, argv);
     if (code >= 0)
         return code;
-    rows.vectors = argv[first];
+    rows.vectors = run->inputs[0];
     if (colour == KMF_PLOT_LABEL && !rows.labels)
         return cli_wrong(run, "--colour label: there are none without --labels FILE");
     colour = colour < 0 ? KMF_PLOT_LABEL : colour;
@@ -209,14 +208,13 @@ static int plot_similarity(cli *run, int argc, char **argv)
     kmf_plot_rows rows = {.most = 500, .threads = kmf_threads_default()};
     kmf_plot_report report;
     cli_progress progress;
-    int first;
     const cli_option table[] = {
         CLI_HEADING("picture"), PICTURE_OPTIONS(&a),        ROWS_OPTIONS(&rows, SIMILARITY_MAX),
         CLI_HEADING("the run"), CLI_THREADS(&rows.threads), CLI_COMMON(run)};
-    int code = cli_parse(run, table, &usage, argc, argv, &first);
+    int code = cli_parse(run, table, &usage, argc, argv);
     if (code >= 0)
         return code;
-    rows.vectors = argv[first];
+    rows.vectors = run->inputs[0];
     code = begin_rows(run, &a, &rows, &progress);
     if (code >= 0)
         return code;
@@ -243,7 +241,6 @@ static int plot_loss(cli *run, int argc, char **argv)
     plot_args a = {0};
     const char *columns = NULL;
     int x = KMF_PLOT_STEP;
-    int first;
     const cli_option table[] = {PICTURE_OPTIONS(&a),
                                 {NULL, "x", CLI_CHOICE, &x, 0, 0, kmf_plot_x_names, NULL,
                                  "the horizontal axis", 0, NULL},
@@ -251,11 +248,11 @@ static int plot_loss(cli *run, int argc, char **argv)
                                  "curves, by their names in the header of metrics.tsv", 0,
                                  "bits, contrast or loss, and val_"},
                                 CLI_COMMON(run)};
-    int code = cli_parse(run, table, &usage, argc, argv, &first);
+    int code = cli_parse(run, table, &usage, argc, argv);
     if (code >= 0)
         return code;
-    const char *const *dirs = (const char *const *)(argv + first);
-    size_t n = (size_t)(argc - first);
+    const char *const *dirs = run->inputs;
+    size_t n = run->n_inputs;
     code = settle(run, &a, dirs, n);
     if (code >= 0)
         return code;
@@ -303,7 +300,6 @@ static int plot_positions(cli *run, int argc, char **argv)
     kmf_err err = {0};
     plot_args a = {0};
     positions p = {.tokens = 512};
-    int first;
     const cli_option table[] = {
         PICTURE_OPTIONS(&a),
         {"m", "model", CLI_TEXT, &p.model, 0, 0, NULL, "MODEL",
@@ -317,7 +313,7 @@ static int plot_positions(cli *run, int argc, char **argv)
         {NULL, "width", CLI_SIZE, &p.width, 4, KMF_POSITIONS_MAX, NULL, "D",
          "columns of the table", 0, "the model's"},
         CLI_COMMON(run)};
-    int code = cli_parse(run, table, &usage, argc, argv, &first);
+    int code = cli_parse(run, table, &usage, argc, argv);
     if (code >= 0)
         return code;
     code = settle(run, &a, NULL, 0);

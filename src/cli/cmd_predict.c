@@ -48,7 +48,7 @@ static int check_kind(cli *run, predict_args *a, const char *const *paths, size_
     return -1;
 }
 
-static int parse(cli *run, predict_args *a, int argc, char **argv, int *first, kmf_err *err)
+static int parse(cli *run, predict_args *a, int argc, char **argv, kmf_err *err)
 {
     const cli_option table[] = {{"p", "probe", CLI_TEXT, &a->probe, 0, 0, NULL, "PROBE",
                                  "as probe train wrote it", 0, NULL},
@@ -67,11 +67,11 @@ static int parse(cli *run, predict_args *a, int argc, char **argv, int *first, k
                                 CLI_THREADS(&a->threads),
                                 CLI_RESUMABLE_OPTIONS(&a->keeping, "an encoder, "),
                                 CLI_COMMON(run)};
-    int leave = cli_parse(run, table, &usage, argc, argv, first);
+    int leave = cli_parse(run, table, &usage, argc, argv);
     if (leave >= 0)
         return leave;
-    const char *const *paths = (const char *const *)(argv + *first);
-    size_t n = (size_t)(argc - *first);
+    const char *const *paths = run->inputs;
+    size_t n = run->n_inputs;
     if (!a->probe)
         return cli_wrong(run, "no -p given; usage: kmerformer %s", usage.synopsis);
     if (a->all && a->top > 1)
@@ -251,13 +251,12 @@ int cli_probe_predict(cli *run, int argc, char **argv)
                       .keeping.minutes = CLI_CHECKPOINT_MINUTES};
     prediction p = {.run = run, .args = &a};
     char before[CLI_BEFORE_TEXT];
-    int first;
     kmf_reader_options_default(&a.reader);
-    int leave = parse(run, &a, argc, argv, &first, &err);
+    int leave = parse(run, &a, argc, argv, &err);
     if (leave >= 0)
         return leave;
-    cli_resumable_init(&p.resumable, run, &a.keeping, a.out,
-                       (const char *const *)(argv + first), (size_t)(argc - first), &a.reader);
+    cli_resumable_init(&p.resumable, run, &a.keeping, a.out, run->inputs, run->n_inputs,
+                       &a.reader);
     const char *const others[] = {a.probe, a.model, a.reader.bed, a.reader.reference};
     leave = cli_resumable_refuse(&p.resumable, others, sizeof others / sizeof others[0]);
     if (leave >= 0)

@@ -29,7 +29,6 @@ static int parse_train(cli *run, train_args *a, int argc, char **argv, kmf_err *
 {
     static const char *const others[] = {".npy", ".tsv", ".txt", ".gz", ".json"};
     cli_labelled *l = &a->labelled;
-    int first;
     const cli_option table[] = {
         CLI_HEADING("records"),
         {NULL, "train", CLI_ONCE, &l->train, 0, 0, NULL, "IN", "records to train on", 0, NULL},
@@ -50,7 +49,7 @@ static int parse_train(cli *run, train_args *a, int argc, char **argv, kmf_err *
          "of the part to choose by, and of random models", 0, NULL},
         CLI_THREADS(&l->embed.threads),
         CLI_COMMON(run)};
-    int leave = cli_parse(run, table, &usage, argc, argv, &first);
+    int leave = cli_parse(run, table, &usage, argc, argv);
     if (leave >= 0)
         return leave;
     if (!l->train || !a->out)

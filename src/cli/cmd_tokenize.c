@@ -36,7 +36,7 @@ static const cli_usage usage = {
     "--exact it has the special tokens.",
     1, -1};
 
-static int parse(cli *run, tokenize_args *a, int argc, char **argv, int *first)
+static int parse(cli *run, tokenize_args *a, int argc, char **argv)
 {
     const cli_option table[] = {
         {"m", "model", CLI_TEXT, &a->model, 0, 0, NULL, "MODEL",
@@ -71,7 +71,7 @@ static int parse(cli *run, tokenize_args *a, int argc, char **argv, int *first)
         CLI_READER_OPTIONS(&a->reader),
         CLI_NAME_OPTION(&a->reader),
         CLI_COMMON(run)};
-    return cli_parse(run, table, &usage, argc, argv, first);
+    return cli_parse(run, table, &usage, argc, argv);
 }
 
 static void to_cut_options(kmf_cut_options *cut, const tokenize_args *a, const kmf_config *c,
@@ -256,17 +256,16 @@ int cli_tokenize(cli *run, int argc, char **argv)
     kmf_model *model = NULL;
     kmf_vocab *own_vocab = NULL;
     tokenize_run r = {.args = &a};
-    int first;
     kmf_reader_options_default(&a.reader);
-    int leave = parse(run, &a, argc, argv, &first);
+    int leave = parse(run, &a, argc, argv);
     if (leave >= 0)
         return leave;
     if ((a.k > 0) + (a.vocab != NULL) + (a.model != NULL) > 1)
         return cli_wrong(run, "give one of --model, --kmer and --vocab");
     if (a.exact && a.ambiguous >= 0)
         return cli_wrong(run, "--ambiguous has no meaning with --exact");
-    const char *const *paths = (const char *const *)(argv + first);
-    size_t n_paths = (size_t)(argc - first);
+    const char *const *paths = run->inputs;
+    size_t n_paths = run->n_inputs;
     const char *const beside[] = {a.model, a.vocab, a.reader.bed, a.reader.reference};
     if (cli_is_an_input(a.out, paths, n_paths) || cli_is_an_input(a.out, beside, 4))
         return cli_wrong(run, "-o %s: that is an input", a.out);

@@ -30,7 +30,7 @@ static const char about[] =
     "the table don't depend on threads, memory, compression or the order of the inputs. With\n"
     "tables of counts:\n";
 
-static int parse(cli *run, vocab_args *a, int argc, char **argv, int *first)
+static int parse(cli *run, vocab_args *a, int argc, char **argv)
 {
     char text[1024];
     const cli_usage usage = {"vocab [options] IN...",
@@ -63,7 +63,7 @@ static int parse(cli *run, vocab_args *a, int argc, char **argv, int *first)
         {NULL, "tmp", CLI_TEXT, &o->tmp, 0, 0, NULL, "DIR",
          "folder for what exceeds the memory", 0, "$TMPDIR, or /tmp"},
         CLI_COMMON(run)};
-    return cli_parse(run, table, &usage, argc, argv, first);
+    return cli_parse(run, table, &usage, argc, argv);
 }
 
 /* What the options mean together; -1, or the exit code of a contradiction. */
@@ -178,18 +178,17 @@ int cli_vocab(cli *run, int argc, char **argv)
     kmf_err err = {0};
     vocab_args a = {.listing = CLI_LISTING_DEFAULT};
     kmf_counts_info info;
-    int first;
     kmf_count_options_default(&a.opts);
     kmf_reader_options_default(&a.reader);
     a.opts.k = 6;
     a.opts.threads = kmf_threads_default();
-    int leave = parse(run, &a, argc, argv, &first);
+    int leave = parse(run, &a, argc, argv);
     if (leave < 0)
         leave = settle(run, &a);
     if (leave >= 0)
         return leave;
-    const char *const *paths = (const char *const *)(argv + first);
-    size_t n_paths = (size_t)(argc - first);
+    const char *const *paths = run->inputs;
+    size_t n_paths = run->n_inputs;
     leave = cli_check_place(run, a.listing.out, cli_listing_endings(&a.listing), paths, n_paths,
                             NULL, &a.reader);
     if (leave >= 0)

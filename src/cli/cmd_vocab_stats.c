@@ -163,7 +163,6 @@ int cli_vocab_stats(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
     stats_args a = {.top = 10};
-    int first;
     const cli_option table[] = {
         {NULL, "top", CLI_SIZE, &a.top, 0, TOP_MAX, NULL, "N",
          "most and least frequent k-mers that are printed", 0, NULL},
@@ -175,14 +174,14 @@ int cli_vocab_stats(cli *run, int argc, char **argv)
          "the script in x.gp",
          0, NULL},
         CLI_COMMON(run)};
-    int leave = cli_parse(run, table, &usage, argc, argv, &first);
+    int leave = cli_parse(run, table, &usage, argc, argv);
     if (leave >= 0)
         return leave;
-    leave = check_names(run, &a, (const char *const *)(argv + first));
+    leave = check_names(run, &a, run->inputs);
     if (leave >= 0)
         return leave;
     a.picture.command_line = run->command_line;
-    kmf_counts *counts = kmf_counts_load(argv[first], &err);
+    kmf_counts *counts = kmf_counts_load(run->inputs[0], &err);
     int status = counts ? stats(run, &a, counts, &err) : -1;
     kmf_counts_free(counts);
     return status == 0 ? CLI_DONE : cli_fail(run, &err);

@@ -67,14 +67,13 @@ int cli_vocab_merge(cli *run, int argc, char **argv)
     kmf_err err = {0};
     cli_listing l = CLI_LISTING_DEFAULT;
     int threads = kmf_threads_default();
-    int first;
     const cli_option table[] = {CLI_LISTING_OPTIONS(&l), CLI_THREADS(&threads),
                                 CLI_COMMON(run)};
-    int leave = cli_parse(run, table, &usage, argc, argv, &first);
+    int leave = cli_parse(run, table, &usage, argc, argv);
     if (leave >= 0)
         return leave;
-    const char *const *paths = (const char *const *)(argv + first);
-    size_t n = (size_t)(argc - first);
+    const char *const *paths = run->inputs;
+    size_t n = run->n_inputs;
     leave = cli_check_place(run, l.out, cli_listing_endings(&l), paths, n, NULL, NULL);
     if (leave >= 0)
         return leave;
@@ -102,13 +101,12 @@ int cli_vocab_export(cli *run, int argc, char **argv)
     kmf_err err = {0};
     cli_listing l = CLI_LISTING_DEFAULT;
     int threads = kmf_threads_default();
-    int first;
     const cli_option table[] = {CLI_LISTING_OPTIONS(&l), CLI_SELECTION_OPTIONS(&l),
                                 CLI_THREADS(&threads), CLI_COMMON(run)};
-    int leave = cli_parse(run, table, &usage, argc, argv, &first);
+    int leave = cli_parse(run, table, &usage, argc, argv);
     if (leave >= 0)
         return leave;
-    const char *const *paths = (const char *const *)(argv + first);
+    const char *const *paths = run->inputs;
     leave = cli_check_place(run, l.out, cli_listing_endings(&l), paths, 1, NULL, NULL);
     if (leave >= 0)
         return leave;
@@ -136,12 +134,12 @@ static int check_word(cli *run, const kmf_counts_info *info, const char *word)
     return -1;
 }
 
-static void print_counts(const kmf_counts *counts, const kmf_counts_info *info, char **words,
-                         int n)
+static void print_counts(const kmf_counts *counts, const kmf_counts_info *info,
+                         const char *const *words, size_t n)
 {
     char text[KMF_K_MAX + 1];
     uint64_t code = 0;
-    for (int i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         kmf_alphabet_encode(info->alphabet, &code, words[i], info->k);
         kmf_alphabet_decode(info->alphabet, text, code, info->k);
         printf("%s\t%" PRIu64 "\n", text, kmf_counts_get(counts, code));
@@ -158,18 +156,17 @@ int cli_vocab_show(cli *run, int argc, char **argv)
     kmf_err err = {0};
     kmf_counts_info info;
     const cli_option table[] = {CLI_COMMON(run)};
-    int first;
     int code = -1;
-    int leave = cli_parse(run, table, &usage, argc, argv, &first);
+    int leave = cli_parse(run, table, &usage, argc, argv);
     if (leave >= 0)
         return leave;
-    char **words = argv + first + 1;
-    int n = argc - first - 1;
-    kmf_counts *counts = kmf_counts_load(argv[first], &err);
+    const char *const *words = run->inputs + 1;
+    size_t n = run->n_inputs - 1;
+    kmf_counts *counts = kmf_counts_load(run->inputs[0], &err);
     if (!counts)
         return cli_fail(run, &err);
     kmf_counts_information(counts, &info);
-    for (int i = 0; i < n && code < 0; i++)
+    for (size_t i = 0; i < n && code < 0; i++)
         code = check_word(run, &info, words[i]);
     if (code < 0) {
         code = CLI_DONE;

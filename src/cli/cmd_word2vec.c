@@ -30,7 +30,7 @@ static const cli_usage usage = {
     "with a checkpoint and exit status 75; the same command then resumes.",
     1, -1};
 
-static int parse(cli *run, word2vec_args *a, int argc, char **argv, int *first)
+static int parse(cli *run, word2vec_args *a, int argc, char **argv)
 {
     kmf_word2vec_options *o = &a->opts;
     const cli_option table[] = {
@@ -87,7 +87,7 @@ static int parse(cli *run, word2vec_args *a, int argc, char **argv, int *first)
         {NULL, "resume", CLI_TEXT, &a->resume, 0, 0, NULL, "HOW",
          "auto: from the checkpoint if there is one; never; or a checkpoint file", 0, NULL},
         CLI_COMMON(run)};
-    return cli_parse(run, table, &usage, argc, argv, first);
+    return cli_parse(run, table, &usage, argc, argv);
 }
 
 /* "6" or "3-8". */
@@ -442,18 +442,17 @@ int cli_word2vec(cli *run, int argc, char **argv)
     char checkpoint[CLI_PATH_CAP];
     char lock_path[CLI_PATH_CAP + 8];
     outputs o;
-    int first;
     cli_leave_on_signals(run, NULL, NULL, NULL);
     kmf_word2vec_options_default(&a.opts);
     kmf_reader_options_default(&a.reader);
     a.opts.threads = kmf_threads_default();
-    int leave = parse(run, &a, argc, argv, &first);
+    int leave = parse(run, &a, argc, argv);
     if (leave < 0)
         leave = settle(run, &a);
     if (leave >= 0)
         return leave;
-    const char *const *paths = (const char *const *)(argv + first);
-    size_t n_paths = (size_t)(argc - first);
+    const char *const *paths = run->inputs;
+    size_t n_paths = run->n_inputs;
     int length = a.checkpoint ? snprintf(checkpoint, sizeof checkpoint, "%s", a.checkpoint)
                               : snprintf(checkpoint, sizeof checkpoint, "%s.checkpoint", a.out);
     if (length >= (int)sizeof checkpoint)

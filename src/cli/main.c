@@ -67,8 +67,7 @@ static int run_version(cli *run, int argc, char **argv)
                                     0, 0};
     const cli_option table[] = {CLI_COMMON(run)};
     char text[4096];
-    int first;
-    int leave = cli_parse(run, table, &usage, argc, argv, &first);
+    int leave = cli_parse(run, table, &usage, argc, argv);
     if (leave >= 0)
         return leave;
     kmf_build_info(text, sizeof text);
@@ -87,20 +86,19 @@ static int run_help(cli *run, int argc, char **argv)
     static const cli_usage usage = {"help [COMMAND [SUBCOMMAND]]",
                                     "The commands, or one command's options.", 0, 2};
     const cli_option table[] = {CLI_COMMON(run)};
-    int first;
     if (argc < 2 || argv[0][0] == '-') {
         print_commands(stdout);
         return CLI_DONE;
     }
-    int leave = cli_parse(run, table, &usage, argc, argv, &first);
+    int leave = cli_parse(run, table, &usage, argc, argv);
     if (leave >= 0)
         return leave;
-    const char *name = first < argc ? argv[first] : "help";
+    const char *name = run->n_inputs > 0 ? run->inputs[0] : "help";
     const cli_command *command = cli_find_command(commands, name);
     if (!command)
         return no_command(run, name);
-    if (argc - first == 2) {
-        const char *word = argv[first + 1];
+    if (run->n_inputs == 2) {
+        const char *word = run->inputs[1];
         const cli_command *list = command->subcommands;
         command = list ? cli_find_command(list, word) : NULL;
         if (!command)

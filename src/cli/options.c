@@ -345,8 +345,7 @@ static int unknown(const cli *run, const struct option *longs, const char *arg)
                      begin_so > 1 ? "ambiguous" : "unknown", meant.text, run->command);
 }
 
-int cli_parse(const cli *run, const cli_option *table, const cli_usage *usage, int argc,
-              char **argv, int *first)
+int cli_parse(cli *run, const cli_option *table, const cli_usage *usage, int argc, char **argv)
 {
     char shorts[4 * OPTIONS_MAX];
     struct option longs[OPTIONS_MAX];
@@ -355,7 +354,6 @@ int cli_parse(const cli *run, const cli_option *table, const cli_usage *usage, i
     to_getopt(table, shorts, longs);
     opterr = 0;
     optind = 0;
-    *first = argc;
     for (;;) {
         got = getopt_long(argc, argv, shorts, longs, NULL);
         if (got == -1)
@@ -388,8 +386,9 @@ int cli_parse(const cli *run, const cli_option *table, const cli_usage *usage, i
         if (leave >= 0)
             return leave;
     }
-    *first = optind;
     int n = argc - optind;
+    run->inputs = (const char *const *)(argv + optind);
+    run->n_inputs = (size_t)n;
     if (n < usage->min_inputs)
         return cli_wrong(run, "%s; usage: kmerformer %s",
                          n == 0 ? "no input given" : "an argument is missing", usage->synopsis);

@@ -19,7 +19,7 @@ static const cli_usage usage = {
     "or interruptions, but on the order of the inputs, --shards and --accumulate.",
     1, -1};
 
-static int parse(cli *run, cli_pretrain_args *a, int argc, char **argv, int *first)
+static int parse(cli *run, cli_pretrain_args *a, int argc, char **argv)
 {
     kmf_pretrain_options *o = &a->opts;
     char span[32];
@@ -165,7 +165,7 @@ static int parse(cli *run, cli_pretrain_args *a, int argc, char **argv, int *fir
          "never: anew, over what is there; or a checkpoint file",
          0, NULL},
         CLI_COMMON(run)};
-    return cli_parse(run, table, &usage, argc, argv, first);
+    return cli_parse(run, table, &usage, argc, argv);
 }
 
 /* "90s", "45m", "3h", "2d". */
@@ -311,7 +311,6 @@ static int settle(cli *run, cli_pretrain_args *a)
 
 int cli_pretrain_parse(cli *run, cli_pretrain_args *a, int argc, char **argv)
 {
-    int first;
     *a = (cli_pretrain_args){.resume = "auto", .minutes = 10, .metrics_every = 10};
     kmf_pretrain_options_default(&a->opts);
     kmf_reader_options_default(&a->reader);
@@ -321,11 +320,11 @@ int cli_pretrain_parse(cli *run, cli_pretrain_args *a, int argc, char **argv)
     a->opts.k = 0;
     a->opts.words = -1;
     a->opts.val_windows = 0;
-    int code = parse(run, a, argc, argv, &first);
+    int code = parse(run, a, argc, argv);
     if (code >= 0)
         return code;
-    a->inputs = (const char *const *)(argv + first);
-    a->n_inputs = (size_t)(argc - first);
+    a->inputs = run->inputs;
+    a->n_inputs = run->n_inputs;
     return settle(run, a);
 }
 

@@ -46,16 +46,17 @@ int cli_want_subcommand(cli *run, const char *synopsis, const char *text,
     char help[1024];
     const cli_usage usage = {synopsis, cli_list_commands(help, sizeof help, text, list), 0, -1};
     const cli_option table[] = {CLI_COMMON(run)};
-    int first = 1;
-    if (argc < 2 || argv[1][0] == '-') {
-        int leave = cli_parse(run, table, &usage, argc, argv, &first);
+    const char *word = argc > 1 ? argv[1] : NULL;
+    if (!word || word[0] == '-') {
+        int leave = cli_parse(run, table, &usage, argc, argv);
         if (leave >= 0)
             return leave;
+        word = run->inputs[0];
     }
-    if (first < argc && cli_find_command(list, argv[first]))
-        return cli_wrong(run, "%s: a sub-command stands before all options", argv[first]);
-    return first < argc
-               ? cli_wrong(run, "there is no sub-command '%s'%s; see kmerformer %s --help",
-                           argv[first], cli_command_meant(list, argv[first]).text, run->command)
-               : cli_wrong(run, "no sub-command given; see kmerformer %s --help", run->command);
+    if (!word)
+        return cli_wrong(run, "no sub-command given; see kmerformer %s --help", run->command);
+    if (cli_find_command(list, word))
+        return cli_wrong(run, "%s: a sub-command stands before all options", word);
+    return cli_wrong(run, "there is no sub-command '%s'%s; see kmerformer %s --help", word,
+                     cli_command_meant(list, word).text, run->command);
 }
