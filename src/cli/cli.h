@@ -174,6 +174,12 @@ typedef struct cli_option {
 #define CLI_NAME_OPTION(r)                                                                    \
     {NULL, "input-names", CLI_FLAG, &(r)->input_names, 0, 0, NULL, NULL,                      \
      "records are called INPUT:NAME, to tell those of several inputs apart", 0, NULL}
+/* What is kept of the inputs: rows for options with memory and tmp; of: what takes the memory. */
+#define CLI_MEMORY_OPTIONS(o, of)                                                             \
+    {"m", "memory", CLI_BYTES, &(o)->memory, 1, INT64_MAX, NULL, "SIZE",                      \
+     "bytes for " of "; what exceeds it goes to disk", 0, "4G"},                              \
+    {NULL, "tmp", CLI_TEXT, &(o)->tmp, 0, 0, NULL, "DIR",                                     \
+     "folder for what exceeds the memory", 0, "$TMPDIR, or /tmp"}
 /* Rows for one whose records may be cut. */
 #define CLI_TILE_OPTIONS(r)                                                                   \
     {NULL, "tile", CLI_SIZE, &(r)->tile, 1, (size_t)1 << 40, NULL, "N",                       \

@@ -58,10 +58,7 @@ static int parse(cli *run, vocab_args *a, int argc, char **argv)
         CLI_READER_OPTIONS(&a->reader),
         CLI_HEADING("the run"),
         CLI_THREADS(&o->threads),
-        {"m", "memory", CLI_BYTES, &o->memory, 1, INT64_MAX, NULL, "SIZE",
-         "bytes for tables and buffers; what exceeds it goes to disk", 0, "4G"},
-        {NULL, "tmp", CLI_TEXT, &o->tmp, 0, 0, NULL, "DIR",
-         "folder for what exceeds the memory", 0, "$TMPDIR, or /tmp"},
+        CLI_MEMORY_OPTIONS(o, "tables and buffers"),
         CLI_COMMON(run)};
     return cli_parse(run, table, &usage, argc, argv);
 }
