@@ -321,7 +321,7 @@ static int embed(embedding *e, const kmf_embed_options *used, kmf_err *err)
 int cli_embed(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
-    embed_args a = {.out = "-", .keeping.minutes = CLI_CHECKPOINT_MINUTES};
+    embed_args a = {.out = "-", .keeping = CLI_RESUMABLE_DEFAULT};
     embedding e = {.run = run, .args = &a};
     kmf_embed_options used;
     int code = CLI_DONE;

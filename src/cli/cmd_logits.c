@@ -342,9 +342,8 @@ static void tell(cli *run, const logits_run *r, const kmf_embed_stats *losses)
 int cli_logits(cli *run, int argc, char **argv)
 {
     kmf_err err = {0};
-    logits_args a = {.mask = -1,
-                     .threads = kmf_threads_default(),
-                     .keeping.minutes = CLI_CHECKPOINT_MINUTES};
+    logits_args a = {
+        .mask = -1, .threads = kmf_threads_default(), .keeping = CLI_RESUMABLE_DEFAULT};
     logits_run r = {.args = &a, .started = run->started};
     kmf_embed_stats losses = {0};
     kmf_reader_options_default(&a.reader);

@@ -349,7 +349,7 @@ int cli_nearest(cli *run, int argc, char **argv)
     cli_nearest_options o = {.n = 10,
                              .out = "-",
                              .threads = kmf_threads_default(),
-                             .keeping.minutes = CLI_CHECKPOINT_MINUTES};
+                             .keeping = CLI_RESUMABLE_DEFAULT};
     const cli_option table[] = {{"n", "number", CLI_SIZE, &o.n, 1, INT64_MAX, NULL, "N",
                                  "neighbours for each query", 0, NULL},
                                 {"k", "kmer", CLI_INT, &o.k, 1, KMF_K_MAX, NULL, "K",
@@ -370,6 +370,10 @@ int cli_nearest(cli *run, int argc, char **argv)
     if (cli_is_an_input(o.out, paths, arrays ? n : 1))
         return cli_wrong(run, "-o %s: that is an input", o.out);
     leave = cli_refuse_table(run, o.out);
+    if (leave < 0 && !arrays)
+        leave = cli_resumable_refuse_options(run, &o.keeping,
+                                             "for arrays; a search of k-mers has no "
+                                             "checkpoints");
     if (leave >= 0)
         return leave;
     return arrays ? cli_nearest_rows(run, &o, paths, n) : nearest_words(run, &o);

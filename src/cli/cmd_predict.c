@@ -248,7 +248,7 @@ int cli_probe_predict(cli *run, int argc, char **argv)
     predict_args a = {.out = "-",
                       .threads = kmf_threads_default(),
                       .top = 1,
-                      .keeping.minutes = CLI_CHECKPOINT_MINUTES};
+                      .keeping = CLI_RESUMABLE_DEFAULT};
     prediction p = {.run = run, .args = &a};
     char before[CLI_BEFORE_TEXT];
     kmf_reader_options_default(&a.reader);

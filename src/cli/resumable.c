@@ -6,6 +6,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#define USUAL_MINUTES 10
+
 enum { RESUME_AUTO, RESUME_NEVER };
 const char *const cli_resume_words[] = {"auto", "never", NULL};
 
@@ -17,7 +19,7 @@ static bool has_checkpoint(const cli_resumable *k)
 
 static const char *to_go_on(const cli_resumable *k)
 {
-    return cli_to_go_on(cli_resume_words[k->opts->resume]);
+    return cli_to_go_on(cli_resume_words[k->resume]);
 }
 
 static void watch(const cli_resumable *k)
@@ -41,6 +43,8 @@ void cli_resumable_init(cli_resumable *k, cli *run, const cli_resumable_options 
                          .paths = paths,
                          .n_paths = n_paths,
                          .reader = reader,
+                         .minutes = opts->minutes < 0 ? USUAL_MINUTES : opts->minutes,
+                         .resume = opts->resume < 0 ? RESUME_AUTO : opts->resume,
                          .lock = -1};
     snprintf(k->checkpoint, sizeof k->checkpoint, "%s.checkpoint", out);
     snprintf(k->lock_path, sizeof k->lock_path, "%s.lock", k->checkpoint);
@@ -55,10 +59,24 @@ static bool takes_one(const cli_resumable *k, const char *const *paths, size_t n
     return false;
 }
 
+int cli_resumable_refuse_options(const cli *run, const cli_resumable_options *opts,
+                                 const char *why)
+{
+    if (opts->minutes <= 0 && opts->resume < 0)
+        return -1;
+    return cli_wrong(run, "%s: %s", opts->minutes > 0 ? "--checkpoint-every" : "--resume", why);
+}
+
 int cli_resumable_refuse(const cli_resumable *k, const char *const *others, size_t n)
 {
-    if (!kmf_out_is_file(k->out) ||
-        !(takes_one(k, k->paths, k->n_paths) || takes_one(k, others, n)))
+    if (!kmf_out_is_file(k->out))
+        return cli_resumable_refuse_options(k->run, k->opts,
+                                            "what goes to standard output, a pipe or a device "
+                                            "has no checkpoints; give -o FILE");
+    if (k->opts->minutes > 0 && cli_ends_with(k->out, ".gz"))
+        return cli_wrong(
+            k->run, "--checkpoint-every: -o %s is compressed, and has no checkpoints", k->out);
+    if (!(takes_one(k, k->paths, k->n_paths) || takes_one(k, others, n)))
         return -1;
     return cli_wrong(k->run, "-o %s: its checkpoint would be %s, which is an input", k->out,
                      k->checkpoint);
@@ -66,7 +84,7 @@ int cli_resumable_refuse(const cli_resumable *k, const char *const *others, size
 
 void cli_resumable_start(cli_resumable *k)
 {
-    if (has_checkpoint(k) && k->opts->resume == RESUME_AUTO)
+    if (has_checkpoint(k) && k->resume == RESUME_AUTO)
         cli_leave_on_signals(k->run, k->checkpoint, NULL, NULL);
 }
 
@@ -92,7 +110,7 @@ static int resume(cli_resumable *k, const kmf_output_form *form, kmf_err *err)
 
 static double first_minutes(const cli_resumable *k)
 {
-    return fmin(k->opts->minutes, FIRST_MINUTES);
+    return fmin(k->minutes, FIRST_MINUTES);
 }
 
 int cli_resumable_open(cli_resumable *k, const kmf_run *work, const kmf_output_form *form,
@@ -101,10 +119,14 @@ int cli_resumable_open(cli_resumable *k, const kmf_run *work, const kmf_output_f
     int status = 0;
     bool is_there = has_checkpoint(k);
     k->work = work ? *work : (kmf_run){0};
+    if (k->opts->minutes > 0 && !k->work.mark)
+        return cli_raise(err, KMF_EINVAL,
+                         "--checkpoint-every is for encoders: what takes no longer than "
+                         "reading has no checkpoints");
     k->saved = cli_now();
     if (is_there && (k->lock = cli_lock(k->lock_path, k->out, err)) < 0)
         return (int)err->code;
-    if (is_there && k->opts->resume == RESUME_NEVER) {
+    if (is_there && k->resume == RESUME_NEVER) {
         if (kmf_output_discard(k->out, k->checkpoint, err) < 0)
             return (int)err->code;
         unlock(k);
@@ -118,14 +140,14 @@ int cli_resumable_open(cli_resumable *k, const kmf_run *work, const kmf_output_f
     else if (!(k->output = kmf_output_new(k->out, form, err)))
         status = (int)err->code;
     k->saves = status == 0 && kmf_output_saves(k->output, &k->work);
-    if (k->saves && !k->kept && k->opts->minutes > 0)
+    if (k->saves && !k->kept && k->minutes > 0)
         cli_tell_of_checkpoints(k->run, first_minutes(k));
     return status;
 }
 
 static bool is_due(const cli_resumable *k)
 {
-    double minutes = k->kept ? k->opts->minutes : first_minutes(k);
+    double minutes = k->kept ? k->minutes : first_minutes(k);
     return minutes > 0 && (cli_now() - k->saved) / 60 >= minutes;
 }
 

@@ -10,30 +10,33 @@
 
 typedef struct cli_resumable_options {
     double minutes; /* from one checkpoint to the next, or to an earlier first one; 0: none */
-    int resume;     /* of cli_resume_words */
+    int resume;     /* of cli_resume_words; of both, -1: not given */
 } cli_resumable_options;
 
 extern const char *const cli_resume_words[]; /* auto never */
 
-#define CLI_CHECKPOINT_MINUTES 10
+#define CLI_RESUMABLE_DEFAULT       \
+    {                               \
+        .minutes = -1, .resume = -1 \
+    }
 /* which: of what runs, with a comma behind it, or "". */
-#define CLI_RESUMABLE_OPTIONS(o, which)                                                  \
-    {NULL,                                                                               \
-     "checkpoint-every",                                                                 \
-     CLI_REAL,                                                                           \
-     &(o)->minutes,                                                                      \
-     0,                                                                                  \
-     0,                                                                                  \
-     NULL,                                                                               \
-     "MIN",                                                                              \
-     which "-o FILE without .gz: minutes after which what is done is kept in "           \
-           "FILE.checkpoint, for a run that is stopped or killed, at first after 1; 0: " \
-           "never",                                                                      \
-     0,                                                                                  \
-     NULL},                                                                              \
-    {                                                                                    \
-        NULL, "resume", CLI_CHOICE, &(o)->resume, 0, 0, cli_resume_words, NULL,          \
-            "auto: from FILE.checkpoint if it is there; never: it is removed", 0, NULL   \
+#define CLI_RESUMABLE_OPTIONS(o, which)                                                   \
+    {NULL,                                                                                \
+     "checkpoint-every",                                                                  \
+     CLI_REAL,                                                                            \
+     &(o)->minutes,                                                                       \
+     0,                                                                                   \
+     0,                                                                                   \
+     NULL,                                                                                \
+     "MIN",                                                                               \
+     which "-o FILE without .gz: minutes after which what is done is kept in "            \
+           "FILE.checkpoint, for a run that is stopped or killed, at first after 1; 0: "  \
+           "never",                                                                       \
+     -1,                                                                                  \
+     "10"},                                                                               \
+    {                                                                                     \
+        NULL, "resume", CLI_CHOICE, &(o)->resume, 0, 0, cli_resume_words, NULL,           \
+            "auto: from FILE.checkpoint if it is there; never: it is removed", -1, "auto" \
     }
 
 typedef struct cli_resumable {
@@ -43,6 +46,8 @@ typedef struct cli_resumable {
     const char *const *paths; /* [n_paths], the inputs */
     size_t n_paths;
     const kmf_reader_options *reader;
+    double minutes; /* of opts, or as they are by default */
+    int resume;
 
     kmf_run work;       /* whose rows the output's are */
     kmf_output *output; /* owned; NULL before cli_resumable_open */
@@ -59,8 +64,14 @@ void cli_resumable_init(cli_resumable *k, cli *run, const cli_resumable_options 
                         const char *out, const char *const *paths, size_t n_paths,
                         const kmf_reader_options *reader);
 /*
- * -1, or the exit code if a checkpoint would take the place of an input, or of one of n others;
- * NULL among these is none.
+ * -1, or the exit code if one of the options asks for something, in a run that has no checkpoints:
+ * why says so.
+ */
+int cli_resumable_refuse_options(const cli *run, const cli_resumable_options *opts,
+                                 const char *why);
+/*
+ * -1, or the exit code if an option was given that the output has no use for, or if a checkpoint
+ * would take the place of an input, or of one of n others; NULL among these is none.
  */
 int cli_resumable_refuse(const cli_resumable *k, const char *const *others, size_t n);
 /*
@@ -70,7 +81,8 @@ int cli_resumable_refuse(const cli_resumable *k, const char *const *others, size
 void cli_resumable_start(cli_resumable *k);
 /*
  * The output of a run: a new one, or what an earlier run has kept of it, on which that one goes on.
- * work: NULL: none whose rows could be kept.
+ * work: NULL: none whose rows could be kept. KMF_EINVAL if checkpoints were asked for, and the work
+ * has none.
  */
 int cli_resumable_open(cli_resumable *k, const kmf_run *work, const kmf_output_form *form,
                        kmf_err *err);
