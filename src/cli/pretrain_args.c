@@ -283,7 +283,11 @@ static int settle(cli *run, cli_pretrain_args *a)
         return leave;
     if ((o->steps > 0) + (o->epochs > 0) + (a->time != NULL) != 1)
         return cli_wrong(run, "how long? One of --steps N, --epochs E and --time 3h");
-    if (o->val_windows > 0 || o->val_every > 0)
+    bool asked = o->val_windows > 0 || o->val_every > 0;
+    if (asked && !a->held && !a->held_inputs && o->held_fraction <= 0)
+        return cli_wrong(run, "--val-windows and --val-every are for a validation, and nothing "
+                              "is held out for one: --val, --val-genome or --val-fraction");
+    if (asked)
         o->val_share = 0; /* what is asked for, whatever it takes */
     o->val_windows = o->val_windows > 0 ? o->val_windows : a->usual.val_windows;
     if (a->time)
