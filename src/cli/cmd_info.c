@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#define USUAL_BATCH_TOKENS 1024
+
 typedef struct info_args {
-    size_t batch_tokens;
+    size_t batch_tokens; /* 0: not given */
     int threads;
     int tensors;
 } info_args;
@@ -246,10 +248,10 @@ static int print_rows(const cli *run, const char *path)
 
 int cli_info(cli *run, int argc, char **argv)
 {
-    info_args a = {.batch_tokens = 1024, .threads = kmf_threads_default()};
+    info_args a = {.threads = kmf_threads_default()};
     const cli_option table[] = {
         {NULL, "batch-tokens", CLI_SIZE, &a.batch_tokens, 64, 1LL << 24, NULL, "N",
-         "tokens of a batch, for the memory", 0, NULL},
+         "tokens of a batch, for the memory", 0, "1024"},
         {"t@", "threads", CLI_INT, &a.threads, 1, KMF_THREADS_MAX, NULL, "N",
          "threads, for the memory", 0, NULL},
         {NULL, "tensors", CLI_FLAG, &a.tensors, 0, 0, NULL, NULL, "list all tensors", 0, NULL},
@@ -262,8 +264,13 @@ int cli_info(cli *run, int argc, char **argv)
     int whole = path ? kmf_model_is_file(path, &err) : 0;
     if (whole < 0)
         return cli_fail(run, &err);
-    if (!path || !cli_is_file(path) || whole)
+    if (!path || !cli_is_file(path) || whole) {
+        a.batch_tokens = a.batch_tokens > 0 ? a.batch_tokens : USUAL_BATCH_TOKENS;
         return print_model(run, path, &a);
+    }
+    if (a.batch_tokens > 0 || a.tensors)
+        return cli_wrong(run, "%s: for models; %s is none",
+                         a.tensors ? "--tensors" : "--batch-tokens", path);
     if (cli_is_array(path))
         return print_rows(run, path);
     return kmf_probe_is_file(path) ? print_probe(run, path) : print_vectors(run, path);
