@@ -164,6 +164,25 @@ void cli_warn_of_gaps(const cli *run, const kmf_embedder *embedder)
                                     : vectors->k_max);
 }
 
+/* What was asked for and a composition alone has no use for. */
+static void warn_of_idle(const cli *run, const kmf_embed_options *asked,
+                         const kmf_embed_options *used)
+{
+    const struct {
+        const char *name;
+        bool given;
+    } idle[] = {{"--precision", asked->precision >= 0},
+                {"--layer", asked->layer != KMF_LAYER_MODEL},
+                {"--window", asked->window > 0 && used->policy == KMF_LONG_CHUNK},
+                {"--overlap", asked->overlap != KMF_OVERLAP_MODEL}};
+    for (size_t i = 0; i < sizeof idle / sizeof idle[0]; i++)
+        if (idle[i].given)
+            cli_warn(run,
+                     "%s changes nothing: a composition (--parts) is made without layers and "
+                     "chunks",
+                     idle[i].name);
+}
+
 void cli_warn_of_vectors(const cli *run, const kmf_embedder *embedder,
                          const kmf_embed_options *asked)
 {
@@ -172,10 +191,8 @@ void cli_warn_of_vectors(const cli *run, const kmf_embedder *embedder,
     kmf_embedder_options(embedder, &used);
     if (model)
         cli_warn_of_precision(run, asked->precision, used.precision);
-    if (model && used.parts == KMF_PARTS_COMPOSITION &&
-        (asked->precision >= 0 || asked->layer != KMF_LAYER_MODEL))
-        cli_warn(run, "%s changes nothing: a composition (--parts) is made without the layers",
-                 asked->precision >= 0 ? "--precision" : "--layer");
+    if (model && used.parts == KMF_PARTS_COMPOSITION)
+        warn_of_idle(run, asked, &used);
     cli_warn_of_gaps(run, embedder);
 }
 
