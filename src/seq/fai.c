@@ -217,7 +217,8 @@ static int blame(const place *p, kmf_err *err)
                : kmf_fail(
                      err, KMF_EFORMAT,
                      "%s: has no .fai index and none can be made: it must begin with '>', no "
-                     "name come twice, and lines of a sequence be of one length, none empty",
+                     "name come twice, lines of a sequence be of one length, none empty, and "
+                     "the last record have bases",
                      p->path);
 }
 
