@@ -77,10 +77,10 @@ typedef enum kmf_ambiguous {
     KMF_AMBIGUOUS_ERROR  /* KMF_EFORMAT                                          */
 } kmf_ambiguous;
 
-/* What to do with a sequence of more tokens than the window holds. */
+/* What to do with a sequence, with BREAK a run, of more tokens than the window holds. */
 typedef enum kmf_long {
     KMF_LONG_CHUNK,    /* overlapping chunks, each token counted in one of them  */
-    KMF_LONG_TRUNCATE, /* the first window only                                  */
+    KMF_LONG_TRUNCATE, /* the first window only; with BREAK that of each run     */
     KMF_LONG_SKIP,     /* no chunk at all: the record counts as without a k-mer  */
     KMF_LONG_ERROR     /* KMF_EFORMAT                                            */
 } kmf_long;
