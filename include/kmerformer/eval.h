@@ -104,8 +104,8 @@ typedef struct kmf_sample {
 KMF_API void kmf_samples_get(const kmf_samples *samples, size_t i, kmf_sample *sample);
 /*
  * *n = how many records to test have bases of one to train, as far as names tell, which those of
- * tiles and regions do (record:beg-end); *name = one of them, borrowed; NULL: there is none. Scores
- * of such records tell how well the others are remembered.
+ * tiles and regions do (record:beg-end), of each other and of the record; *name = one of them,
+ * borrowed; NULL: there is none. Scores of such records tell how well the others are remembered.
  */
 KMF_API int kmf_samples_overlap(const kmf_samples *samples, const kmf_samples_info *info,
                                 size_t *n, const char **name, kmf_err *err) KMF_MUST_CHECK;

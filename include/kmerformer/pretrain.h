@@ -212,9 +212,9 @@ typedef struct kmf_pretrain_state {
     /* what is learnt from */
     uint64_t records, letters, ambiguous, too_short; /* read                           */
     uint64_t bases, held_bases;     /* learnt from, held out                            */
-    uint64_t held_shared;           /* records like chr:beg-end of which bases that are held out
-                                       lie, by their names, in what is learnt from another of
-                                       the same input; 0 until begin                    */
+    uint64_t held_shared;           /* records, one of them like chr:beg-end, of which bases
+                                       that are held out lie, by their names, in what is learnt
+                                       from another of the same input; 0 until begin    */
     uint64_t segments, short_ones;  /* runs of bases; of those: shorter than a window   */
     uint64_t windows, held_windows; /* of an epoch; looked at in validation             */
     uint64_t sources;               /* of the part that is learnt from                  */

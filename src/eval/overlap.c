@@ -4,6 +4,9 @@
 #include "kmerformer.h"
 #include "seq/places.h"
 
+/* Bases of a record whose length the vectors of it do not tell. */
+#define WHOLE (UINT64_MAX - 1)
+
 int kmf_samples_overlap(const kmf_samples *samples, const kmf_samples_info *info, size_t *n,
                         const char **name, kmf_err *err)
 {
@@ -17,8 +20,11 @@ int kmf_samples_overlap(const kmf_samples *samples, const kmf_samples_info *info
         kmf_sample sample;
         bool test = i >= info->test && i < info->test + info->n_test;
         kmf_samples_get(samples, i, &sample);
-        if ((test || i < info->n_train) && kmf_named_place_read(&list[n_places], sample.name))
-            list[n_places++].asked = test;
+        if (!test && i >= info->n_train)
+            continue;
+        if (!kmf_named_place_read(&list[n_places], sample.name))
+            list[n_places] = kmf_named_place_whole(sample.name, WHOLE);
+        list[n_places++].asked = test;
     }
     kmf_named_places_meet(list, n_places);
     for (size_t i = 0; i < n_places; i++) {

@@ -15,7 +15,8 @@
  * million of a human genome, where a bit for each letter would be 390 MB.
  *
  * Records may overlap. Of tiles and regions the names tell it, so the places of both parts of them
- * are kept until all are there.
+ * are kept until all are there, and those of whole records, of which they may be, while these are
+ * as few as contigs are: reads, of which there are many, have no tiles.
  */
 #include "learn/genome.h"
 
@@ -33,6 +34,7 @@
 
 #define FRACTION_MAX 0.5
 #define TOLD_EVERY ((uint64_t)1 << 20) /* letters */
+#define MOST_WHOLE ((size_t)1 << 18)   /* records whose places are kept: 40 MB */
 #define LOWER_CASE 0x20                /* the bit that sets it apart in ASCII */
 
 /* A record to be held out. */
@@ -60,8 +62,9 @@ struct kmf_genome {
     bool soft;
     kmf_sources sources;
     part parts[KMF_GENOME_PARTS];
-    char **names; /* owned [n_names], of records that tell their place */
+    char **names; /* owned [n_names], of records whose places are known */
     size_t n_names, cap_names;
+    size_t n_whole;          /* of those: whole ones */
     kmf_named_place *places; /* owned [n_places], of their parts; asked about: held out */
     size_t n_places, cap_places;
     kmf_genome_info info; /* without its parts */
@@ -256,8 +259,12 @@ static int begin_source(kmf_genome *g, kmf_err *err)
 static int note_places(kmf_genome *g, const char *name, size_t len, size_t n_held, kmf_err *err)
 {
     kmf_named_place place;
-    if (!kmf_named_place_read(&place, name) || place.last - place.beg + 1 != len)
-        return 0;
+    if (!kmf_named_place_read(&place, name) || place.last - place.beg + 1 != len) {
+        if (len == 0 || g->n_whole == MOST_WHOLE)
+            return 0;
+        place = kmf_named_place_whole(name, len);
+        g->n_whole++;
+    }
     if (kmf_grow(&g->names, &g->cap_names, g->n_names + 1, sizeof *g->names, err) < 0 ||
         kmf_grow(&g->places, &g->cap_places, g->n_places + 2, sizeof *g->places, err) < 0 ||
         !(g->names[g->n_names] = kmf_strdup(name, err)))

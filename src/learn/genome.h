@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What is learnt from and what is held out of it: two corpora without a base in common, if the
- * records have none. Where those of names like record:beg-end do (seq/places.h), it is counted.
+ * records have none. Where those of names like record:beg-end do (seq/places.h), with others of
+ * that kind or with the record itself, one of the first 2^18, it is counted.
  *
  *   held out whole    records of the names given, and all records of an input read with
  *                     held_whole

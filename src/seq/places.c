@@ -2,7 +2,8 @@
 /*
  * Of the places in order of their beginning, one that is asked about meets one of the others that
  * begins no later where the greatest end so far is behind its beginning, and one that begins later
- * where the next beginning is before its end.
+ * where the next beginning is before its end. Whole records are kept apart, for they are not asked
+ * about each other.
  */
 #include "seq/places.h"
 
@@ -24,6 +25,12 @@ bool kmf_named_place_read(kmf_named_place *place, const char *name)
            p->beg <= p->last;
 }
 
+kmf_named_place kmf_named_place_whole(const char *name, uint64_t n)
+{
+    return (kmf_named_place){
+        .name = name, .n_record = strlen(name), .beg = 1, .last = n, .whole = true};
+}
+
 static bool is_of_record(const kmf_named_place *p, const kmf_named_place *other)
 {
     return p->input == other->input && p->n_record == other->n_record &&
@@ -43,22 +50,25 @@ static int by_place(const void *a, const void *b)
 
 void kmf_named_places_meet(kmf_named_place *list, size_t n)
 {
-    uint64_t last = 0;
+    uint64_t last[2] = {0, 0}; /* of places, of whole records */
     if (n > 0)
         qsort(list, n, sizeof *list, by_place);
     for (size_t i = 0; i < n; i++) {
-        if (i > 0 && !is_of_record(&list[i], &list[i - 1]))
-            last = 0;
-        list[i].meets = list[i].asked && list[i].beg <= last;
-        if (!list[i].asked && list[i].last > last)
-            last = list[i].last;
+        kmf_named_place *p = &list[i];
+        if (i > 0 && !is_of_record(p, p - 1))
+            last[0] = last[1] = 0;
+        p->meets = p->asked && (p->beg <= last[0] || (!p->whole && p->beg <= last[1]));
+        if (!p->asked && p->last > last[p->whole])
+            last[p->whole] = p->last;
     }
-    uint64_t next = UINT64_MAX;
+    uint64_t next[2] = {UINT64_MAX, UINT64_MAX};
     for (size_t i = n; i-- > 0;) {
-        if (i + 1 < n && !is_of_record(&list[i], &list[i + 1]))
-            next = UINT64_MAX;
-        list[i].meets = list[i].meets || (list[i].asked && list[i].last >= next);
-        if (!list[i].asked)
-            next = list[i].beg;
+        kmf_named_place *p = &list[i];
+        if (i + 1 < n && !is_of_record(p, p + 1))
+            next[0] = next[1] = UINT64_MAX;
+        p->meets =
+            p->meets || (p->asked && (p->last >= next[0] || (!p->whole && p->last >= next[1])));
+        if (!p->asked)
+            next[p->whole] = p->beg;
     }
 }
