@@ -290,10 +290,13 @@ void cli_name_record(const char *path, const kmf_record *rec, kmf_err *err);
 
 /* ---------------------------------------------------------------- inputs ---------------- */
 
-/* One of n inputs that is the same file as another one; NULL: none is. */
+/* One of n inputs that is the same file as another one, "-" the one behind standard input; NULL:
+   none is. */
 const char *cli_given_twice(const char *const *paths, size_t n);
 /* What comes of that is told behind "x is given twice, and". */
 void cli_warn_of_twice(const cli *run, const char *const *paths, size_t n, const char *what);
+/* Is an input, "-" too, the file of one of n others (NULLs apart), or what belongs to that? */
+bool cli_given_as_well(const char *path, const char *const *paths, size_t n);
 /*
  * Before a long job: are all the n inputs, NULLs apart, and the reader's BED file and reference
  * (NULL: no reader) there to be read, standard input once, and the BED file, which is read for each

@@ -138,7 +138,7 @@ static int check_genomes(cli *run, const bits_args *a, const char *const *paths,
     if (cli_check_genomes(&a->reader, paths, n, b->texts, b->n, err) < 0)
         return cli_fail(run, err);
     for (size_t i = 0; i < b->n; i++)
-        if (cli_is_an_input(b->texts[i], paths, n))
+        if (cli_given_as_well(b->texts[i], paths, n))
             return cli_wrong(run,
                              "--background %s: that is an input, too: the Markov models would "
                              "be asked what they have learnt",

@@ -112,7 +112,7 @@ static int check_names(cli *run, const cli_pretrain_args *a)
     if (a->opts.init && cli_same_place(dir.best, a->opts.init))
         return cli_wrong(run, "-o %s: the model to go on with is the best one there", a->out);
     for (size_t i = 0; i < a->held_files.n; i++)
-        if (cli_is_an_input(a->held_files.names[i], a->inputs, a->n_inputs))
+        if (cli_given_as_well(a->held_files.names[i], a->inputs, a->n_inputs))
             return cli_wrong(run,
                              "--val-genome %s: that is an input, too: it would be learnt from",
                              a->held_files.names[i]);

@@ -26,15 +26,27 @@ static int by_file(const void *a, const void *b)
     return x->st_ino < y->st_ino ? -1 : x->st_ino > y->st_ino;
 }
 
+static bool is_stdin(const char *path)
+{
+    return path && strcmp(path, "-") == 0;
+}
+
+/* Of a name, or of standard input: false if it is no regular file. */
+static bool find_file(given *found, const char *path)
+{
+    struct stat *s = &found->file;
+    found->path = path;
+    return (is_stdin(path) ? fstat(STDIN_FILENO, s) : stat(path, s)) == 0 &&
+           S_ISREG(s->st_mode);
+}
+
 const char *cli_given_twice(const char *const *paths, size_t n)
 {
     const char *twice = NULL;
     size_t m = 0;
     given *files = calloc(n, sizeof *files);
-    for (size_t i = 0; files && i < n; i++) {
-        files[m].path = paths[i];
-        m += stat(paths[i], &files[m].file) == 0 && S_ISREG(files[m].file.st_mode);
-    }
+    for (size_t i = 0; files && i < n; i++)
+        m += find_file(&files[m], paths[i]);
     if (m > 0)
         qsort(files, m, sizeof *files, by_file);
     for (size_t i = 1; i < m && !twice; i++)
@@ -43,16 +55,23 @@ const char *cli_given_twice(const char *const *paths, size_t n)
     return twice;
 }
 
+bool cli_given_as_well(const char *path, const char *const *paths, size_t n)
+{
+    given one, other;
+    if (!is_stdin(path))
+        return cli_is_an_input(path, paths, n);
+    bool file = find_file(&one, path);
+    for (size_t i = 0; i < n; i++)
+        if (file && paths[i] && find_file(&other, paths[i]) && by_file(&one, &other) == 0)
+            return true;
+    return false;
+}
+
 void cli_warn_of_twice(const cli *run, const char *const *paths, size_t n, const char *what)
 {
     const char *twice = cli_given_twice(paths, n);
     if (twice)
         cli_warn(run, "%s is given twice, and %s", twice, what);
-}
-
-static bool is_stdin(const char *path)
-{
-    return path && strcmp(path, "-") == 0;
 }
 
 static int check_input(const char *path, kmf_err *err)

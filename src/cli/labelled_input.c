@@ -59,7 +59,7 @@ static int check_parts(const char *const inputs[KMF_N_ROLES], kmf_err *err)
 {
     for (size_t i = 0; i < KMF_N_ROLES; i++)
         for (size_t j = i + 1; j < KMF_N_ROLES; j++)
-            if (inputs[j] && cli_is_an_input(inputs[j], &inputs[i], 1))
+            if (inputs[j] && cli_given_as_well(inputs[j], &inputs[i], 1))
                 return cli_raise(err, KMF_EINVAL, "--%s %s: that is the input of --%s, too",
                                  part_names[j], inputs[j], part_names[i]);
     return 0;
