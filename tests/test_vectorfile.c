@@ -536,6 +536,46 @@ START_TEST(counts_of_other_vectors_are_never_left_beside)
 }
 END_TEST
 
+/* A file of two bytes that is ready for its name. */
+static kmf_out *finished(const char *path)
+{
+    kmf_err err = {0};
+    kmf_out *out = kmf_out_open(path, &err);
+    ck_assert_int_eq(kmf_out_write(out, "{}", 2, &err), 0);
+    ck_assert_int_eq(kmf_out_finish(out, &err), 0);
+    return out;
+}
+
+START_TEST(what_describes_vectors_is_there_with_them_or_not_at_all)
+{
+    char path[300];
+    make_dir();
+    kmf_vectors *v = vectors_of(&samples[1], 1);
+    snprintf(path, sizeof path, "%s.json", file_x());
+    for (int f = KMF_VECTORS_SAFETENSORS; f <= KMF_VECTORS_BINARY; f++)
+        for (int fails = 0; fails < 2; fails++) {
+            kmf_err err = {0};
+            kmf_out *first = finished(path);
+            const char *kept = fails ? "[1]" : "{}";
+            bool can_fail = fails && f == KMF_VECTORS_SAFETENSORS;
+            if (fails && !can_fail)
+                ck_assert_int_eq(mkdir(file_counts(), 0777), 0);
+            int status =
+                kmf_vectors_save_with(v, file_x(), (kmf_vectors_format)f, kept, first, &err);
+            ck_assert_msg((status == 0) == !fails, "%s", err.msg);
+            kmf_out_free(first);
+            ck_assert_int_eq(unlink(path), fails ? -1 : 0);
+            ck_assert_int_eq(unlink(file_x()), fails ? -1 : 0);
+            if (fails && !can_fail)
+                ck_assert_int_eq(rmdir(file_counts()), 0);
+            else
+                (void)unlink(file_counts());
+        }
+    kmf_vectors_free(v);
+    remove_dir();
+}
+END_TEST
+
 START_TEST(a_save_that_fails_leaves_nothing_behind)
 {
     kmf_err err = {0};
@@ -762,6 +802,7 @@ int main(void)
     tcase_add_test(tcase, maps_are_those_of_the_files_that_were_read);
     tcase_add_test(tcase, counts_of_other_vectors_are_never_left_beside);
     tcase_add_test(tcase, a_save_that_fails_leaves_nothing_behind);
+    tcase_add_test(tcase, what_describes_vectors_is_there_with_them_or_not_at_all);
     tcase_add_test(tcase, a_provenance_too_long_to_be_read_is_refused);
     tcase_add_test(tcase, files_that_are_not_there_are_named);
     tcase_add_test(tcase, gensim_reads_what_is_written);

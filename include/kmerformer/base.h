@@ -64,6 +64,9 @@ KMF_API void kmf_show_plainly(char *text);
 /* Frees a text of a function that names this one for it. NULL is allowed. */
 KMF_API void kmf_text_free(char *text);
 
+/* An output: output.h. */
+typedef struct kmf_out kmf_out;
+
 /* Told how far a long job is; the function that takes it says in what unit. */
 typedef void kmf_progress_fn(void *user, uint64_t done);
 /* The same in fractions, 0 to 1. */

@@ -104,8 +104,6 @@ KMF_API char *kmf_real_name(const char *path, kmf_err *err) KMF_MUST_CHECK;
  * publish or remove; it gets a buffer of 1 MB, so the program must not have printed to it before.
  * An empty path is KMF_EINVAL.
  */
-typedef struct kmf_out kmf_out;
-
 KMF_API kmf_out *kmf_out_open(const char *path, kmf_err *err) KMF_MUST_CHECK;
 KMF_API int kmf_out_write(kmf_out *out, const void *data, size_t n,
                           kmf_err *err) KMF_MUST_CHECK;

@@ -64,6 +64,14 @@ KMF_API int kmf_vectors_save(const kmf_vectors *vectors, const char *path,
                              kmf_vectors_format format, const char *provenance,
                              kmf_err *err) KMF_MUST_CHECK;
 
+/*
+ * The same, and `first` (NULL: none), which is finished, gets its name before them, so that they
+ * are never there without it; or neither does.
+ */
+KMF_API int kmf_vectors_save_with(const kmf_vectors *vectors, const char *path,
+                                  kmf_vectors_format format, const char *provenance,
+                                  kmf_out *first, kmf_err *err) KMF_MUST_CHECK;
+
 KMF_API void kmf_vectors_information(const kmf_vectors *vectors, kmf_vectors_info *info);
 /*
  * 1: a text or binary file of them, which does not say what they are, is read as the same; 0: as

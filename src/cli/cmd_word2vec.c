@@ -260,6 +260,7 @@ static int train(cli *run, training *t, kmf_word2vec *trainer, kmf_err *err)
     t->done_first = s.done;
     t->tokens_first = s.tokens;
     cli_progress_start(&t->line, run);
+    cli_tell_of_stopping(run, "the training stops after this step");
     int status = kmf_word2vec_train(trainer, between_steps, t, err);
     cli_progress_end();
     if (err->code != KMF_OK)
@@ -349,9 +350,8 @@ static int save(const cli *run, const word2vec_args *a, const kmf_word2vec *trai
     int status = (int)err->code;
     if (status == 0) {
         cli_hold_signals();
-        status = kmf_vectors_save(vectors, a->out, (kmf_vectors_format)a->format, kept, err);
-        if (status == 0 && file)
-            status = kmf_out_publish(file, err);
+        status = kmf_vectors_save_with(vectors, a->out, (kmf_vectors_format)a->format, kept,
+                                       file, err);
         cli_release_signals(status == 0);
     }
     kmf_out_free(file);

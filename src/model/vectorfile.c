@@ -178,9 +178,10 @@ static int write_vectors(const kmf_vectors *v, kmf_vectors_format format,
     return kmf_vectortensors_write(v, provenance ? provenance : v->provenance, out, err);
 }
 
-/* Writes and publishes vectors and, if beside is not NULL, counts under that name. */
-static int save_both(const kmf_vectors *v, const char *path, const char *beside,
-                     kmf_vectors_format format, const char *provenance, kmf_err *err)
+/* Writes vectors and, if beside is not NULL, counts of that name; publishes them behind first. */
+static int save_all(const kmf_vectors *v, const char *path, const char *beside,
+                    kmf_vectors_format format, const char *provenance, kmf_out *first,
+                    kmf_err *err)
 {
     kmf_out *out = kmf_out_open(path, err);
     kmf_out *counts = out && beside ? kmf_out_open(beside, err) : NULL;
@@ -193,16 +194,23 @@ static int save_both(const kmf_vectors *v, const char *path, const char *beside,
         status = kmf_out_finish(out, err);
     if (status == 0 && counts)
         status = kmf_out_finish(counts, err);
-    kmf_out *files[] = {counts, out};
+    kmf_out *files[3];
+    size_t n = 0;
+    if (first)
+        files[n++] = first;
+    if (counts)
+        files[n++] = counts;
+    files[n++] = out;
     if (status == 0)
-        status = kmf_out_publish_all(counts ? files : files + 1, counts ? 2 : 1, err);
+        status = kmf_out_publish_all(files, n, err);
     kmf_out_free(counts);
     kmf_out_free(out);
     return status;
 }
 
-int kmf_vectors_save(const kmf_vectors *vectors, const char *path, kmf_vectors_format format,
-                     const char *provenance, kmf_err *err)
+int kmf_vectors_save_with(const kmf_vectors *vectors, const char *path,
+                          kmf_vectors_format format, const char *provenance, kmf_out *first,
+                          kmf_err *err)
 {
     char *beside = NULL;
     err = kmf_err_or(err, &(kmf_err){0});
@@ -225,8 +233,14 @@ int kmf_vectors_save(const kmf_vectors *vectors, const char *path, kmf_vectors_f
             return status;
         }
     }
-    int status = save_both(vectors, path, vectors->info.counted ? beside : NULL, format,
-                           provenance, err);
+    int status = save_all(vectors, path, vectors->info.counted ? beside : NULL, format,
+                          provenance, first, err);
     kmf_free(beside);
     return status;
+}
+
+int kmf_vectors_save(const kmf_vectors *vectors, const char *path, kmf_vectors_format format,
+                     const char *provenance, kmf_err *err)
+{
+    return kmf_vectors_save_with(vectors, path, format, provenance, NULL, err);
 }
