@@ -285,6 +285,9 @@ START_TEST(a_long_provenance_is_kept_whole)
     m = kmf_model_load(in_scratch("long"), &err);
     ck_assert_msg(m != NULL, "%s", err.msg);
     ck_assert_str_eq(kmf_model_provenance(m), text);
+    char *read = kmf_model_read_provenance(kmf_model_path(m), NULL);
+    ck_assert_str_eq(read, text);
+    kmf_text_free(read);
     kmf_model_free(m);
 }
 END_TEST

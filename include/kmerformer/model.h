@@ -242,6 +242,8 @@ KMF_API const kmf_vocab *kmf_model_vocab(const kmf_model *model);
 KMF_API const char *kmf_model_path(const kmf_model *model);
 /* The kept provenance as JSON text, "" if there is none. */
 KMF_API const char *kmf_model_provenance(const kmf_model *model);
+/* The same of a model that is not loaded, without a look at its weights; for kmf_text_free. */
+KMF_API char *kmf_model_read_provenance(const char *path, kmf_err *err) KMF_MUST_CHECK;
 KMF_API uint64_t kmf_model_n_parameters(const kmf_model *model);
 /*
  * Bytes of memory for the weights in a run of float32, about: 4 each, with AMX 6 of those that are

@@ -299,10 +299,10 @@ static void say_end(const training *t, const kmf_pretrain_state *s, double secon
 static uint64_t step_of(const char *folder)
 {
     static const char key[] = "\"steps\":\"";
-    kmf_model *model = cli_is_folder(folder) ? kmf_model_load(folder, NULL) : NULL;
-    const char *at = model ? strstr(kmf_model_provenance(model), key) : NULL;
+    char *text = cli_is_folder(folder) ? kmf_model_read_provenance(folder, NULL) : NULL;
+    const char *at = text ? strstr(text, key) : NULL;
     uint64_t step = at ? strtoull(at + strlen(key), NULL, 10) : 0;
-    kmf_model_free(model);
+    kmf_text_free(text);
     return step;
 }
 

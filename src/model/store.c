@@ -251,6 +251,21 @@ static int load_from(kmf_model *model, kmf_err *err)
     return rc;
 }
 
+char *kmf_model_read_provenance(const char *path, kmf_err *err)
+{
+    err = kmf_err_or(err, &(kmf_err){0});
+    char *text = NULL;
+    char *where = NULL;
+    kmf_model *model = kmf_calloc(1, sizeof *model, err);
+    if (model && (model->path = kmf_strdup(path, err)) &&
+        kmf_tensors_open(&model->stored, path, err) == 0 &&
+        load_config(model, &where, err) == 0)
+        text = kmf_strdup(model->provenance, err);
+    kmf_free(where);
+    kmf_model_free(model);
+    return text;
+}
+
 static kmf_model *open_model(const char *path, kmf_err *err)
 {
     err = kmf_err_or(err, &(kmf_err){0});
