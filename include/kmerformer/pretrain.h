@@ -224,6 +224,7 @@ typedef struct kmf_pretrain_state {
     int new_head;  /* init had no masked-language-model head: one was drawn to learn */
     uint64_t
         unfilled;    /* k-mers that `embeddings` has no vector for: their words are as drawn */
+    int undropped; /* dropout was asked for, and changes nothing: a composition alone learns */
     uint64_t bytes;  /* of memory held, all in all, from begin on                      */
     int ranks, rank; /* 1 and 0 without MPI                                            */
     int other_kernels; /* 1: the checkpoint gone on from was written where last digits differ */

@@ -19,6 +19,9 @@ static void say_begin(cli *run, const cli_pretrain_args *a, const kmf_pretrain_s
     if (s->new_head)
         cli_warn(run, "%s has no masked-language-model head: a new one was drawn",
                  a->opts.init);
+    if (s->undropped)
+        cli_warn(run, "--dropout changes nothing: a composition alone learns, of which nothing "
+                      "is dropped");
     if (s->unfilled > 0)
         cli_warn(run, "%llu k-mers have no vector in %s: their words are as drawn",
                  (unsigned long long)s->unfilled, a->opts.embeddings);

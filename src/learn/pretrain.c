@@ -600,3 +600,4 @@ int kmf_pretrain_model(const kmf_pretrain *trainer, const char *dir, kmf_dtype d
         model.params.head_w = NULL;
     return kmf_model_update(&model, dir, dtype, provenance, err);
 }
+    state->undropped = t->opts.dropout > 0 && !(learns(t) & KMF_LEARN_ENCODER);
