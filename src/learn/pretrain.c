@@ -77,18 +77,46 @@ static int set_comparison(kmf_pretrain *t, const kmf_pretrain_options *o, kmf_er
     return 0;
 }
 
+/* Weights, their gradients and two moments are the least that trains: before they are drawn. */
+static int check_model_memory(const kmf_config *config, const kmf_pretrain_options *o,
+                              kmf_err *err)
+{
+    kmf_slots slots = {0};
+    double here = (double)kmf_memory_here();
+    int status = kmf_slots_new(&slots, config, true, err);
+    double bytes = 4.0 * sizeof(float) * (double)slots.total;
+    kmf_slots_free(&slots);
+    if (status == 0 && bytes > here)
+        return kmf_fail(err, KMF_ENOMEM,
+                        "%.1f GB of memory are needed to train %.0f M parameters, and there "
+                        "are %.1f: take a smaller k than %d, or a smaller preset than %s",
+                        1e-9 * bytes, 1e-6 * bytes / (4 * sizeof(float)), 1e-9 * here, o->k,
+                        o->preset);
+    return status;
+}
+
+static int draw_model(kmf_pretrain *t, const kmf_pretrain_options *o, kmf_err *err)
+{
+    kmf_config config;
+    if (kmf_config_preset(&config, o->preset, o->k, err) < 0)
+        return -1;
+    config.composition = o->composition;
+    if (check_model_memory(&config, o, err) < 0)
+        return -1;
+    t->model = kmf_model_draw(&config, o->seed, err);
+    return t->model ? 0 : -1;
+}
+
 /* The model as it will be used: window and stride are those that it was trained with. */
 static int make_model(kmf_pretrain *t, const kmf_pretrain_options *o, kmf_err *err)
 {
-    kmf_config config;
     bool new_composition = o->composition > 0;
     if (o->init) {
         t->model = kmf_model_load_own(o->init, o->seed, o->composition, &t->new_head,
                                       &new_composition, err);
         t->old_head = t->model && !t->new_head;
-    } else if (kmf_config_preset(&config, o->preset, o->k, err) == 0) {
-        config.composition = o->composition;
-        t->model = kmf_model_draw(&config, o->seed, err);
+    } else if (draw_model(t, o, err) < 0) {
+        return -1;
     }
     if (!t->model)
         return -1;
