@@ -611,6 +611,37 @@ START_TEST(a_share_of_validation_is_kept_in_the_checkpoint)
 }
 END_TEST
 
+/* One that resumes measures nothing that its checkpoint tells, and goes on to the same end. */
+START_TEST(what_a_checkpoint_tells_is_not_measured_again)
+{
+    const char *path = in_scratch("checkpoint");
+    options o = small_options();
+    kmf_err err = {0};
+    o.steps = 0;
+    o.seconds = 1e-6;
+    o.held_fraction = 0.4;
+    kmf_pretrain *t = begin(&o);
+    state told = state_of(t);
+    ck_assert_int_eq(kmf_pretrain_save(t, path, NULL), 0);
+    train(t, NULL, NULL);
+    uint64_t whole = print_of(t);
+    kmf_pretrain_free(t);
+    o.resumes = 1;
+    t = begin(&o);
+    ck_assert(state_of(t).steps == 0 && state_of(t).val_hidden == 0);
+    ck_assert_int_eq(kmf_pretrain_train(t, NULL, NULL, &err), KMF_EINVAL);
+    ck_assert_str_eq(err.msg, "the checkpoint to resume from is not loaded");
+    ck_assert_int_eq(kmf_pretrain_load(t, path, NULL), 0);
+    state s = state_of(t);
+    ck_assert(s.steps == told.steps && s.val_every == told.val_every);
+    ck_assert(s.val_hidden == told.val_hidden && s.held_windows == told.held_windows);
+    ck_assert(s.copy_bits == told.copy_bits && s.markov_best == told.markov_best);
+    train(t, NULL, NULL);
+    ck_assert(print_of(t) == whole);
+    kmf_pretrain_free(t);
+}
+END_TEST
+
 /* Whole steps are tried, whose moments are those of updates; weights and progress stay. */
 START_TEST(what_a_step_takes_is_tried_with_its_update)
 {
@@ -685,6 +716,7 @@ int main(void)
     tcase_add_test(known, epochs_and_seconds_make_steps);
     tcase_add_test(known, a_time_has_to_do_for_validations);
     tcase_add_test(known, validations_have_a_share_of_a_time);
+    tcase_add_test(known, what_a_checkpoint_tells_is_not_measured_again);
     tcase_add_test(known, a_share_of_validation_is_kept_in_the_checkpoint);
     tcase_add_test(known, what_a_step_takes_is_tried_with_its_update);
     tcase_add_test(known, a_model_is_written_and_can_be_loaded);

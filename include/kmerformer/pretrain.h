@@ -115,6 +115,8 @@ typedef struct kmf_pretrain_options {
     double clip;         /* greatest norm of the gradient, 1e-37 .. 10^9; 0: none      */
     uint64_t seed;
 
+    int resumes;     /* 1: kmf_pretrain_load follows begin, which leaves out what a checkpoint
+                        tells, steps of a time and baselines: there is no training before */
     int threads;     /* 1 .. 1024; 0: kmf_threads_default(). Does not change the result */
     uint64_t memory; /* bytes of packed bases kept in memory, 0 = 4 GiB                 */
     const char *tmp; /* folder for what exceeds it; NULL: $TMPDIR, else /tmp            */
@@ -222,9 +224,9 @@ typedef struct kmf_pretrain_state {
     size_t window, window_bases;
     int precision; /* kmf_precision that is computed in                              */
     int new_head;  /* init had no masked-language-model head: one was drawn to learn */
+    int undropped; /* dropout was asked for, and changes nothing: a composition alone learns */
     uint64_t
         unfilled;    /* k-mers that `embeddings` has no vector for: their words are as drawn */
-    int undropped; /* dropout was asked for, and changes nothing: a composition alone learns */
     uint64_t bytes;  /* of memory held, all in all, from begin on                      */
     int ranks, rank; /* 1 and 0 without MPI                                            */
     int other_kernels; /* 1: the checkpoint gone on from was written where last digits differ */

@@ -182,7 +182,9 @@ static int pretrain(cli *run, const cli_pretrain_args *a)
         goto out;
     cli_warn_of_twice(run, paths, n, "counts as often");
     cli_warn_of_twice(run, a->held_files.names, a->held_files.n, "counts as often");
-    trainer = kmf_pretrain_new(&a->opts, &err);
+    kmf_pretrain_options opts = a->opts;
+    opts.resumes = cli_kept(a->resume, dir.checkpoint) != NULL;
+    trainer = kmf_pretrain_new(&opts, &err);
     if (!trainer)
         goto out;
     kmf_pretrain_information(trainer, &s);

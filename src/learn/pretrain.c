@@ -512,7 +512,7 @@ static int set_steps(kmf_pretrain *t, kmf_err *err)
 {
     const kmf_pretrain_options *o = &t->opts;
     if (o->seconds > 0)
-        return set_steps_of_time(t, err);
+        return o->resumes ? 0 : set_steps_of_time(t, err);
     t->now.steps = o->steps;
     if (o->epochs > 0)
         t->now.steps = (uint64_t)fmin(
@@ -532,6 +532,9 @@ int kmf_pretrain_begin(kmf_pretrain *trainer, kmf_progress_fn *fn, void *user, k
     if (t->tried)
         return kmf_fail(err, KMF_EINVAL, "a training begins once");
     t->tried = true;
+    t->unloaded = t->opts.resumes != 0;
+    if (!kmf_ranks_agree((uint64_t)t->unloaded))
+        return kmf_pretrain_disagree(KMF_STEP_RESUMED, err);
     int status = kmf_genome_finish(t->genome, err);
     if (status == 0)
         status = check_soft(t, err);
@@ -550,7 +553,7 @@ int kmf_pretrain_begin(kmf_pretrain *trainer, kmf_progress_fn *fn, void *user, k
     status = check_memory(t, err);
     if (status == 0)
         status = set_steps(t, err);
-    if (status == 0 && t->asks && t->now.held_windows > 0 && kmf_rank() == 0)
+    if (status == 0 && t->asks && t->now.held_windows > 0 && kmf_rank() == 0 && !t->unloaded)
         status = ask_baselines(t, fn, user, err);
     if (status == 0)
         kmf_ranks_share((double *)&t->baseline, sizeof t->baseline / sizeof(double));
@@ -563,6 +566,8 @@ int kmf_pretrain_begin(kmf_pretrain *trainer, kmf_progress_fn *fn, void *user, k
 
 int kmf_pretrain_check_begun(const kmf_pretrain *t, kmf_err *err)
 {
+    if (t->begun && t->unloaded)
+        return kmf_fail(err, KMF_EINVAL, "the checkpoint to resume from is not loaded");
     return t->begun ? 0 : kmf_fail(err, KMF_EINVAL, "the training has not begun");
 }
 
@@ -600,6 +605,7 @@ void kmf_pretrain_information(const kmf_pretrain *trainer, kmf_pretrain_state *s
     state->window = t->model->config.window;
     state->window_bases = window_letters(t);
     state->precision = t->opts.precision;
+    state->undropped = t->opts.dropout > 0 && !(learns(t) & KMF_LEARN_ENCODER);
     state->new_head = t->asks && t->new_head;
     state->val_every = t->val_every;
     state->val_due = t->val_due != 0;
@@ -628,4 +634,3 @@ int kmf_pretrain_model(const kmf_pretrain *trainer, const char *dir, kmf_dtype d
         model.params.head_w = NULL;
     return kmf_model_update(&model, dir, dtype, provenance, err);
 }
-    state->undropped = t->opts.dropout > 0 && !(learns(t) & KMF_LEARN_ENCODER);

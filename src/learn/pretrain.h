@@ -50,6 +50,7 @@ struct kmf_pretrain {
     kmf_spelling spelling;
     kmf_genome *genome;      /* owned */
     bool tried, begun;       /* kmf_pretrain_begin was called; and went well */
+    bool unloaded;           /* a checkpoint is to come, with what begin has not measured */
     bool new_head, old_head; /* of init: it lacked one; it has one. Of a new model neither */
     uint32_t first_weights;  /* checksum of those that training begins with */
 
@@ -161,6 +162,9 @@ int kmf_pretrain_measure(kmf_pretrain *t, kmf_pretrain_costs *costs,
 
 /* ---- pretrain_saved.c: checkpoints, and what all ranks have in common ------------------- */
 
+#define KMF_STEP_RESUMED "the step they resume from"
+/* Fails with what ranks differ in. */
+int kmf_pretrain_disagree(const char *what, kmf_err *err);
 /* Of the weights as they are. */
 uint32_t kmf_pretrain_checksum(const kmf_pretrain *t);
 /*

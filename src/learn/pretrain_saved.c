@@ -139,6 +139,14 @@ uint32_t kmf_pretrain_checksum(const kmf_pretrain *t)
     return kmf_crc32(0, t->model->slab, t->slots.total * sizeof *t->model->slab);
 }
 
+int kmf_pretrain_disagree(const char *what, kmf_err *err)
+{
+    return kmf_fail(err, KMF_EMODEL,
+                    "the ranks differ in: %s; all of them must see the same options, inputs "
+                    "and output directory",
+                    what);
+}
+
 int kmf_pretrain_agree(const kmf_pretrain *t, kmf_err *err)
 {
     kmf_settings settings = {0};
@@ -152,16 +160,10 @@ int kmf_pretrain_agree(const kmf_pretrain *t, kmf_err *err)
             name = settings.list[i].name;
     }
     if (!name && !kmf_ranks_agree(t->now.step))
-        name = "the step they resume from";
+        name = KMF_STEP_RESUMED;
     if (!name && !kmf_ranks_agree(weights))
         name = "the weights";
-    if (!name)
-        return 0;
-    return kmf_fail(
-        err, KMF_EMODEL,
-        "the ranks differ in: %s; all of them must see the same options, inputs and "
-        "output directory",
-        name);
+    return name ? kmf_pretrain_disagree(name, err) : 0;
 }
 
 static bool is_sound(const void *training)
@@ -203,9 +205,12 @@ int kmf_pretrain_load(kmf_pretrain *trainer, const char *path, kmf_err *err)
 {
     kmf_settings settings = {0};
     kmf_saved_array arrays[N_ARRAYS];
-    if (kmf_pretrain_check_begun(trainer, err) < 0)
-        return KMF_EINVAL;
+    if (!trainer->begun)
+        return kmf_pretrain_check_begun(trainer, err);
     kmf_checkpoint checkpoint = checkpoint_of(trainer, &settings, arrays);
     checkpoint.other_kernels = &trainer->now.other_kernels;
-    return kmf_checkpoint_read(&checkpoint, trainer, path, err);
+    int status = kmf_checkpoint_read(&checkpoint, trainer, path, err);
+    if (status == 0)
+        trainer->unloaded = false;
+    return status;
 }
