@@ -231,9 +231,9 @@ void cli_warn(const cli *run, const char *format, ...) KMF_PRINTF(2, 3);
 void cli_warn_of_losses(const cli *run, const kmf_embed_stats *s, bool options);
 /*
  * The same of all that was embedded, in the words that fit the model; without options nothing of
- * the records that have no valid k-mer.
+ * the records that have no valid k-mer. And how many were not computed.
  */
-void cli_warn_of_embedding(const cli *run, const kmf_embedder *embedder, bool options);
+void cli_tell_of_embedding(const cli *run, const kmf_embedder *embedder, bool options);
 /* Of letters that are in no k-mer, as the stride passes over them; k 0: tokens are no k-mers. */
 void cli_warn_of_stride(const cli *run, size_t stride, int k);
 /* The same of an embedder's. */

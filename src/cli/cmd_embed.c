@@ -253,12 +253,7 @@ static void say_end(const embedding *e)
     double seconds = cli_now() - e->run->started;
     uint64_t n_tokens = s.tokens - done->tokens;
     uint64_t n_bases = s.bases - done->bases;
-    uint64_t n_repeats = kmf_embedder_repeats(e->embedder);
-    cli_warn_of_embedding(e->run, e->embedder, true);
-    if (n_repeats > 0)
-        cli_note(e->run,
-                 "%llu records repeat the sequence of an earlier one, and have its vector",
-                 (unsigned long long)n_repeats);
+    cli_tell_of_embedding(e->run, e->embedder, true);
     cli_note(e->run,
              "%llu records%s x %zu columns; %.3f Mbp, %s tokens in %.2f s (%.2f s of processor "
              "time): %s bp/s, %s tokens/s; peak memory %.0f MB",

@@ -183,7 +183,7 @@ static int predict_records(prediction *p, kmf_err *err)
     cli_progress_end();
     kmf_embedder_statistics(p->embedder, &p->stats);
     if (status == 0)
-        cli_warn_of_embedding(p->run, p->embedder, false);
+        cli_tell_of_embedding(p->run, p->embedder, false);
     return status;
 }
 

@@ -385,7 +385,7 @@ float *cli_labelled_embed(const cli *run, const cli_labelled *l, const kmf_sampl
     kmf_embedder_progress(embedder, NULL, NULL);
     cli_progress_end();
     if (status == 0) {
-        cli_warn_of_embedding(run, embedder, false);
+        cli_tell_of_embedding(run, embedder, false);
         return x;
     }
     free(x);

@@ -196,9 +196,10 @@ void cli_warn_of_vectors(const cli *run, const kmf_embedder *embedder,
     cli_warn_of_gaps(run, embedder);
 }
 
-void cli_warn_of_embedding(const cli *run, const kmf_embedder *embedder, bool options)
+void cli_tell_of_embedding(const cli *run, const kmf_embedder *embedder, bool options)
 {
     kmf_embed_stats s;
+    uint64_t n_repeats = kmf_embedder_repeats(embedder);
     kmf_embedder_statistics(embedder, &s);
     if (kmf_embedder_vectors(embedder)) {
         if (s.ambiguous > 0)
@@ -215,6 +216,9 @@ void cli_warn_of_embedding(const cli *run, const kmf_embedder *embedder, bool op
     if (!options)
         s.empty = 0; /* what becomes of those is the command's to say */
     cli_warn_of_losses(run, &s, options);
+    if (n_repeats > 0)
+        cli_note(run, "vectors taken from an earlier record of the same sequence: %llu",
+                 (unsigned long long)n_repeats);
 }
 
 void cli_warn_of_kernels(const cli *run)

@@ -15,7 +15,9 @@
  * a piece belongs to the oldest record that is not complete. Records that are one piece, or one of
  * each strand in one batch, as reads are, need none: the job makes their vectors, and may store
  * them where they belong (rowstore.h), so that nobody else need touch them. Nothing is sorted by
- * length: batches are packed without padding, so there is nothing that sorting would save.
+ * length: batches are packed without padding, so there is nothing that sorting would save. A record
+ * that repeats the sequence of an earlier one has no pieces, and its turn is after that one's
+ * (repeats.h).
  *
  * All is allocated once, but for what read.c needs; a record costs a place in a ring and its name.
  * When the ring of batches or of records is full, the oldest batch is waited for, and a batch is
