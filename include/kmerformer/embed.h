@@ -139,8 +139,8 @@ KMF_API const kmf_model *kmf_embedder_model(const kmf_embedder *embedder);
 /* What the k-mer vectors are, as long as the embedder; NULL for all else. */
 KMF_API const kmf_vectors_info *kmf_embedder_vectors(const kmf_embedder *embedder);
 /*
- * Bytes for models, batches and workspaces, at most; mapped files and the longest record come on
- * top.
+ * Bytes for models, batches, workspaces and sequences that were met, at most; mapped files and the
+ * longest record come on top.
  */
 KMF_API size_t kmf_embedder_bytes(const kmf_embedder *embedder);
 

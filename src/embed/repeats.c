@@ -66,7 +66,12 @@ static int take_place(kmf_met *place, size_t dim, const char *seq, size_t len, k
     place->len = 0;
     if (!place->vector)
         place->vector = kmf_floats(dim, err);
-    if (!place->vector || kmf_grow(&place->seq, &place->cap, len, 1, err) < 0)
+    if (place->cap < len) { /* no more than it needs, so that there is a bound */
+        kmf_free(place->seq);
+        place->seq = kmf_malloc(len, 1, err);
+        place->cap = place->seq ? len : 0;
+    }
+    if (!place->vector || !place->seq)
         return KMF_ENOMEM;
     memcpy(place->seq, seq, len);
     place->len = len;
