@@ -19,7 +19,7 @@
  * that repeats the sequence of an earlier one has no pieces, and its turn is after that one's
  * (repeats.h).
  *
- * All is allocated once, but for what read.c needs; a record costs a place in a ring and its name.
+ * All is allocated once, but for what read.c needs and, up to its bound, repeats.h; a record costs a place in a ring and its name.
  * When the ring of batches or of records is full, the oldest batch is waited for, and a batch is
  * sent before it is full where names are long, so memory is bounded by the options and does not
  * grow with the input.
