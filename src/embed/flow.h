@@ -10,19 +10,19 @@
  * decided in method.h; what a job does with them in job.h; which threads compute, and how they help
  * one another at the end, in workers.h; how records become pieces in embedder.c and read.c.
  *
- * The caller's thread reads or cuts, sends and collects; the pool's threads compute. Jobs come back
- * in the order in which they were sent and pieces lie in input order, so one accumulator is enough:
- * a piece belongs to the oldest record that is not complete. Records that are one piece, or one of
- * each strand in one batch, as reads are, need none: the job makes their vectors, and may store
- * them where they belong (rowstore.h), so that nobody else need touch them. Nothing is sorted by
- * length: batches are packed without padding, so there is nothing that sorting would save. A record
- * that repeats the sequence of an earlier one has no pieces, and its turn is after that one's
- * (repeats.h).
+ * The caller's thread reads or cuts, sends and collects; the pool's threads compute. Jobs come
+ * back in the order in which they were sent and pieces lie in input order, so one accumulator is
+ * enough: a piece belongs to the oldest record that is not complete. Records that are one piece,
+ * or one of each strand in one batch, as reads are, need none: the job makes their vectors, and
+ * may store them where they belong (rowstore.h), so that nobody else need touch them. Nothing is
+ * sorted by length: batches are packed without padding, so there is nothing that sorting would
+ * save. A record that repeats the sequence of an earlier one has no pieces, and its turn is after
+ * that one's (repeats.h).
  *
- * All is allocated once, but for what read.c needs and, up to its bound, repeats.h; a record costs a place in a ring and its name.
- * When the ring of batches or of records is full, the oldest batch is waited for, and a batch is
- * sent before it is full where names are long, so memory is bounded by the options and does not
- * grow with the input.
+ * All is allocated once, but for what read.c needs and, up to its bound, repeats.h; a record costs
+ * a place in a ring and its name. When the ring of batches or of records is full, the oldest batch
+ * is waited for, and a batch is sent before it is full where names are long, so memory is bounded
+ * by the options and does not grow with the input.
  */
 #ifndef KMF_FLOW_H
 #define KMF_FLOW_H
