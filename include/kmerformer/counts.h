@@ -135,7 +135,7 @@ KMF_API kmf_counts *kmf_counts_load(const char *path, kmf_err *err) KMF_MUST_CHE
  * to 12, dnabert DNA alone, and a list of every possible k-mer (full) has 2^32 at most.
  */
 KMF_API int kmf_counts_check_format(const kmf_counts_info *info, kmf_counts_format format,
-                                    int full, kmf_err *err);
+                                    int full, kmf_err *err) KMF_MUST_CHECK;
 /*
  * Writes path, "-" for standard output. full: list every possible k-mer, those never seen with
  * count 0 (canonical: the smaller ones); not for binary, where zeros need no place. pool (NULL:
