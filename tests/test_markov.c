@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "checked.h"
 #include "run.h"
+#include "words/radix.h"
 
 #include <math.h>
 #include <string.h>
@@ -64,13 +65,6 @@ static kmf_corpus *corpus_of(const text *t)
     return corpus;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a;
-    uint64_t y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* All words of a length on both strands, sorted; owned by the caller. */
 static uint64_t *naive_words(const text *t, size_t len, size_t *n_words)
 {
@@ -87,31 +81,31 @@ static uint64_t *naive_words(const text *t, size_t len, size_t *n_words)
             words[n++] = forward;
             words[n++] = backward;
         }
-    qsort(words, n, sizeof *words, by_value);
+    uint64_t *spare = malloc((n + 1) * sizeof *spare);
+    uint64_t *sorted = kmf_radix_sort_64(words, spare, n, 2 * (unsigned)len);
+    free(sorted == words ? spare : words);
     *n_words = n;
-    return words;
+    return sorted;
 }
 
-/* Counts of all words that occur; and, where those are few, of all that do not. */
-static void compare_counts(const kmf_markov *m, const text *t, int max_order)
+/* Counts of all words of some length that occur; and, where those are few, of all that do not. */
+static void compare_counts(const kmf_markov *m, const text *t, int len)
 {
-    for (int len = 1; len <= max_order + 1; len++) {
-        size_t n;
-        size_t wrong = 0;
-        uint64_t *words = naive_words(t, (size_t)len, &n);
-        uint64_t all = (uint64_t)1 << 2 * len;
-        for (size_t i = 0; i < n;) {
-            size_t beg = i;
-            while (i < n && words[i] == words[beg])
-                i++;
-            wrong += kmf_markov_count(m, words[beg], len) != i - beg;
-        }
-        for (uint64_t code = 0; code < all && len < 11; code++)
-            n -= kmf_markov_count(m, code, len);
-        ck_assert_msg(wrong == 0, "%zu words of %d letters", wrong, len);
-        ck_assert_msg(n == 0 || len >= 11, "words of %d letters: %zu too few", len, n);
-        free(words);
+    size_t n;
+    size_t wrong = 0;
+    uint64_t *words = naive_words(t, (size_t)len, &n);
+    uint64_t all = (uint64_t)1 << 2 * len;
+    for (size_t i = 0; i < n;) {
+        size_t beg = i;
+        while (i < n && words[i] == words[beg])
+            i++;
+        wrong += kmf_markov_count(m, words[beg], len) != i - beg;
     }
+    for (uint64_t code = 0; code < all && len < 11; code++)
+        n -= kmf_markov_count(m, code, len);
+    ck_assert_msg(wrong == 0, "%zu words of %d letters", wrong, len);
+    ck_assert_msg(n == 0 || len >= 11, "words of %d letters: %zu too few", len, n);
+    free(words);
 }
 
 /* By the formula, from counts looked up in the sorted words. */
@@ -125,7 +119,8 @@ static size_t naive_count(const uint64_t *words, size_t n, uint64_t code)
 
 /* ---------------------------------------------------------------- tests ----------------- */
 
-static void check_counts(int max_order, uint64_t a, size_t longest)
+/* A model whose longest segment has so many letters, against words of lengths from, from + by .. */
+static void check_counts(int max_order, uint64_t a, size_t longest, int from, int by)
 {
     enum { SEGMENTS = 60 };
     size_t lens[SEGMENTS];
@@ -140,9 +135,20 @@ static void check_counts(int max_order, uint64_t a, size_t longest)
     kmf_markov *m = kmf_markov_new(corpus, max_order, NULL, NULL, NULL);
     ck_assert_ptr_nonnull(m);
     kmf_corpus_free(corpus);
-    compare_counts(m, &t, max_order);
+    for (int len = from; len <= max_order + 1; len += by)
+        compare_counts(m, &t, len);
     kmf_markov_free(m);
     text_free(&t);
+}
+
+/* Letters from which on tables are taken, as their memory no longer grows with the letters. */
+static size_t large(int max_order)
+{
+    uint64_t tables = kmf_markov_bytes(max_order, UINT64_MAX / 64);
+    size_t letters = 1;
+    while (kmf_markov_bytes(max_order, letters) != tables)
+        letters *= 2;
+    return letters;
 }
 
 START_TEST(counts_are_those_of_a_list_of_all_words)
@@ -150,13 +156,22 @@ START_TEST(counts_are_those_of_a_list_of_all_words)
     static const int orders[] = {0, 1, 3, 7, 8, 9, 10};
     for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++)
         for (uint64_t a = 0; a <= 14; a += 7)
-            check_counts(orders[i], a, CHECKED ? 5000 : 20000);
+            check_counts(orders[i], a, 5000, 1, 1);
+    check_counts(KMF_MARKOV_MAX, 5, 30000, 1, 1);
 }
 END_TEST
 
-START_TEST(the_largest_order_is_counted_as_well)
+START_TEST(those_of_tables_are_as_well)
 {
-    check_counts(KMF_MARKOV_MAX, 5, 30000);
+    static const int orders[] = {0, 3, 7, 8, 9, 10};
+    for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++)
+        check_counts(orders[i], 7 * (i % 3), large(orders[i]), 1, 1);
+}
+END_TEST
+
+START_TEST(the_largest_order_has_tables_as_well)
+{
+    check_counts(KMF_MARKOV_MAX, 5, large(KMF_MARKOV_MAX), 1, 4);
 }
 END_TEST
 
@@ -298,10 +313,12 @@ START_TEST(progress_is_told_in_letters_and_memory_is_known)
     kmf_markov_free(m);
     kmf_corpus_free(corpus);
     text_free(&t);
-    ck_assert_uint_ge(kmf_markov_bytes(12), ((uint64_t)4 << 26) * 4 / 3 - (4 << 20));
-    ck_assert_uint_lt(kmf_markov_bytes(12), 359000000);
-    ck_assert_uint_lt(kmf_markov_bytes(9), 6000000);
-    ck_assert_uint_lt(kmf_markov_bytes(0), 2000000);
+    uint64_t genome = 3000000000;
+    ck_assert_uint_ge(kmf_markov_bytes(12, genome), ((uint64_t)4 << 26) * 4 / 3 - (4 << 20));
+    ck_assert_uint_lt(kmf_markov_bytes(12, genome), 359000000);
+    ck_assert_uint_lt(kmf_markov_bytes(9, genome), 6000000);
+    ck_assert_uint_lt(kmf_markov_bytes(0, genome), 2000000);
+    ck_assert_uint_lt(kmf_markov_bytes(12, 1000), 100000);
 }
 END_TEST
 
@@ -318,24 +335,32 @@ START_TEST(an_empty_corpus_foretells_nothing)
 }
 END_TEST
 
-START_TEST(every_allocation_may_fail)
+/* Fails one allocation after the other; returns how many there are. */
+static size_t fail_each(const kmf_corpus *corpus, int max_order)
 {
-    static uint8_t letters[] = {0, 1, 2};
-    static size_t starts[] = {0, 3};
-    text t = {letters, starts, 1};
-    kmf_corpus *corpus = corpus_of(&t);
     kmf_mem_fail_at(0);
-    kmf_markov_free(kmf_markov_new(corpus, 9, NULL, NULL, NULL));
+    kmf_markov_free(kmf_markov_new(corpus, max_order, NULL, NULL, NULL));
     size_t n = kmf_mem_count();
-    ck_assert_uint_eq(n, 11);
     for (size_t at = 1; at <= n; at++) {
         kmf_err err = {0};
         kmf_mem_fail_at(at);
-        ck_assert_ptr_null(kmf_markov_new(corpus, 9, NULL, NULL, &err));
+        ck_assert_ptr_null(kmf_markov_new(corpus, max_order, NULL, NULL, &err));
         ck_assert_int_eq(err.code, KMF_ENOMEM);
     }
     kmf_mem_fail_at(0);
+    return n;
+}
+
+START_TEST(every_allocation_may_fail)
+{
+    size_t lens[] = {large(0)};
+    kmf_rng rng = kmf_rng_stream(8, 8);
+    text t = random_text(lens, 1, 0, &rng);
+    kmf_corpus *corpus = corpus_of(&t);
+    ck_assert_uint_eq(fail_each(corpus, 0), 10);
+    ck_assert_uint_eq(fail_each(corpus, KMF_MARKOV_MAX), 4);
     kmf_corpus_free(corpus);
+    text_free(&t);
 }
 END_TEST
 
@@ -345,8 +370,9 @@ int main(void)
     TCase *c = tcase_create("markov");
     tcase_set_timeout(c, 0);
     tcase_add_test(c, counts_are_those_of_a_list_of_all_words);
+    tcase_add_test(c, those_of_tables_are_as_well);
     if (!CHECKED)
-        tcase_add_test(c, the_largest_order_is_counted_as_well);
+        tcase_add_test(c, the_largest_order_has_tables_as_well);
     tcase_add_test(c, counts_and_bits_by_hand);
     tcase_add_test(c, bits_are_those_of_the_formula);
     tcase_add_test(c, a_base_of_uniform_letters_costs_two_bits);

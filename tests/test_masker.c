@@ -463,7 +463,7 @@ END_TEST
 
 START_TEST(baselines_are_those_of_asking_base_by_base)
 {
-    kmf_markov *markov = NULL; /* 359 MB: that of the first genome, which the others are too */
+    kmf_markov *markov = NULL; /* that of the first genome, which the others are too */
     for (size_t i = 0; i < KINDS; i++) {
         place p = place_of(&kinds[i], 1);
         kmf_mlm_batch batch;

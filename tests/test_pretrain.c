@@ -438,7 +438,8 @@ START_TEST(the_state_tells_what_was_read)
     ck_assert_uint_eq(s.windows, 124 + 41 + 1);
     ck_assert_uint_eq(s.held_windows, 12);
     ck_assert_uint_eq(s.parameters, kmf_model_n_parameters(t->model));
-    ck_assert(s.steps == 5 && s.step == 0 && s.tokens == 0 && s.bytes > 359000000);
+    ck_assert(s.steps == 5 && s.step == 0 && s.tokens == 0);
+    ck_assert_uint_gt(s.bytes, 4 * s.parameters * sizeof(float)); /* two moments, a gradient */
     ck_assert(s.val_hidden > 12 && fabs(s.copy_bits - 2) < 1e-12 && !s.validated);
     ck_assert(s.val_seconds >= 0 && s.val_seconds <= 0);
     int best = 1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Counting words of C bases once, and all else from that.
+ * A small corpus is asked for each count (learn/suffixes.h), where tables would be mostly zeros.
+ * Elsewhere words of C bases are counted once, and all else from that.
  *
  *   letters   T_C[w]           words of the forward strand, one pass
  *   strands   T_C[w]  +=       T_C[reverse complement of w]
@@ -23,6 +24,7 @@
 #include "learn/markov.h"
 
 #include "base/mem.h"
+#include "learn/suffixes.h"
 #include "words/kmer.h"
 
 #include <assert.h>
@@ -35,9 +37,12 @@
 #define BLOCK 4096 /* letters */
 #define AHEAD 24   /* words sent for before they are counted */
 #define TOLD_EVERY ((uint64_t)1 << 22)
+#define SMALL 4 /* tables have as many times the bytes of a small corpus' suffixes, or more */
+static_assert(LONGEST <= KMF_SUFFIXES_LONGEST, "suffixes hold all words");
 
 struct kmf_markov {
     int max_order;
+    kmf_suffixes *suffixes;        /* owned; NULL: tables */
     int longest;                   /* C */
     uint64_t *wide[WIDE + 1];      /* owned [4^l], of words of l bases */
     uint32_t *narrow[LONGEST + 1]; /* owned [4^l], those beyond WIDE */
@@ -76,12 +81,24 @@ static inline void add_at(kmf_markov *m, int len, uint64_t code, uint64_t count)
         m->wide[len][code] += count;
 }
 
-uint64_t kmf_markov_bytes(int max_order)
+static uint64_t table_bytes(int max_order)
 {
-    uint64_t bytes = sizeof(kmf_markov);
+    uint64_t bytes = 0;
     for (int len = 1; len <= longest_of(max_order); len++)
         bytes += words_of(len) * (is_narrow(len) ? sizeof(uint32_t) : sizeof(uint64_t));
     return bytes;
+}
+
+static bool is_small(int max_order, uint64_t letters)
+{
+    return letters < UINT32_MAX &&
+           kmf_suffixes_bytes(letters) <= table_bytes(max_order) / SMALL;
+}
+
+uint64_t kmf_markov_bytes(int max_order, uint64_t letters)
+{
+    return sizeof(kmf_markov) + (is_small(max_order, letters) ? kmf_suffixes_bytes(letters)
+                                                              : table_bytes(max_order));
 }
 
 void kmf_markov_free(kmf_markov *markov)
@@ -92,29 +109,23 @@ void kmf_markov_free(kmf_markov *markov)
         kmf_free(markov->wide[len]);
     for (int len = WIDE + 1; len <= LONGEST; len++)
         kmf_free(markov->narrow[len]);
+    kmf_suffixes_free(markov->suffixes);
     kmf_free(markov);
 }
 
-static kmf_markov *new_tables(int max_order, kmf_err *err)
+static bool take_tables(kmf_markov *m, kmf_err *err)
 {
-    kmf_markov *m = kmf_calloc(1, sizeof *m, err);
-    if (!m)
-        return NULL;
-    m->max_order = max_order;
-    m->longest = longest_of(max_order);
     for (int len = 1; len <= m->longest; len++) {
         void *table = kmf_large_zeroed(
             words_of(len), is_narrow(len) ? sizeof(uint32_t) : sizeof(uint64_t), err);
-        if (!table) {
-            kmf_markov_free(m);
-            return NULL;
-        }
+        if (!table)
+            return false;
         if (is_narrow(len))
             m->narrow[len] = table;
         else
             m->wide[len] = table;
     }
-    return m;
+    return true;
 }
 
 /* ---------------------------------------------------------------- counting -------------- */
@@ -220,17 +231,11 @@ static void add_longer(kmf_markov *m, int len)
     }
 }
 
-kmf_markov *kmf_markov_new(const kmf_corpus *corpus, int max_order, kmf_progress_fn *fn,
-                           void *user, kmf_err *err)
+static void fill_tables(kmf_markov *m, const kmf_corpus *corpus, uint64_t n_segments,
+                        kmf_progress_fn *fn, void *user)
 {
-    assert(max_order >= 0 && max_order <= KMF_MARKOV_MAX);
-    kmf_corpus_info info;
-    kmf_markov *m = new_tables(max_order, err);
-    if (!m)
-        return NULL;
-    kmf_corpus_information(corpus, &info);
     uint64_t told = 0;
-    for (uint64_t s = 0; s < info.segments; s++) {
+    for (uint64_t s = 0; s < n_segments; s++) {
         uint64_t beg = kmf_corpus_start(corpus, s);
         uint64_t end = kmf_corpus_start(corpus, s + 1);
         count_segment(m, corpus, beg, end);
@@ -243,15 +248,48 @@ kmf_markov *kmf_markov_new(const kmf_corpus *corpus, int max_order, kmf_progress
     add_strands(m->narrow[m->longest], m->longest);
     for (int len = m->longest - 1; len >= 1; len--)
         add_longer(m, len);
-    return m;
+}
+
+kmf_markov *kmf_markov_new(const kmf_corpus *corpus, int max_order, kmf_progress_fn *fn,
+                           void *user, kmf_err *err)
+{
+    assert(max_order >= 0 && max_order <= KMF_MARKOV_MAX);
+    kmf_corpus_info info;
+    kmf_markov *m = kmf_calloc(1, sizeof *m, err);
+    if (!m)
+        return NULL;
+    kmf_corpus_information(corpus, &info);
+    m->max_order = max_order;
+    m->longest = longest_of(max_order);
+    if (is_small(max_order, info.kept)) {
+        m->suffixes = kmf_suffixes_new(corpus, max_order + 1, err);
+        if (m->suffixes)
+            return m;
+    } else if (take_tables(m, err)) {
+        fill_tables(m, corpus, info.segments, fn, user);
+        return m;
+    }
+    kmf_markov_free(m);
+    return NULL;
 }
 
 /* ---------------------------------------------------------------- asking ---------------- */
 
+/* Of the words code .. code + n - 1, which differ in their last base alone. */
+static uint64_t occurrences(const kmf_markov *m, uint64_t code, unsigned n, int len)
+{
+    if (m->suffixes)
+        return kmf_suffixes_count(m->suffixes, code, n, len);
+    uint64_t sum = 0;
+    for (unsigned x = 0; x < n; x++)
+        sum += count_at(m, len, code + x);
+    return sum;
+}
+
 uint64_t kmf_markov_count(const kmf_markov *markov, uint64_t code, int len)
 {
-    assert(len >= 1 && len <= markov->longest && code < words_of(len));
-    return count_at(markov, len, code);
+    assert(len >= 1 && len <= markov->max_order + 1 && code < words_of(len));
+    return occurrences(markov, code, 1, len);
 }
 
 double kmf_markov_bits(const kmf_markov *markov, int order, const uint8_t *letters, size_t at)
@@ -261,9 +299,8 @@ double kmf_markov_bits(const kmf_markov *markov, int order, const uint8_t *lette
     uint64_t context = 0;
     for (size_t i = at - before; i < at; i++)
         context = context << 2 | letters[i];
-    uint64_t total = 0;
-    for (uint64_t x = 0; x < 4; x++)
-        total += count_at(markov, (int)before + 1, context << 2 | x);
-    uint64_t n = count_at(markov, (int)before + 1, context << 2 | letters[at]);
+    int len = (int)before + 1;
+    uint64_t total = occurrences(markov, context << 2, 4, len);
+    uint64_t n = occurrences(markov, context << 2 | letters[at], 1, len);
     return log2((double)total + 2) - log2((double)n + 0.5);
 }

@@ -28,8 +28,11 @@ typedef struct kmf_markov kmf_markov;
 kmf_markov *kmf_markov_new(const kmf_corpus *corpus, int max_order, kmf_progress_fn *fn,
                            void *user, kmf_err *err) KMF_MUST_CHECK;
 void kmf_markov_free(kmf_markov *markov);
-/* Bytes of memory of a model: 359 MB for order 12, 6 MB for order 9. */
-uint64_t kmf_markov_bytes(int max_order);
+/*
+ * Bytes of memory that a model of a corpus of so many letters takes: 16 a letter where that is
+ * little, else 359 MB for order 12, 6 MB for order 9.
+ */
+uint64_t kmf_markov_bytes(int max_order, uint64_t letters);
 /* Occurrences on both strands of a word of 1 .. max_order + 1 bases. */
 uint64_t kmf_markov_count(const kmf_markov *markov, uint64_t code, int len);
 /*

@@ -8,7 +8,7 @@
  *           again; room for one piece of a batch; gradients, moments
  *
  * Everything that takes memory and lasts is made by begin, and counted there: a step makes nothing
- * new. The Markov models, 359 MB, live before the rest is made.
+ * new. The Markov models, up to 359 MB, live before the rest is made.
  */
 #include "learn/pretrain.h"
 
@@ -414,6 +414,8 @@ static uint64_t count_bytes(const kmf_pretrain *t)
 {
     kmf_masker_options masker = masker_options(t);
     kmf_mlm_options mlm = mlm_options(t);
+    kmf_genome_info info;
+    kmf_genome_information(t->genome, &info);
     uint64_t slab = t->slots.total * sizeof(float);
     uint64_t held = t->held_windows ? kmf_windows_bytes(t->held_windows) : 0;
     uint64_t kept = kmf_vocab_bytes(t->model->vocab) + kmf_genome_bytes(t->genome) +
@@ -425,7 +427,7 @@ static uint64_t count_bytes(const kmf_pretrain *t)
                        kmf_update_bytes(&t->slots) + kmf_comparison_bytes(t) +
                        kmf_mlm_bytes(&t->model->config, &mlm, kmf_pool_threads(t->pool) + 1);
     uint64_t markov = t->asks && t->now.held_windows > 0 && kmf_rank() == 0
-                          ? kmf_markov_bytes(KMF_MARKOV_MAX)
+                          ? kmf_markov_bytes(KMF_MARKOV_MAX, info.parts[KMF_GENOME_TRAIN].kept)
                           : 0;
     return kept + (trained > markov ? trained : markov);
 }
