@@ -137,8 +137,10 @@ static void check_same_files(enum form form)
     char *a = take_file("rows", form, &len[0]);
     char *b = take_file("taken", form, &len[1]);
     ck_assert_uint_eq(len[0], len[1]);
-    for (size_t i = 0; i < len[0]; i++)
-        ck_assert_msg(a[i] == b[i], "byte %zu", i);
+    size_t same = 0;
+    while (same < len[0] && a[same] == b[same])
+        same++;
+    ck_assert_msg(same == len[0], "byte %zu", same);
     kmf_free(a);
     kmf_free(b);
 }
