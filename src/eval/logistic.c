@@ -8,7 +8,7 @@
  * rows that stay in the cache:
  *
  *     rows    | lane 0: block, block, ... | lane 1: block, block, ... | ... at most 16
- *     lane    W's gradient [C, dim] float, b's [C] and the loss double
+ *     lane    the gradients of W [C, dim] and b [C] float, the loss double
  *
  * A lane is a job; where lanes begin is fixed by n alone, a lane adds up its blocks in order, and
  * the lanes are added in order in double, so threads change no bit.
@@ -19,6 +19,8 @@
 #include "base/mem.h"
 #include "eval/scaler.h"
 #include "nn/gemm.h"
+#include "nn/loss.h"
+#include "nn/ops.h"
 #include "seq/par.h"
 
 #include <math.h>
@@ -29,8 +31,9 @@
 typedef struct lane {
     size_t beg, end; /* rows */
     float *weights;  /* owned [C, dim]; the gradient's sum */
-    double *biases;  /* owned [C] */
+    float *biases;   /* owned [C]; likewise */
     float *logits;   /* owned [KMF_ROWS_BLOCK, C] */
+    double *nll;     /* owned [KMF_ROWS_BLOCK] */
     double loss;
 } lane;
 
@@ -40,7 +43,7 @@ struct kmf_logistic {
     size_t n, dim, C;
     double l2;
     kmf_pool *pool;
-    float *w;    /* owned [C, dim] */
+    float *w;    /* owned [C, dim], then b [C] */
     double *sum; /* owned [C]; of the squares of a row of W */
     lane lanes[LANES];
     size_t n_lanes;
@@ -56,9 +59,10 @@ static int make_lane(kmf_logistic *l, size_t i, kmf_err *err)
     a->end = blocks * (i + 1) / l->n_lanes * KMF_ROWS_BLOCK;
     a->end = kmf_min(a->end, l->n);
     a->weights = kmf_floats(l->C * l->dim, err);
-    a->biases = kmf_calloc(l->C, sizeof *a->biases, err);
+    a->biases = kmf_floats(l->C, err);
     a->logits = kmf_floats(KMF_ROWS_BLOCK * l->C, err);
-    return a->weights && a->biases && a->logits ? 0 : KMF_ENOMEM;
+    a->nll = kmf_malloc(KMF_ROWS_BLOCK, sizeof *a->nll, err);
+    return a->weights && a->biases && a->logits && a->nll ? 0 : KMF_ENOMEM;
 }
 
 kmf_logistic *kmf_logistic_new(const float *z, const int32_t *y, size_t n, size_t dim,
@@ -71,11 +75,11 @@ kmf_logistic *kmf_logistic_new(const float *z, const int32_t *y, size_t n, size_
     *l = (kmf_logistic){.z = z, .y = y, .n = n, .dim = dim, .C = n_classes, .pool = pool};
     size_t blocks = kmf_div_up(n, KMF_ROWS_BLOCK);
     l->n_lanes = kmf_min(blocks, LANES);
-    if (!kmf_mul(dim, n_classes, &room) || !kmf_mul(n_classes, KMF_ROWS_BLOCK, &room)) {
+    if (!kmf_mul(dim + 1, n_classes, &room) || !kmf_mul(n_classes, KMF_ROWS_BLOCK, &room)) {
         kmf_fail(err, KMF_ENOMEM, "out of memory: %zu classes of %zu numbers", n_classes, dim);
         goto failed;
     }
-    l->w = kmf_floats(n_classes * dim, err);
+    l->w = kmf_floats(n_classes * (dim + 1), err);
     l->sum = kmf_calloc(n_classes, sizeof *l->sum, err);
     if (!l->w || !l->sum)
         goto failed;
@@ -96,6 +100,7 @@ void kmf_logistic_free(kmf_logistic *l)
         kmf_free(l->lanes[i].weights);
         kmf_free(l->lanes[i].biases);
         kmf_free(l->lanes[i].logits);
+        kmf_free(l->lanes[i].nll);
     }
     kmf_free(l->w);
     kmf_free(l->sum);
@@ -107,29 +112,17 @@ void kmf_logistic_set_l2(kmf_logistic *l, double l2)
     l->l2 = l2;
 }
 
-/* A row of logits becomes p - y, and adds to the lane's loss and biases. */
-static void take_row(const kmf_logistic *l, lane *a, float *row, int32_t y)
+/* W z of some rows becomes p - y, and adds to the lane's loss and biases. */
+static void take_rows(const kmf_logistic *l, lane *a, const int32_t *y, size_t n)
 {
-    const double *b = l->x + l->C * l->dim;
-    double most = -HUGE_VAL;
-    double sum = 0;
-    for (size_t c = 0; c < l->C; c++) {
-        double v = (double)row[c] + b[c];
-        most = v > most ? v : most;
+    size_t C = l->C;
+    kmf_bias_forward(a->logits, C, l->w + C * l->dim, n, C);
+    kmf_softmax_forward(a->logits, C, a->nll, y, n, C);
+    for (size_t r = 0; r < n; r++) {
+        a->loss += a->nll[r]; /* not finite: lbfgs.c takes a shorter step */
+        a->logits[r * C + (size_t)y[r]] -= 1;
     }
-    double own = (double)row[y] + b[y] - most;
-    for (size_t c = 0; c < l->C; c++) {
-        double e = exp((double)row[c] + b[c] - most);
-        row[c] = (float)e;
-        sum += e;
-    }
-    a->loss +=
-        sum > 0 ? log(sum) - own : HUGE_VAL; /* not finite: lbfgs.c takes a shorter step */
-    for (size_t c = 0; c < l->C; c++) {
-        double p = (double)row[c] / sum - ((int32_t)c == y);
-        a->biases[c] += p;
-        row[c] = (float)p;
-    }
+    kmf_bias_backward(a->biases, a->logits, C, n, C);
 }
 
 static int work_lane(void *arg, size_t i, int worker, kmf_err *err)
@@ -145,8 +138,7 @@ static int work_lane(void *arg, size_t i, int worker, kmf_err *err)
         size_t n = kmf_min(a->end - beg, KMF_ROWS_BLOCK);
         const float *z = l->z + beg * l->dim;
         kmf_gemm_inner(a->logits, C, z, l->dim, l->w, l->dim, n, C, l->dim, KMF_GEMM_TB);
-        for (size_t r = 0; r < n; r++)
-            take_row(l, a, a->logits + r * C, l->y[beg + r]);
+        take_rows(l, a, l->y + beg, n);
         kmf_gemm_inner(a->weights, l->dim, a->logits, C, z, l->dim, C, l->dim, n,
                        KMF_GEMM_TA | (beg > a->beg ? KMF_GEMM_ADD : 0));
     }
@@ -180,7 +172,7 @@ int kmf_logistic_loss(void *user, double *value, double *gradient, const double 
     size_t n_weights = l->C * l->dim;
     l->x = x;
     l->gradient = gradient;
-    for (size_t i = 0; i < n_weights; i++)
+    for (size_t i = 0; i < n_weights + l->C; i++)
         l->w[i] = (float)x[i];
     int status = kmf_pool_each(l->pool, l->n_lanes, work_lane, l, err);
     if (status == 0)
@@ -194,7 +186,7 @@ int kmf_logistic_loss(void *user, double *value, double *gradient, const double 
     for (size_t c = 0; c < l->C; c++) {
         double sum = 0;
         for (size_t i = 0; i < l->n_lanes; i++)
-            sum += l->lanes[i].biases[c];
+            sum += (double)l->lanes[i].biases[c];
         gradient[n_weights + c] = sum / (double)l->n;
         square += l->sum[c];
     }

@@ -18,9 +18,9 @@ kmf_logistic *kmf_logistic_new(const float *z, const int32_t *y, size_t n, size_
 void kmf_logistic_free(kmf_logistic *logistic);
 void kmf_logistic_set_l2(kmf_logistic *logistic, double l2);
 /*
- * A kmf_objective_fn: user is the kmf_logistic; x and gradient are W, then b. W is rounded to
- * float32 for the products, whose sums are float32 within a sixteenth of the rows; all other sums
- * are double. The same bits for any pool.
+ * A kmf_objective_fn: user is the kmf_logistic; x and gradient are W, then b. Both are rounded
+ * to float32, as are products and probabilities; gradients are summed in float32 within a sixteenth
+ * of the rows, and in double beyond, as the loss is. The same bits for any pool.
  */
 int kmf_logistic_loss(void *user, double *value, double *gradient, const double *x,
                       kmf_err *err);
