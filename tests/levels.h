@@ -86,6 +86,14 @@ static inline void levels_run(const char *names, const char *settings, char *out
                   settings);
 }
 
+/* A test of nothing but parts. */
+#define LEVELS_TEST(test, names, settings) \
+    START_TEST(test)                       \
+    {                                      \
+        levels_run(names, settings, NULL); \
+    }                                      \
+    END_TEST
+
 /* Every setting under which the products and loops must do the same. */
 static const char *const levels_all[] = {
     "", /* what the program would do by itself */

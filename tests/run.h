@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The end of every test program's main, and a check for long loops. */
+/* The beginning and end of every test program's main, and a check for long loops. */
 #ifndef RUN_H
 #define RUN_H
 
@@ -17,6 +17,14 @@
             ck_abort_msg(__VA_ARGS__);   \
     } while (0)
 
+/* A case whose tests may take any time. */
+static inline TCase *untimed_case(void)
+{
+    TCase *tcase = tcase_create("all");
+    tcase_set_timeout(tcase, 0);
+    return tcase;
+}
+
 /* Runs the suite and frees it; the exit status. */
 static inline int run_suite(Suite *suite)
 {
@@ -25,6 +33,14 @@ static inline int run_suite(Suite *suite)
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+/* Runs a suite of one case. */
+static inline int run_case(const char *name, TCase *tcase)
+{
+    Suite *suite = suite_create(name);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
 }
 
 #endif

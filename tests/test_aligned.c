@@ -351,9 +351,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("aligned");
-    TCase *tc = tcase_create("aligned");
-    tcase_set_timeout(tc, 0);
+    TCase *tc = untimed_case();
     tcase_add_test(tc, primary_alignments_are_read_as_sequenced_from_sam_bam_and_cram);
     tcase_add_test(tc, truncated_alignments_are_refused);
     tcase_add_test(tc, a_cram_from_a_pipe_ends_in_its_marker);
@@ -364,6 +362,5 @@ int main(void)
     tcase_add_test(tc, what_alignments_cannot_tell_is_an_error);
     tcase_add_test(tc, a_failing_allocation_among_alignments_is_reported_and_nothing_leaks);
     tcase_add_test(tc, a_real_cram_reads_like_the_bam_it_was_made_of);
-    suite_add_tcase(suite, tc);
-    return run_suite(suite);
+    return run_case("aligned", tc);
 }

@@ -100,12 +100,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("alphabet");
     TCase *tcase = tcase_create("alphabet");
     tcase_add_test(tcase, letters_have_their_alphabetical_numbers_in_either_case);
     tcase_add_test(tcase, dna_is_encoded_as_the_kmer_functions_do);
     tcase_add_test(tcase, residues_are_digits_of_five_bits);
     tcase_add_test(tcase, there_are_as_many_kmers_as_a_count_of_them_finds);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("alphabet", tcase);
 }

@@ -669,11 +669,7 @@ static const levels_part parts[] = {
 };
 enum { N_PARTS = sizeof parts / sizeof parts[0] };
 
-START_TEST(attention_equals_its_definition_in_double)
-{
-    levels_run("f32", levels_each[_i], NULL);
-}
-END_TEST
+LEVELS_TEST(attention_equals_its_definition_in_double, "f32", levels_each[_i])
 
 START_TEST(attention_in_bf16_and_bytes_rounds_and_does_no_more)
 {
@@ -701,23 +697,9 @@ START_TEST(many_small_weights_in_bytes_keep_their_sum)
 }
 END_TEST
 
-START_TEST(rows_in_parts_and_in_place_of_q_have_the_same_bits)
-{
-    levels_run("parts", levels_each[_i], NULL);
-}
-END_TEST
-
-START_TEST(attention_keeps_nan_where_it_belongs)
-{
-    levels_run("nan", levels_each[_i], NULL);
-}
-END_TEST
-
-START_TEST(attention_stands_large_scores)
-{
-    levels_run("large", levels_each[_i], NULL);
-}
-END_TEST
+LEVELS_TEST(rows_in_parts_and_in_place_of_q_have_the_same_bits, "parts", levels_each[_i])
+LEVELS_TEST(attention_keeps_nan_where_it_belongs, "nan", levels_each[_i])
+LEVELS_TEST(attention_stands_large_scores, "large", levels_each[_i])
 
 START_TEST(attention_scratch_that_does_not_fit_is_0)
 {
@@ -740,9 +722,7 @@ int main(int argc, char **argv)
 {
     if (argc > 2)
         return levels_child(parts, N_PARTS, argv);
-    Suite *suite = suite_create("attention");
-    TCase *tcase = tcase_create("all");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_loop_test(tcase, attention_equals_its_definition_in_double, 0, N_EACH);
     tcase_add_test(tcase, attention_in_bf16_and_bytes_rounds_and_does_no_more);
     tcase_add_test(tcase, weights_in_bf16_are_powers_of_2);
@@ -751,6 +731,5 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tcase, attention_keeps_nan_where_it_belongs, 0, N_EACH);
     tcase_add_loop_test(tcase, attention_stands_large_scores, 0, N_EACH);
     tcase_add_test(tcase, attention_scratch_that_does_not_fit_is_0);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("attention", tcase);
 }

@@ -243,11 +243,8 @@ static const levels_part parts[] = {
 };
 enum { N_PARTS = sizeof parts / sizeof parts[0] };
 
-START_TEST(gradients_of_attention_equal_their_definition)
-{
-    levels_run("attention attention_nan attention_large", levels_vectors[_i], NULL);
-}
-END_TEST
+LEVELS_TEST(gradients_of_attention_equal_their_definition,
+            "attention attention_nan attention_large", levels_vectors[_i])
 
 START_TEST(attention_scratch_that_does_not_fit_is_0)
 {
@@ -275,11 +272,8 @@ int main(int argc, char **argv)
 {
     if (argc > 2)
         return levels_child(parts, N_PARTS, argv);
-    Suite *suite = suite_create("attention_train");
-    TCase *tcase = tcase_create("all");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_loop_test(tcase, gradients_of_attention_equal_their_definition, 0, N_VECTORS);
     tcase_add_test(tcase, attention_scratch_that_does_not_fit_is_0);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("attention_train", tcase);
 }

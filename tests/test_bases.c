@@ -227,10 +227,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("bases");
     TCase *tcase = tcase_create("bases");
     tcase_add_test(tcase, bases_are_sums_over_the_tokens_that_hold_them);
     tcase_add_test(tcase, what_cannot_be_told_is_refused);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("bases", tcase);
 }

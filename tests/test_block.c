@@ -365,7 +365,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("block");
     TCase *tcase = tcase_create("block");
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, a_block_gives_back_what_was_packed_in_the_fewest_bytes);
@@ -378,6 +377,5 @@ int main(void)
     tcase_add_test(tcase, a_block_that_breaks_a_promise_is_found);
     tcase_add_test(tcase, any_failing_allocation_is_reported);
     tcase_add_test(tcase, numbers_are_little_endian);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("block", tcase);
 }

@@ -417,7 +417,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("blocks");
     TCase *tests = tcase_create("blocks");
     tcase_add_checked_fixture(tests, make_dir, remove_dir);
     tcase_set_timeout(tests, 120);
@@ -427,6 +426,5 @@ int main(void)
     tcase_add_test(tests, bytes_before_damage_are_the_same);
     tcase_add_test(tests, a_file_is_left_before_its_end);
     tcase_add_test(tests, a_file_that_becomes_shorter_is_told);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
+    return run_case("blocks", tests);
 }

@@ -284,9 +284,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("bpe");
-    TCase *tcase = tcase_create("bpe");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_test(tcase, random_lists_on_short_texts_equal_the_definition);
     tcase_add_test(tcase, random_lists_on_long_texts_equal_the_definition);
     tcase_add_test(tcase, ranks_below_the_present_one_come_next);
@@ -294,6 +292,5 @@ int main(void)
     tcase_add_test(tcase, a_pair_is_listed_once);
     tcase_add_test(tcase, half_of_the_slots_stay_free);
     tcase_add_test(tcase, any_failing_allocation_is_reported);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("bpe", tcase);
 }

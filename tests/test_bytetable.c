@@ -138,11 +138,8 @@ int main(int argc, char **argv)
 {
     if (argc > 2)
         return levels_child(parts, sizeof parts / sizeof parts[0], argv);
-    Suite *suite = suite_create("bytetable");
-    TCase *tcase = tcase_create("all");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_loop_test(tcase, products_have_the_bits_of_additions, 0, N_DIGITS);
     tcase_add_test(tcase, without_the_instructions_there_is_no_table);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("bytetable", tcase);
 }

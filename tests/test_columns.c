@@ -144,13 +144,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("columns");
-    TCase *tcase = tcase_create("columns");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_loop_test(tcase, counts_and_codes_are_those_of_the_windows, 0,
                         2 * KMF_COLUMNS_K_MAX);
     tcase_add_test(tcase, runs_and_gaps_end_where_their_letters_do);
     tcase_add_test(tcase, any_failing_allocation_is_reported);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("columns", tcase);
 }

@@ -385,7 +385,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("composition");
     TCase *tcase = tcase_create("all");
     tcase_add_loop_test(tcase, compositions_are_their_formula, 0, 2);
     tcase_add_test(tcase, a_sequence_has_the_same_bits_in_any_place);
@@ -395,6 +394,5 @@ int main(void)
     tcase_add_test(tcase, without_labels_the_encoder_has_nothing_to_do);
     tcase_add_test(tcase, neither_part_knows_of_the_other);
     tcase_add_test(tcase, only_k_mers_are_taught);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("composition", tcase);
 }

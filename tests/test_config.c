@@ -610,9 +610,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("config");
-    TCase *tc = tcase_create("config");
-    tcase_set_timeout(tc, 0);
+    TCase *tc = untimed_case();
     tcase_add_test(tc, reads_a_published_config);
     tcase_add_test(tc, what_is_absent_or_null_has_its_default);
     tcase_add_test(tc, what_is_said_is_taken);
@@ -632,6 +630,5 @@ int main(void)
     tcase_add_test(tc, a_locale_with_a_decimal_comma_changes_nothing);
     tcase_add_test(tc, short_numbers_stay_short_and_long_ones_exact);
     tcase_add_test(tc, running_out_of_memory_anywhere_is_reported_and_leaks_nothing);
-    suite_add_tcase(suite, tc);
-    return run_suite(suite);
+    return run_case("config", tc);
 }

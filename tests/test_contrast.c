@@ -427,21 +427,17 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("contrast");
-    TCase *loss = tcase_create("loss");
-    TCase *ends = tcase_create("ends");
-    tcase_set_timeout(loss, 0);
-    tcase_add_loop_test(loss, the_loss_is_the_formula, 0, N_EXAMPLES);
-    tcase_add_loop_test(loss, the_gradient_is_the_slope_of_the_formula, 0, N_EXAMPLES);
-    tcase_add_loop_test(loss, loss_and_gradients_are_those_of_pytorch, 0, 2 * GOLDEN_CONTRASTS);
-    tcase_add_test(ends, threads_do_not_change_a_bit);
-    tcase_add_test(ends, a_vector_of_length_0_has_no_gradient);
-    tcase_add_test(ends, without_others_there_is_nothing_to_learn);
-    tcase_add_test(ends, as_near_as_the_others_is_no_hit);
-    tcase_add_test(ends, room_for_more_does_not_matter);
-    tcase_add_test(ends, memory_is_told);
-    tcase_add_test(ends, every_allocation_may_fail);
-    suite_add_tcase(suite, loss);
-    suite_add_tcase(suite, ends);
-    return run_suite(suite);
+    TCase *tcase = untimed_case();
+    tcase_add_loop_test(tcase, the_loss_is_the_formula, 0, N_EXAMPLES);
+    tcase_add_loop_test(tcase, the_gradient_is_the_slope_of_the_formula, 0, N_EXAMPLES);
+    tcase_add_loop_test(tcase, loss_and_gradients_are_those_of_pytorch, 0,
+                        2 * GOLDEN_CONTRASTS);
+    tcase_add_test(tcase, threads_do_not_change_a_bit);
+    tcase_add_test(tcase, a_vector_of_length_0_has_no_gradient);
+    tcase_add_test(tcase, without_others_there_is_nothing_to_learn);
+    tcase_add_test(tcase, as_near_as_the_others_is_no_hit);
+    tcase_add_test(tcase, room_for_more_does_not_matter);
+    tcase_add_test(tcase, memory_is_told);
+    tcase_add_test(tcase, every_allocation_may_fail);
+    return run_case("contrast", tcase);
 }

@@ -252,13 +252,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("contrast_gradients");
-    TCase *tcase = tcase_create("all");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_loop_test(tcase, the_gradient_is_the_slope_of_the_loss, 0, N_VARIANTS);
     tcase_add_loop_test(tcase, gradients_of_weights_are_slopes_of_the_loss, 0, N_PLANS);
     tcase_add_loop_test(tcase, loss_and_gradients_are_those_of_pytorch, 0,
                         2 * GOLDEN_CONTRASTS);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("contrast_gradients", tcase);
 }

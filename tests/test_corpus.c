@@ -418,9 +418,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("corpus");
-    TCase *c = tcase_create("corpus");
-    tcase_set_timeout(c, 0);
+    TCase *c = untimed_case();
     tcase_add_test(c, letters_and_segments_are_those_of_the_records);
     tcase_add_test(c, segments_are_cut_and_short_ones_left_out_and_counted);
     tcase_add_test(c, an_empty_corpus_has_no_segments);
@@ -430,6 +428,5 @@ int main(void)
     tcase_add_test(c, a_corpus_larger_than_its_memory_lies_in_a_file);
     tcase_add_test(c, a_folder_that_cannot_hold_the_corpus_is_named);
     tcase_add_test(c, every_allocation_may_fail);
-    suite_add_tcase(suite, c);
-    return run_suite(suite);
+    return run_case("corpus", c);
 }

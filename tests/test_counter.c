@@ -744,9 +744,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("counter");
-    TCase *c = tcase_create("counter");
-    tcase_set_timeout(c, 0);
+    TCase *c = untimed_case();
     if (!mkdtemp(folder))
         return EXIT_FAILURE;
     tcase_add_test(c, every_k_of_dna_is_counted_as_by_the_twin);
@@ -767,8 +765,7 @@ int main(void)
     tcase_add_test(c, every_allocation_may_fail);
     tcase_add_test(c, an_empty_count_is_an_empty_table);
     tcase_add_test(c, progress_is_told_and_grows);
-    suite_add_tcase(suite, c);
-    int status = run_suite(suite);
+    int status = run_case("counter", c);
     rmdir(folder);
     return status;
 }

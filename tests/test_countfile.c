@@ -542,7 +542,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("countfile");
     TCase *tcase = tcase_create("countfile");
     tcase_set_timeout(tcase, 300);
     tcase_add_checked_fixture(tcase, make_dir, remove_dir);
@@ -556,6 +555,5 @@ int main(void)
     tcase_add_test(tcase, standard_input_serves_both_formats);
     tcase_add_test(tcase, files_that_cannot_be_read_are_named);
     tcase_add_test(tcase, any_failing_allocation_is_reported);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("countfile", tcase);
 }

@@ -405,7 +405,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("counttext");
     TCase *tcase = tcase_create("counttext");
     tcase_set_timeout(tcase, 300);
     tcase_add_checked_fixture(tcase, make_dir, remove_dir);
@@ -418,6 +417,5 @@ int main(void)
     tcase_add_test(tcase, a_selection_keeps_its_numbers_in_a_file);
     tcase_add_test(tcase, text_that_does_not_fit_is_named_by_its_line);
     tcase_add_test(tcase, text_cut_off_anywhere_is_refused);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("counttext", tcase);
 }

@@ -123,11 +123,9 @@ int main(int argc, char **argv)
 {
     if (argc > 2)
         return levels_child(parts, sizeof parts / sizeof parts[0], argv);
-    Suite *suite = suite_create("cpu");
     TCase *tcase = tcase_create("all");
     tcase_add_loop_test(tcase, a_level_is_lowered_by_its_name_and_never_raised, 0, KMF_N_CPU);
     tcase_add_test(tcase, an_unknown_level_changes_nothing);
     tcase_add_test(tcase, tiles_are_left_alone_where_a_signal_stack_has_no_room_for_them);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("cpu", tcase);
 }

@@ -325,13 +325,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("cut");
     TCase *tcase = tcase_create("cut");
     tcase_add_test(tcase, chunks_equal_the_definition);
     tcase_add_test(tcase, a_hand_cut_sequence);
     tcase_add_test(tcase, policies_for_long_sequences);
     tcase_add_test(tcase, ambiguous_and_unknown_kmers_are_counted_and_named);
     tcase_add_test(tcase, settings_out_of_range_are_refused);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("cut", tcase);
 }

@@ -97,13 +97,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("dna");
-    TCase *tc = tcase_create("dna");
-    tcase_set_timeout(tc, 0);
+    TCase *tc = untimed_case();
     tcase_add_test(tc, bases_have_the_codes_0_to_3_and_all_else_4);
     tcase_add_test(tc, sequences_hold_letters_gaps_and_stops_only);
     tcase_add_test(tc, a_letter_becomes_the_one_of_the_complementary_set);
     tcase_add_test(tc, the_order_is_reversed_in_place_and_out_of_place);
-    suite_add_tcase(suite, tc);
-    return run_suite(suite);
+    return run_case("dna", tc);
 }

@@ -124,20 +124,14 @@ static const char *ends_are_ends(void)
 static const levels_part parts[] = {
     {"order", products_are_in_order}, {"alone", rows_are_alone}, {"ends", ends_are_ends}};
 
-START_TEST(products_have_the_same_bits_at_every_level)
-{
-    levels_run("order alone ends", levels_vectors[_i], NULL);
-}
-END_TEST
+LEVELS_TEST(products_have_the_same_bits_at_every_level, "order alone ends", levels_vectors[_i])
 
 int main(int argc, char **argv)
 {
     if (argc > 2)
         return levels_child(parts, sizeof parts / sizeof parts[0], argv);
-    Suite *s = suite_create("dots");
     TCase *c = tcase_create("products");
     tcase_set_timeout(c, 60);
     tcase_add_loop_test(c, products_have_the_same_bits_at_every_level, 0, N_VECTORS);
-    suite_add_tcase(s, c);
-    return run_suite(s);
+    return run_case("dots", c);
 }

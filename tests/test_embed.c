@@ -537,9 +537,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("embed");
-    TCase *tcase = tcase_create("embed");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_test(tcase, mean_vectors_equal_pooled_golden_states);
     tcase_add_test(tcase, pooled_vectors_are_the_pooled_token_vectors);
     tcase_add_test(tcase, one_sequence_equals_its_row);
@@ -553,6 +551,5 @@ int main(void)
     tcase_add_test(tcase, what_a_failed_run_had_met_is_not_repeated);
     tcase_add_test(tcase, long_sequences_are_computed_each_time);
     tcase_add_test(tcase, memory_that_is_told_is_that_of_four_bytes_a_number);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("embed", tcase);
 }

@@ -470,9 +470,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("embed_bad");
-    TCase *tcase = tcase_create("embed_bad");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_test(tcase, records_and_losses_are_counted);
     tcase_add_test(tcase, with_both_strands_the_larger_counts_are_told);
     tcase_add_test(tcase, a_loss_of_either_strand_is_told);
@@ -486,6 +484,5 @@ int main(void)
     tcase_add_test(tcase, a_run_that_is_stopped_ends_and_leaves_the_next_one_alone);
     tcase_add_test(tcase, no_batch_and_no_record_takes_memory);
     tcase_add_test(tcase, any_failing_allocation_is_reported);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("embed_bad", tcase);
 }

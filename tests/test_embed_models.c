@@ -363,7 +363,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("embed_models");
     TCase *tc = tcase_create("models");
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_add_test(tc, a_state_that_is_not_finite_is_told_whatever_the_pooling);
@@ -374,6 +373,5 @@ int main(void)
     tcase_add_test(tc, drawn_weights_are_those_of_a_shape);
     tcase_add_test(tc, a_layer_beyond_a_thousand_is_found_again);
     tcase_add_test(tc, an_exact_embedder_is_found_again);
-    suite_add_tcase(suite, tc);
-    return run_suite(suite);
+    return run_case("embed_models", tc);
 }

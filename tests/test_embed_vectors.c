@@ -684,9 +684,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("embed_vectors");
-    TCase *tcase = tcase_create("embed_vectors");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_loop_test(tcase, rows_have_the_bits_of_a_mean_made_of_strings, 0,
                         sizeof variants / sizeof variants[0]);
     tcase_add_test(tcase, words_of_32_letters_are_found);
@@ -696,6 +694,5 @@ int main(void)
     tcase_add_test(tcase, a_newline_is_a_letter_that_is_none);
     tcase_add_test(tcase, an_embedder_tells_what_it_is);
     tcase_add_test(tcase, no_batch_and_no_record_takes_memory);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("embed_vectors", tcase);
 }

@@ -313,9 +313,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("embed_vectors_hand");
-    TCase *tcase = tcase_create("all");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_test(tcase, means_and_weights_by_hand);
     tcase_add_test(tcase, the_largest_numbers_add_up);
     tcase_add_test(tcase, many_records_of_some_length_keep_their_words_apart);
@@ -327,6 +325,5 @@ int main(void)
     tcase_add_test(tcase, strict_refuses_every_loss);
     tcase_add_test(tcase, options_that_do_not_fit_are_refused);
     tcase_add_test(tcase, any_failing_allocation_is_reported);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("embed_vectors_hand", tcase);
 }

@@ -403,54 +403,23 @@ static bool may_run(const char *setting)
     return false;
 }
 
-START_TEST(hidden_states_and_logits_meet_the_golden_numbers)
-{
-    if (!may_run(levels_encoder[_i]))
-        return;
-    levels_run("roformer rotary_value", levels_encoder[_i], NULL);
-}
-END_TEST
+#define ENCODER_TEST(test, names)                        \
+    START_TEST(test)                                     \
+    {                                                    \
+        if (may_run(levels_encoder[_i]))                 \
+            levels_run(names, levels_encoder[_i], NULL); \
+    }                                                    \
+    END_TEST
 
-START_TEST(openblas_when_asked_for_meets_the_golden_numbers)
-{
-    levels_run("roformer", "KMERFORMER_GEMM=openblas", NULL);
-}
-END_TEST
-
-START_TEST(a_sequence_has_the_same_bits_in_any_company)
-{
-    if (may_run(levels_encoder[_i]))
-        levels_run("bits", levels_encoder[_i], NULL);
-}
-END_TEST
-
-START_TEST(logits_of_a_row_are_the_same_in_any_company)
-{
-    if (may_run(levels_encoder[_i]))
-        levels_run("logits", levels_encoder[_i], NULL);
-}
-END_TEST
-
-START_TEST(encoders_together_have_the_bits_of_one)
-{
-    if (!may_run(levels_encoder[_i]))
-        return;
-    levels_run("together help", levels_encoder[_i], NULL);
-}
-END_TEST
-
-START_TEST(the_first_layers_table_has_the_bits_of_the_product)
-{
-    if (may_run(levels_encoder[_i]))
-        levels_run("table", levels_encoder[_i], NULL);
-}
-END_TEST
-
-START_TEST(bits_at_each_of_these_levels_are_the_same_in_any_company)
-{
-    levels_run("bits together help", levels_digits[_i], NULL);
-}
-END_TEST
+ENCODER_TEST(hidden_states_and_logits_meet_the_golden_numbers, "roformer rotary_value")
+LEVELS_TEST(openblas_when_asked_for_meets_the_golden_numbers, "roformer",
+            "KMERFORMER_GEMM=openblas")
+ENCODER_TEST(a_sequence_has_the_same_bits_in_any_company, "bits")
+ENCODER_TEST(logits_of_a_row_are_the_same_in_any_company, "logits")
+ENCODER_TEST(encoders_together_have_the_bits_of_one, "together help")
+ENCODER_TEST(the_first_layers_table_has_the_bits_of_the_product, "table")
+LEVELS_TEST(bits_at_each_of_these_levels_are_the_same_in_any_company, "bits together help",
+            levels_digits[_i])
 
 START_TEST(a_model_is_prepared_for_one_precision)
 {
@@ -678,9 +647,7 @@ int main(int argc, char **argv)
 {
     if (argc > 2)
         return levels_child(parts, N_PARTS, argv);
-    Suite *suite = suite_create("encoder");
-    TCase *tcase = tcase_create("all");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_loop_test(tcase, hidden_states_and_logits_meet_the_golden_numbers, 0, N_ENCODER);
     tcase_add_test(tcase, openblas_when_asked_for_meets_the_golden_numbers);
     tcase_add_loop_test(tcase, a_sequence_has_the_same_bits_in_any_company, 0, N_ENCODER);
@@ -699,6 +666,5 @@ int main(int argc, char **argv)
     tcase_add_test(tcase, encoders_without_room_are_refused);
     tcase_add_test(tcase, forward_and_logits_allocate_nothing);
     tcase_add_test(tcase, threads_that_cannot_be_had_are_told);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("encoder", tcase);
 }

@@ -265,21 +265,14 @@ START_TEST(sums_that_could_wrap_are_refused)
 }
 END_TEST
 
-START_TEST(vectors_meet_the_golden_ones)
-{
-    levels_run("golden odd_shapes first_scores", levels_digits[_i], NULL);
-}
-END_TEST
+LEVELS_TEST(vectors_meet_the_golden_ones, "golden odd_shapes first_scores", levels_digits[_i])
 
 int main(int argc, char **argv)
 {
     if (argc > 2)
         return levels_child(parts, N_PARTS, argv);
-    Suite *suite = suite_create("encoder_precision");
-    TCase *tcase = tcase_create("all");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_test(tcase, sums_that_could_wrap_are_refused);
     tcase_add_loop_test(tcase, vectors_meet_the_golden_ones, 0, N_DIGITS);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("encoder_precision", tcase);
 }

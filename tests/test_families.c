@@ -8,6 +8,7 @@
  */
 #include "golden.h"
 #include "levels.h"
+#include "run.h"
 #include "shared.h"
 
 #include <dirent.h>
@@ -362,15 +363,9 @@ int main(int argc, char **argv)
 {
     if (argc > 2)
         return levels_child(parts, N_PARTS, argv);
-    Suite *suite = suite_create("families");
     TCase *tcase = tcase_create("golden numbers");
     tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(tcase, states_logits_and_vectors_meet_the_golden_numbers, 0,
                         watched() ? 1 : N_SETTINGS);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("families", tcase);
 }

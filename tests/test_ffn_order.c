@@ -151,7 +151,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("ffn_order");
     TCase *tcase = tcase_create("all");
     tcase_add_loop_test(tcase, equal_columns_keep_their_order, 0, 4);
     tcase_add_loop_test(tcase, a_bias_reaches_by_itself, 0, 2);
@@ -159,6 +158,5 @@ int main(void)
     tcase_add_loop_test(tcase, the_norm_counts, 0, 2);
     tcase_add_loop_test(tcase, of_a_gated_one_both_halves_count, 0, 2);
     tcase_add_test(tcase, columns_reach_as_far_as_said);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("ffn_order", tcase);
 }

@@ -103,14 +103,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("fmt");
-    TCase *tcase = tcase_create("fmt");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_test(tcase, random_bit_patterns_print_as_printf_does);
     tcase_add_test(tcase, usual_values_print_as_printf_does);
     tcase_add_test(tcase, ties_and_powers_of_ten_print_as_printf_does);
     tcase_add_test(tcase, nan_is_written_without_a_sign);
     tcase_add_test(tcase, whole_numbers_print_as_printf_does);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("fmt", tcase);
 }

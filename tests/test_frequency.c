@@ -122,11 +122,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("frequency");
-    TCase *tcase = tcase_create("frequency");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_test(tcase, frequencies_equal_counting_by_hand);
     tcase_add_test(tcase, frequencies_of_a_long_sequence_equal_counting_by_hand);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("frequency", tcase);
 }

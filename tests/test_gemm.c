@@ -675,47 +675,15 @@ static const levels_part parts[] = {
 };
 enum { N_PARTS = sizeof parts / sizeof parts[0] };
 
-START_TEST(weight_products_equal_three_loops_in_double)
-{
-    levels_run("weight_f32 strides_f32", setting(_i), NULL);
-}
-END_TEST
-
-START_TEST(matrices_packed_together_are_one_matrix)
-{
-    levels_run("parts_f32", setting(_i), NULL);
-}
-END_TEST
-
-START_TEST(a_row_does_not_depend_on_neighbours_or_place)
-{
-    levels_run("rows_f32", setting(_i), NULL);
-}
-END_TEST
-
-START_TEST(float32_is_as_exact_as_fused_multiply_add)
-{
-    levels_run("exact_f32", setting(_i), NULL);
-}
-END_TEST
-
-START_TEST(nan_and_infinity_stay_in_their_rows)
-{
-    levels_run("nan_f32", setting(_i), NULL);
-}
-END_TEST
-
-START_TEST(the_gradient_of_a_weight_products_input_equals_three_loops_in_double)
-{
-    levels_run("back_f32", setting(_i), NULL);
-}
-END_TEST
-
-START_TEST(endings_equal_the_loops_that_they_stand_for)
-{
-    levels_run("endings_f32 columns_f32 pair_f32", setting(_i), NULL);
-}
-END_TEST
+LEVELS_TEST(weight_products_equal_three_loops_in_double, "weight_f32 strides_f32", setting(_i))
+LEVELS_TEST(matrices_packed_together_are_one_matrix, "parts_f32", setting(_i))
+LEVELS_TEST(a_row_does_not_depend_on_neighbours_or_place, "rows_f32", setting(_i))
+LEVELS_TEST(float32_is_as_exact_as_fused_multiply_add, "exact_f32", setting(_i))
+LEVELS_TEST(nan_and_infinity_stay_in_their_rows, "nan_f32", setting(_i))
+LEVELS_TEST(the_gradient_of_a_weight_products_input_equals_three_loops_in_double, "back_f32",
+            setting(_i))
+LEVELS_TEST(endings_equal_the_loops_that_they_stand_for, "endings_f32 columns_f32 pair_f32",
+            setting(_i))
 
 START_TEST(bf16_products_equal_those_of_the_rounded_operands)
 {
@@ -868,9 +836,7 @@ int main(int argc, char **argv)
 {
     if (argc > 2)
         return levels_child(parts, N_PARTS, argv);
-    Suite *suite = suite_create("gemm");
-    TCase *tcase = tcase_create("all");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_loop_test(tcase, weight_products_equal_three_loops_in_double, 0, N_SETTINGS);
     tcase_add_loop_test(tcase, matrices_packed_together_are_one_matrix, 0, N_SETTINGS);
     tcase_add_loop_test(tcase, a_row_does_not_depend_on_neighbours_or_place, 0, N_SETTINGS);
@@ -892,6 +858,5 @@ int main(int argc, char **argv)
     tcase_add_test(tcase, levels_with_fused_products_agree_in_every_bit);
     tcase_add_test(tcase, a_size_that_does_not_fit_is_0);
     tcase_add_loop_test(tcase, scratch_for_more_terms_or_rows_is_no_smaller, 0, 4);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("gemm", tcase);
 }

@@ -188,17 +188,8 @@ static const levels_part parts[] = {{"inner_f32", inner_F32},
                                     {"outer_bf16", outer_BF16},
                                     {"here", here}};
 
-START_TEST(small_products_equal_three_loops_in_double)
-{
-    levels_run("inner_f32", setting(_i), NULL);
-}
-END_TEST
-
-START_TEST(gradients_of_weights_equal_three_loops_in_double)
-{
-    levels_run("outer_f32", setting(_i), NULL);
-}
-END_TEST
+LEVELS_TEST(small_products_equal_three_loops_in_double, "inner_f32", setting(_i))
+LEVELS_TEST(gradients_of_weights_equal_three_loops_in_double, "outer_f32", setting(_i))
 
 START_TEST(in_bf16_they_are_those_of_the_rounded_operands)
 {
@@ -224,13 +215,10 @@ int main(int argc, char **argv)
 {
     if (argc > 2)
         return levels_child(parts, sizeof parts / sizeof parts[0], argv);
-    Suite *suite = suite_create("gemm_inner");
-    TCase *tcase = tcase_create("all");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_loop_test(tcase, small_products_equal_three_loops_in_double, 0, N_SETTINGS);
     tcase_add_loop_test(tcase, gradients_of_weights_equal_three_loops_in_double, 0, N_SETTINGS);
     tcase_add_loop_test(tcase, in_bf16_they_are_those_of_the_rounded_operands, 0, N_BF16);
     tcase_add_test(tcase, a_size_that_does_not_fit_is_0);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("gemm_inner", tcase);
 }

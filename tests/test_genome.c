@@ -777,9 +777,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("genome");
-    TCase *c = tcase_create("genome");
-    tcase_set_timeout(c, 0);
+    TCase *c = untimed_case();
     tcase_add_test(c, parts_are_those_of_a_naive_cut);
     tcase_add_test(c, a_small_genome_is_cut_as_by_hand);
     tcase_add_test(c, a_genome_without_soft_letters_or_a_held_out_part_is_sound);
@@ -797,6 +795,5 @@ int main(void)
     if (!CHECKED)
         tcase_add_test(c, a_genome_larger_than_its_memory_lies_in_a_file);
     tcase_add_test(c, every_allocation_may_fail);
-    suite_add_tcase(suite, c);
-    return run_suite(suite);
+    return run_case("genome", c);
 }

@@ -368,6 +368,25 @@ static void attention_backward(size_t h0, size_t h1)
         h0, h1);
 }
 
+static void attention_outputs(void)
+{
+    size_t D = H * K;
+    output(&y, T, D, D + 2);
+    output(&dq, T, D, D + 5);
+    output(&dk, T, D, D + 5);
+    output(&dv, T, D, D + 5);
+}
+
+static void attention_begins(void)
+{
+    size_t D = H * K, ld = D + 3;
+    input(&q, T, D, ld);
+    input(&k, T, D, ld);
+    input(&v, T, D, ld);
+    input(&c, T, D, D + 1);
+    attention_outputs();
+}
+
 static const size_t attention_sizes[][3] = {{1, 1, 2},  {1, 3, 4},  {2, 3, 5},  {13, 2, 7},
                                             {31, 1, 6}, {64, 1, 4}, {65, 2, 3}, {194, 1, 2}};
 enum { N_ATTENTION_SIZES = sizeof attention_sizes / sizeof attention_sizes[0] };
@@ -379,15 +398,7 @@ START_TEST(attention_has_the_gradient_of_its_forward)
         return;
     for (int dropped = 0; dropped < 2; dropped++) {
         rate = dropped ? 0.3 : 0.0;
-        size_t D = H * K, ld = D + 3;
-        input(&q, T, D, ld);
-        input(&k, T, D, ld);
-        input(&v, T, D, ld);
-        input(&c, T, D, D + 1);
-        output(&y, T, D, D + 2);
-        output(&dq, T, D, D + 5);
-        output(&dk, T, D, D + 5);
-        output(&dv, T, D, D + 5);
+        attention_begins();
         attention_loss();
         attention_backward(0, H);
         check("q", &dq, &q, attention_loss);
@@ -403,25 +414,14 @@ END_TEST
 START_TEST(attention_takes_heads_in_any_order)
 {
     T = 67, H = 3, K = 4, rate = 0.2;
-    size_t D = H * K, ld = D + 3;
-    input(&q, T, D, ld);
-    input(&k, T, D, ld);
-    input(&v, T, D, ld);
-    input(&c, T, D, D + 1);
-    output(&y, T, D, D + 2);
-    output(&dq, T, D, D + 5);
-    output(&dk, T, D, D + 5);
-    output(&dv, T, D, D + 5);
+    attention_begins();
     attention_loss();
     attention_backward(0, H);
     memcpy(&x, &dq, sizeof x);
     memcpy(&w, &dk, sizeof w);
     memcpy(&b, &dv, sizeof b);
     memcpy(&old, &y, sizeof old);
-    output(&y, T, D, D + 2);
-    output(&dq, T, D, D + 5);
-    output(&dk, T, D, D + 5);
-    output(&dv, T, D, D + 5);
+    attention_outputs();
     for (size_t i = 0; i < 2 * H * T; i++)
         stats[i] = NOTHING;
     for (size_t h = H; h-- > 0;)
@@ -497,9 +497,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("gradients");
-    TCase *tcase = tcase_create("all");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_loop_test(tcase, layernorm_has_the_gradient_of_its_forward, 0, N_SHAPES);
     tcase_add_loop_test(tcase, residual_and_bias_have_the_gradients_of_their_forward, 0,
                         N_SHAPES);
@@ -511,6 +509,5 @@ int main(void)
     tcase_add_test(tcase, attention_takes_heads_in_any_order);
     tcase_add_loop_test(tcase, softmax_has_the_gradient_of_its_forward, 0, N_SHAPES);
     tcase_add_test(tcase, adamw_takes_the_steps_of_pytorch);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("gradients", tcase);
 }

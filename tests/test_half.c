@@ -161,19 +161,13 @@ static const char *check_narrow(void)
 
 static const levels_part parts[] = {{"narrow", check_narrow}};
 
-START_TEST(many_at_a_time_are_as_one_by_one)
-{
-    levels_run("narrow", levels_vectors[_i], NULL);
-}
-END_TEST
+LEVELS_TEST(many_at_a_time_are_as_one_by_one, "narrow", levels_vectors[_i])
 
 int main(int argc, char **argv)
 {
     if (argc > 2)
         return levels_child(parts, sizeof parts / sizeof parts[0], argv);
-    Suite *suite = suite_create("half");
-    TCase *tc = tcase_create("half");
-    tcase_set_timeout(tc, 0);
+    TCase *tc = untimed_case();
     tcase_add_test(tc, every_f16_widens_to_its_definition_and_comes_back);
     tcase_add_test(tc, every_bf16_widens_to_its_definition_and_comes_back);
     tcase_add_test(tc, f16_rounds_to_nearest_and_ties_to_even_between_all_neighbours);
@@ -181,6 +175,5 @@ int main(int argc, char **argv)
     tcase_add_test(tc, too_large_becomes_infinite_and_too_small_zero);
     tcase_add_test(tc, a_nan_stays_a_nan_whatever_its_bits);
     tcase_add_loop_test(tc, many_at_a_time_are_as_one_by_one, 0, N_VECTORS);
-    suite_add_tcase(suite, tc);
-    return run_suite(suite);
+    return run_case("half", tc);
 }

@@ -169,14 +169,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("identity");
-    TCase *tcase = tcase_create("identity");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_test(tcase, provenance_without_memory_is_an_error_and_never_half);
     tcase_add_test(tcase, an_embedder_is_made_again_from_its_description);
     tcase_add_test(tcase, a_digest_leaves_the_vocabulary_as_it_is);
     tcase_add_test(tcase, digests_are_the_same_beside_the_start);
     tcase_add_test(tcase, bytes_of_files_reach_no_message_raw);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("identity", tcase);
 }

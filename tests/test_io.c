@@ -857,7 +857,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("io");
     TCase *tcase = tcase_create("io");
     tcase_add_checked_fixture(tcase, make_dir, remove_dir);
     tcase_add_test(tcase, a_file_has_its_name_only_once_published);
@@ -891,6 +890,5 @@ int main(void)
     tcase_add_test(tcase, a_prefix_of_any_length_stays_in_its_message);
     tcase_add_test(tcase, what_is_shown_has_its_room);
     tcase_add_test(tcase, a_message_is_one_line_for_a_terminal);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("io", tcase);
 }

@@ -456,9 +456,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("kmeans");
-    TCase *tc = tcase_create("kmeans");
-    tcase_set_timeout(tc, 0);
+    TCase *tc = untimed_case();
     tcase_add_test(tc, kmeans_is_lloyd_from_kmeans_plus_plus_the_best_of_several);
     tcase_add_test(tc, kmeans_goes_on_until_no_row_moves);
     tcase_add_test(tc, rows_that_are_all_the_same_are_clustered_too);
@@ -468,6 +466,5 @@ int main(void)
     tcase_add_test(tc, train_rows_without_a_vector_have_no_vote);
     tcase_add_test(tc, scales_are_what_they_say_up_to_a_shift);
     tcase_add_test(tc, a_column_that_changes_by_roundings_alone_is_not_blown_up);
-    suite_add_tcase(suite, tc);
-    return run_suite(suite);
+    return run_case("kmeans", tc);
 }

@@ -118,11 +118,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("kmer");
     TCase *tcase = tcase_create("kmer");
     tcase_add_test(tcase, codes_of_hand_computed_kmers);
     tcase_add_test(tcase, every_k_decodes_and_complements_as_text_does);
     tcase_add_test(tcase, windows_equal_sliced_strings);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("kmer", tcase);
 }

@@ -161,12 +161,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("label_rows");
     TCase *tcase = tcase_create("label_rows");
     tcase_add_test(tcase, a_row_has_the_most_probable_labels);
     tcase_add_test(tcase, a_record_without_a_vector_has_no_label);
     tcase_add_test(tcase, rows_of_another_kind_have_another_name);
     tcase_add_test(tcase, what_cannot_be_is_refused);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("label_rows", tcase);
 }

@@ -155,7 +155,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("labels");
     TCase *tc = tcase_create("labels");
     tcase_add_checked_fixture(tc, make_file, remove_file);
     tcase_add_test(tc, a_name_has_the_label_behind_its_tab);
@@ -165,6 +164,5 @@ int main(void)
     tcase_add_test(tc, what_is_no_line_of_labels_is_told_with_its_number);
     tcase_add_test(tc, a_compressed_file_is_read_to_its_end);
     tcase_add_test(tc, no_memory_is_an_error_wherever_it_runs_out);
-    suite_add_tcase(suite, tc);
-    return run_suite(suite);
+    return run_case("labels", tc);
 }

@@ -161,15 +161,12 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("lexicon");
-    TCase *c = tcase_create("lexicon");
-    tcase_set_timeout(c, 0);
+    TCase *c = untimed_case();
     tcase_add_test(c, words_of_dna_are_numbered_by_length_and_then_by_alphabet);
     tcase_add_test(c, both_strands_of_a_canonical_word_are_the_smaller_one);
     tcase_add_test(c, words_of_proteins_leave_no_gaps);
     tcase_add_test(c, codes_that_are_no_protein_have_no_word);
     tcase_add_test(c, the_longest_words_are_as_many_as_they_should_be);
     tcase_add_test(c, every_allocation_may_fail);
-    suite_add_tcase(suite, c);
-    return run_suite(suite);
+    return run_case("lexicon", c);
 }

@@ -554,9 +554,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("logits");
-    TCase *tcase = tcase_create("logits");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_checked_fixture(tcase, make_scene, remove_scene);
     tcase_add_test(tcase, any_threads_give_the_rows_of_one_encoder);
     tcase_add_test(tcase, a_run_that_goes_on_gives_the_rows_that_are_left);
@@ -566,6 +564,5 @@ int main(void)
     tcase_add_test(tcase, what_fails_is_told_behind_what_came_before);
     tcase_add_test(tcase, logits_that_are_not_finite_are_told);
     tcase_add_test(tcase, options_out_of_range_are_refused);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("logits", tcase);
 }

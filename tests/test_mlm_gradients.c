@@ -536,15 +536,12 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("mlm_gradients");
-    TCase *tcase = tcase_create("all");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_loop_test(tcase, loss_and_gradients_are_those_of_pytorch, 0, 2);
     tcase_add_loop_test(tcase, the_loss_is_that_of_the_formulas, 0, N_EXAMPLES);
     tcase_add_test(tcase, every_place_of_dropout_has_a_key_of_its_own);
     tcase_add_loop_test(tcase, gradients_are_slopes_of_the_loss, 0, N_EXAMPLES);
     tcase_add_loop_test(tcase, activations_made_again_give_the_same_bits, 0, N_EXAMPLES);
     tcase_add_test(tcase, labels_in_several_parts_are_as_labels_in_one);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("mlm_gradients", tcase);
 }

@@ -207,9 +207,7 @@ int main(void)
 {
     if (CHECKED) /* where vector code takes far longer than plain */
         setenv("KMERFORMER_CPU", "baseline", 0);
-    Suite *suite = suite_create("mlm_memory");
-    TCase *tcase = tcase_create("all");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_test(tcase, the_workspace_takes_what_was_said_before);
     tcase_add_test(tcase, what_is_not_kept_takes_no_room);
     tcase_add_test(tcase, an_encoder_that_is_not_asked_takes_no_room);
@@ -217,6 +215,5 @@ int main(void)
     tcase_add_test(tcase, a_workspace_says_so_when_memory_is_out);
     tcase_add_test(tcase, a_pass_on_one_thread_allocates_nothing);
     tcase_add_test(tcase, a_pass_on_threads_says_so_when_memory_is_out);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("mlm_memory", tcase);
 }

@@ -216,7 +216,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("names");
     TCase *c = tcase_create("names");
     tcase_add_test(c, each_value_has_its_word_and_null_is_last);
     tcase_add_test(c, endings_that_nothing_is_written_in_are_told);
@@ -225,6 +224,5 @@ int main(void)
     tcase_add_test(c, helpers_are_one_less_than_threads);
     tcase_add_test(c, json_strings_are_quoted_and_odd_bytes_are_not_kept);
     tcase_add_test(c, a_file_that_is_not_there_is_told_by_one_code);
-    suite_add_tcase(suite, c);
-    return run_suite(suite);
+    return run_case("names", c);
 }

@@ -197,9 +197,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("noise");
-    TCase *c = tcase_create("noise");
-    tcase_set_timeout(c, 0);
+    TCase *c = untimed_case();
     tcase_add_test(c, the_bins_imply_the_probabilities);
     tcase_add_test(c, rounding_leaves_nothing_to_an_element_of_weight_zero);
     tcase_add_test(c, extreme_weights_imply_the_probabilities);
@@ -207,6 +205,5 @@ int main(void)
     tcase_add_test(c, of_one_element_that_is_drawn);
     tcase_add_test(c, the_ends_of_the_range_are_elements);
     tcase_add_test(c, every_allocation_may_fail);
-    suite_add_tcase(suite, c);
-    return run_suite(suite);
+    return run_case("noise", c);
 }

@@ -189,9 +189,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("number");
-    TCase *tcase = tcase_create("number");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_test(tcase, floats_come_back_from_nine_digits);
     tcase_add_test(tcase, any_number_of_digits_is_read_as_by_strtof);
     tcase_add_test(tcase, middles_between_floats_are_rounded_once);
@@ -200,6 +198,5 @@ int main(void)
     tcase_add_test(tcase, a_number_ends_at_a_blank_or_at_the_end);
     tcase_add_test(tcase, nothing_behind_the_end_is_read);
     tcase_add_test(tcase, a_number_of_more_than_127_bytes_is_refused);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("number", tcase);
 }

@@ -444,55 +444,19 @@ static const levels_part parts[] = {
 };
 enum { N_PARTS = sizeof parts / sizeof parts[0] };
 
-START_TEST(gelu_is_within_its_error_of_libm)
-{
-    levels_run("activation", levels_vectors[_i], NULL);
-}
-END_TEST
-
-START_TEST(activations_have_their_limits_and_keep_nan)
-{
-    levels_run("limits", levels_vectors[_i], NULL);
-}
-END_TEST
-
-START_TEST(norms_equal_their_definition_in_double)
-{
-    levels_run("norms constant", levels_vectors[_i], NULL);
-}
-END_TEST
-
-START_TEST(a_row_depends_on_itself_alone_and_keeps_nan)
-{
-    levels_run("alone", levels_vectors[_i], NULL);
-}
-END_TEST
-
-START_TEST(a_bias_is_added_to_every_row)
-{
-    levels_run("bias", levels_vectors[_i], NULL);
-}
-END_TEST
-
-START_TEST(gates_and_halves_equal_their_definition)
-{
-    levels_run("halves gates", levels_vectors[_i], NULL);
-}
-END_TEST
-
-START_TEST(rotary_turns_interleaved_pairs_by_position)
-{
-    levels_run("rotary", levels_vectors[_i], NULL);
-}
-END_TEST
+LEVELS_TEST(gelu_is_within_its_error_of_libm, "activation", levels_vectors[_i])
+LEVELS_TEST(activations_have_their_limits_and_keep_nan, "limits", levels_vectors[_i])
+LEVELS_TEST(norms_equal_their_definition_in_double, "norms constant", levels_vectors[_i])
+LEVELS_TEST(a_row_depends_on_itself_alone_and_keeps_nan, "alone", levels_vectors[_i])
+LEVELS_TEST(a_bias_is_added_to_every_row, "bias", levels_vectors[_i])
+LEVELS_TEST(gates_and_halves_equal_their_definition, "halves gates", levels_vectors[_i])
+LEVELS_TEST(rotary_turns_interleaved_pairs_by_position, "rotary", levels_vectors[_i])
 
 int main(int argc, char **argv)
 {
     if (argc > 2)
         return levels_child(parts, N_PARTS, argv);
-    Suite *suite = suite_create("ops");
-    TCase *tcase = tcase_create("all");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_test(tcase, exp_is_within_its_error_of_libm);
     tcase_add_test(tcase, exp_has_its_limits);
     tcase_add_loop_test(tcase, rough_gelus_are_within_their_error, 0, 4);
@@ -503,6 +467,5 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tcase, a_bias_is_added_to_every_row, 0, N_VECTORS);
     tcase_add_loop_test(tcase, gates_and_halves_equal_their_definition, 0, N_VECTORS);
     tcase_add_loop_test(tcase, rotary_turns_interleaved_pairs_by_position, 0, N_VECTORS);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("ops", tcase);
 }

@@ -377,9 +377,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("outputs");
-    TCase *tcase = tcase_create("outputs");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, npy_headers_come_back_and_others_are_refused);
     tcase_add_test(tcase, a_shard_that_is_not_there_is_an_input_that_fails);
@@ -394,6 +392,5 @@ int main(void)
     tcase_add_test(tcase, rows_of_a_format_are_a_table_alone);
     tcase_add_test(tcase, rows_of_a_format_are_no_array_and_no_tokens);
     tcase_add_test(tcase, rows_that_are_text_are_written_as_they_are);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("outputs", tcase);
 }

@@ -162,13 +162,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("own_run");
-    TCase *tcase = tcase_create("own_run");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_loop_test(tcase, a_run_of_ones_own_goes_on_behind_its_mark, 0, 3);
     tcase_add_test(tcase, what_a_run_of_ones_own_may_not_say);
     tcase_add_test(tcase, a_run_of_ones_own_may_fail_without_a_word);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("own_run", tcase);
 }

@@ -226,34 +226,17 @@ static const levels_part parts[] = {{"turned", words_are_turned},
                                     {"parts", parts_add_up}};
 enum { N_PARTS = sizeof parts / sizeof parts[0] };
 
-START_TEST(words_are_turned_at_every_level)
-{
-    levels_run("turned", levels_each[_i], NULL);
-}
-END_TEST
-
-START_TEST(words_in_tiles_are_those_of_rows)
-{
-    levels_run("tiles halves weights", levels_each[_i], NULL);
-}
-END_TEST
-
-START_TEST(parts_add_up_at_every_level)
-{
-    levels_run("parts", levels_each[_i], NULL);
-}
-END_TEST
+LEVELS_TEST(words_are_turned_at_every_level, "turned", levels_each[_i])
+LEVELS_TEST(words_in_tiles_are_those_of_rows, "tiles halves weights", levels_each[_i])
+LEVELS_TEST(parts_add_up_at_every_level, "parts", levels_each[_i])
 
 int main(int argc, char **argv)
 {
     if (argc > 2)
         return levels_child(parts, N_PARTS, argv);
-    Suite *suite = suite_create("panels");
-    TCase *tcase = tcase_create("all");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_loop_test(tcase, words_are_turned_at_every_level, 0, N_EACH);
     tcase_add_loop_test(tcase, words_in_tiles_are_those_of_rows, 0, N_EACH);
     tcase_add_loop_test(tcase, parts_add_up_at_every_level, 0, N_EACH);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("panels", tcase);
 }

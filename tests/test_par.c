@@ -622,9 +622,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("par");
-    TCase *tc = tcase_create("par");
-    tcase_set_timeout(tc, 0);
+    TCase *tc = untimed_case();
     tcase_add_test(tc, results_come_in_the_order_of_the_jobs_and_workers_are_numbered);
     tcase_add_test(tc, as_many_jobs_as_promised_can_be_sent_before_one_is_fetched);
     tcase_add_test(tc, a_queue_can_be_freed_with_jobs_in_it);
@@ -643,6 +641,5 @@ int main(void)
     tcase_add_test(tc, each_item_of_a_round_is_done_once_and_before_the_next_round);
     tcase_add_test(tc, work_that_is_closed_gives_nothing_and_drops_what_nobody_took);
     tcase_add_test(tc, threads_that_cannot_be_had_are_reported_and_none_is_begun);
-    suite_add_tcase(suite, tc);
-    return run_suite(suite);
+    return run_case("par", tc);
 }

@@ -416,7 +416,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("pickle");
     TCase *tc = tcase_create("pickle");
     tcase_add_loop_test(tc, numbers_of_every_length_keep_their_sign, 0,
                         (int)(sizeof numbers / sizeof numbers[0]));
@@ -432,6 +431,5 @@ int main(void)
     tcase_add_test(tc, cut_anywhere_it_is_refused);
     tcase_add_test(tc, with_any_byte_changed_it_is_read_or_refused);
     tcase_add_test(tc, memory_may_run_out_anywhere);
-    suite_add_tcase(suite, tc);
-    return run_suite(suite);
+    return run_case("pickle", tc);
 }

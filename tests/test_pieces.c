@@ -608,9 +608,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("pieces");
-    TCase *tcase = tcase_create("pieces");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_test(tcase, bpe_reads_sequences);
     tcase_add_test(tcase, bpe_reads_text_exactly);
     tcase_add_test(tcase, bpe_cuts_text_as_the_tokenizer_says);
@@ -624,6 +622,5 @@ int main(void)
     tcase_add_test(tcase, any_failing_allocation_is_reported);
     tcase_add_test(tcase, published_tokenizers_give_the_listed_ids);
     tcase_add_test(tcase, sequences_of_the_fixtures_give_their_ids);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("pieces", tcase);
 }

@@ -630,9 +630,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("plot");
-    TCase *tc = tcase_create("plot");
-    tcase_set_timeout(tc, 0);
+    TCase *tc = untimed_case();
     tcase_add_test(tc, components_are_those_of_numpy);
     tcase_add_test(tc, cosines_are_those_of_numpy);
     tcase_add_test(tc, components_are_those_of_jacobis_rotations);
@@ -652,6 +650,5 @@ int main(void)
     tcase_add_test(tc, positions_beyond_the_range_are_refused);
     tcase_add_test(tc, a_program_without_standard_files_gets_its_picture);
     tcase_add_test(tc, any_allocation_may_fail);
-    suite_add_tcase(suite, tc);
-    return run_suite(suite);
+    return run_case("plot", tc);
 }

@@ -283,7 +283,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("portions");
     TCase *tests = tcase_create("portions");
     tcase_add_checked_fixture(tests, make_dir, remove_dir);
     tcase_add_loop_test(tests, portions_are_the_text, 0, 4);
@@ -292,6 +291,5 @@ int main(void)
     tcase_add_test(tests, other_files_are_refused);
     tcase_add_test(tests, a_file_that_becomes_shorter_ends_early);
     tcase_add_test(tests, blocks_of_a_file_that_becomes_shorter_end_early);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
+    return run_case("portions", tests);
 }

@@ -510,7 +510,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("pretrain_bad");
     TCase *bad = tcase_create("bad");
     tcase_add_checked_fixture(bad, begin_test, tear_down);
     tcase_add_test(bad, something_to_begin_with_is_asked_for);
@@ -524,6 +523,5 @@ int main(void)
     tcase_add_test(bad, a_checkpoint_of_an_impossible_progress_is_refused);
     tcase_add_test(bad, memory_is_told_and_not_exceeded);
     tcase_add_test(bad, every_allocation_may_fail);
-    suite_add_tcase(suite, bad);
-    return run_suite(suite);
+    return run_case("pretrain_bad", bad);
 }

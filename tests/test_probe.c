@@ -842,9 +842,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("probe");
-    TCase *tc = tcase_create("probe");
-    tcase_set_timeout(tc, 0);
+    TCase *tc = untimed_case();
     tcase_add_test(tc, lbfgs_finds_the_end_of_a_curved_valley);
     tcase_add_test(tc, lbfgs_goes_where_the_inverse_hessian_written_down_leads);
     tcase_add_test(
@@ -866,6 +864,5 @@ int main(void)
     tcase_add_test(tc, texts_that_are_not_utf8_do_not_lose_a_probe);
     tcase_add_test(tc, a_class_that_there_is_none_of_is_refused);
     tcase_add_test(tc, no_memory_is_an_error_wherever_it_runs_out);
-    suite_add_tcase(suite, tc);
-    return run_suite(suite);
+    return run_case("probe", tc);
 }

@@ -529,7 +529,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("ranges");
     TCase *tests = tcase_create("ranges");
     tcase_add_checked_fixture(tests, make_dir, remove_dir);
     tcase_add_loop_test(tests, records_are_those_of_the_reader, 0, TRAITS);
@@ -544,6 +543,5 @@ int main(void)
     tcase_add_test(tests, blank_lines_may_be_many);
     tcase_add_test(tests, a_file_may_end_with_cr);
     tcase_add_test(tests, gzip_of_contigs_is_for_ranges);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
+    return run_case("ranges", tests);
 }

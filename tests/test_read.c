@@ -626,7 +626,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("read");
     TCase *tests = tcase_create("read");
     tcase_add_unchecked_fixture(tests, make_dir, remove_dir);
     tcase_set_timeout(tests, 300);
@@ -652,6 +651,5 @@ int main(void)
     tcase_add_loop_test(tests, any_failing_allocation_leaves_rows_right, 0, 3);
     tcase_add_test(tests, a_file_that_cannot_be_opened_is_told);
     tcase_add_loop_test(tests, long_names_take_no_more_room_than_some_for_each_batch, 0, 3);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
+    return run_case("read", tests);
 }

@@ -295,7 +295,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("read_store");
     TCase *tests = tcase_create("read_store");
     tcase_add_unchecked_fixture(tests, make_dir, remove_dir);
     tcase_set_timeout(tests, 120);
@@ -305,6 +304,5 @@ int main(void)
     tcase_add_test(tests, portions_wait_for_a_slow_store);
     tcase_add_test(tests, a_store_that_fails_amid_a_batch_ends_the_run);
     tcase_add_test(tests, a_number_too_large_amid_a_batch_names_its_record);
-    suite_add_tcase(suite, tests);
-    return run_suite(suite);
+    return run_case("read_store", tests);
 }

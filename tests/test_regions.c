@@ -744,9 +744,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("regions");
-    TCase *tc = tcase_create("regions");
-    tcase_set_timeout(tc, 0);
+    TCase *tc = untimed_case();
     tcase_add_test(tc, regions_are_1_based_and_closed_and_keep_their_order);
     tcase_add_test(tc, bed_lines_are_0_based_and_half_open_and_honour_the_strand);
     tcase_add_test(tc, bed_lines_may_name_their_records);
@@ -771,6 +769,5 @@ int main(void)
     tcase_add_test(tc, an_index_ends_where_the_file_does);
     tcase_add_test(tc, a_name_that_is_there_twice_has_no_regions);
     tcase_add_test(tc, a_failing_allocation_among_regions_is_reported_and_nothing_leaks);
-    suite_add_tcase(suite, tc);
-    return run_suite(suite);
+    return run_case("regions", tc);
 }

@@ -804,9 +804,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("resume");
-    TCase *tcase = tcase_create("resume");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, a_run_that_goes_on_makes_the_same_files);
     tcase_add_test(tcase, rows_of_text_go_on_with_nothing_beside_them);
@@ -829,6 +827,5 @@ int main(void)
     tcase_add_loop_test(tcase, a_checkpoint_that_cannot_be_written_takes_nothing_away, 0, 2);
     tcase_add_test(tcase, without_a_checkpoint_nothing_is_left);
     tcase_add_loop_test(tcase, what_is_given_up_is_gone, 0, 2);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("resume", tcase);
 }

@@ -163,9 +163,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("rng");
-    TCase *tc = tcase_create("rng");
-    tcase_set_timeout(tc, 0);
+    TCase *tc = untimed_case();
     tcase_add_test(tc, the_generator_is_splitmix64);
     tcase_add_test(tc, streams_start_where_the_header_says);
     tcase_add_test(tc, skipping_equals_drawing);
@@ -175,6 +173,5 @@ int main(void)
     tcase_add_test(tc, normal_is_the_centred_sum_of_twelve_uniforms);
     tcase_add_test(tc, normal_has_the_moments_and_tails_promised);
     tcase_add_test(tc, neighbouring_seeds_and_streams_share_no_numbers);
-    suite_add_tcase(suite, tc);
-    return run_suite(suite);
+    return run_case("rng", tc);
 }

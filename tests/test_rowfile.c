@@ -619,9 +619,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("rowfile");
-    TCase *tcase = tcase_create("rowfile");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, rows_come_back_as_they_were_written);
     tcase_add_test(tcase, without_names_rows_are_numbered);
@@ -634,6 +632,5 @@ int main(void)
     tcase_add_test(tcase, rows_know_whose_vectors_they_are);
     tcase_add_test(tcase, samples_of_rows_have_the_vectors_of_their_names);
     tcase_add_test(tcase, samples_are_rows_of_one_kind);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("rowfile", tcase);
 }

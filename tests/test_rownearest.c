@@ -574,9 +574,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("rownearest");
-    TCase *tcase = tcase_create("rownearest");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_loop_test(tcase, neighbours_are_those_of_all_pairs_on_any_threads, 0,
                         sizeof shapes / sizeof shapes[0]);
@@ -588,6 +586,5 @@ int main(void)
     tcase_add_test(tcase, an_answer_that_is_none_ends_the_search_and_is_told);
     tcase_add_test(tcase, what_cannot_be_searched_is_told);
     tcase_add_test(tcase, every_allocation_may_fail);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("rownearest", tcase);
 }

@@ -465,7 +465,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("rowstore");
     TCase *tc = tcase_create("rowstore");
     tcase_add_checked_fixture(tc, begin, end);
     tcase_set_timeout(tc, 60);
@@ -479,6 +478,5 @@ int main(void)
     tcase_add_test(tc, an_output_that_is_finished_takes_no_rows);
     tcase_add_test(tc, a_run_that_is_given_up_leaves_nothing);
     tcase_add_loop_test(tc, a_vector_is_stored_or_comes_with_its_row, 0, 2);
-    suite_add_tcase(suite, tc);
-    return run_suite(suite);
+    return run_case("rowstore", tc);
 }

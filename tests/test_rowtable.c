@@ -180,23 +180,16 @@ END_TEST
 static const char *const settings[] = {"", "KMERFORMER_CPU=avx512", "KMERFORMER_CPU=avx2",
                                        "KMERFORMER_CPU=baseline"};
 
-START_TEST(sums_are_those_of_the_numbers)
-{
-    levels_run("sums largest", settings[_i], NULL);
-}
-END_TEST
+LEVELS_TEST(sums_are_those_of_the_numbers, "sums largest", settings[_i])
 
 int main(int argc, char **argv)
 {
     if (argc > 2)
         return levels_child(parts, sizeof parts / sizeof parts[0], argv);
-    Suite *suite = suite_create("rowtable");
-    TCase *tcase = tcase_create("all");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_loop_test(tcase, sums_are_those_of_the_numbers, 0,
                         sizeof settings / sizeof settings[0]);
     tcase_add_test(tcase, numbers_near_0_among_many_are_taken);
     tcase_add_test(tcase, numbers_that_one_dwarfs_are_refused);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("rowtable", tcase);
 }

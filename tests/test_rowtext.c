@@ -207,7 +207,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("rowtext");
     TCase *tc = tcase_create("rowtext");
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, rows_come_in_their_order_whoever_made_them);
@@ -216,6 +215,5 @@ int main(void)
     tcase_add_test(tc, what_waits_is_bounded);
     tcase_add_test(tc, no_block_takes_memory);
     tcase_add_test(tc, without_memory_a_row_stays_a_vector);
-    suite_add_tcase(suite, tc);
-    return run_suite(suite);
+    return run_case("rowtext", tc);
 }

@@ -402,9 +402,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("safetensors");
-    TCase *tc = tcase_create("safetensors");
-    tcase_set_timeout(tc, 0);
+    TCase *tc = untimed_case();
     tcase_add_test(tc, reads_names_shapes_and_places);
     tcase_add_test(tc, a_file_without_tensors_is_read);
     tcase_add_loop_test(tc, each_kind_of_lie_is_named, 0, (int)(sizeof lies / sizeof lies[0]));
@@ -419,6 +417,5 @@ int main(void)
     tcase_add_test(tc, a_text_that_is_not_utf8_is_refused_by_its_key);
     tcase_add_test(tc, every_cut_and_every_flipped_header_bit_of_a_good_file_is_survived);
     tcase_add_test(tc, running_out_of_memory_anywhere_is_reported_and_leaks_nothing);
-    suite_add_tcase(suite, tc);
-    return run_suite(suite);
+    return run_case("safetensors", tc);
 }

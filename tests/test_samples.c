@@ -774,9 +774,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("samples");
-    TCase *tc = tcase_create("samples");
-    tcase_set_timeout(tc, 0);
+    TCase *tc = untimed_case();
     tcase_add_test(tc, test_records_that_are_learnt_from_are_counted);
     tcase_add_test(tc, records_of_two_parts_that_are_called_the_same_are_counted);
     tcase_add_test(tc, without_a_test_part_nothing_is_judged);
@@ -793,6 +791,5 @@ int main(void)
     tcase_add_test(tc, records_without_a_vector_are_a_cluster_of_their_own);
     tcase_add_test(tc, comparisons_and_clusters_are_told_as_they_are_made);
     tcase_add_test(tc, vectors_are_those_of_the_samples_alone);
-    suite_add_tcase(suite, tc);
-    return run_suite(suite);
+    return run_case("samples", tc);
 }

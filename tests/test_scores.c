@@ -248,7 +248,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("scores");
     TCase *tc = tcase_create("scores");
     tcase_add_test(tc, scores_are_those_of_scikit_learn);
     tcase_add_test(tc, clusters_are_scored_as_by_scikit_learn);
@@ -259,6 +258,5 @@ int main(void)
     tcase_add_test(tc, drawings_without_an_auc_are_left_out_of_its_interval);
     tcase_add_test(tc, intervals_are_percentiles_of_scores_of_drawn_records);
     tcase_add_test(tc, the_auc_of_a_drawing_is_that_of_its_records);
-    suite_add_tcase(suite, tc);
-    return run_suite(suite);
+    return run_case("scores", tc);
 }

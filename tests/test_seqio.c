@@ -871,9 +871,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("seqio");
-    TCase *tc = tcase_create("seqio");
-    tcase_set_timeout(tc, 0);
+    TCase *tc = untimed_case();
     tcase_add_test(tc, random_fasta_and_fastq_are_read_alike_from_every_container);
     tcase_add_test(tc, a_line_end_may_fall_anywhere_on_the_border_of_a_block);
     tcase_add_test(tc, a_block_may_end_anywhere_in_a_short_read_or_line);
@@ -893,6 +891,5 @@ int main(void)
     tcase_add_test(tc, a_reader_can_be_closed_before_the_end);
     tcase_add_test(tc, any_failing_allocation_is_reported_and_nothing_leaks);
     tcase_add_test(tc, real_reads_have_the_records_and_bases_of_their_table);
-    suite_add_tcase(suite, tc);
-    return run_suite(suite);
+    return run_case("seqio", tc);
 }

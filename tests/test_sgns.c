@@ -372,40 +372,11 @@ static const levels_part parts[] = {
     {"extremes", extremes_part}, {"add", add_part},       {"bits", bits_part},
 };
 
-START_TEST(rows_and_losses_are_those_of_the_twin)
-{
-    for (int i = 0; i < N_VECTORS; i++)
-        levels_run("twin", levels_vectors[i], NULL);
-}
-END_TEST
-
-START_TEST(steps_are_the_slopes_of_the_loss)
-{
-    for (int i = 0; i < N_VECTORS; i++)
-        levels_run("slopes", levels_vectors[i], NULL);
-}
-END_TEST
-
-START_TEST(what_lies_beyond_the_dimension_stays_zero)
-{
-    for (int i = 0; i < N_VECTORS; i++)
-        levels_run("padding", levels_vectors[i], NULL);
-}
-END_TEST
-
-START_TEST(products_out_of_all_proportion_give_finite_steps)
-{
-    for (int i = 0; i < N_VECTORS; i++)
-        levels_run("extremes", levels_vectors[i], NULL);
-}
-END_TEST
-
-START_TEST(rows_are_added_as_by_plain_arithmetic)
-{
-    for (int i = 0; i < N_VECTORS; i++)
-        levels_run("add", levels_vectors[i], NULL);
-}
-END_TEST
+LEVELS_TEST(rows_and_losses_are_those_of_the_twin, "twin", levels_vectors[_i])
+LEVELS_TEST(steps_are_the_slopes_of_the_loss, "slopes", levels_vectors[_i])
+LEVELS_TEST(what_lies_beyond_the_dimension_stays_zero, "padding", levels_vectors[_i])
+LEVELS_TEST(products_out_of_all_proportion_give_finite_steps, "extremes", levels_vectors[_i])
+LEVELS_TEST(rows_are_added_as_by_plain_arithmetic, "add", levels_vectors[_i])
 
 START_TEST(avx512_and_avx2_give_the_same_bits)
 {
@@ -424,15 +395,12 @@ int main(int argc, char **argv)
 {
     if (argc > 2)
         return levels_child(parts, sizeof parts / sizeof parts[0], argv);
-    Suite *suite = suite_create("sgns");
-    TCase *c = tcase_create("sgns");
-    tcase_set_timeout(c, 0);
-    tcase_add_test(c, rows_and_losses_are_those_of_the_twin);
-    tcase_add_test(c, steps_are_the_slopes_of_the_loss);
-    tcase_add_test(c, what_lies_beyond_the_dimension_stays_zero);
-    tcase_add_test(c, products_out_of_all_proportion_give_finite_steps);
-    tcase_add_test(c, rows_are_added_as_by_plain_arithmetic);
+    TCase *c = untimed_case();
+    tcase_add_loop_test(c, rows_and_losses_are_those_of_the_twin, 0, N_VECTORS);
+    tcase_add_loop_test(c, steps_are_the_slopes_of_the_loss, 0, N_VECTORS);
+    tcase_add_loop_test(c, what_lies_beyond_the_dimension_stays_zero, 0, N_VECTORS);
+    tcase_add_loop_test(c, products_out_of_all_proportion_give_finite_steps, 0, N_VECTORS);
+    tcase_add_loop_test(c, rows_are_added_as_by_plain_arithmetic, 0, N_VECTORS);
     tcase_add_test(c, avx512_and_avx2_give_the_same_bits);
-    suite_add_tcase(suite, c);
-    return run_suite(suite);
+    return run_case("sgns", c);
 }

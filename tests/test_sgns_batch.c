@@ -858,9 +858,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("batch");
-    TCase *c = tcase_create("batch");
-    tcase_set_timeout(c, 0);
+    TCase *c = untimed_case();
     tcase_add_test(c, every_token_is_a_centre_once_and_has_its_neighbours);
     tcase_add_test(c, any_number_of_noise_words_goes_with_them);
     tcase_add_test(c, strides_begin_with_the_segment);
@@ -877,6 +875,5 @@ int main(void)
     tcase_add_test(c, learning_changes_the_copies_alone_and_shares_them_out);
     tcase_add_test(c, every_owner_has_about_its_share_of_the_rows);
     tcase_add_test(c, every_allocation_may_fail);
-    suite_add_tcase(suite, c);
-    return run_suite(suite);
+    return run_case("batch", c);
 }

@@ -256,41 +256,19 @@ static const levels_part parts[] = {
 };
 enum { N_PARTS = sizeof parts / sizeof parts[0] };
 
-START_TEST(sums_so_far_stay_as_long_as_the_maximum_does)
-{
-    levels_run("stays", levels_each[_i], NULL);
-}
-END_TEST
-
-START_TEST(sums_of_integers_become_scores)
-{
-    levels_run("numbers", levels_digits[_i], NULL);
-}
-END_TEST
-
-START_TEST(weights_of_a_row_are_its_own)
-{
-    levels_run("rows", levels_each[_i], NULL);
-}
-END_TEST
-
-START_TEST(weighing_leaves_the_thread_as_it_was)
-{
-    levels_run("control", levels_each[_i], NULL);
-}
-END_TEST
+LEVELS_TEST(sums_so_far_stay_as_long_as_the_maximum_does, "stays", levels_each[_i])
+LEVELS_TEST(sums_of_integers_become_scores, "numbers", levels_digits[_i])
+LEVELS_TEST(weights_of_a_row_are_its_own, "rows", levels_each[_i])
+LEVELS_TEST(weighing_leaves_the_thread_as_it_was, "control", levels_each[_i])
 
 int main(int argc, char **argv)
 {
     if (argc > 2)
         return levels_child(parts, N_PARTS, argv);
-    Suite *suite = suite_create("softmax");
-    TCase *tcase = tcase_create("all");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_loop_test(tcase, sums_so_far_stay_as_long_as_the_maximum_does, 0, N_EACH);
     tcase_add_loop_test(tcase, sums_of_integers_become_scores, 0, N_DIGITS);
     tcase_add_loop_test(tcase, weights_of_a_row_are_its_own, 0, N_EACH);
     tcase_add_loop_test(tcase, weighing_leaves_the_thread_as_it_was, 0, N_EACH);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("softmax", tcase);
 }

@@ -564,9 +564,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("spans");
-    TCase *c = tcase_create("spans");
-    tcase_set_timeout(c, 0);
+    TCase *c = untimed_case();
     tcase_add_test(c, what_is_drawn_is_what_a_python_twin_draws);
     tcase_add_test(c, every_base_is_hidden_as_often_the_first_and_the_last_too);
     tcase_add_test(c, spans_and_gaps_are_as_long_as_they_should_be);
@@ -578,6 +576,5 @@ int main(void)
     tcase_add_test(c, numbers_of_tokens_and_letters_fit_each_other);
     tcase_add_test(c, tokens_are_a_naive_tokenisers_and_no_masked_base_can_be_read);
     tcase_add_test(c, a_window_is_asked_as_by_hand);
-    suite_add_tcase(suite, c);
-    return run_suite(suite);
+    return run_case("spans", c);
 }

@@ -225,7 +225,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("speed");
     TCase *tcase = tcase_create("all");
     tcase_add_test(tcase, operations_are_those_of_the_tensors_and_of_attention);
     tcase_add_test(tcase, operations_of_the_tiny_preset);
@@ -237,6 +236,5 @@ int main(void)
     tcase_add_test(tcase, limits_refuse_what_cannot_run);
     tcase_add_test(tcase, processor_has_a_name_a_level_and_products);
     tcase_set_timeout(tcase, 60);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("speed", tcase);
 }

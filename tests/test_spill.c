@@ -102,7 +102,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("spill");
     TCase *c = tcase_create("spill");
     if (!mkdtemp(folder))
         return EXIT_FAILURE;
@@ -110,8 +109,7 @@ int main(void)
     tcase_add_test(c, nothing_appended_maps_to_nothing);
     tcase_add_test(c, the_folder_is_that_of_the_variable_if_none_is_given);
     tcase_add_test(c, a_full_disk_is_an_error_that_names_the_folder);
-    suite_add_tcase(suite, c);
-    int status = run_suite(suite);
+    int status = run_case("spill", c);
     rmdir(folder);
     return status;
 }

@@ -577,9 +577,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("store");
-    TCase *tc = tcase_create("store");
-    tcase_set_timeout(tc, 0);
+    TCase *tc = untimed_case();
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_add_test(tc, a_directory_that_is_no_model_is_refused_in_words);
     tcase_add_test(tc, a_file_that_cannot_be_read_is_an_input_error);
@@ -605,6 +603,5 @@ int main(void)
     tcase_add_test(tc, a_file_of_a_model_is_not_overwritten);
     tcase_add_test(tc, making_one_survives_every_failed_allocation);
     tcase_add_loop_test(tc, saving_survives_failed_allocations_and_leaves_nothing_behind, 0, 2);
-    suite_add_tcase(suite, tc);
-    return run_suite(suite);
+    return run_case("store", tc);
 }

@@ -333,7 +333,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("tensorfiles");
     TCase *tc = tcase_create("tensorfiles");
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_add_test(tc, the_first_form_that_is_there_is_opened);
@@ -345,6 +344,5 @@ int main(void)
     tcase_add_test(tc, a_damaged_shard_is_named);
     tcase_add_loop_test(tc, memory_may_run_out_anywhere, 0, 3);
     tcase_add_loop_test(tc, fixtures_hold_the_same_in_all_their_forms, 0, COUNT(alike));
-    suite_add_tcase(suite, tc);
-    return run_suite(suite);
+    return run_case("tensorfiles", tc);
 }

@@ -316,9 +316,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("textseq");
-    TCase *tc = tcase_create("textseq");
-    tcase_set_timeout(tc, 0);
+    TCase *tc = untimed_case();
     tcase_add_test(tc, fasta_is_read_in_every_layout);
     tcase_add_test(tc, input_without_records_is_no_error);
     tcase_add_test(tc, fasta_faults_are_reported_with_record_and_line);
@@ -329,6 +327,5 @@ int main(void)
     tcase_add_test(tc, fastq_that_ends_inside_a_record_is_refused);
     tcase_add_test(tc, simple_input_with_a_byte_changed_is_read_as_where_a_block_ends);
     tcase_add_test(tc, what_is_no_sequence_file_is_refused_by_content);
-    suite_add_tcase(suite, tc);
-    return run_suite(suite);
+    return run_case("textseq", tc);
 }

@@ -208,7 +208,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("tokenizer");
     TCase *tcase = tcase_create("tokenizer");
     tcase_add_test(tcase, tokens_and_parts_are_found);
     tcase_add_test(tcase, other_ways_to_say_the_same_are_understood);
@@ -216,6 +215,5 @@ int main(void)
     tcase_add_test(tcase, what_is_not_understood_is_named);
     tcase_add_test(tcase, hostile_text_is_refused);
     tcase_add_test(tcase, any_failing_allocation_is_reported);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("tokenizer", tcase);
 }

@@ -606,41 +606,12 @@ static const levels_part parts[] = {
 };
 enum { N_PARTS = sizeof parts / sizeof parts[0] };
 
-START_TEST(slopes_are_within_their_error_of_libm)
-{
-    levels_run("slopes limits again", levels_vectors[_i], NULL);
-}
-END_TEST
-
-START_TEST(gradients_of_a_norm_equal_their_definition)
-{
-    levels_run("norms", levels_vectors[_i], NULL);
-}
-END_TEST
-
-START_TEST(parts_of_a_fused_forward_give_its_bits)
-{
-    levels_run("whole", levels_vectors[_i], NULL);
-}
-END_TEST
-
-START_TEST(sums_over_rows_are_taken_in_order)
-{
-    levels_run("sums", levels_vectors[_i], NULL);
-}
-END_TEST
-
-START_TEST(rotary_turns_gradients_back)
-{
-    levels_run("rotary", levels_vectors[_i], NULL);
-}
-END_TEST
-
-START_TEST(dropout_goes_by_the_number_of_an_element)
-{
-    levels_run("dropout", levels_vectors[_i], NULL);
-}
-END_TEST
+LEVELS_TEST(slopes_are_within_their_error_of_libm, "slopes limits again", levels_vectors[_i])
+LEVELS_TEST(gradients_of_a_norm_equal_their_definition, "norms", levels_vectors[_i])
+LEVELS_TEST(parts_of_a_fused_forward_give_its_bits, "whole", levels_vectors[_i])
+LEVELS_TEST(sums_over_rows_are_taken_in_order, "sums", levels_vectors[_i])
+LEVELS_TEST(rotary_turns_gradients_back, "rotary", levels_vectors[_i])
+LEVELS_TEST(dropout_goes_by_the_number_of_an_element, "dropout", levels_vectors[_i])
 
 START_TEST(dropout_is_random_enough)
 {
@@ -648,17 +619,8 @@ START_TEST(dropout_is_random_enough)
 }
 END_TEST
 
-START_TEST(loss_equals_its_definition_and_keeps_nan)
-{
-    levels_run("loss loss_nan", levels_vectors[_i], NULL);
-}
-END_TEST
-
-START_TEST(adamw_equals_its_definition)
-{
-    levels_run("steps squares", levels_vectors[_i], NULL);
-}
-END_TEST
+LEVELS_TEST(loss_equals_its_definition_and_keeps_nan, "loss loss_nan", levels_vectors[_i])
+LEVELS_TEST(adamw_equals_its_definition, "steps squares", levels_vectors[_i])
 
 START_TEST(levels_agree_in_every_bit)
 {
@@ -679,9 +641,7 @@ int main(int argc, char **argv)
 {
     if (argc > 2)
         return levels_child(parts, N_PARTS, argv);
-    Suite *suite = suite_create("training_ops");
-    TCase *tcase = tcase_create("all");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_loop_test(tcase, slopes_are_within_their_error_of_libm, 0, N_VECTORS);
     tcase_add_loop_test(tcase, gradients_of_a_norm_equal_their_definition, 0, N_VECTORS);
     tcase_add_loop_test(tcase, parts_of_a_fused_forward_give_its_bits, 0, N_VECTORS);
@@ -692,6 +652,5 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tcase, loss_equals_its_definition_and_keeps_nan, 0, N_VECTORS);
     tcase_add_loop_test(tcase, adamw_equals_its_definition, 0, N_VECTORS);
     tcase_add_test(tcase, levels_agree_in_every_bit);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("training_ops", tcase);
 }

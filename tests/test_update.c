@@ -227,15 +227,12 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("update");
-    TCase *tcase = tcase_create("all");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_loop_test(tcase, what_is_not_learnt_does_not_move, KMF_LEARN_ENCODER, BOTH + 1);
     tcase_add_loop_test(tcase, gradients_are_those_of_what_is_learnt, KMF_LEARN_ENCODER,
                         BOTH + 1);
     tcase_add_test(tcase, threads_do_not_change_a_bit);
     tcase_add_test(tcase, a_gradient_that_is_not_finite_is_named);
     tcase_add_test(tcase, memory_may_be_out);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("update", tcase);
 }

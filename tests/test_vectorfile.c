@@ -784,9 +784,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("vectorfile");
-    TCase *tcase = tcase_create("vectorfile");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_test(tcase, what_is_saved_is_loaded_bit_for_bit);
     tcase_add_test(tcase, text_and_binary_are_what_a_naive_writer_makes);
     tcase_add_test(tcase, safetensors_have_the_tensors_of_the_contract);
@@ -808,6 +806,5 @@ int main(void)
     tcase_add_test(tcase, gensim_reads_what_is_written);
     tcase_add_test(tcase, what_others_write_is_read_as_gensim_reads_it);
     tcase_add_test(tcase, every_failed_allocation_is_reported);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("vectorfile", tcase);
 }

@@ -267,14 +267,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("vectorlies");
-    TCase *tcase = tcase_create("vectorlies");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_test(tcase, each_kind_of_lie_in_text_is_named);
     tcase_add_test(tcase, text_that_is_cut_is_refused);
     tcase_add_test(tcase, each_kind_of_lie_in_binary_is_named);
     tcase_add_test(tcase, counts_that_do_not_fit_are_refused);
     tcase_add_test(tcase, each_kind_of_lie_in_safetensors_is_named);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("vectorlies", tcase);
 }

@@ -474,11 +474,7 @@ static const char *part_bits(void)
 
 static const levels_part parts[] = {{"nearest", part_nearest}, {"bits", part_bits}};
 
-START_TEST(nearest_words_are_those_of_the_greatest_cosine)
-{
-    levels_run("nearest", levels_all[_i], NULL);
-}
-END_TEST
+LEVELS_TEST(nearest_words_are_those_of_the_greatest_cosine, "nearest", levels_all[_i])
 
 START_TEST(cosines_are_the_same_bits_on_every_level)
 {
@@ -604,9 +600,7 @@ int main(int argc, char **argv)
 {
     if (argc > 2)
         return levels_child(parts, N_OF(parts), argv);
-    Suite *suite = suite_create("vectors");
-    TCase *tcase = tcase_create("vectors");
-    tcase_set_timeout(tcase, 0);
+    TCase *tcase = untimed_case();
     tcase_add_loop_test(tcase, every_word_is_found_and_no_other, 0, (int)N_OF(word_kinds));
     tcase_add_test(tcase, what_is_no_kmer_is_not_found);
     tcase_add_test(tcase, an_index_takes_no_more_room_than_its_words_are_worth);
@@ -624,6 +618,5 @@ int main(int argc, char **argv)
     tcase_add_test(tcase, a_query_without_a_direction_is_refused);
     tcase_add_test(tcase, too_many_words_are_refused);
     tcase_add_test(tcase, every_failed_allocation_is_reported);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("vectors", tcase);
 }

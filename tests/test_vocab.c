@@ -162,7 +162,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("vocab");
     TCase *tcase = tcase_create("vocab");
     tcase_add_test(tcase, new_vocabulary_lists_specials_then_kmers_in_code_order);
     tcase_add_test(tcase, ids_come_from_the_file_in_any_order);
@@ -170,6 +169,5 @@ int main(void)
     tcase_add_test(tcase, the_text_and_the_frame_are_kept);
     tcase_add_test(tcase, what_does_not_fit_is_named_by_its_line);
     tcase_add_test(tcase, any_failing_allocation_is_reported);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("vocab", tcase);
 }

@@ -456,9 +456,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("weights");
-    TCase *tc = tcase_create("weights");
-    tcase_set_timeout(tc, 0);
+    TCase *tc = untimed_case();
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_add_test(tc, a_published_checkpoint_loads_with_every_tensor_in_its_place);
     tcase_add_test(tc, the_tensor_list_is_by_name_with_shapes);
@@ -473,6 +471,5 @@ int main(void)
     tcase_add_test(tc, half_floats_are_widened);
     tcase_add_test(tc, a_model_without_head_loads_and_saves);
     tcase_add_test(tc, loading_survives_every_failed_allocation);
-    suite_add_tcase(suite, tc);
-    return run_suite(suite);
+    return run_case("weights", tc);
 }

@@ -52,20 +52,14 @@ static const char *all_shapes(void)
 
 static const levels_part parts[] = {{"order", all_shapes}};
 
-START_TEST(sums_have_the_same_bits_at_every_level)
-{
-    levels_run("order", levels_vectors[_i], NULL);
-}
-END_TEST
+LEVELS_TEST(sums_have_the_same_bits_at_every_level, "order", levels_vectors[_i])
 
 int main(int argc, char **argv)
 {
     if (argc > 2)
         return levels_child(parts, sizeof parts / sizeof parts[0], argv);
-    Suite *suite = suite_create("wide_dots");
     TCase *tcase = tcase_create("wide_dots");
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, sums_have_the_same_bits_at_every_level, 0, N_VECTORS);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("wide_dots", tcase);
 }

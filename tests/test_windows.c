@@ -520,9 +520,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("windows");
-    TCase *c = tcase_create("windows");
-    tcase_set_timeout(c, 0);
+    TCase *c = untimed_case();
     tcase_add_test(c, orders_are_those_computed_elsewhere);
     tcase_add_test(c, an_order_has_every_piece_once);
     tcase_add_test(c, large_orders_go_on_by_one_step);
@@ -538,6 +536,5 @@ int main(void)
     tcase_add_test(c, no_window_touches_what_the_other_part_holds);
     tcase_add_test(c, an_empty_part_has_no_windows);
     tcase_add_test(c, every_allocation_may_fail);
-    suite_add_tcase(suite, c);
-    return run_suite(suite);
+    return run_case("windows", c);
 }

@@ -483,9 +483,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("word2vec");
-    TCase *c = tcase_create("word2vec");
-    tcase_set_timeout(c, 0);
+    TCase *c = untimed_case();
     if (!mkdtemp(folder))
         return EXIT_FAILURE;
     tcase_add_test(c, the_bits_do_not_depend_on_the_number_of_threads);
@@ -501,8 +499,7 @@ int main(void)
     tcase_add_test(c, words_that_keep_company_come_near_each_other);
     tcase_add_test(c, words_that_were_never_met_keep_what_they_were_given);
     tcase_add_test(c, vectors_that_grow_beyond_all_bounds_are_an_error);
-    suite_add_tcase(suite, c);
-    int status = run_suite(suite);
+    int status = run_case("word2vec", c);
     rmdir(folder);
     return status;
 }

@@ -257,9 +257,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("word2vec_saved");
-    TCase *c = tcase_create("word2vec_saved");
-    tcase_set_timeout(c, 0);
+    TCase *c = untimed_case();
     if (!mkdtemp(folder))
         return EXIT_FAILURE;
     tcase_add_test(c, what_is_stopped_saved_and_loaded_ends_the_same);
@@ -267,8 +265,7 @@ int main(void)
     tcase_add_test(c, a_checkpoint_of_other_settings_is_refused_by_name);
     tcase_add_test(c, a_damaged_checkpoint_is_refused);
     tcase_add_test(c, a_checkpoint_that_cannot_be_written_is_reported);
-    suite_add_tcase(suite, c);
-    int status = run_suite(suite);
+    int status = run_case("word2vec_saved", c);
     rmdir(folder);
     return status;
 }

@@ -155,9 +155,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("wordrows");
     TCase *tcase = tcase_create("all");
     tcase_add_test(tcase, windows_have_the_rows_of_their_words);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_case("wordrows", tcase);
 }
