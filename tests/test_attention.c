@@ -5,8 +5,8 @@
  */
 #include "base/half.h"
 #include "checked.h"
+#include "elements.h"
 #include "kmerformer.h"
-#include "levels.h"
 #include "nn/attention.h"
 #include "run.h"
 
@@ -39,14 +39,6 @@ static size_t n_kinds(void)
     if (n < N_KINDS)
         printf("skip: %zu of %d kinds of attention are not here\n", N_KINDS - n, (int)N_KINDS);
     return n;
-}
-
-static uint64_t seed = 88172645463325252u;
-
-static void fill(float *x, size_t n, float scale)
-{
-    for (size_t i = 0; i < n; i++)
-        x[i] = scale * levels_random(&seed);
 }
 
 /* ---------------------------------------------------------------- one head --------------- */
@@ -673,11 +665,8 @@ LEVELS_TEST(attention_equals_its_definition_in_double, "f32", levels_each[_i])
 
 START_TEST(attention_in_bf16_and_bytes_rounds_and_does_no_more)
 {
-    levels_run("rough", "", NULL);
-    levels_run("rough", "KMERFORMER_CPU=bf16", NULL);
-    levels_run("rough", "KMERFORMER_CPU=vnni", NULL);
-    levels_run("rough", "KMERFORMER_CPU=avxvnni", NULL);
-    levels_run("rough", "KMERFORMER_CPU=avx2", NULL);
+    for (int i = 0; i < N_DIGITS; i++)
+        levels_run("rough", levels_digits[i], NULL);
 }
 END_TEST
 

@@ -5,8 +5,8 @@
  */
 #include "base/mem.h"
 #include "checked.h"
+#include "elements.h"
 #include "errors.h"
-#include "levels.h"
 #include "nn/attention_train.h"
 #include "nn/dropout.h"
 #include "nn/gemm.h"
@@ -17,19 +17,6 @@
 #include <stdbool.h>
 
 enum { GUARD = 64 };
-
-static uint64_t seed = 88172645463325252u;
-
-static void fill(float *x, size_t n, float scale)
-{
-    for (size_t i = 0; i < n; i++)
-        x[i] = scale * levels_random(&seed);
-}
-
-static bool equal(const float *x, const float *y, size_t n)
-{
-    return memcmp(x, y, n * sizeof *x) == 0;
-}
 
 enum { MAX_T = 389 };
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The encoder's elementwise arithmetic against libm and loops in double. */
-#include "checked.h"
-#include "levels.h"
+#include "elements.h"
 #include "nn/ops.h"
 #include "nn/vmath.h"
 #include "run.h"
@@ -9,27 +8,12 @@
 #include <math.h>
 #include <stdint.h>
 
-static uint64_t seed = 88172645463325252u;
-
-static void fill(float *x, size_t n, float scale)
-{
-    for (size_t i = 0; i < n; i++)
-        x[i] = scale * levels_random(&seed);
-}
-
 static bool close_to(float ours, double right, double limit)
 {
     return fabs((double)ours - right) <= limit;
 }
 
 /* ---------------------------------------------------------------- exp and GELU ----------- */
-
-/* Every float in the ordinary run is too slow; KMF_EXHAUSTIVE=1 takes them all. */
-static uint32_t step(void)
-{
-    const char *all = getenv("KMF_EXHAUSTIVE");
-    return all && *all == '1' ? 1 : CHECKED ? 4099 : 251;
-}
 
 /* e^x, or 2^x: what is right, and ours. */
 static double exp_both(double *ours, float x, bool base_2, bool fused)

@@ -3,8 +3,8 @@
  * Scores of attention become weights, at every processor level: sums of integers by their equation,
  * rows by themselves and beside others, in one piece and in several.
  */
+#include "elements.h"
 #include "kmerformer.h"
-#include "levels.h"
 #include "nn/panels.h"
 #include "nn/softmax.h"
 #include "run.h"
@@ -15,14 +15,6 @@
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
-
-static uint64_t seed = 88172645463325252u;
-
-static void fill(float *x, size_t n, float scale)
-{
-    for (size_t i = 0; i < n; i++)
-        x[i] = scale * levels_random(&seed);
-}
 
 /* What weights may become. */
 static const kmf_operand kinds[] = {KMF_OPERAND_F32, KMF_OPERAND_BF16, KMF_OPERAND_INT8,

@@ -5,9 +5,8 @@
  */
 #include "base/mem.h"
 #include "base/rng.h"
-#include "checked.h"
+#include "elements.h"
 #include "errors.h"
-#include "levels.h"
 #include "nn/adamw.h"
 #include "nn/attention_train.h"
 #include "nn/dropout.h"
@@ -19,27 +18,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-static uint64_t seed = 88172645463325252u;
-
-static void fill(float *x, size_t n, float scale)
-{
-    for (size_t i = 0; i < n; i++)
-        x[i] = scale * levels_random(&seed);
-}
-
-static bool equal(const float *x, const float *y, size_t n)
-{
-    return memcmp(x, y, n * sizeof *x) == 0;
-}
-
 /* ---------------------------------------------------------------- slopes ----------------- */
-
-/* Every float in the ordinary run is too slow; KMF_EXHAUSTIVE=1 takes them all. */
-static uint32_t step(void)
-{
-    const char *all = getenv("KMF_EXHAUSTIVE");
-    return all && *all == '1' ? 1 : CHECKED ? 4099 : 251;
-}
 
 static double gelu_slope(double x)
 {
