@@ -5,7 +5,7 @@
  */
 #include "base/io.h"
 #include "base/json.h"
-#include "base/mem.h"
+#include "failing.h"
 #include "model/config.h"
 #include "run.h"
 
@@ -564,11 +564,6 @@ START_TEST(short_numbers_stay_short_and_long_ones_exact)
     kmf_free(out);
 }
 END_TEST
-
-static void *counted_malloc(size_t n)
-{
-    return kmf_malloc(n, 1, NULL);
-}
 
 START_TEST(running_out_of_memory_anywhere_is_reported_and_leaks_nothing)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What an embedder tells of itself: provenance, identity, digests of its files. */
-#include "base/mem.h"
+#include "failing.h"
 #include "kmerformer.h"
 #include "mixed.h"
 #include "run.h"
@@ -10,11 +10,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void *counted_malloc(size_t n)
-{
-    return kmf_malloc(n, 1, NULL);
-}
 
 /* Whole, or an error: never with null where a part of it could not be made. */
 START_TEST(provenance_without_memory_is_an_error_and_never_half)
@@ -37,8 +32,7 @@ START_TEST(provenance_without_memory_is_an_error_and_never_half)
             char *text = identity
                              ? kmf_embedder_identity(e, &err)
                              : kmf_provenance(e, "x.npy", "x\xff", inputs, 2, &reader, &err);
-            reached = kmf_mem_count() >= n;
-            kmf_mem_fail_at(0);
+            reached = failed_at(n);
             ck_assert_int_eq(err.code, text ? KMF_OK : KMF_ENOMEM);
             if (text)
                 ck_assert_str_eq(text, whole);

@@ -5,7 +5,7 @@
  */
 #include "base/io.h"
 #include "base/json.h"
-#include "base/mem.h"
+#include "failing.h"
 #include "model/safetensors.h"
 #include "run.h"
 
@@ -380,11 +380,6 @@ static void starve(const char *bytes, size_t len, bool jansson_too)
             ck_assert_int_eq(rc, KMF_ENOMEM);
         ck_assert_uint_lt(n, 1000);
     }
-}
-
-static void *counted_malloc(size_t n)
-{
-    return kmf_malloc(n, 1, NULL);
 }
 
 /* jansson takes some failures of its own for bad syntax: there only a failure is asked for. */
