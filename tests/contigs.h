@@ -86,12 +86,6 @@ static inline int keep(void *user, const kmf_row *row, kmf_err *err)
     return 0;
 }
 
-static inline void check_text(const text *a, const text *b)
-{
-    ck_assert_uint_eq(a->len, b->len);
-    ck_assert_int_eq(memcmp(a->bytes, b->bytes, a->len), 0);
-}
-
 static inline kmf_embed_options options_of(int threads)
 {
     kmf_embed_options o;

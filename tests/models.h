@@ -1,47 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of models on disk share: a scratch directory for each test, copies of a golden
- * model in it, and a comparison of weights.
+ * What the tests of models on disk share: copies of a golden model in the folder of a test, and a
+ * comparison of weights.
  */
 #ifndef KMF_TEST_MODELS_H
 #define KMF_TEST_MODELS_H
 
 #include "base/err.h"
-#include "base/io.h"
 #include "base/mem.h"
+#include "files.h"
 #include "model/config.h"
 #include "model/model.h"
 
-#include <check.h>
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define GOLDEN "tests/golden/roformer"
 #define GOLDEN_VALUE "tests/golden/roformer-rotary-value"
 
-static char scratch[256]; /* a directory of each test's own */
-
-static inline void set_up(void)
-{
-    const char *tmp = getenv("TMPDIR");
-    snprintf(scratch, sizeof scratch, "%s/kmf_store_XXXXXX", tmp ? tmp : "/tmp");
-    ck_assert_ptr_nonnull(mkdtemp(scratch));
-}
-
-static inline void tear_down(void)
-{
-    char command[sizeof scratch + 16];
-    snprintf(command, sizeof command, "rm -rf '%s'", scratch);
-    ck_assert_int_eq(system(command), 0);
-}
-
-static inline int n_entries(const char *dir)
+static inline int n_entries(const char *path)
 {
     int n = -2;
-    DIR *entries = opendir(dir);
+    DIR *entries = opendir(path);
     ck_assert_ptr_nonnull(entries);
     while (readdir(entries))
         n++;
@@ -49,32 +28,7 @@ static inline int n_entries(const char *dir)
     return n;
 }
 
-static inline const char *in_scratch(const char *name)
-{
-    static char path[4][512];
-    static int turn;
-    turn = (turn + 1) % 4;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", scratch, name);
-    return path[turn];
-}
-
-static inline void put(const char *path, const void *bytes, size_t len)
-{
-    FILE *file = fopen(path, "wb");
-    ck_assert_msg(file != NULL, "%s", path);
-    ck_assert_uint_eq(fwrite(bytes, 1, len, file), len);
-    ck_assert_int_eq(fclose(file), 0);
-}
-
-static inline char *get(const char *path, size_t *len)
-{
-    kmf_err err = {0};
-    char *bytes = kmf_file_read(path, (size_t)1 << 30, len, &err);
-    ck_assert_msg(bytes != NULL, "%s", err.msg);
-    return bytes;
-}
-
-/* A copy of a golden model in the scratch directory, without the files named in `but`. */
+/* A copy of a golden model in the folder, without the files named in `but`. */
 static inline void copy_golden(const char *golden, const char *but)
 {
     static const char *const names[] = {"config.json", "vocab.txt", "model.safetensors"};
@@ -85,16 +39,16 @@ static inline void copy_golden(const char *golden, const char *but)
             continue;
         snprintf(from, sizeof from, "%s/%s", golden, names[i]);
         char *bytes = get(from, &len);
-        put(in_scratch(names[i]), bytes, len);
+        put(in_dir(names[i]), bytes, len);
         kmf_free(bytes);
     }
 }
 
-/* Loading the scratch directory must fail with code and say so. */
+/* Loading the folder must fail with code and say so. */
 static inline void refused(kmf_code code, const char *says)
 {
     kmf_err err = {0};
-    kmf_model *model = kmf_model_load(scratch, &err);
+    kmf_model *model = kmf_model_load(dir, &err);
     ck_assert_msg(!model, "loaded, should say '%s'", says);
     ck_assert_msg(err.code == code, "%d: %s", err.code, err.msg);
     ck_assert_msg(strstr(err.msg, says), "'%s' does not say '%s'", err.msg, says);

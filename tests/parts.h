@@ -121,7 +121,7 @@ static inline void put_parts(const struct parts *parts, size_t shift)
 {
     size_t len;
     unsigned char *bytes = laid_out(parts, shift, &len);
-    put(in_scratch("model.safetensors"), bytes, len);
+    put(in_dir("model.safetensors"), bytes, len);
     free(bytes);
 }
 
@@ -178,7 +178,7 @@ struct mutation {
 static inline kmf_model *loaded(void)
 {
     kmf_err err = {0};
-    kmf_model *model = kmf_model_load(scratch, &err);
+    kmf_model *model = kmf_model_load(dir, &err);
     ck_assert_msg(model != NULL, "%s", err.msg);
     return model;
 }

@@ -46,6 +46,14 @@ static inline int keep(void *user, const kmf_row *row, kmf_err *err)
     return 0;
 }
 
+static inline int ignore(void *user, const kmf_row *row, kmf_err *err)
+{
+    (void)user;
+    (void)row;
+    (void)err;
+    return 0;
+}
+
 static inline void add_all(kmf_embedder *e, const char *const *seqs, size_t n)
 {
     for (size_t i = 0; i < n; i++)

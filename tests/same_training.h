@@ -40,6 +40,20 @@ static inline uint64_t trained(const options *o)
     return print;
 }
 
+/* With these settings and this input no trainer goes on from the checkpoint; it stays as it is. */
+static inline void cannot_go_on(const options *o, const char *text, const char *path,
+                                const char *says)
+{
+    kmf_err err = {0};
+    kmf_pretrain *trainer = begun(o, text, &err);
+    ck_assert_msg(trainer, "%s", err.msg);
+    uint64_t before = print_of(trainer);
+    ck_assert_int_eq(kmf_pretrain_load(trainer, path, &err), KMF_EMODEL);
+    ck_assert_msg(strstr(err.msg, says) && strstr(err.msg, path), "%s", err.msg);
+    ck_assert(print_of(trainer) == before);
+    kmf_pretrain_free(trainer);
+}
+
 /* Looks at each step, and answers `answer` at step stop_at; wrong: steps that made no sense. */
 typedef struct watch {
     uint64_t calls, stop_at;
@@ -62,7 +76,7 @@ static inline int look(void *user, const state *s, kmf_err *err)
 /* Stopped after every step, saved, and loaded by another trainer with other threads. */
 static inline void check_resume(options o, int k)
 {
-    const char *path = in_scratch("checkpoint");
+    const char *path = in_dir("checkpoint");
     bool held = o.held_fraction > 0;
     uint64_t whole = trained(&o);
     kmf_pretrain *trainer = begin(&o);

@@ -71,8 +71,7 @@ static void expect_alignments(const char *path, const char *reference)
         kmf_err err = {0};
         kmf_reader_stats stats;
         text out = {0};
-        kmf_reader_options opts;
-        kmf_reader_options_default(&opts);
+        kmf_reader_options opts = reader_options();
         opts.reference = reference;
         kmf_pool *pool = threads ? kmf_pool_new(threads, &err) : NULL;
         kmf_reader *reader = kmf_reader_open(path, &opts, pool, &err);
@@ -92,13 +91,11 @@ static void expect_alignments(const char *path, const char *reference)
 
 START_TEST(primary_alignments_are_read_as_sequenced_from_sam_bam_and_cram)
 {
-    make_dir();
     const char *reference = write_reference();
     expect_alignments(write_alignments("x.sam", "w", NULL, 1), NULL);
     expect_alignments(write_alignments("x.sam.gz", "wz", NULL, 1), NULL);
     expect_alignments(write_alignments("x.bam", "wb", NULL, 1), NULL);
     expect_alignments(write_alignments("x.cram", "wc", reference, 1), reference);
-    remove_dir();
 }
 END_TEST
 
@@ -111,10 +108,8 @@ static void cut_file(const char *path, size_t n)
 
 START_TEST(truncated_alignments_are_refused)
 {
-    make_dir();
     const char *reference = write_reference();
-    kmf_reader_options opts;
-    kmf_reader_options_default(&opts);
+    kmf_reader_options opts = reader_options();
     opts.reference = reference;
     for (int threads = 0; threads <= 2; threads++) {
         const char *path = write_alignments("x.bam", "wb", NULL, 2000);
@@ -132,7 +127,6 @@ START_TEST(truncated_alignments_are_refused)
         expect_path_failure(path, &opts, threads,
                             "truncated: the CRAM end-of-file marker is missing");
     }
-    remove_dir();
 }
 END_TEST
 
@@ -140,9 +134,7 @@ END_TEST
 START_TEST(a_cram_from_a_pipe_ends_in_its_marker)
 {
     enum { MARKER = 38, MOST = 1 << 15 }; /* a pipe holds 64 KB */
-    make_dir();
-    kmf_reader_options opts;
-    kmf_reader_options_default(&opts);
+    kmf_reader_options opts = reader_options();
     opts.reference = write_reference();
     text cram = read_file(write_alignments("x.cram", "wc", opts.reference, 1));
     ck_assert(cram.len > MARKER && cram.len < MOST);
@@ -166,7 +158,6 @@ START_TEST(a_cram_from_a_pipe_ends_in_its_marker)
         free(out.bytes);
     }
     free(cram.bytes);
-    remove_dir();
 }
 END_TEST
 
@@ -196,9 +187,7 @@ static void damage_container(const char *path, int n)
 /* 24,000 alignments, in three containers: with threads htslib takes a damaged one for the end. */
 START_TEST(a_damaged_container_is_not_the_end)
 {
-    make_dir();
-    kmf_reader_options opts;
-    kmf_reader_options_default(&opts);
+    kmf_reader_options opts = reader_options();
     opts.reference = write_reference();
     for (int n = 0; n < 3; n++) {
         const char *path = write_alignments("x.cram", "wc", opts.reference, 3000);
@@ -211,17 +200,14 @@ START_TEST(a_damaged_container_is_not_the_end)
             free(out.bytes);
         }
     }
-    remove_dir();
 }
 END_TEST
 
 START_TEST(a_cram_without_its_reference_says_what_to_give)
 {
-    make_dir();
     const char *reference = write_reference();
     const char *path = write_alignments("x.cram", "wc", reference, 1);
-    kmf_reader_options opts;
-    kmf_reader_options_default(&opts);
+    kmf_reader_options opts = reader_options();
     unsetenv("REF_PATH");
     unsetenv("REF_CACHE");
     expect_alignments(path, NULL); /* it names the file, which is there */
@@ -243,14 +229,12 @@ START_TEST(a_cram_without_its_reference_says_what_to_give)
     ck_assert_ptr_null(kmf_reader_open(path, &opts, NULL, &err));
     ck_assert_int_eq(err.code, KMF_EIO);
     ck_assert_str_eq(err.msg, "/nonexistent/ref.fa: No such file or directory");
-    remove_dir();
 }
 END_TEST
 
 /* It is told by the MD5 of its sequences: a copy may be younger than its index, and have twins. */
 START_TEST(a_reference_need_not_be_older_than_its_index)
 {
-    make_dir();
     const char *reference = write_reference();
     const char *path = write_alignments("x.cram", "wc", reference, 1);
     const struct timespec long_ago[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
@@ -262,13 +246,11 @@ START_TEST(a_reference_need_not_be_older_than_its_index)
     ck_assert_int_eq(unlink(reference), 0);
     expect_alignments(path,
                       write_text("twins.fa", ">c\n" CONTIG "\n>other\nACGT\n>other\nTTTT\n"));
-    remove_dir();
 }
 END_TEST
 
 START_TEST(a_network_address_in_ref_path_is_not_followed)
 {
-    make_dir();
     const char *reference = write_reference();
     static const char *const addresses[] = {"https://localhost/%s",
                                             "/ref/%s:HTTP:localhost/%s",
@@ -286,7 +268,6 @@ START_TEST(a_network_address_in_ref_path_is_not_followed)
     expect_alignments(path, reference);
     ck_assert_str_eq(getenv("REF_PATH"), "/ref/%s:/more/%s");
     unsetenv("REF_PATH");
-    remove_dir();
 }
 END_TEST
 
@@ -309,13 +290,10 @@ END_TEST
 
 START_TEST(a_failing_allocation_among_alignments_is_reported_and_nothing_leaks)
 {
-    make_dir();
     fail_everywhere(write_alignments("x.bam", "wb", NULL, 3), NULL, 0);
-    kmf_reader_options opts;
-    kmf_reader_options_default(&opts);
+    kmf_reader_options opts = reader_options();
     opts.reference = write_reference();
     fail_everywhere(write_alignments("x.cram", "wc", opts.reference, 3), &opts, 0);
-    remove_dir();
 }
 END_TEST
 
@@ -330,11 +308,9 @@ START_TEST(a_real_cram_reads_like_the_bam_it_was_made_of)
     text bam = {0};
     text cram = {0};
     kmf_err err = {0};
-    kmf_reader_options opts;
-    make_dir();
     snprintf(path, sizeof path, "%s/data/variants/chr22_tiny_ref.fa.gz", place);
     text reference = read_file(path);
-    kmf_reader_options_default(&opts);
+    kmf_reader_options opts = reader_options();
     opts.reference = write_bytes("ref.fa.gz", reference.bytes, reference.len);
     snprintf(path, sizeof path, "%s/data/reads/na12878_chr22.bam", place);
     ck_assert_int_eq(read_path(path, NULL, 0, &bam, &err), 0);
@@ -345,13 +321,13 @@ START_TEST(a_real_cram_reads_like_the_bam_it_was_made_of)
     free(reference.bytes);
     free(bam.bytes);
     free(cram.bytes);
-    remove_dir();
 }
 END_TEST
 
 int main(void)
 {
     TCase *tc = untimed_case();
+    tcase_add_checked_fixture(tc, make_dir, remove_dir);
     tcase_add_test(tc, primary_alignments_are_read_as_sequenced_from_sam_bam_and_cram);
     tcase_add_test(tc, truncated_alignments_are_refused);
     tcase_add_test(tc, a_cram_from_a_pipe_ends_in_its_marker);

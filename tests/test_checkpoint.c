@@ -3,8 +3,6 @@
  * Second sources: what was written down, numbers of every kind among it; and files that are
  * changed in one byte or cut at one place, for all places.
  */
-#define _XOPEN_SOURCE 700 /* mkdtemp */
-
 #include "learn/checkpoint.h"
 
 #include "base/out.h"
@@ -97,19 +95,19 @@ static void write_good(const state *s, const char *path)
 START_TEST(what_is_written_is_read)
 {
     state a, b;
-    const char *path = in_scratch("c");
+    const char *path = in_dir("c");
     fill(&a);
     fill_empty(&b);
     write_good(&a, path);
     ck_assert_int_eq(kmf_checkpoint_read(&b.checkpoint, b.counts, path, NULL), 0);
     ck_assert(same_numbers(&a, &b));
     /* the same state, the same bytes; and no other file */
-    write_good(&b, in_scratch("d"));
+    write_good(&b, in_dir("d"));
     size_t n, m;
     char *x = get(path, &n);
-    char *y = get(in_scratch("d"), &m);
+    char *y = get(in_dir("d"), &m);
     ck_assert(n == m && memcmp(x, y, n) == 0);
-    ck_assert_int_eq(n_entries(scratch), 2);
+    ck_assert_int_eq(n_entries(dir), 2);
     kmf_free(x);
     kmf_free(y);
 }
@@ -118,7 +116,7 @@ END_TEST
 START_TEST(one_takes_the_place_of_another)
 {
     state a, b;
-    const char *path = in_scratch("c");
+    const char *path = in_dir("c");
     fill(&a);
     write_good(&a, path);
     a.others[3] = 100;
@@ -127,13 +125,13 @@ START_TEST(one_takes_the_place_of_another)
     fill_empty(&b);
     ck_assert_int_eq(kmf_checkpoint_read(&b.checkpoint, b.counts, path, NULL), 0);
     ck_assert(same_numbers(&a, &b));
-    ck_assert_int_eq(n_entries(scratch), 1);
+    ck_assert_int_eq(n_entries(dir), 1);
 }
 END_TEST
 
 START_TEST(there_may_be_no_settings_no_arrays_and_no_progress)
 {
-    const char *path = in_scratch("c");
+    const char *path = in_dir("c");
     kmf_checkpoint c = {.kind = "little"};
     kmf_err err = {0};
     ck_assert_msg(kmf_checkpoint_write(&c, NULL, path, &err) == 0, "%s", err.msg);
@@ -156,7 +154,7 @@ static void refuse(state *s, const char *path, const char *word)
 START_TEST(another_setting_is_named)
 {
     state a, b;
-    const char *path = in_scratch("c");
+    const char *path = in_dir("c");
     fill(&a);
     write_good(&a, path);
     fill_empty(&b);
@@ -192,7 +190,7 @@ END_TEST
 START_TEST(another_kind_is_refused)
 {
     state a, b;
-    const char *path = in_scratch("c");
+    const char *path = in_dir("c");
     fill(&a);
     write_good(&a, path);
     fill_empty(&b);
@@ -204,14 +202,14 @@ START_TEST(another_kind_is_refused)
     put(path, "\2\0\0\0\0\0\0\0{}", 10);
     refuse(&b, path, "no checkpoint of test");
     copy_golden(GOLDEN, "");
-    refuse(&b, in_scratch("model.safetensors"), "no checkpoint of test");
+    refuse(&b, in_dir("model.safetensors"), "no checkpoint of test");
 }
 END_TEST
 
 START_TEST(arrays_of_another_size_or_name_are_refused)
 {
     state a, b;
-    const char *path = in_scratch("c");
+    const char *path = in_dir("c");
     fill(&a);
     write_good(&a, path);
     fill_empty(&b);
@@ -270,7 +268,7 @@ static void write_ones(const state *s, const char *path, const char *dtype, cons
 START_TEST(arrays_of_another_dtype_are_refused)
 {
     state a, b;
-    const char *path = in_scratch("c");
+    const char *path = in_dir("c");
     fill(&a);
     fill_empty(&b);
     write_ones(&a, path, "F16", "\x00\x3c", 2);
@@ -289,7 +287,7 @@ END_TEST
 START_TEST(a_progress_that_cannot_be_is_refused)
 {
     state a, b;
-    const char *path = in_scratch("c");
+    const char *path = in_dir("c");
     fill(&a);
     a.counts[COUNTS - 1] = 0;
     write_good(&a, path);
@@ -302,11 +300,11 @@ END_TEST
 START_TEST(a_changed_byte_is_noticed)
 {
     state a, b;
-    const char *path = in_scratch("bad");
+    const char *path = in_dir("bad");
     size_t len, taken = 0;
     fill(&a);
-    write_good(&a, in_scratch("c"));
-    char *good = get(in_scratch("c"), &len);
+    write_good(&a, in_dir("c"));
+    char *good = get(in_dir("c"), &len);
     for (size_t at = 0; at < len; at++)
         for (int bit = 1; bit < 256; bit <<= 1) {
             kmf_err err = {0};
@@ -329,11 +327,11 @@ END_TEST
 START_TEST(a_cut_file_is_refused)
 {
     state a, b;
-    const char *path = in_scratch("bad");
+    const char *path = in_dir("bad");
     size_t len;
     fill(&a);
-    write_good(&a, in_scratch("c"));
-    char *good = get(in_scratch("c"), &len);
+    write_good(&a, in_dir("c"));
+    char *good = get(in_dir("c"), &len);
     for (size_t n = 0; n < len; n++) {
         kmf_err err = {0};
         fill_empty(&b);
@@ -355,7 +353,7 @@ START_TEST(what_cannot_be_written_is_told_and_the_one_before_stays)
 {
     state a, b;
     kmf_err err = {0};
-    const char *path = in_scratch("c");
+    const char *path = in_dir("c");
     struct rlimit before, few = {0};
     fill(&a);
     ck_assert_int_eq(kmf_checkpoint_write(&a.checkpoint, a.counts, "/nonexistent/c", &err),
@@ -376,14 +374,14 @@ START_TEST(what_cannot_be_written_is_told_and_the_one_before_stays)
         ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
         ck_assert_int_eq(status, KMF_EIO);
         ck_assert_ptr_nonnull(strstr(err.msg, path));
-        ck_assert_int_eq(n_entries(scratch), 1);
+        ck_assert_int_eq(n_entries(dir), 1);
     }
     fill(&a);
     fill_empty(&b);
     ck_assert_int_eq(kmf_checkpoint_read(&b.checkpoint, b.counts, path, NULL), 0);
     ck_assert(same_numbers(&a, &b));
     err = (kmf_err){0};
-    ck_assert_int_eq(kmf_checkpoint_read(&b.checkpoint, b.counts, in_scratch("none"), &err),
+    ck_assert_int_eq(kmf_checkpoint_read(&b.checkpoint, b.counts, in_dir("none"), &err),
                      KMF_EIO);
     ck_assert_ptr_nonnull(strstr(err.msg, "none"));
 }
@@ -392,7 +390,7 @@ END_TEST
 START_TEST(every_allocation_may_fail)
 {
     state a, b;
-    const char *path = in_scratch("c");
+    const char *path = in_dir("c");
     kmf_err err = {0};
     fill(&a);
     kmf_mem_fail_at(0);
@@ -419,30 +417,25 @@ START_TEST(every_allocation_may_fail)
     kmf_mem_fail_at(0);
     ck_assert_int_eq(kmf_checkpoint_read(&b.checkpoint, b.counts, path, NULL), 0);
     ck_assert(same_numbers(&a, &b));
-    ck_assert_int_eq(n_entries(scratch), 1);
+    ck_assert_int_eq(n_entries(dir), 1);
 }
 END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("checkpoint");
-    TCase *good = tcase_create("good");
-    TCase *bad = tcase_create("bad");
-    tcase_add_checked_fixture(good, set_up, tear_down);
-    tcase_add_test(good, what_is_written_is_read);
-    tcase_add_test(good, one_takes_the_place_of_another);
-    tcase_add_test(good, there_may_be_no_settings_no_arrays_and_no_progress);
-    tcase_add_checked_fixture(bad, set_up, tear_down);
-    tcase_add_test(bad, another_setting_is_named);
-    tcase_add_test(bad, another_kind_is_refused);
-    tcase_add_test(bad, arrays_of_another_size_or_name_are_refused);
-    tcase_add_test(bad, arrays_of_another_dtype_are_refused);
-    tcase_add_test(bad, a_progress_that_cannot_be_is_refused);
-    tcase_add_test(bad, a_changed_byte_is_noticed);
-    tcase_add_test(bad, a_cut_file_is_refused);
-    tcase_add_test(bad, what_cannot_be_written_is_told_and_the_one_before_stays);
-    tcase_add_test(bad, every_allocation_may_fail);
-    suite_add_tcase(suite, good);
-    suite_add_tcase(suite, bad);
-    return run_suite(suite);
+    TCase *tcase = tcase_create("all");
+    tcase_add_checked_fixture(tcase, make_dir, remove_dir);
+    tcase_add_test(tcase, what_is_written_is_read);
+    tcase_add_test(tcase, one_takes_the_place_of_another);
+    tcase_add_test(tcase, there_may_be_no_settings_no_arrays_and_no_progress);
+    tcase_add_test(tcase, another_setting_is_named);
+    tcase_add_test(tcase, another_kind_is_refused);
+    tcase_add_test(tcase, arrays_of_another_size_or_name_are_refused);
+    tcase_add_test(tcase, arrays_of_another_dtype_are_refused);
+    tcase_add_test(tcase, a_progress_that_cannot_be_is_refused);
+    tcase_add_test(tcase, a_changed_byte_is_noticed);
+    tcase_add_test(tcase, a_cut_file_is_refused);
+    tcase_add_test(tcase, what_cannot_be_written_is_told_and_the_one_before_stays);
+    tcase_add_test(tcase, every_allocation_may_fail);
+    return run_case("checkpoint", tcase);
 }

@@ -3,13 +3,12 @@
  * Second source: a twin that looks at every window by itself, encodes it letter by letter with
  * strchr, turns it around letter by letter, and sorts all codes with qsort.
  */
-#define _XOPEN_SOURCE 700 /* mkdtemp */
-
 #include "base/err.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "checked.h"
+#include "files.h"
 #include "run.h"
 #include "seq/seqio.h"
 #include "words/block.h"
@@ -20,6 +19,15 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+static kmf_count_options count_options(int k, int threads)
+{
+    kmf_count_options o;
+    kmf_count_options_default(&o);
+    o.k = k;
+    o.threads = threads;
+    return o;
+}
 
 /* ---------------------------------------------------------------- sequences ------------- */
 
@@ -250,11 +258,8 @@ START_TEST(every_k_of_dna_is_counted_as_by_the_twin)
     seqs s = make_seqs("ACGTacgu", CHECKED ? 4000 : 30000, 1);
     for (int k = 1; k <= 32; k++)
         for (int canonical = 0; canonical < 2; canonical++) {
-            kmf_count_options o;
-            kmf_count_options_default(&o);
-            o.k = k;
+            kmf_count_options o = count_options(k, 1 + (k + canonical) % 3);
             o.canonical = canonical;
-            o.threads = 1 + (k + canonical) % 3;
             if (k > 12 && (k + canonical) % 5 > 0)
                 o.memory = (uint64_t)32 << 20; /* buffers of the usual size take longest */
             check_counting(&o, &s);
@@ -273,12 +278,9 @@ START_TEST(strides_count_from_the_beginning_of_each_record)
     add_seq(&s, letters(CHECKED ? 4000 : 50001, "ACGT", &rng));
     for (size_t i = 0; i < sizeof strides / sizeof strides[0]; i++)
         for (size_t j = 0; j < sizeof ks / sizeof ks[0]; j++) {
-            kmf_count_options o;
-            kmf_count_options_default(&o);
-            o.k = ks[j];
+            kmf_count_options o = count_options(ks[j], 2);
             o.stride = strides[i];
             o.canonical = (int)(i % 2);
-            o.threads = 2;
             o.memory = ks[j] > 12 ? (uint64_t)16 << 20 : 0; /* short texts */
             check_counting(&o, &s);
         }
@@ -291,12 +293,9 @@ START_TEST(protein_is_counted_as_by_the_twin)
     seqs s = make_seqs("ACDEFGHIKLMNPQRSTVWYx", CHECKED ? 4000 : 30000, 3);
     for (int k = 1; k <= 6; k++)
         for (size_t stride = 1; stride < 4; stride += 2) {
-            kmf_count_options o;
-            kmf_count_options_default(&o);
+            kmf_count_options o = count_options(k, 2);
             o.alphabet = KMF_PROTEIN;
-            o.k = k;
             o.stride = stride;
-            o.threads = 2;
             check_counting(&o, &s);
         }
     free_seqs(&s);
@@ -319,11 +318,8 @@ START_TEST(counts_beyond_a_byte_are_exact_for_every_dense_k)
         add_seq(&s, seq);
     }
     for (int k = 1; k <= 14; k++) {
-        kmf_count_options o;
-        kmf_count_options_default(&o);
-        o.k = k;
+        kmf_count_options o = count_options(k, 3);
         o.canonical = k % 2;
-        o.threads = 3;
         check_counting(&o, &s);
     }
     free_seqs(&s);
@@ -345,11 +341,8 @@ START_TEST(a_sequence_longer_than_a_text_is_cut_without_loss)
     add_seq(&s, letters(50, "ACGT", &rng));
     static const int ks[] = {1, 6, 9, 12, 13, 22, 32};
     for (size_t i = 0; i < sizeof ks / sizeof ks[0]; i++) {
-        kmf_count_options o;
-        kmf_count_options_default(&o);
-        o.k = ks[i];
+        kmf_count_options o = count_options(ks[i], 1 + (int)(i % 3));
         o.canonical = (int)(i % 2);
-        o.threads = 1 + (int)(i % 3);
         check_counting(&o, &s);
     }
     free_seqs(&s);
@@ -375,11 +368,8 @@ START_TEST(the_least_memory_spills_and_gives_the_same_table)
     seqs s = make_seqs("ACGT", CHECKED ? 400000 : 1000000, 6);
     static const int ks[] = {13, 21, 32};
     for (size_t i = 0; i < sizeof ks / sizeof ks[0]; i++) {
-        kmf_count_options o;
-        kmf_count_options_default(&o);
-        o.k = ks[i];
+        kmf_count_options o = count_options(ks[i], 1 + (int)(i % 2));
         o.canonical = (int)(i % 2);
-        o.threads = 1 + (int)(i % 2);
         o.memory = least_memory(&o);
         check_counting(&o, &s);
     }
@@ -399,10 +389,7 @@ START_TEST(a_part_larger_than_the_others_is_sorted_in_pieces)
         seq[i] = "AAAAAAAAAAAAACGT"[kmf_rng_below(&rng, 16)];
     add_seq(&s, seq);
     for (int k = 17; k <= 27; k += 10) {
-        kmf_count_options o;
-        kmf_count_options_default(&o);
-        o.k = k;
-        o.threads = 2;
+        kmf_count_options o = count_options(k, 2);
         o.memory = least_memory(&o);
         check_counting(&o, &s);
         o.memory = 0;
@@ -417,11 +404,8 @@ START_TEST(a_dense_table_that_does_not_fit_is_counted_in_parts)
     seqs s = make_seqs("ACGT", CHECKED ? 50000 : 300000, 13);
     static const int ks[] = {1, 3, 8, 9, 11, 12};
     for (size_t i = 0; i < sizeof ks / sizeof ks[0]; i++) {
-        kmf_count_options o;
-        kmf_count_options_default(&o);
-        o.k = ks[i];
+        kmf_count_options o = count_options(ks[i], 2);
         o.canonical = (int)(i % 2);
-        o.threads = 2;
         o.memory = least_memory(&o);
         ck_assert(o.k < 11 || o.memory < (uint64_t)8 << 2 * o.k);
         check_counting(&o, &s);
@@ -433,11 +417,8 @@ END_TEST
 START_TEST(a_folder_that_cannot_hold_temporary_files_is_named)
 {
     seqs s = make_seqs("ACGT", 400000, 8);
-    kmf_count_options o;
     kmf_err err = {0};
-    kmf_count_options_default(&o);
-    o.k = 21;
-    o.threads = 1;
+    kmf_count_options o = count_options(21, 1);
     o.memory = least_memory(&o);
     o.tmp = "/nonexistent/folder";
     ck_assert_ptr_null(count_added(&o, &s, &err));
@@ -449,23 +430,11 @@ END_TEST
 
 /* ---------------------------------------------------------------- files ----------------- */
 
-static char folder[] = "/tmp/kmf_counter_XXXXXX";
-
-static char *in_folder(const char *name)
-{
-    static char path[2][256];
-    static int turn;
-    turn = !turn;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
-    return path[turn];
-}
-
 static bool same_files(const char *a, const char *b)
 {
     size_t n[2];
-    char *text[2] = {kmf_file_read(a, (size_t)1 << 30, &n[0], NULL),
-                     kmf_file_read(b, (size_t)1 << 30, &n[1], NULL)};
-    bool same = text[0] && text[1] && n[0] == n[1] && memcmp(text[0], text[1], n[0]) == 0;
+    char *text[2] = {get(a, &n[0]), get(b, &n[1])};
+    bool same = n[0] == n[1] && memcmp(text[0], text[1], n[0]) == 0;
     kmf_free(text[0]);
     kmf_free(text[1]);
     return same;
@@ -503,39 +472,36 @@ START_TEST(a_table_written_as_it_is_made_has_the_bytes_of_one_written_at_once)
     static const int ks[] = {6, 13, 21, 31, 32};
     for (size_t i = 0; i < sizeof ks / sizeof ks[0]; i++)
         for (int tight = 0; tight < (ks[i] > 12 ? 2 : 1); tight++) {
-            kmf_count_options o;
             kmf_err err = {0};
             kmf_counts_info info;
             kmf_counts_info streamed;
-            kmf_count_options_default(&o);
-            o.k = ks[i];
+            kmf_count_options o = count_options(ks[i], 1 + (int)(i % 3));
             o.canonical = (int)(i % 2);
-            o.threads = 1 + (int)(i % 3);
             if (tight)
                 o.memory = least_memory(&o);
             kmf_counts *counts = count_added(&o, &s, &err);
             ck_assert_ptr_nonnull(counts);
             kmf_counts_information(counts, &info);
             char *text = some_provenance(NULL, &info, &err);
-            ck_assert_int_eq(kmf_counts_save(counts, in_folder("a.bin"), KMF_COUNTS_BINARY, 0,
+            ck_assert_int_eq(kmf_counts_save(counts, in_dir("a.bin"), KMF_COUNTS_BINARY, 0,
                                              NULL, text, &err),
                              0);
             kmf_text_free(text);
             kmf_counts_free(counts);
-            ck_assert_msg(save_added(&o, &s, in_folder("b.bin"), NULL, &streamed, &err) == 0,
-                          "%s", err.msg);
+            ck_assert_msg(save_added(&o, &s, in_dir("b.bin"), NULL, &streamed, &err) == 0, "%s",
+                          err.msg);
             ck_assert_uint_eq(streamed.distinct, info.distinct);
             ck_assert_uint_eq(streamed.kmers, info.kmers);
             ck_assert_uint_eq(streamed.ambiguous, info.ambiguous);
-            ck_assert(same_files(in_folder("a.bin"), in_folder("b.bin")));
-            ck_assert(same_files(in_folder("a.bin.json"), in_folder("b.bin.json")));
-            counts = kmf_counts_load(in_folder("b.bin"), &err);
+            ck_assert(same_files(in_dir("a.bin"), in_dir("b.bin")));
+            ck_assert(same_files(in_dir("a.bin.json"), in_dir("b.bin.json")));
+            counts = kmf_counts_load(in_dir("b.bin"), &err);
             ck_assert_ptr_nonnull(counts);
             kmf_counts_free(counts);
-            unlink(in_folder("a.bin"));
-            unlink(in_folder("b.bin"));
-            unlink(in_folder("a.bin.json"));
-            unlink(in_folder("b.bin.json"));
+            unlink(in_dir("a.bin"));
+            unlink(in_dir("b.bin"));
+            unlink(in_dir("a.bin.json"));
+            unlink(in_dir("b.bin.json"));
         }
     free_seqs(&s);
 }
@@ -547,18 +513,15 @@ START_TEST(a_table_that_cannot_be_saved_leaves_no_file)
     static const int ks[] = {6, 21};
     int fails = 1;
     for (size_t i = 0; i < sizeof ks / sizeof ks[0]; i++) {
-        kmf_count_options o;
         kmf_err err = {0};
         kmf_counts_info info;
-        kmf_count_options_default(&o);
-        o.k = ks[i];
-        ck_assert_int_eq(save_added(&o, &s, in_folder("c.bin"), &fails, &info, &err), KMF_EIO);
+        kmf_count_options o = count_options(ks[i], 0);
+        ck_assert_int_eq(save_added(&o, &s, in_dir("c.bin"), &fails, &info, &err), KMF_EIO);
         ck_assert_str_eq(err.msg, "no provenance");
         err = (kmf_err){0};
-        ck_assert_int_eq(save_added(&o, &s, in_folder("none/c.bin"), NULL, &info, &err),
-                         KMF_EIO);
-        ck_assert_int_eq(rmdir(folder), 0); /* it is empty */
-        ck_assert_int_eq(mkdir(folder, 0700), 0);
+        ck_assert_int_eq(save_added(&o, &s, in_dir("none/c.bin"), NULL, &info, &err), KMF_EIO);
+        ck_assert_int_eq(rmdir(dir), 0); /* it is empty */
+        ck_assert_int_eq(mkdir(dir, 0700), 0);
     }
     free_seqs(&s);
 }
@@ -594,10 +557,8 @@ END_TEST
 START_TEST(a_counter_gives_its_table_away_once)
 {
     static const int lengths[] = {6, 15}; /* a table, and sorted parts */
-    kmf_count_options o;
     kmf_counts_info info;
-    kmf_count_options_default(&o);
-    o.k = lengths[_i];
+    kmf_count_options o = count_options(lengths[_i], 0);
     kmf_counter *c = kmf_counter_new(&o, NULL);
     kmf_counts_free(kmf_counter_finish(c, NULL));
     ck_assert_int_eq(kmf_counter_add(c, "ACGTACGT", 8, NULL), KMF_EINVAL);
@@ -612,10 +573,9 @@ END_TEST
 
 START_TEST(a_reader_is_counted_once)
 {
-    kmf_count_options o;
     kmf_counts_info info;
     kmf_record rec;
-    kmf_count_options_default(&o);
+    kmf_count_options o = count_options(6, 0);
     kmf_counter *c = kmf_counter_new(&o, NULL);
     kmf_reader *twice = kmf_reader_open_memory(">a\nACGTACGT\n", 12, NULL, NULL);
     kmf_reader *begun = kmf_reader_open_memory(">a\nACGTACGT\n", 12, NULL, NULL);
@@ -637,8 +597,7 @@ START_TEST(a_reader_that_fails_fails_the_count)
 {
     static const char file[] = ">a\nACGTACGT\n>b\nACG1\n";
     kmf_err err = {0};
-    kmf_count_options o;
-    kmf_count_options_default(&o);
+    kmf_count_options o = count_options(6, 0);
     for (o.threads = 1; o.threads <= 2; o.threads++) {
         kmf_counter *counter = kmf_counter_new(&o, &err);
         ck_assert_ptr_nonnull(counter);
@@ -664,11 +623,8 @@ START_TEST(every_allocation_may_fail)
     seqs s = make_seqs("ACGT", CHECKED ? 50000 : 200000, 9);
     static const int ks[] = {6, 21};
     for (size_t i = 0; i < sizeof ks / sizeof ks[0]; i++) {
-        kmf_count_options o;
         kmf_err err = {0};
-        kmf_count_options_default(&o);
-        o.k = ks[i];
-        o.threads = 2;
+        kmf_count_options o = count_options(ks[i], 2);
         if (o.k == 21)
             o.memory = least_memory(&o);
         kmf_mem_fail_at(0);
@@ -695,10 +651,7 @@ START_TEST(an_empty_count_is_an_empty_table)
 {
     static const int ks[] = {6, 21};
     for (size_t i = 0; i < sizeof ks / sizeof ks[0]; i++) {
-        kmf_count_options o;
-        kmf_count_options_default(&o);
-        o.k = ks[i];
-        o.threads = 2;
+        kmf_count_options o = count_options(ks[i], 2);
         seqs none = {.n = 0};
         check_counting(&o, &none);
     }
@@ -713,12 +666,9 @@ START_TEST(progress_is_told_and_grows)
     for (size_t j = 0; j < s.n; j++)
         total += s.len[j];
     for (size_t i = 0; i < sizeof ks / sizeof ks[0]; i++) {
-        kmf_count_options o;
         kmf_err err = {0};
         noted last = {0};
-        kmf_count_options_default(&o);
-        o.k = ks[i];
-        o.threads = 1;
+        kmf_count_options o = count_options(ks[i], 1);
         if (i == 2) /* several runs, which are merged */
             o.memory = least_memory(&o);
         kmf_counter *counter = kmf_counter_new(&o, &err);
@@ -745,8 +695,7 @@ END_TEST
 int main(void)
 {
     TCase *c = untimed_case();
-    if (!mkdtemp(folder))
-        return EXIT_FAILURE;
+    tcase_add_checked_fixture(c, make_dir, remove_empty_dir);
     tcase_add_test(c, every_k_of_dna_is_counted_as_by_the_twin);
     tcase_add_test(c, strides_count_from_the_beginning_of_each_record);
     tcase_add_test(c, protein_is_counted_as_by_the_twin);
@@ -765,7 +714,5 @@ int main(void)
     tcase_add_test(c, every_allocation_may_fail);
     tcase_add_test(c, an_empty_count_is_an_empty_table);
     tcase_add_test(c, progress_is_told_and_grows);
-    int status = run_case("counter", c);
-    rmdir(folder);
-    return status;
+    return run_case("counter", c);
 }

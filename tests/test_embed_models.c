@@ -4,8 +4,6 @@
  * finite, a thousand layers, weights that are drawn in another shape; and means over chunks, by
  * hand.
  */
-#define _XOPEN_SOURCE 700 /* mkdtemp */
-
 #include "models.h"
 #include "run.h"
 
@@ -45,8 +43,8 @@ static void save_drawn(const kmf_config *config, const char *name)
 {
     kmf_err err = {0};
     kmf_model *model = kmf_model_new(config, 5, &err);
-    ck_assert_msg(model && kmf_model_save(model, in_scratch(name), KMF_F32, NULL, &err) == 0,
-                  "%s", err.msg);
+    ck_assert_msg(model && kmf_model_save(model, in_dir(name), KMF_F32, NULL, &err) == 0, "%s",
+                  err.msg);
     kmf_model_free(model);
 }
 
@@ -65,8 +63,7 @@ static void save_overflowing(size_t composition)
                                   : model->params.word + config.embedding_size * acg;
     for (size_t i = 0; i < 8; i++)
         word[i] = i < 4 ? 3e38f : -1;
-    ck_assert_msg(kmf_model_save(model, in_scratch("m"), KMF_F32, NULL, &err) == 0, "%s",
-                  err.msg);
+    ck_assert_msg(kmf_model_save(model, in_dir("m"), KMF_F32, NULL, &err) == 0, "%s", err.msg);
     kmf_model_free(model);
 }
 
@@ -87,7 +84,7 @@ START_TEST(a_state_that_is_not_finite_is_told_whatever_the_pooling)
         o.pooling = poolings[p];
         o.layer = 0;
         o.window = 16;
-        kmf_embedder *e = embedder_of(in_scratch("m"), &o);
+        kmf_embedder *e = embedder_of(in_dir("m"), &o);
         for (size_t i = 0; i < 6; i++) {
             kmf_err err = {0};
             ck_assert_int_eq(kmf_embed_sequence(e, vector, i < 4 ? bad[i] : far[i - 4], &err),
@@ -108,7 +105,7 @@ START_TEST(a_composition_that_is_not_finite_names_its_record)
     kmf_err err = {0};
     save_overflowing(8);
     o.parts = KMF_PARTS_COMPOSITION;
-    kmf_embedder *e = embedder_of(in_scratch("m"), &o);
+    kmf_embedder *e = embedder_of(in_dir("m"), &o);
     ck_assert_int_eq(kmf_embedder_add(e, "a", "TTTTTTTTGGA", 11, NULL), 0);
     ck_assert_int_eq(kmf_embedder_add(e, "b", "ACG", 3, NULL), 0);
     ck_assert_int_eq(kmf_embedder_add(e, "c", "GGATTTT", 7, NULL), 0);
@@ -130,8 +127,7 @@ static void save_zeros(void)
         model->params.layers[0].ln2_w[i] = 0;
         model->params.layers[0].ln2_b[i] = -0.0f;
     }
-    ck_assert_msg(kmf_model_save(model, in_scratch("m"), KMF_F32, NULL, &err) == 0, "%s",
-                  err.msg);
+    ck_assert_msg(kmf_model_save(model, in_dir("m"), KMF_F32, NULL, &err) == 0, "%s", err.msg);
     kmf_model_free(model);
 }
 
@@ -149,7 +145,7 @@ START_TEST(a_state_of_zero_has_one_sign)
                 o.pooling = all[p];
                 o.strand = strand;
                 o.batch_tokens = batch;
-                kmf_embedder *e = embedder_of(in_scratch("m"), &o);
+                kmf_embedder *e = embedder_of(in_dir("m"), &o);
                 ck_assert_int_eq(kmf_embed_sequence(e, vector, seq, NULL), 0);
                 for (size_t d = 0; d < 8; d++)
                     ck_assert_msg(vector[d] == 0 && !signbit(vector[d]), "%s, %s, %zu: %g",
@@ -175,7 +171,7 @@ START_TEST(after_a_failure_amid_a_record_the_embedder_is_as_new)
     o.ambiguous = KMF_AMBIGUOUS_ERROR;
     for (size_t p = 0; p < 2; p++) {
         o.pooling = poolings[p];
-        kmf_embedder *e = embedder_of(in_scratch("m"), &o);
+        kmf_embedder *e = embedder_of(in_dir("m"), &o);
         ck_assert_int_eq(kmf_embed_sequence(e, want, "ACGTACGTTTGACA", NULL), 0);
         for (size_t i = 0; i + 1 < sizeof text; i++)
             text[i] = "ACGT"[(i * 7 + i / 3) % 4];
@@ -245,7 +241,7 @@ START_TEST(each_chunk_counts_its_own_tokens_and_its_frame)
     for (size_t i = 0; i < 3; i++) {
         kmf_embed_options o = one_thread();
         kmf_err err = {0};
-        const char *path = i == 2 ? in_scratch(models[i]) : models[i];
+        const char *path = i == 2 ? in_dir(models[i]) : models[i];
         kmf_model *model = kmf_model_load(path, &err);
         ck_assert_msg(model, "%s", err.msg);
         size_t D = kmf_model_config(model)->hidden_size;
@@ -292,7 +288,7 @@ START_TEST(drawn_weights_are_those_of_a_shape)
     char name[512];
     kmf_config config = small_config(1);
     save_drawn(&config, "usual");
-    snprintf(name, sizeof name, "random:%s", in_scratch("usual"));
+    snprintf(name, sizeof name, "random:%s", in_dir("usual"));
     char *usual = identity_of(name, &o);
     ck_assert_ptr_nonnull(strstr(usual, "config_md5"));
     for (int change = 0; change < 6; change++) {
@@ -311,7 +307,7 @@ START_TEST(drawn_weights_are_those_of_a_shape)
         kmf_err err = {0};
         snprintf(folder, sizeof folder, "changed%d", change);
         save_drawn(&config, folder);
-        snprintf(name, sizeof name, "random:%s", in_scratch(folder));
+        snprintf(name, sizeof name, "random:%s", in_dir(folder));
         kmf_embedder *e = kmf_embedder_reopen(usual, name, 1, &err);
         if (change == 0) {
             ck_assert_msg(e, "%s", err.msg);
@@ -334,7 +330,7 @@ START_TEST(a_layer_beyond_a_thousand_is_found_again)
     kmf_err err = {0};
     save_drawn(&config, "deep");
     o.layer = 1023;
-    char *was = identity_of(in_scratch("deep"), &o);
+    char *was = identity_of(in_dir("deep"), &o);
     kmf_embedder *e = kmf_embedder_reopen(was, NULL, 1, &err);
     ck_assert_msg(e, "%s", err.msg);
     kmf_embedder_options(e, &o);
@@ -364,7 +360,7 @@ END_TEST
 int main(void)
 {
     TCase *tc = tcase_create("models");
-    tcase_add_checked_fixture(tc, set_up, tear_down);
+    tcase_add_checked_fixture(tc, make_dir, remove_dir);
     tcase_add_test(tc, a_state_that_is_not_finite_is_told_whatever_the_pooling);
     tcase_add_test(tc, a_composition_that_is_not_finite_names_its_record);
     tcase_add_test(tc, a_state_of_zero_has_one_sign);

@@ -431,7 +431,6 @@ START_TEST(rows_have_the_bits_of_a_mean_made_of_strings)
     const variant *v = &variants[_i];
     kmf_rng rng = kmf_rng_stream(3, (uint64_t)_i);
     how h = {v->alphabet, v->canonical, v->sif, v->k, v->stride};
-    make_dir();
     make_input(v->alphabet);
     x.n = 0;
     x.dim = v->dim;
@@ -439,7 +438,6 @@ START_TEST(rows_have_the_bits_of_a_mean_made_of_strings)
     for (int k = v->k_min; k <= v->k_max; k++)
         add_words(&x, v->alphabet, k, v->canonical, v->share, &rng);
     check_rows(&x, &h, write_lexicon(&x, "x.vec"), v->strand);
-    remove_dir();
 }
 END_TEST
 
@@ -450,7 +448,6 @@ START_TEST(words_of_32_letters_are_found)
     kmf_rng rng = kmf_rng_stream(5, 0);
     how h = {.alphabet = KMF_DNA, .stride = 1};
     char upper[SEQ_MAX + 1];
-    make_dir();
     make_input(KMF_DNA);
     x.n = 0;
     x.dim = 11;
@@ -467,7 +464,6 @@ START_TEST(words_of_32_letters_are_found)
     const char *path = write_lexicon(&x, "x.vec");
     for (int strand = KMF_STRAND_FWD; strand <= KMF_STRAND_BOTH; strand++)
         check_rows(&x, &h, path, strand);
-    remove_dir();
 }
 END_TEST
 
@@ -516,7 +512,6 @@ static void check_settings(const char *path, kmf_embed_options o)
 
 START_TEST(threads_batches_and_shards_change_no_bit)
 {
-    make_dir();
     make_input(KMF_DNA);
     const char *path = usual_words();
     kmf_embed_options o = options();
@@ -529,7 +524,6 @@ START_TEST(threads_batches_and_shards_change_no_bit)
     o.strand = KMF_STRAND_RC;
     o.k = 4;
     check_settings(path, o);
-    remove_dir();
 }
 END_TEST
 
@@ -542,7 +536,6 @@ START_TEST(many_short_records_are_as_each_alone)
     kmf_rng rng = kmf_rng_stream(71, 0);
     kmf_embed_options o = options();
     table *alone[KINDS];
-    make_dir();
     const char *path = usual_words();
     o.threads = 1;
     for (size_t i = 0; i < KINDS; i++) {
@@ -563,7 +556,6 @@ START_TEST(many_short_records_are_as_each_alone)
     for (size_t i = 0; i < KINDS; i++)
         drop(alone[i]);
     drop(t);
-    remove_dir();
 }
 END_TEST
 
@@ -571,7 +563,6 @@ START_TEST(both_strands_make_a_sequence_and_its_reverse_complement_equal)
 {
     static char rc_texts[N_SEQ][SEQ_MAX + 1];
     const char *rc[N_SEQ];
-    make_dir();
     make_input(KMF_DNA);
     for (size_t i = 0; i < N_SEQ; i++) {
         plain(rc_texts[i], seqs[i], KMF_DNA, true);
@@ -599,7 +590,6 @@ START_TEST(both_strands_make_a_sequence_and_its_reverse_complement_equal)
             drop(b);
             drop(c);
         }
-    remove_dir();
 }
 END_TEST
 
@@ -607,7 +597,6 @@ START_TEST(a_newline_is_a_letter_that_is_none)
 {
     const char *two[] = {"ACGTAC-GTACGGT", "ACGTAC\nGTACGGT"};
     kmf_embed_stats s;
-    make_dir();
     for (size_t stride = 1; stride <= 3; stride++) {
         kmf_embed_options o = options();
         o.stride = stride;
@@ -618,7 +607,6 @@ START_TEST(a_newline_is_a_letter_that_is_none)
         ck_assert_uint_eq(t->ambiguous[0], stride == 1 ? 3 : stride == 2 ? 2 : 1);
         drop(t);
     }
-    remove_dir();
 }
 END_TEST
 
@@ -628,7 +616,6 @@ START_TEST(an_embedder_tells_what_it_is)
 {
     kmf_embed_options o = options();
     kmf_vectors_info info;
-    make_dir();
     const char *path = usual_words();
     kmf_embedder *e = kmf_embedder_new(path, &o, NULL);
     ck_assert_ptr_nonnull(e);
@@ -651,22 +638,12 @@ START_TEST(an_embedder_tells_what_it_is)
     e = kmf_embedder_new("tnf", &o, NULL);
     ck_assert_ptr_null(kmf_embedder_vectors(e));
     kmf_embedder_free(e);
-    remove_dir();
 }
 END_TEST
-
-static int ignore(void *user, const kmf_row *row, kmf_err *err)
-{
-    (void)user;
-    (void)row;
-    (void)err;
-    return 0;
-}
 
 START_TEST(no_batch_and_no_record_takes_memory)
 {
     kmf_embed_options o = options();
-    make_dir();
     make_input(KMF_DNA);
     o.batch_tokens = 64;
     kmf_embedder *e = kmf_embedder_new(usual_words(), &o, NULL);
@@ -678,13 +655,13 @@ START_TEST(no_batch_and_no_record_takes_memory)
     add_all(e, seqs, N_SEQ);
     ck_assert_uint_eq(kmf_mem_count(), 0);
     kmf_embedder_free(e);
-    remove_dir();
 }
 END_TEST
 
 int main(void)
 {
     TCase *tcase = untimed_case();
+    tcase_add_checked_fixture(tcase, make_dir, remove_dir);
     tcase_add_loop_test(tcase, rows_have_the_bits_of_a_mean_made_of_strings, 0,
                         sizeof variants / sizeof variants[0]);
     tcase_add_test(tcase, words_of_32_letters_are_found);

@@ -3,7 +3,7 @@
  * Mean vectors of k-mers, of files of a few words that are written out here: means and counts by
  * hand, and what is refused and reported.
  */
-#include "base/mem.h"
+#include "failing.h"
 #include "kmerformer.h"
 #include "rows.h"
 #include "run.h"
@@ -29,7 +29,6 @@ static void check_one(const char *path, const kmf_embed_options *o, const char *
 START_TEST(means_and_weights_by_hand)
 {
     kmf_embed_options o = options();
-    make_dir();
     const char *path = write_text("x.vec", "3 2\nAC 1 0\nCG 0 2\nGT 4 4\n");
     check_one(path, &o, "ACG", 0.5, 1);      /* AC CG */
     check_one(path, &o, "acgu", 5.0 / 3, 2); /* AC CG GT */
@@ -49,7 +48,6 @@ START_TEST(means_and_weights_by_hand)
     o.weights = KMF_WEIGHTS_SIF;
     check_one(path, &o, "ACGT", 0.001 / 0.501, 1 / 0.501);
     check_one(path, &o, "AC", 1, 0);
-    remove_dir();
 }
 END_TEST
 
@@ -59,14 +57,12 @@ START_TEST(the_largest_numbers_add_up)
     static const size_t lengths[] = {67, 100, 131, 1000, 300000};
     static char seq[300001];
     kmf_embed_options o = options();
-    make_dir();
     const char *path = write_text("x.vec", "1 2\nAAAA 1.99999988 -1.99999988\n");
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         memset(seq, 'A', lengths[i]);
         seq[lengths[i]] = '\0';
         check_one(path, &o, seq, 1.99999988, -1.99999988);
     }
-    remove_dir();
 }
 END_TEST
 
@@ -78,7 +74,6 @@ START_TEST(many_records_of_some_length_keep_their_words_apart)
     const char *records[RECORDS];
     kmf_embed_options o = options();
     o.threads = 1;
-    make_dir();
     const char *path = write_text("x.vec", "2 2\nAAAAAAAAA 1 0\nCCCCCCCCC 0 2\n");
     memset(texts[0], 'A', LETTERS);
     memset(texts[1], 'C', LETTERS);
@@ -90,7 +85,6 @@ START_TEST(many_records_of_some_length_keep_their_words_apart)
         ck_assert_double_eq((double)t->values[2 * i + 1], i % 2 ? 2 : 0);
     }
     drop(t);
-    remove_dir();
 }
 END_TEST
 
@@ -101,7 +95,6 @@ START_TEST(a_word_that_lacks_behind_all_others_is_unknown)
     kmf_embed_options o = options();
     kmf_embed_stats stats;
     char words[1024] = "63 2\n";
-    make_dir();
     for (int i = 0; i < 63; i++)
         sprintf(words + strlen(words), "%c%c%c 1 %d\n", "ACGT"[i / 16], "ACGT"[i / 4 % 4],
                 "ACGT"[i % 4], i);
@@ -109,7 +102,6 @@ START_TEST(a_word_that_lacks_behind_all_others_is_unknown)
     ck_assert(t->values[0] == 1 && t->values[1] == 62 && isnan(t->values[2]));
     ck_assert_uint_eq(stats.unknown, 4);
     drop(t);
-    remove_dir();
 }
 END_TEST
 
@@ -118,7 +110,6 @@ START_TEST(only_what_a_record_has_is_averaged)
     static const char *const five[] = {"ACGT", "GT", "TTTT", "NNNN", ""};
     kmf_embed_stats s;
     kmf_embed_options o = options();
-    make_dir();
     const char *path = write_text("x.vec", "3 2\nAC 1 0\nCG 0 2\nGT 4 4\n");
     write_text("x.vec.vocab", "AC 5\nCG 6\nGT 0\n");
     table *t = run(path, &o, five, 5, &s);
@@ -133,7 +124,6 @@ START_TEST(only_what_a_record_has_is_averaged)
     for (size_t i = 1; i < 5; i++)
         ck_assert(isnan(t->values[2 * i]) && isnan(t->values[2 * i + 1]));
     drop(t);
-    remove_dir();
 }
 END_TEST
 
@@ -142,12 +132,10 @@ END_TEST
 START_TEST(what_cancels_out_is_zero_whatever_the_norm)
 {
     kmf_embed_options o = options();
-    make_dir();
     const char *path = write_text("x.vec", "2 2\nA 1 0.5\nC -1 -0.5\n");
     check_one(path, &o, "AC", 0, 0);
     o.norm = KMF_NORM_L2;
     check_one(path, &o, "ACCA", 0, 0);
-    remove_dir();
 }
 END_TEST
 
@@ -156,7 +144,6 @@ START_TEST(words_that_all_have_no_weight_make_no_vector)
     static const char *const two[] = {"ACACACAC", "ACACACACAC"};
     kmf_embed_stats s;
     kmf_embed_options o = options();
-    make_dir();
     const char *path = write_text("x.vec", "1 2\nAC 1 0\n");
     write_text("x.vec.vocab", "AC 0\n");
     table *t = run(path, &o, two, 2, &s);
@@ -165,14 +152,12 @@ START_TEST(words_that_all_have_no_weight_make_no_vector)
     ck_assert_uint_eq(s.empty, 2);
     ck_assert(isnan(t->values[0]) && isnan(t->values[3]));
     drop(t);
-    remove_dir();
 }
 END_TEST
 
 /* Letters are passed over where a stride is longer than all words, and not than the shortest. */
 START_TEST(strict_takes_a_stride_up_to_the_longest_words)
 {
-    make_dir();
     const char *path = write_text("x.vec", "3 2\nAC 1 0\nCGT 0 2\nACGT 4 4\n");
     kmf_embed_options o = options();
     o.strict = 1;
@@ -182,7 +167,6 @@ START_TEST(strict_takes_a_stride_up_to_the_longest_words)
         ck_assert((e != NULL) == (stride <= 4));
         kmf_embedder_free(e);
     }
-    remove_dir();
 }
 END_TEST
 
@@ -194,7 +178,6 @@ START_TEST(strict_refuses_every_loss)
                {"ACGN", "ambiguous"},
                {"ACGG", "k-mers that have no vector or were never seen"},
                {"ACGT", "k-mers that have no vector or were never seen"}};
-    make_dir();
     const char *path = write_text("x.vec", "3 2\nAC 1 0\nCG 0 2\nGT 4 4\n");
     write_text("x.vec.vocab", "AC 5\nCG 6\nGT 0\n");
     for (size_t i = 0; i < 4; i++) {
@@ -212,7 +195,6 @@ START_TEST(strict_refuses_every_loss)
         ck_assert_msg(strstr(err.msg, bad[i].message) != NULL, "%s", err.msg);
         kmf_embedder_free(e);
     }
-    remove_dir();
 }
 END_TEST
 
@@ -231,7 +213,6 @@ static void refused(const char *path, const kmf_embed_options *o, kmf_code code,
 START_TEST(options_that_do_not_fit_are_refused)
 {
     kmf_embed_options o = options();
-    make_dir();
     const char *path = write_text("x.vec", "3 2\nAC 1 0\nCG 0 2\nGTTA 4 4\n");
     o.pooling = KMF_POOL_MEAN;
     o.ambiguous = KMF_AMBIGUOUS_SKIP;
@@ -272,16 +253,15 @@ START_TEST(options_that_do_not_fit_are_refused)
         refused(path, &o, KMF_EINVAL, "no strand");
     o = options();
     refused(write_text("n.vec", "2 2\nAC 1 0\nCG 0 nan\n"), &o, KMF_EMODEL, "CG");
-    remove_dir();
 }
 END_TEST
 
 START_TEST(any_failing_allocation_is_reported)
 {
-    make_dir();
     const char *path = write_text("x.vec", "3 2\nAC 1 0\nCG 0 2\nGTTA 4 4\n");
     write_text("x.vec.vocab", "AC 5\nCG 6\nGTTA 0\n");
-    for (size_t n = 1;; n++) {
+    bool reached = true;
+    for (size_t n = 1; reached; n++) {
         kmf_err err = {0};
         kmf_embed_options o = options();
         int status = KMF_ENOMEM;
@@ -296,24 +276,19 @@ START_TEST(any_failing_allocation_is_reported)
             json = kmf_provenance(e, "x.npy", "command", &path, 1, NULL, &err);
             status = json ? 0 : (int)err.code;
         }
-        bool reached = kmf_mem_count() >= n;
-        kmf_mem_fail_at(0);
+        reached = failed_at(n);
         kmf_text_free(json);
         kmf_embedder_free(e);
-        if (!reached) {
-            ck_assert_int_eq(status, 0);
-            break;
-        }
-        ck_assert_msg(status == KMF_ENOMEM && err.code == KMF_ENOMEM, "allocation %zu: %d, %s",
-                      n, status, err.msg);
+        ck_assert_msg(status == (reached ? KMF_ENOMEM : 0) && (int)err.code == status,
+                      "allocation %zu: %d, %s", n, status, err.msg);
     }
-    remove_dir();
 }
 END_TEST
 
 int main(void)
 {
     TCase *tcase = untimed_case();
+    tcase_add_checked_fixture(tcase, make_dir, remove_dir);
     tcase_add_test(tcase, means_and_weights_by_hand);
     tcase_add_test(tcase, the_largest_numbers_add_up);
     tcase_add_test(tcase, many_records_of_some_length_keep_their_words_apart);

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/out.h"
 #include "base/temporary.h"
+#include "files.h"
 #include "run.h"
 #include "seq/par.h"
 #include "seq/text.h"
@@ -53,24 +54,6 @@ ssize_t pwrite(int fd, const void *data, size_t n, off_t at)
     return n_calls++ % 2 ? -1 : pwritev(fd, &some, 1, at);
 }
 
-static char dir[] = "/tmp/kmf_io.XXXXXX";
-
-static void make_dir(void)
-{
-    strcpy(dir + sizeof dir - 7, "XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-}
-
-static void remove_dir(void)
-{
-    ck_assert_msg(rmdir(dir) == 0, "a file was left in %s", dir);
-}
-
-static void path_of(char *path, const char *name)
-{
-    snprintf(path, 256, "%s/%s", dir, name);
-}
-
 static int exists(const char *path)
 {
     return access(path, F_OK) == 0;
@@ -78,9 +61,8 @@ static int exists(const char *path)
 
 START_TEST(a_file_has_its_name_only_once_published)
 {
-    char path[256];
     size_t len;
-    path_of(path, "out.txt");
+    const char *path = in_dir("out.txt");
     kmf_out *out = kmf_out_open(path, NULL);
     ck_assert_ptr_nonnull(out);
     ck_assert_int_eq(kmf_out_write(out, "?ello ", 6, NULL), 0);
@@ -104,9 +86,8 @@ END_TEST
 START_TEST(what_is_put_lies_where_it_belongs)
 {
     static const char want[] = "HEAD one two2three+four end";
-    char path[256];
     size_t len;
-    path_of(path, "out.txt");
+    const char *path = in_dir("out.txt");
     kmf_out *out = kmf_out_open(path, NULL);
     ck_assert_ptr_nonnull(out);
     ck_assert_int_eq(kmf_out_write(out, "head ", 5, NULL), 0);
@@ -139,8 +120,7 @@ START_TEST(an_output_is_finished_once)
 {
     static char noise[1 << 16];
     struct rlimit before, few;
-    char path[256];
-    path_of(path, "out.gz");
+    const char *path = in_dir("out.gz");
     for (size_t i = 0; i < sizeof noise; i++)
         noise[i] = (char)(i * i * 2654435761u >> 16);
     ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -173,8 +153,7 @@ START_TEST(a_provenance_is_an_object)
 {
     static const float value = 1;
     static const char *const bad[] = {NULL, "", "junk", "[]", "{} {}"};
-    char path[256];
-    path_of(path, "x.npy");
+    const char *path = in_dir("x.npy");
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         kmf_output *output = kmf_output_new(path, &(kmf_output_form){.dim = 1}, NULL);
         kmf_row row = {.name = "x", .position = -1, .vector = &value};
@@ -229,11 +208,8 @@ END_TEST
 START_TEST(a_row_that_float16_cannot_hold_is_left_out)
 {
     static const float values[] = {1, 1e30f};
-    char path[256], ids[256], json[256];
     size_t len;
-    path_of(path, "x.npy");
-    path_of(ids, "x.ids.tsv");
-    path_of(json, "x.json");
+    const char *path = in_dir("x.npy"), *ids = in_dir("x.ids.tsv"), *json = in_dir("x.json");
     kmf_output *output = kmf_output_new(path, &(kmf_output_form){.dim = 1, .f16 = 1}, NULL);
     ck_assert_ptr_nonnull(output);
     for (int i = 0; i < 3; i++) { /* nor does a name that would be two lines */
@@ -247,8 +223,7 @@ START_TEST(a_row_that_float16_cannot_hold_is_left_out)
     ck_assert_int_eq(kmf_output_commit(output, "{}", NULL), 0);
     ck_assert_int_eq(kmf_output_commit(output, "{}", NULL), KMF_EINVAL);
     kmf_output_free(output);
-    char *bytes = kmf_file_read(path, 1000, &len, NULL);
-    ck_assert_ptr_nonnull(bytes);
+    char *bytes = get(path, &len);
     ck_assert_uint_eq(len, 128 + 2);
     ck_assert_ptr_nonnull(strstr(bytes + 10, "'shape': (1, 1)"));
     kmf_free(bytes);
@@ -259,8 +234,8 @@ END_TEST
 /* A process of the same number, in a container or on another machine, writes the same file. */
 START_TEST(a_temporary_file_of_another_process_is_left_alone)
 {
-    char path[256], theirs[300], text[16] = "";
-    path_of(path, "x");
+    char theirs[600], text[16] = "";
+    const char *path = in_dir("x");
     snprintf(theirs, sizeof theirs, "%s.tmp.%ld", path, (long)getpid());
     FILE *file = fopen(theirs, "w");
     ck_assert(file && fputs("theirs", file) >= 0 && fclose(file) == 0);
@@ -284,10 +259,9 @@ END_TEST
 /* What a signal handler leaves: nothing that is not finished, and no folder of it. */
 START_TEST(a_handler_removes_files_and_then_their_folders)
 {
-    char path[256], inner[300], published[256];
+    char inner[600];
     kmf_temporary folder = {0};
-    path_of(path, "model");
-    path_of(published, "x");
+    const char *path = in_dir("model"), *published = in_dir("x");
     ck_assert_int_eq(kmf_temporary_folder(&folder, path, NULL), 0);
     snprintf(inner, sizeof inner, "%s/weights", folder.path);
     kmf_out *out = kmf_out_open(inner, NULL);
@@ -314,9 +288,8 @@ END_TEST
 START_TEST(what_takes_the_place_of_a_file_has_its_permissions)
 {
     static const mode_t modes[] = {0600, 0640, 0664, 0666, 0755, 0777};
-    char path[256];
     struct stat s;
-    path_of(path, "x");
+    const char *path = in_dir("x");
     ck_assert_int_eq(kmf_file_save(path, "x", 1, NULL), 0);
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
         ck_assert_int_eq(chmod(path, modes[i]), 0);
@@ -331,9 +304,7 @@ END_TEST
 /* However many were made before: a long training has a checkpoint each few minutes. */
 START_TEST(a_handler_removes_what_comes_after_many_others)
 {
-    char before[256], path[256];
-    path_of(before, "x");
-    path_of(path, "y");
+    const char *before = in_dir("x"), *path = in_dir("y");
     for (int i = 0; i < 100; i++)
         ck_assert_int_eq(kmf_file_save(before, "x", 1, NULL), 0);
     kmf_out *out = kmf_out_open(path, NULL);
@@ -350,12 +321,11 @@ END_TEST
 START_TEST(a_print_may_be_of_any_length)
 {
     static const int lengths[] = {0, 1021, 1022, 1023, 5000};
-    char path[256];
     char text[5001];
     size_t len;
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
-    path_of(path, "out.txt");
+    const char *path = in_dir("out.txt");
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         kmf_out *out = kmf_out_open(path, NULL);
         ck_assert_ptr_nonnull(out);
@@ -363,8 +333,7 @@ START_TEST(a_print_may_be_of_any_length)
         ck_assert_int_eq(kmf_out_finish(out, NULL), 0);
         ck_assert_int_eq(kmf_out_publish(out, NULL), 0);
         kmf_out_free(out);
-        char *found = kmf_file_read(path, 10000, &len, NULL);
-        ck_assert_ptr_nonnull(found);
+        char *found = get(path, &len);
         ck_assert_uint_eq(len, (size_t)lengths[i] + 2);
         ck_assert(memcmp(found, text, (size_t)lengths[i]) == 0);
         ck_assert_str_eq(found + lengths[i], "\t7");
@@ -404,14 +373,13 @@ END_TEST
 START_TEST(a_large_file_is_written_whole)
 {
     enum { N = 80 << 20, PIECE = 999983 };
-    char path[256];
     kmf_map map;
     bool same = true;
     unsigned char *bytes = malloc(N);
     ck_assert_ptr_nonnull(bytes);
     for (uint32_t i = 0; i < N; i++)
         bytes[i] = (unsigned char)(i * 2654435761u >> 24);
-    path_of(path, "large");
+    const char *path = in_dir("large");
     kmf_out *out = kmf_out_open(path, NULL);
     ck_assert_ptr_nonnull(out);
     for (size_t at = 0; at < N; at += PIECE) {
@@ -437,8 +405,7 @@ END_TEST
 
 START_TEST(what_is_not_published_or_is_withdrawn_is_gone)
 {
-    char path[256];
-    path_of(path, "out.txt");
+    const char *path = in_dir("out.txt");
     kmf_out *out = kmf_out_open(path, NULL);
     ck_assert_int_eq(kmf_out_write(out, "x", 1, NULL), 0);
     kmf_out_free(out);
@@ -453,7 +420,7 @@ START_TEST(what_is_not_published_or_is_withdrawn_is_gone)
 }
 END_TEST
 
-static char taken[256];
+static const char *taken;
 
 /* The name goes to a folder between the look at it and the rename. */
 static void take_name(void)
@@ -473,11 +440,10 @@ static void nothing(void)
 
 START_TEST(what_was_there_before_comes_back_when_another_file_gets_no_name)
 {
-    char old[256];
     kmf_map map;
     kmf_err err = {0};
-    path_of(old, "old.txt");
-    path_of(taken, "taken.txt");
+    const char *old = in_dir("old.txt");
+    taken = in_dir("taken.txt");
     ck_assert_int_eq(kmf_file_save(old, "before", 6, NULL), 0);
     for (int round = 0; round < 2; round++) {
         kmf_out *out[2] = {kmf_out_open(old, NULL), kmf_out_open(taken, NULL)};
@@ -518,10 +484,9 @@ START_TEST(a_file_is_synced_before_it_has_a_name)
 {
     static const char *const names[] = {"out.txt", "out.gz"};
     for (size_t i = 0; i < 4; i++) {
-        char path[256];
         char want[320];
         kmf_err err = {0};
-        path_of(path, names[i % 2]);
+        const char *path = in_dir(names[i % 2]);
         kmf_out *out = kmf_out_open(path, NULL);
         ck_assert_ptr_nonnull(out);
         ck_assert_int_eq(kmf_out_write(out, "x", 1, NULL), 0);
@@ -545,9 +510,9 @@ END_TEST
 START_TEST(a_name_lasts_since_its_folder_is_synced)
 {
     static const int harmless[] = {EINVAL, ENOTSUP, EBADF};
-    char path[256];
+    char message[600];
     kmf_err err = {0};
-    path_of(path, "out.txt");
+    const char *path = in_dir("out.txt");
     for (size_t i = 0; i < 2 + sizeof harmless / sizeof harmless[0]; i++) {
         kmf_out *out = finished(path);
         n_folders = 0;
@@ -558,8 +523,8 @@ START_TEST(a_name_lasts_since_its_folder_is_synced)
         kmf_out_free(out);
         unlink(path);
     }
-    snprintf(path, sizeof path, "%s: %s", dir, strerror(EIO));
-    ck_assert_str_eq(err.msg, path);
+    snprintf(message, sizeof message, "%s: %s", dir, strerror(EIO));
+    ck_assert_str_eq(err.msg, message);
     folder_fails = 0;
     n_folders = 0;
     kmf_out *out = kmf_out_open("/dev/null", NULL);
@@ -572,12 +537,9 @@ END_TEST
 
 START_TEST(names_that_may_not_last_are_withdrawn)
 {
-    static const char *const names[] = {"new", "older"};
-    char path[2][256];
+    const char *const path[] = {in_dir("new"), in_dir("older")};
     kmf_out *out[2];
     size_t len;
-    for (size_t i = 0; i < 2; i++)
-        path_of(path[i], names[i]);
     ck_assert_int_eq(kmf_file_save(path[1], "before", 6, NULL), 0);
     for (size_t i = 0; i < 2; i++)
         out[i] = finished(path[i]);
@@ -587,8 +549,7 @@ START_TEST(names_that_may_not_last_are_withdrawn)
     for (size_t i = 0; i < 2; i++)
         kmf_out_free(out[i]);
     ck_assert_int_eq(exists(path[0]), 0);
-    char *text = kmf_file_read(path[1], 100, &len, NULL);
-    ck_assert_ptr_nonnull(text);
+    char *text = get(path[1], &len);
     ck_assert_str_eq(text, "before");
     kmf_free(text);
     ck_assert_int_eq(unlink(path[1]), 0);
@@ -597,16 +558,12 @@ END_TEST
 
 START_TEST(files_that_belong_together_sync_a_folder_once)
 {
-    static const char *const names[] = {"a", "b", "far/c"};
-    char path[3][256];
-    char folder[256];
+    const char *folder = in_dir("far");
+    const char *const path[] = {in_dir("a"), in_dir("b"), in_dir("far/c")};
     kmf_out *out[3];
-    path_of(folder, "far");
     ck_assert_int_eq(mkdir(folder, 0777), 0);
-    for (size_t i = 0; i < 3; i++) {
-        path_of(path[i], names[i]);
+    for (size_t i = 0; i < 3; i++)
         out[i] = finished(path[i]);
-    }
     n_folders = 0;
     ck_assert_int_eq(kmf_out_publish_all(out, 3, NULL), 0);
     ck_assert_int_eq(n_folders, 2);
@@ -617,13 +574,11 @@ START_TEST(files_that_belong_together_sync_a_folder_once)
     }
     for (size_t i = 0; i < 3; i++)
         out[i] = finished(path[i]);
-    path_of(folder, "far/c"); /* a folder now: no file gets this name */
-    ck_assert_int_eq(mkdir(folder, 0777), 0);
+    ck_assert_int_eq(mkdir(path[2], 0777), 0); /* a folder now: no file gets this name */
     ck_assert_int_eq(kmf_out_publish_all(out, 3, NULL), KMF_EIO);
     for (size_t i = 0; i < 3; i++)
         kmf_out_free(out[i]);
-    ck_assert_int_eq(rmdir(folder), 0);
-    path_of(folder, "far");
+    ck_assert_int_eq(rmdir(path[2]), 0);
     ck_assert_int_eq(rmdir(folder), 0);
 }
 END_TEST
@@ -648,8 +603,7 @@ END_TEST
 /* The bytes of out.gz, made of a text by so many threads, and the caller's; 0: by that alone. */
 static char *pack(const char *text, size_t n, int threads, bool caller_too, size_t *len)
 {
-    char path[256];
-    path_of(path, "out.gz");
+    const char *path = in_dir("out.gz");
     kmf_pool *pool = threads > 0 ? kmf_pool_new(threads, NULL) : NULL;
     kmf_out *out = kmf_out_open(path, NULL);
     ck_assert_int_eq(kmf_out_write(out, text, n / 3, NULL), 0);
@@ -668,9 +622,8 @@ START_TEST(names_in_gz_are_compressed)
 {
     static char text[1 << 20], back[1 << 20];
     static const char no_time[] = "\x1f\x8b\x08\x04\0\0\0\0";
-    char path[256];
     size_t len, len_shared;
-    path_of(path, "out.gz");
+    const char *path = in_dir("out.gz");
     for (size_t i = 0; i < sizeof text; i++)
         text[i] = "0123456789.\t\n"[i * i * 2654435761u >> 20 & 7];
     const size_t sizes[] = {9, sizeof text};
@@ -698,22 +651,19 @@ END_TEST
 
 START_TEST(a_whole_file_is_saved_or_not_there)
 {
-    char path[256];
     size_t len;
     kmf_err err = {0};
-    path_of(path, "whole");
+    const char *path = in_dir("whole");
     ck_assert_int_eq(kmf_file_save(path, "abc", 3, &err), 0);
     ck_assert_int_eq(kmf_file_save(path, "defgh", 5, &err), 0); /* takes its place */
-    char *text = kmf_file_read(path, 100, &len, &err);
-    ck_assert_ptr_nonnull(text);
+    char *text = get(path, &len);
     ck_assert_uint_eq(len, 5);
     ck_assert_str_eq(text, "defgh");
     kmf_free(text);
     unlink(path);
     ck_assert_int_eq(kmf_file_save("/dev/full", "abc", 3, &err), KMF_EIO);
     err = (kmf_err){0};
-    path_of(path, "none/whole");
-    ck_assert_int_eq(kmf_file_save(path, "abc", 3, &err), KMF_EIO);
+    ck_assert_int_eq(kmf_file_save(in_dir("none/whole"), "abc", 3, &err), KMF_EIO);
     ck_assert_str_ne(err.msg, "");
 }
 END_TEST
@@ -740,11 +690,10 @@ END_TEST
 
 START_TEST(reading_has_a_limit_and_maps_only_files)
 {
-    char path[256];
     size_t len;
     kmf_err err = {0};
     kmf_map map;
-    path_of(path, "in.txt");
+    const char *path = in_dir("in.txt");
     FILE *file = fopen(path, "wb");
     fputs("0123456789", file);
     fclose(file);
@@ -858,7 +807,7 @@ END_TEST
 int main(void)
 {
     TCase *tcase = tcase_create("io");
-    tcase_add_checked_fixture(tcase, make_dir, remove_dir);
+    tcase_add_checked_fixture(tcase, make_dir, remove_empty_dir);
     tcase_add_test(tcase, a_file_has_its_name_only_once_published);
     tcase_add_test(tcase, what_is_put_lies_where_it_belongs);
     tcase_add_test(tcase, an_output_is_finished_once);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Files of labels: what is a line, a comment, a header, and what two lines of one name may say. */
 #include "base/mem.h"
+#include "files.h"
 #include "run.h"
 #include "seq/labels.h"
 
@@ -9,28 +10,9 @@
 #include <unistd.h>
 #include <zlib.h>
 
-static char path[] = "/tmp/kmf_labels.XXXXXX";
-
-static void make_file(void)
-{
-    strcpy(path + sizeof path - 7, "XXXXXX");
-    int fd = mkstemp(path);
-    ck_assert_int_ge(fd, 0);
-    close(fd);
-}
-
-static void remove_file(void)
-{
-    unlink(path);
-}
-
 static kmf_labels *load(const char *text, size_t n, kmf_err *err)
 {
-    FILE *file = fopen(path, "wb");
-    ck_assert_ptr_nonnull(file);
-    ck_assert_uint_eq(fwrite(text, 1, n, file), n);
-    fclose(file);
-    return kmf_labels_load(path, err);
+    return kmf_labels_load(write_bytes("labels", text, n), err);
 }
 
 /* Text makes labels, among them those of name and label in turn; a label NULL: there is none. */
@@ -81,7 +63,8 @@ START_TEST(lines_of_one_name_agree)
     expect("r\tx\ns\ty\nr\tx\n", (const char *const[]){"r", "x", "s", "y"}, 2);
     static const char text[] = "r\tx\n# r\n\nr\tx\ns\tx\nr\ty\nr\tz\n";
     ck_assert_ptr_null(load(text, strlen(text), &err));
-    snprintf(want, sizeof want, "%s: line 6: 'r' has another label on line 4", path);
+    snprintf(want, sizeof want, "%s: line 6: 'r' has another label on line 4",
+             in_dir("labels"));
     ck_assert_int_eq(err.code, KMF_EFORMAT);
     ck_assert_str_eq(err.msg, want);
 }
@@ -94,7 +77,8 @@ START_TEST(what_is_no_line_of_labels_is_told_with_its_number)
         size_t n;
     } bad[] = {{"# x\na x\n", 8}, {"\na\n", 3}, {"b\t1\na\0\t2\n", 10}, {"b\t1\na\t2\0", 9}};
     char want[300];
-    snprintf(want, sizeof want, "%s: line 2: must be a name, a tab and a label", path);
+    snprintf(want, sizeof want, "%s: line 2: must be a name, a tab and a label",
+             in_dir("labels"));
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         kmf_err err = {0};
         ck_assert_ptr_null(load(bad[i].text, bad[i].n, &err));
@@ -112,6 +96,7 @@ START_TEST(a_compressed_file_is_read_to_its_end)
 {
     enum { N = 100000 };
     char name[32];
+    const char *path = in_dir("labels");
     gzFile file = gzopen(path, "wb1");
     ck_assert_ptr_nonnull(file);
     for (int i = 0; i < N; i++)
@@ -156,7 +141,7 @@ END_TEST
 int main(void)
 {
     TCase *tc = tcase_create("labels");
-    tcase_add_checked_fixture(tc, make_file, remove_file);
+    tcase_add_checked_fixture(tc, make_dir, remove_dir);
     tcase_add_test(tc, a_name_has_the_label_behind_its_tab);
     tcase_add_test(tc, comments_are_anywhere_and_a_header_is_first);
     tcase_add_test(tc, an_empty_label_is_none);

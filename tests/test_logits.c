@@ -3,8 +3,6 @@
  * Logits of streams of sequences against one encoder that takes one pass after another, by any
  * number of threads, of all masks. What an encoder's logits are is in test_families.
  */
-#define _XOPEN_SOURCE 700 /* mkdtemp */
-
 #include "base/rng.h"
 #include "kmerformer.h"
 #include "models.h"
@@ -48,7 +46,7 @@ static void clear(listed *l)
 static void make_scene(void)
 {
     kmf_rng rng = kmf_rng_stream(11, 0);
-    set_up();
+    make_dir();
     model = kmf_model_load(GOLDEN, NULL);
     ck_assert_ptr_nonnull(model);
     model->config.window = WINDOW;
@@ -82,7 +80,7 @@ static void remove_scene(void)
     clear(&want);
     clear(&got);
     kmf_model_free(model);
-    tear_down();
+    remove_dir();
 }
 
 static void add(listed *l, const seen *row, const char *name, const float *values)

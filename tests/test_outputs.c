@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Parts of outputs: the header of an array, and shards. Writing is in test_io and test_rowstore. */
-#define _XOPEN_SOURCE 700 /* mkdtemp */
-
 #include "embed/npy.h"
 #include "models.h"
 #include "run.h"
@@ -120,24 +118,20 @@ static void be_told(void *user, uint64_t records, uint64_t all)
 
 START_TEST(shards_that_are_joined_tell_how_far_they_are)
 {
-    char paths[3][512];
-    static const char *const names[] = {"a.tsv", "b.tsv", "c.tsv"};
-    const char *const shards[] = {paths[0], paths[1]};
+    const char *const shards[] = {in_dir("a.tsv"), in_dir("b.tsv")};
     told t = {0};
-    for (int i = 0; i < 3; i++)
-        snprintf(paths[i], sizeof paths[i], "%s", in_scratch(names[i]));
-    write_shard(paths[0], 0, "embed");
-    write_shard(paths[1], 1, "embed");
-    ck_assert_int_eq(kmf_merge(shards, 2, paths[2], "merge", NULL, be_told, &t, NULL), 0);
+    write_shard(shards[0], 0, "embed");
+    write_shard(shards[1], 1, "embed");
+    ck_assert_int_eq(kmf_merge(shards, 2, in_dir("c.tsv"), "merge", NULL, be_told, &t, NULL),
+                     0);
     ck_assert_int_ge(t.times, 2);
     ck_assert_uint_gt(t.records, MANY / 2);
     kmf_err err = {0};
-    ck_assert_int_eq(kmf_merge(shards, 2, paths[1], "merge", NULL, NULL, NULL, &err),
+    ck_assert_int_eq(kmf_merge(shards, 2, shards[1], "merge", NULL, NULL, NULL, &err),
                      KMF_EINVAL);
     ck_assert_ptr_nonnull(strstr(err.msg, "b.tsv is one of the shards"));
     err = (kmf_err){0}; /* b.ids.tsv and b.json would be another's */
-    snprintf(paths[2], sizeof paths[2], "%s", in_scratch("b.tsv.gz"));
-    ck_assert_int_eq(kmf_merge(shards, 2, paths[2], "merge", NULL, NULL, NULL, &err),
+    ck_assert_int_eq(kmf_merge(shards, 2, in_dir("b.tsv.gz"), "merge", NULL, NULL, NULL, &err),
                      KMF_EINVAL);
     ck_assert_ptr_nonnull(strstr(err.msg, "what lies beside it is a shard's"));
 }
@@ -146,28 +140,22 @@ END_TEST
 /* A program that has no command line tells none, be it of shards that do. */
 START_TEST(a_provenance_tells_the_command_that_there_is)
 {
-    static const char *const names[] = {"a.tsv", "b.tsv"};
     static const char *const commands[] = {"merge", NULL};
-    char paths[3][512];
-    const char *const shards[] = {paths[0], paths[1]};
-    for (int i = 0; i < 2; i++) {
-        snprintf(paths[i], sizeof paths[i], "%s", in_scratch(names[i]));
-        write_shard(paths[i], (uint64_t)i, "embed");
-    }
-    snprintf(paths[2], sizeof paths[2], "%s", in_scratch("c.tsv"));
+    const char *const shards[] = {in_dir("a.tsv"), in_dir("b.tsv")};
+    const char *whole = in_dir("c.tsv");
+    for (int i = 0; i < 2; i++)
+        write_shard(shards[i], (uint64_t)i, "embed");
     for (int i = 0; i < 2; i++) {
         size_t len;
-        ck_assert_int_eq(kmf_merge(shards, 2, paths[2], commands[i], NULL, NULL, NULL, NULL),
-                         0);
-        char *text = kmf_file_read(in_scratch("c.json"), 10000, &len, NULL);
-        ck_assert_ptr_nonnull(text);
+        ck_assert_int_eq(kmf_merge(shards, 2, whole, commands[i], NULL, NULL, NULL, NULL), 0);
+        char *text = get(in_dir("c.json"), &len);
         ck_assert_int_eq(strstr(text, "\"command\": \"merge\"") != NULL, commands[i] != NULL);
         ck_assert_int_eq(strstr(text, "\"command\"") != NULL, commands[i] != NULL);
         kmf_free(text);
     }
-    write_shard(paths[2], 0, NULL);
+    write_shard(whole, 0, NULL);
     size_t len;
-    char *text = kmf_file_read(in_scratch("c.json"), 10000, &len, NULL);
+    char *text = kmf_file_read(in_dir("c.json"), 10000, &len, NULL);
     ck_assert_ptr_nonnull(strstr(text, "\"model\""));
     ck_assert_ptr_null(strstr(text, "\"command\""));
     kmf_free(text);
@@ -183,7 +171,7 @@ START_TEST(an_output_of_other_rows_takes_none)
         kmf_err err = {0};
         kmf_embedder *e = kmf_embedder_new("kmer:2", &o, NULL);
         kmf_output *out =
-            kmf_output_new(in_scratch("x.npy"),
+            kmf_output_new(in_dir("x.npy"),
                            &(kmf_output_form){.dim = kmf_embedder_dim(e) + (size_t)(i == 1),
                                               .per_token = i == 2},
                            NULL);
@@ -205,11 +193,10 @@ END_TEST
 START_TEST(a_number_that_float16_would_make_infinite_is_refused_and_told)
 {
     static const float last = 65520;
-    char path[512];
     kmf_err err = {0};
+    const char *path = in_dir("x.npy");
     const float good[3] = {nextafterf(last, 0), -nextafterf(last, 0), INFINITY};
     const float bad[2][3] = {{1, last, 2}, {2, -last, -1e9f}};
-    snprintf(path, sizeof path, "%s", in_scratch("x.npy"));
     kmf_output *output = kmf_output_new(path, &(kmf_output_form){.dim = 3, .f16 = 1}, &err);
     ck_assert_msg(output != NULL, "%s", err.msg);
     kmf_row row = {.name = "r", .vector = good};
@@ -234,15 +221,15 @@ START_TEST(rows_that_no_file_can_have_are_refused)
         const char *name = names[i % 3];
         kmf_err err = {0};
         ck_assert_ptr_null(
-            kmf_output_new(strcmp(name, "-") == 0 ? name : in_scratch(name), &form, &err));
+            kmf_output_new(strcmp(name, "-") == 0 ? name : in_dir(name), &form, &err));
         ck_assert_int_eq(err.code, KMF_EINVAL);
         ck_assert_ptr_nonnull(strstr(err.msg, " numbers: there must be 1 to 16777216"));
     }
     const kmf_output_form form = {.dim = (size_t)1 << 24};
-    kmf_output *output = kmf_output_new(in_scratch("x.npy"), &form, NULL);
+    kmf_output *output = kmf_output_new(in_dir("x.npy"), &form, NULL);
     ck_assert_ptr_nonnull(output);
     kmf_output_free(output);
-    ck_assert_int_eq(n_entries(scratch), 0);
+    ck_assert_int_eq(n_entries(dir), 0);
 }
 END_TEST
 
@@ -252,7 +239,7 @@ START_TEST(an_output_is_committed_once)
     for (size_t i = 0; i < 2; i++) {
         kmf_err err = {0};
         const kmf_output_form form = {.dim = 1};
-        kmf_output *output = kmf_output_new(in_scratch(names[i]), &form, NULL);
+        kmf_output *output = kmf_output_new(in_dir(names[i]), &form, NULL);
         ck_assert_ptr_nonnull(output);
         ck_assert_int_eq(kmf_output_commit(output, NULL, NULL), KMF_EINVAL);
         ck_assert_int_eq(kmf_output_commit(output, "[1]", NULL), KMF_EINVAL);
@@ -261,16 +248,15 @@ START_TEST(an_output_is_committed_once)
         ck_assert_ptr_nonnull(strstr(err.msg, "its output is finished already"));
         kmf_output_free(output);
     }
-    ck_assert_int_eq(n_entries(scratch), 4);
+    ck_assert_int_eq(n_entries(dir), 4);
 }
 END_TEST
 
 START_TEST(a_provenance_that_is_no_json_is_written_by_nobody)
 {
-    char path[512];
     kmf_err err = {0};
     const float one = 1;
-    snprintf(path, sizeof path, "%s", in_scratch("y.tsv"));
+    const char *path = in_dir("y.tsv");
     kmf_output *output = kmf_output_new(path, &(kmf_output_form){.dim = 1}, NULL);
     ck_assert_ptr_nonnull(output);
     ck_assert_int_eq(kmf_output_row(output, &(kmf_row){.name = "r", .vector = &one}, NULL), 0);
@@ -303,7 +289,7 @@ START_TEST(rows_of_a_format_are_a_table_alone)
     for (size_t n = 0; n <= 3; n += 3) {
         size_t len;
         const kmf_output_form form = {.dim = 1, .format = &sums};
-        kmf_output *output = kmf_output_new(in_scratch("y.tsv"), &form, NULL);
+        kmf_output *output = kmf_output_new(in_dir("y.tsv"), &form, NULL);
         ck_assert_ptr_nonnull(output);
         for (size_t i = 0; i < n; i++) {
             kmf_row row = {.name = "r", .vector = numbers + i, .index = i};
@@ -311,8 +297,8 @@ START_TEST(rows_of_a_format_are_a_table_alone)
         }
         ck_assert_int_eq(kmf_output_commit(output, NULL, NULL), 0);
         kmf_output_free(output);
-        ck_assert_int_eq(n_entries(scratch), 1);
-        char *text = kmf_file_read(in_scratch("y.tsv"), 1000, &len, NULL);
+        ck_assert_int_eq(n_entries(dir), 1);
+        char *text = kmf_file_read(in_dir("y.tsv"), 1000, &len, NULL);
         ck_assert_str_eq(text, n == 0 ? "#name\tsum\n"
                                       : "#name\tsum\nr\tso far 1\nr\tso far 3\nr\tso far 7\n");
         kmf_free(text);
@@ -325,19 +311,19 @@ START_TEST(rows_of_a_format_are_no_array_and_no_tokens)
     const kmf_output_form text = {.dim = 1, .format = &sums};
     const kmf_output_form tokens = {.dim = 1, .per_token = 1, .format = &sums};
     kmf_err err = {0};
-    ck_assert_ptr_null(kmf_output_new(in_scratch("y.npy"), &text, &err));
+    ck_assert_ptr_null(kmf_output_new(in_dir("y.npy"), &text, &err));
     ck_assert_int_eq(err.code, KMF_EINVAL);
     ck_assert_ptr_nonnull(strstr(err.msg, "y.npy: rows of text go to a table"));
     err = (kmf_err){0};
-    ck_assert_ptr_null(kmf_output_new(in_scratch("y.tsv"), &tokens, &err));
+    ck_assert_ptr_null(kmf_output_new(in_dir("y.tsv"), &tokens, &err));
     ck_assert_int_eq(err.code, KMF_EINVAL);
     kmf_row_format bare = sums;
     bare.name = NULL;
     const kmf_output_form nameless = {.dim = 1, .format = &bare};
     err = (kmf_err){0};
-    ck_assert_ptr_null(kmf_output_new(in_scratch("y.tsv"), &nameless, &err));
+    ck_assert_ptr_null(kmf_output_new(in_dir("y.tsv"), &nameless, &err));
     ck_assert_int_eq(err.code, KMF_EINVAL);
-    ck_assert_int_eq(n_entries(scratch), 0);
+    ck_assert_int_eq(n_entries(dir), 0);
 }
 END_TEST
 
@@ -351,7 +337,7 @@ START_TEST(rows_that_are_text_are_written_as_they_are)
     kmf_output_form form = {.format = &lines};
     kmf_err err = {0};
     size_t len;
-    kmf_output *output = kmf_output_new(in_scratch("y.tsv"), &form, NULL);
+    kmf_output *output = kmf_output_new(in_dir("y.tsv"), &form, NULL);
     ck_assert_ptr_nonnull(output);
     memset(letters, 'A', sizeof letters - 1);
     ck_assert_int_eq(kmf_output_print(output, 0, NULL, "%s\t%d\n", "a", 1), 0);
@@ -361,14 +347,14 @@ START_TEST(rows_that_are_text_are_written_as_they_are)
     ck_assert_int_eq(kmf_output_row(output, &row, &err), KMF_EINVAL);
     ck_assert_int_eq(kmf_output_commit(output, NULL, NULL), 0);
     kmf_output_free(output);
-    char *text = kmf_file_read(in_scratch("y.tsv"), 10000, &len, NULL);
+    char *text = kmf_file_read(in_dir("y.tsv"), 10000, &len, NULL);
     const char *behind = text + strlen("#name\trank\na\t1\n");
     ck_assert_int_eq(strncmp(text, "#name\trank\na\t1\n", (size_t)(behind - text)), 0);
     ck_assert_int_eq(strncmp(behind, letters, sizeof letters - 1), 0);
     ck_assert_str_eq(behind + sizeof letters - 1, "\t2\nb\n");
     kmf_free(text);
     form = (kmf_output_form){.dim = 1};
-    output = kmf_output_new(in_scratch("z.tsv"), &form, NULL);
+    output = kmf_output_new(in_dir("z.tsv"), &form, NULL);
     ck_assert_int_eq(kmf_output_print(output, 0, &err, "a\n"), KMF_EINVAL);
     ck_assert_uint_eq(kmf_output_rows(output), 0);
     kmf_output_free(output);
@@ -378,7 +364,7 @@ END_TEST
 int main(void)
 {
     TCase *tcase = untimed_case();
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_checked_fixture(tcase, make_dir, remove_dir);
     tcase_add_test(tcase, npy_headers_come_back_and_others_are_refused);
     tcase_add_test(tcase, a_shard_that_is_not_there_is_an_input_that_fails);
     tcase_add_test(tcase, an_output_of_other_rows_takes_none);

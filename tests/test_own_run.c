@@ -68,7 +68,7 @@ static const kmf_output_form lines_form = {.format = &of_lines};
 static lines begin_lines(uint64_t last, int n)
 {
     lines l = {.mark = "{\"so far\": 3}", .description = "{\"what\": 1}"};
-    l.output = kmf_output_new(in_scratch("x.tsv"), &lines_form, NULL);
+    l.output = kmf_output_new(in_dir("x.tsv"), &lines_form, NULL);
     ck_assert_ptr_nonnull(l.output);
     for (uint64_t i = 0; i <= last; i++)
         for (int j = 0; j < (i < last ? 2 : n); j++)
@@ -81,7 +81,7 @@ static int save_lines(lines *l, kmf_err *err)
 {
     const kmf_run run = run_of(l);
     *err = (kmf_err){0};
-    return kmf_output_save(l->output, &run, in_scratch("checkpoint"), inputs, 1, NULL, err);
+    return kmf_output_save(l->output, &run, in_dir("checkpoint"), inputs, 1, NULL, err);
 }
 
 /* Whether the record behind those of the mark is not begun, in its middle, or whole. */
@@ -94,15 +94,15 @@ START_TEST(a_run_of_ones_own_goes_on_behind_its_mark)
     kmf_output_free(l.output);
     l = (lines){.description = "{\"what\": 1}"};
     const kmf_run run = run_of(&l);
-    l.output = kmf_output_resume(in_scratch("x.tsv"), &lines_form, &run,
-                                 in_scratch("checkpoint"), inputs, 1, NULL, &err);
+    l.output = kmf_output_resume(in_dir("x.tsv"), &lines_form, &run, in_dir("checkpoint"),
+                                 inputs, 1, NULL, &err);
     ck_assert_msg(l.output != NULL, "%s", err.msg);
     ck_assert_uint_eq(l.records, 3);
     ck_assert_int_eq(kmf_output_print(l.output, 3, NULL, "end\n"), 0);
     ck_assert_int_eq(kmf_output_commit(l.output, NULL, NULL), 0);
     kmf_output_free(l.output);
     size_t len;
-    char *text = kmf_file_read(in_scratch("x.tsv"), 1000, &len, NULL);
+    char *text = kmf_file_read(in_dir("x.tsv"), 1000, &len, NULL);
     ck_assert_str_eq(text, "#line\n0\t0\n0\t1\n1\t0\n1\t1\n2\t0\n2\t1\nend\n");
     kmf_free(text);
 }
@@ -127,9 +127,9 @@ START_TEST(what_a_run_of_ones_own_may_not_say)
     l.description = "{\"what\": 1}";
     l.mark = "none";
     ck_assert_int_eq(save_lines(&l, &err), KMF_EMODEL);
-    ck_assert_int_eq(access(in_scratch("checkpoint"), F_OK), -1);
+    ck_assert_int_eq(access(in_dir("checkpoint"), F_OK), -1);
     kmf_output_free(l.output);
-    ck_assert_int_eq(n_entries(scratch), 0);
+    ck_assert_int_eq(n_entries(dir), 0);
 }
 END_TEST
 
@@ -153,8 +153,8 @@ START_TEST(a_run_of_ones_own_may_fail_without_a_word)
     kmf_output_free(l.output);
     l.silent = 2;
     const kmf_run run = run_of(&l);
-    ck_assert_ptr_null(kmf_output_resume(in_scratch("x.tsv"), &lines_form, &run,
-                                         in_scratch("checkpoint"), inputs, 1, NULL, &err));
+    ck_assert_ptr_null(kmf_output_resume(in_dir("x.tsv"), &lines_form, &run,
+                                         in_dir("checkpoint"), inputs, 1, NULL, &err));
     ck_assert_int_eq(err.code, KMF_ENUMERIC);
     ck_assert_str_eq(err.msg, "the run could not go on");
 }
@@ -163,7 +163,7 @@ END_TEST
 int main(void)
 {
     TCase *tcase = untimed_case();
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_checked_fixture(tcase, make_dir, remove_dir);
     tcase_add_loop_test(tcase, a_run_of_ones_own_goes_on_behind_its_mark, 0, 3);
     tcase_add_test(tcase, what_a_run_of_ones_own_may_not_say);
     tcase_add_test(tcase, a_run_of_ones_own_may_fail_without_a_word);

@@ -15,6 +15,7 @@
 #include "seq/cores.h"
 #include "seq/digest.h"
 #include "seq/par.h"
+#include "files.h"
 #include "run.h"
 
 #include <check.h>
@@ -172,57 +173,20 @@ START_TEST(pool_and_queue_report_that_memory_is_short)
 }
 END_TEST
 
-static char dir[] = "/tmp/kmf_par_XXXXXX";
-
-static void write_file(const char *name, const char *text)
-{
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    FILE *file = fopen(path, "w");
-    ck_assert_ptr_nonnull(file);
-    fputs(text, file);
-    fclose(file);
-}
-
-static void make_dir(const char *name)
-{
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    ck_assert_int_eq(mkdir(path, 0700), 0);
-}
-
 /* A folder with groups a, a/b, and one of version 1's controller. */
 static void make_groups(const char *controller)
 {
     char inner[64];
-    strcpy(dir + sizeof dir - 7, "XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    make_dir("a");
-    make_dir("a/b");
-    make_dir(controller);
+    make_dir();
     snprintf(inner, sizeof inner, "%s/job", controller);
-    make_dir(inner);
-}
-
-static void remove_groups(void)
-{
-    char command[64];
-    snprintf(command, sizeof command, "rm -r %s", dir);
-    ck_assert_int_eq(system(command), 0);
-}
-
-/* The file of a process's groups. */
-static const char *member(char path[256], const char *membership)
-{
-    write_file("membership", membership);
-    snprintf(path, 256, "%s/membership", dir);
-    return path;
+    const char *const names[] = {"a", "a/b", controller, inner};
+    for (size_t i = 0; i < 4; i++)
+        ck_assert_int_eq(mkdir(in_dir(names[i]), 0700), 0);
 }
 
 static int quota(const char *membership)
 {
-    char path[256];
-    return kmf_cores_quota(member(path, membership), dir);
+    return kmf_cores_quota(write_text("membership", membership), dir);
 }
 
 START_TEST(the_tightest_quota_on_the_way_to_the_root_counts)
@@ -230,36 +194,35 @@ START_TEST(the_tightest_quota_on_the_way_to_the_root_counts)
     make_groups("cpu");
 
     ck_assert_int_eq(quota("0::/a/b\n"), 0);
-    write_file("a/b/cpu.max", "max 100000\n");
+    write_text("a/b/cpu.max", "max 100000\n");
     ck_assert_int_eq(quota("0::/a/b\n"), 0);
-    write_file("a/b/cpu.max", "400000 100000\n");
+    write_text("a/b/cpu.max", "400000 100000\n");
     ck_assert_int_eq(quota("0::/a/b\n"), 4);
     ck_assert_int_eq(quota("0::/a\n"), 0);
-    write_file("a/cpu.max", "150000 100000\n");
+    write_text("a/cpu.max", "150000 100000\n");
     ck_assert_int_eq(quota("0::/a/b\n"), 2);
-    write_file("cpu.max", "30000 100000\n");
+    write_text("cpu.max", "30000 100000\n");
     ck_assert_int_eq(quota("0::/a/b\n"), 1);
     ck_assert_int_eq(quota("0::/of/another/host\n"), 1);
-    write_file("cpu.max", "rubbish\n");
+    write_text("cpu.max", "rubbish\n");
     ck_assert_int_eq(quota("0::/a/b\n"), 2);
 
-    write_file("cpu/job/cpu.cfs_quota_us", "-1\n");
-    write_file("cpu/job/cpu.cfs_period_us", "100000\n");
+    write_text("cpu/job/cpu.cfs_quota_us", "-1\n");
+    write_text("cpu/job/cpu.cfs_period_us", "100000\n");
     ck_assert_int_eq(quota("5:memory:/job\n4:cpu,cpuacct:/job\n"), 0);
-    write_file("cpu/job/cpu.cfs_quota_us", "300000\n");
+    write_text("cpu/job/cpu.cfs_quota_us", "300000\n");
     ck_assert_int_eq(quota("5:memory:/job\n4:cpu,cpuacct:/job\n"), 3);
     ck_assert_int_eq(quota("5:memory:/job\n4:cpuset,cpuacct:/job\n"), 0);
     ck_assert_int_eq(quota("4:cpu:/job\n0::/a/b\n"), 2);
     ck_assert_int_eq(quota("no colon at all\n"), 0);
     ck_assert_int_eq(kmf_cores_quota("/nonexistent", dir), 0);
-    remove_groups();
+    remove_dir();
 }
 END_TEST
 
 static double memory(const char *membership)
 {
-    char path[256];
-    return kmf_group_memory(member(path, membership), dir);
+    return kmf_group_memory(write_text("membership", membership), dir);
 }
 
 START_TEST(the_least_memory_on_the_way_to_the_root_counts)
@@ -267,25 +230,25 @@ START_TEST(the_least_memory_on_the_way_to_the_root_counts)
     make_groups("memory");
 
     ck_assert(memory("0::/a/b\n") == 0);
-    write_file("a/b/memory.max", "max\n");
+    write_text("a/b/memory.max", "max\n");
     ck_assert(memory("0::/a/b\n") == 0);
-    write_file("a/memory.max", "8589934592\n");
+    write_text("a/memory.max", "8589934592\n");
     ck_assert(memory("0::/a/b\n") == 8589934592);
-    write_file("a/b/memory.max", "1073741824\n");
+    write_text("a/b/memory.max", "1073741824\n");
     ck_assert(memory("0::/a/b\n") == 1073741824);
     ck_assert(memory("0::/a\n") == 8589934592);
     ck_assert(memory("0::/of/another/host\n") == 0);
 
-    write_file("memory/job/memory.limit_in_bytes", "9223372036854771712\n"); /* none */
+    write_text("memory/job/memory.limit_in_bytes", "9223372036854771712\n"); /* none */
     ck_assert(memory("5:memory:/job\n4:cpu,cpuacct:/job\n") == 0);
-    write_file("memory/job/memory.limit_in_bytes", "536870912\n");
+    write_text("memory/job/memory.limit_in_bytes", "536870912\n");
     ck_assert(memory("5:memory:/job\n4:cpu,cpuacct:/job\n") == 536870912);
     ck_assert(memory("5:cpu:/job\n0::/a/b\n") == 1073741824);
 
     long pages = sysconf(_SC_PHYS_PAGES);
     ck_assert_uint_gt(kmf_memory_here(), 0);
     ck_assert_uint_le(kmf_memory_here(), (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE));
-    remove_groups();
+    remove_dir();
 }
 END_TEST
 

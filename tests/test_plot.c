@@ -5,6 +5,7 @@
  */
 #include "base/io.h"
 #include "base/mem.h"
+#include "files.h"
 #include "kmerformer.h"
 #include "nn/eigen.h"
 #include "plot/draft.h"
@@ -461,29 +462,16 @@ END_TEST
 
 /* ---------------------------------------------------------------- gnuplot --------------- */
 
-/* A gnuplot in dir that complains, and draws what it is told. */
-static void make_gnuplot(const char *dir)
-{
-    char path[64];
-    snprintf(path, sizeof path, "%s/gnuplot", dir);
-    FILE *file = fopen(path, "w");
-    ck_assert_ptr_nonnull(file);
-    fputs("#!/bin/sh\necho complaint >&2\nexec cat\n", file);
-    ck_assert_int_eq(fclose(file), 0);
-    ck_assert_int_eq(chmod(path, 0700), 0);
-}
-
 START_TEST(a_program_without_standard_files_gets_its_picture)
 {
-    char dir[] = "/tmp/kmf_plot.XXXXXX";
-    char path[64];
+    static const char gnuplot[] = "#!/bin/sh\necho complaint >&2\nexec cat\n";
     char paths[4096];
     size_t len;
     int kept[3];
     kmf_err err = {0};
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    make_gnuplot(dir);
-    snprintf(path, sizeof path, "%s/x.svg", dir);
+    make_dir();
+    ck_assert_int_eq(chmod(write_text("gnuplot", gnuplot), 0700), 0);
+    const char *path = in_dir("x.svg");
     snprintf(paths, sizeof paths, "%s:%s", dir, getenv("PATH"));
     ck_assert_int_eq(setenv("PATH", paths, 1), 0);
     for (int closed = 0; closed < 8; closed++) { /* each a bit */
@@ -498,16 +486,14 @@ START_TEST(a_program_without_standard_files_gets_its_picture)
             close(kept[i]);
         }
         ck_assert_msg(status == 0, "%d: %s", closed, err.msg);
-        char *picture = kmf_file_read(path, 4096, &len, NULL);
-        ck_assert_ptr_nonnull(picture);
+        char *picture = get(path, &len);
         ck_assert_msg(strncmp(picture, "picture\n", 8) == 0, "%d: %s", closed, picture);
         ck_assert_msg(!strstr(picture, "complaint"), "%d: %s", closed, picture);
         kmf_free(picture);
     }
     ck_assert_int_eq(unlink(path), 0);
-    snprintf(path, sizeof path, "%s/gnuplot", dir);
-    ck_assert_int_eq(unlink(path), 0);
-    ck_assert_int_eq(rmdir(dir), 0);
+    ck_assert_int_eq(unlink(in_dir("gnuplot")), 0);
+    remove_empty_dir();
 }
 END_TEST
 
@@ -605,26 +591,22 @@ END_TEST
 
 START_TEST(any_allocation_may_fail)
 {
-    char dir[] = "/tmp/kmf_plot.XXXXXX";
-    char path[3][64];
-    static const char *const endings[] = {".svg", ".tsv", ".gp"};
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    for (int i = 0; i < 3; i++)
-        snprintf(path[i], sizeof path[i], "%s/x%s", dir, endings[i]);
+    make_dir();
+    const char *path = in_dir("x.svg");
     for (int which = 0; which < 4; which++) {
         int status = -1;
         for (size_t n = 1; status < 0; n++) {
             kmf_err err = {0};
             kmf_mem_fail_at(n);
-            status = each_plot(which, path[0], &err);
+            status = each_plot(which, path, &err);
             kmf_mem_fail_at(0);
             ck_assert_int_eq(err.code, status < 0 ? KMF_ENOMEM : KMF_OK);
             ck_assert_uint_lt(n, 100);
         }
     }
-    for (int i = 1; i < 3; i++)
-        ck_assert_int_eq(unlink(path[i]), 0);
-    ck_assert_int_eq(rmdir(dir), 0);
+    ck_assert_int_eq(unlink(in_dir("x.tsv")), 0);
+    ck_assert_int_eq(unlink(in_dir("x.gp")), 0);
+    remove_empty_dir();
 }
 END_TEST
 

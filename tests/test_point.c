@@ -13,6 +13,7 @@
 #include "base/number.h"
 #include "kmerformer.h"
 #include "learn/checkpoint.h"
+#include "files.h"
 #include "run.h"
 
 #include <check.h>
@@ -22,17 +23,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static char dir[] = "/tmp/kmf_point.XXXXXX";
-
-static const char *in_dir(const char *name)
-{
-    static char path[4][128];
-    static unsigned which;
-    char *to = path[which++ % 4];
-    snprintf(to, sizeof path[0], "%s/%s", dir, name);
-    return to;
-}
 
 /* Of the leak sanitizer, where there is one. */
 extern void __lsan_disable(void) __attribute__((weak));
@@ -66,6 +56,7 @@ static bool make_locale(void)
                  .wide_point = ',',
                  .wide_thousands = '.',
                  .charset = "UTF-8"};
+    strcpy(dir, "/tmp/kmf_test_XXXXXX");
     return mkdtemp(dir) && mkdir(in_dir("comma"), 0700) == 0 &&
            kmf_file_save(in_dir("comma/LC_NUMERIC"), &numeric, sizeof numeric, NULL) == 0 &&
            setenv("LOCPATH", dir, 1) == 0 && setlocale(LC_NUMERIC, "comma") != NULL &&
@@ -147,8 +138,7 @@ END_TEST
 static char *read_all(const char *name)
 {
     size_t len;
-    char *text = kmf_file_read(in_dir(name), 1 << 20, &len, NULL);
-    ck_assert_ptr_nonnull(text);
+    char *text = get(in_dir(name), &len);
     ck_assert_int_eq(unlink(in_dir(name)), 0);
     return text;
 }

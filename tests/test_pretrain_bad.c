@@ -3,8 +3,6 @@
  * Pretraining that is refused or runs out of something. Second sources: the kernel, for memory;
  * allocations that fail one after the other.
  */
-#define _XOPEN_SOURCE 700 /* mkdtemp */
-
 #include "trainers.h"
 
 #include "base/err.h"
@@ -16,29 +14,33 @@
 
 /* ---------------------------------------------------------------- bad input ------------- */
 
-START_TEST(something_to_begin_with_is_asked_for)
+static void bad_options(const options *o, const char *word)
 {
     kmf_err err = {0};
+    ck_assert_ptr_null(kmf_pretrain_new(o, &err));
+    ck_assert_int_eq(err.code, KMF_EINVAL);
+    ck_assert_msg(strstr(err.msg, word), "%s is not in %s", word, err.msg);
+    ck_assert_ptr_null(kmf_pretrain_new(o, NULL));
+}
+
+START_TEST(something_to_begin_with_is_asked_for)
+{
     options o = small_options();
     o.preset = o.init = NULL;
-    ck_assert_ptr_null(kmf_pretrain_new(&o, &err));
-    ck_assert_int_eq(err.code, KMF_EINVAL);
-    ck_assert_ptr_nonnull(strstr(err.msg, "neither a preset nor a model"));
+    bad_options(&o, "neither a preset nor a model");
 }
 END_TEST
 
+#define BAD(setting, value, word) \
+    do {                          \
+        options o = usual;        \
+        o.setting = (value);      \
+        bad_options(&o, word);    \
+    } while (0)
+
 START_TEST(options_out_of_range_are_refused)
 {
-#define BAD(setting, value, word)                                               \
-    do {                                                                        \
-        kmf_err err = {0};                                                      \
-        options o = small_options();                                            \
-        o.setting = (value);                                                    \
-        ck_assert_ptr_null(kmf_pretrain_new(&o, &err));                         \
-        ck_assert_int_eq(err.code, KMF_EINVAL);                                 \
-        ck_assert_msg(strstr(err.msg, word), "%s is not in %s", word, err.msg); \
-        ck_assert_ptr_null(kmf_pretrain_new(&o, NULL));                         \
-    } while (0)
+    const options usual = small_options();
     BAD(steps, 0, "how long");
     BAD(epochs, 1, "how long");
     BAD(epochs, -1, "how long");
@@ -97,13 +99,11 @@ START_TEST(options_out_of_range_are_refused)
     BAD(clip, (double)INFINITY, "clip");
     BAD(threads, -1, "threads");
     BAD(threads, 1025, "threads");
-#undef BAD
     kmf_err err = {0};
     options o = small_options();
     o.steps = 0;
     o.epochs = (double)INFINITY;
-    ck_assert_ptr_null(kmf_pretrain_new(&o, &err));
-    ck_assert_int_eq(err.code, KMF_EINVAL);
+    bad_options(&o, "");
     err = (kmf_err){0};
     o = small_options();
     o.init = NULL;
@@ -113,25 +113,15 @@ START_TEST(options_out_of_range_are_refused)
     err = (kmf_err){0};
     o.preset = "nano";
     o.k = 13;
-    ck_assert_ptr_null(kmf_pretrain_new(&o, &err));
-    ck_assert_int_eq(err.code, KMF_EINVAL);
+    bad_options(&o, "");
     kmf_pretrain_free(NULL);
 }
 END_TEST
 
 START_TEST(options_of_pairs_out_of_range_are_refused)
 {
-#define BAD(setting, value, word)                                               \
-    do {                                                                        \
-        kmf_err err = {0};                                                      \
-        options o = small_options();                                            \
-        o.objective = KMF_OBJECTIVE_CONTRASTIVE;                                \
-        o.setting = (value);                                                    \
-        ck_assert_ptr_null(kmf_pretrain_new(&o, &err));                         \
-        ck_assert_int_eq(err.code, KMF_EINVAL);                                 \
-        ck_assert_msg(strstr(err.msg, word), "%s is not in %s", word, err.msg); \
-        ck_assert_ptr_null(kmf_pretrain_new(&o, NULL));                         \
-    } while (0)
+    options usual = small_options();
+    usual.objective = KMF_OBJECTIVE_CONTRASTIVE;
     BAD(objective, 3, "objective");
     BAD(objective, -1, "objective");
     BAD(batch, 2, "two pairs, 4 windows");
@@ -168,30 +158,22 @@ START_TEST(options_of_pairs_out_of_range_are_refused)
     BAD(contrast, (double)INFINITY, "contrast");
 #undef BAD
     /* a range that is upside down */
-    kmf_err err = {0};
     options o = small_options();
     o.objective = KMF_OBJECTIVE_BOTH;
     o.length_min = 20;
     o.length_max = 10;
-    ck_assert_ptr_null(kmf_pretrain_new(&o, &err));
-    ck_assert(err.code == KMF_EINVAL && strstr(err.msg, "20 is more than 10"));
+    bad_options(&o, "20 is more than 10");
     /* a composition that nothing teaches, or that is to be mixed */
     o.length_min = o.length_max = 20;
     o.composition = 8;
     o.parts = KMF_PARTS_STATES;
-    err = (kmf_err){0};
-    ck_assert_ptr_null(kmf_pretrain_new(&o, &err));
-    ck_assert(err.code == KMF_EINVAL && strstr(err.msg, "nothing would teach it"));
+    bad_options(&o, "nothing would teach it");
     o.parts = KMF_PARTS_STATES_COMPOSITION;
     o.objective = KMF_OBJECTIVE_MASKED;
-    err = (kmf_err){0};
-    ck_assert_ptr_null(kmf_pretrain_new(&o, &err));
-    ck_assert(err.code == KMF_EINVAL && strstr(err.msg, "nothing would teach it"));
+    bad_options(&o, "nothing would teach it");
     o.objective = KMF_OBJECTIVE_BOTH;
     o.mix = 0.1;
-    err = (kmf_err){0};
-    ck_assert_ptr_null(kmf_pretrain_new(&o, &err));
-    ck_assert(err.code == KMF_EINVAL && strstr(err.msg, "no hidden states to mix"));
+    bad_options(&o, "no hidden states to mix");
     /* what masked training does not look at */
     o = small_options();
     o.temperature = 0;
@@ -320,7 +302,7 @@ END_TEST
 /* Whole by their checksum, but of a training that cannot be: nothing is filled. */
 START_TEST(a_checkpoint_of_an_impossible_progress_is_refused)
 {
-    const char *path = in_scratch("checkpoint");
+    const char *path = in_dir("checkpoint");
     options o = small_options();
     o.held_fraction = 0.1;
     for (int k = 0; k < 6; k++) {
@@ -453,7 +435,7 @@ START_TEST(memory_is_told_and_not_exceeded)
 END_TEST
 
 /* Everything that allocates, the reader apart. */
-static int live(const options *o, const char *path, const char *dir, kmf_err *err)
+static int live(const options *o, const char *path, const char *out, kmf_err *err)
 {
     kmf_pretrain *t = begun(o, input, err);
     int status = t ? kmf_pretrain_train(t, NULL, NULL, err) : KMF_ENOMEM;
@@ -462,16 +444,14 @@ static int live(const options *o, const char *path, const char *dir, kmf_err *er
     if (status == 0)
         status = kmf_pretrain_load(t, path, err);
     if (status == 0)
-        status = kmf_pretrain_model(t, dir, KMF_F32, "{}", err);
+        status = kmf_pretrain_model(t, out, KMF_F32, "{}", err);
     kmf_pretrain_free(t);
     return status;
 }
 
 START_TEST(every_allocation_may_fail)
 {
-    char path[300], dir[300];
-    snprintf(path, sizeof path, "%s/checkpoint", scratch);
-    snprintf(dir, sizeof dir, "%s/out", scratch);
+    const char *path = in_dir("checkpoint"), *out = in_dir("out");
     for (int k = 0; k < 4; k++) {
         options o = small_options();
         kmf_err err = {0};
@@ -492,14 +472,14 @@ START_TEST(every_allocation_may_fail)
         }
         o.steps = 1;
         kmf_mem_fail_at(0);
-        ck_assert_msg(live(&o, path, dir, &err) == 0, "%s", err.msg);
+        ck_assert_msg(live(&o, path, out, &err) == 0, "%s", err.msg);
         size_t n = kmf_mem_count();
         ck_assert_uint_gt(n, 50);
         /* a large model is drawn again and again: a few places must do */
         for (size_t at = 1; at <= n; at += k < 2 ? 1 : CHECKED ? 29 : k == 3 ? 3 : 11) {
             err = (kmf_err){0};
             kmf_mem_fail_at(at);
-            int status = live(&o, path, dir, &err);
+            int status = live(&o, path, out, &err);
             if (status != KMF_ENOMEM || err.code != KMF_ENOMEM)
                 ck_abort_msg("allocation %zu of %zu: %d, %s", at, n, status, err.msg);
         }
@@ -511,7 +491,7 @@ END_TEST
 int main(void)
 {
     TCase *bad = tcase_create("bad");
-    tcase_add_checked_fixture(bad, begin_test, tear_down);
+    tcase_add_checked_fixture(bad, begin_test, remove_dir);
     tcase_add_test(bad, something_to_begin_with_is_asked_for);
     tcase_add_test(bad, options_out_of_range_are_refused);
     tcase_add_test(bad, options_of_pairs_out_of_range_are_refused);

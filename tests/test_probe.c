@@ -10,6 +10,7 @@
 #include "eval/lbfgs.h"
 #include "eval/logistic.h"
 #include "eval/probe.h"
+#include "files.h"
 #include "model/safetensors.h"
 #include "numbers.h"
 #include "run.h"
@@ -610,16 +611,7 @@ END_TEST
 
 /* ---------------------------------------------------------------- files ------------------ */
 
-static char path[] = "/tmp/kmf_probe_XXXXXX";
-
-/* Without waiting for the disk. */
-static void put_file(const unsigned char *bytes, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-    ck_assert_ptr_nonnull(f);
-    ck_assert_uint_eq(fwrite(bytes, 1, n, f), n);
-    fclose(f);
-}
+static const char *path; /* of a file in the folder */
 
 static size_t save_probe(kmf_probe *probe, unsigned char *bytes, size_t cap)
 {
@@ -649,7 +641,7 @@ START_TEST(a_file_brings_the_probe_back_and_lies_are_told)
     double p[CLASSES];
     double q[CLASSES];
     draw(&d, 8);
-    close(mkstemp(path));
+    path = in_dir("probe");
     kmf_probe *probe = train_probe(&d, NULL);
     kmf_err err = {0};
     ck_assert_int_eq(kmf_probe_save(probe, path, NULL, 0, &err), KMF_EINVAL);
@@ -671,12 +663,12 @@ START_TEST(a_file_brings_the_probe_back_and_lies_are_told)
     kmf_probe_free(probe);
     /* cut anywhere, it is refused; a byte changed, it is refused or taken, and never more */
     for (size_t cut = 0; cut < n; cut += cut < 900 ? 1 : 13) {
-        put_file(bytes, cut);
+        put(path, bytes, cut);
         ck_assert_ptr_null(kmf_probe_load(path, NULL));
     }
     for (size_t at = 0; at < n; at += 3) {
         bytes[at] ^= 0x15;
-        put_file(bytes, n);
+        put(path, bytes, n);
         kmf_probe_free(kmf_probe_load(path, NULL));
         bytes[at] ^= 0x15;
     }
@@ -741,7 +733,7 @@ START_TEST(a_file_of_other_numbers_than_a_probe_has_is_refused)
         {{bell, 8, good, 4, NULL, 0}, "a control character in a label"},
         {{labels, 8, good, 4, "auto", 0}, "its probe_scale is neither column nor common"}};
     static const char *const scales[] = {NULL, "column", "common"};
-    close(mkstemp(path));
+    path = in_dir("probe");
     for (size_t i = 0; i < 3; i++) {
         kmf_probe *probe = load_written(&(written){labels, 8, good, 4, scales[i], 4}, NULL);
         ck_assert_ptr_nonnull(probe);
@@ -779,15 +771,14 @@ START_TEST(texts_that_are_not_utf8_do_not_lose_a_probe)
     kmf_err err = {0};
     size_t len;
     draw(&d, 8);
-    close(mkstemp(path));
+    path = in_dir("probe");
     kmf_probe *probe = train_probe(&d, NULL);
     ck_assert_int_eq(kmf_probe_describe(probe, labels, "{}", &err), 0);
     ck_assert_msg(kmf_probe_save(probe, path, pairs, 2, &err) == 0, "%s", err.msg);
     kmf_probe *back = kmf_probe_load(path, &err);
     ck_assert_msg(back != NULL, "%s", err.msg);
     ck_assert_str_eq(kmf_probe_label(back, 1), "\xff");
-    char *bytes = kmf_file_read(path, 1 << 16, &len, &err);
-    ck_assert_ptr_nonnull(bytes);
+    char *bytes = get(path, &len);
     ck_assert_ptr_nonnull(strstr(bytes + 8, "\"command\":\"train -o p???\""));
     ck_assert_ptr_nonnull(strstr(bytes + 8, "\"note\":\"\xc3\xa9\""));
     ck_assert_int_eq(kmf_probe_save(probe, path, odd_key, 1, &err), KMF_EINVAL);
@@ -843,6 +834,7 @@ END_TEST
 int main(void)
 {
     TCase *tc = untimed_case();
+    tcase_add_checked_fixture(tc, make_dir, remove_empty_dir);
     tcase_add_test(tc, lbfgs_finds_the_end_of_a_curved_valley);
     tcase_add_test(tc, lbfgs_goes_where_the_inverse_hessian_written_down_leads);
     tcase_add_test(

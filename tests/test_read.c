@@ -3,9 +3,9 @@
  * Files read by the embedder against their records added one by one: the same rows, statistics and
  * failures, whether the threads read the file in ranges or not.
  */
-#include "base/mem.h"
 #include "checked.h"
 #include "contigs.h"
+#include "failing.h"
 
 #include <malloc.h>
 
@@ -65,7 +65,7 @@ static void check_both(const char *model, const kmf_embed_options *o, const char
         ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
     }
     ck_assert_uint_gt(read.text.len, 0);
-    check_text(&one_by_one.text, &read.text);
+    must_equal(&one_by_one.text, &read.text);
     kmf_embedder_free(a);
     kmf_embedder_free(b);
     free(one_by_one.text.bytes);
@@ -460,7 +460,7 @@ START_TEST(contigs_that_are_too_long_are_read_on)
         ck_assert_msg(kmf_embedder_read(e, fasta, NULL, &stats, &err) == 0, "%s", err.msg);
         ck_assert_int_eq(kmf_embedder_finish(e, NULL), 0);
         ck_assert_uint_eq(e->n_by_ranges, most + 1 >= CONTIG);
-        check_text(&got.text, &expected.text);
+        must_equal(&got.text, &expected.text);
         kmf_embedder_free(e);
         free(got.text.bytes);
     }
@@ -525,13 +525,12 @@ START_TEST(any_failing_allocation_leaves_rows_right)
         int status = kmf_embedder_read(e, fasta, NULL, &stats, &err);
         if (status == 0)
             status = kmf_embedder_finish(e, &err);
-        bool reached = kmf_mem_count() >= n;
-        kmf_mem_fail_at(0);
+        bool reached = failed_at(n);
         ck_assert_msg(status == 0 || status == KMF_ENOMEM, "%zu: %s", n, err.msg);
         ck_assert_int_eq(status == 0, err.code == KMF_OK);
         if (status == 0) {
             n_whole++;
-            check_text(&got.text, &expected.text);
+            must_equal(&got.text, &expected.text);
         }
         kmf_embedder_free(e);
         free(got.text.bytes);

@@ -45,7 +45,7 @@ static void check_table(const char *model, const kmf_embed_options *o, const cha
     const char *path = in_dir(name);
     text one_by_one = table_of(model, o, fasta, path, f16, false, 0);
     text read = table_of(model, o, fasta, path, f16, true, n_by_ranges);
-    check_text(&one_by_one, &read);
+    must_equal(&one_by_one, &read);
     free(one_by_one.bytes);
     free(read.bytes);
 }
@@ -167,7 +167,7 @@ static void check_stored(storing *s, const char *fasta, const char *read_from,
     ck_assert_int_eq(kmf_embedder_read(b, read_from, NULL, &stats, NULL), 0);
     ck_assert_int_eq(kmf_embedder_finish(a, NULL) + kmf_embedder_finish(b, NULL), 0);
     *n_by_ranges = b->n_by_ranges;
-    check_text(&one_by_one.text, &s->rows.text);
+    must_equal(&one_by_one.text, &s->rows.text);
     kmf_embedder_free(a);
     kmf_embedder_free(b);
     free(one_by_one.text.bytes);
@@ -244,8 +244,7 @@ START_TEST(a_number_too_large_amid_a_batch_names_its_record)
     o.k = 3;
     text t = {0};
     kmf_vectors *v = kmf_vectors_new(KMF_DNA, 64, 5, 1, NULL);
-    char model[256];
-    snprintf(model, sizeof model, "%s", in_dir("large.safetensors"));
+    const char *model = in_dir("large.safetensors");
     for (size_t i = 0; i < 64; i++) {
         v->code[i] = i;
         v->k[i] = 3;

@@ -15,8 +15,7 @@ static void expect_regions(const char *path, const char *regions, const char *be
 {
     text out = {0};
     kmf_err err = {0};
-    kmf_reader_options opts;
-    kmf_reader_options_default(&opts);
+    kmf_reader_options opts = reader_options();
     opts.regions = regions;
     opts.bed = bed;
     add(&out, "");
@@ -28,7 +27,6 @@ static void expect_regions(const char *path, const char *regions, const char *be
 
 START_TEST(regions_are_1_based_and_closed_and_keep_their_order)
 {
-    make_dir();
     const char *plain = write_text("x.fa", regions_fasta);
     text packed = bgzipped(regions_fasta, sizeof regions_fasta - 1);
     const char *bgzf = write_bytes("x.fa.gz", packed.bytes, packed.len);
@@ -48,7 +46,6 @@ START_TEST(regions_are_1_based_and_closed_and_keep_their_order)
     write_text("z.fa.fai", "none\t0\t6\t0\t0\nc\t2\t9\t2\t3\n");
     expect_regions(with_empty, "none,c", NULL, "[none:1-0|][c:1-2|AC]");
     free(packed.bytes);
-    remove_dir();
 }
 END_TEST
 
@@ -63,7 +60,6 @@ START_TEST(bed_lines_are_0_based_and_half_open_and_honour_the_strand)
                               "chr2\t4\t5";
     static const char records[] = "[chr1:1-4|ACGT][chr1:10-13(-)|AACG][chr1:10-13|CGTT]"
                                   "[chr2:1-5|acgtu][chr1:11-12(-)|AC][chr2:5-5|u]";
-    make_dir();
     const char *path = write_text("x.fa", regions_fasta);
     expect_regions(path, NULL, write_text("x.bed", bed), records);
     text gz = gzipped(bed, sizeof bed - 1);
@@ -72,7 +68,6 @@ START_TEST(bed_lines_are_0_based_and_half_open_and_honour_the_strand)
     expect_regions(path, "chr2:5-5", write_text("y.bed", "chr2\t0\t2\n"),
                    "[chr2:5-5|u][chr2:1-2|ac]");
     expect_regions(path, NULL, write_text("z.bed", ""), "");
-    remove_dir();
 }
 END_TEST
 
@@ -83,12 +78,11 @@ static void expect_bad_region(const char *path, const char *regions, const char 
 {
     kmf_err err = {0};
     char message[512];
-    kmf_reader_options opts;
     va_list args;
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    kmf_reader_options_default(&opts);
+    kmf_reader_options opts = reader_options();
     opts.regions = regions;
     ck_assert_ptr_null(kmf_reader_open(path, &opts, NULL, &err));
     ck_assert_int_eq(err.code, KMF_EINVAL);
@@ -98,7 +92,6 @@ static void expect_bad_region(const char *path, const char *regions, const char 
 START_TEST(bad_regions_are_named)
 {
     static const char form[] = "a range is written NAME:BEG-END or NAME:BEG-";
-    make_dir();
     const char *x = write_text("x.fa", regions_fasta);
     expect_bad_region(x, "chr1,chr9:1-5",
                       "region 'chr9:1-5': %s has no sequence of this name with letters in it",
@@ -129,7 +122,6 @@ START_TEST(bad_regions_are_named)
     expect_bad_region(x, "{chr1}5", "region '{chr1}5': %s", form);
     expect_bad_region("-", "chr1",
                       "regions need a file: they cannot be taken from standard input");
-    remove_dir();
 }
 END_TEST
 
@@ -139,7 +131,6 @@ START_TEST(bed_lines_may_name_their_records)
     kmf_reader_options opts = {.bed_names = 1};
     kmf_record rec;
     kmf_err err = {0};
-    make_dir();
     const char *path = write_text("x.fa", ">chr1\nAACCGGTT\n");
     ck_assert_ptr_null(kmf_reader_open(path, &opts, NULL, &err));
     ck_assert_int_eq(err.code, KMF_EINVAL);
@@ -161,7 +152,6 @@ START_TEST(bed_lines_may_name_their_records)
     err = (kmf_err){0};
     ck_assert_ptr_null(kmf_reader_open(path, &opts, NULL, &err));
     ck_assert_ptr_nonnull(strstr(err.msg, "line 1: a line end in a name"));
-    remove_dir();
 }
 END_TEST
 
@@ -169,8 +159,7 @@ static void expect_bad_bed(const char *path, const char *lines, const char *what
 {
     kmf_err err = {0};
     char message[512];
-    kmf_reader_options opts;
-    kmf_reader_options_default(&opts);
+    kmf_reader_options opts = reader_options();
     opts.bed = write_text("bad.bed", lines);
     ck_assert_ptr_null(kmf_reader_open(path, &opts, NULL, &err));
     ck_assert_int_eq(err.code, KMF_EFORMAT);
@@ -181,32 +170,27 @@ static void expect_bad_bed(const char *path, const char *lines, const char *what
 START_TEST(bytes_of_bed_lines_reach_no_message_raw)
 {
     char message[256];
-    make_dir();
     const char *x = write_text("x.fa", regions_fasta);
     snprintf(message, sizeof message, "line 1: %s has no sequence 'chr?[2J'", x);
     expect_bad_bed(x, "chr\x1b[2J\t5\t23\n", message);
     expect_bad_bed(x, "chr1\t5\t8\tn\t0\t\x1b\n",
                    "line 1: a strand is '+', '-' or '.', got '?'");
-    remove_dir();
 }
 END_TEST
 
 START_TEST(lines_of_gff_are_told_from_bad_ones)
 {
-    make_dir();
     const char *x = write_text("x.fa", regions_fasta);
     expect_bad_bed(x, "##gff-version 3\nchr1\tx\tCDS\t1\t5\t.\t-\t0\tID=a\n",
                    "line 2 is one of GFF, and BED has a name, begin, from 0, and end (the "
                    "manual shows how to make it)");
     expect_bad_bed(x, "chr1\tx\ty\t1\tz\t.\n", "line 1: a BED line is a name, begin and end");
-    remove_dir();
 }
 END_TEST
 
 START_TEST(bad_bed_lines_are_named)
 {
     char message[256];
-    make_dir();
     const char *x = write_text("x.fa", regions_fasta);
     expect_bad_bed(x, "chr1\t0\t5\nchr1\t5\n", "line 2: a BED line is a name, begin and end");
     expect_bad_bed(x, "chr1\tx\t5\n", "line 1: a BED line is a name, begin and end");
@@ -218,20 +202,16 @@ START_TEST(bad_bed_lines_are_named)
     snprintf(message, sizeof message, "line 1: %s has no sequence 'chr7'", x);
     expect_bad_bed(x, "chr7\t5\t23\n", message);
     kmf_err err = {0};
-    kmf_reader_options opts;
-    kmf_reader_options_default(&opts);
+    kmf_reader_options opts = reader_options();
     opts.bed = "/nonexistent/x.bed";
     ck_assert_ptr_null(kmf_reader_open(x, &opts, NULL, &err));
     ck_assert_str_eq(err.msg, "/nonexistent/x.bed: No such file or directory");
-    remove_dir();
 }
 END_TEST
 
 START_TEST(regions_need_a_fasta_file_that_can_be_indexed)
 {
-    make_dir();
-    kmf_reader_options opts;
-    kmf_reader_options_default(&opts);
+    kmf_reader_options opts = reader_options();
     opts.regions = "chr1";
     text gz = gzipped(regions_fasta, sizeof regions_fasta - 1);
     expect_path_failure(write_bytes("x.fa.gz", gz.bytes, gz.len), &opts, 0,
@@ -284,29 +264,24 @@ START_TEST(regions_need_a_fasta_file_that_can_be_indexed)
         stale, &opts, 0,
         "chr1:1-22 cannot be read: the file is damaged, or its .fai was made of "
         "another one");
-    remove_dir();
 }
 END_TEST
 
 /* What begins as a header does may be a contig. */
 START_TEST(contigs_may_be_called_as_headers_are)
 {
-    make_dir();
     const char *path = write_text("x.fa", ">track\nACGT\n>browser\nGGCC\n>track1\nTTAA\n");
     expect_regions(path, NULL,
                    write_text("x.bed", "track name=x 3\ntrack\t0\t2\nbrowser position a:1-2\n"
                                        "browser 1 3\ntrack1\t0\t2\nbrowser\ntrack \n"),
                    "[track:1-2|AC][browser:2-3|GC][track1:1-2|TT]");
-    remove_dir();
 }
 END_TEST
 
 /* bgzip's last block is an empty one: without it something may be missing. */
 START_TEST(a_bed_file_that_was_cut_off_is_refused)
 {
-    make_dir();
-    kmf_reader_options opts;
-    kmf_reader_options_default(&opts);
+    kmf_reader_options opts = reader_options();
     const char *path = write_text("x.fa", regions_fasta);
     text packed = bgzipped("chr1\t0\t4\n", 9);
     opts.bed = write_bytes("x.bed.gz", packed.bytes, packed.len - 28);
@@ -319,7 +294,6 @@ START_TEST(a_bed_file_that_was_cut_off_is_refused)
     expect_regions(path, NULL, write_bytes("x.bed.gz", packed.bytes, packed.len),
                    "[chr1:1-4|ACGT]");
     free(packed.bytes);
-    remove_dir();
 }
 END_TEST
 
@@ -332,9 +306,7 @@ START_TEST(an_index_that_is_not_whole_is_refused)
         "c1\t40\t4\t10\t\n",   "c1\t40\t4\t10\t11\t12\n", "c1\t40\t4\t10\t10\n",
         "c1\t40\t4\t10\t9\n",  "c1\t40\t4\t0\t11\n",      "c1\t-40\t4\t10\t11\n",
         "c1\t40\tx\t10\t11\n", "c1 40 4 10 11\n",         "c1\t40\t4\t10\t11x\n"};
-    make_dir();
-    kmf_reader_options opts;
-    kmf_reader_options_default(&opts);
+    kmf_reader_options opts = reader_options();
     opts.regions = "c1:11-24";
     for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
         const char *path = write_text("x.fa", four_lines);
@@ -357,7 +329,6 @@ START_TEST(an_index_that_is_not_whole_is_refused)
     expect_regions(path, "c1:2-3", NULL, "[c1:2-3|CG]");
     path = write_text("w.fa", ">c1\r\nACGT\r\nAC\r\n");
     expect_regions(path, "c1:4-6", NULL, "[c1:4-6|TAC]");
-    remove_dir();
 }
 END_TEST
 
@@ -379,7 +350,6 @@ START_TEST(fasta_of_many_shapes_has_regions)
         {">a lcl|x\tmore >b\nACGT\n>b\nCC\n", "b", "[b:1-2|CC]"},
         {">p\nMKVL*\n>c\nAC\n", "c", "[c:1-2|AC]"},
     };
-    make_dir();
     for (size_t i = 0; i < 2 * sizeof shapes / sizeof shapes[0]; i++) {
         const char *fasta = shapes[i / 2].fasta;
         text packed = bgzipped(fasta, strlen(fasta));
@@ -391,7 +361,6 @@ START_TEST(fasta_of_many_shapes_has_regions)
             expect_regions(path, shapes[i / 2].regions, NULL, shapes[i / 2].records);
         free(packed.bytes);
     }
-    remove_dir();
 }
 END_TEST
 
@@ -410,12 +379,10 @@ START_TEST(lines_with_blanks_between_bases_have_no_regions)
         {">c\nACGT  \nGGCC  \nA \n", "c:4-9", "[c:4-9|TGGCCA]"},
         {">c d e\nACGT\t\r\nGGCC \r\n", "c:4-8", "[c:4-8|TGGCC]"},
     };
-    make_dir();
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         char name[32];
         kmf_err err = {0};
-        kmf_reader_options opts;
-        kmf_reader_options_default(&opts);
+        kmf_reader_options opts = reader_options();
         opts.regions = shapes[i].regions;
         snprintf(name, sizeof name, "x%zu.fa", i);
         const char *path = write_text(name, shapes[i].fasta);
@@ -427,7 +394,6 @@ START_TEST(lines_with_blanks_between_bases_have_no_regions)
         ck_assert_msg(strstr(err.msg, "blanks between bases: an index cannot tell"), "%zu: %s",
                       i, err.msg);
     }
-    remove_dir();
 }
 END_TEST
 
@@ -451,7 +417,6 @@ START_TEST(an_index_of_lines_with_blanks_gives_no_other_bases)
         {">c\nAACC \nGG TT\nAACC \nAC\n", "c\t14\t3\t4\t6\n", "c:9-14", "[c:9-14|AACCAC]"},
         {">c\r\nAACC\r\nGGTT\r\nA\r\n", "c\t9\t4\t4\t6\n", "c:4-9", "[c:4-9|CGGTTA]"},
     };
-    make_dir();
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         const char *path = write_text("y.fa", shapes[i].fasta);
         write_text("y.fa.fai", shapes[i].fai);
@@ -462,7 +427,6 @@ START_TEST(an_index_of_lines_with_blanks_gives_no_other_bases)
                                 "by its .fai lines have blanks between bases, or that was made "
                                 "of another one");
     }
-    remove_dir();
 }
 END_TEST
 
@@ -470,12 +434,10 @@ END_TEST
 START_TEST(a_name_with_a_nul_is_none_of_an_index)
 {
     static const char fasta[] = ">abc\nACGT\n>abc\0nnnnnnn\nGG\n";
-    make_dir();
     const char *path = write_bytes("y.fa", fasta, sizeof fasta - 1);
     write_text("y.fa.fai", "abc\t4\t5\t4\t5\n");
     expect_path_failure(path, &(kmf_reader_options){.regions = "abc"}, 0,
                         "its .fai ends before it does: remove that, and it is made anew");
-    remove_dir();
 }
 END_TEST
 
@@ -485,7 +447,6 @@ START_TEST(a_long_name_that_comes_twice_is_that_of_the_first)
     enum { LETTERS = 1100 };
     char name[LETTERS + 1];
     char buf[3 * LETTERS];
-    make_dir();
     memset(name, 'n', LETTERS);
     name[LETTERS] = '\0';
     snprintf(buf, sizeof buf, ">%s\nACGT\n>%s\nGGCC\n", name, name);
@@ -504,7 +465,6 @@ START_TEST(a_long_name_that_comes_twice_is_that_of_the_first)
     write_text("y.fa.fai", buf);
     expect_path_failure(path, &(kmf_reader_options){.regions = region}, 0,
                         "its .fai ends before it does: remove that, and it is made anew");
-    remove_dir();
 }
 END_TEST
 
@@ -513,9 +473,7 @@ START_TEST(a_gzi_is_that_of_its_file)
 {
     enum { BASES = 3000, MOST = 400 };
     static char fasta[BASES + 64];
-    make_dir();
-    kmf_reader_options opts;
-    kmf_reader_options_default(&opts);
+    kmf_reader_options opts = reader_options();
     opts.regions = "a:2995-3000";
     size_t n = (size_t)snprintf(fasta, sizeof fasta, ">a\n");
     for (int i = 0; i < BASES; i++)
@@ -564,7 +522,6 @@ START_TEST(a_gzi_is_that_of_its_file)
     expect_regions(path, opts.regions, NULL, records);
     free(index.bytes);
     free(packed.bytes);
-    remove_dir();
 }
 END_TEST
 
@@ -572,7 +529,6 @@ END_TEST
 START_TEST(an_index_may_count_no_end_to_the_last_line)
 {
     static const char *const endings[] = {"6", "7"};
-    make_dir();
     const char *path = write_text("x.fa", ">a\nACGTACGT\nAC\n>b\nGGCCTA");
     for (size_t i = 0; i < 2; i++) {
         char index[64];
@@ -581,7 +537,6 @@ START_TEST(an_index_may_count_no_end_to_the_last_line)
         expect_regions(path, "b:2-6,a:7-10,b", NULL,
                        "[b:2-6|GCCTA][a:7-10|GTAC][b:1-6|GGCCTA]");
     }
-    remove_dir();
 }
 END_TEST
 
@@ -589,10 +544,8 @@ END_TEST
 START_TEST(a_fai_beyond_the_only_block_is_refused)
 {
     static const char short_one[] = ">a\nACGTACGT\n";
-    make_dir();
     kmf_err err = {0};
-    kmf_reader_options opts;
-    kmf_reader_options_default(&opts);
+    kmf_reader_options opts = reader_options();
     opts.regions = "a:2-3";
     text packed = bgzipped(short_one, sizeof short_one - 1);
     const char *path = write_bytes("x.fa.gz", packed.bytes, packed.len);
@@ -606,16 +559,13 @@ START_TEST(a_fai_beyond_the_only_block_is_refused)
     ck_assert_int_eq(err.code, KMF_EFORMAT);
     ck_assert_ptr_nonnull(strstr(err.msg, "x.fa.gz: ends before its .fai does"));
     free(packed.bytes);
-    remove_dir();
 }
 END_TEST
 
 /* bgzip's end-of-file block is missing, or more. */
 START_TEST(packed_fasta_that_was_cut_off_has_no_regions)
 {
-    make_dir();
-    kmf_reader_options opts;
-    kmf_reader_options_default(&opts);
+    kmf_reader_options opts = reader_options();
     opts.regions = "chr1:1-2";
     text packed = bgzipped(regions_fasta, strlen(regions_fasta));
     const char *path = write_bytes("x.fa.gz", packed.bytes, packed.len);
@@ -623,7 +573,6 @@ START_TEST(packed_fasta_that_was_cut_off_has_no_regions)
     path = write_bytes("y.fa.gz", packed.bytes, packed.len - 28);
     expect_path_failure(path, &opts, 0, "truncated: the BGZF end-of-file marker is missing");
     free(packed.bytes);
-    remove_dir();
 }
 END_TEST
 
@@ -631,9 +580,7 @@ END_TEST
 START_TEST(an_index_and_its_file_fit)
 {
     static const char fasta[] = ">a\nACGT\n>b\nGGC\n";
-    make_dir();
-    kmf_reader_options opts;
-    kmf_reader_options_default(&opts);
+    kmf_reader_options opts = reader_options();
     opts.regions = "a";
     text packed = bgzipped(fasta, sizeof fasta - 1);
     const char *path = write_bytes("x.fa.gz", packed.bytes, packed.len);
@@ -672,16 +619,13 @@ START_TEST(an_index_and_its_file_fit)
     path = write_text("z.fa", ">a\nAC\n>b\nGG\n>a\nTT\n");
     write_text("z.fa.fai", "a\t2\t3\t2\t3\nb\t2\t9\t2\t3\n");
     expect_regions(path, "a,b", NULL, "[a:1-2|AC][b:1-2|GG]");
-    remove_dir();
 }
 END_TEST
 
 START_TEST(an_index_ends_where_the_file_does)
 {
     static const char fasta[] = ">a\nACGT\nAC\n>b x\nGGG\n>none\n>c\nTT\n";
-    make_dir();
-    kmf_reader_options opts;
-    kmf_reader_options_default(&opts);
+    kmf_reader_options opts = reader_options();
     opts.regions = "a";
     text packed = bgzipped(fasta, sizeof fasta - 1);
     for (int i = 0; i < 2; i++) {
@@ -699,16 +643,13 @@ START_TEST(an_index_ends_where_the_file_does)
         expect_regions(path, "c,a:4-5", NULL, "[c:1-2|TT][a:4-5|TA]");
     }
     free(packed.bytes);
-    remove_dir();
 }
 END_TEST
 
 START_TEST(a_name_that_is_there_twice_has_no_regions)
 {
     static const char fasta[] = ">chr1 one\nAAAA\n>chr2\nAC\n>chr1 other\nCCCC\n";
-    make_dir();
-    kmf_reader_options opts;
-    kmf_reader_options_default(&opts);
+    kmf_reader_options opts = reader_options();
     opts.regions = "chr1";
     text packed = bgzipped(fasta, sizeof fasta - 1);
     for (int i = 0; i < 2; i++) {
@@ -726,25 +667,22 @@ START_TEST(a_name_that_is_there_twice_has_no_regions)
     free(packed.bytes);
     /* one of the two has no base */
     expect_regions(write_text("y.fa", ">a\n>b\nAC\n>a\nGG\n"), "a", NULL, "[a:1-2|GG]");
-    remove_dir();
 }
 END_TEST
 
 START_TEST(a_failing_allocation_among_regions_is_reported_and_nothing_leaks)
 {
-    make_dir();
-    kmf_reader_options opts;
-    kmf_reader_options_default(&opts);
+    kmf_reader_options opts = reader_options();
     opts.regions = "chr1,chr2:1-2";
     opts.bed = write_text("x.bed", "chr1\t0\t5\n");
     fail_everywhere(write_text("x.fa", regions_fasta), &opts, 0);
-    remove_dir();
 }
 END_TEST
 
 int main(void)
 {
     TCase *tc = untimed_case();
+    tcase_add_checked_fixture(tc, make_dir, remove_dir);
     tcase_add_test(tc, regions_are_1_based_and_closed_and_keep_their_order);
     tcase_add_test(tc, bed_lines_are_0_based_and_half_open_and_honour_the_strand);
     tcase_add_test(tc, bed_lines_may_name_their_records);

@@ -83,7 +83,7 @@ static kmf_output *output_of(const scene *s, const kmf_embedder *e)
     kmf_output_form form = form_of(s, e);
     if (form.format)
         form.format = &own;
-    kmf_output *o = kmf_output_new(in_scratch(s->name), &form, NULL);
+    kmf_output *o = kmf_output_new(in_dir(s->name), &form, NULL);
     ck_assert_ptr_nonnull(o);
     memset(&own, 0, sizeof own); /* it was copied */
     return o;
@@ -127,8 +127,7 @@ static void keep(void *user, uint64_t tokens)
     if (++k->n_told != k->when)
         return;
     const kmf_run run = kmf_embedder_run(k->embedder);
-    k->saved =
-        kmf_output_save(k->output, &run, in_scratch("checkpoint"), inputs, 1, NULL, NULL);
+    k->saved = kmf_output_save(k->output, &run, in_dir("checkpoint"), inputs, 1, NULL, NULL);
     if (k->ends)
         kmf_embedder_stop(k->embedder);
 }
@@ -162,8 +161,8 @@ static kmf_output *resumed_output(const scene *s, kmf_embedder *e, kmf_err *err)
 {
     const kmf_output_form form = form_of(s, e);
     const kmf_run run = kmf_embedder_run(e);
-    kmf_output *o = kmf_output_resume(in_scratch(s->name), &form, &run,
-                                      in_scratch("checkpoint"), inputs, 1, NULL, err);
+    kmf_output *o = kmf_output_resume(in_dir(s->name), &form, &run, in_dir("checkpoint"),
+                                      inputs, 1, NULL, err);
     if (o)
         kmf_output_take(o, e);
     return o;
@@ -190,9 +189,8 @@ static int run_to_end(const scene *s, bool resumed, kmf_embed_stats *stats, kmf_
 
 static char *take_file(const char *name, size_t *len)
 {
-    char *bytes = kmf_file_read(in_scratch(name), (size_t)1 << 30, len, NULL);
-    ck_assert_ptr_nonnull(bytes);
-    ck_assert_int_eq(unlink(in_scratch(name)), 0);
+    char *bytes = get(in_dir(name), len);
+    ck_assert_int_eq(unlink(in_dir(name)), 0);
     return bytes;
 }
 
@@ -208,9 +206,9 @@ static void check_same(const char *name, const char *wanted, size_t n_wanted)
 /* What was written behind the checkpoint, into all of the files. */
 static void add_junk(void)
 {
-    char command[sizeof scratch + 128];
+    char command[sizeof dir + 128];
     snprintf(command, sizeof command, "for f in '%s'/*.tmp.*; do seq 50000 >>$f || exit; done",
-             scratch);
+             dir);
     ck_assert_int_eq(system(command), 0);
 }
 
@@ -238,9 +236,9 @@ static void check_scene(const scene *s)
         ck_assert_int_eq(memcmp(&stats, &whole, sizeof stats), 0);
         for (int i = 0; i < n_names; i++)
             check_same(names[i], wanted[i], len[i]);
-        ck_assert_int_eq(unlink(in_scratch("checkpoint")), 0);
-        ck_assert_int_eq(unlink(in_scratch("x.json")), s->format ? -1 : 0);
-        ck_assert_int_eq(n_entries(scratch), 0);
+        ck_assert_int_eq(unlink(in_dir("checkpoint")), 0);
+        ck_assert_int_eq(unlink(in_dir("x.json")), s->format ? -1 : 0);
+        ck_assert_int_eq(n_entries(dir), 0);
     }
     ck_assert_int_gt(n_kept, 3);
     for (int i = 0; i < n_names; i++)
@@ -351,7 +349,7 @@ START_TEST(a_sequence_alone_leaves_a_run_as_it_is)
     ck_assert_int_eq(k.saved, 0);
     const kmf_run run = kmf_embedder_run(k.embedder);
     ck_assert_int_eq(
-        kmf_output_save(k.output, &run, in_scratch("checkpoint"), inputs, 1, NULL, &err), 1);
+        kmf_output_save(k.output, &run, in_dir("checkpoint"), inputs, 1, NULL, &err), 1);
     end_run(&k);
     kmf_embedder *e = embedder_of(&s);
     kmf_output *o = resumed_output(&s, e, &err);
@@ -447,8 +445,7 @@ static void edit(const char *text, const char *from, const char *to)
     ck_assert_ptr_nonnull(at);
     snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, to,
              at + strlen(from));
-    ck_assert_int_eq(kmf_file_save(in_scratch("checkpoint"), changed, strlen(changed), NULL),
-                     0);
+    ck_assert_int_eq(kmf_file_save(in_dir("checkpoint"), changed, strlen(changed), NULL), 0);
 }
 
 START_TEST(a_checkpoint_that_lies_is_refused)
@@ -512,7 +509,7 @@ static void temporary_names(char names[3][NAME_CAP], const char *checkpoint)
         checkpoint = strstr(checkpoint, key);
         ck_assert_ptr_nonnull(checkpoint);
         checkpoint += strlen(key);
-        snprintf(names[2 - i], NAME_CAP, "%s%.*s", in_scratch(own[i]),
+        snprintf(names[2 - i], NAME_CAP, "%s%.*s", in_dir(own[i]),
                  (int)strcspn(checkpoint, "\""), checkpoint);
     }
 }
@@ -529,22 +526,22 @@ START_TEST(names_that_were_given_are_taken_back)
     ck_assert_int_eq(run_to_end(&s, false, &stats, &err), 0);
     char *table = take_file("x.npy", &n);
     for (int given = 1; given <= 3; given++) {
-        ck_assert_int_eq(unlink(in_scratch(own[0])), 0);
-        ck_assert_int_eq(unlink(in_scratch(own[1])), 0);
+        ck_assert_int_eq(unlink(in_dir(own[0])), 0);
+        ck_assert_int_eq(unlink(in_dir(own[1])), 0);
         ck_assert_int_eq(run_until(&s, 9), 1);
         char *text = take_file("checkpoint", &len);
         edit(text, "{", "{");
         temporary_names(temporary, text);
         kmf_free(text);
         for (int i = 0; i < given; i++)
-            ck_assert_int_eq(link(temporary[i], in_scratch(own[i])), 0);
+            ck_assert_int_eq(link(temporary[i], in_dir(own[i])), 0);
         /* nothing has changed when it is refused */
         scene other = s;
         other.f16 = true;
         expect(&other, KMF_EMODEL, "float16 was false, now it is true");
-        ck_assert_int_eq(n_entries(scratch), 4 + given);
+        ck_assert_int_eq(n_entries(dir), 4 + given);
         ck_assert_int_eq(run_to_end(&s, true, &stats, &err), 0);
-        ck_assert_int_eq(n_entries(scratch), 4);
+        ck_assert_int_eq(n_entries(dir), 4);
         check_same("x.npy", table, n);
     }
     kmf_free(table);
@@ -570,17 +567,17 @@ static void check_name_given_later(const char *npy, const char *json, const char
     scene s = usual(npy);
     ck_assert_int_eq(run_to_end(&s, false, &stats, &err), 0);
     char *table = take_file(npy, &n);
-    ck_assert_int_eq(kmf_file_save(in_scratch(json), "older", 5, NULL), 0);
-    ck_assert_int_eq(unlink(in_scratch(ids)), 0);
+    ck_assert_int_eq(kmf_file_save(in_dir(json), "older", 5, NULL), 0);
+    ck_assert_int_eq(unlink(in_dir(ids)), 0);
     keeper k;
     run_all(&k, &s, 9);
-    ck_assert_int_eq(mkdir(in_scratch(npy), 0777), 0);
+    ck_assert_int_eq(mkdir(in_dir(npy), 0777), 0);
     ck_assert_int_eq(kmf_output_commit(k.output, "{}", &err), KMF_EIO);
     end_run(&k);
     check_same(json, "older", 5);
-    ck_assert_int_ne(access(in_scratch(ids), F_OK), 0);
-    ck_assert_int_eq(rmdir(in_scratch(npy)), 0);
-    ck_assert_int_eq(n_entries(scratch), 4); /* three of them kept, and the checkpoint */
+    ck_assert_int_ne(access(in_dir(ids), F_OK), 0);
+    ck_assert_int_eq(rmdir(in_dir(npy)), 0);
+    ck_assert_int_eq(n_entries(dir), 4); /* three of them kept, and the checkpoint */
     err = (kmf_err){0};
     ck_assert_int_eq(run_to_end(&s, true, &stats, &err), 0);
     check_same(npy, table, n);
@@ -609,12 +606,11 @@ START_TEST(what_is_given_up_loses_both_names)
     char *text = take_file("checkpoint", &len);
     edit(text, "{", "{");
     temporary_names(temporary, text);
-    ck_assert_int_eq(link(temporary[0], in_scratch("x.json")), 0);
-    ck_assert_int_eq(link(temporary[1], in_scratch("x.ids.tsv")), 0);
-    ck_assert_int_eq(kmf_file_save(in_scratch("x.npy"), "older", 5, NULL), 0);
-    ck_assert_int_eq(kmf_output_discard(in_scratch("x.npy"), in_scratch("checkpoint"), NULL),
-                     0);
-    ck_assert_int_eq(n_entries(scratch), 1);
+    ck_assert_int_eq(link(temporary[0], in_dir("x.json")), 0);
+    ck_assert_int_eq(link(temporary[1], in_dir("x.ids.tsv")), 0);
+    ck_assert_int_eq(kmf_file_save(in_dir("x.npy"), "older", 5, NULL), 0);
+    ck_assert_int_eq(kmf_output_discard(in_dir("x.npy"), in_dir("checkpoint"), NULL), 0);
+    ck_assert_int_eq(n_entries(dir), 1);
     check_same("x.npy", "older", 5);
     kmf_free(text);
 }
@@ -634,21 +630,20 @@ START_TEST(what_is_published_stays)
         keeper k;
         run_all(&k, &s, 9);
         ck_assert_int_eq(kmf_output_commit(k.output, "{}", &err), 0);
-        ck_assert_int_eq(n_entries(scratch), 7);
+        ck_assert_int_eq(n_entries(dir), 7);
         char *text = take_file("checkpoint", &len);
         edit(text, "{", "{");
         temporary_names(temporary, text);
         kmf_free(text);
         for (int i = 0; i < gone; i++)
             ck_assert_int_eq(unlink(temporary[2 - i]), 0);
-        ck_assert_int_eq(
-            kmf_output_discard(in_scratch("x.npy"), in_scratch("checkpoint"), &err), 0);
-        ck_assert_int_eq(n_entries(scratch), 3);
+        ck_assert_int_eq(kmf_output_discard(in_dir("x.npy"), in_dir("checkpoint"), &err), 0);
+        ck_assert_int_eq(n_entries(dir), 3);
         end_run(&k);
-        ck_assert_int_eq(n_entries(scratch), 3);
+        ck_assert_int_eq(n_entries(dir), 3);
         check_same("x.npy", table, n);
-        ck_assert_int_eq(access(in_scratch("x.json"), F_OK), 0);
-        ck_assert_int_eq(access(in_scratch("x.ids.tsv"), F_OK), 0);
+        ck_assert_int_eq(access(in_dir("x.json"), F_OK), 0);
+        ck_assert_int_eq(access(in_dir("x.ids.tsv"), F_OK), 0);
     }
     kmf_free(table);
 }
@@ -676,7 +671,7 @@ START_TEST(no_other_process_gets_at_a_run)
         int status;
         ck_assert_int_eq(waitpid(other, &status, 0), other);
         ck_assert_int_eq(status, 0);
-        ck_assert_int_eq(access(in_scratch("x.npy"), F_OK), named ? 0 : -1);
+        ck_assert_int_eq(access(in_dir("x.npy"), F_OK), named ? 0 : -1);
     }
     end_run(&k);
 }
@@ -687,7 +682,7 @@ START_TEST(an_older_output_stays_until_the_new_one_is_whole)
     kmf_err err = {0};
     scene s = usual("x.npy");
     ck_assert_int_eq(run_until(&s, 9), 1);
-    ck_assert_int_eq(kmf_file_save(in_scratch("x.npy"), "older", 5, NULL), 0);
+    ck_assert_int_eq(kmf_file_save(in_dir("x.npy"), "older", 5, NULL), 0);
     kmf_embedder *e = embedder_of(&s);
     kmf_output *o = resumed_output(&s, e, &err);
     ck_assert_ptr_nonnull(o);
@@ -731,7 +726,7 @@ START_TEST(some_runs_have_no_checkpoint)
     ck_assert_int_eq(run_until(&counts, 1), 0);
     scene packed = usual("x.tsv.gz");
     ck_assert_int_eq(run_until(&packed, 9), 0);
-    ck_assert_int_eq(n_entries(scratch), 0);
+    ck_assert_int_eq(n_entries(dir), 0);
 }
 END_TEST
 
@@ -742,7 +737,7 @@ START_TEST(a_checkpoint_that_cannot_be_written_takes_nothing_away)
     kmf_embed_stats stats;
     scene s = usual("x.npy");
     ck_assert_int_eq(
-        _i ? mkfifo(in_scratch("checkpoint"), 0666) : mkdir(in_scratch("checkpoint"), 0777), 0);
+        _i ? mkfifo(in_dir("checkpoint"), 0666) : mkdir(in_dir("checkpoint"), 0777), 0);
     keeper k;
     run_all(&k, &s, 9);
     ck_assert_int_eq(k.saved, KMF_EIO);
@@ -750,7 +745,7 @@ START_TEST(a_checkpoint_that_cannot_be_written_takes_nothing_away)
     ck_assert_int_eq(kmf_output_saves(k.output, &run), 1);
     ck_assert_int_eq(kmf_output_commit(k.output, "{}", &err), 0);
     end_run(&k);
-    ck_assert_int_eq(remove(in_scratch("checkpoint")), 0);
+    ck_assert_int_eq(remove(in_dir("checkpoint")), 0);
     size_t n;
     char *table = take_file("x.npy", &n);
     ck_assert_int_eq(run_to_end(&s, false, &stats, &err), 0);
@@ -763,15 +758,15 @@ END_TEST
 START_TEST(without_a_checkpoint_nothing_is_left)
 {
     scene s = usual("x.npy");
-    ck_assert_int_eq(mkdir(in_scratch("checkpoint"), 0777), 0);
+    ck_assert_int_eq(mkdir(in_dir("checkpoint"), 0777), 0);
     ck_assert_int_eq(run_until(&s, 9), KMF_EIO);
-    ck_assert_int_eq(n_entries(scratch), 1);
+    ck_assert_int_eq(n_entries(dir), 1);
     keeper k;
     run_all(&k, &s, 9);
     ck_assert_int_eq(k.saved, KMF_EIO);
-    ck_assert_int_eq(n_entries(scratch), 4);
+    ck_assert_int_eq(n_entries(dir), 4);
     kmf_remove_temporaries(); /* as a signal would */
-    ck_assert_int_eq(n_entries(scratch), 1);
+    ck_assert_int_eq(n_entries(dir), 1);
     end_run(&k);
 }
 END_TEST
@@ -788,24 +783,22 @@ START_TEST(what_is_given_up_is_gone)
         edit(text, "\"mark\"", "\"m\"");
         kmf_free(text);
     }
-    ck_assert_int_eq(n_entries(scratch), 4);
-    ck_assert_int_eq(kmf_output_discard(in_scratch("x.npy"), in_scratch("checkpoint"), &err),
-                     0);
-    ck_assert_int_eq(n_entries(scratch), 0);
-    ck_assert_int_eq(kmf_output_discard(in_scratch("x.npy"), in_scratch("checkpoint"), &err),
-                     KMF_EIO);
-    ck_assert_int_eq(kmf_file_save(in_scratch("checkpoint"), "{}", 2, NULL), 0);
+    ck_assert_int_eq(n_entries(dir), 4);
+    ck_assert_int_eq(kmf_output_discard(in_dir("x.npy"), in_dir("checkpoint"), &err), 0);
+    ck_assert_int_eq(n_entries(dir), 0);
+    ck_assert_int_eq(kmf_output_discard(in_dir("x.npy"), in_dir("checkpoint"), &err), KMF_EIO);
+    ck_assert_int_eq(kmf_file_save(in_dir("checkpoint"), "{}", 2, NULL), 0);
     err = (kmf_err){0};
-    ck_assert_int_eq(kmf_output_discard(in_scratch("x.npy"), in_scratch("checkpoint"), &err),
+    ck_assert_int_eq(kmf_output_discard(in_dir("x.npy"), in_dir("checkpoint"), &err),
                      KMF_EMODEL);
-    ck_assert_int_eq(n_entries(scratch), 1);
+    ck_assert_int_eq(n_entries(dir), 1);
 }
 END_TEST
 
 int main(void)
 {
     TCase *tcase = untimed_case();
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_checked_fixture(tcase, make_dir, remove_dir);
     tcase_add_test(tcase, a_run_that_goes_on_makes_the_same_files);
     tcase_add_test(tcase, rows_of_text_go_on_with_nothing_beside_them);
     tcase_add_test(tcase, rows_of_tokens_go_on_with_the_record);

@@ -3,8 +3,6 @@
  * Rows that are read back: against what was written, copied against what the first run would have
  * written, and samples of them against those of the sequences.
  */
-#define _XOPEN_SOURCE 700 /* mkdtemp */
-
 #include "base/half.h"
 #include "base/rng.h"
 #include "models.h"
@@ -90,7 +88,7 @@ static void assert_same_files(const char *a, const char *b)
 START_TEST(rows_come_back_as_they_were_written)
 {
     for (int kind = 0; kind < 3; kind++) {
-        const char *path = in_scratch("x.npy");
+        const char *path = in_dir("x.npy");
         char name[24];
         float x[DIM];
         kmf_row row;
@@ -135,9 +133,9 @@ START_TEST(without_names_rows_are_numbered)
 {
     kmf_row row;
     kmf_row_file_info info;
-    const char *path = in_scratch("x.npy");
+    const char *path = in_dir("x.npy");
     write_rows(path, (kmf_output_form){0}, 3);
-    ck_assert_int_eq(remove(in_scratch("x.ids.tsv")) + remove(in_scratch("x.json")), 0);
+    ck_assert_int_eq(remove(in_dir("x.ids.tsv")) + remove(in_dir("x.json")), 0);
     kmf_row_file *file = open_rows(path);
     kmf_row_file_information(file, &info);
     ck_assert_int_eq(info.named, 0);
@@ -213,19 +211,19 @@ START_TEST(a_copy_is_what_the_first_run_would_have_written)
         .put = put_letters, .room = 32, .scratch_bytes = 1, .header = "#a\tb\n", .name = "l"};
     static const char *const names[] = {"y.tsv", "y.tsv.gz", "y.npy", "y.txt"};
     char path[512], first[512], copy[512];
-    snprintf(path, sizeof path, "%s", in_scratch("x.npy"));
+    snprintf(path, sizeof path, "%s", in_dir("x.npy"));
     write_rows(path, (kmf_output_form){0}, N);
     for (int threads = 0; threads < 4; threads += threads + 1) {
         kmf_pool *pool = threads ? kmf_pool_new(threads, NULL) : NULL;
         for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
             kmf_output_form form = {.format = i == 3 ? &letters : NULL};
-            snprintf(first, sizeof first, "%s", in_scratch(names[i]));
-            snprintf(copy, sizeof copy, "%s/%c%s", scratch, 'z', names[i] + 1);
+            snprintf(first, sizeof first, "%s", in_dir(names[i]));
+            snprintf(copy, sizeof copy, "%s/%c%s", dir, 'z', names[i] + 1);
             write_rows(first, form, N);
             copy_rows(path, copy, form, pool);
             assert_same_files(first, copy);
             if (i < 3)
-                assert_same_files(in_scratch("y.ids.tsv"), in_scratch("z.ids.tsv"));
+                assert_same_files(in_dir("y.ids.tsv"), in_dir("z.ids.tsv"));
         }
         kmf_pool_free(pool);
     }
@@ -252,13 +250,13 @@ START_TEST(files_of_any_numbers_go_one_behind_the_other)
     kmf_pool *pool = kmf_pool_new(2, NULL);
     for (int p = 0; p < PARTS; p++) {
         snprintf(name, sizeof name, "x%d.npy", p);
-        snprintf(from[p], sizeof from[p], "%s", in_scratch(name));
+        snprintf(from[p], sizeof from[p], "%s", in_dir(name));
         write_rows(from[p], (kmf_output_form){.f16 = parts[p].f16}, parts[p].n);
     }
     for (int f16 = 0; f16 < 2; f16++) {
         kmf_embed_stats stats = {0};
-        kmf_output *out = kmf_output_new(in_scratch("y.npy"),
-                                         &(kmf_output_form){.dim = DIM, .f16 = f16}, &err);
+        kmf_output *out =
+            kmf_output_new(in_dir("y.npy"), &(kmf_output_form){.dim = DIM, .f16 = f16}, &err);
         for (int p = 0; p < PARTS; p++) {
             kmf_row_file *file = open_rows(from[p]);
             for (int i = 0; p == 2 && i < ASKED; i++)
@@ -271,9 +269,8 @@ START_TEST(files_of_any_numbers_go_one_behind_the_other)
         ck_assert_uint_eq(stats.empty, 2);
         ck_assert_int_eq(kmf_output_commit(out, provenance, &err), 0);
         kmf_output_free(out);
-        ck_assert_int_eq(remove(in_scratch("y.ids.tsv")),
-                         0); /* indices are those of the parts */
-        kmf_row_file *file = open_rows(in_scratch("y.npy"));
+        ck_assert_int_eq(remove(in_dir("y.ids.tsv")), 0); /* indices are those of the parts */
+        kmf_row_file *file = open_rows(in_dir("y.npy"));
         for (int p = 0; p < PARTS; p++)
             for (uint64_t i = p == 2 ? ASKED : 0; i < parts[p].n; i++) {
                 (void)row_of(i, name, x, 0);
@@ -296,7 +293,7 @@ START_TEST(a_number_that_an_output_cannot_have_ends_the_copy)
     static const float large[2][2] = {{1, 2}, {3, 70000}};
     kmf_err err = {0};
     kmf_embed_stats stats = {0};
-    kmf_output *wide = kmf_output_new(in_scratch("x.npy"), &(kmf_output_form){.dim = 2}, &err);
+    kmf_output *wide = kmf_output_new(in_dir("x.npy"), &(kmf_output_form){.dim = 2}, &err);
     for (int i = 0; i < 2; i++)
         ck_assert_int_eq(kmf_output_row(wide,
                                         &(kmf_row){.index = (uint64_t)i,
@@ -307,9 +304,9 @@ START_TEST(a_number_that_an_output_cannot_have_ends_the_copy)
                          0);
     ck_assert_int_eq(kmf_output_commit(wide, "{}", &err), 0);
     kmf_output_free(wide);
-    kmf_row_file *file = open_rows(in_scratch("x.npy"));
+    kmf_row_file *file = open_rows(in_dir("x.npy"));
     kmf_output *narrow =
-        kmf_output_new(in_scratch("y.npy"), &(kmf_output_form){.dim = 2, .f16 = 1}, &err);
+        kmf_output_new(in_dir("y.npy"), &(kmf_output_form){.dim = 2, .f16 = 1}, &err);
     ck_assert_int_eq(kmf_row_file_copy(file, narrow, NULL, &stats, NULL, NULL, &err),
                      KMF_ENUMERIC);
     ck_assert_ptr_nonnull(strstr(err.msg, "'b': 70000 is too large for float16"));
@@ -321,13 +318,13 @@ END_TEST
 
 START_TEST(outputs_of_other_rows_take_no_copy)
 {
-    const char *path = in_scratch("x.npy");
+    const char *path = in_dir("x.npy");
     write_rows(path, (kmf_output_form){0}, 3);
     for (int i = 0; i < 2; i++) {
         kmf_embed_stats s = {0};
         kmf_row_file *file = open_rows(path);
         kmf_output *out = kmf_output_new(
-            in_scratch("y.tsv"), &(kmf_output_form){.dim = DIM + (size_t)i, .per_token = 1 - i},
+            in_dir("y.tsv"), &(kmf_output_form){.dim = DIM + (size_t)i, .per_token = 1 - i},
             NULL);
         ck_assert_int_eq(kmf_row_file_copy(file, out, NULL, &s, NULL, NULL, NULL), KMF_EINVAL);
         kmf_output_free(out);
@@ -366,10 +363,10 @@ START_TEST(what_lies_beside_rows_has_to_fit)
     char path[512];
     kmf_err err;
     kmf_row row;
-    snprintf(path, sizeof path, "%s", in_scratch("x.npy"));
+    snprintf(path, sizeof path, "%s", in_dir("x.npy"));
     write_rows(path, (kmf_output_form){0}, 2);
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
-        put_text(in_scratch("x.ids.tsv"), ids[i].text);
+        put_text(in_dir("x.ids.tsv"), ids[i].text);
         kmf_row_file *file = open_rows(path);
         int status = 1;
         (void)fresh(&err);
@@ -379,14 +376,14 @@ START_TEST(what_lies_beside_rows_has_to_fit)
                       err.msg);
         kmf_row_file_close(file);
     }
-    put_text(in_scratch("x.ids.tsv"), "#name\n");
+    put_text(in_dir("x.ids.tsv"), "#name\n");
     ck_assert_ptr_null(kmf_row_file_open(path, fresh(&err)));
     ck_assert_ptr_nonnull(strstr(err.msg, "x.ids.tsv: it has an unknown header"));
-    put_text(in_scratch("x.ids.tsv"), HEADER);
-    put_text(in_scratch("x.json"), "{\"columns\": 4}");
+    put_text(in_dir("x.ids.tsv"), HEADER);
+    put_text(in_dir("x.json"), "{\"columns\": 4}");
     ck_assert_ptr_null(kmf_row_file_open(path, fresh(&err)));
     ck_assert_ptr_nonnull(strstr(err.msg, "x.json: it is of 4 columns, and "));
-    put_text(in_scratch("x.json"), "{\"output\": \"x.tsv\"}");
+    put_text(in_dir("x.json"), "{\"output\": \"x.tsv\"}");
     ck_assert_ptr_null(kmf_row_file_open(path, fresh(&err)));
     ck_assert_ptr_nonnull(strstr(err.msg, "written later"));
     put_text(path, "\x93NUMPY and no array");
@@ -395,8 +392,8 @@ START_TEST(what_lies_beside_rows_has_to_fit)
     ck_assert_int_eq(kmf_is_row_file(path), 1);
     put_text(path, "ACGT");
     ck_assert_int_eq(kmf_is_row_file(path), 0);
-    ck_assert_int_eq(kmf_is_row_file(scratch), 0);
-    ck_assert_int_eq(kmf_is_row_file(in_scratch("none.npy")), 0);
+    ck_assert_int_eq(kmf_is_row_file(dir), 0);
+    ck_assert_int_eq(kmf_is_row_file(in_dir("none.npy")), 0);
 }
 END_TEST
 
@@ -435,7 +432,7 @@ START_TEST(rows_know_whose_vectors_they_are)
     kmf_embed_options usual, other;
     kmf_err err = {0};
     kmf_embed_options_default(&usual);
-    snprintf(path, sizeof path, "%s", in_scratch("x.npy"));
+    snprintf(path, sizeof path, "%s", in_dir("x.npy"));
     for (int model = 0; model < 2; model++) {
         embed_reads(model ? GOLDEN : "tnf", usual, path, &is);
         kmf_row_file *file = open_rows(path);
@@ -478,8 +475,8 @@ START_TEST(samples_of_rows_have_the_vectors_of_their_names)
     kmf_row_file_info rows;
     kmf_err err = {0};
     float x[8 * 136];
-    snprintf(path, sizeof path, "%s", in_scratch("x.npy"));
-    snprintf(names, sizeof names, "%s", in_scratch("labels.tsv"));
+    snprintf(path, sizeof path, "%s", in_dir("x.npy"));
+    snprintf(names, sizeof names, "%s", in_dir("labels.tsv"));
     kmf_embed_options_default(&usual);
     embed_reads("tnf", usual, path, NULL);
     put_text(names, labels);
@@ -528,9 +525,9 @@ START_TEST(samples_are_rows_of_one_kind)
     char path[512], names[512], other[512];
     kmf_embed_options o;
     kmf_err err = {0};
-    snprintf(path, sizeof path, "%s", in_scratch("x.npy"));
-    snprintf(other, sizeof other, "%s", in_scratch("y.npy"));
-    snprintf(names, sizeof names, "%s", in_scratch("labels.tsv"));
+    snprintf(path, sizeof path, "%s", in_dir("x.npy"));
+    snprintf(other, sizeof other, "%s", in_dir("y.npy"));
+    snprintf(names, sizeof names, "%s", in_dir("labels.tsv"));
     kmf_embed_options_default(&o);
     embed_reads("tnf", o, path, NULL);
     o.norm = KMF_NORM_L2;
@@ -590,8 +587,8 @@ START_TEST(what_is_written_to_meanwhile_is_told)
     kmf_samples_options_default(&opts);
     opts.test_share = 0.5;
     opts.no_dev = 1;
-    snprintf(path, sizeof path, "%s", in_scratch("x.npy"));
-    snprintf(names, sizeof names, "%s", in_scratch("labels.tsv"));
+    snprintf(path, sizeof path, "%s", in_dir("x.npy"));
+    snprintf(names, sizeof names, "%s", in_dir("labels.tsv"));
     embed_reads("tnf", usual, path, NULL);
     put_text(names, labels);
     kmf_samples *samples = kmf_samples_new(NULL);
@@ -620,7 +617,7 @@ END_TEST
 int main(void)
 {
     TCase *tcase = untimed_case();
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_checked_fixture(tcase, make_dir, remove_dir);
     tcase_add_test(tcase, rows_come_back_as_they_were_written);
     tcase_add_test(tcase, without_names_rows_are_numbered);
     tcase_add_test(tcase, a_copy_is_what_the_first_run_would_have_written);

@@ -3,8 +3,6 @@
  * Nearest rows against a twin that has all cosines in double and looks for the best of them one by
  * one.
  */
-#define _XOPEN_SOURCE 700 /* mkdtemp */
-
 #include "base/rng.h"
 #include "embed/npy.h"
 #include "models.h"
@@ -39,7 +37,7 @@ static table draw(const char *name, size_t n, size_t dim, uint64_t seed)
 {
     table t = {.n = n, .dim = dim};
     kmf_rng rng = kmf_rng_stream(seed, 0);
-    snprintf(t.path, sizeof t.path, "%s", in_scratch(name));
+    snprintf(t.path, sizeof t.path, "%s", in_dir(name));
     t.x = malloc((n * dim + 1) * sizeof *t.x);
     ck_assert_ptr_nonnull(t.x);
     for (size_t i = 0; i < n; i++) {
@@ -516,7 +514,7 @@ START_TEST(what_cannot_be_searched_is_told)
     kmf_row_file_close(other);
     /* One number that is none, in the references or in the queries. */
     t.x[33 * 6 + 4] = INFINITY;
-    snprintf(narrow.path, sizeof narrow.path, "%s", in_scratch("i.npy"));
+    snprintf(narrow.path, sizeof narrow.path, "%s", in_dir("i.npy"));
     snprintf(t.path, sizeof t.path, "%s", narrow.path);
     save(&t);
     other = open_rows(t.path);
@@ -528,7 +526,7 @@ START_TEST(what_cannot_be_searched_is_told)
     kmf_row_file_close(other);
     file = open_rows(t.path);
     s = kmf_row_search_new(file, 2, NULL, NULL);
-    other = open_rows(in_scratch("t.npy"));
+    other = open_rows(in_dir("t.npy"));
     ck_assert_int_eq(kmf_row_search_ask(s, other, 0, refuse, &calls, NULL, NULL, fresh(&err)),
                      KMF_ENUMERIC);
     ck_assert_int_eq(calls, 1);
@@ -575,7 +573,7 @@ END_TEST
 int main(void)
 {
     TCase *tcase = untimed_case();
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_checked_fixture(tcase, make_dir, remove_dir);
     tcase_add_loop_test(tcase, neighbours_are_those_of_all_pairs_on_any_threads, 0,
                         sizeof shapes / sizeof shapes[0]);
     tcase_add_test(tcase, a_row_is_no_neighbour_of_itself);

@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "embed/npy.h"
 #include "embed/rowstore.h"
+#include "files.h"
 #include "kmerformer.h"
 #include "model/vectors.h"
 #include "run.h"
@@ -30,7 +31,6 @@
 /* How an output is written. */
 enum form { ARRAY, HALVES, TEXT, PACKED, N_FORMS };
 
-static char dir[] = "/tmp/kmf_rows.XXXXXX";
 static char *records[N_RECORDS];
 
 /* Reads; some shorter than a k-mer, some of N alone, and contigs that no batch holds. */
@@ -48,8 +48,7 @@ static void make_records(void)
 
 static void begin(void)
 {
-    strcpy(dir + sizeof dir - 7, "XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(dir));
+    make_dir();
     make_records();
 }
 
@@ -58,13 +57,7 @@ static void end(void)
 {
     for (size_t i = 0; i < N_RECORDS; i++)
         free(records[i]);
-    ck_assert_msg(rmdir(dir) == 0, "a file was left in %s", dir);
-}
-
-static const char *path_of(char *path, const char *name)
-{
-    snprintf(path, 256, "%s/%s", dir, name);
-    return path;
+    remove_empty_dir();
 }
 
 /* batch: letters; 0: as usual */
@@ -91,9 +84,9 @@ static const char *file_of(char *file, const char *stem, enum form form)
 
 static kmf_output *output_of(const char *stem, const kmf_embedder *e, enum form form)
 {
-    char path[256], file[64];
+    char file[64];
     kmf_err err = {0};
-    path_of(path, file_of(file, stem, form));
+    const char *path = in_dir(file_of(file, stem, form));
     kmf_output *output = kmf_output_new(
         path, &(kmf_output_form){.dim = kmf_embedder_dim(e), .f16 = form == HALVES}, &err);
     ck_assert_msg(output != NULL, "%s", err.msg);
@@ -118,10 +111,9 @@ static void commit(kmf_output *output)
 static char *take_file(const char *stem, enum form form, size_t *len)
 {
     static const char *const companions[] = {".ids.tsv", ".json"};
-    char path[256], file[64];
-    path_of(path, file_of(file, stem, form));
-    char *bytes = kmf_file_read(path, (size_t)1 << 26, len, NULL);
-    ck_assert_ptr_nonnull(bytes);
+    char file[64];
+    const char *path = in_dir(file_of(file, stem, form));
+    char *bytes = get(path, len);
     ck_assert_int_eq(unlink(path), 0);
     for (int i = 0; i < 2; i++) {
         char *beside = kmf_companion(path, companions[i], NULL);
@@ -216,20 +208,19 @@ static void save_vectors(const char *path, double most)
 /* They end amid a double of the sums that they lie among, those of parts of a contig, too. */
 START_TEST(vectors_of_odd_length_lie_side_by_side)
 {
-    char path[256];
-    save_vectors(path_of(path, "v.txt"), 1);
-    check_taken(path, 1, KMF_STRAND_FWD, ARRAY, 0);
-    check_taken(path, 2, KMF_STRAND_FWD, HALVES, BATCH);
-    check_taken(path, 3, KMF_STRAND_FWD, TEXT, BATCH);
-    ck_assert_int_eq(unlink(path), 0);
+    save_vectors(in_dir("v.txt"), 1);
+    check_taken(in_dir("v.txt"), 1, KMF_STRAND_FWD, ARRAY, 0);
+    check_taken(in_dir("v.txt"), 2, KMF_STRAND_FWD, HALVES, BATCH);
+    check_taken(in_dir("v.txt"), 3, KMF_STRAND_FWD, TEXT, BATCH);
+    ck_assert_int_eq(unlink(in_dir("v.txt")), 0);
 }
 END_TEST
 
 START_TEST(a_number_too_large_for_float16_names_its_record)
 {
-    char path[256];
     kmf_err err = {0};
-    save_vectors(path_of(path, "v.txt"), -1e6);
+    const char *path = in_dir("v.txt");
+    save_vectors(path, -1e6);
     kmf_embedder *e = embedder_of(path, 2, KMF_STRAND_FWD, 0);
     kmf_output *output = output_of("x", e, HALVES);
     kmf_output_take(output, e);

@@ -36,7 +36,6 @@ static int read_records(kmf_samples *samples, const char *path, kmf_err *err)
 /* Parts as they were read, in either direction, before and after a part is drawn. */
 START_TEST(records_of_two_parts_that_are_called_the_same_are_counted)
 {
-    make_dir();
     const char *train = write_text("train.csv", table);
     const char *test =
         write_text("test.csv", "name,sequence,label\nx,ACGTACGA,a\nb4,TTTTTTGT,b\n"
@@ -70,7 +69,6 @@ START_TEST(records_of_two_parts_that_are_called_the_same_are_counted)
             ck_assert_int_eq(kmf_samples_settle(samples, &opts, &info, &err), 0);
     }
     kmf_samples_free(samples);
-    remove_dir();
 }
 END_TEST
 
@@ -84,7 +82,6 @@ START_TEST(test_records_that_are_learnt_from_are_counted)
     kmf_eval_options how;
     kmf_eval_result result;
     float x[8 * DIM];
-    make_dir();
     kmf_samples *samples = kmf_samples_new(&err);
     ck_assert_int_eq(read_records(samples, write_text("t.csv", table), &err), 0);
     kmf_samples_options_default(&opts);
@@ -111,7 +108,6 @@ START_TEST(test_records_that_are_learnt_from_are_counted)
         ck_assert_uint_eq(result.repeated, repeated);
     }
     kmf_samples_free(samples);
-    remove_dir();
 }
 END_TEST
 
@@ -122,7 +118,6 @@ START_TEST(without_a_test_part_nothing_is_judged)
     kmf_samples_info info;
     kmf_eval_options how;
     kmf_eval_result result;
-    make_dir();
     kmf_samples *samples = kmf_samples_new(&err);
     ck_assert_ptr_nonnull(samples);
     ck_assert_int_eq(read_records(samples, write_text("t.csv", table), &err), 0);
@@ -142,7 +137,6 @@ START_TEST(without_a_test_part_nothing_is_judged)
     ck_assert_int_eq(err.code, KMF_EINVAL);
     ck_assert_str_eq(err.msg, "no record to test: the samples have no test part");
     kmf_samples_free(samples);
-    remove_dir();
 }
 END_TEST
 
@@ -174,13 +168,11 @@ START_TEST(a_table_that_becomes_shorter_while_it_is_read_is_refused)
 {
     kmf_err err = {0};
     size_t n;
-    make_dir();
     ck_assert_int_eq(read_while_it_is_cut(2000, &n, NULL), 0);
     ck_assert_uint_eq(n, 2000);
     ck_assert_int_eq(read_while_it_is_cut(1500, &n, &err), KMF_EIO);
     ck_assert_uint_eq(n, 1500);
     ck_assert_ptr_nonnull(strstr(err.msg, "t.csv: the file became shorter while it was read"));
-    remove_dir();
 }
 END_TEST
 
@@ -188,7 +180,6 @@ END_TEST
 START_TEST(a_table_is_read_from_members_of_any_length)
 {
     static const char tabs[] = "name\tsequence\tlabel\nr 1\tACGT\ta,b\n";
-    make_dir();
     for (size_t n = 1; n + 1 < sizeof tabs; n++) {
         kmf_err err = {0};
         kmf_labelled_record rec;
@@ -206,7 +197,6 @@ START_TEST(a_table_is_read_from_members_of_any_length)
         free(rest.bytes);
         free(packed.bytes);
     }
-    remove_dir();
 }
 END_TEST
 
@@ -215,7 +205,6 @@ START_TEST(a_row_may_be_an_empty_sequence)
 {
     kmf_err err = {0};
     kmf_record rec;
-    make_dir();
     const char *path = write_text("t.csv", "sequence\n\"\"\n\n \t\nACGT\n");
     kmf_reader *input = kmf_reader_open(path, NULL, NULL, &err);
     ck_assert_msg(input != NULL, "%s", err.msg);
@@ -226,7 +215,6 @@ START_TEST(a_row_may_be_an_empty_sequence)
     ck_assert_str_eq(rec.name, "2");
     ck_assert_int_eq(kmf_reader_next(input, &rec, &err), 0);
     kmf_reader_close(input);
-    remove_dir();
 }
 END_TEST
 
@@ -239,7 +227,6 @@ START_TEST(where_nothing_is_chosen_no_part_is_needed_for_it)
     kmf_eval_options how;
     kmf_eval_result result;
     float x[6];
-    make_dir();
     const char *path = write_text("t.csv", "sequence,label\nA,a\nC,a\nG,a\nT,b\nAA,b\nCC,b\n");
     kmf_samples_options_default(&opts);
     kmf_samples *samples = kmf_samples_new(NULL);
@@ -279,7 +266,6 @@ START_TEST(where_nothing_is_chosen_no_part_is_needed_for_it)
         ck_assert_msg(strstr(err.msg, says[wrong]) == err.msg, "%s", err.msg);
     }
     kmf_samples_free(samples);
-    remove_dir();
 }
 END_TEST
 
@@ -288,7 +274,6 @@ START_TEST(roles_shares_and_embedders_are_looked_at)
     static const double shares[] = {0, 1, -0.5, (double)NAN};
     kmf_err err = {0};
     kmf_samples_info info;
-    make_dir();
     const char *path = write_text("x.csv", "sequence,label\nACGT,a\nACGG,b\nACCT,a\nACGA,b\n");
     kmf_samples *samples = kmf_samples_new(NULL);
     ck_assert_int_eq(read_part(samples, KMF_N_ROLES, path, &err), KMF_EINVAL);
@@ -322,7 +307,6 @@ START_TEST(roles_shares_and_embedders_are_looked_at)
     ck_assert_str_eq(err.msg, "one vector for each record is needed");
     kmf_embedder_free(embedder);
     kmf_samples_free(samples);
-    remove_dir();
 }
 END_TEST
 
@@ -358,7 +342,6 @@ START_TEST(records_to_test_that_share_bases_with_one_to_train_are_counted)
     static const char *const nowhere[NOWHERE] = {"d0", "c0:", "c0:5", "c0:9-5", "c0:0-4"};
     kmf_rng rng = kmf_rng_stream(21, 0);
     size_t met = 0;
-    make_dir();
     for (int round = 0; round < ROUNDS; round++) {
         span spans[TRAIN + TEST];
         text parts[2] = {{0}, {0}};
@@ -408,7 +391,6 @@ START_TEST(records_to_test_that_share_bases_with_one_to_train_are_counted)
     }
     ck_assert_uint_gt(met, ROUNDS);
     ck_assert_uint_lt(met, (size_t)ROUNDS * TEST / 2);
-    remove_dir();
 }
 END_TEST
 
@@ -419,7 +401,6 @@ START_TEST(classes_that_train_lacks_are_counted_once_in_the_test_part_alone)
 {
     kmf_samples_options opts;
     kmf_samples_info info;
-    make_dir();
     kmf_samples *samples = kmf_samples_new(NULL);
     const char *dev = write_text("d.csv", "sequence,label\nA,a\nC,x\nG,z\n");
     const char *test = write_text("e.csv", "sequence,label\nA,x\nC,a\nG,y\nT,x\nAA,b\n");
@@ -434,7 +415,6 @@ START_TEST(classes_that_train_lacks_are_counted_once_in_the_test_part_alone)
     ck_assert_uint_eq(info.classes_unknown, 2);
     ck_assert_uint_eq(info.dev_unknown, 2);
     kmf_samples_free(samples);
-    remove_dir();
 }
 END_TEST
 
@@ -501,7 +481,6 @@ static void draws_evenly(double test_share, double dev_share)
 {
     static const char *const labels[] = {"a", "b", "c", "d"};
     uint64_t seen[2][UNEVEN] = {{0}};
-    make_dir();
     const char *path = write_numbered(UNEVEN, uneven_label);
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         kmf_samples *samples = read_train(path);
@@ -520,7 +499,6 @@ static void draws_evenly(double test_share, double dev_share)
             seen[1][number_of(samples, info.dev + i)]++;
         kmf_samples_free(samples);
     }
-    remove_dir();
     for (size_t c = 0; c < 4; c++) {
         size_t n = class_size(labels[c]);
         size_t test = drawn_of(test_share, n);
@@ -583,7 +561,6 @@ static kmf_samples *judged(kmf_samples_info *info, kmf_eval_options *how)
 START_TEST(a_scale_is_chosen_by_records_that_nothing_was_learnt_from)
 {
     kmf_err err = {0};
-    make_dir();
     kmf_samples_info info;
     kmf_eval_options how;
     kmf_eval_result result;
@@ -600,7 +577,6 @@ START_TEST(a_scale_is_chosen_by_records_that_nothing_was_learnt_from)
     ck_assert_int_eq(kmf_evaluate(samples, &info, x[0], 2, &how, NULL, &result, NULL, &err), 0);
     ck_assert_int_eq(result.scale, KMF_SCALE_STANDARD);
     kmf_samples_free(samples);
-    remove_dir();
 }
 END_TEST
 
@@ -611,7 +587,6 @@ END_TEST
 START_TEST(a_scale_is_that_of_all_of_train_once_it_is_chosen)
 {
     kmf_err err = {0};
-    make_dir();
     kmf_samples_info info;
     kmf_eval_options how;
     kmf_eval_result result;
@@ -627,7 +602,6 @@ START_TEST(a_scale_is_that_of_all_of_train_once_it_is_chosen)
     ck_assert_int_eq(kmf_evaluate(samples, &info, x[0], 2, &how, NULL, &result, NULL, &err), 0);
     ck_assert_double_eq(result.knn.value, 1);
     kmf_samples_free(samples);
-    remove_dir();
 }
 END_TEST
 
@@ -635,7 +609,6 @@ END_TEST
 START_TEST(records_without_a_vector_are_a_cluster_of_their_own)
 {
     static const size_t there[] = {39, 2, 1, 0};
-    make_dir();
     const char *path = write_numbered(JUDGED, even_label);
     for (size_t c = 0; c < 4; c++) {
         kmf_err err = {0};
@@ -669,7 +642,6 @@ START_TEST(records_without_a_vector_are_a_cluster_of_their_own)
         }
         kmf_samples_free(samples);
     }
-    remove_dir();
 }
 END_TEST
 
@@ -699,7 +671,6 @@ static void note_progress(void *user, const char *doing, double share)
  */
 START_TEST(comparisons_and_clusters_are_told_as_they_are_made)
 {
-    make_dir();
     kmf_samples *samples = read_train(write_numbered(TOLD, even_label));
     kmf_samples_options opts;
     kmf_samples_info info;
@@ -741,7 +712,6 @@ START_TEST(comparisons_and_clusters_are_told_as_they_are_made)
             ck_assert_double_ge(t.calls[i].share, t.calls[i - 1].share);
     kmf_pool_free(pool);
     kmf_samples_free(samples);
-    remove_dir();
 }
 END_TEST
 
@@ -751,7 +721,6 @@ START_TEST(vectors_are_those_of_the_samples_alone)
     kmf_samples_info info;
     kmf_embed_options how;
     float x[8 * 4];
-    make_dir();
     kmf_samples *samples = kmf_samples_new(NULL);
     ck_assert_int_eq(read_records(samples, write_text("t.csv", table), NULL), 0);
     kmf_samples_options_default(&opts);
@@ -768,13 +737,13 @@ START_TEST(vectors_are_those_of_the_samples_alone)
     ck_assert_int_eq(kmf_samples_embed(samples, embedder, x, NULL), 0);
     kmf_embedder_free(embedder);
     kmf_samples_free(samples);
-    remove_dir();
 }
 END_TEST
 
 int main(void)
 {
     TCase *tc = untimed_case();
+    tcase_add_checked_fixture(tc, make_dir, remove_dir);
     tcase_add_test(tc, test_records_that_are_learnt_from_are_counted);
     tcase_add_test(tc, records_of_two_parts_that_are_called_the_same_are_counted);
     tcase_add_test(tc, without_a_test_part_nothing_is_judged);

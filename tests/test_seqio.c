@@ -5,6 +5,7 @@
  * htslib in every container, whole, cut and damaged; sums from the README of the data.
  */
 #include "base/rng.h"
+#include "failing.h"
 #include "fills.h"
 #include "run.h"
 
@@ -143,7 +144,6 @@ static void expect_in_every_container(const text *in, const text *expected)
 
 START_TEST(random_fasta_and_fastq_are_read_alike_from_every_container)
 {
-    make_dir();
     for (unsigned seed = 1; seed <= 10; seed++) {
         text in = {0};
         text expected = {0};
@@ -158,7 +158,6 @@ START_TEST(random_fasta_and_fastq_are_read_alike_from_every_container)
         free(in.bytes);
         free(expected.bytes);
     }
-    remove_dir();
 }
 END_TEST
 
@@ -289,7 +288,6 @@ static const char *write_bam(const char *sam)
 
 START_TEST(alignments_and_regions_are_read_as_a_text_too)
 {
-    make_dir();
     text sam = alignments();
     const char *path = write_bytes("x.sam", sam.bytes, sam.len);
     const char *bam = write_bam(path);
@@ -308,8 +306,7 @@ START_TEST(alignments_and_regions_are_read_as_a_text_too)
     expect_fills_from(&(source){.bytes = packed.bytes, .n = packed.len / 2});
     free(packed.bytes);
 
-    kmf_reader_options opts;
-    kmf_reader_options_default(&opts);
+    kmf_reader_options opts = reader_options();
     opts.regions = "a:2-7,b,a";
     const char *fasta = write_text("x.fa", ">a\nACGTT\nGCAAC\nGG\n>b\nTTT\n");
     source regions = {.path = fasta, .opts = &opts};
@@ -318,7 +315,6 @@ START_TEST(alignments_and_regions_are_read_as_a_text_too)
     ck_assert_str_eq(filled.letters.bytes, "CGTTGC\nTTT\nACGTTGCAACGG\n");
     kmf_free(filled.letters.bytes);
     free(sam.bytes);
-    remove_dir();
 }
 END_TEST
 
@@ -340,13 +336,11 @@ static void add_tiles(text *t, const char *name, const char *seq, size_t tile, s
 
 START_TEST(tiles_are_pieces_of_their_records)
 {
-    make_dir();
     kmf_rng rng = kmf_rng_stream(7, 1);
     for (int round = 0; round < 200; round++) {
         text in = {0}, want = {0}, got = {0};
         kmf_err err = {0};
-        kmf_reader_options opts;
-        kmf_reader_options_default(&opts);
+        kmf_reader_options opts = reader_options();
         opts.tile = 1 + kmf_rng_below(&rng, 40);
         opts.tile_step = kmf_rng_below(&rng, opts.tile + 1);
         for (uint64_t i = kmf_rng_below(&rng, 6); i > 0; i--) {
@@ -379,7 +373,6 @@ START_TEST(tiles_are_pieces_of_their_records)
         free(want.bytes);
         free(got.bytes);
     }
-    remove_dir();
 }
 END_TEST
 
@@ -392,8 +385,6 @@ START_TEST(the_share_of_a_file_follows_its_tiles)
     kmf_err err = {0};
     kmf_record rec;
     kmf_reader_stats stats;
-    kmf_reader_options opts;
-    make_dir();
     memset(bases, 'C', sizeof bases);
     for (int i = 0; i < TILES; i++) {
         if (i % (TILES * 2 / 3) == 0)
@@ -401,7 +392,7 @@ START_TEST(the_share_of_a_file_follows_its_tiles)
         add_bytes(&fasta, bases, LETTERS);
     }
     add(&fasta, "\n");
-    kmf_reader_options_default(&opts);
+    kmf_reader_options opts = reader_options();
     opts.tile = LETTERS;
     const char *path = write_bytes("x.fa", fasta.bytes, fasta.len);
     kmf_reader *reader = kmf_reader_open(path, &opts, NULL, &err);
@@ -414,25 +405,21 @@ START_TEST(the_share_of_a_file_follows_its_tiles)
     ck_assert_double_eq_tol(stats.share, 1, 1e-9);
     kmf_reader_close(reader);
     free(fasta.bytes);
-    remove_dir();
 }
 END_TEST
 
 START_TEST(tiles_that_would_lose_bases_are_refused)
 {
     static const size_t wrong[][2] = {{0, 1}, {3, 4}, {1, SIZE_MAX}};
-    make_dir();
     const char *path = write_text("x.fa", ">a\nACGTTGCA\n");
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         kmf_err err = {0};
-        kmf_reader_options opts;
-        kmf_reader_options_default(&opts);
+        kmf_reader_options opts = reader_options();
         opts.tile = wrong[i][0];
         opts.tile_step = wrong[i][1];
         ck_assert_ptr_null(kmf_reader_open(path, &opts, NULL, &err));
         ck_assert_int_eq(err.code, KMF_EINVAL);
     }
-    remove_dir();
 }
 END_TEST
 
@@ -470,7 +457,6 @@ START_TEST(nonsense_out_of_damaged_data_is_told_as_damage)
     } wrong[] = {
         {0, 'X', "not FASTA"}, {8, '@', "a FASTQ record"}, {9, '!', "unexpected byte"}};
     unsigned char file[256];
-    make_dir();
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         for (int damaged = 0; damaged < 2; damaged++) {
             char letters[sizeof sound];
@@ -487,13 +473,11 @@ START_TEST(nonsense_out_of_damaged_data_is_told_as_damage)
                           "%s", err.msg);
             free(out.bytes);
         }
-    remove_dir();
 }
 END_TEST
 
 START_TEST(truncated_compressed_input_is_refused_after_the_sound_records)
 {
-    make_dir();
     text in = {0};
     text expected = {0};
     state = 99;
@@ -530,13 +514,11 @@ START_TEST(truncated_compressed_input_is_refused_after_the_sound_records)
     }
     free(in.bytes);
     free(expected.bytes);
-    remove_dir();
 }
 END_TEST
 
 START_TEST(a_bgzf_file_cut_between_two_blocks_is_refused)
 {
-    make_dir();
     text packed = bgzipped(">a\nACGT\n", 8);
     expect(packed.bytes, packed.len, "[a|ACGT]");
     expect_failure(
@@ -549,13 +531,11 @@ START_TEST(a_bgzf_file_cut_between_two_blocks_is_refused)
     expect(twice.bytes, twice.len, "[a|ACGT][a|ACGT]");
     free(packed.bytes);
     free(twice.bytes);
-    remove_dir();
 }
 END_TEST
 
 START_TEST(flipped_bits_in_compressed_input_are_found)
 {
-    make_dir();
     text in = {0};
     text expected = {0};
     state = 7;
@@ -580,7 +560,6 @@ START_TEST(flipped_bits_in_compressed_input_are_found)
     }
     free(in.bytes);
     free(expected.bytes);
-    remove_dir();
 }
 END_TEST
 
@@ -603,7 +582,6 @@ END_TEST
 
 START_TEST(standard_input_is_read_from_a_pipe)
 {
-    make_dir();
     text in = {0};
     text expected = {0};
     state = 5;
@@ -630,7 +608,6 @@ START_TEST(standard_input_is_read_from_a_pipe)
     free(in.bytes);
     free(expected.bytes);
     free(packed.bytes);
-    remove_dir();
 }
 END_TEST
 
@@ -642,7 +619,6 @@ START_TEST(the_share_of_a_file_follows_its_records)
     char seq[LETTERS + 1];
     char name[32];
     text fasta = {0};
-    make_dir();
     uint64_t draw = 1;
     for (int i = 0; i < RECORDS; i++) {
         for (int j = 0; j < LETTERS; j++, draw = draw * 6364136223846793005U + 1)
@@ -676,10 +652,9 @@ START_TEST(the_share_of_a_file_follows_its_records)
         }
     }
     kmf_err err = {0};
-    kmf_reader_options opts;
     kmf_reader_stats stats;
     kmf_record rec;
-    kmf_reader_options_default(&opts);
+    kmf_reader_options opts = reader_options();
     opts.regions = "r1";
     kmf_reader *regions = kmf_reader_open(in_dir("x.fa"), &opts, NULL, &err);
     ck_assert_msg(regions && kmf_reader_next(regions, &rec, &err) == 1, "%s", err.msg);
@@ -688,7 +663,6 @@ START_TEST(the_share_of_a_file_follows_its_records)
     kmf_reader_close(regions);
     for (int f = 0; f < 3; f++)
         free(files[f].bytes);
-    remove_dir();
 }
 END_TEST
 
@@ -730,7 +704,6 @@ START_TEST(a_file_that_becomes_shorter_while_it_is_read_is_refused)
 {
     kmf_err err = {0};
     uint64_t n = 0;
-    make_dir();
     ck_assert_int_eq(read_while_it_changes(&n, 500, &err), KMF_EIO);
     ck_assert_uint_eq(n, 500);
     ck_assert_ptr_nonnull(strstr(err.msg, "/x.fa: the file became shorter while it was read"));
@@ -739,7 +712,6 @@ START_TEST(a_file_that_becomes_shorter_while_it_is_read_is_refused)
     ck_assert_uint_eq(n, 1000);
     ck_assert_int_eq(read_while_it_changes(&n, 1200, &err), 0);
     ck_assert_uint_eq(n, 1200);
-    remove_dir();
 }
 END_TEST
 
@@ -768,7 +740,8 @@ END_TEST
 
 static void fill_fails_everywhere(const char *path)
 {
-    for (size_t n = 1;; n++) {
+    bool reached = true;
+    for (size_t n = 1; reached; n++) {
         kmf_err err = {0};
         kmf_text portion = {0};
         kmf_mem_fail_at(n);
@@ -778,19 +751,15 @@ static void fill_fails_everywhere(const char *path)
             status = kmf_reader_fill(reader, &portion, 1000, &err);
             portion.len = 0;
         }
-        size_t needed = kmf_mem_count();
-        kmf_mem_fail_at(0);
+        reached = failed_at(n);
         kmf_reader_close(reader);
         kmf_free(portion.bytes);
-        ck_assert_int_eq(status, needed < n ? 0 : KMF_ENOMEM);
-        if (needed < n)
-            return;
+        ck_assert_int_eq(status, reached ? KMF_ENOMEM : 0);
     }
 }
 
 START_TEST(any_failing_allocation_is_reported_and_nothing_leaks)
 {
-    make_dir();
     text in = {0};
     text expected = {0};
     state = 3;
@@ -813,7 +782,6 @@ START_TEST(any_failing_allocation_is_reported_and_nothing_leaks)
     free(in.bytes);
     free(expected.bytes);
     free(gz.bytes);
-    remove_dir();
 }
 END_TEST
 
@@ -872,6 +840,7 @@ END_TEST
 int main(void)
 {
     TCase *tc = untimed_case();
+    tcase_add_checked_fixture(tc, make_dir, remove_dir);
     tcase_add_test(tc, random_fasta_and_fastq_are_read_alike_from_every_container);
     tcase_add_test(tc, a_line_end_may_fall_anywhere_on_the_border_of_a_block);
     tcase_add_test(tc, a_block_may_end_anywhere_in_a_short_read_or_line);

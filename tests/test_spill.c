@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Second source: copies in memory of what was written; the folder as readdir shows it. */
-#define _DEFAULT_SOURCE /* mkdtemp, setenv */
 #include "base/spill.h"
 
+#include "files.h"
 #include "run.h"
 
 #include <dirent.h>
@@ -11,9 +11,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-static char folder[] = "/tmp/kmf_spill_XXXXXX";
-
-static int n_files(const char *dir)
+static int n_files(void)
 {
     int n = 0;
     DIR *d = opendir(dir);
@@ -31,9 +29,9 @@ START_TEST(what_is_appended_can_be_read_and_mapped_and_has_no_name)
     unsigned char bytes[100];
     unsigned char got[100];
     uint64_t offsets[100];
-    kmf_spill *s = kmf_spill_new(folder, &err);
+    kmf_spill *s = kmf_spill_new(dir, &err);
     ck_assert_ptr_nonnull(s);
-    ck_assert_int_eq(n_files(folder), 0);
+    ck_assert_int_eq(n_files(), 0);
     for (size_t i = 0; i < 100; i++) {
         memset(bytes, (int)i, i);
         ck_assert_int_eq(kmf_spill_append(s, bytes, i, &offsets[i], &err), 0);
@@ -49,7 +47,7 @@ START_TEST(what_is_appended_can_be_read_and_mapped_and_has_no_name)
     }
     /* what was never written is not read */
     ck_assert_int_eq(kmf_spill_read(s, kmf_spill_size(s) - 8, got, 16, &err), KMF_EIO);
-    ck_assert_int_eq(n_files(folder), 0);
+    ck_assert_int_eq(n_files(), 0);
     kmf_spill_free(s);
     ck_assert_uint_eq(map.bytes[offsets[99]], 99);
     kmf_map_close(&map);
@@ -60,7 +58,7 @@ START_TEST(nothing_appended_maps_to_nothing)
 {
     kmf_err err = {0};
     kmf_map map;
-    kmf_spill *s = kmf_spill_new(folder, &err);
+    kmf_spill *s = kmf_spill_new(dir, &err);
     ck_assert_ptr_nonnull(s);
     ck_assert_int_eq(kmf_spill_map(s, &map, &err), 0);
     ck_assert_uint_eq(map.len, 0);
@@ -89,27 +87,24 @@ START_TEST(a_full_disk_is_an_error_that_names_the_folder)
     struct rlimit limit = {1 << 15, 1 << 15};
     uint64_t offset;
     kmf_err err = {0};
-    kmf_spill *s = kmf_spill_new(folder, &err);
+    kmf_spill *s = kmf_spill_new(dir, &err);
     ck_assert_ptr_nonnull(s);
     signal(SIGXFSZ, SIG_IGN);
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
     int status = kmf_spill_append(s, bytes, sizeof bytes, &offset, &err);
     kmf_spill_free(s);
     ck_assert_int_eq(status, KMF_EIO);
-    ck_assert_ptr_nonnull(strstr(err.msg, folder));
+    ck_assert_ptr_nonnull(strstr(err.msg, dir));
 }
 END_TEST
 
 int main(void)
 {
     TCase *c = tcase_create("spill");
-    if (!mkdtemp(folder))
-        return EXIT_FAILURE;
+    tcase_add_checked_fixture(c, make_dir, remove_empty_dir);
     tcase_add_test(c, what_is_appended_can_be_read_and_mapped_and_has_no_name);
     tcase_add_test(c, nothing_appended_maps_to_nothing);
     tcase_add_test(c, the_folder_is_that_of_the_variable_if_none_is_given);
     tcase_add_test(c, a_full_disk_is_an_error_that_names_the_folder);
-    int status = run_case("spill", c);
-    rmdir(folder);
-    return status;
+    return run_case("spill", c);
 }

@@ -6,6 +6,7 @@
  */
 #include "base/json.h"
 #include "base/rng.h"
+#include "failing.h"
 #include "model/layout.h"
 #include "model/locate.h"
 #include "models.h"
@@ -22,7 +23,7 @@
 START_TEST(a_directory_that_is_no_model_is_refused_in_words)
 {
     kmf_err err = {0};
-    ck_assert_ptr_null(kmf_model_load(in_scratch("nowhere"), &err));
+    ck_assert_ptr_null(kmf_model_load(in_dir("nowhere"), &err));
     ck_assert_int_eq(err.code, KMF_EIO);
     ck_assert_ptr_nonnull(strstr(err.msg, "nowhere: No such file or directory"));
     err = (kmf_err){0};
@@ -32,14 +33,14 @@ START_TEST(a_directory_that_is_no_model_is_refused_in_words)
     refused(KMF_EMODEL, "no config.json in it");
     copy_golden(GOLDEN, "vocab.txt");
     refused(KMF_EMODEL, "no vocab.txt in it");
-    ck_assert_int_eq(unlink(in_scratch("model.safetensors")), 0);
+    ck_assert_int_eq(unlink(in_dir("model.safetensors")), 0);
     copy_golden(GOLDEN, "model.safetensors");
     refused(KMF_EMODEL, "no model.safetensors in it");
-    put(in_scratch("pytorch_model.bin"), "x", 1);
+    put(in_dir("pytorch_model.bin"), "x", 1);
     refused(KMF_EMODEL, "pytorch_model.bin: ");
-    put(in_scratch("model.safetensors.index.json"), "{}", 2);
+    put(in_dir("model.safetensors.index.json"), "{}", 2);
     refused(KMF_EMODEL, "model.safetensors.index.json: ");
-    put(in_scratch("model.safetensors"), "", 0);
+    put(in_dir("model.safetensors"), "", 0);
     refused(KMF_EMODEL, "0 bytes are too short");
 }
 END_TEST
@@ -48,19 +49,19 @@ START_TEST(a_file_that_cannot_be_read_is_an_input_error)
 {
     copy_golden(GOLDEN, "");
     if (geteuid() == 0) {
-        ck_assert_int_eq(unlink(in_scratch("model.safetensors")), 0);
-        ck_assert_int_eq(mkdir(in_scratch("model.safetensors"), 0777), 0);
+        ck_assert_int_eq(unlink(in_dir("model.safetensors")), 0);
+        ck_assert_int_eq(mkdir(in_dir("model.safetensors"), 0777), 0);
         refused(KMF_EIO, "not a regular file");
-        ck_assert_int_eq(rmdir(in_scratch("model.safetensors")), 0);
+        ck_assert_int_eq(rmdir(in_dir("model.safetensors")), 0);
         copy_golden(GOLDEN, "");
-        ck_assert_int_eq(unlink(in_scratch("config.json")), 0);
-        ck_assert_int_eq(mkdir(in_scratch("config.json"), 0777), 0);
+        ck_assert_int_eq(unlink(in_dir("config.json")), 0);
+        ck_assert_int_eq(mkdir(in_dir("config.json"), 0777), 0);
         refused(KMF_EIO, "config.json: Is a directory");
         return;
     }
-    ck_assert_int_eq(chmod(in_scratch("model.safetensors"), 0), 0);
+    ck_assert_int_eq(chmod(in_dir("model.safetensors"), 0), 0);
     refused(KMF_EIO, "model.safetensors: Permission denied");
-    ck_assert_int_eq(chmod(in_scratch("config.json"), 0), 0);
+    ck_assert_int_eq(chmod(in_dir("config.json"), 0), 0);
     refused(KMF_EIO, "config.json: Permission denied");
 }
 END_TEST
@@ -71,10 +72,10 @@ START_TEST(a_pipe_among_its_files_is_not_waited_for)
                                         "model.safetensors"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         copy_golden(GOLDEN, "");
-        (void)unlink(in_scratch(names[i]));
-        ck_assert_int_eq(mkfifo(in_scratch(names[i]), 0600), 0);
+        (void)unlink(in_dir(names[i]));
+        ck_assert_int_eq(mkfifo(in_dir(names[i]), 0600), 0);
         refused(KMF_EIO, "not a regular file");
-        ck_assert_int_eq(unlink(in_scratch(names[i])), 0);
+        ck_assert_int_eq(unlink(in_dir(names[i])), 0);
     }
 }
 END_TEST
@@ -84,11 +85,11 @@ START_TEST(config_and_vocabulary_must_go_together)
     size_t len;
     copy_golden(GOLDEN, "vocab.txt");
     char *text = get(GOLDEN "/vocab.txt", &len);
-    put(in_scratch("vocab.txt"), text, len - 6);
+    put(in_dir("vocab.txt"), text, len - 6);
     refused(KMF_EMODEL, "config.json: vocab_size is 1029, but vocab.txt has 1028 tokens");
     kmf_free(text);
     copy_golden(GOLDEN, "");
-    put(in_scratch("config.json"), "{\"model_type\":\"bert\"}", 21);
+    put(in_dir("config.json"), "{\"model_type\":\"bert\"}", 21);
     refused(KMF_EMODEL, "config.json: vocab_size is missing");
 }
 END_TEST
@@ -101,10 +102,10 @@ START_TEST(a_config_that_promises_more_layers_is_held_to_it)
     char *layers = strstr(text, "\"num_hidden_layers\": 3");
     ck_assert_ptr_nonnull(layers);
     layers[21] = '4';
-    put(in_scratch("config.json"), text, len);
+    put(in_dir("config.json"), text, len);
     refused(KMF_EMODEL, "roformer.encoder.layer.3.attention.output.LayerNorm.bias is missing");
     layers[21] = '2';
-    put(in_scratch("config.json"), text, len);
+    put(in_dir("config.json"), text, len);
     refused(KMF_EMODEL,
             "roformer.encoder.layer.2.attention.output.LayerNorm.bias: has no place");
     kmf_free(text);
@@ -215,11 +216,6 @@ START_TEST(a_config_out_of_range_makes_no_model)
 END_TEST
 
 /* jansson's allocations, for kmf_mem_fail_at. */
-static void *counted_malloc(size_t n)
-{
-    return kmf_malloc(n, 1, NULL);
-}
-
 /* ---- saving ------------------------------------------------------------------------------ */
 
 static void assert_same_file(const char *a, const char *b, const char *name)
@@ -252,17 +248,17 @@ START_TEST(save_load_save_gives_the_same_bytes)
     kmf_err err = {0};
     kmf_model *m = new_nano(2, 7);
     const char *kept = "{\"command\":\"kmerformer pretrain x.fa\",\"loss\":1.2345,\"a\":null}";
-    int rc = kmf_model_save(m, in_scratch("one"), dtypes[_i], kept, &err);
+    int rc = kmf_model_save(m, in_dir("one"), dtypes[_i], kept, &err);
     ck_assert_msg(rc == 0, "%s", err.msg);
-    kmf_model *n = kmf_model_load(in_scratch("one"), &err);
+    kmf_model *n = kmf_model_load(in_dir("one"), &err);
     ck_assert_msg(n != NULL, "%s", err.msg);
     ck_assert_str_eq(kmf_model_provenance(n), kept);
-    rc = kmf_model_save(n, in_scratch("two/"), dtypes[_i], NULL, &err);
+    rc = kmf_model_save(n, in_dir("two/"), dtypes[_i], NULL, &err);
     ck_assert_msg(rc == 0, "%s", err.msg);
-    assert_same_dirs(in_scratch("one"), in_scratch("two"));
+    assert_same_dirs(in_dir("one"), in_dir("two"));
     if (dtypes[_i] == KMF_F32)
         assert_same_weights(m, n);
-    ck_assert_int_eq(n_entries(scratch), 2);
+    ck_assert_int_eq(n_entries(dir), 2);
     kmf_model_free(m);
     kmf_model_free(n);
 }
@@ -279,10 +275,9 @@ START_TEST(a_long_provenance_is_kept_whole)
     ck_assert_int_eq(kmf_config_preset(&config, "nano", 2, &err), 0);
     kmf_model *m = kmf_model_new(&config, 1, &err);
     ck_assert_ptr_nonnull(m);
-    ck_assert_msg(kmf_model_save(m, in_scratch("long"), KMF_F32, text, &err) == 0, "%s",
-                  err.msg);
+    ck_assert_msg(kmf_model_save(m, in_dir("long"), KMF_F32, text, &err) == 0, "%s", err.msg);
     kmf_model_free(m);
-    m = kmf_model_load(in_scratch("long"), &err);
+    m = kmf_model_load(in_dir("long"), &err);
     ck_assert_msg(m != NULL, "%s", err.msg);
     ck_assert_str_eq(kmf_model_provenance(m), text);
     char *read = kmf_model_read_provenance(kmf_model_path(m), NULL);
@@ -329,12 +324,12 @@ START_TEST(a_published_checkpoint_saved_keeps_every_weight)
     kmf_err err = {0};
     size_t len;
     kmf_model *m = kmf_model_load(GOLDEN, &err);
-    ck_assert_int_eq(kmf_model_save(m, in_scratch("s"), KMF_F32, NULL, &err), 0);
-    kmf_model *n = kmf_model_load(in_scratch("s"), &err);
+    ck_assert_int_eq(kmf_model_save(m, in_dir("s"), KMF_F32, NULL, &err), 0);
+    kmf_model *n = kmf_model_load(in_dir("s"), &err);
     ck_assert_msg(n != NULL, "%s", err.msg);
     assert_same_weights(m, n);
-    assert_same_file(GOLDEN, in_scratch("s"), "vocab.txt");
-    char *text = get(in_scratch("s/tokenizer_config.json"), &len); /* there was none */
+    assert_same_file(GOLDEN, in_dir("s"), "vocab.txt");
+    char *text = get(in_dir("s/tokenizer_config.json"), &len); /* there was none */
     ck_assert_str_eq(text, "{\"do_lower_case\": false, \"model_max_length\": 512}\n");
     kmf_free(text);
     kmf_model_free(m);
@@ -346,24 +341,24 @@ START_TEST(an_empty_directory_is_used_and_any_other_thing_refused)
 {
     kmf_err err = {0};
     kmf_model *m = new_nano(1, 1);
-    ck_assert_int_eq(mkdir(in_scratch("empty"), 0777), 0);
-    int rc = kmf_model_save(m, in_scratch("empty"), KMF_F32, NULL, &err);
+    ck_assert_int_eq(mkdir(in_dir("empty"), 0777), 0);
+    int rc = kmf_model_save(m, in_dir("empty"), KMF_F32, NULL, &err);
     ck_assert_msg(rc == 0, "%s", err.msg);
-    ck_assert_int_eq(kmf_model_save(m, in_scratch("empty"), KMF_F32, NULL, &err), KMF_EIO);
+    ck_assert_int_eq(kmf_model_save(m, in_dir("empty"), KMF_F32, NULL, &err), KMF_EIO);
     ck_assert_ptr_nonnull(strstr(err.msg, "empty: exists and is not empty"));
     err = (kmf_err){0};
-    put(in_scratch("file"), "x", 1);
-    ck_assert_int_eq(kmf_model_save(m, in_scratch("file"), KMF_F32, NULL, &err), KMF_EIO);
+    put(in_dir("file"), "x", 1);
+    ck_assert_int_eq(kmf_model_save(m, in_dir("file"), KMF_F32, NULL, &err), KMF_EIO);
     ck_assert_ptr_nonnull(strstr(err.msg, "file: exists and is not a directory"));
     err = (kmf_err){0};
-    ck_assert_int_eq(kmf_model_save(m, in_scratch("no/such"), KMF_F32, NULL, &err), KMF_EIO);
+    ck_assert_int_eq(kmf_model_save(m, in_dir("no/such"), KMF_F32, NULL, &err), KMF_EIO);
     ck_assert_ptr_nonnull(strstr(err.msg, "No such file or directory"));
-    ck_assert_int_eq(kmf_model_save(m, in_scratch("x"), KMF_F64, NULL, NULL), KMF_EINVAL);
-    ck_assert_int_eq(kmf_model_save(m, in_scratch("x"), (kmf_dtype)17, NULL, NULL), KMF_EINVAL);
-    ck_assert_int_eq(kmf_model_update(m, in_scratch("x"), KMF_F64, NULL, NULL), KMF_EINVAL);
-    ck_assert_int_eq(kmf_model_update(m, in_scratch("x"), KMF_F32, "[]", NULL), KMF_EINVAL);
-    ck_assert_int_eq(kmf_model_save(m, in_scratch("x"), KMF_F32, "[]", NULL), KMF_EINVAL);
-    ck_assert_int_eq(n_entries(scratch), 2);
+    ck_assert_int_eq(kmf_model_save(m, in_dir("x"), KMF_F64, NULL, NULL), KMF_EINVAL);
+    ck_assert_int_eq(kmf_model_save(m, in_dir("x"), (kmf_dtype)17, NULL, NULL), KMF_EINVAL);
+    ck_assert_int_eq(kmf_model_update(m, in_dir("x"), KMF_F64, NULL, NULL), KMF_EINVAL);
+    ck_assert_int_eq(kmf_model_update(m, in_dir("x"), KMF_F32, "[]", NULL), KMF_EINVAL);
+    ck_assert_int_eq(kmf_model_save(m, in_dir("x"), KMF_F32, "[]", NULL), KMF_EINVAL);
+    ck_assert_int_eq(n_entries(dir), 2);
     kmf_model_free(m);
 }
 END_TEST
@@ -410,8 +405,8 @@ START_TEST(the_rounding_told_is_that_of_the_file)
     for (size_t i = 0; i < 128; i++) /* some numbers that are not 0 or 1, with one large */
         m->params.layers[3].b1[i] = m->params.word[i] * (i == 5 ? 1000.0f : 1.0f);
     ck_assert_int_eq(kmf_model_rounding(m, dtypes[_i], &told, &err), 0);
-    ck_assert_int_eq(kmf_model_save(m, in_scratch("x"), dtypes[_i], NULL, &err), 0);
-    kmf_model *n = kmf_model_load(in_scratch("x"), &err);
+    ck_assert_int_eq(kmf_model_save(m, in_dir("x"), dtypes[_i], NULL, &err), 0);
+    kmf_model *n = kmf_model_load(in_dir("x"), &err);
     ck_assert_msg(n != NULL, "%s", err.msg);
     double worst = worst_row(m, n, &tensor, &row);
     ck_assert_msg(fabs(worst - told.error) <= 1e-12, "%g, told %g", worst, told.error);
@@ -431,11 +426,10 @@ START_TEST(weights_are_rounded_to_what_is_written_alone)
         kmf_err err[2] = {{0}};
         kmf_rounding told;
         ck_assert_int_eq(kmf_model_rounding(m, none[i], &told, &err[0]), KMF_EINVAL);
-        ck_assert_int_eq(kmf_model_save(m, in_scratch("x"), none[i], NULL, &err[1]),
-                         KMF_EINVAL);
+        ck_assert_int_eq(kmf_model_save(m, in_dir("x"), none[i], NULL, &err[1]), KMF_EINVAL);
         ck_assert_str_eq(err[0].msg, err[1].msg);
     }
-    ck_assert_int_eq(n_entries(scratch), 0);
+    ck_assert_int_eq(n_entries(dir), 0);
     kmf_model_free(m);
 }
 END_TEST
@@ -447,11 +441,11 @@ START_TEST(a_row_that_8_bits_cannot_hold_leaves_nothing_behind)
         kmf_err err = {0};
         kmf_model *m = new_nano(1, 1);
         m->params.layers[1].wv[128 * 3 + 7] = wrong[i];
-        ck_assert_int_eq(kmf_model_save(m, in_scratch("x"), KMF_I8, NULL, &err), KMF_ENUMERIC);
+        ck_assert_int_eq(kmf_model_save(m, in_dir("x"), KMF_I8, NULL, &err), KMF_ENUMERIC);
         ck_assert_str_eq(err.msg,
                          "tensor roformer.encoder.layer.1.attention.self.value.weight: "
                          "row 3 is too large for I8");
-        ck_assert_int_eq(n_entries(scratch), 0);
+        ck_assert_int_eq(n_entries(dir), 0);
         kmf_model_free(m);
     }
 }
@@ -462,9 +456,9 @@ START_TEST(a_value_that_float16_cannot_hold_leaves_nothing_behind)
     kmf_err err = {0};
     kmf_model *m = new_nano(1, 1);
     m->slab[0] = 1e6f;
-    ck_assert_int_eq(kmf_model_save(m, in_scratch("x"), KMF_F16, NULL, &err), KMF_ENUMERIC);
+    ck_assert_int_eq(kmf_model_save(m, in_dir("x"), KMF_F16, NULL, &err), KMF_ENUMERIC);
     ck_assert_ptr_nonnull(strstr(err.msg, "1e+06 is too large for F16"));
-    ck_assert_int_eq(n_entries(scratch), 0);
+    ck_assert_int_eq(n_entries(dir), 0);
     kmf_model_free(m);
 }
 END_TEST
@@ -480,14 +474,14 @@ START_TEST(a_disk_that_fills_up_leaves_nothing_behind)
         kmf_err err = {0};
         struct rlimit limit = {limits[i], old.rlim_max};
         ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
-        int rc = kmf_model_save(m, in_scratch("x"), KMF_F32, NULL, &err);
+        int rc = kmf_model_save(m, in_dir("x"), KMF_F32, NULL, &err);
         ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &old), 0);
         ck_assert_int_eq(rc, KMF_EIO);
         ck_assert_ptr_nonnull(strstr(err.msg, "File too large"));
-        ck_assert_int_eq(n_entries(scratch), 0);
+        ck_assert_int_eq(n_entries(dir), 0);
     }
     kmf_err err = {0};
-    ck_assert_int_eq(kmf_model_save(m, in_scratch("x"), KMF_F32, NULL, &err), 0);
+    ck_assert_int_eq(kmf_model_save(m, in_dir("x"), KMF_F32, NULL, &err), 0);
     kmf_model_free(m);
 }
 END_TEST
@@ -500,18 +494,18 @@ START_TEST(a_disk_that_fills_up_leaves_the_model_that_was_to_be_replaced)
     kmf_err err = {0};
     struct rlimit old;
     ck_assert(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
-    ck_assert_int_eq(kmf_model_save(m, in_scratch("was"), KMF_F32, NULL, &err), 0);
-    ck_assert_int_eq(kmf_model_update(m, in_scratch("x"), KMF_F32, NULL, &err), 0);
+    ck_assert_int_eq(kmf_model_save(m, in_dir("was"), KMF_F32, NULL, &err), 0);
+    ck_assert_int_eq(kmf_model_update(m, in_dir("x"), KMF_F32, NULL, &err), 0);
     ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &old), 0);
     struct rlimit limit = {100000, old.rlim_max};
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    int rc = kmf_model_update(next, in_scratch("x"), KMF_F32, NULL, &err);
+    int rc = kmf_model_update(next, in_dir("x"), KMF_F32, NULL, &err);
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &old), 0);
     ck_assert_int_eq(rc, KMF_EIO);
-    assert_same_dirs(in_scratch("was"), in_scratch("x"));
-    ck_assert_int_eq(kmf_model_update(next, in_scratch("x"), KMF_F32, NULL, NULL), 0);
-    ck_assert_int_eq(kmf_model_save(next, in_scratch("new"), KMF_F32, NULL, NULL), 0);
-    assert_same_dirs(in_scratch("new"), in_scratch("x"));
+    assert_same_dirs(in_dir("was"), in_dir("x"));
+    ck_assert_int_eq(kmf_model_update(next, in_dir("x"), KMF_F32, NULL, NULL), 0);
+    ck_assert_int_eq(kmf_model_save(next, in_dir("new"), KMF_F32, NULL, NULL), 0);
+    assert_same_dirs(in_dir("new"), in_dir("x"));
     kmf_model_free(m);
     kmf_model_free(next);
 }
@@ -521,7 +515,7 @@ START_TEST(a_file_of_a_model_is_not_overwritten)
 {
     kmf_model *m = new_nano(1, 1);
     kmf_err err = {0};
-    const char *path = in_scratch("m.safetensors");
+    const char *path = in_dir("m.safetensors");
     ck_assert_int_eq(kmf_model_save(m, path, KMF_F32, NULL, &err), 0);
     size_t before, after;
     char *was = kmf_file_read(path, (size_t)1 << 24, &before, &err);
@@ -564,10 +558,10 @@ START_TEST(saving_survives_failed_allocations_and_leaves_nothing_behind)
     for (size_t n = 1; rc != 0; n += n < 400 ? 1 : 37) {
         kmf_err err = {0};
         kmf_mem_fail_at(n);
-        rc = kmf_model_save(m, in_scratch("x"), _i ? KMF_I8 : KMF_F32, "{\"a\":1.5}", &err);
+        rc = kmf_model_save(m, in_dir("x"), _i ? KMF_I8 : KMF_F32, "{\"a\":1.5}", &err);
         kmf_mem_fail_at(0);
         ck_assert_int_eq(rc, (int)err.code);
-        ck_assert_int_eq(n_entries(scratch), rc == 0);
+        ck_assert_int_eq(n_entries(dir), rc == 0);
         ck_assert_uint_lt(n, 200000);
     }
     json_set_alloc_funcs(malloc, free);
@@ -578,7 +572,7 @@ END_TEST
 int main(void)
 {
     TCase *tc = untimed_case();
-    tcase_add_checked_fixture(tc, set_up, tear_down);
+    tcase_add_checked_fixture(tc, make_dir, remove_dir);
     tcase_add_test(tc, a_directory_that_is_no_model_is_refused_in_words);
     tcase_add_test(tc, a_file_that_cannot_be_read_is_an_input_error);
     tcase_add_test(tc, a_pipe_among_its_files_is_not_waited_for);

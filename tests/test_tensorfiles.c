@@ -4,6 +4,7 @@
  * here and, where they are, those of ../shared; shards put together by hand that contradict their
  * index.
  */
+#include "failing.h"
 #include "model/tensorfiles.h"
 #include "base/json.h"
 #include "models.h"
@@ -50,7 +51,7 @@ static void copy(const char *from, const char *to)
 {
     size_t len;
     char *text = get(from, &len);
-    put(in_scratch(to), text, len);
+    put(in_dir(to), text, len);
     kmf_free(text);
 }
 
@@ -73,7 +74,7 @@ static bytes letters(const char *names)
 static void put_letters(const char *file, const char *names)
 {
     bytes b = letters(names);
-    put(in_scratch(file), b.at, b.n);
+    put(in_dir(file), b.at, b.n);
     free(b.at);
 }
 
@@ -83,9 +84,9 @@ START_TEST(the_first_form_that_is_there_is_opened)
 {
     kmf_tensors t;
     kmf_err err = {0};
-    not_opened(scratch, KMF_EMODEL,
+    not_opened(dir, KMF_EMODEL,
                "no model.safetensors in it, nor pytorch_model.bin, nor an index of either");
-    not_opened(in_scratch("nowhere"), KMF_EIO, "nowhere: No such file or directory");
+    not_opened(in_dir("nowhere"), KMF_EIO, "nowhere: No such file or directory");
     static const char *const shards[] = {"00001", "00002"};
     for (size_t i = 0; i < 2; i++) {
         char from[128];
@@ -94,13 +95,13 @@ START_TEST(the_first_form_that_is_there_is_opened)
         copy(from, strrchr(from, '/') + 1);
     }
     copy(GOLDEN_TORCH "/shards/pytorch_model.bin.index.json", "pytorch_model.bin.index.json");
-    open_path(&t, scratch);
+    open_path(&t, dir);
     ck_assert_uint_eq(t.n, 3);
     ck_assert_uint_eq(kmf_tensors_n_files(&t), 2);
     kmf_tensors_close(&t);
 
     copy(GOLDEN_TORCH "/nested.bin", "pytorch_model.bin");
-    open_path(&t, scratch);
+    open_path(&t, dir);
     ck_assert_uint_eq(t.n, 2);
     ck_assert_uint_eq(kmf_tensors_n_files(&t), 1);
     ck_assert_uint_gt(kmf_tensors_map(&t, 0)->len, 1000);
@@ -110,21 +111,21 @@ START_TEST(the_first_form_that_is_there_is_opened)
     put_letters("a", "x");
     put_letters("b", "yz");
     const char *index = "{\"weight_map\":{\"x\":\"a\",\"y\":\"b\",\"z\":\"b\"}}";
-    put(in_scratch("model.safetensors.index.json"), index, strlen(index));
-    open_path(&t, scratch);
+    put(in_dir("model.safetensors.index.json"), index, strlen(index));
+    open_path(&t, dir);
     ck_assert_uint_eq(t.n, 3);
     ck_assert_uint_eq(kmf_tensors_n_files(&t), 2);
     const kmf_stored *z = kmf_tensors_find(&t, "z");
     ck_assert_int_eq(z->values[0], 'z');
-    ck_assert_str_eq(kmf_tensors_file(&t, z), in_scratch("b"));
-    ck_assert_str_eq(kmf_tensors_file(&t, &t.list[0]), in_scratch("a"));
+    ck_assert_str_eq(kmf_tensors_file(&t, z), in_dir("b"));
+    ck_assert_str_eq(kmf_tensors_file(&t, &t.list[0]), in_dir("a"));
     ck_assert_ptr_null(kmf_tensors_find(&t, "weight"));
     kmf_tensors_close(&t);
 
     put_letters("model.safetensors", "w");
-    open_path(&t, scratch);
+    open_path(&t, dir);
     ck_assert_uint_eq(t.n, 1);
-    ck_assert_str_eq(kmf_tensors_file(&t, t.list), in_scratch("model.safetensors"));
+    ck_assert_str_eq(kmf_tensors_file(&t, t.list), in_dir("model.safetensors"));
     kmf_tensors_close(&t);
     kmf_tensors_close(&t);
     ck_assert_int_eq(kmf_tensors_parse(&t, NULL, 0, "m", &err), KMF_EMODEL);
@@ -142,31 +143,31 @@ START_TEST(a_file_is_what_its_bytes_say)
 {
     assert_same_models(GOLDEN_TORCH "/zip.bin", GOLDEN_TORCH "/zip.safetensors");
     copy(GOLDEN_TORCH "/legacy.bin", "model.safetensors");
-    assert_same_models(scratch, GOLDEN_TORCH "/legacy.safetensors");
-    ck_assert_int_eq(unlink(in_scratch("model.safetensors")), 0);
+    assert_same_models(dir, GOLDEN_TORCH "/legacy.safetensors");
+    ck_assert_int_eq(unlink(in_dir("model.safetensors")), 0);
     copy(GOLDEN_TORCH "/zip.safetensors", "pytorch_model.bin");
-    assert_same_models(scratch, GOLDEN_TORCH "/zip.bin");
+    assert_same_models(dir, GOLDEN_TORCH "/zip.bin");
 }
 END_TEST
 
 START_TEST(what_is_no_checkpoint_is_refused_in_words)
 {
     static const char pointer[] = "version https://git-lfs.github.com/spec/v1\noid sha256:00\n";
-    const char *file = in_scratch("model.safetensors");
+    const char *file = in_dir("model.safetensors");
     put(file, "", 0);
-    not_opened(scratch, KMF_EMODEL, "0 bytes are too short for a safetensors file");
+    not_opened(dir, KMF_EMODEL, "0 bytes are too short for a safetensors file");
     put(file, pointer, strlen(pointer));
-    not_opened(scratch, KMF_EMODEL, "model.safetensors: a pointer of Git LFS, not the file");
-    file = in_scratch("other");
+    not_opened(dir, KMF_EMODEL, "model.safetensors: a pointer of Git LFS, not the file");
+    file = in_dir("other");
     put(file, "", 0);
     not_opened(file, KMF_EMODEL, "other: neither a safetensors file nor a checkpoint");
     put(file, "\x80\2}.", 4);
     not_opened(file, KMF_EMODEL, "other: neither a safetensors file nor a checkpoint");
     put(file, pointer, strlen(pointer));
     not_opened(file, KMF_EMODEL, "other: a pointer of Git LFS");
-    ck_assert_int_eq(unlink(in_scratch("model.safetensors")), 0);
-    ck_assert_int_eq(mkdir(in_scratch("model.safetensors"), 0777), 0);
-    not_opened(scratch, KMF_EIO, "model.safetensors: not a regular file");
+    ck_assert_int_eq(unlink(in_dir("model.safetensors")), 0);
+    ck_assert_int_eq(mkdir(in_dir("model.safetensors"), 0777), 0);
+    not_opened(dir, KMF_EIO, "model.safetensors: not a regular file");
     not_opened(GOLDEN "/config.json/x", KMF_EIO, "Not a directory");
 }
 END_TEST
@@ -230,27 +231,22 @@ START_TEST(shards_that_contradict_their_index_are_refused)
     const struct lie *lie = &lies[_i];
     put_letters("a", lie->a);
     put_letters("b", lie->b);
-    put(in_scratch("model.safetensors.index.json"), lie->index, strlen(lie->index));
-    not_opened(scratch, lie->code, lie->says);
+    put(in_dir("model.safetensors.index.json"), lie->index, strlen(lie->index));
+    not_opened(dir, lie->code, lie->says);
 }
 END_TEST
 
 START_TEST(a_damaged_shard_is_named)
 {
     const char *index = MAP("\"x\":\"a\",\"y\":\"b\"");
-    put(in_scratch("model.safetensors.index.json"), index, strlen(index));
+    put(in_dir("model.safetensors.index.json"), index, strlen(index));
     put_letters("a", "x");
-    put(in_scratch("b"), "nothing", 7);
-    not_opened(scratch, KMF_EMODEL, "/b: neither a safetensors file nor a checkpoint");
+    put(in_dir("b"), "nothing", 7);
+    not_opened(dir, KMF_EMODEL, "/b: neither a safetensors file nor a checkpoint");
 }
 END_TEST
 
 /* jansson's allocations, for kmf_mem_fail_at. */
-static void *counted_malloc(size_t n)
-{
-    return kmf_malloc(n, 1, NULL);
-}
-
 START_TEST(memory_may_run_out_anywhere)
 {
     static const char *const paths[] = {GOLDEN_TORCH "/shards", GOLDEN_TORCH "/nested.bin",
@@ -258,7 +254,7 @@ START_TEST(memory_may_run_out_anywhere)
     put_letters("a", "xy");
     put_letters("b", "z");
     const char *index = MAP("\"x\":\"a\",\"y\":\"a\",\"z\":\"b\"");
-    put(in_scratch("model.safetensors.index.json"), index, strlen(index));
+    put(in_dir("model.safetensors.index.json"), index, strlen(index));
     json_set_alloc_funcs(counted_malloc, kmf_free);
     kmf_tensors t;
     int rc = KMF_ENOMEM;
@@ -266,7 +262,7 @@ START_TEST(memory_may_run_out_anywhere)
     while (rc != 0) {
         kmf_err err = {0};
         kmf_mem_fail_at(++n);
-        rc = kmf_tensors_open(&t, paths[_i] ? paths[_i] : scratch, &err);
+        rc = kmf_tensors_open(&t, paths[_i] ? paths[_i] : dir, &err);
         kmf_mem_fail_at(0);
         /* Any code: jansson may take missing memory for bad text, or lose a letter of a name. */
         ck_assert_int_eq(rc, (int)err.code);
@@ -334,7 +330,7 @@ END_TEST
 int main(void)
 {
     TCase *tc = tcase_create("tensorfiles");
-    tcase_add_checked_fixture(tc, set_up, tear_down);
+    tcase_add_checked_fixture(tc, make_dir, remove_dir);
     tcase_add_test(tc, the_first_form_that_is_there_is_opened);
     tcase_add_test(tc, shards_hold_what_one_file_holds);
     tcase_add_test(tc, a_file_is_what_its_bytes_say);

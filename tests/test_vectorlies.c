@@ -102,32 +102,32 @@ START_TEST(each_kind_of_lie_in_binary_is_named)
         }
         add(&t, "\n\n");
         must_fail(t.bytes, t.len, a ? "2 bytes behind its 2 words" : "1 bytes behind");
-        free_text(&t);
+        free(t.bytes);
         t = binary_of(3, words, 5, 0.1f, after[a]);
         must_fail(t.bytes, t.len, "cut off: 2 words, where the first line says 3");
-        free_text(&t);
+        free(t.bytes);
         t = binary_of(1, words, 5, 0.1f, after[a]);
         must_fail(t.bytes, t.len, "bytes behind its 1 words of 5 numbers");
-        free_text(&t);
+        free(t.bytes);
         t = binary_of(3, twice, 5, 0.1f, after[a]);
         must_fail(t.bytes, t.len, "ACG is listed twice, as words 1 and 3");
-        free_text(&t);
+        free(t.bytes);
         t = binary_of(2, none, 5, 0.1f, after[a]);
         must_fail(t.bytes, t.len, "none of its 2 words is a k-mer");
-        free_text(&t);
+        free(t.bytes);
         t = binary_of(2, words, 5, NAN, after[a]);
         must_fail(t.bytes, t.len, "number 1 of the vector of ACG is not a number");
-        free_text(&t);
+        free(t.bytes);
         t = binary_of(2, words, 5, -INFINITY, after[a]);
         must_fail(t.bytes, t.len, "number 1 of the vector of ACG is infinite");
-        free_text(&t);
+        free(t.bytes);
     }
     text t = binary_of(2, words, 2000, 0.1f, "\n");
     memcpy(t.bytes, "2 0500", 6);
     must_fail(
         t.bytes, t.len,
         "word 2 is longer than 4096 bytes: the vectors before it may not be of 500 numbers");
-    free_text(&t);
+    free(t.bytes);
 }
 END_TEST
 
@@ -160,17 +160,17 @@ START_TEST(counts_that_do_not_fit_are_refused)
     for (size_t i = 0; i < N_OF(count_lies); i++) {
         const struct count_lie *lie = &count_lies[i];
         kmf_err err = {0};
-        spill(file_x(), TWO, strlen(TWO));
-        spill(file_counts(), lie->text, strlen(lie->text));
-        ck_assert_ptr_null(kmf_vectors_load(file_x(), &err));
+        put(in_dir("x"), TWO, strlen(TWO));
+        put(in_dir("x.vocab"), lie->text, strlen(lie->text));
+        ck_assert_ptr_null(kmf_vectors_load(in_dir("x"), &err));
         ck_assert_int_eq(err.code, KMF_EMODEL);
         ck_assert_msg(strstr(err.msg, lie->says) &&
-                          strncmp(err.msg, file_counts(), strlen(file_counts())) == 0,
+                          strncmp(err.msg, in_dir("x.vocab"), strlen(in_dir("x.vocab"))) == 0,
                       "'%s' does not say '%s'", err.msg, lie->says);
     }
-    unlink(file_x());
-    unlink(file_counts());
-    remove_dir();
+    unlink(in_dir("x"));
+    unlink(in_dir("x.vocab"));
+    remove_empty_dir();
 }
 END_TEST
 
@@ -249,7 +249,7 @@ START_TEST(each_kind_of_lie_in_safetensors_is_named)
             memcpy(data + 32, lie->words, 6);
         text t = tensors_of(lie->entries, data, sizeof data);
         must_fail(t.bytes, t.len, lie->says);
-        free_text(&t);
+        free(t.bytes);
     }
     unsigned char data[sizeof plain_data];
     memcpy(data, plain_data, sizeof data);
@@ -261,7 +261,7 @@ START_TEST(each_kind_of_lie_in_safetensors_is_named)
         ck_assert_ptr_null(kmf_vectors_parse(t.bytes, n, "f", &err));
         ck_assert_int_eq(err.code, KMF_EMODEL);
     }
-    free_text(&t);
+    free(t.bytes);
 }
 END_TEST
 

@@ -304,8 +304,8 @@ START_TEST(a_cut_off_weight_file_is_refused_wherever_it_is_cut)
     static const size_t cuts[] = {0, 7, 8, 9, 100, 6711, 6712, 6713, 200000, 408011};
     for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
         kmf_err err = {0};
-        put(in_scratch("model.safetensors"), bytes, cuts[i]);
-        ck_assert_ptr_null(kmf_model_load(scratch, &err));
+        put(in_dir("model.safetensors"), bytes, cuts[i]);
+        ck_assert_ptr_null(kmf_model_load(dir, &err));
         ck_assert_int_eq(err.code, KMF_EMODEL);
     }
     kmf_free(bytes);
@@ -423,8 +423,8 @@ START_TEST(a_model_without_head_loads_and_saves)
     ck_assert_ptr_null(m->params.head_w);
     ck_assert_ptr_null(m->params.head_bias);
     ck_assert_uint_eq(kmf_model_n_tensors(m), 6 + 3 * 16);
-    ck_assert_int_eq(kmf_model_save(m, in_scratch("saved"), KMF_F32, NULL, &err), 0);
-    kmf_model *again = kmf_model_load(in_scratch("saved"), &err);
+    ck_assert_int_eq(kmf_model_save(m, in_dir("saved"), KMF_F32, NULL, &err), 0);
+    kmf_model *again = kmf_model_load(in_dir("saved"), &err);
     ck_assert_msg(again != NULL, "%s", err.msg);
     assert_same_weights(m, again);
     ck_assert_ptr_null(again->params.head_w);
@@ -445,7 +445,7 @@ START_TEST(loading_survives_every_failed_allocation)
     for (size_t n = 1; !m; n++) {
         kmf_err err = {0};
         kmf_mem_fail_at(n);
-        m = kmf_model_load(scratch, &err);
+        m = kmf_model_load(dir, &err);
         kmf_mem_fail_at(0);
         ck_assert_msg(err.code == (m ? KMF_OK : KMF_ENOMEM), "%zu: %s", n, err.msg);
         ck_assert_uint_lt(n, 10000);
@@ -457,7 +457,7 @@ END_TEST
 int main(void)
 {
     TCase *tc = untimed_case();
-    tcase_add_checked_fixture(tc, set_up, tear_down);
+    tcase_add_checked_fixture(tc, make_dir, remove_dir);
     tcase_add_test(tc, a_published_checkpoint_loads_with_every_tensor_in_its_place);
     tcase_add_test(tc, the_tensor_list_is_by_name_with_shapes);
     tcase_add_test(tc, a_checkpoint_without_projection_has_none);

@@ -19,10 +19,10 @@ static struct parts *in_8_bits(const char *golden)
     kmf_err err = {0};
     kmf_model *m = kmf_model_load(golden, &err);
     ck_assert_msg(m != NULL, "%s", err.msg);
-    ck_assert_msg(kmf_model_save(m, in_scratch("q"), KMF_I8, NULL, &err) == 0, "%s", err.msg);
+    ck_assert_msg(kmf_model_save(m, in_dir("q"), KMF_I8, NULL, &err) == 0, "%s", err.msg);
     kmf_model_free(m);
     copy_golden(golden, "model.safetensors");
-    return parts_of(in_scratch("q/model.safetensors"));
+    return parts_of(in_dir("q/model.safetensors"));
 }
 
 #define QUERY_SCALE QUERY ".scale"
@@ -135,9 +135,9 @@ START_TEST(matrices_of_the_products_are_of_8_bits_and_half_a_step_off_at_most)
     kmf_err err = {0};
     size_t len, n;
     parts_free(in_8_bits(GOLDEN));
-    char *file = get(in_scratch("q/model.safetensors"), &len);
+    char *file = get(in_dir("q/model.safetensors"), &len);
     kmf_model *m = kmf_model_load(GOLDEN, &err);
-    kmf_model *l = kmf_model_load(in_scratch("q"), &err);
+    kmf_model *l = kmf_model_load(in_dir("q"), &err);
     ck_assert_msg(l != NULL, "%s", err.msg);
     check_8_bits(m->params.proj_w, l->params.proj_w, 48, 32, file,
                  "roformer.embeddings_project.weight");
@@ -196,7 +196,7 @@ START_TEST(names_order_and_addresses_are_free_in_8_bits_too)
     tolerated_8_bits[_i](parts);
     put_parts(parts, (size_t)_i);
     parts_free(parts);
-    kmf_model *want = kmf_model_load(in_scratch("q"), &err);
+    kmf_model *want = kmf_model_load(in_dir("q"), &err);
     kmf_model *model = loaded();
     assert_same_weights(want, model);
     kmf_model_free(want);
@@ -242,16 +242,13 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("weights of 8 bits");
-    TCase *tc = tcase_create("weights of 8 bits");
-    tcase_set_timeout(tc, 0);
-    tcase_add_checked_fixture(tc, set_up, tear_down);
+    TCase *tc = untimed_case();
+    tcase_add_checked_fixture(tc, make_dir, remove_dir);
     tcase_add_loop_test(tc, each_kind_of_lie_about_8_bits_is_named, 0,
                         (int)(sizeof mutations_8_bits / sizeof mutations_8_bits[0]));
     tcase_add_test(tc, matrices_of_the_products_are_of_8_bits_and_half_a_step_off_at_most);
     tcase_add_loop_test(tc, names_order_and_addresses_are_free_in_8_bits_too, 0,
                         (int)(sizeof tolerated_8_bits / sizeof tolerated_8_bits[0]));
     tcase_add_test(tc, rounding_to_8_bits_twice_is_rounding_once);
-    suite_add_tcase(suite, tc);
-    return run_suite(suite);
+    return run_case("weights of 8 bits", tc);
 }

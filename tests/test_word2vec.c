@@ -3,8 +3,6 @@
  * Second sources: another number of threads, and corpora of which it is known what must be near
  * what. Checkpoints are in test_word2vec_saved.
  */
-#define _XOPEN_SOURCE 700 /* mkdtemp */
-
 #include "base/mem.h"
 #include "seq/seqio.h"
 #include "run.h"
@@ -200,13 +198,13 @@ static int live(const options *o, const input *in, const char *path, kmf_err *er
 
 START_TEST(every_allocation_may_fail)
 {
-    const char *path = in_folder("memory");
+    const char *path = in_dir("memory");
     input in = random_input(300, "ACGT", 8);
     for (int i = 0; i < 2; i++) {
         options o = small_options();
         kmf_err err = {0};
         o.threads = 2;
-        o.tmp = folder;
+        o.tmp = dir;
         o.sample = i ? 0.01 : 0;
         o.strand = i ? KMF_WORDS_CANONICAL : KMF_WORDS_FWD;
         o.epochs = 1;
@@ -484,8 +482,7 @@ END_TEST
 int main(void)
 {
     TCase *c = untimed_case();
-    if (!mkdtemp(folder))
-        return EXIT_FAILURE;
+    tcase_add_checked_fixture(c, make_dir, remove_empty_dir);
     tcase_add_test(c, the_bits_do_not_depend_on_the_number_of_threads);
     tcase_add_test(c, options_out_of_range_are_refused);
     tcase_add_test(c, an_input_without_k_mers_is_refused);
@@ -499,7 +496,5 @@ int main(void)
     tcase_add_test(c, words_that_keep_company_come_near_each_other);
     tcase_add_test(c, words_that_were_never_met_keep_what_they_were_given);
     tcase_add_test(c, vectors_that_grow_beyond_all_bounds_are_an_error);
-    int status = run_case("word2vec", c);
-    rmdir(folder);
-    return status;
+    return run_case("word2vec", c);
 }

@@ -3,8 +3,7 @@
  * Checkpoints of word2vec. Second source: the training that is not stopped; a damaged file is
  * refused, or is the one that it was.
  */
-#define _XOPEN_SOURCE 700 /* mkdtemp */
-
+#include "base/mem.h"
 #include "run.h"
 #include "word2vec_trainers.h"
 
@@ -28,7 +27,7 @@ static void check_resume(int k)
     kmf_err err = {0};
     options o = kind(k, &len, &of);
     input in = random_input(len, of, 2);
-    const char *path = in_folder("checkpoint");
+    const char *path = in_dir("checkpoint");
     uint64_t whole = trained(&o, &in);
     int places = 0;
     int status = 1;
@@ -91,7 +90,7 @@ START_TEST(a_checkpoint_can_be_written_on_the_way)
     input in = random_input(20000, "ACGT", 3);
     uint64_t whole = trained(&o, &in);
     o.threads = 3;
-    saving s = {.trainer = begin(&o, &in), .path = in_folder("on_the_way")};
+    saving s = {.trainer = begin(&o, &in), .path = in_dir("on_the_way")};
     ck_assert_int_eq(kmf_word2vec_train(s.trainer, save_and_go_on, &s, NULL), 0);
     ck_assert_int_ge(s.calls, 1);
     ck_assert(print_of(s.trainer) == whole);
@@ -124,7 +123,7 @@ static void refuse(const options *o, const input *in, const char *path, const ch
 
 START_TEST(a_checkpoint_of_other_settings_is_refused_by_name)
 {
-    const char *path = in_folder("others");
+    const char *path = in_dir("others");
     input in = random_input(500, "ACGT", 4);
     input other = random_input(500, "ACGT", 5);
     options o = small_options();
@@ -163,36 +162,15 @@ START_TEST(a_checkpoint_of_other_settings_is_refused_by_name)
 }
 END_TEST
 
-static char *read_all(const char *path, size_t *len)
-{
-    FILE *file = fopen(path, "rb");
-    ck_assert_ptr_nonnull(file);
-    fseek(file, 0, SEEK_END);
-    *len = (size_t)ftell(file);
-    rewind(file);
-    char *bytes = malloc(*len);
-    ck_assert_uint_eq(fread(bytes, 1, *len, file), *len);
-    fclose(file);
-    return bytes;
-}
-
-static void write_all(const char *path, const char *bytes, size_t len)
-{
-    FILE *file = fopen(path, "wb");
-    ck_assert_ptr_nonnull(file);
-    ck_assert_uint_eq(fwrite(bytes, 1, len, file), len);
-    fclose(file);
-}
-
 /*
  * A changed file is refused, or, where the change means nothing (a blank of the header), it is the
  * checkpoint that it was.
  */
 START_TEST(a_damaged_checkpoint_is_refused)
 {
-    const char *path = in_folder("good");
-    const char *bad = in_folder("bad");
-    const char *again = in_folder("again");
+    const char *path = in_dir("good");
+    const char *bad = in_dir("bad");
+    const char *again = in_dir("again");
     options o = small_options();
     o.k_min = o.k_max = 1;
     o.dim = 3;
@@ -202,14 +180,14 @@ START_TEST(a_damaged_checkpoint_is_refused)
     kmf_word2vec *trainer = begin(&o, &in);
     ck_assert_int_eq(kmf_word2vec_train(trainer, stop_at_once, NULL, NULL), 1);
     ck_assert_int_eq(kmf_word2vec_save(trainer, path, NULL), 0);
-    char *good = read_all(path, &len);
+    char *good = get(path, &len);
     kmf_word2vec_free(trainer);
     trainer = begin(&o, &in);
     for (size_t at = 0; at < len; at += CHECKED ? 3 : 1)
         for (int bit = 1; bit <= 32; bit <<= 5) {
             kmf_err err = {0};
             good[at] = (char)(good[at] ^ bit);
-            write_all(bad, good, len);
+            put(bad, good, len);
             good[at] = (char)(good[at] ^ bit);
             int status = kmf_word2vec_load(trainer, bad, &err);
             if (status != 0) {
@@ -219,22 +197,22 @@ START_TEST(a_damaged_checkpoint_is_refused)
             }
             taken++;
             ck_assert_int_eq(kmf_word2vec_save(trainer, again, NULL), 0);
-            char *bytes = read_all(again, &len_again);
+            char *bytes = get(again, &len_again);
             if (len_again != len || memcmp(bytes, good, len) != 0)
                 ck_abort_msg("byte %zu of %zu, bit %d, changes the checkpoint", at, len, bit);
-            free(bytes);
+            kmf_free(bytes);
         }
     ck_assert_uint_lt(taken, 200);
     for (size_t n = 0; n < len; n += CHECKED ? 3 : 1) {
         kmf_err err = {0};
-        write_all(bad, good, n);
+        put(bad, good, n);
         if (kmf_word2vec_load(trainer, bad, &err) != KMF_EMODEL)
             ck_abort_msg("the first %zu bytes are taken for a checkpoint", n);
     }
     kmf_err err = {0};
-    ck_assert_int_eq(kmf_word2vec_load(trainer, in_folder("none"), &err), KMF_EIO);
+    ck_assert_int_eq(kmf_word2vec_load(trainer, in_dir("none"), &err), KMF_EIO);
     kmf_word2vec_free(trainer);
-    free(good);
+    kmf_free(good);
     unlink(path);
     unlink(bad);
     unlink(again);
@@ -258,14 +236,11 @@ END_TEST
 int main(void)
 {
     TCase *c = untimed_case();
-    if (!mkdtemp(folder))
-        return EXIT_FAILURE;
+    tcase_add_checked_fixture(c, make_dir, remove_empty_dir);
     tcase_add_test(c, what_is_stopped_saved_and_loaded_ends_the_same);
     tcase_add_test(c, a_checkpoint_can_be_written_on_the_way);
     tcase_add_test(c, a_checkpoint_of_other_settings_is_refused_by_name);
     tcase_add_test(c, a_damaged_checkpoint_is_refused);
     tcase_add_test(c, a_checkpoint_that_cannot_be_written_is_reported);
-    int status = run_case("word2vec_saved", c);
-    rmdir(folder);
-    return status;
+    return run_case("word2vec_saved", c);
 }

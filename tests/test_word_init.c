@@ -4,8 +4,6 @@
  * place by the same letters differ by the same vector; words that share so many letters or
  * tetramers have such a cosine; vectors from a file are theirs times one number.
  */
-#define _XOPEN_SOURCE 700 /* mkdtemp */
-
 #include "trainers.h"
 
 #include "learn/word_init.h"
@@ -207,11 +205,10 @@ static const char *vectors_of(const uint64_t *codes, size_t n, float scale)
             v->values[i * WIDTH + e] = kmf_rng_normal(&rng) * scale * (float)(i + 1);
     }
     ck_assert_msg(kmf_vectors_index(v, "made", &err) == 0, "%s", err.msg);
-    ck_assert_msg(kmf_vectors_save(v, in_scratch("v"), KMF_VECTORS_SAFETENSORS, NULL, &err) ==
-                      0,
+    ck_assert_msg(kmf_vectors_save(v, in_dir("v"), KMF_VECTORS_SAFETENSORS, NULL, &err) == 0,
                   "%s", err.msg);
     kmf_vectors_free(v);
-    return in_scratch("v");
+    return in_dir("v");
 }
 
 START_TEST(vectors_are_taken_times_one_number)
@@ -268,8 +265,7 @@ START_TEST(vectors_that_do_not_fit_are_refused)
                      KMF_EMODEL);
     ck_assert_msg(strstr(err.msg, "none of the model's k-mers"), "%s", err.msg);
     err = (kmf_err){0};
-    ck_assert_int_eq(kmf_word_init_vectors(model, in_scratch("none"), &unfilled, &err),
-                     KMF_EIO);
+    ck_assert_int_eq(kmf_word_init_vectors(model, in_dir("none"), &unfilled, &err), KMF_EIO);
     kmf_model_free(model);
 }
 END_TEST
@@ -312,7 +308,7 @@ int main(void)
     tcase_add_test(tables, a_word_is_the_sum_of_its_letters);
     tcase_add_test(tables, half_of_a_word_is_the_sum_of_its_tetramers);
     tcase_add_test(tables, a_composition_begins_as_that_of_tetramers);
-    tcase_add_checked_fixture(files, begin_test, tear_down);
+    tcase_add_checked_fixture(files, begin_test, remove_dir);
     tcase_add_test(files, vectors_are_taken_times_one_number);
     tcase_add_test(files, vectors_that_do_not_fit_are_refused);
     tcase_add_test(files, a_trainer_begins_with_the_words_it_was_told);

@@ -29,12 +29,12 @@ static inline void add_contig(const char *name, size_t len, kmf_rng *rng)
     input[at] = '\0';
 }
 
-/* A small model in the scratch directory, and an input of 6500 letters. */
+/* A small model in the folder, and an input of 6500 letters. */
 static inline void begin_test(void)
 {
     kmf_config config;
     kmf_rng rng = kmf_rng_stream(8, 0);
-    set_up();
+    make_dir();
     ck_assert_int_eq(kmf_config_preset(&config, "nano", 3, NULL), 0);
     config.embedding_size = config.hidden_size = 16;
     config.n_heads = 2;
@@ -44,7 +44,7 @@ static inline void begin_test(void)
     config.overlap = 3;
     kmf_model *model = kmf_model_new(&config, 5, NULL);
     ck_assert_ptr_nonnull(model);
-    ck_assert_int_eq(kmf_model_save(model, in_scratch("model"), KMF_F32, NULL, NULL), 0);
+    ck_assert_int_eq(kmf_model_save(model, in_dir("model"), KMF_F32, NULL, NULL), 0);
     kmf_model_free(model);
     input[0] = '\0';
     add_contig("a first", 3000, &rng);
@@ -58,7 +58,7 @@ static inline options small_options(void)
     static char model[512];
     options o;
     kmf_pretrain_options_default(&o);
-    snprintf(model, sizeof model, "%s", in_scratch("model"));
+    snprintf(model, sizeof model, "%s", in_dir("model"));
     o.init = model;
     o.preset = NULL;
     o.batch = 4;

@@ -132,21 +132,6 @@ static inline void save(const kmf_vectors *v, const char *path, kmf_vectors_form
     ck_assert_msg(status == 0, "%s", err.msg);
 }
 
-/* "x" in the folder, in a buffer of its own. */
-static const char *file_x(void)
-{
-    static char path[256];
-    snprintf(path, sizeof path, "%s/x", dir);
-    return path;
-}
-
-static const char *file_counts(void)
-{
-    static char path[256];
-    snprintf(path, sizeof path, "%s/x.vocab", dir);
-    return path;
-}
-
 /* ---------------------------------------------------------------- safetensors ------------ */
 
 /* A file with these entries and data, and what a test would say of it. */

@@ -5,25 +5,10 @@
 
 #include "base/rng.h"
 #include "checked.h"
+#include "files.h"
 #include "kmerformer.h"
 
-#include <check.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-/* The folder of a test program, for mkdtemp. */
-static char folder[] = "/tmp/kmf_word2vec_XXXXXX";
-
-static inline const char *in_folder(const char *name)
-{
-    static char paths[4][64];
-    static int next;
-    char *path = paths[next++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
-}
 
 typedef kmf_word2vec_options options;
 
