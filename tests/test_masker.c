@@ -286,25 +286,19 @@ static void answers_free(answers *a)
 /* What a token says of the letter in place i of it: of all k-mers with that letter there. */
 static void marginal(const place *p, const double *probabilities, size_t i, double says[4])
 {
-    double all = 0;
     memset(says, 0, 4 * sizeof *says);
     for (size_t v = 0; v < kmf_vocab_size(p->vocab); v++) {
         const char *token = kmf_vocab_token(p->vocab, (int32_t)v);
-        if (token[0] == '[')
-            continue;
-        says[strchr("ACGT", token[i]) - "ACGT"] += probabilities[v];
-        all += probabilities[v];
+        if (token[0] != '[')
+            says[strchr("ACGT", token[i]) - "ACGT"] += probabilities[v];
     }
-    for (size_t b = 0; b < 4; b++)
-        says[b] /= all;
 }
 
-/* Bits of a base: the mean of what its tokens say. first: of the window in the batch. */
+/* Bits of a base: the sum of what its tokens say, scaled. first: of the window in the batch. */
 static double twin_bits(const place *p, const twin *t, const answers *a, size_t first,
                         size_t base)
 {
-    double mean[4] = {0};
-    size_t n = 0;
+    double sum[4] = {0};
     for (size_t j = 0; j < t->n_tokens; j++) {
         if (t->labels[j] < 0 || base < t->covers_from[j] ||
             base - t->covers_from[j] >= (size_t)p->kind.k)
@@ -315,10 +309,9 @@ static double twin_bits(const place *p, const twin *t, const answers *a, size_t 
             row++;
         marginal(p, a->p[row], base - t->covers_from[j], says);
         for (size_t b = 0; b < 4; b++)
-            mean[b] += says[b];
-        n++;
+            sum[b] += says[b];
     }
-    return -log2(mean[t->letters[base]] / (double)n);
+    return -log2(sum[t->letters[base]] / (sum[0] + sum[1] + sum[2] + sum[3]));
 }
 
 /* ---------------------------------------------------------------- drawing --------------- */

@@ -216,11 +216,8 @@ static double bits_of(const kmf_masker *q, size_t number, size_t i)
         if (site == NOT_ASKED)
             continue;
         const kmf_real *p = q->result->sites + site * 4 * s->k + 4 * (i - j * s->stride);
-        double sum = 0;
         for (size_t b = 0; b < 4; b++)
-            sum += (double)p[b];
-        for (size_t b = 0; b < 4 && sum > 0; b++)
-            says[b] += (double)p[b] / sum;
+            says[b] += (double)p[b];
     }
     uint8_t letter = q->letters[number * q->opts.letters + i];
     double all = says[0] + says[1] + says[2] + says[3];
