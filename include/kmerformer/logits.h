@@ -107,9 +107,9 @@ typedef struct kmf_base_row {
 typedef int kmf_base_fn(void *user, const kmf_base_row *row, kmf_err *err);
 
 /*
- * Makes bases of tokens that are k-mers: each token that holds a base gives a distribution over its
- * letter, the sum of the probabilities of all k-mers with that letter in that place; the sum of
- * these, scaled to sum 1, is what the model says. (What pretrain calls the bits of a base are
+ * Makes bases of tokens that are k-mers: each token that holds a base gives each letter the sum of
+ * the probabilities of all k-mers with that letter in that place; what all tokens give, added up
+ * and then scaled to sum 1, is what the model says. (What pretrain calls the bits of a base are
  * -log2 of that of the true one.) A token of one letter, as nucleotide vocabularies have, tells
  * of that alone; other tokens tell nothing. For one thread.
  */

@@ -136,12 +136,14 @@ KMF_API void kmf_pretrain_options_default(kmf_pretrain_options *opts);
  * Bases are hidden in spans, each span masked, replaced or left as it is; a k-mer that touches a
  * masked base is [MASK]. The loss is the cross-entropy of the k-mers that touch a masked base. To
  * tell learning from copying, it is also given per masked base, in bits: every k-mer that covers
- * the base and was asked for gives a distribution over its letter, the sum of the probabilities of
- * all k-mers with that letter in that place; the mean of these distributions, scaled to sum 1, is
- * what the model says of the base, and -log2 of what it gives the true one are the bits.
+ * the base and was asked for gives each letter the sum of the probabilities of all k-mers with that
+ * letter in that place; these sums, added up over the k-mers and then scaled to sum 1, are what the
+ * model says of the base, and -log2 of what it gives the true one, 2^-126 at least, are the bits. A
+ * base that no k-mer covers is not counted.
  *
  * In validation every span is masked, in the same windows each time, and beside the model stand
- *   copy     0 bits if a k-mer that covers the base is still to be seen, else 2
+ *   copy     0 bits if a k-mer that covers the base is still to be seen, else 2: as every span is
+ *            masked, and all k-mers that touch it, 2
  *   markov   an order-m Markov model of what is learnt from (both strands, pseudo-count 1/2),
  *            told the m true bases before the hidden one, those hidden themselves included; the
  *            end of a window cuts m

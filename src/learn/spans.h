@@ -48,7 +48,15 @@ int kmf_spans_options_check(const kmf_spans_options *opts, kmf_err *err) KMF_MUS
  * that the model may see: one drawn from all four in random spans. Every base has the
  * same chance, those at the ends too; where not one would be hidden one span is, at a place
  * drawn uniformly. Returns how many bases are hidden, 1 or more. opts are checked ones. All
- * that is drawn comes from rng; the same bits on every machine.
+ * that is drawn comes from rng, in this order; the same bits on every machine.
+ *
+ *   unit < rate        base 0 lies in a span: one of the places (length, rest), rest 1 .. length,
+ *                      the shorter first: below how many they are; rest bases are in the window
+ *   unit < s           a span begins at the next base that is in none; s: spans.c. Its length:
+ *                      below how many there are, the shortest is 0
+ *   each span          then its fate: unit, below p_mask masked, below p_mask + p_random random;
+ *                      of a random one its letters
+ *   none was hidden    below n: where one begins; its length; its fate
  */
 size_t kmf_spans_draw(uint8_t *hidden, uint8_t *seen, const kmf_spans_options *opts,
                       kmf_rng *rng, const uint8_t *letters, size_t n);

@@ -7,7 +7,7 @@
  *                          over
  *   where                  one after another, from an offset drawn for each epoch and segment,
  *                          0 .. n - c W
- *   strand                 drawn for each epoch and window
+ *   strand                 drawn for each epoch and window: below 2, 1 is the reverse complement
  *   order                  that of order.h, another one in each epoch
  *
  * Windows of an epoch have no letter in common, and none crosses the end of a segment. All that
@@ -38,7 +38,10 @@ typedef enum kmf_draw_purpose {
     KMF_DRAW_FREE = 16     /* from here on the trainer's: weights, dropout, ... */
 } kmf_draw_purpose;
 
-/* Stream `number` of stream `epoch` of a purpose of a seed. */
+/*
+ * Stream `number` of a seed that is the first number of stream `epoch` of a seed that is the first
+ * number of stream `purpose` of `seed`.
+ */
 kmf_rng kmf_draw(uint64_t seed, uint64_t purpose, uint64_t epoch, uint64_t number);
 
 /* Letters at .. at + n - 1 of a corpus; reverse: to be read as their reverse complement. */
@@ -65,8 +68,8 @@ void kmf_windows_get(const kmf_windows *windows, uint64_t epoch, uint64_t i,
 /* How many windows a fixed set of `wanted` has: as many, or all that there are. */
 uint64_t kmf_windows_fixed_count(const kmf_windows *windows, uint64_t wanted);
 /*
- * The i-th window of that set, in the order of the corpus: windows spread evenly over those of
- * epoch 0. The same whatever was asked before. wanted: up to 2^32.
+ * The i-th window of that set, in the order of the corpus: of n windows it is number
+ * floor(i count / n) of epoch 0. The same whatever was asked before. wanted: up to 2^32.
  */
 void kmf_windows_fixed(const kmf_windows *windows, uint64_t wanted, uint64_t i,
                        kmf_excerpt *excerpt);
