@@ -97,17 +97,17 @@ def runs_of(sequence, shortest):
 
 
 def split_records(args, shortest):
-    """Runs that are learnt from, and runs that are held out."""
+    """Runs that are learnt from, and (run, number of the input, of the record) of those held out."""
     learnt, held = [], []
     for path in args.background:
         for sequence in read_fasta(path):
             learnt += runs_of(sequence, shortest)
-    for path in args.genomes:
-        for sequence in read_fasta(path):
+    for number, path in enumerate(args.genomes):
+        for record, sequence in enumerate(read_fasta(path)):
             n_held = len(sequence) if args.background else int(args.val_fraction * len(sequence))
             border = len(sequence) - n_held
             learnt += runs_of(sequence[:border], shortest)
-            held += runs_of(sequence[border:], shortest)
+            held += [(run, number, record) for run in runs_of(sequence[border:], shortest)]
     return learnt, held
 
 
@@ -135,28 +135,32 @@ class Markov:
 
 
 def all_windows(runs, size, seed):
-    """Of epoch 0, in the order of the runs."""
+    """(number of the run, first base) of those of epoch 0, in the order of the runs."""
     windows = []
     for number, run in enumerate(runs):
         if len(run) <= size:
-            windows.append(run)
+            windows.append((number, 0))
             continue
         n = len(run) // size
         if n > 1 and len(run) % size < size / 2:
             n -= 1
         offset = draw(seed, OFFSET, 0, number).below(len(run) - n * size + 1)
-        windows += [run[offset + i * size : offset + (i + 1) * size] for i in range(n)]
+        windows += [(number, offset + i * size) for i in range(n)]
     return windows
+
+
+def fixed_numbers(n_windows, wanted):
+    n = min(wanted, n_windows)
+    return [i * n_windows // n for i in range(n)]
 
 
 def fixed_windows(runs, size, wanted, seed):
     """(letters, whether each is soft) as they are read, on their strands."""
     windows = all_windows(runs, size, seed)
-    n = min(wanted, len(windows))
     chosen = []
-    for i in range(n):
-        number = i * len(windows) // n
-        window = windows[number]
+    for number in fixed_numbers(len(windows), wanted):
+        run, at = windows[number]
+        window = runs[run][at : at + size]
         letters, soft = window.upper(), [letter.islower() for letter in window]
         if draw(seed, FIXED_STRAND, 0, number).below(2) == 1:
             letters, soft = reverse_complement(window), soft[::-1]
@@ -293,7 +297,8 @@ def judge(directory, args, markov_of):
     speller = Speller(model, directory, args)
     learnt, held = split_records(args, max(SHORTEST, speller.k))
     markov = markov_of(learnt)
-    windows = fixed_windows(held, speller.window_bases(), args.windows, args.seed)
+    runs = [run for run, _, _ in held]
+    windows = fixed_windows(runs, speller.window_bases(), args.windows, args.seed)
     sums = Sums()
     for i, window in enumerate(windows):
         rng = draw(args.seed, FIXED_SPANS, 0, i)

@@ -13,7 +13,18 @@
  * A share of the pairs drifts: both views are of a made-up relative of the source, which has the
  * same genes in another composition (drift.h), and of no source but their own.
  *
- * All that is drawn hangs on the seed, the epoch and the window's place in it.
+ * All that is drawn hangs on the seed, the epoch and the window's place in it. Of a pair, in order:
+ *
+ *   below      the length of the first view, that of the second: n, unless the lengths are one
+ *   below      where the first one lies in its window, from the window's first letter on
+ *   unit       < near: the second one is near
+ *     unit x     the gap is floor(exp(x ln(distance + 2)) - 1)
+ *     below 2    0: behind the first one, 1: before it; the other side if there is no room, and
+ *                anywhere if there is none on either
+ *   anywhere   below: a letter of the source; below: where in its segment; up to 8 times, until
+ *              the segment has n letters, and the last one is cut to what it has
+ *   of each    below 2, 1 is the reverse complement; a number that seeds the view's own stream
+ *   unit       < drift, if that is above 0: the pair drifts; a number that seeds the relative
  */
 #ifndef KMF_VIEWS_H
 #define KMF_VIEWS_H
