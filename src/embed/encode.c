@@ -5,7 +5,8 @@
  * Pooling: from the hidden states of a batch to what each piece adds to its record.
  *
  *   mean      sum over the k-mers that the chunk owns, in double, in order
- *   mean-all  over all tokens that it owns, and those that frame it
+ *   mean-all  over all tokens that it owns, and those that frame it; of a chunk that owns no k-mer
+ *             nothing
  *   max       maximum over the k-mers
  *   cls       the first token's state once for every k-mer that the chunk owns, so that a record's
  *             vector is the mean of its chunks weighted by what they own
