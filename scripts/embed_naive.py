@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The vectors of kmerformer embed, a second time in NumPy and float64, of encoders of k-mers.
+"""The vectors of kmerformer embed a second time, in NumPy: encoders of k-mers, tnf, kmer:K.
 
     scripts/embed_naive.py -m MODEL [options] SEQUENCES.fa
 
 Prints a line for each record: its name and its numbers, tabs between. The options are those of embed:
 --pool mean|cls|max|mean-all, --layer, --strand, --norm, --stride, --ambiguous skip|unk|break,
 --window, --overlap; and --parts, of a model that has a composition. Without an option it is what the
-model's config.json says.
+model's config.json says. With -m tnf or kmer:K there are --strand and --norm.
 
 It follows the manual and the essays of src/words/cut.c (chunks) and src/embed/encode.c (pooling). The
 encoder is that of reference.py, compositions are those of composition_naive.py: all tokens of a
@@ -15,6 +15,7 @@ sequence are written down, then the chunks, and each goes through the model alon
 Needs: python3, NumPy.
 """
 import argparse
+import itertools
 import math
 import pathlib
 
@@ -131,6 +132,37 @@ class Embedder:
         return np.concatenate(parts)
 
 
+class Counter:
+    """Frequencies of k-mers; canonical: of those that come first of both strands', or are equal."""
+
+    def __init__(self, args):
+        self.canonical = args.model.name == "tnf"
+        self.k = 4 if self.canonical else int(args.model.name.removeprefix("kmer:"))
+        kmers = ["".join(letters) for letters in itertools.product("ACGT", repeat=self.k)]
+        self.columns = [kmer for kmer in kmers if self.name_of(kmer) == kmer]
+        self.strand, self.norm = args.strand or "fwd", args.norm
+
+    def name_of(self, kmer):
+        if not self.canonical:
+            return kmer
+        return min(kmer, composition_naive.reverse_complement(kmer))
+
+    def frequencies(self, sequence):
+        counts = dict.fromkeys(self.columns, 0)
+        for i in range(len(sequence) - self.k + 1):
+            kmer = sequence[i : i + self.k]
+            if set(kmer) <= BASES:
+                counts[self.name_of(kmer)] += 1
+        counts = np.array(list(counts.values()), float)
+        return counts / counts.sum() if counts.any() else np.full(len(counts), np.nan)
+
+    def vector(self, sequence):
+        back = composition_naive.reverse_complement(sequence)
+        strands = {"fwd": [sequence], "rc": [back], "both": [sequence, back]}[self.strand]
+        v = np.mean([self.frequencies(strand) for strand in strands], axis=0)
+        return v / np.linalg.norm(v) if self.norm == "l2" else v
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("-m", "--model", type=pathlib.Path, required=True)
@@ -140,7 +172,8 @@ def main():
         parser.add_argument(name, type=int)
     parser.add_argument("sequences", type=pathlib.Path)
     args = parser.parse_args()
-    embedder = Embedder(args)
+    counts = args.model.name == "tnf" or args.model.name.startswith("kmer:")
+    embedder = Counter(args) if counts else Embedder(args)
     for name, sequence in composition_naive.read_fasta(args.sequences):
         print(name, *(f"{x:.7g}" for x in embedder.vector(sequence)), sep="\t")
 
