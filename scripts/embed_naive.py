@@ -28,21 +28,21 @@ BASES = set("ACGT")
 
 
 def runs_of_tokens(sequence, k, stride, ambiguous, ids):
-    """Lists of ids, of which a chunk never holds two."""
+    """Lists of (id, first base), of which a chunk never holds two."""
     runs = [[]]
     for i in range(0, len(sequence) - k + 1, stride):
         kmer = sequence[i : i + k]
         if set(kmer) <= BASES:
-            runs[-1].append(ids.get(kmer, ids["[UNK]"]))
+            runs[-1].append((ids.get(kmer, ids["[UNK]"]), i))
         elif ambiguous == "unk":
-            runs[-1].append(ids["[UNK]"])
+            runs[-1].append((ids["[UNK]"], i))
         elif ambiguous == "break":
             runs.append([])
     return [run for run in runs if run]
 
 
 def chunks_of(run, size, overlap):
-    """[(ids, whether each belongs to this chunk)]."""
+    """[(part of the run, whether each of it belongs to this chunk)]."""
     step = size - overlap
     begins = [0]
     while begins[-1] + size < len(run):
@@ -85,7 +85,8 @@ class Embedder:
         s, frame = self.set, int(self.framed)
         weighed, rows, n_kmers = [], [], 0
         for run in runs_of_tokens(sequence, self.k, s["stride"], s["ambiguous"], self.ids):
-            for chunk, own in chunks_of(run, s["window"] - 2 * frame, s["overlap"]):
+            for part, own in chunks_of(run, s["window"] - 2 * frame, s["overlap"]):
+                chunk = [id for id, _ in part]
                 whole = [self.ids["[CLS]"]] * frame + chunk + [self.ids["[SEP]"]] * frame
                 states = self.model.layers(np.array(whole))[s["layer"]]
                 real = [o and id != self.ids["[UNK]"] for id, o in zip(chunk, own)]
