@@ -18,7 +18,8 @@
  * another one goes on with it.
  *
  * What is not a regular file (a pipe, /dev/null, /dev/full) is written directly, since renaming
- * would replace the device.
+ * would replace the device. /dev/stdout and the like are what is open already, as for a shell:
+ * opened by name, a file would lose what it holds, and a socket could not be.
  */
 #define _GNU_SOURCE /* sync_file_range */
 #include "base/out.h"
@@ -85,6 +86,26 @@ static bool take_buffer(kmf_out *out, kmf_err *err)
     return out->buffer != NULL;
 }
 
+/* What is written in place; NULL: errno says why not. */
+static FILE *open_special(const char *path)
+{
+    int there = kmf_path_descriptor(path);
+    if (there < 0)
+        return fopen(path, "wbe");
+    int flags = fcntl(there, F_GETFL);
+    if (flags < 0)
+        return NULL;
+    if ((flags & O_ACCMODE) == O_RDONLY) {
+        errno = EBADF;
+        return NULL;
+    }
+    int fd = fcntl(there, F_DUPFD_CLOEXEC, 0);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "wb");
+    if (fd >= 0 && !file)
+        close(fd);
+    return file;
+}
+
 static kmf_out *open_out(const char *path, bool packed, kmf_err *err)
 {
     if (path[0] == '\0') {
@@ -115,7 +136,7 @@ static kmf_out *open_out(const char *path, bool packed, kmf_err *err)
             goto fail;
         take_mode(out->file, path);
     } else {
-        out->file = fopen(path, "wbe");
+        out->file = open_special(path);
         if (!out->file) {
             kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(errno));
             goto fail;

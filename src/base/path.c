@@ -3,9 +3,11 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/number.h"
 
 #include <errno.h>
 #include <limits.h>
+#include <stdint.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
@@ -28,6 +30,24 @@ bool kmf_path_is_special(const char *path)
     if (is_device(path))
         return true;
     return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
+int kmf_path_descriptor(const char *path)
+{
+    static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
+    if (strcmp(path, "/dev/stdout") == 0)
+        return STDOUT_FILENO;
+    if (strcmp(path, "/dev/stderr") == 0)
+        return STDERR_FILENO;
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
+        size_t n = strlen(folders[i]);
+        uint64_t fd;
+        const char *end =
+            strncmp(path, folders[i], n) == 0 ? kmf_read_digits(path + n, &fd) : NULL;
+        if (end && *end == '\0' && fd <= INT_MAX)
+            return (int)fd;
+    }
+    return -1;
 }
 
 bool kmf_path_same(const char *a, const char *b)
