@@ -192,8 +192,13 @@ kmf_encoder *kmf_encoder_new(const kmf_model *model, size_t max_tokens, size_t m
     kmf_encoder *encoder = kmf_calloc(1, sizeof *encoder, err);
     if (!encoder)
         return NULL;
-    encoder->slab = kmf_large(l.total, 1, err);
+    encoder->slab = kmf_large(l.total, 1, NULL);
     if (!encoder->slab) {
+        kmf_fail(
+            err, KMF_ENOMEM,
+            "out of memory: %zu bytes are not to be had for batches of %zu tokens, of which "
+            "each thread has one: a shorter window, smaller batches or fewer threads take less",
+            l.total, max_tokens);
         kmf_encoder_free(encoder);
         return NULL;
     }
