@@ -126,11 +126,11 @@ static kmf_out *open_out(const char *path, bool packed, kmf_err *err)
         return out;
     }
     path = out->path;
-    if (check_replaceable(path, err) < 0)
-        goto fail;
     if (!take_buffer(out, err))
         goto fail;
     if (!kmf_path_is_special(path)) {
+        if (check_replaceable(path, err) < 0)
+            goto fail;
         out->file = kmf_temporary_file(&out->temp, path, err);
         if (!out->file)
             goto fail;
