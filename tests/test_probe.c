@@ -282,6 +282,30 @@ START_TEST(the_gradient_is_that_of_differences_and_of_any_number_of_threads)
 }
 END_TEST
 
+/* A step that went too far is taken back, and nothing of it may stay. */
+START_TEST(a_loss_that_is_not_finite_leaves_nothing_behind)
+{
+    static data d;
+    double theta[N_THETA], far[N_THETA], gradient[N_THETA], again[N_THETA];
+    double values[3];
+    draw(&d, 5);
+    kmf_rng rng = kmf_rng_stream(6, 0);
+    for (size_t i = 0; i < N_THETA; i++) {
+        theta[i] = (double)kmf_rng_normal(&rng);
+        far[i] = 1e39 * theta[i];
+    }
+    kmf_logistic *l = kmf_logistic_new(d.x, d.y, ROWS, DIM, CLASSES, NULL, NULL);
+    ck_assert_ptr_nonnull(l);
+    ck_assert_int_eq(kmf_logistic_loss(l, &values[0], gradient, theta, NULL), 0);
+    ck_assert_int_eq(kmf_logistic_loss(l, &values[1], again, far, NULL), 0);
+    ck_assert(isfinite(values[0]) && !isfinite(values[1]));
+    ck_assert_int_eq(kmf_logistic_loss(l, &values[2], again, theta, NULL), 0);
+    ck_assert_int_eq(memcmp(&values[0], &values[2], sizeof values[0]), 0);
+    ck_assert_int_eq(memcmp(gradient, again, sizeof gradient), 0);
+    kmf_logistic_free(l);
+}
+END_TEST
+
 /* ---------------------------------------------------------------- the probe -------------- */
 
 START_TEST(the_minimum_is_that_of_scikit_learn)
@@ -842,6 +866,7 @@ int main(void)
     tcase_add_test(tc, lbfgs_refuses_a_beginning_that_is_not_finite);
     tcase_add_test(tc, lbfgs_comes_back_from_where_there_is_no_number);
     tcase_add_test(tc, the_gradient_is_that_of_differences_and_of_any_number_of_threads);
+    tcase_add_test(tc, a_loss_that_is_not_finite_leaves_nothing_behind);
     tcase_add_test(tc, the_minimum_is_that_of_scikit_learn);
     tcase_add_test(tc, l2_is_chosen_from_all_of_its_grid_and_the_largest_of_equals);
     tcase_add_test(tc, the_scale_is_chosen_that_tells_more_of_dev);

@@ -34,7 +34,7 @@ typedef struct lane {
     size_t beg, end; /* rows */
     float *weights;  /* owned [C, dim]; the gradient's sum */
     float *biases;   /* owned [C]; likewise */
-    float *logits;   /* owned [KMF_ROWS_BLOCK, ld]; 0 from C on between blocks */
+    float *logits;   /* owned [KMF_ROWS_BLOCK, ld] */
     double *nll;     /* owned [KMF_ROWS_BLOCK] */
     double loss;
 } lane;
@@ -46,8 +46,7 @@ struct kmf_logistic {
     size_t ld; /* C in whole vectors, filled up with classes of probability 0 */
     double l2;
     kmf_pool *pool;
-    float *w;    /* owned [C, dim] */
-    float *b;    /* owned [ld] */
+    float *w;    /* owned [C, dim], then b [C] */
     double *sum; /* owned [C]; of the squares of a row of W */
     lane lanes[LANES];
     size_t n_lanes;
@@ -64,7 +63,7 @@ static int make_lane(kmf_logistic *l, size_t i, kmf_err *err)
     a->end = kmf_min(a->end, l->n);
     a->weights = kmf_floats(l->C * l->dim, err);
     a->biases = kmf_floats(l->C, err);
-    a->logits = kmf_calloc(KMF_ROWS_BLOCK * l->ld, sizeof *a->logits, err);
+    a->logits = kmf_floats(KMF_ROWS_BLOCK * l->ld, err);
     a->nll = kmf_malloc(KMF_ROWS_BLOCK, sizeof *a->nll, err);
     return a->weights && a->biases && a->logits && a->nll ? 0 : KMF_ENOMEM;
 }
@@ -79,19 +78,16 @@ kmf_logistic *kmf_logistic_new(const float *z, const int32_t *y, size_t n, size_
     *l = (kmf_logistic){.z = z, .y = y, .n = n, .dim = dim, .C = n_classes, .pool = pool};
     size_t blocks = kmf_div_up(n, KMF_ROWS_BLOCK);
     l->n_lanes = kmf_min(blocks, LANES);
-    if (!kmf_mul(dim, n_classes, &room) ||
+    if (!kmf_mul(dim + 1, n_classes, &room) ||
         !kmf_mul(n_classes + VECTOR, KMF_ROWS_BLOCK, &room)) {
         kmf_fail(err, KMF_ENOMEM, "out of memory: %zu classes of %zu numbers", n_classes, dim);
         goto failed;
     }
     l->ld = kmf_round_up(n_classes, VECTOR);
-    l->w = kmf_floats(n_classes * dim, err);
-    l->b = kmf_floats(l->ld, err);
+    l->w = kmf_floats(n_classes * (dim + 1), err);
     l->sum = kmf_calloc(n_classes, sizeof *l->sum, err);
-    if (!l->w || !l->b || !l->sum)
+    if (!l->w || !l->sum)
         goto failed;
-    for (size_t c = n_classes; c < l->ld; c++)
-        l->b[c] = NEVER;
     for (size_t i = 0; i < l->n_lanes; i++)
         if (make_lane(l, i, err) < 0)
             goto failed;
@@ -112,7 +108,6 @@ void kmf_logistic_free(kmf_logistic *l)
         kmf_free(l->lanes[i].nll);
     }
     kmf_free(l->w);
-    kmf_free(l->b);
     kmf_free(l->sum);
     kmf_free(l);
 }
@@ -125,14 +120,18 @@ void kmf_logistic_set_l2(kmf_logistic *l, double l2)
 /* W z of some rows becomes p - y, and adds to the lane's loss and biases. */
 static void take_rows(const kmf_logistic *l, lane *a, const int32_t *y, size_t n)
 {
+    size_t C = l->C;
     size_t ld = l->ld;
-    kmf_bias_forward(a->logits, ld, l->b, n, ld);
+    kmf_bias_forward(a->logits, ld, l->w + C * l->dim, n, C);
+    for (size_t r = 0; r < n; r++)
+        for (size_t c = C; c < ld; c++)
+            a->logits[r * ld + c] = NEVER;
     kmf_softmax_forward(a->logits, ld, a->nll, y, n, ld);
     for (size_t r = 0; r < n; r++) {
         a->loss += a->nll[r]; /* not finite: lbfgs.c takes a shorter step */
         a->logits[r * ld + (size_t)y[r]] -= 1;
     }
-    kmf_bias_backward(a->biases, a->logits, ld, n, l->C);
+    kmf_bias_backward(a->biases, a->logits, ld, n, C);
 }
 
 static int work_lane(void *arg, size_t i, int worker, kmf_err *err)
@@ -182,10 +181,8 @@ int kmf_logistic_loss(void *user, double *value, double *gradient, const double 
     size_t n_weights = l->C * l->dim;
     l->x = x;
     l->gradient = gradient;
-    for (size_t i = 0; i < n_weights; i++)
+    for (size_t i = 0; i < n_weights + l->C; i++)
         l->w[i] = (float)x[i];
-    for (size_t c = 0; c < l->C; c++)
-        l->b[c] = (float)x[n_weights + c];
     int status = kmf_pool_each(l->pool, l->n_lanes, work_lane, l, err);
     if (status == 0)
         status = kmf_pool_each(l->pool, l->C, add_lanes, l, err);

@@ -13,8 +13,10 @@
 
 typedef struct kmf_suffixes kmf_suffixes;
 
-/* longest: bases, 1 .. KMF_SUFFIXES_LONGEST. The corpus, of fewer than 2^31 letters, is no longer
- * needed afterwards. */
+/*
+ * longest: bases, 1 .. KMF_SUFFIXES_LONGEST. The corpus, of fewer than 2^31 letters, is no longer
+ * needed afterwards.
+ */
 kmf_suffixes *kmf_suffixes_new(const kmf_corpus *corpus, int longest,
                                kmf_err *err) KMF_MUST_CHECK;
 void kmf_suffixes_free(kmf_suffixes *suffixes);
