@@ -27,8 +27,8 @@
 #include <string.h>
 
 #define LANES 16
-#define VECTOR 16    /* floats */
-#define NEVER -1e30f /* beside any logit: its exponential is 0 */
+#define VECTOR 16      /* floats */
+#define NEVER (-1e30f) /* beside any logit: its exponential is 0 */
 
 typedef struct lane {
     size_t beg, end; /* rows */
