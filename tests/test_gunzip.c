@@ -68,8 +68,7 @@ static void add_member(size_t n, kmf_rng *rng)
     gz_header header;
     z_stream z = {0};
     size_t beg = n_plain;
-    if (beg + n > PLAIN_MOST)
-        ck_abort_msg("no room for %zu letters", n);
+    quick_assert(beg + n <= PLAIN_MOST);
     add_plain(n, rng);
     /* one after another: the arguments of a call are drawn in any order, as the compiler likes */
     int strategy = (int)kmf_rng_below(rng, 5);
@@ -89,8 +88,8 @@ static void add_member(size_t n, kmf_rng *rng)
     z.avail_in = (uInt)(plain + n_plain - z.next_in);
     done &= deflate(&z, Z_FINISH) == Z_STREAM_END;
     n_packed += z.total_out;
-    if (deflateEnd(&z) != Z_OK || !done)
-        ck_abort_msg("a member of %zu letters", n);
+    done &= deflateEnd(&z) == Z_OK;
+    quick_assert_msg(done, "a member of %zu letters", n);
 }
 
 /* ---------------------------------------------------------------- reading ---------------- */
@@ -110,8 +109,7 @@ static size_t read_packed(size_t n, size_t room_most, kmf_rng *rng, kmf_err *err
         size_t room = kmf_rng_below(rng, room_most) + 1;
         room = room < PLAIN_MOST - total ? room : PLAIN_MOST - total;
         got = kmf_gunzip_read(g, out + total, room > 0 ? room : 1, err);
-        if (got > (ptrdiff_t)room)
-            ck_abort_msg("%td bytes, more than %zu", got, room);
+        quick_assert_msg(got <= (ptrdiff_t)room, "%td bytes, more than %zu", got, room);
         total += got > 0 ? (size_t)got : 0;
     } while (got > 0);
     kmf_err again = {0};

@@ -85,8 +85,7 @@ static void remove_scene(void)
 
 static void add(listed *l, const seen *row, const char *name, const float *values)
 {
-    if (l->n == ROWS_MAX)
-        ck_abort_msg("more than %d rows", ROWS_MAX);
+    quick_assert(l->n < ROWS_MAX);
     seen *s = &l->rows[l->n++];
     *s = *row;
     snprintf(s->name, sizeof s->name, "%s", name);
@@ -170,8 +169,7 @@ static int take(void *user, const kmf_logits_row *row, kmf_err *err)
     (void)err;
     if ((int64_t)l->n == l->ends_at)
         return l->ends_with;
-    if (row->best)
-        ck_abort_msg("row %zu has candidates", l->n);
+    quick_assert(!row->best);
     const seen s = {
         .index = row->index, .len = row->len, .position = row->position, .id = row->id};
     add(l, &s, row->name, row->values);
@@ -397,9 +395,10 @@ static int take_best(void *user, const kmf_logits_row *row, kmf_err *err)
     for (size_t i = 0; i < row->n_best; i++) {
         const kmf_candidate *c = &row->best[i];
         double p = exp((double)c->logit - max) / sum;
-        if (rank_of(s->values, want.V, c->id) != i || c->logit != s->values[c->id] ||
-            !(fabs((double)c->probability - p) <= 1e-6 * p + 1e-30))
-            ck_abort_msg("row %zu: candidate %zu, %d, has %g and %g", n_checked, i, c->id,
+        quick_assert_msg(rank_of(s->values, want.V, c->id) == i &&
+                             c->logit == s->values[c->id] &&
+                             fabs((double)c->probability - p) <= 1e-6 * p + 1e-30,
+                         "row %zu: candidate %zu, %d, has %g and %g", n_checked, i, c->id,
                          (double)c->logit, (double)c->probability);
     }
     return 0;
@@ -452,8 +451,8 @@ START_TEST(probabilities_are_their_softmax)
         for (size_t v = 0; v < got.V; v++) {
             double p = exp((double)x[v] - max) / sum;
             double is = (double)got.rows[i].values[v];
-            if (!(fabs(is - p) <= 1e-6 * p + 1e-30))
-                ck_abort_msg("row %zu, %zu: %g instead of %g", i, v, is, p);
+            quick_assert_msg(fabs(is - p) <= 1e-6 * p + 1e-30, "row %zu, %zu: %g instead of %g",
+                             i, v, is, p);
         }
     }
 }
