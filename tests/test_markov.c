@@ -82,8 +82,16 @@ static uint64_t *naive_words(const text *t, size_t len, size_t *n_words)
             words[n++] = backward;
         }
     uint64_t *spare = malloc((n + 1) * sizeof *spare);
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += words[i] * words[i];
     uint64_t *sorted = kmf_radix_sort_64(words, spare, n, 2 * (unsigned)len);
     free(sorted == words ? spare : words);
+    for (size_t i = 0; i < n; i++) { /* in order, and the same ones */
+        quick_assert(i == 0 || sorted[i - 1] <= sorted[i]);
+        sum -= sorted[i] * sorted[i];
+    }
+    ck_assert_uint_eq(sum, 0);
     *n_words = n;
     return sorted;
 }
